@@ -1,0 +1,41 @@
+# The commands of gpu4fs. Each does its own set-up; CMakeLists.txt and CMakePresets.json hold the build itself.
+.PHONY: all demo check bench install deb clean format lint
+.DEFAULT_GOAL := all
+
+PREFIX ?= /usr/local
+export DESTDIR
+C_FILES = $(shell find src include tests bench -name '*.[ch]' -o -name '*.cu')
+
+all: ## build the library and the tools in build/release
+	scripts/install-deps.sh build
+	cmake --preset release
+	cmake --build --preset release --target product
+
+demo: ## format, mount, use, check and compare a file system
+	scripts/install-deps.sh demo
+	scripts/demo.sh
+
+check: ## build everything and run all tests
+	scripts/check.sh
+
+bench: all ## compare with other file systems on this machine
+	scripts/install-deps.sh bench
+	cmake --build --preset release --target bench-programs
+	bench/run.sh
+
+install: all ## install under PREFIX, /usr/local by default, and links for mount(8) in /usr/sbin
+	cmake -S . -B build/release -D CMAKE_INSTALL_PREFIX="$(PREFIX)"
+	cmake --install build/release
+	[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
+
+deb: all ## build/release/package/gpu4fs_*.deb
+	cd build/release && cpack
+
+format: ## lay out every C file
+	clang-format -i $(C_FILES)
+
+lint: ## clang-format, shellcheck, cppcheck, clang-tidy
+	scripts/lint.sh
+
+clean:
+	rm -rf build

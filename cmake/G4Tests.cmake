@@ -1,0 +1,75 @@
+# Every tests/unit/**/test_*.c and tests/engine/test_*.c is one cmocka program and one CTest test. Other .c files there
+# and in tests/support/ are shared by all of them. A program that exits with 77 counts as skipped.
+pkg_check_modules(cmocka IMPORTED_TARGET cmocka)
+find_package(Python3 COMPONENTS Interpreter)
+if(NOT cmocka_FOUND OR NOT Python3_FOUND)
+	message(STATUS "The tests are left out: they need cmocka and Python 3 (scripts/install-deps.sh check)")
+	return()
+endif()
+
+# ThreadSanitizer's fixed shadow addresses and a kernel with many bits of address randomisation do not go together.
+set(G4_TEST_LAUNCHER)
+if(G4_SANITIZE MATCHES thread)
+	execute_process(COMMAND setarch -R true RESULT_VARIABLE rc OUTPUT_QUIET ERROR_QUIET)
+	if(rc EQUAL 0)
+		set(G4_TEST_LAUNCHER setarch -R)
+	endif()
+endif()
+set(test_environment
+	"ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:abort_on_error=1"
+	"UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
+	"TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${CMAKE_CURRENT_SOURCE_DIR}/tests/tsan.supp"
+	"CMOCKA_MESSAGE_OUTPUT=STDOUT"
+	"G4_SOURCE_DIR=${CMAKE_CURRENT_SOURCE_DIR}")
+
+g4_sources(test_sources tests/unit/*.c tests/unit/*/*.c tests/engine/*.c)
+set(test_programs ${test_sources})
+list(FILTER test_programs INCLUDE REGEX "/test_[^/]*\\.c$")
+set(test_support ${test_sources})
+list(FILTER test_support EXCLUDE REGEX "/test_[^/]*\\.c$")
+g4_sources(more_support tests/support/*.c)
+list(APPEND test_support ${more_support})
+if(test_support)
+	add_library(g4_test_support STATIC ${test_support})
+	target_include_directories(g4_test_support PUBLIC tests tests/support)
+	target_link_libraries(g4_test_support PUBLIC gpu4fs_static PkgConfig::cmocka)
+endif()
+
+file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+foreach(source ${test_programs})
+	file(RELATIVE_PATH name "${CMAKE_CURRENT_SOURCE_DIR}/tests" "${source}")
+	string(REGEX REPLACE "\\.c$" "" name "${name}")
+	string(REGEX REPLACE "test_([^/]*)$" "\\1" name "${name}")
+	string(REPLACE "/" "." name "${name}") # tests/engine/test_posix.c is engine.posix
+	string(REPLACE "." "_" target "test_${name}")
+	add_executable(${target} "${source}")
+	target_include_directories(${target} PRIVATE tests tests/support)
+	if(test_support)
+		target_link_libraries(${target} PRIVATE g4_test_support)
+	endif()
+	target_link_libraries(${target} PRIVATE gpu4fs_static PkgConfig::cmocka)
+	set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+	add_test(NAME ${name} COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:${target}>
+		WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+	set_tests_properties(${name} PROPERTIES
+		TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment}")
+endforeach()
+
+# The tree's own rules, and programs on a real mount: in the builds that have the tools.
+if(G4_TOOLS)
+	add_test(NAME layering COMMAND ${Python3_EXECUTABLE} "${CMAKE_CURRENT_SOURCE_DIR}/tests/layering.py")
+	add_test(NAME layering.self-test
+		COMMAND ${Python3_EXECUTABLE} "${CMAKE_CURRENT_SOURCE_DIR}/tests/layering.py" --self-test)
+	set_tests_properties(layering layering.self-test PROPERTIES TIMEOUT 60)
+
+	g4_sources(fuse_tests tests/fuse/test_*.sh)
+	if(TARGET gpu4fs_tool)
+		foreach(script ${fuse_tests})
+			get_filename_component(name "${script}" NAME_WE)
+			string(REGEX REPLACE "^test_" "fuse." name "${name}")
+			add_test(NAME ${name} COMMAND bash "${script}" WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+			set_tests_properties(${name} PROPERTIES LABELS fuse RUN_SERIAL ON TIMEOUT 600 SKIP_RETURN_CODE 77
+				ENVIRONMENT "${test_environment};GPU4FS=$<TARGET_FILE:gpu4fs_tool>")
+		endforeach()
+	endif()
+endif()

@@ -1,0 +1,124 @@
+# libgpu4fs.so, the gpu4fs program with its FUSE server, and what is installed and packaged.
+add_library(gpu4fs SHARED)
+target_link_libraries(gpu4fs PRIVATE g4_objects)
+target_include_directories(gpu4fs INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
+	$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_options(gpu4fs PRIVATE "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cmake/gpu4fs.map")
+if(client_sources AND NOT G4_SANITIZE)
+	target_link_options(gpu4fs PRIVATE -Wl,--no-undefined)
+endif()
+set_target_properties(gpu4fs PROPERTIES
+	VERSION ${PROJECT_VERSION} SOVERSION 0 LINKER_LANGUAGE C LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cmake/gpu4fs.map")
+set_target_properties(gpu4fs_static PROPERTIES LINKER_LANGUAGE C)
+
+set(G4_HELPER_DIR /usr/sbin CACHE PATH "Where mount(8) finds helpers; install puts links there")
+set(tool_names mkfs.gpu4fs fsck.gpu4fs mount.gpu4fs)
+# The names that mount(8) and fsck(8) look for with the type fuse.gpu4fs, which /proc/mounts shows.
+list(APPEND tool_names mount.fuse.gpu4fs fsck.fuse.gpu4fs)
+g4_sources(cli_sources src/cli/*.c)
+g4_sources(fuse_sources src/fuse/*.c)
+if(cli_sources)
+	pkg_check_modules(fuse3 REQUIRED IMPORTED_TARGET fuse3)
+	add_executable(gpu4fs_tool ${cli_sources} ${fuse_sources})
+	target_link_libraries(gpu4fs_tool PRIVATE gpu4fs_static PkgConfig::fuse3)
+	set_target_properties(gpu4fs_tool PROPERTIES OUTPUT_NAME gpu4fs)
+	foreach(name ${tool_names})
+		add_custom_command(TARGET gpu4fs_tool POST_BUILD
+			COMMAND ${CMAKE_COMMAND} -E create_symlink gpu4fs "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${name}")
+	endforeach()
+	install(TARGETS gpu4fs_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+	file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/install-links")
+	file(RELATIVE_PATH from_sbin "${CMAKE_INSTALL_FULL_SBINDIR}" "${CMAKE_INSTALL_FULL_BINDIR}/gpu4fs")
+	foreach(name ${tool_names})
+		file(CREATE_LINK "${from_sbin}" "${CMAKE_BINARY_DIR}/install-links/${name}" SYMBOLIC)
+		install(FILES "${CMAKE_BINARY_DIR}/install-links/${name}" DESTINATION ${CMAKE_INSTALL_SBINDIR})
+	endforeach()
+	# mount(8) and fsck(8) look for their helpers in /sbin only, wherever the rest is installed.
+	install(CODE "
+		set(tools \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_SBINDIR}\")
+		set(helpers \"\$ENV{DESTDIR}${G4_HELPER_DIR}\")
+		if(NOT tools STREQUAL \"${G4_HELPER_DIR}\")
+			foreach(name ${tool_names})
+				file(MAKE_DIRECTORY \"\${helpers}\")
+				file(CREATE_LINK \"\${tools}/\${name}\" \"\${helpers}/\${name}\" RESULT result SYMBOLIC)
+				if(NOT result EQUAL 0)
+					message(STATUS \"No \${helpers}/\${name}: mount -t fuse.gpu4fs will not work (\${result})\")
+				endif()
+			endforeach()
+		endif()")
+endif()
+
+# What `make` builds: all that is installed.
+add_custom_target(product DEPENDS gpu4fs)
+if(TARGET gpu4fs_tool)
+	add_dependencies(product gpu4fs_tool)
+endif()
+
+# The examples of the documentation build as a user's program would: public headers and the shared library.
+g4_sources(examples docs/*.c)
+foreach(source ${examples})
+	get_filename_component(name "${source}" NAME_WE)
+	add_executable(doc_${name} "${source}")
+	target_compile_options(doc_${name} PRIVATE -Wall -Wextra)
+	target_link_libraries(doc_${name} PRIVATE gpu4fs)
+endforeach()
+
+add_custom_target(bench-programs)
+g4_sources(bench_sources bench/bench_*.c)
+foreach(source ${bench_sources})
+	get_filename_component(name "${source}" NAME_WE)
+	add_executable(${name} "${source}")
+	target_link_libraries(${name} PRIVATE gpu4fs_static)
+	set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
+	add_dependencies(bench-programs ${name})
+endforeach()
+
+# ---- install
+include(CMakePackageConfigHelpers)
+install(TARGETS gpu4fs EXPORT gpu4fs LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+g4_sources(public_headers include/gpu4fs/*.h)
+install(FILES ${public_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gpu4fs)
+
+file(RELATIVE_PATH pc_to_prefix "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
+configure_file(cmake/gpu4fs.pc.in "${CMAKE_BINARY_DIR}/gpu4fs.pc" @ONLY)
+install(FILES "${CMAKE_BINARY_DIR}/gpu4fs.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/gpu4fs)
+install(EXPORT gpu4fs NAMESPACE gpu4fs:: FILE gpu4fsTargets.cmake DESTINATION ${package_folder})
+file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/gpu4fsConfig.cmake"
+	CONTENT "include(\"\${CMAKE_CURRENT_LIST_DIR}/gpu4fsTargets.cmake\")\n" @ONLY)
+write_basic_package_version_file("${CMAKE_BINARY_DIR}/gpu4fsConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${CMAKE_BINARY_DIR}/gpu4fsConfig.cmake" "${CMAKE_BINARY_DIR}/gpu4fsConfigVersion.cmake"
+	DESTINATION ${package_folder})
+
+foreach(section 1 3 8)
+	g4_sources(pages man/*.${section})
+	if(pages)
+		install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+	endif()
+endforeach()
+install(FILES completions/gpu4fs.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME gpu4fs)
+file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/completion-links")
+foreach(name mkfs.gpu4fs fsck.gpu4fs mount.gpu4fs) # bash loads completions by command name
+	file(CREATE_LINK gpu4fs "${CMAKE_BINARY_DIR}/completion-links/${name}" SYMBOLIC)
+	install(FILES "${CMAKE_BINARY_DIR}/completion-links/${name}"
+		DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+endforeach()
+install(FILES completions/_gpu4fs DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
+install(FILES README.md CHANGES.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# ---- make deb
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_CONTACT "The gpu4fs authors")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGE_DESCRIPTION "gpu4fs keeps its files in an image or on block devices with a metadata journal and
+copy-on-write data. This package brings the command line tools, the FUSE server, the C library and its headers.")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_PACKAGE_DIRECTORY "${CMAKE_BINARY_DIR}/package")
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION admin)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS fuse3)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+include(CPack)

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs the Debian packages that a command of the Makefile needs; does nothing when they are there.
+# Usage: install-deps.sh [build|demo|check|bench|lint]...   (default: build)
+set -euo pipefail
+
+declare -A packages=(
+	[build]="cmake gcc g++ libfuse3-dev liburing-dev make ninja-build pkg-config"
+	[demo]="diffutils fuse3 git python3 sqlite3"
+	[check]="acl attr clang clang-format fuse3 git libacl1-dev libclang-rt-14-dev libcmocka-dev python3
+		shellcheck sqlite3 util-linux"
+	[bench]="btrfs-progs e2fsprogs fio fuse3 python3 python3-matplotlib util-linux xfsprogs"
+	[lint]="clang clang-format clang-tidy cppcheck libcmocka-dev python3 shellcheck"
+)
+
+sets=(build "$@")
+wanted=()
+for set in "${sets[@]}"; do
+	if [[ -z ${packages[$set]+known} ]]; then
+		echo "install-deps.sh: unknown set '$set'; known are: ${!packages[*]}" >&2
+		exit 2
+	fi
+	read -ra list <<<"${packages[$set]//$'\n'/ }"
+	wanted+=("${list[@]}")
+done
+
+if [[ -z $(type -P dpkg-query) || -z $(type -P apt-get) ]]; then
+	echo "install-deps.sh: this is not Debian; what gpu4fs needs is called there: ${wanted[*]}" >&2
+	exit 0
+fi
+
+installed=$(dpkg-query --show --showformat='${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p')
+missing=()
+for package in "${wanted[@]}"; do
+	grep -qxF -- "$package" <<<"$installed" || missing+=("$package")
+done
+if [[ ${#missing[@]} -eq 0 ]]; then
+	exit 0
+fi
+
+as_root=()
+if [[ $(id -u) -ne 0 ]]; then
+	if [[ -z $(type -P sudo) ]]; then
+		echo "install-deps.sh: as root, run: apt-get install ${missing[*]}" >&2
+		exit 1
+	fi
+	as_root=(sudo)
+fi
+echo "Installing ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null

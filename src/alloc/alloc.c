@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Claiming, publishing and freeing runs of pages. The two views are explained in alloc.h. */
+#include "alloc/alloc.h"
+
+#define NO_REGION UINT64_MAX
+
+uint64_t g4_alloc_memory(const struct g4_layout *layout)
+{
+	uint64_t regions = layout->group_count * G4_GROUP_REGIONS;
+
+	return g4_align_up(regions * (8 * sizeof(uint64_t) + sizeof(uint32_t)) +
+				   layout->group_count * 3 * sizeof(uint32_t),
+			   G4_PAGE_BYTES);
+}
+
+static int read_descriptors(struct g4_wg *wg, struct g4_alloc *alloc)
+{
+	const struct g4_layout *layout = &alloc->meta->layout;
+
+	for (uint64_t first = 0; first < alloc->group_count; first += G4_GROUPS_PER_PAGE) {
+		uint64_t address = layout->groups_address + first / G4_GROUPS_PER_PAGE * G4_PAGE_BYTES;
+		uint32_t line;
+		int rc = g4_meta_get(wg, alloc->meta, address, G4_BLOCK_GROUPS, &line);
+		if (rc < 0)
+			return rc;
+		const struct g4_groups_page *page =
+			(const struct g4_groups_page *)g4_line_data(alloc->meta->cache, line);
+		rc = g4_groups_page_validate(page, first, alloc->group_count);
+		for (uint64_t g = first; rc == 0 && g < alloc->group_count && g < first + G4_GROUPS_PER_PAGE; g++) {
+			alloc->group_free[g] = page->groups[g - first].free_pages;
+			alloc->group_slabs[g] = page->groups[g - first].slabs;
+			alloc->free_pages += page->groups[g - first].free_pages;
+		}
+		g4_cache_put(alloc->meta->cache, line);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+int g4_alloc_init(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_journal *journal, void *memory)
+{
+	uint8_t *at = (uint8_t *)memory;
+	uint64_t first;
+
+	memset(alloc, 0, sizeof(*alloc));
+	alloc->journal = journal;
+	alloc->meta = journal->meta;
+	alloc->group_count = alloc->meta->layout.group_count;
+	alloc->region_count = alloc->group_count * G4_GROUP_REGIONS;
+	alloc->total_pages = (alloc->meta->layout.backup_address - alloc->meta->layout.data_address) / G4_PAGE_BYTES;
+	alloc->used = (uint64_t *)at;
+	at += alloc->region_count * 8 * sizeof(uint64_t);
+	alloc->region_free = (uint32_t *)at;
+	at += alloc->region_count * sizeof(uint32_t);
+	alloc->group_state = (uint32_t *)at;
+	at += alloc->group_count * sizeof(uint32_t);
+	alloc->group_free = (uint32_t *)at;
+	at += alloc->group_count * sizeof(uint32_t);
+	alloc->group_slabs = (uint32_t *)at;
+	/* shards start apart from each other; metadata starts half a share away from data */
+	first = alloc->meta->layout.data_address / G4_REGION_BYTES;
+	for (uint64_t s = 0; s < G4_ALLOC_SHARDS; s++) {
+		uint64_t span = alloc->region_count - first;
+		alloc->shards[s].region[G4_ALLOC_METADATA] = (uint32_t)(first + span * (s % 16) / 16);
+		alloc->shards[s].region[G4_ALLOC_DATA] = (uint32_t)(first + span * (2 * (s % 16) + 1) / 32);
+	}
+	return read_descriptors(wg, alloc);
+}
+
+G4_FN static struct g4_group_descriptor *descriptor_in(void *page, uint64_t group)
+{
+	return &((struct g4_groups_page *)page)->groups[group % G4_GROUPS_PER_PAGE];
+}
+
+G4_FN static int get_descriptor(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t *line)
+{
+	uint64_t page = group / G4_GROUPS_PER_PAGE;
+
+	return g4_meta_get(wg, alloc->meta, alloc->meta->layout.groups_address + page * G4_PAGE_BYTES, G4_BLOCK_GROUPS,
+			   line);
+}
+
+G4_FN static struct g4_lock *load_lock(struct g4_alloc *alloc, uint64_t group)
+{
+	return &alloc->load_locks[group % 16];
+}
+
+/*
+ * References the allocation map page of a group. A page that was never written is made, all free; that alone does not
+ * make it dirty: publish does, and sets INITIALISED with it. The load lock is held.
+ */
+G4_FN static int get_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t *line)
+{
+	struct g4_cache *cache = alloc->meta->cache;
+	uint64_t address = alloc->meta->layout.alloc_address + group * G4_PAGE_BYTES;
+	uint32_t descriptor;
+	int rc = get_descriptor(wg, alloc, group, &descriptor);
+
+	if (rc < 0)
+		return rc;
+	bool initialised = descriptor_in(g4_line_data(cache, descriptor), group)->flags & G4_GROUP_INITIALISED;
+	g4_cache_put(cache, descriptor);
+	if (!initialised) {
+		*line = g4_cache_find(cache, 0, address >> G4_PAGE_SHIFT);
+		if (*line != G4_NO_LINE)
+			return 0;
+		rc = g4_meta_new(wg, alloc->meta, address, G4_BLOCK_ALLOC, line);
+		if (rc == 0)
+			((struct g4_alloc_page *)g4_line_data(cache, *line))->group = group;
+		return rc;
+	}
+	rc = g4_meta_get(wg, alloc->meta, address, G4_BLOCK_ALLOC, line);
+	if (rc < 0)
+		return rc;
+	rc = g4_alloc_page_validate((const struct g4_alloc_page *)g4_line_data(cache, *line), group);
+	if (rc < 0)
+		g4_cache_put(cache, *line);
+	return rc;
+}
+
+G4_FN static uint32_t count_free(const uint64_t *words)
+{
+	uint32_t used = 0;
+
+	for (uint32_t w = 0; w < 8; w++)
+		for (uint64_t x = words[w]; x; x &= x - 1)
+			used++;
+	return G4_REGION_PAGES - used;
+}
+
+/* Fills the memory view of a group from its map page. */
+G4_FN static int load_group(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group)
+{
+	uint32_t line;
+	int rc = 0;
+
+	if (g4_load32_acq(&alloc->group_state[group]) == G4_GROUP_LOADED)
+		return 0;
+	g4_lock(load_lock(alloc, group));
+	if (g4_load32_acq(&alloc->group_state[group]) != G4_GROUP_LOADED) {
+		rc = get_map(wg, alloc, group, &line);
+		if (rc == 0) {
+			const struct g4_alloc_page *map =
+				(const struct g4_alloc_page *)g4_line_data(alloc->meta->cache, line);
+			uint32_t free_pages = 0;
+			for (uint64_t r = 0; r < G4_GROUP_REGIONS; r++) {
+				uint64_t region = group * G4_GROUP_REGIONS + r;
+				memcpy(&alloc->used[region * 8], map->regions[r].used, 64);
+				alloc->region_free[region] = count_free(&alloc->used[region * 8]);
+				free_pages += alloc->region_free[region];
+			}
+			if (free_pages != alloc->group_free[group])
+				rc = -G4_E_CORRUPT_ALLOC;
+			else
+				g4_store32_rel(&alloc->group_state[group], G4_GROUP_LOADED);
+			g4_cache_put(alloc->meta->cache, line);
+		}
+	}
+	g4_unlock(load_lock(alloc, group));
+	return rc;
+}
+
+/* ------------------------------------------------------------------ memory view */
+
+G4_FN bool g4_alloc_reserve(struct g4_alloc *alloc, uint64_t pages)
+{
+	for (;;) {
+		uint64_t reserved = g4_load64_acq(&alloc->reserved);
+		uint64_t keep = alloc->total_pages / 256 + 32; /* for the metadata of what is promised */
+
+		if (reserved + pages + keep > g4_load64_acq(&alloc->free_pages))
+			return false;
+		if (g4_cas64(&alloc->reserved, reserved, reserved + pages))
+			return true;
+	}
+}
+
+G4_FN void g4_alloc_unreserve(struct g4_alloc *alloc, uint64_t pages)
+{
+	g4_sub64(&alloc->reserved, pages);
+}
+
+/* Takes up to `want` pages out of the free count. */
+G4_FN static uint64_t take_pages(struct g4_alloc *alloc, uint64_t want, bool reserved)
+{
+	for (;;) {
+		uint64_t free_pages = g4_load64_acq(&alloc->free_pages);
+		uint64_t promised = reserved ? 0 : g4_load64_acq(&alloc->reserved);
+		uint64_t n = free_pages > promised ? g4_min64(want, free_pages - promised) : 0;
+
+		if (n == 0)
+			return 0;
+		if (g4_cas64(&alloc->free_pages, free_pages, free_pages - n))
+			return n;
+	}
+}
+
+/* Lowers a region's counter by 1..want; the right to that many of its clear bits. */
+G4_FN static uint32_t take_right(struct g4_alloc *alloc, uint64_t region, uint64_t want, uint32_t least)
+{
+	for (;;) {
+		uint32_t n = g4_load32_acq(&alloc->region_free[region]);
+
+		if (n < least || n == 0)
+			return 0;
+		uint32_t take = (uint32_t)g4_min64(n, want);
+		if (g4_cas32(&alloc->region_free[region], n, n - take))
+			return take;
+	}
+}
+
+G4_FN static void return_right(struct g4_alloc *alloc, uint64_t region, uint32_t n)
+{
+	if (n)
+		g4_add32(&alloc->region_free[region], n);
+}
+
+/* First clear bit at or after `from` in a region; G4_REGION_PAGES: none. */
+G4_FN static uint32_t next_clear(struct g4_alloc *alloc, uint64_t region, uint32_t from)
+{
+	for (uint32_t w = from / 64; w < 8; w++) {
+		uint64_t clear = ~g4_load64_rlx(&alloc->used[region * 8 + w]);
+		if (w == from / 64)
+			clear &= ~UINT64_C(0) << (from % 64);
+		if (clear) {
+			uint32_t bit = 0;
+			while (!(clear & 0xff)) {
+				clear >>= 8;
+				bit += 8;
+			}
+			while (!(clear & 1)) {
+				clear >>= 1;
+				bit++;
+			}
+			return w * 64 + bit;
+		}
+	}
+	return G4_REGION_PAGES;
+}
+
+/* Sets as many clear bits in a row as it can from `page` on, at most n. */
+G4_FN static uint32_t set_run(struct g4_alloc *alloc, uint64_t region, uint32_t page, uint32_t n)
+{
+	uint32_t done = 0;
+
+	while (done < n && page + done < G4_REGION_PAGES) {
+		uint32_t bit = (page + done) % 64;
+		uint32_t span = (uint32_t)g4_min64(64 - bit, n - done);
+		uint64_t mask = (span == 64 ? ~UINT64_C(0) : (UINT64_C(1) << span) - 1) << bit;
+		uint64_t *word = &alloc->used[region * 8 + (page + done) / 64];
+		uint64_t old = g4_or64(word, mask);
+
+		if ((old & mask) == 0) {
+			done += span;
+			continue;
+		}
+		/* keep the run up to the first bit somebody else has; give back what lies behind it */
+		uint64_t taken = old & mask;
+		uint32_t good = 0;
+		while (!((taken >> (bit + good)) & 1))
+			good++;
+		uint64_t keep = ((UINT64_C(1) << good) - 1) << bit;
+		g4_and64(word, ~(mask & ~old & ~keep));
+		return done + good;
+	}
+	return done;
+}
+
+/* Claims a run in one region: its length, 0 when there is none. */
+G4_FN static uint32_t claim_in(struct g4_alloc *alloc, uint64_t region, uint32_t hint, uint64_t want, uint32_t least,
+			       uint64_t *address)
+{
+	uint32_t right = take_right(alloc, region, want, least);
+	uint32_t from = hint;
+
+	while (right > 0) {
+		uint32_t page = next_clear(alloc, region, from);
+		if (page == G4_REGION_PAGES) {
+			from = 0; /* our bits are there: somebody moved ahead of us, look again */
+			continue;
+		}
+		uint32_t got = set_run(alloc, region, page, right);
+		if (got > 0) {
+			return_right(alloc, region, right - got);
+			*address = region * G4_REGION_BYTES + (uint64_t)page * G4_PAGE_BYTES;
+			g4_sub32(&alloc->group_free[region / G4_GROUP_REGIONS], got);
+			return got;
+		}
+		from = page;
+	}
+	return 0;
+}
+
+/* Tries every region from `start` on, once around; only those with at least `least` free pages. */
+G4_FN static int claim_from(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t start, uint64_t want, uint32_t least,
+			    uint64_t *address, uint32_t *got)
+{
+	uint64_t region = start % alloc->region_count;
+
+	for (uint64_t step = 0; step < alloc->region_count;) {
+		uint64_t group = region / G4_GROUP_REGIONS;
+
+		if (g4_load32_rlx(&alloc->group_free[group]) < least) {
+			uint64_t skip = G4_GROUP_REGIONS - region % G4_GROUP_REGIONS;
+			step += skip;
+			region = (region + skip) % alloc->region_count;
+			continue;
+		}
+		int rc = load_group(wg, alloc, group);
+		if (rc < 0)
+			return rc;
+		*got = claim_in(alloc, region, 0, want, least, address);
+		if (*got > 0)
+			return 0;
+		step++;
+		region = (region + 1) % alloc->region_count;
+	}
+	return -G4_E_NOSPC;
+}
+
+G4_FN static int claim_near(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t goal, uint64_t want, uint64_t *address,
+			    uint32_t *got)
+{
+	uint64_t region = goal / G4_REGION_BYTES;
+	uint32_t page = (uint32_t)(goal % G4_REGION_BYTES / G4_PAGE_BYTES);
+
+	*got = 0;
+	if (goal == 0 || region >= alloc->region_count)
+		return 0;
+	int rc = load_group(wg, alloc, region / G4_GROUP_REGIONS);
+	if (rc < 0)
+		return rc;
+	*got = claim_in(alloc, region, page, want, 1, address);
+	return 0;
+}
+
+G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t class_, uint64_t goal, uint64_t want,
+			 bool reserved, uint64_t *address, uint64_t *got)
+{
+	struct g4_alloc_shard *shard = &alloc->shards[g4_wg_index(wg) % G4_ALLOC_SHARDS];
+	uint64_t taken = take_pages(alloc, g4_min64(want, G4_REGION_PAGES), reserved);
+	uint32_t n = 0;
+	int rc;
+
+	if (taken == 0)
+		return -G4_E_NOSPC;
+	if (class_ == G4_ALLOC_ALIGNED) {
+		class_ = G4_ALLOC_DATA;
+		rc = claim_from(wg, alloc, goal / G4_REGION_BYTES, taken, G4_REGION_PAGES, address, &n);
+		if (rc == -G4_E_NOSPC)
+			rc = claim_near(wg, alloc, goal, taken, address, &n);
+	} else {
+		rc = claim_near(wg, alloc, goal, taken, address, &n);
+	}
+	if (rc == 0 && n == 0) {
+		uint32_t start = g4_load32_rlx(&shard->region[class_]);
+		uint32_t least = (uint32_t)g4_min64(taken, 64);
+		rc = claim_from(wg, alloc, start, taken, least, address, &n);
+		if (rc == -G4_E_NOSPC && least > 1)
+			rc = claim_from(wg, alloc, start, taken, 1, address, &n);
+		if (rc == 0)
+			g4_store32_rel(&shard->region[class_], (uint32_t)(*address / G4_REGION_BYTES));
+	}
+	if (taken > n)
+		g4_add64(&alloc->free_pages, taken - n);
+	if (rc < 0)
+		return rc;
+	if (reserved)
+		g4_alloc_unreserve(alloc, n);
+	*got = n;
+	return 0;
+}
+
+G4_FN int g4_alloc_claim_region(struct g4_wg *wg, struct g4_alloc *alloc, bool reserved, uint64_t *address)
+{
+	struct g4_alloc_shard *shard = &alloc->shards[g4_wg_index(wg) % G4_ALLOC_SHARDS];
+	uint64_t taken = take_pages(alloc, G4_REGION_PAGES, reserved);
+	uint32_t got = 0;
+	int rc = -G4_E_NOSPC;
+
+	if (taken == G4_REGION_PAGES)
+		rc = claim_from(wg, alloc, g4_load32_rlx(&shard->region[G4_ALLOC_DATA]), G4_REGION_PAGES,
+				G4_REGION_PAGES, address, &got);
+	if (rc < 0) {
+		g4_add64(&alloc->free_pages, taken);
+		return rc;
+	}
+	if (reserved)
+		g4_alloc_unreserve(alloc, G4_REGION_PAGES);
+	return 0;
+}
+
+G4_FN void g4_alloc_release(struct g4_alloc *alloc, uint64_t address, uint64_t pages)
+{
+	uint64_t page = address / G4_PAGE_BYTES;
+
+	g4_add64(&alloc->free_pages, pages);
+	while (pages > 0) {
+		uint64_t region = page / G4_REGION_PAGES;
+		uint32_t first = (uint32_t)(page % G4_REGION_PAGES);
+		uint32_t n = (uint32_t)g4_min64(pages, G4_REGION_PAGES - first);
+
+		for (uint32_t done = 0; done < n;) {
+			uint32_t bit = (first + done) % 64;
+			uint32_t span = (uint32_t)g4_min64(64 - bit, n - done);
+			uint64_t mask = (span == 64 ? ~UINT64_C(0) : (UINT64_C(1) << span) - 1) << bit;
+			g4_and64(&alloc->used[region * 8 + (first + done) / 64], ~mask);
+			done += span;
+		}
+		return_right(alloc, region, n);
+		g4_add32(&alloc->group_free[region / G4_GROUP_REGIONS], n);
+		page += n;
+		pages -= n;
+	}
+}
+
+/* ------------------------------------------------------------------ disk view */
+
+/* Adds to the packed (free_pages, slabs, flags) word of a group's descriptor. */
+G4_FN static int change_descriptor(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group,
+				   int64_t free_pages, int64_t slabs)
+{
+	uint32_t line;
+	int rc = get_descriptor(wg, alloc, group, &line);
+
+	if (rc < 0)
+		return rc;
+	uint64_t *word = (uint64_t *)(void *)descriptor_in(g4_line_data(alloc->meta->cache, line), group);
+	g4_txn_dirty(txn, line);
+	g4_add64(word, (uint64_t)(free_pages + slabs * 65536));
+	g4_or64(word, (uint64_t)G4_GROUP_INITIALISED << 32);
+	g4_cache_put(alloc->meta->cache, line);
+	return 0;
+}
+
+/* Sets or clears the map bits of pages that lie in one group. */
+G4_FN static int change_map(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t page, uint64_t pages,
+			    bool set)
+{
+	uint64_t group = page / G4_GROUP_PAGES;
+	uint32_t line;
+	bool wrong = false;
+	int rc;
+
+	g4_lock(load_lock(alloc, group));
+	rc = get_map(wg, alloc, group, &line);
+	g4_unlock(load_lock(alloc, group));
+	if (rc < 0)
+		return rc;
+	struct g4_alloc_page *map = (struct g4_alloc_page *)g4_line_data(alloc->meta->cache, line);
+	g4_txn_dirty(txn, line);
+	for (uint64_t done = 0; done < pages;) {
+		uint64_t at = page + done;
+		uint32_t bit = (uint32_t)(at % 64);
+		uint32_t span = (uint32_t)g4_min64(64 - bit, pages - done);
+		uint64_t mask = (span == 64 ? ~UINT64_C(0) : (UINT64_C(1) << span) - 1) << bit;
+		uint64_t *word = &map->regions[at / G4_REGION_PAGES % G4_GROUP_REGIONS].used[at % G4_REGION_PAGES / 64];
+		uint64_t old = set ? g4_or64(word, mask) : g4_and64(word, ~mask);
+		wrong |= set ? (old & mask) != 0 : (old & mask) != mask;
+		done += span;
+	}
+	g4_cache_put(alloc->meta->cache, line);
+	return wrong ? -G4_E_CORRUPT_ALLOC : 0;
+}
+
+G4_FN static int change_run(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address,
+			    uint64_t pages, bool set)
+{
+	uint64_t page = address / G4_PAGE_BYTES;
+
+	while (pages > 0) {
+		uint64_t group = page / G4_GROUP_PAGES;
+		uint64_t n = g4_min64(pages, (group + 1) * G4_GROUP_PAGES - page);
+		int rc = change_map(wg, alloc, txn, page, n, set);
+		if (rc == 0)
+			rc = change_descriptor(wg, alloc, txn, group, set ? -(int64_t)n : (int64_t)n, 0);
+		if (rc < 0)
+			return rc;
+		page += n;
+		pages -= n;
+	}
+	return 0;
+}
+
+G4_FN int g4_alloc_publish(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address,
+			   uint64_t pages)
+{
+	return change_run(wg, alloc, txn, address, pages, true);
+}
+
+G4_FN int g4_alloc_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address, uint64_t pages)
+{
+	uint64_t first = address / G4_PAGE_BYTES / G4_GROUP_PAGES;
+	uint64_t last = (address / G4_PAGE_BYTES + pages - 1) / G4_GROUP_PAGES;
+	int rc = 0;
+
+	if (address < alloc->meta->layout.data_address || address + pages * G4_PAGE_BYTES > alloc->meta->layout.backup_address)
+		return -G4_E_CORRUPT_MAP;
+	for (uint64_t group = first; group <= last && rc == 0; group++)
+		rc = load_group(wg, alloc, group); /* the memory view must have the bits before the map loses them */
+	if (rc == 0)
+		rc = change_run(wg, alloc, txn, address, pages, false);
+	if (rc == 0) {
+		g4_add64(&alloc->pending_pages, pages);
+		g4_txn_free(txn, address, pages);
+	}
+	return rc;
+}
+
+G4_FN int g4_alloc_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t *address)
+{
+	uint64_t got;
+	int rc = g4_alloc_claim(wg, alloc, G4_ALLOC_METADATA, 0, 1, false, address, &got);
+
+	if (rc < 0)
+		return rc;
+	rc = g4_alloc_publish(wg, alloc, txn, *address, 1);
+	if (rc < 0)
+		g4_alloc_release(alloc, *address, 1);
+	return rc;
+}
+
+G4_FN int g4_alloc_free_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address)
+{
+	int rc = g4_alloc_free(wg, alloc, txn, address, 1);
+
+	if (rc == 0)
+		g4_txn_forget(txn, address);
+	return rc;
+}
+
+G4_FN int g4_alloc_mark_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address, bool set)
+{
+	uint64_t page = address / G4_PAGE_BYTES, group = page / G4_GROUP_PAGES;
+	uint64_t mask = UINT64_C(1) << (page % 64);
+	uint32_t line;
+	int rc;
+
+	g4_lock(load_lock(alloc, group));
+	rc = get_map(wg, alloc, group, &line);
+	g4_unlock(load_lock(alloc, group));
+	if (rc < 0)
+		return rc;
+	struct g4_alloc_page *map = (struct g4_alloc_page *)g4_line_data(alloc->meta->cache, line);
+	uint64_t *word = &map->regions[page / G4_REGION_PAGES % G4_GROUP_REGIONS].slab[page % G4_REGION_PAGES / 64];
+	g4_txn_dirty(txn, line);
+	if (set)
+		g4_or64(word, mask);
+	else
+		g4_and64(word, ~mask);
+	g4_cache_put(alloc->meta->cache, line);
+	if (set)
+		g4_add32(&alloc->group_slabs[group], 1);
+	else
+		g4_sub32(&alloc->group_slabs[group], 1);
+	return change_descriptor(wg, alloc, txn, group, 0, set ? 1 : -1);
+}
+
+G4_FN uint64_t g4_alloc_find_slab(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t nth)
+{
+	uint64_t found = 0;
+	uint32_t line;
+
+	g4_lock(load_lock(alloc, group));
+	int rc = get_map(wg, alloc, group, &line);
+	g4_unlock(load_lock(alloc, group));
+	if (rc < 0)
+		return 0;
+	struct g4_alloc_page *map = (struct g4_alloc_page *)g4_line_data(alloc->meta->cache, line);
+	for (uint32_t w = 0; w < G4_GROUP_REGIONS * 8 && found == 0; w++) {
+		uint64_t bits = g4_load64_rlx(&map->regions[w / 8].slab[w % 8]);
+		for (uint32_t b = 0; bits && found == 0; b++, bits >>= 1)
+			if ((bits & 1) && nth-- == 0)
+				found = (group * G4_GROUP_PAGES + (uint64_t)w * 64 + b) * G4_PAGE_BYTES;
+	}
+	g4_cache_put(alloc->meta->cache, line);
+	return found;
+}

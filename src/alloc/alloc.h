@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Space. Two views of the same pages:
+ *
+ *   memory  a bit a page, set from the moment a page is claimed until its freeing transaction is durable. Claiming and
+ *           releasing work on this view with atomics alone: no lock, nobody waits for anybody.
+ *   disk    the allocation map in journaled pages: set by g4_alloc_publish() in the transaction that makes the page
+ *           reachable, cleared by g4_alloc_free() in the one that makes it unreachable.
+ *
+ * So a crash between claim and publish leaks nothing, and a page freed in an uncommitted transaction is not reused.
+ * Runs of any length coalesce by themselves: a free 2 MiB page is a region whose counter says 512, a free 1 GiB page 512
+ * such regions. A region's counter is lowered before its bits are set and raised after they are cleared, so whoever
+ * lowered it by n will find n clear bits.
+ */
+#ifndef G4_ALLOC_H
+#define G4_ALLOC_H
+
+#include "journal/journal.h"
+
+#define G4_ALLOC_SHARDS 64u
+#define G4_ALLOC_DATA 0u
+#define G4_ALLOC_METADATA 1u
+#define G4_ALLOC_ALIGNED 2u /* data, at the start of an empty region if there is one */
+/* metadata blocks (transaction credits) that publishing or freeing one run changes at most */
+#define G4_ALLOC_CREDITS 4u
+
+struct g4_alloc_shard {
+	uint32_t region[2]; /* where the last claim succeeded, by class */
+	uint64_t slab[2];   /* slab page in use, by kind - 1; 0: none */
+	struct g4_lock lock; /* of slab[] */
+	uint32_t padding;
+};
+
+#define G4_SLAB_LOCKS 256u
+#define G4_SLAB_HINTS 64u
+
+struct g4_alloc {
+	struct g4_journal *journal;
+	struct g4_meta *meta;
+	uint64_t region_count;
+	uint64_t group_count;
+	uint64_t *used;	       /* 8 words a region */
+	uint32_t *region_free; /* pages that may be claimed */
+	uint32_t *group_state; /* enum below */
+	uint32_t *group_free;  /* sum of region_free; of an unloaded group: from its descriptor */
+	uint32_t *group_slabs; /* slabs with free slots */
+	uint64_t free_pages;   /* that may be claimed */
+	uint64_t pending_pages; /* freed, not yet durable */
+	uint64_t reserved;     /* promised to delayed writes */
+	uint64_t total_pages;
+	struct g4_alloc_shard shards[G4_ALLOC_SHARDS];
+	struct g4_lock slab_locks[G4_SLAB_LOCKS]; /* by page: a slab's header */
+	uint64_t slab_hints[G4_SLAB_HINTS];	  /* pages that lately got a free slot, 0: none */
+	struct g4_lock load_locks[16];
+};
+enum { G4_GROUP_UNLOADED = 0, G4_GROUP_LOADED = 1 };
+
+/* Host: bytes of zeroed memory for a device of this layout. */
+uint64_t g4_alloc_memory(const struct g4_layout *layout);
+/* Reads the group descriptors. */
+int g4_alloc_init(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_journal *journal, void *memory);
+
+/* ---- memory view: leader, thread-safe ---- */
+/* Promises pages to a later claim; false: the file system is full. */
+G4_FN bool g4_alloc_reserve(struct g4_alloc *alloc, uint64_t pages);
+G4_FN void g4_alloc_unreserve(struct g4_alloc *alloc, uint64_t pages);
+/*
+ * Claims 1..want contiguous pages, near `goal` (an address, 0: none). *got pages at *address. From the promise when
+ * `reserved` (the promise shrinks by *got), else -G4_E_NOSPC when only promised pages are left.
+ */
+G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t class_, uint64_t goal, uint64_t want,
+			 bool reserved, uint64_t *address, uint64_t *got);
+/* Claims exactly one aligned 2 MiB page. */
+G4_FN int g4_alloc_claim_region(struct g4_wg *wg, struct g4_alloc *alloc, bool reserved, uint64_t *address);
+/* Gives claimed, unpublished pages back; also what a durable transaction freed. */
+G4_FN void g4_alloc_release(struct g4_alloc *alloc, uint64_t address, uint64_t pages);
+
+/* ---- disk view: inside a transaction ---- */
+G4_FN int g4_alloc_publish(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address,
+			   uint64_t pages);
+G4_FN int g4_alloc_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address, uint64_t pages);
+/* Claims and publishes one page for metadata. */
+G4_FN int g4_alloc_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t *address);
+/* Frees a metadata page: forgets its images, too. */
+G4_FN int g4_alloc_free_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address);
+
+/* ---- slots (slab.c) ---- */
+/* A free 256 B slot of a slab of `kind`, marked used; its contents are left as they are. */
+G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *address);
+G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address);
+/* Sets or clears a page's bit in the slab map. */
+G4_FN int g4_alloc_mark_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address, bool set);
+/* The address of some slab page with a free slot in a group, 0: none. */
+G4_FN uint64_t g4_alloc_find_slab(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t nth);
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Slots of 256 B in slab pages. Every shard fills its own slab; when that is full it takes one that lately got a free
+ * slot, then any the slab map knows, then a new page. A slab without used slots goes back to the page allocator unless
+ * a shard is filling it. A page's stripe lock guards its header; lock order: shard, then stripe.
+ */
+#include "alloc/alloc.h"
+
+#define SLAB_FULL 0xffffu
+#define SLAB_EMPTY 0x0001u
+
+G4_FN static struct g4_lock *stripe(struct g4_alloc *alloc, uint64_t page_address)
+{
+	return &alloc->slab_locks[(page_address >> G4_PAGE_SHIFT) % G4_SLAB_LOCKS];
+}
+
+G4_FN static struct g4_slab_header *header_of(struct g4_alloc *alloc, uint32_t line)
+{
+	return (struct g4_slab_header *)g4_line_data(alloc->meta->cache, line);
+}
+
+G4_FN static void add_hint(struct g4_alloc *alloc, uint64_t page)
+{
+	g4_store64_rel(&alloc->slab_hints[(page >> G4_PAGE_SHIFT) % G4_SLAB_HINTS], page);
+}
+
+/* Takes a slot of the slab at `page`; 0 in *address when it is full or no slab of this kind (any more). */
+G4_FN static int take_slot(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t page,
+			   uint64_t *address)
+{
+	uint32_t line;
+	int rc = 0;
+
+	*address = 0;
+	g4_lock(stripe(alloc, page));
+	/* the page may have been freed and reused since somebody noted it: a slab is a page whose line says so */
+	rc = g4_meta_get(wg, alloc->meta, page, G4_BLOCK_SLAB, &line);
+	if (rc < 0) {
+		g4_unlock(stripe(alloc, page));
+		return rc == -G4_E_IO || rc == -G4_E_NOMEM ? rc : 0;
+	}
+	struct g4_slab_header *slab = header_of(alloc, line);
+	if (slab->kind == kind && slab->used != SLAB_FULL && slab->used != 0 && !alloc->meta->cache->lines[line].freed) {
+		uint32_t slot = 1;
+		while (slab->used & (1u << slot))
+			slot++;
+		g4_txn_dirty(txn, line);
+		slab->used = (g4_le16)(slab->used | (1u << slot));
+		*address = page + slot * G4_SLAB_SLOT_BYTES;
+		if (slab->used == SLAB_FULL)
+			rc = g4_alloc_mark_slab(wg, alloc, txn, page, false);
+	}
+	g4_unlock(stripe(alloc, page));
+	g4_cache_put(alloc->meta->cache, line);
+	return rc;
+}
+
+G4_FN static int new_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *page)
+{
+	uint32_t line;
+	int rc = g4_alloc_metadata(wg, alloc, txn, page);
+
+	if (rc < 0)
+		return rc;
+	rc = g4_meta_new(wg, alloc->meta, *page, G4_BLOCK_SLAB, &line);
+	if (rc < 0)
+		return rc;
+	g4_txn_dirty(txn, line);
+	header_of(alloc, line)->kind = kind;
+	header_of(alloc, line)->used = SLAB_EMPTY;
+	g4_cache_put(alloc->meta->cache, line);
+	return g4_alloc_mark_slab(wg, alloc, txn, *page, true);
+}
+
+/* A slot from a slab that somebody freed a slot of, or that the map knows. */
+G4_FN static int take_known(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *page,
+			    uint64_t *address)
+{
+	int rc;
+
+	*address = 0;
+	for (uint32_t h = 0; h < G4_SLAB_HINTS; h++) {
+		*page = g4_load64_rlx(&alloc->slab_hints[h]) ? g4_xchg64(&alloc->slab_hints[h], 0) : 0;
+		if (*page == 0)
+			continue;
+		rc = take_slot(wg, alloc, txn, kind, *page, address);
+		if (rc < 0 || *address)
+			return rc;
+	}
+	for (uint64_t group = 0; group < alloc->group_count; group++) {
+		uint32_t known = g4_load32_rlx(&alloc->group_slabs[group]);
+		/* the few that shards are filling are always known: look further only where there are more */
+		if (known <= G4_ALLOC_SHARDS / 8)
+			continue;
+		for (uint32_t nth = 0; nth < 4; nth++) {
+			*page = g4_alloc_find_slab(wg, alloc, group, (g4_wg_index(wg) * 4 + nth) % known);
+			if (*page == 0)
+				break;
+			rc = take_slot(wg, alloc, txn, kind, *page, address);
+			if (rc < 0 || *address)
+				return rc;
+		}
+	}
+	return 0;
+}
+
+G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *address)
+{
+	struct g4_alloc_shard *shard = &alloc->shards[g4_wg_index(wg) % G4_ALLOC_SHARDS];
+	uint64_t page;
+	int rc = 0;
+
+	*address = 0;
+	g4_lock(&shard->lock);
+	page = shard->slab[kind - 1];
+	if (page)
+		rc = take_slot(wg, alloc, txn, kind, page, address);
+	if (rc == 0 && *address == 0) {
+		rc = take_known(wg, alloc, txn, kind, &page, address);
+		if (rc == 0 && *address == 0) {
+			rc = new_slab(wg, alloc, txn, kind, &page);
+			if (rc == 0)
+				rc = take_slot(wg, alloc, txn, kind, page, address);
+		}
+		g4_store64_rel(&shard->slab[kind - 1], rc == 0 ? page : 0);
+	}
+	g4_unlock(&shard->lock);
+	if (rc == 0 && *address == 0)
+		rc = -G4_E_CORRUPT_ALLOC;
+	return rc;
+}
+
+G4_FN static bool being_filled(struct g4_alloc *alloc, uint64_t page)
+{
+	for (uint32_t s = 0; s < G4_ALLOC_SHARDS; s++)
+		for (uint32_t kind = 0; kind < 2; kind++)
+			if (g4_load64_acq(&alloc->shards[s].slab[kind]) == page)
+				return true;
+	return false;
+}
+
+G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address)
+{
+	uint64_t page = g4_align_down(address, G4_PAGE_BYTES);
+	uint32_t slot = (uint32_t)((address - page) / G4_SLAB_SLOT_BYTES);
+	uint32_t line;
+	int rc;
+
+	g4_lock(stripe(alloc, page));
+	rc = g4_meta_get(wg, alloc->meta, page, G4_BLOCK_SLAB, &line);
+	if (rc < 0) {
+		g4_unlock(stripe(alloc, page));
+		return rc;
+	}
+	struct g4_slab_header *slab = header_of(alloc, line);
+	if (slot == 0 || !(slab->used & (1u << slot))) {
+		rc = -G4_E_CORRUPT_ALLOC;
+	} else {
+		bool was_full = slab->used == SLAB_FULL;
+		g4_txn_dirty(txn, line);
+		slab->used = (g4_le16)(slab->used & ~(1u << slot));
+		if (was_full)
+			rc = g4_alloc_mark_slab(wg, alloc, txn, page, true);
+		if (rc == 0 && slab->used == SLAB_EMPTY && !being_filled(alloc, page)) {
+			slab->used = 0; /* nobody may take a slot of it any more */
+			rc = g4_alloc_mark_slab(wg, alloc, txn, page, false);
+			if (rc == 0)
+				rc = g4_alloc_free_metadata(wg, alloc, txn, page);
+		} else if (rc == 0) {
+			add_hint(alloc, page);
+		}
+	}
+	g4_unlock(stripe(alloc, page));
+	g4_cache_put(alloc->meta->cache, line);
+	return rc;
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Acquire, release and evict-and-replace (NVMe document 4.2.3, 4.2.4). */
+#include "cache/cache.h"
+
+uint64_t g4_cache_lines_for(uint64_t bytes)
+{
+	uint64_t lines = bytes / G4_PAGE_BYTES;
+	return lines < 512 ? 512 : lines > UINT32_MAX / 2 ? UINT32_MAX / 2 : lines;
+}
+
+uint32_t g4_cache_sets_for(uint32_t line_count)
+{
+	/* one line in eight is overflow */
+	return (line_count - line_count / 8) / G4_CACHE_WAYS;
+}
+
+void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frames, struct g4_cache_set *sets,
+		   uint32_t line_count)
+{
+	memset(cache, 0, sizeof(*cache));
+	cache->lines = lines;
+	cache->frames = frames;
+	cache->sets = sets;
+	cache->line_count = line_count;
+	cache->set_count = g4_cache_sets_for(line_count);
+	cache->overflow_first = cache->set_count * G4_CACHE_WAYS;
+	for (uint32_t i = 0; i < cache->set_count; i++)
+		sets[i].overflow = G4_NO_LINE;
+	cache->pool = G4_NO_LINE;
+	for (uint32_t i = line_count; i-- > cache->overflow_first;) {
+		lines[i].chain = cache->pool;
+		cache->pool = i;
+	}
+	for (uint32_t i = 0; i < line_count; i++) {
+		lines[i].owner = UINT64_MAX;
+		lines[i].index = UINT64_MAX;
+	}
+}
+
+/* Neighbouring pages fall into different sets; different owners start at unrelated places. */
+G4_FN static uint32_t set_of(const struct g4_cache *cache, uint64_t owner, uint64_t index)
+{
+	uint64_t x = owner * UINT64_C(0x9e3779b97f4a7c15);
+	x = (x ^ (x >> 29)) + index;
+	return (uint32_t)(x % cache->set_count);
+}
+
+G4_FN static bool tag_is(const struct g4_line *line, uint64_t owner, uint64_t index)
+{
+	return g4_load64_rlx(&line->index) == index && g4_load64_rlx(&line->owner) == owner;
+}
+
+/* Counts a reference in and keeps it if the line is valid and still (owner, index). Waits while it is being filled. */
+G4_FN static bool try_ref(struct g4_cache *cache, uint32_t i, uint64_t owner, uint64_t index)
+{
+	struct g4_line *line = &cache->lines[i];
+	uint32_t state = g4_add32(&line->state, 1) + 1;
+
+	for (;;) {
+		if (!tag_is(line, owner, index))
+			break;
+		if (!(state & G4_LINE_BUSY)) {
+			if (!(state & G4_LINE_VALID))
+				break;
+			if (!(state & G4_LINE_ACCESSED))
+				g4_or32(&line->state, G4_LINE_ACCESSED);
+			return true;
+		}
+		if (!(state & G4_LINE_WAITERS)) {
+			state = g4_or32(&line->state, G4_LINE_WAITERS) | G4_LINE_WAITERS;
+			continue;
+		}
+		g4_wait(&line->state, state);
+		state = g4_load32_acq(&line->state);
+	}
+	g4_cache_put(cache, i);
+	return false;
+}
+
+/* The line with this tag in its set or the set's overflow chain, unreferenced; the chain only under the set's lock. */
+G4_FN static uint32_t search_ways(const struct g4_cache *cache, uint32_t set, uint64_t owner, uint64_t index)
+{
+	uint32_t first = set * G4_CACHE_WAYS;
+
+	for (uint32_t way = 0; way < G4_CACHE_WAYS; way++)
+		if (tag_is(&cache->lines[first + way], owner, index))
+			return first + way;
+	return G4_NO_LINE;
+}
+
+G4_FN static uint32_t search_chain(const struct g4_cache *cache, uint32_t set, uint64_t owner, uint64_t index)
+{
+	uint32_t i = cache->sets[set].overflow;
+
+	while (i != G4_NO_LINE && !tag_is(&cache->lines[i], owner, index))
+		i = cache->lines[i].chain;
+	return i;
+}
+
+G4_FN static uint32_t find_locked(struct g4_cache *cache, uint32_t set, uint64_t owner, uint64_t index)
+{
+	uint32_t i = search_ways(cache, set, owner, index);
+	return i != G4_NO_LINE ? i : search_chain(cache, set, owner, index);
+}
+
+G4_FN uint32_t g4_cache_find(struct g4_cache *cache, uint64_t owner, uint64_t index)
+{
+	uint32_t set = set_of(cache, owner, index);
+	uint32_t i = search_ways(cache, set, owner, index);
+
+	if (i != G4_NO_LINE)
+		return try_ref(cache, i, owner, index) ? i : G4_NO_LINE;
+	if (g4_load32_acq(&cache->sets[set].overflow) == G4_NO_LINE)
+		return G4_NO_LINE;
+	g4_lock(&cache->sets[set].lock);
+	i = search_chain(cache, set, owner, index);
+	if (i != G4_NO_LINE)
+		g4_add32(&cache->lines[i].state, 1);
+	g4_unlock(&cache->sets[set].lock);
+	if (i == G4_NO_LINE)
+		return i;
+	/* our first reference keeps the line in the chain; try_ref takes the one we return */
+	bool valid = try_ref(cache, i, owner, index);
+	g4_cache_put(cache, i);
+	return valid ? i : G4_NO_LINE;
+}
+
+/* Makes an unreferenced way busy with a reference of ours; G4_NO_LINE when all are in use. Set lock held. */
+G4_FN static uint32_t take_victim(struct g4_cache *cache, uint32_t set)
+{
+	struct g4_cache_set *s = &cache->sets[set];
+
+	for (uint32_t step = 0; step < 2 * G4_CACHE_WAYS; step++) {
+		uint32_t i = set * G4_CACHE_WAYS + (s->hand++ % G4_CACHE_WAYS);
+		struct g4_line *line = &cache->lines[i];
+		uint32_t state = g4_load32_acq(&line->state);
+
+		if (state & (G4_LINE_REFS | G4_LINE_BUSY))
+			continue;
+		if (state & G4_LINE_ACCESSED) {
+			g4_and32(&line->state, ~G4_LINE_ACCESSED);
+			continue;
+		}
+		if (g4_cas32(&line->state, state, G4_LINE_BUSY | 1))
+			return i;
+	}
+	return G4_NO_LINE;
+}
+
+/* The same from the overflow pool, linked into the set's chain. Set lock held. */
+G4_FN static uint32_t take_overflow(struct g4_cache *cache, uint32_t set)
+{
+	g4_lock(&cache->pool_lock);
+	uint32_t i = cache->pool;
+	if (i != G4_NO_LINE)
+		cache->pool = cache->lines[i].chain;
+	g4_unlock(&cache->pool_lock);
+	if (i == G4_NO_LINE)
+		return i;
+	g4_add32(&cache->lines[i].state, G4_LINE_BUSY | 1);
+	cache->lines[i].set = set;
+	cache->lines[i].chain = cache->sets[set].overflow;
+	g4_store32_rel(&cache->sets[set].overflow, i);
+	return i;
+}
+
+G4_FN static void set_tag(struct g4_line *line, uint64_t owner, uint64_t index)
+{
+	g4_store64_rel(&line->owner, owner);
+	g4_store64_rel(&line->index, index);
+}
+
+G4_FN uint32_t g4_cache_get(struct g4_cache *cache, uint64_t owner, uint64_t index, bool *fresh)
+{
+	uint32_t set = set_of(cache, owner, index);
+
+	*fresh = false;
+	for (;;) {
+		uint32_t i = g4_cache_find(cache, owner, index);
+		if (i != G4_NO_LINE)
+			return i;
+		g4_lock(&cache->sets[set].lock);
+		i = find_locked(cache, set, owner, index);
+		if (i != G4_NO_LINE) { /* came in meanwhile, or lies there invalid after a failed fill */
+			uint32_t state = g4_load32_acq(&cache->lines[i].state);
+			if (!(state & (G4_LINE_VALID | G4_LINE_BUSY)))
+				set_tag(&cache->lines[i], UINT64_MAX, UINT64_MAX);
+			g4_unlock(&cache->sets[set].lock);
+			continue;
+		}
+		i = take_victim(cache, set);
+		if (i == G4_NO_LINE)
+			i = take_overflow(cache, set);
+		if (i != G4_NO_LINE) {
+			struct g4_line *line = &cache->lines[i];
+			set_tag(line, owner, index);
+			line->type = 0;
+			line->level = 0;
+			line->dirty = 0;
+			line->freed = 0;
+			line->inode = 0;
+			*fresh = true;
+		}
+		g4_unlock(&cache->sets[set].lock);
+		return i;
+	}
+}
+
+G4_FN void g4_cache_filled(struct g4_cache *cache, uint32_t i)
+{
+	struct g4_line *line = &cache->lines[i];
+
+	g4_or32(&line->state, G4_LINE_VALID | G4_LINE_ACCESSED);
+	if (g4_and32(&line->state, ~(G4_LINE_BUSY | G4_LINE_WAITERS)) & G4_LINE_WAITERS)
+		g4_wake(&line->state);
+}
+
+G4_FN void g4_cache_abort(struct g4_cache *cache, uint32_t i)
+{
+	struct g4_line *line = &cache->lines[i];
+
+	set_tag(line, UINT64_MAX, UINT64_MAX);
+	if (g4_and32(&line->state, ~(G4_LINE_VALID | G4_LINE_BUSY | G4_LINE_WAITERS)) & G4_LINE_WAITERS)
+		g4_wake(&line->state);
+	g4_cache_put(cache, i);
+}
+
+G4_FN void g4_cache_ref(struct g4_cache *cache, uint32_t i)
+{
+	g4_add32(&cache->lines[i].state, 1);
+}
+
+/* Unlinks an overflow line that lost its last reference and gives it back to the pool. */
+G4_FN static void return_overflow(struct g4_cache *cache, uint32_t i, uint32_t set)
+{
+	struct g4_cache_set *s = &cache->sets[set];
+	bool unlinked = false;
+
+	g4_lock(&s->lock);
+	uint32_t state = g4_load32_acq(&cache->lines[i].state);
+	if (!(state & (G4_LINE_REFS | G4_LINE_BUSY))) {
+		uint32_t prev = G4_NO_LINE, at = s->overflow;
+		while (at != G4_NO_LINE && at != i) {
+			prev = at;
+			at = cache->lines[at].chain;
+		}
+		if (at == i && g4_cas32(&cache->lines[i].state, state, 0)) {
+			if (prev == G4_NO_LINE)
+				g4_store32_rel(&s->overflow, cache->lines[i].chain);
+			else
+				cache->lines[prev].chain = cache->lines[i].chain;
+			set_tag(&cache->lines[i], UINT64_MAX, UINT64_MAX);
+			unlinked = true;
+		}
+	}
+	g4_unlock(&s->lock);
+	if (!unlinked)
+		return;
+	g4_lock(&cache->pool_lock);
+	cache->lines[i].chain = cache->pool;
+	cache->pool = i;
+	g4_unlock(&cache->pool_lock);
+}
+
+G4_FN void g4_cache_put(struct g4_cache *cache, uint32_t i)
+{
+	struct g4_line *line = &cache->lines[i];
+
+	if (i < cache->overflow_first) {
+		g4_sub32(&line->state, 1);
+		return;
+	}
+	uint32_t set = line->set; /* read before the reference goes: the line may be reused after that */
+	if ((g4_sub32(&line->state, 1) & G4_LINE_REFS) == 1)
+		return_overflow(cache, i, set);
+}
+
+/* Set lock held. */
+G4_FN static void forget_line(struct g4_cache *cache, uint32_t i)
+{
+	struct g4_line *line = &cache->lines[i];
+	uint32_t state = g4_load32_acq(&line->state);
+
+	if (i >= cache->overflow_first || (state & (G4_LINE_REFS | G4_LINE_BUSY)))
+		return;
+	if (!g4_cas32(&line->state, state, G4_LINE_BUSY))
+		return;
+	set_tag(line, UINT64_MAX, UINT64_MAX);
+	if (g4_and32(&line->state, ~(G4_LINE_BUSY | G4_LINE_VALID | G4_LINE_WAITERS)) & G4_LINE_WAITERS)
+		g4_wake(&line->state);
+}
+
+G4_FN void g4_cache_drop(struct g4_cache *cache, uint64_t owner, uint64_t index)
+{
+	uint32_t set = set_of(cache, owner, index);
+
+	if (search_ways(cache, set, owner, index) == G4_NO_LINE)
+		return; /* overflow lines go with their last reference */
+	g4_lock(&cache->sets[set].lock);
+	uint32_t i = search_ways(cache, set, owner, index);
+	if (i != G4_NO_LINE)
+		forget_line(cache, i);
+	g4_unlock(&cache->sets[set].lock);
+}
+
+G4_FN void g4_cache_drop_range(struct g4_cache *cache, uint64_t owner, uint64_t first, uint64_t end)
+{
+	if (end - first <= cache->line_count) {
+		for (uint64_t index = first; index < end; index++)
+			g4_cache_drop(cache, owner, index);
+		return;
+	}
+	for (uint32_t i = 0; i < cache->overflow_first; i++) {
+		struct g4_line *line = &cache->lines[i];
+		uint64_t index = g4_load64_rlx(&line->index);
+		if (g4_load64_rlx(&line->owner) == owner && index >= first && index < end)
+			g4_cache_drop(cache, owner, index);
+	}
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The page cache: set-associative, as in chapter 4.2 of the NVMe document, with 4 KiB lines.
+ *
+ * A line is named by a tag (owner, index): metadata has owner 0 and index address / 4096; file data has the inode's
+ * data key and the page's index in the file. One 32-bit word holds valid, busy, accessed, waiters and the reference
+ * count. A hit takes no lock: it counts itself in, then checks that the line is still what it wanted. Replacement takes
+ * the set's fair lock and walks the set's clock hand.
+ *
+ * The cache never writes. Whoever makes a line dirty keeps a reference until it is clean again, so a line without
+ * references is clean and may be replaced. What the document lacks: when every way of a set is referenced, the set
+ * borrows a line from a common overflow pool and gives it back with the last reference, so that pinned metadata can
+ * not block a set. See README.md for the lock rules.
+ */
+#ifndef G4_CACHE_H
+#define G4_CACHE_H
+
+#include "raid/space.h"
+
+#define G4_CACHE_WAYS 8u
+#define G4_NO_LINE UINT32_MAX
+
+#define G4_LINE_VALID (1u << 31)
+#define G4_LINE_BUSY (1u << 30)
+#define G4_LINE_ACCESSED (1u << 29)
+#define G4_LINE_WAITERS (1u << 28)
+#define G4_LINE_REFS (G4_LINE_WAITERS - 1)
+
+struct g4_line {
+	uint64_t owner;
+	uint64_t index;
+	uint32_t state;
+	uint32_t chain; /* overflow lines: next in the set's chain or in the free pool */
+	/* used by the holder of a dirty line; the cache does not look at them */
+	uint32_t prev, next;	/* list of an inode's dirty lines */
+	uint64_t txn;		/* journal: transaction in which it is dirty, 0: none */
+	uint64_t home;		/* journal: newest committed transaction not yet written home, 0: none */
+	uint64_t inode;		/* indirect pages: owner */
+	uint8_t type;		/* enum g4_block_type of a metadata line */
+	uint8_t level;		/* indirect pages */
+	uint8_t dirty;		/* data lines: on an inode's dirty list */
+	uint8_t freed;		/* metadata: its page was freed in the running transaction */
+	uint32_t set; /* overflow lines: the set that borrowed it */
+};
+G4_STATIC_ASSERT(sizeof(struct g4_line) == 64, "cache line");
+
+struct g4_cache_set {
+	struct g4_lock lock;
+	uint32_t hand;
+	uint32_t overflow; /* first overflow line of this set */
+};
+
+struct g4_cache {
+	struct g4_line *lines;
+	uint8_t *frames;
+	struct g4_cache_set *sets;
+	uint32_t set_count;
+	uint32_t line_count;	 /* all, overflow included */
+	uint32_t overflow_first; /* lines from here on are the pool */
+	struct g4_lock pool_lock;
+	uint32_t pool; /* first free overflow line */
+	uint64_t hits, misses;
+};
+
+/* Bytes of memory that a cache of `bytes` bytes of pages needs besides the pages (lines and sets). */
+uint64_t g4_cache_lines_for(uint64_t bytes);
+/* Host: sets up a cache over zeroed memory given by the caller. line_count from g4_cache_lines_for. */
+void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frames, struct g4_cache_set *sets,
+		   uint32_t line_count);
+uint32_t g4_cache_sets_for(uint32_t line_count);
+
+G4_FN G4_INLINE void *g4_line_data(const struct g4_cache *cache, uint32_t line)
+{
+	return cache->frames + (uint64_t)line * G4_PAGE_BYTES;
+}
+
+/* Leader, thread-safe. References the line when it is cached and valid; G4_NO_LINE otherwise. Waits for a fill. */
+G4_FN uint32_t g4_cache_find(struct g4_cache *cache, uint64_t owner, uint64_t index);
+/*
+ * Leader, thread-safe. References the line, making it when it is not cached. *fresh says that the caller got a busy
+ * line with undefined contents and must end with g4_cache_filled() or g4_cache_abort(). G4_NO_LINE: all lines that
+ * could serve are referenced.
+ */
+G4_FN uint32_t g4_cache_get(struct g4_cache *cache, uint64_t owner, uint64_t index, bool *fresh);
+G4_FN void g4_cache_filled(struct g4_cache *cache, uint32_t line);
+G4_FN void g4_cache_abort(struct g4_cache *cache, uint32_t line); /* drops the reference, too */
+G4_FN void g4_cache_ref(struct g4_cache *cache, uint32_t line);
+G4_FN void g4_cache_put(struct g4_cache *cache, uint32_t line);
+/* Forgets a line when it is cached and unreferenced. */
+G4_FN void g4_cache_drop(struct g4_cache *cache, uint64_t owner, uint64_t index);
+/* Forgets all unreferenced lines of an owner with first <= index < end, whatever that costs. */
+G4_FN void g4_cache_drop_range(struct g4_cache *cache, uint64_t owner, uint64_t first, uint64_t end);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading an unmounted (or foreign-mounted) image without the engine: for info, df, dump and fsck. Never writes.
+ *
+ * With the overlay the image looks as it will after its journal has been replayed: pages of committed records are read
+ * from the log. One image is used by one thread. Errors are the negative codes of base/error.h.
+ */
+#ifndef G4_IMAGE_HOST_H
+#define G4_IMAGE_HOST_H
+
+#include "dev/dev_host.h"
+#include "format/format.h"
+
+#define G4_CHUNK_BYTES (64 * G4_KIB)
+
+struct g4_chunk_cache;
+
+struct g4_overlay { /* home page number -> address of its newest image in the log; open addressing, key 0: empty */
+	uint64_t *keys;
+	uint64_t *addresses; /* 0: revoked */
+	uint64_t room;	     /* a power of two, 0: nothing in it */
+	uint64_t count;
+};
+
+struct g4_image {
+	const char *name;
+	struct g4_dev *dev;
+	struct g4_wg *wg;
+	uint64_t device_bytes;
+	struct g4_superblock sb; /* the one in use */
+	struct g4_layout layout;
+	uint32_t fs_tag;
+	bool from_backup; /* the first superblock is damaged */
+	int primary_status, backup_status;
+	struct g4_superblock primary, backup; /* as found, for whoever wants to look */
+	struct g4_overlay overlay;
+	struct g4_chunk_cache *cache;
+};
+
+/* Opens read-only. Fails when neither superblock is good, with one sentence in message. */
+int g4_image_open(struct g4_image *image, const char *name, char *message, size_t bytes);
+void g4_image_close(struct g4_image *image);
+
+/* A page as it is on the device; *page is good until the next call that reads. */
+int g4_image_raw_page(struct g4_image *image, uint64_t address, const void **page);
+/* The same through the overlay. */
+int g4_image_page(struct g4_image *image, uint64_t address, const void **page);
+/* Copies a metadata page and verifies its header and checksum; indirect pages come stripped, by g4_image_indirect. */
+int g4_image_block(struct g4_image *image, uint64_t address, uint32_t type, void *copy);
+int g4_image_indirect(struct g4_image *image, uint64_t address, g4_le64 *slots, struct g4_indirect_header *header);
+/* A directory page: leaf or index, as *type tells; validated. */
+int g4_image_directory_page(struct g4_image *image, uint64_t address, void *copy, uint32_t *type);
+/* An inode by its number: its slab is verified, its slot in use, its contents valid. */
+int g4_image_inode(struct g4_image *image, uint64_t ino, struct g4_inode *inode);
+/* The root directory's number. */
+int g4_image_root(struct g4_image *image, struct g4_root *root);
+
+/* ---- journal ---- */
+struct g4_journal_record {
+	uint64_t sequence;
+	uint64_t log_page; /* where it starts */
+	uint64_t pages;
+	uint32_t descriptors, blocks, revokes;
+	uint64_t time_ns;
+	const g4_le64 *tags; /* blocks home addresses, then revokes addresses; good during the visit */
+};
+struct g4_journal_state {
+	struct g4_journal_header header;
+	int status; /* of the header; 0: good */
+	uint64_t records, blocks, revokes, pages;
+};
+typedef void (*g4_journal_visit)(void *context, const struct g4_journal_record *record);
+/* Calls visit (which may be NULL) for each committed record from the tail on. Fails for lack of memory only. */
+int g4_image_scan_journal(struct g4_image *image, g4_journal_visit visit, void *context,
+			  struct g4_journal_state *state);
+/* Scans and fills the overlay. */
+int g4_image_load_overlay(struct g4_image *image, struct g4_journal_state *state);
+uint64_t g4_image_log_address(const struct g4_image *image, uint64_t log_page);
+
+/* ---- block maps ----
+ * A walk visits what an inode's map holds, in file order: data extents and indirect pages. The caller answers an
+ * indirect page with g4_map_walk_enter() to see what is under it; not to do so skips it. So a page that several pointers
+ * share is entered once only by a caller who keeps count, and every walk ends.
+ */
+enum g4_map_kind { G4_MAP_END, G4_MAP_DATA, G4_MAP_INDIRECT, G4_MAP_DAMAGED };
+struct g4_map_item {
+	enum g4_map_kind kind;
+	uint64_t file_page; /* first page that it covers */
+	uint32_t height;    /* of the slot that holds it */
+	g4_ptr ptr;
+};
+struct g4_map_frame {
+	g4_le64 slots[G4_INDIRECT_SLOTS];
+	uint64_t file_page;
+	uint32_t height, next, count;
+};
+struct g4_map_walk {
+	struct g4_image *image;
+	uint64_t ino;
+	uint32_t depth;
+	uint64_t entered;
+	struct g4_map_item item;
+	struct g4_map_frame frames[G4_MAP_MAX_HEIGHT + 1];
+};
+void g4_map_walk_start(struct g4_map_walk *walk, struct g4_image *image, uint64_t ino, const struct g4_inode *inode);
+/* The next item; the previous one is gone. DAMAGED: the pointer may not be where it is, and is skipped. */
+const struct g4_map_item *g4_map_walk_next(struct g4_map_walk *walk);
+/* After an INDIRECT item: descends into it, or says what is wrong with it. */
+int g4_map_walk_enter(struct g4_map_walk *walk);
+
+/* ---- directories ----
+ * A walk visits the pages of a directory's tree in the order of their hashes, in two steps as above: g4_dir_walk_next() tells
+ * the next page's address, g4_dir_walk_enter() reads it. Not to enter skips what is under it.
+ */
+struct g4_dir_frame {
+	struct g4_dir_index page;
+	uint64_t high; /* hashes below it are < high */
+	uint32_t next;
+};
+struct g4_dir_walk {
+	struct g4_image *image;
+	uint32_t depth; /* frames in use */
+	bool at_root;
+	uint64_t root;
+	uint64_t entered;
+	/* the page at hand */
+	uint64_t address;
+	uint64_t low, high;	 /* its hashes: low <= hash < high */
+	uint32_t level;		 /* what its parent says: 0 for a leaf; the root may be anything */
+	uint32_t type;		 /* once entered */
+	struct g4_dir_leaf leaf; /* when type is DIR_LEAF */
+	struct g4_dir_frame frames[G4_DIR_MAX_LEVEL];
+};
+void g4_dir_walk_start(struct g4_dir_walk *walk, struct g4_image *image, const struct g4_inode *inode);
+bool g4_dir_walk_next(struct g4_dir_walk *walk);
+/* 0, or what is wrong with the page: the corruption codes, or -G4_E_CORRUPT_DIR when it contradicts its parent. */
+int g4_dir_walk_enter(struct g4_dir_walk *walk);
+
+struct g4_entry_view {
+	struct g4_dir_entry entry;
+	const uint8_t *name;
+	uint64_t leaf_address;
+	uint32_t unit;
+};
+typedef bool (*g4_entry_visit)(void *context, const struct g4_entry_view *view);
+/* Visits the entries of a validated leaf until visit returns true; returns whether it did. */
+bool g4_leaf_each_entry(const struct g4_dir_leaf *leaf, uint64_t leaf_address, g4_entry_visit visit, void *context);
+/* The same for all leaves of a directory; *found tells whether visit returned true. */
+int g4_image_each_entry(struct g4_image *image, uint64_t dir_ino, g4_entry_visit visit, void *context, bool *found);
+/* The inode that an absolute path in the image names; links are not followed. */
+int g4_image_resolve(struct g4_image *image, const char *path, uint64_t *ino);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Block devices as the engine sees them: byte-addressed space with requests of whole sectors.
+ *
+ * Two classes. A *mapped* device (mem:, dax:) is load/store memory: requests finish inside g4_dev_submit(), and
+ * g4_dev_map() gives a pointer. A *queued* device (file, block device, NVMe) completes later. Durability: a write is
+ * durable once a later FLUSH on the device has completed, or at its own completion when it carries G4_IO_FUA.
+ * Completed but unflushed writes may be lost, torn at sector size and reordered by a power cut.
+ */
+#ifndef G4_DEV_H
+#define G4_DEV_H
+
+#include "base/error.h"
+#include "simt/simt.h"
+
+struct g4_dev; /* one open device */
+
+enum g4_io_op { G4_IO_READ, G4_IO_WRITE, G4_IO_FLUSH, G4_IO_DISCARD };
+#define G4_IO_FUA 1u /* WRITE: durable when complete */
+
+struct g4_iov {
+	void *base;
+	uint64_t bytes;
+};
+
+/*
+ * One request. The caller owns it and everything it points to until it is complete. offset and every iov length are
+ * multiples of the sector size, every base aligned to it; at most G4_IO_MAX_IOV vectors. FLUSH uses no range; DISCARD
+ * takes offset and discard_bytes.
+ */
+#define G4_IO_MAX_IOV 1024
+struct g4_io {
+	uint32_t op;
+	uint32_t flags;
+	uint64_t offset_bytes;
+	uint64_t discard_bytes;
+	struct g4_iov *iov;
+	uint32_t iov_count;
+	int32_t result;	 /* 0 or a negative code; valid once done */
+	uint32_t done;	 /* 0 -> 1 with release order */
+	uint32_t queue;	 /* the device's own */
+	uint64_t cookie; /* the device's own */
+};
+
+struct g4_dev_props {
+	uint64_t size_bytes;
+	uint32_t sector_bytes; /* 512 or 4096: alignment and atomicity unit */
+	bool mapped;
+	bool read_only;
+	bool volatile_cache; /* FLUSH means something */
+	bool discard;
+};
+
+/* Leader, thread-safe. Starts a request; errors show in io->result. */
+G4_FN void g4_dev_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
+/* Leader, thread-safe. Starts `count` requests with as few system calls as possible. */
+G4_FN void g4_dev_submit_many(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *ios, uint32_t count);
+/* Leader. Returns when the request is done, with its result. */
+G4_FN int g4_dev_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
+/* Leader. True when the request is done; collects completions on the way and never blocks. */
+G4_FN bool g4_dev_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
+/* Leader. One request, start to end, on one buffer; the fast path for a synchronous access. */
+G4_FN int g4_dev_read(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset, void *buffer, uint64_t bytes);
+G4_FN int g4_dev_write(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset, const void *buffer, uint64_t bytes,
+		       uint32_t flags);
+G4_FN int g4_dev_flush(struct g4_wg *wg, struct g4_dev *dev);
+G4_FN const struct g4_dev_props *g4_dev_props(const struct g4_dev *dev);
+/* The address of byte `offset` of a mapped device; NULL for a queued one and beyond the end. */
+G4_FN void *g4_dev_map(struct g4_dev *dev, uint64_t offset);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening devices by the names users type. Host only. */
+#ifndef G4_DEV_HOST_H
+#define G4_DEV_HOST_H
+
+#include "dev/dev.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define G4_DEV_READ_ONLY 1u
+#define G4_DEV_CREATE 2u      /* create a regular file (or dax: file) of create_bytes when it does not exist */
+#define G4_DEV_EXCLUSIVE 4u   /* refuse a device that is mounted or open elsewhere; hold an advisory lock while open */
+#define G4_DEV_SYNCHRONOUS 8u /* never use io_uring: a request is executed inside g4_dev_submit() */
+
+struct g4_dev_open_options {
+	uint32_t flags;
+	uint32_t queues;       /* io_uring instances; 0: one a core, at most 8 */
+	uint64_t create_bytes; /* with G4_DEV_CREATE */
+};
+
+/*
+ * Opens `name`: "mem:SIZE" (SIZE with K, M, G, T suffix), "dax:PATH", a regular file or a block device. On failure
+ * returns a negative code and writes one clear sentence (with the name in it) to message[message_bytes].
+ */
+int g4_dev_open(const char *name, const struct g4_dev_open_options *options, struct g4_dev **out, char *message,
+		size_t message_bytes);
+/* Closes a device on which no request is under way. Does not flush. NULL is ignored. */
+void g4_dev_close(struct g4_dev *dev);
+
+/*
+ * ---- the fault device (tests) ----
+ * Wraps another device (which it then owns) and injects what tests ask for. It is a queued device with a write cache,
+ * whatever it wraps. All settings may be changed while in use. Thread-safe.
+ */
+struct g4_fault {
+	uint64_t cut_after_writes; /* n > 0: after n more writes the power is cut: later requests fail with G4_E_IO */
+	uint64_t fail_read_at;	   /* n > 0: the n-th read from now fails with G4_E_IO, once */
+	uint64_t fail_write_at;	   /* the same for writes */
+	uint64_t fail_flush_at;	   /* the same for flushes */
+	uint64_t delay_ns;	   /* added to every request */
+	bool keep_unflushed;	   /* at the cut: true keeps, false drops completed but unflushed writes */
+	bool cut_inside; /* the cut hits the n-th write itself: it fails, and counts as unflushed even with FUA */
+	uint64_t seed;	 /* non-zero with !keep_unflushed: drops and tears a pseudo-random subset instead of all */
+};
+/* On failure `inner` stays the caller's. */
+int g4_dev_fault_open(struct g4_dev *inner, struct g4_dev **out);
+/* Copies the settings; counting starts anew. */
+void g4_dev_fault_set(struct g4_dev *dev, const struct g4_fault *settings);
+/* Cuts the power now, by the rules set. 0, or the code of the wrapped device if the survivors could not be written. */
+int g4_dev_fault_cut(struct g4_dev *dev);
+/* Restores power: the device again answers from what survived the cut. */
+void g4_dev_fault_power_on(struct g4_dev *dev);
+/* Counts since open: reads, writes, flushes. Requests refused for want of power or for their arguments do not count. */
+void g4_dev_fault_counts(const struct g4_dev *dev, uint64_t *reads, uint64_t *writes, uint64_t *flushes);
+/* Flips `mask` in the byte at `offset`, below every cache: the next read of that sector sees it. */
+int g4_dev_fault_flip(struct g4_dev *dev, uint64_t offset, uint8_t mask);
+
+/* One recorded request: a WRITE, FLUSH or DISCARD that succeeded. */
+struct g4_fault_op {
+	uint32_t op;
+	uint32_t flags;
+	uint64_t offset_bytes;
+	uint64_t bytes;
+	const uint8_t *data; /* WRITE: `bytes` bytes, else NULL */
+};
+/* on: forgets the record and starts a new one. Off: stops; the record stays. */
+void g4_dev_fault_record(struct g4_dev *dev, bool on);
+/* How many requests are recorded so far. */
+uint64_t g4_dev_fault_recorded(const struct g4_dev *dev);
+/* The index-th of them in order, NULL behind the last; valid until the record is forgotten or the device closed. */
+const struct g4_fault_op *g4_dev_fault_recorded_op(const struct g4_dev *dev, uint64_t index);
+
+/* Writes what is still unflushed (power on), gives the inner device back and closes the wrapper. */
+struct g4_dev *g4_dev_fault_unwrap(struct g4_dev *dev);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

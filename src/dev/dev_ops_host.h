@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Between dev.c and the kinds of devices, and what those share. Host only, private to src/dev. None of it needs a
+ * workgroup. Callers have checked ranges, alignment and permissions (dev.c).
+ */
+#ifndef G4_DEV_OPS_HOST_H
+#define G4_DEV_OPS_HOST_H
+
+#include <stdarg.h>
+
+#include "dev/dev_host.h"
+#include "dev/dev_types.h"
+
+/* ---- opening (open_host.c) ---- */
+struct g4_dev_message { /* where the sentence for the user goes; text may be NULL */
+	char *text;
+	size_t bytes;
+};
+/* Writes the sentence and returns `code`. */
+__attribute__((format(printf, 3, 4))) int g4_dev_fail(struct g4_dev_message message, int code, const char *format, ...);
+/* The negative code for a positive errno of an I/O system call. */
+int g4_dev_code(int unix_error);
+
+/* ---- host files (file_host.c) ---- */
+struct g4_file { /* first member of the host state of every device that holds a file descriptor */
+	int fd;
+	bool block_device;
+	uint64_t size_bytes;
+};
+/*
+ * Opens, creates and locks the file as the options say; refuses what is neither a regular file nor a block device, what
+ * is smaller than a page, and what can only be read unless G4_DEV_READ_ONLY is given.
+ */
+int g4_file_open(const char *name, const char *path, const struct g4_dev_open_options *options, struct g4_file *file,
+		 struct g4_dev_message message);
+void g4_file_close(struct g4_file *file);
+/*
+ * Turns the page cache off for the descriptor (O_DIRECT). Returns the sector size that requests must then keep to, 512 or
+ * 4096, or 0 when the host file system refuses or wants more: requests then go through the page cache.
+ */
+uint32_t g4_file_go_direct(const struct g4_file *file);
+/* True when the file accepts holes (regular file) or discards (block device). Changes nothing. */
+bool g4_file_can_discard(const struct g4_file *file);
+
+/* ---- synchronous requests on host files (transfer_host.c): return when complete. Thread-safe. ---- */
+int g4_file_transfer(const struct g4_dev *dev, uint32_t op, uint32_t flags, uint64_t offset, const struct g4_iov *iov,
+		     uint32_t iov_count);
+int g4_file_flush(const struct g4_dev *dev);
+int g4_file_discard(const struct g4_file *file, uint64_t offset, uint64_t bytes);
+/* Any request, by the three above; returns its result and leaves completing it to the caller. */
+int g4_file_execute(const struct g4_dev *dev, const struct g4_io *io);
+
+/*
+ * The part of a vector that one system call can transfer next, when `done_bytes` of it were transferred: entries from
+ * `index` on, or, with within_bytes > 0, the rest of that entry alone. Returns false when nothing is left.
+ */
+struct g4_iov_part {
+	uint32_t index;
+	uint32_t count;	       /* entries, at most IOV_MAX */
+	uint64_t within_bytes; /* done in the first entry; count is 1 if not 0 */
+};
+bool g4_iov_next(const struct g4_iov *iov, uint32_t iov_count, uint64_t done_bytes, struct g4_iov_part *part);
+
+/* ---- queued files (uring_host.c) ---- */
+int g4_queued_open(const char *name, const struct g4_dev_open_options *options, struct g4_dev **out,
+		   struct g4_dev_message message);
+void g4_queued_close(struct g4_dev *dev);
+/* Starts those of `ios` that are not done yet. */
+void g4_queued_submit(struct g4_dev *dev, uint32_t queue_hint, struct g4_io *ios, uint32_t count);
+void g4_queued_wait(struct g4_dev *dev, struct g4_io *io);
+void g4_queued_poll(struct g4_dev *dev, struct g4_io *io);
+
+/* ---- mapped devices (mapped_host.c) ---- */
+int g4_mem_open(const char *name, uint64_t size_bytes, const struct g4_dev_open_options *options, struct g4_dev **out,
+		struct g4_dev_message message);
+int g4_dax_open(const char *name, const char *path, const struct g4_dev_open_options *options, struct g4_dev **out,
+		struct g4_dev_message message);
+void g4_mapped_close(struct g4_dev *dev);
+/* Makes stores to the whole device, or to a range of it, durable. */
+int g4_mapped_flush(struct g4_dev *dev);
+int g4_mapped_persist(struct g4_dev *dev, uint64_t offset, uint64_t bytes);
+int g4_mapped_discard(struct g4_dev *dev, uint64_t offset, uint64_t bytes);
+
+/* ---- fault injection (fault_host.c) ---- */
+void g4_fault_close(struct g4_dev *dev);
+void g4_fault_submit(struct g4_dev *dev, struct g4_io *io);
+void g4_fault_wait(struct g4_dev *dev, struct g4_io *io);
+void g4_fault_poll(struct g4_dev *dev, struct g4_io *io);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Device names, opening and closing by kind, and what all kinds say and how they say it. */
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/units_host.h"
+#include "dev/dev_ops_host.h"
+
+/* ---- messages and codes ---- */
+
+int g4_dev_fail(struct g4_dev_message message, int code, const char *format, ...)
+{
+	int error = errno;
+	va_list arguments;
+	if (message.text && message.bytes > 0) {
+		va_start(arguments, format);
+		errno = error; /* for %m */
+		vsnprintf(message.text, message.bytes, format, arguments);
+		va_end(arguments);
+	}
+	return code;
+}
+
+int g4_dev_code(int unix_error)
+{
+	switch (unix_error) {
+	case ENOSPC:
+	case EDQUOT:
+		return -G4_E_NOSPC;
+	case EROFS:
+	case EBADF:
+	case EPERM:
+		return -G4_E_DEV_READONLY;
+	case EOPNOTSUPP:
+	case ENOSYS:
+		return -G4_E_NOTSUP;
+	case ENOMEM:
+		return -G4_E_NOMEM;
+	default:
+		return -G4_E_IO;
+	}
+}
+
+/* ---- names ---- */
+
+/* The text after `prefix`, or NULL when the name does not start with it. */
+static const char *after(const char *name, const char *prefix)
+{
+	size_t length = strlen(prefix);
+	return strncmp(name, prefix, length) == 0 ? name + length : NULL;
+}
+
+static int open_mem(const char *name, const char *size, const struct g4_dev_open_options *options, struct g4_dev **out,
+		    struct g4_dev_message message)
+{
+	uint64_t bytes = 0;
+	int code = g4_parse_size(size, &bytes);
+	if (code == -G4_E_INVAL)
+		return g4_dev_fail(message, -G4_E_DEV_NAME, "%s: mem: takes a size such as 512M or 4G", name);
+	if (code != 0 || bytes > INT64_MAX / 2)
+		return g4_dev_fail(message, -G4_E_NOMEM, "%s: there is no room for this much memory", name);
+	if (bytes & (G4_PAGE_BYTES - 1))
+		return g4_dev_fail(message, -G4_E_DEV_NAME, "%s: the size is not a multiple of 4096 bytes", name);
+	if (bytes == 0)
+		return g4_dev_fail(message, -G4_E_DEV_SMALL, "%s: is too small (0 bytes)", name);
+	return g4_mem_open(name, bytes, options, out, message);
+}
+
+int g4_dev_open(const char *name, const struct g4_dev_open_options *options, struct g4_dev **out, char *message,
+		size_t message_bytes)
+{
+	static const struct g4_dev_open_options defaults;
+	struct g4_dev_message sentence = {.text = message, .bytes = message_bytes};
+	const char *rest;
+	*out = NULL;
+	if (!options)
+		options = &defaults;
+	if ((rest = after(name, "mem:")))
+		return open_mem(name, rest, options, out, sentence);
+	if ((rest = after(name, "dax:"))) {
+		if (*rest == '\0')
+			return g4_dev_fail(sentence, -G4_E_DEV_NAME, "%s: dax: takes the path of a file", name);
+		return g4_dax_open(name, rest, options, out, sentence);
+	}
+	if (after(name, "nvme:"))
+		return g4_dev_fail(sentence, -G4_E_NOTSUP, "%s: this build has no NVMe driver; give the block device",
+				   name);
+	if (*name == '\0')
+		return g4_dev_fail(sentence, -G4_E_DEV_NAME, "the device name is empty");
+	return g4_queued_open(name, options, out, sentence);
+}
+
+void g4_dev_close(struct g4_dev *dev)
+{
+	if (!dev)
+		return;
+	switch (dev->kind) {
+	case G4_DEV_KIND_MEM:
+	case G4_DEV_KIND_DAX:
+		g4_mapped_close(dev);
+		break;
+	case G4_DEV_KIND_FILE:
+		g4_queued_close(dev);
+		break;
+	default:
+		g4_fault_close(dev);
+	}
+}

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Queued devices: regular files and block devices through io_uring.
+ *
+ * A device has a few rings; a workgroup uses the one its index selects, so unrelated workgroups rarely meet on a lock.
+ * A ring holds at most RING_DEPTH requests; what exceeds that waits in a list threaded through io->cookie and follows as
+ * requests complete. While a request is on the ring, io->cookie counts the bytes transferred so far: a short transfer is
+ * continued from there until the request is complete.
+ *
+ * Nobody reaps on behalf of a device: the threads that wait do it. Of those waiting on a ring one is the *reaper*: it
+ * sleeps in the kernel without the lock, then completes requests for everyone. The others are parked, each on its own
+ * condition variable. Invariants, under ring->lock:
+ *     - only the reaper, or a thread that holds the lock while there is none, consumes completions. So a reaper asleep in
+ *       the kernel always finds the completions it sleeps for;
+ *     - a parked waiter whose request completes is woken by whoever completed it;
+ *     - a waiter that leaves while others are parked and nobody reaps wakes one, which becomes the reaper.
+ * A request's memory may be gone as soon as its `done` is set: that store is the last touch.
+ *
+ * Where io_uring is not available, requests are executed by system calls inside submit.
+ */
+#define _GNU_SOURCE 1
+#include <errno.h>
+#include <fcntl.h>
+#include <liburing.h>
+#include <linux/falloc.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log_host.h"
+#include "dev/dev_ops_host.h"
+
+#define RING_DEPTH 256u
+#define RINGS_MAX 64u
+#define RINGS_DEFAULT_MAX 8u
+#define ENTRY_MAX_BYTES (UINT64_C(1) << 30) /* one non-vectored request: the kernel's length field is 32 bits wide */
+#define RETRY_NS 1000000
+
+/* What is relied on: no lost completions, vectors read at submission, plain reads and writes; Linux 5.7. */
+#define FEATURES_NEEDED (IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_FAST_POLL)
+
+struct waiter {
+	struct waiter *next;
+	struct g4_io *io;
+	pthread_cond_t wake;
+	bool woken;
+};
+
+struct ring {
+	_Alignas(64) pthread_mutex_t lock;
+	struct io_uring uring;
+	bool reaping;
+	uint32_t inflight;     /* prepared and not complete; at most RING_DEPTH */
+	struct g4_io *backlog; /* not prepared yet, oldest first */
+	struct g4_io *backlog_end;
+	struct waiter *parked;
+};
+
+struct queued {
+	struct g4_file file; /* first: transfer_host.c looks here */
+	uint32_t ring_count; /* 0: no io_uring, requests are synchronous */
+	struct ring *rings;
+};
+
+/* ---- completing ---- */
+
+static void finish(struct g4_io *io, int result)
+{
+	io->result = result;
+	g4_store32_rel(&io->done, 1);
+}
+
+/* Takes the waiter at `link` off the list and lets it go on. */
+static void wake(struct waiter **link)
+{
+	struct waiter *waiter = *link;
+	*link = waiter->next;
+	waiter->woken = true;
+	pthread_cond_signal(&waiter->wake);
+}
+
+static void wake_finished(struct ring *ring)
+{
+	struct waiter **link = &ring->parked;
+	while (*link) {
+		if (g4_load32_acq(&(*link)->io->done))
+			wake(link);
+		else
+			link = &(*link)->next;
+	}
+}
+
+/* ---- preparing, under ring->lock ---- */
+
+static void prepare_transfer(const struct queued *queued, struct io_uring_sqe *sqe, const struct g4_io *io)
+{
+	struct g4_iov_part part = {0};
+	(void)g4_iov_next(io->iov, io->iov_count, io->cookie, &part); /* true: complete requests are not prepared */
+	uint64_t offset = io->offset_bytes + io->cookie;
+	const struct g4_iov *entry = &io->iov[part.index];
+	if (part.count == 1) {
+		void *base = (char *)entry->base + part.within_bytes;
+		unsigned bytes = (unsigned)g4_min64(entry->bytes - part.within_bytes, ENTRY_MAX_BYTES);
+		if (io->op == G4_IO_READ)
+			io_uring_prep_read(sqe, queued->file.fd, base, bytes, offset);
+		else
+			io_uring_prep_write(sqe, queued->file.fd, base, bytes, offset);
+	} else {
+		const struct iovec *vector = (const struct iovec *)entry;
+		if (io->op == G4_IO_READ)
+			io_uring_prep_readv(sqe, queued->file.fd, vector, part.count, offset);
+		else
+			io_uring_prep_writev(sqe, queued->file.fd, vector, part.count, offset);
+	}
+	if (io->op == G4_IO_WRITE && (io->flags & G4_IO_FUA))
+		sqe->rw_flags = RWF_DSYNC;
+}
+
+/* The submission ring has a free entry: it has RING_DEPTH of them and `io` is counted in inflight. */
+static void prepare(const struct queued *queued, struct ring *ring, struct g4_io *io)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->uring);
+	switch (io->op) {
+	case G4_IO_FLUSH:
+		io_uring_prep_fsync(sqe, queued->file.fd, IORING_FSYNC_DATASYNC);
+		break;
+	case G4_IO_DISCARD:
+		io_uring_prep_fallocate(sqe, queued->file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+					(off_t)io->offset_bytes, (off_t)io->discard_bytes);
+		break;
+	default:
+		prepare_transfer(queued, sqe, io);
+	}
+	io_uring_sqe_set_data(sqe, io);
+}
+
+static void backlog_append(struct ring *ring, struct g4_io *io)
+{
+	io->cookie = 0;
+	if (ring->backlog)
+		ring->backlog_end->cookie = (uintptr_t)io;
+	else
+		ring->backlog = io;
+	ring->backlog_end = io;
+}
+
+/*
+ * Prepares what fits and gives it to the kernel. What the kernel does not take now (it is short of memory) stays in the
+ * submission ring; reap() tries again.
+ */
+static void push(const struct queued *queued, struct ring *ring)
+{
+	while (ring->backlog && ring->inflight < RING_DEPTH) {
+		struct g4_io *io = ring->backlog;
+		ring->backlog = io == ring->backlog_end ? NULL : (struct g4_io *)(uintptr_t)io->cookie;
+		io->cookie = 0;
+		ring->inflight++;
+		prepare(queued, ring, io);
+	}
+	while (io_uring_sq_ready(&ring->uring) > 0 && io_uring_submit(&ring->uring) > 0)
+		continue;
+}
+
+/* ---- reaping, under ring->lock ---- */
+
+/* The kernel gave up on a request through no fault of the request: signals, memory, the exit of its submitter. */
+static bool transient(int result)
+{
+	return result == -EINTR || result == -EAGAIN || result == -ECANCELED;
+}
+
+/* Takes the result of a system call in. Returns true when the request goes back to the kernel for the rest. */
+static bool advance(const struct g4_dev *dev, struct g4_io *io, int result, int *code)
+{
+	struct g4_iov_part part;
+	*code = 0;
+	if (transient(result))
+		return true;
+	if (result < 0) {
+		*code = g4_dev_code(-result);
+		return false;
+	}
+	if (io->op != G4_IO_READ && io->op != G4_IO_WRITE)
+		return false;
+	/* O_DIRECT continues at whole sectors only. No progress: the file has become shorter. */
+	uint64_t sectors = g4_align_down((uint64_t)result, dev->props.sector_bytes);
+	if (sectors == 0) {
+		*code = -G4_E_IO;
+		return false;
+	}
+	io->cookie += sectors;
+	return g4_iov_next(io->iov, io->iov_count, io->cookie, &part);
+}
+
+/* Completes what the kernel has finished and refills the ring. */
+static void collect(const struct g4_dev *dev, struct ring *ring)
+{
+	struct io_uring_cqe *cqe;
+	unsigned head;
+	unsigned count = 0;
+	io_uring_for_each_cqe(&ring->uring, head, cqe)
+	{
+		struct g4_io *io = io_uring_cqe_get_data(cqe);
+		int code;
+		if (advance(dev, io, cqe->res, &code)) {
+			prepare(dev->host, ring, io);
+		} else {
+			ring->inflight--;
+			finish(io, code);
+		}
+		count++;
+	}
+	io_uring_cq_advance(&ring->uring, count);
+	push(dev->host, ring);
+	wake_finished(ring);
+}
+
+static void retry_later(void)
+{
+	const struct timespec delay = {.tv_sec = 0, .tv_nsec = RETRY_NS};
+	nanosleep(&delay, NULL);
+}
+
+/* Waits for at least one completion as the reaper; drops the lock meanwhile. */
+static void reap(const struct g4_dev *dev, struct ring *ring)
+{
+	struct io_uring_cqe *cqe;
+	ring->reaping = true;
+	push(dev->host, ring);
+	bool nothing_in_kernel = io_uring_sq_ready(&ring->uring) == ring->inflight;
+	pthread_mutex_unlock(&ring->lock);
+	int result = nothing_in_kernel ? -EAGAIN : io_uring_wait_cqe(&ring->uring, &cqe);
+	if (result != 0 && result != -EINTR)
+		retry_later();
+	pthread_mutex_lock(&ring->lock);
+	collect(dev, ring);
+	ring->reaping = false;
+}
+
+static void park(struct ring *ring, struct waiter *waiter)
+{
+	waiter->woken = false;
+	waiter->next = ring->parked;
+	ring->parked = waiter;
+	while (!waiter->woken)
+		pthread_cond_wait(&waiter->wake, &ring->lock);
+}
+
+/* ---- requests ---- */
+
+/* Requests that never enter a ring: empty ones, and discards of block devices, which io_uring of older kernels lacks. */
+static bool execute_at_once(const struct queued *queued, struct g4_io *io)
+{
+	struct g4_iov_part part;
+	if (io->op == G4_IO_DISCARD && (queued->file.block_device || io->discard_bytes == 0)) {
+		finish(io, g4_file_discard(&queued->file, io->offset_bytes, io->discard_bytes));
+		return true;
+	}
+	if ((io->op == G4_IO_READ || io->op == G4_IO_WRITE) && !g4_iov_next(io->iov, io->iov_count, 0, &part)) {
+		finish(io, 0);
+		return true;
+	}
+	return false;
+}
+
+static void submit_synchronously(const struct g4_dev *dev, struct g4_io *ios, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		if (!g4_load32_acq(&ios[i].done))
+			finish(&ios[i], g4_file_execute(dev, &ios[i]));
+	}
+}
+
+void g4_queued_submit(struct g4_dev *dev, uint32_t queue_hint, struct g4_io *ios, uint32_t count)
+{
+	struct queued *queued = dev->host;
+	if (queued->ring_count == 0) {
+		submit_synchronously(dev, ios, count);
+		return;
+	}
+	uint32_t index = queue_hint % queued->ring_count;
+	struct ring *ring = &queued->rings[index];
+	for (uint32_t i = 0; i < count; i++) {
+		if (!g4_load32_acq(&ios[i].done))
+			(void)execute_at_once(queued, &ios[i]);
+	}
+	pthread_mutex_lock(&ring->lock);
+	for (uint32_t i = 0; i < count; i++) {
+		if (g4_load32_acq(&ios[i].done))
+			continue;
+		ios[i].queue = index;
+		backlog_append(ring, &ios[i]);
+	}
+	push(queued, ring);
+	pthread_mutex_unlock(&ring->lock);
+}
+
+void g4_queued_wait(struct g4_dev *dev, struct g4_io *io)
+{
+	struct queued *queued = dev->host;
+	struct ring *ring = &queued->rings[io->queue];
+	struct waiter waiter = {.io = io, .wake = PTHREAD_COND_INITIALIZER};
+	pthread_mutex_lock(&ring->lock);
+	while (!g4_load32_acq(&io->done)) {
+		if (ring->reaping)
+			park(ring, &waiter);
+		else
+			reap(dev, ring);
+	}
+	if (!ring->reaping && ring->parked)
+		wake(&ring->parked);
+	pthread_mutex_unlock(&ring->lock);
+	pthread_cond_destroy(&waiter.wake);
+}
+
+void g4_queued_poll(struct g4_dev *dev, struct g4_io *io)
+{
+	struct queued *queued = dev->host;
+	struct ring *ring = &queued->rings[io->queue];
+	pthread_mutex_lock(&ring->lock);
+	if (!ring->reaping)
+		collect(dev, ring);
+	pthread_mutex_unlock(&ring->lock);
+}
+
+/* ---- opening and closing ---- */
+
+static int ring_open(struct ring *ring)
+{
+	struct io_uring_params params = {.flags = IORING_SETUP_CLAMP};
+	int code = io_uring_queue_init_params(RING_DEPTH, &ring->uring, &params);
+	if (code < 0)
+		return code;
+	if ((params.features & FEATURES_NEEDED) != FEATURES_NEEDED || params.sq_entries < RING_DEPTH) {
+		io_uring_queue_exit(&ring->uring);
+		return -ENOSYS;
+	}
+	code = -pthread_mutex_init(&ring->lock, NULL);
+	if (code < 0)
+		io_uring_queue_exit(&ring->uring);
+	return code;
+}
+
+static uint32_t rings_wanted(const struct g4_dev_open_options *options)
+{
+	if (options->queues)
+		return (uint32_t)g4_min64(options->queues, RINGS_MAX);
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	return cores < 1 ? 1 : (uint32_t)g4_min64((uint64_t)cores, RINGS_DEFAULT_MAX);
+}
+
+/* As many rings as the system gives; with none, requests are synchronous. */
+static void rings_open(const char *name, struct queued *queued, const struct g4_dev_open_options *options)
+{
+	static uint32_t said;
+	if (options->flags & G4_DEV_SYNCHRONOUS)
+		return;
+	uint32_t wanted = rings_wanted(options);
+	int code = -ENOMEM;
+	queued->rings = aligned_alloc(_Alignof(struct ring), wanted * sizeof(struct ring));
+	if (queued->rings) {
+		memset(queued->rings, 0, wanted * sizeof(struct ring));
+		code = 0;
+	}
+	while (code == 0 && queued->ring_count < wanted) {
+		code = ring_open(&queued->rings[queued->ring_count]);
+		queued->ring_count += code == 0;
+	}
+	if (queued->ring_count > 0 || g4_xchg32(&said, 1) != 0)
+		return;
+	errno = -code;
+	g4_log(G4_LOG_WARN, "%s: io_uring is not available (%m); requests are executed one at a time", name);
+}
+
+static void fill_props(struct g4_dev *dev, const struct queued *queued, uint32_t flags)
+{
+	uint32_t sector = g4_file_go_direct(&queued->file);
+	dev->kind = G4_DEV_KIND_FILE;
+	dev->props.sector_bytes = sector ? sector : 512;
+	dev->props.size_bytes = g4_align_down(queued->file.size_bytes, dev->props.sector_bytes);
+	dev->props.read_only = flags & G4_DEV_READ_ONLY;
+	dev->props.volatile_cache = true;
+	dev->props.discard = !dev->props.read_only && g4_file_can_discard(&queued->file);
+}
+
+int g4_queued_open(const char *name, const struct g4_dev_open_options *options, struct g4_dev **out,
+		   struct g4_dev_message message)
+{
+	struct g4_dev *dev = calloc(1, sizeof(*dev));
+	struct queued *queued = calloc(1, sizeof(*queued));
+	int code = -G4_E_NOMEM;
+	if (!dev || !queued) {
+		g4_dev_fail(message, code, "%s: out of memory", name);
+		goto free_memory;
+	}
+	code = g4_file_open(name, name, options, &queued->file, message);
+	if (code != 0)
+		goto free_memory;
+	dev->host = queued;
+	fill_props(dev, queued, options->flags);
+	rings_open(name, queued, options);
+	*out = dev;
+	return 0;
+free_memory:
+	free(queued);
+	free(dev);
+	return code;
+}
+
+void g4_queued_close(struct g4_dev *dev)
+{
+	struct queued *queued = dev->host;
+	for (uint32_t i = 0; i < queued->ring_count; i++) {
+		io_uring_queue_exit(&queued->rings[i].uring);
+		pthread_mutex_destroy(&queued->rings[i].lock);
+	}
+	free(queued->rings);
+	g4_file_close(&queued->file);
+	free(queued);
+	free(dev);
+}

@@ -1,0 +1,613 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lookup, insertion and removal of names (directories document, chapter 4). */
+#include "dir/dir.h"
+
+#include "hash/siphash.h"
+
+G4_FN uint32_t g4_dir_hash(const struct g4_dir *dir, const char *name, uint32_t bytes)
+{
+	return (uint32_t)g4_siphash13(dir->hash_key, name, bytes);
+}
+
+/* ------------------------------------------------------------------ leaves */
+
+G4_FN static uint32_t units_for(uint32_t name_bytes)
+{
+	return 1 + (name_bytes + G4_DIR_UNIT_BYTES - 1) / G4_DIR_UNIT_BYTES;
+}
+
+G4_FN static struct g4_dir_entry *entry_at(struct g4_dir_leaf *leaf, uint32_t unit)
+{
+	return (struct g4_dir_entry *)(void *)((uint8_t *)leaf + unit * G4_DIR_UNIT_BYTES);
+}
+
+G4_FN static const char *name_of(const struct g4_dir_entry *entry)
+{
+	return (const char *)(entry + 1);
+}
+
+G4_FN static bool unit_used(const struct g4_dir_leaf *leaf, uint32_t unit)
+{
+	return (leaf->used[unit / 64] >> (unit % 64)) & 1;
+}
+
+/* The first unit at or after `unit` that starts an entry; G4_DIR_UNITS at the end. `unit` is no entry's inside. */
+G4_FN static uint32_t next_entry(const struct g4_dir_leaf *leaf, uint32_t unit)
+{
+	while (unit < G4_DIR_UNITS && !unit_used(leaf, unit))
+		unit++;
+	return unit;
+}
+
+#define FOR_EACH_ENTRY(leaf, unit, entry)                                                                              \
+	for (uint32_t unit = next_entry(leaf, G4_DIR_HEADER_UNITS);                                                    \
+	     unit < G4_DIR_UNITS && ((entry) = entry_at(leaf, unit), true);                                            \
+	     unit = next_entry(leaf, unit + units_for((entry)->name_bytes)))
+
+G4_FN static void mark_units(struct g4_dir_leaf *leaf, uint32_t unit, uint32_t count, bool set)
+{
+	for (uint32_t u = unit; u < unit + count; u++) {
+		uint64_t bit = UINT64_C(1) << (u % 64);
+		leaf->used[u / 64] = set ? leaf->used[u / 64] | bit : leaf->used[u / 64] & ~bit;
+	}
+}
+
+G4_FN static void leaf_init(struct g4_dir_leaf *leaf)
+{
+	mark_units(leaf, 0, G4_DIR_HEADER_UNITS, true);
+}
+
+/* First of `count` free units in a row; 0: none. */
+G4_FN static uint32_t find_units(const struct g4_dir_leaf *leaf, uint32_t count)
+{
+	uint32_t run = 0;
+
+	for (uint32_t u = G4_DIR_HEADER_UNITS; u < G4_DIR_UNITS; u++) {
+		run = unit_used(leaf, u) ? 0 : run + 1;
+		if (run == count)
+			return u + 1 - count;
+	}
+	return 0;
+}
+
+G4_FN static uint32_t free_units(const struct g4_dir_leaf *leaf)
+{
+	uint32_t count = 0;
+
+	for (uint32_t u = G4_DIR_HEADER_UNITS; u < G4_DIR_UNITS; u++)
+		count += !unit_used(leaf, u);
+	return count;
+}
+
+G4_FN static uint32_t find_name(struct g4_dir_leaf *leaf, uint32_t hash, const char *name, uint32_t bytes)
+{
+	struct g4_dir_entry *entry = NULL;
+
+	FOR_EACH_ENTRY(leaf, unit, entry)
+	{
+		if (entry->hash == hash && entry->name_bytes == bytes && memcmp(name_of(entry), name, bytes) == 0)
+			return unit;
+	}
+	return 0;
+}
+
+/* The smallest number that no entry of this hash in the leaf has; equal hashes never lie in two leaves. */
+G4_FN static uint16_t free_collision(struct g4_dir_leaf *leaf, uint32_t hash)
+{
+	struct g4_dir_entry *entry = NULL;
+	uint32_t candidate = 0;
+
+	for (bool taken = true; taken; candidate += taken) {
+		taken = false;
+		FOR_EACH_ENTRY(leaf, unit, entry)
+		taken |= entry->hash == hash && entry->collision == candidate;
+	}
+	return (uint16_t)candidate;
+}
+
+G4_FN static void put_entry(struct g4_wg *wg, struct g4_dir_leaf *leaf, uint32_t unit,
+			    const struct g4_dir_entry *header, const char *name)
+{
+	struct g4_dir_entry *entry = entry_at(leaf, unit);
+
+	memset(entry, 0, (size_t)units_for(header->name_bytes) * G4_DIR_UNIT_BYTES);
+	*entry = *header;
+	g4_copy(wg, entry + 1, name, header->name_bytes);
+	mark_units(leaf, unit, units_for(header->name_bytes), true);
+}
+
+/* Moves all entries to the front so that free units lie together. `spare` is a page-sized buffer. */
+G4_FN static void compact_leaf(struct g4_wg *wg, struct g4_dir_leaf *leaf, struct g4_dir_leaf *spare)
+{
+	struct g4_dir_entry *entry = NULL;
+	uint32_t to = G4_DIR_HEADER_UNITS;
+
+	g4_copy(wg, spare, leaf, sizeof(*leaf));
+	memset(leaf->used, 0, sizeof(leaf->used));
+	leaf_init(leaf);
+	FOR_EACH_ENTRY(spare, unit, entry)
+	{
+		put_entry(wg, leaf, to, entry, name_of(entry));
+		to += units_for(entry->name_bytes);
+	}
+}
+
+/* ------------------------------------------------------------------ tree */
+
+G4_FN static struct g4_cache *cache_of(const struct g4_dir *dir)
+{
+	return dir->alloc->meta->cache;
+}
+
+/* References a leaf or index page. */
+G4_FN static int get_page(struct g4_wg *wg, const struct g4_dir *dir, uint64_t address, uint32_t *line)
+{
+	return g4_meta_get(wg, dir->alloc->meta, address, G4_BLOCK_DIR_LEAF, line);
+}
+
+G4_FN static bool is_index(const struct g4_dir *dir, uint32_t line)
+{
+	return cache_of(dir)->lines[line].type == G4_BLOCK_DIR_INDEX;
+}
+
+/* Index of the last entry whose bound is at most `hash`. */
+G4_FN static uint32_t child_of(const struct g4_dir_index *index, uint32_t hash)
+{
+	uint32_t low = 0, high = index->count;
+
+	while (high - low > 1) {
+		uint32_t middle = (low + high) / 2;
+		if (index->entries[middle].hash <= hash)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+G4_FN static int check_index(const struct g4_dir_index *index, uint32_t above)
+{
+	if (index->count == 0 || index->count > G4_DIR_INDEX_ENTRIES || index->level == 0 ||
+	    index->level > G4_DIR_MAX_LEVEL || (above && index->level != above - 1))
+		return -G4_E_CORRUPT_DIR;
+	return 0;
+}
+
+/* Descends to the leaf for `hash`. *bound: the lowest hash of the next leaf (2^32: none). */
+G4_FN static int find_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint32_t hash, uint32_t *line, uint64_t *bound)
+{
+	uint64_t address = g4_ptr_address(dir->root);
+	uint32_t level = 0;
+
+	*bound = UINT64_C(1) << 32;
+	for (;;) {
+		int rc = get_page(wg, dir, address, line);
+		if (rc < 0)
+			return rc;
+		if (!is_index(dir, *line)) {
+			if (level > 1)
+				rc = -G4_E_CORRUPT_DIR;
+			if (rc < 0)
+				g4_cache_put(cache_of(dir), *line);
+			return rc;
+		}
+		const struct g4_dir_index *index = (const struct g4_dir_index *)g4_line_data(cache_of(dir), *line);
+		rc = check_index(index, level);
+		if (rc == 0) {
+			uint32_t child = child_of(index, hash);
+			level = index->level;
+			address = index->entries[child].page;
+			if (child + 1 < index->count)
+				*bound = index->entries[child + 1].hash;
+		}
+		g4_cache_put(cache_of(dir), *line);
+		if (rc < 0)
+			return rc;
+	}
+}
+
+G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *name, uint32_t bytes,
+			struct g4_dir_slot *slot)
+{
+	uint64_t bound;
+	uint32_t line;
+
+	slot->hash = g4_dir_hash(dir, name, bytes);
+	if (dir->root == 0)
+		return -G4_E_NOENT;
+	int rc = find_leaf(wg, dir, slot->hash, &line, &bound);
+	if (rc < 0)
+		return rc;
+	struct g4_dir_leaf *leaf = (struct g4_dir_leaf *)g4_line_data(cache_of(dir), line);
+	slot->unit = find_name(leaf, slot->hash, name, bytes);
+	if (slot->unit == 0) {
+		rc = -G4_E_NOENT;
+	} else {
+		const struct g4_dir_entry *entry = entry_at(leaf, slot->unit);
+		slot->inode = entry->inode;
+		slot->collision = entry->collision;
+		slot->file_type = entry->file_type;
+		slot->page = cache_of(dir)->lines[line].index << G4_PAGE_SHIFT;
+	}
+	g4_cache_put(cache_of(dir), line);
+	return rc;
+}
+
+G4_FN static int new_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t type, uint64_t *address,
+			  uint32_t *line)
+{
+	int rc = g4_alloc_metadata(wg, dir->alloc, txn, address);
+
+	if (rc < 0)
+		return rc;
+	rc = g4_meta_new(wg, dir->alloc->meta, *address, type, line);
+	if (rc < 0)
+		return rc;
+	g4_txn_dirty(txn, *line);
+	dir->pages++;
+	return 0;
+}
+
+G4_FN static int put_root_above(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t level)
+{
+	uint64_t address;
+	uint32_t line;
+
+	if (level > G4_DIR_MAX_LEVEL)
+		return -G4_E_NOSPC;
+	int rc = new_page(wg, dir, txn, G4_BLOCK_DIR_INDEX, &address, &line);
+	if (rc < 0)
+		return rc;
+	struct g4_dir_index *index = (struct g4_dir_index *)g4_line_data(cache_of(dir), line);
+	index->count = 1;
+	index->level = level;
+	index->entries[0].hash = 0;
+	index->entries[0].page = g4_ptr_address(dir->root);
+	dir->root = g4_ptr_make(address, G4_TAG_4K, G4_PTR_VALID);
+	g4_cache_put(cache_of(dir), line);
+	return 0;
+}
+
+/* Makes room behind entry `child` and puts (hash, page) there. The page is not full and dirty. */
+G4_FN static void index_insert(struct g4_dir_index *index, uint32_t child, uint32_t hash, uint64_t page)
+{
+	for (uint32_t k = index->count; k > child + 1; k--)
+		index->entries[k] = index->entries[k - 1];
+	index->entries[child + 1].hash = hash;
+	index->entries[child + 1].reserved = 0;
+	index->entries[child + 1].page = page;
+	index->count++;
+}
+
+/* Splits the full index page in `line` in two; its parent has room. */
+G4_FN static int split_index(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t line,
+			     struct g4_dir_index *parent, uint32_t parent_line, uint32_t child)
+{
+	struct g4_dir_index *old = (struct g4_dir_index *)g4_line_data(cache_of(dir), line);
+	uint32_t keep = old->count / 2, right_line;
+	uint64_t right_address;
+	int rc = new_page(wg, dir, txn, G4_BLOCK_DIR_INDEX, &right_address, &right_line);
+
+	if (rc < 0)
+		return rc;
+	struct g4_dir_index *right = (struct g4_dir_index *)g4_line_data(cache_of(dir), right_line);
+	g4_txn_dirty(txn, line);
+	g4_txn_dirty(txn, parent_line);
+	right->level = old->level;
+	right->count = old->count - keep;
+	g4_copy(wg, right->entries, &old->entries[keep], (uint64_t)right->count * sizeof(right->entries[0]));
+	old->count = keep;
+	index_insert(parent, child, right->entries[0].hash, right_address);
+	g4_cache_put(cache_of(dir), right_line);
+	return 0;
+}
+
+/* A hash that halves the leaf's entries by units: all below go left. 0 when all hashes are equal. */
+G4_FN static uint32_t pivot_of(struct g4_dir_leaf *leaf)
+{
+	struct g4_dir_entry *entry = NULL;
+	uint64_t low = 0, high = UINT64_C(1) << 32;
+	uint32_t total = G4_DIR_UNITS - G4_DIR_HEADER_UNITS - free_units(leaf);
+	uint32_t least = UINT32_MAX;
+
+	FOR_EACH_ENTRY(leaf, unit, entry)
+	least = entry->hash < least ? entry->hash : least;
+	while (high - low > 1) { /* the largest bound below which lies at most half */
+		uint64_t middle = (low + high) / 2;
+		uint32_t below = 0;
+		FOR_EACH_ENTRY(leaf, unit, entry)
+		below += entry->hash < middle ? units_for(entry->name_bytes) : 0;
+		if (below <= total / 2)
+			low = middle;
+		else
+			high = middle;
+	}
+	if (low > least)
+		return (uint32_t)low;
+	/* more than half of it has the lowest hash: cut behind that hash, if anything is there */
+	uint32_t next = 0;
+	FOR_EACH_ENTRY(leaf, unit, entry)
+	if (entry->hash > least && (next == 0 || entry->hash < next))
+		next = entry->hash;
+	return next;
+}
+
+/* Moves the upper half of a full leaf to a new one; the parent has room. */
+G4_FN static int split_leaf(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t line,
+			    struct g4_dir_index *parent, uint32_t parent_line, uint32_t child)
+{
+	struct g4_dir_leaf *old = (struct g4_dir_leaf *)g4_line_data(cache_of(dir), line);
+	struct g4_dir_entry *entry = NULL;
+	uint32_t pivot = pivot_of(old), right_line, to = G4_DIR_HEADER_UNITS;
+	uint64_t right_address;
+
+	if (pivot == 0)
+		return -G4_E_NOSPC;
+	int rc = new_page(wg, dir, txn, G4_BLOCK_DIR_LEAF, &right_address, &right_line);
+	if (rc < 0)
+		return rc;
+	struct g4_dir_leaf *right = (struct g4_dir_leaf *)g4_line_data(cache_of(dir), right_line);
+	g4_txn_dirty(txn, line);
+	g4_txn_dirty(txn, parent_line);
+	leaf_init(right);
+	FOR_EACH_ENTRY(old, unit, entry)
+	{
+		if (entry->hash < pivot)
+			continue;
+		put_entry(wg, right, to, entry, name_of(entry));
+		to += units_for(entry->name_bytes);
+		mark_units(old, unit, units_for(entry->name_bytes), false);
+	}
+	index_insert(parent, child, pivot, right_address);
+	g4_cache_put(cache_of(dir), right_line);
+	return 0;
+}
+
+G4_FN static bool leaf_has_room(const struct g4_dir_leaf *leaf, uint32_t units)
+{
+	return free_units(leaf) >= units;
+}
+
+G4_FN static int insert_into(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t line,
+			     const struct g4_dir_entry *header, const char *name)
+{
+	struct g4_dir_leaf *leaf = (struct g4_dir_leaf *)g4_line_data(cache_of(dir), line);
+	uint32_t units = units_for(header->name_bytes);
+	struct g4_dir_entry entry = *header;
+	uint32_t unit = find_units(leaf, units);
+
+	g4_txn_dirty(txn, line);
+	entry.collision = free_collision(leaf, entry.hash);
+	if (unit == 0) {
+		/* behind the part that a commit uses; nothing of ours lives there across this call */
+		struct g4_dir_leaf *spare =
+			(struct g4_dir_leaf *)((uint8_t *)g4_wg_scratch(wg) + G4_COMMIT_SCRATCH_BYTES);
+		compact_leaf(wg, leaf, spare);
+		unit = find_units(leaf, units);
+	}
+	put_entry(wg, leaf, unit, &entry, name);
+	return 0;
+}
+
+/*
+ * One step down from an index page: splits the child when it could not take what comes. 1: the child was split, look
+ * at the index again; 0: *line is the child.
+ */
+G4_FN static int step_down(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t parent_line, uint32_t hash,
+			   uint32_t units, uint32_t *line)
+{
+	struct g4_dir_index *parent = (struct g4_dir_index *)g4_line_data(cache_of(dir), parent_line);
+	int rc = check_index(parent, 0);
+
+	if (rc < 0)
+		return rc;
+	uint32_t child = child_of(parent, hash);
+	rc = get_page(wg, dir, parent->entries[child].page, line);
+	if (rc < 0)
+		return rc;
+	void *page = g4_line_data(cache_of(dir), *line);
+	if (is_index(dir, *line)) {
+		rc = check_index((const struct g4_dir_index *)page, parent->level);
+		if (rc == 0 && ((const struct g4_dir_index *)page)->count < G4_DIR_INDEX_ENTRIES)
+			return 0;
+		if (rc == 0)
+			rc = split_index(wg, dir, txn, *line, parent, parent_line, child);
+	} else {
+		if (parent->level != 1)
+			rc = -G4_E_CORRUPT_DIR;
+		else if (leaf_has_room((const struct g4_dir_leaf *)page, units))
+			return 0;
+		else
+			rc = split_leaf(wg, dir, txn, *line, parent, parent_line, child);
+	}
+	g4_cache_put(cache_of(dir), *line);
+	return rc < 0 ? rc : 1;
+}
+
+G4_FN static int first_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn)
+{
+	uint64_t address;
+	uint32_t line;
+	int rc = new_page(wg, dir, txn, G4_BLOCK_DIR_LEAF, &address, &line);
+
+	if (rc < 0)
+		return rc;
+	leaf_init((struct g4_dir_leaf *)g4_line_data(cache_of(dir), line));
+	dir->root = g4_ptr_make(address, G4_TAG_4K, G4_PTR_VALID);
+	g4_cache_put(cache_of(dir), line);
+	return 0;
+}
+
+/* References the root, with an index page above it when it could not take what comes. */
+G4_FN static int prepare_root(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t units, uint32_t *line)
+{
+	int rc = dir->root ? 0 : first_page(wg, dir, txn);
+
+	if (rc == 0)
+		rc = get_page(wg, dir, g4_ptr_address(dir->root), line);
+	if (rc < 0)
+		return rc;
+	const void *page = g4_line_data(cache_of(dir), *line);
+	uint32_t level;
+	if (is_index(dir, *line)) {
+		const struct g4_dir_index *index = (const struct g4_dir_index *)page;
+		if (index->count < G4_DIR_INDEX_ENTRIES)
+			return 0;
+		level = index->level + 1;
+	} else {
+		if (leaf_has_room((const struct g4_dir_leaf *)page, units))
+			return 0;
+		level = 1;
+	}
+	g4_cache_put(cache_of(dir), *line);
+	rc = put_root_above(wg, dir, txn, level);
+	return rc < 0 ? rc : get_page(wg, dir, g4_ptr_address(dir->root), line);
+}
+
+G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const char *name, uint32_t bytes,
+			uint64_t inode, uint8_t file_type)
+{
+	struct g4_dir_entry entry;
+	uint32_t units = units_for(bytes), line, below;
+
+	memset(&entry, 0, sizeof(entry));
+	entry.inode = inode;
+	entry.hash = g4_dir_hash(dir, name, bytes);
+	entry.name_bytes = (uint8_t)bytes;
+	entry.file_type = file_type;
+	int rc = prepare_root(wg, dir, txn, units, &line);
+	if (rc < 0)
+		return rc;
+	while (is_index(dir, line)) {
+		rc = step_down(wg, dir, txn, line, entry.hash, units, &below);
+		if (rc == 1)
+			continue;
+		g4_cache_put(cache_of(dir), line);
+		if (rc < 0)
+			return rc;
+		line = below;
+	}
+	rc = insert_into(wg, dir, txn, line, &entry, name);
+	g4_cache_put(cache_of(dir), line);
+	return rc;
+}
+
+G4_FN static int get_entry(struct g4_wg *wg, const struct g4_dir *dir, const struct g4_dir_slot *slot, uint32_t *line,
+			   struct g4_dir_entry **entry)
+{
+	int rc = get_page(wg, dir, slot->page, line);
+
+	if (rc == 0)
+		*entry = entry_at((struct g4_dir_leaf *)g4_line_data(cache_of(dir), *line), slot->unit);
+	return rc;
+}
+
+G4_FN int g4_dir_remove(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot)
+{
+	struct g4_dir_entry *entry = NULL;
+	uint32_t line;
+	int rc = get_entry(wg, dir, slot, &line, &entry);
+
+	if (rc < 0)
+		return rc;
+	g4_txn_dirty(txn, line);
+	mark_units((struct g4_dir_leaf *)g4_line_data(cache_of(dir), line), slot->unit, units_for(entry->name_bytes),
+		   false);
+	g4_cache_put(cache_of(dir), line);
+	return 0;
+}
+
+G4_FN int g4_dir_replace(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot,
+			 uint64_t inode, uint8_t file_type)
+{
+	struct g4_dir_entry *entry = NULL;
+	uint32_t line;
+	int rc = get_entry(wg, dir, slot, &line, &entry);
+
+	if (rc < 0)
+		return rc;
+	g4_txn_dirty(txn, line);
+	entry->inode = inode;
+	entry->file_type = file_type;
+	g4_cache_put(cache_of(dir), line);
+	return 0;
+}
+
+G4_FN int g4_dir_free_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn)
+{
+	uint64_t address = g4_ptr_address(dir->root);
+	uint32_t parent = G4_NO_LINE, line;
+	int rc;
+
+	if (dir->root == 0)
+		return 0;
+	for (;;) { /* to the last child of the last child ... */
+		rc = get_page(wg, dir, address, &line);
+		if (rc < 0)
+			break;
+		const struct g4_dir_index *index = (const struct g4_dir_index *)g4_line_data(cache_of(dir), line);
+		if (!is_index(dir, line) || index->count == 0) {
+			g4_cache_put(cache_of(dir), line);
+			break;
+		}
+		address = index->entries[index->count - 1].page;
+		if (parent != G4_NO_LINE)
+			g4_cache_put(cache_of(dir), parent);
+		parent = line;
+	}
+	if (rc == 0 && parent != G4_NO_LINE) {
+		g4_txn_dirty(txn, parent);
+		((struct g4_dir_index *)g4_line_data(cache_of(dir), parent))->count--;
+	} else if (rc == 0) {
+		dir->root = 0;
+	}
+	if (parent != G4_NO_LINE)
+		g4_cache_put(cache_of(dir), parent);
+	if (rc < 0)
+		return rc;
+	dir->pages--;
+	rc = g4_alloc_free_metadata(wg, dir->alloc, txn, address);
+	return rc < 0 ? rc : dir->root != 0;
+}
+
+/* ------------------------------------------------------------------ iteration */
+
+G4_FN static void sort_items(struct g4_dir_item *items, uint32_t count)
+{
+	for (uint32_t i = 1; i < count; i++) {
+		struct g4_dir_item item = items[i];
+		uint32_t k = i;
+		for (; k > 0 && items[k - 1].position > item.position; k--)
+			items[k] = items[k - 1];
+		items[k] = item;
+	}
+}
+
+G4_FN int g4_dir_read_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint64_t from, struct g4_dir_item *items,
+			   uint32_t *count, uint64_t *next, uint32_t *line)
+{
+	struct g4_dir_entry *entry = NULL;
+	uint64_t bound;
+
+	*count = 0;
+	*next = UINT64_MAX;
+	*line = G4_NO_LINE;
+	if (dir->root == 0 || from >> 48)
+		return 0;
+	int rc = find_leaf(wg, dir, (uint32_t)(from >> 16), line, &bound);
+	if (rc < 0)
+		return rc;
+	struct g4_dir_leaf *leaf = (struct g4_dir_leaf *)g4_line_data(cache_of(dir), *line);
+	FOR_EACH_ENTRY(leaf, unit, entry)
+	{
+		uint64_t position = g4_dir_position(entry->hash, entry->collision);
+		if (position < from || *count == G4_DIR_LEAF_ENTRIES)
+			continue;
+		items[*count].position = position;
+		items[(*count)++].entry = entry;
+	}
+	sort_items(items, *count);
+	if (bound <= UINT32_MAX)
+		*next = bound << 16;
+	return 0;
+}

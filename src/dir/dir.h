@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Directories: names to inode numbers. A tree of pages that starts at one pointer: a leaf while all entries fit one
+ * page, then index pages (the H-tree of the directories document: sorted lower bounds of hash ranges) over leaves.
+ * Index entries hold the addresses of their children, so a lookup needs no file mapping.
+ *
+ * Differences from the document, argued in DESIGN.md: a hash region is one leaf, not a list segment between dummies;
+ * full index pages are split on the way down, to any depth.
+ *
+ * The caller holds the directory's inode lock: shared for lookup and iteration, exclusive for the rest.
+ */
+#ifndef G4_DIR_H
+#define G4_DIR_H
+
+#include "alloc/alloc.h"
+
+/* metadata blocks that one insert changes at most: three levels, each split, with the space for the new pages */
+#define G4_DIR_CREDITS 28u
+
+struct g4_dir { /* what the directory's inode keeps about it */
+	struct g4_alloc *alloc;
+	const uint64_t *hash_key;
+	g4_ptr root;	     /* 0: no page yet */
+	uint64_t pages;	     /* in use */
+};
+
+struct g4_dir_slot { /* where a name is; valid while the inode lock is held */
+	uint64_t inode;
+	uint64_t page; /* address of the leaf */
+	uint32_t unit;
+	uint32_t hash;
+	uint16_t collision;
+	uint8_t file_type;
+};
+
+G4_FN uint32_t g4_dir_hash(const struct g4_dir *dir, const char *name, uint32_t bytes);
+/* -G4_E_NOENT when the name is not there. */
+G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *name, uint32_t bytes,
+			struct g4_dir_slot *slot);
+/* The name is not there (the caller looked). dir->root and dir->pages may change: store them in the transaction. */
+G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const char *name, uint32_t bytes,
+			uint64_t inode, uint8_t file_type);
+G4_FN int g4_dir_remove(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot);
+/* Lets the name lead to another inode. */
+G4_FN int g4_dir_replace(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot,
+			 uint64_t inode, uint8_t file_type);
+/* Frees one page of an empty directory; 1 while there may be more, 0 when none is left. */
+G4_FN int g4_dir_free_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn);
+
+/*
+ * Iteration in order of (hash, collision): the entries of one leaf from position `from` on, sorted. *next is the
+ * position to continue at, UINT64_MAX at the end. Names point into the cached leaf, which stays referenced by *line
+ * until the caller gives it back. Positions survive splits, inserts and removals of other names.
+ */
+#define G4_DIR_LEAF_ENTRIES 126u
+struct g4_dir_item {
+	uint64_t position;
+	const struct g4_dir_entry *entry;
+};
+G4_FN G4_INLINE uint64_t g4_dir_position(uint32_t hash, uint16_t collision)
+{
+	return (uint64_t)hash << 16 | collision;
+}
+G4_FN int g4_dir_read_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint64_t from, struct g4_dir_item *items,
+			   uint32_t *count, uint64_t *next, uint32_t *line);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hosting the engine. A mounted file system is an engine instance; clients (libgpu4fs, FUSE) give it commands. With the
+ * CPU engine the calling thread is the workgroup and runs the command itself; background threads commit and write back.
+ * Host only. All functions are thread-safe except mount and unmount of one instance.
+ */
+#ifndef G4_ENGINE_H
+#define G4_ENGINE_H
+
+#include "fs/command.h"
+
+struct g4_engine;
+struct g4_dev;
+
+#define G4_MOUNT_READ_ONLY (1u << 0)
+#define G4_MOUNT_NOATIME (1u << 1)
+#define G4_MOUNT_STRICTATIME (1u << 2) /* default is relatime */
+#define G4_MOUNT_HOLD_UNLINKED (1u << 3) /* a removed inode stays until FORGET: for callers that keep inode numbers (FUSE) */
+#define G4_MOUNT_NO_REPLAY (1u << 4) /* with READ_ONLY: do not replay the journal (fsck, dump) */
+
+struct g4_mount_options {
+	uint32_t flags;
+	uint32_t commit_ms;   /* longest time a change stays uncommitted; 0: 5000 */
+	uint64_t cache_bytes; /* 0: 256 MiB */
+};
+
+/* Mounts the file system on `names` (dev_host.h). On failure: a negative code and one sentence in message. */
+int g4_engine_mount(const char *const *names, uint32_t count, const struct g4_mount_options *options,
+		    struct g4_engine **out, char *message, size_t message_bytes);
+/* The same on an open device, which the engine then owns (closed by unmount, also on failure). */
+int g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out,
+			   char *message, size_t message_bytes);
+/* Commits everything, marks the image clean and frees the instance. Returns the first error met; frees regardless. */
+int g4_engine_unmount(struct g4_engine *engine);
+/* Stops without writing anything, as a crash would (tests). */
+void g4_engine_abandon(struct g4_engine *engine);
+/* Runs one command on the calling thread; returns cmd->status. */
+int g4_engine_execute(struct g4_engine *engine, struct g4_cmd *cmd);
+
+#endif

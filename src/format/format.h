@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Format version 1: every structure that reaches a disk. FORMAT.md draws them; this header is the authority.
+ *
+ * Everything is little-endian and naturally aligned. Every 4 KiB metadata page starts with struct g4_block_header
+ * (an indirect page carries the same header in its pointers' spare bits, see struct g4_indirect_header). Structures
+ * come with validate functions in validate.c, which check what the structure itself can say: bounds, types, counts.
+ * They never dereference anything outside the page given.
+ */
+#ifndef G4_FORMAT_H
+#define G4_FORMAT_H
+
+#include "base/error.h"
+
+#define G4_FORMAT_VERSION 1u
+#define G4_UUID_BYTES 16
+#define G4_LABEL_BYTES 64
+#define G4_MAX_DISKS 64
+#define G4_NAME_MAX 255
+#define G4_PATH_MAX 4096
+#define G4_LINK_MAX UINT32_C(4000000000)
+#define G4_FILE_MAX_BYTES (UINT64_C(1) << 62)
+#define G4_XATTR_VALUE_MAX 65536u
+
+/* ------------------------------------------------------------------ block pointer
+ *   63                                   7   6     5      4      3      2     1 0
+ *  +--------------------------------------+-----+------+------+------+------+-----+
+ *  | offset, 128 B aligned                |spare|chksum| phys |valid |indir.| tag |
+ *  +--------------------------------------+-----+------+------+------+------+-----+
+ * When physical, the top disk_index_bits (superblock) bits of the offset are the disk's index.
+ * offset != 0 with valid = 0: space is allocated but holds no data yet (fallocate): reads give zeros.
+ * A pointer of 0 is a hole. The spare bit is 0 in memory; on disk it carries an indirect page's header.
+ */
+typedef uint64_t g4_ptr;
+enum g4_tag { G4_TAG_SMALL = 0, G4_TAG_4K = 1, G4_TAG_2M = 2, G4_TAG_1G = 3 }; /* SMALL: 128 or 256 B, by superblock */
+#define G4_PTR_TAG_MASK UINT64_C(0x3)
+#define G4_PTR_INDIRECT (UINT64_C(1) << 2)
+#define G4_PTR_VALID (UINT64_C(1) << 3)
+#define G4_PTR_PHYSICAL (UINT64_C(1) << 4)
+#define G4_PTR_CHECKSUM (UINT64_C(1) << 5)
+#define G4_PTR_SPARE (UINT64_C(1) << 6)
+#define G4_PTR_OFFSET_MASK (~UINT64_C(0x7f))
+
+G4_FN G4_INLINE g4_ptr g4_ptr_make(uint64_t address, uint32_t tag, uint64_t bits)
+{
+	return (address & G4_PTR_OFFSET_MASK) | tag | bits | G4_PTR_PHYSICAL;
+}
+G4_FN G4_INLINE uint64_t g4_ptr_address(g4_ptr ptr)
+{
+	return ptr & G4_PTR_OFFSET_MASK;
+}
+G4_FN G4_INLINE uint32_t g4_ptr_tag(g4_ptr ptr)
+{
+	return (uint32_t)(ptr & G4_PTR_TAG_MASK);
+}
+/* Pages (4 KiB) that a data pointer covers. */
+G4_FN G4_INLINE uint64_t g4_tag_pages(uint32_t tag)
+{
+	return tag == G4_TAG_2M ? 512 : tag == G4_TAG_1G ? 512 * 512 : 1;
+}
+
+/* ------------------------------------------------------------------ block header, 32 B */
+#define G4_BLOCK_TYPES(X)                                                                                              \
+	X(SUPERBLOCK, 1, "superblock")                                                                                 \
+	X(JOURNAL_HEADER, 2, "journal header")                                                                         \
+	X(JOURNAL_DESCRIPTOR, 3, "journal descriptor")                                                                 \
+	X(JOURNAL_COMMIT, 4, "journal commit")                                                                         \
+	X(ROOT, 5, "root block")                                                                                       \
+	X(GROUPS, 6, "group descriptors")                                                                              \
+	X(ALLOC, 7, "allocation map")                                                                                  \
+	X(SLAB, 8, "slab")                                                                                             \
+	X(INDIRECT, 9, "indirect")                                                                                     \
+	X(DIR_LEAF, 10, "directory leaf")                                                                              \
+	X(DIR_INDEX, 11, "directory index")                                                                            \
+	X(XATTR, 12, "extended attributes")                                                                            \
+	X(XATTR_VALUE, 13, "extended attribute value")                                                                 \
+	X(CHECKSUMS, 14, "checksums")                                                                                  \
+	X(DDT, 15, "deduplication table")                                                                              \
+	X(CHUNK_TREE, 16, "chunk tree")
+enum g4_block_type {
+	G4_BLOCK_NONE = 0,
+#define G4_BLOCK_ENUM(name, number, text) G4_BLOCK_##name = (number),
+	G4_BLOCK_TYPES(G4_BLOCK_ENUM)
+#undef G4_BLOCK_ENUM
+};
+#define G4_BLOCK_MAGIC UINT32_C(0x53463447) /* "G4FS" */
+
+struct g4_block_header {
+	g4_le32 magic;
+	g4_le16 type;	    /* enum g4_block_type */
+	g4_le16 reserved;
+	g4_le32 crc32c;	    /* of the whole 4 KiB page with this field zero */
+	g4_le32 fs_tag;	    /* first 4 bytes of the file system's UUID: an old file system's block is not ours */
+	g4_le64 address;    /* where this page belongs */
+	g4_le64 generation; /* sequence number of the transaction that wrote it */
+};
+G4_STATIC_ASSERT(sizeof(struct g4_block_header) == 32, "block header");
+
+/* ------------------------------------------------------------------ superblock, 4 KiB, at 4 KiB and in the last page */
+#define G4_SUPERBLOCK_ADDRESS UINT64_C(4096)
+#define G4_MIN_DEVICE_BYTES (UINT64_C(8) << 20)
+#define G4_SUPERBLOCK_MAGIC UINT64_C(0x3153463455504721) /* "!GPU4FS1" */
+
+enum g4_sb_state { G4_STATE_CLEAN = 1, G4_STATE_MOUNTED = 2, G4_STATE_ERROR = 4 };
+enum g4_checksum_algorithm { G4_CHECKSUM_NONE = 0, G4_CHECKSUM_BLAKE3 = 1, G4_CHECKSUM_CRC32C = 2 };
+/* feature bits: unknown compat: ignored; unknown ro_compat: mount read-only; unknown incompat: refuse */
+#define G4_FEATURE_INCOMPAT_HTREE (UINT64_C(1) << 0) /* directories may have index blocks */
+#define G4_FEATURES_COMPAT UINT64_C(0)
+#define G4_FEATURES_RO_COMPAT UINT64_C(0)
+#define G4_FEATURES_INCOMPAT G4_FEATURE_INCOMPAT_HTREE
+
+struct g4_superblock {
+	struct g4_block_header header;
+	g4_le64 magic;
+	g4_le32 version;
+	g4_le32 state;
+	g4_le64 features_compat;
+	g4_le64 features_ro_compat;
+	g4_le64 features_incompat;
+	uint8_t uuid[G4_UUID_BYTES];
+	uint8_t label[G4_LABEL_BYTES]; /* zero-padded UTF-8 */
+	g4_le64 size_bytes;	       /* of this disk's part, a multiple of 4 KiB */
+	g4_le64 total_bytes;	       /* of all disks */
+	g4_le64 journal_address;       /* journal header page; the log follows */
+	g4_le64 journal_bytes;	       /* header included */
+	g4_le64 groups_address;	       /* group descriptor pages */
+	g4_le64 alloc_address;	       /* allocation map pages, one a group */
+	g4_le64 group_count;
+	g4_le64 data_address; /* first page that is not part of the fixed area */
+	g4_le64 root_address; /* the root block */
+	g4_le64 created_ns;
+	g4_le64 mounted_ns; /* last mount */
+	g4_le64 written_ns; /* last superblock write */
+	g4_le64 mount_count;
+	g4_le64 hash_key[2]; /* SipHash key of directory hashes */
+	g4_le32 inode_bytes; /* 256 (128 is reserved for a later version) */
+	g4_le32 small_bytes; /* 256: size of a small block */
+	g4_le32 checksum_algorithm; /* of data; enum g4_checksum_algorithm */
+	g4_le32 disk_count;
+	g4_le32 disk_index;
+	g4_le32 disk_index_bits;
+	g4_le32 default_raid_level;
+	g4_le32 default_redundancy;
+	g4_le64 chunk_tree_root; /* physical pointer, per disk; 0: no logical address space */
+	g4_le64 chunk_list_head;
+	uint8_t reserved[304];
+	uint8_t disk_uuids[G4_MAX_DISKS][G4_UUID_BYTES]; /* in order of the disks' indices */
+	uint8_t tail[2448];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_superblock) == 4096, "superblock");
+
+/* ------------------------------------------------------------------ root block: the journaled roots */
+struct g4_root {
+	struct g4_block_header header;
+	g4_le64 root_inode;  /* g4_ptr of the root directory */
+	g4_le64 orphan_head; /* g4_ptr of the first orphan inode, 0: none; linked through g4_inode.orphan_next */
+	g4_le64 ddt_root;
+	g4_le64 ddt_directory;
+	g4_le64 reserved[504];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_root) == 4096, "root block");
+
+/* ------------------------------------------------------------------ space
+ * A region is 512 pages = 2 MiB. A group is 31 regions, described by one allocation map page and one descriptor.
+ */
+#define G4_REGION_PAGES 512u
+#define G4_REGION_BYTES (UINT64_C(2) << 20)
+#define G4_GROUP_REGIONS 31u
+#define G4_GROUP_PAGES (G4_GROUP_REGIONS * G4_REGION_PAGES)
+#define G4_GROUP_BYTES (G4_GROUP_REGIONS * G4_REGION_BYTES)
+#define G4_GROUPS_PER_PAGE 504u
+
+struct g4_region { /* 128 B; bit i of word i / 64: page i of the region */
+	g4_le64 used[8];
+	g4_le64 slab[8]; /* page is a slab with at least one free slot */
+};
+struct g4_alloc_page {
+	struct g4_block_header header;
+	g4_le64 group;
+	uint8_t reserved[88];
+	struct g4_region regions[G4_GROUP_REGIONS];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_alloc_page) == 4096, "allocation map page");
+
+#define G4_GROUP_INITIALISED 1u /* its allocation map page was written; otherwise all its pages are free */
+struct g4_group_descriptor {
+	g4_le16 free_pages;
+	g4_le16 slabs; /* bits set in all its regions' slab maps */
+	g4_le16 flags;
+	g4_le16 reserved;
+};
+struct g4_groups_page {
+	struct g4_block_header header;
+	g4_le64 first_group;
+	uint8_t reserved[24];
+	struct g4_group_descriptor groups[G4_GROUPS_PER_PAGE];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_groups_page) == 4096, "group descriptor page");
+
+/* A slab: a page cut into 256 B slots; slot 0 is its header. Inodes and small blocks live in slabs. */
+#define G4_SLAB_SLOT_BYTES 256u
+#define G4_SLAB_SLOTS 16u
+enum g4_slab_kind { G4_SLAB_INODES = 1, G4_SLAB_SMALL = 2 };
+struct g4_slab_header {
+	struct g4_block_header header;
+	g4_le32 kind;
+	g4_le16 used; /* bit i: slot i is in use; bit 0 always set */
+	uint8_t reserved[218];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_slab_header) == 256, "slab header");
+
+/* ------------------------------------------------------------------ inode, 256 B; its number is its g4_ptr */
+#define G4_MAP_SLOTS 16u
+#define G4_INLINE_BYTES 128u
+#define G4_INDIRECT_SLOTS 512u
+#define G4_MAP_MAX_HEIGHT 6u /* 16 * 512^6 pages > 2^62 bytes */
+
+#define G4_INODE_INLINE (1u << 0)    /* contents are in inline_data, size <= 128 */
+#define G4_INODE_IMMUTABLE (1u << 1) /* chattr +i */
+#define G4_INODE_APPEND (1u << 2)    /* chattr +a */
+#define G4_INODE_NODUMP (1u << 3)
+#define G4_INODE_NOATIME (1u << 4)
+#define G4_INODE_ORPHAN (1u << 5) /* on the orphan list */
+#define G4_INODE_KNOWN ((1u << 6) - 1)
+
+struct g4_inode {
+	g4_le16 mode; /* S_IFMT and permission bits as in stat(2) */
+	uint8_t map_height;
+	uint8_t reserved0;
+	g4_le32 flags;
+	g4_le32 uid;
+	g4_le32 gid;
+	g4_le64 size;
+	g4_le64 pages; /* allocated 4 KiB pages, mapping and attributes included */
+	g4_le32 nlink;
+	g4_le32 generation; /* guards against reuse of the number */
+	g4_le64 atime_ns;   /* signed, since 1970-01-01 UTC */
+	g4_le64 mtime_ns;
+	g4_le64 ctime_ns;
+	g4_le64 btime_ns;
+	g4_le64 rdev;	      /* Linux dev_t of device files */
+	g4_le64 parent;	      /* directories: number of the parent; the root is its own */
+	g4_le64 xattr;	      /* g4_ptr of the first attribute page, 0: none */
+	g4_le64 checksums;    /* g4_ptr of the checksum block of map[], 0: none */
+	g4_le64 orphan_next;  /* g4_ptr */
+	g4_le64 change_count; /* grows with every change of the inode or its contents */
+	g4_le32 entries;      /* directories: names in it, without . and .. */
+	g4_le32 project;      /* project id, reserved */
+	union {
+		g4_le64 map[G4_MAP_SLOTS]; /* each slot covers 512^map_height pages */
+		uint8_t inline_data[G4_INLINE_BYTES];
+	};
+};
+G4_STATIC_ASSERT(sizeof(struct g4_inode) == 256, "inode");
+G4_STATIC_ASSERT(offsetof(struct g4_inode, map) == 128, "inode map");
+
+/* ------------------------------------------------------------------ indirect page: 512 pointers, nothing else
+ * Its header is spread over the pointers' spare bits: bit b of the header (byte b / 8, bit b % 8) is the spare bit of
+ * pointer b. In memory the spare bits are clear. With data checksums the page is followed by four pages of 128
+ * BLAKE3-256 sums each, in one allocation of five pages, and CHECKSUM is set in the pointer to it.
+ */
+struct g4_indirect_header {
+	struct g4_block_header header;
+	g4_le64 inode;	   /* number of the inode it belongs to */
+	g4_le32 level;	   /* 1: points to data pages */
+	g4_le32 sum_crc[4]; /* CRC-32C of the checksum pages */
+	g4_le32 reserved;
+};
+G4_STATIC_ASSERT(sizeof(struct g4_indirect_header) == 64, "indirect header");
+
+/* ------------------------------------------------------------------ directories
+ * A directory is a file of 4 KiB pages. Page 0 is a leaf (small directory) or the root of the H-tree.
+ */
+#define G4_DIR_UNITS 256u
+#define G4_DIR_UNIT_BYTES 16u
+#define G4_DIR_HEADER_UNITS 4u
+struct g4_dir_entry { /* 16 B and the name; takes as many 16 B units as it needs */
+	g4_le64 inode;
+	g4_le32 hash;	   /* low 32 bits of SipHash-1-3 of the name */
+	g4_le16 collision; /* tells entries of equal hash apart: the readdir cookie is (hash, collision) */
+	uint8_t name_bytes;
+	uint8_t file_type; /* DT_* */
+};
+G4_STATIC_ASSERT(sizeof(struct g4_dir_entry) == 16, "directory entry");
+struct g4_dir_leaf {
+	struct g4_block_header header;
+	g4_le64 used[4]; /* bit u: unit u is in use; the header's units are set */
+	uint8_t units[(G4_DIR_UNITS - G4_DIR_HEADER_UNITS) * G4_DIR_UNIT_BYTES];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_dir_leaf) == 4096, "directory leaf");
+
+#define G4_DIR_INDEX_ENTRIES 252u
+struct g4_dir_index_entry { /* covers hashes >= hash, up to the next entry's */
+	g4_le32 hash;
+	g4_le32 reserved;
+	g4_le64 page; /* page of the directory file */
+};
+struct g4_dir_index {
+	struct g4_block_header header;
+	g4_le32 count;
+	g4_le32 level; /* 1: points to leaves */
+	uint8_t reserved[24];
+	struct g4_dir_index_entry entries[G4_DIR_INDEX_ENTRIES]; /* sorted by hash; entries[0].hash is the page's bound */
+};
+G4_STATIC_ASSERT(sizeof(struct g4_dir_index) == 4096, "directory index");
+#define G4_DIR_MAX_LEVEL 3u
+
+/* ------------------------------------------------------------------ extended attributes
+ * A chain of pages of packed records, each 8 B aligned: header, name (without prefix), value or value pointer.
+ */
+enum g4_xattr_space {
+	G4_XATTR_USER = 1,
+	G4_XATTR_TRUSTED = 2,
+	G4_XATTR_SECURITY = 3,
+	G4_XATTR_ACL_ACCESS = 4,  /* system.posix_acl_access, empty name */
+	G4_XATTR_ACL_DEFAULT = 5, /* system.posix_acl_default, empty name */
+};
+#define G4_XATTR_EXTERNAL 1u /* the value is in a chain of value pages; the record holds its g4_ptr */
+#define G4_XATTR_INLINE_MAX 1024u
+struct g4_xattr_record {
+	g4_le16 record_bytes; /* multiple of 8, this header included */
+	uint8_t space;
+	uint8_t flags;
+	uint8_t name_bytes;
+	uint8_t reserved[3];
+	g4_le32 value_bytes;
+	g4_le32 reserved1;
+};
+G4_STATIC_ASSERT(sizeof(struct g4_xattr_record) == 16, "xattr record");
+#define G4_XATTR_PAYLOAD 4032u
+struct g4_xattr_page { /* also the layout of value pages */
+	struct g4_block_header header;
+	g4_le64 next;  /* g4_ptr, 0: last */
+	g4_le64 inode; /* owner */
+	g4_le32 bytes; /* of payload in use */
+	uint8_t reserved[12];
+	uint8_t payload[G4_XATTR_PAYLOAD];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_xattr_page) == 4096, "xattr page");
+
+/* ------------------------------------------------------------------ journal
+ * Page 0 of the area is the header; the log of journal_bytes / 4096 - 1 pages is circular and starts at page 1. A
+ * record is: descriptor pages, block images in the descriptor's order, one commit page. The commit's crc covers all.
+ */
+struct g4_journal_header {
+	struct g4_block_header header;
+	g4_le64 tail_sequence; /* of the oldest record that may not be home yet */
+	g4_le64 tail_page;     /* where it starts, as an index into the log */
+	uint8_t reserved[4048];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_journal_header) == 4096, "journal header");
+#define G4_JOURNAL_TAGS 504u
+struct g4_journal_descriptor {
+	struct g4_block_header header; /* address: the page's own; generation: the sequence */
+	g4_le64 sequence;
+	g4_le32 block_count;  /* images in this record */
+	g4_le32 revoke_count; /* addresses whose older images must not be replayed; after the tags */
+	g4_le32 page_index;   /* of this descriptor page in the record */
+	g4_le32 page_count;   /* descriptor pages in the record */
+	g4_le64 reserved;
+	g4_le64 tags[G4_JOURNAL_TAGS]; /* home addresses, then revoked addresses, continued over the pages */
+};
+G4_STATIC_ASSERT(sizeof(struct g4_journal_descriptor) == 4096, "journal descriptor");
+struct g4_journal_commit {
+	struct g4_block_header header;
+	g4_le64 sequence;
+	g4_le64 record_pages; /* this one included */
+	g4_le32 record_crc32c; /* of all pages before this one */
+	g4_le32 reserved0;
+	g4_le64 time_ns;
+	uint8_t reserved[4032];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_journal_commit) == 4096, "journal commit");
+
+/* ------------------------------------------------------------------ layout and validation (format.c, validate.c) */
+struct g4_layout {
+	uint64_t size_bytes;
+	uint64_t journal_address, journal_bytes;
+	uint64_t groups_address, groups_pages;
+	uint64_t alloc_address, group_count;
+	uint64_t root_address;
+	uint64_t data_address;
+	uint64_t backup_address; /* second superblock */
+};
+/* Where everything goes on a device of size_bytes; journal_bytes 0 chooses. 0 or -G4_E_DEV_SMALL. */
+G4_FN int g4_layout_plan(uint64_t size_bytes, uint64_t journal_bytes, struct g4_layout *out);
+G4_FN void g4_layout_of(const struct g4_superblock *sb, struct g4_layout *out);
+/* Checks a superblock whose checksum is right against the device it came from. */
+G4_FN int g4_superblock_validate(const struct g4_superblock *sb, uint64_t device_bytes);
+
+G4_FN void g4_indirect_embed(g4_le64 *slots, const struct g4_indirect_header *header);
+G4_FN void g4_indirect_extract(const g4_le64 *slots, struct g4_indirect_header *header);
+G4_FN void g4_indirect_strip(g4_le64 *slots);
+
+/* Each: 0 or the negative code of the structure. The page's checksum was verified before. */
+G4_FN int g4_inode_validate(const struct g4_inode *inode, const struct g4_layout *layout);
+G4_FN int g4_ptr_validate(g4_ptr ptr, const struct g4_layout *layout); /* a non-zero data or indirect pointer */
+G4_FN int g4_slab_validate(const struct g4_slab_header *slab);
+G4_FN int g4_dir_leaf_validate(const struct g4_dir_leaf *leaf, const struct g4_layout *layout);
+G4_FN int g4_dir_index_validate(const struct g4_dir_index *index, uint64_t dir_pages);
+G4_FN int g4_xattr_page_validate(const struct g4_xattr_page *page, const struct g4_layout *layout);
+G4_FN int g4_alloc_page_validate(const struct g4_alloc_page *page, uint64_t group);
+G4_FN int g4_groups_page_validate(const struct g4_groups_page *page, uint64_t first_group, uint64_t group_count);
+
+/* An inode number that can exist: canonical flag bits, inside the data area, on a slot boundary, not slot 0. */
+G4_FN bool g4_ino_plausible(uint64_t ino, const struct g4_layout *layout);
+G4_FN G4_INLINE uint64_t g4_ino_make(uint64_t address)
+{
+	return g4_ptr_make(address, G4_TAG_SMALL, G4_PTR_VALID);
+}
+
+const char *g4_block_type_name(uint32_t type); /* host only */
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What each structure can say about itself. Callers have verified the page's header and checksum; here the contents
+ * are still a stranger's: every count is checked before it is used, every loop ends within the page.
+ *
+ * Version 1 writes no data checksums and no small data blocks, so pointers that claim either are damaged.
+ */
+#include "format/format.h"
+
+#define REGION_WORDS 8u
+
+/* File types as directory entries hold them (DT_*); the top 4 bits of an inode's mode hold the same numbers. */
+enum file_type {
+	TYPE_FIFO = 1,
+	TYPE_CHR = 2,
+	TYPE_DIR = 4,
+	TYPE_BLK = 6,
+	TYPE_REG = 8,
+	TYPE_LNK = 10,
+	TYPE_SOCK = 12,
+};
+
+G4_FN static uint32_t inode_type(const struct g4_inode *inode)
+{
+	return (uint32_t)inode->mode >> 12;
+}
+
+G4_FN bool g4_ino_plausible(uint64_t ino, const struct g4_layout *layout)
+{
+	const uint64_t address = g4_ptr_address(ino);
+
+	if (ino != g4_ino_make(address) || address % G4_SLAB_SLOT_BYTES != 0 || address % G4_PAGE_BYTES == 0)
+		return false;
+	return address >= layout->data_address && address < layout->backup_address;
+}
+
+G4_FN int g4_ptr_validate(g4_ptr ptr, const struct g4_layout *layout)
+{
+	const uint32_t tag = g4_ptr_tag(ptr);
+	const uint64_t address = g4_ptr_address(ptr);
+	const uint64_t bytes = g4_tag_pages(tag) * G4_PAGE_BYTES;
+
+	if ((ptr & G4_PTR_PHYSICAL) == 0 || (ptr & (G4_PTR_SPARE | G4_PTR_CHECKSUM)) != 0 || tag == G4_TAG_SMALL)
+		return -G4_E_CORRUPT_MAP;
+	if ((ptr & G4_PTR_INDIRECT) != 0 && (tag != G4_TAG_4K || (ptr & G4_PTR_VALID) == 0))
+		return -G4_E_CORRUPT_MAP;
+	if (address % bytes != 0 || address < layout->data_address || address >= layout->backup_address)
+		return -G4_E_CORRUPT_MAP;
+	return bytes > layout->backup_address - address ? -G4_E_CORRUPT_MAP : 0;
+}
+
+/* ------------------------------------------------------------------ inode */
+
+/* A page that must hold data: 4 KiB, valid. */
+G4_FN static bool is_written_page(g4_ptr ptr, const struct g4_layout *layout)
+{
+	return g4_ptr_validate(ptr, layout) == 0 && g4_ptr_tag(ptr) == G4_TAG_4K &&
+	       (ptr & (G4_PTR_INDIRECT | G4_PTR_VALID)) == G4_PTR_VALID;
+}
+
+/* A slot of map[]: height 0 points to pages; above, to indirect pages, or early to the one page that fills the slot. */
+G4_FN static bool map_slot_is_possible(g4_ptr ptr, uint32_t height, bool directory, const struct g4_layout *layout)
+{
+	if (ptr == 0)
+		return true;
+	if (g4_ptr_validate(ptr, layout) != 0)
+		return false;
+	if ((ptr & G4_PTR_INDIRECT) != 0)
+		return height != 0;
+	if (directory)
+		return height == 0 && g4_ptr_tag(ptr) == G4_TAG_4K && (ptr & G4_PTR_VALID) != 0;
+	return height <= 2 && g4_ptr_tag(ptr) == G4_TAG_4K + height;
+}
+
+G4_FN static bool inode_map_is_possible(const struct g4_inode *inode, const struct g4_layout *layout)
+{
+	const uint32_t type = inode_type(inode);
+	const bool mapped = type == TYPE_REG || type == TYPE_DIR || type == TYPE_LNK;
+
+	if (inode->map_height > G4_MAP_MAX_HEIGHT)
+		return false;
+	if ((inode->flags & G4_INODE_INLINE) != 0)
+		return (type == TYPE_REG || type == TYPE_LNK) && inode->map_height == 0 &&
+		       inode->size <= G4_INLINE_BYTES;
+	for (uint32_t slot = 0; slot < G4_MAP_SLOTS; slot++) {
+		if (!mapped && inode->map[slot] != 0)
+			return false;
+		if (!map_slot_is_possible(inode->map[slot], inode->map_height, type == TYPE_DIR, layout))
+			return false;
+	}
+	return mapped || inode->map_height == 0;
+}
+
+G4_FN static bool inode_size_is_possible(const struct g4_inode *inode)
+{
+	switch (inode_type(inode)) {
+	case TYPE_REG:
+		return inode->size <= G4_FILE_MAX_BYTES;
+	case TYPE_DIR:
+		return inode->size <= G4_FILE_MAX_BYTES && inode->size % G4_PAGE_BYTES == 0;
+	case TYPE_LNK:
+		return inode->size < G4_PATH_MAX;
+	case TYPE_CHR:
+	case TYPE_BLK:
+	case TYPE_FIFO:
+	case TYPE_SOCK:
+		return inode->size == 0;
+	default:
+		return false;
+	}
+}
+
+G4_FN int g4_inode_validate(const struct g4_inode *inode, const struct g4_layout *layout)
+{
+	const bool directory = inode_type(inode) == TYPE_DIR;
+
+	if (inode->reserved0 != 0 || (inode->flags & ~(uint32_t)G4_INODE_KNOWN) != 0 || inode->checksums != 0)
+		return -G4_E_CORRUPT_INODE;
+	if (!inode_size_is_possible(inode) || !inode_map_is_possible(inode, layout))
+		return -G4_E_CORRUPT_INODE;
+	if (inode->nlink > G4_LINK_MAX || inode->pages > layout->size_bytes / G4_PAGE_BYTES)
+		return -G4_E_CORRUPT_INODE;
+	if (directory ? inode->nlink == 1 : inode->entries != 0)
+		return -G4_E_CORRUPT_INODE;
+	if (directory && inode->nlink != 0 && !g4_ino_plausible(inode->parent, layout))
+		return -G4_E_CORRUPT_INODE;
+	if (inode->orphan_next != 0 && !g4_ino_plausible(inode->orphan_next, layout))
+		return -G4_E_CORRUPT_INODE;
+	if (inode->xattr != 0 && !is_written_page(inode->xattr, layout))
+		return -G4_E_CORRUPT_INODE;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ space */
+
+G4_FN int g4_slab_validate(const struct g4_slab_header *slab)
+{
+	if (slab->kind != G4_SLAB_INODES && slab->kind != G4_SLAB_SMALL)
+		return -G4_E_CORRUPT_ALLOC;
+	return (slab->used & 1) == 0 ? -G4_E_CORRUPT_ALLOC : 0;
+}
+
+G4_FN int g4_alloc_page_validate(const struct g4_alloc_page *page, uint64_t group)
+{
+	if (page->group != group)
+		return -G4_E_CORRUPT_ALLOC;
+	for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++) {
+		const struct g4_region *bits = &page->regions[region];
+		for (uint32_t word = 0; word < REGION_WORDS; word++) {
+			if ((bits->slab[word] & ~bits->used[word]) != 0)
+				return -G4_E_CORRUPT_ALLOC;
+		}
+	}
+	return 0;
+}
+
+G4_FN int g4_groups_page_validate(const struct g4_groups_page *page, uint64_t first_group, uint64_t group_count)
+{
+	if (page->first_group != first_group || first_group >= group_count)
+		return -G4_E_CORRUPT_ALLOC;
+
+	const uint64_t count = g4_min64(group_count - first_group, G4_GROUPS_PER_PAGE);
+	for (uint64_t index = 0; index < count; index++) {
+		const struct g4_group_descriptor *group = &page->groups[index];
+		if (group->free_pages > G4_GROUP_PAGES || group->slabs > G4_GROUP_PAGES - group->free_pages)
+			return -G4_E_CORRUPT_ALLOC;
+		if ((group->flags & ~G4_GROUP_INITIALISED) != 0 || group->reserved != 0)
+			return -G4_E_CORRUPT_ALLOC;
+		if (group->flags == 0 && group->free_pages != G4_GROUP_PAGES)
+			return -G4_E_CORRUPT_ALLOC;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ directories */
+
+G4_FN static bool file_type_is_known(uint32_t type)
+{
+	return type == TYPE_FIFO || type == TYPE_CHR || type == TYPE_DIR || type == TYPE_BLK || type == TYPE_REG ||
+	       type == TYPE_LNK || type == TYPE_SOCK;
+}
+
+G4_FN static bool name_is_possible(const uint8_t *name, uint32_t bytes)
+{
+	if (bytes == 0 || (name[0] == '.' && (bytes == 1 || (bytes == 2 && name[1] == '.'))))
+		return false;
+	for (uint32_t byte = 0; byte < bytes; byte++) {
+		if (name[byte] == 0 || name[byte] == '/')
+			return false;
+	}
+	return true;
+}
+
+G4_FN static bool unit_is_used(const struct g4_dir_leaf *leaf, uint32_t unit)
+{
+	return (leaf->used[unit / 64] >> (unit % 64) & 1) != 0;
+}
+
+G4_FN int g4_dir_leaf_validate(const struct g4_dir_leaf *leaf, const struct g4_layout *layout)
+{
+	const uint64_t header_units = (UINT64_C(1) << G4_DIR_HEADER_UNITS) - 1;
+
+	if ((leaf->used[0] & header_units) != header_units)
+		return -G4_E_CORRUPT_DIR;
+	uint32_t unit = G4_DIR_HEADER_UNITS;
+	while (unit < G4_DIR_UNITS) {
+		if (!unit_is_used(leaf, unit)) {
+			unit++;
+			continue;
+		}
+		const uint8_t *bytes = &leaf->units[(unit - G4_DIR_HEADER_UNITS) * G4_DIR_UNIT_BYTES];
+		struct g4_dir_entry entry;
+		memcpy(&entry, bytes, sizeof(entry));
+		const uint32_t units = 1 + (entry.name_bytes + G4_DIR_UNIT_BYTES - 1u) / G4_DIR_UNIT_BYTES;
+		if (units > G4_DIR_UNITS - unit)
+			return -G4_E_CORRUPT_DIR;
+		for (uint32_t i = 1; i < units; i++) {
+			if (!unit_is_used(leaf, unit + i))
+				return -G4_E_CORRUPT_DIR;
+		}
+		if (!file_type_is_known(entry.file_type) || !g4_ino_plausible(entry.inode, layout) ||
+		    !name_is_possible(bytes + sizeof(entry), entry.name_bytes))
+			return -G4_E_CORRUPT_DIR;
+		unit += units;
+	}
+	return 0;
+}
+
+G4_FN int g4_dir_index_validate(const struct g4_dir_index *index, uint64_t dir_pages)
+{
+	if (index->count == 0 || index->count > G4_DIR_INDEX_ENTRIES)
+		return -G4_E_CORRUPT_DIR;
+	if (index->level == 0 || index->level > G4_DIR_MAX_LEVEL)
+		return -G4_E_CORRUPT_DIR;
+	for (uint32_t i = 0; i < index->count; i++) {
+		const struct g4_dir_index_entry *entry = &index->entries[i];
+		/* Page 0 is the root and nobody's child. */
+		if (entry->page == 0 || entry->page >= dir_pages || entry->reserved != 0)
+			return -G4_E_CORRUPT_DIR;
+		if (i != 0 && entry->hash <= index->entries[i - 1].hash)
+			return -G4_E_CORRUPT_DIR;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ extended attributes */
+
+/* The record at `bytes`, of which `room` bytes are left in the page: its length, or 0 when it is damaged. */
+G4_FN static uint32_t xattr_record_check(const uint8_t *bytes, uint32_t room, const struct g4_layout *layout)
+{
+	struct g4_xattr_record record;
+
+	if (room < sizeof(record))
+		return 0;
+	memcpy(&record, bytes, sizeof(record));
+	if (record.record_bytes > room || record.record_bytes % 8 != 0)
+		return 0;
+	if (record.space < G4_XATTR_USER || record.space > G4_XATTR_ACL_DEFAULT || record.flags > G4_XATTR_EXTERNAL)
+		return 0;
+	/* The ACL spaces are one attribute each and need no name. */
+	if ((record.name_bytes == 0) != (record.space >= G4_XATTR_ACL_ACCESS))
+		return 0;
+
+	const bool external = (record.flags & G4_XATTR_EXTERNAL) != 0;
+	if (record.value_bytes > (external ? G4_XATTR_VALUE_MAX : G4_XATTR_INLINE_MAX))
+		return 0;
+	const uint32_t value_bytes = external ? (uint32_t)sizeof(g4_ptr) : record.value_bytes;
+	if (record.record_bytes < sizeof(record) + record.name_bytes + value_bytes)
+		return 0;
+	const uint8_t *name = bytes + sizeof(record);
+	for (uint32_t byte = 0; byte < record.name_bytes; byte++) {
+		if (name[byte] == 0)
+			return 0;
+	}
+	if (external) {
+		/* The pointer follows the name directly: it has no alignment. */
+		g4_ptr value;
+		memcpy(&value, name + record.name_bytes, sizeof(value));
+		if (!is_written_page(value, layout))
+			return 0;
+	}
+	return record.record_bytes;
+}
+
+G4_FN int g4_xattr_page_validate(const struct g4_xattr_page *page, const struct g4_layout *layout)
+{
+	if (page->bytes > G4_XATTR_PAYLOAD || !g4_ino_plausible(page->inode, layout))
+		return -G4_E_CORRUPT_XATTR;
+	if (page->next != 0 && !is_written_page(page->next, layout))
+		return -G4_E_CORRUPT_XATTR;
+	if (page->header.type == G4_BLOCK_XATTR_VALUE)
+		return 0;
+
+	uint32_t at = 0;
+	while (at < page->bytes) {
+		const uint32_t bytes = xattr_record_check(page->payload + at, page->bytes - at, layout);
+		if (bytes == 0)
+			return -G4_E_CORRUPT_XATTR;
+		at += bytes;
+	}
+	return 0;
+}

@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands that are about one inode, and the switch that all commands go through. */
+#include "fs/fs.h"
+
+/* The core that a command names by handle or number, referenced. */
+G4_FN static int target(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint32_t *i)
+{
+	if (cmd->handle == 0)
+		return g4_core_get(wg, fs, cmd->node, i);
+	*i = g4_handle_core(cmd->handle);
+	if (*i >= fs->cores.count || g4_load32_acq(&g4_core_of(fs, *i)->opens) == 0)
+		return -G4_E_BADF;
+	g4_core_ref(fs, *i);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ attributes */
+
+G4_FN static int do_getattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	uint32_t i;
+	int rc = target(wg, fs, cmd, &i);
+
+	if (rc < 0)
+		return g4_check(fs, rc);
+	struct g4_core *core = g4_core_of(fs, i);
+	g4_read_lock(&core->lock);
+	if (core->dead)
+		rc = -G4_E_STALE;
+	else
+		g4_fill_attr(core, cmd->attr);
+	g4_read_unlock(&core->lock);
+	g4_core_put(fs, i);
+	return rc;
+}
+
+G4_FN static int check_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const struct g4_cmd *cmd)
+{
+	const struct g4_cred *cred = cmd->cred;
+	const struct g4_attr *attr = cmd->attr;
+	uint32_t mask = cmd->mask, times = G4_SET_ATIME | G4_SET_MTIME | G4_SET_CTIME;
+	uint32_t now = G4_SET_ATIME_NOW | G4_SET_MTIME_NOW;
+
+	if (core->dead)
+		return -G4_E_STALE;
+	if ((core->disk.flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND)) &&
+	    (mask & (G4_SET_MODE | G4_SET_UID | G4_SET_GID | G4_SET_SIZE | times)))
+		return -G4_E_PERM;
+	if ((core->disk.flags & G4_INODE_IMMUTABLE) && (mask & now))
+		return -G4_E_PERM;
+	if ((mask & (G4_SET_MODE | times)) && !g4_is_owner(core, cred))
+		return -G4_E_PERM;
+	if ((mask & G4_SET_FLAGS) && (!g4_is_owner(core, cred) ||
+				      (((attr->flags ^ core->disk.flags) & (G4_INODE_IMMUTABLE | G4_INODE_APPEND)) &&
+				       !g4_is_root(cred))))
+		return -G4_E_PERM;
+	if ((mask & G4_SET_UID) && !g4_is_root(cred) && (cred->uid != core->disk.uid || attr->uid != core->disk.uid))
+		return -G4_E_PERM;
+	if ((mask & G4_SET_GID) && !g4_is_root(cred) &&
+	    (cred->uid != core->disk.uid || (attr->gid != core->disk.gid && !g4_in_group(cred, attr->gid))))
+		return -G4_E_PERM;
+	if (mask & G4_SET_SIZE) {
+		if (g4_is_dir(core->disk.mode))
+			return -G4_E_ISDIR;
+		if (!g4_is_reg(core->disk.mode))
+			return -G4_E_INVAL;
+		if (cmd->handle == 0) {
+			int rc = g4_permission(wg, fs, core, cred, G4_ACCESS_WRITE);
+			if (rc < 0)
+				return rc;
+		} else if (!(g4_handle_flags(cmd->handle) & G4_OPEN_WRITE)) {
+			return -G4_E_INVAL;
+		}
+	}
+	if ((mask & now) && !(mask & times) && !g4_is_owner(core, cred))
+		return g4_permission(wg, fs, core, cred, G4_ACCESS_WRITE);
+	return 0;
+}
+
+G4_FN static void kill_suid(struct g4_core *core)
+{
+	uint32_t mode = core->disk.mode;
+
+	if (g4_is_dir(mode))
+		return;
+	mode &= ~G4_S_ISUID;
+	if (mode & G4_S_IXGRP)
+		mode &= ~G4_S_ISGID;
+	core->disk.mode = (g4_le16)mode;
+}
+
+/* An access ACL follows the mode. */
+G4_FN static int change_mode(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+			     const struct g4_cmd *cmd)
+{
+	uint32_t mode = (core->disk.mode & G4_S_IFMT) | (cmd->attr->mode & 07777u);
+	uint64_t bytes;
+
+	if (!g4_is_root(cmd->cred) && !g4_in_group(cmd->cred, core->disk.gid))
+		mode &= ~G4_S_ISGID;
+	core->disk.mode = (g4_le16)mode;
+	if (core->disk.xattr == 0 || g4_is_link(mode))
+		return 0;
+	uint8_t acl[G4_ACL_MAX_BYTES];
+	int rc = g4_xattr_get(wg, fs, core, G4_XATTR_ACL_ACCESS, "", 0, acl, sizeof(acl), &bytes);
+	if (rc == -G4_E_NODATA)
+		return 0;
+	if (rc < 0)
+		return rc;
+	g4_acl_chmod(acl, bytes, mode);
+	return g4_xattr_set(wg, fs, txn, core, G4_XATTR_ACL_ACCESS, "", 0, acl, bytes, G4_XATTR_REPLACE);
+}
+
+G4_FN static int apply(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+		       const struct g4_cmd *cmd)
+{
+	const struct g4_attr *attr = cmd->attr;
+	uint64_t now = (uint64_t)g4_realtime_ns();
+	uint32_t settable = G4_INODE_IMMUTABLE | G4_INODE_APPEND | G4_INODE_NODUMP | G4_INODE_NOATIME;
+	uint32_t mask = cmd->mask;
+	int rc = 0;
+
+	if (mask & (G4_SET_UID | G4_SET_GID))
+		kill_suid(core);
+	if (mask & G4_SET_UID)
+		core->disk.uid = attr->uid;
+	if (mask & G4_SET_GID)
+		core->disk.gid = attr->gid;
+	if (mask & G4_SET_KILL_SUIDGID)
+		kill_suid(core);
+	if (mask & G4_SET_MODE)
+		rc = change_mode(wg, fs, txn, core, cmd);
+	if (mask & G4_SET_FLAGS)
+		core->disk.flags = (core->disk.flags & ~settable) | (attr->flags & settable);
+	if (mask & (G4_SET_ATIME | G4_SET_ATIME_NOW))
+		core->disk.atime_ns = mask & G4_SET_ATIME ? attr->atime_ns : now;
+	if (mask & (G4_SET_MTIME | G4_SET_MTIME_NOW))
+		core->disk.mtime_ns = mask & G4_SET_MTIME ? attr->mtime_ns : now;
+	core->disk.ctime_ns = mask & G4_SET_CTIME ? attr->ctime_ns : now;
+	return rc;
+}
+
+G4_FN int g4_do_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	struct g4_txn txn;
+	uint32_t i;
+	int rc = target(wg, fs, cmd, &i);
+
+	if (rc < 0)
+		return g4_check(fs, rc);
+	struct g4_core *core = g4_core_of(fs, i);
+	g4_write_lock(&core->lock);
+	rc = check_setattr(wg, fs, core, cmd);
+	if (rc == 0 && (cmd->mask & G4_SET_SIZE)) {
+		rc = g4_file_truncate(wg, fs, i, cmd->attr->size);
+		if (rc == 0 && !g4_is_root(cmd->cred))
+			kill_suid(core);
+	}
+	/* a size alone needs no transaction of its own: truncate had one */
+	if (rc == 0 && (cmd->mask & ~G4_SET_SIZE)) {
+		rc = g4_begin(wg, fs, 16, &txn);
+		if (rc == 0) {
+			rc = apply(wg, fs, &txn, core, cmd);
+			int logged = g4_inode_log(wg, fs, &txn, core);
+			g4_txn_end(&txn);
+			rc = rc < 0 ? rc : logged;
+		}
+	}
+	if (rc == 0)
+		g4_fill_attr(core, cmd->attr);
+	g4_write_unlock(&core->lock);
+	g4_core_put(fs, i);
+	return g4_check(fs, rc);
+}
+
+G4_FN static int do_access(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	uint32_t i;
+	int rc = g4_core_get(wg, fs, cmd->node, &i);
+
+	if (rc < 0)
+		return g4_check(fs, rc);
+	g4_read_lock(&g4_core_of(fs, i)->lock);
+	rc = g4_permission(wg, fs, g4_core_of(fs, i), cmd->cred, cmd->flags & 7);
+	g4_read_unlock(&g4_core_of(fs, i)->lock);
+	if (rc == 0 && (cmd->flags & G4_ACCESS_WRITE) && (fs->flags & G4_FS_READ_ONLY))
+		rc = -G4_E_ROFS;
+	g4_core_put(fs, i);
+	return g4_check(fs, rc);
+}
+
+/* ------------------------------------------------------------------ open files */
+
+G4_FN static int do_open(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	uint32_t i, want = 0;
+	int rc = g4_core_get(wg, fs, cmd->node, &i);
+
+	if (rc < 0)
+		return g4_check(fs, rc);
+	struct g4_core *core = g4_core_of(fs, i);
+	uint32_t type = core->disk.mode & G4_S_IFMT;
+	g4_write_lock(&core->lock);
+	want |= cmd->flags & G4_OPEN_READ ? G4_ACCESS_READ : 0;
+	want |= cmd->flags & (G4_OPEN_WRITE | G4_OPEN_TRUNC) ? G4_ACCESS_WRITE : 0;
+	if (core->dead)
+		rc = -G4_E_STALE;
+	else if (type == G4_S_IFLNK)
+		rc = -G4_E_LOOP;
+	else if (type == G4_S_IFDIR && (want & G4_ACCESS_WRITE))
+		rc = -G4_E_ISDIR;
+	else if (type != G4_S_IFDIR && (cmd->flags & G4_OPEN_DIRECTORY))
+		rc = -G4_E_NOTDIR;
+	else if (type != G4_S_IFDIR && type != G4_S_IFREG)
+		rc = -G4_E_NXIO; /* devices, pipes and sockets belong to the kernel */
+	if (rc == 0)
+		rc = g4_permission(wg, fs, core, cmd->cred, want);
+	if (rc == 0 && (want & G4_ACCESS_WRITE) && (fs->flags & G4_FS_READ_ONLY))
+		rc = -G4_E_ROFS;
+	if (rc == 0 && (want & G4_ACCESS_WRITE) && (core->disk.flags & G4_INODE_IMMUTABLE))
+		rc = -G4_E_PERM;
+	if (rc == 0 && (core->disk.flags & G4_INODE_APPEND) && (want & G4_ACCESS_WRITE) &&
+	    (!(cmd->flags & G4_OPEN_APPEND) || (cmd->flags & G4_OPEN_TRUNC)))
+		rc = -G4_E_PERM;
+	if (rc == 0 && (cmd->flags & G4_OPEN_TRUNC))
+		rc = g4_file_truncate(wg, fs, i, 0);
+	if (rc == 0) {
+		g4_add32(&core->opens, 1);
+		cmd->handle = g4_handle_make(i, cmd->flags);
+		if (cmd->attr)
+			g4_fill_attr(core, cmd->attr);
+	}
+	g4_write_unlock(&core->lock);
+	if (rc < 0)
+		g4_core_put(fs, i); /* else the handle keeps the reference */
+	return g4_check(fs, rc);
+}
+
+G4_FN static int do_release(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	uint32_t i;
+	int rc = cmd->handle ? target(wg, fs, cmd, &i) : -G4_E_BADF;
+
+	if (rc < 0)
+		return rc;
+	struct g4_core *core = g4_core_of(fs, i);
+	g4_write_lock(&core->lock);
+	bool last = core->opens == 1;
+	g4_sub32(&core->opens, 1);
+	bool unused = last && core->disk.nlink == 0 && !core->held && !core->dead;
+	g4_write_unlock(&core->lock);
+	if (unused)
+		rc = g4_inode_delete(wg, fs, i);
+	g4_core_put(fs, i); /* ours */
+	g4_core_put(fs, i); /* the handle's */
+	return g4_check(fs, rc);
+}
+
+G4_FN static int do_forget(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	uint32_t i;
+
+	/* only orphans are held, and those are in core: any other number needs no look at the disk */
+	if (g4_load32_acq(&fs->orphan_head) == G4_NO_CORE)
+		return 0;
+	if (g4_core_get(wg, fs, cmd->node, &i) < 0)
+		return 0;
+	struct g4_core *core = g4_core_of(fs, i);
+	g4_write_lock(&core->lock);
+	bool unused = core->held && core->opens == 0;
+	core->held = false;
+	g4_write_unlock(&core->lock);
+	int rc = unused ? g4_inode_delete(wg, fs, i) : 0;
+	g4_core_put(fs, i);
+	return g4_check(fs, rc);
+}
+
+G4_FN static int check_regular(const struct g4_core *core)
+{
+	if (core->dead)
+		return -G4_E_STALE;
+	return g4_is_reg(core->disk.mode) ? 0 : g4_is_dir(core->disk.mode) ? -G4_E_ISDIR : -G4_E_INVAL;
+}
+
+G4_FN static int do_read(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	uint32_t i;
+	int rc;
+
+	cmd->value = 0;
+	if (cmd->handle && !(g4_handle_flags(cmd->handle) & G4_OPEN_READ))
+		return -G4_E_BADF;
+	rc = target(wg, fs, cmd, &i);
+	if (rc < 0)
+		return g4_check(fs, rc);
+	struct g4_core *core = g4_core_of(fs, i);
+	g4_read_lock(&core->lock);
+	rc = check_regular(core);
+	if (rc == 0)
+		rc = g4_file_read(wg, fs, i, cmd->offset, cmd->data, cmd->length, &cmd->value);
+	if (rc == 0 && !(g4_handle_flags(cmd->handle) & G4_OPEN_NOATIME))
+		g4_touch_read(fs, i);
+	g4_read_unlock(&core->lock);
+	g4_core_put(fs, i);
+	return g4_check(fs, rc);
+}
+
+G4_FN static int write_once(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, struct g4_cmd *cmd)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	uint32_t flags = g4_handle_flags(cmd->handle);
+
+	g4_write_lock(&core->lock);
+	int rc = check_regular(core);
+	if (rc == 0 && cmd->length > 0 && !g4_is_root(cmd->cred) && (core->disk.mode & (G4_S_ISUID | G4_S_ISGID)))
+		kill_suid(core);
+	if (rc == 0)
+		rc = g4_file_write(wg, fs, i, cmd->offset, cmd->data, cmd->length, flags & G4_OPEN_APPEND,
+				   &cmd->value);
+	g4_write_unlock(&core->lock);
+	return rc;
+}
+
+G4_FN static int do_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	uint32_t flags = g4_handle_flags(cmd->handle), i;
+	int rc;
+
+	cmd->value = 0;
+	if (cmd->handle && !(flags & G4_OPEN_WRITE))
+		return -G4_E_BADF;
+	if (fs->flags & G4_FS_READ_ONLY)
+		return -G4_E_ROFS;
+	if (g4_load32_acq(&fs->journal.aborted))
+		return -G4_E_ROFS;
+	rc = target(wg, fs, cmd, &i);
+	if (rc < 0)
+		return g4_check(fs, rc);
+	rc = write_once(wg, fs, i, cmd);
+	if (rc == -G4_E_NOSPC) {
+		/* dirty pages hold more space than they will need: with none of them left the answer is exact */
+		rc = g4_writeback_all(wg, fs);
+		if (rc == 0)
+			rc = g4_commit(wg, fs, UINT64_MAX, false);
+		if (rc == 0)
+			rc = write_once(wg, fs, i, cmd);
+	}
+	if (rc == 0 && (flags & (G4_OPEN_SYNC | G4_OPEN_DSYNC)))
+		rc = g4_fsync(wg, fs, i);
+	g4_core_put(fs, i);
+	return g4_check(fs, rc);
+}
+
+G4_FN static int do_fsync(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	uint32_t i;
+	int rc = target(wg, fs, cmd, &i);
+
+	if (rc < 0)
+		return g4_check(fs, rc);
+	rc = g4_fsync(wg, fs, i);
+	g4_core_put(fs, i);
+	return g4_check(fs, rc);
+}
+
+/* FALLOCATE and SEEK, which need the inode locked for writing. */
+G4_FN static int do_extent(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	uint32_t i;
+	int rc;
+
+	if (cmd->op == G4_CMD_FALLOCATE && cmd->handle && !(g4_handle_flags(cmd->handle) & G4_OPEN_WRITE))
+		return -G4_E_BADF;
+	rc = target(wg, fs, cmd, &i);
+	if (rc < 0)
+		return g4_check(fs, rc);
+	struct g4_core *core = g4_core_of(fs, i);
+	g4_write_lock(&core->lock);
+	rc = check_regular(core);
+	if (rc == 0 && cmd->op == G4_CMD_SEEK)
+		rc = g4_file_seek(wg, fs, i, cmd->offset, cmd->flags, &cmd->value);
+	else if (rc == 0 && (core->disk.flags & G4_INODE_IMMUTABLE))
+		rc = -G4_E_PERM;
+	else if (rc == 0)
+		rc = g4_file_allocate(wg, fs, i, cmd->flags, cmd->offset, cmd->length);
+	g4_write_unlock(&core->lock);
+	g4_core_put(fs, i);
+	return g4_check(fs, rc);
+}
+
+/* In pieces, through memory that reads and writes do not use: one inode locked at a time. */
+G4_FN static int do_copy_range(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	struct g4_cmd read = {0}, write = {0};
+	uint64_t done = 0;
+	int rc = 0;
+
+	if (g4_handle_core(cmd->handle) == g4_handle_core(cmd->node2) && cmd->offset < cmd->arg + cmd->length &&
+	    cmd->arg < cmd->offset + cmd->length)
+		return -G4_E_INVAL;
+	read.op = G4_CMD_READ;
+	read.handle = cmd->handle;
+	write.op = G4_CMD_WRITE;
+	write.handle = cmd->node2 & ~(uint64_t)G4_OPEN_APPEND;
+	write.cred = cmd->cred;
+	uint8_t *buffer = (uint8_t *)g4_fs_scratch(wg) + G4_FS_SCRATCH_BYTES;
+	while (done < cmd->length && rc == 0) {
+		read.offset = cmd->offset + done;
+		read.length = g4_min64(cmd->length - done, G4_COPY_SCRATCH_BYTES);
+		read.data = buffer;
+		rc = do_read(wg, fs, &read);
+		if (rc < 0 || read.value == 0)
+			break;
+		write.offset = cmd->arg + done;
+		write.length = read.value;
+		write.data = buffer;
+		rc = do_write(wg, fs, &write);
+		done += rc == 0 ? write.value : 0;
+	}
+	cmd->value = done;
+	return done > 0 ? 0 : rc;
+}
+
+G4_FN static int do_statfs(struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	struct g4_statfs *out = (struct g4_statfs *)cmd->data;
+	uint64_t free_pages = g4_load64_acq(&fs->alloc.free_pages), pending = g4_load64_acq(&fs->alloc.pending_pages);
+	uint64_t promised = g4_load64_acq(&fs->alloc.reserved), keep = fs->alloc.total_pages / 256 + 32;
+
+	if (cmd->length < sizeof(*out))
+		return -G4_E_INVAL;
+	memset(out, 0, sizeof(*out));
+	out->block_bytes = G4_PAGE_BYTES;
+	out->blocks = fs->alloc.total_pages;
+	out->blocks_free = free_pages + pending;
+	promised += keep;
+	out->blocks_available = out->blocks_free > promised ? out->blocks_free - promised : 0;
+	out->inodes_free = out->blocks_available * (G4_SLAB_SLOTS - 1);
+	out->inodes = out->inodes_free + (out->blocks - out->blocks_free);
+	out->name_max = G4_NAME_MAX;
+	out->flags = (fs->flags & G4_FS_READ_ONLY ? 1u : 0) | (g4_load32_acq(&fs->error_state) ? 2u : 0);
+	memcpy(out->uuid, fs->super.uuid, sizeof(out->uuid));
+	return 0;
+}
+
+/* ------------------------------------------------------------------ the switch */
+
+G4_FN static int dispatch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	switch (cmd->op) {
+	case G4_CMD_NOP:
+		return 0;
+	case G4_CMD_LOOKUP:
+		return g4_do_lookup(wg, fs, cmd);
+	case G4_CMD_RESOLVE:
+		return g4_do_resolve(wg, fs, cmd);
+	case G4_CMD_GETATTR:
+		return do_getattr(wg, fs, cmd);
+	case G4_CMD_SETATTR:
+		return g4_do_setattr(wg, fs, cmd);
+	case G4_CMD_READLINK:
+		return g4_do_readlink(wg, fs, cmd);
+	case G4_CMD_MKNOD:
+	case G4_CMD_MKDIR:
+	case G4_CMD_SYMLINK:
+	case G4_CMD_CREATE:
+		return g4_do_make(wg, fs, cmd);
+	case G4_CMD_LINK:
+		return g4_do_link(wg, fs, cmd);
+	case G4_CMD_UNLINK:
+	case G4_CMD_RMDIR:
+		return g4_do_remove(wg, fs, cmd);
+	case G4_CMD_RENAME:
+		return g4_do_rename(wg, fs, cmd);
+	case G4_CMD_TMPFILE:
+		return g4_do_tmpfile(wg, fs, cmd);
+	case G4_CMD_OPEN:
+		return do_open(wg, fs, cmd);
+	case G4_CMD_RELEASE:
+		return do_release(wg, fs, cmd);
+	case G4_CMD_READ:
+		return do_read(wg, fs, cmd);
+	case G4_CMD_WRITE:
+		return do_write(wg, fs, cmd);
+	case G4_CMD_FSYNC:
+		return do_fsync(wg, fs, cmd);
+	case G4_CMD_SYNCFS:
+		return g4_sync_all(wg, fs, false);
+	case G4_CMD_FALLOCATE:
+	case G4_CMD_SEEK:
+		return do_extent(wg, fs, cmd);
+	case G4_CMD_COPY_RANGE:
+		return do_copy_range(wg, fs, cmd);
+	case G4_CMD_READDIR:
+		return g4_do_readdir(wg, fs, cmd);
+	case G4_CMD_SETXATTR:
+		return g4_do_setxattr(wg, fs, cmd);
+	case G4_CMD_GETXATTR:
+		return g4_do_getxattr(wg, fs, cmd);
+	case G4_CMD_LISTXATTR:
+		return g4_do_listxattr(wg, fs, cmd);
+	case G4_CMD_REMOVEXATTR:
+		return g4_do_removexattr(wg, fs, cmd);
+	case G4_CMD_STATFS:
+		return do_statfs(fs, cmd);
+	case G4_CMD_ACCESS:
+		return do_access(wg, fs, cmd);
+	case G4_CMD_FORGET:
+		return do_forget(wg, fs, cmd);
+	default:
+		return -G4_E_NOSYS;
+	}
+}
+
+/* Commands that change the file system; the others work on a read-only one. */
+G4_FN static bool changes(uint32_t op)
+{
+	switch (op) {
+	case G4_CMD_SETATTR:
+	case G4_CMD_MKNOD:
+	case G4_CMD_MKDIR:
+	case G4_CMD_SYMLINK:
+	case G4_CMD_LINK:
+	case G4_CMD_UNLINK:
+	case G4_CMD_RMDIR:
+	case G4_CMD_RENAME:
+	case G4_CMD_TMPFILE:
+	case G4_CMD_FALLOCATE:
+	case G4_CMD_SETXATTR:
+	case G4_CMD_REMOVEXATTR:
+		return true;
+	default:
+		return false;
+	}
+}
+
+G4_FN int g4_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	if (changes(cmd->op) && ((fs->flags & G4_FS_READ_ONLY) || g4_load32_acq(&fs->journal.aborted)))
+		cmd->status = -G4_E_ROFS;
+	else
+		cmd->status = dispatch(wg, fs, cmd);
+	return cmd->status;
+}

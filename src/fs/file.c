@@ -1,0 +1,608 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading, writing and sizing regular files. Bytes of a file's last page beyond its size are zero, on disk and in the
+ * cache: whatever shrinks a file keeps that true in the transaction that shrinks it.
+ */
+#include "fs/fs.h"
+
+#define DIRECT_PAGES 64u    /* transfers from this size on bypass the cache when they are aligned */
+#define MAX_READ_PAGES 64u  /* one read through the cache */
+#define MIN_WINDOW 4u
+#define CACHE_TRIES 100000u /* until references of others go away */
+
+G4_FN static int get_line(struct g4_fs *fs, const struct g4_core *core, uint64_t page, uint32_t *line, bool *fresh)
+{
+	for (uint32_t tries = 0; tries < CACHE_TRIES; tries++) {
+		*line = g4_cache_get(&fs->cache, core->data_key, page, fresh);
+		if (*line != G4_NO_LINE)
+			return 0;
+		g4_pause();
+	}
+	return -G4_E_NOMEM;
+}
+
+G4_FN int g4_page_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, uint64_t page, uint32_t *line)
+{
+	struct g4_run run = {G4_HOLE, 0, 1};
+	bool fresh;
+	int rc = get_line(fs, core, page, line, &fresh);
+
+	if (rc < 0 || !fresh)
+		return rc;
+	void *data = g4_line_data(&fs->cache, *line);
+	rc = g4_map_lookup(wg, fs, core, page, 1, &run);
+	if (rc == 0 && run.kind == G4_WRITTEN)
+		rc = g4_space_read(wg, &fs->space, run.address, data, G4_PAGE_BYTES);
+	else if (rc == 0)
+		g4_zero(wg, data, G4_PAGE_BYTES);
+	if (rc == 0 && page == 0 && (core->disk.flags & G4_INODE_INLINE))
+		memcpy(data, core->disk.inline_data, G4_INLINE_BYTES);
+	if (rc < 0)
+		g4_cache_abort(&fs->cache, *line);
+	else
+		g4_cache_filled(&fs->cache, *line);
+	return g4_check(fs, rc);
+}
+
+/* ------------------------------------------------------------------ reading */
+
+/* Reads mapped pages into the cache, as many of the run as are not there yet. */
+G4_FN static int fill_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, uint64_t page,
+			  const struct g4_run *run)
+{
+	uint32_t lines[MAX_READ_PAGES];
+	struct g4_iov iov[MAX_READ_PAGES];
+	struct g4_io io;
+	uint32_t n = 0;
+	int rc = 0;
+
+	while (n < run->pages && n < MAX_READ_PAGES) {
+		bool fresh;
+		uint32_t line = g4_cache_get(&fs->cache, core->data_key, page + n, &fresh);
+		if (line != G4_NO_LINE && !fresh)
+			g4_cache_put(&fs->cache, line);
+		if (line == G4_NO_LINE || !fresh)
+			break;
+		lines[n] = line;
+		iov[n].base = g4_line_data(&fs->cache, line);
+		iov[n++].bytes = G4_PAGE_BYTES;
+	}
+	if (n == 0)
+		return 0;
+	memset(&io, 0, sizeof(io));
+	io.op = G4_IO_READ;
+	io.offset_bytes = run->address;
+	io.iov = iov;
+	io.iov_count = n;
+	rc = g4_space_transfer(wg, &fs->space, &io, 1);
+	for (uint32_t k = 0; k < n; k++) {
+		if (rc < 0) {
+			g4_cache_abort(&fs->cache, lines[k]);
+		} else {
+			g4_cache_filled(&fs->cache, lines[k]);
+			g4_cache_put(&fs->cache, lines[k]);
+		}
+	}
+	return rc;
+}
+
+/* Pages from `page` on, at most `most`, that are not cached. */
+G4_FN static uint64_t uncached_pages(struct g4_fs *fs, const struct g4_core *core, uint64_t page, uint64_t most)
+{
+	for (uint64_t n = 0; n < most; n++) {
+		uint32_t line = g4_cache_find(&fs->cache, core->data_key, page + n);
+		if (line != G4_NO_LINE) {
+			g4_cache_put(&fs->cache, line);
+			return n;
+		}
+	}
+	return most;
+}
+
+struct reader {
+	struct g4_core *core;
+	uint64_t offset;
+	uint8_t *to;
+	uint64_t left;
+	uint64_t window; /* pages to read at least */
+	bool aligned;	 /* memory allows direct transfers */
+};
+
+G4_FN static void advance(struct reader *reader, uint64_t bytes)
+{
+	reader->offset += bytes;
+	reader->to += bytes;
+	reader->left -= bytes;
+}
+
+/* One step where the page is not cached. */
+G4_FN static int read_miss(struct g4_wg *wg, struct g4_fs *fs, struct reader *reader)
+{
+	struct g4_core *core = reader->core;
+	uint64_t page = reader->offset >> G4_PAGE_SHIFT, inside = reader->offset & (G4_PAGE_BYTES - 1);
+	uint64_t last = g4_pages_for(core->size) - page; /* pages up to the end of the file */
+	uint64_t asked = g4_pages_for(inside + reader->left);
+	struct g4_run run;
+	uint32_t line;
+	int rc;
+
+	if (core->disk.flags & G4_INODE_INLINE) {
+		rc = g4_page_get(wg, fs, core, page, &line);
+		if (rc == 0)
+			g4_cache_put(&fs->cache, line);
+		return rc;
+	}
+	rc = g4_map_lookup(wg, fs, core, page, g4_min64(last, g4_max64(asked, reader->window)), &run);
+	if (rc < 0)
+		return g4_check(fs, rc);
+	if (run.kind != G4_WRITTEN) { /* zeros, unless the next page is dirty in the cache */
+		uint64_t pages = core->dirty_count ? 1 : run.pages;
+		uint64_t bytes = g4_min64(reader->left, pages * G4_PAGE_BYTES - inside);
+		g4_zero(wg, reader->to, bytes);
+		advance(reader, bytes);
+		return 0;
+	}
+	uint64_t whole = inside == 0 ? g4_min64(run.pages, reader->left >> G4_PAGE_SHIFT) : 0;
+	if (reader->aligned && whole >= DIRECT_PAGES) {
+		whole = uncached_pages(fs, core, page, whole);
+		if (whole >= MIN_WINDOW) {
+			rc = g4_space_read(wg, &fs->space, run.address, reader->to, whole * G4_PAGE_BYTES);
+			if (rc == 0)
+				advance(reader, whole * G4_PAGE_BYTES);
+			return rc;
+		}
+	}
+	return fill_run(wg, fs, core, page, &run);
+}
+
+/* Sequential readers get a window that doubles up to MAX_READ_PAGES. */
+G4_FN static uint64_t read_window(struct g4_core *core, uint64_t offset, uint64_t bytes)
+{
+	uint32_t window = g4_load32_rlx(&core->window);
+
+	if (g4_load64_rlx(&core->next_read) != offset)
+		window = 1;
+	else
+		window = window < MIN_WINDOW ? MIN_WINDOW : window * 2 > MAX_READ_PAGES ? MAX_READ_PAGES : window * 2;
+	g4_store32_rel(&core->window, window);
+	g4_store64_rel(&core->next_read, offset + bytes);
+	return window;
+}
+
+G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t offset, void *to, uint64_t bytes,
+		       uint64_t *done)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	struct reader reader = {core, offset, (uint8_t *)to, 0, 1, ((uintptr_t)to & 511) == 0};
+	int rc = 0;
+
+	*done = 0;
+	if (offset >= core->size || bytes == 0)
+		return 0;
+	reader.left = bytes = g4_min64(bytes, core->size - offset);
+	reader.window = read_window(core, offset, bytes);
+	while (reader.left > 0 && rc == 0) {
+		uint64_t inside = reader.offset & (G4_PAGE_BYTES - 1);
+		uint32_t line = g4_cache_find(&fs->cache, core->data_key, reader.offset >> G4_PAGE_SHIFT);
+		if (line == G4_NO_LINE) {
+			rc = read_miss(wg, fs, &reader);
+			continue;
+		}
+		uint64_t n = g4_min64(reader.left, G4_PAGE_BYTES - inside);
+		g4_copy(wg, reader.to, (const uint8_t *)g4_line_data(&fs->cache, line) + inside, n);
+		g4_cache_put(&fs->cache, line);
+		advance(&reader, n);
+	}
+	*done = bytes - reader.left;
+	return *done > 0 ? 0 : rc;
+}
+
+/* ------------------------------------------------------------------ writing */
+
+/* The whole of an inline file's data becomes page 0, dirty. */
+G4_FN static int load_inline(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	uint32_t line;
+
+	if (!(core->disk.flags & G4_INODE_INLINE))
+		return 0;
+	int rc = g4_page_get(wg, fs, core, 0, &line);
+	if (rc < 0)
+		return rc;
+	rc = g4_page_dirty(wg, fs, i, 0, line);
+	g4_cache_put(&fs->cache, line);
+	return rc;
+}
+
+/* Copies into one page; from NULL: zeros. */
+G4_FN static int write_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t page, uint64_t inside,
+			    const void *from, uint64_t bytes)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	bool fresh = false;
+	uint32_t line;
+	int rc;
+
+	if (bytes == G4_PAGE_BYTES)
+		rc = get_line(fs, core, page, &line, &fresh);
+	else
+		rc = g4_page_get(wg, fs, core, page, &line);
+	if (rc < 0)
+		return rc;
+	/* space first: a page that cannot be promised any must not change */
+	rc = g4_page_dirty(wg, fs, i, page, line);
+	if (rc == 0) {
+		uint8_t *to = (uint8_t *)g4_line_data(&fs->cache, line) + inside;
+		if (from)
+			g4_copy(wg, to, from, bytes);
+		else
+			g4_zero(wg, to, bytes);
+	}
+	if (fresh && rc < 0) {
+		g4_cache_abort(&fs->cache, line);
+		return rc;
+	}
+	if (fresh)
+		g4_cache_filled(&fs->cache, line);
+	g4_cache_put(&fs->cache, line);
+	return rc;
+}
+
+/* Too much is dirty: the writer writes back its own pages before it makes more. */
+G4_FN static int throttle(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
+{
+	uint64_t dirty = g4_load64_rlx(&fs->dirty_pages);
+
+	if (dirty > fs->dirty_limit / 2) {
+		g4_add32(&fs->background_word, 1);
+		g4_wake(&fs->background_word);
+	}
+	return dirty > fs->dirty_limit ? g4_writeback(wg, fs, i) : 0;
+}
+
+G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t offset, const void *from,
+			uint64_t bytes, bool append, uint64_t *done)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	const uint8_t *at = (const uint8_t *)from;
+	int rc = 0;
+
+	*done = 0;
+	if (append)
+		offset = core->size;
+	if (bytes == 0)
+		return 0;
+	if (offset >= G4_FILE_MAX_BYTES)
+		return -G4_E_FBIG;
+	bytes = g4_min64(bytes, G4_FILE_MAX_BYTES - offset);
+	rc = load_inline(wg, fs, i);
+	while (*done < bytes && rc == 0) {
+		uint64_t now = offset + *done, inside = now & (G4_PAGE_BYTES - 1), n;
+		uint64_t whole = inside == 0 ? (bytes - *done) >> G4_PAGE_SHIFT : 0;
+		if (whole >= DIRECT_PAGES && ((uintptr_t)(at + *done) & 511) == 0) {
+			n = whole << G4_PAGE_SHIFT;
+			rc = core->disk.flags & G4_INODE_INLINE ? g4_writeback(wg, fs, i) : 0;
+			uint64_t before = core->size;
+			if (rc == 0 && !(core->disk.flags & G4_INODE_INLINE)) {
+				rc = g4_write_direct(wg, fs, i, now >> G4_PAGE_SHIFT, at + *done, whole,
+						     g4_max64(before, now + n));
+			} else if (rc == 0) {
+				core->no_inline = true;
+				rc = load_inline(wg, fs, i);
+				continue;
+			}
+		} else {
+			n = g4_min64(bytes - *done, G4_PAGE_BYTES - inside);
+			rc = write_page(wg, fs, i, now >> G4_PAGE_SHIFT, inside, at + *done, n);
+			if (rc == 0)
+				core->size = g4_max64(core->size, now + n);
+			if (rc == 0)
+				rc = throttle(wg, fs, i);
+		}
+		if (rc == 0)
+			*done += n;
+	}
+	if (*done > 0)
+		g4_touch(fs, i, true, true);
+	return *done > 0 ? 0 : rc;
+}
+
+/* ------------------------------------------------------------------ sizing */
+
+/*
+ * The page that will be the last keeps `keep` bytes: writes a copy with a zeroed tail to new space, to be published by
+ * the caller's transaction. *address 0: nothing on disk to care about.
+ */
+G4_FN static int prepare_tail(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t page, uint64_t keep,
+			      uint64_t *address)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_run run;
+	uint32_t line;
+	uint64_t got;
+	int rc = g4_map_lookup(wg, fs, core, page, 1, &run);
+
+	*address = 0;
+	if (rc == 0)
+		rc = g4_page_get(wg, fs, core, page, &line);
+	if (rc < 0)
+		return rc;
+	uint8_t *data = (uint8_t *)g4_line_data(&fs->cache, line);
+	g4_zero(wg, data + keep, G4_PAGE_BYTES - keep);
+	if (run.kind == G4_WRITTEN) {
+		rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_DATA, run.address, 1, false, address, &got);
+		if (rc == 0) {
+			rc = g4_space_write(wg, &fs->space, *address, data, G4_PAGE_BYTES, 0);
+			g4_store32_rel(&fs->journal.data_written, 1);
+			if (rc < 0)
+				g4_alloc_release(&fs->alloc, *address, 1);
+		}
+	}
+	g4_cache_put(&fs->cache, line);
+	return rc;
+}
+
+/* Removes pages from `first` on. In several transactions the inode is on the orphan list, so that recovery goes on. */
+G4_FN static int cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t first, uint64_t size, uint64_t tail)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	uint64_t next = first, done;
+	bool published = tail == 0;
+	int rc = 0;
+
+	do {
+		struct g4_txn txn;
+		rc = g4_begin(wg, fs, 2 * G4_MAP_CREDITS, &txn);
+		if (rc < 0)
+			break;
+		core->disk.size = g4_min64(core->disk.size, size);
+		if (!published)
+			rc = g4_map_set(wg, fs, &txn, core, first - 1, tail, 1, true, &done);
+		published = true;
+		if (rc == 0)
+			rc = g4_map_clear(wg, fs, &txn, core, next, UINT64_MAX, &next);
+		if (rc == 0)
+			rc = next == UINT64_MAX ? g4_orphan_remove(wg, fs, &txn, i) : g4_orphan_add(wg, fs, &txn, i);
+		int logged = g4_inode_log(wg, fs, &txn, core);
+		g4_txn_end(&txn);
+		rc = rc < 0 ? rc : logged;
+	} while (rc == 0 && next != UINT64_MAX);
+	if (!published)
+		g4_alloc_release(&fs->alloc, tail, 1);
+	return rc;
+}
+
+G4_FN int g4_file_cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
+{
+	uint64_t size = g4_core_of(fs, i)->disk.size;
+
+	return cut(wg, fs, i, g4_pages_for(size), size, 0);
+}
+
+G4_FN static int log_size(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, uint64_t size)
+{
+	struct g4_txn txn;
+	int rc = g4_begin(wg, fs, 4, &txn);
+
+	if (rc < 0)
+		return rc;
+	core->disk.size = size;
+	rc = g4_inode_log(wg, fs, &txn, core);
+	g4_txn_end(&txn);
+	return rc;
+}
+
+G4_FN static int shrink(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t size)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	uint64_t first = g4_pages_for(size), keep = size & (G4_PAGE_BYTES - 1), tail = 0;
+	uint64_t old_pages = g4_pages_for(core->size);
+	int rc = 0;
+
+	if (keep)
+		rc = prepare_tail(wg, fs, i, first - 1, keep, &tail);
+	if (rc < 0)
+		return rc;
+	g4_drop_dirty(fs, i, first, UINT64_MAX);
+	if (old_pages > first)
+		g4_cache_drop_range(&fs->cache, core->data_key, first, old_pages);
+	core->size = size;
+	if (core->disk.flags & G4_INODE_INLINE) {
+		if (size < G4_INLINE_BYTES)
+			memset(core->disk.inline_data + size, 0, G4_INLINE_BYTES - size);
+		return log_size(wg, fs, core, g4_min64(core->disk.size, size));
+	}
+	return cut(wg, fs, i, first, size, tail);
+}
+
+/* Moves inline data out, whatever the size. */
+G4_FN static int make_mapped(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
+{
+	int rc = load_inline(wg, fs, i);
+
+	if (rc < 0 || !(g4_core_of(fs, i)->disk.flags & G4_INODE_INLINE))
+		return rc;
+	g4_core_of(fs, i)->no_inline = true;
+	return g4_writeback(wg, fs, i);
+}
+
+G4_FN static int set_size_up(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t size)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	/* what was written before is on disk before the size says more */
+	int rc = size > G4_INLINE_BYTES ? make_mapped(wg, fs, i) : 0;
+
+	if (rc == 0)
+		rc = g4_writeback(wg, fs, i);
+	if (rc == 0)
+		rc = log_size(wg, fs, core, size);
+	if (rc == 0)
+		core->size = size;
+	return rc;
+}
+
+G4_FN int g4_file_truncate(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t size)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	int rc = 0;
+
+	if (size > G4_FILE_MAX_BYTES)
+		return -G4_E_FBIG;
+	if (size < core->size)
+		rc = shrink(wg, fs, i, size);
+	else if (size > core->size)
+		rc = set_size_up(wg, fs, i, size);
+	if (rc == 0)
+		g4_touch(fs, i, true, true);
+	return g4_check(fs, rc);
+}
+
+/* ------------------------------------------------------------------ fallocate, seek */
+
+G4_FN static int allocate_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t page, uint64_t end)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	int rc = 0;
+
+	while (page < end && rc == 0) {
+		uint64_t address, got, done = 0;
+		struct g4_run run;
+		struct g4_txn txn;
+
+		rc = g4_map_lookup(wg, fs, core, page, end - page, &run);
+		if (rc < 0)
+			break;
+		if (run.kind != G4_HOLE) {
+			page += run.pages;
+			continue;
+		}
+		if (g4_load64_acq(&fs->alloc.free_pages) < g4_load64_acq(&fs->alloc.reserved) + fs->alloc.total_pages / 256 + 32)
+			return -G4_E_NOSPC;
+		rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_DATA, core->next_goal, run.pages, false, &address, &got);
+		if (rc < 0)
+			break;
+		rc = g4_begin(wg, fs, G4_MAP_CREDITS + 4, &txn);
+		if (rc == 0) {
+			rc = g4_map_set(wg, fs, &txn, core, page, address, got, false, &done);
+			int logged = g4_inode_log(wg, fs, &txn, core);
+			g4_txn_end(&txn);
+			rc = rc < 0 ? rc : logged;
+		}
+		if (done < got)
+			g4_alloc_release(&fs->alloc, address + done * G4_PAGE_BYTES, got - done);
+		core->next_goal = address + done * G4_PAGE_BYTES;
+		page += done;
+	}
+	return rc;
+}
+
+/* Zeros part of a page, if there is anything but zeros. */
+G4_FN static int zero_part(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t from, uint64_t end)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	uint64_t page = from >> G4_PAGE_SHIFT;
+	struct g4_run run;
+
+	end = g4_min64(end, core->size);
+	if (from >= end)
+		return 0;
+	uint32_t line = g4_cache_find(&fs->cache, core->data_key, page);
+	if (line != G4_NO_LINE) {
+		g4_cache_put(&fs->cache, line);
+	} else {
+		int rc = g4_map_lookup(wg, fs, core, page, 1, &run);
+		if (rc < 0 || run.kind != G4_WRITTEN)
+			return rc;
+	}
+	return write_page(wg, fs, i, page, from & (G4_PAGE_BYTES - 1), NULL, end - from);
+}
+
+G4_FN static int punch(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t offset, uint64_t end)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	uint64_t first = g4_pages_for(offset), last = end >> G4_PAGE_SHIFT, next;
+	int rc = 0;
+
+	if (first > last) /* inside one page */
+		return zero_part(wg, fs, i, offset, end);
+	rc = zero_part(wg, fs, i, offset, first << G4_PAGE_SHIFT);
+	if (rc == 0)
+		rc = zero_part(wg, fs, i, last << G4_PAGE_SHIFT, end);
+	if (rc < 0 || first == last)
+		return rc;
+	g4_drop_dirty(fs, i, first, last);
+	g4_cache_drop_range(&fs->cache, core->data_key, first, g4_min64(last, g4_pages_for(core->size)));
+	for (next = first; next < last && rc == 0;) {
+		struct g4_txn txn;
+		rc = g4_begin(wg, fs, 2 * G4_MAP_CREDITS, &txn);
+		if (rc < 0)
+			break;
+		rc = g4_map_clear(wg, fs, &txn, core, next, last, &next);
+		int logged = g4_inode_log(wg, fs, &txn, core);
+		g4_txn_end(&txn);
+		rc = rc < 0 ? rc : logged;
+	}
+	return rc;
+}
+
+G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint32_t mode, uint64_t offset,
+			   uint64_t bytes)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	bool keep = mode & G4_FALLOC_KEEP_SIZE;
+	uint64_t end = offset + bytes;
+	int rc;
+
+	if (mode & ~(G4_FALLOC_KEEP_SIZE | G4_FALLOC_PUNCH_HOLE | G4_FALLOC_ZERO_RANGE))
+		return -G4_E_NOTSUP;
+	if ((mode & G4_FALLOC_PUNCH_HOLE) && (!keep || (mode & G4_FALLOC_ZERO_RANGE)))
+		return -G4_E_NOTSUP;
+	if (bytes == 0 || offset > G4_FILE_MAX_BYTES)
+		return -G4_E_INVAL;
+	if (bytes > G4_FILE_MAX_BYTES - offset)
+		return -G4_E_FBIG;
+	rc = make_mapped(wg, fs, i);
+	if (rc == 0 && (mode & (G4_FALLOC_PUNCH_HOLE | G4_FALLOC_ZERO_RANGE)))
+		rc = punch(wg, fs, i, offset, end);
+	if (rc == 0 && !(mode & G4_FALLOC_PUNCH_HOLE))
+		rc = allocate_holes(wg, fs, i, offset >> G4_PAGE_SHIFT, g4_pages_for(end));
+	if (rc == 0 && !keep && end > core->size)
+		rc = set_size_up(wg, fs, i, end);
+	if (rc == 0)
+		g4_touch(fs, i, true, true);
+	return g4_check(fs, rc);
+}
+
+G4_FN int g4_file_seek(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t offset, uint32_t whence,
+		       uint64_t *found)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	uint64_t page = offset >> G4_PAGE_SHIFT, pages = g4_pages_for(core->size);
+	struct g4_run run;
+	int rc = 0;
+
+	if (whence != G4_SEEK_DATA && whence != G4_SEEK_HOLE)
+		return -G4_E_INVAL;
+	if (offset >= core->size)
+		return -G4_E_NXIO;
+	rc = g4_writeback(wg, fs, i); /* so that the mapping tells everything */
+	if (rc < 0)
+		return rc;
+	if (core->disk.flags & G4_INODE_INLINE) {
+		*found = whence == G4_SEEK_DATA ? offset : core->size;
+		return 0;
+	}
+	while (page < pages) {
+		rc = g4_map_lookup(wg, fs, core, page, pages - page, &run);
+		if (rc < 0)
+			return g4_check(fs, rc);
+		if ((run.kind == G4_WRITTEN) == (whence == G4_SEEK_DATA)) {
+			*found = g4_max64(offset, page << G4_PAGE_SHIFT);
+			return 0;
+		}
+		page += run.pages;
+	}
+	*found = core->size;
+	return whence == G4_SEEK_HOLE ? 0 : -G4_E_NXIO;
+}

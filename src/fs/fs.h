@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A mounted file system: the structures that the files of this folder share. README.md has the lock order.
+ */
+#ifndef G4_FS_H
+#define G4_FS_H
+
+#include "dir/dir.h"
+#include "fs/command.h"
+
+#define G4_S_IFMT 0170000u
+#define G4_S_IFSOCK 0140000u
+#define G4_S_IFLNK 0120000u
+#define G4_S_IFREG 0100000u
+#define G4_S_IFBLK 0060000u
+#define G4_S_IFDIR 0040000u
+#define G4_S_IFCHR 0020000u
+#define G4_S_IFIFO 0010000u
+#define G4_S_ISUID 04000u
+#define G4_S_ISGID 02000u
+#define G4_S_ISVTX 01000u
+#define G4_S_IXGRP 00010u
+G4_FN G4_INLINE bool g4_is_dir(uint32_t mode)
+{
+	return (mode & G4_S_IFMT) == G4_S_IFDIR;
+}
+G4_FN G4_INLINE bool g4_is_reg(uint32_t mode)
+{
+	return (mode & G4_S_IFMT) == G4_S_IFREG;
+}
+G4_FN G4_INLINE bool g4_is_link(uint32_t mode)
+{
+	return (mode & G4_S_IFMT) == G4_S_IFLNK;
+}
+
+/* ------------------------------------------------------------------ in-core inodes (inode.c) */
+#define G4_NO_CORE UINT32_MAX
+
+struct g4_core {
+	uint64_t ino;
+	uint64_t data_key; /* cache owner of its pages: differs for every incarnation of the number */
+	uint32_t refs;	   /* changed under the bucket lock when it grows */
+	uint32_t next;	   /* hash chain */
+	uint32_t state;	   /* enum below */
+	uint32_t accessed; /* clock */
+
+	struct g4_rwlock lock; /* everything below */
+	struct g4_inode disk;  /* what the journal knows, kept exact; size: published size */
+	uint64_t size;	       /* size as users see it */
+	uint64_t logged;       /* sequence of the last transaction that changed it */
+	bool times_dirty;      /* disk differs from the logged inode in time stamps (or size) only */
+	bool dead;	       /* freed: the number may belong to another inode already */
+	uint32_t opens;	       /* open handles */
+	bool held;	       /* removed, kept for FORGET */
+	uint32_t orphan_prev, orphan_next; /* in-core list, guarded by orphan_lock */
+
+	struct g4_lock dirty_lock; /* the dirty list; taken inside lock */
+	uint32_t dirty_head, dirty_tail;
+	uint32_t dirty_count;
+	bool no_inline; /* the next write-back moves inline data to a page */
+	uint32_t queued;
+	uint32_t dirty_prev, dirty_next; /* list of cores to write back, guarded by dirty_list_lock */
+
+	uint64_t next_read; /* offset that a sequential reader asks for next */
+	uint32_t window;    /* read-ahead, pages */
+	uint64_t next_goal; /* address behind the last page written */
+};
+enum { G4_CORE_FREE = 0, G4_CORE_LOADING = 1, G4_CORE_READY = 2, G4_CORE_FAILED = 3 };
+
+#define G4_CORE_LOCKS 256u
+struct g4_cores {
+	struct g4_core *core;
+	uint32_t count;
+	uint32_t *buckets;
+	uint32_t bucket_mask;
+	struct g4_lock locks[G4_CORE_LOCKS]; /* by bucket */
+	struct g4_lock evict_lock;
+	uint32_t hand;
+};
+
+/* ------------------------------------------------------------------ the file system */
+#define G4_FS_READ_ONLY 1u
+#define G4_FS_NOATIME 2u
+#define G4_FS_STRICTATIME 4u
+#define G4_FS_HOLD_UNLINKED 8u
+
+struct g4_fs {
+	struct g4_space space;
+	struct g4_cache cache;
+	struct g4_meta meta;
+	struct g4_journal journal;
+	struct g4_alloc alloc;
+	struct g4_cores cores;
+	struct g4_superblock super;
+	uint64_t hash_key[2];
+	uint32_t flags;
+	uint32_t root_core; /* referenced while mounted */
+	uint32_t next_generation;
+
+	struct g4_lock rename_lock; /* one cross-directory rename at a time */
+	struct g4_lock orphan_lock;
+	uint32_t orphan_head; /* core */
+	struct g4_lock dirty_list_lock;
+	uint32_t dirty_first, dirty_last; /* cores with something to write back */
+	uint64_t dirty_pages;
+	uint64_t dirty_limit;
+	uint32_t background_word; /* changes when the background thread has work */
+	uint32_t error_state;	  /* 1 after metadata was found damaged or could not be written */
+	uint64_t memory_bytes;	  /* of the mapping that begins here */
+};
+
+G4_FN G4_INLINE struct g4_core *g4_core_of(struct g4_fs *fs, uint32_t i)
+{
+	return &fs->cores.core[i];
+}
+/* Scratch memory: first what commits use, then what one operation uses, last the buffer of COPY_RANGE. */
+#define G4_COPY_SCRATCH_BYTES (16u * 1024)
+#define G4_FS_SCRATCH_BYTES (G4_WG_SCRATCH_BYTES - G4_COMMIT_SCRATCH_BYTES - G4_COPY_SCRATCH_BYTES)
+G4_FN G4_INLINE void *g4_fs_scratch(const struct g4_wg *wg)
+{
+	return (uint8_t *)g4_wg_scratch(wg) + G4_COMMIT_SCRATCH_BYTES;
+}
+
+/* ---- inode.c: leader, thread-safe ---- */
+/* References the in-core inode of a number. -G4_E_STALE: no such inode. */
+G4_FN int g4_core_get(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t *core);
+G4_FN void g4_core_put(struct g4_fs *fs, uint32_t core);
+G4_FN void g4_core_ref(struct g4_fs *fs, uint32_t core);
+/* Allocates an inode in a transaction; *core is referenced and write-locked; disk is set up but not yet logged. */
+G4_FN int g4_inode_new(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t mode, uint32_t *core);
+/* Puts core->disk into its slab. The core is write-locked. */
+G4_FN int g4_inode_log(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core);
+/* Frees the slot and makes the core dead. */
+G4_FN int g4_inode_free(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t core);
+/* Removes a core from the table when its inode never came to be. */
+G4_FN void g4_core_discard(struct g4_fs *fs, uint32_t core);
+/* Orphan list: removed but in use, or being truncated away. */
+G4_FN int g4_orphan_add(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t core);
+G4_FN int g4_orphan_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t core);
+/* Deletes an inode without links, openers and holders; cuts the work into transactions. Takes the core's lock. */
+G4_FN int g4_inode_delete(struct g4_wg *wg, struct g4_fs *fs, uint32_t core);
+G4_FN void g4_fill_attr(const struct g4_core *core, struct g4_attr *attr);
+/* Marks time stamps as changed without a transaction; they are logged with the next one or by write-back. */
+G4_FN void g4_touch(struct g4_fs *fs, uint32_t core, bool modified, bool changed);
+G4_FN void g4_touch_read(struct g4_fs *fs, uint32_t core);
+
+/* ---- sync.c ---- */
+/* Joins a transaction, committing as often as needed first. The caller may hold inode locks, nothing else. */
+G4_FN int g4_begin(struct g4_wg *wg, struct g4_fs *fs, uint32_t credits, struct g4_txn *txn);
+/* Makes transactions up to `sequence` durable; UINT64_MAX: all. */
+G4_FN int g4_commit(struct g4_wg *wg, struct g4_fs *fs, uint64_t sequence, bool checkpoint);
+/* Data and metadata of one inode. */
+G4_FN int g4_fsync(struct g4_wg *wg, struct g4_fs *fs, uint32_t core);
+/* Everything. */
+G4_FN int g4_sync_all(struct g4_wg *wg, struct g4_fs *fs, bool checkpoint);
+/* Writes back the dirty inodes that were queued when it was called. */
+G4_FN int g4_writeback_all(struct g4_wg *wg, struct g4_fs *fs);
+/* Metadata is damaged or cannot be written: no more changes. */
+G4_FN void g4_fs_error(struct g4_fs *fs, int code);
+/* Passes a code on; a corruption or write error of metadata also turns the file system read-only. */
+G4_FN int g4_check(struct g4_fs *fs, int code);
+/* The queue of inodes with dirty pages or times. */
+G4_FN void g4_queue_dirty(struct g4_fs *fs, uint32_t core);
+
+/* ---- map.c: file mapping; the core is locked ---- */
+enum g4_extent_kind { G4_HOLE = 0, G4_UNWRITTEN = 1, G4_WRITTEN = 2 };
+struct g4_run {
+	uint32_t kind;
+	uint64_t address; /* of the first page, unless a hole */
+	uint64_t pages;
+};
+/* metadata blocks that changing one piece of a mapping dirties at most */
+#define G4_MAP_CREDITS 32u
+/* What lies at `page`: a run of 1..most pages of one kind, contiguous on disk. */
+G4_FN int g4_map_lookup(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, uint64_t page, uint64_t most,
+			struct g4_run *run);
+/*
+ * In a transaction: maps pages to claimed, not yet published space, publishes it and frees what was there. Does as much
+ * as the transaction's credits allow; *done pages. Updates core->disk, which the caller logs.
+ */
+G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint64_t page,
+		     uint64_t address, uint64_t pages, bool written, uint64_t *done);
+/* In a transaction: unmaps and frees from `page` to `end`; *next is where to go on, >= end when finished. */
+G4_FN int g4_map_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint64_t page,
+		       uint64_t end, uint64_t *next);
+G4_FN uint64_t g4_map_capacity_pages(uint32_t height);
+
+/* ---- file.c, writeback.c ---- */
+G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t offset, void *to, uint64_t bytes,
+		       uint64_t *done);
+G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t offset, const void *from,
+			uint64_t bytes, bool append, uint64_t *done);
+/* Writes a locked inode's dirty pages and publishes them. */
+G4_FN int g4_writeback(struct g4_wg *wg, struct g4_fs *fs, uint32_t core);
+/* Sets the size of a write-locked regular file. */
+G4_FN int g4_file_truncate(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t size);
+/* Recovery: frees what lies behind the size of an inode on the orphan list. Write-locked. */
+G4_FN int g4_file_cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t core);
+G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint32_t mode, uint64_t offset,
+			   uint64_t bytes);
+G4_FN int g4_file_seek(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t offset, uint32_t whence,
+		       uint64_t *found);
+/* Takes a page's line off the dirty list (it will not be written). Write-locked. */
+G4_FN void g4_drop_dirty(struct g4_fs *fs, uint32_t core, uint64_t first_page, uint64_t end_page);
+#define G4_PROMISE_PAGES 2u /* space reserved for a dirty page: itself and mapping */
+/* Writes pages straight from memory and publishes them: whole pages, 512 B aligned memory. Write-locked. */
+G4_FN int g4_write_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t page, const uint8_t *from,
+			  uint64_t pages, uint64_t new_size);
+/* References page `page` of a file as a cached line with its contents; zeros beyond what is stored. */
+G4_FN int g4_page_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, uint64_t page, uint32_t *line);
+/* Puts a referenced line on the dirty list; false when there is no space for it. Write-locked. */
+G4_FN int g4_page_dirty(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t page, uint32_t line);
+
+/* ---- namei.c, perm.c, xattr.c, acl.c: one function a command, called by g4_execute ---- */
+G4_FN int g4_do_lookup(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+G4_FN int g4_do_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+G4_FN int g4_do_tmpfile(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+G4_FN int g4_do_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+G4_FN int g4_do_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+G4_FN int g4_do_readdir(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+G4_FN int g4_do_readlink(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+G4_FN int g4_do_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+G4_FN int g4_do_setxattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+G4_FN int g4_do_getxattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+G4_FN int g4_do_listxattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+G4_FN int g4_do_removexattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+
+/* A symbolic link's target, at most G4_PATH_MAX - 1 bytes. Read-locked. */
+G4_FN int g4_link_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, char *to, uint32_t room, uint32_t *bytes);
+
+/* perm.c. The core is locked. want: G4_ACCESS_* bits. */
+G4_FN int g4_permission(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const struct g4_cred *cred,
+			uint32_t want);
+G4_FN bool g4_is_owner(const struct g4_core *core, const struct g4_cred *cred);
+G4_FN bool g4_in_group(const struct g4_cred *cred, uint32_t gid);
+G4_FN bool g4_is_root(const struct g4_cred *cred);
+
+/* xattr.c: by space and name, on a write-locked (set, remove, clear) or read-locked core. */
+G4_FN int g4_xattr_get(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, uint32_t space, const char *name,
+		       uint32_t name_bytes, void *to, uint64_t room, uint64_t *bytes);
+G4_FN int g4_xattr_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint32_t space,
+		       const char *name, uint32_t name_bytes, const void *value, uint64_t bytes, uint32_t flags);
+G4_FN int g4_xattr_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint32_t space,
+			  const char *name, uint32_t name_bytes);
+/* Frees all attribute pages. */
+G4_FN int g4_xattr_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core);
+/* metadata blocks that one attribute change dirties at most: record page, value chains old and new, their space */
+#define G4_XATTR_CREDITS 56u
+
+/* acl.c */
+#define G4_ACL_MAX_BYTES 1024u
+struct g4_acl_result { /* what a new inode gets from its directory's default ACL */
+	uint32_t mode;
+	uint32_t access_bytes, default_bytes;
+	uint8_t access[G4_ACL_MAX_BYTES];
+	uint8_t default_[G4_ACL_MAX_BYTES];
+};
+G4_FN int g4_acl_inherit(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *parent, uint32_t mode,
+			 uint32_t umask, struct g4_acl_result *out);
+/* Checks an ACL in xattr form; *mode_bits gets the rwxrwxrwx it stands for, *equivalent whether mode bits say it all. */
+G4_FN int g4_acl_check(const void *value, uint64_t bytes, uint32_t *mode_bits, bool *equivalent);
+/* The access ACL after chmod, in place. */
+G4_FN void g4_acl_chmod(void *value, uint64_t bytes, uint32_t mode);
+/* G4_ACCESS_* bits that the ACL grants, or -1 when it does not decide. */
+G4_FN int g4_acl_allows(const void *value, uint64_t bytes, const struct g4_core *core, const struct g4_cred *cred,
+			uint32_t want);
+
+/* ---- execute.c ---- */
+/* Leader. Runs one command; sets cmd->status and returns it. */
+G4_FN int g4_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+/* Handles name an open in-core inode: core index and open flags. */
+G4_FN G4_INLINE uint64_t g4_handle_make(uint32_t core, uint32_t flags)
+{
+	return (uint64_t)(core + 1) << 32 | (flags & 0xffffu);
+}
+G4_FN G4_INLINE uint32_t g4_handle_core(uint64_t handle)
+{
+	return (uint32_t)(handle >> 32) - 1;
+}
+G4_FN G4_INLINE uint32_t g4_handle_flags(uint64_t handle)
+{
+	return (uint32_t)(handle & 0xffffu);
+}
+
+#endif

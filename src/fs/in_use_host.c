@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether a device or an image file is in use: mounts, swap, loop devices, as the kernel lists them in /proc and /sys. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "fs/probe_host.h"
+
+struct mount_line { /* the fields of a mountinfo line that matter, unescaped in place (proc_pid_mountinfo(5)) */
+	dev_t device;
+	char *point;
+	char *type;
+	char *source;
+};
+
+/* Space, tab, newline and backslash come as \ooo. */
+static void unescape(char *text)
+{
+	char *to = text;
+
+	for (const char *from = text; *from != 0; to++) {
+		if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] >= '0' && from[2] <= '7' &&
+		    from[3] >= '0' && from[3] <= '7') {
+			*to = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 | (from[3] - '0'));
+			from += 4;
+		} else {
+			*to = *from++;
+		}
+	}
+	*to = 0;
+}
+
+/* ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAGS...] - TYPE SOURCE SUPEROPTIONS */
+static bool parse_mount_line(char *line, struct mount_line *out)
+{
+	unsigned int major_number, minor_number;
+	char *rest = line;
+
+	for (int field = 0; field <= 4; field++) {
+		char *word = strsep(&rest, " ");
+		if (word == NULL)
+			return false;
+		if (field == 2 && sscanf(word, "%u:%u", &major_number, &minor_number) != 2)
+			return false;
+		out->point = word;
+	}
+	char *tail = rest == NULL ? NULL : strstr(rest, " - ");
+	if (tail == NULL)
+		return false;
+	tail += 3;
+	out->type = strsep(&tail, " ");
+	out->source = strsep(&tail, " \n");
+	if (out->type == NULL || out->source == NULL)
+		return false;
+	out->device = makedev(major_number, minor_number);
+	unescape(out->point);
+	unescape(out->source);
+	return true;
+}
+
+static bool same_file(const char *path, const struct stat *wanted)
+{
+	struct stat found;
+
+	if (path[0] != '/' || stat(path, &found) != 0)
+		return false;
+	if (S_ISBLK(wanted->st_mode))
+		return S_ISBLK(found.st_mode) && found.st_rdev == wanted->st_rdev;
+	return found.st_dev == wanted->st_dev && found.st_ino == wanted->st_ino;
+}
+
+/* A gpu4fs mount's source is a device name as users type it. */
+static const char *path_of_name(const char *name)
+{
+	return strncmp(name, "dax:", 4) == 0 ? name + 4 : name;
+}
+
+static bool is_mounted(const struct stat *wanted, char *use, size_t bytes)
+{
+	FILE *mounts = fopen("/proc/self/mountinfo", "re");
+	char *line = NULL;
+	size_t room = 0;
+	bool found = false;
+
+	while (mounts != NULL && !found && getline(&line, &room, mounts) > 0) {
+		struct mount_line mount;
+		if (!parse_mount_line(line, &mount))
+			continue;
+		found = (S_ISBLK(wanted->st_mode) && mount.device == wanted->st_rdev) ||
+			same_file(path_of_name(mount.source), wanted);
+		/* A directory that is bound elsewhere has a path as its root, never a device as its source. */
+		if (found)
+			snprintf(use, bytes, "mounted on %s", mount.point);
+	}
+	free(line);
+	if (mounts != NULL)
+		fclose(mounts);
+	return found;
+}
+
+static bool is_swap(const struct stat *wanted, char *use, size_t bytes)
+{
+	FILE *swaps = fopen("/proc/swaps", "re");
+	char *line = NULL;
+	size_t room = 0;
+	bool found = false;
+
+	while (swaps != NULL && !found && getline(&line, &room, swaps) > 0) {
+		char *rest = line;
+		char *path = strsep(&rest, " \t");
+		unescape(path);
+		found = same_file(path, wanted);
+	}
+	if (found)
+		snprintf(use, bytes, "in use as swap space");
+	free(line);
+	if (swaps != NULL)
+		fclose(swaps);
+	return found;
+}
+
+/* The backing file of a loop device, or false. */
+static bool loop_backing_file(const char *loop, char *path, size_t bytes)
+{
+	char name[300];
+
+	snprintf(name, sizeof(name), "/sys/block/%s/loop/backing_file", loop);
+	FILE *file = fopen(name, "re");
+	if (file == NULL)
+		return false;
+	const bool found = fgets(path, (int)bytes, file) != NULL;
+	fclose(file);
+	path[found ? strcspn(path, "\n") : 0] = 0;
+	return found;
+}
+
+static bool is_loop_attached(const struct stat *wanted, char *use, size_t bytes)
+{
+	DIR *blocks = opendir("/sys/block");
+	bool found = false;
+
+	for (struct dirent *entry; blocks != NULL && !found && (entry = readdir(blocks)) != NULL;) {
+		char path[4096], device[300];
+		struct stat loop;
+		if (strncmp(entry->d_name, "loop", 4) != 0 || !loop_backing_file(entry->d_name, path, sizeof(path)))
+			continue;
+		found = same_file(path, wanted);
+		snprintf(device, sizeof(device), "/dev/%s", entry->d_name);
+		if (found && (stat(device, &loop) != 0 || !is_mounted(&loop, use, bytes)))
+			snprintf(use, bytes, "attached to %s", device);
+	}
+	if (blocks != NULL)
+		closedir(blocks);
+	return found;
+}
+
+bool g4_probe_in_use(const char *name, char *use, size_t bytes)
+{
+	struct stat wanted;
+
+	if (stat(path_of_name(name), &wanted) != 0)
+		return false;
+	if (is_mounted(&wanted, use, bytes) || is_swap(&wanted, use, bytes))
+		return true;
+	return S_ISREG(wanted.st_mode) && is_loop_attached(&wanted, use, bytes);
+}
+
+bool g4_probe_mount_source(const char *path, bool exact, char *source, size_t bytes)
+{
+	FILE *mounts = fopen("/proc/self/mountinfo", "re");
+	char *real = realpath(path, NULL);
+	struct stat wanted;
+	char *line = NULL;
+	size_t room = 0;
+	bool found = false;
+
+	const bool known = real != NULL && stat(real, &wanted) == 0;
+	while (known && mounts != NULL && getline(&line, &room, mounts) > 0) {
+		struct mount_line mount;
+		if (!parse_mount_line(line, &mount) || strcmp(mount.type, "fuse.gpu4fs") != 0)
+			continue;
+		if (mount.device != wanted.st_dev || (exact && strcmp(mount.point, real) != 0))
+			continue;
+		snprintf(source, bytes, "%s", mount.source);
+		found = true; /* the last line wins: it lies on top */
+	}
+	free(line);
+	free(real);
+	if (mounts != NULL)
+		fclose(mounts);
+	return found;
+}

@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * In-core inodes: a fixed table, hashed by number, replaced by a clock. A core without references holds nothing that is
+ * not in its slab, so it can be dropped at any time. The orphan list (inodes without a name that must not outlive the
+ * mount) is linked on disk through the inodes and in memory both ways; crash at any line: the list and the inode's link
+ * count change in one transaction.
+ */
+#include "fs/fs.h"
+
+G4_FN static uint32_t bucket_of(const struct g4_cores *cores, uint64_t ino)
+{
+	return (uint32_t)((ino >> 8) * UINT64_C(0x9e3779b97f4a7c15) >> 40) & cores->bucket_mask;
+}
+
+G4_FN static struct g4_lock *bucket_lock(struct g4_cores *cores, uint32_t bucket)
+{
+	return &cores->locks[bucket % G4_CORE_LOCKS];
+}
+
+G4_FN static void unhash(struct g4_cores *cores, uint32_t i)
+{
+	uint32_t *at = &cores->buckets[bucket_of(cores, cores->core[i].ino)];
+
+	while (*at != G4_NO_CORE && *at != i)
+		at = &cores->core[*at].next;
+	if (*at == i)
+		*at = cores->core[i].next;
+}
+
+/* Takes an unused core out of the table. Only one workgroup looks for victims at a time. */
+G4_FN static uint32_t take_core(struct g4_cores *cores)
+{
+	uint32_t found = G4_NO_CORE;
+
+	g4_lock(&cores->evict_lock);
+	for (uint32_t step = 0; step < 3 * cores->count && found == G4_NO_CORE; step++) {
+		uint32_t i = cores->hand;
+		struct g4_core *core = &cores->core[i];
+
+		cores->hand = (cores->hand + 1) % cores->count;
+		if (g4_load32_acq(&core->refs) != 0)
+			continue;
+		if (g4_load32_rlx(&core->state) == G4_CORE_FREE) {
+			g4_store32_rel(&core->refs, 1);
+			found = i;
+			break;
+		}
+		if (g4_load32_rlx(&core->accessed)) {
+			g4_store32_rel(&core->accessed, 0);
+			continue;
+		}
+		struct g4_lock *lock = bucket_lock(cores, bucket_of(cores, core->ino));
+		g4_lock(lock);
+		if (g4_load32_acq(&core->refs) == 0) {
+			unhash(cores, i);
+			g4_store32_rel(&core->refs, 1);
+			found = i;
+		}
+		g4_unlock(lock);
+	}
+	g4_unlock(&cores->evict_lock);
+	return found;
+}
+
+G4_FN static void reset_core(struct g4_core *core, uint64_t ino)
+{
+	struct g4_rwlock lock = core->lock; /* its tickets go on */
+	struct g4_lock dirty_lock = core->dirty_lock;
+	uint32_t refs = core->refs;
+
+	memset(core, 0, sizeof(*core));
+	core->lock = lock;
+	core->dirty_lock = dirty_lock;
+	core->refs = refs;
+	core->ino = ino;
+	core->dirty_head = core->dirty_tail = G4_NO_LINE;
+	core->orphan_prev = core->orphan_next = G4_NO_CORE;
+	core->dirty_prev = core->dirty_next = G4_NO_CORE;
+}
+
+G4_FN static void insert_core(struct g4_cores *cores, uint32_t bucket, uint32_t i)
+{
+	cores->core[i].next = cores->buckets[bucket];
+	cores->buckets[bucket] = i;
+}
+
+G4_FN static uint64_t data_key(uint64_t ino, uint32_t generation)
+{
+	/* never 0, which is metadata; 2^48 bytes of device and 2^24 generations apart */
+	return (ino >> 8) | (uint64_t)(generation & 0xffffff) << 40;
+}
+
+G4_FN static int load_core(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core)
+{
+	uint64_t address = g4_ptr_address(core->ino), page = g4_align_down(address, G4_PAGE_BYTES);
+	uint32_t slot = (uint32_t)((address - page) / G4_SLAB_SLOT_BYTES), line;
+	int rc = g4_meta_get(wg, &fs->meta, page, G4_BLOCK_SLAB, &line);
+
+	if (rc == -G4_E_TYPE || rc == -G4_E_CHECKSUM || rc == -G4_E_MISDIRECTED)
+		return -G4_E_STALE; /* the page is no slab: the number is old or made up */
+	if (rc < 0)
+		return rc;
+	const uint8_t *data = (const uint8_t *)g4_line_data(&fs->cache, line);
+	const struct g4_slab_header *slab = (const struct g4_slab_header *)data;
+	if (slab->kind != G4_SLAB_INODES || !(slab->used & (1u << slot))) {
+		rc = -G4_E_STALE;
+	} else {
+		memcpy(&core->disk, data + address - page, sizeof(core->disk));
+		rc = g4_inode_validate(&core->disk, &fs->meta.layout);
+	}
+	g4_cache_put(&fs->cache, line);
+	core->size = core->disk.size;
+	core->data_key = data_key(core->ino, core->disk.generation);
+	return rc;
+}
+
+/* Looks a number up and references its core. Bucket lock held. */
+G4_FN static uint32_t find_core(struct g4_cores *cores, uint32_t bucket, uint64_t ino)
+{
+	uint32_t i = cores->buckets[bucket];
+
+	while (i != G4_NO_CORE && cores->core[i].ino != ino)
+		i = cores->core[i].next;
+	if (i != G4_NO_CORE)
+		g4_add32(&cores->core[i].refs, 1);
+	return i;
+}
+
+G4_FN static int wait_loaded(struct g4_fs *fs, uint32_t i)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	uint32_t state;
+
+	while ((state = g4_load32_acq(&core->state)) == G4_CORE_LOADING)
+		g4_wait(&core->state, state);
+	if (state == G4_CORE_READY) {
+		if (!g4_load32_rlx(&core->accessed))
+			g4_store32_rel(&core->accessed, 1);
+		return 0;
+	}
+	g4_core_put(fs, i);
+	return -G4_E_STALE;
+}
+
+G4_FN static void set_state(struct g4_core *core, uint32_t state)
+{
+	g4_store32_rel(&core->state, state);
+	g4_wake(&core->state);
+}
+
+G4_FN int g4_core_get(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t *out)
+{
+	struct g4_cores *cores = &fs->cores;
+	uint32_t bucket, i, fresh;
+
+	if (ino == G4_NODE_ROOT)
+		ino = g4_core_of(fs, fs->root_core)->ino;
+	if (!g4_ino_plausible(ino, &fs->meta.layout))
+		return -G4_E_STALE;
+	bucket = bucket_of(cores, ino);
+	g4_lock(bucket_lock(cores, bucket));
+	i = find_core(cores, bucket, ino);
+	g4_unlock(bucket_lock(cores, bucket));
+	if (i == G4_NO_CORE) {
+		fresh = take_core(cores);
+		if (fresh == G4_NO_CORE)
+			return -G4_E_NFILE;
+		g4_lock(bucket_lock(cores, bucket));
+		i = find_core(cores, bucket, ino);
+		if (i == G4_NO_CORE) {
+			reset_core(&cores->core[fresh], ino);
+			g4_store32_rel(&cores->core[fresh].state, G4_CORE_LOADING);
+			insert_core(cores, bucket, fresh);
+			g4_unlock(bucket_lock(cores, bucket));
+			int rc = load_core(wg, fs, &cores->core[fresh]);
+			if (rc < 0) {
+				set_state(&cores->core[fresh], G4_CORE_FAILED);
+				g4_core_discard(fs, fresh);
+				return rc;
+			}
+			set_state(&cores->core[fresh], G4_CORE_READY);
+			*out = fresh;
+			return 0;
+		}
+		g4_unlock(bucket_lock(cores, bucket));
+		g4_store32_rel(&cores->core[fresh].state, G4_CORE_FREE);
+		g4_store32_rel(&cores->core[fresh].refs, 0);
+	}
+	*out = i;
+	return wait_loaded(fs, i);
+}
+
+G4_FN void g4_core_ref(struct g4_fs *fs, uint32_t i)
+{
+	g4_add32(&g4_core_of(fs, i)->refs, 1);
+}
+
+G4_FN void g4_core_put(struct g4_fs *fs, uint32_t i)
+{
+	g4_sub32(&g4_core_of(fs, i)->refs, 1);
+}
+
+G4_FN void g4_core_discard(struct g4_fs *fs, uint32_t i)
+{
+	struct g4_cores *cores = &fs->cores;
+	uint32_t bucket = bucket_of(cores, cores->core[i].ino);
+
+	g4_lock(bucket_lock(cores, bucket));
+	unhash(cores, i);
+	g4_unlock(bucket_lock(cores, bucket));
+	/* its number stays, so that a late unhash of the clock finds nothing; the clock reuses it without references */
+	g4_core_put(fs, i);
+}
+
+/* ------------------------------------------------------------------ inodes on disk */
+
+G4_FN int g4_inode_new(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t mode, uint32_t *out)
+{
+	struct g4_cores *cores = &fs->cores;
+	uint64_t address, now = (uint64_t)g4_realtime_ns();
+	uint32_t i = take_core(cores);
+	int rc;
+
+	if (i == G4_NO_CORE)
+		return -G4_E_NFILE;
+	rc = g4_slab_alloc(wg, &fs->alloc, txn, G4_SLAB_INODES, &address);
+	if (rc < 0) {
+		g4_store32_rel(&cores->core[i].state, G4_CORE_FREE);
+		g4_store32_rel(&cores->core[i].refs, 0);
+		return rc;
+	}
+	struct g4_core *core = &cores->core[i];
+	reset_core(core, g4_ino_make(address));
+	core->disk.mode = (uint16_t)mode;
+	core->disk.generation = g4_add32(&fs->next_generation, 1);
+	core->disk.atime_ns = core->disk.mtime_ns = core->disk.ctime_ns = core->disk.btime_ns = now;
+	core->data_key = data_key(core->ino, core->disk.generation);
+	g4_write_lock(&core->lock);
+	uint32_t bucket = bucket_of(cores, core->ino);
+	g4_lock(bucket_lock(cores, bucket));
+	g4_store32_rel(&core->state, G4_CORE_READY);
+	g4_store32_rel(&core->accessed, 1);
+	insert_core(cores, bucket, i);
+	g4_unlock(bucket_lock(cores, bucket));
+	*out = i;
+	return 0;
+}
+
+G4_FN int g4_inode_log(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core)
+{
+	uint64_t address = g4_ptr_address(core->ino), page = g4_align_down(address, G4_PAGE_BYTES);
+	uint32_t line;
+	int rc = g4_meta_get(wg, &fs->meta, page, G4_BLOCK_SLAB, &line);
+	bool orphan = core->disk.flags & G4_INODE_ORPHAN;
+
+	if (rc < 0)
+		return rc;
+	g4_txn_dirty(txn, line);
+	core->disk.change_count++;
+	if (orphan)
+		g4_lock(&fs->orphan_lock); /* a neighbour on the list may be changing our orphan_next */
+	memcpy((uint8_t *)g4_line_data(&fs->cache, line) + (address - page), &core->disk, sizeof(core->disk));
+	if (orphan)
+		g4_unlock(&fs->orphan_lock);
+	g4_cache_put(&fs->cache, line);
+	core->times_dirty = false;
+	core->logged = txn->sequence;
+	return 0;
+}
+
+G4_FN int g4_inode_free(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t i)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	uint32_t bucket = bucket_of(&fs->cores, core->ino);
+	int rc;
+
+	core->dead = true;
+	/* out of the table before the number can be given to another inode */
+	g4_lock(bucket_lock(&fs->cores, bucket));
+	unhash(&fs->cores, i);
+	g4_unlock(bucket_lock(&fs->cores, bucket));
+	rc = g4_slab_free(wg, &fs->alloc, txn, g4_ptr_address(core->ino));
+	core->logged = txn->sequence;
+	return rc;
+}
+
+/* ------------------------------------------------------------------ orphans */
+
+G4_FN static int get_root_block(struct g4_wg *wg, struct g4_fs *fs, uint32_t *line)
+{
+	return g4_meta_get(wg, &fs->meta, fs->meta.layout.root_address, G4_BLOCK_ROOT, line);
+}
+
+/* Writes one inode's orphan_next, in core and slab. orphan_lock held. */
+G4_FN static int set_next(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint64_t next)
+{
+	uint64_t address = g4_ptr_address(core->ino), page = g4_align_down(address, G4_PAGE_BYTES);
+	uint32_t line;
+	int rc = g4_meta_get(wg, &fs->meta, page, G4_BLOCK_SLAB, &line);
+
+	if (rc < 0)
+		return rc;
+	g4_txn_dirty(txn, line);
+	core->disk.orphan_next = next;
+	((struct g4_inode *)(void *)((uint8_t *)g4_line_data(&fs->cache, line) + (address - page)))->orphan_next = next;
+	g4_cache_put(&fs->cache, line);
+	return 0;
+}
+
+G4_FN int g4_orphan_add(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t i)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	uint32_t line;
+	int rc;
+
+	if (core->disk.flags & G4_INODE_ORPHAN)
+		return 0;
+	rc = get_root_block(wg, fs, &line);
+	if (rc < 0)
+		return rc;
+	g4_lock(&fs->orphan_lock);
+	struct g4_root *root = (struct g4_root *)g4_line_data(&fs->cache, line);
+	g4_txn_dirty(txn, line);
+	core->disk.flags |= G4_INODE_ORPHAN;
+	core->disk.orphan_next = root->orphan_head;
+	root->orphan_head = core->ino;
+	core->orphan_prev = G4_NO_CORE;
+	core->orphan_next = fs->orphan_head;
+	if (fs->orphan_head != G4_NO_CORE)
+		g4_core_of(fs, fs->orphan_head)->orphan_prev = i;
+	fs->orphan_head = i;
+	g4_unlock(&fs->orphan_lock);
+	g4_cache_put(&fs->cache, line);
+	g4_core_ref(fs, i); /* the list's reference */
+	return g4_inode_log(wg, fs, txn, core);
+}
+
+G4_FN int g4_orphan_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t i)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	uint32_t line;
+	int rc;
+
+	if (!(core->disk.flags & G4_INODE_ORPHAN))
+		return 0;
+	rc = get_root_block(wg, fs, &line);
+	if (rc < 0)
+		return rc;
+	g4_lock(&fs->orphan_lock);
+	if (core->orphan_prev == G4_NO_CORE) {
+		g4_txn_dirty(txn, line);
+		((struct g4_root *)g4_line_data(&fs->cache, line))->orphan_head = core->disk.orphan_next;
+		fs->orphan_head = core->orphan_next;
+	} else {
+		rc = set_next(wg, fs, txn, g4_core_of(fs, core->orphan_prev), core->disk.orphan_next);
+		if (rc == 0)
+			g4_core_of(fs, core->orphan_prev)->orphan_next = core->orphan_next;
+	}
+	if (rc == 0 && core->orphan_next != G4_NO_CORE)
+		g4_core_of(fs, core->orphan_next)->orphan_prev = core->orphan_prev;
+	if (rc == 0) {
+		core->disk.flags &= ~G4_INODE_ORPHAN;
+		core->disk.orphan_next = 0;
+	}
+	g4_unlock(&fs->orphan_lock);
+	g4_cache_put(&fs->cache, line);
+	if (rc < 0)
+		return rc;
+	g4_core_put(fs, i);
+	return g4_inode_log(wg, fs, txn, core);
+}
+
+G4_FN static int free_directory_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core)
+{
+	int more = 1;
+
+	while (more > 0) {
+		struct g4_dir dir = {&fs->alloc, fs->hash_key, core->disk.map[0], core->disk.pages};
+		struct g4_txn txn;
+		int rc = g4_begin(wg, fs, G4_MAP_CREDITS, &txn);
+		if (rc < 0)
+			return rc;
+		more = g4_dir_free_page(wg, &dir, &txn);
+		core->disk.map[0] = dir.root;
+		core->disk.pages = dir.pages;
+		rc = g4_inode_log(wg, fs, &txn, core);
+		g4_txn_end(&txn);
+		if (rc < 0 || more < 0)
+			return rc < 0 ? rc : more;
+	}
+	return 0;
+}
+
+G4_FN static int free_file_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core)
+{
+	uint64_t next = 0;
+
+	if ((core->disk.flags & G4_INODE_INLINE) || !(g4_is_reg(core->disk.mode) || g4_is_link(core->disk.mode)))
+		return 0;
+	while (next < g4_map_capacity_pages(core->disk.map_height)) {
+		struct g4_txn txn;
+		int rc = g4_begin(wg, fs, G4_MAP_CREDITS, &txn);
+		if (rc < 0)
+			return rc;
+		rc = g4_map_clear(wg, fs, &txn, core, next, UINT64_MAX, &next);
+		core->disk.size = 0;
+		int logged = g4_inode_log(wg, fs, &txn, core);
+		g4_txn_end(&txn);
+		if (rc < 0 || logged < 0)
+			return rc < 0 ? rc : logged;
+	}
+	return 0;
+}
+
+G4_FN int g4_inode_delete(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_txn txn;
+	int rc = 0;
+
+	g4_write_lock(&core->lock);
+	if (core->dead || core->disk.nlink != 0 || core->opens != 0 || core->held) {
+		g4_write_unlock(&core->lock);
+		return 0;
+	}
+	if (g4_is_reg(core->disk.mode)) {
+		g4_drop_dirty(fs, i, 0, UINT64_MAX);
+		g4_cache_drop_range(&fs->cache, core->data_key, 0, g4_pages_for(core->size));
+		core->size = 0;
+	}
+	/* several transactions only where there is much to free; the inode is on the orphan list meanwhile */
+	if (g4_is_dir(core->disk.mode))
+		rc = free_directory_pages(wg, fs, core);
+	else if (core->disk.pages > 0)
+		rc = free_file_pages(wg, fs, core);
+	if (rc == 0)
+		rc = g4_begin(wg, fs, core->disk.xattr ? G4_XATTR_CREDITS + 16 : 24, &txn);
+	if (rc == 0) {
+		if (core->disk.xattr)
+			rc = g4_xattr_clear(wg, fs, &txn, core);
+		if (rc == 0)
+			rc = g4_orphan_remove(wg, fs, &txn, i);
+		if (rc == 0)
+			rc = g4_inode_free(wg, fs, &txn, i);
+		g4_txn_end(&txn);
+	}
+	g4_write_unlock(&core->lock);
+	return g4_check(fs, rc);
+}
+
+/* ------------------------------------------------------------------ attributes */
+
+G4_FN void g4_fill_attr(const struct g4_core *core, struct g4_attr *attr)
+{
+	const struct g4_inode *disk = &core->disk;
+
+	memset(attr, 0, sizeof(*attr));
+	attr->ino = core->ino;
+	attr->size = g4_is_dir(disk->mode) ? disk->pages * G4_PAGE_BYTES : core->size;
+	attr->blocks_512 = (disk->pages + core->dirty_count) * (G4_PAGE_BYTES / 512);
+	attr->atime_ns = disk->atime_ns;
+	attr->mtime_ns = disk->mtime_ns;
+	attr->ctime_ns = disk->ctime_ns;
+	attr->btime_ns = disk->btime_ns;
+	attr->rdev = disk->rdev;
+	attr->generation = disk->generation;
+	attr->change_count = disk->change_count;
+	attr->mode = disk->mode;
+	attr->nlink = disk->nlink;
+	attr->uid = disk->uid;
+	attr->gid = disk->gid;
+	attr->flags = disk->flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND | G4_INODE_NODUMP | G4_INODE_NOATIME);
+}
+
+G4_FN void g4_touch(struct g4_fs *fs, uint32_t i, bool modified, bool changed)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	uint64_t now = (uint64_t)g4_realtime_ns();
+
+	if (modified)
+		core->disk.mtime_ns = now;
+	if (changed)
+		core->disk.ctime_ns = now;
+	core->disk.change_count++;
+	core->times_dirty = true;
+	g4_queue_dirty(fs, i);
+}
+
+/* relatime: only when the stamp is not newer than the last change, or a day old. Read-locked: last one wins. */
+G4_FN void g4_touch_read(struct g4_fs *fs, uint32_t i)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	int64_t atime = (int64_t)g4_load64_rlx(&core->disk.atime_ns), now;
+
+	if ((fs->flags & (G4_FS_NOATIME | G4_FS_READ_ONLY)) || (core->disk.flags & G4_INODE_NOATIME))
+		return;
+	if (!(fs->flags & G4_FS_STRICTATIME) && atime > (int64_t)core->disk.mtime_ns &&
+	    atime > (int64_t)core->disk.ctime_ns && g4_realtime_ns() - atime < INT64_C(86400000000000))
+		return;
+	now = g4_realtime_ns();
+	g4_store64_rel(&core->disk.atime_ns, (uint64_t)now);
+	core->times_dirty = true;
+	g4_queue_dirty(fs, i);
+}

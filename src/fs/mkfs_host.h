@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making a file system. Host only. */
+#ifndef G4_MKFS_HOST_H
+#define G4_MKFS_HOST_H
+
+#include "dev/dev.h"
+#include "format/format.h"
+
+struct g4_mkfs_options {
+	const char *label;	/* NULL: none; at most 63 bytes */
+	const uint8_t *uuid;	/* NULL: random */
+	uint64_t journal_bytes; /* 0: chosen from the size */
+	uint32_t root_uid, root_gid, root_mode; /* mode 0: 0755 */
+};
+
+/* Writes an empty file system to an open device and flushes it. message gets one sentence on failure. */
+int g4_mkfs(struct g4_dev *dev, const struct g4_mkfs_options *options, struct g4_superblock *out, char *message,
+	    size_t message_bytes);
+/*
+ * Names what is on the device already ("ext4", "xfs", "gpu4fs", "a partition table", ...) or NULL if nothing known is:
+ * looks at the magic numbers of common formats.
+ */
+const char *g4_probe_foreign(struct g4_dev *dev);
+
+#endif

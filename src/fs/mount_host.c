@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mounting. Memory is taken once, here: one mapping for everything the engine needs. The superblock is written outside
+ * the journal, one copy after the other with a flush between, so that one of them is always whole.
+ */
+#include "fs/mount_host.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define CORES_MIN 4096u
+#define CORES_MAX 65536u
+
+static int fail(char *message, size_t bytes, int code, const char *what)
+{
+	snprintf(message, bytes, "%s: %s", what, g4_strerror(code));
+	return code;
+}
+
+static uint32_t tag_of(const struct g4_superblock *sb)
+{
+	uint32_t tag;
+	memcpy(&tag, sb->uuid, sizeof(tag));
+	return tag;
+}
+
+/* ------------------------------------------------------------------ superblock */
+
+static int check_copy(const struct g4_superblock *sb, uint64_t address, uint64_t device_bytes)
+{
+	if (sb->header.magic != G4_BLOCK_MAGIC || sb->magic != G4_SUPERBLOCK_MAGIC)
+		return -G4_E_SB_MAGIC;
+	if (sb->version > G4_FORMAT_VERSION)
+		return -G4_E_SB_VERSION;
+	int rc = g4_block_verify(sb, G4_BLOCK_SUPERBLOCK, address, tag_of(sb));
+	return rc < 0 ? rc : g4_superblock_validate(sb, device_bytes);
+}
+
+int g4_superblock_read(struct g4_wg *wg, struct g4_dev *dev, struct g4_superblock *out, bool *backup)
+{
+	uint64_t bytes = g4_dev_props(dev)->size_bytes;
+	uint64_t second = g4_align_down(bytes, G4_PAGE_BYTES) - G4_PAGE_BYTES;
+	struct g4_superblock *copy = NULL;
+	int first_rc, rc;
+
+	*backup = false;
+	if (bytes < 3 * G4_PAGE_BYTES)
+		return -G4_E_SB_MAGIC;
+	if (posix_memalign((void **)&copy, G4_PAGE_BYTES, sizeof(*copy)) != 0)
+		return -G4_E_NOMEM;
+	first_rc = rc = g4_dev_read(wg, dev, G4_SUPERBLOCK_ADDRESS, copy, sizeof(*copy));
+	if (rc == 0)
+		first_rc = rc = check_copy(copy, G4_SUPERBLOCK_ADDRESS, bytes);
+	/* the second copy is for a first one that is gone or damaged, not for one that we do not understand */
+	if (rc < 0 && rc != -G4_E_SB_VERSION && rc != -G4_E_SB_FEATURE && rc != -G4_E_SB_TRUNCATED) {
+		rc = g4_dev_read(wg, dev, second, copy, sizeof(*copy));
+		if (rc == 0)
+			rc = check_copy(copy, second, bytes);
+		*backup = rc == 0;
+	}
+	if (rc == 0)
+		*out = *copy;
+	free(copy);
+	return rc == 0 ? 0 : first_rc;
+}
+
+static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
+{
+	uint64_t addresses[2] = {G4_SUPERBLOCK_ADDRESS, fs->meta.layout.backup_address};
+	struct g4_superblock *copy = NULL;
+	int rc = 0;
+
+	if (posix_memalign((void **)&copy, G4_PAGE_BYTES, sizeof(*copy)) != 0)
+		return -G4_E_NOMEM;
+	fs->super.written_ns = (uint64_t)g4_realtime_ns();
+	for (int i = 0; i < 2 && rc == 0; i++) {
+		*copy = fs->super;
+		g4_block_seal(copy, G4_BLOCK_SUPERBLOCK, addresses[i], fs->journal.durable, fs->meta.fs_tag);
+		rc = g4_space_write(wg, &fs->space, addresses[i], copy, sizeof(*copy), G4_IO_FUA);
+	}
+	free(copy);
+	return rc;
+}
+
+/* ------------------------------------------------------------------ memory */
+
+struct plan {
+	uint32_t line_count, set_count, core_count, bucket_count;
+	uint64_t log_pages;
+	uint64_t lines, frames, sets, cores, buckets, journal, alloc, total;
+};
+
+static uint64_t place(uint64_t *total, uint64_t bytes)
+{
+	uint64_t at = g4_align_up(*total, G4_PAGE_BYTES);
+	*total = at + bytes;
+	return at;
+}
+
+static void plan_memory(const struct g4_layout *layout, uint64_t cache_bytes, struct plan *plan)
+{
+	plan->line_count = (uint32_t)g4_cache_lines_for(cache_bytes);
+	plan->set_count = g4_cache_sets_for(plan->line_count);
+	plan->core_count = (uint32_t)g4_max64(CORES_MIN, g4_min64(plan->line_count, CORES_MAX));
+	for (plan->bucket_count = 1; plan->bucket_count < plan->core_count; plan->bucket_count *= 2)
+		;
+	plan->log_pages = layout->journal_bytes / G4_PAGE_BYTES - 1;
+	plan->total = g4_align_up(sizeof(struct g4_fs), G4_PAGE_BYTES);
+	plan->lines = place(&plan->total, plan->line_count * sizeof(struct g4_line));
+	plan->frames = place(&plan->total, plan->line_count * G4_PAGE_BYTES);
+	plan->sets = place(&plan->total, plan->set_count * sizeof(struct g4_cache_set));
+	plan->cores = place(&plan->total, plan->core_count * sizeof(struct g4_core));
+	plan->buckets = place(&plan->total, plan->bucket_count * sizeof(uint32_t));
+	plan->journal = place(&plan->total, g4_journal_memory(plan->log_pages, plan->line_count));
+	plan->alloc = place(&plan->total, g4_alloc_memory(layout));
+}
+
+static void free_memory(struct g4_fs *fs)
+{
+	munmap(fs, fs->memory_bytes);
+}
+
+static void init_cores(struct g4_fs *fs, uint8_t *memory, const struct plan *plan)
+{
+	fs->cores.core = (struct g4_core *)(memory + plan->cores);
+	fs->cores.count = plan->core_count;
+	fs->cores.buckets = (uint32_t *)(memory + plan->buckets);
+	fs->cores.bucket_mask = plan->bucket_count - 1;
+	memset(fs->cores.buckets, 0xff, plan->bucket_count * sizeof(uint32_t));
+	fs->root_core = G4_NO_CORE;
+	fs->orphan_head = G4_NO_CORE;
+	fs->dirty_first = fs->dirty_last = G4_NO_CORE;
+}
+
+static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, const struct g4_fs_options *options,
+			   struct plan *plan)
+{
+	struct g4_layout layout;
+	uint8_t *memory;
+
+	g4_layout_of(sb, &layout);
+	plan_memory(&layout, options->cache_bytes, plan);
+	memory = (uint8_t *)mmap(NULL, plan->total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+				 -1, 0);
+	if (memory == MAP_FAILED)
+		return NULL;
+	struct g4_fs *fs = (struct g4_fs *)memory;
+	fs->memory_bytes = plan->total;
+	fs->super = *sb;
+	fs->flags = options->flags | (options->no_replay ? G4_FS_READ_ONLY : 0);
+	memcpy(fs->hash_key, sb->hash_key, sizeof(fs->hash_key));
+	fs->space.disks[0] = dev;
+	fs->space.disk_count = 1;
+	fs->space.size_bytes = sb->size_bytes;
+	fs->space.volatile_cache = g4_dev_props(dev)->volatile_cache;
+	g4_cache_init(&fs->cache, (struct g4_line *)(memory + plan->lines), memory + plan->frames,
+		      (struct g4_cache_set *)(memory + plan->sets), plan->line_count);
+	fs->dirty_limit = plan->line_count / 3;
+	fs->meta.cache = &fs->cache;
+	fs->meta.space = &fs->space;
+	fs->meta.layout = layout;
+	fs->meta.fs_tag = tag_of(sb);
+	fs->next_generation = (uint32_t)g4_realtime_ns() | 1u;
+	init_cores(fs, memory, plan);
+	return fs;
+}
+
+/* ------------------------------------------------------------------ mount */
+
+static int replay(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan, bool write)
+{
+	struct g4_replay replayed;
+	int rc = g4_journal_replay(wg, &fs->meta, write, &replayed);
+
+	if (rc < 0)
+		return rc;
+	g4_journal_init(&fs->journal, &fs->meta, (uint8_t *)fs + plan->journal, fs->meta.layout.journal_address,
+			plan->log_pages, replayed.head_page, replayed.next_sequence);
+	return 0;
+}
+
+static int find_root(struct g4_wg *wg, struct g4_fs *fs, uint64_t *orphan)
+{
+	uint32_t line;
+	int rc = g4_meta_get(wg, &fs->meta, fs->meta.layout.root_address, G4_BLOCK_ROOT, &line);
+
+	if (rc < 0)
+		return rc;
+	const struct g4_root *root = (const struct g4_root *)g4_line_data(&fs->cache, line);
+	uint64_t ino = root->root_inode;
+	*orphan = root->orphan_head;
+	g4_cache_put(&fs->cache, line);
+	rc = ino == G4_NODE_ROOT ? -G4_E_CORRUPT_INODE : g4_core_get(wg, fs, ino, &fs->root_core);
+	if (rc == 0 && !g4_is_dir(g4_core_of(fs, fs->root_core)->disk.mode))
+		rc = -G4_E_CORRUPT_INODE;
+	return rc == -G4_E_STALE ? -G4_E_CORRUPT_INODE : rc;
+}
+
+/* Rebuilds the in-core orphan list, then deletes or finishes truncating what is on it. */
+static int finish_orphans(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino)
+{
+	uint32_t last = G4_NO_CORE;
+	int rc = 0;
+
+	while (ino && rc == 0) {
+		uint32_t i;
+		rc = g4_core_get(wg, fs, ino, &i);
+		if (rc < 0)
+			return rc == -G4_E_STALE ? -G4_E_CORRUPT_INODE : rc;
+		struct g4_core *core = g4_core_of(fs, i);
+		if (!(core->disk.flags & G4_INODE_ORPHAN) || core->orphan_prev != G4_NO_CORE || i == fs->orphan_head) {
+			g4_core_put(fs, i);
+			return -G4_E_CORRUPT_INODE; /* not an orphan, or a loop */
+		}
+		core->orphan_prev = last;
+		if (last == G4_NO_CORE)
+			fs->orphan_head = i;
+		else
+			g4_core_of(fs, last)->orphan_next = i;
+		last = i;
+		ino = core->disk.orphan_next;
+	}
+	while (rc == 0 && fs->orphan_head != G4_NO_CORE) {
+		uint32_t i = fs->orphan_head;
+		struct g4_core *core = g4_core_of(fs, i);
+		g4_core_ref(fs, i);
+		if (core->disk.nlink == 0) {
+			rc = g4_inode_delete(wg, fs, i);
+		} else {
+			g4_write_lock(&core->lock);
+			rc = g4_file_cut(wg, fs, i);
+			g4_write_unlock(&core->lock);
+		}
+		g4_core_put(fs, i);
+	}
+	return rc;
+}
+
+static int mark_mounted(struct g4_wg *wg, struct g4_fs *fs)
+{
+	fs->super.state = (fs->super.state & G4_STATE_ERROR) | G4_STATE_MOUNTED;
+	fs->super.mounted_ns = (uint64_t)g4_realtime_ns();
+	fs->super.mount_count++;
+	return write_superblock(wg, fs);
+}
+
+static int bring_up(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan, bool no_replay, const char **what)
+{
+	bool read_only = fs->flags & G4_FS_READ_ONLY, can_write = !g4_dev_props(fs->space.disks[0])->read_only;
+	uint64_t orphan = 0;
+	int rc;
+
+	*what = "replaying the journal";
+	/* a read-only mount of a writable device replays, as every journaling file system does */
+	rc = replay(wg, fs, plan, can_write && !no_replay);
+	if (rc == 0 && !can_write && !no_replay && fs->journal.running > 1 && (fs->super.state & G4_STATE_MOUNTED))
+		fs->flags |= G4_FS_READ_ONLY;
+	*what = "reading the allocation maps";
+	if (rc == 0)
+		rc = g4_alloc_init(wg, &fs->alloc, &fs->journal, (uint8_t *)fs + plan->alloc);
+	*what = "reading the root directory";
+	if (rc == 0)
+		rc = find_root(wg, fs, &orphan);
+	*what = "writing the superblock";
+	if (rc == 0 && !read_only)
+		rc = mark_mounted(wg, fs);
+	*what = "finishing deletions";
+	if (rc == 0 && !read_only)
+		rc = finish_orphans(wg, fs, orphan);
+	return rc;
+}
+
+int g4_fs_mount(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_options *options, struct g4_fs **out,
+		char *message, size_t message_bytes)
+{
+	struct g4_superblock sb;
+	struct plan plan;
+	const char *what;
+	bool backup;
+	int rc = g4_superblock_read(wg, dev, &sb, &backup);
+
+	if (rc < 0)
+		return fail(message, message_bytes, rc, "cannot mount");
+	if (g4_dev_props(dev)->read_only && !(options->flags & G4_FS_READ_ONLY) && !options->no_replay)
+		return fail(message, message_bytes, -G4_E_DEV_READONLY, "cannot mount for writing; use -o ro");
+	struct g4_fs *fs = build(dev, &sb, options, &plan);
+	if (!fs)
+		return fail(message, message_bytes, -G4_E_NOMEM, "cannot mount");
+	if (sb.features_ro_compat & ~G4_FEATURES_RO_COMPAT)
+		fs->flags |= G4_FS_READ_ONLY;
+	rc = bring_up(wg, fs, &plan, options->no_replay, &what);
+	if (rc < 0) {
+		free_memory(fs);
+		return fail(message, message_bytes, rc, what);
+	}
+	*out = fs;
+	return 0;
+}
+
+int g4_fs_unmount(struct g4_wg *wg, struct g4_fs *fs, bool clean)
+{
+	int rc = 0;
+
+	if (clean && !(fs->flags & G4_FS_READ_ONLY)) {
+		rc = g4_sync_all(wg, fs, true);
+		if (rc == 0 && g4_load32_acq(&fs->journal.aborted))
+			rc = -G4_E_SHUTDOWN;
+		if (rc == 0) {
+			fs->super.state = (fs->super.state & G4_STATE_ERROR) | G4_STATE_CLEAN;
+			rc = write_superblock(wg, fs);
+		} else {
+			fs->super.state |= G4_STATE_ERROR;
+			write_superblock(wg, fs); /* best effort: the first error is what is reported */
+		}
+	}
+	free_memory(fs);
+	return rc;
+}

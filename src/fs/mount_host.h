@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bringing a file system up and down. Host only. */
+#ifndef G4_MOUNT_HOST_H
+#define G4_MOUNT_HOST_H
+
+#include "fs/fs.h"
+
+struct g4_fs_options {
+	uint32_t flags; /* G4_FS_* */
+	uint64_t cache_bytes;
+	bool no_replay; /* look at the image as it is; implies G4_FS_READ_ONLY */
+};
+
+/* Reads and checks the superblock of a device: the first good copy. *backup says that only the second was good. */
+int g4_superblock_read(struct g4_wg *wg, struct g4_dev *dev, struct g4_superblock *out, bool *backup);
+
+/* Mounts: replays the journal, finishes deletions, marks the image in use. On failure: a code and a sentence. */
+int g4_fs_mount(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_options *options, struct g4_fs **out,
+		char *message, size_t message_bytes);
+/* Writes everything, marks the image clean, frees memory. clean = false: frees only. The device stays open. */
+int g4_fs_unmount(struct g4_wg *wg, struct g4_fs *fs, bool clean);
+
+#endif

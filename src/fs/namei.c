@@ -1,0 +1,990 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names: looking up, making, linking, removing, renaming. Locks: a directory before what is in it; two directories
+ * under the rename lock, the ancestor first; then the inodes in them by number. A transaction is joined last.
+ */
+#include "fs/fs.h"
+
+#define NAME_CREDITS (G4_DIR_CREDITS + 36u)
+
+G4_FN static int check_name(const char *name, uint32_t bytes)
+{
+	if (bytes == 0)
+		return -G4_E_NOENT;
+	if (bytes > G4_NAME_MAX)
+		return -G4_E_NAMETOOLONG;
+	for (uint32_t i = 0; i < bytes; i++)
+		if (name[i] == '/' || name[i] == 0)
+			return -G4_E_INVAL;
+	return 0;
+}
+
+G4_FN static bool is_dot(const char *name, uint32_t bytes)
+{
+	return bytes == 1 && name[0] == '.';
+}
+
+G4_FN static bool is_dotdot(const char *name, uint32_t bytes)
+{
+	return bytes == 2 && name[0] == '.' && name[1] == '.';
+}
+
+G4_FN static uint8_t type_of(uint32_t mode)
+{
+	return (uint8_t)((mode & G4_S_IFMT) >> 12); /* DT_* */
+}
+
+G4_FN static struct g4_dir dir_of(struct g4_fs *fs, const struct g4_core *core)
+{
+	struct g4_dir dir = {&fs->alloc, fs->hash_key, core->disk.map[0], core->disk.pages};
+	return dir;
+}
+
+/* What an insert or free changed, back into the inode; also times and the number of entries. */
+G4_FN static void dir_changed(struct g4_core *core, const struct g4_dir *dir, int entries, uint64_t now)
+{
+	core->disk.map[0] = dir->root;
+	core->disk.pages = dir->pages;
+	core->disk.entries = (g4_le32)((int64_t)core->disk.entries + entries);
+	core->disk.mtime_ns = core->disk.ctime_ns = now;
+}
+
+/* A directory that may be searched. Locked. */
+G4_FN static int check_dir(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const struct g4_cred *cred,
+			   uint32_t want)
+{
+	if (core->dead || core->disk.nlink == 0)
+		return -G4_E_NOENT;
+	if (!g4_is_dir(core->disk.mode))
+		return -G4_E_NOTDIR;
+	if ((want & G4_ACCESS_WRITE) && (core->disk.flags & G4_INODE_IMMUTABLE))
+		return -G4_E_PERM;
+	return g4_permission(wg, fs, core, cred, want);
+}
+
+/* Finds a name in a locked directory, . and .. included. */
+G4_FN static int find(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, const char *name, uint32_t bytes,
+		      struct g4_dir_slot *slot)
+{
+	struct g4_dir dir = dir_of(fs, core);
+
+	if (is_dot(name, bytes) || is_dotdot(name, bytes)) {
+		slot->inode = is_dot(name, bytes) ? core->ino : core->disk.parent;
+		return 0;
+	}
+	return g4_dir_lookup(wg, &dir, name, bytes, slot);
+}
+
+/* ------------------------------------------------------------------ lookup */
+
+/* One step: the core that `name` leads to in directory `node`. */
+G4_FN static int step(struct g4_wg *wg, struct g4_fs *fs, uint64_t node, const char *name, uint32_t bytes,
+		      const struct g4_cred *cred, uint32_t *out)
+{
+	struct g4_dir_slot slot;
+	uint32_t i;
+	int rc = bytes > G4_NAME_MAX ? -G4_E_NAMETOOLONG : g4_core_get(wg, fs, node, &i);
+
+	if (rc < 0)
+		return rc;
+	struct g4_core *core = g4_core_of(fs, i);
+	g4_read_lock(&core->lock);
+	rc = check_dir(wg, fs, core, cred, G4_ACCESS_EXEC);
+	if (rc == 0)
+		rc = find(wg, fs, core, name, bytes, &slot);
+	if (rc == 0) /* while the name is locked, so that it is the inode the name meant */
+		rc = g4_core_get(wg, fs, slot.inode, out);
+	g4_read_unlock(&core->lock);
+	g4_core_put(fs, i);
+	return rc == -G4_E_STALE ? -G4_E_NOENT : rc;
+}
+
+G4_FN static void give_attr(struct g4_fs *fs, uint32_t i, struct g4_attr *attr)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+
+	if (attr) {
+		g4_read_lock(&core->lock);
+		g4_fill_attr(core, attr);
+		g4_read_unlock(&core->lock);
+	}
+	g4_core_put(fs, i);
+}
+
+G4_FN int g4_do_lookup(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	uint32_t i;
+	int rc = check_name(cmd->name, cmd->name_bytes);
+
+	if (rc == 0)
+		rc = step(wg, fs, cmd->node, cmd->name, cmd->name_bytes, cmd->cred, &i);
+	if (rc == 0)
+		give_attr(fs, i, cmd->attr);
+	return g4_check(fs, rc);
+}
+
+G4_FN int g4_link_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, char *to, uint32_t room, uint32_t *bytes)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	uint32_t line;
+
+	if (!g4_is_link(core->disk.mode))
+		return -G4_E_INVAL;
+	*bytes = (uint32_t)g4_min64(core->disk.size, room);
+	if (core->disk.flags & G4_INODE_INLINE) {
+		memcpy(to, core->disk.inline_data, g4_min64(*bytes, G4_INLINE_BYTES));
+		return 0;
+	}
+	int rc = g4_page_get(wg, fs, core, 0, &line);
+	if (rc < 0)
+		return rc;
+	memcpy(to, g4_line_data(&fs->cache, line), *bytes);
+	g4_cache_put(&fs->cache, line);
+	return 0;
+}
+
+G4_FN int g4_do_readlink(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	uint32_t i, bytes = 0;
+	int rc = g4_core_get(wg, fs, cmd->node, &i);
+
+	if (rc < 0)
+		return rc;
+	g4_read_lock(&g4_core_of(fs, i)->lock);
+	rc = g4_link_read(wg, fs, i, (char *)cmd->data, (uint32_t)g4_min64(cmd->length, G4_PATH_MAX), &bytes);
+	if (rc == 0)
+		g4_touch_read(fs, i);
+	g4_read_unlock(&g4_core_of(fs, i)->lock);
+	g4_core_put(fs, i);
+	cmd->value = bytes;
+	return g4_check(fs, rc);
+}
+
+#define MAX_LINKS 40u
+struct walk {
+	char path[2 * G4_PATH_MAX + 512];
+	char target[G4_PATH_MAX];
+	uint32_t at, bytes, links;
+};
+G4_STATIC_ASSERT(sizeof(struct walk) <= G4_FS_SCRATCH_BYTES, "walk fits the scratch memory");
+
+/* Puts a link's target in front of what is left of the path. */
+G4_FN static int expand(struct g4_wg *wg, struct g4_fs *fs, struct walk *walk, uint32_t link)
+{
+	uint32_t bytes, left = walk->bytes - walk->at;
+	struct g4_core *core = g4_core_of(fs, link);
+
+	if (++walk->links > MAX_LINKS)
+		return -G4_E_LOOP;
+	g4_read_lock(&core->lock);
+	int rc = g4_link_read(wg, fs, link, walk->target, G4_PATH_MAX - 1, &bytes);
+	g4_read_unlock(&core->lock);
+	if (rc < 0)
+		return rc;
+	if (bytes == 0)
+		return -G4_E_NOENT;
+	if (bytes + left >= G4_PATH_MAX + 256)
+		return -G4_E_NAMETOOLONG;
+	memmove(walk->path + bytes, walk->path + walk->at, left);
+	memcpy(walk->path, walk->target, bytes);
+	walk->at = 0;
+	walk->bytes = bytes + left;
+	return 0;
+}
+
+/* Skips slashes; the next component's length. */
+G4_FN static uint32_t component(struct walk *walk)
+{
+	uint32_t n = 0;
+
+	while (walk->at < walk->bytes && walk->path[walk->at] == '/')
+		walk->at++;
+	while (walk->at + n < walk->bytes && walk->path[walk->at + n] != '/')
+		n++;
+	return n;
+}
+
+G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	struct walk *walk = (struct walk *)g4_fs_scratch(wg);
+	uint64_t node = cmd->node, below;
+	uint32_t i, next;
+	int rc;
+
+	if (cmd->name_bytes == 0)
+		return -G4_E_NOENT;
+	if (cmd->name_bytes >= G4_PATH_MAX)
+		return -G4_E_NAMETOOLONG;
+	memcpy(walk->path, cmd->name, cmd->name_bytes);
+	walk->at = walk->links = 0;
+	walk->bytes = cmd->name_bytes;
+	if (walk->path[0] == '/' || node == 0)
+		node = G4_NODE_ROOT;
+	rc = g4_core_get(wg, fs, node, &i);
+	while (rc == 0) {
+		uint32_t n = component(walk);
+		if (n == 0)
+			break;
+		below = g4_core_of(fs, i)->ino;
+		rc = step(wg, fs, below, walk->path + walk->at, n, cmd->cred, &next);
+		if (rc < 0) {
+			g4_core_put(fs, i);
+			break;
+		}
+		walk->at += n;
+		bool last = walk->at == walk->bytes;
+		bool slash = !last; /* link/ means what it points to */
+		if (g4_is_link(g4_core_of(fs, next)->disk.mode) &&
+		    (slash || !(cmd->flags & G4_RESOLVE_NOFOLLOW))) {
+			rc = expand(wg, fs, walk, next);
+			g4_core_put(fs, next);
+			if (rc == 0 && walk->path[0] == '/') {
+				g4_core_put(fs, i);
+				rc = g4_core_get(wg, fs, G4_NODE_ROOT, &i);
+				if (rc < 0)
+					return rc;
+			}
+			if (rc < 0)
+				g4_core_put(fs, i);
+			continue;
+		}
+		g4_core_put(fs, i);
+		i = next;
+		if (slash && !g4_is_dir(g4_core_of(fs, i)->disk.mode)) {
+			g4_core_put(fs, i);
+			rc = -G4_E_NOTDIR;
+		}
+	}
+	if (rc == 0)
+		give_attr(fs, i, cmd->attr);
+	return g4_check(fs, rc);
+}
+
+/* ------------------------------------------------------------------ making */
+
+/* Writes a long link's target to a page of its own, before the inode exists. */
+G4_FN static int write_target(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint64_t *address)
+{
+	uint8_t *page = (uint8_t *)(((uintptr_t)g4_fs_scratch(wg) + 4095) & ~(uintptr_t)4095);
+	uint64_t got;
+
+	*address = 0;
+	if (cmd->name2_bytes <= G4_INLINE_BYTES)
+		return 0;
+	int rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_DATA, 0, 1, false, address, &got);
+	if (rc < 0)
+		return rc;
+	memset(page, 0, G4_PAGE_BYTES);
+	memcpy(page, cmd->name2, cmd->name2_bytes);
+	rc = g4_space_write(wg, &fs->space, *address, page, G4_PAGE_BYTES, 0);
+	g4_store32_rel(&fs->journal.data_written, 1);
+	if (rc < 0)
+		g4_alloc_release(&fs->alloc, *address, 1);
+	return rc;
+}
+
+struct birth { /* what decides a new inode */
+	uint32_t mode;
+	uint32_t uid, gid;
+	uint64_t target; /* page of a long link, 0: none */
+	bool published;	 /* the target belongs to the inode */
+	struct g4_acl_result acl;
+};
+
+G4_FN static int prepare(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *parent, const struct g4_cmd *cmd,
+			 uint32_t type, struct birth *birth)
+{
+	const struct g4_cred *cred = cmd->cred;
+	uint32_t mode = type == G4_S_IFLNK ? 0777 : cmd->mode & 07777u;
+
+	birth->target = 0;
+	birth->published = false;
+	birth->uid = cred ? cred->uid : 0;
+	birth->gid = cred ? cred->gid : 0;
+	if (parent && (parent->disk.mode & G4_S_ISGID)) {
+		birth->gid = parent->disk.gid;
+		if (type == G4_S_IFDIR)
+			mode |= G4_S_ISGID;
+		else if ((mode & (G4_S_ISGID | G4_S_IXGRP)) == (G4_S_ISGID | G4_S_IXGRP) && !g4_is_root(cred) &&
+			 !g4_in_group(cred, birth->gid))
+			mode &= ~G4_S_ISGID;
+	}
+	if (parent)
+		return g4_acl_inherit(wg, fs, parent, type | mode, cred ? cred->umask : 0, &birth->acl);
+	birth->acl.mode = type | (mode & ~(cred ? cred->umask & 0777u : 0));
+	birth->acl.access_bytes = birth->acl.default_bytes = 0;
+	return 0;
+}
+
+/* Makes the inode in the transaction; *out is referenced and write-locked. */
+G4_FN static int give_birth(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, const struct g4_core *parent,
+			    const struct g4_cmd *cmd, struct birth *birth, uint32_t *out)
+{
+	uint64_t done;
+	int rc = g4_inode_new(wg, fs, txn, birth->acl.mode, out);
+
+	if (rc < 0)
+		return rc;
+	struct g4_core *core = g4_core_of(fs, *out);
+	core->disk.uid = birth->uid;
+	core->disk.gid = birth->gid;
+	core->disk.nlink = g4_is_dir(birth->acl.mode) ? 2 : 1;
+	core->disk.parent = g4_is_dir(birth->acl.mode) && parent ? parent->ino : 0;
+	core->disk.rdev = cmd->op == G4_CMD_MKNOD ? cmd->arg : 0;
+	if (g4_is_link(birth->acl.mode)) {
+		core->size = core->disk.size = cmd->name2_bytes;
+		if (birth->target) {
+			rc = g4_map_set(wg, fs, txn, core, 0, birth->target, 1, true, &done);
+			birth->published = rc == 0;
+		} else {
+			core->disk.flags |= G4_INODE_INLINE;
+			memcpy(core->disk.inline_data, cmd->name2, cmd->name2_bytes);
+		}
+	}
+	if (rc == 0 && birth->acl.access_bytes)
+		rc = g4_xattr_set(wg, fs, txn, core, G4_XATTR_ACL_ACCESS, "", 0, birth->acl.access,
+				  birth->acl.access_bytes, 0);
+	if (rc == 0 && birth->acl.default_bytes)
+		rc = g4_xattr_set(wg, fs, txn, core, G4_XATTR_ACL_DEFAULT, "", 0, birth->acl.default_,
+				  birth->acl.default_bytes, 0);
+	return rc;
+}
+
+/* Takes an inode back that could not get its name, in the same transaction. */
+G4_FN static int undo_birth(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t i)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	uint64_t next = 0;
+	int rc = 0;
+
+	if (core->disk.xattr)
+		rc = g4_xattr_clear(wg, fs, txn, core);
+	if (rc == 0 && core->disk.pages > 0)
+		rc = g4_map_clear(wg, fs, txn, core, 0, UINT64_MAX, &next);
+	if (rc == 0)
+		rc = g4_inode_free(wg, fs, txn, i);
+	g4_write_unlock(&core->lock);
+	g4_core_put(fs, i);
+	return rc;
+}
+
+G4_FN static int open_new(struct g4_fs *fs, uint32_t i, struct g4_cmd *cmd)
+{
+	g4_core_of(fs, i)->opens++;
+	g4_core_ref(fs, i); /* the handle's */
+	cmd->handle = g4_handle_make(i, cmd->flags);
+	return 0;
+}
+
+/* A name for a new inode in the write-locked directory. */
+G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *parent, struct g4_cmd *cmd, uint32_t type)
+{
+	struct birth birth;
+	struct g4_txn txn;
+	uint32_t i;
+	int rc = prepare(wg, fs, parent, cmd, type, &birth);
+
+	if (rc == 0 && type == G4_S_IFDIR && parent->disk.nlink >= G4_LINK_MAX)
+		rc = -G4_E_MLINK;
+	if (rc == 0 && type == G4_S_IFLNK)
+		rc = write_target(wg, fs, cmd, &birth.target);
+	if (rc == 0)
+		rc = g4_begin(wg, fs, NAME_CREDITS, &txn);
+	if (rc < 0) {
+		if (birth.target)
+			g4_alloc_release(&fs->alloc, birth.target, 1);
+		return rc;
+	}
+	rc = give_birth(wg, fs, &txn, parent, cmd, &birth, &i);
+	bool born = rc == 0 || (rc < 0 && birth.published);
+	if (rc == 0) {
+		struct g4_core *core = g4_core_of(fs, i);
+		struct g4_dir dir = dir_of(fs, parent);
+		rc = g4_dir_insert(wg, &dir, &txn, cmd->name, cmd->name_bytes, core->ino, type_of(type));
+		dir_changed(parent, &dir, rc == 0, core->disk.btime_ns);
+		if (rc == 0) {
+			parent->disk.nlink += type == G4_S_IFDIR;
+			rc = g4_inode_log(wg, fs, &txn, core);
+		}
+		int logged = g4_inode_log(wg, fs, &txn, parent);
+		rc = rc < 0 ? rc : logged;
+	}
+	if (rc == 0) {
+		if (cmd->op == G4_CMD_CREATE)
+			open_new(fs, i, cmd);
+		cmd->value = 1;
+		if (cmd->attr)
+			g4_fill_attr(g4_core_of(fs, i), cmd->attr);
+		g4_write_unlock(&g4_core_of(fs, i)->lock);
+		g4_core_put(fs, i);
+	} else if (born) {
+		int undone = undo_birth(wg, fs, &txn, i);
+		if (undone < 0)
+			g4_fs_error(fs, undone);
+	}
+	g4_txn_end(&txn);
+	if (rc < 0 && birth.target && !birth.published)
+		g4_alloc_release(&fs->alloc, birth.target, 1);
+	return rc;
+}
+
+/* CREATE of a name that exists: an open, after the directory's lock is gone. */
+G4_FN static int open_existing(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, uint64_t ino)
+{
+	struct g4_attr attr;
+	struct g4_cmd open = {0};
+
+	open.op = G4_CMD_OPEN;
+	open.node = ino;
+	open.flags = cmd->flags & ~G4_OPEN_EXCL;
+	open.cred = cmd->cred;
+	open.attr = cmd->attr ? cmd->attr : &attr;
+	int rc = g4_execute(wg, fs, &open);
+	cmd->handle = open.handle;
+	cmd->value = 0;
+	return rc;
+}
+
+G4_FN int g4_do_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	uint32_t type = cmd->op == G4_CMD_MKDIR	  ? G4_S_IFDIR :
+			cmd->op == G4_CMD_SYMLINK ? G4_S_IFLNK :
+			cmd->op == G4_CMD_CREATE  ? G4_S_IFREG :
+						    cmd->mode & G4_S_IFMT;
+	struct g4_dir_slot slot;
+	uint32_t i;
+	int rc = check_name(cmd->name, cmd->name_bytes);
+
+	if (rc == 0 && type == 0)
+		type = G4_S_IFREG;
+	if (rc == 0 && type == G4_S_IFDIR && cmd->op != G4_CMD_MKDIR)
+		rc = -G4_E_PERM;
+	if (rc == 0 && type == G4_S_IFLNK && (cmd->name2_bytes == 0 || cmd->name2_bytes >= G4_PATH_MAX))
+		rc = cmd->name2_bytes ? -G4_E_NAMETOOLONG : -G4_E_NOENT;
+	if (rc == 0)
+		rc = g4_core_get(wg, fs, cmd->node, &i);
+	if (rc < 0)
+		return rc;
+	struct g4_core *parent = g4_core_of(fs, i);
+	g4_write_lock(&parent->lock);
+	rc = check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_EXEC);
+	if (rc == 0)
+		rc = find(wg, fs, parent, cmd->name, cmd->name_bytes, &slot);
+	bool exists = rc == 0;
+	if (rc == -G4_E_NOENT && parent->disk.nlink > 0)
+		rc = check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
+	if (rc == 0 && !exists)
+		rc = make_in(wg, fs, parent, cmd, type);
+	g4_write_unlock(&parent->lock);
+	g4_core_put(fs, i);
+	if (exists)
+		rc = cmd->op == G4_CMD_CREATE && !(cmd->flags & G4_OPEN_EXCL) ?
+			     open_existing(wg, fs, cmd, slot.inode) :
+			     -G4_E_EXIST;
+	return g4_check(fs, rc);
+}
+
+G4_FN int g4_do_tmpfile(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	struct birth birth;
+	struct g4_txn txn;
+	uint32_t parent, i;
+	int rc = g4_core_get(wg, fs, cmd->node, &parent);
+
+	if (rc < 0)
+		return rc;
+	struct g4_core *dir = g4_core_of(fs, parent);
+	g4_read_lock(&dir->lock);
+	rc = check_dir(wg, fs, dir, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
+	if (rc == 0)
+		rc = prepare(wg, fs, dir, cmd, G4_S_IFREG, &birth);
+	g4_read_unlock(&dir->lock);
+	g4_core_put(fs, parent);
+	if (rc == 0)
+		rc = g4_begin(wg, fs, NAME_CREDITS, &txn);
+	if (rc < 0)
+		return g4_check(fs, rc);
+	rc = give_birth(wg, fs, &txn, NULL, cmd, &birth, &i);
+	if (rc == 0) {
+		struct g4_core *core = g4_core_of(fs, i);
+		core->disk.nlink = 0;
+		rc = g4_orphan_add(wg, fs, &txn, i); /* logs it */
+		if (rc == 0) {
+			open_new(fs, i, cmd);
+			if (cmd->attr)
+				g4_fill_attr(core, cmd->attr);
+		}
+		g4_write_unlock(&core->lock);
+		g4_core_put(fs, i);
+	}
+	g4_txn_end(&txn);
+	return g4_check(fs, rc);
+}
+
+G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	struct g4_dir_slot slot;
+	struct g4_txn txn;
+	uint32_t d, i;
+	int rc = check_name(cmd->name2, cmd->name2_bytes);
+
+	if (rc == 0)
+		rc = g4_core_get(wg, fs, cmd->node2, &d);
+	if (rc < 0)
+		return rc;
+	rc = g4_core_get(wg, fs, cmd->node, &i);
+	if (rc < 0) {
+		g4_core_put(fs, d);
+		return rc;
+	}
+	struct g4_core *parent = g4_core_of(fs, d), *core = g4_core_of(fs, i);
+	if (d == i) {
+		g4_core_put(fs, d);
+		g4_core_put(fs, i);
+		return -G4_E_PERM;
+	}
+	g4_write_lock(&parent->lock);
+	rc = check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_EXEC);
+	if (rc == 0) {
+		rc = find(wg, fs, parent, cmd->name2, cmd->name2_bytes, &slot);
+		rc = rc == 0 ? -G4_E_EXIST : rc == -G4_E_NOENT ? 0 : rc;
+	}
+	if (rc == 0)
+		rc = check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
+	if (rc == 0 && g4_is_dir(core->disk.mode))
+		rc = -G4_E_PERM;
+	if (rc == 0) {
+		g4_write_lock(&core->lock);
+		if (core->dead || (core->disk.nlink == 0 && core->opens == 0))
+			rc = -G4_E_NOENT;
+		else if (core->disk.flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND))
+			rc = -G4_E_PERM;
+		else if (core->disk.nlink >= G4_LINK_MAX)
+			rc = -G4_E_MLINK;
+		if (rc == 0)
+			rc = g4_begin(wg, fs, NAME_CREDITS, &txn);
+		if (rc == 0) {
+			struct g4_dir dir = dir_of(fs, parent);
+			uint64_t now = (uint64_t)g4_realtime_ns();
+			rc = g4_dir_insert(wg, &dir, &txn, cmd->name2, cmd->name2_bytes, core->ino,
+					   type_of(core->disk.mode));
+			dir_changed(parent, &dir, rc == 0, now);
+			int logged = g4_inode_log(wg, fs, &txn, parent);
+			if (rc == 0 && core->disk.nlink == 0)
+				rc = g4_orphan_remove(wg, fs, &txn, i);
+			if (rc == 0) {
+				core->disk.nlink++;
+				core->disk.ctime_ns = now;
+				rc = g4_inode_log(wg, fs, &txn, core);
+			}
+			rc = rc < 0 ? rc : logged;
+			g4_txn_end(&txn);
+		}
+		if (rc == 0 && cmd->attr)
+			g4_fill_attr(core, cmd->attr);
+		g4_write_unlock(&core->lock);
+	}
+	g4_write_unlock(&parent->lock);
+	g4_core_put(fs, d);
+	g4_core_put(fs, i);
+	return g4_check(fs, rc);
+}
+
+/* ------------------------------------------------------------------ removing */
+
+/* Sticky directories: only the owner of the file, of the directory, or root. */
+G4_FN static int check_delete(const struct g4_core *parent, const struct g4_core *core, const struct g4_cred *cred)
+{
+	if (core->disk.flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND))
+		return -G4_E_PERM;
+	if (parent->disk.flags & G4_INODE_APPEND)
+		return -G4_E_PERM;
+	if ((parent->disk.mode & G4_S_ISVTX) && !g4_is_owner(core, cred) && !g4_is_owner(parent, cred))
+		return -G4_E_PERM;
+	return 0;
+}
+
+/*
+ * In a transaction: a locked inode lost a name. Without names it becomes an orphan; *unused says that nobody uses it,
+ * so that the caller deletes it when its locks are gone.
+ */
+G4_FN static int lose_name(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t i, uint64_t now,
+			   bool *unused)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	bool tiny = core->opens == 0 && !(fs->flags & G4_FS_HOLD_UNLINKED) && core->disk.xattr == 0 &&
+		    core->dirty_count == 0 && core->disk.pages == 0;
+
+	*unused = false;
+	core->disk.ctime_ns = now;
+	core->disk.nlink = g4_is_dir(core->disk.mode) ? 0 : core->disk.nlink - 1;
+	if (core->disk.nlink > 0)
+		return g4_inode_log(wg, fs, txn, core);
+	if (tiny) /* nothing to free but the inode: no detour over the orphan list */
+		return g4_inode_free(wg, fs, txn, i);
+	core->held = fs->flags & G4_FS_HOLD_UNLINKED;
+	*unused = core->opens == 0 && !core->held;
+	return g4_orphan_add(wg, fs, txn, i);
+}
+
+G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *parent, uint32_t i,
+			       const struct g4_dir_slot *slot, const struct g4_cmd *cmd, bool *unused)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_dir dir = dir_of(fs, parent);
+	bool directory = g4_is_dir(core->disk.mode);
+	uint64_t now = (uint64_t)g4_realtime_ns();
+	struct g4_txn txn;
+	int rc = check_delete(parent, core, cmd->cred);
+
+	if (rc == 0 && cmd->op == G4_CMD_UNLINK && directory)
+		rc = -G4_E_ISDIR;
+	if (rc == 0 && cmd->op == G4_CMD_RMDIR)
+		rc = !directory ? -G4_E_NOTDIR : core->disk.entries > 0 ? -G4_E_NOTEMPTY : 0;
+	if (rc == 0 && core->ino == g4_core_of(fs, fs->root_core)->ino)
+		rc = -G4_E_BUSY;
+	if (rc == 0)
+		rc = g4_begin(wg, fs, NAME_CREDITS, &txn);
+	if (rc < 0)
+		return rc;
+	rc = g4_dir_remove(wg, &dir, &txn, slot);
+	if (rc == 0) {
+		dir_changed(parent, &dir, -1, now);
+		parent->disk.nlink -= directory;
+		rc = g4_inode_log(wg, fs, &txn, parent);
+	}
+	if (rc == 0)
+		rc = lose_name(wg, fs, &txn, i, now, unused);
+	g4_txn_end(&txn);
+	return rc;
+}
+
+G4_FN int g4_do_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	struct g4_dir_slot slot;
+	uint32_t d, i = G4_NO_CORE;
+	bool unused = false;
+	int rc = check_name(cmd->name, cmd->name_bytes);
+
+	if (rc == 0 && is_dot(cmd->name, cmd->name_bytes))
+		rc = cmd->op == G4_CMD_RMDIR ? -G4_E_INVAL : -G4_E_ISDIR;
+	if (rc == 0 && is_dotdot(cmd->name, cmd->name_bytes))
+		rc = cmd->op == G4_CMD_RMDIR ? -G4_E_NOTEMPTY : -G4_E_ISDIR;
+	if (rc == 0)
+		rc = g4_core_get(wg, fs, cmd->node, &d);
+	if (rc < 0)
+		return rc;
+	struct g4_core *parent = g4_core_of(fs, d);
+	g4_write_lock(&parent->lock);
+	rc = check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_EXEC);
+	if (rc == 0)
+		rc = find(wg, fs, parent, cmd->name, cmd->name_bytes, &slot);
+	if (rc == 0)
+		rc = check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
+	if (rc == 0)
+		rc = g4_core_get(wg, fs, slot.inode, &i);
+	if (rc == 0) {
+		g4_write_lock(&g4_core_of(fs, i)->lock);
+		rc = remove_locked(wg, fs, parent, i, &slot, cmd, &unused);
+		g4_write_unlock(&g4_core_of(fs, i)->lock);
+	}
+	g4_write_unlock(&parent->lock);
+	g4_core_put(fs, d);
+	if (rc == 0 && unused)
+		rc = g4_inode_delete(wg, fs, i);
+	if (i != G4_NO_CORE)
+		g4_core_put(fs, i);
+	return g4_check(fs, rc);
+}
+
+/* ------------------------------------------------------------------ renaming */
+
+/* Whether directory `above` lies on the way from `node` to the root, `node` included. Rename lock held. */
+G4_FN static int is_ancestor(struct g4_wg *wg, struct g4_fs *fs, uint64_t above, uint64_t node)
+{
+	uint64_t root = g4_core_of(fs, fs->root_core)->ino;
+
+	for (uint32_t depth = 0; node != above; depth++) {
+		uint32_t i;
+		if (node == root || node == 0 || depth > 1000000)
+			return 0;
+		int rc = g4_core_get(wg, fs, node, &i);
+		if (rc < 0)
+			return rc;
+		node = g4_load64_acq(&g4_core_of(fs, i)->disk.parent);
+		g4_core_put(fs, i);
+	}
+	return 1;
+}
+
+struct rename {
+	struct g4_cmd *cmd;
+	uint32_t d1, d2;	 /* directories */
+	uint32_t i1, i2;	 /* what is renamed, what it meets; G4_NO_CORE: nothing */
+	struct g4_dir_slot s1, s2;
+	bool unused; /* i2 is to be deleted */
+};
+
+G4_FN static int lock_directories(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
+{
+	struct g4_core *a = g4_core_of(fs, r->d1), *b = g4_core_of(fs, r->d2);
+
+	if (r->d1 == r->d2) {
+		g4_write_lock(&a->lock);
+		return 0;
+	}
+	g4_lock(&fs->rename_lock);
+	int rc = is_ancestor(wg, fs, a->ino, b->ino);
+	bool first = rc == 1;
+	if (rc == 0) {
+		rc = is_ancestor(wg, fs, b->ino, a->ino);
+		first = rc == 0 && a->ino < b->ino;
+	}
+	if (rc < 0) {
+		g4_unlock(&fs->rename_lock);
+		return rc;
+	}
+	g4_write_lock(first ? &a->lock : &b->lock);
+	g4_write_lock(first ? &b->lock : &a->lock);
+	return 0;
+}
+
+G4_FN static void unlock_directories(struct g4_fs *fs, struct rename *r)
+{
+	g4_write_unlock(&g4_core_of(fs, r->d1)->lock);
+	if (r->d1 != r->d2) {
+		g4_write_unlock(&g4_core_of(fs, r->d2)->lock);
+		g4_unlock(&fs->rename_lock);
+	}
+}
+
+/* Looks both names up and references what they lead to. */
+G4_FN static int find_both(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
+{
+	struct g4_core *a = g4_core_of(fs, r->d1), *b = g4_core_of(fs, r->d2);
+	const struct g4_cmd *cmd = r->cmd;
+	int rc = check_dir(wg, fs, a, cmd->cred, G4_ACCESS_EXEC);
+
+	if (rc == 0)
+		rc = check_dir(wg, fs, b, cmd->cred, G4_ACCESS_EXEC);
+	if (rc == 0)
+		rc = find(wg, fs, a, cmd->name, cmd->name_bytes, &r->s1);
+	if (rc == 0)
+		rc = g4_core_get(wg, fs, r->s1.inode, &r->i1);
+	if (rc < 0)
+		return rc;
+	rc = find(wg, fs, b, cmd->name2, cmd->name2_bytes, &r->s2);
+	if (rc == 0)
+		rc = g4_core_get(wg, fs, r->s2.inode, &r->i2);
+	if (rc == -G4_E_NOENT)
+		rc = (cmd->flags & G4_RENAME_EXCHANGE) ? rc : 0;
+	else if (rc == 0 && (cmd->flags & G4_RENAME_NOREPLACE))
+		rc = -G4_E_EXIST;
+	if (rc == 0)
+		rc = check_dir(wg, fs, a, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
+	if (rc == 0)
+		rc = check_dir(wg, fs, b, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
+	return rc;
+}
+
+G4_FN static int check_tree(struct g4_wg *wg, struct g4_fs *fs, const struct rename *r)
+{
+	const struct g4_core *a = g4_core_of(fs, r->d1), *b = g4_core_of(fs, r->d2), *x = g4_core_of(fs, r->i1);
+	bool exchange = r->cmd->flags & G4_RENAME_EXCHANGE;
+	int rc = 0;
+
+	if (r->d1 == r->d2)
+		return 0;
+	if (g4_is_dir(x->disk.mode)) {
+		rc = is_ancestor(wg, fs, x->ino, b->ino);
+		if (rc == 1)
+			return -G4_E_INVAL;
+	}
+	if (rc == 0 && r->i2 != G4_NO_CORE && g4_is_dir(g4_core_of(fs, r->i2)->disk.mode)) {
+		rc = is_ancestor(wg, fs, g4_core_of(fs, r->i2)->ino, a->ino);
+		if (rc == 1)
+			return exchange ? -G4_E_INVAL : -G4_E_NOTEMPTY;
+	}
+	return rc;
+}
+
+/* Permissions on the locked inodes themselves. */
+G4_FN static int check_inodes(struct g4_wg *wg, struct g4_fs *fs, const struct rename *r)
+{
+	struct g4_core *a = g4_core_of(fs, r->d1), *b = g4_core_of(fs, r->d2), *x = g4_core_of(fs, r->i1);
+	const struct g4_cmd *cmd = r->cmd;
+	bool directory = g4_is_dir(x->disk.mode);
+	int rc = check_delete(a, x, cmd->cred);
+
+	/* a directory that changes its parent changes itself (its ..) */
+	if (rc == 0 && directory && r->d1 != r->d2)
+		rc = g4_permission(wg, fs, x, cmd->cred, G4_ACCESS_WRITE);
+	if (rc < 0 || r->i2 == G4_NO_CORE)
+		return rc;
+	struct g4_core *y = g4_core_of(fs, r->i2);
+	rc = check_delete(b, y, cmd->cred);
+	if (rc < 0)
+		return rc;
+	if (cmd->flags & G4_RENAME_EXCHANGE) {
+		if (g4_is_dir(y->disk.mode) && r->d1 != r->d2)
+			rc = g4_permission(wg, fs, y, cmd->cred, G4_ACCESS_WRITE);
+		return rc;
+	}
+	if (directory && !g4_is_dir(y->disk.mode))
+		return -G4_E_NOTDIR;
+	if (!directory && g4_is_dir(y->disk.mode))
+		return -G4_E_ISDIR;
+	return g4_is_dir(y->disk.mode) && y->disk.entries > 0 ? -G4_E_NOTEMPTY : 0;
+}
+
+G4_FN static void set_parent(struct g4_core *core, const struct g4_core *parent)
+{
+	if (g4_is_dir(core->disk.mode))
+		g4_store64_rel(&core->disk.parent, parent->ino);
+}
+
+G4_FN static int exchange(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct rename *r, uint64_t now)
+{
+	struct g4_core *a = g4_core_of(fs, r->d1), *b = g4_core_of(fs, r->d2);
+	struct g4_core *x = g4_core_of(fs, r->i1), *y = g4_core_of(fs, r->i2);
+	struct g4_dir da = dir_of(fs, a), db = dir_of(fs, b);
+	int rc = g4_dir_replace(wg, &da, txn, &r->s1, y->ino, type_of(y->disk.mode));
+
+	if (rc == 0)
+		rc = g4_dir_replace(wg, &db, txn, &r->s2, x->ino, type_of(x->disk.mode));
+	if (rc < 0)
+		return rc;
+	set_parent(x, b);
+	set_parent(y, a);
+	if (r->d1 != r->d2) {
+		int moved = (int)g4_is_dir(x->disk.mode) - (int)g4_is_dir(y->disk.mode);
+		a->disk.nlink = (g4_le32)((int64_t)a->disk.nlink - moved);
+		b->disk.nlink = (g4_le32)((int64_t)b->disk.nlink + moved);
+	}
+	x->disk.ctime_ns = y->disk.ctime_ns = now;
+	a->disk.mtime_ns = a->disk.ctime_ns = b->disk.mtime_ns = b->disk.ctime_ns = now;
+	rc = g4_inode_log(wg, fs, txn, x);
+	return rc < 0 ? rc : g4_inode_log(wg, fs, txn, y);
+}
+
+G4_FN static int move(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct rename *r, uint64_t now)
+{
+	struct g4_core *a = g4_core_of(fs, r->d1), *b = g4_core_of(fs, r->d2), *x = g4_core_of(fs, r->i1);
+	bool directory = g4_is_dir(x->disk.mode), replaces = r->i2 != G4_NO_CORE;
+	struct g4_dir db = dir_of(fs, b);
+	int rc;
+
+	if (replaces)
+		rc = g4_dir_replace(wg, &db, txn, &r->s2, x->ino, type_of(x->disk.mode));
+	else
+		rc = g4_dir_insert(wg, &db, txn, r->cmd->name2, r->cmd->name2_bytes, x->ino, type_of(x->disk.mode));
+	dir_changed(b, &db, rc == 0 && !replaces, now);
+	if (rc < 0)
+		return rc;
+	struct g4_dir da = dir_of(fs, a);
+	/* the insert may have split the leaf that the old name is in */
+	rc = g4_dir_lookup(wg, &da, r->cmd->name, r->cmd->name_bytes, &r->s1);
+	if (rc == 0)
+		rc = g4_dir_remove(wg, &da, txn, &r->s1);
+	if (rc < 0)
+		return rc == -G4_E_NOENT ? -G4_E_CORRUPT_DIR : rc;
+	dir_changed(a, &da, -1, now);
+	if (directory) {
+		a->disk.nlink--;
+		b->disk.nlink += replaces ? 0 : 1; /* the directory it replaces goes */
+	}
+	set_parent(x, b);
+	x->disk.ctime_ns = now;
+	rc = g4_inode_log(wg, fs, txn, x);
+	if (rc == 0 && replaces)
+		rc = lose_name(wg, fs, txn, r->i2, now, &r->unused);
+	return rc;
+}
+
+G4_FN static int rename_locked(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
+{
+	struct g4_core *x = g4_core_of(fs, r->i1);
+	struct g4_txn txn;
+	int rc = check_inodes(wg, fs, r);
+
+	/* who writes a file and renames it over another expects the one or the other after a crash, never an empty one */
+	if (rc == 0 && r->i2 != G4_NO_CORE && g4_is_reg(x->disk.mode))
+		rc = g4_writeback(wg, fs, r->i1);
+	if (rc == 0)
+		rc = g4_begin(wg, fs, NAME_CREDITS + 8, &txn);
+	if (rc < 0)
+		return rc;
+	uint64_t now = (uint64_t)g4_realtime_ns();
+	rc = r->cmd->flags & G4_RENAME_EXCHANGE ? exchange(wg, fs, &txn, r, now) : move(wg, fs, &txn, r, now);
+	/* the directories' pages may have changed even where the rename did not come about */
+	int logged = g4_inode_log(wg, fs, &txn, g4_core_of(fs, r->d1));
+	if (logged == 0 && r->d1 != r->d2)
+		logged = g4_inode_log(wg, fs, &txn, g4_core_of(fs, r->d2));
+	g4_txn_end(&txn);
+	return rc < 0 ? rc : logged;
+}
+
+G4_FN static int rename_found(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
+{
+	struct g4_core *x = g4_core_of(fs, r->i1);
+	struct g4_core *y = r->i2 == G4_NO_CORE ? NULL : g4_core_of(fs, r->i2);
+	int rc = check_tree(wg, fs, r);
+
+	if (rc < 0)
+		return rc;
+	if (x == y) /* two names of one inode: nothing happens (rename(2)) */
+		return 0;
+	if (y && (r->i2 == r->d1 || r->i2 == r->d2 || r->i1 == r->d2))
+		return -G4_E_INVAL;
+	bool first = !y || x->ino < y->ino;
+	g4_write_lock(first ? &x->lock : &y->lock);
+	if (y)
+		g4_write_lock(first ? &y->lock : &x->lock);
+	rc = rename_locked(wg, fs, r);
+	g4_write_unlock(&x->lock);
+	if (y)
+		g4_write_unlock(&y->lock);
+	return rc;
+}
+
+G4_FN int g4_do_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	struct rename r = {cmd, G4_NO_CORE, G4_NO_CORE, G4_NO_CORE, G4_NO_CORE, {0}, {0}, false};
+	int rc = check_name(cmd->name, cmd->name_bytes);
+
+	if (rc == 0)
+		rc = check_name(cmd->name2, cmd->name2_bytes);
+	if (rc == 0 && (is_dot(cmd->name, cmd->name_bytes) || is_dotdot(cmd->name, cmd->name_bytes) ||
+			is_dot(cmd->name2, cmd->name2_bytes) || is_dotdot(cmd->name2, cmd->name2_bytes)))
+		rc = -G4_E_BUSY;
+	if (rc == 0 && (cmd->flags & ~(G4_RENAME_NOREPLACE | G4_RENAME_EXCHANGE)))
+		rc = -G4_E_INVAL;
+	if (rc == 0 && cmd->flags == (G4_RENAME_NOREPLACE | G4_RENAME_EXCHANGE))
+		rc = -G4_E_INVAL;
+	if (rc == 0)
+		rc = g4_core_get(wg, fs, cmd->node, &r.d1);
+	if (rc < 0)
+		return rc;
+	rc = g4_core_get(wg, fs, cmd->node2, &r.d2);
+	if (rc == 0 && (!g4_is_dir(g4_core_of(fs, r.d1)->disk.mode) || !g4_is_dir(g4_core_of(fs, r.d2)->disk.mode)))
+		rc = -G4_E_NOTDIR;
+	if (rc == 0) {
+		rc = lock_directories(wg, fs, &r);
+		if (rc == 0) {
+			rc = find_both(wg, fs, &r);
+			if (rc == 0)
+				rc = rename_found(wg, fs, &r);
+			unlock_directories(fs, &r);
+		}
+	}
+	if (rc == 0 && r.unused)
+		rc = g4_inode_delete(wg, fs, r.i2);
+	if (r.i1 != G4_NO_CORE)
+		g4_core_put(fs, r.i1);
+	if (r.i2 != G4_NO_CORE)
+		g4_core_put(fs, r.i2);
+	if (r.d2 != G4_NO_CORE)
+		g4_core_put(fs, r.d2);
+	g4_core_put(fs, r.d1);
+	return g4_check(fs, rc);
+}

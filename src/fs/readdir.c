@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Listing a directory. A cookie is the position after an entry in the order of (hash, collision): it stays right
+ * whatever is made or removed meanwhile, and an entry that exists all the time is listed exactly once.
+ */
+#include "fs/fs.h"
+
+/* cookies: 0 start, 1 after ".", 2 after "..", else position of the entry just given + 3 */
+#define COOKIE_DOT 1u
+#define COOKIE_DOTDOT 2u
+#define COOKIE_FIRST 3u
+
+/* Appends one record; false when it does not fit. */
+G4_FN static bool give(struct g4_cmd *cmd, uint64_t ino, uint64_t cookie, const char *name, uint32_t name_bytes,
+		       uint8_t file_type, const struct g4_attr *attr)
+{
+	uint64_t attr_bytes = attr ? sizeof(*attr) : 0;
+	uint64_t bytes = g4_align_up(sizeof(struct g4_dirent) + attr_bytes + name_bytes, 8);
+	struct g4_dirent head;
+	uint8_t *to = (uint8_t *)cmd->data + cmd->value;
+
+	if (cmd->value + bytes > cmd->length)
+		return false;
+	memset(&head, 0, sizeof(head));
+	head.ino = ino;
+	head.cookie = cookie;
+	head.record_bytes = (uint32_t)bytes;
+	head.name_bytes = (uint16_t)name_bytes;
+	head.file_type = file_type;
+	head.has_attr = attr != NULL;
+	memcpy(to, &head, sizeof(head));
+	if (attr)
+		memcpy(to + sizeof(head), attr, sizeof(*attr));
+	memcpy(to + sizeof(head) + attr_bytes, name, name_bytes);
+	cmd->value += bytes;
+	return true;
+}
+
+G4_FN static bool give_dots(struct g4_cmd *cmd, const struct g4_core *core, uint64_t *cookie)
+{
+	if (*cookie < COOKIE_DOT) {
+		if (!give(cmd, core->ino, COOKIE_DOT, ".", 1, 4, NULL))
+			return false;
+		*cookie = COOKIE_DOT;
+	}
+	if (*cookie < COOKIE_DOTDOT) {
+		if (!give(cmd, core->disk.parent, COOKIE_DOTDOT, "..", 2, 4, NULL))
+			return false;
+		*cookie = COOKIE_DOTDOT;
+	}
+	return true;
+}
+
+/* 1: given; 0: no room; negative: error. */
+G4_FN static int give_entry(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, const struct g4_dir_item *item)
+{
+	const struct g4_dir_entry *entry = item->entry;
+	struct g4_attr attr;
+	bool plus = cmd->flags & G4_READDIR_PLUS;
+	uint32_t i;
+
+	if (plus) {
+		int rc = g4_core_get(wg, fs, entry->inode, &i);
+		if (rc < 0)
+			return rc == -G4_E_STALE ? -G4_E_CORRUPT_DIR : rc;
+		g4_read_lock(&g4_core_of(fs, i)->lock);
+		g4_fill_attr(g4_core_of(fs, i), &attr);
+		g4_read_unlock(&g4_core_of(fs, i)->lock);
+		g4_core_put(fs, i);
+	}
+	return give(cmd, entry->inode, item->position + COOKIE_FIRST, (const char *)(entry + 1), entry->name_bytes,
+		    entry->file_type, plus ? &attr : NULL);
+}
+
+G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, struct g4_cmd *cmd)
+{
+	struct g4_dir dir = {&fs->alloc, fs->hash_key, core->disk.map[0], core->disk.pages};
+	struct g4_dir_item items[G4_DIR_LEAF_ENTRIES];
+	uint64_t cookie = cmd->offset, from;
+	int given = 1;
+
+	if (!give_dots(cmd, core, &cookie))
+		return cmd->value ? 0 : -G4_E_RANGE;
+	from = cookie < COOKIE_FIRST ? 0 : cookie - COOKIE_FIRST + 1;
+	while (given == 1 && from != UINT64_MAX) {
+		uint32_t count, line;
+		int rc = g4_dir_read_leaf(wg, &dir, from, items, &count, &from, &line);
+		if (rc < 0)
+			return rc;
+		for (uint32_t k = 0; k < count && given == 1; k++)
+			given = give_entry(wg, fs, cmd, &items[k]);
+		if (line != G4_NO_LINE)
+			g4_cache_put(&fs->cache, line);
+	}
+	if (given < 0)
+		return given;
+	return given == 0 && cmd->value == 0 ? -G4_E_RANGE : 0;
+}
+
+G4_FN int g4_do_readdir(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	uint32_t i;
+	int rc = g4_core_get(wg, fs, cmd->node, &i);
+
+	if (rc < 0)
+		return g4_check(fs, rc);
+	struct g4_core *core = g4_core_of(fs, i);
+	cmd->value = 0;
+	g4_read_lock(&core->lock);
+	if (!g4_is_dir(core->disk.mode))
+		rc = -G4_E_NOTDIR;
+	else if (!core->dead && core->disk.nlink > 0) /* a removed directory lists nothing */
+		rc = list(wg, fs, core, cmd);
+	if (rc == 0)
+		g4_touch_read(fs, i);
+	g4_read_unlock(&core->lock);
+	g4_core_put(fs, i);
+	return g4_check(fs, rc);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Joining and committing transactions on behalf of operations; fsync, sync, write-back of everything. */
+#include "fs/fs.h"
+
+G4_FN void g4_fs_error(struct g4_fs *fs, int code)
+{
+	g4_journal_abort(&fs->journal, code);
+	g4_store32_rel(&fs->error_state, 1);
+}
+
+G4_FN int g4_check(struct g4_fs *fs, int code)
+{
+	switch (-code) {
+	case G4_E_CHECKSUM:
+	case G4_E_MISDIRECTED:
+	case G4_E_TYPE:
+	case G4_E_CORRUPT_INODE:
+	case G4_E_CORRUPT_DIR:
+	case G4_E_CORRUPT_MAP:
+	case G4_E_CORRUPT_ALLOC:
+	case G4_E_CORRUPT_XATTR:
+	case G4_E_CORRUPT_JOURNAL:
+		g4_fs_error(fs, code);
+		break;
+	default:
+		break;
+	}
+	return code;
+}
+
+G4_FN int g4_begin(struct g4_wg *wg, struct g4_fs *fs, uint32_t credits, struct g4_txn *txn)
+{
+	if (fs->flags & G4_FS_READ_ONLY)
+		return -G4_E_ROFS;
+	for (;;) {
+		int rc = g4_txn_begin(&fs->journal, credits, txn);
+		if (rc != -G4_E_AGAIN)
+			return rc;
+		rc = g4_commit(wg, fs, UINT64_MAX, false);
+		if (rc < 0)
+			return rc;
+	}
+}
+
+G4_FN int g4_commit(struct g4_wg *wg, struct g4_fs *fs, uint64_t sequence, bool checkpoint)
+{
+	const struct g4_extent *frees;
+	uint32_t count;
+
+	if (fs->flags & G4_FS_READ_ONLY)
+		return 0;
+	int rc = g4_journal_commit(wg, &fs->journal, sequence, checkpoint, &frees, &count);
+	if (rc <= 0) {
+		if (rc < 0)
+			g4_fs_error(fs, rc);
+		return rc;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		g4_sub64(&fs->alloc.pending_pages, frees[i].pages);
+		g4_alloc_release(&fs->alloc, frees[i].address, frees[i].pages);
+	}
+	rc = g4_journal_finish(wg, &fs->journal);
+	if (rc < 0)
+		g4_fs_error(fs, rc);
+	return rc;
+}
+
+G4_FN void g4_queue_dirty(struct g4_fs *fs, uint32_t i)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+
+	if (g4_load32_rlx(&core->queued))
+		return;
+	g4_lock(&fs->dirty_list_lock);
+	if (!core->queued && !core->dead) {
+		g4_store32_rel(&core->queued, 1);
+		g4_core_ref(fs, i); /* the queue's reference */
+		core->dirty_prev = fs->dirty_last;
+		core->dirty_next = G4_NO_CORE;
+		if (fs->dirty_last == G4_NO_CORE)
+			fs->dirty_first = i;
+		else
+			g4_core_of(fs, fs->dirty_last)->dirty_next = i;
+		fs->dirty_last = i;
+	}
+	g4_unlock(&fs->dirty_list_lock);
+}
+
+/* Takes the first queued core; its reference passes to the caller. */
+G4_FN static uint32_t take_dirty(struct g4_fs *fs)
+{
+	g4_lock(&fs->dirty_list_lock);
+	uint32_t i = fs->dirty_first;
+	if (i != G4_NO_CORE) {
+		struct g4_core *core = g4_core_of(fs, i);
+		fs->dirty_first = core->dirty_next;
+		if (fs->dirty_first == G4_NO_CORE)
+			fs->dirty_last = G4_NO_CORE;
+		else
+			g4_core_of(fs, fs->dirty_first)->dirty_prev = G4_NO_CORE;
+		core->dirty_prev = core->dirty_next = G4_NO_CORE;
+		g4_store32_rel(&core->queued, 0);
+	}
+	g4_unlock(&fs->dirty_list_lock);
+	return i;
+}
+
+/* Dirty pages and changed time stamps of a write-locked inode into the running transaction. */
+G4_FN static int flush_core(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_txn txn;
+	int rc = 0;
+
+	if (core->dead)
+		return 0;
+	if (g4_is_reg(core->disk.mode))
+		rc = g4_writeback(wg, fs, i);
+	if (rc == 0 && core->times_dirty) {
+		rc = g4_begin(wg, fs, 4, &txn);
+		if (rc == 0) {
+			rc = g4_inode_log(wg, fs, &txn, core);
+			g4_txn_end(&txn);
+		}
+	}
+	return rc;
+}
+
+G4_FN int g4_writeback_all(struct g4_wg *wg, struct g4_fs *fs)
+{
+	uint32_t last, i;
+	int first = 0;
+
+	g4_lock(&fs->dirty_list_lock);
+	last = fs->dirty_last;
+	g4_unlock(&fs->dirty_list_lock);
+	if (last == G4_NO_CORE)
+		return 0;
+	do {
+		i = take_dirty(fs);
+		if (i == G4_NO_CORE)
+			break;
+		struct g4_core *core = g4_core_of(fs, i);
+		g4_write_lock(&core->lock);
+		int rc = flush_core(wg, fs, i);
+		bool left = core->dirty_count > 0 || core->times_dirty;
+		g4_write_unlock(&core->lock);
+		if (rc < 0) {
+			if (first == 0)
+				first = rc;
+			if (left && !core->dead)
+				g4_queue_dirty(fs, i); /* tried again next time */
+		}
+		g4_core_put(fs, i);
+	} while (i != last);
+	return first;
+}
+
+G4_FN int g4_fsync(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	uint64_t sequence;
+	int rc;
+
+	if (fs->flags & G4_FS_READ_ONLY)
+		return 0;
+	g4_write_lock(&core->lock);
+	rc = flush_core(wg, fs, i);
+	sequence = core->logged;
+	g4_write_unlock(&core->lock);
+	return rc < 0 ? rc : g4_commit(wg, fs, sequence, false);
+}
+
+G4_FN int g4_sync_all(struct g4_wg *wg, struct g4_fs *fs, bool checkpoint)
+{
+	int rc = g4_writeback_all(wg, fs);
+	int committed = g4_commit(wg, fs, UINT64_MAX, checkpoint);
+
+	return rc < 0 ? rc : committed;
+}

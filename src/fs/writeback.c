@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The write pipeline (design §7): gather, allocate, write, publish. Hashing, deduplication and parity will stand between
+ * gather and write. Data goes to space that nothing points to yet; publish makes it reachable in a transaction, together
+ * with the size. Crash before publish: the old contents, and the space was never taken on disk. Crash after: the new.
+ * An I/O error leaves the pages dirty and gives the claimed space back.
+ */
+#include "fs/fs.h"
+
+#define BATCH_PAGES 256u
+
+struct segment {
+	uint64_t address;
+	uint64_t page;
+	uint32_t pages;
+	uint32_t first; /* index into the batch */
+	bool in_place;	/* space that was allocated before and never written */
+};
+
+struct batch {
+	uint32_t count, segment_count;
+	uint64_t claimed;
+	uint32_t lines[BATCH_PAGES];
+	uint64_t pages[BATCH_PAGES];
+	const uint8_t *direct; /* data of all pages in a row, instead of lines */
+	struct segment segments[BATCH_PAGES];
+	struct g4_iov iovs[BATCH_PAGES];
+	struct g4_io ios[BATCH_PAGES / 2];
+};
+G4_STATIC_ASSERT(sizeof(struct batch) <= G4_FS_SCRATCH_BYTES, "batch fits the scratch memory");
+
+/* ------------------------------------------------------------------ the dirty list */
+
+G4_FN int g4_page_dirty(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t page, uint32_t line)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_line *l = &fs->cache.lines[line];
+
+	(void)page;
+	if (l->dirty)
+		return 0;
+	if (!g4_alloc_reserve(&fs->alloc, G4_PROMISE_PAGES)) {
+		/* space freed in the running transaction helps once that is durable */
+		int rc = g4_load64_acq(&fs->alloc.pending_pages) ? g4_commit(wg, fs, UINT64_MAX, false) : 0;
+		if (rc < 0)
+			return rc;
+		if (!g4_alloc_reserve(&fs->alloc, G4_PROMISE_PAGES))
+			return -G4_E_NOSPC;
+	}
+	g4_cache_ref(&fs->cache, line);
+	g4_lock(&core->dirty_lock);
+	l->dirty = 1;
+	l->prev = core->dirty_tail;
+	l->next = G4_NO_LINE;
+	if (core->dirty_tail == G4_NO_LINE)
+		core->dirty_head = line;
+	else
+		fs->cache.lines[core->dirty_tail].next = line;
+	core->dirty_tail = line;
+	core->dirty_count++;
+	g4_unlock(&core->dirty_lock);
+	g4_add64(&fs->dirty_pages, 1);
+	g4_queue_dirty(fs, i);
+	return 0;
+}
+
+/* Takes a line off the list and drops the list's reference. The promise is the caller's business. */
+G4_FN static void unlist(struct g4_fs *fs, struct g4_core *core, uint32_t line)
+{
+	struct g4_line *l = &fs->cache.lines[line];
+
+	g4_lock(&core->dirty_lock);
+	if (l->prev == G4_NO_LINE)
+		core->dirty_head = l->next;
+	else
+		fs->cache.lines[l->prev].next = l->next;
+	if (l->next == G4_NO_LINE)
+		core->dirty_tail = l->prev;
+	else
+		fs->cache.lines[l->next].prev = l->prev;
+	l->dirty = 0;
+	core->dirty_count--;
+	g4_unlock(&core->dirty_lock);
+	g4_sub64(&fs->dirty_pages, 1);
+	g4_cache_put(&fs->cache, line);
+}
+
+G4_FN void g4_drop_dirty(struct g4_fs *fs, uint32_t i, uint64_t first, uint64_t end)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	uint32_t line = core->dirty_head;
+
+	while (line != G4_NO_LINE) {
+		uint32_t next = fs->cache.lines[line].next;
+		uint64_t index = fs->cache.lines[line].index;
+		if (index >= first && index < end) {
+			unlist(fs, core, line);
+			g4_alloc_unreserve(&fs->alloc, G4_PROMISE_PAGES);
+			g4_cache_drop(&fs->cache, core->data_key, index);
+		}
+		line = next;
+	}
+}
+
+/* ------------------------------------------------------------------ stages */
+
+/* Up to a batch of dirty lines, sorted by page. */
+G4_FN static void gather(struct g4_fs *fs, const struct g4_core *core, struct batch *batch)
+{
+	uint32_t line = core->dirty_head, n = 0;
+
+	batch->direct = NULL;
+	for (; line != G4_NO_LINE && n < BATCH_PAGES; line = fs->cache.lines[line].next) {
+		uint64_t page = fs->cache.lines[line].index;
+		uint32_t k = n++;
+		for (; k > 0 && batch->pages[k - 1] > page; k--) {
+			batch->pages[k] = batch->pages[k - 1];
+			batch->lines[k] = batch->lines[k - 1];
+		}
+		batch->pages[k] = page;
+		batch->lines[k] = line;
+	}
+	batch->count = n;
+}
+
+/* Finds space for the pages from `first` on, one contiguous piece. */
+G4_FN static int allocate_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, struct batch *batch,
+				uint32_t first)
+{
+	struct segment *segment = &batch->segments[batch->segment_count];
+	uint64_t page = batch->pages[first], address, got, want = 1;
+	struct g4_run old;
+	int rc;
+
+	while (first + want < batch->count && batch->pages[first + want] == page + want)
+		want++;
+	rc = g4_map_lookup(wg, fs, core, page, want, &old);
+	if (rc < 0)
+		return rc;
+	segment->in_place = old.kind == G4_UNWRITTEN;
+	if (segment->in_place) {
+		address = old.address;
+		got = old.pages;
+	} else {
+		uint64_t most = want;
+		/* a run that meets allocated, unwritten space further on ends there */
+		for (uint64_t at = old.pages; at < want && most == want; at += old.pages) {
+			rc = g4_map_lookup(wg, fs, core, page + at, want - at, &old);
+			if (rc < 0)
+				return rc;
+			if (old.kind == G4_UNWRITTEN)
+				most = at;
+		}
+		uint32_t class_ = page % G4_REGION_PAGES == 0 && most >= BATCH_PAGES ? G4_ALLOC_ALIGNED : G4_ALLOC_DATA;
+		rc = g4_alloc_claim(wg, &fs->alloc, class_, core->next_goal, most, true, &address, &got);
+		if (rc < 0)
+			return rc;
+		batch->claimed += got;
+	}
+	segment->address = address;
+	segment->page = page;
+	segment->pages = (uint32_t)got;
+	segment->first = first;
+	core->next_goal = address + got * G4_PAGE_BYTES;
+	batch->segment_count++;
+	return 0;
+}
+
+/* Gives back the space of segments from `from` on. */
+G4_FN static void release(struct g4_fs *fs, struct batch *batch, uint32_t from)
+{
+	for (uint32_t s = from; s < batch->segment_count; s++)
+		if (!batch->segments[s].in_place)
+			g4_alloc_release(&fs->alloc, batch->segments[s].address, batch->segments[s].pages);
+}
+
+G4_FN static int allocate(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, struct batch *batch)
+{
+	batch->segment_count = 0;
+	batch->claimed = 0;
+	for (uint32_t first = 0; first < batch->count;) {
+		int rc = allocate_piece(wg, fs, core, batch, first);
+		if (rc < 0) {
+			release(fs, batch, 0);
+			g4_add64(&fs->alloc.reserved, batch->claimed); /* the promise holds again */
+			return rc;
+		}
+		first += batch->segments[batch->segment_count - 1].pages;
+	}
+	return 0;
+}
+
+G4_FN static int write_pages(struct g4_wg *wg, struct g4_fs *fs, struct batch *batch)
+{
+	uint32_t n = 0;
+	int rc = 0;
+
+	for (uint32_t s = 0; s < batch->segment_count && rc == 0; s++) {
+		struct segment *segment = &batch->segments[s];
+		struct g4_io *io = &batch->ios[n++];
+		memset(io, 0, sizeof(*io));
+		io->op = G4_IO_WRITE;
+		io->offset_bytes = segment->address;
+		io->iov = &batch->iovs[segment->first];
+		if (batch->direct) {
+			io->iov->base = (void *)(uintptr_t)(batch->direct + (uint64_t)segment->first * G4_PAGE_BYTES);
+			io->iov->bytes = segment->pages * G4_PAGE_BYTES;
+			io->iov_count = 1;
+		} else {
+			io->iov_count = segment->pages;
+			for (uint32_t k = 0; k < segment->pages; k++) {
+				io->iov[k].base = g4_line_data(&fs->cache, batch->lines[segment->first + k]);
+				io->iov[k].bytes = G4_PAGE_BYTES;
+			}
+		}
+		if (n == BATCH_PAGES / 2 || s + 1 == batch->segment_count) {
+			rc = g4_space_transfer(wg, &fs->space, batch->ios, n);
+			n = 0;
+		}
+	}
+	g4_store32_rel(&fs->journal.data_written, 1);
+	return rc;
+}
+
+/* Makes the segments reachable; `size` is what the file is long when all of them are. *published: segments done. */
+G4_FN static int publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, struct batch *batch, uint64_t size,
+			 uint32_t *published)
+{
+	uint32_t s = 0;
+	uint64_t inside = 0; /* pages of segment s that are done */
+
+	*published = 0;
+	while (s < batch->segment_count) {
+		struct g4_txn txn;
+		int rc = g4_begin(wg, fs, G4_MAP_CREDITS + 4, &txn);
+		if (rc < 0)
+			return rc;
+		if (core->disk.flags & G4_INODE_INLINE) { /* page 0 comes first in the batch and replaces it */
+			core->disk.flags &= ~G4_INODE_INLINE;
+			memset(core->disk.map, 0, sizeof(core->disk.map));
+			core->disk.map_height = 0;
+		}
+		while (s < batch->segment_count && rc == 0) {
+			struct segment *segment = &batch->segments[s];
+			uint64_t done;
+			rc = g4_map_set(wg, fs, &txn, core, segment->page + inside,
+					segment->address + inside * G4_PAGE_BYTES, segment->pages - inside, true, &done);
+			inside += done;
+			if (inside < segment->pages)
+				break;
+			s++;
+			inside = 0;
+		}
+		if (s > 0 || inside > 0) {
+			const struct segment *last = &batch->segments[inside ? s : s - 1];
+			uint64_t end = (last->page + (inside ? inside : last->pages)) * G4_PAGE_BYTES;
+			core->disk.size = g4_max64(core->disk.size, g4_min64(end, size));
+		}
+		int logged = g4_inode_log(wg, fs, &txn, core);
+		g4_txn_end(&txn);
+		*published = s;
+		if (rc < 0 || logged < 0)
+			return rc < 0 ? rc : logged;
+	}
+	return 0;
+}
+
+/* Tiny files live in the inode. */
+G4_FN static int write_inline(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, uint32_t line)
+{
+	struct g4_txn txn;
+	int rc = g4_begin(wg, fs, 4, &txn);
+
+	if (rc < 0)
+		return rc;
+	memset(core->disk.inline_data, 0, G4_INLINE_BYTES);
+	memcpy(core->disk.inline_data, g4_line_data(&fs->cache, line), core->size);
+	core->disk.flags |= G4_INODE_INLINE;
+	core->disk.size = core->size;
+	rc = g4_inode_log(wg, fs, &txn, core);
+	g4_txn_end(&txn);
+	if (rc == 0) {
+		unlist(fs, core, line);
+		g4_alloc_unreserve(&fs->alloc, G4_PROMISE_PAGES);
+	}
+	return rc;
+}
+
+G4_FN static bool fits_inline(const struct g4_fs *fs, const struct g4_core *core)
+{
+	if (core->size > G4_INLINE_BYTES || core->no_inline || core->dirty_count != 1 ||
+	    fs->cache.lines[core->dirty_head].index != 0)
+		return false;
+	if (core->disk.flags & G4_INODE_INLINE)
+		return true;
+	for (uint32_t i = 0; i < G4_MAP_SLOTS; i++)
+		if (core->disk.map[i])
+			return false;
+	return true;
+}
+
+/* Allocate, write, publish one gathered batch. *published: pages that are reachable now, from the batch's start. */
+G4_FN static int run_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, struct batch *batch, uint64_t size,
+			   uint32_t *published)
+{
+	uint32_t done = 0;
+	int rc = allocate(wg, fs, core, batch);
+
+	*published = 0;
+	if (rc < 0)
+		return rc;
+	rc = write_pages(wg, fs, batch);
+	/* what is left of the promise was for mapping: let publish have it */
+	g4_alloc_unreserve(&fs->alloc, batch->count * G4_PROMISE_PAGES - batch->claimed);
+	if (rc == 0)
+		rc = publish(wg, fs, core, batch, size, &done);
+	for (uint32_t s = 0; s < done; s++)
+		*published += batch->segments[s].pages;
+	if (done < batch->segment_count) {
+		release(fs, batch, done);
+		g4_add64(&fs->alloc.reserved, (uint64_t)(batch->count - *published) * G4_PROMISE_PAGES);
+	}
+	return rc;
+}
+
+G4_FN int g4_writeback(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	struct batch *batch = (struct batch *)g4_fs_scratch(wg);
+	int rc = 0;
+
+	if (core->dirty_count == 0)
+		return 0;
+	if (fits_inline(fs, core))
+		return write_inline(wg, fs, core, core->dirty_head);
+	while (rc == 0 && core->dirty_count > 0) {
+		uint32_t published;
+		gather(fs, core, batch);
+		rc = run_batch(wg, fs, core, batch, core->size, &published);
+		for (uint32_t k = 0; k < published; k++)
+			unlist(fs, core, batch->lines[k]);
+	}
+	core->no_inline = false;
+	return g4_check(fs, rc);
+}
+
+G4_FN int g4_write_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t page, const uint8_t *from,
+			  uint64_t pages, uint64_t new_size)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	struct batch *batch = (struct batch *)g4_fs_scratch(wg);
+
+	while (pages > 0) {
+		uint32_t n = (uint32_t)g4_min64(pages, BATCH_PAGES), published;
+		if (!g4_alloc_reserve(&fs->alloc, (uint64_t)n * G4_PROMISE_PAGES))
+			return -G4_E_NOSPC;
+		batch->direct = from;
+		batch->count = n;
+		for (uint32_t k = 0; k < n; k++)
+			batch->pages[k] = page + k;
+		int rc = run_batch(wg, fs, core, batch, new_size, &published);
+		if (published < n)
+			g4_alloc_unreserve(&fs->alloc, (uint64_t)(n - published) * G4_PROMISE_PAGES);
+		g4_drop_dirty(fs, i, page, page + published);
+		g4_cache_drop_range(&fs->cache, core->data_key, page, page + published);
+		if (rc < 0)
+			return g4_check(fs, rc);
+		core->size = g4_max64(core->size, g4_min64(new_size, (page + n) * G4_PAGE_BYTES));
+		from += (uint64_t)n * G4_PAGE_BYTES;
+		page += n;
+		pages -= n;
+	}
+	return 0;
+}

@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Extended attributes: a chain of pages of packed records; values above 1 KiB have a chain of pages of their own. A
+ * change rewrites one record inside one transaction, so a crash leaves the old value or the new one.
+ */
+#include "fs/fs.h"
+
+#define MAX_PAGES 64u /* of records; 256 KiB */
+
+struct place { /* where a record is */
+	uint32_t line;
+	uint32_t offset;
+	uint64_t previous; /* address of the page before in the chain, 0: first */
+};
+
+G4_FN static struct g4_xattr_page *page_of(struct g4_fs *fs, uint32_t line)
+{
+	return (struct g4_xattr_page *)g4_line_data(&fs->cache, line);
+}
+
+G4_FN static struct g4_xattr_record *record_at(struct g4_xattr_page *page, uint32_t offset)
+{
+	return (struct g4_xattr_record *)(void *)(page->payload + offset);
+}
+
+G4_FN static uint32_t record_bytes(uint32_t name_bytes, uint64_t value_bytes)
+{
+	uint64_t value = value_bytes > G4_XATTR_INLINE_MAX ? sizeof(g4_ptr) : value_bytes;
+	return (uint32_t)g4_align_up(sizeof(struct g4_xattr_record) + name_bytes + value, 8);
+}
+
+G4_FN static int get_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, g4_ptr ptr, uint32_t type,
+			  uint32_t *line)
+{
+	int rc = g4_ptr_validate(ptr, &fs->meta.layout);
+
+	if (rc == 0)
+		rc = g4_meta_get(wg, &fs->meta, g4_ptr_address(ptr), type, line);
+	if (rc < 0)
+		return rc;
+	if (page_of(fs, *line)->inode != core->ino)
+		rc = -G4_E_CORRUPT_XATTR;
+	else if (type == G4_BLOCK_XATTR)
+		rc = g4_xattr_page_validate(page_of(fs, *line), &fs->meta.layout);
+	if (rc < 0)
+		g4_cache_put(&fs->cache, *line);
+	return rc;
+}
+
+G4_FN static int new_page(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint32_t type,
+			  g4_ptr *ptr, uint32_t *line)
+{
+	uint64_t address;
+	int rc = g4_alloc_metadata(wg, &fs->alloc, txn, &address);
+
+	if (rc == 0)
+		rc = g4_meta_new(wg, &fs->meta, address, type, line);
+	if (rc < 0)
+		return rc;
+	g4_txn_dirty(txn, *line);
+	page_of(fs, *line)->inode = core->ino;
+	core->disk.pages++;
+	*ptr = g4_ptr_make(address, G4_TAG_4K, G4_PTR_VALID);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ value chains */
+
+G4_FN static int free_chain(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, g4_ptr ptr,
+			    uint32_t type)
+{
+	for (uint32_t n = 0; ptr && n < MAX_PAGES; n++) {
+		uint64_t address = g4_ptr_address(ptr);
+		uint32_t line;
+		int rc = get_page(wg, fs, core, ptr, type, &line);
+		if (rc < 0)
+			return rc;
+		ptr = page_of(fs, line)->next;
+		g4_cache_put(&fs->cache, line);
+		rc = g4_alloc_free_metadata(wg, &fs->alloc, txn, address);
+		if (rc < 0)
+			return rc;
+		core->disk.pages--;
+	}
+	return ptr ? -G4_E_CORRUPT_XATTR : 0;
+}
+
+G4_FN static int write_chain(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+			     const uint8_t *value, uint64_t bytes, g4_ptr *head)
+{
+	uint64_t pages = (bytes + G4_XATTR_PAYLOAD - 1) / G4_XATTR_PAYLOAD;
+	g4_ptr next = 0;
+
+	for (uint64_t p = pages; p-- > 0;) { /* last page first, so that each knows its successor */
+		uint64_t from = p * G4_XATTR_PAYLOAD, n = g4_min64(bytes - from, G4_XATTR_PAYLOAD);
+		uint32_t line;
+		g4_ptr ptr;
+		int rc = new_page(wg, fs, txn, core, G4_BLOCK_XATTR_VALUE, &ptr, &line);
+		if (rc < 0) {
+			free_chain(wg, fs, txn, core, next, G4_BLOCK_XATTR_VALUE);
+			return rc;
+		}
+		page_of(fs, line)->next = next;
+		page_of(fs, line)->bytes = (uint32_t)n;
+		g4_copy(wg, page_of(fs, line)->payload, value + from, n);
+		g4_cache_put(&fs->cache, line);
+		next = ptr;
+	}
+	*head = next;
+	return 0;
+}
+
+G4_FN static int read_chain(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, g4_ptr ptr, uint8_t *to,
+			    uint64_t bytes)
+{
+	while (bytes > 0) {
+		uint32_t line;
+		int rc = ptr ? get_page(wg, fs, core, ptr, G4_BLOCK_XATTR_VALUE, &line) : -G4_E_CORRUPT_XATTR;
+		if (rc < 0)
+			return rc;
+		uint64_t n = page_of(fs, line)->bytes;
+		if (n == 0 || n > bytes) {
+			g4_cache_put(&fs->cache, line);
+			return -G4_E_CORRUPT_XATTR;
+		}
+		g4_copy(wg, to, page_of(fs, line)->payload, n);
+		ptr = page_of(fs, line)->next;
+		g4_cache_put(&fs->cache, line);
+		to += n;
+		bytes -= n;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ records */
+
+G4_FN static const char *name_of(const struct g4_xattr_record *record)
+{
+	return (const char *)(record + 1);
+}
+
+G4_FN static g4_ptr external_of(const struct g4_xattr_record *record)
+{
+	g4_ptr ptr;
+	memcpy(&ptr, name_of(record) + record->name_bytes, sizeof(ptr));
+	return ptr;
+}
+
+/* References the page that holds the record. -G4_E_NODATA: there is none. */
+G4_FN static int find(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, uint32_t space, const char *name,
+		      uint32_t name_bytes, struct place *place)
+{
+	g4_ptr ptr = core->disk.xattr;
+
+	place->previous = 0;
+	for (uint32_t n = 0; ptr && n < MAX_PAGES; n++) {
+		int rc = get_page(wg, fs, core, ptr, G4_BLOCK_XATTR, &place->line);
+		if (rc < 0)
+			return rc;
+		struct g4_xattr_page *page = page_of(fs, place->line);
+		for (uint32_t at = 0; at < page->bytes; at += record_at(page, at)->record_bytes) {
+			const struct g4_xattr_record *record = record_at(page, at);
+			if (record->space == space && record->name_bytes == name_bytes &&
+			    memcmp(name_of(record), name, name_bytes) == 0) {
+				place->offset = at;
+				return 0;
+			}
+		}
+		place->previous = g4_ptr_address(ptr);
+		ptr = page->next;
+		g4_cache_put(&fs->cache, place->line);
+	}
+	return -G4_E_NODATA;
+}
+
+G4_FN int g4_xattr_get(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, uint32_t space, const char *name,
+		       uint32_t name_bytes, void *to, uint64_t room, uint64_t *bytes)
+{
+	struct place place;
+	int rc = find(wg, fs, core, space, name, name_bytes, &place);
+
+	if (rc < 0)
+		return rc;
+	const struct g4_xattr_record *record = record_at(page_of(fs, place.line), place.offset);
+	*bytes = record->value_bytes;
+	if (room > 0 && room < *bytes)
+		rc = -G4_E_RANGE;
+	else if (room > 0 && (record->flags & G4_XATTR_EXTERNAL))
+		rc = read_chain(wg, fs, core, external_of(record), (uint8_t *)to, *bytes);
+	else if (room > 0)
+		memcpy(to, name_of(record) + name_bytes, *bytes);
+	g4_cache_put(&fs->cache, place.line);
+	return rc;
+}
+
+/* Cuts a record out; its value chain is freed. An empty page leaves the chain. */
+G4_FN static int cut_record(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+			    const struct place *place)
+{
+	struct g4_xattr_page *page = page_of(fs, place->line);
+	struct g4_xattr_record *record = record_at(page, place->offset);
+	uint32_t bytes = record->record_bytes, behind = page->bytes - place->offset - bytes, line;
+	int rc = 0;
+
+	if (record->flags & G4_XATTR_EXTERNAL)
+		rc = free_chain(wg, fs, txn, core, external_of(record), G4_BLOCK_XATTR_VALUE);
+	if (rc < 0)
+		return rc;
+	g4_txn_dirty(txn, place->line);
+	memmove(page->payload + place->offset, page->payload + place->offset + bytes, behind);
+	page->bytes -= bytes;
+	memset(page->payload + page->bytes, 0, bytes);
+	if (page->bytes > 0)
+		return 0;
+	if (place->previous) {
+		rc = get_page(wg, fs, core, g4_ptr_make(place->previous, G4_TAG_4K, G4_PTR_VALID), G4_BLOCK_XATTR, &line);
+		if (rc < 0)
+			return rc;
+		g4_txn_dirty(txn, line);
+		page_of(fs, line)->next = page->next;
+		g4_cache_put(&fs->cache, line);
+	} else {
+		core->disk.xattr = page->next;
+	}
+	core->disk.pages--;
+	return g4_alloc_free_metadata(wg, &fs->alloc, txn, fs->cache.lines[place->line].index << G4_PAGE_SHIFT);
+}
+
+/* References a page with room for `bytes`, adding one at the chain's front when none has. */
+G4_FN static int page_with_room(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+				uint32_t bytes, uint32_t *line)
+{
+	g4_ptr ptr = core->disk.xattr, fresh;
+	uint32_t n = 0;
+
+	for (; ptr; n++) {
+		int rc = get_page(wg, fs, core, ptr, G4_BLOCK_XATTR, line);
+		if (rc < 0)
+			return rc;
+		if (page_of(fs, *line)->bytes + bytes <= G4_XATTR_PAYLOAD) {
+			g4_txn_dirty(txn, *line);
+			return 0;
+		}
+		ptr = page_of(fs, *line)->next;
+		g4_cache_put(&fs->cache, *line);
+		if (n >= MAX_PAGES - 1)
+			return -G4_E_XATTR_SPACE;
+	}
+	int rc = new_page(wg, fs, txn, core, G4_BLOCK_XATTR, &fresh, line);
+	if (rc < 0)
+		return rc;
+	page_of(fs, *line)->next = core->disk.xattr;
+	core->disk.xattr = fresh;
+	return 0;
+}
+
+G4_FN int g4_xattr_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint32_t space,
+		       const char *name, uint32_t name_bytes, const void *value, uint64_t bytes, uint32_t flags)
+{
+	uint32_t size = record_bytes(name_bytes, bytes), line;
+	struct g4_xattr_record header;
+	struct place place;
+	g4_ptr chain = 0;
+	int found = find(wg, fs, core, space, name, name_bytes, &place), rc = 0;
+
+	if (found < 0 && found != -G4_E_NODATA)
+		return found;
+	if (found == 0 && (flags & G4_XATTR_CREATE))
+		rc = -G4_E_EXIST;
+	if (found < 0 && (flags & G4_XATTR_REPLACE))
+		rc = -G4_E_NODATA;
+	if (rc == 0 && bytes > G4_XATTR_INLINE_MAX)
+		rc = write_chain(wg, fs, txn, core, (const uint8_t *)value, bytes, &chain);
+	if (found == 0) {
+		/* the new record's page is made sure of before the old record goes; dirty pages keep their lines */
+		if (rc == 0)
+			rc = cut_record(wg, fs, txn, core, &place);
+		g4_cache_put(&fs->cache, place.line);
+	}
+	if (rc == 0)
+		rc = page_with_room(wg, fs, txn, core, size, &line);
+	if (rc < 0)
+		return rc;
+	struct g4_xattr_page *page = page_of(fs, line);
+	uint8_t *at = page->payload + page->bytes;
+	memset(&header, 0, sizeof(header));
+	header.record_bytes = (g4_le16)size;
+	header.space = (uint8_t)space;
+	header.flags = chain ? G4_XATTR_EXTERNAL : 0;
+	header.name_bytes = (uint8_t)name_bytes;
+	header.value_bytes = (uint32_t)bytes;
+	memset(at, 0, size);
+	memcpy(at, &header, sizeof(header));
+	memcpy(at + sizeof(header), name, name_bytes);
+	if (chain)
+		memcpy(at + sizeof(header) + name_bytes, &chain, sizeof(chain));
+	else
+		memcpy(at + sizeof(header) + name_bytes, value, bytes);
+	page->bytes += size;
+	g4_cache_put(&fs->cache, line);
+	return 0;
+}
+
+G4_FN int g4_xattr_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint32_t space,
+			  const char *name, uint32_t name_bytes)
+{
+	struct place place;
+	int rc = find(wg, fs, core, space, name, name_bytes, &place);
+
+	if (rc < 0)
+		return rc;
+	rc = cut_record(wg, fs, txn, core, &place);
+	g4_cache_put(&fs->cache, place.line);
+	return rc;
+}
+
+G4_FN int g4_xattr_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core)
+{
+	g4_ptr ptr = core->disk.xattr;
+
+	for (uint32_t n = 0; ptr && n < MAX_PAGES; n++) {
+		uint32_t line;
+		int rc = get_page(wg, fs, core, ptr, G4_BLOCK_XATTR, &line);
+		if (rc < 0)
+			return rc;
+		struct g4_xattr_page *page = page_of(fs, line);
+		ptr = page->next;
+		for (uint32_t at = 0; at < page->bytes && rc == 0; at += record_at(page, at)->record_bytes)
+			if (record_at(page, at)->flags & G4_XATTR_EXTERNAL)
+				rc = free_chain(wg, fs, txn, core, external_of(record_at(page, at)), G4_BLOCK_XATTR_VALUE);
+		g4_cache_put(&fs->cache, line);
+		if (rc < 0)
+			return rc;
+	}
+	int rc = free_chain(wg, fs, txn, core, core->disk.xattr, G4_BLOCK_XATTR);
+	if (rc == 0)
+		core->disk.xattr = 0;
+	return rc;
+}
+
+/* ------------------------------------------------------------------ commands */
+
+struct prefix {
+	char text[28];
+	uint32_t bytes;
+	uint32_t space;
+	bool whole; /* the prefix is the whole name */
+};
+static G4_CONST struct prefix prefixes[] = {
+	{"user.", 5, G4_XATTR_USER, false},
+	{"trusted.", 8, G4_XATTR_TRUSTED, false},
+	{"security.", 9, G4_XATTR_SECURITY, false},
+	{"system.posix_acl_access", 23, G4_XATTR_ACL_ACCESS, true},
+	{"system.posix_acl_default", 24, G4_XATTR_ACL_DEFAULT, true},
+};
+#define PREFIXES (sizeof(prefixes) / sizeof(prefixes[0]))
+
+struct full_name {
+	uint32_t space;
+	const char *name;
+	uint32_t bytes;
+};
+
+G4_FN static int parse_name(const struct g4_cmd *cmd, struct full_name *out)
+{
+	if (cmd->name_bytes == 0 || cmd->name_bytes > G4_NAME_MAX)
+		return cmd->name_bytes ? -G4_E_RANGE : -G4_E_INVAL;
+	for (uint32_t i = 0; i < PREFIXES; i++) {
+		const struct prefix *p = &prefixes[i];
+		bool fits = p->whole ? cmd->name_bytes == p->bytes : cmd->name_bytes > p->bytes;
+		if (fits && memcmp(cmd->name, p->text, p->bytes) == 0) {
+			out->space = p->space;
+			out->name = cmd->name + p->bytes;
+			out->bytes = cmd->name_bytes - p->bytes;
+			return 0;
+		}
+	}
+	return -G4_E_NOTSUP;
+}
+
+/* Who may read or change which attributes (xattr(7)). */
+G4_FN static int may(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const struct full_name *name,
+		     const struct g4_cred *cred, bool change)
+{
+	uint32_t type = core->disk.mode & G4_S_IFMT;
+
+	if (change && (core->disk.flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND)))
+		return -G4_E_PERM;
+	switch (name->space) {
+	case G4_XATTR_USER:
+		if (type != G4_S_IFREG && type != G4_S_IFDIR)
+			return change ? -G4_E_PERM : -G4_E_NODATA;
+		if (change && type == G4_S_IFDIR && (core->disk.mode & G4_S_ISVTX) && !g4_is_owner(core, cred))
+			return -G4_E_PERM;
+		return g4_permission(wg, fs, core, cred, change ? G4_ACCESS_WRITE : G4_ACCESS_READ);
+	case G4_XATTR_TRUSTED:
+		return g4_is_root(cred) ? 0 : change ? -G4_E_PERM : -G4_E_NODATA;
+	case G4_XATTR_SECURITY:
+		return !change || g4_is_root(cred) ? 0 : -G4_E_PERM;
+	default:
+		if (type == G4_S_IFLNK)
+			return -G4_E_NOTSUP;
+		if (name->space == G4_XATTR_ACL_DEFAULT && type != G4_S_IFDIR)
+			return change ? -G4_E_ACCES : -G4_E_NODATA;
+		return !change || g4_is_owner(core, cred) ? 0 : -G4_E_PERM;
+	}
+}
+
+/* An access ACL also sets the mode; one that says no more than the mode is not kept. */
+G4_FN static int set_acl(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+			 const struct full_name *name, const struct g4_cmd *cmd)
+{
+	uint32_t bits;
+	bool equivalent;
+	int rc = g4_acl_check(cmd->data, cmd->length, &bits, &equivalent);
+
+	if (rc < 0)
+		return rc;
+	if (name->space == G4_XATTR_ACL_ACCESS) {
+		uint32_t mode = (core->disk.mode & ~0777u) | bits;
+		if (!g4_is_root(cmd->cred) && !g4_in_group(cmd->cred, core->disk.gid))
+			mode &= ~G4_S_ISGID;
+		core->disk.mode = (g4_le16)mode;
+		if (equivalent) {
+			rc = g4_xattr_remove(wg, fs, txn, core, name->space, "", 0);
+			return rc == -G4_E_NODATA ? 0 : rc;
+		}
+	}
+	return g4_xattr_set(wg, fs, txn, core, name->space, "", 0, cmd->data, cmd->length, 0);
+}
+
+G4_FN static int change(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, bool set)
+{
+	struct full_name name;
+	struct g4_txn txn;
+	uint32_t i;
+	int rc = parse_name(cmd, &name);
+
+	if (rc == 0 && set && cmd->length > G4_XATTR_VALUE_MAX)
+		rc = -G4_E_XATTR_BIG;
+	if (rc == 0)
+		rc = g4_core_get(wg, fs, cmd->node, &i);
+	if (rc < 0)
+		return rc;
+	struct g4_core *core = g4_core_of(fs, i);
+	g4_write_lock(&core->lock);
+	rc = core->dead ? -G4_E_STALE : may(wg, fs, core, &name, cmd->cred, true);
+	if (rc == 0)
+		rc = g4_begin(wg, fs, G4_XATTR_CREDITS, &txn);
+	if (rc == 0) {
+		bool acl = name.space == G4_XATTR_ACL_ACCESS || name.space == G4_XATTR_ACL_DEFAULT;
+		if (!set)
+			rc = g4_xattr_remove(wg, fs, &txn, core, name.space, name.name, name.bytes);
+		else if (acl)
+			rc = set_acl(wg, fs, &txn, core, &name, cmd);
+		else
+			rc = g4_xattr_set(wg, fs, &txn, core, name.space, name.name, name.bytes, cmd->data, cmd->length,
+					  cmd->flags);
+		if (rc == -G4_E_NODATA && acl)
+			rc = 0;
+		if (rc == 0)
+			core->disk.ctime_ns = (uint64_t)g4_realtime_ns();
+		int logged = g4_inode_log(wg, fs, &txn, core); /* also after a failure: pages may have changed */
+		rc = rc < 0 ? rc : logged;
+		g4_txn_end(&txn);
+	}
+	g4_write_unlock(&core->lock);
+	g4_core_put(fs, i);
+	return g4_check(fs, rc);
+}
+
+G4_FN int g4_do_setxattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	return change(wg, fs, cmd, true);
+}
+
+G4_FN int g4_do_removexattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	return change(wg, fs, cmd, false);
+}
+
+G4_FN int g4_do_getxattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	struct full_name name;
+	uint32_t i;
+	int rc = parse_name(cmd, &name);
+
+	if (rc == 0)
+		rc = g4_core_get(wg, fs, cmd->node, &i);
+	if (rc < 0)
+		return rc;
+	struct g4_core *core = g4_core_of(fs, i);
+	g4_read_lock(&core->lock);
+	rc = core->dead ? -G4_E_STALE : may(wg, fs, core, &name, cmd->cred, false);
+	if (rc == 0)
+		rc = g4_xattr_get(wg, fs, core, name.space, name.name, name.bytes, cmd->data, cmd->length, &cmd->value);
+	g4_read_unlock(&core->lock);
+	g4_core_put(fs, i);
+	return g4_check(fs, rc);
+}
+
+/* Appends one full name to the list; *used counts even where it does not fit. */
+G4_FN static void list_name(const struct g4_xattr_record *record, uint8_t *to, uint64_t room, uint64_t *used)
+{
+	const struct prefix *p = &prefixes[0];
+
+	for (uint32_t i = 0; i < PREFIXES; i++)
+		if (prefixes[i].space == record->space)
+			p = &prefixes[i];
+	uint64_t bytes = p->bytes + record->name_bytes + 1u;
+	if (*used + bytes <= room) {
+		memcpy(to + *used, p->text, p->bytes);
+		memcpy(to + *used + p->bytes, name_of(record), record->name_bytes);
+		to[*used + bytes - 1] = 0;
+	}
+	*used += bytes;
+}
+
+G4_FN int g4_do_listxattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	uint32_t i;
+	int rc = g4_core_get(wg, fs, cmd->node, &i);
+
+	if (rc < 0)
+		return rc;
+	struct g4_core *core = g4_core_of(fs, i);
+	g4_read_lock(&core->lock);
+	g4_ptr ptr = core->dead ? 0 : core->disk.xattr;
+	cmd->value = 0;
+	for (uint32_t n = 0; ptr && rc == 0 && n < MAX_PAGES; n++) {
+		uint32_t line;
+		rc = get_page(wg, fs, core, ptr, G4_BLOCK_XATTR, &line);
+		if (rc < 0)
+			break;
+		struct g4_xattr_page *page = page_of(fs, line);
+		for (uint32_t at = 0; at < page->bytes; at += record_at(page, at)->record_bytes) {
+			const struct g4_xattr_record *record = record_at(page, at);
+			if (record->space != G4_XATTR_TRUSTED || g4_is_root(cmd->cred))
+				list_name(record, (uint8_t *)cmd->data, cmd->length, &cmd->value);
+		}
+		ptr = page->next;
+		g4_cache_put(&fs->cache, line);
+	}
+	g4_read_unlock(&core->lock);
+	g4_core_put(fs, i);
+	if (rc == 0 && cmd->length > 0 && cmd->value > cmd->length)
+		rc = -G4_E_RANGE;
+	return g4_check(fs, rc);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside of the FUSE front end: what its files share. Each worker thread owns one struct g4_fuse_thread; everything else
+ * is read-only after start, apart from the counters marked atomic.
+ */
+#ifndef G4_FUSE_TYPES_HOST_H
+#define G4_FUSE_TYPES_HOST_H
+
+#define FUSE_USE_VERSION FUSE_MAKE_VERSION(3, 14)
+#include <fuse_lowlevel.h>
+#include <linux/fuse.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/engine.h"
+#include "fuse/convert_host.h"
+#include "fuse/fuse_host.h"
+
+#define G4_FUSE_MAX_WRITE ((size_t)G4_MIB)
+/* Room for a whole write, and for the largest other request (an extended attribute of 64 KiB with its name). */
+#define G4_FUSE_DATA_BYTES (G4_FUSE_MAX_WRITE + G4_PAGE_BYTES)
+#define G4_FUSE_WRITERS_BITS 16
+
+/*
+ * One worker. data is page-aligned: it receives the payload of a write, so that the engine can hand it to a device
+ * without a copy, and holds the reply of every operation that returns bytes. One request uses it for one of the two.
+ */
+struct g4_fuse_thread {
+	struct g4_fuse_host *host;
+	int fd; /* a clone of the session's descriptor; replies must go back through the one that gave the request */
+	uint8_t *data;
+	const uint8_t *head; /* raw request: struct fuse_in_header and the start of its arguments */
+	pthread_t thread;
+};
+
+struct g4_fuse_seek_job;
+
+struct g4_fuse_host {
+	struct g4_fuse_options options;
+	struct g4_engine *engine;
+	struct fuse_session *session;
+	uint64_t root_ino;
+	bool writeback; /* negotiated */
+	bool killpriv;	/* negotiated: the engine drops set-id bits when the kernel asks for it */
+	bool no_opendir;
+	uint64_t init_unique; /* INIT's request number and the flags the kernel offered in it */
+	uint64_t init_offered;
+	bool initialised;
+
+	struct g4_fuse_thread *threads;
+	uint32_t thread_count;
+	int wake_fd; /* eventfd: a worker saw the end of the session */
+	atomic_bool stopping;
+
+	/* Opens for writing, counted by a hash of the inode number: zero means that nobody has the inode open for
+	 * writing. Fixed size, so that it does not grow with the number of files. */
+	atomic_uint *writers;
+
+	pthread_mutex_t seek_lock;
+	pthread_cond_t seek_ready;
+	struct g4_fuse_seek_job *seek_first, **seek_last;
+	bool seek_stop;
+	pthread_t seek_thread;
+};
+
+/* The calling worker; set at thread start. */
+extern _Thread_local struct g4_fuse_thread *g4_fuse_self;
+
+/* wire_host.c: reading requests and writing replies below libfuse */
+extern const struct fuse_custom_io g4_fuse_wire;
+
+/* ops_host.c and its neighbours */
+extern const struct fuse_lowlevel_ops g4_fuse_ops;
+void g4_fuse_credentials(fuse_req_t req, struct g4_cred *cred);
+void g4_fuse_entry(const struct g4_fuse_host *host, const struct g4_attr *attr, struct fuse_entry_param *entry);
+void g4_fuse_writer_opened(struct g4_fuse_host *host, uint64_t ino, int flags, int step);
+bool g4_fuse_may_be_written(struct g4_fuse_host *host, uint64_t ino);
+void g4_fuse_release_handle(struct g4_fuse_host *host, uint64_t handle);
+
+void g4_fuse_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void g4_fuse_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi);
+void g4_fuse_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
+void g4_fuse_write_buf(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *bufv, off_t offset,
+		       struct fuse_file_info *fi);
+void g4_fuse_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void g4_fuse_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
+void g4_fuse_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
+void g4_fuse_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length, struct fuse_file_info *fi);
+void g4_fuse_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, struct fuse_file_info *fi);
+void g4_fuse_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t offset_in, struct fuse_file_info *fi_in,
+			     fuse_ino_t ino_out, off_t offset_out, struct fuse_file_info *fi_out, size_t length,
+			     int flags);
+int g4_fuse_seek_start(struct g4_fuse_host *host);
+void g4_fuse_seek_stop(struct g4_fuse_host *host);
+
+void g4_fuse_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void g4_fuse_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
+void g4_fuse_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
+void g4_fuse_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+
+void g4_fuse_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags);
+void g4_fuse_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);
+void g4_fuse_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size);
+void g4_fuse_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name);
+void g4_fuse_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg, struct fuse_file_info *fi,
+		   unsigned flags, const void *in_buf, size_t in_bytes, size_t out_bytes);
+
+/*
+ * state_host.c: one small file per mount under /run, named by the mount's device number. The serving process holds an
+ * exclusive lock on it for its whole life and writes its result into it last; whoever waits for the unmount waits for
+ * the lock.
+ */
+struct g4_fuse_mount_entry {
+	unsigned major, minor;
+	unsigned user_id; /* who mounted */
+	char type[64];
+};
+/* The topmost mount on the absolute path dir, from /proc/self/mountinfo: 0 or -errno, -ENOENT when there is none. */
+int g4_fuse_find_mount(const char *dir, struct g4_fuse_mount_entry *entry);
+/* Creates and locks the file: a descriptor or -errno. */
+int g4_fuse_state_create(const struct g4_fuse_mount_entry *entry, const char *device);
+/* Opens the file of a mount that somebody serves: a descriptor or -errno. */
+int g4_fuse_state_open(const struct g4_fuse_mount_entry *entry);
+/* Records the result (a negative code or 0), removes the file and gives the lock back. */
+void g4_fuse_state_finish(const struct g4_fuse_mount_entry *entry, int fd, int result);
+/* Waits for the server's end. 0: *result holds what it recorded; -ENODATA: it ended without a word; else -errno. */
+int g4_fuse_state_wait(const struct g4_fuse_mount_entry *entry, int fd, int *result);
+
+#endif

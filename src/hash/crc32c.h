@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CRC-32C (Castagnoli): the checksum of metadata blocks and journal records. Polynomial 0x1EDC6F41, reflected, initial
+ * value and final exclusive-or 0xFFFFFFFF (RFC 3720, section 12.1 and appendix B.4).
+ */
+#ifndef G4_CRC32C_H
+#define G4_CRC32C_H
+
+#include "base/base.h"
+
+/*
+ * The CRC-32C of what `crc` is the CRC-32C of, followed by `bytes` bytes at `data`; `crc` is 0 to begin with. So
+ * g4_crc32c(g4_crc32c(0, a, n), b, m) is the checksum of a and b in sequence. Per-lane. `data` needs no alignment and
+ * may be NULL where `bytes` is 0. Chooses the fastest variant the processor has.
+ */
+G4_FN uint32_t g4_crc32c(uint32_t crc, const void *data, uint64_t bytes);
+
+/* The variants. All give the same result; the portable one is the reference and the one that GPUs run. */
+G4_FN uint32_t g4_crc32c_portable(uint32_t crc, const void *data, uint64_t bytes);
+
+#if !G4_CUDA && defined(__x86_64__)
+#define G4_CRC32C_HAVE_SSE42 1
+/* True where the processor has SSE4.2 and PCLMULQDQ, which g4_crc32c_sse42() needs. */
+bool g4_crc32c_sse42_usable(void);
+uint32_t g4_crc32c_sse42(uint32_t crc, const void *data, uint64_t bytes);
+#else
+#define G4_CRC32C_HAVE_SSE42 0
+#endif
+
+#endif

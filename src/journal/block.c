@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sealing and verifying metadata blocks. */
+#include "journal/block.h"
+
+#include "hash/crc32c.h"
+
+G4_FN static void fill_header(struct g4_block_header *header, uint32_t type, uint64_t address, uint64_t generation,
+			      uint32_t fs_tag)
+{
+	header->magic = G4_BLOCK_MAGIC;
+	header->type = (uint16_t)type;
+	header->reserved = 0;
+	header->crc32c = 0;
+	header->fs_tag = fs_tag;
+	header->address = address;
+	header->generation = generation;
+}
+
+G4_FN void g4_block_seal(void *page, uint32_t type, uint64_t address, uint64_t generation, uint32_t fs_tag)
+{
+	struct g4_block_header *header = (struct g4_block_header *)page;
+
+	fill_header(header, type, address, generation, fs_tag);
+	header->crc32c = g4_crc32c(0, page, G4_PAGE_BYTES);
+}
+
+G4_FN void g4_indirect_seal(void *page, uint64_t inode, uint32_t level, uint64_t address, uint64_t generation,
+			    uint32_t fs_tag)
+{
+	struct g4_indirect_header header;
+
+	memset(&header, 0, sizeof(header));
+	fill_header(&header.header, G4_BLOCK_INDIRECT, address, generation, fs_tag);
+	header.inode = inode;
+	header.level = level;
+	g4_indirect_embed((g4_le64 *)page, &header);
+	header.header.crc32c = g4_crc32c(0, page, G4_PAGE_BYTES);
+	g4_indirect_strip((g4_le64 *)page);
+	g4_indirect_embed((g4_le64 *)page, &header);
+}
+
+G4_FN static int check_header(const struct g4_block_header *header, uint32_t type, uint64_t address, uint32_t fs_tag)
+{
+	if (header->magic != G4_BLOCK_MAGIC || header->fs_tag != fs_tag)
+		return -G4_E_CHECKSUM;
+	if (header->type != type)
+		return -G4_E_TYPE;
+	return header->address == address ? 0 : -G4_E_MISDIRECTED;
+}
+
+G4_FN int g4_block_verify(const void *page, uint32_t type, uint64_t address, uint32_t fs_tag)
+{
+	const struct g4_block_header *header = (const struct g4_block_header *)page;
+	struct g4_block_header zeroed = *header;
+	uint32_t crc;
+
+	zeroed.crc32c = 0;
+	crc = g4_crc32c(0, &zeroed, sizeof(zeroed));
+	crc = g4_crc32c(crc, (const uint8_t *)page + sizeof(zeroed), G4_PAGE_BYTES - sizeof(zeroed));
+	if (header->magic != G4_BLOCK_MAGIC || crc != header->crc32c)
+		return -G4_E_CHECKSUM;
+	return check_header(header, type, address, fs_tag);
+}
+
+G4_FN int g4_indirect_verify(void *page, uint64_t address, uint32_t fs_tag, struct g4_indirect_header *header)
+{
+	struct g4_indirect_header zeroed;
+	uint32_t crc;
+
+	g4_indirect_extract((const g4_le64 *)page, header);
+	zeroed = *header;
+	zeroed.header.crc32c = 0;
+	g4_indirect_strip((g4_le64 *)page);
+	g4_indirect_embed((g4_le64 *)page, &zeroed);
+	crc = g4_crc32c(0, page, G4_PAGE_BYTES);
+	g4_indirect_strip((g4_le64 *)page);
+	if (crc != header->header.crc32c)
+		return -G4_E_CHECKSUM;
+	return check_header(&header->header, G4_BLOCK_INDIRECT, address, fs_tag);
+}
+
+G4_FN static int validate(const struct g4_meta *meta, const void *page, uint32_t type)
+{
+	switch (type) {
+	case G4_BLOCK_SLAB:
+		return g4_slab_validate((const struct g4_slab_header *)page);
+	case G4_BLOCK_DIR_LEAF:
+		return g4_dir_leaf_validate((const struct g4_dir_leaf *)page, &meta->layout);
+	case G4_BLOCK_XATTR:
+	case G4_BLOCK_XATTR_VALUE:
+		return ((const struct g4_xattr_page *)page)->bytes <= G4_XATTR_PAYLOAD ? 0 : -G4_E_CORRUPT_XATTR;
+	default:
+		return 0; /* the reader of the type checks against what it knows */
+	}
+}
+
+/* A page that a directory pointer leads to may be a leaf or an index: accept what it says if it is one of the two. */
+G4_FN static uint32_t real_type(const void *page, uint32_t type)
+{
+	const struct g4_block_header *header = (const struct g4_block_header *)page;
+
+	if (type == G4_BLOCK_DIR_LEAF && header->magic == G4_BLOCK_MAGIC && header->type == G4_BLOCK_DIR_INDEX)
+		return G4_BLOCK_DIR_INDEX;
+	return type;
+}
+
+G4_FN static int fill(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint32_t type, uint32_t line)
+{
+	struct g4_line *l = &meta->cache->lines[line];
+	void *page = g4_line_data(meta->cache, line);
+	struct g4_indirect_header header;
+	int rc = g4_space_read(wg, meta->space, address, page, G4_PAGE_BYTES);
+
+	if (rc < 0)
+		return rc;
+	if (type == G4_BLOCK_INDIRECT) {
+		rc = g4_indirect_verify(page, address, meta->fs_tag, &header);
+		l->inode = header.inode;
+		l->level = (uint8_t)header.level;
+	} else {
+		type = real_type(page, type);
+		rc = g4_block_verify(page, type, address, meta->fs_tag);
+		if (rc == 0)
+			rc = validate(meta, page, type);
+	}
+	l->type = (uint8_t)type;
+	return rc;
+}
+
+G4_FN static bool address_ok(const struct g4_meta *meta, uint64_t address)
+{
+	return (address & (G4_PAGE_BYTES - 1)) == 0 && address >= G4_PAGE_BYTES &&
+	       address <= meta->layout.backup_address;
+}
+
+G4_FN int g4_meta_get(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint32_t type, uint32_t *line)
+{
+	bool fresh;
+	uint32_t i;
+
+	if (!address_ok(meta, address))
+		return -G4_E_MISDIRECTED;
+	i = g4_cache_get(meta->cache, 0, address >> G4_PAGE_SHIFT, &fresh);
+	if (i == G4_NO_LINE)
+		return -G4_E_NOMEM;
+	if (fresh) {
+		int rc = fill(wg, meta, address, type, i);
+		if (rc < 0) {
+			g4_cache_abort(meta->cache, i);
+			return rc;
+		}
+		g4_cache_filled(meta->cache, i);
+	}
+	uint32_t have = meta->cache->lines[i].type;
+	if (have != type && !(type == G4_BLOCK_DIR_LEAF && have == G4_BLOCK_DIR_INDEX)) {
+		g4_cache_put(meta->cache, i);
+		return -G4_E_TYPE;
+	}
+	*line = i;
+	return 0;
+}
+
+G4_FN int g4_meta_get_indirect(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint64_t inode, uint32_t level,
+			       uint32_t *line)
+{
+	int rc = g4_meta_get(wg, meta, address, G4_BLOCK_INDIRECT, line);
+
+	if (rc < 0)
+		return rc;
+	if (meta->cache->lines[*line].inode == inode && meta->cache->lines[*line].level == level)
+		return 0;
+	g4_cache_put(meta->cache, *line);
+	return -G4_E_CORRUPT_MAP;
+}
+
+G4_FN int g4_meta_new(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint32_t type, uint32_t *line)
+{
+	bool fresh;
+	uint32_t i = g4_cache_get(meta->cache, 0, address >> G4_PAGE_SHIFT, &fresh);
+
+	if (i == G4_NO_LINE)
+		return -G4_E_NOMEM;
+	g4_zero(wg, g4_line_data(meta->cache, i), G4_PAGE_BYTES);
+	meta->cache->lines[i].type = (uint8_t)type;
+	meta->cache->lines[i].level = 0;
+	meta->cache->lines[i].inode = 0;
+	meta->cache->lines[i].freed = 0;
+	if (type != G4_BLOCK_INDIRECT)
+		fill_header((struct g4_block_header *)g4_line_data(meta->cache, i), type, address, 0, meta->fs_tag);
+	if (fresh)
+		g4_cache_filled(meta->cache, i);
+	*line = i;
+	return 0;
+}

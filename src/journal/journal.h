@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Transactions and the journal (design §6; DESIGN.md "Transactions").
+ *
+ * An operation joins the running transaction with g4_txn_begin(), announcing how many metadata blocks it may change at
+ * most (credits), marks each block dirty before it changes it, and leaves with g4_txn_end(). Locks that may be waited
+ * for while holding a transaction are never held by somebody who waits for a transaction (README.md, rule 2).
+ *
+ * Commit: closes the gate, waits for the operations inside, copies the dirty blocks, opens the gate; then seals the
+ * copies, flushes data, writes one journal record and makes it durable. Crash at any line: the record is complete
+ * (its commit page's checksum covers all of it) or it is ignored; the record before it is never touched, because the
+ * tail only moves after home writes were flushed.
+ *
+ * Home writes (checkpoint) take a copy that was made while the gate was closed, so they equal the committed state.
+ */
+#ifndef G4_JOURNAL_H
+#define G4_JOURNAL_H
+
+#include "journal/block.h"
+
+/* A commit uses this much of the workgroup's scratch memory, from its start; callers keep nothing there. */
+#define G4_COMMIT_SCRATCH_BYTES (8 * 1024)
+
+#define G4_TXN_MAX_BLOCKS 2048u
+#define G4_TXN_SLACK 512u
+#define G4_TXN_MAX_REVOKES 16384u
+#define G4_TXN_MAX_FREES 131072u
+
+struct g4_extent {
+	uint64_t address;
+	uint64_t pages;
+};
+
+struct g4_txn_log { /* what one transaction collects */
+	uint32_t *lines; /* dirty cache lines */
+	uint64_t *revokes;
+	struct g4_extent *frees;
+	uint32_t line_count, revoke_count, free_count;
+	struct g4_lock lock; /* of revokes and frees */
+};
+
+struct g4_journal {
+	struct g4_meta *meta;
+	uint64_t area_address;
+	uint64_t log_pages;
+	uint32_t max_blocks; /* of one transaction */
+
+	uint64_t gate;	    /* bit 63: closed; 32..62: operations inside; 0..31: credits given out and used */
+	uint32_t gate_word; /* changes when the gate opens */
+	uint32_t drain_word; /* changes when the last operation leaves a closed gate */
+	uint32_t aborted;   /* 0 or the (positive) code that stopped the journal */
+	uint32_t data_written; /* data writes since the last flush */
+
+	uint64_t running; /* sequence of the open transaction */
+	uint64_t durable; /* of the newest committed one */
+	struct g4_txn_log logs[2]; /* of running: logs[running & 1] */
+
+	struct g4_lock commit_lock; /* guards all below */
+	uint64_t head_page;	    /* next free page of the log */
+	uint64_t used_pages;	    /* between tail and head */
+	uint32_t *home_lines;	    /* committed, not yet home; each holds a reference */
+	uint32_t home_count;
+	uint8_t *record;	    /* record being written: descriptors, images, commit page */
+	uint8_t *home_copies;	    /* images of older home lines */
+	uint64_t *home_addresses;
+	uint32_t home_copied;
+	uint32_t record_blocks, record_descriptors;
+	bool checkpoint_due;
+	uint64_t commits, checkpoints;
+};
+
+/* One operation's membership in a transaction; lives on the caller's stack. */
+struct g4_txn {
+	struct g4_journal *journal;
+	uint64_t sequence;
+	uint32_t credits;
+};
+
+/* Host: bytes of memory for a journal with log_pages pages and a cache of line_count lines. */
+uint64_t g4_journal_memory(uint64_t log_pages, uint32_t line_count);
+/* Host: prepares over zeroed, page-aligned memory; the log is empty from head_page on and `next` is the next sequence. */
+void g4_journal_init(struct g4_journal *j, struct g4_meta *meta, void *memory, uint64_t area_address,
+		     uint64_t log_pages, uint64_t head_page, uint64_t next);
+
+/* Leader. Joins. -G4_E_AGAIN: the transaction is full, commit first; -G4_E_ROFS: the journal was stopped. */
+G4_FN int g4_txn_begin(struct g4_journal *j, uint32_t credits, struct g4_txn *txn);
+/* More credits without leaving; false when there are none. */
+G4_FN bool g4_txn_extend(struct g4_txn *txn, uint32_t credits);
+G4_FN void g4_txn_end(struct g4_txn *txn);
+/* Before a referenced metadata line is changed. */
+G4_FN void g4_txn_dirty(struct g4_txn *txn, uint32_t line);
+/* The metadata page at `address` was freed: its older images must not come back. The extent is freed separately. */
+G4_FN void g4_txn_forget(struct g4_txn *txn, uint64_t address);
+/* Pages may be reused once this transaction is durable. */
+G4_FN void g4_txn_free(struct g4_txn *txn, uint64_t address, uint64_t pages);
+
+/*
+ * Leader. Makes everything up to sequence `want` durable (UINT64_MAX: all there is). On 1 a commit was made, the commit
+ * lock is held, *frees lists what may be reused now, and g4_journal_finish() must follow; 0: nothing was to do.
+ * Negative: the journal has been stopped.
+ */
+G4_FN int g4_journal_commit(struct g4_wg *wg, struct g4_journal *j, uint64_t want, bool checkpoint,
+			    const struct g4_extent **frees, uint32_t *free_count);
+/* Writes home what is due and releases the commit lock. */
+G4_FN int g4_journal_finish(struct g4_wg *wg, struct g4_journal *j);
+/* Stops the journal: no transaction begins or commits any more. */
+G4_FN void g4_journal_abort(struct g4_journal *j, int code);
+
+/*
+ * Host (replay_host.c): replays what the journal holds on an unmounted image. write: false only looks. Gives the next
+ * sequence and log position, and the number of records and blocks replayed.
+ */
+struct g4_replay {
+	uint64_t next_sequence;
+	uint64_t head_page;
+	uint64_t records, blocks;
+};
+int g4_journal_replay(struct g4_wg *wg, struct g4_meta *meta, bool write, struct g4_replay *out);
+
+#endif

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Recovery. Reads the log from its tail, keeps the newest image of every block that was not revoked later, writes those
+ * home, flushes, and moves the tail behind the last record. Crash during recovery: home writes are images of committed
+ * records, the tail moves last, so a second recovery does the same again.
+ */
+#include <stdlib.h>
+
+#include "hash/crc32c.h"
+#include "journal/journal.h"
+
+struct image {
+	uint64_t address;
+	uint64_t sequence; /* of the record, or of the revoke */
+	uint64_t log_page; /* UINT64_MAX: a revoke */
+};
+
+struct scan {
+	struct g4_wg *wg;
+	struct g4_meta *meta;
+	uint64_t area, log_pages;
+	struct image *images;
+	size_t count, capacity;
+	uint8_t *buffer; /* one record */
+	uint64_t buffer_pages;
+};
+
+static uint64_t page_address(const struct scan *scan, uint64_t page)
+{
+	return scan->area + (1 + page % scan->log_pages) * G4_PAGE_BYTES;
+}
+
+static int read_pages(struct scan *scan, uint64_t page, uint64_t count, uint8_t *to)
+{
+	uint64_t start = page % scan->log_pages;
+	uint64_t first = g4_min64(count, scan->log_pages - start);
+	int rc = g4_space_read(scan->wg, scan->meta->space, page_address(scan, start), to, first * G4_PAGE_BYTES);
+
+	if (rc < 0 || first == count)
+		return rc;
+	return g4_space_read(scan->wg, scan->meta->space, page_address(scan, 0), to + first * G4_PAGE_BYTES,
+			     (count - first) * G4_PAGE_BYTES);
+}
+
+static int grow_buffer(struct scan *scan, uint64_t pages)
+{
+	void *memory = NULL;
+
+	if (pages <= scan->buffer_pages)
+		return 0;
+	if (posix_memalign(&memory, G4_PAGE_BYTES, pages * G4_PAGE_BYTES) != 0)
+		return -G4_E_NOMEM;
+	free(scan->buffer);
+	scan->buffer = (uint8_t *)memory;
+	scan->buffer_pages = pages;
+	return 0;
+}
+
+static int remember(struct scan *scan, uint64_t address, uint64_t sequence, uint64_t log_page)
+{
+	if (scan->count == scan->capacity) {
+		size_t capacity = scan->capacity ? scan->capacity * 2 : 1024;
+		void *memory = realloc(scan->images, capacity * sizeof(struct image));
+		if (!memory)
+			return -G4_E_NOMEM;
+		scan->images = (struct image *)memory;
+		scan->capacity = capacity;
+	}
+	scan->images[scan->count++] = (struct image){.address = address, .sequence = sequence, .log_page = log_page};
+	return 0;
+}
+
+/* Reads the record at log page `page`. Its length in pages, 0 when there is no valid record, or a negative code. */
+static int64_t read_record(struct scan *scan, uint64_t page, uint64_t sequence)
+{
+	const struct g4_journal_descriptor *d;
+	int rc = grow_buffer(scan, 64);
+
+	if (rc == 0)
+		rc = read_pages(scan, page, 1, scan->buffer);
+	if (rc < 0)
+		return rc;
+	d = (const struct g4_journal_descriptor *)scan->buffer;
+	if (g4_block_verify(d, G4_BLOCK_JOURNAL_DESCRIPTOR, page_address(scan, page), scan->meta->fs_tag) < 0 ||
+	    d->sequence != sequence || d->page_index != 0)
+		return 0;
+	uint64_t tags = (uint64_t)d->block_count + d->revoke_count;
+	uint64_t descriptors = tags == 0 ? 1 : (tags + G4_JOURNAL_TAGS - 1) / G4_JOURNAL_TAGS;
+	uint64_t total = descriptors + d->block_count + 1;
+	if (d->page_count != descriptors || total > scan->log_pages)
+		return 0;
+	rc = grow_buffer(scan, total);
+	if (rc == 0)
+		rc = read_pages(scan, page, total, scan->buffer);
+	if (rc < 0)
+		return rc;
+	const struct g4_journal_commit *commit =
+		(const struct g4_journal_commit *)(scan->buffer + (total - 1) * G4_PAGE_BYTES);
+	if (g4_block_verify(commit, G4_BLOCK_JOURNAL_COMMIT, page_address(scan, page + total - 1), scan->meta->fs_tag) <
+		    0 ||
+	    commit->sequence != sequence || commit->record_pages != total ||
+	    commit->record_crc32c != g4_crc32c(0, scan->buffer, (total - 1) * G4_PAGE_BYTES))
+		return 0;
+	return (int64_t)total;
+}
+
+static bool home_ok(const struct scan *scan, uint64_t address)
+{
+	return (address & (G4_PAGE_BYTES - 1)) == 0 && address >= scan->meta->layout.groups_address &&
+	       address < scan->meta->layout.backup_address;
+}
+
+static int collect_tags(struct scan *scan, uint64_t page, uint64_t sequence)
+{
+	const struct g4_journal_descriptor *first = (const struct g4_journal_descriptor *)scan->buffer;
+	uint32_t blocks = first->block_count, total = first->block_count + first->revoke_count;
+
+	for (uint32_t n = 0; n < total; n++) {
+		const struct g4_journal_descriptor *d =
+			(const struct g4_journal_descriptor *)(scan->buffer + n / G4_JOURNAL_TAGS * G4_PAGE_BYTES);
+		uint64_t address = d->tags[n % G4_JOURNAL_TAGS];
+		uint64_t at = n < blocks ? (page + first->page_count + n) % scan->log_pages : UINT64_MAX;
+		int rc;
+
+		if (!home_ok(scan, address))
+			return -G4_E_CORRUPT_JOURNAL;
+		rc = remember(scan, address, sequence, at);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* By address; of one address the decisive entry (newest; a revoke after an image of its own transaction) last. */
+static int compare_images(const void *a, const void *b)
+{
+	const struct image *x = (const struct image *)a, *y = (const struct image *)b;
+
+	if (x->address != y->address)
+		return x->address < y->address ? -1 : 1;
+	if (x->sequence != y->sequence)
+		return x->sequence < y->sequence ? -1 : 1;
+	return (x->log_page == UINT64_MAX) - (y->log_page == UINT64_MAX);
+}
+
+static int write_home(struct scan *scan, struct g4_replay *out)
+{
+	int rc = grow_buffer(scan, 1);
+
+	if (scan->count)
+		qsort(scan->images, scan->count, sizeof(struct image), compare_images);
+	for (size_t i = 0; i < scan->count && rc == 0; i++) {
+		const struct image *image = &scan->images[i];
+		if (i + 1 < scan->count && scan->images[i + 1].address == image->address)
+			continue;
+		if (image->log_page == UINT64_MAX)
+			continue;
+		rc = read_pages(scan, image->log_page, 1, scan->buffer);
+		if (rc == 0)
+			rc = g4_space_write(scan->wg, scan->meta->space, image->address, scan->buffer, G4_PAGE_BYTES, 0);
+		out->blocks++;
+	}
+	return rc == 0 ? g4_space_flush(scan->wg, scan->meta->space) : rc;
+}
+
+static int move_tail(struct scan *scan, const struct g4_replay *out)
+{
+	struct g4_journal_header *header = (struct g4_journal_header *)scan->buffer;
+
+	memset(header, 0, sizeof(*header));
+	header->tail_sequence = out->next_sequence;
+	header->tail_page = out->head_page;
+	g4_block_seal(header, G4_BLOCK_JOURNAL_HEADER, scan->area, out->next_sequence - 1, scan->meta->fs_tag);
+	return g4_space_write(scan->wg, scan->meta->space, scan->area, header, G4_PAGE_BYTES, G4_IO_FUA);
+}
+
+static int run(struct scan *scan, bool write, struct g4_replay *out)
+{
+	const struct g4_journal_header *header;
+	int rc = grow_buffer(scan, 1);
+
+	if (rc == 0)
+		rc = g4_space_read(scan->wg, scan->meta->space, scan->area, scan->buffer, G4_PAGE_BYTES);
+	if (rc == 0)
+		rc = g4_block_verify(scan->buffer, G4_BLOCK_JOURNAL_HEADER, scan->area, scan->meta->fs_tag);
+	if (rc < 0)
+		return rc;
+	header = (const struct g4_journal_header *)scan->buffer;
+	if (header->tail_page >= scan->log_pages)
+		return -G4_E_CORRUPT_JOURNAL;
+	out->next_sequence = header->tail_sequence;
+	out->head_page = header->tail_page;
+	for (uint64_t walked = 0; walked < scan->log_pages;) {
+		int64_t pages = read_record(scan, out->head_page, out->next_sequence);
+		if (pages < 0)
+			return (int)pages;
+		if (pages == 0 || walked + (uint64_t)pages > scan->log_pages)
+			break;
+		rc = collect_tags(scan, out->head_page, out->next_sequence);
+		if (rc < 0)
+			return rc;
+		walked += (uint64_t)pages;
+		out->head_page = (out->head_page + (uint64_t)pages) % scan->log_pages;
+		out->next_sequence++;
+		out->records++;
+	}
+	if (!write || out->records == 0)
+		return 0;
+	rc = write_home(scan, out);
+	return rc < 0 ? rc : move_tail(scan, out);
+}
+
+int g4_journal_replay(struct g4_wg *wg, struct g4_meta *meta, bool write, struct g4_replay *out)
+{
+	struct scan scan = {
+		.wg = wg,
+		.meta = meta,
+		.area = meta->layout.journal_address,
+		.log_pages = meta->layout.journal_bytes / G4_PAGE_BYTES - 1,
+	};
+	int rc;
+
+	memset(out, 0, sizeof(*out));
+	rc = run(&scan, write, out);
+	free(scan.images);
+	free(scan.buffer);
+	return rc;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How threads wait, in the cpu and lanes builds: briefly with pauses, then asleep on a futex. A lock or a word that
+ * nobody sleeps on costs no system call. Also the clocks.
+ *
+ * A ticket's turn is one particular thread's, so a release wakes that one alone: sleepers wait with a bit of the
+ * futex's bitset that their ticket chooses. Waking all would start every thread in the queue only to send all but one
+ * back to sleep.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "simt/ticket.h"
+
+/* Pauses before a thread sleeps: a few microseconds, about what sleeping and waking cost. */
+#define SPIN_PAUSES 100
+/* g4_pause() calls after which a thread offers its core to another: the one it waits for may need it. */
+#define PAUSES_PER_YIELD 64
+
+static void cpu_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ __volatile__("yield" ::: "memory");
+#endif
+}
+
+/* Sleeping is the base of every lock: where the kernel refuses it there is no way to go on. */
+static void futex_failed(const char *what)
+{
+	perror(what);
+	abort();
+}
+
+/* Sleeps while *word == seen and nobody wakes a bit of `bits`. Returns spuriously. */
+static void futex_wait(const void *word, uint32_t seen, uint32_t bits)
+{
+	if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, seen, NULL, NULL, bits) < 0 && errno != EAGAIN &&
+	    errno != EINTR)
+		futex_failed("gpu4fs: futex wait");
+}
+
+static void futex_wake(const void *word, uint32_t bits)
+{
+	if (syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL, bits) < 0)
+		futex_failed("gpu4fs: futex wake");
+}
+
+static uint32_t ticket_bit(uint32_t ticket)
+{
+	return UINT32_C(1) << (ticket & 31);
+}
+
+void g4_ticket_wait(uint64_t *word, uint32_t ticket, uint64_t mask)
+{
+	uint64_t now;
+
+	for (uint32_t i = 0; i < SPIN_PAUSES; i++) {
+		cpu_pause();
+		if ((g4_load64_acq(word) & mask) == ticket)
+			return;
+	}
+	now = g4_add64(word, G4_TICKET_SLEEPER);
+	/* The futex is the low half of the word: the turn and the readers, all that a waiter waits for. */
+	while ((now & mask) != ticket) {
+		futex_wait(word, (uint32_t)now, ticket_bit(ticket));
+		now = g4_load64_acq(word);
+	}
+	g4_sub64(word, G4_TICKET_SLEEPER);
+}
+
+void g4_ticket_wake(uint64_t *word, uint32_t ticket)
+{
+	futex_wake(word, ticket_bit(ticket));
+}
+
+void g4_lock(struct g4_lock *lock)
+{
+	g4_ticket_lock(&lock->word);
+}
+
+bool g4_trylock(struct g4_lock *lock)
+{
+	return g4_ticket_trylock(&lock->word);
+}
+
+void g4_unlock(struct g4_lock *lock)
+{
+	g4_ticket_unlock(&lock->word);
+}
+
+void g4_read_lock(struct g4_rwlock *lock)
+{
+	g4_ticket_read_lock(&lock->word);
+}
+
+void g4_read_unlock(struct g4_rwlock *lock)
+{
+	g4_ticket_read_unlock(&lock->word);
+}
+
+void g4_write_lock(struct g4_rwlock *lock)
+{
+	g4_ticket_lock(&lock->word);
+}
+
+bool g4_write_trylock(struct g4_rwlock *lock)
+{
+	return g4_ticket_trylock(&lock->word);
+}
+
+void g4_write_unlock(struct g4_rwlock *lock)
+{
+	g4_ticket_unlock(&lock->word);
+}
+
+/*
+ * How many threads sleep on the words that hash to a bed, so that g4_wake() knows without a system call that there is
+ * nobody. The waiter counts itself, then looks at the word; the waker changes the word, then looks at the count with a
+ * read-modify-write. These two are ordered on the count: if the waker came first, the waiter sees the changed word; if
+ * the waiter came first, the waker sees it. Neither can miss the other.
+ */
+#define BEDS 64
+static struct bed {
+	uint32_t sleepers;
+	uint8_t own_cache_line[60];
+} beds[BEDS];
+
+static struct bed *bed_of(const uint32_t *word)
+{
+	return &beds[((uintptr_t)word >> 2) * UINT64_C(0x9e3779b97f4a7c15) >> 58];
+}
+
+void g4_wait(uint32_t *word, uint32_t seen)
+{
+	struct bed *bed = bed_of(word);
+
+	for (uint32_t i = 0; i < SPIN_PAUSES; i++) {
+		if (g4_load32_acq(word) != seen)
+			return;
+		cpu_pause();
+	}
+	g4_add32(&bed->sleepers, 1);
+	if (g4_load32_acq(word) == seen)
+		futex_wait(word, seen, FUTEX_BITSET_MATCH_ANY);
+	g4_sub32(&bed->sleepers, 1);
+}
+
+void g4_wake(uint32_t *word)
+{
+	if (g4_add32(&bed_of(word)->sleepers, 0))
+		futex_wake(word, FUTEX_BITSET_MATCH_ANY);
+}
+
+void g4_pause(void)
+{
+	static __thread uint32_t pauses;
+
+	if (++pauses % PAUSES_PER_YIELD)
+		cpu_pause();
+	else
+		sched_yield(); /* on Linux it always succeeds */
+}
+
+/* Fails only for a clock that the kernel does not have, and every kernel has these two. */
+static struct timespec clock_now(clockid_t id)
+{
+	struct timespec now;
+
+	if (clock_gettime(id, &now) != 0) {
+		perror("gpu4fs: clock_gettime");
+		abort();
+	}
+	return now;
+}
+
+int64_t g4_realtime_ns(void)
+{
+	struct timespec now = clock_now(CLOCK_REALTIME);
+
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+uint64_t g4_monotonic_ns(void)
+{
+	struct timespec now = clock_now(CLOCK_MONOTONIC);
+
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}

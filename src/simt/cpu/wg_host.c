@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making workgroups in the cpu build: a scratch area and an index. */
+#include <stdlib.h>
+
+#include "simt/simt_host.h"
+
+#define SCRATCH_ALIGN 64
+
+struct g4_wg *g4_wg_create(uint32_t index)
+{
+	struct g4_wg *wg;
+
+	if (index >= G4_WG_MAX)
+		return NULL;
+	wg = (struct g4_wg *)calloc(1, sizeof(*wg));
+	if (!wg)
+		return NULL;
+	wg->scratch = aligned_alloc(SCRATCH_ALIGN, G4_WG_SCRATCH_BYTES);
+	if (!wg->scratch) {
+		free(wg);
+		return NULL;
+	}
+	wg->index = index;
+	return wg;
+}
+
+void g4_wg_destroy(struct g4_wg *wg)
+{
+	if (!wg)
+		return;
+	free(wg->scratch);
+	free(wg);
+}

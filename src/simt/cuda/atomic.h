@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Atomics of the cuda build, over nvcc's __nv_atomic builtins. Engine scope is the device; the suffix _sys widens it to
+ * the host. PCIe carries no atomics: read-modify-write operations are for device memory, and only loads and stores have
+ * a _sys form.
+ */
+#ifndef G4_SIMT_CUDA_ATOMIC_H
+#define G4_SIMT_CUDA_ATOMIC_H
+
+#include "base/base.h"
+
+#define G4_ATOMIC_LOAD(bits, name, order, scope)                                                                       \
+	G4_FN G4_INLINE uint##bits##_t g4_load##bits##_##name(const uint##bits##_t *p)                                 \
+	{                                                                                                              \
+		return __nv_atomic_load_n(const_cast<uint##bits##_t *>(p), order, scope);                              \
+	}
+#define G4_ATOMIC_STORE(bits, name, order, scope)                                                                      \
+	G4_FN G4_INLINE void g4_store##bits##_##name(uint##bits##_t *p, uint##bits##_t value)                          \
+	{                                                                                                              \
+		__nv_atomic_store_n(p, value, order, scope);                                                           \
+	}
+#define G4_ATOMIC_FETCH(bits, name, builtin)                                                                           \
+	G4_FN G4_INLINE uint##bits##_t name##bits(uint##bits##_t *p, uint##bits##_t value)                             \
+	{                                                                                                              \
+		return builtin(p, value, __NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_DEVICE);                               \
+	}
+
+#define G4_ATOMICS(bits)                                                                                               \
+	G4_ATOMIC_LOAD(bits, rlx, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE)                                       \
+	G4_ATOMIC_LOAD(bits, rlx_sys, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_SYSTEM)                                   \
+	G4_ATOMIC_LOAD(bits, acq, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE)                                       \
+	G4_ATOMIC_LOAD(bits, acq_sys, __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_SYSTEM)                                   \
+	G4_ATOMIC_STORE(bits, rlx, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE)                                      \
+	G4_ATOMIC_STORE(bits, rlx_sys, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_SYSTEM)                                  \
+	G4_ATOMIC_STORE(bits, rel, __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_DEVICE)                                      \
+	G4_ATOMIC_STORE(bits, rel_sys, __NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_SYSTEM)                                  \
+	G4_ATOMIC_FETCH(bits, g4_add, __nv_atomic_fetch_add)                                                           \
+	G4_ATOMIC_FETCH(bits, g4_sub, __nv_atomic_fetch_sub)                                                           \
+	G4_ATOMIC_FETCH(bits, g4_or, __nv_atomic_fetch_or)                                                             \
+	G4_ATOMIC_FETCH(bits, g4_and, __nv_atomic_fetch_and)                                                           \
+	G4_ATOMIC_FETCH(bits, g4_xchg, __nv_atomic_exchange_n)                                                         \
+	G4_ATOMIC_FETCH(bits, g4_atomic_max, __nv_atomic_fetch_max)                                                    \
+                                                                                                                       \
+	G4_FN G4_INLINE bool g4_cas##bits(uint##bits##_t *p, uint##bits##_t expected, uint##bits##_t desired)          \
+	{                                                                                                              \
+		return __nv_atomic_compare_exchange_n(p, &expected, desired, false, __NV_ATOMIC_ACQ_REL,               \
+						      __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE);                  \
+	}
+
+G4_ATOMICS(32)
+G4_ATOMICS(64)
+
+#undef G4_ATOMICS
+#undef G4_ATOMIC_FETCH
+#undef G4_ATOMIC_STORE
+#undef G4_ATOMIC_LOAD
+
+#endif

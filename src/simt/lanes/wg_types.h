@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The workgroup of the lanes build: threads that meet at a barrier. Private to this folder. */
+#ifndef G4_SIMT_LANES_WG_TYPES_H
+#define G4_SIMT_LANES_WG_TYPES_H
+
+#include <pthread.h>
+
+#include "simt/simt.h"
+
+#ifndef G4_LANES
+#error "the lanes build defines G4_LANES, the number of lanes of a workgroup"
+#endif
+G4_STATIC_ASSERT(G4_LANES >= 2 && G4_LANES <= 64, "a ballot has 64 bits, and one lane is the cpu build");
+
+/*
+ * Where all lanes meet. X(NAME, what a lane does there, for the message about lanes that do different things).
+ * The lanes of a workgroup pass the same sequence of these.
+ */
+#define G4_MEETINGS(X)                                                                                                 \
+	X(REGION_BEGIN, "waits for a region to begin")                                                                 \
+	X(REGION_END, "has reached the end of the region")                                                             \
+	X(SYNC, "is in g4_sync()")                                                                                     \
+	X(ANY, "is in g4_any()")                                                                                       \
+	X(ALL, "is in g4_all()")                                                                                       \
+	X(BALLOT, "is in g4_ballot()")                                                                                 \
+	X(BROADCAST, "is in g4_broadcast()")                                                                           \
+	X(REDUCE_MIN, "is in g4_reduce_min()")                                                                         \
+	X(REDUCE_MAX, "is in g4_reduce_max()")                                                                         \
+	X(REDUCE_SUM, "is in g4_reduce_sum()")                                                                         \
+	X(SCAN_EXCLUSIVE, "is in g4_scan_exclusive()")
+
+enum g4_meeting {
+#define G4_MEETING_ENUM(name, text) G4_MEET_##name,
+	G4_MEETINGS(G4_MEETING_ENUM)
+#undef G4_MEETING_ENUM
+};
+
+/* Regions of this layer; user regions begin at G4_REGION_USER. */
+enum g4_region_kind { G4_REGION_DISMISS, G4_REGION_QUIT, G4_REGION_COPY, G4_REGION_ZERO, G4_REGION_EQUAL };
+
+/* What a lane brings to a meeting. */
+struct g4_slot {
+	uint64_t value;
+	uint64_t sequence; /* meetings this lane has been to */
+	uint32_t meeting;  /* enum g4_meeting */
+	uint32_t detail;   /* an argument that must be the same in all lanes */
+};
+
+/* What a region of this layer works on; `equal` is its result. */
+struct g4_transfer {
+	uint8_t *to;
+	const uint8_t *from;
+	uint64_t bytes;
+	bool equal;
+};
+
+/* A lane's thread; each has its own argument to pthread_create(). */
+struct g4_lane_thread {
+	struct g4_wg *wg;
+	uint32_t lane;
+	pthread_t thread;
+};
+
+struct g4_wg {
+	/* the barrier */
+	uint32_t arrived;
+	uint32_t generation;
+	/*
+	 * What the lanes brought to the meeting, by the parity of its sequence number. A lane that comes to meeting n + 2
+	 * has left the barrier of n + 1, so all lanes have entered that and none still reads the slots of n: two sets are
+	 * enough for one barrier a meeting.
+	 */
+	struct g4_slot slots[2][G4_LANES];
+	uint64_t sequence[G4_LANES]; /* each lane's own count */
+
+	/* the region the leader opened: written before its first meeting, read after it */
+	uint32_t region_kind;
+	void *region_args;
+	bool in_region; /* the leader's own */
+
+	void *scratch;
+	uint32_t index;
+
+	/* the threads */
+	uint32_t start;				 /* enum g4_start, waited for with g4_wait() */
+	uint32_t quit;				 /* written by the leader before it dismisses */
+	struct g4_lane_thread threads[G4_LANES]; /* the leader's is unused */
+};
+
+enum g4_start { G4_START_WAIT, G4_START_GO, G4_START_ABANDON };
+
+/* Which lane the calling thread is. 0, the leader, for every thread that g4_wg_create() did not start. */
+extern __thread uint32_t g4_lane_self;
+
+/* What g4_wg_serve() does; returns whether the lane is to end rather than to serve again. */
+bool g4_lanes_serve(struct g4_wg *wg);
+/* Leader: ends the lanes' threads. */
+void g4_lanes_quit(struct g4_wg *wg);
+
+#endif

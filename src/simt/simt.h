@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The SIMT layer: what engine code may assume about the processor it runs on.
+ *
+ * A *workgroup* executes one operation. It has one leader lane and, on `lanes` and `cuda`, further lanes:
+ *     cpu    width 1: the calling thread
+ *     lanes  width G4_LANES (4 by default): real threads, for tests only
+ *     cuda   width 32: one warp
+ *
+ * Execution model (DESIGN.md "Leader and regions"): control flow of an operation runs on the leader alone, in plain
+ * sequential C. Data-parallel work is a *region*: the leader calls g4_copy(), g4_zero(), g4_equal(), ... and all lanes
+ * execute it together. The other lanes sit in g4_wg_serve() between regions. Inside a region, code is SPMD and uses the
+ * collectives below. A function's comment says "leader" (called by the leader, may open regions), "collective" (every
+ * lane enters, converged, same arguments) or "per-lane".
+ */
+#ifndef G4_SIMT_H
+#define G4_SIMT_H
+
+#include "base/base.h"
+
+/*
+ * What a build defines inline in its wg.h and what it defines in a .c file. The cpu build inlines everything: a region
+ * on one lane is a plain function call, and g4_copy() is memcpy().
+ */
+#if G4_CUDA
+#define G4_WG_FN G4_FN G4_INLINE
+#define G4_REGION_FN G4_FN
+#elif defined(G4_LANES)
+#define G4_WG_FN G4_FN
+#define G4_REGION_FN G4_FN
+#else
+#define G4_WG_FN G4_FN G4_INLINE
+#define G4_REGION_FN G4_FN G4_INLINE
+#endif
+
+struct g4_wg;
+
+/* ---- workgroup (per-lane) ---- */
+G4_WG_FN uint32_t g4_wg_width(const struct g4_wg *wg);
+G4_WG_FN uint32_t g4_wg_lane(const struct g4_wg *wg);
+/* Index of the workgroup in its engine, for sharding; stable for its life. */
+G4_WG_FN uint32_t g4_wg_index(const struct g4_wg *wg);
+/* The workgroup's scratch memory: G4_WG_SCRATCH_BYTES bytes, 64 B aligned, shared by its lanes, contents arbitrary. */
+#define G4_WG_SCRATCH_BYTES (64 * 1024)
+G4_WG_FN void *g4_wg_scratch(const struct g4_wg *wg);
+
+/* ---- regions (leader) ---- */
+G4_REGION_FN void g4_copy(struct g4_wg *wg, void *to, const void *from, uint64_t bytes); /* no overlap */
+G4_REGION_FN void g4_zero(struct g4_wg *wg, void *to, uint64_t bytes);
+G4_REGION_FN bool g4_equal(struct g4_wg *wg, const void *a, const void *b, uint64_t bytes);
+/*
+ * Runs region `kind` (G4_REGION_USER and above, implemented by g4_region_user) on all lanes. `args` lies in memory that
+ * all lanes share, such as the scratch area; never on the leader's stack, which on a GPU is the leader's own. (The three
+ * above take addresses on the stack: the leader then works alone.)
+ */
+#define G4_REGION_USER 16
+G4_REGION_FN void g4_region(struct g4_wg *wg, uint32_t kind, void *args);
+/* Defined once above this layer: executes a user region on every lane. Collective. */
+G4_FN void g4_region_user(struct g4_wg *wg, uint32_t kind, void *args);
+/* What lanes other than the leader do while the leader runs an operation: execute regions until dismissed. */
+G4_REGION_FN void g4_wg_serve(struct g4_wg *wg);
+/* Leader: ends g4_wg_serve() in the other lanes. */
+G4_REGION_FN void g4_wg_dismiss(struct g4_wg *wg);
+
+/* ---- collectives (inside regions; every lane enters) ---- */
+G4_WG_FN void g4_sync(struct g4_wg *wg);
+G4_WG_FN bool g4_any(struct g4_wg *wg, bool predicate);
+G4_WG_FN bool g4_all(struct g4_wg *wg, bool predicate);
+G4_WG_FN uint64_t g4_ballot(struct g4_wg *wg, bool predicate); /* bit i: lane i */
+G4_WG_FN uint64_t g4_broadcast(struct g4_wg *wg, uint64_t value, uint32_t lane);
+G4_WG_FN uint64_t g4_reduce_min(struct g4_wg *wg, uint64_t value);
+G4_WG_FN uint64_t g4_reduce_max(struct g4_wg *wg, uint64_t value);
+G4_WG_FN uint64_t g4_reduce_sum(struct g4_wg *wg, uint64_t value);
+G4_WG_FN uint64_t g4_scan_exclusive(struct g4_wg *wg, uint64_t value);
+
+/*
+ * ---- atomics (per-lane), implemented in simt/cpu/atomic.h and simt/cuda/atomic.h, included below ----
+ * On plain uint32_t / uint64_t objects, naturally aligned. Names: g4_[op][width]_[order]; orders rlx, acq, rel, acqrel.
+ * Scope is the engine (all workgroups); the suffix _sys widens it to the system (host and GPU).
+ *     g4_load32_rlx g4_load32_acq g4_store32_rlx g4_store32_rel, the same with _sys, and all of them for 64
+ *     g4_add32 g4_sub32 g4_or32 g4_and32 g4_xchg32 g4_atomic_max32 (and 64): fetch-and-op, acquire-release, return the
+ *     old value (max has the long name because g4_max64() compares two numbers)
+ *     g4_cas32 g4_cas64(p, expected, desired): bool, acquire-release on success, acquire on failure
+ */
+
+/*
+ * ---- locks: fair, leader only. A workgroup holds them in the order its module's README gives. ----
+ * Ticket locks in one word each, laid out in simt/ticket.h; zero is unlocked. Rules, numbered: simt/README.md.
+ */
+struct g4_lock {
+	uint64_t word;
+};
+G4_FN void g4_lock(struct g4_lock *lock);
+G4_FN bool g4_trylock(struct g4_lock *lock);
+G4_FN void g4_unlock(struct g4_lock *lock);
+
+struct g4_rwlock { /* readers/writer: arrival order, adjacent readers share */
+	uint64_t word;
+};
+G4_FN void g4_read_lock(struct g4_rwlock *lock);
+G4_FN void g4_read_unlock(struct g4_rwlock *lock);
+G4_FN void g4_write_lock(struct g4_rwlock *lock);
+G4_FN bool g4_write_trylock(struct g4_rwlock *lock);
+G4_FN void g4_write_unlock(struct g4_rwlock *lock);
+
+/*
+ * ---- waiting (leader): blocks while *word == seen; spurious returns allowed. Woken by g4_wake(). ----
+ * The waker changes *word with an atomic before it calls g4_wake(). Both are of one engine: `word` is no memory that
+ * another process shares.
+ */
+G4_FN void g4_wait(uint32_t *word, uint32_t seen);
+G4_FN void g4_wake(uint32_t *word); /* wakes every waiter on word */
+G4_FN void g4_pause(void);	    /* one polite step of a spin loop */
+
+/* ---- time ---- */
+G4_FN int64_t g4_realtime_ns(void);   /* nanoseconds since 1970-01-01 UTC */
+G4_FN uint64_t g4_monotonic_ns(void); /* for intervals */
+
+#if G4_CUDA
+#include "simt/cuda/atomic.h"
+#include "simt/cuda/wg.h"
+#else
+#include "simt/cpu/atomic.h"
+#ifndef G4_LANES
+#include "simt/cpu/wg.h"
+#endif
+#endif
+
+#endif

@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# dump shows a fresh image's structures, and they agree with each other.
+. "$(dirname "$0")/lib.sh"
+
+run "$gpu4fs" mkfs --size 200M -L fresh a.img
+run "$gpu4fs" dump --json a.img superblock
+equals "the first superblock" "superblock good 4096 fresh" \
+	"$(json_value '" ".join(str(d["first_superblock"][k]) for k in ("type", "condition", "address", "label"))')"
+root=$(json_value 'd["first_superblock"]["root_address"]')
+groups=$(json_value 'd["first_superblock"]["groups_address"]')
+alloc=$(json_value 'd["first_superblock"]["alloc_address"]')
+journal=$(json_value 'd["first_superblock"]["journal_address"]')
+uuid=$(json_value 'd["first_superblock"]["uuid"]')
+run "$gpu4fs" dump --json a.img superblock backup
+equals "the second superblock lies in the last page" "$((200 * 1024 * 1024 - 4096)) $uuid" \
+	"$(json_value 'd["second_superblock"]["address"], d["second_superblock"]["uuid"]' | tr -d "(),'")"
+
+for pair in "$root:root block" "$groups:group descriptors" "$alloc:allocation map" "$journal:journal header"; do
+	run "$gpu4fs" dump --json a.img block "${pair%%:*}"
+	equals "block: the ${pair#*:}" "good ${pair#*:}" "$(json_value 'd["condition"] + " " + d["type"]')"
+done
+
+run "$gpu4fs" dump --json a.img root
+ino=$(json_value 'd["root_inode"]')
+equals "no orphans" 0 "$(json_value 'd["orphan_head"]')"
+run "$gpu4fs" dump --json a.img inode 1
+equals "inode 1 is the root directory" "$ino directory 2 $ino" \
+	"$(json_value '" ".join(str(d[k]) for k in ("inode", "type", "nlink", "parent"))')"
+run "$gpu4fs" dump --json a.img inode "$ino"
+equals "an inode by its number" "$ino" "$(json_value 'd["inode"]')"
+run "$gpu4fs" dump --json a.img inode "$(printf '0x%x' "$ino")"
+equals "... in hexadecimal" "$ino" "$(json_value 'd["inode"]')"
+run "$gpu4fs" dump --json a.img block $((ino / 4096 * 4096))
+equals "it lies in a slab" "slab inodes $ino" "$(json_value 'd["type"], d["kind"], d["slots"][0]["inode"]' | tr -d "(),'")"
+run "$gpu4fs" dump --json a.img dir /
+equals "the root directory is empty" "[]" "$(json_value 'd["entries"]')"
+run "$gpu4fs" dump --json a.img journal
+equals "the journal has nothing to replay" "good []" "$(json_value 'd["condition"], d["transactions"]' | tr -d "(),'")"
+
+run "$gpu4fs" dump --json a.img groups
+equals "all groups have a descriptor" 4 "$(json_value 'len(d["groups"])')"
+free=$(json_value 'sum(g["free_pages"] for g in d["groups"])')
+run "$gpu4fs" dump --json a.img group 0
+equals "a group's map agrees with its descriptor" True \
+	"$(json_value 'd["free_pages"] == 31 * 512 - sum(r["used"] for r in d["allocation_map"]["regions"])')"
+run "$gpu4fs" df --json a.img
+equals "df counts the same" $((free * 4096)) "$(json_value 'd["filesystems"][0]["free_bytes"]')"
+
+exits 0 "text" "$gpu4fs" dump a.img inode 1
+says "... has a value a line" '^type  *directory$'
+exits 0 "text of a block of data" "$gpu4fs" dump a.img block 0
+says "... is hexadecimal" 'offset 0x20  bytes 0000'
+finish

@@ -1,0 +1,65 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Wrong usage and devices that can not be used: one clear sentence and the right exit status.
+. "$(dirname "$0")/lib.sh"
+
+for command in mkfs info dump attr; do
+	exits 2 "$command without a device" "$gpu4fs" "$command"
+	one_sentence "... in one sentence"
+	exits 2 "$command with an unknown option" "$gpu4fs" "$command" --frobnicate x
+	one_sentence "... in one sentence"
+done
+exits 1 "mount without a device" "$gpu4fs" mount
+exits 1 "mount with an unknown option" "$gpu4fs" mount -o frobnicate disk.img /mnt
+says "... names it" frobnicate
+exits 1 "umount without a directory" "$gpu4fs" umount
+exits 16 "fsck without a device" "$gpu4fs" fsck
+exits 16 "fsck with an unknown option" "$gpu4fs" fsck --frobnicate disk.img
+exits 16 "fsck with -n and -y" "$gpu4fs" fsck -n -y disk.img
+exits 2 "dump with an unknown structure" "$gpu4fs" dump disk.img frobs
+exits 2 "dump inode without a number" "$gpu4fs" dump disk.img inode
+
+for device in missing.img /dev/null "$work" mem:frob; do
+	exits 1 "info of $device" "$gpu4fs" info "$device"
+	one_sentence "... in one sentence"
+	exits 8 "fsck of $device" "$gpu4fs" fsck "$device"
+	one_sentence "... in one sentence"
+done
+
+truncate -s 64M empty.img
+exits 1 "info of an empty file" "$gpu4fs" info empty.img
+says "... says that there is no file system" 'no gpu4fs superblock'
+exits 8 "fsck of an empty file" "$gpu4fs" fsck empty.img
+exits 1 "df of an empty file" "$gpu4fs" df empty.img
+exits 1 "dump of an empty file" "$gpu4fs" dump empty.img
+truncate -s 5000 tiny.img
+exits 1 "info of a tiny file" "$gpu4fs" info tiny.img
+one_sentence "... in one sentence"
+exits 1 "df of a directory elsewhere" "$gpu4fs" df /proc
+
+exits 0 "an image" "$gpu4fs" mkfs -q --size 64M good.img
+exits 1 "an inode that is not there" "$gpu4fs" dump good.img inode /missing
+exits 1 "an inode number that can not be" "$gpu4fs" dump good.img inode 12345
+exits 1 "a group that is not there" "$gpu4fs" dump good.img group 99
+exits 1 "a block beyond the end" "$gpu4fs" dump good.img block 0x7fffffffffff
+
+cp good.img short.img
+truncate -s 32M short.img
+exits 1 "info of a truncated image" "$gpu4fs" info short.img
+says "... says so" 'smaller than the file system'
+cp good.img newer.img
+poke newer.img 4136 02000000
+poke newer.img $((64 * 1024 * 1024 - 4096 + 40)) 02000000
+exits 1 "info of a newer image" "$gpu4fs" info newer.img
+says "... says so" 'newer gpu4fs'
+if command -v mkfs.ext4 >/dev/null; then
+	truncate -s 64M ext4.img
+	mkfs.ext4 -q ext4.img
+	exits 1 "info of an ext4 image" "$gpu4fs" info ext4.img
+	says "... names what it is" 'holds ext4'
+fi
+if [ -e /dev/full ]; then
+	"$gpu4fs" info good.img >/dev/full 2>.err
+	equals "output that can not be written is an error" 1 $?
+fi
+finish

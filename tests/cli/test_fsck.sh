@@ -1,0 +1,47 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# fsck of a fresh image, and of fresh images with damage. A damaged page has a wrong checksum.
+. "$(dirname "$0")/lib.sh"
+
+run "$gpu4fs" mkfs --size 200M good.img
+exits 0 "a fresh image" "$gpu4fs" fsck good.img
+says "... has no problem" 'no problem found'
+exits 0 "-n" "$gpu4fs" fsck -n good.img
+exits 0 "-p skips what is clean" "$gpu4fs" fsck -p good.img
+says "... and says so" '^good.img: clean$'
+exits 0 "-p -f does not" "$gpu4fs" fsck -p -f good.img
+says "... and says what it found" 'no problem found'
+sum=$(sha256sum <good.img)
+run "$gpu4fs" fsck good.img
+equals "a check changes nothing" "$sum" "$(sha256sum <good.img)"
+
+run "$gpu4fs" dump --json good.img superblock
+root=$(json_value 'd["first_superblock"]["root_address"]')
+groups=$(json_value 'd["first_superblock"]["groups_address"]')
+alloc=$(json_value 'd["first_superblock"]["alloc_address"]')
+journal=$(json_value 'd["first_superblock"]["journal_address"]')
+run "$gpu4fs" dump --json good.img inode 1
+slab=$(json_value 'd["inode"] // 4096 * 4096')
+
+damaged() { # damaged NAME KIND ADDRESS
+	cp good.img bad.img
+	poke bad.img $(($3 + 1000)) 5a
+	exits 4 "$1" "$gpu4fs" fsck bad.img
+	run "$gpu4fs" fsck --json bad.img
+	equals "... is of the kind $2" True "$(json_value "'$2' in d['problems_by_kind']")"
+	exits 4 "... which -y can not repair yet" "$gpu4fs" fsck -y bad.img
+}
+damaged "the first superblock" superblock 4096
+damaged "the second superblock" superblock $((200 * 1024 * 1024 - 4096))
+damaged "the journal's header" journal "$journal"
+damaged "the group descriptors" group_descriptors "$groups"
+damaged "an allocation map" allocation_map "$alloc"
+damaged "the root block" root "$root"
+damaged "the root directory's slab" slab "$slab"
+
+cp good.img bad.img
+poke bad.img $((4096 + 1000)) 5a
+poke bad.img $((200 * 1024 * 1024 - 4096 + 1000)) 5a
+exits 8 "without any superblock there is nothing to check" "$gpu4fs" fsck bad.img
+one_sentence "... in one sentence"
+finish

@@ -1,0 +1,32 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Help, version, and the names that the program answers to.
+. "$(dirname "$0")/lib.sh"
+
+exits 2 "without a command it shows what there is" "$gpu4fs"
+exits 0 "help" "$gpu4fs" help
+commands=$(awk '/^  [a-z]+ /{print $1}' .out | grep -v -e help -e version)
+equals "all commands are listed" "mkfs mount umount fsck info df attr dump" "$(echo $commands)"
+exits 0 "--help" "$gpu4fs" --help
+exits 0 "version" "$gpu4fs" version
+says "version has a number" '^gpu4fs [0-9]'
+for command in $commands; do
+	exits 0 "$command --help" "$gpu4fs" "$command" --help
+	says "$command --help starts with its usage" "^usage: gpu4fs $command "
+	says "$command --help names itself" '\-\-help'
+	exits 0 "help $command" "$gpu4fs" help "$command"
+done
+exits 2 "an unknown command" "$gpu4fs" frobnicate
+one_sentence "... is refused in one sentence"
+says "... by its name" frobnicate
+exits 2 "help for an unknown command" "$gpu4fs" help frobnicate
+
+for name in mkfs fsck mount; do
+	ln -s "$gpu4fs" "$name.gpu4fs"
+	exits 0 "$name.gpu4fs is gpu4fs $name" "./$name.gpu4fs" --help
+	says "... and says so" "^usage: gpu4fs $name "
+done
+ln -s "$gpu4fs" mount.fuse.gpu4fs
+exits 0 "mount.fuse.gpu4fs is gpu4fs mount" ./mount.fuse.gpu4fs --help
+says "... and says so" "^usage: gpu4fs mount "
+finish

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making, mounting and unmounting through the public API, and what it says when that fails. */
+#include "api_fixture.h"
+
+static const char image[] = "api_mount.img";
+
+static int try_mount(const char *name, uint32_t flags)
+{
+	const struct gpu4fs_options options = {.size = sizeof(options), .flags = flags, .cache_bytes = 16 << 20};
+	gpu4fs *mounted;
+	int rc = gpu4fs_mount(&name, 1, &options, &mounted);
+
+	return rc ? rc : gpu4fs_unmount(mounted);
+}
+
+static int try_mkfs(const char *name, uint32_t flags)
+{
+	const struct gpu4fs_mkfs_options options = {.size = sizeof(options), .flags = flags};
+
+	return gpu4fs_mkfs(&name, 1, &options);
+}
+
+/* The call failed and left a sentence. */
+#define explained(call, error)                                                                                         \
+	do {                                                                                                           \
+		fails(call, error);                                                                                    \
+		assert_true(strlen(gpu4fs_last_message()) > 10);                                                       \
+	} while (0)
+
+static void mkfs_refuses_to_overwrite_what_it_knows(void **state)
+{
+	(void)state;
+	api_image(image, 16 << 20);
+	ok(try_mkfs(image, 0));
+	assert_string_equal(gpu4fs_last_message(), "");
+	explained(try_mkfs(image, 0), EEXIST);
+	assert_non_null(strstr(gpu4fs_last_message(), image));
+	ok(try_mkfs(image, GPU4FS_MKFS_FORCE));
+	ok(try_mount(image, 0));
+	unlink(image);
+}
+
+static void mkfs_takes_its_options(void **state)
+{
+	const uint8_t uuid[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+	const struct gpu4fs_mkfs_options options = {
+		.size = sizeof(options),
+		.create_bytes = 16 << 20,
+		.label = "label",
+		.uuid = uuid,
+		.root_uid = 12,
+		.root_gid = 34,
+		.root_mode = 01770,
+	};
+	const char *name = image;
+	struct gpu4fs_statfs statfs;
+	struct gpu4fs_stat root;
+	gpu4fs *memory = fs;
+
+	(void)state;
+	unlink(image);
+	ok(gpu4fs_mkfs(&name, 1, &options));
+	fs = api_mount(image, false);
+	ok(gpu4fs_statfs(fs, &statfs));
+	assert_memory_equal(statfs.uuid, uuid, 16);
+	root = api_lstat("/");
+	assert_int_equal(root.uid, 12);
+	assert_int_equal(root.gid, 34);
+	assert_int_equal(root.mode, S_IFDIR | 01770);
+	ok(gpu4fs_unmount(fs));
+	fs = memory;
+	unlink(image);
+}
+
+static void bad_options_are_refused(void **state)
+{
+	struct gpu4fs_mkfs_options mkfs_options = {.size = sizeof(mkfs_options), .flags = 1u << 31};
+	struct gpu4fs_options options = {.size = sizeof(options), .flags = 1u << 31};
+	const char *names[2] = {image, image};
+	char label[65];
+	gpu4fs *mounted;
+
+	(void)state;
+	api_image(image, 16 << 20);
+	explained(gpu4fs_mkfs(names, 1, &mkfs_options), EINVAL);
+	mkfs_options.flags = 0;
+	memset(label, 'l', 64);
+	label[64] = 0;
+	mkfs_options.label = label;
+	explained(gpu4fs_mkfs(names, 1, &mkfs_options), EINVAL);
+	mkfs_options.size = 3;
+	explained(gpu4fs_mkfs(names, 1, &mkfs_options), EINVAL);
+	explained(gpu4fs_mkfs(names, 0, NULL), EINVAL);
+	explained(gpu4fs_mkfs(names, 2, NULL), EOPNOTSUPP);
+	explained(gpu4fs_mount(names, 1, &options, &mounted), EINVAL);
+	options.flags = GPU4FS_NO_REPLAY;
+	explained(gpu4fs_mount(names, 1, &options, &mounted), EINVAL);
+	options.flags = 0;
+	options.size = 4;
+	explained(gpu4fs_mount(names, 1, &options, &mounted), EINVAL);
+	explained(gpu4fs_mount(names, 0, NULL, &mounted), EINVAL);
+	unlink(image);
+}
+
+static void what_is_no_image_is_refused_with_a_sentence(void **state)
+{
+	(void)state;
+	api_image(image, 16 << 20);
+	explained(try_mount(image, 0), EINVAL); /* zeros */
+	explained(try_mount("api_mount_none.img", 0), ENOENT);
+	explained(try_mount("nonsense:thing", 0), ENOENT);
+	explained(try_mount("mem:64Q", 0), EINVAL);
+	explained(try_mkfs("mem:1M", 0), ENOSPC);
+	ok(try_mkfs(image, 0));
+	assert_int_equal(truncate(image, 8 << 20), 0);
+	explained(try_mount(image, 0), EUCLEAN);
+	assert_int_equal(truncate(image, 100), 0);
+	assert_true(try_mount(image, 0) < 0);
+	unlink(image);
+}
+
+static void an_image_is_mounted_once_at_a_time(void **state)
+{
+	gpu4fs *mounted;
+
+	(void)state;
+	api_image(image, 16 << 20);
+	mounted = api_mount(image, true);
+	explained(try_mount(image, 0), EBUSY);
+	explained(try_mkfs(image, GPU4FS_MKFS_FORCE), EBUSY);
+	ok(gpu4fs_unmount(mounted));
+	ok(try_mount(image, 0));
+	unlink(image);
+}
+
+static void a_read_only_file_system_changes_nothing(void **state)
+{
+	const struct gpu4fs_options options = {
+		.size = sizeof(options), .flags = GPU4FS_READ_ONLY, .cache_bytes = 16 << 20};
+	const char *name = image;
+	struct gpu4fs_statfs statfs;
+	gpu4fs *memory = fs;
+	gpu4fs_file *file;
+
+	(void)state;
+	api_image(image, 16 << 20);
+	fs = api_mount(image, true);
+	api_write_text("/f", "content");
+	ok(gpu4fs_unmount(fs));
+	ok(gpu4fs_mount(&name, 1, &options, &fs));
+	api_check_text("/f", "content");
+	ok(gpu4fs_statfs(fs, &statfs));
+	assert_int_equal(statfs.state, GPU4FS_STATE_READ_ONLY);
+	fails(gpu4fs_open(fs, NULL, "/f", O_WRONLY, 0, &file), EROFS);
+	fails(gpu4fs_open(fs, NULL, "/g", O_WRONLY | O_CREAT, 0644, &file), EROFS);
+	fails(gpu4fs_mkdir(fs, NULL, "/d", 0755), EROFS);
+	fails(gpu4fs_unlink(fs, NULL, "/f"), EROFS);
+	fails(gpu4fs_chmod(fs, NULL, "/f", 0600), EROFS);
+	fails(gpu4fs_truncate(fs, NULL, "/f", 0), EROFS);
+	fails(gpu4fs_access(fs, NULL, "/f", W_OK), EROFS);
+	ok(gpu4fs_access(fs, NULL, "/f", R_OK));
+	ok(gpu4fs_unmount(fs));
+	fs = memory;
+	unlink(image);
+}
+
+static void unmount_refuses_while_something_is_open(void **state)
+{
+	gpu4fs *session = api_session(1, 1, 0);
+	gpu4fs_file *file;
+	gpu4fs_dir *dir;
+
+	(void)state;
+	fails(gpu4fs_unmount(fs), EBUSY);
+	fails(gpu4fs_unmount(session), EBUSY);
+	fails(gpu4fs_session_close(fs), EBUSY);
+	file = api_open_as(session, "/", O_RDONLY, 0);
+	fails(gpu4fs_session_close(session), EBUSY);
+	ok(gpu4fs_close(file));
+	ok(gpu4fs_session_close(session));
+	ok(gpu4fs_opendir(fs, NULL, "/", 0, &dir));
+	fails(gpu4fs_unmount(fs), EBUSY);
+	ok(gpu4fs_closedir(dir));
+}
+
+static void messages_belong_to_their_thread_and_errors_have_texts(void **state)
+{
+	(void)state;
+	fails(try_mount("api_mount_none.img", 0), ENOENT);
+	assert_non_null(strstr(gpu4fs_last_message(), "api_mount_none.img"));
+	assert_string_equal(gpu4fs_strerror(-ENOENT), "No such file or directory");
+	assert_string_equal(gpu4fs_strerror(0), "success");
+	assert_string_equal(gpu4fs_strerror(-99999), "unknown error -99999");
+	assert_true(strlen(gpu4fs_version()) >= 5);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		api_test(mkfs_refuses_to_overwrite_what_it_knows),
+		api_test(mkfs_takes_its_options),
+		api_test(bad_options_are_refused),
+		api_test(what_is_no_image_is_refused_with_a_sentence),
+		api_test(an_image_is_mounted_once_at_a_time),
+		api_test(a_read_only_file_system_changes_nothing),
+		api_test(unmount_refuses_while_something_is_open),
+		api_test(messages_belong_to_their_thread_and_errors_have_texts),
+	};
+
+	return cmocka_run_group_tests_name("api mount", tests, NULL, NULL);
+}

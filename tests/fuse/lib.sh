@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What the mount tests share; source it with the test's arguments. The program under test is the first argument, or
+# $GPU4FS, or the release build. Each check prints one line; finish() turns failures into the exit status.
+set -u
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+gpu4fs=${1:-${GPU4FS:-$here/../../build/release/bin/gpu4fs}}
+
+skip() {
+	echo "skipped: $*"
+	exit 77
+}
+
+(exec 3<>/dev/fuse) 2>/dev/null || skip "/dev/fuse is missing or closed to this user"
+[[ -x $gpu4fs ]] || skip "$gpu4fs is not built"
+
+# A test whose programs are missing says so, and does not fail.
+needs() {
+	local program
+	for program in "$@"; do
+		command -v "$program" >/dev/null || skip "$program is not installed"
+	done
+}
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/gpu4fs-test.XXXXXX")
+image=$work/image
+mnt=$work/mnt
+mkdir "$mnt"
+failures=0
+
+is_mounted() {
+	grep -q " $mnt fuse.gpu4fs " /proc/self/mounts
+}
+
+cleanup() {
+	cd /
+	if is_mounted; then
+		"$gpu4fs" umount "$mnt" >/dev/null 2>&1 || umount --lazy "$mnt" 2>/dev/null || fusermount3 -uz "$mnt"
+	fi
+	rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+ok() {
+	echo "ok - $1"
+}
+
+not_ok() {
+	echo "not ok - $1"
+	failures=$((failures + 1))
+}
+
+# check TEXT COMMAND...: the command succeeds. Its output is shown when it does not.
+check() {
+	local text=$1
+	shift
+	if "$@" >"$work/out" 2>&1; then
+		ok "$text"
+	else
+		not_ok "$text"
+		sed 's/^/#   /' "$work/out"
+	fi
+}
+
+# check_not TEXT COMMAND...: the command fails.
+check_not() {
+	local text=$1
+	shift
+	if "$@" >"$work/out" 2>&1; then
+		not_ok "$text"
+	else
+		ok "$text"
+	fi
+}
+
+# refuses TEXT WORDS COMMAND...: the command fails, and says WORDS.
+refuses() {
+	local text=$1 words=$2
+	shift 2
+	if "$@" >"$work/out" 2>&1; then
+		not_ok "$text (it succeeded)"
+	elif ! grep -qi -- "$words" "$work/out"; then
+		not_ok "$text (it says something else)"
+		sed 's/^/#   /' "$work/out"
+	else
+		ok "$text"
+	fi
+}
+
+# same TEXT EXPECTED ACTUAL
+same() {
+	if [[ $2 == "$3" ]]; then
+		ok "$1"
+	else
+		not_ok "$1"
+		echo "#   expected: $2"
+		echo "#   found:    $3"
+	fi
+}
+
+make_image() {
+	truncate -s "${1:-512M}" "$image"
+	"$gpu4fs" mkfs "$image" >"$work/out" 2>&1 || {
+		not_ok "mkfs"
+		sed 's/^/#   /' "$work/out"
+		exit 1
+	}
+}
+
+# mount_image [OPTIONS]: a failure ends the test.
+mount_image() {
+	"$gpu4fs" mount ${1:+-o "$1"} "$image" "$mnt" >"$work/out" 2>&1 || {
+		not_ok "mount"
+		sed 's/^/#   /' "$work/out"
+		exit 1
+	}
+}
+
+unmount_image() {
+	cd "$work" || exit 1
+	check "${1:-unmount}" "$gpu4fs" umount "$mnt"
+}
+
+fsck_image() {
+	check "${1:-fsck finds nothing}" "$gpu4fs" fsck "$image"
+}
+
+# The process that serves the mount: the one that holds the lock on the state file.
+server_pid() {
+	local device
+	device=$(awk -v dir="$mnt" '$5 == dir { print $3 }' /proc/self/mountinfo | tail -n 1)
+	local name=${device/:/-} directory
+	for directory in /run/gpu4fs "/run/user/$UID/gpu4fs" "/tmp/gpu4fs-$UID"; do
+		[[ -f $directory/$name ]] && awk '$1 == "pid" { print $2 }' "$directory/$name" && return
+	done
+	return 1
+}
+
+finish() {
+	cd /
+	if ((failures)); then
+		echo "$failures checks failed"
+		exit 1
+	fi
+	exit 0
+}

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The server is killed with SIGKILL: what fsync returned for is there after the next mount, and the image is consistent.
+# shellcheck disable=SC2119,SC2317 # arguments are optional; functions are called through check
+# shellcheck source=tests/fuse/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" "$@"
+needs python3
+
+make_image
+for round in 1 2 3; do
+	mount_image
+	cat >"$work/write.py" <<'PYTHON'
+import hashlib, os, sys
+top, round_number = sys.argv[1], sys.argv[2]
+directory = os.path.join(top, "round" + round_number)
+os.mkdir(directory)
+for i in range(50):
+    path = os.path.join(directory, "f%d" % i)
+    data = hashlib.sha256(path.encode()).digest() * (1 + i * 37)
+    fd = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT)
+    os.write(fd, data)
+    os.fsync(fd)
+    os.close(fd)
+    os.rename(path + ".tmp", path)
+fd = os.open(directory, os.O_RDONLY)
+os.fsync(fd)
+fd = os.open(top, os.O_RDONLY)
+os.fsync(fd)
+PYTHON
+	check "round $round: files are written and synced" python3 "$work/write.py" "$mnt" "$round"
+	(
+		cd "$mnt" || exit 1
+		i=0
+		while echo "$i" >"unsynced$i" && mv "unsynced$i" "moved$i"; do i=$((i + 1)); done
+	) 2>/dev/null &
+	churn=$!
+	sleep 0.3
+	pid=$(server_pid)
+	check "round $round: the server is killed" kill -KILL "$pid"
+	wait "$churn" 2>/dev/null
+	refuses "round $round: umount says that the server ended early" "ended early" "$gpu4fs" umount "$mnt"
+	check_not "round $round: it is unmounted" is_mounted
+	mount_image
+	cat >"$work/verify.py" <<'PYTHON'
+import hashlib, os, sys
+top, rounds = sys.argv[1], int(sys.argv[2])
+for r in range(1, rounds + 1):
+    directory = os.path.join(top, "round%d" % r)
+    for i in range(50):
+        path = os.path.join(directory, "f%d" % i)
+        assert open(path, "rb").read() == hashlib.sha256(path.encode()).digest() * (1 + i * 37), path
+    assert len(os.listdir(directory)) == 50, directory
+for name in os.listdir(top):
+    path = os.path.join(top, name)
+    if os.path.isfile(path):
+        open(path, "rb").read()
+PYTHON
+	check "round $round: everything synced is there" python3 "$work/verify.py" "$mnt" "$round"
+	unmount_image "round $round: unmount"
+	fsck_image "round $round: fsck finds nothing"
+done
+finish

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Locks and waiting. Nothing here depends on how fast a thread runs: a test knows that a thread queues because the lock
+ * has given it a ticket, and that it sleeps because the lock counts it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "simt/ticket.h"
+
+#define THREADS 6
+#define ROUNDS 2000
+/* More than the 16 bits of a ticket count. */
+#define MANY_ROUNDS 140000
+
+static void start(pthread_t *thread, void *(*function)(void *), void *arg)
+{
+	assert_int_equal(pthread_create(thread, NULL, function, arg), 0);
+}
+
+static void join(pthread_t thread)
+{
+	assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* Waits until `tickets` are out that have not been served: the holder's, if it is a writer, and those in the queue. */
+static void await_queue(uint64_t *word, uint32_t tickets)
+{
+	uint64_t now;
+
+	do {
+		g4_pause();
+		now = g4_load64_acq(word);
+	} while (((g4_ticket_next(now) - g4_ticket_serving(now)) & 0xffff) != tickets);
+}
+
+static void await_sleepers(uint64_t *word, uint32_t sleepers)
+{
+	while (g4_ticket_sleepers(g4_load64_acq(word)) != sleepers)
+		g4_pause();
+}
+
+/* ---- g4_lock ---- */
+
+struct counter {
+	struct g4_lock lock;
+	uint64_t value;
+};
+
+static void *count_up(void *arg)
+{
+	struct counter *counter = (struct counter *)arg;
+
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		g4_lock(&counter->lock);
+		counter->value++;
+		g4_unlock(&counter->lock);
+	}
+	return NULL;
+}
+
+static void *count_up_by_trying(void *arg)
+{
+	struct counter *counter = (struct counter *)arg;
+
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		while (!g4_trylock(&counter->lock))
+			g4_pause();
+		counter->value++;
+		g4_unlock(&counter->lock);
+	}
+	return NULL;
+}
+
+static void assert_excludes(uint64_t first_word)
+{
+	struct counter counter = {{first_word}, 0};
+	pthread_t threads[THREADS];
+
+	for (uint32_t i = 0; i < THREADS; i++)
+		start(&threads[i], i % 3 ? count_up : count_up_by_trying, &counter);
+	for (uint32_t i = 0; i < THREADS; i++)
+		join(threads[i]);
+	assert_int_equal(counter.value, THREADS * ROUNDS);
+	assert_true(g4_trylock(&counter.lock));
+}
+
+static void a_lock_excludes(void **state)
+{
+	(void)state;
+	assert_excludes(0);
+}
+
+static void tickets_wrap_while_threads_contend(void **state)
+{
+	(void)state;
+	assert_excludes(G4_TICKET_NEXT * 0xfff0 + 0xfff0);
+}
+
+static void trylock_takes_only_a_free_lock(void **state)
+{
+	struct g4_lock lock = {0};
+
+	(void)state;
+	assert_true(g4_trylock(&lock));
+	assert_false(g4_trylock(&lock));
+	g4_unlock(&lock);
+	g4_lock(&lock);
+	assert_false(g4_trylock(&lock));
+	g4_unlock(&lock);
+	assert_true(g4_trylock(&lock));
+}
+
+static void tickets_wrap(void **state)
+{
+	struct g4_rwlock lock = {0};
+
+	(void)state;
+	for (uint32_t i = 0; i < MANY_ROUNDS; i++) {
+		if (i % 3) {
+			g4_write_lock(&lock);
+			g4_write_unlock(&lock);
+		} else {
+			g4_read_lock(&lock);
+			g4_read_unlock(&lock);
+		}
+		assert_int_equal(g4_ticket_readers(lock.word), 0);
+		assert_int_equal(g4_ticket_next(lock.word), g4_ticket_serving(lock.word));
+	}
+	assert_int_equal(g4_ticket_serving(lock.word), MANY_ROUNDS & 0xffff);
+}
+
+struct queuer {
+	struct g4_rwlock *lock;
+	uint32_t *entered; /* how many have, written inside the lock */
+	uint32_t order;
+};
+
+static void *enter_as_writer(void *arg)
+{
+	struct queuer *queuer = (struct queuer *)arg;
+
+	g4_write_lock(queuer->lock);
+	queuer->order = g4_add32(queuer->entered, 1);
+	g4_write_unlock(queuer->lock);
+	return NULL;
+}
+
+static void *enter_as_reader(void *arg)
+{
+	struct queuer *queuer = (struct queuer *)arg;
+
+	g4_read_lock(queuer->lock);
+	queuer->order = g4_add32(queuer->entered, 1);
+	g4_read_unlock(queuer->lock);
+	return NULL;
+}
+
+static void waiters_enter_in_order_of_arrival(void **state)
+{
+	/* More threads than bits of a futex's bitset: two of them share a bit. */
+	enum { QUEUE = 40 };
+	struct g4_rwlock lock = {0};
+	struct queuer queuers[QUEUE];
+	pthread_t threads[QUEUE];
+	uint32_t entered = 0;
+
+	(void)state;
+	g4_write_lock(&lock);
+	for (uint32_t i = 0; i < QUEUE; i++) {
+		queuers[i] = (struct queuer){&lock, &entered, 0};
+		start(&threads[i], enter_as_writer, &queuers[i]);
+		await_queue(&lock.word, i + 2);
+	}
+	await_sleepers(&lock.word, QUEUE);
+	assert_int_equal(g4_load32_acq(&entered), 0);
+	g4_write_unlock(&lock);
+	for (uint32_t i = 0; i < QUEUE; i++) {
+		join(threads[i]);
+		assert_int_equal(queuers[i].order, i);
+	}
+	assert_int_equal(g4_ticket_sleepers(lock.word), 0);
+}
+
+/* A lock in memory that whoever takes it last frees. */
+struct shared {
+	struct g4_lock lock;
+	uint32_t references;
+};
+
+static void *drop_reference(void *arg)
+{
+	struct shared *shared = (struct shared *)arg;
+	bool last;
+
+	g4_lock(&shared->lock);
+	last = --shared->references == 0;
+	g4_unlock(&shared->lock);
+	if (last)
+		free(shared);
+	return NULL;
+}
+
+static void unlock_leaves_the_lock_to_its_next_owner(void **state)
+{
+	(void)state;
+	for (uint32_t round = 0; round < 200; round++) {
+		struct shared *shared = (struct shared *)calloc(1, sizeof(*shared));
+		pthread_t threads[3];
+
+		assert_non_null(shared);
+		shared->references = 3;
+		for (uint32_t i = 0; i < 3; i++)
+			start(&threads[i], drop_reference, shared);
+		for (uint32_t i = 0; i < 3; i++)
+			join(threads[i]);
+	}
+}
+
+/* ---- g4_rwlock ---- */
+
+static void readers_share(void **state)
+{
+	struct g4_rwlock lock = {0};
+	uint32_t entered = 0;
+	struct queuer queuer = {&lock, &entered, 0};
+	pthread_t thread;
+
+	(void)state;
+	g4_read_lock(&lock);
+	start(&thread, enter_as_reader, &queuer);
+	join(thread);
+	assert_int_equal(entered, 1);
+	assert_int_equal(g4_ticket_readers(lock.word), 1);
+	g4_read_unlock(&lock);
+	assert_int_equal(g4_ticket_readers(lock.word), 0);
+}
+
+static void write_trylock_takes_only_a_free_lock(void **state)
+{
+	struct g4_rwlock lock = {0};
+
+	(void)state;
+	g4_read_lock(&lock);
+	assert_false(g4_write_trylock(&lock));
+	g4_read_unlock(&lock);
+	assert_true(g4_write_trylock(&lock));
+	assert_false(g4_write_trylock(&lock));
+	g4_write_unlock(&lock);
+}
+
+static void a_reader_does_not_overtake_a_waiting_writer(void **state)
+{
+	struct g4_rwlock lock = {0};
+	uint32_t entered = 0;
+	struct queuer queuers[4];
+	pthread_t threads[4];
+
+	(void)state;
+	g4_read_lock(&lock);
+	for (uint32_t i = 0; i < 4; i++) {
+		queuers[i] = (struct queuer){&lock, &entered, 0};
+		start(&threads[i], i % 2 ? enter_as_reader : enter_as_writer, &queuers[i]);
+		await_queue(&lock.word, i + 1);
+	}
+	await_sleepers(&lock.word, 4);
+	assert_int_equal(g4_load32_acq(&entered), 0);
+	g4_read_unlock(&lock);
+	for (uint32_t i = 0; i < 4; i++) {
+		join(threads[i]);
+		assert_int_equal(queuers[i].order, i);
+	}
+}
+
+struct meeting {
+	struct g4_rwlock lock;
+	uint32_t inside;
+};
+
+static void *enter_and_wait_for_all(void *arg)
+{
+	struct meeting *meeting = (struct meeting *)arg;
+
+	g4_read_lock(&meeting->lock);
+	g4_add32(&meeting->inside, 1);
+	while (g4_load32_acq(&meeting->inside) != THREADS)
+		g4_pause();
+	g4_read_unlock(&meeting->lock);
+	return NULL;
+}
+
+static void adjacent_readers_enter_together_behind_a_writer(void **state)
+{
+	struct meeting meeting = {{0}, 0};
+	pthread_t threads[THREADS];
+
+	(void)state;
+	g4_write_lock(&meeting.lock);
+	for (uint32_t i = 0; i < THREADS; i++)
+		start(&threads[i], enter_and_wait_for_all, &meeting);
+	await_sleepers(&meeting.lock.word, THREADS);
+	assert_int_equal(g4_load32_acq(&meeting.inside), 0);
+	g4_write_unlock(&meeting.lock);
+	for (uint32_t i = 0; i < THREADS; i++)
+		join(threads[i]);
+	assert_int_equal(g4_ticket_readers(meeting.lock.word), 0);
+}
+
+struct pair {
+	struct g4_rwlock lock;
+	uint64_t a;
+	uint64_t b;
+	uint32_t torn;
+};
+
+static void *write_pair(void *arg)
+{
+	struct pair *pair = (struct pair *)arg;
+
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		g4_write_lock(&pair->lock);
+		pair->a++;
+		pair->b++;
+		g4_write_unlock(&pair->lock);
+	}
+	return NULL;
+}
+
+static void *read_pair(void *arg)
+{
+	struct pair *pair = (struct pair *)arg;
+
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		g4_read_lock(&pair->lock);
+		if (pair->a != pair->b)
+			g4_store32_rlx(&pair->torn, 1);
+		g4_read_unlock(&pair->lock);
+	}
+	return NULL;
+}
+
+static void readers_see_no_half_written_state(void **state)
+{
+	struct pair pair = {{G4_TICKET_NEXT * 0xff00 + 0xff00}, 0, 0, 0};
+	pthread_t threads[THREADS];
+
+	(void)state;
+	for (uint32_t i = 0; i < THREADS; i++)
+		start(&threads[i], i % 3 ? read_pair : write_pair, &pair);
+	for (uint32_t i = 0; i < THREADS; i++)
+		join(threads[i]);
+	assert_int_equal(pair.torn, 0);
+	assert_int_equal(pair.a, THREADS / 3 * ROUNDS);
+	assert_int_equal(pair.b, pair.a);
+	assert_int_equal(g4_ticket_sleepers(pair.lock.word), 0);
+	assert_true(g4_write_trylock(&pair.lock));
+}
+
+/* ---- waiting ---- */
+
+static void wait_returns_when_the_word_has_changed_already(void **state)
+{
+	uint32_t word = 1;
+
+	(void)state;
+	g4_wait(&word, 0);
+}
+
+static void wake_without_waiters_is_allowed(void **state)
+{
+	uint32_t word = 0;
+
+	(void)state;
+	g4_wake(&word);
+}
+
+static void wait_for(uint32_t *word, uint32_t value)
+{
+	uint32_t seen;
+
+	while ((seen = g4_load32_acq(word)) != value)
+		g4_wait(word, seen);
+}
+
+/* Answers each even number with the odd one after it. A lost wake-up leaves both asleep for ever. */
+static void *answer(void *arg)
+{
+	uint32_t *word = (uint32_t *)arg;
+
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		wait_for(word, 2 * i + 1);
+		g4_store32_rel(word, 2 * i + 2);
+		g4_wake(word);
+	}
+	return NULL;
+}
+
+static void no_wake_up_is_lost(void **state)
+{
+	uint32_t word = 0;
+	pthread_t thread;
+
+	(void)state;
+	start(&thread, answer, &word);
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		g4_store32_rel(&word, 2 * i + 1);
+		g4_wake(&word);
+		wait_for(&word, 2 * i + 2);
+	}
+	join(thread);
+}
+
+struct gate {
+	uint32_t open;
+	uint32_t passed;
+};
+
+static void *pass(void *arg)
+{
+	struct gate *gate = (struct gate *)arg;
+
+	wait_for(&gate->open, 1);
+	g4_add32(&gate->passed, 1);
+	return NULL;
+}
+
+static void wake_wakes_every_waiter(void **state)
+{
+	(void)state;
+	for (uint32_t round = 0; round < 20; round++) {
+		struct gate gate = {0, 0};
+		pthread_t threads[THREADS];
+
+		for (uint32_t i = 0; i < THREADS; i++)
+			start(&threads[i], pass, &gate);
+		g4_store32_rel(&gate.open, 1);
+		g4_wake(&gate.open);
+		for (uint32_t i = 0; i < THREADS; i++)
+			join(threads[i]);
+		assert_int_equal(gate.passed, THREADS);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_lock_excludes),
+		cmocka_unit_test(trylock_takes_only_a_free_lock),
+		cmocka_unit_test(tickets_wrap),
+		cmocka_unit_test(tickets_wrap_while_threads_contend),
+		cmocka_unit_test(waiters_enter_in_order_of_arrival),
+		cmocka_unit_test(unlock_leaves_the_lock_to_its_next_owner),
+		cmocka_unit_test(readers_share),
+		cmocka_unit_test(write_trylock_takes_only_a_free_lock),
+		cmocka_unit_test(a_reader_does_not_overtake_a_waiting_writer),
+		cmocka_unit_test(adjacent_readers_enter_together_behind_a_writer),
+		cmocka_unit_test(readers_see_no_half_written_state),
+		cmocka_unit_test(wait_returns_when_the_word_has_changed_already),
+		cmocka_unit_test(wake_without_waiters_is_allowed),
+		cmocka_unit_test(no_wake_up_is_lost),
+		cmocka_unit_test(wake_wakes_every_waiter),
+	};
+
+	return cmocka_run_group_tests_name("lock", tests, NULL, NULL);
+}
