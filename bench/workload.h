@@ -6,7 +6,7 @@
  * Every metric prints one line of JSON to standard output: {"metric", "unit", "value", "cpu_seconds"}. cpu_seconds is
  * user and system time of this process while the metric ran; a FUSE daemon's is its own.
  *
- *	create	   ops/s  open(O_CREAT | O_EXCL) and close, in the order of the names, `dirs` directories of `files` each
+ *	create	   ops/s  open(O_CREAT | O_EXCL) and close in order of names, `dirs` directories of `files` each
  *	stat	   ops/s  every file once, in random order
  *	rename	   ops/s  every file once to a new name in its directory, in random order
  *	unlink	   ops/s  every file once, in random order

@@ -139,15 +139,16 @@ struct gpu4fs_credentials {
 #define GPU4FS_NO_REPLAY (1u << 3)   /* with GPU4FS_READ_ONLY: do not even replay the journal */
 
 struct gpu4fs_options {
-	uint32_t size;	      /* sizeof(struct gpu4fs_options) */
-	uint32_t flags;	      /* GPU4FS_READ_ONLY, ... */
-	uint64_t cache_bytes; /* upper bound of the page cache; 0: 256 MiB */
-	uint32_t commit_ms;   /* the longest time a change stays uncommitted, in milliseconds; 0: 5000 */
-	uint32_t
-		async_threads; /* threads that execute gpu4fs_submit(), made at its first call; 0: one a core, at most 8 */
+	uint32_t size;		/* sizeof(struct gpu4fs_options) */
+	uint32_t flags;		/* GPU4FS_READ_ONLY, ... */
+	uint64_t cache_bytes;	/* upper bound of the page cache; 0: 256 MiB */
+	uint32_t commit_ms;	/* the longest time a change stays uncommitted, in milliseconds; 0: 5000 */
+	uint32_t async_threads; /* workers of gpu4fs_submit(), made at its first call; 0: one a core, at most 8 */
 	const struct gpu4fs_credentials *credentials; /* NULL: the process's, see below */
-	/* Formats the device first, in the same open. The only way to have a "mem:" file system, which lives as long as
-	 * it is mounted. NULL: mount what is there. */
+	/*
+	 * Formats the device first, in the same open. The only way to have a "mem:" file system, which lives as long as
+	 * it is mounted. NULL: mount what is there.
+	 */
 	const struct gpu4fs_mkfs_options *format;
 };
 
@@ -159,9 +160,9 @@ struct gpu4fs_options {
  * options: NULL for the defaults. Without credentials the session acts with the effective user and group, the
  *	supplementary groups (the first 64) and the umask that the process has now.
  * out: the file system; give it back with gpu4fs_unmount().
- * Errors: -ENOENT, -ENODEV a device is not there or cannot be opened; -EBUSY it is mounted or open elsewhere; -EINVAL no gpu4fs file system, or
- *	one of a newer version; -EUCLEAN it is damaged; -EROFS the device is read-only and options do not say so.
- *	gpu4fs_last_message() gives the sentence to show to a user.
+ * Errors: -ENOENT, -ENODEV a device is not there or cannot be opened; -EBUSY it is mounted or open elsewhere; -EINVAL
+ *	no gpu4fs file system, or one of a newer version; -EUCLEAN it is damaged; -EROFS the device is read-only and
+ *	options do not say so. gpu4fs_last_message() gives the sentence to show to a user.
  */
 GPU4FS_API int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_options *options,
 			    gpu4fs **out);
@@ -340,8 +341,10 @@ GPU4FS_API int gpu4fs_link_file(gpu4fs_file *file, gpu4fs_file *to_at, const cha
  * file, when the device fills up, and never otherwise.
  */
 
-/* Reads or writes at an offset; the file position stays. On a handle opened with O_APPEND, pwrite appends. Reading at or
- * behind the end gives 0. -EFBIG a write beyond 2^62. */
+/*
+ * Reads or writes at an offset; the file position stays. On a handle opened with O_APPEND, pwrite appends. Reading at
+ * or behind the end gives 0. -EFBIG a write beyond 2^62.
+ */
 GPU4FS_API int64_t gpu4fs_pread(gpu4fs_file *file, void *buffer, size_t bytes, int64_t offset);
 GPU4FS_API int64_t gpu4fs_pwrite(gpu4fs_file *file, const void *buffer, size_t bytes, int64_t offset);
 /* The same at the file position, which moves on. Calls on one handle are serialised. */
@@ -424,8 +427,10 @@ struct gpu4fs_lock {
 	int16_t reserved;
 	int64_t start;	/* first byte */
 	int64_t length; /* bytes; 0: to the end, however far the file grows */
-	/* 0: the handle owns the lock (as with F_OFD_SETLK). Else the number of an owner (as processes do with F_SETLK):
-	 * its locks never conflict with each other, through whatever handles they were taken. */
+	/*
+	 * 0: the handle owns the lock (as with F_OFD_SETLK). Else the number of an owner (as processes do with F_SETLK):
+	 * its locks never conflict with each other, through whatever handles they were taken.
+	 */
 	uint64_t owner;
 };
 

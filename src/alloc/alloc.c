@@ -2,72 +2,6 @@
 /* Claiming, publishing and freeing runs of pages. The two views are explained in alloc.h. */
 #include "alloc/alloc.h"
 
-#define NO_REGION UINT64_MAX
-
-uint64_t g4_alloc_memory(const struct g4_layout *layout)
-{
-	uint64_t regions = layout->group_count * G4_GROUP_REGIONS;
-
-	return g4_align_up(regions * (8 * sizeof(uint64_t) + sizeof(uint32_t)) +
-				   layout->group_count * 3 * sizeof(uint32_t),
-			   G4_PAGE_BYTES);
-}
-
-static int read_descriptors(struct g4_wg *wg, struct g4_alloc *alloc)
-{
-	const struct g4_layout *layout = &alloc->meta->layout;
-
-	for (uint64_t first = 0; first < alloc->group_count; first += G4_GROUPS_PER_PAGE) {
-		uint64_t address = layout->groups_address + first / G4_GROUPS_PER_PAGE * G4_PAGE_BYTES;
-		uint32_t line;
-		int rc = g4_meta_get(wg, alloc->meta, address, G4_BLOCK_GROUPS, &line);
-		if (rc < 0)
-			return rc;
-		const struct g4_groups_page *page =
-			(const struct g4_groups_page *)g4_line_data(alloc->meta->cache, line);
-		rc = g4_groups_page_validate(page, first, alloc->group_count);
-		for (uint64_t g = first; rc == 0 && g < alloc->group_count && g < first + G4_GROUPS_PER_PAGE; g++) {
-			alloc->group_free[g] = page->groups[g - first].free_pages;
-			alloc->group_slabs[g] = page->groups[g - first].slabs;
-			alloc->free_pages += page->groups[g - first].free_pages;
-		}
-		g4_cache_put(alloc->meta->cache, line);
-		if (rc < 0)
-			return rc;
-	}
-	return 0;
-}
-
-int g4_alloc_init(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_journal *journal, void *memory)
-{
-	uint8_t *at = (uint8_t *)memory;
-	uint64_t first;
-
-	memset(alloc, 0, sizeof(*alloc));
-	alloc->journal = journal;
-	alloc->meta = journal->meta;
-	alloc->group_count = alloc->meta->layout.group_count;
-	alloc->region_count = alloc->group_count * G4_GROUP_REGIONS;
-	alloc->total_pages = (alloc->meta->layout.backup_address - alloc->meta->layout.data_address) / G4_PAGE_BYTES;
-	alloc->used = (uint64_t *)at;
-	at += alloc->region_count * 8 * sizeof(uint64_t);
-	alloc->region_free = (uint32_t *)at;
-	at += alloc->region_count * sizeof(uint32_t);
-	alloc->group_state = (uint32_t *)at;
-	at += alloc->group_count * sizeof(uint32_t);
-	alloc->group_free = (uint32_t *)at;
-	at += alloc->group_count * sizeof(uint32_t);
-	alloc->group_slabs = (uint32_t *)at;
-	/* shards start apart from each other; metadata starts half a share away from data */
-	first = alloc->meta->layout.data_address / G4_REGION_BYTES;
-	for (uint64_t s = 0; s < G4_ALLOC_SHARDS; s++) {
-		uint64_t span = alloc->region_count - first;
-		alloc->shards[s].region[G4_ALLOC_METADATA] = (uint32_t)(first + span * (s % 16) / 16);
-		alloc->shards[s].region[G4_ALLOC_DATA] = (uint32_t)(first + span * (2 * (s % 16) + 1) / 32);
-	}
-	return read_descriptors(wg, alloc);
-}
-
 G4_FN static struct g4_group_descriptor *descriptor_in(void *page, uint64_t group)
 {
 	return &((struct g4_groups_page *)page)->groups[group % G4_GROUPS_PER_PAGE];
@@ -223,18 +157,8 @@ G4_FN static uint32_t next_clear(struct g4_alloc *alloc, uint64_t region, uint32
 		uint64_t clear = ~g4_load64_rlx(&alloc->used[region * 8 + w]);
 		if (w == from / 64)
 			clear &= ~UINT64_C(0) << (from % 64);
-		if (clear) {
-			uint32_t bit = 0;
-			while (!(clear & 0xff)) {
-				clear >>= 8;
-				bit += 8;
-			}
-			while (!(clear & 1)) {
-				clear >>= 1;
-				bit++;
-			}
-			return w * 64 + bit;
-		}
+		if (clear)
+			return w * 64 + g4_lowest_bit(clear);
 	}
 	return G4_REGION_PAGES;
 }

@@ -55,10 +55,13 @@ struct g4_alloc {
 };
 enum { G4_GROUP_UNLOADED = 0, G4_GROUP_LOADED = 1 };
 
-/* Host: bytes of zeroed memory for a device of this layout. */
+/* ---- host (alloc_host.c) ---- */
+/* Bytes of zeroed memory for a device of this layout. */
 uint64_t g4_alloc_memory(const struct g4_layout *layout);
-/* Reads the group descriptors. */
+/* Sets up over that memory and reads the group descriptors. */
 int g4_alloc_init(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_journal *journal, void *memory);
+/* It and its memory are used `by` bytes further on from now on. */
+void g4_alloc_moved(struct g4_alloc *alloc, intptr_t by);
 
 /* ---- memory view: leader, thread-safe ---- */
 /* Promises pages to a later claim; false: the file system is full. */

@@ -15,14 +15,19 @@
 #include <stdint.h>
 #include <string.h>
 
-/* G4_FN qualifies every engine function, G4_CONST every constant table that engine code reads. */
+/*
+ * G4_FN qualifies every engine function, G4_HD the few inline helpers that the CUDA engine's host side calls as well,
+ * G4_CONST every constant table that engine code reads.
+ */
 #if defined(__CUDACC__)
 #define G4_CUDA 1
 #define G4_FN __device__
+#define G4_HD __host__ __device__
 #define G4_CONST __device__ const
 #else
 #define G4_CUDA 0
 #define G4_FN
+#define G4_HD
 #define G4_CONST const
 #endif
 #define G4_INLINE static inline
@@ -47,30 +52,80 @@ G4_STATIC_ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "gpu4fs supports lit
 #define G4_PAGE_SHIFT 12
 #define G4_PAGE_BYTES UINT64_C(4096)
 
-G4_FN G4_INLINE uint64_t g4_align_up(uint64_t value, uint64_t power_of_two)
+G4_HD G4_INLINE uint64_t g4_align_up(uint64_t value, uint64_t power_of_two)
 {
 	return (value + power_of_two - 1) & ~(power_of_two - 1);
 }
 
-G4_FN G4_INLINE uint64_t g4_align_down(uint64_t value, uint64_t power_of_two)
+G4_HD G4_INLINE uint64_t g4_align_down(uint64_t value, uint64_t power_of_two)
 {
 	return value & ~(power_of_two - 1);
 }
 
 /* Number of 4 KiB pages that hold `bytes` bytes. */
-G4_FN G4_INLINE uint64_t g4_pages_for(uint64_t bytes)
+G4_HD G4_INLINE uint64_t g4_pages_for(uint64_t bytes)
 {
 	return (bytes >> G4_PAGE_SHIFT) + ((bytes & (G4_PAGE_BYTES - 1)) != 0);
 }
 
-G4_FN G4_INLINE uint64_t g4_min64(uint64_t a, uint64_t b)
+G4_HD G4_INLINE uint64_t g4_min64(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
-G4_FN G4_INLINE uint64_t g4_max64(uint64_t a, uint64_t b)
+/* Number of the lowest set bit; value is not 0. */
+G4_HD G4_INLINE uint32_t g4_lowest_bit(uint64_t value)
+{
+#if defined(__CUDA_ARCH__)
+	return (uint32_t)__ffsll((long long)value) - 1;
+#else
+	return (uint32_t)__builtin_ctzll(value);
+#endif
+}
+
+G4_HD G4_INLINE uint64_t g4_max64(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
+}
+
+/*
+ * What engine code calls where a program would call memcmp() and memmove(), which device code lacks; memcpy() and
+ * memset() are there. One lane's work: for names and records. Whole pages go through g4_copy() and g4_equal().
+ */
+G4_HD G4_INLINE bool g4_bytes_equal(const void *a, const void *b, uint64_t bytes)
+{
+#if defined(__CUDA_ARCH__)
+	const uint8_t *x = (const uint8_t *)a, *y = (const uint8_t *)b;
+
+	while (bytes > 0 && *x == *y) {
+		x++;
+		y++;
+		bytes--;
+	}
+	return bytes == 0;
+#else
+	return bytes == 0 || memcmp(a, b, bytes) == 0;
+#endif
+}
+
+/* The ranges may overlap. */
+G4_HD G4_INLINE void g4_bytes_move(void *to, const void *from, uint64_t bytes)
+{
+#if defined(__CUDA_ARCH__)
+	uint8_t *x = (uint8_t *)to;
+	const uint8_t *y = (const uint8_t *)from;
+
+	if (x <= y) {
+		for (uint64_t i = 0; i < bytes; i++)
+			x[i] = y[i];
+	} else {
+		while (bytes-- > 0)
+			x[bytes] = y[bytes];
+	}
+#else
+	if (bytes > 0)
+		memmove(to, from, bytes);
+#endif
 }
 
 #endif

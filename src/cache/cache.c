@@ -2,41 +2,6 @@
 /* Acquire, release and evict-and-replace (NVMe document 4.2.3, 4.2.4). */
 #include "cache/cache.h"
 
-uint64_t g4_cache_lines_for(uint64_t bytes)
-{
-	uint64_t lines = bytes / G4_PAGE_BYTES;
-	return lines < 512 ? 512 : lines > UINT32_MAX / 2 ? UINT32_MAX / 2 : lines;
-}
-
-uint32_t g4_cache_sets_for(uint32_t line_count)
-{
-	/* one line in eight is overflow */
-	return (line_count - line_count / 8) / G4_CACHE_WAYS;
-}
-
-void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frames, struct g4_cache_set *sets,
-		   uint32_t line_count)
-{
-	memset(cache, 0, sizeof(*cache));
-	cache->lines = lines;
-	cache->frames = frames;
-	cache->sets = sets;
-	cache->line_count = line_count;
-	cache->set_count = g4_cache_sets_for(line_count);
-	cache->overflow_first = cache->set_count * G4_CACHE_WAYS;
-	for (uint32_t i = 0; i < cache->set_count; i++)
-		sets[i].overflow = G4_NO_LINE;
-	cache->pool = G4_NO_LINE;
-	for (uint32_t i = line_count; i-- > cache->overflow_first;) {
-		lines[i].chain = cache->pool;
-		cache->pool = i;
-	}
-	for (uint32_t i = 0; i < line_count; i++) {
-		lines[i].owner = UINT64_MAX;
-		lines[i].index = UINT64_MAX;
-	}
-}
-
 /* Neighbouring pages fall into different sets; different owners start at unrelated places. */
 G4_FN static uint32_t set_of(const struct g4_cache *cache, uint64_t owner, uint64_t index)
 {

@@ -62,12 +62,16 @@ struct g4_cache {
 	uint64_t hits, misses;
 };
 
-/* Bytes of memory that a cache of `bytes` bytes of pages needs besides the pages (lines and sets). */
+/* ---- host (cache_host.c) ---- */
+/* Lines of a cache for `bytes` bytes of pages: at least 512. */
 uint64_t g4_cache_lines_for(uint64_t bytes);
-/* Host: sets up a cache over zeroed memory given by the caller. line_count from g4_cache_lines_for. */
+/* Sets of a cache of that many lines; the lines that no set has are the overflow pool. */
+uint32_t g4_cache_sets_for(uint32_t line_count);
+/* Sets up a cache over zeroed memory given by the caller: line_count lines and frames, and their sets. */
 void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frames, struct g4_cache_set *sets,
 		   uint32_t line_count);
-uint32_t g4_cache_sets_for(uint32_t line_count);
+/* Its memory is used `by` bytes further on from now on. */
+void g4_cache_moved(struct g4_cache *cache, intptr_t by);
 
 G4_FN G4_INLINE void *g4_line_data(const struct g4_cache *cache, uint32_t line)
 {

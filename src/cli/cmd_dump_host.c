@@ -232,24 +232,67 @@ static int dump_directory(struct dump *dump)
 	return status;
 }
 
-static int show_map(struct dump *dump, struct g4_map_walk *walk)
+struct extent { /* neighbours in the file and on the device, of one kind */
+	uint64_t file_page, pages;
+	g4_ptr ptr; /* of the first page */
+};
+
+static bool continues(const struct extent *extent, const struct g4_map_item *item)
 {
-	struct g4_report *report = &dump->report;
+	const uint64_t end = g4_ptr_address(extent->ptr) + extent->pages * G4_PAGE_BYTES;
+
+	return item->kind == G4_MAP_DATA && extent->pages != 0 &&
+	       item->file_page == extent->file_page + extent->pages && g4_ptr_address(item->ptr) == end &&
+	       (item->ptr & G4_PTR_VALID) == (extent->ptr & G4_PTR_VALID);
+}
+
+static void flush_extent(struct g4_report *report, struct extent *extent)
+{
+	if (extent->pages == 0)
+		return;
+	g4_report_object(report, NULL);
+	g4_report_count(report, "file_page", extent->file_page);
+	g4_report_count(report, "pages", extent->pages);
+	g4_report_hex(report, "address", g4_ptr_address(extent->ptr));
+	g4_report_bool(report, "written", (extent->ptr & G4_PTR_VALID) != 0);
+	g4_report_end(report);
+	extent->pages = 0;
+}
+
+/* An indirect page, or a pointer that can not be. */
+static void show_node(struct g4_report *report, struct g4_map_walk *walk, const struct g4_map_item *item)
+{
+	int status = -G4_E_CORRUPT_MAP;
+
+	g4_report_object(report, NULL);
+	g4_report_count(report, "file_page", item->file_page);
+	g4_report_count(report, "level", item->height);
+	g4_show_pointer(report, "pointer", item->ptr);
+	if (item->kind == G4_MAP_INDIRECT)
+		status = g4_map_walk_enter(walk);
+	if (status < 0)
+		g4_report_text(report, "problem", g4_strerror(status));
+	g4_report_end(report);
+}
+
+static void show_map(struct g4_report *report, struct g4_map_walk *walk)
+{
+	struct extent extent = {.pages = 0};
 
 	for (;;) {
 		const struct g4_map_item *item = g4_map_walk_next(walk);
+		const uint64_t pages = g4_tag_pages(g4_ptr_tag(item->ptr));
+		if (item->kind == G4_MAP_DATA && continues(&extent, item)) {
+			extent.pages += pages;
+			continue;
+		}
+		flush_extent(report, &extent);
 		if (item->kind == G4_MAP_END)
-			return 0;
-		g4_report_object(report, NULL);
-		g4_report_count(report, "file_page", item->file_page);
-		g4_report_count(report, "level", item->height);
-		g4_show_pointer(report, "pointer", item->ptr);
-		const int status = item->kind == G4_MAP_INDIRECT ? g4_map_walk_enter(walk) :
-				   item->kind == G4_MAP_DAMAGED	 ? -G4_E_CORRUPT_MAP :
-								   0;
-		if (status < 0)
-			g4_report_text(report, "problem", g4_strerror(status));
-		g4_report_end(report);
+			return;
+		if (item->kind == G4_MAP_DATA)
+			extent = (struct extent){.file_page = item->file_page, .pages = pages, .ptr = item->ptr};
+		else
+			show_node(report, walk, item);
 	}
 }
 
@@ -258,7 +301,7 @@ static int dump_map(struct dump *dump)
 	static struct g4_map_walk walk; /* too large for a stack */
 	struct g4_inode inode;
 	uint64_t ino;
-	int status = find_inode(dump, &ino, &inode);
+	const int status = find_inode(dump, &ino, &inode);
 
 	if (status < 0)
 		return status;
@@ -268,9 +311,9 @@ static int dump_map(struct dump *dump)
 	g4_report_count(&dump->report, "map_height", inode.map_height);
 	g4_report_list(&dump->report, "extents");
 	g4_map_walk_start(&walk, dump->image, ino, &inode);
-	status = show_map(dump, &walk);
+	show_map(&dump->report, &walk);
 	g4_report_end(&dump->report);
-	return status;
+	return 0;
 }
 
 static int dump_xattr(struct dump *dump)

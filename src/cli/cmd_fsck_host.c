@@ -211,10 +211,12 @@ static int prepare(const struct fsck_options *options, bool *skip)
 		return G4_FSCK_ERROR;
 	}
 	const bool clean = image.sb.state == G4_STATE_CLEAN && !image.from_backup && image.backup_status == 0;
+	const bool unmount_missed = (image.sb.state & G4_STATE_MOUNTED) != 0 && !image.from_backup;
 	const int status = g4_image_scan_journal(&image, NULL, NULL, &journal);
 	const bool dirty = status == 0 && journal.status == 0 && journal.records > 0;
 	g4_image_close(&image);
-	if (dirty && (options->preen || options->yes) && replay(options) < 0)
+	/* Not unmounted: removed files that were open wait for a mount, too. */
+	if ((dirty || unmount_missed) && (options->preen || options->yes) && replay(options) < 0)
 		return G4_FSCK_ERROR;
 	*skip = options->preen && !options->force && clean && !dirty;
 	return 0;

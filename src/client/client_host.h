@@ -7,8 +7,9 @@
  * positions, credentials, advisory locks. Objects count what hangs on them, so that unmount can refuse.
  *
  * Inode numbers are not pinned between two commands. Where a path is resolved by one command and used by the next, the
- * inode may be removed in between and, once its transaction has committed, its number given to another. gpu4fs_open()
- * compares generations and starts again.
+ * inode may be removed in between: the engine says ESTALE, and the walk starts again, because the name may lead to
+ * another inode now and may never have been missing. Opening also compares generations, in case the number was given
+ * to another inode. A directory in which a name is made or removed, gone itself meanwhile, is ENOENT.
  */
 #ifndef G4_CLIENT_HOST_H
 #define G4_CLIENT_HOST_H
@@ -108,6 +109,13 @@ static inline int g4c_run(struct g4_engine *engine, struct g4_cmd *cmd)
 	int rc = g4_engine_execute(engine, cmd);
 
 	return __builtin_expect(rc < 0, 0) ? -g4_errno(rc) : 0;
+}
+
+/* Whether to walk again: the inode that the path led to was gone when it was used. */
+#define G4C_ATTEMPTS 16u
+static inline bool g4c_again(int64_t rc, uint32_t *attempts)
+{
+	return __builtin_expect(rc == -ESTALE, 0) && ++*attempts < G4C_ATTEMPTS;
 }
 
 /* Finds the node that a path names (path_host.c). follow: also through a symbolic link at the end. */

@@ -15,7 +15,6 @@
 
 #include "client/client_host.h"
 
-#define OPEN_ATTEMPTS 16
 #define GATHER_MAX_BYTES (256 * 1024)
 #define IOV_COUNT_MAX 1024
 #define COPY_BUFFER_BYTES (1024 * 1024)
@@ -90,10 +89,12 @@ static int check_type(const gpu4fs *fs, const struct g4_attr *attr, const struct
 static int open_existing(gpu4fs *fs, gpu4fs_file *at, const char *path, const struct g4c_open_flags *flags,
 			 gpu4fs_file **out)
 {
-	for (int attempt = 0; attempt < OPEN_ATTEMPTS; attempt++) {
+	uint32_t attempts = 0;
+	int rc;
+
+	do {
 		struct g4_attr found, attr;
 		struct g4_cmd cmd = {.op = G4_CMD_OPEN, .flags = flags->engine, .attr = &attr, .cred = &fs->cred};
-		int rc;
 
 		rc = g4c_resolve(fs, at, path, !flags->nofollow, &found);
 		if (rc)
@@ -103,15 +104,14 @@ static int open_existing(gpu4fs *fs, gpu4fs_file *at, const char *path, const st
 			return rc;
 		cmd.node = found.ino;
 		rc = g4c_run(fs->mount->engine, &cmd);
-		if (rc == -ESTALE)
-			continue;
-		if (rc)
-			return rc;
-		if (attr.generation == found.generation)
+		if (rc == 0 && attr.generation == found.generation)
 			return g4c_file_new(fs, &cmd, &attr, flags->engine, false, out);
-		release(fs, cmd.handle); /* removed and its number reused between the two commands */
-	}
-	return -ESTALE;
+		if (rc == 0) {
+			release(fs, cmd.handle);
+			rc = -ESTALE;
+		}
+	} while (g4c_again(rc, &attempts));
+	return rc;
 }
 
 /*
@@ -141,9 +141,9 @@ static int create_once(gpu4fs *fs, uint64_t parent, const struct g4c_split *spli
 				      .cred = &fs->cred};
 		rc = g4c_run(fs->mount->engine, &cmd);
 		if (rc)
-			return rc;
+			return rc == -ENOENT ? -ESTALE : rc;
 		if (!S_ISLNK(attr.mode))
-			return -EAGAIN;
+			return -ESTALE;
 		cmd = (struct g4_cmd){.op = G4_CMD_READLINK,
 				      .node = attr.ino,
 				      .length = G4C_PATH_MAX - 1,
@@ -184,10 +184,10 @@ static int open_create(gpu4fs *fs, gpu4fs_file *at, const char *path, const stru
 		if (split.slash || split.last != G4C_LAST_NAME)
 			return flags->exclusive && !split.slash ? -EEXIST : -EISDIR;
 		rc = create_once(fs, parent, &split, flags, mode, target[links & 1], out);
-		if (rc == -EAGAIN && ++attempts < OPEN_ATTEMPTS)
+		if (g4c_again(rc, &attempts))
 			continue;
 		if (rc != 1)
-			return rc == -EAGAIN ? -ESTALE : rc;
+			return rc;
 		path = target[links & 1];
 		if (++links > G4C_LINKS_MAX)
 			return -ELOOP;

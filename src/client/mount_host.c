@@ -119,7 +119,7 @@ static int format_device(const char *const *names, uint32_t count, const struct 
 
 int gpu4fs_mkfs(const char *const *names, uint32_t count, const struct gpu4fs_mkfs_options *options)
 {
-	struct g4_dev *dev;
+	struct g4_dev *dev = NULL;
 	int rc;
 
 	last_message[0] = 0;
@@ -372,7 +372,7 @@ int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_o
 		return say(-EINVAL, "without replaying its journal a file system can be mounted only read-only");
 
 	if (options.format) {
-		struct g4_dev *dev;
+		struct g4_dev *dev = NULL;
 
 		rc = format_device(names, count, options.format, &dev);
 		if (rc)

@@ -88,6 +88,12 @@ int g4c_resolve_parent(gpu4fs *fs, gpu4fs_file *at, const char *path, uint64_t *
 	return 0;
 }
 
+/* The directory was removed after the walk. */
+static int gone(int rc)
+{
+	return rc == -ESTALE ? -ENOENT : rc;
+}
+
 /* Runs a command on the name that a split path ends in. */
 static int run_on_name(gpu4fs *fs, uint32_t op, uint64_t parent, const struct g4c_split *split, struct g4_cmd *cmd)
 {
@@ -96,7 +102,7 @@ static int run_on_name(gpu4fs *fs, uint32_t op, uint64_t parent, const struct g4
 	cmd->name = split->name;
 	cmd->name_bytes = (uint16_t)split->name_bytes;
 	cmd->cred = &fs->cred;
-	return g4c_run(fs->mount->engine, cmd);
+	return gone(g4c_run(fs->mount->engine, cmd));
 }
 
 /* Does the name exist, and as what? */
@@ -215,14 +221,17 @@ static int link_node(gpu4fs *fs, uint64_t node, gpu4fs_file *to_at, const char *
 int gpu4fs_link(gpu4fs *fs, gpu4fs_file *from_at, const char *from, gpu4fs_file *to_at, const char *to, int flags)
 {
 	struct g4_attr attr;
+	uint32_t attempts = 0;
 	int rc;
 
 	if (flags & ~AT_SYMLINK_FOLLOW)
 		return -EINVAL;
-	rc = g4c_resolve(fs, from_at, from, flags & AT_SYMLINK_FOLLOW, &attr);
-	if (rc)
-		return rc;
-	return link_node(fs, attr.ino, to_at, to);
+	do {
+		rc = g4c_resolve(fs, from_at, from, flags & AT_SYMLINK_FOLLOW, &attr);
+		if (rc == 0)
+			rc = link_node(fs, attr.ino, to_at, to);
+	} while (g4c_again(rc, &attempts));
+	return gone(rc);
 }
 
 int gpu4fs_link_file(gpu4fs_file *file, gpu4fs_file *to_at, const char *to)
@@ -344,7 +353,7 @@ int gpu4fs_rename(gpu4fs *fs, gpu4fs_file *from_at, const char *from, gpu4fs_fil
 	cmd.name_bytes = (uint16_t)from_split.name_bytes;
 	cmd.name2 = to_split.name;
 	cmd.name2_bytes = (uint16_t)to_split.name_bytes;
-	return g4c_run(fs->mount->engine, &cmd);
+	return gone(g4c_run(fs->mount->engine, &cmd));
 }
 
 /* ------------------------------------------------------------------ symbolic links */
@@ -354,17 +363,20 @@ int64_t gpu4fs_readlink(gpu4fs *fs, gpu4fs_file *at, const char *path, char *buf
 	char target[G4C_PATH_MAX];
 	struct g4_attr attr;
 	struct g4_cmd cmd = {.op = G4_CMD_READLINK, .length = sizeof(target), .data = target, .cred = &fs->cred};
+	uint32_t attempts = 0;
 	int rc;
 
 	if (bytes == 0)
 		return -EINVAL;
-	rc = g4c_resolve(fs, at, path, false, &attr);
-	if (rc)
-		return rc;
-	if (!S_ISLNK(attr.mode))
-		return -EINVAL;
-	cmd.node = attr.ino;
-	rc = g4c_run(fs->mount->engine, &cmd);
+	do {
+		rc = g4c_resolve(fs, at, path, false, &attr);
+		if (rc)
+			return rc;
+		if (!S_ISLNK(attr.mode))
+			return -EINVAL;
+		cmd.node = attr.ino;
+		rc = g4c_run(fs->mount->engine, &cmd);
+	} while (g4c_again(rc, &attempts));
 	if (rc)
 		return rc;
 	if (cmd.value < bytes)

@@ -18,18 +18,21 @@ struct target {
 static int run_on(const struct target *target, struct g4_cmd *cmd)
 {
 	struct g4_attr attr;
+	uint32_t attempts = 0;
+	int rc;
 
-	if (target->path) {
-		int rc = g4c_resolve(target->fs, target->file, target->path, target->follow, &attr);
-
-		if (rc)
-			return rc;
-		cmd->node = attr.ino;
-	} else {
-		cmd->node = target->file->ino;
-	}
 	cmd->cred = &target->fs->cred;
-	return g4c_run(target->fs->mount->engine, cmd);
+	cmd->node = target->file ? target->file->ino : 0;
+	do {
+		if (target->path) {
+			rc = g4c_resolve(target->fs, target->file, target->path, target->follow, &attr);
+			if (rc)
+				return rc;
+			cmd->node = attr.ino;
+		}
+		rc = g4c_run(target->fs->mount->engine, cmd);
+	} while (g4c_again(rc, &attempts));
+	return rc;
 }
 
 static int set_name(struct g4_cmd *cmd, const char *name)

@@ -34,9 +34,13 @@ G4_FN static bool unit_used(const struct g4_dir_leaf *leaf, uint32_t unit)
 /* The first unit at or after `unit` that starts an entry; G4_DIR_UNITS at the end. `unit` is no entry's inside. */
 G4_FN static uint32_t next_entry(const struct g4_dir_leaf *leaf, uint32_t unit)
 {
-	while (unit < G4_DIR_UNITS && !unit_used(leaf, unit))
-		unit++;
-	return unit;
+	while (unit < G4_DIR_UNITS) {
+		uint64_t used = leaf->used[unit / 64] >> (unit % 64);
+		if (used)
+			return unit + g4_lowest_bit(used);
+		unit = (unit / 64 + 1) * 64;
+	}
+	return G4_DIR_UNITS;
 }
 
 #define FOR_EACH_ENTRY(leaf, unit, entry)                                                                              \
@@ -85,7 +89,7 @@ G4_FN static uint32_t find_name(struct g4_dir_leaf *leaf, uint32_t hash, const c
 
 	FOR_EACH_ENTRY(leaf, unit, entry)
 	{
-		if (entry->hash == hash && entry->name_bytes == bytes && memcmp(name_of(entry), name, bytes) == 0)
+		if (entry->hash == hash && entry->name_bytes == bytes && g4_bytes_equal(name_of(entry), name, bytes))
 			return unit;
 	}
 	return 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU engine. Threads that call borrow a workgroup each, from a small pool, and keep it in thread-local memory for
- * their next call. One background thread writes back and commits, at the latest every commit interval.
+ * The CPU engine. A thread that calls borrows a workgroup for the call, without a lock. One background thread writes back and commits, at the latest every commit interval.
  */
 #include "engine/engine.h"
 
@@ -20,19 +19,19 @@
 #define MIN_CACHE_BYTES (4 * G4_MIB)
 #define DEFAULT_COMMIT_MS 5000u
 
-struct holder { /* a workgroup lent to a thread */
-	struct g4_wg *wg;
-	struct holder *next;
+#define SLOTS 256u /* operations at a time; further callers wait for a slot */
+
+struct holder { /* a workgroup, borrowed by one caller at a time */
+	uint32_t busy;
+	struct g4_wg *wg; /* made at first use */
+	uint8_t padding[48];
 };
 
 struct g4_engine {
 	struct g4_fs *fs;
 	struct g4_dev *dev;
 	uint64_t id;
-	pthread_mutex_t pool_mutex;
-	struct holder *idle;
-	struct holder *all[1024];
-	uint32_t made;
+	struct holder slots[SLOTS];
 	pthread_t thread;
 	bool thread_runs;
 	pthread_mutex_t mutex; /* of stop */
@@ -43,35 +42,40 @@ struct g4_engine {
 
 /* ------------------------------------------------------------------ workgroups */
 
-static struct holder *borrow(struct g4_engine *engine)
+/* Threads start looking at different slots, so that each usually finds its last one free. */
+static uint32_t first_slot(void)
 {
-	struct holder *holder;
+	static uint32_t threads;
+	static __thread uint32_t mine;
 
-	pthread_mutex_lock(&engine->pool_mutex);
-	holder = engine->idle;
-	if (holder) {
-		engine->idle = holder->next;
-	} else if (engine->made < sizeof(engine->all) / sizeof(engine->all[0])) {
-		holder = (struct holder *)calloc(1, sizeof(*holder));
-		if (holder)
-			holder->wg = g4_wg_create(engine->made);
-		if (holder && !holder->wg) {
-			free(holder);
-			holder = NULL;
-		}
-		if (holder)
-			engine->all[engine->made++] = holder;
-	}
-	pthread_mutex_unlock(&engine->pool_mutex);
-	return holder;
+	if (mine == 0)
+		mine = g4_add32(&threads, 1) + 1;
+	return mine - 1;
 }
 
-static void give_back(struct g4_engine *engine, struct holder *holder)
+/* NULL when there is no memory for another workgroup. */
+static struct holder *borrow(struct g4_engine *engine)
 {
-	pthread_mutex_lock(&engine->pool_mutex);
-	holder->next = engine->idle;
-	engine->idle = holder;
-	pthread_mutex_unlock(&engine->pool_mutex);
+	for (uint32_t at = first_slot();; at++) {
+		struct holder *holder = &engine->slots[at % SLOTS];
+
+		if (g4_load32_rlx(&holder->busy) || !g4_cas32(&holder->busy, 0, 1)) {
+			if (at % SLOTS == SLOTS - 1)
+				g4_pause();
+			continue;
+		}
+		if (!holder->wg)
+			holder->wg = g4_wg_create(at % SLOTS);
+		if (holder->wg)
+			return holder;
+		g4_store32_rel(&holder->busy, 0);
+		return NULL;
+	}
+}
+
+static void give_back(struct holder *holder)
+{
+	g4_store32_rel(&holder->busy, 0);
 }
 
 int g4_engine_execute(struct g4_engine *engine, struct g4_cmd *cmd)
@@ -83,7 +87,7 @@ int g4_engine_execute(struct g4_engine *engine, struct g4_cmd *cmd)
 		return cmd->status;
 	}
 	g4_execute(holder->wg, engine->fs, cmd);
-	give_back(engine, holder);
+	give_back(holder);
 	return cmd->status;
 }
 
@@ -125,7 +129,7 @@ static void *background(void *argument)
 		reported = rc < 0;
 	}
 	if (holder)
-		give_back(engine, holder);
+		give_back(holder);
 	return NULL;
 }
 
@@ -162,12 +166,10 @@ static void stop_background(struct g4_engine *engine)
 
 static void free_engine(struct g4_engine *engine)
 {
-	for (uint32_t i = 0; i < engine->made; i++) {
-		g4_wg_destroy(engine->all[i]->wg);
-		free(engine->all[i]);
-	}
+	for (uint32_t i = 0; i < SLOTS; i++)
+		if (engine->slots[i].wg)
+			g4_wg_destroy(engine->slots[i].wg);
 	g4_dev_close(engine->dev);
-	pthread_mutex_destroy(&engine->pool_mutex);
 	free(engine);
 }
 
@@ -200,7 +202,6 @@ int g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *op
 	}
 	engine->dev = dev;
 	engine->commit_ms = options->commit_ms ? options->commit_ms : DEFAULT_COMMIT_MS;
-	pthread_mutex_init(&engine->pool_mutex, NULL);
 	holder = borrow(engine);
 	if (holder) {
 		rc = g4_fs_mount(holder->wg, dev, &fs_options, &engine->fs, message, message_bytes);
@@ -209,7 +210,7 @@ int g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *op
 			if (rc < 0)
 				g4_fs_unmount(holder->wg, engine->fs, false);
 		}
-		give_back(engine, holder);
+		give_back(holder);
 	}
 	if (rc < 0) {
 		free_engine(engine);

@@ -341,6 +341,8 @@ G4_STATIC_ASSERT(sizeof(struct g4_xattr_page) == 4096, "xattr page");
 /* ------------------------------------------------------------------ journal
  * Page 0 of the area is the header; the log of journal_bytes / 4096 - 1 pages is circular and starts at page 1. A
  * record is: descriptor pages, block images in the descriptor's order, one commit page. The commit's crc covers all.
+ * The last record of the log counts only when the data pages it names have the checksums it names: that lets a small
+ * commit make data and journal durable with one flush.
  */
 struct g4_journal_header {
 	struct g4_block_header header;
@@ -357,8 +359,10 @@ struct g4_journal_descriptor {
 	g4_le32 revoke_count; /* addresses whose older images must not be replayed; after the tags */
 	g4_le32 page_index;   /* of this descriptor page in the record */
 	g4_le32 page_count;   /* descriptor pages in the record */
-	g4_le64 reserved;
-	g4_le64 tags[G4_JOURNAL_TAGS]; /* home addresses, then revoked addresses, continued over the pages */
+	g4_le32 data_count;   /* data pages that this record relies on and that were not flushed before it */
+	g4_le32 reserved;
+	/* home addresses, revoked addresses, data pages as (address, crc32c) pairs; continued over the pages */
+	g4_le64 tags[G4_JOURNAL_TAGS];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_journal_descriptor) == 4096, "journal descriptor");
 struct g4_journal_commit {

@@ -191,7 +191,7 @@ G4_FN static int do_access(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cm
 
 /* ------------------------------------------------------------------ open files */
 
-G4_FN static int do_open(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+G4_FN int g4_do_open(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	uint32_t i, want = 0;
 	int rc = g4_core_get(wg, fs, cmd->node, &i);
@@ -296,8 +296,10 @@ G4_FN static int do_read(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	struct g4_core *core = g4_core_of(fs, i);
 	g4_read_lock(&core->lock);
 	rc = check_regular(core);
+	/* who holds inode numbers is the kernel, which caches what it reads */
+	bool bypass = (g4_handle_flags(cmd->handle) & G4_OPEN_DIRECT) || (fs->flags & G4_FS_HOLD_UNLINKED);
 	if (rc == 0)
-		rc = g4_file_read(wg, fs, i, cmd->offset, cmd->data, cmd->length, &cmd->value);
+		rc = g4_file_read(wg, fs, i, cmd->offset, cmd->data, cmd->length, bypass, &cmd->value);
 	if (rc == 0 && !(g4_handle_flags(cmd->handle) & G4_OPEN_NOATIME))
 		g4_touch_read(fs, i);
 	g4_read_unlock(&core->lock);
@@ -475,7 +477,7 @@ G4_FN static int dispatch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 	case G4_CMD_TMPFILE:
 		return g4_do_tmpfile(wg, fs, cmd);
 	case G4_CMD_OPEN:
-		return do_open(wg, fs, cmd);
+		return g4_do_open(wg, fs, cmd);
 	case G4_CMD_RELEASE:
 		return do_release(wg, fs, cmd);
 	case G4_CMD_READ:

@@ -6,7 +6,9 @@
 #include "fs/fs.h"
 
 #define DIRECT_PAGES 64u    /* transfers from this size on bypass the cache when they are aligned */
-#define MAX_READ_PAGES 64u  /* one read through the cache */
+#define MAX_READ_PAGES 128u /* one read through the cache */
+#define PIECES 4u	    /* requests that a direct read is cut into, to keep the device busy */
+#define PIECE_PAGES 32u	    /* and their least size */
 #define MIN_WINDOW 4u
 #define CACHE_TRIES 100000u /* until references of others go away */
 
@@ -105,7 +107,7 @@ struct reader {
 	uint8_t *to;
 	uint64_t left;
 	uint64_t window; /* pages to read at least */
-	bool aligned;	 /* memory allows direct transfers */
+	bool direct;	 /* large aligned pieces bypass the cache */
 };
 
 G4_FN static void advance(struct reader *reader, uint64_t bytes)
@@ -113,6 +115,25 @@ G4_FN static void advance(struct reader *reader, uint64_t bytes)
 	reader->offset += bytes;
 	reader->to += bytes;
 	reader->left -= bytes;
+}
+
+G4_FN static int read_direct(struct g4_wg *wg, struct g4_fs *fs, uint64_t address, uint8_t *to, uint64_t pages)
+{
+	uint64_t piece = g4_max64((pages + PIECES - 1) / PIECES, PIECE_PAGES);
+	struct g4_iov iov[PIECES];
+	struct g4_io io[PIECES];
+	uint32_t n = 0;
+
+	memset(io, 0, sizeof(io));
+	for (uint64_t at = 0; at < pages; at += piece, n++) {
+		iov[n].base = to + at * G4_PAGE_BYTES;
+		iov[n].bytes = g4_min64(piece, pages - at) * G4_PAGE_BYTES;
+		io[n].op = G4_IO_READ;
+		io[n].offset_bytes = address + at * G4_PAGE_BYTES;
+		io[n].iov = &iov[n];
+		io[n].iov_count = 1;
+	}
+	return g4_space_transfer(wg, &fs->space, io, n);
 }
 
 /* One step where the page is not cached. */
@@ -143,10 +164,10 @@ G4_FN static int read_miss(struct g4_wg *wg, struct g4_fs *fs, struct reader *re
 		return 0;
 	}
 	uint64_t whole = inside == 0 ? g4_min64(run.pages, reader->left >> G4_PAGE_SHIFT) : 0;
-	if (reader->aligned && whole >= DIRECT_PAGES) {
+	if (reader->direct && whole >= DIRECT_PAGES) {
 		whole = uncached_pages(fs, core, page, whole);
 		if (whole >= MIN_WINDOW) {
-			rc = g4_space_read(wg, &fs->space, run.address, reader->to, whole * G4_PAGE_BYTES);
+			rc = read_direct(wg, fs, run.address, reader->to, whole);
 			if (rc == 0)
 				advance(reader, whole * G4_PAGE_BYTES);
 			return rc;
@@ -170,10 +191,12 @@ G4_FN static uint64_t read_window(struct g4_core *core, uint64_t offset, uint64_
 }
 
 G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t offset, void *to, uint64_t bytes,
-		       uint64_t *done)
+		       bool bypass, uint64_t *done)
 {
 	struct g4_core *core = g4_core_of(fs, i);
-	struct reader reader = {core, offset, (uint8_t *)to, 0, 1, ((uintptr_t)to & 511) == 0};
+	/* a file that would push out a quarter of the cache is not worth it */
+	bool direct = bypass || core->size / G4_PAGE_BYTES > fs->cache.line_count / 4;
+	struct reader reader = {core, offset, (uint8_t *)to, 0, 1, direct && ((uintptr_t)to & 511) == 0};
 	int rc = 0;
 
 	*done = 0;

@@ -186,8 +186,9 @@ G4_FN int g4_map_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 G4_FN uint64_t g4_map_capacity_pages(uint32_t height);
 
 /* ---- file.c, writeback.c ---- */
+/* bypass: large aligned pieces that are not cached are read straight into the caller's memory. */
 G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t offset, void *to, uint64_t bytes,
-		       uint64_t *done);
+		       bool bypass, uint64_t *done);
 G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t offset, const void *from,
 			uint64_t bytes, bool append, uint64_t *done);
 /* Writes a locked inode's dirty pages and publishes them. */
@@ -211,10 +212,11 @@ G4_FN int g4_page_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, 
 /* Puts a referenced line on the dirty list; false when there is no space for it. Write-locked. */
 G4_FN int g4_page_dirty(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t page, uint32_t line);
 
-/* ---- namei.c, perm.c, xattr.c, acl.c: one function a command, called by g4_execute ---- */
+/* ---- namei.c, execute.c, readdir.c, xattr.c: one function a command, called by g4_execute ---- */
 G4_FN int g4_do_lookup(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 G4_FN int g4_do_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+G4_FN int g4_do_open(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 G4_FN int g4_do_tmpfile(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 G4_FN int g4_do_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "base/move_host.h"
+
 #define CORES_MIN 4096u
 #define CORES_MAX 65536u
 
@@ -316,4 +318,16 @@ int g4_fs_unmount(struct g4_wg *wg, struct g4_fs *fs, bool clean)
 	}
 	free_memory(fs);
 	return rc;
+}
+
+void g4_fs_moved(struct g4_fs *fs, intptr_t by, struct g4_dev *dev)
+{
+	fs->space.disks[0] = dev;
+	g4_cache_moved(&fs->cache, by);
+	G4_MOVE(fs->meta.cache, by);
+	G4_MOVE(fs->meta.space, by);
+	g4_journal_moved(&fs->journal, by);
+	g4_alloc_moved(&fs->alloc, by);
+	G4_MOVE(fs->cores.core, by);
+	G4_MOVE(fs->cores.buckets, by);
 }

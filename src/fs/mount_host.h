@@ -20,4 +20,12 @@ int g4_fs_mount(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_options
 /* Writes everything, marks the image clean, frees memory. clean = false: frees only. The device stays open. */
 int g4_fs_unmount(struct g4_wg *wg, struct g4_fs *fs, bool clean);
 
+/*
+ * A mounted file system is fs->memory_bytes bytes that begin at fs, and all pointers to and in them lie in *fs itself:
+ * an idle one can be copied to other memory, a GPU's for example, and used there. This changes the pointers of a copy
+ * that is going to be used `by` bytes from where its pointers lead now, with the device at `dev`. Only a copy that lies
+ * at its old place, with its old device, can be unmounted.
+ */
+void g4_fs_moved(struct g4_fs *fs, intptr_t by, struct g4_dev *dev);
+
 #endif

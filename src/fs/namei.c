@@ -185,7 +185,7 @@ G4_FN static int expand(struct g4_wg *wg, struct g4_fs *fs, struct walk *walk, u
 		return -G4_E_NOENT;
 	if (bytes + left >= G4_PATH_MAX + 256)
 		return -G4_E_NAMETOOLONG;
-	memmove(walk->path + bytes, walk->path + walk->at, left);
+	g4_bytes_move(walk->path + bytes, walk->path + walk->at, left);
 	memcpy(walk->path, walk->target, bytes);
 	walk->at = 0;
 	walk->bytes = bytes + left;
@@ -439,7 +439,7 @@ G4_FN static int open_existing(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd
 	open.flags = cmd->flags & ~G4_OPEN_EXCL;
 	open.cred = cmd->cred;
 	open.attr = cmd->attr ? cmd->attr : &attr;
-	int rc = g4_execute(wg, fs, &open);
+	int rc = g4_do_open(wg, fs, &open);
 	cmd->handle = open.handle;
 	cmd->value = 0;
 	return rc;

@@ -6,6 +6,7 @@
  * An I/O error leaves the pages dirty and gives the claimed space back.
  */
 #include "fs/fs.h"
+#include "hash/crc32c.h"
 
 #define BATCH_PAGES 256u
 
@@ -218,8 +219,23 @@ G4_FN static int write_pages(struct g4_wg *wg, struct g4_fs *fs, struct batch *b
 			n = 0;
 		}
 	}
-	g4_store32_rel(&fs->journal.data_written, 1);
 	return rc;
+}
+
+#define TAG_PAGES 32u /* batches up to this size carry checksums instead of being flushed before the commit */
+
+/* The transaction publishes `pages` pages of a segment, from `from` on. */
+G4_FN static void tag_data(struct g4_fs *fs, struct g4_txn *txn, const struct batch *batch,
+			   const struct segment *segment, uint64_t from, uint64_t pages)
+{
+	if (batch->count > TAG_PAGES || batch->direct) {
+		g4_txn_data_untagged(txn);
+		return;
+	}
+	for (uint64_t p = from; p < from + pages; p++) {
+		const void *data = g4_line_data(&fs->cache, batch->lines[segment->first + p]);
+		g4_txn_data(txn, segment->address + p * G4_PAGE_BYTES, g4_crc32c(0, data, G4_PAGE_BYTES));
+	}
 }
 
 /* Makes the segments reachable; `size` is what the file is long when all of them are. *published: segments done. */
@@ -245,6 +261,8 @@ G4_FN static int publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *cor
 			uint64_t done;
 			rc = g4_map_set(wg, fs, &txn, core, segment->page + inside,
 					segment->address + inside * G4_PAGE_BYTES, segment->pages - inside, true, &done);
+			if (done > 0)
+				tag_data(fs, &txn, batch, segment, inside, done);
 			inside += done;
 			if (inside < segment->pages)
 				break;

@@ -161,7 +161,7 @@ G4_FN static int find(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *
 		for (uint32_t at = 0; at < page->bytes; at += record_at(page, at)->record_bytes) {
 			const struct g4_xattr_record *record = record_at(page, at);
 			if (record->space == space && record->name_bytes == name_bytes &&
-			    memcmp(name_of(record), name, name_bytes) == 0) {
+			    g4_bytes_equal(name_of(record), name, name_bytes)) {
 				place->offset = at;
 				return 0;
 			}
@@ -207,7 +207,7 @@ G4_FN static int cut_record(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	if (rc < 0)
 		return rc;
 	g4_txn_dirty(txn, place->line);
-	memmove(page->payload + place->offset, page->payload + place->offset + bytes, behind);
+	g4_bytes_move(page->payload + place->offset, page->payload + place->offset + bytes, behind);
 	page->bytes -= bytes;
 	memset(page->payload + page->bytes, 0, bytes);
 	if (page->bytes > 0)
@@ -368,7 +368,7 @@ G4_FN static int parse_name(const struct g4_cmd *cmd, struct full_name *out)
 	for (uint32_t i = 0; i < PREFIXES; i++) {
 		const struct prefix *p = &prefixes[i];
 		bool fits = p->whole ? cmd->name_bytes == p->bytes : cmd->name_bytes > p->bytes;
-		if (fits && memcmp(cmd->name, p->text, p->bytes) == 0) {
+		if (fits && g4_bytes_equal(cmd->name, p->text, p->bytes)) {
 			out->space = p->space;
 			out->name = cmd->name + p->bytes;
 			out->bytes = cmd->name_bytes - p->bytes;

@@ -9,63 +9,6 @@
 #define GATE_CREDITS UINT64_C(0xffffffff)
 #define GATE_INSIDE(gate) (((gate) & ~GATE_CLOSED) >> 32)
 
-#define MAX_DESCRIPTORS ((G4_TXN_MAX_BLOCKS + G4_TXN_SLACK + G4_TXN_MAX_REVOKES) / G4_JOURNAL_TAGS + 1)
-
-static uint32_t blocks_for(uint64_t log_pages, uint32_t line_count)
-{
-	uint64_t most = log_pages / 2 - 40;
-
-	most = g4_min64(most, G4_TXN_MAX_BLOCKS);
-	most = g4_min64(most, line_count / 8);
-	return (uint32_t)most;
-}
-
-uint64_t g4_journal_memory(uint64_t log_pages, uint32_t line_count)
-{
-	uint64_t blocks = blocks_for(log_pages, line_count) + G4_TXN_SLACK;
-	uint64_t bytes = (MAX_DESCRIPTORS + blocks + 1) * G4_PAGE_BYTES + blocks * G4_PAGE_BYTES;
-
-	bytes += 2 * (blocks * sizeof(uint32_t) + G4_TXN_MAX_REVOKES * sizeof(uint64_t) +
-		      G4_TXN_MAX_FREES * sizeof(struct g4_extent));
-	bytes += 2 * blocks * (sizeof(uint32_t) + sizeof(uint64_t));
-	return g4_align_up(bytes + 4096, G4_PAGE_BYTES);
-}
-
-void g4_journal_init(struct g4_journal *j, struct g4_meta *meta, void *memory, uint64_t area_address,
-		     uint64_t log_pages, uint64_t head_page, uint64_t next)
-{
-	uint8_t *at = (uint8_t *)memory;
-	uint64_t blocks;
-
-	memset(j, 0, sizeof(*j));
-	j->meta = meta;
-	j->area_address = area_address;
-	j->log_pages = log_pages;
-	j->max_blocks = blocks_for(log_pages, meta->cache->line_count);
-	j->running = next;
-	j->durable = next - 1;
-	j->head_page = head_page;
-	blocks = j->max_blocks + G4_TXN_SLACK;
-	j->record = at;
-	at += (MAX_DESCRIPTORS + blocks + 1) * G4_PAGE_BYTES;
-	j->home_copies = at;
-	at += blocks * G4_PAGE_BYTES;
-	for (int i = 0; i < 2; i++) {
-		j->logs[i].frees = (struct g4_extent *)at;
-		at += G4_TXN_MAX_FREES * sizeof(struct g4_extent);
-		j->logs[i].revokes = (uint64_t *)at;
-		at += G4_TXN_MAX_REVOKES * sizeof(uint64_t);
-	}
-	j->home_addresses = (uint64_t *)at;
-	at += 2 * blocks * sizeof(uint64_t);
-	j->home_lines = (uint32_t *)at;
-	at += 2 * blocks * sizeof(uint32_t);
-	for (int i = 0; i < 2; i++) {
-		j->logs[i].lines = (uint32_t *)at;
-		at += blocks * sizeof(uint32_t);
-	}
-}
-
 /* ------------------------------------------------------------------ operations */
 
 G4_FN static bool log_is_full(const struct g4_journal *j)
@@ -178,6 +121,29 @@ G4_FN void g4_txn_free(struct g4_txn *txn, uint64_t address, uint64_t pages)
 	} else {
 		g4_journal_abort(j, -G4_E_JOURNAL_FULL);
 	}
+	g4_unlock(&log->lock);
+}
+
+G4_FN void g4_txn_data(struct g4_txn *txn, uint64_t address, uint32_t crc32c)
+{
+	struct g4_txn_log *log = &txn->journal->logs[txn->sequence & 1];
+
+	g4_lock(&log->lock);
+	if (log->data_count < G4_TXN_MAX_DATA) {
+		log->data[log->data_count].address = address;
+		log->data[log->data_count++].crc32c = crc32c;
+	} else {
+		log->data_untagged = 1;
+	}
+	g4_unlock(&log->lock);
+}
+
+G4_FN void g4_txn_data_untagged(struct g4_txn *txn)
+{
+	struct g4_txn_log *log = &txn->journal->logs[txn->sequence & 1];
+
+	g4_lock(&log->lock);
+	log->data_untagged = 1;
 	g4_unlock(&log->lock);
 }
 
@@ -294,15 +260,32 @@ G4_FN static uint64_t log_address(const struct g4_journal *j, uint64_t page)
 	return j->area_address + (1 + page % j->log_pages) * G4_PAGE_BYTES;
 }
 
-G4_FN static uint32_t descriptors_for(uint32_t blocks, uint32_t revokes)
+G4_FN static uint32_t tag_count(const struct g4_journal *j, const struct g4_txn_log *log)
 {
-	return (blocks + revokes + G4_JOURNAL_TAGS - 1) / G4_JOURNAL_TAGS;
+	return log->line_count + log->revoke_count + 2 * j->record_data;
+}
+
+/*
+ * Gate closed: how many data tags the record gets. None when there is untagged data, which needs a flush before the
+ * record anyway; and none when a tagged page was freed again in the same transaction: it may be overwritten as soon as
+ * the record is durable, and would then tell against it.
+ */
+G4_FN static uint32_t usable_data_tags(const struct g4_journal *j, const struct g4_txn_log *log)
+{
+	if (log->data_untagged || !j->meta->space->volatile_cache ||
+	    (uint64_t)log->data_count * log->free_count > 16384)
+		return 0;
+	for (uint32_t d = 0; d < log->data_count; d++)
+		for (uint32_t f = 0; f < log->free_count; f++)
+			if (log->data[d].address - log->frees[f].address < log->frees[f].pages * G4_PAGE_BYTES)
+				return 0;
+	return log->data_count;
 }
 
 G4_FN static void write_tags(struct g4_journal *j, const struct g4_txn_log *log, uint64_t sequence,
 			     const uint64_t *addresses)
 {
-	uint32_t total = log->line_count + log->revoke_count;
+	uint32_t total = tag_count(j, log), images = log->line_count, addresses_end = images + log->revoke_count;
 
 	for (uint32_t d = 0; d < j->record_descriptors; d++) {
 		struct g4_journal_descriptor *page =
@@ -311,11 +294,16 @@ G4_FN static void write_tags(struct g4_journal *j, const struct g4_txn_log *log,
 		page->sequence = sequence;
 		page->block_count = log->line_count;
 		page->revoke_count = log->revoke_count;
+		page->data_count = j->record_data;
 		page->page_index = d;
 		page->page_count = j->record_descriptors;
 		for (uint32_t t = 0; t < G4_JOURNAL_TAGS && d * G4_JOURNAL_TAGS + t < total; t++) {
 			uint32_t n = d * G4_JOURNAL_TAGS + t;
-			page->tags[t] = n < log->line_count ? addresses[n] : log->revokes[n - log->line_count];
+			uint32_t pair = n < addresses_end ? 0 : (n - addresses_end) / 2;
+			page->tags[t] = n < images			? addresses[n] :
+					n < addresses_end		? log->revokes[n - images] :
+					(n - addresses_end) % 2 == 0	? log->data[pair].address :
+									  log->data[pair].crc32c;
 		}
 		g4_block_seal(page, G4_BLOCK_JOURNAL_DESCRIPTOR, log_address(j, j->head_page + d), sequence,
 			      j->meta->fs_tag);
@@ -343,23 +331,25 @@ G4_FN static uint64_t build_record(struct g4_journal *j, const struct g4_txn_log
 	return body + 1;
 }
 
-G4_FN static int write_record(struct g4_wg *wg, struct g4_journal *j, uint64_t pages)
+/* A flush, not FUA, where unflushed data has to become durable with the record. */
+G4_FN static int write_record(struct g4_wg *wg, struct g4_journal *j, uint64_t pages, bool flush_first)
 {
 	uint64_t start = j->head_page % j->log_pages;
 	uint64_t first = g4_min64(pages, j->log_pages - start);
 	int rc;
 
-	if (g4_xchg32(&j->data_written, 0)) {
+	if (flush_first) {
 		rc = g4_space_flush(wg, j->meta->space);
 		if (rc < 0)
 			return rc;
 	}
-	if (first < pages) {
+	if (first < pages || j->record_data > 0) {
 		rc = g4_space_write(wg, j->meta->space, log_address(j, start), j->record, first * G4_PAGE_BYTES, 0);
 		if (rc < 0)
 			return rc;
-		rc = g4_space_write(wg, j->meta->space, log_address(j, 0), j->record + first * G4_PAGE_BYTES,
-				    (pages - first) * G4_PAGE_BYTES, 0);
+		if (first < pages)
+			rc = g4_space_write(wg, j->meta->space, log_address(j, 0), j->record + first * G4_PAGE_BYTES,
+					    (pages - first) * G4_PAGE_BYTES, 0);
 		return rc < 0 ? rc : g4_space_flush(wg, j->meta->space);
 	}
 	return g4_space_write(wg, j->meta->space, log_address(j, start), j->record, pages * G4_PAGE_BYTES, G4_IO_FUA);
@@ -388,7 +378,9 @@ G4_FN int g4_journal_commit(struct g4_wg *wg, struct g4_journal *j, uint64_t wan
 		return 0;
 	}
 	/* room for the descriptors is left in front of the images once the number of tags is known to be final */
-	j->record_descriptors = descriptors_for(log->line_count, log->revoke_count);
+	j->record_data = usable_data_tags(j, log);
+	bool flush_first = g4_xchg32(&j->data_written, 0) || log->data_untagged || log->data_count > j->record_data;
+	j->record_descriptors = (tag_count(j, log) + G4_JOURNAL_TAGS - 1) / G4_JOURNAL_TAGS;
 	if (j->record_descriptors == 0)
 		j->record_descriptors = 1;
 	uint64_t *addresses = j->home_addresses + (j->max_blocks + G4_TXN_SLACK);
@@ -399,12 +391,12 @@ G4_FN int g4_journal_commit(struct g4_wg *wg, struct g4_journal *j, uint64_t wan
 	if (j->checkpoint_due)
 		freeze_home(wg, j);
 	struct g4_txn_log *next = &j->logs[(sequence + 1) & 1];
-	next->line_count = next->revoke_count = next->free_count = 0;
+	next->line_count = next->revoke_count = next->free_count = next->data_count = next->data_untagged = 0;
 	g4_store64_rel(&j->running, sequence + 1);
 	open_gate(j);
 
 	pages = build_record(j, log, sequence, addresses);
-	int rc = pages + j->used_pages > j->log_pages ? -G4_E_JOURNAL_FULL : write_record(wg, j, pages);
+	int rc = pages + j->used_pages > j->log_pages ? -G4_E_JOURNAL_FULL : write_record(wg, j, pages, flush_first);
 	if (rc < 0) {
 		g4_journal_abort(j, rc);
 		g4_unlock(&j->commit_lock);
@@ -437,24 +429,65 @@ G4_FN static int flush_batch(struct g4_wg *wg, struct g4_journal *j, struct home
 	return rc;
 }
 
-G4_FN static int write_home(struct g4_wg *wg, struct g4_journal *j, struct home_batch *batch, const uint64_t *addresses,
-			    uint8_t *images, uint32_t count)
+/* Where image n of a checkpoint lies and belongs: first the copies of older transactions, then the record's own. */
+G4_FN static uint64_t home_address(const struct g4_journal *j, uint32_t n)
 {
-	for (uint32_t k = 0; k < count; k++) {
-		if (batch->count == HOME_BATCH) {
+	return n < j->home_copied ? j->home_addresses[n] :
+				    j->home_addresses[j->max_blocks + G4_TXN_SLACK + n - j->home_copied];
+}
+
+G4_FN static uint8_t *home_image(const struct g4_journal *j, uint32_t n)
+{
+	if (n < j->home_copied)
+		return j->home_copies + (uint64_t)n * G4_PAGE_BYTES;
+	return j->record + (uint64_t)(j->record_descriptors + n - j->home_copied) * G4_PAGE_BYTES;
+}
+
+/* Shell sort by address, so that neighbours go out in one request. */
+G4_FN static void sort_home(struct g4_journal *j, uint32_t count)
+{
+	uint32_t *order = j->home_order;
+
+	for (uint32_t n = 0; n < count; n++)
+		order[n] = n;
+	for (uint32_t gap = count / 2; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11) {
+		for (uint32_t i = gap; i < count; i++) {
+			uint32_t moving = order[i], k = i;
+			uint64_t address = home_address(j, moving);
+			for (; k >= gap && home_address(j, order[k - gap]) > address; k -= gap)
+				order[k] = order[k - gap];
+			order[k] = moving;
+		}
+	}
+}
+
+G4_FN static int write_home(struct g4_wg *wg, struct g4_journal *j, struct home_batch *batch)
+{
+	uint32_t total = j->home_copied + j->record_blocks, used = 0;
+
+	sort_home(j, total);
+	batch->count = 0;
+	for (uint32_t n = 0; n < total; n++) {
+		uint64_t address = home_address(j, j->home_order[n]);
+		struct g4_io *io = batch->count ? &batch->ios[batch->count - 1] : NULL;
+
+		if (used == HOME_BATCH) {
 			int rc = flush_batch(wg, j, batch);
 			if (rc < 0)
 				return rc;
+			io = NULL;
+			used = 0;
 		}
-		struct g4_io *io = &batch->ios[batch->count];
-		struct g4_iov *iov = &batch->iovs[batch->count++];
-		iov->base = images + (uint64_t)k * G4_PAGE_BYTES;
-		iov->bytes = G4_PAGE_BYTES;
-		memset(io, 0, sizeof(*io));
-		io->op = G4_IO_WRITE;
-		io->offset_bytes = addresses[k];
-		io->iov = iov;
-		io->iov_count = 1;
+		if (!io || io->offset_bytes + io->iov_count * G4_PAGE_BYTES != address) {
+			io = &batch->ios[batch->count++];
+			memset(io, 0, sizeof(*io));
+			io->op = G4_IO_WRITE;
+			io->offset_bytes = address;
+			io->iov = &batch->iovs[used];
+		}
+		batch->iovs[used].base = home_image(j, j->home_order[n]);
+		batch->iovs[used++].bytes = G4_PAGE_BYTES;
+		io->iov_count++;
 	}
 	return flush_batch(wg, j, batch);
 }
@@ -476,11 +509,7 @@ G4_FN static int checkpoint_now(struct g4_wg *wg, struct g4_journal *j)
 	struct home_batch *batch = (struct home_batch *)g4_wg_scratch(wg);
 	int rc;
 
-	batch->count = 0;
-	rc = write_home(wg, j, batch, j->home_addresses, j->home_copies, j->home_copied);
-	if (rc == 0)
-		rc = write_home(wg, j, batch, j->home_addresses + (j->max_blocks + G4_TXN_SLACK),
-				j->record + (uint64_t)j->record_descriptors * G4_PAGE_BYTES, j->record_blocks);
+	rc = write_home(wg, j, batch);
 	if (rc == 0)
 		rc = g4_space_flush(wg, j->meta->space);
 	if (rc == 0)

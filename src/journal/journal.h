@@ -31,12 +31,21 @@ struct g4_extent {
 	uint64_t pages;
 };
 
+struct g4_data_tag {
+	uint64_t address;
+	uint64_t crc32c;
+};
+#define G4_TXN_MAX_DATA 128u
+
 struct g4_txn_log { /* what one transaction collects */
 	uint32_t *lines; /* dirty cache lines */
 	uint64_t *revokes;
 	struct g4_extent *frees;
 	uint32_t line_count, revoke_count, free_count;
-	struct g4_lock lock; /* of revokes and frees */
+	uint32_t data_count;	/* data pages with checksums, to be verified instead of flushed first */
+	uint32_t data_untagged; /* there is data beyond those */
+	struct g4_lock lock;	/* of revokes, frees and data */
+	struct g4_data_tag data[G4_TXN_MAX_DATA];
 };
 
 struct g4_journal {
@@ -49,7 +58,7 @@ struct g4_journal {
 	uint32_t gate_word; /* changes when the gate opens */
 	uint32_t drain_word; /* changes when the last operation leaves a closed gate */
 	uint32_t aborted;   /* 0 or the (positive) code that stopped the journal */
-	uint32_t data_written; /* data writes since the last flush */
+	uint32_t data_written; /* data was written that no transaction has tagged */
 
 	uint64_t running; /* sequence of the open transaction */
 	uint64_t durable; /* of the newest committed one */
@@ -63,8 +72,9 @@ struct g4_journal {
 	uint8_t *record;	    /* record being written: descriptors, images, commit page */
 	uint8_t *home_copies;	    /* images of older home lines */
 	uint64_t *home_addresses;
+	uint32_t *home_order; /* images of a checkpoint, by address */
 	uint32_t home_copied;
-	uint32_t record_blocks, record_descriptors;
+	uint32_t record_blocks, record_descriptors, record_data;
 	bool checkpoint_due;
 	uint64_t commits, checkpoints;
 };
@@ -76,11 +86,14 @@ struct g4_txn {
 	uint32_t credits;
 };
 
-/* Host: bytes of memory for a journal with log_pages pages and a cache of line_count lines. */
+/* ---- host (journal_host.c) ---- */
+/* Bytes of memory for a journal with log_pages pages and a cache of line_count lines. */
 uint64_t g4_journal_memory(uint64_t log_pages, uint32_t line_count);
-/* Host: prepares over zeroed, page-aligned memory; the log is empty from head_page on and `next` is the next sequence. */
+/* Prepares over zeroed, page-aligned memory; the log is empty from head_page on and `next` is the next sequence. */
 void g4_journal_init(struct g4_journal *j, struct g4_meta *meta, void *memory, uint64_t area_address,
 		     uint64_t log_pages, uint64_t head_page, uint64_t next);
+/* It and its memory are used `by` bytes further on from now on. */
+void g4_journal_moved(struct g4_journal *j, intptr_t by);
 
 /* Leader. Joins. -G4_E_AGAIN: the transaction is full, commit first; -G4_E_ROFS: the journal was stopped. */
 G4_FN int g4_txn_begin(struct g4_journal *j, uint32_t credits, struct g4_txn *txn);
@@ -93,6 +106,14 @@ G4_FN void g4_txn_dirty(struct g4_txn *txn, uint32_t line);
 G4_FN void g4_txn_forget(struct g4_txn *txn, uint64_t address);
 /* Pages may be reused once this transaction is durable. */
 G4_FN void g4_txn_free(struct g4_txn *txn, uint64_t address, uint64_t pages);
+
+/*
+ * This transaction publishes a data page that was written and not flushed. With few of them the record carries their
+ * checksums and one flush makes all durable; replay drops a last record whose data did not arrive.
+ */
+G4_FN void g4_txn_data(struct g4_txn *txn, uint64_t address, uint32_t crc32c);
+/* It publishes data without checksums: flushed before the record is written. */
+G4_FN void g4_txn_data_untagged(struct g4_txn *txn);
 
 /*
  * Leader. Makes everything up to sequence `want` durable (UINT64_MAX: all there is). On 1 a commit was made, the commit

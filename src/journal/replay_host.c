@@ -15,6 +15,11 @@ struct image {
 	uint64_t log_page; /* UINT64_MAX: a revoke */
 };
 
+struct data_page {
+	uint64_t address;
+	uint64_t crc32c;
+};
+
 struct scan {
 	struct g4_wg *wg;
 	struct g4_meta *meta;
@@ -23,6 +28,8 @@ struct scan {
 	size_t count, capacity;
 	uint8_t *buffer; /* one record */
 	uint64_t buffer_pages;
+	struct data_page data[G4_TXN_MAX_DATA]; /* of the newest record */
+	uint32_t data_count;
 };
 
 static uint64_t page_address(const struct scan *scan, uint64_t page)
@@ -84,10 +91,10 @@ static int64_t read_record(struct scan *scan, uint64_t page, uint64_t sequence)
 	if (g4_block_verify(d, G4_BLOCK_JOURNAL_DESCRIPTOR, page_address(scan, page), scan->meta->fs_tag) < 0 ||
 	    d->sequence != sequence || d->page_index != 0)
 		return 0;
-	uint64_t tags = (uint64_t)d->block_count + d->revoke_count;
+	uint64_t tags = (uint64_t)d->block_count + d->revoke_count + 2 * (uint64_t)d->data_count;
 	uint64_t descriptors = tags == 0 ? 1 : (tags + G4_JOURNAL_TAGS - 1) / G4_JOURNAL_TAGS;
 	uint64_t total = descriptors + d->block_count + 1;
-	if (d->page_count != descriptors || total > scan->log_pages)
+	if (d->page_count != descriptors || total > scan->log_pages || d->data_count > G4_TXN_MAX_DATA)
 		return 0;
 	rc = grow_buffer(scan, total);
 	if (rc == 0)
@@ -110,15 +117,56 @@ static bool home_ok(const struct scan *scan, uint64_t address)
 	       address < scan->meta->layout.backup_address;
 }
 
+/* Tag n of the record in the buffer. */
+static uint64_t tag_of(const struct scan *scan, uint32_t n)
+{
+	const struct g4_journal_descriptor *d =
+		(const struct g4_journal_descriptor *)(scan->buffer + n / G4_JOURNAL_TAGS * G4_PAGE_BYTES);
+	return d->tags[n % G4_JOURNAL_TAGS];
+}
+
+/* 1: all data pages that the newest record relies on have arrived; 0: not all; or a negative code. */
+static int data_arrived(struct scan *scan)
+{
+	for (uint32_t k = 0; k < scan->data_count; k++) {
+		uint64_t address = scan->data[k].address;
+		if (!home_ok(scan, address))
+			return 0;
+		int rc = g4_space_read(scan->wg, scan->meta->space, address, scan->buffer, G4_PAGE_BYTES);
+		if (rc < 0)
+			return rc;
+		if (g4_crc32c(0, scan->buffer, G4_PAGE_BYTES) != scan->data[k].crc32c)
+			return 0;
+	}
+	return 1;
+}
+
+/* Forgets the newest record. */
+static void drop_newest(struct scan *scan, struct g4_replay *out, uint64_t start)
+{
+	size_t kept = 0;
+
+	out->next_sequence--;
+	out->records--;
+	out->head_page = start;
+	for (size_t i = 0; i < scan->count; i++)
+		if (scan->images[i].sequence != out->next_sequence)
+			scan->images[kept++] = scan->images[i];
+	scan->count = kept;
+}
+
 static int collect_tags(struct scan *scan, uint64_t page, uint64_t sequence)
 {
 	const struct g4_journal_descriptor *first = (const struct g4_journal_descriptor *)scan->buffer;
 	uint32_t blocks = first->block_count, total = first->block_count + first->revoke_count;
 
+	scan->data_count = first->data_count;
+	for (uint32_t k = 0; k < first->data_count; k++) {
+		scan->data[k].address = tag_of(scan, total + 2 * k);
+		scan->data[k].crc32c = tag_of(scan, total + 2 * k + 1);
+	}
 	for (uint32_t n = 0; n < total; n++) {
-		const struct g4_journal_descriptor *d =
-			(const struct g4_journal_descriptor *)(scan->buffer + n / G4_JOURNAL_TAGS * G4_PAGE_BYTES);
-		uint64_t address = d->tags[n % G4_JOURNAL_TAGS];
+		uint64_t address = tag_of(scan, n);
 		uint64_t at = n < blocks ? (page + first->page_count + n) % scan->log_pages : UINT64_MAX;
 		int rc;
 
@@ -177,6 +225,7 @@ static int move_tail(struct scan *scan, const struct g4_replay *out)
 static int run(struct scan *scan, bool write, struct g4_replay *out)
 {
 	const struct g4_journal_header *header;
+	uint64_t newest; /* where the newest record starts */
 	int rc = grow_buffer(scan, 1);
 
 	if (rc == 0)
@@ -189,7 +238,7 @@ static int run(struct scan *scan, bool write, struct g4_replay *out)
 	if (header->tail_page >= scan->log_pages)
 		return -G4_E_CORRUPT_JOURNAL;
 	out->next_sequence = header->tail_sequence;
-	out->head_page = header->tail_page;
+	out->head_page = newest = header->tail_page;
 	for (uint64_t walked = 0; walked < scan->log_pages;) {
 		int64_t pages = read_record(scan, out->head_page, out->next_sequence);
 		if (pages < 0)
@@ -200,9 +249,17 @@ static int run(struct scan *scan, bool write, struct g4_replay *out)
 		if (rc < 0)
 			return rc;
 		walked += (uint64_t)pages;
+		newest = out->head_page;
 		out->head_page = (out->head_page + (uint64_t)pages) % scan->log_pages;
 		out->next_sequence++;
 		out->records++;
+	}
+	if (out->records > 0) {
+		rc = data_arrived(scan);
+		if (rc < 0)
+			return rc;
+		if (rc == 0)
+			drop_newest(scan, out, newest);
 	}
 	if (!write || out->records == 0)
 		return 0;

@@ -713,6 +713,7 @@ static void *churn(void *argument)
 static void threads_on_the_same_names_leave_counts_that_add_up(void **state)
 {
 	pthread_t threads[WORKERS];
+	void *failed[WORKERS];
 	int seeds[WORKERS];
 	struct gpu4fs_dirent entry;
 
@@ -724,12 +725,10 @@ static void threads_on_the_same_names_leave_counts_that_add_up(void **state)
 		seeds[i] = i;
 		assert_int_equal(pthread_create(&threads[i], NULL, churn, &seeds[i]), 0);
 	}
-	for (int i = 0; i < WORKERS; i++) {
-		void *failed;
-
-		pthread_join(threads[i], &failed);
-		assert_null(failed);
-	}
+	for (int i = 0; i < WORKERS; i++)
+		pthread_join(threads[i], &failed[i]);
+	for (int i = 0; i < WORKERS; i++)
+		assert_null(failed[i]);
 	/* Every name is counted once in the link count of its file. */
 	for (int d = 0; d < 3; d++) {
 		char path[8];

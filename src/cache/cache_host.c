@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sizing the page cache and setting it up over memory that the mount took. */
+#include "base/move_host.h"
+#include "cache/cache.h"
+
+uint64_t g4_cache_lines_for(uint64_t bytes)
+{
+	uint64_t lines = bytes / G4_PAGE_BYTES;
+	return lines < 512 ? 512 : lines > UINT32_MAX / 2 ? UINT32_MAX / 2 : lines;
+}
+
+uint32_t g4_cache_sets_for(uint32_t line_count)
+{
+	/* one line in eight is overflow */
+	return (line_count - line_count / 8) / G4_CACHE_WAYS;
+}
+
+void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frames, struct g4_cache_set *sets,
+		   uint32_t line_count)
+{
+	memset(cache, 0, sizeof(*cache));
+	cache->lines = lines;
+	cache->frames = frames;
+	cache->sets = sets;
+	cache->line_count = line_count;
+	cache->set_count = g4_cache_sets_for(line_count);
+	cache->overflow_first = cache->set_count * G4_CACHE_WAYS;
+	for (uint32_t i = 0; i < cache->set_count; i++)
+		sets[i].overflow = G4_NO_LINE;
+	cache->pool = G4_NO_LINE;
+	for (uint32_t i = line_count; i-- > cache->overflow_first;) {
+		lines[i].chain = cache->pool;
+		cache->pool = i;
+	}
+	for (uint32_t i = 0; i < line_count; i++) {
+		lines[i].owner = UINT64_MAX;
+		lines[i].index = UINT64_MAX;
+	}
+}
+
+void g4_cache_moved(struct g4_cache *cache, intptr_t by)
+{
+	G4_MOVE(cache->lines, by);
+	G4_MOVE(cache->frames, by);
+	G4_MOVE(cache->sets, by);
+}
