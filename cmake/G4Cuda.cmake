@@ -66,3 +66,41 @@ foreach(header ${headers})
 	list(APPEND stamps "${unit}.o")
 endforeach()
 add_custom_target(header-check DEPENDS ${stamps})
+
+# gpu-smoke: the GPU smoke test, one program with the engine twice: compiled for the GPU, and for the CPU to make images
+# and to check what the GPU did to them. It is not part of `all` and CTest does not run it: CI has no GPU. The program
+# takes CUDA's run-time library and liburing along, so that it can be built on one machine and run on another.
+set(smoke_object "${CMAKE_BINARY_DIR}/tests/gpu/smoke.cu.o")
+set(smoke_source "${CMAKE_CURRENT_SOURCE_DIR}/tests/gpu/smoke.cu")
+file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/gpu")
+add_custom_command(
+	OUTPUT "${smoke_object}"
+	COMMAND ${G4_NVCC} ${cuda_flags} "-I${CMAKE_CURRENT_SOURCE_DIR}/tests"
+		-MD -MT "${smoke_object}" -MF "${smoke_object}.d" -c "${smoke_source}" -o "${smoke_object}"
+	DEPENDS "${smoke_source}"
+	DEPFILE "${smoke_object}.d"
+	COMMENT "nvcc tests/gpu/smoke.cu"
+	VERBATIM)
+add_custom_target(gpu-smoke-compiles ALL DEPENDS "${smoke_object}")
+
+find_library(G4_URING NAMES liburing.a uring)
+if(NOT G4_URING)
+	message(STATUS "The GPU smoke test is left out: it needs liburing")
+	return()
+endif()
+g4_engine_sources(smoke_sources)
+g4_sources(smoke_fsck src/cli/*fsck*_host.c src/cli/image_host.c src/cli/map_host.c src/cli/journal_host.c
+	src/cli/report_host.c src/cli/message_host.c)
+add_library(gpu_smoke_cpu STATIC EXCLUDE_FROM_ALL ${smoke_sources} ${smoke_fsck} tests/gpu/smoke_host.c)
+target_include_directories(gpu_smoke_cpu PRIVATE src include tests)
+target_compile_definitions(gpu_smoke_cpu PRIVATE _FILE_OFFSET_BITS=64 "G4_VERSION=\"${PROJECT_VERSION}\"")
+target_compile_options(gpu_smoke_cpu PRIVATE -Wall -Wextra "SHELL:-include ${CMAKE_CURRENT_SOURCE_DIR}/cmake/gnu_source.h")
+set(smoke_program "${CMAKE_BINARY_DIR}/tests/gpu/smoke")
+add_custom_command(
+	OUTPUT "${smoke_program}"
+	COMMAND ${G4_NVCC} -arch=${G4_CUDA_ARCH} "${smoke_object}" ${objects} $<TARGET_FILE:gpu_smoke_cpu> "${G4_URING}"
+		-lpthread -o "${smoke_program}"
+	DEPENDS "${smoke_object}" ${objects} gpu_smoke_cpu
+	COMMENT "Linking tests/gpu/smoke"
+	VERBATIM)
+add_custom_target(gpu-smoke DEPENDS "${smoke_program}")

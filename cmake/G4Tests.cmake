@@ -28,7 +28,10 @@ list(FILTER test_programs INCLUDE REGEX "/test_[^/]*\\.c$")
 set(test_support ${test_sources})
 list(FILTER test_support EXCLUDE REGEX "/test_[^/]*\\.c$")
 g4_sources(more_support tests/support/*.c)
-list(APPEND test_support ${more_support})
+# the offline checker judges what the engine's tests leave behind
+g4_sources(checker src/cli/fsck_*.c src/cli/image_host.c src/cli/journal_host.c src/cli/map_host.c src/cli/message_host.c
+	src/cli/report_host.c)
+list(APPEND test_support ${more_support} ${checker})
 if(test_support)
 	add_library(g4_test_support STATIC ${test_support})
 	target_include_directories(g4_test_support PUBLIC tests tests/support)

@@ -319,8 +319,8 @@ GPU4FS_API int gpu4fs_fremovexattr(gpu4fs_file *file, const char *name);
  *
  * flags: O_RDONLY, O_WRONLY or O_RDWR, and any of O_CREAT, O_EXCL, O_TRUNC, O_APPEND, O_DIRECTORY, O_NOFOLLOW, O_SYNC,
  *	O_DSYNC, O_NOATIME, O_DIRECT (large I/O bypasses the cache; no alignment is required), O_TMPFILE (path is a
- *	directory; the file has no name until gpu4fs_link_file(), and never gets one with O_EXCL). O_CLOEXEC, O_NOCTTY,
- *	O_LARGEFILE and O_NONBLOCK mean nothing here and are accepted.
+ *	directory; the file has no name until gpu4fs_link_file(), and never gets one with O_EXCL). O_CLOEXEC, O_NOCTTY
+ *	and O_NONBLOCK mean nothing here and are accepted.
  * mode: permissions of a new file, less the umask. Looked at only with O_CREAT or O_TMPFILE.
  * out: the handle; give it back with gpu4fs_close(). A directory's handle serves as `at`.
  * Errors: open(2)'s; -EINVAL an unknown flag; -ENXIO a FIFO, socket or device.
@@ -428,8 +428,8 @@ struct gpu4fs_lock {
 	int64_t start;	/* first byte */
 	int64_t length; /* bytes; 0: to the end, however far the file grows */
 	/*
-	 * 0: the handle owns the lock (as with F_OFD_SETLK). Else the number of an owner (as processes do with F_SETLK):
-	 * its locks never conflict with each other, through whatever handles they were taken.
+	 * 0: the handle owns the lock (as with F_OFD_SETLK). Else the number of an owner (as processes do with
+	 * F_SETLK): its locks never conflict with each other, through whatever handles they were taken.
 	 */
 	uint64_t owner;
 };

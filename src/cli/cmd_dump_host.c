@@ -81,6 +81,7 @@ static void show_record(void *context, const struct g4_journal_record *record)
 	g4_report_count(report, "log_page", record->log_page);
 	g4_report_count(report, "pages", record->pages);
 	g4_report_time(report, "time_ns", record->time_ns);
+	g4_report_count(report, "data_pages", record->data_pages);
 	g4_report_list(report, "blocks");
 	for (uint32_t i = 0; i < record->blocks; i++)
 		g4_report_hex(report, NULL, record->tags[i]);

@@ -28,6 +28,7 @@ const char g4_help_fsck[] = "[-n | -p | -y] [-f] [--json] DEVICE\n\n"
 struct fsck_options {
 	const char *device;
 	bool preen, yes, no, force, verbose, json;
+	bool replayed;
 };
 
 enum { OPTION_JSON = 256 };
@@ -175,6 +176,9 @@ static int check(struct g4_fsck *fsck, struct g4_image *image, const struct fsck
 	}
 	g4_progress_start(&fsck->progress, "checking");
 	int status = g4_image_load_overlay(image, &journal);
+	if (status == 0 && options->replayed && journal.records > 0)
+		g4_fsck_problem(fsck, G4_FSCK_JOURNAL, NULL,
+				"%" PRIu64 " committed transactions were not replayed by a mount", journal.records);
 	if (status == 0)
 		status = g4_fsck_run(fsck, image, &journal);
 	if (options->json) {
@@ -199,7 +203,7 @@ static int check(struct g4_fsck *fsck, struct g4_image *image, const struct fsck
 }
 
 /* -p and -y bring the journal home first, as the next mount would. */
-static int prepare(const struct fsck_options *options, bool *skip)
+static int prepare(struct fsck_options *options, bool *skip)
 {
 	struct g4_image image;
 	struct g4_journal_state journal;
@@ -216,7 +220,8 @@ static int prepare(const struct fsck_options *options, bool *skip)
 	const bool dirty = status == 0 && journal.status == 0 && journal.records > 0;
 	g4_image_close(&image);
 	/* Not unmounted: removed files that were open wait for a mount, too. */
-	if ((dirty || unmount_missed) && (options->preen || options->yes) && replay(options) < 0)
+	options->replayed = (dirty || unmount_missed) && (options->preen || options->yes);
+	if (options->replayed && replay(options) < 0)
 		return G4_FSCK_ERROR;
 	*skip = options->preen && !options->force && clean && !dirty;
 	return 0;

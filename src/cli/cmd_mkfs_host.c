@@ -211,7 +211,7 @@ static int make(const struct mkfs_options *options, struct g4_dev *dev)
 
 int g4_cli_mkfs(int argc, char **argv)
 {
-	struct mkfs_options options = {.device = NULL};
+	struct mkfs_options options = {.device = ""};
 	struct g4_dev_open_options open_options = {.flags = G4_DEV_EXCLUSIVE};
 	struct g4_dev *dev;
 	char message[512];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Directory trees: a leaf, or index pages over leaves. Each page is claimed, so none is reached twice; each leaf's hashes
- * lie between the bounds that its parents give.
+ * Directory trees: a leaf, or index pages over leaves. Each page is claimed, so none is reached twice; each leaf's
+ * hashes lie between the bounds that its parents give.
  */
 #include <inttypes.h>
 #include <stdlib.h>

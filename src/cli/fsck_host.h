@@ -4,8 +4,8 @@
  *
  * Order of work: superblocks and journal; group descriptors and allocation maps; the orphan list; the directory tree
  * from the root, which leads to every inode, block map and attribute; slabs and inodes that nothing led to; at the end
- * the pages met on the way against the allocation maps. Memory: three bits a page, 24 bytes a slab (15 inodes), 16 bytes
- * and the name a directory, 24 bytes an entry of the directory at hand.
+ * the pages met on the way against the allocation maps. Memory: three bits a page, 24 bytes a slab (15 inodes), 16
+ * bytes and the name a directory, 24 bytes an entry of the directory at hand.
  */
 #ifndef G4_FSCK_HOST_H
 #define G4_FSCK_HOST_H
@@ -28,7 +28,7 @@ enum g4_fsck_exit {
 /* X(NAME, name in --json): the kinds of problems. Scripts may rely on the names. */
 #define G4_FSCK_PROBLEMS(X)                                                                                            \
 	X(SUPERBLOCK, "superblock")	    /* one of the two is damaged, or they disagree */                          \
-	X(JOURNAL, "journal")		    /* the journal's header is damaged */                                      \
+	X(JOURNAL, "journal")		    /* its header or a record is damaged */                                    \
 	X(GROUPS, "group_descriptors")	    /* a page of them is damaged */                                            \
 	X(GROUP_COUNT, "group_count")	    /* a descriptor's counts differ from its map's */                          \
 	X(ALLOC, "allocation_map")	    /* a map page is damaged */                                                \

@@ -7,7 +7,7 @@
 static void check_journal(struct g4_fsck *fsck, const struct g4_journal_state *journal)
 {
 	if (journal->status < 0)
-		g4_fsck_problem(fsck, G4_FSCK_JOURNAL, NULL, "the journal's header is damaged: %s",
+		g4_fsck_problem(fsck, G4_FSCK_JOURNAL, NULL, "the journal's header or a record in it is damaged: %s",
 				g4_strerror(journal->status));
 }
 

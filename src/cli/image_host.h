@@ -60,17 +60,18 @@ struct g4_journal_record {
 	uint64_t sequence;
 	uint64_t log_page; /* where it starts */
 	uint64_t pages;
-	uint32_t descriptors, blocks, revokes;
+	uint32_t descriptors, blocks, revokes, data_pages;
 	uint64_t time_ns;
-	const g4_le64 *tags; /* blocks home addresses, then revokes addresses; good during the visit */
+	/* blocks home addresses, revokes addresses, data_pages pairs of address and CRC-32C; good during the visit */
+	const g4_le64 *tags;
 };
 struct g4_journal_state {
 	struct g4_journal_header header;
-	int status; /* of the header; 0: good */
+	int status; /* 0, or what is wrong with the header or a committed record */
 	uint64_t records, blocks, revokes, pages;
 };
 typedef void (*g4_journal_visit)(void *context, const struct g4_journal_record *record);
-/* Calls visit (which may be NULL) for each committed record from the tail on. Fails for lack of memory only. */
+/* Calls visit (which may be NULL) for each committed record from the tail on. What is wrong is in state->status. */
 int g4_image_scan_journal(struct g4_image *image, g4_journal_visit visit, void *context,
 			  struct g4_journal_state *state);
 /* Scans and fills the overlay. */
@@ -79,8 +80,8 @@ uint64_t g4_image_log_address(const struct g4_image *image, uint64_t log_page);
 
 /* ---- block maps ----
  * A walk visits what an inode's map holds, in file order: data extents and indirect pages. The caller answers an
- * indirect page with g4_map_walk_enter() to see what is under it; not to do so skips it. So a page that several pointers
- * share is entered once only by a caller who keeps count, and every walk ends.
+ * indirect page with g4_map_walk_enter() to see what is under it; not to do so skips it. So a page that several
+ * pointers share is entered once only by a caller who keeps count, and every walk ends.
  */
 enum g4_map_kind { G4_MAP_END, G4_MAP_DATA, G4_MAP_INDIRECT, G4_MAP_DAMAGED };
 struct g4_map_item {
@@ -109,8 +110,8 @@ const struct g4_map_item *g4_map_walk_next(struct g4_map_walk *walk);
 int g4_map_walk_enter(struct g4_map_walk *walk);
 
 /* ---- directories ----
- * A walk visits the pages of a directory's tree in the order of their hashes, in two steps as above: g4_dir_walk_next() tells
- * the next page's address, g4_dir_walk_enter() reads it. Not to enter skips what is under it.
+ * A walk visits the pages of a directory's tree in the order of their hashes, in two steps as above:
+ * g4_dir_walk_next() tells the next page's address, g4_dir_walk_enter() reads it. Not to enter skips what is under it.
  */
 struct g4_dir_frame {
 	struct g4_dir_index page;

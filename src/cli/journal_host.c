@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reading the journal without replaying it. A record counts when its descriptors, its commit page and the checksum over
- * all of it are right and its sequence is the next one; the first that is not ends the log, as after a torn write.
+ * all of it are right and its sequence is the next one; the first that is not ends the log, as after a torn write. The
+ * newest record also counts on data pages that were on their way beside it: it is void unless all of them arrived.
  */
 #include <stdlib.h>
 
@@ -51,10 +52,12 @@ static bool read_descriptors(struct g4_image *image, struct g4_journal_record *r
 		    page.sequence != record->sequence || page.page_index != index)
 			goto none;
 		if (index == 0) {
-			const uint64_t count = (uint64_t)page.block_count + page.revoke_count;
+			const uint64_t count =
+				(uint64_t)page.block_count + page.revoke_count + 2 * (uint64_t)page.data_count;
 			record->descriptors = page.page_count;
 			record->blocks = page.block_count;
 			record->revokes = page.revoke_count;
+			record->data_pages = page.data_count;
 			record->pages = (uint64_t)page.page_count + page.block_count + 1;
 			if (page.page_count == 0 || record->pages > log_pages(image) ||
 			    count > (uint64_t)page.page_count * G4_JOURNAL_TAGS)
@@ -63,7 +66,7 @@ static bool read_descriptors(struct g4_image *image, struct g4_journal_record *r
 			if (all == NULL)
 				goto none;
 		} else if (page.page_count != record->descriptors || page.block_count != record->blocks ||
-			   page.revoke_count != record->revokes) {
+			   page.revoke_count != record->revokes || page.data_count != record->data_pages) {
 			goto none;
 		}
 		memcpy(all + (uint64_t)index * G4_JOURNAL_TAGS, page.tags, sizeof(page.tags));
@@ -95,27 +98,99 @@ static bool is_committed(struct g4_image *image, struct g4_journal_record *recor
 	       commit.record_crc32c == crc;
 }
 
+static bool is_home(const struct g4_image *image, uint64_t address)
+{
+	return address % G4_PAGE_BYTES == 0 && address >= image->layout.groups_address &&
+	       address < image->layout.backup_address;
+}
+
 /* A record may only write what transactions write: metadata behind the journal. */
-static bool tags_are_possible(const struct g4_image *image, const struct g4_journal_record *record, const g4_le64 *tags)
+static bool tags_are_possible(const struct g4_image *image, const struct g4_journal_record *record)
 {
 	for (uint64_t i = 0; i < (uint64_t)record->blocks + record->revokes; i++) {
-		if (tags[i] % G4_PAGE_BYTES != 0 || tags[i] < image->layout.groups_address ||
-		    tags[i] >= image->layout.backup_address)
+		if (!is_home(image, record->tags[i]))
 			return false;
 	}
 	return true;
 }
 
+static bool data_arrived(struct g4_image *image, const struct g4_journal_record *record)
+{
+	const g4_le64 *pairs = record->tags + record->blocks + record->revokes;
+	const void *page;
+
+	for (uint32_t i = 0; i < record->data_pages; i++) {
+		if (!is_home(image, pairs[2 * i]) || g4_image_raw_page(image, pairs[2 * i], &page) < 0 ||
+		    g4_crc32c(0, page, G4_PAGE_BYTES) != pairs[2 * i + 1])
+			return false;
+	}
+	return true;
+}
+
+/* Takes the tags as well, which the caller frees. */
 static bool read_record(struct g4_image *image, struct g4_journal_record *record, g4_le64 **tags)
 {
 	uint32_t crc = 0;
 
+	*tags = NULL;
 	if (!read_descriptors(image, record, tags, &crc))
 		return false;
-	if (is_committed(image, record, crc) && tags_are_possible(image, record, *tags))
+	record->tags = *tags;
+	if (is_committed(image, record, crc))
 		return true;
 	free(*tags);
+	*tags = NULL;
 	return false;
+}
+
+/* How a record changes the totals: when it is found, and when it turns out to be void. */
+static void add_record(struct g4_journal_state *state, const struct g4_journal_record *record)
+{
+	state->records++;
+	state->pages += record->pages;
+	state->blocks += record->blocks;
+	state->revokes += record->revokes;
+}
+
+static void take_back(struct g4_journal_state *state, const struct g4_journal_record *record)
+{
+	state->records--;
+	state->pages -= record->pages;
+	state->blocks -= record->blocks;
+	state->revokes -= record->revokes;
+}
+
+/* The records from the tail on. Each is visited when its successor is known, so that the newest can be held back. */
+static void scan_records(struct g4_image *image, g4_journal_visit visit, void *context, struct g4_journal_state *state)
+{
+	struct g4_journal_record newest = {.tags = NULL}, record = {.tags = NULL};
+	g4_le64 *newest_tags = NULL, *tags;
+
+	record.sequence = state->header.tail_sequence;
+	record.log_page = state->header.tail_page;
+	while (read_record(image, &record, &tags)) {
+		if (!tags_are_possible(image, &record))
+			state->status = -G4_E_CORRUPT_JOURNAL;
+		if (state->status < 0 || state->pages + record.pages > log_pages(image)) {
+			free(tags);
+			break;
+		}
+		if (newest_tags != NULL && visit != NULL)
+			visit(context, &newest);
+		free(newest_tags);
+		newest = record;
+		newest_tags = tags;
+		add_record(state, &record);
+		record.log_page = (record.log_page + record.pages) % log_pages(image);
+		record.sequence++;
+	}
+	if (newest_tags == NULL)
+		return;
+	if (!data_arrived(image, &newest))
+		take_back(state, &newest);
+	else if (visit != NULL)
+		visit(context, &newest);
+	free(newest_tags);
 }
 
 int g4_image_scan_journal(struct g4_image *image, g4_journal_visit visit, void *context, struct g4_journal_state *state)
@@ -134,25 +209,7 @@ int g4_image_scan_journal(struct g4_image *image, g4_journal_visit visit, void *
 	if (state->status < 0)
 		return 0;
 
-	struct g4_journal_record record = {.sequence = state->header.tail_sequence,
-					   .log_page = state->header.tail_page};
-	g4_le64 *tags = NULL;
-	while (state->pages < log_pages(image) && read_record(image, &record, &tags)) {
-		if (state->pages + record.pages > log_pages(image)) {
-			free(tags);
-			break;
-		}
-		record.tags = tags;
-		if (visit != NULL)
-			visit(context, &record);
-		free(tags);
-		state->records++;
-		state->pages += record.pages;
-		state->blocks += record.blocks;
-		state->revokes += record.revokes;
-		record.log_page = (record.log_page + record.pages) % log_pages(image);
-		record.sequence++;
-	}
+	scan_records(image, visit, context, state);
 	return 0;
 }
 

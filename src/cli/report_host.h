@@ -3,8 +3,8 @@
  * Output for people and for scripts from the same calls: objects of named values and lists. As JSON it is one object;
  * as text a value a line, a list of plain values on one line, and each object of a list on a line of its own.
  *
- * Keys are JSON's, in snake_case; text shows them with spaces and without their units. Names of files may be any bytes: in JSON, what is not
- * UTF-8 becomes U+DC80 + (byte - 0x80), as in Python's "surrogateescape".
+ * Keys are JSON's, in snake_case; text shows them with spaces and without their units. Names of files may be any
+ * bytes: in JSON, what is not UTF-8 becomes U+DC80 + (byte - 0x80), as in Python's "surrogateescape".
  */
 #ifndef G4_REPORT_HOST_H
 #define G4_REPORT_HOST_H
@@ -47,7 +47,7 @@ void g4_report_size(struct g4_report *report, const char *key, uint64_t bytes);	
 void g4_report_time(struct g4_report *report, const char *key, uint64_t time_ns); /* JSON: nanoseconds */
 void g4_report_uuid(struct g4_report *report, const char *key, const uint8_t *uuid);
 
-/* Writes bytes for a terminal: what is not printable UTF-8 as \xHH. */
-void g4_print_name(FILE *out, const void *bytes, size_t count);
+/* Writes a name for a terminal: what is not printable UTF-8 as \xHH. */
+void g4_print_name(FILE *out, const void *name, size_t count);
 
 #endif

@@ -342,6 +342,7 @@ static void show_journal_descriptor(struct g4_report *report, const struct g4_jo
 	g4_report_count(report, "sequence", page->sequence);
 	g4_report_count(report, "blocks", page->block_count);
 	g4_report_count(report, "revokes", page->revoke_count);
+	g4_report_count(report, "data_pages", page->data_count);
 	g4_report_count(report, "page_index", page->page_index);
 	g4_report_count(report, "page_count", page->page_count);
 }

@@ -11,9 +11,9 @@
 
 int g4c_open_flags(int posix, struct g4c_open_flags *out)
 {
-	const int known = O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_DIRECTORY | O_NOFOLLOW | O_SYNC |
-			  O_DIRECT | O_TMPFILE | O_NOATIME | O_CLOEXEC | O_NOCTTY | O_LARGEFILE | O_NONBLOCK;
 	const int tmpfile_bit = O_TMPFILE & ~O_DIRECTORY;
+	const int known = O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_DIRECTORY | O_NOFOLLOW | O_SYNC |
+			  O_DIRECT | tmpfile_bit | O_NOATIME | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
 	int access = posix & O_ACCMODE;
 
 	memset(out, 0, sizeof(*out));

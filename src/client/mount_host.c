@@ -225,7 +225,7 @@ static int session_new(struct g4c_mount *mount, const struct g4_cred *cred, bool
 	if (rc) {
 		pthread_mutex_destroy(&fs->async_lock);
 		free(fs);
-		return -rc;
+		return -ENOMEM;
 	}
 	*out = fs;
 	return 0;
@@ -259,7 +259,7 @@ int gpu4fs_session(gpu4fs *fs, const struct gpu4fs_credentials *credentials, gpu
 	struct g4c_mount *mount = fs->mount;
 	struct g4_cred cred;
 	const char *cwd;
-	gpu4fs *session;
+	gpu4fs *session = NULL;
 	int rc;
 
 	rc = credentials_from(credentials, &cred, &cwd);

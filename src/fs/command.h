@@ -125,7 +125,7 @@ struct g4_dirent {
 	X(OPEN, 15, "node flags cred -> handle attr")                                                                  \
 	X(RELEASE, 16, "handle")                                                                                       \
 	X(READ, 17, "handle | node, offset length data -> value=bytes")                                                \
-	X(WRITE, 18, "handle | node, offset length data -> value=bytes; appends when the handle says so")              \
+	X(WRITE, 18, "handle | node, offset length data -> value=bytes; appending handles set offset")              \
 	X(FSYNC, 19, "handle | node, flags=G4_FSYNC_DATA")                                                             \
 	X(SYNCFS, 20, "")                                                                                              \
 	X(FALLOCATE, 21, "handle | node, flags offset length")                                                         \

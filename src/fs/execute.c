@@ -316,9 +316,10 @@ G4_FN static int write_once(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, stru
 	int rc = check_regular(core);
 	if (rc == 0 && cmd->length > 0 && !g4_is_root(cmd->cred) && (core->disk.mode & (G4_S_ISUID | G4_S_ISGID)))
 		kill_suid(core);
+	if (flags & G4_OPEN_APPEND)
+		cmd->offset = core->size; /* tells the caller where */
 	if (rc == 0)
-		rc = g4_file_write(wg, fs, i, cmd->offset, cmd->data, cmd->length, flags & G4_OPEN_APPEND,
-				   &cmd->value);
+		rc = g4_file_write(wg, fs, i, cmd->offset, cmd->data, cmd->length, &cmd->value);
 	g4_write_unlock(&core->lock);
 	return rc;
 }
@@ -383,7 +384,9 @@ G4_FN static int do_extent(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cm
 		rc = g4_file_seek(wg, fs, i, cmd->offset, cmd->flags, &cmd->value);
 	else if (rc == 0 && (core->disk.flags & G4_INODE_IMMUTABLE))
 		rc = -G4_E_PERM;
-	else if (rc == 0)
+	else if (rc == 0 && !g4_is_root(cmd->cred))
+		kill_suid(core);
+	if (rc == 0 && cmd->op == G4_CMD_FALLOCATE)
 		rc = g4_file_allocate(wg, fs, i, cmd->flags, cmd->offset, cmd->length);
 	g4_write_unlock(&core->lock);
 	g4_core_put(fs, i);

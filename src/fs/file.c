@@ -285,15 +285,13 @@ G4_FN static int throttle(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
 }
 
 G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t offset, const void *from,
-			uint64_t bytes, bool append, uint64_t *done)
+			uint64_t bytes, uint64_t *done)
 {
 	struct g4_core *core = g4_core_of(fs, i);
 	const uint8_t *at = (const uint8_t *)from;
 	int rc = 0;
 
 	*done = 0;
-	if (append)
-		offset = core->size;
 	if (bytes == 0)
 		return 0;
 	if (offset >= G4_FILE_MAX_BYTES)

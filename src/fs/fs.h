@@ -48,10 +48,11 @@ struct g4_core {
 	struct g4_inode disk;  /* what the journal knows, kept exact; size: published size */
 	uint64_t size;	       /* size as users see it */
 	uint64_t logged;       /* sequence of the last transaction that changed it */
-	bool times_dirty;      /* disk differs from the logged inode in time stamps (or size) only */
+	uint32_t times_dirty;  /* disk differs from the logged inode in time stamps (or size) only */
 	bool dead;	       /* freed: the number may belong to another inode already */
 	uint32_t opens;	       /* open handles */
 	bool held;	       /* removed, kept for FORGET */
+	bool unnamed;	       /* TMPFILE that may still get its first name */
 	uint32_t orphan_prev, orphan_next; /* in-core list, guarded by orphan_lock */
 
 	struct g4_lock dirty_lock; /* the dirty list; taken inside lock */
@@ -190,7 +191,7 @@ G4_FN uint64_t g4_map_capacity_pages(uint32_t height);
 G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t offset, void *to, uint64_t bytes,
 		       bool bypass, uint64_t *done);
 G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t offset, const void *from,
-			uint64_t bytes, bool append, uint64_t *done);
+			uint64_t bytes, uint64_t *done);
 /* Writes a locked inode's dirty pages and publishes them. */
 G4_FN int g4_writeback(struct g4_wg *wg, struct g4_fs *fs, uint32_t core);
 /* Sets the size of a write-locked regular file. */

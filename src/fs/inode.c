@@ -263,7 +263,7 @@ G4_FN int g4_inode_log(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 	if (orphan)
 		g4_unlock(&fs->orphan_lock);
 	g4_cache_put(&fs->cache, line);
-	core->times_dirty = false;
+	g4_store32_rel(&core->times_dirty, 0);
 	core->logged = txn->sequence;
 	return 0;
 }
@@ -275,11 +275,14 @@ G4_FN int g4_inode_free(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, 
 	int rc;
 
 	core->dead = true;
-	/* out of the table before the number can be given to another inode */
+	/*
+	 * The dead core stays in the table until its slot is free, so that nobody loads the inode once more meanwhile.
+	 * A new inode in the slot stands before it in the bucket.
+	 */
+	rc = g4_slab_free(wg, &fs->alloc, txn, g4_ptr_address(core->ino));
 	g4_lock(bucket_lock(&fs->cores, bucket));
 	unhash(&fs->cores, i);
 	g4_unlock(bucket_lock(&fs->cores, bucket));
-	rc = g4_slab_free(wg, &fs->alloc, txn, g4_ptr_address(core->ino));
 	core->logged = txn->sequence;
 	return rc;
 }
@@ -458,7 +461,7 @@ G4_FN void g4_fill_attr(const struct g4_core *core, struct g4_attr *attr)
 	attr->ino = core->ino;
 	attr->size = g4_is_dir(disk->mode) ? disk->pages * G4_PAGE_BYTES : core->size;
 	attr->blocks_512 = (disk->pages + core->dirty_count) * (G4_PAGE_BYTES / 512);
-	attr->atime_ns = disk->atime_ns;
+	attr->atime_ns = g4_load64_rlx(&disk->atime_ns); /* readers move it */
 	attr->mtime_ns = disk->mtime_ns;
 	attr->ctime_ns = disk->ctime_ns;
 	attr->btime_ns = disk->btime_ns;
@@ -482,7 +485,7 @@ G4_FN void g4_touch(struct g4_fs *fs, uint32_t i, bool modified, bool changed)
 	if (changed)
 		core->disk.ctime_ns = now;
 	core->disk.change_count++;
-	core->times_dirty = true;
+	g4_store32_rel(&core->times_dirty, 1);
 	g4_queue_dirty(fs, i);
 }
 
@@ -499,6 +502,6 @@ G4_FN void g4_touch_read(struct g4_fs *fs, uint32_t i)
 		return;
 	now = g4_realtime_ns();
 	g4_store64_rel(&core->disk.atime_ns, (uint64_t)now);
-	core->times_dirty = true;
+	g4_store32_rel(&core->times_dirty, 1);
 	g4_queue_dirty(fs, i);
 }

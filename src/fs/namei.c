@@ -70,6 +70,7 @@ G4_FN static int find(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *
 
 	if (is_dot(name, bytes) || is_dotdot(name, bytes)) {
 		slot->inode = is_dot(name, bytes) ? core->ino : core->disk.parent;
+		slot->file_type = 4; /* DT_DIR */
 		return 0;
 	}
 	return g4_dir_lookup(wg, &dir, name, bytes, slot);
@@ -381,7 +382,7 @@ G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *par
 {
 	struct birth birth;
 	struct g4_txn txn;
-	uint32_t i;
+	uint32_t i = G4_NO_CORE;
 	int rc = prepare(wg, fs, parent, cmd, type, &birth);
 
 	if (rc == 0 && type == G4_S_IFDIR && parent->disk.nlink >= G4_LINK_MAX)
@@ -396,7 +397,6 @@ G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *par
 		return rc;
 	}
 	rc = give_birth(wg, fs, &txn, parent, cmd, &birth, &i);
-	bool born = rc == 0 || (rc < 0 && birth.published);
 	if (rc == 0) {
 		struct g4_core *core = g4_core_of(fs, i);
 		struct g4_dir dir = dir_of(fs, parent);
@@ -417,7 +417,7 @@ G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *par
 			g4_fill_attr(g4_core_of(fs, i), cmd->attr);
 		g4_write_unlock(&g4_core_of(fs, i)->lock);
 		g4_core_put(fs, i);
-	} else if (born) {
+	} else if (i != G4_NO_CORE) {
 		int undone = undo_birth(wg, fs, &txn, i);
 		if (undone < 0)
 			g4_fs_error(fs, undone);
@@ -477,10 +477,10 @@ G4_FN int g4_do_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		rc = make_in(wg, fs, parent, cmd, type);
 	g4_write_unlock(&parent->lock);
 	g4_core_put(fs, i);
-	if (exists)
-		rc = cmd->op == G4_CMD_CREATE && !(cmd->flags & G4_OPEN_EXCL) ?
-			     open_existing(wg, fs, cmd, slot.inode) :
-			     -G4_E_EXIST;
+	if (exists && (cmd->op != G4_CMD_CREATE || (cmd->flags & G4_OPEN_EXCL)))
+		rc = -G4_E_EXIST;
+	else if (exists)
+		rc = slot.file_type == 4 ? -G4_E_ISDIR : open_existing(wg, fs, cmd, slot.inode);
 	return g4_check(fs, rc);
 }
 
@@ -488,7 +488,7 @@ G4_FN int g4_do_tmpfile(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct birth birth;
 	struct g4_txn txn;
-	uint32_t parent, i;
+	uint32_t parent, i = G4_NO_CORE;
 	int rc = g4_core_get(wg, fs, cmd->node, &parent);
 
 	if (rc < 0)
@@ -508,14 +508,19 @@ G4_FN int g4_do_tmpfile(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (rc == 0) {
 		struct g4_core *core = g4_core_of(fs, i);
 		core->disk.nlink = 0;
+		core->unnamed = !(cmd->flags & G4_OPEN_EXCL);
 		rc = g4_orphan_add(wg, fs, &txn, i); /* logs it */
-		if (rc == 0) {
-			open_new(fs, i, cmd);
-			if (cmd->attr)
-				g4_fill_attr(core, cmd->attr);
-		}
-		g4_write_unlock(&core->lock);
+	}
+	if (rc == 0) {
+		open_new(fs, i, cmd);
+		if (cmd->attr)
+			g4_fill_attr(g4_core_of(fs, i), cmd->attr);
+		g4_write_unlock(&g4_core_of(fs, i)->lock);
 		g4_core_put(fs, i);
+	} else if (i != G4_NO_CORE) {
+		int undone = undo_birth(wg, fs, &txn, i);
+		if (undone < 0)
+			g4_fs_error(fs, undone);
 	}
 	g4_txn_end(&txn);
 	return g4_check(fs, rc);
@@ -555,7 +560,7 @@ G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		rc = -G4_E_PERM;
 	if (rc == 0) {
 		g4_write_lock(&core->lock);
-		if (core->dead || (core->disk.nlink == 0 && core->opens == 0))
+		if (core->dead || (core->disk.nlink == 0 && !core->unnamed))
 			rc = -G4_E_NOENT;
 		else if (core->disk.flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND))
 			rc = -G4_E_PERM;
@@ -574,6 +579,7 @@ G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 				rc = g4_orphan_remove(wg, fs, &txn, i);
 			if (rc == 0) {
 				core->disk.nlink++;
+				core->unnamed = false;
 				core->disk.ctime_ns = now;
 				rc = g4_inode_log(wg, fs, &txn, core);
 			}

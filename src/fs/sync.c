@@ -116,7 +116,7 @@ G4_FN static int flush_core(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
 		return 0;
 	if (g4_is_reg(core->disk.mode))
 		rc = g4_writeback(wg, fs, i);
-	if (rc == 0 && core->times_dirty) {
+	if (rc == 0 && g4_load32_rlx(&core->times_dirty)) {
 		rc = g4_begin(wg, fs, 4, &txn);
 		if (rc == 0) {
 			rc = g4_inode_log(wg, fs, &txn, core);
@@ -143,7 +143,7 @@ G4_FN int g4_writeback_all(struct g4_wg *wg, struct g4_fs *fs)
 		struct g4_core *core = g4_core_of(fs, i);
 		g4_write_lock(&core->lock);
 		int rc = flush_core(wg, fs, i);
-		bool left = core->dirty_count > 0 || core->times_dirty;
+		bool left = core->dirty_count > 0 || g4_load32_rlx(&core->times_dirty);
 		g4_write_unlock(&core->lock);
 		if (rc < 0) {
 			if (first == 0)

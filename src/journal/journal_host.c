@@ -75,4 +75,5 @@ void g4_journal_moved(struct g4_journal *j, intptr_t by)
 	G4_MOVE(j->record, by);
 	G4_MOVE(j->home_copies, by);
 	G4_MOVE(j->home_addresses, by);
+	G4_MOVE(j->home_order, by);
 }

@@ -1,6 +1,8 @@
+#!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the tests of the command line share. A test sources this with the program's path in $1, calls check functions, and
-# ends with `finish`. Each check prints "ok" or "not ok"; finish exits non-zero when one was not.
+# shellcheck disable=SC2034 # gpu4fs is for the tests
+# What the tests of the command line share. A test sources this with the program's path in $1, calls check functions,
+# and ends with `finish`. Each check prints "ok" or "not ok"; finish exits non-zero when one was not.
 
 gpu4fs=$(realpath "${1:?usage: $0 PATH-OF-GPU4FS}")
 checks=0
@@ -64,7 +66,7 @@ equals() { # equals NAME WANTED FOUND
 
 # Overwrites bytes of a file: poke FILE OFFSET HEX-BYTES
 poke() {
-	printf '%b' "$(echo "$3" | sed 's/../\\x&/g')" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+	sed 's/../\\x&/g' <<<"$3" | { read -r bytes && printf '%b' "$bytes"; } | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
 
 finish() {

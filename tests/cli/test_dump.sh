@@ -32,7 +32,8 @@ equals "an inode by its number" "$ino" "$(json_value 'd["inode"]')"
 run "$gpu4fs" dump --json a.img inode "$(printf '0x%x' "$ino")"
 equals "... in hexadecimal" "$ino" "$(json_value 'd["inode"]')"
 run "$gpu4fs" dump --json a.img block $((ino / 4096 * 4096))
-equals "it lies in a slab" "slab inodes $ino" "$(json_value 'd["type"], d["kind"], d["slots"][0]["inode"]' | tr -d "(),'")"
+equals "it lies in a slab" "slab inodes $ino" \
+	"$(json_value 'd["type"], d["kind"], d["slots"][0]["inode"]' | tr -d "(),'")"
 run "$gpu4fs" dump --json a.img dir /
 equals "the root directory is empty" "[]" "$(json_value 'd["entries"]')"
 run "$gpu4fs" dump --json a.img journal

@@ -15,8 +15,8 @@ equals "... without problems" "0 []" "$(json_value 'd["problem_count"], d["probl
 equals "... with the root" 1 "$(json_value 'd["directories"]')"
 is_json "attr get" "$gpu4fs" attr get --json a.img
 is_json "attr list" "$gpu4fs" attr list --json .
-for what in "" superblock "superblock backup" journal root groups "group 0" "group 3" "inode 1" "inode /" "dir /" "map /" \
-	"xattr /" "block 0" "block 4096" "block 8192"; do
+for what in "" superblock "superblock backup" journal root groups "group 0" "group 3" "inode 1" "inode /" "dir /" \
+	"map /" "xattr /" "block 0" "block 4096" "block 8192"; do
 	# shellcheck disable=SC2086 # the words are separate arguments
 	is_json "dump $what" "$gpu4fs" dump --json a.img $what
 done

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The device lies in a memfd, which the engine opens by its name in /proc: closing the device does not forget it. */
+#include "rig.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cli/fsck_host.h"
+#include "fs/mkfs_host.h"
+
+static struct g4_dev *open_device(struct rig *rig)
+{
+	struct g4_dev_open_options options = {0};
+	struct g4_dev *dev;
+	char message[256];
+
+	if (g4_dev_open(rig->name, &options, &dev, message, sizeof(message)) < 0)
+		fail_msg("%s", message);
+	return dev;
+}
+
+void rig_open(struct rig *rig, uint64_t bytes, uint64_t journal_bytes)
+{
+	const struct g4_mkfs_options options = {.journal_bytes = journal_bytes};
+	struct g4_superblock sb;
+	char message[256];
+
+	memset(rig, 0, sizeof(*rig));
+	rig->bytes = bytes;
+	rig->cache_bytes = 4 * G4_MIB;
+	rig->fd = memfd_create("gpu4fs-test", MFD_CLOEXEC);
+	assert_true(rig->fd >= 0);
+	assert_return_code(ftruncate(rig->fd, (off_t)bytes), 0);
+	rig->image = (uint8_t *)mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, rig->fd, 0);
+	assert_true(rig->image != MAP_FAILED);
+	snprintf(rig->name, sizeof(rig->name), "dax:/proc/self/fd/%d", rig->fd);
+	struct g4_dev *dev = open_device(rig);
+	if (g4_mkfs(dev, &options, &sb, message, sizeof(message)) < 0)
+		fail_msg("%s", message);
+	g4_dev_close(dev);
+}
+
+void rig_close(struct rig *rig)
+{
+	if (rig->engine)
+		rig_abandon(rig);
+	munmap(rig->image, rig->bytes);
+	close(rig->fd);
+}
+
+int rig_try_mount(struct rig *rig, uint32_t flags, const struct g4_fault *fault)
+{
+	const struct g4_mount_options options = {
+		.flags = flags, .commit_ms = fault ? 1000000 : 20, .cache_bytes = rig->cache_bytes};
+	struct g4_dev *dev = open_device(rig);
+	char message[256] = "";
+
+	rig->fault = NULL;
+	if (fault) {
+		assert_int_equal(g4_dev_fault_open(dev, &rig->fault), 0);
+		dev = rig->fault;
+		g4_dev_fault_set(dev, fault);
+	}
+	int rc = g4_engine_mount_device(dev, &options, &rig->engine, message, sizeof(message));
+	if (rc < 0) {
+		rig->engine = NULL;
+		rig->fault = NULL;
+		if (!fault)
+			print_message("mount: %s\n", message);
+	}
+	return rc;
+}
+
+void rig_mount(struct rig *rig)
+{
+	assert_int_equal(rig_try_mount(rig, 0, NULL), 0);
+}
+
+int rig_unmount(struct rig *rig)
+{
+	int rc = g4_engine_unmount(rig->engine);
+
+	rig->engine = NULL;
+	rig->fault = NULL;
+	return rc;
+}
+
+void rig_abandon(struct rig *rig)
+{
+	g4_engine_abandon(rig->engine);
+	rig->engine = NULL;
+	rig->fault = NULL;
+}
+
+struct rig_verdict rig_fsck(struct rig *rig, char **text)
+{
+	static struct g4_fsck fsck; /* too large for a stack */
+	struct g4_journal_state journal;
+	struct rig_verdict verdict = {0};
+	struct g4_image image;
+	char message[256];
+	size_t bytes;
+
+	memset(&fsck, 0, sizeof(fsck));
+	fsck.out = open_memstream(text, &bytes);
+	fsck.printed_limit = 20;
+	if (g4_image_open(&image, rig->name, message, sizeof(message)) < 0)
+		fail_msg("the checker: %s", message);
+	int rc = g4_image_load_overlay(&image, &journal);
+	if (rc == 0)
+		rc = g4_fsck_run(&fsck, &image, &journal);
+	verdict.problems = fsck.problems + (rc < 0);
+	verdict.orphans = fsck.orphan_count;
+	verdict.free_pages = image.layout.group_count * G4_GROUP_PAGES - fsck.pages_met;
+	fclose(fsck.out);
+	g4_fsck_free(&fsck);
+	g4_image_close(&image);
+	return verdict;
+}
+
+void rig_expect_clean(struct rig *rig, uint64_t free_pages, const char *when)
+{
+	char *text = NULL;
+	struct rig_verdict verdict = rig_fsck(rig, &text);
+
+	if (verdict.problems > 0 || verdict.orphans > 0)
+		fail_msg("%s: %lu problems, %lu orphans\n%s", when, (unsigned long)verdict.problems,
+			 (unsigned long)verdict.orphans, text);
+	free(text);
+	if (free_pages != RIG_ANY_FREE && free_pages != verdict.free_pages)
+		fail_msg("%s: %lu pages free, statfs said %lu", when, (unsigned long)verdict.free_pages,
+			 (unsigned long)free_pages);
+}
+
+/* ------------------------------------------------------------------ commands */
+
+static int run(struct rig *rig, struct g4_cmd *cmd)
+{
+	return g4_engine_execute(rig->engine, cmd);
+}
+
+static void set_name(struct g4_cmd *cmd, const char *name)
+{
+	cmd->name = name;
+	cmd->name_bytes = (uint16_t)strlen(name);
+}
+
+static void set_name2(struct g4_cmd *cmd, const char *name)
+{
+	cmd->name2 = name;
+	cmd->name2_bytes = (uint16_t)strlen(name);
+}
+
+static int run_for_ino(struct rig *rig, struct g4_cmd *cmd, uint64_t *ino)
+{
+	struct g4_attr attr;
+
+	cmd->attr = &attr;
+	int rc = run(rig, cmd);
+	if (rc == 0 && ino)
+		*ino = attr.ino;
+	return rc;
+}
+
+static int run_for_value(struct rig *rig, struct g4_cmd *cmd, uint64_t *value)
+{
+	int rc = run(rig, cmd);
+
+	if (value)
+		*value = rc == 0 ? cmd->value : 0;
+	return rc;
+}
+
+int op_lookup(struct rig *rig, uint64_t dir, const char *name, struct g4_attr *attr)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_LOOKUP, .node = dir, .attr = attr};
+	set_name(&cmd, name);
+	return run(rig, &cmd);
+}
+
+int op_getattr(struct rig *rig, uint64_t node, struct g4_attr *attr)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .node = node, .attr = attr};
+	return run(rig, &cmd);
+}
+
+int op_setattr(struct rig *rig, uint64_t node, uint32_t mask, struct g4_attr *attr)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_SETATTR, .node = node, .attr = attr, .mask = mask};
+	return run(rig, &cmd);
+}
+
+int op_mknod(struct rig *rig, uint64_t dir, const char *name, uint32_t mode, uint64_t *ino)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_MKNOD, .node = dir, .mode = mode};
+	set_name(&cmd, name);
+	return run_for_ino(rig, &cmd, ino);
+}
+
+int op_mkdir(struct rig *rig, uint64_t dir, const char *name, uint32_t mode, uint64_t *ino)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_MKDIR, .node = dir, .mode = mode};
+	set_name(&cmd, name);
+	return run_for_ino(rig, &cmd, ino);
+}
+
+int op_symlink(struct rig *rig, uint64_t dir, const char *name, const char *target, uint64_t *ino)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_SYMLINK, .node = dir};
+	set_name(&cmd, name);
+	set_name2(&cmd, target);
+	return run_for_ino(rig, &cmd, ino);
+}
+
+int op_link(struct rig *rig, uint64_t node, uint64_t dir, const char *name)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_LINK, .node = node, .node2 = dir};
+	set_name2(&cmd, name);
+	return run(rig, &cmd);
+}
+
+int op_unlink(struct rig *rig, uint64_t dir, const char *name)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_UNLINK, .node = dir};
+	set_name(&cmd, name);
+	return run(rig, &cmd);
+}
+
+int op_rmdir(struct rig *rig, uint64_t dir, const char *name)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_RMDIR, .node = dir};
+	set_name(&cmd, name);
+	return run(rig, &cmd);
+}
+
+int op_rename(struct rig *rig, uint64_t dir, const char *name, uint64_t dir2, const char *name2, uint32_t flags)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_RENAME, .node = dir, .node2 = dir2, .flags = flags};
+	set_name(&cmd, name);
+	set_name2(&cmd, name2);
+	return run(rig, &cmd);
+}
+
+int op_open(struct rig *rig, uint64_t node, uint32_t flags, uint64_t *handle)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_OPEN, .node = node, .flags = flags};
+	int rc = run(rig, &cmd);
+	*handle = rc == 0 ? cmd.handle : 0;
+	return rc;
+}
+
+int op_tmpfile(struct rig *rig, uint64_t dir, uint64_t *ino, uint64_t *handle)
+{
+	struct g4_cmd cmd = {
+		.op = G4_CMD_TMPFILE, .node = dir, .mode = 0600, .flags = G4_OPEN_READ | G4_OPEN_WRITE};
+	int rc = run_for_ino(rig, &cmd, ino);
+	*handle = rc == 0 ? cmd.handle : 0;
+	return rc;
+}
+
+int op_release(struct rig *rig, uint64_t handle)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_RELEASE, .handle = handle};
+	return run(rig, &cmd);
+}
+
+int op_read(struct rig *rig, uint64_t node, uint64_t handle, uint64_t offset, void *to, uint64_t bytes, uint64_t *done)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_READ, .handle = handle, .offset = offset, .data = to, .length = bytes};
+	cmd.node = handle ? 0 : node;
+	return run_for_value(rig, &cmd, done);
+}
+
+int op_write(struct rig *rig, uint64_t node, uint64_t handle, uint64_t offset, const void *from, uint64_t bytes,
+	     uint64_t *done)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_WRITE, .handle = handle, .offset = offset, .length = bytes};
+	cmd.data = (void *)(uintptr_t)from;
+	cmd.node = handle ? 0 : node;
+	return run_for_value(rig, &cmd, done);
+}
+
+int op_truncate(struct rig *rig, uint64_t node, uint64_t bytes)
+{
+	struct g4_attr attr = {.size = bytes};
+	return op_setattr(rig, node, G4_SET_SIZE, &attr);
+}
+
+int op_fallocate(struct rig *rig, uint64_t node, uint32_t mode, uint64_t offset, uint64_t bytes)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_FALLOCATE, .node = node, .flags = mode, .offset = offset, .length = bytes};
+	return run(rig, &cmd);
+}
+
+int op_seek(struct rig *rig, uint64_t node, uint64_t offset, uint32_t whence, uint64_t *found)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_SEEK, .node = node, .flags = whence, .offset = offset};
+	return run_for_value(rig, &cmd, found);
+}
+
+int op_fsync(struct rig *rig, uint64_t node)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_FSYNC, .node = node};
+	return run(rig, &cmd);
+}
+
+int op_sync(struct rig *rig)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_SYNCFS};
+	return run(rig, &cmd);
+}
+
+int op_setxattr(struct rig *rig, uint64_t node, const char *name, const void *value, uint64_t bytes, uint32_t flags)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_SETXATTR, .node = node, .length = bytes, .flags = flags};
+	cmd.data = (void *)(uintptr_t)value;
+	set_name(&cmd, name);
+	return run(rig, &cmd);
+}
+
+int op_getxattr(struct rig *rig, uint64_t node, const char *name, void *to, uint64_t room, uint64_t *bytes)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_GETXATTR, .node = node, .data = to, .length = room};
+	set_name(&cmd, name);
+	return run_for_value(rig, &cmd, bytes);
+}
+
+int op_listxattr(struct rig *rig, uint64_t node, void *to, uint64_t room, uint64_t *bytes)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_LISTXATTR, .node = node, .data = to, .length = room};
+	return run_for_value(rig, &cmd, bytes);
+}
+
+int op_removexattr(struct rig *rig, uint64_t node, const char *name)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_REMOVEXATTR, .node = node};
+	set_name(&cmd, name);
+	return run(rig, &cmd);
+}
+
+int op_readlink(struct rig *rig, uint64_t node, char *to, uint64_t room, uint64_t *bytes)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_READLINK, .node = node, .data = to, .length = room};
+	return run_for_value(rig, &cmd, bytes);
+}
+
+int op_readdir(struct rig *rig, uint64_t dir, uint64_t cookie, void *to, uint64_t room, uint64_t *bytes)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_READDIR, .node = dir, .offset = cookie, .data = to, .length = room};
+	return run_for_value(rig, &cmd, bytes);
+}
+
+int op_statfs(struct rig *rig, struct g4_statfs *out)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_STATFS, .data = out, .length = sizeof(*out)};
+	return run(rig, &cmd);
+}
+
+/* ------------------------------------------------------------------ choices */
+
+uint64_t rig_random(uint64_t *state)
+{
+	uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+void rig_pattern(void *to, uint64_t seed, uint64_t bytes)
+{
+	uint8_t *at = (uint8_t *)to;
+
+	for (uint64_t n; bytes > 0; bytes -= n, at += n) {
+		uint64_t word = rig_random(&seed) | UINT64_C(0x0101010101010101); /* no byte that a hole could be */
+		n = g4_min64(bytes, sizeof(word));
+		memcpy(at, &word, n);
+	}
+}
+
+uint64_t rig_setting(const char *variable, uint64_t otherwise)
+{
+	const char *text = getenv(variable);
+
+	return text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+bool rig_slow(void)
+{
+#if defined(G4_LANES) || defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+	return true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+	return true;
+#else
+	return false;
+#endif
+#else
+	return false;
+#endif
+}

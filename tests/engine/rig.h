@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An engine on a small device in memory that outlives it: it can be formatted, mounted, abandoned, mounted again behind
+ * a fault device, and judged by the offline checker. Commands come as one function each, returning 0 or a negative code.
+ */
+#ifndef RIG_H
+#define RIG_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka needs its own four first */
+#include <cmocka.h>
+
+#include "dev/dev_host.h"
+#include "engine/engine.h"
+#include "format/format.h"
+
+struct rig {
+	int fd; /* the memory behind the device */
+	char name[64];
+	uint64_t bytes;
+	uint8_t *image; /* all of it, mapped */
+	uint64_t cache_bytes;
+	struct g4_engine *engine;
+	struct g4_dev *fault; /* the engine's, NULL without */
+};
+
+/* Each fails the test when it cannot do its work, unless it returns a code. */
+void rig_open(struct rig *rig, uint64_t bytes, uint64_t journal_bytes);
+void rig_close(struct rig *rig);
+/* Settings NULL: no fault device. */
+int rig_try_mount(struct rig *rig, uint32_t flags, const struct g4_fault *fault);
+void rig_mount(struct rig *rig);
+int rig_unmount(struct rig *rig);
+/* Stops without writing anything. */
+void rig_abandon(struct rig *rig);
+
+struct rig_verdict {
+	uint64_t problems, orphans, free_pages;
+};
+/* Runs the checker on the unmounted image, its journal taken into account. Its words go to `text` (free it). */
+struct rig_verdict rig_fsck(struct rig *rig, char **text);
+/* Expects a clean image without orphans, with exactly as much free space as statfs told before. */
+void rig_expect_clean(struct rig *rig, uint64_t free_pages, const char *when);
+#define RIG_ANY_FREE UINT64_MAX
+
+/* ---- commands ---- */
+int op_lookup(struct rig *rig, uint64_t dir, const char *name, struct g4_attr *attr);
+int op_getattr(struct rig *rig, uint64_t node, struct g4_attr *attr);
+int op_setattr(struct rig *rig, uint64_t node, uint32_t mask, struct g4_attr *attr);
+int op_mknod(struct rig *rig, uint64_t dir, const char *name, uint32_t mode, uint64_t *ino);
+int op_mkdir(struct rig *rig, uint64_t dir, const char *name, uint32_t mode, uint64_t *ino);
+int op_symlink(struct rig *rig, uint64_t dir, const char *name, const char *target, uint64_t *ino);
+int op_link(struct rig *rig, uint64_t node, uint64_t dir, const char *name);
+int op_unlink(struct rig *rig, uint64_t dir, const char *name);
+int op_rmdir(struct rig *rig, uint64_t dir, const char *name);
+int op_rename(struct rig *rig, uint64_t dir, const char *name, uint64_t dir2, const char *name2, uint32_t flags);
+int op_open(struct rig *rig, uint64_t node, uint32_t flags, uint64_t *handle);
+int op_tmpfile(struct rig *rig, uint64_t dir, uint64_t *ino, uint64_t *handle);
+int op_release(struct rig *rig, uint64_t handle);
+/* handle 0: by node. *done may be NULL. */
+int op_read(struct rig *rig, uint64_t node, uint64_t handle, uint64_t offset, void *to, uint64_t bytes, uint64_t *done);
+int op_write(struct rig *rig, uint64_t node, uint64_t handle, uint64_t offset, const void *from, uint64_t bytes,
+	     uint64_t *done);
+int op_truncate(struct rig *rig, uint64_t node, uint64_t bytes);
+int op_fallocate(struct rig *rig, uint64_t node, uint32_t mode, uint64_t offset, uint64_t bytes);
+int op_seek(struct rig *rig, uint64_t node, uint64_t offset, uint32_t whence, uint64_t *found);
+int op_fsync(struct rig *rig, uint64_t node);
+int op_sync(struct rig *rig);
+int op_setxattr(struct rig *rig, uint64_t node, const char *name, const void *value, uint64_t bytes, uint32_t flags);
+int op_getxattr(struct rig *rig, uint64_t node, const char *name, void *to, uint64_t room, uint64_t *bytes);
+int op_listxattr(struct rig *rig, uint64_t node, void *to, uint64_t room, uint64_t *bytes);
+int op_removexattr(struct rig *rig, uint64_t node, const char *name);
+int op_readlink(struct rig *rig, uint64_t node, char *to, uint64_t room, uint64_t *bytes);
+int op_readdir(struct rig *rig, uint64_t dir, uint64_t cookie, void *to, uint64_t room, uint64_t *bytes);
+int op_statfs(struct rig *rig, struct g4_statfs *out);
+
+/* ---- choices ---- */
+uint64_t rig_random(uint64_t *state);
+/* Bytes that depend on seed and position only. */
+void rig_pattern(void *to, uint64_t seed, uint64_t bytes);
+/* The number in an environment variable, or what is used without it. */
+uint64_t rig_setting(const char *variable, uint64_t otherwise);
+/* True in builds that are many times slower: sanitizers, lanes. */
+bool rig_slow(void);
+
+#endif
