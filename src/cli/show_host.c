@@ -300,10 +300,8 @@ static const char *space_text(uint32_t space)
 static void show_record(struct g4_report *report, const struct g4_xattr_record *record, const uint8_t *payload)
 {
 	char name[G4_NAME_MAX + 64];
-	const char *space = space_text(record->space);
-	const size_t space_bytes = strlen(space);
+	const size_t space_bytes = (size_t)snprintf(name, sizeof(name), "%s", space_text(record->space));
 
-	memcpy(name, space, space_bytes);
 	memcpy(name + space_bytes, payload, record->name_bytes);
 	g4_report_object(report, NULL);
 	g4_report_name(report, "name", name, space_bytes + record->name_bytes);

@@ -37,6 +37,7 @@ struct g4_engine {
 	pthread_mutex_t mutex; /* of stop */
 	pthread_cond_t wake;
 	bool stop;
+	uint32_t kicked; /* the background thread was asked to work before its time */
 	uint32_t commit_ms;
 };
 
@@ -78,6 +79,15 @@ static void give_back(struct holder *holder)
 	g4_store32_rel(&holder->busy, 0);
 }
 
+static void kick(struct g4_engine *engine)
+{
+	if (!engine->thread_runs || g4_xchg32(&engine->kicked, 1))
+		return;
+	pthread_mutex_lock(&engine->mutex);
+	pthread_cond_signal(&engine->wake);
+	pthread_mutex_unlock(&engine->mutex);
+}
+
 int g4_engine_execute(struct g4_engine *engine, struct g4_cmd *cmd)
 {
 	struct holder *holder = borrow(engine);
@@ -88,6 +98,8 @@ int g4_engine_execute(struct g4_engine *engine, struct g4_cmd *cmd)
 	}
 	g4_execute(holder->wg, engine->fs, cmd);
 	give_back(holder);
+	if (g4_dirty_pressure(engine->fs, false) && !g4_load32_rlx(&engine->kicked))
+		kick(engine);
 	return cmd->status;
 }
 
@@ -105,7 +117,8 @@ static void wait_interval(struct g4_engine *engine)
 		until.tv_nsec -= 1000000000;
 	}
 	pthread_mutex_lock(&engine->mutex);
-	while (!engine->stop && pthread_cond_timedwait(&engine->wake, &engine->mutex, &until) != ETIMEDOUT)
+	while (!engine->stop && !g4_load32_acq(&engine->kicked) &&
+	       pthread_cond_timedwait(&engine->wake, &engine->mutex, &until) != ETIMEDOUT)
 		;
 	pthread_mutex_unlock(&engine->mutex);
 }
@@ -123,6 +136,7 @@ static void *background(void *argument)
 		pthread_mutex_unlock(&engine->mutex);
 		if (stop)
 			break;
+		g4_store32_rel(&engine->kicked, 0);
 		int rc = g4_sync_all(holder->wg, engine->fs, false);
 		if (rc < 0 && !reported)
 			g4_log(G4_LOG_ERROR, "write-back: %s", g4_strerror(rc));

@@ -336,7 +336,9 @@ G4_FN static int do_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 		return -G4_E_ROFS;
 	if (g4_load32_acq(&fs->journal.aborted))
 		return -G4_E_ROFS;
-	rc = target(wg, fs, cmd, &i);
+	rc = g4_dirty_pressure(fs, true) ? g4_writeback_all(wg, fs) : 0;
+	if (rc == 0)
+		rc = target(wg, fs, cmd, &i);
 	if (rc < 0)
 		return g4_check(fs, rc);
 	rc = write_once(wg, fs, i, cmd);

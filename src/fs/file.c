@@ -275,13 +275,7 @@ G4_FN static int write_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint
 /* Too much is dirty: the writer writes back its own pages before it makes more. */
 G4_FN static int throttle(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
 {
-	uint64_t dirty = g4_load64_rlx(&fs->dirty_pages);
-
-	if (dirty > fs->dirty_limit / 2) {
-		g4_add32(&fs->background_word, 1);
-		g4_wake(&fs->background_word);
-	}
-	return dirty > fs->dirty_limit ? g4_writeback(wg, fs, i) : 0;
+	return g4_load64_rlx(&fs->dirty_pages) > fs->dirty_limit ? g4_writeback(wg, fs, i) : 0;
 }
 
 G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t offset, const void *from,
@@ -339,6 +333,7 @@ G4_FN static int prepare_tail(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, ui
 			      uint64_t *address)
 {
 	struct g4_core *core = g4_core_of(fs, i);
+	uint8_t *copy = (uint8_t *)(((uintptr_t)g4_fs_scratch(wg) + 4095) & ~(uintptr_t)4095);
 	struct g4_run run;
 	uint32_t line;
 	uint64_t got;
@@ -350,16 +345,19 @@ G4_FN static int prepare_tail(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, ui
 	if (rc < 0)
 		return rc;
 	uint8_t *data = (uint8_t *)g4_line_data(&fs->cache, line);
-	g4_zero(wg, data + keep, G4_PAGE_BYTES - keep);
 	if (run.kind == G4_WRITTEN) {
 		rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_DATA, run.address, 1, false, address, &got);
 		if (rc == 0) {
-			rc = g4_space_write(wg, &fs->space, *address, data, G4_PAGE_BYTES, 0);
+			g4_copy(wg, copy, data, keep);
+			g4_zero(wg, copy + keep, G4_PAGE_BYTES - keep);
+			rc = g4_space_write(wg, &fs->space, *address, copy, G4_PAGE_BYTES, 0);
 			g4_store32_rel(&fs->journal.data_written, 1);
 			if (rc < 0)
 				g4_alloc_release(&fs->alloc, *address, 1);
 		}
 	}
+	if (rc == 0) /* not before: a truncation that fails leaves the contents alone */
+		g4_zero(wg, data + keep, G4_PAGE_BYTES - keep);
 	g4_cache_put(&fs->cache, line);
 	return rc;
 }

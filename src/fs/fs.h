@@ -105,7 +105,7 @@ struct g4_fs {
 	uint32_t dirty_first, dirty_last; /* cores with something to write back */
 	uint64_t dirty_pages;
 	uint64_t dirty_limit;
-	uint32_t background_word; /* changes when the background thread has work */
+	uint32_t queued_cores;	  /* on that list */
 	uint32_t error_state;	  /* 1 after metadata was found damaged or could not be written */
 	uint64_t memory_bytes;	  /* of the mapping that begins here */
 };
@@ -160,6 +160,8 @@ G4_FN int g4_writeback_all(struct g4_wg *wg, struct g4_fs *fs);
 G4_FN void g4_fs_error(struct g4_fs *fs, int code);
 /* Passes a code on; a corruption or write error of metadata also turns the file system read-only. */
 G4_FN int g4_check(struct g4_fs *fs, int code);
+/* Whether so much is dirty that it should be written back soon (hard: before more is made dirty). */
+G4_FN bool g4_dirty_pressure(const struct g4_fs *fs, bool hard);
 /* The queue of inodes with dirty pages or times. */
 G4_FN void g4_queue_dirty(struct g4_fs *fs, uint32_t core);
 

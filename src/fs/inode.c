@@ -500,6 +500,9 @@ G4_FN void g4_touch_read(struct g4_fs *fs, uint32_t i)
 	if (!(fs->flags & G4_FS_STRICTATIME) && atime > (int64_t)core->disk.mtime_ns &&
 	    atime > (int64_t)core->disk.ctime_ns && g4_realtime_ns() - atime < INT64_C(86400000000000))
 		return;
+	/* a queued inode stays in core: readers of very many files must not fill the table */
+	if (!g4_load32_rlx(&core->queued) && g4_dirty_pressure(fs, false))
+		return;
 	now = g4_realtime_ns();
 	g4_store64_rel(&core->disk.atime_ns, (uint64_t)now);
 	g4_store32_rel(&core->times_dirty, 1);

@@ -12,7 +12,7 @@
 #include "base/move_host.h"
 
 #define CORES_MIN 4096u
-#define CORES_MAX 65536u
+#define CORES_MAX 32768u
 
 static int fail(char *message, size_t bytes, int code, const char *what)
 {
@@ -170,13 +170,15 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 
 /* ------------------------------------------------------------------ mount */
 
-static int replay(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan, bool write)
+static int replay(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan, bool write, bool needed)
 {
 	struct g4_replay replayed;
 	int rc = g4_journal_replay(wg, &fs->meta, write, &replayed);
 
 	if (rc < 0)
 		return rc;
+	if (replayed.records > 0 && !write && needed)
+		return -G4_E_DEV_READONLY; /* what is there without the journal is no consistent state */
 	g4_journal_init(&fs->journal, &fs->meta, (uint8_t *)fs + plan->journal, fs->meta.layout.journal_address,
 			plan->log_pages, replayed.head_page, replayed.next_sequence);
 	return 0;
@@ -255,9 +257,7 @@ static int bring_up(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan,
 
 	*what = "replaying the journal";
 	/* a read-only mount of a writable device replays, as every journaling file system does */
-	rc = replay(wg, fs, plan, can_write && !no_replay);
-	if (rc == 0 && !can_write && !no_replay && fs->journal.running > 1 && (fs->super.state & G4_STATE_MOUNTED))
-		fs->flags |= G4_FS_READ_ONLY;
+	rc = replay(wg, fs, plan, can_write && !no_replay, !no_replay);
 	*what = "reading the allocation maps";
 	if (rc == 0)
 		rc = g4_alloc_init(wg, &fs->alloc, &fs->journal, (uint8_t *)fs + plan->alloc);
@@ -300,12 +300,32 @@ int g4_fs_mount(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_options
 	return 0;
 }
 
+/* Nobody uses the file system any more: removed files that were open or held go now. */
+static int delete_orphans(struct g4_wg *wg, struct g4_fs *fs)
+{
+	int rc = 0;
+
+	while (rc == 0 && fs->orphan_head != G4_NO_CORE) {
+		uint32_t i = fs->orphan_head;
+		struct g4_core *core = g4_core_of(fs, i);
+		g4_core_ref(fs, i);
+		core->opens = 0;
+		core->held = false;
+		rc = core->disk.nlink == 0 ? g4_inode_delete(wg, fs, i) : -G4_E_CORRUPT_INODE;
+		g4_core_put(fs, i);
+	}
+	return rc;
+}
+
 int g4_fs_unmount(struct g4_wg *wg, struct g4_fs *fs, bool clean)
 {
 	int rc = 0;
 
 	if (clean && !(fs->flags & G4_FS_READ_ONLY)) {
-		rc = g4_sync_all(wg, fs, true);
+		if (!g4_load32_acq(&fs->journal.aborted))
+			rc = delete_orphans(wg, fs);
+		int synced = g4_sync_all(wg, fs, true);
+		rc = rc < 0 ? rc : synced;
 		if (rc == 0 && g4_load32_acq(&fs->journal.aborted))
 			rc = -G4_E_SHUTDOWN;
 		if (rc == 0) {

@@ -65,6 +65,15 @@ G4_FN int g4_commit(struct g4_wg *wg, struct g4_fs *fs, uint64_t sequence, bool 
 	return rc;
 }
 
+G4_FN bool g4_dirty_pressure(const struct g4_fs *fs, bool hard)
+{
+	uint64_t pages = g4_load64_rlx(&fs->dirty_pages);
+	uint32_t cores = g4_load32_rlx(&fs->queued_cores);
+
+	return hard ? pages > fs->dirty_limit || cores > fs->cores.count / 2 :
+		      pages > fs->dirty_limit / 2 || cores > fs->cores.count / 4;
+}
+
 G4_FN void g4_queue_dirty(struct g4_fs *fs, uint32_t i)
 {
 	struct g4_core *core = g4_core_of(fs, i);
@@ -74,6 +83,7 @@ G4_FN void g4_queue_dirty(struct g4_fs *fs, uint32_t i)
 	g4_lock(&fs->dirty_list_lock);
 	if (!core->queued && !core->dead) {
 		g4_store32_rel(&core->queued, 1);
+		g4_add32(&fs->queued_cores, 1);
 		g4_core_ref(fs, i); /* the queue's reference */
 		core->dirty_prev = fs->dirty_last;
 		core->dirty_next = G4_NO_CORE;
@@ -100,6 +110,7 @@ G4_FN static uint32_t take_dirty(struct g4_fs *fs)
 			g4_core_of(fs, fs->dirty_first)->dirty_prev = G4_NO_CORE;
 		core->dirty_prev = core->dirty_next = G4_NO_CORE;
 		g4_store32_rel(&core->queued, 0);
+		g4_sub32(&fs->queued_cores, 1);
 	}
 	g4_unlock(&fs->dirty_list_lock);
 	return i;

@@ -66,7 +66,9 @@ equals() { # equals NAME WANTED FOUND
 
 # Overwrites bytes of a file: poke FILE OFFSET HEX-BYTES
 poke() {
-	sed 's/../\\x&/g' <<<"$3" | { read -r bytes && printf '%b' "$bytes"; } | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+	local bytes
+	bytes=$(sed 's/../\\x&/g' <<<"$3")
+	printf '%b' "$bytes" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
 
 finish() {
