@@ -67,6 +67,7 @@ equals() { # equals NAME WANTED FOUND
 # Overwrites bytes of a file: poke FILE OFFSET HEX-BYTES
 poke() {
 	local bytes
+	# shellcheck disable=SC2001 # every pair of digits, which no expansion can do
 	bytes=$(sed 's/../\\x&/g' <<<"$3")
 	printf '%b' "$bytes" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
