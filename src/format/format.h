@@ -269,7 +269,8 @@ struct g4_indirect_header {
 G4_STATIC_ASSERT(sizeof(struct g4_indirect_header) == 64, "indirect header");
 
 /* ------------------------------------------------------------------ directories
- * A directory is a file of 4 KiB pages. Page 0 is a leaf (small directory) or the root of the H-tree.
+ * A directory is a tree of 4 KiB pages; map[0] of the inode points to its root: a leaf (small directory) or an index page
+ * of the H-tree. The other slots are 0.
  */
 #define G4_DIR_UNITS 256u
 #define G4_DIR_UNIT_BYTES 16u
@@ -293,7 +294,7 @@ G4_STATIC_ASSERT(sizeof(struct g4_dir_leaf) == 4096, "directory leaf");
 struct g4_dir_index_entry { /* covers hashes >= hash, up to the next entry's */
 	g4_le32 hash;
 	g4_le32 reserved;
-	g4_le64 page; /* page of the directory file */
+	g4_le64 page; /* address of the child page */
 };
 struct g4_dir_index {
 	struct g4_block_header header;
@@ -358,7 +359,7 @@ struct g4_journal_descriptor {
 	g4_le32 block_count;  /* images in this record */
 	g4_le32 revoke_count; /* addresses whose older images must not be replayed; after the tags */
 	g4_le32 page_index;   /* of this descriptor page in the record */
-	g4_le32 page_count;   /* descriptor pages in the record */
+	g4_le32 page_count;   /* descriptor pages in the record, at least what the tags need */
 	g4_le32 data_count;   /* data pages that this record relies on and that were not flushed before it */
 	g4_le32 reserved;
 	/* home addresses, revoked addresses, data pages as (address, crc32c) pairs; continued over the pages */

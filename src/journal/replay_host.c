@@ -92,9 +92,9 @@ static int64_t read_record(struct scan *scan, uint64_t page, uint64_t sequence)
 	    d->sequence != sequence || d->page_index != 0)
 		return 0;
 	uint64_t tags = (uint64_t)d->block_count + d->revoke_count + 2 * (uint64_t)d->data_count;
-	uint64_t descriptors = tags == 0 ? 1 : (tags + G4_JOURNAL_TAGS - 1) / G4_JOURNAL_TAGS;
-	uint64_t total = descriptors + d->block_count + 1;
-	if (d->page_count != descriptors || total > scan->log_pages || d->data_count > G4_TXN_MAX_DATA)
+	/* more than the tags need where blocks were freed while the transaction was open */
+	uint64_t total = (uint64_t)d->page_count + d->block_count + 1;
+	if (d->page_count == 0 || d->page_count * (uint64_t)G4_JOURNAL_TAGS < tags || total > scan->log_pages || d->data_count > G4_TXN_MAX_DATA)
 		return 0;
 	rc = grow_buffer(scan, total);
 	if (rc == 0)

@@ -770,6 +770,8 @@ static void do_setattr(struct model *m)
 		node->gid = attr.gid;
 }
 
+static void compare_attr(struct model *m, struct node *node, bool exact_times);
+
 static void do_fsync(struct model *m)
 {
 	struct node *node = pick_node(m, is_named);
@@ -801,7 +803,8 @@ void model_step(struct model *m)
 		choice -= kinds[k].weight;
 	kinds[k].run(m);
 	if (m->careful)
-		model_compare(m, false);
+		for (uint32_t n = 0; n < m->node_count; n++)
+			compare_attr(m, m->nodes[n], false);
 }
 
 /* ------------------------------------------------------------------ comparing */
