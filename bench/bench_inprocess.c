@@ -94,6 +94,12 @@ static int do_drop_caches(void *context, const char *path)
 	return rc ? rc : mount_image(context, NULL);
 }
 
+static int do_forget_names(void *context)
+{
+	(void)context;
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct workload_options options;
@@ -112,6 +118,7 @@ int main(int argc, char **argv)
 		.fsync = do_fsync,
 		.sync = do_sync,
 		.drop_caches = do_drop_caches,
+		.forget_names = do_forget_names,
 	};
 	struct gpu4fs_mkfs_options format = {.size = sizeof(format), .flags = GPU4FS_MKFS_FORCE};
 	int rc;

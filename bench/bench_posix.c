@@ -12,6 +12,7 @@
 #include "workload.h"
 
 struct context {
+	const struct workload_options *options;
 	int directory;
 	bool warned;
 };
@@ -94,9 +95,43 @@ static int do_fsync(void *file)
 	return result(fsync(fd_of(file)));
 }
 
+/* Everything, because there may be another file system below this one. */
 static int do_sync(void *context)
 {
-	return result(syncfs(at(context)));
+	(void)context;
+	sync();
+	return 0;
+}
+
+static int open_directory(struct context *context)
+{
+	context->directory = open(context->options->target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return context->directory < 0 ? -errno : 0;
+}
+
+static int remount(struct context *context)
+{
+	int status;
+
+	close(context->directory);
+	status = system(context->options->remount);
+	if (status != 0) {
+		fprintf(stderr, "'%s' failed with status %d\n", context->options->remount, status);
+		return -EIO;
+	}
+	return open_directory(context);
+}
+
+/* what: "1" pages, "2" names and attributes, "3" both */
+static int drop_kernel_caches(const char *what)
+{
+	int fd = open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC), rc;
+
+	if (fd < 0)
+		return -errno;
+	rc = write(fd, what, 1) == 1 ? 0 : -errno;
+	close(fd);
+	return rc;
 }
 
 static int drop_file(struct context *context, const char *path)
@@ -115,22 +150,55 @@ static int drop_file(struct context *context, const char *path)
 
 static int do_drop_caches(void *context, const char *path)
 {
-	int fd, rc;
+	struct context *self = context;
+	int rc = do_sync(context);
 
-	sync();
-	fd = open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return drop_file(context, path);
-	rc = write(fd, "3", 1) == 1 ? 0 : -errno;
-	close(fd);
-	return rc ? drop_file(context, path) : 0;
+	if (rc == 0 && self->options->remount)
+		rc = remount(self);
+	if (rc == 0 && drop_kernel_caches("3") < 0)
+		rc = drop_file(self, path);
+	return rc;
+}
+
+/* A FUSE server hears of every forgotten name afterwards; it gets the time to. */
+static int do_forget_names(void *context)
+{
+	int rc = do_sync(context);
+
+	if (rc == 0 && drop_kernel_caches("2") < 0)
+		fprintf(stderr, "no right to make the kernel forget names: lookup is the same as stat\n");
+	sleep(1);
+	return rc;
+}
+
+static double server_cpu_seconds(void *context)
+{
+	unsigned long user, system_time;
+	char path[64];
+	long pid = 0;
+	FILE *file = fopen(((struct context *)context)->options->server, "re");
+
+	if (!file || fscanf(file, "%ld", &pid) != 1)
+		pid = 0;
+	if (file)
+		fclose(file);
+	snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+	file = fopen(path, "re");
+	/* Its name in brackets has no spaces. */
+	if (!file ||
+	    fscanf(file, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system_time) != 2) {
+		fprintf(stderr, "the FUSE server, process %ld, is gone\n", pid);
+		exit(1);
+	}
+	fclose(file);
+	return (double)(user + system_time) / (double)sysconf(_SC_CLK_TCK);
 }
 
 int main(int argc, char **argv)
 {
 	struct workload_options options;
-	struct context context = {0};
-	const struct workload_target target = {
+	struct context context = {.options = &options};
+	struct workload_target target = {
 		.context = &context,
 		.mkdir = do_mkdir,
 		.rmdir = do_rmdir,
@@ -144,12 +212,14 @@ int main(int argc, char **argv)
 		.fsync = do_fsync,
 		.sync = do_sync,
 		.drop_caches = do_drop_caches,
+		.forget_names = do_forget_names,
 	};
 	int rc;
 
 	workload_parse(argc, argv, "DIRECTORY", &options);
-	context.directory = open(options.target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (context.directory < 0) {
+	if (options.server)
+		target.server_cpu_seconds = server_cpu_seconds;
+	if (open_directory(&context) < 0) {
 		fprintf(stderr, "%s: %s\n", options.target, strerror(errno));
 		return 1;
 	}

@@ -25,6 +25,7 @@ struct state {
 	uint64_t stamp; /* makes every written page different */
 	uint64_t started_ns;
 	double started_cpu;
+	bool silent; /* warming up: nothing is reported */
 };
 
 /* ------------------------------------------------------------------ measuring */
@@ -65,18 +66,19 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static double cpu_seconds(void)
+static double cpu_seconds(const struct state *state)
 {
 	struct rusage usage;
 
 	getrusage(RUSAGE_SELF, &usage);
 	return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-	       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+	       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6 +
+	       (state->target->server_cpu_seconds ? state->target->server_cpu_seconds(state->target->context) : 0);
 }
 
 static void start(struct state *state)
 {
-	state->started_cpu = cpu_seconds();
+	state->started_cpu = cpu_seconds(state);
 	state->started_ns = now_ns();
 }
 
@@ -85,11 +87,19 @@ static double seconds_since_start(const struct state *state)
 	return (double)(now_ns() - state->started_ns) / 1e9;
 }
 
-static void report(const struct state *state, const char *metric, const char *unit, double value)
+static void report(const struct state *state, const char *metric, const char *unit, double value, double cpu)
 {
+	if (state->silent)
+		return;
 	printf("{\"metric\": \"%s\", \"unit\": \"%s\", \"value\": %.6g, \"cpu_seconds\": %.3f}\n", metric, unit, value,
-	       cpu_seconds() - state->started_cpu);
+	       cpu);
 	fflush(stdout);
+}
+
+/* The CPU time is what was used since start(). */
+static void report_one(const struct state *state, const char *metric, const char *unit, double value)
+{
+	report(state, metric, unit, value, cpu_seconds(state) - state->started_cpu);
 }
 
 /* The numbers 0 .. count - 1 in random order. */
@@ -124,9 +134,14 @@ static void create_one(struct state *state, const char *path)
 	check(state->target->close(file), path);
 }
 
-enum operation { CREATE, STAT, RENAME, UNLINK };
+enum operation { CREATE, STAT, RENAME, LOOKUP, UNLINK, OPERATIONS };
 
-static void run_metadata(struct state *state, enum operation operation, const char *metric)
+/* What one metadata metric took, over all passes. */
+struct total {
+	double seconds, cpu_seconds;
+};
+
+static void run_metadata(struct state *state, enum operation operation, struct total *total)
 {
 	const struct workload_target *target = state->target;
 	uint32_t count = state->options->dirs * state->options->files;
@@ -135,12 +150,13 @@ static void run_metadata(struct state *state, enum operation operation, const ch
 
 	start(state);
 	for (uint32_t i = 0; i < count; i++) {
-		name_of(state, operation == CREATE ? i : order[i], operation == UNLINK ? "renamed" : "file", path);
+		name_of(state, operation == CREATE ? i : order[i], operation < LOOKUP ? "file" : "renamed", path);
 		switch (operation) {
 		case CREATE:
 			create_one(state, path);
 			break;
 		case STAT:
+		case LOOKUP:
 			check(target->stat(target->context, path), path);
 			break;
 		case RENAME:
@@ -152,12 +168,13 @@ static void run_metadata(struct state *state, enum operation operation, const ch
 			break;
 		}
 	}
-	report(state, metric, "ops/s", count / seconds_since_start(state));
+	total->seconds += seconds_since_start(state);
+	total->cpu_seconds += cpu_seconds(state) - state->started_cpu;
 	free(order);
 	check(target->sync(target->context), "sync");
 }
 
-static void metadata(struct state *state)
+static void metadata_pass(struct state *state, struct total totals[OPERATIONS])
 {
 	const struct workload_target *target = state->target;
 	char path[PATH_BYTES];
@@ -166,14 +183,27 @@ static void metadata(struct state *state)
 		snprintf(path, sizeof(path), "/dir-%u", i);
 		check(target->mkdir(target->context, path), path);
 	}
-	run_metadata(state, CREATE, "create");
-	run_metadata(state, STAT, "stat");
-	run_metadata(state, RENAME, "rename");
-	run_metadata(state, UNLINK, "unlink");
+	for (enum operation operation = CREATE; operation < OPERATIONS; operation++) {
+		if (operation == LOOKUP)
+			check(target->forget_names(target->context), "forget names");
+		run_metadata(state, operation, &totals[operation]);
+	}
 	for (uint32_t i = 0; i < state->options->dirs; i++) {
 		snprintf(path, sizeof(path), "/dir-%u", i);
 		check(target->rmdir(target->context, path), path);
 	}
+}
+
+static void metadata(struct state *state)
+{
+	static const char *const names[OPERATIONS] = {"create", "stat", "rename", "lookup", "unlink"};
+	double count = (double)state->options->passes * state->options->dirs * state->options->files;
+	struct total totals[OPERATIONS] = {0};
+
+	for (uint32_t i = 0; i < state->options->passes; i++)
+		metadata_pass(state, totals);
+	for (int i = 0; i < OPERATIONS; i++)
+		report(state, names[i], "ops/s", count / totals[i].seconds, totals[i].cpu_seconds);
 }
 
 /* ------------------------------------------------------------------ data */
@@ -231,13 +261,13 @@ static void sequential(struct state *state, const char *path)
 
 	start(state);
 	write_file(state, path, bytes);
-	report(state, "seq_write", "MB/s", (double)bytes / 1e6 / seconds_since_start(state));
+	report_one(state, "seq_write", "MB/s", (double)bytes / 1e6 / seconds_since_start(state));
 
 	check(state->target->drop_caches(state->target->context, path), "drop caches");
 	file = open_file(state, path, 0);
 	start(state);
 	read_file(state, file, bytes);
-	report(state, "seq_read", "MB/s", (double)bytes / 1e6 / seconds_since_start(state));
+	report_one(state, "seq_read", "MB/s", (double)bytes / 1e6 / seconds_since_start(state));
 	check(state->target->close(file), "close");
 }
 
@@ -256,7 +286,7 @@ static void cached_reads(struct state *state, const char *path)
 
 		expect(state->target->pread(file, state->buffer, PAGE, (int64_t)(page * PAGE)), PAGE, "read");
 	}
-	report(state, "cached_read_4k", "ns", seconds_since_start(state) * 1e9 / count);
+	report_one(state, "cached_read_4k", "ns", seconds_since_start(state) * 1e9 / count);
 	check(state->target->close(file), "close");
 	check(state->target->unlink(state->target->context, path), "unlink");
 }
@@ -273,14 +303,14 @@ static void random_pages(struct state *state, const char *path)
 	start(state);
 	for (uint32_t i = 0; i < count; i++)
 		expect(state->target->pread(file, state->buffer, PAGE, (int64_t)(order[i] * PAGE)), PAGE, "read");
-	report(state, "rand_read_4k", "MB/s", (double)count * PAGE / 1e6 / seconds_since_start(state));
+	report_one(state, "rand_read_4k", "MB/s", (double)count * PAGE / 1e6 / seconds_since_start(state));
 
 	start(state);
 	for (uint32_t i = 0; i < count; i++)
 		expect(state->target->pwrite(file, fresh_data(state, PAGE), PAGE, (int64_t)(order[i] * PAGE)), PAGE,
 		       "write");
 	check(state->target->fsync(file), "fsync");
-	report(state, "rand_write_4k", "MB/s", (double)count * PAGE / 1e6 / seconds_since_start(state));
+	report_one(state, "rand_write_4k", "MB/s", (double)count * PAGE / 1e6 / seconds_since_start(state));
 	check(state->target->close(file), "close");
 	free(order);
 }
@@ -310,10 +340,30 @@ static void fsyncs(struct state *state, const char *path)
 		latency[i] = now_ns() - before;
 	}
 	qsort(latency, count, sizeof(*latency), compare_ns);
-	report(state, "fsync_p50", "us", (double)latency[count / 2] / 1e3);
-	report(state, "fsync_p99", "us", (double)latency[(uint64_t)count * 99 / 100] / 1e3);
+	report_one(state, "fsync_p50", "us", (double)latency[count / 2] / 1e3);
+	report_one(state, "fsync_p99", "us", (double)latency[(uint64_t)count * 99 / 100] / 1e3);
 	check(state->target->close(file), "close");
 	free(latency);
+}
+
+/*
+ * A little of everything, unreported: the first use of memory (the kernel's slabs as well as the page cache in-process) and
+ * of code is not what anybody measures.
+ */
+static void warm_up(struct state *state)
+{
+	const struct workload_options *full = state->options;
+	struct workload_options small = *full;
+
+	small.dirs = full->dirs / 4 + 1;
+	small.passes = 1;
+	small.cached_reads = full->cached_reads / 8 + 1;
+	state->options = &small;
+	state->silent = true;
+	metadata(state);
+	cached_reads(state, "/warm");
+	state->silent = false;
+	state->options = full;
 }
 
 int workload_run(const struct workload_target *target, const struct workload_options *options)
@@ -327,6 +377,7 @@ int workload_run(const struct workload_target *target, const struct workload_opt
 
 		memcpy(state.pool + at, &word, sizeof(word));
 	}
+	warm_up(&state);
 	metadata(&state);
 	sequential(&state, "/data");
 	cached_reads(&state, "/cached");
@@ -340,17 +391,33 @@ int workload_run(const struct workload_target *target, const struct workload_opt
 
 /* ------------------------------------------------------------------ command line */
 
-enum { DIRS = 1, FILES, FILE_MIB, CACHED_READS, RANDOM_OPS, FSYNCS, IMAGE_MIB, CACHE_MIB, HELP };
+enum {
+	DIRS = 1,
+	FILES,
+	PASSES,
+	FILE_MIB,
+	CACHED_READS,
+	RANDOM_OPS,
+	FSYNCS,
+	IMAGE_MIB,
+	CACHE_MIB,
+	REMOUNT,
+	SERVER,
+	HELP
+};
 
 static const struct option long_options[] = {
 	{"dirs", required_argument, NULL, DIRS},
 	{"files", required_argument, NULL, FILES},
+	{"passes", required_argument, NULL, PASSES},
 	{"file-mib", required_argument, NULL, FILE_MIB},
 	{"cached-reads", required_argument, NULL, CACHED_READS},
 	{"random-ops", required_argument, NULL, RANDOM_OPS},
 	{"fsyncs", required_argument, NULL, FSYNCS},
 	{"image-mib", required_argument, NULL, IMAGE_MIB},
 	{"cache-mib", required_argument, NULL, CACHE_MIB},
+	{"remount", required_argument, NULL, REMOUNT},
+	{"server", required_argument, NULL, SERVER},
 	{"help", no_argument, NULL, HELP},
 	{NULL, 0, NULL, 0},
 };
@@ -361,13 +428,17 @@ static void usage(FILE *to, const char *program, const char *what)
 		"Usage: %s [OPTION]... %s\n"
 		"Runs the workload of workload.h and prints one JSON object a metric.\n\n"
 		"  --dirs=N          directories for the metadata metrics [8]\n"
-		"  --files=N         files in each [1000]\n"
-		"  --file-mib=N      size of the file for I/O, MiB [256]\n"
-		"  --cached-reads=N  [200000]\n"
+		"  --files=N         files in each [2000]\n"
+		"  --passes=N        how often all of them are made and removed [4]\n"
+		"  --file-mib=N      size of the file for I/O, MiB [1024]\n"
+		"  --cached-reads=N  [500000]\n"
 		"  --random-ops=N    4 KiB reads and writes, at most the file's pages [16384]\n"
-		"  --fsyncs=N        [200]\n"
+		"  --fsyncs=N        [1000]\n"
 		"  --image-mib=N     in-process: size of the image, MiB [2048]\n"
-		"  --cache-mib=N     in-process: page cache, MiB [the library's default]\n",
+		"  --cache-mib=N     in-process: page cache, MiB [the library's default]\n"
+		"  --remount=COMMAND system calls: unmounts and mounts DIRECTORY, to empty caches\n"
+		"  --server=FILE     system calls: holds the process id of the FUSE server of DIRECTORY,\n"
+		"                    whose CPU time counts\n",
 		program, what);
 }
 
@@ -391,11 +462,12 @@ void workload_parse(int argc, char **argv, const char *what, struct workload_opt
 
 	*options = (struct workload_options){
 		.dirs = 8,
-		.files = 1000,
-		.file_bytes = 256 * MIB,
-		.cached_reads = 200000,
+		.files = 2000,
+		.passes = 4,
+		.file_bytes = 1024 * MIB,
+		.cached_reads = 500000,
 		.random_ops = 16384,
-		.fsyncs = 200,
+		.fsyncs = 1000,
 		.image_bytes = 2048 * MIB,
 	};
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
@@ -405,6 +477,9 @@ void workload_parse(int argc, char **argv, const char *what, struct workload_opt
 			break;
 		case FILES:
 			options->files = positive(optarg);
+			break;
+		case PASSES:
+			options->passes = positive(optarg);
 			break;
 		case FILE_MIB:
 			options->file_bytes = positive(optarg) * MIB;
@@ -423,6 +498,12 @@ void workload_parse(int argc, char **argv, const char *what, struct workload_opt
 			break;
 		case CACHE_MIB:
 			options->cache_bytes = positive(optarg) * MIB;
+			break;
+		case REMOUNT:
+			options->remount = optarg;
+			break;
+		case SERVER:
+			options->server = optarg;
 			break;
 		case HELP:
 			usage(stdout, argv[0], what);

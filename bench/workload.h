@@ -4,11 +4,14 @@
  * system behind system calls do exactly the same.
  *
  * Every metric prints one line of JSON to standard output: {"metric", "unit", "value", "cpu_seconds"}. cpu_seconds is
- * user and system time of this process while the metric ran; a FUSE daemon's is its own.
+ * user and system time of this process and, where there is one, of the FUSE server while the metric ran. Work of kernel
+ * threads (loop devices, write-back) is nobody's.
  *
  *	create	   ops/s  open(O_CREAT | O_EXCL) and close in order of names, `dirs` directories of `files` each
  *	stat	   ops/s  every file once, in random order
  *	rename	   ops/s  every file once to a new name in its directory, in random order
+ *	lookup	   ops/s  stat of every file once, in random order, after the kernel has forgotten names and attributes;
+ *			  its caches of blocks stay. In-process nothing is remembered by name, so nothing is forgotten.
  *	unlink	   ops/s  every file once, in random order
  *	seq_write  MB/s	  a new file in 1 MiB writes; the time includes one fsync at the end
  *	seq_read   MB/s	  the file in 1 MiB reads, caches dropped before
@@ -17,11 +20,12 @@
  *	rand_write_4k	MB/s  4 KiB overwrites of random pages, each once; the time includes one fsync at the end
  *	fsync_p50, fsync_p99  us  the fsync after a 4 KiB overwrite of a random page
  *
- * Metadata metrics do not include a sync; one runs untimed after each of them. Data is random, and every page differs,
- * so that neither compression nor deduplication nor a zero check can help. "Caches dropped" means: in-process, the file
- * system is unmounted and mounted again (its image file is read with O_DIRECT); behind system calls, sync(2) and
- * /proc/sys/vm/drop_caches, which also empties the page cache below a loop device, or, without the right to do so,
- * posix_fadvise(POSIX_FADV_DONTNEED) on the file, with a warning.
+ * Before the first metric a little of everything runs unreported. Metadata metrics are over several
+ * passes, because some servers hold a descriptor for every file, of which there may be 20 000. They do not include a sync; one runs untimed
+ * after each of them. Data is random, and every page differs, so that neither compression nor deduplication nor a zero
+ * check can help. "Caches dropped" means: the file system is unmounted and mounted again, and behind system calls
+ * /proc/sys/vm/drop_caches empties what is left, such as the page cache of a loop device. Without --remount the latter
+ * alone happens, without the right to it posix_fadvise(POSIX_FADV_DONTNEED) on the file, with a warning.
  */
 #ifndef WORKLOAD_H
 #define WORKLOAD_H
@@ -47,13 +51,18 @@ struct workload_target {
 	int (*sync)(void *context);
 	/* path: the file that is read next; no file is open */
 	int (*drop_caches)(void *context, const char *path);
+	int (*forget_names)(void *context);
+	/* user and system time of the process that serves the file system; NULL when there is none */
+	double (*server_cpu_seconds)(void *context);
 };
 
 struct workload_options {
 	uint32_t dirs, files; /* directories, and files in each */
+	uint32_t passes;      /* through all metadata operations */
 	uint64_t file_bytes;  /* of the file for sequential and random I/O */
 	uint32_t cached_reads, random_ops, fsyncs;
 	uint64_t image_bytes, cache_bytes; /* in-process only; 0: default */
+	const char *remount, *server;	   /* behind system calls only; NULL: none */
 	const char *target;		   /* what to run on: an image or a directory */
 };
 

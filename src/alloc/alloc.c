@@ -105,8 +105,12 @@ G4_FN bool g4_alloc_reserve(struct g4_alloc *alloc, uint64_t pages)
 
 		if (reserved + pages + keep > g4_load64_acq(&alloc->free_pages))
 			return false;
-		if (g4_cas64(&alloc->reserved, reserved, reserved + pages))
+		if (!g4_cas64(&alloc->reserved, reserved, reserved + pages))
+			continue;
+		/* a claim without a promise that came between sees our promise, or we see that it took the pages */
+		if (reserved + pages <= g4_add64(&alloc->free_pages, 0))
 			return true;
+		g4_sub64(&alloc->reserved, pages);
 	}
 }
 
@@ -125,8 +129,11 @@ G4_FN static uint64_t take_pages(struct g4_alloc *alloc, uint64_t want, bool res
 
 		if (n == 0)
 			return 0;
-		if (g4_cas64(&alloc->free_pages, free_pages, free_pages - n))
+		if (!g4_cas64(&alloc->free_pages, free_pages, free_pages - n))
+			continue;
+		if (reserved || g4_add64(&alloc->reserved, 0) <= free_pages - n)
 			return n;
+		g4_add64(&alloc->free_pages, n); /* promised meanwhile */
 	}
 }
 
@@ -281,8 +288,12 @@ G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t clas
 		uint32_t start = g4_load32_rlx(&shard->region[class_]);
 		uint32_t least = (uint32_t)g4_min64(taken, 64);
 		rc = claim_from(wg, alloc, start, taken, least, address, &n);
-		if (rc == -G4_E_NOSPC && least > 1)
+		/* the pages are there, for they are out of the count: others hold the right to more than they will take */
+		for (uint32_t tries = 0; rc == -G4_E_NOSPC && tries < CLAIM_TRIES; tries++) {
 			rc = claim_from(wg, alloc, start, taken, 1, address, &n);
+			if (rc == -G4_E_NOSPC)
+				g4_pause();
+		}
 		if (rc == 0)
 			g4_store32_rel(&shard->region[class_], (uint32_t)(*address / G4_REGION_BYTES));
 	}

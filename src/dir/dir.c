@@ -540,7 +540,7 @@ G4_FN int g4_dir_replace(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *tx
 G4_FN int g4_dir_free_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn)
 {
 	uint64_t address = g4_ptr_address(dir->root);
-	uint32_t parent = G4_NO_LINE, line;
+	uint32_t parent = G4_NO_LINE, level = 0, line;
 	int rc;
 
 	if (dir->root == 0)
@@ -554,6 +554,12 @@ G4_FN int g4_dir_free_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *
 			g4_cache_put(cache_of(dir), line);
 			break;
 		}
+		rc = check_index(index, level);
+		if (rc < 0) {
+			g4_cache_put(cache_of(dir), line);
+			break;
+		}
+		level = index->level;
 		address = index->entries[index->count - 1].page;
 		if (parent != G4_NO_LINE)
 			g4_cache_put(cache_of(dir), parent);

@@ -162,8 +162,7 @@ G4_FN int g4_do_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		if (rc == 0) {
 			rc = apply(wg, fs, &txn, core, cmd);
 			int logged = g4_inode_log(wg, fs, &txn, core);
-			g4_txn_end(&txn);
-			rc = rc < 0 ? rc : logged;
+			rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
 		}
 	}
 	if (rc == 0)
@@ -191,15 +190,12 @@ G4_FN static int do_access(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cm
 
 /* ------------------------------------------------------------------ open files */
 
-G4_FN int g4_do_open(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+G4_FN int g4_open_core(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, struct g4_cmd *cmd)
 {
-	uint32_t i, want = 0;
-	int rc = g4_core_get(wg, fs, cmd->node, &i);
-
-	if (rc < 0)
-		return g4_check(fs, rc);
 	struct g4_core *core = g4_core_of(fs, i);
-	uint32_t type = core->disk.mode & G4_S_IFMT;
+	uint32_t type = core->disk.mode & G4_S_IFMT, want = 0;
+	int rc = 0;
+
 	g4_write_lock(&core->lock);
 	want |= cmd->flags & G4_OPEN_READ ? G4_ACCESS_READ : 0;
 	want |= cmd->flags & (G4_OPEN_WRITE | G4_OPEN_TRUNC) ? G4_ACCESS_WRITE : 0;
@@ -234,6 +230,14 @@ G4_FN int g4_do_open(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (rc < 0)
 		g4_core_put(fs, i); /* else the handle keeps the reference */
 	return g4_check(fs, rc);
+}
+
+G4_FN static int do_open(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	uint32_t i;
+	int rc = g4_core_get(wg, fs, cmd->node, &i);
+
+	return rc < 0 ? g4_check(fs, rc) : g4_open_core(wg, fs, i, cmd);
 }
 
 G4_FN static int do_release(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
@@ -482,7 +486,7 @@ G4_FN static int dispatch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 	case G4_CMD_TMPFILE:
 		return g4_do_tmpfile(wg, fs, cmd);
 	case G4_CMD_OPEN:
-		return g4_do_open(wg, fs, cmd);
+		return do_open(wg, fs, cmd);
 	case G4_CMD_RELEASE:
 		return do_release(wg, fs, cmd);
 	case G4_CMD_READ:

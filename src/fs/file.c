@@ -48,9 +48,12 @@ G4_FN int g4_page_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, 
 
 /* ------------------------------------------------------------------ reading */
 
-/* Reads mapped pages into the cache, as many of the run as are not there yet. */
+/*
+ * Reads mapped pages into the cache, as many of the run as are not there yet. *first is the line of `page`, referenced: a
+ * line of the overflow pool would be gone with the last reference. G4_NO_LINE: all lines that it could have are in use.
+ */
 G4_FN static int fill_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, uint64_t page,
-			  const struct g4_run *run)
+			  const struct g4_run *run, uint32_t *first)
 {
 	uint32_t lines[MAX_READ_PAGES];
 	struct g4_iov iov[MAX_READ_PAGES];
@@ -61,7 +64,9 @@ G4_FN static int fill_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *co
 	while (n < run->pages && n < MAX_READ_PAGES) {
 		bool fresh;
 		uint32_t line = g4_cache_get(&fs->cache, core->data_key, page + n, &fresh);
-		if (line != G4_NO_LINE && !fresh)
+		if (n == 0)
+			*first = line;
+		else if (line != G4_NO_LINE && !fresh)
 			g4_cache_put(&fs->cache, line);
 		if (line == G4_NO_LINE || !fresh)
 			break;
@@ -82,9 +87,12 @@ G4_FN static int fill_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *co
 			g4_cache_abort(&fs->cache, lines[k]);
 		} else {
 			g4_cache_filled(&fs->cache, lines[k]);
-			g4_cache_put(&fs->cache, lines[k]);
+			if (k > 0)
+				g4_cache_put(&fs->cache, lines[k]);
 		}
 	}
+	if (rc < 0)
+		*first = G4_NO_LINE;
 	return rc;
 }
 
@@ -136,23 +144,36 @@ G4_FN static int read_direct(struct g4_wg *wg, struct g4_fs *fs, uint64_t addres
 	return g4_space_transfer(wg, &fs->space, io, n);
 }
 
-/* One step where the page is not cached. */
-G4_FN static int read_miss(struct g4_wg *wg, struct g4_fs *fs, struct reader *reader)
+/*
+ * Bytes of one page without the cache, when no line is to be had: the lines may be this file's own dirty pages, which
+ * nobody can write back while we hold its lock.
+ */
+G4_FN static int read_around(struct g4_wg *wg, struct g4_fs *fs, struct reader *reader, uint64_t address)
+{
+	uint8_t *page = (uint8_t *)(((uintptr_t)g4_fs_scratch(wg) + 4095) & ~(uintptr_t)4095);
+	uint64_t inside = reader->offset & (G4_PAGE_BYTES - 1), bytes = g4_min64(reader->left, G4_PAGE_BYTES - inside);
+	int rc = g4_space_read(wg, &fs->space, address, page, G4_PAGE_BYTES);
+
+	if (rc == 0) {
+		g4_copy(wg, reader->to, page + inside, bytes);
+		advance(reader, bytes);
+	}
+	return rc;
+}
+
+/* One step where the page is not cached. *line: the page, referenced; G4_NO_LINE: the reader has advanced without it. */
+G4_FN static int read_miss(struct g4_wg *wg, struct g4_fs *fs, struct reader *reader, uint32_t *line)
 {
 	struct g4_core *core = reader->core;
 	uint64_t page = reader->offset >> G4_PAGE_SHIFT, inside = reader->offset & (G4_PAGE_BYTES - 1);
 	uint64_t last = g4_pages_for(core->size) - page; /* pages up to the end of the file */
 	uint64_t asked = g4_pages_for(inside + reader->left);
 	struct g4_run run;
-	uint32_t line;
 	int rc;
 
-	if (core->disk.flags & G4_INODE_INLINE) {
-		rc = g4_page_get(wg, fs, core, page, &line);
-		if (rc == 0)
-			g4_cache_put(&fs->cache, line);
-		return rc;
-	}
+	*line = G4_NO_LINE;
+	if (core->disk.flags & G4_INODE_INLINE)
+		return g4_page_get(wg, fs, core, page, line);
 	rc = g4_map_lookup(wg, fs, core, page, g4_min64(last, g4_max64(asked, reader->window)), &run);
 	if (rc < 0)
 		return g4_check(fs, rc);
@@ -164,7 +185,8 @@ G4_FN static int read_miss(struct g4_wg *wg, struct g4_fs *fs, struct reader *re
 		return 0;
 	}
 	uint64_t whole = inside == 0 ? g4_min64(run.pages, reader->left >> G4_PAGE_SHIFT) : 0;
-	if (reader->direct && whole >= DIRECT_PAGES) {
+	/* a read that starts inside a page comes to the next page with memory that is not aligned any more */
+	if (reader->direct && ((uintptr_t)reader->to & 511) == 0 && whole >= DIRECT_PAGES) {
 		whole = uncached_pages(fs, core, page, whole);
 		if (whole >= MIN_WINDOW) {
 			rc = read_direct(wg, fs, run.address, reader->to, whole);
@@ -173,7 +195,8 @@ G4_FN static int read_miss(struct g4_wg *wg, struct g4_fs *fs, struct reader *re
 			return rc;
 		}
 	}
-	return fill_run(wg, fs, core, page, &run);
+	rc = fill_run(wg, fs, core, page, &run, line);
+	return rc == 0 && *line == G4_NO_LINE ? read_around(wg, fs, reader, run.address) : rc;
 }
 
 /* Sequential readers get a window that doubles up to MAX_READ_PAGES. */
@@ -196,7 +219,7 @@ G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t 
 	struct g4_core *core = g4_core_of(fs, i);
 	/* a file that would push out a quarter of the cache is not worth it */
 	bool direct = bypass || core->size / G4_PAGE_BYTES > fs->cache.line_count / 4;
-	struct reader reader = {core, offset, (uint8_t *)to, 0, 1, direct && ((uintptr_t)to & 511) == 0};
+	struct reader reader = {core, offset, (uint8_t *)to, 0, 1, direct};
 	int rc = 0;
 
 	*done = 0;
@@ -207,10 +230,10 @@ G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t 
 	while (reader.left > 0 && rc == 0) {
 		uint64_t inside = reader.offset & (G4_PAGE_BYTES - 1);
 		uint32_t line = g4_cache_find(&fs->cache, core->data_key, reader.offset >> G4_PAGE_SHIFT);
-		if (line == G4_NO_LINE) {
-			rc = read_miss(wg, fs, &reader);
+		if (line == G4_NO_LINE)
+			rc = read_miss(wg, fs, &reader, &line);
+		if (rc < 0 || line == G4_NO_LINE)
 			continue;
-		}
 		uint64_t n = g4_min64(reader.left, G4_PAGE_BYTES - inside);
 		g4_copy(wg, reader.to, (const uint8_t *)g4_line_data(&fs->cache, line) + inside, n);
 		g4_cache_put(&fs->cache, line);
@@ -378,14 +401,15 @@ G4_FN static int cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t fi
 		core->disk.size = g4_min64(core->disk.size, size);
 		if (!published)
 			rc = g4_map_set(wg, fs, &txn, core, first - 1, tail, 1, true, &done);
-		published = true;
+		published |= rc == 0;
 		if (rc == 0)
 			rc = g4_map_clear(wg, fs, &txn, core, next, UINT64_MAX, &next);
-		if (rc == 0)
-			rc = next == UINT64_MAX ? g4_orphan_remove(wg, fs, &txn, i) : g4_orphan_add(wg, fs, &txn, i);
+		if (rc == 0 && next != UINT64_MAX)
+			rc = g4_orphan_add(wg, fs, &txn, i);
+		else if (rc == 0 && core->disk.nlink > 0) /* a file without a name stays on the list */
+			rc = g4_orphan_remove(wg, fs, &txn, i);
 		int logged = g4_inode_log(wg, fs, &txn, core);
-		g4_txn_end(&txn);
-		rc = rc < 0 ? rc : logged;
+		rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
 	} while (rc == 0 && next != UINT64_MAX);
 	if (!published)
 		g4_alloc_release(&fs->alloc, tail, 1);
@@ -407,9 +431,7 @@ G4_FN static int log_size(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *co
 	if (rc < 0)
 		return rc;
 	core->disk.size = size;
-	rc = g4_inode_log(wg, fs, &txn, core);
-	g4_txn_end(&txn);
-	return rc;
+	return g4_end(fs, &txn, g4_inode_log(wg, fs, &txn, core));
 }
 
 G4_FN static int shrink(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t size)
@@ -449,11 +471,11 @@ G4_FN static int make_mapped(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
 G4_FN static int set_size_up(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t size)
 {
 	struct g4_core *core = g4_core_of(fs, i);
-	/* what was written before is on disk before the size says more */
-	int rc = size > G4_INLINE_BYTES ? make_mapped(wg, fs, i) : 0;
+	/* what was written before is on disk before the size says more; there it may be inline still */
+	int rc = g4_writeback(wg, fs, i);
 
-	if (rc == 0)
-		rc = g4_writeback(wg, fs, i);
+	if (rc == 0 && size > G4_INLINE_BYTES)
+		rc = make_mapped(wg, fs, i);
 	if (rc == 0)
 		rc = log_size(wg, fs, core, size);
 	if (rc == 0)
@@ -505,8 +527,7 @@ G4_FN static int allocate_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, 
 		if (rc == 0) {
 			rc = g4_map_set(wg, fs, &txn, core, page, address, got, false, &done);
 			int logged = g4_inode_log(wg, fs, &txn, core);
-			g4_txn_end(&txn);
-			rc = rc < 0 ? rc : logged;
+			rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
 		}
 		if (done < got)
 			g4_alloc_release(&fs->alloc, address + done * G4_PAGE_BYTES, got - done);
@@ -559,8 +580,7 @@ G4_FN static int punch(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t 
 			break;
 		rc = g4_map_clear(wg, fs, &txn, core, next, last, &next);
 		int logged = g4_inode_log(wg, fs, &txn, core);
-		g4_txn_end(&txn);
-		rc = rc < 0 ? rc : logged;
+		rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
 	}
 	return rc;
 }

@@ -102,6 +102,7 @@ struct g4_fs {
 	struct g4_lock orphan_lock;
 	uint32_t orphan_head; /* core */
 	struct g4_lock dirty_list_lock;
+	struct g4_rwlock flush_lock; /* shared by passes over the dirty inodes; taken before inode locks */
 	uint32_t dirty_first, dirty_last; /* cores with something to write back */
 	uint64_t dirty_pages;
 	uint64_t dirty_limit;
@@ -148,6 +149,11 @@ G4_FN void g4_touch_read(struct g4_fs *fs, uint32_t core);
 /* ---- sync.c ---- */
 /* Joins a transaction, committing as often as needed first. The caller may hold inode locks, nothing else. */
 G4_FN int g4_begin(struct g4_wg *wg, struct g4_fs *fs, uint32_t credits, struct g4_txn *txn);
+/*
+ * Leaves it and passes on what became of the operation. One that failed for another reason than its arguments or want of
+ * space, after it had changed something, is half done: the journal stops, so that the transaction never commits.
+ */
+G4_FN int g4_end(struct g4_fs *fs, struct g4_txn *txn, int code);
 /* Makes transactions up to `sequence` durable; UINT64_MAX: all. */
 G4_FN int g4_commit(struct g4_wg *wg, struct g4_fs *fs, uint64_t sequence, bool checkpoint);
 /* Data and metadata of one inode. */
@@ -219,7 +225,8 @@ G4_FN int g4_page_dirty(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint6
 G4_FN int g4_do_lookup(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 G4_FN int g4_do_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
-G4_FN int g4_do_open(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+/* Opens a referenced core as an OPEN or CREATE command says; the handle takes the reference, an error drops it. */
+G4_FN int g4_open_core(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, struct g4_cmd *cmd);
 G4_FN int g4_do_tmpfile(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 G4_FN int g4_do_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
@@ -232,6 +239,11 @@ G4_FN int g4_do_getxattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 G4_FN int g4_do_listxattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 G4_FN int g4_do_removexattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 
+/*
+ * Before the inode that a name in a locked directory leads to is locked: -G4_E_CORRUPT_DIR where the name cannot be
+ * right, because a directory has another parent. The order of locks relies on it, whatever an image says.
+ */
+G4_FN int g4_check_child(struct g4_fs *fs, const struct g4_core *parent, uint32_t core);
 /* A symbolic link's target, at most G4_PATH_MAX - 1 bytes. Read-locked. */
 G4_FN int g4_link_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, char *to, uint32_t room, uint32_t *bytes);
 
@@ -249,7 +261,7 @@ G4_FN int g4_xattr_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 		       const char *name, uint32_t name_bytes, const void *value, uint64_t bytes, uint32_t flags);
 G4_FN int g4_xattr_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint32_t space,
 			  const char *name, uint32_t name_bytes);
-/* Frees all attribute pages. */
+/* Frees attributes as far as the transaction's credits go; done when core->disk.xattr is 0. */
 G4_FN int g4_xattr_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core);
 /* metadata blocks that one attribute change dirties at most: record page, value chains old and new, their space */
 #define G4_XATTR_CREDITS 56u

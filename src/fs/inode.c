@@ -64,14 +64,14 @@ G4_FN static uint32_t take_core(struct g4_cores *cores)
 
 G4_FN static void reset_core(struct g4_core *core, uint64_t ino)
 {
-	struct g4_rwlock lock = core->lock; /* its tickets go on */
 	struct g4_lock dirty_lock = core->dirty_lock;
-	uint32_t refs = core->refs;
 
-	memset(core, 0, sizeof(*core));
-	core->lock = lock;
+	/* refs stays as it is: the clock looks at it; the locks' tickets go on */
+	g4_store32_rel(&core->state, G4_CORE_FREE);
+	g4_store32_rel(&core->accessed, 0);
+	memset(&core->disk, 0, sizeof(*core) - offsetof(struct g4_core, disk));
 	core->dirty_lock = dirty_lock;
-	core->refs = refs;
+	core->next = 0;
 	core->ino = ino;
 	core->dirty_head = core->dirty_tail = G4_NO_LINE;
 	core->orphan_prev = core->orphan_next = G4_NO_CORE;
@@ -111,6 +111,8 @@ G4_FN static int load_core(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *c
 	g4_cache_put(&fs->cache, line);
 	core->size = core->disk.size;
 	core->data_key = data_key(core->ino, core->disk.generation);
+	/* what changed it before it left the table may not be durable yet */
+	core->logged = g4_load64_acq(&fs->journal.running);
 	return rc;
 }
 
@@ -387,9 +389,9 @@ G4_FN static int free_directory_pages(struct g4_wg *wg, struct g4_fs *fs, struct
 		core->disk.map[0] = dir.root;
 		core->disk.pages = dir.pages;
 		rc = g4_inode_log(wg, fs, &txn, core);
-		g4_txn_end(&txn);
-		if (rc < 0 || more < 0)
-			return rc < 0 ? rc : more;
+		rc = g4_end(fs, &txn, rc < 0 ? rc : more < 0 ? more : 0);
+		if (rc < 0)
+			return rc;
 	}
 	return 0;
 }
@@ -408,9 +410,9 @@ G4_FN static int free_file_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_c
 		rc = g4_map_clear(wg, fs, &txn, core, next, UINT64_MAX, &next);
 		core->disk.size = 0;
 		int logged = g4_inode_log(wg, fs, &txn, core);
-		g4_txn_end(&txn);
-		if (rc < 0 || logged < 0)
-			return rc < 0 ? rc : logged;
+		rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
+		if (rc < 0)
+			return rc;
 	}
 	return 0;
 }
@@ -436,16 +438,21 @@ G4_FN int g4_inode_delete(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
 		rc = free_directory_pages(wg, fs, core);
 	else if (core->disk.pages > 0)
 		rc = free_file_pages(wg, fs, core);
-	if (rc == 0)
-		rc = g4_begin(wg, fs, core->disk.xattr ? G4_XATTR_CREDITS + 16 : 24, &txn);
-	if (rc == 0) {
-		if (core->disk.xattr)
+	while (rc == 0 && core->disk.xattr) {
+		rc = g4_begin(wg, fs, G4_XATTR_CREDITS, &txn);
+		if (rc == 0) {
 			rc = g4_xattr_clear(wg, fs, &txn, core);
-		if (rc == 0)
-			rc = g4_orphan_remove(wg, fs, &txn, i);
+			int logged = g4_inode_log(wg, fs, &txn, core);
+			rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
+		}
+	}
+	if (rc == 0)
+		rc = g4_begin(wg, fs, 24, &txn);
+	if (rc == 0) {
+		rc = g4_orphan_remove(wg, fs, &txn, i);
 		if (rc == 0)
 			rc = g4_inode_free(wg, fs, &txn, i);
-		g4_txn_end(&txn);
+		g4_end(fs, &txn, rc);
 	}
 	g4_write_unlock(&core->lock);
 	return g4_check(fs, rc);

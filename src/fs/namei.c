@@ -76,6 +76,15 @@ G4_FN static int find(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *
 	return g4_dir_lookup(wg, &dir, name, bytes, slot);
 }
 
+G4_FN int g4_check_child(struct g4_fs *fs, const struct g4_core *parent, uint32_t i)
+{
+	const struct g4_core *core = g4_core_of(fs, i);
+
+	if (!g4_is_dir(core->disk.mode))
+		return 0;
+	return core == parent || g4_load64_acq(&core->disk.parent) != parent->ino ? -G4_E_CORRUPT_DIR : 0;
+}
+
 /* ------------------------------------------------------------------ lookup */
 
 /* One step: the core that `name` leads to in directory `node`. */
@@ -422,26 +431,9 @@ G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *par
 		if (undone < 0)
 			g4_fs_error(fs, undone);
 	}
-	g4_txn_end(&txn);
+	g4_end(fs, &txn, rc);
 	if (rc < 0 && birth.target && !birth.published)
 		g4_alloc_release(&fs->alloc, birth.target, 1);
-	return rc;
-}
-
-/* CREATE of a name that exists: an open, after the directory's lock is gone. */
-G4_FN static int open_existing(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, uint64_t ino)
-{
-	struct g4_attr attr;
-	struct g4_cmd open = {0};
-
-	open.op = G4_CMD_OPEN;
-	open.node = ino;
-	open.flags = cmd->flags & ~G4_OPEN_EXCL;
-	open.cred = cmd->cred;
-	open.attr = cmd->attr ? cmd->attr : &attr;
-	int rc = g4_do_open(wg, fs, &open);
-	cmd->handle = open.handle;
-	cmd->value = 0;
 	return rc;
 }
 
@@ -452,7 +444,7 @@ G4_FN int g4_do_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 			cmd->op == G4_CMD_CREATE  ? G4_S_IFREG :
 						    cmd->mode & G4_S_IFMT;
 	struct g4_dir_slot slot;
-	uint32_t i;
+	uint32_t i, child;
 	int rc = check_name(cmd->name, cmd->name_bytes);
 
 	if (rc == 0 && type == 0)
@@ -475,12 +467,17 @@ G4_FN int g4_do_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		rc = check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
 	if (rc == 0 && !exists)
 		rc = make_in(wg, fs, parent, cmd, type);
-	g4_write_unlock(&parent->lock);
-	g4_core_put(fs, i);
-	if (exists && (cmd->op != G4_CMD_CREATE || (cmd->flags & G4_OPEN_EXCL)))
+	else if (exists && (cmd->op != G4_CMD_CREATE || (cmd->flags & G4_OPEN_EXCL)))
 		rc = -G4_E_EXIST;
 	else if (exists)
-		rc = slot.file_type == 4 ? -G4_E_ISDIR : open_existing(wg, fs, cmd, slot.inode);
+		/* referenced while the name is locked, so that it is the file the name meant that is opened below */
+		rc = slot.file_type == 4 ? -G4_E_ISDIR : g4_core_get(wg, fs, slot.inode, &child);
+	g4_write_unlock(&parent->lock);
+	g4_core_put(fs, i);
+	if (exists && rc == 0) {
+		cmd->value = 0;
+		rc = g4_open_core(wg, fs, child, cmd);
+	}
 	return g4_check(fs, rc);
 }
 
@@ -522,8 +519,7 @@ G4_FN int g4_do_tmpfile(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		if (undone < 0)
 			g4_fs_error(fs, undone);
 	}
-	g4_txn_end(&txn);
-	return g4_check(fs, rc);
+	return g4_check(fs, g4_end(fs, &txn, rc));
 }
 
 G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
@@ -583,8 +579,7 @@ G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 				core->disk.ctime_ns = now;
 				rc = g4_inode_log(wg, fs, &txn, core);
 			}
-			rc = rc < 0 ? rc : logged;
-			g4_txn_end(&txn);
+			rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
 		}
 		if (rc == 0 && cmd->attr)
 			g4_fill_attr(core, cmd->attr);
@@ -661,8 +656,7 @@ G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_cor
 	}
 	if (rc == 0)
 		rc = lose_name(wg, fs, &txn, i, now, unused);
-	g4_txn_end(&txn);
-	return rc;
+	return g4_end(fs, &txn, rc);
 }
 
 G4_FN int g4_do_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
@@ -689,6 +683,8 @@ G4_FN int g4_do_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		rc = check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
 	if (rc == 0)
 		rc = g4_core_get(wg, fs, slot.inode, &i);
+	if (rc == 0)
+		rc = g4_check_child(fs, parent, i);
 	if (rc == 0) {
 		g4_write_lock(&g4_core_of(fs, i)->lock);
 		rc = remove_locked(wg, fs, parent, i, &slot, cmd, &unused);
@@ -777,11 +773,15 @@ G4_FN static int find_both(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
 		rc = find(wg, fs, a, cmd->name, cmd->name_bytes, &r->s1);
 	if (rc == 0)
 		rc = g4_core_get(wg, fs, r->s1.inode, &r->i1);
+	if (rc == 0)
+		rc = g4_check_child(fs, a, r->i1);
 	if (rc < 0)
 		return rc;
 	rc = find(wg, fs, b, cmd->name2, cmd->name2_bytes, &r->s2);
 	if (rc == 0)
 		rc = g4_core_get(wg, fs, r->s2.inode, &r->i2);
+	if (rc == 0)
+		rc = g4_check_child(fs, b, r->i2);
 	if (rc == -G4_E_NOENT)
 		rc = (cmd->flags & G4_RENAME_EXCHANGE) ? rc : 0;
 	else if (rc == 0 && (cmd->flags & G4_RENAME_NOREPLACE))
@@ -926,8 +926,7 @@ G4_FN static int rename_locked(struct g4_wg *wg, struct g4_fs *fs, struct rename
 	int logged = g4_inode_log(wg, fs, &txn, g4_core_of(fs, r->d1));
 	if (logged == 0 && r->d1 != r->d2)
 		logged = g4_inode_log(wg, fs, &txn, g4_core_of(fs, r->d2));
-	g4_txn_end(&txn);
-	return rc < 0 ? rc : logged;
+	return g4_end(fs, &txn, rc < 0 ? rc : logged);
 }
 
 G4_FN static int rename_found(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)

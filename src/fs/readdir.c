@@ -52,7 +52,8 @@ G4_FN static bool give_dots(struct g4_cmd *cmd, const struct g4_core *core, uint
 }
 
 /* 1: given; 0: no room; negative: error. */
-G4_FN static int give_entry(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, const struct g4_dir_item *item)
+G4_FN static int give_entry(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, struct g4_cmd *cmd,
+			    const struct g4_dir_item *item)
 {
 	const struct g4_dir_entry *entry = item->entry;
 	struct g4_attr attr;
@@ -63,6 +64,11 @@ G4_FN static int give_entry(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *c
 		int rc = g4_core_get(wg, fs, entry->inode, &i);
 		if (rc < 0)
 			return rc == -G4_E_STALE ? -G4_E_CORRUPT_DIR : rc;
+		rc = g4_check_child(fs, core, i);
+		if (rc < 0) {
+			g4_core_put(fs, i);
+			return rc;
+		}
 		g4_read_lock(&g4_core_of(fs, i)->lock);
 		g4_fill_attr(g4_core_of(fs, i), &attr);
 		g4_read_unlock(&g4_core_of(fs, i)->lock);
@@ -88,7 +94,7 @@ G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *
 		if (rc < 0)
 			return rc;
 		for (uint32_t k = 0; k < count && given == 1; k++)
-			given = give_entry(wg, fs, cmd, &items[k]);
+			given = give_entry(wg, fs, core, cmd, &items[k]);
 		if (line != G4_NO_LINE)
 			g4_cache_put(&fs->cache, line);
 	}

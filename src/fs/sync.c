@@ -42,6 +42,15 @@ G4_FN int g4_begin(struct g4_wg *wg, struct g4_fs *fs, uint32_t credits, struct 
 	}
 }
 
+G4_FN int g4_end(struct g4_fs *fs, struct g4_txn *txn, int code)
+{
+	/* want of space is undone or leaves a valid state; what a device or an image did wrong may have come anywhere */
+	if (txn->changed && (-code >= G4_E_IO || code == -G4_E_NOMEM))
+		g4_fs_error(fs, code);
+	g4_txn_end(txn);
+	return code;
+}
+
 G4_FN int g4_commit(struct g4_wg *wg, struct g4_fs *fs, uint64_t sequence, bool checkpoint)
 {
 	const struct g4_extent *frees;
@@ -127,11 +136,14 @@ G4_FN static int flush_core(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
 		return 0;
 	if (g4_is_reg(core->disk.mode))
 		rc = g4_writeback(wg, fs, i);
-	if (rc == 0 && g4_load32_rlx(&core->times_dirty)) {
+	/* the size is published with the pages that made it, unless these were punched out before they were written */
+	bool grown = g4_is_reg(core->disk.mode) && core->disk.size != core->size;
+	if (rc == 0 && (grown || g4_load32_rlx(&core->times_dirty))) {
 		rc = g4_begin(wg, fs, 4, &txn);
 		if (rc == 0) {
-			rc = g4_inode_log(wg, fs, &txn, core);
-			g4_txn_end(&txn);
+			if (grown)
+				core->disk.size = core->size;
+			rc = g4_end(fs, &txn, g4_inode_log(wg, fs, &txn, core));
 		}
 	}
 	return rc;
@@ -139,7 +151,7 @@ G4_FN static int flush_core(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
 
 G4_FN int g4_writeback_all(struct g4_wg *wg, struct g4_fs *fs)
 {
-	uint32_t last, i;
+	uint32_t last, i, again = G4_NO_CORE;
 	int first = 0;
 
 	g4_lock(&fs->dirty_list_lock);
@@ -147,6 +159,7 @@ G4_FN int g4_writeback_all(struct g4_wg *wg, struct g4_fs *fs)
 	g4_unlock(&fs->dirty_list_lock);
 	if (last == G4_NO_CORE)
 		return 0;
+	g4_read_lock(&fs->flush_lock);
 	do {
 		i = take_dirty(fs);
 		if (i == G4_NO_CORE)
@@ -161,9 +174,15 @@ G4_FN int g4_writeback_all(struct g4_wg *wg, struct g4_fs *fs)
 				first = rc;
 			if (left && !core->dead)
 				g4_queue_dirty(fs, i); /* tried again next time */
+			/* somebody else may have taken `last`: what comes round again ends the pass, too */
+			if (again == i)
+				last = i;
+			else if (again == G4_NO_CORE)
+				again = i;
 		}
 		g4_core_put(fs, i);
 	} while (i != last);
+	g4_read_unlock(&fs->flush_lock);
 	return first;
 }
 
@@ -185,6 +204,10 @@ G4_FN int g4_fsync(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
 G4_FN int g4_sync_all(struct g4_wg *wg, struct g4_fs *fs, bool checkpoint)
 {
 	int rc = g4_writeback_all(wg, fs);
+
+	/* others may have taken inodes off the queue before us and still be writing them */
+	g4_write_lock(&fs->flush_lock);
+	g4_write_unlock(&fs->flush_lock);
 	int committed = g4_commit(wg, fs, UINT64_MAX, checkpoint);
 
 	return rc < 0 ? rc : committed;

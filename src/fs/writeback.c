@@ -167,12 +167,15 @@ G4_FN static int allocate_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_co
 	return 0;
 }
 
-/* Gives back the space of segments from `from` on. */
+/* Gives back the space of the batch's pages from `from` on, which may lie inside a segment. */
 G4_FN static void release(struct g4_fs *fs, struct batch *batch, uint32_t from)
 {
-	for (uint32_t s = from; s < batch->segment_count; s++)
-		if (!batch->segments[s].in_place)
-			g4_alloc_release(&fs->alloc, batch->segments[s].address, batch->segments[s].pages);
+	for (uint32_t s = 0; s < batch->segment_count; s++) {
+		const struct segment *segment = &batch->segments[s];
+		uint32_t skip = from > segment->first ? from - segment->first : 0;
+		if (!segment->in_place && skip < segment->pages)
+			g4_alloc_release(&fs->alloc, segment->address + skip * G4_PAGE_BYTES, segment->pages - skip);
+	}
 }
 
 G4_FN static int allocate(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, struct batch *batch)
@@ -238,7 +241,7 @@ G4_FN static void tag_data(struct g4_fs *fs, struct g4_txn *txn, const struct ba
 	}
 }
 
-/* Makes the segments reachable; `size` is what the file is long when all of them are. *published: segments done. */
+/* Makes the segments reachable; `size` is what the file is long when all of them are. *published: pages done. */
 G4_FN static int publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, struct batch *batch, uint64_t size,
 			 uint32_t *published)
 {
@@ -275,10 +278,10 @@ G4_FN static int publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *cor
 			core->disk.size = g4_max64(core->disk.size, g4_min64(end, size));
 		}
 		int logged = g4_inode_log(wg, fs, &txn, core);
-		g4_txn_end(&txn);
-		*published = s;
-		if (rc < 0 || logged < 0)
-			return rc < 0 ? rc : logged;
+		rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
+		*published = (s < batch->segment_count ? batch->segments[s].first : batch->count) + (uint32_t)inside;
+		if (rc < 0)
+			return rc;
 	}
 	return 0;
 }
@@ -294,9 +297,9 @@ G4_FN static int write_inline(struct g4_wg *wg, struct g4_fs *fs, struct g4_core
 	memset(core->disk.inline_data, 0, G4_INLINE_BYTES);
 	memcpy(core->disk.inline_data, g4_line_data(&fs->cache, line), core->size);
 	core->disk.flags |= G4_INODE_INLINE;
+	core->disk.map_height = 0; /* an empty map may have been higher */
 	core->disk.size = core->size;
-	rc = g4_inode_log(wg, fs, &txn, core);
-	g4_txn_end(&txn);
+	rc = g4_end(fs, &txn, g4_inode_log(wg, fs, &txn, core));
 	if (rc == 0) {
 		unlist(fs, core, line);
 		g4_alloc_unreserve(&fs->alloc, G4_PROMISE_PAGES);
@@ -321,7 +324,6 @@ G4_FN static bool fits_inline(const struct g4_fs *fs, const struct g4_core *core
 G4_FN static int run_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, struct batch *batch, uint64_t size,
 			   uint32_t *published)
 {
-	uint32_t done = 0;
 	int rc = allocate(wg, fs, core, batch);
 
 	*published = 0;
@@ -331,11 +333,9 @@ G4_FN static int run_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *c
 	/* what is left of the promise was for mapping: let publish have it */
 	g4_alloc_unreserve(&fs->alloc, batch->count * G4_PROMISE_PAGES - batch->claimed);
 	if (rc == 0)
-		rc = publish(wg, fs, core, batch, size, &done);
-	for (uint32_t s = 0; s < done; s++)
-		*published += batch->segments[s].pages;
-	if (done < batch->segment_count) {
-		release(fs, batch, done);
+		rc = publish(wg, fs, core, batch, size, published);
+	if (*published < batch->count) {
+		release(fs, batch, *published);
 		g4_add64(&fs->alloc.reserved, (uint64_t)(batch->count - *published) * G4_PROMISE_PAGES);
 	}
 	return rc;

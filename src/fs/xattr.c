@@ -6,6 +6,7 @@
 #include "fs/fs.h"
 
 #define MAX_PAGES 64u /* of records; 256 KiB */
+#define VALUE_CREDITS 28u /* blocks that removing one record changes at most: its value's 17 pages, its own, their space */
 
 struct place { /* where a record is */
 	uint32_t line;
@@ -193,9 +194,9 @@ G4_FN int g4_xattr_get(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core 
 	return rc;
 }
 
-/* Cuts a record out; its value chain is freed. An empty page leaves the chain. */
+/* Cuts a record out; its value chain is freed. An empty page leaves the chain, unless it is to be filled again. */
 G4_FN static int cut_record(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
-			    const struct place *place)
+			    const struct place *place, bool keep_page)
 {
 	struct g4_xattr_page *page = page_of(fs, place->line);
 	struct g4_xattr_record *record = record_at(page, place->offset);
@@ -210,7 +211,7 @@ G4_FN static int cut_record(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	g4_bytes_move(page->payload + place->offset, page->payload + place->offset + bytes, behind);
 	page->bytes -= bytes;
 	memset(page->payload + page->bytes, 0, bytes);
-	if (page->bytes > 0)
+	if (page->bytes > 0 || keep_page)
 		return 0;
 	if (place->previous) {
 		rc = get_page(wg, fs, core, g4_ptr_make(place->previous, G4_TAG_4K, G4_PTR_VALID), G4_BLOCK_XATTR, &line);
@@ -254,35 +255,14 @@ G4_FN static int page_with_room(struct g4_wg *wg, struct g4_fs *fs, struct g4_tx
 	return 0;
 }
 
-G4_FN int g4_xattr_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint32_t space,
-		       const char *name, uint32_t name_bytes, const void *value, uint64_t bytes, uint32_t flags)
+/* Puts a record behind the others of a page that has room and is dirty. */
+G4_FN static void append_record(struct g4_xattr_page *page, uint32_t space, const char *name, uint32_t name_bytes,
+				const void *value, uint64_t bytes, g4_ptr chain)
 {
-	uint32_t size = record_bytes(name_bytes, bytes), line;
-	struct g4_xattr_record header;
-	struct place place;
-	g4_ptr chain = 0;
-	int found = find(wg, fs, core, space, name, name_bytes, &place), rc = 0;
-
-	if (found < 0 && found != -G4_E_NODATA)
-		return found;
-	if (found == 0 && (flags & G4_XATTR_CREATE))
-		rc = -G4_E_EXIST;
-	if (found < 0 && (flags & G4_XATTR_REPLACE))
-		rc = -G4_E_NODATA;
-	if (rc == 0 && bytes > G4_XATTR_INLINE_MAX)
-		rc = write_chain(wg, fs, txn, core, (const uint8_t *)value, bytes, &chain);
-	if (found == 0) {
-		/* the new record's page is made sure of before the old record goes; dirty pages keep their lines */
-		if (rc == 0)
-			rc = cut_record(wg, fs, txn, core, &place);
-		g4_cache_put(&fs->cache, place.line);
-	}
-	if (rc == 0)
-		rc = page_with_room(wg, fs, txn, core, size, &line);
-	if (rc < 0)
-		return rc;
-	struct g4_xattr_page *page = page_of(fs, line);
+	uint32_t size = record_bytes(name_bytes, bytes);
 	uint8_t *at = page->payload + page->bytes;
+	struct g4_xattr_record header;
+
 	memset(&header, 0, sizeof(header));
 	header.record_bytes = (g4_le16)size;
 	header.space = (uint8_t)space;
@@ -297,8 +277,60 @@ G4_FN int g4_xattr_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 	else
 		memcpy(at + sizeof(header) + name_bytes, value, bytes);
 	page->bytes += size;
-	g4_cache_put(&fs->cache, line);
-	return 0;
+}
+
+/*
+ * The page for the record that takes the place of `old` (NULL: of none), referenced. The old record goes once there is
+ * room for the new one, so that want of space leaves it alone.
+ */
+G4_FN static int make_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+			    struct place *old, uint32_t size, uint32_t *line)
+{
+	if (!old)
+		return page_with_room(wg, fs, txn, core, size, line);
+	const struct g4_xattr_page *page = page_of(fs, old->line);
+	if (page->bytes - record_at(page_of(fs, old->line), old->offset)->record_bytes + size <= G4_XATTR_PAYLOAD) {
+		*line = old->line;
+		g4_cache_ref(&fs->cache, *line);
+		return cut_record(wg, fs, txn, core, old, true);
+	}
+	g4_ptr first = core->disk.xattr;
+	int rc = page_with_room(wg, fs, txn, core, size, line);
+	if (rc < 0)
+		return rc;
+	if (core->disk.xattr != first && old->previous == 0) /* a new page came in front of the old record's */
+		old->previous = g4_ptr_address(core->disk.xattr);
+	return cut_record(wg, fs, txn, core, old, false);
+}
+
+G4_FN int g4_xattr_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint32_t space,
+		       const char *name, uint32_t name_bytes, const void *value, uint64_t bytes, uint32_t flags)
+{
+	uint32_t line;
+	struct place place;
+	g4_ptr chain = 0;
+	int found = find(wg, fs, core, space, name, name_bytes, &place), rc = 0;
+
+	if (found < 0 && found != -G4_E_NODATA)
+		return found;
+	if (found == 0 && (flags & G4_XATTR_CREATE))
+		rc = -G4_E_EXIST;
+	if (found < 0 && (flags & G4_XATTR_REPLACE))
+		rc = -G4_E_NODATA;
+	if (rc == 0 && bytes > G4_XATTR_INLINE_MAX)
+		rc = write_chain(wg, fs, txn, core, (const uint8_t *)value, bytes, &chain);
+	if (rc == 0) {
+		rc = make_place(wg, fs, txn, core, found == 0 ? &place : NULL, record_bytes(name_bytes, bytes), &line);
+		if (rc < 0 && chain)
+			free_chain(wg, fs, txn, core, chain, G4_BLOCK_XATTR_VALUE);
+	}
+	if (rc == 0) {
+		append_record(page_of(fs, line), space, name, name_bytes, value, bytes, chain);
+		g4_cache_put(&fs->cache, line);
+	}
+	if (found == 0)
+		g4_cache_put(&fs->cache, place.line);
+	return rc;
 }
 
 G4_FN int g4_xattr_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint32_t space,
@@ -309,32 +341,27 @@ G4_FN int g4_xattr_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 
 	if (rc < 0)
 		return rc;
-	rc = cut_record(wg, fs, txn, core, &place);
+	rc = cut_record(wg, fs, txn, core, &place, false);
 	g4_cache_put(&fs->cache, place.line);
 	return rc;
 }
 
 G4_FN int g4_xattr_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core)
 {
-	g4_ptr ptr = core->disk.xattr;
+	int rc = 0;
 
-	for (uint32_t n = 0; ptr && n < MAX_PAGES; n++) {
-		uint32_t line;
-		int rc = get_page(wg, fs, core, ptr, G4_BLOCK_XATTR, &line);
+	/* a record at a time, so that each step leaves a valid chain: many large values do not fit one transaction */
+	while (rc == 0 && core->disk.xattr && (txn->credits >= VALUE_CREDITS || g4_txn_extend(txn, VALUE_CREDITS))) {
+		struct place place = {0, 0, 0};
+		rc = get_page(wg, fs, core, core->disk.xattr, G4_BLOCK_XATTR, &place.line);
 		if (rc < 0)
-			return rc;
-		struct g4_xattr_page *page = page_of(fs, line);
-		ptr = page->next;
-		for (uint32_t at = 0; at < page->bytes && rc == 0; at += record_at(page, at)->record_bytes)
-			if (record_at(page, at)->flags & G4_XATTR_EXTERNAL)
-				rc = free_chain(wg, fs, txn, core, external_of(record_at(page, at)), G4_BLOCK_XATTR_VALUE);
-		g4_cache_put(&fs->cache, line);
-		if (rc < 0)
-			return rc;
+			break;
+		if (page_of(fs, place.line)->bytes == 0)
+			rc = -G4_E_CORRUPT_XATTR; /* an empty page leaves the chain */
+		else
+			rc = cut_record(wg, fs, txn, core, &place, false);
+		g4_cache_put(&fs->cache, place.line);
 	}
-	int rc = free_chain(wg, fs, txn, core, core->disk.xattr, G4_BLOCK_XATTR);
-	if (rc == 0)
-		core->disk.xattr = 0;
 	return rc;
 }
 
@@ -461,8 +488,7 @@ G4_FN static int change(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, 
 		if (rc == 0)
 			core->disk.ctime_ns = (uint64_t)g4_realtime_ns();
 		int logged = g4_inode_log(wg, fs, &txn, core); /* also after a failure: pages may have changed */
-		rc = rc < 0 ? rc : logged;
-		g4_txn_end(&txn);
+		rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
 	}
 	g4_write_unlock(&core->lock);
 	g4_core_put(fs, i);

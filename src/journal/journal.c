@@ -38,6 +38,7 @@ G4_FN int g4_txn_begin(struct g4_journal *j, uint32_t credits, struct g4_txn *tx
 		txn->journal = j;
 		txn->sequence = g4_load64_rlx(&j->running);
 		txn->credits = credits;
+		txn->changed = false;
 		return 0;
 	}
 }
@@ -76,6 +77,7 @@ G4_FN void g4_txn_dirty(struct g4_txn *txn, uint32_t i)
 	struct g4_line *line = &j->meta->cache->lines[i];
 	struct g4_txn_log *log = &j->logs[txn->sequence & 1];
 
+	txn->changed = true;
 	if (g4_load64_acq(&line->txn) == txn->sequence || !g4_cas64(&line->txn, 0, txn->sequence))
 		return;
 	g4_cache_ref(j->meta->cache, i);
@@ -371,6 +373,11 @@ G4_FN int g4_journal_commit(struct g4_wg *wg, struct g4_journal *j, uint64_t wan
 		return 0;
 	}
 	close_gate(j);
+	if (g4_load32_acq(&j->aborted)) { /* by one of those inside, who left its work half done */
+		open_gate(j);
+		g4_unlock(&j->commit_lock);
+		return -G4_E_SHUTDOWN;
+	}
 	if (log->line_count == 0 && log->free_count == 0 && log->revoke_count == 0 &&
 	    !(checkpoint && j->home_count > 0)) {
 		open_gate(j);

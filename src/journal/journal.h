@@ -84,6 +84,7 @@ struct g4_txn {
 	struct g4_journal *journal;
 	uint64_t sequence;
 	uint32_t credits;
+	bool changed; /* it made something dirty or freed something */
 };
 
 /* ---- host (journal_host.c) ---- */

@@ -7,6 +7,7 @@
 
 #include "cli/fsck_host.h"
 #include "fs/mkfs_host.h"
+#include "fs/mount_host.h"
 
 static struct g4_dev *open_device(struct rig *rig)
 {
@@ -90,6 +91,38 @@ void rig_abandon(struct rig *rig)
 	g4_engine_abandon(rig->engine);
 	rig->engine = NULL;
 	rig->fault = NULL;
+}
+
+struct g4_fs *rig_mount_fs(struct rig *rig, struct g4_wg *wg, const struct g4_fault *fault)
+{
+	const struct g4_fs_options options = {.cache_bytes = rig->cache_bytes};
+	struct g4_dev *dev = open_device(rig);
+	char message[256] = "";
+	struct g4_fs *fs;
+
+	rig->fault = NULL;
+	if (fault) {
+		assert_int_equal(g4_dev_fault_open(dev, &rig->fault), 0);
+		dev = rig->fault;
+		g4_dev_fault_set(dev, fault);
+	}
+	rig->dev = dev;
+	if (g4_fs_mount(wg, dev, &options, &fs, message, sizeof(message)) < 0)
+		fail_msg("%s", message);
+	return fs;
+}
+
+void rig_unmount_fs(struct rig *rig, struct g4_wg *wg, struct g4_fs *fs, bool clean)
+{
+	int rc = 0;
+
+	if (!clean && rig->fault)
+		rc = g4_dev_fault_cut(rig->fault);
+	assert_int_equal(rc, 0);
+	rc = g4_fs_unmount(wg, fs, clean);
+	assert_int_equal(rc, 0);
+	g4_dev_close(rig->dev);
+	rig->dev = rig->fault = NULL;
 }
 
 struct rig_verdict rig_fsck(struct rig *rig, char **text)

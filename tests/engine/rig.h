@@ -21,6 +21,8 @@
 #include "engine/engine.h"
 #include "format/format.h"
 
+struct g4_fs;
+
 struct rig {
 	int fd; /* the memory behind the device */
 	char name[64];
@@ -29,6 +31,7 @@ struct rig {
 	uint64_t cache_bytes;
 	struct g4_engine *engine;
 	struct g4_dev *fault; /* the engine's, NULL without */
+	struct g4_dev *dev;   /* of rig_mount_fs() */
 };
 
 /* Each fails the test when it cannot do its work, unless it returns a code. */
@@ -40,6 +43,11 @@ void rig_mount(struct rig *rig);
 int rig_unmount(struct rig *rig);
 /* Stops without writing anything. */
 void rig_abandon(struct rig *rig);
+
+/* The same without an engine around it, for tests of what is inside: no background thread, no commands. */
+struct g4_fs *rig_mount_fs(struct rig *rig, struct g4_wg *wg, const struct g4_fault *fault);
+/* clean: as an unmount; else the power goes, with a fault device by its rules. */
+void rig_unmount_fs(struct rig *rig, struct g4_wg *wg, struct g4_fs *fs, bool clean);
 
 struct rig_verdict {
 	uint64_t problems, orphans, free_pages;

@@ -151,5 +151,6 @@ int main(void)
 		cmocka_unit_test(threads_match_their_models),
 		cmocka_unit_test(threads_match_their_models_on_a_full_device),
 	};
+	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

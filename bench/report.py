@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""From the results of bench/run.sh: one JSON file, and from that file alone a table and plots.
+
+report.py collect FOLDER [KEY=VALUE]...  reads FOLDER/PEER.ROUND, prints the JSON array
+report.py table FILE.json                prints the table
+report.py plot FILE.json FOLDER          draws FOLDER/NAME-*.png with gnuplot
+
+Exit status: 0, also when a target is missed; 1 when something could not be read or drawn.
+"""
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+
+ENGINES = {"inprocess": "in-process", "fuse": "FUSE"}
+PEERS = ["ext4", "xfs", "btrfs", "passthrough_hp"]
+METADATA = ["create", "stat", "lookup", "rename", "unlink"]
+DATA = ["seq_write", "seq_read", "rand_write_4k", "rand_read_4k", "cached_read_4k"]
+LATENCY = ["fsync_p50", "fsync_p99"]
+METRICS = METADATA + DATA + LATENCY
+SMALLER_IS_BETTER = ("ns", "us")
+
+
+def target_of(engine, metric):
+    """What the project asks for: a ratio to a peer (above 1 is better), an absolute limit, or nothing."""
+    if engine == "FUSE":
+        return {"peer": "passthrough_hp", "ratio": 1.5 if metric in METADATA else 1.0}
+    if metric == "cached_read_4k":
+        return {"at_most": 1000}
+    if metric in LATENCY:
+        return {"peer": "ext4", "ratio": round(1 / 1.5, 3)}
+    if metric in ("seq_write", "seq_read"):
+        return {"peer": "ext4", "ratio": 1.0}
+    if metric in METADATA and metric != "lookup":  # nothing can be forgotten in-process: no fair comparison
+        return {"peer": "ext4", "ratio": 3.0}
+    return None
+
+
+def ratio(unit, ours, peer):
+    """Above 1: ours is better."""
+    if not ours or not peer:
+        return None
+    return peer / ours if unit in SMALLER_IS_BETTER else ours / peer
+
+
+def reaches(unit, target, ours, peer):
+    """True, False, or None when there is nothing to compare with."""
+    if target is None:
+        return None
+    if "at_most" in target:
+        return ours <= target["at_most"]
+    value = ratio(unit, ours, peer)
+    return None if value is None else value >= target["ratio"]
+
+
+# ---------------------------------------------------------------------------------------------------- collect
+
+
+def machine():
+    model = platform.machine()
+    try:
+        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    except OSError:
+        pass
+    return {"cpu": model, "cores": os.cpu_count(), "kernel": platform.release()}
+
+
+def commit():
+    def git(*words):
+        return subprocess.run(["git", *words], capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def read_results(folder):
+    """{metric: {"unit": ..., peer: {round: (value, cpu_seconds)}}}"""
+    results = {}
+    for path in sorted(pathlib.Path(folder).iterdir()):
+        peer, turn = path.name.rsplit(".", 1)
+        for line in path.read_text().splitlines():
+            record = json.loads(line)
+            metric = results.setdefault(record["metric"], {"unit": record["unit"]})
+            metric.setdefault(peer, {})[int(turn)] = (record["value"], record["cpu_seconds"])
+    return results
+
+
+def collect(folder, settings):
+    results = read_results(folder)
+    where, what = machine(), commit()
+    records = []
+    for key, engine in ENGINES.items():
+        for metric in METRICS:
+            measured = results.get(metric, {})
+            if key not in measured:
+                continue
+            unit = measured["unit"]
+            names = [peer for peer in PEERS if peer in measured]
+            target = target_of(engine, metric)
+            median = {p: statistics.median(v for v, _ in measured[p].values()) for p in [key] + names}
+            cpu = {p: round(statistics.median(c for _, c in measured[p].values()), 3) for p in [key] + names}
+            rounds = {"ours" if p == key else p: [v for v, _ in measured[p].values()] for p in [key] + names}
+            against = target.get("peer") if target else None
+            each = [reaches(unit, target, value, measured.get(against, {}).get(turn, (None,))[0])
+                    for turn, (value, _) in measured[key].items()]
+            records.append({
+                "bench": "filesystem",
+                "engine": engine,
+                "metric": metric,
+                "unit": unit,
+                "ours": median[key],
+                "peers": {p: median[p] for p in names},
+                "ratios": {p: round(ratio(unit, median[key], median[p]), 4) for p in names},
+                "target": target,
+                "met": reaches(unit, target, median[key], median.get(against)),
+                "rounds_that_met": each.count(True),
+                "cpu_seconds": cpu[key],
+                "peers_cpu_seconds": {p: cpu[p] for p in names},
+                "rounds": rounds,
+                "settings": settings,
+                "machine": where,
+                "commit": what,
+            })
+    if not records:
+        sys.exit("report.py: no results of gpu4fs")
+    return records
+
+
+# ---------------------------------------------------------------------------------------------------- table
+
+
+def number(value):
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def times(value):
+    return "-" if value is None else f"{value:.2f}x"
+
+
+def target_text(record):
+    target = record["target"]
+    if target is None:
+        return "-"
+    if "at_most" in target:
+        return f"<= {target['at_most']} {record['unit']}"
+    return f"{target['ratio']:.2f}x {target['peer']}"
+
+
+def verdict(record):
+    if record["met"] is None:
+        return ""
+    count, met = len(record["rounds"]["ours"]), record["rounds_that_met"]
+    word = "met" if record["met"] else "missed"
+    return word if met in (0, count) else f"{word} ({met} of {count} rounds)"
+
+
+def table(records):
+    where = records[0]["machine"]
+    peers = [p for p in PEERS if any(p in r["peers"] for r in records)]
+    rounds = len(records[0]["rounds"]["ours"])
+    print(f"\n{where['cpu']}, {where['cores']} cores, Linux {where['kernel']}; commit {records[0]['commit'][:12]}")
+    print(f"Medians of {rounds} rounds. Every file system had the same image file of "
+          f"{records[0]['settings'].get('image_mib', '?')} MiB, written in full before.")
+    print("Ratios are gpu4fs to the others; above 1 gpu4fs is better. CPU s: user and system time of the workload and")
+    print("of a FUSE server; kernel threads (loop devices, write-back) are not counted.")
+    for engine in ENGINES.values():
+        rows = [r for r in records if r["engine"] == engine]
+        if not rows:
+            continue
+        print(f"\n{'gpu4fs ' + engine:<18}{'':>6}{'gpu4fs':>11}" + "".join(f"{p:>15}" for p in peers) +
+              f"{'CPU s':>8}  {'target':<21}result")
+        for r in rows:
+            print(f"{r['metric']:<18}{r['unit']:>6}{number(r['ours']):>11}" +
+                  "".join(f"{times(r['ratios'].get(p)):>15}" for p in peers) +
+                  f"{r['cpu_seconds']:>8.2f}  {target_text(r):<21}{verdict(r)}".rstrip())
+        judged = [r for r in rows if r["met"] is not None]
+        print(f"{sum(r['met'] for r in judged)} of {len(judged)} targets met")
+    print("\nMeasured" + " " * 16 + "".join(f"{name:>15}" for name in [*ENGINES.values(), *peers]))
+    for metric in METRICS:
+        by_engine = {r["engine"]: r for r in records if r["metric"] == metric}
+        if not by_engine:
+            continue
+        any_record = next(iter(by_engine.values()))
+        cells = [by_engine[e]["ours"] if e in by_engine else None for e in ENGINES.values()]
+        cells += [any_record["peers"].get(p) for p in peers]
+        print(f"{metric:<18}{any_record['unit']:>6}" + "".join(f"{'-' if c is None else number(c):>15}" for c in cells))
+    print("\nCPU seconds" + " " * 13 + "".join(f"{name:>15}" for name in [*ENGINES.values(), *peers]))
+    for metric in METRICS:
+        by_engine = {r["engine"]: r for r in records if r["metric"] == metric}
+        if not by_engine or metric == "fsync_p99":  # of the same calls as fsync_p50
+            continue
+        any_record = next(iter(by_engine.values()))
+        cells = [by_engine[e]["cpu_seconds"] if e in by_engine else None for e in ENGINES.values()]
+        cells += [any_record["peers_cpu_seconds"].get(p) for p in peers]
+        print(f"{metric:<24}" + "".join(f"{'-' if c is None else format(c, '.2f'):>15}" for c in cells))
+
+
+# ---------------------------------------------------------------------------------------------------- plot
+
+PLOT = """set terminal pngcairo size 1100,520 noenhanced font "sans,11"
+set output "{png}"
+set title "{title}"
+set ylabel "{label}"
+set style data histograms
+set style histogram clustered gap 1
+set style fill solid 0.85 noborder
+set logscale y
+set yrange [{low}:*]
+set grid ytics lc rgb "#dddddd"
+set key outside right top
+set border 3
+set tics nomirror out
+$data << END
+{data}
+END
+plot for [i=2:{last}] $data using i:xtic(1) title columnheader(i)
+"""
+
+
+def plot(records, name, folder):
+    bench = records[0]["bench"]
+    png = pathlib.Path(folder) / f"{bench}-{name}.png"
+    metrics, label, title = {
+        "metadata": (METADATA, "operations per second", "Metadata (longer is better)"),
+        "data": ([m for m in DATA if m != "cached_read_4k"], "MB/s", "Data (longer is better)"),
+        "latency": (["fsync_p50", "fsync_p99", "cached_read_4k"], "microseconds", "Latency (shorter is better)"),
+    }[name]
+    peers = [p for p in PEERS if any(p in r["peers"] for r in records)]
+    lines, smallest = [" ".join(["metric"] + [f'"gpu4fs {e}"' for e in ENGINES.values()] + peers)], None
+    for metric in metrics:
+        by_engine = {r["engine"]: r for r in records if r["metric"] == metric}
+        if not by_engine:
+            continue
+        any_record = next(iter(by_engine.values()))
+        scale = 1e-3 if any_record["unit"] == "ns" else 1
+        cells = [by_engine[e]["ours"] if e in by_engine else None for e in ENGINES.values()]
+        cells += [any_record["peers"].get(p) for p in peers]
+        known = [c * scale for c in cells if c]
+        smallest = min(known + ([smallest] if smallest else []))
+        lines.append(" ".join([metric] + ["NaN" if c is None else f"{c * scale:.6g}" for c in cells]))
+    if smallest is None:
+        return
+    script = PLOT.format(png=png, title=title, label=label, low=smallest / 2, data="\n".join(lines),
+                         last=1 + len(ENGINES) + len(peers))
+    subprocess.run(["gnuplot"], input=script, text=True, check=True)
+    print(png)
+
+
+def main(words):
+    if len(words) >= 2 and words[0] == "collect":
+        json.dump(collect(words[1], dict(w.split("=", 1) for w in words[2:])), sys.stdout, indent=1)
+        print()
+    elif len(words) == 2 and words[0] == "table":
+        table(json.loads(pathlib.Path(words[1]).read_text()))
+    elif len(words) == 3 and words[0] == "plot":
+        for name in ("metadata", "data", "latency"):
+            plot(json.loads(pathlib.Path(words[1]).read_text()), name, words[2])
+    else:
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:
+        sys.exit(f"report.py: {error!r}")

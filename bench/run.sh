@@ -1,0 +1,314 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What `make bench` runs: one workload (bench/workload.h) on gpu4fs and on other file systems, in turns, on the same image
+# file; then a table, build/bench/filesystem.json and plots. bench/README.md says what the numbers mean.
+# Leaves nothing mounted and no image behind, also when it is interrupted.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+root=$PWD
+
+usage() {
+	cat <<'TEXT'
+usage: bench/run.sh [OPTION]... [-- OPTION-OF-THE-WORKLOAD]...
+
+  --rounds=N      how often each file system is measured; the median counts [3]
+  --image-mib=N   size of the image file [4096]
+  --folder=DIR    where the image lies; it needs that much space [build/bench]
+  --build=DIR     where gpu4fs is built [build/release]
+  --peers=LIST    of inprocess,fuse,ext4,xfs,btrfs,passthrough_hp [all]
+  --quick         one round of a small workload, to see that everything runs
+  --help          show this
+
+PASSTHROUGH_HP  the program passthrough_hp of libfuse's examples, where it is not in PATH
+
+build/release/bench/bench_posix --help lists the options of the workload.
+TEXT
+}
+
+say() {
+	printf 'bench: %s\n' "$*" >&2
+}
+
+# ---- one file system: inprocess, fuse, ext4, xfs, btrfs or passthrough_hp, on $image
+# Needs work, image and build, which the sub-command "remount" finds in the environment.
+
+# wait_for SECONDS COMMAND...: until the command succeeds.
+wait_for() {
+	local tenths=$(($1 * 10))
+	shift
+	while ! "$@"; do
+		((tenths-- > 0)) || return 1
+		sleep 0.1
+	done
+}
+
+server_ended() {
+	[[ ! -e /proc/$(<"$work/server") ]]
+}
+
+# mountpoint(1) would ask the file system itself, which may have failed.
+mounted() {
+	grep -qF -- " ${1// /\\040} " /proc/self/mountinfo
+}
+
+mounted_or_ended() {
+	mounted "$work/mnt" || server_ended
+}
+
+# serve COMMAND...: starts a FUSE server and waits for its mount.
+serve() {
+	"$@" >>"$work/log" 2>&1 </dev/null &
+	echo $! >"$work/server"
+	wait_for 60 mounted_or_ended && mounted "$work/mnt"
+}
+
+mount_peer() {
+	local loop=
+
+	if [[ -e $work/loop ]]; then loop=$(<"$work/loop"); fi
+	case $1 in
+	fuse) serve "$build/bin/gpu4fs" mount -f "$image" "$work/mnt" ;;
+	btrfs) mount -t btrfs -o nodiscard "$loop" "$work/mnt" ;;
+	ext4 | xfs) mount -t "$1" "$loop" "$work/mnt" ;;
+	passthrough_hp)
+		mount -t ext4 "$loop" "$work/lower" &&
+			serve "$passthrough_hp" --foreground "$work/lower" "$work/mnt"
+		;;
+	esac
+}
+
+unmount_peer() {
+	local at
+	for at in "$work/mnt" "$work/lower"; do
+		if mounted "$at"; then
+			wait_for 10 umount "$at" || return 1
+		fi
+	done
+	if [[ -e $work/server ]]; then
+		wait_for 120 server_ended || return 1
+		rm "$work/server"
+	fi
+}
+
+if [[ ${1:-} == remount ]]; then
+	: "${work:?}" "${image:?}" "${build:?}"
+	exec >>"$work/log" 2>&1
+	unmount_peer "$2"
+	mount_peer "$2"
+	exit
+fi
+
+# Formatting must not punch holes into the image file.
+format_peer() {
+	local loop
+	if [[ $1 == inprocess ]]; then
+		return # it formats by itself
+	elif [[ $1 == fuse ]]; then
+		"$build/bin/gpu4fs" mkfs --force --quiet "$image"
+		return
+	fi
+	loop=$(losetup --find --show --direct-io=on "$image") || return 1
+	echo "$loop" >"$work/loop"
+	[[ $(losetup --noheadings --output DIO "$loop") -eq 1 ]] || say "warning: $loop goes through the host's page cache"
+	case $1 in
+	ext4 | passthrough_hp) mkfs.ext4 -q -F -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 "$loop" ;;
+	xfs) mkfs.xfs -q -f -K "$loop" ;;
+	btrfs) mkfs.btrfs -q -f -K "$loop" ;;
+	esac
+}
+
+loop_is_free() {
+	[[ ! -e /sys/block/${1##*/}/loop/backing_file ]]
+}
+
+# A device that is still in use is detached later, when the next file system would already be in the image.
+release_peer() {
+	local loop
+	unmount_peer || return 1
+	if [[ -e $work/loop ]]; then
+		loop=$(<"$work/loop")
+		loop_is_free "$loop" || losetup --detach "$loop" || return 1
+		if ! wait_for 30 loop_is_free "$loop"; then
+			say "$loop is still in use"
+			return 1
+		fi
+		rm "$work/loop"
+	fi
+}
+
+# measure PEER ROUND: one run into $work/results/PEER.ROUND; false when it fails
+measure() {
+	local peer=$1 round=$2 started=$SECONDS program=("$build/bench/bench_posix" "$work/mnt")
+	local options=("${workload[@]}") status=0
+	sync --file-system "$image"
+	format_peer "$peer" >>"$work/log" 2>&1 && mount_peer "$peer" >>"$work/log" 2>&1 || return 1
+	case $peer in
+	inprocess)
+		program=("$build/bench/bench_inprocess" "$image")
+		options+=("--image-mib=$image_mib")
+		;;
+	*) options+=("--remount=$root/bench/run.sh remount $peer") ;;
+	esac
+	if [[ $peer == fuse || $peer == passthrough_hp ]]; then
+		options+=("--server=$work/server")
+	fi
+	set -m # a process group of its own, so that an interrupt ends all of it
+	"${program[0]}" "${options[@]}" "${program[@]:1}" >"$work/results/$peer.$round" 2>>"$work/log" </dev/null &
+	job=$!
+	set +m
+	wait "$job" || status=1
+	job=
+	release_peer >>"$work/log" 2>&1 || exit 1
+	[[ $status -eq 0 ]] && say "round $round: $peer, $((SECONDS - started)) s"
+}
+
+# run_peer PEER ROUND: a peer that fails is left out, gpu4fs must not fail
+run_peer() {
+	[[ -z ${failed[$1]-} ]] || return 0
+	measure "$1" "$2" && return
+	say "the workload failed on $1; the last lines that were written:"
+	tail -n 10 "$work/log" >&2
+	[[ $1 != inprocess && $1 != fuse ]] || exit 1
+	failed[$1]=yes
+	release_peer >>"$work/log" 2>&1 || exit 1
+	rm -f "$work/results/$1".*
+}
+
+# ---- which file systems there are
+passthrough_hp=${PASSTHROUGH_HP:-}
+[[ -n $passthrough_hp ]] || passthrough_hp=$(type -P passthrough_hp) || passthrough_hp=
+
+# missing PEER: says why it cannot be measured, in words; nothing when it can.
+missing() {
+	case $1 in
+	fuse | passthrough_hp)
+		(exec 3<>/dev/fuse) 2>/dev/null || { echo "/dev/fuse is missing" && return; }
+		;;&
+	ext4 | xfs | btrfs | passthrough_hp)
+		losetup --find >/dev/null 2>&1 || { echo "there are no loop devices" && return; }
+		;;&
+	ext4 | xfs | btrfs)
+		[[ -n $(type -P "mkfs.$1") ]] || { echo "mkfs.$1 is missing" && return; }
+		grep -qw "$1" /proc/filesystems || modprobe "$1" 2>/dev/null || echo "this kernel has no $1"
+		;;
+	passthrough_hp)
+		[[ -n $passthrough_hp ]] || echo "it is no installed program; name it in PASSTHROUGH_HP"
+		;;
+	esac
+}
+
+# ---- the run
+rounds=3 image_mib=4096 folder=build/bench build=build/release
+wanted=inprocess,fuse,ext4,xfs,btrfs,passthrough_hp
+workload=()
+arguments=("$@")
+while [[ $# -gt 0 ]]; do
+	case $1 in
+	--rounds=*) rounds=${1#*=} ;;
+	--image-mib=*) image_mib=${1#*=} ;;
+	--folder=*) folder=${1#*=} ;;
+	--build=*) build=${1#*=} ;;
+	--peers=*) wanted=${1#*=} ;;
+	--quick)
+		rounds=1 image_mib=1024
+		workload+=(--dirs=8 --files=500 --passes=1 --file-mib=128 --random-ops=4096 --cached-reads=50000 --fsyncs=100)
+		;;
+	--help)
+		usage
+		exit
+		;;
+	--)
+		shift
+		workload+=("$@")
+		break
+		;;
+	*)
+		usage >&2
+		exit 2
+		;;
+	esac
+	shift
+done
+if [[ ! $rounds =~ ^[1-9][0-9]*$ || ! $image_mib =~ ^[1-9][0-9]*$ ]]; then
+	say "--rounds and --image-mib take a number"
+	exit 2
+fi
+if [[ $(id -u) -ne 0 ]]; then
+	say "mounting other file systems and emptying caches need root"
+	exit 1
+fi
+# Mounts of our own: a process elsewhere that copies the mounts it sees would keep ours, and their devices, in use.
+if [[ -z ${G4_BENCH_PRIVATE-} ]] && unshare --mount true 2>/dev/null; then
+	G4_BENCH_PRIVATE=yes exec unshare --mount --propagation private "$root/bench/run.sh" "${arguments[@]}"
+fi
+
+mkdir -p "$folder" "$build/bench" build/bench
+build=$(realpath "$build")
+for program in bin/gpu4fs bench/bench_posix bench/bench_inprocess; do
+	if [[ ! -x $build/$program ]]; then
+		say "$build/$program is missing; run: make bench"
+		exit 1
+	fi
+done
+work=$(mktemp -d "$(realpath "$folder")/run.XXXXXX")
+image=$work/image
+job=
+export work image build
+mkdir "$work/mnt" "$work/lower" "$work/results"
+
+# shellcheck disable=SC2317 # called by trap
+cleanup() {
+	local status=$?
+	trap '' INT TERM
+	set +e
+	if [[ -n $job ]]; then
+		kill -TERM -- "-$job" 2>/dev/null
+		wait "$job" 2>/dev/null
+	fi
+	release_peer >/dev/null 2>&1
+	if [[ -e $work/server ]]; then
+		kill -KILL "$(<"$work/server")" 2>/dev/null
+		umount --lazy "$work/mnt" 2>/dev/null
+		release_peer >/dev/null 2>&1
+	fi
+	if mounted "$work/mnt" || mounted "$work/lower" || [[ -e $work/loop ]]; then
+		say "$work is still in use"
+		exit 1
+	fi
+	rm -rf --one-file-system "$work"
+	exit "$status"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+if [[ $(df --output=avail --block-size=1M "$work" | tail -n 1) -lt $((image_mib + 256)) ]]; then
+	say "$folder has no room for an image of $image_mib MiB; see --folder"
+	exit 1
+fi
+declare -A failed=()
+peers=()
+IFS=, read -ra list <<<"$wanted"
+for peer in "${list[@]}"; do
+	reason=$(missing "$peer")
+	if [[ -n $reason ]]; then
+		say "$peer is left out: $reason"
+	else
+		peers+=("$peer")
+	fi
+done
+
+say "writing $image_mib MiB of random data, so that the host allocates nothing later"
+dd if=/dev/urandom of="$image" bs=1M count="$image_mib" conv=fsync status=none
+allocated=$(stat --format=%b "$image")
+for ((round = 1; round <= rounds; round++)); do
+	for ((i = 0; i < ${#peers[@]}; i++)); do
+		run_peer "${peers[(i + round - 1) % ${#peers[@]}]}" "$round"
+	done
+done
+[[ $(stat --format=%b "$image") -ge $allocated ]] || say "warning: somebody punched holes into the image"
+
+bench/report.py collect "$work/results" "image_mib=$image_mib" "workload=${workload[*]-}" >"$work/filesystem.json"
+mv "$work/filesystem.json" build/bench/filesystem.json
+bench/report.py plot build/bench/filesystem.json build/bench
+bench/report.py table build/bench/filesystem.json

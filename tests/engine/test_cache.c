@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The page cache alone, and what it spares the device. */
+#include "rig.h"
+
+#include <pthread.h>
+
+#include "cache/cache.h"
+#include "fs/fs.h"
+
+#define LINES 512u
+#define THREADS 4u
+
+static struct g4_cache cache;
+static struct g4_line *lines;
+static struct g4_cache_set *sets;
+static uint8_t *frames;
+
+static int setup(void **state)
+{
+	(void)state;
+	lines = (struct g4_line *)calloc(LINES, sizeof(*lines));
+	sets = (struct g4_cache_set *)calloc(g4_cache_sets_for(LINES), sizeof(*sets));
+	frames = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, LINES * G4_PAGE_BYTES);
+	assert_non_null(lines);
+	assert_non_null(sets);
+	assert_non_null(frames);
+	g4_cache_init(&cache, lines, frames, sets, LINES);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	free(lines);
+	free(sets);
+	free(frames);
+	return 0;
+}
+
+static uint32_t fill(uint64_t owner, uint64_t index)
+{
+	bool fresh;
+	uint32_t line = g4_cache_get(&cache, owner, index, &fresh);
+
+	if (line != G4_NO_LINE && fresh)
+		g4_cache_filled(&cache, line);
+	return line;
+}
+
+static void a_line_that_was_filled_is_found(void **state)
+{
+	bool fresh;
+
+	(void)state;
+	assert_int_equal(g4_cache_find(&cache, 1, 5), G4_NO_LINE);
+	uint32_t line = g4_cache_get(&cache, 1, 5, &fresh);
+	assert_true(fresh);
+	g4_cache_filled(&cache, line);
+	g4_cache_put(&cache, line);
+	assert_int_equal(g4_cache_find(&cache, 1, 5), line);
+	g4_cache_put(&cache, line);
+	assert_int_equal(g4_cache_get(&cache, 1, 5, &fresh), line);
+	assert_false(fresh);
+	g4_cache_put(&cache, line);
+	assert_int_equal(g4_cache_find(&cache, 2, 5), G4_NO_LINE);
+	g4_cache_drop(&cache, 1, 5);
+	assert_int_equal(g4_cache_find(&cache, 1, 5), G4_NO_LINE);
+}
+
+static void a_fill_that_failed_leaves_nothing(void **state)
+{
+	bool fresh;
+
+	(void)state;
+	uint32_t line = g4_cache_get(&cache, 1, 5, &fresh);
+	assert_true(fresh);
+	g4_cache_abort(&cache, line);
+	assert_int_equal(g4_cache_find(&cache, 1, 5), G4_NO_LINE);
+	line = g4_cache_get(&cache, 1, 5, &fresh);
+	assert_true(fresh);
+	g4_cache_filled(&cache, line);
+	g4_cache_put(&cache, line);
+}
+
+static void unreferenced_lines_are_replaced_and_referenced_ones_are_not(void **state)
+{
+	uint32_t kept = fill(1, 0);
+
+	(void)state;
+	for (uint64_t index = 1; index < 10 * LINES; index++) {
+		uint32_t line = fill(1, index);
+		assert_int_not_equal(line, G4_NO_LINE);
+		assert_int_not_equal(line, kept);
+		g4_cache_put(&cache, line);
+	}
+	assert_int_equal(g4_cache_find(&cache, 1, 0), kept);
+	g4_cache_put(&cache, kept);
+	g4_cache_put(&cache, kept);
+	assert_int_equal(g4_cache_find(&cache, 1, 1), G4_NO_LINE);
+}
+
+/* Tags of one set: neighbours in a set lie set_count apart. */
+static void a_full_set_borrows_and_gives_back(void **state)
+{
+	uint32_t held[LINES], count = 0, pool = LINES - cache.overflow_first;
+
+	(void)state;
+	for (int round = 0; round < 3; round++) {
+		for (count = 0;; count++) {
+			held[count] = fill(1, (uint64_t)count * cache.set_count);
+			if (held[count] == G4_NO_LINE)
+				break;
+		}
+		assert_int_equal(count, G4_CACHE_WAYS + pool);
+		for (uint32_t k = 0; k < count; k++) {
+			assert_int_equal(g4_cache_find(&cache, 1, (uint64_t)k * cache.set_count), held[k]);
+			g4_cache_put(&cache, held[k]);
+		}
+		/* another set can have the pool as soon as it is given back, in any order */
+		for (uint32_t k = 0; k < count; k++)
+			g4_cache_put(&cache, held[(k * 5 + round) % count]);
+	}
+}
+
+static void a_range_is_forgotten_but_for_what_is_in_use(void **state)
+{
+	(void)state;
+	for (uint64_t index = 0; index < 50; index++)
+		g4_cache_put(&cache, fill(1, index));
+	g4_cache_put(&cache, fill(2, 20));
+	uint32_t used = fill(1, 20);
+	g4_cache_drop_range(&cache, 1, 10, 30);
+	g4_cache_drop_range(&cache, 1, 40, UINT64_MAX);
+	for (uint64_t index = 0; index < 50; index++) {
+		uint32_t line = g4_cache_find(&cache, 1, index);
+		bool stays = index < 10 || index == 20 || (index >= 30 && index < 40);
+		assert_int_equal(line != G4_NO_LINE, stays);
+		if (line != G4_NO_LINE)
+			g4_cache_put(&cache, line);
+	}
+	g4_cache_put(&cache, used);
+	uint32_t other = g4_cache_find(&cache, 2, 20);
+	assert_int_not_equal(other, G4_NO_LINE);
+	g4_cache_put(&cache, other);
+}
+
+/* ------------------------------------------------------------------ many at once */
+
+#define TAGS 3000u
+static uint32_t filling[TAGS];
+
+struct worker {
+	pthread_t thread;
+	uint64_t random, wrong, misses;
+};
+
+static void *use_lines(void *argument)
+{
+	struct worker *w = (struct worker *)argument;
+	uint64_t steps = rig_slow() ? 20000 : 200000;
+
+	for (uint64_t n = 0; n < steps; n++) {
+		uint64_t tag = rig_random(&w->random) % 8 ? rig_random(&w->random) % 100 : rig_random(&w->random) % TAGS;
+		bool fresh;
+		uint32_t line = g4_cache_get(&cache, 7, tag, &fresh);
+		if (line == G4_NO_LINE)
+			continue;
+		uint64_t *data = (uint64_t *)g4_line_data(&cache, line);
+		if (fresh) {
+			w->misses++;
+			w->wrong += g4_xchg32(&filling[tag], 1) != 0;
+			for (uint32_t k = 0; k < 16; k++)
+				data[k * 32] = tag;
+			g4_store32_rel(&filling[tag], 0);
+			if (rig_random(&w->random) % 50 == 0) {
+				g4_cache_abort(&cache, line);
+				continue;
+			}
+			g4_cache_filled(&cache, line);
+		}
+		for (uint32_t k = 0; k < 16; k++)
+			w->wrong += data[k * 32] != tag;
+		if (rig_random(&w->random) % 200 == 0)
+			g4_cache_drop(&cache, 7, rig_random(&w->random) % TAGS);
+		g4_cache_put(&cache, line);
+	}
+	return NULL;
+}
+
+static void threads_see_each_page_filled_once_and_whole(void **state)
+{
+	struct worker workers[THREADS];
+
+	(void)state;
+	for (uint32_t k = 0; k < THREADS; k++) {
+		workers[k] = (struct worker){.random = k + 1};
+		assert_int_equal(pthread_create(&workers[k].thread, NULL, use_lines, &workers[k]), 0);
+	}
+	for (uint32_t k = 0; k < THREADS; k++) {
+		pthread_join(workers[k].thread, NULL);
+		assert_int_equal(workers[k].wrong, 0);
+		assert_true(workers[k].misses > 0);
+	}
+	for (uint32_t i = 0; i < LINES; i++)
+		assert_int_equal(lines[i].state & (G4_LINE_REFS | G4_LINE_BUSY), 0);
+	uint32_t pooled = 0;
+	for (uint32_t i = cache.pool; i != G4_NO_LINE; i = lines[i].chain)
+		pooled++;
+	assert_int_equal(pooled, LINES - cache.overflow_first);
+}
+
+struct reader {
+	pthread_t thread;
+	struct rig *rig;
+	uint64_t ino;
+	int rc;
+};
+
+static void *read_page(void *argument)
+{
+	struct reader *r = (struct reader *)argument;
+	uint8_t page[4096];
+	uint64_t done;
+
+	r->rc = op_read(r->rig, r->ino, 0, 20 * 4096, page, sizeof(page), &done);
+	return NULL;
+}
+
+static void concurrent_readers_of_a_page_read_the_device_once(void **state)
+{
+	const struct g4_fault slow = {.delay_ns = 20000000};
+	struct reader readers[THREADS];
+	uint64_t ino, before, after, writes, flushes;
+	static uint8_t data[21 * 4096];
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig, 16 * G4_MIB, 0);
+	rig_mount(&rig);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "f", G4_S_IFREG | 0600, &ino), 0);
+	rig_pattern(data, 1, sizeof(data));
+	assert_int_equal(op_write(&rig, ino, 0, 0, data, sizeof(data), NULL), 0);
+	assert_int_equal(rig_unmount(&rig), 0);
+	assert_int_equal(rig_try_mount(&rig, G4_MOUNT_NOATIME, &slow), 0);
+	assert_int_equal(op_read(&rig, ino, 0, 0, data, 1, NULL), 0); /* its inode is in core now */
+	g4_dev_fault_counts(rig.fault, &before, &writes, &flushes);
+	for (uint32_t k = 0; k < THREADS; k++) {
+		readers[k] = (struct reader){.rig = &rig, .ino = ino};
+		assert_int_equal(pthread_create(&readers[k].thread, NULL, read_page, &readers[k]), 0);
+	}
+	for (uint32_t k = 0; k < THREADS; k++) {
+		pthread_join(readers[k].thread, NULL);
+		assert_int_equal(readers[k].rc, 0);
+	}
+	g4_dev_fault_counts(rig.fault, &after, &writes, &flushes);
+	assert_int_equal(after - before, 1);
+	rig_close(&rig);
+}
+
+#define cache_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cache_test(a_line_that_was_filled_is_found),
+		cache_test(a_fill_that_failed_leaves_nothing),
+		cache_test(unreferenced_lines_are_replaced_and_referenced_ones_are_not),
+		cache_test(a_full_set_borrows_and_gives_back),
+		cache_test(a_range_is_forgotten_but_for_what_is_in_use),
+		cache_test(threads_see_each_page_filled_once_and_whole),
+		cmocka_unit_test(concurrent_readers_of_a_page_read_the_device_once),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Images whose directories lead where no directory can: every page is well-formed and carries a right checksum, and
+ * still the engine must neither hang on its own locks nor walk for ever. A test that hangs is ended by its alarm.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+/* cmocka needs its own four first */
+#include <cmocka.h>
+
+#include <unistd.h>
+
+#include "dev/dev_host.h"
+#include "fs/mkfs_host.h"
+#include "fs/mount_host.h"
+#include "simt/simt_host.h"
+
+#define DEADLINE_S 60
+
+static struct g4_wg *wg;
+static struct g4_dev *dev;
+static struct g4_superblock sb;
+static const struct g4_cred root = {.umask = 022};
+
+static struct g4_fs *mount(void)
+{
+	struct g4_fs_options options = {.cache_bytes = 8 * G4_MIB};
+	struct g4_fs *fs;
+	char message[256];
+
+	assert_int_equal(g4_fs_mount(wg, dev, &options, &fs, message, sizeof(message)), 0);
+	return fs;
+}
+
+static int on_name(struct g4_fs *fs, uint32_t op, uint64_t node, const char *name, uint64_t *ino)
+{
+	struct g4_attr attr = {0};
+	struct g4_cmd cmd = {.op = op,
+			     .node = node,
+			     .name = name,
+			     .name_bytes = (uint16_t)strlen(name),
+			     .mode = 0755,
+			     .attr = op == G4_CMD_RMDIR ? NULL : &attr,
+			     .cred = &root};
+	int rc = g4_execute(wg, fs, &cmd);
+
+	if (ino)
+		*ino = attr.ino;
+	return rc;
+}
+
+static int list(struct g4_fs *fs, uint64_t node)
+{
+	uint64_t data[512];
+	struct g4_cmd cmd = {
+		.op = G4_CMD_READDIR, .node = node, .flags = G4_READDIR_PLUS, .data = data, .length = sizeof(data)};
+	return g4_execute(wg, fs, &cmd);
+}
+
+/* The page at an address of the unmounted image, and its new checksum after a change. */
+static void *page_at(uint64_t address)
+{
+	return g4_dev_map(dev, address);
+}
+
+static void seal(uint64_t address)
+{
+	const struct g4_block_header *header = page_at(address);
+	g4_block_seal(page_at(address), header->type, address, header->generation, header->fs_tag);
+}
+
+static struct g4_inode *inode_at(uint64_t ino)
+{
+	return page_at(g4_ptr_address(ino));
+}
+
+/* The only entry of a directory. */
+static struct g4_dir_entry *entry_of(uint64_t ino, uint64_t *leaf)
+{
+	*leaf = g4_ptr_address(inode_at(ino)->map[0]);
+	return (struct g4_dir_entry *)(void *)((struct g4_dir_leaf *)page_at(*leaf))->units;
+}
+
+/* "/a/b", unmounted. */
+static int setup(void **state)
+{
+	struct g4_dev_open_options open = {0};
+	struct g4_mkfs_options options = {0};
+	char message[256];
+	uint64_t a;
+
+	(void)state;
+	alarm(DEADLINE_S);
+	wg = g4_wg_create(0);
+	assert_non_null(wg);
+	assert_int_equal(g4_dev_open("mem:64M", &open, &dev, message, sizeof(message)), 0);
+	assert_int_equal(g4_mkfs(dev, &options, &sb, message, sizeof(message)), 0);
+	struct g4_fs *fs = mount();
+	assert_int_equal(on_name(fs, G4_CMD_MKDIR, G4_NODE_ROOT, "a", &a), 0);
+	assert_int_equal(on_name(fs, G4_CMD_MKDIR, a, "b", NULL), 0);
+	assert_int_equal(g4_fs_unmount(wg, fs, true), 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	alarm(0);
+	g4_dev_close(dev);
+	g4_wg_destroy(wg);
+	return 0;
+}
+
+static uint64_t root_ino(void)
+{
+	return ((const struct g4_root *)page_at(sb.root_address))->root_inode;
+}
+
+static void a_name_that_leads_to_its_own_directory(void **state)
+{
+	uint64_t leaf;
+	struct g4_dir_entry *entry = entry_of(root_ino(), &leaf);
+
+	(void)state;
+	entry->inode = root_ino();
+	seal(leaf);
+	struct g4_fs *fs = mount();
+	assert_int_equal(on_name(fs, G4_CMD_RMDIR, G4_NODE_ROOT, "a", NULL), -G4_E_CORRUPT_DIR);
+	assert_int_equal(list(fs, G4_NODE_ROOT), -G4_E_CORRUPT_DIR);
+	g4_fs_unmount(wg, fs, false);
+}
+
+static void a_name_that_leads_to_the_directory_above(void **state)
+{
+	uint64_t leaf, a;
+
+	(void)state;
+	a = entry_of(root_ino(), &leaf)->inode;
+	entry_of(a, &leaf)->inode = root_ino();
+	seal(leaf);
+	struct g4_fs *fs = mount();
+	struct g4_cmd rename = {.op = G4_CMD_RENAME,
+				.node = a,
+				.name = "b",
+				.name_bytes = 1,
+				.node2 = G4_NODE_ROOT,
+				.name2 = "c",
+				.name2_bytes = 1,
+				.cred = &root};
+	assert_int_equal(g4_execute(wg, fs, &rename), -G4_E_CORRUPT_DIR);
+	assert_int_equal(list(fs, a), -G4_E_CORRUPT_DIR);
+	g4_fs_unmount(wg, fs, false);
+}
+
+/* The directory is empty by its own account, so that removing it frees its pages: an index page that is its own child. */
+static void an_index_page_that_is_its_own_child(void **state)
+{
+	uint64_t leaf, a = entry_of(root_ino(), &leaf)->inode;
+
+	(void)state;
+	(void)entry_of(a, &leaf);
+	struct g4_dir_index *index = page_at(leaf);
+	index->header.type = G4_BLOCK_DIR_INDEX;
+	memset(&index->count, 0, sizeof(*index) - sizeof(index->header));
+	index->count = 1;
+	index->level = 1;
+	index->entries[0].page = leaf;
+	seal(leaf);
+	inode_at(a)->entries = 0;
+	seal(g4_align_down(g4_ptr_address(a), G4_PAGE_BYTES));
+	struct g4_fs *fs = mount();
+	assert_int_equal(on_name(fs, G4_CMD_RMDIR, G4_NODE_ROOT, "a", NULL), -G4_E_CORRUPT_DIR);
+	g4_fs_unmount(wg, fs, false);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_name_that_leads_to_its_own_directory, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_name_that_leads_to_the_directory_above, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_index_page_that_is_its_own_child, setup, teardown),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
