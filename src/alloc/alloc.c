@@ -2,6 +2,8 @@
 /* Claiming, publishing and freeing runs of pages. The two views are explained in alloc.h. */
 #include "alloc/alloc.h"
 
+#define CLAIM_TRIES 10000u
+
 G4_FN static struct g4_group_descriptor *descriptor_in(void *page, uint64_t group)
 {
 	return &((struct g4_groups_page *)page)->groups[group % G4_GROUPS_PER_PAGE];
@@ -33,7 +35,9 @@ G4_FN static int get_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t grou
 
 	if (rc < 0)
 		return rc;
-	bool initialised = descriptor_in(g4_line_data(cache, descriptor), group)->flags & G4_GROUP_INITIALISED;
+	/* others may be changing its counts, which lie in the same word */
+	uint64_t word = g4_load64_acq((const uint64_t *)(const void *)descriptor_in(g4_line_data(cache, descriptor), group));
+	bool initialised = word >> 32 & G4_GROUP_INITIALISED;
 	g4_cache_put(cache, descriptor);
 	if (!initialised) {
 		*line = g4_cache_find(cache, 0, address >> G4_PAGE_SHIFT);
@@ -44,13 +48,7 @@ G4_FN static int get_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t grou
 			((struct g4_alloc_page *)g4_line_data(cache, *line))->group = group;
 		return rc;
 	}
-	rc = g4_meta_get(wg, alloc->meta, address, G4_BLOCK_ALLOC, line);
-	if (rc < 0)
-		return rc;
-	rc = g4_alloc_page_validate((const struct g4_alloc_page *)g4_line_data(cache, *line), group);
-	if (rc < 0)
-		g4_cache_put(cache, *line);
-	return rc;
+	return g4_meta_get(wg, alloc->meta, address, G4_BLOCK_ALLOC, line); /* which validates what it reads */
 }
 
 G4_FN static uint32_t count_free(const uint64_t *words)
@@ -350,6 +348,14 @@ G4_FN void g4_alloc_release(struct g4_alloc *alloc, uint64_t address, uint64_t p
 	}
 }
 
+G4_FN int g4_alloc_in_use(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t address)
+{
+	uint64_t page = address / G4_PAGE_BYTES;
+	int rc = load_group(wg, alloc, page / G4_GROUP_PAGES);
+
+	return rc < 0 ? rc : (int)(g4_load64_acq(&alloc->used[page / 64]) >> (page % 64) & 1);
+}
+
 /* ------------------------------------------------------------------ disk view */
 
 /* Adds to the packed (free_pages, slabs, flags) word of a group's descriptor. */
@@ -490,6 +496,23 @@ G4_FN int g4_alloc_mark_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 	else
 		g4_sub32(&alloc->group_slabs[group], 1);
 	return change_descriptor(wg, alloc, txn, group, 0, set ? 1 : -1);
+}
+
+G4_FN int g4_alloc_is_slab(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t address)
+{
+	uint64_t page = address / G4_PAGE_BYTES, group = page / G4_GROUP_PAGES;
+	uint32_t line;
+
+	g4_lock(load_lock(alloc, group));
+	int rc = get_map(wg, alloc, group, &line);
+	g4_unlock(load_lock(alloc, group));
+	if (rc < 0)
+		return rc;
+	const struct g4_alloc_page *map = (const struct g4_alloc_page *)g4_line_data(alloc->meta->cache, line);
+	uint64_t word = g4_load64_rlx(
+		&map->regions[page / G4_REGION_PAGES % G4_GROUP_REGIONS].slab[page % G4_REGION_PAGES / 64]);
+	g4_cache_put(alloc->meta->cache, line);
+	return word >> (page % 64) & 1;
 }
 
 G4_FN uint64_t g4_alloc_find_slab(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t nth)

@@ -78,6 +78,9 @@ G4_FN int g4_alloc_claim_region(struct g4_wg *wg, struct g4_alloc *alloc, bool r
 /* Gives claimed, unpublished pages back; also what a durable transaction freed. */
 G4_FN void g4_alloc_release(struct g4_alloc *alloc, uint64_t address, uint64_t pages);
 
+/* 1 when the page is claimed or in use, 0 when it is free. */
+G4_FN int g4_alloc_in_use(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t address);
+
 /* ---- disk view: inside a transaction ---- */
 G4_FN int g4_alloc_publish(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address,
 			   uint64_t pages);
@@ -93,6 +96,8 @@ G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address);
 /* Sets or clears a page's bit in the slab map. */
 G4_FN int g4_alloc_mark_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address, bool set);
+/* 1 when a page's bit in the slab map is set: a slab with a free slot. Its stripe lock is held. */
+G4_FN int g4_alloc_is_slab(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t address);
 /* The address of some slab page with a free slot in a group, 0: none. */
 G4_FN uint64_t g4_alloc_find_slab(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t nth);
 

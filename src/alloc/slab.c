@@ -24,23 +24,32 @@ G4_FN static void add_hint(struct g4_alloc *alloc, uint64_t page)
 	g4_store64_rel(&alloc->slab_hints[(page >> G4_PAGE_SHIFT) % G4_SLAB_HINTS], page);
 }
 
-/* Takes a slot of the slab at `page`; 0 in *address when it is full or no slab of this kind (any more). */
+/*
+ * Takes a slot of the slab at `page`; 0 in *address when it is full or no slab of this kind (any more). ours: the shard
+ * fills it, so that it cannot have been freed. Any other page may have been since somebody noted it, and what it was
+ * then, with a valid checksum, may still be on the device: only the slab map knows.
+ */
 G4_FN static int take_slot(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t page,
-			   uint64_t *address)
+			   bool ours, uint64_t *address)
 {
 	uint32_t line;
-	int rc = 0;
+	int rc;
 
 	*address = 0;
 	g4_lock(stripe(alloc, page));
-	/* the page may have been freed and reused since somebody noted it: a slab is a page whose line says so */
+	rc = ours ? 1 : g4_alloc_is_slab(wg, alloc, page);
+	if (rc <= 0) {
+		g4_unlock(stripe(alloc, page));
+		return rc;
+	}
 	rc = g4_meta_get(wg, alloc->meta, page, G4_BLOCK_SLAB, &line);
 	if (rc < 0) {
 		g4_unlock(stripe(alloc, page));
 		return rc == -G4_E_IO || rc == -G4_E_NOMEM ? rc : 0;
 	}
 	struct g4_slab_header *slab = header_of(alloc, line);
-	if (slab->kind == kind && slab->used != SLAB_FULL && slab->used != 0 && !alloc->meta->cache->lines[line].freed) {
+	if (slab->kind == kind && slab->used != SLAB_FULL && slab->used != 0 &&
+	    !alloc->meta->cache->lines[line].freed) {
 		uint32_t slot = 1;
 		while (slab->used & (1u << slot))
 			slot++;
@@ -55,7 +64,9 @@ G4_FN static int take_slot(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 	return rc;
 }
 
-G4_FN static int new_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *page)
+/* A new slab, its first slot taken before others can find the slab, and empty or fill it, in the slab map. */
+G4_FN static int new_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *page,
+			  uint64_t *address)
 {
 	uint32_t line;
 	int rc = g4_alloc_metadata(wg, alloc, txn, page);
@@ -67,9 +78,12 @@ G4_FN static int new_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_tx
 		return rc;
 	g4_txn_dirty(txn, line);
 	header_of(alloc, line)->kind = kind;
-	header_of(alloc, line)->used = SLAB_EMPTY;
+	header_of(alloc, line)->used = SLAB_EMPTY | 1u << 1;
 	g4_cache_put(alloc->meta->cache, line);
-	return g4_alloc_mark_slab(wg, alloc, txn, *page, true);
+	rc = g4_alloc_mark_slab(wg, alloc, txn, *page, true);
+	if (rc == 0)
+		*address = *page + G4_SLAB_SLOT_BYTES;
+	return rc;
 }
 
 /* A slot from a slab that somebody freed a slot of, or that the map knows. */
@@ -83,7 +97,7 @@ G4_FN static int take_known(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 		*page = g4_load64_rlx(&alloc->slab_hints[h]) ? g4_xchg64(&alloc->slab_hints[h], 0) : 0;
 		if (*page == 0)
 			continue;
-		rc = take_slot(wg, alloc, txn, kind, *page, address);
+		rc = take_slot(wg, alloc, txn, kind, *page, false, address);
 		if (rc < 0 || *address)
 			return rc;
 	}
@@ -96,7 +110,7 @@ G4_FN static int take_known(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 			*page = g4_alloc_find_slab(wg, alloc, group, (g4_wg_index(wg) * 4 + nth) % known);
 			if (*page == 0)
 				break;
-			rc = take_slot(wg, alloc, txn, kind, *page, address);
+			rc = take_slot(wg, alloc, txn, kind, *page, false, address);
 			if (rc < 0 || *address)
 				return rc;
 		}
@@ -114,14 +128,11 @@ G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 	g4_lock(&shard->lock);
 	page = shard->slab[kind - 1];
 	if (page)
-		rc = take_slot(wg, alloc, txn, kind, page, address);
+		rc = take_slot(wg, alloc, txn, kind, page, true, address);
 	if (rc == 0 && *address == 0) {
 		rc = take_known(wg, alloc, txn, kind, &page, address);
-		if (rc == 0 && *address == 0) {
-			rc = new_slab(wg, alloc, txn, kind, &page);
-			if (rc == 0)
-				rc = take_slot(wg, alloc, txn, kind, page, address);
-		}
+		if (rc == 0 && *address == 0)
+			rc = new_slab(wg, alloc, txn, kind, &page, address);
 		g4_store64_rel(&shard->slab[kind - 1], rc == 0 ? page : 0);
 	}
 	g4_unlock(&shard->lock);

@@ -18,17 +18,21 @@ const char g4_help_mount[] = "[-f] [-d] [-r] [-o OPTION,...] DEVICE DIRECTORY\n\
 			     "  cache=SIZE                     memory for file contents and metadata; 256M\n"
 			     "  commit=SECONDS                 longest time that a change stays in memory; 5\n"
 			     "  relatime noatime strictatime   when reading sets the access time\n"
-			     "  sync dirsync                   every change is on the device when it returns\n"
+			     "  sync                           what is written is on the device when write() returns;\n"
+			     "                                 other changes wait for fsync() or commit=\n"
 			     "  nosuid nodev noexec            as for any file system\n"
 			     "  allow_other                    for other users, too; the default for root\n"
 			     "  writeback nowriteback          the kernel collects small writes, the default\n"
 			     "  threads=N                      threads that serve; by default by the processors\n"
 			     "  readdirplus=yes|auto|no        attributes along with names\n"
 			     "  attr_timeout=S entry_timeout=S negative_timeout=S\n"
-			     "                                 how long the kernel trusts what it knows; a week\n";
+			     "                                 how long the kernel trusts what it knows; a week\n\n"
+			     "Changes are durable when fsync() returns, or after commit= seconds at most once the\n"
+			     "kernel has passed them on. sync(1) of a whole mount does not make them so.\n";
 
 const char g4_help_umount[] = "[-l] DIRECTORY\n\n"
-			      "Writes everything back and unmounts the gpu4fs file system at DIRECTORY.\n\n"
+			      "Unmounts the gpu4fs file system at DIRECTORY and returns when all of it is on the\n"
+			      "device. umount(8) unmounts, too, but does not wait for that.\n\n"
 			      "  -l, --lazy  detach it now, even when it is busy, and do not wait\n"
 			      "      --help  show this\n";
 

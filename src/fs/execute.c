@@ -551,5 +551,10 @@ G4_FN int g4_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		cmd->status = -G4_E_ROFS;
 	else
 		cmd->status = dispatch(wg, fs, cmd);
+	/* removed files and promises may hold what it needs; want of space left nothing of it behind */
+	if (cmd->status == -G4_E_NOSPC && (changes(cmd->op) || cmd->op == G4_CMD_CREATE) &&
+	    (g4_load64_acq(&fs->alloc.pending_pages) || g4_load64_rlx(&fs->dirty_pages)) &&
+	    g4_writeback_all(wg, fs) == 0 && g4_commit(wg, fs, UINT64_MAX, false) == 0)
+		cmd->status = dispatch(wg, fs, cmd);
 	return cmd->status;
 }

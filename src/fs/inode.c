@@ -94,8 +94,12 @@ G4_FN static int load_core(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *c
 {
 	uint64_t address = g4_ptr_address(core->ino), page = g4_align_down(address, G4_PAGE_BYTES);
 	uint32_t slot = (uint32_t)((address - page) / G4_SLAB_SLOT_BYTES), line;
-	int rc = g4_meta_get(wg, &fs->meta, page, G4_BLOCK_SLAB, &line);
+	/* a slab that was freed may still lie there, valid to the last byte */
+	int rc = g4_alloc_in_use(wg, &fs->alloc, page);
 
+	if (rc <= 0)
+		return rc < 0 ? rc : -G4_E_STALE;
+	rc = g4_meta_get(wg, &fs->meta, page, G4_BLOCK_SLAB, &line);
 	if (rc == -G4_E_TYPE || rc == -G4_E_CHECKSUM || rc == -G4_E_MISDIRECTED)
 		return -G4_E_STALE; /* the page is no slab: the number is old or made up */
 	if (rc < 0)

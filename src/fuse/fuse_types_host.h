@@ -10,6 +10,7 @@
 #include <fuse_lowlevel.h>
 #include <linux/fuse.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "engine/engine.h"
@@ -31,6 +32,10 @@ struct g4_fuse_thread {
 	uint8_t *data;
 	const uint8_t *head; /* raw request: struct fuse_in_header and the start of its arguments */
 	pthread_t thread;
+	/* follow_host.c: whose small requests it served last, how many in a row, and where it is bound to (-1: nowhere) */
+	uint32_t caller, streak;
+	int processor;
+	uint64_t looked_ns;
 };
 
 struct g4_fuse_seek_job;
@@ -49,7 +54,8 @@ struct g4_fuse_host {
 
 	struct g4_fuse_thread *threads;
 	uint32_t thread_count;
-	int wake_fd; /* eventfd: a worker saw the end of the session */
+	cpu_set_t processors; /* where workers may run */
+	int wake_fd;	      /* eventfd: a worker saw the end of the session */
 	atomic_bool stopping;
 
 	/* Opens for writing, counted by a hash of the inode number: zero means that nobody has the inode open for
@@ -68,6 +74,10 @@ extern _Thread_local struct g4_fuse_thread *g4_fuse_self;
 
 /* wire_host.c: reading requests and writing replies below libfuse */
 extern const struct fuse_custom_io g4_fuse_wire;
+
+/* follow_host.c: workers run where their caller runs */
+void g4_fuse_follow_init(struct g4_fuse_host *host);
+void g4_fuse_follow(struct g4_fuse_thread *self, const struct fuse_in_header *in);
 
 /* ops_host.c and its neighbours */
 extern const struct fuse_lowlevel_ops g4_fuse_ops;

@@ -33,7 +33,7 @@
 #define MAX_DEFAULT_THREADS 32
 #define THREADS_PER_PROCESSOR 4
 #define WAKE_PERIOD_NS (20 * 1000 * 1000)
-#define READ_AHEAD_KIB 1024
+#define READ_AHEAD_KIB 4096
 #define DIRTY_RATIO_PERCENT 50
 
 #ifndef PR_SET_IO_FLUSHER
@@ -179,7 +179,7 @@ static int init_thread(struct g4_fuse_host *host, struct g4_fuse_thread *thread)
 	int master = fuse_session_fd(host->session);
 	unsigned master_number = (unsigned)master;
 
-	*thread = (struct g4_fuse_thread){.host = host};
+	*thread = (struct g4_fuse_thread){.host = host, .processor = -1};
 	thread->data = aligned_alloc(G4_PAGE_BYTES, G4_FUSE_DATA_BYTES);
 	if (!thread->data)
 		return -ENOMEM;
@@ -255,6 +255,7 @@ static int start_workers(struct serving *s)
 	uint32_t wanted = host->options.threads ? host->options.threads : default_threads();
 	int error = 0;
 
+	g4_fuse_follow_init(host);
 	host->threads = calloc(wanted, sizeof(*host->threads));
 	if (!host->threads)
 		return -ENOMEM;

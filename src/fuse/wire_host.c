@@ -247,6 +247,7 @@ static ssize_t wire_read(int fd, void *buf, size_t buf_bytes, void *userdata)
 		if (bytes < (ssize_t)sizeof(*in))
 			return bytes;
 		self->head = buf;
+		g4_fuse_follow(self, in);
 		if (in->opcode == FUSE_WRITE)
 			return bytes;
 		if ((size_t)bytes > HEAD_BYTES)

@@ -81,7 +81,12 @@ G4_FN int g4_indirect_verify(void *page, uint64_t address, uint32_t fs_tag, stru
 
 G4_FN static int validate(const struct g4_meta *meta, const void *page, uint32_t type)
 {
+	const struct g4_block_header *header = (const struct g4_block_header *)page;
+
 	switch (type) {
+	case G4_BLOCK_ALLOC:
+		return g4_alloc_page_validate((const struct g4_alloc_page *)page,
+					      (header->address - meta->layout.alloc_address) / G4_PAGE_BYTES);
 	case G4_BLOCK_SLAB:
 		return g4_slab_validate((const struct g4_slab_header *)page);
 	case G4_BLOCK_DIR_LEAF:

@@ -100,10 +100,12 @@ G4_FN void g4_txn_forget(struct g4_txn *txn, uint64_t address)
 		g4_cache_put(j->meta->cache, i);
 	}
 	g4_lock(&log->lock);
-	if (log->revoke_count < G4_TXN_MAX_REVOKES) /* begin and extend keep half of the room free */
-		log->revokes[log->revoke_count++] = address;
-	else
+	if (log->revoke_count < G4_TXN_MAX_REVOKES) { /* begin and extend keep half of the room free */
+		log->revokes[log->revoke_count] = address;
+		g4_store32_rel(&log->revoke_count, log->revoke_count + 1); /* log_is_full() looks without the lock */
+	} else {
 		g4_journal_abort(j, -G4_E_JOURNAL_FULL);
+	}
 	g4_unlock(&log->lock);
 }
 
@@ -398,7 +400,9 @@ G4_FN int g4_journal_commit(struct g4_wg *wg, struct g4_journal *j, uint64_t wan
 	if (j->checkpoint_due)
 		freeze_home(wg, j);
 	struct g4_txn_log *next = &j->logs[(sequence + 1) & 1];
-	next->line_count = next->revoke_count = next->free_count = next->data_count = next->data_untagged = 0;
+	next->line_count = next->data_count = next->data_untagged = 0;
+	g4_store32_rlx(&next->revoke_count, 0); /* log_is_full() may look */
+	g4_store32_rlx(&next->free_count, 0);
 	g4_store64_rel(&j->running, sequence + 1);
 	open_gate(j);
 

@@ -65,7 +65,7 @@ struct model {
 	uint32_t handle_count;
 	uint64_t steps, done, full;
 	const char *doing;
-	bool careful; /* compares after each operation: finds the one that went wrong */
+	bool careful;		 /* compares after each operation: finds the one that went wrong */
 	uint8_t *buffer, *other; /* page-aligned */
 };
 
@@ -430,11 +430,11 @@ static void do_remove(struct model *m)
 	pick_name(m, name);
 	struct entry *entry = find(dir, name);
 	struct node *node = entry ? entry->node : NULL;
-	int wanted = !node				     ? -G4_E_NOENT :
-		     !rmdir && g4_is_dir(node->mode)	     ? -G4_E_ISDIR :
-		     rmdir && !g4_is_dir(node->mode)	     ? -G4_E_NOTDIR :
-		     rmdir && node->entry_count > 0	     ? -G4_E_NOTEMPTY :
-							       0;
+	int wanted = !node			     ? -G4_E_NOENT :
+		     !rmdir && g4_is_dir(node->mode) ? -G4_E_ISDIR :
+		     rmdir && !g4_is_dir(node->mode) ? -G4_E_NOTDIR :
+		     rmdir && node->entry_count > 0  ? -G4_E_NOTEMPTY :
+						       0;
 	int rc = rmdir ? op_rmdir(m->rig, dir->ino, name) : op_unlink(m->rig, dir->ino, name);
 	if (agree(m, rc, wanted)) {
 		remove_entry(dir, name);
@@ -575,8 +575,11 @@ static void adopt_zeros(struct model *m, struct node *node, uint64_t offset, uin
 
 static void do_fallocate(struct model *m)
 {
-	static const uint32_t modes[] = {0, G4_FALLOC_KEEP_SIZE, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE,
-					 G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, G4_FALLOC_ZERO_RANGE,
+	static const uint32_t modes[] = {0,
+					 G4_FALLOC_KEEP_SIZE,
+					 G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE,
+					 G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE,
+					 G4_FALLOC_ZERO_RANGE,
 					 G4_FALLOC_ZERO_RANGE | G4_FALLOC_KEEP_SIZE};
 	struct node *node = pick_node(m, is_file);
 	uint32_t mode = modes[pick(m, 6)];
@@ -788,10 +791,9 @@ void model_step(struct model *m)
 		void (*run)(struct model *);
 		uint32_t weight;
 	} kinds[] = {
-		{do_mknod, 10}, {do_mkdir, 4},	  {do_symlink, 3}, {do_link, 4},     {do_remove, 12},
-		{do_rename, 9}, {do_write, 16},	  {do_read, 10},   {do_truncate, 6}, {do_fallocate, 6},
-		{do_seek, 2},	{do_open, 3},	  {do_tmpfile, 1}, {do_handle, 6},   {do_setxattr, 6},
-		{do_removexattr, 3}, {do_setattr, 4}, {do_fsync, 2},
+		{do_mknod, 10},	 {do_mkdir, 4},	 {do_symlink, 3},  {do_link, 4},	{do_remove, 12}, {do_rename, 9},
+		{do_write, 16},	 {do_read, 10},	 {do_truncate, 6}, {do_fallocate, 6},	{do_seek, 2},	 {do_open, 3},
+		{do_tmpfile, 1}, {do_handle, 6}, {do_setxattr, 6}, {do_removexattr, 3}, {do_setattr, 4}, {do_fsync, 2},
 	};
 	uint64_t total = 0, k = 0;
 
@@ -861,7 +863,8 @@ static void compare_xattrs(struct model *m, struct node *node)
 		const struct attribute *a = &node->xattrs[k];
 		rc = op_getxattr(m->rig, node->ino, a->name, m->buffer, BUFFER_BYTES, &bytes);
 		if (rc < 0 || bytes != a->bytes || memcmp(m->buffer, a->value, bytes) != 0)
-			bad(m, "ino %lx: %s differs (%s)", (unsigned long)node->ino, a->name, rc ? g4_strerror(rc) : "");
+			bad(m, "ino %lx: %s differs (%s)", (unsigned long)node->ino, a->name,
+			    rc ? g4_strerror(rc) : "");
 	}
 }
 

@@ -284,8 +284,7 @@ int op_open(struct rig *rig, uint64_t node, uint32_t flags, uint64_t *handle)
 
 int op_tmpfile(struct rig *rig, uint64_t dir, uint64_t *ino, uint64_t *handle)
 {
-	struct g4_cmd cmd = {
-		.op = G4_CMD_TMPFILE, .node = dir, .mode = 0600, .flags = G4_OPEN_READ | G4_OPEN_WRITE};
+	struct g4_cmd cmd = {.op = G4_CMD_TMPFILE, .node = dir, .mode = 0600, .flags = G4_OPEN_READ | G4_OPEN_WRITE};
 	int rc = run_for_ino(rig, &cmd, ino);
 	*handle = rc == 0 ? cmd.handle : 0;
 	return rc;

@@ -51,7 +51,8 @@ static void claim(struct worker *w)
 		return;
 	}
 	int rc = class_ == 2 && want > 256 ?
-			 g4_alloc_claim(w->wg, &fs->alloc, G4_ALLOC_ALIGNED, 0, want, promised, &run->address, &run->pages) :
+			 g4_alloc_claim(w->wg, &fs->alloc, G4_ALLOC_ALIGNED, 0, want, promised, &run->address,
+					&run->pages) :
 			 g4_alloc_claim(w->wg, &fs->alloc, class_ % 2, 0, want, promised, &run->address, &run->pages);
 	if (promised) /* what it did not take of the promise */
 		g4_alloc_unreserve(&fs->alloc, want - run->pages);

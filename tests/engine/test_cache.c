@@ -160,7 +160,8 @@ static void *use_lines(void *argument)
 	uint64_t steps = rig_slow() ? 20000 : 200000;
 
 	for (uint64_t n = 0; n < steps; n++) {
-		uint64_t tag = rig_random(&w->random) % 8 ? rig_random(&w->random) % 100 : rig_random(&w->random) % TAGS;
+		uint64_t tag =
+			rig_random(&w->random) % 8 ? rig_random(&w->random) % 100 : rig_random(&w->random) % TAGS;
 		bool fresh;
 		uint32_t line = g4_cache_get(&cache, 7, tag, &fresh);
 		if (line == G4_NO_LINE)

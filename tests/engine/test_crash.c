@@ -88,10 +88,22 @@ static void populate(struct rig *rig)
 		assert_int_equal(op_write(rig, ino, 0, k * 3 * G4_PAGE_BYTES, pattern, G4_PAGE_BYTES, NULL), 0);
 }
 
-static int op_create(struct rig *r) { return op_mknod(r, G4_NODE_ROOT, "n", G4_S_IFREG | 0600, NULL); }
-static int op_create_write(struct rig *r) { return make_file(r, "n", G4_NODE_ROOT, 9000); }
-static int op_make_dir(struct rig *r) { return op_mkdir(r, node_at(r, "d"), "m", 0700, NULL); }
-static int op_short_link(struct rig *r) { return op_symlink(r, G4_NODE_ROOT, "k", "elsewhere", NULL); }
+static int op_create(struct rig *r)
+{
+	return op_mknod(r, G4_NODE_ROOT, "n", G4_S_IFREG | 0600, NULL);
+}
+static int op_create_write(struct rig *r)
+{
+	return make_file(r, "n", G4_NODE_ROOT, 9000);
+}
+static int op_make_dir(struct rig *r)
+{
+	return op_mkdir(r, node_at(r, "d"), "m", 0700, NULL);
+}
+static int op_short_link(struct rig *r)
+{
+	return op_symlink(r, G4_NODE_ROOT, "k", "elsewhere", NULL);
+}
 static int op_long_link(struct rig *r)
 {
 	char target[1001];
@@ -99,43 +111,115 @@ static int op_long_link(struct rig *r)
 	target[1000] = 0;
 	return op_symlink(r, G4_NODE_ROOT, "k", target, NULL);
 }
-static int op_hard_link(struct rig *r) { return op_link(r, node_at(r, "a"), node_at(r, "d"), "a2"); }
-static int op_unlink_tiny(struct rig *r) { return op_unlink(r, G4_NODE_ROOT, "a"); }
-static int op_unlink_linked(struct rig *r) { return op_unlink(r, G4_NODE_ROOT, "b"); }
-static int op_unlink_big(struct rig *r) { return op_unlink(r, G4_NODE_ROOT, "big"); }
-static int op_unlink_holes(struct rig *r) { return op_unlink(r, G4_NODE_ROOT, "holes"); }
-static int op_remove_dir(struct rig *r) { return op_rmdir(r, G4_NODE_ROOT, "e"); }
-static int op_rename_plain(struct rig *r) { return op_rename(r, G4_NODE_ROOT, "a", G4_NODE_ROOT, "r", 0); }
-static int op_rename_over(struct rig *r) { return op_rename(r, G4_NODE_ROOT, "a", G4_NODE_ROOT, "big", 0); }
-static int op_rename_across(struct rig *r) { return op_rename(r, node_at(r, "d"), "x", node_at(r, "e"), "z", 0); }
-static int op_rename_dir(struct rig *r) { return op_rename(r, G4_NODE_ROOT, "d", G4_NODE_ROOT, "e", 0); }
-static int op_move_dir(struct rig *r) { return op_rename(r, node_at(r, "d"), "s", node_at(r, "e"), "s", 0); }
+static int op_hard_link(struct rig *r)
+{
+	return op_link(r, node_at(r, "a"), node_at(r, "d"), "a2");
+}
+static int op_unlink_tiny(struct rig *r)
+{
+	return op_unlink(r, G4_NODE_ROOT, "a");
+}
+static int op_unlink_linked(struct rig *r)
+{
+	return op_unlink(r, G4_NODE_ROOT, "b");
+}
+static int op_unlink_big(struct rig *r)
+{
+	return op_unlink(r, G4_NODE_ROOT, "big");
+}
+static int op_unlink_holes(struct rig *r)
+{
+	return op_unlink(r, G4_NODE_ROOT, "holes");
+}
+static int op_remove_dir(struct rig *r)
+{
+	return op_rmdir(r, G4_NODE_ROOT, "e");
+}
+static int op_rename_plain(struct rig *r)
+{
+	return op_rename(r, G4_NODE_ROOT, "a", G4_NODE_ROOT, "r", 0);
+}
+static int op_rename_over(struct rig *r)
+{
+	return op_rename(r, G4_NODE_ROOT, "a", G4_NODE_ROOT, "big", 0);
+}
+static int op_rename_across(struct rig *r)
+{
+	return op_rename(r, node_at(r, "d"), "x", node_at(r, "e"), "z", 0);
+}
+static int op_rename_dir(struct rig *r)
+{
+	return op_rename(r, G4_NODE_ROOT, "d", G4_NODE_ROOT, "e", 0);
+}
+static int op_move_dir(struct rig *r)
+{
+	return op_rename(r, node_at(r, "d"), "s", node_at(r, "e"), "s", 0);
+}
 static int op_exchange(struct rig *r)
 {
 	return op_rename(r, node_at(r, "d"), "y", G4_NODE_ROOT, "e", G4_RENAME_EXCHANGE);
 }
-static int op_write_tiny(struct rig *r) { return write_to(r, "a", 10, 20, 1); }
-static int op_grow_tiny(struct rig *r) { return write_to(r, "a", 40, 5000, 2); }
-static int op_overwrite(struct rig *r) { return write_to(r, "b", 3000, 6000, 3); }
-static int op_append(struct rig *r) { return write_to(r, "b", 12000, 10000, 4); }
-static int op_write_big(struct rig *r) { return write_to(r, "big", 0, 524288, 5); }
-static int op_write_far(struct rig *r) { return write_to(r, "holes", UINT64_C(1) << 40, 5000, 6); }
-static int op_cut_big(struct rig *r) { return op_truncate(r, node_at(r, "big"), 5000); }
-static int op_cut_all(struct rig *r) { return op_truncate(r, node_at(r, "b"), 0); }
-static int op_cut_holes(struct rig *r) { return op_truncate(r, node_at(r, "holes"), 100000); }
-static int op_extend(struct rig *r) { return op_truncate(r, node_at(r, "a"), 10000); }
-static int op_allocate(struct rig *r) { return op_fallocate(r, node_at(r, "b"), 0, 8000, 100000); }
+static int op_write_tiny(struct rig *r)
+{
+	return write_to(r, "a", 10, 20, 1);
+}
+static int op_grow_tiny(struct rig *r)
+{
+	return write_to(r, "a", 40, 5000, 2);
+}
+static int op_overwrite(struct rig *r)
+{
+	return write_to(r, "b", 3000, 6000, 3);
+}
+static int op_append(struct rig *r)
+{
+	return write_to(r, "b", 12000, 10000, 4);
+}
+static int op_write_big(struct rig *r)
+{
+	return write_to(r, "big", 0, 524288, 5);
+}
+static int op_write_far(struct rig *r)
+{
+	return write_to(r, "holes", UINT64_C(1) << 40, 5000, 6);
+}
+static int op_cut_big(struct rig *r)
+{
+	return op_truncate(r, node_at(r, "big"), 5000);
+}
+static int op_cut_all(struct rig *r)
+{
+	return op_truncate(r, node_at(r, "b"), 0);
+}
+static int op_cut_holes(struct rig *r)
+{
+	return op_truncate(r, node_at(r, "holes"), 100000);
+}
+static int op_extend(struct rig *r)
+{
+	return op_truncate(r, node_at(r, "a"), 10000);
+}
+static int op_allocate(struct rig *r)
+{
+	return op_fallocate(r, node_at(r, "b"), 0, 8000, 100000);
+}
 static int op_punch(struct rig *r)
 {
 	return op_fallocate(r, node_at(r, "big"), G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, 5000, 300000);
 }
-static int op_set_small(struct rig *r) { return op_setxattr(r, node_at(r, "a"), "user.new", "value", 5, 0); }
+static int op_set_small(struct rig *r)
+{
+	return op_setxattr(r, node_at(r, "a"), "user.new", "value", 5, 0);
+}
 static int op_set_large(struct rig *r)
 {
 	rig_pattern(pattern, 8, 30000);
 	return op_setxattr(r, node_at(r, "b"), "user.big", pattern, 30000, 0);
 }
-static int op_remove_attribute(struct rig *r) { return op_removexattr(r, node_at(r, "b"), "user.big"); }
+static int op_remove_attribute(struct rig *r)
+{
+	return op_removexattr(r, node_at(r, "b"), "user.big");
+}
 static int op_chmod(struct rig *r)
 {
 	struct g4_attr attr = {.mode = 0400};
@@ -168,17 +252,20 @@ struct operation {
 	int (*run)(struct rig *rig);
 	const char *sync; /* what an fsync afterwards is about, NULL: sync everything */
 };
-#define OP(f, sync) {#f, f, sync}
+#define OP(f, sync)                                                                                                    \
+	{                                                                                                              \
+#f, f, sync                                                                                            \
+	}
 static const struct operation operations[] = {
-	OP(op_create, "n"),	       OP(op_create_write, "n"),   OP(op_make_dir, "d/m"),    OP(op_short_link, NULL),
-	OP(op_long_link, NULL),	       OP(op_hard_link, "a"),	   OP(op_unlink_tiny, NULL),  OP(op_unlink_linked, "h"),
-	OP(op_unlink_big, NULL),       OP(op_unlink_holes, NULL),  OP(op_remove_dir, NULL),   OP(op_rename_plain, "r"),
-	OP(op_rename_over, "big"),     OP(op_rename_across, "e/z"), OP(op_rename_dir, "e"),   OP(op_move_dir, "e/s"),
-	OP(op_exchange, NULL),	       OP(op_write_tiny, "a"),	   OP(op_grow_tiny, "a"),     OP(op_overwrite, "b"),
-	OP(op_append, "h"),	       OP(op_write_big, "big"),	   OP(op_write_far, "holes"), OP(op_cut_big, "big"),
-	OP(op_cut_all, "b"),	       OP(op_cut_holes, "holes"),  OP(op_extend, "a"),	      OP(op_allocate, "b"),
-	OP(op_punch, "big"),	       OP(op_set_small, "a"),	   OP(op_set_large, "b"),     OP(op_remove_attribute, "b"),
-	OP(op_chmod, "a"),	       OP(op_unlink_open, NULL),   OP(op_cut_unnamed, NULL),  OP(op_no_name, NULL),
+	OP(op_create, "n"),	   OP(op_create_write, "n"),	OP(op_make_dir, "d/m"),	   OP(op_short_link, NULL),
+	OP(op_long_link, NULL),	   OP(op_hard_link, "a"),	OP(op_unlink_tiny, NULL),  OP(op_unlink_linked, "h"),
+	OP(op_unlink_big, NULL),   OP(op_unlink_holes, NULL),	OP(op_remove_dir, NULL),   OP(op_rename_plain, "r"),
+	OP(op_rename_over, "big"), OP(op_rename_across, "e/z"), OP(op_rename_dir, "e"),	   OP(op_move_dir, "e/s"),
+	OP(op_exchange, NULL),	   OP(op_write_tiny, "a"),	OP(op_grow_tiny, "a"),	   OP(op_overwrite, "b"),
+	OP(op_append, "h"),	   OP(op_write_big, "big"),	OP(op_write_far, "holes"), OP(op_cut_big, "big"),
+	OP(op_cut_all, "b"),	   OP(op_cut_holes, "holes"),	OP(op_extend, "a"),	   OP(op_allocate, "b"),
+	OP(op_punch, "big"),	   OP(op_set_small, "a"),	OP(op_set_large, "b"),	   OP(op_remove_attribute, "b"),
+	OP(op_chmod, "a"),	   OP(op_unlink_open, NULL),	OP(op_cut_unnamed, NULL),  OP(op_no_name, NULL),
 };
 #define OPERATIONS (sizeof(operations) / sizeof(operations[0]))
 
@@ -189,8 +276,8 @@ struct seen_node { /* one name */
 	uint64_t ino;
 	uint32_t mode, nlink;
 	uint64_t size;
-	uint64_t xattrs;   /* a sum over names and values */
-	uint64_t *pages;   /* a sum over each page, zero-padded; the last 4 of a long file, too */
+	uint64_t xattrs; /* a sum over names and values */
+	uint64_t *pages; /* a sum over each page, zero-padded; the last 4 of a long file, too */
 	uint32_t page_count;
 };
 struct state {
@@ -334,7 +421,7 @@ static void show(const struct state *state, const char *what)
 struct workload {
 	const struct operation *steps[2];
 	uint32_t count;
-	uint32_t syncs; /* bit k: a sync after step k */
+	uint32_t syncs;	 /* bit k: a sync after step k */
 	bool everything; /* it is of the file system, not of a file */
 	/* what a run without faults told */
 	struct state states[MAX_STATES];
@@ -345,9 +432,9 @@ struct workload {
 
 /* What the workload has reached: the states that may still be found begin there. */
 struct progress {
-	uint32_t names, file;	/* index of the oldest state for names; for `path` */
-	const char *path;	/* of the last fsync */
-	uint32_t reached;	/* operations started */
+	uint32_t names, file; /* index of the oldest state for names; for `path` */
+	const char *path;     /* of the last fsync */
+	uint32_t reached;     /* operations started */
 };
 
 static int sync_step(struct rig *rig, const struct workload *w, uint32_t k)

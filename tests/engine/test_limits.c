@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* More inodes than the table holds, no space at all, no permission to write, many fsyncs at once. */
+#include "rig.h"
+
+#include <pthread.h>
+
+#include "fs/fs.h"
+
+static struct rig rig;
+
+static int setup(void **state)
+{
+	(void)state;
+	rig_open(&rig, 32 * G4_MIB, 0);
+	rig_mount(&rig);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	if (rig.engine)
+		assert_int_equal(rig_unmount(&rig), 0);
+	rig_expect_clean(&rig, RIG_ANY_FREE, "at the end");
+	rig_close(&rig);
+	return 0;
+}
+
+static uint64_t make(uint32_t number)
+{
+	char name[32];
+	uint64_t ino;
+
+	snprintf(name, sizeof(name), "f%u", number);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, name, G4_S_IFREG | 0600, &ino), 0);
+	return ino;
+}
+
+static void more_files_than_the_table_holds_can_be_written(void **state)
+{
+	const uint32_t count = rig_slow() ? 5000 : 9000;
+	uint64_t *ino = (uint64_t *)malloc(count * sizeof(*ino));
+
+	(void)state;
+	assert_non_null(ino);
+	for (uint32_t k = 0; k < count; k++) {
+		ino[k] = make(k);
+		assert_int_equal(op_write(&rig, ino[k], 0, 0, &k, sizeof(k), NULL), 0);
+	}
+	for (uint32_t round = 0; round < 2; round++) {
+		for (uint32_t k = 0; k < count; k++) {
+			uint32_t value = 0;
+			assert_int_equal(op_read(&rig, ino[k], 0, 0, &value, sizeof(value), NULL), 0);
+			assert_int_equal(value, k);
+		}
+		assert_int_equal(rig_unmount(&rig), 0);
+		rig_mount(&rig);
+	}
+	free(ino);
+}
+
+static void too_many_open_files_are_refused_and_do_no_harm(void **state)
+{
+	enum { MOST = 8000 };
+	uint64_t *handles = (uint64_t *)calloc(MOST, sizeof(*handles)), ino = 0;
+	uint32_t open_files = 0;
+	int rc = 0;
+
+	(void)state;
+	assert_non_null(handles);
+	for (; open_files < MOST && rc == 0; open_files += rc == 0) {
+		char name[32];
+		snprintf(name, sizeof(name), "f%u", open_files);
+		rc = op_mknod(&rig, G4_NODE_ROOT, name, G4_S_IFREG | 0600, &ino);
+		if (rc == 0)
+			rc = op_open(&rig, ino, G4_OPEN_READ, &handles[open_files]);
+	}
+	assert_int_equal(rc, -G4_E_NFILE);
+	assert_true(open_files > 3000);
+	for (uint32_t k = 0; k < open_files; k++)
+		assert_int_equal(op_release(&rig, handles[k]), 0);
+	make(MOST + 1);
+	free(handles);
+}
+
+/* What was done to a file before the table forgot it is made durable by an fsync after that. */
+static void fsync_of_a_forgotten_inode_commits_what_was_done_to_it(void **state)
+{
+	const uint32_t count = 5000;
+	const struct g4_fault no_fault = {0};
+	uint64_t *ino = (uint64_t *)malloc(count * sizeof(*ino)), file;
+	struct g4_attr attr;
+
+	(void)state;
+	assert_non_null(ino);
+	for (uint32_t k = 0; k < count; k++)
+		ino[k] = make(k);
+	assert_int_equal(rig_unmount(&rig), 0);
+	assert_int_equal(rig_try_mount(&rig, 0, &no_fault), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "late", G4_S_IFREG | 0600, &file), 0);
+	for (uint32_t round = 0; round < 3; round++)
+		for (uint32_t k = 0; k < count; k++)
+			assert_int_equal(op_getattr(&rig, ino[k], &attr), 0);
+	assert_int_equal(op_fsync(&rig, file), 0);
+	g4_dev_fault_cut(rig.fault);
+	rig_abandon(&rig);
+	rig_mount(&rig);
+	assert_int_equal(op_lookup(&rig, G4_NODE_ROOT, "late", &attr), 0);
+	free(ino);
+}
+
+/* Each kind of change, again and again, until nothing fits; then room is made and all goes on. */
+static void a_full_file_system_refuses_and_recovers(void **state)
+{
+	uint8_t *data = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, G4_MIB);
+	uint64_t file = make(0), tail = make(1), done, ino;
+	uint64_t offset = 0;
+	char target[300];
+	int rc = 0;
+
+	(void)state;
+	assert_non_null(data);
+	rig_pattern(data, 1, G4_MIB);
+	memset(target, 't', sizeof(target));
+	target[299] = 0;
+	assert_int_equal(op_write(&rig, tail, 0, 0, data, 100000, NULL), 0);
+	while ((rc = op_write(&rig, file, 0, offset, data, G4_MIB, &done)) == 0)
+		offset += done;
+	assert_int_equal(rc, -G4_E_NOSPC);
+	rc = 0;
+	for (uint32_t k = 0; k < 10000 && rc == 0; k++) { /* what is kept back for metadata goes as well */
+		char name[32];
+		snprintf(name, sizeof(name), "l%u", k);
+		rc = op_symlink(&rig, G4_NODE_ROOT, name, target, &ino);
+	}
+	assert_int_equal(rc, -G4_E_NOSPC);
+	(void)op_mkdir(&rig, G4_NODE_ROOT, "d", 0700, NULL);
+	(void)op_setxattr(&rig, tail, "user.a", data, 60000, 0);
+	(void)op_fallocate(&rig, tail, 0, 0, G4_MIB);
+	(void)op_fallocate(&rig, tail, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, 5000, 5000);
+	assert_int_equal(op_sync(&rig), 0); /* what was accepted has its space */
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f0"), 0);
+	assert_int_equal(op_truncate(&rig, tail, 777), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(op_setxattr(&rig, tail, "user.a", data, 60000, 0), 0);
+	assert_int_equal(op_write(&rig, tail, 0, 777, data, G4_MIB, &done), 0);
+	assert_int_equal(done, G4_MIB);
+	free(data);
+}
+
+static void a_read_only_mount_changes_nothing(void **state)
+{
+	uint8_t *before = (uint8_t *)malloc(32 * G4_MIB), data[16] = "0123456789abcde";
+	uint64_t file = make(1), handle, done;
+	struct g4_attr attr = {.mode = 0600};
+
+	(void)state;
+	assert_non_null(before);
+	assert_int_equal(op_write(&rig, file, 0, 0, data, sizeof(data), NULL), 0);
+	assert_int_equal(rig_unmount(&rig), 0);
+	memcpy(before, rig.image, rig.bytes);
+	assert_int_equal(rig_try_mount(&rig, G4_MOUNT_READ_ONLY, NULL), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "n", G4_S_IFREG, NULL), -G4_E_ROFS);
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "n", 0700, NULL), -G4_E_ROFS);
+	assert_int_equal(op_symlink(&rig, G4_NODE_ROOT, "n", "t", NULL), -G4_E_ROFS);
+	assert_int_equal(op_link(&rig, file, G4_NODE_ROOT, "n"), -G4_E_ROFS);
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f1"), -G4_E_ROFS);
+	assert_int_equal(op_rename(&rig, G4_NODE_ROOT, "f1", G4_NODE_ROOT, "n", 0), -G4_E_ROFS);
+	assert_int_equal(op_write(&rig, file, 0, 0, data, 1, NULL), -G4_E_ROFS);
+	assert_int_equal(op_truncate(&rig, file, 0), -G4_E_ROFS);
+	assert_int_equal(op_fallocate(&rig, file, 0, 0, 100), -G4_E_ROFS);
+	assert_int_equal(op_setattr(&rig, file, G4_SET_MODE, &attr), -G4_E_ROFS);
+	assert_int_equal(op_setxattr(&rig, file, "user.a", "v", 1, 0), -G4_E_ROFS);
+	assert_int_equal(op_removexattr(&rig, file, "user.a"), -G4_E_ROFS);
+	assert_int_equal(op_open(&rig, file, G4_OPEN_WRITE, &handle), -G4_E_ROFS);
+	assert_int_equal(op_open(&rig, file, G4_OPEN_READ, &handle), 0);
+	assert_int_equal(op_read(&rig, 0, handle, 0, data, sizeof(data), &done), 0);
+	assert_int_equal(done, sizeof(data));
+	assert_int_equal(op_release(&rig, handle), 0);
+	assert_int_equal(op_fsync(&rig, file), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(rig_unmount(&rig), 0);
+	assert_memory_equal(before, rig.image, rig.bytes);
+	free(before);
+}
+
+/* ------------------------------------------------------------------ many fsyncs */
+
+#define THREADS 4u
+
+struct worker {
+	pthread_t thread;
+	uint32_t index;
+	uint64_t synced;
+	int rc;
+};
+
+static void *write_and_sync(void *argument)
+{
+	struct worker *w = (struct worker *)argument;
+	uint64_t ino = make(w->index);
+
+	for (uint64_t n = 1; n <= (rig_slow() ? 40u : 150u) && w->rc == 0; n++) {
+		w->rc = op_write(&rig, ino, 0, (n - 1) * 3000, &n, sizeof(n), NULL);
+		if (w->rc == 0)
+			w->rc = op_fsync(&rig, ino);
+		if (w->rc == 0)
+			w->synced = n;
+	}
+	return NULL;
+}
+
+static void concurrent_fsyncs_lose_nothing(void **state)
+{
+	const struct g4_fault no_fault = {0};
+	struct worker workers[THREADS];
+	struct g4_attr attr;
+
+	(void)state;
+	assert_int_equal(rig_unmount(&rig), 0);
+	assert_int_equal(rig_try_mount(&rig, 0, &no_fault), 0);
+	for (uint32_t k = 0; k < THREADS; k++) {
+		workers[k] = (struct worker){.index = k};
+		assert_int_equal(pthread_create(&workers[k].thread, NULL, write_and_sync, &workers[k]), 0);
+	}
+	for (uint32_t k = 0; k < THREADS; k++) {
+		pthread_join(workers[k].thread, NULL);
+		assert_int_equal(workers[k].rc, 0);
+	}
+	g4_dev_fault_cut(rig.fault);
+	rig_abandon(&rig);
+	rig_mount(&rig);
+	for (uint32_t k = 0; k < THREADS; k++) {
+		char name[32];
+		snprintf(name, sizeof(name), "f%u", k);
+		assert_int_equal(op_lookup(&rig, G4_NODE_ROOT, name, &attr), 0);
+		for (uint64_t n = 1; n <= workers[k].synced; n++) {
+			uint64_t value = 0;
+			assert_int_equal(op_read(&rig, attr.ino, 0, (n - 1) * 3000, &value, sizeof(value), NULL), 0);
+			assert_int_equal(value, n);
+		}
+	}
+}
+
+static void a_page_is_read_while_its_cache_set_is_full_of_dirty_ones(void **state)
+{
+	enum { COUNT = G4_CACHE_WAYS + 4, ROUNDS = 50 };
+	/* pages of one file that are so far apart share a set */
+	const uint64_t step = g4_cache_sets_for((uint32_t)g4_cache_lines_for(rig.cache_bytes)) * G4_PAGE_BYTES;
+	uint64_t ino = make(0);
+
+	(void)state;
+	for (uint32_t k = 0; k < COUNT; k++)
+		assert_int_equal(op_write(&rig, ino, 0, k * step, &k, sizeof(k), NULL), 0);
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		uint8_t page[G4_PAGE_BYTES] = {(uint8_t)round};
+		uint32_t value = 0;
+
+		assert_int_equal(op_fsync(&rig, ino), 0);
+		for (uint32_t k = 0; k + 1 < COUNT; k++)
+			assert_int_equal(op_write(&rig, ino, 0, k * step, page, sizeof(page), NULL), 0);
+		assert_int_equal(op_read(&rig, ino, 0, (COUNT - 1) * step, &value, sizeof(value), NULL), 0);
+		assert_int_equal(value, COUNT - 1);
+		for (uint32_t k = 0; k + 1 < COUNT; k++) {
+			assert_int_equal(op_read(&rig, ino, 0, k * step, &value, sizeof(value), NULL), 0);
+			assert_int_equal(value, round);
+		}
+	}
+}
+
+static void a_freed_inode_page_is_not_taken_for_what_the_device_still_says(void **state)
+{
+	const uint32_t count = 300;
+	char name[32];
+
+	(void)state;
+	for (uint32_t k = 0; k < count; k++)
+		make(k);
+	for (uint32_t k = 0; k < count; k += 2) {
+		snprintf(name, sizeof(name), "f%u", k);
+		assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, name), 0);
+	}
+	/* half-full pages of inodes reach their places; then they are noted as such, emptied and freed for good */
+	assert_int_equal(rig_unmount(&rig), 0);
+	rig_mount(&rig);
+	for (uint32_t k = 1; k < count; k += 2) {
+		snprintf(name, sizeof(name), "f%u", k);
+		assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, name), 0);
+	}
+	assert_int_equal(op_sync(&rig), 0);
+	for (uint32_t k = 0; k < count; k++)
+		make(k);
+}
+
+#define limits_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		limits_test(more_files_than_the_table_holds_can_be_written),
+		limits_test(too_many_open_files_are_refused_and_do_no_harm),
+		limits_test(fsync_of_a_forgotten_inode_commits_what_was_done_to_it),
+		limits_test(a_full_file_system_refuses_and_recovers),
+		limits_test(a_read_only_mount_changes_nothing),
+		limits_test(concurrent_fsyncs_lose_nothing),
+		limits_test(a_page_is_read_while_its_cache_set_is_full_of_dirty_ones),
+		limits_test(a_freed_inode_page_is_not_taken_for_what_the_device_still_says),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
