@@ -20,13 +20,14 @@ _gpu4fs_mount_options() {
 	local last=${1##*,} head=
 	[[ $1 == *,* ]] && head=${1%,*},
 	compopt -o nospace
-	mapfile -t COMPREPLY < <(compgen -P "$head" -W "cache= commit= threads= readdirplus= attr_timeout= entry_timeout=
-		negative_timeout= ro rw relatime noatime strictatime allow_other sync dirsync writeback nowriteback nodev nosuid
-		noexec" -- "$last")
+	mapfile -t COMPREPLY < <(compgen -P "$head" -W "ro rw cache= commit= relatime noatime strictatime sync nosuid nodev
+		noexec allow_other writeback nowriteback threads= readdirplus=yes readdirplus=auto readdirplus=no attr_timeout=
+		entry_timeout= negative_timeout=" -- "$last")
 }
 
 _gpu4fs() {
-	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command
+	local commands="mkfs mount umount fsck info df attr dump help version"
+	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command first=1 word place=0 i
 	COMPREPLY=()
 	case ${COMP_WORDS[0]##*/} in
 	mkfs.gpu4fs) command=mkfs ;;
@@ -34,40 +35,70 @@ _gpu4fs() {
 	mount.gpu4fs) command=mount ;;
 	*)
 		if [[ $COMP_CWORD -eq 1 ]]; then
-			_gpu4fs_words "$current" "mkfs mount umount fsck info df attr dump bench --help --version"
+			_gpu4fs_words "$current" "$commands --help --version"
 			return
 		fi
 		command=${COMP_WORDS[1]}
+		first=2
 		;;
 	esac
+	# How many words that are no options stand before the current one; dump and attr have no options with values.
+	for ((i = first; i < COMP_CWORD; i++)); do
+		[[ ${COMP_WORDS[i]} == -* ]] || place=$((place + 1))
+	done
+	word=${COMP_WORDS[first]}
 
 	case $command:$current in
-	mkfs:-*) _gpu4fs_words "$current" "-L -U -J --label --uuid --journal-size --force --json --help" ;;
-	mount:-*) _gpu4fs_words "$current" "-o -f -d --help" ;;
-	fsck:-*) _gpu4fs_words "$current" "-n -y -p -f --json --help" ;;
-	info:-* | df:-* | attr:-* | dump:-* | bench:-*) _gpu4fs_words "$current" "--json --help" ;;
-	umount:-*) _gpu4fs_words "$current" "-l --help" ;;
+	mkfs:-*)
+		_gpu4fs_words "$current" "-L --label -U --uuid -J --journal-size -s --size --owner --mode -f --force -q --quiet
+			--json --help --version"
+		;;
+	mount:-*) _gpu4fs_words "$current" "-o -r -f -d --help --version" ;;
+	umount:-*) _gpu4fs_words "$current" "-l --lazy --help --version" ;;
+	fsck:-*)
+		_gpu4fs_words "$current" "-n --dry-run -p -a -y -f --force -v --verbose --json --help --version"
+		;;
+	info:-* | attr:-*) _gpu4fs_words "$current" "--json --help --version" ;;
+	df:-*) _gpu4fs_words "$current" "-b --bytes --json --help --version" ;;
+	dump:-*) _gpu4fs_words "$current" "--raw --json --help --version" ;;
+	help:*) _gpu4fs_words "$current" "${commands% help version}" ;;
+	version:*) ;;
 	mkfs:*)
 		case $previous in
-		-L | --label | -J | --journal-size) ;;
+		-L | --label | -J | --journal-size | -s | --size | --owner | --mode) ;;
 		-U | --uuid) [[ -r /proc/sys/kernel/random/uuid ]] && COMPREPLY=("$(</proc/sys/kernel/random/uuid)") ;;
 		*) _gpu4fs_files "$current" ;;
 		esac
 		;;
 	mount:*)
-		if [[ $previous == -o ]]; then
+		# "=" is a word of its own to bash: go back to where the list began.
+		for ((i = COMP_CWORD; i > first; i--)); do
+			[[ ${COMP_WORDS[i]} == = || ${COMP_WORDS[i - 1]} == = ]] || break
+		done
+		if [[ ${COMP_WORDS[i - 1]} != -o ]]; then
+			_gpu4fs_files "$current"
+		elif [[ $i -eq $COMP_CWORD || $current == *,* ]]; then
 			_gpu4fs_mount_options "$current"
-		else
+		fi
+		;;
+	umount:*) _gpu4fs_mounts "$current" ;;
+	df:* | info:*)
+		_gpu4fs_mounts "$current"
+		_gpu4fs_files "$current"
+		;;
+	attr:*)
+		if [[ $place -eq 0 ]]; then
+			_gpu4fs_words "$current" "get list set"
+		elif [[ $word != set || $place -gt 1 ]]; then
 			_gpu4fs_files "$current"
 		fi
 		;;
-	umount:* | df:*) _gpu4fs_mounts "$current" ;;
 	dump:*)
-		if [[ $COMP_CWORD -eq 3 ]]; then
-			_gpu4fs_words "$current" "superblock journal groups alloc inode directory map xattr block"
-		else
-			_gpu4fs_files "$current"
-		fi
+		case $place:$previous in
+		0:*) _gpu4fs_files "$current" ;;
+		1:*) _gpu4fs_words "$current" "superblock journal root groups group inode dir map xattr block" ;;
+		2:superblock) _gpu4fs_words "$current" backup ;;
+		esac
 		;;
 	*) _gpu4fs_files "$current" ;;
 	esac

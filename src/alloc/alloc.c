@@ -36,7 +36,8 @@ G4_FN static int get_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t grou
 	if (rc < 0)
 		return rc;
 	/* others may be changing its counts, which lie in the same word */
-	uint64_t word = g4_load64_acq((const uint64_t *)(const void *)descriptor_in(g4_line_data(cache, descriptor), group));
+	uint64_t word =
+		g4_load64_acq((const uint64_t *)(const void *)descriptor_in(g4_line_data(cache, descriptor), group));
 	bool initialised = word >> 32 & G4_GROUP_INITIALISED;
 	g4_cache_put(cache, descriptor);
 	if (!initialised) {
@@ -436,7 +437,8 @@ G4_FN int g4_alloc_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 	uint64_t last = (address / G4_PAGE_BYTES + pages - 1) / G4_GROUP_PAGES;
 	int rc = 0;
 
-	if (address < alloc->meta->layout.data_address || address + pages * G4_PAGE_BYTES > alloc->meta->layout.backup_address)
+	if (address < alloc->meta->layout.data_address ||
+	    address + pages * G4_PAGE_BYTES > alloc->meta->layout.backup_address)
 		return -G4_E_CORRUPT_MAP;
 	for (uint64_t group = first; group <= last && rc == 0; group++)
 		rc = load_group(wg, alloc, group); /* the memory view must have the bits before the map loses them */

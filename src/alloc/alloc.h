@@ -25,8 +25,8 @@
 #define G4_ALLOC_CREDITS 4u
 
 struct g4_alloc_shard {
-	uint32_t region[2]; /* where the last claim succeeded, by class */
-	uint64_t slab[2];   /* slab page in use, by kind - 1; 0: none */
+	uint32_t region[2];  /* where the last claim succeeded, by class */
+	uint64_t slab[2];    /* slab page in use, by kind - 1; 0: none */
 	struct g4_lock lock; /* of slab[] */
 	uint32_t padding;
 };
@@ -39,14 +39,14 @@ struct g4_alloc {
 	struct g4_meta *meta;
 	uint64_t region_count;
 	uint64_t group_count;
-	uint64_t *used;	       /* 8 words a region */
-	uint32_t *region_free; /* pages that may be claimed */
-	uint32_t *group_state; /* enum below */
-	uint32_t *group_free;  /* sum of region_free; of an unloaded group: from its descriptor */
-	uint32_t *group_slabs; /* slabs with free slots */
-	uint64_t free_pages;   /* that may be claimed */
+	uint64_t *used;		/* 8 words a region */
+	uint32_t *region_free;	/* pages that may be claimed */
+	uint32_t *group_state;	/* enum below */
+	uint32_t *group_free;	/* sum of region_free; of an unloaded group: from its descriptor */
+	uint32_t *group_slabs;	/* slabs with free slots */
+	uint64_t free_pages;	/* that may be claimed */
 	uint64_t pending_pages; /* freed, not yet durable */
-	uint64_t reserved;     /* promised to delayed writes */
+	uint64_t reserved;	/* promised to delayed writes */
 	uint64_t total_pages;
 	struct g4_alloc_shard shards[G4_ALLOC_SHARDS];
 	struct g4_lock slab_locks[G4_SLAB_LOCKS]; /* by page: a slab's header */

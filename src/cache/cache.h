@@ -32,15 +32,15 @@ struct g4_line {
 	uint32_t state;
 	uint32_t chain; /* overflow lines: next in the set's chain or in the free pool */
 	/* used by the holder of a dirty line; the cache does not look at them */
-	uint32_t prev, next;	/* list of an inode's dirty lines */
-	uint64_t txn;		/* journal: transaction in which it is dirty, 0: none */
-	uint64_t home;		/* journal: newest committed transaction not yet written home, 0: none */
-	uint64_t inode;		/* indirect pages: owner */
-	uint8_t type;		/* enum g4_block_type of a metadata line */
-	uint8_t level;		/* indirect pages */
-	uint8_t dirty;		/* data lines: on an inode's dirty list */
-	uint8_t freed;		/* metadata: its page was freed in the running transaction */
-	uint32_t set; /* overflow lines: the set that borrowed it */
+	uint32_t prev, next; /* list of an inode's dirty lines */
+	uint64_t txn;	     /* journal: transaction in which it is dirty, 0: none */
+	uint64_t home;	     /* journal: newest committed transaction not yet written home, 0: none */
+	uint64_t inode;	     /* indirect pages: owner */
+	uint8_t type;	     /* enum g4_block_type of a metadata line */
+	uint8_t level;	     /* indirect pages */
+	uint8_t dirty;	     /* data lines: on an inode's dirty list */
+	uint8_t freed;	     /* metadata: its page was freed in the running transaction */
+	uint32_t set;	     /* overflow lines: the set that borrowed it */
 };
 G4_STATIC_ASSERT(sizeof(struct g4_line) == 64, "cache line");
 

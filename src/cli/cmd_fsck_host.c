@@ -11,7 +11,7 @@
 
 #define LINES_A_KIND 100
 
-const char g4_help_fsck[] = "[-n | -p | -y] [-f] [--json] DEVICE\n\n"
+const char g4_help_fsck[] = "[-n | -p | -y] [-f] [-v] [--json] DEVICE\n\n"
 			    "Checks the file system on DEVICE. A journal that was not replayed yet is taken\n"
 			    "into account: the check sees the file system as the next mount will.\n\n"
 			    "  -n, --dry-run   change nothing (the default)\n"

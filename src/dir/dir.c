@@ -397,8 +397,8 @@ G4_FN static int insert_into(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn
  * One step down from an index page: splits the child when it could not take what comes. 1: the child was split, look
  * at the index again; 0: *line is the child.
  */
-G4_FN static int step_down(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t parent_line, uint32_t hash,
-			   uint32_t units, uint32_t *line)
+G4_FN static int step_down(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t parent_line,
+			   uint32_t hash, uint32_t units, uint32_t *line)
 {
 	struct g4_dir_index *parent = (struct g4_dir_index *)g4_line_data(cache_of(dir), parent_line);
 	int rc = check_index(parent, 0);

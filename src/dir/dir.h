@@ -20,8 +20,8 @@
 struct g4_dir { /* what the directory's inode keeps about it */
 	struct g4_alloc *alloc;
 	const uint64_t *hash_key;
-	g4_ptr root;	     /* 0: no page yet */
-	uint64_t pages;	     /* in use */
+	g4_ptr root;	/* 0: no page yet */
+	uint64_t pages; /* in use */
 };
 
 struct g4_dir_slot { /* where a name is; valid while the inode lock is held */

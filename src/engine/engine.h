@@ -15,7 +15,8 @@ struct g4_dev;
 #define G4_MOUNT_READ_ONLY (1u << 0)
 #define G4_MOUNT_NOATIME (1u << 1)
 #define G4_MOUNT_STRICTATIME (1u << 2) /* default is relatime */
-#define G4_MOUNT_HOLD_UNLINKED (1u << 3) /* a removed inode stays until FORGET: for callers that keep inode numbers (FUSE) */
+#define G4_MOUNT_HOLD_UNLINKED                                                                                         \
+	(1u << 3) /* a removed inode stays until FORGET: for callers that keep inode numbers (FUSE) */
 #define G4_MOUNT_NO_REPLAY (1u << 4) /* with READ_ONLY: do not replay the journal (fsck, dump) */
 
 struct g4_mount_options {

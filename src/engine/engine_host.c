@@ -244,10 +244,10 @@ int g4_engine_mount(const char *const *names, uint32_t count, const struct g4_mo
 		snprintf(message, message_bytes, "cannot mount: this version uses exactly one device");
 		return -G4_E_SB_DISKS;
 	}
-	open_options.flags = options->flags & (G4_MOUNT_READ_ONLY | G4_MOUNT_NO_REPLAY) ?
-				     (options->flags & G4_MOUNT_NO_REPLAY ? G4_DEV_READ_ONLY :
-									    G4_DEV_READ_ONLY | G4_DEV_EXCLUSIVE) :
-				     G4_DEV_EXCLUSIVE;
+	open_options.flags =
+		options->flags & (G4_MOUNT_READ_ONLY | G4_MOUNT_NO_REPLAY) ?
+			(options->flags & G4_MOUNT_NO_REPLAY ? G4_DEV_READ_ONLY : G4_DEV_READ_ONLY | G4_DEV_EXCLUSIVE) :
+			G4_DEV_EXCLUSIVE;
 	int rc = g4_dev_open(names[0], &open_options, &dev, message, message_bytes);
 	return rc < 0 ? rc : g4_engine_mount_device(dev, options, out, message, message_bytes);
 }

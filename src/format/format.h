@@ -87,7 +87,7 @@ enum g4_block_type {
 
 struct g4_block_header {
 	g4_le32 magic;
-	g4_le16 type;	    /* enum g4_block_type */
+	g4_le16 type; /* enum g4_block_type */
 	g4_le16 reserved;
 	g4_le32 crc32c;	    /* of the whole 4 KiB page with this field zero */
 	g4_le32 fs_tag;	    /* first 4 bytes of the file system's UUID: an old file system's block is not ours */
@@ -132,9 +132,9 @@ struct g4_superblock {
 	g4_le64 mounted_ns; /* last mount */
 	g4_le64 written_ns; /* last superblock write */
 	g4_le64 mount_count;
-	g4_le64 hash_key[2]; /* SipHash key of directory hashes */
-	g4_le32 inode_bytes; /* 256 (128 is reserved for a later version) */
-	g4_le32 small_bytes; /* 256: size of a small block */
+	g4_le64 hash_key[2];	    /* SipHash key of directory hashes */
+	g4_le32 inode_bytes;	    /* 256 (128 is reserved for a later version) */
+	g4_le32 small_bytes;	    /* 256: size of a small block */
 	g4_le32 checksum_algorithm; /* of data; enum g4_checksum_algorithm */
 	g4_le32 disk_count;
 	g4_le32 disk_index;
@@ -261,8 +261,8 @@ G4_STATIC_ASSERT(offsetof(struct g4_inode, map) == 128, "inode map");
  */
 struct g4_indirect_header {
 	struct g4_block_header header;
-	g4_le64 inode;	   /* number of the inode it belongs to */
-	g4_le32 level;	   /* 1: points to data pages */
+	g4_le64 inode;	    /* number of the inode it belongs to */
+	g4_le32 level;	    /* 1: points to data pages */
 	g4_le32 sum_crc[4]; /* CRC-32C of the checksum pages */
 	g4_le32 reserved;
 };
@@ -301,7 +301,8 @@ struct g4_dir_index {
 	g4_le32 count;
 	g4_le32 level; /* 1: points to leaves */
 	uint8_t reserved[24];
-	struct g4_dir_index_entry entries[G4_DIR_INDEX_ENTRIES]; /* sorted by hash; entries[0].hash is the page's bound */
+	struct g4_dir_index_entry
+		entries[G4_DIR_INDEX_ENTRIES]; /* sorted by hash; entries[0].hash is the page's bound */
 };
 G4_STATIC_ASSERT(sizeof(struct g4_dir_index) == 4096, "directory index");
 #define G4_DIR_MAX_LEVEL 3u
@@ -369,7 +370,7 @@ G4_STATIC_ASSERT(sizeof(struct g4_journal_descriptor) == 4096, "journal descript
 struct g4_journal_commit {
 	struct g4_block_header header;
 	g4_le64 sequence;
-	g4_le64 record_pages; /* this one included */
+	g4_le64 record_pages;  /* this one included */
 	g4_le32 record_crc32c; /* of all pages before this one */
 	g4_le32 reserved0;
 	g4_le64 time_ns;

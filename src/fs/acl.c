@@ -6,7 +6,14 @@
 #include "fs/fs.h"
 
 #define ACL_VERSION 2u
-enum { ACL_USER_OBJ = 0x01, ACL_USER = 0x02, ACL_GROUP_OBJ = 0x04, ACL_GROUP = 0x08, ACL_MASK = 0x10, ACL_OTHER = 0x20 };
+enum {
+	ACL_USER_OBJ = 0x01,
+	ACL_USER = 0x02,
+	ACL_GROUP_OBJ = 0x04,
+	ACL_GROUP = 0x08,
+	ACL_MASK = 0x10,
+	ACL_OTHER = 0x20
+};
 
 struct acl_entry {
 	g4_le16 tag;
@@ -60,7 +67,8 @@ G4_FN int g4_acl_check(const void *value, uint64_t bytes, uint32_t *mode_bits, b
 		struct acl_entry entry = load_entry(value, i);
 		bool named = entry.tag == ACL_USER || entry.tag == ACL_GROUP;
 
-		if (entry.perm > 7 || entry.tag < last_tag || (entry.tag == last_tag && (!named || entry.id <= last_id)))
+		if (entry.perm > 7 || entry.tag < last_tag ||
+		    (entry.tag == last_tag && (!named || entry.id <= last_id)))
 			return -G4_E_INVAL;
 		switch (entry.tag) {
 		case ACL_USER_OBJ:

@@ -14,7 +14,6 @@
 #define G4_NODE_ROOT UINT64_C(1)
 /* Times are signed nanoseconds since 1970-01-01 UTC, carried as uint64_t. */
 
-
 struct g4_attr {
 	uint64_t ino;
 	uint64_t size;
@@ -79,8 +78,8 @@ struct g4_dirent {
 #define G4_OPEN_WRITE (1u << 1)
 #define G4_OPEN_APPEND (1u << 2)
 #define G4_OPEN_TRUNC (1u << 3)
-#define G4_OPEN_EXCL (1u << 4)	/* CREATE: fail when the name exists */
-#define G4_OPEN_SYNC (1u << 5)	/* every write is durable when it returns */
+#define G4_OPEN_EXCL (1u << 4) /* CREATE: fail when the name exists */
+#define G4_OPEN_SYNC (1u << 5) /* every write is durable when it returns */
 #define G4_OPEN_DSYNC (1u << 6)
 #define G4_OPEN_DIRECT (1u << 7) /* large I/O always bypasses the cache */
 #define G4_OPEN_NOATIME (1u << 8)
@@ -125,7 +124,7 @@ struct g4_dirent {
 	X(OPEN, 15, "node flags cred -> handle attr")                                                                  \
 	X(RELEASE, 16, "handle")                                                                                       \
 	X(READ, 17, "handle | node, offset length data -> value=bytes")                                                \
-	X(WRITE, 18, "handle | node, offset length data -> value=bytes; appending handles set offset")              \
+	X(WRITE, 18, "handle | node, offset length data -> value=bytes; appending handles set offset")                 \
 	X(FSYNC, 19, "handle | node, flags=G4_FSYNC_DATA")                                                             \
 	X(SYNCFS, 20, "")                                                                                              \
 	X(FALLOCATE, 21, "handle | node, flags offset length")                                                         \

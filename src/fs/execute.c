@@ -50,9 +50,9 @@ G4_FN static int check_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cor
 		return -G4_E_PERM;
 	if ((mask & (G4_SET_MODE | times)) && !g4_is_owner(core, cred))
 		return -G4_E_PERM;
-	if ((mask & G4_SET_FLAGS) && (!g4_is_owner(core, cred) ||
-				      (((attr->flags ^ core->disk.flags) & (G4_INODE_IMMUTABLE | G4_INODE_APPEND)) &&
-				       !g4_is_root(cred))))
+	if ((mask & G4_SET_FLAGS) &&
+	    (!g4_is_owner(core, cred) ||
+	     (((attr->flags ^ core->disk.flags) & (G4_INODE_IMMUTABLE | G4_INODE_APPEND)) && !g4_is_root(cred))))
 		return -G4_E_PERM;
 	if ((mask & G4_SET_UID) && !g4_is_root(cred) && (cred->uid != core->disk.uid || attr->uid != core->disk.uid))
 		return -G4_E_PERM;

@@ -518,7 +518,8 @@ G4_FN static int allocate_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, 
 			page += run.pages;
 			continue;
 		}
-		if (g4_load64_acq(&fs->alloc.free_pages) < g4_load64_acq(&fs->alloc.reserved) + fs->alloc.total_pages / 256 + 32)
+		if (g4_load64_acq(&fs->alloc.free_pages) <
+		    g4_load64_acq(&fs->alloc.reserved) + fs->alloc.total_pages / 256 + 32)
 			return -G4_E_NOSPC;
 		rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_DATA, core->next_goal, run.pages, false, &address, &got);
 		if (rc < 0)

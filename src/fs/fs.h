@@ -44,15 +44,15 @@ struct g4_core {
 	uint32_t state;	   /* enum below */
 	uint32_t accessed; /* clock */
 
-	struct g4_rwlock lock; /* everything below */
-	struct g4_inode disk;  /* what the journal knows, kept exact; size: published size */
-	uint64_t size;	       /* size as users see it */
-	uint64_t logged;       /* sequence of the last transaction that changed it */
-	uint32_t times_dirty;  /* disk differs from the logged inode in time stamps (or size) only */
-	bool dead;	       /* freed: the number may belong to another inode already */
-	uint32_t opens;	       /* open handles */
-	bool held;	       /* removed, kept for FORGET */
-	bool unnamed;	       /* TMPFILE that may still get its first name */
+	struct g4_rwlock lock;		   /* everything below */
+	struct g4_inode disk;		   /* what the journal knows, kept exact; size: published size */
+	uint64_t size;			   /* size as users see it */
+	uint64_t logged;		   /* sequence of the last transaction that changed it */
+	uint32_t times_dirty;		   /* disk differs from the logged inode in time stamps (or size) only */
+	bool dead;			   /* freed: the number may belong to another inode already */
+	uint32_t opens;			   /* open handles */
+	bool held;			   /* removed, kept for FORGET */
+	bool unnamed;			   /* TMPFILE that may still get its first name */
 	uint32_t orphan_prev, orphan_next; /* in-core list, guarded by orphan_lock */
 
 	struct g4_lock dirty_lock; /* the dirty list; taken inside lock */
@@ -102,13 +102,13 @@ struct g4_fs {
 	struct g4_lock orphan_lock;
 	uint32_t orphan_head; /* core */
 	struct g4_lock dirty_list_lock;
-	struct g4_rwlock flush_lock; /* shared by passes over the dirty inodes; taken before inode locks */
+	struct g4_rwlock flush_lock;	  /* shared by passes over the dirty inodes; taken before inode locks */
 	uint32_t dirty_first, dirty_last; /* cores with something to write back */
 	uint64_t dirty_pages;
 	uint64_t dirty_limit;
-	uint32_t queued_cores;	  /* on that list */
-	uint32_t error_state;	  /* 1 after metadata was found damaged or could not be written */
-	uint64_t memory_bytes;	  /* of the mapping that begins here */
+	uint32_t queued_cores; /* on that list */
+	uint32_t error_state;  /* 1 after metadata was found damaged or could not be written */
+	uint64_t memory_bytes; /* of the mapping that begins here */
 };
 
 G4_FN G4_INLINE struct g4_core *g4_core_of(struct g4_fs *fs, uint32_t i)

@@ -183,8 +183,8 @@ G4_FN static int add_node(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 		g4_le64 *slots = slots_of(fs, line);
 		uint64_t step = span_pages(path->level - 1) * G4_PAGE_BYTES;
 		for (uint32_t i = 0; i < G4_INDIRECT_SLOTS; i++)
-			slots[i] = data_ptr(g4_ptr_address(fill) + i * step, path->level - 1,
-					    kind_of(fill) == G4_WRITTEN);
+			slots[i] =
+				data_ptr(g4_ptr_address(fill) + i * step, path->level - 1, kind_of(fill) == G4_WRITTEN);
 	}
 	path_dirty(txn, path);
 	*path->slot = g4_ptr_make(address, G4_TAG_4K, G4_PTR_VALID | G4_PTR_INDIRECT);
@@ -279,8 +279,7 @@ G4_FN static int collapse(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 	uint64_t first = g4_ptr_address(slots[0]);
 	struct path above;
 
-	if (first == 0 || first % G4_REGION_BYTES ||
-	    g4_ptr_address(slots[511]) != first + 511 * G4_PAGE_BYTES)
+	if (first == 0 || first % G4_REGION_BYTES || g4_ptr_address(slots[511]) != first + 511 * G4_PAGE_BYTES)
 		return 0;
 	for (uint64_t i = 0; i < G4_INDIRECT_SLOTS; i++)
 		if (slots[i] != data_ptr(first + i * G4_PAGE_BYTES, 0, true))
@@ -289,9 +288,8 @@ G4_FN static int collapse(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 		return 0;
 	above = *path;
 	above.level = 1;
-	above.slot = core->disk.map_height == 1 ?
-			     &core->disk.map[page >> 9] :
-			     &slots_of(fs, path->lines[2])[(page >> 9) & (G4_INDIRECT_SLOTS - 1)];
+	above.slot = core->disk.map_height == 1 ? &core->disk.map[page >> 9] :
+						  &slots_of(fs, path->lines[2])[(page >> 9) & (G4_INDIRECT_SLOTS - 1)];
 	uint64_t node = g4_ptr_address(*above.slot);
 	path_dirty(txn, &above);
 	*above.slot = data_ptr(first, 1, true);
@@ -338,8 +336,7 @@ G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, str
 			break;
 		rc = descend_making(wg, fs, txn, core, &path, at);
 		if (rc == 0) {
-			uint64_t room = core->disk.map_height == 0 ? G4_MAP_SLOTS - at :
-								     G4_INDIRECT_SLOTS - (at & 511);
+			uint64_t room = core->disk.map_height == 0 ? G4_MAP_SLOTS - at : G4_INDIRECT_SLOTS - (at & 511);
 			n = g4_min64(pages - *done, room);
 			path_dirty(txn, &path);
 			rc = set_slots(wg, fs, txn, core, path.slot, n, address + *done * G4_PAGE_BYTES, written,
@@ -433,8 +430,8 @@ G4_FN static int clear_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 		g4_ptr ptr = *path.slot;
 		*next = page;
 		if (path.level == 0) {
-			uint64_t room = core->disk.map_height == 0 ? G4_MAP_SLOTS - page :
-								     G4_INDIRECT_SLOTS - (page & 511);
+			uint64_t room =
+				core->disk.map_height == 0 ? G4_MAP_SLOTS - page : G4_INDIRECT_SLOTS - (page & 511);
 			path_dirty(txn, &path);
 			rc = clear_slots(wg, fs, txn, core, path.slot, g4_min64(room, end - page), &changed);
 			*next = page + changed;

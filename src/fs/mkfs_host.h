@@ -7,9 +7,9 @@
 #include "format/format.h"
 
 struct g4_mkfs_options {
-	const char *label;	/* NULL: none; at most 63 bytes */
-	const uint8_t *uuid;	/* NULL: random */
-	uint64_t journal_bytes; /* 0: chosen from the size */
+	const char *label;			/* NULL: none; at most 63 bytes */
+	const uint8_t *uuid;			/* NULL: random */
+	uint64_t journal_bytes;			/* 0: chosen from the size */
 	uint32_t root_uid, root_gid, root_mode; /* mode 0: 0755 */
 };
 

@@ -285,7 +285,8 @@ int g4_fs_mount(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_options
 	if (rc < 0)
 		return fail(message, message_bytes, rc, "cannot mount");
 	if (sb.disk_count != 1)
-		return fail(message, message_bytes, -G4_E_SB_DISKS, "cannot mount: this version uses exactly one device");
+		return fail(message, message_bytes, -G4_E_SB_DISKS,
+			    "cannot mount: this version uses exactly one device");
 	if (g4_dev_props(dev)->read_only && !(options->flags & G4_FS_READ_ONLY) && !options->no_replay)
 		return fail(message, message_bytes, -G4_E_DEV_READONLY, "cannot mount for writing; use -o ro");
 	struct g4_fs *fs = build(dev, &sb, options, &plan);

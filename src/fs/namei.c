@@ -244,8 +244,7 @@ G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		walk->at += n;
 		bool last = walk->at == walk->bytes;
 		bool slash = !last; /* link/ means what it points to */
-		if (g4_is_link(g4_core_of(fs, next)->disk.mode) &&
-		    (slash || !(cmd->flags & G4_RESOLVE_NOFOLLOW))) {
+		if (g4_is_link(g4_core_of(fs, next)->disk.mode) && (slash || !(cmd->flags & G4_RESOLVE_NOFOLLOW))) {
 			rc = expand(wg, fs, walk, next);
 			g4_core_put(fs, next);
 			if (rc == 0 && walk->path[0] == '/') {
@@ -721,8 +720,8 @@ G4_FN static int is_ancestor(struct g4_wg *wg, struct g4_fs *fs, uint64_t above,
 
 struct rename {
 	struct g4_cmd *cmd;
-	uint32_t d1, d2;	 /* directories */
-	uint32_t i1, i2;	 /* what is renamed, what it meets; G4_NO_CORE: nothing */
+	uint32_t d1, d2; /* directories */
+	uint32_t i1, i2; /* what is renamed, what it meets; G4_NO_CORE: nothing */
 	struct g4_dir_slot s1, s2;
 	bool unused; /* i2 is to be deleted */
 };

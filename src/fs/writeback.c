@@ -263,7 +263,8 @@ G4_FN static int publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *cor
 			struct segment *segment = &batch->segments[s];
 			uint64_t done;
 			rc = g4_map_set(wg, fs, &txn, core, segment->page + inside,
-					segment->address + inside * G4_PAGE_BYTES, segment->pages - inside, true, &done);
+					segment->address + inside * G4_PAGE_BYTES, segment->pages - inside, true,
+					&done);
 			if (done > 0)
 				tag_data(fs, &txn, batch, segment, inside, done);
 			inside += done;

@@ -6,7 +6,8 @@
 #include "fs/fs.h"
 
 #define MAX_PAGES 64u /* of records; 256 KiB */
-#define VALUE_CREDITS 28u /* blocks that removing one record changes at most: its value's 17 pages, its own, their space */
+#define VALUE_CREDITS                                                                                                  \
+	28u /* blocks that removing one record changes at most: its value's 17 pages, its own, their space */
 
 struct place { /* where a record is */
 	uint32_t line;
@@ -214,7 +215,8 @@ G4_FN static int cut_record(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	if (page->bytes > 0 || keep_page)
 		return 0;
 	if (place->previous) {
-		rc = get_page(wg, fs, core, g4_ptr_make(place->previous, G4_TAG_4K, G4_PTR_VALID), G4_BLOCK_XATTR, &line);
+		rc = get_page(wg, fs, core, g4_ptr_make(place->previous, G4_TAG_4K, G4_PTR_VALID), G4_BLOCK_XATTR,
+			      &line);
 		if (rc < 0)
 			return rc;
 		g4_txn_dirty(txn, line);

@@ -177,7 +177,8 @@ G4_FN static void open_gate(struct g4_journal *j)
 	g4_wake(&j->gate_word);
 }
 
-G4_FN static void seal(struct g4_journal *j, const struct g4_line *line, void *page, uint64_t address, uint64_t sequence)
+G4_FN static void seal(struct g4_journal *j, const struct g4_line *line, void *page, uint64_t address,
+		       uint64_t sequence)
 {
 	if (line->type == G4_BLOCK_INDIRECT)
 		g4_indirect_seal(page, line->inode, line->level, address, sequence, j->meta->fs_tag);
@@ -304,10 +305,10 @@ G4_FN static void write_tags(struct g4_journal *j, const struct g4_txn_log *log,
 		for (uint32_t t = 0; t < G4_JOURNAL_TAGS && d * G4_JOURNAL_TAGS + t < total; t++) {
 			uint32_t n = d * G4_JOURNAL_TAGS + t;
 			uint32_t pair = n < addresses_end ? 0 : (n - addresses_end) / 2;
-			page->tags[t] = n < images			? addresses[n] :
-					n < addresses_end		? log->revokes[n - images] :
-					(n - addresses_end) % 2 == 0	? log->data[pair].address :
-									  log->data[pair].crc32c;
+			page->tags[t] = n < images		     ? addresses[n] :
+					n < addresses_end	     ? log->revokes[n - images] :
+					(n - addresses_end) % 2 == 0 ? log->data[pair].address :
+								       log->data[pair].crc32c;
 		}
 		g4_block_seal(page, G4_BLOCK_JOURNAL_DESCRIPTOR, log_address(j, j->head_page + d), sequence,
 			      j->meta->fs_tag);

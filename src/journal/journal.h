@@ -37,7 +37,7 @@ struct g4_data_tag {
 };
 #define G4_TXN_MAX_DATA 128u
 
-struct g4_txn_log { /* what one transaction collects */
+struct g4_txn_log {	 /* what one transaction collects */
 	uint32_t *lines; /* dirty cache lines */
 	uint64_t *revokes;
 	struct g4_extent *frees;
@@ -54,14 +54,14 @@ struct g4_journal {
 	uint64_t log_pages;
 	uint32_t max_blocks; /* of one transaction */
 
-	uint64_t gate;	    /* bit 63: closed; 32..62: operations inside; 0..31: credits given out and used */
-	uint32_t gate_word; /* changes when the gate opens */
-	uint32_t drain_word; /* changes when the last operation leaves a closed gate */
-	uint32_t aborted;   /* 0 or the (positive) code that stopped the journal */
+	uint64_t gate;	       /* bit 63: closed; 32..62: operations inside; 0..31: credits given out and used */
+	uint32_t gate_word;    /* changes when the gate opens */
+	uint32_t drain_word;   /* changes when the last operation leaves a closed gate */
+	uint32_t aborted;      /* 0 or the (positive) code that stopped the journal */
 	uint32_t data_written; /* data was written that no transaction has tagged */
 
-	uint64_t running; /* sequence of the open transaction */
-	uint64_t durable; /* of the newest committed one */
+	uint64_t running;	   /* sequence of the open transaction */
+	uint64_t durable;	   /* of the newest committed one */
 	struct g4_txn_log logs[2]; /* of running: logs[running & 1] */
 
 	struct g4_lock commit_lock; /* guards all below */
@@ -69,8 +69,8 @@ struct g4_journal {
 	uint64_t used_pages;	    /* between tail and head */
 	uint32_t *home_lines;	    /* committed, not yet home; each holds a reference */
 	uint32_t home_count;
-	uint8_t *record;	    /* record being written: descriptors, images, commit page */
-	uint8_t *home_copies;	    /* images of older home lines */
+	uint8_t *record;      /* record being written: descriptors, images, commit page */
+	uint8_t *home_copies; /* images of older home lines */
 	uint64_t *home_addresses;
 	uint32_t *home_order; /* images of a checkpoint, by address */
 	uint32_t home_copied;

@@ -94,7 +94,8 @@ static int64_t read_record(struct scan *scan, uint64_t page, uint64_t sequence)
 	uint64_t tags = (uint64_t)d->block_count + d->revoke_count + 2 * (uint64_t)d->data_count;
 	/* more than the tags need where blocks were freed while the transaction was open */
 	uint64_t total = (uint64_t)d->page_count + d->block_count + 1;
-	if (d->page_count == 0 || d->page_count * (uint64_t)G4_JOURNAL_TAGS < tags || total > scan->log_pages || d->data_count > G4_TXN_MAX_DATA)
+	if (d->page_count == 0 || d->page_count * (uint64_t)G4_JOURNAL_TAGS < tags || total > scan->log_pages ||
+	    d->data_count > G4_TXN_MAX_DATA)
 		return 0;
 	rc = grow_buffer(scan, total);
 	if (rc == 0)
@@ -205,7 +206,8 @@ static int write_home(struct scan *scan, struct g4_replay *out)
 			continue;
 		rc = read_pages(scan, image->log_page, 1, scan->buffer);
 		if (rc == 0)
-			rc = g4_space_write(scan->wg, scan->meta->space, image->address, scan->buffer, G4_PAGE_BYTES, 0);
+			rc = g4_space_write(scan->wg, scan->meta->space, image->address, scan->buffer, G4_PAGE_BYTES,
+					    0);
 		out->blocks++;
 	}
 	return rc == 0 ? g4_space_flush(scan->wg, scan->meta->space) : rc;
