@@ -60,6 +60,9 @@ foreach(source ${examples})
 	get_filename_component(name "${source}" NAME_WE)
 	add_executable(doc_${name} "${source}")
 	target_compile_options(doc_${name} PRIVATE -Wall -Wextra)
+	if(G4_SANITIZE) # a program needs the run-time library of the sanitizer that the library was built with
+		target_link_options(doc_${name} PRIVATE -fsanitize=${G4_SANITIZE})
+	endif()
 	target_link_libraries(doc_${name} PRIVATE gpu4fs)
 endforeach()
 
