@@ -38,10 +38,9 @@ static const struct command *command_of_program(const char *path)
 	const char *program = slash == NULL ? path : slash + 1;
 	char name[16];
 
-	if (strcmp(program, "mount.fuse.gpu4fs") == 0 || strcmp(program, "umount.gpu4fs") == 0)
-		return find_command(program[0] == 'm' ? "mount" : "umount");
 	const char *dot = strchr(program, '.');
-	if (dot == NULL || strcmp(dot, ".gpu4fs") != 0 || (size_t)(dot - program) >= sizeof(name))
+	if (dot == NULL || (strcmp(dot, ".gpu4fs") != 0 && strcmp(dot, ".fuse.gpu4fs") != 0) ||
+	    (size_t)(dot - program) >= sizeof(name))
 		return NULL;
 	memcpy(name, program, (size_t)(dot - program));
 	name[dot - program] = 0;
@@ -62,7 +61,7 @@ static void print_overview(FILE *out)
 
 static int help(int argc, char **argv)
 {
-	if (argc < 2) {
+	if (argc < 2 || strcmp(argv[1], "--help") == 0) {
 		print_overview(stdout);
 		return G4_EXIT_OK;
 	}

@@ -17,6 +17,7 @@ struct g4_dev;
 #define G4_MOUNT_STRICTATIME (1u << 2) /* default is relatime */
 #define G4_MOUNT_HOLD_UNLINKED                                                                                         \
 	(1u << 3) /* a removed inode stays until FORGET: for callers that keep inode numbers (FUSE) */
+#define G4_MOUNT_SYNC (1u << 5)	       /* every change is durable when its command returns */
 #define G4_MOUNT_NO_REPLAY (1u << 4) /* with READ_ONLY: do not replay the journal (fsck, dump) */
 
 struct g4_mount_options {

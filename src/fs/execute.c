@@ -556,5 +556,8 @@ G4_FN int g4_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	    (g4_load64_acq(&fs->alloc.pending_pages) || g4_load64_rlx(&fs->dirty_pages)) &&
 	    g4_writeback_all(wg, fs) == 0 && g4_commit(wg, fs, UINT64_MAX, false) == 0)
 		cmd->status = dispatch(wg, fs, cmd);
+	if (cmd->status == 0 && (fs->flags & G4_FS_SYNC) &&
+	    (changes(cmd->op) || cmd->op == G4_CMD_CREATE || cmd->op == G4_CMD_WRITE))
+		cmd->status = g4_sync_all(wg, fs, false);
 	return cmd->status;
 }

@@ -84,6 +84,7 @@ struct g4_cores {
 #define G4_FS_NOATIME 2u
 #define G4_FS_STRICTATIME 4u
 #define G4_FS_HOLD_UNLINKED 8u
+#define G4_FS_SYNC 16u
 
 struct g4_fs {
 	struct g4_space space;

@@ -195,6 +195,27 @@ struct worker {
 	int rc;
 };
 
+static void a_synchronous_mount_loses_nothing_in_a_crash(void **state)
+{
+	char data[8] = "kept", back[8] = "";
+	struct g4_attr attr;
+	uint64_t dir, file, done;
+
+	(void)state;
+	assert_int_equal(rig_unmount(&rig), 0);
+	assert_int_equal(rig_try_mount(&rig, G4_MOUNT_SYNC, NULL), 0);
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "dir", 0700, &dir), 0);
+	assert_int_equal(op_mknod(&rig, dir, "file", G4_S_IFREG | 0600, &file), 0);
+	assert_int_equal(op_write(&rig, file, 0, 0, data, sizeof(data), NULL), 0);
+	rig_abandon(&rig);
+	rig_mount(&rig);
+	assert_int_equal(op_lookup(&rig, G4_NODE_ROOT, "dir", &attr), 0);
+	assert_int_equal(op_lookup(&rig, attr.ino, "file", &attr), 0);
+	assert_int_equal(op_read(&rig, attr.ino, 0, 0, back, sizeof(back), &done), 0);
+	assert_int_equal(done, sizeof(data));
+	assert_memory_equal(back, data, sizeof(data));
+}
+
 static void *write_and_sync(void *argument)
 {
 	struct worker *w = (struct worker *)argument;
@@ -302,6 +323,7 @@ int main(void)
 		limits_test(fsync_of_a_forgotten_inode_commits_what_was_done_to_it),
 		limits_test(a_full_file_system_refuses_and_recovers),
 		limits_test(a_read_only_mount_changes_nothing),
+		limits_test(a_synchronous_mount_loses_nothing_in_a_crash),
 		limits_test(concurrent_fsyncs_lose_nothing),
 		limits_test(a_page_is_read_while_its_cache_set_is_full_of_dirty_ones),
 		limits_test(a_freed_inode_page_is_not_taken_for_what_the_device_still_says),
