@@ -244,9 +244,10 @@ int g4_mkfs(struct g4_dev *dev, const struct g4_mkfs_options *options, struct g4
 	if (rc == 0)
 		rc = make(&m, options);
 	if (rc == -G4_E_INVAL && options->journal_bytes)
-		snprintf(message, message_bytes,
-			 "cannot make a file system: the journal must be a multiple of 4 KiB, at least 2 MiB and at most a "
-			 "quarter of the device");
+		snprintf(
+			message, message_bytes,
+			"cannot make a file system: the journal must be a multiple of 4 KiB, at least 2 MiB and at most a "
+			"quarter of the device");
 	else if (rc < 0)
 		snprintf(message, message_bytes, "cannot make a file system: %s", g4_strerror(rc));
 	if (m.wg)

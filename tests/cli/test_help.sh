@@ -28,8 +28,9 @@ for name in mkfs fsck mount; do
 done
 ln -s "$gpu4fs" mount.fuse.gpu4fs
 exits 0 "mount.fuse.gpu4fs is gpu4fs mount" ./mount.fuse.gpu4fs --help
+says "... and says so" "^usage: gpu4fs mount "
 ln -s "$gpu4fs" fsck.fuse.gpu4fs
 exits 0 "fsck.fuse.gpu4fs is gpu4fs fsck" ./fsck.fuse.gpu4fs --help
+says "... and says so" "^usage: gpu4fs fsck "
 exits 0 "help --help shows the overview" "$gpu4fs" help --help
-says "... and says so" "^usage: gpu4fs mount "
 finish
