@@ -170,7 +170,7 @@ def table(records):
     peers = [p for p in PEERS if any(p in r["peers"] for r in records)]
     rounds = len(records[0]["rounds"]["ours"])
     print(f"\n{where['cpu']}, {where['cores']} cores, Linux {where['kernel']}; commit {records[0]['commit'][:12]}")
-    print(f"Medians of {rounds} rounds. Every file system had the same image file of "
+    print(f"Medians of {rounds} round{'s' if rounds > 1 else ''}. Every file system had the same image file of "
           f"{records[0]['settings'].get('image_mib', '?')} MiB, written in full before.")
     print("Ratios are gpu4fs to the others; above 1 gpu4fs is better. CPU s: user and system time of the workload and")
     print("of a FUSE server; kernel threads (loop devices, write-back) are not counted.")
@@ -216,6 +216,7 @@ set style data histograms
 set style histogram clustered gap 1
 set style fill solid 0.85 noborder
 set logscale y
+set format y "{y_format}"
 set yrange [{low}:*]
 set grid ytics lc rgb "#dddddd"
 set key outside right top
@@ -237,22 +238,23 @@ def plot(records, name, folder):
         "latency": (["fsync_p50", "fsync_p99", "cached_read_4k"], "microseconds", "Latency (shorter is better)"),
     }[name]
     peers = [p for p in PEERS if any(p in r["peers"] for r in records)]
-    lines, smallest = [" ".join(["metric"] + [f'"gpu4fs {e}"' for e in ENGINES.values()] + peers)], None
+    engines = [e for e in ENGINES.values() if any(e == r["engine"] for r in records)]
+    lines, smallest = [" ".join(["metric"] + [f'"gpu4fs {e}"' for e in engines] + peers)], None
     for metric in metrics:
         by_engine = {r["engine"]: r for r in records if r["metric"] == metric}
         if not by_engine:
             continue
         any_record = next(iter(by_engine.values()))
         scale = 1e-3 if any_record["unit"] == "ns" else 1
-        cells = [by_engine[e]["ours"] if e in by_engine else None for e in ENGINES.values()]
+        cells = [by_engine[e]["ours"] if e in by_engine else None for e in engines]
         cells += [any_record["peers"].get(p) for p in peers]
         known = [c * scale for c in cells if c]
         smallest = min(known + ([smallest] if smallest else []))
         lines.append(" ".join([metric] + ["NaN" if c is None else f"{c * scale:.6g}" for c in cells]))
     if smallest is None:
         return
-    script = PLOT.format(png=png, title=title, label=label, low=smallest / 2, data="\n".join(lines),
-                         last=1 + len(ENGINES) + len(peers))
+    script = PLOT.format(png=png, y_format="%g", title=title, label=label, low=smallest / 2, data="\n".join(lines),
+                         last=1 + len(engines) + len(peers))
     subprocess.run(["gnuplot"], input=script, text=True, check=True)
     print(png)
 

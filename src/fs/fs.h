@@ -6,6 +6,7 @@
 #define G4_FS_H
 
 #include "dir/dir.h"
+#include "dir/lookup.h"
 #include "fs/command.h"
 
 #define G4_S_IFMT 0170000u
@@ -93,6 +94,7 @@ struct g4_fs {
 	struct g4_journal journal;
 	struct g4_alloc alloc;
 	struct g4_cores cores;
+	struct g4_lookup lookup;
 	struct g4_superblock super;
 	uint64_t hash_key[2];
 	uint32_t flags;

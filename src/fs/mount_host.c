@@ -90,7 +90,7 @@ static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
 struct plan {
 	uint32_t line_count, set_count, core_count, bucket_count;
 	uint64_t log_pages;
-	uint64_t lines, frames, sets, cores, buckets, journal, alloc, total;
+	uint64_t lines, frames, sets, cores, buckets, lookup, journal, alloc, total;
 };
 
 static uint64_t place(uint64_t *total, uint64_t bytes)
@@ -114,6 +114,7 @@ static void plan_memory(const struct g4_layout *layout, uint64_t cache_bytes, st
 	plan->sets = place(&plan->total, plan->set_count * sizeof(struct g4_cache_set));
 	plan->cores = place(&plan->total, plan->core_count * sizeof(struct g4_core));
 	plan->buckets = place(&plan->total, plan->bucket_count * sizeof(uint32_t));
+	plan->lookup = place(&plan->total, plan->bucket_count * sizeof(struct g4_lookup_entry));
 	plan->journal = place(&plan->total, g4_journal_memory(plan->log_pages, plan->line_count));
 	plan->alloc = place(&plan->total, g4_alloc_memory(layout));
 }
@@ -130,6 +131,8 @@ static void init_cores(struct g4_fs *fs, uint8_t *memory, const struct plan *pla
 	fs->cores.buckets = (uint32_t *)(memory + plan->buckets);
 	fs->cores.bucket_mask = plan->bucket_count - 1;
 	memset(fs->cores.buckets, 0xff, plan->bucket_count * sizeof(uint32_t));
+	fs->lookup.entries = (struct g4_lookup_entry *)(memory + plan->lookup); /* as many as inodes */
+	fs->lookup.mask = plan->bucket_count - 1;
 	fs->root_core = G4_NO_CORE;
 	fs->orphan_head = G4_NO_CORE;
 	fs->dirty_first = fs->dirty_last = G4_NO_CORE;
@@ -353,4 +356,5 @@ void g4_fs_moved(struct g4_fs *fs, intptr_t by, struct g4_dev *dev)
 	g4_alloc_moved(&fs->alloc, by);
 	G4_MOVE(fs->cores.core, by);
 	G4_MOVE(fs->cores.buckets, by);
+	G4_MOVE(fs->lookup.entries, by);
 }

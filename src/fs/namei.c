@@ -85,6 +85,31 @@ G4_FN int g4_check_child(struct g4_fs *fs, const struct g4_core *parent, uint32_
 	return core == parent || g4_load64_acq(&core->disk.parent) != parent->ino ? -G4_E_CORRUPT_DIR : 0;
 }
 
+G4_FN static struct g4_lookup_name cache_name(struct g4_fs *fs, const struct g4_core *core, const char *name,
+					      uint32_t bytes)
+{
+	struct g4_dir dir = dir_of(fs, core);
+	struct g4_lookup_name key = {core->data_key, g4_dir_hash(&dir, name, bytes), name, bytes};
+	return key;
+}
+
+/* A name in a write-locked directory goes, or leads elsewhere from now on. */
+G4_FN static void forget_name(struct g4_fs *fs, const struct g4_core *core, const char *name, uint32_t bytes)
+{
+	struct g4_lookup_name key = cache_name(fs, core, name, bytes);
+
+	g4_lookup_forget(&fs->lookup, &key);
+}
+
+/* A new name, or a new meaning of one. */
+G4_FN static void remember_name(struct g4_fs *fs, const struct g4_core *core, const char *name, uint32_t bytes,
+				uint64_t inode)
+{
+	struct g4_lookup_name key = cache_name(fs, core, name, bytes);
+
+	g4_lookup_put(&fs->lookup, &key, inode);
+}
+
 /* ------------------------------------------------------------------ lookup */
 
 /* One step: the core that `name` leads to in directory `node`. */
@@ -100,8 +125,16 @@ G4_FN static int step(struct g4_wg *wg, struct g4_fs *fs, uint64_t node, const c
 	struct g4_core *core = g4_core_of(fs, i);
 	g4_read_lock(&core->lock);
 	rc = check_dir(wg, fs, core, cred, G4_ACCESS_EXEC);
-	if (rc == 0)
+	if (rc == 0 && (is_dot(name, bytes) || is_dotdot(name, bytes))) {
 		rc = find(wg, fs, core, name, bytes, &slot);
+	} else if (rc == 0) {
+		struct g4_lookup_name key = cache_name(fs, core, name, bytes);
+		if (!g4_lookup_find(&fs->lookup, &key, &slot.inode)) {
+			rc = find(wg, fs, core, name, bytes, &slot);
+			if (rc == 0)
+				g4_lookup_put(&fs->lookup, &key, slot.inode);
+		}
+	}
 	if (rc == 0) /* while the name is locked, so that it is the inode the name meant */
 		rc = g4_core_get(wg, fs, slot.inode, out);
 	g4_read_unlock(&core->lock);
@@ -418,6 +451,7 @@ G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *par
 		rc = rc < 0 ? rc : logged;
 	}
 	if (rc == 0) {
+		remember_name(fs, parent, cmd->name, cmd->name_bytes, g4_core_of(fs, i)->ino);
 		if (cmd->op == G4_CMD_CREATE)
 			open_new(fs, i, cmd);
 		cmd->value = 1;
@@ -647,6 +681,7 @@ G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_cor
 		rc = g4_begin(wg, fs, NAME_CREDITS, &txn);
 	if (rc < 0)
 		return rc;
+	forget_name(fs, parent, cmd->name, cmd->name_bytes);
 	rc = g4_dir_remove(wg, &dir, &txn, slot);
 	if (rc == 0) {
 		dir_changed(parent, &dir, -1, now);
@@ -920,6 +955,8 @@ G4_FN static int rename_locked(struct g4_wg *wg, struct g4_fs *fs, struct rename
 	if (rc < 0)
 		return rc;
 	uint64_t now = (uint64_t)g4_realtime_ns();
+	forget_name(fs, g4_core_of(fs, r->d1), r->cmd->name, r->cmd->name_bytes);
+	forget_name(fs, g4_core_of(fs, r->d2), r->cmd->name2, r->cmd->name2_bytes);
 	rc = r->cmd->flags & G4_RENAME_EXCHANGE ? exchange(wg, fs, &txn, r, now) : move(wg, fs, &txn, r, now);
 	/* the directories' pages may have changed even where the rename did not come about */
 	int logged = g4_inode_log(wg, fs, &txn, g4_core_of(fs, r->d1));

@@ -9,6 +9,8 @@
  * context switch. It looks again every few milliseconds, because callers move.
  *
  * A large read or write, or another caller, ends it: then there is work to do in parallel, and the scheduler knows best.
+ * So does a caller that was woken elsewhere: as long as another processor is idle, the kernel prefers that one for it, and
+ * we would chase it in vain. The gain is therefore one of busy machines.
  * Each worker decides from the requests it saw itself; nothing is shared. Whatever fails leaves the worker free.
  */
 #include <fcntl.h>
@@ -22,6 +24,7 @@
 
 #define STREAK_REQUESTS 4
 #define LOOK_PERIOD_NS (UINT64_C(4) * 1000 * 1000)
+#define REST_NS (UINT64_C(1000) * 1000 * 1000)
 #define LARGE_BYTES (64 * G4_KIB)
 #define STAT_FIELD_STATE 3
 #define STAT_FIELD_PROCESSOR 39
@@ -77,10 +80,8 @@ static void go_to(struct g4_fuse_thread *self, int processor)
 
 	if (processor == self->processor)
 		return;
-	if (processor < 0 || processor >= CPU_SETSIZE || !CPU_ISSET(processor, &self->host->processors)) {
-		set_free(self);
+	if (processor < 0 || processor >= CPU_SETSIZE || !CPU_ISSET(processor, &self->host->processors))
 		return;
-	}
 	CPU_ZERO(&set);
 	CPU_SET(processor, &set);
 	if (sched_setaffinity(0, sizeof(set), &set) == 0)
@@ -98,6 +99,7 @@ void g4_fuse_follow_init(struct g4_fuse_host *host)
 void g4_fuse_follow(struct g4_fuse_thread *self, const struct fuse_in_header *in)
 {
 	uint64_t now;
+	int processor;
 
 	if (is_large(in) || (in->pid != 0 && in->pid != self->caller)) {
 		set_free(self);
@@ -107,8 +109,14 @@ void g4_fuse_follow(struct g4_fuse_thread *self, const struct fuse_in_header *in
 	if (in->pid == 0 || self->streak++ < STREAK_REQUESTS) /* 0: the kernel itself, which does not wait */
 		return;
 	now = now_ns();
-	if (self->processor >= 0 && now - self->looked_ns < LOOK_PERIOD_NS)
+	if (now < self->look_ns)
 		return;
-	self->looked_ns = now;
-	go_to(self, processor_of(in->pid));
+	processor = processor_of(in->pid);
+	self->look_ns = now + LOOK_PERIOD_NS;
+	if (self->processor < 0 || self->processor == processor) {
+		go_to(self, processor);
+		return;
+	}
+	set_free(self);
+	self->look_ns = now + REST_NS;
 }

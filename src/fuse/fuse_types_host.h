@@ -35,7 +35,7 @@ struct g4_fuse_thread {
 	/* follow_host.c: whose small requests it served last, how many in a row, and where it is bound to (-1: nowhere) */
 	uint32_t caller, streak;
 	int processor;
-	uint64_t looked_ns;
+	uint64_t look_ns; /* not before */
 };
 
 struct g4_fuse_seek_job;

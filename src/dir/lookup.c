@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lookup cache. All words are read and written as atomics; the acquire loads of the body keep the second look at
+ * the sequence behind them, the release stores keep the body behind the odd sequence.
+ */
+#include "dir/lookup.h"
+
+#define NAME_WORDS (G4_LOOKUP_NAME_BYTES / 8)
+
+G4_FN static struct g4_lookup_entry *entry_of(const struct g4_lookup *cache, const struct g4_lookup_name *name)
+{
+	uint64_t mixed = (name->directory * UINT64_C(0x9e3779b97f4a7c15) >> 32) ^ name->hash;
+
+	return &cache->entries[mixed & cache->mask];
+}
+
+/* Never 0, so that an empty entry fits no name. */
+G4_FN static uint64_t shape_of(const struct g4_lookup_name *name)
+{
+	return (uint64_t)name->hash << 8 | name->bytes;
+}
+
+G4_FN static void name_words(const struct g4_lookup_name *name, uint64_t words[NAME_WORDS])
+{
+	memset(words, 0, G4_LOOKUP_NAME_BYTES);
+	memcpy(words, name->text, name->bytes);
+}
+
+/* Whether the entry is about this name; what is read may be torn, which the sequence tells. */
+G4_FN static bool holds(const struct g4_lookup_entry *entry, const struct g4_lookup_name *name)
+{
+	uint64_t words[NAME_WORDS];
+
+	if (g4_load64_acq(&entry->shape) != shape_of(name) || g4_load64_acq(&entry->directory) != name->directory)
+		return false;
+	name_words(name, words);
+	for (uint32_t w = 0; w < NAME_WORDS; w++)
+		if (g4_load64_acq(&entry->name[w]) != words[w])
+			return false;
+	return true;
+}
+
+G4_FN bool g4_lookup_find(const struct g4_lookup *cache, const struct g4_lookup_name *name, uint64_t *inode)
+{
+	const struct g4_lookup_entry *entry = entry_of(cache, name);
+	uint64_t sequence = g4_load64_acq(&entry->sequence);
+
+	if ((sequence & 1) || name->bytes > G4_LOOKUP_NAME_BYTES || !holds(entry, name))
+		return false;
+	*inode = g4_load64_acq(&entry->inode);
+	return g4_load64_acq(&entry->sequence) == sequence;
+}
+
+G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *name, uint64_t inode)
+{
+	struct g4_lookup_entry *entry = entry_of(cache, name);
+	uint64_t sequence = g4_load64_acq(&entry->sequence), words[NAME_WORDS];
+
+	if (name->bytes > G4_LOOKUP_NAME_BYTES || (sequence & 1) || !g4_cas64(&entry->sequence, sequence, sequence + 1))
+		return;
+	name_words(name, words);
+	g4_store64_rel(&entry->shape, shape_of(name));
+	g4_store64_rel(&entry->directory, name->directory);
+	g4_store64_rel(&entry->inode, inode);
+	for (uint32_t w = 0; w < NAME_WORDS; w++)
+		g4_store64_rel(&entry->name[w], words[w]);
+	g4_store64_rel(&entry->sequence, sequence + 2);
+}
+
+G4_FN void g4_lookup_forget(struct g4_lookup *cache, const struct g4_lookup_name *name)
+{
+	struct g4_lookup_entry *entry = entry_of(cache, name);
+
+	if (name->bytes > G4_LOOKUP_NAME_BYTES)
+		return;
+	for (;;) {
+		uint64_t sequence = g4_load64_acq(&entry->sequence);
+
+		/*
+		 * A writer at work here writes another name: this one's directory is locked. So the name is gone already, or
+		 * about to be. An entry that does not hold it in one look at one sequence is fine, too.
+		 */
+		if (sequence & 1)
+			return;
+		bool same = holds(entry, name);
+		if (!same && g4_load64_acq(&entry->sequence) == sequence)
+			return;
+		if (same && g4_cas64(&entry->sequence, sequence, sequence + 1)) {
+			g4_store64_rel(&entry->shape, 0);
+			g4_store64_rel(&entry->sequence, sequence + 2);
+			return;
+		}
+	}
+}

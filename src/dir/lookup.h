@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lookup cache (directories document, chapter 4.3): (directory, name) to inode number, shared by all workgroups.
+ *
+ * An entry is one 64 B cache line that holds the whole name, so a hit is exact; longer names are not cached. It is a
+ * sequence lock: readers take no lock and never wait. A directory is named by a key that no later directory gets.
+ *
+ * The caller holds the directory's inode lock: shared to find and put, exclusive to forget. Whoever removes a name, or
+ * lets it lead elsewhere, forgets it; entries of other names in the same place may be lost at any time.
+ */
+#ifndef G4_LOOKUP_H
+#define G4_LOOKUP_H
+
+#include "simt/simt.h"
+
+#define G4_LOOKUP_NAME_BYTES 32u
+
+struct g4_lookup_entry {
+	uint64_t sequence; /* odd while it is written */
+	uint64_t directory;
+	uint64_t inode;
+	uint64_t shape; /* hash, file type, length: see shape_of() */
+	uint64_t name[G4_LOOKUP_NAME_BYTES / 8];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_lookup_entry) == 64, "one cache line");
+
+struct g4_lookup {
+	struct g4_lookup_entry *entries; /* zeroed */
+	uint32_t mask;			 /* their number, a power of two, minus 1 */
+};
+
+struct g4_lookup_name {
+	uint64_t directory;
+	uint32_t hash;
+	const char *text;
+	uint32_t bytes;
+};
+
+/* Leader, thread-safe. */
+G4_FN bool g4_lookup_find(const struct g4_lookup *cache, const struct g4_lookup_name *name, uint64_t *inode);
+G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *name, uint64_t inode);
+G4_FN void g4_lookup_forget(struct g4_lookup *cache, const struct g4_lookup_name *name);
+
+#endif
