@@ -16,8 +16,8 @@ struct g4_dev;
 #define G4_MOUNT_NOATIME (1u << 1)
 #define G4_MOUNT_STRICTATIME (1u << 2) /* default is relatime */
 #define G4_MOUNT_HOLD_UNLINKED                                                                                         \
-	(1u << 3) /* a removed inode stays until FORGET: for callers that keep inode numbers (FUSE) */
-#define G4_MOUNT_SYNC (1u << 5)	       /* every change is durable when its command returns */
+	(1u << 3)		/* a removed inode stays until FORGET: for callers that keep inode numbers (FUSE) */
+#define G4_MOUNT_SYNC (1u << 5) /* every change is durable when its command returns */
 #define G4_MOUNT_NO_REPLAY (1u << 4) /* with READ_ONLY: do not replay the journal (fsck, dump) */
 
 struct g4_mount_options {
@@ -36,6 +36,8 @@ int g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *op
 int g4_engine_unmount(struct g4_engine *engine);
 /* Stops without writing anything, as a crash would (tests). */
 void g4_engine_abandon(struct g4_engine *engine);
+/* The numbers of inodes that somebody has open, at most `room` of them; returns how many. */
+uint32_t g4_engine_open_inodes(struct g4_engine *engine, uint64_t *inodes, uint32_t room);
 /* Runs one command on the calling thread; returns cmd->status. */
 int g4_engine_execute(struct g4_engine *engine, struct g4_cmd *cmd);
 

@@ -88,6 +88,17 @@ static void kick(struct g4_engine *engine)
 	pthread_mutex_unlock(&engine->mutex);
 }
 
+uint32_t g4_engine_open_inodes(struct g4_engine *engine, uint64_t *inodes, uint32_t room)
+{
+	struct g4_fs *fs = engine->fs;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < fs->cores.count && count < room; i++)
+		if (g4_load32_acq(&g4_core_of(fs, i)->opens) > 0)
+			inodes[count++] = g4_load64_rlx(&g4_core_of(fs, i)->ino);
+	return count;
+}
+
 int g4_engine_execute(struct g4_engine *engine, struct g4_cmd *cmd)
 {
 	struct holder *holder = borrow(engine);

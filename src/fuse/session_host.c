@@ -41,6 +41,8 @@
 #endif
 
 /* The process's one mount; set before threads start. */
+#define OPEN_FILES_MAX 65536u
+
 struct serving {
 	struct g4_fuse_host host;
 	char *mountpoint;
@@ -350,6 +352,23 @@ static void run_fusermount(const char *mountpoint)
 }
 
 /*
+ * Makes the kernel write back the pages of all open files, and waits. syncfs(2) starts that but does not wait for it on a
+ * FUSE mount: Linux takes such a mapping for one without data integrity.
+ */
+static void write_back_open_files(struct serving *s)
+{
+	struct g4_fuse_thread self = {.host = &s->host, .fd = fuse_session_fd(s->host.session), .processor = -1};
+	uint64_t *inodes = calloc(OPEN_FILES_MAX, sizeof(*inodes));
+	uint32_t count = inodes ? g4_engine_open_inodes(s->host.engine, inodes, OPEN_FILES_MAX) : 0;
+
+	g4_fuse_self = &self;
+	for (uint32_t i = 0; i < count; i++) /* fails only where the inode has left the kernel's cache */
+		(void)fuse_lowlevel_notify_inval_inode(s->host.session, inodes[i], 0, 0);
+	g4_fuse_self = NULL;
+	free(inodes);
+}
+
+/*
  * A signal asks for the end: the kernel's dirty pages first, while the workers serve. An idle mount is then unmounted as
  * umount(8) would; one that is in use is taken away from its users, whose later calls fail.
  */
@@ -364,9 +383,14 @@ static void stop_mount(struct serving *s)
 	}
 	if (umount2(s->mountpoint, UMOUNT_NOFOLLOW) == 0)
 		return;
-	if (errno == EBUSY && umount2(s->mountpoint, MNT_FORCE | MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
-		return;
-	if (errno == EPERM)
+	int error = errno;
+	if (error == EBUSY) {
+		write_back_open_files(s);
+		if (umount2(s->mountpoint, MNT_FORCE | MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
+			return;
+		error = errno;
+	}
+	if (error == EPERM)
 		run_fusermount(s->mountpoint);
 }
 
