@@ -91,7 +91,7 @@ G4_FN int g4_alloc_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 G4_FN int g4_alloc_free_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address);
 
 /* ---- slots (slab.c) ---- */
-/* A free 256 B slot of a slab of `kind`, marked used; its contents are left as they are. */
+/* A free 256 B slot of a slab of `kind`, marked used; its contents are zero. */
 G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *address);
 G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address);
 /* Sets or clears a page's bit in the slab map. */

@@ -170,6 +170,8 @@ G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *
 		bool was_full = slab->used == SLAB_FULL;
 		g4_txn_dirty(txn, line);
 		slab->used = (g4_le16)(slab->used & ~(1u << slot));
+		/* nobody shall take what was there for what comes next, between the slot's allocation and its first write */
+		memset((uint8_t *)slab + slot * G4_SLAB_SLOT_BYTES, 0, G4_SLAB_SLOT_BYTES);
 		if (was_full)
 			rc = g4_alloc_mark_slab(wg, alloc, txn, page, true);
 		if (rc == 0 && slab->used == SLAB_EMPTY && !being_filled(alloc, page)) {

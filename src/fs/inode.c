@@ -110,7 +110,8 @@ G4_FN static int load_core(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *c
 		rc = -G4_E_STALE;
 	} else {
 		memcpy(&core->disk, data + address - page, sizeof(core->disk));
-		rc = g4_inode_validate(&core->disk, &fs->meta.layout);
+		/* mode 0: given to an inode that is not written yet, and that stands in the table already or is about to */
+		rc = core->disk.mode == 0 ? -G4_E_STALE : g4_inode_validate(&core->disk, &fs->meta.layout);
 	}
 	g4_cache_put(&fs->cache, line);
 	core->size = core->disk.size;
