@@ -2,7 +2,14 @@
 /* Claiming, publishing and freeing runs of pages. The two views are explained in alloc.h. */
 #include "alloc/alloc.h"
 
-#define CLAIM_TRIES 10000u
+#define CLAIM_WAIT_NS                                                                                                  \
+	(UINT64_C(10) * 1000 * 1000 * 1000) /* for a workgroup that was stopped in the middle of a claim */
+
+/* `span` set bits from bit `bit` on, inside a word. */
+G4_FN static uint64_t bit_run(uint32_t bit, uint32_t span)
+{
+	return (span == 64 ? ~UINT64_C(0) : (UINT64_C(1) << span) - 1) << bit;
+}
 
 G4_FN static struct g4_group_descriptor *descriptor_in(void *page, uint64_t group)
 {
@@ -100,7 +107,7 @@ G4_FN bool g4_alloc_reserve(struct g4_alloc *alloc, uint64_t pages)
 {
 	for (;;) {
 		uint64_t reserved = g4_load64_acq(&alloc->reserved);
-		uint64_t keep = alloc->total_pages / 256 + 32; /* for the metadata of what is promised */
+		uint64_t keep = g4_alloc_keep(alloc);
 
 		if (reserved + pages + keep > g4_load64_acq(&alloc->free_pages))
 			return false;
@@ -177,7 +184,7 @@ G4_FN static uint32_t set_run(struct g4_alloc *alloc, uint64_t region, uint32_t 
 	while (done < n && page + done < G4_REGION_PAGES) {
 		uint32_t bit = (page + done) % 64;
 		uint32_t span = (uint32_t)g4_min64(64 - bit, n - done);
-		uint64_t mask = (span == 64 ? ~UINT64_C(0) : (UINT64_C(1) << span) - 1) << bit;
+		uint64_t mask = bit_run(bit, span);
 		uint64_t *word = &alloc->used[region * 8 + (page + done) / 64];
 		uint64_t old = g4_or64(word, mask);
 
@@ -273,6 +280,12 @@ G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t clas
 	uint32_t n = 0;
 	int rc;
 
+	/* a claim without a promise may hold what it has to give back, and that may be ours */
+	uint64_t until = reserved && taken == 0 ? g4_monotonic_ns() + CLAIM_WAIT_NS : 0;
+	while (reserved && taken == 0 && g4_monotonic_ns() < until) {
+		g4_pause();
+		taken = take_pages(alloc, g4_min64(want, G4_REGION_PAGES), reserved);
+	}
 	if (taken == 0)
 		return -G4_E_NOSPC;
 	if (class_ == G4_ALLOC_ALIGNED) {
@@ -288,7 +301,8 @@ G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t clas
 		uint32_t least = (uint32_t)g4_min64(taken, 64);
 		rc = claim_from(wg, alloc, start, taken, least, address, &n);
 		/* the pages are there, for they are out of the count: others hold the right to more than they will take */
-		for (uint32_t tries = 0; rc == -G4_E_NOSPC && tries < CLAIM_TRIES; tries++) {
+		until = rc == -G4_E_NOSPC ? g4_monotonic_ns() + CLAIM_WAIT_NS : 0;
+		while (rc == -G4_E_NOSPC && g4_monotonic_ns() < until) {
 			rc = claim_from(wg, alloc, start, taken, 1, address, &n);
 			if (rc == -G4_E_NOSPC)
 				g4_pause();
@@ -327,9 +341,8 @@ G4_FN int g4_alloc_claim_region(struct g4_wg *wg, struct g4_alloc *alloc, bool r
 
 G4_FN void g4_alloc_release(struct g4_alloc *alloc, uint64_t address, uint64_t pages)
 {
-	uint64_t page = address / G4_PAGE_BYTES;
+	uint64_t page = address / G4_PAGE_BYTES, total = pages;
 
-	g4_add64(&alloc->free_pages, pages);
 	while (pages > 0) {
 		uint64_t region = page / G4_REGION_PAGES;
 		uint32_t first = (uint32_t)(page % G4_REGION_PAGES);
@@ -338,7 +351,7 @@ G4_FN void g4_alloc_release(struct g4_alloc *alloc, uint64_t address, uint64_t p
 		for (uint32_t done = 0; done < n;) {
 			uint32_t bit = (first + done) % 64;
 			uint32_t span = (uint32_t)g4_min64(64 - bit, n - done);
-			uint64_t mask = (span == 64 ? ~UINT64_C(0) : (UINT64_C(1) << span) - 1) << bit;
+			uint64_t mask = bit_run(bit, span);
 			g4_and64(&alloc->used[region * 8 + (first + done) / 64], ~mask);
 			done += span;
 		}
@@ -347,6 +360,7 @@ G4_FN void g4_alloc_release(struct g4_alloc *alloc, uint64_t address, uint64_t p
 		page += n;
 		pages -= n;
 	}
+	g4_add64(&alloc->free_pages, total); /* last: who takes pages out of the count shall find them */
 }
 
 G4_FN int g4_alloc_in_use(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t address)
@@ -396,7 +410,7 @@ G4_FN static int change_map(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 		uint64_t at = page + done;
 		uint32_t bit = (uint32_t)(at % 64);
 		uint32_t span = (uint32_t)g4_min64(64 - bit, pages - done);
-		uint64_t mask = (span == 64 ? ~UINT64_C(0) : (UINT64_C(1) << span) - 1) << bit;
+		uint64_t mask = bit_run(bit, span);
 		uint64_t *word = &map->regions[at / G4_REGION_PAGES % G4_GROUP_REGIONS].used[at % G4_REGION_PAGES / 64];
 		uint64_t old = set ? g4_or64(word, mask) : g4_and64(word, ~mask);
 		wrong |= set ? (old & mask) != 0 : (old & mask) != mask;

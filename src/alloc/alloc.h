@@ -64,6 +64,11 @@ int g4_alloc_init(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_journal *j
 void g4_alloc_moved(struct g4_alloc *alloc, intptr_t by);
 
 /* ---- memory view: leader, thread-safe ---- */
+/* Pages that are never promised to data: they hold the metadata of what is, and let deletes work on a full device. */
+G4_FN G4_INLINE uint64_t g4_alloc_keep(const struct g4_alloc *alloc)
+{
+	return alloc->total_pages / 256 + 32;
+}
 /* Promises pages to a later claim; false: the file system is full. */
 G4_FN bool g4_alloc_reserve(struct g4_alloc *alloc, uint64_t pages);
 G4_FN void g4_alloc_unreserve(struct g4_alloc *alloc, uint64_t pages);

@@ -436,7 +436,7 @@ G4_FN static int do_statfs(struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct g4_statfs *out = (struct g4_statfs *)cmd->data;
 	uint64_t free_pages = g4_load64_acq(&fs->alloc.free_pages), pending = g4_load64_acq(&fs->alloc.pending_pages);
-	uint64_t promised = g4_load64_acq(&fs->alloc.reserved), keep = fs->alloc.total_pages / 256 + 32;
+	uint64_t promised = g4_load64_acq(&fs->alloc.reserved), keep = g4_alloc_keep(&fs->alloc);
 
 	if (cmd->length < sizeof(*out))
 		return -G4_E_INVAL;

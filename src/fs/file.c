@@ -150,7 +150,7 @@ G4_FN static int read_direct(struct g4_wg *wg, struct g4_fs *fs, uint64_t addres
  */
 G4_FN static int read_around(struct g4_wg *wg, struct g4_fs *fs, struct reader *reader, uint64_t address)
 {
-	uint8_t *page = (uint8_t *)(((uintptr_t)g4_fs_scratch(wg) + 4095) & ~(uintptr_t)4095);
+	uint8_t *page = g4_scratch_page(wg);
 	uint64_t inside = reader->offset & (G4_PAGE_BYTES - 1), bytes = g4_min64(reader->left, G4_PAGE_BYTES - inside);
 	int rc = g4_space_read(wg, &fs->space, address, page, G4_PAGE_BYTES);
 
@@ -256,7 +256,7 @@ G4_FN static int load_inline(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
 	int rc = g4_page_get(wg, fs, core, 0, &line);
 	if (rc < 0)
 		return rc;
-	rc = g4_page_dirty(wg, fs, i, 0, line);
+	rc = g4_page_dirty(wg, fs, i, line);
 	g4_cache_put(&fs->cache, line);
 	return rc;
 }
@@ -277,7 +277,7 @@ G4_FN static int write_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint
 	if (rc < 0)
 		return rc;
 	/* space first: a page that cannot be promised any must not change */
-	rc = g4_page_dirty(wg, fs, i, page, line);
+	rc = g4_page_dirty(wg, fs, i, line);
 	if (rc == 0) {
 		uint8_t *to = (uint8_t *)g4_line_data(&fs->cache, line) + inside;
 		if (from)
@@ -356,7 +356,7 @@ G4_FN static int prepare_tail(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, ui
 			      uint64_t *address)
 {
 	struct g4_core *core = g4_core_of(fs, i);
-	uint8_t *copy = (uint8_t *)(((uintptr_t)g4_fs_scratch(wg) + 4095) & ~(uintptr_t)4095);
+	uint8_t *copy = g4_scratch_page(wg);
 	struct g4_run run;
 	uint32_t line;
 	uint64_t got;
@@ -519,7 +519,7 @@ G4_FN static int allocate_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, 
 			continue;
 		}
 		if (g4_load64_acq(&fs->alloc.free_pages) <
-		    g4_load64_acq(&fs->alloc.reserved) + fs->alloc.total_pages / 256 + 32)
+		    g4_load64_acq(&fs->alloc.reserved) + g4_alloc_keep(&fs->alloc))
 			return -G4_E_NOSPC;
 		rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_DATA, core->next_goal, run.pages, false, &address, &got);
 		if (rc < 0)

@@ -125,6 +125,11 @@ G4_FN G4_INLINE void *g4_fs_scratch(const struct g4_wg *wg)
 {
 	return (uint8_t *)g4_wg_scratch(wg) + G4_COMMIT_SCRATCH_BYTES;
 }
+/* One aligned page of it, for transfers past the cache. */
+G4_FN G4_INLINE uint8_t *g4_scratch_page(const struct g4_wg *wg)
+{
+	return (uint8_t *)g4_align_up((uintptr_t)g4_fs_scratch(wg), G4_PAGE_BYTES);
+}
 
 /* ---- inode.c: leader, thread-safe ---- */
 /* References the in-core inode of a number. -G4_E_STALE: no such inode. */
@@ -222,7 +227,7 @@ G4_FN int g4_write_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uin
 /* References page `page` of a file as a cached line with its contents; zeros beyond what is stored. */
 G4_FN int g4_page_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, uint64_t page, uint32_t *line);
 /* Puts a referenced line on the dirty list; false when there is no space for it. Write-locked. */
-G4_FN int g4_page_dirty(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t page, uint32_t line);
+G4_FN int g4_page_dirty(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint32_t line);
 
 /* ---- namei.c, execute.c, readdir.c, xattr.c: one function a command, called by g4_execute ---- */
 G4_FN int g4_do_lookup(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);

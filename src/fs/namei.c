@@ -307,7 +307,7 @@ G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 /* Writes a long link's target to a page of its own, before the inode exists. */
 G4_FN static int write_target(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint64_t *address)
 {
-	uint8_t *page = (uint8_t *)(((uintptr_t)g4_fs_scratch(wg) + 4095) & ~(uintptr_t)4095);
+	uint8_t *page = g4_scratch_page(wg);
 	uint64_t got;
 
 	*address = 0;

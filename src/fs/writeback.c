@@ -32,12 +32,11 @@ G4_STATIC_ASSERT(sizeof(struct batch) <= G4_FS_SCRATCH_BYTES, "batch fits the sc
 
 /* ------------------------------------------------------------------ the dirty list */
 
-G4_FN int g4_page_dirty(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t page, uint32_t line)
+G4_FN int g4_page_dirty(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint32_t line)
 {
 	struct g4_core *core = g4_core_of(fs, i);
 	struct g4_line *l = &fs->cache.lines[line];
 
-	(void)page;
 	if (l->dirty)
 		return 0;
 	if (!g4_alloc_reserve(&fs->alloc, G4_PROMISE_PAGES)) {
