@@ -1,0 +1,112 @@
+# Shredder (DESIGN.md "Shredder"): libshredder, the shredder program, their tests and what is installed of them. A library of its
+# own, usable without gpu4fs: of the engine it takes what lies under src/base, src/simt and src/hash.
+g4_sources(shredder_sources shredder/chunk/*.c)
+g4_sources(shredder_base_sources src/base/*.c src/hash/*.c src/simt/*.c)
+if(G4_LANES GREATER 0)
+	return() # workgroups of threads are for the engine's tests; Shredder's host code has none
+endif()
+g4_sources(shredder_simt_sources src/simt/cpu/*.c)
+list(APPEND shredder_base_sources ${shredder_simt_sources})
+set_source_files_properties(${shredder_sources} PROPERTIES COMPILE_OPTIONS "$<$<C_COMPILER_ID:GNU>:-Wc++-compat>")
+
+add_library(shredder_objects OBJECT ${shredder_sources} ${shredder_base_sources})
+target_compile_options(shredder_objects PRIVATE -fvisibility=hidden)
+target_include_directories(shredder_objects PUBLIC "${CMAKE_CURRENT_SOURCE_DIR}/shredder")
+target_link_libraries(shredder_objects PUBLIC g4_flags PkgConfig::uring Threads::Threads)
+if(G4_CUDA)
+	include(G4ShredderCuda)
+endif()
+add_library(shredder_static STATIC EXCLUDE_FROM_ALL)
+target_link_libraries(shredder_static PUBLIC shredder_objects)
+set_target_properties(shredder_static PROPERTIES OUTPUT_NAME shredder_internal LINKER_LANGUAGE C)
+
+# ---- libshredder.so and the program
+if(G4_TOOLS)
+	add_library(shredder SHARED)
+	target_link_libraries(shredder PRIVATE shredder_objects)
+	target_include_directories(shredder INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
+		$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+	target_link_options(shredder PRIVATE "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cmake/shredder.map")
+	if(NOT G4_SANITIZE)
+		target_link_options(shredder PRIVATE -Wl,--no-undefined)
+	endif()
+	set_target_properties(shredder PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 LINKER_LANGUAGE C
+		LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cmake/shredder.map")
+
+	g4_sources(shredder_cli_sources shredder/cli/*.c)
+	add_executable(shredder_tool ${shredder_cli_sources})
+	target_link_libraries(shredder_tool PRIVATE shredder_static)
+	set_target_properties(shredder_tool PROPERTIES OUTPUT_NAME shredder)
+	add_dependencies(product shredder shredder_tool)
+
+	# The example of the documentation builds as a user's program would: public header and shared library.
+	add_executable(doc_shredder_example docs/shredder/example.c)
+	target_compile_options(doc_shredder_example PRIVATE -Wall -Wextra)
+	if(G4_SANITIZE)
+		target_link_options(doc_shredder_example PRIVATE -fsanitize=${G4_SANITIZE})
+	endif()
+	target_link_libraries(doc_shredder_example PRIVATE shredder)
+
+	install(TARGETS shredder_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+	install(TARGETS shredder EXPORT shredder LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+	install(FILES include/shredder/shredder.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/shredder)
+	configure_file(cmake/shredder.pc.in "${CMAKE_BINARY_DIR}/shredder.pc" @ONLY)
+	install(FILES "${CMAKE_BINARY_DIR}/shredder.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+	set(shredder_package ${CMAKE_INSTALL_LIBDIR}/cmake/shredder)
+	install(EXPORT shredder NAMESPACE shredder:: FILE shredderTargets.cmake DESTINATION ${shredder_package})
+	file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/shredderConfig.cmake"
+		CONTENT "include(\"\${CMAKE_CURRENT_LIST_DIR}/shredderTargets.cmake\")\n" @ONLY)
+	write_basic_package_version_file("${CMAKE_BINARY_DIR}/shredderConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+	install(FILES "${CMAKE_BINARY_DIR}/shredderConfig.cmake" "${CMAKE_BINARY_DIR}/shredderConfigVersion.cmake"
+		DESTINATION ${shredder_package})
+	install(FILES completions/shredder.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+		RENAME shredder)
+	install(FILES docs/shredder.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+endif()
+
+# ---- tests/shredder/test_*.c: one cmocka program and one CTest test each; the other .c files there are shared.
+if(G4_TESTS AND TARGET PkgConfig::cmocka)
+	g4_sources(shredder_test_sources tests/shredder/*.c)
+	set(shredder_test_support ${shredder_test_sources})
+	list(FILTER shredder_test_sources INCLUDE REGEX "/test_[^/]*\\.c$")
+	list(FILTER shredder_test_support EXCLUDE REGEX "/test_[^/]*\\.c$")
+	add_library(shredder_test_support STATIC ${shredder_test_support})
+	target_include_directories(shredder_test_support PUBLIC tests/shredder)
+	target_link_libraries(shredder_test_support PUBLIC shredder_static PkgConfig::cmocka)
+	foreach(source ${shredder_test_sources})
+		get_filename_component(name "${source}" NAME_WE)
+		string(REGEX REPLACE "^test_" "" name "${name}")
+		add_executable(test_shredder_${name} "${source}")
+		target_link_libraries(test_shredder_${name} PRIVATE shredder_test_support)
+		set_target_properties(test_shredder_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+		add_test(NAME shredder.${name} COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:test_shredder_${name}>
+			WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+		set_tests_properties(shredder.${name} PROPERTIES
+			TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment}")
+	endforeach()
+
+	if(TARGET fuzz-programs)
+		add_executable(fuzz_shredder EXCLUDE_FROM_ALL tests/fuzz/fuzz_shredder.c)
+		target_link_libraries(fuzz_shredder PRIVATE shredder_test_support)
+		target_link_options(fuzz_shredder PRIVATE -fsanitize=fuzzer)
+		set_target_properties(fuzz_shredder PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+		add_dependencies(fuzz-programs fuzz_shredder)
+	endif()
+	if(TARGET shredder_tool)
+		g4_sources(shredder_cli_tests tests/shredder/test_*.sh)
+		foreach(script ${shredder_cli_tests})
+			get_filename_component(name "${script}" NAME_WE)
+			string(REGEX REPLACE "^test_" "shredder." name "${name}")
+			add_test(NAME ${name} COMMAND bash "${script}" "$<TARGET_FILE:shredder_tool>"
+				WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+			set_tests_properties(${name} PROPERTIES LABELS cli TIMEOUT 300 SKIP_RETURN_CODE 77
+				ENVIRONMENT "${test_environment}")
+		endforeach()
+		if(NOT G4_SANITIZE) # an interpreter without the sanitizer cannot load a library with it
+			add_test(NAME shredder.python COMMAND ${Python3_EXECUTABLE}
+				"${CMAKE_CURRENT_SOURCE_DIR}/tests/shredder/test_python.py" "$<TARGET_FILE:shredder>")
+			set_tests_properties(shredder.python PROPERTIES TIMEOUT 120
+				ENVIRONMENT "${test_environment};PYTHONDONTWRITEBYTECODE=1")
+		endif()
+	endif()
+endif()

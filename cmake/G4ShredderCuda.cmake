@@ -1,0 +1,71 @@
+# Shredder's CUDA engine, compiled by nvcc into a library of its own that libshredder links: it needs nothing of the file
+# system's CUDA engine. Its tests and its benchmark are programs for a machine with a GPU; CTest does not run them.
+set(shredder_cuda_flags -std=c++20 -arch=${G4_CUDA_ARCH} -O2 -Werror all-warnings
+	-diag-suppress 177 # unused static functions: gcc and clang judge them
+	-diag-suppress 20044 # device variables of src/simt that are not used
+	-Xcompiler -Wall,-Wextra,-Wno-unused-function,-fPIC
+	"-I${CMAKE_CURRENT_SOURCE_DIR}/src" "-I${CMAKE_CURRENT_SOURCE_DIR}/include"
+	"-I${CMAKE_CURRENT_SOURCE_DIR}/shredder" "-I${CMAKE_CURRENT_SOURCE_DIR}/tests")
+
+# shredder_cuda_object(OUT source flag...): compiles one file.
+function(shredder_cuda_object out source)
+	file(RELATIVE_PATH name "${CMAKE_CURRENT_SOURCE_DIR}" "${source}")
+	set(object "${CMAKE_BINARY_DIR}/${name}.o")
+	get_filename_component(folder "${object}" DIRECTORY)
+	file(MAKE_DIRECTORY "${folder}")
+	add_custom_command(
+		OUTPUT "${object}"
+		COMMAND ${G4_NVCC} ${shredder_cuda_flags} ${ARGN} -MD -MT "${object}" -MF "${object}.d" -c "${source}" -o "${object}"
+		DEPENDS "${source}"
+		DEPFILE "${object}.d"
+		COMMENT "nvcc ${name}"
+		VERBATIM)
+	set(${out} "${object}" PARENT_SCOPE)
+endfunction()
+
+shredder_cuda_object(shredder_cuda_engine "${CMAKE_CURRENT_SOURCE_DIR}/shredder/chunk/cuda/cuda_engine.cu")
+set(shredder_cuda_archive "${CMAKE_BINARY_DIR}/lib/libshreddercuda.a")
+add_custom_command(
+	OUTPUT "${shredder_cuda_archive}"
+	COMMAND ${CMAKE_COMMAND} -E rm -f "${shredder_cuda_archive}"
+	COMMAND ${CMAKE_AR} crs "${shredder_cuda_archive}" "${shredder_cuda_engine}"
+	DEPENDS "${shredder_cuda_engine}"
+	VERBATIM)
+add_custom_target(shredder_cuda_build ALL DEPENDS "${shredder_cuda_archive}")
+target_compile_definitions(shredder_objects PUBLIC SHREDDER_CUDA)
+target_link_libraries(shredder_objects PUBLIC "${shredder_cuda_archive}" "${G4_CUDART}" dl rt stdc++)
+add_dependencies(shredder_objects shredder_cuda_build)
+
+# gpu-shredder: tests/gpu/shredder.cu, shredder_speed.cu and blake3.cu as programs.
+add_library(gpu_shredder_cpu STATIC EXCLUDE_FROM_ALL tests/gpu/shredder_host.c)
+target_include_directories(gpu_shredder_cpu PRIVATE tests)
+target_link_libraries(gpu_shredder_cpu PUBLIC shredder_static)
+set(shredder_gpu_programs)
+set(shredder_gpu_objects)
+foreach(test shredder shredder_speed)
+	shredder_cuda_object(object "${CMAKE_CURRENT_SOURCE_DIR}/tests/gpu/${test}.cu")
+	set(program "${CMAKE_BINARY_DIR}/tests/gpu/${test}")
+	add_custom_command(
+		OUTPUT "${program}"
+		COMMAND ${G4_NVCC} -arch=${G4_CUDA_ARCH} "${object}" $<TARGET_FILE:gpu_shredder_cpu> $<TARGET_FILE:shredder_static>
+			"${shredder_cuda_archive}" -luring -lpthread -o "${program}"
+		DEPENDS "${object}" gpu_shredder_cpu shredder_static "${shredder_cuda_archive}"
+		COMMENT "Linking tests/gpu/${test}"
+		VERBATIM)
+	list(APPEND shredder_gpu_programs "${program}")
+	list(APPEND shredder_gpu_objects "${object}")
+endforeach()
+
+# BLAKE3 as the engine's device code has it.
+file(GLOB blake3_device CONFIGURE_DEPENDS src/hash/blake3.c src/hash/blake3_portable.c src/hash/blake3_group.c
+	src/simt/cuda/*.c tests/gpu/blake3.cu)
+set(blake3_program "${CMAKE_BINARY_DIR}/tests/gpu/blake3")
+add_custom_command(
+	OUTPUT "${blake3_program}"
+	COMMAND ${G4_NVCC} -x cu ${shredder_cuda_flags} -rdc=true ${blake3_device} -o "${blake3_program}"
+	DEPENDS ${blake3_device} src/hash/blake3.h src/hash/blake3_types.h tests/unit/blake3_vectors.h
+	COMMENT "nvcc tests/gpu/blake3"
+	VERBATIM)
+list(APPEND shredder_gpu_programs "${blake3_program}")
+add_custom_target(gpu-shredder-compiles ALL DEPENDS ${shredder_gpu_objects})
+add_custom_target(gpu-shredder DEPENDS ${shredder_gpu_programs})

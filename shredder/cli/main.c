@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shredder program: finds the subcommand. */
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+static const struct {
+	const char *name;
+	const char *summary;
+	const char *help;
+	int (*run)(int argc, char **argv);
+} commands[] = {
+#define COMMAND_ROW(function, name, summary) {name, summary, cli_help_##function, cli_##function},
+	CLI_COMMANDS(COMMAND_ROW)
+#undef COMMAND_ROW
+};
+#define COMMAND_COUNT (sizeof(commands) / sizeof(*commands))
+
+static void print_overview(FILE *to)
+{
+	fputs("usage: shredder COMMAND [OPTION]... [ARGUMENT]...\n\nContent-defined chunking at memory speed.\n\n", to);
+	for (size_t i = 0; i < COMMAND_COUNT; i++)
+		fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].summary);
+	fputs("  help         show the help of a command\n  version      show the version\n\n"
+	      "'shredder COMMAND --help' shows the options of a command; shredder(1) tells the whole.\n",
+	      to);
+}
+
+static size_t find_command(const char *name)
+{
+	size_t i = 0;
+
+	while (i < COMMAND_COUNT && strcmp(commands[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+static int show_help(size_t command)
+{
+	printf("usage: shredder %s %s", commands[command].name, commands[command].help);
+	return cli_finish_output(NULL);
+}
+
+/* Anything that asks for help before "--". */
+static bool wants_help(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		if (strcmp(argv[i], "--help") == 0)
+			return true;
+	return false;
+}
+
+/*
+ * A standard stream that the caller closed would be the number of the next file that is opened. What takes its place cannot
+ * be used, so that whoever tries fails.
+ */
+static bool keep_standard_streams(void)
+{
+	int fd = 0;
+
+	while (fd >= 0 && fd <= STDERR_FILENO) {
+		fd = open("/dev/null", O_PATH);
+		if (fd > STDERR_FILENO)
+			close(fd);
+	}
+	return fd >= 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "";
+	size_t command;
+
+	if (!keep_standard_streams())
+		return CLI_FAILURE;
+	if (argc < 2) {
+		print_overview(stderr);
+		return CLI_USAGE;
+	}
+	if (strcmp(name, "version") == 0 || strcmp(name, "--version") == 0) {
+		printf("shredder %d.%d.%d\n", SHREDDER_VERSION_MAJOR, SHREDDER_VERSION_MINOR, SHREDDER_VERSION_PATCH);
+		return cli_finish_output(NULL);
+	}
+	if (strcmp(name, "--help") == 0 || (strcmp(name, "help") == 0 && argc == 2)) {
+		print_overview(stdout);
+		return cli_finish_output(NULL);
+	}
+	if (strcmp(name, "help") == 0) {
+		command = find_command(argv[2]);
+		return command == COMMAND_COUNT ? cli_usage(NULL, "there is no command '%s'", argv[2]) :
+						  show_help(command);
+	}
+	command = find_command(name);
+	if (command == COMMAND_COUNT)
+		return cli_usage(NULL, "there is no command '%s'", name);
+	if (wants_help(argc - 1, argv + 1))
+		return show_help(command);
+	opterr = 0;
+	return commands[command].run(argc - 1, argv + 1);
+}
