@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One workload: rehearsed (what states does it go through), recorded (what requests does it make), then every moment of
+ * the record is a crash. README.md says which states are legal and which are chosen where there are too many.
+ */
+#include "explore.h"
+
+#include "fs/fs.h"
+#include "fs/mount_host.h"
+
+/* ------------------------------------------------------------------ assessing */
+
+static struct outcome *new_outcome(struct lab *lab, uint32_t *index)
+{
+	if (lab->outcome_count == lab->outcome_room) {
+		lab->outcome_room = lab->outcome_room ? 2 * lab->outcome_room : 256;
+		lab->outcome = (struct outcome *)realloc(lab->outcome, lab->outcome_room * sizeof(struct outcome));
+		if (!lab->outcome)
+			abort();
+	}
+	*index = lab->outcome_count++;
+	memset(&lab->outcome[*index], 0, sizeof(struct outcome));
+	return &lab->outcome[*index];
+}
+
+static void condemn(struct outcome *outcome, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void condemn(struct outcome *outcome, const char *format, ...)
+{
+	va_list arguments;
+
+	if (outcome->bad)
+		return;
+	outcome->bad = true;
+	va_start(arguments, format);
+	if (vasprintf(&outcome->text, format, arguments) < 0)
+		abort();
+	va_end(arguments);
+}
+
+/* What fsck finds on the image as it lies there; its journal counts as replayed. */
+static void run_fsck(struct lab *lab, struct outcome *outcome, bool recovered, uint64_t free_pages)
+{
+	char *text = NULL;
+	struct rig_verdict verdict = rig_fsck(&lab->rig, &text);
+
+	lab->counts->fscks++;
+	if (verdict.problems > 0 || (recovered && verdict.orphans > 0))
+		condemn(outcome, "fsck %s recovery: %lu problems, %lu orphans\n%s", recovered ? "after" : "before",
+			(unsigned long)verdict.problems, (unsigned long)verdict.orphans, text);
+	else if (recovered && verdict.free_pages != free_pages)
+		condemn(outcome, "statfs counts %lu free pages, the surviving tree leaves %lu",
+			(unsigned long)free_pages, (unsigned long)verdict.free_pages);
+	free(text);
+}
+
+/* A recovery that ended as none did before: what is there, is it whole, is all other space free? */
+static void examine(struct lab *lab, struct g4_fs *fs, struct outcome *outcome)
+{
+	struct actor actor = {0};
+	struct g4_statfs space = {0};
+	const char *what;
+
+	actor_start(&actor, fs, lab->wg[0]);
+	int rc = op_statfs(&actor.rig, &space);
+	if (rc == 0)
+		rc = look(&actor.rig, &outcome->tree, &what);
+	if (rc < 0)
+		condemn(outcome, "%s: %s", what, g4_strerror(rc));
+	rc = g4_fs_unmount(lab->wg[0], fs, true);
+	if (rc < 0)
+		condemn(outcome, "it does not unmount: %s", g4_strerror(rc));
+	run_fsck(lab, outcome, true, space.blocks_free);
+}
+
+/* Recovers the state in memory, which begins at `mark`; every so often fsck judges it first. */
+static uint32_t assess(struct lab *lab, uint32_t mark, bool fsck_first)
+{
+	struct outcome before = {0}, *outcome;
+	uint64_t all, home;
+	uint32_t index;
+	char message[256];
+
+	if (fsck_first)
+		run_fsck(lab, &before, false, 0);
+	lab->counts->mounts++;
+	struct g4_fs *fs = lab_mount(lab, true, message, sizeof(message));
+	if (before.bad || !fs) {
+		outcome = new_outcome(lab, &index);
+		*outcome = before;
+		if (!fs)
+			condemn(outcome, "it does not mount: %s", message);
+		else
+			g4_fs_unmount(lab->wg[0], fs, false);
+		return index;
+	}
+	memory_sums(&lab->memory, mark, &all, &home);
+	uint32_t *known = table_find(&lab->outcomes, home);
+	if (known) {
+		g4_fs_unmount(lab->wg[0], fs, false);
+		return *known;
+	}
+	outcome = new_outcome(lab, &index);
+	examine(lab, fs, outcome);
+	lab->counts->trees++;
+	table_add(&lab->outcomes, home, index);
+	return index;
+}
+
+/* ------------------------------------------------------------------ building a state */
+
+static void copy_part(struct memory *m, const struct request *request, uint64_t at, uint64_t bytes)
+{
+	if (bytes == 0)
+		return;
+	memory_save(m, request->offset + at, bytes);
+	memcpy(m->bytes + request->offset + at, request->data + at, bytes);
+}
+
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+	a += b;
+	return rig_random(&a);
+}
+
+static bool unit_survives(const struct fate *fate, uint64_t unit, uint32_t unit_bytes)
+{
+	switch (fate->kind) {
+	case FIRST:
+		return unit < fate->argument;
+	case WITHOUT:
+		return unit != fate->argument;
+	case LINES: /* of a processor's cache */
+		return mix(fate->argument, unit * unit_bytes / 64) & 1;
+	default:
+		return mix(fate->argument, unit) & 1;
+	}
+}
+
+static void apply(struct memory *m, const struct request *request, const struct fate *fate, uint32_t unit_bytes)
+{
+	if (fate->kind == DROP)
+		return;
+	if (fate->kind == KEEP) {
+		copy_part(m, request, 0, request->bytes);
+		return;
+	}
+	for (uint64_t at = 0; at < request->bytes; at += unit_bytes)
+		if (unit_survives(fate, at / unit_bytes, unit_bytes))
+			copy_part(m, request, at, unit_bytes);
+}
+
+static void build(struct session *s)
+{
+	const struct fate keep = {.kind = KEEP};
+	uint32_t unit = class_unit_bytes(s->w->class_);
+
+	for (uint32_t k = 0; k < s->pending_count; k++) {
+		const struct pending *pending = &s->pending[k];
+		apply(&s->lab->memory, &s->trace->requests[pending->request], pending->durable ? &keep : &s->fates[k],
+		      unit);
+	}
+	if (s->flying)
+		apply(&s->lab->memory, &s->trace->requests[s->now], &s->flying_fate, unit);
+}
+
+/* ------------------------------------------------------------------ judging a state */
+
+static void print_fate(const struct session *s, uint32_t request, const struct fate *fate, bool durable)
+{
+	static const char *const words[] = {
+		"lost", "there", "first units", "without unit", "some lines, seed", "some units, seed"};
+	const struct request *r = &s->trace->requests[request];
+
+	printf("    request %u: %lu bytes at %lx%s: ", request, (unsigned long)r->bytes, (unsigned long)r->offset,
+	       r->fua ? ", durable when complete" : "");
+	if (durable)
+		printf("durable\n");
+	else if (fate->kind <= KEEP)
+		printf("%s\n", words[fate->kind]);
+	else
+		printf("%s %lu\n", words[fate->kind], (unsigned long)fate->argument);
+}
+
+static void violation(struct session *s, const struct outcome *outcome, const char *why)
+{
+	struct session *outer = s->outer ? s->outer : s;
+
+	s->lab->counts->violations++;
+	printf("VIOLATION: %s\n  again with: --workload %s --seed %lu --state %lu", why, s->w->name,
+	       (unsigned long)s->lab->seed, (unsigned long)outer->number);
+	if (s->outer)
+		printf(" --inner %lu", (unsigned long)s->number);
+	printf("\n  crash %s request %u of %u", s->flying ? "in" : "before", s->now, s->trace->count);
+	printf("%s\n", s->outer ? ", in the recovery of a crash" : "");
+	for (uint32_t k = 0; k < s->pending_count; k++)
+		print_fate(s, s->pending[k].request, &s->fates[k], s->pending[k].durable);
+	if (s->flying)
+		print_fate(s, s->now, &s->flying_fate, false);
+	for (uint32_t p = 0; p < s->w->party_count; p++) {
+		const struct party *party = &s->w->parties[p];
+		printf("  party %u: names of state %u at least, %u reached; contents of state %u at least", p,
+		       s->windows[p].names, s->windows[p].reached, s->windows[p].files);
+		for (uint32_t k = 0; k < s->windows[p].count; k++)
+			printf(", id %u of %u", s->windows[p].file[k].id, s->windows[p].file[k].from);
+		printf("\n");
+		party_print(party);
+		for (uint32_t k = s->windows[p].names; k <= s->windows[p].reached && s->w->party_count == 1; k++)
+			tree_print(&party->states[k], "possible");
+	}
+	tree_print(&outcome->tree, "found");
+	trace_keep(s->lab, s->w, s->trace, s->outer != NULL);
+	fflush(stdout);
+}
+
+/* After a crash in a recovery all is as without it, and what was made after the recovery obeys the same rules. */
+static const char *judge_second(const struct session *s, const struct outcome *outcome)
+{
+	const struct tree *first = &s->lab->outcome[s->outer_outcome].tree, *now = &outcome->tree;
+	bool there = tree_find(now, SECOND_LIFE) != NULL;
+	uint32_t k = 0;
+
+	if (there && s->now < s->second_begun)
+		return "a file is there before it was made";
+	if (!there && s->now >= s->second_durable)
+		return "a file that was synced after a recovery is gone";
+	if (now->count != first->count + there)
+		return "the second recovery finds other names than the first";
+	for (uint32_t n = 0; n < now->count; n++) {
+		const struct node *a = &now->nodes[n], *b = &first->nodes[k];
+		if (strcmp(a->path, SECOND_LIFE) == 0)
+			continue;
+		k++;
+		if (!same_but_contents(a, b) || a->size != b->size || a->page_count != b->page_count ||
+		    (a->page_count > 0 && memcmp(now->pages + a->first_page, first->pages + b->first_page,
+						 a->page_count * sizeof(uint64_t)) != 0))
+			return "the second recovery finds something else than the first";
+	}
+	return NULL;
+}
+
+static void judge(struct session *s, uint32_t index)
+{
+	struct outcome *outcome = &s->lab->outcome[index];
+	uint64_t possible[MAX_PARTIES];
+	const char *why;
+
+	if (outcome->bad) {
+		violation(s, outcome, outcome->text);
+		return;
+	}
+	if (outcome->judged_workload == s->lab->workload_serial && outcome->judged_window == s->window_serial)
+		return;
+	if (s->outer && (why = judge_second(s, outcome)) != NULL) {
+		violation(s, outcome, why);
+		return;
+	}
+	for (uint32_t p = 0; p < s->w->party_count; p++) {
+		possible[p] = party_judge(&s->w->parties[p], &s->windows[p], &outcome->tree, &why);
+		if (possible[p] == 0) {
+			violation(s, outcome, why);
+			return;
+		}
+	}
+	if (!parties_in_order(s->w->parties, s->w->party_count, possible)) {
+		violation(s, outcome, "of two threads' operations the later one is there and the earlier one is not");
+		return;
+	}
+	outcome->judged_workload = s->lab->workload_serial;
+	outcome->judged_window = s->window_serial;
+}
+
+/* ------------------------------------------------------------------ one state */
+
+static bool wanted(const struct session *s)
+{
+	const struct lab *lab = s->lab;
+
+	if (s->outer)
+		return lab->only_inner == UINT64_MAX || s->number == lab->only_inner;
+	return lab->only_state == UINT64_MAX || s->number == lab->only_state;
+}
+
+/* The state that the session's fates describe. Everything but its place in the counts is undone. */
+static void state(struct session *s)
+{
+	struct lab *lab = s->lab;
+	uint64_t all, home, dice = mix(s->seed, s->number);
+	uint32_t mark, *known, index;
+
+	if (!wanted(s)) {
+		s->number++;
+		return;
+	}
+	lab->counts->states++;
+	lab->counts->by_class[s->w->class_]++;
+	mark = memory_mark(&lab->memory);
+	build(s);
+	memory_sums(&lab->memory, mark, &all, &home);
+	known = table_find(&lab->states, all);
+	if (known) {
+		judge(s, *known);
+	} else {
+		lab->counts->distinct++;
+		uint32_t built = memory_mark(&lab->memory);
+		/* where stores tear, fsck may find the journal's header or a superblock torn: only the mount heals them */
+		index = assess(lab, mark, dice % 64 == 0 && class_unit_bytes(s->w->class_) > 8);
+		table_add(&lab->states, all, index);
+		judge(s, index);
+		if (!s->outer && !lab->outcome[index].bad && (dice >> 8) % 64 == 0) {
+			memory_back(&lab->memory, built);
+			second_crash(s, mark, index);
+		}
+	}
+	memory_back(&lab->memory, mark);
+	s->number++;
+}
+
+/* ------------------------------------------------------------------ choosing states */
+
+/* With everything that is under way as `flying_fate` says: the fates of what is complete and not durable. */
+static void subsets(struct session *s, bool all_of_them)
+{
+	uint32_t loose[64], count = 0;
+
+	for (uint32_t k = 0; k < s->pending_count; k++) {
+		s->fates[k].kind = KEEP;
+		if (!s->pending[k].durable && count < 64)
+			loose[count++] = k;
+	}
+	if (count == 0 || !all_of_them) {
+		state(s);
+		for (uint32_t k = 0; k < s->pending_count && count > 0; k++)
+			s->fates[k].kind = DROP;
+		if (count > 0)
+			state(s);
+		return;
+	}
+	if (count <= s->lab->exhaustive) {
+		for (uint64_t set = 0; set < UINT64_C(1) << count; set++) {
+			for (uint32_t k = 0; k < count; k++)
+				s->fates[loose[k]].kind = set >> k & 1 ? KEEP : DROP;
+			state(s);
+		}
+		return;
+	}
+	for (uint32_t n = 0; n < s->lab->samples + 4 * s->pending_count; n++) {
+		uint64_t dice = rig_random(&s->random), chosen = dice % s->pending_count;
+		for (uint32_t k = 0; k < s->pending_count; k++) {
+			bool keep = n == 0			 ? true :
+				    n == 1			 ? false :
+				    n < 2 + s->pending_count	 ? k == n - 2 :
+				    n < 2 + 2 * s->pending_count ? k != n - 2 - s->pending_count :
+				    n < 2 + 3 * s->pending_count ? k <= n - 2 - 2 * s->pending_count :
+								   (mix(dice, k) & 1) != 0 || k == chosen;
+			s->fates[k].kind = keep ? KEEP : DROP;
+		}
+		state(s);
+	}
+}
+
+/* Every request that is not durable in a state of its own, torn ones among them. */
+static void free_for_all(struct session *s, uint64_t units)
+{
+	for (uint32_t n = 0; n < s->lab->samples && s->pending_count > 0; n++) {
+		for (uint32_t k = 0; k <= s->pending_count; k++) {
+			uint64_t dice = rig_random(&s->random);
+			struct fate *fate = k < s->pending_count ? &s->fates[k] : &s->flying_fate;
+			uint64_t size = k < s->pending_count ? s->trace->requests[s->pending[k].request].bytes /
+								       class_unit_bytes(s->w->class_) :
+							       units;
+			fate->kind = dice % 5 == 0 ? DROP : dice % 5 == 1 ? KEEP : dice % 5 == 2 ? FIRST : ANY;
+			fate->argument = fate->kind == FIRST ? (dice >> 8) % (size + 1) : dice >> 8;
+		}
+		state(s);
+	}
+}
+
+static void torn(struct session *s, enum fate_kind kind, uint64_t argument)
+{
+	s->flying_fate = (struct fate){.kind = kind, .argument = argument};
+	subsets(s, false);
+}
+
+/* The request under way reaches the medium in part. */
+static void tears(struct session *s, uint64_t units)
+{
+	uint32_t many = s->outer ? 3 * s->lab->tears : s->lab->tears; /* recoveries are few */
+
+	if (units < 2)
+		return;
+	if (units - 1 <= many)
+		for (uint64_t n = 1; n < units; n++)
+			torn(s, FIRST, n);
+	else
+		for (uint64_t n = 0; n < many; n++)
+			torn(s, FIRST, 1 + (n * (units - 1) + rig_random(&s->random) % (units - 1)) / many);
+	for (uint32_t n = 0; n < many / 4 + 1 && units > 2; n++) {
+		torn(s, WITHOUT, rig_random(&s->random) % units);
+		torn(s, ANY, rig_random(&s->random));
+		if (class_unit_bytes(s->w->class_) == 8)
+			torn(s, LINES, rig_random(&s->random));
+	}
+}
+
+/* ------------------------------------------------------------------ walking through a record */
+
+static void set_windows(struct session *s)
+{
+	struct window window;
+	bool changed = s->window_serial == 0;
+
+	for (uint32_t p = 0; p < s->w->party_count; p++) {
+		if (s->outer)
+			window = s->outer->windows[p];
+		else
+			party_window(&s->w->parties[p], s->now, &window);
+		if (!s->outer && s->w->unmount && s->now == s->trace->count)
+			window.names = window.files = s->w->parties[p].count;
+		changed |= !window_same(&window, &s->windows[p]);
+		s->windows[p] = window;
+	}
+	changed |= s->outer && (s->now == s->second_begun || s->now == s->second_durable);
+	if (changed)
+		s->window_serial = ++s->lab->window_serial;
+	s->window_changed = changed;
+}
+
+/* Everything that is pending is on the medium from now on. */
+static void settle(struct session *s)
+{
+	const struct fate keep = {.kind = KEEP};
+	uint32_t mark = memory_mark(&s->lab->memory);
+
+	for (uint32_t k = 0; k < s->pending_count; k++)
+		apply(&s->lab->memory, &s->trace->requests[s->pending[k].request], &keep, 1);
+	memory_settle(&s->lab->memory, mark);
+	s->pending_count = 0;
+	s->loose = 0;
+}
+
+static void write_under_way(struct session *s)
+{
+	const struct request *request = &s->trace->requests[s->now];
+	uint64_t units = request->bytes / class_unit_bytes(s->w->class_);
+
+	s->flying = true;
+	s->flying_fate.kind = KEEP;
+	subsets(s, true);
+	tears(s, units);
+	free_for_all(s, units);
+	s->flying = false;
+	s->pending[s->pending_count++] = (struct pending){.request = s->now, .durable = request->fua};
+	s->loose += !request->fua;
+	if (s->loose == 0 || s->w->class_ == MEM)
+		settle(s);
+}
+
+void walk(struct session *s)
+{
+	s->pending = (struct pending *)calloc(s->trace->count + 1, sizeof(struct pending));
+	s->fates = (struct fate *)calloc(s->trace->count + 1, sizeof(struct fate));
+	if (!s->pending || !s->fates)
+		abort();
+	for (s->now = 0;; s->now++) {
+		set_windows(s);
+		if (s->window_changed || s->now == s->trace->count) /* crash between two requests */
+			subsets(s, true);
+		if (s->now == s->trace->count)
+			break;
+		if (s->trace->requests[s->now].flush)
+			settle(s);
+		else
+			write_under_way(s);
+	}
+	free(s->pending);
+	free(s->fates);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between recording (record.c) and exploring (explore.c). */
+#ifndef CRASH_EXPLORE_H
+#define CRASH_EXPLORE_H
+
+#include "lab.h"
+
+struct request {
+	bool flush, fua;
+	uint64_t offset, bytes;
+	const uint8_t *data;
+};
+struct trace {
+	uint32_t count;
+	struct request *requests; /* one allocation, data behind it */
+};
+
+enum fate_kind { DROP, KEEP, FIRST, WITHOUT, LINES, ANY };
+struct fate { /* of a request that is not durable */
+	enum fate_kind kind;
+	uint64_t argument;
+};
+struct pending { /* complete, since the last flush */
+	uint32_t request;
+	bool durable;
+};
+
+struct session { /* a walk through one record */
+	struct lab *lab;
+	struct workload *w;
+	const struct trace *trace;
+	uint32_t now; /* requests before this one are complete */
+	bool flying;  /* this one is under way */
+	struct fate flying_fate;
+	struct pending *pending;
+	struct fate *fates;
+	uint32_t pending_count, loose;
+	uint64_t seed, random;
+	uint64_t number; /* of the next state */
+	struct window windows[MAX_PARTIES];
+	bool window_changed;
+	uint32_t window_serial;
+	/* of the record of a recovery */
+	struct session *outer;
+	uint32_t outer_outcome;
+	uint32_t second_begun, second_durable; /* requests */
+};
+
+/* Every moment of the record is a crash. The device holds what it held when the record began. */
+void walk(struct session *s);
+/* The state in memory, which begins at `mark`, recovers, lives on for a moment, and crashes anywhere in that. */
+void second_crash(struct session *s, uint32_t mark, uint32_t outcome);
+/* Writes the record of a workload with several threads to a file, from which it can be explored again. */
+void trace_keep(struct lab *lab, const struct workload *w, const struct trace *trace, bool inner);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where states are made and judged: a device in memory, the fault device over it, prepared trees, what was learnt about
+ * states so far. One lab a process.
+ */
+#ifndef CRASH_LAB_H
+#define CRASH_LAB_H
+
+#include "judge.h"
+#include "memory.h"
+
+#define DEVICE_BYTES (8 * G4_MIB)
+#define JOURNAL_BYTES (2 * G4_MIB)
+
+enum device_class {
+	DISK512, /* queued, with a write cache, sectors of 512 B */
+	DISK4K,	 /* the same, sectors of 4 KiB */
+	DAX,	 /* mapped, with processor caches: 8 B, written back in any order */
+	MEM,	 /* mapped, what is stored is there (tmpfs and a killed process): in order, 8 B */
+	DEVICE_CLASSES
+};
+extern const char *const class_names[DEVICE_CLASSES];
+uint32_t class_unit_bytes(enum device_class class_);
+
+struct workload {
+	enum device_class class_;
+	enum tree_kind tree;
+	bool unmount; /* it ends with an unmount, else with the power going */
+	bool mount;   /* the mount before it is part of it */
+	struct party parties[MAX_PARTIES];
+	uint32_t party_count;
+	uint64_t seed;
+	char name[96];
+};
+
+struct outcome {  /* what recovery makes of a state */
+	bool bad; /* it does not mount, or fsck or free space are wrong: `text` says why */
+	char *text;
+	struct tree tree;
+	uint64_t judged_workload;
+	uint32_t judged_window;
+};
+
+struct table { /* of sums; open addressing */
+	struct {
+		uint64_t key;
+		uint32_t value;
+	} * slots;
+	uint64_t room, count;
+};
+
+struct counts {
+	uint64_t workloads, states, distinct, mounts, recoveries, trees, fscks, violations;
+	uint64_t by_class[DEVICE_CLASSES];
+};
+
+struct lab {
+	struct rig rig;
+	struct g4_wg *wg[MAX_PARTIES];
+	struct g4_dev *fault;
+	struct memory memory;
+	uint8_t *trees[TREE_KINDS];
+	uint32_t tree;	       /* in memory now */
+	struct table states;   /* all pages -> outcome */
+	struct table outcomes; /* home pages -> outcome */
+	struct outcome *outcome;
+	uint32_t outcome_count, outcome_room;
+	struct counts *counts;
+	uint64_t workload_serial;
+	uint32_t window_serial;
+	/* which states, where there are too many */
+	uint64_t seed;
+	uint32_t exhaustive;		 /* all subsets of up to so many writes that are not durable */
+	uint32_t samples;		 /* subsets beyond that */
+	uint32_t tears;			 /* places where a write under way is cut off */
+	uint64_t only_state, only_inner; /* UINT64_MAX: all */
+	const char *trace_path;		 /* where records of several threads are kept, "": nowhere */
+};
+
+void lab_open(struct lab *lab, struct counts *counts);
+void lab_close(struct lab *lab);
+/* Puts a prepared tree on the device and forgets all outcomes. */
+void lab_load(struct lab *lab, enum tree_kind tree);
+void lab_forget(struct lab *lab);
+struct g4_fs *lab_mount(struct lab *lab, bool write_through, char *message, size_t room);
+
+uint32_t *table_find(struct table *table, uint64_t key); /* NULL: not there */
+void table_add(struct table *table, uint64_t key, uint32_t value);
+void table_clear(struct table *table);
+
+/* ---- explore.c ---- */
+/* Runs a workload, makes and judges its states. False: none of its parts can be done. */
+bool explore(struct lab *lab, struct workload *w);
+/* The same with a record that was kept. */
+void explore_kept(struct lab *lab, struct workload *w, FILE *file);
+
+/* ---- workloads.c ---- */
+/*
+ * Makes the workload that a name stands for, or prints what is wrong with it:
+ *	CLASS/TREE/mount/END
+ *	CLASS/TREE/OPERATION/SYNC/OPERATION/SYNC/END	"-" for no operation, no sync
+ *	CLASS/TREE/mix/THREADS/PARTS/SEED/END
+ * A sync is fsync, fdatasync, syncfs, fsyncdir (of the parent) or other (of another inode); an end is crash or unmount.
+ */
+bool workload_parse(const char *name, struct workload *w);
+void workload_free(struct workload *w);
+
+/* ---- clock.c: time and randomness that repeat ---- */
+void clock_restart(void);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a user sees of a mounted file system: every name with all that stat, listxattr, readlink and read tell, times
+ * excepted. Inodes are told apart by their owner (uid), which whoever makes one chooses: it stays with the inode through
+ * every rename and link, and no other inode ever has it.
+ */
+#ifndef CRASH_LOOK_H
+#define CRASH_LOOK_H
+
+#include "engine/rig.h"
+
+#define PATH_MAX_BYTES 56u
+
+struct node {			   /* a name and what it leads to */
+	char path[PATH_MAX_BYTES]; /* without a leading slash; the root is "" */
+	uint32_t id, parent_id;
+	uint32_t mode, nlink;
+	uint64_t size;	     /* 0 where it means nothing */
+	uint64_t attributes; /* a hash of names and values, and of a link's target */
+	uint32_t first_page; /* into tree.pages */
+	uint32_t page_count;
+};
+
+struct tree {
+	struct node *nodes; /* by path */
+	uint32_t count, room;
+	uint64_t *pages; /* a hash each, 0 for zeros; bytes behind the end count as zeros */
+	uint32_t page_total, page_room;
+};
+
+/* Looks at everything. What was there before in `tree` is gone. 0, or a negative code and what failed in *what. */
+int look(struct rig *rig, struct tree *tree, const char **what);
+void tree_free(struct tree *tree);
+void tree_copy(struct tree *to, const struct tree *from);
+const struct node *tree_find(const struct tree *tree, const char *path);
+/* Some name of an inode. */
+const struct node *tree_find_id(const struct tree *tree, uint32_t id);
+/* The hash of the k-th page that is looked at: 0 where the file has none. */
+uint64_t node_page(const struct tree *tree, const struct node *node, uint32_t k);
+/* Its number in the file. */
+uint64_t page_index(uint32_t k);
+/* Whether both are the same to everyone who does not read contents or size. */
+bool same_but_contents(const struct node *a, const struct node *b);
+void tree_print(const struct tree *tree, const char *title);
+
+#endif

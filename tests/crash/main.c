@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The explorer's command line: which workloads, by whom, and the counts at the end. README.md has the design. */
+#include <errno.h>
+#include <getopt.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lab.h"
+
+#define MAX_JOBS 16u
+#define MAX_VIOLATIONS 10u /* of one job, which then stops */
+#define COMBINATIONS (DEVICE_CLASSES * 36u * 2u)
+
+struct options {
+	bool thorough;
+	uint64_t seed;
+	uint32_t jobs, slice, slices;
+	uint32_t
+		per_pair; /* --long: syncs, ends and devices tried for each pair of operations; else pairs in a hundred */
+	uint32_t singles; /* in a hundred of those of one operation */
+	uint32_t mixes;	  /* of each kind */
+	const char *workload, *record;
+	uint64_t state, inner;
+	bool list;
+	const char *keep;
+};
+
+#define SYNCS 6u
+static const char *const syncs[SYNCS] = {"-", "fsync", "fdatasync", "syncfs", "fsyncdir", "other"};
+
+/* ------------------------------------------------------------------ the list of workloads */
+
+struct work {
+	char **names;
+	uint32_t count, room;
+	uint32_t *group; /* workloads of one group share what is learnt about states */
+	uint32_t groups;
+};
+
+static void add(struct work *work, const char *name)
+{
+	struct workload *w = (struct workload *)malloc(sizeof(*w));
+
+	if (work->count == work->room) {
+		work->room = work->room ? 2 * work->room : 1024;
+		work->names = (char **)realloc(work->names, work->room * sizeof(char *));
+		work->group = (uint32_t *)realloc(work->group, work->room * sizeof(uint32_t));
+	}
+	if (!w || !work->names || !work->group)
+		abort();
+	if (workload_parse(name, w)) { /* an fsync of what is gone is none */
+		work->group[work->count] = work->groups;
+		work->names[work->count++] = strdup(name);
+	}
+	free(w);
+}
+
+/* The n-th of all ways to put devices, syncs and an end around two operations. Without a sync it ends with an unmount. */
+static void add_combination(struct work *work, enum tree_kind tree, const char *first, const char *second, uint32_t n)
+{
+	uint32_t class_ = n % DEVICE_CLASSES, a = n / DEVICE_CLASSES % SYNCS, b = n / DEVICE_CLASSES / SYNCS % SYNCS;
+	bool unmount = n / DEVICE_CLASSES / (SYNCS * SYNCS) % 2;
+	char name[96];
+
+	if (!unmount && a == 0 && b == 0)
+		return;
+	snprintf(name, sizeof(name), "%s/%s/%s/%s/%s/%s/%s", class_names[class_], tree_names[tree], first, syncs[a],
+		 second, syncs[b], unmount ? "unmount" : "crash");
+	add(work, name);
+}
+
+static void add_singles(struct work *work, const struct options *o, enum tree_kind tree, const char *operation)
+{
+	for (uint32_t n = 0; n < COMBINATIONS; n++) {
+		uint64_t dice = hash_bytes(operation, strlen(operation), o->seed + n);
+		if (n / DEVICE_CLASSES / SYNCS % SYNCS == 0 && dice % 100 < o->singles)
+			add_combination(work, tree, operation, "-", n);
+	}
+}
+
+static void add_pairs(struct work *work, const struct options *o, enum tree_kind tree, const char *operation,
+		      uint32_t times)
+{
+	for (uint32_t k = 0; k < operation_count && times > 0; k++) {
+		uint64_t start = hash_bytes(operation, strlen(operation), o->seed * 1000 + tree * 100 + k);
+		if (!o->thorough && start / COMBINATIONS % 100 >= o->per_pair)
+			continue; /* the short run takes a share of the pairs */
+		for (uint32_t n = 0; n < times; n++)
+			add_combination(work, tree, operation, operations[k].name,
+					(uint32_t)((start + n * 67) % COMBINATIONS));
+	}
+}
+
+static void add_mixes(struct work *work, const struct options *o, enum tree_kind tree, uint32_t threads)
+{
+	char name[96];
+
+	for (uint32_t n = 0; n < o->mixes; n++) {
+		snprintf(name, sizeof(name), "%s/%s/mix/%u/%u/%lu/%s", class_names[n % DEVICE_CLASSES],
+			 tree_names[tree], threads, threads == 1 ? 24 : 14,
+			 (unsigned long)(o->seed * 1000000 + n * 10 + threads),
+			 n / DEVICE_CLASSES % 2 ? "unmount" : "crash");
+		add(work, name);
+	}
+	work->groups++;
+}
+
+static void free_work(struct work *work)
+{
+	for (uint32_t k = 0; k < work->count; k++)
+		free(work->names[k]);
+	free(work->names);
+	free(work->group);
+}
+
+static void list_workloads(struct work *work, const struct options *o)
+{
+	char name[96];
+
+	for (uint32_t class_ = 0; class_ < DEVICE_CLASSES; class_++)
+		for (uint32_t tree = 0; tree < TREE_KINDS; tree++) {
+			snprintf(name, sizeof(name), "%s/%s/mount/unmount", class_names[class_], tree_names[tree]);
+			if (tree != DUE && tree != FULL) /* what makes these is done when the record begins */
+				add(work, name);
+		}
+	work->groups++;
+	for (uint32_t tree = 0; tree < TREE_KINDS; tree++)
+		for (uint32_t k = 0; k < operation_count; k++) {
+			add_singles(work, o, (enum tree_kind)tree, operations[k].name);
+			if (tree == SMALL)
+				add_pairs(work, o, SMALL, operations[k].name, o->thorough ? o->per_pair : 1);
+			else
+				add_pairs(work, o, (enum tree_kind)tree, operations[k].name, o->thorough ? 1 : 0);
+			work->groups++;
+		}
+	for (uint32_t tree = 0; tree < TREE_KINDS; tree++)
+		for (uint32_t threads = 1; threads <= 3; threads++)
+			add_mixes(work, o, (enum tree_kind)tree, threads);
+}
+
+/* ------------------------------------------------------------------ doing them */
+
+static void set_up(struct lab *lab, const struct options *o, struct counts *counts)
+{
+	lab_open(lab, counts);
+	lab->seed = o->seed;
+	lab->exhaustive = o->thorough ? 8 : 5;
+	lab->samples = o->thorough ? 8 : 4;
+	lab->tears = o->thorough ? 32 : 6;
+	lab->only_state = o->state;
+	lab->only_inner = o->inner;
+	lab->trace_path = o->keep;
+}
+
+static void do_share(const struct work *work, const struct options *o, uint32_t job, struct counts *counts)
+{
+	struct lab *lab = (struct lab *)malloc(sizeof(*lab));
+	struct workload *w = (struct workload *)malloc(sizeof(*w));
+	uint32_t group = UINT32_MAX;
+
+	if (!lab || !w)
+		abort();
+	set_up(lab, o, counts);
+	for (uint32_t k = 0; k < work->count && counts->violations < MAX_VIOLATIONS; k++) {
+		if (work->group[k] % o->slices != o->slice || work->group[k] / o->slices % o->jobs != job)
+			continue;
+		workload_parse(work->names[k], w);
+		if (work->group[k] != group || w->tree != (enum tree_kind)lab->tree)
+			lab_load(lab, w->tree);
+		group = work->group[k];
+		explore(lab, w);
+		workload_free(w);
+	}
+	free(w);
+	lab_close(lab);
+	free(lab);
+}
+
+static void add_up(struct counts *sum, const struct counts *part)
+{
+	const uint64_t *from = (const uint64_t *)part;
+	uint64_t *to = (uint64_t *)sum;
+
+	for (size_t k = 0; k < sizeof(*sum) / sizeof(uint64_t); k++)
+		to[k] += from[k];
+}
+
+static bool do_all(const struct work *work, const struct options *o, struct counts *sum)
+{
+	struct counts *counts = (struct counts *)mmap(NULL, MAX_JOBS * sizeof(*counts), PROT_READ | PROT_WRITE,
+						      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t children[MAX_JOBS];
+	bool good = counts != MAP_FAILED;
+
+	fflush(stdout);
+	for (uint32_t job = 0; good && job < o->jobs; job++) {
+		children[job] = fork();
+		if (children[job] == 0) {
+			do_share(work, o, job, &counts[job]);
+			fflush(stdout);
+			_exit(0);
+		}
+		good = children[job] > 0;
+	}
+	for (uint32_t job = 0; good && job < o->jobs; job++) {
+		int status;
+		while (waitpid(children[job], &status, 0) < 0)
+			if (errno != EINTR)
+				abort();
+		if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+			printf("job %u ended with status %x\n", job, (unsigned)status);
+			good = false;
+		}
+		add_up(sum, &counts[job]);
+	}
+	return good;
+}
+
+/* ------------------------------------------------------------------ the command */
+
+static const char usage[] =
+	"usage: crash [--long] [--seed N] [--jobs N] [--slice I/N] [--per-pair N] [--mixes N] [--keep FOLDER] [--list]\n"
+	"       crash --workload NAME [--long] [--seed N] [--state N [--inner N]]\n"
+	"       crash --record FILE [--long] [--seed N] [--state N [--inner N]]\n";
+
+static void parse(int argc, char **argv, struct options *o)
+{
+	static const struct option long_options[] = {
+		{"long", no_argument, NULL, 'l'},
+		{"seed", required_argument, NULL, 's'},
+		{"jobs", required_argument, NULL, 'j'},
+		{"slice", required_argument, NULL, 'i'},
+		{"per-pair", required_argument, NULL, 'p'},
+		{"mixes", required_argument, NULL, 'm'},
+		{"keep", required_argument, NULL, 'k'},
+		{"list", no_argument, NULL, 'L'},
+		{"workload", required_argument, NULL, 'w'},
+		{"state", required_argument, NULL, 'n'},
+		{"inner", required_argument, NULL, 'I'},
+		{"record", required_argument, NULL, 'r'},
+		{NULL, 0, NULL, 0},
+	};
+	int c;
+
+	*o = (struct options){.seed = 1, .jobs = 2, .slices = 1, .state = UINT64_MAX, .inner = UINT64_MAX, .keep = ""};
+	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+		switch (c) {
+		case 'l':
+			o->thorough = true;
+			break;
+		case 's':
+			o->seed = strtoull(optarg, NULL, 0);
+			break;
+		case 'j':
+			o->jobs = (uint32_t)strtoul(optarg, NULL, 0);
+			break;
+		case 'i':
+			if (sscanf(optarg, "%u/%u", &o->slice, &o->slices) != 2)
+				o->slices = 0;
+			o->slice--;
+			break;
+		case 'p':
+			o->per_pair = (uint32_t)strtoul(optarg, NULL, 0);
+			break;
+		case 'm':
+			o->mixes = (uint32_t)strtoul(optarg, NULL, 0);
+			break;
+		case 'k':
+			o->keep = optarg;
+			break;
+		case 'L':
+			o->list = true;
+			break;
+		case 'w':
+			o->workload = optarg;
+			break;
+		case 'n':
+			o->state = strtoull(optarg, NULL, 0);
+			break;
+		case 'I':
+			o->inner = strtoull(optarg, NULL, 0);
+			break;
+		case 'r':
+			o->record = optarg;
+			break;
+		default:
+			o->slices = 0;
+			break;
+		}
+	}
+	if (o->slices == 0 || o->slice >= o->slices || o->jobs == 0 || o->jobs > MAX_JOBS || optind != argc) {
+		fputs(usage, stderr);
+		exit(2);
+	}
+	o->singles = o->thorough ? 50 : rig_slow() ? 1 : 15;
+	o->per_pair = o->per_pair ? o->per_pair : o->thorough ? 3 : rig_slow() ? 1 : 25;
+	o->mixes = o->mixes ? o->mixes : o->thorough ? 60 : rig_slow() ? 1 : 8;
+}
+
+static double now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void print_counts(const struct counts *c, double seconds)
+{
+	printf("%lu workloads, %lu crash states, %lu of them distinct, %lu mounts, %lu crashes in recoveries, "
+	       "%lu different trees, %lu fsck runs, %lu violations\n",
+	       (unsigned long)c->workloads, (unsigned long)c->states, (unsigned long)c->distinct,
+	       (unsigned long)c->mounts, (unsigned long)c->recoveries, (unsigned long)c->trees, (unsigned long)c->fscks,
+	       (unsigned long)c->violations);
+	for (uint32_t k = 0; k < DEVICE_CLASSES; k++)
+		printf("  %-8s %lu states\n", class_names[k], (unsigned long)c->by_class[k]);
+	printf("  %.1f s\n", seconds);
+}
+
+/* One workload, of a name or of a record that was kept. */
+static void do_named(const struct options *o, struct counts *counts)
+{
+	struct lab *lab = (struct lab *)malloc(sizeof(*lab));
+	struct workload *w = (struct workload *)malloc(sizeof(*w));
+	FILE *file = o->record ? fopen(o->record, "rb") : NULL;
+	char name[sizeof(w->name)] = "";
+
+	if (!lab || !w)
+		abort();
+	if (o->record && (!file || fread(name, sizeof(name), 1, file) != 1)) {
+		printf("%s cannot be read\n", o->record);
+		exit(2);
+	}
+	name[sizeof(name) - 1] = 0;
+	if (!workload_parse(o->record ? name : o->workload, w)) {
+		printf("%s is no workload\n", o->record ? name : o->workload);
+		exit(2);
+	}
+	set_up(lab, o, counts);
+	lab_load(lab, w->tree);
+	if (file)
+		explore_kept(lab, w, file);
+	else
+		explore(lab, w);
+	if (file)
+		fclose(file);
+	workload_free(w);
+	free(w);
+	lab_close(lab);
+	free(lab);
+}
+
+int main(int argc, char **argv)
+{
+	struct work work = {0};
+	struct counts counts = {0};
+	struct options options;
+	double start = now_s();
+	bool good = true;
+
+	parse(argc, argv, &options);
+	/* a mount touches a hundred pages: to zero as many huge ones would be most of its time */
+	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+	if (options.workload || options.record) {
+		do_named(&options, &counts);
+	} else {
+		list_workloads(&work, &options);
+		for (uint32_t k = 0; options.list && k < work.count; k++)
+			puts(work.names[k]);
+		good = options.list || do_all(&work, &options, &counts);
+		free_work(&work);
+	}
+	if (options.list)
+		return 0;
+	print_counts(&counts, now_s() - start);
+	return good && counts.violations == 0 && counts.states > 0 ? 0 : 1;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The device's memory with any number of undo levels, and sums that identify its contents. A page is saved before it
+ * changes for the first time in a level, so a state costs what differs in it and not the size of the device.
+ */
+#ifndef CRASH_MEMORY_H
+#define CRASH_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct memory {
+	uint8_t *bytes;
+	uint32_t page_count;
+	uint32_t home_first, home_end; /* pages that recovery leaves its result in: neither superblocks nor journal */
+	uint64_t *settled;	       /* a page's part of the sums when they were last settled */
+	uint64_t all, home;	       /* sums of all pages, of home pages, as settled */
+	uint32_t *saved_in, *visited;  /* serial numbers, a page each */
+	uint32_t serial, visit;
+	uint32_t *stack; /* pages that were saved */
+	uint8_t *copies; /* what was in them */
+	uint32_t count, room;
+};
+
+/* `bytes` stays the caller's. */
+void memory_open(struct memory *m, uint8_t *bytes, uint64_t size, uint64_t home_address, uint64_t home_end_address);
+void memory_close(struct memory *m);
+/* Begins a level. */
+uint32_t memory_mark(struct memory *m);
+/* Before bytes change. */
+void memory_save(struct memory *m, uint64_t offset, uint64_t bytes);
+/* Undoes all since the mark. */
+void memory_back(struct memory *m, uint32_t mark);
+/* The same where some of it was settled. */
+void memory_back_settled(struct memory *m, uint32_t mark);
+/* The sums as they are, when everything before `mark` is settled. */
+void memory_sums(struct memory *m, uint32_t mark, uint64_t *all, uint64_t *home);
+/* Takes what changed since the mark over into the settled sums. */
+void memory_settle(struct memory *m, uint32_t mark);
+
+#define HASH_SEED UINT64_C(0x2545f4914f6cdd1d)
+/* Well mixed, not against an adversary. */
+uint64_t hash_bytes(const void *data, uint64_t bytes, uint64_t seed);
+
+#endif

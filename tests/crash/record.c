@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rehearsing and recording workloads. */
+#include <pthread.h>
+
+#include "explore.h"
+#include "fs/fs.h"
+#include "fs/mount_host.h"
+
+/* ------------------------------------------------------------------ traces */
+
+static void trace_take(struct g4_dev *fault, struct trace *trace)
+{
+	uint64_t bytes = 0;
+
+	trace->count = (uint32_t)g4_dev_fault_recorded(fault);
+	for (uint32_t k = 0; k < trace->count; k++)
+		bytes += g4_dev_fault_recorded_op(fault, k)->bytes;
+	trace->requests = (struct request *)malloc((trace->count + 1) * sizeof(struct request) + bytes);
+	if (!trace->requests)
+		abort();
+	uint8_t *at = (uint8_t *)(trace->requests + trace->count + 1);
+	for (uint32_t k = 0; k < trace->count; k++) {
+		const struct g4_fault_op *op = g4_dev_fault_recorded_op(fault, k);
+		struct request *request = &trace->requests[k];
+		*request = (struct request){.flush = op->op == G4_IO_FLUSH,
+					    .fua = op->flags & G4_IO_FUA,
+					    .offset = op->offset_bytes,
+					    .bytes = op->bytes,
+					    .data = at};
+		if (op->op == G4_IO_DISCARD)
+			abort(); /* the engine makes none; one that does needs states without and with it */
+		if (op->bytes)
+			memcpy(at, op->data, op->bytes);
+		at += op->bytes;
+	}
+	g4_dev_fault_record(fault, false);
+}
+
+static void power_off_and_on(struct lab *lab)
+{
+	if (g4_dev_fault_cut(lab->fault) < 0)
+		abort();
+	g4_dev_fault_power_on(lab->fault);
+}
+
+/* ------------------------------------------------------------------ running */
+
+static struct g4_fs *begin(struct lab *lab, const struct workload *w, bool write_through, bool with_preamble)
+{
+	struct actor actor = {0};
+	char message[256];
+	struct g4_fs *fs = lab_mount(lab, write_through, message, sizeof(message));
+
+	if (!fs) {
+		printf("%s: %s\n", w->name, message);
+		exit(2);
+	}
+	if (with_preamble) {
+		actor_start(&actor, fs, lab->wg[0]);
+		tree_preamble(&actor, w->tree);
+		if (g4_dev_flush(lab->wg[0], lab->fault) < 0)
+			abort();
+	}
+	return fs;
+}
+
+/* What states a party goes through when nothing goes wrong and nobody else is there. */
+static bool rehearse(struct lab *lab, struct workload *w, struct party *party)
+{
+	uint32_t mark = memory_mark(&lab->memory), worked = 0;
+	struct actor actor = {0};
+	const char *what;
+
+	clock_restart();
+	struct g4_fs *fs = begin(lab, w, true, !w->mount);
+	actor_start(&actor, fs, lab->wg[0]);
+	for (uint32_t k = 0; k <= party->count; k++) {
+		if (k > 0 && part_is_sync(&party->parts[k - 1]))
+			tree_copy(&party->states[k], &party->states[k - 1]);
+		else if (look(&actor.rig, &party->states[k], &what) < 0)
+			abort();
+		if (k == party->count)
+			break;
+		party->codes[k] = part_run(&actor, &party->parts[k]);
+		worked += party->codes[k] == 0;
+	}
+	g4_fs_unmount(lab->wg[0], fs, false);
+	memory_back(&lab->memory, mark);
+	party_prepare(party);
+	return worked > 0 || party->count == 0;
+}
+
+struct runner {
+	struct lab *lab;
+	struct party *party;
+	struct g4_fs *fs;
+	struct g4_wg *wg;
+	uint64_t *clock;
+	bool differs; /* a part answered otherwise than in the rehearsal */
+};
+
+static void *run_party(void *argument)
+{
+	struct runner *r = (struct runner *)argument;
+	struct party *party = r->party;
+	struct actor actor = {0};
+
+	actor_start(&actor, r->fs, r->wg);
+	for (uint32_t k = 0; k < party->count && !r->differs; k++) {
+		party->begun[k] = (uint32_t)g4_dev_fault_recorded(r->lab->fault);
+		party->begun_at[k] = g4_add64(r->clock, 1);
+		r->differs = part_run(&actor, &party->parts[k]) != party->codes[k];
+		party->ended_at[k] = g4_add64(r->clock, 1);
+		party->ended[k] = (uint32_t)g4_dev_fault_recorded(r->lab->fault);
+		party->done = k + 1;
+	}
+	return NULL;
+}
+
+static bool run_parties(struct lab *lab, struct workload *w, struct g4_fs *fs)
+{
+	struct runner runners[MAX_PARTIES];
+	pthread_t threads[MAX_PARTIES];
+	uint64_t clock = 1;
+	bool differs = false;
+
+	for (uint32_t p = 0; p < w->party_count; p++) {
+		struct party *party = &w->parties[p];
+		memset(party->begun, 0xff, sizeof(party->begun));
+		memset(party->ended, 0xff, sizeof(party->ended));
+		party->done = 0;
+		runners[p] = (struct runner){lab, party, fs, lab->wg[p], &clock, false};
+		if (w->party_count == 1)
+			run_party(&runners[p]);
+		else if (pthread_create(&threads[p], NULL, run_party, &runners[p]) != 0)
+			abort();
+	}
+	for (uint32_t p = 0; p < w->party_count; p++) {
+		if (w->party_count > 1)
+			pthread_join(threads[p], NULL);
+		differs |= runners[p].differs;
+	}
+	return !differs;
+}
+
+/* Runs the workload for the record. Memory is then as it was when the record began. */
+static bool record(struct lab *lab, struct workload *w, struct trace *trace)
+{
+	bool write_through = w->class_ == MEM, same;
+
+	clock_restart();
+	if (w->mount)
+		g4_dev_fault_record(lab->fault, true);
+	struct g4_fs *fs = begin(lab, w, write_through, !w->mount);
+	uint32_t base = memory_mark(&lab->memory);
+	if (!w->mount)
+		g4_dev_fault_record(lab->fault, true);
+	same = run_parties(lab, w, fs);
+	if (g4_fs_unmount(lab->wg[0], fs, w->unmount && same) < 0)
+		same = false;
+	trace_take(lab->fault, trace);
+	power_off_and_on(lab);
+	memory_back(&lab->memory, w->mount ? 0 : base);
+	return same;
+}
+
+/* ------------------------------------------------------------------ a workload */
+
+static void walk_through(struct lab *lab, struct workload *w, const struct trace *trace)
+{
+	struct session session = {.lab = lab, .w = w, .trace = trace, .seed = w->seed ^ lab->seed};
+
+	session.random = session.seed;
+	walk(&session);
+}
+
+bool explore(struct lab *lab, struct workload *w)
+{
+	struct trace trace = {0};
+	bool something = w->mount;
+
+	lab->workload_serial++;
+	memory_mark(&lab->memory);
+	for (uint32_t p = 0; p < w->party_count; p++)
+		something |= rehearse(lab, w, &w->parties[p]);
+	if (something) {
+		if (record(lab, w, &trace)) {
+			memory_settle(&lab->memory, 0); /* the preamble */
+			walk_through(lab, w, &trace);
+			lab->counts->workloads++;
+		} else {
+			printf("VIOLATION: %s answers otherwise than when it was rehearsed\n", w->name);
+			party_print(&w->parties[0]);
+			lab->counts->violations++;
+		}
+	}
+	free(trace.requests);
+	memory_back_settled(&lab->memory, 0);
+	return something;
+}
+
+/* ------------------------------------------------------------------ records that are kept */
+
+void trace_keep(struct lab *lab, const struct workload *w, const struct trace *trace, bool inner)
+{
+	char path[256];
+
+	if (w->party_count < 2 || inner || !lab->trace_path[0])
+		return;
+	snprintf(path, sizeof(path), "%s/crash-%016lx.record", lab->trace_path, (unsigned long)w->seed);
+	FILE *file = fopen(path, "wb");
+	bool good = file && fwrite(w->name, sizeof(w->name), 1, file) == 1;
+	for (uint32_t p = 0; good && p < w->party_count; p++) {
+		const struct party *party = &w->parties[p];
+		good = fwrite(party->begun, sizeof(party->begun), 1, file) == 1 &&
+		       fwrite(party->ended, sizeof(party->ended), 1, file) == 1 &&
+		       fwrite(party->begun_at, sizeof(party->begun_at), 1, file) == 1 &&
+		       fwrite(party->ended_at, sizeof(party->ended_at), 1, file) == 1 &&
+		       fwrite(&party->done, sizeof(party->done), 1, file) == 1;
+	}
+	good = good && fwrite(&trace->count, sizeof(trace->count), 1, file) == 1;
+	for (uint32_t k = 0; good && k < trace->count; k++)
+		good = fwrite(&trace->requests[k], sizeof(struct request), 1, file) == 1 &&
+		       fwrite(trace->requests[k].data, 1, trace->requests[k].bytes, file) == trace->requests[k].bytes;
+	if (file)
+		good = fclose(file) == 0 && good;
+	printf("  threads take turns as they like: the record is %s %s\n", good ? "kept in" : "lost, cannot write",
+	       path);
+}
+
+static bool read_trace(FILE *file, struct trace *trace)
+{
+	if (fread(&trace->count, sizeof(trace->count), 1, file) != 1 || trace->count > 1000000)
+		return false;
+	trace->requests = (struct request *)calloc(trace->count + 1, sizeof(struct request));
+	for (uint32_t k = 0; trace->requests && k < trace->count; k++) {
+		struct request *request = &trace->requests[k];
+		uint8_t *data;
+		if (fread(request, sizeof(*request), 1, file) != 1 || request->bytes > DEVICE_BYTES ||
+		    request->offset > DEVICE_BYTES - request->bytes)
+			return false;
+		request->data = data = (uint8_t *)malloc(request->bytes + 1); /* the process ends after this */
+		if (!data || fread(data, 1, request->bytes, file) != request->bytes)
+			return false;
+	}
+	return trace->requests != NULL;
+}
+
+void explore_kept(struct lab *lab, struct workload *w, FILE *file)
+{
+	struct trace trace = {0};
+	bool good = true;
+
+	memory_mark(&lab->memory);
+	lab->workload_serial++;
+	for (uint32_t p = 0; p < w->party_count && good; p++) {
+		struct party *party = &w->parties[p];
+		rehearse(lab, w, party);
+		good = fread(party->begun, sizeof(party->begun), 1, file) == 1 &&
+		       fread(party->ended, sizeof(party->ended), 1, file) == 1 &&
+		       fread(party->begun_at, sizeof(party->begun_at), 1, file) == 1 &&
+		       fread(party->ended_at, sizeof(party->ended_at), 1, file) == 1 &&
+		       fread(&party->done, sizeof(party->done), 1, file) == 1 && party->done <= party->count;
+	}
+	if (!good || !read_trace(file, &trace)) {
+		printf("this is no record\n");
+		exit(2);
+	}
+	clock_restart();
+	g4_fs_unmount(lab->wg[0], begin(lab, w, w->class_ == MEM, true), false);
+	power_off_and_on(lab);
+	memory_settle(&lab->memory, 0);
+	walk_through(lab, w, &trace);
+	lab->counts->workloads++;
+}
+
+/* ------------------------------------------------------------------ recovery and after */
+
+void second_crash(struct session *s, uint32_t mark, uint32_t outcome)
+{
+	struct lab *lab = s->lab;
+	struct session second = {
+		.lab = lab, .w = s->w, .seed = s->seed ^ s->number, .outer = s, .outer_outcome = outcome};
+	const struct part make = {.verb = CREATE, .path = SECOND_LIFE, .id = 999}, sync = {.verb = SYNCFS};
+	uint32_t recovery = memory_mark(&lab->memory);
+	struct actor actor = {0};
+	struct trace trace;
+	char message[256];
+
+	g4_dev_fault_record(lab->fault, true);
+	struct g4_fs *fs = lab_mount(lab, s->w->class_ == MEM, message, sizeof(message));
+	if (!fs)
+		abort(); /* it did a moment ago */
+	actor_start(&actor, fs, lab->wg[0]);
+	second.second_begun = (uint32_t)g4_dev_fault_recorded(lab->fault);
+	bool made = part_run(&actor, &make) == 0 && part_run(&actor, &sync) == 0;
+	second.second_durable = made ? (uint32_t)g4_dev_fault_recorded(lab->fault) : UINT32_MAX;
+	g4_fs_unmount(lab->wg[0], fs, false);
+	trace_take(lab->fault, &trace);
+	power_off_and_on(lab);
+	memory_back(&lab->memory, recovery);
+
+	memory_settle(&lab->memory, mark);
+	second.random = second.seed;
+	second.trace = &trace;
+	lab->counts->recoveries++;
+	walk(&second);
+	memory_back_settled(&lab->memory, mark);
+	free(trace.requests);
+}

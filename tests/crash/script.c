@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts, operations, trees. */
+#include "script.h"
+
+#include "fs/fs.h"
+
+#define BUFFER_BYTES (512 * G4_KIB)
+
+static _Thread_local uint8_t *buffer; /* page-aligned */
+
+static void must(int rc, const char *what)
+{
+	if (rc == 0)
+		return;
+	printf("preparing a tree: %s: %s\n", what, g4_strerror(rc));
+	exit(2);
+}
+
+void actor_start(struct actor *actor, struct g4_fs *fs, struct g4_wg *wg)
+{
+	if (!buffer)
+		buffer = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, BUFFER_BYTES);
+	if (!buffer)
+		abort();
+	actor->rig.engine = NULL;
+	actor->rig.fs = fs;
+	actor->rig.wg = wg;
+	actor->rig.cred = &actor->cred;
+	actor->cred = (struct g4_cred){.flags = G4_CRED_TRUSTED};
+	actor->opened = 0;
+}
+
+/* ------------------------------------------------------------------ running a part */
+
+static int resolve(struct actor *actor, const char *path, uint64_t *node)
+{
+	char part[PATH_MAX_PART];
+
+	*node = G4_NODE_ROOT;
+	while (*path) {
+		struct g4_attr attr;
+		size_t n = strcspn(path, "/");
+		memcpy(part, path, n);
+		part[n] = 0;
+		path += n + (path[n] == '/');
+		int rc = op_lookup(&actor->rig, *node, part, &attr);
+		if (rc < 0)
+			return rc;
+		*node = attr.ino;
+	}
+	return 0;
+}
+
+/* The directory of a path and its last component. */
+static int resolve_parent(struct actor *actor, const char *path, uint64_t *dir, const char **name)
+{
+	char above[PATH_MAX_PART];
+	const char *slash = strrchr(path, '/');
+
+	*name = slash ? slash + 1 : path;
+	snprintf(above, sizeof(above), "%.*s", slash ? (int)(slash - path) : 0, path);
+	return resolve(actor, above, dir);
+}
+
+static int run_write(struct actor *actor, const struct part *part, uint64_t node, uint64_t handle)
+{
+	uint64_t done;
+
+	rig_pattern(buffer, part->id * 1000003ull + part->offset, part->bytes);
+	int rc = op_write(&actor->rig, node, handle, part->offset, buffer, part->bytes, &done);
+	return rc == 0 && done < part->bytes ? -G4_E_NOSPC : rc;
+}
+
+static int run_tmpfile(struct actor *actor, const struct part *part, uint64_t dir)
+{
+	uint64_t handle;
+	int rc = op_tmpfile(&actor->rig, dir, &actor->opened, &handle);
+
+	return rc == 0 ? run_write(actor, part, 0, handle) : rc;
+}
+
+/* Verbs about a name that is made or removed. */
+static int run_name(struct actor *actor, const struct part *part)
+{
+	struct rig *rig = &actor->rig;
+	uint64_t dir, dir2, node;
+	const char *name, *name2;
+	char target[1001];
+	int rc = resolve_parent(actor, part->path, &dir, &name);
+
+	if (rc < 0)
+		return rc;
+	switch (part->verb) {
+	case CREATE:
+		return op_mknod(rig, dir, name, G4_S_IFREG | 0644, NULL);
+	case MKDIR:
+		return op_mkdir(rig, dir, name, 0755, NULL);
+	case SYMLINK:
+		memset(target, 'q', part->bytes);
+		target[part->bytes] = 0;
+		return op_symlink(rig, dir, name, target, NULL);
+	case UNLINK:
+		return op_unlink(rig, dir, name);
+	case RMDIR:
+		return op_rmdir(rig, dir, name);
+	default:
+		break;
+	}
+	rc = resolve_parent(actor, part->path2, &dir2, &name2);
+	if (rc < 0)
+		return rc;
+	if (part->verb == LINK) {
+		rc = resolve(actor, part->path, &node);
+		return rc == 0 ? op_link(rig, node, dir2, name2) : rc;
+	}
+	return op_rename(rig, dir, name, dir2, name2, part->verb == EXCHANGE ? G4_RENAME_EXCHANGE : 0);
+}
+
+/* Verbs about an inode. */
+static int run_node(struct actor *actor, const struct part *part, uint64_t node)
+{
+	struct rig *rig = &actor->rig;
+	struct g4_attr attr = {.mode = (uint32_t)part->bytes};
+	uint64_t handle;
+
+	switch (part->verb) {
+	case WRITE:
+		return run_write(actor, part, node, 0);
+	case TRUNCATE:
+	case CUT_OPEN:
+		return op_truncate(rig, node, part->bytes);
+	case ALLOCATE:
+		return op_fallocate(rig, node, 0, part->offset, part->bytes);
+	case PUNCH:
+		return op_fallocate(rig, node, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, part->offset, part->bytes);
+	case ZERO:
+		return op_fallocate(rig, node, G4_FALLOC_ZERO_RANGE | G4_FALLOC_KEEP_SIZE, part->offset, part->bytes);
+	case SET:
+		rig_pattern(buffer, part->id, part->bytes);
+		return op_setxattr(rig, node, part->path2, buffer, part->bytes, 0);
+	case REMOVE:
+		return op_removexattr(rig, node, part->path2);
+	case CHMOD:
+		return op_setattr(rig, node, G4_SET_MODE, &attr);
+	case OPEN:
+		actor->opened = node;
+		return op_open(rig, node, G4_OPEN_READ | G4_OPEN_WRITE, &handle);
+	case TMPFILE:
+		return run_tmpfile(actor, part, node);
+	case FSYNC:
+		return op_fsync(rig, node);
+	default:
+		return op_fdatasync(rig, node);
+	}
+}
+
+int part_run(struct actor *actor, const struct part *part)
+{
+	uint64_t node = actor->opened;
+
+	actor->cred.uid = part->id;
+	if (part->verb == SYNCFS)
+		return op_sync(&actor->rig);
+	if (part->verb <= EXCHANGE)
+		return run_name(actor, part);
+	int rc = part->verb == CUT_OPEN ? 0 : resolve(actor, part->path, &node);
+	return rc == 0 ? run_node(actor, part, node) : rc;
+}
+
+bool part_is_sync(const struct part *part)
+{
+	return part->verb >= FSYNC;
+}
+
+void part_print(const struct part *part, char *to, size_t room)
+{
+	static const char *const names[] = {
+		"create", "mkdir",    "symlink",  "link",  "unlink",	"rmdir",  "rename", "exchange",
+		"write",  "truncate", "allocate", "punch", "zero",	"set",	  "remove", "chmod",
+		"open",	  "cut-open", "tmpfile",  "fsync", "fdatasync", "syncfs",
+	};
+
+	snprintf(to, room, "%s %s %s %lu %lu", names[part->verb], part->path, part->path2, (unsigned long)part->offset,
+		 (unsigned long)part->bytes);
+}
+
+/* ------------------------------------------------------------------ operations */
+
+#define FAR (UINT64_C(1) << 40)
+const struct operation operations[] = {
+	{"create", "n", "", {{.verb = CREATE, .path = "n", .id = 101}}},
+	{"create-write",
+	 "n",
+	 "",
+	 {{.verb = CREATE, .path = "n", .id = 101}, {.verb = WRITE, .path = "n", .bytes = 9000, .id = 201}}},
+	{"create-tiny",
+	 "d/t",
+	 "d",
+	 {{.verb = CREATE, .path = "d/t", .id = 102}, {.verb = WRITE, .path = "d/t", .bytes = 60, .id = 202}}},
+	{"mkdir", "d/m", "d", {{.verb = MKDIR, .path = "d/m", .id = 103}}},
+	{"mkdir-fill",
+	 "m/f",
+	 "m",
+	 {{.verb = MKDIR, .path = "m", .id = 104},
+	  {.verb = CREATE, .path = "m/f", .id = 105},
+	  {.verb = WRITE, .path = "m/f", .bytes = 5000, .id = 205}}},
+	{"symlink", NULL, "", {{.verb = SYMLINK, .path = "k", .bytes = 20, .id = 106}}},
+	{"symlink-long", NULL, "d", {{.verb = SYMLINK, .path = "d/k", .bytes = 1000, .id = 107}}},
+	{"link", "a", "d", {{.verb = LINK, .path = "a", .path2 = "d/a2"}}},
+	{"unlink-tiny", NULL, "", {{.verb = UNLINK, .path = "a"}}},
+	{"unlink-linked", "h", "", {{.verb = UNLINK, .path = "b"}}},
+	{"unlink-big", NULL, "", {{.verb = UNLINK, .path = "big"}}},
+	{"unlink-holes", NULL, "", {{.verb = UNLINK, .path = "holes"}}},
+	{"unlink-symlink", NULL, "", {{.verb = UNLINK, .path = "l"}}},
+	{"rmdir", NULL, "", {{.verb = RMDIR, .path = "e"}}},
+	{"rename", "r", "", {{.verb = RENAME, .path = "a", .path2 = "r"}}},
+	{"rename-over", "big", "", {{.verb = RENAME, .path = "a", .path2 = "big"}}},
+	{"rename-across", "e/z", "e", {{.verb = RENAME, .path = "d/x", .path2 = "e/z"}}},
+	{"rename-dir", "e", "", {{.verb = RENAME, .path = "d", .path2 = "e"}}},
+	{"move-dir", "e/s", "e", {{.verb = RENAME, .path = "d/s", .path2 = "e/s"}}},
+	{"exchange", "e", "d", {{.verb = EXCHANGE, .path = "d/y", .path2 = "e"}}},
+	{"save",
+	 "b",
+	 "",
+	 {{.verb = CREATE, .path = "new", .id = 108},
+	  {.verb = WRITE, .path = "new", .bytes = 7000, .id = 208},
+	  {.verb = RENAME, .path = "new", .path2 = "b"}}},
+	{"write-tiny", "a", NULL, {{.verb = WRITE, .path = "a", .offset = 10, .bytes = 20, .id = 209}}},
+	{"grow-tiny", "a", NULL, {{.verb = WRITE, .path = "a", .offset = 40, .bytes = 5000, .id = 210}}},
+	{"overwrite", "b", NULL, {{.verb = WRITE, .path = "b", .offset = 3000, .bytes = 6000, .id = 211}}},
+	{"overwrite-page", "d/x", NULL, {{.verb = WRITE, .path = "d/x", .offset = 0, .bytes = 4096, .id = 212}}},
+	{"append", "h", NULL, {{.verb = WRITE, .path = "b", .offset = 12000, .bytes = 10000, .id = 213}}},
+	{"write-big", "big", NULL, {{.verb = WRITE, .path = "big", .offset = 0, .bytes = 262144, .id = 214}}},
+	{"write-far", "holes", NULL, {{.verb = WRITE, .path = "holes", .offset = FAR, .bytes = 5000, .id = 215}}},
+	{"fill-hole", "holes", NULL, {{.verb = WRITE, .path = "holes", .offset = 20000, .bytes = 9000, .id = 216}}},
+	{"cut-big", "big", NULL, {{.verb = TRUNCATE, .path = "big", .bytes = 5000}}},
+	{"cut-all", "b", NULL, {{.verb = TRUNCATE, .path = "b", .bytes = 0}}},
+	{"cut-holes", "holes", NULL, {{.verb = TRUNCATE, .path = "holes", .bytes = 100000}}},
+	{"extend", "a", NULL, {{.verb = TRUNCATE, .path = "a", .bytes = 10000}}},
+	{"rewrite",
+	 "b",
+	 NULL,
+	 {{.verb = TRUNCATE, .path = "b", .bytes = 0}, {.verb = WRITE, .path = "b", .bytes = 8192, .id = 217}}},
+	{"allocate", "b", NULL, {{.verb = ALLOCATE, .path = "b", .offset = 8000, .bytes = 60000}}},
+	{"allocate-write",
+	 "n2",
+	 "",
+	 {{.verb = CREATE, .path = "n2", .id = 109},
+	  {.verb = ALLOCATE, .path = "n2", .bytes = 20000},
+	  {.verb = WRITE, .path = "n2", .offset = 4096, .bytes = 6000, .id = 218}}},
+	{"punch", "big", NULL, {{.verb = PUNCH, .path = "big", .offset = 5000, .bytes = 200000}}},
+	{"zero", "b", NULL, {{.verb = ZERO, .path = "b", .offset = 2000, .bytes = 8000}}},
+	{"set", "a", NULL, {{.verb = SET, .path = "a", .path2 = "user.new", .bytes = 5, .id = 219}}},
+	{"set-large", "b", NULL, {{.verb = SET, .path = "b", .path2 = "user.big", .bytes = 30000, .id = 220}}},
+	{"remove", "b", NULL, {{.verb = REMOVE, .path = "b", .path2 = "user.big"}}},
+	{"chmod", "a", NULL, {{.verb = CHMOD, .path = "a", .bytes = 0400}}},
+	{"chmod-dir", "d", "d", {{.verb = CHMOD, .path = "d", .bytes = 0700}}},
+	{"unlink-open", NULL, "", {{.verb = OPEN, .path = "big"}, {.verb = UNLINK, .path = "big"}}},
+	{"cut-unnamed",
+	 NULL,
+	 "",
+	 {{.verb = OPEN, .path = "big"}, {.verb = UNLINK, .path = "big"}, {.verb = CUT_OPEN, .bytes = 10000}}},
+	{"no-name", NULL, "", {{.verb = TMPFILE, .path = "", .bytes = 9000, .id = 110}}},
+	{"use-space",
+	 "u",
+	 "",
+	 {{.verb = CREATE, .path = "u", .id = 114}, {.verb = WRITE, .path = "u", .bytes = 80000, .id = 221}}},
+	{"churn",
+	 "u",
+	 "",
+	 {{.verb = REMOVE, .path = "b", .path2 = "user.big"},
+	  {.verb = FSYNC, .path = "b"},
+	  {.verb = CREATE, .path = "u", .id = 115},
+	  {.verb = WRITE, .path = "u", .bytes = 80000, .id = 222}}},
+	{"republish",
+	 "b",
+	 NULL,
+	 {{.verb = WRITE, .path = "b", .bytes = 8192, .id = 223},
+	  {.verb = TRUNCATE, .path = "b", .bytes = 40000},
+	  {.verb = TRUNCATE, .path = "b", .bytes = 100}}},
+	{"extend-mapped", "b", NULL, {{.verb = TRUNCATE, .path = "b", .bytes = 60000}}},
+	{"append-extend",
+	 "b",
+	 NULL,
+	 {{.verb = WRITE, .path = "b", .offset = 12000, .bytes = 10000, .id = 224},
+	  {.verb = TRUNCATE, .path = "b", .bytes = 60000}}},
+	{"append-allocate",
+	 "b",
+	 NULL,
+	 {{.verb = WRITE, .path = "b", .offset = 12000, .bytes = 10000, .id = 225},
+	  {.verb = ALLOCATE, .path = "b", .offset = 8000, .bytes = 60000}}},
+	/* in the directories that only one tree has */
+	{"split", "w1/n", "w1", {{.verb = CREATE, .path = "w1/n", .id = 111}}},
+	{"split-link", "a", "w1", {{.verb = LINK, .path = "a", .path2 = "w1/a"}}},
+	{"split-rename", "w1/b", "w1", {{.verb = RENAME, .path = "b", .path2 = "w1/b"}}},
+	{"split-mkdir", "w1/m", "w1", {{.verb = MKDIR, .path = "w1/m", .id = 112}}},
+	{"wide-create", "w2/n", "w2", {{.verb = CREATE, .path = "w2/n", .id = 113}}},
+	{"wide-unlink", NULL, "w2", {{.verb = UNLINK, .path = "w2/y"}}},
+	{"wide-rename", "w2/z", "w2", {{.verb = RENAME, .path = "w2/y", .path2 = "w2/z"}}},
+};
+const uint32_t operation_count = sizeof(operations) / sizeof(operations[0]);
+
+const struct operation *operation_find(const char *name)
+{
+	for (uint32_t k = 0; k < operation_count; k++)
+		if (strcmp(operations[k].name, name) == 0)
+			return &operations[k];
+	return NULL;
+}
+
+/* ------------------------------------------------------------------ trees */
+
+const char *const tree_names[TREE_KINDS] = {"small", "wrap", "due", "full", "wide"};
+
+static void make(struct actor *actor, const char *path, uint64_t bytes, uint32_t id)
+{
+	struct part part = {.verb = CREATE, .id = id};
+
+	snprintf(part.path, sizeof(part.path), "%s", path);
+	must(part_run(actor, &part), path);
+	part.verb = WRITE;
+	part.bytes = bytes;
+	if (bytes)
+		must(part_run(actor, &part), path);
+}
+
+static void do_part(struct actor *actor, struct part part)
+{
+	must(part_run(actor, &part), part.path);
+}
+
+/* What the operations above are about. */
+static void populate_small(struct actor *actor)
+{
+	make(actor, "a", 50, 1);
+	make(actor, "b", 12000, 2);
+	make(actor, "big", 300 * G4_KIB, 3);
+	do_part(actor, (struct part){.verb = MKDIR, .path = "d", .id = 4});
+	make(actor, "d/x", 6000, 5);
+	make(actor, "d/y", 10, 6);
+	do_part(actor, (struct part){.verb = MKDIR, .path = "d/s", .id = 7});
+	do_part(actor, (struct part){.verb = MKDIR, .path = "e", .id = 8});
+	do_part(actor, (struct part){.verb = SYMLINK, .path = "l", .bytes = 9, .id = 9});
+	do_part(actor, (struct part){.verb = LINK, .path = "b", .path2 = "h"});
+	do_part(actor, (struct part){.verb = SET, .path = "b", .path2 = "user.big", .bytes = 20000, .id = 1});
+	do_part(actor, (struct part){.verb = SET, .path = "a", .path2 = "user.small", .bytes = 100, .id = 2});
+	do_part(actor, (struct part){.verb = MKDIR, .path = "sh", .id = 12});
+	make(actor, "holes", 0, 10); /* in pieces, so that its map has pages */
+	for (uint64_t k = 0; k < 30; k++)
+		do_part(actor, (struct part){.verb = WRITE,
+					     .path = "holes",
+					     .offset = k * 3 * G4_PAGE_BYTES,
+					     .bytes = G4_PAGE_BYTES,
+					     .id = 3});
+}
+
+/* Leaves about `leave` pages beyond what the engine keeps for itself. */
+static void use_up_space(struct actor *actor, uint64_t leave)
+{
+	struct part part = {.verb = WRITE, .path = "fill", .bytes = 64 * G4_KIB, .id = 4};
+	struct g4_statfs space;
+
+	make(actor, "fill", 0, 11);
+	for (;; part.offset += part.bytes) {
+		must(op_sync(&actor->rig), "sync");
+		must(op_statfs(&actor->rig, &space), "statfs");
+		if (space.blocks_available <= leave + 4)
+			return;
+		part.bytes = g4_min64(64 * G4_KIB, (space.blocks_available - leave) / 2 * G4_PAGE_BYTES);
+		must(part_run(actor, &part), "fill");
+	}
+}
+
+/* Names of four units: 63 fill a leaf. */
+static void populate_directory(struct actor *actor, const char *path, uint32_t id, uint32_t names)
+{
+	struct part part = {.verb = MKDIR, .id = id};
+	char name[41];
+	uint64_t dir;
+
+	snprintf(part.path, sizeof(part.path), "%s", path);
+	do_part(actor, part);
+	must(resolve(actor, path, &dir), path);
+	memset(name, 'x', sizeof(name));
+	name[40] = 0;
+	for (uint32_t k = 0; k < names; k++) {
+		name[0] = (char)('0' + k / 10);
+		name[1] = (char)('0' + k % 10);
+		actor->cred.uid = id + 1 + k;
+		must(op_mknod(&actor->rig, dir, name, G4_S_IFREG | 0644, NULL), name);
+	}
+}
+
+static void populate_wide(struct actor *actor)
+{
+	populate_directory(actor, "w1", 300, 63);
+	populate_directory(actor, "w2", 400, 66);
+	do_part(actor, (struct part){.verb = CREATE, .path = "w2/y", .id = 480});
+}
+
+void tree_populate(struct actor *actor, enum tree_kind kind)
+{
+	populate_small(actor);
+	if (kind == FULL)
+		use_up_space(actor, 40);
+	if (kind == WIDE)
+		populate_wide(actor);
+}
+
+/* One commit of the smallest kind. */
+static void small_commit(struct actor *actor, uint64_t n)
+{
+	do_part(actor, (struct part){.verb = CHMOD, .path = "b", .bytes = n & 1 ? 0600 : 0644});
+	must(op_sync(&actor->rig), "sync");
+}
+
+void tree_preamble(struct actor *actor, enum tree_kind kind)
+{
+	const struct g4_journal *j = &actor->rig.fs->journal;
+
+	if (kind == FULL)
+		do_part(actor, (struct part){.verb = SET, .path = "b", .path2 = "user.big", .bytes = 20000, .id = 5});
+	for (uint64_t n = 1; kind == DUE && (j->used_pages + 12 < j->log_pages / 2 || (n & 1) == 0); n++)
+		small_commit(actor, n);
+	must(op_sync(&actor->rig), "sync");
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What workloads are made of. A part is one call into the file system; an operation is one to four parts that belong
+ * together, with the file and the directory that a sync after it is about.
+ */
+#ifndef CRASH_SCRIPT_H
+#define CRASH_SCRIPT_H
+
+#include "engine/rig.h"
+
+enum verb {
+	CREATE,
+	MKDIR,
+	SYMLINK,
+	LINK,
+	UNLINK,
+	RMDIR,
+	RENAME,
+	EXCHANGE,
+	WRITE,
+	TRUNCATE,
+	ALLOCATE,
+	PUNCH,
+	ZERO,
+	SET,
+	REMOVE,
+	CHMOD,
+	OPEN,	  /* and keep open */
+	CUT_OPEN, /* truncates what was opened last, whatever its name */
+	TMPFILE,
+	FSYNC,
+	FDATASYNC,
+	SYNCFS,
+};
+
+#define PATH_MAX_PART 24u
+struct part {
+	enum verb verb;
+	char path[PATH_MAX_PART], path2[PATH_MAX_PART];
+	uint64_t offset, bytes;
+	uint32_t id; /* of the inode that it makes; of what it writes */
+};
+
+/* Who runs parts: one thread's view of a mounted file system. */
+struct actor {
+	struct rig rig;
+	struct g4_cred cred;
+	uint64_t opened; /* inode */
+};
+/* Commands go to rig.fs through rig.wg. */
+void actor_start(struct actor *actor, struct g4_fs *fs, struct g4_wg *wg);
+int part_run(struct actor *actor, const struct part *part);
+bool part_is_sync(const struct part *part);
+/* One line for people. */
+void part_print(const struct part *part, char *to, size_t room);
+
+/* ---- operations ---- */
+#define OPERATION_PARTS 4u
+struct operation {
+	const char *name;
+	const char *sync_path;	 /* NULL: there is nothing left to fsync */
+	const char *parent_path; /* the directory that it changes, NULL: none */
+	struct part parts[OPERATION_PARTS];
+};
+extern const struct operation operations[];
+extern const uint32_t operation_count;
+const struct operation *operation_find(const char *name);
+
+/* ---- trees ---- */
+enum tree_kind {
+	SMALL, /* a few files and directories of each kind */
+	WRAP,  /* the same; the journal's next record runs over the end of the ring */
+	DUE, /* the same; the journal is nearly half full when the workload begins, so that a checkpoint falls into it */
+	FULL, /* the same and hardly any free space; a large attribute was just rewritten */
+	WIDE, /* a directory whose only leaf is full, one that has an index */
+	TREE_KINDS
+};
+extern const char *const tree_names[TREE_KINDS];
+/* Fills an empty, mounted file system. */
+void tree_populate(struct actor *actor, enum tree_kind kind);
+/* What happens after the mount and before the workload, all of it durable at the end. */
+void tree_preamble(struct actor *actor, enum tree_kind kind);
+
+#endif
