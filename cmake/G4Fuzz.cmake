@@ -1,0 +1,10 @@
+# libFuzzer targets, tests/fuzz/fuzz_*.c, in builds whose sanitizers include it (preset "fuzz", clang).
+add_custom_target(fuzz-programs)
+foreach(target fuzz_image fuzz_journal)
+	add_executable(${target} tests/fuzz/${target}.c tests/fuzz/fuzz.c tests/corrupt/world.c)
+	target_include_directories(${target} PRIVATE tests tests/support)
+	target_link_libraries(${target} PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
+	target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+	set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests" EXCLUDE_FROM_ALL ON)
+	add_dependencies(fuzz-programs ${target})
+endforeach()

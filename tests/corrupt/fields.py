@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the table of all fields of the structures in src/format/format.h: a field that is added there is corrupted, too.
+
+Usage: fields.py FORMAT_H OUTPUT
+Each line is FIELD(struct, member, bytes of one element). A member that is a struct of ours is left to that struct's own lines.
+"""
+import re
+import sys
+
+BYTES = {"g4_le64": 8, "g4_le32": 4, "g4_le16": 2, "uint8_t": 1, "g4_ptr": 8}
+
+
+def fields(text):
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    for struct in re.finditer(r"^struct (g4_\w+) \{(.*?)^\};", text, flags=re.S | re.M):
+        if not any(word in struct[2] for word in ("g4_le", "struct g4_block_header")):
+            continue  # not a structure of the disk
+        for member in re.finditer(r"\b(g4_le\d+|uint8_t)\s+(\w+)((?:\[\w+\])*)", struct[2]):
+            yield struct[1], member[2], BYTES[member[1]]
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as header:
+        found = list(fields(header.read()))
+    if len(found) < 100:
+        sys.exit("fields.py: the structures of format.h are not written as they were")
+    with open(sys.argv[2], "w", encoding="utf-8") as out:
+        for struct, member, size in found:
+            out.write(f"FIELD({struct}, {member}, {size})\n")
+
+
+main()
