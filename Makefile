@@ -1,10 +1,10 @@
 # The commands of gpu4fs. Each does its own set-up; CMakeLists.txt and CMakePresets.json hold the build itself.
-.PHONY: all demo check bench install deb clean format lint
+.PHONY: all demo check crash bench install deb clean format lint
 .DEFAULT_GOAL := all
 
 PREFIX ?= /usr/local
 export DESTDIR
-C_FILES = $(shell find src include tests bench -name '*.[ch]' -o -name '*.cu')
+C_FILES = $(shell find src include shredder tests bench -name '*.[ch]' -o -name '*.cu')
 
 all: ## build the library and the tools in build/release
 	scripts/install-deps.sh build
@@ -18,10 +18,20 @@ demo: ## format, mount, use, check and compare a file system
 check: ## build everything and run all tests
 	scripts/check.sh
 
+crash: ## explore millions of crash states (tests/crash/README.md; CRASH_ARGS="--slice 1/8", for example)
+	scripts/install-deps.sh check
+	cmake --preset release
+	cmake --build --preset release --target crash_explorer
+	build/release/tests/crash_explorer --long --keep build/release/tests $(CRASH_ARGS)
+
+fuzz: ## libFuzzer for FUZZ_S seconds (default 300) on images and journals
+	scripts/install-deps.sh check
+	scripts/fuzz.sh
+
 bench: all ## compare with other file systems on this machine
 	scripts/install-deps.sh bench
-	cmake --build --preset release --target bench-programs
 	bench/run.sh
+	bench/shredder.py
 
 install: all ## install under PREFIX, /usr/local by default, and links for mount(8) in /usr/sbin
 	cmake -S . -B build/release -D CMAKE_INSTALL_PREFIX="$(PREFIX)"

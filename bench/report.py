@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the results of bench/run.sh: one JSON file, and from that file alone a table and plots.
 
-report.py collect FOLDER [KEY=VALUE]...  reads FOLDER/PEER.ROUND, prints the JSON array
+report.py collect FOLDER [KEY=VALUE]...  reads FOLDER/PEER.ROUND (gpu4fs bench --json), prints the JSON array
 report.py table FILE.json                prints the table
 report.py plot FILE.json FOLDER          draws FOLDER/NAME-*.png with gnuplot
 
@@ -87,8 +87,7 @@ def read_results(folder):
     results = {}
     for path in sorted(pathlib.Path(folder).iterdir()):
         peer, turn = path.name.rsplit(".", 1)
-        for line in path.read_text().splitlines():
-            record = json.loads(line)
+        for record in json.loads(path.read_text())["results"]:
             metric = results.setdefault(record["metric"], {"unit": record["unit"]})
             metric.setdefault(peer, {})[int(turn)] = (record["value"], record["cpu_seconds"])
     return results

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What `make bench` runs: one workload (bench/workload.h) on gpu4fs and on other file systems, in turns, on the same image
+# What `make bench` runs: the workload of `gpu4fs bench` on gpu4fs and on other file systems, in turns, on the same image
 # file; then a table, build/bench/filesystem.json and plots. bench/README.md says what the numbers mean.
 # Leaves nothing mounted and no image behind, also when it is interrupted.
 set -euo pipefail
@@ -9,7 +9,7 @@ root=$PWD
 
 usage() {
 	cat <<'TEXT'
-usage: bench/run.sh [OPTION]... [-- OPTION-OF-THE-WORKLOAD]...
+usage: bench/run.sh [OPTION]... [-- OPTION-OF-GPU4FS-BENCH]...
 
   --rounds=N      how often each file system is measured; the median counts [3]
   --image-mib=N   size of the image file [4096]
@@ -21,7 +21,7 @@ usage: bench/run.sh [OPTION]... [-- OPTION-OF-THE-WORKLOAD]...
 
 PASSTHROUGH_HP  the program passthrough_hp of libfuse's examples, where it is not in PATH
 
-build/release/bench/bench_posix --help lists the options of the workload.
+`gpu4fs bench --help` lists the options of the workload.
 TEXT
 }
 
@@ -31,6 +31,8 @@ say() {
 
 # ---- one file system: inprocess, fuse, ext4, xfs, btrfs or passthrough_hp, on $image
 # Needs work, image and build, which the sub-command "remount" finds in the environment.
+passthrough_hp=${PASSTHROUGH_HP:-}
+[[ -n $passthrough_hp ]] || passthrough_hp=$(type -P passthrough_hp) || passthrough_hp=
 
 # wait_for SECONDS COMMAND...: until the command succeeds.
 wait_for() {
@@ -101,9 +103,7 @@ fi
 # Formatting must not punch holes into the image file.
 format_peer() {
 	local loop
-	if [[ $1 == inprocess ]]; then
-		return # it formats by itself
-	elif [[ $1 == fuse ]]; then
+	if [[ $1 == inprocess || $1 == fuse ]]; then
 		"$build/bin/gpu4fs" mkfs --force --quiet "$image"
 		return
 	fi
@@ -138,22 +138,19 @@ release_peer() {
 
 # measure PEER ROUND: one run into $work/results/PEER.ROUND; false when it fails
 measure() {
-	local peer=$1 round=$2 started=$SECONDS program=("$build/bench/bench_posix" "$work/mnt")
-	local options=("${workload[@]}") status=0
+	local peer=$1 round=$2 started=$SECONDS target=$work/mnt
+	local options=(--json "${workload[@]}") status=0
 	sync --file-system "$image"
 	format_peer "$peer" >>"$work/log" 2>&1 && mount_peer "$peer" >>"$work/log" 2>&1 || return 1
 	case $peer in
-	inprocess)
-		program=("$build/bench/bench_inprocess" "$image")
-		options+=("--image-mib=$image_mib")
-		;;
+	inprocess) target=$image ;;
 	*) options+=("--remount=$root/bench/run.sh remount $peer") ;;
 	esac
 	if [[ $peer == fuse || $peer == passthrough_hp ]]; then
 		options+=("--server=$work/server")
 	fi
 	set -m # a process group of its own, so that an interrupt ends all of it
-	"${program[0]}" "${options[@]}" "${program[@]:1}" >"$work/results/$peer.$round" 2>>"$work/log" </dev/null &
+	"$build/bin/gpu4fs" bench "${options[@]}" "$target" >"$work/results/$peer.$round" 2>>"$work/log" </dev/null &
 	job=$!
 	set +m
 	wait "$job" || status=1
@@ -175,8 +172,6 @@ run_peer() {
 }
 
 # ---- which file systems there are
-passthrough_hp=${PASSTHROUGH_HP:-}
-[[ -n $passthrough_hp ]] || passthrough_hp=$(type -P passthrough_hp) || passthrough_hp=
 
 # missing PEER: says why it cannot be measured, in words; nothing when it can.
 missing() {
@@ -200,7 +195,7 @@ missing() {
 # ---- the run
 rounds=3 image_mib=4096 folder=build/bench build=build/release
 wanted=inprocess,fuse,ext4,xfs,btrfs,passthrough_hp
-workload=()
+workload=(--dirs=8 --files=2000 --passes=4 --size=1G --random-ops=16384 --cached-reads=500000 --fsyncs=1000)
 arguments=("$@")
 while [[ $# -gt 0 ]]; do
 	case $1 in
@@ -211,7 +206,7 @@ while [[ $# -gt 0 ]]; do
 	--peers=*) wanted=${1#*=} ;;
 	--quick)
 		rounds=1 image_mib=1024
-		workload+=(--dirs=8 --files=500 --passes=1 --file-mib=128 --random-ops=4096 --cached-reads=50000 --fsyncs=100)
+		workload=(--dirs=8 --files=500 --passes=1 --size=128M --random-ops=4096 --cached-reads=50000 --fsyncs=100)
 		;;
 	--help)
 		usage
@@ -242,14 +237,12 @@ if [[ -z ${G4_BENCH_PRIVATE-} ]] && unshare --mount true 2>/dev/null; then
 	G4_BENCH_PRIVATE=yes exec unshare --mount --propagation private "$root/bench/run.sh" "${arguments[@]}"
 fi
 
-mkdir -p "$folder" "$build/bench" build/bench
+mkdir -p "$folder" build/bench
 build=$(realpath "$build")
-for program in bin/gpu4fs bench/bench_posix bench/bench_inprocess; do
-	if [[ ! -x $build/$program ]]; then
-		say "$build/$program is missing; run: make bench"
-		exit 1
-	fi
-done
+if [[ ! -x $build/bin/gpu4fs ]]; then
+	say "$build/bin/gpu4fs is missing; run: make bench"
+	exit 1
+fi
 work=$(mktemp -d "$(realpath "$folder")/run.XXXXXX")
 image=$work/image
 job=

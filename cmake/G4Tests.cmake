@@ -56,7 +56,54 @@ foreach(source ${test_programs})
 		WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
 	set_tests_properties(${name} PROPERTIES
 		TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment}")
+	if(name MATCHES "^engine\\.api_" AND NOT name MATCHES "mount")
+		# The same calls through a server's rings, and the same file names, which two tests must not share.
+		file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/connected")
+		add_test(NAME ${name}.connected COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:${target}>
+			WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/connected")
+		set_tests_properties(${name}.connected PROPERTIES
+			TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment};G4_TEST_CONNECTED=1")
+	endif()
 endforeach()
+
+# Damage to every structure and every field: a program of its own, with a table of fields made from format.h.
+if(NOT G4_SANITIZE MATCHES thread AND G4_LANES EQUAL 0)
+	set(field_table "${CMAKE_BINARY_DIR}/tests/generated/corrupt_fields.inc")
+	add_custom_command(OUTPUT "${field_table}"
+		COMMAND ${CMAKE_COMMAND} -E make_directory "${CMAKE_BINARY_DIR}/tests/generated"
+		COMMAND ${Python3_EXECUTABLE} "${CMAKE_CURRENT_SOURCE_DIR}/tests/corrupt/fields.py"
+			"${CMAKE_CURRENT_SOURCE_DIR}/src/format/format.h" "${field_table}"
+		DEPENDS src/format/format.h tests/corrupt/fields.py VERBATIM)
+	add_executable(corrupt tests/corrupt/corrupt.c tests/corrupt/world.c "${field_table}")
+	target_include_directories(corrupt PRIVATE tests tests/support "${CMAKE_BINARY_DIR}/tests/generated")
+	target_link_libraries(corrupt PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
+	set_target_properties(corrupt PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+	add_test(NAME corrupt COMMAND corrupt WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+	set_tests_properties(corrupt PROPERTIES LABELS corrupt TIMEOUT 600 ENVIRONMENT "${test_environment}")
+endif()
+
+# The crash explorer (tests/crash/README.md): a short run here, the long one is `make crash`. It has a clock and random
+# numbers of its own, so that a state can be made again.
+g4_sources(explorer_sources tests/crash/*.c)
+add_executable(crash_explorer ${explorer_sources})
+target_include_directories(crash_explorer PRIVATE tests tests/crash)
+target_link_libraries(crash_explorer PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
+target_link_options(crash_explorer PRIVATE "LINKER:--wrap=clock_gettime,--wrap=getrandom")
+set_target_properties(crash_explorer PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+add_test(NAME crash.explorer COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --keep .
+	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+set_tests_properties(crash.explorer PROPERTIES
+	LABELS crash PROCESSORS 2 TIMEOUT 300 ENVIRONMENT "${test_environment}")
+
+# What runs out or goes away, on the explorer's operations. Every allocation of the program can be made to fail.
+add_executable(faults tests/faults/faults.c tests/crash/script.c tests/crash/look.c tests/crash/memory.c)
+target_include_directories(faults PRIVATE tests tests/crash)
+target_link_libraries(faults PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
+target_link_options(faults PRIVATE "LINKER:--wrap=malloc,--wrap=calloc,--wrap=aligned_alloc,--wrap=posix_memalign,--wrap=mmap")
+set_target_properties(faults PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+add_test(NAME engine.faults COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:faults>
+	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+set_tests_properties(engine.faults PROPERTIES TIMEOUT 300 ENVIRONMENT "${test_environment}")
 
 # The tree's own rules, and programs on a real mount: in the builds that have the tools.
 if(G4_TOOLS)

@@ -66,17 +66,6 @@ foreach(source ${examples})
 	target_link_libraries(doc_${name} PRIVATE gpu4fs)
 endforeach()
 
-add_custom_target(bench-programs)
-g4_sources(bench_sources bench/bench_*.c)
-add_library(bench_workload STATIC bench/workload.c)
-foreach(source ${bench_sources})
-	get_filename_component(name "${source}" NAME_WE)
-	add_executable(${name} "${source}")
-	target_link_libraries(${name} PRIVATE bench_workload gpu4fs_static)
-	set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
-	add_dependencies(bench-programs ${name})
-endforeach()
-
 # ---- install
 include(CMakePackageConfigHelpers)
 install(TARGETS gpu4fs EXPORT gpu4fs LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

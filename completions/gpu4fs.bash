@@ -26,7 +26,7 @@ _gpu4fs_mount_options() {
 }
 
 _gpu4fs() {
-	local commands="mkfs mount umount fsck info df attr dump help version"
+	local commands="mkfs mount umount serve fsck info df attr dump bench help version"
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command first=1 word place=0 i
 	COMPREPLY=()
 	case ${COMP_WORDS[0]##*/} in
@@ -54,12 +54,17 @@ _gpu4fs() {
 			--json --help --version"
 		;;
 	mount:-*) _gpu4fs_words "$current" "-o -r -f -d --help --version" ;;
-	umount:-*) _gpu4fs_words "$current" "-l --lazy --help --version" ;;
+	umount:-*) _gpu4fs_words "$current" "-l --lazy -f --force --help --version" ;;
+	serve:-*) _gpu4fs_words "$current" "-s --socket -m --mode -o --help --version" ;;
 	fsck:-*)
-		_gpu4fs_words "$current" "-n --dry-run -p -a -y -f --force -v --verbose --json --help --version"
+		_gpu4fs_words "$current" "-n -p -a -y --repair --dry-run -f --force -v --verbose --json --help --version"
 		;;
 	info:-* | attr:-*) _gpu4fs_words "$current" "--json --help --version" ;;
 	df:-*) _gpu4fs_words "$current" "-b --bytes --json --help --version" ;;
+	bench:-*)
+		_gpu4fs_words "$current" "-s --size --dirs --files --passes --cached-reads --random-ops --fsyncs --cache --remount
+			--server --json --help --version"
+		;;
 	dump:-*) _gpu4fs_words "$current" "--raw --json --help --version" ;;
 	help:*) _gpu4fs_words "$current" "${commands% help version}" ;;
 	version:*) ;;
@@ -80,6 +85,18 @@ _gpu4fs() {
 		elif [[ $i -eq $COMP_CWORD || $current == *,* ]]; then
 			_gpu4fs_mount_options "$current"
 		fi
+		;;
+	serve:*)
+		case $previous in
+		-m | --mode | -o) ;;
+		*) _gpu4fs_files "$current" ;;
+		esac
+		;;
+	bench:*)
+		case $previous in
+		-s | --size | --dirs | --files | --passes | --cached-reads | --random-ops | --fsyncs | --cache | --remount) ;;
+		*) _gpu4fs_files "$current" ;;
+		esac
 		;;
 	umount:*) _gpu4fs_mounts "$current" ;;
 	df:* | info:*)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What `make check` runs: every build and every test. The last line counts them: "N passed, N failed, N skipped".
-# Usage: check.sh [STEP]...   (default: all of them: lint release fuse lanes asan tsan lanes-tsan cuda)
+# Usage: check.sh [STEP]...   (default: all of them: lint release fuse lanes asan tsan lanes-tsan fuzz cuda)
 # Logs and JUnit files are in build/check/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all_steps=(lint release fuse lanes asan tsan lanes-tsan cuda)
+all_steps=(lint release fuse lanes asan tsan lanes-tsan fuzz cuda)
 steps=("$@")
 [[ ${#steps[@]} -gt 0 ]] || steps=("${all_steps[@]}")
 for step in "${steps[@]}"; do
@@ -107,6 +107,10 @@ step_fuse() {
 	fi
 }
 
+step_fuzz() {
+	run "fuzz ${FUZZ_S:-60} s" env FUZZ_S="${FUZZ_S:-60}" scripts/fuzz.sh || return 0
+}
+
 step_cuda() {
 	if [[ -z $(PATH=$PATH:/usr/local/cuda/bin type -P nvcc) ]]; then
 		skip "cuda build" "nvcc is not installed"
@@ -119,7 +123,7 @@ step_cuda() {
 scripts/install-deps.sh check
 for step in "${steps[@]}"; do
 	case $step in
-	lint | release | fuse | cuda) "step_$step" ;;
+	lint | release | fuse | fuzz | cuda) "step_$step" ;;
 	*) build_and_test "$step" ;;
 	esac
 done

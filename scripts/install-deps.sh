@@ -9,7 +9,7 @@ declare -A packages=(
 	[demo]="diffutils fuse3 git python3 sqlite3"
 	[check]="acl attr clang clang-format fuse3 git libacl1-dev libclang-rt-14-dev libcmocka-dev python3
 		shellcheck sqlite3 util-linux"
-	[bench]="btrfs-progs e2fsprogs fuse3 gnuplot-nox python3 util-linux xfsprogs"
+	[bench]="borgbackup btrfs-progs casync e2fsprogs fuse3 gnuplot-nox python3 restic util-linux xfsprogs"
 	[lint]="clang clang-format clang-tidy cppcheck libcmocka-dev python3 shellcheck"
 )
 

@@ -8,7 +8,7 @@ quick=false
 [[ ${1:-} == --quick ]] && quick=true
 $quick || scripts/install-deps.sh lint
 
-mapfile -t c_files < <(find src include tests bench \( -name '*.[ch]' -o -name '*.cu' \) | sort)
+mapfile -t c_files < <(find src include shredder tests bench \( -name '*.[ch]' -o -name '*.cu' \) | sort)
 mapfile -t shell_files < <(find .ci scripts tests bench \( -name '*.sh' -o -path .ci/run \) | sort)
 status=0
 
@@ -19,10 +19,10 @@ shellcheck "${shell_files[@]}" || status=1
 $quick && exit "$status"
 
 cmake --preset debug >/dev/null
-mapfile -t sources < <(find src -name '*.c' -not -path 'src/simt/lanes/*' -not -path 'src/simt/cuda/*' | sort)
+mapfile -t sources < <(find src shredder -name '*.c' -not -path 'src/simt/lanes/*' -not -path 'src/simt/cuda/*' | sort)
 echo "cppcheck: ${#sources[@]} files"
 cppcheck --quiet --std=c11 --language=c --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
-	-j "$(nproc)" -Isrc -Iinclude -D_GNU_SOURCE -D__BYTE_ORDER__=1234 -D__ORDER_LITTLE_ENDIAN__=1234 \
+	-j "$(nproc)" -Isrc -Iinclude -Ishredder -D_GNU_SOURCE -D__BYTE_ORDER__=1234 -D__ORDER_LITTLE_ENDIAN__=1234 \
 	--suppressions-list=scripts/cppcheck.txt "${sources[@]}" || status=1
 echo "clang-tidy: ${#sources[@]} files"
 printf '%s\0' "${sources[@]}" | xargs -0 -n 4 -P "$(nproc)" clang-tidy --quiet -p build/debug || status=1

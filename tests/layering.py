@@ -83,6 +83,8 @@ def check_include(root, path, folder, quote, target):
         if quote == '"' and not (root / path.parent / target).is_file():
             return f'"{target}" is not in this folder; write the path from src/ or include/'
         return None
+    if path.parts[0] == "shredder" and (own_tree / target).is_file():
+        return None  # shredder/ has folders that src/ has, too
     if first in ALLOWED and first != "shredder_source":
         known = first
     elif path.parts[0] in ("shredder", "bench") and (own_tree / first).is_dir():
@@ -143,6 +145,9 @@ SAMPLES = [
     ("src/extra/x.c", "", "no layer"),
     ("include/gpu4fs/gpu4fs.h", '#include "base/base.h"\n', "gpu4fs/ may not include base/"),
     ("shredder/chunk/chunk.c", '#include "hash/hash.h"\n#include "chunk/chunk.h"\n#include "simt/simt.h"\n', None),
+    ("shredder/cli/own.c", '#include "cli/own.h"\n', None),
+    ("shredder/cli/own.h", "", None),
+    ("shredder/cli/theirs.c", '#include "cli/cli_host.h"\n', "shredder/ may not include cli/"),
     ("shredder/store/fs.c", '#include "format/format.h"\n', "shredder/ may not include format/"),
     ("bench/bench.c", '#include <gpu4fs/gpu4fs.h>\n', None),
     ("bench/inside.c", '#include "engine/engine.h"\n', "bench/ may not include engine/"),

@@ -150,6 +150,11 @@ struct gpu4fs_options {
 	 * it is mounted. NULL: mount what is there.
 	 */
 	const struct gpu4fs_mkfs_options *format;
+	/*
+	 * What runs the file system: "cpu", the calling threads; "cuda", a GPU; "auto", a GPU where this build and this
+	 * machine have one. NULL: "cpu".
+	 */
+	const char *engine;
 };
 
 /*
@@ -162,10 +167,31 @@ struct gpu4fs_options {
  * out: the file system; give it back with gpu4fs_unmount().
  * Errors: -ENOENT, -ENODEV a device is not there or cannot be opened; -EBUSY it is mounted or open elsewhere; -EINVAL
  *	no gpu4fs file system, or one of a newer version; -EUCLEAN it is damaged; -EROFS the device is read-only and
- *	options do not say so. gpu4fs_last_message() gives the sentence to show to a user.
+ *	options do not say so; -EOPNOTSUPP the engine asked for is not there or cannot use the device.
+ *	gpu4fs_last_message() gives the sentence to show to a user.
  */
 GPU4FS_API int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_options *options,
 			    gpu4fs **out);
+
+struct gpu4fs_connect_options {
+	uint32_t size;		/* sizeof(struct gpu4fs_connect_options) */
+	uint32_t async_threads; /* as in struct gpu4fs_options */
+	uint64_t data_bytes; /* memory shared with the server, for what is read and written; 0: the server's choice */
+	const struct gpu4fs_credentials *credentials; /* NULL: the process's. Others may be given by uid 0 only. */
+};
+
+/*
+ * Uses a file system that another process serves (gpu4fs serve). All functions of this library work as on a mounted one;
+ * advisory locks hold between the sessions of this process only.
+ *
+ * socket: path of the server's socket.
+ * options: NULL for the defaults. The server knows the process's user and groups from the socket and checks permissions
+ *	against them; a session with other credentials gets -EPERM from every call unless the process is uid 0's.
+ * out: the file system; gpu4fs_unmount() ends the connection. Open files of a process that dies are closed.
+ * Errors: -ENOENT, -ENODEV there is no socket or no server; -EACCES it may not be used; -EIO the server did not answer
+ *	or has no room. gpu4fs_last_message() gives the sentence. Every call on a connection whose server is gone gives -EIO.
+ */
+GPU4FS_API int gpu4fs_connect(const char *socket, const struct gpu4fs_connect_options *options, gpu4fs **out);
 
 /*
  * Writes everything, marks the image clean and frees the file system. Takes what gpu4fs_mount() returned.

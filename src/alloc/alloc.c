@@ -5,6 +5,8 @@
 #define CLAIM_WAIT_NS                                                                                                  \
 	(UINT64_C(10) * 1000 * 1000 * 1000) /* for a workgroup that was stopped in the middle of a claim */
 
+#define SPREAD_FROM 64u /* workgroups from this index on begin at places of their own */
+
 /* `span` set bits from bit `bit` on, inside a word. */
 G4_FN static uint64_t bit_run(uint32_t bit, uint32_t span)
 {
@@ -272,6 +274,20 @@ G4_FN static int claim_near(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t g
 	return 0;
 }
 
+/*
+ * Where a shard looks: behind its last claim. At first the shards of a few workgroups all begin at the beginning, and
+ * those of hundreds, which would only get into each other's way there, spread over the device.
+ */
+G4_FN static uint32_t first_region(const struct g4_wg *wg, const struct g4_alloc *alloc,
+				   const struct g4_alloc_shard *shard, uint32_t class_)
+{
+	uint32_t last = g4_load32_rlx(&shard->region[class_]), index = g4_wg_index(wg);
+
+	if (last != 0 || index < SPREAD_FROM)
+		return last;
+	return (uint32_t)(index % G4_ALLOC_SHARDS * (alloc->region_count / G4_ALLOC_SHARDS));
+}
+
 G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t class_, uint64_t goal, uint64_t want,
 			 bool reserved, uint64_t *address, uint64_t *got)
 {
@@ -297,7 +313,7 @@ G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t clas
 		rc = claim_near(wg, alloc, goal, taken, address, &n);
 	}
 	if (rc == 0 && n == 0) {
-		uint32_t start = g4_load32_rlx(&shard->region[class_]);
+		uint32_t start = first_region(wg, alloc, shard, class_);
 		uint32_t least = (uint32_t)g4_min64(taken, 64);
 		rc = claim_from(wg, alloc, start, taken, least, address, &n);
 		/* the pages are there, for they are out of the count: others hold the right to more than they will take */
@@ -465,17 +481,31 @@ G4_FN int g4_alloc_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 	return rc;
 }
 
-G4_FN int g4_alloc_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t *address)
+G4_FN static int claim_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, bool reserved,
+				uint64_t *address)
 {
 	uint64_t got;
-	int rc = g4_alloc_claim(wg, alloc, G4_ALLOC_METADATA, 0, 1, false, address, &got);
+	int rc = g4_alloc_claim(wg, alloc, G4_ALLOC_METADATA, 0, 1, reserved, address, &got);
 
 	if (rc < 0)
 		return rc;
 	rc = g4_alloc_publish(wg, alloc, txn, *address, 1);
-	if (rc < 0)
+	if (rc < 0) {
 		g4_alloc_release(alloc, *address, 1);
+		if (reserved)
+			g4_add64(&alloc->reserved, 1);
+	}
 	return rc;
+}
+
+G4_FN int g4_alloc_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t *address)
+{
+	return claim_metadata(wg, alloc, txn, false, address);
+}
+
+G4_FN int g4_alloc_promised_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t *address)
+{
+	return claim_metadata(wg, alloc, txn, true, address);
 }
 
 G4_FN int g4_alloc_free_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address)

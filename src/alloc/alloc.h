@@ -17,7 +17,7 @@
 
 #include "journal/journal.h"
 
-#define G4_ALLOC_SHARDS 64u
+#define G4_ALLOC_SHARDS 256u
 #define G4_ALLOC_DATA 0u
 #define G4_ALLOC_METADATA 1u
 #define G4_ALLOC_ALIGNED 2u /* data, at the start of an empty region if there is one */
@@ -52,6 +52,8 @@ struct g4_alloc {
 	struct g4_lock slab_locks[G4_SLAB_LOCKS]; /* by page: a slab's header */
 	uint64_t slab_hints[G4_SLAB_HINTS];	  /* pages that lately got a free slot, 0: none */
 	struct g4_lock load_locks[16];
+	uint32_t slab_cursor; /* the group where the next look for a slab begins */
+	uint32_t slab_users;  /* shards and kinds that ever filled a slab: so many known slabs may be theirs */
 };
 enum { G4_GROUP_UNLOADED = 0, G4_GROUP_LOADED = 1 };
 
@@ -92,6 +94,8 @@ G4_FN int g4_alloc_publish(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 G4_FN int g4_alloc_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address, uint64_t pages);
 /* Claims and publishes one page for metadata. */
 G4_FN int g4_alloc_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t *address);
+/* The same from the promise, which shrinks by one page. */
+G4_FN int g4_alloc_promised_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t *address);
 /* Frees a metadata page: forgets its images, too. */
 G4_FN int g4_alloc_free_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address);
 

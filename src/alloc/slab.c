@@ -8,6 +8,7 @@
 
 #define SLAB_FULL 0xffffu
 #define SLAB_EMPTY 0x0001u
+#define SLAB_LOOKS 8u /* groups that one search for a slab looks at */
 
 G4_FN static struct g4_lock *stripe(struct g4_alloc *alloc, uint64_t page_address)
 {
@@ -101,10 +102,14 @@ G4_FN static int take_known(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 		if (rc < 0 || *address)
 			return rc;
 	}
-	for (uint64_t group = 0; group < alloc->group_count; group++) {
+	/* some groups at a time, from where the last look ended: devices have thousands */
+	uint64_t looks = g4_min64(alloc->group_count, SLAB_LOOKS);
+	uint64_t first = g4_add32(&alloc->slab_cursor, (uint32_t)looks);
+	for (uint64_t step = 0; step < looks; step++) {
+		uint64_t group = (first + step) % alloc->group_count;
 		uint32_t known = g4_load32_rlx(&alloc->group_slabs[group]);
 		/* the few that shards are filling are always known: look further only where there are more */
-		if (known <= G4_ALLOC_SHARDS / 8)
+		if (known <= g4_load32_rlx(&alloc->slab_users))
 			continue;
 		for (uint32_t nth = 0; nth < 4; nth++) {
 			*page = g4_alloc_find_slab(wg, alloc, group, (g4_wg_index(wg) * 4 + nth) % known);
@@ -129,6 +134,8 @@ G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 	page = shard->slab[kind - 1];
 	if (page)
 		rc = take_slot(wg, alloc, txn, kind, page, true, address);
+	if (page == 0)
+		g4_add32(&alloc->slab_users, 1);
 	if (rc == 0 && *address == 0) {
 		rc = take_known(wg, alloc, txn, kind, &page, address);
 		if (rc == 0 && *address == 0)

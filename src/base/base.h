@@ -57,6 +57,16 @@ G4_HD G4_INLINE uint64_t g4_align_up(uint64_t value, uint64_t power_of_two)
 	return (value + power_of_two - 1) & ~(power_of_two - 1);
 }
 
+/* Starts loading the cache line of an address that will be read soon. */
+G4_HD G4_INLINE void g4_prefetch(const void *address)
+{
+#ifndef __CUDA_ARCH__
+	__builtin_prefetch(address);
+#else
+	(void)address;
+#endif
+}
+
 G4_HD G4_INLINE uint64_t g4_align_down(uint64_t value, uint64_t power_of_two)
 {
 	return value & ~(power_of_two - 1);

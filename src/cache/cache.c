@@ -19,7 +19,7 @@ G4_FN static bool tag_is(const struct g4_line *line, uint64_t owner, uint64_t in
 G4_FN static bool try_ref(struct g4_cache *cache, uint32_t i, uint64_t owner, uint64_t index)
 {
 	struct g4_line *line = &cache->lines[i];
-	uint32_t state = g4_add32(&line->state, 1) + 1;
+	uint32_t state = g4_add32_acq(&line->state, 1) + 1;
 
 	for (;;) {
 		if (!tag_is(line, owner, index))
@@ -232,12 +232,18 @@ G4_FN void g4_cache_put(struct g4_cache *cache, uint32_t i)
 	struct g4_line *line = &cache->lines[i];
 
 	if (i < cache->overflow_first) {
-		g4_sub32(&line->state, 1);
+		g4_sub32_rel(&line->state, 1);
 		return;
 	}
 	uint32_t set = line->set; /* read before the reference goes: the line may be reused after that */
 	if ((g4_sub32(&line->state, 1) & G4_LINE_REFS) == 1)
 		return_overflow(cache, i, set);
+}
+
+G4_FN void g4_cache_put_cold(struct g4_cache *cache, uint32_t i)
+{
+	g4_and32(&cache->lines[i].state, ~G4_LINE_ACCESSED);
+	g4_cache_put(cache, i);
 }
 
 /* Set lock held. */
@@ -281,4 +287,45 @@ G4_FN void g4_cache_drop_range(struct g4_cache *cache, uint64_t owner, uint64_t 
 		if (g4_load64_rlx(&line->owner) == owner && index >= first && index < end)
 			g4_cache_drop(cache, owner, index);
 	}
+}
+
+G4_FN static bool is_there(const struct g4_cache *cache, uint64_t owner, uint64_t index)
+{
+	uint32_t set = set_of(cache, owner, index);
+
+	/* what a set borrowed counts as there: looking through the chain would need its lock */
+	return search_ways(cache, set, owner, index) != G4_NO_LINE ||
+	       g4_load32_acq(&cache->sets[set].overflow) != G4_NO_LINE;
+}
+
+G4_FN void g4_cache_probe_region(struct g4_wg *wg, struct g4_cache_probe *probe)
+{
+	const uint32_t lane = g4_wg_lane(wg), width = g4_wg_width(wg);
+	uint64_t absent = probe->count;
+
+	/* step by step together: a file that begins in the cache is not searched to its end */
+	for (uint64_t at = 0; at < probe->count && absent == probe->count; at += width) {
+		if (at + lane < probe->count && is_there(probe->cache, probe->owner, probe->first + at + lane))
+			absent = at + lane;
+		absent = g4_reduce_min(wg, absent);
+	}
+	if (lane == 0)
+		probe->absent = absent;
+}
+
+G4_FN uint64_t g4_cache_absent(struct g4_wg *wg, const struct g4_cache *cache, uint64_t owner, uint64_t first,
+			       uint64_t count, struct g4_cache_probe *probe)
+{
+	if (g4_wg_width(wg) == 1) {
+		for (uint64_t n = 0; n < count; n++)
+			if (is_there(cache, owner, first + n))
+				return n;
+		return count;
+	}
+	probe->cache = cache;
+	probe->owner = owner;
+	probe->first = first;
+	probe->count = count;
+	g4_region(wg, G4_REGION_CACHE_PROBE, probe);
+	return probe->absent;
 }

@@ -37,10 +37,13 @@ struct g4_line {
 	uint64_t home;	     /* journal: newest committed transaction not yet written home, 0: none */
 	uint64_t inode;	     /* indirect pages: owner */
 	uint8_t type;	     /* enum g4_block_type of a metadata line */
-	uint8_t level;	     /* indirect pages */
-	uint8_t dirty;	     /* data lines: on an inode's dirty list */
-	uint8_t freed;	     /* metadata: its page was freed in the running transaction */
-	uint32_t set;	     /* overflow lines: the set that borrowed it */
+	union {
+		uint8_t level;	 /* indirect pages */
+		uint8_t promise; /* dirty data lines: pages of space reserved for it and its mapping */
+	};
+	uint8_t dirty; /* data lines: on an inode's dirty list */
+	uint8_t freed; /* metadata: its page was freed in the running transaction */
+	uint32_t set;  /* overflow lines: the set that borrowed it */
 };
 G4_STATIC_ASSERT(sizeof(struct g4_line) == 64, "cache line");
 
@@ -52,7 +55,7 @@ struct g4_cache_set {
 
 struct g4_cache {
 	struct g4_line *lines;
-	uint8_t *frames;
+	uint8_t *frames; /* the pages, see g4_line_data() */
 	struct g4_cache_set *sets;
 	uint32_t set_count;
 	uint32_t line_count;	 /* all, overflow included */
@@ -73,9 +76,31 @@ void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frame
 /* Its memory is used `by` bytes further on from now on. */
 void g4_cache_moved(struct g4_cache *cache, intptr_t by);
 
+/*
+ * The page of a line. Lines are counted set by set, their pages way by way: the pages of a file that come into the cache
+ * one after the other lie in neighbouring sets and mostly in the same way, so that one transfer finds them in a row.
+ */
 G4_FN G4_INLINE void *g4_line_data(const struct g4_cache *cache, uint32_t line)
 {
-	return cache->frames + (uint64_t)line * G4_PAGE_BYTES;
+	uint64_t frame = line;
+
+	if (line < cache->overflow_first)
+		frame = (uint64_t)(line % G4_CACHE_WAYS) * cache->set_count + line / G4_CACHE_WAYS;
+	return cache->frames + frame * G4_PAGE_BYTES;
+}
+
+/* Appends a line's page to the `count` parts of a transfer: a part of its own, or the end of the last one. */
+G4_FN G4_INLINE void g4_iov_add_line(const struct g4_cache *cache, uint32_t line, struct g4_iov *iov, uint32_t *count)
+{
+	uint8_t *page = (uint8_t *)g4_line_data(cache, line);
+
+	if (*count > 0 && (uint8_t *)iov[*count - 1].base + iov[*count - 1].bytes == page) {
+		iov[*count - 1].bytes += G4_PAGE_BYTES;
+		return;
+	}
+	iov[*count].base = page;
+	iov[*count].bytes = G4_PAGE_BYTES;
+	++*count;
 }
 
 /* Leader, thread-safe. References the line when it is cached and valid; G4_NO_LINE otherwise. Waits for a fill. */
@@ -90,9 +115,27 @@ G4_FN void g4_cache_filled(struct g4_cache *cache, uint32_t line);
 G4_FN void g4_cache_abort(struct g4_cache *cache, uint32_t line); /* drops the reference, too */
 G4_FN void g4_cache_ref(struct g4_cache *cache, uint32_t line);
 G4_FN void g4_cache_put(struct g4_cache *cache, uint32_t line);
+/* The same for a line that will not be wanted again: the first that the clock takes. */
+G4_FN void g4_cache_put_cold(struct g4_cache *cache, uint32_t line);
 /* Forgets a line when it is cached and unreferenced. */
 G4_FN void g4_cache_drop(struct g4_cache *cache, uint64_t owner, uint64_t index);
 /* Forgets all unreferenced lines of an owner with first <= index < end, whatever that costs. */
 G4_FN void g4_cache_drop_range(struct g4_cache *cache, uint64_t owner, uint64_t first, uint64_t end);
+
+/*
+ * Leader. Pages from `first` on, at most `count`, of which no line is there, neither valid nor being filled; lines that
+ * come meanwhile may be missed, unless the caller's locks keep them away. All lanes look; `probe` lies in memory that
+ * they share.
+ */
+struct g4_cache_probe {
+	const struct g4_cache *cache;
+	uint64_t owner, first, count;
+	uint64_t absent; /* the answer */
+};
+G4_FN uint64_t g4_cache_absent(struct g4_wg *wg, const struct g4_cache *cache, uint64_t owner, uint64_t first,
+			       uint64_t count, struct g4_cache_probe *probe);
+/* The region that it opens. Collective. */
+#define G4_REGION_CACHE_PROBE (G4_REGION_USER + 2)
+G4_FN void g4_cache_probe_region(struct g4_wg *wg, struct g4_cache_probe *probe);
 
 #endif

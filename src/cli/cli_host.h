@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/progress_host.h"
 
 /* Exit status of everything but fsck, which has fsck(8)'s. */
 enum g4_exit { G4_EXIT_OK = 0, G4_EXIT_FAILURE = 1, G4_EXIT_USAGE = 2 };
@@ -18,11 +19,13 @@ enum g4_exit { G4_EXIT_OK = 0, G4_EXIT_FAILURE = 1, G4_EXIT_USAGE = 2 };
 	X(mkfs, "make a gpu4fs file system")                                                                           \
 	X(mount, "mount a gpu4fs file system")                                                                         \
 	X(umount, "unmount a gpu4fs file system")                                                                      \
-	X(fsck, "check a file system")                                                                                 \
+	X(serve, "serve a file system to programs over a socket")                                                      \
+	X(fsck, "check and repair a file system")                                                                      \
 	X(info, "show a file system's superblock")                                                                     \
 	X(df, "show how much space is used")                                                                           \
 	X(attr, "show and change the flags of files")                                                                  \
-	X(dump, "print any structure on the disk")
+	X(dump, "print any structure on the disk")                                                                     \
+	X(bench, "measure how fast a file system is")
 
 #define G4_CLI_DECLARE(name, summary)                                                                                  \
 	int g4_cli_##name(int argc, char **argv);                                                                      \
@@ -39,18 +42,5 @@ void g4_cli_print_help(const char *name, const char *help);
 
 /* What getopt_long() said about a bad option, as one sentence; returns the usage status. */
 int g4_cli_bad_option(const char *command, int answer, char **argv);
-
-/* A bar on standard error for what lasts longer than a second, when that is a terminal. Zero is a good start. */
-struct g4_progress {
-	const char *label; /* NULL: never show */
-	uint64_t started_ns;
-	uint64_t shown_ns;
-	bool visible;
-};
-void g4_progress_start(struct g4_progress *progress, const char *label);
-/* Cheap enough for every step of a loop. */
-void g4_progress_step(struct g4_progress *progress, uint64_t done, uint64_t total);
-/* Clears the line; call it before printing anything else. */
-void g4_progress_clear(struct g4_progress *progress);
 
 #endif

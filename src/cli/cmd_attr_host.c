@@ -143,6 +143,15 @@ static uint64_t time_of(const struct statx_timestamp *stamp)
 	return (uint64_t)(stamp->tv_sec * 1000000000 + stamp->tv_nsec);
 }
 
+/* Text begins with the first file that there is something to say about. */
+static void start_files(struct g4_report *report, bool json)
+{
+	if (report->out != NULL)
+		return;
+	g4_report_start(report, stdout, json);
+	g4_report_list(report, "files");
+}
+
 static bool get_one(struct g4_report *report, const char *path)
 {
 	struct statx found;
@@ -152,6 +161,7 @@ static bool get_one(struct g4_report *report, const char *path)
 		return failed(path);
 	const bool can_have_flags = S_ISREG(found.stx_mode) || S_ISDIR(found.stx_mode);
 	const int fd = can_have_flags ? open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC) : -1;
+	start_files(report, false);
 	g4_report_object(report, NULL);
 	g4_report_text(report, "path", path);
 	g4_report_hex(report, "inode", found.stx_ino);
@@ -177,6 +187,7 @@ static bool list_one(struct g4_report *report, const char *path)
 
 	if (directory == NULL)
 		return failed(path);
+	start_files(report, false);
 	for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
 		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
 		    (entry->d_type != DT_REG && entry->d_type != DT_DIR))
@@ -197,7 +208,7 @@ static bool list_one(struct g4_report *report, const char *path)
 static int run_show(int argc, char **argv, bool list)
 {
 	static const struct option long_options[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
-	struct g4_report report;
+	struct g4_report report = {.out = NULL};
 	bool json = false, good = true;
 
 	for (int answer; (answer = getopt_long(argc, argv, ":", long_options, NULL)) != -1;) {
@@ -207,11 +218,12 @@ static int run_show(int argc, char **argv, bool list)
 	}
 	if (optind == argc)
 		return g4_cli_usage("attr", "no file was given");
-	g4_report_start(&report, stdout, json);
-	g4_report_list(&report, "files");
+	if (json)
+		start_files(&report, true);
 	for (int i = optind; i < argc; i++)
 		good = (list ? list_one(&report, argv[i]) : get_one(&report, argv[i])) && good;
-	g4_report_finish(&report);
+	if (report.out != NULL)
+		g4_report_finish(&report);
 	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
 }
 

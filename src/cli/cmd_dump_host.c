@@ -7,6 +7,7 @@
 
 #include "cli/cli_host.h"
 #include "cli/show_host.h"
+#include "fuse/fuse_host.h"
 #include "journal/block.h"
 
 const char g4_help_dump[] = "[--json] [--raw] DEVICE [STRUCTURE [WHICH]]\n\n"
@@ -483,6 +484,7 @@ int g4_cli_dump(int argc, char **argv)
 		if (structure->needs_which && words < 3)
 			return g4_cli_usage("dump", "which %s?", structure->name);
 	}
+	g4_fuse_wait_for_last_mount(argv[optind]); /* umount(8) does not */
 	if (g4_image_open(&image, argv[optind], message, sizeof(message)) < 0) {
 		g4_cli_error("dump", "%s", message);
 		return G4_EXIT_FAILURE;

@@ -6,34 +6,37 @@
 #include <unistd.h>
 
 #include "cli/fsck_host.h"
-#include "engine/engine.h"
 #include "fs/probe_host.h"
+#include "fuse/fuse_host.h"
 
 #define LINES_A_KIND 100
 
-const char g4_help_fsck[] = "[-n | -p | -y] [-f] [-v] [--json] DEVICE\n\n"
+const char g4_help_fsck[] = "[-n | -p | -y | --repair | --dry-run] [-f] [-v] [--json] DEVICE\n\n"
 			    "Checks the file system on DEVICE. A journal that was not replayed yet is taken\n"
 			    "into account: the check sees the file system as the next mount will.\n\n"
-			    "  -n, --dry-run   change nothing (the default)\n"
-			    "  -p, -a          for use at boot: replay the journal; do not check a file system\n"
-			    "                  that was unmounted cleanly\n"
-			    "  -y              replay the journal; nothing else can be repaired yet\n"
+			    "  -n              change nothing (the default)\n"
+			    "  -y, --repair    repair what is wrong; says what files lost. What nothing leads\n"
+			    "                  to goes to lost+found\n"
+			    "  -p, -a          for use at boot: replay the journal, repair what is safe: counts,\n"
+			    "                  maps, links, superblocks; do not check a file system that was\n"
+			    "                  unmounted cleanly\n"
+			    "      --dry-run   say what --repair would do, and change nothing\n"
 			    "  -f, --force     with -p: check even when it was unmounted cleanly\n"
 			    "  -v, --verbose   print every problem, not only the first 100 of a kind\n"
 			    "      --json      print one JSON object\n"
 			    "      --help      show this\n\n"
-			    "Exit status: 0 no problem, 4 problems remain, 8 the check could not be made,\n"
-			    "16 wrong usage, 32 cancelled.\n";
+			    "Exit status: 0 no problem, 1 problems were repaired, 4 problems remain, 8 the\n"
+			    "check could not be made, 16 wrong usage, 32 cancelled.\n";
 
 struct fsck_options {
 	const char *device;
-	bool preen, yes, no, force, verbose, json;
-	bool replayed;
+	bool preen, yes, no, dry_run, force, verbose, json;
 };
 
-enum { OPTION_JSON = 256 };
+enum { OPTION_JSON = 256, OPTION_DRY_RUN };
 static const struct option long_options[] = {
-	{"dry-run", no_argument, NULL, 'n'},
+	{"dry-run", no_argument, NULL, OPTION_DRY_RUN},
+	{"repair", no_argument, NULL, 'y'},
 	{"force", no_argument, NULL, 'f'},
 	{"verbose", no_argument, NULL, 'v'},
 	{"json", no_argument, NULL, OPTION_JSON},
@@ -66,13 +69,16 @@ static int parse(int argc, char **argv, struct fsck_options *options)
 		case OPTION_JSON:
 			options->json = true;
 			break;
+		case OPTION_DRY_RUN:
+			options->dry_run = true;
+			break;
 		default:
 			g4_cli_bad_option("fsck", answer, argv);
 			return G4_FSCK_USAGE;
 		}
 	}
-	if (options->no + options->preen + options->yes > 1) {
-		g4_cli_usage("fsck", "only one of -n, -p and -y can be given");
+	if (options->no + options->preen + options->yes + options->dry_run > 1) {
+		g4_cli_usage("fsck", "only one of -n, -p, --repair (-y) and --dry-run can be given");
 		return G4_FSCK_USAGE;
 	}
 	if (argc - optind != 1) {
@@ -82,25 +88,6 @@ static int parse(int argc, char **argv, struct fsck_options *options)
 	}
 	options->device = argv[optind];
 	return 0;
-}
-
-/* Mounting and unmounting replays the journal and releases what the orphan list holds. */
-static int replay(const struct fsck_options *options)
-{
-	const char *const names[] = {options->device};
-	const struct g4_mount_options mount = {.cache_bytes = 64 * G4_MIB};
-	struct g4_engine *engine;
-	char message[512] = "";
-
-	int status = g4_engine_mount(names, 1, &mount, &engine, message, sizeof(message));
-	if (status < 0) {
-		g4_cli_error("fsck", "the journal was not replayed: %s", message);
-		return status;
-	}
-	status = g4_engine_unmount(engine);
-	if (status < 0)
-		g4_cli_error("fsck", "%s: the journal was not replayed: %s", options->device, g4_strerror(status));
-	return status;
 }
 
 static const char *state_text(const struct g4_superblock *sb)
@@ -128,11 +115,53 @@ static void print_summary(const struct g4_fsck *fsck, const struct g4_journal_st
 		"/%" PRIu64 " pages used\n",
 		image->name, state_text(&image->sb), fsck->files, fsck->directories, fsck->symlinks, fsck->others,
 		fsck->pages_met - beyond, pages);
-	if (fsck->problems == 0)
+	if (fsck->found == 0)
 		fprintf(fsck->out, "%s: no problem found\n", image->name);
 	else
-		fprintf(fsck->out, "%s: %" PRIu64 " problem%s found\n", image->name, fsck->problems,
-			fsck->problems == 1 ? "" : "s");
+		fprintf(fsck->out, "%s: %" PRIu64 " problem%s found\n", image->name, fsck->found,
+			fsck->found == 1 ? "" : "s");
+}
+
+static void print_outcome(const struct g4_fsck *fsck, const struct fsck_options *options)
+{
+	const char *name = fsck->image->name;
+
+	if (fsck->found == 0)
+		return;
+	if (fsck->problems != 0)
+		fprintf(fsck->out, "%s: nothing was changed\n", name);
+	else
+		fprintf(fsck->out, "%s: %s: %" PRIu64 " things put right, %" PRIu64 " doubtful, %" PRIu64 " lost\n",
+			name, options->dry_run ? "a repair would end so" : "repaired",
+			fsck->by_outcome[G4_FSCK_REPAIRED], fsck->by_outcome[G4_FSCK_DOUBTFUL],
+			fsck->by_outcome[G4_FSCK_LOST]);
+}
+
+static void report_changes(const struct g4_fsck *fsck)
+{
+	struct g4_report *report = fsck->report;
+
+	g4_report_object(report, "changes_by_outcome");
+	for (uint32_t outcome = 0; outcome < G4_FSCK_OUTCOMES; outcome++)
+		g4_report_count(report, g4_fsck_outcome_name((enum g4_fsck_outcome)outcome), fsck->by_outcome[outcome]);
+	g4_report_end(report);
+	g4_report_list(report, "changes");
+	for (uint64_t i = 0; i < fsck->change_count; i++) {
+		const struct g4_fsck_change *change = &fsck->changes[i];
+		g4_report_object(report, NULL);
+		g4_report_text(report, "outcome", g4_fsck_outcome_name(change->outcome));
+		if (change->path != NULL)
+			g4_report_name(report, "path", change->path, change->path_bytes);
+		if (change->ino != 0)
+			g4_report_hex(report, "inode", change->ino);
+		if (change->bytes != 0) {
+			g4_report_count(report, "offset", change->offset);
+			g4_report_count(report, "bytes", change->bytes);
+		}
+		g4_report_text(report, "text", change->text);
+		g4_report_end(report);
+	}
+	g4_report_end(report);
 }
 
 static void report_summary(const struct g4_fsck *fsck, const struct g4_journal_state *journal)
@@ -142,7 +171,7 @@ static void report_summary(const struct g4_fsck *fsck, const struct g4_journal_s
 	const uint64_t beyond = fsck->image->layout.group_count * G4_GROUP_PAGES - pages;
 
 	g4_report_end(report); /* the list of problems */
-	g4_report_count(report, "problem_count", fsck->problems);
+	g4_report_count(report, "problem_count", fsck->found);
 	g4_report_object(report, "problems_by_kind");
 	for (uint32_t kind = 0; kind < G4_FSCK_PROBLEM_KINDS; kind++) {
 		if (fsck->by_kind[kind] != 0)
@@ -161,69 +190,110 @@ static void report_summary(const struct g4_fsck *fsck, const struct g4_journal_s
 	g4_report_count(report, "pages", pages);
 }
 
-static int check(struct g4_fsck *fsck, struct g4_image *image, const struct fsck_options *options)
+static bool repairs(const struct fsck_options *options)
+{
+	return options->yes || options->preen || options->dry_run;
+}
+
+/* The check or the repair itself; its words go to fsck->out as it goes on. */
+static int examine(struct g4_fsck *fsck, struct g4_image *image, const struct fsck_options *options,
+		   struct g4_journal_state *journal)
+{
+	const struct g4_fsck_repair_options how = {.dry_run = options->dry_run, .safe_only = options->preen};
+	char message[512] = "";
+	int status;
+
+	if (repairs(options)) {
+		status = g4_fsck_repair_device(fsck, image, options->device, &how, journal, message, sizeof(message));
+	} else {
+		status = g4_image_open(image, options->device, message, sizeof(message));
+		if (status == 0) {
+			snprintf(message, sizeof(message), "%s", image->name);
+			status = g4_image_load_overlay(image, journal);
+		}
+		if (status == 0)
+			status = g4_fsck_run(fsck, image, journal);
+		fsck->found = fsck->problems;
+	}
+	g4_progress_clear(&fsck->progress);
+	if (status < 0)
+		g4_cli_error("fsck", "%s%s%s", message, status == -G4_E_NOMEM ? ": the check was not finished: " : "",
+			     status == -G4_E_NOMEM ? g4_strerror(status) : "");
+	return status;
+}
+
+static int exit_status(const struct g4_fsck *fsck, const struct fsck_options *options)
+{
+	if (fsck->found == 0)
+		return G4_FSCK_OK;
+	if (fsck->problems == 0 && !options->dry_run && repairs(options))
+		return G4_FSCK_CORRECTED;
+	if (options->preen)
+		g4_cli_error("fsck",
+			     "%s: more is wrong than can be repaired without anybody looking: run fsck.gpu4fs -y",
+			     options->device);
+	else if (fsck->problems != 0 && repairs(options))
+		g4_cli_error("fsck",
+			     "%s: the repair did not come to an end%s, so nothing was changed; copy what you "
+			     "need from a read-only mount",
+			     options->device, fsck->no_room ? " for lack of free space" : "");
+	return G4_FSCK_UNCORRECTED;
+}
+
+static int check(struct g4_fsck *fsck, const struct fsck_options *options)
 {
 	struct g4_journal_state journal;
 	struct g4_report report;
+	struct g4_image image = {.name = NULL};
 
 	fsck->out = stdout;
 	fsck->printed_limit = options->verbose ? UINT64_MAX : LINES_A_KIND;
 	if (options->json) {
 		g4_report_start(&report, stdout, true);
-		g4_report_text(&report, "device", image->name);
+		g4_report_text(&report, "device", options->device);
 		g4_report_list(&report, "problems");
 		fsck->report = &report;
 	}
 	g4_progress_start(&fsck->progress, "checking");
-	int status = g4_image_load_overlay(image, &journal);
-	if (status == 0 && options->replayed && journal.records > 0)
-		g4_fsck_problem(fsck, G4_FSCK_JOURNAL, NULL,
-				"%" PRIu64 " committed transactions were not replayed by a mount", journal.records);
-	if (status == 0)
-		status = g4_fsck_run(fsck, image, &journal);
+	const int status = examine(fsck, &image, options, &journal);
+	const bool seen = image.dev != NULL;
 	if (options->json) {
-		report_summary(fsck, &journal);
+		if (seen)
+			report_summary(fsck, &journal);
+		if (seen && repairs(options))
+			report_changes(fsck);
 		g4_report_finish(&report);
 	} else if (status == 0) {
 		g4_fsck_print_left_out(fsck);
 		print_summary(fsck, &journal);
+		if (repairs(options))
+			print_outcome(fsck, options);
 	}
-	if (status < 0) {
-		g4_cli_error("fsck", "%s: the check was not finished: %s", image->name, g4_strerror(status));
-		return G4_FSCK_ERROR;
-	}
-	if (fsck->problems == 0)
-		return G4_FSCK_OK;
-	if (options->yes || options->preen)
-		g4_cli_error("fsck",
-			     "%s: this version finds problems, but can not repair them yet; copy what you need from a "
-			     "read-only mount",
-			     image->name);
-	return G4_FSCK_UNCORRECTED;
+	const int code = status < 0 ? G4_FSCK_ERROR : exit_status(fsck, options);
+	g4_fsck_free(fsck);
+	if (seen)
+		g4_image_close(&image);
+	return code;
 }
 
-/* -p and -y bring the journal home first, as the next mount would. */
-static int prepare(struct fsck_options *options, bool *skip)
+/* -p leaves alone what was unmounted cleanly and has two good superblocks and nothing in its journal. */
+static int may_be_skipped(const struct fsck_options *options, bool *skip)
 {
 	struct g4_image image;
 	struct g4_journal_state journal;
 	char message[512];
 
 	*skip = false;
+	if (!options->preen || options->force)
+		return 0;
 	if (g4_image_open(&image, options->device, message, sizeof(message)) < 0) {
 		g4_cli_error("fsck", "%s", message);
 		return G4_FSCK_ERROR;
 	}
 	const bool clean = image.sb.state == G4_STATE_CLEAN && !image.from_backup && image.backup_status == 0;
-	const bool unmount_missed = (image.sb.state & G4_STATE_MOUNTED) != 0 && !image.from_backup;
 	const int status = g4_image_scan_journal(&image, NULL, NULL, &journal);
-	const bool dirty = status == 0 && journal.status == 0 && journal.records > 0;
+	*skip = clean && status == 0 && journal.status == 0 && journal.records == 0;
 	g4_image_close(&image);
-	/* Not unmounted: removed files that were open wait for a mount, too. */
-	options->replayed = (dirty || unmount_missed) && (options->preen || options->yes);
-	if (options->replayed && replay(options) < 0)
-		return G4_FSCK_ERROR;
-	*skip = options->preen && !options->force && clean && !dirty;
 	return 0;
 }
 
@@ -236,14 +306,15 @@ static void cancel(int signal_number)
 
 int g4_cli_fsck(int argc, char **argv)
 {
+	static struct g4_fsck fsck; /* too large for a stack */
 	struct fsck_options options = {.device = NULL};
-	struct g4_image image;
 	char message[512];
 	bool skip;
 	int status = parse(argc, argv, &options);
 
 	if (status != 0)
 		return status;
+	g4_fuse_wait_for_last_mount(options.device); /* umount(8) does not */
 	const bool in_use = g4_probe_in_use(options.device, message, sizeof(message));
 	if (in_use && (options.preen || options.yes)) {
 		g4_cli_error("fsck", "%s is %s; unmount it first, or look at it with -n", options.device, message);
@@ -254,20 +325,12 @@ int g4_cli_fsck(int argc, char **argv)
 			     message);
 	signal(SIGINT, cancel);
 	signal(SIGTERM, cancel);
-	status = prepare(&options, &skip);
+	status = may_be_skipped(&options, &skip);
 	if (status != 0)
 		return status;
 	if (skip && !options.json) {
 		printf("%s: clean\n", options.device);
 		return G4_FSCK_OK;
 	}
-	if (g4_image_open(&image, options.device, message, sizeof(message)) < 0) {
-		g4_cli_error("fsck", "%s", message);
-		return G4_FSCK_ERROR;
-	}
-	static struct g4_fsck fsck; /* too large for a stack */
-	status = check(&fsck, &image, &options);
-	g4_fsck_free(&fsck);
-	g4_image_close(&image);
-	return status;
+	return check(&fsck, &options);
 }

@@ -10,6 +10,7 @@
 #include "cli/cli_host.h"
 #include "cli/show_host.h"
 #include "fs/probe_host.h"
+#include "fuse/fuse_host.h"
 
 const char g4_help_info[] = "[--json] DEVICE|DIRECTORY\n\n"
 			    "Shows the superblock of the file system on DEVICE or mounted at DIRECTORY.\n\n"
@@ -72,6 +73,7 @@ static int image_space(const char *name, struct space *space, char *message, siz
 	struct g4_image image;
 	struct g4_journal_state journal;
 	uint64_t pages = 0;
+	g4_fuse_wait_for_last_mount(name); /* umount(8) does not */
 	int status = g4_image_open(&image, name, message, bytes);
 
 	if (status < 0)
@@ -236,6 +238,7 @@ int g4_cli_info(int argc, char **argv)
 		directory = name;
 		name = device;
 	}
+	g4_fuse_wait_for_last_mount(name);
 	if (g4_image_open(&image, name, message, sizeof(message)) < 0) {
 		g4_cli_error("info", "%s", message);
 		return G4_EXIT_FAILURE;

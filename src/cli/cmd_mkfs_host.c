@@ -13,6 +13,7 @@
 #include "dev/dev_host.h"
 #include "fs/mkfs_host.h"
 #include "fs/probe_host.h"
+#include "fuse/fuse_host.h"
 
 const char g4_help_mkfs[] = "[OPTION...] DEVICE [SIZE]\n\n"
 			    "Makes an empty file system on DEVICE. What is known to be in use is refused; what\n"
@@ -37,6 +38,7 @@ struct mkfs_options {
 	bool force, quiet, json;
 	uint8_t uuid[16];
 	struct g4_mkfs_options format;
+	struct g4_progress progress;
 };
 
 enum { OPTION_JSON = 256, OPTION_OWNER, OPTION_MODE };
@@ -190,7 +192,7 @@ static void print_result(const struct mkfs_options *options, const struct g4_sup
 	g4_report_finish(&report);
 }
 
-static int make(const struct mkfs_options *options, struct g4_dev *dev)
+static int make(struct mkfs_options *options, struct g4_dev *dev)
 {
 	struct g4_superblock sb;
 	char message[512] = "";
@@ -200,7 +202,10 @@ static int make(const struct mkfs_options *options, struct g4_dev *dev)
 		g4_cli_error("mkfs", "%s holds %s already; --force overwrites it", options->device, foreign);
 		return G4_EXIT_FAILURE;
 	}
+	g4_progress_start(&options->progress, "making");
+	options->format.progress = &options->progress;
 	const int status = g4_mkfs(dev, &options->format, &sb, message, sizeof(message));
+	g4_progress_clear(&options->progress);
 	if (status < 0) {
 		g4_cli_error("mkfs", "%s: %s", options->device, message[0] != 0 ? message : g4_strerror(status));
 		return G4_EXIT_FAILURE;
@@ -220,6 +225,7 @@ int g4_cli_mkfs(int argc, char **argv)
 
 	if (status != 0)
 		return status;
+	g4_fuse_wait_for_last_mount(options.device); /* umount(8) does not */
 	if (g4_probe_in_use(options.device, message, sizeof(message))) {
 		g4_cli_error("mkfs", "%s is %s", options.device, message);
 		return G4_EXIT_FAILURE;

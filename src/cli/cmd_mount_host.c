@@ -15,6 +15,7 @@ const char g4_help_mount[] = "[-f] [-d] [-r] [-o OPTION,...] DEVICE DIRECTORY\n\
 			     "      --help     show this\n\n"
 			     "Mount options:\n"
 			     "  ro rw                          read-only or not\n"
+			     "  engine=cpu|cuda|auto           what runs the file system; cpu\n"
 			     "  cache=SIZE                     memory for file contents and metadata; 256M\n"
 			     "  commit=SECONDS                 longest time that a change stays in memory; 5\n"
 			     "  relatime noatime strictatime   when reading sets the access time\n"
@@ -29,11 +30,12 @@ const char g4_help_mount[] = "[-f] [-d] [-r] [-o OPTION,...] DEVICE DIRECTORY\n\
 			     "Changes are durable when fsync() returns, or after commit= seconds at most once the\n"
 			     "kernel has passed them on. sync(1) of a whole mount does not make them so.\n";
 
-const char g4_help_umount[] = "[-l] DIRECTORY\n\n"
+const char g4_help_umount[] = "[-l] [-f] DIRECTORY\n\n"
 			      "Unmounts the gpu4fs file system at DIRECTORY and returns when all of it is on the\n"
 			      "device. umount(8) unmounts, too, but does not wait for that.\n\n"
-			      "  -l, --lazy  detach it now, even when it is busy, and do not wait\n"
-			      "      --help  show this\n";
+			      "  -l, --lazy   detach it now, even when it is busy, and do not wait\n"
+			      "  -f, --force  unmount it even when its server does not answer, and do not wait\n"
+			      "      --help   show this\n";
 
 static int usage(int status)
 {
@@ -86,13 +88,16 @@ int g4_cli_mount(int argc, char **argv)
 
 int g4_cli_umount(int argc, char **argv)
 {
-	static const struct option long_options[] = {{"lazy", no_argument, NULL, 'l'}, {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {
+		{"lazy", no_argument, NULL, 'l'}, {"force", no_argument, NULL, 'f'}, {NULL, 0, NULL, 0}};
 	uint32_t flags = 0;
 
-	/* -n, -r and -v are umount(8)'s. */
+	/* -n, -r, -v and -t are umount(8)'s, which ask for nothing that we do not do. */
 	for (int answer; (answer = getopt_long(argc, argv, ":lnrvft:", long_options, NULL)) != -1;) {
 		if (answer == 'l')
 			flags |= G4_UMOUNT_LAZY;
+		else if (answer == 'f')
+			flags |= G4_UMOUNT_FORCE;
 		else if (answer == ':' || answer == '?')
 			return usage(g4_cli_bad_option("umount", answer, argv));
 	}

@@ -24,6 +24,8 @@ static bool collect_entry(void *context, const struct g4_entry_view *view)
 	visit->where.leaf_address = view->leaf_address;
 	visit->where.unit = view->unit;
 	visit->where.ino = view->entry.inode;
+	if (hash != view->entry.hash || view->entry.hash < visit->low || view->entry.hash >= visit->high)
+		fsck->rebuild_dir = true;
 	if (hash != view->entry.hash)
 		g4_fsck_problem(fsck, G4_FSCK_HASH, &visit->where, "the entry's hash is 0x%08x, the name's is 0x%08x",
 				view->entry.hash, hash);
@@ -79,13 +81,16 @@ static void check_collisions(struct g4_fsck *fsck, const struct g4_fsck_where *d
 		if (entry->hash != entry[-1].hash)
 			continue;
 		const struct g4_fsck_where where = where_of(entry, directory);
-		if (entry->collision == entry[-1].collision)
+		if (entry->collision == entry[-1].collision) {
+			fsck->rebuild_dir = true;
 			g4_fsck_problem(fsck, G4_FSCK_COOKIE, &where,
 					"another entry has the same hash 0x%08x and collision number %u", entry->hash,
 					entry->collision);
+		}
 		for (uint64_t other = i; other-- > 0 && fsck->entries[other].hash == entry->hash && i - other <= 64;) {
 			if (!names_are_equal(fsck, entry, &fsck->entries[other]))
 				continue;
+			fsck->rebuild_dir = true;
 			g4_fsck_problem(fsck, G4_FSCK_DUPLICATE, &where, "the directory has this name twice");
 			break;
 		}
@@ -96,17 +101,25 @@ static void check_collisions(struct g4_fsck *fsck, const struct g4_fsck_where *d
 static bool check_page(struct g4_fsck *fsck, const struct g4_fsck_where *where)
 {
 	struct g4_dir_walk *walk = &fsck->dir_walk;
+	const uint64_t page = walk->address / G4_PAGE_BYTES;
 
-	if (!g4_fsck_claim(fsck, walk->address, 1, where, "a directory page"))
-		return false;
+	/* Not entered when it was met before: else a page that is its own child would be walked for ages. */
+	if (g4_fsck_bit(fsck->used, page) && (!fsck->repairing || g4_fsck_bit(fsck->metadata, page))) {
+		fsck->rebuild_dir = true;
+		return g4_fsck_claim_metadata(fsck, walk->address, where, "a directory page");
+	}
 	const int status = g4_dir_walk_enter(walk);
 	if (status < 0) {
+		fsck->rebuild_dir = fsck->missing_pages = true;
 		g4_fsck_problem(fsck, G4_FSCK_DIRECTORY, where,
 				"the directory page at 0x%" PRIx64 ", for hashes from 0x%08" PRIx64
 				" on, is damaged or contradicts its parent: %s",
 				walk->address, walk->low, g4_strerror(status));
+		if (!fsck->repairing)
+			g4_fsck_claim_metadata(fsck, walk->address, where, "a directory page");
 		return false;
 	}
+	g4_fsck_claim_metadata(fsck, walk->address, where, "a directory page");
 	if (walk->type == G4_BLOCK_DIR_LEAF) {
 		struct leaf_visit visit = {.fsck = fsck, .where = *where, .low = walk->low, .high = walk->high};
 		g4_leaf_each_entry(&walk->leaf, walk->address, collect_entry, &visit);
@@ -114,22 +127,67 @@ static bool check_page(struct g4_fsck *fsck, const struct g4_fsck_where *where)
 	return true;
 }
 
+/* Directories have one pointer. What else is in the map goes; what it led to is looked for. */
+static void mend_root(struct g4_fsck *fsck, const struct g4_fsck_where *where, struct g4_inode *inode)
+{
+	struct g4_inode *slot = g4_fsck_edit_inode(fsck, where->ino);
+	const g4_ptr root = inode->map[0];
+
+	inode->map_height = 0;
+	memset(inode->map, 0, sizeof(inode->map));
+	if ((root & G4_PTR_INDIRECT) == 0)
+		inode->map[0] = root;
+	fsck->rebuild_dir = true;
+	fsck->missing_pages = inode->map[0] == 0;
+	if (slot == NULL)
+		return;
+	*slot = *inode;
+	g4_fsck_seal_inode(fsck, where->ino);
+}
+
+static bool has_one_root(const struct g4_inode *inode)
+{
+	bool good = inode->map_height == 0;
+
+	for (uint32_t slot = 1; slot < G4_MAP_SLOTS; slot++)
+		good = good && inode->map[slot] == 0;
+	return good;
+}
+
+static void rebuild_later(struct g4_fsck *fsck, const struct g4_fsck_where *where)
+{
+	const struct g4_fsck_task task = {
+		.kind = G4_FSCK_REBUILD,
+		.ino = where->ino,
+		.missing = fsck->missing_pages,
+		.where = *where,
+	};
+
+	g4_fsck_add_task(fsck, &task);
+}
+
 bool g4_fsck_read_directory(struct g4_fsck *fsck, const struct g4_inode *inode, const struct g4_fsck_where *where,
 			    uint64_t *pages)
 {
+	struct g4_inode mended = *inode;
 	bool good = true;
 
 	fsck->entry_count = 0;
-	for (uint32_t slot = 0; slot < G4_MAP_SLOTS; slot++) {
-		if (inode->map_height == 0 && (slot == 0 || inode->map[slot] == 0))
-			continue;
+	fsck->rebuild_dir = fsck->missing_pages = false;
+	if (!has_one_root(inode)) {
 		g4_fsck_problem(fsck, G4_FSCK_DIRECTORY, where, "the directory has more than one root page");
-		good = false;
-		break;
+		if (!fsck->repairing)
+			return false;
+		mend_root(fsck, where, &mended);
 	}
-	if (!good)
-		return false;
-	g4_dir_walk_start(&fsck->dir_walk, fsck->image, inode);
+	/* Names without a page: the pointer is what was lost. */
+	if (mended.map[0] == 0 && inode->entries != 0) {
+		g4_fsck_problem(fsck, G4_FSCK_ENTRIES, where, "the directory counts %u entries, it has no page",
+				inode->entries);
+		fsck->rebuild_dir = fsck->missing_pages = true;
+		good = false;
+	}
+	g4_dir_walk_start(&fsck->dir_walk, fsck->image, &mended);
 	while (fsck->fatal == 0 && g4_dir_walk_next(&fsck->dir_walk)) {
 		++*pages;
 		good = check_page(fsck, where) && good;
@@ -137,5 +195,7 @@ bool g4_fsck_read_directory(struct g4_fsck *fsck, const struct g4_inode *inode, 
 	if (fsck->entry_count > 1)
 		qsort(fsck->entries, fsck->entry_count, sizeof(*fsck->entries), compare_hashes);
 	check_collisions(fsck, where);
-	return good;
+	if (fsck->rebuild_dir && fsck->repairing)
+		rebuild_later(fsck, where);
+	return good && !(fsck->rebuild_dir && fsck->repairing);
 }

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The offline checker. It only reads, through image_host.h; what the engine wrote is judged by src/format alone.
+ * The offline checker and its repair. Checking only reads, through image_host.h; what the engine wrote is judged by
+ * src/format alone.
  *
  * Order of work: superblocks and journal; group descriptors and allocation maps; the orphan list; the directory tree
  * from the root, which leads to every inode, block map and attribute; slabs and inodes that nothing led to; at the end
  * the pages met on the way against the allocation maps. Memory: three bits a page, 24 bytes a slab (15 inodes), 16
  * bytes and the name a directory, 24 bytes an entry of the directory at hand.
+ *
+ * Repairing is the same walk, in rounds. What can be put right on the spot is changed in a patch of the page (a pointer
+ * cut, a count set, an entry dropped); what needs room, or the knowledge of what everybody else uses, becomes a task
+ * for the end of the round (a directory built anew, a page copied, an inode put into lost+found). The next round walks
+ * what the patches make of the image. A round without problems ends it, and only then is anything written: so a repair
+ * is checked before it happens, and --dry-run is everything but the last step. fsck_write_host.c argues why a crash
+ * during that is harmless.
  */
 #ifndef G4_FSCK_HOST_H
 #define G4_FSCK_HOST_H
@@ -66,7 +74,8 @@ struct g4_fsck_where {	       /* what a problem is about; the path is found only
 	uint32_t dir;	       /* G4_NO_DIR: no path */
 	uint64_t leaf_address; /* 0: the directory itself, else the entry at `unit` of this leaf */
 	uint32_t unit;
-	uint64_t ino; /* 0: none */
+	uint64_t ino;	   /* 0: none */
+	uint8_t file_type; /* what the entry says, 0: nothing does */
 };
 
 struct g4_fsck_dir { /* a directory of the tree walked */
@@ -77,7 +86,7 @@ struct g4_fsck_dir { /* a directory of the tree walked */
 
 struct g4_fsck_cell {
 	uint64_t key; /* 0: empty */
-	uint32_t a, b, c;
+	uint32_t a, b, c, d;
 };
 struct g4_fsck_table { /* open addressing; zero is an empty table */
 	struct g4_fsck_cell *cells;
@@ -92,6 +101,54 @@ struct g4_fsck_entry {
 	uint8_t unit;
 	uint8_t file_type;
 };
+
+/* ---- repair ---- */
+enum g4_fsck_outcome {
+	G4_FSCK_REPAIRED, /* nothing of the user's was at stake */
+	G4_FSCK_DOUBTFUL, /* kept, but out of a damaged page or claimed by two: nobody knows whether it is right */
+	G4_FSCK_LOST,	  /* gone */
+	G4_FSCK_OUTCOMES
+};
+struct g4_fsck_change { /* one thing that the repair did */
+	enum g4_fsck_outcome outcome;
+	uint64_t ino; /* of the file concerned, 0: none */
+	char *path;   /* malloc'ed, path_bytes of it; NULL: none known */
+	size_t path_bytes;
+	uint64_t offset, bytes; /* of the contents concerned; 0, 0: not a matter of contents */
+	char *text;
+};
+struct g4_fsck_spot {  /* a pointer of a file's map */
+	uint64_t page; /* the indirect page that holds it, 0: the inode */
+	uint32_t slot;
+};
+enum g4_fsck_task_kind {
+	G4_FSCK_REBUILD, /* directory `ino` is built anew from its entries */
+	G4_FSCK_SALVAGE, /* a damaged indirect page: pointers to what nobody else uses are kept */
+	G4_FSCK_CLONE,	 /* contents that somebody else uses: a copy of its own */
+	G4_FSCK_CONNECT, /* an inode without a name gets one in lost+found */
+	G4_FSCK_RESCUE,	 /* a leaf without a directory becomes one in lost+found: `ptr` */
+};
+struct g4_fsck_task {
+	enum g4_fsck_task_kind kind;
+	bool missing; /* REBUILD: pages of it could not be read */
+	uint64_t ino;
+	struct g4_fsck_where where;
+	struct g4_fsck_spot spot;
+	g4_ptr ptr;
+	uint64_t file_page;
+	uint32_t height;
+};
+struct g4_fsck_copy { /* contents to be copied into space that nothing uses */
+	uint64_t from, to, pages;
+};
+struct g4_fsck_addition { /* an entry for a directory that is about to be rebuilt */
+	uint64_t dir, ino;
+	uint8_t file_type;
+	char name[40];
+};
+/* g4_fsck_cell.d of a slab */
+#define G4_FSCK_SALVAGED 1u    /* out of a damaged page */
+#define G4_FSCK_UNCONFIRMED 2u /* found by its looks, where no allocation map says that it is in use */
 
 struct g4_fsck {
 	struct g4_image *image;
@@ -125,6 +182,41 @@ struct g4_fsck {
 	struct g4_fsck_entry *entries;
 	uint64_t entry_count, entry_room;
 
+	/* repair; zero while only checking */
+	bool repairing;
+	bool orphans_broken, no_room;
+	bool reset_journal;		 /* what its log holds is given up */
+	bool journal_told;		 /* its problems were told before it was replayed */
+	bool rebuild_dir, missing_pages; /* of the directory at hand */
+	uint32_t round;
+	uint64_t sequence;			   /* generation of changed pages */
+	uint64_t found;				   /* problems of all rounds */
+	uint64_t *shared;			   /* bit p: page p was claimed twice in this round */
+	uint64_t *metadata;			   /* bit p: page p was claimed for metadata */
+	uint64_t *shared_before, *metadata_before; /* the same of the round before */
+	uint64_t *first_alloc;			   /* what the maps said before the repair */
+	struct g4_fsck_table touched;		   /* inodes that were changed, or are in doubt */
+	struct g4_fsck_table adopted;		   /* leaf page -> a: index of the task of its new directory */
+	struct g4_fsck_table late;		   /* directories whose parent is not the directory that names them */
+	struct g4_fsck_change *changes;
+	uint64_t change_count, change_room;
+	uint64_t by_outcome[G4_FSCK_OUTCOMES];
+	struct g4_fsck_task *tasks;
+	uint64_t task_count, task_room;
+	struct g4_fsck_copy *copies;
+	uint64_t copy_count, copy_room;
+	struct g4_fsck_addition *additions;
+	uint64_t addition_count, addition_room;
+	struct g4_fsck_late {
+		struct g4_fsck_where where;
+		uint64_t parent; /* that the inode names */
+	} * late_dirs;
+	uint64_t late_count, late_room;
+	uint64_t *orphan_list; /* in order, of those that belong there */
+	uint64_t orphan_list_count, orphan_list_room;
+	uint64_t stop_at_write; /* tests: the n-th write stops half-way and fails, as at a power cut; 0: none */
+	uint64_t hand;		/* page from which on room is looked for */
+
 	struct g4_map_walk map_walk;
 	struct g4_dir_walk dir_walk;
 	uint64_t files, directories, symlinks, others, orphan_count;
@@ -134,6 +226,11 @@ struct g4_fsck {
 __attribute__((format(printf, 4, 5))) void g4_fsck_problem(struct g4_fsck *fsck, enum g4_fsck_problem kind,
 							   const struct g4_fsck_where *where, const char *format, ...);
 const char *g4_fsck_problem_name(enum g4_fsck_problem kind);
+const char *g4_fsck_outcome_name(enum g4_fsck_outcome outcome);
+/* Says and remembers what the repair did to a file's contents from byte `offset` on; bytes 0: not to contents. */
+__attribute__((format(printf, 6, 7))) void g4_fsck_change(struct g4_fsck *fsck, enum g4_fsck_outcome outcome,
+							  const struct g4_fsck_where *where, uint64_t offset,
+							  uint64_t bytes, const char *format, ...);
 /* Says what the limit on lines a kind left out. */
 void g4_fsck_print_left_out(struct g4_fsck *fsck);
 /* Copies the name of the entry at `unit` of a leaf; its length, 0 when it can not be read. */
@@ -151,6 +248,9 @@ bool g4_fsck_bit(const uint64_t *bitmap, uint64_t bit);
 /* Takes pages for one purpose; false, with a problem, when one of them is taken already. */
 bool g4_fsck_claim(struct g4_fsck *fsck, uint64_t address, uint64_t pages, const struct g4_fsck_where *where,
 		   const char *what);
+/* The same for metadata, which must be read and found good before. */
+bool g4_fsck_claim_metadata(struct g4_fsck *fsck, uint64_t address, const struct g4_fsck_where *where,
+			    const char *what);
 
 /* ---- fsck_space_host.c ---- */
 void g4_fsck_superblocks(struct g4_fsck *fsck);
@@ -183,9 +283,85 @@ void g4_fsck_tree(struct g4_fsck *fsck);
 void g4_fsck_unreachable(struct g4_fsck *fsck);
 void g4_fsck_link_counts(struct g4_fsck *fsck);
 
+/* ---- fsck_fix_host.c: changes of one page each, made at once ---- */
+/* The page's patch, to be sealed after the change; NULL: out of memory, fatal. */
+uint8_t *g4_fsck_edit(struct g4_fsck *fsck, uint64_t address);
+/* Writes header and checksum of a page that is no indirect one. */
+void g4_fsck_seal(struct g4_fsck *fsck, uint64_t address, uint32_t type);
+/* An inode to be changed in its slab's patch; call g4_fsck_seal_inode() after. NULL: out of memory. */
+struct g4_inode *g4_fsck_edit_inode(struct g4_fsck *fsck, uint64_t ino);
+void g4_fsck_seal_inode(struct g4_fsck *fsck, uint64_t ino);
+/* Puts right what can be told from the inode alone and the type that an entry names. False: nothing can be saved. */
+bool g4_fsck_mend_inode(struct g4_fsck *fsck, uint64_t ino, struct g4_inode *inode, const struct g4_fsck_where *where);
+void g4_fsck_free_slot(struct g4_fsck *fsck, uint64_t ino);
+void g4_fsck_set_pointer(struct g4_fsck *fsck, uint64_t ino, const struct g4_fsck_spot *spot, g4_ptr ptr);
+/* Takes a pointer out of a map; what it led to is lost. */
+void g4_fsck_cut(struct g4_fsck *fsck, const struct g4_fsck_where *where, const struct g4_map_item *item);
+void g4_fsck_drop_entry(struct g4_fsck *fsck, const struct g4_fsck_where *where);
+void g4_fsck_retype_entry(struct g4_fsck *fsck, const struct g4_fsck_where *where, uint32_t file_type);
+/* The slab in a damaged page: slots that hold inodes go into a patch. 0, or `status` when there are none. */
+int g4_fsck_salvage_slab(struct g4_fsck *fsck, uint64_t page, int status, struct g4_slab_header *slab);
+/* A root directory, empty, where mkfs puts it. */
+uint64_t g4_fsck_make_root(struct g4_fsck *fsck);
+bool g4_fsck_is_touched(const struct g4_fsck *fsck, uint64_t ino);
+
+/* ---- fsck_task_host.c: what needs room or everybody's knowledge ---- */
+void g4_fsck_add_task(struct g4_fsck *fsck, const struct g4_fsck_task *task);
+void g4_fsck_do_tasks(struct g4_fsck *fsck);
+/* `pages` pages in a row that nothing uses, aligned to their number; 0: there is no such room. */
+uint64_t g4_fsck_find_room(struct g4_fsck *fsck, uint64_t pages);
+void g4_fsck_add_name(struct g4_fsck *fsck, uint64_t dir, uint64_t ino, uint32_t file_type, const char *name);
+/* Writes the orphan list anew. */
+void g4_fsck_relink_orphans(struct g4_fsck *fsck);
+/* Maps and descriptors as what was met says. */
+void g4_fsck_rebuild_maps(struct g4_fsck *fsck);
+
+/* ---- fsck_rebuild_host.c ---- */
+/* Marks what can still be read of a directory as in use, so that it is not taken for lost. */
+void g4_fsck_keep_directory(struct g4_fsck *fsck, uint64_t ino);
+/* Finds pages of directories that nothing leads to, and whose they are. */
+void g4_fsck_adopt_leaves(struct g4_fsck *fsck);
+void g4_fsck_rebuild_directory(struct g4_fsck *fsck, uint64_t task);
+/* Leaves whose directory is gone: a task for each with names of what nothing else names. True if there are any. */
+bool g4_fsck_rescue_leaves(struct g4_fsck *fsck);
+
+/* ---- fsck_journal_host.c ---- */
+/*
+ * The journal's problems: a damaged header, and records behind the end of the log, which only damage in between can
+ * leave; says which inodes those would change.
+ */
+void g4_fsck_journal(struct g4_fsck *fsck, const struct g4_journal_state *journal);
+/* A sequence behind all that the log holds. */
+uint64_t g4_fsck_next_sequence(struct g4_image *image, const struct g4_journal_state *journal);
+
+/* ---- fsck_write_host.c ---- */
+/* Writes the header, if one is given, and brings the journal home with the engine's own replay. 0 or a negative code. */
+int g4_fsck_replay(const struct g4_image *image, const struct g4_journal_header *header);
+/* Writes what g4_fsck_repair() has prepared, and the superblocks. Nothing, when nothing is to be changed. */
+int g4_fsck_write(struct g4_fsck *fsck, const struct g4_journal_state *journal);
+
 /* ---- fsck_run_host.c ---- */
 /* Runs all checks. 0, or -G4_E_NOMEM; the problems are counted in fsck->problems. */
 int g4_fsck_run(struct g4_fsck *fsck, struct g4_image *image, const struct g4_journal_state *journal);
+/*
+ * Rounds of checking and patching until a round finds nothing; fsck->found counts all problems, fsck->problems those of
+ * the last round: 0 when the patches in `image` make it whole. With safe_only it stops after the first round if there is
+ * more to repair than counts, maps and mirrors. Writes nothing. 0 or a negative code.
+ */
+int g4_fsck_repair(struct g4_fsck *fsck, struct g4_image *image, const struct g4_journal_state *journal,
+		   bool safe_only);
+/*
+ * All of a repair: opens the device, replays the journal, makes the rounds, and writes their outcome unless dry_run. The
+ * image stays open for a summary (close it, also after a failure). 0, or a negative code with a sentence in message;
+ * fsck->found and fsck->problems as above.
+ */
+struct g4_fsck_repair_options {
+	bool dry_run;
+	bool safe_only;
+};
+int g4_fsck_repair_device(struct g4_fsck *fsck, struct g4_image *image, const char *name,
+			  const struct g4_fsck_repair_options *options, struct g4_journal_state *journal, char *message,
+			  size_t bytes);
 void g4_fsck_free(struct g4_fsck *fsck);
 
 #endif

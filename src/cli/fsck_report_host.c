@@ -2,6 +2,7 @@
 /* Saying what is wrong: one line a problem, with the path where there is one. */
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdlib.h>
 
 #include "cli/fsck_host.h"
 
@@ -116,6 +117,68 @@ void g4_fsck_problem(struct g4_fsck *fsck, enum g4_fsck_problem kind, const stru
 		fputs(": ", fsck->out);
 	}
 	fprintf(fsck->out, "%s\n", sentence);
+}
+
+const char *g4_fsck_outcome_name(enum g4_fsck_outcome outcome)
+{
+	static const char *const names[] = {"repaired", "doubtful", "lost"};
+
+	return names[outcome];
+}
+
+/* The list of changes comes at the end of a JSON report; people read them where they happen. */
+static void print_change(struct g4_fsck *fsck, const struct g4_fsck_change *change)
+{
+	if (fsck->report != NULL ||
+	    (change->outcome == G4_FSCK_REPAIRED && fsck->by_outcome[G4_FSCK_REPAIRED] > fsck->printed_limit))
+		return;
+	g4_progress_clear(&fsck->progress);
+	fprintf(fsck->out, "  %s: ", g4_fsck_outcome_name(change->outcome));
+	if (change->path != NULL) {
+		g4_print_name(fsck->out, change->path, change->path_bytes);
+		fputs(": ", fsck->out);
+	}
+	fputs(change->text, fsck->out);
+	if (change->bytes != 0)
+		fprintf(fsck->out, ", bytes %" PRIu64 " to %" PRIu64, change->offset,
+			change->offset + change->bytes - 1);
+	fputc('\n', fsck->out);
+}
+
+void g4_fsck_change(struct g4_fsck *fsck, enum g4_fsck_outcome outcome, const struct g4_fsck_where *where,
+		    uint64_t offset, uint64_t bytes, const char *format, ...)
+{
+	struct g4_fsck_change change = {.outcome = outcome, .offset = offset, .bytes = bytes};
+	struct text path = {.count = 0};
+	char sentence[512];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(sentence, sizeof(sentence), format, arguments);
+	va_end(arguments);
+	if (!g4_fsck_reserve(fsck, (void **)&fsck->changes, fsck->change_count, &fsck->change_room,
+			     sizeof(*fsck->changes)))
+		return;
+	change.text = strdup(sentence);
+	if (where != NULL && where->dir != G4_NO_DIR) {
+		make_path(fsck, where, &path);
+		change.path = malloc(path.count + 1);
+		change.path_bytes = path.count;
+	}
+	if (change.text == NULL || (path.count != 0 && change.path == NULL)) {
+		free(change.text);
+		free(change.path);
+		fsck->fatal = -G4_E_NOMEM;
+		return;
+	}
+	if (change.path != NULL)
+		memcpy(change.path, path.bytes, path.count);
+	change.ino = where == NULL ? 0 : where->ino;
+	if (change.ino != 0)
+		g4_fsck_add(fsck, &fsck->touched, change.ino);
+	fsck->by_outcome[outcome]++;
+	print_change(fsck, &change);
+	fsck->changes[fsck->change_count++] = change;
 }
 
 void g4_fsck_print_left_out(struct g4_fsck *fsck)

@@ -50,6 +50,18 @@ static void set_bad_group(struct g4_fsck *fsck, uint64_t group)
 	fsck->bad_group[group / 64] |= UINT64_C(1) << group % 64;
 }
 
+/* Takes over what a map says. */
+static void take_map(struct g4_fsck *fsck, uint64_t group, const struct g4_alloc_page *page)
+{
+	for (uint32_t word = 0; word < GROUP_WORDS; word++) {
+		const struct g4_region *region = &page->regions[word / REGION_WORDS];
+		const uint64_t used = region->used[word % REGION_WORDS];
+		fsck->alloc_used[group * GROUP_WORDS + word] = used;
+		fsck->alloc_slab[group * GROUP_WORDS + word] = region->slab[word % REGION_WORDS];
+		fsck->pages_marked += (uint64_t)__builtin_popcountll(used);
+	}
+}
+
 static void load_map(struct g4_fsck *fsck, uint64_t group, const struct g4_group_descriptor *descriptor)
 {
 	struct g4_alloc_page page;
@@ -67,21 +79,32 @@ static void load_map(struct g4_fsck *fsck, uint64_t group, const struct g4_group
 		set_bad_group(fsck, group);
 		return;
 	}
-	for (uint32_t word = 0; word < GROUP_WORDS; word++) {
-		const struct g4_region *region = &page.regions[word / REGION_WORDS];
-		const uint64_t used = region->used[word % REGION_WORDS], slab = region->slab[word % REGION_WORDS];
-		fsck->alloc_used[group * GROUP_WORDS + word] = used;
-		fsck->alloc_slab[group * GROUP_WORDS + word] = slab;
-		used_pages += (uint64_t)__builtin_popcountll(used);
-		slabs += (uint64_t)__builtin_popcountll(slab);
+	take_map(fsck, group, &page);
+	for (uint64_t word = group * GROUP_WORDS; word < (group + 1) * GROUP_WORDS; word++) {
+		used_pages += (uint64_t)__builtin_popcountll(fsck->alloc_used[word]);
+		slabs += (uint64_t)__builtin_popcountll(fsck->alloc_slab[word]);
 	}
-	fsck->pages_marked += used_pages;
 	if (descriptor->free_pages != G4_GROUP_PAGES - used_pages || descriptor->slabs != slabs)
 		g4_fsck_problem(fsck, G4_FSCK_GROUP_COUNT, NULL,
 				"group %" PRIu64
 				": the descriptor counts %u free pages and %u slabs with room, its map has %" PRIu64
 				" and %" PRIu64,
 				group, descriptor->free_pages, descriptor->slabs, G4_GROUP_PAGES - used_pages, slabs);
+}
+
+/* Without its descriptor: a map that is this group's was written for it. */
+static void load_map_alone(struct g4_fsck *fsck, uint64_t group)
+{
+	struct g4_alloc_page page;
+	int status = g4_image_block(fsck->image, fsck->image->layout.alloc_address + group * G4_PAGE_BYTES,
+				    G4_BLOCK_ALLOC, &page);
+
+	if (status == 0)
+		status = g4_alloc_page_validate(&page, group);
+	if (status < 0)
+		set_bad_group(fsck, group);
+	else
+		take_map(fsck, group, &page);
 }
 
 static void claim_fixed_area(struct g4_fsck *fsck)
@@ -103,7 +126,10 @@ bool g4_fsck_load_maps(struct g4_fsck *fsck)
 	fsck->alloc_used = calloc(fsck->bitmap_words, sizeof(uint64_t));
 	fsck->alloc_slab = calloc(fsck->bitmap_words, sizeof(uint64_t));
 	fsck->bad_group = calloc(layout->group_count / 64 + 1, sizeof(uint64_t));
-	if (fsck->used == NULL || fsck->alloc_used == NULL || fsck->alloc_slab == NULL || fsck->bad_group == NULL) {
+	if (fsck->repairing && fsck->metadata == NULL)
+		fsck->metadata = calloc(fsck->bitmap_words, sizeof(uint64_t));
+	if (fsck->used == NULL || fsck->alloc_used == NULL || fsck->alloc_slab == NULL || fsck->bad_group == NULL ||
+	    (fsck->repairing && fsck->metadata == NULL)) {
 		fsck->fatal = -G4_E_NOMEM;
 		return false;
 	}
@@ -121,7 +147,7 @@ bool g4_fsck_load_maps(struct g4_fsck *fsck)
 					first + count - 1, g4_strerror(status));
 		for (uint64_t group = first; group < first + count; group++) {
 			if (status < 0)
-				set_bad_group(fsck, group);
+				load_map_alone(fsck, group);
 			else
 				load_map(fsck, group, &page.groups[group - first]);
 		}
@@ -139,16 +165,42 @@ static bool looks_like_slab(struct g4_fsck *fsck, uint64_t page)
 	return g4_image_block(fsck->image, page * G4_PAGE_BYTES, G4_BLOCK_SLAB, copy) == 0;
 }
 
+/* No map says that it is in use: its inodes are judged one by one, and it is claimed with the first that is kept. */
+static void add_unconfirmed(struct g4_fsck *fsck, uint64_t page)
+{
+	struct g4_slab_header slab;
+	struct g4_fsck_cell *cell = g4_fsck_add(fsck, &fsck->slabs, page);
+	const void *contents;
+
+	if (cell == NULL)
+		return;
+	cell->d = G4_FSCK_UNCONFIRMED;
+	cell->c = G4_E_CORRUPT_ALLOC;
+	if (g4_image_page(fsck->image, page * G4_PAGE_BYTES, &contents) < 0)
+		return;
+	memcpy(&slab, contents, sizeof(slab));
+	if (g4_slab_validate(&slab) != 0 || slab.kind != G4_SLAB_INODES)
+		return;
+	cell->a = slab.used;
+	cell->c = 0;
+}
+
 void g4_fsck_find_slabs(struct g4_fsck *fsck)
 {
 	for (uint64_t word = 0; word < fsck->bitmap_words; word++) {
 		/* Slabs with room are known by their bit; full ones look like leaked pages at first. */
 		uint64_t candidates = fsck->alloc_slab[word] | (fsck->alloc_used[word] & ~fsck->used[word]);
+		const bool unknown = fsck->repairing && g4_fsck_bit(fsck->bad_group, word / GROUP_WORDS);
+		if (unknown)
+			candidates = ~fsck->used[word];
 		while (candidates != 0 && fsck->fatal == 0) {
 			const uint64_t page = word * 64 + (uint64_t)__builtin_ctzll(candidates);
 			const bool marked = g4_fsck_bit(fsck->alloc_slab, page);
 			candidates &= candidates - 1;
-			if (g4_fsck_find(&fsck->slabs, page) == NULL && (marked || looks_like_slab(fsck, page)))
+			if (unknown && g4_fsck_find(&fsck->slabs, page) == NULL && looks_like_slab(fsck, page))
+				add_unconfirmed(fsck, page);
+			else if (!unknown && g4_fsck_find(&fsck->slabs, page) == NULL &&
+				 (marked || looks_like_slab(fsck, page)))
 				g4_fsck_slab(fsck, page, NULL);
 		}
 	}
@@ -198,7 +250,8 @@ static void compare_slab_bits(struct g4_fsck *fsck)
 	for (uint64_t i = 0; i < count; i++) {
 		const struct g4_fsck_cell *slab = g4_fsck_find(&fsck->slabs, pages[i]);
 		const bool has_room = slab->a != UINT16_MAX;
-		if (slab->c != 0 || g4_fsck_bit(fsck->bad_group, pages[i] / G4_GROUP_PAGES) ||
+		if (slab->c != 0 || !g4_fsck_bit(fsck->used, pages[i]) ||
+		    g4_fsck_bit(fsck->bad_group, pages[i] / G4_GROUP_PAGES) ||
 		    has_room == g4_fsck_bit(fsck->alloc_slab, pages[i]))
 			continue;
 		g4_fsck_problem(fsck, G4_FSCK_SLAB_BIT, NULL,

@@ -97,6 +97,18 @@ bool g4_fsck_bit(const uint64_t *bitmap, uint64_t bit)
 	return (bitmap[bit / 64] >> (bit % 64) & 1) != 0;
 }
 
+static bool set_bit(struct g4_fsck *fsck, uint64_t **bitmap, uint64_t page)
+{
+	if (*bitmap == NULL)
+		*bitmap = calloc(fsck->bitmap_words, sizeof(uint64_t));
+	if (*bitmap == NULL) {
+		fsck->fatal = -G4_E_NOMEM;
+		return false;
+	}
+	(*bitmap)[page / 64] |= UINT64_C(1) << page % 64;
+	return true;
+}
+
 bool g4_fsck_claim(struct g4_fsck *fsck, uint64_t address, uint64_t pages, const struct g4_fsck_where *where,
 		   const char *what)
 {
@@ -106,8 +118,12 @@ bool g4_fsck_claim(struct g4_fsck *fsck, uint64_t address, uint64_t pages, const
 	for (uint64_t page = first; page < first + pages; page++) {
 		uint64_t *word = &fsck->used[page / 64];
 		const uint64_t bit = UINT64_C(1) << page % 64;
-		if ((*word & bit) != 0 && shared++ == 0)
-			first_shared = page;
+		if ((*word & bit) != 0) {
+			if (shared++ == 0)
+				first_shared = page;
+			if (fsck->repairing && !set_bit(fsck, &fsck->shared, page))
+				return false;
+		}
 		*word |= bit;
 	}
 	fsck->pages_met += pages - shared;
@@ -118,4 +134,11 @@ bool g4_fsck_claim(struct g4_fsck *fsck, uint64_t address, uint64_t pages, const
 			"%s at 0x%" PRIx64 " (%" PRIu64 " of %" PRIu64 " pages) is in use for something else, too",
 			what, first_shared * G4_PAGE_BYTES, shared, pages);
 	return false;
+}
+
+bool g4_fsck_claim_metadata(struct g4_fsck *fsck, uint64_t address, const struct g4_fsck_where *where, const char *what)
+{
+	if (fsck->repairing)
+		fsck->metadata[address / G4_PAGE_BYTES / 64] |= UINT64_C(1) << address / G4_PAGE_BYTES % 64;
+	return g4_fsck_claim(fsck, address, 1, where, what);
 }

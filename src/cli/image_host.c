@@ -13,8 +13,8 @@
 #define CACHE_WAYS 8u
 #define NO_CHUNK UINT64_MAX
 
-struct g4_chunk_cache { /* least recently used of a set's ways is replaced */
-	uint8_t *data;
+struct g4_chunk_cache {			       /* least recently used of a set's ways is replaced */
+	uint8_t *data[CACHE_SETS][CACHE_WAYS]; /* NULL: not needed so far */
 	uint64_t chunk[CACHE_SETS][CACHE_WAYS];
 	uint64_t used_at[CACHE_SETS][CACHE_WAYS];
 	uint64_t clock;
@@ -29,7 +29,6 @@ static struct g4_chunk_cache *cache_create(void)
 
 	if (cache == NULL)
 		return NULL;
-	cache->data = aligned_alloc(G4_PAGE_BYTES, (uint64_t)CACHE_SETS * CACHE_WAYS * G4_CHUNK_BYTES);
 	cache->single = aligned_alloc(G4_PAGE_BYTES, G4_PAGE_BYTES);
 	memset(cache->chunk, 0xff, sizeof(cache->chunk));
 	return cache;
@@ -37,10 +36,13 @@ static struct g4_chunk_cache *cache_create(void)
 
 static void cache_destroy(struct g4_chunk_cache *cache)
 {
-	if (cache != NULL) {
-		free(cache->data);
-		free(cache->single);
+	if (cache == NULL)
+		return;
+	for (uint32_t set = 0; set < CACHE_SETS; set++) {
+		for (uint32_t way = 0; way < CACHE_WAYS; way++)
+			free(cache->data[set][way]);
 	}
+	free(cache->single);
 	free(cache);
 }
 
@@ -66,18 +68,22 @@ static int get_chunk(struct g4_image *image, uint64_t chunk, const uint8_t **dat
 		way++;
 	if (way == CACHE_WAYS) {
 		way = victim_of(cache, set);
-		uint8_t *to = cache->data + ((uint64_t)set * CACHE_WAYS + way) * G4_CHUNK_BYTES;
+		uint8_t **to = &cache->data[set][way];
 		const uint64_t start = chunk * G4_CHUNK_BYTES;
 		const uint64_t bytes =
 			g4_min64(G4_CHUNK_BYTES, g4_align_down(image->device_bytes, G4_PAGE_BYTES) - start);
 		cache->chunk[set][way] = NO_CHUNK;
-		const int status = g4_dev_read(image->wg, image->dev, start, to, bytes);
+		if (*to == NULL)
+			*to = aligned_alloc(G4_PAGE_BYTES, G4_CHUNK_BYTES);
+		if (*to == NULL)
+			return -G4_E_NOMEM;
+		const int status = g4_dev_read(image->wg, image->dev, start, *to, bytes);
 		if (status < 0)
 			return status;
 		cache->chunk[set][way] = chunk;
 	}
 	cache->used_at[set][way] = ++cache->clock;
-	*data = cache->data + ((uint64_t)set * CACHE_WAYS + way) * G4_CHUNK_BYTES;
+	*data = cache->data[set][way];
 	return 0;
 }
 
@@ -107,8 +113,102 @@ static uint64_t overlay_find(const struct g4_overlay *overlay, uint64_t page)
 	return overlay->keys[at] == page ? overlay->addresses[at] : 0;
 }
 
+static uint64_t patch_slot(const struct g4_patches *patches, uint64_t page)
+{
+	uint64_t at = (page * UINT64_C(0x9e3779b97f4a7c15)) & (patches->room - 1);
+
+	while (patches->keys[at] != 0 && patches->keys[at] != page)
+		at = (at + 1) & (patches->room - 1);
+	return at;
+}
+
+static bool grow_patches(struct g4_patches *patches)
+{
+	struct g4_patches larger = {.room = patches->room == 0 ? 256 : 2 * patches->room, .count = patches->count};
+
+	larger.keys = calloc(larger.room, sizeof(*larger.keys));
+	larger.pages = calloc(larger.room, sizeof(*larger.pages));
+	if (larger.keys == NULL || larger.pages == NULL) {
+		free(larger.keys);
+		free(larger.pages);
+		return false;
+	}
+	for (uint64_t i = 0; i < patches->room; i++) {
+		if (patches->keys[i] == 0)
+			continue;
+		const uint64_t at = patch_slot(&larger, patches->keys[i]);
+		larger.keys[at] = patches->keys[i];
+		larger.pages[at] = patches->pages[i];
+	}
+	free(patches->keys);
+	free(patches->pages);
+	*patches = larger;
+	return true;
+}
+
+uint8_t *g4_image_patch(struct g4_image *image, uint64_t address)
+{
+	struct g4_patches *patches = &image->patches;
+	const uint64_t page = address / G4_PAGE_BYTES;
+	const void *contents;
+
+	if (2 * patches->count >= patches->room && !grow_patches(patches))
+		return NULL;
+	const uint64_t at = patch_slot(patches, page);
+	if (patches->keys[at] != 0)
+		return patches->pages[at];
+	uint8_t *copy = aligned_alloc(G4_PAGE_BYTES, G4_PAGE_BYTES);
+	if (copy == NULL)
+		return NULL;
+	if (g4_image_page(image, address, &contents) == 0)
+		memcpy(copy, contents, G4_PAGE_BYTES);
+	else
+		memset(copy, 0, G4_PAGE_BYTES);
+	patches->keys[at] = page;
+	patches->pages[at] = copy;
+	patches->count++;
+	return copy;
+}
+
+static int compare_addresses(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+uint64_t *g4_image_patched(const struct g4_image *image, uint64_t *count)
+{
+	const struct g4_patches *patches = &image->patches;
+	uint64_t *addresses = patches->count == 0 ? NULL : malloc(patches->count * sizeof(*addresses));
+
+	*count = 0;
+	for (uint64_t i = 0; addresses != NULL && i < patches->room; i++) {
+		if (patches->keys[i] != 0)
+			addresses[(*count)++] = patches->keys[i] * G4_PAGE_BYTES;
+	}
+	if (addresses != NULL)
+		qsort(addresses, *count, sizeof(*addresses), compare_addresses);
+	return addresses;
+}
+
+static void free_patches(struct g4_patches *patches)
+{
+	for (uint64_t i = 0; i < patches->room; i++)
+		free(patches->pages[i]);
+	free(patches->keys);
+	free(patches->pages);
+}
+
 int g4_image_page(struct g4_image *image, uint64_t address, const void **page)
 {
+	if (image->patches.count != 0) {
+		const uint64_t at = patch_slot(&image->patches, address / G4_PAGE_BYTES);
+		if (image->patches.keys[at] != 0) {
+			*page = image->patches.pages[at];
+			return 0;
+		}
+	}
 	const uint64_t in_log = overlay_find(&image->overlay, address / G4_PAGE_BYTES);
 
 	return g4_image_raw_page(image, in_log != 0 ? in_log : address, page);
@@ -258,7 +358,7 @@ int g4_image_open(struct g4_image *image, const char *name, char *message, size_
 	image->device_bytes = g4_dev_props(image->dev)->size_bytes;
 	image->wg = g4_wg_create(0);
 	image->cache = cache_create();
-	if (image->wg == NULL || image->cache == NULL || image->cache->data == NULL || image->cache->single == NULL)
+	if (image->wg == NULL || image->cache == NULL || image->cache->single == NULL)
 		status = -G4_E_NOMEM;
 	else if (image->device_bytes < G4_MIN_DEVICE_BYTES)
 		status = -G4_E_SB_MAGIC;
@@ -274,6 +374,7 @@ int g4_image_open(struct g4_image *image, const char *name, char *message, size_
 void g4_image_close(struct g4_image *image)
 {
 	cache_destroy(image->cache);
+	free_patches(&image->patches);
 	free(image->overlay.keys);
 	free(image->overlay.addresses);
 	if (image->wg != NULL)

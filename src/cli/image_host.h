@@ -3,7 +3,8 @@
  * Reading an unmounted (or foreign-mounted) image without the engine: for info, df, dump and fsck. Never writes.
  *
  * With the overlay the image looks as it will after its journal has been replayed: pages of committed records are read
- * from the log. One image is used by one thread. Errors are the negative codes of base/error.h.
+ * from the log. Patches lie above that: pages that a repair has changed in memory, and that whoever repairs writes when
+ * the picture is whole. One image is used by one thread. Errors are the negative codes of base/error.h.
  */
 #ifndef G4_IMAGE_HOST_H
 #define G4_IMAGE_HOST_H
@@ -22,6 +23,13 @@ struct g4_overlay { /* home page number -> address of its newest image in the lo
 	uint64_t count;
 };
 
+struct g4_patches { /* page number -> its changed contents; open addressing, key 0: empty */
+	uint64_t *keys;
+	uint8_t **pages;
+	uint64_t room; /* a power of two, 0: nothing in it */
+	uint64_t count;
+};
+
 struct g4_image {
 	const char *name;
 	struct g4_dev *dev;
@@ -34,6 +42,9 @@ struct g4_image {
 	int primary_status, backup_status;
 	struct g4_superblock primary, backup; /* as found, for whoever wants to look */
 	struct g4_overlay overlay;
+	struct g4_patches patches;
+	const struct g4_journal_header *journal_header; /* instead of the one on the device; NULL: that one */
+	struct g4_journal_header found_header;
 	struct g4_chunk_cache *cache;
 };
 
@@ -43,8 +54,15 @@ void g4_image_close(struct g4_image *image);
 
 /* A page as it is on the device; *page is good until the next call that reads. */
 int g4_image_raw_page(struct g4_image *image, uint64_t address, const void **page);
-/* The same through the overlay. */
+/* The same through the overlay and the patches. */
 int g4_image_page(struct g4_image *image, uint64_t address, const void **page);
+/*
+ * The patch of a page, to be changed; made from what g4_image_page() tells (zeros when that can not be read) at the
+ * first call. The image owns it. NULL: out of memory.
+ */
+uint8_t *g4_image_patch(struct g4_image *image, uint64_t address);
+/* The addresses of all patches, ascending, malloc'ed; NULL when there are none or for lack of memory. */
+uint64_t *g4_image_patched(const struct g4_image *image, uint64_t *count);
 /* Copies a metadata page and verifies its header and checksum; indirect pages come stripped, by g4_image_indirect. */
 int g4_image_block(struct g4_image *image, uint64_t address, uint32_t type, void *copy);
 int g4_image_indirect(struct g4_image *image, uint64_t address, g4_le64 *slots, struct g4_indirect_header *header);
@@ -68,13 +86,20 @@ struct g4_journal_record {
 struct g4_journal_state {
 	struct g4_journal_header header;
 	int status; /* 0, or what is wrong with the header or a committed record */
+	bool header_damaged;
 	uint64_t records, blocks, revokes, pages;
 };
 typedef void (*g4_journal_visit)(void *context, const struct g4_journal_record *record);
 /* Calls visit (which may be NULL) for each committed record from the tail on. What is wrong is in state->status. */
 int g4_image_scan_journal(struct g4_image *image, g4_journal_visit visit, void *context,
 			  struct g4_journal_state *state);
-/* Scans and fills the overlay. */
+/* The committed record at log_page, if there is one: true, and its tags, which the caller frees, in *tags, too. */
+bool g4_image_read_record(struct g4_image *image, struct g4_journal_record *record, g4_le64 **tags);
+/* The sequence of the record that starts at a page of the log, 0: none does. The record itself is not verified. */
+uint64_t g4_image_starts_record(struct g4_image *image, uint64_t log_page);
+/* A header for a log whose own is damaged: the tail is the oldest record of the newest unbroken row. False: no record. */
+bool g4_image_find_tail(struct g4_image *image, struct g4_journal_header *header);
+/* Scans and fills the overlay; a damaged header is replaced by what the log tells, as a mount does. */
 int g4_image_load_overlay(struct g4_image *image, struct g4_journal_state *state);
 uint64_t g4_image_log_address(const struct g4_image *image, uint64_t log_page);
 
@@ -89,9 +114,12 @@ struct g4_map_item {
 	uint64_t file_page; /* first page that it covers */
 	uint32_t height;    /* of the slot that holds it */
 	g4_ptr ptr;
+	uint64_t page; /* the indirect page that holds it, 0: the inode */
+	uint32_t slot; /* in there */
 };
 struct g4_map_frame {
 	g4_le64 slots[G4_INDIRECT_SLOTS];
+	uint64_t page; /* address of the indirect page, 0: the inode */
 	uint64_t file_page;
 	uint32_t height, next, count;
 };

@@ -3,12 +3,18 @@
  * Reading the journal without replaying it. A record counts when its descriptors, its commit page and the checksum over
  * all of it are right and its sequence is the next one; the first that is not ends the log, as after a torn write. The
  * newest record also counts on data pages that were on their way beside it: it is void unless all of them arrived.
+ *
+ * A header that is lost costs nothing as long as the log is whole: from the oldest record of the newest unbroken row of
+ * sequences on, everything can be replayed, for what is home already is written home again, and pages that were freed
+ * since are revoked by records of the same row.
  */
 #include <stdlib.h>
 
 #include "cli/image_host.h"
 #include "hash/crc32c.h"
 #include "journal/block.h"
+
+#define SEQUENCE_END (UINT64_C(1) << 62)
 
 static uint64_t log_pages(const struct g4_image *image)
 {
@@ -127,8 +133,7 @@ static bool data_arrived(struct g4_image *image, const struct g4_journal_record 
 	return true;
 }
 
-/* Takes the tags as well, which the caller frees. */
-static bool read_record(struct g4_image *image, struct g4_journal_record *record, g4_le64 **tags)
+bool g4_image_read_record(struct g4_image *image, struct g4_journal_record *record, g4_le64 **tags)
 {
 	uint32_t crc = 0;
 
@@ -168,7 +173,7 @@ static void scan_records(struct g4_image *image, g4_journal_visit visit, void *c
 
 	record.sequence = state->header.tail_sequence;
 	record.log_page = state->header.tail_page;
-	while (read_record(image, &record, &tags)) {
+	while (g4_image_read_record(image, &record, &tags)) {
 		if (!tags_are_possible(image, &record))
 			state->status = -G4_E_CORRUPT_JOURNAL;
 		if (state->status < 0 || state->pages + record.pages > log_pages(image)) {
@@ -198,19 +203,100 @@ int g4_image_scan_journal(struct g4_image *image, g4_journal_visit visit, void *
 	const void *page;
 
 	memset(state, 0, sizeof(*state));
-	state->status = g4_image_raw_page(image, image->layout.journal_address, &page);
+	page = image->journal_header;
+	state->status = page != NULL ? 0 : g4_image_raw_page(image, image->layout.journal_address, &page);
+	state->header_damaged = state->status < 0;
 	if (state->status < 0)
 		return 0;
 	memcpy(&state->header, page, sizeof(state->header));
 	state->status =
 		g4_block_verify(&state->header, G4_BLOCK_JOURNAL_HEADER, image->layout.journal_address, image->fs_tag);
-	if (state->status == 0 && state->header.tail_page >= log_pages(image))
+	/* Sequences begin below 2^32 and rise by one a transaction. */
+	if (state->status == 0 && (state->header.tail_page >= log_pages(image) || state->header.tail_sequence == 0 ||
+				   state->header.tail_sequence >= SEQUENCE_END))
 		state->status = -G4_E_CORRUPT_JOURNAL;
+	state->header_damaged = state->status < 0;
 	if (state->status < 0)
 		return 0;
 
 	scan_records(image, visit, context, state);
 	return 0;
+}
+
+uint64_t g4_image_starts_record(struct g4_image *image, uint64_t log_page)
+{
+	const uint64_t address = g4_image_log_address(image, log_page);
+	struct g4_journal_descriptor descriptor;
+	const void *page;
+
+	if (g4_image_raw_page(image, address, &page) < 0)
+		return 0;
+	memcpy(&descriptor, page, sizeof(descriptor));
+	if (descriptor.header.magic != G4_BLOCK_MAGIC || descriptor.header.type != G4_BLOCK_JOURNAL_DESCRIPTOR ||
+	    descriptor.page_index != 0 || descriptor.header.generation != descriptor.sequence ||
+	    g4_block_verify(&descriptor, G4_BLOCK_JOURNAL_DESCRIPTOR, address, image->fs_tag) < 0)
+		return 0;
+	return descriptor.sequence;
+}
+
+/* ------------------------------------------------------------------ a new header */
+
+static bool read_at(struct g4_image *image, uint64_t log_page, uint64_t sequence, struct g4_journal_record *record)
+{
+	g4_le64 *tags = NULL;
+
+	*record = (struct g4_journal_record){.sequence = sequence, .log_page = log_page};
+	const bool there = g4_image_read_record(image, record, &tags);
+	free(tags);
+	return there;
+}
+
+/* The newest record that is whole. */
+static bool newest_record(struct g4_image *image, struct g4_journal_record *newest)
+{
+	bool found = false;
+
+	for (uint64_t page = 0; page < log_pages(image); page++) {
+		struct g4_journal_record record;
+		const uint64_t sequence = g4_image_starts_record(image, page);
+		if (sequence == 0 || (found && sequence <= newest->sequence) ||
+		    !read_at(image, page, sequence, &record))
+			continue;
+		*newest = record;
+		found = true;
+	}
+	return found;
+}
+
+/* The record that ends where `next` starts and has the sequence before. */
+static bool record_before(struct g4_image *image, const struct g4_journal_record *next, struct g4_journal_record *found)
+{
+	for (uint64_t page = 0; page < log_pages(image); page++) {
+		if (g4_image_starts_record(image, page) == next->sequence - 1 &&
+		    read_at(image, page, next->sequence - 1, found) &&
+		    (page + found->pages) % log_pages(image) == next->log_page)
+			return true;
+	}
+	return false;
+}
+
+bool g4_image_find_tail(struct g4_image *image, struct g4_journal_header *header)
+{
+	struct g4_journal_record tail = {.sequence = 0}, before;
+
+	if (!newest_record(image, &tail))
+		return false;
+	for (uint64_t walked = tail.pages; tail.sequence > 1 && record_before(image, &tail, &before);) {
+		walked += before.pages;
+		if (walked > log_pages(image))
+			break;
+		tail = before;
+	}
+	memset(header, 0, sizeof(*header));
+	header->tail_sequence = tail.sequence;
+	header->tail_page = tail.log_page;
+	g4_block_seal(header, G4_BLOCK_JOURNAL_HEADER, image->layout.journal_address, tail.sequence - 1, image->fs_tag);
+	return true;
 }
 
 /* ------------------------------------------------------------------ overlay */
@@ -249,6 +335,13 @@ int g4_image_load_overlay(struct g4_image *image, struct g4_journal_state *state
 	struct g4_overlay *overlay = &image->overlay;
 
 	int status = g4_image_scan_journal(image, NULL, NULL, state);
+	if (status == 0 && state->header_damaged && g4_image_find_tail(image, &image->found_header)) {
+		const int damage = state->status;
+		image->journal_header = &image->found_header;
+		g4_image_scan_journal(image, NULL, NULL, state);
+		state->status = damage; /* of the header on the device; the records are those that a mount finds */
+		state->header_damaged = true;
+	}
 	if (status < 0 || state->blocks + state->revokes == 0)
 		return status;
 	uint64_t room = 64;
@@ -259,5 +352,6 @@ int g4_image_load_overlay(struct g4_image *image, struct g4_journal_state *state
 	if (overlay->keys == NULL || overlay->addresses == NULL)
 		return -G4_E_NOMEM;
 	overlay->room = room;
-	return g4_image_scan_journal(image, overlay_record, image, state);
+	struct g4_journal_state ignored;
+	return g4_image_scan_journal(image, overlay_record, image, &ignored);
 }

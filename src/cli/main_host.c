@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gpu4fs program: finds the subcommand by its first argument or, called as mkfs.gpu4fs, fsck.gpu4fs, mount.gpu4fs
- * or mount.fuse.gpu4fs, by its own name.
+ * The gpu4fs program: finds the subcommand by its first argument or, called as mkfs.gpu4fs, fsck.gpu4fs, mount.gpu4fs,
+ * mount.fuse.gpu4fs or fsck.fuse.gpu4fs, by its own name.
  */
 #include <getopt.h>
 #include <stdarg.h>

@@ -11,6 +11,7 @@ void g4_map_walk_start(struct g4_map_walk *walk, struct g4_image *image, uint64_
 	walk->entered = 0;
 	walk->depth = 0;
 	struct g4_map_frame *frame = &walk->frames[0];
+	frame->page = 0;
 	frame->file_page = 0;
 	frame->height = inode->map_height;
 	frame->next = 0;
@@ -46,6 +47,8 @@ const struct g4_map_item *g4_map_walk_next(struct g4_map_walk *walk)
 				.file_page = frame->file_page + frame->next * pages_of_slot(frame->height),
 				.height = frame->height,
 				.ptr = ptr,
+				.page = frame->page,
+				.slot = frame->next,
 			};
 			frame->next++;
 			return &walk->item;
@@ -71,6 +74,7 @@ int g4_map_walk_enter(struct g4_map_walk *walk)
 		return status;
 	if (header.inode != walk->ino || header.level != walk->item.height)
 		return -G4_E_CORRUPT_MAP;
+	frame->page = g4_ptr_address(walk->item.ptr);
 	frame->file_page = walk->item.file_page;
 	frame->height = walk->item.height - 1;
 	frame->next = 0;

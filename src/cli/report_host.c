@@ -282,6 +282,13 @@ void g4_report_count(struct g4_report *report, const char *key, uint64_t value)
 	close_value(report);
 }
 
+void g4_report_real(struct g4_report *report, const char *key, double value)
+{
+	open_value(report, key);
+	fprintf(report->out, "%.6g", value);
+	close_value(report);
+}
+
 void g4_report_hex(struct g4_report *report, const char *key, uint64_t value)
 {
 	open_value(report, key);

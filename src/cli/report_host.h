@@ -41,6 +41,7 @@ __attribute__((format(printf, 3, 4))) void g4_report_format(struct g4_report *re
 							    const char *format, ...);
 void g4_report_bool(struct g4_report *report, const char *key, bool value);
 void g4_report_count(struct g4_report *report, const char *key, uint64_t value);
+void g4_report_real(struct g4_report *report, const char *key, double value);	  /* six digits */
 void g4_report_hex(struct g4_report *report, const char *key, uint64_t value);	  /* JSON: a number */
 void g4_report_octal(struct g4_report *report, const char *key, uint64_t value);  /* JSON: a number */
 void g4_report_size(struct g4_report *report, const char *key, uint64_t bytes);	  /* text: with a unit */

@@ -133,6 +133,16 @@ void g4c_locks_free(struct g4c_locks *locks);
 /* Drops everything that was locked through the handle. */
 void g4c_locks_close(gpu4fs_file *file);
 
+/* Writes the sentence that gpu4fs_last_message() gives, and returns the error (mount_host.c). */
+int g4c_say(int error, const char *text);
+/* That sentence's buffer, for functions that write one. */
+char *g4c_message(size_t *bytes);
+/* Checks the credentials that a caller gave; NULL: the process's. *cwd: the working directory, NULL: none. */
+int g4c_credentials(const struct gpu4fs_credentials *given, struct g4_cred *cred, const char **cwd);
+/* Makes the first session of an engine, which it then owns, also on failure. */
+int g4c_open_engine(struct g4_engine *engine, uint32_t threads, const struct g4_cred *cred, const char *cwd,
+		    gpu4fs **out);
+
 /* Stops and frees the worker threads, if there are any; nothing is in flight any more. */
 void g4c_pool_free(struct g4c_mount *mount);
 /* True if operations of the session are in flight or were not collected. */

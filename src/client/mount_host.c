@@ -18,7 +18,7 @@
 
 /* The first versions of the public structures; later ones only grow. */
 #define MKFS_OPTIONS_V1 sizeof(struct gpu4fs_mkfs_options)
-#define OPTIONS_V1 sizeof(struct gpu4fs_options)
+#define OPTIONS_V1 offsetof(struct gpu4fs_options, engine)
 #define CREDENTIALS_V1 sizeof(struct gpu4fs_credentials)
 
 G4_STATIC_ASSERT(GPU4FS_FLAG_IMMUTABLE == G4_INODE_IMMUTABLE && GPU4FS_FLAG_APPEND == G4_INODE_APPEND &&
@@ -56,10 +56,16 @@ const char *gpu4fs_version(void)
 
 /* ------------------------------------------------------------------ formatting */
 
-static int say(int error, const char *text)
+int g4c_say(int error, const char *text)
 {
 	snprintf(last_message, sizeof(last_message), "%s", text);
 	return error;
+}
+
+char *g4c_message(size_t *bytes)
+{
+	*bytes = sizeof(last_message);
+	return last_message;
 }
 
 /* Opens a device and formats it. On success the device is the caller's. */
@@ -76,15 +82,15 @@ static int format_device(const char *const *names, uint32_t count, const struct 
 
 	rc = g4c_copy_versioned(&options, sizeof(options), given, MKFS_OPTIONS_V1);
 	if (rc)
-		return say(rc, "the options of mkfs have an unknown size or field");
+		return g4c_say(rc, "the options of mkfs have an unknown size or field");
 	if (!names || count == 0 || !names[0])
-		return say(-EINVAL, "no device was named");
+		return g4c_say(-EINVAL, "no device was named");
 	if (count != 1)
-		return say(-EOPNOTSUPP, "this version makes file systems of one device only");
+		return g4c_say(-EOPNOTSUPP, "this version makes file systems of one device only");
 	if (options.flags & ~GPU4FS_MKFS_FORCE)
-		return say(-EINVAL, "the options of mkfs have an unknown flag");
+		return g4c_say(-EINVAL, "the options of mkfs have an unknown flag");
 	if (options.label && strlen(options.label) >= G4_LABEL_BYTES)
-		return say(-EINVAL, "the label is longer than 63 bytes");
+		return g4c_say(-EINVAL, "the label is longer than 63 bytes");
 
 	if (options.create_bytes) {
 		open_options.flags |= G4_DEV_CREATE;
@@ -169,7 +175,7 @@ static int process_credentials(struct g4_cred *cred)
 	return 0;
 }
 
-static int credentials_from(const struct gpu4fs_credentials *given, struct g4_cred *cred, const char **cwd)
+int g4c_credentials(const struct gpu4fs_credentials *given, struct g4_cred *cred, const char **cwd)
 {
 	struct gpu4fs_credentials copy;
 	int rc;
@@ -262,7 +268,7 @@ int gpu4fs_session(gpu4fs *fs, const struct gpu4fs_credentials *credentials, gpu
 	gpu4fs *session = NULL;
 	int rc;
 
-	rc = credentials_from(credentials, &cred, &cwd);
+	rc = g4c_credentials(credentials, &cred, &cwd);
 	if (rc)
 		return rc;
 	rc = session_new(mount, &cred, false, &session);
@@ -332,6 +338,26 @@ static void mount_free(struct g4c_mount *mount)
 	free(mount);
 }
 
+int g4c_open_engine(struct g4_engine *engine, uint32_t threads, const struct g4_cred *cred, const char *cwd,
+		    gpu4fs **out)
+{
+	gpu4fs *fs;
+	int rc;
+
+	rc = mount_new(engine, threads, cred, &fs);
+	if (rc) {
+		g4_engine_unmount(engine);
+		return g4c_say(rc, "out of memory");
+	}
+	rc = session_open_cwd(fs, cwd);
+	if (rc) {
+		gpu4fs_unmount(fs);
+		return g4c_say(rc, "the working directory cannot be opened");
+	}
+	*out = fs;
+	return 0;
+}
+
 int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_options *given, gpu4fs **out)
 {
 	static const struct {
@@ -347,18 +373,17 @@ int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_o
 	struct g4_engine *engine;
 	struct g4_cred cred;
 	const char *cwd;
-	gpu4fs *fs;
 	int rc;
 
 	last_message[0] = 0;
 	rc = g4c_copy_versioned(&options, sizeof(options), given, OPTIONS_V1);
 	if (rc)
-		return say(rc, "the mount options have an unknown size or field");
+		return g4c_say(rc, "the mount options have an unknown size or field");
 	if (!names || count == 0)
-		return say(-EINVAL, "no device was named");
-	rc = credentials_from(options.credentials, &cred, &cwd);
+		return g4c_say(-EINVAL, "no device was named");
+	rc = g4c_credentials(options.credentials, &cred, &cwd);
 	if (rc)
-		return say(rc, "the credentials are not valid");
+		return g4c_say(rc, "the credentials are not valid");
 
 	engine_options = (struct g4_mount_options){.commit_ms = options.commit_ms, .cache_bytes = options.cache_bytes};
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
@@ -367,9 +392,11 @@ int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_o
 		options.flags &= ~flags[i].public_flag;
 	}
 	if (options.flags)
-		return say(-EINVAL, "the mount options have an unknown flag");
+		return g4c_say(-EINVAL, "the mount options have an unknown flag");
+	if (options.engine && g4_engine_parse_kind(options.engine, &engine_options.kind) < 0)
+		return g4c_say(-EINVAL, "the engine is none of cpu, cuda and auto");
 	if ((engine_options.flags & G4_MOUNT_NO_REPLAY) && !(engine_options.flags & G4_MOUNT_READ_ONLY))
-		return say(-EINVAL, "without replaying its journal a file system can be mounted only read-only");
+		return g4c_say(-EINVAL, "without replaying its journal a file system can be mounted only read-only");
 
 	if (options.format) {
 		struct g4_dev *dev = NULL;
@@ -384,18 +411,7 @@ int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_o
 	if (rc)
 		return -g4_errno(rc);
 
-	rc = mount_new(engine, options.async_threads, &cred, &fs);
-	if (rc) {
-		g4_engine_unmount(engine);
-		return say(rc, "out of memory");
-	}
-	rc = session_open_cwd(fs, cwd);
-	if (rc) {
-		gpu4fs_unmount(fs);
-		return say(rc, "the working directory cannot be opened");
-	}
-	*out = fs;
-	return 0;
+	return g4c_open_engine(engine, options.async_threads, &cred, cwd, out);
 }
 
 int gpu4fs_unmount(gpu4fs *fs)

@@ -41,8 +41,9 @@ struct g4_fault {
 	uint64_t fail_flush_at;	   /* the same for flushes */
 	uint64_t delay_ns;	   /* added to every request */
 	bool keep_unflushed;	   /* at the cut: true keeps, false drops completed but unflushed writes */
-	bool cut_inside; /* the cut hits the n-th write itself: it fails, and counts as unflushed even with FUA */
-	uint64_t seed;	 /* non-zero with !keep_unflushed: drops and tears a pseudo-random subset instead of all */
+	bool cut_inside;    /* the cut hits the n-th write itself: it fails, and counts as unflushed even with FUA */
+	uint64_t seed;	    /* non-zero with !keep_unflushed: drops and tears a pseudo-random subset instead of all */
+	bool write_through; /* it has no write cache: what completes is durable. Set while nothing is unflushed */
 };
 /* On failure `inner` stays the caller's. */
 int g4_dev_fault_open(struct g4_dev *inner, struct g4_dev **out);
@@ -67,6 +68,12 @@ struct g4_fault_op {
 };
 /* on: forgets the record and starts a new one. Off: stops; the record stays. */
 void g4_dev_fault_record(struct g4_dev *dev, bool on);
+/*
+ * Calls `watcher` with every request, before it is executed and under the device's lock; NULL: nobody. It must not use the
+ * device. For who wants to undo what is written to the wrapped device.
+ */
+typedef void (*g4_fault_watcher)(void *context, const struct g4_io *io);
+void g4_dev_fault_watch(struct g4_dev *dev, g4_fault_watcher watcher, void *context);
 /* How many requests are recorded so far. */
 uint64_t g4_dev_fault_recorded(const struct g4_dev *dev);
 /* The index-th of them in order, NULL behind the last; valid until the record is forgotten or the device closed. */

@@ -29,6 +29,8 @@ struct fault {
 	struct g4_fault set; /* counters in it run down */
 	struct g4_fault_log log;
 	struct record record;
+	g4_fault_watcher watcher;
+	void *watcher_context;
 	uint64_t reads;
 	uint64_t writes;
 	uint64_t flushes;
@@ -129,9 +131,11 @@ static int execute_write(struct fault *fault, const struct g4_io *io)
 	bool inside = cuts && fault->set.cut_inside;
 	int code = 0;
 	fault->writes++;
-	if (!fails)
+	if (!fails && fault->set.write_through && !cuts)
+		code = g4_fault_inner_transfer(fault->inner, G4_IO_WRITE, io->offset_bytes, io->iov, io->iov_count);
+	else if (!fails)
 		code = g4_fault_log_append(&fault->log, io->offset_bytes, bytes, io->iov,
-					   (io->flags & G4_IO_FUA) && !inside);
+					   ((io->flags & G4_IO_FUA) || fault->set.write_through) && !inside);
 	if (!fails && code == 0 && !inside)
 		code = record_add(&fault->record, io, bytes);
 	if (cuts) {
@@ -155,7 +159,8 @@ static int execute_flush(struct fault *fault, const struct g4_io *io)
 /* The harshest discard that is allowed: the contents are gone at once, but come back if a cut undoes it. */
 static int execute_discard(struct fault *fault, const struct g4_io *io)
 {
-	int code = g4_fault_log_append(&fault->log, io->offset_bytes, io->discard_bytes, NULL, false);
+	int code =
+		g4_fault_log_append(&fault->log, io->offset_bytes, io->discard_bytes, NULL, fault->set.write_through);
 	return code == 0 ? record_add(&fault->record, io, io->discard_bytes) : code;
 }
 
@@ -163,6 +168,8 @@ static int execute(struct fault *fault, const struct g4_io *io)
 {
 	if (!fault->powered)
 		return -G4_E_IO;
+	if (fault->watcher)
+		fault->watcher(fault->watcher_context, io);
 	switch (io->op) {
 	case G4_IO_READ:
 		return execute_read(fault, io);
@@ -230,6 +237,7 @@ void g4_dev_fault_set(struct g4_dev *dev, const struct g4_fault *settings)
 {
 	struct fault *fault = lock(dev);
 	fault->set = *settings;
+	dev->props.volatile_cache = !settings->write_through;
 	unlock(fault);
 }
 
@@ -299,6 +307,14 @@ void g4_dev_fault_record(struct g4_dev *dev, bool on)
 	fault->record.on = on;
 	if (on)
 		record_clear(&fault->record);
+	unlock(fault);
+}
+
+void g4_dev_fault_watch(struct g4_dev *dev, g4_fault_watcher watcher, void *context)
+{
+	struct fault *fault = lock(dev);
+	fault->watcher = watcher;
+	fault->watcher_context = context;
 	unlock(fault);
 }
 

@@ -18,12 +18,15 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "dev/dev_ops_host.h"
 
 #define SECTOR_MIN_BYTES 512u
 #define SECTOR_MAX_BYTES 4096u
+#define LOCK_TRIES 50u
+#define LOCK_PAUSE_NS 5000000
 
 /* ---- opening ---- */
 
@@ -85,9 +88,19 @@ static int lock_file(const char *name, const struct g4_file *file, uint32_t flag
 {
 	if (!(flags & G4_DEV_EXCLUSIVE) || file->block_device)
 		return 0;
-	if (flock(file->fd, ((flags & G4_DEV_READ_ONLY) ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0)
-		return 0;
-	if (errno == EWOULDBLOCK)
+	const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
+	int error = 0;
+	/* io_uring lets go of a file a moment after the process that used it was killed */
+	for (uint32_t tries = 0; tries < LOCK_TRIES; tries++) {
+		if (flock(file->fd, ((flags & G4_DEV_READ_ONLY) ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0)
+			return 0;
+		error = errno;
+		if (error != EWOULDBLOCK)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	errno = error;
+	if (error == EWOULDBLOCK)
 		return g4_dev_fail(message, -G4_E_DEV_BUSY, "%s: is in use by another program", name);
 	return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: cannot be locked: %m", name);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lookup cache. All words are read and written as atomics; the acquire loads of the body keep the second look at
- * the sequence behind them, the release stores keep the body behind the odd sequence.
+ * The lookup cache. All words are read and written as atomics; a fence (find) or the acquire loads of the body (forget)
+ * keep the second look at the sequence behind them, the release stores keep the body behind the odd sequence.
  */
 #include "dir/lookup.h"
 
@@ -40,15 +40,28 @@ G4_FN static bool holds(const struct g4_lookup_entry *entry, const struct g4_loo
 	return true;
 }
 
+/* All words are asked for before one is looked at: on a GPU their ways to memory overlap. */
 G4_FN bool g4_lookup_find(const struct g4_lookup *cache, const struct g4_lookup_name *name, uint64_t *inode)
 {
 	const struct g4_lookup_entry *entry = entry_of(cache, name);
-	uint64_t sequence = g4_load64_acq(&entry->sequence);
+	uint64_t words[NAME_WORDS], found[NAME_WORDS];
+	bool same;
 
-	if ((sequence & 1) || name->bytes > G4_LOOKUP_NAME_BYTES || !holds(entry, name))
+	if (name->bytes > G4_LOOKUP_NAME_BYTES)
 		return false;
-	*inode = g4_load64_acq(&entry->inode);
-	return g4_load64_acq(&entry->sequence) == sequence;
+	uint64_t sequence = g4_load64_acq(&entry->sequence);
+	uint64_t directory = g4_load64_rlx(&entry->directory), shape = g4_load64_rlx(&entry->shape);
+	*inode = g4_load64_rlx(&entry->inode);
+	for (uint32_t w = 0; w < NAME_WORDS; w++)
+		found[w] = g4_load64_rlx(&entry->name[w]);
+	g4_fence_acq();
+	if ((sequence & 1) || g4_load64_rlx(&entry->sequence) != sequence)
+		return false;
+	name_words(name, words);
+	same = directory == name->directory && shape == shape_of(name);
+	for (uint32_t w = 0; w < NAME_WORDS; w++)
+		same = same && found[w] == words[w];
+	return same;
 }
 
 G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *name, uint64_t inode)

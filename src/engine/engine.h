@@ -20,11 +20,19 @@ struct g4_dev;
 #define G4_MOUNT_SYNC (1u << 5) /* every change is durable when its command returns */
 #define G4_MOUNT_NO_REPLAY (1u << 4) /* with READ_ONLY: do not replay the journal (fsck, dump) */
 
+/* Where the engine runs: on the calling threads, on a GPU, on a GPU where there is one. */
+enum g4_engine_kind { G4_ENGINE_CPU, G4_ENGINE_CUDA, G4_ENGINE_AUTO };
+
 struct g4_mount_options {
 	uint32_t flags;
 	uint32_t commit_ms;   /* longest time a change stays uncommitted; 0: 5000 */
 	uint64_t cache_bytes; /* 0: 256 MiB */
+	uint32_t kind;	      /* enum g4_engine_kind */
+	uint32_t sms;	      /* CUDA: multiprocessors to use at most; 0: all */
 };
+
+/* The kind with this word ("cpu", "cuda", "auto"), or -G4_E_INVAL. */
+int g4_engine_parse_kind(const char *word, uint32_t *kind);
 
 /* Mounts the file system on `names` (dev_host.h). On failure: a negative code and one sentence in message. */
 int g4_engine_mount(const char *const *names, uint32_t count, const struct g4_mount_options *options,

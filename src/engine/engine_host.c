@@ -12,13 +12,14 @@
 
 #include "base/log_host.h"
 #include "dev/dev_host.h"
+#include "engine/engine_ops_host.h"
 #include "fs/mount_host.h"
 #include "simt/simt_host.h"
 
 #define DEFAULT_CACHE_BYTES (256 * G4_MIB)
 #define MIN_CACHE_BYTES (4 * G4_MIB)
-#define DEFAULT_COMMIT_MS 5000u
 
+#define AHEAD_THREADS 2u
 #define SLOTS 256u /* operations at a time; further callers wait for a slot */
 
 struct holder { /* a workgroup, borrowed by one caller at a time */
@@ -39,6 +40,11 @@ struct g4_engine {
 	bool stop;
 	uint32_t kicked; /* the background thread was asked to work before its time */
 	uint32_t commit_ms;
+	pthread_t ahead[AHEAD_THREADS]; /* read ahead of sequential readers */
+	uint32_t ahead_count;
+	uint32_t ahead_stop;
+	struct g4_engine_backend
+		remote; /* the engine runs elsewhere: commands go through remote.ring, nothing above is used */
 };
 
 /* ------------------------------------------------------------------ workgroups */
@@ -93,25 +99,87 @@ uint32_t g4_engine_open_inodes(struct g4_engine *engine, uint64_t *inodes, uint3
 	struct g4_fs *fs = engine->fs;
 	uint32_t count = 0;
 
+	if (!fs)
+		return 0;
 	for (uint32_t i = 0; i < fs->cores.count && count < room; i++)
 		if (g4_load32_acq(&g4_core_of(fs, i)->opens) > 0)
 			inodes[count++] = g4_load64_rlx(&g4_core_of(fs, i)->ino);
 	return count;
 }
 
+static void relieve(struct g4_engine *engine)
+{
+	if (g4_dirty_pressure(engine->fs, false) && !g4_load32_rlx(&engine->kicked))
+		kick(engine);
+}
+
 int g4_engine_execute(struct g4_engine *engine, struct g4_cmd *cmd)
 {
-	struct holder *holder = borrow(engine);
+	struct holder *holder;
 
+	if (engine->remote.ring)
+		return g4_ring_client_execute(engine->remote.ring, cmd);
+	holder = borrow(engine);
 	if (!holder) {
 		cmd->status = -G4_E_NOMEM;
 		return cmd->status;
 	}
 	g4_execute(holder->wg, engine->fs, cmd);
 	give_back(holder);
-	if (g4_dirty_pressure(engine->fs, false) && !g4_load32_rlx(&engine->kicked))
-		kick(engine);
+	relieve(engine);
 	return cmd->status;
+}
+
+int g4_engine_serve_command(struct g4_engine *engine, struct g4_port *port, uint32_t number,
+			    struct g4_port_stage *stage)
+{
+	struct holder *holder = borrow(engine);
+
+	if (!holder)
+		return -G4_E_NOMEM;
+	g4_port_execute(holder->wg, engine->fs, port, number, stage);
+	give_back(holder);
+	relieve(engine);
+	return 0;
+}
+
+int g4_engine_close_port(struct g4_engine *engine, struct g4_port *port)
+{
+	struct holder *holder = borrow(engine);
+
+	if (!holder)
+		return -G4_E_NOMEM;
+	g4_port_close(holder->wg, engine->fs, port);
+	give_back(holder);
+	return 0;
+}
+
+struct g4_engine_backend *g4_engine_backend(struct g4_engine *engine)
+{
+	return engine->remote.close ? &engine->remote : NULL;
+}
+
+void g4_engine_set_ring(struct g4_engine *engine, struct g4_ring_client *ring)
+{
+	engine->remote.ring = ring;
+}
+
+struct g4_engine *g4_engine_over_ring(const struct g4_engine_backend *backend)
+{
+	struct g4_engine *engine = (struct g4_engine *)calloc(1, sizeof(*engine));
+
+	if (engine)
+		engine->remote = *backend;
+	return engine;
+}
+
+/* Ends an engine that runs elsewhere. */
+static int close_remote(struct g4_engine *engine, bool clean)
+{
+	int rc = engine->remote.close(engine->remote.context, clean); /* which may still ask the handle */
+
+	free(engine);
+	return rc;
 }
 
 /* ------------------------------------------------------------------ background */
@@ -158,6 +226,46 @@ static void *background(void *argument)
 	return NULL;
 }
 
+static void *read_ahead(void *argument)
+{
+	struct g4_engine *engine = (struct g4_engine *)argument;
+	struct g4_fs *fs = engine->fs;
+	struct holder *holder = borrow(engine);
+
+	if (!holder)
+		return NULL;
+	g4_add32(&fs->ahead.servers, 1);
+	for (;;) {
+		uint32_t seen = g4_load32_acq(&fs->ahead.posted);
+
+		if (g4_load32_acq(&engine->ahead_stop))
+			break;
+		if (!g4_ahead_serve(holder->wg, fs))
+			g4_wait(&fs->ahead.posted, seen);
+	}
+	g4_sub32(&fs->ahead.servers, 1);
+	give_back(holder);
+	return NULL;
+}
+
+/* Fewer threads than wanted, or none, make reading slower and nothing else. */
+static void start_ahead(struct g4_engine *engine)
+{
+	while (engine->ahead_count < AHEAD_THREADS &&
+	       pthread_create(&engine->ahead[engine->ahead_count], NULL, read_ahead, engine) == 0)
+		engine->ahead_count++;
+}
+
+static void stop_ahead(struct g4_engine *engine)
+{
+	g4_store32_rel(&engine->ahead_stop, 1);
+	g4_add32(&engine->fs->ahead.posted, 1);
+	g4_wake(&engine->fs->ahead.posted);
+	while (engine->ahead_count > 0)
+		pthread_join(engine->ahead[--engine->ahead_count], NULL);
+	g4_ahead_drop(engine->fs);
+}
+
 static int start_background(struct g4_engine *engine)
 {
 	pthread_condattr_t attr;
@@ -167,16 +275,18 @@ static int start_background(struct g4_engine *engine)
 	pthread_cond_init(&engine->wake, &attr);
 	pthread_condattr_destroy(&attr);
 	pthread_mutex_init(&engine->mutex, NULL);
-	if (engine->fs->flags & G4_FS_READ_ONLY)
-		return 0;
-	if (pthread_create(&engine->thread, NULL, background, engine) != 0)
-		return -G4_E_NOMEM;
-	engine->thread_runs = true;
+	if (!(engine->fs->flags & G4_FS_READ_ONLY)) {
+		if (pthread_create(&engine->thread, NULL, background, engine) != 0)
+			return -G4_E_NOMEM;
+		engine->thread_runs = true;
+	}
+	start_ahead(engine);
 	return 0;
 }
 
 static void stop_background(struct g4_engine *engine)
 {
+	stop_ahead(engine);
 	if (!engine->thread_runs)
 		return;
 	pthread_mutex_lock(&engine->mutex);
@@ -189,6 +299,19 @@ static void stop_background(struct g4_engine *engine)
 
 /* ------------------------------------------------------------------ mount */
 
+int g4_engine_parse_kind(const char *word, uint32_t *kind)
+{
+	static const char *const words[] = {"cpu", "cuda", "auto"}; /* enum g4_engine_kind */
+
+	for (uint32_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strcmp(word, words[i]) == 0) {
+			*kind = i;
+			return 0;
+		}
+	}
+	return -G4_E_INVAL;
+}
+
 static void free_engine(struct g4_engine *engine)
 {
 	for (uint32_t i = 0; i < SLOTS; i++)
@@ -198,7 +321,7 @@ static void free_engine(struct g4_engine *engine)
 	free(engine);
 }
 
-static struct g4_fs_options translate(const struct g4_mount_options *options)
+struct g4_fs_options g4_engine_fs_options(const struct g4_mount_options *options)
 {
 	struct g4_fs_options out = {0};
 	uint64_t cache = options->cache_bytes ? options->cache_bytes : DEFAULT_CACHE_BYTES;
@@ -216,18 +339,30 @@ static struct g4_fs_options translate(const struct g4_mount_options *options)
 int g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out,
 			   char *message, size_t message_bytes)
 {
-	struct g4_fs_options fs_options = translate(options);
-	struct g4_engine *engine = (struct g4_engine *)calloc(1, sizeof(*engine));
+	struct g4_fs_options fs_options = g4_engine_fs_options(options);
+	struct g4_engine *engine;
 	struct holder *holder = NULL;
-	int rc = -G4_E_NOMEM;
+	int rc;
 
+	if (options->kind != G4_ENGINE_CPU) {
+		rc = g4_cuda_mount(dev, options, out, message, message_bytes);
+		if (rc != -G4_E_NOTSUP)
+			return rc;
+		if (options->kind == G4_ENGINE_CUDA) {
+			g4_dev_close(dev);
+			return rc;
+		}
+	}
+	rc = -G4_E_NOMEM;
+	engine = (struct g4_engine *)calloc(1, sizeof(*engine));
 	if (!engine) {
 		g4_dev_close(dev);
 		snprintf(message, message_bytes, "cannot mount: %s", g4_strerror(rc));
 		return rc;
 	}
+	message[0] = 0;
 	engine->dev = dev;
-	engine->commit_ms = options->commit_ms ? options->commit_ms : DEFAULT_COMMIT_MS;
+	engine->commit_ms = options->commit_ms ? options->commit_ms : G4_ENGINE_COMMIT_MS;
 	holder = borrow(engine);
 	if (holder) {
 		rc = g4_fs_mount(holder->wg, dev, &fs_options, &engine->fs, message, message_bytes);
@@ -239,6 +374,8 @@ int g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *op
 		give_back(holder);
 	}
 	if (rc < 0) {
+		if (message[0] == 0)
+			snprintf(message, message_bytes, "cannot mount: %s", g4_strerror(rc));
 		free_engine(engine);
 		return rc;
 	}
@@ -269,6 +406,8 @@ int g4_engine_unmount(struct g4_engine *engine)
 	struct holder *holder;
 	int rc = -G4_E_NOMEM;
 
+	if (engine->remote.ring)
+		return close_remote(engine, true);
 	stop_background(engine);
 	holder = borrow(engine);
 	if (holder)
@@ -279,6 +418,10 @@ int g4_engine_unmount(struct g4_engine *engine)
 
 void g4_engine_abandon(struct g4_engine *engine)
 {
+	if (engine->remote.ring) {
+		close_remote(engine, false); /* what fails there has nobody to be told */
+		return;
+	}
 	stop_background(engine);
 	struct holder *holder = borrow(engine);
 	if (holder)

@@ -48,12 +48,8 @@ G4_FN int g4_page_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, 
 
 /* ------------------------------------------------------------------ reading */
 
-/*
- * Reads mapped pages into the cache, as many of the run as are not there yet. *first is the line of `page`, referenced: a
- * line of the overflow pool would be gone with the last reference. G4_NO_LINE: all lines that it could have are in use.
- */
-G4_FN static int fill_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, uint64_t page,
-			  const struct g4_run *run, uint32_t *first)
+G4_FN int g4_fill_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, uint64_t page, const struct g4_run *run,
+		      uint32_t *first, uint32_t *pages)
 {
 	uint32_t lines[MAX_READ_PAGES];
 	struct g4_iov iov[MAX_READ_PAGES];
@@ -61,6 +57,7 @@ G4_FN static int fill_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *co
 	uint32_t n = 0;
 	int rc = 0;
 
+	memset(&io, 0, sizeof(io));
 	while (n < run->pages && n < MAX_READ_PAGES) {
 		bool fresh;
 		uint32_t line = g4_cache_get(&fs->cache, core->data_key, page + n, &fresh);
@@ -70,17 +67,15 @@ G4_FN static int fill_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *co
 			g4_cache_put(&fs->cache, line);
 		if (line == G4_NO_LINE || !fresh)
 			break;
-		lines[n] = line;
-		iov[n].base = g4_line_data(&fs->cache, line);
-		iov[n++].bytes = G4_PAGE_BYTES;
+		lines[n++] = line;
+		g4_iov_add_line(&fs->cache, line, iov, &io.iov_count);
 	}
+	*pages = n;
 	if (n == 0)
 		return 0;
-	memset(&io, 0, sizeof(io));
 	io.op = G4_IO_READ;
 	io.offset_bytes = run->address;
 	io.iov = iov;
-	io.iov_count = n;
 	rc = g4_space_transfer(wg, &fs->space, &io, 1);
 	for (uint32_t k = 0; k < n; k++) {
 		if (rc < 0) {
@@ -97,16 +92,10 @@ G4_FN static int fill_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *co
 }
 
 /* Pages from `page` on, at most `most`, that are not cached. */
-G4_FN static uint64_t uncached_pages(struct g4_fs *fs, const struct g4_core *core, uint64_t page, uint64_t most)
+G4_FN static uint64_t uncached_pages(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, uint64_t page,
+				     uint64_t most)
 {
-	for (uint64_t n = 0; n < most; n++) {
-		uint32_t line = g4_cache_find(&fs->cache, core->data_key, page + n);
-		if (line != G4_NO_LINE) {
-			g4_cache_put(&fs->cache, line);
-			return n;
-		}
-	}
-	return most;
+	return g4_cache_absent(wg, &fs->cache, core->data_key, page, most, g4_probe_scratch(wg));
 }
 
 struct reader {
@@ -169,6 +158,7 @@ G4_FN static int read_miss(struct g4_wg *wg, struct g4_fs *fs, struct reader *re
 	uint64_t last = g4_pages_for(core->size) - page; /* pages up to the end of the file */
 	uint64_t asked = g4_pages_for(inside + reader->left);
 	struct g4_run run;
+	uint32_t filled;
 	int rc;
 
 	*line = G4_NO_LINE;
@@ -187,7 +177,7 @@ G4_FN static int read_miss(struct g4_wg *wg, struct g4_fs *fs, struct reader *re
 	uint64_t whole = inside == 0 ? g4_min64(run.pages, reader->left >> G4_PAGE_SHIFT) : 0;
 	/* a read that starts inside a page comes to the next page with memory that is not aligned any more */
 	if (reader->direct && ((uintptr_t)reader->to & 511) == 0 && whole >= DIRECT_PAGES) {
-		whole = uncached_pages(fs, core, page, whole);
+		whole = uncached_pages(wg, fs, core, page, whole);
 		if (whole >= MIN_WINDOW) {
 			rc = read_direct(wg, fs, run.address, reader->to, whole);
 			if (rc == 0)
@@ -195,7 +185,7 @@ G4_FN static int read_miss(struct g4_wg *wg, struct g4_fs *fs, struct reader *re
 			return rc;
 		}
 	}
-	rc = fill_run(wg, fs, core, page, &run, line);
+	rc = g4_fill_run(wg, fs, core, page, &run, line, &filled);
 	return rc == 0 && *line == G4_NO_LINE ? read_around(wg, fs, reader, run.address) : rc;
 }
 
@@ -204,10 +194,12 @@ G4_FN static uint64_t read_window(struct g4_core *core, uint64_t offset, uint64_
 {
 	uint32_t window = g4_load32_rlx(&core->window);
 
-	if (g4_load64_rlx(&core->next_read) != offset)
+	if (g4_load64_rlx(&core->next_read) != offset) {
 		window = 1;
-	else
+		g4_store64_rel(&core->ahead_end, 0);
+	} else {
 		window = window < MIN_WINDOW ? MIN_WINDOW : window * 2 > MAX_READ_PAGES ? MAX_READ_PAGES : window * 2;
+	}
 	g4_store32_rel(&core->window, window);
 	g4_store64_rel(&core->next_read, offset + bytes);
 	return window;
@@ -217,8 +209,9 @@ G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t 
 		       bool bypass, uint64_t *done)
 {
 	struct g4_core *core = g4_core_of(fs, i);
-	/* a file that would push out a quarter of the cache is not worth it */
-	bool direct = bypass || core->size / G4_PAGE_BYTES > fs->cache.line_count / 4;
+	/* a file that would push out a quarter of the cache is not worth it, and memory needs no copy of itself */
+	bool direct = bypass || core->size / G4_PAGE_BYTES > fs->cache.line_count / 4 ||
+		      g4_dev_props(fs->space.disks[0])->mapped;
 	struct reader reader = {core, offset, (uint8_t *)to, 0, 1, direct};
 	int rc = 0;
 
@@ -227,6 +220,9 @@ G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t 
 		return 0;
 	reader.left = bytes = g4_min64(bytes, core->size - offset);
 	reader.window = read_window(core, offset, bytes);
+	bool stream = !bypass && reader.window == MAX_READ_PAGES;
+	if (stream)
+		g4_ahead_ask(fs, i, g4_pages_for(offset + bytes), g4_pages_for(core->size));
 	while (reader.left > 0 && rc == 0) {
 		uint64_t inside = reader.offset & (G4_PAGE_BYTES - 1);
 		uint32_t line = g4_cache_find(&fs->cache, core->data_key, reader.offset >> G4_PAGE_SHIFT);
@@ -236,7 +232,10 @@ G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t 
 			continue;
 		uint64_t n = g4_min64(reader.left, G4_PAGE_BYTES - inside);
 		g4_copy(wg, reader.to, (const uint8_t *)g4_line_data(&fs->cache, line) + inside, n);
-		g4_cache_put(&fs->cache, line);
+		if (stream && direct) /* nobody comes back to it before it would be gone anyway */
+			g4_cache_put_cold(&fs->cache, line);
+		else
+			g4_cache_put(&fs->cache, line);
 		advance(&reader, n);
 	}
 	*done = bytes - reader.left;
@@ -323,8 +322,11 @@ G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t
 			rc = core->disk.flags & G4_INODE_INLINE ? g4_writeback(wg, fs, i) : 0;
 			uint64_t before = core->size;
 			if (rc == 0 && !(core->disk.flags & G4_INODE_INLINE)) {
+				uint64_t pages;
 				rc = g4_write_direct(wg, fs, i, now >> G4_PAGE_SHIFT, at + *done, whole,
-						     g4_max64(before, now + n));
+						     g4_max64(before, now + n), &pages);
+				if (rc < 0) /* what is written is told; what is not will be asked for again */
+					*done += pages << G4_PAGE_SHIFT;
 			} else if (rc == 0) {
 				core->no_inline = true;
 				rc = load_inline(wg, fs, i);
@@ -504,7 +506,8 @@ G4_FN int g4_file_truncate(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint6
 G4_FN static int allocate_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t page, uint64_t end)
 {
 	struct g4_core *core = g4_core_of(fs, i);
-	int rc = 0;
+	/* what is dirty was promised space for the map as it is */
+	int rc = g4_map_height_for(end - 1) > core->disk.map_height ? g4_writeback_mapped(wg, fs, i) : 0;
 
 	while (page < end && rc == 0) {
 		uint64_t address, got, done = 0;
@@ -538,8 +541,8 @@ G4_FN static int allocate_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, 
 	return rc;
 }
 
-/* Zeros part of a page, if there is anything but zeros. */
-G4_FN static int zero_part(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t from, uint64_t end)
+/* Zeros part of a page, if there is anything but zeros; without `apply` it only makes sure that there is space for it. */
+G4_FN static int zero_part(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t from, uint64_t end, bool apply)
 {
 	struct g4_core *core = g4_core_of(fs, i);
 	uint64_t page = from >> G4_PAGE_SHIFT;
@@ -556,7 +559,7 @@ G4_FN static int zero_part(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint6
 		if (rc < 0 || run.kind != G4_WRITTEN)
 			return rc;
 	}
-	return write_page(wg, fs, i, page, from & (G4_PAGE_BYTES - 1), NULL, end - from);
+	return write_page(wg, fs, i, page, from & (G4_PAGE_BYTES - 1), NULL, apply ? end - from : 0);
 }
 
 G4_FN static int punch(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t offset, uint64_t end)
@@ -566,15 +569,13 @@ G4_FN static int punch(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t 
 	int rc = 0;
 
 	if (first > last) /* inside one page */
-		return zero_part(wg, fs, i, offset, end);
-	rc = zero_part(wg, fs, i, offset, first << G4_PAGE_SHIFT);
+		return zero_part(wg, fs, i, offset, end, true);
+	/* what may find no space comes before what changes anything */
+	rc = zero_part(wg, fs, i, offset, first << G4_PAGE_SHIFT, false);
 	if (rc == 0)
-		rc = zero_part(wg, fs, i, last << G4_PAGE_SHIFT, end);
-	if (rc < 0 || first == last)
-		return rc;
-	g4_drop_dirty(fs, i, first, last);
-	g4_cache_drop_range(&fs->cache, core->data_key, first, g4_min64(last, g4_pages_for(core->size)));
+		rc = zero_part(wg, fs, i, last << G4_PAGE_SHIFT, end, false);
 	for (next = first; next < last && rc == 0;) {
+		uint64_t cleared = next;
 		struct g4_txn txn;
 		rc = g4_begin(wg, fs, 2 * G4_MAP_CREDITS, &txn);
 		if (rc < 0)
@@ -582,7 +583,16 @@ G4_FN static int punch(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t 
 		rc = g4_map_clear(wg, fs, &txn, core, next, last, &next);
 		int logged = g4_inode_log(wg, fs, &txn, core);
 		rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
+		if (rc < 0)
+			break;
+		uint64_t end_page = g4_min64(next, last);
+		g4_drop_dirty(fs, i, cleared, end_page);
+		g4_cache_drop_range(&fs->cache, core->data_key, cleared, g4_min64(end_page, g4_pages_for(core->size)));
 	}
+	if (rc == 0)
+		rc = zero_part(wg, fs, i, offset, first << G4_PAGE_SHIFT, true);
+	if (rc == 0)
+		rc = zero_part(wg, fs, i, last << G4_PAGE_SHIFT, end, true);
 	return rc;
 }
 

@@ -37,20 +37,23 @@ G4_FN G4_INLINE bool g4_is_link(uint32_t mode)
 /* ------------------------------------------------------------------ in-core inodes (inode.c) */
 #define G4_NO_CORE UINT32_MAX
 
+/* Whoever asks for attributes touches the first 192 bytes. */
 struct g4_core {
 	uint64_t ino;
 	uint64_t data_key; /* cache owner of its pages: differs for every incarnation of the number */
-	uint32_t refs;	   /* changed under the bucket lock when it grows */
+	uint32_t refs;	   /* and, at the top, whether it is being given to another inode (inode.c) */
 	uint32_t next;	   /* hash chain */
 	uint32_t state;	   /* enum below */
 	uint32_t accessed; /* clock */
 
-	struct g4_rwlock lock;		   /* everything below */
+	struct g4_rwlock lock; /* everything below */
+	uint64_t size;	       /* size as users see it */
+	uint32_t dirty_count;  /* lines on the dirty list */
+	bool dead;	       /* freed: the number may belong to another inode already */
+	uint64_t logged;       /* sequence of the last transaction that changed it */
+
 	struct g4_inode disk;		   /* what the journal knows, kept exact; size: published size */
-	uint64_t size;			   /* size as users see it */
-	uint64_t logged;		   /* sequence of the last transaction that changed it */
 	uint32_t times_dirty;		   /* disk differs from the logged inode in time stamps (or size) only */
-	bool dead;			   /* freed: the number may belong to another inode already */
 	uint32_t opens;			   /* open handles */
 	bool held;			   /* removed, kept for FORGET */
 	bool unnamed;			   /* TMPFILE that may still get its first name */
@@ -58,15 +61,22 @@ struct g4_core {
 
 	struct g4_lock dirty_lock; /* the dirty list; taken inside lock */
 	uint32_t dirty_head, dirty_tail;
-	uint32_t dirty_count;
 	bool no_inline; /* the next write-back moves inline data to a page */
 	uint32_t queued;
 	uint32_t dirty_prev, dirty_next; /* list of cores to write back, guarded by dirty_list_lock */
 
 	uint64_t next_read; /* offset that a sequential reader asks for next */
 	uint32_t window;    /* read-ahead, pages */
+	uint64_t ahead_end; /* pages before it were asked of the servers of fs->ahead */
 	uint64_t next_goal; /* address behind the last page written */
+	/* promised space (writeback.c), guarded by lock */
+	uint64_t map_promise;	 /* pages that the running publication may take for the map */
+	uint32_t growth_promise; /* pages for what makes the map high enough for the dirty pages */
+	uint32_t dirty_height;	 /* how high that is: the most any of them needed; 0 without dirty pages */
+	uint8_t unused[24];	 /* whole cache lines */
 };
+G4_STATIC_ASSERT(offsetof(struct g4_core, disk) == 64, "what attributes are made of lies in three cache lines");
+G4_STATIC_ASSERT(sizeof(struct g4_core) % 64 == 0, "in each core of the table");
 enum { G4_CORE_FREE = 0, G4_CORE_LOADING = 1, G4_CORE_READY = 2, G4_CORE_FAILED = 3 };
 
 #define G4_CORE_LOCKS 256u
@@ -76,8 +86,22 @@ struct g4_cores {
 	uint32_t *buckets;
 	uint32_t bucket_mask;
 	struct g4_lock locks[G4_CORE_LOCKS]; /* by bucket */
-	struct g4_lock evict_lock;
 	uint32_t hand;
+};
+
+/* ------------------------------------------------------------------ reading ahead (ahead.c) */
+#define G4_AHEAD_SLOTS 64u
+struct g4_ahead_request {
+	uint32_t core; /* referenced */
+	uint32_t pages;
+	uint64_t page;
+};
+struct g4_ahead {
+	struct g4_lock lock; /* of first, count and requests */
+	uint32_t first, count;
+	uint32_t posted;  /* grows with every request; idle servers wait on it */
+	uint32_t servers; /* workgroups that call g4_ahead_serve(); without any, nothing is asked for */
+	struct g4_ahead_request requests[G4_AHEAD_SLOTS];
 };
 
 /* ------------------------------------------------------------------ the file system */
@@ -96,6 +120,7 @@ struct g4_fs {
 	struct g4_cores cores;
 	struct g4_lookup lookup;
 	struct g4_superblock super;
+	bool super_is_second; /* it was read from the second copy */
 	uint64_t hash_key[2];
 	uint32_t flags;
 	uint32_t root_core; /* referenced while mounted */
@@ -110,6 +135,7 @@ struct g4_fs {
 	uint64_t dirty_pages;
 	uint64_t dirty_limit;
 	uint32_t queued_cores; /* on that list */
+	struct g4_ahead ahead;
 	uint32_t error_state;  /* 1 after metadata was found damaged or could not be written */
 	uint64_t memory_bytes; /* of the mapping that begins here */
 };
@@ -124,6 +150,11 @@ G4_FN G4_INLINE struct g4_core *g4_core_of(struct g4_fs *fs, uint32_t i)
 G4_FN G4_INLINE void *g4_fs_scratch(const struct g4_wg *wg)
 {
 	return (uint8_t *)g4_wg_scratch(wg) + G4_COMMIT_SCRATCH_BYTES;
+}
+/* A little of what is for commits, for a look at the cache by all lanes: between two steps of an operation. */
+G4_FN G4_INLINE struct g4_cache_probe *g4_probe_scratch(const struct g4_wg *wg)
+{
+	return (struct g4_cache_probe *)((uint8_t *)g4_wg_scratch(wg) + G4_COMMIT_SCRATCH_BYTES - 512);
 }
 /* One aligned page of it, for transfers past the cache. */
 G4_FN G4_INLINE uint8_t *g4_scratch_page(const struct g4_wg *wg)
@@ -201,6 +232,8 @@ G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, str
 G4_FN int g4_map_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint64_t page,
 		       uint64_t end, uint64_t *next);
 G4_FN uint64_t g4_map_capacity_pages(uint32_t height);
+/* The height that a map must have for a page. */
+G4_FN uint32_t g4_map_height_for(uint64_t page);
 
 /* ---- file.c, writeback.c ---- */
 /* bypass: large aligned pieces that are not cached are read straight into the caller's memory. */
@@ -210,6 +243,8 @@ G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint6
 			uint64_t bytes, uint64_t *done);
 /* Writes a locked inode's dirty pages and publishes them. */
 G4_FN int g4_writeback(struct g4_wg *wg, struct g4_fs *fs, uint32_t core);
+/* The same in the middle of a change that maps more: nothing of it becomes inline data. */
+G4_FN int g4_writeback_mapped(struct g4_wg *wg, struct g4_fs *fs, uint32_t core);
 /* Sets the size of a write-locked regular file. */
 G4_FN int g4_file_truncate(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t size);
 /* Recovery: frees what lies behind the size of an inode on the orphan list. Write-locked. */
@@ -220,14 +255,34 @@ G4_FN int g4_file_seek(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64
 		       uint64_t *found);
 /* Takes a page's line off the dirty list (it will not be written). Write-locked. */
 G4_FN void g4_drop_dirty(struct g4_fs *fs, uint32_t core, uint64_t first_page, uint64_t end_page);
-#define G4_PROMISE_PAGES 2u /* space reserved for a dirty page: itself and mapping */
-/* Writes pages straight from memory and publishes them: whole pages, 512 B aligned memory. Write-locked. */
+/*
+ * Writes pages straight from memory and publishes them: whole pages, 512 B aligned memory. *done: pages that are written,
+ * also when it fails. Write-locked.
+ */
 G4_FN int g4_write_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t page, const uint8_t *from,
-			  uint64_t pages, uint64_t new_size);
+			  uint64_t pages, uint64_t new_size, uint64_t *done);
+/*
+ * Reads mapped pages into the cache from `page` on, as many of the run as are not there yet and fit one request; *pages
+ * of them. *first is the line of `page`, referenced: a line of the overflow pool would be gone with the last reference.
+ * G4_NO_LINE: all lines that it could have are in use. Read-locked.
+ */
+G4_FN int g4_fill_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, uint64_t page, const struct g4_run *run,
+		      uint32_t *first, uint32_t *pages);
 /* References page `page` of a file as a cached line with its contents; zeros beyond what is stored. */
 G4_FN int g4_page_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, uint64_t page, uint32_t *line);
-/* Puts a referenced line on the dirty list; false when there is no space for it. Write-locked. */
+/*
+ * Puts a referenced line on the dirty list and reserves the space that writing it back may take, so that only this can
+ * fail with -G4_E_NOSPC. Write-locked.
+ */
 G4_FN int g4_page_dirty(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint32_t line);
+
+/* ---- ahead.c ---- */
+/* A sequential reader of the read-locked core will want the pages from `page` on; the file has `end`. Never blocks. */
+G4_FN void g4_ahead_ask(struct g4_fs *fs, uint32_t core, uint64_t page, uint64_t end);
+/* Does one thing that was asked for; false: there was none. The caller has counted itself in fs->ahead.servers. */
+G4_FN bool g4_ahead_serve(struct g4_wg *wg, struct g4_fs *fs);
+/* Forgets what was asked for, when the last server is gone. */
+G4_FN void g4_ahead_drop(struct g4_fs *fs);
 
 /* ---- namei.c, execute.c, readdir.c, xattr.c: one function a command, called by g4_execute ---- */
 G4_FN int g4_do_lookup(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);

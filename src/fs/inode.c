@@ -17,6 +17,14 @@ G4_FN static struct g4_lock *bucket_lock(struct g4_cores *cores, uint32_t bucket
 	return &cores->locks[bucket % G4_CORE_LOCKS];
 }
 
+/*
+ * References are counted without the bucket's lock: a reader that finds a number in a chain counts itself in and then
+ * looks whether the core is still what it wanted. TAKEN in the count keeps it from one that is being given to another
+ * inode: it is set in the same step that finds the count 0, and cleared when the core stands in its new chain.
+ */
+#define CORE_TAKEN (1u << 31)
+
+/* Bucket lock held. */
 G4_FN static void unhash(struct g4_cores *cores, uint32_t i)
 {
 	uint32_t *at = &cores->buckets[bucket_of(cores, cores->core[i].ino)];
@@ -24,42 +32,50 @@ G4_FN static void unhash(struct g4_cores *cores, uint32_t i)
 	while (*at != G4_NO_CORE && *at != i)
 		at = &cores->core[*at].next;
 	if (*at == i)
-		*at = cores->core[i].next;
+		g4_store32_rel(at, cores->core[i].next);
 }
 
-/* Takes an unused core out of the table. Only one workgroup looks for victims at a time. */
+/* Makes an unused core ours; false when it is in use or was a moment ago. */
+G4_FN static bool take_this(struct g4_cores *cores, uint32_t i)
+{
+	struct g4_core *core = &cores->core[i];
+
+	if (g4_load32_rlx(&core->refs) != 0)
+		return false;
+	if (g4_load32_rlx(&core->state) == G4_CORE_FREE)
+		return g4_cas32(&core->refs, 0, CORE_TAKEN | 1);
+	if (g4_load32_rlx(&core->accessed)) {
+		g4_store32_rel(&core->accessed, 0);
+		return false;
+	}
+	if (!g4_cas32(&core->refs, 0, CORE_TAKEN | 1))
+		return false;
+	if (g4_load32_acq(&core->state) == G4_CORE_FREE)
+		return true; /* given back meanwhile */
+	struct g4_lock *lock = bucket_lock(cores, bucket_of(cores, core->ino));
+	g4_lock(lock);
+	unhash(cores, i);
+	g4_unlock(lock);
+	return true;
+}
+
+/* Takes an unused core out of the table, CORE_TAKEN. All who look share the clock's hand. */
 G4_FN static uint32_t take_core(struct g4_cores *cores)
 {
-	uint32_t found = G4_NO_CORE;
+	for (uint32_t step = 0; step < 3 * cores->count; step++) {
+		uint32_t i = g4_add32(&cores->hand, 1) % cores->count;
 
-	g4_lock(&cores->evict_lock);
-	for (uint32_t step = 0; step < 3 * cores->count && found == G4_NO_CORE; step++) {
-		uint32_t i = cores->hand;
-		struct g4_core *core = &cores->core[i];
-
-		cores->hand = (cores->hand + 1) % cores->count;
-		if (g4_load32_acq(&core->refs) != 0)
-			continue;
-		if (g4_load32_rlx(&core->state) == G4_CORE_FREE) {
-			g4_store32_rel(&core->refs, 1);
-			found = i;
-			break;
-		}
-		if (g4_load32_rlx(&core->accessed)) {
-			g4_store32_rel(&core->accessed, 0);
-			continue;
-		}
-		struct g4_lock *lock = bucket_lock(cores, bucket_of(cores, core->ino));
-		g4_lock(lock);
-		if (g4_load32_acq(&core->refs) == 0) {
-			unhash(cores, i);
-			g4_store32_rel(&core->refs, 1);
-			found = i;
-		}
-		g4_unlock(lock);
+		if (take_this(cores, i))
+			return i;
 	}
-	g4_unlock(&cores->evict_lock);
-	return found;
+	return G4_NO_CORE;
+}
+
+/* Gives a taken core back that was not used. */
+G4_FN static void untake_core(struct g4_cores *cores, uint32_t i)
+{
+	g4_store32_rel(&cores->core[i].state, G4_CORE_FREE);
+	g4_sub32(&cores->core[i].refs, CORE_TAKEN | 1);
 }
 
 G4_FN static void reset_core(struct g4_core *core, uint64_t ino)
@@ -71,8 +87,11 @@ G4_FN static void reset_core(struct g4_core *core, uint64_t ino)
 	g4_store32_rel(&core->accessed, 0);
 	memset(&core->disk, 0, sizeof(*core) - offsetof(struct g4_core, disk));
 	core->dirty_lock = dirty_lock;
-	core->next = 0;
-	core->ino = ino;
+	core->size = core->logged = 0;
+	core->dirty_count = 0;
+	core->dead = false;
+	g4_store32_rel(&core->next, G4_NO_CORE); /* readers may still come by */
+	g4_store64_rel(&core->ino, ino);
 	core->dirty_head = core->dirty_tail = G4_NO_LINE;
 	core->orphan_prev = core->orphan_next = G4_NO_CORE;
 	core->dirty_prev = core->dirty_next = G4_NO_CORE;
@@ -80,8 +99,9 @@ G4_FN static void reset_core(struct g4_core *core, uint64_t ino)
 
 G4_FN static void insert_core(struct g4_cores *cores, uint32_t bucket, uint32_t i)
 {
-	cores->core[i].next = cores->buckets[bucket];
-	cores->buckets[bucket] = i;
+	g4_store32_rel(&cores->core[i].next, cores->buckets[bucket]);
+	g4_store32_rel(&cores->buckets[bucket], i);
+	g4_and32(&cores->core[i].refs, ~CORE_TAKEN);
 }
 
 G4_FN static uint64_t data_key(uint64_t ino, uint32_t generation)
@@ -121,16 +141,47 @@ G4_FN static int load_core(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *c
 	return rc;
 }
 
-/* Looks a number up and references its core. Bucket lock held. */
+/* Looks a number up and references its core. Bucket lock held, so that what is in the chain stays. */
 G4_FN static uint32_t find_core(struct g4_cores *cores, uint32_t bucket, uint64_t ino)
 {
 	uint32_t i = cores->buckets[bucket];
 
-	while (i != G4_NO_CORE && cores->core[i].ino != ino)
-		i = cores->core[i].next;
-	if (i != G4_NO_CORE)
-		g4_add32(&cores->core[i].refs, 1);
+	for (; i != G4_NO_CORE; i = cores->core[i].next) {
+		if (cores->core[i].ino != ino)
+			continue;
+		if (!(g4_add32(&cores->core[i].refs, 1) & CORE_TAKEN))
+			break;
+		g4_sub32(&cores->core[i].refs, 1); /* on its way out of the chain */
+	}
 	return i;
+}
+
+G4_FN G4_INLINE void drop_ref(struct g4_core *core)
+{
+	g4_sub32_rel(&core->refs, 1);
+}
+
+#define CHAIN_STEPS 16u /* chains that change underfoot may lead anywhere, but not for ever */
+
+/* The same without the lock. G4_NO_CORE: not there, or not to be told. */
+G4_FN static uint32_t find_unlocked(struct g4_cores *cores, uint32_t bucket, uint64_t ino)
+{
+	uint32_t i = g4_load32_rlx(&cores->buckets[bucket]);
+
+	for (uint32_t step = 0; step < CHAIN_STEPS && i < cores->count; step++) {
+		struct g4_core *core = &cores->core[i];
+
+		if (g4_load64_rlx(&core->ino) == ino) {
+			/* taking it set the bit before, and cleared it after, the rest was changed: so that is right, too */
+			if (!(g4_add32_acq(&core->refs, 1) & CORE_TAKEN) && g4_load64_rlx(&core->ino) == ino &&
+			    g4_load32_rlx(&core->state) == G4_CORE_READY)
+				return i;
+			drop_ref(core);
+			return G4_NO_CORE;
+		}
+		i = g4_load32_rlx(&core->next);
+	}
+	return G4_NO_CORE;
 }
 
 G4_FN static int wait_loaded(struct g4_fs *fs, uint32_t i)
@@ -165,6 +216,13 @@ G4_FN int g4_core_get(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t
 	if (!g4_ino_plausible(ino, &fs->meta.layout))
 		return -G4_E_STALE;
 	bucket = bucket_of(cores, ino);
+	i = find_unlocked(cores, bucket, ino);
+	if (i != G4_NO_CORE) {
+		if (!g4_load32_rlx(&cores->core[i].accessed))
+			g4_store32_rel(&cores->core[i].accessed, 1);
+		*out = i;
+		return 0;
+	}
 	g4_lock(bucket_lock(cores, bucket));
 	i = find_core(cores, bucket, ino);
 	g4_unlock(bucket_lock(cores, bucket));
@@ -190,8 +248,7 @@ G4_FN int g4_core_get(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t
 			return 0;
 		}
 		g4_unlock(bucket_lock(cores, bucket));
-		g4_store32_rel(&cores->core[fresh].state, G4_CORE_FREE);
-		g4_store32_rel(&cores->core[fresh].refs, 0);
+		untake_core(cores, fresh);
 	}
 	*out = i;
 	return wait_loaded(fs, i);
@@ -204,7 +261,7 @@ G4_FN void g4_core_ref(struct g4_fs *fs, uint32_t i)
 
 G4_FN void g4_core_put(struct g4_fs *fs, uint32_t i)
 {
-	g4_sub32(&g4_core_of(fs, i)->refs, 1);
+	drop_ref(g4_core_of(fs, i));
 }
 
 G4_FN void g4_core_discard(struct g4_fs *fs, uint32_t i)
@@ -232,8 +289,7 @@ G4_FN int g4_inode_new(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, u
 		return -G4_E_NFILE;
 	rc = g4_slab_alloc(wg, &fs->alloc, txn, G4_SLAB_INODES, &address);
 	if (rc < 0) {
-		g4_store32_rel(&cores->core[i].state, G4_CORE_FREE);
-		g4_store32_rel(&cores->core[i].refs, 0);
+		untake_core(cores, i);
 		return rc;
 	}
 	struct g4_core *core = &cores->core[i];

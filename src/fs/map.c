@@ -22,6 +22,15 @@ G4_FN uint64_t g4_map_capacity_pages(uint32_t height)
 	return G4_MAP_SLOTS * span_pages(height);
 }
 
+G4_FN uint32_t g4_map_height_for(uint64_t page)
+{
+	uint32_t height = 0;
+
+	while (page >= g4_map_capacity_pages(height))
+		height++;
+	return height;
+}
+
 G4_FN static g4_le64 *slots_of(struct g4_fs *fs, uint32_t line)
 {
 	return (g4_le64 *)g4_line_data(&fs->cache, line);
@@ -170,8 +179,12 @@ G4_FN static int add_node(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 {
 	uint64_t address;
 	uint32_t line;
-	int rc = g4_alloc_metadata(wg, &fs->alloc, txn, &address);
+	bool promised = core->map_promise > 0;
+	int rc = promised ? g4_alloc_promised_metadata(wg, &fs->alloc, txn, &address) :
+			    g4_alloc_metadata(wg, &fs->alloc, txn, &address);
 
+	if (rc == 0 && promised)
+		core->map_promise--;
 	if (rc == 0)
 		rc = g4_meta_new(wg, &fs->meta, address, G4_BLOCK_INDIRECT, &line);
 	if (rc < 0)

@@ -20,6 +20,7 @@ struct maker {
 	struct g4_superblock *sb;
 	uint8_t *page;
 	uint32_t fs_tag;
+	struct g4_progress *progress;
 };
 
 static int put_page(struct maker *m, uint32_t type, uint64_t address)
@@ -99,6 +100,8 @@ static int write_groups(struct maker *m)
 			rc = put_page(m, G4_BLOCK_GROUPS, address);
 		if (rc < 0)
 			return rc;
+		if (m->progress)
+			g4_progress_step(m->progress, first + G4_GROUPS_PER_PAGE, m->layout.group_count);
 	}
 	return 0;
 }
@@ -228,7 +231,7 @@ static int make(struct maker *m, const struct g4_mkfs_options *options)
 int g4_mkfs(struct g4_dev *dev, const struct g4_mkfs_options *options, struct g4_superblock *out, char *message,
 	    size_t message_bytes)
 {
-	struct maker m = {.dev = dev, .sb = out};
+	struct maker m = {.dev = dev, .sb = out, .progress = options->progress};
 	void *page = NULL;
 	int rc = 0;
 

@@ -3,6 +3,7 @@
 #ifndef G4_MKFS_HOST_H
 #define G4_MKFS_HOST_H
 
+#include "base/progress_host.h"
 #include "dev/dev.h"
 #include "format/format.h"
 
@@ -11,6 +12,7 @@ struct g4_mkfs_options {
 	const uint8_t *uuid;			/* NULL: random */
 	uint64_t journal_bytes;			/* 0: chosen from the size */
 	uint32_t root_uid, root_gid, root_mode; /* mode 0: 0755 */
+	struct g4_progress *progress;		/* a started bar, which is told how far it is; NULL: none */
 };
 
 /* Writes an empty file system to an open device and flushes it. message gets one sentence on failure. */

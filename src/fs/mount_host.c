@@ -7,12 +7,13 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
+#include "base/memory_host.h"
 #include "base/move_host.h"
 
 #define CORES_MIN 4096u
 #define CORES_MAX 32768u
+#define LOOKUPS_PER_BUCKET 4u /* entries have one place each: room keeps names from pushing out one another */
 
 static int fail(char *message, size_t bytes, int code, const char *what)
 {
@@ -67,19 +68,22 @@ int g4_superblock_read(struct g4_wg *wg, struct g4_dev *dev, struct g4_superbloc
 	return rc == 0 ? 0 : first_rc;
 }
 
+/* The copy that was not read comes first: it may be damaged, so the other one stays whole until this one is. */
 static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
 {
 	uint64_t addresses[2] = {G4_SUPERBLOCK_ADDRESS, fs->meta.layout.backup_address};
+	uint32_t first = fs->super_is_second ? 0 : 1;
 	struct g4_superblock *copy = NULL;
 	int rc = 0;
 
 	if (posix_memalign((void **)&copy, G4_PAGE_BYTES, sizeof(*copy)) != 0)
 		return -G4_E_NOMEM;
 	fs->super.written_ns = (uint64_t)g4_realtime_ns();
-	for (int i = 0; i < 2 && rc == 0; i++) {
+	for (uint32_t i = 0; i < 2 && rc == 0; i++) {
+		uint64_t address = addresses[first ^ i];
 		*copy = fs->super;
-		g4_block_seal(copy, G4_BLOCK_SUPERBLOCK, addresses[i], fs->journal.durable, fs->meta.fs_tag);
-		rc = g4_space_write(wg, &fs->space, addresses[i], copy, sizeof(*copy), G4_IO_FUA);
+		g4_block_seal(copy, G4_BLOCK_SUPERBLOCK, address, fs->journal.durable, fs->meta.fs_tag);
+		rc = g4_space_write(wg, &fs->space, address, copy, sizeof(*copy), G4_IO_FUA);
 	}
 	free(copy);
 	return rc;
@@ -88,7 +92,7 @@ static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
 /* ------------------------------------------------------------------ memory */
 
 struct plan {
-	uint32_t line_count, set_count, core_count, bucket_count;
+	uint32_t line_count, set_count, core_count, bucket_count, txn_blocks;
 	uint64_t log_pages;
 	uint64_t lines, frames, sets, cores, buckets, lookup, journal, alloc, total;
 };
@@ -100,11 +104,12 @@ static uint64_t place(uint64_t *total, uint64_t bytes)
 	return at;
 }
 
-static void plan_memory(const struct g4_layout *layout, uint64_t cache_bytes, struct plan *plan)
+static void plan_memory(const struct g4_layout *layout, const struct g4_fs_options *options, struct plan *plan)
 {
-	plan->line_count = (uint32_t)g4_cache_lines_for(cache_bytes);
+	plan->line_count = (uint32_t)g4_cache_lines_for(options->cache_bytes);
 	plan->set_count = g4_cache_sets_for(plan->line_count);
-	plan->core_count = (uint32_t)g4_max64(CORES_MIN, g4_min64(plan->line_count, CORES_MAX));
+	plan->core_count = (uint32_t)g4_max64(
+		CORES_MIN, g4_min64(plan->line_count, options->most_cores ? options->most_cores : CORES_MAX));
 	for (plan->bucket_count = 1; plan->bucket_count < plan->core_count; plan->bucket_count *= 2)
 		;
 	plan->log_pages = layout->journal_bytes / G4_PAGE_BYTES - 1;
@@ -114,14 +119,15 @@ static void plan_memory(const struct g4_layout *layout, uint64_t cache_bytes, st
 	plan->sets = place(&plan->total, plan->set_count * sizeof(struct g4_cache_set));
 	plan->cores = place(&plan->total, plan->core_count * sizeof(struct g4_core));
 	plan->buckets = place(&plan->total, plan->bucket_count * sizeof(uint32_t));
-	plan->lookup = place(&plan->total, plan->bucket_count * sizeof(struct g4_lookup_entry));
-	plan->journal = place(&plan->total, g4_journal_memory(plan->log_pages, plan->line_count));
+	plan->lookup = place(&plan->total, LOOKUPS_PER_BUCKET * plan->bucket_count * sizeof(struct g4_lookup_entry));
+	plan->journal =
+		place(&plan->total, g4_journal_memory(plan->log_pages, plan->line_count, options->most_txn_blocks));
 	plan->alloc = place(&plan->total, g4_alloc_memory(layout));
 }
 
 static void free_memory(struct g4_fs *fs)
 {
-	munmap(fs, fs->memory_bytes);
+	g4_memory_unmap(fs, fs->memory_bytes);
 }
 
 static void init_cores(struct g4_fs *fs, uint8_t *memory, const struct plan *plan)
@@ -131,8 +137,8 @@ static void init_cores(struct g4_fs *fs, uint8_t *memory, const struct plan *pla
 	fs->cores.buckets = (uint32_t *)(memory + plan->buckets);
 	fs->cores.bucket_mask = plan->bucket_count - 1;
 	memset(fs->cores.buckets, 0xff, plan->bucket_count * sizeof(uint32_t));
-	fs->lookup.entries = (struct g4_lookup_entry *)(memory + plan->lookup); /* as many as inodes */
-	fs->lookup.mask = plan->bucket_count - 1;
+	fs->lookup.entries = (struct g4_lookup_entry *)(memory + plan->lookup);
+	fs->lookup.mask = LOOKUPS_PER_BUCKET * plan->bucket_count - 1;
 	fs->root_core = G4_NO_CORE;
 	fs->orphan_head = G4_NO_CORE;
 	fs->dirty_first = fs->dirty_last = G4_NO_CORE;
@@ -145,13 +151,13 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 	uint8_t *memory;
 
 	g4_layout_of(sb, &layout);
-	plan_memory(&layout, options->cache_bytes, plan);
-	memory = (uint8_t *)mmap(NULL, plan->total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-				 -1, 0);
-	if (memory == MAP_FAILED)
+	plan_memory(&layout, options, plan);
+	memory = (uint8_t *)g4_memory_map(plan->total);
+	if (!memory)
 		return NULL;
 	struct g4_fs *fs = (struct g4_fs *)memory;
 	fs->memory_bytes = plan->total;
+	plan->txn_blocks = options->most_txn_blocks;
 	fs->super = *sb;
 	fs->flags = options->flags | (options->no_replay ? G4_FS_READ_ONLY : 0);
 	memcpy(fs->hash_key, sb->hash_key, sizeof(fs->hash_key));
@@ -182,8 +188,13 @@ static int replay(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan, b
 		return rc;
 	if (replayed.records > 0 && !write && needed)
 		return -G4_E_DEV_READONLY; /* what is there without the journal is no consistent state */
+	if (!(fs->flags & G4_FS_READ_ONLY)) {
+		rc = g4_journal_skip(wg, &fs->meta, &replayed);
+		if (rc < 0)
+			return rc;
+	}
 	g4_journal_init(&fs->journal, &fs->meta, (uint8_t *)fs + plan->journal, fs->meta.layout.journal_address,
-			plan->log_pages, replayed.head_page, replayed.next_sequence);
+			plan->log_pages, replayed.head_page, replayed.next_sequence, plan->txn_blocks);
 	return 0;
 }
 
@@ -204,6 +215,14 @@ static int find_root(struct g4_wg *wg, struct g4_fs *fs, uint64_t *orphan)
 	return rc == -G4_E_STALE ? -G4_E_CORRUPT_INODE : rc;
 }
 
+/* Removed, or a file that shrinks: of a directory or of contents in the inode a truncation would free what is in use. */
+static bool may_be_orphan(const struct g4_inode *inode)
+{
+	if (!(inode->flags & G4_INODE_ORPHAN))
+		return false;
+	return inode->nlink == 0 || (g4_is_reg(inode->mode) && !(inode->flags & G4_INODE_INLINE));
+}
+
 /* Rebuilds the in-core orphan list, then deletes or finishes truncating what is on it. */
 static int finish_orphans(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino)
 {
@@ -216,7 +235,7 @@ static int finish_orphans(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino)
 		if (rc < 0)
 			return rc == -G4_E_STALE ? -G4_E_CORRUPT_INODE : rc;
 		struct g4_core *core = g4_core_of(fs, i);
-		if (!(core->disk.flags & G4_INODE_ORPHAN) || core->orphan_prev != G4_NO_CORE || i == fs->orphan_head) {
+		if (!may_be_orphan(&core->disk) || core->orphan_prev != G4_NO_CORE || i == fs->orphan_head) {
 			g4_core_put(fs, i);
 			return -G4_E_CORRUPT_INODE; /* not an orphan, or a loop */
 		}
@@ -261,18 +280,22 @@ static int bring_up(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan,
 	*what = "replaying the journal";
 	/* a read-only mount of a writable device replays, as every journaling file system does */
 	rc = replay(wg, fs, plan, can_write && !no_replay, !no_replay);
-	*what = "reading the allocation maps";
-	if (rc == 0)
+	if (rc == 0) {
+		*what = "reading the allocation maps";
 		rc = g4_alloc_init(wg, &fs->alloc, &fs->journal, (uint8_t *)fs + plan->alloc);
-	*what = "reading the root directory";
-	if (rc == 0)
+	}
+	if (rc == 0) {
+		*what = "reading the root directory";
 		rc = find_root(wg, fs, &orphan);
-	*what = "writing the superblock";
-	if (rc == 0 && !read_only)
+	}
+	if (rc == 0 && !read_only) {
+		*what = "writing the superblock";
 		rc = mark_mounted(wg, fs);
-	*what = "finishing deletions";
-	if (rc == 0 && !read_only)
+	}
+	if (rc == 0 && !read_only) {
+		*what = "finishing deletions";
 		rc = finish_orphans(wg, fs, orphan);
+	}
 	return rc;
 }
 
@@ -297,6 +320,7 @@ int g4_fs_mount(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_options
 		return fail(message, message_bytes, -G4_E_NOMEM, "cannot mount");
 	if (sb.features_ro_compat & ~G4_FEATURES_RO_COMPAT)
 		fs->flags |= G4_FS_READ_ONLY;
+	fs->super_is_second = backup;
 	rc = bring_up(wg, fs, &plan, options->no_replay, &what);
 	if (rc < 0) {
 		free_memory(fs);

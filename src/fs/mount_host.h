@@ -8,7 +8,9 @@
 struct g4_fs_options {
 	uint32_t flags; /* G4_FS_* */
 	uint64_t cache_bytes;
-	bool no_replay; /* look at the image as it is; implies G4_FS_READ_ONLY */
+	uint32_t most_cores;	  /* inodes in core, where the cache is large enough; 0: 32 768 */
+	uint32_t most_txn_blocks; /* metadata blocks of a transaction, where log and cache are; 0: G4_TXN_MAX_BLOCKS */
+	bool no_replay;		  /* look at the image as it is; implies G4_FS_READ_ONLY */
 };
 
 /* Reads and checks the superblock of a device: the first good copy. *backup says that only the second was good. */

@@ -33,10 +33,14 @@ G4_FN int g4_begin(struct g4_wg *wg, struct g4_fs *fs, uint32_t credits, struct 
 	if (fs->flags & G4_FS_READ_ONLY)
 		return -G4_E_ROFS;
 	for (;;) {
+		/* this one is full, if any: hundreds may find that, and one commit serves them all */
+		uint64_t running = g4_load64_acq(&fs->journal.running);
 		int rc = g4_txn_begin(&fs->journal, credits, txn);
 		if (rc != -G4_E_AGAIN)
 			return rc;
-		rc = g4_commit(wg, fs, UINT64_MAX, false);
+		if (g4_txn_await(wg, &fs->journal, credits))
+			continue;
+		rc = g4_commit(wg, fs, running, false);
 		if (rc < 0)
 			return rc;
 	}

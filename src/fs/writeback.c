@@ -21,6 +21,7 @@ struct segment {
 struct batch {
 	uint32_t count, segment_count;
 	uint64_t claimed;
+	uint64_t promised; /* space reserved for `direct` */
 	uint32_t lines[BATCH_PAGES];
 	uint64_t pages[BATCH_PAGES];
 	const uint8_t *direct; /* data of all pages in a row, instead of lines */
@@ -30,23 +31,89 @@ struct batch {
 };
 G4_STATIC_ASSERT(sizeof(struct batch) <= G4_FS_SCRATCH_BYTES, "batch fits the scratch memory");
 
+/* ------------------------------------------------------------------ promises */
+
+/*
+ * What a dirty page may need is reserved when it becomes dirty and recorded in its line: the page and an indirect page of
+ * every level above it, for a map that is high enough for all dirty pages. Making the map that high puts a chain of
+ * indirect pages above what is mapped by then, one chain for all of them: the core's growth_promise, kept as long as
+ * anything is dirty, so that it matters neither in which order the pages are published nor which of them are dropped.
+ * Who makes the map higher with a promise of their own (g4_write_direct(), fallocate) writes the dirty pages back first.
+ */
+struct promise {
+	uint32_t pages;	 /* the page's own */
+	uint32_t growth; /* the core's */
+	uint32_t height;
+};
+
+G4_FN static struct promise promise_for(const struct g4_core *core, uint64_t page)
+{
+	uint32_t height = core->disk.map_height > core->dirty_height ? core->disk.map_height : core->dirty_height;
+	struct promise promise = {1, 0, g4_map_height_for(page)};
+
+	if (promise.height > height)
+		promise.growth = promise.height - height;
+	promise.pages += height + promise.growth;
+	return promise;
+}
+
+/* Written pages need less than was promised, and space freed in the running transaction helps once that is durable. */
+G4_FN static int make_room(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
+{
+	int rc = g4_writeback_mapped(wg, fs, i);
+
+	if (rc == 0 && g4_load64_acq(&fs->alloc.pending_pages))
+		rc = g4_commit(wg, fs, UINT64_MAX, false);
+	return rc;
+}
+
+/* Without any promise: whether page `page` and up to *pages after it have space already, which was never written. */
+G4_FN static int is_allocated(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, uint64_t page,
+			      uint64_t *pages)
+{
+	struct g4_run run;
+	int rc = g4_map_lookup(wg, fs, core, page, *pages, &run);
+
+	*pages = run.pages;
+	return rc < 0 ? rc : run.kind == G4_UNWRITTEN ? 0 : -G4_E_NOSPC;
+}
+
+G4_FN static int promise_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint32_t line)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_line *l = &fs->cache.lines[line];
+	struct promise promise = promise_for(core, l->index);
+	uint64_t one = 1;
+
+	if (!g4_alloc_reserve(&fs->alloc, promise.pages + promise.growth)) {
+		int rc = make_room(wg, fs, i);
+		if (rc < 0)
+			return rc;
+		promise = promise_for(core, l->index);
+		if (!g4_alloc_reserve(&fs->alloc, promise.pages + promise.growth)) {
+			rc = is_allocated(wg, fs, core, l->index, &one);
+			if (rc < 0)
+				return rc;
+			promise.pages = promise.growth = 0;
+		}
+	}
+	l->promise = (uint8_t)promise.pages;
+	core->growth_promise += promise.growth;
+	if (promise.height > core->dirty_height)
+		core->dirty_height = promise.height;
+	return 0;
+}
+
 /* ------------------------------------------------------------------ the dirty list */
 
 G4_FN int g4_page_dirty(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint32_t line)
 {
 	struct g4_core *core = g4_core_of(fs, i);
 	struct g4_line *l = &fs->cache.lines[line];
+	int rc = l->dirty ? 0 : promise_page(wg, fs, i, line);
 
-	if (l->dirty)
-		return 0;
-	if (!g4_alloc_reserve(&fs->alloc, G4_PROMISE_PAGES)) {
-		/* space freed in the running transaction helps once that is durable */
-		int rc = g4_load64_acq(&fs->alloc.pending_pages) ? g4_commit(wg, fs, UINT64_MAX, false) : 0;
-		if (rc < 0)
-			return rc;
-		if (!g4_alloc_reserve(&fs->alloc, G4_PROMISE_PAGES))
-			return -G4_E_NOSPC;
-	}
+	if (rc < 0 || l->dirty)
+		return rc;
 	g4_cache_ref(&fs->cache, line);
 	g4_lock(&core->dirty_lock);
 	l->dirty = 1;
@@ -64,7 +131,7 @@ G4_FN int g4_page_dirty(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint32_t
 	return 0;
 }
 
-/* Takes a line off the list and drops the list's reference. The promise is the caller's business. */
+/* Takes a line off the list and drops the list's reference. The line's promise is the caller's business. */
 G4_FN static void unlist(struct g4_fs *fs, struct g4_core *core, uint32_t line)
 {
 	struct g4_line *l = &fs->cache.lines[line];
@@ -81,6 +148,10 @@ G4_FN static void unlist(struct g4_fs *fs, struct g4_core *core, uint32_t line)
 	l->dirty = 0;
 	core->dirty_count--;
 	g4_unlock(&core->dirty_lock);
+	if (core->dirty_count == 0) {
+		g4_alloc_unreserve(&fs->alloc, core->growth_promise);
+		core->growth_promise = core->dirty_height = 0;
+	}
 	g4_sub64(&fs->dirty_pages, 1);
 	g4_cache_put(&fs->cache, line);
 }
@@ -94,8 +165,8 @@ G4_FN void g4_drop_dirty(struct g4_fs *fs, uint32_t i, uint64_t first, uint64_t 
 		uint32_t next = fs->cache.lines[line].next;
 		uint64_t index = fs->cache.lines[line].index;
 		if (index >= first && index < end) {
+			g4_alloc_unreserve(&fs->alloc, fs->cache.lines[line].promise);
 			unlist(fs, core, line);
-			g4_alloc_unreserve(&fs->alloc, G4_PROMISE_PAGES);
 			g4_cache_drop(&fs->cache, core->data_key, index);
 		}
 		line = next;
@@ -210,11 +281,8 @@ G4_FN static int write_pages(struct g4_wg *wg, struct g4_fs *fs, struct batch *b
 			io->iov->bytes = segment->pages * G4_PAGE_BYTES;
 			io->iov_count = 1;
 		} else {
-			io->iov_count = segment->pages;
-			for (uint32_t k = 0; k < segment->pages; k++) {
-				io->iov[k].base = g4_line_data(&fs->cache, batch->lines[segment->first + k]);
-				io->iov[k].bytes = G4_PAGE_BYTES;
-			}
+			for (uint32_t k = 0; k < segment->pages; k++)
+				g4_iov_add_line(&fs->cache, batch->lines[segment->first + k], io->iov, &io->iov_count);
 		}
 		if (n == BATCH_PAGES / 2 || s + 1 == batch->segment_count) {
 			rc = g4_space_transfer(wg, &fs->space, batch->ios, n);
@@ -301,8 +369,8 @@ G4_FN static int write_inline(struct g4_wg *wg, struct g4_fs *fs, struct g4_core
 	core->disk.size = core->size;
 	rc = g4_end(fs, &txn, g4_inode_log(wg, fs, &txn, core));
 	if (rc == 0) {
+		g4_alloc_unreserve(&fs->alloc, fs->cache.lines[line].promise);
 		unlist(fs, core, line);
-		g4_alloc_unreserve(&fs->alloc, G4_PROMISE_PAGES);
 	}
 	return rc;
 }
@@ -320,23 +388,44 @@ G4_FN static bool fits_inline(const struct g4_fs *fs, const struct g4_core *core
 	return true;
 }
 
-/* Allocate, write, publish one gathered batch. *published: pages that are reachable now, from the batch's start. */
+/* What is promised to the batch's lines from `from` on. */
+G4_FN static uint64_t line_promises(const struct g4_fs *fs, const struct batch *batch, uint32_t from)
+{
+	uint64_t pages = 0;
+
+	for (uint32_t k = from; k < batch->count; k++)
+		pages += fs->cache.lines[batch->lines[k]].promise;
+	return pages;
+}
+
+/*
+ * Allocate, write, publish one gathered batch. *published: pages that are reachable now, from the batch's start; their
+ * promise is used up, and so is all of a direct batch's.
+ */
 G4_FN static int run_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, struct batch *batch, uint64_t size,
 			   uint32_t *published)
 {
+	uint64_t promised = batch->direct ? batch->promised : line_promises(fs, batch, 0);
 	int rc = allocate(wg, fs, core, batch);
 
 	*published = 0;
-	if (rc < 0)
+	if (rc < 0) {
+		if (batch->direct)
+			g4_alloc_unreserve(&fs->alloc, promised);
 		return rc;
+	}
 	rc = write_pages(wg, fs, batch);
-	/* what is left of the promise was for mapping: let publish have it */
-	g4_alloc_unreserve(&fs->alloc, batch->count * G4_PROMISE_PAGES - batch->claimed);
+	/* what the pages themselves did not take is for mapping, the growth last: others may need it later */
+	core->map_promise = promised - batch->claimed + core->growth_promise;
 	if (rc == 0)
 		rc = publish(wg, fs, core, batch, size, published);
+	core->growth_promise = (uint32_t)g4_min64(core->growth_promise, core->map_promise);
+	g4_alloc_unreserve(&fs->alloc, core->map_promise - core->growth_promise);
+	core->map_promise = 0;
 	if (*published < batch->count) {
 		release(fs, batch, *published);
-		g4_add64(&fs->alloc.reserved, (uint64_t)(batch->count - *published) * G4_PROMISE_PAGES);
+		if (!batch->direct)
+			g4_add64(&fs->alloc.reserved, line_promises(fs, batch, *published));
 	}
 	return rc;
 }
@@ -362,31 +451,76 @@ G4_FN int g4_writeback(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
 	return g4_check(fs, rc);
 }
 
+G4_FN int g4_writeback_mapped(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+
+	if (core->dirty_count == 0)
+		return 0;
+	core->no_inline = true;
+	return g4_writeback(wg, fs, i);
+}
+
+/* What writing pages in a row may take: themselves, the paths to the one or two indirect pages they hang from, growth. */
+G4_FN static uint64_t direct_promise(const struct g4_core *core, uint64_t page, uint64_t pages)
+{
+	uint32_t old = core->disk.map_height, height = g4_map_height_for(page + pages - 1);
+	uint64_t growth = height > old ? height - old : 0;
+	uint64_t paths = page / G4_INDIRECT_SLOTS == (page + pages - 1) / G4_INDIRECT_SLOTS ? 1 : 2;
+
+	return pages + paths * (old + growth) + growth;
+}
+
+/* Reserves space for *pages pages, or for fewer of them where that is all there is. *promised: what was reserved. */
+G4_FN static int promise_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t page, uint64_t *pages,
+				uint64_t *promised)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	bool grows = g4_map_height_for(page + *pages - 1) > core->disk.map_height;
+	int rc = grows ? g4_writeback_mapped(wg, fs, i) : 0;
+
+	if (rc < 0)
+		return rc;
+	*promised = direct_promise(core, page, *pages);
+	if (g4_alloc_reserve(&fs->alloc, *promised))
+		return 0;
+	rc = make_room(wg, fs, i);
+	if (rc < 0)
+		return rc;
+	*promised = direct_promise(core, page, *pages);
+	if (g4_alloc_reserve(&fs->alloc, *promised))
+		return 0;
+	*promised = 0;
+	return is_allocated(wg, fs, core, page, pages);
+}
+
 G4_FN int g4_write_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t page, const uint8_t *from,
-			  uint64_t pages, uint64_t new_size)
+			  uint64_t pages, uint64_t new_size, uint64_t *done)
 {
 	struct g4_core *core = g4_core_of(fs, i);
 	struct batch *batch = (struct batch *)g4_fs_scratch(wg);
 
-	while (pages > 0) {
-		uint32_t n = (uint32_t)g4_min64(pages, BATCH_PAGES), published;
-		if (!g4_alloc_reserve(&fs->alloc, (uint64_t)n * G4_PROMISE_PAGES))
-			return -G4_E_NOSPC;
-		batch->direct = from;
-		batch->count = n;
-		for (uint32_t k = 0; k < n; k++)
-			batch->pages[k] = page + k;
-		int rc = run_batch(wg, fs, core, batch, new_size, &published);
-		if (published < n)
-			g4_alloc_unreserve(&fs->alloc, (uint64_t)(n - published) * G4_PROMISE_PAGES);
-		g4_drop_dirty(fs, i, page, page + published);
-		g4_cache_drop_range(&fs->cache, core->data_key, page, page + published);
+	for (*done = 0; *done < pages;) {
+		uint64_t now = g4_min64(pages - *done, BATCH_PAGES), first = page + *done, promised;
+		uint32_t published;
+		int rc = promise_direct(wg, fs, i, first, &now, &promised);
 		if (rc < 0)
 			return g4_check(fs, rc);
-		core->size = g4_max64(core->size, g4_min64(new_size, (page + n) * G4_PAGE_BYTES));
-		from += (uint64_t)n * G4_PAGE_BYTES;
-		page += n;
-		pages -= n;
+		batch->direct = from + *done * G4_PAGE_BYTES;
+		batch->promised = promised;
+		batch->count = (uint32_t)now;
+		for (uint32_t k = 0; k < batch->count; k++)
+			batch->pages[k] = first + k;
+		rc = run_batch(wg, fs, core, batch, new_size, &published);
+		uint64_t end = first + published;
+		g4_drop_dirty(fs, i, first, end);
+		if (g4_cache_absent(wg, &fs->cache, core->data_key, first, published, g4_probe_scratch(wg)) < published)
+			g4_cache_drop_range(&fs->cache, core->data_key, first, end);
+		*done += published;
+		if (published > 0)
+			core->size = g4_max64(core->size, g4_min64(new_size, end * G4_PAGE_BYTES));
+		if (rc < 0)
+			return g4_check(fs, rc);
 	}
 	return 0;
 }

@@ -33,6 +33,7 @@ struct g4_fuse_options {
 	enum g4_fuse_readdirplus readdirplus;
 	uint64_t cache_bytes; /* 0: the engine's default */
 	uint32_t commit_ms;   /* 0: the engine's default */
+	uint32_t engine;      /* enum g4_engine_kind */
 	uint32_t threads;     /* 0: chosen from the number of processors; at most 256 */
 	double attr_timeout_s, entry_timeout_s, negative_timeout_s; /* default: one week */
 };
@@ -44,7 +45,7 @@ void g4_fuse_options_init(struct g4_fuse_options *options);
  *
  *   ro rw  suid nosuid  dev nodev  exec noexec  sync async  dirsync  atime noatime relatime strictatime
  *   allow_other  default_permissions  writeback nowriteback  readdirplus=yes|auto|no
- *   cache=SIZE (K, M, G, T)  commit=SECONDS  threads=N  attr_timeout=S entry_timeout=S negative_timeout=S
+ *   engine=cpu|cuda|auto  cache=SIZE (K, M, G, T)  commit=SECONDS  threads=N  attr_timeout=S entry_timeout=S negative_timeout=S
  *
  * Returns 0, or -G4_E_INVAL with one sentence that names the option in message[message_bytes].
  */
@@ -58,7 +59,8 @@ int g4_fuse_parse_options(const char *text, struct g4_fuse_options *options, cha
  */
 int g4_fuse_main(const struct g4_fuse_options *options);
 
-#define G4_UMOUNT_LAZY 1u /* detach now, do not wait */
+#define G4_UMOUNT_LAZY 1u  /* detach now, do not wait */
+#define G4_UMOUNT_FORCE 2u /* also when the server does not answer; do not wait for it */
 /*
  * Unmounts dir and waits until the process that served it has written everything back. Returns an exit status: 0 when
  * the image is clean; failures are printed to stderr, one sentence each. Thread-safe.

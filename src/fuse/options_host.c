@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/units_host.h"
+#include "engine/engine.h"
 #include "fuse/fuse_host.h"
 
 #define DEFAULT_TIMEOUT_S 604800.0
@@ -123,6 +124,10 @@ static int set_value(const char *key, const char *value, struct g4_fuse_options 
 			return -1;
 		options->cache_bytes = number;
 		return 1;
+	}
+	if (!strcmp(key, "engine")) {
+		*expected = "cpu, cuda or auto";
+		return g4_engine_parse_kind(value, &options->engine) == 0 ? 1 : -1;
 	}
 	if (!strcmp(key, "commit")) {
 		*expected = "a number of seconds from 1 to 3600";

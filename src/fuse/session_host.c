@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "base/log_host.h"
+#include "base/memory_host.h"
 #include "fuse/fuse_types_host.h"
 
 #define MESSAGE_BYTES 512
@@ -34,6 +35,7 @@
 #define THREADS_PER_PROCESSOR 4
 #define WAKE_PERIOD_NS (20 * 1000 * 1000)
 #define READ_AHEAD_KIB 4096
+#define FUSE_MEMORY_BYTES (2 * G4_MIB) /* of G4_FUSE_DATA_BYTES: one huge page, so that transfers are contiguous */
 #define DIRTY_RATIO_PERCENT 50
 
 #ifndef PR_SET_IO_FLUSHER
@@ -93,6 +95,7 @@ static int mount_engine(struct serving *s)
 		.flags = G4_MOUNT_HOLD_UNLINKED,
 		.commit_ms = o->commit_ms,
 		.cache_bytes = o->cache_bytes,
+		.kind = o->engine,
 	};
 	char message[MESSAGE_BYTES] = "";
 	struct g4_attr attr;
@@ -184,7 +187,7 @@ static int init_thread(struct g4_fuse_host *host, struct g4_fuse_thread *thread)
 	unsigned master_number = (unsigned)master;
 
 	*thread = (struct g4_fuse_thread){.host = host, .processor = -1};
-	thread->data = aligned_alloc(G4_PAGE_BYTES, G4_FUSE_DATA_BYTES);
+	thread->data = g4_memory_map(FUSE_MEMORY_BYTES);
 	if (!thread->data)
 		return -ENOMEM;
 	thread->fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
@@ -201,7 +204,7 @@ static void free_thread(struct g4_fuse_host *host, struct g4_fuse_thread *thread
 {
 	if (thread->fd != fuse_session_fd(host->session))
 		close(thread->fd);
-	free(thread->data);
+	g4_memory_unmap(thread->data, FUSE_MEMORY_BYTES);
 }
 
 /* Reads and answers requests until the session ends; INIT alone when that is what until_initialised asks for. */

@@ -39,9 +39,9 @@ static int run_fusermount(const char *path, bool lazy)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : G4_MOUNT_EXIT_FAIL;
 }
 
-static int detach(const char *path, bool lazy)
+static int detach(const char *path, bool lazy, bool force)
 {
-	if (umount2(path, UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0)
+	if (umount2(path, UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0) | (force ? MNT_FORCE : 0)) == 0)
 		return 0;
 	if (errno == EPERM && geteuid() != 0)
 		return run_fusermount(path, lazy);
@@ -77,7 +77,8 @@ static int wait_for_server(const char *path, const struct g4_fuse_mount_entry *e
 int g4_fuse_umount(const char *dir, uint32_t flags)
 {
 	struct g4_fuse_mount_entry entry;
-	bool lazy = (flags & G4_UMOUNT_LAZY) != 0;
+	bool lazy = (flags & G4_UMOUNT_LAZY) != 0, force = (flags & G4_UMOUNT_FORCE) != 0;
+	bool wait = !lazy && !force;
 	char *path = mount_path(dir);
 	int state_fd, status;
 
@@ -96,10 +97,10 @@ int g4_fuse_umount(const char *dir, uint32_t flags)
 		return G4_MOUNT_EXIT_USAGE;
 	}
 	state_fd = g4_fuse_state_open(&entry);
-	status = detach(path, lazy);
-	if (status == 0 && !lazy && state_fd >= 0)
+	status = detach(path, lazy, force);
+	if (status == 0 && wait && state_fd >= 0)
 		status = wait_for_server(path, &entry, state_fd);
-	else if (status == 0 && !lazy)
+	else if (status == 0 && wait)
 		fprintf(stderr, "gpu4fs: %s is unmounted, but its server may still be writing: no state file (%s)\n",
 			path, strerror(-state_fd));
 	if (state_fd >= 0)

@@ -6,7 +6,7 @@
 #ifndef G4_CRC32C_H
 #define G4_CRC32C_H
 
-#include "base/base.h"
+#include "simt/simt.h"
 
 /*
  * The CRC-32C of what `crc` is the CRC-32C of, followed by `bytes` bytes at `data`; `crc` is 0 to begin with. So
@@ -26,5 +26,22 @@ uint32_t g4_crc32c_sse42(uint32_t crc, const void *data, uint64_t bytes);
 #else
 #define G4_CRC32C_HAVE_SSE42 0
 #endif
+
+/*
+ * ---- by all lanes ----
+ * The checksum of two pieces in sequence from the checksums of both; the second is 4 KiB long. Per-lane.
+ */
+G4_FN uint32_t g4_crc32c_append_page(uint32_t first, uint32_t page);
+
+/* What g4_crc32c_wide() shares with the lanes, in memory that all have: in the workgroup's scratch. */
+struct g4_crc32c_job {
+	const uint8_t *data;
+	uint32_t part[64]; /* by lane */
+};
+/* Leader. The CRC-32C of a 4 KiB page in shared memory; each lane takes a part. */
+G4_FN uint32_t g4_crc32c_wide(struct g4_wg *wg, const void *page, struct g4_crc32c_job *job);
+/* The region that it opens. Collective. */
+#define G4_REGION_CRC32C (G4_REGION_USER + 1)
+G4_FN void g4_crc32c_region(struct g4_wg *wg, struct g4_crc32c_job *job);
 
 #endif

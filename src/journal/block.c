@@ -24,6 +24,16 @@ G4_FN void g4_block_seal(void *page, uint32_t type, uint64_t address, uint64_t g
 	header->crc32c = g4_crc32c(0, page, G4_PAGE_BYTES);
 }
 
+G4_FN uint32_t g4_block_seal_wide(struct g4_wg *wg, void *page, uint32_t type, uint64_t address, uint64_t generation,
+				  uint32_t fs_tag, struct g4_crc32c_job *job)
+{
+	struct g4_block_header *header = (struct g4_block_header *)page;
+
+	fill_header(header, type, address, generation, fs_tag);
+	header->crc32c = g4_crc32c_wide(wg, page, job);
+	return g4_crc32c_wide(wg, page, job);
+}
+
 G4_FN void g4_indirect_seal(void *page, uint64_t inode, uint32_t level, uint64_t address, uint64_t generation,
 			    uint32_t fs_tag)
 {

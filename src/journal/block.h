@@ -8,6 +8,7 @@
 
 #include "cache/cache.h"
 #include "format/format.h"
+#include "hash/crc32c.h"
 
 struct g4_meta { /* what verification needs to know */
 	struct g4_cache *cache;
@@ -21,6 +22,12 @@ G4_FN void g4_block_seal(void *page, uint32_t type, uint64_t address, uint64_t g
 /* The same for an indirect page: embeds the header in the spare bits. */
 G4_FN void g4_indirect_seal(void *page, uint64_t inode, uint32_t level, uint64_t address, uint64_t generation,
 			    uint32_t fs_tag);
+/*
+ * Leader. Seals a page that is no indirect one, by all lanes; returns the checksum of the sealed page. `job` lies in
+ * scratch memory.
+ */
+G4_FN uint32_t g4_block_seal_wide(struct g4_wg *wg, void *page, uint32_t type, uint64_t address, uint64_t generation,
+				  uint32_t fs_tag, struct g4_crc32c_job *job);
 /* Checks magic, type, file system, address and checksum of a page read from `address`. */
 G4_FN int g4_block_verify(const void *page, uint32_t type, uint64_t address, uint32_t fs_tag);
 /* Verifies an indirect page and strips it to bare pointers; the header goes to *header. */

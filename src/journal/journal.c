@@ -2,11 +2,13 @@
 /* Joining, committing, writing home. The crash argument is in journal.h. */
 #include "journal/journal.h"
 
-#include "hash/crc32c.h"
+#include "journal/crew.h"
+#include "simt/ticket.h"
 
 #define GATE_CLOSED (UINT64_C(1) << 63)
 #define GATE_ONE (UINT64_C(1) << 32)
 #define GATE_CREDITS UINT64_C(0xffffffff)
+#define SHARED_PAGES 64u /* a shorter record is written in one piece, durable with it */
 #define GATE_INSIDE(gate) (((gate) & ~GATE_CLOSED) >> 32)
 
 /* ------------------------------------------------------------------ operations */
@@ -19,28 +21,77 @@ G4_FN static bool log_is_full(const struct g4_journal *j)
 	       g4_load32_rlx(&log->free_count) > G4_TXN_MAX_FREES / 2;
 }
 
+/* Leaves the gate: tells the commit that waits for the last one inside, and those who wait for credits. */
+G4_FN static void leave_gate(struct g4_journal *j, uint64_t credits)
+{
+	uint64_t old = g4_sub64(&j->gate, GATE_ONE + credits);
+
+	if ((old & GATE_CLOSED) && GATE_INSIDE(old) == 1) {
+		g4_add32(&j->drain_word, 1);
+		g4_wake(&j->drain_word);
+	}
+	if (credits > 0 && g4_add32(&j->starving, 0)) {
+		g4_add32(&j->credit_word, 1);
+		g4_wake(&j->credit_word);
+	}
+}
+
+/* One addition, taken back where it does not fit: hundreds of warps that compare and swap here would all but one fail. */
 G4_FN int g4_txn_begin(struct g4_journal *j, uint32_t credits, struct g4_txn *txn)
 {
-	for (;;) {
-		uint32_t word = g4_load32_acq(&j->gate_word);
-		uint64_t gate = g4_load64_acq(&j->gate);
-
-		if (g4_load32_acq(&j->aborted))
-			return -G4_E_ROFS;
-		if (gate & GATE_CLOSED) {
-			g4_wait(&j->gate_word, word);
-			continue;
-		}
-		if ((gate & GATE_CREDITS) + credits > j->max_blocks || log_is_full(j))
-			return -G4_E_AGAIN;
-		if (!g4_cas64(&j->gate, gate, gate + GATE_ONE + credits))
-			continue;
-		txn->journal = j;
-		txn->sequence = g4_load64_rlx(&j->running);
-		txn->credits = credits;
-		txn->changed = false;
-		return 0;
+	if (g4_load32_acq(&j->aborted))
+		return -G4_E_ROFS;
+	uint64_t gate = g4_load64_acq(&j->gate);
+	if ((gate & GATE_CLOSED) || (gate & GATE_CREDITS) + credits > j->max_blocks)
+		return -G4_E_AGAIN;
+	gate = g4_add64(&j->gate, GATE_ONE + credits);
+	if ((gate & GATE_CLOSED) || (gate & GATE_CREDITS) + credits > j->max_blocks || log_is_full(j)) {
+		leave_gate(j, credits);
+		return -G4_E_AGAIN;
 	}
+	txn->journal = j;
+	txn->sequence = g4_load64_rlx(&j->running);
+	txn->credits = credits;
+	txn->changed = false;
+	return 0;
+}
+
+/* Whether blocks, not promises, fill the transaction: more than half of it, or what only a commit makes room in. */
+G4_FN static bool is_really_full(const struct g4_journal *j)
+{
+	return g4_load32_rlx(&j->logs[g4_load64_rlx(&j->running) & 1].line_count) > j->max_blocks / 2 || log_is_full(j);
+}
+
+G4_FN bool g4_txn_await(struct g4_wg *wg, struct g4_journal *j, uint32_t credits)
+{
+	uint32_t word = g4_load32_acq(&j->gate_word);
+	uint64_t gate = g4_load64_acq(&j->gate);
+
+	if (g4_crew_help(wg, j))
+		return true;
+	if (gate & GATE_CLOSED) {
+		/* a commit that shares its work comes back for us soon; one that waits for the gate does not need us */
+		if (GATE_INSIDE(gate) == 0)
+			g4_pause();
+		else
+			g4_wait(&j->gate_word, word);
+		return true;
+	}
+	if (is_really_full(j) || GATE_INSIDE(gate) == 0) {
+		uint64_t lock = g4_load64_rlx(&j->commit_lock.word);
+
+		if (g4_ticket_next(lock) == g4_ticket_serving(lock))
+			return false;
+		g4_pause(); /* somebody commits: better to be there when it is to be helped than to queue behind */
+		return true;
+	}
+	word = g4_load32_acq(&j->credit_word);
+	g4_add32(&j->starving, 1);
+	gate = g4_add64(&j->gate, 0);
+	if (!(gate & GATE_CLOSED) && GATE_INSIDE(gate) > 0 && (gate & GATE_CREDITS) + credits > j->max_blocks)
+		g4_wait(&j->credit_word, word);
+	g4_sub32(&j->starving, 1);
+	return true;
 }
 
 G4_FN bool g4_txn_extend(struct g4_txn *txn, uint32_t credits)
@@ -61,14 +112,8 @@ G4_FN bool g4_txn_extend(struct g4_txn *txn, uint32_t credits)
 
 G4_FN void g4_txn_end(struct g4_txn *txn)
 {
-	struct g4_journal *j = txn->journal;
-	uint64_t old = g4_sub64(&j->gate, GATE_ONE + txn->credits);
-
+	leave_gate(txn->journal, txn->credits);
 	txn->credits = 0;
-	if ((old & GATE_CLOSED) && GATE_INSIDE(old) == 1) {
-		g4_add32(&j->drain_word, 1);
-		g4_wake(&j->drain_word);
-	}
 }
 
 G4_FN void g4_txn_dirty(struct g4_txn *txn, uint32_t i)
@@ -158,7 +203,11 @@ G4_FN void g4_journal_abort(struct g4_journal *j, int code)
 
 /* ------------------------------------------------------------------ commit */
 
-G4_FN static void close_gate(struct g4_journal *j)
+/*
+ * Returns the credits that the transaction has used. Whoever finds the gate closed may have counted himself in for a
+ * moment and out again, so the count is right only when nobody is inside, and opening takes off exactly that.
+ */
+G4_FN static uint64_t close_gate(struct g4_journal *j)
 {
 	uint64_t gate = g4_or64(&j->gate, GATE_CLOSED);
 
@@ -168,22 +217,14 @@ G4_FN static void close_gate(struct g4_journal *j)
 		if (GATE_INSIDE(gate) != 0)
 			g4_wait(&j->drain_word, word);
 	}
+	return gate & GATE_CREDITS;
 }
 
-G4_FN static void open_gate(struct g4_journal *j)
+G4_FN static void open_gate(struct g4_journal *j, uint64_t used)
 {
-	g4_store64_rel(&j->gate, 0);
+	g4_sub64(&j->gate, GATE_CLOSED + used);
 	g4_add32(&j->gate_word, 1);
 	g4_wake(&j->gate_word);
-}
-
-G4_FN static void seal(struct g4_journal *j, const struct g4_line *line, void *page, uint64_t address,
-		       uint64_t sequence)
-{
-	if (line->type == G4_BLOCK_INDIRECT)
-		g4_indirect_seal(page, line->inode, line->level, address, sequence, j->meta->fs_tag);
-	else
-		g4_block_seal(page, line->type, address, sequence, j->meta->fs_tag);
 }
 
 /* Takes a line off the home list's responsibility; the list entry itself is removed by compact_home(). */
@@ -203,9 +244,8 @@ G4_FN static void compact_home(struct g4_journal *j)
 	j->home_count = kept;
 }
 
-/* Gate closed: copies this transaction's blocks into the record, moves their lines to the home list. */
-G4_FN static void freeze_blocks(struct g4_wg *wg, struct g4_journal *j, struct g4_txn_log *log, uint64_t *addresses,
-				uint8_t *images)
+/* Gate closed: lets go of the lines whose pages were freed: they are revoked, never written again. */
+G4_FN static void drop_freed(struct g4_journal *j, struct g4_txn_log *log)
 {
 	struct g4_cache *cache = j->meta->cache;
 	uint32_t count = 0;
@@ -214,55 +254,39 @@ G4_FN static void freeze_blocks(struct g4_wg *wg, struct g4_journal *j, struct g
 		uint32_t i = log->lines[k];
 		struct g4_line *line = &cache->lines[i];
 
-		if (line->freed) { /* a freed page: revoked, never written again */
-			line->freed = 0;
-			g4_store64_rel(&line->txn, 0);
-			if (line->home != 0) {
-				for (uint32_t h = 0; h < j->home_count; h++)
-					if (j->home_lines[h] == i)
-						j->home_lines[h] = G4_NO_LINE;
-				line_is_home(j, i);
-			}
-			uint64_t index = line->index;
-			g4_cache_put(cache, i);
-			g4_cache_drop(cache, 0, index);
+		if (!line->freed) {
+			log->lines[count++] = i;
 			continue;
 		}
-		g4_copy(wg, images + (uint64_t)count * G4_PAGE_BYTES, g4_line_data(cache, i), G4_PAGE_BYTES);
-		addresses[count] = line->index << G4_PAGE_SHIFT;
+		line->freed = 0;
 		g4_store64_rel(&line->txn, 0);
-		if (line->home == 0)
-			j->home_lines[j->home_count++] = i; /* the transaction's reference becomes the home list's */
-		else
-			g4_cache_put(cache, i);
-		line->home = j->running;
-		log->lines[count++] = i;
+		if (line->home != 0) {
+			for (uint32_t h = 0; h < j->home_count; h++)
+				if (j->home_lines[h] == i)
+					j->home_lines[h] = G4_NO_LINE;
+			line_is_home(j, i);
+		}
+		uint64_t index = line->index;
+		g4_cache_put(cache, i);
+		g4_cache_drop(cache, 0, index);
 	}
-	log->line_count = count;
+	g4_store32_rlx(&log->line_count, count); /* is_really_full() may look */
 	compact_home(j);
+}
+
+/* Gate closed: copies this transaction's blocks into the record, moves their lines to the home list. */
+G4_FN static void freeze_blocks(struct g4_wg *wg, struct g4_journal *j, struct g4_txn_log *log)
+{
+	if (log->revoke_count > 0) /* a freed page was revoked */
+		drop_freed(j, log);
+	g4_crew_run(wg, j, G4_CREW_FREEZE, j->running, log->line_count); /* no device: no error */
 }
 
 /* Gate closed: copies committed lines of older transactions, sealed, for the checkpoint that follows this commit. */
 G4_FN static void freeze_home(struct g4_wg *wg, struct g4_journal *j)
 {
-	struct g4_cache *cache = j->meta->cache;
-
 	j->home_copied = 0;
-	for (uint32_t k = 0; k < j->home_count; k++) {
-		struct g4_line *line = &cache->lines[j->home_lines[k]];
-		uint8_t *copy = j->home_copies + (uint64_t)j->home_copied * G4_PAGE_BYTES;
-
-		if (line->home == j->running)
-			continue; /* its image is in the record */
-		g4_copy(wg, copy, g4_line_data(cache, j->home_lines[k]), G4_PAGE_BYTES);
-		seal(j, line, copy, line->index << G4_PAGE_SHIFT, line->home);
-		j->home_addresses[j->home_copied++] = line->index << G4_PAGE_SHIFT;
-	}
-}
-
-G4_FN static uint64_t log_address(const struct g4_journal *j, uint64_t page)
-{
-	return j->area_address + (1 + page % j->log_pages) * G4_PAGE_BYTES;
+	g4_crew_run(wg, j, G4_CREW_FREEZE_HOME, j->running, j->home_count);
 }
 
 G4_FN static uint32_t tag_count(const struct g4_journal *j, const struct g4_txn_log *log)
@@ -287,9 +311,9 @@ G4_FN static uint32_t usable_data_tags(const struct g4_journal *j, const struct 
 	return log->data_count;
 }
 
-G4_FN static void write_tags(struct g4_journal *j, const struct g4_txn_log *log, uint64_t sequence,
-			     const uint64_t *addresses)
+G4_FN static void write_tags(struct g4_journal *j, const struct g4_txn_log *log, uint64_t sequence)
 {
+	const uint64_t *addresses = g4_record_addresses(j);
 	uint32_t total = tag_count(j, log), images = log->line_count, addresses_end = images + log->revoke_count;
 
 	for (uint32_t d = 0; d < j->record_descriptors; d++) {
@@ -310,29 +334,31 @@ G4_FN static void write_tags(struct g4_journal *j, const struct g4_txn_log *log,
 					(n - addresses_end) % 2 == 0 ? log->data[pair].address :
 								       log->data[pair].crc32c;
 		}
-		g4_block_seal(page, G4_BLOCK_JOURNAL_DESCRIPTOR, log_address(j, j->head_page + d), sequence,
+		g4_block_seal(page, G4_BLOCK_JOURNAL_DESCRIPTOR, g4_log_address(j, j->head_page + d), sequence,
 			      j->meta->fs_tag);
 	}
 }
 
 /* Seals images, descriptors and commit page. Returns the record's length in pages. */
-G4_FN static uint64_t build_record(struct g4_journal *j, const struct g4_txn_log *log, uint64_t sequence,
-				   const uint64_t *addresses)
+G4_FN static uint64_t build_record(struct g4_wg *wg, struct g4_journal *j, const struct g4_txn_log *log,
+				   uint64_t sequence)
 {
-	uint8_t *images = j->record + (uint64_t)j->record_descriptors * G4_PAGE_BYTES;
 	uint64_t body = j->record_descriptors + log->line_count;
 	struct g4_journal_commit *commit = (struct g4_journal_commit *)(j->record + body * G4_PAGE_BYTES);
+	uint32_t crc;
 
+	write_tags(j, log, sequence);
+	crc = g4_crc32c(0, j->record, (uint64_t)j->record_descriptors * G4_PAGE_BYTES);
+	g4_crew_run(wg, j, G4_CREW_SEAL, sequence, log->line_count);
 	for (uint32_t k = 0; k < log->line_count; k++)
-		seal(j, &j->meta->cache->lines[log->lines[k]], images + (uint64_t)k * G4_PAGE_BYTES, addresses[k],
-		     sequence);
-	write_tags(j, log, sequence, addresses);
+		crc = g4_crc32c_append_page(crc, j->record_crcs[k]);
 	memset(commit, 0, sizeof(*commit));
 	commit->sequence = sequence;
 	commit->record_pages = body + 1;
-	commit->record_crc32c = g4_crc32c(0, j->record, body * G4_PAGE_BYTES);
+	commit->record_crc32c = crc;
 	commit->time_ns = (uint64_t)g4_realtime_ns();
-	g4_block_seal(commit, G4_BLOCK_JOURNAL_COMMIT, log_address(j, j->head_page + body), sequence, j->meta->fs_tag);
+	g4_block_seal(commit, G4_BLOCK_JOURNAL_COMMIT, g4_log_address(j, j->head_page + body), sequence,
+		      j->meta->fs_tag);
 	return body + 1;
 }
 
@@ -348,16 +374,21 @@ G4_FN static int write_record(struct g4_wg *wg, struct g4_journal *j, uint64_t p
 		if (rc < 0)
 			return rc;
 	}
+	if (pages >= SHARED_PAGES && g4_journal_is_mapped(j)) {
+		rc = g4_crew_run(wg, j, G4_CREW_WRITE, 0, (uint32_t)pages);
+		return rc < 0 ? rc : g4_space_flush(wg, j->meta->space);
+	}
 	if (first < pages || j->record_data > 0) {
-		rc = g4_space_write(wg, j->meta->space, log_address(j, start), j->record, first * G4_PAGE_BYTES, 0);
+		rc = g4_space_write(wg, j->meta->space, g4_log_address(j, start), j->record, first * G4_PAGE_BYTES, 0);
 		if (rc < 0)
 			return rc;
 		if (first < pages)
-			rc = g4_space_write(wg, j->meta->space, log_address(j, 0), j->record + first * G4_PAGE_BYTES,
+			rc = g4_space_write(wg, j->meta->space, g4_log_address(j, 0), j->record + first * G4_PAGE_BYTES,
 					    (pages - first) * G4_PAGE_BYTES, 0);
 		return rc < 0 ? rc : g4_space_flush(wg, j->meta->space);
 	}
-	return g4_space_write(wg, j->meta->space, log_address(j, start), j->record, pages * G4_PAGE_BYTES, G4_IO_FUA);
+	return g4_space_write(wg, j->meta->space, g4_log_address(j, start), j->record, pages * G4_PAGE_BYTES,
+			      G4_IO_FUA);
 }
 
 G4_FN int g4_journal_commit(struct g4_wg *wg, struct g4_journal *j, uint64_t want, bool checkpoint,
@@ -375,15 +406,15 @@ G4_FN int g4_journal_commit(struct g4_wg *wg, struct g4_journal *j, uint64_t wan
 		g4_unlock(&j->commit_lock);
 		return 0;
 	}
-	close_gate(j);
+	uint64_t used = close_gate(j);
 	if (g4_load32_acq(&j->aborted)) { /* by one of those inside, who left its work half done */
-		open_gate(j);
+		open_gate(j, used);
 		g4_unlock(&j->commit_lock);
 		return -G4_E_SHUTDOWN;
 	}
 	if (log->line_count == 0 && log->free_count == 0 && log->revoke_count == 0 &&
 	    !(checkpoint && j->home_count > 0)) {
-		open_gate(j);
+		open_gate(j, used);
 		g4_unlock(&j->commit_lock);
 		return 0;
 	}
@@ -393,21 +424,21 @@ G4_FN int g4_journal_commit(struct g4_wg *wg, struct g4_journal *j, uint64_t wan
 	j->record_descriptors = (tag_count(j, log) + G4_JOURNAL_TAGS - 1) / G4_JOURNAL_TAGS;
 	if (j->record_descriptors == 0)
 		j->record_descriptors = 1;
-	uint64_t *addresses = j->home_addresses + (j->max_blocks + G4_TXN_SLACK);
-	freeze_blocks(wg, j, log, addresses, j->record + (uint64_t)j->record_descriptors * G4_PAGE_BYTES);
+	freeze_blocks(wg, j, log);
 	uint64_t pages = j->record_descriptors + log->line_count + 1;
 	j->record_blocks = log->line_count;
 	j->checkpoint_due = checkpoint || j->used_pages + pages > j->log_pages / 2 || j->home_count > j->max_blocks / 2;
 	if (j->checkpoint_due)
 		freeze_home(wg, j);
 	struct g4_txn_log *next = &j->logs[(sequence + 1) & 1];
-	next->line_count = next->data_count = next->data_untagged = 0;
+	g4_store32_rlx(&next->line_count, 0);
+	next->data_count = next->data_untagged = 0;
 	g4_store32_rlx(&next->revoke_count, 0); /* log_is_full() may look */
 	g4_store32_rlx(&next->free_count, 0);
 	g4_store64_rel(&j->running, sequence + 1);
-	open_gate(j);
+	open_gate(j, used);
 
-	pages = build_record(j, log, sequence, addresses);
+	pages = build_record(wg, j, log, sequence);
 	int rc = pages + j->used_pages > j->log_pages ? -G4_E_JOURNAL_FULL : write_record(wg, j, pages, flush_first);
 	if (rc < 0) {
 		g4_journal_abort(j, rc);
@@ -441,20 +472,6 @@ G4_FN static int flush_batch(struct g4_wg *wg, struct g4_journal *j, struct home
 	return rc;
 }
 
-/* Where image n of a checkpoint lies and belongs: first the copies of older transactions, then the record's own. */
-G4_FN static uint64_t home_address(const struct g4_journal *j, uint32_t n)
-{
-	return n < j->home_copied ? j->home_addresses[n] :
-				    j->home_addresses[j->max_blocks + G4_TXN_SLACK + n - j->home_copied];
-}
-
-G4_FN static uint8_t *home_image(const struct g4_journal *j, uint32_t n)
-{
-	if (n < j->home_copied)
-		return j->home_copies + (uint64_t)n * G4_PAGE_BYTES;
-	return j->record + (uint64_t)(j->record_descriptors + n - j->home_copied) * G4_PAGE_BYTES;
-}
-
 /* Shell sort by address, so that neighbours go out in one request. */
 G4_FN static void sort_home(struct g4_journal *j, uint32_t count)
 {
@@ -465,8 +482,8 @@ G4_FN static void sort_home(struct g4_journal *j, uint32_t count)
 	for (uint32_t gap = count / 2; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11) {
 		for (uint32_t i = gap; i < count; i++) {
 			uint32_t moving = order[i], k = i;
-			uint64_t address = home_address(j, moving);
-			for (; k >= gap && home_address(j, order[k - gap]) > address; k -= gap)
+			uint64_t address = g4_home_address(j, moving);
+			for (; k >= gap && g4_home_address(j, order[k - gap]) > address; k -= gap)
 				order[k] = order[k - gap];
 			order[k] = moving;
 		}
@@ -477,10 +494,12 @@ G4_FN static int write_home(struct g4_wg *wg, struct g4_journal *j, struct home_
 {
 	uint32_t total = j->home_copied + j->record_blocks, used = 0;
 
+	if (g4_journal_is_mapped(j)) /* memory has no better and no worse order */
+		return g4_crew_run(wg, j, G4_CREW_HOME, 0, total);
 	sort_home(j, total);
 	batch->count = 0;
 	for (uint32_t n = 0; n < total; n++) {
-		uint64_t address = home_address(j, j->home_order[n]);
+		uint64_t address = g4_home_address(j, j->home_order[n]);
 		struct g4_io *io = batch->count ? &batch->ios[batch->count - 1] : NULL;
 
 		if (used == HOME_BATCH) {
@@ -497,7 +516,7 @@ G4_FN static int write_home(struct g4_wg *wg, struct g4_journal *j, struct home_
 			io->offset_bytes = address;
 			io->iov = &batch->iovs[used];
 		}
-		batch->iovs[used].base = home_image(j, j->home_order[n]);
+		batch->iovs[used].base = g4_home_image(j, j->home_order[n]);
 		batch->iovs[used++].bytes = G4_PAGE_BYTES;
 		io->iov_count++;
 	}

@@ -21,7 +21,8 @@
 /* A commit uses this much of the workgroup's scratch memory, from its start; callers keep nothing there. */
 #define G4_COMMIT_SCRATCH_BYTES (8 * 1024)
 
-#define G4_TXN_MAX_BLOCKS 2048u
+#define G4_TXN_MAX_BLOCKS 2048u /* unless the mount asks for more */
+#define G4_TXN_MOST_BLOCKS 65536u
 #define G4_TXN_SLACK 512u
 #define G4_TXN_MAX_REVOKES 16384u
 #define G4_TXN_MAX_FREES 131072u
@@ -48,6 +49,20 @@ struct g4_txn_log {	 /* what one transaction collects */
 	struct g4_data_tag data[G4_TXN_MAX_DATA];
 };
 
+/*
+ * What a commit does page by page, shared by all workgroups that would otherwise wait for it (crew.c). `turn` is the
+ * number of the task and, in the low half, its next page: whoever adds to it owns the pages in between, and a
+ * workgroup that was late by a task adds to nothing.
+ */
+struct g4_crew {
+	uint64_t turn;
+	uint32_t kind; /* constant while turn has this task's number, as are the two below */
+	uint32_t end;
+	uint64_t sequence;
+	uint32_t done;	/* pages */
+	uint32_t error; /* positive code */
+};
+
 struct g4_journal {
 	struct g4_meta *meta;
 	uint64_t area_address;
@@ -59,6 +74,9 @@ struct g4_journal {
 	uint32_t drain_word;   /* changes when the last operation leaves a closed gate */
 	uint32_t aborted;      /* 0 or the (positive) code that stopped the journal */
 	uint32_t data_written; /* data was written that no transaction has tagged */
+	uint32_t starving;     /* operations that wait for credits */
+	uint32_t credit_word;  /* changes when one leaves and some wait */
+	struct g4_crew crew;
 
 	uint64_t running;	   /* sequence of the open transaction */
 	uint64_t durable;	   /* of the newest committed one */
@@ -72,7 +90,8 @@ struct g4_journal {
 	uint8_t *record;      /* record being written: descriptors, images, commit page */
 	uint8_t *home_copies; /* images of older home lines */
 	uint64_t *home_addresses;
-	uint32_t *home_order; /* images of a checkpoint, by address */
+	uint32_t *record_crcs; /* of the record's images */
+	uint32_t *home_order;  /* images of a checkpoint, by address */
 	uint32_t home_copied;
 	uint32_t record_blocks, record_descriptors, record_data;
 	bool checkpoint_due;
@@ -88,16 +107,24 @@ struct g4_txn {
 };
 
 /* ---- host (journal_host.c) ---- */
-/* Bytes of memory for a journal with log_pages pages and a cache of line_count lines. */
-uint64_t g4_journal_memory(uint64_t log_pages, uint32_t line_count);
+/*
+ * Bytes of memory for a journal with log_pages pages and a cache of line_count lines. A transaction has at most
+ * most_blocks blocks (0: G4_TXN_MAX_BLOCKS), and fewer where log or cache are small.
+ */
+uint64_t g4_journal_memory(uint64_t log_pages, uint32_t line_count, uint32_t most_blocks);
 /* Prepares over zeroed, page-aligned memory; the log is empty from head_page on and `next` is the next sequence. */
 void g4_journal_init(struct g4_journal *j, struct g4_meta *meta, void *memory, uint64_t area_address,
-		     uint64_t log_pages, uint64_t head_page, uint64_t next);
+		     uint64_t log_pages, uint64_t head_page, uint64_t next, uint32_t most_blocks);
 /* It and its memory are used `by` bytes further on from now on. */
 void g4_journal_moved(struct g4_journal *j, intptr_t by);
 
-/* Leader. Joins. -G4_E_AGAIN: the transaction is full, commit first; -G4_E_ROFS: the journal was stopped. */
+/* Leader. Joins. -G4_E_AGAIN: there are no credits, or no joining now; -G4_E_ROFS: the journal was stopped. */
 G4_FN int g4_txn_begin(struct g4_journal *j, uint32_t credits, struct g4_txn *txn);
+/*
+ * Leader. After -G4_E_AGAIN or while the gate is closed: works on the commit that is under way, or waits a little for the
+ * operations inside to give back what they do not need. False: neither helps, the transaction has to be committed.
+ */
+G4_FN bool g4_txn_await(struct g4_wg *wg, struct g4_journal *j, uint32_t credits);
 /* More credits without leaving; false when there are none. */
 G4_FN bool g4_txn_extend(struct g4_txn *txn, uint32_t credits);
 G4_FN void g4_txn_end(struct g4_txn *txn);
@@ -138,5 +165,11 @@ struct g4_replay {
 	uint64_t records, blocks;
 };
 int g4_journal_replay(struct g4_wg *wg, struct g4_meta *meta, bool write, struct g4_replay *out);
+/*
+ * Host (replay_host.c): leaves the next sequence out, durably. Must come before the first commit after a replay: a record
+ * that was torn or dropped may lie at the log's head, and a new one of the same number that is torn in its turn could
+ * complete it.
+ */
+int g4_journal_skip(struct g4_wg *wg, struct g4_meta *meta, struct g4_replay *replay);
 
 #endif

@@ -3,6 +3,11 @@
  * Recovery. Reads the log from its tail, keeps the newest image of every block that was not revoked later, writes those
  * home, flushes, and moves the tail behind the last record. Crash during recovery: home writes are images of committed
  * records, the tail moves last, so a second recovery does the same again.
+ *
+ * The header is one page in one place. On mapped memory a crash may tear it (stores are atomic in units of 8 bytes), so
+ * a header with a wrong checksum is replaced by what the log itself tells: the longest run of consecutive records that
+ * ends with the newest one. That begins at the tail or before it, and to replay what is home already is harmless: of
+ * every page the newest image counts, and what was freed later is revoked later, in the same run.
  */
 #include <stdlib.h>
 
@@ -192,9 +197,48 @@ static int compare_images(const void *a, const void *b)
 	return (x->log_page == UINT64_MAX) - (y->log_page == UINT64_MAX);
 }
 
+#define BATCH 256u
+struct batch { /* images on their way home */
+	struct g4_io ios[BATCH];
+	struct g4_iov iovs[BATCH];
+	const struct image *images[BATCH]; /* by address */
+	uint32_t count;
+};
+
+/* Reads a batch out of the log into the buffer, or writes it home: all at once, neighbours in one request. */
+static int transfer(struct scan *scan, struct batch *batch, uint32_t op)
+{
+	uint32_t requests = 0;
+
+	for (uint32_t k = 0; k < batch->count; k++) {
+		const struct image *image = batch->images[k];
+		uint64_t offset = op == G4_IO_READ ? page_address(scan, image->log_page) : image->address;
+		struct g4_io *io = requests ? &batch->ios[requests - 1] : NULL;
+		if (!io || io->offset_bytes + io->iov_count * G4_PAGE_BYTES != offset) {
+			io = &batch->ios[requests++];
+			*io = (struct g4_io){.op = op, .offset_bytes = offset, .iov = &batch->iovs[k]};
+		}
+		batch->iovs[k].base = scan->buffer + k * G4_PAGE_BYTES;
+		batch->iovs[k].bytes = G4_PAGE_BYTES;
+		io->iov_count++;
+	}
+	return g4_space_transfer(scan->wg, scan->meta->space, batch->ios, requests);
+}
+
+static int carry_home(struct scan *scan, struct batch *batch)
+{
+	int rc = batch->count ? transfer(scan, batch, G4_IO_READ) : 0;
+
+	if (rc == 0 && batch->count)
+		rc = transfer(scan, batch, G4_IO_WRITE);
+	batch->count = 0;
+	return rc;
+}
+
 static int write_home(struct scan *scan, struct g4_replay *out)
 {
-	int rc = grow_buffer(scan, 1);
+	struct batch *batch = (struct batch *)calloc(1, sizeof(*batch));
+	int rc = batch ? grow_buffer(scan, BATCH) : -G4_E_NOMEM;
 
 	if (scan->count)
 		qsort(scan->images, scan->count, sizeof(struct image), compare_images);
@@ -204,12 +248,14 @@ static int write_home(struct scan *scan, struct g4_replay *out)
 			continue;
 		if (image->log_page == UINT64_MAX)
 			continue;
-		rc = read_pages(scan, image->log_page, 1, scan->buffer);
-		if (rc == 0)
-			rc = g4_space_write(scan->wg, scan->meta->space, image->address, scan->buffer, G4_PAGE_BYTES,
-					    0);
+		batch->images[batch->count++] = image;
 		out->blocks++;
+		if (batch->count == BATCH)
+			rc = carry_home(scan, batch);
 	}
+	if (rc == 0)
+		rc = carry_home(scan, batch);
+	free(batch);
 	return rc == 0 ? g4_space_flush(scan->wg, scan->meta->space) : rc;
 }
 
@@ -224,23 +270,108 @@ static int move_tail(struct scan *scan, const struct g4_replay *out)
 	return g4_space_write(scan->wg, scan->meta->space, scan->area, header, G4_PAGE_BYTES, G4_IO_FUA);
 }
 
-static int run(struct scan *scan, bool write, struct g4_replay *out)
+/* ------------------------------------------------------------------ the tail */
+
+struct found { /* a complete record */
+	uint64_t sequence, page, pages;
+};
+
+/* All complete records of the log, wherever they lie. *found is malloc'ed. */
+static int find_records(struct scan *scan, struct found **found, size_t *count)
+{
+	size_t room = 0;
+
+	for (uint64_t page = 0; page < scan->log_pages;) {
+		const struct g4_journal_descriptor *d;
+		int rc = grow_buffer(scan, 1);
+		if (rc == 0)
+			rc = read_pages(scan, page, 1, scan->buffer);
+		if (rc < 0)
+			return rc;
+		d = (const struct g4_journal_descriptor *)scan->buffer;
+		int64_t pages =
+			d->header.type == G4_BLOCK_JOURNAL_DESCRIPTOR ? read_record(scan, page, d->sequence) : 0;
+		if (pages < 0)
+			return (int)pages;
+		if (pages > 0 && *count == room) {
+			room = room ? 2 * room : 64;
+			void *memory = realloc(*found, room * sizeof(struct found));
+			if (!memory)
+				return -G4_E_NOMEM;
+			*found = (struct found *)memory;
+		}
+		if (pages > 0) { /* the buffer may have moved */
+			d = (const struct g4_journal_descriptor *)scan->buffer;
+			(*found)[(*count)++] = (struct found){d->sequence, page, (uint64_t)pages};
+		}
+		page += pages > 0 ? (uint64_t)pages : 1;
+	}
+	return 0;
+}
+
+static int compare_found(const void *a, const void *b)
+{
+	const struct found *x = (const struct found *)a, *y = (const struct found *)b;
+
+	return x->sequence < y->sequence ? 1 : x->sequence > y->sequence ? -1 : 0; /* newest first */
+}
+
+/* The tail without a header: `code` where the log tells nothing either. */
+static int search_tail(struct scan *scan, struct g4_replay *out, int code)
+{
+	struct found *found = NULL;
+	size_t count = 0, first = 0;
+	int rc = find_records(scan, &found, &count);
+
+	if (rc == 0 && count == 0)
+		rc = code;
+	if (rc == 0) {
+		qsort(found, count, sizeof(struct found), compare_found);
+		for (uint64_t total = found[0].pages; first + 1 < count; first++) {
+			const struct found *older = &found[first + 1], *newer = &found[first];
+			total += older->pages;
+			if (older->sequence + 1 != newer->sequence || total > scan->log_pages ||
+			    (older->page + older->pages) % scan->log_pages != newer->page)
+				break;
+		}
+		out->next_sequence = found[first].sequence;
+		out->head_page = found[first].page;
+	}
+	free(found);
+	return rc;
+}
+
+/* Where the oldest record that may not be home begins, and its sequence. */
+static int find_tail(struct scan *scan, struct g4_replay *out)
 {
 	const struct g4_journal_header *header;
-	uint64_t newest; /* where the newest record starts */
 	int rc = grow_buffer(scan, 1);
 
 	if (rc == 0)
 		rc = g4_space_read(scan->wg, scan->meta->space, scan->area, scan->buffer, G4_PAGE_BYTES);
-	if (rc == 0)
-		rc = g4_block_verify(scan->buffer, G4_BLOCK_JOURNAL_HEADER, scan->area, scan->meta->fs_tag);
+	if (rc < 0)
+		return rc;
+	rc = g4_block_verify(scan->buffer, G4_BLOCK_JOURNAL_HEADER, scan->area, scan->meta->fs_tag);
+	if (rc == -G4_E_CHECKSUM)
+		return search_tail(scan, out, rc);
 	if (rc < 0)
 		return rc;
 	header = (const struct g4_journal_header *)scan->buffer;
 	if (header->tail_page >= scan->log_pages)
 		return -G4_E_CORRUPT_JOURNAL;
 	out->next_sequence = header->tail_sequence;
-	out->head_page = newest = header->tail_page;
+	out->head_page = header->tail_page;
+	return 0;
+}
+
+static int run(struct scan *scan, bool write, struct g4_replay *out)
+{
+	uint64_t newest; /* where the newest record starts */
+	int rc = find_tail(scan, out);
+
+	if (rc < 0)
+		return rc;
+	newest = out->head_page;
 	for (uint64_t walked = 0; walked < scan->log_pages;) {
 		int64_t pages = read_record(scan, out->head_page, out->next_sequence);
 		if (pages < 0)
@@ -282,6 +413,18 @@ int g4_journal_replay(struct g4_wg *wg, struct g4_meta *meta, bool write, struct
 	memset(out, 0, sizeof(*out));
 	rc = run(&scan, write, out);
 	free(scan.images);
+	free(scan.buffer);
+	return rc;
+}
+
+int g4_journal_skip(struct g4_wg *wg, struct g4_meta *meta, struct g4_replay *replay)
+{
+	struct scan scan = {.wg = wg, .meta = meta, .area = meta->layout.journal_address};
+	int rc = grow_buffer(&scan, 1);
+
+	replay->next_sequence++;
+	if (rc == 0)
+		rc = move_tail(&scan, replay);
 	free(scan.buffer);
 	return rc;
 }

@@ -81,7 +81,7 @@ G4_FN G4_INLINE uint64_t g4_ticket_step(uint32_t serving)
 /* Passes the turn of `ticket` on and adds `change`. */
 G4_FN G4_INLINE void g4_ticket_pass(uint64_t *word, uint32_t ticket, uint64_t change)
 {
-	uint64_t old = g4_add64(word, g4_ticket_step(ticket) + change);
+	uint64_t old = g4_add64_rel(word, g4_ticket_step(ticket) + change);
 
 	if (g4_ticket_sleepers(old))
 		g4_ticket_wake(word, g4_ticket_after(ticket));
@@ -89,7 +89,7 @@ G4_FN G4_INLINE void g4_ticket_pass(uint64_t *word, uint32_t ticket, uint64_t ch
 
 G4_FN G4_INLINE void g4_ticket_lock(uint64_t *word)
 {
-	uint64_t old = g4_add64(word, G4_TICKET_NEXT);
+	uint64_t old = g4_add64_acq(word, G4_TICKET_NEXT);
 	uint32_t ticket = g4_ticket_next(old);
 
 	if ((old & G4_TICKET_EXCLUSIVE) != ticket)
@@ -100,7 +100,7 @@ G4_FN G4_INLINE bool g4_ticket_trylock(uint64_t *word)
 {
 	uint64_t old = g4_load64_rlx(word);
 
-	return (old & G4_TICKET_EXCLUSIVE) == g4_ticket_next(old) && g4_cas64(word, old, old + G4_TICKET_NEXT);
+	return (old & G4_TICKET_EXCLUSIVE) == g4_ticket_next(old) && g4_cas64_acq(word, old, old + G4_TICKET_NEXT);
 }
 
 /* The holder has the turn: nobody else changes `serving`, so that a relaxed load knows it. */
@@ -109,29 +109,33 @@ G4_FN G4_INLINE void g4_ticket_unlock(uint64_t *word)
 	g4_ticket_pass(word, g4_ticket_serving(g4_load64_rlx(word)), 0);
 }
 
-G4_FN G4_INLINE void g4_ticket_read_lock(uint64_t *word)
-{
-	uint64_t old = g4_load64_rlx(word);
-	uint32_t ticket = g4_ticket_next(old);
-
-	/* Nobody waits: take a ticket, pass the turn and enter in one step. */
-	if ((old & G4_TICKET_SHARED) == ticket &&
-	    g4_cas64(word, old, old + G4_TICKET_NEXT + G4_TICKET_READER + g4_ticket_step(ticket)))
-		return;
-	old = g4_add64(word, G4_TICKET_NEXT);
-	ticket = g4_ticket_next(old);
-	if ((old & G4_TICKET_SHARED) != ticket)
-		g4_ticket_wait(word, ticket, G4_TICKET_SHARED);
-	g4_ticket_pass(word, ticket, G4_TICKET_READER);
-}
-
 G4_FN G4_INLINE void g4_ticket_read_unlock(uint64_t *word)
 {
-	uint64_t old = g4_sub64(word, G4_TICKET_READER);
+	uint64_t old = g4_sub64_rel(word, G4_TICKET_READER);
 
 	/* The last reader out lets in the writer whose turn it is. */
 	if (g4_ticket_readers(old) == 1 && g4_ticket_sleepers(old))
 		g4_ticket_wake(word, g4_ticket_serving(old));
+}
+
+/*
+ * A reader counts itself in first. If at that moment nobody had a ticket, it is inside: a writer that comes later finds
+ * it counted. Otherwise it counts itself out again, as a reader that leaves, and queues. So readers alone, however many,
+ * need one addition each, and no comparison that all but one of them would fail.
+ */
+G4_FN G4_INLINE void g4_ticket_read_lock(uint64_t *word)
+{
+	uint64_t old = g4_add64_acq(word, G4_TICKET_READER);
+	uint32_t ticket;
+
+	if (g4_ticket_next(old) == g4_ticket_serving(old))
+		return;
+	g4_ticket_read_unlock(word);
+	old = g4_add64_acq(word, G4_TICKET_NEXT);
+	ticket = g4_ticket_next(old);
+	if ((old & G4_TICKET_SHARED) != ticket)
+		g4_ticket_wait(word, ticket, G4_TICKET_SHARED);
+	g4_ticket_pass(word, ticket, G4_TICKET_READER);
 }
 
 #endif

@@ -29,7 +29,8 @@ damaged() { # damaged NAME KIND ADDRESS
 	exits 4 "$1" "$gpu4fs" fsck bad.img
 	run "$gpu4fs" fsck --json bad.img
 	equals "... is of the kind $2" True "$(json_value "'$2' in d['problems_by_kind']")"
-	exits 4 "... which -y can not repair yet" "$gpu4fs" fsck -y bad.img
+	exits 1 "... which --repair puts right" "$gpu4fs" fsck --repair bad.img
+	exits 0 "... for good" "$gpu4fs" fsck bad.img
 }
 damaged "the first superblock" superblock 4096
 damaged "the second superblock" superblock $((200 * 1024 * 1024 - 4096))

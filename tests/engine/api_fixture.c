@@ -1,9 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api_fixture.h"
 
+#include "client/client_host.h"
+#include "engine/serve_host.h"
+#undef gpu4fs_unmount
+
 gpu4fs *fs;
 
+/* Servers that tests are connected to. */
+#define SERVED_MAX 8
+static struct served {
+	gpu4fs *connection; /* NULL: the place is free */
+	gpu4fs *mounted;
+	struct g4_server *server;
+} served[SERVED_MAX];
+
 static const struct gpu4fs_credentials root_credentials = {.size = sizeof(root_credentials), .umask = 022};
+
+static struct served *find_served(const gpu4fs *connection)
+{
+	for (int i = 0; i < SERVED_MAX; i++)
+		if (served[i].connection == connection)
+			return &served[i];
+	return NULL;
+}
+
+static gpu4fs *connect_to(gpu4fs *mounted)
+{
+	struct served *entry = find_served(NULL);
+	const struct gpu4fs_connect_options options = {.size = sizeof(options), .credentials = &root_credentials};
+	char path[64], message[256] = "";
+	const struct g4_server_options server_options = {.path = path, .handles = 1 << 16};
+	int rc;
+
+	assert_non_null(entry);
+	snprintf(path, sizeof(path), "api.%d.%d.socket", (int)getpid(), (int)(entry - served));
+	entry->mounted = mounted;
+	rc = g4_server_start(mounted->mount->engine, &server_options, &entry->server, message, sizeof(message));
+	if (rc == 0)
+		rc = gpu4fs_connect(path, &options, &entry->connection);
+	if (rc) {
+		print_error("%s: %s %s\n", path, message, gpu4fs_last_message());
+		fail();
+	}
+	return entry->connection;
+}
 
 gpu4fs *api_mount(const char *name, bool format)
 {
@@ -13,6 +54,7 @@ gpu4fs *api_mount(const char *name, bool format)
 		.cache_bytes = 16 << 20,
 		.credentials = &root_credentials,
 		.format = format ? &mkfs_options : NULL,
+		.engine = getenv("G4_TEST_ENGINE"),
 	};
 	gpu4fs *mounted;
 	int rc = gpu4fs_mount(&name, 1, &options, &mounted);
@@ -21,7 +63,19 @@ gpu4fs *api_mount(const char *name, bool format)
 		print_error("%s: %s (%s)\n", name, gpu4fs_last_message(), gpu4fs_strerror(rc));
 		fail();
 	}
-	return mounted;
+	return getenv("G4_TEST_CONNECTED") ? connect_to(mounted) : mounted;
+}
+
+int api_unmount(gpu4fs *mounted)
+{
+	struct served *entry = find_served(mounted);
+	int rc = gpu4fs_unmount(mounted);
+
+	if (rc || !entry)
+		return rc;
+	g4_server_stop(entry->server);
+	entry->connection = NULL;
+	return gpu4fs_unmount(entry->mounted);
 }
 
 int api_setup(void **state)
@@ -33,7 +87,7 @@ int api_setup(void **state)
 
 int api_teardown(void **state)
 {
-	int rc = gpu4fs_unmount(fs);
+	int rc = api_unmount(fs);
 
 	(void)state;
 	if (rc)

@@ -32,8 +32,14 @@ int api_setup(void **state);
 int api_teardown(void **state);
 #define api_test(f) cmocka_unit_test_setup_teardown(f, api_setup, api_teardown)
 
-/* Mounts a new file system on `name`, or what is on it already. */
+/*
+ * Mounts a new file system on `name`, or what is on it already. With G4_TEST_CONNECTED in the environment a server is
+ * started for it, and what comes back is a connection: all these tests hold there, too. G4_TEST_ENGINE names the engine.
+ */
 gpu4fs *api_mount(const char *name, bool format);
+/* What tests call for gpu4fs_unmount(): ends the server as well. */
+int api_unmount(gpu4fs *mounted);
+#define gpu4fs_unmount api_unmount
 /* A session of fs with these ids, umask 022, and at most one supplementary group (0: none). */
 gpu4fs *api_session(uint32_t uid, uint32_t gid, uint32_t group);
 /* A file of `bytes` bytes in the working directory for an image; removes what was there. */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/fsck_host.h"
+#include "fs/fs.h"
 #include "fs/mkfs_host.h"
 #include "fs/mount_host.h"
 
@@ -169,6 +170,9 @@ void rig_expect_clean(struct rig *rig, uint64_t free_pages, const char *when)
 
 static int run(struct rig *rig, struct g4_cmd *cmd)
 {
+	cmd->cred = rig->cred;
+	if (!rig->engine)
+		return g4_execute(rig->wg, rig->fs, cmd);
 	return g4_engine_execute(rig->engine, cmd);
 }
 
@@ -333,6 +337,12 @@ int op_seek(struct rig *rig, uint64_t node, uint64_t offset, uint32_t whence, ui
 int op_fsync(struct rig *rig, uint64_t node)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_FSYNC, .node = node};
+	return run(rig, &cmd);
+}
+
+int op_fdatasync(struct rig *rig, uint64_t node)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_FSYNC, .node = node, .flags = G4_FSYNC_DATA};
 	return run(rig, &cmd);
 }
 

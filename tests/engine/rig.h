@@ -32,6 +32,10 @@ struct rig {
 	struct g4_engine *engine;
 	struct g4_dev *fault; /* the engine's, NULL without */
 	struct g4_dev *dev;   /* of rig_mount_fs() */
+	/* without an engine commands go straight to this file system */
+	struct g4_fs *fs;
+	struct g4_wg *wg;
+	const struct g4_cred *cred; /* who asks, NULL: root */
 };
 
 /* Each fails the test when it cannot do its work, unless it returns a code. */
@@ -80,6 +84,7 @@ int op_truncate(struct rig *rig, uint64_t node, uint64_t bytes);
 int op_fallocate(struct rig *rig, uint64_t node, uint32_t mode, uint64_t offset, uint64_t bytes);
 int op_seek(struct rig *rig, uint64_t node, uint64_t offset, uint32_t whence, uint64_t *found);
 int op_fsync(struct rig *rig, uint64_t node);
+int op_fdatasync(struct rig *rig, uint64_t node);
 int op_sync(struct rig *rig);
 int op_setxattr(struct rig *rig, uint64_t node, const char *name, const void *value, uint64_t bytes, uint32_t flags);
 int op_getxattr(struct rig *rig, uint64_t node, const char *name, void *to, uint64_t room, uint64_t *bytes);

@@ -176,12 +176,33 @@ static void an_index_page_that_is_its_own_child(void **state)
 	g4_fs_unmount(wg, fs, false);
 }
 
+/* On the orphan list with a name: what recovery takes for an unfinished truncation would free the directory's page. */
+static void a_directory_that_is_to_shrink(void **state)
+{
+	struct g4_fs_options options = {.cache_bytes = 8 * G4_MIB};
+	uint64_t leaf, a = entry_of(root_ino(), &leaf)->inode;
+	struct g4_root *block = page_at(sb.root_address);
+	struct g4_fs *fs;
+	char message[256];
+
+	(void)state;
+	(void)entry_of(a, &leaf);
+	inode_at(a)->flags |= G4_INODE_ORPHAN;
+	seal(g4_align_down(g4_ptr_address(a), G4_PAGE_BYTES));
+	block->orphan_head = a;
+	seal(sb.root_address);
+	assert_int_equal(g4_fs_mount(wg, dev, &options, &fs, message, sizeof(message)), -G4_E_CORRUPT_INODE);
+	assert_int_equal(((struct g4_dir_leaf *)page_at(leaf))->header.type, G4_BLOCK_DIR_LEAF);
+	assert_int_equal(g4_ptr_address(inode_at(a)->map[0]), leaf);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_name_that_leads_to_its_own_directory, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_name_that_leads_to_the_directory_above, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_index_page_that_is_its_own_child, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_directory_that_is_to_shrink, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "hash/crc32c.h"
+#include "simt/simt_host.h"
 
 #define BUFFER_BYTES 20000
 
@@ -109,12 +110,29 @@ static void variants_agree_on_every_alignment(void **state)
 	}
 }
 
+/* The portable variant is what GPUs run; the lanes build computes the wide one with four of them. */
+static void pages_chain_and_lanes_agree(void **state)
+{
+	struct g4_wg *wg = g4_wg_create(0);
+	const uint32_t first = g4_crc32c(0, buffer, 4096), second = g4_crc32c(0, buffer + 4096, 4096);
+
+	(void)state;
+	assert_non_null(wg);
+	assert_int_equal(g4_crc32c_append_page(first, second), g4_crc32c(0, buffer, 8192));
+	assert_int_equal(g4_crc32c_append_page(g4_crc32c(0, buffer, 77), g4_crc32c(0, buffer + 77, 4096)),
+			 g4_crc32c(0, buffer, 77 + 4096));
+	assert_int_equal(g4_crc32c_wide(wg, buffer + 8, g4_wg_scratch(wg)), g4_crc32c(0, buffer + 8, 4096));
+	assert_int_equal(g4_crc32c_wide(wg, buffer + 4096, g4_wg_scratch(wg)), second);
+	g4_wg_destroy(wg);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(published_vectors_match),	  cmocka_unit_test(no_bytes_change_nothing),
 		cmocka_unit_test(parts_chain_to_the_whole),	  cmocka_unit_test(every_bit_counts),
 		cmocka_unit_test(variants_agree_on_every_length), cmocka_unit_test(variants_agree_on_every_alignment),
+		cmocka_unit_test(pages_chain_and_lanes_agree),
 	};
 
 	return cmocka_run_group_tests_name("crc32c", tests, fill_buffer, NULL);

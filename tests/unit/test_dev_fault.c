@@ -319,6 +319,30 @@ static void an_unflushed_discard_is_undone_by_a_cut(void **state)
 	}
 }
 
+static void without_a_write_cache_what_completes_is_durable(void **state)
+{
+	struct fixture *f = *state;
+	struct g4_fault fault = {.write_through = true};
+	g4_dev_fault_set(f->dev, &fault);
+	assert_false(g4_dev_props(f->dev)->volatile_cache);
+	assert_int_equal(put(f, 1, 1, 0), 0);
+	cut_and_restore(f);
+	assert_int_equal(get(f, 1), 1);
+	fault.cut_after_writes = 2;
+	fault.cut_inside = true;
+	g4_dev_fault_set(f->dev, &fault);
+	assert_int_equal(put(f, 1, 2, 0), 0);
+	assert_int_equal(put(f, 1, 3, 0), -G4_E_IO);
+	g4_dev_fault_power_on(f->dev);
+	assert_int_equal(get(f, 1), 2);
+	fault = (struct g4_fault){0};
+	g4_dev_fault_set(f->dev, &fault);
+	assert_true(g4_dev_props(f->dev)->volatile_cache);
+	assert_int_equal(put(f, 1, 3, 0), 0);
+	cut_and_restore(f);
+	assert_int_equal(get(f, 1), 2);
+}
+
 /* ---- errors, rot and delay ---- */
 
 static void the_chosen_request_fails_once(void **state)
@@ -453,6 +477,37 @@ static void requests_are_recorded_in_order(void **state)
 }
 
 /* Replaying the record up to a flush gives what the device would hold after a cut there. */
+struct seen {
+	uint64_t requests, bytes, first_offset;
+};
+
+static void see(void *context, const struct g4_io *io)
+{
+	struct seen *seen = context;
+	if (seen->requests++ == 0)
+		seen->first_offset = io->offset_bytes;
+	for (uint32_t k = 0; k < io->iov_count; k++)
+		seen->bytes += io->iov[k].bytes;
+}
+
+static void a_watcher_sees_requests_before_they_are_executed(void **state)
+{
+	struct fixture *f = *state;
+	struct seen seen = {0};
+	struct g4_fault fault = {.fail_write_at = 1};
+	g4_dev_fault_watch(f->dev, see, &seen);
+	g4_dev_fault_set(f->dev, &fault);
+	assert_int_equal(put(f, 3, 1, 0), -G4_E_IO);
+	assert_int_equal(seen.requests, 1);
+	assert_int_equal(seen.first_offset, 3 * 4096);
+	assert_int_equal(seen.bytes, 4096);
+	assert_int_equal(g4_dev_flush(f->wg, f->dev), 0);
+	assert_int_equal(seen.requests, 2);
+	g4_dev_fault_watch(f->dev, NULL, NULL);
+	assert_int_equal(put(f, 3, 1, 0), 0);
+	assert_int_equal(seen.requests, 2);
+}
+
 static void the_record_replays_to_the_same_device(void **state)
 {
 	struct fixture *f = *state;
@@ -537,11 +592,13 @@ int main(void)
 		OVER(a_cut_inside_a_write_fails_that_write),
 		OVER(a_seed_chooses_a_repeatable_subset_of_sectors),
 		OVER(an_unflushed_discard_is_undone_by_a_cut),
+		OVER(without_a_write_cache_what_completes_is_durable),
 		OVER(the_chosen_request_fails_once),
 		OVER(a_failed_flush_makes_nothing_durable),
 		OVER(flipped_bits_are_read_wherever_the_data_is),
 		OVER(delayed_requests_overlap),
 		OVER(requests_are_recorded_in_order),
+		OVER(a_watcher_sees_requests_before_they_are_executed),
 		OVER(the_record_replays_to_the_same_device),
 		OVER(threads_may_share_it),
 	};

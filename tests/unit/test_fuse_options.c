@@ -62,6 +62,7 @@ static void wrong_options_are_named(void **state)
 	refuses("cache", "'cache' needs a value");
 	refuses("cache=much", "'cache=much'");
 	refuses("cache=4096", "at least 1M");
+	refuses("engine=steam", "cpu, cuda or auto");
 	refuses("commit=0", "'commit=0'");
 	refuses("commit=-1", "'commit=-1'");
 	refuses("commit=5s", "'commit=5s'");

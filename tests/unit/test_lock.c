@@ -121,12 +121,14 @@ static void trylock_takes_only_a_free_lock(void **state)
 static void tickets_wrap(void **state)
 {
 	struct g4_rwlock lock = {0};
+	uint32_t tickets = 0; /* readers alone take none */
 
 	(void)state;
 	for (uint32_t i = 0; i < MANY_ROUNDS; i++) {
 		if (i % 3) {
 			g4_write_lock(&lock);
 			g4_write_unlock(&lock);
+			tickets++;
 		} else {
 			g4_read_lock(&lock);
 			g4_read_unlock(&lock);
@@ -134,7 +136,8 @@ static void tickets_wrap(void **state)
 		assert_int_equal(g4_ticket_readers(lock.word), 0);
 		assert_int_equal(g4_ticket_next(lock.word), g4_ticket_serving(lock.word));
 	}
-	assert_int_equal(g4_ticket_serving(lock.word), MANY_ROUNDS & 0xffff);
+	assert_true(tickets > 0xffff);
+	assert_int_equal(g4_ticket_serving(lock.word), tickets & 0xffff);
 }
 
 struct queuer {

@@ -24,6 +24,12 @@
 		return builtin(p, value, __ATOMIC_ACQ_REL);                                                            \
 	}
 
+#define G4_ATOMIC_FETCH_ORDERED(bits, name, builtin, suffix, order)                                                    \
+	G4_INLINE uint##bits##_t name##bits##_##suffix(uint##bits##_t *p, uint##bits##_t value)                        \
+	{                                                                                                              \
+		return builtin(p, value, order);                                                                       \
+	}
+
 #define G4_ATOMICS(bits)                                                                                               \
 	G4_ATOMIC_LOAD(bits, rlx, __ATOMIC_RELAXED)                                                                    \
 	G4_ATOMIC_LOAD(bits, rlx_sys, __ATOMIC_RELAXED)                                                                \
@@ -38,10 +44,18 @@
 	G4_ATOMIC_FETCH(bits, g4_or, __atomic_fetch_or)                                                                \
 	G4_ATOMIC_FETCH(bits, g4_and, __atomic_fetch_and)                                                              \
 	G4_ATOMIC_FETCH(bits, g4_xchg, __atomic_exchange_n)                                                            \
+	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __atomic_fetch_add, acq, __ATOMIC_ACQUIRE)                               \
+	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __atomic_fetch_add, rel, __ATOMIC_RELEASE)                               \
+	G4_ATOMIC_FETCH_ORDERED(bits, g4_sub, __atomic_fetch_sub, rel, __ATOMIC_RELEASE)                               \
                                                                                                                        \
 	G4_INLINE bool g4_cas##bits(uint##bits##_t *p, uint##bits##_t expected, uint##bits##_t desired)                \
 	{                                                                                                              \
 		return __atomic_compare_exchange_n(p, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);  \
+	}                                                                                                              \
+                                                                                                                       \
+	G4_INLINE bool g4_cas##bits##_acq(uint##bits##_t *p, uint##bits##_t expected, uint##bits##_t desired)          \
+	{                                                                                                              \
+		return __atomic_compare_exchange_n(p, &expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE);  \
 	}                                                                                                              \
                                                                                                                        \
 	G4_INLINE uint##bits##_t g4_atomic_max##bits(uint##bits##_t *p, uint##bits##_t value)                          \
@@ -58,7 +72,14 @@
 G4_ATOMICS(32)
 G4_ATOMICS(64)
 
+/* Keeps relaxed loads before it before everything behind it. */
+G4_INLINE void g4_fence_acq(void)
+{
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+}
+
 #undef G4_ATOMICS
+#undef G4_ATOMIC_FETCH_ORDERED
 #undef G4_ATOMIC_FETCH
 #undef G4_ATOMIC_STORE
 #undef G4_ATOMIC_LOAD

@@ -25,6 +25,12 @@
 		return builtin(p, value, __NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_DEVICE);                               \
 	}
 
+#define G4_ATOMIC_FETCH_ORDERED(bits, name, builtin, suffix, order)                                                    \
+	G4_FN G4_INLINE uint##bits##_t name##bits##_##suffix(uint##bits##_t *p, uint##bits##_t value)                  \
+	{                                                                                                              \
+		return builtin(p, value, order, __NV_THREAD_SCOPE_DEVICE);                                             \
+	}
+
 #define G4_ATOMICS(bits)                                                                                               \
 	G4_ATOMIC_LOAD(bits, rlx, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE)                                       \
 	G4_ATOMIC_LOAD(bits, rlx_sys, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_SYSTEM)                                   \
@@ -40,17 +46,33 @@
 	G4_ATOMIC_FETCH(bits, g4_and, __nv_atomic_fetch_and)                                                           \
 	G4_ATOMIC_FETCH(bits, g4_xchg, __nv_atomic_exchange_n)                                                         \
 	G4_ATOMIC_FETCH(bits, g4_atomic_max, __nv_atomic_fetch_max)                                                    \
+	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __nv_atomic_fetch_add, acq, __NV_ATOMIC_ACQUIRE)                         \
+	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __nv_atomic_fetch_add, rel, __NV_ATOMIC_RELEASE)                         \
+	G4_ATOMIC_FETCH_ORDERED(bits, g4_sub, __nv_atomic_fetch_sub, rel, __NV_ATOMIC_RELEASE)                         \
                                                                                                                        \
 	G4_FN G4_INLINE bool g4_cas##bits(uint##bits##_t *p, uint##bits##_t expected, uint##bits##_t desired)          \
 	{                                                                                                              \
 		return __nv_atomic_compare_exchange_n(p, &expected, desired, false, __NV_ATOMIC_ACQ_REL,               \
+						      __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE);                  \
+	}                                                                                                              \
+                                                                                                                       \
+	G4_FN G4_INLINE bool g4_cas##bits##_acq(uint##bits##_t *p, uint##bits##_t expected, uint##bits##_t desired)    \
+	{                                                                                                              \
+		return __nv_atomic_compare_exchange_n(p, &expected, desired, false, __NV_ATOMIC_ACQUIRE,               \
 						      __NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE);                  \
 	}
 
 G4_ATOMICS(32)
 G4_ATOMICS(64)
 
+/* Keeps relaxed loads before it before everything behind it. */
+G4_FN G4_INLINE void g4_fence_acq(void)
+{
+	__nv_atomic_thread_fence(__NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE);
+}
+
 #undef G4_ATOMICS
+#undef G4_ATOMIC_FETCH_ORDERED
 #undef G4_ATOMIC_FETCH
 #undef G4_ATOMIC_STORE
 #undef G4_ATOMIC_LOAD

@@ -4,6 +4,7 @@
  * pause. A ticket says how many are ahead, so the pause grows with the distance and the memory system sees about one
  * reader a lock.
  */
+#include "simt/cuda/stop.h"
 #include "simt/ticket.h"
 
 /* Nanoseconds to wait for each ticket ahead: about what a short critical section takes. */
@@ -13,6 +14,16 @@
 /* g4_wait() returns after this long, so that its caller can see whether the engine is being stopped. */
 #define WAIT_NS 1000000
 
+G4_FN uint32_t g4_abort_word;
+
+/* Between two looks at what is waited for. */
+G4_FN static void pause_for(uint32_t ns)
+{
+	if (g4_load32_rlx(&g4_abort_word))
+		__trap();
+	__nanosleep(ns);
+}
+
 G4_FN void g4_ticket_wait(uint64_t *word, uint32_t ticket, uint64_t mask)
 {
 	uint64_t now;
@@ -20,7 +31,7 @@ G4_FN void g4_ticket_wait(uint64_t *word, uint32_t ticket, uint64_t mask)
 	while (((now = g4_load64_rlx(word)) & mask) != ticket) {
 		uint32_t ahead = (ticket - g4_ticket_serving(now)) & 0xffff;
 
-		__nanosleep(ahead ? (uint32_t)g4_min64(ahead * AHEAD_NS, LONGEST_NS) : TURN_NS);
+		pause_for(ahead ? (uint32_t)g4_min64(ahead * AHEAD_NS, LONGEST_NS) : TURN_NS);
 	}
 	/* Ours until we pass it on: this load, with acquire order, still finds the turn. */
 	g4_load64_acq(word);
@@ -78,7 +89,7 @@ G4_FN void g4_wait(uint32_t *word, uint32_t seen)
 	uint32_t pause_ns = TURN_NS;
 
 	while (g4_load32_rlx(word) == seen && g4_monotonic_ns() < until) {
-		__nanosleep(pause_ns);
+		pause_for(pause_ns);
 		if (pause_ns < LONGEST_NS)
 			pause_ns *= 2;
 	}
@@ -93,5 +104,5 @@ G4_FN void g4_wake(uint32_t *word)
 
 G4_FN void g4_pause(void)
 {
-	__nanosleep(TURN_NS);
+	pause_for(TURN_NS);
 }

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Progress bars of the command line programs. */
+#ifndef G4_PROGRESS_HOST_H
+#define G4_PROGRESS_HOST_H
+
+#include "base/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A bar on standard error for what lasts longer than a second, when that is a terminal. Zero is a good start. */
+struct g4_progress {
+	const char *label; /* NULL: never show */
+	uint64_t started_ns;
+	uint64_t shown_ns;
+	bool visible;
+};
+void g4_progress_start(struct g4_progress *progress, const char *label);
+/* Cheap enough for every step of a loop. */
+void g4_progress_step(struct g4_progress *progress, uint64_t done, uint64_t total);
+/* Clears the line; call it before printing anything else. */
+void g4_progress_clear(struct g4_progress *progress);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

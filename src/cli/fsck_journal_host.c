@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The journal when it is not as the engine left it.
+ *
+ * A record that a crash tore is the newest: the next is written only after it is durable. So a record whose sequence
+ * lies beyond the end of the log says that something in between was durable once and is damaged now; what it and its
+ * successors would have changed is lost. That the newest record itself is damaged looks like a torn write and can not be
+ * told from one.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "cli/fsck_host.h"
+#include "journal/block.h"
+
+static uint64_t log_pages(const struct g4_image *image)
+{
+	return image->layout.journal_bytes / G4_PAGE_BYTES - 1;
+}
+
+uint64_t g4_fsck_next_sequence(struct g4_image *image, const struct g4_journal_state *journal)
+{
+	uint64_t newest = g4_max64(image->sb.header.generation, journal->header.tail_sequence + journal->records);
+
+	if (journal->header_damaged)
+		newest = image->sb.header.generation;
+	for (uint64_t page = 0; page < log_pages(image); page++)
+		newest = g4_max64(newest, g4_image_starts_record(image, page));
+	return newest + 1;
+}
+
+/* ------------------------------------------------------------------ what is lost with records */
+
+/* The inodes in a slab's image: each that differs from what is home would have been changed. */
+static void tell_slab(struct g4_fsck *fsck, uint64_t home, const uint8_t *image, uint64_t sequence)
+{
+	struct g4_slab_header slab;
+	uint8_t old[G4_PAGE_BYTES];
+	const void *page;
+
+	memset(old, 0, sizeof(old));
+	if (g4_image_page(fsck->image, home, &page) == 0)
+		memcpy(old, page, sizeof(old));
+	memcpy(&slab, image, sizeof(slab));
+	for (uint32_t slot = 1; slot < G4_SLAB_SLOTS; slot++) {
+		const uint32_t at = slot * G4_SLAB_SLOT_BYTES;
+		const struct g4_fsck_where where = {.dir = G4_NO_DIR, .ino = g4_ino_make(home + at)};
+		if (memcmp(old + at, image + at, G4_SLAB_SLOT_BYTES) != 0)
+			g4_fsck_change(fsck, G4_FSCK_LOST, &where, 0, 0,
+				       "what transaction %" PRIu64 " changed in inode 0x%" PRIx64, sequence, where.ino);
+	}
+}
+
+/* Reads what it can of the record at a page of the log, whether it is whole or not. */
+static void tell_record(struct g4_fsck *fsck, uint64_t log_page, uint64_t sequence)
+{
+	struct g4_image *image = fsck->image;
+	struct g4_journal_descriptor first;
+	uint8_t copy[G4_PAGE_BYTES];
+	const void *page;
+
+	if (g4_image_raw_page(image, g4_image_log_address(image, log_page), &page) < 0)
+		return;
+	memcpy(&first, page, sizeof(first));
+	const uint64_t blocks = g4_min64(first.block_count, g4_min64(G4_JOURNAL_TAGS, log_pages(image)));
+	for (uint64_t i = 0; i < blocks; i++) {
+		const uint64_t home = first.tags[i];
+		const uint64_t at = g4_image_log_address(image, log_page + first.page_count + i);
+		if (home % G4_PAGE_BYTES != 0 || home < image->layout.data_address ||
+		    home >= image->layout.backup_address || g4_image_raw_page(image, at, &page) < 0)
+			continue;
+		memcpy(copy, page, sizeof(copy));
+		if (g4_block_verify(copy, G4_BLOCK_SLAB, home, image->fs_tag) == 0)
+			tell_slab(fsck, home, copy, sequence);
+	}
+}
+
+static void tell_lost_records(struct g4_fsck *fsck, uint64_t expected)
+{
+	for (uint64_t page = 0; page < log_pages(fsck->image); page++) {
+		const uint64_t sequence = g4_image_starts_record(fsck->image, page);
+		if (sequence >= expected)
+			tell_record(fsck, page, sequence);
+	}
+}
+
+/* Records with a sequence beyond `expected`, which no end of a log leaves behind. */
+static uint64_t stranded_records(struct g4_fsck *fsck, uint64_t expected)
+{
+	uint64_t count = 0;
+
+	for (uint64_t page = 0; page < log_pages(fsck->image); page++)
+		count += g4_image_starts_record(fsck->image, page) > expected;
+	return count;
+}
+
+void g4_fsck_journal(struct g4_fsck *fsck, const struct g4_journal_state *journal)
+{
+	const uint64_t expected = journal->header.tail_sequence + journal->records;
+
+	if (fsck->journal_told)
+		return;
+	fsck->journal_told = true;
+	if (journal->status < 0)
+		g4_fsck_problem(fsck, G4_FSCK_JOURNAL, NULL, "the journal's header or a record in it is damaged: %s",
+				g4_strerror(journal->status));
+	const uint64_t stranded = journal->header_damaged ? 0 : stranded_records(fsck, expected);
+	if (stranded > 0)
+		g4_fsck_problem(fsck, G4_FSCK_JOURNAL, NULL,
+				"transaction %" PRIu64 " in the journal is damaged: it and %" PRIu64
+				" newer ones can not be replayed",
+				expected, stranded);
+	if (!fsck->repairing || (journal->status == 0 && stranded == 0))
+		return;
+	fsck->reset_journal = true;
+	if (journal->header_damaged) { /* and no record in the log: nothing can have been lost */
+		g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0, "the journal starts anew");
+		return;
+	}
+	tell_lost_records(fsck, expected);
+	g4_fsck_change(fsck, G4_FSCK_LOST, NULL, 0, 0,
+		       "the journal is emptied; what it had from transaction %" PRIu64 " on is given up", expected);
+}

@@ -1,0 +1,574 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host's half of the CUDA engine: mounting, the agent that starts and ends the kernel, and ports.
+ *
+ * Mounting is the CPU engine's work. The mounted state then moves to device memory (g4_fs_moved()) and never comes back:
+ * the kernel writes everything at the end, and the CPU engine mounts the image once more to mark it clean. What "mem:"
+ * holds moves too and dies with the mount, as it does on the CPU.
+ *
+ * The agent is a thread that sleeps: in CUDA while the kernel runs, on the bell while it does not. Between the two it
+ * tells the clients that they have to ring, and then compares their tails with what the kernel saw when it left: a
+ * client that stored its tail before it could know is found here, one that stored it later rings.
+ */
+#include "engine/engine_ops_host.h"
+
+#include <stdio.h>
+
+#if !defined(G4_HAVE_CUDA)
+int g4_cuda_mount(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out, char *message,
+		  size_t message_bytes)
+{
+	(void)dev;
+	(void)options;
+	(void)out;
+	snprintf(message, message_bytes, "this gpu4fs was built without the CUDA engine");
+	return -G4_E_NOTSUP;
+}
+#else
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/log_host.h"
+#include "dev/dev_host.h"
+#include "dev/dev_types.h"
+#include "engine/cuda/gpu.h"
+#include "engine/port_host.h"
+#include "simt/simt_host.h"
+
+#define IDLE_US 50000u /* then the kernel leaves the GPU */
+#define OWN_DATA_BYTES (128 * G4_MIB)
+#define PIECE_BYTES (16 * G4_MIB) /* of the state on its way to the device */
+#define STOP_NS (UINT64_C(1000) * 1000 * 1000)
+#define LOOK_US 200
+/* For thousands of workgroups instead of tens; as far as cache and journal allow. */
+#define MOST_CORES (4u << 20)
+#define MOST_TXN_BLOCKS 32768u
+
+struct attached { /* one port */
+	bool used;
+	uint8_t *ring, *data; /* on the host */
+	void *handles;	      /* on the device */
+};
+
+struct cuda_engine {
+	struct g4_gpu *gpu;
+	struct g4_gpu_control *control;
+	struct g4_dev *dev;
+	struct g4_mount_options options;
+	struct g4_fs *host_fs; /* the mapping that the state was built in */
+	uint8_t *fs;	       /* on the device */
+	uint8_t *image;	       /* on the device, of "mem:" */
+	bool image_registered;
+
+	struct g4_engine *handle;
+	struct g4_port_host *own_port;
+	struct g4_ring_client *own_ring;
+
+	pthread_t agent;
+	bool agent_runs;
+	int bell;
+	uint32_t ending; /* the agent ends when the kernel has left */
+	uint32_t failed; /* the kernel ended by a fault */
+
+	pthread_mutex_t lock; /* of all below, and of the sleeping of the ports */
+	bool sleeping;	      /* the kernel is not there: clients ring */
+	uint32_t closes;      /* questions asked in control->close */
+	struct attached attached[G4_GPU_PORTS];
+};
+
+/* ------------------------------------------------------------------ the agent */
+
+static struct g4_ring_header *header_of(const struct attached *a)
+{
+	return (struct g4_ring_header *)a->ring;
+}
+
+static void set_sleeping(struct cuda_engine *e, bool sleeping)
+{
+	e->sleeping = sleeping;
+	for (uint32_t i = 0; i < G4_GPU_PORTS; i++)
+		if (e->attached[i].used)
+			g4_store32_rel(&header_of(&e->attached[i])->engine_waits,
+				       sleeping ? G4_RING_BELL : G4_RING_AWAKE);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* engine_waits before the tails */
+}
+
+/* Whether a client has something that the kernel did not see. */
+static bool has_work(const struct cuda_engine *e)
+{
+	for (uint32_t i = 0; i < G4_GPU_PORTS; i++)
+		if (e->attached[i].used && (e->control->active >> i & 1) &&
+		    g4_load32_acq(&header_of(&e->attached[i])->tail) != e->control->tails[i])
+			return true;
+	return e->control->close != 0;
+}
+
+static void fail_all(struct cuda_engine *e)
+{
+	pthread_mutex_lock(&e->lock);
+	g4_store32_rel(&e->failed, 1);
+	for (uint32_t i = 0; i < G4_GPU_PORTS; i++)
+		if (e->attached[i].used)
+			g4_store32_rel(&header_of(&e->attached[i])->state, G4_RING_DEAD);
+	pthread_mutex_unlock(&e->lock);
+	g4_log(G4_LOG_ERROR, "the engine on the GPU stopped: %s; unmount the file system and mount it again",
+	       g4_gpu_error());
+}
+
+/* Sleeps until somebody rings or has rung. */
+static void await_bell(struct cuda_engine *e)
+{
+	uint64_t rings;
+
+	while (read(e->bell, &rings, sizeof(rings)) != sizeof(rings) && errno == EINTR)
+		;
+}
+
+static void *agent(void *argument)
+{
+	struct cuda_engine *e = argument;
+
+	for (;;) {
+		if (g4_gpu_launch(e->gpu, e->fs) < 0 || g4_gpu_wait(e->gpu) < 0) {
+			fail_all(e);
+			return NULL;
+		}
+		if (g4_load32_acq(&e->control->error))
+			g4_log(G4_LOG_ERROR, "write-back: %s", g4_strerror(-(int)e->control->error));
+		pthread_mutex_lock(&e->lock);
+		set_sleeping(e, true);
+		bool more = has_work(e);
+		pthread_mutex_unlock(&e->lock);
+		if (g4_load32_acq(&e->ending))
+			return NULL;
+		if (!more)
+			await_bell(e);
+		pthread_mutex_lock(&e->lock);
+		set_sleeping(e, false);
+		pthread_mutex_unlock(&e->lock);
+	}
+}
+
+static void ring_bell(void *context)
+{
+	struct cuda_engine *e = context;
+	const uint64_t one = 1;
+
+	/* an eventfd refuses only when it would overflow, and then it rings */
+	if (write(e->bell, &one, sizeof(one)) < 0)
+		return;
+}
+
+static bool has_failed(struct cuda_engine *e)
+{
+	return g4_load32_acq(&e->failed) != 0;
+}
+
+/* Ends the kernel, writing everything first, and the agent with it. */
+static void stop_agent(struct cuda_engine *e)
+{
+	uint64_t until = g4_monotonic_ns() + 60 * STOP_NS; /* for what has to be written */
+	struct timespec pause = {.tv_nsec = LOOK_US * 1000};
+
+	if (!e->agent_runs)
+		return;
+	g4_store32_rel(&e->ending, 1);
+	__atomic_store_n(&e->control->stop, 1, __ATOMIC_RELEASE);
+	ring_bell(e);
+	while (pthread_tryjoin_np(e->agent, NULL) == EBUSY) {
+		if (g4_monotonic_ns() > until) {
+			g4_gpu_abort(e->gpu);
+			pthread_join(e->agent, NULL);
+			break;
+		}
+		nanosleep(&pause, NULL);
+	}
+	e->agent_runs = false;
+}
+
+/* ------------------------------------------------------------------ ports */
+
+static int place_port(struct cuda_engine *e, struct attached *a, const struct g4_port *port, uint64_t ring_bytes,
+		      uint32_t id)
+{
+	struct g4_port on_gpu = *port;
+	void *ring, *data;
+	int rc;
+
+	rc = g4_gpu_register(e->gpu, port->ring, ring_bytes, &ring);
+	if (rc < 0)
+		return rc;
+	rc = g4_gpu_register(e->gpu, port->data, port->data_bytes, &data);
+	if (rc == 0) {
+		a->handles = g4_gpu_alloc(e->gpu, port->handle_count * sizeof(struct g4_port_handle));
+		on_gpu.ring = ring;
+		on_gpu.data = data;
+		on_gpu.handles = a->handles;
+		rc = a->handles ? g4_gpu_set_port(e->gpu, id, &on_gpu) : -G4_E_NOMEM;
+		if (rc < 0)
+			g4_gpu_unregister(e->gpu, port->data);
+	}
+	if (rc < 0) {
+		g4_gpu_free(e->gpu, a->handles);
+		a->handles = NULL;
+		g4_gpu_unregister(e->gpu, port->ring);
+	}
+	return rc;
+}
+
+static int attach(void *context, const struct g4_port *port, uint64_t ring_bytes, uint32_t *id)
+{
+	struct cuda_engine *e = context;
+	int rc = -G4_E_NFILE;
+
+	pthread_mutex_lock(&e->lock);
+	for (uint32_t i = 0; i < G4_GPU_PORTS && rc == -G4_E_NFILE; i++) {
+		struct attached *a = &e->attached[i];
+		if (a->used)
+			continue;
+		rc = has_failed(e) ? -G4_E_IO : place_port(e, a, port, ring_bytes, i);
+		if (rc < 0)
+			break;
+		a->used = true;
+		a->ring = port->ring;
+		a->data = port->data;
+		e->control->tails[i] = 0;
+		g4_store32_rel(&header_of(a)->engine_waits, e->sleeping ? G4_RING_BELL : G4_RING_AWAKE);
+		g4_store64_rel(&e->control->active, e->control->active | UINT64_C(1) << i);
+		*id = i;
+	}
+	pthread_mutex_unlock(&e->lock);
+	return rc;
+}
+
+static void look_again(void)
+{
+	const struct timespec pause = {.tv_nsec = LOOK_US * 1000};
+
+	nanosleep(&pause, NULL);
+}
+
+/* Until the dispatcher knows that the port is no more, and what it saw of it is done. The kernel may be asleep. */
+static void drain(struct cuda_engine *e, uint32_t id)
+{
+	struct g4_port port;
+
+	for (;;) {
+		pthread_mutex_lock(&e->lock);
+		bool seen = e->sleeping || !(g4_load64_acq(&e->control->seen_active) >> id & 1);
+		pthread_mutex_unlock(&e->lock);
+		if (has_failed(e) ||
+		    (seen && (g4_gpu_get_port(e->gpu, id, &port) < 0 || port.done == port.tail || port.broken)))
+			return;
+		look_again();
+	}
+}
+
+/* Has the engine close the files of a port that has no commands any more. */
+static void close_handles(struct cuda_engine *e, uint32_t id)
+{
+	uint32_t question = 0;
+
+	while (!question && !has_failed(e)) { /* one at a time */
+		pthread_mutex_lock(&e->lock);
+		if (g4_load32_acq(&e->control->close) == 0) {
+			question = ++e->closes << 8 | (id + 1); /* never the same as the last */
+			g4_store32_rel(&e->control->close, question);
+		}
+		pthread_mutex_unlock(&e->lock);
+		if (!question)
+			look_again();
+	}
+	ring_bell(e);
+	while (!has_failed(e) && g4_load32_acq(&e->control->closed) != question)
+		look_again();
+	g4_store32_rel(&e->control->close, 0);
+}
+
+static void detach(void *context, uint32_t id)
+{
+	struct cuda_engine *e = context;
+	struct attached *a = &e->attached[id];
+
+	pthread_mutex_lock(&e->lock);
+	g4_store64_rel(&e->control->active, e->control->active & ~(UINT64_C(1) << id));
+	pthread_mutex_unlock(&e->lock);
+	if (e->agent_runs) {
+		drain(e, id);
+		close_handles(e, id);
+	}
+	g4_gpu_unregister(e->gpu, a->data);
+	g4_gpu_unregister(e->gpu, a->ring);
+	g4_gpu_free(e->gpu, a->handles);
+	pthread_mutex_lock(&e->lock);
+	*a = (struct attached){0};
+	pthread_mutex_unlock(&e->lock);
+}
+
+/* ------------------------------------------------------------------ moving */
+
+/*
+ * Copies what of a private mapping was ever written; the rest is zero on both sides. Most of a fresh mount's memory is
+ * the cache's, of which a few pages are in use.
+ */
+static int put_resident(struct cuda_engine *e, uint8_t *device, const uint8_t *host, uint64_t bytes)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	unsigned char resident[PIECE_BYTES / 4096];
+	int rc = 0;
+
+	for (uint64_t at = 0; at < bytes && rc == 0; at += PIECE_BYTES) {
+		uint64_t piece = g4_min64(PIECE_BYTES, bytes - at), pages = (piece + page - 1) / page;
+
+		if (mincore((void *)(uintptr_t)(host + at), piece, resident) != 0)
+			return -G4_E_IO;
+		for (uint64_t i = 0; i < pages && rc == 0;) {
+			uint64_t n = 0;
+			while (i + n < pages && (resident[i + n] & 1))
+				n++;
+			if (n > 0)
+				rc = g4_gpu_put(e->gpu, device + at + i * page, host + at + i * page,
+						g4_min64(n * page, piece - i * page));
+			i += n > 0 ? n : 1;
+		}
+	}
+	return rc;
+}
+
+/* The device as the kernel sees it, behind the state. */
+static int place_device(struct cuda_engine *e, struct g4_dev *on_gpu)
+{
+	void *map;
+	int rc;
+
+	*on_gpu = *e->dev;
+	on_gpu->host = NULL;
+	on_gpu->props.discard = false;
+	if (e->dev->kind == G4_DEV_KIND_MEM) {
+		e->image = g4_gpu_alloc(e->gpu, e->dev->props.size_bytes);
+		on_gpu->map = e->image;
+		return e->image ? put_resident(e, e->image, e->dev->map, e->dev->props.size_bytes) : -G4_E_NOMEM;
+	}
+	rc = g4_gpu_register(e->gpu, e->dev->map, e->dev->props.size_bytes, &map);
+	e->image_registered = rc == 0;
+	on_gpu->map = map;
+	return rc;
+}
+
+static int move_there(struct cuda_engine *e)
+{
+	const uint64_t bytes = e->host_fs->memory_bytes;
+	struct g4_dev on_gpu;
+	int rc;
+
+	e->fs = g4_gpu_alloc(e->gpu, bytes + sizeof(on_gpu));
+	if (!e->fs)
+		return -G4_E_NOMEM;
+	rc = place_device(e, &on_gpu);
+	if (rc < 0)
+		return rc;
+	g4_fs_moved(e->host_fs, (intptr_t)e->fs - (intptr_t)e->host_fs, (struct g4_dev *)(e->fs + bytes));
+	rc = put_resident(e, e->fs, (const uint8_t *)e->host_fs, bytes);
+	return rc < 0 ? rc : g4_gpu_put(e->gpu, e->fs + bytes, &on_gpu, sizeof(on_gpu));
+}
+
+/* ------------------------------------------------------------------ ending */
+
+/* The image was written by the kernel: the CPU engine marks it clean. */
+static int mark_clean(struct cuda_engine *e)
+{
+	struct g4_fs_options options = g4_engine_fs_options(&e->options);
+	struct g4_wg *wg = g4_wg_create(0);
+	char message[256];
+	struct g4_fs *fs;
+	int rc = -G4_E_NOMEM;
+
+	if (wg) {
+		options.cache_bytes = 64 * G4_MIB;
+		rc = g4_fs_mount(wg, e->dev, &options, &fs, message, sizeof(message));
+		if (rc == 0)
+			rc = g4_fs_unmount(wg, fs, true);
+		g4_wg_destroy(wg);
+	}
+	return rc;
+}
+
+static void free_engine(struct cuda_engine *e)
+{
+	if (e->host_fs)
+		munmap(e->host_fs, e->host_fs->memory_bytes);
+	if (e->image_registered)
+		g4_gpu_unregister(e->gpu, e->dev->map);
+	if (e->gpu) {
+		g4_gpu_free(e->gpu, e->fs);
+		g4_gpu_free(e->gpu, e->image);
+		g4_gpu_close(e->gpu);
+	}
+	if (e->bell >= 0)
+		close(e->bell);
+	g4_dev_close(e->dev);
+	pthread_mutex_destroy(&e->lock);
+	free(e);
+}
+
+static int end(void *context, bool clean)
+{
+	struct cuda_engine *e = context;
+	int rc = 0;
+
+	if (e->own_ring)
+		g4_ring_client_free(e->own_ring);
+	if (e->own_port)
+		g4_port_shut(e->own_port);
+	stop_agent(e);
+	if (has_failed(e) || e->control->error)
+		rc = -G4_E_IO;
+	if (clean && e->dev->kind != G4_DEV_KIND_MEM && !(e->options.flags & G4_MOUNT_READ_ONLY)) {
+		int marked = mark_clean(e);
+		rc = rc < 0 ? rc : marked;
+	}
+	free_engine(e);
+	return rc;
+}
+
+/* ------------------------------------------------------------------ mounting */
+
+static int say_gpu(char *message, size_t bytes, int code, const char *what)
+{
+	snprintf(message, bytes, "the CUDA engine: %s: %s", what, g4_gpu_error());
+	return code;
+}
+
+/* -G4_E_NOTSUP with a sentence for what this engine does not do. */
+static int check_device(const struct g4_dev *dev, char *message, size_t bytes)
+{
+	const char *why = NULL;
+
+	if (!dev->props.mapped)
+		why = "this version needs mem: or dax: on tmpfs; files and block devices come later";
+	else if (dev->persist != G4_DEV_PERSIST_NEVER)
+		why = "dax: has to lie on tmpfs, for the GPU cannot flush a page cache";
+	else if (g4_gpu_count() == 0)
+		why = g4_gpu_error();
+	if (why)
+		snprintf(message, bytes, "the CUDA engine: %s", why);
+	return why ? -G4_E_NOTSUP : 0;
+}
+
+static int mount_on_host(struct cuda_engine *e, char *message, size_t message_bytes)
+{
+	struct g4_fs_options options = g4_engine_fs_options(&e->options);
+	struct g4_wg *wg = g4_wg_create(0);
+	int rc = -G4_E_NOMEM;
+
+	options.most_cores = MOST_CORES;
+	options.most_txn_blocks = MOST_TXN_BLOCKS;
+	if (wg) {
+		rc = g4_fs_mount(wg, e->dev, &options, &e->host_fs, message, message_bytes);
+		g4_wg_destroy(wg);
+	}
+	return rc;
+}
+
+static int start_agent(struct cuda_engine *e)
+{
+	sigset_t all, before;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&e->agent, NULL, agent, e);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	e->agent_runs = rc == 0;
+	return rc == 0 ? 0 : -G4_E_NOMEM;
+}
+
+/* This process's own way in, and the handle. */
+static int open_own(struct cuda_engine *e)
+{
+	const struct g4_engine_backend backend = {
+		.close = end, .attach = attach, .detach = detach, .ring_bell = ring_bell, .context = e};
+	const struct g4_port_options own = {.cred = {.umask = 022},
+					    .flags = G4_PORT_MAY_ACT | G4_PORT_IN_CORE,
+					    .entries = 4096,
+					    .handles = 1 << 16,
+					    .data_bytes = OWN_DATA_BYTES};
+	int rc;
+
+	e->handle = g4_engine_over_ring(&backend);
+	if (!e->handle)
+		return -G4_E_NOMEM;
+	rc = g4_port_open(e->handle, &own, &e->own_port);
+	if (rc < 0)
+		return rc;
+	e->own_ring = g4_ring_client_new(g4_port_ring(e->own_port), g4_port_data(e->own_port), e->bell, -1, &own.cred);
+	g4_engine_set_ring(e->handle, e->own_ring);
+	return e->own_ring ? 0 : -G4_E_NOMEM;
+}
+
+int g4_cuda_mount(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out, char *message,
+		  size_t message_bytes)
+{
+	const struct g4_gpu_options gpu_options = {.sms = options->sms,
+						   .commit_ms = options->commit_ms ? options->commit_ms :
+										     G4_ENGINE_COMMIT_MS,
+						   .idle_us = IDLE_US};
+	struct cuda_engine *e;
+	int rc = check_device(dev, message, message_bytes);
+
+	if (rc < 0)
+		return rc;
+	e = calloc(1, sizeof(*e));
+	if (!e) {
+		g4_dev_close(dev);
+		snprintf(message, message_bytes, "cannot mount: %s", g4_strerror(-G4_E_NOMEM));
+		return -G4_E_NOMEM;
+	}
+	e->dev = dev;
+	e->options = *options;
+	e->bell = eventfd(0, EFD_CLOEXEC);
+	pthread_mutex_init(&e->lock, NULL);
+	rc = mount_on_host(e, message, message_bytes);
+	if (rc == 0) {
+		rc = g4_gpu_open(&gpu_options, &e->gpu);
+		if (rc == 0) {
+			e->control = g4_gpu_control(e->gpu);
+			rc = move_there(e);
+		}
+		if (rc == 0)
+			rc = open_own(e);
+		if (rc == 0)
+			rc = start_agent(e);
+		if (rc < 0)
+			say_gpu(message, message_bytes, rc, "cannot start");
+		if (rc == -G4_E_NOTSUP)
+			rc = -G4_E_IO; /* the device is ours by now */
+	}
+	if (rc < 0) {
+		if (e->own_ring)
+			g4_ring_client_free(e->own_ring);
+		if (e->own_port)
+			g4_port_shut(e->own_port);
+		free(e->handle);
+		free_engine(e);
+		return rc;
+	}
+	*out = e->handle;
+	return 0;
+}
+
+/* Where kernels of this process find the file system; see gpu4fs_device.h. */
+void *g4_cuda_fs(struct g4_engine *engine)
+{
+	struct g4_engine_backend *backend = g4_engine_backend(engine);
+
+	return backend && backend->close == end ? ((struct cuda_engine *)backend->context)->fs : NULL;
+}
+#endif

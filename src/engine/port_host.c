@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ports. With the CPU engine each client has threads of its own, so that none waits for another's commands: they take
+ * commands in order, one each, and sleep on the client's tail. An engine that runs elsewhere serves the port itself.
+ */
+#include "engine/port_host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/log_host.h"
+#include "engine/engine_ops_host.h"
+
+#define DEFAULT_HANDLES 4096u
+#define MAX_THREADS 16u
+#define SPIN_PAUSES 200u /* a few microseconds: what a client needs between two commands */
+
+struct g4_port_host {
+	struct g4_engine *engine;
+	struct g4_port port;
+	int ring_fd, data_fd;
+	uint64_t ring_bytes;
+	uint32_t remote_id;
+	uint32_t stop;
+
+	pthread_mutex_t lock; /* of sleeping, and engine_waits, which follows it */
+	uint32_t sleeping;
+	uint32_t thread_count;
+	pthread_t threads[MAX_THREADS];
+};
+
+static struct g4_ring_header *header_of(const struct g4_port_host *p)
+{
+	return (struct g4_ring_header *)p->port.ring;
+}
+
+/* ------------------------------------------------------------------ serving */
+
+/* Takes the next command. -1: the client broke the protocol. */
+static int claim(struct g4_port_host *p, uint32_t *number)
+{
+	for (;;) {
+		uint32_t claimed = g4_load32_acq(&p->port.claimed);
+		uint32_t pending = g4_load32_acq(&header_of(p)->tail) - claimed;
+
+		if (pending == 0)
+			return 0;
+		if (pending > p->port.entries)
+			return -1;
+		*number = claimed + 1;
+		if (g4_cas32(&p->port.claimed, claimed, claimed + 1)) {
+			g4_load32_acq(&p->port.published);
+			return 1;
+		}
+	}
+}
+
+static void count_sleeper(struct g4_port_host *p, int change)
+{
+	pthread_mutex_lock(&p->lock);
+	p->sleeping += (uint32_t)change;
+	g4_store32_rel(&header_of(p)->engine_waits, p->sleeping ? G4_RING_FUTEX : G4_RING_AWAKE);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void sleep_on_tail(struct g4_port_host *p)
+{
+	uint32_t *tail = &header_of(p)->tail;
+
+	for (uint32_t i = 0; i < SPIN_PAUSES; i++) {
+		if (g4_load32_acq(tail) != g4_load32_acq(&p->port.claimed) || g4_load32_acq(&p->stop))
+			return;
+		g4_pause();
+	}
+	count_sleeper(p, 1);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* engine_waits before tail */
+	uint32_t claimed = g4_load32_acq(&p->port.claimed);
+	/* a stop changes tail, so that it is not missed either */
+	if (!g4_load32_acq(&p->stop))
+		syscall(SYS_futex, tail, FUTEX_WAIT, claimed, NULL, NULL, 0);
+	count_sleeper(p, -1);
+}
+
+static void wake_client(struct g4_port_host *p, uint32_t number)
+{
+	struct g4_ring_result *result = g4_ring_result_of(p->port.ring, p->port.entries, number);
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* the word before client_waits */
+	if (g4_load32_acq(&header_of(p)->client_waits))
+		syscall(SYS_futex, &result->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static struct g4_port_stage *make_stage(void)
+{
+	const uint64_t head = g4_align_up(sizeof(struct g4_port_stage), 64);
+	uint8_t *memory = aligned_alloc(64, head + G4_RING_MAX_TEXT + G4_PORT_STAGE_BYTES);
+	struct g4_port_stage *stage = (struct g4_port_stage *)memory;
+
+	if (stage) {
+		stage->text = memory + head;
+		stage->data = stage->text + G4_RING_MAX_TEXT;
+	}
+	return stage;
+}
+
+static void *serve(void *argument)
+{
+	struct g4_port_host *p = argument;
+	struct g4_port_stage *stage = make_stage();
+	uint32_t number;
+
+	while (stage && !g4_load32_acq(&p->stop)) {
+		int got = claim(p, &number);
+		if (got < 0) {
+			g4_store32_rel(&p->port.broken, 1);
+			g4_store32_rel(&header_of(p)->state, G4_RING_DEAD);
+			break;
+		}
+		if (got == 0) {
+			sleep_on_tail(p);
+			continue;
+		}
+		while (g4_engine_serve_command(p->engine, &p->port, number, stage) < 0)
+			g4_pause(); /* no memory for a workgroup: others will give theirs back */
+		wake_client(p, number);
+	}
+	free(stage);
+	return NULL;
+}
+
+static uint32_t threads_wanted(const struct g4_port_options *options)
+{
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (options->threads)
+		return (uint32_t)g4_min64(options->threads, MAX_THREADS);
+	return (uint32_t)g4_min64(g4_max64(cores > 0 ? (uint64_t)cores : 1, 2), 8);
+}
+
+static int start_threads(struct g4_port_host *p, uint32_t wanted)
+{
+	sigset_t all, before;
+	int rc = 0;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	while (p->thread_count < wanted && rc == 0) {
+		rc = pthread_create(&p->threads[p->thread_count], NULL, serve, p);
+		p->thread_count += rc == 0;
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return p->thread_count ? 0 : -G4_E_NOMEM;
+}
+
+static void stop_threads(struct g4_port_host *p)
+{
+	g4_store32_rel(&p->stop, 1);
+	/* the client writes tail, too: a value that no sleeper waits for comes in the end */
+	for (uint32_t i = 0; i < p->thread_count; i++) {
+		do {
+			g4_add32(&header_of(p)->tail, 1);
+			syscall(SYS_futex, &header_of(p)->tail, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+		} while (pthread_tryjoin_np(p->threads[i], NULL) == EBUSY && usleep(1000) == 0);
+	}
+	p->thread_count = 0;
+}
+
+/* ------------------------------------------------------------------ making */
+
+/* Shared memory that cannot change its size, for whose users a truncation would be a fault. */
+static int make_memory(const char *name, uint64_t bytes, int *fd, uint8_t **memory)
+{
+	*fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (*fd < 0)
+		return -G4_E_NOMEM;
+	if (ftruncate(*fd, (off_t)bytes) != 0 ||
+	    fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+		return -G4_E_NOMEM;
+	void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+	if (map == MAP_FAILED)
+		return -G4_E_NOMEM;
+	/* advice, which the kernel takes where shmem_enabled says so: a GPU finds its way through large pages faster */
+	(void)madvise(map, bytes, MADV_HUGEPAGE);
+	*memory = map;
+	return 0;
+}
+
+static void write_header(const struct g4_port_host *p)
+{
+	struct g4_ring_header *h = header_of(p);
+
+	h->magic = G4_RING_MAGIC;
+	h->version = G4_RING_VERSION;
+	h->entries = p->port.entries;
+	h->data_bytes = p->port.data_bytes;
+	h->handles = p->port.handle_count;
+	h->may_act = p->port.flags & G4_PORT_MAY_ACT ? 1 : 0;
+	h->completes = g4_engine_backend(p->engine) ? 0 : 1;
+	g4_store32_rel(&h->state, G4_RING_RUNS);
+}
+
+static void free_port(struct g4_port_host *p)
+{
+	if (p->port.ring)
+		munmap(p->port.ring, p->ring_bytes);
+	if (p->port.data)
+		munmap(p->port.data, p->port.data_bytes);
+	if (p->ring_fd >= 0)
+		close(p->ring_fd);
+	if (p->data_fd >= 0)
+		close(p->data_fd);
+	free(p->port.handles);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}
+
+static int make_parts(struct g4_port_host *p, const struct g4_port_options *options)
+{
+	p->port.entries = options->entries ? options->entries : G4_RING_DEFAULT_ENTRIES;
+	p->port.data_bytes = options->data_bytes ? options->data_bytes : G4_RING_DEFAULT_DATA_BYTES;
+	p->port.handle_count = options->handles ? options->handles : DEFAULT_HANDLES;
+	if (p->port.entries < 2 || p->port.entries > G4_RING_MAX_ENTRIES || (p->port.entries & (p->port.entries - 1)) ||
+	    p->port.data_bytes < G4_RING_MIN_DATA_BYTES || (p->port.data_bytes & (G4_PAGE_BYTES - 1)))
+		return -G4_E_INVAL;
+	p->port.bytes_limit = p->port.data_bytes;
+	p->port.flags = options->flags;
+	p->port.cred = options->cred;
+	p->ring_bytes = g4_ring_bytes(p->port.entries);
+	p->port.handles = calloc(p->port.handle_count, sizeof(*p->port.handles));
+	if (!p->port.handles)
+		return -G4_E_NOMEM;
+	int rc = make_memory("gpu4fs-ring", p->ring_bytes, &p->ring_fd, &p->port.ring);
+	return rc < 0 ? rc : make_memory("gpu4fs-data", p->port.data_bytes, &p->data_fd, &p->port.data);
+}
+
+int g4_port_open(struct g4_engine *engine, const struct g4_port_options *options, struct g4_port_host **out)
+{
+	struct g4_engine_backend *backend = g4_engine_backend(engine);
+	struct g4_port_host *p = calloc(1, sizeof(*p));
+	int rc;
+
+	if (!p)
+		return -G4_E_NOMEM;
+	p->engine = engine;
+	p->ring_fd = p->data_fd = -1;
+	pthread_mutex_init(&p->lock, NULL);
+	rc = make_parts(p, options);
+	if (rc == 0) {
+		write_header(p);
+		if (!backend)
+			rc = start_threads(p, threads_wanted(options));
+		else
+			rc = backend->attach ?
+				     backend->attach(backend->context, &p->port, p->ring_bytes, &p->remote_id) :
+				     -G4_E_NOTSUP;
+	}
+	if (rc < 0) {
+		free_port(p);
+		return rc;
+	}
+	*out = p;
+	return 0;
+}
+
+void g4_port_shut(struct g4_port_host *p)
+{
+	struct g4_engine_backend *backend = g4_engine_backend(p->engine);
+
+	g4_store32_rel(&header_of(p)->state, G4_RING_DEAD);
+	if (backend) {
+		backend->detach(backend->context, p->remote_id);
+	} else {
+		stop_threads(p);
+		if (g4_engine_close_port(p->engine, &p->port) < 0)
+			g4_log(G4_LOG_ERROR,
+			       "out of memory: files of a client stay open until the file system is unmounted");
+	}
+	free_port(p);
+}
+
+void g4_port_rung(struct g4_port_host *p)
+{
+	struct g4_engine_backend *backend = g4_engine_backend(p->engine);
+
+	if (backend && backend->ring_bell)
+		backend->ring_bell(backend->context);
+}
+
+void *g4_port_ring(const struct g4_port_host *p)
+{
+	return p->port.ring;
+}
+
+void *g4_port_data(const struct g4_port_host *p)
+{
+	return p->port.data;
+}
+
+int g4_port_ring_fd(const struct g4_port_host *p)
+{
+	return p->ring_fd;
+}
+
+int g4_port_data_fd(const struct g4_port_host *p)
+{
+	return p->data_fd;
+}
+
+uint64_t g4_port_ring_bytes(const struct g4_port_host *p)
+{
+	return p->ring_bytes;
+}
+
+uint64_t g4_port_data_bytes(const struct g4_port_host *p)
+{
+	return p->port.data_bytes;
+}

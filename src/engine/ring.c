@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Executing what clients put into rings. Every build runs this: threads of a daemon, workgroups of the lanes tests,
+ * warps of the persistent kernel.
+ *
+ * What a client can write at any time is read exactly once, into the workgroup's own memory: the slot, its text, and
+ * the data of every command but READ and WRITE. Their data may change while they are moved; that spoils the client's
+ * own bytes and nothing else, because no decision is made by them.
+ */
+#include "engine/ring.h"
+
+#include "fs/fs.h"
+
+#define HANDLE_OPEN (UINT64_C(1) << 31)
+#define HANDLE_CLOSING (UINT64_C(1) << 30)
+#define HANDLE_USERS UINT64_C(0x3fffffff)
+#define HANDLE_RESERVED UINT64_C(1)
+#define HANDLE_GENERATION(state) ((state) >> 32)
+
+/* Commands that an untrusted client may give by handle only: by number, nobody would check its permission. */
+#define BY_HANDLE                                                                                                      \
+	(1u << G4_CMD_READ | 1u << G4_CMD_WRITE | 1u << G4_CMD_FSYNC | 1u << G4_CMD_FALLOCATE | 1u << G4_CMD_SEEK |    \
+	 1u << G4_CMD_COPY_RANGE | 1u << G4_CMD_RELEASE)
+/* Commands whose `handle` is a handle. */
+#define USES_HANDLE (BY_HANDLE | 1u << G4_CMD_GETATTR | 1u << G4_CMD_SETATTR)
+/* Commands that make one. */
+#define MAKES_HANDLE (1u << G4_CMD_CREATE | 1u << G4_CMD_TMPFILE | 1u << G4_CMD_OPEN)
+/* Commands whose data goes through the workgroup's own memory: in, and out. */
+#define DATA_IN (1u << G4_CMD_SETXATTR)
+#define DATA_OUT                                                                                                       \
+	(1u << G4_CMD_READLINK | 1u << G4_CMD_READDIR | 1u << G4_CMD_GETXATTR | 1u << G4_CMD_LISTXATTR |               \
+	 1u << G4_CMD_STATFS)
+#define DATA_DIRECT (1u << G4_CMD_READ | 1u << G4_CMD_WRITE)
+#define LAST_COMMAND G4_CMD_FORGET
+
+G4_FN static bool is_one(uint32_t set, uint32_t op)
+{
+	return set >> op & 1;
+}
+
+/* ------------------------------------------------------------------ handles */
+
+G4_FN static struct g4_port_handle *handle_of(struct g4_port *port, uint64_t number)
+{
+	uint32_t index = (uint32_t)number - 1;
+
+	return index < port->handle_count ? &port->handles[index] : NULL;
+}
+
+/* Counts a user of an open handle in; the engine's handle. -G4_E_BADF where there is none. */
+G4_FN static int use_handle(struct g4_port *port, uint64_t number, uint64_t *engine)
+{
+	struct g4_port_handle *entry = handle_of(port, number);
+
+	if (!entry)
+		return -G4_E_BADF;
+	for (;;) {
+		uint64_t state = g4_load64_acq(&entry->state);
+
+		if (!(state & HANDLE_OPEN) || (state & HANDLE_CLOSING) || HANDLE_GENERATION(state) != number >> 32)
+			return -G4_E_BADF;
+		if (g4_cas64(&entry->state, state, state + 1))
+			break;
+	}
+	*engine = entry->engine;
+	return 0;
+}
+
+G4_FN static int release(struct g4_wg *wg, struct g4_fs *fs, struct g4_port_handle *entry)
+{
+	struct g4_cmd cmd;
+
+	memset(&cmd, 0, sizeof(cmd));
+	cmd.op = G4_CMD_RELEASE;
+	cmd.handle = entry->engine;
+	int rc = g4_execute(wg, fs, &cmd);
+	uint64_t state = g4_load64_rlx(&entry->state);
+	g4_store64_rel(&entry->state, (HANDLE_GENERATION(state) + 1) << 32);
+	return rc;
+}
+
+/* The last user of a handle that is being closed closes it. */
+G4_FN static int unuse_handle(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, uint64_t number)
+{
+	struct g4_port_handle *entry = handle_of(port, number);
+	uint64_t old = g4_sub64(&entry->state, 1);
+
+	return (old & HANDLE_CLOSING) && (old & HANDLE_USERS) == 1 ? release(wg, fs, entry) : 0;
+}
+
+/* Our own use is one of the users: the close happens in unuse_handle(), ours or that of who comes last. */
+G4_FN static int mark_closing(struct g4_port *port, uint64_t number)
+{
+	struct g4_port_handle *entry = handle_of(port, number);
+
+	return g4_or64(&entry->state, HANDLE_CLOSING) & HANDLE_CLOSING ? -G4_E_BADF : 0;
+}
+
+/* A free entry, ours alone until put_handle() or drop_handle(). */
+G4_FN static int reserve_handle(struct g4_port *port, uint32_t *index)
+{
+	uint32_t start = g4_load32_rlx(&port->handle_hint);
+
+	for (uint32_t step = 0; step < port->handle_count; step++) {
+		uint32_t i = (start + step) % port->handle_count;
+		uint64_t state = g4_load64_rlx(&port->handles[i].state);
+
+		if ((uint32_t)state == 0 && g4_cas64(&port->handles[i].state, state, state | HANDLE_RESERVED)) {
+			g4_store32_rlx(&port->handle_hint, i + 1);
+			*index = i;
+			return 0;
+		}
+	}
+	return -G4_E_NFILE;
+}
+
+G4_FN static void drop_handle(struct g4_port *port, uint32_t index)
+{
+	struct g4_port_handle *entry = &port->handles[index];
+
+	g4_store64_rel(&entry->state, g4_load64_rlx(&entry->state) & ~HANDLE_RESERVED);
+}
+
+G4_FN static uint64_t put_handle(struct g4_port *port, uint32_t index, uint64_t engine)
+{
+	struct g4_port_handle *entry = &port->handles[index];
+	uint64_t generation = HANDLE_GENERATION(g4_load64_rlx(&entry->state));
+
+	entry->engine = engine;
+	g4_store64_rel(&entry->state, generation << 32 | HANDLE_OPEN);
+	return generation << 32 | (index + 1);
+}
+
+G4_FN void g4_port_close(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port)
+{
+	for (uint32_t i = 0; i < port->handle_count; i++)
+		if (g4_load64_acq(&port->handles[i].state) & HANDLE_OPEN)
+			release(wg, fs, &port->handles[i]);
+}
+
+/* ------------------------------------------------------------------ checking */
+
+G4_FN static bool in_data(const struct g4_port *port, uint64_t at, uint64_t bytes)
+{
+	return at <= port->data_bytes && bytes <= port->data_bytes - at;
+}
+
+/* Copies the text to where the client cannot change it. */
+G4_FN static int fetch_text(struct g4_wg *wg, const struct g4_port *port, struct g4_port_stage *stage,
+			    const uint8_t **text)
+{
+	const struct g4_ring_command *c = &stage->slot.command;
+	uint32_t bytes = (uint32_t)c->name_bytes + c->name2_bytes + c->cred_bytes + c->attr_bytes;
+
+	if (c->text_at == G4_RING_TEXT_INLINE) {
+		*text = stage->slot.text;
+		return bytes <= G4_RING_TEXT_BYTES ? 0 : -G4_E_INVAL;
+	}
+	if (bytes > G4_RING_MAX_TEXT || !in_data(port, c->text_at, bytes))
+		return -G4_E_INVAL;
+	g4_copy(wg, stage->text, port->data + c->text_at, bytes);
+	*text = stage->text;
+	return 0;
+}
+
+/* Who asks: what the engine knows of the client, or, from those who may act for others, what the command says. */
+G4_FN static int fetch_cred(const struct g4_port *port, struct g4_port_stage *stage, const uint8_t *text)
+{
+	const struct g4_ring_command *c = &stage->slot.command;
+	const uint32_t head = offsetof(struct g4_cred, groups);
+
+	stage->cmd.cred = &stage->cred;
+	if (c->cred_bytes == 0 && c->umask == port->cred.umask) {
+		stage->cmd.cred = &port->cred;
+		return 0;
+	}
+	if (c->cred_bytes == 0) {
+		stage->cred = port->cred;
+		stage->cred.umask = c->umask & 0777u;
+		return 0;
+	}
+	if (!(port->flags & G4_PORT_MAY_ACT))
+		return -G4_E_PERM;
+	if (c->cred_bytes < head || c->cred_bytes > sizeof(stage->cred))
+		return -G4_E_INVAL;
+	memcpy(&stage->cred, text, c->cred_bytes);
+	if (stage->cred.group_count > (c->cred_bytes - head) / sizeof(uint32_t))
+		return -G4_E_INVAL;
+	if (!(port->flags & G4_PORT_IN_CORE))
+		stage->cred.flags = 0;
+	return 0;
+}
+
+/* Commands of clients that are not this process: what the engine leaves to its caller is asked for here. */
+G4_FN static int check_stranger(struct g4_wg *wg, struct g4_fs *fs, const struct g4_port *port, struct g4_cmd *cmd)
+{
+	if (port->flags & G4_PORT_IN_CORE)
+		return 0;
+	if (is_one(BY_HANDLE, cmd->op) && cmd->handle == 0)
+		return -G4_E_BADF;
+	if (cmd->op == G4_CMD_FORGET) /* who holds removed inodes is one program, and this is not it */
+		return -G4_E_PERM;
+	if (cmd->op == G4_CMD_MKNOD && cmd->cred->uid != 0) {
+		uint32_t type = cmd->mode & G4_S_IFMT;
+		if (type == G4_S_IFCHR || type == G4_S_IFBLK)
+			return -G4_E_PERM;
+	}
+	if (cmd->op == G4_CMD_READDIR) {
+		struct g4_cmd access;
+
+		memset(&access, 0, sizeof(access));
+		access.op = G4_CMD_ACCESS;
+		access.node = cmd->node;
+		access.flags = G4_ACCESS_READ;
+		access.cred = cmd->cred;
+		return g4_execute(wg, fs, &access);
+	}
+	return 0;
+}
+
+/* Where the command's data is. */
+G4_FN static int place_data(struct g4_wg *wg, const struct g4_port *port, struct g4_port_stage *stage)
+{
+	const struct g4_ring_command *c = &stage->slot.command;
+	struct g4_cmd *cmd = &stage->cmd;
+
+	if (is_one(DATA_DIRECT, c->op)) {
+		cmd->data = port->data + c->data;
+		return in_data(port, c->data, c->length) ? 0 : -G4_E_INVAL;
+	}
+	cmd->data = stage->data;
+	if (is_one(DATA_IN, c->op)) {
+		if (c->length > G4_PORT_STAGE_BYTES)
+			return -G4_E_XATTR_BIG;
+		if (!in_data(port, c->data, c->length))
+			return -G4_E_INVAL;
+		g4_copy(wg, stage->data, port->data + c->data, c->length);
+	} else if (is_one(DATA_OUT, c->op)) {
+		cmd->length = g4_min64(c->length, G4_PORT_STAGE_BYTES);
+		return in_data(port, c->data, cmd->length) ? 0 : -G4_E_INVAL;
+	}
+	return 0;
+}
+
+/* Makes the engine's command of the copied slot. Handles are still the client's. */
+G4_FN static int translate(struct g4_wg *wg, const struct g4_port *port, struct g4_port_stage *stage)
+{
+	const struct g4_ring_command *c = &stage->slot.command;
+	struct g4_cmd *cmd = &stage->cmd;
+	const uint8_t *text;
+	int rc;
+
+	memset(cmd, 0, sizeof(*cmd));
+	cmd->op = c->op;
+	if (c->op > LAST_COMMAND)
+		return -G4_E_NOSYS;
+	rc = fetch_text(wg, port, stage, &text);
+	if (rc == 0)
+		rc = fetch_cred(port, stage, text);
+	if (rc < 0)
+		return rc;
+	text += c->cred_bytes;
+	cmd->node = c->node;
+	cmd->node2 = c->node2;
+	cmd->handle = is_one(USES_HANDLE, c->op) ? c->handle : 0;
+	cmd->offset = c->offset;
+	cmd->length = c->length;
+	cmd->name = (const char *)text;
+	cmd->name2 = (const char *)text + c->name_bytes;
+	cmd->name_bytes = c->name_bytes;
+	cmd->name2_bytes = c->name2_bytes;
+	cmd->flags = c->flags;
+	cmd->mode = c->mode;
+	cmd->mask = c->mask;
+	cmd->arg = c->arg;
+	text += c->name_bytes + c->name2_bytes;
+	if (c->op == G4_CMD_SETATTR) {
+		if (c->attr_bytes != sizeof(stage->attr))
+			return -G4_E_INVAL;
+		memcpy(&stage->attr, text, sizeof(stage->attr));
+		cmd->attr = &stage->attr;
+	} else if (c->wants_attr || c->op == G4_CMD_GETATTR) { /* which gives them without being asked */
+		memset(&stage->attr, 0,
+		       sizeof(stage->attr)); /* what the command leaves out shall not be another client's */
+		cmd->attr = &stage->attr;
+	}
+	return place_data(wg, port, stage);
+}
+
+/* ------------------------------------------------------------------ executing */
+
+struct used { /* the client's handles that a command uses */
+	uint64_t number[2];
+	uint32_t count;
+};
+
+/* Puts the engine's handles in the place of the client's. */
+G4_FN static int use_handles(struct g4_port *port, struct g4_cmd *cmd, struct used *used)
+{
+	int rc = 0;
+
+	used->count = 0;
+	if (cmd->handle != 0) {
+		used->number[0] = cmd->handle;
+		rc = use_handle(port, cmd->handle, &cmd->handle);
+		used->count += rc == 0;
+	}
+	if (rc == 0 && cmd->op == G4_CMD_COPY_RANGE) {
+		used->number[used->count] = cmd->node2;
+		rc = use_handle(port, cmd->node2, &cmd->node2);
+		used->count += rc == 0;
+	}
+	return rc;
+}
+
+/* READ and WRITE count against the bytes that a client may have moving. */
+G4_FN static bool begin_moving(struct g4_port *port, uint64_t bytes)
+{
+	if (g4_add64(&port->moving, bytes) + bytes <= port->bytes_limit)
+		return true;
+	g4_sub64(&port->moving, bytes);
+	return false;
+}
+
+G4_FN static int run(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, struct g4_cmd *cmd)
+{
+	uint32_t index = 0;
+	int rc;
+
+	if (is_one(MAKES_HANDLE, cmd->op)) {
+		rc = reserve_handle(port, &index);
+		if (rc < 0)
+			return rc;
+		rc = g4_execute(wg, fs, cmd);
+		if (rc < 0 || cmd->handle == 0)
+			drop_handle(port, index);
+		else
+			cmd->handle = put_handle(port, index, cmd->handle);
+		return rc;
+	}
+	if (is_one(DATA_DIRECT, cmd->op)) {
+		uint64_t bytes = cmd->length;
+		if (!begin_moving(port, bytes))
+			return -G4_E_AGAIN;
+		rc = g4_execute(wg, fs, cmd);
+		g4_sub64(&port->moving, bytes);
+		return rc;
+	}
+	return g4_execute(wg, fs, cmd);
+}
+
+G4_FN static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, struct g4_port_stage *stage)
+{
+	struct g4_cmd *cmd = &stage->cmd;
+	struct used used;
+	int rc = translate(wg, port, stage);
+
+	if (rc == 0)
+		rc = check_stranger(wg, fs, port, cmd);
+	if (rc < 0)
+		return rc;
+	rc = use_handles(port, cmd, &used);
+	if (rc == 0 && cmd->op == G4_CMD_RELEASE)
+		rc = used.count ? mark_closing(port, used.number[0]) : -G4_E_BADF;
+	else if (rc == 0)
+		rc = run(wg, fs, port, cmd);
+	for (uint32_t k = 0; k < used.count; k++) {
+		int closed = unuse_handle(wg, fs, port, used.number[k]);
+		if (cmd->op == G4_CMD_RELEASE && rc == 0)
+			rc = closed;
+	}
+	if (rc == 0 && is_one(DATA_OUT, cmd->op))
+		g4_copy(wg, port->data + stage->slot.command.data, stage->data,
+			cmd->op == G4_CMD_STATFS ? sizeof(struct g4_statfs) : g4_min64(cmd->value, cmd->length));
+	return rc;
+}
+
+/* The result as far as the word does not hold it; which of it was written, is told in the word. */
+G4_FN static uint64_t write_result(struct g4_wg *wg, struct g4_port *port, uint32_t number, int rc,
+				   struct g4_port_stage *stage)
+{
+	struct g4_ring_result *to = g4_ring_result_of(port->ring, port->entries, number);
+	const struct g4_cmd *cmd = &stage->cmd;
+	uint64_t small = rc < 0 ? (uint64_t)(uint32_t)rc : cmd->value, word = number & G4_RING_NUMBER_MASK;
+	bool attr = rc == 0 && cmd->attr != NULL;
+	bool moved = rc == 0 && cmd->op == G4_CMD_WRITE && cmd->offset != stage->slot.command.offset;
+
+	if (rc == 0 && (attr || moved || is_one(MAKES_HANDLE, cmd->op) || cmd->value > INT32_MAX)) {
+		stage->result.value = cmd->value;
+		stage->result.handle = cmd->handle;
+		stage->result.offset = cmd->offset;
+		if (attr)
+			stage->result.attr = stage->attr;
+		g4_copy(wg, &to->value, &stage->result.value,
+			attr ? offsetof(struct g4_ring_result, reserved) - 8 : 3 * sizeof(uint64_t));
+		word |= G4_RING_WORD_FULL;
+		small = 0;
+	}
+	return word | small << 32;
+}
+
+/*
+ * What this thread wrote for the client comes before what another one writes to the same place, once the client has used
+ * it again. The word below orders that by way of the client; a checker that sees only our side of the shared memory
+ * (ThreadSanitizer) is told here, and by whoever claims (port_host.c).
+ */
+G4_FN static void note_published(struct g4_port *port)
+{
+#if G4_CUDA
+	(void)port;
+#else
+	g4_add32_rel(&port->published, 1);
+#endif
+}
+
+G4_FN void g4_port_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, uint32_t number,
+			   struct g4_port_stage *stage)
+{
+	g4_copy(wg, &stage->slot, g4_ring_slot_of(port->ring, port->entries, number), sizeof(stage->slot));
+	if (stage->slot.command.op == G4_CMD_NOP) { /* nothing was done that the client would have to see before it */
+		g4_store64_rlx_sys(&g4_ring_result_of(port->ring, port->entries, number)->word,
+				   number & G4_RING_NUMBER_MASK);
+		g4_add32(&port->done, 1);
+		return;
+	}
+	int rc = execute(wg, fs, port, stage);
+	uint64_t word = write_result(wg, port, number, rc, stage);
+
+	note_published(port);
+	g4_store64_rel_sys(&g4_ring_result_of(port->ring, port->entries, number)->word, word);
+	g4_add32(&port->done, 1);
+}

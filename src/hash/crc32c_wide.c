@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CRC-32C of a page by all lanes of a workgroup. A CRC is linear: the checksum of A and B in sequence is that of A times
+ * x^(8 |B|) modulo the polynomial, plus that of B. So each lane takes a part and multiplies its checksum by the power of
+ * x that stands for what follows; the sum is the page's. Numbers are reflected: bit 31 is the coefficient of x^0.
+ */
+#include "hash/crc32c.h"
+
+#define PAGE_BYTES 4096u
+#define UNIT_BYTES 128u /* a part is one of these or several */
+#define POLYNOMIAL UINT32_C(0x82f63b78)
+
+/* x^(8 * 128 * i) modulo the polynomial; the last one is a page's. */
+static G4_CONST uint32_t power[PAGE_BYTES / UNIT_BYTES + 1] = {
+	0x80000000, 0xb8fdb1e7, 0x88e56f72, 0x67db2c4a, 0x74c360a4, 0xb469724f, 0x631bb273, 0x654f84e7, 0xe4172b16,
+	0x4f47bf52, 0x71892b1b, 0x69c2af09, 0x835305c9, 0x0e36a726, 0x196b1eae, 0x15e8653c, 0x0d65762a, 0xe6aef08f,
+	0xafc81338, 0xe31e7f5b, 0xb5a50ab7, 0x46bf959e, 0xf373c3ac, 0xe31b4008, 0x5f60970f, 0x9e7b1c10, 0xd46d3063,
+	0xebd59d26, 0x3a5275ea, 0xd597ad7e, 0x02331c01, 0xa957c550, 0x35d73a62};
+
+G4_FN static uint32_t multiply(uint32_t a, uint32_t b)
+{
+	uint32_t product = 0;
+
+	for (uint32_t bit = 32; bit-- > 0;) {
+		product ^= a >> bit & 1 ? b : 0;
+		b = b >> 1 ^ (b & 1 ? POLYNOMIAL : 0);
+	}
+	return product;
+}
+
+G4_FN uint32_t g4_crc32c_append_page(uint32_t first, uint32_t page)
+{
+	return multiply(first, power[PAGE_BYTES / UNIT_BYTES]) ^ page;
+}
+
+G4_FN void g4_crc32c_region(struct g4_wg *wg, struct g4_crc32c_job *job)
+{
+	const uint32_t lane = g4_wg_lane(wg), width = g4_wg_width(wg), bytes = PAGE_BYTES / width;
+	const uint32_t behind = (width - 1 - lane) * (bytes / UNIT_BYTES);
+
+	job->part[lane] = multiply(g4_crc32c(0, job->data + lane * bytes, bytes), power[behind]);
+	g4_sync(wg);
+}
+
+G4_FN uint32_t g4_crc32c_wide(struct g4_wg *wg, const void *page, struct g4_crc32c_job *job)
+{
+	const uint32_t width = g4_wg_width(wg);
+	uint32_t crc = 0;
+
+	/* one lane has a processor's instruction; more than 32 would have less than a unit each */
+	if (width == 1 || width > PAGE_BYTES / UNIT_BYTES || (width & (width - 1)))
+		return g4_crc32c(0, page, PAGE_BYTES);
+	job->data = (const uint8_t *)page;
+	g4_region(wg, G4_REGION_CRC32C, job);
+	for (uint32_t lane = 0; lane < width; lane++)
+		crc ^= job->part[lane];
+	return crc;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commits page by page, by all workgroups that have nothing else to do. Private to this folder. */
+#ifndef G4_JOURNAL_CREW_H
+#define G4_JOURNAL_CREW_H
+
+#include "journal/journal.h"
+
+enum g4_crew_task {
+	G4_CREW_FREEZE,	     /* gate closed: a dirty page into the record, its line to the home list */
+	G4_CREW_FREEZE_HOME, /* gate closed: a committed page of an older transaction, sealed, for the checkpoint */
+	G4_CREW_SEAL,	     /* a page of the record */
+	G4_CREW_WRITE,	     /* mapped devices: a page of the record to the log */
+	G4_CREW_HOME	     /* mapped devices: an image to where it belongs */
+};
+
+/* Leader, the commit lock held: does `pages` pages of a task, with help. 0, or the first error of a device. */
+G4_FN int g4_crew_run(struct g4_wg *wg, struct g4_journal *j, enum g4_crew_task task, uint64_t sequence,
+		      uint32_t pages);
+/* Leader, anywhere in an operation: helps if there is something to help with; whether there was. */
+G4_FN bool g4_crew_help(struct g4_wg *wg, struct g4_journal *j);
+
+/* Where page `page` of the log lies. */
+G4_FN uint64_t g4_log_address(const struct g4_journal *j, uint64_t page);
+/* Addresses of the record's images; those of home_copies lie at home_addresses. */
+G4_FN uint64_t *g4_record_addresses(const struct g4_journal *j);
+/* Where image n of a checkpoint lies and belongs: first the copies of older transactions, then the record's own. */
+G4_FN uint64_t g4_home_address(const struct g4_journal *j, uint32_t n);
+G4_FN uint8_t *g4_home_image(const struct g4_journal *j, uint32_t n);
+/* Whether the device is memory. */
+G4_FN bool g4_journal_is_mapped(const struct g4_journal *j);
+
+#endif

@@ -1,0 +1,33 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# gpu4fs serve: starting, refusing and stopping. What clients do is tested in tests/engine.
+. "$(dirname "$0")/lib.sh"
+
+exits 2 "without a socket" "$gpu4fs" serve mem:64M
+one_sentence "... is refused in one sentence"
+exits 2 "without a device" "$gpu4fs" serve --socket s
+exits 2 "an option that does not exist" "$gpu4fs" serve --socket s -o sausage mem:64M
+says "... is named" sausage
+exits 2 "an engine that does not exist" "$gpu4fs" serve --socket s -o engine=steam mem:64M
+exits 1 "a device that does not exist" "$gpu4fs" serve --socket s nothing.img
+one_sentence "... is refused in one sentence"
+
+truncate -s 64M serve.img
+"$gpu4fs" mkfs -q serve.img
+"$gpu4fs" serve --socket serve.socket -o cache=16M serve.img >serve.out 2>&1 &
+server=$!
+for _ in $(seq 600); do
+	[[ -s serve.out ]] && break
+	kill -0 "$server" 2>/dev/null || break
+	sleep 0.1
+done
+equals "it says where it serves" "serving serve.img at serve.socket" "$(cat serve.out)"
+equals "there is a socket" socket "$([[ -S serve.socket ]] && echo socket)"
+exits 1 "a second one of the same device" "$gpu4fs" serve --socket other.socket serve.img
+exits 1 "a second one at the same socket" "$gpu4fs" serve --socket serve.socket mem:64M
+kill "$server"
+wait "$server"
+equals "it ends well when it is asked to" 0 $?
+equals "the socket is gone" "" "$([[ -e serve.socket ]] && echo there)"
+exits 0 "the image is clean" "$gpu4fs" fsck -n serve.img
+finish

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# After umount(8), which does not wait, the tools that look at the image wait until its server has written everything.
+# shellcheck disable=SC2317 # functions are called through check
+# shellcheck source=tests/fuse/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" "$@"
+needs python3
+((UID == 0)) || skip "a plain umount(2) needs root"
+
+# What umount(8) ends in, without its questions to the file system, which nobody would answer.
+plain_umount() {
+	python3 - "$mnt" <<'PYTHON'
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.umount2(os.fsencode(sys.argv[1]), 0) != 0:
+    sys.exit(os.strerror(ctypes.get_errno()))
+PYTHON
+}
+
+# Until process $1 has ended or waits for a lock.
+ended_or_waiting() {
+	while kill -0 "$1" 2>/dev/null && [[ $(</proc/"$1"/stat) != *") Z "* ]]; do
+		grep -q -- "-> FLOCK .* $1 " /proc/locks && return
+		sleep 0.05
+	done
+}
+
+# while_ending COMMAND...: starts it between a plain umount(2) and the server's end, output to $work/words; its status.
+while_ending() {
+	local server tool
+	server=$(server_pid) || return 1
+	sync
+	kill -STOP "$server"
+	plain_umount || return 1
+	"$@" >"$work/words" 2>&1 &
+	tool=$!
+	ended_or_waiting "$tool"
+	kill -CONT "$server"
+	wait "$tool"
+}
+
+make_image
+mount_image
+echo one >"$mnt/one"
+check "fsck -n right after a plain umount" while_ending "$gpu4fs" fsck -n "$image"
+check "... sees a clean image with everything on it" grep -q ': clean, 1 files' "$work/words"
+mount_image
+echo two >"$mnt/two"
+check "info" while_ending "$gpu4fs" info "$image"
+check "... sees a clean image" grep -Eq '^state +clean' "$work/words"
+mount_image
+echo three >"$mnt/three"
+check "dump" while_ending "$gpu4fs" dump "$image" dir /
+check "... sees the last file" grep -q three "$work/words"
+mount_image
+head -c 30000000 /dev/zero >"$mnt/four"
+check "df" while_ending "$gpu4fs" df -b "$image"
+cp "$work/words" "$work/df"
+check "... sees the space that is used" cmp "$work/df" <("$gpu4fs" df -b "$image")
+mount_image
+check "mkfs" while_ending "$gpu4fs" mkfs --force "$image"
+fsck_image "... writes when nobody else does any more"
+
+mount_image
+exec 3>"$mnt/busy"
+refuses "a mount in use is refused" "in use" "$gpu4fs" umount "$mnt"
+check "... and stays" test -e "$mnt/busy"
+exec 3>&-
+kill -STOP "$(server=$(server_pid) && echo "$server" | tee "$work/server")"
+check "umount -f takes it away from a server that does not answer" timeout 60 "$gpu4fs" umount -f "$mnt"
+check_not "... at once" is_mounted
+kill -CONT "$(<"$work/server")"
+fsck_image
+finish

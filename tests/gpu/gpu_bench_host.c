@@ -1,0 +1,658 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the CUDA engine costs and gives: rings, metadata and data, from host clients and from kernels. Clients here
+ * write slots by hand, so that the figures are the engine's and not a client library's.
+ *
+ * Usage: gpu_bench [-s SMS] [-o FILE.json] [NAME]...      (default: all; names as in the table at the end)
+ */
+#include <getopt.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "dev/dev_host.h"
+#include "engine/engine_ops_host.h"
+#include "engine/port_host.h"
+#include "fs/mkfs_host.h"
+#include "gpu/gpu_bench.h"
+
+#define CLIENTS 8u
+#define ENTRIES 1024u
+#define KERNEL_SMS 100u /* for kernels beside the engine */
+
+static struct g4_engine *engine;
+static FILE *json;
+static int rows;
+
+static void must(int rc, const char *what)
+{
+	if (rc == 0)
+		return;
+	fprintf(stderr, "gpu_bench: %s: %s\n", what, rc < 0 ? g4_strerror(rc) : "failed");
+	exit(1);
+}
+
+static double clients_cpu; /* of all clients so far: what is left is the engine's */
+
+static double cpu_seconds(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return (double)usage.ru_utime.tv_sec + (double)usage.ru_stime.tv_sec +
+	       ((double)usage.ru_utime.tv_usec + (double)usage.ru_stime.tv_usec) / 1e6 - clients_cpu;
+}
+
+/* better: whether more is better. target 0: none. */
+static void report(const char *metric, const char *unit, double value, double target, bool more, double cpu)
+{
+	bool met = target == 0 || (more ? value >= target : value <= target);
+
+	printf("%-44s %14.3f %-8s target %10.3f %-4s cpu %.3f s\n", metric, value, unit, target,
+	       target == 0 ? "-" :
+	       met	   ? "yes" :
+			     "no",
+	       cpu);
+	fflush(stdout);
+	if (json)
+		fprintf(json,
+			"%s\n  {\"bench\": \"gpu\", \"engine\": \"cuda\", \"metric\": \"%s\", \"unit\": \"%s\", \"ours\": %.6g, "
+			"\"peers\": {}, \"target\": %.6g, \"met\": %s, \"cpu_seconds\": %.4f}",
+			rows++ ? "," : "", metric, unit, value, target, met ? "true" : "false", cpu);
+}
+
+/* ------------------------------------------------------------------ clients by hand */
+
+struct hand {
+	struct g4_port_host *port;
+	uint8_t *data;
+	struct g4_ring_header *header;
+	uint32_t next, done; /* numbers: of the next command, of the last whose result was taken */
+	uint64_t errors;
+	int bell;
+};
+
+static void open_hand(struct hand *h, uint64_t data_bytes)
+{
+	const struct g4_port_options options = {.cred = {.umask = 022},
+						.flags = G4_PORT_MAY_ACT | G4_PORT_IN_CORE,
+						.entries = ENTRIES,
+						.data_bytes = data_bytes};
+
+	must(g4_port_open(engine, &options, &h->port), "a port");
+	h->header = g4_port_ring(h->port);
+	h->data = g4_port_data(h->port);
+	h->next = 1;
+	h->done = 0;
+	h->errors = 0;
+}
+
+/* The kernel may be asleep: wakes it by a command of the process's own ring. */
+static void wake_kernel(void)
+{
+	struct g4_cmd nop = {.op = G4_CMD_NOP};
+
+	must(g4_engine_execute(engine, &nop), "waking the kernel");
+}
+
+static void post(struct hand *h, const struct g4_ring_slot *slot)
+{
+	*g4_ring_slot_of(h->header, ENTRIES, h->next) = *slot;
+	h->next++;
+}
+
+static void publish(struct hand *h)
+{
+	g4_store32_rel(&h->header->tail, h->next - 1);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (g4_load32_acq(&h->header->engine_waits) != G4_RING_AWAKE)
+		g4_port_rung(h->port);
+}
+
+static bool has(const struct hand *h, uint32_t number, uint64_t *word)
+{
+	*word = g4_load64_acq(&g4_ring_result_of(h->header, ENTRIES, number)->word);
+	return (*word & G4_RING_NUMBER_MASK) == number;
+}
+
+static const struct g4_ring_result *await(struct hand *h, uint32_t number)
+{
+	uint64_t word;
+
+	while (!has(h, number, &word))
+		__builtin_ia32_pause();
+	if ((int32_t)(word >> 32) < 0) {
+		if (h->errors++ == 0)
+			fprintf(stderr, "gpu_bench: a command failed: %s\n", g4_strerror((int32_t)(word >> 32)));
+	}
+	return g4_ring_result_of(h->header, ENTRIES, number);
+}
+
+static struct g4_ring_slot command(uint32_t op)
+{
+	return (struct g4_ring_slot){
+		.command = {.op = op, .node = G4_NODE_ROOT, .umask = 022, .text_at = G4_RING_TEXT_INLINE}};
+}
+
+static void set_name(struct g4_ring_slot *slot, const char *name)
+{
+	slot->command.name_bytes = (uint16_t)strlen(name);
+	memcpy(slot->text, name, slot->command.name_bytes);
+}
+
+static int run_one(struct hand *h, const struct g4_ring_slot *slot, struct g4_ring_result *result)
+{
+	uint64_t word;
+
+	post(h, slot);
+	publish(h);
+	*result = *await(h, h->next - 1);
+	has(h, h->next - 1, &word);
+	h->done = h->next - 1;
+	int32_t small = (int32_t)(word >> 32);
+	return small < 0 ? small : 0;
+}
+
+static uint64_t make_directory(struct hand *h, const char *name)
+{
+	struct g4_ring_slot slot = command(G4_CMD_MKDIR);
+	struct g4_ring_result result;
+
+	set_name(&slot, name);
+	slot.command.mode = 0755;
+	slot.command.wants_attr = 1;
+	must(run_one(h, &slot, &result), name);
+	return result.attr.ino;
+}
+
+static uint64_t open_file(struct hand *h, uint64_t directory, const char *name, uint64_t *ino)
+{
+	struct g4_ring_slot slot = command(G4_CMD_CREATE);
+	struct g4_ring_result result;
+
+	set_name(&slot, name);
+	slot.command.node = directory;
+	slot.command.mode = S_IFREG | 0644;
+	slot.command.flags = G4_OPEN_READ | G4_OPEN_WRITE;
+	slot.command.wants_attr = 1;
+	must(run_one(h, &slot, &result), name);
+	if (ino)
+		*ino = result.attr.ino;
+	return result.handle;
+}
+
+/* ------------------------------------------------------------------ many clients, many commands */
+
+struct load;
+typedef void fill_slot(struct load *load, struct g4_ring_slot *slot, uint64_t i);
+
+struct load { /* of one client */
+	struct hand hand;
+	fill_slot *fill;
+	struct g4_ring_slot slot;
+	uint64_t count;
+	uint32_t depth;
+	uint32_t index;
+	uint64_t nodes[64];
+	uint64_t bytes;
+	double cpu; /* of the client's thread */
+	pthread_t thread;
+};
+
+static double thread_cpu(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static void *run_load(void *argument)
+{
+	struct load *load = argument;
+	struct hand *h = &load->hand;
+	uint64_t posted = 0, taken = 0;
+
+	while (taken < load->count) {
+		uint64_t before = posted;
+		while (posted < load->count && posted - taken < load->depth) {
+			if (load->fill)
+				load->fill(load, &load->slot, posted);
+			post(h, &load->slot);
+			posted++;
+		}
+		if (posted != before)
+			publish(h);
+		/* takes what is there, at least one */
+		uint64_t word;
+		await(h, ++h->done);
+		taken++;
+		while (taken < posted && has(h, h->done + 1, &word)) {
+			await(h, ++h->done);
+			taken++;
+		}
+	}
+	load->cpu = thread_cpu();
+	return NULL;
+}
+
+static double run_loads(struct load *loads, uint32_t clients)
+{
+	uint64_t errors = 0, begin;
+
+	wake_kernel();
+	begin = g4_monotonic_ns();
+	for (uint32_t i = 0; i < clients; i++)
+		must(pthread_create(&loads[i].thread, NULL, run_load, &loads[i]), "a thread");
+	for (uint32_t i = 0; i < clients; i++) {
+		pthread_join(loads[i].thread, NULL);
+		errors += loads[i].hand.errors;
+		clients_cpu += loads[i].cpu;
+	}
+	double seconds = (double)(g4_monotonic_ns() - begin) / 1e9;
+	if (errors)
+		fprintf(stderr, "gpu_bench: %llu commands failed\n", (unsigned long long)errors);
+	return seconds;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void latency(struct hand *h, const struct g4_ring_slot *slot, uint32_t count, uint64_t *p50, uint64_t *p99)
+{
+	uint64_t *ns = malloc(count * sizeof(*ns));
+	struct g4_ring_result result;
+
+	wake_kernel();
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t begin = g4_monotonic_ns();
+		run_one(h, slot, &result);
+		ns[i] = g4_monotonic_ns() - begin;
+	}
+	qsort(ns, count, sizeof(*ns), by_value);
+	*p50 = ns[count / 2];
+	*p99 = ns[count * 99ull / 100];
+	free(ns);
+}
+
+/* ------------------------------------------------------------------ the benchmarks */
+
+static void open_loads(struct load *loads, uint32_t clients, uint64_t data_bytes)
+{
+	memset(loads, 0, clients * sizeof(*loads));
+	for (uint32_t i = 0; i < clients; i++) {
+		loads[i].index = i;
+		loads[i].depth = ENTRIES / 2;
+		open_hand(&loads[i].hand, data_bytes);
+	}
+}
+
+static void close_loads(struct load *loads, uint32_t clients)
+{
+	for (uint32_t i = 0; i < clients; i++)
+		g4_port_shut(loads[i].hand.port);
+}
+
+static void bench_null(void)
+{
+	struct load loads[CLIENTS];
+	uint64_t p50, p99;
+	double cpu = cpu_seconds();
+
+	open_loads(loads, CLIENTS, 0);
+	const struct g4_ring_slot nop = command(G4_CMD_NOP);
+	latency(&loads[0].hand, &nop, 20000, &p50, &p99);
+	report("null command, depth 1, p50", "us", (double)p50 / 1e3, 5.5, false, cpu_seconds() - cpu);
+	report("null command, depth 1, p99", "us", (double)p99 / 1e3, 8, false, 0);
+	for (uint32_t clients = 1; clients <= CLIENTS; clients *= 8) {
+		for (uint32_t i = 0; i < clients; i++) {
+			loads[i].slot = nop;
+			loads[i].count = 4000000;
+		}
+		cpu = cpu_seconds();
+		double seconds = run_loads(loads, clients);
+		report(clients == 1 ? "null commands, 1 client" : "null commands, 8 clients", "M/s",
+		       4.0 * clients / seconds, clients == 1 ? 0 : 100, true, cpu_seconds() - cpu);
+	}
+	close_loads(loads, CLIENTS);
+}
+
+static void fill_stat(struct load *load, struct g4_ring_slot *slot, uint64_t i)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "s%u/f%u", load->index, (unsigned)(i * 7 % 64));
+	set_name(slot, name);
+}
+
+static void bench_stat(void)
+{
+	struct load loads[CLIENTS];
+	uint64_t p50, p99;
+	char name[32];
+	double cpu;
+
+	open_loads(loads, CLIENTS, 0);
+	for (uint32_t c = 0; c < CLIENTS; c++) {
+		snprintf(name, sizeof(name), "s%u", c);
+		uint64_t directory = make_directory(&loads[c].hand, name);
+		for (int f = 0; f < 64; f++) {
+			struct g4_ring_slot slot = command(G4_CMD_MKNOD);
+			struct g4_ring_result result;
+			snprintf(name, sizeof(name), "f%d", f);
+			set_name(&slot, name);
+			slot.command.node = directory;
+			slot.command.mode = S_IFREG | 0644;
+			must(run_one(&loads[c].hand, &slot, &result), name);
+		}
+		loads[c].slot = command(G4_CMD_RESOLVE);
+		loads[c].slot.command.wants_attr = 1;
+		loads[c].fill = fill_stat;
+		loads[c].count = 1000000;
+	}
+	cpu = cpu_seconds();
+	fill_stat(&loads[0], &loads[0].slot, 5);
+	latency(&loads[0].hand, &loads[0].slot, 20000, &p50, &p99);
+	report("stat of a cached path, depth 1, p50", "us", (double)p50 / 1e3, 10, false, cpu_seconds() - cpu);
+	report("stat of a cached path, depth 1, p99", "us", (double)p99 / 1e3, 0, false, 0);
+	cpu = cpu_seconds();
+	double seconds = run_loads(loads, CLIENTS);
+	report("stat of a cached path, 8 clients", "M/s", CLIENTS / seconds, 20, true, cpu_seconds() - cpu);
+	close_loads(loads, CLIENTS);
+}
+
+static void fill_make(struct load *load, struct g4_ring_slot *slot, uint64_t i)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "n%llu", (unsigned long long)i);
+	set_name(slot, name);
+	slot->command.node = load->nodes[i % 64];
+}
+
+static void bench_make(void)
+{
+	struct load loads[CLIENTS];
+	char name[32];
+	double cpu;
+
+	open_loads(loads, CLIENTS, 0);
+	for (uint32_t c = 0; c < CLIENTS; c++) {
+		for (int d = 0; d < 64; d++) {
+			snprintf(name, sizeof(name), "m%u.%d", c, d);
+			loads[c].nodes[d] = make_directory(&loads[c].hand, name);
+		}
+		loads[c].slot = command(G4_CMD_MKNOD);
+		loads[c].slot.command.mode = S_IFREG | 0644;
+		loads[c].fill = fill_make;
+		loads[c].count = 60000;
+	}
+	cpu = cpu_seconds();
+	double seconds = run_loads(loads, CLIENTS);
+	report("create in many directories, 8 clients", "M/s", CLIENTS * 0.06 / seconds, 5, true, cpu_seconds() - cpu);
+	close_loads(loads, CLIENTS);
+}
+
+/* ------------------------------------------------------------------ data */
+
+#define FILE_BYTES G4_GIB
+#define FILES 64u
+#define PIECE (2 * G4_MIB)
+#define STREAM_DEPTH 16u
+
+static void fill_stream(struct load *load, struct g4_ring_slot *slot, uint64_t i)
+{
+	/* the files of a client in turn, as a program does that writes them side by side */
+	slot->command.handle = load->nodes[i % load->bytes];
+	slot->command.node = 0;
+	slot->command.offset = i / load->bytes * PIECE;
+	slot->command.length = PIECE;
+	slot->command.data = i % (2 * STREAM_DEPTH) * PIECE;
+}
+
+static void bench_stream(void)
+{
+	struct load loads[CLIENTS];
+	char name[48];
+	double cpu, seconds;
+
+	open_loads(loads, CLIENTS, 2 * STREAM_DEPTH * PIECE);
+	for (uint32_t c = 0; c < CLIENTS; c++) {
+		loads[c].bytes = FILES / CLIENTS;
+		for (uint32_t f = 0; f < FILES / CLIENTS; f++) {
+			snprintf(name, sizeof(name), "big%u.%u", c, f);
+			loads[c].nodes[f] = open_file(&loads[c].hand, G4_NODE_ROOT, name, NULL);
+		}
+		for (uint64_t k = 0; k < 2 * STREAM_DEPTH * PIECE / 8; k++)
+			((uint64_t *)loads[c].hand.data)[k] = k * 0x9e3779b97f4a7c15 + c;
+		loads[c].slot = command(G4_CMD_WRITE);
+		loads[c].fill = fill_stream;
+		loads[c].depth = STREAM_DEPTH;
+		loads[c].count = FILES / CLIENTS * FILE_BYTES / PIECE;
+	}
+	cpu = cpu_seconds();
+	seconds = run_loads(loads, CLIENTS);
+	report("write 64 files of 1 GiB", "GB/s", FILES * (double)FILE_BYTES / 1e9 / seconds, 45, true,
+	       cpu_seconds() - cpu);
+	for (uint32_t depth = STREAM_DEPTH; depth > 0; depth /= 4) {
+		for (uint32_t c = 0; c < CLIENTS; c++) {
+			loads[c].slot = command(G4_CMD_READ);
+			loads[c].depth = depth;
+		}
+		cpu = cpu_seconds();
+		seconds = run_loads(loads, CLIENTS);
+		snprintf(name, sizeof(name), "read 64 files of 1 GiB, depth %u", depth);
+		report(name, "GB/s", FILES * (double)FILE_BYTES / 1e9 / seconds, 45, true, cpu_seconds() - cpu);
+	}
+	/* what was read last is what was written there: the pieces repeat every 2 * STREAM_DEPTH */
+	for (uint32_t c = 0; c < CLIENTS; c++)
+		for (uint64_t k = 0; k < 2 * STREAM_DEPTH * PIECE / 8; k += 511)
+			if (((uint64_t *)loads[c].hand.data)[k] != k * 0x9e3779b97f4a7c15 + c) {
+				fprintf(stderr, "gpu_bench: client %u read something else than it wrote\n", c);
+				exit(1);
+			}
+	close_loads(loads, CLIENTS);
+}
+
+#define SMALL_FILE (512 * G4_MIB)
+
+static void fill_random(struct load *load, struct g4_ring_slot *slot, uint64_t i)
+{
+	uint64_t x = (i + load->index * UINT64_C(1000003)) * UINT64_C(0x9e3779b97f4a7c15);
+
+	slot->command.handle = load->nodes[0];
+	slot->command.node = 0;
+	slot->command.offset = (x >> 20) % (SMALL_FILE / 4096) * 4096;
+	slot->command.length = 4096;
+	slot->command.data = i % ENTRIES * 4096;
+}
+
+/* Writes a file through one client, so that it lies in the cache after it was read once. */
+static void make_small_file(struct hand *h, uint64_t handle)
+{
+	struct g4_ring_slot write = command(G4_CMD_WRITE), read = command(G4_CMD_READ);
+	struct g4_ring_result result;
+
+	write.command.node = read.command.node = 0;
+	write.command.handle = read.command.handle = handle;
+	write.command.length = read.command.length = 128 * 1024;
+	memset(h->data, 7, 128 * 1024);
+	for (uint64_t at = 0; at < SMALL_FILE; at += 128 * 1024) {
+		write.command.offset = at;
+		must(run_one(h, &write, &result), "writing");
+	}
+	for (uint64_t at = 0; at < SMALL_FILE; at += 128 * 1024) {
+		read.command.offset = at;
+		must(run_one(h, &read, &result), "reading");
+	}
+}
+
+static bool kernel_job(const char *metric, const char *unit, double scale, double target,
+		       const struct gpu_bench_job *job)
+{
+	struct gpu_bench_result result = {0};
+	double cpu = cpu_seconds();
+
+	if (!gpu_bench_run(g4_cuda_fs(engine), job, &result))
+		exit(1);
+	if (result.first_error)
+		fprintf(stderr, "gpu_bench: %s: %s after %llu\n", metric, g4_strerror((int)result.first_error),
+			(unsigned long long)result.done);
+	report(metric, unit, (double)result.done * scale / result.seconds, target, true, cpu_seconds() - cpu);
+	return result.first_error == 0;
+}
+
+static void bench_random(void)
+{
+	struct load loads[CLIENTS];
+	uint64_t ino, p50, p99;
+	double cpu;
+
+	open_loads(loads, CLIENTS, ENTRIES * 4096);
+	for (uint32_t c = 0; c < CLIENTS; c++) {
+		loads[c].nodes[0] = open_file(&loads[c].hand, G4_NODE_ROOT, "small", &ino);
+		if (c == 0)
+			make_small_file(&loads[0].hand, loads[0].nodes[0]);
+		loads[c].slot = command(G4_CMD_READ);
+		loads[c].fill = fill_random;
+		loads[c].count = 500000;
+	}
+	fill_random(&loads[0], &loads[0].slot, 1);
+	latency(&loads[0].hand, &loads[0].slot, 10000, &p50, &p99);
+	report("4 KiB cached read, depth 1, p50", "us", (double)p50 / 1e3, 0, false, 0);
+	cpu = cpu_seconds();
+	double seconds = run_loads(loads, CLIENTS);
+	report("4 KiB random read, 8 host clients", "M/s", CLIENTS * 0.5 / seconds, 5, true, cpu_seconds() - cpu);
+	for (uint32_t warps = 64; warps <= 1600; warps *= 5) {
+		char metric[64];
+		const struct gpu_bench_job job = {GPU_BENCH_READ, warps, 2000, 0, ino, SMALL_FILE};
+		snprintf(metric, sizeof(metric), "4 KiB random read by a kernel, %u warps", warps);
+		kernel_job(metric, "GB/s", 4096 / 1e9, warps == 1600 ? 2000 : 0, &job);
+	}
+	close_loads(loads, CLIENTS);
+}
+
+static void bench_kernel(void)
+{
+	const uint32_t warps[] = {1, 16, 256, 800};
+	char metric[64];
+
+	wake_kernel();
+	for (int i = 0; i < 4; i++) {
+		const struct gpu_bench_job nothing = {GPU_BENCH_NOTHING, warps[i], 10000, 64, 0, 0};
+		snprintf(metric, sizeof(metric), "null command from a kernel, %u warps", warps[i]);
+		kernel_job(metric, "M/s", 1e-6, 0, &nothing);
+	}
+	const struct gpu_bench_job directories = {GPU_BENCH_DIRECTORIES, 800, 8, 64, 0, 0};
+	kernel_job("mkdir in the root from a kernel, 800 warps", "M/s", 1e-6, 0, &directories);
+	const struct gpu_bench_job make = {GPU_BENCH_MAKE, 800, 512, 64, 0, 0};
+	snprintf(metric, sizeof(metric), "create from a kernel, %u warps", make.warps);
+	if (!kernel_job(metric, "M/s", 1e-6, 10, &make))
+		return;
+	for (int i = 0; i < 4; i++) {
+		const struct gpu_bench_job look = {GPU_BENCH_LOOKUP, warps[i], 256, 64, 0, 0};
+		for (int again = 0; again < 2; again++) {
+			snprintf(metric, sizeof(metric), "lookup from a kernel, %u warps%s", warps[i],
+				 again ? ", again" : "");
+			kernel_job(metric, "M/s", 1e-6, i == 3 && again ? 300 : 0, &look);
+		}
+	}
+}
+
+/* The kernel leaves after its idle time; what the next command then costs. */
+static void bench_idle(void)
+{
+	struct hand h;
+	struct g4_ring_slot nop = command(G4_CMD_NOP);
+	struct g4_ring_result result;
+	uint64_t ns[9];
+	double cpu;
+
+	open_hand(&h, 0);
+	for (int i = 0; i < 9; i++) {
+		usleep(200000);
+		uint64_t begin = g4_monotonic_ns();
+		must(run_one(&h, &nop, &result), "nop");
+		ns[i] = g4_monotonic_ns() - begin;
+	}
+	qsort(ns, 9, sizeof(ns[0]), by_value);
+	report("wake-up of a kernel that has left, p50", "us", (double)ns[4] / 1e3, 100, false, 0);
+	usleep(200000);
+	cpu = cpu_seconds();
+	usleep(2000000);
+	report("idle engine, share of a core", "%", (cpu_seconds() - cpu) / 2 * 100, 0.1, false, 0);
+	g4_port_shut(h.port);
+}
+
+static const struct bench {
+	const char *name;
+	void (*run)(void);
+} benches[] = {
+	{"null", bench_null},	  {"stat", bench_stat},	    {"make", bench_make}, {"kernel", bench_kernel},
+	{"random", bench_random}, {"stream", bench_stream}, {"idle", bench_idle},
+};
+
+static void mount(const char *device, uint64_t cache_bytes, uint32_t sms)
+{
+	const struct g4_mkfs_options format = {.journal_bytes = 512 * G4_MIB};
+	const struct g4_dev_open_options open = {.flags = G4_DEV_CREATE, .create_bytes = 72 * G4_GIB};
+	const struct g4_mount_options options = {.cache_bytes = cache_bytes, .kind = G4_ENGINE_CUDA, .sms = sms};
+	struct g4_superblock sb;
+	char message[256] = "";
+	struct g4_dev *dev;
+	uint64_t begin = g4_monotonic_ns();
+
+	if (g4_dev_open(device, &open, &dev, message, sizeof(message)) < 0 ||
+	    g4_mkfs(dev, &format, &sb, message, sizeof(message)) < 0 ||
+	    g4_engine_mount_device(dev, &options, &engine, message, sizeof(message)) < 0) {
+		fprintf(stderr, "gpu_bench: %s\n", message);
+		exit(1);
+	}
+	printf("mounted %s in %.2f s\n", device, (double)(g4_monotonic_ns() - begin) / 1e9);
+}
+
+int main(int argc, char **argv)
+{
+	const char *device = "mem:72G";
+	uint32_t sms = 0;
+	uint64_t cache = 8 * G4_GIB;
+
+	for (int option; (option = getopt(argc, argv, "s:o:d:c:")) != -1;) {
+		if (option == 's')
+			sms = (uint32_t)atoi(optarg);
+		else if (option == 'd')
+			device = optarg;
+		else if (option == 'c')
+			cache = strtoull(optarg, NULL, 10) * G4_MIB;
+		else if (option == 'o')
+			json = fopen(optarg, "w");
+	}
+	if (json)
+		fputs("[", json);
+	mount(device, cache, sms);
+	for (size_t b = 0; b < sizeof(benches) / sizeof(benches[0]); b++) {
+		bool wanted = optind == argc;
+		for (int i = optind; i < argc; i++)
+			wanted = wanted || strcmp(argv[i], benches[b].name) == 0;
+		if (wanted)
+			benches[b].run();
+	}
+	uint64_t begin = g4_monotonic_ns();
+	must(g4_engine_unmount(engine), "unmounting");
+	printf("unmounted in %.2f s\n", (double)(g4_monotonic_ns() - begin) / 1e9);
+	if (json) {
+		fputs("\n]\n", json);
+		fclose(json);
+	}
+	return 0;
+}
