@@ -17,21 +17,29 @@ g4_gpu_subset(sources)
 g4_sources(cuda_sources src/simt/cuda/*.c src/engine/cuda/*.cu)
 list(APPEND sources ${cuda_sources})
 
+# g4_cuda_object(OUT source flag...): compiles one file of the source tree.
+function(g4_cuda_object out source)
+	set(object "${CMAKE_BINARY_DIR}/${source}.o")
+	get_filename_component(folder "${object}" DIRECTORY)
+	file(MAKE_DIRECTORY "${folder}")
+	set(path "${CMAKE_CURRENT_SOURCE_DIR}/${source}")
+	add_custom_command(
+		OUTPUT "${object}"
+		COMMAND ${G4_NVCC} -x cu ${ARGN} -MD -MT "${object}" -MF "${object}.d" -c "${path}" -o "${object}"
+		DEPENDS "${path}"
+		DEPFILE "${object}.d"
+		COMMENT "nvcc ${source}"
+		VERBATIM)
+	set(${out} "${object}" PARENT_SCOPE)
+endfunction()
+
 set(objects)
 set(keeps)
 foreach(source ${sources})
 	file(RELATIVE_PATH name "${CMAKE_CURRENT_SOURCE_DIR}" "${source}")
-	set(object "${CMAKE_BINARY_DIR}/${name}.o")
 	set(keep "${CMAKE_BINARY_DIR}/${name}.keep") # holds the .cubin, whose symbols are checked below
 	file(MAKE_DIRECTORY "${keep}")
-	add_custom_command(
-		OUTPUT "${object}"
-		COMMAND ${G4_NVCC} -x cu ${cuda_flags} --keep --keep-dir "${keep}"
-			-MD -MT "${object}" -MF "${object}.d" -c "${source}" -o "${object}"
-		DEPENDS "${source}"
-		DEPFILE "${object}.d"
-		COMMENT "nvcc ${name}"
-		VERBATIM)
+	g4_cuda_object(object ${name} ${cuda_flags} --keep --keep-dir "${keep}")
 	list(APPEND objects "${object}")
 	list(APPEND keeps "${keep}")
 endforeach()
@@ -90,67 +98,46 @@ foreach(header ${headers})
 endforeach()
 add_custom_target(header-check DEPENDS ${stamps})
 
+# Programs for a machine with a GPU. They are not part of `all` and CTest does not run them: CI has no GPU. They take CUDA's
+# run-time library and liburing along, so that they can be built on one machine and run on another.
+find_library(G4_URING NAMES liburing.a uring REQUIRED)
+
+# g4_gpu_program(TARGET NAME HOST file... LIBRARY target [FLAGS flag...] LINK file...): tests/gpu/NAME, of host files that use a
+# library of ours and, with FLAGS to compile it with, of NAME.cu. That it compiles is part of `all`.
+add_custom_target(gpu-programs COMMENT "Every program of tests/gpu")
+function(g4_gpu_program target name)
+	cmake_parse_arguments(PARSE_ARGV 2 arg "" "LIBRARY" "HOST;FLAGS;LINK")
+	set(object)
+	if(arg_FLAGS)
+		g4_cuda_object(object tests/gpu/${name}.cu ${arg_FLAGS} "-I${CMAKE_CURRENT_SOURCE_DIR}/tests")
+		add_custom_target(${target}-compiles ALL DEPENDS "${object}")
+	endif()
+	add_library(${target}-host STATIC EXCLUDE_FROM_ALL ${arg_HOST})
+	target_include_directories(${target}-host PRIVATE tests)
+	target_link_libraries(${target}-host PRIVATE ${arg_LIBRARY})
+	set(link ${object} $<TARGET_FILE:${target}-host> $<TARGET_FILE:${arg_LIBRARY}> ${arg_LINK})
+	set(program "${CMAKE_BINARY_DIR}/tests/gpu/${name}")
+	add_custom_command(
+		OUTPUT "${program}"
+		COMMAND ${G4_NVCC} -maxrregcount=${G4_CUDA_REGISTERS} -arch=${G4_CUDA_ARCH} ${link} "${G4_URING}" -lpthread
+			-o "${program}"
+		DEPENDS ${link}
+		COMMENT "Linking tests/gpu/${name}"
+		VERBATIM)
+	add_custom_target(${target} DEPENDS "${program}")
+	add_dependencies(gpu-programs ${target})
+endfunction()
+
 # gpu-smoke: the GPU smoke test, one program with the engine twice: compiled for the GPU, and for the CPU to make images
-# and to check what the GPU did to them. It is not part of `all` and CTest does not run it: CI has no GPU. The program
-# takes CUDA's run-time library and liburing along, so that it can be built on one machine and run on another.
-set(smoke_object "${CMAKE_BINARY_DIR}/tests/gpu/smoke.cu.o")
-set(smoke_source "${CMAKE_CURRENT_SOURCE_DIR}/tests/gpu/smoke.cu")
-file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/gpu")
-add_custom_command(
-	OUTPUT "${smoke_object}"
-	COMMAND ${G4_NVCC} ${cuda_flags} "-I${CMAKE_CURRENT_SOURCE_DIR}/tests"
-		-MD -MT "${smoke_object}" -MF "${smoke_object}.d" -c "${smoke_source}" -o "${smoke_object}"
-	DEPENDS "${smoke_source}"
-	DEPFILE "${smoke_object}.d"
-	COMMENT "nvcc tests/gpu/smoke.cu"
-	VERBATIM)
-add_custom_target(gpu-smoke-compiles ALL DEPENDS "${smoke_object}")
-
-find_library(G4_URING NAMES liburing.a uring)
-if(NOT G4_URING)
-	message(STATUS "The GPU smoke test is left out: it needs liburing")
-	return()
-endif()
-g4_engine_sources(smoke_sources)
+# and to check what the GPU did to them. gpu-bench: what the CUDA engine costs and gives.
 g4_sources(smoke_fsck src/cli/*fsck*_host.c src/cli/image_host.c src/cli/map_host.c src/cli/journal_host.c
-	src/cli/report_host.c src/cli/message_host.c)
-add_library(gpu_smoke_cpu STATIC EXCLUDE_FROM_ALL ${smoke_sources} ${smoke_fsck} tests/gpu/smoke_host.c)
-target_include_directories(gpu_smoke_cpu PRIVATE src include tests)
-target_compile_definitions(gpu_smoke_cpu PRIVATE _FILE_OFFSET_BITS=64 "G4_VERSION=\"${PROJECT_VERSION}\"")
-target_compile_options(gpu_smoke_cpu PRIVATE -Wall -Wextra "SHELL:-include ${CMAKE_CURRENT_SOURCE_DIR}/cmake/gnu_source.h")
-set(smoke_program "${CMAKE_BINARY_DIR}/tests/gpu/smoke")
-add_custom_command(
-	OUTPUT "${smoke_program}"
-	COMMAND ${G4_NVCC} -maxrregcount=${G4_CUDA_REGISTERS} -arch=${G4_CUDA_ARCH} "${smoke_object}" ${objects} $<TARGET_FILE:gpu_smoke_cpu> "${G4_URING}"
-		-lpthread -o "${smoke_program}"
-	DEPENDS "${smoke_object}" ${objects} gpu_smoke_cpu
-	COMMENT "Linking tests/gpu/smoke"
-	VERBATIM)
-add_custom_target(gpu-smoke DEPENDS "${smoke_program}")
+	src/cli/report_host.c src/fuse/state_host.c)
+g4_gpu_program(gpu-smoke smoke HOST tests/gpu/smoke_host.c ${smoke_fsck} LIBRARY gpu4fs_static
+	FLAGS ${cuda_flags} LINK ${objects})
+target_link_libraries(gpu-smoke-host PRIVATE PkgConfig::fuse3) # its headers: fsck waits for a server that ends
+g4_gpu_program(gpu-bench gpu_bench HOST tests/gpu/gpu_bench_host.c LIBRARY gpu4fs_static
+	FLAGS ${cuda_flags} LINK ${objects})
 
-# gpu-bench: what the CUDA engine costs and gives, the same way.
-set(bench_object "${CMAKE_BINARY_DIR}/tests/gpu/gpu_bench.cu.o")
-set(bench_source "${CMAKE_CURRENT_SOURCE_DIR}/tests/gpu/gpu_bench.cu")
-add_custom_command(
-	OUTPUT "${bench_object}"
-	COMMAND ${G4_NVCC} ${cuda_flags} "-I${CMAKE_CURRENT_SOURCE_DIR}/tests"
-		-MD -MT "${bench_object}" -MF "${bench_object}.d" -c "${bench_source}" -o "${bench_object}"
-	DEPENDS "${bench_source}"
-	DEPFILE "${bench_object}.d"
-	COMMENT "nvcc tests/gpu/gpu_bench.cu"
-	VERBATIM)
-add_custom_target(gpu-bench-compiles ALL DEPENDS "${bench_object}")
-add_library(gpu_bench_cpu STATIC EXCLUDE_FROM_ALL ${smoke_sources} tests/gpu/gpu_bench_host.c)
-target_include_directories(gpu_bench_cpu PRIVATE src include tests)
-target_compile_definitions(gpu_bench_cpu PRIVATE _FILE_OFFSET_BITS=64 G4_HAVE_CUDA "G4_VERSION=\"${PROJECT_VERSION}\"")
-target_compile_options(gpu_bench_cpu PRIVATE -Wall -Wextra
-	"SHELL:-include ${CMAKE_CURRENT_SOURCE_DIR}/cmake/gnu_source.h")
-set(bench_program "${CMAKE_BINARY_DIR}/tests/gpu/gpu_bench")
-add_custom_command(
-	OUTPUT "${bench_program}"
-	COMMAND ${G4_NVCC} -maxrregcount=${G4_CUDA_REGISTERS} -arch=${G4_CUDA_ARCH} "${bench_object}" ${objects} $<TARGET_FILE:gpu_bench_cpu> "${G4_URING}"
-		-lpthread -o "${bench_program}"
-	DEPENDS "${bench_object}" ${objects} gpu_bench_cpu
-	COMMENT "Linking tests/gpu/gpu_bench"
-	VERBATIM)
-add_custom_target(gpu-bench DEPENDS "${bench_program}")
+# gpu-file: the CUDA engine on a file or a block device. It has no kernels of its own.
+g4_gpu_program(gpu-file file HOST tests/gpu/file_host.c ${smoke_fsck} LIBRARY gpu4fs_static LINK "${archive}")
+target_link_libraries(gpu-file-host PRIVATE PkgConfig::fuse3)

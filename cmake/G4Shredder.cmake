@@ -22,43 +22,15 @@ set_target_properties(shredder_static PROPERTIES OUTPUT_NAME shredder_internal L
 
 # ---- libshredder.so and the program
 if(G4_TOOLS)
-	add_library(shredder SHARED)
-	target_link_libraries(shredder PRIVATE shredder_objects)
-	target_include_directories(shredder INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
-		$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-	target_link_options(shredder PRIVATE "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cmake/shredder.map")
-	if(NOT G4_SANITIZE)
-		target_link_options(shredder PRIVATE -Wl,--no-undefined)
-	endif()
-	set_target_properties(shredder PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 LINKER_LANGUAGE C
-		LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cmake/shredder.map")
-
+	g4_shared_library(shredder shredder_objects "Content-defined chunking at memory speed" include/shredder/shredder.h)
 	g4_sources(shredder_cli_sources shredder/cli/*.c)
 	add_executable(shredder_tool ${shredder_cli_sources})
 	target_link_libraries(shredder_tool PRIVATE shredder_static)
 	set_target_properties(shredder_tool PROPERTIES OUTPUT_NAME shredder)
 	add_dependencies(product shredder shredder_tool)
 
-	# The example of the documentation builds as a user's program would: public header and shared library.
-	add_executable(doc_shredder_example docs/shredder/example.c)
-	target_compile_options(doc_shredder_example PRIVATE -Wall -Wextra)
-	if(G4_SANITIZE)
-		target_link_options(doc_shredder_example PRIVATE -fsanitize=${G4_SANITIZE})
-	endif()
-	target_link_libraries(doc_shredder_example PRIVATE shredder)
-
+	g4_example(doc_shredder_example docs/shredder/example.c shredder)
 	install(TARGETS shredder_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-	install(TARGETS shredder EXPORT shredder LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-	install(FILES include/shredder/shredder.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/shredder)
-	configure_file(cmake/shredder.pc.in "${CMAKE_BINARY_DIR}/shredder.pc" @ONLY)
-	install(FILES "${CMAKE_BINARY_DIR}/shredder.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-	set(shredder_package ${CMAKE_INSTALL_LIBDIR}/cmake/shredder)
-	install(EXPORT shredder NAMESPACE shredder:: FILE shredderTargets.cmake DESTINATION ${shredder_package})
-	file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/shredderConfig.cmake"
-		CONTENT "include(\"\${CMAKE_CURRENT_LIST_DIR}/shredderTargets.cmake\")\n" @ONLY)
-	write_basic_package_version_file("${CMAKE_BINARY_DIR}/shredderConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
-	install(FILES "${CMAKE_BINARY_DIR}/shredderConfig.cmake" "${CMAKE_BINARY_DIR}/shredderConfigVersion.cmake"
-		DESTINATION ${shredder_package})
 	install(FILES completions/shredder.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
 		RENAME shredder)
 	install(FILES docs/shredder.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
@@ -85,13 +57,6 @@ if(G4_TESTS AND TARGET PkgConfig::cmocka)
 			TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment}")
 	endforeach()
 
-	if(TARGET fuzz-programs)
-		add_executable(fuzz_shredder EXCLUDE_FROM_ALL tests/fuzz/fuzz_shredder.c)
-		target_link_libraries(fuzz_shredder PRIVATE shredder_test_support)
-		target_link_options(fuzz_shredder PRIVATE -fsanitize=fuzzer)
-		set_target_properties(fuzz_shredder PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
-		add_dependencies(fuzz-programs fuzz_shredder)
-	endif()
 	if(TARGET shredder_tool)
 		g4_sources(shredder_cli_tests tests/shredder/test_*.sh)
 		foreach(script ${shredder_cli_tests})

@@ -5,25 +5,9 @@ set(shredder_cuda_flags -std=c++20 -arch=${G4_CUDA_ARCH} -O2 -Werror all-warning
 	-diag-suppress 20044 # device variables of src/simt that are not used
 	-Xcompiler -Wall,-Wextra,-Wno-unused-function,-fPIC
 	"-I${CMAKE_CURRENT_SOURCE_DIR}/src" "-I${CMAKE_CURRENT_SOURCE_DIR}/include"
-	"-I${CMAKE_CURRENT_SOURCE_DIR}/shredder" "-I${CMAKE_CURRENT_SOURCE_DIR}/tests")
+	"-I${CMAKE_CURRENT_SOURCE_DIR}/shredder")
 
-# shredder_cuda_object(OUT source flag...): compiles one file.
-function(shredder_cuda_object out source)
-	file(RELATIVE_PATH name "${CMAKE_CURRENT_SOURCE_DIR}" "${source}")
-	set(object "${CMAKE_BINARY_DIR}/${name}.o")
-	get_filename_component(folder "${object}" DIRECTORY)
-	file(MAKE_DIRECTORY "${folder}")
-	add_custom_command(
-		OUTPUT "${object}"
-		COMMAND ${G4_NVCC} ${shredder_cuda_flags} ${ARGN} -MD -MT "${object}" -MF "${object}.d" -c "${source}" -o "${object}"
-		DEPENDS "${source}"
-		DEPFILE "${object}.d"
-		COMMENT "nvcc ${name}"
-		VERBATIM)
-	set(${out} "${object}" PARENT_SCOPE)
-endfunction()
-
-shredder_cuda_object(shredder_cuda_engine "${CMAKE_CURRENT_SOURCE_DIR}/shredder/chunk/cuda/cuda_engine.cu")
+g4_cuda_object(shredder_cuda_engine shredder/chunk/cuda/cuda_engine.cu ${shredder_cuda_flags})
 set(shredder_cuda_archive "${CMAKE_BINARY_DIR}/lib/libshreddercuda.a")
 add_custom_command(
 	OUTPUT "${shredder_cuda_archive}"
@@ -37,23 +21,9 @@ target_link_libraries(shredder_objects PUBLIC "${shredder_cuda_archive}" "${G4_C
 add_dependencies(shredder_objects shredder_cuda_build)
 
 # gpu-shredder: tests/gpu/shredder.cu, shredder_speed.cu and blake3.cu as programs.
-add_library(gpu_shredder_cpu STATIC EXCLUDE_FROM_ALL tests/gpu/shredder_host.c)
-target_include_directories(gpu_shredder_cpu PRIVATE tests)
-target_link_libraries(gpu_shredder_cpu PUBLIC shredder_static)
-set(shredder_gpu_programs)
-set(shredder_gpu_objects)
-foreach(test shredder shredder_speed)
-	shredder_cuda_object(object "${CMAKE_CURRENT_SOURCE_DIR}/tests/gpu/${test}.cu")
-	set(program "${CMAKE_BINARY_DIR}/tests/gpu/${test}")
-	add_custom_command(
-		OUTPUT "${program}"
-		COMMAND ${G4_NVCC} -arch=${G4_CUDA_ARCH} "${object}" $<TARGET_FILE:gpu_shredder_cpu> $<TARGET_FILE:shredder_static>
-			"${shredder_cuda_archive}" -luring -lpthread -o "${program}"
-		DEPENDS "${object}" gpu_shredder_cpu shredder_static "${shredder_cuda_archive}"
-		COMMENT "Linking tests/gpu/${test}"
-		VERBATIM)
-	list(APPEND shredder_gpu_programs "${program}")
-	list(APPEND shredder_gpu_objects "${object}")
+foreach(name shredder shredder_speed)
+	g4_gpu_program(gpu-shredder-${name} ${name} HOST tests/gpu/shredder_host.c LIBRARY shredder_static
+		FLAGS ${shredder_cuda_flags} LINK "${shredder_cuda_archive}")
 endforeach()
 
 # BLAKE3 as the engine's device code has it.
@@ -62,10 +32,11 @@ file(GLOB blake3_device CONFIGURE_DEPENDS src/hash/blake3.c src/hash/blake3_port
 set(blake3_program "${CMAKE_BINARY_DIR}/tests/gpu/blake3")
 add_custom_command(
 	OUTPUT "${blake3_program}"
-	COMMAND ${G4_NVCC} -x cu ${shredder_cuda_flags} -rdc=true ${blake3_device} -o "${blake3_program}"
+	COMMAND ${G4_NVCC} -x cu ${shredder_cuda_flags} "-I${CMAKE_CURRENT_SOURCE_DIR}/tests" -rdc=true ${blake3_device}
+		-o "${blake3_program}"
 	DEPENDS ${blake3_device} src/hash/blake3.h src/hash/blake3_types.h tests/unit/blake3_vectors.h
 	COMMENT "nvcc tests/gpu/blake3"
 	VERBATIM)
-list(APPEND shredder_gpu_programs "${blake3_program}")
-add_custom_target(gpu-shredder-compiles ALL DEPENDS ${shredder_gpu_objects})
-add_custom_target(gpu-shredder DEPENDS ${shredder_gpu_programs})
+add_custom_target(gpu-shredder DEPENDS "${blake3_program}")
+add_dependencies(gpu-shredder gpu-shredder-shredder gpu-shredder-shredder_speed)
+add_dependencies(gpu-programs gpu-shredder)

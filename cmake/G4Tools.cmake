@@ -1,14 +1,58 @@
 # libgpu4fs.so, the gpu4fs program with its FUSE server, and what is installed and packaged.
-add_library(gpu4fs SHARED)
-target_link_libraries(gpu4fs PRIVATE g4_objects)
-target_include_directories(gpu4fs INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
-	$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_link_options(gpu4fs PRIVATE "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cmake/gpu4fs.map")
-if(client_sources AND NOT G4_SANITIZE)
-	target_link_options(gpu4fs PRIVATE -Wl,--no-undefined)
-endif()
-set_target_properties(gpu4fs PROPERTIES
-	VERSION ${PROJECT_VERSION} SOVERSION 0 LINKER_LANGUAGE C LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cmake/gpu4fs.map")
+include(CMakePackageConfigHelpers)
+file(RELATIVE_PATH pc_to_prefix "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
+
+# g4_shared_library(NAME objects description header...): libNAME.so of an object library, which shows what cmake/NAME.map
+# says. Installed with its headers and what pkg-config and CMake find it by.
+function(g4_shared_library name objects description)
+	set(map "${CMAKE_CURRENT_SOURCE_DIR}/cmake/${name}.map")
+	add_library(${name} SHARED)
+	target_link_libraries(${name} PRIVATE ${objects})
+	target_include_directories(${name} INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
+		$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+	target_link_options(${name} PRIVATE "-Wl,--version-script=${map}")
+	if(NOT G4_SANITIZE)
+		target_link_options(${name} PRIVATE -Wl,--no-undefined)
+	endif()
+	set_target_properties(${name} PROPERTIES
+		VERSION ${PROJECT_VERSION} SOVERSION 0 LINKER_LANGUAGE C LINK_DEPENDS "${map}")
+
+	set(package ${CMAKE_INSTALL_LIBDIR}/cmake/${name})
+	install(TARGETS ${name} EXPORT ${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+	install(FILES ${ARGN} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${name})
+	configure_file(cmake/library.pc.in "${CMAKE_BINARY_DIR}/${name}.pc" @ONLY)
+	install(FILES "${CMAKE_BINARY_DIR}/${name}.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+	install(EXPORT ${name} NAMESPACE ${name}:: FILE ${name}Targets.cmake DESTINATION ${package})
+	# A component is a file that only some builds install: gpu4fs-device.cmake.
+	file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/${name}Config.cmake"
+		CONTENT "include(\"\${CMAKE_CURRENT_LIST_DIR}/${name}Targets.cmake\")
+foreach(component IN LISTS ${name}_FIND_COMPONENTS)
+	include(\"\${CMAKE_CURRENT_LIST_DIR}/${name}-\${component}.cmake\" OPTIONAL RESULT_VARIABLE ${name}_\${component}_FOUND)
+	if(NOT ${name}_\${component}_FOUND AND ${name}_FIND_REQUIRED_\${component})
+		set(${name}_FOUND FALSE)
+		set(${name}_NOT_FOUND_MESSAGE \"this ${name} was installed without \${component}\")
+	endif()
+endforeach()
+" @ONLY)
+	write_basic_package_version_file("${CMAKE_BINARY_DIR}/${name}ConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+	install(FILES "${CMAKE_BINARY_DIR}/${name}Config.cmake" "${CMAKE_BINARY_DIR}/${name}ConfigVersion.cmake"
+		DESTINATION ${package})
+endfunction()
+
+# g4_example(NAME source library): an example of the documentation builds as a user's program would: public headers and the
+# shared library.
+function(g4_example name source library)
+	add_executable(${name} "${source}")
+	target_compile_options(${name} PRIVATE -Wall -Wextra)
+	if(G4_SANITIZE) # a program needs the run-time library of the sanitizer that the library was built with
+		target_link_options(${name} PRIVATE -fsanitize=${G4_SANITIZE})
+	endif()
+	target_link_libraries(${name} PRIVATE ${library})
+endfunction()
+
+g4_sources(public_headers include/gpu4fs/*.h)
+g4_shared_library(gpu4fs g4_objects "${PROJECT_DESCRIPTION}" ${public_headers})
 set_target_properties(gpu4fs_static PROPERTIES LINKER_LANGUAGE C)
 
 set(G4_HELPER_DIR /usr/sbin CACHE PATH "Where mount(8) finds helpers; install puts links there")
@@ -54,36 +98,13 @@ if(TARGET gpu4fs_tool)
 	add_dependencies(product gpu4fs_tool)
 endif()
 
-# The examples of the documentation build as a user's program would: public headers and the shared library.
 g4_sources(examples docs/*.c)
 foreach(source ${examples})
 	get_filename_component(name "${source}" NAME_WE)
-	add_executable(doc_${name} "${source}")
-	target_compile_options(doc_${name} PRIVATE -Wall -Wextra)
-	if(G4_SANITIZE) # a program needs the run-time library of the sanitizer that the library was built with
-		target_link_options(doc_${name} PRIVATE -fsanitize=${G4_SANITIZE})
-	endif()
-	target_link_libraries(doc_${name} PRIVATE gpu4fs)
+	g4_example(doc_${name} "${source}" gpu4fs)
 endforeach()
 
 # ---- install
-include(CMakePackageConfigHelpers)
-install(TARGETS gpu4fs EXPORT gpu4fs LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-g4_sources(public_headers include/gpu4fs/*.h)
-install(FILES ${public_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gpu4fs)
-
-file(RELATIVE_PATH pc_to_prefix "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
-string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
-configure_file(cmake/gpu4fs.pc.in "${CMAKE_BINARY_DIR}/gpu4fs.pc" @ONLY)
-install(FILES "${CMAKE_BINARY_DIR}/gpu4fs.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/gpu4fs)
-install(EXPORT gpu4fs NAMESPACE gpu4fs:: FILE gpu4fsTargets.cmake DESTINATION ${package_folder})
-file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/gpu4fsConfig.cmake"
-	CONTENT "include(\"\${CMAKE_CURRENT_LIST_DIR}/gpu4fsTargets.cmake\")\n" @ONLY)
-write_basic_package_version_file("${CMAKE_BINARY_DIR}/gpu4fsConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
-install(FILES "${CMAKE_BINARY_DIR}/gpu4fsConfig.cmake" "${CMAKE_BINARY_DIR}/gpu4fsConfigVersion.cmake"
-	DESTINATION ${package_folder})
-
 foreach(section 1 3 8)
 	g4_sources(pages man/*.${section})
 	if(pages)

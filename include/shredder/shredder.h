@@ -224,7 +224,8 @@ SHREDDER_API int shredder_open(const struct shredder_options *options, shredder 
 SHREDDER_API void shredder_close(shredder *s);
 
 /*
- * Begin an input; STATE while another one is not finished (next gave 0 or an error, or shredder_abandon()).
+ * Begin an input; STATE while another one is not finished (next gave 0 or an error, or shredder_abandon()). After another
+ * error there is no input: shredder_next() gives STATE.
  *
  * buffer: bytes in memory, which must stay unchanged until the input is finished; nothing is copied.
  * file: opened by its name and read to its end, asynchronously and past the page cache where that works. OPEN, ISDIR.

@@ -33,7 +33,7 @@ const char *shredder_stage_name(uint32_t stage)
 
 static int check_options(const struct shredder_options *options)
 {
-	if (options->size != sizeof(*options) ||
+	if (options->size != sizeof(*options) || options->reserved != 0 ||
 	    (options->flags & ~(uint32_t)(SHREDDER_NO_DIGEST | SHREDDER_NO_DIRECT | SHREDDER_NO_DATA)) != 0)
 		return SHREDDER_E_VERSION;
 	if (options->threads > THREADS_MAX)
@@ -110,7 +110,7 @@ static int choose_engine(struct shredder *s, const struct shredder_options *opti
 	s->device_ops = shredder_device_find(any ? NULL : name);
 	if (s->device_ops != NULL)
 		open_device(s, options);
-	else if (!any)
+	else if (!any || options->gpus_count > 0)
 		snprintf(s->fell_back, sizeof(s->fell_back), "this library was built without that engine");
 	return 0;
 }
@@ -283,11 +283,15 @@ static int finish(struct shredder *s, int result)
 	return result;
 }
 
-/* An input that could not begin: says why, unless somebody did already. */
+/* An input that could not begin: says why, unless somebody did already. Then there is none, not the end of the last one. */
 static int refuse(struct shredder *s, int code)
 {
+	pthread_mutex_lock(&s->lock);
 	if (s->message[0] == 0)
 		snprintf(s->message, sizeof(s->message), "%s", shredder_strerror(code));
+	if (code != SHREDDER_E_STATE)
+		s->source = SOURCE_NONE;
+	pthread_mutex_unlock(&s->lock);
 	return code;
 }
 
@@ -297,6 +301,14 @@ static int check_idle(struct shredder *s)
 		return SHREDDER_E_STATE;
 	s->message[0] = 0;
 	return 0;
+}
+
+/* An argument that cannot be. */
+static int refuse_argument(struct shredder *s)
+{
+	const int rc = check_idle(s);
+
+	return refuse(s, rc == 0 ? SHREDDER_E_INVAL : rc);
 }
 
 /* The device forgets the last input; the CPU engine takes its place when it cannot. */
@@ -367,7 +379,7 @@ static int begin_reading(struct shredder *s, const char *path, int fd, shredder_
 
 int shredder_begin_file(shredder *s, const char *path)
 {
-	return path == NULL ? SHREDDER_E_INVAL : begin_reading(s, path, -1, NULL, NULL);
+	return path == NULL ? refuse_argument(s) : begin_reading(s, path, -1, NULL, NULL);
 }
 
 int shredder_begin_fd(shredder *s, int fd)
@@ -377,7 +389,7 @@ int shredder_begin_fd(shredder *s, int fd)
 
 int shredder_begin_reader(shredder *s, shredder_read_fn *read, void *user)
 {
-	return read == NULL ? SHREDDER_E_INVAL : begin_reading(s, NULL, -1, read, user);
+	return read == NULL ? refuse_argument(s) : begin_reading(s, NULL, -1, read, user);
 }
 
 int shredder_begin_push(shredder *s)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 32 positions at a time with AVX2: the scheme of kernel_avx512.c with 32 lanes. Without GF2P8AFFINEQB a linear map of a
- * byte is two look-ups of 16 entries, one for each half of the byte, which PSHUFB does. gear: gathers from its table.
+ * 32 positions at a time with AVX2: rabin as in kernel_avx512.c. Without GF2P8AFFINEQB a linear map of a byte is two
+ * look-ups of 16 entries, one for each half of the byte, which PSHUFB does. gear: gathers from its table.
  */
 #include "chunk/kernels.h"
 
@@ -9,12 +9,26 @@
 #include <immintrin.h>
 
 #define TARGET __attribute__((target("avx2")))
-#define INLINE TARGET static inline __attribute__((always_inline))
-
+#define KERNEL(algorithm) shredder_find_##algorithm##_avx2
 #define LANES 32
-#define BLOCK 32 /* steps whose bytes are transposed together */
-#define HISTORY 64
-#define LANE_BYTES_MAX (65 * 64) /* see kernel_avx512.c */
+#define BLOCK 32
+#define VECTOR __m256i
+
+/* One byte of a linear map: the images of the low and of the high half of a byte, twice. */
+struct map {
+	__m256i low, high;
+};
+
+struct rabin {
+	struct map push[SHREDDER_PLANES], pop[SHREDDER_PLANES], reduce[SHREDDER_PLANES];
+	__m256i marker[SHREDDER_PLANES], mask[SHREDDER_PLANES];
+};
+
+struct gear {
+	__m256i loose;
+};
+
+#include "chunk/kernel_lanes.h"
 
 /* 16 vectors of two groups of 16 bytes: byte j of group q of vector i goes to byte i of group q of vector j. */
 INLINE void transpose_groups(__m256i *v)
@@ -33,7 +47,6 @@ INLINE void transpose_groups(__m256i *v)
 	}
 }
 
-/* 32 bytes of each lane, `stride` bytes apart, become 32 steps. */
 TARGET static void transpose(__m256i *to, const uint8_t *from, uint64_t stride)
 {
 	for (int i = 0; i < 16; i++) { /* to[16 c + i]: bytes 16 c to 16 c + 15 of the lanes i and i + 16 */
@@ -47,51 +60,7 @@ TARGET static void transpose(__m256i *to, const uint8_t *from, uint64_t stride)
 	transpose_groups(to + 16);
 }
 
-/* The 64 bytes before each lane, as 64 steps. */
-TARGET static void transpose_history(__m256i *to, const uint8_t *before, const uint8_t *data, uint64_t stride)
-{
-	uint8_t rows[LANES][HISTORY];
-
-	memset(rows[0], 0, HISTORY - SHREDDER_HISTORY_BYTES);
-	memcpy(rows[0] + HISTORY - SHREDDER_HISTORY_BYTES, before, SHREDDER_HISTORY_BYTES);
-	for (uint64_t i = 1; i < LANES; i++)
-		memcpy(rows[i], data + i * stride - HISTORY, HISTORY);
-	transpose(to, rows[0], HISTORY);
-	transpose(to + BLOCK, rows[0] + BLOCK, HISTORY);
-}
-
-/* Step t of the block at `at` asks for the same place of the next tile: see kernel_avx512.c. */
-INLINE void prefetch(const uint8_t *data, uint64_t stride, uint64_t at, uint32_t t)
-{
-	_mm_prefetch((const char *)((uintptr_t)data + LANES * stride + LANES * at + (uint64_t)LANES * t), _MM_HINT_T1);
-}
-
-/* Candidates at byte `at` of each lane: bit i of `lanes` is lane i. */
-static inline void mark(uint64_t *marks, uint64_t words, uint32_t lanes, uint64_t at)
-{
-	for (; lanes != 0; lanes &= lanes - 1)
-		marks[(uint64_t)__builtin_ctz(lanes) * words + at / 64] |= UINT64_C(1) << (at % 64);
-}
-
-/* Bytes of a lane for the next tile of `bytes` bytes, or 0 when they are too few for one. */
-static uint64_t lane_bytes(uint64_t bytes)
-{
-	const uint64_t each = bytes / LANES / 64 * 64;
-
-	return each < LANE_BYTES_MAX ? each : LANE_BYTES_MAX;
-}
-
 /* ------------------------------------------------------------------------------------------------------- rabin */
-
-/* One byte of a linear map: the images of the low and of the high half of a byte, twice. */
-struct map {
-	__m256i low, high;
-};
-
-struct rabin {
-	struct map push[SHREDDER_PLANES], pop[SHREDDER_PLANES], reduce[SHREDDER_PLANES];
-	__m256i marker[SHREDDER_PLANES], mask[SHREDDER_PLANES];
-};
 
 TARGET static void prepare_map(struct map *map, const uint64_t *image, uint32_t plane)
 {
@@ -175,7 +144,6 @@ INLINE uint32_t rabin_candidates(const struct rabin *m, const __m256i *state, in
 	return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(differs, zero));
 }
 
-/* A tile of 32 lanes of `stride` bytes, a multiple of 64. */
 INLINE void rabin_tile(const struct rabin *m, const uint8_t *before, const uint8_t *data, uint64_t stride,
 		       uint64_t *marks, int planes, bool reduce)
 {
@@ -200,55 +168,12 @@ INLINE void rabin_tile(const struct rabin *m, const uint8_t *before, const uint8
 	}
 }
 
-typedef void rabin_tile_fn(const struct rabin *, const uint8_t *, const uint8_t *, uint64_t, uint64_t *);
-
-#define RABIN_TILE(planes, reduce, name)                                                                               \
-	TARGET static void name(const struct rabin *rabin, const uint8_t *before, const uint8_t *data,                 \
-				uint64_t stride, uint64_t *marks)                                                      \
-	{                                                                                                              \
-		rabin_tile(rabin, before, data, stride, marks, planes, reduce);                                        \
-	}
-RABIN_TILE(2, false, rabin_tile_2)
-RABIN_TILE(3, false, rabin_tile_3)
-RABIN_TILE(4, false, rabin_tile_4)
-RABIN_TILE(5, false, rabin_tile_5)
-RABIN_TILE(6, false, rabin_tile_6)
-RABIN_TILE(7, false, rabin_tile_7)
-RABIN_TILE(3, true, rabin_tile_3r)
-RABIN_TILE(4, true, rabin_tile_4r)
-RABIN_TILE(5, true, rabin_tile_5r)
-RABIN_TILE(6, true, rabin_tile_6r)
-RABIN_TILE(7, true, rabin_tile_7r)
-RABIN_TILE(8, true, rabin_tile_8r)
-
-/* By planes and whether 8 * planes is more than the degree, which is 16 to 63. */
-static rabin_tile_fn *const rabin_tiles[SHREDDER_PLANES + 1][2] = {
-	[2] = {rabin_tile_2, NULL},	     [3] = {rabin_tile_3, rabin_tile_3r}, [4] = {rabin_tile_4, rabin_tile_4r},
-	[5] = {rabin_tile_5, rabin_tile_5r}, [6] = {rabin_tile_6, rabin_tile_6r}, [7] = {rabin_tile_7, rabin_tile_7r},
-	[8] = {NULL, rabin_tile_8r},
-};
-
-TARGET void shredder_find_rabin_avx2(const struct shredder_rule *rule, const uint8_t *before, const uint8_t *data,
-				     uint64_t bytes, uint64_t *marks)
-{
-	rabin_tile_fn *const tile = rabin_tiles[rule->planes][rule->planes * 8 != rule->degree];
-	struct rabin rabin;
-
-	prepare_rabin(&rabin, rule);
-	memset(marks, 0, shredder_mark_words(bytes) * sizeof(*marks));
-	for (uint64_t stride; (stride = lane_bytes(bytes)) != 0;) {
-		const uint64_t done = stride * LANES;
-
-		tile(&rabin, before, data, stride, marks);
-		data += done;
-		marks += done / 64;
-		bytes -= done;
-		before = data - SHREDDER_HISTORY_BYTES;
-	}
-	shredder_find_rabin_portable(rule, before, data, bytes, marks);
-}
-
 /* -------------------------------------------------------------------------------------------------------- gear */
+
+TARGET static void prepare_gear(struct gear *gear, const struct shredder_rule *rule)
+{
+	gear->loose = _mm256_set1_epi32((int)rule->loose);
+}
 
 /* hash[q]: lanes 8 q to 8 q + 7. */
 INLINE void gear_step(__m256i hash[4], const __m256i *bytes)
@@ -275,10 +200,10 @@ INLINE uint32_t gear_candidates(const __m256i hash[4], __m256i loose)
 	return lanes;
 }
 
-TARGET static void gear_tile(const struct shredder_rule *rule, const uint8_t *before, const uint8_t *data,
-			     uint64_t stride, uint64_t *marks)
+TARGET static void gear_tile(const void *gear, const uint8_t *before, const uint8_t *data, uint64_t stride,
+			     uint64_t *marks)
 {
-	const __m256i loose = _mm256_set1_epi32((int)rule->loose);
+	const __m256i loose = ((const struct gear *)gear)->loose;
 	__m256i steps[2 * BLOCK];
 	__m256i hash[4];
 
@@ -297,22 +222,6 @@ TARGET static void gear_tile(const struct shredder_rule *rule, const uint8_t *be
 				mark(marks, stride / 64, lanes, at + t);
 		}
 	}
-}
-
-TARGET void shredder_find_gear_avx2(const struct shredder_rule *rule, const uint8_t *before, const uint8_t *data,
-				    uint64_t bytes, uint64_t *marks)
-{
-	memset(marks, 0, shredder_mark_words(bytes) * sizeof(*marks));
-	for (uint64_t stride; (stride = lane_bytes(bytes)) != 0;) {
-		const uint64_t done = stride * LANES;
-
-		gear_tile(rule, before, data, stride, marks);
-		data += done;
-		marks += done / 64;
-		bytes -= done;
-		before = data - SHREDDER_HISTORY_BYTES;
-	}
-	shredder_find_gear_portable(rule, before, data, bytes, marks);
 }
 
 bool shredder_avx2_usable(void)

@@ -2,19 +2,9 @@
 /*
  * 64 positions at a time with AVX-512, GFNI and VBMI.
  *
- * A tile is cut into 64 lanes of equal length. The bytes of the lanes are transposed, so that vector t holds byte t of
- * every lane; then each of the 64 bytes of a vector register follows a lane of its own, one byte a step, and no window is
- * ever loaded from an unaligned address:
- *
- *      lane 0   |a0 a1 a2 ...|                 step 0   a0 b0 c0 ...
- *      lane 1   |b0 b1 b2 ...|    becomes      step 1   a1 b1 c1 ...
- *      lane 2   |c0 c1 c2 ...|                 step 2   a2 b2 c2 ...
- *
  * rabin: a fingerprint of `planes` bytes lies in as many registers. Multiplying by x^8 renames them; what falls out at the
  * top and what leaves the window comes back through linear maps of one byte, which GF2P8AFFINEQB computes for all
  * lanes: 2 * planes of them a step, for 64 positions. gear: 32-bit sums, four registers of 16 lanes.
- *
- * Lanes begin with the bytes before them, which are the end of the lane before.
  */
 #include "chunk/kernels.h"
 
@@ -22,12 +12,23 @@
 #include <immintrin.h>
 
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,gfni")))
-#define INLINE TARGET static inline __attribute__((always_inline))
-
+#define KERNEL(algorithm) shredder_find_##algorithm##_avx512
 #define LANES 64
-#define BLOCK 64 /* steps whose bytes are transposed together */
-/* Bytes of a lane at most. Not a multiple of 4 KiB, or all lanes would share the few lines of one set of the cache. */
-#define LANE_BYTES_MAX (65 * 64)
+#define BLOCK 64
+#define VECTOR __m512i
+
+struct rabin {
+	__m512i push[SHREDDER_PLANES], pop[SHREDDER_PLANES],
+		reduce[SHREDDER_PLANES]; /* matrices, one in each 8 bytes */
+	__m512i marker[SHREDDER_PLANES], mask[SHREDDER_PLANES];
+};
+
+struct gear {
+	__m512i table[4][4]; /* byte p of the entries 64 q to 64 q + 63 */
+	__m512i limit;	     /* a hash below it is a candidate */
+};
+
+#include "chunk/kernel_lanes.h"
 
 /* The last two transposed blocks: what enters, and what entered 48 steps before. */
 struct blocks {
@@ -51,7 +52,6 @@ INLINE void transpose_groups(__m512i v[16])
 	}
 }
 
-/* 64 bytes of each lane, `stride` bytes apart, become 64 steps. */
 TARGET static void transpose(__m512i *to, const uint8_t *from, uint64_t stride)
 {
 	__m512i group[4][16];
@@ -82,41 +82,7 @@ TARGET static void transpose(__m512i *to, const uint8_t *from, uint64_t stride)
 	}
 }
 
-/*
- * Step t of the block at `at`: asks for the same place of the next tile, where there is one. A processor does not notice by
- * itself that it is read, in 64 places at a time; spread over the steps, this doubles the speed from main memory.
- */
-INLINE void prefetch(const uint8_t *data, uint64_t stride, uint64_t at, uint32_t t)
-{
-	_mm_prefetch((const char *)((uintptr_t)data + LANES * stride + LANES * at + (uint64_t)BLOCK * t), _MM_HINT_T1);
-}
-
-/* The 64 bytes before each lane: those before lane 0 are the caller's, the others the end of the lane before. */
-TARGET static void transpose_history(__m512i *to, const uint8_t *before, const uint8_t *data, uint64_t stride)
-{
-	uint8_t rows[LANES][BLOCK];
-
-	memset(rows[0], 0, BLOCK - SHREDDER_HISTORY_BYTES);
-	memcpy(rows[0] + BLOCK - SHREDDER_HISTORY_BYTES, before, SHREDDER_HISTORY_BYTES);
-	for (uint64_t i = 1; i < LANES; i++)
-		memcpy(rows[i], data + i * stride - BLOCK, BLOCK);
-	transpose(to, rows[0], BLOCK);
-}
-
-/* Candidates of step t of a block: bit i of `lanes` is lane i. */
-static inline void mark(uint64_t *marks, uint64_t words, uint64_t lanes, uint32_t t)
-{
-	for (; lanes != 0; lanes &= lanes - 1)
-		marks[(uint64_t)__builtin_ctzll(lanes) * words] |= UINT64_C(1) << t;
-}
-
 /* ------------------------------------------------------------------------------------------------------- rabin */
-
-struct rabin {
-	__m512i push[SHREDDER_PLANES], pop[SHREDDER_PLANES],
-		reduce[SHREDDER_PLANES]; /* matrices, one in each 8 bytes */
-	__m512i marker[SHREDDER_PLANES], mask[SHREDDER_PLANES];
-};
 
 /* The matrix of byte `plane` of a linear map, as GF2P8AFFINEQB takes it: row 7 - i gives bit i. */
 TARGET static __m512i matrix(const uint64_t *image, uint32_t plane)
@@ -178,7 +144,6 @@ INLINE uint64_t rabin_candidates(const struct rabin *m, const __m512i *state, in
 	return lanes;
 }
 
-/* A tile of 64 lanes of `stride` bytes, a multiple of 64. */
 INLINE void rabin_tile(const struct rabin *rabin, const uint8_t *before, const uint8_t *data, uint64_t stride,
 		       uint64_t *marks, int planes, bool reduce)
 {
@@ -203,73 +168,12 @@ INLINE void rabin_tile(const struct rabin *rabin, const uint8_t *before, const u
 			rabin_step(&m, state, now[t], old[t], planes);
 			const uint64_t lanes = rabin_candidates(&m, state, planes, reduce);
 			if (__builtin_expect(lanes != 0, 0))
-				mark(marks + at / 64, stride / 64, lanes, t);
+				mark(marks, stride / 64, lanes, at + t);
 		}
 	}
 }
 
-typedef void rabin_tile_fn(const struct rabin *, const uint8_t *, const uint8_t *, uint64_t, uint64_t *);
-
-#define RABIN_TILE(planes, reduce, name)                                                                               \
-	TARGET static void name(const struct rabin *rabin, const uint8_t *before, const uint8_t *data,                 \
-				uint64_t stride, uint64_t *marks)                                                      \
-	{                                                                                                              \
-		rabin_tile(rabin, before, data, stride, marks, planes, reduce);                                        \
-	}
-RABIN_TILE(2, false, rabin_tile_2)
-RABIN_TILE(3, false, rabin_tile_3)
-RABIN_TILE(4, false, rabin_tile_4)
-RABIN_TILE(5, false, rabin_tile_5)
-RABIN_TILE(6, false, rabin_tile_6)
-RABIN_TILE(7, false, rabin_tile_7)
-RABIN_TILE(3, true, rabin_tile_3r)
-RABIN_TILE(4, true, rabin_tile_4r)
-RABIN_TILE(5, true, rabin_tile_5r)
-RABIN_TILE(6, true, rabin_tile_6r)
-RABIN_TILE(7, true, rabin_tile_7r)
-RABIN_TILE(8, true, rabin_tile_8r)
-
-/* By planes and whether 8 * planes is more than the degree, which is 16 to 63. */
-static rabin_tile_fn *const rabin_tiles[SHREDDER_PLANES + 1][2] = {
-	[2] = {rabin_tile_2, NULL},	     [3] = {rabin_tile_3, rabin_tile_3r}, [4] = {rabin_tile_4, rabin_tile_4r},
-	[5] = {rabin_tile_5, rabin_tile_5r}, [6] = {rabin_tile_6, rabin_tile_6r}, [7] = {rabin_tile_7, rabin_tile_7r},
-	[8] = {NULL, rabin_tile_8r},
-};
-
-/* Bytes of a lane for the next tile of `bytes` bytes, or 0 when they are too few for one. */
-static uint64_t lane_bytes(uint64_t bytes)
-{
-	const uint64_t each = bytes / LANES / BLOCK * BLOCK;
-
-	return each < LANE_BYTES_MAX ? each : LANE_BYTES_MAX;
-}
-
-TARGET void shredder_find_rabin_avx512(const struct shredder_rule *rule, const uint8_t *before, const uint8_t *data,
-				       uint64_t bytes, uint64_t *marks)
-{
-	rabin_tile_fn *const tile = rabin_tiles[rule->planes][rule->planes * 8 != rule->degree];
-	struct rabin rabin;
-
-	prepare_rabin(&rabin, rule);
-	memset(marks, 0, shredder_mark_words(bytes) * sizeof(*marks));
-	for (uint64_t stride; (stride = lane_bytes(bytes)) != 0;) {
-		const uint64_t done = stride * LANES;
-
-		tile(&rabin, before, data, stride, marks);
-		data += done;
-		marks += done / 64;
-		bytes -= done;
-		before = data - SHREDDER_HISTORY_BYTES;
-	}
-	shredder_find_rabin_portable(rule, before, data, bytes, marks);
-}
-
 /* -------------------------------------------------------------------------------------------------------- gear */
-
-struct gear {
-	__m512i table[4][4]; /* byte p of the entries 64 q to 64 q + 63 */
-	__m512i limit;	     /* a hash below it is a candidate */
-};
 
 TARGET static void prepare_gear(struct gear *gear, const struct shredder_rule *rule)
 {
@@ -321,10 +225,10 @@ TARGET static __attribute__((noinline)) uint64_t gear_lanes(const struct gear *g
 	return lanes;
 }
 
-TARGET static void gear_tile(const struct gear *gear, const uint8_t *before, const uint8_t *data, uint64_t stride,
+TARGET static void gear_tile(const void *gear, const uint8_t *before, const uint8_t *data, uint64_t stride,
 			     uint64_t *marks)
 {
-	const struct gear g = *gear;
+	const struct gear g = *(const struct gear *)gear;
 	__m512i block[BLOCK];
 	__m512i hash[4];
 
@@ -341,28 +245,9 @@ TARGET static void gear_tile(const struct gear *gear, const uint8_t *before, con
 			const __m512i least = _mm512_min_epu32(_mm512_min_epu32(hash[0], hash[1]),
 							       _mm512_min_epu32(hash[2], hash[3]));
 			if (__builtin_expect(_mm512_cmplt_epu32_mask(least, g.limit) != 0, 0))
-				mark(marks + at / 64, stride / 64, gear_lanes(&g, hash), t);
+				mark(marks, stride / 64, gear_lanes(&g, hash), at + t);
 		}
 	}
-}
-
-TARGET void shredder_find_gear_avx512(const struct shredder_rule *rule, const uint8_t *before, const uint8_t *data,
-				      uint64_t bytes, uint64_t *marks)
-{
-	struct gear gear;
-
-	prepare_gear(&gear, rule);
-	memset(marks, 0, shredder_mark_words(bytes) * sizeof(*marks));
-	for (uint64_t stride; (stride = lane_bytes(bytes)) != 0;) {
-		const uint64_t done = stride * LANES;
-
-		gear_tile(&gear, before, data, stride, marks);
-		data += done;
-		marks += done / 64;
-		bytes -= done;
-		before = data - SHREDDER_HISTORY_BYTES;
-	}
-	shredder_find_gear_portable(rule, before, data, bytes, marks);
 }
 
 bool shredder_avx512_usable(void)

@@ -4,14 +4,11 @@
 #define SHREDDER_CLI_H
 
 #include <getopt.h>
-#include <stdbool.h>
-#include <stdio.h>
 
+#include "base/message_host.h"
 #include "base/progress_host.h"
 #include "base/units_host.h"
 #include <shredder/shredder.h>
-
-enum cli_exit { CLI_OK = 0, CLI_FAILURE = 1, CLI_USAGE = 2 };
 
 /* X(function, NAME, summary): function gets argv[0] = NAME; its help text's first line is the synopsis behind NAME. */
 #define CLI_COMMANDS(X)                                                                                                \
@@ -24,21 +21,6 @@ enum cli_exit { CLI_OK = 0, CLI_FAILURE = 1, CLI_USAGE = 2 };
 	extern const char cli_help_##function[];
 CLI_COMMANDS(CLI_DECLARE)
 #undef CLI_DECLARE
-
-/* ---- message.c */
-
-/* "shredder COMMAND: " and the sentence to standard error. */
-__attribute__((format(printf, 2, 3))) void cli_error(const char *command, const char *format, ...);
-/* The same and where help is; returns CLI_USAGE. */
-__attribute__((format(printf, 2, 3))) int cli_usage(const char *command, const char *format, ...);
-/* What getopt_long() said about a bad option; returns CLI_USAGE. */
-int cli_bad_option(const char *command, int answer, char **argv);
-/* Flushes standard output: CLI_OK, or CLI_FAILURE with a message when something could not be written. */
-int cli_finish_output(const char *command);
-/* A string as JSON, with its quotes; bytes that are no UTF-8 become U+FFFD. */
-void cli_print_json_string(FILE *to, const char *text);
-
-/* ---- options.c */
 
 /* What decides the cuts and how they are computed, from the command line. */
 struct cli_settings {
@@ -81,6 +63,8 @@ enum {
 	CLI_OPT_NO_DIRECT,
 	CLI_OPT_FREE
 };
+/* Threads that a chunker can have. */
+#define CLI_THREADS_MAX 256
 #define CLI_SETTINGS_SHORT "a:b:d:e:t:"
 #define CLI_SETTINGS_LONG                                                                                              \
 	{"algorithm", required_argument, NULL, 'a'}, {"bits", required_argument, NULL, 'b'},                           \
@@ -101,7 +85,9 @@ enum {
 void cli_settings_init(struct cli_settings *settings);
 /* Takes one option: 1 taken, 0 not one of these, or -1 after a message. */
 int cli_settings_take(struct cli_settings *settings, const char *command, int option, const char *value);
-/* Opens a chunker; CLI_OK, or a status after a message. Says on standard error when the engine is another one. */
+/* Says why a chunker cannot be opened; returns the status. */
+int cli_open_failed(const char *command, const char *engine, int rc);
+/* Opens a chunker; G4_EXIT_OK, or a status after a message. Says on standard error when the engine is another one. */
 int cli_settings_open(struct cli_settings *settings, const char *command, shredder **out);
 /* Says on standard error which GPU failed since, if one did. */
 void cli_settings_tell(struct cli_settings *settings, const char *command, const shredder *s);

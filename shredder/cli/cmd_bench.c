@@ -11,8 +11,8 @@
 
 const char cli_help_bench[] =
 	"[OPTION]... [FILE]\n\n"
-	"Measures all kernels and algorithms on random bytes in memory, or on the beginning of FILE: cuts alone, and cuts with\n"
-	"digests; with one thread and with all. The median of the rounds counts.\n\n"
+	"Measures kernels and algorithms on random bytes in memory, or on the beginning of FILE: cuts alone, and cuts with\n"
+	"digests; with one thread and with all. All of them, unless an option names one. The median of the rounds counts.\n\n"
 	"  -j, --json             a JSON array\n"
 	"      --size SIZE        bytes to chunk [256M]\n"
 	"      --rounds N         rounds [5]\n" CLI_SETTINGS_HELP "      --help             show this\n";
@@ -30,6 +30,7 @@ struct bench {
 	uint64_t rounds;
 	bool json;
 	bool printed;
+	int status;
 };
 
 struct result {
@@ -60,14 +61,17 @@ static int count(void *user, const struct shredder_chunk *chunk)
 	return 0;
 }
 
-/* False after a message, or when the engine is not here. */
-static bool measure(const struct bench *bench, const struct shredder_options *options, struct result *result)
+/* False when the engine is not here, or after a message, with the status for it. */
+static bool measure(struct bench *bench, const struct shredder_options *options, struct result *result)
 {
 	double walls[ROUNDS_MAX], cpus[ROUNDS_MAX];
 	struct shredder_stats stats;
 	shredder *s;
 
-	if (shredder_open(options, &s) != 0)
+	const int rc = shredder_open(options, &s);
+	if (rc != 0 && rc != SHREDDER_E_ENGINE)
+		bench->status = cli_open_failed("bench", options->engine, rc);
+	if (rc != 0)
 		return false;
 	shredder_get_stats(s, &stats);
 	bool good = strcmp(stats.kernel, options->engine) == 0;
@@ -77,8 +81,10 @@ static bool measure(const struct bench *bench, const struct shredder_options *op
 		result->chunks = 0;
 		good = shredder_begin_buffer(s, bench->data, bench->bytes) == 0 &&
 		       shredder_each(s, count, &result->chunks) == 0;
-		if (!good)
-			cli_error("bench", "%s", shredder_last_message(s));
+		if (!good) {
+			g4_cli_error("bench", "%s", shredder_last_message(s));
+			bench->status = G4_EXIT_FAILURE;
+		}
 		if (round == 0) /* touches the memory */
 			continue;
 		walls[round - 1] = seconds(CLOCK_MONOTONIC) - wall;
@@ -115,6 +121,14 @@ static void print_result(struct bench *bench, const char *algorithm, const struc
 	bench->printed = true;
 }
 
+/* Whether the engine that the user named, if any, has this kernel. */
+static bool is_wanted(const char *engine, const char *kernel)
+{
+	if (engine == NULL || strcmp(engine, "auto") == 0)
+		return true;
+	return strcmp(engine, kernel) == 0 || (strcmp(engine, "cpu") == 0 && strcmp(kernel, "cuda") != 0);
+}
+
 /* All kernels, with one thread and with `threads`, with and without digests. */
 static void measure_algorithm(struct bench *bench, const char *algorithm, uint32_t threads)
 {
@@ -124,6 +138,9 @@ static void measure_algorithm(struct bench *bench, const char *algorithm, uint32
 	for (size_t k = 0; k < sizeof(kernels) / sizeof(*kernels); k++)
 		for (uint32_t t = 1; t <= threads; t = t == 1 && threads > 1 ? threads : threads + 1)
 			for (int digests = 0; digests < 2; digests++) {
+				if (bench->status != G4_EXIT_OK ||
+				    !is_wanted(bench->settings.options.engine, kernels[k]))
+					continue;
 				options.engine = kernels[k];
 				options.threads = t;
 				options.flags = SHREDDER_NO_DATA | (digests != 0 ? 0U : SHREDDER_NO_DIGEST);
@@ -138,8 +155,8 @@ static int measure_all(struct bench *bench)
 	const struct shredder_params given = *p;
 	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
 	const uint32_t threads = bench->settings.options.threads != 0 ? bench->settings.options.threads :
-				 processors > 0			      ? (uint32_t)processors :
-									1;
+				 processors > 0 ? (uint32_t)g4_min64((uint64_t)processors, CLI_THREADS_MAX) :
+						  1;
 
 	for (uint32_t algorithm = SHREDDER_RABIN; algorithm <= SHREDDER_GEAR; algorithm++) {
 		*p = given;
@@ -148,12 +165,16 @@ static int measure_all(struct bench *bench)
 		p->algorithm = algorithm;
 		const int rc = shredder_params_complete(p);
 		if (rc != 0)
-			return cli_usage("bench", "%s", shredder_strerror(rc));
+			return g4_cli_usage("bench", "%s", shredder_strerror(rc));
 		measure_algorithm(bench, algorithm == SHREDDER_GEAR ? "gear" : "rabin", threads);
 	}
+	if (bench->status != G4_EXIT_OK)
+		return bench->status;
+	if (!bench->printed)
+		return cli_open_failed("bench", bench->settings.options.engine, SHREDDER_E_ENGINE);
 	if (bench->json)
-		puts(bench->printed ? "\n]" : "[]");
-	return cli_finish_output("bench");
+		puts("\n]");
+	return g4_cli_finish_output("bench", G4_EXIT_OK);
 }
 
 static bool fill_from_file(struct bench *bench, const char *name)
@@ -167,9 +188,9 @@ static bool fill_from_file(struct bench *bench, const char *name)
 		done += got > 0 ? (uint64_t)got : 0;
 	}
 	if (fd < 0 || got < 0)
-		cli_error("bench", "%s: %s", name, strerror(errno));
+		g4_cli_error("bench", "%s: %s", name, strerror(errno));
 	else if (done == 0)
-		cli_error("bench", "%s: it is empty", name);
+		g4_cli_error("bench", "%s: it is empty", name);
 	if (fd >= 0)
 		close(fd);
 	bench->bytes = done;
@@ -193,17 +214,17 @@ static int take_option(struct bench *bench, int option, char **argv)
 	const int taken = cli_settings_take(&bench->settings, "bench", option, optarg);
 
 	if (taken != 0)
-		return taken > 0 ? CLI_OK : CLI_USAGE;
+		return taken > 0 ? G4_EXIT_OK : G4_EXIT_USAGE;
 	if (option == 'j')
 		bench->json = true;
 	else if (option == OPT_SIZE &&
 		 (g4_parse_size(optarg, &bench->bytes) != 0 || bench->bytes == 0 || bench->bytes > UINT64_C(1) << 40))
-		return cli_usage("bench", "--size cannot be '%s'", optarg);
+		return g4_cli_usage("bench", "--size cannot be '%s'", optarg);
 	else if (option == OPT_ROUNDS && (!cli_parse_number(optarg, ROUNDS_MAX, &bench->rounds) || bench->rounds == 0))
-		return cli_usage("bench", "--rounds cannot be '%s'", optarg);
+		return g4_cli_usage("bench", "--rounds cannot be '%s'", optarg);
 	else if (option != OPT_SIZE && option != OPT_ROUNDS)
-		return cli_bad_option("bench", option, argv);
-	return CLI_OK;
+		return g4_cli_bad_option("bench", option, argv);
+	return G4_EXIT_OK;
 }
 
 int cli_bench(int argc, char **argv)
@@ -219,22 +240,22 @@ int cli_bench(int argc, char **argv)
 	cli_settings_init(&bench.settings);
 	while ((option = getopt_long(argc, argv, ":" CLI_SETTINGS_SHORT "j", long_options, NULL)) != -1) {
 		status = take_option(&bench, option, argv);
-		if (status != CLI_OK)
+		if (status != G4_EXIT_OK)
 			return status;
 	}
 	if (argc - optind > 1)
-		return cli_usage("bench", "it takes one file at most");
+		return g4_cli_usage("bench", "it takes one file at most");
 	bench.data = (uint8_t *)malloc(bench.bytes + 8);
 	if (bench.data == NULL) {
-		cli_error("bench", "%s", strerror(ENOMEM));
-		return CLI_FAILURE;
+		g4_cli_error("bench", "%s", strerror(ENOMEM));
+		return G4_EXIT_FAILURE;
 	}
-	status = CLI_OK;
+	status = G4_EXIT_OK;
 	if (optind == argc)
 		fill_randomly(bench.data, bench.bytes);
 	else if (!fill_from_file(&bench, argv[optind]))
-		status = CLI_FAILURE;
-	if (status == CLI_OK)
+		status = G4_EXIT_FAILURE;
+	if (status == G4_EXIT_OK)
 		status = measure_all(&bench);
 	free(bench.data);
 	return status;

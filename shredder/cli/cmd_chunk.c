@@ -66,7 +66,7 @@ static void print_begin(const struct output *out, const char *name, const struct
 	if (!out->json)
 		return;
 	fputs("{\n  \"input\": ", stdout);
-	cli_print_json_string(stdout, name);
+	g4_print_json_string(stdout, name, strlen(name));
 	fputs(",\n  \"parameters\": ", stdout);
 	cli_print_params(stdout, params);
 	fputs(",\n  \"chunks\": [", stdout);
@@ -81,7 +81,7 @@ static void print_end(const struct output *out, const char *error)
 		       error == NULL ? "true" : "false");
 		if (error != NULL) {
 			fputs(",\n  \"error\": ", stdout);
-			cli_print_json_string(stdout, error);
+			g4_print_json_string(stdout, error, strlen(error));
 		}
 		puts("\n}");
 	} else if (error == NULL) {
@@ -126,8 +126,8 @@ static int chunk_input(shredder *s, const char *name, struct output *out, const 
 	int rc = strcmp(name, "-") == 0 ? shredder_begin_fd(s, STDIN_FILENO) : shredder_begin_file(s, name);
 
 	if (rc != 0) {
-		cli_error("chunk", "%s", shredder_last_message(s));
-		return CLI_FAILURE;
+		g4_cli_error("chunk", "%s", shredder_last_message(s));
+		return G4_EXIT_FAILURE;
 	}
 	if (total > 0 && !isatty(STDOUT_FILENO))
 		g4_progress_start(&progress, "chunking");
@@ -139,12 +139,12 @@ static int chunk_input(shredder *s, const char *name, struct output *out, const 
 	g4_progress_clear(&progress);
 	if (rc == 1) { /* nobody reads what is printed */
 		shredder_abandon(s);
-		return cli_finish_output("chunk");
+		return g4_cli_finish_output("chunk", G4_EXIT_FAILURE);
 	}
 	print_end(out, rc == 0 ? NULL : shredder_last_message(s));
 	if (rc != 0)
-		cli_error("chunk", "%s: %s", name, shredder_last_message(s));
-	return cli_finish_output("chunk") == CLI_OK && rc == 0 ? CLI_OK : CLI_FAILURE;
+		g4_cli_error("chunk", "%s: %s", name, shredder_last_message(s));
+	return g4_cli_finish_output("chunk", rc == 0 ? G4_EXIT_OK : G4_EXIT_FAILURE);
 }
 
 int cli_chunk(int argc, char **argv)
@@ -166,7 +166,7 @@ int cli_chunk(int argc, char **argv)
 		const int taken = cli_settings_take(&settings, "chunk", option, optarg);
 
 		if (taken < 0)
-			return CLI_USAGE;
+			return G4_EXIT_USAGE;
 		if (option == 'j')
 			out.json = true;
 		else if (option == '0')
@@ -176,13 +176,13 @@ int cli_chunk(int argc, char **argv)
 		else if (option == 's')
 			stats = true;
 		else if (taken == 0)
-			return cli_bad_option("chunk", option, argv);
+			return g4_cli_bad_option("chunk", option, argv);
 	}
 	if (optind + 1 != argc)
-		return cli_usage("chunk", "it takes one file, or - for standard input");
+		return g4_cli_usage("chunk", "it takes one file, or - for standard input");
 	settings.options.flags |= SHREDDER_NO_DATA | (out.digests ? 0U : SHREDDER_NO_DIGEST);
 	int status = cli_settings_open(&settings, "chunk", &s);
-	if (status != CLI_OK)
+	if (status != G4_EXIT_OK)
 		return status;
 	status = chunk_input(s, argv[optind], &out, &settings.params);
 	cli_settings_tell(&settings, "chunk", s);

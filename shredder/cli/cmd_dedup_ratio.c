@@ -56,7 +56,7 @@ static bool add_chunk(struct survey *survey, uint32_t index, const struct shredd
 	const int class = 63 - __builtin_clzll(chunk->length);
 
 	if (group == 0) {
-		cli_error("dedup-ratio", "%s", strerror(ENOMEM));
+		g4_cli_error("dedup-ratio", "%s", strerror(ENOMEM));
 		return false;
 	}
 	g->bytes += chunk->length;
@@ -86,8 +86,8 @@ static bool read_file(struct survey *survey, uint32_t index, const char *path)
 			return false;
 	if (rc < 0) {
 		g4_progress_clear(&survey->progress);
-		cli_error("dedup-ratio", "%s%s%s", begun ? path : "", begun ? ": " : "",
-			  shredder_last_message(survey->s));
+		g4_cli_error("dedup-ratio", "%s%s%s", begun ? path : "", begun ? ": " : "",
+			     shredder_last_message(survey->s));
 		survey->errors++;
 		return true;
 	}
@@ -112,9 +112,11 @@ static bool read_entry(struct survey *survey, uint32_t index, const FTSENT *entr
 	case FTS_ERR:
 	case FTS_NS:
 		g4_progress_clear(&survey->progress);
-		cli_error("dedup-ratio", "%s: %s", entry->fts_path, strerror(entry->fts_errno));
+		g4_cli_error("dedup-ratio", "%s: %s", entry->fts_path, strerror(entry->fts_errno));
 		survey->errors++;
 		return true;
+	case FTS_SLNONE: /* a PATH */
+		return read_file(survey, index, entry->fts_accpath);
 	default: /* links, devices, pipes, sockets */
 		survey->generations[index].others++;
 		return true;
@@ -139,13 +141,13 @@ static bool read_generation(struct survey *survey, uint32_t index)
 		g4_progress_step(&survey->progress, index, survey->count);
 	}
 	if (going && errno != 0) {
-		cli_error("dedup-ratio", "%s: %s", paths[0], strerror(errno));
+		g4_cli_error("dedup-ratio", "%s: %s", paths[0], strerror(errno));
 		survey->errors++;
 	}
 	if (tree != NULL)
 		fts_close(tree);
 	else
-		cli_error("dedup-ratio", "%s: %s", paths[0], strerror(errno));
+		g4_cli_error("dedup-ratio", "%s: %s", paths[0], strerror(errno));
 	return going;
 }
 
@@ -226,7 +228,7 @@ static void print_text(const struct survey *survey)
 static void print_generation_json(const struct generation *g)
 {
 	fputs("{\"path\": ", stdout);
-	cli_print_json_string(stdout, g->path);
+	g4_print_json_string(stdout, g->path, strlen(g->path));
 	printf(", \"files\": %llu, \"others\": %llu, \"bytes\": %llu, \"chunks\": %llu", (unsigned long long)g->files,
 	       (unsigned long long)g->others, (unsigned long long)g->bytes, (unsigned long long)g->chunks);
 	printf(", \"new_bytes\": %llu, \"new_chunks\": %llu, \"known_bytes\": %llu, \"known_chunks\": %llu",
@@ -265,7 +267,8 @@ static void print_stats(const struct survey *survey)
 	const struct generation total = sum(survey);
 	const double seconds = (double)survey->elapsed_ns / 1e9;
 
-	fprintf(stderr, "%.3f s in the pipeline: %.3f GB/s\n", seconds, (double)total.bytes / 1e9 / seconds);
+	fprintf(stderr, "%.3f s in the pipeline: %.3f GB/s\n", seconds,
+		seconds > 0 ? (double)total.bytes / 1e9 / seconds : 0);
 	for (uint32_t stage = 0; stage < SHREDDER_STAGES; stage++)
 		fprintf(stderr, "%-8s %8.3f s busy\n", shredder_stage_name(stage),
 			(double)survey->busy_ns[stage] / 1e9);
@@ -273,8 +276,8 @@ static void print_stats(const struct survey *survey)
 
 /* ---------------------------------------------------------------------------------------------------------- plot */
 
-/* A name for gnuplot's double quotes. */
-static void print_quoted(FILE *to, const char *text)
+/* A name in gnuplot's data. */
+static void print_label(FILE *to, const char *text)
 {
 	fputc('"', to);
 	for (; *text != 0; text++) {
@@ -285,12 +288,27 @@ static void print_quoted(FILE *to, const char *text)
 	fputc('"', to);
 }
 
-static void write_plot(FILE *to, const char *file)
+/* A name in gnuplot's commands: in single quotes nothing has a meaning but the quote; in others it runs `commands`. */
+static void print_quoted(FILE *to, const char *text)
 {
-	fputs("set terminal pngcairo size 1100,420 font \"sans,10\"\nset output ", to);
+	fputc('\'', to);
+	for (; *text != 0; text++) {
+		if (*text == '\'')
+			fputc('\'', to);
+		fputc(*text, to);
+	}
+	fputc('\'', to);
+}
+
+static void write_plot(FILE *to, const struct survey *survey, const char *file)
+{
+	fputs("set terminal pngcairo noenhanced size 1100,420 font \"sans,10\"\nset output ", to);
 	print_quoted(to, file);
-	fputs("\nset multiplot layout 1,2\nset style fill solid 0.8\nset boxwidth 0.8\nset yrange [0:]\nset grid y\n"
-	      "set xtics rotate by -35\nset title \"Bytes of each generation\"\nset ylabel \"GB\"\nset key top left\n"
+	fputs("\nset multiplot layout 1,2", to);
+	if (survey->errors != 0)
+		fprintf(to, " title \"INCOMPLETE: %llu files could not be read\"", (unsigned long long)survey->errors);
+	fputs("\nset style fill solid 0.8\nset boxwidth 0.8\nset yrange [0:]\nset grid y\n"
+	      "set xtics rotate by -35\nset title \"Bytes of each generation\"\nset ylabel \"GB\"\nset key outside top horizontal\n"
 	      "set style data histograms\nset style histogram rowstacked\n"
 	      "plot $generations using 2:xtic(1) title \"new\" lc rgb \"#c0504d\", "
 	      "'' using 3 title \"again in itself\" lc rgb \"#9bbb59\", '' using 4 title \"known from before\" lc rgb "
@@ -311,7 +329,7 @@ static void write_plot_data(FILE *to, const struct survey *survey)
 		const struct generation *g = &survey->generations[i];
 		const char *slash = strrchr(g->path, '/');
 
-		print_quoted(to, slash != NULL && slash[1] != 0 ? slash + 1 : g->path);
+		print_label(to, slash != NULL && slash[1] != 0 ? slash + 1 : g->path);
 		fprintf(to, " %.6f %.6f %.6f\n", (double)g->new_bytes / 1e9,
 			(double)(g->bytes - g->new_bytes - g->known_bytes) / 1e9, (double)g->known_bytes / 1e9);
 	}
@@ -353,24 +371,31 @@ static FILE *start_gnuplot(pid_t *pid)
 
 static int draw(const struct survey *survey, const char *file)
 {
+	const char *why = sum(survey).chunks == 0    ? "there are no chunks" :
+			  strchr(file, '\n') != NULL ? "gnuplot takes no line end in a name" :
+						       NULL;
 	int status = 0;
 	pid_t pid;
-	FILE *gnuplot = start_gnuplot(&pid);
 
+	if (why != NULL) {
+		g4_cli_error("dedup-ratio", "%s cannot be drawn: %s", file, why);
+		return G4_EXIT_FAILURE;
+	}
+	FILE *gnuplot = start_gnuplot(&pid);
 	if (gnuplot == NULL) {
-		cli_error("dedup-ratio", "gnuplot cannot be started: %s", strerror(errno));
-		return CLI_FAILURE;
+		g4_cli_error("dedup-ratio", "gnuplot cannot be started: %s", strerror(errno));
+		return G4_EXIT_FAILURE;
 	}
 	signal(SIGPIPE, SIG_IGN); /* should gnuplot end early, its status tells */
 	write_plot_data(gnuplot, survey);
-	write_plot(gnuplot, file);
+	write_plot(gnuplot, survey, file);
 	fclose(gnuplot);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (status == 0)
-		return CLI_OK;
-	cli_error("dedup-ratio", "gnuplot did not draw %s", file);
-	return CLI_FAILURE;
+		return G4_EXIT_OK;
+	g4_cli_error("dedup-ratio", "gnuplot did not draw %s", file);
+	return G4_EXIT_FAILURE;
 }
 
 /* ------------------------------------------------------------------------------------------------------- command */
@@ -384,17 +409,17 @@ static int run(struct survey *survey, const struct shredder_params *params, bool
 		going = read_generation(survey, i);
 	g4_progress_clear(&survey->progress);
 	if (!going)
-		return CLI_FAILURE;
+		return G4_EXIT_FAILURE;
 	if (json)
 		print_json(survey, params);
 	else
 		print_text(survey);
 	if (stats)
 		print_stats(survey);
-	int status = cli_finish_output("dedup-ratio");
-	if (status == CLI_OK && plot != NULL && sum(survey).chunks > 0)
+	int status = g4_cli_finish_output("dedup-ratio", G4_EXIT_OK);
+	if (status == G4_EXIT_OK && plot != NULL)
 		status = draw(survey, plot);
-	return survey->errors == 0 ? status : CLI_FAILURE;
+	return survey->errors == 0 ? status : G4_EXIT_FAILURE;
 }
 
 int cli_dedup_ratio(int argc, char **argv)
@@ -415,7 +440,7 @@ int cli_dedup_ratio(int argc, char **argv)
 		const int taken = cli_settings_take(&settings, "dedup-ratio", option, optarg);
 
 		if (taken < 0)
-			return CLI_USAGE;
+			return G4_EXIT_USAGE;
 		if (option == 'j')
 			json = true;
 		else if (option == 'p')
@@ -423,19 +448,19 @@ int cli_dedup_ratio(int argc, char **argv)
 		else if (option == 's')
 			stats = true;
 		else if (taken == 0)
-			return cli_bad_option("dedup-ratio", option, argv);
+			return g4_cli_bad_option("dedup-ratio", option, argv);
 	}
 	if (optind == argc)
-		return cli_usage("dedup-ratio", "it takes files or directories");
+		return g4_cli_usage("dedup-ratio", "it takes files or directories");
 	settings.options.flags |= SHREDDER_NO_DATA;
 	int status = cli_settings_open(&settings, "dedup-ratio", &survey.s);
-	if (status != CLI_OK)
+	if (status != G4_EXIT_OK)
 		return status;
 	survey.count = (uint32_t)(argc - optind);
 	survey.generations = (struct generation *)calloc(survey.count, sizeof(*survey.generations));
 	for (uint32_t i = 0; survey.generations != NULL && i < survey.count; i++)
 		survey.generations[i].path = argv[optind + (int)i];
-	status = survey.generations == NULL ? CLI_FAILURE : run(&survey, &settings.params, json, stats, plot);
+	status = survey.generations == NULL ? G4_EXIT_FAILURE : run(&survey, &settings.params, json, stats, plot);
 	digest_set_free(&survey.digests);
 	free(survey.generations);
 	cli_settings_tell(&settings, "dedup-ratio", survey.s);

@@ -39,8 +39,8 @@ static size_t find_command(const char *name)
 
 static int show_help(size_t command)
 {
-	printf("usage: shredder %s %s", commands[command].name, commands[command].help);
-	return cli_finish_output(NULL);
+	g4_cli_print_help(commands[command].name, commands[command].help);
+	return g4_cli_finish_output(NULL, G4_EXIT_OK);
 }
 
 /* Anything that asks for help before "--". */
@@ -73,28 +73,29 @@ int main(int argc, char **argv)
 	const char *name = argc > 1 ? argv[1] : "";
 	size_t command;
 
+	g4_program = "shredder";
 	if (!keep_standard_streams())
-		return CLI_FAILURE;
+		return G4_EXIT_FAILURE;
 	if (argc < 2) {
 		print_overview(stderr);
-		return CLI_USAGE;
+		return G4_EXIT_USAGE;
 	}
 	if (strcmp(name, "version") == 0 || strcmp(name, "--version") == 0) {
 		printf("shredder %d.%d.%d\n", SHREDDER_VERSION_MAJOR, SHREDDER_VERSION_MINOR, SHREDDER_VERSION_PATCH);
-		return cli_finish_output(NULL);
+		return g4_cli_finish_output(NULL, G4_EXIT_OK);
 	}
 	if (strcmp(name, "--help") == 0 || (strcmp(name, "help") == 0 && argc == 2)) {
 		print_overview(stdout);
-		return cli_finish_output(NULL);
+		return g4_cli_finish_output(NULL, G4_EXIT_OK);
 	}
 	if (strcmp(name, "help") == 0) {
 		command = find_command(argv[2]);
-		return command == COMMAND_COUNT ? cli_usage(NULL, "there is no command '%s'", argv[2]) :
+		return command == COMMAND_COUNT ? g4_cli_usage(NULL, "there is no command '%s'", argv[2]) :
 						  show_help(command);
 	}
 	command = find_command(name);
 	if (command == COMMAND_COUNT)
-		return cli_usage(NULL, "there is no command '%s'", name);
+		return g4_cli_usage(NULL, "there is no command '%s'", name);
 	if (wants_help(argc - 1, argv + 1))
 		return show_help(command);
 	opterr = 0;

@@ -88,7 +88,7 @@ static bool parse_size(const char *text, bool none, uint64_t *bytes)
 		*bytes = SHREDDER_NONE;
 		return true;
 	}
-	return g4_parse_size(text, bytes) == 0 && *bytes > 0;
+	return g4_parse_size(text, bytes) == 0 && *bytes > 0 && *bytes != SHREDDER_NONE;
 }
 
 /* A number from 1 on, or "none". */
@@ -158,7 +158,7 @@ static int take(struct cli_settings *settings, int option, const char *value)
 	case CLI_OPT_POLYNOMIAL:
 		return parse_hex(value, &p->polynomial) && p->polynomial != 0 ? 1 : -1;
 	case CLI_OPT_MARKER:
-		if (!parse_hex(value, &p->marker))
+		if (!parse_hex(value, &p->marker) || p->marker == SHREDDER_ZERO_MARKER)
 			return -1;
 		if (p->marker == 0)
 			p->marker = SHREDDER_ZERO_MARKER;
@@ -175,7 +175,9 @@ static int take(struct cli_settings *settings, int option, const char *value)
 		settings->options.engine = value;
 		return 1;
 	case 't':
-		return parse_count(value, &settings->options.threads) ? 1 : -1;
+		return parse_count(value, &settings->options.threads) && settings->options.threads <= CLI_THREADS_MAX ?
+			       1 :
+			       -1;
 	case CLI_OPT_BUFFERS:
 		return parse_count(value, &settings->options.buffers) ? 1 : -1;
 	case CLI_OPT_BUFFER_SIZE:
@@ -197,7 +199,7 @@ int cli_settings_take(struct cli_settings *settings, const char *command, int op
 
 	for (const struct option *row = names; taken < 0 && row->name != NULL; row++)
 		if (row->val == option)
-			cli_usage(command, "--%s cannot be '%s'", row->name, value);
+			g4_cli_usage(command, "--%s cannot be '%s'", row->name, value);
 	return taken;
 }
 
@@ -209,7 +211,17 @@ static void tell(struct cli_settings *settings, const char *command, const struc
 	if (stats->fell_back == NULL || strcmp(stats->fell_back, settings->told) == 0)
 		return;
 	snprintf(settings->told, sizeof(settings->told), "%s", stats->fell_back);
-	cli_error(command, cpu ? "using the CPU: %s" : "using fewer GPUs: %s", stats->fell_back);
+	g4_cli_error(command, cpu ? "using the CPU: %s" : "using fewer GPUs: %s", stats->fell_back);
+}
+
+int cli_open_failed(const char *command, const char *engine, int rc)
+{
+	if (rc == SHREDDER_E_ENGINE)
+		return g4_cli_usage(command, "engine '%s': %s", engine, shredder_strerror(rc));
+	if (rc != SHREDDER_E_NOMEM && rc != SHREDDER_E_THREAD)
+		return g4_cli_usage(command, "%s", shredder_strerror(rc));
+	g4_cli_error(command, "%s", shredder_strerror(rc));
+	return G4_EXIT_FAILURE;
 }
 
 int cli_settings_open(struct cli_settings *settings, const char *command, shredder **out)
@@ -220,18 +232,12 @@ int cli_settings_open(struct cli_settings *settings, const char *command, shredd
 
 	if (rc == 0)
 		rc = shredder_open(&settings->options, out);
-	if (rc == SHREDDER_E_ENGINE)
-		return cli_usage(command, "engine '%s': %s", engine, shredder_strerror(rc));
-	if (rc == SHREDDER_E_NOMEM || rc == SHREDDER_E_THREAD) {
-		cli_error(command, "%s", shredder_strerror(rc));
-		return CLI_FAILURE;
-	}
 	if (rc != 0)
-		return cli_usage(command, "%s", shredder_strerror(rc));
+		return cli_open_failed(command, engine, rc);
 	shredder_get_stats(*out, &stats);
 	if (stats.gpus > 0 || settings->options.gpus_count > 0 || (engine != NULL && strcmp(engine, "auto") != 0))
 		tell(settings, command, &stats);
-	return CLI_OK;
+	return G4_EXIT_OK;
 }
 
 void cli_settings_tell(struct cli_settings *settings, const char *command, const shredder *s)

@@ -63,7 +63,7 @@ G4_HD G4_INLINE void g4_prefetch(const void *address)
 #ifndef __CUDA_ARCH__
 	__builtin_prefetch(address);
 #else
-	(void)address;
+	asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 #endif
 }
 

@@ -3,13 +3,9 @@
 #ifndef G4_CLI_HOST_H
 #define G4_CLI_HOST_H
 
-#include <stdio.h>
-
 #include "base/error.h"
+#include "base/message_host.h"
 #include "base/progress_host.h"
-
-/* Exit status of everything but fsck, which has fsck(8)'s. */
-enum g4_exit { G4_EXIT_OK = 0, G4_EXIT_FAILURE = 1, G4_EXIT_USAGE = 2 };
 
 /*
  * A subcommand. run() gets argv[0] as the name it was called by. Names: X(NAME) declares g4_cli_NAME and its help text
@@ -32,15 +28,5 @@ enum g4_exit { G4_EXIT_OK = 0, G4_EXIT_FAILURE = 1, G4_EXIT_USAGE = 2 };
 	extern const char g4_help_##name[];
 G4_CLI_COMMANDS(G4_CLI_DECLARE)
 #undef G4_CLI_DECLARE
-
-/* Prints "gpu4fs NAME: " and the sentence to standard error. */
-__attribute__((format(printf, 2, 3))) void g4_cli_error(const char *command, const char *format, ...);
-/* The same and where help is; returns the usage status. */
-__attribute__((format(printf, 2, 3))) int g4_cli_usage(const char *command, const char *format, ...);
-/* The help of a subcommand on standard output. */
-void g4_cli_print_help(const char *name, const char *help);
-
-/* What getopt_long() said about a bad option, as one sentence; returns the usage status. */
-int g4_cli_bad_option(const char *command, int answer, char **argv);
 
 #endif

@@ -111,10 +111,5 @@ int main(int argc, char **argv)
 		}
 	}
 	opterr = 0; /* the subcommands say it in our words */
-	const int status = command->run(argc, argv);
-	if (fflush(stdout) != 0 || ferror(stdout)) {
-		g4_cli_error(command->name, "cannot write the output: %s", strerror(errno));
-		return status != 0 ? status : G4_EXIT_FAILURE;
-	}
-	return status;
+	return g4_cli_finish_output(command->name, command->run(argc, argv));
 }

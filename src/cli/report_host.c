@@ -6,61 +6,18 @@
 #include <stdarg.h>
 #include <time.h>
 
+#include "base/message_host.h"
 #include "base/units_host.h"
 #include "base/uuid_host.h"
 
 #define LABEL_CHARACTERS 24
-
-/* Length of the UTF-8 sequence at bytes, 0 when it is none: no overlong forms, no surrogates (RFC 3629). */
-static size_t utf8_length(const uint8_t *bytes, size_t room)
-{
-	const uint8_t first = bytes[0];
-	size_t length = 0;
-
-	if (first < 0x80)
-		length = 1;
-	else if (first >= 0xc2 && first < 0xe0)
-		length = 2;
-	else if (first >= 0xe0 && first < 0xf0)
-		length = 3;
-	else if (first >= 0xf0 && first < 0xf5)
-		length = 4;
-	if (length == 0 || length > room)
-		return 0;
-	for (size_t i = 1; i < length; i++) {
-		if ((bytes[i] & 0xc0) != 0x80)
-			return 0;
-	}
-	if ((first == 0xe0 && bytes[1] < 0xa0) || (first == 0xed && bytes[1] >= 0xa0) ||
-	    (first == 0xf0 && bytes[1] < 0x90) || (first == 0xf4 && bytes[1] >= 0x90))
-		return 0;
-	return length;
-}
-
-static void print_json_string(FILE *out, const uint8_t *bytes, size_t count)
-{
-	fputc('"', out);
-	for (size_t at = 0; at < count;) {
-		const size_t length = utf8_length(bytes + at, count - at);
-		if (length == 0)
-			fprintf(out, "\\udc%02x", bytes[at]);
-		else if (length == 1 && (bytes[at] < 0x20 || bytes[at] == 0x7f))
-			fprintf(out, "\\u%04x", bytes[at]);
-		else if (bytes[at] == '"' || bytes[at] == '\\')
-			fprintf(out, "\\%c", bytes[at]);
-		else
-			fwrite(bytes + at, 1, length, out);
-		at += length == 0 ? 1 : length;
-	}
-	fputc('"', out);
-}
 
 void g4_print_name(FILE *out, const void *name, size_t count)
 {
 	const uint8_t *bytes = name;
 
 	for (size_t at = 0; at < count;) {
-		const size_t length = utf8_length(bytes + at, count - at);
+		const size_t length = g4_utf8_length(bytes + at, count - at);
 		const bool control = length == 1 && (bytes[at] < 0x20 || bytes[at] == 0x7f);
 		/* U+0080 to U+009F steer terminals as well. */
 		const bool high_control = length == 2 && bytes[at] == 0xc2 && bytes[at + 1] < 0xa0;
@@ -246,7 +203,7 @@ void g4_report_name(struct g4_report *report, const char *key, const void *bytes
 {
 	open_value(report, key);
 	if (report->json)
-		print_json_string(report->out, bytes, count);
+		g4_print_json_string(report->out, bytes, count);
 	else
 		g4_print_name(report->out, bytes, count);
 	close_value(report);

@@ -55,7 +55,7 @@ is_json() { # is_json NAME COMMAND...
 }
 
 json_value() { # json_value EXPRESSION: of the last run's output, bound to d
-	python3 -c "import json, sys; d = json.load(sys.stdin); print($1)" <"$work/.out"
+	python3 -c "import json, os, sys; d = json.load(sys.stdin); print($1)" <"$work/.out"
 }
 
 equals() { # equals NAME WANTED FOUND

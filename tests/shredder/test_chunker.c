@@ -383,6 +383,28 @@ static void what_cannot_be_read_is_refused(void **state)
 	shredder_close(s);
 }
 
+/* The end of one input is not taken for that of the next one, which did not begin. */
+static void what_was_refused_has_no_end(void **state)
+{
+	struct shredder_chunk chunk;
+	shredder *s;
+
+	(void)state;
+	assert_int_equal(shredder_open(NULL, &s), 0);
+	assert_int_equal(shredder_begin_buffer(s, NULL, 0), 0);
+	assert_int_equal(shredder_next(s, &chunk), 0);
+	assert_int_equal(shredder_next(s, &chunk), 0);
+	assert_int_equal(shredder_begin_file(s, "/nonexistent"), SHREDDER_E_OPEN);
+	assert_int_equal(shredder_next(s, &chunk), SHREDDER_E_STATE);
+	assert_int_equal(shredder_begin_file(s, NULL), SHREDDER_E_INVAL);
+	assert_string_equal(shredder_last_message(s), shredder_strerror(SHREDDER_E_INVAL));
+	assert_int_equal(shredder_begin_buffer(s, "x", 1), 0);
+	assert_int_equal(shredder_begin_file(s, NULL), SHREDDER_E_STATE);
+	assert_int_equal(shredder_next(s, &chunk), 1);
+	assert_int_equal(shredder_next(s, &chunk), 0);
+	shredder_close(s);
+}
+
 static int open_with(struct shredder_options options)
 {
 	shredder *s = NULL;
@@ -402,6 +424,7 @@ static void options_that_cannot_work_are_refused(void **state)
 	assert_int_equal(OPENED(.size = 1), SHREDDER_E_VERSION);
 #define SIZE .size = sizeof(struct shredder_options)
 	assert_int_equal(OPENED(SIZE, .flags = 8), SHREDDER_E_VERSION);
+	assert_int_equal(OPENED(SIZE, .reserved = 1), SHREDDER_E_VERSION);
 	assert_int_equal(OPENED(SIZE, .engine = "abacus"), SHREDDER_E_ENGINE);
 	assert_int_equal(OPENED(SIZE, .buffers = 1), SHREDDER_E_BUFFERS);
 	assert_int_equal(OPENED(SIZE, .buffers = 100000), SHREDDER_E_BUFFERS);
@@ -624,6 +647,7 @@ int main(void)
 		cmocka_unit_test(a_file_is_read_from_its_offset),
 		cmocka_unit_test(files_of_the_kernel_have_no_size),
 		cmocka_unit_test(what_cannot_be_read_is_refused),
+		cmocka_unit_test(what_was_refused_has_no_end),
 		cmocka_unit_test(options_that_cannot_work_are_refused),
 		cmocka_unit_test(a_missing_engine_falls_back_and_says_so),
 		cmocka_unit_test(a_source_that_fails_ends_the_input),

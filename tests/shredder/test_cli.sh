@@ -59,6 +59,10 @@ import json
 for c in json.load(open(".out"))["chunks"]:
     print(c["offset"], c["length"], c["digest"], c["fingerprint"], c["cut"])' | md5sum)"
 equals "... and complete" "True 1000000" "$(json_value 'd["complete"], d["bytes"]' | tr -d '(),')"
+odd=$'odd\xff"\n\x7f'
+cp noise "$odd"
+is_json "a name of any bytes in JSON" "$shredder" chunk --json "$odd"
+equals "... is the name" True "$(json_value 'os.fsencode(d["input"]) == b"odd\xff\"\n\x7f"')"
 : >nothing
 equals "nothing has no chunks" "total 0 0" "$(chunks nothing)"
 exits 0 "stages are told" "$shredder" chunk --stats noise
@@ -101,6 +105,9 @@ refused 2 "an engine that is none" --engine abacus noise
 refused 2 "an algorithm that is none" --algorithm ae noise
 refused 2 "an empty delimiter" --delimiter '' noise
 refused 2 "a delimiter with an unknown escape" --delimiter '\q' noise
+refused 2 "a marker that is wider than the mask" --marker ffffffffffffffff noise
+refused 2 "a size that stands for none" --min 18446744073709551615 noise
+refused 2 "more threads than there can be" --threads 257 noise
 refused 2 "a single buffer" --buffers 1 noise
 refused 2 "a buffer size that no block divides" --buffer-size 1000 noise
 exits 1 "an output that is full" bash -c "'$shredder' chunk noise >/dev/full"
@@ -133,6 +140,17 @@ says "... with the ratio" '^ratio 1.667: 2500000 bytes, 1500000 unique'
 exits 1 "something that is not there" "$shredder" dedup-ratio first absent
 says "... makes it incomplete" '^INCOMPLETE: 1 '
 exits 2 "dedup-ratio of nothing" "$shredder" dedup-ratio
+ln -s nowhere dangling
+exits 1 "a link that leads nowhere" "$shredder" dedup-ratio dangling
+one_sentence "... is told in one sentence"
+exits 1 "a picture of nothing" "$shredder" dedup-ratio --plot plot.png nothing
+one_sentence "... is refused in one sentence"
+mkdir programs # a gnuplot that keeps its script
+printf '#!/bin/sh\ncat >script\n' >programs/gnuplot
+chmod +x programs/gnuplot
+exits 1 "an incomplete picture" env PATH="$PWD/programs:$PATH" "$shredder" dedup-ratio --plot "it's \`a\`.png" noise absent
+equals "... says so" 1 "$(grep -c 'INCOMPLETE: 1 files' script)"
+equals "... under its name, which runs no commands" "set output 'it''s \`a\`.png'" "$(grep '^set output' script)"
 if type -P gnuplot >/dev/null; then
 	exits 0 "a plot" "$shredder" dedup-ratio --plot plot.png first second
 	equals "... is a PNG" PNG "$(head -c 4 plot.png | tail -c 3)"
@@ -142,5 +160,12 @@ fi
 is_json "bench as JSON" "$shredder" bench --json --size 1M --rounds 1 --threads 2
 equals "... has both algorithms" "gear rabin" "$(json_value '*sorted({r["algorithm"] for r in d}),')"
 equals "... and the same chunks for every kernel" 2 "$(json_value 'len({(r["algorithm"], r["chunks"]) for r in d})')"
+is_json "bench of one engine" "$shredder" bench --json --size 1M --rounds 1 --threads 1 --engine portable
+equals "... has no other" portable "$(json_value '*{r["kernel"] for r in d},')"
 exits 1 "bench of a file that is not there" "$shredder" bench absent
+for options in "--engine abacus" "--buffers 1" "--min 2K --max 1K"; do
+	# shellcheck disable=SC2086 # words
+	exits 2 "bench $options" "$shredder" bench --size 1M $options
+	one_sentence "... is refused in one sentence"
+done
 finish
