@@ -57,7 +57,8 @@ _gpu4fs() {
 	umount:-*) _gpu4fs_words "$current" "-l --lazy -f --force --help --version" ;;
 	serve:-*) _gpu4fs_words "$current" "-s --socket -m --mode -o --help --version" ;;
 	fsck:-*)
-		_gpu4fs_words "$current" "-n -p -a -y --repair --dry-run -f --force -v --verbose --json --help --version"
+		_gpu4fs_words "$current" "-n -p -a -y --repair --dry-run -f --force -v --verbose -j --jobs --find-superblock
+			--json --help --version"
 		;;
 	info:-* | attr:-*) _gpu4fs_words "$current" "--json --help --version" ;;
 	df:-*) _gpu4fs_words "$current" "-b --bytes --json --help --version" ;;
@@ -85,6 +86,12 @@ _gpu4fs() {
 		elif [[ $i -eq $COMP_CWORD || $current == *,* ]]; then
 			_gpu4fs_mount_options "$current"
 		fi
+		;;
+	fsck:*)
+		case $previous in
+		-j | --jobs) ;;
+		*) _gpu4fs_files "$current" ;;
+		esac
 		;;
 	serve:*)
 		case $previous in

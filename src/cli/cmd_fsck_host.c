@@ -3,6 +3,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "cli/fsck_host.h"
@@ -10,6 +11,8 @@
 #include "fuse/fuse_host.h"
 
 #define LINES_A_KIND 100
+/* Also on few processors: a thread mostly waits for the device. */
+#define THREADS_MIN 8
 
 const char g4_help_fsck[] = "[-n | -p | -y | --repair | --dry-run] [-f] [-v] [--json] DEVICE\n\n"
 			    "Checks the file system on DEVICE. A journal that was not replayed yet is taken\n"
@@ -23,6 +26,11 @@ const char g4_help_fsck[] = "[-n | -p | -y | --repair | --dry-run] [-f] [-v] [--
 			    "      --dry-run   say what --repair would do, and change nothing\n"
 			    "  -f, --force     with -p: check even when it was unmounted cleanly\n"
 			    "  -v, --verbose   print every problem, not only the first 100 of a kind\n"
+			    "  -j, --jobs=N    use N threads, not as many as there are processors\n"
+			    "                  (but at least 8: they mostly wait for the device)\n"
+			    "      --find-superblock\n"
+			    "                  when both superblocks are lost: look for an older copy, or make one\n"
+			    "                  from the rest; --repair then writes it\n"
 			    "      --json      print one JSON object\n"
 			    "      --help      show this\n\n"
 			    "Exit status: 0 no problem, 1 problems were repaired, 4 problems remain, 8 the\n"
@@ -30,23 +38,47 @@ const char g4_help_fsck[] = "[-n | -p | -y | --repair | --dry-run] [-f] [-v] [--
 
 struct fsck_options {
 	const char *device;
+	uint32_t threads;
+	bool find_superblock;
 	bool preen, yes, no, dry_run, force, verbose, json;
 };
 
-enum { OPTION_JSON = 256, OPTION_DRY_RUN };
+enum { OPTION_JSON = 256, OPTION_DRY_RUN, OPTION_FIND_SUPERBLOCK };
 static const struct option long_options[] = {
 	{"dry-run", no_argument, NULL, OPTION_DRY_RUN},
 	{"repair", no_argument, NULL, 'y'},
 	{"force", no_argument, NULL, 'f'},
 	{"verbose", no_argument, NULL, 'v'},
+	{"find-superblock", no_argument, NULL, OPTION_FIND_SUPERBLOCK},
+	{"jobs", required_argument, NULL, 'j'},
 	{"json", no_argument, NULL, OPTION_JSON},
 	{NULL, 0, NULL, 0},
 };
 
+static bool parse_threads(const char *text, uint32_t *threads)
+{
+	char *end;
+	const unsigned long value = strtoul(text, &end, 10);
+
+	if (*text < '0' || *text > '9' || *end != 0 || value < 1 || value > G4_FSCK_THREADS_MAX)
+		return false;
+	*threads = (uint32_t)value;
+	return true;
+}
+
+static uint32_t default_threads(void)
+{
+	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return processors <= THREADS_MIN	       ? THREADS_MIN :
+	       processors >= (long)G4_FSCK_THREADS_MAX ? G4_FSCK_THREADS_MAX :
+							 (uint32_t)processors;
+}
+
 static int parse(int argc, char **argv, struct fsck_options *options)
 {
 	/* -C: fsck(8) passes a descriptor for progress; -t, -T and -M are its own. */
-	for (int answer; (answer = getopt_long(argc, argv, ":npayfvC::", long_options, NULL)) != -1;) {
+	for (int answer; (answer = getopt_long(argc, argv, ":npayfvj:C::", long_options, NULL)) != -1;) {
 		switch (answer) {
 		case 'n':
 			options->no = true;
@@ -64,10 +96,19 @@ static int parse(int argc, char **argv, struct fsck_options *options)
 		case 'v':
 			options->verbose = true;
 			break;
+		case 'j':
+			if (!parse_threads(optarg, &options->threads)) {
+				g4_cli_usage("fsck", "the number of threads is from 1 to %u", G4_FSCK_THREADS_MAX);
+				return G4_FSCK_USAGE;
+			}
+			break;
 		case 'C':
 			break;
 		case OPTION_JSON:
 			options->json = true;
+			break;
+		case OPTION_FIND_SUPERBLOCK:
+			options->find_superblock = true;
 			break;
 		case OPTION_DRY_RUN:
 			options->dry_run = true;
@@ -79,6 +120,10 @@ static int parse(int argc, char **argv, struct fsck_options *options)
 	}
 	if (options->no + options->preen + options->yes + options->dry_run > 1) {
 		g4_cli_usage("fsck", "only one of -n, -p, --repair (-y) and --dry-run can be given");
+		return G4_FSCK_USAGE;
+	}
+	if (options->preen && options->find_superblock) {
+		g4_cli_usage("fsck", "-p repairs what needs no choice, --find-superblock is one");
 		return G4_FSCK_USAGE;
 	}
 	if (argc - optind != 1) {
@@ -206,7 +251,7 @@ static int examine(struct g4_fsck *fsck, struct g4_image *image, const struct fs
 	if (repairs(options)) {
 		status = g4_fsck_repair_device(fsck, image, options->device, &how, journal, message, sizeof(message));
 	} else {
-		status = g4_image_open(image, options->device, message, sizeof(message));
+		status = g4_fsck_open(fsck, image, options->device, message, sizeof(message));
 		if (status == 0) {
 			snprintf(message, sizeof(message), "%s", image->name);
 			status = g4_image_load_overlay(image, journal);
@@ -247,6 +292,8 @@ static int check(struct g4_fsck *fsck, const struct fsck_options *options)
 	struct g4_image image = {.name = NULL};
 
 	fsck->out = stdout;
+	fsck->find_superblock = options->find_superblock;
+	fsck->threads = options->threads != 0 ? options->threads : default_threads();
 	fsck->printed_limit = options->verbose ? UINT64_MAX : LINES_A_KIND;
 	if (options->json) {
 		g4_report_start(&report, stdout, true);

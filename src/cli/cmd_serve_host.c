@@ -9,6 +9,7 @@
 #include "cli/cli_host.h"
 #include "dev/dev_host.h"
 #include "engine/engine.h"
+#include "engine/ring_host.h"
 #include "engine/serve_host.h"
 #include "fs/mkfs_host.h"
 
@@ -20,7 +21,9 @@ const char g4_help_serve[] = "--socket PATH [-o OPTION,...] DEVICE\n\n"
 			     "  -m, --mode MODE    permissions of the socket, octal; 666\n"
 			     "  -o OPTION,...      ro, cache=SIZE, commit=SECONDS,\n"
 			     "                     engine=cpu|cuda|auto, sms=N (multiprocessors at most),\n"
-			     "                     clients=N, files=N (open files of a client)\n"
+			     "                     clients=N (64; half of them for one user but root),\n"
+			     "                     files=N (open files of a client),\n"
+			     "                     data=SIZE (memory shared with a client, at most; 128M)\n"
 			     "      --help         show this\n";
 
 struct options {
@@ -64,6 +67,9 @@ static bool parse_word(const char *word, struct options *options)
 		return parse_number(word + 4, UINT32_MAX, &options->mount.sms);
 	if (strncmp(word, "clients=", 8) == 0)
 		return parse_number(word + 8, 4096, &options->server.max_clients);
+	if (strncmp(word, "data=", 5) == 0)
+		return g4_parse_size(word + 5, &options->server.max_data_bytes) == 0 &&
+		       options->server.max_data_bytes >= G4_RING_MIN_DATA_BYTES;
 	if (strncmp(word, "files=", 6) == 0)
 		return parse_number(word + 6, 1 << 20, &options->server.handles);
 	return false;

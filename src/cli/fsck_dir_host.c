@@ -26,7 +26,7 @@ static bool collect_entry(void *context, const struct g4_entry_view *view)
 	visit->where.ino = view->entry.inode;
 	if (hash != view->entry.hash || view->entry.hash < visit->low || view->entry.hash >= visit->high)
 		fsck->rebuild_dir = true;
-	if (hash != view->entry.hash)
+	if (hash != view->entry.hash && !fsck->made_superblock) /* else that is said once, of all */
 		g4_fsck_problem(fsck, G4_FSCK_HASH, &visit->where, "the entry's hash is 0x%08x, the name's is 0x%08x",
 				view->entry.hash, hash);
 	if (view->entry.hash < visit->low || view->entry.hash >= visit->high)

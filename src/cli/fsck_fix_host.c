@@ -251,10 +251,10 @@ int g4_fsck_salvage_slab(struct g4_fsck *fsck, uint64_t page, int status, struct
 		struct g4_inode *inode = (struct g4_inode *)(void *)(copy + slot * G4_SLAB_SLOT_BYTES);
 		const uint64_t ino = g4_ino_make(address + slot * G4_SLAB_SLOT_BYTES);
 		const struct g4_fsck_where where = {.dir = G4_NO_DIR, .ino = ino};
-		const bool candidate = !trusted || (slab->used >> slot & 1) != 0;
-		const bool good = candidate &&
-				  (trusted ? g4_fsck_mend_inode(fsck, ino, inode, &where) :
-					     g4_inode_validate(inode, &fsck->image->layout) == 0 && inode->nlink != 0);
+		/* Free slots are zero, whatever the header says of them. */
+		const bool used = trusted && (slab->used >> slot & 1) != 0;
+		const bool good = used ? g4_fsck_mend_inode(fsck, ino, inode, &where) :
+					 g4_inode_validate(inode, &fsck->image->layout) == 0 && inode->nlink != 0;
 		if (good)
 			kept |= 1u << slot;
 		else

@@ -6,7 +6,7 @@
  * Order of work: superblocks and journal; group descriptors and allocation maps; the orphan list; the directory tree
  * from the root, which leads to every inode, block map and attribute; slabs and inodes that nothing led to; at the end
  * the pages met on the way against the allocation maps. Memory: three bits a page, 24 bytes a slab (15 inodes), 16
- * bytes and the name a directory, 24 bytes an entry of the directory at hand.
+ * bytes and the name a directory, 24 bytes an entry of the directory at hand; 2 MiB a thread and the slabs that it meets.
  *
  * Repairing is the same walk, in rounds. What can be put right on the spot is changed in a patch of the page (a pointer
  * cut, a count set, an entry dropped); what needs room, or the knowledge of what everybody else uses, becomes a task
@@ -68,6 +68,7 @@ enum g4_fsck_problem {
 #undef G4_FSCK_ENUM
 };
 
+#define G4_FSCK_THREADS_MAX 64u
 #define G4_NO_DIR UINT32_MAX
 
 struct g4_fsck_where {	       /* what a problem is about; the path is found only when it is printed */
@@ -150,6 +151,11 @@ struct g4_fsck_addition { /* an entry for a directory that is about to be rebuil
 #define G4_FSCK_SALVAGED 1u    /* out of a damaged page */
 #define G4_FSCK_UNCONFIRMED 2u /* found by its looks, where no allocation map says that it is in use */
 
+struct g4_fsck_job {		       /* for a member of a team (fsck_team_host.c) */
+	uint64_t dir;		       /* inode of the directory to be looked into */
+	struct g4_fsck_entry *entries; /* NULL: all of it, else only these, malloc'ed */
+	uint64_t count;
+};
 struct g4_fsck {
 	struct g4_image *image;
 	struct g4_report *report; /* NULL: text to out */
@@ -157,8 +163,14 @@ struct g4_fsck {
 	struct g4_progress progress;
 	uint64_t problems;
 	uint64_t by_kind[G4_FSCK_PROBLEM_KINDS];
-	uint64_t printed_limit; /* lines a kind */
-	int fatal;		/* -G4_E_NOMEM: give up */
+	uint64_t printed_limit;	   /* lines a kind */
+	int fatal;		   /* -G4_E_NOMEM: give up */
+	uint32_t threads;	   /* that may be used, at most G4_FSCK_THREADS_MAX; 0 is 1 */
+	struct g4_fsck_team *team; /* whose member it is: it says nothing and stops at the first problem; NULL: alone */
+	bool find_superblock;	   /* go on when neither is good */
+	bool made_superblock;	   /* there was none: it has a new hash key, which no name was stored with */
+	struct g4_superblock superblock; /* that one */
+	bool slabs_later;		 /* members: slabs are claimed when all of them are known */
 
 	uint64_t bitmap_words;
 	uint64_t *used;			   /* bit p: page p was met */
@@ -252,6 +264,13 @@ bool g4_fsck_claim(struct g4_fsck *fsck, uint64_t address, uint64_t pages, const
 bool g4_fsck_claim_metadata(struct g4_fsck *fsck, uint64_t address, const struct g4_fsck_where *where,
 			    const char *what);
 
+/* ---- fsck_super_host.c ---- */
+/*
+ * Opens the image as g4_image_open() does. Without any superblock in its place, and with fsck->find_superblock, it looks for
+ * one elsewhere, and else makes one of what the rest of the metadata tells (fsck->made_superblock).
+ */
+int g4_fsck_open(struct g4_fsck *fsck, struct g4_image *image, const char *name, char *message, size_t bytes);
+
 /* ---- fsck_space_host.c ---- */
 void g4_fsck_superblocks(struct g4_fsck *fsck);
 bool g4_fsck_load_maps(struct g4_fsck *fsck);
@@ -278,10 +297,28 @@ bool g4_fsck_read_directory(struct g4_fsck *fsck, const struct g4_inode *inode, 
 			    uint64_t *pages);
 
 /* ---- fsck_tree_host.c ---- */
+/* For members of a team: a directory or some of its entries. What is found in them is handed out, not followed. */
+void g4_fsck_do_job(struct g4_fsck *fsck, const struct g4_fsck_job *job);
 void g4_fsck_orphans(struct g4_fsck *fsck);
 void g4_fsck_tree(struct g4_fsck *fsck);
 void g4_fsck_unreachable(struct g4_fsck *fsck);
 void g4_fsck_link_counts(struct g4_fsck *fsck);
+
+/* ---- fsck_team_host.c ---- */
+/*
+ * Checks everything behind the journal with fsck->threads threads. True: there is no problem, and *fsck is as if it had
+ * found that alone. False: there is one, or something went wrong; what *fsck holds of this round means nothing.
+ */
+bool g4_fsck_check_together(struct g4_fsck *fsck);
+/* Members: work for whoever is free. `entries` are copied. */
+void g4_fsck_hand_out(struct g4_fsck *fsck, uint64_t dir, const struct g4_fsck_entry *entries, uint64_t count);
+/* Members: a problem. Everybody stops. */
+void g4_fsck_stop_team(struct g4_fsck *fsck);
+/* Members have one table of links, the locked one's; also without a team. */
+struct g4_fsck_table *g4_fsck_lock_links(struct g4_fsck *fsck);
+void g4_fsck_unlock_links(struct g4_fsck *fsck);
+/* Pages that the other members have met so far; 0 without a team. */
+uint64_t g4_fsck_met_by_others(const struct g4_fsck *fsck);
 
 /* ---- fsck_fix_host.c: changes of one page each, made at once ---- */
 /* The page's patch, to be sealed after the change; NULL: out of memory, fatal. */

@@ -54,7 +54,7 @@ struct g4_fsck_cell *g4_fsck_slab(struct g4_fsck *fsck, uint64_t page, const str
 	}
 	cell->c = (uint32_t)-status;
 	cell->a = status == 0 ? slab.used : 0;
-	if (status == 0 || !fsck->repairing)
+	if ((status == 0 || !fsck->repairing) && !fsck->slabs_later)
 		g4_fsck_claim_metadata(fsck, page * G4_PAGE_BYTES, where, "a slab");
 	return cell;
 }

@@ -84,16 +84,6 @@ static void tell_lost_records(struct g4_fsck *fsck, uint64_t expected)
 	}
 }
 
-/* Records with a sequence beyond `expected`, which no end of a log leaves behind. */
-static uint64_t stranded_records(struct g4_fsck *fsck, uint64_t expected)
-{
-	uint64_t count = 0;
-
-	for (uint64_t page = 0; page < log_pages(fsck->image); page++)
-		count += g4_image_starts_record(fsck->image, page) > expected;
-	return count;
-}
-
 void g4_fsck_journal(struct g4_fsck *fsck, const struct g4_journal_state *journal)
 {
 	const uint64_t expected = journal->header.tail_sequence + journal->records;
@@ -104,7 +94,8 @@ void g4_fsck_journal(struct g4_fsck *fsck, const struct g4_journal_state *journa
 	if (journal->status < 0)
 		g4_fsck_problem(fsck, G4_FSCK_JOURNAL, NULL, "the journal's header or a record in it is damaged: %s",
 				g4_strerror(journal->status));
-	const uint64_t stranded = journal->header_damaged ? 0 : stranded_records(fsck, expected);
+	/* Those beyond `expected` no end of a log leaves behind. */
+	const uint64_t stranded = journal->header_damaged ? 0 : g4_image_records_beyond(fsck->image, expected);
 	if (stranded > 0)
 		g4_fsck_problem(fsck, G4_FSCK_JOURNAL, NULL,
 				"transaction %" PRIu64 " in the journal is damaged: it and %" PRIu64

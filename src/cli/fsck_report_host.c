@@ -92,6 +92,10 @@ void g4_fsck_problem(struct g4_fsck *fsck, enum g4_fsck_problem kind, const stru
 	char sentence[512];
 	va_list arguments;
 
+	if (fsck->team != NULL) {
+		g4_fsck_stop_team(fsck);
+		return;
+	}
 	fsck->problems++;
 	if (fsck->by_kind[kind]++ >= fsck->printed_limit)
 		return;

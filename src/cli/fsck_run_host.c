@@ -10,7 +10,7 @@
 
 /* ------------------------------------------------------------------ one round */
 
-static void check_all(struct g4_fsck *fsck)
+static void check_alone(struct g4_fsck *fsck)
 {
 	if (!g4_fsck_load_maps(fsck))
 		return;
@@ -24,16 +24,6 @@ static void check_all(struct g4_fsck *fsck)
 		return;
 	g4_fsck_link_counts(fsck);
 	g4_fsck_compare_maps(fsck);
-}
-
-int g4_fsck_run(struct g4_fsck *fsck, struct g4_image *image, const struct g4_journal_state *journal)
-{
-	fsck->image = image;
-	g4_fsck_superblocks(fsck);
-	g4_fsck_journal(fsck, journal);
-	check_all(fsck);
-	g4_progress_clear(&fsck->progress);
-	return fsck->fatal;
 }
 
 /* ------------------------------------------------------------------ rounds */
@@ -77,6 +67,37 @@ static void forget_round(struct g4_fsck *fsck)
 	fsck->files = fsck->directories = fsck->symlinks = fsck->others = fsck->orphan_count = 0;
 	fsck->orphans_broken = false;
 	fsck->problems = 0;
+}
+
+/*
+ * Several threads find out whether there is any problem. If so one alone looks for all of them: what it says and does
+ * depends on the order in which it meets things. And when something is to be repaired anyway, that one notes on its way
+ * what a repair needs to know.
+ */
+static void check_all(struct g4_fsck *fsck)
+{
+	const uint64_t problems = fsck->problems;
+	const bool will_repair =
+		fsck->repairing && (fsck->round != 0 || problems != 0 || fsck->image->patches.count != 0);
+
+	if (fsck->threads > 1 && !will_repair && !fsck->made_superblock) {
+		if (g4_fsck_check_together(fsck))
+			return;
+		forget_round(fsck);
+		fsck->problems = problems;
+		fsck->fatal = 0;
+	}
+	check_alone(fsck);
+}
+
+int g4_fsck_run(struct g4_fsck *fsck, struct g4_image *image, const struct g4_journal_state *journal)
+{
+	fsck->image = image;
+	g4_fsck_superblocks(fsck);
+	g4_fsck_journal(fsck, journal);
+	check_all(fsck);
+	g4_progress_clear(&fsck->progress);
+	return fsck->fatal;
 }
 
 static bool is_safe(enum g4_fsck_problem kind)
@@ -148,7 +169,7 @@ int g4_fsck_repair(struct g4_fsck *fsck, struct g4_image *image, const struct g4
 static int open_image(struct g4_fsck *fsck, struct g4_image *image, const char *name, struct g4_journal_state *journal,
 		      char *message, size_t bytes)
 {
-	const int status = g4_image_open(image, name, message, bytes);
+	const int status = g4_fsck_open(fsck, image, name, message, bytes);
 
 	fsck->image = image;
 	return status < 0 ? status : g4_image_scan_journal(image, NULL, NULL, journal);

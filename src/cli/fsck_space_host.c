@@ -30,6 +30,16 @@ void g4_fsck_superblocks(struct g4_fsck *fsck)
 {
 	const struct g4_image *image = fsck->image;
 
+	if (fsck->made_superblock) {
+		g4_fsck_problem(fsck, G4_FSCK_SUPERBLOCK, NULL,
+				"there is no superblock; one is made of what the group descriptors tell");
+		if (fsck->repairing)
+			g4_fsck_change(
+				fsck, G4_FSCK_LOST, NULL, 0, 0,
+				"the label, all but the first eight digits of the UUID, and the key of the directories' "
+				"hash, so that these are built anew");
+		return;
+	}
 	if (image->primary_status < 0)
 		g4_fsck_problem(fsck, G4_FSCK_SUPERBLOCK, NULL,
 				"the first superblock is damaged (%s); the second is used",

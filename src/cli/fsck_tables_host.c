@@ -92,9 +92,10 @@ uint64_t *g4_fsck_keys(struct g4_fsck *fsck, const struct g4_fsck_table *table, 
 	return keys;
 }
 
+/* Bitmaps are read and set by several threads at once. */
 bool g4_fsck_bit(const uint64_t *bitmap, uint64_t bit)
 {
-	return (bitmap[bit / 64] >> (bit % 64) & 1) != 0;
+	return (__atomic_load_n(&bitmap[bit / 64], __ATOMIC_RELAXED) >> (bit % 64) & 1) != 0;
 }
 
 static bool set_bit(struct g4_fsck *fsck, uint64_t **bitmap, uint64_t page)
@@ -109,25 +110,36 @@ static bool set_bit(struct g4_fsck *fsck, uint64_t **bitmap, uint64_t page)
 	return true;
 }
 
+static bool set_bits(struct g4_fsck *fsck, uint64_t **bitmap, uint64_t word, uint64_t bits)
+{
+	for (; bits != 0; bits &= bits - 1) {
+		if (!set_bit(fsck, bitmap, word * 64 + (uint64_t)__builtin_ctzll(bits)))
+			return false;
+	}
+	return true;
+}
+
 bool g4_fsck_claim(struct g4_fsck *fsck, uint64_t address, uint64_t pages, const struct g4_fsck_where *where,
 		   const char *what)
 {
 	uint64_t first_shared = 0, shared = 0;
-	const uint64_t first = address / G4_PAGE_BYTES;
+	const uint64_t first = address / G4_PAGE_BYTES, end = first + pages;
 
-	for (uint64_t page = first; page < first + pages; page++) {
-		uint64_t *word = &fsck->used[page / 64];
-		const uint64_t bit = UINT64_C(1) << page % 64;
-		if ((*word & bit) != 0) {
-			if (shared++ == 0)
-				first_shared = page;
-			if (fsck->repairing && !set_bit(fsck, &fsck->shared, page))
-				return false;
-		}
-		*word |= bit;
+	for (uint64_t page = first; page < end; page = (page / 64 + 1) * 64) {
+		const uint64_t count = g4_min64(end - page, 64 - page % 64);
+		const uint64_t mask = (count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1) << page % 64;
+		const uint64_t before = __atomic_fetch_or(&fsck->used[page / 64], mask, __ATOMIC_RELAXED);
+		const uint64_t twice = before & mask;
+		if (twice == 0)
+			continue;
+		if (shared == 0)
+			first_shared = page / 64 * 64 + (uint64_t)__builtin_ctzll(twice);
+		shared += (uint64_t)__builtin_popcountll(twice);
+		if (fsck->repairing && !set_bits(fsck, &fsck->shared, page / 64, twice))
+			return false;
 	}
 	fsck->pages_met += pages - shared;
-	g4_progress_step(&fsck->progress, fsck->pages_met, fsck->pages_marked);
+	g4_progress_step(&fsck->progress, fsck->pages_met + g4_fsck_met_by_others(fsck), fsck->pages_marked);
 	if (shared == 0)
 		return true;
 	g4_fsck_problem(fsck, G4_FSCK_SHARED, where,

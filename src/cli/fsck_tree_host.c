@@ -11,6 +11,8 @@
 
 /* Steps up from a lost directory; parents that form a ring must not hold us. */
 #define MAX_CLIMB 4096
+/* Entries of one directory that one member of a team follows at a time. */
+#define RUN_ENTRIES 4096u
 
 /* ------------------------------------------------------------------ the stack */
 
@@ -37,6 +39,10 @@ static void push_directory(struct g4_fsck *fsck, uint64_t ino, const struct g4_f
 	uint8_t name[G4_NAME_MAX];
 	size_t bytes = 0;
 
+	if (fsck->team != NULL) {
+		g4_fsck_hand_out(fsck, ino, NULL, 0);
+		return;
+	}
 	if (!g4_fsck_reserve(fsck, (void **)&fsck->dirs, fsck->dir_count, &fsck->dir_room, sizeof(*fsck->dirs)) ||
 	    !g4_fsck_reserve(fsck, (void **)&fsck->stack, fsck->stack_count, &fsck->stack_room, sizeof(*fsck->stack)))
 		return;
@@ -103,28 +109,33 @@ static void check_orphan_flag(struct g4_fsck *fsck, uint64_t ino, const struct g
 	}
 }
 
-/* Files with one link, nearly all, need no cell: the second name finds them met already. */
-static void count_name(struct g4_fsck *fsck, uint64_t ino, const struct g4_inode *inode, bool again, uint32_t dir)
+/*
+ * Files with one link, nearly all, need no cell: the second name finds them met already (`again`). True: nobody has met
+ * the inode before.
+ */
+static bool count_name(struct g4_fsck *fsck, uint64_t ino, const struct g4_inode *inode, bool again, uint32_t dir)
 {
 	if (!again && inode->nlink == 1)
-		return;
-	struct g4_fsck_cell *cell = g4_fsck_find(&fsck->links, ino);
+		return true;
+	struct g4_fsck_table *links = g4_fsck_lock_links(fsck);
+	struct g4_fsck_cell *cell = g4_fsck_find(links, ino);
 	if (cell == NULL) {
-		cell = g4_fsck_add(fsck, &fsck->links, ino);
-		if (cell == NULL)
-			return;
-		cell->a = again ? 1 : 0;
-		cell->b = inode->nlink;
-		cell->c = dir;
+		cell = g4_fsck_add(fsck, links, ino);
+		if (cell != NULL) {
+			cell->a = again ? 1 : 0;
+			cell->b = inode->nlink;
+			cell->c = dir;
+		}
 	}
-	cell->a++;
+	const bool first = cell != NULL && ++cell->a == 1 && !again;
+	g4_fsck_unlock_links(fsck);
+	return first;
 }
 
 static void follow_file(struct g4_fsck *fsck, const struct g4_inode *inode, bool again,
 			const struct g4_fsck_where *where)
 {
-	count_name(fsck, where->ino, inode, again, where->dir);
-	if (again)
+	if (!count_name(fsck, where->ino, inode, again, where->dir))
 		return;
 	count_inode(fsck, inode);
 	check_orphan_flag(fsck, where->ino, inode, where);
@@ -195,16 +206,14 @@ static int compare_inodes(const void *a, const void *b)
 	return x->ino < y->ino ? -1 : x->ino > y->ino;
 }
 
-/* Follows the entries of the directory at hand; returns the number of its subdirectories. */
-static uint64_t follow_entries(struct g4_fsck *fsck, uint64_t ino, uint32_t dir)
+/* Returns the number of subdirectories among entries of directory `ino`. */
+static uint64_t follow_run(struct g4_fsck *fsck, const struct g4_fsck_entry *entries, uint64_t count, uint64_t ino,
+			   uint32_t dir)
 {
-	const uint64_t count = fsck->entry_count;
 	uint64_t subdirectories = 0;
 
-	if (count > 1)
-		qsort(fsck->entries, count, sizeof(*fsck->entries), compare_inodes);
 	for (uint64_t i = 0; i < count && fsck->fatal == 0; i++) {
-		const struct g4_fsck_entry *entry = &fsck->entries[i];
+		const struct g4_fsck_entry *entry = &entries[i];
 		const struct g4_fsck_where where = {
 			.dir = dir,
 			.leaf_address = entry->leaf_address,
@@ -236,6 +245,28 @@ static uint64_t follow_entries(struct g4_fsck *fsck, uint64_t ino, uint32_t dir)
 	return subdirectories;
 }
 
+/* A large directory is work for several; that the entries are of the types they say is seen to by whoever follows them. */
+static uint64_t hand_out_runs(struct g4_fsck *fsck, uint64_t ino)
+{
+	uint64_t subdirectories = 0;
+
+	for (uint64_t first = 0; first < fsck->entry_count; first += RUN_ENTRIES)
+		g4_fsck_hand_out(fsck, ino, &fsck->entries[first], g4_min64(RUN_ENTRIES, fsck->entry_count - first));
+	for (uint64_t i = 0; i < fsck->entry_count; i++)
+		subdirectories += fsck->entries[i].file_type == S_IFDIR >> 12;
+	return subdirectories;
+}
+
+/* The same for all entries of the directory at hand. */
+static uint64_t follow_entries(struct g4_fsck *fsck, uint64_t ino, uint32_t dir)
+{
+	if (fsck->entry_count > 1)
+		qsort(fsck->entries, fsck->entry_count, sizeof(*fsck->entries), compare_inodes);
+	if (fsck->team != NULL && fsck->entry_count > RUN_ENTRIES)
+		return hand_out_runs(fsck, ino);
+	return follow_run(fsck, fsck->entries, fsck->entry_count, ino, dir);
+}
+
 static void set_counts(struct g4_fsck *fsck, const struct g4_fsck_where *where, uint32_t entries, uint32_t links)
 {
 	struct g4_inode *inode = g4_fsck_edit_inode(fsck, where->ino);
@@ -249,29 +280,47 @@ static void set_counts(struct g4_fsck *fsck, const struct g4_fsck_where *where, 
 		       links);
 }
 
-static void check_directory(struct g4_fsck *fsck, uint32_t dir)
+static void check_directory(struct g4_fsck *fsck, const struct g4_inode *inode, const struct g4_fsck_where *where)
 {
-	const uint64_t ino = fsck->dirs[dir].ino;
-	const struct g4_fsck_where where = {.dir = dir, .ino = ino};
+	const uint64_t ino = where->ino;
+
+	count_inode(fsck, inode);
+	const bool good = g4_fsck_contents(fsck, ino, inode, where);
+	const uint64_t entries = fsck->entry_count;
+	const uint64_t subdirectories = follow_entries(fsck, ino, where->dir);
+	if (!good || fsck->fatal != 0)
+		return; /* with a page missing the counts prove nothing */
+	if (inode->entries != entries)
+		g4_fsck_problem(fsck, G4_FSCK_ENTRIES, where, "the directory counts %u entries, it has %" PRIu64,
+				inode->entries, entries);
+	if (inode->nlink != 2 + subdirectories)
+		g4_fsck_problem(fsck, G4_FSCK_LINKS, where, "the directory counts %u links, it should be %" PRIu64,
+				inode->nlink, 2 + subdirectories);
+	if (fsck->repairing && (inode->entries != entries || inode->nlink != 2 + subdirectories))
+		set_counts(fsck, where, (uint32_t)entries, (uint32_t)(2 + subdirectories));
+}
+
+static void check_pushed(struct g4_fsck *fsck, uint32_t dir)
+{
+	const struct g4_fsck_where where = {.dir = dir, .ino = fsck->dirs[dir].ino};
 	struct g4_inode inode;
 
 	/* It was valid when it was pushed. */
-	if (g4_fsck_meet(fsck, ino, &where, &inode) == G4_FSCK_UNUSABLE)
-		return;
-	count_inode(fsck, &inode);
-	const bool good = g4_fsck_contents(fsck, ino, &inode, &where);
-	const uint64_t entries = fsck->entry_count;
-	const uint64_t subdirectories = follow_entries(fsck, ino, dir);
-	if (!good || fsck->fatal != 0)
-		return; /* with a page missing the counts prove nothing */
-	if (inode.entries != entries)
-		g4_fsck_problem(fsck, G4_FSCK_ENTRIES, &where, "the directory counts %u entries, it has %" PRIu64,
-				inode.entries, entries);
-	if (inode.nlink != 2 + subdirectories)
-		g4_fsck_problem(fsck, G4_FSCK_LINKS, &where, "the directory counts %u links, it should be %" PRIu64,
-				inode.nlink, 2 + subdirectories);
-	if (fsck->repairing && (inode.entries != entries || inode.nlink != 2 + subdirectories))
-		set_counts(fsck, &where, (uint32_t)entries, (uint32_t)(2 + subdirectories));
+	if (g4_fsck_meet(fsck, where.ino, &where, &inode) != G4_FSCK_UNUSABLE)
+		check_directory(fsck, &inode, &where);
+}
+
+void g4_fsck_do_job(struct g4_fsck *fsck, const struct g4_fsck_job *job)
+{
+	const struct g4_fsck_where where = {.dir = 0, .ino = job->dir}; /* no paths are told */
+	struct g4_inode inode;
+
+	if (job->entries != NULL)
+		follow_run(fsck, job->entries, job->count, job->dir, 0);
+	else if (g4_image_inode(fsck->image, job->dir, &inode) == 0)
+		check_directory(fsck, &inode, &where);
+	else /* it was good for whoever handed it out */
+		g4_fsck_stop_team(fsck);
 }
 
 /* The directories that nobody with a better claim has named are where they were found. */
@@ -299,7 +348,7 @@ static void drain_stack(struct g4_fsck *fsck)
 {
 	do {
 		while (fsck->stack_count > 0 && fsck->fatal == 0)
-			check_directory(fsck, fsck->stack[--fsck->stack_count]);
+			check_pushed(fsck, fsck->stack[--fsck->stack_count]);
 	} while (fsck->fatal == 0 && accept_late(fsck));
 }
 
@@ -579,6 +628,8 @@ static bool take_lost_of_slab(struct g4_fsck *fsck, uint64_t page, bool director
 {
 	bool any = false;
 
+	if (slots_unmet(g4_fsck_find(&fsck->slabs, page)) == 0)
+		return false;
 	for (uint32_t slot = 1; slot < G4_SLAB_SLOTS && fsck->fatal == 0; slot++) {
 		const uint64_t ino = g4_ino_make(page * G4_PAGE_BYTES + slot * G4_SLAB_SLOT_BYTES);
 		struct g4_inode inode;

@@ -2,6 +2,7 @@
 /* Opening an image and reading its pages through a small cache of 64 KiB chunks. */
 #include "cli/image_host.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,6 +11,7 @@
 #include "simt/simt_host.h"
 
 #define CACHE_SETS 128u
+#define SHARED_CACHE_SETS 4u
 #define CACHE_WAYS 8u
 #define NO_CHUNK UINT64_MAX
 
@@ -18,17 +20,19 @@ struct g4_chunk_cache {			       /* least recently used of a set's ways is repla
 	uint64_t chunk[CACHE_SETS][CACHE_WAYS];
 	uint64_t used_at[CACHE_SETS][CACHE_WAYS];
 	uint64_t clock;
+	uint32_t sets;	 /* in use */
 	uint8_t *single; /* a page of a chunk that can not be read as a whole */
 };
 
 /* ------------------------------------------------------------------ pages */
 
-static struct g4_chunk_cache *cache_create(void)
+static struct g4_chunk_cache *cache_create(uint32_t sets)
 {
 	struct g4_chunk_cache *cache = calloc(1, sizeof(*cache));
 
 	if (cache == NULL)
 		return NULL;
+	cache->sets = sets;
 	cache->single = aligned_alloc(G4_PAGE_BYTES, G4_PAGE_BYTES);
 	memset(cache->chunk, 0xff, sizeof(cache->chunk));
 	return cache;
@@ -61,7 +65,7 @@ static uint32_t victim_of(const struct g4_chunk_cache *cache, uint32_t set)
 static int get_chunk(struct g4_image *image, uint64_t chunk, const uint8_t **data)
 {
 	struct g4_chunk_cache *cache = image->cache;
-	const uint32_t set = (uint32_t)((chunk ^ chunk >> 7) % CACHE_SETS);
+	const uint32_t set = (uint32_t)((chunk ^ chunk >> 7) % cache->sets);
 	uint32_t way = 0;
 
 	while (way < CACHE_WAYS && cache->chunk[set][way] != chunk)
@@ -299,7 +303,7 @@ int g4_image_root(struct g4_image *image, struct g4_root *root)
 
 /* ------------------------------------------------------------------ superblocks */
 
-static int read_superblock(struct g4_image *image, uint64_t address, struct g4_superblock *sb)
+int g4_image_read_superblock(struct g4_image *image, uint64_t address, struct g4_superblock *sb)
 {
 	const void *page;
 	int status = g4_image_raw_page(image, address, &page);
@@ -318,21 +322,37 @@ static int read_superblock(struct g4_image *image, uint64_t address, struct g4_s
 	return status < 0 ? status : g4_superblock_validate(sb, image->device_bytes);
 }
 
-static int choose_superblock(struct g4_image *image)
+void g4_image_use_superblock(struct g4_image *image, const struct g4_superblock *sb)
+{
+	image->sb = *sb;
+	g4_layout_of(&image->sb, &image->layout);
+	memcpy(&image->fs_tag, image->sb.uuid, sizeof(image->fs_tag));
+}
+
+/* Of a first superblock that is damaged the size may still be right, where the device has grown since. */
+static bool says_where_backup_is(const struct g4_image *image)
+{
+	const uint64_t size = image->primary.size_bytes;
+
+	return image->primary.magic == G4_SUPERBLOCK_MAGIC && size % G4_PAGE_BYTES == 0 &&
+	       size >= G4_MIN_DEVICE_BYTES && size <= image->device_bytes;
+}
+
+int g4_image_choose_superblock(struct g4_image *image)
 {
 	const uint64_t last_page = g4_align_down(image->device_bytes, G4_PAGE_BYTES) - G4_PAGE_BYTES;
 
-	image->primary_status = read_superblock(image, G4_SUPERBLOCK_ADDRESS, &image->primary);
-	image->backup_status =
-		read_superblock(image,
-				image->primary_status == 0 ? image->primary.size_bytes - G4_PAGE_BYTES : last_page,
-				&image->backup);
+	image->primary_status = g4_image_read_superblock(image, G4_SUPERBLOCK_ADDRESS, &image->primary);
+	image->backup_status = g4_image_read_superblock(
+		image, image->primary_status == 0 ? image->primary.size_bytes - G4_PAGE_BYTES : last_page,
+		&image->backup);
 	image->from_backup = image->primary_status < 0;
+	if (image->from_backup && image->backup_status < 0 && says_where_backup_is(image))
+		image->backup_status =
+			g4_image_read_superblock(image, image->primary.size_bytes - G4_PAGE_BYTES, &image->backup);
 	if (image->from_backup && image->backup_status < 0)
 		return image->primary_status;
-	image->sb = image->from_backup ? image->backup : image->primary;
-	g4_layout_of(&image->sb, &image->layout);
-	memcpy(&image->fs_tag, image->sb.uuid, sizeof(image->fs_tag));
+	g4_image_use_superblock(image, image->from_backup ? &image->backup : &image->primary);
 	return 0;
 }
 
@@ -342,11 +362,14 @@ static void explain(struct g4_image *image, int status, char *message, size_t by
 
 	if (foreign != NULL && strcmp(foreign, "gpu4fs") != 0)
 		snprintf(message, bytes, "%s holds %s, not gpu4fs", image->name, foreign);
+	else if (status == -G4_E_SB_TRUNCATED)
+		snprintf(message, bytes, "%s: %s: it has %" PRIu64 " bytes and should have %" PRIu64, image->name,
+			 g4_strerror(status), image->device_bytes, (uint64_t)image->primary.size_bytes);
 	else
 		snprintf(message, bytes, "%s: %s", image->name, g4_strerror(status));
 }
 
-int g4_image_open(struct g4_image *image, const char *name, char *message, size_t bytes)
+int g4_image_open_device(struct g4_image *image, const char *name, char *message, size_t bytes)
 {
 	const struct g4_dev_open_options options = {.flags = G4_DEV_READ_ONLY, .queues = 1};
 
@@ -357,29 +380,53 @@ int g4_image_open(struct g4_image *image, const char *name, char *message, size_
 		return status;
 	image->device_bytes = g4_dev_props(image->dev)->size_bytes;
 	image->wg = g4_wg_create(0);
-	image->cache = cache_create();
+	image->cache = cache_create(CACHE_SETS);
 	if (image->wg == NULL || image->cache == NULL || image->cache->single == NULL)
 		status = -G4_E_NOMEM;
 	else if (image->device_bytes < G4_MIN_DEVICE_BYTES)
 		status = -G4_E_SB_MAGIC;
-	else
-		status = choose_superblock(image);
-	if (status < 0) {
+	if (status < 0)
 		explain(image, status, message, bytes);
-		g4_image_close(image);
-	}
 	return status;
+}
+
+int g4_image_open(struct g4_image *image, const char *name, char *message, size_t bytes)
+{
+	int status = g4_image_open_device(image, name, message, bytes);
+
+	if (status == 0) {
+		status = g4_image_choose_superblock(image);
+		if (status < 0)
+			explain(image, status, message, bytes);
+	}
+	if (status < 0)
+		g4_image_close(image);
+	return status;
+}
+
+int g4_image_share(const struct g4_image *image, uint32_t index, struct g4_image *other)
+{
+	*other = *image;
+	other->borrowed = true;
+	other->wg = g4_wg_create(index);
+	other->cache = cache_create(SHARED_CACHE_SETS);
+	if (other->wg != NULL && other->cache != NULL && other->cache->single != NULL)
+		return 0;
+	g4_image_close(other);
+	return -G4_E_NOMEM;
 }
 
 void g4_image_close(struct g4_image *image)
 {
 	cache_destroy(image->cache);
-	free_patches(&image->patches);
-	free(image->overlay.keys);
-	free(image->overlay.addresses);
 	if (image->wg != NULL)
 		g4_wg_destroy(image->wg);
-	if (image->dev != NULL)
-		g4_dev_close(image->dev);
+	if (!image->borrowed) {
+		free_patches(&image->patches);
+		free(image->overlay.keys);
+		free(image->overlay.addresses);
+		if (image->dev != NULL)
+			g4_dev_close(image->dev);
+	}
 	memset(image, 0, sizeof(*image));
 }

@@ -4,7 +4,8 @@
  *
  * With the overlay the image looks as it will after its journal has been replayed: pages of committed records are read
  * from the log. Patches lie above that: pages that a repair has changed in memory, and that whoever repairs writes when
- * the picture is whole. One image is used by one thread. Errors are the negative codes of base/error.h.
+ * the picture is whole. One image is used by one thread; others get one of their own by g4_image_share(). Errors are the
+ * negative codes of base/error.h.
  */
 #ifndef G4_IMAGE_HOST_H
 #define G4_IMAGE_HOST_H
@@ -46,11 +47,27 @@ struct g4_image {
 	const struct g4_journal_header *journal_header; /* instead of the one on the device; NULL: that one */
 	struct g4_journal_header found_header;
 	struct g4_chunk_cache *cache;
+	bool borrowed; /* device, overlay and patches are another image's */
 };
 
 /* Opens read-only. Fails when neither superblock is good, with one sentence in message. */
 int g4_image_open(struct g4_image *image, const char *name, char *message, size_t bytes);
+/*
+ * The same in two steps, for who goes on without a superblock: the device; then the superblock, 0 or what is wrong with
+ * the first one. After the first step g4_image_close() is due in any case.
+ */
+int g4_image_open_device(struct g4_image *image, const char *name, char *message, size_t bytes);
+int g4_image_choose_superblock(struct g4_image *image);
+/* Reads and judges the superblock at an address. *sb is what is there. */
+int g4_image_read_superblock(struct g4_image *image, uint64_t address, struct g4_superblock *sb);
+/* From now on *sb is the image's superblock. */
+void g4_image_use_superblock(struct g4_image *image, const struct g4_superblock *sb);
 void g4_image_close(struct g4_image *image);
+/*
+ * The same image for another thread, with a cache of its own. What is shared must not change meanwhile: no patches, no
+ * loading of the overlay. Close it before `image`. index: below G4_WG_MAX. 0 or -G4_E_NOMEM.
+ */
+int g4_image_share(const struct g4_image *image, uint32_t index, struct g4_image *other);
 
 /* A page as it is on the device; *page is good until the next call that reads. */
 int g4_image_raw_page(struct g4_image *image, uint64_t address, const void **page);
@@ -97,6 +114,8 @@ int g4_image_scan_journal(struct g4_image *image, g4_journal_visit visit, void *
 bool g4_image_read_record(struct g4_image *image, struct g4_journal_record *record, g4_le64 **tags);
 /* The sequence of the record that starts at a page of the log, 0: none does. The record itself is not verified. */
 uint64_t g4_image_starts_record(struct g4_image *image, uint64_t log_page);
+/* How many records with higher sequences start anywhere in the log. */
+uint64_t g4_image_records_beyond(struct g4_image *image, uint64_t sequence);
 /* A header for a log whose own is damaged: the tail is the oldest record of the newest unbroken row. False: no record. */
 bool g4_image_find_tail(struct g4_image *image, struct g4_journal_header *header);
 /* Scans and fills the overlay; a damaged header is replaced by what the log tells, as a mount does. */

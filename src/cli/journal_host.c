@@ -14,6 +14,7 @@
 #include "hash/crc32c.h"
 #include "journal/block.h"
 
+#define LOG_READ_PAGES UINT64_C(256) /* at a time, where all of the log is looked at */
 #define SEQUENCE_END (UINT64_C(1) << 62)
 
 static uint64_t log_pages(const struct g4_image *image)
@@ -223,20 +224,46 @@ int g4_image_scan_journal(struct g4_image *image, g4_journal_visit visit, void *
 	return 0;
 }
 
-uint64_t g4_image_starts_record(struct g4_image *image, uint64_t log_page)
+/* The sequence of the record whose first page this is, 0: it is no such page. */
+static uint64_t first_of_record(const struct g4_image *image, const void *page, uint64_t address)
 {
-	const uint64_t address = g4_image_log_address(image, log_page);
 	struct g4_journal_descriptor descriptor;
-	const void *page;
 
-	if (g4_image_raw_page(image, address, &page) < 0)
-		return 0;
 	memcpy(&descriptor, page, sizeof(descriptor));
 	if (descriptor.header.magic != G4_BLOCK_MAGIC || descriptor.header.type != G4_BLOCK_JOURNAL_DESCRIPTOR ||
 	    descriptor.page_index != 0 || descriptor.header.generation != descriptor.sequence ||
 	    g4_block_verify(&descriptor, G4_BLOCK_JOURNAL_DESCRIPTOR, address, image->fs_tag) < 0)
 		return 0;
 	return descriptor.sequence;
+}
+
+uint64_t g4_image_starts_record(struct g4_image *image, uint64_t log_page)
+{
+	const uint64_t address = g4_image_log_address(image, log_page);
+	const void *page;
+
+	return g4_image_raw_page(image, address, &page) < 0 ? 0 : first_of_record(image, page, address);
+}
+
+uint64_t g4_image_records_beyond(struct g4_image *image, uint64_t sequence)
+{
+	uint8_t *buffer = aligned_alloc(G4_PAGE_BYTES, LOG_READ_PAGES * G4_PAGE_BYTES);
+	uint64_t count = 0;
+
+	for (uint64_t first = 0; first < log_pages(image); first += LOG_READ_PAGES) {
+		const uint64_t pages = g4_min64(LOG_READ_PAGES, log_pages(image) - first);
+		const uint64_t start = g4_image_log_address(image, first);
+		const bool whole =
+			buffer != NULL && g4_dev_read(image->wg, image->dev, start, buffer, pages * G4_PAGE_BYTES) >= 0;
+		for (uint64_t i = 0; i < pages; i++) {
+			const uint64_t at = i * G4_PAGE_BYTES;
+			/* Without memory, or with a sector that can not be read: page by page. */
+			count += (whole ? first_of_record(image, buffer + at, start + at) :
+					  g4_image_starts_record(image, first + i)) > sequence;
+		}
+	}
+	free(buffer);
+	return count;
 }
 
 /* ------------------------------------------------------------------ a new header */

@@ -145,38 +145,44 @@ static int write_journal(struct maker *m)
 	return put_page(m, G4_BLOCK_JOURNAL_HEADER, m->layout.journal_address);
 }
 
-static int fill_superblock(struct maker *m, const struct g4_mkfs_options *options)
+int g4_superblock_make(const struct g4_layout *layout, struct g4_superblock *sb)
 {
-	struct g4_superblock *sb = m->sb;
-
 	memset(sb, 0, sizeof(*sb));
 	sb->magic = G4_SUPERBLOCK_MAGIC;
 	sb->version = G4_FORMAT_VERSION;
 	sb->state = G4_STATE_CLEAN;
 	sb->features_incompat = G4_FEATURE_INCOMPAT_HTREE;
-	if (options->uuid)
-		memcpy(sb->uuid, options->uuid, G4_UUID_BYTES);
-	else if (g4_uuid_random(sb->uuid) < 0)
-		return -G4_E_IO;
-	if (options->label)
-		strncpy((char *)sb->label, options->label, G4_LABEL_BYTES - 1);
-	sb->size_bytes = m->layout.size_bytes;
-	sb->total_bytes = m->layout.size_bytes;
-	sb->journal_address = m->layout.journal_address;
-	sb->journal_bytes = m->layout.journal_bytes;
-	sb->groups_address = m->layout.groups_address;
-	sb->alloc_address = m->layout.alloc_address;
-	sb->group_count = m->layout.group_count;
-	sb->data_address = m->layout.data_address;
-	sb->root_address = m->layout.root_address;
+	sb->size_bytes = layout->size_bytes;
+	sb->total_bytes = layout->size_bytes;
+	sb->journal_address = layout->journal_address;
+	sb->journal_bytes = layout->journal_bytes;
+	sb->groups_address = layout->groups_address;
+	sb->alloc_address = layout->alloc_address;
+	sb->group_count = layout->group_count;
+	sb->data_address = layout->data_address;
+	sb->root_address = layout->root_address;
 	sb->created_ns = sb->written_ns = (uint64_t)g4_realtime_ns();
 	sb->inode_bytes = sizeof(struct g4_inode);
 	sb->small_bytes = G4_SLAB_SLOT_BYTES;
 	sb->checksum_algorithm = G4_CHECKSUM_NONE;
 	sb->disk_count = 1;
 	if (getrandom(sb->hash_key, sizeof(sb->hash_key), 0) != (ssize_t)sizeof(sb->hash_key) ||
-	    g4_uuid_random(sb->disk_uuids[0]) < 0)
+	    g4_uuid_random(sb->uuid) < 0 || g4_uuid_random(sb->disk_uuids[0]) < 0)
 		return -G4_E_IO;
+	return 0;
+}
+
+static int fill_superblock(struct maker *m, const struct g4_mkfs_options *options)
+{
+	struct g4_superblock *sb = m->sb;
+	const int rc = g4_superblock_make(&m->layout, sb);
+
+	if (rc < 0)
+		return rc;
+	if (options->uuid)
+		memcpy(sb->uuid, options->uuid, G4_UUID_BYTES);
+	if (options->label)
+		strncpy((char *)sb->label, options->label, G4_LABEL_BYTES - 1);
 	memcpy(&m->fs_tag, sb->uuid, sizeof(m->fs_tag));
 	return 0;
 }

@@ -15,6 +15,8 @@ struct g4_mkfs_options {
 	struct g4_progress *progress;		/* a started bar, which is told how far it is; NULL: none */
 };
 
+/* A superblock for a layout, clean, with a random UUID and hash key; not sealed. 0 or -G4_E_IO. */
+int g4_superblock_make(const struct g4_layout *layout, struct g4_superblock *sb);
 /* Writes an empty file system to an open device and flushes it. message gets one sentence on failure. */
 int g4_mkfs(struct g4_dev *dev, const struct g4_mkfs_options *options, struct g4_superblock *out, char *message,
 	    size_t message_bytes);

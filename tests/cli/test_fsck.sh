@@ -45,4 +45,27 @@ poke bad.img $((4096 + 1000)) 5a
 poke bad.img $((200 * 1024 * 1024 - 4096 + 1000)) 5a
 exits 8 "without any superblock there is nothing to check" "$gpu4fs" fsck bad.img
 one_sentence "... in one sentence"
+says "... which names a way out" 'find-superblock'
+exits 16 "-p does not go that way" "$gpu4fs" fsck -p --find-superblock bad.img
+exits 4 "one can be made" "$gpu4fs" fsck --find-superblock bad.img
+exits 8 "... which a check does not write" "$gpu4fs" fsck bad.img
+exits 4 "... nor does --dry-run" "$gpu4fs" fsck --find-superblock --dry-run bad.img
+exits 8 "... indeed not" "$gpu4fs" fsck bad.img
+exits 1 "... but a repair" "$gpu4fs" fsck --find-superblock --repair bad.img
+says "... which tells what is lost" 'lost: the label'
+exits 0 "... for good" "$gpu4fs" fsck bad.img
+truncate -s 300M bad.img
+poke bad.img $((4096 + 1000)) 5a
+exits 1 "the second superblock is found after the device has grown" "$gpu4fs" fsck --repair bad.img
+truncate -s 100M bad.img
+exits 8 "a device that is too small" "$gpu4fs" fsck bad.img
+says "... is told how large it was" "should have $((200 * 1024 * 1024))"
+
+for jobs in 0 65 -1 x 2x ''; do
+	exits 16 "'$jobs' threads" "$gpu4fs" fsck -j "$jobs" good.img
+done
+run "$gpu4fs" fsck -j 1 good.img
+one=$(cat .out)
+run "$gpu4fs" fsck --jobs=5 good.img
+equals "five threads say what one says" "$one" "$(cat .out)"
 finish
