@@ -1,5 +1,5 @@
 # The commands of gpu4fs. Each does its own set-up; CMakeLists.txt and CMakePresets.json hold the build itself.
-.PHONY: all demo check crash bench install deb clean format lint
+.PHONY: all demo check check-gpu crash bench install deb clean format lint
 .DEFAULT_GOAL := all
 
 PREFIX ?= /usr/local
@@ -18,13 +18,17 @@ demo: ## format, mount, use, check and compare a file system
 check: ## build everything and run all tests
 	scripts/check.sh
 
+check-gpu: ## the tests of the engine on a GPU, on a machine that has one
+	scripts/install-deps.sh check
+	scripts/check.sh gpu
+
 crash: ## explore millions of crash states (tests/crash/README.md; CRASH_ARGS="--slice 1/8", for example)
 	scripts/install-deps.sh check
 	cmake --preset release
 	cmake --build --preset release --target crash_explorer
 	build/release/tests/crash_explorer --long --keep build/release/tests $(CRASH_ARGS)
 
-fuzz: ## libFuzzer for FUZZ_S seconds (default 300) on images and journals
+fuzz: ## libFuzzer for FUZZ_S seconds (default 300) in all on images, journals, rings and Shredder
 	scripts/install-deps.sh check
 	scripts/fuzz.sh
 

@@ -29,8 +29,7 @@ set(test_support ${test_sources})
 list(FILTER test_support EXCLUDE REGEX "/test_[^/]*\\.c$")
 g4_sources(more_support tests/support/*.c)
 # the offline checker judges what the engine's tests leave behind
-g4_sources(checker src/cli/fsck_*.c src/cli/image_host.c src/cli/journal_host.c src/cli/map_host.c src/cli/message_host.c
-	src/cli/report_host.c)
+g4_sources(checker src/cli/fsck_*.c src/cli/image_host.c src/cli/journal_host.c src/cli/map_host.c src/cli/report_host.c)
 list(APPEND test_support ${more_support} ${checker})
 if(test_support)
 	add_library(g4_test_support STATIC ${test_support})
@@ -74,7 +73,8 @@ if(NOT G4_SANITIZE MATCHES thread AND G4_LANES EQUAL 0)
 		COMMAND ${Python3_EXECUTABLE} "${CMAKE_CURRENT_SOURCE_DIR}/tests/corrupt/fields.py"
 			"${CMAKE_CURRENT_SOURCE_DIR}/src/format/format.h" "${field_table}"
 		DEPENDS src/format/format.h tests/corrupt/fields.py VERBATIM)
-	add_executable(corrupt tests/corrupt/corrupt.c tests/corrupt/world.c "${field_table}")
+	add_executable(corrupt tests/corrupt/corrupt.c tests/corrupt/world.c tests/crash/clock.c "${field_table}")
+	target_link_options(corrupt PRIVATE "LINKER:--wrap=clock_gettime,--wrap=getrandom")
 	target_include_directories(corrupt PRIVATE tests tests/support "${CMAKE_BINARY_DIR}/tests/generated")
 	target_link_libraries(corrupt PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
 	set_target_properties(corrupt PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What `make check` runs: every build and every test. The last line counts them: "N passed, N failed, N skipped".
-# Usage: check.sh [STEP]...   (default: all of them: lint release fuse lanes asan tsan lanes-tsan fuzz cuda)
+# Usage: check.sh [STEP]...   (default: lint release fuse lanes asan tsan lanes-tsan fuzz cuda)
+# The step gpu (`make check-gpu`) is for a machine with an NVIDIA GPU: the engine's tests with the engine on it. Where it
+# can not be compiled, GPU_BUILT names a copy of another machine's build/cuda.
 # Logs and JUnit files are in build/check/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,8 +12,8 @@ all_steps=(lint release fuse lanes asan tsan lanes-tsan fuzz cuda)
 steps=("$@")
 [[ ${#steps[@]} -gt 0 ]] || steps=("${all_steps[@]}")
 for step in "${steps[@]}"; do
-	if [[ " ${all_steps[*]} " != *" $step "* ]]; then
-		echo "check.sh: unknown step '$step'; known are: ${all_steps[*]}" >&2
+	if [[ " ${all_steps[*]} gpu " != *" $step "* ]]; then
+		echo "check.sh: unknown step '$step'; known are: ${all_steps[*]} gpu" >&2
 		exit 2
 	fi
 done
@@ -108,7 +110,65 @@ step_fuse() {
 }
 
 step_fuzz() {
-	run "fuzz ${FUZZ_S:-60} s" env FUZZ_S="${FUZZ_S:-60}" scripts/fuzz.sh || return 0
+	run "fuzz ${FUZZ_S:-300} s" env FUZZ_S="${FUZZ_S:-300}" scripts/fuzz.sh || return 0
+}
+
+build_gpu() {
+	local tests
+	cmake --preset cuda -D G4_TESTS=ON || return
+	mapfile -t tests < <(cd tests/engine && printf '%s\n' test_api_*.c | sed 's/^test_/test_engine_/; s/\.c$//')
+	cmake --build build/cuda --target product gpu-programs "${tests[@]}" -- -k 0
+}
+
+# gpu_test NAME COMMAND...: exit status 77 is a test that has nothing to test here.
+gpu_test() {
+	local name=$1 log=$PWD/$logs/gpu-${1// /-}.log start=$SECONDS rc=0
+	shift
+	(cd "$gpu_work" && timeout -k 5 300 "$@") >"$log" 2>&1 </dev/null || rc=$?
+	if [[ $rc -eq 77 ]]; then
+		skip "gpu $name" "$(tail -n 1 "$log")"
+	elif [[ $rc -ne 0 ]]; then
+		fail "gpu $name" $((SECONDS - start)) "$log"
+	else
+		passed=$((passed + 1))
+		report passed "gpu $name" $((SECONDS - start))
+	fi
+}
+
+step_gpu() {
+	local built=${GPU_BUILT:-build/cuda} test name
+	built=$(realpath -m "$built")
+	if [[ -z ${GPU_BUILT:-} ]]; then
+		run "gpu build" build_gpu || return 0
+	fi
+	if [[ ! -e /dev/nvidiactl ]]; then
+		skip "gpu tests" "there is no NVIDIA GPU here"
+		return
+	fi
+	gpu_work=$(mktemp -d "${TMPDIR:-/tmp}/gpu4fs-check.XXXXXX")
+	gpu_test "smoke" "$built/tests/gpu/smoke"
+	gpu_test "device API" "$built/tests/gpu/device"
+	gpu_test "image file" "$built/tests/gpu/file" -m 8192 -g 1 "$gpu_work/image"
+	gpu_test "BLAKE3" "$built/tests/gpu/blake3"
+	gpu_test "Shredder" "$built/tests/gpu/shredder"
+	for test in "$built"/tests/test_engine_api_*; do
+		name=${test##*/test_engine_}
+		gpu_test "$name" env G4_TEST_ENGINE=cuda "$test"
+		gpu_test "$name connected" env G4_TEST_ENGINE=cuda G4_TEST_CONNECTED=1 "$test"
+	done
+	for test in tests/fuse/test_*.sh; do
+		name=${test##*/test_}
+		gpu_test "fuse ${name%.sh}" env GPU4FS="$built/bin/gpu4fs" GPU4FS_MOUNT=engine=cuda bash "$PWD/$test"
+	done
+	if [[ -n $(PATH=$PATH:/usr/local/cuda/bin type -P compute-sanitizer) ]]; then
+		for test in memcheck racecheck; do
+			gpu_test "$test" env PATH="$PATH:/usr/local/cuda/bin" compute-sanitizer --tool "$test" --error-exitcode 1 \
+				"$built/tests/gpu/smoke" 16 10
+		done
+	else
+		skip "gpu memcheck, racecheck" "compute-sanitizer is not installed"
+	fi
+	rm -rf "$gpu_work"
 }
 
 step_cuda() {
@@ -120,10 +180,10 @@ step_cuda() {
 	fi
 }
 
-scripts/install-deps.sh check
+[[ -n ${GPU_BUILT:-} ]] || scripts/install-deps.sh check
 for step in "${steps[@]}"; do
 	case $step in
-	lint | release | fuse | fuzz | cuda) "step_$step" ;;
+	lint | release | fuse | fuzz | cuda | gpu) "step_$step" ;;
 	*) build_and_test "$step" ;;
 	esac
 done

@@ -155,6 +155,12 @@ struct gpu4fs_options {
 	 * machine have one. NULL: "cpu".
 	 */
 	const char *engine;
+	/*
+	 * "cuda": as much of the GPU as so many of its multiprocessors hold is the most that the engine takes while it serves
+	 * calls; the program's own kernels have room beside it. 0: all of it.
+	 */
+	uint32_t multiprocessors;
+	uint32_t reserved;
 };
 
 /*
@@ -176,7 +182,8 @@ GPU4FS_API int gpu4fs_mount(const char *const *names, uint32_t count, const stru
 struct gpu4fs_connect_options {
 	uint32_t size;		/* sizeof(struct gpu4fs_connect_options) */
 	uint32_t async_threads; /* as in struct gpu4fs_options */
-	uint64_t data_bytes; /* memory shared with the server, for what is read and written; 0: the server's choice */
+	uint64_t
+		data_bytes; /* memory shared with the server, for what is read and written; 0, or too much: its choice */
 	const struct gpu4fs_credentials *credentials; /* NULL: the process's. Others may be given by uid 0 only. */
 };
 
@@ -188,8 +195,8 @@ struct gpu4fs_connect_options {
  * options: NULL for the defaults. The server knows the process's user and groups from the socket and checks permissions
  *	against them; a session with other credentials gets -EPERM from every call unless the process is uid 0's.
  * out: the file system; gpu4fs_unmount() ends the connection. Open files of a process that dies are closed.
- * Errors: -ENOENT, -ENODEV there is no socket or no server; -EACCES it may not be used; -EIO the server did not answer
- *	or has no room. gpu4fs_last_message() gives the sentence. Every call on a connection whose server is gone gives -EIO.
+ * Errors: -ENOENT, -ENODEV there is no socket or no server; -EACCES it may not be used; -EBUSY the server has no place for
+ *	another client, or for another one of this user; -EIO it did not answer. gpu4fs_last_message() gives the sentence. Every call on a connection whose server is gone gives -EIO.
  */
 GPU4FS_API int gpu4fs_connect(const char *socket, const struct gpu4fs_connect_options *options, gpu4fs **out);
 

@@ -90,6 +90,42 @@ G4_FN uint32_t g4_cache_find(struct g4_cache *cache, uint64_t owner, uint64_t in
 	return valid ? i : G4_NO_LINE;
 }
 
+G4_FN uint32_t g4_cache_peek(struct g4_cache *cache, uint64_t owner, uint64_t index)
+{
+	uint32_t i = search_ways(cache, set_of(cache, owner, index), owner, index);
+
+	if (i == G4_NO_LINE)
+		return i;
+	struct g4_line *line = &cache->lines[i];
+	uint32_t state = g4_add32_acq(&line->state, 1);
+	if (tag_is(line, owner, index) && (state & (G4_LINE_VALID | G4_LINE_BUSY)) == G4_LINE_VALID) {
+		if (!(state & G4_LINE_ACCESSED))
+			g4_or32(&line->state, G4_LINE_ACCESSED);
+		return i;
+	}
+	g4_sub32_rel(&line->state, 1);
+	return G4_NO_LINE;
+}
+
+G4_FN bool g4_cache_pin(struct g4_cache *cache)
+{
+	if (g4_add32(&cache->pins, 1) < cache->pin_limit)
+		return true;
+	g4_sub32(&cache->pins, 1);
+	return false;
+}
+
+G4_FN void g4_cache_unpin_none(struct g4_cache *cache)
+{
+	g4_sub32(&cache->pins, 1);
+}
+
+G4_FN void g4_cache_unpin(struct g4_cache *cache, uint32_t i)
+{
+	g4_cache_put(cache, i);
+	g4_cache_unpin_none(cache);
+}
+
 /* Makes an unreferenced way busy with a reference of ours; G4_NO_LINE when all are in use. Set lock held. */
 G4_FN static uint32_t take_victim(struct g4_cache *cache, uint32_t set)
 {
@@ -252,23 +288,26 @@ G4_FN static void forget_line(struct g4_cache *cache, uint32_t i)
 	struct g4_line *line = &cache->lines[i];
 	uint32_t state = g4_load32_acq(&line->state);
 
-	if (i >= cache->overflow_first || (state & (G4_LINE_REFS | G4_LINE_BUSY)))
-		return;
-	if (!g4_cas32(&line->state, state, G4_LINE_BUSY))
-		return;
-	set_tag(line, UINT64_MAX, UINT64_MAX);
-	if (g4_and32(&line->state, ~(G4_LINE_BUSY | G4_LINE_VALID | G4_LINE_WAITERS)) & G4_LINE_WAITERS)
-		g4_wake(&line->state);
+	/* an overflow line has a reference, or is on its way back to the pool */
+	if (i < cache->overflow_first && !(state & (G4_LINE_REFS | G4_LINE_BUSY)) &&
+	    g4_cas32(&line->state, state, G4_LINE_BUSY)) {
+		set_tag(line, UINT64_MAX, UINT64_MAX);
+		if (g4_and32(&line->state, ~(G4_LINE_BUSY | G4_LINE_VALID | G4_LINE_WAITERS)) & G4_LINE_WAITERS)
+			g4_wake(&line->state);
+	} else if (line->owner != 0 && !(g4_load32_acq(&line->state) & G4_LINE_BUSY)) {
+		set_tag(line, UINT64_MAX, UINT64_MAX);
+	}
 }
 
 G4_FN void g4_cache_drop(struct g4_cache *cache, uint64_t owner, uint64_t index)
 {
 	uint32_t set = set_of(cache, owner, index);
 
-	if (search_ways(cache, set, owner, index) == G4_NO_LINE)
-		return; /* overflow lines go with their last reference */
+	if (search_ways(cache, set, owner, index) == G4_NO_LINE &&
+	    g4_load32_acq(&cache->sets[set].overflow) == G4_NO_LINE)
+		return;
 	g4_lock(&cache->sets[set].lock);
-	uint32_t i = search_ways(cache, set, owner, index);
+	uint32_t i = find_locked(cache, set, owner, index);
 	if (i != G4_NO_LINE)
 		forget_line(cache, i);
 	g4_unlock(&cache->sets[set].lock);
@@ -281,7 +320,7 @@ G4_FN void g4_cache_drop_range(struct g4_cache *cache, uint64_t owner, uint64_t 
 			g4_cache_drop(cache, owner, index);
 		return;
 	}
-	for (uint32_t i = 0; i < cache->overflow_first; i++) {
+	for (uint32_t i = 0; i < cache->line_count; i++) {
 		struct g4_line *line = &cache->lines[i];
 		uint64_t index = g4_load64_rlx(&line->index);
 		if (g4_load64_rlx(&line->owner) == owner && index >= first && index < end)

@@ -62,6 +62,8 @@ struct g4_cache {
 	uint32_t overflow_first; /* lines from here on are the pool */
 	struct g4_lock pool_lock;
 	uint32_t pool; /* first free overflow line */
+	uint32_t pins; /* references that outlive an operation */
+	uint32_t pin_limit;
 	uint64_t hits, misses;
 };
 
@@ -117,10 +119,28 @@ G4_FN void g4_cache_ref(struct g4_cache *cache, uint32_t line);
 G4_FN void g4_cache_put(struct g4_cache *cache, uint32_t line);
 /* The same for a line that will not be wanted again: the first that the clock takes. */
 G4_FN void g4_cache_put_cold(struct g4_cache *cache, uint32_t line);
-/* Forgets a line when it is cached and unreferenced. */
+/*
+ * Forgets a line: it is found no more. A line of metadata only when it is unreferenced. A file's page that somebody still
+ * references (a pin, or a search that met it by mistake) loses its name and keeps its contents until the last reference
+ * goes. It is not dirty, and the caller's lock keeps others from bringing it in again meanwhile.
+ */
 G4_FN void g4_cache_drop(struct g4_cache *cache, uint64_t owner, uint64_t index);
-/* Forgets all unreferenced lines of an owner with first <= index < end, whatever that costs. */
+/* The same for all lines of an owner with first <= index < end, whatever that costs. */
 G4_FN void g4_cache_drop_range(struct g4_cache *cache, uint64_t owner, uint64_t first, uint64_t end);
+
+/*
+ * Per-lane, thread-safe, neither waits nor locks. References the line when it is cached, valid and not borrowed from the
+ * pool; G4_NO_LINE otherwise. Who gets one puts it back in the same operation.
+ */
+G4_FN uint32_t g4_cache_peek(struct g4_cache *cache, uint64_t owner, uint64_t index);
+/*
+ * Leader, thread-safe. A reference that outlives the operation which took it is counted as a pin. False: as many lines as
+ * may be are pinned; half of the overflow pool is left for those that an operation needs.
+ */
+G4_FN bool g4_cache_pin(struct g4_cache *cache);
+/* Counts a pin out that got no line, and one that did, with its reference. */
+G4_FN void g4_cache_unpin_none(struct g4_cache *cache);
+G4_FN void g4_cache_unpin(struct g4_cache *cache, uint32_t line);
 
 /*
  * Leader. Pages from `first` on, at most `count`, of which no line is there, neither valid nor being filled; lines that

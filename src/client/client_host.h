@@ -8,14 +8,15 @@
  *
  * Inode numbers are not pinned between two commands. Where a path is resolved by one command and used by the next, the
  * inode may be removed in between: the engine says ESTALE, and the walk starts again, because the name may lead to
- * another inode now and may never have been missing. Opening also compares generations, in case the number was given
- * to another inode. A directory in which a name is made or removed, gone itself meanwhile, is ENOENT.
+ * another inode now and may never have been missing. Commands carry the generation beside the number, in case the number
+ * was given to another inode. A directory in which a name is made or removed, gone itself meanwhile, is ENOENT.
  */
 #ifndef G4_CLIENT_HOST_H
 #define G4_CLIENT_HOST_H
 
 #include <pthread.h>
 
+#include "client/convert.h"
 #include "engine/engine.h"
 #include "gpu4fs/gpu4fs.h"
 
@@ -55,6 +56,7 @@ struct gpu4fs_file {
 	uint64_t handle;
 	uint64_t ino;
 	uint64_t generation;
+	uint64_t seal;
 	gpu4fs *fs;
 	uint32_t format;    /* S_IFMT bits of the mode */
 	uint32_t flags;	    /* G4_OPEN_* */
@@ -64,14 +66,7 @@ struct gpu4fs_file {
 	uint64_t position;
 };
 
-/* ------------------------------------------------------------------ pure helpers, flags_host.c */
-
-/* What open(2) flags mean. Returns 0, or a negative errno for flags that contradict each other or are unknown. */
-struct g4c_open_flags {
-	uint32_t engine; /* G4_OPEN_* for OPEN and CREATE */
-	bool create, exclusive, tmpfile, directory, nofollow, noatime;
-};
-int g4c_open_flags(int posix, struct g4c_open_flags *out);
+/* ------------------------------------------------------------------ pure helpers, flags_host.c; also convert.h */
 
 /* A path cut before its last component: "a/b//c/" is directory "a/b//", last "c", slash. */
 enum g4c_last { G4C_LAST_NAME, G4C_LAST_DOT, G4C_LAST_DOTDOT, G4C_LAST_ROOT };
@@ -89,11 +84,8 @@ int g4c_split_path(const char *path, struct g4c_split *out);
 
 /* Times: signed nanoseconds since 1970, saturating. */
 int64_t g4c_time_to_ns(const struct timespec *time);
-struct timespec g4c_time_from_ns(int64_t ns);
 /* Translates utimensat(2)'s times to G4_SET_* bits and attributes; -EINVAL for nanoseconds out of range. */
 int g4c_times_to_mask(const struct timespec times[2], uint32_t *mask, struct g4_attr *attr);
-
-void g4c_stat_from_attr(const struct g4_attr *attr, struct gpu4fs_stat *out);
 
 /*
  * Copies a versioned structure that the caller filled in: bytes that it does not have read as zero. -EINVAL if it is
@@ -120,8 +112,35 @@ static inline bool g4c_again(int64_t rc, uint32_t *attempts)
 
 /* Finds the node that a path names (path_host.c). follow: also through a symbolic link at the end. */
 int g4c_resolve(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follow, struct g4_attr *attr);
+/* An inode as a command names it. */
+struct g4c_node {
+	uint64_t ino;
+	uint64_t generation; /* below 2^32; 0: any */
+	uint64_t seal;
+};
+static inline struct g4c_node g4c_node_of(const struct g4_attr *attr)
+{
+	return (struct g4c_node){attr->ino, attr->generation, attr->seal};
+}
+static inline struct g4c_node g4c_node_of_file(const gpu4fs_file *file)
+{
+	return (struct g4c_node){file->ino, file->generation, file->seal};
+}
+/* Makes it the node of a command, or the node2. */
+static inline void g4c_set_node(struct g4_cmd *cmd, struct g4c_node node)
+{
+	cmd->node = node.ino;
+	cmd->arg = (cmd->arg & ~(uint64_t)UINT32_MAX) | node.generation;
+	cmd->seal = node.seal;
+}
+static inline void g4c_set_node2(struct g4_cmd *cmd, struct g4c_node node)
+{
+	cmd->node2 = node.ino;
+	cmd->arg = (uint32_t)cmd->arg | node.generation << 32;
+	cmd->offset = node.seal;
+}
 /* Finds the directory that the last component lives in, and that component. */
-int g4c_resolve_parent(gpu4fs *fs, gpu4fs_file *at, const char *path, uint64_t *parent, struct g4c_split *split);
+int g4c_resolve_parent(gpu4fs *fs, gpu4fs_file *at, const char *path, struct g4c_node *parent, struct g4c_split *split);
 /* Makes a handle of what a command returned. On failure the engine's handle is released. */
 int g4c_file_new(gpu4fs *fs, const struct g4_cmd *opened, const struct g4_attr *attr, uint32_t flags, bool linkable,
 		 gpu4fs_file **out);

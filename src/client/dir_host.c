@@ -79,14 +79,15 @@ int gpu4fs_closedir(gpu4fs_dir *dir)
 static int fill(gpu4fs_dir *dir)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_READDIR,
-			     .node = dir->file->ino,
 			     .offset = dir->cookie,
 			     .length = sizeof(dir->buffer),
 			     .data = dir->buffer,
 			     .flags = dir->flags & GPU4FS_DIR_STAT ? G4_READDIR_PLUS : 0,
 			     .cred = &dir->file->fs->cred};
-	int rc = g4c_run(dir->file->engine, &cmd);
+	int rc;
 
+	g4c_set_node(&cmd, g4c_node_of_file(dir->file));
+	rc = g4c_run(dir->file->engine, &cmd);
 	dir->next = 0;
 	dir->filled = 0;
 	if (rc)

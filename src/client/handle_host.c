@@ -17,7 +17,6 @@
 
 #define GATHER_MAX_BYTES (256 * 1024)
 #define IOV_COUNT_MAX 1024
-#define COPY_BUFFER_BYTES (1024 * 1024)
 
 /* ------------------------------------------------------------------ handles */
 
@@ -42,6 +41,7 @@ int g4c_file_new(gpu4fs *fs, const struct g4_cmd *opened, const struct g4_attr *
 		.handle = opened->handle,
 		.ino = attr->ino,
 		.generation = attr->generation,
+		.seal = attr->seal,
 		.fs = fs,
 		.format = attr->mode & S_IFMT,
 		.flags = flags,
@@ -102,14 +102,10 @@ static int open_existing(gpu4fs *fs, gpu4fs_file *at, const char *path, const st
 		rc = check_type(fs, &found, flags);
 		if (rc)
 			return rc;
-		cmd.node = found.ino;
+		g4c_set_node(&cmd, g4c_node_of(&found));
 		rc = g4c_run(fs->mount->engine, &cmd);
-		if (rc == 0 && attr.generation == found.generation)
+		if (rc == 0)
 			return g4c_file_new(fs, &cmd, &attr, flags->engine, false, out);
-		if (rc == 0) {
-			release(fs, cmd.handle);
-			rc = -ESTALE;
-		}
 	} while (g4c_again(rc, &attempts));
 	return rc;
 }
@@ -118,37 +114,36 @@ static int open_existing(gpu4fs *fs, gpu4fs_file *at, const char *path, const st
  * One attempt of CREATE at the end of a path. Returns 1 with the link's content in target when the name is a symbolic
  * link to follow, and with its directory in *directory.
  */
-static int create_once(gpu4fs *fs, uint64_t parent, const struct g4c_split *split, const struct g4c_open_flags *flags,
-		       uint32_t mode, char *target, gpu4fs_file **out)
+static int create_once(gpu4fs *fs, const struct g4c_node *parent, const struct g4c_split *split,
+		       const struct g4c_open_flags *flags, uint32_t mode, char *target, gpu4fs_file **out)
 {
 	struct g4_attr attr;
 	struct g4_cmd cmd = {.op = G4_CMD_CREATE,
-			     .node = parent,
 			     .name = split->name,
 			     .name_bytes = (uint16_t)split->name_bytes,
 			     .flags = flags->engine,
 			     .mode = S_IFREG | (mode & 07777),
 			     .attr = &attr,
 			     .cred = &fs->cred};
-	int rc = g4c_run(fs->mount->engine, &cmd);
+	int rc;
 
+	g4c_set_node(&cmd, *parent);
+	rc = g4c_run(fs->mount->engine, &cmd);
 	if (rc == -ELOOP && !flags->nofollow && !flags->exclusive) {
 		cmd = (struct g4_cmd){.op = G4_CMD_LOOKUP,
-				      .node = parent,
 				      .name = split->name,
 				      .name_bytes = (uint16_t)split->name_bytes,
 				      .attr = &attr,
 				      .cred = &fs->cred};
+		g4c_set_node(&cmd, *parent);
 		rc = g4c_run(fs->mount->engine, &cmd);
 		if (rc)
 			return rc == -ENOENT ? -ESTALE : rc;
 		if (!S_ISLNK(attr.mode))
 			return -ESTALE;
-		cmd = (struct g4_cmd){.op = G4_CMD_READLINK,
-				      .node = attr.ino,
-				      .length = G4C_PATH_MAX - 1,
-				      .data = target,
-				      .cred = &fs->cred};
+		cmd = (struct g4_cmd){
+			.op = G4_CMD_READLINK, .length = G4C_PATH_MAX - 1, .data = target, .cred = &fs->cred};
+		g4c_set_node(&cmd, g4c_node_of(&attr));
 		rc = g4c_run(fs->mount->engine, &cmd);
 		if (rc)
 			return rc;
@@ -175,7 +170,7 @@ static int open_create(gpu4fs *fs, gpu4fs_file *at, const char *path, const stru
 
 	for (;;) {
 		struct g4c_split split;
-		uint64_t parent;
+		struct g4c_node parent;
 		int rc;
 
 		rc = g4c_resolve_parent(fs, at, path, &parent, &split);
@@ -183,7 +178,7 @@ static int open_create(gpu4fs *fs, gpu4fs_file *at, const char *path, const stru
 			return rc;
 		if (split.slash || split.last != G4C_LAST_NAME)
 			return flags->exclusive && !split.slash ? -EEXIST : -EISDIR;
-		rc = create_once(fs, parent, &split, flags, mode, target[links & 1], out);
+		rc = create_once(fs, &parent, &split, flags, mode, target[links & 1], out);
 		if (g4c_again(rc, &attempts))
 			continue;
 		if (rc != 1)
@@ -192,7 +187,9 @@ static int open_create(gpu4fs *fs, gpu4fs_file *at, const char *path, const stru
 		if (++links > G4C_LINKS_MAX)
 			return -ELOOP;
 		memset(&directory, 0, sizeof(directory));
-		directory.ino = parent;
+		directory.ino = parent.ino;
+		directory.generation = parent.generation;
+		directory.seal = parent.seal;
 		directory.format = S_IFDIR;
 		at = &directory;
 	}
@@ -213,7 +210,7 @@ static int open_tmpfile(gpu4fs *fs, gpu4fs_file *at, const char *path, const str
 		return rc;
 	if (!S_ISDIR(attr.mode))
 		return -ENOTDIR;
-	cmd.node = attr.ino;
+	g4c_set_node(&cmd, g4c_node_of(&attr));
 	rc = g4c_run(fs->mount->engine, &cmd);
 	if (rc)
 		return rc;
@@ -268,14 +265,8 @@ static inline int64_t do_write(gpu4fs_file *file, const void *buffer, size_t byt
 
 	if (rc)
 		return rc;
-	if (end) {
-		*end = offset + cmd.value;
-		if (file->flags & G4_OPEN_APPEND) {
-			rc = g4c_file_size(file, end);
-			if (rc)
-				return rc;
-		}
-	}
+	if (end)
+		*end = cmd.offset + cmd.value; /* where an appending write went */
 	return (int64_t)cmd.value;
 }
 
@@ -522,12 +513,7 @@ static int64_t copy_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *t
 	}
 	if (cmd.length == 0)
 		return 0;
-	cmd.mask = (uint32_t)g4_min64(g4_align_up(cmd.length, G4_PAGE_BYTES), COPY_BUFFER_BYTES);
-	cmd.data = aligned_alloc(G4_PAGE_BYTES, cmd.mask);
-	if (!cmd.data)
-		return -ENOMEM;
 	rc = g4c_run(from->engine, &cmd);
-	free(cmd.data);
 	return rc ? rc : (int64_t)cmd.value;
 }
 

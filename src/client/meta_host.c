@@ -69,7 +69,7 @@ int gpu4fs_access(gpu4fs *fs, gpu4fs_file *at, const char *path, int mode)
 		rc = g4c_resolve(fs, at, path, true, &attr);
 		if (rc || mode == F_OK)
 			return rc;
-		cmd.node = attr.ino;
+		g4c_set_node(&cmd, g4c_node_of(&attr));
 		rc = g4c_run(fs->mount->engine, &cmd);
 	} while (g4c_again(rc, &attempts));
 	return rc;
@@ -101,7 +101,7 @@ static int set_by_path(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follo
 			return rc;
 		if ((mask & G4_SET_SIZE) && !S_ISREG(attr.mode))
 			return S_ISDIR(attr.mode) ? -EISDIR : -EINVAL;
-		cmd.node = attr.ino;
+		g4c_set_node(&cmd, g4c_node_of(&attr));
 		attr = *wanted;
 		rc = g4c_run(fs->mount->engine, &cmd);
 	} while (g4c_again(rc, &attempts));

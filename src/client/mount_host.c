@@ -385,7 +385,8 @@ int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_o
 	if (rc)
 		return g4c_say(rc, "the credentials are not valid");
 
-	engine_options = (struct g4_mount_options){.commit_ms = options.commit_ms, .cache_bytes = options.cache_bytes};
+	engine_options = (struct g4_mount_options){
+		.commit_ms = options.commit_ms, .cache_bytes = options.cache_bytes, .sms = options.multiprocessors};
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
 		if (options.flags & flags[i].public_flag)
 			engine_options.flags |= flags[i].engine_flag;

@@ -15,24 +15,25 @@
 /* ------------------------------------------------------------------ walking */
 
 /* Where a walk starts; -ENOTDIR when it would start at a file. */
-static int start_of(gpu4fs *fs, gpu4fs_file *at, bool absolute, uint64_t *node)
+static int start_of(gpu4fs *fs, gpu4fs_file *at, bool absolute, struct g4c_node *node)
 {
 	if (!at)
 		at = fs->cwd;
 	if (absolute || !at) {
-		*node = G4_NODE_ROOT;
+		*node = (struct g4c_node){.ino = G4_NODE_ROOT};
 		return 0;
 	}
 	if (!S_ISDIR(at->format))
 		return -ENOTDIR;
-	*node = at->ino;
+	*node = g4c_node_of_file(at);
 	return 0;
 }
 
 /* Walks `bytes` bytes of a path from a node. Slashes at either end are ignored; nothing left means the node itself. */
-static int walk(gpu4fs *fs, uint64_t node, const char *path, uint32_t bytes, bool follow, struct g4_attr *attr)
+static int walk(gpu4fs *fs, const struct g4c_node *node, const char *path, uint32_t bytes, bool follow,
+		struct g4_attr *attr)
 {
-	struct g4_cmd cmd = {.op = G4_CMD_RESOLVE, .node = node, .attr = attr, .cred = &fs->cred};
+	struct g4_cmd cmd = {.op = G4_CMD_RESOLVE, .attr = attr, .cred = &fs->cred};
 
 	while (bytes && path[bytes - 1] == '/')
 		bytes--;
@@ -47,13 +48,14 @@ static int walk(gpu4fs *fs, uint64_t node, const char *path, uint32_t bytes, boo
 		cmd.name_bytes = (uint16_t)bytes;
 		cmd.flags = follow ? 0 : G4_RESOLVE_NOFOLLOW;
 	}
+	g4c_set_node(&cmd, *node);
 	return g4c_run(fs->mount->engine, &cmd);
 }
 
 int g4c_resolve(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follow, struct g4_attr *attr)
 {
 	struct g4c_split split;
-	uint64_t node;
+	struct g4c_node node;
 	int rc;
 
 	rc = g4c_split_path(path, &split);
@@ -62,13 +64,13 @@ int g4c_resolve(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follow, stru
 	rc = start_of(fs, at, split.absolute, &node);
 	if (rc)
 		return rc;
-	rc = walk(fs, node, path, split.directory_bytes + split.name_bytes, follow || split.slash, attr);
+	rc = walk(fs, &node, path, split.directory_bytes + split.name_bytes, follow || split.slash, attr);
 	if (rc)
 		return rc;
 	return split.slash && !S_ISDIR(attr->mode) ? -ENOTDIR : 0;
 }
 
-int g4c_resolve_parent(gpu4fs *fs, gpu4fs_file *at, const char *path, uint64_t *parent, struct g4c_split *split)
+int g4c_resolve_parent(gpu4fs *fs, gpu4fs_file *at, const char *path, struct g4c_node *parent, struct g4c_split *split)
 {
 	struct g4_attr attr;
 	int rc;
@@ -79,12 +81,12 @@ int g4c_resolve_parent(gpu4fs *fs, gpu4fs_file *at, const char *path, uint64_t *
 	rc = start_of(fs, at, split->absolute, parent);
 	if (rc || split->directory_bytes == 0)
 		return rc;
-	rc = walk(fs, *parent, split->directory, split->directory_bytes, true, &attr);
+	rc = walk(fs, parent, split->directory, split->directory_bytes, true, &attr);
 	if (rc)
 		return rc;
 	if (!S_ISDIR(attr.mode))
 		return -ENOTDIR;
-	*parent = attr.ino;
+	*parent = g4c_node_of(&attr);
 	return 0;
 }
 
@@ -95,10 +97,11 @@ static int gone(int rc)
 }
 
 /* Runs a command on the name that a split path ends in. */
-static int run_on_name(gpu4fs *fs, uint32_t op, uint64_t parent, const struct g4c_split *split, struct g4_cmd *cmd)
+static int run_on_name(gpu4fs *fs, uint32_t op, const struct g4c_node *parent, const struct g4c_split *split,
+		       struct g4_cmd *cmd)
 {
 	cmd->op = op;
-	cmd->node = parent;
+	g4c_set_node(cmd, *parent);
 	cmd->name = split->name;
 	cmd->name_bytes = (uint16_t)split->name_bytes;
 	cmd->cred = &fs->cred;
@@ -106,7 +109,7 @@ static int run_on_name(gpu4fs *fs, uint32_t op, uint64_t parent, const struct g4
 }
 
 /* Does the name exist, and as what? */
-static int lookup(gpu4fs *fs, uint64_t parent, const struct g4c_split *split, struct g4_attr *attr)
+static int lookup(gpu4fs *fs, const struct g4c_node *parent, const struct g4c_split *split, struct g4_attr *attr)
 {
 	struct g4_cmd cmd = {.attr = attr};
 
@@ -119,7 +122,7 @@ static int lookup(gpu4fs *fs, uint64_t parent, const struct g4c_split *split, st
  * Finds the place of a new name. Only a directory's may end in a slash; anything else that does is -EEXIST if it
  * exists and -ENOENT if not.
  */
-static int place_of_new(gpu4fs *fs, gpu4fs_file *at, const char *path, bool directory, uint64_t *parent,
+static int place_of_new(gpu4fs *fs, gpu4fs_file *at, const char *path, bool directory, struct g4c_node *parent,
 			struct g4c_split *split)
 {
 	struct g4_attr attr;
@@ -132,7 +135,7 @@ static int place_of_new(gpu4fs *fs, gpu4fs_file *at, const char *path, bool dire
 		return -EEXIST;
 	if (!split->slash || directory)
 		return 0;
-	rc = lookup(fs, *parent, split, &attr);
+	rc = lookup(fs, parent, split, &attr);
 	return rc ? rc : -EEXIST;
 }
 
@@ -140,20 +143,20 @@ int gpu4fs_mkdir(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode)
 {
 	struct g4_cmd cmd = {.mode = mode & (S_IRWXU | S_IRWXG | S_IRWXO | S_ISVTX)};
 	struct g4c_split split;
-	uint64_t parent;
+	struct g4c_node parent;
 	int rc;
 
 	rc = place_of_new(fs, at, path, true, &parent, &split);
 	if (rc)
 		return rc;
-	return run_on_name(fs, G4_CMD_MKDIR, parent, &split, &cmd);
+	return run_on_name(fs, G4_CMD_MKDIR, &parent, &split, &cmd);
 }
 
 int gpu4fs_mknod(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode, uint64_t rdev)
 {
 	struct g4_cmd cmd = {0};
 	struct g4c_split split;
-	uint64_t parent;
+	struct g4c_node parent;
 	int rc;
 
 	switch (mode & S_IFMT) {
@@ -166,7 +169,7 @@ int gpu4fs_mknod(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode, u
 		break;
 	case S_IFCHR:
 	case S_IFBLK:
-		cmd.arg = rdev;
+		cmd.offset = rdev;
 		break;
 	case S_IFDIR:
 		return -EPERM;
@@ -179,14 +182,14 @@ int gpu4fs_mknod(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode, u
 	if ((S_ISCHR(mode) || S_ISBLK(mode)) && fs->cred.uid != 0)
 		return -EPERM;
 	cmd.mode = mode & (S_IFMT | 07777);
-	return run_on_name(fs, G4_CMD_MKNOD, parent, &split, &cmd);
+	return run_on_name(fs, G4_CMD_MKNOD, &parent, &split, &cmd);
 }
 
 int gpu4fs_symlink(gpu4fs *fs, const char *target, gpu4fs_file *at, const char *path)
 {
 	struct g4_cmd cmd = {0};
 	struct g4c_split split;
-	uint64_t parent;
+	struct g4c_node parent;
 	size_t bytes;
 	int rc;
 
@@ -200,19 +203,22 @@ int gpu4fs_symlink(gpu4fs *fs, const char *target, gpu4fs_file *at, const char *
 		return rc;
 	cmd.name2 = target;
 	cmd.name2_bytes = (uint16_t)bytes;
-	return run_on_name(fs, G4_CMD_SYMLINK, parent, &split, &cmd);
+	return run_on_name(fs, G4_CMD_SYMLINK, &parent, &split, &cmd);
 }
 
 /* Gives an inode a name. */
-static int link_node(gpu4fs *fs, uint64_t node, gpu4fs_file *to_at, const char *to)
+static int link_node(gpu4fs *fs, const struct g4_attr *attr, gpu4fs_file *to_at, const char *to)
 {
-	struct g4_cmd cmd = {.op = G4_CMD_LINK, .node = node, .cred = &fs->cred};
+	struct g4_cmd cmd = {.op = G4_CMD_LINK, .cred = &fs->cred};
+	struct g4c_node parent;
 	struct g4c_split split;
 	int rc;
 
-	rc = place_of_new(fs, to_at, to, false, &cmd.node2, &split);
+	rc = place_of_new(fs, to_at, to, false, &parent, &split);
 	if (rc)
 		return rc;
+	g4c_set_node(&cmd, g4c_node_of(attr));
+	g4c_set_node2(&cmd, parent);
 	cmd.name2 = split.name;
 	cmd.name2_bytes = (uint16_t)split.name_bytes;
 	return g4c_run(fs->mount->engine, &cmd);
@@ -229,7 +235,7 @@ int gpu4fs_link(gpu4fs *fs, gpu4fs_file *from_at, const char *from, gpu4fs_file 
 	do {
 		rc = g4c_resolve(fs, from_at, from, flags & AT_SYMLINK_FOLLOW, &attr);
 		if (rc == 0)
-			rc = link_node(fs, attr.ino, to_at, to);
+			rc = link_node(fs, &attr, to_at, to);
 	} while (g4c_again(rc, &attempts));
 	return gone(rc);
 }
@@ -245,7 +251,7 @@ int gpu4fs_link_file(gpu4fs_file *file, gpu4fs_file *to_at, const char *to)
 		return rc;
 	if (attr.nlink == 0 && !__atomic_load_n(&file->linkable, __ATOMIC_RELAXED))
 		return -ENOENT;
-	rc = link_node(file->fs, attr.ino, to_at, to);
+	rc = link_node(file->fs, &attr, to_at, to);
 	if (rc == 0) /* unlinked again, it is a removed file like any other */
 		__atomic_store_n(&file->linkable, 0, __ATOMIC_RELAXED);
 	return rc;
@@ -258,7 +264,7 @@ int gpu4fs_unlink(gpu4fs *fs, gpu4fs_file *at, const char *path)
 	struct g4_cmd cmd = {0};
 	struct g4c_split split;
 	struct g4_attr attr;
-	uint64_t parent;
+	struct g4c_node parent;
 	int rc;
 
 	rc = g4c_resolve_parent(fs, at, path, &parent, &split);
@@ -267,19 +273,19 @@ int gpu4fs_unlink(gpu4fs *fs, gpu4fs_file *at, const char *path)
 	if (split.last != G4C_LAST_NAME)
 		return -EISDIR;
 	if (split.slash) {
-		rc = lookup(fs, parent, &split, &attr);
+		rc = lookup(fs, &parent, &split, &attr);
 		if (rc)
 			return rc;
 		return S_ISDIR(attr.mode) ? -EISDIR : -ENOTDIR;
 	}
-	return run_on_name(fs, G4_CMD_UNLINK, parent, &split, &cmd);
+	return run_on_name(fs, G4_CMD_UNLINK, &parent, &split, &cmd);
 }
 
 int gpu4fs_rmdir(gpu4fs *fs, gpu4fs_file *at, const char *path)
 {
 	struct g4_cmd cmd = {0};
 	struct g4c_split split;
-	uint64_t parent;
+	struct g4c_node parent;
 	int rc;
 
 	rc = g4c_resolve_parent(fs, at, path, &parent, &split);
@@ -295,14 +301,14 @@ int gpu4fs_rmdir(gpu4fs *fs, gpu4fs_file *at, const char *path)
 	case G4C_LAST_NAME:
 		break;
 	}
-	return run_on_name(fs, G4_CMD_RMDIR, parent, &split, &cmd);
+	return run_on_name(fs, G4_CMD_RMDIR, &parent, &split, &cmd);
 }
 
 /* ------------------------------------------------------------------ renaming */
 
 /* A slash at the end of either path demands a directory at the source, and for EXCHANGE at the target too. */
-static int rename_check_slashes(gpu4fs *fs, uint64_t from_parent, const struct g4c_split *from, uint64_t to_parent,
-				const struct g4c_split *to, uint32_t flags)
+static int rename_check_slashes(gpu4fs *fs, const struct g4c_node *from_parent, const struct g4c_split *from,
+				const struct g4c_node *to_parent, const struct g4c_split *to, uint32_t flags)
 {
 	struct g4_attr attr;
 	int rc;
@@ -329,15 +335,16 @@ int gpu4fs_rename(gpu4fs *fs, gpu4fs_file *from_at, const char *from, gpu4fs_fil
 {
 	struct g4_cmd cmd = {.op = G4_CMD_RENAME, .flags = flags, .cred = &fs->cred};
 	struct g4c_split from_split, to_split;
+	struct g4c_node from_parent, to_parent;
 	int rc;
 
 	if ((flags & ~(GPU4FS_RENAME_NOREPLACE | GPU4FS_RENAME_EXCHANGE)) ||
 	    flags == (GPU4FS_RENAME_NOREPLACE | GPU4FS_RENAME_EXCHANGE))
 		return -EINVAL;
-	rc = g4c_resolve_parent(fs, from_at, from, &cmd.node, &from_split);
+	rc = g4c_resolve_parent(fs, from_at, from, &from_parent, &from_split);
 	if (rc)
 		return rc;
-	rc = g4c_resolve_parent(fs, to_at, to, &cmd.node2, &to_split);
+	rc = g4c_resolve_parent(fs, to_at, to, &to_parent, &to_split);
 	if (rc)
 		return rc;
 	if (from_split.last != G4C_LAST_NAME)
@@ -345,10 +352,12 @@ int gpu4fs_rename(gpu4fs *fs, gpu4fs_file *from_at, const char *from, gpu4fs_fil
 	if (to_split.last != G4C_LAST_NAME)
 		return flags & GPU4FS_RENAME_NOREPLACE ? -EEXIST : -EBUSY;
 	if (from_split.slash || to_split.slash) {
-		rc = rename_check_slashes(fs, cmd.node, &from_split, cmd.node2, &to_split, flags);
+		rc = rename_check_slashes(fs, &from_parent, &from_split, &to_parent, &to_split, flags);
 		if (rc)
 			return rc;
 	}
+	g4c_set_node(&cmd, from_parent);
+	g4c_set_node2(&cmd, to_parent);
 	cmd.name = from_split.name;
 	cmd.name_bytes = (uint16_t)from_split.name_bytes;
 	cmd.name2 = to_split.name;
@@ -374,7 +383,7 @@ int64_t gpu4fs_readlink(gpu4fs *fs, gpu4fs_file *at, const char *path, char *buf
 			return rc;
 		if (!S_ISLNK(attr.mode))
 			return -EINVAL;
-		cmd.node = attr.ino;
+		g4c_set_node(&cmd, g4c_node_of(&attr));
 		rc = g4c_run(fs->mount->engine, &cmd);
 	} while (g4c_again(rc, &attempts));
 	if (rc)

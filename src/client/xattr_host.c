@@ -22,13 +22,14 @@ static int run_on(const struct target *target, struct g4_cmd *cmd)
 	int rc;
 
 	cmd->cred = &target->fs->cred;
-	cmd->node = target->file ? target->file->ino : 0;
+	if (target->file)
+		g4c_set_node(cmd, g4c_node_of_file(target->file));
 	do {
 		if (target->path) {
 			rc = g4c_resolve(target->fs, target->file, target->path, target->follow, &attr);
 			if (rc)
 				return rc;
-			cmd->node = attr.ino;
+			g4c_set_node(cmd, g4c_node_of(&attr));
 		}
 		rc = g4c_run(target->fs->mount->engine, cmd);
 	} while (g4c_again(rc, &attempts));

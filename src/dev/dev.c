@@ -5,11 +5,12 @@
  *
  * A request that fails its check completes at once with the code and never reaches a device, so a damaged image that
  * leads to a wild address costs an error, not a wild access. Whatever needs a system call lies in *_host.c; in CUDA code
- * such requests complete with -G4_E_NOTSUP.
+ * such requests complete with -G4_E_NOTSUP unless they go to an agent on the host (remote.h).
  */
 #include "dev/dev.h"
 
 #include "dev/dev_types.h"
+#include "dev/remote.h"
 #if !G4_CUDA
 #include "dev/dev_ops_host.h"
 #endif
@@ -147,6 +148,8 @@ G4_FN static bool begin(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 	int code = check_request(dev, io);
 	if (code == 0 && !dev->props.mapped) {
 #if G4_CUDA
+		if (dev->kind == G4_DEV_KIND_REMOTE)
+			return false;
 		code = -G4_E_NOTSUP;
 #else
 		return false;
@@ -168,6 +171,10 @@ G4_FN void g4_dev_submit_many(struct g4_wg *wg, struct g4_dev *dev, struct g4_io
 		left += !begin(wg, dev, &ios[i]);
 	if (left == 0)
 		return;
+	if (dev->kind == G4_DEV_KIND_REMOTE) {
+		g4_remote_submit(wg, dev, ios, count);
+		return;
+	}
 #if !G4_CUDA
 	if (dev->kind == G4_DEV_KIND_FILE) {
 		g4_queued_submit(dev, g4_wg_index(wg), ios, count);
@@ -182,11 +189,13 @@ G4_FN void g4_dev_submit_many(struct g4_wg *wg, struct g4_dev *dev, struct g4_io
 
 G4_FN bool g4_dev_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 {
-	(void)wg;
 	if (g4_load32_acq(&io->done))
 		return true;
+	if (dev->kind == G4_DEV_KIND_REMOTE) {
+		g4_remote_poll(wg, dev, io);
+		return g4_load32_acq(&io->done) != 0;
+	}
 #if G4_CUDA
-	(void)dev;
 	return false;
 #else
 	if (dev->kind == G4_DEV_KIND_FILE)
@@ -199,11 +208,13 @@ G4_FN bool g4_dev_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 
 G4_FN int g4_dev_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 {
-	(void)wg;
 	if (g4_load32_acq(&io->done))
 		return io->result;
+	if (dev->kind == G4_DEV_KIND_REMOTE) {
+		g4_remote_wait(wg, dev, io);
+		return io->result;
+	}
 #if G4_CUDA
-	(void)dev;
 	return -G4_E_NOTSUP;
 #else
 	if (dev->kind == G4_DEV_KIND_FILE)

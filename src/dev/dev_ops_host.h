@@ -69,6 +69,11 @@ void g4_queued_close(struct g4_dev *dev);
 void g4_queued_submit(struct g4_dev *dev, uint32_t queue_hint, struct g4_io *ios, uint32_t count);
 void g4_queued_wait(struct g4_dev *dev, struct g4_io *io);
 void g4_queued_poll(struct g4_dev *dev, struct g4_io *io);
+/*
+ * Sleeps until `most` requests that were submitted with queue_hint 0 are complete, or all that there are, but not longer
+ * than `ns`. Completes what is complete.
+ */
+void g4_queued_doze(struct g4_dev *dev, uint32_t most, uint64_t ns);
 
 /* ---- mapped devices (mapped_host.c) ---- */
 int g4_mem_open(const char *name, uint64_t size_bytes, const struct g4_dev_open_options *options, struct g4_dev **out,
@@ -80,6 +85,9 @@ void g4_mapped_close(struct g4_dev *dev);
 int g4_mapped_flush(struct g4_dev *dev);
 int g4_mapped_persist(struct g4_dev *dev, uint64_t offset, uint64_t bytes);
 int g4_mapped_discard(struct g4_dev *dev, uint64_t offset, uint64_t bytes);
+
+/* ---- devices behind an agent (agent_host.c) ---- */
+void g4_remote_close(struct g4_dev *dev);
 
 /* ---- fault injection (fault_host.c) ---- */
 void g4_fault_close(struct g4_dev *dev);

@@ -103,6 +103,9 @@ void g4_dev_close(struct g4_dev *dev)
 	case G4_DEV_KIND_FILE:
 		g4_queued_close(dev);
 		break;
+	case G4_DEV_KIND_REMOTE:
+		g4_remote_close(dev);
+		break;
 	default:
 		g4_fault_close(dev);
 	}

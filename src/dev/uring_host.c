@@ -51,6 +51,7 @@ struct ring {
 	_Alignas(64) pthread_mutex_t lock;
 	struct io_uring uring;
 	bool reaping;
+	bool timed;	       /* waiting may have a time limit that takes no place in the ring; Linux 5.11 */
 	uint32_t inflight;     /* prepared and not complete; at most RING_DEPTH */
 	struct g4_io *backlog; /* not prepared yet, oldest first */
 	struct g4_io *backlog_end;
@@ -222,16 +223,21 @@ static void retry_later(void)
 	nanosleep(&delay, NULL);
 }
 
-/* Waits for at least one completion as the reaper; drops the lock meanwhile. */
-static void reap(const struct g4_dev *dev, struct ring *ring)
+/*
+ * Waits for `most` completions, or as many as there will be, as the reaper; drops the lock meanwhile. `longest`: the time
+ * after which it gives up, NULL: never.
+ */
+static void reap(const struct g4_dev *dev, struct ring *ring, uint32_t most, struct __kernel_timespec *longest)
 {
 	struct io_uring_cqe *cqe;
 	ring->reaping = true;
 	push(dev->host, ring);
-	bool nothing_in_kernel = io_uring_sq_ready(&ring->uring) == ring->inflight;
+	uint32_t in_kernel = ring->inflight - io_uring_sq_ready(&ring->uring);
 	pthread_mutex_unlock(&ring->lock);
-	int result = nothing_in_kernel ? -EAGAIN : io_uring_wait_cqe(&ring->uring, &cqe);
-	if (result != 0 && result != -EINTR)
+	int result = -EAGAIN;
+	if (in_kernel > 0)
+		result = io_uring_wait_cqes(&ring->uring, &cqe, most < in_kernel ? most : in_kernel, longest, NULL);
+	if (result != 0 && result != -EINTR && result != -ETIME)
 		retry_later();
 	pthread_mutex_lock(&ring->lock);
 	collect(dev, ring);
@@ -306,7 +312,7 @@ void g4_queued_wait(struct g4_dev *dev, struct g4_io *io)
 		if (ring->reaping)
 			park(ring, &waiter);
 		else
-			reap(dev, ring);
+			reap(dev, ring, 1, NULL);
 	}
 	if (!ring->reaping && ring->parked)
 		wake(&ring->parked);
@@ -324,6 +330,26 @@ void g4_queued_poll(struct g4_dev *dev, struct g4_io *io)
 	pthread_mutex_unlock(&ring->lock);
 }
 
+void g4_queued_doze(struct g4_dev *dev, uint32_t most, uint64_t ns)
+{
+	struct queued *queued = dev->host;
+	struct ring *ring = queued->ring_count ? &queued->rings[0] : NULL;
+	struct __kernel_timespec longest = {.tv_nsec = (long long)ns};
+	const struct timespec time = {.tv_nsec = (long)ns};
+	bool waits = false;
+	if (ring) {
+		pthread_mutex_lock(&ring->lock);
+		waits = ring->timed && !ring->reaping && ring->inflight > 0;
+		if (waits)
+			reap(dev, ring, most, &longest);
+		if (waits && ring->parked)
+			wake(&ring->parked);
+		pthread_mutex_unlock(&ring->lock);
+	}
+	if (!waits)
+		nanosleep(&time, NULL);
+}
+
 /* ---- opening and closing ---- */
 
 static int ring_open(struct ring *ring)
@@ -336,6 +362,7 @@ static int ring_open(struct ring *ring)
 		io_uring_queue_exit(&ring->uring);
 		return -ENOSYS;
 	}
+	ring->timed = params.features & IORING_FEAT_EXT_ARG;
 	code = -pthread_mutex_init(&ring->lock, NULL);
 	if (code < 0)
 		io_uring_queue_exit(&ring->uring);

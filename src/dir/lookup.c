@@ -14,10 +14,17 @@ G4_FN static struct g4_lookup_entry *entry_of(const struct g4_lookup *cache, con
 	return &cache->entries[mixed & cache->mask];
 }
 
+#define CORE_SHIFT 40 /* in the shape, above hash and length */
+
 /* Never 0, so that an empty entry fits no name. */
 G4_FN static uint64_t shape_of(const struct g4_lookup_name *name)
 {
 	return (uint64_t)name->hash << 8 | name->bytes;
+}
+
+G4_FN static bool same_shape(uint64_t shape, const struct g4_lookup_name *name)
+{
+	return (shape & ((UINT64_C(1) << CORE_SHIFT) - 1)) == shape_of(name);
 }
 
 G4_FN static void name_words(const struct g4_lookup_name *name, uint64_t words[NAME_WORDS])
@@ -31,7 +38,7 @@ G4_FN static bool holds(const struct g4_lookup_entry *entry, const struct g4_loo
 {
 	uint64_t words[NAME_WORDS];
 
-	if (g4_load64_acq(&entry->shape) != shape_of(name) || g4_load64_acq(&entry->directory) != name->directory)
+	if (!same_shape(g4_load64_acq(&entry->shape), name) || g4_load64_acq(&entry->directory) != name->directory)
 		return false;
 	name_words(name, words);
 	for (uint32_t w = 0; w < NAME_WORDS; w++)
@@ -41,7 +48,8 @@ G4_FN static bool holds(const struct g4_lookup_entry *entry, const struct g4_loo
 }
 
 /* All words are asked for before one is looked at: on a GPU their ways to memory overlap. */
-G4_FN bool g4_lookup_find(const struct g4_lookup *cache, const struct g4_lookup_name *name, uint64_t *inode)
+G4_FN bool g4_lookup_find(const struct g4_lookup *cache, const struct g4_lookup_name *name,
+			  struct g4_lookup_value *value)
 {
 	const struct g4_lookup_entry *entry = entry_of(cache, name);
 	uint64_t words[NAME_WORDS], found[NAME_WORDS];
@@ -51,20 +59,22 @@ G4_FN bool g4_lookup_find(const struct g4_lookup *cache, const struct g4_lookup_
 		return false;
 	uint64_t sequence = g4_load64_acq(&entry->sequence);
 	uint64_t directory = g4_load64_rlx(&entry->directory), shape = g4_load64_rlx(&entry->shape);
-	*inode = g4_load64_rlx(&entry->inode);
+	value->inode = g4_load64_rlx(&entry->inode);
+	value->core = (uint32_t)(shape >> CORE_SHIFT);
 	for (uint32_t w = 0; w < NAME_WORDS; w++)
 		found[w] = g4_load64_rlx(&entry->name[w]);
 	g4_fence_acq();
 	if ((sequence & 1) || g4_load64_rlx(&entry->sequence) != sequence)
 		return false;
 	name_words(name, words);
-	same = directory == name->directory && shape == shape_of(name);
+	same = directory == name->directory && same_shape(shape, name);
 	for (uint32_t w = 0; w < NAME_WORDS; w++)
 		same = same && found[w] == words[w];
 	return same;
 }
 
-G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *name, uint64_t inode)
+G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *name,
+			 const struct g4_lookup_value *value)
 {
 	struct g4_lookup_entry *entry = entry_of(cache, name);
 	uint64_t sequence = g4_load64_acq(&entry->sequence), words[NAME_WORDS];
@@ -72,9 +82,9 @@ G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *n
 	if (name->bytes > G4_LOOKUP_NAME_BYTES || (sequence & 1) || !g4_cas64(&entry->sequence, sequence, sequence + 1))
 		return;
 	name_words(name, words);
-	g4_store64_rel(&entry->shape, shape_of(name));
+	g4_store64_rel(&entry->shape, shape_of(name) | (uint64_t)value->core << CORE_SHIFT);
 	g4_store64_rel(&entry->directory, name->directory);
-	g4_store64_rel(&entry->inode, inode);
+	g4_store64_rel(&entry->inode, value->inode);
 	for (uint32_t w = 0; w < NAME_WORDS; w++)
 		g4_store64_rel(&entry->name[w], words[w]);
 	g4_store64_rel(&entry->sequence, sequence + 2);

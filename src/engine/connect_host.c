@@ -81,7 +81,13 @@ static int receive_welcome(int fd, struct g4_welcome *welcome, int fds[2])
 	struct pollfd answer = {.fd = fd, .events = POLLIN};
 
 	fds[0] = fds[1] = -1;
-	if (poll(&answer, 1, ANSWER_MS) != 1 || recvmsg(fd, &message, MSG_CMSG_CLOEXEC) != sizeof(*welcome))
+	if (poll(&answer, 1, ANSWER_MS) != 1)
+		return -G4_E_IO;
+	ssize_t bytes = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+	/* a server that refused us and hung up before it saw the greeting: its answer lies behind the error */
+	if (bytes < 0 && errno == ECONNRESET)
+		bytes = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+	if (bytes != sizeof(*welcome))
 		return -G4_E_IO;
 	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
 	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
@@ -108,7 +114,8 @@ static int greet(struct connection *c, uint32_t umask, uint64_t data_bytes, stru
 	int fds[2];
 	int rc;
 
-	if (send(c->fd, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello))
+	/* one that does not want us may have answered and hung up already */
+	if (send(c->fd, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello) && errno != EPIPE)
 		return -G4_E_IO;
 	rc = receive_welcome(c->fd, &welcome, fds);
 	if (rc == 0) {
@@ -145,7 +152,9 @@ int g4_engine_connect(const char *path, uint32_t umask, uint64_t data_bytes, str
 		if (rc == 0 && !c->client)
 			rc = -G4_E_NOMEM;
 		if (rc < 0)
-			fail(message, message_bytes, path, rc, g4_strerror(rc));
+			fail(message, message_bytes, path, rc,
+			     rc == -G4_E_BUSY ? "the server has no place for another client of this user" :
+						g4_strerror(rc));
 	}
 	if (rc == 0) {
 		const struct g4_engine_backend backend = {.ring = c->client, .close = end_connection, .context = c};

@@ -4,11 +4,15 @@
  *
  * Mounting is the CPU engine's work. The mounted state then moves to device memory (g4_fs_moved()) and never comes back:
  * the kernel writes everything at the end, and the CPU engine mounts the image once more to mark it clean. What "mem:"
- * holds moves too and dies with the mount, as it does on the CPU.
+ * holds moves too and dies with the mount, as it does on the CPU. "dax:" on tmpfs is registered with CUDA and used in
+ * place. Any other device is the host's: an I/O agent (dev/agent_host.h) does the kernel's requests to it.
  *
  * The agent is a thread that sleeps: in CUDA while the kernel runs, on the bell while it does not. Between the two it
  * tells the clients that they have to ring, and then compares their tails with what the kernel saw when it left: a
  * client that stored its tail before it could know is found here, one that stored it later rings.
+ *
+ * Guests (engine/guest.h), warps of other kernels, change the file system while this one is away. As long as there may be
+ * any, the agent lets it in now and then to commit, and once more at the end.
  */
 #include "engine/engine_ops_host.h"
 
@@ -36,6 +40,7 @@ int g4_cuda_mount(struct g4_dev *dev, const struct g4_mount_options *options, st
 #include <unistd.h>
 
 #include "base/log_host.h"
+#include "dev/agent_host.h"
 #include "dev/dev_host.h"
 #include "dev/dev_types.h"
 #include "engine/cuda/gpu.h"
@@ -63,9 +68,14 @@ struct cuda_engine {
 	struct g4_dev *dev;
 	struct g4_mount_options options;
 	struct g4_fs *host_fs; /* the mapping that the state was built in */
-	uint8_t *fs;	       /* on the device */
-	uint8_t *image;	       /* on the device, of "mem:" */
+	void *fs_memory;       /* on the device; the state in it begins at a page, for the sake of its frames */
+	uint8_t *fs;
+	uint8_t *image; /* on the device, of "mem:" */
 	bool image_registered;
+	struct g4_agent *io; /* does what the GPU cannot: files, block devices; else NULL */
+	bool io_registered;
+	uint8_t *remote;     /* on the device, struct g4_remote */
+	uint32_t area_count; /* as there */
 
 	struct g4_engine *handle;
 	struct g4_port_host *own_port;
@@ -79,7 +89,9 @@ struct cuda_engine {
 
 	pthread_mutex_t lock; /* of all below, and of the sleeping of the ports */
 	bool sleeping;	      /* the kernel is not there: clients ring */
-	uint32_t closes;      /* questions asked in control->close */
+	uint32_t guests;      /* those who let guests in, now */
+	bool had_guests;
+	uint32_t closes; /* questions asked in control->close */
 	struct attached attached[G4_GPU_PORTS];
 };
 
@@ -90,9 +102,17 @@ static struct g4_ring_header *header_of(const struct attached *a)
 	return (struct g4_ring_header *)a->ring;
 }
 
+/* Without the kernel only guests have requests for the I/O agent. */
+static void rest_io(struct cuda_engine *e)
+{
+	if (e->io)
+		g4_agent_rest(e->io, e->sleeping && e->guests == 0);
+}
+
 static void set_sleeping(struct cuda_engine *e, bool sleeping)
 {
 	e->sleeping = sleeping;
+	rest_io(e);
 	for (uint32_t i = 0; i < G4_GPU_PORTS; i++)
 		if (e->attached[i].used)
 			g4_store32_rel(&header_of(&e->attached[i])->engine_waits,
@@ -122,13 +142,39 @@ static void fail_all(struct cuda_engine *e)
 	       g4_gpu_error());
 }
 
-/* Sleeps until somebody rings or has rung. */
-static void await_bell(struct cuda_engine *e)
+/* How long what guests change may wait for the kernel, in milliseconds; -1: there are none. */
+static int patience_ms(struct cuda_engine *e)
 {
+	uint32_t ms = e->options.commit_ms ? e->options.commit_ms : G4_ENGINE_COMMIT_MS;
+
+	pthread_mutex_lock(&e->lock);
+	bool guests = e->guests > 0;
+	pthread_mutex_unlock(&e->lock);
+	return guests ? (int)g4_min64(ms, INT32_MAX) : -1;
+}
+
+static bool is_wanted(struct cuda_engine *e)
+{
+	pthread_mutex_lock(&e->lock);
+	bool wanted = has_work(e) || g4_load32_acq(&e->ending);
+	pthread_mutex_unlock(&e->lock);
+	return wanted;
+}
+
+/* Sleeps until there is work. False: the time has come to commit what guests may have changed. */
+static bool await_work(struct cuda_engine *e)
+{
+	struct pollfd bell = {.fd = e->bell, .events = POLLIN};
 	uint64_t rings;
 
-	while (read(e->bell, &rings, sizeof(rings)) != sizeof(rings) && errno == EINTR)
-		;
+	for (;;) {
+		int ready = poll(&bell, 1, patience_ms(e));
+		if (ready == 0)
+			return false;
+		/* a bell without work says that somebody let guests in, or has ended that */
+		if (ready > 0 && read(e->bell, &rings, sizeof(rings)) == sizeof(rings) && is_wanted(e))
+			return true;
+	}
 }
 
 static void *agent(void *argument)
@@ -136,20 +182,22 @@ static void *agent(void *argument)
 	struct cuda_engine *e = argument;
 
 	for (;;) {
+		bool last = g4_load32_acq(&e->ending) != 0;
 		if (g4_gpu_launch(e->gpu, e->fs) < 0 || g4_gpu_wait(e->gpu) < 0) {
 			fail_all(e);
 			return NULL;
 		}
 		if (g4_load32_acq(&e->control->error))
 			g4_log(G4_LOG_ERROR, "write-back: %s", g4_strerror(-(int)e->control->error));
+		bool ending = g4_load32_acq(&e->ending) != 0;
 		pthread_mutex_lock(&e->lock);
 		set_sleeping(e, true);
-		bool more = has_work(e);
+		bool more = has_work(e), guests = e->had_guests;
 		pthread_mutex_unlock(&e->lock);
-		if (g4_load32_acq(&e->ending))
+		/* a kernel that was launched before the end was near may have written everything before guests did something */
+		if (ending && (last || !guests))
 			return NULL;
-		if (!more)
-			await_bell(e);
+		e->control->once = !more && !await_work(e);
 		pthread_mutex_lock(&e->lock);
 		set_sleeping(e, false);
 		pthread_mutex_unlock(&e->lock);
@@ -195,6 +243,31 @@ static void stop_agent(struct cuda_engine *e)
 
 /* ------------------------------------------------------------------ ports */
 
+G4_STATIC_ASSERT(G4_GPU_PORTS < G4_REMOTE_AREAS, "every port has an area, number 1 on");
+
+/* The I/O agent may move data to and from a client's data area without a copy; 0 bytes: no longer. */
+static int set_area(struct cuda_engine *e, uint32_t id, uint8_t *host, const void *device, uint64_t bytes)
+{
+	const struct g4_remote_area area = {(uintptr_t)device, bytes};
+	const uint32_t index = id + 1;
+	int rc;
+
+	if (!e->io)
+		return 0;
+	if (bytes > 0)
+		g4_agent_set_area(e->io, index, host, bytes);
+	rc = g4_gpu_put(e->gpu, e->remote + offsetof(struct g4_remote, areas) + index * sizeof(area), &area,
+			sizeof(area));
+	if (rc == 0 && index >= e->area_count) {
+		e->area_count = index + 1;
+		rc = g4_gpu_put(e->gpu, e->remote + offsetof(struct g4_remote, area_count), &e->area_count,
+				sizeof(e->area_count));
+	}
+	if (bytes == 0)
+		g4_agent_set_area(e->io, index, NULL, 0);
+	return rc;
+}
+
 static int place_port(struct cuda_engine *e, struct attached *a, const struct g4_port *port, uint64_t ring_bytes,
 		      uint32_t id)
 {
@@ -207,13 +280,17 @@ static int place_port(struct cuda_engine *e, struct attached *a, const struct g4
 		return rc;
 	rc = g4_gpu_register(e->gpu, port->data, port->data_bytes, &data);
 	if (rc == 0) {
+		rc = set_area(e, id, port->data, data, port->data_bytes);
 		a->handles = g4_gpu_alloc(e->gpu, port->handle_count * sizeof(struct g4_port_handle));
 		on_gpu.ring = ring;
 		on_gpu.data = data;
 		on_gpu.handles = a->handles;
-		rc = a->handles ? g4_gpu_set_port(e->gpu, id, &on_gpu) : -G4_E_NOMEM;
-		if (rc < 0)
+		if (rc == 0)
+			rc = a->handles ? g4_gpu_set_port(e->gpu, id, &on_gpu) : -G4_E_NOMEM;
+		if (rc < 0) {
+			set_area(e, id, NULL, NULL, 0); /* the GPU does not work any more if it refuses this */
 			g4_gpu_unregister(e->gpu, port->data);
+		}
 	}
 	if (rc < 0) {
 		g4_gpu_free(e->gpu, a->handles);
@@ -304,6 +381,7 @@ static void detach(void *context, uint32_t id)
 		drain(e, id);
 		close_handles(e, id);
 	}
+	set_area(e, id, NULL, NULL, 0);
 	g4_gpu_unregister(e->gpu, a->data);
 	g4_gpu_unregister(e->gpu, a->ring);
 	g4_gpu_free(e->gpu, a->handles);
@@ -342,12 +420,57 @@ static int put_resident(struct cuda_engine *e, uint8_t *device, const uint8_t *h
 	return rc;
 }
 
+/* What the GPU reads and writes itself needs no flush: everything else does, and system calls. */
+static bool needs_agent(const struct g4_dev *dev)
+{
+	return !dev->props.mapped || dev->persist != G4_DEV_PERSIST_NEVER;
+}
+
+/* A device that the I/O agent serves, as the kernel sees it. */
+static int place_remote(struct cuda_engine *e, struct g4_dev *on_gpu)
+{
+	struct g4_remote *remote = malloc(sizeof(*remote));
+	void *shared;
+	int rc = -G4_E_NOMEM;
+
+	e->remote = g4_gpu_alloc(e->gpu, sizeof(*remote));
+	if (remote && e->remote)
+		rc = g4_agent_open(e->dev, NULL, &e->io);
+	if (rc == 0) {
+		uint64_t bytes;
+		void *memory = g4_agent_memory(e->io, &bytes);
+		rc = g4_gpu_register(e->gpu, memory, bytes, &shared);
+		e->io_registered = rc == 0;
+	}
+	if (rc == 0) {
+		g4_agent_describe(e->io, shared, remote, (struct g4_remote *)e->remote, on_gpu);
+		rc = g4_gpu_put(e->gpu, e->remote, remote, sizeof(*remote));
+		rest_io(e);
+	}
+	free(remote);
+	return rc;
+}
+
+/* The kernel is not there, nor guests. */
+static void close_io(struct cuda_engine *e)
+{
+	uint64_t bytes;
+
+	if (e->io_registered)
+		g4_gpu_unregister(e->gpu, g4_agent_memory(e->io, &bytes));
+	g4_agent_close(e->io);
+	e->io_registered = false;
+	e->io = NULL;
+}
+
 /* The device as the kernel sees it, behind the state. */
 static int place_device(struct cuda_engine *e, struct g4_dev *on_gpu)
 {
 	void *map;
 	int rc;
 
+	if (needs_agent(e->dev))
+		return place_remote(e, on_gpu);
 	*on_gpu = *e->dev;
 	on_gpu->host = NULL;
 	on_gpu->props.discard = false;
@@ -368,9 +491,10 @@ static int move_there(struct cuda_engine *e)
 	struct g4_dev on_gpu;
 	int rc;
 
-	e->fs = g4_gpu_alloc(e->gpu, bytes + sizeof(on_gpu));
-	if (!e->fs)
+	e->fs_memory = g4_gpu_alloc(e->gpu, bytes + sizeof(on_gpu) + G4_PAGE_BYTES);
+	if (!e->fs_memory)
 		return -G4_E_NOMEM;
+	e->fs = (uint8_t *)g4_align_up((uintptr_t)e->fs_memory, G4_PAGE_BYTES);
 	rc = place_device(e, &on_gpu);
 	if (rc < 0)
 		return rc;
@@ -406,8 +530,10 @@ static void free_engine(struct cuda_engine *e)
 		munmap(e->host_fs, e->host_fs->memory_bytes);
 	if (e->image_registered)
 		g4_gpu_unregister(e->gpu, e->dev->map);
+	close_io(e);
 	if (e->gpu) {
-		g4_gpu_free(e->gpu, e->fs);
+		g4_gpu_free(e->gpu, e->remote);
+		g4_gpu_free(e->gpu, e->fs_memory);
 		g4_gpu_free(e->gpu, e->image);
 		g4_gpu_close(e->gpu);
 	}
@@ -428,6 +554,7 @@ static int end(void *context, bool clean)
 	if (e->own_port)
 		g4_port_shut(e->own_port);
 	stop_agent(e);
+	close_io(e);
 	if (has_failed(e) || e->control->error)
 		rc = -G4_E_IO;
 	if (clean && e->dev->kind != G4_DEV_KIND_MEM && !(e->options.flags & G4_MOUNT_READ_ONLY)) {
@@ -446,20 +573,13 @@ static int say_gpu(char *message, size_t bytes, int code, const char *what)
 	return code;
 }
 
-/* -G4_E_NOTSUP with a sentence for what this engine does not do. */
-static int check_device(const struct g4_dev *dev, char *message, size_t bytes)
+/* -G4_E_NOTSUP with a sentence where there is no GPU. */
+static int check_gpu(char *message, size_t bytes)
 {
-	const char *why = NULL;
-
-	if (!dev->props.mapped)
-		why = "this version needs mem: or dax: on tmpfs; files and block devices come later";
-	else if (dev->persist != G4_DEV_PERSIST_NEVER)
-		why = "dax: has to lie on tmpfs, for the GPU cannot flush a page cache";
-	else if (g4_gpu_count() == 0)
-		why = g4_gpu_error();
-	if (why)
-		snprintf(message, bytes, "the CUDA engine: %s", why);
-	return why ? -G4_E_NOTSUP : 0;
+	if (g4_gpu_count() > 0)
+		return 0;
+	snprintf(message, bytes, "the CUDA engine: %s", g4_gpu_error());
+	return -G4_E_NOTSUP;
 }
 
 static int mount_on_host(struct cuda_engine *e, char *message, size_t message_bytes)
@@ -521,7 +641,7 @@ int g4_cuda_mount(struct g4_dev *dev, const struct g4_mount_options *options, st
 										     G4_ENGINE_COMMIT_MS,
 						   .idle_us = IDLE_US};
 	struct cuda_engine *e;
-	int rc = check_device(dev, message, message_bytes);
+	int rc = check_gpu(message, message_bytes);
 
 	if (rc < 0)
 		return rc;
@@ -570,5 +690,17 @@ void *g4_cuda_fs(struct g4_engine *engine)
 	struct g4_engine_backend *backend = g4_engine_backend(engine);
 
 	return backend && backend->close == end ? ((struct cuda_engine *)backend->context)->fs : NULL;
+}
+
+void g4_cuda_visit(struct g4_engine *engine, bool begin)
+{
+	struct cuda_engine *e = g4_engine_backend(engine)->context;
+
+	pthread_mutex_lock(&e->lock);
+	e->guests += begin ? 1 : -1u;
+	e->had_guests = true;
+	rest_io(e);
+	pthread_mutex_unlock(&e->lock);
+	ring_bell(e);
 }
 #endif

@@ -43,6 +43,8 @@ int g4_cuda_mount(struct g4_dev *dev, const struct g4_mount_options *options, st
 
 /* Where the kernels of this process find the file system of a CUDA engine; NULL for any other. CUDA builds only. */
 void *g4_cuda_fs(struct g4_engine *engine);
+/* Such an engine has guests from now on (engine/guest.h), or no more of this caller's: calls come in pairs. */
+void g4_cuda_visit(struct g4_engine *engine, bool begin);
 
 /* Runs a port's command on the calling thread. Fails only before it began, for want of memory. Thread-safe. */
 int g4_engine_serve_command(struct g4_engine *engine, struct g4_port *port, uint32_t number,

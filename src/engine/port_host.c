@@ -10,9 +10,11 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -22,6 +24,12 @@
 #define DEFAULT_HANDLES 4096u
 #define MAX_THREADS 16u
 #define SPIN_PAUSES 200u /* a few microseconds: what a client needs between two commands */
+
+struct worker {
+	struct g4_port_host *port;
+	struct g4_port_stage *stage;
+	pthread_t thread;
+};
 
 struct g4_port_host {
 	struct g4_engine *engine;
@@ -33,8 +41,8 @@ struct g4_port_host {
 
 	pthread_mutex_t lock; /* of sleeping, and engine_waits, which follows it */
 	uint32_t sleeping;
-	uint32_t thread_count;
-	pthread_t threads[MAX_THREADS];
+	uint32_t worker_count;
+	struct worker workers[MAX_THREADS];
 };
 
 static struct g4_ring_header *header_of(const struct g4_port_host *p)
@@ -44,20 +52,24 @@ static struct g4_ring_header *header_of(const struct g4_port_host *p)
 
 /* ------------------------------------------------------------------ serving */
 
-/* Takes the next command. -1: the client broke the protocol. */
-static int claim(struct g4_port_host *p, uint32_t *number)
+int g4_port_claim(struct g4_port *port, uint32_t *number)
 {
+	uint32_t *tail = &((struct g4_ring_header *)port->ring)->tail;
+
 	for (;;) {
-		uint32_t claimed = g4_load32_acq(&p->port.claimed);
-		uint32_t pending = g4_load32_acq(&header_of(p)->tail) - claimed;
+		uint32_t claimed = g4_load32_acq(&port->claimed);
+		uint32_t pending = g4_load32_acq(tail) - claimed;
 
 		if (pending == 0)
 			return 0;
-		if (pending > p->port.entries)
-			return -1;
+		if (pending > port->entries) {
+			if (g4_load32_acq(&port->claimed) == claimed)
+				return -1;
+			continue; /* others claimed between the two looks, and the client went on: that is its right */
+		}
 		*number = claimed + 1;
-		if (g4_cas32(&p->port.claimed, claimed, claimed + 1)) {
-			g4_load32_acq(&p->port.published);
+		if (g4_cas32(&port->claimed, claimed, claimed + 1)) {
+			g4_load32_acq(&port->published);
 			return 1;
 		}
 	}
@@ -113,12 +125,12 @@ static struct g4_port_stage *make_stage(void)
 
 static void *serve(void *argument)
 {
-	struct g4_port_host *p = argument;
-	struct g4_port_stage *stage = make_stage();
+	struct worker *worker = argument;
+	struct g4_port_host *p = worker->port;
 	uint32_t number;
 
-	while (stage && !g4_load32_acq(&p->stop)) {
-		int got = claim(p, &number);
+	while (!g4_load32_acq(&p->stop)) {
+		int got = g4_port_claim(&p->port, &number);
 		if (got < 0) {
 			g4_store32_rel(&p->port.broken, 1);
 			g4_store32_rel(&header_of(p)->state, G4_RING_DEAD);
@@ -128,11 +140,12 @@ static void *serve(void *argument)
 			sleep_on_tail(p);
 			continue;
 		}
-		while (g4_engine_serve_command(p->engine, &p->port, number, stage) < 0)
-			g4_pause(); /* no memory for a workgroup: others will give theirs back */
+		/* no memory for a workgroup: others will give theirs back */
+		while (g4_engine_serve_command(p->engine, &p->port, number, worker->stage) < 0 &&
+		       !g4_load32_acq(&p->stop))
+			sched_yield();
 		wake_client(p, number);
 	}
-	free(stage);
 	return NULL;
 }
 
@@ -145,32 +158,44 @@ static uint32_t threads_wanted(const struct g4_port_options *options)
 	return (uint32_t)g4_min64(g4_max64(cores > 0 ? (uint64_t)cores : 1, 2), 8);
 }
 
-static int start_threads(struct g4_port_host *p, uint32_t wanted)
+/* One thread more, with all the memory that it needs. */
+static bool start_worker(struct g4_port_host *p)
+{
+	struct worker *worker = &p->workers[p->worker_count];
+
+	*worker = (struct worker){.port = p, .stage = make_stage()};
+	if (!worker->stage || pthread_create(&worker->thread, NULL, serve, worker) != 0) {
+		free(worker->stage);
+		return false;
+	}
+	p->worker_count++;
+	return true;
+}
+
+static int start_workers(struct g4_port_host *p, uint32_t wanted)
 {
 	sigset_t all, before;
-	int rc = 0;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	while (p->thread_count < wanted && rc == 0) {
-		rc = pthread_create(&p->threads[p->thread_count], NULL, serve, p);
-		p->thread_count += rc == 0;
-	}
+	while (p->worker_count < wanted && start_worker(p))
+		;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return p->thread_count ? 0 : -G4_E_NOMEM;
+	return p->worker_count ? 0 : -G4_E_NOMEM;
 }
 
-static void stop_threads(struct g4_port_host *p)
+static void stop_workers(struct g4_port_host *p)
 {
 	g4_store32_rel(&p->stop, 1);
 	/* the client writes tail, too: a value that no sleeper waits for comes in the end */
-	for (uint32_t i = 0; i < p->thread_count; i++) {
+	for (uint32_t i = 0; i < p->worker_count; i++) {
 		do {
 			g4_add32(&header_of(p)->tail, 1);
 			syscall(SYS_futex, &header_of(p)->tail, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-		} while (pthread_tryjoin_np(p->threads[i], NULL) == EBUSY && usleep(1000) == 0);
+		} while (pthread_tryjoin_np(p->workers[i].thread, NULL) == EBUSY && usleep(1000) == 0);
+		free(p->workers[i].stage);
 	}
-	p->thread_count = 0;
+	p->worker_count = 0;
 }
 
 /* ------------------------------------------------------------------ making */
@@ -237,6 +262,8 @@ static int make_parts(struct g4_port_host *p, const struct g4_port_options *opti
 	p->port.handles = calloc(p->port.handle_count, sizeof(*p->port.handles));
 	if (!p->port.handles)
 		return -G4_E_NOMEM;
+	if (getrandom(p->port.seal_key, sizeof(p->port.seal_key), 0) != (ssize_t)sizeof(p->port.seal_key))
+		return -G4_E_IO;
 	int rc = make_memory("gpu4fs-ring", p->ring_bytes, &p->ring_fd, &p->port.ring);
 	return rc < 0 ? rc : make_memory("gpu4fs-data", p->port.data_bytes, &p->data_fd, &p->port.data);
 }
@@ -256,7 +283,7 @@ int g4_port_open(struct g4_engine *engine, const struct g4_port_options *options
 	if (rc == 0) {
 		write_header(p);
 		if (!backend)
-			rc = start_threads(p, threads_wanted(options));
+			rc = start_workers(p, threads_wanted(options));
 		else
 			rc = backend->attach ?
 				     backend->attach(backend->context, &p->port, p->ring_bytes, &p->remote_id) :
@@ -278,7 +305,7 @@ void g4_port_shut(struct g4_port_host *p)
 	if (backend) {
 		backend->detach(backend->context, p->remote_id);
 	} else {
-		stop_threads(p);
+		stop_workers(p);
 		if (g4_engine_close_port(p->engine, &p->port) < 0)
 			g4_log(G4_LOG_ERROR,
 			       "out of memory: files of a client stay open until the file system is unmounted");

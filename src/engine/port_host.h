@@ -23,6 +23,8 @@ struct g4_port_options {
 int g4_port_open(struct g4_engine *engine, const struct g4_port_options *options, struct g4_port_host **out);
 /* Tells the client that it is over, waits for its running commands, closes its files and frees everything. */
 void g4_port_shut(struct g4_port_host *port);
+/* Takes the next command of a port whose commands run in this process: 1. 0: none; -1: the client broke the protocol. */
+int g4_port_claim(struct g4_port *port, uint32_t *number);
 /* The client rang. */
 void g4_port_rung(struct g4_port_host *port);
 

@@ -10,6 +10,7 @@
 #include "engine/ring.h"
 
 #include "fs/fs.h"
+#include "hash/siphash.h"
 
 #define HANDLE_OPEN (UINT64_C(1) << 31)
 #define HANDLE_CLOSING (UINT64_C(1) << 30)
@@ -31,6 +32,8 @@
 	(1u << G4_CMD_READLINK | 1u << G4_CMD_READDIR | 1u << G4_CMD_GETXATTR | 1u << G4_CMD_LISTXATTR |               \
 	 1u << G4_CMD_STATFS)
 #define DATA_DIRECT (1u << G4_CMD_READ | 1u << G4_CMD_WRITE)
+/* Commands whose node2 is an inode. */
+#define TWO_NODES (1u << G4_CMD_LINK | 1u << G4_CMD_RENAME)
 #define LAST_COMMAND G4_CMD_FORGET
 
 G4_FN static bool is_one(uint32_t set, uint32_t op)
@@ -191,13 +194,58 @@ G4_FN static int fetch_cred(const struct g4_port *port, struct g4_port_stage *st
 	return 0;
 }
 
+G4_FN uint64_t g4_port_seal(const struct g4_port *port, uint64_t ino, uint64_t generation)
+{
+	const uint64_t words[2] = {ino, generation};
+
+	return g4_siphash13(port->seal_key, words, sizeof(words));
+}
+
+/*
+ * Whether the client was given the inode that it names. Asked before the number is looked at: what lies at a made-up
+ * number may be a page that the client wrote, and not even to be loaded.
+ */
+G4_FN static bool is_sealed(const struct g4_port *port, uint64_t node, uint32_t generation, uint64_t seal)
+{
+	return node <= G4_NODE_ROOT || g4_port_seal(port, node, generation) == seal;
+}
+
+G4_FN static int check_nodes(const struct g4_port *port, const struct g4_ring_command *c)
+{
+	const bool by_handle = is_one(USES_HANDLE, c->op) && c->handle != 0;
+
+	if (!by_handle && !is_sealed(port, c->node, (uint32_t)c->arg, c->seal))
+		return -G4_E_STALE;
+	if (is_one(TWO_NODES, c->op) && !is_sealed(port, c->node2, (uint32_t)(c->arg >> 32), c->offset))
+		return -G4_E_STALE;
+	return 0;
+}
+
+/* What a listing needs, to which the engine's own callers have a right already. */
+G4_FN static int check_listing(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd)
+{
+	struct g4_cmd access;
+
+	memset(&access, 0, sizeof(access));
+	access.op = G4_CMD_ACCESS;
+	access.node = cmd->node;
+	access.arg = cmd->arg;
+	access.flags = G4_ACCESS_READ | (cmd->flags & G4_READDIR_PLUS ? G4_ACCESS_EXEC : 0);
+	access.cred = cmd->cred;
+	return g4_execute(wg, fs, &access);
+}
+
 /* Commands of clients that are not this process: what the engine leaves to its caller is asked for here. */
-G4_FN static int check_stranger(struct g4_wg *wg, struct g4_fs *fs, const struct g4_port *port, struct g4_cmd *cmd)
+G4_FN static int check_stranger(struct g4_wg *wg, struct g4_fs *fs, const struct g4_port *port,
+				const struct g4_ring_command *c, struct g4_cmd *cmd)
 {
 	if (port->flags & G4_PORT_IN_CORE)
 		return 0;
 	if (is_one(BY_HANDLE, cmd->op) && cmd->handle == 0)
 		return -G4_E_BADF;
+	int rc = check_nodes(port, c);
+	if (rc < 0)
+		return rc;
 	if (cmd->op == G4_CMD_FORGET) /* who holds removed inodes is one program, and this is not it */
 		return -G4_E_PERM;
 	if (cmd->op == G4_CMD_MKNOD && cmd->cred->uid != 0) {
@@ -205,17 +253,9 @@ G4_FN static int check_stranger(struct g4_wg *wg, struct g4_fs *fs, const struct
 		if (type == G4_S_IFCHR || type == G4_S_IFBLK)
 			return -G4_E_PERM;
 	}
-	if (cmd->op == G4_CMD_READDIR) {
-		struct g4_cmd access;
-
-		memset(&access, 0, sizeof(access));
-		access.op = G4_CMD_ACCESS;
-		access.node = cmd->node;
-		access.flags = G4_ACCESS_READ;
-		access.cred = cmd->cred;
-		return g4_execute(wg, fs, &access);
-	}
-	return 0;
+	if (cmd->op == G4_CMD_SETATTR && (cmd->mask & G4_SET_CTIME))
+		return -G4_E_PERM; /* who keeps this time for its files is a kernel */
+	return cmd->op == G4_CMD_READDIR ? check_listing(wg, fs, cmd) : 0;
 }
 
 /* Where the command's data is. */
@@ -356,7 +396,7 @@ G4_FN static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *por
 	int rc = translate(wg, port, stage);
 
 	if (rc == 0)
-		rc = check_stranger(wg, fs, port, cmd);
+		rc = check_stranger(wg, fs, port, &stage->slot.command, cmd);
 	if (rc < 0)
 		return rc;
 	rc = use_handles(port, cmd, &used);
@@ -387,10 +427,14 @@ G4_FN static uint64_t write_result(struct g4_wg *wg, struct g4_port *port, uint3
 
 	if (rc == 0 && (attr || moved || is_one(MAKES_HANDLE, cmd->op) || cmd->value > INT32_MAX)) {
 		stage->result.value = cmd->value;
-		stage->result.handle = cmd->handle;
+		/* the engine's own, which use_handles() put there, is not for the client */
+		stage->result.handle = is_one(MAKES_HANDLE, cmd->op) ? cmd->handle : stage->slot.command.handle;
 		stage->result.offset = cmd->offset;
-		if (attr)
+		if (attr) {
 			stage->result.attr = stage->attr;
+			if (!(port->flags & G4_PORT_IN_CORE) && stage->attr.ino != 0)
+				stage->result.attr.seal = g4_port_seal(port, stage->attr.ino, stage->attr.generation);
+		}
 		g4_copy(wg, &to->value, &stage->result.value,
 			attr ? offsetof(struct g4_ring_result, reserved) - 8 : 3 * sizeof(uint64_t));
 		word |= G4_RING_WORD_FULL;

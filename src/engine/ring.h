@@ -31,6 +31,11 @@
  * Sleeping: an engine that no longer looks at `tail` says in `engine_waits` how it wants to be woken. The client stores
  * tail, then reads engine_waits; the engine stores engine_waits, then reads tail; a full fence between the two on each
  * side. The same the other way round with a result's word and client_waits.
+ *
+ * Naming inodes: attributes that a result brings have a seal, a keyed hash of inode number and generation. A command names
+ * an inode by all three (number in node, generation in arg, seal in seal; of node2: node2, arg, offset), and the engine
+ * takes a number without its seal for one that does not exist. So a client can name what it was led to and nothing else.
+ * G4_NODE_ROOT needs no seal. Seals end with the session. The inodes of a listing have none: the client looks them up.
  */
 #ifndef G4_RING_H
 #define G4_RING_H
@@ -102,7 +107,8 @@ struct g4_ring_command {
 	uint16_t attr_bytes; /* SETATTR: sizeof(struct g4_attr) */
 	uint32_t umask;	     /* without credentials of its own: applied to new files */
 	uint32_t wants_attr; /* 1: the result shall have attributes */
-	uint8_t reserved[32];
+	uint64_t seal;	     /* of node, see below */
+	uint8_t reserved[24];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_ring_command) == 128, "ring command");
 
@@ -118,7 +124,7 @@ struct g4_ring_result {
 	uint64_t handle;
 	uint64_t offset;
 	struct g4_attr attr;
-	uint8_t reserved[56];
+	uint8_t reserved[48];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_ring_result) == 192, "ring result");
 
@@ -154,7 +160,7 @@ struct g4_port_handle {
 };
 
 #define G4_PORT_MAY_ACT 1u /* its commands may carry credentials: in-process callers, and root, who may be anyone */
-#define G4_PORT_IN_CORE 2u /* the engine's own process: may use inodes by number and G4_CRED_TRUSTED */
+#define G4_PORT_IN_CORE 2u /* the engine's own process: may use inodes by number, without seals, and G4_CRED_TRUSTED */
 
 /* The engine's view of a client, in the engine's memory. */
 struct g4_port {
@@ -173,6 +179,7 @@ struct g4_port {
 	uint32_t broken;    /* the client broke the protocol; it is not served any more */
 	uint64_t moving;    /* bytes that its running commands read and write */
 	uint64_t bytes_limit;
+	uint64_t seal_key[2]; /* secret and random */
 	struct g4_cred cred;
 };
 
@@ -198,6 +205,8 @@ struct g4_fs;
  */
 G4_FN void g4_port_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, uint32_t number,
 			   struct g4_port_stage *stage);
+/* What a client shows to name an inode of this generation. */
+G4_FN uint64_t g4_port_seal(const struct g4_port *port, uint64_t ino, uint64_t generation);
 /* Leader. Gives back every handle of a port that no command runs on any more. */
 G4_FN void g4_port_close(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port);
 

@@ -325,6 +325,7 @@ static int marshal(struct g4_ring_client *client, const struct g4_cmd *cmd, stru
 				      .offset = cmd->offset,
 				      .length = cmd->length,
 				      .arg = cmd->arg,
+				      .seal = cmd->seal,
 				      .umask = cred->umask,
 				      .wants_attr = cmd->attr != NULL,
 				      .text_at = G4_RING_TEXT_INLINE};

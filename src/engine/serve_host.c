@@ -2,7 +2,8 @@
 /*
  * The daemon's side of the socket: one thread accepts, greets, passes bells on and notices who is gone. Nothing there
  * waits for a client: sockets are not blocking, a client that does not greet in time is dropped, and what has to wait
- * for commands under way, ending a session, happens in a thread of its own.
+ * for commands under way, ending a session, happens in a thread of its own. A session has its place until that is done:
+ * who leaves running commands behind does not get more sessions by that.
  */
 #include "engine/serve_host.h"
 
@@ -20,19 +21,23 @@
 
 #include "base/log_host.h"
 #include "engine/port_host.h"
+#include "engine/ring_host.h"
 #include "simt/simt.h"
 
 #define MAX_CLIENTS 64u
 #define LIMIT_CLIENTS 4096u
-#define MAX_DATA_BYTES G4_GIB
+#define MAX_DATA_BYTES (128 * G4_MIB)
 #define GREETING_NS (UINT64_C(5) * 1000 * 1000 * 1000)
 #define LOOK_MS 1000
+#define REST_NS (UINT64_C(1000) * 1000 * 1000) /* without new clients, when there are no descriptors */
 #define EVENTS 16
 #define MESSAGES_AT_ONCE 64 /* of one client, before others have their turn */
 
-struct client {
+struct client { /* a place for one */
 	struct g4_server *server;
-	int fd; /* -1: the place is free */
+	int fd;	     /* -1: nobody, or gone */
+	bool ending; /* its commands may still run: the place is not free. Guarded by the server's lock */
+	uint32_t uid;
 	struct g4_port_host *port;
 	uint64_t since_ns; /* until it has greeted: when it came */
 };
@@ -44,8 +49,9 @@ struct g4_server {
 	int listener, events, stop_event;
 	pthread_t thread;
 	struct client *clients;
+	uint64_t rest_until_ns; /* the listener is not watched; 0: it is */
 
-	pthread_mutex_t lock; /* of the two counters */
+	pthread_mutex_t lock; /* of the two counters and client.ending */
 	pthread_cond_t idle;
 	uint32_t count;	  /* sessions */
 	uint32_t closing; /* threads that end one */
@@ -53,19 +59,14 @@ struct g4_server {
 
 /* ------------------------------------------------------------------ ending sessions */
 
-struct ending {
-	struct g4_server *server;
-	struct g4_port_host *port;
-};
-
 static void *end_session(void *argument)
 {
-	struct ending *ending = argument;
-	struct g4_server *server = ending->server;
+	struct client *client = argument;
+	struct g4_server *server = client->server;
 
-	g4_port_shut(ending->port);
-	free(ending);
+	g4_port_shut(client->port);
 	pthread_mutex_lock(&server->lock);
+	client->ending = false;
 	server->closing--;
 	pthread_cond_broadcast(&server->idle);
 	pthread_mutex_unlock(&server->lock);
@@ -73,42 +74,32 @@ static void *end_session(void *argument)
 }
 
 /* In a thread of its own, for it waits for the client's commands; here where there is none to be had. */
-static void shut_port(struct g4_server *server, struct g4_port_host *port)
+static void start_ending(struct client *client)
 {
-	struct ending *ending = malloc(sizeof(*ending));
 	pthread_attr_t attributes;
 	pthread_t thread;
-	int rc = ENOMEM;
+	int rc = pthread_attr_init(&attributes);
 
-	if (ending && pthread_attr_init(&attributes) == 0) {
-		*ending = (struct ending){server, port};
+	if (rc == 0) {
 		pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-		pthread_mutex_lock(&server->lock);
-		server->closing++;
-		pthread_mutex_unlock(&server->lock);
-		rc = pthread_create(&thread, &attributes, end_session, ending);
+		rc = pthread_create(&thread, &attributes, end_session, client);
 		pthread_attr_destroy(&attributes);
-		if (rc != 0) {
-			end_session(ending);
-			return;
-		}
 	}
-	if (rc != 0) {
-		free(ending);
-		g4_port_shut(port);
-	}
+	if (rc != 0)
+		end_session(client);
 }
 
 static void drop_client(struct g4_server *server, struct client *client)
 {
-	if (client->port)
-		shut_port(server, client->port);
 	close(client->fd); /* which takes it out of the epoll set */
 	client->fd = -1;
-	client->port = NULL;
 	pthread_mutex_lock(&server->lock);
 	server->count--;
+	server->closing += client->port != NULL;
+	client->ending = client->port != NULL;
 	pthread_mutex_unlock(&server->lock);
+	if (client->port)
+		start_ending(client);
 }
 
 /* ------------------------------------------------------------------ greeting */
@@ -134,23 +125,23 @@ static int identify(int fd, struct g4_cred *cred)
 	return 0;
 }
 
-static int send_welcome(const struct client *client, const struct g4_welcome *welcome)
+static int send_welcome(int fd, const struct g4_port_host *port, const struct g4_welcome *welcome)
 {
 	char control[CMSG_SPACE(2 * sizeof(int))] = {0};
 	struct iovec part = {.iov_base = (void *)(uintptr_t)welcome, .iov_len = sizeof(*welcome)};
 	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
 
-	if (client->port) {
+	if (port) {
 		message.msg_control = control;
 		message.msg_controllen = sizeof(control);
 		struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-		const int fds[2] = {g4_port_ring_fd(client->port), g4_port_data_fd(client->port)};
+		const int fds[2] = {g4_port_ring_fd(port), g4_port_data_fd(port)};
 		head->cmsg_level = SOL_SOCKET;
 		head->cmsg_type = SCM_RIGHTS;
 		head->cmsg_len = CMSG_LEN(sizeof(fds));
 		memcpy(CMSG_DATA(head), fds, sizeof(fds));
 	}
-	return sendmsg(client->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(*welcome) ? 0 : -G4_E_IO;
+	return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(*welcome) ? 0 : -G4_E_IO;
 }
 
 static int open_port(struct g4_server *server, struct client *client, const struct g4_hello *hello,
@@ -166,7 +157,8 @@ static int open_port(struct g4_server *server, struct client *client, const stru
 		return -G4_E_INVAL;
 	options.cred.umask = hello->umask & 0777u;
 	options.flags = options.cred.uid == 0 ? G4_PORT_MAY_ACT : 0;
-	options.data_bytes = hello->data_bytes ? g4_align_up(g4_min64(hello->data_bytes, most), G4_PAGE_BYTES) : 0;
+	options.data_bytes = hello->data_bytes ? hello->data_bytes : G4_RING_DEFAULT_DATA_BYTES;
+	options.data_bytes = g4_align_up(g4_min64(options.data_bytes, most), G4_PAGE_BYTES);
 	rc = g4_port_open(server->engine, &options, &client->port);
 	if (rc < 0)
 		return rc;
@@ -184,7 +176,7 @@ static bool greet(struct g4_server *server, struct client *client, const struct 
 	struct g4_welcome welcome = {.magic = G4_HELLO_MAGIC, .version = G4_HELLO_VERSION};
 
 	welcome.status = open_port(server, client, hello, &welcome);
-	return send_welcome(client, &welcome) == 0 && welcome.status == 0;
+	return send_welcome(client->fd, client->port, &welcome) == 0 && welcome.status == 0;
 }
 
 /* ------------------------------------------------------------------ the loop */
@@ -219,28 +211,67 @@ static bool receive(struct g4_server *server, struct client *client)
 	return true;
 }
 
-static void accept_client(struct g4_server *server)
+/* A free place; NULL: there is none, or not for this user. */
+static struct client *find_place(struct g4_server *server, uint32_t uid)
 {
-	uint32_t most = server->options.max_clients;
-	int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	const uint32_t most = server->options.max_clients, share = (most + 1) / 2;
+	struct client *place = NULL;
+	uint32_t own = 0;
 
-	if (fd < 0)
-		return;
+	pthread_mutex_lock(&server->lock);
 	for (uint32_t i = 0; i < most; i++) {
 		struct client *client = &server->clients[i];
-		struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = client};
+		if (client->fd < 0 && !client->ending)
+			place = client;
+		else
+			own += client->uid == uid;
+	}
+	pthread_mutex_unlock(&server->lock);
+	return uid == 0 || own < share ? place : NULL;
+}
 
-		if (client->fd >= 0)
-			continue;
-		if (epoll_ctl(server->events, EPOLL_CTL_ADD, fd, &event) != 0)
-			break;
-		*client = (struct client){.server = server, .fd = fd, .since_ns = g4_monotonic_ns()};
-		pthread_mutex_lock(&server->lock);
-		server->count++;
-		pthread_mutex_unlock(&server->lock);
+static int seat_client(struct g4_server *server, int fd)
+{
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
+		return -G4_E_ACCES;
+	struct client *client = find_place(server, peer.uid);
+	struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = client};
+	if (!client)
+		return -G4_E_BUSY;
+	if (epoll_ctl(server->events, EPOLL_CTL_ADD, fd, &event) != 0)
+		return -G4_E_NOMEM;
+	*client = (struct client){.server = server, .fd = fd, .uid = peer.uid, .since_ns = g4_monotonic_ns()};
+	pthread_mutex_lock(&server->lock);
+	server->count++;
+	pthread_mutex_unlock(&server->lock);
+	return 0;
+}
+
+/* The listener stays readable as long as somebody waits there, and would wake us without end. */
+static void rest(struct g4_server *server)
+{
+	epoll_ctl(server->events, EPOLL_CTL_DEL, server->listener, NULL);
+	server->rest_until_ns = g4_monotonic_ns() + REST_NS;
+}
+
+static void accept_client(struct g4_server *server)
+{
+	struct g4_welcome refusal = {.magic = G4_HELLO_MAGIC, .version = G4_HELLO_VERSION};
+	int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd < 0) {
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			rest(server);
 		return;
 	}
-	close(fd); /* no place left: it finds the connection closed */
+	refusal.status = seat_client(server, fd);
+	if (refusal.status < 0) {
+		send_welcome(fd, NULL, &refusal);
+		close(fd);
+	}
 }
 
 static void drop_silent_clients(struct g4_server *server)
@@ -262,13 +293,28 @@ static bool some_are_silent(const struct g4_server *server)
 	return false;
 }
 
+static int watch(struct g4_server *server, int fd, void *what)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = what};
+
+	return epoll_ctl(server->events, EPOLL_CTL_ADD, fd, &event);
+}
+
+static void end_rest(struct g4_server *server)
+{
+	if (server->rest_until_ns && g4_monotonic_ns() >= server->rest_until_ns &&
+	    watch(server, server->listener, &server->listener) == 0)
+		server->rest_until_ns = 0;
+}
+
 static void *run(void *argument)
 {
 	struct g4_server *server = argument;
 	struct epoll_event events[EVENTS];
 
 	for (;;) {
-		int count = epoll_wait(server->events, events, EVENTS, some_are_silent(server) ? LOOK_MS : -1);
+		bool waits = server->rest_until_ns || some_are_silent(server);
+		int count = epoll_wait(server->events, events, EVENTS, waits ? LOOK_MS : -1);
 		for (int i = 0; i < count; i++) {
 			struct client *client = events[i].data.ptr;
 			if (events[i].data.ptr == &server->stop_event)
@@ -279,6 +325,7 @@ static void *run(void *argument)
 				drop_client(server, client);
 		}
 		drop_silent_clients(server);
+		end_rest(server);
 	}
 }
 
@@ -331,13 +378,6 @@ static int listen_at(struct g4_server *server, char *message, size_t message_byt
 	if (chmod(path, server->options.mode ? server->options.mode : 0666) != 0 || listen(server->listener, 128) != 0)
 		return fail(message, message_bytes, -G4_E_IO, "cannot listen", path);
 	return 0;
-}
-
-static int watch(struct g4_server *server, int fd, void *what)
-{
-	struct epoll_event event = {.events = EPOLLIN, .data.ptr = what};
-
-	return epoll_ctl(server->events, EPOLL_CTL_ADD, fd, &event);
 }
 
 static int start_thread(struct g4_server *server)

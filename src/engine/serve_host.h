@@ -3,9 +3,10 @@
  * Serving an engine to other processes over a Unix socket, and connecting to one that is served. Host only.
  *
  * The socket is of type SOCK_SEQPACKET. A client sends one struct g4_hello; the answer is one struct g4_welcome, with the
- * descriptors of ring and data area (SCM_RIGHTS) where status is 0. From then on the client sends 8 bytes of anything
- * when it finds G4_RING_BELL in its ring, and the connection's end is the session's end, for both sides. Who the client
- * is, the server asks the kernel (SO_PEERCRED, SO_PEERGROUPS).
+ * descriptors of ring and data area (SCM_RIGHTS) where status is 0. A server without a place for it answers -G4_E_BUSY at
+ * once and hangs up. After a welcome the client sends 8 bytes of anything when it finds G4_RING_BELL in its ring, and the
+ * connection's end is the session's end, for both sides. Who the client is, the server asks the kernel (SO_PEERCRED,
+ * SO_PEERGROUPS).
  */
 #ifndef G4_SERVE_HOST_H
 #define G4_SERVE_HOST_H
@@ -40,9 +41,9 @@ struct g4_welcome {
 struct g4_server_options {
 	const char *path;	 /* of the socket; made, and removed at the end */
 	uint32_t mode;		 /* its permission bits; 0: 0666, for the engine checks who may do what */
-	uint32_t max_clients;	 /* 0: 64 */
+	uint32_t max_clients;	 /* sessions, those that end included; 0: 64. Half of them for one user but root */
 	uint32_t entries;	 /* commands that one client may have under way; 0: the default */
-	uint64_t max_data_bytes; /* of one client's data area; 0: 1 GiB */
+	uint64_t max_data_bytes; /* of one client's data area; 0: 128 MiB */
 	uint32_t handles;	 /* files that one client may have open; 0: the default */
 };
 

@@ -5,6 +5,10 @@
  *
  * Nodes are inode numbers (struct g4_attr.ino); G4_NODE_ROOT names the root directory. Names are byte strings without
  * terminator and without '/'. Every field not named in an operation's line must be 0.
+ *
+ * A number can be given to another inode between two commands. In commands that name inodes by number, other than READ to
+ * SEEK, arg may therefore hold the generation of node in its lower half and that of node2 in its upper half, and whatever
+ * has another one by now is STALE; 0: do not look.
  */
 #ifndef G4_COMMAND_H
 #define G4_COMMAND_H
@@ -27,6 +31,7 @@ struct g4_attr {
 	uint32_t uid, gid;
 	uint32_t flags; /* G4_INODE_IMMUTABLE, APPEND, NODUMP, NOATIME */
 	uint32_t reserved;
+	uint64_t seal; /* over a ring: what the client shows when it names this inode (engine/ring.h); else 0 */
 };
 
 /* Who asks. The engine checks permissions against it unless G4_CRED_TRUSTED is set (the kernel checked already). */
@@ -49,6 +54,8 @@ struct g4_statfs {
 	uint8_t uuid[16];
 };
 
+/* READDIR from this cookie on gives neither "." nor "..". */
+#define G4_COOKIE_NAMES UINT64_C(2)
 /* One packed readdir record, 8 B aligned; the name follows; the next record is record_bytes further. */
 struct g4_dirent {
 	uint64_t ino;
@@ -71,6 +78,7 @@ struct g4_dirent {
 #define G4_SET_CTIME (1u << 8)
 #define G4_SET_FLAGS (1u << 9)
 #define G4_SET_KILL_SUIDGID (1u << 10) /* drop set-id bits as a write by a stranger does */
+#define G4_SET_ALL ((1u << 11) - 1)
 
 /* g4_cmd.flags of RESOLVE, OPEN, CREATE ... */
 #define G4_RESOLVE_NOFOLLOW 1u /* do not follow a symbolic link in the last component */
@@ -112,7 +120,7 @@ struct g4_dirent {
 	X(GETATTR, 3, "node | handle -> attr")                                                                         \
 	X(SETATTR, 4, "node | handle, mask attr cred -> attr")                                                         \
 	X(READLINK, 5, "node data length -> value=bytes")                                                              \
-	X(MKNOD, 6, "node name mode arg=rdev cred -> attr; also regular files")                                        \
+	X(MKNOD, 6, "node name mode offset=rdev cred -> attr; also regular files")                                     \
 	X(MKDIR, 7, "node name mode cred -> attr")                                                                     \
 	X(SYMLINK, 8, "node name name2=target cred -> attr")                                                           \
 	X(LINK, 9, "node=inode node2=directory name2 cred -> attr")                                                    \
@@ -148,7 +156,7 @@ enum g4_command_op {
 struct g4_cmd {
 	uint32_t op;
 	int32_t status; /* out: 0 or a negative code (error.h) */
-	uint64_t tag;	/* the caller's own */
+	uint64_t seal;	/* over a ring: attr.seal of node; that of node2 is in offset */
 	uint64_t node;
 	uint64_t node2;
 	uint64_t handle;

@@ -6,7 +6,7 @@
 G4_FN static int target(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint32_t *i)
 {
 	if (cmd->handle == 0)
-		return g4_core_get(wg, fs, cmd->node, i);
+		return g4_core_of_node(wg, fs, cmd, i);
 	*i = g4_handle_core(cmd->handle);
 	if (*i >= fs->cores.count || g4_load32_acq(&g4_core_of(fs, *i)->opens) == 0)
 		return -G4_E_BADF;
@@ -40,7 +40,10 @@ G4_FN static int check_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cor
 	const struct g4_attr *attr = cmd->attr;
 	uint32_t mask = cmd->mask, times = G4_SET_ATIME | G4_SET_MTIME | G4_SET_CTIME;
 	uint32_t now = G4_SET_ATIME_NOW | G4_SET_MTIME_NOW;
+	bool writes = cmd->handle != 0 && (g4_handle_flags(cmd->handle) & G4_OPEN_WRITE);
 
+	if (mask & ~G4_SET_ALL)
+		return -G4_E_INVAL;
 	if (core->dead)
 		return -G4_E_STALE;
 	if ((core->disk.flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND)) &&
@@ -49,6 +52,8 @@ G4_FN static int check_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cor
 	if ((core->disk.flags & G4_INODE_IMMUTABLE) && (mask & now))
 		return -G4_E_PERM;
 	if ((mask & (G4_SET_MODE | times)) && !g4_is_owner(core, cred))
+		return -G4_E_PERM;
+	if ((mask & G4_SET_KILL_SUIDGID) && !writes && !g4_is_owner(core, cred))
 		return -G4_E_PERM;
 	if ((mask & G4_SET_FLAGS) &&
 	    (!g4_is_owner(core, cred) ||
@@ -68,7 +73,7 @@ G4_FN static int check_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cor
 			int rc = g4_permission(wg, fs, core, cred, G4_ACCESS_WRITE);
 			if (rc < 0)
 				return rc;
-		} else if (!(g4_handle_flags(cmd->handle) & G4_OPEN_WRITE)) {
+		} else if (!writes) {
 			return -G4_E_INVAL;
 		}
 	}
@@ -175,7 +180,7 @@ G4_FN int g4_do_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 G4_FN static int do_access(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	uint32_t i;
-	int rc = g4_core_get(wg, fs, cmd->node, &i);
+	int rc = g4_core_of_node(wg, fs, cmd, &i);
 
 	if (rc < 0)
 		return g4_check(fs, rc);
@@ -235,7 +240,7 @@ G4_FN int g4_open_core(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, struct g4
 G4_FN static int do_open(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	uint32_t i;
-	int rc = g4_core_get(wg, fs, cmd->node, &i);
+	int rc = g4_core_of_node(wg, fs, cmd, &i);
 
 	return rc < 0 ? g4_check(fs, rc) : g4_open_core(wg, fs, i, cmd);
 }
@@ -267,7 +272,7 @@ G4_FN static int do_forget(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cm
 	/* only orphans are held, and those are in core: any other number needs no look at the disk */
 	if (g4_load32_acq(&fs->orphan_head) == G4_NO_CORE)
 		return 0;
-	if (g4_core_get(wg, fs, cmd->node, &i) < 0)
+	if (g4_core_of_node(wg, fs, cmd, &i) < 0)
 		return 0;
 	struct g4_core *core = g4_core_of(fs, i);
 	g4_write_lock(&core->lock);
@@ -388,7 +393,8 @@ G4_FN static int do_extent(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cm
 	rc = check_regular(core);
 	if (rc == 0 && cmd->op == G4_CMD_SEEK)
 		rc = g4_file_seek(wg, fs, i, cmd->offset, cmd->flags, &cmd->value);
-	else if (rc == 0 && (core->disk.flags & G4_INODE_IMMUTABLE))
+	else if (rc == 0 && ((core->disk.flags & G4_INODE_IMMUTABLE) ||
+			     ((core->disk.flags & G4_INODE_APPEND) && (cmd->flags & ~G4_FALLOC_KEEP_SIZE))))
 		rc = -G4_E_PERM;
 	else if (rc == 0 && !g4_is_root(cmd->cred))
 		kill_suid(core);
@@ -399,6 +405,8 @@ G4_FN static int do_extent(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cm
 	return g4_check(fs, rc);
 }
 
+#define COPY_MAX_BYTES G4_GIB
+
 /* In pieces, through memory that reads and writes do not use: one inode locked at a time. */
 G4_FN static int do_copy_range(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
@@ -406,18 +414,25 @@ G4_FN static int do_copy_range(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd
 	uint64_t done = 0;
 	int rc = 0;
 
-	if (g4_handle_core(cmd->handle) == g4_handle_core(cmd->node2) && cmd->offset < cmd->arg + cmd->length &&
-	    cmd->arg < cmd->offset + cmd->length)
+	if (g4_handle_flags(cmd->node2) & G4_OPEN_APPEND)
+		return -G4_E_BADF;
+	/* one command is not to run for ever: less than was asked for is what callers must expect */
+	const uint64_t length = g4_min64(cmd->length, COPY_MAX_BYTES);
+	const uint64_t last = g4_max64(cmd->offset, cmd->arg);
+	if (last > UINT64_MAX - cmd->length)
+		return -G4_E_OVERFLOW;
+	if (g4_handle_core(cmd->handle) == g4_handle_core(cmd->node2) &&
+	    last - g4_min64(cmd->offset, cmd->arg) < cmd->length)
 		return -G4_E_INVAL;
 	read.op = G4_CMD_READ;
 	read.handle = cmd->handle;
 	write.op = G4_CMD_WRITE;
-	write.handle = cmd->node2 & ~(uint64_t)G4_OPEN_APPEND;
+	write.handle = cmd->node2;
 	write.cred = cmd->cred;
 	uint8_t *buffer = (uint8_t *)g4_fs_scratch(wg) + G4_FS_SCRATCH_BYTES;
-	while (done < cmd->length && rc == 0) {
+	while (done < length && rc == 0) {
 		read.offset = cmd->offset + done;
-		read.length = g4_min64(cmd->length - done, G4_COPY_SCRATCH_BYTES);
+		read.length = g4_min64(length - done, G4_COPY_SCRATCH_BYTES);
 		read.data = buffer;
 		rc = do_read(wg, fs, &read);
 		if (rc < 0 || read.value == 0)

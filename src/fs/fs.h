@@ -165,6 +165,11 @@ G4_FN G4_INLINE uint8_t *g4_scratch_page(const struct g4_wg *wg)
 /* ---- inode.c: leader, thread-safe ---- */
 /* References the in-core inode of a number. -G4_E_STALE: no such inode. */
 G4_FN int g4_core_get(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t *core);
+/* The same for a caller who saw the inode at this place of the table before (G4_NO_CORE: nowhere). */
+G4_FN int g4_core_get_near(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t near, uint32_t *core);
+/* The core of a command's node or node2, in its right generation. */
+G4_FN int g4_core_of_node(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint32_t *core);
+G4_FN int g4_core_of_node2(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint32_t *core);
 G4_FN void g4_core_put(struct g4_fs *fs, uint32_t core);
 G4_FN void g4_core_ref(struct g4_fs *fs, uint32_t core);
 /* Allocates an inode in a transaction; *core is referenced and write-locked; disk is set up but not yet logged. */

@@ -161,9 +161,21 @@ G4_FN G4_INLINE void drop_ref(struct g4_core *core)
 	g4_sub32_rel(&core->refs, 1);
 }
 
-#define CHAIN_STEPS 16u /* chains that change underfoot may lead anywhere, but not for ever */
+#define ATTRIBUTE_BYTES 128u /* of struct g4_inode, from its beginning */
+#define CHAIN_STEPS 16u	     /* chains that change underfoot may lead anywhere, but not for ever */
 
-/* The same without the lock. G4_NO_CORE: not there, or not to be told. */
+/* References a core that may be the inode's; false: it is another's, or not to be told without the lock. */
+G4_FN G4_INLINE bool ref_if(struct g4_core *core, uint64_t ino)
+{
+	/* taking it set the bit before, and cleared it after, the rest was changed: so that is right, too */
+	if (!(g4_add32_acq(&core->refs, 1) & CORE_TAKEN) && g4_load64_rlx(&core->ino) == ino &&
+	    g4_load32_rlx(&core->state) == G4_CORE_READY)
+		return true;
+	drop_ref(core);
+	return false;
+}
+
+/* find_core() without the lock. G4_NO_CORE: not there, or not to be told. */
 G4_FN static uint32_t find_unlocked(struct g4_cores *cores, uint32_t bucket, uint64_t ino)
 {
 	uint32_t i = g4_load32_rlx(&cores->buckets[bucket]);
@@ -171,17 +183,22 @@ G4_FN static uint32_t find_unlocked(struct g4_cores *cores, uint32_t bucket, uin
 	for (uint32_t step = 0; step < CHAIN_STEPS && i < cores->count; step++) {
 		struct g4_core *core = &cores->core[i];
 
-		if (g4_load64_rlx(&core->ino) == ino) {
-			/* taking it set the bit before, and cleared it after, the rest was changed: so that is right, too */
-			if (!(g4_add32_acq(&core->refs, 1) & CORE_TAKEN) && g4_load64_rlx(&core->ino) == ino &&
-			    g4_load32_rlx(&core->state) == G4_CORE_READY)
-				return i;
-			drop_ref(core);
-			return G4_NO_CORE;
-		}
+		if (g4_load64_rlx(&core->ino) == ino)
+			return ref_if(core, ino) ? i : G4_NO_CORE;
 		i = g4_load32_rlx(&core->next);
 	}
 	return G4_NO_CORE;
+}
+
+/* The same at the place where the core was when somebody last looked. All its lines are on their way at once. */
+G4_FN static bool is_near(struct g4_cores *cores, uint32_t i, uint64_t ino)
+{
+	if (i >= cores->count)
+		return false;
+	struct g4_core *core = &cores->core[i];
+	for (uint32_t at = 64; at < offsetof(struct g4_core, disk) + ATTRIBUTE_BYTES; at += 64)
+		g4_prefetch((const uint8_t *)core + at);
+	return g4_load64_rlx(&core->ino) == ino && ref_if(core, ino);
 }
 
 G4_FN static int wait_loaded(struct g4_fs *fs, uint32_t i)
@@ -206,11 +223,17 @@ G4_FN static void set_state(struct g4_core *core, uint32_t state)
 	g4_wake(&core->state);
 }
 
-G4_FN int g4_core_get(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t *out)
+G4_FN int g4_core_get_near(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t near, uint32_t *out)
 {
 	struct g4_cores *cores = &fs->cores;
 	uint32_t bucket, i, fresh;
 
+	if (is_near(cores, near, ino)) {
+		if (!g4_load32_rlx(&cores->core[near].accessed))
+			g4_store32_rel(&cores->core[near].accessed, 1);
+		*out = near;
+		return 0;
+	}
 	if (ino == G4_NODE_ROOT)
 		ino = g4_core_of(fs, fs->root_core)->ino;
 	if (!g4_ino_plausible(ino, &fs->meta.layout))
@@ -252,6 +275,32 @@ G4_FN int g4_core_get(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t
 	}
 	*out = i;
 	return wait_loaded(fs, i);
+}
+
+G4_FN int g4_core_get(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t *out)
+{
+	return g4_core_get_near(wg, fs, ino, G4_NO_CORE, out);
+}
+
+G4_FN static int get_generation(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t generation, uint32_t *out)
+{
+	int rc = g4_core_get(wg, fs, ino, out);
+
+	if (rc == 0 && generation != 0 && g4_core_of(fs, *out)->disk.generation != generation) {
+		g4_core_put(fs, *out);
+		return -G4_E_STALE;
+	}
+	return rc;
+}
+
+G4_FN int g4_core_of_node(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint32_t *out)
+{
+	return get_generation(wg, fs, cmd->node, (uint32_t)cmd->arg, out);
+}
+
+G4_FN int g4_core_of_node2(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint32_t *out)
+{
+	return get_generation(wg, fs, cmd->node2, (uint32_t)(cmd->arg >> 32), out);
 }
 
 G4_FN void g4_core_ref(struct g4_fs *fs, uint32_t i)

@@ -108,8 +108,8 @@ static void plan_memory(const struct g4_layout *layout, const struct g4_fs_optio
 {
 	plan->line_count = (uint32_t)g4_cache_lines_for(options->cache_bytes);
 	plan->set_count = g4_cache_sets_for(plan->line_count);
-	plan->core_count = (uint32_t)g4_max64(
-		CORES_MIN, g4_min64(plan->line_count, options->most_cores ? options->most_cores : CORES_MAX));
+	const uint64_t most = options->most_cores ? g4_min64(options->most_cores, G4_LOOKUP_CORES) : CORES_MAX;
+	plan->core_count = (uint32_t)g4_max64(CORES_MIN, g4_min64(plan->line_count, most));
 	for (plan->bucket_count = 1; plan->bucket_count < plan->core_count; plan->bucket_count *= 2)
 		;
 	plan->log_pages = layout->journal_bytes / G4_PAGE_BYTES - 1;
@@ -223,10 +223,12 @@ static bool may_be_orphan(const struct g4_inode *inode)
 	return inode->nlink == 0 || (g4_is_reg(inode->mode) && !(inode->flags & G4_INODE_INLINE));
 }
 
-/* Rebuilds the in-core orphan list, then deletes or finishes truncating what is on it. */
+/*
+ * Deletes or finishes truncating what is on the orphan list, one after the other, so that any number of them needs one
+ * core. In memory each is the whole list; a list that leads back to itself ends at an inode that is gone.
+ */
 static int finish_orphans(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino)
 {
-	uint32_t last = G4_NO_CORE;
 	int rc = 0;
 
 	while (ino && rc == 0) {
@@ -235,22 +237,13 @@ static int finish_orphans(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino)
 		if (rc < 0)
 			return rc == -G4_E_STALE ? -G4_E_CORRUPT_INODE : rc;
 		struct g4_core *core = g4_core_of(fs, i);
-		if (!may_be_orphan(&core->disk) || core->orphan_prev != G4_NO_CORE || i == fs->orphan_head) {
-			g4_core_put(fs, i);
-			return -G4_E_CORRUPT_INODE; /* not an orphan, or a loop */
-		}
-		core->orphan_prev = last;
-		if (last == G4_NO_CORE)
-			fs->orphan_head = i;
-		else
-			g4_core_of(fs, last)->orphan_next = i;
-		last = i;
 		ino = core->disk.orphan_next;
-	}
-	while (rc == 0 && fs->orphan_head != G4_NO_CORE) {
-		uint32_t i = fs->orphan_head;
-		struct g4_core *core = g4_core_of(fs, i);
-		g4_core_ref(fs, i);
+		if (!may_be_orphan(&core->disk)) {
+			g4_core_put(fs, i);
+			return -G4_E_CORRUPT_INODE;
+		}
+		fs->orphan_head = i;
+		g4_core_ref(fs, i); /* the list's */
 		if (core->disk.nlink == 0) {
 			rc = g4_inode_delete(wg, fs, i);
 		} else {

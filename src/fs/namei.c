@@ -101,44 +101,61 @@ G4_FN static void forget_name(struct g4_fs *fs, const struct g4_core *core, cons
 	g4_lookup_forget(&fs->lookup, &key);
 }
 
-/* A new name, or a new meaning of one. */
+/* A new name, or a new meaning of one: it leads to core i. */
 G4_FN static void remember_name(struct g4_fs *fs, const struct g4_core *core, const char *name, uint32_t bytes,
-				uint64_t inode)
+				uint32_t i)
 {
 	struct g4_lookup_name key = cache_name(fs, core, name, bytes);
+	struct g4_lookup_value value = {g4_core_of(fs, i)->ino, i};
 
-	g4_lookup_put(&fs->lookup, &key, inode);
+	g4_lookup_put(&fs->lookup, &key, &value);
 }
 
 /* ------------------------------------------------------------------ lookup */
 
-/* One step: the core that `name` leads to in directory `node`. */
-G4_FN static int step(struct g4_wg *wg, struct g4_fs *fs, uint64_t node, const char *name, uint32_t bytes,
+/* The core that a name leads to which is neither . nor ..; directory locked, so that it is the inode the name meant. */
+G4_FN static int step_down(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, const char *name,
+			   uint32_t bytes, uint32_t *out)
+{
+	struct g4_lookup_name key = cache_name(fs, core, name, bytes);
+	struct g4_lookup_value value;
+	struct g4_dir_slot slot;
+	int rc;
+
+	if (g4_lookup_find(&fs->lookup, &key, &value)) {
+		rc = g4_core_get_near(wg, fs, value.inode, value.core, out);
+		if (rc < 0 || *out == value.core)
+			return rc;
+	} else {
+		rc = find(wg, fs, core, name, bytes, &slot);
+		if (rc == 0)
+			rc = g4_core_get(wg, fs, slot.inode, out);
+		if (rc < 0)
+			return rc;
+	}
+	remember_name(fs, core, name, bytes, *out);
+	return 0;
+}
+
+/* One step: the core that `name` leads to in the directory of core i. */
+G4_FN static int step(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, const char *name, uint32_t bytes,
 		      const struct g4_cred *cred, uint32_t *out)
 {
-	struct g4_dir_slot slot;
-	uint32_t i;
-	int rc = bytes > G4_NAME_MAX ? -G4_E_NAMETOOLONG : g4_core_get(wg, fs, node, &i);
-
-	if (rc < 0)
-		return rc;
 	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_dir_slot slot;
+
+	if (bytes > G4_NAME_MAX)
+		return -G4_E_NAMETOOLONG;
 	g4_read_lock(&core->lock);
-	rc = check_dir(wg, fs, core, cred, G4_ACCESS_EXEC);
+	int rc = check_dir(wg, fs, core, cred, G4_ACCESS_EXEC);
 	if (rc == 0 && (is_dot(name, bytes) || is_dotdot(name, bytes))) {
 		rc = find(wg, fs, core, name, bytes, &slot);
+		if (rc == 0)
+			rc = g4_core_get(wg, fs, slot.inode, out);
 	} else if (rc == 0) {
-		struct g4_lookup_name key = cache_name(fs, core, name, bytes);
-		if (!g4_lookup_find(&fs->lookup, &key, &slot.inode)) {
-			rc = find(wg, fs, core, name, bytes, &slot);
-			if (rc == 0)
-				g4_lookup_put(&fs->lookup, &key, slot.inode);
-		}
+		rc = step_down(wg, fs, core, name, bytes, out);
 	}
-	if (rc == 0) /* while the name is locked, so that it is the inode the name meant */
-		rc = g4_core_get(wg, fs, slot.inode, out);
 	g4_read_unlock(&core->lock);
-	g4_core_put(fs, i);
 	return rc == -G4_E_STALE ? -G4_E_NOENT : rc;
 }
 
@@ -156,11 +173,17 @@ G4_FN static void give_attr(struct g4_fs *fs, uint32_t i, struct g4_attr *attr)
 
 G4_FN int g4_do_lookup(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
-	uint32_t i;
+	uint32_t dir, i;
 	int rc = check_name(cmd->name, cmd->name_bytes);
 
 	if (rc == 0)
-		rc = step(wg, fs, cmd->node, cmd->name, cmd->name_bytes, cmd->cred, &i);
+		rc = g4_core_of_node(wg, fs, cmd, &dir);
+	if (rc == -G4_E_STALE)
+		return -G4_E_NOENT;
+	if (rc < 0)
+		return g4_check(fs, rc);
+	rc = step(wg, fs, dir, cmd->name, cmd->name_bytes, cmd->cred, &i);
+	g4_core_put(fs, dir);
 	if (rc == 0)
 		give_attr(fs, i, cmd->attr);
 	return g4_check(fs, rc);
@@ -189,7 +212,7 @@ G4_FN int g4_link_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, char *to,
 G4_FN int g4_do_readlink(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	uint32_t i, bytes = 0;
-	int rc = g4_core_get(wg, fs, cmd->node, &i);
+	int rc = g4_core_of_node(wg, fs, cmd, &i);
 
 	if (rc < 0)
 		return rc;
@@ -250,7 +273,7 @@ G4_FN static uint32_t component(struct walk *walk)
 G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct walk *walk = (struct walk *)g4_fs_scratch(wg);
-	uint64_t node = cmd->node, below;
+	uint64_t node = cmd->node;
 	uint32_t i, next;
 	int rc;
 
@@ -268,8 +291,7 @@ G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		uint32_t n = component(walk);
 		if (n == 0)
 			break;
-		below = g4_core_of(fs, i)->ino;
-		rc = step(wg, fs, below, walk->path + walk->at, n, cmd->cred, &next);
+		rc = step(wg, fs, i, walk->path + walk->at, n, cmd->cred, &next);
 		if (rc < 0) {
 			g4_core_put(fs, i);
 			break;
@@ -372,7 +394,7 @@ G4_FN static int give_birth(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	core->disk.gid = birth->gid;
 	core->disk.nlink = g4_is_dir(birth->acl.mode) ? 2 : 1;
 	core->disk.parent = g4_is_dir(birth->acl.mode) && parent ? parent->ino : 0;
-	core->disk.rdev = cmd->op == G4_CMD_MKNOD ? cmd->arg : 0;
+	core->disk.rdev = cmd->op == G4_CMD_MKNOD ? cmd->offset : 0;
 	if (g4_is_link(birth->acl.mode)) {
 		core->size = core->disk.size = cmd->name2_bytes;
 		if (birth->target) {
@@ -451,7 +473,7 @@ G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *par
 		rc = rc < 0 ? rc : logged;
 	}
 	if (rc == 0) {
-		remember_name(fs, parent, cmd->name, cmd->name_bytes, g4_core_of(fs, i)->ino);
+		remember_name(fs, parent, cmd->name, cmd->name_bytes, i);
 		if (cmd->op == G4_CMD_CREATE)
 			open_new(fs, i, cmd);
 		cmd->value = 1;
@@ -470,6 +492,23 @@ G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *par
 	return rc;
 }
 
+/* What mknod(2) makes, with its errors. */
+G4_FN static int check_node_type(uint32_t type)
+{
+	switch (type) {
+	case G4_S_IFREG:
+	case G4_S_IFIFO:
+	case G4_S_IFSOCK:
+	case G4_S_IFCHR:
+	case G4_S_IFBLK:
+		return 0;
+	case G4_S_IFDIR:
+		return -G4_E_PERM;
+	default:
+		return -G4_E_INVAL;
+	}
+}
+
 G4_FN int g4_do_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	uint32_t type = cmd->op == G4_CMD_MKDIR	  ? G4_S_IFDIR :
@@ -482,12 +521,12 @@ G4_FN int g4_do_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 
 	if (rc == 0 && type == 0)
 		type = G4_S_IFREG;
-	if (rc == 0 && type == G4_S_IFDIR && cmd->op != G4_CMD_MKDIR)
-		rc = -G4_E_PERM;
+	if (rc == 0 && cmd->op == G4_CMD_MKNOD)
+		rc = check_node_type(type);
 	if (rc == 0 && type == G4_S_IFLNK && (cmd->name2_bytes == 0 || cmd->name2_bytes >= G4_PATH_MAX))
 		rc = cmd->name2_bytes ? -G4_E_NAMETOOLONG : -G4_E_NOENT;
 	if (rc == 0)
-		rc = g4_core_get(wg, fs, cmd->node, &i);
+		rc = g4_core_of_node(wg, fs, cmd, &i);
 	if (rc < 0)
 		return rc;
 	struct g4_core *parent = g4_core_of(fs, i);
@@ -519,7 +558,7 @@ G4_FN int g4_do_tmpfile(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	struct birth birth;
 	struct g4_txn txn;
 	uint32_t parent, i = G4_NO_CORE;
-	int rc = g4_core_get(wg, fs, cmd->node, &parent);
+	int rc = g4_core_of_node(wg, fs, cmd, &parent);
 
 	if (rc < 0)
 		return rc;
@@ -563,10 +602,10 @@ G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	int rc = check_name(cmd->name2, cmd->name2_bytes);
 
 	if (rc == 0)
-		rc = g4_core_get(wg, fs, cmd->node2, &d);
+		rc = g4_core_of_node2(wg, fs, cmd, &d);
 	if (rc < 0)
 		return rc;
-	rc = g4_core_get(wg, fs, cmd->node, &i);
+	rc = g4_core_of_node(wg, fs, cmd, &i);
 	if (rc < 0) {
 		g4_core_put(fs, d);
 		return rc;
@@ -705,7 +744,7 @@ G4_FN int g4_do_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (rc == 0 && is_dotdot(cmd->name, cmd->name_bytes))
 		rc = cmd->op == G4_CMD_RMDIR ? -G4_E_NOTEMPTY : -G4_E_ISDIR;
 	if (rc == 0)
-		rc = g4_core_get(wg, fs, cmd->node, &d);
+		rc = g4_core_of_node(wg, fs, cmd, &d);
 	if (rc < 0)
 		return rc;
 	struct g4_core *parent = g4_core_of(fs, d);
@@ -859,6 +898,9 @@ G4_FN static int check_inodes(struct g4_wg *wg, struct g4_fs *fs, const struct r
 	/* a directory that changes its parent changes itself (its ..) */
 	if (rc == 0 && directory && r->d1 != r->d2)
 		rc = g4_permission(wg, fs, x, cmd->cred, G4_ACCESS_WRITE);
+	/* a directory more, in another one than before; a directory that it replaces would not be counted, and is rare there */
+	if (rc == 0 && directory && r->d1 != r->d2 && b->disk.nlink >= G4_LINK_MAX)
+		rc = -G4_E_MLINK;
 	if (rc < 0 || r->i2 == G4_NO_CORE)
 		return rc;
 	struct g4_core *y = g4_core_of(fs, r->i2);
@@ -1003,10 +1045,10 @@ G4_FN int g4_do_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (rc == 0 && cmd->flags == (G4_RENAME_NOREPLACE | G4_RENAME_EXCHANGE))
 		rc = -G4_E_INVAL;
 	if (rc == 0)
-		rc = g4_core_get(wg, fs, cmd->node, &r.d1);
+		rc = g4_core_of_node(wg, fs, cmd, &r.d1);
 	if (rc < 0)
 		return rc;
-	rc = g4_core_get(wg, fs, cmd->node2, &r.d2);
+	rc = g4_core_of_node2(wg, fs, cmd, &r.d2);
 	if (rc == 0 && (!g4_is_dir(g4_core_of(fs, r.d1)->disk.mode) || !g4_is_dir(g4_core_of(fs, r.d2)->disk.mode)))
 		rc = -G4_E_NOTDIR;
 	if (rc == 0) {

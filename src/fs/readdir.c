@@ -7,7 +7,7 @@
 
 /* cookies: 0 start, 1 after ".", 2 after "..", else position of the entry just given + 3 */
 #define COOKIE_DOT 1u
-#define COOKIE_DOTDOT 2u
+#define COOKIE_DOTDOT G4_COOKIE_NAMES
 #define COOKIE_FIRST 3u
 
 /* Appends one record; false when it does not fit. */
@@ -106,7 +106,7 @@ G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *
 G4_FN int g4_do_readdir(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	uint32_t i;
-	int rc = g4_core_get(wg, fs, cmd->node, &i);
+	int rc = g4_core_of_node(wg, fs, cmd, &i);
 
 	if (rc < 0)
 		return g4_check(fs, rc);

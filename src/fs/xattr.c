@@ -468,7 +468,7 @@ G4_FN static int change(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, 
 	if (rc == 0 && set && cmd->length > G4_XATTR_VALUE_MAX)
 		rc = -G4_E_XATTR_BIG;
 	if (rc == 0)
-		rc = g4_core_get(wg, fs, cmd->node, &i);
+		rc = g4_core_of_node(wg, fs, cmd, &i);
 	if (rc < 0)
 		return rc;
 	struct g4_core *core = g4_core_of(fs, i);
@@ -514,7 +514,7 @@ G4_FN int g4_do_getxattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	int rc = parse_name(cmd, &name);
 
 	if (rc == 0)
-		rc = g4_core_get(wg, fs, cmd->node, &i);
+		rc = g4_core_of_node(wg, fs, cmd, &i);
 	if (rc < 0)
 		return rc;
 	struct g4_core *core = g4_core_of(fs, i);
@@ -547,7 +547,7 @@ G4_FN static void list_name(const struct g4_xattr_record *record, uint8_t *to, u
 G4_FN int g4_do_listxattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	uint32_t i;
-	int rc = g4_core_get(wg, fs, cmd->node, &i);
+	int rc = g4_core_of_node(wg, fs, cmd, &i);
 
 	if (rc < 0)
 		return rc;

@@ -247,7 +247,7 @@ static void op_readlink(fuse_req_t req, fuse_ino_t ino)
 static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
 {
 	struct g4_cred cred;
-	struct g4_cmd cmd = {.op = G4_CMD_MKNOD, .node = parent, .mode = mode, .arg = rdev, .cred = &cred};
+	struct g4_cmd cmd = {.op = G4_CMD_MKNOD, .node = parent, .mode = mode, .offset = rdev, .cred = &cred};
 
 	g4_fuse_credentials(req, &cred);
 	set_name(&cmd, name);

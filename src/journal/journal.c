@@ -457,6 +457,7 @@ G4_FN int g4_journal_commit(struct g4_wg *wg, struct g4_journal *j, uint64_t wan
 /* ------------------------------------------------------------------ checkpoint */
 
 #define HOME_BATCH 64u
+#define SORTED_PAGES 256u
 struct home_batch {
 	struct g4_io ios[HOME_BATCH];
 	struct g4_iov iovs[HOME_BATCH];
@@ -494,7 +495,8 @@ G4_FN static int write_home(struct g4_wg *wg, struct g4_journal *j, struct home_
 {
 	uint32_t total = j->home_copied + j->record_blocks, used = 0;
 
-	if (g4_journal_is_mapped(j)) /* memory has no better and no worse order */
+	/* memory has no better and no worse order; and sorting is the work of one lane, a miss for each step on a GPU */
+	if (g4_journal_is_mapped(j) || (g4_wg_width(wg) > 1 && total > SORTED_PAGES))
 		return g4_crew_run(wg, j, G4_CREW_HOME, 0, total);
 	sort_home(j, total);
 	batch->count = 0;

@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fs/mount_host.h"
 #include "hash/crc32c.h"
+#include "simt/simt_host.h"
 
 #define BIG_NAMES 420
 #define FEW_NAMES 150
@@ -408,15 +410,43 @@ static void disturb(struct rig *rig, const struct world_list *list)
 	op_sync(rig);
 }
 
+void world_visit(struct rig *rig, struct world_list *list)
+{
+	world_list(rig, list);
+	disturb(rig, list);
+}
+
 bool world_use(struct rig *rig, struct world_list *list)
 {
 	memset(list, 0, sizeof(*list));
 	if (rig_try_mount(rig, 0, NULL) < 0)
 		return false;
-	world_list(rig, list);
-	disturb(rig, list);
+	world_visit(rig, list);
 	rig_unmount(rig);
 	return true;
+}
+
+int world_mount(struct rig *rig)
+{
+	rig->wg = g4_wg_create(0);
+	if (rig->wg == NULL)
+		abort();
+	const int rc = rig_try_mount_fs(rig, rig->wg, NULL, &rig->fs);
+	if (rc < 0)
+		g4_wg_destroy(rig->wg);
+	return rc;
+}
+
+int world_unmount(struct rig *rig, bool clean)
+{
+	const int rc = g4_fs_unmount(rig->wg, rig->fs, clean);
+
+	g4_dev_close(rig->dev);
+	g4_wg_destroy(rig->wg);
+	rig->dev = NULL;
+	rig->fs = NULL;
+	rig->wg = NULL;
+	return rc;
 }
 
 void world_open(struct rig *rig, const uint8_t *image, uint64_t bytes)

@@ -38,8 +38,16 @@ void world_change(struct rig *rig);
 /* What can be reached, by the engine. Ends also on images that lead in circles. */
 void world_list(struct rig *rig, struct world_list *list);
 void world_list_free(struct world_list *list);
-/* Mounts, lists everything, reads everything into *list, changes something, unmounts. True if it could be mounted. */
+/* Lists everything, reads everything into *list, changes something. It is mounted. */
+void world_visit(struct rig *rig, struct world_list *list);
+/* Mounts, visits and unmounts, with an engine. True if it could be mounted. */
 bool world_use(struct rig *rig, struct world_list *list);
+/*
+ * Mounts without an engine, that is without its threads: the same commands leave the same bytes. 0 or a negative code.
+ * clean: as an unmount; else nothing more is written.
+ */
+int world_mount(struct rig *rig);
+int world_unmount(struct rig *rig, bool clean);
 /* Opens the rig over the bytes of another image. */
 void world_open(struct rig *rig, const uint8_t *image, uint64_t bytes);
 

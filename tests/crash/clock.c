@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The explorer's time of day and its random numbers: the same in every run, so that a state has the same bytes and the same
- * number again. The linker puts these in place of the C library's (--wrap).
+ * The time of day and the random numbers of tests that make the same bytes in every run: the explorer's states, the images
+ * of tests/corrupt and of the fuzzers. The linker puts these in place of the C library's (--wrap).
  */
 #include <stdint.h>
 #include <string.h>
 #include <sys/types.h>
 #include <time.h>
 
-#include "lab.h"
+#include "clock.h"
+#include "engine/rig.h"
+#include "simt/simt.h"
 
 int __real_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);

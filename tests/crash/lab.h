@@ -6,6 +6,7 @@
 #ifndef CRASH_LAB_H
 #define CRASH_LAB_H
 
+#include "clock.h"
 #include "judge.h"
 #include "memory.h"
 
@@ -104,8 +105,5 @@ void explore_kept(struct lab *lab, struct workload *w, FILE *file);
  */
 bool workload_parse(const char *name, struct workload *w);
 void workload_free(struct workload *w);
-
-/* ---- clock.c: time and randomness that repeat ---- */
-void clock_restart(void);
 
 #endif

@@ -94,12 +94,11 @@ void rig_abandon(struct rig *rig)
 	rig->fault = NULL;
 }
 
-struct g4_fs *rig_mount_fs(struct rig *rig, struct g4_wg *wg, const struct g4_fault *fault)
+int rig_try_mount_fs(struct rig *rig, struct g4_wg *wg, const struct g4_fault *fault, struct g4_fs **fs)
 {
 	const struct g4_fs_options options = {.cache_bytes = rig->cache_bytes};
 	struct g4_dev *dev = open_device(rig);
 	char message[256] = "";
-	struct g4_fs *fs;
 
 	rig->fault = NULL;
 	if (fault) {
@@ -107,9 +106,22 @@ struct g4_fs *rig_mount_fs(struct rig *rig, struct g4_wg *wg, const struct g4_fa
 		dev = rig->fault;
 		g4_dev_fault_set(dev, fault);
 	}
+	int rc = g4_fs_mount(wg, dev, &options, fs, message, sizeof(message));
+	if (rc < 0) {
+		print_message("mount: %s\n", message);
+		g4_dev_close(dev);
+		rig->fault = NULL;
+		return rc;
+	}
 	rig->dev = dev;
-	if (g4_fs_mount(wg, dev, &options, &fs, message, sizeof(message)) < 0)
-		fail_msg("%s", message);
+	return 0;
+}
+
+struct g4_fs *rig_mount_fs(struct rig *rig, struct g4_wg *wg, const struct g4_fault *fault)
+{
+	struct g4_fs *fs;
+
+	assert_int_equal(rig_try_mount_fs(rig, wg, fault, &fs), 0);
 	return fs;
 }
 

@@ -50,6 +50,7 @@ void rig_abandon(struct rig *rig);
 
 /* The same without an engine around it, for tests of what is inside: no background thread, no commands. */
 struct g4_fs *rig_mount_fs(struct rig *rig, struct g4_wg *wg, const struct g4_fault *fault);
+int rig_try_mount_fs(struct rig *rig, struct g4_wg *wg, const struct g4_fault *fault, struct g4_fs **fs);
 /* clean: as an unmount; else the power goes, with a fault device by its rules. */
 void rig_unmount_fs(struct rig *rig, struct g4_wg *wg, struct g4_fs *fs, bool clean);
 

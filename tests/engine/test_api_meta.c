@@ -374,6 +374,9 @@ static void immutable_and_append_only_files_are_protected(void **state)
 	fails(gpu4fs_unlink(fs, NULL, "/f"), EPERM);
 	file = api_open("/f", O_WRONLY | O_APPEND, 0);
 	gives(gpu4fs_write(file, "ged", 3), 3);
+	fails(gpu4fs_fallocate(file, GPU4FS_FALLOC_PUNCH_HOLE | GPU4FS_FALLOC_KEEP_SIZE, 0, 3), EPERM);
+	fails(gpu4fs_fallocate(file, GPU4FS_FALLOC_ZERO_RANGE, 0, 3), EPERM);
+	ok(gpu4fs_fallocate(file, GPU4FS_FALLOC_KEEP_SIZE, 0, 8192));
 	ok(gpu4fs_close(file));
 	ok(gpu4fs_chflags(fs, NULL, "/f", GPU4FS_FLAG_IMMUTABLE));
 	fails(gpu4fs_open(fs, NULL, "/f", O_WRONLY | O_APPEND, 0, &file), EPERM);

@@ -290,6 +290,10 @@ static void damaged_and_misplaced_acls_are_refused(void **state)
 
 /* ------------------------------------------------------------------ space and remount */
 
+/* An engine with many workers keeps a slab page or two for each of them, which is not lost. */
+#define KEPT_PAGES 256
+#define ROUNDS 6 /* a page lost of each file and round is 600 of them */
+
 static void attributes_give_their_space_back(void **state)
 {
 	static char value[65536];
@@ -299,7 +303,7 @@ static void attributes_give_their_space_back(void **state)
 	(void)state;
 	ok(gpu4fs_syncfs(fs));
 	ok(gpu4fs_statfs(fs, &before));
-	for (int round = 0; round < 3; round++) {
+	for (int round = 0; round < ROUNDS; round++) {
 		for (int i = 0; i < 100; i++) {
 			snprintf(path, sizeof(path), "/f%d", i);
 			api_touch(path, 0644);
@@ -313,7 +317,7 @@ static void attributes_give_their_space_back(void **state)
 		ok(gpu4fs_syncfs(fs));
 	}
 	ok(gpu4fs_statfs(fs, &after));
-	assert_true(after.blocks_free + 64 >= before.blocks_free);
+	assert_true(after.blocks_free + KEPT_PAGES >= before.blocks_free);
 }
 
 static void attributes_survive_unmount_and_mount(void **state)

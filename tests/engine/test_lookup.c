@@ -23,49 +23,58 @@ static int setup(void **state)
 	return 0;
 }
 
+/* Each inode's place follows from its number here. */
+static void put(const struct g4_lookup_name *name, uint64_t inode)
+{
+	const struct g4_lookup_value value = {inode, (uint32_t)(inode % G4_LOOKUP_CORES)};
+
+	g4_lookup_put(&cache, name, &value);
+}
+
 static void what_was_put_is_found_and_nothing_else(void **state)
 {
 	struct g4_lookup_name name = name_of(7, 99, "name"), other = name_of(7, 99, "nam"),
 			      far = name_of(8, 99, "name");
-	uint64_t inode = 0;
+	struct g4_lookup_value value = {0};
 
 	(void)state;
-	assert_false(g4_lookup_find(&cache, &name, &inode));
-	g4_lookup_put(&cache, &name, 1234);
-	assert_true(g4_lookup_find(&cache, &name, &inode));
-	assert_int_equal(inode, 1234);
-	assert_false(g4_lookup_find(&cache, &other, &inode));
-	assert_false(g4_lookup_find(&cache, &far, &inode));
+	assert_false(g4_lookup_find(&cache, &name, &value));
+	put(&name, 1234);
+	assert_true(g4_lookup_find(&cache, &name, &value));
+	assert_int_equal(value.inode, 1234);
+	assert_int_equal(value.core, 1234 % G4_LOOKUP_CORES);
+	assert_false(g4_lookup_find(&cache, &other, &value));
+	assert_false(g4_lookup_find(&cache, &far, &value));
 	other = name_of(7, 99, "namf");
-	assert_false(g4_lookup_find(&cache, &other, &inode));
+	assert_false(g4_lookup_find(&cache, &other, &value));
 }
 
 static void a_forgotten_name_is_gone_and_its_neighbour_stays(void **state)
 {
 	struct g4_lookup_name name = name_of(7, 99, "name"), same_place = name_of(7, 99 + ENTRIES, "other");
-	uint64_t inode;
+	struct g4_lookup_value value;
 
 	(void)state;
-	g4_lookup_put(&cache, &name, 1);
+	put(&name, 1);
 	g4_lookup_forget(&cache, &same_place);
-	assert_true(g4_lookup_find(&cache, &name, &inode));
+	assert_true(g4_lookup_find(&cache, &name, &value));
 	g4_lookup_forget(&cache, &name);
-	assert_false(g4_lookup_find(&cache, &name, &inode));
+	assert_false(g4_lookup_find(&cache, &name, &value));
 }
 
 static void long_names_are_not_cached(void **state)
 {
 	struct g4_lookup_name fits = name_of(1, 5, "0123456789abcdef0123456789abcdef");
 	struct g4_lookup_name over = name_of(1, 5, "0123456789abcdef0123456789abcdefg");
-	uint64_t inode;
+	struct g4_lookup_value value;
 
 	(void)state;
-	g4_lookup_put(&cache, &fits, 3);
-	assert_true(g4_lookup_find(&cache, &fits, &inode));
-	g4_lookup_put(&cache, &over, 4);
-	assert_false(g4_lookup_find(&cache, &over, &inode));
+	put(&fits, 3);
+	assert_true(g4_lookup_find(&cache, &fits, &value));
+	put(&over, 4);
+	assert_false(g4_lookup_find(&cache, &over, &value));
 	g4_lookup_forget(&cache, &over);
-	assert_true(g4_lookup_find(&cache, &fits, &inode));
+	assert_true(g4_lookup_find(&cache, &fits, &value));
 }
 
 #define ROUNDS 200000u
@@ -77,15 +86,16 @@ static void *put_and_find(void *argument)
 
 	for (uint32_t round = 0; round < ROUNDS; round++) {
 		char text[16];
-		uint64_t inode;
+		struct g4_lookup_value value;
 		snprintf(text, sizeof(text), "n%u", round % 64);
 		struct g4_lookup_name name = name_of(directory, round % 64, text);
-		if (g4_lookup_find(&cache, &name, &inode))
-			wrong += inode != directory * 1000 + round % 64;
-		g4_lookup_put(&cache, &name, directory * 1000 + round % 64);
+		if (g4_lookup_find(&cache, &name, &value))
+			wrong += value.inode != directory * 1000 + round % 64 ||
+				 value.core != value.inode % G4_LOOKUP_CORES;
+		put(&name, directory * 1000 + round % 64);
 		if (round % 3 == 0) {
 			g4_lookup_forget(&cache, &name);
-			wrong += g4_lookup_find(&cache, &name, &inode);
+			wrong += g4_lookup_find(&cache, &name, &value);
 		}
 	}
 	return (void *)(uintptr_t)wrong;

@@ -3,21 +3,9 @@
  * Rings as a hostile client sees them: these tests write slots by hand. What a well-behaved client gets is tested by
  * the API's tests, which run over a connection as well.
  */
-#include <sys/mman.h>
-
-#include "api_fixture.h"
 #include "client/client_host.h"
-#include "engine/port_host.h"
 #include "engine/ring_host.h"
-
-#define DEADLINE_NS (UINT64_C(60) * 1000 * 1000 * 1000)
-
-struct stranger {
-	struct g4_port_host *port;
-	uint8_t *ring, *data;
-	struct g4_ring_header *header;
-	uint32_t next; /* number of the next command */
-};
+#include "stranger.h"
 
 static struct g4_engine *engine;
 
@@ -30,119 +18,6 @@ static int setup(void **state)
 }
 
 #define ring_test(f) cmocka_unit_test_setup_teardown(f, setup, api_teardown)
-
-/* ------------------------------------------------------------------ a client by hand */
-
-static void enter(struct stranger *s, const struct g4_port_options *options)
-{
-	ok(g4_port_open(engine, options, &s->port));
-	s->ring = mmap(NULL, g4_port_ring_bytes(s->port), PROT_READ | PROT_WRITE, MAP_SHARED, g4_port_ring_fd(s->port),
-		       0);
-	s->data = mmap(NULL, g4_port_data_bytes(s->port), PROT_READ | PROT_WRITE, MAP_SHARED, g4_port_data_fd(s->port),
-		       0);
-	assert_ptr_not_equal(s->ring, MAP_FAILED);
-	assert_ptr_not_equal(s->data, MAP_FAILED);
-	s->header = (struct g4_ring_header *)s->ring;
-	s->next = 1;
-}
-
-static void leave(struct stranger *s)
-{
-	uint64_t ring_bytes = g4_port_ring_bytes(s->port), data_bytes = g4_port_data_bytes(s->port);
-
-	g4_port_shut(s->port);
-	munmap(s->ring, ring_bytes);
-	munmap(s->data, data_bytes);
-}
-
-static void post(struct stranger *s, const struct g4_ring_slot *slot)
-{
-	*g4_ring_slot_of(s->ring, s->header->entries, s->next) = *slot;
-	g4_store32_rel(&s->header->tail, s->next);
-	g4_ring_wake(s->header, -1);
-	s->next++;
-}
-
-/* The result of command `number`; NULL when the server gave up. */
-static const struct g4_ring_result *await(struct stranger *s, uint32_t number)
-{
-	struct g4_ring_result *result = g4_ring_result_of(s->ring, s->header->entries, number);
-	uint64_t until = g4_monotonic_ns() + DEADLINE_NS;
-
-	while ((g4_load64_acq(&result->word) & G4_RING_NUMBER_MASK) != (number & G4_RING_NUMBER_MASK)) {
-		if (g4_load32_acq(&s->header->state) != G4_RING_RUNS)
-			return NULL;
-		assert_true(g4_monotonic_ns() < until);
-		g4_pause();
-	}
-	return result;
-}
-
-static int status_of(const struct g4_ring_result *result)
-{
-	int32_t small;
-
-	assert_non_null(result);
-	small = (int32_t)(result->word >> 32);
-	return small < 0 ? small : 0;
-}
-
-static int run(struct stranger *s, const struct g4_ring_slot *slot)
-{
-	uint32_t number = s->next;
-
-	post(s, slot);
-	return status_of(await(s, number));
-}
-
-static struct g4_ring_slot slot_of(uint32_t op, const char *name)
-{
-	struct g4_ring_slot slot = {.command = {.op = op,
-						.node = G4_NODE_ROOT,
-						.umask = 022,
-						.name_bytes = name ? (uint16_t)strlen(name) : 0,
-						.text_at = G4_RING_TEXT_INLINE}};
-
-	if (name)
-		memcpy(slot.text, name, strlen(name));
-	return slot;
-}
-
-static const struct g4_port_options somebody = {
-	.cred = {.uid = 1000, .gid = 1000, .umask = 022}, .data_bytes = 4 * G4_MIB, .entries = 16, .handles = 4};
-
-static struct g4_ring_slot open_slot(const char *name, uint32_t flags)
-{
-	struct g4_ring_slot slot = slot_of(G4_CMD_CREATE, name);
-
-	slot.command.flags = flags;
-	slot.command.mode = S_IFREG | 0644;
-	return slot;
-}
-
-/* Opens or makes a file; the handle that the client gets. */
-static uint64_t open_by_hand(struct stranger *s, const char *name, uint32_t flags)
-{
-	struct g4_ring_slot slot = open_slot(name, flags);
-	uint32_t number = s->next;
-
-	post(s, &slot);
-	const struct g4_ring_result *result = await(s, number);
-	assert_int_equal(status_of(result), 0);
-	assert_true(result->word & G4_RING_WORD_FULL);
-	return result->handle;
-}
-
-static struct g4_ring_slot io_slot(uint32_t op, uint64_t handle, uint64_t data, uint64_t length)
-{
-	struct g4_ring_slot slot = slot_of(op, NULL);
-
-	slot.command.node = 0;
-	slot.command.handle = handle;
-	slot.command.data = data;
-	slot.command.length = length;
-	return slot;
-}
 
 /* ------------------------------------------------------------------ tests */
 
@@ -157,17 +32,17 @@ static void a_slot_by_hand_writes_and_reads(void **state)
 
 	(void)state;
 	make_public_root();
-	enter(&s, &somebody);
-	uint64_t handle = open_by_hand(&s, "mine", G4_OPEN_READ | G4_OPEN_WRITE);
+	stranger_enter(&s, &somebody);
+	uint64_t handle = stranger_open(&s, "mine", G4_OPEN_READ | G4_OPEN_WRITE);
 	memcpy(s.data, "hello", 5);
 	struct g4_ring_slot write = io_slot(G4_CMD_WRITE, handle, 0, 5), read = io_slot(G4_CMD_READ, handle, 64, 100);
-	ok(run(&s, &write));
+	ok(stranger_run(&s, &write));
 	uint32_t number = s.next;
-	ok(run(&s, &read));
+	ok(stranger_run(&s, &read));
 	assert_int_equal(g4_ring_result_of(s.ring, 16, number)->word >> 32, 5);
 	assert_memory_equal(s.data + 64, "hello", 5);
 	assert_int_equal(api_lstat("/mine").uid, 1000);
-	leave(&s);
+	stranger_leave(&s);
 }
 
 static void a_made_up_handle_opens_nothing(void **state)
@@ -178,29 +53,29 @@ static void a_made_up_handle_opens_nothing(void **state)
 	make_public_root();
 	api_write_text("/secret", "secret");
 	gpu4fs_file *file = api_open("/secret", O_RDONLY, 0);
-	enter(&s, &somebody);
-	enter(&other, &somebody);
-	uint64_t theirs = open_by_hand(&other, "theirs", G4_OPEN_READ | G4_OPEN_WRITE);
+	stranger_enter(&s, &somebody);
+	stranger_enter(&other, &somebody);
+	uint64_t theirs = stranger_open(&other, "theirs", G4_OPEN_READ | G4_OPEN_WRITE);
 	struct g4_ring_slot read = io_slot(G4_CMD_READ, file->handle, 0, 6); /* the engine's own */
-	assert_int_equal(run(&s, &read), -G4_E_BADF);
+	assert_int_equal(stranger_run(&s, &read), -G4_E_BADF);
 	read = io_slot(G4_CMD_READ, theirs, 0, 6); /* somebody else's */
-	assert_int_equal(run(&s, &read), -G4_E_BADF);
+	assert_int_equal(stranger_run(&s, &read), -G4_E_BADF);
 	read = io_slot(G4_CMD_READ, 0, 0, 6); /* by number */
 	read.command.node = file->ino;
-	assert_int_equal(run(&s, &read), -G4_E_BADF);
-	uint64_t mine = open_by_hand(&s, "mine", G4_OPEN_READ | G4_OPEN_WRITE);
+	assert_int_equal(stranger_run(&s, &read), -G4_E_BADF);
+	uint64_t mine = stranger_open(&s, "mine", G4_OPEN_READ | G4_OPEN_WRITE);
 	struct g4_ring_slot release = io_slot(G4_CMD_RELEASE, mine, 0, 0);
-	ok(run(&s, &release));
-	assert_int_equal(run(&s, &release), -G4_E_BADF); /* closed */
+	ok(stranger_run(&s, &release));
+	assert_int_equal(stranger_run(&s, &release), -G4_E_BADF); /* closed */
 	uint64_t again = 0;
 	for (int i = 0; i < 4; i++) /* until its place in the table is used again */
-		again = open_by_hand(&s, "mine", G4_OPEN_READ);
+		again = stranger_open(&s, "mine", G4_OPEN_READ);
 	assert_int_equal((uint32_t)again, (uint32_t)mine);
 	assert_int_not_equal(again, mine);
 	read = io_slot(G4_CMD_READ, mine, 0, 6);
-	assert_int_equal(run(&s, &read), -G4_E_BADF); /* the same place, another file */
-	leave(&s);
-	leave(&other);
+	assert_int_equal(stranger_run(&s, &read), -G4_E_BADF); /* the same place, another file */
+	stranger_leave(&s);
+	stranger_leave(&other);
 	ok(gpu4fs_close(file));
 }
 
@@ -211,26 +86,26 @@ static void a_client_is_who_the_engine_says(void **state)
 
 	(void)state;
 	api_touch("/private", 0600);
-	enter(&s, &somebody);
+	stranger_enter(&s, &somebody);
 	struct g4_ring_slot open = open_slot("private", G4_OPEN_READ);
-	assert_int_equal(run(&s, &open), -G4_E_ACCES);
+	assert_int_equal(stranger_run(&s, &open), -G4_E_ACCES);
 	/* with credentials in front of the name */
 	open.command.cred_bytes = offsetof(struct g4_cred, groups);
 	memcpy(open.text, &root, offsetof(struct g4_cred, groups));
 	memcpy(open.text + offsetof(struct g4_cred, groups), "private", 7);
-	assert_int_equal(run(&s, &open), -G4_E_PERM);
-	leave(&s);
+	assert_int_equal(stranger_run(&s, &open), -G4_E_PERM);
+	stranger_leave(&s);
 	struct g4_port_options trusted = somebody;
 	trusted.flags = G4_PORT_MAY_ACT;
-	enter(&s, &trusted);
-	ok(run(&s, &open));
-	leave(&s);
+	stranger_enter(&s, &trusted);
+	ok(stranger_run(&s, &open));
+	stranger_leave(&s);
 	struct g4_ring_slot list = slot_of(G4_CMD_READDIR, NULL);
 	list.command.length = 4096;
 	ok(gpu4fs_chmod(fs, NULL, "/", 0711));
-	enter(&s, &somebody);
-	assert_int_equal(run(&s, &list), -G4_E_ACCES);
-	leave(&s);
+	stranger_enter(&s, &somebody);
+	assert_int_equal(stranger_run(&s, &list), -G4_E_ACCES);
+	stranger_leave(&s);
 }
 
 static void quotas_hold(void **state)
@@ -240,32 +115,32 @@ static void quotas_hold(void **state)
 
 	(void)state;
 	make_public_root();
-	enter(&s, &somebody);
+	stranger_enter(&s, &somebody);
 	uint64_t handle = 0;
 	for (int i = 0; i < 4; i++) {
 		snprintf(name, sizeof(name), "f%d", i);
-		handle = open_by_hand(&s, name, G4_OPEN_READ | G4_OPEN_WRITE);
+		handle = stranger_open(&s, name, G4_OPEN_READ | G4_OPEN_WRITE);
 	}
 	struct g4_ring_slot open = open_slot("f4", G4_OPEN_READ);
-	assert_int_equal(run(&s, &open), -G4_E_NFILE);
+	assert_int_equal(stranger_run(&s, &open), -G4_E_NFILE);
 	struct g4_ring_slot release = io_slot(G4_CMD_RELEASE, handle, 0, 0);
-	ok(run(&s, &release));
-	handle = open_by_hand(&s, "f4", G4_OPEN_READ | G4_OPEN_WRITE);
+	ok(stranger_run(&s, &release));
+	handle = stranger_open(&s, "f4", G4_OPEN_READ | G4_OPEN_WRITE);
 	/* beyond the data area, also where the sum wraps */
 	struct g4_ring_slot write = io_slot(G4_CMD_WRITE, handle, 4 * G4_MIB - 4, 8);
-	assert_int_equal(run(&s, &write), -G4_E_INVAL);
+	assert_int_equal(stranger_run(&s, &write), -G4_E_INVAL);
 	write = io_slot(G4_CMD_WRITE, handle, UINT64_MAX - 4, 8);
-	assert_int_equal(run(&s, &write), -G4_E_INVAL);
+	assert_int_equal(stranger_run(&s, &write), -G4_E_INVAL);
 	write = io_slot(G4_CMD_WRITE, handle, 8, UINT64_MAX - 4);
-	assert_int_equal(run(&s, &write), -G4_E_INVAL);
+	assert_int_equal(stranger_run(&s, &write), -G4_E_INVAL);
 	/* text that does not fit */
 	struct g4_ring_slot look = slot_of(G4_CMD_LOOKUP, "x");
 	look.command.name_bytes = 65535;
-	assert_int_equal(run(&s, &look), -G4_E_INVAL);
+	assert_int_equal(stranger_run(&s, &look), -G4_E_INVAL);
 	look.command.text_at = 4 * G4_MIB - 10;
 	look.command.name_bytes = 255;
-	assert_int_equal(run(&s, &look), -G4_E_INVAL);
-	leave(&s);
+	assert_int_equal(stranger_run(&s, &look), -G4_E_INVAL);
+	stranger_leave(&s);
 	assert_int_equal(api_count_names("/"), 5);
 }
 
@@ -276,10 +151,10 @@ static void what_a_client_left_open_is_closed(void **state)
 
 	(void)state;
 	make_public_root();
-	enter(&s, &somebody);
-	open_by_hand(&s, "one", G4_OPEN_READ);
-	open_by_hand(&s, "two", G4_OPEN_READ);
-	leave(&s); /* before, others may be at work while the engine is asked */
+	stranger_enter(&s, &somebody);
+	stranger_open(&s, "one", G4_OPEN_READ);
+	stranger_open(&s, "two", G4_OPEN_READ);
+	stranger_leave(&s); /* before, others may be at work while the engine is asked */
 	assert_int_equal(g4_engine_open_inodes(engine, inodes, 16), 0);
 }
 
@@ -289,16 +164,16 @@ static void a_tail_out_of_range_ends_that_session_alone(void **state)
 
 	(void)state;
 	make_public_root();
-	enter(&s, &somebody);
-	enter(&other, &somebody);
+	stranger_enter(&s, &somebody);
+	stranger_enter(&other, &somebody);
 	g4_store32_rel(&s.header->tail, 1000);
 	g4_ring_wake(s.header, -1);
 	s.next = 1000;
-	assert_null(await(&s, 1000));
+	assert_null(stranger_await(&s, 1000));
 	struct g4_ring_slot nop = slot_of(G4_CMD_NOP, NULL);
-	ok(run(&other, &nop));
-	leave(&s);
-	leave(&other);
+	ok(stranger_run(&other, &nop));
+	stranger_leave(&s);
+	stranger_leave(&other);
 }
 
 /* Slots of nearly right commands, and of noise; the file system beside them must not notice. */
@@ -315,7 +190,7 @@ static void random_slot(uint64_t *seed, struct g4_ring_slot *slot)
 	slot->command.name_bytes = api_random(seed) % 3;
 	slot->command.name2_bytes = api_random(seed) % 3;
 	slot->command.cred_bytes = 0;
-	slot->command.attr_bytes = slot->command.op == G4_CMD_SETATTR ? 104 : 0;
+	slot->command.attr_bytes = slot->command.op == G4_CMD_SETATTR ? sizeof(struct g4_attr) : 0;
 	slot->command.text_at = api_random(seed) % 4 ? G4_RING_TEXT_INLINE : api_random(seed) % (5 * G4_MIB);
 	slot->command.node = api_random(seed) % 2 ? G4_NODE_ROOT : api_random(seed) % 4096 << 15 | 1;
 	slot->command.node2 = api_random(seed) % 2 ? G4_NODE_ROOT : 1 + api_random(seed) % 4;
@@ -340,18 +215,18 @@ static void *make_noise(void *argument)
 	struct stranger s;
 	struct g4_ring_slot slot;
 
-	enter(&s, &somebody);
+	stranger_enter(&s, &somebody);
 	for (uint32_t i = 0; i < noise->slots; i++) {
 		random_slot(&seed, &slot);
-		post(&s, &slot);
+		stranger_post(&s, &slot);
 		/* now and then the ring is full of slots that change while they are read */
 		for (uint32_t back = 12; i % 12 == 11 && back > 0; back--)
-			assert_non_null(await(&s, s.next - back));
+			assert_non_null(stranger_await(&s, s.next - back));
 		if (i % 12 == 5)
 			random_slot(&seed, g4_ring_slot_of(s.ring, 16, s.next - 1));
 		memset(s.data + api_random(&seed) % 65536, (int)i, 64);
 	}
-	leave(&s);
+	stranger_leave(&s);
 	return NULL;
 }
 

@@ -109,9 +109,10 @@ make_image() {
 	}
 }
 
-# mount_image [OPTIONS]: a failure ends the test.
+# mount_image [OPTIONS]: a failure ends the test. GPU4FS_MOUNT has options for all mounts.
 mount_image() {
-	"$gpu4fs" mount ${1:+-o "$1"} "$image" "$mnt" >"$work/out" 2>&1 || {
+	local options=${GPU4FS_MOUNT:-}${GPU4FS_MOUNT:+${1:+,}}${1:-}
+	"$gpu4fs" mount ${options:+-o "$options"} "$image" "$mnt" >"$work/out" 2>&1 || {
 		not_ok "mount"
 		sed 's/^/#   /' "$work/out"
 		exit 1

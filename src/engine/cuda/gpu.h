@@ -23,7 +23,8 @@ struct g4_gpu_control {
 	uint32_t stop;	 /* finish what was taken, and leave */
 	uint32_t close;	 /* handles of a port are to be closed: 1 + its number, above that (<< 8) a count; 0: none */
 	uint32_t stay;	 /* do not leave when idle */
-	uint8_t padding0[108];
+	uint32_t once;	 /* leave as soon as everything is written; constant while the kernel runs */
+	uint8_t padding0[104];
 	/* GPU */
 	uint64_t seen_active; /* the `active` that the dispatcher goes by */
 	uint32_t closed;      /* the last `close` that was done */

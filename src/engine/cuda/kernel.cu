@@ -282,7 +282,8 @@ static __device__ void dispatch(const struct world *w, uint32_t run, uint32_t la
 			idle_since = now;
 			continue;
 		}
-		if (!stop && (now - idle_since < w->idle_ns || g4_load32_rlx_sys(&c->stay)))
+		if (!stop && !g4_load32_rlx_sys(&c->once) &&
+		    (now - idle_since < w->idle_ns || g4_load32_rlx_sys(&c->stay)))
 			continue;
 		if (any_busy(w, lane)) {
 			if (!stop)

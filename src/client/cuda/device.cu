@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The device API (gpu4fs/gpu4fs_device.h): its functions for kernels around engine/guest.h, and the host functions that make
+ * a handle. Linked into programs that use it, once, with the engine's device code; no part of libgpu4fs.so.
+ *
+ * A function for kernels has all 32 lanes. Lane 0 runs the guest's function, the others execute its regions, until lane 0
+ * dismisses them. The result reaches them by a shuffle, and what is larger through the guest's memory: lane 0 wrote it before
+ * a warp barrier, and nothing writes it before the next call, which begins with one.
+ */
+#include <cuda_runtime.h>
+#include <stdlib.h>
+
+#include "client/convert.h"
+#include "client/device_host.h"
+#include "engine/guest.h"
+
+#ifndef G4_CUDA_REGISTERS
+#error "the build says how many registers a thread of the engine has"
+#endif
+
+#define FIRST_INDEX 4096u /* of the workgroups, behind the engine's own */
+
+struct g4d_fs {
+	struct g4_guests guests;
+};
+
+struct g4d_warp {
+	struct g4_guest guest;
+};
+
+G4_STATIC_ASSERT(sizeof(g4d_file) == sizeof(struct g4_guest_file), "the public form of an open file");
+G4_STATIC_ASSERT(sizeof(struct g4d_dirent) == sizeof(struct g4_dirent) &&
+			 offsetof(struct g4d_dirent, cookie) == offsetof(struct g4_dirent, cookie) &&
+			 offsetof(struct g4d_dirent, record_bytes) == offsetof(struct g4_dirent, record_bytes) &&
+			 offsetof(struct g4d_dirent, name_bytes) == offsetof(struct g4_dirent, name_bytes) &&
+			 offsetof(struct g4d_dirent, type) == offsetof(struct g4_dirent, file_type),
+		 "the public form of a directory entry");
+G4_STATIC_ASSERT(G4D_PAGE_BYTES == G4_PAGE_BYTES, "public page size");
+
+/* ------------------------------------------------------------------ what all calls do */
+
+static __device__ int64_t to_errno(int64_t rc)
+{
+	if (rc >= 0)
+		return rc;
+	switch (rc) {
+#define TO_ERRNO(name, number, unix_errno, sentence)                                                                   \
+	case -(number):                                                                                                \
+		return -(unix_errno);
+		G4_ERRORS(TO_ERRNO)
+#undef TO_ERRNO
+	default:
+		return -EIO;
+	}
+}
+
+/* Runs `call` on lane 0 with the other lanes' help. Every lane gets its result, as the public functions return it. */
+template <class Call> static __device__ int64_t together(g4d_warp *warp, Call call)
+{
+	struct g4_wg *wg = warp->guest.wg;
+	int64_t rc = 0;
+
+	__syncwarp(); /* what the lanes did before */
+	if (g4_wg_lane(wg) == 0) {
+		rc = to_errno(call(&warp->guest));
+		g4_wg_dismiss(wg);
+	} else {
+		g4_wg_serve(wg);
+	}
+	__syncwarp(); /* what lane 0 wrote */
+	return __shfl_sync(G4_WARP_ALL, rc, 0);
+}
+
+static __device__ const struct g4_guest_file *inner(const g4d_file *file)
+{
+	return (const struct g4_guest_file *)file;
+}
+
+/* A path's length, at most one more than may be. */
+static __device__ uint64_t length_of(const char *path)
+{
+	uint64_t n = 0;
+
+	while (n < G4_PATH_MAX && path[n])
+		n++;
+	return n;
+}
+
+/* ------------------------------------------------------------------ kernels */
+
+static __device__ uint32_t thread_of_block(void)
+{
+	return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+}
+
+__device__ g4d_warp *g4d_enter(g4d_fs *fs)
+{
+	uint64_t threads = (uint64_t)blockDim.x * blockDim.y * blockDim.z, guest = 0;
+	uint64_t block = ((uint64_t)blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+	uint64_t number = block * (threads / G4_WARP_LANES) + thread_of_block() / G4_WARP_LANES;
+
+	if (threads % G4_WARP_LANES != 0)
+		return NULL;
+	__syncwarp();
+	if (thread_of_block() % G4_WARP_LANES == 0)
+		guest = (uint64_t)g4_guest_enter(&fs->guests, (uint32_t)number);
+	return (g4d_warp *)__shfl_sync(G4_WARP_ALL, guest, 0);
+}
+
+__device__ void g4d_leave(g4d_warp *warp)
+{
+	if (!warp)
+		return;
+	__syncwarp();
+	if (g4_wg_lane(warp->guest.wg) == 0)
+		g4_guest_leave(&warp->guest);
+	__syncwarp();
+}
+
+__device__ int g4d_open(g4d_warp *warp, const g4d_file *at, const char *path, int flags, uint32_t mode, g4d_file *out)
+{
+	struct g4c_open_flags parsed;
+	int rc = g4c_open_flags(flags, &parsed);
+
+	if (rc == 0 && parsed.tmpfile)
+		rc = -EINVAL;
+	if (rc < 0)
+		return rc;
+	rc = (int)together(warp, [&](struct g4_guest *guest) {
+		const struct g4_guest_open how = {parsed.engine, mode, parsed.create, parsed.nofollow, parsed.noatime};
+		return g4_guest_open(guest, at ? inner(at) : NULL, path, length_of(path), &how);
+	});
+	if (rc == 0)
+		memcpy(out, &warp->guest.file, sizeof(*out));
+	return rc;
+}
+
+__device__ int g4d_close(g4d_warp *warp, const g4d_file *file)
+{
+	return (int)together(warp, [&](struct g4_guest *guest) { return g4_guest_close(guest, inner(file)); });
+}
+
+__device__ int64_t g4d_read(g4d_warp *warp, const g4d_file *file, void *buffer, size_t bytes, uint64_t offset)
+{
+	return together(warp, [&](struct g4_guest *guest) {
+		return g4_guest_read(guest, inner(file), offset, buffer, bytes);
+	});
+}
+
+__device__ int64_t g4d_write(g4d_warp *warp, const g4d_file *file, const void *buffer, size_t bytes, uint64_t offset)
+{
+	return together(warp, [&](struct g4_guest *guest) {
+		return g4_guest_write(guest, inner(file), offset, buffer, bytes);
+	});
+}
+
+__device__ int g4d_fsync(g4d_warp *warp, const g4d_file *file)
+{
+	return (int)together(warp, [&](struct g4_guest *guest) { return g4_guest_fsync(guest, inner(file)); });
+}
+
+/* All lanes: the attributes that a call left. */
+static __device__ int give_stat(g4d_warp *warp, int64_t rc, struct gpu4fs_stat *out)
+{
+	if (rc == 0)
+		g4c_stat_from_attr(&warp->guest.attr, out);
+	return (int)rc;
+}
+
+__device__ int g4d_stat(g4d_warp *warp, const g4d_file *at, const char *path, struct gpu4fs_stat *out)
+{
+	int64_t rc = together(warp, [&](struct g4_guest *guest) {
+		return g4_guest_stat(guest, at ? inner(at) : NULL, path, length_of(path), false);
+	});
+	return give_stat(warp, rc, out);
+}
+
+__device__ int g4d_fstat(g4d_warp *warp, const g4d_file *file, struct gpu4fs_stat *out)
+{
+	int64_t rc = together(warp, [&](struct g4_guest *guest) { return g4_guest_fstat(guest, inner(file)); });
+	return give_stat(warp, rc, out);
+}
+
+__device__ int g4d_lookup(g4d_warp *warp, const g4d_file *dir, const char *name, size_t name_bytes,
+			  struct gpu4fs_stat *out)
+{
+	int64_t rc = together(warp, [&](struct g4_guest *guest) {
+		return g4_guest_lookup(guest, inner(dir), name, name_bytes);
+	});
+	return give_stat(warp, rc, out);
+}
+
+__device__ int64_t g4d_readdir(g4d_warp *warp, const g4d_file *dir, uint64_t *cookie, void *buffer, size_t bytes)
+{
+	int64_t rc = together(warp, [&](struct g4_guest *guest) {
+		return g4_guest_readdir(guest, inner(dir), *cookie, buffer, bytes);
+	});
+	if (rc >= 0)
+		*cookie = warp->guest.cookie;
+	return rc;
+}
+
+/* ------------------------------------------------------------------ mapped pages */
+
+static __device__ int map(g4d_warp *warp, const g4d_file *file, uint64_t offset, bool pin, g4d_page *out)
+{
+	int64_t rc = together(warp, [&](struct g4_guest *guest) {
+		return g4_guest_map(guest, inner(file), offset >> G4_PAGE_SHIFT, pin);
+	});
+	if (rc == 0) {
+		out->data = warp->guest.page.data;
+		out->bytes = warp->guest.page.bytes;
+		out->opaque = warp->guest.page.line;
+	}
+	return (int)rc;
+}
+
+/* The lanes have read what they wanted before lane 0 lets the page go. */
+static __device__ void unmap(g4d_warp *warp, const g4d_page *page, bool pinned)
+{
+	__syncwarp();
+	if (g4_wg_lane(warp->guest.wg) == 0)
+		g4_guest_unmap(warp->guest.guests, page->opaque, pinned);
+	__syncwarp();
+}
+
+__device__ int g4d_map(g4d_warp *warp, const g4d_file *file, uint64_t offset, g4d_page *out)
+{
+	return map(warp, file, offset, true, out);
+}
+
+__device__ void g4d_unmap(g4d_warp *warp, const g4d_page *page)
+{
+	unmap(warp, page, true);
+}
+
+__device__ int g4d_map_briefly(g4d_warp *warp, const g4d_file *file, uint64_t offset, g4d_page *out)
+{
+	return map(warp, file, offset, false, out);
+}
+
+__device__ void g4d_unmap_brief(g4d_warp *warp, const g4d_page *page)
+{
+	unmap(warp, page, false);
+}
+
+__device__ const void *g4d_peek(g4d_warp *warp, const g4d_file *file, uint64_t offset, uint32_t *opaque)
+{
+	return g4_guest_peek(warp->guest.guests, inner(file), offset >> G4_PAGE_SHIFT, opaque);
+}
+
+__device__ void g4d_unpeek(g4d_warp *warp, uint32_t opaque)
+{
+	g4_guest_unpeek(warp->guest.guests, opaque);
+}
+
+/* ------------------------------------------------------------------ host */
+
+struct gpu4fs_device {
+	gpu4fs *fs;
+	cudaStream_t stream; /* the default stream would wait for the engine's kernel */
+	/* in device memory */
+	g4d_fs *guests;
+	struct g4_guest *guest;
+	struct g4_wg *wgs;
+	uint8_t *scratch;
+};
+
+static bool good(cudaError_t rc)
+{
+	if (rc != cudaSuccess)
+		(void)cudaGetLastError(); /* told by the return value; the next call starts anew */
+	return rc == cudaSuccess;
+}
+
+/* As many as can be resident: a warp in g4d_enter() must never wait for one that cannot start. */
+static bool default_warps(uint32_t *warps)
+{
+	int sms, registers, threads;
+
+	if (!good(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0)) ||
+	    !good(cudaDeviceGetAttribute(&registers, cudaDevAttrMaxRegistersPerMultiprocessor, 0)) ||
+	    !good(cudaDeviceGetAttribute(&threads, cudaDevAttrMaxThreadsPerMultiProcessor, 0)))
+		return false;
+	uint64_t a_sm =
+		g4_min64((uint64_t)registers / (G4_CUDA_REGISTERS * G4_WARP_LANES), (uint64_t)threads / G4_WARP_LANES);
+	*warps = (uint32_t)g4_min64((uint64_t)sms * a_sm, G4C_DEVICE_MOST_WARPS);
+	return *warps > 0;
+}
+
+static bool put(gpu4fs_device *device, void *to, const void *from, uint64_t bytes)
+{
+	return good(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, device->stream)) &&
+	       good(cudaStreamSynchronize(device->stream));
+}
+
+template <class T> static bool allocate(gpu4fs_device *device, T **out, uint64_t bytes)
+{
+	return good(cudaMallocAsync((void **)out, bytes, device->stream));
+}
+
+/* The places and what guests have in common, made here and copied there. */
+static int fill(gpu4fs_device *device, const struct g4c_device_session *session, uint32_t warps)
+{
+	struct g4_guest *guest = (struct g4_guest *)calloc(warps, sizeof(*guest));
+	struct g4_wg *wgs = (struct g4_wg *)calloc(warps, sizeof(*wgs));
+	struct g4d_fs common;
+	int rc = -ENOMEM;
+
+	if (guest && wgs) {
+		for (uint32_t i = 0; i < warps; i++) {
+			guest[i].guests = &device->guests->guests;
+			guest[i].wg = device->wgs + i;
+			wgs[i].index = FIRST_INDEX + i;
+			wgs[i].scratch = device->scratch + (uint64_t)i * G4_WG_SCRATCH_BYTES;
+		}
+		memset(&common, 0, sizeof(common));
+		common.guests.fs = session->fs;
+		common.guests.guest = device->guest;
+		common.guests.count = warps;
+		common.guests.start = session->start;
+		common.guests.cred = session->cred;
+		rc = put(device, device->guest, guest, warps * sizeof(*guest)) &&
+				     put(device, device->wgs, wgs, warps * sizeof(*wgs)) &&
+				     put(device, device->guests, &common, sizeof(common)) ?
+			     0 :
+			     -EIO;
+	}
+	free(guest);
+	free(wgs);
+	return rc;
+}
+
+static int make(gpu4fs_device *device, const struct g4c_device_session *session)
+{
+	uint32_t warps = session->warps;
+
+	if ((warps == 0 && !default_warps(&warps)) ||
+	    !good(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking)))
+		return -EIO;
+	if (!allocate(device, &device->guests, sizeof(*device->guests)) ||
+	    !allocate(device, &device->guest, warps * sizeof(*device->guest)) ||
+	    !allocate(device, &device->wgs, warps * sizeof(*device->wgs)) ||
+	    !allocate(device, &device->scratch, (uint64_t)warps * G4_WG_SCRATCH_BYTES))
+		return -ENOMEM;
+	return fill(device, session, warps);
+}
+
+/* The first error of CUDA's, as the caller is to have it. */
+static int destroy(gpu4fs_device *device)
+{
+	bool freed = true;
+
+	if (device->stream) {
+		void *const memory[] = {device->guests, device->guest, device->wgs, device->scratch};
+
+		for (void *piece : memory)
+			if (piece)
+				freed = good(cudaFreeAsync(piece, device->stream)) && freed;
+		freed = good(cudaStreamSynchronize(device->stream)) && freed;
+		freed = good(cudaStreamDestroy(device->stream)) && freed;
+	}
+	free(device);
+	return freed ? 0 : -EIO;
+}
+
+/* Runs with the engine's GPU as the thread's current one. */
+template <class Call> static int on_gpu(Call call)
+{
+	int before;
+
+	if (!good(cudaGetDevice(&before)) || !good(cudaSetDevice(0)))
+		return -EIO;
+	int rc = call();
+	return good(cudaSetDevice(before)) || rc < 0 ? rc : -EIO;
+}
+
+extern "C" int gpu4fs_device_open(gpu4fs *fs, const struct gpu4fs_device_options *options, gpu4fs_device **out)
+{
+	struct g4c_device_session session;
+	int rc = g4c_device_begin(fs, options, &session);
+
+	if (rc < 0)
+		return rc;
+	gpu4fs_device *device = (gpu4fs_device *)calloc(1, sizeof(*device));
+	if (!device) {
+		g4c_device_end(fs);
+		return -ENOMEM;
+	}
+	device->fs = fs;
+	rc = on_gpu([&] { return make(device, &session); });
+	if (rc < 0) {
+		(void)on_gpu([&] { return destroy(device); }); /* the first error is the one to tell */
+		g4c_device_end(fs);
+		return rc;
+	}
+	*out = device;
+	return 0;
+}
+
+extern "C" g4d_fs *gpu4fs_device_fs(const gpu4fs_device *device)
+{
+	return device->guests;
+}
+
+extern "C" int gpu4fs_device_close(gpu4fs_device *device)
+{
+	gpu4fs *fs = device->fs;
+	int rc = on_gpu([&] { return destroy(device); });
+
+	g4c_device_end(fs);
+	return rc;
+}

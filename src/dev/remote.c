@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine's side of a remote device (remote.h).
+ *
+ * A struct g4_io becomes one or more slots: data is cut at the chunk's size, and a write that is to be durable and takes
+ * several slots ends with a flush. In io->queue begins the list of its slots that are under way (1 + slot), io->cookie
+ * counts the bytes of data that were started; UINT64_MAX: nothing is left to start.
+ *
+ * Progress: a workgroup that waits for a slot holds none. Whoever holds one finds it finished without anybody else's
+ * help: the agent finishes what is posted, and a holder that waits looks itself.
+ */
+#include "dev/remote.h"
+
+#include "dev/dev_types.h"
+
+#define PLACE_BYTES (32 * G4_KIB) /* data in an area is worth a request of its own from this size on */
+#define PLACE_MOST_BYTES (G4_MIB) /* and cut here, so that the device has several pieces to work on */
+#define OUTCOME_DONE (UINT64_C(1) << 32)
+#define RESTS_MOST 32u
+
+struct piece {
+	uint32_t op;
+	uint32_t flags;
+	uint64_t within; /* offset in the data of the g4_io */
+	uint64_t bytes;
+	uint64_t at; /* in its area */
+	uint32_t area;
+};
+
+#if !G4_CUDA
+void g4_remote_init(struct g4_remote *remote, void *memory, uint32_t slots, uint64_t chunk_bytes)
+{
+	const struct g4_remote_layout layout = g4_remote_layout(slots, chunk_bytes);
+	uint8_t *base = (uint8_t *)memory;
+
+	memset(remote, 0, sizeof(*remote));
+	remote->posted = (uint64_t *)memory;
+	remote->finished = (const uint64_t *)(base + layout.finished_at);
+	remote->requests = (struct g4_remote_request *)(base + layout.requests_at);
+	remote->staging = base + layout.staging_at;
+	remote->chunk_bytes = chunk_bytes;
+	remote->slots = slots;
+	remote->given = slots;
+	for (uint32_t i = 0; i < slots; i++)
+		remote->free_slots[i] = (uint64_t)(i + 1) << 32 | i;
+}
+#endif
+
+/* Between two looks, longer and longer. */
+G4_FN static void rest(uint32_t *rests)
+{
+	for (uint32_t i = 0; i < *rests; i++)
+		g4_pause();
+	*rests = *rests < RESTS_MOST ? *rests * 2 : RESTS_MOST;
+}
+
+/* ---- free slots ---- */
+
+G4_FN static bool is_filled(struct g4_remote *r, uint32_t ticket, uint32_t *slot)
+{
+	uint64_t *place = &r->free_slots[ticket % r->slots];
+	uint64_t word = g4_load64_acq(place);
+
+	if ((uint32_t)(word >> 32) != ticket + 1)
+		return false;
+	*slot = (uint32_t)word;
+	g4_store64_rel(place, (uint64_t)(ticket + r->slots) << 32);
+	return true;
+}
+
+G4_FN static uint32_t await_slot(struct g4_remote *r)
+{
+	uint32_t ticket = g4_add32(&r->taken, 1), slot, rests = 1;
+
+	while (!is_filled(r, ticket, &slot))
+		rest(&rests);
+	return slot;
+}
+
+/* Only when there is one for everybody who waits. */
+G4_FN static bool take_slot(struct g4_remote *r, uint32_t *slot)
+{
+	uint32_t ticket, rests = 1;
+
+	do {
+		ticket = g4_load32_acq(&r->taken);
+		if ((int32_t)(g4_load32_acq(&r->given) - ticket) <= 0)
+			return false;
+	} while (!g4_cas32(&r->taken, ticket, ticket + 1));
+	while (!is_filled(r, ticket, slot))
+		rest(&rests);
+	return true;
+}
+
+G4_FN static void give_slot(struct g4_remote *r, uint32_t slot)
+{
+	uint32_t ticket = g4_add32(&r->given, 1), rests = 1;
+	uint64_t *place = &r->free_slots[ticket % r->slots];
+
+	/* whoever had this place before may not have read it yet */
+	while ((uint32_t)(g4_load64_acq(place) >> 32) != ticket)
+		rest(&rests);
+	g4_store64_rel(place, (uint64_t)(ticket + 1) << 32 | slot);
+}
+
+/* ---- cutting ---- */
+
+G4_FN static uint64_t data_bytes(const struct g4_io *io)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < io->iov_count; i++)
+		bytes += io->iov[i].bytes;
+	return bytes;
+}
+
+/* Whether memory lies in an area; if so, where in it. */
+G4_FN static bool in_area(const struct g4_remote *r, const void *base, uint64_t bytes, uint32_t *area, uint64_t *at)
+{
+	uint32_t count = g4_load32_rlx(&r->area_count);
+
+	for (uint32_t i = 1; i < count; i++) {
+		uint64_t start = g4_load64_rlx(&r->areas[i].start), room = g4_load64_rlx(&r->areas[i].bytes);
+
+		*at = (uintptr_t)base - start;
+		if (*at < room && bytes <= room - *at) {
+			*area = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+G4_FN static void data_piece(const struct g4_remote *r, const struct g4_io *io, uint64_t total, struct piece *piece)
+{
+	uint64_t skip = io->cookie;
+	uint32_t i = 0;
+
+	while (skip >= io->iov[i].bytes)
+		skip -= io->iov[i++].bytes;
+	uint64_t here = io->iov[i].bytes - skip;
+	piece->op = io->op;
+	piece->flags = 0;
+	piece->within = io->cookie;
+	piece->area = G4_REMOTE_STAGING;
+	piece->bytes = g4_min64(total - io->cookie, r->chunk_bytes);
+	piece->at = 0;
+	if (here >= PLACE_BYTES && in_area(r, (const uint8_t *)io->iov[i].base + skip, here, &piece->area, &piece->at))
+		piece->bytes = g4_min64(here, PLACE_MOST_BYTES);
+	if (piece->bytes == total)
+		piece->flags = io->flags;
+}
+
+/* What is to be started next. False: nothing, or nothing before that which is under way has ended. */
+G4_FN static bool next_piece(const struct g4_remote *r, const struct g4_io *io, struct piece *piece)
+{
+	if (io->result < 0)
+		return false;
+	memset(piece, 0, sizeof(*piece));
+	piece->op = io->op;
+	if (io->op != G4_IO_READ && io->op != G4_IO_WRITE) {
+		piece->bytes = io->op == G4_IO_DISCARD ? io->discard_bytes : 0;
+		return io->cookie == 0;
+	}
+	uint64_t total = data_bytes(io);
+	if (io->cookie < total) {
+		data_piece(r, io, total, piece);
+		return true;
+	}
+	piece->op = G4_IO_FLUSH;
+	return io->cookie == total && total > 0 && (io->flags & G4_IO_FUA) && io->queue == 0;
+}
+
+/* ---- moving data ---- */
+
+/* Between a chunk and the piece's part of the request's buffers. */
+G4_FN static void move(struct g4_wg *wg, const struct g4_io *io, uint64_t within, uint64_t bytes, uint8_t *chunk)
+{
+	for (uint32_t i = 0; i < io->iov_count && bytes > 0; i++) {
+		const struct g4_iov *part = &io->iov[i];
+		if (within >= part->bytes) {
+			within -= part->bytes;
+			continue;
+		}
+		uint8_t *memory = (uint8_t *)part->base + within;
+		uint64_t n = g4_min64(bytes, part->bytes - within);
+		if (io->op == G4_IO_WRITE)
+			g4_copy(wg, chunk, memory, n);
+		else
+			g4_copy(wg, memory, chunk, n);
+		chunk += n;
+		bytes -= n;
+		within = 0;
+	}
+}
+
+G4_FN static uint8_t *chunk_of(const struct g4_remote *r, uint32_t slot)
+{
+	return r->staging + slot * r->chunk_bytes;
+}
+
+G4_FN static void start(struct g4_wg *wg, struct g4_remote *r, struct g4_io *io, const struct piece *piece,
+			uint32_t slot)
+{
+	struct g4_remote_slot *own = &r->slot[slot];
+	struct g4_remote_request *request = &r->requests[slot];
+	bool data = piece->op == G4_IO_READ || piece->op == G4_IO_WRITE;
+	bool staged = data && piece->area == G4_REMOTE_STAGING;
+
+	g4_store64_rlx(&own->outcome, 0);
+	own->at = piece->within;
+	own->bytes = staged && piece->op == G4_IO_READ ? piece->bytes : 0;
+	own->next = io->queue;
+	io->queue = slot + 1;
+	/* started: all there is, where nothing has to follow */
+	io->cookie = data && piece->bytes < data_bytes(io) ? piece->within + piece->bytes : UINT64_MAX;
+	if (staged && piece->op == G4_IO_WRITE)
+		move(wg, io, piece->within, piece->bytes, chunk_of(r, slot));
+	request->op = piece->op;
+	request->flags = piece->flags;
+	request->offset_bytes = io->offset_bytes + piece->within;
+	request->bytes = piece->bytes;
+	request->at = staged ? slot * r->chunk_bytes : piece->at;
+	request->area = piece->area;
+	uint32_t number = g4_add32(&r->post_count, 1);
+	g4_store64_rel_sys(&r->posted[number % r->slots], g4_remote_word(number, slot));
+}
+
+/* ---- ending ---- */
+
+/* Sees what the agent has finished since, unless somebody else is looking. */
+G4_FN static void look(struct g4_remote *r)
+{
+	if (g4_load32_rlx(&r->looking) || !g4_cas32_acq(&r->looking, 0, 1))
+		return;
+	for (;;) {
+		uint32_t number = r->seen_count;
+		uint64_t word = g4_load64_acq_sys(&r->finished[number % r->slots]);
+
+		if (!g4_remote_is(word, number))
+			break;
+		r->seen_count = number + 1;
+		g4_store64_rel(&r->slot[((uint32_t)word >> G4_REMOTE_CODE_BITS) % r->slots].outcome,
+			       OUTCOME_DONE | (word & G4_REMOTE_CODE_MASK));
+	}
+	g4_store32_rel(&r->looking, 0);
+}
+
+/* Takes in what has ended of a request. */
+G4_FN static void collect(struct g4_wg *wg, struct g4_remote *r, struct g4_io *io)
+{
+	uint32_t *link = &io->queue;
+
+	while (*link) {
+		uint32_t slot = *link - 1;
+		struct g4_remote_slot *own = &r->slot[slot];
+		uint64_t outcome = g4_load64_acq(&own->outcome);
+
+		if (outcome == 0) {
+			link = &own->next;
+			continue;
+		}
+		int code = -(int)(uint32_t)outcome;
+		if (code == 0 && own->bytes > 0)
+			move(wg, io, own->at, own->bytes, chunk_of(r, slot));
+		if (io->result == 0)
+			io->result = code;
+		*link = own->next;
+		give_slot(r, slot);
+	}
+}
+
+G4_FN static bool ended(const struct g4_remote *r, struct g4_io *io)
+{
+	struct piece piece;
+
+	if (io->queue != 0 || next_piece(r, io, &piece))
+		return false;
+	g4_store32_rel(&io->done, 1);
+	return true;
+}
+
+/* ---- requests ---- */
+
+/* Starts what can be started at once. True when nothing is left to start. */
+G4_FN static bool begin(struct g4_wg *wg, struct g4_remote *r, struct g4_io *io)
+{
+	struct piece piece;
+	uint32_t slot;
+
+	while (next_piece(r, io, &piece)) {
+		if (!take_slot(r, &slot))
+			return false;
+		start(wg, r, io, &piece, slot);
+	}
+	ended(r, io);
+	return io->cookie == UINT64_MAX || !(io->flags & G4_IO_FUA); /* else a flush follows */
+}
+
+G4_FN void g4_remote_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *ios, uint32_t count)
+{
+	bool started = true;
+
+	for (uint32_t i = 0; i < count; i++)
+		ios[i].queue = 0;
+	for (uint32_t i = 0; i < count && started; i++)
+		started = g4_load32_rlx(&ios[i].done) || begin(wg, dev->remote, &ios[i]);
+}
+
+G4_FN void g4_remote_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
+{
+	look(dev->remote);
+	collect(wg, dev->remote, io);
+	if (!ended(dev->remote, io))
+		begin(wg, dev->remote, io);
+}
+
+G4_FN void g4_remote_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
+{
+	struct g4_remote *r = dev->remote;
+	uint32_t rests = 1, slot;
+	struct piece piece;
+
+	for (;;) {
+		collect(wg, r, io);
+		if (ended(r, io))
+			return;
+		if (next_piece(r, io, &piece) && (io->queue == 0 || take_slot(r, &slot))) {
+			if (io->queue == 0)
+				slot = await_slot(r);
+			start(wg, r, io, &piece, slot);
+			rests = 1;
+			continue;
+		}
+		look(r);
+		rest(&rests);
+	}
+}

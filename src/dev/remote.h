@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Remote devices: an engine that can make no system calls (lanes of a GPU) has a thread of the host, the I/O agent, do
+ * its requests. This is what the two share, and the engine's side; the agent is agent_host.c.
+ *
+ *      memory of the host that both address                  memory of the engine
+ *      +---------------------------------+ 0                 struct g4_remote: free slots, what is known of
+ *      | posted    8 B a slot   engine > |                   the requests under way, and a lock for the one
+ *      | finished  8 B a slot   agent >  |                   that looks at `finished`
+ *      | requests 64 B a slot   engine > |
+ *      +---------------------------------+ page
+ *      | staging: a chunk for each slot  |
+ *      +---------------------------------+
+ *
+ * A request goes: take a free slot; copy what is to be written into its chunk; fill its request; post it. The agent
+ * executes requests in the order of their posting, many at a time, and finishes them in any. What was read is copied out
+ * of the chunk, then the slot is free again. Who waits for a slot gets one in the order of asking.
+ *
+ * Data in an *area*, memory of the host that the engine was told of (data areas of clients), is not copied: the agent
+ * does I/O on it in place.
+ *
+ * Both lists are arrays of words, each with the number of its entry (counted from 0) plus 1 in the high half, so that
+ * looking at one place tells whether it was filled. Neither has a head or a tail that the other side reads, and neither
+ * can overflow: an entry is overwritten `slots` entries later, but not more than `slots` requests have been posted whose
+ * slots are not free again.
+ *
+ * Over PCIe there are no atomics on host memory, and polling it by more than a few is slow for all. So everything that
+ * is added to or locked lies in the engine's memory, and one waiter at a time looks at `finished`, for all.
+ */
+#ifndef G4_DEV_REMOTE_H
+#define G4_DEV_REMOTE_H
+
+#include "dev/dev.h"
+
+#define G4_REMOTE_SLOTS 256u /* at most */
+#define G4_REMOTE_AREAS 64u
+#define G4_REMOTE_STAGING 0u /* the area that the chunks are; others from 1 on */
+
+struct g4_remote_request {
+	uint32_t op;	/* enum g4_io_op */
+	uint32_t flags; /* G4_IO_FUA */
+	uint64_t offset_bytes;
+	uint64_t bytes; /* of one buffer, or to be discarded */
+	uint64_t at;	/* where in its area the buffer begins */
+	uint32_t area;
+	uint8_t reserved[28];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_remote_request) == 64, "a request is a cache line");
+
+/* Where things lie in the shared memory. */
+struct g4_remote_layout {
+	uint64_t finished_at, requests_at, staging_at; /* `posted` is at 0 */
+	uint64_t bytes;
+};
+
+G4_HD G4_INLINE struct g4_remote_layout g4_remote_layout(uint32_t slots, uint64_t chunk_bytes)
+{
+	struct g4_remote_layout layout;
+
+	layout.finished_at = g4_align_up(slots * sizeof(uint64_t), 128);
+	layout.requests_at = 2 * layout.finished_at;
+	layout.staging_at = g4_align_up(layout.requests_at + slots * sizeof(struct g4_remote_request), G4_PAGE_BYTES);
+	layout.bytes = layout.staging_at + slots * chunk_bytes;
+	return layout;
+}
+
+G4_HD G4_INLINE uint64_t g4_remote_word(uint32_t number, uint32_t low)
+{
+	return (uint64_t)(number + 1) << 32 | low;
+}
+G4_HD G4_INLINE bool g4_remote_is(uint64_t word, uint32_t number)
+{
+	return (uint32_t)(word >> 32) == number + 1;
+}
+/* The low half of a word in `finished`: the slot, and the positive code of an error. */
+#define G4_REMOTE_CODE_BITS 16u
+#define G4_REMOTE_CODE_MASK ((1u << G4_REMOTE_CODE_BITS) - 1)
+
+/* What the engine knows of a slot's request. */
+struct g4_remote_slot {
+	uint64_t outcome; /* 0: under way; else bit 32 and the positive code of an error */
+	uint64_t at;	  /* which bytes of the data of its struct g4_io it moves */
+	uint64_t bytes;	  /* that are to be copied out of the chunk */
+	uint32_t next;	  /* of the same g4_io: 1 + its slot; 0: none */
+	uint32_t reserved;
+};
+
+/* Memory of the host, as the engine addresses it. */
+struct g4_remote_area {
+	uint64_t start;
+	uint64_t bytes;
+};
+
+/* In the engine's memory; each counter that many lanes change has a cache line. */
+struct g4_remote {
+	uint64_t *posted; /* as the engine addresses them */
+	const uint64_t *finished;
+	struct g4_remote_request *requests;
+	uint8_t *staging;
+	uint64_t chunk_bytes;
+	uint32_t slots;
+	uint32_t area_count; /* areas from this on are unused */
+	uint8_t padding0[80];
+	uint32_t taken; /* tickets for slots */
+	uint8_t padding1[124];
+	uint32_t given; /* slots given back, those at the beginning included */
+	uint8_t padding2[124];
+	uint32_t post_count;
+	uint8_t padding3[124];
+	uint32_t looking;    /* lock: 1 while somebody looks at `finished` */
+	uint32_t seen_count; /* entries of `finished` that were seen; of who holds the lock */
+	uint8_t padding4[120];
+	/*
+	 * Free slots. Place t % slots is for the ticket t: its high half is t while the place is to be filled, t + 1 when
+	 * it holds a slot, and t + slots when that was taken.
+	 */
+	uint64_t free_slots[G4_REMOTE_SLOTS];
+	struct g4_remote_slot slot[G4_REMOTE_SLOTS];
+	struct g4_remote_area areas[G4_REMOTE_AREAS];
+};
+
+/* The engine's side with all slots free. `memory` is the shared memory as the engine addresses it. Host only. */
+#if !G4_CUDA
+void g4_remote_init(struct g4_remote *remote, void *memory, uint32_t slots, uint64_t chunk_bytes);
+#endif
+
+/*
+ * For dev.c; leader, thread-safe. `ios` are checked. Submitting starts requests in their order for as long as there are
+ * free slots; what is left starts when it is waited for. So a workgroup waits for its requests in their order, and does
+ * not submit more before it has waited for all: who waits for a slot must not sit on others.
+ */
+G4_FN void g4_remote_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *ios, uint32_t count);
+G4_FN void g4_remote_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
+G4_FN void g4_remote_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
+
+#endif

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a guest's leader runs. Commands do the work; here is what libgpu4fs does around them on a CPU: cutting paths,
+ * walking again when an inode is gone, and mapped pages.
+ *
+ * Mapped pages hold no lock, so nothing that a guest keeps can be waited for by others: the inode may be written,
+ * cut or deleted, and the cache takes the name from a line that somebody still looks at (cache/README.md, rules 8 and 9).
+ */
+#include "engine/guest.h"
+
+/* One call moves at most so much, as the host's API says. */
+#define MOST_BYTES (UINT64_C(0x80000000) - G4_PAGE_BYTES)
+#define ATTEMPTS 16u /* when inodes go between two commands */
+
+/* ------------------------------------------------------------------ places */
+
+G4_FN struct g4_guest *g4_guest_enter(struct g4_guests *guests, uint32_t hint)
+{
+	for (uint32_t at = hint % guests->count;; at = at + 1 < guests->count ? at + 1 : 0) {
+		struct g4_guest *guest = &guests->guest[at];
+
+		if (!g4_load32_rlx(&guest->busy) && g4_cas32(&guest->busy, 0, 1))
+			return guest;
+		if (at + 1 == guests->count)
+			g4_pause();
+	}
+}
+
+G4_FN void g4_guest_leave(struct g4_guest *guest)
+{
+	g4_store32_rel(&guest->busy, 0);
+}
+
+/* ------------------------------------------------------------------ commands */
+
+G4_FN static struct g4_cmd command(const struct g4_guest *guest, uint32_t op)
+{
+	struct g4_cmd cmd;
+
+	memset(&cmd, 0, sizeof(cmd));
+	cmd.op = op;
+	cmd.cred = &guest->guests->cred;
+	return cmd;
+}
+
+G4_FN static int execute(struct g4_guest *guest, struct g4_cmd *cmd)
+{
+	return g4_execute(guest->wg, guest->guests->fs, cmd);
+}
+
+G4_FN static void set_name(struct g4_cmd *cmd, const char *name, uint64_t bytes)
+{
+	cmd->name = name;
+	cmd->name_bytes = (uint16_t)bytes;
+}
+
+/* The inode that a path led to, and no other that has its number by now. */
+G4_FN static void set_node(struct g4_cmd *cmd, const struct g4_guest *guest)
+{
+	cmd->node = guest->attr.ino;
+	cmd->arg = guest->attr.generation;
+}
+
+G4_FN static bool is_root(const struct g4_guest *guest)
+{
+	return guest->guests->cred.uid == 0;
+}
+
+/* Whether to walk again: the inode that the path led to was gone when it was used. */
+G4_FN static bool again(int rc, uint32_t *attempts)
+{
+	return rc == -G4_E_STALE && ++*attempts < ATTEMPTS;
+}
+
+/* ------------------------------------------------------------------ names */
+
+/* Where a path leads: guest->attr. */
+G4_FN int g4_guest_stat(struct g4_guest *guest, const struct g4_guest_file *at, const char *path, uint64_t path_bytes,
+			bool nofollow)
+{
+	struct g4_cmd cmd = command(guest, G4_CMD_RESOLVE);
+
+	if (path_bytes >= G4_PATH_MAX)
+		return -G4_E_NAMETOOLONG;
+	cmd.node = at ? at->ino : guest->guests->start;
+	set_name(&cmd, path, path_bytes);
+	cmd.flags = nofollow ? G4_RESOLVE_NOFOLLOW : 0;
+	cmd.attr = &guest->attr;
+	return execute(guest, &cmd);
+}
+
+G4_FN int g4_guest_fstat(struct g4_guest *guest, const struct g4_guest_file *file)
+{
+	struct g4_cmd cmd = command(guest, G4_CMD_GETATTR);
+
+	cmd.handle = file->handle;
+	cmd.attr = &guest->attr;
+	return file->handle ? execute(guest, &cmd) : -G4_E_BADF;
+}
+
+G4_FN int g4_guest_lookup(struct g4_guest *guest, const struct g4_guest_file *dir, const char *name,
+			  uint64_t name_bytes)
+{
+	struct g4_cmd cmd = command(guest, G4_CMD_LOOKUP);
+
+	if (name_bytes > G4_NAME_MAX)
+		return -G4_E_NAMETOOLONG;
+	cmd.node = dir->ino;
+	set_name(&cmd, name, name_bytes);
+	cmd.attr = &guest->attr;
+	return dir->handle ? execute(guest, &cmd) : -G4_E_BADF;
+}
+
+/* ------------------------------------------------------------------ opening */
+
+G4_FN static int release(struct g4_guest *guest, uint64_t handle)
+{
+	struct g4_cmd cmd = command(guest, G4_CMD_RELEASE);
+
+	cmd.handle = handle;
+	return handle ? execute(guest, &cmd) : -G4_E_BADF;
+}
+
+/* Takes what OPEN or CREATE made, with the attributes in guest->attr, unless it is not what the caller may have. */
+G4_FN static int take(struct g4_guest *guest, const struct g4_cmd *opened, const struct g4_guest_open *how)
+{
+	const struct g4_attr *attr = &guest->attr;
+	struct g4_fs *fs = guest->guests->fs;
+	int rc = 0;
+
+	if (how->create && g4_is_dir(attr->mode))
+		rc = -G4_E_ISDIR;
+	else if (how->noatime && !is_root(guest) && guest->guests->cred.uid != attr->uid)
+		rc = -G4_E_PERM;
+	if (rc < 0) {
+		release(guest, opened->handle);
+		return rc;
+	}
+	guest->file.handle = opened->handle;
+	guest->file.key = g4_core_of(fs, g4_handle_core(opened->handle))->data_key;
+	guest->file.ino = attr->ino;
+	return 0;
+}
+
+G4_FN static int open_once(struct g4_guest *guest, const struct g4_guest_file *at, const char *path,
+			   uint64_t path_bytes, const struct g4_guest_open *how)
+{
+	struct g4_cmd cmd = command(guest, G4_CMD_OPEN);
+	int rc = g4_guest_stat(guest, at, path, path_bytes, how->nofollow);
+
+	if (rc < 0)
+		return rc;
+	set_node(&cmd, guest);
+	cmd.flags = how->flags;
+	cmd.attr = &guest->attr;
+	rc = execute(guest, &cmd);
+	return rc < 0 ? rc : take(guest, &cmd, how);
+}
+
+/* The last component's length; what is in front of it is the directory's path. */
+G4_FN static uint64_t last_of(const char *path, uint64_t path_bytes)
+{
+	uint64_t n = 0;
+
+	while (n < path_bytes && path[path_bytes - n - 1] != '/')
+		n++;
+	return n;
+}
+
+G4_FN static int create_once(struct g4_guest *guest, const struct g4_guest_file *at, const char *path,
+			     uint64_t path_bytes, const struct g4_guest_open *how)
+{
+	struct g4_cmd cmd = command(guest, G4_CMD_CREATE);
+	uint64_t last = last_of(path, path_bytes), parent = path_bytes - last;
+	const char *name = path + parent;
+
+	if (path_bytes == 0)
+		return -G4_E_NOENT;
+	if (last == 0) /* a slash at the end */
+		return -G4_E_ISDIR;
+	if (name[0] == '.' && (last == 1 || (last == 2 && name[1] == '.')))
+		return how->flags & G4_OPEN_EXCL ? -G4_E_EXIST : -G4_E_ISDIR;
+	if (last > G4_NAME_MAX)
+		return -G4_E_NAMETOOLONG;
+	cmd.node = at ? at->ino : guest->guests->start;
+	if (parent > 0) {
+		int rc = g4_guest_stat(guest, at, path, parent, false);
+		if (rc < 0)
+			return rc;
+		set_node(&cmd, guest);
+	}
+	set_name(&cmd, name, last);
+	cmd.flags = how->flags;
+	cmd.mode = G4_S_IFREG | (how->mode & 07777u);
+	cmd.attr = &guest->attr;
+	int rc = execute(guest, &cmd);
+	return rc < 0 ? rc : take(guest, &cmd, how);
+}
+
+G4_FN int g4_guest_open(struct g4_guest *guest, const struct g4_guest_file *at, const char *path, uint64_t path_bytes,
+			const struct g4_guest_open *how)
+{
+	uint32_t attempts = 0;
+	int rc;
+
+	if (path_bytes >= G4_PATH_MAX)
+		return -G4_E_NAMETOOLONG;
+	do {
+		if (how->create)
+			rc = create_once(guest, at, path, path_bytes, how);
+		else
+			rc = open_once(guest, at, path, path_bytes, how);
+	} while (again(rc, &attempts));
+	return rc;
+}
+
+G4_FN int g4_guest_close(struct g4_guest *guest, const struct g4_guest_file *file)
+{
+	return release(guest, file->handle);
+}
+
+/* ------------------------------------------------------------------ data */
+
+G4_FN static int64_t transfer(struct g4_guest *guest, uint32_t op, const struct g4_guest_file *file, uint64_t offset,
+			      void *data, uint64_t bytes)
+{
+	struct g4_cmd cmd = command(guest, op);
+
+	if (file->handle == 0)
+		return -G4_E_BADF;
+	cmd.handle = file->handle;
+	cmd.offset = offset;
+	cmd.length = g4_min64(bytes, MOST_BYTES);
+	cmd.data = data;
+	int rc = execute(guest, &cmd);
+	return rc < 0 ? rc : (int64_t)cmd.value;
+}
+
+G4_FN int64_t g4_guest_read(struct g4_guest *guest, const struct g4_guest_file *file, uint64_t offset, void *to,
+			    uint64_t bytes)
+{
+	return transfer(guest, G4_CMD_READ, file, offset, to, bytes);
+}
+
+G4_FN int64_t g4_guest_write(struct g4_guest *guest, const struct g4_guest_file *file, uint64_t offset,
+			     const void *from, uint64_t bytes)
+{
+	return transfer(guest, G4_CMD_WRITE, file, offset, (void *)(uintptr_t)from, bytes);
+}
+
+G4_FN int g4_guest_fsync(struct g4_guest *guest, const struct g4_guest_file *file)
+{
+	struct g4_cmd cmd = command(guest, G4_CMD_FSYNC);
+
+	cmd.handle = file->handle;
+	return file->handle ? execute(guest, &cmd) : -G4_E_BADF;
+}
+
+G4_FN int64_t g4_guest_readdir(struct g4_guest *guest, const struct g4_guest_file *dir, uint64_t cookie, void *to,
+			       uint64_t bytes)
+{
+	struct g4_cmd cmd = command(guest, G4_CMD_READDIR);
+	uint64_t at = 0;
+
+	if (!(g4_handle_flags(dir->handle) & G4_OPEN_READ)) /* opening it asked for the permission */
+		return -G4_E_BADF;
+	guest->cookie = cookie;
+	cmd.node = dir->ino;
+	cmd.offset = g4_max64(cookie, G4_COOKIE_NAMES);
+	cmd.data = to;
+	cmd.length = g4_align_down(bytes, 8);
+	int rc = execute(guest, &cmd);
+	if (rc < 0)
+		return rc;
+	while (at < cmd.value) {
+		const struct g4_dirent *entry = (const struct g4_dirent *)(const void *)((uint8_t *)to + at);
+		guest->cookie = entry->cookie;
+		at += entry->record_bytes;
+	}
+	return (int64_t)cmd.value;
+}
+
+/* ------------------------------------------------------------------ mapped pages */
+
+/* The core behind a handle that may be read, or a negative code. */
+G4_FN static int core_of(struct g4_fs *fs, const struct g4_guest_file *file, uint32_t *i)
+{
+	*i = g4_handle_core(file->handle);
+	if (!(g4_handle_flags(file->handle) & G4_OPEN_READ) || *i >= fs->cores.count ||
+	    g4_load32_acq(&g4_core_of(fs, *i)->opens) == 0 || g4_core_of(fs, *i)->data_key != file->key)
+		return -G4_E_BADF;
+	return 0;
+}
+
+/* Brings the page into the cache. */
+G4_FN static int load(struct g4_guest *guest, struct g4_core *core, uint64_t page, uint32_t *line)
+{
+	int rc;
+
+	g4_read_lock(&core->lock);
+	if (core->dead)
+		rc = -G4_E_STALE;
+	else if (!g4_is_reg(core->disk.mode))
+		rc = g4_is_dir(core->disk.mode) ? -G4_E_ISDIR : -G4_E_INVAL;
+	else if (page >= g4_pages_for(core->size))
+		rc = -G4_E_NXIO;
+	else
+		rc = g4_page_get(guest->wg, guest->guests->fs, core, page, line);
+	g4_read_unlock(&core->lock);
+	return g4_check(guest->guests->fs, rc);
+}
+
+G4_FN static int map(struct g4_guest *guest, struct g4_core *core, uint64_t page, uint32_t *line)
+{
+	struct g4_fs *fs = guest->guests->fs;
+	int rc = 0;
+
+	*line = g4_cache_find(&fs->cache, core->data_key, page);
+	if (*line == G4_NO_LINE)
+		rc = load(guest, core, page, line);
+	if (rc < 0)
+		return rc;
+	/* what a write that is under way brought in is not the file's yet */
+	uint64_t size = g4_load64_rlx(&core->size), at = page << G4_PAGE_SHIFT;
+	if (page >= g4_pages_for(size)) {
+		g4_cache_put(&fs->cache, *line);
+		return -G4_E_NXIO;
+	}
+	guest->page.data = g4_line_data(&fs->cache, *line);
+	guest->page.line = *line;
+	guest->page.bytes = (uint32_t)g4_min64(size - at, G4_PAGE_BYTES);
+	return 0;
+}
+
+G4_FN int g4_guest_map(struct g4_guest *guest, const struct g4_guest_file *file, uint64_t page, bool pin)
+{
+	struct g4_fs *fs = guest->guests->fs;
+	uint32_t i, line;
+	int rc = core_of(fs, file, &i);
+
+	if (rc < 0)
+		return rc;
+	if (pin && !g4_cache_pin(&fs->cache))
+		return -G4_E_NOMEM;
+	rc = map(guest, g4_core_of(fs, i), page, &line);
+	if (rc < 0 && pin)
+		g4_cache_unpin_none(&fs->cache);
+	return rc;
+}
+
+G4_FN void g4_guest_unmap(struct g4_guests *guests, uint32_t line, bool pinned)
+{
+	if (pinned)
+		g4_cache_unpin(&guests->fs->cache, line);
+	else
+		g4_cache_put(&guests->fs->cache, line);
+}
+
+G4_FN const void *g4_guest_peek(struct g4_guests *guests, const struct g4_guest_file *file, uint64_t page,
+				uint32_t *line)
+{
+	struct g4_cache *cache = &guests->fs->cache;
+
+	*line = g4_cache_peek(cache, file->key, page);
+	return *line == G4_NO_LINE ? NULL : g4_line_data(cache, *line);
+}
+
+G4_FN void g4_guest_unpeek(struct g4_guests *guests, uint32_t line)
+{
+	g4_cache_put(&guests->fs->cache, line);
+}

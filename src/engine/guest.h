@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Guests: workgroups that are not the engine's own and run operations on a mounted file system all the same. On a GPU a
+ * guest is a warp of somebody's kernel; gpu4fs/gpu4fs_device.h is what its programmer sees, src/client/cuda/device.cu the
+ * wrapper. Everything here works in every build.
+ *
+ * A guest executes its operations itself, as the calling thread does on a CPU. It needs nobody else: no ring, no worker, no
+ * kernel of the engine's has to run.
+ *
+ * Who it acts for is constant: the credentials and the directory that its struct g4_guests was made with.
+ *
+ * Leader, thread-safe, unless a function says otherwise. Results that all lanes want (attributes, a file, a page) lie in
+ * the guest's own memory, where the lanes read them when the leader is done.
+ */
+#ifndef G4_ENGINE_GUEST_H
+#define G4_ENGINE_GUEST_H
+
+#include "fs/fs.h"
+
+/* An open file. Plain data: any guest of the same g4_guests may use a copy, side by side with others. */
+struct g4_guest_file {
+	uint64_t handle;
+	uint64_t key; /* owner of its pages in the cache */
+	uint64_t ino;
+};
+
+/* A page of a file in the cache. */
+struct g4_guest_page {
+	const void *data; /* G4_PAGE_BYTES bytes; zeros behind the end of the file */
+	uint32_t line;
+	uint32_t bytes; /* how many of them were the file's when it was mapped */
+};
+
+/* A place for one workgroup. */
+struct g4_guest {
+	uint32_t busy;
+	uint32_t padding0;
+	struct g4_guests *guests; /* constant, as the workgroup */
+	struct g4_wg *wg;
+	struct g4_attr attr; /* results */
+	struct g4_guest_file file;
+	struct g4_guest_page page;
+	uint64_t cookie;
+	uint8_t padding1[64]; /* `busy` of the next one lies in another cache line */
+};
+
+/* What guests have in common; made by the host. */
+struct g4_guests {
+	struct g4_fs *fs;
+	struct g4_guest *guest;
+	uint32_t count;
+	uint32_t padding;
+	uint64_t start; /* the directory in which relative paths start */
+	struct g4_cred cred;
+};
+
+struct g4_guest_open {
+	uint32_t flags; /* G4_OPEN_* */
+	uint32_t mode;	/* of a new file */
+	bool create, nofollow, noatime;
+};
+
+/*
+ * A place that nobody else has until g4_guest_leave(); looks from number `hint` on. While all are taken it waits: for
+ * guests that are inside, who must not wait for this one.
+ */
+G4_FN struct g4_guest *g4_guest_enter(struct g4_guests *guests, uint32_t hint);
+G4_FN void g4_guest_leave(struct g4_guest *guest);
+
+/*
+ * Paths start at `at`, an open directory; NULL: at guests->start. They are followed to their end, with `nofollow` not
+ * through a symbolic link there. With `create` such a link is never followed: -G4_E_LOOP.
+ */
+/* guest->file is the file; give it back with g4_guest_close(). */
+G4_FN int g4_guest_open(struct g4_guest *guest, const struct g4_guest_file *at, const char *path, uint64_t path_bytes,
+			const struct g4_guest_open *how);
+/* Pages of it may stay mapped. */
+G4_FN int g4_guest_close(struct g4_guest *guest, const struct g4_guest_file *file);
+/* Bytes read or written, or a negative code. Memory that all lanes reach. */
+G4_FN int64_t g4_guest_read(struct g4_guest *guest, const struct g4_guest_file *file, uint64_t offset, void *to,
+			    uint64_t bytes);
+G4_FN int64_t g4_guest_write(struct g4_guest *guest, const struct g4_guest_file *file, uint64_t offset,
+			     const void *from, uint64_t bytes);
+G4_FN int g4_guest_fsync(struct g4_guest *guest, const struct g4_guest_file *file);
+/* These three leave the attributes in guest->attr. */
+G4_FN int g4_guest_stat(struct g4_guest *guest, const struct g4_guest_file *at, const char *path, uint64_t path_bytes,
+			bool nofollow);
+G4_FN int g4_guest_fstat(struct g4_guest *guest, const struct g4_guest_file *file);
+/* One name in a directory; a symbolic link itself. */
+G4_FN int g4_guest_lookup(struct g4_guest *guest, const struct g4_guest_file *dir, const char *name,
+			  uint64_t name_bytes);
+/*
+ * Fills `to` with struct g4_dirent records from `cookie` on, without "." and ".."; their bytes, 0 at the end. guest->cookie
+ * is where to go on.
+ */
+G4_FN int64_t g4_guest_readdir(struct g4_guest *guest, const struct g4_guest_file *dir, uint64_t cookie, void *to,
+			       uint64_t bytes);
+
+/*
+ * References page `page` of a file: guest->page. pin: it stays until g4_guest_unmap() and counts against the cache's
+ * limit, -G4_E_NOMEM where that is reached. Without, the guest lets it go before it does anything else.
+ * The page is what the file holds now. Later writes to it may be seen in it, in whole, in part or not at all; no other
+ * file's data ever is. -G4_E_NXIO: behind the end of the file.
+ */
+G4_FN int g4_guest_map(struct g4_guest *guest, const struct g4_guest_file *file, uint64_t page, bool pin);
+/* Takes no guest: may be called after it has left. */
+G4_FN void g4_guest_unmap(struct g4_guests *guests, uint32_t line, bool pinned);
+/*
+ * Per-lane, never waits. The data of a page that lies in the cache, or NULL; what it gives goes back with
+ * g4_guest_unpeek() before the lane does anything else. The caller knows that the page is the file's.
+ */
+G4_FN const void *g4_guest_peek(struct g4_guests *guests, const struct g4_guest_file *file, uint64_t page,
+				uint32_t *line);
+G4_FN void g4_guest_unpeek(struct g4_guests *guests, uint32_t line);
+
+#endif

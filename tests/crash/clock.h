@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A time of day and random numbers that repeat, for programs linked with --wrap=clock_gettime,--wrap=getrandom. */
+#ifndef CRASH_CLOCK_H
+#define CRASH_CLOCK_H
+
+/* Both begin again as in a program that just started. */
+void clock_restart(void);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stranger.h"
+
+#include <sys/mman.h>
+
+#include "client/client_host.h"
+#include "engine/ring_host.h"
+#include "simt/simt.h"
+
+void stranger_enter(struct stranger *s, const struct g4_port_options *options)
+{
+	ok(g4_port_open(fs->mount->engine, options, &s->port));
+	s->ring = mmap(NULL, g4_port_ring_bytes(s->port), PROT_READ | PROT_WRITE, MAP_SHARED, g4_port_ring_fd(s->port),
+		       0);
+	s->data = mmap(NULL, g4_port_data_bytes(s->port), PROT_READ | PROT_WRITE, MAP_SHARED, g4_port_data_fd(s->port),
+		       0);
+	assert_ptr_not_equal(s->ring, MAP_FAILED);
+	assert_ptr_not_equal(s->data, MAP_FAILED);
+	s->header = (struct g4_ring_header *)s->ring;
+	s->next = 1;
+}
+
+void stranger_leave(struct stranger *s)
+{
+	uint64_t ring_bytes = g4_port_ring_bytes(s->port), data_bytes = g4_port_data_bytes(s->port);
+
+	g4_port_shut(s->port);
+	munmap(s->ring, ring_bytes);
+	munmap(s->data, data_bytes);
+}
+
+void stranger_post(struct stranger *s, const struct g4_ring_slot *slot)
+{
+	*g4_ring_slot_of(s->ring, s->header->entries, s->next) = *slot;
+	g4_store32_rel(&s->header->tail, s->next);
+	g4_ring_wake(s->header, -1);
+	s->next++;
+}
+
+const struct g4_ring_result *stranger_await(struct stranger *s, uint32_t number)
+{
+	struct g4_ring_result *result = g4_ring_result_of(s->ring, s->header->entries, number);
+	uint64_t until = g4_monotonic_ns() + DEADLINE_NS;
+
+	while ((g4_load64_acq(&result->word) & G4_RING_NUMBER_MASK) != (number & G4_RING_NUMBER_MASK)) {
+		if (g4_load32_acq(&s->header->state) != G4_RING_RUNS)
+			return NULL;
+		assert_true(g4_monotonic_ns() < until);
+		g4_pause();
+	}
+	return result;
+}
+
+int stranger_status(const struct g4_ring_result *result)
+{
+	int32_t small;
+
+	assert_non_null(result);
+	small = (int32_t)(result->word >> 32);
+	return small < 0 ? small : 0;
+}
+
+int stranger_run(struct stranger *s, const struct g4_ring_slot *slot)
+{
+	uint32_t number = s->next;
+
+	stranger_post(s, slot);
+	return stranger_status(stranger_await(s, number));
+}
+
+struct g4_ring_result stranger_ask(struct stranger *s, const struct g4_ring_slot *slot)
+{
+	uint32_t number = s->next;
+
+	stranger_post(s, slot);
+	const struct g4_ring_result *result = stranger_await(s, number);
+	assert_int_equal(stranger_status(result), 0);
+	assert_true(result->word & G4_RING_WORD_FULL);
+	return *result;
+}
+
+struct g4_ring_slot slot_of(uint32_t op, const char *name)
+{
+	struct g4_ring_slot slot = {.command = {.op = op,
+						.node = G4_NODE_ROOT,
+						.umask = 022,
+						.name_bytes = name ? (uint16_t)strlen(name) : 0,
+						.text_at = G4_RING_TEXT_INLINE}};
+
+	if (name)
+		memcpy(slot.text, name, strlen(name));
+	return slot;
+}
+
+const struct g4_port_options somebody = {
+	.cred = {.uid = 1000, .gid = 1000, .umask = 022}, .data_bytes = 4 * G4_MIB, .entries = 16, .handles = 4};
+
+struct g4_ring_slot open_slot(const char *name, uint32_t flags)
+{
+	struct g4_ring_slot slot = slot_of(G4_CMD_CREATE, name);
+
+	slot.command.flags = flags;
+	slot.command.mode = S_IFREG | 0644;
+	return slot;
+}
+
+uint64_t stranger_open(struct stranger *s, const char *name, uint32_t flags)
+{
+	const struct g4_ring_slot slot = open_slot(name, flags);
+
+	return stranger_ask(s, &slot).handle;
+}
+
+struct g4_ring_slot io_slot(uint32_t op, uint64_t handle, uint64_t data, uint64_t length)
+{
+	struct g4_ring_slot slot = slot_of(op, NULL);
+
+	slot.command.node = 0;
+	slot.command.handle = handle;
+	slot.command.data = data;
+	slot.command.length = length;
+	return slot;
+}
