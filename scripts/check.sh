@@ -150,7 +150,7 @@ step_gpu() {
 	gpu_test "device API" "$built/tests/gpu/device"
 	gpu_test "image file" "$built/tests/gpu/file" -m 8192 -g 1 "$gpu_work/image"
 	gpu_test "BLAKE3" "$built/tests/gpu/blake3"
-	gpu_test "Shredder" "$built/tests/gpu/shredder"
+	gpu_test "Shredder" "$built/tests/gpu/shredder" 4 # MiB; more takes minutes
 	for test in "$built"/tests/test_engine_api_*; do
 		name=${test##*/test_engine_}
 		gpu_test "$name" env G4_TEST_ENGINE=cuda "$test"
