@@ -1,10 +1,40 @@
-# libFuzzer targets, tests/fuzz/fuzz_*.c, in builds whose sanitizers include it (preset "fuzz", clang).
+# Fuzz targets, tests/fuzz/fuzz_*.c (tests/fuzz/README.md): with libFuzzer in builds whose sanitizers include it (preset
+# "fuzz", clang); in others with a main program that runs the inputs in tests/fuzz/regressions.
+if(NOT TARGET g4_test_support OR G4_SANITIZE MATCHES thread OR G4_LANES GREATER 0)
+	return() # nothing here has threads
+endif()
 add_custom_target(fuzz-programs)
-foreach(target fuzz_image fuzz_journal)
-	add_executable(${target} tests/fuzz/${target}.c tests/fuzz/fuzz.c tests/corrupt/world.c)
-	target_include_directories(${target} PRIVATE tests tests/support)
-	target_link_libraries(${target} PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
-	target_link_options(${target} PRIVATE -fsanitize=fuzzer)
-	set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests" EXCLUDE_FROM_ALL ON)
-	add_dependencies(fuzz-programs ${target})
+
+# g4_fuzz_target(NAME SOURCES... LIBRARIES...)
+function(g4_fuzz_target name)
+	cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
+	set(folder "${CMAKE_CURRENT_SOURCE_DIR}/tests/fuzz/regressions/${name}")
+	if(G4_SANITIZE MATCHES fuzzer)
+		add_executable(${name} EXCLUDE_FROM_ALL ${arg_SOURCES})
+		target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+		add_dependencies(fuzz-programs ${name})
+	else()
+		add_executable(${name} ${arg_SOURCES} tests/fuzz/replay.c)
+		string(REPLACE "fuzz_" "fuzz.regressions." test "${name}")
+		add_test(NAME ${test} COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/tests/fuzz/regressions.sh" $<TARGET_FILE:${name}>
+			"${folder}" WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+		set_tests_properties(${test} PROPERTIES TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment}")
+	endif()
+	target_include_directories(${name} PRIVATE tests tests/fuzz)
+	target_link_libraries(${name} PRIVATE ${arg_LIBRARIES})
+	set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+endfunction()
+
+set(fuzz_shared tests/fuzz/fuzz.c tests/corrupt/world.c tests/crash/clock.c)
+g4_fuzz_target(fuzz_image LIBRARIES g4_test_support
+	SOURCES tests/fuzz/fuzz_image.c tests/fuzz/edits.c ${fuzz_shared})
+g4_fuzz_target(fuzz_journal LIBRARIES g4_test_support
+	SOURCES tests/fuzz/fuzz_journal.c tests/fuzz/edits.c ${fuzz_shared})
+g4_fuzz_target(fuzz_ring LIBRARIES g4_test_support
+	SOURCES tests/fuzz/fuzz_ring.c tests/fuzz/ring_hooked.c ${fuzz_shared})
+foreach(target fuzz_image fuzz_journal fuzz_ring) # the same time and random numbers in every run
+	target_link_options(${target} PRIVATE "LINKER:--wrap=clock_gettime,--wrap=getrandom")
 endforeach()
+if(TARGET shredder_test_support)
+	g4_fuzz_target(fuzz_shredder LIBRARIES shredder_test_support SOURCES tests/fuzz/fuzz_shredder.c)
+endif()

@@ -198,7 +198,6 @@ struct g4_fsck {
 	bool repairing;
 	bool orphans_broken, no_room;
 	bool reset_journal;		 /* what its log holds is given up */
-	bool journal_told;		 /* its problems were told before it was replayed */
 	bool rebuild_dir, missing_pages; /* of the directory at hand */
 	uint32_t round;
 	uint64_t sequence;			   /* generation of changed pages */

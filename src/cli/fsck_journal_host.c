@@ -88,9 +88,6 @@ void g4_fsck_journal(struct g4_fsck *fsck, const struct g4_journal_state *journa
 {
 	const uint64_t expected = journal->header.tail_sequence + journal->records;
 
-	if (fsck->journal_told)
-		return;
-	fsck->journal_told = true;
 	if (journal->status < 0)
 		g4_fsck_problem(fsck, G4_FSCK_JOURNAL, NULL, "the journal's header or a record in it is damaged: %s",
 				g4_strerror(journal->status));

@@ -186,7 +186,6 @@ static bool mend_header(struct g4_fsck *fsck, struct g4_image *image, struct g4_
 	g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0,
 		       "the journal is read from transaction %" PRIu64 " on, the oldest in its log",
 		       (uint64_t)header->tail_sequence);
-	fsck->journal_told = true;
 	image->journal_header = header;
 	g4_image_scan_journal(image, NULL, NULL, journal);
 	return true;

@@ -612,7 +612,8 @@ static void take_lost(struct g4_fsck *fsck, uint64_t ino)
 					      "a special file",
 			inode.size);
 	check_orphan_flag(fsck, ino, &inode, &where);
-	if (fsck->repairing && (inode.flags & G4_INODE_ORPHAN) == 0)
+	/* Only a removed one needs no name. */
+	if (fsck->repairing && ((inode.flags & G4_INODE_ORPHAN) == 0 || inode.nlink != 0))
 		connect_later(fsck, &where, &inode);
 	if (S_ISDIR(inode.mode)) {
 		push_directory(fsck, ino, &where);

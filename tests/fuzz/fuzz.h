@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the fuzz targets share. An input is a list of edits of 16 bytes, applied to an image that is made when the
- * program starts: so an input is small, and most of the image stays as the engine made it. Half of the edits that the
- * mutator makes put the page's checksum right, for otherwise nothing behind the first check would ever be reached.
+ * What the fuzz targets share: an image that is made when the program starts, the same in every run, and restored before
+ * each input; no thread but the caller's touches it. So an input does the same each time (README.md).
+ *
+ * Where an input is a list of edits, of 16 bytes, it is small, and most of the image stays as the engine made it. Half of
+ * the edits that the mutator makes put the page's checksum right, for otherwise nothing behind the first check would ever
+ * be reached.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
 
 #include "corrupt/world.h"
+#include "replay.h"
 
 struct fuzz_edit {
 	uint16_t place; /* index of a page, modulo their number */
@@ -29,16 +33,32 @@ struct fuzz_base {
 	uint32_t fs_tag;
 };
 
-/* Copies the base and applies the edits; after(base) may put right what spans several pages. */
-void fuzz_apply(struct fuzz_base *base, const uint8_t *data, size_t size);
-void fuzz_add_place(struct fuzz_base *base, uint64_t address);
+/* ---- fuzz.c ---- */
+/* A mounted fresh image in base->rig. */
+void fuzz_open_image(struct fuzz_base *base, uint64_t bytes);
 /* Makes the image: populated, changed, abandoned. What is left to do is in its journal. */
 void fuzz_make_image(struct fuzz_base *base);
-/* When the places are known. */
+/* When the image, and the places if there are any, are known. */
 void fuzz_finish_base(struct fuzz_base *base);
+/* Makes base->work what base->rig is; time and random numbers begin again. */
+void fuzz_restore(struct fuzz_base *base);
+/* A checksum of base->work, all of it. */
+uint32_t fuzz_image_sum(const struct fuzz_base *base);
 /* Uses and checks the image in base->work, and repairs it: aborts when a promise is broken. */
 void fuzz_use(struct fuzz_base *base);
 void fuzz_repair(struct fuzz_base *base);
+/* What fsck says of base->work: problems, -1 when there is no superblock to begin with. Its words go to *text (free it). */
+int64_t fuzz_check(struct fuzz_base *base, char **text);
+/* Aborts when the promise is broken; which one, and text if it is not NULL, are printed. */
+void fuzz_expect(bool promise, const char *which, const char *text);
+/* One of the values that fields like, or any. */
+uint64_t fuzz_interesting(uint64_t *seed);
+
+/* ---- edits.c ---- */
+/* Restores and applies the edits. */
+void fuzz_apply(struct fuzz_base *base, const uint8_t *data, size_t size);
+void fuzz_add_place(struct fuzz_base *base, uint64_t address);
+/* Puts the checksum of a page of base->work right. */
 void fuzz_seal(const struct fuzz_base *base, uint64_t address);
 
 #endif

@@ -8,10 +8,11 @@
 
 #include "hash/blake3.h"
 #include "model.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "replay.h"
 
 #define STREAM_BYTES_MAX 20000
+
+static uint32_t outcome; /* chunks, or the code of what was refused */
 
 struct input {
 	const uint8_t *data;
@@ -124,6 +125,13 @@ static void push_all(shredder *s, struct check *check, uint64_t bytes, uint64_t 
 	require(take_chunks(s, check) == 0 && check->found == check->count);
 }
 
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	(void)argc;
+	(void)argv;
+	return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char *const engines[] = {"cpu", "portable", "avx2", "avx512"};
@@ -141,6 +149,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const uint64_t piece = 1 + take(&in, 2) % 6000;
 	complete_params = params;
 	const int rc = shredder_params_complete(&complete_params);
+	outcome = (uint32_t)rc;
 	/* buffers hold the largest chunk: not a matter of this test */
 	if (rc == 0 && complete_params.max_bytes <= SHREDDER_DATA_MAX && complete_params.max_bytes > 1 << 20)
 		return 0;
@@ -156,10 +165,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct check check = {.stream = stream, .count = model_cuts(&complete_params, stream, bytes, &cuts)};
 	check.cuts = cuts;
 	push_all(s, &check, bytes, piece);
+	outcome = (uint32_t)check.found;
 	check.found = 0;
 	require(shredder_begin_buffer(s, stream, bytes) == 0);
 	require(take_chunks(s, &check) == 0 && check.found == check.count);
 	shredder_close(s);
 	free(cuts);
 	return 0;
+}
+
+uint32_t fuzz_outcome(void)
+{
+	return outcome;
 }

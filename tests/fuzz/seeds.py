@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the first inputs of the fuzz targets: a single edit each, spread over places, bytes and kinds (fuzz.h).
+"""Writes the first inputs of a fuzz target: edits (fuzz.h), or the steps of a ring's client (fuzz_ring.c).
 
-Usage: seeds.py FOLDER
+Usage: seeds.py TARGET FOLDER
 """
 import pathlib
 import random
@@ -13,14 +13,123 @@ EDITS = 256
 KINDS = 7
 
 
-def main():
-    folder = pathlib.Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
+def edits():
+    """A single edit each, spread over places, bytes and kinds."""
     choose = random.Random(1)
     for number in range(EDITS):
-        edit = struct.pack("<HHBBHQ", choose.randrange(65536), 8 * (number % 64), number % KINDS, number // KINDS % 2,
-                           choose.randrange(65536), choose.choice([0, 1, 0xff, 2**32 - 1, 2**64 - 1, choose.randrange(2**63)]))
-        (folder / f"edit-{number:03}").write_bytes(edit)
+        yield f"edit-{number:03}", struct.pack(
+            "<HHBBHQ", choose.randrange(65536), 8 * (number % 64), number % KINDS, number // KINDS % 2,
+            choose.randrange(65536), choose.choice([0, 1, 0xff, 2**32 - 1, 2**64 - 1, choose.randrange(2**63)]))
+
+
+COMMANDS = ("nop lookup resolve getattr setattr readlink mknod mkdir symlink link unlink rmdir rename create tmpfile open "
+            "release read write fsync syncfs fallocate seek copy_range readdir setxattr getxattr listxattr removexattr "
+            "statfs access forget").split()
+NODES = "root public mine inline folder link loop pipe theirs kept secret their_folder root_only new".split()
+NAMES = ("mine inline folder link loop pipe kept secret new new_too a b public theirs empty . .. / public/mine public/link "
+         "public/loop/x theirs/secret ../theirs/kept a/b name_7 name_31 user.mine user.new user.large trusted.x "
+         "security.capability acl_access acl_default user. nothing.x bytes_255 bytes_256 bytes_1000 bytes_4097").split()
+COMMAND, QUEUE, SET_RING, SET_DATA, SET_TAIL, NEIGHBOUR, LEAVE, CRASH = range(8)
+SPOIL, NESTED, DATA, TAIL = 1, 2, 4, 8
+READ, WRITE, APPEND, TRUNC, DIRECT = 1, 2, 4, 8, 128
+BARE = 16  # text: nodes are named without seals
+REGULAR = 0o100644
+DATA_BYTES = 128 << 10
+
+
+def step(op="nop", kind=COMMAND, node="root", node2="root", name="empty", name2="empty", handle=0, handle2=0, flags=0, mask=0,
+         mode=0, cred=0, text=0, data=0, offset=0, length=0, arg=0, patch_at=0, patch_bytes=0, hook=0, patch=0):
+    index = COMMANDS.index(op) if isinstance(op, str) else op
+    return struct.pack("<8BIIHBBIQQQHBBIQ", kind, index, NODES.index(node), NODES.index(node2), handle, handle2,
+                       NAMES.index(name), NAMES.index(name2), flags, mask, mode, cred, text, data, offset, length, arg,
+                       patch_at, patch_bytes, hook, 0, patch)
+
+
+def open_file(name="mine", flags=READ | WRITE, **more):
+    return step("create", node="public", name=name, flags=flags, mode=REGULAR, text=8, **more)
+
+
+def transfer(op, **more):
+    return step(op, **{"length": 9000, "data": 4096, **more})
+
+
+AS_ROOT = step(kind=LEAVE, patch=1)
+
+
+def sequences():
+    """By name, what a client does; later steps name the handles of earlier ones by their number."""
+    yield "files", [
+        open_file(), transfer("write"), transfer("read"), transfer("read", offset=1 << 20), step("getattr", text=8),
+        step("setattr", mask=8, offset=5000, text=8), step("fallocate", offset=8192, length=65536),
+        step("fallocate", flags=3, offset=4096, length=8192), step("seek", flags=4), step("seek", flags=3, offset=70000),
+        step("fsync"), step("fsync", flags=1), open_file("new", handle=1),
+        step("copy_range", handle2=1, length=20000, arg=100), transfer("read", handle=1),
+        open_file("new", READ | WRITE | APPEND), transfer("write", handle=2), step("release", handle=1),
+        step("release", handle=1), transfer("read", handle=1)]
+    yield "large", [
+        open_file(flags=READ | WRITE | DIRECT), transfer("write", length=90 << 10, data=0, offset=4096),
+        transfer("read", length=90 << 10, data=0, offset=4096), transfer("write", length=2**64 - 8, data=16),
+        transfer("read", length=8, data=DATA_BYTES - 4), transfer("write", length=100 << 10, data=0),
+        step("syncfs"), step(kind=CRASH)]
+    yield "names", [
+        step("lookup", node="public", name="mine", text=8), step("resolve", name="public/link", text=8),
+        step("resolve", name="public/loop/x"), step("readlink", node="link", length=100),
+        step("mknod", node="public", name="new", mode=REGULAR, text=8), step("mkdir", node="public", name="a", mode=0o755, text=8),
+        step("symlink", node="public", name="b", name2="bytes_1000"), step("link", node="mine", node2="public", name2="new_too"),
+        step("rename", node="public", name="new", node2="public", name2="b"),
+        step("rename", node="public", name="a", node2="folder", name2="bytes_255", flags=1),
+        step("unlink", node="public", name="b"), step("rmdir", node="folder", name="name_7"),
+        step("readdir", node="folder", length=4096), step("readdir", node="folder", length=4096, flags=1, offset=20),
+        step("tmpfile", node="public", mode=0o600, flags=3, text=8), transfer("write", handle=0), step("statfs", length=200),
+        step("access", node="mine", flags=6), step("forget", node="mine")]
+    yield "attributes", [
+        step("setxattr", node="mine", name="user.new", length=60), step("setxattr", node="mine", name="user.large", length=60000),
+        step("getxattr", node="mine", name="user.large", length=65536), step("getxattr", node="mine", name="user.mine"),
+        step("listxattr", node="mine", length=65536), step("removexattr", node="mine", name="user.large"),
+        step("setxattr", node="mine", name="acl_access", length=44), step("setxattr", node="folder", name="acl_default", length=44),
+        step("create", node="folder", name="new", mode=REGULAR, flags=3), step("mkdir", node="folder", name="a", mode=0o777),
+        step("access", node="mine", flags=4), step("setattr", node="mine", mask=1, mode=0o100640),
+        step("getxattr", node="mine", name="acl_access", length=100), step("getxattr", node="secret", name="user.mine", length=400),
+        step("setattr", node="mine", mask=1, mode=0o100600, text=8), step("setattr", node="mine", mask=0x7fe, data=1000)]
+    yield "forbidden", [
+        step("create", node="theirs", name="secret", flags=READ, mode=REGULAR), step("open", node="secret", flags=READ),
+        step("open", node="kept", flags=WRITE), step("open", node="kept", flags=READ), transfer("read"), transfer("write"),
+        step("unlink", node="theirs", name="kept"), step("setattr", node="kept", mask=8), step("readdir", node="their_folder", length=4096),
+        step("mknod", node="public", name="new", mode=0o020600), step("lookup", node="public", name="mine", cred=4),
+        step("getattr", handle=7, node="mine", text=8 | BARE), step("unlink", node="public", name="mine", text=BARE),
+        transfer("read", handle=7, node="secret"), transfer("read", handle=8, node="secret", patch=1 << 32 | 3)]
+    yield "side-by-side", [
+        open_file(), step("read", kind=QUEUE, length=60000, hook=NESTED), step("read", kind=QUEUE, length=60000, hook=NESTED),
+        step("release", kind=QUEUE, hook=NESTED), step("fsync"), open_file(),
+        step("read", kind=QUEUE, handle=1, length=9000, hook=NESTED | DATA), step("release", handle=1), open_file()]
+    yield "spoiled", [
+        open_file(hook=SPOIL), transfer("write", hook=SPOIL | DATA), transfer("read", hook=SPOIL),
+        step("setxattr", node="mine", name="user.new", length=600, hook=SPOIL, text=4, data=9000),
+        step("lookup", node="public", name="bytes_255", hook=SPOIL), step("lookup", node="public", name="mine", text=5),
+        step("lookup", node="public", name="mine", text=6), step("lookup", node="public", name="bytes_1000", text=7),
+        step("nop", patch=2**64 - 1, patch_bytes=8), step(kind=SET_RING, data=4096 + 256, patch=2**63),
+        step(kind=SET_DATA, mode=511, patch=0x0101010101010101), step(kind=SET_TAIL, patch=3),
+        step("nop", hook=TAIL, patch=7), step(kind=SET_TAIL, patch=1000), open_file()]
+    yield "quotas", [open_file(name) for name in ("mine", "inline", "new", "new_too", "a")] + [
+        step("release", handle=2), open_file("a"), step("fallocate", handle=0, length=2**40),
+        step("fallocate", handle=0, length=14 << 20), step("fallocate", handle=1, length=2**63 - 1),
+        transfer("write", handle=1, offset=2**63 - 4096), step(kind=NEIGHBOUR, offset=2), step(kind=NEIGHBOUR, op=1),
+        step(kind=NEIGHBOUR, op=2, offset=2), transfer("write", handle=3, length=90000)]
+    yield "root", [
+        AS_ROOT, open_file(cred=2), open_file("new", cred=4), open_file("new_too", cred=6), transfer("write", handle=1),
+        step("open", node="secret", flags=READ), transfer("read", handle=1), step("mknod", node="public", name="a", mode=0o020600, offset=259),
+        step("setattr", node="mine", mask=6, data=1000, text=8), step("unlink", node="theirs", name="kept"), step(kind=LEAVE)]
+
+
+def main():
+    folder = pathlib.Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    if sys.argv[1] == "fuzz_ring":
+        inputs = ((name, b"".join(steps)) for name, steps in sequences())
+    else:
+        inputs = edits()
+    for name, data in inputs:
+        (folder / name).write_bytes(data)
 
 
 main()

@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ring_hooks.h"
+
+#define g4_copy hooked_copy
+#define g4_execute hooked_execute
+#include "engine/ring.c" /* NOLINT(bugprone-suspicious-include): it is compiled anew */
