@@ -40,6 +40,7 @@ struct g4_alloc {
 	uint64_t region_count;
 	uint64_t group_count;
 	uint64_t *used;		/* 8 words a region */
+	uint64_t *past_slabs;	/* the same of pages that were slabs since the mount, and are none now */
 	uint32_t *region_free;	/* pages that may be claimed */
 	uint32_t *group_state;	/* enum below */
 	uint32_t *group_free;	/* sum of region_free; of an unloaded group: from its descriptor */
@@ -87,6 +88,11 @@ G4_FN void g4_alloc_release(struct g4_alloc *alloc, uint64_t address, uint64_t p
 
 /* 1 when the page is claimed or in use, 0 when it is free. */
 G4_FN int g4_alloc_in_use(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t address);
+/*
+ * Whether a page was a slab and is none now. Whoever writes files may have made it look like one again: it would be asked
+ * for by the number of an inode that is gone.
+ */
+G4_FN bool g4_slab_is_past(const struct g4_alloc *alloc, uint64_t address);
 
 /* ---- disk view: inside a transaction ---- */
 G4_FN int g4_alloc_publish(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address,

@@ -65,6 +65,23 @@ G4_FN static int take_slot(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 	return rc;
 }
 
+G4_FN static void set_past(struct g4_alloc *alloc, uint64_t address, bool past)
+{
+	const uint64_t page = address / G4_PAGE_BYTES, bit = UINT64_C(1) << page % 64;
+
+	if (past)
+		g4_or64(&alloc->past_slabs[page / 64], bit);
+	else if (g4_load64_rlx(&alloc->past_slabs[page / 64]) & bit)
+		g4_and64(&alloc->past_slabs[page / 64], ~bit);
+}
+
+G4_FN bool g4_slab_is_past(const struct g4_alloc *alloc, uint64_t address)
+{
+	const uint64_t page = address / G4_PAGE_BYTES;
+
+	return (g4_load64_acq(&alloc->past_slabs[page / 64]) >> page % 64 & 1) != 0;
+}
+
 /* A new slab, its first slot taken before others can find the slab, and empty or fill it, in the slab map. */
 G4_FN static int new_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *page,
 			  uint64_t *address)
@@ -78,6 +95,7 @@ G4_FN static int new_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_tx
 	if (rc < 0)
 		return rc;
 	g4_txn_dirty(txn, line);
+	set_past(alloc, *page, false);
 	header_of(alloc, line)->kind = kind;
 	header_of(alloc, line)->used = SLAB_EMPTY | 1u << 1;
 	g4_cache_put(alloc->meta->cache, line);
@@ -183,6 +201,7 @@ G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *
 			rc = g4_alloc_mark_slab(wg, alloc, txn, page, true);
 		if (rc == 0 && slab->used == SLAB_EMPTY && !being_filled(alloc, page)) {
 			slab->used = 0; /* nobody may take a slot of it any more */
+			set_past(alloc, page, true);
 			rc = g4_alloc_mark_slab(wg, alloc, txn, page, false);
 			if (rc == 0)
 				rc = g4_alloc_free_metadata(wg, alloc, txn, page);

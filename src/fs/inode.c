@@ -119,6 +119,8 @@ G4_FN static int load_core(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *c
 
 	if (rc <= 0)
 		return rc < 0 ? rc : -G4_E_STALE;
+	if (g4_slab_is_past(&fs->alloc, page))
+		return -G4_E_STALE;
 	rc = g4_meta_get(wg, &fs->meta, page, G4_BLOCK_SLAB, &line);
 	if (rc == -G4_E_TYPE || rc == -G4_E_CHECKSUM || rc == -G4_E_MISDIRECTED)
 		return -G4_E_STALE; /* the page is no slab: the number is old or made up */

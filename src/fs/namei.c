@@ -273,7 +273,6 @@ G4_FN static uint32_t component(struct walk *walk)
 G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct walk *walk = (struct walk *)g4_fs_scratch(wg);
-	uint64_t node = cmd->node;
 	uint32_t i, next;
 	int rc;
 
@@ -284,9 +283,8 @@ G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	memcpy(walk->path, cmd->name, cmd->name_bytes);
 	walk->at = walk->links = 0;
 	walk->bytes = cmd->name_bytes;
-	if (walk->path[0] == '/' || node == 0)
-		node = G4_NODE_ROOT;
-	rc = g4_core_get(wg, fs, node, &i);
+	rc = walk->path[0] == '/' || cmd->node == 0 ? g4_core_get(wg, fs, G4_NODE_ROOT, &i) :
+						      g4_core_of_node(wg, fs, cmd, &i);
 	while (rc == 0) {
 		uint32_t n = component(walk);
 		if (n == 0)

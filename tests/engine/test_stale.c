@@ -3,6 +3,7 @@
  * Numbers that outlive their inodes: a command that names an inode by number and generation does nothing to another one
  * that got the number. And the ends of files that were removed while open, more of them than the engine keeps in core.
  */
+#include "journal/block.h"
 #include "rig.h"
 
 #define IMAGE_BYTES (64 * G4_MIB)
@@ -62,9 +63,9 @@ static void a_number_in_its_old_generation_is_stale(void **state)
 {
 	static const uint32_t ops[] = {G4_CMD_OPEN,	G4_CMD_SETATTR,	 G4_CMD_GETATTR,   G4_CMD_ACCESS,
 				       G4_CMD_SETXATTR, G4_CMD_GETXATTR, G4_CMD_LISTXATTR, G4_CMD_REMOVEXATTR,
-				       G4_CMD_LINK,	G4_CMD_READLINK};
+				       G4_CMD_LINK,	G4_CMD_READLINK, G4_CMD_RESOLVE,   G4_CMD_READDIR};
 	struct g4_attr was, now, attr;
-	char buffer[16];
+	char buffer[512];
 
 	(void)state;
 	reuse("old", 0100644, "new", 0100644, &was, &now);
@@ -85,11 +86,15 @@ static void a_number_in_its_old_generation_is_stale(void **state)
 			cmd.node2 = G4_NODE_ROOT;
 			cmd.name2 = "link";
 			cmd.name2_bytes = 4;
+		} else if (ops[i] == G4_CMD_RESOLVE) {
+			cmd.name = "x";
+			cmd.name_bytes = 1;
 		} else if (ops[i] >= G4_CMD_SETXATTR) {
 			cmd.name = "user.x";
 			cmd.name_bytes = 6;
 		}
-		assert_int_equal(run(&cmd), -G4_E_STALE);
+		if (run(&cmd) != -G4_E_STALE)
+			fail_msg("command %u took the old number", ops[i]);
 	}
 	assert_int_equal(op_getattr(&rig, now.ino, &attr), 0);
 	assert_int_equal(attr.size, 9);
@@ -127,6 +132,65 @@ static void nothing_is_made_or_moved_in_a_directory_that_is_another_now(void **s
 	assert_int_equal(run(&move), 0);
 }
 
+/*
+ * Old numbers lead nowhere, even where a file's data at their place looks like the slab that was there: whoever writes
+ * files could make that.
+ */
+#define MADE 3000
+
+static void data_that_looks_like_an_old_slab_is_none(void **state)
+{
+	static struct g4_attr was[MADE];
+	static uint8_t fill[G4_MIB];
+	uint64_t ino, offset = 0, done;
+	uint32_t forged = 0, tag;
+	char name[16];
+
+	(void)state;
+	memcpy(&tag, ((const struct g4_superblock *)(const void *)(rig.image + G4_SUPERBLOCK_ADDRESS))->uuid,
+	       sizeof(tag));
+	for (uint32_t i = 0; i < MADE; i++) {
+		snprintf(name, sizeof(name), "f%u", i);
+		assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, name, 0100644, &ino), 0);
+		assert_int_equal(op_getattr(&rig, ino, &was[i]), 0);
+	}
+	for (uint32_t i = 0; i < MADE; i++) {
+		snprintf(name, sizeof(name), "f%u", i);
+		assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, name), 0);
+	}
+	assert_int_equal(op_sync(&rig), 0);
+	memset(fill, 0xa5, sizeof(fill));
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "data", 0100644, &ino), 0);
+	while (op_write(&rig, ino, 0, offset, fill, sizeof(fill), &done) == 0 && done > 0)
+		offset += done;
+	assert_int_equal(op_sync(&rig), 0);
+	for (uint32_t i = 0; i < MADE; i++) {
+		uint64_t address = g4_align_down(g4_ptr_address(was[i].ino), G4_PAGE_BYTES);
+		struct g4_slab_header *slab = (struct g4_slab_header *)(void *)(rig.image + address);
+		struct g4_attr attr;
+		if (memcmp(rig.image + address, fill, G4_PAGE_BYTES) == 0) {
+			memset(slab, 0, G4_PAGE_BYTES);
+			slab->kind = G4_SLAB_INODES;
+			slab->used = 0xffff;
+			for (uint32_t slot = 1; slot < G4_SLAB_SLOTS; slot++) {
+				struct g4_inode *inode =
+					(struct g4_inode *)(void *)(rig.image + address + slot * G4_SLAB_SLOT_BYTES);
+				inode->mode = 0100666;
+				inode->nlink = 1;
+				inode->generation = (uint32_t)was[i].generation;
+			}
+			g4_block_seal(slab, G4_BLOCK_SLAB, address, 1, tag);
+			forged++;
+		}
+		struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .node = was[i].ino, .arg = was[i].generation, .attr = &attr};
+		assert_int_equal(run(&cmd), -G4_E_STALE);
+		cmd.arg = 0;
+		if (was[i].ino != ino)
+			assert_int_equal(run(&cmd), -G4_E_STALE);
+	}
+	assert_in_range(forged, 10, MADE);
+}
+
 /* More than are in core at a time with the smallest cache. */
 #define REMOVED 5000
 
@@ -156,6 +220,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_number_in_its_old_generation_is_stale, setup, teardown),
 		cmocka_unit_test_setup_teardown(nothing_is_made_or_moved_in_a_directory_that_is_another_now, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(data_that_looks_like_an_old_slab_is_none, setup, teardown),
 		cmocka_unit_test_setup_teardown(any_number_of_removed_files_ends_at_a_mount_with_a_small_cache, setup,
 						teardown),
 	};
