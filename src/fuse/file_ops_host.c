@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log_host.h"
 #include "fuse/fuse_types_host.h"
 
 static struct g4_fuse_host *host_of(fuse_req_t req)
@@ -175,6 +176,37 @@ void g4_fuse_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, str
 		fuse_reply_buf(req, (const char *)g4_fuse_self->data, cmd.value);
 }
 
+/*
+ * A write out of the kernel's cache failed. The kernel would go on taking data for the file, and lose it, until somebody
+ * closes it. Before each write(2) it asks for the attributes when it has none: so that is made to happen, and
+ * op_getattr() gives the writer the error.
+ */
+static void write_lost(struct g4_fuse_host *host, uint64_t ino, uint64_t bytes, int error)
+{
+	if (atomic_exchange(&host->lost, error) == 0)
+		g4_log(G4_LOG_ERROR, "data that programs wrote is lost: %s", g4_strerror(error));
+	if (error != -G4_E_NOSPC)
+		return;
+	atomic_store(&host->full, (unsigned)g4_pages_for(bytes));
+	(void)fuse_lowlevel_notify_inval_inode(host->session, ino, -1, 0); /* fails only where nothing is cached */
+}
+
+/* Whether a write through this handle would find no space; the kernel asks for attributes with one before it writes. */
+bool g4_fuse_is_full_for(struct g4_fuse_host *host, uint64_t handle)
+{
+	struct g4_statfs statfs;
+	struct g4_cmd space = {.op = G4_CMD_STATFS, .data = &statfs, .length = sizeof(statfs)};
+	struct g4_cmd nothing = {.op = G4_CMD_WRITE, .handle = handle};
+
+	if (g4_engine_execute(host->engine, &space) < 0)
+		return false;
+	if (statfs.blocks_available > atomic_load(&host->full)) {
+		atomic_store(&host->full, 0);
+		return false;
+	}
+	return g4_engine_execute(host->engine, &nothing) != -G4_E_BADF; /* said to a handle that is not for writing */
+}
+
 /* The payload is in the worker's aligned buffer (wire_host.c); bufv only says how long it is. */
 void g4_fuse_write_buf(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *bufv, off_t offset,
 		       struct fuse_file_info *fi)
@@ -195,6 +227,8 @@ void g4_fuse_write_buf(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *bufv,
 		result = kill_suidgid(host, ino);
 	if (result >= 0)
 		result = g4_engine_execute(host->engine, &cmd);
+	if (result < 0 && (raw->write_flags & FUSE_WRITE_CACHE))
+		write_lost(host, ino, cmd.length, result);
 	if (result < 0)
 		fuse_reply_err(req, g4_errno(result));
 	else

@@ -58,6 +58,11 @@ struct g4_fuse_host {
 	int wake_fd;	      /* eventfd: a worker saw the end of the session */
 	atomic_bool stopping;
 
+	/* What the kernel wrote back from its cache and we could not take: programs learn of it at fsync() or close(),
+	 * whoever unmounts from lost, and writers from write_lost(). */
+	atomic_int lost;  /* a negative code, or 0 */
+	atomic_uint full; /* pages that a write did not get: 0 once there are so many */
+
 	/* Opens for writing, counted by a hash of the inode number: zero means that nobody has the inode open for
 	 * writing. Fixed size, so that it does not grow with the number of files. */
 	atomic_uint *writers;
@@ -85,6 +90,7 @@ void g4_fuse_credentials(fuse_req_t req, struct g4_cred *cred);
 void g4_fuse_entry(const struct g4_fuse_host *host, const struct g4_attr *attr, struct fuse_entry_param *entry);
 void g4_fuse_writer_opened(struct g4_fuse_host *host, uint64_t ino, int flags, int step);
 bool g4_fuse_may_be_written(struct g4_fuse_host *host, uint64_t ino);
+bool g4_fuse_is_full_for(struct g4_fuse_host *host, uint64_t handle);
 void g4_fuse_release_handle(struct g4_fuse_host *host, uint64_t handle);
 
 void g4_fuse_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);

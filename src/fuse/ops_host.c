@@ -157,7 +157,11 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .node = ino, .attr = &attr};
 	int result;
 
-	(void)fi;
+	if (fi && atomic_load_explicit(&host_of(req)->full, memory_order_relaxed) &&
+	    g4_fuse_is_full_for(host_of(req), fi->fh)) {
+		fuse_reply_err(req, ENOSPC);
+		return;
+	}
 	result = g4_engine_execute(host_of(req)->engine, &cmd);
 	if (result < 0)
 		fuse_reply_err(req, g4_errno(result));

@@ -27,6 +27,7 @@
 
 #include "base/log_host.h"
 #include "base/memory_host.h"
+#include "client/explain_host.h"
 #include "fuse/fuse_types_host.h"
 
 #define MESSAGE_BYTES 512
@@ -110,9 +111,15 @@ static int mount_engine(struct serving *s)
 		options.flags |= G4_MOUNT_NOATIME;
 	if (o->atime == G4_ATIME_STRICTATIME)
 		options.flags |= G4_MOUNT_STRICTATIME;
-	result = g4_engine_mount(o->devices, o->device_count, &options, &s->host.engine, message, sizeof(message));
+	result = g4c_check_cache(&options, message, sizeof(message));
+	if (result == 0) {
+		result = g4_engine_mount(o->devices, o->device_count, &options, &s->host.engine, message,
+					 sizeof(message));
+		if (result < 0)
+			g4c_explain(result, o->devices[0], message, sizeof(message));
+	}
 	if (result < 0) {
-		complain("%s", message[0] ? message : g4_strerror(result));
+		complain("%s", message);
 		return result;
 	}
 	result = g4_engine_execute(s->host.engine, &cmd);
@@ -588,6 +595,8 @@ static int serve(const struct g4_fuse_options *options, char *mountpoint, int re
 	}
 	status = serve_mount(&s, report_fd);
 	result = g4_engine_unmount(s.host.engine);
+	if (result == 0)
+		result = atomic_load(&s.host.lost);
 	if (result < 0) {
 		complain("%s: not everything could be written: %s", options->devices[0], g4_strerror(result));
 		status = G4_MOUNT_EXIT_SYSTEM;
