@@ -247,6 +247,9 @@ static bool files_possible(const struct party *party, const struct window *windo
 		for (uint32_t k = 0; k < window->count; k++)
 			if (window->file[k].id == node->id && window->file[k].from > q.from)
 				q.from = window->file[k].from;
+		/* a sync of the file says nothing of names that others lost before it */
+		if (q.to < q.from)
+			q.to = q.from;
 		if (g4_is_reg(node->mode) && !file_possible(&q, now, node, why))
 			return false;
 	}
