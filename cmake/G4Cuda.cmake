@@ -128,15 +128,24 @@ function(g4_gpu_program target name)
 	add_dependencies(gpu-programs ${target})
 endfunction()
 
+# gpu-bench: what the CUDA engine costs and gives.
+g4_gpu_program(gpu-bench gpu_bench HOST tests/gpu/gpu_bench_host.c LIBRARY gpu4fs_static
+	FLAGS ${cuda_flags} LINK ${objects})
+
+# The programs below check images with fsck, which waits for a server that ends and so wants the headers of libfuse.
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(fuse3 QUIET IMPORTED_TARGET fuse3)
+if(NOT TARGET PkgConfig::fuse3)
+	return()
+endif()
+
 # gpu-smoke: the GPU smoke test, one program with the engine twice: compiled for the GPU, and for the CPU to make images
-# and to check what the GPU did to them. gpu-bench: what the CUDA engine costs and gives.
+# and to check what the GPU did to them.
 g4_sources(smoke_fsck src/cli/*fsck*_host.c src/cli/image_host.c src/cli/map_host.c src/cli/journal_host.c
 	src/cli/report_host.c src/fuse/state_host.c)
 g4_gpu_program(gpu-smoke smoke HOST tests/gpu/smoke_host.c ${smoke_fsck} LIBRARY gpu4fs_static
 	FLAGS ${cuda_flags} LINK ${objects})
-target_link_libraries(gpu-smoke-host PRIVATE PkgConfig::fuse3) # its headers: fsck waits for a server that ends
-g4_gpu_program(gpu-bench gpu_bench HOST tests/gpu/gpu_bench_host.c LIBRARY gpu4fs_static
-	FLAGS ${cuda_flags} LINK ${objects})
+target_link_libraries(gpu-smoke-host PRIVATE PkgConfig::fuse3)
 
 # gpu-file: the CUDA engine on a file or a block device. It has no kernels of its own.
 g4_gpu_program(gpu-file file HOST tests/gpu/file_host.c ${smoke_fsck} LIBRARY gpu4fs_static LINK "${archive}")

@@ -7,7 +7,8 @@
 static int64_t check(int64_t result, const char *what)
 {
 	if (result < 0) {
-		fprintf(stderr, "%s: %s %s\n", what, gpu4fs_strerror((int)result), gpu4fs_last_message());
+		const char *message = gpu4fs_last_message(); /* "" unless mounting failed */
+		fprintf(stderr, "%s: %s\n", what, message[0] ? message : gpu4fs_strerror((int)result));
 		exit(1);
 	}
 	return result;
@@ -24,7 +25,7 @@ int main(int argc, char **argv)
 	gpu4fs_file *file;
 	gpu4fs_dir *dir;
 
-	check(gpu4fs_mount(&image, 1, &options, &fs), image);
+	check(gpu4fs_mount(&image, 1, &options, &fs), "mount");
 	check(gpu4fs_open(fs, NULL, "/hello", O_RDWR | O_CREAT | O_TRUNC, 0644, &file), "open");
 	check(gpu4fs_write(file, "Hello, file system!\n", 20), "write");
 	check(gpu4fs_fsync(file), "fsync"); /* from here on it survives a power cut */

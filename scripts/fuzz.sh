@@ -10,6 +10,7 @@ cd "$(dirname "$0")/.."
 targets=("$@")
 [[ ${#targets[@]} -gt 0 ]] || targets=(fuzz_image fuzz_journal fuzz_ring fuzz_shredder)
 seconds=$((${FUZZ_S:-300} / ${#targets[@]}))
+[[ $seconds -gt 0 ]] || seconds=1 # 0 would be no limit
 build=build/fuzz
 cmake --preset fuzz >/dev/null
 cmake --build "$build" --target fuzz-programs

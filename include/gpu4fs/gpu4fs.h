@@ -173,7 +173,8 @@ struct gpu4fs_options {
  * out: the file system; give it back with gpu4fs_unmount().
  * Errors: -ENOENT, -ENODEV a device is not there or cannot be opened; -EBUSY it is mounted or open elsewhere; -EINVAL
  *	no gpu4fs file system, or one of a newer version; -EUCLEAN it is damaged; -EROFS the device is read-only and
- *	options do not say so; -EOPNOTSUPP the engine asked for is not there or cannot use the device.
+ *	options do not say so; -EOPNOTSUPP the engine asked for is not there or cannot use the device;
+ *	-ENOMEM cache_bytes is more than the machine's memory (unless the engine is "cuda"), or there is none left.
  *	gpu4fs_last_message() gives the sentence to show to a user.
  */
 GPU4FS_API int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_options *options,

@@ -231,9 +231,10 @@ __device__ int g4d_map(g4d_warp *warp, const g4d_file *file, uint64_t offset, g4
 /* Lets the page go. Any warp of the same gpu4fs_device may do that. */
 __device__ void g4d_unmap(g4d_warp *warp, const g4d_page *page);
 
-/* What g4d_array is made of; subject to change. The last two are per-lane, and what peek gives goes back at once. */
+/* What g4d_array is made of; subject to change. The last three are per-lane, and what peek gives goes back at once. */
 __device__ int g4d_map_briefly(g4d_warp *warp, const g4d_file *file, uint64_t offset, g4d_page *out);
 __device__ void g4d_unmap_brief(g4d_warp *warp, const g4d_page *page);
+__device__ bool g4d_may_read(const g4d_file *file);
 __device__ const void *g4d_peek(g4d_warp *warp, const g4d_file *file, uint64_t offset, uint32_t *opaque);
 __device__ void g4d_unpeek(g4d_warp *warp, uint32_t opaque);
 
@@ -255,7 +256,7 @@ template <class T> class g4d_array
 	{
 		struct gpu4fs_stat stat;
 
-		error_ = g4d_fstat(warp, &file, &stat);
+		error_ = g4d_may_read(&file) ? g4d_fstat(warp, &file, &stat) : -EBADF;
 		size_ = error_ == 0 ? stat.size / sizeof(T) : 0;
 	}
 	__device__ ~g4d_array()

@@ -24,7 +24,8 @@ const char g4_help_fsck[] = "[-n | -p | -y | --repair | --dry-run] [-f] [-v] [--
 			    "                  maps, links, superblocks; do not check a file system that was\n"
 			    "                  unmounted cleanly\n"
 			    "      --dry-run   say what --repair would do, and change nothing\n"
-			    "  -f, --force     with -p: check even when it was unmounted cleanly\n"
+			    "  -f, --force     with -p: check even when it was unmounted cleanly; with\n"
+			    "                  --find-superblock: repair even where another file system is\n"
 			    "  -v, --verbose   print every problem, not only the first 100 of a kind\n"
 			    "  -j, --jobs=N    use N threads, not as many as there are processors\n"
 			    "                  (but at least 8: they mostly wait for the device)\n"
@@ -244,7 +245,8 @@ static bool repairs(const struct fsck_options *options)
 static int examine(struct g4_fsck *fsck, struct g4_image *image, const struct fsck_options *options,
 		   struct g4_journal_state *journal)
 {
-	const struct g4_fsck_repair_options how = {.dry_run = options->dry_run, .safe_only = options->preen};
+	const struct g4_fsck_repair_options how = {
+		.dry_run = options->dry_run, .safe_only = options->preen, .force = options->force};
 	char message[512] = "";
 	int status;
 

@@ -10,6 +10,7 @@
 #include "base/uuid_host.h"
 #include "cli/cli_host.h"
 #include "cli/report_host.h"
+#include "client/explain_host.h"
 #include "dev/dev_host.h"
 #include "fs/mkfs_host.h"
 #include "fs/probe_host.h"
@@ -30,7 +31,7 @@ const char g4_help_mkfs[] = "[OPTION...] DEVICE [SIZE]\n\n"
 			    "  -q, --quiet              print nothing\n"
 			    "      --json               print one JSON object\n"
 			    "      --help               show this\n\n"
-			    "SIZE is a number with an optional unit: 4096, 512M, 1.5T.\n";
+			    "SIZE is a number with an optional unit: 4096, 512M, 1.5T. DEVICE has at least 8M.\n";
 
 struct mkfs_options {
 	const char *device;
@@ -65,6 +66,11 @@ static bool parse_number(const char *text, int base, uint64_t most, char **end, 
 	return true;
 }
 
+static int no_size(const char *text)
+{
+	return g4_cli_usage("mkfs", "'%s' is no size: 4096, 512M and 1.5T are", text);
+}
+
 static bool parse_owner(const char *text, struct g4_mkfs_options *format)
 {
 	char *end;
@@ -95,11 +101,11 @@ static int parse_option(int answer, char **argv, struct mkfs_options *options)
 	case 'J':
 		if (g4_parse_size(optarg, &options->format.journal_bytes) == 0 && options->format.journal_bytes != 0)
 			return 0;
-		return g4_cli_usage("mkfs", "'%s' is no size", optarg);
+		return no_size(optarg);
 	case 's':
 		if (g4_parse_size(optarg, &options->size_bytes) == 0 && options->size_bytes != 0)
 			return 0;
-		return g4_cli_usage("mkfs", "'%s' is no size", optarg);
+		return no_size(optarg);
 	case OPTION_OWNER:
 		if (parse_owner(optarg, &options->format))
 			return 0;
@@ -135,6 +141,8 @@ static int parse(int argc, char **argv, struct mkfs_options *options)
 	if (argc - optind == 2 && options->size_bytes == 0 &&
 	    g4_parse_size(argv[optind + 1], &options->size_bytes) == 0 && options->size_bytes != 0)
 		return 0;
+	if (argc - optind == 2 && options->size_bytes == 0 && argv[optind + 1][0] >= '0' && argv[optind + 1][0] <= '9')
+		return no_size(argv[optind + 1]);
 	if (argc - optind != 1)
 		return g4_cli_usage("mkfs", "'%s' is too much: this version takes one device and at most one size",
 				    argv[optind + 1]);
@@ -207,7 +215,8 @@ static int make(struct mkfs_options *options, struct g4_dev *dev)
 	const int status = g4_mkfs(dev, &options->format, &sb, message, sizeof(message));
 	g4_progress_clear(&options->progress);
 	if (status < 0) {
-		g4_cli_error("mkfs", "%s: %s", options->device, message[0] != 0 ? message : g4_strerror(status));
+		g4c_explain(status, options->device, message, sizeof(message));
+		g4_cli_error("mkfs", "%s", message);
 		return G4_EXIT_FAILURE;
 	}
 	print_result(options, &sb);
@@ -237,7 +246,9 @@ int g4_cli_mkfs(int argc, char **argv)
 		open_options.flags |= G4_DEV_CREATE;
 		open_options.create_bytes = options.size_bytes;
 	}
-	if (g4_dev_open(options.device, &open_options, &dev, message, sizeof(message)) < 0) {
+	status = g4_dev_open(options.device, &open_options, &dev, message, sizeof(message));
+	if (status < 0) {
+		g4c_explain(status, options.device, message, sizeof(message));
 		g4_cli_error("mkfs", "%s%s", message,
 			     created || options.size_bytes		? "" :
 			     access(path_of(options.device), F_OK) == 0 ? "" :

@@ -7,6 +7,7 @@
 
 #include "base/units_host.h"
 #include "cli/cli_host.h"
+#include "client/explain_host.h"
 #include "dev/dev_host.h"
 #include "engine/engine.h"
 #include "engine/ring_host.h"
@@ -125,8 +126,10 @@ static int mount(const struct options *options, struct g4_engine **engine, char 
 	const struct g4_mkfs_options format = {.label = NULL};
 	struct g4_superblock sb;
 	struct g4_dev *dev;
-	int rc;
+	int rc = g4c_check_cache(&options->mount, message, message_bytes);
 
+	if (rc < 0)
+		return rc;
 	if (strncmp(options->device, "mem:", 4) != 0)
 		return g4_engine_mount(&options->device, 1, &options->mount, engine, message, message_bytes);
 	rc = g4_dev_open(options->device, &open, &dev, message, message_bytes);
@@ -158,7 +161,8 @@ int g4_cli_serve(int argc, char **argv)
 	pthread_sigmask(SIG_BLOCK, &stop, NULL);
 	rc = mount(&options, &engine, message, sizeof(message));
 	if (rc < 0) {
-		g4_cli_error("serve", "%s", message[0] ? message : g4_strerror(rc));
+		g4c_explain(rc, options.device, message, sizeof(message));
+		g4_cli_error("serve", "%s", message);
 		return G4_EXIT_FAILURE;
 	}
 	options.server.path = options.socket;

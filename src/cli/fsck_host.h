@@ -170,6 +170,7 @@ struct g4_fsck {
 	bool find_superblock;	   /* go on when neither is good */
 	bool made_superblock;	   /* there was none: it has a new hash key, which no name was stored with */
 	struct g4_superblock superblock; /* that one */
+	const char *foreign;		 /* without any: the other file system on the device, or NULL */
 	bool slabs_later;		 /* members: slabs are claimed when all of them are known */
 
 	uint64_t bitmap_words;
@@ -266,7 +267,8 @@ bool g4_fsck_claim_metadata(struct g4_fsck *fsck, uint64_t address, const struct
 /* ---- fsck_super_host.c ---- */
 /*
  * Opens the image as g4_image_open() does. Without any superblock in its place, and with fsck->find_superblock, it looks for
- * one elsewhere, and else makes one of what the rest of the metadata tells (fsck->made_superblock).
+ * one elsewhere, and else makes one of what the rest of the metadata tells (fsck->made_superblock). Then fsck->foreign
+ * says what else is on the device.
  */
 int g4_fsck_open(struct g4_fsck *fsck, struct g4_image *image, const char *name, char *message, size_t bytes);
 
@@ -394,6 +396,7 @@ int g4_fsck_repair(struct g4_fsck *fsck, struct g4_image *image, const struct g4
 struct g4_fsck_repair_options {
 	bool dry_run;
 	bool safe_only;
+	bool force; /* also over fsck->foreign */
 };
 int g4_fsck_repair_device(struct g4_fsck *fsck, struct g4_image *image, const char *name,
 			  const struct g4_fsck_repair_options *options, struct g4_journal_state *journal, char *message,

@@ -222,6 +222,14 @@ int g4_fsck_repair_device(struct g4_fsck *fsck, struct g4_image *image, const ch
 	int status = open_image(fsck, image, name, journal, message, bytes);
 	if (status < 0)
 		return status;
+	if (fsck->foreign != NULL && !options->dry_run && !options->force) {
+		snprintf(message, bytes,
+			 "%s holds %s, which a repair would overwrite: if nobody needs that, remove its signature with "
+			 "wipefs(8), or add --force",
+			 name, fsck->foreign);
+		g4_image_close(image);
+		return -G4_E_EXIST;
+	}
 	const bool mended = mend_header(fsck, image, journal, &header);
 	/* A record that no transaction can have written stops a replay; what is before it is looked at through the log. */
 	const bool replay = journal->status == 0 && (mended || journal->records > 0);

@@ -30,6 +30,9 @@ void g4_fsck_superblocks(struct g4_fsck *fsck)
 {
 	const struct g4_image *image = fsck->image;
 
+	if (fsck->foreign != NULL)
+		g4_fsck_problem(fsck, G4_FSCK_SUPERBLOCK, NULL,
+				"the device holds %s, or what is left of that; a repair overwrites it", fsck->foreign);
 	if (fsck->made_superblock) {
 		g4_fsck_problem(fsck, G4_FSCK_SUPERBLOCK, NULL,
 				"there is no superblock; one is made of what the group descriptors tell");

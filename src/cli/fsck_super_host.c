@@ -164,14 +164,24 @@ static bool is_lost(int status)
 	}
 }
 
+/* What somebody else has put on the device. A partition table is what takes superblocks, and holds nothing itself. */
+static const char *find_foreign(const struct g4_image *image)
+{
+	const char *name = g4_probe_foreign(image->dev);
+
+	return name == NULL || strcmp(name, "gpu4fs") == 0 || strstr(name, "partition table") != NULL ? NULL : name;
+}
+
 static int choose(struct g4_fsck *fsck, struct g4_image *image)
 {
 	const int status = g4_image_choose_superblock(image);
 
 	if (status == 0 || !is_lost(status))
 		return status;
-	if (!fsck->made_superblock)
+	if (!fsck->made_superblock) {
+		fsck->foreign = find_foreign(image);
 		return search_superblock(fsck, image);
+	}
 	g4_image_use_superblock(image, &fsck->superblock); /* a second time, after the journal was replayed */
 	return 0;
 }
@@ -189,7 +199,10 @@ int g4_fsck_open(struct g4_fsck *fsck, struct g4_image *image, const char *name,
 	int status = g4_image_open_device(image, name, message, bytes);
 	if (status == 0) {
 		status = choose(fsck, image);
-		if (status < 0)
+		if (status < 0 && is_lost(status) && fsck->foreign != NULL)
+			snprintf(message, bytes, "%s holds %s, and nothing that a superblock could be made from", name,
+				 fsck->foreign);
+		else if (status < 0)
 			snprintf(message, bytes, "%s: %s%s", name, g4_strerror(status),
 				 is_lost(status) ? ", and nothing that one could be made from" : "");
 	}

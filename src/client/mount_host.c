@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "client/client_host.h"
+#include "client/explain_host.h"
 #include "dev/dev_host.h"
 #include "fs/mkfs_host.h"
 
@@ -97,8 +98,10 @@ static int format_device(const char *const *names, uint32_t count, const struct 
 		open_options.create_bytes = options.create_bytes;
 	}
 	rc = g4_dev_open(names[0], &open_options, &dev, last_message, sizeof(last_message));
-	if (rc)
+	if (rc) {
+		g4c_explain(rc, names[0], last_message, sizeof(last_message));
 		return -g4_errno(rc);
+	}
 	foreign = options.flags & GPU4FS_MKFS_FORCE ? NULL : g4_probe_foreign(dev);
 	if (foreign) {
 		snprintf(last_message, sizeof(last_message), "%s holds %s; it is formatted only by force", names[0],
@@ -117,6 +120,7 @@ static int format_device(const char *const *names, uint32_t count, const struct 
 	rc = g4_mkfs(dev, &mkfs_options, &superblock, last_message, sizeof(last_message));
 	if (rc) {
 		g4_dev_close(dev);
+		g4c_explain(rc, names[0], last_message, sizeof(last_message));
 		return -g4_errno(rc);
 	}
 	*out = dev;
@@ -399,6 +403,9 @@ int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_o
 	if ((engine_options.flags & G4_MOUNT_NO_REPLAY) && !(engine_options.flags & G4_MOUNT_READ_ONLY))
 		return g4c_say(-EINVAL, "without replaying its journal a file system can be mounted only read-only");
 
+	rc = g4c_check_cache(&engine_options, last_message, sizeof(last_message));
+	if (rc)
+		return -g4_errno(rc);
 	if (options.format) {
 		struct g4_dev *dev = NULL;
 
@@ -409,8 +416,10 @@ int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_o
 	} else {
 		rc = g4_engine_mount(names, count, &engine_options, &engine, last_message, sizeof(last_message));
 	}
-	if (rc)
+	if (rc) {
+		g4c_explain(rc, names[0], last_message, sizeof(last_message));
 		return -g4_errno(rc);
+	}
 
 	return g4c_open_engine(engine, options.async_threads, &cred, cwd, out);
 }

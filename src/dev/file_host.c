@@ -134,6 +134,8 @@ static int create_file(const char *name, const char *path, const struct g4_dev_o
 	file->block_device = false;
 	file->size_bytes = bytes;
 	file->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (file->fd < 0 && errno == ENOENT)
+		return g4_dev_fail(message, -G4_E_NOENT, "%s: cannot be created: its directory does not exist", name);
 	if (file->fd < 0)
 		return open_failed(name, message);
 	int code = lock_file(name, file, options->flags, message);

@@ -282,12 +282,17 @@ G4_FN int64_t g4_guest_readdir(struct g4_guest *guest, const struct g4_guest_fil
 
 /* ------------------------------------------------------------------ mapped pages */
 
+G4_FN bool g4_guest_may_read(const struct g4_guest_file *file)
+{
+	return (g4_handle_flags(file->handle) & G4_OPEN_READ) != 0;
+}
+
 /* The core behind a handle that may be read, or a negative code. */
 G4_FN static int core_of(struct g4_fs *fs, const struct g4_guest_file *file, uint32_t *i)
 {
 	*i = g4_handle_core(file->handle);
-	if (!(g4_handle_flags(file->handle) & G4_OPEN_READ) || *i >= fs->cores.count ||
-	    g4_load32_acq(&g4_core_of(fs, *i)->opens) == 0 || g4_core_of(fs, *i)->data_key != file->key)
+	if (!g4_guest_may_read(file) || *i >= fs->cores.count || g4_load32_acq(&g4_core_of(fs, *i)->opens) == 0 ||
+	    g4_core_of(fs, *i)->data_key != file->key)
 		return -G4_E_BADF;
 	return 0;
 }
@@ -361,7 +366,7 @@ G4_FN const void *g4_guest_peek(struct g4_guests *guests, const struct g4_guest_
 {
 	struct g4_cache *cache = &guests->fs->cache;
 
-	*line = g4_cache_peek(cache, file->key, page);
+	*line = g4_guest_may_read(file) ? g4_cache_peek(cache, file->key, page) : G4_NO_LINE;
 	return *line == G4_NO_LINE ? NULL : g4_line_data(cache, *line);
 }
 

@@ -96,6 +96,8 @@ G4_FN int g4_guest_lookup(struct g4_guest *guest, const struct g4_guest_file *di
 G4_FN int64_t g4_guest_readdir(struct g4_guest *guest, const struct g4_guest_file *dir, uint64_t cookie, void *to,
 			       uint64_t bytes);
 
+/* Per-lane. Whether it was opened for reading, which g4_guest_map() and g4_guest_peek() ask for. */
+G4_FN bool g4_guest_may_read(const struct g4_guest_file *file);
 /*
  * References page `page` of a file: guest->page. pin: it stays until g4_guest_unmap() and counts against the cache's
  * limit, -G4_E_NOMEM where that is reached. Without, the guest lets it go before it does anything else.

@@ -44,7 +44,7 @@
 #include "simt/simt.h"
 
 #define G4_RING_MAGIC UINT64_C(0x676e697273346667) /* "gf4sring" */
-#define G4_RING_VERSION 1u
+#define G4_RING_VERSION 2u
 #define G4_RING_HEADER_BYTES 4096u
 #define G4_RING_MAX_ENTRIES 65536u
 #define G4_RING_TEXT_BYTES 128u

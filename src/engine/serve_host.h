@@ -17,7 +17,7 @@ struct g4_engine;
 struct g4_server;
 
 #define G4_HELLO_MAGIC UINT64_C(0x6f6c6c6568736667) /* "gfshello" */
-#define G4_HELLO_VERSION 1u
+#define G4_HELLO_VERSION 2u
 
 struct g4_hello {
 	uint64_t magic;

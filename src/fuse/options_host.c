@@ -173,6 +173,10 @@ static int parse_word(char *word, struct g4_fuse_options *options, char *message
 
 	if (set_flag(word, options) || is_ignored(word))
 		return 0;
+	if (!strcmp(word, "remount")) {
+		snprintf(message, message_bytes, "a mount cannot be changed: unmount it and mount it again");
+		return -G4_E_INVAL;
+	}
 	equals = strchr(word, '=');
 	if (!equals) {
 		const char *dummy;

@@ -12,6 +12,8 @@ done
 exits 1 "mount without a device" "$gpu4fs" mount
 exits 1 "mount with an unknown option" "$gpu4fs" mount -o frobnicate disk.img /mnt
 says "... names it" frobnicate
+exits 1 "mount -o remount" "$gpu4fs" mount -o remount,ro disk.img /mnt
+says "... says what to do instead" 'unmount it and mount it again'
 exits 1 "umount without a directory" "$gpu4fs" umount
 exits 16 "fsck without a device" "$gpu4fs" fsck
 exits 16 "fsck with an unknown option" "$gpu4fs" fsck --frobnicate disk.img
@@ -29,6 +31,9 @@ done
 truncate -s 64M empty.img
 exits 1 "info of an empty file" "$gpu4fs" info empty.img
 says "... says that there is no file system" 'no gpu4fs superblock'
+exits 32 "mount of an empty file" "$gpu4fs" mount empty.img "$work"
+one_sentence "... in one sentence"
+says "... that names the file" 'empty.img: .*no gpu4fs superblock'
 exits 8 "fsck of an empty file" "$gpu4fs" fsck empty.img
 exits 1 "df of an empty file" "$gpu4fs" df empty.img
 exits 1 "dump of an empty file" "$gpu4fs" dump empty.img
@@ -38,6 +43,14 @@ one_sentence "... in one sentence"
 exits 1 "df of a directory elsewhere" "$gpu4fs" df /proc
 
 exits 0 "an image" "$gpu4fs" mkfs -q --size 64M good.img
+# more memory than any machine has: were it not refused, the mount would take what there is
+exits 32 "a cache larger than the memory, of a mount" "$gpu4fs" mount -o cache=1E good.img "$work"
+one_sentence "... is refused in one sentence"
+says "... that says so" "1 EiB is more than this machine's memory"
+exits 1 "... of serve" "$gpu4fs" serve --socket s -o cache=1E good.img
+says "... says so, too" "1 EiB is more than this machine's memory"
+exits 1 "... of bench" "$gpu4fs" bench --cache 1E good.img
+says "... says so, too" "1 EiB is more than this machine's memory"
 exits 1 "an inode that is not there" "$gpu4fs" dump good.img inode /missing
 exits 1 "an inode number that can not be" "$gpu4fs" dump good.img inode 12345
 exits 1 "a group that is not there" "$gpu4fs" dump good.img group 99
@@ -57,6 +70,8 @@ if command -v mkfs.ext4 >/dev/null; then
 	mkfs.ext4 -q ext4.img
 	exits 1 "info of an ext4 image" "$gpu4fs" info ext4.img
 	says "... names what it is" 'holds ext4'
+	exits 32 "mount of an ext4 image" "$gpu4fs" mount ext4.img "$work"
+	says "... names what it is, too" 'ext4.img holds ext4, not gpu4fs'
 fi
 if [ -e /dev/full ]; then
 	"$gpu4fs" info good.img >/dev/full 2>.err

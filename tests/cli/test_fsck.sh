@@ -54,6 +54,25 @@ exits 8 "... indeed not" "$gpu4fs" fsck bad.img
 exits 1 "... but a repair" "$gpu4fs" fsck --find-superblock --repair bad.img
 says "... which tells what is lost" 'lost: the label'
 exits 0 "... for good" "$gpu4fs" fsck bad.img
+cp good.img bad.img
+poke bad.img 4096 "$(printf '%08192d' 0)"
+poke bad.img $((200 * 1024 * 1024 - 4096)) "$(printf '%08192d' 0)"
+poke bad.img 1080 53ef # of ext2
+sum=$(sha256sum <bad.img)
+exits 4 "the signature of another file system" "$gpu4fs" fsck --find-superblock bad.img
+says "... is named" 'holds ext2'
+run "$gpu4fs" fsck --find-superblock --json bad.img
+equals "... in JSON too" True "$(json_value "any('holds ext2' in p['text'] for p in d['problems'])")"
+exits 4 "... and by --dry-run" "$gpu4fs" fsck --find-superblock --dry-run bad.img
+says "... as well" 'holds ext2'
+exits 8 "... and is not overwritten" "$gpu4fs" fsck --find-superblock --repair bad.img
+one_sentence "... in one sentence"
+says "... which names it" 'holds ext2'
+says "... and the tool that removes it" 'wipefs'
+is_json "... also in JSON" "$gpu4fs" fsck --find-superblock -y --json bad.img
+equals "... indeed not" "$sum" "$(sha256sum <bad.img)"
+exits 1 "... but with --force" "$gpu4fs" fsck --find-superblock --repair --force bad.img
+exits 0 "... for good" "$gpu4fs" fsck bad.img
 truncate -s 300M bad.img
 poke bad.img $((4096 + 1000)) 5a
 exits 1 "the second superblock is found after the device has grown" "$gpu4fs" fsck --repair bad.img

@@ -23,11 +23,17 @@ exits 0 "... and fsck likes it" "$gpu4fs" fsck a.img
 truncate -s 4M small.img
 exits 1 "a device that is too small" "$gpu4fs" mkfs small.img
 one_sentence "... in one sentence"
+says "... that tells the least size" 'small.img: .*at least 8 MiB'
 exits 0 "the smallest device" "$gpu4fs" mkfs -q --size 8M least.img
 exits 0 "... is fine" "$gpu4fs" fsck least.img
 exits 1 "a new file that is too small" "$gpu4fs" mkfs --size 1M new-small.img
 [ ! -e new-small.img ]
 report $? "... is not left behind"
+exits 1 "a new file of a few bytes" "$gpu4fs" mkfs new-small.img 100
+says "... is told the least size" 'at least 8 MiB'
+exits 1 "a new file in a directory that is missing" "$gpu4fs" mkfs missing/new.img 64M
+one_sentence "... in one sentence"
+says "... that tells so" 'missing/new.img: .*directory does not exist'
 if [ "$(id -u)" -ne 0 ]; then
 	truncate -s 64M readonly.img
 	chmod a-w readonly.img
@@ -40,6 +46,10 @@ equals "... UUID" "01234567-89ab-cdef-0123-456789abcdef" "$(json_value 'd["uuid"
 exits 2 "a label that is too long" "$gpu4fs" mkfs -f -L "$(printf 'x%.0s' $(seq 64))" a.img
 exits 2 "a UUID that is none" "$gpu4fs" mkfs -f -U frob a.img
 exits 2 "a size that is none" "$gpu4fs" mkfs --size frob x.img
+for size in 10X 0 1.5; do
+	exits 2 "$size behind the device" "$gpu4fs" mkfs x.img "$size"
+	says "... is told to be no size" "'$size' is no size: .*512M"
+done
 exits 0 "a journal size" "$gpu4fs" mkfs -f -J 2M --json a.img
 equals "... is used" $((2 * 1024 * 1024)) "$(json_value 'd["journal_bytes"]')"
 exits 1 "a journal that is too large" "$gpu4fs" mkfs -f -J 16M a.img

@@ -102,6 +102,22 @@ static void bad_options_are_refused(void **state)
 	unlink(image);
 }
 
+static void a_cache_beyond_the_memory_is_refused_before_formatting(void **state)
+{
+	const struct gpu4fs_mkfs_options format = {.size = sizeof(format)};
+	struct gpu4fs_options options = {.size = sizeof(options), .cache_bytes = UINT64_C(1) << 60, .format = &format};
+	const char *name = image;
+	gpu4fs *mounted;
+
+	(void)state;
+	api_image(image, 16 << 20);
+	explained(gpu4fs_mount(&name, 1, &options, &mounted), ENOMEM);
+	options.engine = "auto";
+	explained(gpu4fs_mount(&name, 1, &options, &mounted), ENOMEM);
+	explained(try_mount(image, 0), EINVAL); /* still zeros */
+	unlink(image);
+}
+
 static void what_is_no_image_is_refused_with_a_sentence(void **state)
 {
 	(void)state;
@@ -200,6 +216,7 @@ int main(void)
 		api_test(mkfs_refuses_to_overwrite_what_it_knows),
 		api_test(mkfs_takes_its_options),
 		api_test(bad_options_are_refused),
+		api_test(a_cache_beyond_the_memory_is_refused_before_formatting),
 		api_test(what_is_no_image_is_refused_with_a_sentence),
 		api_test(an_image_is_mounted_once_at_a_time),
 		api_test(a_read_only_file_system_changes_nothing),

@@ -342,7 +342,8 @@ static void a_mapped_page_shows_the_file(void **state)
 {
 	struct g4_guest *guest = g4_guest_enter(&guests, 0);
 	static const uint8_t zeros[G4_PAGE_BYTES];
-	struct g4_guest_file file, tiny, dir;
+	struct g4_guest_file file, tiny, readable, dir;
+	uint32_t line;
 
 	(void)state;
 	file = make_file(guest, "/file", 10 * G4_PAGE_BYTES + 100);
@@ -381,6 +382,12 @@ static void a_mapped_page_shows_the_file(void **state)
 	static const struct g4_guest_open only_write = {.flags = G4_OPEN_WRITE};
 	assert_int_equal(open_at(guest, NULL, "/tiny", &only_write, &tiny), 0);
 	assert_int_equal(g4_guest_map(guest, &tiny, 0, true), -G4_E_BADF);
+	assert_int_equal(g4_guest_write(guest, &tiny, 0, data, 60), 60); /* its page is in the cache now */
+	assert_null(g4_guest_peek(&guests, &tiny, 0, &line));
+	assert_int_equal(open_at(guest, NULL, "/tiny", &to_read, &readable), 0);
+	assert_non_null(g4_guest_peek(&guests, &readable, 0, &line));
+	g4_guest_unpeek(&guests, line);
+	assert_int_equal(g4_guest_close(guest, &readable), 0);
 	assert_int_equal(g4_guest_close(guest, &tiny), 0);
 	assert_int_equal(open_at(guest, NULL, "/", &to_read, &dir), 0);
 	assert_int_equal(g4_guest_map(guest, &dir, 0, true), -G4_E_ISDIR);

@@ -39,7 +39,8 @@ if ((UID == 0)); then
 	sums >"$work/sums2"
 	check "contents are equal" cmp "$work/sums1" "$work/sums2"
 fi
-refuses "the image is not mounted twice" "." "$gpu4fs" mount "$image" "$work"
+refuses "the image is not mounted twice" "is mounted on $mnt" "$gpu4fs" mount "$image" "$work"
+refuses "nor measured" "is mounted on $mnt" "$gpu4fs" bench --size 1M "$image"
 unmount_image
 
 mount_image ro

@@ -575,6 +575,13 @@ static __global__ void array_error_kernel(scene s)
 		EXPECT(none[0], 0);
 	}
 	EXPECT(g4d_close(w, &tiny), 0);
+	EXPECT(g4d_open(w, NULL, "/tiny", O_WRONLY, 0, &tiny), 0);
+	{
+		g4d_array<pair> pairs(w, tiny);
+		EXPECT(pairs.size(), 0);
+		EXPECT(pairs.error(), -EBADF);
+	}
+	EXPECT(g4d_close(w, &tiny), 0);
 	g4d_leave(w);
 }
 

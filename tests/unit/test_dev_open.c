@@ -77,7 +77,7 @@ static void names_without_a_device_are_refused(void **state)
 	refuses("/tmp", 0, 0, -G4_E_ISDIR, "is a directory");
 	refuses("/no/such/file", 0, 0, -G4_E_NOENT, "no such file");
 	refuses("dax:/no/such/file", 0, 0, -G4_E_NOENT, "no such file");
-	refuses("/no/such/file", G4_DEV_CREATE, IMAGE_BYTES, -G4_E_NOENT, "no such file");
+	refuses("/no/such/file", G4_DEV_CREATE, IMAGE_BYTES, -G4_E_NOENT, "directory does not exist");
 }
 
 static void small_files_are_refused(void **state)

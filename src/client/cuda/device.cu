@@ -244,6 +244,11 @@ __device__ void g4d_unmap_brief(g4d_warp *warp, const g4d_page *page)
 	unmap(warp, page, false);
 }
 
+__device__ bool g4d_may_read(const g4d_file *file)
+{
+	return g4_guest_may_read(inner(file));
+}
+
 __device__ const void *g4d_peek(g4d_warp *warp, const g4d_file *file, uint64_t offset, uint32_t *opaque)
 {
 	return g4_guest_peek(warp->guest.guests, inner(file), offset >> G4_PAGE_SHIFT, opaque);
