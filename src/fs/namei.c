@@ -137,13 +137,26 @@ G4_FN static int step_down(struct g4_wg *wg, struct g4_fs *fs, const struct g4_c
 	return 0;
 }
 
-/* One step: the core that `name` leads to in the directory of core i. */
+G4_FN static void fill_attr(struct g4_fs *fs, uint32_t i, struct g4_attr *attr)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+
+	g4_read_lock(&core->lock);
+	g4_fill_attr(core, attr);
+	g4_read_unlock(&core->lock);
+}
+
+/*
+ * One step: the core that `name` leads to in the directory of core i. Its attributes, if wanted, are those of a moment in
+ * which it had the name; *given tells whether they are filled in (not for . and .., whose lock may be the directory's).
+ */
 G4_FN static int step(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, const char *name, uint32_t bytes,
-		      const struct g4_cred *cred, uint32_t *out)
+		      const struct g4_cred *cred, struct g4_attr *attr, bool *given, uint32_t *out)
 {
 	struct g4_core *core = g4_core_of(fs, i);
 	struct g4_dir_slot slot;
 
+	*given = false;
 	if (bytes > G4_NAME_MAX)
 		return -G4_E_NAMETOOLONG;
 	g4_read_lock(&core->lock);
@@ -154,25 +167,18 @@ G4_FN static int step(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, const char
 			rc = g4_core_get(wg, fs, slot.inode, out);
 	} else if (rc == 0) {
 		rc = step_down(wg, fs, core, name, bytes, out);
+		if (rc == 0 && attr && g4_check_child(fs, core, *out) == 0) {
+			fill_attr(fs, *out, attr);
+			*given = true;
+		}
 	}
 	g4_read_unlock(&core->lock);
 	return rc == -G4_E_STALE ? -G4_E_NOENT : rc;
 }
 
-G4_FN static void give_attr(struct g4_fs *fs, uint32_t i, struct g4_attr *attr)
-{
-	struct g4_core *core = g4_core_of(fs, i);
-
-	if (attr) {
-		g4_read_lock(&core->lock);
-		g4_fill_attr(core, attr);
-		g4_read_unlock(&core->lock);
-	}
-	g4_core_put(fs, i);
-}
-
 G4_FN int g4_do_lookup(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
+	bool given;
 	uint32_t dir, i;
 	int rc = check_name(cmd->name, cmd->name_bytes);
 
@@ -182,11 +188,14 @@ G4_FN int g4_do_lookup(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		return -G4_E_NOENT;
 	if (rc < 0)
 		return g4_check(fs, rc);
-	rc = step(wg, fs, dir, cmd->name, cmd->name_bytes, cmd->cred, &i);
+	rc = step(wg, fs, dir, cmd->name, cmd->name_bytes, cmd->cred, cmd->attr, &given, &i);
 	g4_core_put(fs, dir);
-	if (rc == 0)
-		give_attr(fs, i, cmd->attr);
-	return g4_check(fs, rc);
+	if (rc < 0)
+		return g4_check(fs, rc);
+	if (!given && cmd->attr)
+		fill_attr(fs, i, cmd->attr);
+	g4_core_put(fs, i);
+	return 0;
 }
 
 G4_FN int g4_link_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, char *to, uint32_t room, uint32_t *bytes)
@@ -274,6 +283,7 @@ G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct walk *walk = (struct walk *)g4_fs_scratch(wg);
 	uint32_t i, next;
+	bool given = false;
 	int rc;
 
 	if (cmd->name_bytes == 0)
@@ -289,7 +299,8 @@ G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		uint32_t n = component(walk);
 		if (n == 0)
 			break;
-		rc = step(wg, fs, i, walk->path + walk->at, n, cmd->cred, &next);
+		struct g4_attr *attr = walk->at + n == walk->bytes ? cmd->attr : NULL;
+		rc = step(wg, fs, i, walk->path + walk->at, n, cmd->cred, attr, &given, &next);
 		if (rc < 0) {
 			g4_core_put(fs, i);
 			break;
@@ -300,6 +311,7 @@ G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		if (g4_is_link(g4_core_of(fs, next)->disk.mode) && (slash || !(cmd->flags & G4_RESOLVE_NOFOLLOW))) {
 			rc = expand(wg, fs, walk, next);
 			g4_core_put(fs, next);
+			given = false;
 			if (rc == 0 && walk->path[0] == '/') {
 				g4_core_put(fs, i);
 				rc = g4_core_get(wg, fs, G4_NODE_ROOT, &i);
@@ -317,9 +329,12 @@ G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 			rc = -G4_E_NOTDIR;
 		}
 	}
-	if (rc == 0)
-		give_attr(fs, i, cmd->attr);
-	return g4_check(fs, rc);
+	if (rc < 0)
+		return g4_check(fs, rc);
+	if (!given && cmd->attr)
+		fill_attr(fs, i, cmd->attr);
+	g4_core_put(fs, i);
+	return 0;
 }
 
 /* ------------------------------------------------------------------ making */

@@ -128,6 +128,9 @@ G4_FN uint64_t g4_monotonic_ns(void); /* for intervals */
 #ifndef G4_LANES
 #include "simt/cpu/wg.h"
 #endif
+#if defined(G4_LOCK_ORDER) && !defined(G4_ORDER_IS_BELOW)
+#include "simt/order.h"
+#endif
 #endif
 
 #endif

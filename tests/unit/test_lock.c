@@ -11,7 +11,10 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "simt/ticket.h"
 
@@ -451,6 +454,47 @@ static void wake_wakes_every_waiter(void **state)
 	}
 }
 
+#ifdef G4_LOCK_ORDER
+static struct g4_lock upper_lock, middle_lock, lower_lock;
+
+static void take_in_a_circle(bool by_way_of_another)
+{
+	g4_lock(&upper_lock);
+	g4_lock(&middle_lock);
+	g4_unlock(&middle_lock);
+	g4_unlock(&upper_lock);
+	g4_lock(&middle_lock);
+	g4_lock(&lower_lock);
+	g4_unlock(&lower_lock);
+	if (!by_way_of_another)
+		g4_lock(&upper_lock);
+	g4_unlock(&middle_lock);
+	g4_lock(&lower_lock);
+	g4_lock(&upper_lock);
+}
+
+/* In a process of its own: how it ends. */
+static bool is_aborted(bool by_way_of_another)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		take_in_a_circle(by_way_of_another);
+		_exit(0);
+	}
+	assert_true(child > 0 && waitpid(child, &status, 0) == child);
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+static void locks_in_two_orders_end_the_program(void **state)
+{
+	(void)state;
+	assert_true(is_aborted(false));
+	assert_true(is_aborted(true));
+}
+#endif
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -469,6 +513,9 @@ int main(void)
 		cmocka_unit_test(wake_without_waiters_is_allowed),
 		cmocka_unit_test(no_wake_up_is_lost),
 		cmocka_unit_test(wake_wakes_every_waiter),
+#ifdef G4_LOCK_ORDER
+		cmocka_unit_test(locks_in_two_orders_end_the_program),
+#endif
 	};
 
 	return cmocka_run_group_tests_name("lock", tests, NULL, NULL);

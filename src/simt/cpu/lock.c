@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define G4_ORDER_IS_BELOW /* the locks themselves are defined here */
 #include "simt/ticket.h"
 
 /* Pauses before a thread sleeps: a few microseconds, about what sleeping and waking cost. */
