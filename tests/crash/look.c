@@ -97,7 +97,7 @@ static int see_target(struct rig *rig, uint64_t ino, struct node *node)
 	uint64_t bytes;
 	int rc = op_readlink(rig, ino, (char *)buffer, G4_PATH_MAX, &bytes);
 
-	node->attributes = hash_bytes(buffer, bytes, 4);
+	node->attributes += hash_bytes(buffer, bytes, 4);
 	return rc;
 }
 
@@ -115,6 +115,7 @@ static int see_node(struct rig *rig, struct tree *tree, uint64_t ino, uint32_t p
 	node->parent_id = parent_id;
 	node->mode = attr.mode;
 	node->nlink = attr.nlink;
+	node->attributes = attr.gid + (attr.rdev << 20);
 	if (g4_is_reg(attr.mode)) {
 		node->size = attr.size;
 		rc = see_contents(rig, ino, tree, node);

@@ -16,7 +16,7 @@ struct node {			   /* a name and what it leads to */
 	uint32_t id, parent_id;
 	uint32_t mode, nlink;
 	uint64_t size;	     /* 0 where it means nothing */
-	uint64_t attributes; /* a hash of names and values, and of a link's target */
+	uint64_t attributes; /* a hash of names and values, of a link's target, of group and device */
 	uint32_t first_page; /* into tree.pages */
 	uint32_t page_count;
 };

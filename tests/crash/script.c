@@ -93,6 +93,8 @@ static int run_name(struct actor *actor, const struct part *part)
 	switch (part->verb) {
 	case CREATE:
 		return op_mknod(rig, dir, name, G4_S_IFREG | 0644, NULL);
+	case DEVICE:
+		return op_mknod_device(rig, dir, name, G4_S_IFCHR | 0600, part->bytes);
 	case MKDIR:
 		return op_mkdir(rig, dir, name, 0755, NULL);
 	case SYMLINK:
@@ -116,6 +118,38 @@ static int run_name(struct actor *actor, const struct part *part)
 	return op_rename(rig, dir, name, dir2, name2, part->verb == EXCHANGE ? G4_RENAME_EXCHANGE : 0);
 }
 
+static int run_set(struct actor *actor, const struct part *part, uint64_t node)
+{
+	/* version 2; user::rw- user:7:r-- group::r-- mask::r-- other::--- */
+	static const uint8_t acl[44] = {2, 0, 0,    0,	  1,	0,    6,    0, 0xff, 0xff, 0xff, 0xff, 2,    0,	   4,
+					0, 7, 0,    0,	  0,	4,    0,    4, 0,    0xff, 0xff, 0xff, 0xff, 0x10, 0,
+					4, 0, 0xff, 0xff, 0xff, 0xff, 0x20, 0, 0,    0,	   0xff, 0xff, 0xff, 0xff};
+
+	if (strncmp(part->path2, "system.", 7) == 0)
+		return op_setxattr(&actor->rig, node, part->path2, acl, sizeof(acl), 0);
+	rig_pattern(buffer, part->id, part->bytes);
+	return op_setxattr(&actor->rig, node, part->path2, buffer, part->bytes, 0);
+}
+
+static int run_copy(struct actor *actor, const struct part *part, uint64_t node)
+{
+	struct rig *rig = &actor->rig;
+	uint64_t source, from = 0, to = 0, done = 0;
+	int rc = resolve(actor, part->path2, &source);
+
+	if (rc == 0)
+		rc = op_open(rig, source, G4_OPEN_READ, &from);
+	if (rc == 0)
+		rc = op_open(rig, node, G4_OPEN_WRITE, &to);
+	if (rc == 0)
+		rc = op_copy(rig, from, 0, to, part->offset, part->bytes, &done);
+	if (to != 0)
+		op_release(rig, to);
+	if (from != 0)
+		op_release(rig, from);
+	return rc == 0 && done < part->bytes ? -G4_E_NOSPC : rc;
+}
+
 /* Verbs about an inode. */
 static int run_node(struct actor *actor, const struct part *part, uint64_t node)
 {
@@ -136,12 +170,19 @@ static int run_node(struct actor *actor, const struct part *part, uint64_t node)
 	case ZERO:
 		return op_fallocate(rig, node, G4_FALLOC_ZERO_RANGE | G4_FALLOC_KEEP_SIZE, part->offset, part->bytes);
 	case SET:
-		rig_pattern(buffer, part->id, part->bytes);
-		return op_setxattr(rig, node, part->path2, buffer, part->bytes, 0);
+		return run_set(actor, part, node);
 	case REMOVE:
 		return op_removexattr(rig, node, part->path2);
 	case CHMOD:
 		return op_setattr(rig, node, G4_SET_MODE, &attr);
+	case CHOWN:
+		attr.gid = (uint32_t)part->bytes;
+		return op_setattr(rig, node, G4_SET_GID, &attr);
+	case TIMES:
+		attr.atime_ns = attr.mtime_ns = part->bytes;
+		return op_setattr(rig, node, G4_SET_ATIME | G4_SET_MTIME, &attr);
+	case COPY:
+		return run_copy(actor, part, node);
 	case OPEN:
 		actor->opened = node;
 		return op_open(rig, node, G4_OPEN_READ | G4_OPEN_WRITE, &handle);
@@ -175,9 +216,9 @@ bool part_is_sync(const struct part *part)
 void part_print(const struct part *part, char *to, size_t room)
 {
 	static const char *const names[] = {
-		"create", "mkdir",    "symlink",  "link",  "unlink",	"rmdir",  "rename", "exchange",
-		"write",  "truncate", "allocate", "punch", "zero",	"set",	  "remove", "chmod",
-		"open",	  "cut-open", "tmpfile",  "fsync", "fdatasync", "syncfs",
+		"create", "device",   "mkdir",	  "symlink",  "link",	 "unlink", "rmdir",	"rename", "exchange",
+		"write",  "truncate", "allocate", "punch",    "zero",	 "set",	   "remove",	"chmod",  "chown",
+		"times",  "copy",     "open",	  "cut-open", "tmpfile", "fsync",  "fdatasync", "syncfs",
 	};
 
 	snprintf(to, room, "%s %s %s %lu %lu", names[part->verb], part->path, part->path2, (unsigned long)part->offset,
@@ -255,6 +296,11 @@ const struct operation operations[] = {
 	{"remove", "b", NULL, {{.verb = REMOVE, .path = "b", .path2 = "user.big"}}},
 	{"chmod", "a", NULL, {{.verb = CHMOD, .path = "a", .bytes = 0400}}},
 	{"chmod-dir", "d", "d", {{.verb = CHMOD, .path = "d", .bytes = 0700}}},
+	{"device", "c", "", {{.verb = DEVICE, .path = "c", .bytes = 259, .id = 111}}},
+	{"chown", "a", NULL, {{.verb = CHOWN, .path = "a", .bytes = 77}}},
+	{"times", "h", NULL, {{.verb = TIMES, .path = "b", .bytes = 1234567890123456789}}},
+	{"acl", "a", NULL, {{.verb = SET, .path = "a", .path2 = "system.posix_acl_access"}}},
+	{"copy", "b", NULL, {{.verb = COPY, .path = "b", .path2 = "big", .offset = 4096, .bytes = 50000}}},
 	{"unlink-open", NULL, "", {{.verb = OPEN, .path = "big"}, {.verb = UNLINK, .path = "big"}}},
 	{"cut-unnamed",
 	 NULL,

@@ -10,6 +10,7 @@
 
 enum verb {
 	CREATE,
+	DEVICE,
 	MKDIR,
 	SYMLINK,
 	LINK,
@@ -25,6 +26,9 @@ enum verb {
 	SET,
 	REMOVE,
 	CHMOD,
+	CHOWN, /* the group: the owner tells whose inode it is */
+	TIMES,
+	COPY,	  /* from path2 */
 	OPEN,	  /* and keep open */
 	CUT_OPEN, /* truncates what was opened last, whatever its name */
 	TMPFILE,
@@ -33,7 +37,7 @@ enum verb {
 	SYNCFS,
 };
 
-#define PATH_MAX_PART 24u
+#define PATH_MAX_PART 24u /* system.posix_acl_access fits */
 struct part {
 	enum verb verb;
 	char path[PATH_MAX_PART], path2[PATH_MAX_PART];

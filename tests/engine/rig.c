@@ -246,6 +246,27 @@ int op_mknod(struct rig *rig, uint64_t dir, const char *name, uint32_t mode, uin
 	return run_for_ino(rig, &cmd, ino);
 }
 
+int op_mknod_device(struct rig *rig, uint64_t dir, const char *name, uint32_t mode, uint64_t rdev)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_MKNOD, .node = dir, .mode = mode, .offset = rdev};
+	set_name(&cmd, name);
+	return run(rig, &cmd);
+}
+
+int op_copy(struct rig *rig, uint64_t from, uint64_t from_offset, uint64_t to, uint64_t to_offset, uint64_t bytes,
+	    uint64_t *done)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_COPY_RANGE,
+			     .handle = from,
+			     .offset = from_offset,
+			     .node2 = to,
+			     .arg = to_offset,
+			     .length = bytes};
+	int rc = run(rig, &cmd);
+	*done = rc == 0 ? cmd.value : 0;
+	return rc;
+}
+
 int op_mkdir(struct rig *rig, uint64_t dir, const char *name, uint32_t mode, uint64_t *ino)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_MKDIR, .node = dir, .mode = mode};

@@ -68,6 +68,7 @@ int op_lookup(struct rig *rig, uint64_t dir, const char *name, struct g4_attr *a
 int op_getattr(struct rig *rig, uint64_t node, struct g4_attr *attr);
 int op_setattr(struct rig *rig, uint64_t node, uint32_t mask, struct g4_attr *attr);
 int op_mknod(struct rig *rig, uint64_t dir, const char *name, uint32_t mode, uint64_t *ino);
+int op_mknod_device(struct rig *rig, uint64_t dir, const char *name, uint32_t mode, uint64_t rdev);
 int op_mkdir(struct rig *rig, uint64_t dir, const char *name, uint32_t mode, uint64_t *ino);
 int op_symlink(struct rig *rig, uint64_t dir, const char *name, const char *target, uint64_t *ino);
 int op_link(struct rig *rig, uint64_t node, uint64_t dir, const char *name);
@@ -81,6 +82,9 @@ int op_release(struct rig *rig, uint64_t handle);
 int op_read(struct rig *rig, uint64_t node, uint64_t handle, uint64_t offset, void *to, uint64_t bytes, uint64_t *done);
 int op_write(struct rig *rig, uint64_t node, uint64_t handle, uint64_t offset, const void *from, uint64_t bytes,
 	     uint64_t *done);
+/* Between two handles. */
+int op_copy(struct rig *rig, uint64_t from, uint64_t from_offset, uint64_t to, uint64_t to_offset, uint64_t bytes,
+	    uint64_t *done);
 int op_truncate(struct rig *rig, uint64_t node, uint64_t bytes);
 int op_fallocate(struct rig *rig, uint64_t node, uint32_t mode, uint64_t offset, uint64_t bytes);
 int op_seek(struct rig *rig, uint64_t node, uint64_t offset, uint32_t whence, uint64_t *found);

@@ -128,6 +128,12 @@ static void expect_same(const struct tree *a, const struct tree *b, const char *
 	}
 }
 
+/* Whether a part that stops half-way may have changed its file's contents. */
+static bool may_be_short(const struct part *part)
+{
+	return part->verb == WRITE || part->verb == COPY;
+}
+
 /* Runs an operation's parts from `first` on; returns the part that failed, OPERATION_PARTS when none. */
 static uint32_t run_parts(struct world *w, const struct operation *operation, uint32_t first, struct tree *before,
 			  int *code)
@@ -173,7 +179,7 @@ static bool with_pages(struct world *w, const struct operation *operation, uint6
 		fail_msg("%s: afterwards sync says %s", when, g4_strerror(code));
 	see(w, &after);
 	if (part < OPERATION_PARTS)
-		expect_same(&before, &after, operation->parts[part].verb == WRITE ? operation->parts[part].path : NULL,
+		expect_same(&before, &after, may_be_short(&operation->parts[part]) ? operation->parts[part].path : NULL,
 			    when);
 	uint64_t left = free_pages(w);
 	bool open = keeps_files_open(operation);
@@ -374,7 +380,7 @@ static bool vanishes_after(struct world *w, const struct operation *operation, u
 	w->rig.fault = NULL;
 	world_mount(w);
 	see(w, &after);
-	if (operation->parts[0].verb == WRITE) /* nothing but one file may have changed */
+	if (may_be_short(&operation->parts[0])) /* nothing but one file may have changed */
 		expect_same(&before, &after, operation->parts[0].path, operation->name);
 	world_unmount(w);
 	rig_expect_clean(&w->rig, RIG_ANY_FREE, operation->name);
