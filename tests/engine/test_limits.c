@@ -570,6 +570,40 @@ static void allocated_space_can_be_written_on_a_full_device(void **state)
 
 #define limits_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* Ranges whose ends wrap, ranges that overlap, targets that only grow at their end. */
+static void copies_that_can_not_be_are_refused(void **state)
+{
+	static uint8_t bytes[3 * G4_PAGE_BYTES], found[3 * G4_PAGE_BYTES];
+	uint64_t from, to, appending, done;
+	struct g4_attr attr;
+	uint64_t a = make(1), b = make(2);
+
+	(void)state;
+	rig_pattern(bytes, 1, sizeof(bytes));
+	assert_int_equal(op_write(&rig, a, 0, 0, bytes, sizeof(bytes), NULL), 0);
+	assert_int_equal(op_write(&rig, b, 0, 0, "keep", 4, NULL), 0);
+	assert_int_equal(op_open(&rig, a, G4_OPEN_READ | G4_OPEN_WRITE, &from), 0);
+	assert_int_equal(op_open(&rig, b, G4_OPEN_WRITE, &to), 0);
+	assert_int_equal(op_open(&rig, b, G4_OPEN_WRITE | G4_OPEN_APPEND, &appending), 0);
+	assert_int_equal(op_copy(&rig, from, 0, appending, 0, 4, &done), -G4_E_BADF);
+	assert_int_equal(op_copy(&rig, from, 0, from, 4096, UINT64_MAX - 4095, &done), -G4_E_OVERFLOW);
+	assert_int_equal(op_copy(&rig, from, 0, from, 4096, 4097, &done), -G4_E_INVAL);
+	assert_int_equal(op_copy(&rig, from, 4096, from, 0, 4097, &done), -G4_E_INVAL);
+	assert_int_equal(op_getattr(&rig, a, &attr), 0);
+	assert_int_equal(attr.size, sizeof(bytes));
+	assert_int_equal(op_read(&rig, b, 0, 0, found, 4, NULL), 0);
+	assert_memory_equal(found, "keep", 4);
+	assert_int_equal(op_copy(&rig, from, 0, from, 8192, 4096, &done), 0);
+	assert_int_equal(op_copy(&rig, from, 0, to, 0, sizeof(bytes), &done), 0);
+	assert_int_equal(done, sizeof(bytes));
+	memcpy(bytes + 8192, bytes, 4096);
+	assert_int_equal(op_read(&rig, b, 0, 0, found, sizeof(found), NULL), 0);
+	assert_memory_equal(found, bytes, sizeof(bytes));
+	assert_int_equal(op_release(&rig, from), 0);
+	assert_int_equal(op_release(&rig, to), 0);
+	assert_int_equal(op_release(&rig, appending), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -587,6 +621,7 @@ int main(void)
 		limits_test(a_dirty_page_has_its_space_when_the_map_grows_above_it),
 		limits_test(a_dropped_page_gives_its_promise_back),
 		limits_test(allocated_space_can_be_written_on_a_full_device),
+		limits_test(copies_that_can_not_be_are_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
