@@ -9,6 +9,8 @@
 #ifndef G4_ORDER_H
 #define G4_ORDER_H
 
+#include <stdbool.h>
+
 void g4_order_take(const void *lock, const char *name, bool shared, const char *file, int line); /* before it waits */
 bool g4_order_took(bool taken, const void *lock, const char *name, bool shared);		 /* after a try */
 void g4_order_drop(const void *lock);
