@@ -275,6 +275,20 @@ int g4_fsck_salvage_slab(struct g4_fsck *fsck, uint64_t page, int status, struct
 	return 0;
 }
 
+void g4_fsck_empty_directory(struct g4_inode *inode, uint32_t permissions, uint64_t parent)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	memset(inode, 0, sizeof(*inode));
+	inode->mode = (g4_le16)(S_IFDIR | permissions);
+	inode->nlink = 2;
+	inode->generation = (uint32_t)now.tv_sec;
+	inode->atime_ns = inode->mtime_ns = inode->ctime_ns = inode->btime_ns =
+		(uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	inode->parent = parent;
+}
+
 uint64_t g4_fsck_make_root(struct g4_fsck *fsck)
 {
 	const uint64_t address = fsck->image->layout.data_address;
@@ -282,7 +296,6 @@ uint64_t g4_fsck_make_root(struct g4_fsck *fsck)
 	uint8_t copy[G4_PAGE_BYTES];
 	const bool whole = g4_image_block(fsck->image, address, G4_BLOCK_SLAB, copy) == 0;
 	uint8_t *page = g4_fsck_edit(fsck, address);
-	struct timespec now;
 
 	if (page == NULL)
 		return 0;
@@ -290,16 +303,9 @@ uint64_t g4_fsck_make_root(struct g4_fsck *fsck)
 		memset(page, 0, G4_PAGE_BYTES);
 	struct g4_slab_header *slab = (struct g4_slab_header *)(void *)page;
 	struct g4_inode *inode = (struct g4_inode *)(void *)(page + G4_SLAB_SLOT_BYTES);
-	clock_gettime(CLOCK_REALTIME, &now);
 	slab->kind = G4_SLAB_INODES;
 	slab->used |= 3;
-	memset(inode, 0, sizeof(*inode));
-	inode->mode = S_IFDIR | 0755;
-	inode->nlink = 2;
-	inode->generation = (uint32_t)now.tv_sec;
-	inode->atime_ns = inode->mtime_ns = inode->ctime_ns = inode->btime_ns =
-		(uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-	inode->parent = ino;
+	g4_fsck_empty_directory(inode, 0755, ino);
 	g4_fsck_seal_inode(fsck, ino);
 	return ino;
 }

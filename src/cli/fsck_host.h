@@ -339,6 +339,8 @@ void g4_fsck_drop_entry(struct g4_fsck *fsck, const struct g4_fsck_where *where)
 void g4_fsck_retype_entry(struct g4_fsck *fsck, const struct g4_fsck_where *where, uint32_t file_type);
 /* The slab in a damaged page: slots that hold inodes go into a patch. 0, or `status` when there are none. */
 int g4_fsck_salvage_slab(struct g4_fsck *fsck, uint64_t page, int status, struct g4_slab_header *slab);
+/* An inode of a new directory, made now. */
+void g4_fsck_empty_directory(struct g4_inode *inode, uint32_t permissions, uint64_t parent);
 /* A root directory, empty, where mkfs puts it. */
 uint64_t g4_fsck_make_root(struct g4_fsck *fsck);
 bool g4_fsck_is_touched(const struct g4_fsck *fsck, uint64_t ino);

@@ -137,11 +137,11 @@ enum g4_fsck_met g4_fsck_meet(struct g4_fsck *fsck, uint64_t ino, const struct g
 
 /* ------------------------------------------------------------------ block map */
 
-/* What can be kept of a damaged indirect page shows when all that others use is known. */
-static void salvage_later(struct g4_fsck *fsck, const struct g4_map_item *item, const struct g4_fsck_where *where)
+static struct g4_fsck_task task_of(enum g4_fsck_task_kind kind, const struct g4_map_item *item,
+				   const struct g4_fsck_where *where)
 {
-	const struct g4_fsck_task task = {
-		.kind = G4_FSCK_SALVAGE,
+	return (struct g4_fsck_task){
+		.kind = kind,
 		.ino = where->ino,
 		.where = *where,
 		.spot = {.page = item->page, .slot = item->slot},
@@ -149,6 +149,12 @@ static void salvage_later(struct g4_fsck *fsck, const struct g4_map_item *item, 
 		.file_page = item->file_page,
 		.height = item->height,
 	};
+}
+
+/* What can be kept of a damaged indirect page shows when all that others use is known. */
+static void salvage_later(struct g4_fsck *fsck, const struct g4_map_item *item, const struct g4_fsck_where *where)
+{
+	const struct g4_fsck_task task = task_of(G4_FSCK_SALVAGE, item, where);
 
 	g4_fsck_add_task(fsck, &task);
 }
@@ -205,15 +211,7 @@ static void check_data(struct g4_fsck *fsck, const struct g4_map_item *item, con
 	bool doubtful;
 
 	if (must_move(fsck, address, pages, &doubtful)) {
-		const struct g4_fsck_task task = {
-			.kind = G4_FSCK_CLONE,
-			.ino = where->ino,
-			.where = *where,
-			.spot = {.page = item->page, .slot = item->slot},
-			.ptr = item->ptr,
-			.file_page = item->file_page,
-			.height = item->height,
-		};
+		const struct g4_fsck_task task = task_of(G4_FSCK_CLONE, item, where);
 		fsck->problems++;
 		g4_fsck_add_task(fsck, &task);
 		return;

@@ -242,18 +242,10 @@ static uint64_t take_slot(struct g4_fsck *fsck)
 static void make_directory(struct g4_fsck *fsck, uint64_t ino, uint64_t parent)
 {
 	struct g4_inode *inode = g4_fsck_edit_inode(fsck, ino);
-	struct timespec now;
 
 	if (inode == NULL)
 		return;
-	clock_gettime(CLOCK_REALTIME, &now);
-	memset(inode, 0, sizeof(*inode));
-	inode->mode = S_IFDIR | 0700;
-	inode->nlink = 2;
-	inode->generation = (uint32_t)now.tv_sec;
-	inode->atime_ns = inode->mtime_ns = inode->ctime_ns = inode->btime_ns =
-		(uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-	inode->parent = parent;
+	g4_fsck_empty_directory(inode, 0700, parent);
 	g4_fsck_seal_inode(fsck, ino);
 }
 
