@@ -131,6 +131,14 @@ endfunction()
 # gpu-bench: what the CUDA engine costs and gives.
 g4_gpu_program(gpu-bench gpu_bench HOST tests/gpu/gpu_bench_host.c LIBRARY gpu4fs_static
 	FLAGS ${cuda_flags} LINK ${objects})
+target_include_directories(gpu-bench-host PRIVATE bench)
+
+# gpu-hash-crossover: from which batch on the GPU hashes faster than the CPU.
+g4_gpu_program(gpu-hash-crossover hash_crossover HOST tests/gpu/hash_crossover_host.c LIBRARY gpu4fs_static
+	FLAGS ${cuda_flags} LINK ${objects})
+
+# gpu-share: the GPU shared with another process, with MPS and without.
+g4_gpu_program(gpu-share share HOST tests/gpu/share_host.c LIBRARY gpu4fs_static FLAGS ${cuda_flags} LINK ${objects})
 
 # The programs below check images with fsck, which waits for a server that ends and so wants the headers of libfuse.
 find_package(PkgConfig REQUIRED)

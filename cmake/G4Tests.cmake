@@ -65,6 +65,8 @@ foreach(source ${test_programs})
 	endif()
 endforeach()
 
+set_target_properties(test_unit_neighbours PROPERTIES ENABLE_EXPORTS ON) # it makes up a library that dlopen(3) finds
+
 # Damage to every structure and every field: a program of its own, with a table of fields made from format.h.
 if(NOT G4_SANITIZE MATCHES thread AND G4_LANES EQUAL 0)
 	set(field_table "${CMAKE_BINARY_DIR}/tests/generated/corrupt_fields.inc")
@@ -82,6 +84,15 @@ if(NOT G4_SANITIZE MATCHES thread AND G4_LANES EQUAL 0)
 	set_tests_properties(corrupt PROPERTIES LABELS corrupt TIMEOUT 600 ENVIRONMENT "${test_environment}")
 endif()
 
+# Images that one engine makes and another one changes; in `make check` both are the same, in `make check-gpu` not.
+add_executable(cross tests/cross/cross.c tests/corrupt/world.c)
+target_include_directories(cross PRIVATE tests tests/support)
+target_link_libraries(cross PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
+set_target_properties(cross PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+add_test(NAME engine.cross COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:cross>
+	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+set_tests_properties(engine.cross PROPERTIES TIMEOUT 300 ENVIRONMENT "${test_environment}")
+
 # The crash explorer (tests/crash/README.md): a short run here, the long one is `make crash`. It has a clock and random
 # numbers of its own, so that a state can be made again.
 g4_sources(explorer_sources tests/crash/*.c)
@@ -92,7 +103,11 @@ target_link_options(crash_explorer PRIVATE "LINKER:--wrap=clock_gettime,--wrap=g
 set_target_properties(crash_explorer PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 add_test(NAME crash.explorer COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --keep .
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
-set_tests_properties(crash.explorer PROPERTIES
+# The same of an engine behind an I/O agent, as the CUDA engine is: requests overlap, long ones are cut.
+add_test(NAME crash.explorer.remote
+	COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --engine remote --mixes 60 --sample 300 --keep .
+	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+set_tests_properties(crash.explorer crash.explorer.remote PROPERTIES
 	LABELS crash PROCESSORS 2 TIMEOUT 300 ENVIRONMENT "${test_environment}")
 
 # What runs out or goes away, on the explorer's operations. Every allocation of the program can be made to fail.

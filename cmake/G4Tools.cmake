@@ -104,6 +104,12 @@ foreach(source ${examples})
 	g4_example(doc_${name} "${source}" gpu4fs)
 endforeach()
 
+# What bench/gpu/run.sh compares file systems with: a user of the library, too. Both are copied to other machines.
+g4_example(bench_clients bench/gpu/clients.c gpu4fs)
+target_compile_definitions(bench_clients PRIVATE _GNU_SOURCE)
+target_link_libraries(bench_clients PRIVATE Threads::Threads)
+set_target_properties(bench_clients PROPERTIES BUILD_RPATH_USE_ORIGIN ON)
+
 # ---- install
 foreach(section 1 3 8)
 	g4_sources(pages man/*.${section})

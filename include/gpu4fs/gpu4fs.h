@@ -152,12 +152,13 @@ struct gpu4fs_options {
 	const struct gpu4fs_mkfs_options *format;
 	/*
 	 * What runs the file system: "cpu", the calling threads; "cuda", a GPU; "auto", a GPU where this build and this
-	 * machine have one. NULL: "cpu".
+	 * machine have one with room for the cache, else the calling threads. Which of them it took, and why, is a line on
+	 * standard error. NULL: "cpu".
 	 */
 	const char *engine;
 	/*
 	 * "cuda": as much of the GPU as so many of its multiprocessors hold is the most that the engine takes while it serves
-	 * calls; the program's own kernels have room beside it. 0: all of it.
+	 * calls; the program's own kernels have room beside it. 0: all of it, or half under MPS (gpu4fs(8)).
 	 */
 	uint32_t multiprocessors;
 	uint32_t reserved;

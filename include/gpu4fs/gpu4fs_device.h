@@ -42,7 +42,7 @@
  * Memory
  *	Buffers of g4d_read(), g4d_write() and g4d_readdir() are device memory (cudaMalloc, __device__) or page-locked host
  *	memory that the GPU reaches: not local variables, which each lane has for itself, and not __shared__. Paths and names
- *	may lie anywhere that lane 0 can read. Nothing is kept after a call but what g4d_map() gives.
+ *	may lie anywhere that lane 0 can read. Nothing is kept after a call but the pages that are mapped.
  *
  * Results
  *	As in gpu4fs.h: 0 or a count, or a negative errno value. An out parameter is written only on success. Any function
@@ -134,7 +134,7 @@ GPU4FS_API int gpu4fs_device_close(gpu4fs_device *device);
 /* ------------------------------------------------------------------------------------------------ kernels */
 
 #define G4D_PAGE_BYTES 4096u
-#define G4D_STACK_BYTES 8192u
+#define G4D_STACK_BYTES 10240u
 
 /*
  * An open file or directory. Plain data: it may be copied, kept in device memory and used by any warp of any kernel of the
@@ -175,7 +175,7 @@ typedef struct g4d_warp g4d_warp;
  * __syncthreads() does between a warp that entered and one that has yet to.
  */
 __device__ g4d_warp *g4d_enter(g4d_fs *fs);
-/* No call with `warp` after this one, except g4d_unmap(). NULL is allowed. */
+/* No call with `warp` after this one, except g4d_unmap() and g4d_unmap_each(). NULL is allowed. */
 __device__ void g4d_leave(g4d_warp *warp);
 
 /*
@@ -204,6 +204,20 @@ __device__ int g4d_lookup(g4d_warp *warp, const g4d_file *dir, const char *name,
 			  struct gpu4fs_stat *out);
 
 /*
+ * Names and lengths: as the functions of gpu4fs.h that are called so, with their errors; at, from_at, to_at as in
+ * g4d_open(). g4d_truncate() is gpu4fs_ftruncate(). To make a file is g4d_open() with O_CREAT.
+ */
+__device__ int g4d_mkdir(g4d_warp *warp, const g4d_file *at, const char *path, uint32_t mode);
+__device__ int g4d_rmdir(g4d_warp *warp, const g4d_file *at, const char *path);
+__device__ int g4d_unlink(g4d_warp *warp, const g4d_file *at, const char *path);
+__device__ int g4d_rename(g4d_warp *warp, const g4d_file *from_at, const char *from, const g4d_file *to_at,
+			  const char *to, uint32_t flags);
+__device__ int g4d_link(g4d_warp *warp, const g4d_file *from_at, const char *from, const g4d_file *to_at,
+			const char *to, int flags);
+__device__ int g4d_symlink(g4d_warp *warp, const char *target, const g4d_file *at, const char *path);
+__device__ int g4d_truncate(g4d_warp *warp, const g4d_file *file, uint64_t size);
+
+/*
  * Lists an open directory: fills the buffer with records and returns their bytes, 0 at the end. *cookie is each lane's own
  * and the same in all: 0 at first, moved on by the call. "." and ".." are left out. A name that exists all the time is
  * listed exactly once, whatever else happens to the directory. -ERANGE: the buffer is too small for the next name (288 bytes
@@ -230,6 +244,27 @@ static inline __device__ const char *g4d_name(const struct g4d_dirent *entry)
 __device__ int g4d_map(g4d_warp *warp, const g4d_file *file, uint64_t offset, g4d_page *out);
 /* Lets the page go. Any warp of the same gpu4fs_device may do that. */
 __device__ void g4d_unmap(g4d_warp *warp, const g4d_page *page);
+
+/*
+ * The same for 32 at a time. These are collective as all calls are, and dir or file is the same in all lanes; but every other
+ * argument and the result are each lane's own, and a lane gets what the call for one would have given it. What lies in the
+ * caches the lanes fetch side by side, the rest is done one lane after the other: for small things, many times as fast as
+ * 32 calls. The calls of one warp's lanes happen in any order, and others may change the directory or file between them.
+ *
+ * Memory as above, but a name may lie anywhere that its own lane can read, a local variable included. Buffers of two lanes do
+ * not overlap.
+ */
+/* g4d_lookup(). name_bytes 0: the lane wants nothing; 0. out may be NULL: whether the name is there. */
+__device__ int g4d_lookup_each(g4d_warp *warp, const g4d_file *dir, const char *name, size_t name_bytes,
+			       struct gpu4fs_stat *out);
+/* The inode's number alone, as the directory has it: a name in the cache costs 64 bytes of memory traffic. Otherwise as above. */
+__device__ int g4d_ino_each(g4d_warp *warp, const g4d_file *dir, const char *name, size_t name_bytes, uint64_t *out);
+/* g4d_read(). bytes 0: nothing; 0. Side by side: up to a page each, not across a page's end. */
+__device__ int64_t g4d_read_each(g4d_warp *warp, const g4d_file *file, void *buffer, size_t bytes, uint64_t offset);
+/* g4d_map(). offset UINT64_MAX: no page; -ENXIO. */
+__device__ int g4d_map_each(g4d_warp *warp, const g4d_file *file, uint64_t offset, g4d_page *out);
+/* g4d_unmap(), also of pages that g4d_map() gave. A page that is zeroed: the lane has none. */
+__device__ void g4d_unmap_each(g4d_warp *warp, const g4d_page *page);
 
 /* What g4d_array is made of; subject to change. The last three are per-lane, and what peek gives goes back at once. */
 __device__ int g4d_map_briefly(g4d_warp *warp, const g4d_file *file, uint64_t offset, g4d_page *out);

@@ -31,34 +31,62 @@ G4_FN static struct g4_lock *load_lock(struct g4_alloc *alloc, uint64_t group)
 	return &alloc->load_locks[group % 16];
 }
 
-/*
- * References the allocation map page of a group. A page that was never written is made, all free; that alone does not
- * make it dirty: publish does, and sets INITIALISED with it. The load lock is held.
- */
-G4_FN static int get_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t *line)
+/* Whether the map page of a group was ever written. Others may be changing the counts, which lie in the same word. */
+G4_FN static int is_initialised(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group)
 {
 	struct g4_cache *cache = alloc->meta->cache;
-	uint64_t address = alloc->meta->layout.alloc_address + group * G4_PAGE_BYTES;
-	uint32_t descriptor;
-	int rc = get_descriptor(wg, alloc, group, &descriptor);
+	uint32_t line;
+	int rc = get_descriptor(wg, alloc, group, &line);
 
 	if (rc < 0)
 		return rc;
-	/* others may be changing its counts, which lie in the same word */
-	uint64_t word =
-		g4_load64_acq((const uint64_t *)(const void *)descriptor_in(g4_line_data(cache, descriptor), group));
-	bool initialised = word >> 32 & G4_GROUP_INITIALISED;
-	g4_cache_put(cache, descriptor);
-	if (!initialised) {
-		*line = g4_cache_find(cache, 0, address >> G4_PAGE_SHIFT);
-		if (*line != G4_NO_LINE)
-			return 0;
-		rc = g4_meta_new(wg, alloc->meta, address, G4_BLOCK_ALLOC, line);
-		if (rc == 0)
-			((struct g4_alloc_page *)g4_line_data(cache, *line))->group = group;
+	uint64_t word = g4_load64_acq((const uint64_t *)(const void *)descriptor_in(g4_line_data(cache, line), group));
+	g4_cache_put(cache, line);
+	return word >> 32 & G4_GROUP_INITIALISED ? 1 : 0;
+}
+
+/* The load lock is held. */
+G4_FN static int make_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint64_t address, uint32_t *line)
+{
+	struct g4_cache *cache = alloc->meta->cache;
+
+	*line = g4_cache_find(cache, 0, address >> G4_PAGE_SHIFT);
+	if (*line != G4_NO_LINE)
+		return 0;
+	int rc = g4_meta_new(wg, alloc->meta, address, G4_BLOCK_ALLOC, line);
+	if (rc == 0)
+		((struct g4_alloc_page *)g4_line_data(cache, *line))->group = group;
+	return rc;
+}
+
+/*
+ * References the allocation map page of a group. A page that was never written is made, all free; that alone does not
+ * make it dirty: publish does, and sets INITIALISED with it. Only until then is there anything to lock.
+ */
+G4_FN static int get_map_locked(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t *line)
+{
+	uint64_t address = alloc->meta->layout.alloc_address + group * G4_PAGE_BYTES;
+	int rc = is_initialised(wg, alloc, group);
+
+	if (rc < 0)
 		return rc;
-	}
-	return g4_meta_get(wg, alloc->meta, address, G4_BLOCK_ALLOC, line); /* which validates what it reads */
+	return rc    ? g4_meta_get(wg, alloc->meta, address, G4_BLOCK_ALLOC, line) : /* which validates what it reads */
+		       make_map(wg, alloc, group, address, line);
+}
+
+G4_FN static int get_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t *line)
+{
+	int rc = is_initialised(wg, alloc, group);
+
+	if (rc < 0)
+		return rc;
+	if (rc == 0)
+		g4_lock(load_lock(alloc, group));
+	bool locked = rc == 0;
+	rc = get_map_locked(wg, alloc, group, line);
+	if (locked)
+		g4_unlock(load_lock(alloc, group));
+	return rc;
 }
 
 G4_FN static uint32_t count_free(const uint64_t *words)
@@ -81,7 +109,7 @@ G4_FN static int load_group(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t g
 		return 0;
 	g4_lock(load_lock(alloc, group));
 	if (g4_load32_acq(&alloc->group_state[group]) != G4_GROUP_LOADED) {
-		rc = get_map(wg, alloc, group, &line);
+		rc = get_map_locked(wg, alloc, group, &line);
 		if (rc == 0) {
 			const struct g4_alloc_page *map =
 				(const struct g4_alloc_page *)g4_line_data(alloc->meta->cache, line);
@@ -415,9 +443,7 @@ G4_FN static int change_map(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 	bool wrong = false;
 	int rc;
 
-	g4_lock(load_lock(alloc, group));
 	rc = get_map(wg, alloc, group, &line);
-	g4_unlock(load_lock(alloc, group));
 	if (rc < 0)
 		return rc;
 	struct g4_alloc_page *map = (struct g4_alloc_page *)g4_line_data(alloc->meta->cache, line);
@@ -524,9 +550,7 @@ G4_FN int g4_alloc_mark_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 	uint32_t line;
 	int rc;
 
-	g4_lock(load_lock(alloc, group));
 	rc = get_map(wg, alloc, group, &line);
-	g4_unlock(load_lock(alloc, group));
 	if (rc < 0)
 		return rc;
 	struct g4_alloc_page *map = (struct g4_alloc_page *)g4_line_data(alloc->meta->cache, line);
@@ -549,9 +573,7 @@ G4_FN int g4_alloc_is_slab(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t ad
 	uint64_t page = address / G4_PAGE_BYTES, group = page / G4_GROUP_PAGES;
 	uint32_t line;
 
-	g4_lock(load_lock(alloc, group));
 	int rc = get_map(wg, alloc, group, &line);
-	g4_unlock(load_lock(alloc, group));
 	if (rc < 0)
 		return rc;
 	const struct g4_alloc_page *map = (const struct g4_alloc_page *)g4_line_data(alloc->meta->cache, line);
@@ -566,9 +588,7 @@ G4_FN uint64_t g4_alloc_find_slab(struct g4_wg *wg, struct g4_alloc *alloc, uint
 	uint64_t found = 0;
 	uint32_t line;
 
-	g4_lock(load_lock(alloc, group));
 	int rc = get_map(wg, alloc, group, &line);
-	g4_unlock(load_lock(alloc, group));
 	if (rc < 0)
 		return 0;
 	struct g4_alloc_page *map = (struct g4_alloc_page *)g4_line_data(alloc->meta->cache, line);

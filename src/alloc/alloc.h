@@ -17,7 +17,7 @@
 
 #include "journal/journal.h"
 
-#define G4_ALLOC_SHARDS 256u
+#define G4_ALLOC_SHARDS 1024u
 #define G4_ALLOC_DATA 0u
 #define G4_ALLOC_METADATA 1u
 #define G4_ALLOC_ALIGNED 2u /* data, at the start of an empty region if there is one */

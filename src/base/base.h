@@ -93,6 +93,15 @@ G4_HD G4_INLINE uint32_t g4_lowest_bit(uint64_t value)
 #endif
 }
 
+G4_HD G4_INLINE uint32_t g4_count_bits(uint64_t value)
+{
+#if defined(__CUDA_ARCH__)
+	return (uint32_t)__popcll((long long)value);
+#else
+	return (uint32_t)__builtin_popcountll(value);
+#endif
+}
+
 G4_HD G4_INLINE uint64_t g4_max64(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;

@@ -90,9 +90,26 @@ G4_FN uint32_t g4_cache_find(struct g4_cache *cache, uint64_t owner, uint64_t in
 	return valid ? i : G4_NO_LINE;
 }
 
+/* The same with all tags asked for before one is looked at: on a GPU their ways to memory overlap. */
+G4_FN static uint32_t search_ways_at_once(const struct g4_cache *cache, uint32_t set, uint64_t owner, uint64_t index)
+{
+	const uint32_t first = set * G4_CACHE_WAYS;
+	uint64_t owners[G4_CACHE_WAYS], indexes[G4_CACHE_WAYS];
+	uint32_t found = G4_NO_LINE;
+
+	for (uint32_t way = 0; way < G4_CACHE_WAYS; way++) {
+		indexes[way] = g4_load64_rlx(&cache->lines[first + way].index);
+		owners[way] = g4_load64_rlx(&cache->lines[first + way].owner);
+	}
+	for (uint32_t way = 0; way < G4_CACHE_WAYS; way++)
+		if (indexes[way] == index && owners[way] == owner)
+			found = first + way;
+	return found;
+}
+
 G4_FN uint32_t g4_cache_peek(struct g4_cache *cache, uint64_t owner, uint64_t index)
 {
-	uint32_t i = search_ways(cache, set_of(cache, owner, index), owner, index);
+	uint32_t i = search_ways_at_once(cache, set_of(cache, owner, index), owner, index);
 
 	if (i == G4_NO_LINE)
 		return i;
@@ -107,23 +124,31 @@ G4_FN uint32_t g4_cache_peek(struct g4_cache *cache, uint64_t owner, uint64_t in
 	return G4_NO_LINE;
 }
 
-G4_FN bool g4_cache_pin(struct g4_cache *cache)
+G4_FN bool g4_cache_pin(struct g4_cache *cache, uint32_t count)
 {
-	if (g4_add32(&cache->pins, 1) < cache->pin_limit)
+	if (g4_add32(&cache->pins, count) + count <= cache->pin_limit)
 		return true;
-	g4_sub32(&cache->pins, 1);
+	g4_sub32(&cache->pins, count);
 	return false;
 }
 
-G4_FN void g4_cache_unpin_none(struct g4_cache *cache)
+G4_FN void g4_cache_unpin_none(struct g4_cache *cache, uint32_t count)
 {
-	g4_sub32(&cache->pins, 1);
+	g4_sub32(&cache->pins, count);
 }
 
 G4_FN void g4_cache_unpin(struct g4_cache *cache, uint32_t i)
 {
 	g4_cache_put(cache, i);
-	g4_cache_unpin_none(cache);
+	g4_cache_unpin_none(cache, 1);
+}
+
+G4_FN bool g4_cache_put_way(struct g4_cache *cache, uint32_t i)
+{
+	if (i >= cache->overflow_first)
+		return false;
+	g4_sub32_rel(&cache->lines[i].state, 1);
+	return true;
 }
 
 /* Makes an unreferenced way busy with a reference of ours; G4_NO_LINE when all are in use. Set lock held. */
@@ -267,10 +292,8 @@ G4_FN void g4_cache_put(struct g4_cache *cache, uint32_t i)
 {
 	struct g4_line *line = &cache->lines[i];
 
-	if (i < cache->overflow_first) {
-		g4_sub32_rel(&line->state, 1);
+	if (g4_cache_put_way(cache, i))
 		return;
-	}
 	uint32_t set = line->set; /* read before the reference goes: the line may be reused after that */
 	if ((g4_sub32(&line->state, 1) & G4_LINE_REFS) == 1)
 		return_overflow(cache, i, set);

@@ -47,6 +47,11 @@ struct g4_line {
 };
 G4_STATIC_ASSERT(sizeof(struct g4_line) == 64, "cache line");
 
+/* What the readers of a page like to know about it, beside its line: all zero when a metadata page comes into the line. */
+struct g4_note {
+	uint64_t word[4];
+};
+
 struct g4_cache_set {
 	struct g4_lock lock;
 	uint32_t hand;
@@ -57,6 +62,7 @@ struct g4_cache {
 	struct g4_line *lines;
 	uint8_t *frames; /* the pages, see g4_line_data() */
 	struct g4_cache_set *sets;
+	struct g4_note *notes; /* one a line; dir/leaf.h */
 	uint32_t set_count;
 	uint32_t line_count;	 /* all, overflow included */
 	uint32_t overflow_first; /* lines from here on are the pool */
@@ -72,9 +78,9 @@ struct g4_cache {
 uint64_t g4_cache_lines_for(uint64_t bytes);
 /* Sets of a cache of that many lines; the lines that no set has are the overflow pool. */
 uint32_t g4_cache_sets_for(uint32_t line_count);
-/* Sets up a cache over zeroed memory given by the caller: line_count lines and frames, and their sets. */
+/* Sets up a cache over zeroed memory given by the caller: line_count lines, frames and notes, and their sets. */
 void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frames, struct g4_cache_set *sets,
-		   uint32_t line_count);
+		   struct g4_note *notes, uint32_t line_count);
 /* Its memory is used `by` bytes further on from now on. */
 void g4_cache_moved(struct g4_cache *cache, intptr_t by);
 
@@ -130,16 +136,19 @@ G4_FN void g4_cache_drop_range(struct g4_cache *cache, uint64_t owner, uint64_t 
 
 /*
  * Per-lane, thread-safe, neither waits nor locks. References the line when it is cached, valid and not borrowed from the
- * pool; G4_NO_LINE otherwise. Who gets one puts it back in the same operation.
+ * pool; G4_NO_LINE otherwise. Who gets one puts it back in the same operation or pins it.
  */
 G4_FN uint32_t g4_cache_peek(struct g4_cache *cache, uint64_t owner, uint64_t index);
+/* Per-lane as well: puts a line back, unless it is borrowed from the pool, whose locks are the leader's. */
+G4_FN bool g4_cache_put_way(struct g4_cache *cache, uint32_t line);
 /*
- * Leader, thread-safe. A reference that outlives the operation which took it is counted as a pin. False: as many lines as
- * may be are pinned; half of the overflow pool is left for those that an operation needs.
+ * Per-lane, thread-safe. A reference that outlives the operation which took it is counted as a pin: `count` more of them, or
+ * none. False: as many lines as may be are pinned; half of the overflow pool is left for those that an operation needs.
  */
-G4_FN bool g4_cache_pin(struct g4_cache *cache);
-/* Counts a pin out that got no line, and one that did, with its reference. */
-G4_FN void g4_cache_unpin_none(struct g4_cache *cache);
+G4_FN bool g4_cache_pin(struct g4_cache *cache, uint32_t count);
+/* Counts pins out whose lines are back or never came. */
+G4_FN void g4_cache_unpin_none(struct g4_cache *cache, uint32_t count);
+/* Leader. Counts a pin out and puts its line back. */
 G4_FN void g4_cache_unpin(struct g4_cache *cache, uint32_t line);
 
 /*

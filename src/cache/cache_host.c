@@ -16,12 +16,13 @@ uint32_t g4_cache_sets_for(uint32_t line_count)
 }
 
 void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frames, struct g4_cache_set *sets,
-		   uint32_t line_count)
+		   struct g4_note *notes, uint32_t line_count)
 {
 	memset(cache, 0, sizeof(*cache));
 	cache->lines = lines;
 	cache->frames = frames;
 	cache->sets = sets;
+	cache->notes = notes;
 	cache->line_count = line_count;
 	cache->set_count = g4_cache_sets_for(line_count);
 	cache->overflow_first = cache->set_count * G4_CACHE_WAYS;
@@ -44,4 +45,5 @@ void g4_cache_moved(struct g4_cache *cache, intptr_t by)
 	G4_MOVE(cache->lines, by);
 	G4_MOVE(cache->frames, by);
 	G4_MOVE(cache->sets, by);
+	G4_MOVE(cache->notes, by);
 }

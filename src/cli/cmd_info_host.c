@@ -13,7 +13,8 @@
 #include "fuse/fuse_host.h"
 
 const char g4_help_info[] = "[--json] DEVICE|DIRECTORY\n\n"
-			    "Shows the superblock of the file system on DEVICE or mounted at DIRECTORY.\n\n"
+			    "Shows the superblock of the file system on DEVICE or mounted at DIRECTORY, and what\n"
+			    "runs a mounted one.\n\n"
 			    "      --json  print one JSON object\n"
 			    "      --help  show this\n";
 
@@ -206,11 +207,14 @@ static void print_info(const struct g4_image *image, const struct g4_journal_sta
 		       bool json)
 {
 	struct g4_report report;
+	char engine[16];
 
 	g4_report_start(&report, stdout, json);
 	g4_report_text(&report, "device", image->name);
 	if (directory != NULL)
 		g4_report_text(&report, "mounted_on", directory);
+	if (directory != NULL && g4_fuse_mount_engine(directory, engine, sizeof(engine)))
+		g4_report_text(&report, "engine", engine);
 	g4_show_superblock(&report, &image->sb);
 	g4_report_text(&report, "first_superblock",
 		       image->primary_status == 0 ? "good" : g4_strerror(image->primary_status));

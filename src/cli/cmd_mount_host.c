@@ -16,6 +16,7 @@ const char g4_help_mount[] = "[-f] [-d] [-r] [-o OPTION,...] DEVICE DIRECTORY\n\
 			     "Mount options:\n"
 			     "  ro rw                          read-only or not\n"
 			     "  engine=cpu|cuda|auto           what runs the file system; cpu\n"
+			     "  sms=N                          multiprocessors of the GPU, at most\n"
 			     "  cache=SIZE                     memory for file contents and metadata; 256M\n"
 			     "  commit=SECONDS                 longest time that a change stays in memory; 5\n"
 			     "  relatime noatime strictatime   when reading sets the access time\n"

@@ -47,6 +47,8 @@ struct g4_fault {
 };
 /* On failure `inner` stays the caller's. */
 int g4_dev_fault_open(struct g4_dev *inner, struct g4_dev **out);
+/* One more owner, an engine that closes its device for example: the device is closed when all of them have closed it. */
+void g4_dev_fault_share(struct g4_dev *dev);
 /* Copies the settings; counting starts anew. */
 void g4_dev_fault_set(struct g4_dev *dev, const struct g4_fault *settings);
 /* Cuts the power now, by the rules set. 0, or the code of the wrapped device if the survivors could not be written. */
@@ -58,15 +60,19 @@ void g4_dev_fault_counts(const struct g4_dev *dev, uint64_t *reads, uint64_t *wr
 /* Flips `mask` in the byte at `offset`, below every cache: the next read of that sector sees it. */
 int g4_dev_fault_flip(struct g4_dev *dev, uint64_t offset, uint8_t mask);
 
-/* One recorded request: a WRITE, FLUSH or DISCARD that succeeded. */
+/*
+ * One recorded request: a WRITE, FLUSH or DISCARD that succeeded. Requests are in the order of submission. With a delay
+ * several are under way at a time: a request began after this one was complete if its number is done_at or more.
+ */
 struct g4_fault_op {
 	uint32_t op;
 	uint32_t flags;
 	uint64_t offset_bytes;
 	uint64_t bytes;
 	const uint8_t *data; /* WRITE: `bytes` bytes, else NULL */
+	uint64_t done_at;    /* requests recorded when it was seen to be complete; UINT64_MAX: it never was */
 };
-/* on: forgets the record and starts a new one. Off: stops; the record stays. */
+/* on, with no request under way: forgets the record and starts a new one. Off: stops; the record stays. */
 void g4_dev_fault_record(struct g4_dev *dev, bool on);
 /*
  * Calls `watcher` with every request, before it is executed and under the device's lock; NULL: nobody. It must not use the

@@ -4,7 +4,8 @@
  *
  * Writes are collected in a log (fault_log_host.h) and reach the wrapped device at a flush, or, as far as they survive, at
  * the power cut. Reads see the newest data until then. Requests are executed inside submit under one lock, so their order
- * is the order of submission; a delay is spent in wait, so delayed requests overlap.
+ * is the order of submission; a delay is spent in wait, so delayed requests overlap. In a record io->queue is 1 + the
+ * request's number until it is complete, else 0.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -25,6 +26,7 @@ struct record {
 struct fault {
 	pthread_mutex_t lock;
 	struct g4_dev *inner;
+	uint32_t owners;
 	bool powered;
 	struct g4_fault set; /* counters in it run down */
 	struct g4_fault_log log;
@@ -65,7 +67,8 @@ static struct g4_fault_op *record_make(const struct g4_io *io, uint64_t bytes)
 				   .flags = io->flags,
 				   .offset_bytes = io->op == G4_IO_FLUSH ? 0 : io->offset_bytes,
 				   .bytes = bytes,
-				   .data = data ? to : NULL};
+				   .data = data ? to : NULL,
+				   .done_at = UINT64_MAX};
 	for (uint32_t i = 0; data && i < io->iov_count; i++) {
 		if (io->iov[i].bytes)
 			memcpy(to, io->iov[i].base, io->iov[i].bytes);
@@ -91,6 +94,13 @@ static int record_add(struct record *record, const struct g4_io *io, uint64_t by
 		return -G4_E_NOMEM;
 	record->ops[record->count++] = op;
 	return 0;
+}
+
+/* Under the lock: whoever submitted it knows from now on that it is complete. */
+static void record_done(struct record *record, const struct g4_io *io)
+{
+	if (io->queue > 0 && io->queue <= record->count)
+		record->ops[io->queue - 1]->done_at = record->count;
 }
 
 /* ---- executing, under the lock ---- */
@@ -195,28 +205,39 @@ void g4_fault_submit(struct g4_dev *dev, struct g4_io *io)
 {
 	struct fault *fault = dev->host;
 	pthread_mutex_lock(&fault->lock);
-	uint64_t delay = fault->set.delay_ns;
+	uint64_t delay = fault->set.delay_ns, before = fault->record.count;
 	io->result = execute(fault, io);
+	io->queue = fault->record.count > before ? (uint32_t)fault->record.count : 0;
+	if (!delay)
+		record_done(&fault->record, io);
 	pthread_mutex_unlock(&fault->lock);
 	io->cookie = delay ? now_ns() + delay : 0; /* when it completes */
 	if (!delay)
 		g4_store32_rel(&io->done, 1);
 }
 
+static void complete(struct g4_dev *dev, struct g4_io *io)
+{
+	struct fault *fault = dev->host;
+	pthread_mutex_lock(&fault->lock);
+	record_done(&fault->record, io);
+	pthread_mutex_unlock(&fault->lock);
+	g4_store32_rel(&io->done, 1);
+}
+
 void g4_fault_poll(struct g4_dev *dev, struct g4_io *io)
 {
-	(void)dev;
 	if (now_ns() >= io->cookie)
-		g4_store32_rel(&io->done, 1);
+		complete(dev, io);
 }
 
 void g4_fault_wait(struct g4_dev *dev, struct g4_io *io)
 {
 	struct timespec due = {.tv_sec = (time_t)(io->cookie / 1000000000), .tv_nsec = (long)(io->cookie % 1000000000)};
-	(void)dev;
 	while (!g4_load32_acq(&io->done) && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) == EINTR)
 		continue;
-	g4_store32_rel(&io->done, 1);
+	if (!g4_load32_acq(&io->done))
+		complete(dev, io);
 }
 
 /* ---- settings and queries ---- */
@@ -346,6 +367,7 @@ int g4_dev_fault_open(struct g4_dev *inner, struct g4_dev **out)
 		return -G4_E_NOMEM;
 	}
 	fault->inner = inner;
+	fault->owners = 1;
 	fault->powered = true;
 	fault->log.sector_bytes = inner->props.sector_bytes;
 	dev->kind = G4_DEV_KIND_FAULT;
@@ -356,6 +378,13 @@ int g4_dev_fault_open(struct g4_dev *inner, struct g4_dev **out)
 	dev->props.discard = !inner->props.read_only;
 	*out = dev;
 	return 0;
+}
+
+void g4_dev_fault_share(struct g4_dev *dev)
+{
+	struct fault *fault = lock(dev);
+	fault->owners++;
+	unlock(fault);
 }
 
 struct g4_dev *g4_dev_fault_unwrap(struct g4_dev *dev)
@@ -375,5 +404,9 @@ struct g4_dev *g4_dev_fault_unwrap(struct g4_dev *dev)
 
 void g4_fault_close(struct g4_dev *dev)
 {
-	g4_dev_close(g4_dev_fault_unwrap(dev));
+	struct fault *fault = lock(dev);
+	bool last = --fault->owners == 0;
+	unlock(fault);
+	if (last)
+		g4_dev_close(g4_dev_fault_unwrap(dev));
 }

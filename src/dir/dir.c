@@ -2,138 +2,12 @@
 /* Lookup, insertion and removal of names (directories document, chapter 4). */
 #include "dir/dir.h"
 
+#include "dir/leaf.h"
 #include "hash/siphash.h"
 
-G4_FN uint32_t g4_dir_hash(const struct g4_dir *dir, const char *name, uint32_t bytes)
+G4_FN uint32_t g4_dir_hash(const uint64_t hash_key[2], const char *name, uint32_t bytes)
 {
-	return (uint32_t)g4_siphash13(dir->hash_key, name, bytes);
-}
-
-/* ------------------------------------------------------------------ leaves */
-
-G4_FN static uint32_t units_for(uint32_t name_bytes)
-{
-	return 1 + (name_bytes + G4_DIR_UNIT_BYTES - 1) / G4_DIR_UNIT_BYTES;
-}
-
-G4_FN static struct g4_dir_entry *entry_at(struct g4_dir_leaf *leaf, uint32_t unit)
-{
-	return (struct g4_dir_entry *)(void *)((uint8_t *)leaf + unit * G4_DIR_UNIT_BYTES);
-}
-
-G4_FN static const char *name_of(const struct g4_dir_entry *entry)
-{
-	return (const char *)(entry + 1);
-}
-
-G4_FN static bool unit_used(const struct g4_dir_leaf *leaf, uint32_t unit)
-{
-	return (leaf->used[unit / 64] >> (unit % 64)) & 1;
-}
-
-/* The first unit at or after `unit` that starts an entry; G4_DIR_UNITS at the end. `unit` is no entry's inside. */
-G4_FN static uint32_t next_entry(const struct g4_dir_leaf *leaf, uint32_t unit)
-{
-	while (unit < G4_DIR_UNITS) {
-		uint64_t used = leaf->used[unit / 64] >> (unit % 64);
-		if (used)
-			return unit + g4_lowest_bit(used);
-		unit = (unit / 64 + 1) * 64;
-	}
-	return G4_DIR_UNITS;
-}
-
-#define FOR_EACH_ENTRY(leaf, unit, entry)                                                                              \
-	for (uint32_t unit = next_entry(leaf, G4_DIR_HEADER_UNITS);                                                    \
-	     unit < G4_DIR_UNITS && ((entry) = entry_at(leaf, unit), true);                                            \
-	     unit = next_entry(leaf, unit + units_for((entry)->name_bytes)))
-
-G4_FN static void mark_units(struct g4_dir_leaf *leaf, uint32_t unit, uint32_t count, bool set)
-{
-	for (uint32_t u = unit; u < unit + count; u++) {
-		uint64_t bit = UINT64_C(1) << (u % 64);
-		leaf->used[u / 64] = set ? leaf->used[u / 64] | bit : leaf->used[u / 64] & ~bit;
-	}
-}
-
-G4_FN static void leaf_init(struct g4_dir_leaf *leaf)
-{
-	mark_units(leaf, 0, G4_DIR_HEADER_UNITS, true);
-}
-
-/* First of `count` free units in a row; 0: none. */
-G4_FN static uint32_t find_units(const struct g4_dir_leaf *leaf, uint32_t count)
-{
-	uint32_t run = 0;
-
-	for (uint32_t u = G4_DIR_HEADER_UNITS; u < G4_DIR_UNITS; u++) {
-		run = unit_used(leaf, u) ? 0 : run + 1;
-		if (run == count)
-			return u + 1 - count;
-	}
-	return 0;
-}
-
-G4_FN static uint32_t free_units(const struct g4_dir_leaf *leaf)
-{
-	uint32_t count = 0;
-
-	for (uint32_t u = G4_DIR_HEADER_UNITS; u < G4_DIR_UNITS; u++)
-		count += !unit_used(leaf, u);
-	return count;
-}
-
-G4_FN static uint32_t find_name(struct g4_dir_leaf *leaf, uint32_t hash, const char *name, uint32_t bytes)
-{
-	struct g4_dir_entry *entry = NULL;
-
-	FOR_EACH_ENTRY(leaf, unit, entry)
-	{
-		if (entry->hash == hash && entry->name_bytes == bytes && g4_bytes_equal(name_of(entry), name, bytes))
-			return unit;
-	}
-	return 0;
-}
-
-/* The smallest number that no entry of this hash in the leaf has; equal hashes never lie in two leaves. */
-G4_FN static uint16_t free_collision(struct g4_dir_leaf *leaf, uint32_t hash)
-{
-	struct g4_dir_entry *entry = NULL;
-	uint32_t candidate = 0;
-
-	for (bool taken = true; taken; candidate += taken) {
-		taken = false;
-		FOR_EACH_ENTRY(leaf, unit, entry)
-		taken |= entry->hash == hash && entry->collision == candidate;
-	}
-	return (uint16_t)candidate;
-}
-
-G4_FN static void put_entry(struct g4_wg *wg, struct g4_dir_leaf *leaf, uint32_t unit,
-			    const struct g4_dir_entry *header, const char *name)
-{
-	struct g4_dir_entry *entry = entry_at(leaf, unit);
-
-	memset(entry, 0, (size_t)units_for(header->name_bytes) * G4_DIR_UNIT_BYTES);
-	*entry = *header;
-	g4_copy(wg, entry + 1, name, header->name_bytes);
-	mark_units(leaf, unit, units_for(header->name_bytes), true);
-}
-
-/* Moves all entries to the front so that free units lie together. `spare` is a page-sized buffer. */
-G4_FN static void compact_leaf(struct g4_wg *wg, struct g4_dir_leaf *leaf, struct g4_dir_leaf *spare)
-{
-	struct g4_dir_entry *entry = NULL;
-	uint32_t to = G4_DIR_HEADER_UNITS;
-
-	g4_copy(wg, spare, leaf, sizeof(*leaf));
-	memset(leaf->used, 0, sizeof(leaf->used));
-	leaf_init(leaf);
-	FOR_EACH_ENTRY(spare, unit, entry)
-	{
-		put_entry(wg, leaf, to, entry, name_of(entry));
-		to += units_for(entry->name_bytes);
-	}
+	return (uint32_t)g4_siphash13(hash_key, name, bytes);
 }
 
 /* ------------------------------------------------------------------ tree */
@@ -177,13 +51,18 @@ G4_FN static int check_index(const struct g4_dir_index *index, uint32_t above)
 	return 0;
 }
 
-/* Descends to the leaf for `hash`. *bound: the lowest hash of the next leaf (2^32: none). */
-G4_FN static int find_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint32_t hash, uint32_t *line, uint64_t *bound)
+/*
+ * Descends to the leaf for `hash`. *bound: the lowest hash of the next leaf (2^32: none); *full: an index page on the way is,
+ * and an insertion would split it.
+ */
+G4_FN static int find_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint32_t hash, uint32_t *line, uint64_t *bound,
+			   bool *full)
 {
 	uint64_t address = g4_ptr_address(dir->root);
 	uint32_t level = 0;
 
 	*bound = UINT64_C(1) << 32;
+	*full = false;
 	for (;;) {
 		int rc = get_page(wg, dir, address, line);
 		if (rc < 0)
@@ -200,6 +79,7 @@ G4_FN static int find_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint32_t 
 		if (rc == 0) {
 			uint32_t child = child_of(index, hash);
 			level = index->level;
+			*full = *full || index->count == G4_DIR_INDEX_ENTRIES;
 			address = index->entries[child].page;
 			if (child + 1 < index->count)
 				*bound = index->entries[child + 1].hash;
@@ -215,19 +95,24 @@ G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *
 {
 	uint64_t bound;
 	uint32_t line;
+	bool full;
 
-	slot->hash = g4_dir_hash(dir, name, bytes);
+	slot->hash = g4_dir_hash(dir->hash_key, name, bytes);
+	slot->twin = false;
+	slot->room = 0;
 	if (dir->root == 0)
 		return -G4_E_NOENT;
-	int rc = find_leaf(wg, dir, slot->hash, &line, &bound);
+	int rc = find_leaf(wg, dir, slot->hash, &line, &bound, &full);
 	if (rc < 0)
 		return rc;
-	struct g4_dir_leaf *leaf = (struct g4_dir_leaf *)g4_line_data(cache_of(dir), line);
-	slot->unit = find_name(leaf, slot->hash, name, bytes);
+	struct g4_leaf leaf;
+	g4_leaf_open(&leaf, cache_of(dir), line);
+	slot->unit = g4_leaf_find(wg, &leaf, slot->hash, name, bytes, &slot->twin);
 	if (slot->unit == 0) {
+		slot->room = full ? 0 : g4_leaf_room(&leaf);
 		rc = -G4_E_NOENT;
 	} else {
-		const struct g4_dir_entry *entry = entry_at(leaf, slot->unit);
+		const struct g4_dir_entry *entry = g4_leaf_entry(&leaf, slot->unit);
 		slot->inode = entry->inode;
 		slot->collision = entry->collision;
 		slot->file_type = entry->file_type;
@@ -306,91 +191,36 @@ G4_FN static int split_index(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn
 	return 0;
 }
 
-/* A hash that halves the leaf's entries by units: all below go left. 0 when all hashes are equal. */
-G4_FN static uint32_t pivot_of(struct g4_dir_leaf *leaf)
-{
-	struct g4_dir_entry *entry = NULL;
-	uint64_t low = 0, high = UINT64_C(1) << 32;
-	uint32_t total = G4_DIR_UNITS - G4_DIR_HEADER_UNITS - free_units(leaf);
-	uint32_t least = UINT32_MAX;
-
-	FOR_EACH_ENTRY(leaf, unit, entry)
-	least = entry->hash < least ? entry->hash : least;
-	while (high - low > 1) { /* the largest bound below which lies at most half */
-		uint64_t middle = (low + high) / 2;
-		uint32_t below = 0;
-		FOR_EACH_ENTRY(leaf, unit, entry)
-		below += entry->hash < middle ? units_for(entry->name_bytes) : 0;
-		if (below <= total / 2)
-			low = middle;
-		else
-			high = middle;
-	}
-	if (low > least)
-		return (uint32_t)low;
-	/* more than half of it has the lowest hash: cut behind that hash, if anything is there */
-	uint32_t next = 0;
-	FOR_EACH_ENTRY(leaf, unit, entry)
-	if (entry->hash > least && (next == 0 || entry->hash < next))
-		next = entry->hash;
-	return next;
-}
-
 /* Moves the upper half of a full leaf to a new one; the parent has room. */
 G4_FN static int split_leaf(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t line,
 			    struct g4_dir_index *parent, uint32_t parent_line, uint32_t child)
 {
-	struct g4_dir_leaf *old = (struct g4_dir_leaf *)g4_line_data(cache_of(dir), line);
-	struct g4_dir_entry *entry = NULL;
-	uint32_t pivot = pivot_of(old), right_line, to = G4_DIR_HEADER_UNITS;
+	struct g4_leaf old, right;
+	uint32_t right_line;
 	uint64_t right_address;
 
+	g4_leaf_open(&old, cache_of(dir), line);
+	const uint32_t pivot = g4_leaf_pivot(&old);
 	if (pivot == 0)
 		return -G4_E_NOSPC;
 	int rc = new_page(wg, dir, txn, G4_BLOCK_DIR_LEAF, &right_address, &right_line);
 	if (rc < 0)
 		return rc;
-	struct g4_dir_leaf *right = (struct g4_dir_leaf *)g4_line_data(cache_of(dir), right_line);
 	g4_txn_dirty(txn, line);
 	g4_txn_dirty(txn, parent_line);
-	leaf_init(right);
-	FOR_EACH_ENTRY(old, unit, entry)
-	{
-		if (entry->hash < pivot)
-			continue;
-		put_entry(wg, right, to, entry, name_of(entry));
-		to += units_for(entry->name_bytes);
-		mark_units(old, unit, units_for(entry->name_bytes), false);
-	}
+	g4_leaf_init(&right, cache_of(dir), right_line);
+	g4_leaf_split(wg, &old, &right, pivot);
 	index_insert(parent, child, pivot, right_address);
 	g4_cache_put(cache_of(dir), right_line);
 	return 0;
 }
 
-G4_FN static bool leaf_has_room(const struct g4_dir_leaf *leaf, uint32_t units)
+G4_FN static bool leaf_has_room(const struct g4_dir *dir, uint32_t line, uint32_t units)
 {
-	return free_units(leaf) >= units;
-}
+	struct g4_leaf leaf;
 
-G4_FN static int insert_into(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t line,
-			     const struct g4_dir_entry *header, const char *name)
-{
-	struct g4_dir_leaf *leaf = (struct g4_dir_leaf *)g4_line_data(cache_of(dir), line);
-	uint32_t units = units_for(header->name_bytes);
-	struct g4_dir_entry entry = *header;
-	uint32_t unit = find_units(leaf, units);
-
-	g4_txn_dirty(txn, line);
-	entry.collision = free_collision(leaf, entry.hash);
-	if (unit == 0) {
-		/* behind the part that a commit uses; nothing of ours lives there across this call */
-		struct g4_dir_leaf *spare =
-			(struct g4_dir_leaf *)((uint8_t *)g4_wg_scratch(wg) + G4_COMMIT_SCRATCH_BYTES);
-		compact_leaf(wg, leaf, spare);
-		unit = find_units(leaf, units);
-	}
-	put_entry(wg, leaf, unit, &entry, name);
-	return 0;
+	g4_leaf_open(&leaf, cache_of(dir), line);
+	return g4_leaf_room(&leaf) >= units;
 }
 
 /*
@@ -419,7 +249,7 @@ G4_FN static int step_down(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *
 	} else {
 		if (parent->level != 1)
 			rc = -G4_E_CORRUPT_DIR;
-		else if (leaf_has_room((const struct g4_dir_leaf *)page, units))
+		else if (leaf_has_room(dir, *line, units))
 			return 0;
 		else
 			rc = split_leaf(wg, dir, txn, *line, parent, parent_line, child);
@@ -436,7 +266,8 @@ G4_FN static int first_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn 
 
 	if (rc < 0)
 		return rc;
-	leaf_init((struct g4_dir_leaf *)g4_line_data(cache_of(dir), line));
+	struct g4_leaf leaf;
+	g4_leaf_init(&leaf, cache_of(dir), line);
 	dir->root = g4_ptr_make(address, G4_TAG_4K, G4_PTR_VALID);
 	g4_cache_put(cache_of(dir), line);
 	return 0;
@@ -459,7 +290,7 @@ G4_FN static int prepare_root(struct g4_wg *wg, struct g4_dir *dir, struct g4_tx
 			return 0;
 		level = index->level + 1;
 	} else {
-		if (leaf_has_room((const struct g4_dir_leaf *)page, units))
+		if (leaf_has_room(dir, *line, units))
 			return 0;
 		level = 1;
 	}
@@ -468,15 +299,20 @@ G4_FN static int prepare_root(struct g4_wg *wg, struct g4_dir *dir, struct g4_tx
 	return rc < 0 ? rc : get_page(wg, dir, g4_ptr_address(dir->root), line);
 }
 
-G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const char *name, uint32_t bytes,
-			uint64_t inode, uint8_t file_type)
+G4_FN uint32_t g4_dir_insert_credits(const struct g4_dir_slot *slot, uint32_t name_bytes)
+{
+	return slot->room >= g4_leaf_units_for(name_bytes) ? 1 : G4_DIR_CREDITS;
+}
+
+G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot,
+			const char *name, uint32_t bytes, uint64_t inode, uint8_t file_type)
 {
 	struct g4_dir_entry entry;
-	uint32_t units = units_for(bytes), line, below;
+	uint32_t units = g4_leaf_units_for(bytes), line, below;
 
 	memset(&entry, 0, sizeof(entry));
 	entry.inode = inode;
-	entry.hash = g4_dir_hash(dir, name, bytes);
+	entry.hash = slot->hash;
 	entry.name_bytes = (uint8_t)bytes;
 	entry.file_type = file_type;
 	int rc = prepare_root(wg, dir, txn, units, &line);
@@ -491,32 +327,25 @@ G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn
 			return rc;
 		line = below;
 	}
-	rc = insert_into(wg, dir, txn, line, &entry, name);
+	struct g4_leaf leaf;
+	g4_leaf_open(&leaf, cache_of(dir), line);
+	g4_txn_dirty(txn, line);
+	g4_leaf_insert(wg, &leaf, &entry, name, slot->twin);
 	g4_cache_put(cache_of(dir), line);
-	return rc;
-}
-
-G4_FN static int get_entry(struct g4_wg *wg, const struct g4_dir *dir, const struct g4_dir_slot *slot, uint32_t *line,
-			   struct g4_dir_entry **entry)
-{
-	int rc = get_page(wg, dir, slot->page, line);
-
-	if (rc == 0)
-		*entry = entry_at((struct g4_dir_leaf *)g4_line_data(cache_of(dir), *line), slot->unit);
-	return rc;
+	return 0;
 }
 
 G4_FN int g4_dir_remove(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot)
 {
-	struct g4_dir_entry *entry = NULL;
+	struct g4_leaf leaf;
 	uint32_t line;
-	int rc = get_entry(wg, dir, slot, &line, &entry);
+	int rc = get_page(wg, dir, slot->page, &line);
 
 	if (rc < 0)
 		return rc;
 	g4_txn_dirty(txn, line);
-	mark_units((struct g4_dir_leaf *)g4_line_data(cache_of(dir), line), slot->unit, units_for(entry->name_bytes),
-		   false);
+	g4_leaf_open(&leaf, cache_of(dir), line);
+	g4_leaf_remove(&leaf, slot->unit);
 	g4_cache_put(cache_of(dir), line);
 	return 0;
 }
@@ -524,15 +353,16 @@ G4_FN int g4_dir_remove(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn
 G4_FN int g4_dir_replace(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot,
 			 uint64_t inode, uint8_t file_type)
 {
-	struct g4_dir_entry *entry = NULL;
+	struct g4_leaf leaf;
 	uint32_t line;
-	int rc = get_entry(wg, dir, slot, &line, &entry);
+	int rc = get_page(wg, dir, slot->page, &line);
 
 	if (rc < 0)
 		return rc;
 	g4_txn_dirty(txn, line);
-	entry->inode = inode;
-	entry->file_type = file_type;
+	g4_leaf_open(&leaf, cache_of(dir), line);
+	g4_leaf_entry(&leaf, slot->unit)->inode = inode;
+	g4_leaf_entry(&leaf, slot->unit)->file_type = file_type;
 	g4_cache_put(cache_of(dir), line);
 	return 0;
 }
@@ -598,17 +428,19 @@ G4_FN int g4_dir_read_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint64_t 
 {
 	struct g4_dir_entry *entry = NULL;
 	uint64_t bound;
+	bool full;
 
 	*count = 0;
 	*next = UINT64_MAX;
 	*line = G4_NO_LINE;
 	if (dir->root == 0 || from >> 48)
 		return 0;
-	int rc = find_leaf(wg, dir, (uint32_t)(from >> 16), line, &bound);
+	int rc = find_leaf(wg, dir, (uint32_t)(from >> 16), line, &bound, &full);
 	if (rc < 0)
 		return rc;
-	struct g4_dir_leaf *leaf = (struct g4_dir_leaf *)g4_line_data(cache_of(dir), *line);
-	FOR_EACH_ENTRY(leaf, unit, entry)
+	struct g4_leaf leaf;
+	g4_leaf_open(&leaf, cache_of(dir), *line);
+	G4_LEAF_FOR_EACH(&leaf, unit, entry)
 	{
 		uint64_t position = g4_dir_position(entry->hash, entry->collision);
 		if (position < from || *count == G4_DIR_LEAF_ENTRIES)

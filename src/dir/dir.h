@@ -31,15 +31,23 @@ struct g4_dir_slot { /* where a name is; valid while the inode lock is held */
 	uint32_t hash;
 	uint16_t collision;
 	uint8_t file_type;
+	bool twin; /* of a name that is not there: another one has its hash */
+	uint32_t
+		room; /* of a name that is not there: units that are free in its leaf; 0 where inserting splits a page */
 };
 
-G4_FN uint32_t g4_dir_hash(const struct g4_dir *dir, const char *name, uint32_t bytes);
-/* -G4_E_NOENT when the name is not there. */
+G4_FN uint32_t g4_dir_hash(const uint64_t hash_key[2], const char *name, uint32_t bytes);
+/* -G4_E_NOENT when the name is not there; the slot then tells g4_dir_insert() what was seen on the way. */
 G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *name, uint32_t bytes,
 			struct g4_dir_slot *slot);
-/* The name is not there (the caller looked). dir->root and dir->pages may change: store them in the transaction. */
-G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const char *name, uint32_t bytes,
-			uint64_t inode, uint8_t file_type);
+/* Blocks that putting such a name in changes at most: one where its leaf has room, mostly; else G4_DIR_CREDITS. */
+G4_FN uint32_t g4_dir_insert_credits(const struct g4_dir_slot *slot, uint32_t name_bytes);
+/*
+ * The name is not there: `slot` is what the lookup said, and the inode has been locked since. dir->root and dir->pages may
+ * change: store them in the transaction.
+ */
+G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot,
+			const char *name, uint32_t bytes, uint64_t inode, uint8_t file_type);
 G4_FN int g4_dir_remove(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot);
 /* Lets the name lead to another inode. */
 G4_FN int g4_dir_replace(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot,

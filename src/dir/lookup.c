@@ -7,11 +7,16 @@
 
 #define NAME_WORDS (G4_LOOKUP_NAME_BYTES / 8)
 
-G4_FN static struct g4_lookup_entry *entry_of(const struct g4_lookup *cache, const struct g4_lookup_name *name)
+#define WAYS                                                                                                           \
+	2u /* a name stands in one of two neighbours; with one place alone a name in thirty was pushed out by another */
+
+/* Where a name stands, or would like to stand first. */
+G4_FN static struct g4_lookup_entry *entry_of(const struct g4_lookup *cache, const struct g4_lookup_name *name,
+					      uint32_t way)
 {
 	uint64_t mixed = (name->directory * UINT64_C(0x9e3779b97f4a7c15) >> 32) ^ name->hash;
 
-	return &cache->entries[mixed & cache->mask];
+	return &cache->entries[(mixed & cache->mask) ^ way];
 }
 
 #define CORE_SHIFT 40 /* in the shape, above hash and length */
@@ -29,8 +34,20 @@ G4_FN static bool same_shape(uint64_t shape, const struct g4_lookup_name *name)
 
 G4_FN static void name_words(const struct g4_lookup_name *name, uint64_t words[NAME_WORDS])
 {
+#if G4_CUDA
+	/* in registers, all bytes on their way at once; memcpy() goes byte by byte through the stack */
+#pragma unroll
+	for (uint32_t w = 0; w < NAME_WORDS; w++) {
+		words[w] = 0;
+#pragma unroll
+		for (uint32_t k = 0; k < 8; k++)
+			if (8 * w + k < name->bytes)
+				words[w] |= (uint64_t)(uint8_t)name->text[8 * w + k] << 8 * k;
+	}
+#else
 	memset(words, 0, G4_LOOKUP_NAME_BYTES);
 	memcpy(words, name->text, name->bytes);
+#endif
 }
 
 /* Whether the entry is about this name; what is read may be torn, which the sequence tells. */
@@ -48,15 +65,12 @@ G4_FN static bool holds(const struct g4_lookup_entry *entry, const struct g4_loo
 }
 
 /* All words are asked for before one is looked at: on a GPU their ways to memory overlap. */
-G4_FN bool g4_lookup_find(const struct g4_lookup *cache, const struct g4_lookup_name *name,
-			  struct g4_lookup_value *value)
+G4_FN static bool find_in(const struct g4_lookup_entry *entry, const struct g4_lookup_name *name,
+			  const uint64_t words[NAME_WORDS], struct g4_lookup_value *value)
 {
-	const struct g4_lookup_entry *entry = entry_of(cache, name);
-	uint64_t words[NAME_WORDS], found[NAME_WORDS];
+	uint64_t found[NAME_WORDS];
 	bool same;
 
-	if (name->bytes > G4_LOOKUP_NAME_BYTES)
-		return false;
 	uint64_t sequence = g4_load64_acq(&entry->sequence);
 	uint64_t directory = g4_load64_rlx(&entry->directory), shape = g4_load64_rlx(&entry->shape);
 	value->inode = g4_load64_rlx(&entry->inode);
@@ -66,20 +80,49 @@ G4_FN bool g4_lookup_find(const struct g4_lookup *cache, const struct g4_lookup_
 	g4_fence_acq();
 	if ((sequence & 1) || g4_load64_rlx(&entry->sequence) != sequence)
 		return false;
-	name_words(name, words);
 	same = directory == name->directory && same_shape(shape, name);
 	for (uint32_t w = 0; w < NAME_WORDS; w++)
 		same = same && found[w] == words[w];
 	return same;
 }
 
+G4_FN bool g4_lookup_find(const struct g4_lookup *cache, const struct g4_lookup_name *name,
+			  struct g4_lookup_value *value)
+{
+	uint64_t words[NAME_WORDS];
+
+	if (name->bytes > G4_LOOKUP_NAME_BYTES)
+		return false;
+	name_words(name, words);
+	for (uint32_t way = 0; way < WAYS; way++)
+		if (find_in(entry_of(cache, name, way), name, words, value))
+			return true;
+	return false;
+}
+
+/* The way that holds the name, or an empty one, or the first. */
+G4_FN static struct g4_lookup_entry *place_of(struct g4_lookup *cache, const struct g4_lookup_name *name)
+{
+	for (uint32_t way = 0; way < WAYS; way++) {
+		struct g4_lookup_entry *entry = entry_of(cache, name, way);
+		uint64_t shape = g4_load64_rlx(&entry->shape);
+
+		if (shape == 0 || (same_shape(shape, name) && g4_load64_rlx(&entry->directory) == name->directory))
+			return entry;
+	}
+	return entry_of(cache, name, 0);
+}
+
 G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *name,
 			 const struct g4_lookup_value *value)
 {
-	struct g4_lookup_entry *entry = entry_of(cache, name);
-	uint64_t sequence = g4_load64_acq(&entry->sequence), words[NAME_WORDS];
+	uint64_t words[NAME_WORDS];
 
-	if (name->bytes > G4_LOOKUP_NAME_BYTES || (sequence & 1) || !g4_cas64(&entry->sequence, sequence, sequence + 1))
+	if (name->bytes > G4_LOOKUP_NAME_BYTES)
+		return;
+	struct g4_lookup_entry *entry = place_of(cache, name);
+	uint64_t sequence = g4_load64_acq(&entry->sequence);
+	if ((sequence & 1) || !g4_cas64(&entry->sequence, sequence, sequence + 1))
 		return;
 	name_words(name, words);
 	g4_store64_rel(&entry->shape, shape_of(name) | (uint64_t)value->core << CORE_SHIFT);
@@ -90,12 +133,8 @@ G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *n
 	g4_store64_rel(&entry->sequence, sequence + 2);
 }
 
-G4_FN void g4_lookup_forget(struct g4_lookup *cache, const struct g4_lookup_name *name)
+G4_FN static void forget_in(struct g4_lookup_entry *entry, const struct g4_lookup_name *name)
 {
-	struct g4_lookup_entry *entry = entry_of(cache, name);
-
-	if (name->bytes > G4_LOOKUP_NAME_BYTES)
-		return;
 	for (;;) {
 		uint64_t sequence = g4_load64_acq(&entry->sequence);
 
@@ -114,4 +153,13 @@ G4_FN void g4_lookup_forget(struct g4_lookup *cache, const struct g4_lookup_name
 			return;
 		}
 	}
+}
+
+/* Two that put a name side by side may have put it in both ways. */
+G4_FN void g4_lookup_forget(struct g4_lookup *cache, const struct g4_lookup_name *name)
+{
+	if (name->bytes > G4_LOOKUP_NAME_BYTES)
+		return;
+	for (uint32_t way = 0; way < WAYS; way++)
+		forget_in(entry_of(cache, name, way), name);
 }

@@ -43,7 +43,7 @@ struct g4_lookup_name {
 	uint32_t bytes;
 };
 
-/* Leader, thread-safe. */
+/* Thread-safe; find is per-lane, the others are the leader's. */
 G4_FN bool g4_lookup_find(const struct g4_lookup *cache, const struct g4_lookup_name *name,
 			  struct g4_lookup_value *value);
 G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *name,

@@ -157,7 +157,8 @@ int g4_engine_connect(const char *path, uint32_t umask, uint64_t data_bytes, str
 						g4_strerror(rc));
 	}
 	if (rc == 0) {
-		const struct g4_engine_backend backend = {.ring = c->client, .close = end_connection, .context = c};
+		const struct g4_engine_backend backend = {
+			.name = "server", .ring = c->client, .close = end_connection, .context = c};
 		*out = g4_engine_over_ring(&backend);
 		if (!*out)
 			rc = fail(message, message_bytes, path, -G4_E_NOMEM, "out of memory");

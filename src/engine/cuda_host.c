@@ -13,6 +13,9 @@
  *
  * Guests (engine/guest.h), warps of other kernels, change the file system while this one is away. As long as there may be
  * any, the agent lets it in now and then to commit, and once more at the end.
+ *
+ * Other processes on the GPU run beside the kernel where CUDA finds an MPS daemon; where not, the GPU gives each of them
+ * turns, and the agent says so once it sees somebody.
  */
 #include "engine/engine_ops_host.h"
 
@@ -40,10 +43,12 @@ int g4_cuda_mount(struct g4_dev *dev, const struct g4_mount_options *options, st
 #include <unistd.h>
 
 #include "base/log_host.h"
+#include "base/units_host.h"
 #include "dev/agent_host.h"
 #include "dev/dev_host.h"
 #include "dev/dev_types.h"
 #include "engine/cuda/gpu.h"
+#include "engine/neighbours_host.h"
 #include "engine/port_host.h"
 #include "simt/simt_host.h"
 
@@ -52,6 +57,9 @@ int g4_cuda_mount(struct g4_dev *dev, const struct g4_mount_options *options, st
 #define PIECE_BYTES (16 * G4_MIB) /* of the state on its way to the device */
 #define STOP_NS (UINT64_C(1000) * 1000 * 1000)
 #define LOOK_US 200
+#define NEIGHBOURS_NS (UINT64_C(60) * 1000 * 1000 * 1000) /* between two looks at who else is on the GPU */
+/* With MPS others' blocks get the room that ours leave, and nothing takes it back from a kernel that stays. */
+#define MPS_SHARE 2u
 /* For thousands of workgroups instead of tens; as far as cache and journal allow. */
 #define MOST_CORES (4u << 20)
 #define MOST_TXN_BLOCKS 32768u
@@ -76,6 +84,9 @@ struct cuda_engine {
 	bool io_registered;
 	uint8_t *remote;     /* on the device, struct g4_remote */
 	uint32_t area_count; /* as there */
+
+	struct g4_neighbours *neighbours; /* NULL: nobody to be warned of; the agent's, once it runs */
+	uint64_t neighbours_looked_ns;
 
 	struct g4_engine *handle;
 	struct g4_port_host *own_port;
@@ -177,13 +188,32 @@ static bool await_work(struct cuda_engine *e)
 	}
 }
 
+/* Warns once of processes that the GPU is shared with in turns. */
+static void look_for_neighbours(struct cuda_engine *e)
+{
+	char sentence[512];
+	uint64_t now = g4_monotonic_ns();
+
+	if (!e->neighbours || (e->neighbours_looked_ns && now - e->neighbours_looked_ns < NEIGHBOURS_NS))
+		return;
+	e->neighbours_looked_ns = now;
+	if (!g4_neighbours_disturb(e->neighbours, sentence, sizeof(sentence)))
+		return;
+	g4_log(G4_LOG_WARN, "%s", sentence);
+	g4_neighbours_close(e->neighbours);
+	e->neighbours = NULL;
+}
+
 static void *agent(void *argument)
 {
 	struct cuda_engine *e = argument;
 
 	for (;;) {
 		bool last = g4_load32_acq(&e->ending) != 0;
-		if (g4_gpu_launch(e->gpu, e->fs) < 0 || g4_gpu_wait(e->gpu) < 0) {
+		e->control->launch_ns = g4_realtime_ns();
+		int rc = g4_gpu_launch(e->gpu, e->fs);
+		e->control->launched_ns = g4_realtime_ns();
+		if (rc < 0 || g4_gpu_wait(e->gpu) < 0) {
 			fail_all(e);
 			return NULL;
 		}
@@ -197,7 +227,10 @@ static void *agent(void *argument)
 		/* a kernel that was launched before the end was near may have written everything before guests did something */
 		if (ending && (last || !guests))
 			return NULL;
+		if (!more)
+			look_for_neighbours(e);
 		e->control->once = !more && !await_work(e);
+		e->control->wanted_ns = g4_realtime_ns();
 		pthread_mutex_lock(&e->lock);
 		set_sleeping(e, false);
 		pthread_mutex_unlock(&e->lock);
@@ -524,6 +557,7 @@ static int mark_clean(struct cuda_engine *e)
 	return rc;
 }
 
+/* All but the device. */
 static void free_engine(struct cuda_engine *e)
 {
 	if (e->host_fs)
@@ -539,7 +573,7 @@ static void free_engine(struct cuda_engine *e)
 	}
 	if (e->bell >= 0)
 		close(e->bell);
-	g4_dev_close(e->dev);
+	g4_neighbours_close(e->neighbours);
 	pthread_mutex_destroy(&e->lock);
 	free(e);
 }
@@ -561,23 +595,37 @@ static int end(void *context, bool clean)
 		int marked = mark_clean(e);
 		rc = rc < 0 ? rc : marked;
 	}
+	struct g4_dev *dev = e->dev;
 	free_engine(e);
+	g4_dev_close(dev);
 	return rc;
 }
 
 /* ------------------------------------------------------------------ mounting */
 
-static int say_gpu(char *message, size_t bytes, int code, const char *what)
+/* Why the engine did not start, with what the host's state and the image would take of the GPU. */
+static void say_gpu(const struct cuda_engine *e, int code, char *message, size_t bytes)
 {
-	snprintf(message, bytes, "the CUDA engine: %s: %s", what, g4_gpu_error());
-	return code;
+	uint64_t wanted = e->host_fs->memory_bytes;
+	char text[G4_SIZE_TEXT_BYTES];
+
+	if (e->dev->kind == G4_DEV_KIND_MEM)
+		wanted += e->dev->props.size_bytes;
+	if (code == -G4_E_NOMEM)
+		snprintf(message, bytes, "the CUDA engine: the GPU has no room for cache and state, %s",
+			 g4_format_size(wanted, text, sizeof(text)));
+	else
+		snprintf(message, bytes, "the CUDA engine: cannot start: %s", g4_gpu_error());
 }
 
 /* -G4_E_NOTSUP with a sentence where there is no GPU. */
-static int check_gpu(char *message, size_t bytes)
+static int check_gpu(struct g4_gpu_description *gpu, char *message, size_t bytes)
 {
-	if (g4_gpu_count() > 0)
+	if (g4_gpu_count() > 0) {
+		if (!g4_gpu_describe(gpu))
+			*gpu = (struct g4_gpu_description){.name = "a GPU"};
 		return 0;
+	}
 	snprintf(message, bytes, "the CUDA engine: %s", g4_gpu_error());
 	return -G4_E_NOTSUP;
 }
@@ -614,7 +662,7 @@ static int start_agent(struct cuda_engine *e)
 static int open_own(struct cuda_engine *e)
 {
 	const struct g4_engine_backend backend = {
-		.close = end, .attach = attach, .detach = detach, .ring_bell = ring_bell, .context = e};
+		.name = "cuda", .close = end, .attach = attach, .detach = detach, .ring_bell = ring_bell, .context = e};
 	const struct g4_port_options own = {.cred = {.umask = 022},
 					    .flags = G4_PORT_MAY_ACT | G4_PORT_IN_CORE,
 					    .entries = 4096,
@@ -633,21 +681,40 @@ static int open_own(struct cuda_engine *e)
 	return e->own_ring ? 0 : -G4_E_NOMEM;
 }
 
+/* The kernel's home, and the kernel. */
+static int start(struct cuda_engine *e, const struct g4_gpu_description *gpu)
+{
+	const struct g4_gpu_options options = {
+		.sms = e->options.sms || !gpu->mps ? e->options.sms :
+						     (gpu->multiprocessors + MPS_SHARE - 1) / MPS_SHARE,
+		.commit_ms = e->options.commit_ms ? e->options.commit_ms : G4_ENGINE_COMMIT_MS,
+		.idle_us = IDLE_US};
+	int rc;
+
+	if (!gpu->mps)
+		e->neighbours = g4_neighbours_open(G4_NVML_LIBRARY, gpu->bus_id);
+	look_for_neighbours(e);
+	rc = g4_gpu_open(&options, &e->gpu);
+	if (rc == 0) {
+		e->control = g4_gpu_control(e->gpu);
+		rc = move_there(e);
+	}
+	if (rc == 0)
+		rc = open_own(e);
+	return rc < 0 ? rc : start_agent(e);
+}
+
 int g4_cuda_mount(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out, char *message,
 		  size_t message_bytes)
 {
-	const struct g4_gpu_options gpu_options = {.sms = options->sms,
-						   .commit_ms = options->commit_ms ? options->commit_ms :
-										     G4_ENGINE_COMMIT_MS,
-						   .idle_us = IDLE_US};
+	struct g4_gpu_description gpu;
 	struct cuda_engine *e;
-	int rc = check_gpu(message, message_bytes);
+	int rc = check_gpu(&gpu, message, message_bytes);
 
 	if (rc < 0)
 		return rc;
 	e = calloc(1, sizeof(*e));
 	if (!e) {
-		g4_dev_close(dev);
 		snprintf(message, message_bytes, "cannot mount: %s", g4_strerror(-G4_E_NOMEM));
 		return -G4_E_NOMEM;
 	}
@@ -657,19 +724,9 @@ int g4_cuda_mount(struct g4_dev *dev, const struct g4_mount_options *options, st
 	pthread_mutex_init(&e->lock, NULL);
 	rc = mount_on_host(e, message, message_bytes);
 	if (rc == 0) {
-		rc = g4_gpu_open(&gpu_options, &e->gpu);
-		if (rc == 0) {
-			e->control = g4_gpu_control(e->gpu);
-			rc = move_there(e);
-		}
-		if (rc == 0)
-			rc = open_own(e);
-		if (rc == 0)
-			rc = start_agent(e);
+		rc = start(e, &gpu);
 		if (rc < 0)
-			say_gpu(message, message_bytes, rc, "cannot start");
-		if (rc == -G4_E_NOTSUP)
-			rc = -G4_E_IO; /* the device is ours by now */
+			say_gpu(e, rc, message, message_bytes);
 	}
 	if (rc < 0) {
 		if (e->own_ring)
@@ -682,6 +739,13 @@ int g4_cuda_mount(struct g4_dev *dev, const struct g4_mount_options *options, st
 	}
 	*out = e->handle;
 	return 0;
+}
+
+struct g4_gpu_control *g4_cuda_control(struct g4_engine *engine)
+{
+	struct g4_engine_backend *backend = g4_engine_backend(engine);
+
+	return backend && backend->close == end ? ((struct cuda_engine *)backend->context)->control : NULL;
 }
 
 /* Where kernels of this process find the file system; see gpu4fs_device.h. */

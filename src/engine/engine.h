@@ -20,7 +20,10 @@ struct g4_dev;
 #define G4_MOUNT_SYNC (1u << 5) /* every change is durable when its command returns */
 #define G4_MOUNT_NO_REPLAY (1u << 4) /* with READ_ONLY: do not replay the journal (fsck, dump) */
 
-/* Where the engine runs: on the calling threads, on a GPU, on a GPU where there is one. */
+/*
+ * Where the engine runs: on the calling threads; on a GPU; or on a GPU where there is one that has room, and else on the
+ * calling threads. Which of the two AUTO took, and why, is a line of the log.
+ */
 enum g4_engine_kind { G4_ENGINE_CPU, G4_ENGINE_CUDA, G4_ENGINE_AUTO };
 
 struct g4_mount_options {
@@ -28,7 +31,7 @@ struct g4_mount_options {
 	uint32_t commit_ms;   /* longest time a change stays uncommitted; 0: 5000 */
 	uint64_t cache_bytes; /* 0: 256 MiB */
 	uint32_t kind;	      /* enum g4_engine_kind */
-	uint32_t sms;	      /* CUDA: multiprocessors to use at most; 0: all */
+	uint32_t sms;	      /* CUDA: multiprocessors to use at most; 0: all, or half of them under MPS */
 };
 
 /* The kind with this word ("cpu", "cuda", "auto"), or -G4_E_INVAL. */
@@ -40,6 +43,8 @@ int g4_engine_mount(const char *const *names, uint32_t count, const struct g4_mo
 /* The same on an open device, which the engine then owns (closed by unmount, also on failure). */
 int g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out,
 			   char *message, size_t message_bytes);
+/* Where it runs: "cpu", "cuda", or "server" for a connection. Static storage. */
+const char *g4_engine_name(const struct g4_engine *engine);
 /* Commits everything, marks the image clean and frees the instance. Returns the first error met; frees regardless. */
 int g4_engine_unmount(struct g4_engine *engine);
 /* Stops without writing anything, as a crash would (tests). */

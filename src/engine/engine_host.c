@@ -19,6 +19,7 @@
 #define DEFAULT_CACHE_BYTES (256 * G4_MIB)
 #define MIN_CACHE_BYTES (4 * G4_MIB)
 
+#define MESSAGE_BYTES 512
 #define AHEAD_THREADS 2u
 #define SLOTS 256u /* operations at a time; further callers wait for a slot */
 
@@ -299,6 +300,11 @@ static void stop_background(struct g4_engine *engine)
 
 /* ------------------------------------------------------------------ mount */
 
+const char *g4_engine_name(const struct g4_engine *engine)
+{
+	return engine->remote.close ? engine->remote.name : "cpu";
+}
+
 int g4_engine_parse_kind(const char *word, uint32_t *kind)
 {
 	static const char *const words[] = {"cpu", "cuda", "auto"}; /* enum g4_engine_kind */
@@ -317,7 +323,6 @@ static void free_engine(struct g4_engine *engine)
 	for (uint32_t i = 0; i < SLOTS; i++)
 		if (engine->slots[i].wg)
 			g4_wg_destroy(engine->slots[i].wg);
-	g4_dev_close(engine->dev);
 	free(engine);
 }
 
@@ -336,27 +341,17 @@ struct g4_fs_options g4_engine_fs_options(const struct g4_mount_options *options
 	return out;
 }
 
-int g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out,
-			   char *message, size_t message_bytes)
+/* The CPU engine. On failure the device stays the caller's. */
+static int mount_cpu(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out, char *message,
+		     size_t message_bytes)
 {
 	struct g4_fs_options fs_options = g4_engine_fs_options(options);
 	struct g4_engine *engine;
 	struct holder *holder = NULL;
-	int rc;
+	int rc = -G4_E_NOMEM;
 
-	if (options->kind != G4_ENGINE_CPU) {
-		rc = g4_cuda_mount(dev, options, out, message, message_bytes);
-		if (rc != -G4_E_NOTSUP)
-			return rc;
-		if (options->kind == G4_ENGINE_CUDA) {
-			g4_dev_close(dev);
-			return rc;
-		}
-	}
-	rc = -G4_E_NOMEM;
 	engine = (struct g4_engine *)calloc(1, sizeof(*engine));
 	if (!engine) {
-		g4_dev_close(dev);
 		snprintf(message, message_bytes, "cannot mount: %s", g4_strerror(rc));
 		return rc;
 	}
@@ -381,6 +376,39 @@ int g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *op
 	}
 	*out = engine;
 	return 0;
+}
+
+/* Whatever keeps the GPU from it, the CPU mounts; what neither can mount is the device's fault, and the CPU says so. */
+static int mount_either(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out,
+			char *message, size_t message_bytes)
+{
+	char why[MESSAGE_BYTES] = "";
+	int rc = g4_cuda_mount(dev, options, out, why, sizeof(why));
+
+	if (rc == 0) {
+		g4_log(G4_LOG_INFO, "the GPU runs the file system");
+		return 0;
+	}
+	rc = mount_cpu(dev, options, out, message, message_bytes);
+	if (rc == 0)
+		g4_log(G4_LOG_INFO, "the CPU runs the file system: %s", why);
+	return rc;
+}
+
+int g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out,
+			   char *message, size_t message_bytes)
+{
+	int rc;
+
+	if (options->kind == G4_ENGINE_CUDA)
+		rc = g4_cuda_mount(dev, options, out, message, message_bytes);
+	else if (options->kind == G4_ENGINE_AUTO)
+		rc = mount_either(dev, options, out, message, message_bytes);
+	else
+		rc = mount_cpu(dev, options, out, message, message_bytes);
+	if (rc < 0)
+		g4_dev_close(dev);
+	return rc;
 }
 
 int g4_engine_mount(const char *const *names, uint32_t count, const struct g4_mount_options *options,
@@ -412,6 +440,7 @@ int g4_engine_unmount(struct g4_engine *engine)
 	holder = borrow(engine);
 	if (holder)
 		rc = g4_fs_unmount(holder->wg, engine->fs, true);
+	g4_dev_close(engine->dev);
 	free_engine(engine);
 	return rc;
 }
@@ -426,5 +455,6 @@ void g4_engine_abandon(struct g4_engine *engine)
 	struct holder *holder = borrow(engine);
 	if (holder)
 		g4_fs_unmount(holder->wg, engine->fs, false);
+	g4_dev_close(engine->dev);
 	free_engine(engine);
 }

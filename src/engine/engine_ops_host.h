@@ -9,6 +9,7 @@
 
 /* An engine that does not run on the calling thread: behind a connection, or on a GPU. */
 struct g4_engine_backend {
+	const char *name;	     /* see g4_engine_name() */
 	struct g4_ring_client *ring; /* this process's way in */
 	/* Ends it and frees the context; clean: after writing everything. */
 	int (*close)(void *context, bool clean);
@@ -35,11 +36,15 @@ void g4_engine_set_ring(struct g4_engine *engine, struct g4_ring_client *ring);
 struct g4_engine_backend *g4_engine_backend(struct g4_engine *engine);
 
 /*
- * Mounts on the GPU. The device is taken over, also on failure, except with -G4_E_NOTSUP: there is no GPU, this build
- * has no CUDA engine, or it cannot use such a device.
+ * Mounts on the GPU. On failure the device stays the caller's and holds what it held, so that the CPU engine can mount it.
+ * -G4_E_NOTSUP: there is no GPU, or this build has no CUDA engine.
  */
 int g4_cuda_mount(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out, char *message,
 		  size_t message_bytes);
+
+/* What host and kernel of a CUDA engine share, for benchmarks; NULL for any other. CUDA builds only. */
+struct g4_gpu_control;
+struct g4_gpu_control *g4_cuda_control(struct g4_engine *engine);
 
 /* Where the kernels of this process find the file system of a CUDA engine; NULL for any other. CUDA builds only. */
 void *g4_cuda_fs(struct g4_engine *engine);

@@ -287,11 +287,10 @@ G4_FN bool g4_guest_may_read(const struct g4_guest_file *file)
 	return (g4_handle_flags(file->handle) & G4_OPEN_READ) != 0;
 }
 
-/* The core behind a handle that may be read, or a negative code. */
-G4_FN static int core_of(struct g4_fs *fs, const struct g4_guest_file *file, uint32_t *i)
+G4_FN int g4_guest_core(struct g4_fs *fs, const struct g4_guest_file *file, uint32_t *i)
 {
 	*i = g4_handle_core(file->handle);
-	if (!g4_guest_may_read(file) || *i >= fs->cores.count || g4_load32_acq(&g4_core_of(fs, *i)->opens) == 0 ||
+	if (file->handle == 0 || *i >= fs->cores.count || g4_load32_acq(&g4_core_of(fs, *i)->opens) == 0 ||
 	    g4_core_of(fs, *i)->data_key != file->key)
 		return -G4_E_BADF;
 	return 0;
@@ -326,7 +325,7 @@ G4_FN static int map(struct g4_guest *guest, struct g4_core *core, uint64_t page
 	if (rc < 0)
 		return rc;
 	/* what a write that is under way brought in is not the file's yet */
-	uint64_t size = g4_load64_rlx(&core->size), at = page << G4_PAGE_SHIFT;
+	uint64_t size = g4_load64_acq(&core->size), at = page << G4_PAGE_SHIFT;
 	if (page >= g4_pages_for(size)) {
 		g4_cache_put(&fs->cache, *line);
 		return -G4_E_NXIO;
@@ -341,15 +340,15 @@ G4_FN int g4_guest_map(struct g4_guest *guest, const struct g4_guest_file *file,
 {
 	struct g4_fs *fs = guest->guests->fs;
 	uint32_t i, line;
-	int rc = core_of(fs, file, &i);
+	int rc = g4_guest_may_read(file) ? g4_guest_core(fs, file, &i) : -G4_E_BADF;
 
 	if (rc < 0)
 		return rc;
-	if (pin && !g4_cache_pin(&fs->cache))
+	if (pin && !g4_cache_pin(&fs->cache, 1))
 		return -G4_E_NOMEM;
 	rc = map(guest, g4_core_of(fs, i), page, &line);
 	if (rc < 0 && pin)
-		g4_cache_unpin_none(&fs->cache);
+		g4_cache_unpin_none(&fs->cache, 1);
 	return rc;
 }
 

@@ -31,6 +31,29 @@ struct g4_guest_page {
 	uint32_t bytes; /* how many of them were the file's when it was mapped */
 };
 
+#if G4_CUDA
+#define G4_GUEST_LANES G4_WARP_LANES
+#elif defined(G4_LANES)
+#define G4_GUEST_LANES G4_LANES
+#else
+#define G4_GUEST_LANES 1
+#endif
+
+/* What one lane wants of a call in which each has its own, and what it gets. */
+struct g4_guest_lane {
+	union {
+		const char *name; /* lookup: where this lane can read; need not be memory that others reach */
+		void *to;	  /* read: memory that all lanes reach */
+	};
+	uint64_t bytes; /* of the name or the range; 0: nothing is wanted, the result is 0 */
+	uint64_t offset;
+	bool wants_attr; /* lookup: not the number alone */
+	int64_t result;	 /* as the function for one would have returned it */
+	uint64_t ino;
+	struct g4_guest_page page;
+};
+G4_STATIC_ASSERT(sizeof(struct g4_guest_lane) == 64, "one cache line");
+
 /* A place for one workgroup. */
 struct g4_guest {
 	uint32_t busy;
@@ -41,6 +64,12 @@ struct g4_guest {
 	struct g4_guest_file file;
 	struct g4_guest_page page;
 	uint64_t cookie;
+	/* calls in which each lane has its own (guest_each.c) */
+	uint32_t each; /* which call */
+	uint32_t core; /* its file or directory; G4_NO_CORE: the lanes cannot do anything themselves */
+	uint64_t done; /* lanes that got what they wanted; the rest is the leader's */
+	uint64_t left;
+	struct g4_guest_lane lane[G4_GUEST_LANES];
 	uint8_t padding1[64]; /* `busy` of the next one lies in another cache line */
 };
 
@@ -96,6 +125,26 @@ G4_FN int g4_guest_lookup(struct g4_guest *guest, const struct g4_guest_file *di
 G4_FN int64_t g4_guest_readdir(struct g4_guest *guest, const struct g4_guest_file *dir, uint64_t cookie, void *to,
 			       uint64_t bytes);
 
+/* ---- changing names (guest_names.c), as the functions of gpu4fs.h do ---- */
+struct g4_guest_path {
+	const struct g4_guest_file *at; /* where it starts, as above */
+	const char *text;
+	uint64_t bytes;
+};
+G4_FN int g4_guest_mkdir(struct g4_guest *guest, const struct g4_guest_path *path, uint32_t mode);
+G4_FN int g4_guest_symlink(struct g4_guest *guest, const char *target, uint64_t bytes,
+			   const struct g4_guest_path *path);
+/* follow: of a symbolic link at the end of `from`, what it leads to. */
+G4_FN int g4_guest_link(struct g4_guest *guest, const struct g4_guest_path *from, const struct g4_guest_path *to,
+			bool follow);
+G4_FN int g4_guest_unlink(struct g4_guest *guest, const struct g4_guest_path *path);
+G4_FN int g4_guest_rmdir(struct g4_guest *guest, const struct g4_guest_path *path);
+/* flags: 0 or one of G4_RENAME_*. */
+G4_FN int g4_guest_rename(struct g4_guest *guest, const struct g4_guest_path *from, const struct g4_guest_path *to,
+			  uint32_t flags);
+/* Of a file that is open for writing: -G4_E_INVAL. */
+G4_FN int g4_guest_truncate(struct g4_guest *guest, const struct g4_guest_file *file, uint64_t size);
+
 /* Per-lane. Whether it was opened for reading, which g4_guest_map() and g4_guest_peek() ask for. */
 G4_FN bool g4_guest_may_read(const struct g4_guest_file *file);
 /*
@@ -114,5 +163,28 @@ G4_FN void g4_guest_unmap(struct g4_guests *guests, uint32_t line, bool pinned);
 G4_FN const void *g4_guest_peek(struct g4_guests *guests, const struct g4_guest_file *file, uint64_t page,
 				uint32_t *line);
 G4_FN void g4_guest_unpeek(struct g4_guests *guests, uint32_t line);
+
+/* ---- each lane its own: guest->lane[] says what and gets the results ---- */
+/* Names in one directory: g4_guest_lookup(). lane.ino, and with wants_attr g4_guest_attr_of(). */
+G4_FN void g4_guest_lookup_each(struct g4_guest *guest, const struct g4_guest_file *dir);
+/* Ranges of one file: g4_guest_read(). */
+G4_FN void g4_guest_read_each(struct g4_guest *guest, const struct g4_guest_file *file);
+/* Pages of one file, pinned: g4_guest_map(), of the page that holds lane.offset. UINT64_MAX: none, -G4_E_NXIO. lane.page. */
+G4_FN void g4_guest_map_each(struct g4_guest *guest, const struct g4_guest_file *file);
+/*
+ * Per-lane, never waits. Lets a mapped page go, all but its pin: g4_guest_unpin(). False: it is the leader's, by
+ * g4_guest_unmap() without pin.
+ */
+G4_FN bool g4_guest_unmap_lane(struct g4_guests *guests, uint32_t line);
+/* Per-lane. */
+G4_FN void g4_guest_unpin(struct g4_guests *guests, uint32_t count);
+/* Per-lane. What a lookup found for a lane; until the guest's next call. */
+G4_FN struct g4_attr *g4_guest_attr_of(const struct g4_guest *guest, uint32_t lane);
+/* The region that they open. Collective. */
+#define G4_REGION_GUEST (G4_REGION_USER + 3)
+G4_FN void g4_guest_region(struct g4_wg *wg, struct g4_guest *guest);
+
+/* guest.c to guest_each.c, per-lane: the core of an open file. -G4_E_BADF: it is none. */
+G4_FN int g4_guest_core(struct g4_fs *fs, const struct g4_guest_file *file, uint32_t *core);
 
 #endif

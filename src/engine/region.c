@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions that layers above simt define (hashing, parity) are executed here, on every lane. Alone in its file, so that a
- * test of a lower layer can bring its own.
+ * Regions that layers above simt define (hashing, the caches, guests) are executed here, on every lane. Alone in its file,
+ * so that a test of a lower layer can bring its own.
  */
-#include "cache/cache.h"
+#include "dir/leaf.h"
+#include "engine/guest.h"
 #include "hash/crc32c.h"
+#include "journal/wide.h"
 
 G4_FN void g4_region_user(struct g4_wg *wg, uint32_t kind, void *args)
 {
@@ -14,6 +16,15 @@ G4_FN void g4_region_user(struct g4_wg *wg, uint32_t kind, void *args)
 		break;
 	case G4_REGION_CACHE_PROBE:
 		g4_cache_probe_region(wg, (struct g4_cache_probe *)args);
+		break;
+	case G4_REGION_LEAF_SEARCH:
+		g4_leaf_search_region(wg, (struct g4_leaf_search *)args);
+		break;
+	case G4_REGION_COMMIT:
+		g4_commit_region(wg, (struct g4_commit_job *)args);
+		break;
+	case G4_REGION_GUEST:
+		g4_guest_region(wg, (struct g4_guest *)args);
 		break;
 	default:
 		break;

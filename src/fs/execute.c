@@ -429,7 +429,7 @@ G4_FN static int do_copy_range(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd
 	write.op = G4_CMD_WRITE;
 	write.handle = cmd->node2;
 	write.cred = cmd->cred;
-	uint8_t *buffer = (uint8_t *)g4_fs_scratch(wg) + G4_FS_SCRATCH_BYTES;
+	uint8_t *buffer = g4_copy_scratch(wg);
 	while (done < length && rc == 0) {
 		read.offset = cmd->offset + done;
 		read.length = g4_min64(length - done, G4_COPY_SCRATCH_BYTES);

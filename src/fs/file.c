@@ -95,7 +95,8 @@ G4_FN int g4_fill_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, 
 G4_FN static uint64_t uncached_pages(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, uint64_t page,
 				     uint64_t most)
 {
-	return g4_cache_absent(wg, &fs->cache, core->data_key, page, most, g4_probe_scratch(wg));
+	return g4_cache_absent(wg, &fs->cache, core->data_key, page, most,
+			       (struct g4_cache_probe *)g4_probe_scratch(wg));
 }
 
 struct reader {
@@ -105,6 +106,8 @@ struct reader {
 	uint64_t left;
 	uint64_t window; /* pages to read at least */
 	bool direct;	 /* large aligned pieces bypass the cache */
+	bool stream;	 /* pages of a file that does not fit the cache are used once */
+	uint64_t large;	 /* pages of a large piece */
 };
 
 G4_FN static void advance(struct reader *reader, uint64_t bytes)
@@ -176,7 +179,7 @@ G4_FN static int read_miss(struct g4_wg *wg, struct g4_fs *fs, struct reader *re
 	}
 	uint64_t whole = inside == 0 ? g4_min64(run.pages, reader->left >> G4_PAGE_SHIFT) : 0;
 	/* a read that starts inside a page comes to the next page with memory that is not aligned any more */
-	if (reader->direct && ((uintptr_t)reader->to & 511) == 0 && whole >= DIRECT_PAGES) {
+	if (reader->direct && ((uintptr_t)reader->to & 511) == 0 && whole >= reader->large) {
 		whole = uncached_pages(wg, fs, core, page, whole);
 		if (whole >= MIN_WINDOW) {
 			rc = read_direct(wg, fs, run.address, reader->to, whole);
@@ -205,6 +208,56 @@ G4_FN static uint64_t read_window(struct g4_core *core, uint64_t offset, uint64_
 	return window;
 }
 
+G4_FN static int read_all(struct g4_wg *wg, struct g4_fs *fs, struct reader *reader)
+{
+	int rc = 0;
+
+	while (reader->left > 0 && rc == 0) {
+		uint64_t inside = reader->offset & (G4_PAGE_BYTES - 1);
+		uint32_t line = g4_cache_find(&fs->cache, reader->core->data_key, reader->offset >> G4_PAGE_SHIFT);
+		if (line == G4_NO_LINE)
+			rc = read_miss(wg, fs, reader, &line);
+		if (rc < 0 || line == G4_NO_LINE)
+			continue;
+		uint64_t n = g4_min64(reader->left, G4_PAGE_BYTES - inside);
+		g4_copy(wg, reader->to, (const uint8_t *)g4_line_data(&fs->cache, line) + inside, n);
+		if (reader->stream && reader->direct) /* nobody comes back to it before it would be gone anyway */
+			g4_cache_put_cold(&fs->cache, line);
+		else
+			g4_cache_put(&fs->cache, line);
+		advance(reader, n);
+	}
+	return rc;
+}
+
+G4_FN static struct reader reader_of(struct g4_fs *fs, const struct g4_split_work *work, uint64_t offset,
+				     uint64_t bytes)
+{
+	struct reader reader;
+
+	reader.core = g4_core_of(fs, work->core);
+	reader.offset = offset;
+	reader.to = work->to + (offset - work->offset);
+	reader.left = bytes;
+	reader.window = 1;
+	reader.direct = work->direct;
+	reader.stream = work->stream;
+	reader.large = DIRECT_PAGES;
+	return reader;
+}
+
+/* What lies behind it is read by others; and the whole is large, however small its pieces. */
+G4_FN int g4_read_piece(struct g4_wg *wg, struct g4_fs *fs, const struct g4_split_work *work, uint64_t offset,
+			uint64_t bytes, uint64_t *done)
+{
+	struct reader reader = reader_of(fs, work, offset, bytes);
+
+	reader.large = MIN_WINDOW;
+	int rc = read_all(wg, fs, &reader);
+	*done = bytes - reader.left;
+	return rc;
+}
+
 G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t offset, void *to, uint64_t bytes,
 		       bool bypass, uint64_t *done)
 {
@@ -212,33 +265,23 @@ G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t 
 	/* a file that would push out a quarter of the cache is not worth it, and memory needs no copy of itself */
 	bool direct = bypass || core->size / G4_PAGE_BYTES > fs->cache.line_count / 4 ||
 		      g4_dev_props(fs->space.disks[0])->mapped;
-	struct reader reader = {core, offset, (uint8_t *)to, 0, 1, direct};
 	int rc = 0;
 
 	*done = 0;
 	if (offset >= core->size || bytes == 0)
 		return 0;
-	reader.left = bytes = g4_min64(bytes, core->size - offset);
-	reader.window = read_window(core, offset, bytes);
-	bool stream = !bypass && reader.window == MAX_READ_PAGES;
+	bytes = g4_min64(bytes, core->size - offset);
+	uint64_t window = read_window(core, offset, bytes);
+	bool stream = !bypass && window == MAX_READ_PAGES;
 	if (stream)
 		g4_ahead_ask(fs, i, g4_pages_for(offset + bytes), g4_pages_for(core->size));
-	while (reader.left > 0 && rc == 0) {
-		uint64_t inside = reader.offset & (G4_PAGE_BYTES - 1);
-		uint32_t line = g4_cache_find(&fs->cache, core->data_key, reader.offset >> G4_PAGE_SHIFT);
-		if (line == G4_NO_LINE)
-			rc = read_miss(wg, fs, &reader, &line);
-		if (rc < 0 || line == G4_NO_LINE)
-			continue;
-		uint64_t n = g4_min64(reader.left, G4_PAGE_BYTES - inside);
-		g4_copy(wg, reader.to, (const uint8_t *)g4_line_data(&fs->cache, line) + inside, n);
-		if (stream && direct) /* nobody comes back to it before it would be gone anyway */
-			g4_cache_put_cold(&fs->cache, line);
-		else
-			g4_cache_put(&fs->cache, line);
-		advance(&reader, n);
+	const struct g4_split_work work = {G4_SPLIT_READ, i, offset, bytes, (uint8_t *)to, direct, stream, NULL};
+	if (!g4_split_run(wg, fs, &work, &rc, done)) {
+		struct reader reader = reader_of(fs, &work, offset, bytes);
+		reader.window = window;
+		rc = read_all(wg, fs, &reader);
+		*done = bytes - reader.left;
 	}
-	*done = bytes - reader.left;
 	return *done > 0 ? 0 : rc;
 }
 
@@ -336,7 +379,7 @@ G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t
 			n = g4_min64(bytes - *done, G4_PAGE_BYTES - inside);
 			rc = write_page(wg, fs, i, now >> G4_PAGE_SHIFT, inside, at + *done, n);
 			if (rc == 0)
-				core->size = g4_max64(core->size, now + n);
+				g4_set_size(core, g4_max64(core->size, now + n));
 			if (rc == 0)
 				rc = throttle(wg, fs, i);
 		}
@@ -450,7 +493,7 @@ G4_FN static int shrink(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t
 	g4_drop_dirty(fs, i, first, UINT64_MAX);
 	if (old_pages > first)
 		g4_cache_drop_range(&fs->cache, core->data_key, first, old_pages);
-	core->size = size;
+	g4_set_size(core, size);
 	if (core->disk.flags & G4_INODE_INLINE) {
 		if (size < G4_INLINE_BYTES)
 			memset(core->disk.inline_data + size, 0, G4_INLINE_BYTES - size);
@@ -481,7 +524,7 @@ G4_FN static int set_size_up(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uin
 	if (rc == 0)
 		rc = log_size(wg, fs, core, size);
 	if (rc == 0)
-		core->size = size;
+		g4_set_size(core, size);
 	return rc;
 }
 

@@ -50,9 +50,9 @@ struct g4_core {
 	uint64_t size;	       /* size as users see it */
 	uint32_t dirty_count;  /* lines on the dirty list */
 	bool dead;	       /* freed: the number may belong to another inode already */
-	uint64_t logged;       /* sequence of the last transaction that changed it */
 
 	struct g4_inode disk;		   /* what the journal knows, kept exact; size: published size */
+	uint64_t logged;		   /* sequence of the last transaction that changed it */
 	uint32_t times_dirty;		   /* disk differs from the logged inode in time stamps (or size) only */
 	uint32_t opens;			   /* open handles */
 	bool held;			   /* removed, kept for FORGET */
@@ -73,9 +73,12 @@ struct g4_core {
 	uint64_t map_promise;	 /* pages that the running publication may take for the map */
 	uint32_t growth_promise; /* pages for what makes the map high enough for the dirty pages */
 	uint32_t dirty_height;	 /* how high that is: the most any of them needed; 0 without dirty pages */
-	uint8_t unused[24];	 /* whole cache lines */
+	uint8_t unused[16];	 /* whole cache lines */
 };
-G4_STATIC_ASSERT(offsetof(struct g4_core, disk) == 64, "what attributes are made of lies in three cache lines");
+/* What attributes are made of: from its beginning on, three cache lines. */
+#define G4_CORE_ATTRIBUTE_BYTES 192u
+G4_STATIC_ASSERT(offsetof(struct g4_core, disk) + offsetof(struct g4_inode, map) == G4_CORE_ATTRIBUTE_BYTES,
+		 "attributes");
 G4_STATIC_ASSERT(sizeof(struct g4_core) % 64 == 0, "in each core of the table");
 enum { G4_CORE_FREE = 0, G4_CORE_LOADING = 1, G4_CORE_READY = 2, G4_CORE_FAILED = 3 };
 
@@ -102,6 +105,44 @@ struct g4_ahead {
 	uint32_t posted;  /* grows with every request; idle servers wait on it */
 	uint32_t servers; /* workgroups that call g4_ahead_serve(); without any, nothing is asked for */
 	struct g4_ahead_request requests[G4_AHEAD_SLOTS];
+};
+
+/* ------------------------------------------------------------------ transfers by many workgroups (split.c) */
+#define G4_SPLIT_JOBS 32u	 /* at a time; further transfers are done by one workgroup each */
+#define G4_SPLIT_PIECE_PAGES 64u /* of a piece, at most */
+enum g4_split_kind { G4_SPLIT_READ, G4_SPLIT_WRITE };
+struct g4_batch;
+/* What there is to move. */
+struct g4_split_work {
+	uint32_t kind;	 /* enum g4_split_kind */
+	uint32_t core;	 /* READ: locked by the owner */
+	uint64_t offset; /* READ: in the file; WRITE: 0 */
+	uint64_t bytes;
+	uint8_t *to; /* READ */
+	bool direct; /* READ: past the cache, where that can be */
+	bool stream;
+	const struct g4_batch *batch; /* WRITE: in memory that all workgroups reach */
+};
+struct g4_split_job { /* what many change at a time lies apart from what is constant while the job is open */
+	uint32_t next;
+	uint32_t done;	  /* pieces */
+	uint32_t helpers; /* workgroups besides the owner, or about to see that there are too many */
+	uint32_t padding0;
+	uint64_t failed; /* position in the transfer and positive code of its first error; UINT64_MAX: none */
+	uint8_t padding1[104];
+	uint32_t pieces;
+	uint32_t piece_bytes;
+	struct g4_split_work work;
+	uint8_t padding2[72];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_split_job) == 256, "two cache lines of a GPU");
+struct g4_split {
+	uint32_t helpers; /* workgroups that call g4_split_help() when idle; without any, nothing is split */
+	uint32_t used;	  /* bit i: jobs[i] has an owner */
+	uint8_t padding0[120];
+	uint32_t open; /* bit i: jobs[i] may have pieces to take; what idle workgroups look at */
+	uint8_t padding1[124];
+	struct g4_split_job jobs[G4_SPLIT_JOBS];
 };
 
 /* ------------------------------------------------------------------ the file system */
@@ -136,6 +177,7 @@ struct g4_fs {
 	uint64_t dirty_limit;
 	uint32_t queued_cores; /* on that list */
 	struct g4_ahead ahead;
+	struct g4_split split;
 	uint32_t error_state;  /* 1 after metadata was found damaged or could not be written */
 	uint64_t memory_bytes; /* of the mapping that begins here */
 };
@@ -144,17 +186,22 @@ G4_FN G4_INLINE struct g4_core *g4_core_of(struct g4_fs *fs, uint32_t i)
 {
 	return &fs->cores.core[i];
 }
-/* Scratch memory: first what commits use, then what one operation uses, last the buffer of COPY_RANGE. */
+/* Under the write lock. Who maps pages looks at the size without a lock, and finds what it says in them. */
+G4_FN G4_INLINE void g4_set_size(struct g4_core *core, uint64_t size)
+{
+	if (core->size != size)
+		g4_store64_rel(&core->size, size);
+}
+/* Scratch memory: first what commits use, then what one operation uses, last the buffer of whoever runs several in a row. */
 #define G4_COPY_SCRATCH_BYTES (16u * 1024)
 #define G4_FS_SCRATCH_BYTES (G4_WG_SCRATCH_BYTES - G4_COMMIT_SCRATCH_BYTES - G4_COPY_SCRATCH_BYTES)
 G4_FN G4_INLINE void *g4_fs_scratch(const struct g4_wg *wg)
 {
 	return (uint8_t *)g4_wg_scratch(wg) + G4_COMMIT_SCRATCH_BYTES;
 }
-/* A little of what is for commits, for a look at the cache by all lanes: between two steps of an operation. */
-G4_FN G4_INLINE struct g4_cache_probe *g4_probe_scratch(const struct g4_wg *wg)
+G4_FN G4_INLINE uint8_t *g4_copy_scratch(const struct g4_wg *wg)
 {
-	return (struct g4_cache_probe *)((uint8_t *)g4_wg_scratch(wg) + G4_COMMIT_SCRATCH_BYTES - 512);
+	return (uint8_t *)g4_fs_scratch(wg) + G4_FS_SCRATCH_BYTES;
 }
 /* One aligned page of it, for transfers past the cache. */
 G4_FN G4_INLINE uint8_t *g4_scratch_page(const struct g4_wg *wg)
@@ -167,6 +214,19 @@ G4_FN G4_INLINE uint8_t *g4_scratch_page(const struct g4_wg *wg)
 G4_FN int g4_core_get(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t *core);
 /* The same for a caller who saw the inode at this place of the table before (G4_NO_CORE: nowhere). */
 G4_FN int g4_core_get_near(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t near, uint32_t *core);
+/* Per-lane; neither waits nor locks. References the core at that place, if it is the inode's and loaded. */
+G4_FN bool g4_core_ref_near(struct g4_fs *fs, uint64_t ino, uint32_t near);
+/*
+ * Per-lane. The place where the inode seems to stand in the table, or G4_NO_CORE. Nothing is referenced: the caller looks
+ * at the core with g4_core_glance().
+ */
+G4_FN uint32_t g4_core_place(const struct g4_fs *fs, uint64_t ino);
+/*
+ * Per-lane. Copies the first G4_CORE_ATTRIBUTE_BYTES of an inode's core without lock and reference. False where it is not
+ * there any more or changing. The copy counts if g4_core_unchanged() says so afterwards.
+ */
+G4_FN bool g4_core_glance(const struct g4_fs *fs, uint32_t core, uint64_t ino, struct g4_core *copy);
+G4_FN bool g4_core_unchanged(const struct g4_fs *fs, uint32_t core, const struct g4_core *copy);
 /* The core of a command's node or node2, in its right generation. */
 G4_FN int g4_core_of_node(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint32_t *core);
 G4_FN int g4_core_of_node2(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint32_t *core);
@@ -289,9 +349,30 @@ G4_FN bool g4_ahead_serve(struct g4_wg *wg, struct g4_fs *fs);
 /* Forgets what was asked for, when the last server is gone. */
 G4_FN void g4_ahead_drop(struct g4_fs *fs);
 
+/* ---- split.c ---- */
+/*
+ * Leader. Moves what `work` says together with idle workgroups, unless it is too little or nobody would help: false, and
+ * nothing was done. *rc: 0, or the error of the first byte that failed; *done: the bytes before that.
+ */
+G4_FN bool g4_split_run(struct g4_wg *wg, struct g4_fs *fs, const struct g4_split_work *work, int *rc, uint64_t *done);
+/* Leader, outside of any operation: does one piece of somebody's transfer, if there is one; whether there was. */
+G4_FN bool g4_split_help(struct g4_wg *wg, struct g4_fs *fs);
+/* file.c, writeback.c: the pieces. *done: bytes that were read, also when it fails. */
+G4_FN int g4_read_piece(struct g4_wg *wg, struct g4_fs *fs, const struct g4_split_work *work, uint64_t offset,
+			uint64_t bytes, uint64_t *done);
+/* Writes `count` pages of a batch, from `first` on, to the space that was claimed for them. */
+G4_FN int g4_write_piece(struct g4_wg *wg, struct g4_fs *fs, const struct g4_batch *batch, uint32_t first,
+			 uint32_t count);
+
 /* ---- namei.c, execute.c, readdir.c, xattr.c: one function a command, called by g4_execute ---- */
 G4_FN int g4_do_lookup(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+/*
+ * glance.c. Per-lane, waits for nothing, locks nothing. What LOOKUP and RESOLVE would answer, if the caches have it and
+ * nobody changes what is on the way; false: ask them.
+ */
+G4_FN bool g4_glance_name(struct g4_fs *fs, const struct g4_cmd *cmd);
+G4_FN bool g4_glance_path(struct g4_fs *fs, const struct g4_cmd *cmd);
 G4_FN int g4_do_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 /* Opens a referenced core as an OPEN or CREATE command says; the handle takes the reference, an error drops it. */
 G4_FN int g4_open_core(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, struct g4_cmd *cmd);
@@ -312,6 +393,17 @@ G4_FN int g4_do_removexattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *c
  * right, because a directory has another parent. The order of locks relies on it, whatever an image says.
  */
 G4_FN int g4_check_child(struct g4_fs *fs, const struct g4_core *parent, uint32_t core);
+/* Whether names may be looked up in a locked inode: a directory, with the permission. */
+G4_FN int g4_may_search(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const struct g4_cred *cred);
+/*
+ * Per-lane; neither waits nor locks. Where a name of a locked directory leads by the lookup cache, which has no name that the
+ * directory has not. False: it does not know. bytes > 0.
+ */
+G4_FN bool g4_name_cached(struct g4_fs *fs, const struct g4_core *dir, const char *name, uint64_t bytes,
+			  struct g4_lookup_value *value);
+/* What the lookup cache knows a name in a directory by. Per-lane. */
+G4_FN struct g4_lookup_name g4_lookup_key(const struct g4_fs *fs, const struct g4_core *dir, const char *name,
+					  uint32_t bytes);
 /* A symbolic link's target, at most G4_PATH_MAX - 1 bytes. Read-locked. */
 G4_FN int g4_link_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, char *to, uint32_t room, uint32_t *bytes);
 

@@ -78,11 +78,19 @@ G4_FN static void untake_core(struct g4_cores *cores, uint32_t i)
 	g4_sub32(&cores->core[i].refs, CORE_TAKEN | 1);
 }
 
+/* Of a core that nobody has locked or can lock. */
+G4_FN static void next_version(struct g4_core *core)
+{
+	g4_store64_rel(&core->lock.version, g4_load64_rlx(&core->lock.version) + 1);
+}
+
 G4_FN static void reset_core(struct g4_core *core, uint64_t ino)
 {
 	struct g4_lock dirty_lock = core->dirty_lock;
 
 	/* refs stays as it is: the clock looks at it; the locks' tickets go on */
+	next_version(core);
+	g4_fence_rel(); /* who glances at the core sees that it is another version before it sees anything of this */
 	g4_store32_rel(&core->state, G4_CORE_FREE);
 	g4_store32_rel(&core->accessed, 0);
 	memset(&core->disk, 0, sizeof(*core) - offsetof(struct g4_core, disk));
@@ -95,6 +103,7 @@ G4_FN static void reset_core(struct g4_core *core, uint64_t ino)
 	core->dirty_head = core->dirty_tail = G4_NO_LINE;
 	core->orphan_prev = core->orphan_next = G4_NO_CORE;
 	core->dirty_prev = core->dirty_next = G4_NO_CORE;
+	next_version(core); /* and who glanced meanwhile, sees that this is over */
 }
 
 G4_FN static void insert_core(struct g4_cores *cores, uint32_t bucket, uint32_t i)
@@ -131,7 +140,7 @@ G4_FN static int load_core(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *c
 	if (slab->kind != G4_SLAB_INODES || !(slab->used & (1u << slot))) {
 		rc = -G4_E_STALE;
 	} else {
-		memcpy(&core->disk, data + address - page, sizeof(core->disk));
+		core->disk = *(const struct g4_inode *)(const void *)(data + address - page);
 		/* mode 0: given to an inode that is not written yet, and that stands in the table already or is about to */
 		rc = core->disk.mode == 0 ? -G4_E_STALE : g4_inode_validate(&core->disk, &fs->meta.layout);
 	}
@@ -163,8 +172,7 @@ G4_FN G4_INLINE void drop_ref(struct g4_core *core)
 	g4_sub32_rel(&core->refs, 1);
 }
 
-#define ATTRIBUTE_BYTES 128u /* of struct g4_inode, from its beginning */
-#define CHAIN_STEPS 16u	     /* chains that change underfoot may lead anywhere, but not for ever */
+#define CHAIN_STEPS 16u /* chains that change underfoot may lead anywhere, but not for ever */
 
 /* References a core that may be the inode's; false: it is another's, or not to be told without the lock. */
 G4_FN G4_INLINE bool ref_if(struct g4_core *core, uint64_t ino)
@@ -192,15 +200,19 @@ G4_FN static uint32_t find_unlocked(struct g4_cores *cores, uint32_t bucket, uin
 	return G4_NO_CORE;
 }
 
-/* The same at the place where the core was when somebody last looked. All its lines are on their way at once. */
-G4_FN static bool is_near(struct g4_cores *cores, uint32_t i, uint64_t ino)
+/* All lines of the core are on their way at once. */
+G4_FN bool g4_core_ref_near(struct g4_fs *fs, uint64_t ino, uint32_t near)
 {
-	if (i >= cores->count)
+	if (near >= fs->cores.count)
 		return false;
-	struct g4_core *core = &cores->core[i];
-	for (uint32_t at = 64; at < offsetof(struct g4_core, disk) + ATTRIBUTE_BYTES; at += 64)
+	struct g4_core *core = g4_core_of(fs, near);
+	for (uint32_t at = 64; at < G4_CORE_ATTRIBUTE_BYTES; at += 64)
 		g4_prefetch((const uint8_t *)core + at);
-	return g4_load64_rlx(&core->ino) == ino && ref_if(core, ino);
+	if (g4_load64_rlx(&core->ino) != ino || !ref_if(core, ino))
+		return false;
+	if (!g4_load32_rlx(&core->accessed))
+		g4_store32_rel(&core->accessed, 1);
+	return true;
 }
 
 G4_FN static int wait_loaded(struct g4_fs *fs, uint32_t i)
@@ -230,9 +242,7 @@ G4_FN int g4_core_get_near(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uin
 	struct g4_cores *cores = &fs->cores;
 	uint32_t bucket, i, fresh;
 
-	if (is_near(cores, near, ino)) {
-		if (!g4_load32_rlx(&cores->core[near].accessed))
-			g4_store32_rel(&cores->core[near].accessed, 1);
+	if (g4_core_ref_near(fs, ino, near)) {
 		*out = near;
 		return 0;
 	}
@@ -282,6 +292,39 @@ G4_FN int g4_core_get_near(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uin
 G4_FN int g4_core_get(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t *out)
 {
 	return g4_core_get_near(wg, fs, ino, G4_NO_CORE, out);
+}
+
+G4_FN uint32_t g4_core_place(const struct g4_fs *fs, uint64_t ino)
+{
+	const struct g4_cores *cores = &fs->cores;
+
+	if (ino == G4_NODE_ROOT)
+		return fs->root_core;
+	uint32_t i = g4_load32_rlx(&cores->buckets[bucket_of(cores, ino)]);
+	for (uint32_t step = 0; step < CHAIN_STEPS && i < cores->count; step++) {
+		if (g4_load64_rlx(&cores->core[i].ino) == ino)
+			return i;
+		i = g4_load32_rlx(&cores->core[i].next);
+	}
+	return G4_NO_CORE;
+}
+
+G4_FN bool g4_core_glance(const struct g4_fs *fs, uint32_t i, uint64_t ino, struct g4_core *copy)
+{
+	const struct g4_core *core = &fs->cores.core[i];
+	uint64_t version;
+
+	if (!g4_read_begin(&core->lock, &version))
+		return false;
+	g4_peek(copy, core, G4_CORE_ATTRIBUTE_BYTES / 8);
+	copy->lock.version = version;
+	return copy->ino == ino && copy->state == G4_CORE_READY && !(copy->refs & CORE_TAKEN) && !copy->dead;
+}
+
+/* A core changes under its lock, or when it is given to another inode: reset_core() makes two versions of that. */
+G4_FN bool g4_core_unchanged(const struct g4_fs *fs, uint32_t i, const struct g4_core *copy)
+{
+	return g4_read_valid(&fs->cores.core[i].lock, copy->lock.version);
 }
 
 G4_FN static int get_generation(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t generation, uint32_t *out)
@@ -373,7 +416,7 @@ G4_FN int g4_inode_log(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 	core->disk.change_count++;
 	if (orphan)
 		g4_lock(&fs->orphan_lock); /* a neighbour on the list may be changing our orphan_next */
-	memcpy((uint8_t *)g4_line_data(&fs->cache, line) + (address - page), &core->disk, sizeof(core->disk));
+	*(struct g4_inode *)(void *)((uint8_t *)g4_line_data(&fs->cache, line) + (address - page)) = core->disk;
 	if (orphan)
 		g4_unlock(&fs->orphan_lock);
 	g4_cache_put(&fs->cache, line);
@@ -543,7 +586,7 @@ G4_FN int g4_inode_delete(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
 	if (g4_is_reg(core->disk.mode)) {
 		g4_drop_dirty(fs, i, 0, UINT64_MAX);
 		g4_cache_drop_range(&fs->cache, core->data_key, 0, g4_pages_for(core->size));
-		core->size = 0;
+		g4_set_size(core, 0);
 	}
 	/* several transactions only where there is much to free; the inode is on the orphan list meanwhile */
 	if (g4_is_dir(core->disk.mode))

@@ -310,12 +310,11 @@ G4_FN static int collapse(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 	return g4_alloc_free_metadata(wg, &fs->alloc, txn, node);
 }
 
-/* Walks down to the level-0 slot of `page`, making and splitting what is in the way. */
+/* Goes on to the slot of `page` at `level`, making and splitting what is in the way. */
 G4_FN static int descend_making(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
-				struct path *path, uint64_t page)
+				struct path *path, uint64_t page, uint32_t level)
 {
-	path_start(path, core, page);
-	while (path->level > 0) {
+	while (path->level > level) {
 		int rc = 0;
 		if (*path->slot == 0) {
 			rc = add_node(wg, fs, txn, core, path, 0);
@@ -332,6 +331,36 @@ G4_FN static int descend_making(struct g4_wg *wg, struct g4_fs *fs, struct g4_tx
 	return 0;
 }
 
+/* Whether the next pages are a 2 MiB page, whole and written: one pointer, unless single pages hang there now. */
+G4_FN static bool is_large(uint64_t page, uint64_t address, uint64_t pages, bool written)
+{
+	return written && page % G4_INDIRECT_SLOTS == 0 && address % G4_REGION_BYTES == 0 && pages >= G4_INDIRECT_SLOTS;
+}
+
+/* Replaces a level-1 slot that holds nothing or a data pointer. *done 0: the credits ran out. */
+G4_FN static int set_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+			   const struct path *path, uint64_t address, uint64_t *done)
+{
+	g4_ptr old = *path->slot;
+	int rc = old ? check_data(fs, old, 1) : 0;
+
+	if (rc < 0 || !need_credits(txn, RUN_CREDITS))
+		return rc;
+	if (g4_ptr_address(old) != address) {
+		if (old)
+			rc = g4_alloc_free(wg, &fs->alloc, txn, g4_ptr_address(old), G4_INDIRECT_SLOTS);
+		if (rc == 0)
+			rc = g4_alloc_publish(wg, &fs->alloc, txn, address, G4_INDIRECT_SLOTS);
+		if (rc < 0)
+			return rc;
+		core->disk.pages += old ? 0 : G4_INDIRECT_SLOTS;
+	}
+	path_dirty(txn, path);
+	*path->slot = data_ptr(address, 1, true);
+	*done = G4_INDIRECT_SLOTS;
+	return 0;
+}
+
 G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint64_t page,
 		     uint64_t address, uint64_t pages, bool written, uint64_t *done)
 {
@@ -339,21 +368,28 @@ G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, str
 
 	*done = 0;
 	while (*done < pages && rc == 0) {
-		uint64_t at = page + *done, n, changed = 0;
+		uint64_t at = page + *done, to = address + *done * G4_PAGE_BYTES, n, changed = 0;
+		bool large = is_large(at, to, pages - *done, written);
 		struct path path;
 
 		if (!need_credits(txn, G4_MAP_CREDITS - 4))
 			break;
-		rc = grow(wg, fs, txn, core, at);
+		rc = grow(wg, fs, txn, core, large ? at + G4_INDIRECT_SLOTS - 1 : at);
 		if (rc < 0)
 			break;
-		rc = descend_making(wg, fs, txn, core, &path, at);
-		if (rc == 0) {
+		path_start(&path, core, at);
+		if (large)
+			rc = descend_making(wg, fs, txn, core, &path, at, 1);
+		large = large && rc == 0 && !(*path.slot & G4_PTR_INDIRECT);
+		if (large)
+			rc = set_large(wg, fs, txn, core, &path, to, &changed);
+		else if (rc == 0)
+			rc = descend_making(wg, fs, txn, core, &path, at, 0);
+		if (rc == 0 && !large) {
 			uint64_t room = core->disk.map_height == 0 ? G4_MAP_SLOTS - at : G4_INDIRECT_SLOTS - (at & 511);
 			n = g4_min64(pages - *done, room);
 			path_dirty(txn, &path);
-			rc = set_slots(wg, fs, txn, core, path.slot, n, address + *done * G4_PAGE_BYTES, written,
-				       &changed);
+			rc = set_slots(wg, fs, txn, core, path.slot, n, to, written, &changed);
 			if (rc == 0 && core->disk.map_height > 0 && changed == n && n == room && written)
 				rc = collapse(wg, fs, txn, core, &path, at);
 		}

@@ -94,7 +94,7 @@ static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
 struct plan {
 	uint32_t line_count, set_count, core_count, bucket_count, txn_blocks;
 	uint64_t log_pages;
-	uint64_t lines, frames, sets, cores, buckets, lookup, journal, alloc, total;
+	uint64_t lines, frames, sets, notes, cores, buckets, lookup, journal, alloc, total;
 };
 
 static uint64_t place(uint64_t *total, uint64_t bytes)
@@ -117,6 +117,7 @@ static void plan_memory(const struct g4_layout *layout, const struct g4_fs_optio
 	plan->lines = place(&plan->total, plan->line_count * sizeof(struct g4_line));
 	plan->frames = place(&plan->total, plan->line_count * G4_PAGE_BYTES);
 	plan->sets = place(&plan->total, plan->set_count * sizeof(struct g4_cache_set));
+	plan->notes = place(&plan->total, plan->line_count * sizeof(struct g4_note));
 	plan->cores = place(&plan->total, plan->core_count * sizeof(struct g4_core));
 	plan->buckets = place(&plan->total, plan->bucket_count * sizeof(uint32_t));
 	plan->lookup = place(&plan->total, LOOKUPS_PER_BUCKET * plan->bucket_count * sizeof(struct g4_lookup_entry));
@@ -166,7 +167,8 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 	fs->space.size_bytes = sb->size_bytes;
 	fs->space.volatile_cache = g4_dev_props(dev)->volatile_cache;
 	g4_cache_init(&fs->cache, (struct g4_line *)(memory + plan->lines), memory + plan->frames,
-		      (struct g4_cache_set *)(memory + plan->sets), plan->line_count);
+		      (struct g4_cache_set *)(memory + plan->sets), (struct g4_note *)(memory + plan->notes),
+		      plan->line_count);
 	fs->dirty_limit = plan->line_count / 3;
 	fs->meta.cache = &fs->cache;
 	fs->meta.space = &fs->space;

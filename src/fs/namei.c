@@ -5,7 +5,10 @@
  */
 #include "fs/fs.h"
 
-#define NAME_CREDITS (G4_DIR_CREDITS + 36u)
+/* Beside the name itself: the inodes of parent and child, a slot for a new one and the space of its slab, the orphan list. */
+#define INODE_CREDITS 16u
+/* And what a new inode gets from its directory: access lists, the page of a long link's target. */
+#define GIFT_CREDITS 24u
 
 G4_FN static int check_name(const char *name, uint32_t bytes)
 {
@@ -71,6 +74,7 @@ G4_FN static int find(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *
 	if (is_dot(name, bytes) || is_dotdot(name, bytes)) {
 		slot->inode = is_dot(name, bytes) ? core->ino : core->disk.parent;
 		slot->file_type = 4; /* DT_DIR */
+		slot->room = 0;
 		return 0;
 	}
 	return g4_dir_lookup(wg, &dir, name, bytes, slot);
@@ -85,18 +89,17 @@ G4_FN int g4_check_child(struct g4_fs *fs, const struct g4_core *parent, uint32_
 	return core == parent || g4_load64_acq(&core->disk.parent) != parent->ino ? -G4_E_CORRUPT_DIR : 0;
 }
 
-G4_FN static struct g4_lookup_name cache_name(struct g4_fs *fs, const struct g4_core *core, const char *name,
-					      uint32_t bytes)
+G4_FN struct g4_lookup_name g4_lookup_key(const struct g4_fs *fs, const struct g4_core *core, const char *name,
+					  uint32_t bytes)
 {
-	struct g4_dir dir = dir_of(fs, core);
-	struct g4_lookup_name key = {core->data_key, g4_dir_hash(&dir, name, bytes), name, bytes};
+	struct g4_lookup_name key = {core->data_key, g4_dir_hash(fs->hash_key, name, bytes), name, bytes};
 	return key;
 }
 
 /* A name in a write-locked directory goes, or leads elsewhere from now on. */
 G4_FN static void forget_name(struct g4_fs *fs, const struct g4_core *core, const char *name, uint32_t bytes)
 {
-	struct g4_lookup_name key = cache_name(fs, core, name, bytes);
+	struct g4_lookup_name key = g4_lookup_key(fs, core, name, bytes);
 
 	g4_lookup_forget(&fs->lookup, &key);
 }
@@ -105,7 +108,7 @@ G4_FN static void forget_name(struct g4_fs *fs, const struct g4_core *core, cons
 G4_FN static void remember_name(struct g4_fs *fs, const struct g4_core *core, const char *name, uint32_t bytes,
 				uint32_t i)
 {
-	struct g4_lookup_name key = cache_name(fs, core, name, bytes);
+	struct g4_lookup_name key = g4_lookup_key(fs, core, name, bytes);
 	struct g4_lookup_value value = {g4_core_of(fs, i)->ino, i};
 
 	g4_lookup_put(&fs->lookup, &key, &value);
@@ -113,11 +116,25 @@ G4_FN static void remember_name(struct g4_fs *fs, const struct g4_core *core, co
 
 /* ------------------------------------------------------------------ lookup */
 
+G4_FN int g4_may_search(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const struct g4_cred *cred)
+{
+	return check_dir(wg, fs, core, cred, G4_ACCESS_EXEC);
+}
+
+G4_FN bool g4_name_cached(struct g4_fs *fs, const struct g4_core *dir, const char *name, uint64_t bytes,
+			  struct g4_lookup_value *value)
+{
+	if (bytes > G4_LOOKUP_NAME_BYTES)
+		return false;
+	struct g4_lookup_name key = g4_lookup_key(fs, dir, name, (uint32_t)bytes);
+	return g4_lookup_find(&fs->lookup, &key, value);
+}
+
 /* The core that a name leads to which is neither . nor ..; directory locked, so that it is the inode the name meant. */
 G4_FN static int step_down(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, const char *name,
 			   uint32_t bytes, uint32_t *out)
 {
-	struct g4_lookup_name key = cache_name(fs, core, name, bytes);
+	struct g4_lookup_name key = g4_lookup_key(fs, core, name, bytes);
 	struct g4_lookup_value value;
 	struct g4_dir_slot slot;
 	int rc;
@@ -160,7 +177,7 @@ G4_FN static int step(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, const char
 	if (bytes > G4_NAME_MAX)
 		return -G4_E_NAMETOOLONG;
 	g4_read_lock(&core->lock);
-	int rc = check_dir(wg, fs, core, cred, G4_ACCESS_EXEC);
+	int rc = g4_may_search(wg, fs, core, cred);
 	if (rc == 0 && (is_dot(name, bytes) || is_dotdot(name, bytes))) {
 		rc = find(wg, fs, core, name, bytes, &slot);
 		if (rc == 0)
@@ -180,6 +197,9 @@ G4_FN int g4_do_lookup(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	bool given;
 	uint32_t dir, i;
+
+	if (g4_glance_name(fs, cmd))
+		return 0;
 	int rc = check_name(cmd->name, cmd->name_bytes);
 
 	if (rc == 0)
@@ -286,6 +306,8 @@ G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	bool given = false;
 	int rc;
 
+	if (g4_glance_path(fs, cmd))
+		return 0;
 	if (cmd->name_bytes == 0)
 		return -G4_E_NOENT;
 	if (cmd->name_bytes >= G4_PATH_MAX)
@@ -453,8 +475,15 @@ G4_FN static int open_new(struct g4_fs *fs, uint32_t i, struct g4_cmd *cmd)
 	return 0;
 }
 
-/* A name for a new inode in the write-locked directory. */
-G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *parent, struct g4_cmd *cmd, uint32_t type)
+G4_FN static uint32_t birth_credits(const struct birth *birth)
+{
+	return INODE_CREDITS +
+	       (birth->target || birth->acl.access_bytes || birth->acl.default_bytes ? GIFT_CREDITS : 0);
+}
+
+/* A name for a new inode in the write-locked directory, where `slot` says that it is not there. */
+G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *parent, struct g4_cmd *cmd, uint32_t type,
+			 const struct g4_dir_slot *slot)
 {
 	struct birth birth;
 	struct g4_txn txn;
@@ -466,7 +495,7 @@ G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *par
 	if (rc == 0 && type == G4_S_IFLNK)
 		rc = write_target(wg, fs, cmd, &birth.target);
 	if (rc == 0)
-		rc = g4_begin(wg, fs, NAME_CREDITS, &txn);
+		rc = g4_begin(wg, fs, birth_credits(&birth) + g4_dir_insert_credits(slot, cmd->name_bytes), &txn);
 	if (rc < 0) {
 		if (birth.target)
 			g4_alloc_release(&fs->alloc, birth.target, 1);
@@ -476,7 +505,7 @@ G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *par
 	if (rc == 0) {
 		struct g4_core *core = g4_core_of(fs, i);
 		struct g4_dir dir = dir_of(fs, parent);
-		rc = g4_dir_insert(wg, &dir, &txn, cmd->name, cmd->name_bytes, core->ino, type_of(type));
+		rc = g4_dir_insert(wg, &dir, &txn, slot, cmd->name, cmd->name_bytes, core->ino, type_of(type));
 		dir_changed(parent, &dir, rc == 0, core->disk.btime_ns);
 		if (rc == 0) {
 			parent->disk.nlink += type == G4_S_IFDIR;
@@ -551,7 +580,7 @@ G4_FN int g4_do_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (rc == -G4_E_NOENT && parent->disk.nlink > 0)
 		rc = check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
 	if (rc == 0 && !exists)
-		rc = make_in(wg, fs, parent, cmd, type);
+		rc = make_in(wg, fs, parent, cmd, type, &slot);
 	else if (exists && (cmd->op != G4_CMD_CREATE || (cmd->flags & G4_OPEN_EXCL)))
 		rc = -G4_E_EXIST;
 	else if (exists)
@@ -583,7 +612,7 @@ G4_FN int g4_do_tmpfile(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	g4_read_unlock(&dir->lock);
 	g4_core_put(fs, parent);
 	if (rc == 0)
-		rc = g4_begin(wg, fs, NAME_CREDITS, &txn);
+		rc = g4_begin(wg, fs, birth_credits(&birth), &txn);
 	if (rc < 0)
 		return g4_check(fs, rc);
 	rc = give_birth(wg, fs, &txn, NULL, cmd, &birth, &i);
@@ -648,11 +677,11 @@ G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		else if (core->disk.nlink >= G4_LINK_MAX)
 			rc = -G4_E_MLINK;
 		if (rc == 0)
-			rc = g4_begin(wg, fs, NAME_CREDITS, &txn);
+			rc = g4_begin(wg, fs, INODE_CREDITS + g4_dir_insert_credits(&slot, cmd->name2_bytes), &txn);
 		if (rc == 0) {
 			struct g4_dir dir = dir_of(fs, parent);
 			uint64_t now = (uint64_t)g4_realtime_ns();
-			rc = g4_dir_insert(wg, &dir, &txn, cmd->name2, cmd->name2_bytes, core->ino,
+			rc = g4_dir_insert(wg, &dir, &txn, &slot, cmd->name2, cmd->name2_bytes, core->ino,
 					   type_of(core->disk.mode));
 			dir_changed(parent, &dir, rc == 0, now);
 			int logged = g4_inode_log(wg, fs, &txn, parent);
@@ -730,7 +759,7 @@ G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_cor
 	if (rc == 0 && core->ino == g4_core_of(fs, fs->root_core)->ino)
 		rc = -G4_E_BUSY;
 	if (rc == 0)
-		rc = g4_begin(wg, fs, NAME_CREDITS, &txn);
+		rc = g4_begin(wg, fs, INODE_CREDITS, &txn);
 	if (rc < 0)
 		return rc;
 	forget_name(fs, parent, cmd->name, cmd->name_bytes);
@@ -972,7 +1001,8 @@ G4_FN static int move(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 	if (replaces)
 		rc = g4_dir_replace(wg, &db, txn, &r->s2, x->ino, type_of(x->disk.mode));
 	else
-		rc = g4_dir_insert(wg, &db, txn, r->cmd->name2, r->cmd->name2_bytes, x->ino, type_of(x->disk.mode));
+		rc = g4_dir_insert(wg, &db, txn, &r->s2, r->cmd->name2, r->cmd->name2_bytes, x->ino,
+				   type_of(x->disk.mode));
 	dir_changed(b, &db, rc == 0 && !replaces, now);
 	if (rc < 0)
 		return rc;
@@ -1006,7 +1036,7 @@ G4_FN static int rename_locked(struct g4_wg *wg, struct g4_fs *fs, struct rename
 	if (rc == 0 && r->i2 != G4_NO_CORE && g4_is_reg(x->disk.mode))
 		rc = g4_writeback(wg, fs, r->i1);
 	if (rc == 0)
-		rc = g4_begin(wg, fs, NAME_CREDITS + 8, &txn);
+		rc = g4_begin(wg, fs, INODE_CREDITS + g4_dir_insert_credits(&r->s2, r->cmd->name2_bytes), &txn);
 	if (rc < 0)
 		return rc;
 	uint64_t now = (uint64_t)g4_realtime_ns();

@@ -8,7 +8,9 @@
 #include "fs/fs.h"
 #include "hash/crc32c.h"
 
-#define BATCH_PAGES 256u
+#define BATCH_PAGES 256u   /* from the cache */
+#define DIRECT_PAGES 4096u /* past it: enough for many workgroups to move at a time */
+#define BATCH_SEGMENTS 256u
 
 struct segment {
 	uint64_t address;
@@ -18,18 +20,19 @@ struct segment {
 	bool in_place;	/* space that was allocated before and never written */
 };
 
-struct batch {
+struct g4_batch {
 	uint32_t count, segment_count;
 	uint64_t claimed;
-	uint64_t promised; /* space reserved for `direct` */
+	const uint8_t *direct; /* data of all pages, which are one row from direct_page on, instead of lines */
+	uint64_t direct_page;
+	uint64_t promised; /* space reserved for them */
 	uint32_t lines[BATCH_PAGES];
 	uint64_t pages[BATCH_PAGES];
-	const uint8_t *direct; /* data of all pages in a row, instead of lines */
-	struct segment segments[BATCH_PAGES];
+	struct segment segments[BATCH_SEGMENTS];
 	struct g4_iov iovs[BATCH_PAGES];
 	struct g4_io ios[BATCH_PAGES / 2];
 };
-G4_STATIC_ASSERT(sizeof(struct batch) <= G4_FS_SCRATCH_BYTES, "batch fits the scratch memory");
+G4_STATIC_ASSERT(sizeof(struct g4_batch) <= G4_FS_SCRATCH_BYTES, "batch fits the scratch memory");
 
 /* ------------------------------------------------------------------ promises */
 
@@ -176,7 +179,7 @@ G4_FN void g4_drop_dirty(struct g4_fs *fs, uint32_t i, uint64_t first, uint64_t 
 /* ------------------------------------------------------------------ stages */
 
 /* Up to a batch of dirty lines, sorted by page. */
-G4_FN static void gather(struct g4_fs *fs, const struct g4_core *core, struct batch *batch)
+G4_FN static void gather(struct g4_fs *fs, const struct g4_core *core, struct g4_batch *batch)
 {
 	uint32_t line = core->dirty_head, n = 0;
 
@@ -194,18 +197,29 @@ G4_FN static void gather(struct g4_fs *fs, const struct g4_core *core, struct ba
 	batch->count = n;
 }
 
+/* Pages in a row from a batch's page `first` on, at most a region of direct ones, so that the next ones can be aligned. */
+G4_FN static uint64_t row_of(const struct g4_batch *batch, uint32_t first, uint64_t *page)
+{
+	uint64_t n = 1;
+
+	if (batch->direct) {
+		*page = batch->direct_page + first;
+		return g4_min64(batch->count - first, G4_REGION_PAGES - *page % G4_REGION_PAGES);
+	}
+	*page = batch->pages[first];
+	while (first + n < batch->count && batch->pages[first + n] == *page + n)
+		n++;
+	return n;
+}
+
 /* Finds space for the pages from `first` on, one contiguous piece. */
-G4_FN static int allocate_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, struct batch *batch,
+G4_FN static int allocate_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, struct g4_batch *batch,
 				uint32_t first)
 {
 	struct segment *segment = &batch->segments[batch->segment_count];
-	uint64_t page = batch->pages[first], address, got, want = 1;
+	uint64_t page, address, got, want = row_of(batch, first, &page);
 	struct g4_run old;
-	int rc;
-
-	while (first + want < batch->count && batch->pages[first + want] == page + want)
-		want++;
-	rc = g4_map_lookup(wg, fs, core, page, want, &old);
+	int rc = g4_map_lookup(wg, fs, core, page, want, &old);
 	if (rc < 0)
 		return rc;
 	segment->in_place = old.kind == G4_UNWRITTEN;
@@ -238,7 +252,7 @@ G4_FN static int allocate_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_co
 }
 
 /* Gives back the space of the batch's pages from `from` on, which may lie inside a segment. */
-G4_FN static void release(struct g4_fs *fs, struct batch *batch, uint32_t from)
+G4_FN static void release(struct g4_fs *fs, struct g4_batch *batch, uint32_t from)
 {
 	for (uint32_t s = 0; s < batch->segment_count; s++) {
 		const struct segment *segment = &batch->segments[s];
@@ -248,11 +262,14 @@ G4_FN static void release(struct g4_fs *fs, struct batch *batch, uint32_t from)
 	}
 }
 
-G4_FN static int allocate(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, struct batch *batch)
+/* The batch ends where there is no room for more segments. */
+G4_FN static int allocate(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, struct g4_batch *batch)
 {
+	uint32_t first = 0;
+
 	batch->segment_count = 0;
 	batch->claimed = 0;
-	for (uint32_t first = 0; first < batch->count;) {
+	while (first < batch->count && batch->segment_count < BATCH_SEGMENTS) {
 		int rc = allocate_piece(wg, fs, core, batch, first);
 		if (rc < 0) {
 			release(fs, batch, 0);
@@ -261,29 +278,69 @@ G4_FN static int allocate(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *co
 		}
 		first += batch->segments[batch->segment_count - 1].pages;
 	}
+	batch->count = first;
 	return 0;
 }
 
-G4_FN static int write_pages(struct g4_wg *wg, struct g4_fs *fs, struct batch *batch)
+/* `pages` pages of a batch's segment in a row, as parts of a transfer. */
+G4_FN static uint32_t make_parts(const struct g4_fs *fs, const struct g4_batch *batch, uint32_t first, uint32_t pages,
+				 struct g4_iov *iov)
 {
+	uint32_t count = 0;
+
+	if (batch->direct) {
+		iov->base = (void *)(uintptr_t)(batch->direct + (uint64_t)first * G4_PAGE_BYTES);
+		iov->bytes = (uint64_t)pages * G4_PAGE_BYTES;
+		return 1;
+	}
+	for (uint32_t k = 0; k < pages; k++)
+		g4_iov_add_line(&fs->cache, batch->lines[first + k], iov, &count);
+	return count;
+}
+
+G4_FN int g4_write_piece(struct g4_wg *wg, struct g4_fs *fs, const struct g4_batch *batch, uint32_t first,
+			 uint32_t count)
+{
+	struct g4_iov parts[G4_SPLIT_PIECE_PAGES];
+	uint32_t end = first + count;
+	int rc = 0;
+
+	for (uint32_t s = 0; s < batch->segment_count && first < end && rc == 0; s++) {
+		const struct segment *segment = &batch->segments[s];
+		struct g4_io io;
+
+		if (first >= segment->first + segment->pages)
+			continue;
+		uint32_t pages = (uint32_t)g4_min64(end, segment->first + segment->pages) - first;
+		memset(&io, 0, sizeof(io));
+		io.op = G4_IO_WRITE;
+		io.offset_bytes = segment->address + (uint64_t)(first - segment->first) * G4_PAGE_BYTES;
+		io.iov = parts;
+		io.iov_count = make_parts(fs, batch, first, pages, parts);
+		rc = g4_space_transfer(wg, &fs->space, &io, 1);
+		first += pages;
+	}
+	return rc;
+}
+
+G4_FN static int write_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch)
+{
+	const struct g4_split_work work = {G4_SPLIT_WRITE, 0,	  0,	 (uint64_t)batch->count * G4_PAGE_BYTES,
+					   NULL,	   false, false, batch};
+	uint64_t done;
 	uint32_t n = 0;
 	int rc = 0;
 
+	if (g4_split_run(wg, fs, &work, &rc, &done))
+		return rc;
 	for (uint32_t s = 0; s < batch->segment_count && rc == 0; s++) {
 		struct segment *segment = &batch->segments[s];
 		struct g4_io *io = &batch->ios[n++];
 		memset(io, 0, sizeof(*io));
 		io->op = G4_IO_WRITE;
 		io->offset_bytes = segment->address;
-		io->iov = &batch->iovs[segment->first];
-		if (batch->direct) {
-			io->iov->base = (void *)(uintptr_t)(batch->direct + (uint64_t)segment->first * G4_PAGE_BYTES);
-			io->iov->bytes = segment->pages * G4_PAGE_BYTES;
-			io->iov_count = 1;
-		} else {
-			for (uint32_t k = 0; k < segment->pages; k++)
-				g4_iov_add_line(&fs->cache, batch->lines[segment->first + k], io->iov, &io->iov_count);
-		}
+		io->iov = &batch->iovs[batch->direct ? s : segment->first];
+		io->iov_count = make_parts(fs, batch, segment->first, segment->pages, io->iov);
 		if (n == BATCH_PAGES / 2 || s + 1 == batch->segment_count) {
 			rc = g4_space_transfer(wg, &fs->space, batch->ios, n);
 			n = 0;
@@ -295,7 +352,7 @@ G4_FN static int write_pages(struct g4_wg *wg, struct g4_fs *fs, struct batch *b
 #define TAG_PAGES 32u /* batches up to this size carry checksums instead of being flushed before the commit */
 
 /* The transaction publishes `pages` pages of a segment, from `from` on. */
-G4_FN static void tag_data(struct g4_fs *fs, struct g4_txn *txn, const struct batch *batch,
+G4_FN static void tag_data(struct g4_fs *fs, struct g4_txn *txn, const struct g4_batch *batch,
 			   const struct segment *segment, uint64_t from, uint64_t pages)
 {
 	if (batch->count > TAG_PAGES || batch->direct) {
@@ -309,8 +366,8 @@ G4_FN static void tag_data(struct g4_fs *fs, struct g4_txn *txn, const struct ba
 }
 
 /* Makes the segments reachable; `size` is what the file is long when all of them are. *published: pages done. */
-G4_FN static int publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, struct batch *batch, uint64_t size,
-			 uint32_t *published)
+G4_FN static int publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, struct g4_batch *batch,
+			 uint64_t size, uint32_t *published)
 {
 	uint32_t s = 0;
 	uint64_t inside = 0; /* pages of segment s that are done */
@@ -389,7 +446,7 @@ G4_FN static bool fits_inline(const struct g4_fs *fs, const struct g4_core *core
 }
 
 /* What is promised to the batch's lines from `from` on. */
-G4_FN static uint64_t line_promises(const struct g4_fs *fs, const struct batch *batch, uint32_t from)
+G4_FN static uint64_t line_promises(const struct g4_fs *fs, const struct g4_batch *batch, uint32_t from)
 {
 	uint64_t pages = 0;
 
@@ -402,8 +459,8 @@ G4_FN static uint64_t line_promises(const struct g4_fs *fs, const struct batch *
  * Allocate, write, publish one gathered batch. *published: pages that are reachable now, from the batch's start; their
  * promise is used up, and so is all of a direct batch's.
  */
-G4_FN static int run_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, struct batch *batch, uint64_t size,
-			   uint32_t *published)
+G4_FN static int run_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, struct g4_batch *batch,
+			   uint64_t size, uint32_t *published)
 {
 	uint64_t promised = batch->direct ? batch->promised : line_promises(fs, batch, 0);
 	int rc = allocate(wg, fs, core, batch);
@@ -433,7 +490,7 @@ G4_FN static int run_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *c
 G4_FN int g4_writeback(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
 {
 	struct g4_core *core = g4_core_of(fs, i);
-	struct batch *batch = (struct batch *)g4_fs_scratch(wg);
+	struct g4_batch *batch = (struct g4_batch *)g4_fs_scratch(wg);
 	int rc = 0;
 
 	if (core->dirty_count == 0)
@@ -461,14 +518,15 @@ G4_FN int g4_writeback_mapped(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
 	return g4_writeback(wg, fs, i);
 }
 
-/* What writing pages in a row may take: themselves, the paths to the one or two indirect pages they hang from, growth. */
+/* What writing pages in a row may take: themselves, the indirect pages that they hang from, growth. */
 G4_FN static uint64_t direct_promise(const struct g4_core *core, uint64_t page, uint64_t pages)
 {
 	uint32_t old = core->disk.map_height, height = g4_map_height_for(page + pages - 1);
-	uint64_t growth = height > old ? height - old : 0;
-	uint64_t paths = page / G4_INDIRECT_SLOTS == (page + pages - 1) / G4_INDIRECT_SLOTS ? 1 : 2;
+	uint64_t growth = height > old ? height - old : 0, paths = 0;
 
-	return pages + paths * (old + growth) + growth;
+	for (uint32_t level = 1; level <= old + growth; level++)
+		paths += ((page + pages - 1) >> (9 * level)) - (page >> (9 * level)) + 1;
+	return pages + paths + growth;
 }
 
 /* Reserves space for *pages pages, or for fewer of them where that is all there is. *promised: what was reserved. */
@@ -484,6 +542,7 @@ G4_FN static int promise_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, 
 	*promised = direct_promise(core, page, *pages);
 	if (g4_alloc_reserve(&fs->alloc, *promised))
 		return 0;
+	*pages = g4_min64(*pages, BATCH_PAGES); /* what is left may be enough for a part */
 	rc = make_room(wg, fs, i);
 	if (rc < 0)
 		return rc;
@@ -498,27 +557,27 @@ G4_FN int g4_write_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64
 			  uint64_t pages, uint64_t new_size, uint64_t *done)
 {
 	struct g4_core *core = g4_core_of(fs, i);
-	struct batch *batch = (struct batch *)g4_fs_scratch(wg);
+	struct g4_batch *batch = (struct g4_batch *)g4_fs_scratch(wg);
 
 	for (*done = 0; *done < pages;) {
-		uint64_t now = g4_min64(pages - *done, BATCH_PAGES), first = page + *done, promised;
+		uint64_t now = g4_min64(pages - *done, DIRECT_PAGES), first = page + *done, promised;
 		uint32_t published;
 		int rc = promise_direct(wg, fs, i, first, &now, &promised);
 		if (rc < 0)
 			return g4_check(fs, rc);
 		batch->direct = from + *done * G4_PAGE_BYTES;
+		batch->direct_page = first;
 		batch->promised = promised;
 		batch->count = (uint32_t)now;
-		for (uint32_t k = 0; k < batch->count; k++)
-			batch->pages[k] = first + k;
 		rc = run_batch(wg, fs, core, batch, new_size, &published);
 		uint64_t end = first + published;
 		g4_drop_dirty(fs, i, first, end);
-		if (g4_cache_absent(wg, &fs->cache, core->data_key, first, published, g4_probe_scratch(wg)) < published)
+		if (g4_cache_absent(wg, &fs->cache, core->data_key, first, published,
+				    (struct g4_cache_probe *)g4_probe_scratch(wg)) < published)
 			g4_cache_drop_range(&fs->cache, core->data_key, first, end);
 		*done += published;
 		if (published > 0)
-			core->size = g4_max64(core->size, g4_min64(new_size, end * G4_PAGE_BYTES));
+			g4_set_size(core, g4_max64(core->size, g4_min64(new_size, end * G4_PAGE_BYTES)));
 		if (rc < 0)
 			return g4_check(fs, rc);
 	}

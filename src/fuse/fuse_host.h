@@ -34,6 +34,7 @@ struct g4_fuse_options {
 	uint64_t cache_bytes; /* 0: the engine's default */
 	uint32_t commit_ms;   /* 0: the engine's default */
 	uint32_t engine;      /* enum g4_engine_kind */
+	uint32_t sms;	      /* of a GPU, at most; 0: the engine's default */
 	uint32_t threads;     /* 0: chosen from the number of processors; at most 256 */
 	double attr_timeout_s, entry_timeout_s, negative_timeout_s; /* default: one week */
 };
@@ -45,7 +46,8 @@ void g4_fuse_options_init(struct g4_fuse_options *options);
  *
  *   ro rw  suid nosuid  dev nodev  exec noexec  sync async  dirsync  atime noatime relatime strictatime
  *   allow_other  default_permissions  writeback nowriteback  readdirplus=yes|auto|no
- *   engine=cpu|cuda|auto  cache=SIZE (K, M, G, T)  commit=SECONDS  threads=N  attr_timeout=S entry_timeout=S negative_timeout=S
+ *   engine=cpu|cuda|auto  sms=N  cache=SIZE (K, M, G, T)  commit=SECONDS  threads=N
+ *   attr_timeout=S entry_timeout=S negative_timeout=S
  *
  * Returns 0, or -G4_E_INVAL with one sentence that names the option in message[message_bytes].
  */
@@ -66,6 +68,11 @@ int g4_fuse_main(const struct g4_fuse_options *options);
  * the image is clean; failures are printed to stderr, one sentence each. Thread-safe.
  */
 int g4_fuse_umount(const char *dir, uint32_t flags);
+/*
+ * Where the file system mounted at dir runs, as g4_engine_name() has it. False: nothing is mounted there, or its state file
+ * is not for this user to read. Thread-safe.
+ */
+bool g4_fuse_mount_engine(const char *dir, char *name, size_t name_bytes);
 /*
  * umount(8) does not wait as g4_fuse_umount() does. This waits for a mount of device that is over but whose process still
  * writes; it returns at once when there is none, or when the device is mounted. g4_fuse_main() calls it; so should

@@ -133,8 +133,8 @@ struct g4_fuse_mount_entry {
 };
 /* The topmost mount on the absolute path dir, from /proc/self/mountinfo: 0 or -errno, -ENOENT when there is none. */
 int g4_fuse_find_mount(const char *dir, struct g4_fuse_mount_entry *entry);
-/* Creates and locks the file: a descriptor or -errno. */
-int g4_fuse_state_create(const struct g4_fuse_mount_entry *entry, const char *device);
+/* Creates and locks the file: a descriptor or -errno. `engine` as in g4_engine_name(). */
+int g4_fuse_state_create(const struct g4_fuse_mount_entry *entry, const char *device, const char *engine);
 /* Opens the file of a mount that somebody serves: a descriptor or -errno. */
 int g4_fuse_state_open(const struct g4_fuse_mount_entry *entry);
 /* Records the result (a negative code or 0), removes the file and gives the lock back. */

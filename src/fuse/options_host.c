@@ -129,6 +129,13 @@ static int set_value(const char *key, const char *value, struct g4_fuse_options 
 		*expected = "cpu, cuda or auto";
 		return g4_engine_parse_kind(value, &options->engine) == 0 ? 1 : -1;
 	}
+	if (!strcmp(key, "sms")) {
+		*expected = "a number of multiprocessors";
+		if (!parse_number(value, UINT32_MAX, &number) || number == 0)
+			return -1;
+		options->sms = (uint32_t)number;
+		return 1;
+	}
 	if (!strcmp(key, "commit")) {
 		*expected = "a number of seconds from 1 to 3600";
 		if (!parse_number(value, MAX_COMMIT_S, &number) || number == 0)

@@ -97,6 +97,7 @@ static int mount_engine(struct serving *s)
 		.commit_ms = o->commit_ms,
 		.cache_bytes = o->cache_bytes,
 		.kind = o->engine,
+		.sms = o->sms,
 	};
 	char message[MESSAGE_BYTES] = "";
 	struct g4_attr attr;
@@ -129,6 +130,8 @@ static int mount_engine(struct serving *s)
 		return result;
 	}
 	s->host.root_ino = attr.ino;
+	if (o->debug)
+		fprintf(stderr, "gpu4fs: the engine is %s\n", g4_engine_name(s->host.engine));
 	return 0;
 }
 
@@ -538,7 +541,8 @@ static void create_state(struct serving *s)
 	int result = g4_fuse_find_mount(s->mountpoint, &s->entry);
 
 	if (result == 0)
-		s->state_fd = result = g4_fuse_state_create(&s->entry, resolved ? resolved : device);
+		s->state_fd = result =
+			g4_fuse_state_create(&s->entry, resolved ? resolved : device, g4_engine_name(s->host.engine));
 	free(resolved);
 	if (result < 0)
 		complain("%s: 'gpu4fs umount' will not be able to wait for this mount: %s", s->mountpoint,

@@ -10,6 +10,7 @@
  *
  *   pid NUMBER
  *   device PATH
+ *   engine NAME
  *   result CODE     (last, at the end)
  */
 #include <dirent.h>
@@ -126,7 +127,7 @@ static int state_path(const struct g4_fuse_mount_entry *entry, bool create, char
 	return result;
 }
 
-int g4_fuse_state_create(const struct g4_fuse_mount_entry *entry, const char *device)
+int g4_fuse_state_create(const struct g4_fuse_mount_entry *entry, const char *device, const char *engine)
 {
 	char path[STATE_PATH_BYTES];
 	struct stat st;
@@ -151,7 +152,8 @@ int g4_fuse_state_create(const struct g4_fuse_mount_entry *entry, const char *de
 			close(fd);
 			continue;
 		}
-		if (ftruncate(fd, 0) < 0 || dprintf(fd, "pid %ld\ndevice %s\n", (long)getpid(), device) < 0) {
+		if (ftruncate(fd, 0) < 0 ||
+		    dprintf(fd, "pid %ld\ndevice %s\nengine %s\n", (long)getpid(), device, engine) < 0) {
 			result = -errno;
 			unlink(path);
 			close(fd);
@@ -182,14 +184,6 @@ void g4_fuse_state_finish(const struct g4_fuse_mount_entry *entry, int fd, int r
 	close(fd);
 }
 
-static int wait_for_lock(int fd)
-{
-	while (flock(fd, LOCK_SH) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return 0;
-}
-
 /* The value of a line of the file, in place; NULL when there is none. */
 static char *state_value(char *text, const char *key)
 {
@@ -210,6 +204,32 @@ static int read_state(int fd, char *text, size_t text_bytes)
 	if (bytes < 0)
 		return -errno;
 	text[bytes] = '\0';
+	return 0;
+}
+
+bool g4_fuse_mount_engine(const char *dir, char *name, size_t name_bytes)
+{
+	char text[STATE_TEXT_BYTES], *value = NULL, *resolved = realpath(dir, NULL);
+	struct g4_fuse_mount_entry entry;
+	int fd = -1;
+
+	if (resolved && g4_fuse_find_mount(resolved, &entry) == 0)
+		fd = g4_fuse_state_open(&entry);
+	if (fd >= 0 && read_state(fd, text, sizeof(text)) == 0)
+		value = state_value(text, "engine");
+	if (fd >= 0)
+		close(fd);
+	if (value)
+		snprintf(name, name_bytes, "%.*s", (int)strcspn(value, "\n"), value);
+	free(resolved);
+	return value != NULL;
+}
+
+static int wait_for_lock(int fd)
+{
+	while (flock(fd, LOCK_SH) < 0)
+		if (errno != EINTR)
+			return -errno;
 	return 0;
 }
 

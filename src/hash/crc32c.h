@@ -32,6 +32,8 @@ uint32_t g4_crc32c_sse42(uint32_t crc, const void *data, uint64_t bytes);
  * The checksum of two pieces in sequence from the checksums of both; the second is 4 KiB long. Per-lane.
  */
 G4_FN uint32_t g4_crc32c_append_page(uint32_t first, uint32_t page);
+/* The same where the second piece is `pages` times 4 KiB long. */
+G4_FN uint32_t g4_crc32c_append_pages(uint32_t first, uint32_t second, uint32_t pages);
 
 /* What g4_crc32c_wide() shares with the lanes, in memory that all have: in the workgroup's scratch. */
 struct g4_crc32c_job {

@@ -119,6 +119,11 @@ G4_FN static uint32_t real_type(const void *page, uint32_t type)
 	return type;
 }
 
+G4_FN static void clear_note(struct g4_meta *meta, uint32_t line)
+{
+	memset(&meta->cache->notes[line], 0, sizeof(meta->cache->notes[line]));
+}
+
 G4_FN static int fill(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint32_t type, uint32_t line)
 {
 	struct g4_line *l = &meta->cache->lines[line];
@@ -128,6 +133,7 @@ G4_FN static int fill(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, 
 
 	if (rc < 0)
 		return rc;
+	clear_note(meta, line);
 	if (type == G4_BLOCK_INDIRECT) {
 		rc = g4_indirect_verify(page, address, meta->fs_tag, &header);
 		l->inode = header.inode;
@@ -196,6 +202,7 @@ G4_FN int g4_meta_new(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, 
 	if (i == G4_NO_LINE)
 		return -G4_E_NOMEM;
 	g4_zero(wg, g4_line_data(meta->cache, i), G4_PAGE_BYTES);
+	clear_note(meta, i);
 	meta->cache->lines[i].type = (uint8_t)type;
 	meta->cache->lines[i].level = 0;
 	meta->cache->lines[i].inode = 0;

@@ -13,8 +13,8 @@
 #define ALONE 8u		    /* pages that are not worth calling others for */
 #define CLOSED UINT64_C(0xffffffff) /* low half of turn: nothing to take */
 /* In the part of the scratch memory that is for commits, behind the checkpoint's batch. */
-#define CRC_JOB_AT (G4_COMMIT_SCRATCH_BYTES - 512)
-G4_STATIC_ASSERT(sizeof(struct g4_crc32c_job) <= 512, "the job fits");
+#define CRC_JOB_AT (G4_COMMIT_SCRATCH_BYTES - G4_PROBE_SCRATCH_BYTES)
+G4_STATIC_ASSERT(sizeof(struct g4_crc32c_job) <= G4_PROBE_SCRATCH_BYTES, "the job fits");
 
 /* ------------------------------------------------------------------ what belongs where */
 
@@ -47,7 +47,7 @@ G4_FN bool g4_journal_is_mapped(const struct g4_journal *j)
 
 /* ------------------------------------------------------------------ one page */
 
-G4_FN static struct g4_crc32c_job *crc_job(const struct g4_wg *wg)
+G4_FN struct g4_crc32c_job *g4_crc_job(const struct g4_wg *wg)
 {
 	return (struct g4_crc32c_job *)((uint8_t *)g4_wg_scratch(wg) + CRC_JOB_AT);
 }
@@ -57,9 +57,9 @@ G4_FN static uint32_t seal(struct g4_wg *wg, const struct g4_journal *j, const s
 			   uint64_t address, uint64_t sequence)
 {
 	if (line->type != G4_BLOCK_INDIRECT)
-		return g4_block_seal_wide(wg, page, line->type, address, sequence, j->meta->fs_tag, crc_job(wg));
+		return g4_block_seal_wide(wg, page, line->type, address, sequence, j->meta->fs_tag, g4_crc_job(wg));
 	g4_indirect_seal(page, line->inode, line->level, address, sequence, j->meta->fs_tag);
-	return g4_crc32c_wide(wg, page, crc_job(wg));
+	return g4_crc32c_wide(wg, page, g4_crc_job(wg));
 }
 
 G4_FN static uint8_t *record_image(const struct g4_journal *j, uint32_t k)

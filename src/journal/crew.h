@@ -26,6 +26,8 @@ G4_FN uint64_t *g4_record_addresses(const struct g4_journal *j);
 /* Where image n of a checkpoint lies and belongs: first the copies of older transactions, then the record's own. */
 G4_FN uint64_t g4_home_address(const struct g4_journal *j, uint32_t n);
 G4_FN uint8_t *g4_home_image(const struct g4_journal *j, uint32_t n);
+/* Memory for g4_block_seal_wide(), in the part of the scratch memory that is for commits. */
+G4_FN struct g4_crc32c_job *g4_crc_job(const struct g4_wg *wg);
 /* Whether the device is memory. */
 G4_FN bool g4_journal_is_mapped(const struct g4_journal *j);
 

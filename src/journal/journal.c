@@ -3,6 +3,7 @@
 #include "journal/journal.h"
 
 #include "journal/crew.h"
+#include "journal/wide.h"
 #include "simt/ticket.h"
 
 #define GATE_CLOSED (UINT64_C(1) << 63)
@@ -289,11 +290,6 @@ G4_FN static void freeze_home(struct g4_wg *wg, struct g4_journal *j)
 	g4_crew_run(wg, j, G4_CREW_FREEZE_HOME, j->running, j->home_count);
 }
 
-G4_FN static uint32_t tag_count(const struct g4_journal *j, const struct g4_txn_log *log)
-{
-	return log->line_count + log->revoke_count + 2 * j->record_data;
-}
-
 /*
  * Gate closed: how many data tags the record gets. None when there is untagged data, which needs a flush before the
  * record anyway; and none when a tagged page was freed again in the same transaction: it may be overwritten as soon as
@@ -311,32 +307,28 @@ G4_FN static uint32_t usable_data_tags(const struct g4_journal *j, const struct 
 	return log->data_count;
 }
 
-G4_FN static void write_tags(struct g4_journal *j, const struct g4_txn_log *log, uint64_t sequence)
+/* Makes the descriptors; their checksum. */
+G4_FN static uint32_t write_descriptors(struct g4_wg *wg, struct g4_journal *j, const struct g4_txn_log *log,
+					uint64_t sequence)
 {
-	const uint64_t *addresses = g4_record_addresses(j);
-	uint32_t total = tag_count(j, log), images = log->line_count, addresses_end = images + log->revoke_count;
+	uint32_t crc = 0;
 
 	for (uint32_t d = 0; d < j->record_descriptors; d++) {
 		struct g4_journal_descriptor *page =
 			(struct g4_journal_descriptor *)(j->record + (uint64_t)d * G4_PAGE_BYTES);
-		memset(page, 0, sizeof(*page));
+		g4_zero(wg, page, sizeof(*page));
 		page->sequence = sequence;
 		page->block_count = log->line_count;
 		page->revoke_count = log->revoke_count;
 		page->data_count = j->record_data;
 		page->page_index = d;
 		page->page_count = j->record_descriptors;
-		for (uint32_t t = 0; t < G4_JOURNAL_TAGS && d * G4_JOURNAL_TAGS + t < total; t++) {
-			uint32_t n = d * G4_JOURNAL_TAGS + t;
-			uint32_t pair = n < addresses_end ? 0 : (n - addresses_end) / 2;
-			page->tags[t] = n < images		     ? addresses[n] :
-					n < addresses_end	     ? log->revokes[n - images] :
-					(n - addresses_end) % 2 == 0 ? log->data[pair].address :
-								       log->data[pair].crc32c;
-		}
-		g4_block_seal(page, G4_BLOCK_JOURNAL_DESCRIPTOR, g4_log_address(j, j->head_page + d), sequence,
-			      j->meta->fs_tag);
+		g4_wide_tags(wg, j, log, d);
+		crc = g4_crc32c_append_page(crc, g4_block_seal_wide(wg, page, G4_BLOCK_JOURNAL_DESCRIPTOR,
+								    g4_log_address(j, j->head_page + d), sequence,
+								    j->meta->fs_tag, g4_crc_job(wg)));
 	}
+	return crc;
 }
 
 /* Seals images, descriptors and commit page. Returns the record's length in pages. */
@@ -347,11 +339,9 @@ G4_FN static uint64_t build_record(struct g4_wg *wg, struct g4_journal *j, const
 	struct g4_journal_commit *commit = (struct g4_journal_commit *)(j->record + body * G4_PAGE_BYTES);
 	uint32_t crc;
 
-	write_tags(j, log, sequence);
-	crc = g4_crc32c(0, j->record, (uint64_t)j->record_descriptors * G4_PAGE_BYTES);
+	crc = write_descriptors(wg, j, log, sequence);
 	g4_crew_run(wg, j, G4_CREW_SEAL, sequence, log->line_count);
-	for (uint32_t k = 0; k < log->line_count; k++)
-		crc = g4_crc32c_append_page(crc, j->record_crcs[k]);
+	crc = g4_wide_crc(wg, j, log, crc);
 	memset(commit, 0, sizeof(*commit));
 	commit->sequence = sequence;
 	commit->record_pages = body + 1;
@@ -421,7 +411,7 @@ G4_FN int g4_journal_commit(struct g4_wg *wg, struct g4_journal *j, uint64_t wan
 	/* room for the descriptors is left in front of the images once the number of tags is known to be final */
 	j->record_data = usable_data_tags(j, log);
 	bool flush_first = g4_xchg32(&j->data_written, 0) || log->data_untagged || log->data_count > j->record_data;
-	j->record_descriptors = (tag_count(j, log) + G4_JOURNAL_TAGS - 1) / G4_JOURNAL_TAGS;
+	j->record_descriptors = (g4_tag_count(j, log) + G4_JOURNAL_TAGS - 1) / G4_JOURNAL_TAGS;
 	if (j->record_descriptors == 0)
 		j->record_descriptors = 1;
 	freeze_blocks(wg, j, log);
@@ -549,9 +539,7 @@ G4_FN static int checkpoint_now(struct g4_wg *wg, struct g4_journal *j)
 		rc = write_tail(wg, j);
 	if (rc < 0)
 		return rc;
-	for (uint32_t k = 0; k < j->home_count; k++)
-		line_is_home(j, j->home_lines[k]);
-	j->home_count = 0;
+	g4_wide_homed(wg, j);
 	j->used_pages = 0;
 	j->checkpoints++;
 	return 0;

@@ -20,6 +20,12 @@
 
 /* A commit uses this much of the workgroup's scratch memory, from its start; callers keep nothing there. */
 #define G4_COMMIT_SCRATCH_BYTES (8 * 1024)
+/* A little of it, for what lanes share in one short region of an operation: between two of its steps. */
+#define G4_PROBE_SCRATCH_BYTES 512u
+G4_FN G4_INLINE void *g4_probe_scratch(const struct g4_wg *wg)
+{
+	return (uint8_t *)g4_wg_scratch(wg) + G4_COMMIT_SCRATCH_BYTES - G4_PROBE_SCRATCH_BYTES;
+}
 
 #define G4_TXN_MAX_BLOCKS 2048u /* unless the mount asks for more */
 #define G4_TXN_MOST_BLOCKS 65536u

@@ -21,6 +21,7 @@ void g4_order_drop(const void *lock);
 #define g4_read_lock(l) (g4_order_take((l), #l, true, __FILE__, __LINE__), g4_read_lock(l))
 #define g4_write_lock(l) (g4_order_take((l), #l, true, __FILE__, __LINE__), g4_write_lock(l))
 #define g4_write_trylock(l) g4_order_took(g4_write_trylock(l), (l), #l, true)
+#define g4_read_trylock(l) g4_order_took(g4_read_trylock(l), (l), #l, true)
 #define g4_read_unlock(l) (g4_order_drop(l), g4_read_unlock(l))
 #define g4_write_unlock(l) (g4_order_drop(l), g4_write_unlock(l))
 

@@ -72,6 +72,8 @@ G4_WG_FN uint64_t g4_reduce_min(struct g4_wg *wg, uint64_t value);
 G4_WG_FN uint64_t g4_reduce_max(struct g4_wg *wg, uint64_t value);
 G4_WG_FN uint64_t g4_reduce_sum(struct g4_wg *wg, uint64_t value);
 G4_WG_FN uint64_t g4_scan_exclusive(struct g4_wg *wg, uint64_t value);
+/* g4_copy() for lanes that are in a region already. The copy is there for all after the next collective. */
+G4_REGION_FN void g4_copy_in_region(struct g4_wg *wg, void *to, const void *from, uint64_t bytes);
 
 /*
  * ---- atomics (per-lane), implemented in simt/cpu/atomic.h and simt/cuda/atomic.h, included below ----
@@ -100,12 +102,29 @@ G4_FN void g4_unlock(struct g4_lock *lock);
 
 struct g4_rwlock { /* readers/writer: arrival order, adjacent readers share */
 	uint64_t word;
+	uint64_t version; /* grows whenever a writer has finished */
 };
 G4_FN void g4_read_lock(struct g4_rwlock *lock);
+/*
+ * Per-lane. Fails where a writer has the lock or waits for it. At most one lane of a workgroup at a time tries or holds one
+ * and the same lock in this way.
+ */
+G4_FN bool g4_read_trylock(struct g4_rwlock *lock);
 G4_FN void g4_read_unlock(struct g4_rwlock *lock);
 G4_FN void g4_write_lock(struct g4_rwlock *lock);
 G4_FN bool g4_write_trylock(struct g4_rwlock *lock);
 G4_FN void g4_write_unlock(struct g4_rwlock *lock);
+/*
+ * Per-lane. Reading without the lock: notes the version, false where a writer is inside or somebody waits. Then the caller
+ * takes copies of what the lock guards, with g4_peek(), follows no pointer in them, and believes them only if
+ * g4_read_valid() says that no writer was there meanwhile. (Optimistic lock coupling, Leis et al., DaMoN 2016.)
+ */
+G4_FN bool g4_read_begin(const struct g4_rwlock *lock, uint64_t *version);
+G4_FN bool g4_read_valid(const struct g4_rwlock *lock, uint64_t version);
+#if !G4_CUDA /* there it is inline, in simt/cuda/atomic.h */
+/* Per-lane. Copies 8 B words that others may be changing, each of them whole. 8 B aligned. */
+G4_FN void g4_peek(void *to, const void *from, uint32_t words);
+#endif
 
 /*
  * ---- waiting (leader): blocks while *word == seen; spurious returns allowed. Woken by g4_wake(). ----

@@ -123,19 +123,53 @@ G4_FN G4_INLINE void g4_ticket_read_unlock(uint64_t *word)
  * it counted. Otherwise it counts itself out again, as a reader that leaves, and queues. So readers alone, however many,
  * need one addition each, and no comparison that all but one of them would fail.
  */
-G4_FN G4_INLINE void g4_ticket_read_lock(uint64_t *word)
+G4_FN G4_INLINE bool g4_ticket_read_trylock(uint64_t *word)
 {
 	uint64_t old = g4_add64_acq(word, G4_TICKET_READER);
-	uint32_t ticket;
 
 	if (g4_ticket_next(old) == g4_ticket_serving(old))
-		return;
+		return true;
 	g4_ticket_read_unlock(word);
+	return false;
+}
+
+G4_FN G4_INLINE void g4_ticket_read_lock(uint64_t *word)
+{
+	uint64_t old;
+	uint32_t ticket;
+
+	if (g4_ticket_read_trylock(word))
+		return;
 	old = g4_add64_acq(word, G4_TICKET_NEXT);
 	ticket = g4_ticket_next(old);
 	if ((old & G4_TICKET_SHARED) != ticket)
 		g4_ticket_wait(word, ticket, G4_TICKET_SHARED);
 	g4_ticket_pass(word, ticket, G4_TICKET_READER);
+}
+
+/*
+ * Whether nobody has or waits for a turn: no writer is inside. Its ticket came before all it writes: the addition is done,
+ * seen by all, before a store behind it is issued.
+ */
+G4_FN G4_INLINE bool g4_ticket_is_quiet(uint64_t word)
+{
+	return g4_ticket_next(word) == g4_ticket_serving(word);
+}
+
+G4_FN G4_INLINE bool g4_ticket_read_begin(const struct g4_rwlock *lock, uint64_t *version)
+{
+	*version = g4_load64_acq(&lock->version);
+	return g4_ticket_is_quiet(g4_load64_acq(&lock->word));
+}
+
+/*
+ * A writer whose stores we saw is still inside, or it has left, and then its version came before the turn that we see. So
+ * the word is read first.
+ */
+G4_FN G4_INLINE bool g4_ticket_read_valid(const struct g4_rwlock *lock, uint64_t version)
+{
+	g4_fence_acq(); /* behind what was copied */
+	return g4_ticket_is_quiet(g4_load64_acq(&lock->word)) && g4_load64_rlx(&lock->version) == version;
 }
 
 #endif

@@ -118,6 +118,32 @@ static void a_cache_beyond_the_memory_is_refused_before_formatting(void **state)
 	unlink(image);
 }
 
+static void the_engine_is_chosen_by_name(void **state)
+{
+	const struct gpu4fs_mkfs_options format = {.size = sizeof(format)};
+	struct gpu4fs_options options = {
+		.size = sizeof(options), .cache_bytes = 16 << 20, .engine = "steam", .format = &format};
+	const char *name = image;
+	struct gpu4fs_stat root;
+	gpu4fs *mounted;
+
+	(void)state;
+	api_image(image, 64 << 20);
+	explained(gpu4fs_mount(&name, 1, &options, &mounted), EINVAL);
+	options.engine = "auto"; /* works everywhere */
+	ok(gpu4fs_mount(&name, 1, &options, &mounted));
+	ok(gpu4fs_stat(mounted, NULL, "/", &root));
+	ok(gpu4fs_unmount(mounted));
+	if (access("/dev/nvidiactl", F_OK) != 0) {
+		options.engine = "cuda";
+		options.format = NULL;
+		explained(gpu4fs_mount(&name, 1, &options, &mounted), EOPNOTSUPP);
+		assert_non_null(strstr(gpu4fs_last_message(), "CUDA"));
+		ok(try_mount(image, 0));
+	}
+	unlink(image);
+}
+
 static void what_is_no_image_is_refused_with_a_sentence(void **state)
 {
 	(void)state;
@@ -217,6 +243,7 @@ int main(void)
 		api_test(mkfs_takes_its_options),
 		api_test(bad_options_are_refused),
 		api_test(a_cache_beyond_the_memory_is_refused_before_formatting),
+		api_test(the_engine_is_chosen_by_name),
 		api_test(what_is_no_image_is_refused_with_a_sentence),
 		api_test(an_image_is_mounted_once_at_a_time),
 		api_test(a_read_only_file_system_changes_nothing),

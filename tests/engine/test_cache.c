@@ -13,6 +13,7 @@
 static struct g4_cache cache;
 static struct g4_line *lines;
 static struct g4_cache_set *sets;
+static struct g4_note *notes;
 static uint8_t *frames;
 
 static int setup(void **state)
@@ -20,11 +21,13 @@ static int setup(void **state)
 	(void)state;
 	lines = (struct g4_line *)calloc(LINES, sizeof(*lines));
 	sets = (struct g4_cache_set *)calloc(g4_cache_sets_for(LINES), sizeof(*sets));
+	notes = (struct g4_note *)calloc(LINES, sizeof(*notes));
 	frames = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, LINES * G4_PAGE_BYTES);
 	assert_non_null(lines);
 	assert_non_null(sets);
+	assert_non_null(notes);
 	assert_non_null(frames);
-	g4_cache_init(&cache, lines, frames, sets, LINES);
+	g4_cache_init(&cache, lines, frames, sets, notes, LINES);
 	return 0;
 }
 
@@ -33,6 +36,7 @@ static int teardown(void **state)
 	(void)state;
 	free(lines);
 	free(sets);
+	free(notes);
 	free(frames);
 	return 0;
 }
@@ -202,12 +206,15 @@ static void a_peek_finds_what_is_whole_and_waits_for_nothing(void **state)
 	assert_int_equal(g4_cache_peek(&cache, 1, 5), line);
 	assert_int_equal(lines[line].state & G4_LINE_REFS, 2);
 	g4_cache_put(&cache, line);
+	assert_int_equal(g4_cache_peek(&cache, 1, 5), line);
+	assert_true(g4_cache_put_way(&cache, line));
 	g4_cache_put(&cache, line);
 	/* a line of the pool would need a lock */
 	for (uint32_t k = 0; k <= G4_CACHE_WAYS; k++)
 		held[k] = fill(2, (uint64_t)k * cache.set_count);
 	assert_true(held[G4_CACHE_WAYS] >= cache.overflow_first);
 	assert_int_equal(g4_cache_peek(&cache, 2, (uint64_t)G4_CACHE_WAYS * cache.set_count), G4_NO_LINE);
+	assert_false(g4_cache_put_way(&cache, held[G4_CACHE_WAYS]));
 	for (uint32_t k = 0; k <= G4_CACHE_WAYS; k++)
 		g4_cache_put(&cache, held[k]);
 	for (uint32_t i = 0; i < LINES; i++)
@@ -219,7 +226,7 @@ static void pins_leave_half_of_the_pool(void **state)
 	uint32_t held[LINES], pool = LINES - cache.overflow_first, count = 0;
 
 	(void)state;
-	while (g4_cache_pin(&cache)) {
+	while (g4_cache_pin(&cache, 1)) {
 		held[count] = fill(1, (uint64_t)count * cache.set_count);
 		assert_int_not_equal(held[count], G4_NO_LINE);
 		count++;
@@ -231,8 +238,15 @@ static void pins_leave_half_of_the_pool(void **state)
 		g4_cache_put(&cache, line);
 	}
 	g4_cache_unpin(&cache, held[--count]);
-	assert_true(g4_cache_pin(&cache));
-	g4_cache_unpin_none(&cache);
+	assert_true(g4_cache_pin(&cache, 1));
+	g4_cache_unpin_none(&cache, 1);
+	/* several at a time: all or none */
+	assert_false(g4_cache_pin(&cache, 2));
+	g4_cache_unpin(&cache, held[--count]);
+	assert_false(g4_cache_pin(&cache, UINT32_C(1) << 20));
+	assert_true(g4_cache_pin(&cache, 2));
+	assert_false(g4_cache_pin(&cache, 1));
+	g4_cache_unpin_none(&cache, 2);
 	while (count > 0)
 		g4_cache_unpin(&cache, held[--count]);
 	assert_int_equal(cache.pins, 0);

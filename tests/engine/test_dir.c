@@ -44,10 +44,15 @@ static void insert(uint32_t number)
 {
 	char name[256];
 	uint32_t bytes = name_of(name, number);
+	struct g4_dir_slot slot;
 	struct g4_txn txn;
 
-	assert_int_equal(g4_begin(wg, fs, G4_DIR_CREDITS, &txn), 0);
-	assert_int_equal(g4_dir_insert(wg, &dir, &txn, name, bytes, inode, 8), 0);
+	assert_int_equal(g4_dir_lookup(wg, &dir, name, bytes, &slot), -G4_E_NOENT);
+	const uint32_t credits = g4_dir_insert_credits(&slot, bytes);
+	assert_int_equal(g4_begin(wg, fs, credits, &txn), 0);
+	const uint32_t *blocks = &fs->journal.logs[txn.sequence & 1].line_count, before = *blocks;
+	assert_int_equal(g4_dir_insert(wg, &dir, &txn, &slot, name, bytes, inode, 8), 0);
+	assert_in_range(*blocks - before, 0, credits); /* no more than were announced */
 	g4_txn_end(&txn);
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Guests: what warps of other kernels do on a GPU, here by threads with workgroups of their own. On `lanes` a guest has several
- * lanes, which look at cached pages side by side.
+ * lanes, which look at caches side by side.
  */
 #include "rig.h"
 
 #include <pthread.h>
 
+#include "dir/leaf.h"
 #include "engine/guest.h"
 #include "hash/crc32c.h"
 #include "simt/simt_host.h"
@@ -48,13 +49,34 @@ static void peek(struct g4_wg *by, struct peek_job *job)
 	}
 }
 
-/* What src/engine/region.c does, and the region above. */
+#define REGION_UNMAP (G4_REGION_USER + 101)
+
+/* What all lanes of a kernel do in g4d_unmap_each(), but for what is left to the leader: left[] by lane. */
+static bool left[64];
+
+static void unmap_lanes(struct g4_wg *by, struct g4_guest *guest)
+{
+	const uint32_t lane = g4_wg_lane(by);
+
+	left[lane] = guest->lane[lane].result == 0 && !g4_guest_unmap_lane(&guests, guest->lane[lane].page.line);
+	const uint64_t count = g4_reduce_sum(by, guest->lane[lane].result == 0);
+	if (lane == 0)
+		g4_guest_unpin(&guests, (uint32_t)count);
+}
+
+/* What src/engine/region.c does, and the regions above. */
 void g4_region_user(struct g4_wg *by, uint32_t kind, void *args)
 {
 	if (kind == G4_REGION_CRC32C)
 		g4_crc32c_region(by, (struct g4_crc32c_job *)args);
 	else if (kind == G4_REGION_CACHE_PROBE)
 		g4_cache_probe_region(by, (struct g4_cache_probe *)args);
+	else if (kind == G4_REGION_LEAF_SEARCH)
+		g4_leaf_search_region(by, (struct g4_leaf_search *)args);
+	else if (kind == G4_REGION_GUEST)
+		g4_guest_region(by, (struct g4_guest *)args);
+	else if (kind == REGION_UNMAP)
+		unmap_lanes(by, (struct g4_guest *)args);
 	else if (kind == REGION_PEEK)
 		peek(by, (struct peek_job *)args);
 }
@@ -336,6 +358,150 @@ static void a_listing_gives_every_name_once(void **state)
 	g4_guest_leave(guest);
 }
 
+static struct g4_guest_path at_path(const struct g4_guest_file *at, const char *text)
+{
+	return (struct g4_guest_path){at, text, strlen(text)};
+}
+
+static int make_dir(struct g4_guest *guest, const char *text)
+{
+	const struct g4_guest_path path = at_path(NULL, text);
+	return g4_guest_mkdir(guest, &path, 01777);
+}
+
+static int remove_dir(struct g4_guest *guest, const char *text)
+{
+	const struct g4_guest_path path = at_path(NULL, text);
+	return g4_guest_rmdir(guest, &path);
+}
+
+static int remove_name(struct g4_guest *guest, const char *text)
+{
+	const struct g4_guest_path path = at_path(NULL, text);
+	return g4_guest_unlink(guest, &path);
+}
+
+static int make_link(struct g4_guest *guest, const char *target, const char *text)
+{
+	const struct g4_guest_path path = at_path(NULL, text);
+	return g4_guest_symlink(guest, target, strlen(target), &path);
+}
+
+static int move(struct g4_guest *guest, const char *from, const char *to, uint32_t flags)
+{
+	const struct g4_guest_path old = at_path(NULL, from), path = at_path(NULL, to);
+	return g4_guest_rename(guest, &old, &path, flags);
+}
+
+static int give_name(struct g4_guest *guest, const char *from, const char *to, bool follow)
+{
+	const struct g4_guest_path old = at_path(NULL, from), path = at_path(NULL, to);
+	return g4_guest_link(guest, &old, &path, follow);
+}
+
+/* The inode that a path leads to, a link itself; 0: none. */
+static uint64_t node_of(struct g4_guest *guest, const char *path)
+{
+	return g4_guest_stat(guest, NULL, path, strlen(path), true) == 0 ? guest->attr.ino : 0;
+}
+
+static void a_guest_makes_moves_and_removes_names(void **state)
+{
+	struct g4_guest *guest = g4_guest_enter(&guests, 0);
+	char long_name[G4_NAME_MAX + 2], long_path[G4_PATH_MAX + 1];
+	struct g4_guest_file file, dir;
+
+	(void)state;
+	memset(long_name, 'n', sizeof(long_name));
+	long_name[G4_NAME_MAX + 1] = 0;
+	memset(long_path, 'p', sizeof(long_path));
+	long_path[G4_PATH_MAX] = 0;
+	assert_int_equal(make_dir(guest, "/a"), 0);
+	assert_int_equal(g4_guest_stat(guest, NULL, "/a", 2, false), 0);
+	assert_int_equal(guest->attr.mode, G4_S_IFDIR | 01755); /* less the umask */
+	assert_int_equal(make_dir(guest, "a/b///"), 0);
+	assert_int_equal(make_dir(guest, "/a/b"), -G4_E_EXIST);
+	assert_int_equal(make_dir(guest, "/"), -G4_E_EXIST);
+	assert_int_equal(make_dir(guest, "/a/."), -G4_E_EXIST);
+	assert_int_equal(make_dir(guest, "/a/.."), -G4_E_EXIST);
+	assert_int_equal(make_dir(guest, ""), -G4_E_NOENT);
+	assert_int_equal(make_dir(guest, "/none/x"), -G4_E_NOENT);
+	assert_int_equal(make_dir(guest, long_name), -G4_E_NAMETOOLONG);
+	assert_int_equal(make_dir(guest, long_path), -G4_E_NAMETOOLONG);
+	file = make_file(guest, "/a/file", 100);
+	assert_int_equal(make_dir(guest, "/a/file/x"), -G4_E_NOTDIR);
+
+	assert_int_equal(make_link(guest, "file", "/a/link"), 0);
+	assert_int_equal(make_link(guest, "file", "/a/link"), -G4_E_EXIST);
+	assert_int_equal(make_link(guest, "file", "/a/new/"), -G4_E_NOENT);
+	assert_int_equal(make_link(guest, "", "/a/new"), -G4_E_NOENT);
+	assert_int_equal(make_link(guest, long_path, "/a/new"), -G4_E_NAMETOOLONG);
+	assert_int_equal(g4_guest_stat(guest, NULL, "/a/link", 7, false), 0);
+	assert_int_equal(guest->attr.ino, file.ino);
+	assert_int_equal(give_name(guest, "/a/link", "/followed", true), 0);
+	assert_int_equal(node_of(guest, "/followed"), file.ino);
+	assert_int_equal(give_name(guest, "/a/link", "/itself", false), 0);
+	assert_int_equal(node_of(guest, "/itself"), node_of(guest, "/a/link"));
+	assert_int_equal(give_name(guest, "/a/file", "/followed", false), -G4_E_EXIST);
+	assert_int_equal(give_name(guest, "/a/file", "/followed/", false), -G4_E_EXIST);
+	assert_int_equal(give_name(guest, "/a/none", "/x", false), -G4_E_NOENT);
+	assert_int_equal(give_name(guest, "/a", "/x", false), -G4_E_PERM);
+
+	assert_int_equal(move(guest, "/followed", "/a/b/moved", 0), 0);
+	assert_int_equal(node_of(guest, "/followed"), 0);
+	assert_int_equal(node_of(guest, "/a/b/moved"), file.ino);
+	assert_int_equal(move(guest, "/a/b/moved", "/itself", G4_RENAME_NOREPLACE), -G4_E_EXIST);
+	assert_int_equal(move(guest, "/a/b/moved", "/itself", G4_RENAME_EXCHANGE), 0);
+	assert_int_equal(node_of(guest, "/itself"), file.ino);
+	assert_int_equal(move(guest, "/itself", "/x", 3), -G4_E_INVAL);
+	assert_int_equal(move(guest, "/itself", "/x", 8), -G4_E_INVAL);
+	assert_int_equal(move(guest, "/a", "/a/b/c", 0), -G4_E_INVAL);
+	assert_int_equal(move(guest, "/itself/", "/x", 0), -G4_E_NOTDIR);
+	assert_int_equal(move(guest, "/itself", "/x/", 0), -G4_E_NOTDIR);
+	assert_int_equal(move(guest, "/a/", "/itself/", G4_RENAME_EXCHANGE), -G4_E_NOTDIR);
+	assert_int_equal(move(guest, "/none", "/x", 0), -G4_E_NOENT);
+	assert_int_equal(move(guest, "/a/.", "/x", 0), -G4_E_BUSY);
+	assert_int_equal(move(guest, "/a/b", "/", 0), -G4_E_BUSY);
+	assert_int_equal(move(guest, "/a/b", "/a/..", G4_RENAME_NOREPLACE), -G4_E_EXIST);
+	assert_int_equal(move(guest, "/a/b/", "/b/", 0), 0);
+	assert_int_equal(open_at(guest, NULL, "/a", &to_read, &dir), 0);
+	const struct g4_guest_path relative = at_path(&dir, "../b"), back = at_path(&dir, "b");
+	assert_int_equal(g4_guest_rename(guest, &relative, &back, 0), 0);
+	assert_int_equal(g4_guest_close(guest, &dir), 0);
+
+	assert_int_equal(remove_name(guest, "/a"), -G4_E_ISDIR);
+	assert_int_equal(remove_name(guest, "/"), -G4_E_ISDIR);
+	assert_int_equal(remove_name(guest, "/a/"), -G4_E_ISDIR);
+	assert_int_equal(remove_name(guest, "/itself/"), -G4_E_NOTDIR);
+	assert_int_equal(remove_name(guest, "/none"), -G4_E_NOENT);
+	assert_int_equal(remove_name(guest, "/itself"), 0);
+	assert_int_equal(remove_name(guest, "/itself"), -G4_E_NOENT);
+	assert_int_equal(remove_dir(guest, "/a"), -G4_E_NOTEMPTY);
+	assert_int_equal(remove_dir(guest, "/"), -G4_E_BUSY);
+	assert_int_equal(remove_dir(guest, "/a/."), -G4_E_INVAL);
+	assert_int_equal(remove_dir(guest, "/a/.."), -G4_E_NOTEMPTY);
+	assert_int_equal(remove_dir(guest, "/a/file"), -G4_E_NOTDIR);
+	assert_int_equal(remove_name(guest, "/a/b/moved"), 0);
+	assert_int_equal(remove_dir(guest, "/a/b/"), 0);
+
+	assert_int_equal(g4_guest_truncate(guest, &file, 10), 0);
+	expect_contents(guest, &file, data, 10);
+	assert_int_equal(g4_guest_truncate(guest, &file, 30000), 0);
+	assert_int_equal(g4_guest_fstat(guest, &file), 0);
+	assert_int_equal(guest->attr.size, 30000);
+	assert_int_equal(g4_guest_truncate(guest, &file, UINT64_MAX), -G4_E_FBIG);
+	assert_int_equal(g4_guest_close(guest, &file), 0);
+	assert_int_equal(g4_guest_truncate(guest, &file, 0), -G4_E_BADF);
+	assert_int_equal(open_at(guest, NULL, "/a/file", &to_read, &file), 0);
+	assert_int_equal(g4_guest_truncate(guest, &file, 0), -G4_E_INVAL);
+	assert_int_equal(g4_guest_close(guest, &file), 0);
+	guests.cred.uid = guests.cred.gid = 1000;
+	assert_int_equal(make_dir(guest, "/mine"), -G4_E_ACCES);
+	assert_int_equal(remove_name(guest, "/a/file"), -G4_E_ACCES);
+	assert_int_equal(move(guest, "/a/file", "/x", 0), -G4_E_ACCES);
+	g4_guest_leave(guest);
+}
+
 /* ------------------------------------------------------------------ mapped pages */
 
 static void a_mapped_page_shows_the_file(void **state)
@@ -497,6 +663,499 @@ static void as_many_pages_may_be_mapped_as_leave_others_room(void **state)
 	g4_guest_leave(guest);
 }
 
+/* ------------------------------------------------------------------ each lane its own */
+
+#define ANY_LANE(guest, k) for (uint32_t k = 0; k < g4_wg_width((guest)->wg); k++)
+
+static uint64_t all_lanes(const struct g4_guest *guest)
+{
+	return UINT64_MAX >> (64 - g4_wg_width(guest->wg));
+}
+
+static void want_name(struct g4_guest *guest, uint32_t lane, const char *name, bool attr)
+{
+	guest->lane[lane].name = name;
+	guest->lane[lane].bytes = strlen(name);
+	guest->lane[lane].wants_attr = attr;
+}
+
+static void want_range(struct g4_guest *guest, uint32_t lane, uint64_t offset, uint64_t bytes, void *to)
+{
+	guest->lane[lane].to = to;
+	guest->lane[lane].bytes = bytes;
+	guest->lane[lane].offset = offset;
+}
+
+/* What a lane got is what the plain call gives. */
+static void expect_plain_lookup(struct g4_guest *guest, const struct g4_guest_file *dir, uint32_t lane)
+{
+	const struct g4_guest_lane got = guest->lane[lane];
+	const struct g4_attr attr = *g4_guest_attr_of(guest, lane);
+
+	if (got.bytes == 0) {
+		assert_int_equal(got.result, 0);
+		return;
+	}
+	assert_int_equal(got.result, g4_guest_lookup(guest, dir, got.name, got.bytes));
+	if (got.result < 0)
+		return;
+	assert_int_equal(got.ino, guest->attr.ino);
+	if (got.wants_attr)
+		assert_memory_equal(&attr, &guest->attr, sizeof(attr));
+}
+
+static void names_of_all_lanes_lead_where_plain_lookups_lead(void **state)
+{
+	struct g4_guest *guest = g4_guest_enter(&guests, 0);
+	char long_name[101] = "", too_long[G4_NAME_MAX + 2] = "";
+	const char *names[] = {"one",  "two",	  "three", "again",  "sub",
+			       "link", long_name, "none",  "four",   "",
+			       ".",    "..",	  "a/b",   too_long, "sub",
+			       "one",  "twofo",	  "tw",	   "two",    "exactly 32 bytes of name, not 33",
+			       "z"};
+	const uint32_t count = sizeof(names) / sizeof(names[0]);
+	struct g4_guest_file dir, file, none = {0};
+	uint64_t ino, sub;
+
+	(void)state;
+	memset(long_name, 'l', sizeof(long_name) - 1);
+	memset(too_long, 'x', sizeof(too_long) - 1);
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "dir", 0755, &ino), 0);
+	assert_int_equal(op_mkdir(&rig, ino, "sub", 0700, &sub), 0);
+	assert_int_equal(op_symlink(&rig, ino, "link", "one", NULL), 0);
+	for (uint32_t i = 0; i < count; i++) {
+		char path[G4_NAME_MAX + 20];
+		if (strchr(names[i], '/') || names[i][0] == '.' || !names[i][0] || strlen(names[i]) > G4_NAME_MAX ||
+		    strcmp(names[i], "sub") == 0 || strcmp(names[i], "link") == 0 || strcmp(names[i], "none") == 0 ||
+		    strcmp(names[i], "again") == 0)
+			continue;
+		snprintf(path, sizeof(path), "/dir/%s", names[i]);
+		file = make_file(guest, path, 1 + i * 100);
+		assert_int_equal(g4_guest_close(guest, &file), 0);
+	}
+	struct g4_attr one;
+	assert_int_equal(op_lookup(&rig, ino, "one", &one), 0);
+	assert_int_equal(op_link(&rig, one.ino, ino, "again"), 0);
+	assert_int_equal(open_at(guest, NULL, "/dir", &to_read, &dir), 0);
+	for (uint32_t round = 0; round < 4 * count; round++) {
+		ANY_LANE(guest, k)
+		want_name(guest, k, names[(round + k * (1 + round / count)) % count], round % 3 != 0);
+		g4_guest_lookup_each(guest, &dir);
+		ANY_LANE(guest, k)
+		expect_plain_lookup(guest, &dir, k);
+	}
+	/* a name that everybody knows needs no leader, nor does one inode in every lane */
+	ANY_LANE(guest, k)
+	want_name(guest, k, k % 2 ? "one" : "again", true);
+	g4_guest_lookup_each(guest, &dir);
+	assert_int_equal(guest->done, all_lanes(guest));
+	assert_int_equal(guest->left, 0);
+	ANY_LANE(guest, k)
+	expect_plain_lookup(guest, &dir, k);
+	/* it goes: nobody finds it */
+	assert_int_equal(op_unlink(&rig, ino, "one"), 0);
+	assert_int_equal(op_rename(&rig, ino, "two", ino, "again", 0), 0);
+	for (uint32_t attr = 0; attr < 2; attr++) {
+		ANY_LANE(guest, k)
+		want_name(guest, k, k % 2 ? "one" : "again", attr);
+		g4_guest_lookup_each(guest, &dir);
+		ANY_LANE(guest, k)
+		expect_plain_lookup(guest, &dir, k);
+	}
+	/* not a directory, not open, not allowed */
+	assert_int_equal(open_at(guest, NULL, "/dir/three", &to_read, &file), 0);
+	ANY_LANE(guest, k)
+	want_name(guest, k, "three", true);
+	g4_guest_lookup_each(guest, &file);
+	ANY_LANE(guest, k)
+	assert_int_equal(guest->lane[k].result, -G4_E_NOTDIR);
+	assert_int_equal(g4_guest_close(guest, &file), 0);
+	g4_guest_lookup_each(guest, &none);
+	ANY_LANE(guest, k)
+	assert_int_equal(guest->lane[k].result, -G4_E_BADF);
+	struct g4_attr locked = {.mode = 0700};
+	assert_int_equal(op_setattr(&rig, ino, G4_SET_MODE, &locked), 0);
+	guests.cred.uid = guests.cred.gid = 1000;
+	g4_guest_lookup_each(guest, &dir);
+	ANY_LANE(guest, k)
+	assert_int_equal(guest->lane[k].result, -G4_E_ACCES);
+	assert_int_equal(g4_guest_close(guest, &dir), 0);
+	g4_guest_leave(guest);
+}
+
+/* Ranges like those of programs: records, pages, pieces over page ends, behind the end; from all lanes. */
+static void ranges_of_all_lanes_are_what_plain_reads_give(void **state)
+{
+	struct g4_guest *guest = g4_guest_enter(&guests, 0);
+	static const uint64_t size = 20 * G4_PAGE_BYTES + 100;
+	static const uint64_t ranges[][2] = {{0, 16},
+					     {4096, 4096},
+					     {5, 64},
+					     {5, 65},
+					     {8000, 500},
+					     {20 * 4096, 4096},
+					     {20 * 4096 + 50, 10},
+					     {20 * 4096 + 90, 100},
+					     {20 * 4096 + 100, 1},
+					     {UINT64_MAX, 4096},
+					     {UINT64_MAX - 100, 4096},
+					     {123, 0},
+					     {8192, 1},
+					     {3, 4093},
+					     {4095, 2},
+					     {40960, 20000},
+					     {12288, 4096}};
+	const uint32_t count = sizeof(ranges) / sizeof(ranges[0]), room = 32768;
+	struct g4_guest_file file, quiet, dir;
+	static const struct g4_guest_open only_write = {.flags = G4_OPEN_WRITE};
+	static const struct g4_guest_open quietly = {.flags = G4_OPEN_READ | G4_OPEN_NOATIME, .noatime = true};
+
+	(void)state;
+	file = make_file(guest, "/file", size);
+	for (uint32_t round = 0; round < 6 * count; round++) {
+		if (round % 10 == 0) { /* nothing of it is in the cache */
+			assert_int_equal(g4_guest_fsync(guest, &file), 0);
+			g4_cache_drop_range(&rig.fs->cache, file.key, 0, 100);
+		}
+		memset(buffer, 0xcc, (size_t)room * (g4_wg_width(guest->wg) + 1));
+		ANY_LANE(guest, k)
+		{
+			const uint64_t *range = ranges[(round * 5 + k) % count];
+			want_range(guest, k, range[0], range[1], buffer + (uint64_t)k * room + round % 17);
+		}
+		g4_guest_read_each(guest, &file);
+		ANY_LANE(guest, k)
+		{
+			const struct g4_guest_lane *lane = &guest->lane[k];
+			const uint8_t *got = (const uint8_t *)lane->to;
+			const uint64_t bytes = lane->offset < size ? g4_min64(lane->bytes, size - lane->offset) : 0;
+			assert_int_equal(lane->result, bytes);
+			if (bytes)
+				assert_memory_equal(got, data + lane->offset, bytes);
+			for (uint64_t i = bytes; i < room - 17; i++)
+				assert_int_equal(got[i], 0xcc);
+		}
+	}
+	/* what is cached needs no leader; a write shows; the access time moves, but by a quiet handle */
+	ANY_LANE(guest, k)
+	want_range(guest, k, k * G4_PAGE_BYTES, G4_PAGE_BYTES, buffer + k * G4_PAGE_BYTES);
+	assert_int_equal(g4_guest_write(guest, &file, 3, "new", 3), 3);
+	memcpy(data + 3, "new", 3);
+	g4_guest_read_each(guest, &file); /* brings in what the last round dropped */
+	assert_int_equal(g4_guest_write(guest, &file, 0, data, 1), 1);
+	assert_int_equal(g4_guest_fstat(guest, &file), 0);
+	const uint64_t before = guest->attr.atime_ns;
+	assert_int_equal(open_at(guest, NULL, "/file", &quietly, &quiet), 0);
+	g4_guest_read_each(guest, &quiet);
+	assert_int_equal(guest->done, all_lanes(guest));
+	assert_memory_equal(buffer, data, G4_PAGE_BYTES * g4_wg_width(guest->wg));
+	assert_int_equal(g4_guest_fstat(guest, &file), 0);
+	assert_int_equal(guest->attr.atime_ns, before);
+	g4_guest_read_each(guest, &file);
+	assert_int_equal(guest->done, all_lanes(guest));
+	assert_int_equal(g4_guest_fstat(guest, &file), 0);
+	assert_true(guest->attr.atime_ns > before);
+	assert_int_equal(g4_guest_close(guest, &quiet), 0);
+	assert_int_equal(g4_guest_close(guest, &file), 0);
+	/* closed, not for reading, a directory */
+	g4_guest_read_each(guest, &file);
+	ANY_LANE(guest, k)
+	assert_int_equal(guest->lane[k].result, -G4_E_BADF);
+	assert_int_equal(open_at(guest, NULL, "/file", &only_write, &file), 0);
+	g4_guest_read_each(guest, &file);
+	ANY_LANE(guest, k)
+	assert_int_equal(guest->lane[k].result, -G4_E_BADF);
+	assert_int_equal(g4_guest_close(guest, &file), 0);
+	assert_int_equal(open_at(guest, NULL, "/", &to_read, &dir), 0);
+	g4_guest_read_each(guest, &dir);
+	ANY_LANE(guest, k)
+	assert_int_equal(guest->lane[k].result, -G4_E_ISDIR);
+	assert_int_equal(g4_guest_close(guest, &dir), 0);
+	g4_guest_leave(guest);
+}
+
+/* As g4d_unmap_each(). How many of them were the leader's. */
+static uint32_t unmap_each(struct g4_guest *guest)
+{
+	uint32_t count = 0;
+
+	g4_region(guest->wg, REGION_UNMAP, guest);
+	ANY_LANE(guest, k)
+	if (left[k]) {
+		g4_guest_unmap(&guests, guest->lane[k].page.line, false);
+		count++;
+	}
+	return count;
+}
+
+/* Fills the ways of a line's set with lines that somebody uses; `held` gets them. */
+static void crowd(uint32_t line, uint32_t held[G4_CACHE_WAYS])
+{
+	struct g4_cache *cache = &rig.fs->cache;
+	const uint64_t owner = UINT64_C(1) << 60;
+	uint64_t index = 0;
+	bool fresh;
+
+	for (;; index++) { /* neighbouring pages are of neighbouring sets */
+		held[0] = g4_cache_get(cache, owner, index, &fresh);
+		g4_cache_filled(cache, held[0]);
+		if (held[0] / G4_CACHE_WAYS == line / G4_CACHE_WAYS)
+			break;
+		g4_cache_put(cache, held[0]);
+	}
+	for (uint32_t k = 1; k < G4_CACHE_WAYS; k++) {
+		held[k] = g4_cache_get(cache, owner, index + (uint64_t)k * cache->set_count, &fresh);
+		g4_cache_filled(cache, held[k]);
+	}
+}
+
+static void pages_of_all_lanes_are_mapped_and_counted(void **state)
+{
+	struct g4_guest *guest = g4_guest_enter(&guests, 0);
+	const uint32_t limit = rig.fs->cache.pin_limit, width = g4_wg_width(guest->wg);
+	uint32_t lines[FILE_PAGES], held[G4_CACHE_WAYS], good = 0;
+	struct g4_guest_file file = make_file(guest, "/file", 20 * G4_PAGE_BYTES + 100);
+
+	(void)state;
+	for (uint32_t round = 0; round < 40; round++) {
+		if (round % 8 == 0) {
+			assert_int_equal(g4_guest_fsync(guest, &file), 0);
+			g4_cache_drop_range(&rig.fs->cache, file.key, 0, 100);
+		}
+		ANY_LANE(guest, k)
+		guest->lane[k].offset = round % 5 == 4 && k % 2 ? UINT64_MAX : (round + k * 7) % 23 * 4000;
+		g4_guest_map_each(guest, &file);
+		uint32_t mapped = 0;
+		ANY_LANE(guest, k)
+		{
+			const struct g4_guest_lane *lane = &guest->lane[k];
+			const uint64_t at = g4_align_down(lane->offset, G4_PAGE_BYTES);
+			if (lane->offset > 21 * G4_PAGE_BYTES) {
+				assert_int_equal(lane->result, -G4_E_NXIO);
+				continue;
+			}
+			assert_int_equal(lane->result, 0);
+			assert_int_equal(lane->page.bytes, at < 20 * G4_PAGE_BYTES ? G4_PAGE_BYTES : 100);
+			assert_memory_equal(lane->page.data, data + at, lane->page.bytes);
+			mapped++;
+		}
+		assert_int_equal(rig.fs->cache.pins, mapped);
+		assert_int_equal(unmap_each(guest), 0);
+		assert_int_equal(rig.fs->cache.pins, 0);
+	}
+	/* with room for one more, one lane gets its page */
+	for (uint32_t i = 0; i + 1 < limit; i++) {
+		assert_int_equal(g4_guest_map(guest, &file, i % 20, true), 0);
+		lines[i] = guest->page.line;
+	}
+	ANY_LANE(guest, k)
+	guest->lane[k].offset = k * G4_PAGE_BYTES;
+	g4_guest_map_each(guest, &file);
+	ANY_LANE(guest, k)
+	{
+		assert_true(guest->lane[k].result == 0 || guest->lane[k].result == -G4_E_NOMEM);
+		good += guest->lane[k].result == 0;
+	}
+	assert_int_equal(good, 1);
+	assert_int_equal(rig.fs->cache.pins, limit);
+	unmap_each(guest);
+	for (uint32_t i = 0; i + 1 < limit; i++)
+		g4_guest_unmap(&guests, lines[i], true);
+	/* a line of the pool is the leader's to find and to give back */
+	assert_int_equal(g4_guest_fsync(guest, &file), 0);
+	assert_int_equal(g4_guest_map(guest, &file, 0, false), 0);
+	g4_guest_unmap(&guests, guest->page.line, false);
+	g4_cache_drop_range(&rig.fs->cache, file.key, 0, 100);
+	crowd(guest->page.line, held);
+	g4_guest_map_each(guest, &file);
+	assert_int_equal(guest->lane[0].result, 0);
+	assert_true(guest->lane[0].page.line >= rig.fs->cache.overflow_first);
+	assert_memory_equal(guest->lane[0].page.data, data, G4_PAGE_BYTES);
+	assert_int_equal(rig.fs->cache.pins, width);
+	assert_int_equal(unmap_each(guest), 1);
+	for (uint32_t k = 0; k < G4_CACHE_WAYS; k++)
+		g4_cache_put(&rig.fs->cache, held[k]);
+	/* closed */
+	assert_int_equal(g4_guest_close(guest, &file), 0);
+	g4_guest_map_each(guest, &file);
+	ANY_LANE(guest, k)
+	assert_int_equal(guest->lane[k].result, -G4_E_BADF);
+	assert_int_equal(unmap_each(guest), 0);
+	g4_guest_leave(guest);
+}
+
+/* ------------------------------------------------------------------ while others change it */
+
+#define CUT_PAGES 8u
+
+/* A directory and a file that one thread changes, and what others may see of them. */
+static struct {
+	uint32_t stop;
+	struct g4_guest_file dir, file;
+	uint64_t stays, moves, sub;
+} busy;
+
+struct looker {
+	pthread_t thread;
+	uint64_t wrong, alone;
+	uint32_t number;
+};
+
+static const char *const busy_names[] = {"stays", "again", "here", "there", "comes and goes", "owned", "sub", "none"};
+
+/* Whether that is what a lookup can give at some moment. */
+static bool is_right(const struct g4_guest_lane *lane, const struct g4_attr *attr)
+{
+	const bool there = lane->result == 0;
+
+	if (!there && lane->result != -G4_E_NOENT)
+		return false;
+	if (there && lane->wants_attr && attr->ino != lane->ino)
+		return false;
+	if (lane->name == busy_names[0] || lane->name == busy_names[1])
+		return there && lane->ino == busy.stays && (!lane->wants_attr || attr->size == 77);
+	if (lane->name == busy_names[2] || lane->name == busy_names[3])
+		return !there || (lane->ino == busy.moves && (!lane->wants_attr || attr->size == 55));
+	if (lane->name == busy_names[4]) /* the number may belong to any inode by the time its attributes are read */
+		return !there || lane->ino != 0;
+	if (lane->name == busy_names[5])
+		return there && (!lane->wants_attr || attr->uid == attr->gid);
+	if (lane->name == busy_names[6])
+		return there && lane->ino == busy.sub && (!lane->wants_attr || g4_is_dir(attr->mode));
+	return !there;
+}
+
+static void look(struct looker *l, struct g4_guest *guest, uint64_t *random)
+{
+	ANY_LANE(guest, k)
+	want_name(guest, k, busy_names[rig_random(random) % 8], rig_random(random) % 2);
+	g4_guest_lookup_each(guest, &busy.dir);
+	ANY_LANE(guest, k)
+	l->wrong += !is_right(&guest->lane[k], g4_guest_attr_of(guest, k));
+	l->alone += guest->left == 0;
+}
+
+/* Pages are written whole, with one value: read under the lock, they are all of it. */
+static void read_busy(struct looker *l, struct g4_guest *guest, uint64_t *random, uint8_t *to)
+{
+	ANY_LANE(guest, k)
+	want_range(guest, k, rig_random(random) % CUT_PAGES * G4_PAGE_BYTES,
+		   rig_random(random) % 2 ? G4_PAGE_BYTES : 48, to + k * G4_PAGE_BYTES);
+	g4_guest_read_each(guest, &busy.file);
+	ANY_LANE(guest, k)
+	{
+		const struct g4_guest_lane *lane = &guest->lane[k];
+		const uint8_t *got = (const uint8_t *)lane->to;
+		l->wrong += lane->result != 0 && lane->result != (int64_t)lane->bytes;
+		for (int64_t i = 1; i < lane->result; i++)
+			l->wrong += got[i] != got[0];
+	}
+	l->alone += guest->left == 0;
+}
+
+static void map_busy(struct looker *l, struct g4_guest *guest, uint64_t *random)
+{
+	ANY_LANE(guest, k)
+	guest->lane[k].offset = rig_random(random) % CUT_PAGES * G4_PAGE_BYTES;
+	g4_guest_map_each(guest, &busy.file);
+	ANY_LANE(guest, k)
+	{
+		const struct g4_guest_lane *lane = &guest->lane[k];
+		l->wrong += lane->result != 0 && lane->result != -G4_E_NXIO;
+		l->wrong += lane->result == 0 && lane->page.bytes != G4_PAGE_BYTES;
+	}
+	ANY_LANE(guest, k)
+	if (guest->lane[k].result == 0)
+		g4_guest_unmap(&guests, guest->lane[k].page.line, true);
+}
+
+static void *look_around(void *argument)
+{
+	struct looker *l = (struct looker *)argument;
+	uint8_t *to = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, 64 * G4_PAGE_BYTES);
+	uint64_t random = l->number + 1;
+
+	if (!to)
+		l->wrong++;
+	while (to && !g4_load32_acq(&busy.stop)) {
+		struct g4_guest *guest = g4_guest_enter(&guests, l->number);
+		look(l, guest, &random);
+		read_busy(l, guest, &random, to);
+		map_busy(l, guest, &random);
+		g4_guest_leave(guest);
+	}
+	free(to);
+	return NULL;
+}
+
+/* One change of each kind. */
+static void change(uint32_t round, uint64_t owned)
+{
+	struct g4_attr owner = {.uid = round, .gid = round};
+	uint8_t page[G4_PAGE_BYTES];
+
+	assert_int_equal(op_rename(&rig, busy.dir.ino, busy_names[2 + round % 2], busy.dir.ino,
+				   busy_names[3 - round % 2], 0),
+			 0);
+	if (round % 2)
+		assert_int_equal(op_unlink(&rig, busy.dir.ino, busy_names[4]), 0);
+	else
+		assert_int_equal(op_mknod(&rig, busy.dir.ino, busy_names[4], G4_S_IFREG | 0600, NULL), 0);
+	assert_int_equal(op_setattr(&rig, owned, G4_SET_UID | G4_SET_GID, &owner), 0);
+	memset(page, (int)(round & 0xff), sizeof(page));
+	for (uint32_t k = 0; k < 3; k++)
+		assert_int_equal(op_write(&rig, busy.file.ino, 0, (round + k) % CUT_PAGES * G4_PAGE_BYTES, page,
+					  sizeof(page), NULL),
+				 0);
+	if (round % 4 == 0)
+		assert_int_equal(op_truncate(&rig, busy.file.ino, 0), 0);
+	if (round % 4 == 1)
+		assert_int_equal(op_truncate(&rig, busy.file.ino, CUT_PAGES * G4_PAGE_BYTES), 0);
+	if (round % 32 == 2)
+		assert_int_equal(op_fsync(&rig, busy.file.ino), 0);
+}
+
+static void all_lanes_see_what_others_change_in_whole(void **state)
+{
+	struct g4_guest *guest = g4_guest_enter(&guests, 0);
+	struct looker lookers[PLACES];
+	struct g4_guest_file file;
+	uint64_t dir, owned, alone = 0;
+
+	(void)state;
+	memset(&busy, 0, sizeof(busy));
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "busy", 0755, &dir), 0);
+	assert_int_equal(op_mkdir(&rig, dir, busy_names[6], 0755, &busy.sub), 0);
+	file = make_file(guest, "/busy/stays", 77);
+	busy.stays = file.ino;
+	assert_int_equal(g4_guest_close(guest, &file), 0);
+	assert_int_equal(op_link(&rig, busy.stays, dir, busy_names[1]), 0);
+	file = make_file(guest, "/busy/here", 55);
+	busy.moves = file.ino;
+	assert_int_equal(g4_guest_close(guest, &file), 0);
+	assert_int_equal(op_mknod(&rig, dir, busy_names[5], G4_S_IFREG | 0600, &owned), 0);
+	busy.file = make_file(guest, "/file", 0);
+	assert_int_equal(open_at(guest, NULL, "/busy", &to_read, &busy.dir), 0);
+	g4_guest_leave(guest);
+	for (uint32_t k = 0; k < PLACES; k++) {
+		lookers[k] = (struct looker){.number = k};
+		assert_int_equal(pthread_create(&lookers[k].thread, NULL, look_around, &lookers[k]), 0);
+	}
+	for (uint32_t round = 0; round < (rig_slow() ? 400 : 4000); round++)
+		change(round, owned);
+	g4_store32_rel(&busy.stop, 1);
+	for (uint32_t k = 0; k < PLACES; k++) {
+		pthread_join(lookers[k].thread, NULL);
+		assert_int_equal(lookers[k].wrong, 0);
+		alone += lookers[k].alone;
+	}
+	assert_true(alone > 0);
+	guest = g4_guest_enter(&guests, 0);
+	assert_int_equal(g4_guest_close(guest, &busy.dir), 0);
+	assert_int_equal(g4_guest_close(guest, &busy.file), 0);
+	g4_guest_leave(guest);
+}
+
 /* ------------------------------------------------------------------ many at once */
 
 struct worker {
@@ -588,9 +1247,14 @@ int main(void)
 		guest_test(paths_start_where_the_session_says_or_at_a_directory),
 		guest_test(a_guest_may_do_what_its_session_may),
 		guest_test(a_listing_gives_every_name_once),
+		guest_test(a_guest_makes_moves_and_removes_names),
 		guest_test(a_mapped_page_shows_the_file),
 		guest_test(a_mapped_page_is_not_read_when_the_file_changed),
 		guest_test(as_many_pages_may_be_mapped_as_leave_others_room),
+		guest_test(names_of_all_lanes_lead_where_plain_lookups_lead),
+		guest_test(ranges_of_all_lanes_are_what_plain_reads_give),
+		guest_test(pages_of_all_lanes_are_mapped_and_counted),
+		guest_test(all_lanes_see_what_others_change_in_whole),
 		guest_test(more_guests_than_places_take_turns),
 	};
 

@@ -248,6 +248,43 @@ static __global__ void names_kernel(scene s)
 	g4d_leave(w);
 }
 
+/* Makes, moves and removes; what is left is for the host to look at. */
+static __global__ void change_kernel(scene s)
+{
+	g4d_warp *w = g4d_enter(s.fs);
+	struct gpu4fs_stat stat;
+	g4d_file dir, file;
+
+	EXPECT(g4d_mkdir(w, NULL, "/changed", 0777), 0);
+	EXPECT(g4d_mkdir(w, NULL, "/changed", 0777), -EEXIST);
+	EXPECT(g4d_open(w, NULL, "/changed", O_RDONLY | O_DIRECTORY, 0, &dir), 0);
+	write_and_read(s, w, "/changed/one", 6, 5000, s.buffers);
+	EXPECT(g4d_link(w, &dir, "one", NULL, "/changed/two", 0), 0);
+	EXPECT(g4d_link(w, &dir, "one", &dir, "two", 0), -EEXIST);
+	EXPECT(g4d_link(w, &dir, "one", &dir, "three", ~0), -EINVAL);
+	EXPECT(g4d_symlink(w, "two", &dir, "link"), 0);
+	EXPECT(g4d_stat(w, &dir, "link", &stat), 0);
+	EXPECT(stat.nlink, 2);
+	EXPECT(g4d_unlink(w, &dir, "one"), 0);
+	EXPECT(g4d_unlink(w, &dir, "one"), -ENOENT);
+	EXPECT(g4d_unlink(w, NULL, "/changed"), -EISDIR);
+	EXPECT(g4d_mkdir(w, &dir, "sub", 0700), 0);
+	EXPECT(g4d_rename(w, &dir, "two", &dir, "sub/moved", 0), 0);
+	EXPECT(g4d_rename(w, &dir, "two", &dir, "sub/moved", 0), -ENOENT);
+	EXPECT(g4d_rename(w, &dir, "link", &dir, "sub", GPU4FS_RENAME_NOREPLACE), -EEXIST);
+	EXPECT(g4d_rmdir(w, &dir, "sub"), -ENOTEMPTY);
+	EXPECT(g4d_mkdir(w, &dir, "empty/", 0700), 0);
+	EXPECT(g4d_rmdir(w, &dir, "empty"), 0);
+	EXPECT(g4d_open(w, &dir, "sub/moved", O_RDWR, 0, &file), 0);
+	EXPECT(g4d_truncate(w, &file, 3000), 0);
+	EXPECT(g4d_fstat(w, &file, &stat), 0);
+	EXPECT(stat.size, 3000);
+	EXPECT(g4d_close(w, &file), 0);
+	EXPECT(g4d_truncate(w, &file, 0), -EBADF);
+	EXPECT(g4d_close(w, &dir), 0);
+	g4d_leave(w);
+}
+
 static __global__ void list_kernel(scene s, const char *path, uint32_t room)
 {
 	g4d_warp *w = g4d_enter(s.fs);
@@ -585,6 +622,128 @@ static __global__ void array_error_kernel(scene s)
 	g4d_leave(w);
 }
 
+/* ------------------------------------------------------------------ kernels: each lane its own */
+
+#define EACH_NAMES 200u
+
+/* Name number `number` of /each in a buffer of 300 bytes; what comes behind the files is not there, or odd. Returns its length. */
+static __host__ __device__ uint32_t each_name(char *to, uint32_t number)
+{
+	uint32_t bytes = 0;
+
+	if (number == EACH_NAMES)
+		return 0;
+	if (number > EACH_NAMES + 3) {
+		numbered(to, "none", number);
+	} else if (number > EACH_NAMES) { /* "..", a slash, too long */
+		bytes = number == EACH_NAMES + 1 ? 2 : number == EACH_NAMES + 2 ? 3 : 256;
+		for (uint32_t i = 0; i < bytes; i++)
+			to[i] = number == EACH_NAMES + 2 && i == 1 ? '/' : '.';
+		return bytes;
+	} else {
+		numbered(to, number % 7 ? "f" : "a name of more than thirty-two bytes ", number);
+	}
+	while (to[bytes])
+		bytes++;
+	return bytes;
+}
+
+/* This lane's result is that of the call for one. */
+static __device__ void look_up_each(const scene &s, g4d_warp *w, const g4d_file *dir, uint32_t number)
+{
+	struct gpu4fs_stat stat = {}, plain;
+	uint64_t ino = 0;
+	char name[300];
+	uint32_t bytes = each_name(name, number);
+	int rc = g4d_lookup_each(w, dir, name, bytes, &stat), same = 0;
+
+	EXPECT(g4d_lookup_each(w, dir, name, bytes, NULL), rc);
+	EXPECT(g4d_ino_each(w, dir, name, bytes, &ino), rc);
+	EXPECT(ino, stat.ino);
+	for (int lane = 0; lane < 32; lane++) {
+		uint32_t theirs = each_name(name, __shfl_sync(ALL_LANES, number, lane));
+		int wanted = g4d_lookup(w, dir, name, theirs, &plain);
+		if ((int)lane_of() == lane && (theirs == 0 ? rc == 0 : rc == wanted))
+			same = rc != 0 || theirs == 0 ||
+			       (stat.ino == plain.ino && stat.size == plain.size && stat.mode == plain.mode &&
+				stat.nlink == plain.nlink && stat.mtime.tv_nsec == plain.mtime.tv_nsec);
+	}
+	EXPECT(same, 1);
+}
+
+static __global__ void lookup_each_kernel(scene s, uint32_t rounds)
+{
+	g4d_warp *w = g4d_enter(s.fs);
+	uint32_t warp = warp_of();
+	struct gpu4fs_stat stat;
+	g4d_file dir, file, zero = {};
+
+	EXPECT(g4d_open(w, NULL, "/each", O_RDONLY | O_DIRECTORY, 0, &dir), 0);
+	for (uint32_t i = 0; i < rounds; i++)
+		look_up_each(s, w, &dir, (uint32_t)(mix(warp << 16 | i << 8 | lane_of()) % (EACH_NAMES + 10)));
+	look_up_each(s, w, &dir, 5); /* all the same */
+	EXPECT(g4d_close(w, &dir), 0);
+	EXPECT(g4d_lookup_each(w, &zero, "f1", 2, &stat), -EBADF);
+	EXPECT(g4d_open(w, NULL, "/each/f1", O_RDONLY, 0, &file), 0);
+	EXPECT(g4d_lookup_each(w, &file, "f1", 2, &stat), -ENOTDIR);
+	EXPECT(g4d_close(w, &file), 0);
+	g4d_leave(w);
+}
+
+/* Of a table of 64 MiB: bytes that are no multiple of anything at places that are none either. */
+static __global__ void read_each_kernel(scene s, uint32_t rounds)
+{
+	g4d_warp *w = g4d_enter(s.fs);
+	const g4d_file file = s.files[0], zero = {};
+	uint8_t *buffer = s.buffers + (uint64_t)warp_of() * BUFFER_BYTES + lane_of() * 4096u;
+	uint32_t wrong = 0;
+
+	for (uint32_t i = 0; i < rounds; i++) {
+		uint64_t random = mix((uint64_t)warp_of() << 32 | i << 8 | lane_of());
+		uint64_t at = random % (TABLE_BYTES + 5000), bytes = (random >> 32) % 4097;
+		if (i % 4 == 0) { /* whole pages */
+			at = at / 4096 * 4096;
+			bytes = 4096;
+		} else if (i % 4 == 1) { /* records */
+			at = at / 16 * 16;
+			bytes = 16;
+		}
+		uint64_t there = at >= TABLE_BYTES ? 0 : TABLE_BYTES - at < bytes ? TABLE_BYTES - at : bytes;
+		EXPECT(g4d_read_each(w, &file, buffer, bytes, at), there);
+		for (uint64_t k = 0; k < there; k++)
+			wrong += buffer[k] != byte_of(TABLE_SEED, at + k);
+	}
+	EXPECT(wrong, 0);
+	EXPECT(g4d_read_each(w, &file, buffer, lane_of() % 2 ? 0 : 10, lane_of()), lane_of() % 2 ? 0 : 10);
+	EXPECT(g4d_read_each(w, &zero, buffer, 10, 0), -EBADF);
+	g4d_leave(w);
+}
+
+static __global__ void map_each_kernel(scene s, uint32_t rounds)
+{
+	g4d_warp *w = g4d_enter(s.fs);
+	const g4d_file file = s.files[0], zero = {};
+	g4d_page page = {};
+
+	for (uint32_t i = 0; i < rounds; i++) {
+		uint64_t at = mix((uint64_t)warp_of() << 32 | i << 8 | lane_of()) % TABLE_BYTES;
+		EXPECT(g4d_map_each(w, &file, at, &page), 0);
+		EXPECT(page.bytes, G4D_PAGE_BYTES);
+		for (int lane = 0; lane < 32; lane++) {
+			const uint8_t *data = (const uint8_t *)__shfl_sync(ALL_LANES, (uint64_t)page.data, lane);
+			uint64_t first = __shfl_sync(ALL_LANES, at, lane) / G4D_PAGE_BYTES * G4D_PAGE_BYTES;
+			EXPECT(wrong_bytes(data, TABLE_SEED, first, G4D_PAGE_BYTES), 0);
+		}
+		g4d_unmap_each(w, &page);
+	}
+	page = {};
+	EXPECT(g4d_map_each(w, &file, lane_of() % 2 ? UINT64_MAX : TABLE_BYTES, &page), -ENXIO);
+	EXPECT(g4d_map_each(w, &zero, 0, &page), -EBADF);
+	EXPECT(g4d_map_each(w, &file, lane_of() % 2 ? UINT64_MAX : 4096, &page), lane_of() % 2 ? -ENXIO : 0);
+	g4d_leave(w);
+	g4d_unmap_each(w, &page);
+}
+
 /* ------------------------------------------------------------------ kernels: beside the host */
 
 struct mailbox { /* page-locked host memory */
@@ -742,6 +901,20 @@ static void test_names(void)
 	HOST_EXPECT(is_file(fs, "/gpu-small", 1, 100), true);
 	HOST_EXPECT(is_file(fs, "/gpu-middle", 2, 10001), true);
 	HOST_EXPECT(is_file(fs, "/names/gpu-large", 3, BUFFER_BYTES - 5), true);
+}
+
+static void test_change(void)
+{
+	struct gpu4fs_stat stat;
+
+	change_kernel<<<1, 32, 0, stream>>>(s);
+	finish();
+	HOST_EXPECT(is_file(fs, "/changed/sub/moved", 6, 3000), true);
+	HOST_EXPECT(gpu4fs_lstat(fs, NULL, "/changed/link", &stat), 0);
+	HOST_EXPECT(stat.mode & S_IFMT, S_IFLNK);
+	HOST_EXPECT(gpu4fs_stat(fs, NULL, "/changed/link", &stat), -ENOENT);
+	HOST_EXPECT(gpu4fs_stat(fs, NULL, "/changed/two", &stat), -ENOENT);
+	HOST_EXPECT(gpu4fs_stat(fs, NULL, "/changed/empty", &stat), -ENOENT);
 }
 
 static void test_readdir(void)
@@ -939,6 +1112,49 @@ static void test_array(void)
 	finish();
 }
 
+/* Names that stay, while the host makes, moves and removes others; ranges and pages of a table. */
+static void test_each(void)
+{
+	std::atomic<bool> stop{false};
+	std::atomic<uint64_t> bad{0};
+	char name[400] = "/each/";
+
+	make_table();
+	HOST_EXPECT(gpu4fs_mkdir(fs, NULL, "/each", 0755), 0);
+	for (uint32_t i = 0; i < EACH_NAMES; i++) {
+		name[6 + each_name(name + 6, i)] = 0;
+		write_file(name, 40 + i, 0, 1 + i, 0644);
+	}
+	lookup_each_kernel<<<1, 32, 0, stream>>>(s, 50);
+	finish();
+	std::thread host([&] {
+		gpu4fs_file *file;
+		while (!stop) {
+			bad += gpu4fs_open(fs, NULL, "/each/coming", O_RDWR | O_CREAT, 0644, &file) != 0;
+			bad += gpu4fs_close(file) != 0;
+			bad += gpu4fs_rename(fs, NULL, "/each/coming", NULL, "/each/going", 0) != 0;
+			bad += gpu4fs_unlink(fs, NULL, "/each/going") != 0;
+		}
+	});
+	lookup_each_kernel<<<32, 128, 0, stream>>>(s, 20);
+	finish();
+	stop = true;
+	host.join();
+	HOST_EXPECT(bad, 0);
+	open_kernel<<<1, 32, 0, stream>>>(s, on_gpu("/table"));
+	finish();
+	for (uint32_t blocks : {1u, 32u, 128u}) {
+		read_each_kernel<<<blocks, 128, 0, stream>>>(s, 40);
+		finish();
+	}
+	for (uint32_t blocks : {1u, 16u}) { /* 64 warps with 32 pages each: half of what may be mapped */
+		map_each_kernel<<<blocks, 128, 0, stream>>>(s, 10);
+		finish();
+	}
+	close_kernel<<<1, 32, 0, stream>>>(s);
+	finish();
+}
+
 static void test_turns(void)
 {
 	const uint32_t rounds = 50;
@@ -1115,10 +1331,10 @@ static const struct test {
 	const char *name;
 	void (*run)(void);
 } tests[] = {
-	{"names", test_names},	   {"readdir", test_readdir}, {"enter", test_enter},   {"user", test_user},
-	{"map", test_map},	   {"held", test_held},	      {"limit", test_limit},   {"array", test_array},
-	{"many", test_many},	   {"turns", test_turns},     {"beside", test_beside}, {"not-cuda", test_not_cuda},
-	{"unmount", test_unmount},
+	{"names", test_names},	     {"change", test_change}, {"readdir", test_readdir}, {"enter", test_enter},
+	{"user", test_user},	     {"map", test_map},	      {"held", test_held},	 {"limit", test_limit},
+	{"array", test_array},	     {"many", test_many},     {"turns", test_turns},	 {"beside", test_beside},
+	{"not-cuda", test_not_cuda}, {"each", test_each},     {"unmount", test_unmount},
 };
 
 int main(int argc, char **argv)

@@ -10,13 +10,24 @@ enum gpu_bench_work {
 	GPU_BENCH_MAKE,	       /* every warp makes `count` files in directories of its own */
 	GPU_BENCH_LOOKUP,      /* looks names up at random, that MAKE has made */
 	GPU_BENCH_READ,	       /* 4 KiB at random offsets of one file, from the cache */
-	GPU_BENCH_NOTHING      /* NOP through g4_execute() */
+	GPU_BENCH_NOTHING,     /* NOP through g4_execute() */
+	/* guests, 32 operations at a time */
+	GPU_BENCH_FOREST,      /* every warp makes `count` directories of `directory` files each and leaves them open */
+	GPU_BENCH_FIND_ALL,    /* looks up every name of FOREST once */
+	GPU_BENCH_LOOKUP_EACH, /* names of FOREST at random, with attributes */
+	GPU_BENCH_INO_EACH,    /* their numbers alone */
+	GPU_BENCH_OPEN,	       /* one warp opens the file /small for the next two */
+	GPU_BENCH_READ_EACH,   /* 4 KiB at random offsets, from the cache to memory */
+	GPU_BENCH_MAP_EACH     /* such pages in place: every byte is looked at */
 };
+
+/* Directories of FOREST. */
+#define GPU_BENCH_DIRS 16384u
 
 struct gpu_bench_job {
 	uint32_t work;
 	uint32_t warps;
-	uint32_t count;	    /* operations a warp */
+	uint32_t count;	    /* operations a warp; calls, where one is 32 operations */
 	uint32_t directory; /* files in a directory */
 	uint64_t file;	    /* READ: inode */
 	uint64_t bytes;	    /* READ: its size */
@@ -36,6 +47,8 @@ extern "C" {
 bool gpu_bench_run(void *fs, const struct gpu_bench_job *job, struct gpu_bench_result *result);
 /* Blocks of warps that fit beside the engine. */
 uint32_t gpu_bench_multiprocessors(void);
+/* As many warps of guests as the GPU runs at a time. */
+uint32_t gpu_bench_resident_warps(void);
 
 #ifdef __cplusplus
 }

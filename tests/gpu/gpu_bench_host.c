@@ -3,7 +3,11 @@
  * What the CUDA engine costs and gives: rings, metadata and data, from host clients and from kernels. Clients here
  * write slots by hand, so that the figures are the engine's and not a client library's.
  *
- * Usage: gpu_bench [-s SMS] [-o FILE.json] [NAME]...      (default: all; names as in the table at the end)
+ * Usage: gpu_bench [-s SMS] [-d DEVICE] [-c CACHE_MIB] [-f MIB of each of 64 files] [-o FILE.json] [NAME]...
+ *	default: all; names as in the table at the end
+ *
+ * cpu_seconds of a row are the engine's: the clients' own, who poll, are beside them, and so is what the whole machine
+ * was busy with meanwhile (kernel threads, too).
  */
 #include <getopt.h>
 #include <math.h>
@@ -17,9 +21,11 @@
 #include <unistd.h>
 
 #include "dev/dev_host.h"
+#include "engine/cuda/gpu.h"
 #include "engine/engine_ops_host.h"
 #include "engine/port_host.h"
 #include "fs/mkfs_host.h"
+#include "gpu/cpu_use.h"
 #include "gpu/gpu_bench.h"
 
 #define CLIENTS 8u
@@ -38,7 +44,26 @@ static void must(int rc, const char *what)
 	exit(1);
 }
 
-static double clients_cpu; /* of all clients so far: what is left is the engine's */
+static double clients_cpu;	/* of all clients so far: what is left is the engine's */
+static struct cpu_use measured; /* what the next row is about; own: the clients' */
+
+static double thread_cpu(void);
+
+static struct cpu_use begin_measuring(void)
+{
+	struct cpu_use begin = cpu_use_now();
+
+	begin.own = thread_cpu(); /* this thread polls, or waits in CUDA: a client */
+	return begin;
+}
+
+static void end_measuring(const struct cpu_use *begin, double other_clients)
+{
+	measured = cpu_use_since(begin);
+	measured.own = thread_cpu() - begin->own;
+	clients_cpu += measured.own;
+	measured.own += other_clients;
+}
 
 static double cpu_seconds(void)
 {
@@ -49,22 +74,38 @@ static double cpu_seconds(void)
 	       ((double)usage.ru_utime.tv_usec + (double)usage.ru_stime.tv_usec) / 1e6 - clients_cpu;
 }
 
-/* better: whether more is better. target 0: none. */
+/* more: whether more is better. target 0: none. */
 static void report(const char *metric, const char *unit, double value, double target, bool more, double cpu)
 {
 	bool met = target == 0 || (more ? value >= target : value <= target);
 
-	printf("%-44s %14.3f %-8s target %10.3f %-4s cpu %.3f s\n", metric, value, unit, target,
+	printf("%-44s %14.3f %-8s target %10.3f %-4s cpu %.3f s", metric, value, unit, target,
 	       target == 0 ? "-" :
 	       met	   ? "yes" :
 			     "no",
 	       cpu);
+	if (measured.wall > 0)
+		printf(", cores: %.3f engine, %.1f clients, %.1f all", cpu / measured.wall,
+		       measured.own / measured.wall, measured.busy / measured.wall);
+	putchar('\n');
 	fflush(stdout);
-	if (json)
+	if (json) {
 		fprintf(json,
 			"%s\n  {\"bench\": \"gpu\", \"engine\": \"cuda\", \"metric\": \"%s\", \"unit\": \"%s\", \"ours\": %.6g, "
-			"\"peers\": {}, \"target\": %.6g, \"met\": %s, \"cpu_seconds\": %.4f}",
-			rows++ ? "," : "", metric, unit, value, target, met ? "true" : "false", cpu);
+			"\"peers\": {}, ",
+			rows++ ? "," : "", metric, unit, value);
+		if (target == 0)
+			fputs("\"target\": null, \"met\": null, ", json);
+		else
+			fprintf(json, "\"target\": {\"%s\": %.6g}, \"met\": %s, ", more ? "at_least" : "at_most",
+				target, met ? "true" : "false");
+		fprintf(json,
+			"\"seconds\": %.4f, \"cpu_seconds\": %.4f, \"clients_cpu_seconds\": %.4f, "
+			"\"busy_seconds\": %.4f}",
+			measured.wall, cpu, measured.own, measured.busy);
+		fflush(json); /* rows outlive a crash */
+	}
+	measured = (struct cpu_use){0};
 }
 
 /* ------------------------------------------------------------------ clients by hand */
@@ -244,21 +285,23 @@ static void *run_load(void *argument)
 
 static double run_loads(struct load *loads, uint32_t clients)
 {
-	uint64_t errors = 0, begin;
+	uint64_t errors = 0;
+	double others = 0;
 
 	wake_kernel();
-	begin = g4_monotonic_ns();
+	const struct cpu_use begin = begin_measuring();
 	for (uint32_t i = 0; i < clients; i++)
 		must(pthread_create(&loads[i].thread, NULL, run_load, &loads[i]), "a thread");
 	for (uint32_t i = 0; i < clients; i++) {
 		pthread_join(loads[i].thread, NULL);
 		errors += loads[i].hand.errors;
 		clients_cpu += loads[i].cpu;
+		others += loads[i].cpu;
 	}
-	double seconds = (double)(g4_monotonic_ns() - begin) / 1e9;
+	end_measuring(&begin, others);
 	if (errors)
 		fprintf(stderr, "gpu_bench: %llu commands failed\n", (unsigned long long)errors);
-	return seconds;
+	return measured.wall;
 }
 
 static int by_value(const void *a, const void *b)
@@ -274,11 +317,13 @@ static void latency(struct hand *h, const struct g4_ring_slot *slot, uint32_t co
 	struct g4_ring_result result;
 
 	wake_kernel();
+	const struct cpu_use start = begin_measuring();
 	for (uint32_t i = 0; i < count; i++) {
 		uint64_t begin = g4_monotonic_ns();
 		run_one(h, slot, &result);
 		ns[i] = g4_monotonic_ns() - begin;
 	}
+	end_measuring(&start, 0);
 	qsort(ns, count, sizeof(*ns), by_value);
 	*p50 = ns[count / 2];
 	*p99 = ns[count * 99ull / 100];
@@ -405,10 +450,19 @@ static void bench_make(void)
 
 /* ------------------------------------------------------------------ data */
 
-#define FILE_BYTES G4_GIB
 #define FILES 64u
 #define PIECE (2 * G4_MIB)
 #define STREAM_DEPTH 16u
+
+static uint64_t file_bytes = G4_GIB;
+
+static void stream_name(char *name, size_t bytes, const char *verb)
+{
+	if (file_bytes % G4_GIB == 0)
+		snprintf(name, bytes, "%s %u files of %u GiB", verb, FILES, (unsigned)(file_bytes / G4_GIB));
+	else
+		snprintf(name, bytes, "%s %u files of %u MiB", verb, FILES, (unsigned)(file_bytes / G4_MIB));
+}
 
 static void fill_stream(struct load *load, struct g4_ring_slot *slot, uint64_t i)
 {
@@ -438,12 +492,12 @@ static void bench_stream(void)
 		loads[c].slot = command(G4_CMD_WRITE);
 		loads[c].fill = fill_stream;
 		loads[c].depth = STREAM_DEPTH;
-		loads[c].count = FILES / CLIENTS * FILE_BYTES / PIECE;
+		loads[c].count = FILES / CLIENTS * file_bytes / PIECE;
 	}
 	cpu = cpu_seconds();
 	seconds = run_loads(loads, CLIENTS);
-	report("write 64 files of 1 GiB", "GB/s", FILES * (double)FILE_BYTES / 1e9 / seconds, 45, true,
-	       cpu_seconds() - cpu);
+	stream_name(name, sizeof(name), "write");
+	report(name, "GB/s", FILES * (double)file_bytes / 1e9 / seconds, 45, true, cpu_seconds() - cpu);
 	for (uint32_t depth = STREAM_DEPTH; depth > 0; depth /= 4) {
 		for (uint32_t c = 0; c < CLIENTS; c++) {
 			loads[c].slot = command(G4_CMD_READ);
@@ -451,8 +505,9 @@ static void bench_stream(void)
 		}
 		cpu = cpu_seconds();
 		seconds = run_loads(loads, CLIENTS);
-		snprintf(name, sizeof(name), "read 64 files of 1 GiB, depth %u", depth);
-		report(name, "GB/s", FILES * (double)FILE_BYTES / 1e9 / seconds, 45, true, cpu_seconds() - cpu);
+		stream_name(name, sizeof(name), "read");
+		snprintf(name + strlen(name), sizeof(name) - strlen(name), ", depth %u", depth);
+		report(name, "GB/s", FILES * (double)file_bytes / 1e9 / seconds, 45, true, cpu_seconds() - cpu);
 	}
 	/* what was read last is what was written there: the pieces repeat every 2 * STREAM_DEPTH */
 	for (uint32_t c = 0; c < CLIENTS; c++)
@@ -462,6 +517,69 @@ static void bench_stream(void)
 				exit(1);
 			}
 	close_loads(loads, CLIENTS);
+}
+
+#define ONE_BYTES (8 * G4_GIB)
+#define ONE_PIECE (16 * G4_MIB)
+#define ONE_PLACES 8u /* of the data area, in turn */
+
+static void fill_one(struct load *load, struct g4_ring_slot *slot, uint64_t i)
+{
+	slot->command.handle = load->nodes[0];
+	slot->command.node = 0;
+	slot->command.offset = i * ONE_PIECE;
+	slot->command.length = ONE_PIECE;
+	slot->command.data = i % ONE_PLACES * ONE_PIECE;
+}
+
+static void remove_one(struct hand *h, uint64_t handle, const char *name)
+{
+	struct g4_ring_slot unlink = command(G4_CMD_UNLINK), release = command(G4_CMD_RELEASE);
+	struct g4_ring_slot sync = command(G4_CMD_SYNCFS);
+	struct g4_ring_result result;
+
+	set_name(&unlink, name);
+	must(run_one(h, &unlink, &result), name);
+	release.command.node = 0;
+	release.command.handle = handle;
+	must(run_one(h, &release, &result), name);
+	must(run_one(h, &sync, &result), "syncing"); /* so that the space is free */
+}
+
+/* One stream: what many warps make of one command. */
+static void bench_one(void)
+{
+	static const uint32_t ops[] = {G4_CMD_WRITE, G4_CMD_READ};
+	struct load load;
+	uint64_t words = ONE_PLACES * ONE_PIECE / 8;
+	char name[80];
+
+	open_loads(&load, 1, ONE_PLACES * ONE_PIECE);
+	uint64_t *data = (uint64_t *)load.hand.data;
+	load.nodes[0] = open_file(&load.hand, G4_NODE_ROOT, "one", NULL);
+	load.fill = fill_one;
+	load.count = ONE_BYTES / ONE_PIECE;
+	for (uint32_t o = 0; o < 2; o++) {
+		for (uint64_t k = 0; k < words; k++)
+			data[k] = ops[o] == G4_CMD_WRITE ? k * 0x9e3779b97f4a7c15 : 0;
+		for (uint32_t depth = 1; depth <= 4; depth *= 4) {
+			load.slot = command(ops[o]);
+			load.depth = depth;
+			double cpu = cpu_seconds();
+			double seconds = run_loads(&load, 1);
+			snprintf(name, sizeof(name), "%s one file of 8 GiB, 1 client, depth %u, 16 MiB a command",
+				 ops[o] == G4_CMD_WRITE ? "write" : "read", depth);
+			report(name, "GB/s", (double)ONE_BYTES / 1e9 / seconds, 0, true, cpu_seconds() - cpu);
+		}
+	}
+	for (uint64_t k = 0; k < words; k += 7) {
+		if (data[k] != k * 0x9e3779b97f4a7c15) {
+			fprintf(stderr, "gpu_bench: one file: something else was read than written\n");
+			exit(1);
+		}
+	}
+	remove_one(&load.hand, load.nodes[0], "one");
+	close_loads(&load, 1);
 }
 
 #define SMALL_FILE (512 * G4_MIB)
@@ -502,14 +620,39 @@ static bool kernel_job(const char *metric, const char *unit, double scale, doubl
 {
 	struct gpu_bench_result result = {0};
 	double cpu = cpu_seconds();
+	const struct cpu_use begin = begin_measuring();
 
 	if (!gpu_bench_run(g4_cuda_fs(engine), job, &result))
 		exit(1);
+	end_measuring(&begin, 0);
 	if (result.first_error)
 		fprintf(stderr, "gpu_bench: %s: %s after %llu\n", metric, g4_strerror((int)result.first_error),
 			(unsigned long long)result.done);
 	report(metric, unit, (double)result.done * scale / result.seconds, target, true, cpu_seconds() - cpu);
 	return result.first_error == 0;
+}
+
+static uint64_t cache_bytes = 8 * G4_GIB;
+
+/* 32 pages at a time; the file is /small. More warps hide more of the memory's latency, fewer keep their buffers in the L2. */
+static void bench_random_each(void)
+{
+	const uint32_t most = gpu_bench_resident_warps();
+	const uint64_t pins = cache_bytes / G4_PAGE_BYTES / 16; /* so many pages may be mapped */
+	const struct gpu_bench_job open = {GPU_BENCH_OPEN, 1, 1, 1, 0, 0};
+	char metric[80];
+
+	kernel_job("open by a kernel", "/s", 1, 0, &open);
+	usleep(200000); /* the engine's kernel has left the multiprocessors */
+	for (uint32_t part = 8; part > 0; part /= 2) {
+		const uint32_t map_warps = (uint32_t)g4_min64(most / part, pins / 32);
+		const struct gpu_bench_job read = {GPU_BENCH_READ_EACH, most / part, 400, 0, 0, SMALL_FILE};
+		const struct gpu_bench_job map = {GPU_BENCH_MAP_EACH, map_warps, 400, 0, 0, SMALL_FILE};
+		snprintf(metric, sizeof(metric), "4 KiB random read by a kernel, 32 a call, %u warps", read.warps);
+		kernel_job(metric, "GB/s", 4096 / 1e9, part == 1 ? 2000 : 0, &read);
+		snprintf(metric, sizeof(metric), "4 KiB random pages in place, 32 a call, %u warps", map.warps);
+		kernel_job(metric, "GB/s", 4096 / 1e9, part == 1 ? 2000 : 0, &map);
+	}
 }
 
 static void bench_random(void)
@@ -539,7 +682,42 @@ static void bench_random(void)
 		snprintf(metric, sizeof(metric), "4 KiB random read by a kernel, %u warps", warps);
 		kernel_job(metric, "GB/s", 4096 / 1e9, warps == 1600 ? 2000 : 0, &job);
 	}
+	bench_random_each();
 	close_loads(loads, CLIENTS);
+}
+
+#define FOREST_WARPS 1024u
+#define FOREST_NAMES 64u /* of a directory */
+
+/* A million files in directories of 64 names. */
+static void bench_forest(void)
+{
+	const uint32_t dirs = GPU_BENCH_DIRS / FOREST_WARPS, most = gpu_bench_resident_warps();
+	const struct gpu_bench_job make = {GPU_BENCH_FOREST, FOREST_WARPS, dirs, FOREST_NAMES, 0, 0};
+	const struct gpu_bench_job all = {
+		GPU_BENCH_FIND_ALL, FOREST_WARPS, dirs * FOREST_NAMES / 32, FOREST_NAMES, 0, 0};
+	struct gpu_bench_result found = {0};
+	char metric[80];
+
+	wake_kernel();
+	if (!kernel_job("create 1 M files from a kernel, 64 a directory", "M/s", 1e-6, 0, &make))
+		exit(1);
+	if (!gpu_bench_run(g4_cuda_fs(engine), &all, &found))
+		exit(1);
+	if (found.done != (uint64_t)GPU_BENCH_DIRS * FOREST_NAMES) {
+		fprintf(stderr, "gpu_bench: of 1 M files %llu were found\n", (unsigned long long)found.done);
+		exit(1);
+	}
+	usleep(200000); /* the engine's kernel has left the multiprocessors */
+	for (uint32_t part = 4; part > 0; part /= 2) {
+		const struct gpu_bench_job look = {GPU_BENCH_LOOKUP_EACH, most / part, 1000, FOREST_NAMES, 0, 0};
+		const struct gpu_bench_job number = {GPU_BENCH_INO_EACH, most / part, 1000, FOREST_NAMES, 0, 0};
+		snprintf(metric, sizeof(metric), "lookup from a kernel, 1 M files, 32 a call, %u warps", look.warps);
+		kernel_job(metric, "M/s", 1e-6, part == 1 ? 300 : 0, &look);
+		snprintf(metric, sizeof(metric), "inode number from a kernel, 1 M files, 32 a call, %u warps",
+			 number.warps);
+		kernel_job(metric, "M/s", 1e-6, part == 1 ? 300 : 0, &number);
+	}
 }
 
 static void bench_kernel(void)
@@ -569,24 +747,49 @@ static void bench_kernel(void)
 	}
 }
 
+#define WAKE_UPS 15
+
+/* The stations of a wake-up. The GPU's clock is the host's to a few microseconds; differences below 0 count as 0. */
+static void add_stations(uint64_t stations[][WAKE_UPS], int i, int64_t begin, int64_t end)
+{
+	const struct g4_gpu_control *c = g4_cuda_control(engine);
+	const int64_t at[] = {begin, c->wanted_ns, c->launch_ns, c->launched_ns, c->started_ns, end};
+
+	/* the call may return after the kernel has begun */
+	stations[0][i] = (uint64_t)(at[1] - at[0]);
+	stations[1][i] = (uint64_t)(at[2] - at[1]);
+	stations[2][i] = (uint64_t)(at[3] - at[2]);
+	stations[3][i] = at[4] > at[2] ? (uint64_t)(at[4] - at[2]) : 0;
+	stations[4][i] = at[5] > at[4] ? (uint64_t)(at[5] - at[4]) : 0;
+}
+
 /* The kernel leaves after its idle time; what the next command then costs. */
 static void bench_idle(void)
 {
+	static const char *const names[] = {"wake-up: bell to agent", "wake-up: agent to launch",
+					    "wake-up: CUDA's launch call", "wake-up: launch to kernel",
+					    "wake-up: kernel to result"};
 	struct hand h;
 	struct g4_ring_slot nop = command(G4_CMD_NOP);
 	struct g4_ring_result result;
-	uint64_t ns[9];
+	uint64_t ns[WAKE_UPS], stations[5][WAKE_UPS];
 	double cpu;
 
 	open_hand(&h, 0);
-	for (int i = 0; i < 9; i++) {
+	for (int i = 0; i < WAKE_UPS; i++) {
 		usleep(200000);
-		uint64_t begin = g4_monotonic_ns();
+		int64_t begin = g4_realtime_ns();
 		must(run_one(&h, &nop, &result), "nop");
-		ns[i] = g4_monotonic_ns() - begin;
+		int64_t end = g4_realtime_ns();
+		ns[i] = (uint64_t)(end - begin);
+		add_stations(stations, i, begin, end);
 	}
-	qsort(ns, 9, sizeof(ns[0]), by_value);
-	report("wake-up of a kernel that has left, p50", "us", (double)ns[4] / 1e3, 100, false, 0);
+	qsort(ns, WAKE_UPS, sizeof(ns[0]), by_value);
+	report("wake-up of a kernel that has left, p50", "us", (double)ns[WAKE_UPS / 2] / 1e3, 100, false, 0);
+	for (int s = 0; s < 5; s++) {
+		qsort(stations[s], WAKE_UPS, sizeof(ns[0]), by_value);
+		report(names[s], "us", (double)stations[s][WAKE_UPS / 2] / 1e3, 0, false, 0);
+	}
 	usleep(200000);
 	cpu = cpu_seconds();
 	usleep(2000000);
@@ -598,11 +801,12 @@ static const struct bench {
 	const char *name;
 	void (*run)(void);
 } benches[] = {
-	{"null", bench_null},	  {"stat", bench_stat},	    {"make", bench_make}, {"kernel", bench_kernel},
-	{"random", bench_random}, {"stream", bench_stream}, {"idle", bench_idle},
+	{"null", bench_null},	  {"stat", bench_stat},	    {"make", bench_make},
+	{"kernel", bench_kernel}, {"random", bench_random}, {"one", bench_one},
+	{"stream", bench_stream}, {"idle", bench_idle},	    {"forest", bench_forest},
 };
 
-static void mount(const char *device, uint64_t cache_bytes, uint32_t sms)
+static void mount(const char *device, uint32_t sms)
 {
 	const struct g4_mkfs_options format = {.journal_bytes = 512 * G4_MIB};
 	const struct g4_dev_open_options open = {.flags = G4_DEV_CREATE, .create_bytes = 72 * G4_GIB};
@@ -625,21 +829,22 @@ int main(int argc, char **argv)
 {
 	const char *device = "mem:72G";
 	uint32_t sms = 0;
-	uint64_t cache = 8 * G4_GIB;
 
-	for (int option; (option = getopt(argc, argv, "s:o:d:c:")) != -1;) {
+	for (int option; (option = getopt(argc, argv, "s:o:d:c:f:")) != -1;) {
 		if (option == 's')
 			sms = (uint32_t)atoi(optarg);
 		else if (option == 'd')
 			device = optarg;
 		else if (option == 'c')
-			cache = strtoull(optarg, NULL, 10) * G4_MIB;
+			cache_bytes = strtoull(optarg, NULL, 10) * G4_MIB;
+		else if (option == 'f') /* whole pieces */
+			file_bytes = g4_align_up(strtoull(optarg, NULL, 10) * G4_MIB, PIECE);
 		else if (option == 'o')
 			json = fopen(optarg, "w");
 	}
 	if (json)
 		fputs("[", json);
-	mount(device, cache, sms);
+	mount(device, sms);
 	for (size_t b = 0; b < sizeof(benches) / sizeof(benches[0]); b++) {
 		bool wanted = optind == argc;
 		for (int i = optind; i < argc; i++)

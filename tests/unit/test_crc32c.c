@@ -118,6 +118,8 @@ static void pages_chain_and_lanes_agree(void **state)
 
 	(void)state;
 	assert_non_null(wg);
+	assert_int_equal(g4_crc32c_append_pages(first, second, 1), g4_crc32c(0, buffer, 8192));
+	assert_int_equal(g4_crc32c_append_pages(first, 0, 0), first);
 	assert_int_equal(g4_crc32c_append_page(first, second), g4_crc32c(0, buffer, 8192));
 	assert_int_equal(g4_crc32c_append_page(g4_crc32c(0, buffer, 77), g4_crc32c(0, buffer + 77, 4096)),
 			 g4_crc32c(0, buffer, 77 + 4096));

@@ -476,6 +476,45 @@ static void requests_are_recorded_in_order(void **state)
 	assert_int_equal(g4_dev_fault_recorded(f->dev), 0);
 }
 
+/* Two writes at a time, a flush before the second is known to be complete, a write after all of them. */
+static void the_record_tells_which_requests_overlapped(void **state)
+{
+	struct fixture *f = *state;
+	const struct g4_fault slow = {.delay_ns = 1000};
+	struct g4_iov iov = {.base = f->buffer, .bytes = 4096};
+	struct g4_io ios[3] = {{.op = G4_IO_WRITE, .iov = &iov, .iov_count = 1},
+			       {.op = G4_IO_WRITE, .offset_bytes = 4096, .iov = &iov, .iov_count = 1},
+			       {.op = G4_IO_FLUSH}};
+	const uint64_t done_at[] = {2, 3, 3, 4, UINT64_MAX};
+
+	g4_dev_fault_set(f->dev, &slow);
+	g4_dev_fault_record(f->dev, true);
+	g4_dev_submit_many(f->wg, f->dev, ios, 2);
+	assert_int_equal(g4_dev_fault_recorded_op(f->dev, 0)->done_at, UINT64_MAX);
+	assert_int_equal(g4_dev_wait(f->wg, f->dev, &ios[0]), 0);
+	g4_dev_submit(f->wg, f->dev, &ios[2]);
+	assert_int_equal(g4_dev_wait(f->wg, f->dev, &ios[2]), 0);
+	while (!g4_dev_poll(f->wg, f->dev, &ios[1]))
+		g4_pause();
+	assert_int_equal(put(f, 3, 1, 0), 0);
+	g4_dev_submit(f->wg, f->dev, &ios[0]);
+	g4_dev_fault_record(f->dev, false);
+	assert_int_equal(g4_dev_fault_recorded(f->dev), 5);
+	for (uint64_t k = 0; k < 5; k++)
+		assert_int_equal(g4_dev_fault_recorded_op(f->dev, k)->done_at, done_at[k]);
+	assert_int_equal(g4_dev_wait(f->wg, f->dev, &ios[0]), 0);
+}
+
+static void it_is_open_until_its_last_owner_closes_it(void **state)
+{
+	struct fixture *f = *state;
+
+	g4_dev_fault_share(f->dev);
+	g4_dev_close(f->dev);
+	assert_int_equal(put(f, 1, 1, 0), 0);
+	assert_int_equal(get(f, 1), 1);
+}
+
 /* Replaying the record up to a flush gives what the device would hold after a cut there. */
 struct seen {
 	uint64_t requests, bytes, first_offset;
@@ -598,6 +637,8 @@ int main(void)
 		OVER(flipped_bits_are_read_wherever_the_data_is),
 		OVER(delayed_requests_overlap),
 		OVER(requests_are_recorded_in_order),
+		OVER(the_record_tells_which_requests_overlapped),
+		OVER(it_is_open_until_its_last_owner_closes_it),
 		OVER(a_watcher_sees_requests_before_they_are_executed),
 		OVER(the_record_replays_to_the_same_device),
 		OVER(threads_may_share_it),

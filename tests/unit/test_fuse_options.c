@@ -47,6 +47,9 @@ static void options_of_fstab_are_understood(void **state)
 	assert_int_equal(o.threads, 4);
 	assert_int_equal(o.atime, G4_ATIME_NOATIME);
 	assert_true(o.attr_timeout_s == 1.5);
+	assert_int_equal(parse("engine=auto,sms=16", &o), 0);
+	assert_int_equal(o.engine, G4_ENGINE_AUTO);
+	assert_int_equal(o.sms, 16);
 	assert_int_equal(parse("noatime,relatime,writeback,nowriteback,readdirplus=auto", &o), 0);
 	assert_int_equal(o.atime, G4_ATIME_RELATIME);
 	assert_int_equal(o.readdirplus, G4_READDIRPLUS_AUTO);
@@ -63,6 +66,8 @@ static void wrong_options_are_named(void **state)
 	refuses("cache=much", "'cache=much'");
 	refuses("cache=4096", "at least 1M");
 	refuses("engine=steam", "cpu, cuda or auto");
+	refuses("sms=0", "multiprocessors");
+	refuses("sms=all", "multiprocessors");
 	refuses("commit=0", "'commit=0'");
 	refuses("commit=-1", "'commit=-1'");
 	refuses("commit=5s", "'commit=5s'");

@@ -262,6 +262,33 @@ static void write_trylock_takes_only_a_free_lock(void **state)
 	g4_write_unlock(&lock);
 }
 
+static void read_trylock_fails_where_a_writer_is_or_waits(void **state)
+{
+	struct g4_rwlock lock = {0};
+	uint32_t entered = 0;
+	struct queuer writer = {&lock, &entered, 0};
+	pthread_t thread;
+
+	(void)state;
+	assert_true(g4_read_trylock(&lock));
+	assert_true(g4_read_trylock(&lock));
+	assert_int_equal(g4_ticket_readers(lock.word), 2);
+	g4_read_unlock(&lock);
+	start(&thread, enter_as_writer, &writer);
+	await_queue(&lock.word, 1);
+	assert_false(g4_read_trylock(&lock));
+	assert_int_equal(g4_load32_acq(&entered), 0);
+	g4_read_unlock(&lock);
+	join(thread);
+	assert_int_equal(entered, 1);
+	g4_write_lock(&lock);
+	assert_false(g4_read_trylock(&lock));
+	g4_write_unlock(&lock);
+	assert_true(g4_read_trylock(&lock));
+	g4_read_unlock(&lock);
+	assert_true(g4_write_trylock(&lock));
+}
+
 static void a_reader_does_not_overtake_a_waiting_writer(void **state)
 {
 	struct g4_rwlock lock = {0};
@@ -344,7 +371,8 @@ static void *read_pair(void *arg)
 	struct pair *pair = (struct pair *)arg;
 
 	for (uint32_t i = 0; i < ROUNDS; i++) {
-		g4_read_lock(&pair->lock);
+		if (i % 2 == 0 || !g4_read_trylock(&pair->lock))
+			g4_read_lock(&pair->lock);
 		if (pair->a != pair->b)
 			g4_store32_rlx(&pair->torn, 1);
 		g4_read_unlock(&pair->lock);
@@ -354,7 +382,7 @@ static void *read_pair(void *arg)
 
 static void readers_see_no_half_written_state(void **state)
 {
-	struct pair pair = {{G4_TICKET_NEXT * 0xff00 + 0xff00}, 0, 0, 0};
+	struct pair pair = {{.word = G4_TICKET_NEXT * 0xff00 + 0xff00}, 0, 0, 0};
 	pthread_t threads[THREADS];
 
 	(void)state;
@@ -506,6 +534,7 @@ int main(void)
 		cmocka_unit_test(unlock_leaves_the_lock_to_its_next_owner),
 		cmocka_unit_test(readers_share),
 		cmocka_unit_test(write_trylock_takes_only_a_free_lock),
+		cmocka_unit_test(read_trylock_fails_where_a_writer_is_or_waits),
 		cmocka_unit_test(a_reader_does_not_overtake_a_waiting_writer),
 		cmocka_unit_test(adjacent_readers_enter_together_behind_a_writer),
 		cmocka_unit_test(readers_see_no_half_written_state),

@@ -41,6 +41,7 @@ enum {
 	REGION_DIVERGE_LEAVE,
 	REGION_DIVERGE_ARGUMENT,
 	REGION_OPEN_REGION,
+	REGION_COPIES,
 };
 
 static void record(struct g4_wg *wg, struct region_result *results)
@@ -62,6 +63,20 @@ static void record(struct g4_wg *wg, struct region_result *results)
 	r->scan = g4_scan_exclusive(wg, lane + 1);
 	results[(lane + last) % (last + 1)].neighbour = lane;
 	g4_sync(wg);
+}
+
+struct copies {
+	uint8_t *to, *again;
+	const uint8_t *from;
+	uint64_t bytes;
+};
+
+/* The second copy is of the first, by lanes that did not all write it. */
+static void copy_twice(struct g4_wg *wg, struct copies *copies)
+{
+	g4_copy_in_region(wg, copies->to, copies->from, copies->bytes);
+	g4_sync(wg);
+	g4_copy_in_region(wg, copies->again, copies->to + 1, copies->bytes ? copies->bytes - 1 : 0);
 }
 
 /* Defined once above the layer; in this program, here. */
@@ -89,6 +104,9 @@ void g4_region_user(struct g4_wg *wg, uint32_t kind, void *args)
 		break;
 	case REGION_OPEN_REGION:
 		g4_zero(wg, g4_wg_scratch(wg), G4_WG_SCRATCH_BYTES);
+		break;
+	case REGION_COPIES:
+		copy_twice(wg, (struct copies *)args);
 		break;
 	default:
 		abort();
@@ -176,6 +194,26 @@ static void copy_copies_exactly(void **state)
 		assert_untouched_around(100 + shift, bytes);
 	}
 	g4_copy(wg, NULL, NULL, 0);
+}
+
+static void lanes_in_a_region_copy_exactly(void **state)
+{
+	struct g4_wg *wg = (struct g4_wg *)*state;
+	struct copies *copies = (struct copies *)g4_wg_scratch(wg);
+	static uint8_t again[BUFFER_BYTES];
+
+	for (uint32_t i = 0; i < SIZES * SHIFTS; i++) {
+		uint64_t bytes = sizes[i / SHIFTS];
+		uint32_t shift = shifts[i % SHIFTS];
+
+		fill();
+		*copies = (struct copies){two + 100 + shift, again, one + 64, bytes};
+		g4_region(wg, REGION_COPIES, copies);
+		assert_memory_equal(two + 100 + shift, one + 64, bytes);
+		assert_untouched_around(100 + shift, bytes);
+		if (bytes)
+			assert_memory_equal(again, one + 65, bytes - 1);
+	}
 }
 
 static void zero_zeroes_exactly(void **state)
@@ -461,6 +499,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_workgroup_knows_itself, make_wg, drop_wg),
 		cmocka_unit_test(a_workgroup_beyond_the_limit_is_refused),
 		cmocka_unit_test_setup_teardown(copy_copies_exactly, make_wg, drop_wg),
+		cmocka_unit_test_setup_teardown(lanes_in_a_region_copy_exactly, make_wg, drop_wg),
 		cmocka_unit_test_setup_teardown(zero_zeroes_exactly, make_wg, drop_wg),
 		cmocka_unit_test_setup_teardown(equal_finds_a_difference_anywhere, make_wg, drop_wg),
 		cmocka_unit_test_setup_teardown(every_lane_runs_a_user_region, make_wg, drop_wg),

@@ -200,6 +200,166 @@ __device__ int64_t g4d_readdir(g4d_warp *warp, const g4d_file *dir, uint64_t *co
 	return rc;
 }
 
+/* ------------------------------------------------------------------ changing names */
+
+/* Lane 0: the other lanes' text may be where it cannot read. */
+static __device__ struct g4_guest_path path_of(const g4d_file *at, const char *path)
+{
+	const struct g4_guest_path cut = {at ? inner(at) : NULL, path, length_of(path)};
+	return cut;
+}
+
+__device__ int g4d_mkdir(g4d_warp *warp, const g4d_file *at, const char *path, uint32_t mode)
+{
+	return (int)together(warp, [&](struct g4_guest *guest) {
+		const struct g4_guest_path place = path_of(at, path);
+		return g4_guest_mkdir(guest, &place, mode);
+	});
+}
+
+__device__ int g4d_rmdir(g4d_warp *warp, const g4d_file *at, const char *path)
+{
+	return (int)together(warp, [&](struct g4_guest *guest) {
+		const struct g4_guest_path place = path_of(at, path);
+		return g4_guest_rmdir(guest, &place);
+	});
+}
+
+__device__ int g4d_unlink(g4d_warp *warp, const g4d_file *at, const char *path)
+{
+	return (int)together(warp, [&](struct g4_guest *guest) {
+		const struct g4_guest_path place = path_of(at, path);
+		return g4_guest_unlink(guest, &place);
+	});
+}
+
+__device__ int g4d_rename(g4d_warp *warp, const g4d_file *from_at, const char *from, const g4d_file *to_at,
+			  const char *to, uint32_t flags)
+{
+	return (int)together(warp, [&](struct g4_guest *guest) {
+		const struct g4_guest_path old = path_of(from_at, from), place = path_of(to_at, to);
+		return g4_guest_rename(guest, &old, &place, flags);
+	});
+}
+
+__device__ int g4d_link(g4d_warp *warp, const g4d_file *from_at, const char *from, const g4d_file *to_at,
+			const char *to, int flags)
+{
+	if (flags & ~AT_SYMLINK_FOLLOW)
+		return -EINVAL;
+	return (int)together(warp, [&](struct g4_guest *guest) {
+		const struct g4_guest_path old = path_of(from_at, from), place = path_of(to_at, to);
+		return g4_guest_link(guest, &old, &place, flags != 0);
+	});
+}
+
+__device__ int g4d_symlink(g4d_warp *warp, const char *target, const g4d_file *at, const char *path)
+{
+	return (int)together(warp, [&](struct g4_guest *guest) {
+		const struct g4_guest_path place = path_of(at, path);
+		return g4_guest_symlink(guest, target, length_of(target), &place);
+	});
+}
+
+__device__ int g4d_truncate(g4d_warp *warp, const g4d_file *file, uint64_t size)
+{
+	return (int)together(warp, [&](struct g4_guest *guest) { return g4_guest_truncate(guest, inner(file), size); });
+}
+
+/* ------------------------------------------------------------------ each lane its own */
+
+/* This lane's part of the next call: written here before the warp barrier that calls begin with, and read after it. */
+static __device__ struct g4_guest_lane *mine_of(g4d_warp *warp)
+{
+	return &warp->guest.lane[g4_wg_lane(warp->guest.wg)];
+}
+
+static __device__ struct g4_guest_lane *look_up_each(g4d_warp *warp, const g4d_file *dir, const char *name,
+						     size_t name_bytes, bool wants_attr)
+{
+	struct g4_guest_lane *mine = mine_of(warp);
+
+	mine->name = name;
+	mine->bytes = name_bytes;
+	mine->wants_attr = wants_attr;
+	together(warp, [&](struct g4_guest *guest) {
+		g4_guest_lookup_each(guest, inner(dir));
+		return 0;
+	});
+	return mine;
+}
+
+__device__ int g4d_lookup_each(g4d_warp *warp, const g4d_file *dir, const char *name, size_t name_bytes,
+			       struct gpu4fs_stat *out)
+{
+	const struct g4_guest_lane *mine = look_up_each(warp, dir, name, name_bytes, out != NULL);
+
+	if (mine->result == 0 && name_bytes > 0 && out)
+		g4c_stat_from_attr(g4_guest_attr_of(&warp->guest, g4_wg_lane(warp->guest.wg)), out);
+	return (int)to_errno(mine->result);
+}
+
+__device__ int g4d_ino_each(g4d_warp *warp, const g4d_file *dir, const char *name, size_t name_bytes, uint64_t *out)
+{
+	const struct g4_guest_lane *mine = look_up_each(warp, dir, name, name_bytes, false);
+
+	if (mine->result == 0 && name_bytes > 0)
+		*out = mine->ino;
+	return (int)to_errno(mine->result);
+}
+
+__device__ int64_t g4d_read_each(g4d_warp *warp, const g4d_file *file, void *buffer, size_t bytes, uint64_t offset)
+{
+	struct g4_guest_lane *mine = mine_of(warp);
+
+	mine->to = buffer;
+	mine->bytes = bytes;
+	mine->offset = offset;
+	together(warp, [&](struct g4_guest *guest) {
+		g4_guest_read_each(guest, inner(file));
+		return 0;
+	});
+	return to_errno(mine->result);
+}
+
+__device__ int g4d_map_each(g4d_warp *warp, const g4d_file *file, uint64_t offset, g4d_page *out)
+{
+	struct g4_guest_lane *mine = mine_of(warp);
+
+	mine->offset = offset;
+	together(warp, [&](struct g4_guest *guest) {
+		g4_guest_map_each(guest, inner(file));
+		return 0;
+	});
+	if (mine->result == 0) {
+		out->data = mine->page.data;
+		out->bytes = mine->page.bytes;
+		out->opaque = mine->page.line;
+	}
+	return (int)to_errno(mine->result);
+}
+
+/* Every lane has read what it wanted of any lane's page before one is let go. */
+__device__ void g4d_unmap_each(g4d_warp *warp, const g4d_page *page)
+{
+	struct g4_guests *guests = warp->guest.guests;
+	const uint32_t lane = g4_wg_lane(warp->guest.wg), line = page->opaque;
+	const bool mapped = page->data != NULL;
+
+	__syncwarp();
+	const bool left = mapped && !g4_guest_unmap_lane(guests, line);
+	const uint32_t count = (uint32_t)__popc(__ballot_sync(G4_WARP_ALL, mapped));
+	for (uint32_t lanes = __ballot_sync(G4_WARP_ALL, left); lanes; lanes &= lanes - 1) {
+		const uint32_t theirs = __shfl_sync(G4_WARP_ALL, line, __ffs((int)lanes) - 1);
+		if (lane == 0)
+			g4_guest_unmap(guests, theirs, false);
+		__syncwarp();
+	}
+	if (lane == 0 && count > 0)
+		g4_guest_unpin(guests, count);
+	__syncwarp();
+}
+
 /* ------------------------------------------------------------------ mapped pages */
 
 static __device__ int map(g4d_warp *warp, const g4d_file *file, uint64_t offset, bool pin, g4d_page *out)

@@ -24,14 +24,19 @@ struct g4_gpu_control {
 	uint32_t close;	 /* handles of a port are to be closed: 1 + its number, above that (<< 8) a count; 0: none */
 	uint32_t stay;	 /* do not leave when idle */
 	uint32_t once;	 /* leave as soon as everything is written; constant while the kernel runs */
-	uint8_t padding0[104];
+	/* of the last launch, for benchmarks, by CLOCK_REALTIME */
+	int64_t wanted_ns;   /* the agent knew that it is wanted */
+	int64_t launch_ns;   /* it asked CUDA */
+	int64_t launched_ns; /* CUDA returned */
+	uint8_t padding0[80];
 	/* GPU */
 	uint64_t seen_active; /* the `active` that the dispatcher goes by */
 	uint32_t closed;      /* the last `close` that was done */
 	uint32_t left;	      /* the kernel has decided to leave; what it knew of the tails: */
 	uint32_t tails[G4_GPU_PORTS];
-	uint32_t error; /* positive code of the last background write that failed */
-	uint8_t padding1[108];
+	uint32_t error;	    /* positive code of the last background write that failed */
+	int64_t started_ns; /* the kernel's first instruction, as above */
+	uint8_t padding1[100];
 };
 
 struct g4_gpu;
@@ -44,6 +49,15 @@ struct g4_gpu_options {
 
 /* Devices that the engine can run on; 0 without a driver. */
 int g4_gpu_count(void);
+
+struct g4_gpu_description {
+	char name[256];
+	char bus_id[32];
+	uint32_t multiprocessors; /* as many as this process may use */
+	bool mps;		  /* contexts that this process makes run beside those of others, in an MPS server */
+};
+/* The device that g4_gpu_open() takes. Makes no context there. False: CUDA does not say. */
+bool g4_gpu_describe(struct g4_gpu_description *out);
 int g4_gpu_open(const struct g4_gpu_options *options, struct g4_gpu **out);
 /* The kernel has ended. */
 void g4_gpu_close(struct g4_gpu *gpu);

@@ -23,10 +23,13 @@
 
 #define STACK_BYTES (16u * 1024)
 #define BLOCK_WARPS 4u
+#define FIRST_WORKER 2u
 #define QUEUE_PLACES 16384u /* more than there are workers, who each may have one place to read */
 #define EAGER_AHEAD 16u	    /* a worker with so many before it looks all the time */
 #define AHEAD_NS 20u	    /* and one further back rests so long for each */
 #define LONGEST_NS 4000u
+#define HELP_AHEAD 64u	 /* one with so many before it may do a piece of a large transfer meanwhile */
+#define HELP_EVERY 4u	 /* one in so many looks for that: enough, and the others leave the word alone */
 #define TURN_LOOKS 4u	 /* at its place, before a worker looks at anything else */
 #define HOUSE_NS 200000u /* the housekeeper's looks */
 #define BATCH_SHIFT 5u	 /* one more command is given out at a time for each 32 that are new */
@@ -71,15 +74,17 @@ static __device__ bool is_active(uint64_t active, uint32_t port)
 struct watched {
 	const struct g4_ring_header *header; /* NULL: not served */
 	uint32_t tail;			     /* as the workers see it */
+	uint32_t entries;
 };
 
 static __device__ struct watched watch(const struct world *w, uint64_t active, uint32_t port)
 {
-	struct watched watched = {NULL, 0};
+	struct watched watched = {NULL, 0, 0};
 
 	if (is_active(active, port) && !g4_load32_acq(&w->ports[port].broken)) {
 		watched.header = (const struct g4_ring_header *)w->ports[port].ring;
 		watched.tail = w->ports[port].tail;
+		watched.entries = w->ports[port].entries;
 	}
 	return watched;
 }
@@ -124,7 +129,7 @@ static __device__ uint32_t fresh_of(struct g4_port *port, struct watched *watche
 	uint32_t fresh = tail - watched->tail;
 
 	/* a slot is reused only after its result, which nobody has before the tail is here */
-	if (fresh != 0 && fresh > port->entries) {
+	if (fresh > watched->entries) {
 		g4_store32_rlx(&port->broken, 1);
 		g4_store32_rlx_sys(&((struct g4_ring_header *)port->ring)->state, G4_RING_DEAD);
 		watched->header = NULL;
@@ -163,8 +168,8 @@ static __device__ bool look(const struct world *w, struct watched watched[2], ui
 
 	if (!__any_sync(G4_WARP_ALL, a != watched[0].tail || b != watched[1].tail))
 		return false;
-	/* what the clients wrote before their tails is there for whoever reads the queue */
-	__threadfence_system();
+	/* what the clients wrote before their tails is there for whoever reads the queue; __threadfence_system() is the dearer kind */
+	__nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_SYSTEM);
 	uint32_t fresh_a = fresh_of(&w->ports[lane], &watched[0], a);
 	uint32_t fresh_b = fresh_of(&w->ports[lane + G4_WARP_LANES], &watched[1], b);
 	/* no more than fits: every worker may have one place that it has not read yet */
@@ -183,12 +188,12 @@ static __device__ bool look(const struct world *w, struct watched watched[2], ui
 		sum += lane >= step ? below : 0;
 	}
 	const uint32_t place = *filled + sum - places;
+	fill_places(w, place, lane, watched[0].tail + 1, fresh_a);
+	fill_places(w, place + places_a, lane + G4_WARP_LANES, watched[1].tail + 1, fresh_b);
 	if (fresh_a)
 		g4_store32_rlx(&w->ports[lane].tail, watched[0].tail + fresh_a);
 	if (fresh_b)
 		g4_store32_rlx(&w->ports[lane + G4_WARP_LANES].tail, watched[1].tail + fresh_b);
-	fill_places(w, place, lane, watched[0].tail + 1, fresh_a);
-	fill_places(w, place + places_a, lane + G4_WARP_LANES, watched[1].tail + 1, fresh_b);
 	watched[0].tail += fresh_a;
 	watched[1].tail += fresh_b;
 	*filled += __shfl_sync(G4_WARP_ALL, sum, G4_WARP_LANES - 1);
@@ -236,11 +241,12 @@ static __device__ void dispatch(const struct world *w, uint32_t run, uint32_t la
 	struct shared *s = w->shared;
 	uint64_t idle_since = g4_monotonic_ns(), seen_active = 0;
 	uint32_t seen_close = 0, stop = 0, rounds = 0; /* rounds without anything new */
-	struct watched watched[2] = {{NULL, 0}, {NULL, 0}};
+	struct watched watched[2] = {{NULL, 0, 0}, {NULL, 0, 0}};
 	/* tickets of the last launch that found nothing are void: new ones begin where the queue is empty */
 	uint32_t filled = s->filled, tickets = filled;
 
 	if (lane == 0) {
+		c->started_ns = g4_realtime_ns();
 		g4_store32_rlx(&s->tickets, filled);
 		g4_store32_rel(&s->run, run);
 	}
@@ -329,8 +335,9 @@ static __device__ void keep_house(const struct world *w, uint32_t run, struct g4
 
 /* ------------------------------------------------------------------ workers */
 
-/* Waits for the ticket's place to be filled. False: the kernel ends. The leader. */
-static __device__ bool await_turn(const struct world *w, uint32_t run, uint32_t ticket, uint64_t *word)
+/* Waits for the ticket's place to be filled, and helps others if that is far off. False: the kernel ends. The leader. */
+static __device__ bool await_turn(const struct world *w, struct g4_wg *wg, uint32_t run, uint32_t ticket,
+				  uint64_t *word)
 {
 	struct shared *s = w->shared;
 	const uint64_t *place = &w->queue[ticket % QUEUE_PLACES];
@@ -346,6 +353,8 @@ static __device__ bool await_turn(const struct world *w, uint32_t run, uint32_t 
 		uint32_t ahead = ticket - g4_load32_rlx(&s->filled);
 		if (g4_load32_rlx(&s->quit) == run)
 			return false;
+		if (ticket % HELP_EVERY == 0 && (int32_t)ahead >= (int32_t)HELP_AHEAD && g4_split_help(wg, w->fs))
+			continue;
 		if (ahead >= EAGER_AHEAD)
 			__nanosleep(ahead * AHEAD_NS < LONGEST_NS ? ahead * AHEAD_NS : LONGEST_NS);
 	}
@@ -362,21 +371,27 @@ static __device__ void work(const struct world *w, uint32_t run, uint32_t warp, 
 	}
 	while (g4_load32_acq(&w->shared->run) != run)
 		__nanosleep(AHEAD_NS);
+	if (warp == FIRST_WORKER)
+		g4_store32_rlx(&w->fs->split.helpers, (w->warps - FIRST_WORKER) / HELP_EVERY);
 	for (;;) {
 		uint64_t word;
 		uint32_t ticket = atomicAdd(&w->shared->tickets, 1u);
 
-		if (!await_turn(w, run, ticket, &word))
+		if (!await_turn(w, wg, run, ticket, &word))
 			break;
 		struct g4_port *port = &w->ports[word >> 40 & 0x3f];
 		for (uint32_t k = 0; k < (word >> 32 & 0xff); k++)
 			g4_port_execute(wg, w->fs, port, (uint32_t)word + k, stage);
 	}
+	if (warp == FIRST_WORKER)
+		g4_store32_rlx(&w->fs->split.helpers, 0);
 	g4_wg_dismiss(wg);
 }
 
-static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES) persistent(const struct world *w, uint32_t run)
+static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES)
+	persistent(const __grid_constant__ struct world world, uint32_t run)
 {
+	const struct world *w = &world; /* in constant memory: no way to the L2 cache for each look at it */
 	__shared__ __align__(64) struct g4_port_stage stages[BLOCK_WARPS];
 	uint32_t warp = blockIdx.x * BLOCK_WARPS + threadIdx.x / G4_WARP_LANES, lane = threadIdx.x % G4_WARP_LANES;
 	struct g4_port_stage *stage = &stages[threadIdx.x / G4_WARP_LANES];
@@ -405,7 +420,6 @@ static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES) persistent(
 
 struct g4_gpu {
 	struct world world; /* addresses in device memory, and the control page's */
-	struct world *on_gpu;
 	struct g4_gpu_control *control;
 	uint8_t *scratch; /* of all workers */
 	uint32_t blocks;
@@ -543,12 +557,11 @@ static bool make_workers(struct g4_gpu *gpu)
 	w->ports = (struct g4_port *)g4_gpu_alloc(gpu, (G4_GPU_PORTS + 1) * sizeof(struct g4_port));
 	w->queue = (uint64_t *)g4_gpu_alloc(gpu, QUEUE_PLACES * sizeof(uint64_t));
 	w->shared = (struct shared *)g4_gpu_alloc(gpu, sizeof(struct shared));
-	gpu->on_gpu = (struct world *)g4_gpu_alloc(gpu, sizeof(struct world));
 	for (uint32_t i = 0; wgs && i < w->warps; i++) {
 		wgs[i].scratch = gpu->scratch + (uint64_t)i * G4_WG_SCRATCH_BYTES;
 		wgs[i].index = i;
 	}
-	bool made = gpu->scratch && wgs && w->wgs && w->stages && w->ports && w->queue && w->shared && gpu->on_gpu &&
+	bool made = gpu->scratch && wgs && w->wgs && w->stages && w->ports && w->queue && w->shared &&
 		    g4_gpu_put(gpu, w->wgs, wgs, w->warps * sizeof(*wgs)) == 0;
 	free(wgs);
 	return made;
@@ -579,6 +592,7 @@ extern "C" int g4_gpu_open(const struct g4_gpu_options *options, struct g4_gpu *
 extern "C" void g4_gpu_close(struct g4_gpu *gpu)
 {
 	struct world *w = &gpu->world;
+	cudaMemPool_t pool;
 
 	g4_gpu_free(gpu, gpu->scratch);
 	g4_gpu_free(gpu, w->wgs);
@@ -586,9 +600,11 @@ extern "C" void g4_gpu_close(struct g4_gpu *gpu)
 	g4_gpu_free(gpu, w->ports);
 	g4_gpu_free(gpu, w->queue);
 	g4_gpu_free(gpu, w->shared);
-	g4_gpu_free(gpu, gpu->on_gpu);
 	if (gpu->admin)
 		(void)GOOD(cudaStreamSynchronize(gpu->admin));
+	/* an engine that never ran leaves the GPU to others: the CPU may run this file system for days */
+	if (gpu->launches == 0 && GOOD(cudaDeviceGetDefaultMemPool(&pool, 0)))
+		(void)GOOD(cudaMemPoolTrimTo(pool, 0));
 	if (gpu->control)
 		(void)GOOD(cudaFreeHost(gpu->control));
 	if (gpu->kernel)
@@ -601,12 +617,8 @@ extern "C" void g4_gpu_close(struct g4_gpu *gpu)
 extern "C" int g4_gpu_launch(struct g4_gpu *gpu, void *fs)
 {
 	gpu->control->left = 0;
-	if (gpu->world.fs != fs) {
-		gpu->world.fs = (struct g4_fs *)fs;
-		if (g4_gpu_put(gpu, gpu->on_gpu, &gpu->world, sizeof(gpu->world)) < 0)
-			return -G4_E_IO;
-	}
-	persistent<<<gpu->blocks, BLOCK_WARPS * G4_WARP_LANES, 0, gpu->kernel>>>(gpu->on_gpu, ++gpu->launches);
+	gpu->world.fs = (struct g4_fs *)fs;
+	persistent<<<gpu->blocks, BLOCK_WARPS * G4_WARP_LANES, 0, gpu->kernel>>>(gpu->world, ++gpu->launches);
 	return GOOD(cudaGetLastError()) ? 0 : -G4_E_IO;
 }
 

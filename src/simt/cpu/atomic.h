@@ -46,6 +46,7 @@
 	G4_ATOMIC_FETCH(bits, g4_xchg, __atomic_exchange_n)                                                            \
 	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __atomic_fetch_add, acq, __ATOMIC_ACQUIRE)                               \
 	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __atomic_fetch_add, rel, __ATOMIC_RELEASE)                               \
+	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __atomic_fetch_add, rlx, __ATOMIC_RELAXED)                               \
 	G4_ATOMIC_FETCH_ORDERED(bits, g4_sub, __atomic_fetch_sub, rel, __ATOMIC_RELEASE)                               \
                                                                                                                        \
 	G4_INLINE bool g4_cas##bits(uint##bits##_t *p, uint##bits##_t expected, uint##bits##_t desired)                \
@@ -71,6 +72,12 @@
 
 G4_ATOMICS(32)
 G4_ATOMICS(64)
+
+/* Keeps what is before it before the stores behind it, for those who read without a lock. */
+G4_INLINE void g4_fence_rel(void)
+{
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+}
 
 /* Keeps relaxed loads before it before everything behind it. */
 G4_INLINE void g4_fence_acq(void)

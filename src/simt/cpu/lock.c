@@ -106,6 +106,11 @@ void g4_read_lock(struct g4_rwlock *lock)
 	g4_ticket_read_lock(&lock->word);
 }
 
+bool g4_read_trylock(struct g4_rwlock *lock)
+{
+	return g4_ticket_read_trylock(&lock->word);
+}
+
 void g4_read_unlock(struct g4_rwlock *lock)
 {
 	g4_ticket_read_unlock(&lock->word);
@@ -123,7 +128,28 @@ bool g4_write_trylock(struct g4_rwlock *lock)
 
 void g4_write_unlock(struct g4_rwlock *lock)
 {
+	g4_store64_rlx(&lock->version, g4_load64_rlx(&lock->version) + 1);
 	g4_ticket_unlock(&lock->word);
+}
+
+bool g4_read_begin(const struct g4_rwlock *lock, uint64_t *version)
+{
+	return g4_ticket_read_begin(lock, version);
+}
+
+bool g4_read_valid(const struct g4_rwlock *lock, uint64_t version)
+{
+	return g4_ticket_read_valid(lock, version);
+}
+
+/* Out of ThreadSanitizer's sight: that the words change meanwhile is what its caller finds out afterwards. */
+__attribute__((noinline, no_sanitize("thread"))) void g4_peek(void *to, const void *from, uint32_t words)
+{
+	uint64_t *out = to;
+	const volatile uint64_t *in = from;
+
+	for (uint32_t i = 0; i < words; i++)
+		out[i] = in[i];
 }
 
 /*

@@ -45,6 +45,11 @@ G4_INLINE void g4_copy(struct g4_wg *wg, void *to, const void *from, uint64_t by
 		memcpy(to, from, bytes);
 }
 
+G4_INLINE void g4_copy_in_region(struct g4_wg *wg, void *to, const void *from, uint64_t bytes)
+{
+	g4_copy(wg, to, from, bytes);
+}
+
 G4_INLINE void g4_zero(struct g4_wg *wg, void *to, uint64_t bytes)
 {
 	(void)wg;

@@ -48,6 +48,7 @@
 	G4_ATOMIC_FETCH(bits, g4_atomic_max, __nv_atomic_fetch_max)                                                    \
 	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __nv_atomic_fetch_add, acq, __NV_ATOMIC_ACQUIRE)                         \
 	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __nv_atomic_fetch_add, rel, __NV_ATOMIC_RELEASE)                         \
+	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __nv_atomic_fetch_add, rlx, __NV_ATOMIC_RELAXED)                         \
 	G4_ATOMIC_FETCH_ORDERED(bits, g4_sub, __nv_atomic_fetch_sub, rel, __NV_ATOMIC_RELEASE)                         \
                                                                                                                        \
 	G4_FN G4_INLINE bool g4_cas##bits(uint##bits##_t *p, uint##bits##_t expected, uint##bits##_t desired)          \
@@ -65,10 +66,38 @@
 G4_ATOMICS(32)
 G4_ATOMICS(64)
 
+/* Keeps what is before it before the stores behind it, for those who read without a lock. */
+G4_FN G4_INLINE void g4_fence_rel(void)
+{
+	__nv_atomic_thread_fence(__NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_DEVICE);
+}
+
 /* Keeps relaxed loads before it before everything behind it. */
 G4_FN G4_INLINE void g4_fence_acq(void)
 {
 	__nv_atomic_thread_fence(__NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE);
+}
+
+/*
+ * Copies 8 B words that others may be changing, each of them whole: eight at a time are on their way, for a store between two
+ * loads would make the second wait. A multiple of eight.
+ */
+G4_FN G4_INLINE void g4_peek(void *to, const void *from, uint32_t words)
+{
+	uint64_t *out = (uint64_t *)to;
+	const uint64_t *in = (const uint64_t *)from;
+
+#pragma unroll
+	for (uint32_t i = 0; i < words; i += 8) {
+		uint64_t batch[8];
+
+#pragma unroll
+		for (uint32_t k = 0; k < 8; k++)
+			batch[k] = g4_load64_rlx(&in[i + k]);
+#pragma unroll
+		for (uint32_t k = 0; k < 8; k++)
+			out[i + k] = batch[k];
+	}
 }
 
 #undef G4_ATOMICS

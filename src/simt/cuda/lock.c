@@ -63,6 +63,11 @@ G4_FN void g4_read_lock(struct g4_rwlock *lock)
 	g4_ticket_read_lock(&lock->word);
 }
 
+G4_FN bool g4_read_trylock(struct g4_rwlock *lock)
+{
+	return g4_ticket_read_trylock(&lock->word);
+}
+
 G4_FN void g4_read_unlock(struct g4_rwlock *lock)
 {
 	g4_ticket_read_unlock(&lock->word);
@@ -80,7 +85,18 @@ G4_FN bool g4_write_trylock(struct g4_rwlock *lock)
 
 G4_FN void g4_write_unlock(struct g4_rwlock *lock)
 {
+	g4_add64_rlx(&lock->version, 1); /* waits for nothing: its result is not used */
 	g4_ticket_unlock(&lock->word);
+}
+
+G4_FN bool g4_read_begin(const struct g4_rwlock *lock, uint64_t *version)
+{
+	return g4_ticket_read_begin(lock, version);
+}
+
+G4_FN bool g4_read_valid(const struct g4_rwlock *lock, uint64_t version)
+{
+	return g4_ticket_read_valid(lock, version);
 }
 
 G4_FN void g4_wait(uint32_t *word, uint32_t seen)

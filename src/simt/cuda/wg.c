@@ -247,3 +247,8 @@ G4_FN void g4_wg_dismiss(struct g4_wg *wg)
 {
 	take_part(wg, REGION_DISMISS, NULL, NULL, 0);
 }
+
+G4_FN void g4_copy_in_region(struct g4_wg *wg, void *to, const void *from, uint64_t bytes)
+{
+	copy_part((uint8_t *)to, (const uint8_t *)from, bytes, g4_wg_lane(wg), G4_WARP_LANES);
+}

@@ -356,3 +356,12 @@ uint64_t g4_scan_exclusive(struct g4_wg *wg, uint64_t value)
 {
 	return sum_below(meet(wg, G4_MEET_SCAN_EXCLUSIVE, 0, value), g4_lane_self);
 }
+
+void g4_copy_in_region(struct g4_wg *wg, void *to, const void *from, uint64_t bytes)
+{
+	uint64_t at, part = part_of(bytes, &at);
+
+	(void)wg;
+	if (part)
+		memcpy((uint8_t *)to + at, (const uint8_t *)from + at, part);
+}

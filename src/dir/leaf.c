@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Entries of a leaf: finding, placing, removing, splitting (directories document, chapter 4.1). */
+#include "dir/leaf.h"
+
+#include "journal/journal.h"
+
+/* Bit 0 of a note is no entry's, being the page's header: it says that the note is made. */
+#define NOTE_MADE UINT64_C(1)
+
+/* ------------------------------------------------------------------ bits */
+
+G4_FN static void set_bits(uint64_t words[G4_LEAF_WORDS], uint32_t first, uint32_t count)
+{
+	const uint32_t last = first + count - 1, w = first / 64;
+
+	/* an entry has at most 17 units, which lie in two words */
+	if (last / 64 == w) {
+		words[w] |= ((UINT64_C(2) << (count - 1)) - 1) << first % 64;
+	} else {
+		words[w] |= ~UINT64_C(0) << first % 64;
+		words[w + 1] |= (UINT64_C(2) << last % 64) - 1;
+	}
+}
+
+G4_FN static void clear_bits(uint64_t words[G4_LEAF_WORDS], uint32_t first, uint32_t count)
+{
+	uint64_t gone[G4_LEAF_WORDS] = {0, 0, 0, 0};
+
+	set_bits(gone, first, count);
+	for (uint32_t w = 0; w < G4_LEAF_WORDS; w++)
+		words[w] &= ~gone[w];
+}
+
+/* The first set bit at or behind `bit`; G4_DIR_UNITS: none. */
+G4_FN static uint32_t next_bit(const uint64_t words[G4_LEAF_WORDS], uint32_t bit)
+{
+	while (bit < G4_DIR_UNITS) {
+		uint64_t rest = words[bit / 64] >> bit % 64;
+		if (rest)
+			return bit + g4_lowest_bit(rest);
+		bit = (bit / 64 + 1) * 64;
+	}
+	return G4_DIR_UNITS;
+}
+
+/* The first of `count` clear bits in a row; G4_DIR_UNITS: none. Doubles the length of the runs that are left over. */
+G4_FN static uint32_t find_run(const uint64_t used[G4_LEAF_WORDS], uint32_t count)
+{
+	uint64_t runs[G4_LEAF_WORDS];
+
+	for (uint32_t w = 0; w < G4_LEAF_WORDS; w++)
+		runs[w] = ~used[w];
+	for (uint32_t length = 1; length < count;) {
+		const uint32_t step = length < count - length ? length : count - length;
+		for (uint32_t w = 0; w < G4_LEAF_WORDS; w++) {
+			uint64_t above = w + 1 < G4_LEAF_WORDS ? runs[w + 1] : 0;
+			runs[w] &= runs[w] >> step | above << (64 - step);
+		}
+		length += step;
+	}
+	return next_bit(runs, 0);
+}
+
+/* ------------------------------------------------------------------ notes */
+
+G4_FN static void keep_note(const struct g4_leaf *leaf)
+{
+	for (uint32_t w = 1; w < G4_LEAF_WORDS; w++)
+		g4_store64_rlx(&leaf->note->word[w], leaf->starts[w]);
+	g4_store64_rel(&leaf->note->word[0], leaf->starts[0] | NOTE_MADE);
+}
+
+/* From entry to entry, as the page says it. The unit behind an entry is another's beginning or free. */
+G4_FN static void follow_entries(struct g4_leaf *leaf)
+{
+	uint64_t used[G4_LEAF_WORDS];
+
+	for (uint32_t w = 0; w < G4_LEAF_WORDS; w++) {
+		used[w] = leaf->page->used[w];
+		leaf->starts[w] = 0;
+	}
+	for (uint32_t unit = next_bit(used, G4_DIR_HEADER_UNITS); unit < G4_DIR_UNITS;) {
+		set_bits(leaf->starts, unit, 1);
+		unit = next_bit(used, unit + g4_leaf_units_for(g4_leaf_entry(leaf, unit)->name_bytes));
+	}
+}
+
+/* Readers of a directory may come here side by side: they make the same note. */
+G4_FN void g4_leaf_open(struct g4_leaf *leaf, const struct g4_cache *cache, uint32_t line)
+{
+	leaf->page = (struct g4_dir_leaf *)g4_line_data(cache, line);
+	leaf->note = &cache->notes[line];
+	leaf->starts[0] = g4_load64_acq(&leaf->note->word[0]);
+	if (leaf->starts[0] & NOTE_MADE) {
+		leaf->starts[0] &= ~NOTE_MADE;
+		for (uint32_t w = 1; w < G4_LEAF_WORDS; w++)
+			leaf->starts[w] = g4_load64_rlx(&leaf->note->word[w]);
+		return;
+	}
+	follow_entries(leaf);
+	keep_note(leaf);
+}
+
+G4_FN void g4_leaf_init(struct g4_leaf *leaf, const struct g4_cache *cache, uint32_t line)
+{
+	leaf->page = (struct g4_dir_leaf *)g4_line_data(cache, line);
+	leaf->note = &cache->notes[line];
+	leaf->page->used[0] = (UINT64_C(1) << G4_DIR_HEADER_UNITS) - 1;
+	for (uint32_t w = 0; w < G4_LEAF_WORDS; w++)
+		leaf->starts[w] = 0;
+	keep_note(leaf);
+}
+
+/* ------------------------------------------------------------------ searching */
+
+G4_FN uint32_t g4_leaf_next(const struct g4_leaf *leaf, uint32_t unit)
+{
+	return next_bit(leaf->starts, unit);
+}
+
+#define AT_ONCE 8u /* loads that a lane has on their way: 32 lanes then need one round */
+
+G4_FN static uint32_t hash_at(const struct g4_dir_leaf *page, uint32_t unit)
+{
+	return ((const struct g4_dir_entry *)(const void *)((const uint8_t *)page + unit * G4_DIR_UNIT_BYTES))->hash;
+}
+
+G4_FN void g4_leaf_search_region(struct g4_wg *wg, struct g4_leaf_search *search)
+{
+	const uint32_t lane = g4_wg_lane(wg), width = g4_wg_width(wg);
+	uint32_t found = G4_DIR_UNITS;
+
+	for (uint32_t first = 0; first < G4_DIR_UNITS; first += AT_ONCE * width) {
+		bool starts[AT_ONCE];
+		uint32_t hashes[AT_ONCE];
+
+		for (uint32_t k = 0; k < AT_ONCE; k++) {
+			const uint32_t unit = first + k * width + lane;
+			starts[k] = unit < G4_DIR_UNITS && (search->starts[unit / 64] >> unit % 64 & 1);
+			hashes[k] = starts[k] ? hash_at(search->page, unit) : 0;
+		}
+		for (uint32_t k = AT_ONCE; k-- > 0;)
+			if (starts[k] && hashes[k] == search->hash && first + k * width + lane < found)
+				found = first + k * width + lane;
+	}
+	found = (uint32_t)g4_reduce_min(wg, found);
+	if (lane == 0)
+		search->found = found;
+}
+
+/* The first entry with this hash at or behind `unit`; G4_DIR_UNITS: none. */
+G4_FN static uint32_t search(struct g4_wg *wg, const struct g4_leaf *leaf, uint32_t hash, uint32_t unit)
+{
+	if (g4_wg_width(wg) == 1) {
+		for (unit = next_bit(leaf->starts, unit); unit < G4_DIR_UNITS; unit = next_bit(leaf->starts, unit + 1))
+			if (hash_at(leaf->page, unit) == hash)
+				break;
+		return unit;
+	}
+	struct g4_leaf_search *shared = (struct g4_leaf_search *)g4_probe_scratch(wg);
+	shared->page = leaf->page;
+	for (uint32_t w = 0; w < G4_LEAF_WORDS; w++)
+		shared->starts[w] = unit >= 64 * (w + 1) ? 0 : leaf->starts[w];
+	if (unit % 64)
+		shared->starts[unit / 64] &= ~UINT64_C(0) << unit % 64;
+	shared->hash = hash;
+	g4_region(wg, G4_REGION_LEAF_SEARCH, shared);
+	return shared->found;
+}
+
+G4_FN uint32_t g4_leaf_find(struct g4_wg *wg, const struct g4_leaf *leaf, uint32_t hash, const char *name,
+			    uint32_t bytes, bool *twin)
+{
+	*twin = false;
+	for (uint32_t unit = 0; unit < G4_DIR_UNITS; unit++) {
+		unit = search(wg, leaf, hash, unit);
+		if (unit == G4_DIR_UNITS)
+			break;
+		const struct g4_dir_entry *entry = g4_leaf_entry(leaf, unit);
+		if (entry->name_bytes == bytes && g4_bytes_equal(g4_leaf_name(entry), name, bytes))
+			return unit;
+		*twin = true;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ changing */
+
+G4_FN uint32_t g4_leaf_room(const struct g4_leaf *leaf)
+{
+	uint32_t count = G4_DIR_UNITS;
+
+	for (uint32_t w = 0; w < G4_LEAF_WORDS; w++)
+		count -= g4_count_bits(leaf->page->used[w]);
+	return count;
+}
+
+/* The smallest number that no entry of this hash has; equal hashes never lie in two leaves. */
+G4_FN static uint16_t free_collision(const struct g4_leaf *leaf, uint32_t hash)
+{
+	struct g4_dir_entry *entry = NULL;
+	uint32_t candidate = 0;
+
+	for (bool taken = true; taken; candidate += taken) {
+		taken = false;
+		G4_LEAF_FOR_EACH(leaf, unit, entry)
+		taken |= entry->hash == hash && entry->collision == candidate;
+	}
+	return (uint16_t)candidate;
+}
+
+/* Without the note, which the caller keeps. */
+G4_FN static void put_entry(struct g4_wg *wg, struct g4_leaf *leaf, uint32_t unit, const struct g4_dir_entry *header,
+			    const char *name)
+{
+	const uint32_t units = g4_leaf_units_for(header->name_bytes);
+	struct g4_dir_entry *entry = g4_leaf_entry(leaf, unit);
+
+	memset(entry, 0, (size_t)units * G4_DIR_UNIT_BYTES);
+	*entry = *header;
+	g4_copy(wg, entry + 1, name, header->name_bytes);
+	set_bits(leaf->page->used, unit, units);
+	set_bits(leaf->starts, unit, 1);
+}
+
+/* Moves all entries to the front so that free units lie together. */
+G4_FN static void compact(struct g4_wg *wg, struct g4_leaf *leaf)
+{
+	/* behind the part that a commit uses; nothing of ours lives there across an insertion */
+	struct g4_leaf spare = *leaf;
+	struct g4_dir_entry *entry = NULL;
+	uint32_t to = G4_DIR_HEADER_UNITS;
+
+	spare.page = (struct g4_dir_leaf *)((uint8_t *)g4_wg_scratch(wg) + G4_COMMIT_SCRATCH_BYTES);
+	g4_copy(wg, spare.page, leaf->page, sizeof(*leaf->page));
+	for (uint32_t w = 0; w < G4_LEAF_WORDS; w++)
+		leaf->page->used[w] = leaf->starts[w] = 0;
+	leaf->page->used[0] = (UINT64_C(1) << G4_DIR_HEADER_UNITS) - 1;
+	G4_LEAF_FOR_EACH(&spare, unit, entry)
+	{
+		put_entry(wg, leaf, to, entry, g4_leaf_name(entry));
+		to += g4_leaf_units_for(entry->name_bytes);
+	}
+}
+
+G4_FN void g4_leaf_insert(struct g4_wg *wg, struct g4_leaf *leaf, const struct g4_dir_entry *header, const char *name,
+			  bool twin)
+{
+	const uint32_t units = g4_leaf_units_for(header->name_bytes);
+	struct g4_dir_entry entry = *header;
+
+	entry.collision = twin ? free_collision(leaf, entry.hash) : 0;
+	uint32_t unit = find_run(leaf->page->used, units);
+	if (unit == G4_DIR_UNITS) {
+		compact(wg, leaf);
+		unit = find_run(leaf->page->used, units);
+	}
+	put_entry(wg, leaf, unit, &entry, name);
+	keep_note(leaf);
+}
+
+G4_FN void g4_leaf_remove(struct g4_leaf *leaf, uint32_t unit)
+{
+	clear_bits(leaf->page->used, unit, g4_leaf_units_for(g4_leaf_entry(leaf, unit)->name_bytes));
+	clear_bits(leaf->starts, unit, 1);
+	keep_note(leaf);
+}
+
+G4_FN uint32_t g4_leaf_pivot(const struct g4_leaf *leaf)
+{
+	struct g4_dir_entry *entry = NULL;
+	uint64_t low = 0, high = UINT64_C(1) << 32;
+	uint32_t total = G4_DIR_UNITS - G4_DIR_HEADER_UNITS - g4_leaf_room(leaf);
+	uint32_t least = UINT32_MAX;
+
+	G4_LEAF_FOR_EACH(leaf, unit, entry)
+	least = entry->hash < least ? entry->hash : least;
+	while (high - low > 1) { /* the largest bound below which lies at most half */
+		uint64_t middle = (low + high) / 2;
+		uint32_t below = 0;
+		G4_LEAF_FOR_EACH(leaf, unit, entry)
+		below += entry->hash < middle ? g4_leaf_units_for(entry->name_bytes) : 0;
+		if (below <= total / 2)
+			low = middle;
+		else
+			high = middle;
+	}
+	if (low > least)
+		return (uint32_t)low;
+	/* more than half of it has the lowest hash: cut behind that hash, if anything is there */
+	uint32_t next = 0;
+	G4_LEAF_FOR_EACH(leaf, unit, entry)
+	if (entry->hash > least && (next == 0 || entry->hash < next))
+		next = entry->hash;
+	return next;
+}
+
+G4_FN void g4_leaf_split(struct g4_wg *wg, struct g4_leaf *leaf, struct g4_leaf *right, uint32_t pivot)
+{
+	struct g4_dir_entry *entry = NULL;
+	uint32_t to = G4_DIR_HEADER_UNITS;
+
+	G4_LEAF_FOR_EACH(leaf, unit, entry)
+	{
+		if (entry->hash < pivot)
+			continue;
+		const uint32_t units = g4_leaf_units_for(entry->name_bytes);
+		put_entry(wg, right, to, entry, g4_leaf_name(entry));
+		to += units;
+		clear_bits(leaf->page->used, unit, units);
+		clear_bits(leaf->starts, unit, 1);
+	}
+	keep_note(leaf);
+	keep_note(right);
+}

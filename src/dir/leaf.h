@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One leaf of a directory. On disk an entry says how long it is, so that entry k is found by way of all before it: a chain
+ * of eighty loads, each waiting for the last. In memory the cache keeps a note for each line (g4_cache.notes), and a
+ * leaf's is the set of units at which an entry starts: searches look at all entries side by side, on a GPU one a lane.
+ *
+ * The note is made by whoever looks first and kept by whoever changes the leaf. Whoever fills the line clears it.
+ */
+#ifndef G4_LEAF_H
+#define G4_LEAF_H
+
+#include "alloc/alloc.h"
+
+#define G4_LEAF_WORDS (G4_DIR_UNITS / 64)
+
+/* An open leaf: its line is referenced, and the directory's inode lock is held, exclusive by whoever changes it. */
+struct g4_leaf {
+	struct g4_dir_leaf *page;
+	struct g4_note *note;
+	uint64_t starts[G4_LEAF_WORDS];
+};
+
+G4_FN void g4_leaf_open(struct g4_leaf *leaf, const struct g4_cache *cache, uint32_t line);
+/* The same for a new page, all zero but for its header. */
+G4_FN void g4_leaf_init(struct g4_leaf *leaf, const struct g4_cache *cache, uint32_t line);
+
+G4_FN G4_INLINE uint32_t g4_leaf_units_for(uint32_t name_bytes)
+{
+	return 1 + (name_bytes + G4_DIR_UNIT_BYTES - 1) / G4_DIR_UNIT_BYTES;
+}
+G4_FN G4_INLINE struct g4_dir_entry *g4_leaf_entry(const struct g4_leaf *leaf, uint32_t unit)
+{
+	return (struct g4_dir_entry *)(void *)((uint8_t *)leaf->page + unit * G4_DIR_UNIT_BYTES);
+}
+G4_FN G4_INLINE const char *g4_leaf_name(const struct g4_dir_entry *entry)
+{
+	return (const char *)(entry + 1);
+}
+
+/* The first entry at or behind `unit`; G4_DIR_UNITS at the end. */
+G4_FN uint32_t g4_leaf_next(const struct g4_leaf *leaf, uint32_t unit);
+#define G4_LEAF_FOR_EACH(leaf, unit, entry)                                                                            \
+	for (uint32_t unit = g4_leaf_next(leaf, 0);                                                                    \
+	     unit < G4_DIR_UNITS && ((entry) = g4_leaf_entry(leaf, unit), true); unit = g4_leaf_next(leaf, unit + 1))
+
+/* Leader. The unit of a name; 0: it is not there. *twin: but another one with its hash. */
+G4_FN uint32_t g4_leaf_find(struct g4_wg *wg, const struct g4_leaf *leaf, uint32_t hash, const char *name,
+			    uint32_t bytes, bool *twin);
+/* Units that are not in use. */
+G4_FN uint32_t g4_leaf_room(const struct g4_leaf *leaf);
+/*
+ * Leader. Puts an entry in; there is room for it, in one place or in several. Its collision number is chosen here: 0 unless
+ * it has a twin, another entry of the same hash.
+ */
+G4_FN void g4_leaf_insert(struct g4_wg *wg, struct g4_leaf *leaf, const struct g4_dir_entry *header, const char *name,
+			  bool twin);
+G4_FN void g4_leaf_remove(struct g4_leaf *leaf, uint32_t unit);
+/* A hash that halves the entries by units: all below go left. 0 when all hashes are equal. */
+G4_FN uint32_t g4_leaf_pivot(const struct g4_leaf *leaf);
+/* Leader. Moves the entries from `pivot` on to an empty leaf. */
+G4_FN void g4_leaf_split(struct g4_wg *wg, struct g4_leaf *leaf, struct g4_leaf *right, uint32_t pivot);
+
+/* The region of a search. Collective. */
+#define G4_REGION_LEAF_SEARCH (G4_REGION_USER + 8)
+struct g4_leaf_search {
+	const struct g4_dir_leaf *page;
+	uint64_t starts[G4_LEAF_WORDS];
+	uint32_t hash;
+	uint32_t found; /* the first entry with this hash, or G4_DIR_UNITS */
+};
+G4_FN void g4_leaf_search_region(struct g4_wg *wg, struct g4_leaf_search *search);
+
+#endif

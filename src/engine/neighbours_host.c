@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NVML is a part of the driver and not of CUDA, so it is loaded when it is needed. Declared here is what NVML's reference
+ * manual says of four functions; that interface only grows.
+ */
+#include "engine/neighbours_host.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define MOST_PROCESSES 1024u
+#define MPS_SERVER "nvidia-cuda-mps" /* as much of its name as the kernel keeps */
+
+struct process_info { /* nvmlProcessInfo_t since its second version */
+	unsigned pid;
+	unsigned long long memory_bytes;
+	unsigned gpu_instance, compute_instance;
+};
+
+struct g4_neighbours {
+	void *library;
+	void *device;
+	int (*shutdown)(void);
+	int (*processes)(void *device, unsigned *count, struct process_info *infos);
+	struct process_info infos[MOST_PROCESSES];
+};
+
+/* ISO C has no way from dlsym()'s pointer to a function but through its bytes. */
+static bool find(void *library, const char *name, void *function)
+{
+	void *found = dlsym(library, name);
+
+	memcpy(function, &found, sizeof(found));
+	return found != NULL;
+}
+
+struct g4_neighbours *g4_neighbours_open(const char *library, const char *bus_id)
+{
+	struct g4_neighbours *n = calloc(1, sizeof(*n));
+	int (*init)(void);
+	int (*device_by_bus_id)(const char *, void **);
+
+	if (!n)
+		return NULL;
+	n->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+	if (!n->library)
+		goto free_it;
+	if (!find(n->library, "nvmlInit_v2", &init) || !find(n->library, "nvmlShutdown", &n->shutdown) ||
+	    !find(n->library, "nvmlDeviceGetHandleByPciBusId_v2", &device_by_bus_id) ||
+	    !find(n->library, "nvmlDeviceGetComputeRunningProcesses_v3", &n->processes) || init() != 0)
+		goto close_library;
+	if (device_by_bus_id(bus_id, &n->device) == 0)
+		return n;
+	n->shutdown();
+close_library:
+	dlclose(n->library);
+free_it:
+	free(n);
+	return NULL;
+}
+
+void g4_neighbours_close(struct g4_neighbours *n)
+{
+	if (!n)
+		return;
+	n->shutdown();
+	dlclose(n->library);
+	free(n);
+}
+
+static void name_of(unsigned pid, char *name, size_t bytes)
+{
+	char path[32];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%u/comm", pid);
+	file = fopen(path, "re");
+	if (!file || !fgets(name, (int)bytes, file))
+		snprintf(name, bytes, "?");
+	if (file)
+		fclose(file);
+	name[strcspn(name, "\n")] = 0;
+}
+
+bool g4_neighbours_disturb(struct g4_neighbours *n, char *sentence, size_t bytes)
+{
+	unsigned count = MOST_PROCESSES;
+	char name[32];
+
+	if (n->processes(n->device, &count, n->infos) != 0)
+		return false;
+	for (unsigned i = 0; i < count; i++) {
+		if (n->infos[i].pid == (unsigned)getpid())
+			continue;
+		name_of(n->infos[i].pid, name, sizeof(name));
+		if (strncmp(name, MPS_SERVER, strlen(MPS_SERVER)) == 0)
+			snprintf(
+				sentence, bytes,
+				"other programs share the GPU through MPS and this one takes turns with them, which slows "
+				"all down: start it with their CUDA_MPS_PIPE_DIRECTORY");
+		else
+			snprintf(
+				sentence, bytes,
+				"process %u (%s) computes on the same GPU and takes turns with the file system, which slows "
+				"both down: run 'nvidia-cuda-mps-control -d' before the two are started",
+				n->infos[i].pid, name);
+		return true;
+	}
+	return false;
+}

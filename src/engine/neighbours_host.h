@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who else computes on a GPU, as NVIDIA's management library (NVML) sees it. CUDA itself does not tell. Without that
+ * library, or where it sees only this container, nobody is there. Host only.
+ */
+#ifndef G4_NEIGHBOURS_HOST_H
+#define G4_NEIGHBOURS_HOST_H
+
+#include "base/base.h"
+
+#define G4_NVML_LIBRARY "libnvidia-ml.so.1"
+
+struct g4_neighbours;
+
+/* `library` is looked up as dlopen(3) does, `bus_id` is the GPU's as CUDA writes it. NULL: nothing can be seen. */
+struct g4_neighbours *g4_neighbours_open(const char *library, const char *bus_id);
+/* NULL is ignored. */
+void g4_neighbours_close(struct g4_neighbours *neighbours);
+/*
+ * True when another process computes on the GPU: one sentence says which, what that means without MPS, and what to do.
+ * Up to a millisecond; not thread-safe.
+ */
+bool g4_neighbours_disturb(struct g4_neighbours *neighbours, char *sentence, size_t bytes);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loops over a transaction's blocks, one lane in so many each. */
+#include "journal/wide.h"
+
+#include "hash/crc32c.h"
+#include "journal/crew.h"
+
+enum job_kind { JOB_TAGS, JOB_CRC, JOB_HOMED };
+
+G4_FN static struct g4_commit_job *job_of(const struct g4_wg *wg, struct g4_journal *j, const struct g4_txn_log *log,
+					  enum job_kind kind)
+{
+	struct g4_commit_job *job = (struct g4_commit_job *)g4_probe_scratch(wg);
+
+	job->journal = j;
+	job->log = log;
+	job->kind = (uint32_t)kind;
+	return job;
+}
+
+/* ------------------------------------------------------------------ tags */
+
+G4_FN uint32_t g4_tag_count(const struct g4_journal *j, const struct g4_txn_log *log)
+{
+	return log->line_count + log->revoke_count + 2 * j->record_data;
+}
+
+G4_FN static uint64_t tag(const struct g4_journal *j, const struct g4_txn_log *log, uint32_t n)
+{
+	const uint32_t images = log->line_count, addresses_end = images + log->revoke_count;
+
+	if (n < images)
+		return g4_record_addresses(j)[n];
+	if (n < addresses_end)
+		return log->revokes[n - images];
+	const struct g4_data_tag *data = &log->data[(n - addresses_end) / 2];
+	return (n - addresses_end) % 2 == 0 ? data->address : data->crc32c;
+}
+
+G4_FN static void fill_tags(const struct g4_commit_job *job, uint32_t lane, uint32_t width)
+{
+	const struct g4_journal *j = job->journal;
+	struct g4_journal_descriptor *page =
+		(struct g4_journal_descriptor *)(j->record + (uint64_t)job->page * G4_PAGE_BYTES);
+	const uint32_t first = job->page * G4_JOURNAL_TAGS, total = g4_tag_count(j, job->log);
+
+	for (uint32_t t = lane; t < G4_JOURNAL_TAGS && first + t < total; t += width)
+		page->tags[t] = tag(j, job->log, first + t);
+}
+
+G4_FN void g4_wide_tags(struct g4_wg *wg, struct g4_journal *j, const struct g4_txn_log *log, uint32_t page)
+{
+	struct g4_commit_job *job = job_of(wg, j, log, JOB_TAGS);
+
+	job->page = page;
+	g4_region(wg, G4_REGION_COMMIT, job);
+}
+
+/* ------------------------------------------------------------------ checksum of the record */
+
+G4_FN static uint32_t share(uint32_t count, uint32_t width)
+{
+	return (count + width - 1) / width;
+}
+
+/* Each lane joins the checksums of a row of pages. */
+G4_FN static void join_crcs(struct g4_commit_job *job, uint32_t lane, uint32_t width)
+{
+	const uint32_t count = job->log->line_count, each = share(count, width), first = lane * each;
+	uint32_t crc = 0;
+
+	for (uint32_t k = first; k < first + each && k < count; k++)
+		crc = g4_crc32c_append_page(crc, job->journal->record_crcs[k]);
+	job->part[lane] = crc;
+}
+
+G4_FN uint32_t g4_wide_crc(struct g4_wg *wg, struct g4_journal *j, const struct g4_txn_log *log, uint32_t crc)
+{
+	const uint32_t width = g4_wg_width(wg), count = log->line_count, each = share(count, width);
+
+	if (width == 1 || width > 64 || count < 2 * width) {
+		for (uint32_t k = 0; k < count; k++)
+			crc = g4_crc32c_append_page(crc, j->record_crcs[k]);
+		return crc;
+	}
+	struct g4_commit_job *job = job_of(wg, j, log, JOB_CRC);
+	g4_region(wg, G4_REGION_COMMIT, job);
+	for (uint32_t lane = 0; lane * each < count; lane++)
+		crc = g4_crc32c_append_pages(crc, job->part[lane],
+					     (uint32_t)g4_min64(each, count - (uint64_t)lane * each));
+	return crc;
+}
+
+/* ------------------------------------------------------------------ the home list */
+
+/* Those that may go to the overflow pool are left to the leader: that takes a lock. */
+G4_FN static void put_lines(struct g4_journal *j, uint32_t lane, uint32_t width)
+{
+	struct g4_cache *cache = j->meta->cache;
+
+	for (uint32_t k = lane; k < j->home_count; k += width) {
+		const uint32_t i = j->home_lines[k];
+		cache->lines[i].home = 0;
+		if (g4_cache_put_way(cache, i))
+			j->home_lines[k] = G4_NO_LINE;
+	}
+}
+
+G4_FN void g4_wide_homed(struct g4_wg *wg, struct g4_journal *j)
+{
+	g4_region(wg, G4_REGION_COMMIT, job_of(wg, j, NULL, JOB_HOMED));
+	for (uint32_t k = 0; k < j->home_count; k++)
+		if (j->home_lines[k] != G4_NO_LINE)
+			g4_cache_put(j->meta->cache, j->home_lines[k]);
+	j->home_count = 0;
+}
+
+/* ------------------------------------------------------------------ */
+
+G4_FN void g4_commit_region(struct g4_wg *wg, struct g4_commit_job *job)
+{
+	const uint32_t lane = g4_wg_lane(wg), width = g4_wg_width(wg);
+
+	switch (job->kind) {
+	case JOB_TAGS:
+		fill_tags(job, lane, width);
+		break;
+	case JOB_CRC:
+		join_crcs(job, lane, width);
+		break;
+	default:
+		put_lines(job->journal, lane, width);
+		break;
+	}
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a committer does for each of thousands of blocks and nobody can do for it, by all its lanes: alone, one lane of a GPU
+ * takes a microsecond for each. Private to this folder but for the region.
+ */
+#ifndef G4_JOURNAL_WIDE_H
+#define G4_JOURNAL_WIDE_H
+
+#include "journal/journal.h"
+
+struct g4_commit_job { /* in the probe scratch */
+	struct g4_journal *journal;
+	const struct g4_txn_log *log;
+	uint32_t kind;
+	uint32_t page;	   /* of the descriptors */
+	uint32_t part[64]; /* by lane */
+};
+G4_STATIC_ASSERT(sizeof(struct g4_commit_job) <= G4_PROBE_SCRATCH_BYTES, "the job fits");
+
+/* Tags of a descriptor: addresses of images and revoked pages, then two for each data page. */
+G4_FN uint32_t g4_tag_count(const struct g4_journal *j, const struct g4_txn_log *log);
+/* Leader, commit lock held. Fills in the tags of descriptor `page`, zeroed before. */
+G4_FN void g4_wide_tags(struct g4_wg *wg, struct g4_journal *j, const struct g4_txn_log *log, uint32_t page);
+/* `crc`, then the record's images: their checksums are in record_crcs. */
+G4_FN uint32_t g4_wide_crc(struct g4_wg *wg, struct g4_journal *j, const struct g4_txn_log *log, uint32_t crc);
+/* All lines of the home list are home: lets go of them. */
+G4_FN void g4_wide_homed(struct g4_wg *wg, struct g4_journal *j);
+
+/* The region that they open. Collective. */
+#define G4_REGION_COMMIT (G4_REGION_USER + 9)
+G4_FN void g4_commit_region(struct g4_wg *wg, struct g4_commit_job *job);
+
+#endif
