@@ -2,18 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `make check` runs: every build and every test. The last line counts them: "N passed, N failed, N skipped".
 # Usage: check.sh [STEP]...   (default: lint release fuse lanes asan tsan lanes-tsan fuzz cuda)
-# The step gpu (`make check-gpu`) is for a machine with an NVIDIA GPU: the engine's tests with the engine on it. Where it
-# can not be compiled, GPU_BUILT names a copy of another machine's build/cuda.
+# The step gpu (`make check-gpu`) is for a machine with an NVIDIA GPU: the engine's tests with the engine on it, in less than
+# nine minutes. Its parts are steps, too: gpu-device gpu-file gpu-shredder gpu-api gpu-images gpu-crash gpu-fuse
+# gpu-sanitizer. Where they can not be compiled, GPU_BUILT names a copy of another machine's build/cuda.
 # Logs and JUnit files are in build/check/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 all_steps=(lint release fuse lanes asan tsan lanes-tsan fuzz cuda)
-steps=("$@")
-[[ ${#steps[@]} -gt 0 ]] || steps=("${all_steps[@]}")
-for step in "${steps[@]}"; do
-	if [[ " ${all_steps[*]} gpu " != *" $step "* ]]; then
-		echo "check.sh: unknown step '$step'; known are: ${all_steps[*]} gpu" >&2
+gpu_steps=(gpu-device gpu-file gpu-api gpu-images gpu-crash gpu-fuse gpu-shredder gpu-sanitizer)
+[[ $# -gt 0 ]] || set -- "${all_steps[@]}"
+steps=()
+for step in "$@"; do
+	if [[ $step == gpu ]]; then
+		steps+=("${gpu_steps[@]}")
+	elif [[ " ${all_steps[*]} ${gpu_steps[*]} " == *" $step "* ]]; then
+		steps+=("$step")
+	else
+		echo "check.sh: unknown step '$step'; known are: ${all_steps[*]} gpu ${gpu_steps[*]}" >&2
 		exit 2
 	fi
 done
@@ -113,62 +119,115 @@ step_fuzz() {
 	run "fuzz ${FUZZ_S:-300} s" env FUZZ_S="${FUZZ_S:-300}" scripts/fuzz.sh || return 0
 }
 
+# ---- on a machine with a GPU
+
 build_gpu() {
 	local tests
 	cmake --preset cuda -D G4_TESTS=ON || return
 	mapfile -t tests < <(cd tests/engine && printf '%s\n' test_api_*.c | sed 's/^test_/test_engine_/; s/\.c$//')
-	cmake --build build/cuda --target product gpu-programs "${tests[@]}" -- -k 0
+	cmake --build build/cuda --target product gpu-programs crash_explorer cross "${tests[@]}" -- -k 0
 }
 
-# gpu_test NAME COMMAND...: exit status 77 is a test that has nothing to test here.
+# Once, before the first of these steps: the programs, and whether there is a GPU. False: there is nothing to run.
+gpu_ready=
+prepare_gpu() {
+	if [[ -z $gpu_ready ]]; then
+		gpu_ready=yes
+		gpu_built=$(realpath -m "${GPU_BUILT:-build/cuda}")
+		gpu_work=$(mktemp -d "${TMPDIR:-/tmp}/gpu4fs-check.XXXXXX")
+		trap 'rm -rf "$gpu_work"' EXIT
+		if [[ -z ${GPU_BUILT:-} ]] && ! run "gpu build" build_gpu; then
+			gpu_ready=no
+		elif [[ ! -e /dev/nvidiactl ]]; then
+			skip "gpu tests" "there is no NVIDIA GPU here"
+			gpu_ready=no
+		fi
+		gpu_until=$((SECONDS + ${GPU_S:-520}))
+	fi
+	[[ $gpu_ready == yes ]]
+}
+
+# gpu_test NAME COMMAND...: exit status 77 is a test that has nothing to test here. All of them have GPU_S seconds.
 gpu_test() {
-	local name=$1 log=$PWD/$logs/gpu-${1// /-}.log start=$SECONDS rc=0
+	local name=$1 log=$PWD/$logs/gpu-${1// /-}.log start=$SECONDS rc=0 left=$((gpu_until - SECONDS))
 	shift
-	(cd "$gpu_work" && timeout -k 5 300 "$@") >"$log" 2>&1 </dev/null || rc=$?
+	if ((left <= 0)); then
+		echo "GPU_S=${GPU_S:-520} seconds are over" >"$log"
+		rc=1
+	else
+		(cd "$gpu_work" && timeout -k 5 $((left < 180 ? left : 180)) "$@") >"$log" 2>&1 </dev/null || rc=$?
+	fi
 	if [[ $rc -eq 77 ]]; then
 		skip "gpu $name" "$(tail -n 1 "$log")"
 	elif [[ $rc -ne 0 ]]; then
 		fail "gpu $name" $((SECONDS - start)) "$log"
 	else
 		passed=$((passed + 1))
-		report passed "gpu $name" $((SECONDS - start))
+		report passed "gpu $name" $((SECONDS - start)) \
+			"$(grep -aoE '[0-9]+ test\(s\) run|^[0-9]+ workloads, .*|^[0-9]+ passed, .*' "$log" | tail -n 1)"
 	fi
 }
 
-step_gpu() {
-	local built=${GPU_BUILT:-build/cuda} test name
-	built=$(realpath -m "$built")
-	if [[ -z ${GPU_BUILT:-} ]]; then
-		run "gpu build" build_gpu || return 0
-	fi
-	if [[ ! -e /dev/nvidiactl ]]; then
-		skip "gpu tests" "there is no NVIDIA GPU here"
-		return
-	fi
-	gpu_work=$(mktemp -d "${TMPDIR:-/tmp}/gpu4fs-check.XXXXXX")
-	gpu_test "smoke" "$built/tests/gpu/smoke"
-	gpu_test "device API" "$built/tests/gpu/device"
-	gpu_test "image file" "$built/tests/gpu/file" -m 8192 -g 1 "$gpu_work/image"
-	gpu_test "BLAKE3" "$built/tests/gpu/blake3"
-	gpu_test "Shredder" "$built/tests/gpu/shredder" 4 # MiB; more takes minutes
-	for test in "$built"/tests/test_engine_api_*; do
+# Programs that were made for a GPU.
+step_gpu-device() {
+	gpu_test "smoke" "$gpu_built/tests/gpu/smoke"
+	gpu_test "device API" "$gpu_built/tests/gpu/device"
+	gpu_test "sharing" "$gpu_built/tests/gpu/share" -t 0.5 -s 8,0
+}
+
+# Many threads, kills, a device that vanishes.
+step_gpu-file() {
+	gpu_test "image file" "$gpu_built/tests/gpu/file" -m 8192 -g 1 "$gpu_work/image"
+}
+
+step_gpu-shredder() {
+	gpu_test "BLAKE3" "$gpu_built/tests/gpu/blake3"
+	gpu_test "Shredder" "$gpu_built/tests/gpu/shredder" 4 # MiB; more takes minutes
+}
+
+# The tests of the public API: in this process, and through a server.
+step_gpu-api() {
+	local test name
+	for test in "$gpu_built"/tests/test_engine_api_*; do
 		name=${test##*/test_engine_}
 		gpu_test "$name" env G4_TEST_ENGINE=cuda "$test"
 		gpu_test "$name connected" env G4_TEST_ENGINE=cuda G4_TEST_CONNECTED=1 "$test"
 	done
+}
+
+step_gpu-images() {
+	gpu_test "images of both engines" env G4_TEST_ENGINE=cuda "$gpu_built/tests/cross"
+}
+
+# GPU_CRASH has other options for it: --sample 1000 --seconds 400, for example.
+step_gpu-crash() {
+	local options
+	read -ra options <<<"${GPU_CRASH:---sample 200 --seconds 75}"
+	gpu_test "crash explorer" "$gpu_built/tests/crash_explorer" --engine cuda --mixes 60 --jobs 4 --keep "$PWD/$logs" \
+		"${options[@]}"
+}
+
+# GPU_FUSE names some of them: "basic kill".
+step_gpu-fuse() {
+	local test name
 	for test in tests/fuse/test_*.sh; do
 		name=${test##*/test_}
-		gpu_test "fuse ${name%.sh}" env GPU4FS="$built/bin/gpu4fs" GPU4FS_MOUNT=engine=cuda bash "$PWD/$test"
+		name=${name%.sh}
+		[[ -z ${GPU_FUSE:-} || " $GPU_FUSE " == *" $name "* ]] || continue
+		gpu_test "fuse $name" env GPU4FS="$gpu_built/bin/gpu4fs" GPU4FS_MOUNT=engine=cuda bash "$PWD/$test"
 	done
-	if [[ -n $(PATH=$PATH:/usr/local/cuda/bin type -P compute-sanitizer) ]]; then
-		for test in memcheck racecheck; do
-			gpu_test "$test" env PATH="$PATH:/usr/local/cuda/bin" compute-sanitizer --tool "$test" --error-exitcode 1 \
-				"$built/tests/gpu/smoke" 16 10
-		done
-	else
+}
+
+step_gpu-sanitizer() {
+	local tool
+	if [[ -z $(PATH=$PATH:/usr/local/cuda/bin type -P compute-sanitizer) ]]; then
 		skip "gpu memcheck, racecheck" "compute-sanitizer is not installed"
+		return
 	fi
-	rm -rf "$gpu_work"
+	for tool in memcheck racecheck; do
+		gpu_test "$tool" env PATH="$PATH:/usr/local/cuda/bin" compute-sanitizer --tool "$tool" --error-exitcode 1 \
+			"$gpu_built/tests/gpu/smoke" 16 10
+	done
 }
 
 step_cuda() {
@@ -183,7 +242,8 @@ step_cuda() {
 [[ -n ${GPU_BUILT:-} ]] || scripts/install-deps.sh check
 for step in "${steps[@]}"; do
 	case $step in
-	lint | release | fuse | fuzz | cuda | gpu) "step_$step" ;;
+	gpu-*) if prepare_gpu; then "step_$step"; fi ;;
+	lint | release | fuse | fuzz | cuda) "step_$step" ;;
 	*) build_and_test "$step" ;;
 	esac
 done

@@ -186,8 +186,8 @@ static void violation(struct session *s, const struct outcome *outcome, const ch
 	struct session *outer = s->outer ? s->outer : s;
 
 	s->lab->counts->violations++;
-	printf("VIOLATION: %s\n  again with: --workload %s --seed %lu --state %lu", why, s->w->name,
-	       (unsigned long)s->lab->seed, (unsigned long)outer->number);
+	printf("VIOLATION: %s\n  again with: --engine %s --workload %s --seed %lu --state %lu", why,
+	       engine_names[s->lab->engine], s->w->name, (unsigned long)s->lab->seed, (unsigned long)outer->number);
 	if (s->outer)
 		printf(" --inner %lu", (unsigned long)s->number);
 	printf("\n  crash %s request %u of %u", s->flying ? "in" : "before", s->now, s->trace->count);
@@ -425,17 +425,43 @@ static void set_windows(struct session *s)
 	s->window_changed = changed;
 }
 
-/* Everything that is pending is on the medium from now on. */
-static void settle(struct session *s)
+static void settle(struct lab *lab, const struct request *request)
 {
 	const struct fate keep = {.kind = KEEP};
-	uint32_t mark = memory_mark(&s->lab->memory);
 
+	if (!request->flush)
+		apply(&lab->memory, request, &keep, 1);
+}
+
+void settle_preamble(struct lab *lab, const struct trace *trace)
+{
+	for (uint32_t k = 0; k < trace->first; k++)
+		settle(lab, &trace->requests[k]);
+	memory_settle(&lab->memory, 0);
+}
+
+/* Whether a request is on the medium now: it was complete before a complete flush began, or that alone is enough. */
+static bool is_durable(const struct session *s, const struct request *request)
+{
+	return request->done_at <= s->flushed || (request->done_at <= s->now && (request->fua || s->w->class_ == MEM));
+}
+
+/* Takes what is durable off the front of the list: what is behind something loose may be under it. */
+static void settle_durable(struct session *s)
+{
+	const struct request *requests = s->trace->requests;
+	uint32_t mark = memory_mark(&s->lab->memory), count = 0;
+
+	for (uint32_t k = s->now; k > s->flushed; k--)
+		if (requests[k - 1].flush && requests[k - 1].done_at <= s->now)
+			s->flushed = k - 1;
 	for (uint32_t k = 0; k < s->pending_count; k++)
-		apply(&s->lab->memory, &s->trace->requests[s->pending[k].request], &keep, 1);
+		s->pending[k].durable = is_durable(s, &requests[s->pending[k].request]);
+	while (count < s->pending_count && s->pending[count].durable)
+		settle(s->lab, &requests[s->pending[count++].request]);
 	memory_settle(&s->lab->memory, mark);
-	s->pending_count = 0;
-	s->loose = 0;
+	s->pending_count -= count;
+	memmove(s->pending, s->pending + count, s->pending_count * sizeof(s->pending[0]));
 }
 
 static void write_under_way(struct session *s)
@@ -449,10 +475,7 @@ static void write_under_way(struct session *s)
 	tears(s, units);
 	free_for_all(s, units);
 	s->flying = false;
-	s->pending[s->pending_count++] = (struct pending){.request = s->now, .durable = request->fua};
-	s->loose += !request->fua;
-	if (s->loose == 0 || s->w->class_ == MEM)
-		settle(s);
+	s->pending[s->pending_count++] = (struct pending){.request = s->now};
 }
 
 void walk(struct session *s)
@@ -461,15 +484,14 @@ void walk(struct session *s)
 	s->fates = (struct fate *)calloc(s->trace->count + 1, sizeof(struct fate));
 	if (!s->pending || !s->fates)
 		abort();
-	for (s->now = 0;; s->now++) {
+	for (s->now = s->trace->first;; s->now++) {
+		settle_durable(s);
 		set_windows(s);
 		if (s->window_changed || s->now == s->trace->count) /* crash between two requests */
 			subsets(s, true);
 		if (s->now == s->trace->count)
 			break;
-		if (s->trace->requests[s->now].flush)
-			settle(s);
-		else
+		if (!s->trace->requests[s->now].flush)
 			write_under_way(s);
 	}
 	free(s->pending);

@@ -7,11 +7,13 @@
 
 struct request {
 	bool flush, fua;
+	uint32_t done_at; /* it is complete when so many requests were made; UINT32_MAX: it never was */
 	uint64_t offset, bytes;
 	const uint8_t *data;
 };
 struct trace {
 	uint32_t count;
+	uint32_t first;		  /* requests before this one prepared the tree */
 	struct request *requests; /* one allocation, data behind it */
 };
 
@@ -20,7 +22,7 @@ struct fate { /* of a request that is not durable */
 	enum fate_kind kind;
 	uint64_t argument;
 };
-struct pending { /* complete, since the last flush */
+struct pending { /* made, and not surely on the medium when the list began */
 	uint32_t request;
 	bool durable;
 };
@@ -29,12 +31,13 @@ struct session { /* a walk through one record */
 	struct lab *lab;
 	struct workload *w;
 	const struct trace *trace;
-	uint32_t now; /* requests before this one are complete */
-	bool flying;  /* this one is under way */
+	uint32_t now;	  /* requests before this one were made */
+	bool flying;	  /* this one is under way */
+	uint32_t flushed; /* what was complete when so many requests were made is on the medium */
 	struct fate flying_fate;
 	struct pending *pending;
 	struct fate *fates;
-	uint32_t pending_count, loose;
+	uint32_t pending_count;
 	uint64_t seed, random;
 	uint64_t number; /* of the next state */
 	struct window windows[MAX_PARTIES];
@@ -46,11 +49,13 @@ struct session { /* a walk through one record */
 	uint32_t second_begun, second_durable; /* requests */
 };
 
+/* Puts the requests that prepared the tree on the device, for good. */
+void settle_preamble(struct lab *lab, const struct trace *trace);
 /* Every moment of the record is a crash. The device holds what it held when the record began. */
 void walk(struct session *s);
 /* The state in memory, which begins at `mark`, recovers, lives on for a moment, and crashes anywhere in that. */
 void second_crash(struct session *s, uint32_t mark, uint32_t outcome);
-/* Writes the record of a workload with several threads to a file, from which it can be explored again. */
+/* Writes a record that would not repeat to a file, from which it can be explored again. */
 void trace_keep(struct lab *lab, const struct workload *w, const struct trace *trace, bool inner);
 
 #endif

@@ -6,7 +6,8 @@
 #include "fs/mount_host.h"
 #include "simt/simt_host.h"
 
-#define CACHE_BYTES (4 * G4_MIB) /* the least that an engine takes */
+const struct g4_fs_options lab_fs_options = {.cache_bytes = 4 * G4_MIB /* the least that an engine takes */,
+					     .flags = G4_FS_NOATIME};
 
 const char *const class_names[DEVICE_CLASSES] = {"disk512", "disk4k", "dax", "mem"};
 
@@ -200,10 +201,9 @@ void lab_load(struct lab *lab, enum tree_kind tree)
 
 struct g4_fs *lab_mount(struct lab *lab, bool write_through, char *message, size_t room)
 {
-	const struct g4_fs_options options = {.cache_bytes = CACHE_BYTES, .flags = G4_FS_NOATIME};
 	const struct g4_fault settings = {.write_through = write_through};
 	struct g4_fs *fs;
 
 	g4_dev_fault_set(lab->fault, &settings);
-	return g4_fs_mount(lab->wg[0], lab->fault, &options, &fs, message, room) < 0 ? NULL : fs;
+	return g4_fs_mount(lab->wg[0], lab->fault, &lab_fs_options, &fs, message, room) < 0 ? NULL : fs;
 }

@@ -23,6 +23,14 @@ enum device_class {
 extern const char *const class_names[DEVICE_CLASSES];
 uint32_t class_unit_bytes(enum device_class class_);
 
+enum engine { /* whose requests are recorded (engines.c) */
+	      ENGINE_CPU,
+	      ENGINE_REMOTE,
+	      ENGINE_CUDA,
+	      ENGINES
+};
+extern const char *const engine_names[ENGINES];
+
 struct workload {
 	enum device_class class_;
 	enum tree_kind tree;
@@ -51,17 +59,20 @@ struct table { /* of sums; open addressing */
 };
 
 struct counts {
+	uint64_t requests, overlaps; /* recorded; made while the one before it was under way */
 	uint64_t workloads, states, distinct, mounts, recoveries, trees, fscks, violations;
 	uint64_t by_class[DEVICE_CLASSES];
 };
 
 struct lab {
+	enum engine engine;
 	struct rig rig;
 	struct g4_wg *wg[MAX_PARTIES];
 	struct g4_dev *fault;
 	struct memory memory;
 	uint8_t *trees[TREE_KINDS];
 	uint32_t tree;	       /* in memory now */
+	uint64_t due_commits;  /* what the preamble of the tree DUE takes, as last rehearsed */
 	struct table states;   /* all pages -> outcome */
 	struct table outcomes; /* home pages -> outcome */
 	struct outcome *outcome;
@@ -75,7 +86,7 @@ struct lab {
 	uint32_t samples;		 /* subsets beyond that */
 	uint32_t tears;			 /* places where a write under way is cut off */
 	uint64_t only_state, only_inner; /* UINT64_MAX: all */
-	const char *trace_path;		 /* where records of several threads are kept, "": nowhere */
+	const char *trace_path;		 /* where records that do not repeat are kept, "": nowhere */
 };
 
 void lab_open(struct lab *lab, struct counts *counts);
@@ -84,6 +95,20 @@ void lab_close(struct lab *lab);
 void lab_load(struct lab *lab, enum tree_kind tree);
 void lab_forget(struct lab *lab);
 struct g4_fs *lab_mount(struct lab *lab, bool write_through, char *message, size_t room);
+struct g4_fs_options;
+extern const struct g4_fs_options lab_fs_options;
+
+/* ---- engines.c ---- */
+struct mounted {
+	struct g4_fs *fs; /* NULL: only the engine can get at it */
+	struct g4_dev *remote;
+	struct g4_engine *engine;
+};
+/* By lab->engine. False: *message says why. */
+bool engine_mount(struct lab *lab, bool write_through, struct mounted *m, char *message, size_t room);
+void engine_actor(const struct mounted *m, struct g4_wg *wg, struct actor *actor);
+/* Not clean: what it may still write is nobody's. False: it failed. */
+bool engine_unmount(struct lab *lab, struct mounted *m, bool clean);
 
 uint32_t *table_find(struct table *table, uint64_t key); /* NULL: not there */
 void table_add(struct table *table, uint64_t key, uint32_t value);
@@ -92,7 +117,7 @@ void table_clear(struct table *table);
 /* ---- explore.c ---- */
 /* Runs a workload, makes and judges its states. False: none of its parts can be done. */
 bool explore(struct lab *lab, struct workload *w);
-/* The same with a record that was kept. */
+/* The same with a record that was kept, from behind its name and engine. */
 void explore_kept(struct lab *lab, struct workload *w, FILE *file);
 
 /* ---- workloads.c ---- */

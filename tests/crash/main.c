@@ -15,6 +15,10 @@
 #define COMBINATIONS (DEVICE_CLASSES * 36u * 2u)
 
 struct options {
+	enum engine engine;
+	uint32_t sample; /* of all workloads; 0: all */
+	double seconds;	 /* then no more are begun; 0: never */
+	double start_s;
 	bool thorough;
 	uint64_t seed;
 	uint32_t jobs, slice, slices;
@@ -141,11 +145,28 @@ static void list_workloads(struct work *work, const struct options *o)
 			add_mixes(work, o, (enum tree_kind)tree, threads);
 }
 
+/* So many of them, by the seed, and in no order: where time runs out, what was done is a sample, too. */
+static void take_sample(struct work *work, const struct options *o)
+{
+	uint64_t random = o->seed;
+
+	for (uint32_t k = 0; k < work->count && k < o->sample; k++) {
+		uint32_t other = k + (uint32_t)(rig_random(&random) % (work->count - k));
+		char *name = work->names[k];
+		work->names[k] = work->names[other];
+		work->names[other] = name;
+		work->group[k] = k;
+	}
+	while (work->count > o->sample)
+		free(work->names[--work->count]);
+}
+
 /* ------------------------------------------------------------------ doing them */
 
 static void set_up(struct lab *lab, const struct options *o, struct counts *counts)
 {
 	lab_open(lab, counts);
+	lab->engine = o->engine;
 	lab->seed = o->seed;
 	lab->exhaustive = o->thorough ? 8 : 5;
 	lab->samples = o->thorough ? 8 : 4;
@@ -153,6 +174,14 @@ static void set_up(struct lab *lab, const struct options *o, struct counts *coun
 	lab->only_state = o->state;
 	lab->only_inner = o->inner;
 	lab->trace_path = o->keep;
+}
+
+static double now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 static void do_share(const struct work *work, const struct options *o, uint32_t job, struct counts *counts)
@@ -167,6 +196,8 @@ static void do_share(const struct work *work, const struct options *o, uint32_t 
 	for (uint32_t k = 0; k < work->count && counts->violations < MAX_VIOLATIONS; k++) {
 		if (work->group[k] % o->slices != o->slice || work->group[k] / o->slices % o->jobs != job)
 			continue;
+		if (o->seconds > 0 && now_s() - o->start_s > o->seconds)
+			break;
 		workload_parse(work->names[k], w);
 		if (work->group[k] != group || w->tree != (enum tree_kind)lab->tree)
 			lab_load(lab, w->tree);
@@ -222,32 +253,47 @@ static bool do_all(const struct work *work, const struct options *o, struct coun
 /* ------------------------------------------------------------------ the command */
 
 static const char usage[] =
-	"usage: crash [--long] [--seed N] [--jobs N] [--slice I/N] [--per-pair N] [--mixes N] [--keep FOLDER] [--list]\n"
-	"       crash --workload NAME [--long] [--seed N] [--state N [--inner N]]\n"
-	"       crash --record FILE [--long] [--seed N] [--state N [--inner N]]\n";
+	"usage: crash [--engine cpu|remote|cuda] [--sample N] [--seconds S] [--long] [--seed N] [--jobs N] [--slice I/N]\n"
+	"             [--per-pair N] [--mixes N] [--keep FOLDER] [--list]\n"
+	"       crash --workload NAME [--engine ENGINE] [--long] [--seed N] [--state N [--inner N]]\n"
+	"       crash --record FILE [--engine ENGINE] [--long] [--seed N] [--state N [--inner N]]\n";
+
+static enum engine find_engine(const char *name)
+{
+	uint32_t engine = 0;
+
+	while (engine < ENGINES && strcmp(name, engine_names[engine]) != 0)
+		engine++;
+	return (enum engine)engine;
+}
 
 static void parse(int argc, char **argv, struct options *o)
 {
 	static const struct option long_options[] = {
-		{"long", no_argument, NULL, 'l'},
-		{"seed", required_argument, NULL, 's'},
-		{"jobs", required_argument, NULL, 'j'},
-		{"slice", required_argument, NULL, 'i'},
-		{"per-pair", required_argument, NULL, 'p'},
-		{"mixes", required_argument, NULL, 'm'},
-		{"keep", required_argument, NULL, 'k'},
-		{"list", no_argument, NULL, 'L'},
-		{"workload", required_argument, NULL, 'w'},
-		{"state", required_argument, NULL, 'n'},
-		{"inner", required_argument, NULL, 'I'},
-		{"record", required_argument, NULL, 'r'},
-		{NULL, 0, NULL, 0},
+		{"engine", required_argument, NULL, 'e'},  {"sample", required_argument, NULL, 'a'},
+		{"seconds", required_argument, NULL, 't'}, {"long", no_argument, NULL, 'l'},
+		{"seed", required_argument, NULL, 's'},	   {"jobs", required_argument, NULL, 'j'},
+		{"slice", required_argument, NULL, 'i'},   {"per-pair", required_argument, NULL, 'p'},
+		{"mixes", required_argument, NULL, 'm'},   {"keep", required_argument, NULL, 'k'},
+		{"list", no_argument, NULL, 'L'},	   {"workload", required_argument, NULL, 'w'},
+		{"state", required_argument, NULL, 'n'},   {"inner", required_argument, NULL, 'I'},
+		{"record", required_argument, NULL, 'r'},  {NULL, 0, NULL, 0},
 	};
 	int c;
 
 	*o = (struct options){.seed = 1, .jobs = 2, .slices = 1, .state = UINT64_MAX, .inner = UINT64_MAX, .keep = ""};
+	o->start_s = now_s();
 	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		switch (c) {
+		case 'e':
+			o->engine = find_engine(optarg);
+			break;
+		case 'a':
+			o->sample = (uint32_t)strtoul(optarg, NULL, 0);
+			break;
+		case 't':
+			o->seconds = strtod(optarg, NULL);
+			break;
 		case 'l':
 			o->thorough = true;
 			break;
@@ -291,21 +337,16 @@ static void parse(int argc, char **argv, struct options *o)
 			break;
 		}
 	}
-	if (o->slices == 0 || o->slice >= o->slices || o->jobs == 0 || o->jobs > MAX_JOBS || optind != argc) {
+	if (o->engine == ENGINES || o->slices == 0 || o->slice >= o->slices || o->jobs == 0 || o->jobs > MAX_JOBS ||
+	    optind != argc) {
 		fputs(usage, stderr);
 		exit(2);
 	}
+	if (rig_slow())
+		o->sample = (o->sample + 4) / 5;
 	o->singles = o->thorough ? 50 : rig_slow() ? 1 : 15;
 	o->per_pair = o->per_pair ? o->per_pair : o->thorough ? 3 : rig_slow() ? 1 : 25;
 	o->mixes = o->mixes ? o->mixes : o->thorough ? 60 : rig_slow() ? 1 : 8;
-}
-
-static double now_s(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 static void print_counts(const struct counts *c, double seconds)
@@ -317,6 +358,8 @@ static void print_counts(const struct counts *c, double seconds)
 	       (unsigned long)c->violations);
 	for (uint32_t k = 0; k < DEVICE_CLASSES; k++)
 		printf("  %-8s %lu states\n", class_names[k], (unsigned long)c->by_class[k]);
+	printf("  %lu requests recorded, %lu made while the one before was under way\n", (unsigned long)c->requests,
+	       (unsigned long)c->overlaps);
 	printf("  %.1f s\n", seconds);
 }
 
@@ -358,7 +401,6 @@ int main(int argc, char **argv)
 	struct work work = {0};
 	struct counts counts = {0};
 	struct options options;
-	double start = now_s();
 	bool good = true;
 
 	parse(argc, argv, &options);
@@ -368,6 +410,8 @@ int main(int argc, char **argv)
 		do_named(&options, &counts);
 	} else {
 		list_workloads(&work, &options);
+		if (options.sample > 0)
+			take_sample(&work, &options);
 		for (uint32_t k = 0; options.list && k < work.count; k++)
 			puts(work.names[k]);
 		good = options.list || do_all(&work, &options, &counts);
@@ -375,6 +419,6 @@ int main(int argc, char **argv)
 	}
 	if (options.list)
 		return 0;
-	print_counts(&counts, now_s() - start);
+	print_counts(&counts, now_s() - options.start_s);
 	return good && counts.violations == 0 && counts.states > 0 ? 0 : 1;
 }

@@ -13,6 +13,7 @@ static void trace_take(struct g4_dev *fault, struct trace *trace)
 	uint64_t bytes = 0;
 
 	trace->count = (uint32_t)g4_dev_fault_recorded(fault);
+	trace->first = 0;
 	for (uint32_t k = 0; k < trace->count; k++)
 		bytes += g4_dev_fault_recorded_op(fault, k)->bytes;
 	trace->requests = (struct request *)malloc((trace->count + 1) * sizeof(struct request) + bytes);
@@ -24,6 +25,7 @@ static void trace_take(struct g4_dev *fault, struct trace *trace)
 		struct request *request = &trace->requests[k];
 		*request = (struct request){.flush = op->op == G4_IO_FLUSH,
 					    .fua = op->flags & G4_IO_FUA,
+					    .done_at = (uint32_t)g4_min64(op->done_at, UINT32_MAX),
 					    .offset = op->offset_bytes,
 					    .bytes = op->bytes,
 					    .data = at};
@@ -36,6 +38,13 @@ static void trace_take(struct g4_dev *fault, struct trace *trace)
 	g4_dev_fault_record(fault, false);
 }
 
+static void count_requests(struct counts *counts, const struct trace *trace)
+{
+	counts->requests += trace->count - trace->first;
+	for (uint32_t k = trace->first + 1; k < trace->count; k++)
+		counts->overlaps += trace->requests[k - 1].done_at > k;
+}
+
 static void power_off_and_on(struct lab *lab)
 {
 	if (g4_dev_fault_cut(lab->fault) < 0)
@@ -45,23 +54,17 @@ static void power_off_and_on(struct lab *lab)
 
 /* ------------------------------------------------------------------ running */
 
-static struct g4_fs *begin(struct lab *lab, const struct workload *w, bool write_through, bool with_preamble)
+static void mount_failed(const struct workload *w, const char *message)
 {
-	struct actor actor = {0};
-	char message[256];
-	struct g4_fs *fs = lab_mount(lab, write_through, message, sizeof(message));
+	printf("%s: %s\n", w->name, message);
+	exit(2);
+}
 
-	if (!fs) {
-		printf("%s: %s\n", w->name, message);
-		exit(2);
-	}
-	if (with_preamble) {
-		actor_start(&actor, fs, lab->wg[0]);
-		tree_preamble(&actor, w->tree);
-		if (g4_dev_flush(lab->wg[0], lab->fault) < 0)
-			abort();
-	}
-	return fs;
+static void preamble(struct lab *lab, const struct workload *w, struct actor *actor, uint64_t commits)
+{
+	lab->due_commits = tree_preamble(actor, w->tree, commits);
+	if (g4_dev_flush(lab->wg[0], lab->fault) < 0)
+		abort();
 }
 
 /* What states a party goes through when nothing goes wrong and nobody else is there. */
@@ -70,10 +73,15 @@ static bool rehearse(struct lab *lab, struct workload *w, struct party *party)
 	uint32_t mark = memory_mark(&lab->memory), worked = 0;
 	struct actor actor = {0};
 	const char *what;
+	char message[256];
 
 	clock_restart();
-	struct g4_fs *fs = begin(lab, w, true, !w->mount);
+	struct g4_fs *fs = lab_mount(lab, true, message, sizeof(message));
+	if (!fs)
+		mount_failed(w, message);
 	actor_start(&actor, fs, lab->wg[0]);
+	if (!w->mount)
+		preamble(lab, w, &actor, 0);
 	for (uint32_t k = 0; k <= party->count; k++) {
 		if (k > 0 && part_is_sync(&party->parts[k - 1]))
 			tree_copy(&party->states[k], &party->states[k - 1]);
@@ -93,7 +101,7 @@ static bool rehearse(struct lab *lab, struct workload *w, struct party *party)
 struct runner {
 	struct lab *lab;
 	struct party *party;
-	struct g4_fs *fs;
+	const struct mounted *mounted;
 	struct g4_wg *wg;
 	uint64_t *clock;
 	bool differs; /* a part answered otherwise than in the rehearsal */
@@ -105,7 +113,7 @@ static void *run_party(void *argument)
 	struct party *party = r->party;
 	struct actor actor = {0};
 
-	actor_start(&actor, r->fs, r->wg);
+	engine_actor(r->mounted, r->wg, &actor);
 	for (uint32_t k = 0; k < party->count && !r->differs; k++) {
 		party->begun[k] = (uint32_t)g4_dev_fault_recorded(r->lab->fault);
 		party->begun_at[k] = g4_add64(r->clock, 1);
@@ -117,7 +125,7 @@ static void *run_party(void *argument)
 	return NULL;
 }
 
-static bool run_parties(struct lab *lab, struct workload *w, struct g4_fs *fs)
+static bool run_parties(struct lab *lab, struct workload *w, const struct mounted *mounted)
 {
 	struct runner runners[MAX_PARTIES];
 	pthread_t threads[MAX_PARTIES];
@@ -129,7 +137,7 @@ static bool run_parties(struct lab *lab, struct workload *w, struct g4_fs *fs)
 		memset(party->begun, 0xff, sizeof(party->begun));
 		memset(party->ended, 0xff, sizeof(party->ended));
 		party->done = 0;
-		runners[p] = (struct runner){lab, party, fs, lab->wg[p], &clock, false};
+		runners[p] = (struct runner){lab, party, mounted, lab->wg[p], &clock, false};
 		if (w->party_count == 1)
 			run_party(&runners[p]);
 		else if (pthread_create(&threads[p], NULL, run_party, &runners[p]) != 0)
@@ -143,24 +151,35 @@ static bool run_parties(struct lab *lab, struct workload *w, struct g4_fs *fs)
 	return !differs;
 }
 
-/* Runs the workload for the record. Memory is then as it was when the record began. */
+/* Runs the workload for the record. Memory is then as it was before the mount. */
 static bool record(struct lab *lab, struct workload *w, struct trace *trace)
 {
-	bool write_through = w->class_ == MEM, same;
+	struct mounted mounted;
+	struct actor actor = {0};
+	uint32_t first = 0;
+	char message[256];
+	bool clean;
 
 	clock_restart();
-	if (w->mount)
-		g4_dev_fault_record(lab->fault, true);
-	struct g4_fs *fs = begin(lab, w, write_through, !w->mount);
-	uint32_t base = memory_mark(&lab->memory);
-	if (!w->mount)
-		g4_dev_fault_record(lab->fault, true);
-	same = run_parties(lab, w, fs);
-	if (g4_fs_unmount(lab->wg[0], fs, w->unmount && same) < 0)
+	g4_dev_fault_record(lab->fault, true);
+	if (!engine_mount(lab, w->class_ == MEM, &mounted, message, sizeof(message)))
+		mount_failed(w, message);
+	if (!w->mount) {
+		engine_actor(&mounted, lab->wg[0], &actor);
+		preamble(lab, w, &actor, lab->due_commits);
+		first = (uint32_t)g4_dev_fault_recorded(lab->fault);
+	}
+	bool same = run_parties(lab, w, &mounted);
+	clean = w->unmount && same;
+	if (!clean)
+		trace_take(lab->fault, trace);
+	if (!engine_unmount(lab, &mounted, clean))
 		same = false;
-	trace_take(lab->fault, trace);
+	if (clean)
+		trace_take(lab->fault, trace);
+	trace->first = first;
 	power_off_and_on(lab);
-	memory_back(&lab->memory, w->mount ? 0 : base);
+	memory_back(&lab->memory, 0);
 	return same;
 }
 
@@ -185,7 +204,8 @@ bool explore(struct lab *lab, struct workload *w)
 		something |= rehearse(lab, w, &w->parties[p]);
 	if (something) {
 		if (record(lab, w, &trace)) {
-			memory_settle(&lab->memory, 0); /* the preamble */
+			count_requests(lab->counts, &trace);
+			settle_preamble(lab, &trace);
 			walk_through(lab, w, &trace);
 			lab->counts->workloads++;
 		} else {
@@ -205,9 +225,10 @@ void trace_keep(struct lab *lab, const struct workload *w, const struct trace *t
 {
 	char path[256];
 
-	if (w->party_count < 2 || inner || !lab->trace_path[0])
+	if ((w->party_count < 2 && lab->engine == ENGINE_CPU) || inner || !lab->trace_path[0])
 		return;
-	snprintf(path, sizeof(path), "%s/crash-%016lx.record", lab->trace_path, (unsigned long)w->seed);
+	snprintf(path, sizeof(path), "%s/crash-%s-%016lx.record", lab->trace_path, engine_names[lab->engine],
+		 (unsigned long)w->seed);
 	FILE *file = fopen(path, "wb");
 	bool good = file && fwrite(w->name, sizeof(w->name), 1, file) == 1;
 	for (uint32_t p = 0; good && p < w->party_count; p++) {
@@ -218,19 +239,22 @@ void trace_keep(struct lab *lab, const struct workload *w, const struct trace *t
 		       fwrite(party->ended_at, sizeof(party->ended_at), 1, file) == 1 &&
 		       fwrite(&party->done, sizeof(party->done), 1, file) == 1;
 	}
-	good = good && fwrite(&trace->count, sizeof(trace->count), 1, file) == 1;
+	good = good && fwrite(&trace->count, sizeof(trace->count), 1, file) == 1 &&
+	       fwrite(&trace->first, sizeof(trace->first), 1, file) == 1;
 	for (uint32_t k = 0; good && k < trace->count; k++)
 		good = fwrite(&trace->requests[k], sizeof(struct request), 1, file) == 1 &&
 		       fwrite(trace->requests[k].data, 1, trace->requests[k].bytes, file) == trace->requests[k].bytes;
 	if (file)
 		good = fclose(file) == 0 && good;
-	printf("  threads take turns as they like: the record is %s %s\n", good ? "kept in" : "lost, cannot write",
+	printf("  another run takes turns otherwise: the record is %s %s\n", good ? "kept in" : "lost, cannot write",
 	       path);
 }
 
 static bool read_trace(FILE *file, struct trace *trace)
 {
-	if (fread(&trace->count, sizeof(trace->count), 1, file) != 1 || trace->count > 1000000)
+	if (fread(&trace->count, sizeof(trace->count), 1, file) != 1 ||
+	    fread(&trace->first, sizeof(trace->first), 1, file) != 1 || trace->count > 1000000 ||
+	    trace->first > trace->count)
 		return false;
 	trace->requests = (struct request *)calloc(trace->count + 1, sizeof(struct request));
 	for (uint32_t k = 0; trace->requests && k < trace->count; k++) {
@@ -266,10 +290,7 @@ void explore_kept(struct lab *lab, struct workload *w, FILE *file)
 		printf("this is no record\n");
 		exit(2);
 	}
-	clock_restart();
-	g4_fs_unmount(lab->wg[0], begin(lab, w, w->class_ == MEM, true), false);
-	power_off_and_on(lab);
-	memory_settle(&lab->memory, 0);
+	settle_preamble(lab, &trace);
 	walk_through(lab, w, &trace);
 	lab->counts->workloads++;
 }

@@ -460,13 +460,22 @@ static void small_commit(struct actor *actor, uint64_t n)
 	must(op_sync(&actor->rig), "sync");
 }
 
-void tree_preamble(struct actor *actor, enum tree_kind kind)
+static bool is_due(const struct actor *actor)
 {
 	const struct g4_journal *j = &actor->rig.fs->journal;
 
+	return j->used_pages + 12 >= j->log_pages / 2;
+}
+
+uint64_t tree_preamble(struct actor *actor, enum tree_kind kind, uint64_t commits)
+{
+	uint64_t made = 0;
+
 	if (kind == FULL)
 		do_part(actor, (struct part){.verb = SET, .path = "b", .path2 = "user.big", .bytes = 20000, .id = 5});
-	for (uint64_t n = 1; kind == DUE && (j->used_pages + 12 < j->log_pages / 2 || (n & 1) == 0); n++)
-		small_commit(actor, n);
+	/* an even number: the file has the same mode then */
+	while (kind == DUE && (commits > 0 ? made < commits : !is_due(actor) || (made & 1) != 0))
+		small_commit(actor, ++made);
 	must(op_sync(&actor->rig), "sync");
+	return made;
 }

@@ -82,7 +82,10 @@ enum tree_kind {
 extern const char *const tree_names[TREE_KINDS];
 /* Fills an empty, mounted file system. */
 void tree_populate(struct actor *actor, enum tree_kind kind);
-/* What happens after the mount and before the workload, all of it durable at the end. */
-void tree_preamble(struct actor *actor, enum tree_kind kind);
+/*
+ * What happens after the mount and before the workload, all of it durable at the end. DUE takes so many commits, 0: as
+ * many as the journal of actor->rig.fs needs. Returns how many they were.
+ */
+uint64_t tree_preamble(struct actor *actor, enum tree_kind kind, uint64_t commits);
 
 #endif

@@ -23,6 +23,16 @@ needs() {
 	done
 }
 
+# Programs of the packages attr and acl: without them Python asks the same system calls.
+attribute_programs() {
+	local program
+	for program in setfattr getfattr setfacl getfacl; do
+		if ! command -v "$program" >/dev/null; then
+			eval "$program() { python3 \"$here/attr.py\" $program \"\$@\"; }"
+		fi
+	done
+}
+
 work=$(mktemp -d "${TMPDIR:-/tmp}/gpu4fs-test.XXXXXX")
 image=$work/image
 mnt=$work/mnt

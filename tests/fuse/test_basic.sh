@@ -4,7 +4,8 @@
 # shellcheck disable=SC2119,SC2317 # arguments are optional; functions are called through check
 # shellcheck source=tests/fuse/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" "$@"
-needs tar setfattr getfattr setfacl getfacl python3
+needs tar python3
+attribute_programs
 
 make_image
 mount_image
@@ -13,6 +14,9 @@ cd "$mnt" || exit 1
 same "an empty file system is empty" "" "$(find . -mindepth 1 ! -name lost+found)"
 check "df answers" df .
 same "the type is fuse.gpu4fs" fuse.gpu4fs "$(findmnt -n -o FSTYPE -T .)"
+[[ ${GPU4FS_MOUNT:-} == *engine=cuda* ]] && engine=cuda || engine=cpu
+same "info says what runs it" "$engine" \
+	"$("$gpu4fs" info --json "$mnt" | python3 -c 'import json, sys; print(json.load(sys.stdin)["engine"])')"
 
 # files and trees
 mkdir -p source/a/b/c

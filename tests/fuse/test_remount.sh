@@ -4,7 +4,8 @@
 # shellcheck disable=SC2119,SC2317 # arguments are optional; functions are called through check
 # shellcheck source=tests/fuse/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" "$@"
-needs tar setfattr getfattr sha256sum
+needs tar sha256sum python3
+attribute_programs
 
 make_image
 mount_image
