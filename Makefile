@@ -1,5 +1,5 @@
 # The commands of gpu4fs. Each does its own set-up; CMakeLists.txt and CMakePresets.json hold the build itself.
-.PHONY: all demo check check-gpu crash bench install deb clean format lint
+.PHONY: all demo check check-gpu crash fuzz bench bench-gpu install deb clean format lint
 .DEFAULT_GOAL := all
 
 PREFIX ?= /usr/local
@@ -36,6 +36,10 @@ bench: all ## compare with other file systems on this machine
 	scripts/install-deps.sh bench
 	bench/run.sh
 	bench/shredder.py
+
+bench-gpu: ## the CUDA engine beside other file systems, on a machine that has a GPU
+	scripts/install-deps.sh bench
+	bench/gpu/run.sh
 
 install: all ## install under PREFIX, /usr/local by default, and links for mount(8) in /usr/sbin
 	cmake -S . -B build/release -D CMAKE_INSTALL_PREFIX="$(PREFIX)"

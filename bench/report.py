@@ -4,17 +4,17 @@
 
 report.py collect FOLDER [KEY=VALUE]...  reads FOLDER/PEER.ROUND (gpu4fs bench --json), prints the JSON array
 report.py table FILE.json                prints the table
-report.py plot FILE.json FOLDER          draws FOLDER/NAME-*.png with gnuplot
+report.py plot FILE.json FOLDER          draws FOLDER/NAME-*.png
 
 Exit status: 0, also when a target is missed; 1 when something could not be read or drawn.
 """
 import json
-import os
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
+
+from common import bars, commit, machine, number, ratio, times
 
 ENGINES = {"inprocess": "in-process", "fuse": "FUSE"}
 PEERS = ["ext4", "xfs", "btrfs", "passthrough_hp"]
@@ -22,7 +22,6 @@ METADATA = ["create", "stat", "lookup", "rename", "unlink"]
 DATA = ["seq_write", "seq_read", "rand_write_4k", "rand_read_4k", "cached_read_4k"]
 LATENCY = ["fsync_p50", "fsync_p99"]
 METRICS = METADATA + DATA + LATENCY
-SMALLER_IS_BETTER = ("ns", "us")
 
 
 def target_of(engine, metric):
@@ -40,13 +39,6 @@ def target_of(engine, metric):
     return None
 
 
-def ratio(unit, ours, peer):
-    """Above 1: ours is better."""
-    if not ours or not peer:
-        return None
-    return peer / ours if unit in SMALLER_IS_BETTER else ours / peer
-
-
 def reaches(unit, target, ours, peer):
     """True, False, or None when there is nothing to compare with."""
     if target is None:
@@ -58,28 +50,6 @@ def reaches(unit, target, ours, peer):
 
 
 # ---------------------------------------------------------------------------------------------------- collect
-
-
-def machine():
-    model = platform.machine()
-    try:
-        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                model = line.split(":", 1)[1].strip()
-                break
-    except OSError:
-        pass
-    return {"cpu": model, "cores": os.cpu_count(), "kernel": platform.release()}
-
-
-def commit():
-    def git(*words):
-        return subprocess.run(["git", *words], capture_output=True, text=True, check=True).stdout.strip()
-
-    try:
-        return git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain") else "")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
 
 
 def read_results(folder):
@@ -135,16 +105,6 @@ def collect(folder, settings):
 
 
 # ---------------------------------------------------------------------------------------------------- table
-
-
-def number(value):
-    if value >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
-
-
-def times(value):
-    return "-" if value is None else f"{value:.2f}x"
 
 
 def target_text(record):
@@ -207,27 +167,6 @@ def table(records):
 
 # ---------------------------------------------------------------------------------------------------- plot
 
-PLOT = """set terminal pngcairo size 1100,520 noenhanced font "sans,11"
-set output "{png}"
-set title "{title}"
-set ylabel "{label}"
-set style data histograms
-set style histogram clustered gap 1
-set style fill solid 0.85 noborder
-set logscale y
-set format y "{y_format}"
-set yrange [{low}:*]
-set grid ytics lc rgb "#dddddd"
-set key outside right top
-set border 3
-set tics nomirror out
-$data << END
-{data}
-END
-plot for [i=2:{last}] $data using i:xtic(1) title columnheader(i)
-"""
-
-
 def plot(records, name, folder):
     bench = records[0]["bench"]
     png = pathlib.Path(folder) / f"{bench}-{name}.png"
@@ -238,7 +177,7 @@ def plot(records, name, folder):
     }[name]
     peers = [p for p in PEERS if any(p in r["peers"] for r in records)]
     engines = [e for e in ENGINES.values() if any(e == r["engine"] for r in records)]
-    lines, smallest = [" ".join(["metric"] + [f'"gpu4fs {e}"' for e in engines] + peers)], None
+    rows = []
     for metric in metrics:
         by_engine = {r["engine"]: r for r in records if r["metric"] == metric}
         if not by_engine:
@@ -247,15 +186,8 @@ def plot(records, name, folder):
         scale = 1e-3 if any_record["unit"] == "ns" else 1
         cells = [by_engine[e]["ours"] if e in by_engine else None for e in engines]
         cells += [any_record["peers"].get(p) for p in peers]
-        known = [c * scale for c in cells if c]
-        smallest = min(known + ([smallest] if smallest else []))
-        lines.append(" ".join([metric] + ["NaN" if c is None else f"{c * scale:.6g}" for c in cells]))
-    if smallest is None:
-        return
-    script = PLOT.format(png=png, y_format="%g", title=title, label=label, low=smallest / 2, data="\n".join(lines),
-                         last=1 + len(engines) + len(peers))
-    subprocess.run(["gnuplot"], input=script, text=True, check=True)
-    print(png)
+        rows.append((metric, [c and c * scale for c in cells]))
+    bars(png, title, label, [f"gpu4fs {e}" for e in engines] + peers, rows, log=True)
 
 
 def main(words):

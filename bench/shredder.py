@@ -30,6 +30,8 @@ import sys
 import tempfile
 import time
 
+from common import bars, commit, machine, ratio
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGETS = {"rabin": 3.0, "gear": 4.0}  # GB/s on one core, cuts alone
 
@@ -215,34 +217,17 @@ def print_table(records):
         print(f"{r['metric']:26} {r['unit']:6} {r['ours']:8.3f}  {target:14} {peers}")
 
 
-PLOT = """set terminal pngcairo size 1200,560 font "sans,10"
-set output "{png}"
-set title "One core, cuts of random bytes in memory (longer is better)"
-set ylabel "GB/s"
-set logscale y
-set style fill solid 0.8
-set boxwidth 0.7
-set grid y
-set key off
-set xtics rotate by -35
-$data << EOD
-{data}
-EOD
-plot $data using 0:2:xtic(1) with boxes lc rgb "#4f81bd", $data using 0:2:(sprintf("%.2f", $2)) with labels offset 0,0.6
-"""
-
-
 def plot(records, png):
-    bars = {}
+    bars_of = {}
     for r in records:
         if r["metric"] in ("rabin_1_thread", "gear_1_thread"):
             algorithm = r["metric"].split("_")[0]
-            bars[f"Shredder {algorithm}"] = r["ours"]
+            bars_of[f"Shredder {algorithm}"] = r["ours"]
             for name, value in r["peers"].items():
-                bars[name if name.startswith("dedup-bench") else f"{algorithm}, {name}"] = value
-    data = "\n".join(f'"{name}" {value:.4f}' for name, value in sorted(bars.items(), key=lambda b: -b[1]))
-    subprocess.run(["gnuplot"], input=PLOT.format(png=png, data=data), text=True, check=True)
-    print(png)
+                bars_of[name if name.startswith("dedup-bench") else f"{algorithm}, {name}"] = value
+    rows = sorted(bars_of.items(), key=lambda row: -row[1])
+    bars(png, "One core, cuts of random bytes in memory (longer is better)", "GB/s", ["GB/s"],
+         [(name, [value]) for name, value in rows], log=True, texts=[f"{value:.2f}" for _, value in rows])
 
 
 def parse(words):
@@ -294,7 +279,9 @@ def main(words):
         target = {"at_least": TARGETS[algorithm]} if metric.endswith("_1_thread") and algorithm in TARGETS else None
         unit = "ratio" if metric.startswith("dedup") else "GB/s"
         records.append(table.record(metric, unit, "ours", target, settings=settings))
-    records = [r for r in records if r is not None]
+    where = {"machine": machine(), "commit": commit()}
+    records = [r | {"ratios": {n: ratio(r["unit"], r["ours"], v) for n, v in r["peers"].items()}} | where
+               for r in records if r is not None]
     (results / "shredder.json").write_text(json.dumps(records, indent=1) + "\n")
     print_table(records)
     plot(records, results / "shredder-memory.png")

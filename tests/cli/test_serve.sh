@@ -9,6 +9,7 @@ exits 2 "without a device" "$gpu4fs" serve --socket s
 exits 2 "an option that does not exist" "$gpu4fs" serve --socket s -o sausage mem:64M
 says "... is named" sausage
 exits 2 "an engine that does not exist" "$gpu4fs" serve --socket s -o engine=steam mem:64M
+exits 2 "no multiprocessors" "$gpu4fs" serve --socket s -o sms=0 mem:64M
 exits 1 "a device that does not exist" "$gpu4fs" serve --socket s nothing.img
 one_sentence "... is refused in one sentence"
 
@@ -30,4 +31,23 @@ wait "$server"
 equals "it ends well when it is asked to" 0 $?
 equals "the socket is gone" "" "$([[ -e serve.socket ]] && echo there)"
 exits 0 "the image is clean" "$gpu4fs" fsck -n serve.img
+
+# Where there is no GPU, engine=cuda says so and engine=auto takes the CPU.
+if [[ ! -e /dev/nvidiactl ]]; then
+	exits 1 "engine=cuda without a GPU" "$gpu4fs" serve --socket s -o engine=cuda mem:64M
+	one_sentence "... is refused in one sentence"
+	says "... that names the engine" "CUDA"
+	"$gpu4fs" serve --socket auto.socket -o engine=auto serve.img >auto.out 2>auto.err &
+	server=$!
+	for _ in $(seq 600); do
+		[[ -s auto.out ]] && break
+		kill -0 "$server" 2>/dev/null || break
+		sleep 0.1
+	done
+	equals "engine=auto serves" "serving serve.img at auto.socket" "$(cat auto.out)"
+	equals "... on the CPU, and says why" 1 "$(grep -c 'info: the CPU runs the file system: .*CUDA' auto.err)"
+	kill "$server"
+	wait "$server"
+	equals "... and ends well" 0 $?
+fi
 finish

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the reports of bench/ share: where it was measured, comparing, numbers in tables, and bars in PNG files."""
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+
+SMALLER_IS_BETTER = ("ns", "us")
+
+
+def ratio(unit, ours, peer):
+    """Above 1: ours is better."""
+    if not ours or not peer:
+        return None
+    return peer / ours if unit in SMALLER_IS_BETTER else ours / peer
+
+
+# ---------------------------------------------------------------------------------------------------- where
+
+
+def output_of(*words):
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def machine():
+    model = platform.machine()
+    try:
+        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    except OSError:
+        pass
+    return {"cpu": model, "cores": os.cpu_count(), "kernel": platform.release()}
+
+
+def commit():
+    try:
+        return output_of("git", "rev-parse", "HEAD") + ("+changes" if output_of("git", "status", "--porcelain") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+# ---------------------------------------------------------------------------------------------------- numbers
+
+
+def number(value):
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def times(value):
+    return "-" if value is None else f"{value:.2f}x"
+
+
+# ---------------------------------------------------------------------------------------------------- plots
+
+GNUPLOT = """set terminal pngcairo size {width},520 noenhanced font "sans,11"
+set output "{png}"
+set title "{title}"
+set ylabel "{label}"
+set style data histograms
+set style histogram clustered gap 1
+set style fill solid 0.85 noborder
+{scale}
+set format y "%g"
+set grid ytics lc rgb "#dddddd"
+{key}
+set border 3
+set tics nomirror out
+set xtics {rotation}
+$data << END
+{data}
+END
+plot for [i=2:{last}] $data using i:xtic(1) title columnheader(i)
+"""
+
+
+def draw_with_gnuplot(png, title, label, series, rows, low, texts, width, slanted):
+    quote = '"{}"'.format
+    lines = [" ".join(["name", *map(quote, series)])]
+    lines += [" ".join([quote(name)] + ["NaN" if v is None else f"{v:.6g}" for v in values]) for name, values in rows]
+    above = "".join(f'\nset label {i + 1} "{text}" at first {i},first {rows[i][1][0]:.6g} center offset 0,0.7'
+                    for i, text in enumerate(texts))
+    script = GNUPLOT.format(png=png, title=title, label=label, data="\n".join(lines), last=1 + len(series), width=width,
+                            scale=f"set logscale y\nset yrange [{low}:*]" if low else "set yrange [0:*]",
+                            key="set key off" + above if texts else "set key outside right top",
+                            rotation="rotate by -25\nset rmargin 14" if slanted else "")
+    subprocess.run(["gnuplot"], input=script, text=True, check=True)
+
+
+def draw_with_matplotlib(png, title, label, series, rows, low, texts, width, slanted):
+    import matplotlib  # a machine may have neither this nor gnuplot
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    figure, axes = pyplot.subplots(figsize=(width / 100, 5.2), layout="constrained")
+    bar = 0.8 / len(series)
+    for i, name in enumerate(series):
+        places = [k - 0.4 + bar * (i + 0.5) for k in range(len(rows))]
+        axes.bar(places, [values[i] or float("nan") for _, values in rows], bar * 0.95, label=name)
+    for i, text in enumerate(texts):
+        axes.annotate(text, (i, rows[i][1][0]), ha="center", xytext=(0, 3), textcoords="offset points", fontsize=9)
+    axes.set(title=title, ylabel=label)
+    axes.set_xticks(range(len(rows)), [name for name, _ in rows], rotation=-25 if slanted else 0,
+                    ha="left" if slanted else "center")
+    axes.grid(axis="y", color="#dddddd")
+    axes.set_axisbelow(True)
+    if low:
+        axes.set_yscale("log")
+        axes.set_ylim(bottom=low)
+    if not texts:
+        axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+    figure.savefig(png, dpi=100)
+    pyplot.close(figure)
+
+
+def bars(png, title, label, series, rows, log=False, texts=()):
+    """
+    Groups of bars, drawn with gnuplot, else matplotlib, else not at all, which is said.
+
+    series: names of the bars of a group. rows: [(name of the group, [a value or None for each of the series])].
+    log: a logarithmic axis. texts: of a single series, what to write above each bar, instead of a legend.
+    """
+    rows = [(name, values) for name, values in rows if any(values)]
+    if not rows:
+        return
+    used = [i for i in range(len(series)) if any(values[i] for _, values in rows)]
+    series, rows = [series[i] for i in used], [(name, [values[i] for i in used]) for name, values in rows]
+    if shutil.which("gnuplot"):
+        draw = draw_with_gnuplot
+    else:
+        try:
+            import matplotlib  # noqa: F401
+        except ImportError:
+            print(f"{png} is not drawn: there is neither gnuplot nor matplotlib", file=sys.stderr)
+            return
+        draw = draw_with_matplotlib
+    low = min(value for _, values in rows for value in values if value) / 2 if log else None
+    slanted = len(rows) > 2 and sum(len(name) + 3 for name, _ in rows) > 100
+    draw(png, title, label, series, rows, low, list(texts), 1100 if len(rows) < 9 else 1400, slanted)
+    print(png)

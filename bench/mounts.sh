@@ -1,0 +1,155 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# Formatting, mounting and cleaning up one file system after the other, for the scripts of bench/, which source this:
+# inprocess, fuse, ext4, xfs, btrfs or passthrough_hp, on $image. In the folder $work are mnt, lower, and while they are
+# in use loop (a device) and server (a process id); log gets what programs say. gpu4fs is in $build/bin.
+: "${work:=}" "${image:=}" "${build:=}"
+loop_options=(--direct-io=on) # no data is cached twice
+job=			      # the process group of what runs in the background
+passthrough_hp=${PASSTHROUGH_HP:-}
+[[ -n $passthrough_hp ]] || passthrough_hp=$(type -P passthrough_hp) || passthrough_hp=
+
+say() {
+	printf 'bench: %s\n' "$*" >&2
+}
+
+# wait_for SECONDS COMMAND...: until the command succeeds.
+wait_for() {
+	local tenths=$(($1 * 10))
+	shift
+	while ! "$@"; do
+		((tenths-- > 0)) || return 1
+		sleep 0.1
+	done
+}
+
+server_ended() {
+	[[ ! -e /proc/$(<"$work/server") ]]
+}
+
+# mountpoint(1) would ask the file system itself, which may have failed.
+mounted() {
+	grep -qF -- " ${1// /\\040} " /proc/self/mountinfo
+}
+
+mounted_or_ended() {
+	mounted "$work/mnt" || server_ended
+}
+
+# serve COMMAND...: starts a FUSE server and waits for its mount.
+serve() {
+	"$@" >>"$work/log" 2>&1 </dev/null &
+	echo $! >"$work/server"
+	wait_for 60 mounted_or_ended && mounted "$work/mnt"
+}
+
+mount_peer() {
+	local loop=
+
+	if [[ -e $work/loop ]]; then loop=$(<"$work/loop"); fi
+	case $1 in
+	fuse) serve "$build/bin/gpu4fs" mount -f "$image" "$work/mnt" ;;
+	btrfs) mount -t btrfs -o nodiscard "$loop" "$work/mnt" ;;
+	ext4 | xfs) mount -t "$1" "$loop" "$work/mnt" ;;
+	passthrough_hp)
+		mount -t ext4 "$loop" "$work/lower" &&
+			serve "$passthrough_hp" --foreground "$work/lower" "$work/mnt"
+		;;
+	esac
+}
+
+unmount_peer() {
+	local at
+	for at in "$work/mnt" "$work/lower"; do
+		if mounted "$at"; then
+			wait_for 10 umount "$at" || return 1
+		fi
+	done
+	if [[ -e $work/server ]]; then
+		wait_for 120 server_ended || return 1
+		rm "$work/server"
+	fi
+}
+
+# Formatting must not punch holes into the image file.
+format_peer() {
+	local loop
+	if [[ $1 == inprocess || $1 == fuse ]]; then
+		"$build/bin/gpu4fs" mkfs --force --quiet "$image"
+		return
+	fi
+	loop=$(losetup --find --show "${loop_options[@]}" "$image") || return 1
+	echo "$loop" >"$work/loop"
+	[[ ${#loop_options[@]} -eq 0 || $(losetup --noheadings --output DIO "$loop") -eq 1 ]] ||
+		say "warning: $loop goes through the host's page cache"
+	case $1 in
+	ext4 | passthrough_hp) mkfs.ext4 -q -F -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 "$loop" ;;
+	xfs) mkfs.xfs -q -f -K "$loop" ;;
+	btrfs) mkfs.btrfs -q -f -K "$loop" ;;
+	esac
+}
+
+loop_is_free() {
+	[[ ! -e /sys/block/${1##*/}/loop/backing_file ]]
+}
+
+# A device that is still in use is detached later, when the next file system would already be in the image.
+release_peer() {
+	local loop
+	unmount_peer || return 1
+	if [[ -e $work/loop ]]; then
+		loop=$(<"$work/loop")
+		loop_is_free "$loop" || losetup --detach "$loop" || return 1
+		if ! wait_for 30 loop_is_free "$loop"; then
+			say "$loop is still in use"
+			return 1
+		fi
+		rm "$work/loop"
+	fi
+}
+
+# missing PEER: says why it cannot be measured, in words; nothing when it can.
+missing() {
+	case $1 in
+	fuse | passthrough_hp)
+		(exec 3<>/dev/fuse) 2>/dev/null || { echo "/dev/fuse is missing" && return; }
+		;;&
+	ext4 | xfs | btrfs | passthrough_hp)
+		losetup --find >/dev/null 2>&1 || { echo "there are no loop devices" && return; }
+		;;&
+	ext4 | xfs | btrfs)
+		[[ -n $(type -P "mkfs.$1") ]] || { echo "mkfs.$1 is missing" && return; }
+		grep -qw "$1" /proc/filesystems || modprobe "$1" 2>/dev/null || echo "this kernel has no $1"
+		;;
+	passthrough_hp)
+		[[ -n $passthrough_hp ]] || echo "it is no installed program; name it in PASSTHROUGH_HP"
+		;;
+	esac
+}
+
+# For a trap on EXIT: ends $job, leaves nothing mounted and removes $work. tmpfs, in it, is a mount of the caller's.
+# shellcheck disable=SC2317 # called by trap
+clean_up() {
+	local status=$?
+	trap '' INT TERM
+	set +e
+	if [[ -n $job ]]; then
+		kill -TERM -- "-$job" 2>/dev/null
+		wait "$job" 2>/dev/null
+	fi
+	release_peer >/dev/null 2>&1
+	if [[ -e $work/server ]]; then
+		kill -KILL "$(<"$work/server")" 2>/dev/null
+		umount --lazy "$work/mnt" 2>/dev/null
+		release_peer >/dev/null 2>&1
+	fi
+	if mounted "$work/tmpfs"; then
+		wait_for 10 umount "$work/tmpfs" 2>/dev/null
+	fi
+	if mounted "$work/mnt" || mounted "$work/lower" || mounted "$work/tmpfs" || [[ -e $work/loop ]]; then
+		say "$work is still in use"
+		exit 1
+	fi
+	rm -rf --one-file-system "$work"
+	exit "$status"
+}
