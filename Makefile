@@ -1,8 +1,10 @@
 # The commands of gpu4fs. Each does its own set-up; CMakeLists.txt and CMakePresets.json hold the build itself.
-.PHONY: all demo check check-gpu crash fuzz bench bench-gpu install deb clean format lint
+.PHONY: all demo check check-gpu crash fuzz bench bench-gpu install uninstall deb clean format lint
 .DEFAULT_GOAL := all
 
 PREFIX ?= /usr/local
+# What `make install` has installed, without DESTDIR. CMake's own list is overwritten by cpack.
+INSTALLED = build/release/installed
 export DESTDIR
 C_FILES = $(shell find src include shredder tests bench -name '*.[ch]' -o -name '*.cu')
 
@@ -44,7 +46,16 @@ bench-gpu: ## the CUDA engine beside other file systems, on a machine that has a
 install: all ## install under PREFIX, /usr/local by default, and links for mount(8) in /usr/sbin
 	cmake -S . -B build/release -D CMAKE_INSTALL_PREFIX="$(PREFIX)"
 	cmake --install build/release
+	mv build/release/install_manifest.txt $(INSTALLED)
 	[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
+
+uninstall: ## remove what the last install from this folder has installed, and its folders where they are empty
+	@[ -e $(INSTALLED) ] || { echo "make uninstall: nothing was installed from this folder"; exit 1; }
+	sed 's|^|$(DESTDIR)|' $(INSTALLED) | xargs -d '\n' rm -fv
+	sed 's|^|$(DESTDIR)|; s|/[^/]*$$||' $(INSTALLED) | grep -E '/(gpu4fs|shredder)$$' | sort -u | \
+		xargs -d '\n' rmdir -v --ignore-fail-on-non-empty
+	[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
+	rm $(INSTALLED)
 
 deb: all ## build/release/package/gpu4fs_*.deb
 	cd build/release && cpack

@@ -87,7 +87,8 @@ static int image_space(const char *name, struct space *space, char *message, siz
 	} else {
 		snprintf(space->device, sizeof(space->device), "%s", name);
 		space->directory[0] = 0;
-		space->bytes = image.sb.size_bytes;
+		/* as statfs(2) of a mount has it: journal, maps and superblocks do not count */
+		space->bytes = image.layout.backup_address - image.layout.data_address;
 		space->free = g4_min64(pages * G4_PAGE_BYTES, space->bytes);
 		space->used = space->bytes - space->free;
 	}

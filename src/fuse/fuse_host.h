@@ -10,9 +10,9 @@
 
 /* Exit statuses, as mount(8) has them. */
 #define G4_MOUNT_EXIT_OK 0
-#define G4_MOUNT_EXIT_USAGE 1  /* an option or argument is wrong */
+#define G4_MOUNT_EXIT_USAGE 1  /* the command line is wrong: options or the number of arguments */
 #define G4_MOUNT_EXIT_SYSTEM 2 /* mounted and served, but the last write-back failed */
-#define G4_MOUNT_EXIT_FAIL 32  /* the mount did not happen */
+#define G4_MOUNT_EXIT_FAIL 32  /* the mount or the unmount did not happen */
 
 enum g4_fuse_atime { G4_ATIME_RELATIME, G4_ATIME_NOATIME, G4_ATIME_STRICTATIME };
 enum g4_fuse_readdirplus { G4_READDIRPLUS_ALWAYS, G4_READDIRPLUS_AUTO, G4_READDIRPLUS_NEVER };
@@ -75,8 +75,9 @@ int g4_fuse_umount(const char *dir, uint32_t flags);
 bool g4_fuse_mount_engine(const char *dir, char *name, size_t name_bytes);
 /*
  * umount(8) does not wait as g4_fuse_umount() does. This waits for a mount of device that is over but whose process still
- * writes; it returns at once when there is none, or when the device is mounted. g4_fuse_main() calls it; so should
- * whatever else opens a device that may just have been unmounted. Thread-safe.
+ * writes, or has open files after umount -l, and says so on stderr after a second; it returns at once when there is none,
+ * or when the device is mounted. g4_fuse_main() calls it; so should whatever else opens a device that may just have been
+ * unmounted. Thread-safe.
  */
 void g4_fuse_wait_for_last_mount(const char *device);
 

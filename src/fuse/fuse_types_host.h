@@ -139,7 +139,18 @@ int g4_fuse_state_create(const struct g4_fuse_mount_entry *entry, const char *de
 int g4_fuse_state_open(const struct g4_fuse_mount_entry *entry);
 /* Records the result (a negative code or 0), removes the file and gives the lock back. */
 void g4_fuse_state_finish(const struct g4_fuse_mount_entry *entry, int fd, int result);
+/* True when the server of the mount on path has ended without unmounting it, so that nothing can answer there any more. */
+bool g4_fuse_mount_is_dead(const char *path, const struct g4_fuse_mount_entry *entry);
 /* Waits for the server's end. 0: *result holds what it recorded; -ENODATA: it ended without a word; else -errno. */
 int g4_fuse_state_wait(const struct g4_fuse_mount_entry *entry, int fd, int *result);
+
+/* umount_host.c */
+/* The absolute path of a mount point, for the caller to free; NULL with errno. */
+char *g4_fuse_mount_path(const char *dir);
+/*
+ * Unmounts what dead servers have left on path: a new mount would hide it, not replace it. Says so on stderr; false, with
+ * the reason printed, when one is in use.
+ */
+bool g4_fuse_remove_dead_mounts(const char *path);
 
 #endif

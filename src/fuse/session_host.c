@@ -667,16 +667,20 @@ int g4_fuse_main(const struct g4_fuse_options *options)
 		complain("no device was given");
 		return G4_MOUNT_EXIT_USAGE;
 	}
-	mountpoint = realpath(options->mountpoint, NULL);
+	mountpoint = g4_fuse_mount_path(options->mountpoint);
+	if (mountpoint && !g4_fuse_remove_dead_mounts(mountpoint)) {
+		free(mountpoint);
+		return G4_MOUNT_EXIT_FAIL;
+	}
 	if (!mountpoint || stat(mountpoint, &st) < 0) {
 		complain("%s: %s", options->mountpoint, strerror(errno));
 		free(mountpoint);
-		return G4_MOUNT_EXIT_USAGE;
+		return G4_MOUNT_EXIT_FAIL;
 	}
 	if (!S_ISDIR(st.st_mode)) {
 		complain("%s is not a directory", mountpoint);
 		free(mountpoint);
-		return G4_MOUNT_EXIT_USAGE;
+		return G4_MOUNT_EXIT_FAIL;
 	}
 	for (uint32_t i = 0; i < options->device_count; i++)
 		g4_fuse_wait_for_last_mount(options->devices[i]);

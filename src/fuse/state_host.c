@@ -21,12 +21,15 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "fuse/fuse_types_host.h"
 
 #define STATE_PATH_BYTES 128
 #define STATE_TEXT_BYTES (PATH_MAX + 128)
+#define SILENT_WAIT_MS 1000
+#define LOOK_PERIOD_MS 10
 
 /* mountinfo writes space, tab, newline and backslash as \ooo. */
 static void unescape(char *text)
@@ -254,6 +257,18 @@ int g4_fuse_state_wait(const struct g4_fuse_mount_entry *entry, int fd, int *res
 	return 0;
 }
 
+bool g4_fuse_mount_is_dead(const char *path, const struct g4_fuse_mount_entry *entry)
+{
+	struct statvfs st;
+	int fd = g4_fuse_state_open(entry);
+	bool served = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0;
+
+	if (fd >= 0)
+		close(fd);
+	/* Who holds the lock is alive, and may take long to answer. */
+	return !served && statvfs(path, &st) < 0 && errno == ENOTCONN;
+}
+
 /* True when the process has the mount in its sight: it is not on its way out. */
 static bool still_mounted(long pid, unsigned major, unsigned minor)
 {
@@ -274,22 +289,44 @@ static bool still_mounted(long pid, unsigned major, unsigned minor)
 	return found;
 }
 
+/* Waits for the server with the number `pid` to end; one that takes long is named, so that users can help it. */
+static void wait_for_server(int fd, const char *device, long pid)
+{
+	int waited_ms = 0;
+
+	while (flock(fd, LOCK_SH | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return; /* nothing to wait for: the device itself says whether it is in use */
+		if (waited_ms >= SILENT_WAIT_MS) {
+			fprintf(stderr,
+				"gpu4fs: %s is still in use by process %ld, which serves a detached mount of it; waiting until "
+				"its last file is closed and everything is written\n",
+				device, pid);
+			(void)wait_for_lock(fd);
+			return;
+		}
+		usleep(LOOK_PERIOD_MS * 1000);
+		waited_ms += LOOK_PERIOD_MS;
+	}
+}
+
 /* Waits when this file is that of a mount of device that is over. */
 static void wait_if_ending(int fd, const char *name, const char *device)
 {
-	char text[STATE_TEXT_BYTES], *pid, *served;
+	char text[STATE_TEXT_BYTES], *pid_text, *served;
 	unsigned major, minor;
+	long pid;
 
 	if (sscanf(name, "%u-%u", &major, &minor) != 2 || read_state(fd, text, sizeof(text)) < 0)
 		return;
-	pid = state_value(text, "pid");
+	pid_text = state_value(text, "pid");
 	served = state_value(text, "device");
-	if (!pid || !served)
+	if (!pid_text || !served)
 		return;
+	pid = strtol(pid_text, NULL, 10);
 	served[strcspn(served, "\n")] = '\0';
-	/* Without a word from the lock there is nothing to wait for either: the device itself says whether it is in use. */
-	if (!strcmp(served, device) && !still_mounted(strtol(pid, NULL, 10), major, minor))
-		(void)wait_for_lock(fd);
+	if (!strcmp(served, device) && !still_mounted(pid, major, minor))
+		wait_for_server(fd, device, pid);
 }
 
 void g4_fuse_wait_for_last_mount(const char *device)

@@ -10,13 +10,23 @@
 
 #include "fuse/fuse_types_host.h"
 
-/* A mount whose server has died answers nothing, but its path still resolves; a path that does not is used as it is. */
-static char *mount_path(const char *dir)
+/*
+ * A mount whose server has died answers nothing, but its path still resolves, without the slash at the end that asks
+ * whether it is a directory; a path that does not is used as it is.
+ */
+char *g4_fuse_mount_path(const char *dir)
 {
-	char *path = realpath(dir, NULL);
+	char *plain = strdup(dir), *path = NULL;
+	size_t bytes = strlen(dir);
 
+	if (!plain)
+		return NULL;
+	while (bytes > 1 && plain[bytes - 1] == '/')
+		plain[--bytes] = '\0';
+	path = realpath(plain, NULL);
 	if (!path && dir[0] == '/' && (errno == ENOTCONN || errno == EACCES || errno == EIO))
-		path = strdup(dir);
+		return plain;
+	free(plain);
 	return path;
 }
 
@@ -74,27 +84,40 @@ static int wait_for_server(const char *path, const struct g4_fuse_mount_entry *e
 	return G4_MOUNT_EXIT_OK;
 }
 
+bool g4_fuse_remove_dead_mounts(const char *path)
+{
+	struct g4_fuse_mount_entry entry;
+
+	while (g4_fuse_find_mount(path, &entry) == 0 && strcmp(entry.type, "fuse.gpu4fs") == 0 &&
+	       g4_fuse_mount_is_dead(path, &entry)) {
+		fprintf(stderr, "gpu4fs: %s: unmounting what is left of a mount whose server has ended\n", path);
+		if (detach(path, false, false) != 0)
+			return false;
+	}
+	return true;
+}
+
 int g4_fuse_umount(const char *dir, uint32_t flags)
 {
 	struct g4_fuse_mount_entry entry;
 	bool lazy = (flags & G4_UMOUNT_LAZY) != 0, force = (flags & G4_UMOUNT_FORCE) != 0;
 	bool wait = !lazy && !force;
-	char *path = mount_path(dir);
+	char *path = g4_fuse_mount_path(dir);
 	int state_fd, status;
 
 	if (!path) {
 		fprintf(stderr, "gpu4fs: %s: %s\n", dir, strerror(errno));
-		return G4_MOUNT_EXIT_USAGE;
+		return G4_MOUNT_EXIT_FAIL;
 	}
 	if (g4_fuse_find_mount(path, &entry) < 0) {
 		fprintf(stderr, "gpu4fs: nothing is mounted on %s\n", path);
 		free(path);
-		return G4_MOUNT_EXIT_USAGE;
+		return G4_MOUNT_EXIT_FAIL;
 	}
 	if (strcmp(entry.type, "fuse.gpu4fs") != 0) {
 		fprintf(stderr, "gpu4fs: %s is a mount of type %s, not of gpu4fs\n", path, entry.type);
 		free(path);
-		return G4_MOUNT_EXIT_USAGE;
+		return G4_MOUNT_EXIT_FAIL;
 	}
 	state_fd = g4_fuse_state_open(&entry);
 	status = detach(path, lazy, force);

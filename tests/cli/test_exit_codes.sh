@@ -15,6 +15,14 @@ says "... names it" frobnicate
 exits 1 "mount -o remount" "$gpu4fs" mount -o remount,ro disk.img /mnt
 says "... says what to do instead" 'unmount it and mount it again'
 exits 1 "umount without a directory" "$gpu4fs" umount
+exits 32 "mount on a directory that is missing" "$gpu4fs" mount disk.img "$work/missing"
+one_sentence "... in one sentence"
+exits 32 "mount on a file" "$gpu4fs" mount disk.img /dev/null
+exits 32 "umount of a directory that is missing" "$gpu4fs" umount "$work/missing"
+exits 32 "umount of a directory without a mount" "$gpu4fs" umount "$work"
+one_sentence "... in one sentence"
+exits 32 "umount of what is not gpu4fs" "$gpu4fs" umount /proc
+says "... names its type" 'type proc'
 exits 16 "fsck without a device" "$gpu4fs" fsck
 exits 16 "fsck with an unknown option" "$gpu4fs" fsck --frobnicate disk.img
 exits 16 "fsck with -n and -y" "$gpu4fs" fsck -n -y disk.img

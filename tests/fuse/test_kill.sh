@@ -59,4 +59,38 @@ PYTHON
 	unmount_image "round $round: unmount"
 	fsck_image "round $round: fsck finds nothing"
 done
+
+mounts_at() {
+	grep -c " $mnt fuse.gpu4fs " /proc/self/mounts
+}
+
+# Kills the server and waits until all that it had open is closed.
+kill_server() {
+	local server
+	server=$(server_pid)
+	kill -KILL "$server"
+	while grep -q "FLOCK .* $server " /proc/locks || [[ $(stat --file-system "$mnt" 2>&1) != *"not connected"* ]]; do
+		sleep 0.05
+	done
+}
+
+mount_over() {
+	"$gpu4fs" mount "$image" "$mnt/" 2>"$work/said"
+}
+
+mount_image
+kill_server
+check "a mount over one whose server was killed" mount_over
+check "... says that it replaces it" grep -q "whose server has ended" "$work/said"
+same "... and does not hide it" 1 "$(mounts_at)"
+check "... and works" touch "$mnt/again"
+exec 3<"$mnt"
+kill_server
+refuses "a mount over one that is in use as well is refused" "busy\|in use" "$gpu4fs" mount "$image" "$mnt"
+same "... and not done" 1 "$(mounts_at)"
+exec 3<&-
+check "... but after it was left" "$gpu4fs" mount "$image" "$mnt"
+unmount_image
+check_not "one unmount is enough" is_mounted
+fsck_image
 finish

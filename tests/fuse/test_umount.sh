@@ -25,18 +25,24 @@ ended_or_waiting() {
 	done
 }
 
-# while_ending COMMAND...: starts it between a plain umount(2) and the server's end, output to $work/words; its status.
+# while_ending COMMAND...: starts it between a plain umount(2) and the server's end; its status. Output goes to $work/words,
+# messages to $work/said.
 while_ending() {
 	local server tool
 	server=$(server_pid) || return 1
 	sync
 	kill -STOP "$server"
 	plain_umount || return 1
-	"$@" >"$work/words" 2>&1 &
+	"$@" >"$work/words" 2>"$work/said" &
 	tool=$!
 	ended_or_waiting "$tool"
 	kill -CONT "$server"
 	wait "$tool"
+}
+
+# Size, used and free space of a device or a directory, in bytes.
+space_of() {
+	"$gpu4fs" df -b "$1" | awk 'NR == 2 { print $2, $3, $4 }'
 }
 
 make_image
@@ -44,6 +50,7 @@ mount_image
 echo one >"$mnt/one"
 check "fsck -n right after a plain umount" while_ending "$gpu4fs" fsck -n "$image"
 check "... sees a clean image with everything on it" grep -q ': clean, 1 files' "$work/words"
+check "... and has said what it waited for" grep -q "still in use by process" "$work/said"
 mount_image
 echo two >"$mnt/two"
 check "info" while_ending "$gpu4fs" info "$image"
@@ -54,14 +61,29 @@ check "dump" while_ending "$gpu4fs" dump "$image" dir /
 check "... sees the last file" grep -q three "$work/words"
 mount_image
 head -c 30000000 /dev/zero >"$mnt/four"
+sync "$mnt/four"
+space=$(space_of "$mnt")
 check "df" while_ending "$gpu4fs" df -b "$image"
 cp "$work/words" "$work/df"
 check "... sees the space that is used" cmp "$work/df" <("$gpu4fs" df -b "$image")
+same "... as much as when it was mounted" "$space" "$(space_of "$image")"
 mount_image
 check "mkfs" while_ending "$gpu4fs" mkfs --force "$image"
 fsck_image "... writes when nobody else does any more"
 
 mount_image
+exec 3>"$mnt/busy"
+server=$(server_pid)
+check "a busy mount is detached" "$gpu4fs" umount --lazy "$mnt"
+"$gpu4fs" mount "$image" "$mnt" >"$work/words" 2>"$work/said" 3>&- &
+tool=$!
+ended_or_waiting "$tool"
+check "the next mount names the process that it waits for" grep -q "still in use by process $server," "$work/said"
+check_not "... and waits" is_mounted
+exec 3>&-
+check "... until the last file is closed" wait "$tool"
+check "... and mounts" test -e "$mnt/busy"
+
 exec 3>"$mnt/busy"
 refuses "a mount in use is refused" "in use" "$gpu4fs" umount "$mnt"
 check "... and stays" test -e "$mnt/busy"
