@@ -261,9 +261,9 @@ __device__ int g4d_lookup_each(g4d_warp *warp, const g4d_file *dir, const char *
 __device__ int g4d_ino_each(g4d_warp *warp, const g4d_file *dir, const char *name, size_t name_bytes, uint64_t *out);
 /* g4d_read(). bytes 0: nothing; 0. Side by side: up to a page each, not across a page's end. */
 __device__ int64_t g4d_read_each(g4d_warp *warp, const g4d_file *file, void *buffer, size_t bytes, uint64_t offset);
-/* g4d_map(). offset UINT64_MAX: no page; -ENXIO. */
+/* g4d_map(). offset UINT64_MAX: no page; -ENXIO. A lane that gets none has NULL in out->data. */
 __device__ int g4d_map_each(g4d_warp *warp, const g4d_file *file, uint64_t offset, g4d_page *out);
-/* g4d_unmap(), also of pages that g4d_map() gave. A page that is zeroed: the lane has none. */
+/* g4d_unmap(), also of pages that g4d_map() gave. data NULL: the lane has none. */
 __device__ void g4d_unmap_each(g4d_warp *warp, const g4d_page *page);
 
 /* What g4d_array is made of; subject to change. The last three are per-lane, and what peek gives goes back at once. */

@@ -105,10 +105,11 @@ G4_FN static int new_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_tx
 	return rc;
 }
 
-/* A slot from a slab that somebody freed a slot of, or that the map knows. */
-G4_FN static int take_known(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *page,
-			    uint64_t *address)
+/* A slot from a slab that somebody freed a slot of, or that the map knows; full: also one that another shard fills. */
+G4_FN static int take_known(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, bool full,
+			    uint64_t *page, uint64_t *address)
 {
+	const uint32_t spare = full ? 0 : g4_load32_rlx(&alloc->slab_users);
 	int rc;
 
 	*address = 0;
@@ -127,7 +128,7 @@ G4_FN static int take_known(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 		uint64_t group = (first + step) % alloc->group_count;
 		uint32_t known = g4_load32_rlx(&alloc->group_slabs[group]);
 		/* the few that shards are filling are always known: look further only where there are more */
-		if (known <= g4_load32_rlx(&alloc->slab_users))
+		if (known <= spare)
 			continue;
 		for (uint32_t nth = 0; nth < 4; nth++) {
 			*page = g4_alloc_find_slab(wg, alloc, group, (g4_wg_index(wg) * 4 + nth) % known);
@@ -155,9 +156,16 @@ G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 	if (page == 0)
 		g4_add32(&alloc->slab_users, 1);
 	if (rc == 0 && *address == 0) {
-		rc = take_known(wg, alloc, txn, kind, &page, address);
-		if (rc == 0 && *address == 0)
+		rc = take_known(wg, alloc, txn, kind, false, &page, address);
+		if (rc == 0 && *address == 0) {
 			rc = new_slab(wg, alloc, txn, kind, &page, address);
+			if (rc == -G4_E_NOSPC) { /* hundreds of shards leave room in theirs */
+				int found = take_known(wg, alloc, txn, kind, true, &page, address);
+				rc = found < 0 || *address ? found : rc;
+			}
+		}
+		if (rc < 0)
+			g4_sub32(&alloc->slab_users, 1);
 		g4_store64_rel(&shard->slab[kind - 1], rc == 0 ? page : 0);
 	}
 	g4_unlock(&shard->lock);
@@ -166,11 +174,12 @@ G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 	return rc;
 }
 
+/* The stripe lock is held; what a shard is about to take, it finds empty or freed. Two thousand looks, which overlap on a GPU. */
 G4_FN static bool being_filled(struct g4_alloc *alloc, uint64_t page)
 {
 	for (uint32_t s = 0; s < G4_ALLOC_SHARDS; s++)
 		for (uint32_t kind = 0; kind < 2; kind++)
-			if (g4_load64_acq(&alloc->shards[s].slab[kind]) == page)
+			if (g4_load64_rlx(&alloc->shards[s].slab[kind]) == page)
 				return true;
 	return false;
 }

@@ -31,6 +31,12 @@
 #define G4_CONST const
 #endif
 #define G4_INLINE static inline
+/* For what can not be: ends the program, or the kernel. */
+#if defined(__CUDA_ARCH__)
+#define G4_TRAP() __trap()
+#else
+#define G4_TRAP() __builtin_trap()
+#endif
 
 #ifdef __cplusplus
 #define G4_STATIC_ASSERT(cond, text) static_assert(cond, text)

@@ -330,9 +330,9 @@ G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn
 	struct g4_leaf leaf;
 	g4_leaf_open(&leaf, cache_of(dir), line);
 	g4_txn_dirty(txn, line);
-	g4_leaf_insert(wg, &leaf, &entry, name, slot->twin);
+	rc = g4_leaf_insert(wg, &leaf, &entry, name, slot->twin) ? 0 : -G4_E_CORRUPT_DIR;
 	g4_cache_put(cache_of(dir), line);
-	return 0;
+	return rc;
 }
 
 G4_FN int g4_dir_remove(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot)

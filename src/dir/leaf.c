@@ -11,9 +11,10 @@
 
 G4_FN static void set_bits(uint64_t words[G4_LEAF_WORDS], uint32_t first, uint32_t count)
 {
-	const uint32_t last = first + count - 1, w = first / 64;
+	/* an entry has at most 17 units, which lie in two words; one of a leaf that two directories share may run over the page */
+	const uint32_t last = (uint32_t)g4_min64(first + count, G4_DIR_UNITS) - 1, w = first / 64;
 
-	/* an entry has at most 17 units, which lie in two words */
+	count = last - first + 1;
 	if (last / 64 == w) {
 		words[w] |= ((UINT64_C(2) << (count - 1)) - 1) << first % 64;
 	} else {
@@ -238,12 +239,15 @@ G4_FN static void compact(struct g4_wg *wg, struct g4_leaf *leaf)
 	leaf->page->used[0] = (UINT64_C(1) << G4_DIR_HEADER_UNITS) - 1;
 	G4_LEAF_FOR_EACH(&spare, unit, entry)
 	{
+		const uint32_t units = g4_leaf_units_for(entry->name_bytes);
+		if (to + units > G4_DIR_UNITS)
+			break;
 		put_entry(wg, leaf, to, entry, g4_leaf_name(entry));
-		to += g4_leaf_units_for(entry->name_bytes);
+		to += units;
 	}
 }
 
-G4_FN void g4_leaf_insert(struct g4_wg *wg, struct g4_leaf *leaf, const struct g4_dir_entry *header, const char *name,
+G4_FN bool g4_leaf_insert(struct g4_wg *wg, struct g4_leaf *leaf, const struct g4_dir_entry *header, const char *name,
 			  bool twin)
 {
 	const uint32_t units = g4_leaf_units_for(header->name_bytes);
@@ -255,8 +259,10 @@ G4_FN void g4_leaf_insert(struct g4_wg *wg, struct g4_leaf *leaf, const struct g
 		compact(wg, leaf);
 		unit = find_run(leaf->page->used, units);
 	}
-	put_entry(wg, leaf, unit, &entry, name);
+	if (unit < G4_DIR_UNITS)
+		put_entry(wg, leaf, unit, &entry, name);
 	keep_note(leaf);
+	return unit < G4_DIR_UNITS;
 }
 
 G4_FN void g4_leaf_remove(struct g4_leaf *leaf, uint32_t unit)
@@ -305,6 +311,8 @@ G4_FN void g4_leaf_split(struct g4_wg *wg, struct g4_leaf *leaf, struct g4_leaf 
 		if (entry->hash < pivot)
 			continue;
 		const uint32_t units = g4_leaf_units_for(entry->name_bytes);
+		if (to + units > G4_DIR_UNITS)
+			break;
 		put_entry(wg, right, to, entry, g4_leaf_name(entry));
 		to += units;
 		clear_bits(leaf->page->used, unit, units);

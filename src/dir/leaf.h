@@ -50,9 +50,10 @@ G4_FN uint32_t g4_leaf_find(struct g4_wg *wg, const struct g4_leaf *leaf, uint32
 G4_FN uint32_t g4_leaf_room(const struct g4_leaf *leaf);
 /*
  * Leader. Puts an entry in; there is room for it, in one place or in several. Its collision number is chosen here: 0 unless
- * it has a twin, another entry of the same hash.
+ * it has a twin, another entry of the same hash. False: there was no room after all, because an image has the leaf in two
+ * directories, whose locks are two. Nothing is ever written behind the page.
  */
-G4_FN void g4_leaf_insert(struct g4_wg *wg, struct g4_leaf *leaf, const struct g4_dir_entry *header, const char *name,
+G4_FN bool g4_leaf_insert(struct g4_wg *wg, struct g4_leaf *leaf, const struct g4_dir_entry *header, const char *name,
 			  bool twin);
 G4_FN void g4_leaf_remove(struct g4_leaf *leaf, uint32_t unit);
 /* A hash that halves the entries by units: all below go left. 0 when all hashes are equal. */

@@ -1,32 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Regions that layers above simt define (hashing, the caches, guests) are executed here, on every lane. Alone in its file,
- * so that a test of a lower layer can bring its own.
- */
+/* Regions that layers above simt define (hashing, caches, commits, guests). */
 #include "dir/leaf.h"
 #include "engine/guest.h"
+#include "engine/region.h"
 #include "hash/crc32c.h"
 #include "journal/wide.h"
 
-G4_FN void g4_region_user(struct g4_wg *wg, uint32_t kind, void *args)
+G4_FN bool g4_engine_region(struct g4_wg *wg, uint32_t kind, void *args)
 {
 	switch (kind) {
 	case G4_REGION_CRC32C:
 		g4_crc32c_region(wg, (struct g4_crc32c_job *)args);
-		break;
+		return true;
 	case G4_REGION_CACHE_PROBE:
 		g4_cache_probe_region(wg, (struct g4_cache_probe *)args);
-		break;
+		return true;
 	case G4_REGION_LEAF_SEARCH:
 		g4_leaf_search_region(wg, (struct g4_leaf_search *)args);
-		break;
+		return true;
 	case G4_REGION_COMMIT:
 		g4_commit_region(wg, (struct g4_commit_job *)args);
-		break;
+		return true;
 	case G4_REGION_GUEST:
 		g4_guest_region(wg, (struct g4_guest *)args);
-		break;
+		return true;
 	default:
-		break;
+		return false;
 	}
 }

@@ -44,6 +44,8 @@ struct g4_ring_client {
 	uint64_t data_bytes;
 	bool may_act;
 	int bell, watched;
+	void (*ring_bell)(void *context); /* or NULL: by the descriptor */
+	void *context;
 	struct g4_cred own;
 	uint32_t stopped;
 
@@ -156,6 +158,12 @@ struct g4_ring_client *g4_ring_client_new(void *ring, void *data, int bell, int 
 	return client;
 }
 
+void g4_ring_client_ring_by(struct g4_ring_client *client, void (*ring_bell)(void *context), void *context)
+{
+	client->ring_bell = ring_bell;
+	client->context = context;
+}
+
 void g4_ring_client_free(struct g4_ring_client *client)
 {
 	if (!client)
@@ -189,23 +197,45 @@ static bool is_gone(struct g4_ring_client *client)
 	return g4_load32_acq(&client->stopped);
 }
 
-void g4_ring_wake(struct g4_ring_header *header, int bell)
+/* Whether a bell has to be rung. */
+static bool wake(struct g4_ring_header *header)
 {
-	const uint64_t one = 1;
-
 	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* tail before engine_waits */
 	switch (g4_load32_acq(&header->engine_waits)) {
 	case G4_RING_AWAKE:
-		break;
+		return false;
 	case G4_RING_FUTEX:
 		syscall(SYS_futex, &header->tail, FUTEX_WAKE, 1, NULL, NULL, 0);
-		break;
+		return false;
 	default:
-		/* a bell that takes nothing rings already, or nobody listens: is_gone() finds out */
-		if (send(bell, &one, sizeof(one), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == ENOTSOCK &&
-		    write(bell, &one, sizeof(one)) < 0)
-			break;
+		return true;
 	}
+}
+
+static void ring(int bell)
+{
+	const uint64_t one = 1;
+
+	/* a bell that takes nothing rings already, or nobody listens: is_gone() finds out */
+	if (send(bell, &one, sizeof(one), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == ENOTSOCK &&
+	    write(bell, &one, sizeof(one)) < 0)
+		return;
+}
+
+void g4_ring_wake(struct g4_ring_header *header, int bell)
+{
+	if (wake(header))
+		ring(bell);
+}
+
+static void wake_engine(struct g4_ring_client *client)
+{
+	if (!wake(client->header))
+		return;
+	if (client->ring_bell)
+		client->ring_bell(client->context);
+	else
+		ring(client->bell);
 }
 
 /* Fills the next slot. False: the engine is gone. */
@@ -229,7 +259,7 @@ static bool submit(struct g4_ring_client *client, const struct g4_ring_slot *slo
 	memcpy(g4_ring_slot_of(client->ring, client->entries, *number), slot, sizeof(slot->command) + text_bytes);
 	g4_store32_rel(&client->header->tail, *number);
 	pthread_mutex_unlock(&client->submit_lock);
-	g4_ring_wake(client->header, client->bell);
+	wake_engine(client);
 	return true;
 }
 

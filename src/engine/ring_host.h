@@ -18,6 +18,8 @@ struct g4_ring_client;
  * credentials. NULL: no memory, or the header makes no sense.
  */
 struct g4_ring_client *g4_ring_client_new(void *ring, void *data, int bell, int watched, const struct g4_cred *own);
+/* From now on the bell is rung by a call, in this process, which may begin the work itself. Before the first command. */
+void g4_ring_client_ring_by(struct g4_ring_client *client, void (*ring)(void *context), void *context);
 /* No call is running. */
 void g4_ring_client_free(struct g4_ring_client *client);
 /*

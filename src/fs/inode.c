@@ -71,17 +71,18 @@ G4_FN static uint32_t take_core(struct g4_cores *cores)
 	return G4_NO_CORE;
 }
 
-/* Gives a taken core back that was not used. */
-G4_FN static void untake_core(struct g4_cores *cores, uint32_t i)
-{
-	g4_store32_rel(&cores->core[i].state, G4_CORE_FREE);
-	g4_sub32(&cores->core[i].refs, CORE_TAKEN | 1);
-}
-
 /* Of a core that nobody has locked or can lock. */
 G4_FN static void next_version(struct g4_core *core)
 {
 	g4_store64_rel(&core->lock.version, g4_load64_rlx(&core->lock.version) + 1);
+}
+
+/* Gives a taken core back that was not used. */
+G4_FN static void untake_core(struct g4_cores *cores, uint32_t i)
+{
+	g4_store32_rel(&cores->core[i].state, G4_CORE_FREE);
+	next_version(&cores->core[i]); /* its inode may have changed in another core meanwhile */
+	g4_sub32(&cores->core[i].refs, CORE_TAKEN | 1);
 }
 
 G4_FN static void reset_core(struct g4_core *core, uint64_t ino)
@@ -278,6 +279,8 @@ G4_FN int g4_core_get_near(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uin
 				g4_core_discard(fs, fresh);
 				return rc;
 			}
+			/* who glanced meanwhile may have seen the old half of it, and the new state */
+			next_version(&cores->core[fresh]);
 			set_state(&cores->core[fresh], G4_CORE_READY);
 			*out = fresh;
 			return 0;
@@ -321,7 +324,10 @@ G4_FN bool g4_core_glance(const struct g4_fs *fs, uint32_t i, uint64_t ino, stru
 	return copy->ino == ino && copy->state == G4_CORE_READY && !(copy->refs & CORE_TAKEN) && !copy->dead;
 }
 
-/* A core changes under its lock, or when it is given to another inode: reset_core() makes two versions of that. */
+/*
+ * A core changes under its lock, or while it is given to another inode: reset_core() makes two versions of that, and what
+ * comes into it from the slab is one more.
+ */
 G4_FN bool g4_core_unchanged(const struct g4_fs *fs, uint32_t i, const struct g4_core *copy)
 {
 	return g4_read_valid(&fs->cores.core[i].lock, copy->lock.version);

@@ -5,7 +5,8 @@
  * instead of an indirect page; it is split when a part of it changes, and a full, contiguous, aligned level-1 page
  * becomes one 2 MiB pointer.
  *
- * Changing functions run inside the caller's transaction and stop early, at a valid state, when its credits run out.
+ * Changing functions run inside the caller's transaction and stop early, at a valid state, when its credits run out or
+ * it is crowded.
  */
 #include "fs/fs.h"
 
@@ -259,7 +260,7 @@ G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 		struct g4_run old = {kind_of(slots[k]), g4_ptr_address(slots[k]), 1};
 		uint64_t to = address + k * G4_PAGE_BYTES;
 
-		if (!need_credits(txn, RUN_CREDITS))
+		if (!need_credits(txn, RUN_CREDITS) || (k > 0 && g4_txn_is_crowded(txn)))
 			break;
 		if (slots[k]) {
 			rc = check_data(fs, slots[k], 0);
@@ -395,7 +396,7 @@ G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, str
 		}
 		path_put(fs, &path);
 		*done += changed;
-		if (changed == 0)
+		if (changed == 0 || g4_txn_is_crowded(txn))
 			break;
 	}
 	return rc;
@@ -447,7 +448,7 @@ G4_FN static int clear_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 			break;
 		extend_run(slots, (uint32_t)count, (uint32_t)k, count - k, &old);
 		if (old.kind != G4_HOLE) {
-			if (!need_credits(txn, RUN_CREDITS))
+			if (!need_credits(txn, RUN_CREDITS) || (k > 0 && g4_txn_is_crowded(txn)))
 				break;
 			rc = g4_alloc_free(wg, &fs->alloc, txn, old.address, old.pages);
 			if (rc < 0)
@@ -519,7 +520,7 @@ G4_FN int g4_map_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 	*next = page;
 	while (*next < end) {
 		uint64_t at = *next;
-		if (!need_credits(txn, G4_MAP_CREDITS - 4))
+		if (!need_credits(txn, G4_MAP_CREDITS - 4) || (at > page && g4_txn_is_crowded(txn)))
 			return 0;
 		int rc = clear_step(wg, fs, txn, core, at, end, next);
 		if (rc < 0)

@@ -32,6 +32,9 @@ G4_FN int g4_begin(struct g4_wg *wg, struct g4_fs *fs, uint32_t credits, struct 
 {
 	if (fs->flags & G4_FS_READ_ONLY)
 		return -G4_E_ROFS;
+	/* one warp alone takes a third of a second for a large commit: whoever comes by does a few pages of it */
+	if (g4_wg_width(wg) > 1)
+		g4_crew_help(wg, &fs->journal);
 	for (;;) {
 		/* this one is full, if any: hundreds may find that, and one commit serves them all */
 		uint64_t running = g4_load64_acq(&fs->journal.running);

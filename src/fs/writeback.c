@@ -396,6 +396,8 @@ G4_FN static int publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *cor
 				break;
 			s++;
 			inside = 0;
+			if (g4_txn_is_crowded(&txn))
+				break;
 		}
 		if (s > 0 || inside > 0) {
 			const struct segment *last = &batch->segments[inside ? s : s - 1];
@@ -542,7 +544,12 @@ G4_FN static int promise_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, 
 	*promised = direct_promise(core, page, *pages);
 	if (g4_alloc_reserve(&fs->alloc, *promised))
 		return 0;
-	*pages = g4_min64(*pages, BATCH_PAGES); /* what is left may be enough for a part */
+	if (*pages > BATCH_PAGES) { /* what is left may be enough for a part, and that needs no commit */
+		*pages = BATCH_PAGES;
+		*promised = direct_promise(core, page, *pages);
+		if (g4_alloc_reserve(&fs->alloc, *promised))
+			return 0;
+	}
 	rc = make_room(wg, fs, i);
 	if (rc < 0)
 		return rc;

@@ -35,6 +35,13 @@ G4_FN uint32_t g4_crc32c_append_page(uint32_t first, uint32_t page);
 /* The same where the second piece is `pages` times 4 KiB long. */
 G4_FN uint32_t g4_crc32c_append_pages(uint32_t first, uint32_t second, uint32_t pages);
 
+/*
+ * The checksum of a 4 KiB page in which the little-endian word at byte G4_CRC32C_FIELD, zero before, becomes `value`; `crc` is
+ * that of the page with the zero. Per-lane: so a page that holds its own checksum is gone through once and not twice.
+ */
+#define G4_CRC32C_FIELD 8u
+G4_FN uint32_t g4_crc32c_set_field(uint32_t crc, uint32_t value);
+
 /* What g4_crc32c_wide() shares with the lanes, in memory that all have: in the workgroup's scratch. */
 struct g4_crc32c_job {
 	const uint8_t *data;

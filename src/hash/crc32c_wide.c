@@ -33,6 +33,14 @@ G4_FN uint32_t g4_crc32c_append_page(uint32_t first, uint32_t page)
 	return multiply(first, power[PAGE_BYTES / UNIT_BYTES]) ^ page;
 }
 
+/* x^(8 * (4096 - G4_CRC32C_FIELD)) modulo the polynomial: what the word and all behind it are shifted by. */
+#define FIELD_POWER UINT32_C(0xc512c929)
+
+G4_FN uint32_t g4_crc32c_set_field(uint32_t crc, uint32_t value)
+{
+	return crc ^ multiply(value, FIELD_POWER);
+}
+
 /* The power of x by squaring: one multiplication or two for each bit of the number. */
 G4_FN uint32_t g4_crc32c_append_pages(uint32_t first, uint32_t second, uint32_t pages)
 {

@@ -4,6 +4,8 @@
 
 #include "hash/crc32c.h"
 
+G4_STATIC_ASSERT(offsetof(struct g4_block_header, crc32c) == G4_CRC32C_FIELD, "where the checksum stands");
+
 G4_FN static void fill_header(struct g4_block_header *header, uint32_t type, uint64_t address, uint64_t generation,
 			      uint32_t fs_tag)
 {
@@ -31,7 +33,7 @@ G4_FN uint32_t g4_block_seal_wide(struct g4_wg *wg, void *page, uint32_t type, u
 
 	fill_header(header, type, address, generation, fs_tag);
 	header->crc32c = g4_crc32c_wide(wg, page, job);
-	return g4_crc32c_wide(wg, page, job);
+	return g4_crc32c_set_field(header->crc32c, header->crc32c);
 }
 
 G4_FN void g4_indirect_seal(void *page, uint64_t inode, uint32_t level, uint64_t address, uint64_t generation,

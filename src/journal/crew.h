@@ -16,8 +16,6 @@ enum g4_crew_task {
 /* Leader, the commit lock held: does `pages` pages of a task, with help. 0, or the first error of a device. */
 G4_FN int g4_crew_run(struct g4_wg *wg, struct g4_journal *j, enum g4_crew_task task, uint64_t sequence,
 		      uint32_t pages);
-/* Leader, anywhere in an operation: helps if there is something to help with; whether there was. */
-G4_FN bool g4_crew_help(struct g4_wg *wg, struct g4_journal *j);
 
 /* Where page `page` of the log lies. */
 G4_FN uint64_t g4_log_address(const struct g4_journal *j, uint64_t page);

@@ -111,6 +111,11 @@ G4_FN bool g4_txn_extend(struct g4_txn *txn, uint32_t credits)
 	}
 }
 
+G4_FN bool g4_txn_is_crowded(const struct g4_txn *txn)
+{
+	return log_is_full(txn->journal);
+}
+
 G4_FN void g4_txn_end(struct g4_txn *txn)
 {
 	leave_gate(txn->journal, txn->credits);

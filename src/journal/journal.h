@@ -112,6 +112,12 @@ struct g4_txn {
 	bool changed; /* it made something dirty or freed something */
 };
 
+/*
+ * Leader, anywhere in an operation but inside a transaction: does a little of what a commit under way has to do for each of
+ * its blocks; whether there was anything.
+ */
+G4_FN bool g4_crew_help(struct g4_wg *wg, struct g4_journal *j);
+
 /* ---- host (journal_host.c) ---- */
 /*
  * Bytes of memory for a journal with log_pages pages and a cache of line_count lines. A transaction has at most
@@ -133,6 +139,11 @@ G4_FN int g4_txn_begin(struct g4_journal *j, uint32_t credits, struct g4_txn *tx
 G4_FN bool g4_txn_await(struct g4_wg *wg, struct g4_journal *j, uint32_t credits);
 /* More credits without leaving; false when there are none. */
 G4_FN bool g4_txn_extend(struct g4_txn *txn, uint32_t credits);
+/*
+ * Whether so much was freed in the transaction that what is left of its lists is for steps under way: whoever frees many
+ * runs, which may cost no credits, goes on in the next one.
+ */
+G4_FN bool g4_txn_is_crowded(const struct g4_txn *txn);
 G4_FN void g4_txn_end(struct g4_txn *txn);
 /* Before a referenced metadata line is changed. */
 G4_FN void g4_txn_dirty(struct g4_txn *txn, uint32_t line);

@@ -148,8 +148,8 @@ G4_FN G4_INLINE void g4_ticket_read_lock(uint64_t *word)
 }
 
 /*
- * Whether nobody has or waits for a turn: no writer is inside. Its ticket came before all it writes: the addition is done,
- * seen by all, before a store behind it is issued.
+ * Whether nobody has or waits for a turn: no writer is inside. Its ticket came before all it writes: on a GPU the addition
+ * is done, seen by all, before a store behind it is issued; on a CPU there is a fence (cpu/lock.c).
  */
 G4_FN G4_INLINE bool g4_ticket_is_quiet(uint64_t word)
 {

@@ -258,6 +258,41 @@ static void slots_are_given_once_and_empty_slabs_go_back(void **state)
 	rig_close(&rig);
 }
 
+/* What keeps other files out of the device keeps nobody from the slots of slabs that others fill. */
+static void a_full_device_gives_slots_of_slabs_that_others_fill(void **state)
+{
+	enum { OTHERS = 5, SLOTS = 12 };
+	struct g4_wg *wg = g4_wg_create(0), *other[OTHERS];
+	uint64_t address, got, seen[OTHERS * SLOTS];
+	uint32_t count = 0;
+	struct g4_txn txn;
+
+	(void)state;
+	rig_open(&rig, 12 * G4_MIB, 0);
+	fs = rig_mount_fs(&rig, wg, NULL);
+	for (uint32_t k = 0; k < OTHERS; k++) {
+		other[k] = g4_wg_create(1 + k);
+		assert_int_equal(g4_begin(other[k], fs, 16, &txn), 0);
+		assert_int_equal(g4_slab_alloc(other[k], &fs->alloc, &txn, G4_SLAB_SMALL, &address), 0);
+		g4_txn_end(&txn);
+	}
+	while (g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_DATA, 0, 512, false, &address, &got) == 0)
+		;
+	while (count < OTHERS * SLOTS) {
+		assert_int_equal(g4_begin(wg, fs, 16, &txn), 0);
+		assert_int_equal(g4_slab_alloc(wg, &fs->alloc, &txn, G4_SLAB_SMALL, &seen[count]), 0);
+		g4_txn_end(&txn);
+		for (uint32_t j = 0; j < count; j++)
+			assert_int_not_equal(seen[j], seen[count]);
+		count++;
+	}
+	rig_unmount_fs(&rig, wg, fs, false);
+	for (uint32_t k = 0; k < OTHERS; k++)
+		g4_wg_destroy(other[k]);
+	g4_wg_destroy(wg);
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -265,6 +300,7 @@ int main(void)
 		cmocka_unit_test(parallel_claims_on_a_full_device_fail_cleanly),
 		cmocka_unit_test(freed_space_waits_for_its_transaction),
 		cmocka_unit_test(slots_are_given_once_and_empty_slabs_go_back),
+		cmocka_unit_test(a_full_device_gives_slots_of_slabs_that_others_fill),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,9 +7,8 @@
 
 #include <pthread.h>
 
-#include "dir/leaf.h"
 #include "engine/guest.h"
-#include "hash/crc32c.h"
+#include "engine/region.h"
 #include "simt/simt_host.h"
 
 #define PLACES 3u
@@ -64,21 +63,17 @@ static void unmap_lanes(struct g4_wg *by, struct g4_guest *guest)
 		g4_guest_unpin(&guests, (uint32_t)count);
 }
 
-/* What src/engine/region.c does, and the regions above. */
+/* The engine's regions, and those above. */
 void g4_region_user(struct g4_wg *by, uint32_t kind, void *args)
 {
-	if (kind == G4_REGION_CRC32C)
-		g4_crc32c_region(by, (struct g4_crc32c_job *)args);
-	else if (kind == G4_REGION_CACHE_PROBE)
-		g4_cache_probe_region(by, (struct g4_cache_probe *)args);
-	else if (kind == G4_REGION_LEAF_SEARCH)
-		g4_leaf_search_region(by, (struct g4_leaf_search *)args);
-	else if (kind == G4_REGION_GUEST)
-		g4_guest_region(by, (struct g4_guest *)args);
-	else if (kind == REGION_UNMAP)
+	if (g4_engine_region(by, kind, args))
+		return;
+	if (kind == REGION_UNMAP)
 		unmap_lanes(by, (struct g4_guest *)args);
 	else if (kind == REGION_PEEK)
 		peek(by, (struct peek_job *)args);
+	else
+		fail_msg("region %u", kind);
 }
 
 /* ------------------------------------------------------------------ tools */

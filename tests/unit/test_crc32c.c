@@ -119,7 +119,20 @@ static void pages_chain_and_lanes_agree(void **state)
 	(void)state;
 	assert_non_null(wg);
 	assert_int_equal(g4_crc32c_append_pages(first, second, 1), g4_crc32c(0, buffer, 8192));
+	uint32_t five = 0, eight = first;
+	for (uint32_t k = 0; k < 5; k++)
+		five = g4_crc32c_append_page(five, second + k);
+	for (uint32_t k = 0; k < 5; k++)
+		eight = g4_crc32c_append_page(eight, second + k);
+	assert_int_equal(g4_crc32c_append_pages(first, five, 5), eight);
 	assert_int_equal(g4_crc32c_append_pages(first, 0, 0), first);
+	uint8_t page[4096];
+	const uint32_t value = 0x89abcdef;
+	memcpy(page, buffer, sizeof(page));
+	memset(page + G4_CRC32C_FIELD, 0, 4);
+	const uint32_t zero = g4_crc32c(0, page, sizeof(page));
+	memcpy(page + G4_CRC32C_FIELD, &value, 4);
+	assert_int_equal(g4_crc32c_set_field(zero, value), g4_crc32c(0, page, sizeof(page)));
 	assert_int_equal(g4_crc32c_append_page(first, second), g4_crc32c(0, buffer, 8192));
 	assert_int_equal(g4_crc32c_append_page(g4_crc32c(0, buffer, 77), g4_crc32c(0, buffer + 77, 4096)),
 			 g4_crc32c(0, buffer, 77 + 4096));

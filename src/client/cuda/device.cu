@@ -331,6 +331,7 @@ __device__ int g4d_map_each(g4d_warp *warp, const g4d_file *file, uint64_t offse
 		g4_guest_map_each(guest, inner(file));
 		return 0;
 	});
+	out->data = NULL; /* of a lane that gets none, for g4d_unmap_each() */
 	if (mine->result == 0) {
 		out->data = mine->page.data;
 		out->bytes = mine->page.bytes;

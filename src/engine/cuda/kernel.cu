@@ -616,10 +616,16 @@ extern "C" void g4_gpu_close(struct g4_gpu *gpu)
 
 extern "C" int g4_gpu_launch(struct g4_gpu *gpu, void *fs)
 {
+	int theirs = 0;
+
 	gpu->control->left = 0;
 	gpu->world.fs = (struct g4_fs *)fs;
+	/* any thread of the program may call, and it may work on another GPU */
+	if (!GOOD(cudaGetDevice(&theirs)) || !GOOD(cudaSetDevice(0)))
+		return -G4_E_IO;
 	persistent<<<gpu->blocks, BLOCK_WARPS * G4_WARP_LANES, 0, gpu->kernel>>>(gpu->world, ++gpu->launches);
-	return GOOD(cudaGetLastError()) ? 0 : -G4_E_IO;
+	bool launched = GOOD(cudaGetLastError());
+	return GOOD(cudaSetDevice(theirs)) && launched ? 0 : -G4_E_IO;
 }
 
 extern "C" int g4_gpu_wait(struct g4_gpu *gpu)

@@ -116,14 +116,22 @@ void g4_read_unlock(struct g4_rwlock *lock)
 	g4_ticket_read_unlock(&lock->word);
 }
 
+/*
+ * The fence: who reads without the lock and sees a store of ours sees our ticket. Acquire order alone lets an arm64 show the
+ * store first; an x86 does not, and there the fence costs nothing.
+ */
 void g4_write_lock(struct g4_rwlock *lock)
 {
 	g4_ticket_lock(&lock->word);
+	g4_fence_rel();
 }
 
 bool g4_write_trylock(struct g4_rwlock *lock)
 {
-	return g4_ticket_trylock(&lock->word);
+	bool taken = g4_ticket_trylock(&lock->word);
+
+	g4_fence_rel();
+	return taken;
 }
 
 void g4_write_unlock(struct g4_rwlock *lock)

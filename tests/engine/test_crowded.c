@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A transaction whose list of freed runs is nearly full, because many operations free much at a time: whoever is inside with
+ * a file in thousands of pieces does what there is room for, and the rest in the next one.
+ */
+#include "fs/fs.h"
+#include "rig.h"
+#include "simt/simt_host.h"
+
+#define PAGES 1024u
+#define FILE_BYTES (PAGES * G4_PAGE_BYTES)
+#define HALF (G4_TXN_MAX_FREES / 2)
+#define LEFT 64u /* room that others left */
+
+static struct rig rig;
+static struct g4_wg *wg;
+static struct g4_fs *fs;
+static uint64_t ino;
+static uint8_t *data, *buffer;
+
+static struct g4_txn_log *log_now(void)
+{
+	return &fs->journal.logs[fs->journal.running & 1];
+}
+
+/* Freed runs of others: of no pages, so that nothing comes of them. */
+static void free_runs_of_others(uint32_t count)
+{
+	struct g4_txn_log *log = log_now();
+
+	memset(&log->frees[log->free_count], 0, (count - log->free_count) * sizeof(log->frees[0]));
+	log->free_count = count;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	data = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, FILE_BYTES);
+	buffer = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, FILE_BYTES);
+	assert_non_null(data);
+	assert_non_null(buffer);
+	rig_pattern(data, 3, FILE_BYTES);
+	rig_open(&rig, 64 * G4_MIB, 0);
+	wg = g4_wg_create(0);
+	assert_non_null(wg);
+	fs = rig_mount_fs(&rig, wg, NULL);
+	rig.fs = fs;
+	rig.wg = wg;
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "f", G4_S_IFREG | 0600, &ino), 0);
+	/* no two neighbours lie side by side */
+	for (uint32_t odd = 0; odd < 2; odd++) {
+		for (uint64_t page = odd; page < PAGES; page += 2)
+			assert_int_equal(op_write(&rig, ino, 0, page * G4_PAGE_BYTES, data, G4_PAGE_BYTES, NULL), 0);
+		assert_int_equal(op_sync(&rig), 0);
+	}
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct g4_statfs statfs;
+
+	(void)state;
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(fs->journal.aborted, 0);
+	assert_int_equal(op_statfs(&rig, &statfs), 0);
+	rig_unmount_fs(&rig, wg, fs, true);
+	rig_expect_clean(&rig, statfs.blocks_free, "at the end");
+	g4_wg_destroy(wg);
+	rig_close(&rig);
+	free(data);
+	free(buffer);
+	return 0;
+}
+
+/* Inside, when others take nearly all that is left. */
+static void begin_in_a_crowd(struct g4_core *core, struct g4_txn *txn)
+{
+	g4_write_lock(&core->lock);
+	assert_int_equal(g4_begin(wg, fs, 3 * G4_MAP_CREDITS, txn), 0);
+	free_runs_of_others(G4_TXN_MAX_FREES - LEFT);
+}
+
+static void leave(struct g4_core *core, struct g4_txn *txn)
+{
+	int logged = g4_inode_log(wg, fs, txn, core), rc = g4_end(fs, txn, 0);
+
+	g4_write_unlock(&core->lock);
+	assert_int_equal(logged, 0);
+	assert_int_equal(rc, 0);
+	assert_int_equal(fs->journal.aborted, 0);
+}
+
+static void pages_that_replace_others_stop_in_a_crowd(void **state)
+{
+	uint64_t address, got, done;
+	struct g4_txn txn;
+	uint32_t i;
+
+	(void)state;
+	assert_int_equal(g4_core_get(wg, fs, ino, &i), 0);
+	assert_int_equal(g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_ALIGNED, 0, 500, false, &address, &got), 0);
+	assert_true(got > LEFT);
+	begin_in_a_crowd(g4_core_of(fs, i), &txn);
+	assert_int_equal(g4_map_set(wg, fs, &txn, g4_core_of(fs, i), 0, address, got, true, &done), 0);
+	leave(g4_core_of(fs, i), &txn);
+	assert_in_range(done, 1, LEFT);
+	g4_alloc_release(&fs->alloc, address + done * G4_PAGE_BYTES, got - done);
+	g4_core_put(fs, i);
+}
+
+static void pages_that_go_stop_in_a_crowd(void **state)
+{
+	uint64_t next;
+	struct g4_txn txn;
+	uint32_t i;
+
+	(void)state;
+	assert_int_equal(g4_core_get(wg, fs, ino, &i), 0);
+	begin_in_a_crowd(g4_core_of(fs, i), &txn);
+	assert_int_equal(g4_map_clear(wg, fs, &txn, g4_core_of(fs, i), 0, PAGES, &next), 0);
+	leave(g4_core_of(fs, i), &txn);
+	assert_in_range(next, 1, LEFT);
+	g4_core_put(fs, i);
+}
+
+static void a_large_write_goes_on_in_the_next_transaction(void **state)
+{
+	(void)state;
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "other", G4_S_IFREG | 0600, &(uint64_t){0}), 0);
+	const uint64_t before = fs->journal.running;
+	free_runs_of_others(HALF - LEFT);
+	struct g4_txn_log *log = log_now();
+	assert_int_equal(op_write(&rig, ino, 0, 0, data, FILE_BYTES, NULL), 0);
+	assert_true(fs->journal.running > before);
+	assert_in_range(log->free_count, 0, HALF + LEFT);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(op_read(&rig, ino, 0, 0, buffer, FILE_BYTES, NULL), 0);
+	assert_memory_equal(buffer, data, FILE_BYTES);
+}
+
+static void a_removed_file_goes_in_several_transactions(void **state)
+{
+	(void)state;
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "other", G4_S_IFREG | 0600, &(uint64_t){0}), 0);
+	const uint64_t before = fs->journal.running;
+	free_runs_of_others(HALF - LEFT);
+	struct g4_txn_log *log = log_now();
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f"), 0);
+	assert_true(fs->journal.running > before);
+	assert_in_range(log->free_count, 0, HALF + LEFT);
+}
+
+#define crowded(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		crowded(pages_that_replace_others_stop_in_a_crowd),
+		crowded(pages_that_go_stop_in_a_crowd),
+		crowded(a_large_write_goes_on_in_the_next_transaction),
+		crowded(a_removed_file_goes_in_several_transactions),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A leaf that changes under its owner's hands, as one does that an image has put into two directories: whatever its bytes say
+ * by then, nothing behind the page is touched.
+ */
+#include "dir/leaf.h"
+#include "rig.h"
+#include "simt/simt_host.h"
+
+#define LAST (G4_DIR_UNITS - 2) /* where the last entry can begin */
+
+static _Alignas(G4_PAGE_BYTES) uint8_t frames[2 * G4_PAGE_BYTES]; /* the leaf, and what lies behind it */
+static struct g4_note notes[2];
+static struct g4_cache cache;
+static struct g4_wg *wg;
+static struct g4_leaf leaf;
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(frames, 0, sizeof(frames));
+	memset(&cache, 0, sizeof(cache));
+	cache.frames = frames;
+	cache.notes = notes;
+	wg = g4_wg_create(0);
+	assert_non_null(wg);
+	g4_leaf_init(&leaf, &cache, 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < G4_PAGE_BYTES; i++)
+		assert_int_equal(frames[G4_PAGE_BYTES + i], 0);
+	g4_wg_destroy(wg);
+	return 0;
+}
+
+static bool insert(uint32_t hash, uint32_t name_bytes)
+{
+	static char name[G4_NAME_MAX];
+	struct g4_dir_entry header;
+
+	memset(name, 'x', sizeof(name));
+	memset(&header, 0, sizeof(header));
+	header.inode = 4096;
+	header.hash = hash;
+	header.name_bytes = (uint8_t)name_bytes;
+	return g4_leaf_insert(wg, &leaf, &header, name, false);
+}
+
+static uint32_t count(void)
+{
+	struct g4_dir_entry *entry = NULL;
+	uint32_t entries = 0;
+
+	G4_LEAF_FOR_EACH(&leaf, unit, entry)
+	entries += entry->name_bytes > 0;
+	return entries;
+}
+
+/* Two units each: fills the leaf to its last unit. */
+static void fill(void)
+{
+	uint32_t hash = 1;
+
+	while (g4_leaf_room(&leaf) >= 2)
+		assert_true(insert(hash++, 5));
+	assert_int_equal(g4_leaf_next(&leaf, LAST), LAST);
+}
+
+static void an_entry_without_room_is_refused(void **state)
+{
+	(void)state;
+	fill();
+	const uint32_t before = count();
+	assert_false(insert(1000000, 5));
+	assert_false(insert(1000000, G4_NAME_MAX));
+	assert_int_equal(count(), before);
+}
+
+static void an_entry_that_claims_to_run_over_the_page_is_removed(void **state)
+{
+	(void)state;
+	fill();
+	const uint32_t before = count();
+	g4_leaf_entry(&leaf, LAST)->name_bytes = G4_NAME_MAX;
+	g4_leaf_remove(&leaf, LAST);
+	assert_int_equal(count(), before - 1);
+	assert_int_equal(g4_leaf_room(&leaf), 2);
+}
+
+static void entries_that_claim_more_than_there_is_do_not_move_behind_the_page(void **state)
+{
+	struct g4_dir_entry *entry = NULL;
+
+	(void)state;
+	fill();
+	g4_leaf_remove(&leaf, G4_DIR_HEADER_UNITS);
+	g4_leaf_remove(&leaf, G4_DIR_HEADER_UNITS + 20);
+	G4_LEAF_FOR_EACH(&leaf, unit, entry)
+	if (unit < LAST)
+		entry->name_bytes = 60;
+	(void)insert(1000000, 20); /* needs room in one piece: all move */
+}
+
+#define leaf_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		leaf_test(an_entry_without_room_is_refused),
+		leaf_test(an_entry_that_claims_to_run_over_the_page_is_removed),
+		leaf_test(entries_that_claim_more_than_there_is_do_not_move_behind_the_page),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
