@@ -175,12 +175,14 @@ G4_FN G4_INLINE void drop_ref(struct g4_core *core)
 
 #define CHAIN_STEPS 16u /* chains that change underfoot may lead anywhere, but not for ever */
 
-/* References a core that may be the inode's; false: it is another's, or not to be told without the lock. */
+/*
+ * References a core that may be the inode's; false: it is another's, or not to be told without the lock. Who gives it to an
+ * inode takes it before, and sets the state with release order when the inode has come into it.
+ */
 G4_FN G4_INLINE bool ref_if(struct g4_core *core, uint64_t ino)
 {
-	/* taking it set the bit before, and cleared it after, the rest was changed: so that is right, too */
 	if (!(g4_add32_acq(&core->refs, 1) & CORE_TAKEN) && g4_load64_rlx(&core->ino) == ino &&
-	    g4_load32_rlx(&core->state) == G4_CORE_READY)
+	    g4_load32_acq(&core->state) == G4_CORE_READY)
 		return true;
 	drop_ref(core);
 	return false;
