@@ -45,15 +45,26 @@ G4_FN static int is_initialised(struct g4_wg *wg, struct g4_alloc *alloc, uint64
 	return word >> 32 & G4_GROUP_INITIALISED ? 1 : 0;
 }
 
+G4_FN static uint64_t map_address(const struct g4_alloc *alloc, uint64_t group)
+{
+	return alloc->meta->layout.alloc_address + group * G4_PAGE_BYTES;
+}
+
+G4_FN static int read_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t *line)
+{
+	return g4_meta_get(wg, alloc->meta, map_address(alloc, group), G4_BLOCK_ALLOC,
+			   line); /* validates what it reads */
+}
+
 /* The load lock is held. */
-G4_FN static int make_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint64_t address, uint32_t *line)
+G4_FN static int make_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t *line)
 {
 	struct g4_cache *cache = alloc->meta->cache;
 
-	*line = g4_cache_find(cache, 0, address >> G4_PAGE_SHIFT);
+	*line = g4_cache_find(cache, 0, map_address(alloc, group) >> G4_PAGE_SHIFT);
 	if (*line != G4_NO_LINE)
 		return 0;
-	int rc = g4_meta_new(wg, alloc->meta, address, G4_BLOCK_ALLOC, line);
+	int rc = g4_meta_new(wg, alloc->meta, map_address(alloc, group), G4_BLOCK_ALLOC, line);
 	if (rc == 0)
 		((struct g4_alloc_page *)g4_line_data(cache, *line))->group = group;
 	return rc;
@@ -65,13 +76,11 @@ G4_FN static int make_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t gro
  */
 G4_FN static int get_map_locked(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t *line)
 {
-	uint64_t address = alloc->meta->layout.alloc_address + group * G4_PAGE_BYTES;
 	int rc = is_initialised(wg, alloc, group);
 
 	if (rc < 0)
 		return rc;
-	return rc    ? g4_meta_get(wg, alloc->meta, address, G4_BLOCK_ALLOC, line) : /* which validates what it reads */
-		       make_map(wg, alloc, group, address, line);
+	return rc ? read_map(wg, alloc, group, line) : make_map(wg, alloc, group, line);
 }
 
 G4_FN static int get_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t *line)
@@ -80,12 +89,11 @@ G4_FN static int get_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t grou
 
 	if (rc < 0)
 		return rc;
-	if (rc == 0)
-		g4_lock(load_lock(alloc, group));
-	bool locked = rc == 0;
+	if (rc)
+		return read_map(wg, alloc, group, line);
+	g4_lock(load_lock(alloc, group));
 	rc = get_map_locked(wg, alloc, group, line);
-	if (locked)
-		g4_unlock(load_lock(alloc, group));
+	g4_unlock(load_lock(alloc, group));
 	return rc;
 }
 

@@ -10,7 +10,6 @@
 
 /* One call moves at most so much, as the host's API says. */
 #define MOST_BYTES (UINT64_C(0x80000000) - G4_PAGE_BYTES)
-#define ATTEMPTS 16u /* when inodes go between two commands */
 
 /* ------------------------------------------------------------------ places */
 
@@ -32,16 +31,6 @@ G4_FN void g4_guest_leave(struct g4_guest *guest)
 }
 
 /* ------------------------------------------------------------------ commands */
-
-G4_FN static struct g4_cmd command(const struct g4_guest *guest, uint32_t op)
-{
-	struct g4_cmd cmd;
-
-	memset(&cmd, 0, sizeof(cmd));
-	cmd.op = op;
-	cmd.cred = &guest->guests->cred;
-	return cmd;
-}
 
 G4_FN static int execute(struct g4_guest *guest, struct g4_cmd *cmd)
 {
@@ -69,7 +58,7 @@ G4_FN static bool is_root(const struct g4_guest *guest)
 /* Whether to walk again: the inode that the path led to was gone when it was used. */
 G4_FN static bool again(int rc, uint32_t *attempts)
 {
-	return rc == -G4_E_STALE && ++*attempts < ATTEMPTS;
+	return rc == -G4_E_STALE && ++*attempts < G4_GUEST_ATTEMPTS;
 }
 
 /* ------------------------------------------------------------------ names */
@@ -78,7 +67,7 @@ G4_FN static bool again(int rc, uint32_t *attempts)
 G4_FN int g4_guest_stat(struct g4_guest *guest, const struct g4_guest_file *at, const char *path, uint64_t path_bytes,
 			bool nofollow)
 {
-	struct g4_cmd cmd = command(guest, G4_CMD_RESOLVE);
+	struct g4_cmd cmd = g4_guest_command(guest, G4_CMD_RESOLVE);
 
 	if (path_bytes >= G4_PATH_MAX)
 		return -G4_E_NAMETOOLONG;
@@ -91,7 +80,7 @@ G4_FN int g4_guest_stat(struct g4_guest *guest, const struct g4_guest_file *at, 
 
 G4_FN int g4_guest_fstat(struct g4_guest *guest, const struct g4_guest_file *file)
 {
-	struct g4_cmd cmd = command(guest, G4_CMD_GETATTR);
+	struct g4_cmd cmd = g4_guest_command(guest, G4_CMD_GETATTR);
 
 	cmd.handle = file->handle;
 	cmd.attr = &guest->attr;
@@ -101,7 +90,7 @@ G4_FN int g4_guest_fstat(struct g4_guest *guest, const struct g4_guest_file *fil
 G4_FN int g4_guest_lookup(struct g4_guest *guest, const struct g4_guest_file *dir, const char *name,
 			  uint64_t name_bytes)
 {
-	struct g4_cmd cmd = command(guest, G4_CMD_LOOKUP);
+	struct g4_cmd cmd = g4_guest_command(guest, G4_CMD_LOOKUP);
 
 	if (name_bytes > G4_NAME_MAX)
 		return -G4_E_NAMETOOLONG;
@@ -115,7 +104,7 @@ G4_FN int g4_guest_lookup(struct g4_guest *guest, const struct g4_guest_file *di
 
 G4_FN static int release(struct g4_guest *guest, uint64_t handle)
 {
-	struct g4_cmd cmd = command(guest, G4_CMD_RELEASE);
+	struct g4_cmd cmd = g4_guest_command(guest, G4_CMD_RELEASE);
 
 	cmd.handle = handle;
 	return handle ? execute(guest, &cmd) : -G4_E_BADF;
@@ -145,7 +134,7 @@ G4_FN static int take(struct g4_guest *guest, const struct g4_cmd *opened, const
 G4_FN static int open_once(struct g4_guest *guest, const struct g4_guest_file *at, const char *path,
 			   uint64_t path_bytes, const struct g4_guest_open *how)
 {
-	struct g4_cmd cmd = command(guest, G4_CMD_OPEN);
+	struct g4_cmd cmd = g4_guest_command(guest, G4_CMD_OPEN);
 	int rc = g4_guest_stat(guest, at, path, path_bytes, how->nofollow);
 
 	if (rc < 0)
@@ -170,7 +159,7 @@ G4_FN static uint64_t last_of(const char *path, uint64_t path_bytes)
 G4_FN static int create_once(struct g4_guest *guest, const struct g4_guest_file *at, const char *path,
 			     uint64_t path_bytes, const struct g4_guest_open *how)
 {
-	struct g4_cmd cmd = command(guest, G4_CMD_CREATE);
+	struct g4_cmd cmd = g4_guest_command(guest, G4_CMD_CREATE);
 	uint64_t last = last_of(path, path_bytes), parent = path_bytes - last;
 	const char *name = path + parent;
 
@@ -224,7 +213,7 @@ G4_FN int g4_guest_close(struct g4_guest *guest, const struct g4_guest_file *fil
 G4_FN static int64_t transfer(struct g4_guest *guest, uint32_t op, const struct g4_guest_file *file, uint64_t offset,
 			      void *data, uint64_t bytes)
 {
-	struct g4_cmd cmd = command(guest, op);
+	struct g4_cmd cmd = g4_guest_command(guest, op);
 
 	if (file->handle == 0)
 		return -G4_E_BADF;
@@ -250,7 +239,7 @@ G4_FN int64_t g4_guest_write(struct g4_guest *guest, const struct g4_guest_file 
 
 G4_FN int g4_guest_fsync(struct g4_guest *guest, const struct g4_guest_file *file)
 {
-	struct g4_cmd cmd = command(guest, G4_CMD_FSYNC);
+	struct g4_cmd cmd = g4_guest_command(guest, G4_CMD_FSYNC);
 
 	cmd.handle = file->handle;
 	return file->handle ? execute(guest, &cmd) : -G4_E_BADF;
@@ -259,7 +248,7 @@ G4_FN int g4_guest_fsync(struct g4_guest *guest, const struct g4_guest_file *fil
 G4_FN int64_t g4_guest_readdir(struct g4_guest *guest, const struct g4_guest_file *dir, uint64_t cookie, void *to,
 			       uint64_t bytes)
 {
-	struct g4_cmd cmd = command(guest, G4_CMD_READDIR);
+	struct g4_cmd cmd = g4_guest_command(guest, G4_CMD_READDIR);
 	uint64_t at = 0;
 
 	if (!(g4_handle_flags(dir->handle) & G4_OPEN_READ)) /* opening it asked for the permission */

@@ -83,6 +83,19 @@ struct g4_guests {
 	struct g4_cred cred;
 };
 
+/* A command of its session, otherwise zero. */
+G4_FN G4_INLINE struct g4_cmd g4_guest_command(const struct g4_guest *guest, uint32_t op)
+{
+	struct g4_cmd cmd;
+
+	memset(&cmd, 0, sizeof(cmd));
+	cmd.op = op;
+	cmd.cred = &guest->guests->cred;
+	return cmd;
+}
+/* How often a path is walked again when the inode that it led to is gone before it is used. */
+#define G4_GUEST_ATTEMPTS 16u
+
 struct g4_guest_open {
 	uint32_t flags; /* G4_OPEN_* */
 	uint32_t mode;	/* of a new file */

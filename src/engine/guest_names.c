@@ -5,8 +5,6 @@
  */
 #include "engine/guest.h"
 
-#define ATTEMPTS 16u /* when the inode that a path led to is gone before it gets its name */
-
 enum last { LAST_NAME, LAST_DOT, LAST_DOTDOT, LAST_ROOT };
 
 /* Where a path ends: a name in a directory. */
@@ -17,16 +15,6 @@ struct place {
 	enum last last;
 	bool slash; /* behind it */
 };
-
-G4_FN static struct g4_cmd command(const struct g4_guest *guest, uint32_t op)
-{
-	struct g4_cmd cmd;
-
-	memset(&cmd, 0, sizeof(cmd));
-	cmd.op = op;
-	cmd.cred = &guest->guests->cred;
-	return cmd;
-}
 
 /* A directory that is gone since the walk has no names. */
 G4_FN static int execute(struct g4_guest *guest, struct g4_cmd *cmd)
@@ -95,7 +83,7 @@ G4_FN static void set_name2(struct g4_cmd *cmd, const struct place *place)
 /* What the name is by now: guest->attr. */
 G4_FN static int look_up(struct g4_guest *guest, const struct place *place)
 {
-	struct g4_cmd cmd = command(guest, G4_CMD_LOOKUP);
+	struct g4_cmd cmd = g4_guest_command(guest, G4_CMD_LOOKUP);
 
 	set_name(&cmd, place);
 	cmd.attr = &guest->attr;
@@ -129,7 +117,7 @@ G4_FN static int find_new(struct g4_guest *guest, const struct g4_guest_path *pa
 
 G4_FN int g4_guest_mkdir(struct g4_guest *guest, const struct g4_guest_path *path, uint32_t mode)
 {
-	struct g4_cmd cmd = command(guest, G4_CMD_MKDIR);
+	struct g4_cmd cmd = g4_guest_command(guest, G4_CMD_MKDIR);
 	struct place place;
 	int rc = find_new(guest, path, true, &place);
 
@@ -142,7 +130,7 @@ G4_FN int g4_guest_mkdir(struct g4_guest *guest, const struct g4_guest_path *pat
 
 G4_FN int g4_guest_symlink(struct g4_guest *guest, const char *target, uint64_t bytes, const struct g4_guest_path *path)
 {
-	struct g4_cmd cmd = command(guest, G4_CMD_SYMLINK);
+	struct g4_cmd cmd = g4_guest_command(guest, G4_CMD_SYMLINK);
 	struct place place;
 
 	if (bytes == 0)
@@ -161,7 +149,7 @@ G4_FN int g4_guest_symlink(struct g4_guest *guest, const char *target, uint64_t 
 G4_FN static int link_once(struct g4_guest *guest, const struct g4_guest_path *from, const struct g4_guest_path *to,
 			   bool follow)
 {
-	struct g4_cmd cmd = command(guest, G4_CMD_LINK);
+	struct g4_cmd cmd = g4_guest_command(guest, G4_CMD_LINK);
 	struct place place;
 	int rc = g4_guest_stat(guest, from->at, from->text, from->bytes, !follow);
 
@@ -181,14 +169,14 @@ G4_FN int g4_guest_link(struct g4_guest *guest, const struct g4_guest_path *from
 {
 	int rc = -G4_E_STALE;
 
-	for (uint32_t attempt = 0; attempt < ATTEMPTS && rc == -G4_E_STALE; attempt++)
+	for (uint32_t attempt = 0; attempt < G4_GUEST_ATTEMPTS && rc == -G4_E_STALE; attempt++)
 		rc = link_once(guest, from, to, follow);
 	return rc == -G4_E_STALE ? -G4_E_NOENT : rc;
 }
 
 G4_FN int g4_guest_unlink(struct g4_guest *guest, const struct g4_guest_path *path)
 {
-	struct g4_cmd cmd = command(guest, G4_CMD_UNLINK);
+	struct g4_cmd cmd = g4_guest_command(guest, G4_CMD_UNLINK);
 	struct place place;
 	int rc = find_place(guest, path, &place);
 
@@ -206,7 +194,7 @@ G4_FN int g4_guest_unlink(struct g4_guest *guest, const struct g4_guest_path *pa
 
 G4_FN int g4_guest_rmdir(struct g4_guest *guest, const struct g4_guest_path *path)
 {
-	struct g4_cmd cmd = command(guest, G4_CMD_RMDIR);
+	struct g4_cmd cmd = g4_guest_command(guest, G4_CMD_RMDIR);
 	struct place place;
 	int rc = find_place(guest, path, &place);
 
@@ -225,7 +213,7 @@ G4_FN int g4_guest_rmdir(struct g4_guest *guest, const struct g4_guest_path *pat
 G4_FN int g4_guest_rename(struct g4_guest *guest, const struct g4_guest_path *from, const struct g4_guest_path *to,
 			  uint32_t flags)
 {
-	struct g4_cmd cmd = command(guest, G4_CMD_RENAME);
+	struct g4_cmd cmd = g4_guest_command(guest, G4_CMD_RENAME);
 	const bool exchange = flags == G4_RENAME_EXCHANGE;
 	struct place old, new_;
 
@@ -254,7 +242,7 @@ G4_FN int g4_guest_rename(struct g4_guest *guest, const struct g4_guest_path *fr
 
 G4_FN int g4_guest_truncate(struct g4_guest *guest, const struct g4_guest_file *file, uint64_t size)
 {
-	struct g4_cmd cmd = command(guest, G4_CMD_SETATTR);
+	struct g4_cmd cmd = g4_guest_command(guest, G4_CMD_SETATTR);
 
 	if (file->handle == 0)
 		return -G4_E_BADF;

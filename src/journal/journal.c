@@ -81,7 +81,7 @@ G4_FN bool g4_txn_await(struct g4_wg *wg, struct g4_journal *j, uint32_t credits
 	if (is_really_full(j) || GATE_INSIDE(gate) == 0) {
 		uint64_t lock = g4_load64_rlx(&j->commit_lock.word);
 
-		if (g4_ticket_next(lock) == g4_ticket_serving(lock))
+		if (g4_ticket_is_quiet(lock))
 			return false;
 		g4_pause(); /* somebody commits: better to be there when it is to be helped than to queue behind */
 		return true;

@@ -119,6 +119,15 @@ G4_FN G4_INLINE void g4_ticket_read_unlock(uint64_t *word)
 }
 
 /*
+ * Whether nobody has or waits for a turn: no writer is inside. Its ticket came before all it writes: on a GPU the addition
+ * is done, seen by all, before a store behind it is issued; on a CPU there is a fence (cpu/lock.c).
+ */
+G4_FN G4_INLINE bool g4_ticket_is_quiet(uint64_t word)
+{
+	return g4_ticket_next(word) == g4_ticket_serving(word);
+}
+
+/*
  * A reader counts itself in first. If at that moment nobody had a ticket, it is inside: a writer that comes later finds
  * it counted. Otherwise it counts itself out again, as a reader that leaves, and queues. So readers alone, however many,
  * need one addition each, and no comparison that all but one of them would fail.
@@ -127,7 +136,7 @@ G4_FN G4_INLINE bool g4_ticket_read_trylock(uint64_t *word)
 {
 	uint64_t old = g4_add64_acq(word, G4_TICKET_READER);
 
-	if (g4_ticket_next(old) == g4_ticket_serving(old))
+	if (g4_ticket_is_quiet(old))
 		return true;
 	g4_ticket_read_unlock(word);
 	return false;
@@ -145,15 +154,6 @@ G4_FN G4_INLINE void g4_ticket_read_lock(uint64_t *word)
 	if ((old & G4_TICKET_SHARED) != ticket)
 		g4_ticket_wait(word, ticket, G4_TICKET_SHARED);
 	g4_ticket_pass(word, ticket, G4_TICKET_READER);
-}
-
-/*
- * Whether nobody has or waits for a turn: no writer is inside. Its ticket came before all it writes: on a GPU the addition
- * is done, seen by all, before a store behind it is issued; on a CPU there is a fence (cpu/lock.c).
- */
-G4_FN G4_INLINE bool g4_ticket_is_quiet(uint64_t word)
-{
-	return g4_ticket_next(word) == g4_ticket_serving(word);
 }
 
 G4_FN G4_INLINE bool g4_ticket_read_begin(const struct g4_rwlock *lock, uint64_t *version)
