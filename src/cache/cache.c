@@ -190,6 +190,16 @@ G4_FN static uint32_t take_overflow(struct g4_cache *cache, uint32_t set)
 	return i;
 }
 
+/* Set lock held: nobody else asks for this line's page. */
+G4_FN static void place_page(struct g4_cache *cache, uint32_t i)
+{
+	if (!cache->places || cache->places[i] != 0)
+		return;
+	g4_lock(&cache->pool_lock);
+	cache->places[i] = ++cache->placed;
+	g4_unlock(&cache->pool_lock);
+}
+
 G4_FN static void set_tag(struct g4_line *line, uint64_t owner, uint64_t index)
 {
 	g4_store64_rel(&line->owner, owner);
@@ -219,6 +229,7 @@ G4_FN uint32_t g4_cache_get(struct g4_cache *cache, uint64_t owner, uint64_t ind
 			i = take_overflow(cache, set);
 		if (i != G4_NO_LINE) {
 			struct g4_line *line = &cache->lines[i];
+			place_page(cache, i);
 			set_tag(line, owner, index);
 			line->type = 0;
 			line->level = 0;

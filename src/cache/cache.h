@@ -60,7 +60,9 @@ struct g4_cache_set {
 
 struct g4_cache {
 	struct g4_line *lines;
-	uint8_t *frames; /* the pages, see g4_line_data() */
+	uint8_t *frames;  /* the pages, see g4_line_data() */
+	uint32_t *places; /* which page a line has, counted from 1; 0: none yet. NULL: as g4_line_data() says */
+	uint32_t placed;  /* lines that have a page; pool_lock */
 	struct g4_cache_set *sets;
 	struct g4_note *notes; /* one a line; dir/leaf.h */
 	uint32_t set_count;
@@ -78,21 +80,27 @@ struct g4_cache {
 uint64_t g4_cache_lines_for(uint64_t bytes);
 /* Sets of a cache of that many lines; the lines that no set has are the overflow pool. */
 uint32_t g4_cache_sets_for(uint32_t line_count);
-/* Sets up a cache over zeroed memory given by the caller: line_count lines, frames and notes, and their sets. */
-void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frames, struct g4_cache_set *sets,
-		   struct g4_note *notes, uint32_t line_count);
+/*
+ * Sets up a cache over zeroed memory given by the caller: line_count lines, frames and notes, and their sets. With `places`,
+ * one a line, pages are laid out in the order of their first use, so that memory is touched as it is needed; without, every
+ * line has its page from the start.
+ */
+void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frames, uint32_t *places,
+		   struct g4_cache_set *sets, struct g4_note *notes, uint32_t line_count);
 /* Its memory is used `by` bytes further on from now on. */
 void g4_cache_moved(struct g4_cache *cache, intptr_t by);
 
 /*
- * The page of a line. Lines are counted set by set, their pages way by way: the pages of a file that come into the cache
- * one after the other lie in neighbouring sets and mostly in the same way, so that one transfer finds them in a row.
+ * The page of a line that somebody made; it stays there. Pages that come into the cache one after the other shall lie in a
+ * row, so that one transfer finds few parts: those of a file are, mostly, in the same way of neighbouring sets.
  */
 G4_FN G4_INLINE void *g4_line_data(const struct g4_cache *cache, uint32_t line)
 {
 	uint64_t frame = line;
 
-	if (line < cache->overflow_first)
+	if (cache->places)
+		frame = cache->places[line] - 1;
+	else if (line < cache->overflow_first)
 		frame = (uint64_t)(line % G4_CACHE_WAYS) * cache->set_count + line / G4_CACHE_WAYS;
 	return cache->frames + frame * G4_PAGE_BYTES;
 }

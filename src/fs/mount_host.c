@@ -94,7 +94,7 @@ static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
 struct plan {
 	uint32_t line_count, set_count, core_count, bucket_count, txn_blocks;
 	uint64_t log_pages;
-	uint64_t lines, frames, sets, notes, cores, buckets, lookup, journal, alloc, total;
+	uint64_t lines, frames, places, sets, notes, cores, buckets, lookup, journal, alloc, total;
 };
 
 static uint64_t place(uint64_t *total, uint64_t bytes)
@@ -116,6 +116,7 @@ static void plan_memory(const struct g4_layout *layout, const struct g4_fs_optio
 	plan->total = g4_align_up(sizeof(struct g4_fs), G4_PAGE_BYTES);
 	plan->lines = place(&plan->total, plan->line_count * sizeof(struct g4_line));
 	plan->frames = place(&plan->total, plan->line_count * G4_PAGE_BYTES);
+	plan->places = place(&plan->total, plan->line_count * sizeof(uint32_t));
 	plan->sets = place(&plan->total, plan->set_count * sizeof(struct g4_cache_set));
 	plan->notes = place(&plan->total, plan->line_count * sizeof(struct g4_note));
 	plan->cores = place(&plan->total, plan->core_count * sizeof(struct g4_core));
@@ -167,6 +168,7 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 	fs->space.size_bytes = sb->size_bytes;
 	fs->space.volatile_cache = g4_dev_props(dev)->volatile_cache;
 	g4_cache_init(&fs->cache, (struct g4_line *)(memory + plan->lines), memory + plan->frames,
+		      options->places_fixed ? NULL : (uint32_t *)(memory + plan->places),
 		      (struct g4_cache_set *)(memory + plan->sets), (struct g4_note *)(memory + plan->notes),
 		      plan->line_count);
 	fs->dirty_limit = plan->line_count / 3;

@@ -15,10 +15,13 @@ static struct g4_line *lines;
 static struct g4_cache_set *sets;
 static struct g4_note *notes;
 static uint8_t *frames;
+static uint32_t *places;
 
 static int setup(void **state)
 {
 	(void)state;
+	places = (uint32_t *)calloc(LINES, sizeof(*places));
+	assert_non_null(places);
 	lines = (struct g4_line *)calloc(LINES, sizeof(*lines));
 	sets = (struct g4_cache_set *)calloc(g4_cache_sets_for(LINES), sizeof(*sets));
 	notes = (struct g4_note *)calloc(LINES, sizeof(*notes));
@@ -27,7 +30,7 @@ static int setup(void **state)
 	assert_non_null(sets);
 	assert_non_null(notes);
 	assert_non_null(frames);
-	g4_cache_init(&cache, lines, frames, sets, notes, LINES);
+	g4_cache_init(&cache, lines, frames, places, sets, notes, LINES);
 	return 0;
 }
 
@@ -38,6 +41,7 @@ static int teardown(void **state)
 	free(sets);
 	free(notes);
 	free(frames);
+	free(places);
 	return 0;
 }
 
@@ -101,6 +105,46 @@ static void unreferenced_lines_are_replaced_and_referenced_ones_are_not(void **s
 	g4_cache_put(&cache, kept);
 	g4_cache_put(&cache, kept);
 	assert_int_equal(g4_cache_find(&cache, 1, 1), G4_NO_LINE);
+}
+
+/* Memory is touched as the cache fills, not all over from the first pages on. */
+static void few_pages_take_little_memory(void **state)
+{
+	static const uint64_t owners = 4;
+
+	(void)state;
+	for (uint64_t owner = 1; owner <= owners; owner++) {
+		uint32_t line = fill(owner, owner * 1000);
+		uint64_t at = (uint64_t)((uint8_t *)g4_line_data(&cache, line) - frames);
+		assert_true(at < owners * G4_PAGE_BYTES);
+		g4_cache_put(&cache, line);
+	}
+}
+
+static uint32_t lines_with_pages_of_their_own(void)
+{
+	uint8_t seen[LINES] = {0};
+	uint32_t count = 0, line;
+
+	for (uint64_t index = 0; (line = fill(1, index)) != G4_NO_LINE;
+	     index++) { /* none is put back: up to the last one */
+		uint64_t at = (uint64_t)((uint8_t *)g4_line_data(&cache, line) - frames);
+		assert_int_equal(at % G4_PAGE_BYTES, 0);
+		assert_true(at < LINES * G4_PAGE_BYTES);
+		assert_int_equal(seen[at / G4_PAGE_BYTES]++, 0);
+		count++;
+	}
+	return count;
+}
+
+static void every_line_has_a_page_of_its_own(void **state)
+{
+	(void)state;
+	assert_int_equal(lines_with_pages_of_their_own(), LINES);
+	teardown(state);
+	setup(state);
+	cache.places = NULL; /* as the CUDA engine wants it */
+	assert_int_equal(lines_with_pages_of_their_own(), LINES);
 }
 
 /* Tags of one set: neighbours in a set lie set_count apart. */
@@ -374,6 +418,8 @@ int main(void)
 		cache_test(a_line_that_was_filled_is_found),
 		cache_test(a_fill_that_failed_leaves_nothing),
 		cache_test(unreferenced_lines_are_replaced_and_referenced_ones_are_not),
+		cache_test(few_pages_take_little_memory),
+		cache_test(every_line_has_a_page_of_its_own),
 		cache_test(a_full_set_borrows_and_gives_back),
 		cache_test(a_range_is_forgotten_and_nothing_else),
 		cache_test(a_dropped_page_in_use_loses_its_name_and_keeps_its_contents),
