@@ -89,7 +89,7 @@ struct g4_dirent {
 #define G4_OPEN_EXCL (1u << 4) /* CREATE: fail when the name exists */
 #define G4_OPEN_SYNC (1u << 5) /* every write is durable when it returns */
 #define G4_OPEN_DSYNC (1u << 6)
-#define G4_OPEN_DIRECT (1u << 7) /* large I/O always bypasses the cache */
+#define G4_OPEN_DIRECT (1u << 7) /* large or random I/O bypasses the cache */
 #define G4_OPEN_NOATIME (1u << 8)
 #define G4_OPEN_DIRECTORY (1u << 9)
 #define G4_RENAME_NOREPLACE 1u /* same numbers as renameat2(2) */

@@ -181,7 +181,7 @@ G4_FN static int read_miss(struct g4_wg *wg, struct g4_fs *fs, struct reader *re
 	/* a read that starts inside a page comes to the next page with memory that is not aligned any more */
 	if (reader->direct && ((uintptr_t)reader->to & 511) == 0 && whole >= reader->large) {
 		whole = uncached_pages(wg, fs, core, page, whole);
-		if (whole >= MIN_WINDOW) {
+		if (whole >= g4_min64(reader->large, MIN_WINDOW)) {
 			rc = read_direct(wg, fs, run.address, reader->to, whole);
 			if (rc == 0)
 				advance(reader, whole * G4_PAGE_BYTES);
@@ -279,6 +279,8 @@ G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t 
 	if (!g4_split_run(wg, fs, &work, &rc, done)) {
 		struct reader reader = reader_of(fs, &work, offset, bytes);
 		reader.window = window;
+		if (bypass && window == 1) /* the caller keeps what it reads here and there */
+			reader.large = 1;
 		rc = read_all(wg, fs, &reader);
 		*done = bytes - reader.left;
 	}

@@ -301,7 +301,10 @@ G4_FN uint64_t g4_map_capacity_pages(uint32_t height);
 G4_FN uint32_t g4_map_height_for(uint64_t page);
 
 /* ---- file.c, writeback.c ---- */
-/* bypass: large aligned pieces that are not cached are read straight into the caller's memory. */
+/*
+ * bypass: the caller keeps what it reads. Aligned pages that are not cached are read straight into its memory: large pieces, and
+ * any in a place that does not continue the read before. Sequential small ones come from the cache, with what follows.
+ */
 G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t offset, void *to, uint64_t bytes,
 		       bool bypass, uint64_t *done);
 G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t offset, const void *from,

@@ -410,6 +410,43 @@ static void concurrent_readers_of_a_page_read_the_device_once(void **state)
 	rig_close(&rig);
 }
 
+/* A caller that keeps what it reads, as a kernel does, is not to have the cache filled with a second copy. */
+static void random_reads_of_who_caches_itself_leave_the_cache_alone(void **state)
+{
+	enum { PAGES = 64 };
+	static uint8_t data[PAGES * 4096] __attribute__((aligned(4096))), page[4096] __attribute__((aligned(4096)));
+	uint64_t ino, handle, done;
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig, 16 * G4_MIB, 0);
+	rig_mount(&rig);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "f", G4_S_IFREG | 0600, &ino), 0);
+	rig_pattern(data, 1, sizeof(data));
+	assert_int_equal(op_write(&rig, ino, 0, 0, data, sizeof(data), NULL), 0);
+	for (uint32_t keeps = 0; keeps < 2; keeps++) {
+		const struct g4_fault counting = {0};
+		uint64_t before, once, twice, writes, flushes;
+		assert_int_equal(rig_unmount(&rig), 0);
+		assert_int_equal(rig_try_mount(&rig, G4_MOUNT_NOATIME, &counting), 0);
+		assert_int_equal(op_open(&rig, ino, G4_OPEN_READ | (keeps ? G4_OPEN_DIRECT : 0), &handle), 0);
+		assert_int_equal(op_read(&rig, ino, handle, 0, page, 1, &done), 0); /* its map is known now */
+		for (uint32_t round = 0; round < 2; round++) {
+			g4_dev_fault_counts(rig.fault, round ? &once : &before, &writes, &flushes);
+			for (uint64_t n = PAGES - 1; n >= PAGES / 2; n--) {
+				assert_int_equal(op_read(&rig, ino, handle, n * 4096, page, sizeof(page), &done), 0);
+				assert_int_equal(done, sizeof(page));
+				assert_memory_equal(page, data + n * 4096, sizeof(page));
+			}
+		}
+		g4_dev_fault_counts(rig.fault, &twice, &writes, &flushes);
+		assert_int_equal(once - before, PAGES / 2);
+		assert_int_equal(twice - once, keeps ? PAGES / 2 : 0);
+		assert_int_equal(op_release(&rig, handle), 0);
+	}
+	rig_close(&rig);
+}
+
 #define cache_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -428,6 +465,7 @@ int main(void)
 		cache_test(pins_leave_half_of_the_pool),
 		cache_test(threads_see_each_page_filled_once_and_whole),
 		cmocka_unit_test(concurrent_readers_of_a_page_read_the_device_once),
+		cmocka_unit_test(random_reads_of_who_caches_itself_leave_the_cache_alone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
