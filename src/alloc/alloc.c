@@ -321,7 +321,7 @@ G4_FN static uint32_t first_region(const struct g4_wg *wg, const struct g4_alloc
 
 	if (last != 0 || index < SPREAD_FROM)
 		return last;
-	return (uint32_t)(index % G4_ALLOC_SHARDS * (alloc->region_count / G4_ALLOC_SHARDS));
+	return (uint32_t)(index % G4_ALLOC_SHARDS * (uint64_t)alloc->region_count / G4_ALLOC_SHARDS);
 }
 
 G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t class_, uint64_t goal, uint64_t want,

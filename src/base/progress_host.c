@@ -1,27 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock_host.h"
 #include "base/progress_host.h"
 
 #define SHOW_AFTER_NS UINT64_C(1000000000)
 #define SHOW_EVERY_NS UINT64_C(100000000)
 #define BAR_CHARACTERS 40
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 void g4_progress_start(struct g4_progress *progress, const char *label)
 {
 	progress->label = isatty(STDERR_FILENO) ? label : NULL;
-	progress->started_ns = progress->shown_ns = now_ns();
+	progress->started_ns = progress->shown_ns = g4_clock_ns(CLOCK_MONOTONIC);
 	progress->visible = false;
 }
 
@@ -31,7 +23,7 @@ void g4_progress_step(struct g4_progress *progress, uint64_t done, uint64_t tota
 
 	if (progress->label == NULL)
 		return;
-	const uint64_t now = now_ns();
+	const uint64_t now = g4_clock_ns(CLOCK_MONOTONIC);
 	if (now - progress->started_ns < SHOW_AFTER_NS || now - progress->shown_ns < SHOW_EVERY_NS)
 		return;
 	const double share = total == 0 ? 0 : done >= total ? 1 : (double)done / (double)total;

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
+#include "base/clock_host.h"
 #include "base/uuid_host.h"
 
 #define PAGE UINT64_C(4096)
@@ -73,14 +73,6 @@ static uint64_t next_random(uint64_t *random)
 	return x ^ x >> 31;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static int cpu_seconds(struct state *state, double *seconds)
 {
 	const struct g4_bench_target *target = state->target;
@@ -100,14 +92,14 @@ static int start(struct state *state)
 {
 	int rc = cpu_seconds(state, &state->started_cpu);
 
-	state->started_ns = now_ns();
+	state->started_ns = g4_clock_ns(CLOCK_MONOTONIC);
 	return rc;
 }
 
 /* Seconds and CPU seconds since start(). */
 static int stop(struct state *state, double *seconds, double *cpu)
 {
-	*seconds = (double)(now_ns() - state->started_ns) / 1e9;
+	*seconds = (double)(g4_clock_ns(CLOCK_MONOTONIC) - state->started_ns) / 1e9;
 	int rc = cpu_seconds(state, cpu);
 	*cpu -= state->started_cpu;
 	return rc;
@@ -487,10 +479,10 @@ static int fsyncs(struct state *state, const char *path)
 	rc = start(state);
 	for (uint32_t i = 0; i < count && rc == 0; i++) {
 		rc = write_at(state, file, PAGE, next_random(&state->random) % pages * PAGE);
-		uint64_t before = now_ns();
+		uint64_t before = g4_clock_ns(CLOCK_MONOTONIC);
 		if (rc == 0)
 			rc = check(state, state->target->fsync(file), "fsync");
-		latency[i] = now_ns() - before;
+		latency[i] = g4_clock_ns(CLOCK_MONOTONIC) - before;
 		if (rc == 0)
 			rc = step(state, STEP);
 	}

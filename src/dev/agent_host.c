@@ -6,7 +6,9 @@
  * Nobody can wake it for a new request: the engine has no system calls. So it looks: for a moment all the time, since a
  * request is often followed by the next, then between naps that grow. Naps end early when the device completes something.
  * A nap costs what looking for 10 to 20 us does, therefore LOOK_NS; a thousand of them a second cost one or two percent of
- * a core. While the engine has left (g4_agent_rest()) naps are so long that they cost less than 0.1 %: programs that
+ * a core. Where the last request came just after that, a client asks for one thing after the other, and looking longer is
+ * cheaper than the nap, and saves it half the time of a request. With many requests under way the device has work enough,
+ * and what is posted waits for the next completions. While the engine has left (g4_agent_rest()) naps are so long that they cost less than 0.1 %: programs that
  * work on the engine's state without it (engine/guest.h) may post a request then.
  *
  * The engine's memory is not trusted further than it must be: a request is copied before it is checked, buffers are
@@ -29,8 +31,8 @@
 
 #define CHUNK_BYTES (256 * G4_KIB)
 #define LOOK_NS 20000u
+#define LONG_LOOK_NS 60000u /* more than a client on the host takes from a result to its next request */
 #define NAP_NS 50000u
-#define DEEP_NAP_NS 200000u
 #define LONGEST_NAP_NS 1000000u
 #define REST_NS 20000000u
 #define DEEP 8u /* requests under way from which on throughput counts and not the time of one */
@@ -47,7 +49,9 @@ struct area {
 	uint8_t *base;
 	uint64_t bytes;
 	uint32_t users; /* requests under way */
+	bool changed;	/* and the thread has not seen it yet */
 };
+G4_STATIC_ASSERT(G4_REMOTE_AREAS <= G4_QUEUED_BUFFERS, "every area is a buffer of the queue");
 
 struct g4_agent {
 	struct g4_dev *inner;
@@ -67,13 +71,15 @@ struct g4_agent {
 	uint32_t under_way[G4_REMOTE_SLOTS]; /* slots */
 	uint32_t under_way_count;
 	bool said_nonsense;
+	bool owns; /* the inner device's queue; constant while the thread runs */
 
 	pthread_t thread;
 	bool runs;
 	pthread_mutex_t lock;  /* of all below */
 	pthread_cond_t wake;   /* the thread */
-	pthread_cond_t unused; /* an area */
+	pthread_cond_t unused; /* an area, or seen by the thread */
 	uint32_t stopping;     /* also looked at without it */
+	uint32_t changed;      /* areas, likewise */
 	bool resting;
 	struct area areas[G4_REMOTE_AREAS];
 	struct g4_agent_counts counts;
@@ -167,7 +173,7 @@ static void begin(struct g4_agent *agent, uint32_t slot)
 
 /* ---- all of them ---- */
 
-/* Begins what was posted. Returns how many, at most one round of slots. */
+/* Begins what was posted, all at once. Returns how many, at most one round of slots. */
 static uint32_t take_posted(struct g4_agent *agent)
 {
 	uint32_t count = 0;
@@ -176,10 +182,14 @@ static uint32_t take_posted(struct g4_agent *agent)
 		uint64_t word = g4_load64_acq_sys(&agent->posted[agent->taken % agent->slots]);
 		if (!g4_remote_is(word, agent->taken))
 			break;
+		if (agent->owns && count == 0)
+			g4_queued_hold(agent->inner, true);
 		agent->taken++;
 		count++;
 		begin(agent, (uint32_t)word);
 	}
+	if (agent->owns && count > 0)
+		g4_queued_hold(agent->inner, false);
 	return count;
 }
 
@@ -234,7 +244,7 @@ static bool rest(struct g4_agent *agent)
 	until.tv_sec += until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
 	pthread_mutex_lock(&agent->lock);
-	while (agent->resting && !agent->stopping) {
+	while (agent->resting && !agent->stopping && !agent->changed) {
 		rested = true;
 		if (pthread_cond_timedwait(&agent->wake, &agent->lock, &until) == ETIMEDOUT)
 			break;
@@ -243,32 +253,67 @@ static bool rest(struct g4_agent *agent)
 	return rested;
 }
 
-static void *run(void *argument)
+/* Registers areas that are new with the device, and takes back those that are gone. */
+static void see_areas(struct g4_agent *agent)
 {
-	struct g4_agent *agent = argument;
-	uint64_t busy_at = g4_monotonic_ns(), ns = NAP_NS;
+	if (g4_load32_acq(&agent->changed) == 0)
+		return;
+	pthread_mutex_lock(&agent->lock);
+	for (uint32_t i = 0; i < G4_REMOTE_AREAS; i++) {
+		struct area *area = &agent->areas[i];
+		if (area->changed && agent->owns)
+			g4_queued_register(agent->inner, i, area->base, area->bytes);
+		area->changed = false;
+	}
+	g4_store32_rel(&agent->changed, 0);
+	pthread_cond_broadcast(&agent->unused);
+	pthread_mutex_unlock(&agent->lock);
+}
 
-	/* as delivered, naps are half as long again; a refusal does no harm */
-	(void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
+static void serve(struct g4_agent *agent)
+{
+	uint64_t busy_at = g4_monotonic_ns(), ns = NAP_NS;
+	uint32_t naps = 0; /* since then */
+	bool soon = false; /* the last request came before a second one */
+
 	for (;;) {
 		bool stopping = g4_load32_acq(&agent->stopping) != 0;
+		see_areas(agent);
 		uint32_t taken = take_posted(agent);
 
+		if (taken > 0)
+			soon = naps <= 1;
 		if (taken + report_complete(agent) > 0) {
 			busy_at = g4_monotonic_ns();
-			ns = agent->under_way_count < DEEP ? NAP_NS : DEEP_NAP_NS;
+			naps = 0;
+			ns = agent->under_way_count < DEEP ? NAP_NS : LONGEST_NAP_NS;
 			continue;
 		}
 		if (stopping && agent->under_way_count == 0)
-			return NULL;
-		if (agent->under_way_count < DEEP && g4_monotonic_ns() - busy_at < LOOK_NS) {
+			return;
+		if (agent->under_way_count < DEEP &&
+		    g4_monotonic_ns() - busy_at < (soon && agent->under_way_count == 0 ? LONG_LOOK_NS : LOOK_NS)) {
 			g4_pause();
 			continue;
 		}
 		if (agent->under_way_count > 0 || ns < LONGEST_NAP_NS || !rest(agent))
 			nap(agent, ns);
+		naps++;
 		ns = g4_min64(2 * ns, LONGEST_NAP_NS);
 	}
+}
+
+static void *run(void *argument)
+{
+	struct g4_agent *agent = argument;
+
+	/* as delivered, naps are half as long again; a refusal does no harm */
+	(void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
+	agent->owns = agent->inner->kind == G4_DEV_KIND_FILE && g4_queued_own(agent->inner);
+	serve(agent);
+	if (agent->owns)
+		g4_queued_disown(agent->inner);
+	return NULL;
 }
 
 /* ---- opening and closing ---- */
@@ -299,8 +344,9 @@ static bool map_memory(struct g4_agent *agent)
 	agent->posted = memory;
 	agent->finished = (uint64_t *)(agent->memory + layout.finished_at);
 	agent->requests = (const struct g4_remote_request *)(agent->memory + layout.requests_at);
-	agent->areas[G4_REMOTE_STAGING] =
-		(struct area){.base = agent->memory + layout.staging_at, .bytes = agent->slots * agent->chunk_bytes};
+	agent->areas[G4_REMOTE_STAGING] = (struct area){
+		.base = agent->memory + layout.staging_at, .bytes = agent->slots * agent->chunk_bytes, .changed = true};
+	agent->changed = 1;
 	return true;
 }
 
@@ -374,7 +420,11 @@ void g4_agent_set_area(struct g4_agent *agent, uint32_t index, void *base, uint6
 	area->bytes = 0;
 	while (area->users > 0)
 		pthread_cond_wait(&agent->unused, &agent->lock);
-	*area = (struct area){.base = base, .bytes = bytes};
+	*area = (struct area){.base = base, .bytes = bytes, .changed = true};
+	g4_store32_rel(&agent->changed, 1);
+	pthread_cond_signal(&agent->wake);
+	while (area->changed) /* the memory may go when this returns */
+		pthread_cond_wait(&agent->unused, &agent->lock);
 	pthread_mutex_unlock(&agent->lock);
 }
 

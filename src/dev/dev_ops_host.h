@@ -74,6 +74,20 @@ void g4_queued_poll(struct g4_dev *dev, struct g4_io *io);
  * than `ns`. Completes what is complete.
  */
 void g4_queued_doze(struct g4_dev *dev, uint32_t most, uint64_t ns);
+/*
+ * From now until g4_queued_disown(), both without a request under way, the calling thread is the only one that uses the
+ * device. False: nothing has changed, and what is below does nothing.
+ */
+#define G4_QUEUED_BUFFERS 64u
+bool g4_queued_own(struct g4_dev *dev);
+void g4_queued_disown(struct g4_dev *dev);
+/*
+ * Pins memory, so that requests with one buffer in it cost less, in place of what `index` was. Should the kernel refuse,
+ * they cost what they did. 0 bytes: no longer; that has to be before the memory goes.
+ */
+void g4_queued_register(struct g4_dev *dev, uint32_t index, void *base, uint64_t bytes);
+/* Submitted requests wait until this is over, to be given to the kernel together. */
+void g4_queued_hold(struct g4_dev *dev, bool hold);
 
 /* ---- mapped devices (mapped_host.c) ---- */
 int g4_mem_open(const char *name, uint64_t size_bytes, const struct g4_dev_open_options *options, struct g4_dev **out,

@@ -194,13 +194,6 @@ static int execute(struct fault *fault, const struct g4_io *io)
 
 /* ---- requests ---- */
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 void g4_fault_submit(struct g4_dev *dev, struct g4_io *io)
 {
 	struct fault *fault = dev->host;
@@ -211,7 +204,7 @@ void g4_fault_submit(struct g4_dev *dev, struct g4_io *io)
 	if (!delay)
 		record_done(&fault->record, io);
 	pthread_mutex_unlock(&fault->lock);
-	io->cookie = delay ? now_ns() + delay : 0; /* when it completes */
+	io->cookie = delay ? g4_monotonic_ns() + delay : 0; /* when it completes */
 	if (!delay)
 		g4_store32_rel(&io->done, 1);
 }
@@ -227,7 +220,7 @@ static void complete(struct g4_dev *dev, struct g4_io *io)
 
 void g4_fault_poll(struct g4_dev *dev, struct g4_io *io)
 {
-	if (now_ns() >= io->cookie)
+	if (g4_monotonic_ns() >= io->cookie)
 		complete(dev, io);
 }
 

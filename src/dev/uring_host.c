@@ -16,6 +16,10 @@
  *     - a waiter that leaves while others are parked and nobody reaps wakes one, which becomes the reaper.
  * A request's memory may be gone as soon as its `done` is set: that store is the last touch.
  *
+ * A device that one thread has for itself gets a ring of its own (g4_queued_own()). There the kernel may leave completions
+ * until that thread asks for them, instead of interrupting its sleep for each; buffers may be registered, so that requests
+ * find their pages already pinned; and requests may be held back to be submitted together.
+ *
  * Where io_uring is not available, requests are executed by system calls inside submit.
  */
 #define _GNU_SOURCE 1
@@ -51,6 +55,8 @@ struct ring {
 	_Alignas(64) pthread_mutex_t lock;
 	struct io_uring uring;
 	bool reaping;
+	bool deferred;	       /* completions are left in the kernel until somebody enters it */
+	bool held;	       /* requests are prepared but not submitted */
 	bool timed;	       /* waiting may have a time limit that takes no place in the ring; Linux 5.11 */
 	uint32_t inflight;     /* prepared and not complete; at most RING_DEPTH */
 	struct g4_io *backlog; /* not prepared yet, oldest first */
@@ -62,7 +68,14 @@ struct queued {
 	struct g4_file file; /* first: transfer_host.c looks here */
 	uint32_t ring_count; /* 0: no io_uring, requests are synchronous */
 	struct ring *rings;
+	struct ring *own;			     /* of the only thread there is; the others are unused then */
+	struct g4_iov registered[G4_QUEUED_BUFFERS]; /* with it; 0 bytes: none */
 };
+
+static struct ring *ring_of(const struct queued *queued, uint32_t index)
+{
+	return queued->own ? queued->own : &queued->rings[index];
+}
 
 /* ---- completing ---- */
 
@@ -94,6 +107,17 @@ static void wake_finished(struct ring *ring)
 
 /* ---- preparing, under ring->lock ---- */
 
+/* The registered buffer that memory lies in; -1: none. */
+static int registered_buffer(const struct queued *queued, const void *base, uint64_t bytes)
+{
+	for (int i = 0; queued->own && i < (int)G4_QUEUED_BUFFERS; i++) {
+		uint64_t at = (uintptr_t)base - (uintptr_t)queued->registered[i].base;
+		if (at < queued->registered[i].bytes && bytes <= queued->registered[i].bytes - at)
+			return i;
+	}
+	return -1;
+}
+
 static void prepare_transfer(const struct queued *queued, struct io_uring_sqe *sqe, const struct g4_io *io)
 {
 	struct g4_iov_part part = {0};
@@ -103,7 +127,12 @@ static void prepare_transfer(const struct queued *queued, struct io_uring_sqe *s
 	if (part.count == 1) {
 		void *base = (char *)entry->base + part.within_bytes;
 		unsigned bytes = (unsigned)g4_min64(entry->bytes - part.within_bytes, ENTRY_MAX_BYTES);
-		if (io->op == G4_IO_READ)
+		int buffer = registered_buffer(queued, base, bytes);
+		if (buffer >= 0 && io->op == G4_IO_READ)
+			io_uring_prep_read_fixed(sqe, queued->file.fd, base, bytes, offset, buffer);
+		else if (buffer >= 0)
+			io_uring_prep_write_fixed(sqe, queued->file.fd, base, bytes, offset, buffer);
+		else if (io->op == G4_IO_READ)
 			io_uring_prep_read(sqe, queued->file.fd, base, bytes, offset);
 		else
 			io_uring_prep_write(sqe, queued->file.fd, base, bytes, offset);
@@ -159,7 +188,7 @@ static void push(const struct queued *queued, struct ring *ring)
 		ring->inflight++;
 		prepare(queued, ring, io);
 	}
-	while (io_uring_sq_ready(&ring->uring) > 0 && io_uring_submit(&ring->uring) > 0)
+	while (!ring->held && io_uring_sq_ready(&ring->uring) > 0 && io_uring_submit(&ring->uring) > 0)
 		continue;
 }
 
@@ -200,6 +229,8 @@ static void collect(const struct g4_dev *dev, struct ring *ring)
 	struct io_uring_cqe *cqe;
 	unsigned head;
 	unsigned count = 0;
+	if (ring->deferred)
+		(void)io_uring_peek_cqe(&ring->uring, &cqe); /* enters the kernel if there is something to fetch */
 	io_uring_for_each_cqe(&ring->uring, head, cqe)
 	{
 		struct g4_io *io = io_uring_cqe_get_data(cqe);
@@ -286,7 +317,7 @@ void g4_queued_submit(struct g4_dev *dev, uint32_t queue_hint, struct g4_io *ios
 		return;
 	}
 	uint32_t index = queue_hint % queued->ring_count;
-	struct ring *ring = &queued->rings[index];
+	struct ring *ring = ring_of(queued, index);
 	for (uint32_t i = 0; i < count; i++) {
 		if (!g4_load32_acq(&ios[i].done))
 			(void)execute_at_once(queued, &ios[i]);
@@ -305,7 +336,7 @@ void g4_queued_submit(struct g4_dev *dev, uint32_t queue_hint, struct g4_io *ios
 void g4_queued_wait(struct g4_dev *dev, struct g4_io *io)
 {
 	struct queued *queued = dev->host;
-	struct ring *ring = &queued->rings[io->queue];
+	struct ring *ring = ring_of(queued, io->queue);
 	struct waiter waiter = {.io = io, .wake = PTHREAD_COND_INITIALIZER};
 	pthread_mutex_lock(&ring->lock);
 	while (!g4_load32_acq(&io->done)) {
@@ -323,7 +354,7 @@ void g4_queued_wait(struct g4_dev *dev, struct g4_io *io)
 void g4_queued_poll(struct g4_dev *dev, struct g4_io *io)
 {
 	struct queued *queued = dev->host;
-	struct ring *ring = &queued->rings[io->queue];
+	struct ring *ring = ring_of(queued, io->queue);
 	pthread_mutex_lock(&ring->lock);
 	if (!ring->reaping)
 		collect(dev, ring);
@@ -333,7 +364,7 @@ void g4_queued_poll(struct g4_dev *dev, struct g4_io *io)
 void g4_queued_doze(struct g4_dev *dev, uint32_t most, uint64_t ns)
 {
 	struct queued *queued = dev->host;
-	struct ring *ring = queued->ring_count ? &queued->rings[0] : NULL;
+	struct ring *ring = queued->ring_count ? ring_of(queued, 0) : NULL;
 	struct __kernel_timespec longest = {.tv_nsec = (long long)ns};
 	const struct timespec time = {.tv_nsec = (long)ns};
 	bool waits = false;
@@ -352,9 +383,9 @@ void g4_queued_doze(struct g4_dev *dev, uint32_t most, uint64_t ns)
 
 /* ---- opening and closing ---- */
 
-static int ring_open(struct ring *ring)
+static int ring_open(struct ring *ring, unsigned flags)
 {
-	struct io_uring_params params = {.flags = IORING_SETUP_CLAMP};
+	struct io_uring_params params = {.flags = IORING_SETUP_CLAMP | flags};
 	int code = io_uring_queue_init_params(RING_DEPTH, &ring->uring, &params);
 	if (code < 0)
 		return code;
@@ -391,7 +422,7 @@ static void rings_open(const char *name, struct queued *queued, const struct g4_
 		code = 0;
 	}
 	while (code == 0 && queued->ring_count < wanted) {
-		code = ring_open(&queued->rings[queued->ring_count]);
+		code = ring_open(&queued->rings[queued->ring_count], 0);
 		queued->ring_count += code == 0;
 	}
 	if (queued->ring_count > 0 || g4_xchg32(&said, 1) != 0)
@@ -435,15 +466,74 @@ free_memory:
 	return code;
 }
 
+static void ring_close(struct ring *ring)
+{
+	io_uring_queue_exit(&ring->uring);
+	pthread_mutex_destroy(&ring->lock);
+}
+
 void g4_queued_close(struct g4_dev *dev)
 {
 	struct queued *queued = dev->host;
-	for (uint32_t i = 0; i < queued->ring_count; i++) {
-		io_uring_queue_exit(&queued->rings[i].uring);
-		pthread_mutex_destroy(&queued->rings[i].lock);
-	}
+	for (uint32_t i = 0; i < queued->ring_count; i++)
+		ring_close(&queued->rings[i]);
 	free(queued->rings);
 	g4_file_close(&queued->file);
 	free(queued);
 	free(dev);
+}
+
+/* ---- a device of one thread ---- */
+
+bool g4_queued_own(struct g4_dev *dev)
+{
+	const unsigned flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
+	struct queued *queued = dev->host;
+	struct ring *ring = queued->ring_count ? aligned_alloc(_Alignof(struct ring), sizeof(*ring)) : NULL;
+	if (!ring)
+		return false;
+	memset(ring, 0, sizeof(*ring));
+	ring->deferred = ring_open(ring, flags) == 0; /* Linux 6.1 */
+	if (!ring->deferred && ring_open(ring, 0) < 0) {
+		free(ring);
+		return false;
+	}
+	(void)io_uring_register_buffers_sparse(&ring->uring, G4_QUEUED_BUFFERS); /* Linux 5.19 */
+	queued->own = ring;
+	return true;
+}
+
+void g4_queued_disown(struct g4_dev *dev)
+{
+	struct queued *queued = dev->host;
+	if (!queued->own)
+		return;
+	ring_close(queued->own);
+	free(queued->own);
+	queued->own = NULL;
+	memset(queued->registered, 0, sizeof(queued->registered));
+}
+
+void g4_queued_register(struct g4_dev *dev, uint32_t index, void *base, uint64_t bytes)
+{
+	struct queued *queued = dev->host;
+	const struct iovec buffer = {.iov_base = bytes ? base : NULL, .iov_len = bytes};
+	const __u64 tag = 0;
+	if (!queued->own)
+		return;
+	queued->registered[index].bytes = 0;
+	if (io_uring_register_buffers_update_tag(&queued->own->uring, index, &buffer, &tag, 1) == 1)
+		queued->registered[index] = (struct g4_iov){.base = base, .bytes = bytes};
+}
+
+void g4_queued_hold(struct g4_dev *dev, bool hold)
+{
+	struct queued *queued = dev->host;
+	struct ring *ring = queued->own;
+	if (!ring)
+		return;
+	pthread_mutex_lock(&ring->lock);
+	ring->held = hold;
+	push(queued, ring);
+	pthread_mutex_unlock(&ring->lock);
 }

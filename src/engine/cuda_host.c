@@ -58,6 +58,7 @@ int g4_cuda_mount(struct g4_dev *dev, const struct g4_mount_options *options, st
 #define PIECE_BYTES (16 * G4_MIB) /* of the state on its way to the device */
 #define STOP_NS (UINT64_C(1000) * 1000 * 1000)
 #define LOOK_US 200
+#define PATIENCE_NS (UINT64_C(300) * 1000 * 1000)	  /* a kernel without work is gone long before */
 #define NEIGHBOURS_NS (UINT64_C(60) * 1000 * 1000 * 1000) /* between two looks at who else is on the GPU */
 /* With MPS others' blocks get the room that ours leave, and nothing takes it back from a kernel that stays. */
 #define MPS_SHARE 2u
@@ -87,6 +88,7 @@ struct cuda_engine {
 	uint32_t area_count; /* as there */
 
 	struct g4_neighbours *neighbours; /* NULL: nobody to be warned of; the agent's, once it runs */
+	bool has_context;		  /* this process computes there itself */
 	uint64_t neighbours_looked_ns;
 
 	struct g4_engine *handle;
@@ -100,7 +102,9 @@ struct cuda_engine {
 	uint32_t failed; /* the kernel ended by a fault */
 
 	pthread_mutex_t lock; /* of all below, and of the sleeping of the ports */
+	pthread_cond_t back;  /* nobody keeps the kernel away any more */
 	bool sleeping;	      /* the kernel is not there: clients ring */
+	uint32_t away;	      /* those who keep it so */
 	bool launched;	      /* it was started and the agent does not know yet */
 	int launch_rc;
 	uint32_t guests; /* those who let guests in, now */
@@ -200,7 +204,7 @@ static void look_for_neighbours(struct cuda_engine *e)
 	if (!e->neighbours || (e->neighbours_looked_ns && now - e->neighbours_looked_ns < NEIGHBOURS_NS))
 		return;
 	e->neighbours_looked_ns = now;
-	if (!g4_neighbours_disturb(e->neighbours, sentence, sizeof(sentence)))
+	if (!g4_neighbours_disturb(e->neighbours, e->has_context, sentence, sizeof(sentence)))
 		return;
 	g4_log(G4_LOG_WARN, "%s", sentence);
 	g4_neighbours_close(e->neighbours);
@@ -226,6 +230,8 @@ static void *agent(void *argument)
 	for (;;) {
 		bool last = g4_load32_acq(&e->ending) != 0;
 		pthread_mutex_lock(&e->lock);
+		while (e->away)
+			pthread_cond_wait(&e->back, &e->lock);
 		if (!e->launched) /* by who rang the bell */
 			launch(e, once);
 		else
@@ -264,7 +270,8 @@ static void ring_bell(void *context)
 
 	pthread_mutex_lock(&e->lock);
 	e->control->wanted_ns = g4_realtime_ns();
-	if (e->sleeping && !e->launched && !g4_load32_acq(&e->ending) && !g4_load32_acq(&e->failed) && has_work(e))
+	if (e->sleeping && !e->away && !e->launched && !g4_load32_acq(&e->ending) && !g4_load32_acq(&e->failed) &&
+	    has_work(e))
 		launch(e, false);
 	pthread_mutex_unlock(&e->lock);
 	/* an eventfd refuses only when it would overflow, and then it rings */
@@ -285,8 +292,10 @@ static void stop_agent(struct cuda_engine *e)
 
 	if (!e->agent_runs)
 		return;
+	pthread_mutex_lock(&e->lock);
 	g4_store32_rel(&e->ending, 1);
 	__atomic_store_n(&e->control->stop, 1, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&e->lock);
 	ring_bell(e);
 	while (pthread_tryjoin_np(e->agent, NULL) == EBUSY) {
 		if (g4_monotonic_ns() > until) {
@@ -427,6 +436,36 @@ static void close_handles(struct cuda_engine *e, uint32_t id)
 	g4_store32_rel(&e->control->close, 0);
 }
 
+/*
+ * CUDA takes registered memory back only while no kernel runs, and ours may stay for as long as anybody has work. Where it
+ * does not leave by itself, and at once where nobody else is served, it is sent away: it finishes and writes what it has
+ * taken. What comes then waits for the lock, which is held from here to let_return().
+ */
+static void send_away(struct cuda_engine *e)
+{
+	uint64_t until;
+
+	pthread_mutex_lock(&e->lock);
+	until = g4_monotonic_ns() + (e->control->active ? PATIENCE_NS : 0);
+	e->away++;
+	while (!e->sleeping && !has_failed(e)) {
+		if (g4_monotonic_ns() >= until)
+			__atomic_store_n(&e->control->stop, 1, __ATOMIC_RELEASE);
+		pthread_mutex_unlock(&e->lock);
+		look_again();
+		pthread_mutex_lock(&e->lock);
+	}
+}
+
+static void let_return(struct cuda_engine *e)
+{
+	if (--e->away == 0 && !g4_load32_acq(&e->ending))
+		__atomic_store_n(&e->control->stop, 0, __ATOMIC_RELEASE);
+	pthread_cond_signal(&e->back);
+	pthread_mutex_unlock(&e->lock);
+	ring_bell(e);
+}
+
 static void detach(void *context, uint32_t id)
 {
 	struct cuda_engine *e = context;
@@ -440,8 +479,12 @@ static void detach(void *context, uint32_t id)
 		close_handles(e, id);
 	}
 	set_area(e, id, NULL, NULL, 0);
+	if (e->agent_runs)
+		send_away(e);
 	g4_gpu_unregister(e->gpu, a->data);
 	g4_gpu_unregister(e->gpu, a->ring);
+	if (e->agent_runs)
+		let_return(e);
 	g4_gpu_free(e->gpu, a->handles);
 	pthread_mutex_lock(&e->lock);
 	*a = (struct attached){0};
@@ -561,6 +604,30 @@ static int move_there(struct cuda_engine *e)
 	return rc < 0 ? rc : g4_gpu_put(e->gpu, e->fs + bytes, &on_gpu, sizeof(on_gpu));
 }
 
+/*
+ * A context takes hundreds of megabytes of the GPU. One that was made for an engine which then did not start goes again,
+ * unless others in this process used it before, or other engines do. (Who first uses CUDA during such a mount loses.)
+ */
+static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER; /* of these two */
+static uint32_t context_users;					 /* engines, and those that try to start */
+static bool context_is_shared;
+
+static void take_context(const struct g4_gpu_description *gpu)
+{
+	pthread_mutex_lock(&context_lock);
+	if (context_users++ == 0)
+		context_is_shared = gpu->context;
+	pthread_mutex_unlock(&context_lock);
+}
+
+static void drop_context(bool unused)
+{
+	pthread_mutex_lock(&context_lock);
+	if (--context_users == 0 && unused && !context_is_shared)
+		g4_gpu_leave();
+	pthread_mutex_unlock(&context_lock);
+}
+
 /* ------------------------------------------------------------------ ending */
 
 /* The image was written by the kernel: the CPU engine marks it clean. */
@@ -599,6 +666,7 @@ static void free_engine(struct cuda_engine *e)
 	if (e->bell >= 0)
 		close(e->bell);
 	g4_neighbours_close(e->neighbours);
+	pthread_cond_destroy(&e->back);
 	pthread_mutex_destroy(&e->lock);
 	free(e);
 }
@@ -622,6 +690,7 @@ static int end(void *context, bool clean)
 	}
 	struct g4_dev *dev = e->dev;
 	free_engine(e);
+	drop_context(false);
 	g4_dev_close(dev);
 	return rc;
 }
@@ -721,7 +790,9 @@ static int start(struct cuda_engine *e, const struct g4_gpu_description *gpu)
 
 	if (!gpu->mps)
 		e->neighbours = g4_neighbours_open(G4_NVML_LIBRARY, gpu->bus_id);
+	e->has_context = gpu->context;
 	look_for_neighbours(e);
+	e->has_context = true;
 	rc = g4_gpu_open(&options, &e->gpu);
 	if (rc == 0) {
 		e->control = g4_gpu_control(e->gpu);
@@ -737,6 +808,7 @@ int g4_cuda_mount(struct g4_dev *dev, const struct g4_mount_options *options, st
 {
 	struct g4_gpu_description gpu;
 	struct cuda_engine *e;
+	bool tried = false;
 	int rc = check_gpu(&gpu, message, message_bytes);
 
 	if (rc < 0)
@@ -750,8 +822,12 @@ int g4_cuda_mount(struct g4_dev *dev, const struct g4_mount_options *options, st
 	e->options = *options;
 	e->bell = eventfd(0, EFD_CLOEXEC);
 	pthread_mutex_init(&e->lock, NULL);
+	pthread_cond_init(&e->back, NULL);
+	e->sleeping = true; /* the kernel does, so far */
 	rc = mount_on_host(e, message, message_bytes);
 	if (rc == 0) {
+		tried = true;
+		take_context(&gpu);
 		rc = start(e, &gpu);
 		if (rc < 0)
 			say_gpu(e, rc, message, message_bytes);
@@ -763,6 +839,8 @@ int g4_cuda_mount(struct g4_dev *dev, const struct g4_mount_options *options, st
 			g4_port_shut(e->own_port);
 		free(e->handle);
 		free_engine(e);
+		if (tried)
+			drop_context(true);
 		return rc;
 	}
 	*out = e->handle;

@@ -84,28 +84,51 @@ static void name_of(unsigned pid, char *name, size_t bytes)
 	name[strcspn(name, "\n")] = 0;
 }
 
-bool g4_neighbours_disturb(struct g4_neighbours *n, char *sentence, size_t bytes)
+static bool is_told(const struct g4_neighbours *n, unsigned count, unsigned pid)
 {
-	unsigned count = MOST_PROCESSES;
+	for (unsigned i = 0; i < count; i++)
+		if (n->infos[i].pid == pid)
+			return true;
+	return false;
+}
+
+static void say_who(unsigned pid, char *sentence, size_t bytes)
+{
 	char name[32];
+
+	name_of(pid, name, sizeof(name));
+	if (strncmp(name, MPS_SERVER, strlen(MPS_SERVER)) == 0)
+		snprintf(sentence, bytes,
+			 "other programs share the GPU through MPS and this one takes turns with them, which slows "
+			 "all down: start it with their CUDA_MPS_PIPE_DIRECTORY");
+	else
+		snprintf(sentence, bytes,
+			 "process %u (%s) computes on the same GPU and takes turns with the file system, which slows "
+			 "both down: run 'nvidia-cuda-mps-control -d' before the two are started",
+			 pid, name);
+}
+
+bool g4_neighbours_disturb(struct g4_neighbours *n, bool present, char *sentence, size_t bytes)
+{
+	const unsigned own = (unsigned)getpid();
+	unsigned count = MOST_PROCESSES;
 
 	if (n->processes(n->device, &count, n->infos) != 0)
 		return false;
+	if (present && count > 0 && !is_told(n, count, own)) {
+		/* numbers of another PID namespace: one of them is ours, and none can be looked up here */
+		if (count == 1)
+			return false;
+		snprintf(
+			sentence, bytes,
+			"another process, outside this container or in another, computes on the same GPU and takes turns "
+			"with the file system, which slows both down: run them under one 'nvidia-cuda-mps-control -d'");
+		return true;
+	}
 	for (unsigned i = 0; i < count; i++) {
-		if (n->infos[i].pid == (unsigned)getpid())
+		if (n->infos[i].pid == own)
 			continue;
-		name_of(n->infos[i].pid, name, sizeof(name));
-		if (strncmp(name, MPS_SERVER, strlen(MPS_SERVER)) == 0)
-			snprintf(
-				sentence, bytes,
-				"other programs share the GPU through MPS and this one takes turns with them, which slows "
-				"all down: start it with their CUDA_MPS_PIPE_DIRECTORY");
-		else
-			snprintf(
-				sentence, bytes,
-				"process %u (%s) computes on the same GPU and takes turns with the file system, which slows "
-				"both down: run 'nvidia-cuda-mps-control -d' before the two are started",
-				n->infos[i].pid, name);
+		say_who(n->infos[i].pid, sentence, bytes);
 		return true;
 	}
 	return false;

@@ -18,8 +18,9 @@ struct g4_neighbours *g4_neighbours_open(const char *library, const char *bus_id
 void g4_neighbours_close(struct g4_neighbours *neighbours);
 /*
  * True when another process computes on the GPU: one sentence says which, what that means without MPS, and what to do.
- * Up to a millisecond; not thread-safe.
+ * present: this process has a context there and is one of those that NVML tells of. In a container it may be told with
+ * its number outside, which nobody in there knows. Up to a millisecond; not thread-safe.
  */
-bool g4_neighbours_disturb(struct g4_neighbours *neighbours, char *sentence, size_t bytes);
+bool g4_neighbours_disturb(struct g4_neighbours *neighbours, bool present, char *sentence, size_t bytes);
 
 #endif

@@ -17,9 +17,9 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock_host.h"
 #include "fuse/fuse_types_host.h"
 
 #define STREAK_REQUESTS 4
@@ -28,14 +28,6 @@
 #define LARGE_BYTES (64 * G4_KIB)
 #define STAT_FIELD_STATE 3
 #define STAT_FIELD_PROCESSOR 39
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* The processor on which a thread runs or ran last; -1: unknown. */
 static int processor_of(uint32_t thread_id)
@@ -108,7 +100,7 @@ void g4_fuse_follow(struct g4_fuse_thread *self, const struct fuse_in_header *in
 	}
 	if (in->pid == 0 || self->streak++ < STREAK_REQUESTS) /* 0: the kernel itself, which does not wait */
 		return;
-	now = now_ns();
+	now = g4_clock_ns(CLOCK_MONOTONIC_COARSE);
 	if (now < self->look_ns)
 		return;
 	processor = processor_of(in->pid);

@@ -6,9 +6,14 @@
  *
  * This program starts itself as two others, a copier and an engine, each with an environment of its own, since CUDA looks
  * for MPS once in a process. They are told what to do by lines on their standard input, and end with it. The MPS daemon
- * is the test's own, in a folder of its own; it is ended before the program ends.
+ * is the test's own, in a folder of its own, and has started its server before anybody is measured, since that takes
+ * seconds. It is a child in a process group of its own, which is ended before the program ends, with what it started.
+ * What the test does is told on standard error, with the time.
  *
- * Usage: share [-t SECONDS] [-s SMS,...] [-o FILE.json]      SMS as for -o sms=; 0: the engine's default
+ * Usage: share [-t SECONDS] [-s SMS,...] [-m] [-l LIMIT_SECONDS] [-o FILE.json]
+ *      -s  as for -o sms=; 0: the engine's default
+ *      -m  under MPS only
+ *      -l  end after so long, as failed
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,10 +21,13 @@
 #include <getopt.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "dev/dev_host.h"
@@ -33,7 +41,11 @@
 #define ENTRIES 64u
 #define MOST_SAMPLES 1000000u
 #define COPY_BYTES G4_GIB
-#define ANSWER_S 60 /* a process that says nothing for so long hangs */
+#define ANSWER_S 40 /* a process that says nothing for so long hangs */
+#define LIMIT_S 140 /* for all */
+#define MPS_START_S 30
+#define MPS_QUIT_S 10
+#define MPS_ANSWER_S 10
 #define MPS_CONTROL "nvidia-cuda-mps-control"
 #define SKIPPED 77
 
@@ -176,9 +188,10 @@ struct child {
 	char bus_id[64];
 };
 
-static char work[64]; /* folder of this run */
-static bool daemon_runs;
+static char work[64];	 /* folder of this run */
+static pid_t mps_daemon; /* 0: none */
 static uint32_t wrong;
+static uint64_t started_ns, until_ns;
 
 /* Signals are taken where this process waits for others, so that it always ends them, and the daemon, itself. */
 static volatile sig_atomic_t stopped;
@@ -197,8 +210,10 @@ static void take_signals(void)
 	sigemptyset(&ours);
 	sigaddset(&ours, SIGTERM);
 	sigaddset(&ours, SIGINT);
+	sigaddset(&ours, SIGHUP);
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
 	sigprocmask(SIG_BLOCK, &ours, &signals_before);
 	signal(SIGPIPE, SIG_IGN); /* of processes that ended too early, which is told */
 }
@@ -208,6 +223,17 @@ static void fail(const char *what)
 	printf("FAILED: %s\n", what);
 	fflush(stdout);
 	wrong++;
+}
+
+__attribute__((format(printf, 1, 2))) static void tell(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	fprintf(stderr, "%6.1f s  ", (double)(g4_monotonic_ns() - started_ns) / 1e9);
+	vfprintf(stderr, format, arguments);
+	fputc('\n', stderr);
+	va_end(arguments);
 }
 
 static void in_work(char *path, size_t bytes, const char *name)
@@ -226,13 +252,22 @@ static void set_environment(bool mps)
 	setenv("CUDA_MPS_LOG_DIRECTORY", path, 1);
 }
 
+/* Waits for something to read or the end of it, for `most_s` at most and not beyond the end of the test. */
+static bool await(int fd, uint64_t most_s)
+{
+	struct pollfd from = {.fd = fd, .events = POLLIN};
+	uint64_t now = g4_monotonic_ns(), ns = now < until_ns ? until_ns - now : 0;
+	struct timespec limit;
+
+	ns = g4_min64(ns, most_s * 1000000000);
+	limit = (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+	return !stopped && ppoll(&from, 1, &limit, &signals_before) > 0;
+}
+
 /* A line of the child, or false when it ended or hangs. */
 static bool hear(struct child *c, char *line, int bytes)
 {
-	const struct timespec limit = {.tv_sec = ANSWER_S};
-	struct pollfd from = {.fd = fileno(c->from), .events = POLLIN};
-
-	return !stopped && ppoll(&from, 1, &limit, &signals_before) > 0 && fgets(line, bytes, c->from) != NULL;
+	return await(fileno(c->from), ANSWER_S) && fgets(line, bytes, c->from) != NULL;
 }
 
 /* role: "copier", or "engine" and its multiprocessors. Its standard error goes to a file of that name. */
@@ -244,6 +279,7 @@ static bool start(struct child *c, const char *role, uint32_t sms, bool mps)
 	*c = (struct child){.to = -1};
 	if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0)
 		return false;
+	tell("starting the %s", role);
 	fflush(stdout);
 	c->pid = fork();
 	if (c->pid == 0) {
@@ -334,30 +370,155 @@ static void hear_nulls(struct child *c, double *p50, double *p99)
 
 /* ------------------------------------------------------------------ MPS */
 
-/* Runs the control program with `words` as its input. Its exit status, -1 when there is no such program. */
-static int mps_control(const char *option, const char *words)
+/* What the daemon answers to `words`, in text[bytes]; an empty answer where it does not. */
+static void ask_mps(const char *words, char *text, size_t bytes)
 {
-	int in[2], status = -1;
+	int in[2], out[2];
+	size_t got = 0;
+	ssize_t n = 1;
 
-	if (pipe2(in, O_CLOEXEC) != 0)
-		return -1;
+	text[0] = 0;
+	if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
+		return;
 	fflush(stdout);
 	pid_t pid = fork();
 	if (pid == 0) {
 		dup2(in[0], STDIN_FILENO);
+		dup2(out[1], STDOUT_FILENO);
+		dup2(out[1], STDERR_FILENO);
 		set_environment(true);
 		sigprocmask(SIG_SETMASK, &signals_before, NULL);
-		signal(SIGPIPE, SIG_DFL);
-		execlp(MPS_CONTROL, MPS_CONTROL, option, (char *)NULL);
+		execlp(MPS_CONTROL, MPS_CONTROL, (char *)NULL);
 		_exit(127);
 	}
 	close(in[0]);
-	if (pid > 0 && dprintf(in[1], "%s", words) < 0)
-		fail("the MPS control program does not listen");
+	close(out[1]);
+	if (pid > 0 && dprintf(in[1], "%s\n", words) < 0)
+		n = 0;
 	close(in[1]);
-	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+	while (pid > 0 && n > 0 && got < bytes - 1 && await(out[0], MPS_ANSWER_S)) {
+		n = read(out[0], text + got, bytes - 1 - got);
+		got += n > 0 ? (size_t)n : 0;
+	}
+	close(out[0]);
+	text[got] = 0;
+	text[strcspn(text, "\n")] = 0;
+	if (pid > 0) {
+		kill(pid, SIGKILL); /* it has answered, or does not */
+		waitpid(pid, NULL, 0);
+	}
+}
+
+static void show_log(const char *name)
+{
+	char path[128], line[512];
+	FILE *file;
+
+	in_work(path, sizeof(path), name);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		fprintf(stderr, "  %s: %s", name, line);
+	if (file)
+		fclose(file);
+}
+
+static void show_mps_logs(void)
+{
+	show_log("daemon");
+	show_log("log/control.log");
+	show_log("log/server.log");
+}
+
+/* Ends the daemon, its server, and whatever else they started. */
+static void stop_mps(void)
+{
+	const struct timespec pause = {.tv_nsec = 20000000};
+	uint64_t until = g4_monotonic_ns() + MPS_QUIT_S * UINT64_C(1000000000);
+	char answer[128];
+
+	if (mps_daemon == 0)
+		return;
+	until_ns = g4_max64(until_ns, until); /* this is done in any case */
+	stopped = 0;
+	ask_mps("quit -t 5", answer, sizeof(answer));
+	pid_t ended = 0;
+	while ((ended = waitpid(mps_daemon, NULL, WNOHANG)) == 0 && g4_monotonic_ns() < until)
+		nanosleep(&pause, NULL);
+	tell(ended ? "the MPS daemon has ended" : "the MPS daemon does not end: killed");
+	kill(-mps_daemon, SIGKILL);
+	if (!ended)
+		waitpid(mps_daemon, NULL, 0);
+	mps_daemon = 0;
+}
+
+static bool mps_answers(char *answer, size_t bytes)
+{
+	char words[64];
+	uint64_t until = g4_monotonic_ns() + MPS_START_S * UINT64_C(1000000000);
+	const struct timespec pause = {.tv_nsec = 100000000};
+
+	snprintf(words, sizeof(words), "start_server -uid %u", (unsigned)getuid());
+	for (bool asked = false; g4_monotonic_ns() < until && !stopped; nanosleep(&pause, NULL)) {
+		if (waitpid(mps_daemon, NULL, WNOHANG) != 0) {
+			mps_daemon = 0;
+			return false;
+		}
+		ask_mps(asked ? "get_server_list" : words, answer, bytes);
+		if (asked && atoi(answer) > 0)
+			return true;
+		/* a daemon that is not there yet is told of by the control program in words */
+		asked = asked || !strstr(answer, "annot find MPS control daemon");
+	}
+	return false;
+}
+
+/* Starts the daemon and its server. 1: done, 0: it failed, -1: there is no such program. */
+static int start_mps(void)
+{
+	const pid_t parent = getpid();
+	char path[128], answer[256] = "";
+	int missing[2];
+	char byte;
+
+	if (pipe2(missing, O_CLOEXEC) != 0)
+		return 0;
+	tell("starting the MPS daemon");
+	fflush(stdout);
+	pid_t pid = fork();
+	if (pid == 0) {
+		setpgid(0, 0);
+		in_work(path, sizeof(path), "daemon");
+		int log = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		dup2(none, STDIN_FILENO);
+		dup2(log, STDOUT_FILENO);
+		dup2(log, STDERR_FILENO);
+		set_environment(true);
+		sigprocmask(SIG_SETMASK, &signals_before, NULL);
+		signal(SIGPIPE, SIG_DFL);
+		prctl(PR_SET_PDEATHSIG, SIGTERM); /* should this program be killed */
+		if (getppid() == parent)
+			execlp(MPS_CONTROL, MPS_CONTROL, "-f", (char *)NULL);
+		if (write(missing[1], "", 1) != 1)
+			_exit(126);
+		_exit(127);
+	}
+	close(missing[1]);
+	bool found = pid > 0 && read(missing[0], &byte, 1) == 0;
+	close(missing[0]);
+	if (!found) {
+		if (pid > 0)
+			waitpid(pid, NULL, 0);
 		return -1;
-	return WIFEXITED(status) && WEXITSTATUS(status) != 127 ? WEXITSTATUS(status) : -1;
+	}
+	mps_daemon = pid;
+	if (mps_answers(answer, sizeof(answer))) {
+		tell("MPS server %s runs", answer);
+		return 1;
+	}
+	tell("no MPS server: %s", answer);
+	show_mps_logs();
+	return 0;
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
@@ -370,9 +531,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 static void clean_up(void)
 {
-	if (daemon_runs)
-		mps_control(NULL, "quit\n");
-	daemon_runs = false;
+	stop_mps();
 	if (work[0])
 		nftw(work, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
@@ -430,6 +589,7 @@ static void measure(struct child *copier, uint32_t sms, bool mps, double alone)
 	} else {
 		if (engine.mps != mps)
 			fail(mps ? "the engine does not use MPS" : "the engine uses an MPS that it should not see");
+		tell("measuring, %s", where);
 		ask(copier, seconds);
 		snprintf(metric, sizeof(metric), "copies beside an idle engine, %s", where);
 		double beside = hear_bandwidth(copier);
@@ -455,7 +615,7 @@ static void measure(struct child *copier, uint32_t sms, bool mps, double alone)
 	if (mps && warned)
 		fail("the engine recommends MPS although it uses it");
 	struct g4_neighbours *neighbours = mps ? NULL : g4_neighbours_open(G4_NVML_LIBRARY, copier->bus_id);
-	if (neighbours && g4_neighbours_disturb(neighbours, errors, sizeof(errors)) && !warned)
+	if (neighbours && g4_neighbours_disturb(neighbours, false, errors, sizeof(errors)) && !warned)
 		fail("the engine does not say that MPS would help");
 	if (!mps && !neighbours)
 		printf("the processes on the GPU cannot be seen here: no warning is expected\n");
@@ -486,12 +646,19 @@ static void measure_all(const uint32_t *sms, uint32_t count, bool mps)
 int main(int argc, char **argv)
 {
 	uint32_t sms[16] = {1, 8, 32, 0}, count = 4;
+	uint64_t limit_s = LIMIT_S;
+	bool mps_only = false;
 
 	if (argc == 4 && strcmp(argv[1], "--role") == 0)
 		return strcmp(argv[2], "copier") == 0 ? be_copier() : be_engine((uint32_t)atoi(argv[3]));
-	for (int option; (option = getopt(argc, argv, "t:s:o:")) != -1;) {
+	started_ns = g4_monotonic_ns();
+	for (int option; (option = getopt(argc, argv, "t:s:o:ml:")) != -1;) {
 		if (option == 't') {
 			seconds = atof(optarg);
+		} else if (option == 'm') {
+			mps_only = true;
+		} else if (option == 'l') {
+			limit_s = strtoul(optarg, NULL, 10);
 		} else if (option == 'o') {
 			json = fopen(optarg, "we");
 		} else if (option == 's') {
@@ -499,10 +666,12 @@ int main(int argc, char **argv)
 			for (count = 0; count < 16 && *rest; rest += *rest == ',')
 				sms[count++] = (uint32_t)strtoul(rest, &rest, 10);
 		} else {
-			fprintf(stderr, "usage: share [-t SECONDS] [-s SMS,...] [-o FILE.json]\n");
+			fprintf(stderr,
+				"usage: share [-t SECONDS] [-s SMS,...] [-m] [-l LIMIT_SECONDS] [-o FILE.json]\n");
 			return 2;
 		}
 	}
+	until_ns = started_ns + limit_s * 1000000000;
 	take_signals();
 	if (!make_work()) {
 		fprintf(stderr, "share: %s: %s\n", work, strerror(errno));
@@ -511,19 +680,24 @@ int main(int argc, char **argv)
 	atexit(clean_up);
 	if (json)
 		fputs("[", json);
-	measure_all(sms, count, false);
-	int started = stopped ? -1 : mps_control("-d", "");
-	daemon_runs = started == 0;
-	if (daemon_runs)
+	if (!mps_only)
+		measure_all(sms, count, false);
+	int mps = stopped ? 0 : start_mps();
+	if (mps > 0) {
+		uint32_t before = wrong;
 		measure_all(sms, count, true);
-	else if (started > 0)
-		fail("the MPS daemon did not start");
-	else if (!stopped)
+		if (wrong > before)
+			show_mps_logs();
+	} else if (mps < 0) {
 		printf("skipped: " MPS_CONTROL " is not installed\n");
+	} else {
+		fail(stopped ? "interrupted" : "MPS did not start");
+	}
+	stop_mps();
 	if (json) {
 		fputs("\n]\n", json);
 		fclose(json);
 	}
 	printf("%u failures\n", wrong);
-	return wrong ? 1 : started < 0 ? SKIPPED : 0;
+	return wrong ? 1 : mps < 0 ? SKIPPED : 0;
 }

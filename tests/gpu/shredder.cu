@@ -4,6 +4,7 @@
  * algorithm, parameter, kind of data and way to deliver it, by one GPU, by several, and by what is left when one fails. A
  * machine with one GPU takes it for several: the same one is named twice. Run on a machine with a GPU:
  *	shredder [MiB of each input [how many of the rules [from which on]]]
+ * With some of the rules only, no GPU is made to fail.
  */
 #include <cuda_runtime.h>
 #include <stdio.h>
@@ -520,8 +521,9 @@ int main(int argc, char **argv)
 	}
 	for (const std::vector<uint32_t> &gpus : gpu_lists)
 		check_library(data[0], gpus, 0);
-	/* the last one: GPUs are of no use to this process any more */
-	check_library(data[0], gpu_lists.back(), bytes / 3);
+	/* the last one: GPUs are of no use to this process any more. A part of the rules is for tools that watch every CUDA call */
+	if (argc <= 2)
+		check_library(data[0], gpu_lists.back(), bytes / 3);
 	printf("shredder on the GPU: %u checks, %u failures\n", checks, failures);
 	return failures != 0;
 }

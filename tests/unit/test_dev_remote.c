@@ -203,6 +203,38 @@ static void an_area_is_used_in_place(void **state)
 	g4_dev_close(dev);
 }
 
+/* What a device knows of an area's memory ends with the area: other memory at the same address is other memory. */
+static void an_area_may_be_followed_by_another_at_its_address(void **state)
+{
+	struct g4_dev *dev = behind_agent(open_file(), 4, 8192);
+	struct g4_agent *agent = g4_dev_remote_agent(dev);
+	uint8_t *other = pages(G4_MIB), *memory = NULL;
+
+	(void)state;
+	dev->remote->area_count = 3;
+	for (uint32_t round = 0; round < 8; round++) {
+		const uint32_t index = 1 + round % 2;
+		memory = mmap(memory, G4_MIB, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | (memory ? MAP_FIXED : 0), -1, 0);
+		assert_ptr_not_equal(memory, MAP_FAILED);
+		g4_agent_set_area(agent, index, memory, G4_MIB);
+		dev->remote->areas[index] = (struct g4_remote_area){(uintptr_t)memory, G4_MIB};
+		fill(memory, G4_MIB, 0, round);
+		assert_int_equal(g4_dev_write(wg, dev, 0, memory, G4_MIB, 0), 0);
+		assert_int_equal(g4_dev_read(wg, dev, 0, other, G4_MIB), 0);
+		check(other, G4_MIB, 0, round);
+		memset(memory, 0, G4_MIB);
+		assert_int_equal(g4_dev_read(wg, dev, 0, memory, G4_MIB), 0);
+		check(memory, G4_MIB, 0, round);
+		assert_int_equal(g4_agent_counts(agent).placed, 2 * (round + 1));
+		dev->remote->areas[index] = (struct g4_remote_area){0};
+		g4_agent_set_area(agent, index, NULL, 0);
+	}
+	munmap(memory, G4_MIB);
+	free(other);
+	g4_dev_close(dev);
+}
+
 static void discarded_space_can_be_written_again(void **state)
 {
 	struct g4_dev *dev = behind_agent(open_file(), 2, 65536);
@@ -478,6 +510,7 @@ int main(void)
 		cmocka_unit_test(a_mapped_device_works_too),
 		cmocka_unit_test(vectors_keep_their_order),
 		cmocka_unit_test(an_area_is_used_in_place),
+		cmocka_unit_test(an_area_may_be_followed_by_another_at_its_address),
 		cmocka_unit_test(discarded_space_can_be_written_again),
 		cmocka_unit_test(threads_do_not_meet),
 		cmocka_unit_test(threads_share_a_short_queue),

@@ -65,19 +65,24 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struc
 	return answer;
 }
 
-/* The sentence, "" for none. */
-static const char *sentence(void)
+/* The sentence, "" for none. present: this process has a context on the GPU. */
+static const char *sentence_if(bool present)
 {
 	static char text[512];
 	struct g4_neighbours *n = g4_neighbours_open(NULL, BUS_ID);
 
 	assert_non_null(n);
 	text[0] = 0;
-	bool disturb = g4_neighbours_disturb(n, text, sizeof(text));
+	bool disturb = g4_neighbours_disturb(n, present, text, sizeof(text));
 	assert_int_equal(disturb, text[0] != 0);
 	g4_neighbours_close(n);
 	assert_int_equal(initialised, 0);
 	return text;
+}
+
+static const char *sentence(void)
+{
+	return sentence_if(false);
 }
 
 /* A process with this name, which lives until the returned end of a pipe is closed. */
@@ -170,6 +175,30 @@ static void a_process_that_is_gone_or_hidden_has_no_name(void **state)
 	assert_non_null(strstr(sentence(), "process 2147483646 (?)"));
 }
 
+static void under_a_foreign_number_a_process_does_not_disturb_itself(void **state)
+{
+	(void)state;
+	pids[0] = 0x7ffffffd;
+	pid_count = 1;
+	assert_string_equal(sentence_if(true), "");
+	assert_string_not_equal(sentence_if(false), ""); /* it is not there: this is somebody */
+}
+
+static void among_foreign_numbers_somebody_is_told_but_not_named(void **state)
+{
+	(void)state;
+	pids[0] = 0x7ffffffd;
+	pids[1] = 0x7ffffffe;
+	pid_count = 2;
+	assert_non_null(strstr(sentence_if(true), "another process"));
+	assert_null(strstr(sentence_if(true), "214748364"));
+	pids[1] = (unsigned)getpid(); /* numbers of this namespace */
+	assert_non_null(strstr(sentence_if(true), "process 2147483645"));
+	pids[0] = (unsigned)getpid();
+	pid_count = 1;
+	assert_string_equal(sentence_if(true), "");
+}
+
 static void a_refusal_of_nvml_is_no_warning(void **state)
 {
 	(void)state;
@@ -188,6 +217,8 @@ int main(void)
 		cmocka_unit_test(another_process_is_named_and_mps_recommended),
 		cmocka_unit_test(an_mps_that_this_process_does_not_use_is_recognised),
 		cmocka_unit_test(a_process_that_is_gone_or_hidden_has_no_name),
+		cmocka_unit_test(under_a_foreign_number_a_process_does_not_disturb_itself),
+		cmocka_unit_test(among_foreign_numbers_somebody_is_told_but_not_named),
 		cmocka_unit_test(a_refusal_of_nvml_is_no_warning),
 	};
 

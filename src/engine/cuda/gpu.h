@@ -55,9 +55,12 @@ struct g4_gpu_description {
 	char bus_id[32];
 	uint32_t multiprocessors; /* as many as this process may use */
 	bool mps;		  /* contexts that this process makes run beside those of others, in an MPS server */
+	bool context;		  /* this process has one there, as CUDA's runtime makes them; or nobody can tell */
 };
 /* The device that g4_gpu_open() takes. Makes no context there. False: CUDA does not say. */
 bool g4_gpu_describe(struct g4_gpu_description *out);
+/* After g4_gpu_open(), by the same thread: ends this process's context there, with everything in it, whoever made that. */
+void g4_gpu_leave(void);
 int g4_gpu_open(const struct g4_gpu_options *options, struct g4_gpu **out);
 /* The kernel has ended. */
 void g4_gpu_close(struct g4_gpu *gpu);
