@@ -53,5 +53,10 @@ void g4_engine_abandon(struct g4_engine *engine);
 uint32_t g4_engine_open_inodes(struct g4_engine *engine, uint64_t *inodes, uint32_t room);
 /* Runs one command on the calling thread; returns cmd->status. */
 int g4_engine_execute(struct g4_engine *engine, struct g4_cmd *cmd);
+/*
+ * Has a command run whose result nobody wants, one without data: here and now, or, where the engine runs elsewhere, without
+ * waiting for it, so that later commands may pass it. Unmounting waits.
+ */
+void g4_engine_post(struct g4_engine *engine, struct g4_cmd *cmd);
 
 #endif

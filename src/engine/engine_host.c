@@ -131,6 +131,14 @@ int g4_engine_execute(struct g4_engine *engine, struct g4_cmd *cmd)
 	return cmd->status;
 }
 
+void g4_engine_post(struct g4_engine *engine, struct g4_cmd *cmd)
+{
+	if (engine->remote.ring)
+		g4_ring_client_post(engine->remote.ring, cmd);
+	else
+		(void)g4_engine_execute(engine, cmd);
+}
+
 int g4_engine_serve_command(struct g4_engine *engine, struct g4_port *port, uint32_t number,
 			    struct g4_port_stage *stage)
 {

@@ -19,16 +19,34 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/pace_host.h"
+
 #define SMALL_BYTES (16 * G4_KIB)
 #define LARGE_BYTES G4_MIB
 #define LARGE_MAX 64u
 #define SMALL_MAX 256u
 #define TEXT_COUNT 16u
 
-#define SPIN_PAUSES 2000u    /* before a thread sleeps: some tens of microseconds, what a GPU needs for an operation */
-#define SLEEP_FIRST_NS 5000L /* where nobody wakes us, looks follow at growing distances */
-#define SLEEP_MOST_NS 200000L
+/* What takes longer as a rule is slept for: where the engine wakes us, where it does not, and where data is moved. */
+#define SPIN_WOKEN_NS 50000u
+#define SPIN_NS 200000u /* a GPU needs some tens of microseconds for most operations */
+#define SPIN_DATA_NS 50000u
+#define DATA_BYTES (64 * G4_KIB)
+#define POSTED_NS 50000L    /* between two looks for the result of a posted command whose slot is wanted */
 #define FUTEX_NS 100000000L /* after so long a sleeper looks whether the engine is there */
+
+/* What is alike in how long it takes: operations, and reads and writes of up to 2^n bytes. */
+#define OPERATIONS 32u
+#define PACES (OPERATIONS + 2 * 32u)
+#define COUNT_OPERATION(name, number, text) G4_STATIC_ASSERT((number) < OPERATIONS, #name);
+G4_COMMANDS(COUNT_OPERATION)
+#undef COUNT_OPERATION
+
+enum taken {
+	FREE,
+	AWAITED, /* a thread waits for the result, or has not read it */
+	POSTED	 /* nobody waits: free as soon as the result is there */
+};
 
 struct buffers { /* of one size, `first` to `first + count * bytes` of the data area */
 	uint64_t first, bytes;
@@ -49,10 +67,12 @@ struct g4_ring_client {
 	struct g4_cred own;
 	uint32_t stopped;
 
-	pthread_mutex_t submit_lock; /* tail, taken[] when it becomes true, the slots */
+	pthread_mutex_t submit_lock; /* tail, taken[], the slots */
 	pthread_cond_t slot_free;
 	uint32_t tail;
-	bool *taken; /* a thread waits for, or has not read, the result in this slot */
+	uint8_t *taken; /* enum taken, of each slot */
+
+	struct g4_pace paces[PACES];
 
 	pthread_mutex_t buffer_lock;
 	pthread_cond_t buffer_free;
@@ -144,6 +164,8 @@ struct g4_ring_client *g4_ring_client_new(void *ring, void *data, int bell, int 
 	client->watched = watched;
 	client->own = *own;
 	client->tail = header->tail;
+	for (uint32_t i = 0; i < PACES; i++)
+		client->paces[i].usual_ns = G4_PACE_START_NS;
 	/* a quarter for small buffers and texts, half for large ones, what is left for whoever asks */
 	uint32_t small = (uint32_t)g4_min64(client->data_bytes / 4 / SMALL_BYTES - TEXT_COUNT, SMALL_MAX);
 	uint32_t large = (uint32_t)g4_min64(client->data_bytes / 2 / LARGE_BYTES, LARGE_MAX);
@@ -238,24 +260,60 @@ static void wake_engine(struct g4_ring_client *client)
 		ring(client->bell);
 }
 
-/* Fills the next slot. False: the engine is gone. */
-static bool submit(struct g4_ring_client *client, const struct g4_ring_slot *slot, uint32_t text_bytes,
-		   uint32_t *number)
+static bool has_result(struct g4_ring_result *result, uint32_t number, uint64_t *word)
 {
+	*word = g4_load64_acq(&result->word);
+	return (*word & G4_RING_NUMBER_MASK) == (number & G4_RING_NUMBER_MASK);
+}
+
+/* Whether the slot of the next command may be filled. The submit lock is held. */
+static bool next_is_free(struct g4_ring_client *client)
+{
+	const uint32_t next = client->tail + 1, before = next - client->entries;
+	uint64_t word;
+
+	switch (client->taken[next & (client->entries - 1)]) {
+	case FREE:
+		return true;
+	case AWAITED:
+		return false;
+	default:
+		return has_result(g4_ring_result_of(client->ring, client->entries, before), before, &word);
+	}
+}
+
+/* With the submit lock, which is free meanwhile. False: the engine is gone. */
+static bool await_slot(struct g4_ring_client *client)
+{
+	bool posted = client->taken[(client->tail + 1) & (client->entries - 1)] == POSTED;
 	struct timespec until;
 
-	pthread_mutex_lock(&client->submit_lock);
-	while (client->taken[(client->tail + 1) & (client->entries - 1)]) {
-		clock_gettime(CLOCK_REALTIME, &until);
+	clock_gettime(CLOCK_REALTIME, &until);
+	if (posted) /* nobody says when that has its result */
+		until.tv_nsec += POSTED_NS;
+	else
 		until.tv_sec++;
-		if (pthread_cond_timedwait(&client->slot_free, &client->submit_lock, &until) == ETIMEDOUT &&
-		    is_gone(client)) {
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_nsec -= 1000000000;
+		until.tv_sec++;
+	}
+	return pthread_cond_timedwait(&client->slot_free, &client->submit_lock, &until) != ETIMEDOUT ||
+	       !is_gone(client);
+}
+
+/* Fills the next slot, and says how it is taken. False: the engine is gone. */
+static bool submit(struct g4_ring_client *client, const struct g4_ring_slot *slot, uint32_t text_bytes, enum taken how,
+		   uint32_t *number)
+{
+	pthread_mutex_lock(&client->submit_lock);
+	while (!next_is_free(client)) {
+		if (!await_slot(client)) {
 			pthread_mutex_unlock(&client->submit_lock);
 			return false;
 		}
 	}
 	*number = ++client->tail;
-	client->taken[*number & (client->entries - 1)] = true;
+	client->taken[*number & (client->entries - 1)] = (uint8_t)how;
 	memcpy(g4_ring_slot_of(client->ring, client->entries, *number), slot, sizeof(slot->command) + text_bytes);
 	g4_store32_rel(&client->header->tail, *number);
 	pthread_mutex_unlock(&client->submit_lock);
@@ -266,55 +324,68 @@ static bool submit(struct g4_ring_client *client, const struct g4_ring_slot *slo
 static void free_slot(struct g4_ring_client *client, uint32_t number)
 {
 	pthread_mutex_lock(&client->submit_lock);
-	client->taken[number & (client->entries - 1)] = false;
+	client->taken[number & (client->entries - 1)] = FREE;
 	if (((client->tail + 1 - number) & (client->entries - 1)) == 0) /* somebody may wait for this very slot */
 		pthread_cond_broadcast(&client->slot_free);
 	pthread_mutex_unlock(&client->submit_lock);
 }
 
-static bool has_result(struct g4_ring_result *result, uint32_t number, uint64_t *word)
-{
-	*word = g4_load64_acq(&result->word);
-	return (*word & G4_RING_NUMBER_MASK) == (number & G4_RING_NUMBER_MASK);
-}
-
-/* Sleeps a while, or until the engine wakes us where it does that. */
-static void sleep_for(struct g4_ring_client *client, struct g4_ring_result *result, uint32_t number, long *pause_ns)
+/* Until the engine wakes those who sleep on this result. */
+static void sleep_on(struct g4_ring_client *client, struct g4_ring_result *result, uint32_t number)
 {
 	const struct timespec longest = {.tv_nsec = FUTEX_NS};
-	struct timespec pause = {.tv_nsec = *pause_ns};
 	uint32_t *low = (uint32_t *)&result->word; /* the half with the number */
 	uint64_t word;
 
-	if (!client->header->completes) {
-		nanosleep(&pause, NULL);
-		if (*pause_ns < SLEEP_MOST_NS)
-			*pause_ns *= 2;
-		return;
-	}
 	__atomic_fetch_add(&client->header->client_waits, 1, __ATOMIC_SEQ_CST);
 	if (!has_result(result, number, &word))
 		syscall(SYS_futex, low, FUTEX_WAIT, (uint32_t)word, &longest, NULL, 0);
 	__atomic_fetch_sub(&client->header->client_waits, 1, __ATOMIC_SEQ_CST);
 }
 
+static bool moves_data(const struct g4_ring_command *c)
+{
+	return c->op == G4_CMD_READ || c->op == G4_CMD_WRITE;
+}
+
+static struct g4_pace *pace_of(struct g4_ring_client *client, const struct g4_ring_command *c)
+{
+	uint32_t bits = c->length ? 63 - (uint32_t)__builtin_clzll(c->length) : 0;
+
+	if (!moves_data(c))
+		return &client->paces[c->op % OPERATIONS];
+	return &client->paces[OPERATIONS + (c->op == G4_CMD_WRITE ? 32 : 0) + (bits < 31 ? bits : 31)];
+}
+
+static uint32_t most_spin_ns(const struct g4_ring_client *client, const struct g4_ring_command *c)
+{
+	if (client->header->completes)
+		return SPIN_WOKEN_NS;
+	return moves_data(c) && c->length >= DATA_BYTES ? SPIN_DATA_NS : SPIN_NS;
+}
+
 /* False: the engine is gone without a result. */
-static bool wait_for(struct g4_ring_client *client, uint32_t number, uint64_t *word)
+static bool wait_for(struct g4_ring_client *client, const struct g4_ring_command *c, uint32_t number, uint64_t *word)
 {
 	struct g4_ring_result *result = g4_ring_result_of(client->ring, client->entries, number);
-	long pause_ns = SLEEP_FIRST_NS;
+	struct g4_waiter waiter;
+	bool done;
 
-	for (uint32_t i = 0; i < SPIN_PAUSES; i++) {
-		if (has_result(result, number, word))
-			return true;
-		g4_pause();
+	g4_waiter_begin(&waiter, pace_of(client, c), most_spin_ns(client, c), client->header->completes);
+	while (!(done = has_result(result, number, word))) {
+		if (g4_waiter_spins(&waiter))
+			continue;
+		if (is_gone(client)) {
+			done = has_result(result, number, word);
+			break;
+		}
+		if (client->header->completes)
+			sleep_on(client, result, number);
+		else
+			g4_waiter_nap(&waiter);
 	}
-	while (!has_result(result, number, word)) {
-		if (is_gone(client))
-			return has_result(result, number, word);
-		sleep_for(client, result, number, &pause_ns);
-	}
-	return true;
+	g4_waiter_end(&waiter, done);
+	return done;
 }
 
 /* ------------------------------------------------------------------ commands */
@@ -409,8 +480,8 @@ static int call(struct g4_ring_client *client, struct g4_cmd *cmd, uint64_t at)
 		return cmd->status = rc;
 	slot.command.data = at;
 	cmd->status = -G4_E_IO;
-	if (!g4_load32_acq(&client->stopped) && submit(client, &slot, inline_bytes, &number)) {
-		if (wait_for(client, number, &word))
+	if (!g4_load32_acq(&client->stopped) && submit(client, &slot, inline_bytes, AWAITED, &number)) {
+		if (wait_for(client, &slot.command, number, &word))
 			unmarshal(client, number, word, cmd);
 		free_slot(client, number);
 	}
@@ -505,4 +576,20 @@ int g4_ring_client_execute(struct g4_ring_client *client, struct g4_cmd *cmd)
 		return rc;
 	}
 	return cmd->status = -G4_E_XATTR_BIG;
+}
+
+void g4_ring_client_post(struct g4_ring_client *client, struct g4_cmd *cmd)
+{
+	struct g4_ring_slot slot;
+	uint32_t inline_bytes, number;
+
+	if (marshal(client, cmd, &slot, &inline_bytes) < 0)
+		return;
+	if (slot.command.text_at != G4_RING_TEXT_INLINE) { /* a buffer is given back when the result is there */
+		give_back(client, &client->text, slot.command.text_at);
+		(void)g4_ring_client_execute(client, cmd);
+		return;
+	}
+	if (!g4_load32_acq(&client->stopped))
+		(void)submit(client, &slot, inline_bytes, POSTED, &number);
 }

@@ -27,6 +27,11 @@ void g4_ring_client_free(struct g4_ring_client *client);
  * pieces where it is long. -G4_E_IO when the engine is gone. Thread-safe.
  */
 int g4_ring_client_execute(struct g4_ring_client *client, struct g4_cmd *cmd);
+/*
+ * Has a command run whose result nobody wants: one without data and with little text, such as RELEASE and FORGET. Other commands may
+ * pass it. Thread-safe.
+ */
+void g4_ring_client_post(struct g4_ring_client *client, struct g4_cmd *cmd);
 /* Fails every call from now on, also those that wait (the engine stopped, or the connection is closed). Thread-safe. */
 void g4_ring_client_stop(struct g4_ring_client *client);
 /*

@@ -42,7 +42,7 @@ void g4_fuse_release_handle(struct g4_fuse_host *host, uint64_t handle)
 	struct g4_cmd cmd = {.op = G4_CMD_RELEASE, .handle = handle};
 
 	/* Nobody is left to hear of an error; the next fsync or the unmount reports a lost write. */
-	(void)g4_engine_execute(host->engine, &cmd);
+	g4_engine_post(host->engine, &cmd);
 }
 
 /*

@@ -126,7 +126,7 @@ static void forget_one(struct g4_fuse_host *host, uint64_t ino)
 	struct g4_cmd cmd = {.op = G4_CMD_FORGET, .node = ino};
 
 	/* An inode that is gone already needs no forgetting; real damage shows in the next operation that has a reply. */
-	(void)g4_engine_execute(host->engine, &cmd);
+	g4_engine_post(host->engine, &cmd);
 }
 
 static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t lookups)

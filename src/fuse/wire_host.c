@@ -123,7 +123,7 @@ static void answer_tmpfile(struct g4_fuse_host *host, const struct fuse_in_heade
 
 		g4_fuse_writer_opened(host, attr.ino, (int)arg->flags, -1);
 		g4_fuse_release_handle(host, cmd.handle);
-		(void)g4_engine_execute(host->engine, &forget);
+		g4_engine_post(host->engine, &forget);
 	}
 }
 

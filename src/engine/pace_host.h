@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting for something that nobody announces: looking all the time, or between naps. Which of the two, and how long,
+ * follows from how long it took before. Host only.
+ */
+#ifndef G4_PACE_HOST_H
+#define G4_PACE_HOST_H
+
+#include "base/base.h"
+
+/*
+ * How long something takes that is waited for again and again: `usual_ns` is the mean, or what all but a few take at
+ * least where it is slept for. It begins with G4_PACE_START_NS. Threads may share it.
+ */
+struct g4_pace {
+	uint32_t usual_ns;
+};
+#define G4_PACE_START_NS 30000u
+
+/* One wait, by one thread. */
+struct g4_waiter {
+	struct g4_pace *pace;
+	uint64_t began_ns;
+	uint32_t usual_ns;
+	uint32_t first_ns; /* sleeps so long before it looks at all */
+	uint32_t spin_ns;  /* looks until then, and then sleeps */
+	uint32_t looks, naps;
+	bool overslept; /* perhaps: it may have come during the one nap so far */
+	int slack_ns;	/* the thread's own */
+};
+
+/*
+ * A wait begins. What is over within `most_spin_ns` as a rule is looked for, twice as long as usual and never longer than that,
+ * all the time or after a nap of half the usual time. For what takes longer the waiter sleeps. woken: its sleep is not a nap
+ * but has an end that somebody tells.
+ */
+void g4_waiter_begin(struct g4_waiter *waiter, struct g4_pace *pace, uint32_t most_spin_ns, bool woken);
+/* After a look in vain. True: look again, a moment went by. False: sleep now. */
+bool g4_waiter_spins(struct g4_waiter *waiter);
+/* Sleeps, first for most of the usual time, then for a part of the time that went by. */
+void g4_waiter_nap(struct g4_waiter *waiter);
+/* done: it came. False: it will not, and nothing is learned of it. */
+void g4_waiter_end(struct g4_waiter *waiter, bool done);
+
+#endif
