@@ -28,7 +28,7 @@ struct g4_alloc_shard {
 	uint32_t region[2];  /* where the last claim succeeded, by class */
 	uint64_t slab[2];    /* slab page in use, by kind - 1; 0: none */
 	struct g4_lock lock; /* of slab[] */
-	uint32_t padding;
+	uint32_t near;	     /* the cache line of the slab that was taken from last, a hint */
 };
 
 #define G4_SLAB_LOCKS 256u
@@ -106,8 +106,9 @@ G4_FN int g4_alloc_promised_metadata(struct g4_wg *wg, struct g4_alloc *alloc, s
 G4_FN int g4_alloc_free_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address);
 
 /* ---- slots (slab.c) ---- */
-/* A free 256 B slot of a slab of `kind`, marked used; its contents are zero. */
-G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *address);
+/* A free 256 B slot of a slab of `kind`, marked used; its contents are zero. *near: where its page is in the cache. */
+G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *address,
+			uint32_t *near);
 G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address);
 /* Sets or clears a page's bit in the slab map. */
 G4_FN int g4_alloc_mark_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address, bool set);

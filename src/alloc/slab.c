@@ -10,9 +10,12 @@
 #define SLAB_EMPTY 0x0001u
 #define SLAB_LOOKS 8u /* groups that one search for a slab looks at */
 
+/* Mixed: the shards begin at regions of their own, so that their slabs have neighbouring numbers in these. */
 G4_FN static struct g4_lock *stripe(struct g4_alloc *alloc, uint64_t page_address)
 {
-	return &alloc->slab_locks[(page_address >> G4_PAGE_SHIFT) % G4_SLAB_LOCKS];
+	const uint64_t mixed = (page_address >> G4_PAGE_SHIFT) * UINT64_C(0x9e3779b97f4a7c15);
+
+	return &alloc->slab_locks[(mixed >> 32) % G4_SLAB_LOCKS];
 }
 
 G4_FN static struct g4_slab_header *header_of(struct g4_alloc *alloc, uint32_t line)
@@ -28,10 +31,11 @@ G4_FN static void add_hint(struct g4_alloc *alloc, uint64_t page)
 /*
  * Takes a slot of the slab at `page`; 0 in *address when it is full or no slab of this kind (any more). ours: the shard
  * fills it, so that it cannot have been freed. Any other page may have been since somebody noted it, and what it was
- * then, with a valid checksum, may still be on the device: only the slab map knows.
+ * then, with a valid checksum, may still be on the device: only the slab map knows. *near: the line that may be its, then the
+ * one that is.
  */
 G4_FN static int take_slot(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t page,
-			   bool ours, uint64_t *address)
+			   bool ours, uint64_t *address, uint32_t *near)
 {
 	uint32_t line;
 	int rc;
@@ -43,17 +47,16 @@ G4_FN static int take_slot(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 		g4_unlock(stripe(alloc, page));
 		return rc;
 	}
-	rc = g4_meta_get(wg, alloc->meta, page, G4_BLOCK_SLAB, &line);
+	rc = g4_meta_get_near(wg, alloc->meta, page, G4_BLOCK_SLAB, *near, &line);
 	if (rc < 0) {
 		g4_unlock(stripe(alloc, page));
 		return rc == -G4_E_IO || rc == -G4_E_NOMEM ? rc : 0;
 	}
+	*near = line;
 	struct g4_slab_header *slab = header_of(alloc, line);
 	if (slab->kind == kind && slab->used != SLAB_FULL && slab->used != 0 &&
 	    !alloc->meta->cache->lines[line].freed) {
-		uint32_t slot = 1;
-		while (slab->used & (1u << slot))
-			slot++;
+		const uint32_t slot = g4_lowest_bit(~(uint64_t)(slab->used | 1u));
 		g4_txn_dirty(txn, line);
 		slab->used = (g4_le16)(slab->used | (1u << slot));
 		*address = page + slot * G4_SLAB_SLOT_BYTES;
@@ -83,8 +86,8 @@ G4_FN bool g4_slab_is_past(const struct g4_alloc *alloc, uint64_t address)
 }
 
 /* A new slab, its first slot taken before others can find the slab, and empty or fill it, in the slab map. */
-G4_FN static int new_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *page,
-			  uint64_t *address)
+G4_FN G4_COLD static int new_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind,
+				  uint64_t *page, uint64_t *address, uint32_t *near)
 {
 	uint32_t line;
 	int rc = g4_alloc_metadata(wg, alloc, txn, page);
@@ -98,6 +101,7 @@ G4_FN static int new_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_tx
 	set_past(alloc, *page, false);
 	header_of(alloc, line)->kind = kind;
 	header_of(alloc, line)->used = SLAB_EMPTY | 1u << 1;
+	*near = line;
 	g4_cache_put(alloc->meta->cache, line);
 	rc = g4_alloc_mark_slab(wg, alloc, txn, *page, true);
 	if (rc == 0)
@@ -106,8 +110,8 @@ G4_FN static int new_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_tx
 }
 
 /* A slot from a slab that somebody freed a slot of, or that the map knows; full: also one that another shard fills. */
-G4_FN static int take_known(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, bool full,
-			    uint64_t *page, uint64_t *address)
+G4_FN G4_COLD static int take_known(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind,
+				    bool full, uint64_t *page, uint64_t *address, uint32_t *near)
 {
 	const uint32_t spare = full ? 0 : g4_load32_rlx(&alloc->slab_users);
 	int rc;
@@ -117,7 +121,7 @@ G4_FN static int take_known(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 		*page = g4_load64_rlx(&alloc->slab_hints[h]) ? g4_xchg64(&alloc->slab_hints[h], 0) : 0;
 		if (*page == 0)
 			continue;
-		rc = take_slot(wg, alloc, txn, kind, *page, false, address);
+		rc = take_slot(wg, alloc, txn, kind, *page, false, address, near);
 		if (rc < 0 || *address)
 			return rc;
 	}
@@ -134,7 +138,7 @@ G4_FN static int take_known(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 			*page = g4_alloc_find_slab(wg, alloc, group, (g4_wg_index(wg) * 4 + nth) % known);
 			if (*page == 0)
 				break;
-			rc = take_slot(wg, alloc, txn, kind, *page, false, address);
+			rc = take_slot(wg, alloc, txn, kind, *page, false, address, near);
 			if (rc < 0 || *address)
 				return rc;
 		}
@@ -142,32 +146,42 @@ G4_FN static int take_known(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 	return 0;
 }
 
-G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *address)
+/* The shard's slab is full, or it has none: finds it one, and takes a slot of that. */
+G4_FN G4_COLD static int take_elsewhere(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind,
+					struct g4_alloc_shard *shard, uint64_t *address, uint32_t *near)
+{
+	uint64_t page;
+
+	if (shard->slab[kind - 1] == 0)
+		g4_add32(&alloc->slab_users, 1);
+	int rc = take_known(wg, alloc, txn, kind, false, &page, address, near);
+	if (rc == 0 && *address == 0) {
+		rc = new_slab(wg, alloc, txn, kind, &page, address, near);
+		if (rc == -G4_E_NOSPC) { /* hundreds of shards leave room in theirs */
+			int found = take_known(wg, alloc, txn, kind, true, &page, address, near);
+			rc = found < 0 || *address ? found : rc;
+		}
+	}
+	if (rc < 0)
+		g4_sub32(&alloc->slab_users, 1);
+	g4_store64_rel(&shard->slab[kind - 1], rc == 0 ? page : 0);
+	return rc;
+}
+
+G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *address,
+			uint32_t *near)
 {
 	struct g4_alloc_shard *shard = &alloc->shards[g4_wg_index(wg) % G4_ALLOC_SHARDS];
-	uint64_t page;
 	int rc = 0;
 
 	*address = 0;
 	g4_lock(&shard->lock);
-	page = shard->slab[kind - 1];
-	if (page)
-		rc = take_slot(wg, alloc, txn, kind, page, true, address);
-	if (page == 0)
-		g4_add32(&alloc->slab_users, 1);
-	if (rc == 0 && *address == 0) {
-		rc = take_known(wg, alloc, txn, kind, false, &page, address);
-		if (rc == 0 && *address == 0) {
-			rc = new_slab(wg, alloc, txn, kind, &page, address);
-			if (rc == -G4_E_NOSPC) { /* hundreds of shards leave room in theirs */
-				int found = take_known(wg, alloc, txn, kind, true, &page, address);
-				rc = found < 0 || *address ? found : rc;
-			}
-		}
-		if (rc < 0)
-			g4_sub32(&alloc->slab_users, 1);
-		g4_store64_rel(&shard->slab[kind - 1], rc == 0 ? page : 0);
-	}
+	*near = shard->near;
+	if (shard->slab[kind - 1])
+		rc = take_slot(wg, alloc, txn, kind, shard->slab[kind - 1], true, address, near);
+	if (rc == 0 && *address == 0)
+		rc = take_elsewhere(wg, alloc, txn, kind, shard, address, near);
+	shard->near = *near;
 	g4_unlock(&shard->lock);
 	if (rc == 0 && *address == 0)
 		rc = -G4_E_CORRUPT_ALLOC;

@@ -3,12 +3,6 @@
 #include "dir/dir.h"
 
 #include "dir/leaf.h"
-#include "hash/siphash.h"
-
-G4_FN uint32_t g4_dir_hash(const uint64_t hash_key[2], const char *name, uint32_t bytes)
-{
-	return (uint32_t)g4_siphash13(hash_key, name, bytes);
-}
 
 /* ------------------------------------------------------------------ tree */
 
@@ -53,10 +47,10 @@ G4_FN static int check_index(const struct g4_dir_index *index, uint32_t above)
 
 /*
  * Descends to the leaf for `hash`. *bound: the lowest hash of the next leaf (2^32: none); *full: an index page on the way is,
- * and an insertion would split it.
+ * and an insertion would split it. near: where the first page may be.
  */
-G4_FN static int find_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint32_t hash, uint32_t *line, uint64_t *bound,
-			   bool *full)
+G4_FN static int find_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint32_t hash, uint32_t near, uint32_t *line,
+			   uint64_t *bound, bool *full)
 {
 	uint64_t address = g4_ptr_address(dir->root);
 	uint32_t level = 0;
@@ -64,7 +58,8 @@ G4_FN static int find_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint32_t 
 	*bound = UINT64_C(1) << 32;
 	*full = false;
 	for (;;) {
-		int rc = get_page(wg, dir, address, line);
+		int rc = g4_meta_get_near(wg, dir->alloc->meta, address, G4_BLOCK_DIR_LEAF, near, line);
+		near = G4_NO_LINE;
 		if (rc < 0)
 			return rc;
 		if (!is_index(dir, *line)) {
@@ -102,12 +97,14 @@ G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *
 	slot->room = 0;
 	if (dir->root == 0)
 		return -G4_E_NOENT;
-	int rc = find_leaf(wg, dir, slot->hash, &line, &bound, &full);
+	int rc = find_leaf(wg, dir, slot->hash, slot->line, &line, &bound, &full);
 	if (rc < 0)
 		return rc;
 	struct g4_leaf leaf;
 	g4_leaf_open(&leaf, cache_of(dir), line);
 	slot->unit = g4_leaf_find(wg, &leaf, slot->hash, name, bytes, &slot->twin);
+	slot->line = line;
+	slot->page = cache_of(dir)->lines[line].index << G4_PAGE_SHIFT;
 	if (slot->unit == 0) {
 		slot->room = full ? 0 : g4_leaf_room(&leaf);
 		rc = -G4_E_NOENT;
@@ -116,7 +113,6 @@ G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *
 		slot->inode = entry->inode;
 		slot->collision = entry->collision;
 		slot->file_type = entry->file_type;
-		slot->page = cache_of(dir)->lines[line].index << G4_PAGE_SHIFT;
 	}
 	g4_cache_put(cache_of(dir), line);
 	return rc;
@@ -199,7 +195,7 @@ G4_FN static int split_leaf(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn 
 	uint32_t right_line;
 	uint64_t right_address;
 
-	g4_leaf_open(&old, cache_of(dir), line);
+	g4_leaf_open_alone(&old, cache_of(dir), line);
 	const uint32_t pivot = g4_leaf_pivot(&old);
 	if (pivot == 0)
 		return -G4_E_NOSPC;
@@ -209,7 +205,7 @@ G4_FN static int split_leaf(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn 
 	g4_txn_dirty(txn, line);
 	g4_txn_dirty(txn, parent_line);
 	g4_leaf_init(&right, cache_of(dir), right_line);
-	g4_leaf_split(wg, &old, &right, pivot);
+	g4_leaf_split(&old, &right, pivot);
 	index_insert(parent, child, pivot, right_address);
 	g4_cache_put(cache_of(dir), right_line);
 	return 0;
@@ -219,7 +215,7 @@ G4_FN static bool leaf_has_room(const struct g4_dir *dir, uint32_t line, uint32_
 {
 	struct g4_leaf leaf;
 
-	g4_leaf_open(&leaf, cache_of(dir), line);
+	g4_leaf_open_alone(&leaf, cache_of(dir), line);
 	return g4_leaf_room(&leaf) >= units;
 }
 
@@ -304,31 +300,46 @@ G4_FN uint32_t g4_dir_insert_credits(const struct g4_dir_slot *slot, uint32_t na
 	return slot->room >= g4_leaf_units_for(name_bytes) ? 1 : G4_DIR_CREDITS;
 }
 
+/* References the leaf for `hash`, with room for what comes: splits what has none on the way. */
+G4_FN G4_COLD static int make_room(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t hash,
+				   uint32_t units, uint32_t *line)
+{
+	uint32_t below;
+	int rc = prepare_root(wg, dir, txn, units, line);
+
+	if (rc < 0)
+		return rc;
+	while (is_index(dir, *line)) {
+		rc = step_down(wg, dir, txn, *line, hash, units, &below);
+		if (rc == 1)
+			continue;
+		g4_cache_put(cache_of(dir), *line);
+		if (rc < 0)
+			return rc;
+		*line = below;
+	}
+	return 0;
+}
+
+/* References the leaf that a lookup has seen. */
+G4_FN static int get_leaf(struct g4_wg *wg, const struct g4_dir *dir, const struct g4_dir_slot *slot, uint32_t *line)
+{
+	return g4_meta_get_near(wg, dir->alloc->meta, slot->page, G4_BLOCK_DIR_LEAF, slot->line, line);
+}
+
 G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot,
 			const char *name, uint32_t bytes, uint64_t inode, uint8_t file_type)
 {
-	struct g4_dir_entry entry;
-	uint32_t units = g4_leaf_units_for(bytes), line, below;
+	const struct g4_dir_entry entry = {inode, slot->hash, 0, (uint8_t)bytes, file_type};
+	const uint32_t units = g4_leaf_units_for(bytes);
+	uint32_t line;
+	int rc = slot->room >= units ? get_leaf(wg, dir, slot, &line) :
+				       make_room(wg, dir, txn, slot->hash, units, &line);
 
-	memset(&entry, 0, sizeof(entry));
-	entry.inode = inode;
-	entry.hash = slot->hash;
-	entry.name_bytes = (uint8_t)bytes;
-	entry.file_type = file_type;
-	int rc = prepare_root(wg, dir, txn, units, &line);
 	if (rc < 0)
 		return rc;
-	while (is_index(dir, line)) {
-		rc = step_down(wg, dir, txn, line, entry.hash, units, &below);
-		if (rc == 1)
-			continue;
-		g4_cache_put(cache_of(dir), line);
-		if (rc < 0)
-			return rc;
-		line = below;
-	}
 	struct g4_leaf leaf;
-	g4_leaf_open(&leaf, cache_of(dir), line);
+	g4_leaf_open_alone(&leaf, cache_of(dir), line);
 	g4_txn_dirty(txn, line);
 	rc = g4_leaf_insert(wg, &leaf, &entry, name, slot->twin) ? 0 : -G4_E_CORRUPT_DIR;
 	g4_cache_put(cache_of(dir), line);
@@ -339,12 +350,12 @@ G4_FN int g4_dir_remove(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn
 {
 	struct g4_leaf leaf;
 	uint32_t line;
-	int rc = get_page(wg, dir, slot->page, &line);
+	int rc = get_leaf(wg, dir, slot, &line);
 
 	if (rc < 0)
 		return rc;
 	g4_txn_dirty(txn, line);
-	g4_leaf_open(&leaf, cache_of(dir), line);
+	g4_leaf_open_alone(&leaf, cache_of(dir), line);
 	g4_leaf_remove(&leaf, slot->unit);
 	g4_cache_put(cache_of(dir), line);
 	return 0;
@@ -355,12 +366,12 @@ G4_FN int g4_dir_replace(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *tx
 {
 	struct g4_leaf leaf;
 	uint32_t line;
-	int rc = get_page(wg, dir, slot->page, &line);
+	int rc = get_leaf(wg, dir, slot, &line);
 
 	if (rc < 0)
 		return rc;
 	g4_txn_dirty(txn, line);
-	g4_leaf_open(&leaf, cache_of(dir), line);
+	g4_leaf_open_alone(&leaf, cache_of(dir), line);
 	g4_leaf_entry(&leaf, slot->unit)->inode = inode;
 	g4_leaf_entry(&leaf, slot->unit)->file_type = file_type;
 	g4_cache_put(cache_of(dir), line);
@@ -435,7 +446,7 @@ G4_FN int g4_dir_read_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint64_t 
 	*line = G4_NO_LINE;
 	if (dir->root == 0 || from >> 48)
 		return 0;
-	int rc = find_leaf(wg, dir, (uint32_t)(from >> 16), line, &bound, &full);
+	int rc = find_leaf(wg, dir, (uint32_t)(from >> 16), G4_NO_LINE, line, &bound, &full);
 	if (rc < 0)
 		return rc;
 	struct g4_leaf leaf;

@@ -13,6 +13,7 @@
 #define G4_DIR_H
 
 #include "alloc/alloc.h"
+#include "hash/siphash.h"
 
 /* metadata blocks that one insert changes at most: three levels, each split, with the space for the new pages */
 #define G4_DIR_CREDITS 28u
@@ -26,7 +27,9 @@ struct g4_dir { /* what the directory's inode keeps about it */
 
 struct g4_dir_slot { /* where a name is; valid while the inode lock is held */
 	uint64_t inode;
-	uint64_t page; /* address of the leaf */
+	uint64_t page; /* address of the leaf that has the name, or room for it */
+	uint32_t
+		line; /* where that was in the cache, a hint; before a lookup: where the directory's first page may be */
 	uint32_t unit;
 	uint32_t hash;
 	uint16_t collision;
@@ -36,7 +39,10 @@ struct g4_dir_slot { /* where a name is; valid while the inode lock is held */
 		room; /* of a name that is not there: units that are free in its leaf; 0 where inserting splits a page */
 };
 
-G4_FN uint32_t g4_dir_hash(const uint64_t hash_key[2], const char *name, uint32_t bytes);
+G4_FN G4_INLINE uint32_t g4_dir_hash(const uint64_t hash_key[2], const char *name, uint32_t bytes)
+{
+	return (uint32_t)g4_siphash13(hash_key, name, bytes);
+}
 /* -G4_E_NOENT when the name is not there; the slot then tells g4_dir_insert() what was seen on the way. */
 G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *name, uint32_t bytes,
 			struct g4_dir_slot *slot);

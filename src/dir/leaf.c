@@ -64,15 +64,18 @@ G4_FN static uint32_t find_run(const uint64_t used[G4_LEAF_WORDS], uint32_t coun
 
 /* ------------------------------------------------------------------ notes */
 
+/* Of a leaf that nobody else looks at: the directory's lock publishes the note with the page. */
 G4_FN static void keep_note(const struct g4_leaf *leaf)
 {
-	for (uint32_t w = 1; w < G4_LEAF_WORDS; w++)
-		g4_store64_rlx(&leaf->note->word[w], leaf->starts[w]);
-	g4_store64_rel(&leaf->note->word[0], leaf->starts[0] | NOTE_MADE);
+	for (uint32_t w = 0; w < G4_LEAF_WORDS; w++)
+		g4_store64_rlx(&leaf->note->word[w], leaf->starts[w] | (w == 0 ? NOTE_MADE : 0));
 }
 
-/* From entry to entry, as the page says it. The unit behind an entry is another's beginning or free. */
-G4_FN static void follow_entries(struct g4_leaf *leaf)
+/*
+ * From entry to entry, as the page says it. The unit behind an entry is another's beginning or free. Readers of a directory may
+ * come here side by side: they make the same note, and who sees its first word sees the others.
+ */
+G4_FN G4_COLD static void make_note(struct g4_leaf *leaf)
 {
 	uint64_t used[G4_LEAF_WORDS];
 
@@ -84,22 +87,35 @@ G4_FN static void follow_entries(struct g4_leaf *leaf)
 		set_bits(leaf->starts, unit, 1);
 		unit = next_bit(used, unit + g4_leaf_units_for(g4_leaf_entry(leaf, unit)->name_bytes));
 	}
+	for (uint32_t w = 1; w < G4_LEAF_WORDS; w++)
+		g4_store64_rlx(&leaf->note->word[w], leaf->starts[w]);
+	g4_store64_rel(&leaf->note->word[0], leaf->starts[0] | NOTE_MADE);
 }
 
-/* Readers of a directory may come here side by side: they make the same note. */
+/* first: the note's first word. */
+G4_FN static void use_note(struct g4_leaf *leaf, uint64_t first)
+{
+	if (!(first & NOTE_MADE)) {
+		make_note(leaf);
+		return;
+	}
+	leaf->starts[0] = first & ~NOTE_MADE;
+	for (uint32_t w = 1; w < G4_LEAF_WORDS; w++)
+		leaf->starts[w] = g4_load64_rlx(&leaf->note->word[w]);
+}
+
 G4_FN void g4_leaf_open(struct g4_leaf *leaf, const struct g4_cache *cache, uint32_t line)
 {
 	leaf->page = (struct g4_dir_leaf *)g4_line_data(cache, line);
 	leaf->note = &cache->notes[line];
-	leaf->starts[0] = g4_load64_acq(&leaf->note->word[0]);
-	if (leaf->starts[0] & NOTE_MADE) {
-		leaf->starts[0] &= ~NOTE_MADE;
-		for (uint32_t w = 1; w < G4_LEAF_WORDS; w++)
-			leaf->starts[w] = g4_load64_rlx(&leaf->note->word[w]);
-		return;
-	}
-	follow_entries(leaf);
-	keep_note(leaf);
+	use_note(leaf, g4_load64_acq(&leaf->note->word[0]));
+}
+
+G4_FN void g4_leaf_open_alone(struct g4_leaf *leaf, const struct g4_cache *cache, uint32_t line)
+{
+	leaf->page = (struct g4_dir_leaf *)g4_line_data(cache, line);
+	leaf->note = &cache->notes[line];
+	use_note(leaf, g4_load64_rlx(&leaf->note->word[0]));
 }
 
 G4_FN void g4_leaf_init(struct g4_leaf *leaf, const struct g4_cache *cache, uint32_t line)
@@ -153,10 +169,17 @@ G4_FN void g4_leaf_search_region(struct g4_wg *wg, struct g4_leaf_search *search
 G4_FN static uint32_t search(struct g4_wg *wg, const struct g4_leaf *leaf, uint32_t hash, uint32_t unit)
 {
 	if (g4_wg_width(wg) == 1) {
-		for (unit = next_bit(leaf->starts, unit); unit < G4_DIR_UNITS; unit = next_bit(leaf->starts, unit + 1))
-			if (hash_at(leaf->page, unit) == hash)
-				break;
-		return unit;
+		const struct g4_dir_leaf *page = leaf->page;
+		uint64_t bits = leaf->starts[unit / 64] & ~UINT64_C(0) << unit % 64;
+		for (uint32_t w = unit / 64;; bits = leaf->starts[w]) {
+			for (; bits; bits &= bits - 1) {
+				unit = 64 * w + g4_lowest_bit(bits);
+				if (hash_at(page, unit) == hash)
+					return unit;
+			}
+			if (++w == G4_LEAF_WORDS)
+				return G4_DIR_UNITS;
+		}
 	}
 	struct g4_leaf_search *shared = (struct g4_leaf_search *)g4_probe_scratch(wg);
 	shared->page = leaf->page;
@@ -187,17 +210,8 @@ G4_FN uint32_t g4_leaf_find(struct g4_wg *wg, const struct g4_leaf *leaf, uint32
 
 /* ------------------------------------------------------------------ changing */
 
-G4_FN uint32_t g4_leaf_room(const struct g4_leaf *leaf)
-{
-	uint32_t count = G4_DIR_UNITS;
-
-	for (uint32_t w = 0; w < G4_LEAF_WORDS; w++)
-		count -= g4_count_bits(leaf->page->used[w]);
-	return count;
-}
-
 /* The smallest number that no entry of this hash has; equal hashes never lie in two leaves. */
-G4_FN static uint16_t free_collision(const struct g4_leaf *leaf, uint32_t hash)
+G4_FN G4_COLD static uint16_t free_collision(const struct g4_leaf *leaf, uint32_t hash)
 {
 	struct g4_dir_entry *entry = NULL;
 	uint32_t candidate = 0;
@@ -211,21 +225,22 @@ G4_FN static uint16_t free_collision(const struct g4_leaf *leaf, uint32_t hash)
 }
 
 /* Without the note, which the caller keeps. */
-G4_FN static void put_entry(struct g4_wg *wg, struct g4_leaf *leaf, uint32_t unit, const struct g4_dir_entry *header,
-			    const char *name)
+G4_FN static void put_entry(struct g4_leaf *leaf, uint32_t unit, const struct g4_dir_entry *header, const char *name)
 {
-	const uint32_t units = g4_leaf_units_for(header->name_bytes);
+	const uint32_t units = g4_leaf_units_for(header->name_bytes), bytes = header->name_bytes;
 	struct g4_dir_entry *entry = g4_leaf_entry(leaf, unit);
+	uint64_t *words = (uint64_t *)(void *)(entry + 1);
 
-	memset(entry, 0, (size_t)units * G4_DIR_UNIT_BYTES);
 	*entry = *header;
-	g4_copy(wg, entry + 1, name, header->name_bytes);
+	G4_ROLLED
+	for (uint32_t at = 0; at < (units - 1) * G4_DIR_UNIT_BYTES; at += 8)
+		words[at / 8] = at < bytes ? g4_load_bytes(name + at, (uint32_t)g4_min64(8, bytes - at)) : 0;
 	set_bits(leaf->page->used, unit, units);
 	set_bits(leaf->starts, unit, 1);
 }
 
 /* Moves all entries to the front so that free units lie together. */
-G4_FN static void compact(struct g4_wg *wg, struct g4_leaf *leaf)
+G4_FN G4_COLD static void compact(struct g4_wg *wg, struct g4_leaf *leaf)
 {
 	/* behind the part that a commit uses; nothing of ours lives there across an insertion */
 	struct g4_leaf spare = *leaf;
@@ -242,7 +257,7 @@ G4_FN static void compact(struct g4_wg *wg, struct g4_leaf *leaf)
 		const uint32_t units = g4_leaf_units_for(entry->name_bytes);
 		if (to + units > G4_DIR_UNITS)
 			break;
-		put_entry(wg, leaf, to, entry, g4_leaf_name(entry));
+		put_entry(leaf, to, entry, g4_leaf_name(entry));
 		to += units;
 	}
 }
@@ -260,7 +275,7 @@ G4_FN bool g4_leaf_insert(struct g4_wg *wg, struct g4_leaf *leaf, const struct g
 		unit = find_run(leaf->page->used, units);
 	}
 	if (unit < G4_DIR_UNITS)
-		put_entry(wg, leaf, unit, &entry, name);
+		put_entry(leaf, unit, &entry, name);
 	keep_note(leaf);
 	return unit < G4_DIR_UNITS;
 }
@@ -301,7 +316,7 @@ G4_FN uint32_t g4_leaf_pivot(const struct g4_leaf *leaf)
 	return next;
 }
 
-G4_FN void g4_leaf_split(struct g4_wg *wg, struct g4_leaf *leaf, struct g4_leaf *right, uint32_t pivot)
+G4_FN void g4_leaf_split(struct g4_leaf *leaf, struct g4_leaf *right, uint32_t pivot)
 {
 	struct g4_dir_entry *entry = NULL;
 	uint32_t to = G4_DIR_HEADER_UNITS;
@@ -313,7 +328,7 @@ G4_FN void g4_leaf_split(struct g4_wg *wg, struct g4_leaf *leaf, struct g4_leaf 
 		const uint32_t units = g4_leaf_units_for(entry->name_bytes);
 		if (to + units > G4_DIR_UNITS)
 			break;
-		put_entry(wg, right, to, entry, g4_leaf_name(entry));
+		put_entry(right, to, entry, g4_leaf_name(entry));
 		to += units;
 		clear_bits(leaf->page->used, unit, units);
 		clear_bits(leaf->starts, unit, 1);

@@ -21,6 +21,8 @@ struct g4_leaf {
 };
 
 G4_FN void g4_leaf_open(struct g4_leaf *leaf, const struct g4_cache *cache, uint32_t line);
+/* The same for whoever has the directory to himself: no reader is making the note. */
+G4_FN void g4_leaf_open_alone(struct g4_leaf *leaf, const struct g4_cache *cache, uint32_t line);
 /* The same for a new page, all zero but for its header. */
 G4_FN void g4_leaf_init(struct g4_leaf *leaf, const struct g4_cache *cache, uint32_t line);
 
@@ -47,7 +49,14 @@ G4_FN uint32_t g4_leaf_next(const struct g4_leaf *leaf, uint32_t unit);
 G4_FN uint32_t g4_leaf_find(struct g4_wg *wg, const struct g4_leaf *leaf, uint32_t hash, const char *name,
 			    uint32_t bytes, bool *twin);
 /* Units that are not in use. */
-G4_FN uint32_t g4_leaf_room(const struct g4_leaf *leaf);
+G4_FN G4_INLINE uint32_t g4_leaf_room(const struct g4_leaf *leaf)
+{
+	uint32_t count = G4_DIR_UNITS;
+
+	for (uint32_t w = 0; w < G4_LEAF_WORDS; w++)
+		count -= g4_count_bits(leaf->page->used[w]);
+	return count;
+}
 /*
  * Leader. Puts an entry in; there is room for it, in one place or in several. Its collision number is chosen here: 0 unless
  * it has a twin, another entry of the same hash. False: there was no room after all, because an image has the leaf in two
@@ -58,8 +67,8 @@ G4_FN bool g4_leaf_insert(struct g4_wg *wg, struct g4_leaf *leaf, const struct g
 G4_FN void g4_leaf_remove(struct g4_leaf *leaf, uint32_t unit);
 /* A hash that halves the entries by units: all below go left. 0 when all hashes are equal. */
 G4_FN uint32_t g4_leaf_pivot(const struct g4_leaf *leaf);
-/* Leader. Moves the entries from `pivot` on to an empty leaf. */
-G4_FN void g4_leaf_split(struct g4_wg *wg, struct g4_leaf *leaf, struct g4_leaf *right, uint32_t pivot);
+/* Moves the entries from `pivot` on to an empty leaf. */
+G4_FN void g4_leaf_split(struct g4_leaf *leaf, struct g4_leaf *right, uint32_t pivot);
 
 /* The region of a search. Collective. */
 #define G4_REGION_LEAF_SEARCH (G4_REGION_USER + 8)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lookup cache. All words are read and written as atomics; a fence (find) or the acquire loads of the body (forget)
- * keep the second look at the sequence behind them, the release stores keep the body behind the odd sequence.
+ * The lookup cache. All words are read and written as atomics, with one fence for all of a body: it keeps the second look at
+ * the sequence behind what was read of it, and what is written of it behind the odd sequence.
  */
 #include "dir/lookup.h"
 
@@ -32,36 +32,23 @@ G4_FN static bool same_shape(uint64_t shape, const struct g4_lookup_name *name)
 	return (shape & ((UINT64_C(1) << CORE_SHIFT) - 1)) == shape_of(name);
 }
 
-G4_FN static void name_words(const struct g4_lookup_name *name, uint64_t words[NAME_WORDS])
+/* The name's bytes, and zeros behind them. */
+G4_FN static uint64_t name_word(const struct g4_lookup_name *name, uint32_t w)
 {
-#if G4_CUDA
-	/* in registers, all bytes on their way at once; memcpy() goes byte by byte through the stack */
-#pragma unroll
-	for (uint32_t w = 0; w < NAME_WORDS; w++) {
-		words[w] = 0;
-#pragma unroll
-		for (uint32_t k = 0; k < 8; k++)
-			if (8 * w + k < name->bytes)
-				words[w] |= (uint64_t)(uint8_t)name->text[8 * w + k] << 8 * k;
-	}
-#else
-	memset(words, 0, G4_LOOKUP_NAME_BYTES);
-	memcpy(words, name->text, name->bytes);
-#endif
+	return 8 * w < name->bytes ? g4_load_bytes(name->text + 8 * w, (uint32_t)g4_min64(8, name->bytes - 8 * w)) : 0;
 }
 
 /* Whether the entry is about this name; what is read may be torn, which the sequence tells. */
 G4_FN static bool holds(const struct g4_lookup_entry *entry, const struct g4_lookup_name *name)
 {
-	uint64_t words[NAME_WORDS];
-
-	if (!same_shape(g4_load64_acq(&entry->shape), name) || g4_load64_acq(&entry->directory) != name->directory)
+	if (!same_shape(g4_load64_acq(&entry->shape), name))
 		return false;
-	name_words(name, words);
-	for (uint32_t w = 0; w < NAME_WORDS; w++)
-		if (g4_load64_acq(&entry->name[w]) != words[w])
-			return false;
-	return true;
+	bool same = g4_load64_rlx(&entry->directory) == name->directory;
+	G4_ROLLED
+	for (uint32_t w = 0; w < NAME_WORDS && same; w++)
+		same = g4_load64_rlx(&entry->name[w]) == name_word(name, w);
+	g4_fence_acq();
+	return same;
 }
 
 /* All words are asked for before one is looked at: on a GPU their ways to memory overlap. */
@@ -93,7 +80,8 @@ G4_FN bool g4_lookup_find(const struct g4_lookup *cache, const struct g4_lookup_
 
 	if (name->bytes > G4_LOOKUP_NAME_BYTES)
 		return false;
-	name_words(name, words);
+	for (uint32_t w = 0; w < NAME_WORDS; w++)
+		words[w] = name_word(name, w);
 	for (uint32_t way = 0; way < WAYS; way++)
 		if (find_in(entry_of(cache, name, way), name, words, value))
 			return true;
@@ -116,20 +104,19 @@ G4_FN static struct g4_lookup_entry *place_of(struct g4_lookup *cache, const str
 G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *name,
 			 const struct g4_lookup_value *value)
 {
-	uint64_t words[NAME_WORDS];
-
 	if (name->bytes > G4_LOOKUP_NAME_BYTES)
 		return;
 	struct g4_lookup_entry *entry = place_of(cache, name);
-	uint64_t sequence = g4_load64_acq(&entry->sequence);
-	if ((sequence & 1) || !g4_cas64(&entry->sequence, sequence, sequence + 1))
+	uint64_t sequence = g4_load64_rlx(&entry->sequence);
+	if ((sequence & 1) || !g4_cas64_acq(&entry->sequence, sequence, sequence + 1))
 		return;
-	name_words(name, words);
-	g4_store64_rel(&entry->shape, shape_of(name) | (uint64_t)value->core << CORE_SHIFT);
-	g4_store64_rel(&entry->directory, name->directory);
-	g4_store64_rel(&entry->inode, value->inode);
+	g4_fence_rel(); /* whoever sees some of what follows sees the odd sequence */
+	g4_store64_rlx(&entry->shape, shape_of(name) | (uint64_t)value->core << CORE_SHIFT);
+	g4_store64_rlx(&entry->directory, name->directory);
+	g4_store64_rlx(&entry->inode, value->inode);
+	G4_ROLLED
 	for (uint32_t w = 0; w < NAME_WORDS; w++)
-		g4_store64_rel(&entry->name[w], words[w]);
+		g4_store64_rlx(&entry->name[w], name_word(name, w));
 	g4_store64_rel(&entry->sequence, sequence + 2);
 }
 
@@ -145,10 +132,11 @@ G4_FN static void forget_in(struct g4_lookup_entry *entry, const struct g4_looku
 		if (sequence & 1)
 			return;
 		bool same = holds(entry, name);
-		if (!same && g4_load64_acq(&entry->sequence) == sequence)
+		if (!same && g4_load64_rlx(&entry->sequence) == sequence)
 			return;
-		if (same && g4_cas64(&entry->sequence, sequence, sequence + 1)) {
-			g4_store64_rel(&entry->shape, 0);
+		if (same && g4_cas64_acq(&entry->sequence, sequence, sequence + 1)) {
+			g4_fence_rel();
+			g4_store64_rlx(&entry->shape, 0);
 			g4_store64_rel(&entry->sequence, sequence + 2);
 			return;
 		}

@@ -290,7 +290,7 @@ G4_FN static int translate(struct g4_wg *wg, const struct g4_port *port, struct 
 	const uint8_t *text;
 	int rc;
 
-	memset(cmd, 0, sizeof(*cmd));
+	g4_zero16(cmd, sizeof(*cmd));
 	cmd->op = c->op;
 	if (c->op > LAST_COMMAND)
 		return -G4_E_NOSYS;
@@ -315,14 +315,14 @@ G4_FN static int translate(struct g4_wg *wg, const struct g4_port *port, struct 
 	cmd->arg = c->arg;
 	text += c->name_bytes + c->name2_bytes;
 	if (c->op == G4_CMD_SETATTR) {
-		if (c->attr_bytes != sizeof(stage->attr))
+		if (c->attr_bytes != sizeof(stage->result.attr))
 			return -G4_E_INVAL;
-		memcpy(&stage->attr, text, sizeof(stage->attr));
-		cmd->attr = &stage->attr;
+		memcpy(&stage->result.attr, text, sizeof(stage->result.attr));
+		cmd->attr = &stage->result.attr;
 	} else if (c->wants_attr || c->op == G4_CMD_GETATTR) { /* which gives them without being asked */
-		memset(&stage->attr, 0,
-		       sizeof(stage->attr)); /* what the command leaves out shall not be another client's */
-		cmd->attr = &stage->attr;
+		/* what the command leaves out shall not be another client's */
+		g4_zero16(&stage->result.attr, sizeof(stage->result.attr));
+		cmd->attr = &stage->result.attr;
 	}
 	return place_data(wg, port, stage);
 }
@@ -415,32 +415,29 @@ G4_FN static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *por
 	return rc;
 }
 
-/* The result as far as the word does not hold it; which of it was written, is told in the word. */
-G4_FN static uint64_t write_result(struct g4_wg *wg, struct g4_port *port, uint32_t number, int rc,
-				   struct g4_port_stage *stage)
+/* Makes the result's word, and the rest where the word does not hold it; how many bytes that is. */
+G4_FN static uint32_t make_result(const struct g4_port *port, uint32_t number, int rc, struct g4_port_stage *stage)
 {
-	struct g4_ring_result *to = g4_ring_result_of(port->ring, port->entries, number);
+	struct g4_ring_result *result = &stage->result;
 	const struct g4_cmd *cmd = &stage->cmd;
 	uint64_t small = rc < 0 ? (uint64_t)(uint32_t)rc : cmd->value, word = number & G4_RING_NUMBER_MASK;
 	bool attr = rc == 0 && cmd->attr != NULL;
 	bool moved = rc == 0 && cmd->op == G4_CMD_WRITE && cmd->offset != stage->slot.command.offset;
 
-	if (rc == 0 && (attr || moved || is_one(MAKES_HANDLE, cmd->op) || cmd->value > INT32_MAX)) {
-		stage->result.value = cmd->value;
-		/* the engine's own, which use_handles() put there, is not for the client */
-		stage->result.handle = is_one(MAKES_HANDLE, cmd->op) ? cmd->handle : stage->slot.command.handle;
-		stage->result.offset = cmd->offset;
-		if (attr) {
-			stage->result.attr = stage->attr;
-			if (!(port->flags & G4_PORT_IN_CORE) && stage->attr.ino != 0)
-				stage->result.attr.seal = g4_port_seal(port, stage->attr.ino, stage->attr.generation);
-		}
-		g4_copy(wg, &to->value, &stage->result.value,
-			attr ? offsetof(struct g4_ring_result, reserved) - 8 : 3 * sizeof(uint64_t));
-		word |= G4_RING_WORD_FULL;
-		small = 0;
+	if (rc < 0 || !(attr || moved || is_one(MAKES_HANDLE, cmd->op) || cmd->value > INT32_MAX)) {
+		result->word = word | small << 32;
+		return 0;
 	}
-	return word | small << 32;
+	result->word = word | G4_RING_WORD_FULL;
+	result->value = cmd->value;
+	/* the engine's own, which use_handles() put there, is not for the client */
+	result->handle = is_one(MAKES_HANDLE, cmd->op) ? cmd->handle : stage->slot.command.handle;
+	result->offset = cmd->offset;
+	if (!attr)
+		return 3 * sizeof(uint64_t);
+	if (!(port->flags & G4_PORT_IN_CORE) && result->attr.ino != 0)
+		result->attr.seal = g4_port_seal(port, result->attr.ino, result->attr.generation);
+	return offsetof(struct g4_ring_result, reserved) - offsetof(struct g4_ring_result, value);
 }
 
 /*
@@ -457,20 +454,38 @@ G4_FN static void note_published(struct g4_port *port)
 #endif
 }
 
-G4_FN void g4_port_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, uint32_t number,
+G4_FN void g4_port_publish(struct g4_port *port, uint32_t number, const struct g4_port_stage *stage)
+{
+	note_published(port);
+	g4_store64_rel_sys(&g4_ring_result_of(port->ring, port->entries, number)->word, stage->result.word);
+	g4_add32(&port->done, 1);
+}
+
+G4_FN uint32_t g4_port_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, uint32_t number,
 			   struct g4_port_stage *stage)
 {
-	g4_copy(wg, &stage->slot, g4_ring_slot_of(port->ring, port->entries, number), sizeof(stage->slot));
 	if (stage->slot.command.op == G4_CMD_NOP) { /* nothing was done that the client would have to see before it */
 		g4_store64_rlx_sys(&g4_ring_result_of(port->ring, port->entries, number)->word,
 				   number & G4_RING_NUMBER_MASK);
 		g4_add32(&port->done, 1);
-		return;
+		return 0;
 	}
 	int rc = execute(wg, fs, port, stage);
-	uint64_t word = write_result(wg, port, number, rc, stage);
+	uint32_t bytes = make_result(port, number, rc, stage);
 
-	note_published(port);
-	g4_store64_rel_sys(&g4_ring_result_of(port->ring, port->entries, number)->word, word);
-	g4_add32(&port->done, 1);
+	if (bytes == 0)
+		g4_port_publish(port, number, stage);
+	return bytes;
+}
+
+G4_FN void g4_port_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, uint32_t number,
+			   struct g4_port_stage *stage)
+{
+	g4_copy(wg, &stage->slot, g4_ring_slot_of(port->ring, port->entries, number), sizeof(stage->slot));
+	uint32_t bytes = g4_port_run(wg, fs, port, number, stage);
+
+	if (bytes == 0)
+		return;
+	g4_copy(wg, &g4_ring_result_of(port->ring, port->entries, number)->value, &stage->result.value, bytes);
+	g4_port_publish(port, number, stage);
 }

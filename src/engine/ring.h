@@ -192,7 +192,6 @@ struct g4_port_stage {
 	struct g4_ring_slot slot;
 	struct g4_cmd cmd;
 	struct g4_ring_result result;
-	struct g4_attr attr;
 	struct g4_cred cred;
 	uint8_t *text; /* G4_RING_MAX_TEXT bytes */
 	uint8_t *data; /* G4_PORT_STAGE_BYTES bytes */
@@ -205,6 +204,14 @@ struct g4_fs;
  */
 G4_FN void g4_port_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, uint32_t number,
 			   struct g4_port_stage *stage);
+/*
+ * The same in parts, for those who move slots and results themselves. g4_port_run() executes the command that was copied to
+ * stage->slot. 0: its result is published. Else so many bytes of stage->result, behind the word, are to be written to the
+ * result of that number, and then g4_port_publish() is to be called.
+ */
+G4_FN uint32_t g4_port_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, uint32_t number,
+			   struct g4_port_stage *stage);
+G4_FN void g4_port_publish(struct g4_port *port, uint32_t number, const struct g4_port_stage *stage);
 /* What a client shows to name an inode of this generation. */
 G4_FN uint64_t g4_port_seal(const struct g4_port *port, uint64_t ino, uint64_t generation);
 /* Leader. Gives back every handle of a port that no command runs on any more. */

@@ -73,13 +73,16 @@ struct g4_core {
 	uint64_t map_promise;	 /* pages that the running publication may take for the map */
 	uint32_t growth_promise; /* pages for what makes the map high enough for the dirty pages */
 	uint32_t dirty_height;	 /* how high that is: the most any of them needed; 0 without dirty pages */
-	uint8_t unused[16];	 /* whole cache lines */
+	uint32_t near;		 /* the cache line of its slab when it was logged last, a hint */
+	uint32_t leaf;		 /* of a directory of one page: the cache line of that, plus 1, a hint */
+	uint8_t unused[8];	 /* whole cache lines */
 };
 /* What attributes are made of: from its beginning on, three cache lines. */
 #define G4_CORE_ATTRIBUTE_BYTES 192u
 G4_STATIC_ASSERT(offsetof(struct g4_core, disk) + offsetof(struct g4_inode, map) == G4_CORE_ATTRIBUTE_BYTES,
 		 "attributes");
 G4_STATIC_ASSERT(sizeof(struct g4_core) % 64 == 0, "in each core of the table");
+#define G4_CORE_TAKEN (1u << 31) /* in refs, see inode.c */
 enum { G4_CORE_FREE = 0, G4_CORE_LOADING = 1, G4_CORE_READY = 2, G4_CORE_FAILED = 3 };
 
 #define G4_CORE_LOCKS 256u
@@ -223,14 +226,29 @@ G4_FN bool g4_core_ref_near(struct g4_fs *fs, uint64_t ino, uint32_t near);
 G4_FN uint32_t g4_core_place(const struct g4_fs *fs, uint64_t ino);
 /*
  * Per-lane. Copies the first G4_CORE_ATTRIBUTE_BYTES of an inode's core without lock and reference. False where it is not
- * there any more or changing. The copy counts if g4_core_unchanged() says so afterwards.
+ * there any more (ino 0: whatever is there will do) or changing. The copy counts if the lock has the copy's lock.version
+ * afterwards (g4_read_unchanged()): a core changes under its lock, or while it is given to another inode. reset_core() makes
+ * two versions of that, and what comes into it from the slab is one more.
  */
-G4_FN bool g4_core_glance(const struct g4_fs *fs, uint32_t core, uint64_t ino, struct g4_core *copy);
-G4_FN bool g4_core_unchanged(const struct g4_fs *fs, uint32_t core, const struct g4_core *copy);
+G4_FN G4_INLINE bool g4_core_glance(const struct g4_fs *fs, uint32_t i, uint64_t ino, struct g4_core *copy)
+{
+	const struct g4_core *core = &fs->cores.core[i];
+	uint64_t version;
+
+	if (!g4_read_begin(&core->lock, &version))
+		return false;
+	g4_peek(copy, core, G4_CORE_ATTRIBUTE_BYTES / 8);
+	copy->lock.version = version;
+	return (ino == 0 || copy->ino == ino) && copy->state == G4_CORE_READY && !(copy->refs & G4_CORE_TAKEN) &&
+	       !copy->dead;
+}
 /* The core of a command's node or node2, in its right generation. */
 G4_FN int g4_core_of_node(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint32_t *core);
 G4_FN int g4_core_of_node2(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint32_t *core);
-G4_FN void g4_core_put(struct g4_fs *fs, uint32_t core);
+G4_FN G4_INLINE void g4_core_put(struct g4_fs *fs, uint32_t i)
+{
+	g4_sub32_rel(&g4_core_of(fs, i)->refs, 1);
+}
 G4_FN void g4_core_ref(struct g4_fs *fs, uint32_t core);
 /* Allocates an inode in a transaction; *core is referenced and write-locked; disk is set up but not yet logged. */
 G4_FN int g4_inode_new(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t mode, uint32_t *core);
@@ -245,7 +263,28 @@ G4_FN int g4_orphan_add(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, 
 G4_FN int g4_orphan_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t core);
 /* Deletes an inode without links, openers and holders; cuts the work into transactions. Takes the core's lock. */
 G4_FN int g4_inode_delete(struct g4_wg *wg, struct g4_fs *fs, uint32_t core);
-G4_FN void g4_fill_attr(const struct g4_core *core, struct g4_attr *attr);
+G4_FN G4_INLINE void g4_fill_attr(const struct g4_core *core, struct g4_attr *attr)
+{
+	const struct g4_inode *disk = &core->disk;
+
+	attr->ino = core->ino;
+	attr->size = g4_is_dir(disk->mode) ? disk->pages * G4_PAGE_BYTES : core->size;
+	attr->blocks_512 = (disk->pages + core->dirty_count) * (G4_PAGE_BYTES / 512);
+	attr->atime_ns = g4_load64_rlx(&disk->atime_ns); /* readers move it */
+	attr->mtime_ns = disk->mtime_ns;
+	attr->ctime_ns = disk->ctime_ns;
+	attr->btime_ns = disk->btime_ns;
+	attr->rdev = disk->rdev;
+	attr->generation = disk->generation;
+	attr->change_count = disk->change_count;
+	attr->mode = disk->mode;
+	attr->nlink = disk->nlink;
+	attr->uid = disk->uid;
+	attr->gid = disk->gid;
+	attr->flags = disk->flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND | G4_INODE_NODUMP | G4_INODE_NOATIME);
+	attr->reserved = 0;
+	attr->seal = 0;
+}
 /* Marks time stamps as changed without a transaction; they are logged with the next one or by write-back. */
 G4_FN void g4_touch(struct g4_fs *fs, uint32_t core, bool modified, bool changed);
 G4_FN void g4_touch_read(struct g4_fs *fs, uint32_t core);
@@ -269,7 +308,11 @@ G4_FN int g4_writeback_all(struct g4_wg *wg, struct g4_fs *fs);
 /* Metadata is damaged or cannot be written: no more changes. */
 G4_FN void g4_fs_error(struct g4_fs *fs, int code);
 /* Passes a code on; a corruption or write error of metadata also turns the file system read-only. */
-G4_FN int g4_check(struct g4_fs *fs, int code);
+G4_FN int g4_check_failure(struct g4_fs *fs, int code);
+G4_FN G4_INLINE int g4_check(struct g4_fs *fs, int code)
+{
+	return code < 0 ? g4_check_failure(fs, code) : code;
+}
 /* Whether so much is dirty that it should be written back soon (hard: before more is made dirty). */
 G4_FN bool g4_dirty_pressure(const struct g4_fs *fs, bool hard);
 /* The queue of inodes with dirty pages or times. */

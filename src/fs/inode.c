@@ -22,7 +22,6 @@ G4_FN static struct g4_lock *bucket_lock(struct g4_cores *cores, uint32_t bucket
  * looks whether the core is still what it wanted. TAKEN in the count keeps it from one that is being given to another
  * inode: it is set in the same step that finds the count 0, and cleared when the core stands in its new chain.
  */
-#define CORE_TAKEN (1u << 31)
 
 /* Bucket lock held. */
 G4_FN static void unhash(struct g4_cores *cores, uint32_t i)
@@ -43,12 +42,12 @@ G4_FN static bool take_this(struct g4_cores *cores, uint32_t i)
 	if (g4_load32_rlx(&core->refs) != 0)
 		return false;
 	if (g4_load32_rlx(&core->state) == G4_CORE_FREE)
-		return g4_cas32(&core->refs, 0, CORE_TAKEN | 1);
+		return g4_cas32_acq(&core->refs, 0, G4_CORE_TAKEN | 1);
 	if (g4_load32_rlx(&core->accessed)) {
 		g4_store32_rel(&core->accessed, 0);
 		return false;
 	}
-	if (!g4_cas32(&core->refs, 0, CORE_TAKEN | 1))
+	if (!g4_cas32_acq(&core->refs, 0, G4_CORE_TAKEN | 1))
 		return false;
 	if (g4_load32_acq(&core->state) == G4_CORE_FREE)
 		return true; /* given back meanwhile */
@@ -59,11 +58,11 @@ G4_FN static bool take_this(struct g4_cores *cores, uint32_t i)
 	return true;
 }
 
-/* Takes an unused core out of the table, CORE_TAKEN. All who look share the clock's hand. */
+/* Takes an unused core out of the table, G4_CORE_TAKEN. All who look share the clock's hand. */
 G4_FN static uint32_t take_core(struct g4_cores *cores)
 {
 	for (uint32_t step = 0; step < 3 * cores->count; step++) {
-		uint32_t i = g4_add32(&cores->hand, 1) % cores->count;
+		uint32_t i = g4_add32_rlx(&cores->hand, 1) % cores->count;
 
 		if (take_this(cores, i))
 			return i;
@@ -82,25 +81,29 @@ G4_FN static void untake_core(struct g4_cores *cores, uint32_t i)
 {
 	g4_store32_rel(&cores->core[i].state, G4_CORE_FREE);
 	next_version(&cores->core[i]); /* its inode may have changed in another core meanwhile */
-	g4_sub32(&cores->core[i].refs, CORE_TAKEN | 1);
+	g4_sub32(&cores->core[i].refs, G4_CORE_TAKEN | 1);
 }
 
+/*
+ * Of a core that is taken: the step that clears G4_CORE_TAKEN publishes all of this to those who look the number up, the second
+ * version to those who glance.
+ */
 G4_FN static void reset_core(struct g4_core *core, uint64_t ino)
 {
 	struct g4_lock dirty_lock = core->dirty_lock;
 
 	/* refs stays as it is: the clock looks at it; the locks' tickets go on */
-	next_version(core);
+	g4_store64_rlx(&core->lock.version, g4_load64_rlx(&core->lock.version) + 1);
 	g4_fence_rel(); /* who glances at the core sees that it is another version before it sees anything of this */
-	g4_store32_rel(&core->state, G4_CORE_FREE);
-	g4_store32_rel(&core->accessed, 0);
-	memset(&core->disk, 0, sizeof(*core) - offsetof(struct g4_core, disk));
+	g4_store32_rlx(&core->state, G4_CORE_FREE);
+	g4_store32_rlx(&core->accessed, 0);
+	g4_zero16(&core->disk, (uint32_t)(sizeof(*core) - offsetof(struct g4_core, disk)));
 	core->dirty_lock = dirty_lock;
 	core->size = core->logged = 0;
 	core->dirty_count = 0;
 	core->dead = false;
-	g4_store32_rel(&core->next, G4_NO_CORE); /* readers may still come by */
-	g4_store64_rel(&core->ino, ino);
+	g4_store32_rlx(&core->next, G4_NO_CORE); /* readers may still come by */
+	g4_store64_rlx(&core->ino, ino);
 	core->dirty_head = core->dirty_tail = G4_NO_LINE;
 	core->orphan_prev = core->orphan_next = G4_NO_CORE;
 	core->dirty_prev = core->dirty_next = G4_NO_CORE;
@@ -109,9 +112,9 @@ G4_FN static void reset_core(struct g4_core *core, uint64_t ino)
 
 G4_FN static void insert_core(struct g4_cores *cores, uint32_t bucket, uint32_t i)
 {
-	g4_store32_rel(&cores->core[i].next, cores->buckets[bucket]);
-	g4_store32_rel(&cores->buckets[bucket], i);
-	g4_and32(&cores->core[i].refs, ~CORE_TAKEN);
+	g4_store32_rlx(&cores->core[i].next, cores->buckets[bucket]);
+	g4_store32_rlx(&cores->buckets[bucket], i);
+	g4_sub32_rel(&cores->core[i].refs, G4_CORE_TAKEN);
 }
 
 G4_FN static uint64_t data_key(uint64_t ino, uint32_t generation)
@@ -141,11 +144,12 @@ G4_FN static int load_core(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *c
 	if (slab->kind != G4_SLAB_INODES || !(slab->used & (1u << slot))) {
 		rc = -G4_E_STALE;
 	} else {
-		core->disk = *(const struct g4_inode *)(const void *)(data + address - page);
+		g4_copy16(&core->disk, data + address - page, sizeof(core->disk));
 		/* mode 0: given to an inode that is not written yet, and that stands in the table already or is about to */
 		rc = core->disk.mode == 0 ? -G4_E_STALE : g4_inode_validate(&core->disk, &fs->meta.layout);
 	}
 	g4_cache_put(&fs->cache, line);
+	core->near = line;
 	core->size = core->disk.size;
 	core->data_key = data_key(core->ino, core->disk.generation);
 	/* what changed it before it left the table may not be durable yet */
@@ -161,7 +165,7 @@ G4_FN static uint32_t find_core(struct g4_cores *cores, uint32_t bucket, uint64_
 	for (; i != G4_NO_CORE; i = cores->core[i].next) {
 		if (cores->core[i].ino != ino)
 			continue;
-		if (!(g4_add32(&cores->core[i].refs, 1) & CORE_TAKEN))
+		if (!(g4_add32(&cores->core[i].refs, 1) & G4_CORE_TAKEN))
 			break;
 		g4_sub32(&cores->core[i].refs, 1); /* on its way out of the chain */
 	}
@@ -181,7 +185,7 @@ G4_FN G4_INLINE void drop_ref(struct g4_core *core)
  */
 G4_FN G4_INLINE bool ref_if(struct g4_core *core, uint64_t ino)
 {
-	if (!(g4_add32_acq(&core->refs, 1) & CORE_TAKEN) && g4_load64_rlx(&core->ino) == ino &&
+	if (!(g4_add32_acq(&core->refs, 1) & G4_CORE_TAKEN) && g4_load64_rlx(&core->ino) == ino &&
 	    g4_load32_acq(&core->state) == G4_CORE_READY)
 		return true;
 	drop_ref(core);
@@ -240,27 +244,14 @@ G4_FN static void set_state(struct g4_core *core, uint32_t state)
 	g4_wake(&core->state);
 }
 
-G4_FN int g4_core_get_near(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t near, uint32_t *out)
+/* Of an inode that was not found without the lock: it is there after all, or it is loaded. */
+G4_FN G4_COLD static int get_locked(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t bucket, uint32_t *out)
 {
 	struct g4_cores *cores = &fs->cores;
-	uint32_t bucket, i, fresh;
+	uint32_t i, fresh;
 
-	if (g4_core_ref_near(fs, ino, near)) {
-		*out = near;
-		return 0;
-	}
-	if (ino == G4_NODE_ROOT)
-		ino = g4_core_of(fs, fs->root_core)->ino;
 	if (!g4_ino_plausible(ino, &fs->meta.layout))
 		return -G4_E_STALE;
-	bucket = bucket_of(cores, ino);
-	i = find_unlocked(cores, bucket, ino);
-	if (i != G4_NO_CORE) {
-		if (!g4_load32_rlx(&cores->core[i].accessed))
-			g4_store32_rel(&cores->core[i].accessed, 1);
-		*out = i;
-		return 0;
-	}
 	g4_lock(bucket_lock(cores, bucket));
 	i = find_core(cores, bucket, ino);
 	g4_unlock(bucket_lock(cores, bucket));
@@ -294,6 +285,25 @@ G4_FN int g4_core_get_near(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uin
 	return wait_loaded(fs, i);
 }
 
+G4_FN int g4_core_get_near(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t near, uint32_t *out)
+{
+	struct g4_cores *cores = &fs->cores;
+
+	if (g4_core_ref_near(fs, ino, near)) {
+		*out = near;
+		return 0;
+	}
+	if (ino == G4_NODE_ROOT)
+		ino = g4_core_of(fs, fs->root_core)->ino;
+	const uint32_t bucket = bucket_of(cores, ino), i = find_unlocked(cores, bucket, ino);
+	if (i == G4_NO_CORE)
+		return get_locked(wg, fs, ino, bucket, out);
+	if (!g4_load32_rlx(&cores->core[i].accessed))
+		g4_store32_rel(&cores->core[i].accessed, 1);
+	*out = i;
+	return 0;
+}
+
 G4_FN int g4_core_get(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t *out)
 {
 	return g4_core_get_near(wg, fs, ino, G4_NO_CORE, out);
@@ -312,27 +322,6 @@ G4_FN uint32_t g4_core_place(const struct g4_fs *fs, uint64_t ino)
 		i = g4_load32_rlx(&cores->core[i].next);
 	}
 	return G4_NO_CORE;
-}
-
-G4_FN bool g4_core_glance(const struct g4_fs *fs, uint32_t i, uint64_t ino, struct g4_core *copy)
-{
-	const struct g4_core *core = &fs->cores.core[i];
-	uint64_t version;
-
-	if (!g4_read_begin(&core->lock, &version))
-		return false;
-	g4_peek(copy, core, G4_CORE_ATTRIBUTE_BYTES / 8);
-	copy->lock.version = version;
-	return copy->ino == ino && copy->state == G4_CORE_READY && !(copy->refs & CORE_TAKEN) && !copy->dead;
-}
-
-/*
- * A core changes under its lock, or while it is given to another inode: reset_core() makes two versions of that, and what
- * comes into it from the slab is one more.
- */
-G4_FN bool g4_core_unchanged(const struct g4_fs *fs, uint32_t i, const struct g4_core *copy)
-{
-	return g4_read_valid(&fs->cores.core[i].lock, copy->lock.version);
 }
 
 G4_FN static int get_generation(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t generation, uint32_t *out)
@@ -361,11 +350,6 @@ G4_FN void g4_core_ref(struct g4_fs *fs, uint32_t i)
 	g4_add32(&g4_core_of(fs, i)->refs, 1);
 }
 
-G4_FN void g4_core_put(struct g4_fs *fs, uint32_t i)
-{
-	drop_ref(g4_core_of(fs, i));
-}
-
 G4_FN void g4_core_discard(struct g4_fs *fs, uint32_t i)
 {
 	struct g4_cores *cores = &fs->cores;
@@ -384,27 +368,28 @@ G4_FN int g4_inode_new(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, u
 {
 	struct g4_cores *cores = &fs->cores;
 	uint64_t address, now = (uint64_t)g4_realtime_ns();
-	uint32_t i = take_core(cores);
+	uint32_t i = take_core(cores), near;
 	int rc;
 
 	if (i == G4_NO_CORE)
 		return -G4_E_NFILE;
-	rc = g4_slab_alloc(wg, &fs->alloc, txn, G4_SLAB_INODES, &address);
+	rc = g4_slab_alloc(wg, &fs->alloc, txn, G4_SLAB_INODES, &address, &near);
 	if (rc < 0) {
 		untake_core(cores, i);
 		return rc;
 	}
 	struct g4_core *core = &cores->core[i];
 	reset_core(core, g4_ino_make(address));
+	core->near = near;
 	core->disk.mode = (uint16_t)mode;
-	core->disk.generation = g4_add32(&fs->next_generation, 1);
+	core->disk.generation = g4_add32_rlx(&fs->next_generation, 1);
 	core->disk.atime_ns = core->disk.mtime_ns = core->disk.ctime_ns = core->disk.btime_ns = now;
 	core->data_key = data_key(core->ino, core->disk.generation);
 	g4_write_lock(&core->lock);
 	uint32_t bucket = bucket_of(cores, core->ino);
 	g4_lock(bucket_lock(cores, bucket));
-	g4_store32_rel(&core->state, G4_CORE_READY);
-	g4_store32_rel(&core->accessed, 1);
+	g4_store32_rlx(&core->state, G4_CORE_READY);
+	g4_store32_rlx(&core->accessed, 1);
 	insert_core(cores, bucket, i);
 	g4_unlock(bucket_lock(cores, bucket));
 	*out = i;
@@ -415,20 +400,22 @@ G4_FN int g4_inode_log(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 {
 	uint64_t address = g4_ptr_address(core->ino), page = g4_align_down(address, G4_PAGE_BYTES);
 	uint32_t line;
-	int rc = g4_meta_get(wg, &fs->meta, page, G4_BLOCK_SLAB, &line);
+	int rc = g4_meta_get_near(wg, &fs->meta, page, G4_BLOCK_SLAB, core->near, &line);
 	bool orphan = core->disk.flags & G4_INODE_ORPHAN;
 
 	if (rc < 0)
 		return rc;
+	core->near = line;
 	g4_txn_dirty(txn, line);
 	core->disk.change_count++;
 	if (orphan)
 		g4_lock(&fs->orphan_lock); /* a neighbour on the list may be changing our orphan_next */
-	*(struct g4_inode *)(void *)((uint8_t *)g4_line_data(&fs->cache, line) + (address - page)) = core->disk;
+	g4_copy16((uint8_t *)g4_line_data(&fs->cache, line) + (address - page), &core->disk, sizeof(core->disk));
 	if (orphan)
 		g4_unlock(&fs->orphan_lock);
 	g4_cache_put(&fs->cache, line);
-	g4_store32_rel(&core->times_dirty, 0);
+	if (g4_load32_rlx(&core->times_dirty))
+		g4_store32_rel(&core->times_dirty, 0);
 	core->logged = txn->sequence;
 	return 0;
 }
@@ -622,28 +609,6 @@ G4_FN int g4_inode_delete(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
 }
 
 /* ------------------------------------------------------------------ attributes */
-
-G4_FN void g4_fill_attr(const struct g4_core *core, struct g4_attr *attr)
-{
-	const struct g4_inode *disk = &core->disk;
-
-	memset(attr, 0, sizeof(*attr));
-	attr->ino = core->ino;
-	attr->size = g4_is_dir(disk->mode) ? disk->pages * G4_PAGE_BYTES : core->size;
-	attr->blocks_512 = (disk->pages + core->dirty_count) * (G4_PAGE_BYTES / 512);
-	attr->atime_ns = g4_load64_rlx(&disk->atime_ns); /* readers move it */
-	attr->mtime_ns = disk->mtime_ns;
-	attr->ctime_ns = disk->ctime_ns;
-	attr->btime_ns = disk->btime_ns;
-	attr->rdev = disk->rdev;
-	attr->generation = disk->generation;
-	attr->change_count = disk->change_count;
-	attr->mode = disk->mode;
-	attr->nlink = disk->nlink;
-	attr->uid = disk->uid;
-	attr->gid = disk->gid;
-	attr->flags = disk->flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND | G4_INODE_NODUMP | G4_INODE_NOATIME);
-}
 
 G4_FN void g4_touch(struct g4_fs *fs, uint32_t i, bool modified, bool changed)
 {

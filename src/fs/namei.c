@@ -10,14 +10,31 @@
 /* And what a new inode gets from its directory: access lists, the page of a long link's target. */
 #define GIFT_CREDITS 24u
 
+/* Whether a byte of the word is 0 (Lamport, "Multiple byte processing with full-word instructions", 1975). */
+G4_FN static bool has_zero(uint64_t word)
+{
+	return ((word - UINT64_C(0x0101010101010101)) & ~word & UINT64_C(0x8080808080808080)) != 0;
+}
+
+/* Whether a slash or a zero is among 1 to 8 bytes. */
+G4_FN static bool has_bad_byte(const char *text, uint32_t bytes)
+{
+	uint64_t word = g4_load_bytes(text, bytes);
+
+	if (bytes < 8)
+		word |= ~UINT64_C(0) << 8 * bytes;
+	return has_zero(word) || has_zero(word ^ UINT64_C(0x2f2f2f2f2f2f2f2f));
+}
+
 G4_FN static int check_name(const char *name, uint32_t bytes)
 {
 	if (bytes == 0)
 		return -G4_E_NOENT;
 	if (bytes > G4_NAME_MAX)
 		return -G4_E_NAMETOOLONG;
-	for (uint32_t i = 0; i < bytes; i++)
-		if (name[i] == '/' || name[i] == 0)
+	G4_ROLLED
+	for (uint32_t i = 0; i < bytes; i += 8)
+		if (has_bad_byte(name + i, (uint32_t)g4_min64(8, bytes - i)))
 			return -G4_E_INVAL;
 	return 0;
 }
@@ -62,11 +79,13 @@ G4_FN static int check_dir(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *c
 		return -G4_E_NOTDIR;
 	if ((want & G4_ACCESS_WRITE) && (core->disk.flags & G4_INODE_IMMUTABLE))
 		return -G4_E_PERM;
+	if (cred == NULL || cred->uid == 0) /* g4_permission() would say so of any directory */
+		return 0;
 	return g4_permission(wg, fs, core, cred, want);
 }
 
 /* Finds a name in a locked directory, . and .. included. */
-G4_FN static int find(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, const char *name, uint32_t bytes,
+G4_FN static int find(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const char *name, uint32_t bytes,
 		      struct g4_dir_slot *slot)
 {
 	struct g4_dir dir = dir_of(fs, core);
@@ -77,7 +96,13 @@ G4_FN static int find(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *
 		slot->room = 0;
 		return 0;
 	}
-	return g4_dir_lookup(wg, &dir, name, bytes, slot);
+	const bool small = core->disk.pages == 1;
+	const uint32_t near = small ? g4_load32_rlx(&core->leaf) - 1 : G4_NO_LINE;
+	slot->line = near;
+	int rc = g4_dir_lookup(wg, &dir, name, bytes, slot);
+	if (small && slot->line != near)
+		g4_store32_rlx(&core->leaf, slot->line + 1);
+	return rc;
 }
 
 G4_FN int g4_check_child(struct g4_fs *fs, const struct g4_core *parent, uint32_t i)
@@ -97,21 +122,20 @@ G4_FN struct g4_lookup_name g4_lookup_key(const struct g4_fs *fs, const struct g
 }
 
 /* A name in a write-locked directory goes, or leads elsewhere from now on. */
-G4_FN static void forget_name(struct g4_fs *fs, const struct g4_core *core, const char *name, uint32_t bytes)
+G4_FN static void forget_name(struct g4_fs *fs, const struct g4_core *core, const struct g4_dir_slot *slot,
+			      const char *name, uint32_t bytes)
 {
-	struct g4_lookup_name key = g4_lookup_key(fs, core, name, bytes);
+	const struct g4_lookup_name key = {core->data_key, slot->hash, name, bytes};
 
 	g4_lookup_forget(&fs->lookup, &key);
 }
 
 /* A new name, or a new meaning of one: it leads to core i. */
-G4_FN static void remember_name(struct g4_fs *fs, const struct g4_core *core, const char *name, uint32_t bytes,
-				uint32_t i)
+G4_FN static void remember_name(struct g4_fs *fs, const struct g4_lookup_name *key, uint32_t i)
 {
-	struct g4_lookup_name key = g4_lookup_key(fs, core, name, bytes);
 	struct g4_lookup_value value = {g4_core_of(fs, i)->ino, i};
 
-	g4_lookup_put(&fs->lookup, &key, &value);
+	g4_lookup_put(&fs->lookup, key, &value);
 }
 
 /* ------------------------------------------------------------------ lookup */
@@ -131,8 +155,8 @@ G4_FN bool g4_name_cached(struct g4_fs *fs, const struct g4_core *dir, const cha
 }
 
 /* The core that a name leads to which is neither . nor ..; directory locked, so that it is the inode the name meant. */
-G4_FN static int step_down(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, const char *name,
-			   uint32_t bytes, uint32_t *out)
+G4_FN static int step_down(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const char *name, uint32_t bytes,
+			   uint32_t *out)
 {
 	struct g4_lookup_name key = g4_lookup_key(fs, core, name, bytes);
 	struct g4_lookup_value value;
@@ -150,7 +174,7 @@ G4_FN static int step_down(struct g4_wg *wg, struct g4_fs *fs, const struct g4_c
 		if (rc < 0)
 			return rc;
 	}
-	remember_name(fs, core, name, bytes, *out);
+	remember_name(fs, &key, *out);
 	return 0;
 }
 
@@ -198,8 +222,6 @@ G4_FN int g4_do_lookup(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	bool given;
 	uint32_t dir, i;
 
-	if (g4_glance_name(fs, cmd))
-		return 0;
 	int rc = check_name(cmd->name, cmd->name_bytes);
 
 	if (rc == 0)
@@ -306,8 +328,6 @@ G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	bool given = false;
 	int rc;
 
-	if (g4_glance_path(fs, cmd))
-		return 0;
 	if (cmd->name_bytes == 0)
 		return -G4_E_NOENT;
 	if (cmd->name_bytes >= G4_PATH_MAX)
@@ -362,7 +382,7 @@ G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 /* ------------------------------------------------------------------ making */
 
 /* Writes a long link's target to a page of its own, before the inode exists. */
-G4_FN static int write_target(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint64_t *address)
+G4_FN G4_COLD static int write_target(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint64_t *address)
 {
 	uint8_t *page = g4_scratch_page(wg);
 	uint64_t got;
@@ -408,28 +428,20 @@ G4_FN static int prepare(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cor
 			 !g4_in_group(cred, birth->gid))
 			mode &= ~G4_S_ISGID;
 	}
-	if (parent)
+	if (parent && parent->disk.xattr)
 		return g4_acl_inherit(wg, fs, parent, type | mode, cred ? cred->umask : 0, &birth->acl);
-	birth->acl.mode = type | (mode & ~(cred ? cred->umask & 0777u : 0));
+	birth->acl.mode = type | (type == G4_S_IFLNK ? mode : mode & ~(cred ? cred->umask & 0777u : 0));
 	birth->acl.access_bytes = birth->acl.default_bytes = 0;
 	return 0;
 }
 
-/* Makes the inode in the transaction; *out is referenced and write-locked. */
-G4_FN static int give_birth(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, const struct g4_core *parent,
-			    const struct g4_cmd *cmd, struct birth *birth, uint32_t *out)
+/* What few new inodes have: a link's target, access lists. */
+G4_FN G4_COLD static int give_gifts(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, const struct g4_cmd *cmd,
+				    struct birth *birth, struct g4_core *core)
 {
 	uint64_t done;
-	int rc = g4_inode_new(wg, fs, txn, birth->acl.mode, out);
+	int rc = 0;
 
-	if (rc < 0)
-		return rc;
-	struct g4_core *core = g4_core_of(fs, *out);
-	core->disk.uid = birth->uid;
-	core->disk.gid = birth->gid;
-	core->disk.nlink = g4_is_dir(birth->acl.mode) ? 2 : 1;
-	core->disk.parent = g4_is_dir(birth->acl.mode) && parent ? parent->ino : 0;
-	core->disk.rdev = cmd->op == G4_CMD_MKNOD ? cmd->offset : 0;
 	if (g4_is_link(birth->acl.mode)) {
 		core->size = core->disk.size = cmd->name2_bytes;
 		if (birth->target) {
@@ -449,8 +461,27 @@ G4_FN static int give_birth(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	return rc;
 }
 
+/* Makes the inode in the transaction; *out is referenced and write-locked. */
+G4_FN static int give_birth(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, const struct g4_core *parent,
+			    const struct g4_cmd *cmd, struct birth *birth, uint32_t *out)
+{
+	int rc = g4_inode_new(wg, fs, txn, birth->acl.mode, out);
+
+	if (rc < 0)
+		return rc;
+	struct g4_core *core = g4_core_of(fs, *out);
+	core->disk.uid = birth->uid;
+	core->disk.gid = birth->gid;
+	core->disk.nlink = g4_is_dir(birth->acl.mode) ? 2 : 1;
+	core->disk.parent = g4_is_dir(birth->acl.mode) && parent ? parent->ino : 0;
+	core->disk.rdev = cmd->op == G4_CMD_MKNOD ? cmd->offset : 0;
+	if (g4_is_link(birth->acl.mode) || birth->acl.access_bytes || birth->acl.default_bytes)
+		return give_gifts(wg, fs, txn, cmd, birth, core);
+	return 0;
+}
+
 /* Takes an inode back that could not get its name, in the same transaction. */
-G4_FN static int undo_birth(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t i)
+G4_FN G4_COLD static int undo_birth(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t i)
 {
 	struct g4_core *core = g4_core_of(fs, i);
 	uint64_t next = 0;
@@ -515,7 +546,8 @@ G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *par
 		rc = rc < 0 ? rc : logged;
 	}
 	if (rc == 0) {
-		remember_name(fs, parent, cmd->name, cmd->name_bytes, i);
+		const struct g4_lookup_name key = {parent->data_key, slot->hash, cmd->name, cmd->name_bytes};
+		remember_name(fs, &key, i);
 		if (cmd->op == G4_CMD_CREATE)
 			open_new(fs, i, cmd);
 		cmd->value = 1;
@@ -762,7 +794,7 @@ G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_cor
 		rc = g4_begin(wg, fs, INODE_CREDITS, &txn);
 	if (rc < 0)
 		return rc;
-	forget_name(fs, parent, cmd->name, cmd->name_bytes);
+	forget_name(fs, parent, slot, cmd->name, cmd->name_bytes);
 	rc = g4_dir_remove(wg, &dir, &txn, slot);
 	if (rc == 0) {
 		dir_changed(parent, &dir, -1, now);
@@ -995,24 +1027,24 @@ G4_FN static int move(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 {
 	struct g4_core *a = g4_core_of(fs, r->d1), *b = g4_core_of(fs, r->d2), *x = g4_core_of(fs, r->i1);
 	bool directory = g4_is_dir(x->disk.mode), replaces = r->i2 != G4_NO_CORE;
-	struct g4_dir db = dir_of(fs, b);
-	int rc;
+	struct g4_dir da = dir_of(fs, a), db = dir_of(fs, b);
+	/* an insert without room splits leaves, perhaps that of the old name; it may fail, so that it comes first */
+	const bool splits = !replaces && g4_dir_insert_credits(&r->s2, r->cmd->name2_bytes) > 1;
+	int rc = splits ? 0 : g4_dir_remove(wg, &da, txn, &r->s1);
 
-	if (replaces)
+	if (rc == 0 && replaces)
 		rc = g4_dir_replace(wg, &db, txn, &r->s2, x->ino, type_of(x->disk.mode));
-	else
+	else if (rc == 0)
 		rc = g4_dir_insert(wg, &db, txn, &r->s2, r->cmd->name2, r->cmd->name2_bytes, x->ino,
 				   type_of(x->disk.mode));
 	dir_changed(b, &db, rc == 0 && !replaces, now);
+	if (rc == 0 && splits) {
+		da = dir_of(fs, a);
+		rc = g4_dir_lookup(wg, &da, r->cmd->name, r->cmd->name_bytes, &r->s1);
+		rc = rc == 0 ? g4_dir_remove(wg, &da, txn, &r->s1) : rc == -G4_E_NOENT ? -G4_E_CORRUPT_DIR : rc;
+	}
 	if (rc < 0)
 		return rc;
-	struct g4_dir da = dir_of(fs, a);
-	/* the insert may have split the leaf that the old name is in */
-	rc = g4_dir_lookup(wg, &da, r->cmd->name, r->cmd->name_bytes, &r->s1);
-	if (rc == 0)
-		rc = g4_dir_remove(wg, &da, txn, &r->s1);
-	if (rc < 0)
-		return rc == -G4_E_NOENT ? -G4_E_CORRUPT_DIR : rc;
 	dir_changed(a, &da, -1, now);
 	if (directory) {
 		a->disk.nlink--;
@@ -1040,8 +1072,8 @@ G4_FN static int rename_locked(struct g4_wg *wg, struct g4_fs *fs, struct rename
 	if (rc < 0)
 		return rc;
 	uint64_t now = (uint64_t)g4_realtime_ns();
-	forget_name(fs, g4_core_of(fs, r->d1), r->cmd->name, r->cmd->name_bytes);
-	forget_name(fs, g4_core_of(fs, r->d2), r->cmd->name2, r->cmd->name2_bytes);
+	forget_name(fs, g4_core_of(fs, r->d1), &r->s1, r->cmd->name, r->cmd->name_bytes);
+	forget_name(fs, g4_core_of(fs, r->d2), &r->s2, r->cmd->name2, r->cmd->name2_bytes);
 	rc = r->cmd->flags & G4_RENAME_EXCHANGE ? exchange(wg, fs, &txn, r, now) : move(wg, fs, &txn, r, now);
 	/* the directories' pages may have changed even where the rename did not come about */
 	int logged = g4_inode_log(wg, fs, &txn, g4_core_of(fs, r->d1));

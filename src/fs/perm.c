@@ -22,6 +22,21 @@ G4_FN bool g4_in_group(const struct g4_cred *cred, uint32_t gid)
 	return false;
 }
 
+/* By the access list of an inode that has attributes; without one by what the mode grants. */
+G4_FN G4_COLD static int by_list(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const struct g4_cred *cred,
+				 uint32_t want, uint32_t granted)
+{
+	uint8_t acl[G4_ACL_MAX_BYTES];
+	uint64_t bytes;
+	int rc = g4_xattr_get(wg, fs, core, G4_XATTR_ACL_ACCESS, "", 0, acl, sizeof(acl), &bytes);
+
+	if (rc == 0)
+		return g4_acl_allows(acl, bytes, core, cred, want);
+	if (rc != -G4_E_NODATA)
+		return rc;
+	return (granted & want & 7) == want ? 0 : -G4_E_ACCES;
+}
+
 G4_FN int g4_permission(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const struct g4_cred *cred,
 			uint32_t want)
 {
@@ -35,15 +50,8 @@ G4_FN int g4_permission(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core
 		granted = mode >> 6;
 	} else {
 		granted = g4_in_group(cred, core->disk.gid) ? mode >> 3 : mode;
-		if (core->disk.xattr) {
-			uint8_t acl[G4_ACL_MAX_BYTES];
-			uint64_t bytes;
-			int rc = g4_xattr_get(wg, fs, core, G4_XATTR_ACL_ACCESS, "", 0, acl, sizeof(acl), &bytes);
-			if (rc == 0)
-				return g4_acl_allows(acl, bytes, core, cred, want);
-			if (rc != -G4_E_NODATA)
-				return rc;
-		}
+		if (core->disk.xattr)
+			return by_list(wg, fs, core, cred, want, granted);
 	}
 	return (granted & want & 7) == want ? 0 : -G4_E_ACCES;
 }

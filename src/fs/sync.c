@@ -8,7 +8,7 @@ G4_FN void g4_fs_error(struct g4_fs *fs, int code)
 	g4_store32_rel(&fs->error_state, 1);
 }
 
-G4_FN int g4_check(struct g4_fs *fs, int code)
+G4_FN int g4_check_failure(struct g4_fs *fs, int code)
 {
 	switch (-code) {
 	case G4_E_CHECKSUM:
@@ -28,13 +28,9 @@ G4_FN int g4_check(struct g4_fs *fs, int code)
 	return code;
 }
 
-G4_FN int g4_begin(struct g4_wg *wg, struct g4_fs *fs, uint32_t credits, struct g4_txn *txn)
+/* When there are no credits, or a commit is under way. */
+G4_FN G4_COLD static int begin_late(struct g4_wg *wg, struct g4_fs *fs, uint32_t credits, struct g4_txn *txn)
 {
-	if (fs->flags & G4_FS_READ_ONLY)
-		return -G4_E_ROFS;
-	/* one warp alone takes a third of a second for a large commit: whoever comes by does a few pages of it */
-	if (g4_wg_width(wg) > 1)
-		g4_crew_help(wg, &fs->journal);
 	for (;;) {
 		/* this one is full, if any: hundreds may find that, and one commit serves them all */
 		uint64_t running = g4_load64_acq(&fs->journal.running);
@@ -47,6 +43,17 @@ G4_FN int g4_begin(struct g4_wg *wg, struct g4_fs *fs, uint32_t credits, struct 
 		if (rc < 0)
 			return rc;
 	}
+}
+
+G4_FN int g4_begin(struct g4_wg *wg, struct g4_fs *fs, uint32_t credits, struct g4_txn *txn)
+{
+	if (fs->flags & G4_FS_READ_ONLY)
+		return -G4_E_ROFS;
+	/* one warp alone takes a third of a second for a large commit: whoever comes by does a few pages of it */
+	if (g4_wg_width(wg) > 1 && g4_crew_calls(&fs->journal))
+		g4_crew_help(wg, &fs->journal);
+	int rc = g4_txn_begin(&fs->journal, credits, txn);
+	return rc == -G4_E_AGAIN ? begin_late(wg, fs, credits, txn) : rc;
 }
 
 G4_FN int g4_end(struct g4_fs *fs, struct g4_txn *txn, int code)

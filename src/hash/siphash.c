@@ -40,24 +40,21 @@ G4_FN uint64_t g4_siphash13(const uint64_t key[2], const void *data, uint64_t by
 	const uint8_t *p = (const uint8_t *)data;
 	struct sip_state s;
 	uint64_t last = bytes << 56;
-	uint64_t left;
+	uint64_t left = bytes;
 
 	s.v0 = key[0] ^ UINT64_C(0x736f6d6570736575);
 	s.v1 = key[1] ^ UINT64_C(0x646f72616e646f6d);
 	s.v2 = key[0] ^ UINT64_C(0x6c7967656e657261);
 	s.v3 = key[1] ^ UINT64_C(0x7465646279746573);
-	for (left = bytes; left >= 8; left -= 8, p += 8) {
-		uint64_t word;
-
-		memcpy(&word, p, 8);
-		compress(&s, word);
-	}
-	for (uint32_t i = 0; i < left; i++)
-		last |= (uint64_t)p[i] << (8 * i);
+	G4_ROLLED
+	for (; left >= 8; left -= 8, p += 8)
+		compress(&s, g4_load_bytes(p, 8));
+	if (left > 0)
+		last |= g4_load_bytes(p, (uint32_t)left);
 	compress(&s, last);
 	s.v2 ^= 0xff;
-	sip_round(&s);
-	sip_round(&s);
-	sip_round(&s);
+	G4_ROLLED
+	for (uint32_t round = 0; round < 3; round++)
+		sip_round(&s);
 	return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
 }

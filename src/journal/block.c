@@ -126,15 +126,17 @@ G4_FN static void clear_note(struct g4_meta *meta, uint32_t line)
 	memset(&meta->cache->notes[line], 0, sizeof(meta->cache->notes[line]));
 }
 
-G4_FN static int fill(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint32_t type, uint32_t line)
+G4_FN G4_COLD static int fill(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint32_t type, uint32_t line)
 {
 	struct g4_line *l = &meta->cache->lines[line];
 	void *page = g4_line_data(meta->cache, line);
 	struct g4_indirect_header header;
 	int rc = g4_space_read(wg, meta->space, address, page, G4_PAGE_BYTES);
 
-	if (rc < 0)
+	if (rc < 0) {
+		g4_cache_abort(meta->cache, line);
 		return rc;
+	}
 	clear_note(meta, line);
 	if (type == G4_BLOCK_INDIRECT) {
 		rc = g4_indirect_verify(page, address, meta->fs_tag, &header);
@@ -147,6 +149,10 @@ G4_FN static int fill(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, 
 			rc = validate(meta, page, type);
 	}
 	l->type = (uint8_t)type;
+	if (rc < 0)
+		g4_cache_abort(meta->cache, line);
+	else
+		g4_cache_filled(meta->cache, line);
 	return rc;
 }
 
@@ -154,6 +160,19 @@ G4_FN static bool address_ok(const struct g4_meta *meta, uint64_t address)
 {
 	return (address & (G4_PAGE_BYTES - 1)) == 0 && address >= G4_PAGE_BYTES &&
 	       address <= meta->layout.backup_address;
+}
+
+/* Of a referenced line i. */
+G4_FN static int check_type(struct g4_meta *meta, uint32_t i, uint32_t type, uint32_t *line)
+{
+	uint32_t have = meta->cache->lines[i].type;
+
+	if (have != type && !(type == G4_BLOCK_DIR_LEAF && have == G4_BLOCK_DIR_INDEX)) {
+		g4_cache_put(meta->cache, i);
+		return -G4_E_TYPE;
+	}
+	*line = i;
+	return 0;
 }
 
 G4_FN int g4_meta_get(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint32_t type, uint32_t *line)
@@ -168,19 +187,38 @@ G4_FN int g4_meta_get(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, 
 		return -G4_E_NOMEM;
 	if (fresh) {
 		int rc = fill(wg, meta, address, type, i);
-		if (rc < 0) {
-			g4_cache_abort(meta->cache, i);
+		if (rc < 0)
 			return rc;
-		}
-		g4_cache_filled(meta->cache, i);
 	}
-	uint32_t have = meta->cache->lines[i].type;
-	if (have != type && !(type == G4_BLOCK_DIR_LEAF && have == G4_BLOCK_DIR_INDEX)) {
-		g4_cache_put(meta->cache, i);
-		return -G4_E_TYPE;
+	return check_type(meta, i, type, line);
+}
+
+/*
+ * Counts itself in, then looks whether the line is what it wanted, as the cache does (cache/README.md). Not a line of the
+ * overflow pool, which goes back there with its last reference.
+ */
+G4_FN static bool ref_near(struct g4_cache *cache, uint64_t index, uint32_t near)
+{
+	if (near >= cache->overflow_first)
+		return false;
+	struct g4_line *line = &cache->lines[near];
+	const uint32_t state = g4_add32_acq(&line->state, 1);
+	if ((state & (G4_LINE_VALID | G4_LINE_BUSY)) == G4_LINE_VALID && g4_load64_rlx(&line->index) == index &&
+	    g4_load64_rlx(&line->owner) == 0) {
+		if (!(state & G4_LINE_ACCESSED))
+			g4_or32(&line->state, G4_LINE_ACCESSED);
+		return true;
 	}
-	*line = i;
-	return 0;
+	g4_cache_put(cache, near);
+	return false;
+}
+
+G4_FN int g4_meta_get_near(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint32_t type, uint32_t near,
+			   uint32_t *line)
+{
+	if (!ref_near(meta->cache, address >> G4_PAGE_SHIFT, near))
+		return g4_meta_get(wg, meta, address, type, line);
+	return check_type(meta, near, type, line);
 }
 
 G4_FN int g4_meta_get_indirect(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint64_t inode, uint32_t level,

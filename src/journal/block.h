@@ -38,6 +38,9 @@ G4_FN int g4_indirect_verify(void *page, uint64_t address, uint32_t fs_tag, stru
  * with g4_cache_put. Errors: -G4_E_IO, the corruption codes, -G4_E_NOMEM when the cache is all in use.
  */
 G4_FN int g4_meta_get(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint32_t type, uint32_t *line);
+/* The same where the block may well be in line `near`, which spares looking for it. */
+G4_FN int g4_meta_get_near(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint32_t type, uint32_t near,
+			   uint32_t *line);
 /* The same for an indirect page that must belong to `inode` at `level`. */
 G4_FN int g4_meta_get_indirect(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint64_t inode, uint32_t level,
 			       uint32_t *line);

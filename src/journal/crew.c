@@ -2,16 +2,17 @@
 /*
  * A commit copies, seals and writes thousands of pages, each by itself. On a GPU one warp needs microseconds for each
  * while a thousand others wait for the gate: so these take pages, too. Whoever commits (the holder of the commit lock)
- * opens one task after the other; pages are handed out in chunks by compare-and-swap on `turn`.
+ * opens one task after the other; pages are handed out in chunks by additions to `turn`, one each: of hundreds that compared
+ * and swapped, all but one failed.
  *
- * A helper holds no lock of the journal. Everything a task reads is constant while it is open: a task is closed only
- * when every page of it was reported done, and a chunk that was handed out is done by the one who got it.
+ * A helper holds no lock of the journal. Everything a task reads is constant while it is open: the next one is opened only
+ * when every page of it was reported done, and a chunk that was handed out is done by the one who got it. Who adds to a task
+ * that is given out already gets nothing, and what he adds goes with the next task's beginning.
  */
 #include "journal/crew.h"
 
 #define CHUNK 4u
-#define ALONE 8u		    /* pages that are not worth calling others for */
-#define CLOSED UINT64_C(0xffffffff) /* low half of turn: nothing to take */
+#define ALONE 8u /* pages that are not worth calling others for */
 /* In the part of the scratch memory that is for commits, behind the checkpoint's batch. */
 #define CRC_JOB_AT (G4_COMMIT_SCRATCH_BYTES - G4_PROBE_SCRATCH_BYTES)
 G4_STATIC_ASSERT(sizeof(struct g4_crc32c_job) <= G4_PROBE_SCRATCH_BYTES, "the job fits");
@@ -123,26 +124,29 @@ G4_FN static int do_page(struct g4_wg *wg, struct g4_journal *j, uint32_t kind, 
 
 /* ------------------------------------------------------------------ handing out */
 
-/* Takes a chunk of what is open and does it. */
+/*
+ * Takes a chunk of what is open and does it. The first look spares additions where nothing is left: what is added then is
+ * bounded by the workgroups, and far from the number of pages in the other half.
+ */
 G4_FN bool g4_crew_help(struct g4_wg *wg, struct g4_journal *j)
 {
 	struct g4_crew *crew = &j->crew;
-	uint64_t turn = g4_load64_acq(&crew->turn);
-	uint32_t next = (uint32_t)turn, kind = g4_load32_rlx(&crew->kind), end = g4_load32_rlx(&crew->end);
-	uint64_t sequence = g4_load64_rlx(&crew->sequence);
 
-	if (next == (uint32_t)CLOSED || next >= end)
+	if (!g4_crew_calls(j))
 		return false;
-	uint32_t count = (uint32_t)g4_min64(CHUNK, end - next);
-	/* if this succeeds, nobody closed the task since, so that all we read belongs to it */
-	if (!g4_cas64(&crew->turn, turn, turn + count))
-		return true;
-	for (uint32_t k = next; k < next + count; k++) {
+	const uint64_t turn = g4_add64_acq(&crew->turn, CHUNK);
+	const uint32_t first = (uint32_t)turn, pages = (uint32_t)(turn >> 32);
+	if (first >= pages)
+		return false;
+	/* pages of ours are not done: the task stays what it is until they are */
+	const uint32_t kind = g4_load32_rlx(&crew->kind), count = (uint32_t)g4_min64(CHUNK, pages - first);
+	const uint64_t sequence = g4_load64_rlx(&crew->sequence);
+	for (uint32_t k = first; k < first + count; k++) {
 		int rc = do_page(wg, j, kind, sequence, k);
 		if (rc < 0)
 			g4_cas32(&crew->error, 0, (uint32_t)-rc);
 	}
-	g4_add32(&crew->done, count);
+	g4_add32_rel(&crew->done, count);
 	return true;
 }
 
@@ -159,21 +163,17 @@ G4_FN static int run_alone(struct g4_wg *wg, struct g4_journal *j, enum g4_crew_
 G4_FN int g4_crew_run(struct g4_wg *wg, struct g4_journal *j, enum g4_crew_task task, uint64_t sequence, uint32_t pages)
 {
 	struct g4_crew *crew = &j->crew;
-	uint64_t number = (g4_load64_rlx(&crew->turn) >> 32) + 1;
 
 	if (pages < ALONE)
 		return run_alone(wg, j, task, sequence, pages);
-	g4_store64_rel(&crew->turn, number << 32 | CLOSED);
-	g4_store32_rel(&crew->kind, (uint32_t)task);
-	g4_store32_rel(&crew->end, pages);
-	g4_store64_rel(&crew->sequence, sequence);
-	g4_store32_rel(&crew->done, 0);
-	g4_store32_rel(&crew->error, 0);
-	g4_store64_rel(&crew->turn, (number + 1) << 32);
+	g4_store32_rlx(&crew->kind, (uint32_t)task);
+	g4_store64_rlx(&crew->sequence, sequence);
+	g4_store32_rlx(&crew->done, 0);
+	g4_store32_rlx(&crew->error, 0);
+	g4_store64_rel(&crew->turn, (uint64_t)pages << 32);
 	while (g4_crew_help(wg, j))
 		;
 	while (g4_load32_acq(&crew->done) != pages)
 		g4_pause();
-	g4_store64_rel(&crew->turn, (number + 2) << 32 | CLOSED);
-	return -(int)g4_load32_acq(&crew->error);
+	return -(int)g4_load32_rlx(&crew->error);
 }

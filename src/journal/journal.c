@@ -7,10 +7,11 @@
 #include "simt/ticket.h"
 
 #define GATE_CLOSED (UINT64_C(1) << 63)
+#define GATE_STARVING (UINT64_C(1) << 62) /* somebody waits for credits */
 #define GATE_ONE (UINT64_C(1) << 32)
 #define GATE_CREDITS UINT64_C(0xffffffff)
 #define SHARED_PAGES 64u /* a shorter record is written in one piece, durable with it */
-#define GATE_INSIDE(gate) (((gate) & ~GATE_CLOSED) >> 32)
+#define GATE_INSIDE(gate) (((gate) & ~(GATE_CLOSED | GATE_STARVING)) >> 32)
 
 /* ------------------------------------------------------------------ operations */
 
@@ -22,30 +23,38 @@ G4_FN static bool log_is_full(const struct g4_journal *j)
 	       g4_load32_rlx(&log->free_count) > G4_TXN_MAX_FREES / 2;
 }
 
-/* Leaves the gate: tells the commit that waits for the last one inside, and those who wait for credits. */
-G4_FN static void leave_gate(struct g4_journal *j, uint64_t credits)
+G4_FN G4_COLD static void wake_at_gate(struct g4_journal *j, uint64_t old, uint64_t credits)
 {
-	uint64_t old = g4_sub64(&j->gate, GATE_ONE + credits);
-
 	if ((old & GATE_CLOSED) && GATE_INSIDE(old) == 1) {
 		g4_add32(&j->drain_word, 1);
 		g4_wake(&j->drain_word);
 	}
-	if (credits > 0 && g4_add32(&j->starving, 0)) {
+	/* who sets the flag again between the two has read the word before, and does not wait */
+	if ((old & GATE_STARVING) && (credits > 0 || GATE_INSIDE(old) == 1)) {
+		g4_and64(&j->gate, ~GATE_STARVING);
 		g4_add32(&j->credit_word, 1);
 		g4_wake(&j->credit_word);
 	}
 }
 
+/* Leaves the gate: tells the commit that waits for the last one inside, and those who wait for credits. */
+G4_FN static void leave_gate(struct g4_journal *j, uint64_t credits)
+{
+	uint64_t old = g4_sub64_rel(&j->gate, GATE_ONE + credits);
+
+	if (old & (GATE_CLOSED | GATE_STARVING))
+		wake_at_gate(j, old, credits);
+}
+
 /* One addition, taken back where it does not fit: hundreds of warps that compare and swap here would all but one fail. */
 G4_FN int g4_txn_begin(struct g4_journal *j, uint32_t credits, struct g4_txn *txn)
 {
-	if (g4_load32_acq(&j->aborted))
+	if (g4_load32_rlx(&j->aborted))
 		return -G4_E_ROFS;
-	uint64_t gate = g4_load64_acq(&j->gate);
+	uint64_t gate = g4_load64_rlx(&j->gate);
 	if ((gate & GATE_CLOSED) || (gate & GATE_CREDITS) + credits > j->max_blocks)
 		return -G4_E_AGAIN;
-	gate = g4_add64(&j->gate, GATE_ONE + credits);
+	gate = g4_add64_acq(&j->gate, GATE_ONE + credits);
 	if ((gate & GATE_CLOSED) || (gate & GATE_CREDITS) + credits > j->max_blocks || log_is_full(j)) {
 		leave_gate(j, credits);
 		return -G4_E_AGAIN;
@@ -87,11 +96,9 @@ G4_FN bool g4_txn_await(struct g4_wg *wg, struct g4_journal *j, uint32_t credits
 		return true;
 	}
 	word = g4_load32_acq(&j->credit_word);
-	g4_add32(&j->starving, 1);
-	gate = g4_add64(&j->gate, 0);
+	gate = g4_or64(&j->gate, GATE_STARVING);
 	if (!(gate & GATE_CLOSED) && GATE_INSIDE(gate) > 0 && (gate & GATE_CREDITS) + credits > j->max_blocks)
 		g4_wait(&j->credit_word, word);
-	g4_sub32(&j->starving, 1);
 	return true;
 }
 
@@ -129,7 +136,8 @@ G4_FN void g4_txn_dirty(struct g4_txn *txn, uint32_t i)
 	struct g4_txn_log *log = &j->logs[txn->sequence & 1];
 
 	txn->changed = true;
-	if (g4_load64_acq(&line->txn) == txn->sequence || !g4_cas64(&line->txn, 0, txn->sequence))
+	/* if it is ours, somebody inside of the gate has put it on the list, or is about to */
+	if (g4_load64_rlx(&line->txn) == txn->sequence || !g4_cas64(&line->txn, 0, txn->sequence))
 		return;
 	g4_cache_ref(j->meta->cache, i);
 	log->lines[g4_add32(&log->line_count, 1)] = i;

@@ -56,14 +56,12 @@ struct g4_txn_log {	 /* what one transaction collects */
 };
 
 /*
- * What a commit does page by page, shared by all workgroups that would otherwise wait for it (crew.c). `turn` is the
- * number of the task and, in the low half, its next page: whoever adds to it owns the pages in between, and a
- * workgroup that was late by a task adds to nothing.
+ * What a commit does page by page, shared by all workgroups that would otherwise wait for it (crew.c). `turn` is how many
+ * pages there are and which is next: whoever adds to it owns the pages in between, of whatever task is open at that moment.
  */
 struct g4_crew {
 	uint64_t turn;
-	uint32_t kind; /* constant while turn has this task's number, as are the two below */
-	uint32_t end;
+	uint32_t kind; /* of the open task, as is the one below: constant until all of its pages are done */
 	uint64_t sequence;
 	uint32_t done;	/* pages */
 	uint32_t error; /* positive code */
@@ -75,12 +73,11 @@ struct g4_journal {
 	uint64_t log_pages;
 	uint32_t max_blocks; /* of one transaction */
 
-	uint64_t gate;	       /* bit 63: closed; 32..62: operations inside; 0..31: credits given out and used */
+	uint64_t gate; /* bit 63: closed; 62: some wait for credits; 32..61: operations inside; 0..31: credits used */
 	uint32_t gate_word;    /* changes when the gate opens */
 	uint32_t drain_word;   /* changes when the last operation leaves a closed gate */
 	uint32_t aborted;      /* 0 or the (positive) code that stopped the journal */
 	uint32_t data_written; /* data was written that no transaction has tagged */
-	uint32_t starving;     /* operations that wait for credits */
 	uint32_t credit_word;  /* changes when one leaves and some wait */
 	struct g4_crew crew;
 
@@ -117,6 +114,13 @@ struct g4_txn {
  * its blocks; whether there was anything.
  */
 G4_FN bool g4_crew_help(struct g4_wg *wg, struct g4_journal *j);
+/* Whether there may be anything: one look. */
+G4_FN G4_INLINE bool g4_crew_calls(const struct g4_journal *j)
+{
+	const uint64_t turn = g4_load64_rlx(&j->crew.turn);
+
+	return (uint32_t)turn < turn >> 32;
+}
 
 /* ---- host (journal_host.c) ---- */
 /*

@@ -117,11 +117,12 @@ G4_FN void g4_write_unlock(struct g4_rwlock *lock);
 /*
  * Per-lane. Reading without the lock: notes the version, false where a writer is inside or somebody waits. Then the caller
  * takes copies of what the lock guards, with g4_peek(), follows no pointer in them, and believes them only if
- * g4_read_valid() says that no writer was there meanwhile. (Optimistic lock coupling, Leis et al., DaMoN 2016.)
+ * g4_read_unchanged(), behind a g4_fence_acq(), says that no writer was there meanwhile. (Optimistic lock coupling, Leis et
+ * al., DaMoN 2016.)
  */
+#if !G4_CUDA /* there they are inline, in simt/ticket.h and simt/cuda/atomic.h */
 G4_FN bool g4_read_begin(const struct g4_rwlock *lock, uint64_t *version);
-G4_FN bool g4_read_valid(const struct g4_rwlock *lock, uint64_t version);
-#if !G4_CUDA /* there it is inline, in simt/cuda/atomic.h */
+G4_FN bool g4_read_unchanged(const struct g4_rwlock *lock, uint64_t version);
 /* Per-lane. Copies 8 B words that others may be changing, each of them whole. 8 B aligned. */
 G4_FN void g4_peek(void *to, const void *from, uint32_t words);
 #endif
@@ -142,6 +143,7 @@ G4_FN uint64_t g4_monotonic_ns(void); /* for intervals */
 #if G4_CUDA
 #include "simt/cuda/atomic.h"
 #include "simt/cuda/wg.h"
+#include "simt/ticket.h"
 #else
 #include "simt/cpu/atomic.h"
 #ifndef G4_LANES

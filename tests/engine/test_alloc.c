@@ -233,6 +233,7 @@ static void slots_are_given_once_and_empty_slabs_go_back(void **state)
 	struct g4_wg *wg = g4_wg_create(0);
 	uint64_t address[SLOTS], free_pages;
 	struct g4_txn txn;
+	uint32_t near;
 
 	(void)state;
 	rig_open(&rig, 12 * G4_MIB, 0);
@@ -240,7 +241,7 @@ static void slots_are_given_once_and_empty_slabs_go_back(void **state)
 	free_pages = fs->alloc.free_pages;
 	for (uint32_t k = 0; k < SLOTS; k++) {
 		assert_int_equal(g4_begin(wg, fs, 16, &txn), 0);
-		assert_int_equal(g4_slab_alloc(wg, &fs->alloc, &txn, G4_SLAB_SMALL, &address[k]), 0);
+		assert_int_equal(g4_slab_alloc(wg, &fs->alloc, &txn, G4_SLAB_SMALL, &address[k], &near), 0);
 		g4_txn_end(&txn);
 		for (uint32_t j = 0; j < k; j++)
 			assert_int_not_equal(address[j], address[k]);
@@ -264,7 +265,7 @@ static void a_full_device_gives_slots_of_slabs_that_others_fill(void **state)
 	enum { OTHERS = 5, SLOTS = 12 };
 	struct g4_wg *wg = g4_wg_create(0), *other[OTHERS];
 	uint64_t address, got, seen[OTHERS * SLOTS];
-	uint32_t count = 0;
+	uint32_t count = 0, near;
 	struct g4_txn txn;
 
 	(void)state;
@@ -273,14 +274,14 @@ static void a_full_device_gives_slots_of_slabs_that_others_fill(void **state)
 	for (uint32_t k = 0; k < OTHERS; k++) {
 		other[k] = g4_wg_create(1 + k);
 		assert_int_equal(g4_begin(other[k], fs, 16, &txn), 0);
-		assert_int_equal(g4_slab_alloc(other[k], &fs->alloc, &txn, G4_SLAB_SMALL, &address), 0);
+		assert_int_equal(g4_slab_alloc(other[k], &fs->alloc, &txn, G4_SLAB_SMALL, &address, &near), 0);
 		g4_txn_end(&txn);
 	}
 	while (g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_DATA, 0, 512, false, &address, &got) == 0)
 		;
 	while (count < OTHERS * SLOTS) {
 		assert_int_equal(g4_begin(wg, fs, 16, &txn), 0);
-		assert_int_equal(g4_slab_alloc(wg, &fs->alloc, &txn, G4_SLAB_SMALL, &seen[count]), 0);
+		assert_int_equal(g4_slab_alloc(wg, &fs->alloc, &txn, G4_SLAB_SMALL, &seen[count], &near), 0);
 		g4_txn_end(&txn);
 		for (uint32_t j = 0; j < count; j++)
 			assert_int_not_equal(seen[j], seen[count]);

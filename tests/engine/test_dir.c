@@ -44,7 +44,7 @@ static void insert(uint32_t number)
 {
 	char name[256];
 	uint32_t bytes = name_of(name, number);
-	struct g4_dir_slot slot;
+	struct g4_dir_slot slot = {0};
 	struct g4_txn txn;
 
 	assert_int_equal(g4_dir_lookup(wg, &dir, name, bytes, &slot), -G4_E_NOENT);
@@ -65,7 +65,7 @@ static int lookup(uint32_t number, struct g4_dir_slot *slot)
 
 static void remove_name(uint32_t number)
 {
-	struct g4_dir_slot slot;
+	struct g4_dir_slot slot = {0};
 	struct g4_txn txn;
 
 	assert_int_equal(lookup(number, &slot), 0);
@@ -107,7 +107,7 @@ static void very_many_names_are_found_listed_and_removed(void **state)
 	uint32_t numbers[G4_DIR_LEAF_ENTRIES], listed = 0;
 	uint8_t *seen = (uint8_t *)calloc(count, 1);
 	uint64_t positions[G4_DIR_LEAF_ENTRIES], last = 0;
-	struct g4_dir_slot slot;
+	struct g4_dir_slot slot = {0};
 
 	(void)state;
 	assert_non_null(seen);

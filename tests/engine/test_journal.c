@@ -373,6 +373,30 @@ static void concurrent_commits_are_durable_when_they_return(void **state)
 		assert_int_equal(get(k), workers[k].durable);
 }
 
+/* Whatever line a caller believes it to be in. */
+static void a_block_is_found_from_any_hint(void **state)
+{
+	uint32_t line, near;
+
+	(void)state;
+	make_pages(1, 1);
+	commit(false);
+	assert_int_equal(g4_meta_get(wg, &fs->meta, address[0], G4_BLOCK_XATTR_VALUE, &line), 0);
+	const uint32_t referenced = fs->cache.lines[line].state;
+	for (uint32_t hint = 0; hint <= fs->cache.line_count; hint++) {
+		const uint32_t before = hint < fs->cache.line_count ? fs->cache.lines[hint].state : 0;
+		assert_int_equal(g4_meta_get_near(wg, &fs->meta, address[0], G4_BLOCK_XATTR_VALUE, hint, &near), 0);
+		assert_int_equal(near, line);
+		g4_cache_put(&fs->cache, near);
+		if (hint < fs->cache.line_count)
+			assert_int_equal(fs->cache.lines[hint].state, before);
+		assert_int_equal(fs->cache.lines[line].state, referenced);
+	}
+	assert_int_equal(g4_meta_get_near(wg, &fs->meta, address[0], G4_BLOCK_SLAB, line, &near), -G4_E_TYPE);
+	assert_int_equal(fs->cache.lines[line].state, referenced);
+	g4_cache_put(&fs->cache, line);
+}
+
 #define journal_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -387,6 +411,7 @@ int main(void)
 		journal_test(a_journal_that_cannot_write_stops),
 		journal_test(a_transaction_that_is_left_half_done_never_commits),
 		journal_test(concurrent_commits_are_durable_when_they_return),
+		journal_test(a_block_is_found_from_any_hint),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,13 @@
 /*
  * The persistent kernel. Warp 0 of block 0 is the dispatcher: it alone reads host memory in a loop, the clients' tails
  * and the control page, one round trip over PCIe for all of them. Warp 1 is the housekeeper: commits and writes back.
- * All others are workers.
+ * All others are workers. What a command waits for is told in DESIGN.md, "The persistent kernel".
  *
  * Between dispatcher and workers lies a queue in device memory. A worker without work takes the next ticket, one atomic
  * addition, and looks at its own place of the queue until the dispatcher has put something there: a port and a few
- * commands of it in a row. Nobody searches, nobody compares and swaps, and one command wakes one warp. Those far from
- * their turn look rarely.
+ * commands of it in a row. Nobody searches, nobody compares and swaps, and one command wakes one warp. Those near their
+ * turn look at their place alone, those far from it rarely. All lanes of a worker wait together, fetch the slot and write
+ * the result; in between the leader executes.
  *
  * Leaving: after an idle time the dispatcher has the housekeeper write everything, looks at the tails a last time, and
  * raises `quit`. Whatever comes later, the host sees in the tails (cuda_host.c).
@@ -27,14 +28,15 @@
 #define QUEUE_PLACES 16384u /* more than there are workers, who each may have one place to read */
 #define EAGER_AHEAD 16u	    /* a worker with so many before it looks all the time */
 #define AHEAD_NS 20u	    /* and one further back rests so long for each */
-#define LONGEST_NS 4000u
+#define LONGEST_NS 32000u
+#define HELPER_NS 8000u	 /* who helps others rests no longer */
 #define HELP_AHEAD 64u	 /* one with so many before it may do a piece of a large transfer meanwhile */
 #define HELP_EVERY 4u	 /* one in so many looks for that: enough, and the others leave the word alone */
-#define TURN_LOOKS 4u	 /* at its place, before a worker looks at anything else */
+#define TURN_LOOKS 256u	 /* of an eager one at its place, before it asks whether the kernel ends */
 #define HOUSE_NS 200000u /* the housekeeper's looks */
-#define BATCH_SHIFT 5u	 /* one more command is given out at a time for each 32 that are new */
-#define BATCH_MOST 8u
-#define IDLE_ROUNDS 16u /* looks of the dispatcher between two at the clock */
+#define BATCH_SHIFT 5u	 /* from 32 new commands on, two are given out at a time, from 64 on four */
+#define BATCH_MOST 3u	 /* and never more than 2^3 */
+#define IDLE_ROUNDS 16u	 /* looks of the dispatcher between two at the clock */
 #define STAGE_BYTES (uint64_t)(G4_RING_MAX_TEXT + G4_PORT_STAGE_BYTES)
 
 struct shared {		  /* in device memory */
@@ -69,6 +71,13 @@ static __device__ bool is_active(uint64_t active, uint32_t port)
 {
 	return port < G4_GPU_PORTS && (active >> port & 1);
 }
+
+/* The host's words of the control page that the dispatcher reads: `active`, `stop` and `close`, `stay` and `once`. */
+#define CONTROL_WORDS 3u
+G4_STATIC_ASSERT(offsetof(struct g4_gpu_control, active) == 0 && offsetof(struct g4_gpu_control, stop) == 8 &&
+			 offsetof(struct g4_gpu_control, close) == 12 && offsetof(struct g4_gpu_control, stay) == 16 &&
+			 offsetof(struct g4_gpu_control, once) == 20,
+		 "words of the control page");
 
 /* What the dispatcher's lane knows of a port, in registers: its round must not wait for device memory, too. */
 struct watched {
@@ -115,12 +124,19 @@ static __device__ bool is_for(uint64_t word, uint32_t ticket)
 	return word >> 46 == ((ticket + 1) & ((1u << TICKET_BITS) - 1));
 }
 
-/* How much of what is new is given out in one piece, so that many workers share a burst. */
-static __device__ uint32_t piece_of(uint32_t fresh)
+/* How much of what is new is given out in one piece, so that many workers share a burst: 2^n. Divisions are slow here. */
+static __device__ uint32_t piece_shift(uint32_t fresh)
 {
-	uint32_t piece = 1 + (fresh >> BATCH_SHIFT);
+	uint32_t shift = 32 - (uint32_t)__clz((int)(fresh >> BATCH_SHIFT));
 
-	return piece < BATCH_MOST ? piece : BATCH_MOST;
+	return shift < BATCH_MOST ? shift : BATCH_MOST;
+}
+
+static __device__ uint32_t places_of(uint32_t fresh)
+{
+	uint32_t shift = piece_shift(fresh);
+
+	return (fresh + (1u << shift) - 1) >> shift;
 }
 
 /* Commands of a port that are new; a tail that cannot be ends the port. */
@@ -140,7 +156,7 @@ static __device__ uint32_t fresh_of(struct g4_port *port, struct watched *watche
 
 static __device__ void fill_places(const struct world *w, uint32_t place, uint32_t port, uint32_t first, uint32_t fresh)
 {
-	uint32_t piece = piece_of(fresh);
+	const uint32_t piece = 1u << piece_shift(fresh);
 
 	for (uint32_t at = 0; at < fresh; at += piece, place++)
 		g4_store64_rlx(&w->queue[place % QUEUE_PLACES],
@@ -160,15 +176,38 @@ static __device__ uint32_t room_of(const struct world *w, uint32_t filled, uint3
 	return QUEUE_PLACES - 2 * w->warps - (filled - tickets);
 }
 
-/* One look at all tails; what is new goes into the queue. True when there was something. */
-static __device__ bool look(const struct world *w, struct watched watched[2], uint32_t *filled, uint32_t *tickets,
-			    uint32_t lane)
+/* What a round of the dispatcher reads of the host's memory: lane i has two tails and word i of the control page. */
+struct asked {
+	uint32_t a, b;
+	uint64_t word;
+};
+
+/*
+ * All loads are on their way together, those of the control page as one: each instruction that reads the host's memory adds
+ * to the round trip. Of two halves of a word either may be older; the next round has both.
+ */
+static __device__ struct asked ask(const struct world *w, const struct watched watched[2], uint32_t lane)
 {
-	const uint32_t a = tail_of(&watched[0]), b = tail_of(&watched[1]);
+	struct asked asked;
+
+	asked.word = g4_load64_rlx_sys((const uint64_t *)w->control + lane % CONTROL_WORDS);
+	asked.a = tail_of(&watched[0]);
+	asked.b = tail_of(&watched[1]);
+	return asked;
+}
+
+/* What is new in the tails goes into the queue. True when there was something. */
+static __device__ bool take(const struct world *w, struct watched watched[2], const struct asked *asked,
+			    uint32_t *filled, uint32_t *tickets, uint32_t lane)
+{
+	const uint32_t a = asked->a, b = asked->b;
 
 	if (!__any_sync(G4_WARP_ALL, a != watched[0].tail || b != watched[1].tail))
 		return false;
-	/* what the clients wrote before their tails is there for whoever reads the queue; __threadfence_system() is the dearer kind */
+	/*
+	 * What the clients wrote before their tails is there for whoever reads the queue: both halves of this fence are
+	 * needed, and at the scope of the host. __threadfence_system() is the dearer kind.
+	 */
 	__nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_SYSTEM);
 	uint32_t fresh_a = fresh_of(&w->ports[lane], &watched[0], a);
 	uint32_t fresh_b = fresh_of(&w->ports[lane + G4_WARP_LANES], &watched[1], b);
@@ -180,8 +219,8 @@ static __device__ bool look(const struct world *w, struct watched watched[2], ui
 	}
 	fresh_a = fresh_a < share ? fresh_a : share;
 	fresh_b = fresh_b < share ? fresh_b : share;
-	uint32_t places_a = (fresh_a + piece_of(fresh_a) - 1) / piece_of(fresh_a);
-	uint32_t places = places_a + (fresh_b + piece_of(fresh_b) - 1) / piece_of(fresh_b);
+	uint32_t places_a = places_of(fresh_a);
+	uint32_t places = places_a + places_of(fresh_b);
 	uint32_t sum = places;
 	for (uint32_t step = 1; step < G4_WARP_LANES; step *= 2) {
 		uint32_t below = __shfl_up_sync(G4_WARP_ALL, sum, step);
@@ -200,6 +239,14 @@ static __device__ bool look(const struct world *w, struct watched watched[2], ui
 	if (lane == 0)
 		g4_store32_rlx(&w->shared->filled, *filled);
 	return true;
+}
+
+static __device__ bool look(const struct world *w, struct watched watched[2], uint32_t *filled, uint32_t *tickets,
+			    uint32_t lane)
+{
+	const struct asked asked = ask(w, watched, lane);
+
+	return take(w, watched, &asked, filled, tickets, lane);
 }
 
 static __device__ bool any_busy(const struct world *w, uint32_t lane)
@@ -251,14 +298,15 @@ static __device__ void dispatch(const struct world *w, uint32_t run, uint32_t la
 		g4_store32_rel(&s->run, run);
 	}
 	for (;;) {
-		/* on their way together with the tails: one round trip */
-		uint64_t next_active = g4_load64_rlx_sys(&c->active);
-		uint32_t next_stop = g4_load32_rlx_sys(&c->stop), close = g4_load32_rlx_sys(&c->close);
-		bool found = look(w, watched, &filled, &tickets, lane);
+		const struct asked asked = ask(w, watched, lane);
+		bool found = take(w, watched, &asked, &filled, &tickets, lane);
+		uint64_t active = __shfl_sync(G4_WARP_ALL, asked.word, 0);
+		uint64_t ends = __shfl_sync(G4_WARP_ALL, asked.word, 1),
+			 leaves = __shfl_sync(G4_WARP_ALL, asked.word, 2);
+		const uint32_t close = (uint32_t)(ends >> 32);
+		const bool stay = (uint32_t)leaves != 0, once = leaves >> 32 != 0;
 
-		uint64_t active = __shfl_sync(G4_WARP_ALL, next_active, 0);
-		stop = __shfl_sync(G4_WARP_ALL, next_stop, 0);
-		close = __shfl_sync(G4_WARP_ALL, close, 0);
+		stop = (uint32_t)ends;
 		if (stop)
 			active = 0;
 		if (active != seen_active) {
@@ -288,8 +336,7 @@ static __device__ void dispatch(const struct world *w, uint32_t run, uint32_t la
 			idle_since = now;
 			continue;
 		}
-		if (!stop && !g4_load32_rlx_sys(&c->once) &&
-		    (now - idle_since < w->idle_ns || g4_load32_rlx_sys(&c->stay)))
+		if (!stop && !once && (now - idle_since < w->idle_ns || stay))
 			continue;
 		if (any_busy(w, lane)) {
 			if (!stop)
@@ -333,59 +380,114 @@ static __device__ void keep_house(const struct world *w, uint32_t run, struct g4
 	}
 }
 
-/* ------------------------------------------------------------------ workers */
+/* ------------------------------------------------------------------ workers, all lanes converged */
 
-/* Waits for the ticket's place to be filled, and helps others if that is far off. False: the kernel ends. The leader. */
-static __device__ bool await_turn(const struct world *w, struct g4_wg *wg, uint32_t run, uint32_t ticket,
+static __device__ bool has_come(const uint64_t *place, uint32_t ticket, uint64_t *word)
+{
+	*word = __shfl_sync(G4_WARP_ALL, g4_load64_rlx(place), 0);
+	if (!is_for(*word, ticket))
+		return false;
+	/* the word stays until the ticket is used; a fence would wait for whatever else is on its way */
+	g4_load64_acq(place);
+	__syncwarp();
+	return true;
+}
+
+/* Does a piece of somebody's large transfer. False: there was none. */
+static __device__ bool help(const struct world *w, struct g4_wg *wg, uint32_t lane)
+{
+	bool helped = false;
+
+	if (!__any_sync(G4_WARP_ALL, g4_load32_rlx(&w->fs->split.open) != 0))
+		return false;
+	if (lane == 0) {
+		helped = g4_split_help(wg, w->fs);
+		g4_wg_dismiss(wg);
+	} else {
+		g4_wg_serve(wg);
+	}
+	return __any_sync(G4_WARP_ALL, helped);
+}
+
+/*
+ * Waits for the ticket's place to be filled. Those whose turn is near look at their place and at hardly anything else:
+ * `filled` and `quit` are one line each for all warps. Those far from it rest, or help others. False: the kernel ends.
+ */
+static __device__ bool await_turn(const struct world *w, struct g4_wg *wg, uint32_t run, uint32_t ticket, uint32_t lane,
 				  uint64_t *word)
 {
 	struct shared *s = w->shared;
 	const uint64_t *place = &w->queue[ticket % QUEUE_PLACES];
 
 	for (;;) {
-		for (uint32_t look = 0; look < TURN_LOOKS; look++) {
-			*word = g4_load64_rlx(place);
-			if (is_for(*word, ticket)) {
-				g4_fence_acq();
+		const int32_t ahead = (int32_t)(ticket - __shfl_sync(G4_WARP_ALL, g4_load32_rlx(&s->filled), 0));
+		const bool eager = ahead < (int32_t)EAGER_AHEAD;
+
+		for (uint32_t look = 0; look < (eager ? TURN_LOOKS : 1); look++)
+			if (has_come(place, ticket, word))
 				return true;
-			}
-		}
-		uint32_t ahead = ticket - g4_load32_rlx(&s->filled);
-		if (g4_load32_rlx(&s->quit) == run)
+		if (__any_sync(G4_WARP_ALL, g4_load32_rlx(&s->quit) == run))
 			return false;
-		if (ticket % HELP_EVERY == 0 && (int32_t)ahead >= (int32_t)HELP_AHEAD && g4_split_help(wg, w->fs))
+		if (eager)
 			continue;
-		if (ahead >= EAGER_AHEAD)
-			__nanosleep(ahead * AHEAD_NS < LONGEST_NS ? ahead * AHEAD_NS : LONGEST_NS);
+		const bool helper = ticket % HELP_EVERY == 0 && ahead >= (int32_t)HELP_AHEAD;
+		if (helper && help(w, wg, lane))
+			continue;
+		const uint32_t rest = (uint32_t)ahead * AHEAD_NS, most = helper ? HELPER_NS : LONGEST_NS;
+		__nanosleep(rest < most ? rest : most);
 	}
+}
+
+/* The copies, of one round trip each, are all lanes' own: regions that the leader opens for them would take longer. */
+static __device__ void execute(const struct world *w, struct g4_wg *wg, struct g4_port *port, uint32_t number,
+			       uint32_t lane, struct g4_port_stage *stage)
+{
+	const uint64_t *slot = (const uint64_t *)g4_ring_slot_of(port->ring, port->entries, number);
+	uint64_t *result = (uint64_t *)g4_ring_result_of(port->ring, port->entries, number);
+	uint32_t bytes = 0;
+
+	G4_STATIC_ASSERT(sizeof(stage->slot) == 8 * G4_WARP_LANES && sizeof(stage->result) <= 8 * G4_WARP_LANES,
+			 "a word for each lane");
+	((uint64_t *)&stage->slot)[lane] = g4_load64_rlx_sys(&slot[lane]);
+	__syncwarp();
+	if (lane == 0) {
+		bytes = g4_port_run(wg, w->fs, port, number, stage);
+		g4_wg_dismiss(wg);
+	} else {
+		g4_wg_serve(wg);
+	}
+	bytes = __shfl_sync(G4_WARP_ALL, bytes, 0);
+	if (bytes == 0)
+		return;
+	if (lane > 0 && lane <= bytes / 8)
+		result[lane] = ((const uint64_t *)&stage->result)[lane];
+	__syncwarp();
+	if (lane == 0)
+		g4_port_publish(port, number, stage);
 }
 
 static __device__ void work(const struct world *w, uint32_t run, uint32_t warp, uint32_t lane,
 			    struct g4_port_stage *stage)
 {
 	struct g4_wg *wg = &w->wgs[warp];
+	uint64_t word;
 
-	if (lane != 0) {
-		g4_wg_serve(wg);
-		return;
-	}
-	while (g4_load32_acq(&w->shared->run) != run)
+	while (__any_sync(G4_WARP_ALL, g4_load32_acq(&w->shared->run) != run))
 		__nanosleep(AHEAD_NS);
-	if (warp == FIRST_WORKER)
+	if (warp == FIRST_WORKER && lane == 0)
 		g4_store32_rlx(&w->fs->split.helpers, (w->warps - FIRST_WORKER) / HELP_EVERY);
 	for (;;) {
-		uint64_t word;
-		uint32_t ticket = atomicAdd(&w->shared->tickets, 1u);
+		uint32_t ticket = lane == 0 ? atomicAdd(&w->shared->tickets, 1u) : 0;
 
-		if (!await_turn(w, wg, run, ticket, &word))
+		ticket = __shfl_sync(G4_WARP_ALL, ticket, 0);
+		if (!await_turn(w, wg, run, ticket, lane, &word))
 			break;
 		struct g4_port *port = &w->ports[word >> 40 & 0x3f];
 		for (uint32_t k = 0; k < (word >> 32 & 0xff); k++)
-			g4_port_execute(wg, w->fs, port, (uint32_t)word + k, stage);
+			execute(w, wg, port, (uint32_t)word + k, lane, stage);
 	}
-	if (warp == FIRST_WORKER)
+	if (warp == FIRST_WORKER && lane == 0)
 		g4_store32_rlx(&w->fs->split.helpers, 0);
-	g4_wg_dismiss(wg);
 }
 
 static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES)
@@ -458,8 +560,10 @@ extern "C" void *g4_gpu_alloc(struct g4_gpu *gpu, uint64_t bytes)
 	/* on the admin stream: the default stream would wait for the kernel */
 	if (!GOOD(cudaMallocAsync(&memory, bytes, gpu->admin)))
 		return NULL;
-	if (!GOOD(cudaMemsetAsync(memory, 0, bytes, gpu->admin)) || !GOOD(cudaStreamSynchronize(gpu->admin)))
+	if (!GOOD(cudaMemsetAsync(memory, 0, bytes, gpu->admin)) || !GOOD(cudaStreamSynchronize(gpu->admin))) {
+		(void)cudaFreeAsync(memory, gpu->admin); /* the error that is told is the first one */
 		return NULL;
+	}
 	return memory;
 }
 

@@ -17,8 +17,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/clock_host.h"
 
 #define G4_ORDER_IS_BELOW /* the locks themselves are defined here */
 #include "simt/ticket.h"
@@ -145,9 +146,9 @@ bool g4_read_begin(const struct g4_rwlock *lock, uint64_t *version)
 	return g4_ticket_read_begin(lock, version);
 }
 
-bool g4_read_valid(const struct g4_rwlock *lock, uint64_t version)
+bool g4_read_unchanged(const struct g4_rwlock *lock, uint64_t version)
 {
-	return g4_ticket_read_valid(lock, version);
+	return g4_ticket_read_unchanged(lock, version);
 }
 
 /* Out of ThreadSanitizer's sight: that the words change meanwhile is what its caller finds out afterwards. */
@@ -208,28 +209,12 @@ void g4_pause(void)
 		sched_yield(); /* on Linux it always succeeds */
 }
 
-/* Fails only for a clock that the kernel does not have, and every kernel has these two. */
-static struct timespec clock_now(clockid_t id)
-{
-	struct timespec now;
-
-	if (clock_gettime(id, &now) != 0) {
-		perror("gpu4fs: clock_gettime");
-		abort();
-	}
-	return now;
-}
-
 int64_t g4_realtime_ns(void)
 {
-	struct timespec now = clock_now(CLOCK_REALTIME);
-
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	return (int64_t)g4_clock_ns(CLOCK_REALTIME);
 }
 
 uint64_t g4_monotonic_ns(void)
 {
-	struct timespec now = clock_now(CLOCK_MONOTONIC);
-
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	return g4_clock_ns(CLOCK_MONOTONIC);
 }

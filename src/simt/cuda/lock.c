@@ -89,16 +89,6 @@ G4_FN void g4_write_unlock(struct g4_rwlock *lock)
 	g4_ticket_unlock(&lock->word);
 }
 
-G4_FN bool g4_read_begin(const struct g4_rwlock *lock, uint64_t *version)
-{
-	return g4_ticket_read_begin(lock, version);
-}
-
-G4_FN bool g4_read_valid(const struct g4_rwlock *lock, uint64_t version)
-{
-	return g4_ticket_read_valid(lock, version);
-}
-
 G4_FN void g4_wait(uint32_t *word, uint32_t seen)
 {
 	uint64_t until = g4_monotonic_ns() + WAIT_NS;
