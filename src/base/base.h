@@ -156,6 +156,18 @@ G4_HD G4_INLINE uint64_t g4_load_bytes(const void *at, uint32_t bytes)
 #endif
 }
 
+/* What a GPU would stop at, ends a program of a debug build. */
+G4_HD G4_INLINE void g4_expect_aligned16(const void *at, uint32_t bytes)
+{
+#if defined(NDEBUG) || defined(__CUDA_ARCH__)
+	(void)at;
+	(void)bytes;
+#else
+	if (((uintptr_t)at | bytes) % 16 != 0)
+		G4_TRAP();
+#endif
+}
+
 /*
  * memset() to 0 and memcpy() of records in memory aligned to 16 B, in multiples of that, by one lane: nvcc makes a byte at a
  * time of the others, hundreds of instructions in a row.
@@ -169,6 +181,7 @@ G4_HD G4_INLINE void g4_zero16(void *to, uint32_t bytes)
 	for (uint32_t i = 0; i < bytes / 16; i++)
 		x[i] = make_ulonglong2(0, 0);
 #else
+	g4_expect_aligned16(to, bytes);
 	memset(to, 0, bytes);
 #endif
 }
@@ -183,6 +196,8 @@ G4_HD G4_INLINE void g4_copy16(void *to, const void *from, uint32_t bytes)
 	for (uint32_t i = 0; i < bytes / 16; i++)
 		x[i] = y[i];
 #else
+	g4_expect_aligned16(to, bytes);
+	g4_expect_aligned16(from, bytes);
 	memcpy(to, from, bytes);
 #endif
 }

@@ -155,43 +155,66 @@ static int create_one(const struct g4_bench_target *target, const char *path)
 	return rc < 0 ? rc : target->close(file);
 }
 
-static int operate(struct state *state, enum operation operation, uint32_t number)
-{
-	const struct g4_bench_target *target = state->target;
+/* What an operation is given. */
+struct names {
 	char path[PATH_BYTES], to[PATH_BYTES];
+};
 
-	name_of(state, number, operation < LOOKUP ? "file" : "renamed", path);
+/*
+ * The names in the order in which they are used, made before the clock starts: printing one takes as long as finding it in a
+ * cache.
+ */
+static int make_names(struct state *state, enum operation operation, uint32_t count, struct names **names)
+{
+	uint32_t *order;
+	int rc = shuffle(state, count, &order);
+
+	if (rc < 0)
+		return rc;
+	rc = allocate(state, count * sizeof(**names), names);
+	for (uint32_t i = 0; i < count && rc == 0; i++) {
+		const uint32_t number = operation == CREATE ? i : order[i];
+
+		name_of(state, number, operation < LOOKUP ? "file" : "renamed", (*names)[i].path);
+		if (operation == RENAME)
+			name_of(state, number, "renamed", (*names)[i].to);
+	}
+	free(order);
+	return rc;
+}
+
+static int operate(const struct g4_bench_target *target, enum operation operation, const struct names *names)
+{
 	switch (operation) {
 	case CREATE:
-		return create_one(target, path);
+		return create_one(target, names->path);
 	case RENAME:
-		name_of(state, number, "renamed", to);
-		return target->rename(target->context, path, to);
+		return target->rename(target->context, names->path, names->to);
 	case UNLINK:
-		return target->unlink(target->context, path);
+		return target->unlink(target->context, names->path);
 	default:
-		return target->stat(target->context, path);
+		return target->stat(target->context, names->path);
 	}
 }
 
 static int run_metadata(struct state *state, enum operation operation, struct total *total)
 {
-	uint32_t count = state->options->dirs * state->options->files, *order;
+	const uint32_t count = state->options->dirs * state->options->files;
 	double seconds = 0, cpu = 0;
-	int rc = shuffle(state, count, &order);
+	struct names *names;
+	int rc = make_names(state, operation, count, &names);
 
 	if (rc < 0)
 		return rc;
 	rc = start(state);
 	for (uint32_t i = 0; i < count && rc == 0; i++) {
-		rc = check(state, operate(state, operation, operation == CREATE ? i : order[i]),
-			   operation_names[operation]);
+		rc = check(state, operate(state->target, operation, &names[i]), operation_names[operation]);
 		if (rc == 0 && (i + 1) % STEP == 0)
 			rc = step(state, STEP);
 	}
 	if (rc == 0)
 		rc = stop(state, &seconds, &cpu);
-	free(order);
+	free(names);
 	if (rc < 0)
 		return rc;
 	total->seconds += seconds;

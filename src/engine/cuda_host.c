@@ -230,7 +230,7 @@ static void *agent(void *argument)
 	for (;;) {
 		bool last = g4_load32_acq(&e->ending) != 0;
 		pthread_mutex_lock(&e->lock);
-		while (e->away)
+		while (e->away && !e->launched) /* a kernel that runs is waited for: only then it sleeps */
 			pthread_cond_wait(&e->back, &e->lock);
 		if (!e->launched) /* by who rang the bell */
 			launch(e, once);

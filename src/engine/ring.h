@@ -195,7 +195,12 @@ struct g4_port_stage {
 	struct g4_cred cred;
 	uint8_t *text; /* G4_RING_MAX_TEXT bytes */
 	uint8_t *data; /* G4_PORT_STAGE_BYTES bytes */
+	uint8_t padding[24];
 };
+G4_STATIC_ASSERT(sizeof(struct g4_port_stage) % 64 == 0, "each of an array is aligned");
+G4_STATIC_ASSERT(offsetof(struct g4_port_stage, cmd) % 16 == 0 && sizeof(struct g4_cmd) % 16 == 0 &&
+			 offsetof(struct g4_port_stage, result.attr) % 16 == 0 && sizeof(struct g4_attr) % 16 == 0,
+		 "cleared 16 B at a time");
 
 struct g4_fs;
 /*
