@@ -321,8 +321,7 @@ G4_FN G4_COLD static int make_room(struct g4_wg *wg, struct g4_dir *dir, struct 
 	return 0;
 }
 
-/* References the leaf that a lookup has seen. */
-G4_FN static int get_leaf(struct g4_wg *wg, const struct g4_dir *dir, const struct g4_dir_slot *slot, uint32_t *line)
+G4_FN int g4_dir_get_leaf(struct g4_wg *wg, const struct g4_dir *dir, const struct g4_dir_slot *slot, uint32_t *line)
 {
 	return g4_meta_get_near(wg, dir->alloc->meta, slot->page, G4_BLOCK_DIR_LEAF, slot->line, line);
 }
@@ -333,7 +332,7 @@ G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn
 	const struct g4_dir_entry entry = {inode, slot->hash, 0, (uint8_t)bytes, file_type};
 	const uint32_t units = g4_leaf_units_for(bytes);
 	uint32_t line;
-	int rc = slot->room >= units ? get_leaf(wg, dir, slot, &line) :
+	int rc = slot->room >= units ? g4_dir_get_leaf(wg, dir, slot, &line) :
 				       make_room(wg, dir, txn, slot->hash, units, &line);
 
 	if (rc < 0)
@@ -350,7 +349,7 @@ G4_FN int g4_dir_remove(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn
 {
 	struct g4_leaf leaf;
 	uint32_t line;
-	int rc = get_leaf(wg, dir, slot, &line);
+	int rc = g4_dir_get_leaf(wg, dir, slot, &line);
 
 	if (rc < 0)
 		return rc;
@@ -366,7 +365,7 @@ G4_FN int g4_dir_replace(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *tx
 {
 	struct g4_leaf leaf;
 	uint32_t line;
-	int rc = get_leaf(wg, dir, slot, &line);
+	int rc = g4_dir_get_leaf(wg, dir, slot, &line);
 
 	if (rc < 0)
 		return rc;

@@ -55,7 +55,7 @@ uint32_t g4_engine_open_inodes(struct g4_engine *engine, uint64_t *inodes, uint3
 int g4_engine_execute(struct g4_engine *engine, struct g4_cmd *cmd);
 /*
  * Has a command run whose result nobody wants, one without data: here and now, or, where the engine runs elsewhere, without
- * waiting for it, so that later commands may pass it. Unmounting waits.
+ * waiting for it, so that later commands may pass it. What has not begun when a GPU's engine unmounts may be left out: the unmount does the same.
  */
 void g4_engine_post(struct g4_engine *engine, struct g4_cmd *cmd);
 

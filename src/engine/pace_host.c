@@ -25,8 +25,9 @@
 #define LATE_NS 20000u	     /* how late naps end, about */
 #define LEAST_NAP_NS 25000u  /* between looks */
 #define MOST_NAP_NS 1000000u /* but for the first one */
-#define MOST_USUAL_NS (100u * 1000 * 1000)
-#define PARTS 16u /* a nap is this part of the time that went by */
+#define MOST_USUAL_NS                                                                                                  \
+	(10u * 1000 * 1000) /* what was slow for a while is not slept for so long when it is quick again */
+#define PARTS 16u	    /* a nap is this part of the time that went by */
 
 void g4_waiter_begin(struct g4_waiter *waiter, struct g4_pace *pace, uint32_t most_spin_ns, bool woken)
 {

@@ -13,7 +13,8 @@
  * that they are in. So what is copied stays in registers, and the way down has few calls.
  *
  * Whatever is not plain is left to the commands: names that are not cached, symbolic links on the way, "." and "..",
- * access lists, errors of any kind. LOOKUP and RESOLVE (namei.c) mean the same.
+ * access lists, errors of any kind. LOOKUP and RESOLVE (namei.c) mean the same. They fill the command's attributes again; if they
+ * fail, these are undefined.
  */
 #include "fs/fs.h"
 
@@ -52,8 +53,8 @@ G4_FN G4_INLINE bool look(const struct g4_fs *fs, struct walk *walk, struct g4_c
 			return false;
 		walk->seen = 0;
 	}
-	for (uint32_t k = 0; k < SEEN;
-	     k++) { /* no index that is not known when this is compiled: registers have none */
+	/* no index that is not known when this is compiled: registers have none */
+	for (uint32_t k = 0; k < SEEN; k++) {
 		if (k >= walk->seen) {
 			walk->places[k].core = walk->core;
 			walk->places[k].version = copy->lock.version;

@@ -93,7 +93,7 @@ G4_FN static void reset_core(struct g4_core *core, uint64_t ino)
 	struct g4_lock dirty_lock = core->dirty_lock;
 
 	/* refs stays as it is: the clock looks at it; the locks' tickets go on */
-	g4_store64_rlx(&core->lock.version, g4_load64_rlx(&core->lock.version) + 1);
+	next_version(core); /* after the step that took it */
 	g4_fence_rel(); /* who glances at the core sees that it is another version before it sees anything of this */
 	g4_store32_rlx(&core->state, G4_CORE_FREE);
 	g4_store32_rlx(&core->accessed, 0);

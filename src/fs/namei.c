@@ -1030,13 +1030,18 @@ G4_FN static int move(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 	struct g4_dir da = dir_of(fs, a), db = dir_of(fs, b);
 	/* an insert without room splits leaves, perhaps that of the old name; it may fail, so that it comes first */
 	const bool splits = !replaces && g4_dir_insert_credits(&r->s2, r->cmd->name2_bytes) > 1;
-	int rc = splits ? 0 : g4_dir_remove(wg, &da, txn, &r->s1);
+	uint32_t held = G4_NO_LINE;
+	int rc = splits ? 0 : g4_dir_get_leaf(wg, &db, &r->s2, &held);
 
+	if (rc == 0 && !splits)
+		rc = g4_dir_remove(wg, &da, txn, &r->s1);
 	if (rc == 0 && replaces)
 		rc = g4_dir_replace(wg, &db, txn, &r->s2, x->ino, type_of(x->disk.mode));
 	else if (rc == 0)
 		rc = g4_dir_insert(wg, &db, txn, &r->s2, r->cmd->name2, r->cmd->name2_bytes, x->ino,
 				   type_of(x->disk.mode));
+	if (held != G4_NO_LINE)
+		g4_cache_put(&fs->cache, held);
 	dir_changed(b, &db, rc == 0 && !replaces, now);
 	if (rc == 0 && splits) {
 		da = dir_of(fs, a);

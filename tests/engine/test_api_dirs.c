@@ -357,6 +357,36 @@ static void rename_replaces_what_is_there(void **state)
 	api_check_text("/b", "a");
 }
 
+/* A long name does not fit where the short one was: the page of both is split, with the old name on either side. */
+static void renames_to_longer_names_keep_every_file(void **state)
+{
+	enum { FILES = 60 };
+	char from[16], to[300], text[16];
+
+	(void)state;
+	ok(gpu4fs_mkdir(fs, NULL, "/d", 0755));
+	for (int i = 0; i < FILES; i++) {
+		snprintf(from, sizeof(from), "/d/s%d", i);
+		snprintf(text, sizeof(text), "%d", i);
+		api_write_text(from, text);
+	}
+	for (int i = 0; i < FILES; i++) {
+		snprintf(from, sizeof(from), "/d/s%d", i);
+		snprintf(to, sizeof(to), "/d/%d-%0200d", i, i);
+		ok(gpu4fs_rename(fs, NULL, from, NULL, to, 0));
+	}
+	for (int i = 0; i < FILES; i++) {
+		struct gpu4fs_stat st;
+		snprintf(from, sizeof(from), "/d/s%d", i);
+		snprintf(to, sizeof(to), "/d/%d-%0200d", i, i);
+		snprintf(text, sizeof(text), "%d", i);
+		fails(gpu4fs_stat(fs, NULL, from, &st), ENOENT);
+		api_check_text(to, text);
+		ok(gpu4fs_unlink(fs, NULL, to));
+	}
+	ok(gpu4fs_rmdir(fs, NULL, "/d"));
+}
+
 static void rename_between_links_of_one_file_does_nothing(void **state)
 {
 	(void)state;
@@ -802,6 +832,7 @@ int main(void)
 		api_test(symbolic_links_are_followed_in_paths),
 		api_test(circles_of_symbolic_links_end),
 		api_test(rename_replaces_what_is_there),
+		api_test(renames_to_longer_names_keep_every_file),
 		api_test(rename_between_links_of_one_file_does_nothing),
 		api_test(rename_wants_types_to_match_and_targets_to_be_empty),
 		api_test(a_directory_does_not_move_into_itself),
