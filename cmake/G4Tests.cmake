@@ -93,6 +93,43 @@ add_test(NAME engine.cross COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:cross>
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
 set_tests_properties(engine.cross PROPERTIES TIMEOUT 300 ENVIRONMENT "${test_environment}")
 
+# The host's half of the CUDA engine, with threads in the place of a GPU: a test of its own, some of the API's, and images of
+# both engines. cuda_host.c is compiled anew for that; the library's, which refuses, is then not linked.
+if(NOT TARGET g4_cuda AND G4_LANES EQUAL 0)
+	add_library(g4_standin OBJECT src/engine/cuda_host.c tests/standin/stand_in_gpu.c)
+	target_compile_definitions(g4_standin PRIVATE G4_HAVE_CUDA)
+	target_include_directories(g4_standin PRIVATE tests)
+	target_link_libraries(g4_standin PUBLIC g4_flags)
+	file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/standin/connected")
+
+	# g4_standin_program(target source...): build/PRESET/tests/target
+	function(g4_standin_program target)
+		add_executable(${target} ${ARGN})
+		target_include_directories(${target} PRIVATE tests tests/support)
+		target_link_libraries(${target} PRIVATE g4_standin g4_test_support gpu4fs_static PkgConfig::cmocka)
+		set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+	endfunction()
+	# g4_standin_test(name target folder variable...): a run of it
+	function(g4_standin_test name target folder)
+		add_test(NAME ${name} COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:${target}>
+			WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/${folder}")
+		set_tests_properties(${name} PROPERTIES
+			TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment};${ARGN}")
+	endfunction()
+
+	g4_standin_program(test_standin tests/standin/test_standin.c)
+	target_link_options(test_standin PRIVATE "LINKER:--wrap=poll")
+	g4_standin_test(engine.standin test_standin standin)
+	foreach(api async files meta)
+		g4_standin_program(test_standin_api_${api} tests/engine/test_api_${api}.c)
+		g4_standin_test(engine.standin.api_${api} test_standin_api_${api} standin G4_TEST_ENGINE=cuda)
+	endforeach()
+	g4_standin_test(engine.standin.api_meta.connected test_standin_api_meta standin/connected
+		G4_TEST_ENGINE=cuda G4_TEST_CONNECTED=1)
+	g4_standin_program(test_standin_cross tests/cross/cross.c tests/corrupt/world.c)
+	g4_standin_test(engine.standin.cross test_standin_cross standin G4_TEST_ENGINE=cuda)
+endif()
+
 # The crash explorer (tests/crash/README.md): a short run here, the long one is `make crash`. It has a clock and random
 # numbers of its own, so that a state can be made again.
 g4_sources(explorer_sources tests/crash/*.c)

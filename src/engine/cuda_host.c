@@ -145,7 +145,7 @@ static bool has_work(const struct cuda_engine *e)
 		if (e->attached[i].used && (e->control->active >> i & 1) &&
 		    g4_load32_acq(&header_of(&e->attached[i])->tail) != e->control->tails[i])
 			return true;
-	return e->control->close != 0;
+	return g4_load32_acq(&e->control->close) != 0;
 }
 
 static void fail_all(struct cuda_engine *e)

@@ -270,10 +270,12 @@ static __device__ bool settle(const struct world *w, struct watched watched[2], 
 	return !any_busy(w, lane) && !look(w, watched, filled, tickets, lane);
 }
 
-static __device__ void leave(const struct world *w, uint32_t lane)
+/* served: the ports that this launch has seen. The others' places may be given to clients meanwhile. */
+static __device__ void leave(const struct world *w, uint64_t served, uint32_t lane)
 {
 	for (uint32_t port = lane; port < G4_GPU_PORTS; port += G4_WARP_LANES)
-		g4_store32_rlx_sys(&w->control->tails[port], w->ports[port].tail);
+		if (is_active(served, port))
+			g4_store32_rlx_sys(&w->control->tails[port], w->ports[port].tail);
 	__threadfence_system();
 	__syncwarp();
 	if (lane == 0) {
@@ -286,7 +288,7 @@ static __device__ void dispatch(const struct world *w, uint32_t run, uint32_t la
 {
 	struct g4_gpu_control *c = w->control;
 	struct shared *s = w->shared;
-	uint64_t idle_since = g4_monotonic_ns(), seen_active = 0;
+	uint64_t idle_since = g4_monotonic_ns(), seen_active = 0, served = 0;
 	uint32_t seen_close = 0, stop = 0, rounds = 0; /* rounds without anything new */
 	struct watched watched[2] = {{NULL, 0, 0}, {NULL, 0, 0}};
 	/* tickets of the last launch that found nothing are void: new ones begin where the queue is empty */
@@ -311,6 +313,7 @@ static __device__ void dispatch(const struct world *w, uint32_t run, uint32_t la
 			active = 0;
 		if (active != seen_active) {
 			seen_active = active;
+			served |= active;
 			watched[0] = watch(w, active, lane);
 			watched[1] = watch(w, active, lane + G4_WARP_LANES);
 			if (lane == 0)
@@ -347,7 +350,7 @@ static __device__ void dispatch(const struct world *w, uint32_t run, uint32_t la
 			break;
 		idle_since = now;
 	}
-	leave(w, lane);
+	leave(w, served, lane);
 }
 
 /* ------------------------------------------------------------------ housekeeper, the leader */

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A stand-in for the GPU half of the CUDA engine (engine/cuda/gpu.h), in threads: so the host's half, cuda_host.c, is tested
+ * on machines without a GPU. "Device" memory is memory. What the host's half depends on is as it is with CUDA: the kernel
+ * leaves when idle or told to, memory that is registered is taken back only while no kernel runs, and a kernel that
+ * faulted leaves commands without results.
+ */
+#ifndef STAND_IN_GPU_H
+#define STAND_IN_GPU_H
+
+#include "engine/cuda/gpu.h"
+
+/* What tests ask for and look at; the words are read and written with atomics. */
+struct stand_in {
+	uint32_t refuse;     /* launches fail */
+	uint32_t fault;	     /* the kernel ends at once, without finishing anything, and waiting for it fails */
+	uint32_t launches;   /* that succeeded */
+	uint32_t running;    /* kernels */
+	uint32_t registered; /* pieces of host memory */
+	uint32_t blocked;    /* how often taking one back had to wait for a kernel */
+	uint32_t allocated;  /* pieces of device memory */
+};
+extern struct stand_in stand_in;
+
+#endif

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host's half of the CUDA engine (src/engine/cuda_host.c) on the stand-in for a GPU: clients that leave while others
+ * keep the kernel busy, an agent that is late, kernels that fault, and the end.
+ */
+#include <poll.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include "client/client_host.h"
+#include "engine/engine_ops_host.h"
+#include "engine/port_host.h"
+#include "standin/stand_in_gpu.h"
+
+#include "engine/api_fixture.h" /* its fs is a parameter's name there */
+
+#define DEADLINE_NS (UINT64_C(100) * 1000 * 1000 * 1000) /* only against tests that hang */
+#define MORE 100u					 /* commands: the engine goes on */
+#define POSTS 3000u
+#define CLIENTS 3u
+#define MOST_LAUNCHES                                                                                                  \
+	4u /* of an unmount: handles are closed, everything is written; and one for each that crosses it */
+
+#define await(condition)                                                                                               \
+	do {                                                                                                           \
+		uint64_t until = g4_monotonic_ns() + DEADLINE_NS;                                                      \
+		while (!(condition)) {                                                                                 \
+			assert_true(g4_monotonic_ns() < until);                                                        \
+			sched_yield();                                                                                 \
+		}                                                                                                      \
+	} while (0)
+
+/* ------------------------------------------------------------------ the agent's sleep */
+
+static uint32_t agent_sleeps; /* nobody has rung, and the kernel is not there */
+static uint32_t agent_is_late;
+
+int __real_poll(struct pollfd *fds, nfds_t count, int timeout);
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout);
+
+/* Without a timeout the agent polls its bell, and nobody else. */
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+	if (timeout != -1)
+		return __real_poll(fds, count, timeout);
+	if (__real_poll(fds, count, 0) == 0)
+		g4_store32_rel(&agent_sleeps, 1);
+	int rc = __real_poll(fds, count, timeout);
+	while (g4_load32_acq(&agent_is_late))
+		sched_yield();
+	g4_store32_rel(&agent_sleeps, 0);
+	return rc;
+}
+
+/* ------------------------------------------------------------------ clients */
+
+static struct g4_gpu_control *control;
+
+static struct g4_engine *engine(void)
+{
+	return fs->mount->engine;
+}
+
+static int mount_it(void **state)
+{
+	(void)state;
+	memset(&stand_in, 0, sizeof(stand_in));
+	fs = api_mount("mem:64M", true);
+	control = g4_cuda_control(engine());
+	assert_non_null(control);
+	return 0;
+}
+
+static int nothing_is_left(void **state)
+{
+	(void)state;
+	assert_int_equal(stand_in.running, 0);
+	assert_int_equal(stand_in.registered, 0);
+	assert_int_equal(stand_in.allocated, 0);
+	return 0;
+}
+
+struct client {
+	struct g4_port_host *port;
+	struct g4_ring_client *ring;
+};
+
+static void ring_port(void *port)
+{
+	g4_port_rung(port);
+}
+
+static const struct g4_port_options port_options = {
+	.flags = G4_PORT_MAY_ACT | G4_PORT_IN_CORE, .entries = 64, .data_bytes = G4_RING_MIN_DATA_BYTES, .handles = 16};
+
+static struct client come(void)
+{
+	struct client client;
+
+	assert_int_equal(g4_port_open(engine(), &port_options, &client.port), 0);
+	client.ring =
+		g4_ring_client_new(g4_port_ring(client.port), g4_port_data(client.port), -1, -1, &port_options.cred);
+	assert_non_null(client.ring);
+	g4_ring_client_ring_by(client.ring, ring_port, client.port);
+	return client;
+}
+
+static void *leave(void *client)
+{
+	g4_ring_client_free(((struct client *)client)->ring);
+	g4_port_shut(((struct client *)client)->port);
+	return NULL;
+}
+
+/* A command that needs a worker. ring: NULL for the engine's own. */
+static int ask(struct g4_ring_client *ring)
+{
+	struct g4_attr attr;
+	struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .node = G4_NODE_ROOT, .attr = &attr};
+
+	return ring ? g4_ring_client_execute(ring, &cmd) : g4_engine_execute(engine(), &cmd);
+}
+
+struct busy { /* a thread that asks until it is told to end, or something fails */
+	pthread_t thread;
+	uint32_t end, asked;
+	int rc;
+};
+
+static void *keep_busy(void *argument)
+{
+	struct busy *busy = argument;
+
+	while (busy->rc == 0 && !g4_load32_acq(&busy->end)) {
+		busy->rc = ask(NULL);
+		g4_add32(&busy->asked, 1);
+	}
+	return NULL;
+}
+
+static void start(pthread_t *thread, void *(*function)(void *), void *argument)
+{
+	assert_int_equal(pthread_create(thread, NULL, function, argument), 0);
+}
+
+static void await_more(struct busy *busy)
+{
+	const uint32_t before = g4_load32_acq(&busy->asked);
+
+	await(g4_load32_acq(&busy->asked) - before > MORE);
+}
+
+/* The kernel has left, and the agent waits for the bell. */
+static void await_sleep(void)
+{
+	await(g4_load32_acq(&agent_sleeps));
+}
+
+/* ------------------------------------------------------------------ tests */
+
+static void leave_beside_a_busy_one(uint32_t stay)
+{
+	struct busy busy = {0};
+	struct client client = come();
+
+	g4_store32_rel(&control->stay, stay);
+	start(&busy.thread, keep_busy, &busy);
+	assert_int_equal(ask(client.ring), 0);
+	await_more(&busy);
+	leave(&client);
+	await_more(&busy);
+	/* the place is free again, for a client that starts at number 1 */
+	client = come();
+	assert_int_equal(ask(client.ring), 0);
+	leave(&client);
+	await_more(&busy);
+	g4_store32_rel(&busy.end, 1);
+	pthread_join(busy.thread, NULL);
+	assert_int_equal(busy.rc, 0);
+	ok(gpu4fs_unmount(fs));
+}
+
+static void a_client_leaves_beside_a_busy_one(void **state)
+{
+	(void)state;
+	leave_beside_a_busy_one(0);
+}
+
+static void a_client_leaves_a_kernel_that_stays(void **state)
+{
+	(void)state;
+	leave_beside_a_busy_one(1);
+}
+
+static void a_client_leaves_while_the_kernel_sleeps(void **state)
+{
+	struct client client = come();
+
+	(void)state;
+	assert_int_equal(ask(client.ring), 0);
+	await_sleep();
+	leave(&client);
+	assert_int_equal(ask(NULL), 0);
+	await_sleep();
+	/* what is kept of the place's last client, that it had given one command, is not this one's */
+	client = come();
+	assert_int_equal(ask(client.ring), 0);
+	leave(&client);
+	ok(gpu4fs_unmount(fs));
+}
+
+static void clients_leave_together(void **state)
+{
+	struct client clients[CLIENTS];
+	pthread_t leavers[CLIENTS];
+	struct busy busy = {0};
+
+	(void)state;
+	for (uint32_t i = 0; i < CLIENTS; i++) {
+		clients[i] = come();
+		assert_int_equal(ask(clients[i].ring), 0);
+	}
+	start(&busy.thread, keep_busy, &busy);
+	await_more(&busy);
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		start(&leavers[i], leave, &clients[i]);
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		pthread_join(leavers[i], NULL);
+	await_more(&busy);
+	g4_store32_rel(&busy.end, 1);
+	pthread_join(busy.thread, NULL);
+	assert_int_equal(busy.rc, 0);
+	ok(gpu4fs_unmount(fs));
+}
+
+/* Who rang has started the kernel; somebody sends it away before the agent has woken, and waits for the agent then. */
+static void a_client_leaves_before_the_agent_woke(void **state)
+{
+	struct client client = come();
+	pthread_t leaver;
+
+	(void)state;
+	assert_int_equal(ask(client.ring), 0);
+	await_sleep();
+	g4_store32_rel(&control->stay, 1);
+	g4_store32_rel(&agent_is_late, 1);
+	assert_int_equal(ask(NULL), 0);
+	start(&leaver, leave, &client);
+	await(g4_load32_acq(&control->stop));
+	g4_store32_rel(&agent_is_late, 0);
+	pthread_join(leaver, NULL);
+	assert_int_equal(ask(NULL), 0);
+	ok(gpu4fs_unmount(fs));
+}
+
+/* Nobody who asks or comes gets anything else, and everybody can leave. */
+static void expect_the_end(struct client *client)
+{
+	struct g4_port_host *port;
+
+	assert_int_equal(ask(NULL), -G4_E_IO);
+	assert_int_equal(ask(client->ring), -G4_E_IO);
+	assert_int_equal(g4_port_open(engine(), &port_options, &port), -G4_E_IO);
+	leave(client);
+	fails(gpu4fs_unmount(fs), EIO);
+}
+
+static void a_kernel_that_cannot_start_fails_every_call(void **state)
+{
+	struct client client = come();
+
+	(void)state;
+	assert_int_equal(ask(client.ring), 0);
+	await_sleep();
+	g4_store32_rel(&stand_in.refuse, 1);
+	assert_int_equal(ask(NULL), -G4_E_IO);
+	expect_the_end(&client);
+}
+
+static void a_kernel_that_faults_fails_every_call(void **state)
+{
+	struct client client = come();
+	struct busy busy = {0};
+
+	(void)state;
+	start(&busy.thread, keep_busy, &busy);
+	await_more(&busy);
+	g4_store32_rel(&stand_in.fault, 1);
+	pthread_join(busy.thread, NULL);
+	assert_int_equal(busy.rc, -G4_E_IO);
+	expect_the_end(&client);
+}
+
+/* ------------------------------------------------------------------ the end */
+
+struct poster { /* another process: memory of its own, in which it posts NOPs as fast as they get results */
+	pthread_t thread;
+	struct g4_ring_header *header;
+	uint64_t bytes;
+	uint32_t end, posted;
+};
+
+static void *post(void *argument)
+{
+	struct poster *poster = argument;
+	struct g4_ring_header *header = poster->header;
+	uint32_t tail = 0;
+
+	while (!g4_load32_acq(&poster->end)) {
+		const uint32_t before = tail + 1 - header->entries;
+		if (tail >= header->entries &&
+		    (g4_load64_acq(&g4_ring_result_of(header, header->entries, before)->word) & G4_RING_NUMBER_MASK) !=
+			    before) {
+			sched_yield();
+			continue;
+		}
+		g4_store32_rel(&header->tail, ++tail); /* the slot is all zeros: NOP */
+		g4_store32_rel(&poster->posted, tail);
+	}
+	return NULL;
+}
+
+/* It posts before, during and after the end of its session; with what this process has posted, the engine ends all the same. */
+static void the_end_comes_while_clients_post(void **state)
+{
+	struct poster poster = {0};
+	struct g4_port_host *port;
+
+	(void)state;
+	assert_int_equal(g4_port_open(engine(), &port_options, &port), 0);
+	poster.bytes = g4_port_ring_bytes(port);
+	poster.header = mmap(NULL, poster.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, g4_port_ring_fd(port), 0);
+	assert_ptr_not_equal(poster.header, MAP_FAILED);
+	g4_store32_rel(&control->stay, 1); /* the poster does not ring */
+	assert_int_equal(ask(NULL), 0);
+	start(&poster.thread, post, &poster);
+	await(g4_load32_acq(&poster.posted) > POSTS);
+	g4_port_shut(port);
+	for (uint32_t i = 0; i < POSTS; i++) {
+		struct g4_cmd nothing = {.op = G4_CMD_NOP};
+		g4_engine_post(engine(), &nothing);
+	}
+	const uint32_t launches = g4_load32_acq(&stand_in.launches);
+	ok(gpu4fs_unmount(fs));
+	assert_in_range(g4_load32_acq(&stand_in.launches) - launches, 0, MOST_LAUNCHES);
+	g4_store32_rel(&poster.end, 1);
+	pthread_join(poster.thread, NULL);
+	munmap(poster.header, poster.bytes);
+}
+
+#define standin_test(f) cmocka_unit_test_setup_teardown(f, mount_it, nothing_is_left)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		standin_test(a_client_leaves_beside_a_busy_one),
+		standin_test(a_client_leaves_a_kernel_that_stays),
+		standin_test(a_client_leaves_while_the_kernel_sleeps),
+		standin_test(clients_leave_together),
+		standin_test(a_client_leaves_before_the_agent_woke),
+		standin_test(a_kernel_that_cannot_start_fails_every_call),
+		standin_test(a_kernel_that_faults_fails_every_call),
+		standin_test(the_end_comes_while_clients_post),
+	};
+
+	if (setenv("G4_TEST_ENGINE", "cuda", 1) != 0 || unsetenv("G4_TEST_CONNECTED") != 0)
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
