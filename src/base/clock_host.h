@@ -20,4 +20,12 @@ static inline uint64_t g4_clock_ns(clockid_t id)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+/* The moment `ns` from now, for waits that end at a moment of that clock. */
+static inline struct timespec g4_clock_after(clockid_t id, uint64_t ns)
+{
+	const uint64_t at = g4_clock_ns(id) + ns;
+
+	return (struct timespec){.tv_sec = (time_t)(at / 1000000000), .tv_nsec = (long)(at % 1000000000)};
+}
+
 #endif

@@ -10,11 +10,6 @@ G4_FN static uint32_t set_of(const struct g4_cache *cache, uint64_t owner, uint6
 	return (uint32_t)(x % cache->set_count);
 }
 
-G4_FN static bool tag_is(const struct g4_line *line, uint64_t owner, uint64_t index)
-{
-	return g4_load64_rlx(&line->index) == index && g4_load64_rlx(&line->owner) == owner;
-}
-
 /* Counts a reference in and keeps it if the line is valid and still (owner, index). Waits while it is being filled. */
 G4_FN static bool try_ref(struct g4_cache *cache, uint32_t i, uint64_t owner, uint64_t index)
 {
@@ -22,7 +17,7 @@ G4_FN static bool try_ref(struct g4_cache *cache, uint32_t i, uint64_t owner, ui
 	uint32_t state = g4_add32_acq(&line->state, 1) + 1;
 
 	for (;;) {
-		if (!tag_is(line, owner, index))
+		if (!g4_line_is(line, owner, index))
 			break;
 		if (!(state & G4_LINE_BUSY)) {
 			if (!(state & G4_LINE_VALID))
@@ -48,7 +43,7 @@ G4_FN static uint32_t search_ways(const struct g4_cache *cache, uint32_t set, ui
 	uint32_t first = set * G4_CACHE_WAYS;
 
 	for (uint32_t way = 0; way < G4_CACHE_WAYS; way++)
-		if (tag_is(&cache->lines[first + way], owner, index))
+		if (g4_line_is(&cache->lines[first + way], owner, index))
 			return first + way;
 	return G4_NO_LINE;
 }
@@ -57,7 +52,7 @@ G4_FN static uint32_t search_chain(const struct g4_cache *cache, uint32_t set, u
 {
 	uint32_t i = cache->sets[set].overflow;
 
-	while (i != G4_NO_LINE && !tag_is(&cache->lines[i], owner, index))
+	while (i != G4_NO_LINE && !g4_line_is(&cache->lines[i], owner, index))
 		i = cache->lines[i].chain;
 	return i;
 }
@@ -111,17 +106,7 @@ G4_FN uint32_t g4_cache_peek(struct g4_cache *cache, uint64_t owner, uint64_t in
 {
 	uint32_t i = search_ways_at_once(cache, set_of(cache, owner, index), owner, index);
 
-	if (i == G4_NO_LINE)
-		return i;
-	struct g4_line *line = &cache->lines[i];
-	uint32_t state = g4_add32_acq(&line->state, 1);
-	if (tag_is(line, owner, index) && (state & (G4_LINE_VALID | G4_LINE_BUSY)) == G4_LINE_VALID) {
-		if (!(state & G4_LINE_ACCESSED))
-			g4_or32(&line->state, G4_LINE_ACCESSED);
-		return i;
-	}
-	g4_sub32_rel(&line->state, 1);
-	return G4_NO_LINE;
+	return g4_cache_peek_near(cache, owner, index, i) ? i : G4_NO_LINE;
 }
 
 G4_FN bool g4_cache_pin(struct g4_cache *cache, uint32_t count)

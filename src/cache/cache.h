@@ -105,6 +105,11 @@ G4_FN G4_INLINE void *g4_line_data(const struct g4_cache *cache, uint32_t line)
 	return cache->frames + frame * G4_PAGE_BYTES;
 }
 
+G4_FN G4_INLINE bool g4_line_is(const struct g4_line *line, uint64_t owner, uint64_t index)
+{
+	return g4_load64_rlx(&line->index) == index && g4_load64_rlx(&line->owner) == owner;
+}
+
 /* Appends a line's page to the `count` parts of a transfer: a part of its own, or the end of the last one. */
 G4_FN G4_INLINE void g4_iov_add_line(const struct g4_cache *cache, uint32_t line, struct g4_iov *iov, uint32_t *count)
 {
@@ -147,6 +152,21 @@ G4_FN void g4_cache_drop_range(struct g4_cache *cache, uint64_t owner, uint64_t 
  * pool; G4_NO_LINE otherwise. Who gets one puts it back in the same operation or pins it.
  */
 G4_FN uint32_t g4_cache_peek(struct g4_cache *cache, uint64_t owner, uint64_t index);
+/* The same of one line, whatever number that is. False: it is another page's, or not one that a set has. */
+G4_FN G4_INLINE bool g4_cache_peek_near(struct g4_cache *cache, uint64_t owner, uint64_t index, uint32_t near)
+{
+	if (near >= cache->overflow_first)
+		return false;
+	struct g4_line *line = &cache->lines[near];
+	uint32_t state = g4_add32_acq(&line->state, 1);
+	if (g4_line_is(line, owner, index) && (state & (G4_LINE_VALID | G4_LINE_BUSY)) == G4_LINE_VALID) {
+		if (!(state & G4_LINE_ACCESSED))
+			g4_or32(&line->state, G4_LINE_ACCESSED);
+		return true;
+	}
+	g4_sub32_rel(&line->state, 1);
+	return false;
+}
 /* Per-lane as well: puts a line back, unless it is borrowed from the pool, whose locks are the leader's. */
 G4_FN bool g4_cache_put_way(struct g4_cache *cache, uint32_t line);
 /*

@@ -10,8 +10,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 
+#include "base/clock_host.h"
 #include "cli/fsck_host.h"
 #include "journal/block.h"
 
@@ -277,15 +277,13 @@ int g4_fsck_salvage_slab(struct g4_fsck *fsck, uint64_t page, int status, struct
 
 void g4_fsck_empty_directory(struct g4_inode *inode, uint32_t permissions, uint64_t parent)
 {
-	struct timespec now;
+	const uint64_t now = g4_clock_ns(CLOCK_REALTIME);
 
-	clock_gettime(CLOCK_REALTIME, &now);
 	memset(inode, 0, sizeof(*inode));
 	inode->mode = (g4_le16)(S_IFDIR | permissions);
 	inode->nlink = 2;
-	inode->generation = (uint32_t)now.tv_sec;
-	inode->atime_ns = inode->mtime_ns = inode->ctime_ns = inode->btime_ns =
-		(uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	inode->generation = (uint32_t)(now / 1000000000);
+	inode->atime_ns = inode->mtime_ns = inode->ctime_ns = inode->btime_ns = now;
 	inode->parent = parent;
 }
 

@@ -17,8 +17,8 @@
  * to leave what a mount would find. Of the engine nothing else writes here.
  */
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock_host.h"
 #include "cli/fsck_host.h"
 #include "hash/crc32c.h"
 #include "journal/block.h"
@@ -81,11 +81,9 @@ static int flush(struct writer *w)
 static int write_superblock(struct writer *w, uint64_t address, uint32_t state)
 {
 	struct g4_superblock sb = w->image->sb;
-	struct timespec now;
 
-	clock_gettime(CLOCK_REALTIME, &now);
 	sb.state = state;
-	sb.written_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	sb.written_ns = g4_clock_ns(CLOCK_REALTIME);
 	g4_block_seal(&sb, G4_BLOCK_SUPERBLOCK, address, w->sequence - 1, w->image->fs_tag);
 	const int status = write_page(w, address, &sb);
 	return status < 0 ? status : flush(w);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock_host.h"
 #include "client/client_host.h"
 
 #define ASYNC_V1 sizeof(struct gpu4fs_async)
@@ -267,20 +268,6 @@ int gpu4fs_submit(gpu4fs *fs, struct gpu4fs_async *ops, uint32_t count)
 	return 0;
 }
 
-static struct timespec deadline_after(int64_t timeout_ns)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	now.tv_sec += timeout_ns / 1000000000;
-	now.tv_nsec += timeout_ns % 1000000000;
-	if (now.tv_nsec >= 1000000000) {
-		now.tv_sec++;
-		now.tv_nsec -= 1000000000;
-	}
-	return now;
-}
-
 int gpu4fs_poll(gpu4fs *fs, struct gpu4fs_async **completions, uint32_t max, int64_t timeout_ns)
 {
 	struct timespec deadline = {0};
@@ -290,7 +277,7 @@ int gpu4fs_poll(gpu4fs *fs, struct gpu4fs_async **completions, uint32_t max, int
 	if (max > INT32_MAX)
 		max = INT32_MAX;
 	if (timeout_ns > 0)
-		deadline = deadline_after(timeout_ns);
+		deadline = g4_clock_after(CLOCK_MONOTONIC, (uint64_t)timeout_ns);
 	pthread_mutex_lock(&fs->async_lock);
 	while (max && !fs->done_head && fs->in_flight && timeout_ns && rc != ETIMEDOUT) {
 		if (timeout_ns < 0)

@@ -25,6 +25,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "base/clock_host.h"
 #include "base/log_host.h"
 #include "dev/dev_ops_host.h"
 #include "simt/simt_host.h"
@@ -236,13 +237,9 @@ static void nap(struct g4_agent *agent, uint64_t ns)
 /* Returns early when it is to end. False: it was not resting, nor is now. */
 static bool rest(struct g4_agent *agent)
 {
-	struct timespec until;
+	const struct timespec until = g4_clock_after(CLOCK_MONOTONIC, REST_NS);
 	bool rested = false;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += REST_NS;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
 	pthread_mutex_lock(&agent->lock);
 	while (agent->resting && !agent->stopping && !agent->changed) {
 		rested = true;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/clock_host.h"
 #include "base/log_host.h"
 #include "dev/dev_host.h"
 #include "engine/engine_ops_host.h"
@@ -195,15 +196,8 @@ static int close_remote(struct g4_engine *engine, bool clean)
 
 static void wait_interval(struct g4_engine *engine)
 {
-	struct timespec until;
+	const struct timespec until = g4_clock_after(CLOCK_MONOTONIC, UINT64_C(1000000) * engine->commit_ms);
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += engine->commit_ms / 1000;
-	until.tv_nsec += (long)(engine->commit_ms % 1000) * 1000000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
-	}
 	pthread_mutex_lock(&engine->mutex);
 	while (!engine->stop && !g4_load32_acq(&engine->kicked) &&
 	       pthread_cond_timedwait(&engine->wake, &engine->mutex, &until) != ETIMEDOUT)

@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock_host.h"
 #include "engine/pace_host.h"
 
 #define SMALL_BYTES (16 * G4_KIB)
@@ -33,6 +34,7 @@
 #define SPIN_DATA_NS 50000u
 #define DATA_BYTES (64 * G4_KIB)
 #define POSTED_NS 50000L    /* between two looks for the result of a posted command whose slot is wanted */
+#define GONE_NS 1000000000L /* and whether the engine is there, where a slot is wanted that a thread has */
 #define FUTEX_NS 100000000L /* after so long a sleeper looks whether the engine is there */
 
 /* What is alike in how long it takes: operations, and reads and writes of up to 2^n bytes. */
@@ -286,17 +288,9 @@ static bool next_is_free(struct g4_ring_client *client)
 static bool await_slot(struct g4_ring_client *client)
 {
 	bool posted = client->taken[(client->tail + 1) & (client->entries - 1)] == POSTED;
-	struct timespec until;
+	/* nobody says when what was posted has its result */
+	const struct timespec until = g4_clock_after(CLOCK_REALTIME, posted ? POSTED_NS : GONE_NS);
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	if (posted) /* nobody says when that has its result */
-		until.tv_nsec += POSTED_NS;
-	else
-		until.tv_sec++;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_nsec -= 1000000000;
-		until.tv_sec++;
-	}
 	return pthread_cond_timedwait(&client->slot_free, &client->submit_lock, &until) != ETIMEDOUT ||
 	       !is_gone(client);
 }

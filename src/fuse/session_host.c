@@ -25,6 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock_host.h"
 #include "base/log_host.h"
 #include "base/memory_host.h"
 #include "client/explain_host.h"
@@ -299,15 +300,8 @@ static void join_workers(struct g4_fuse_host *host)
 	atomic_store(&host->stopping, true);
 	for (uint32_t i = 0; i < host->thread_count; i++) {
 		for (;;) {
-			struct timespec deadline;
-
 			pthread_kill(host->threads[i].thread, SIGUSR1);
-			clock_gettime(CLOCK_REALTIME, &deadline);
-			deadline.tv_nsec += WAKE_PERIOD_NS;
-			if (deadline.tv_nsec >= 1000000000) {
-				deadline.tv_nsec -= 1000000000;
-				deadline.tv_sec++;
-			}
+			const struct timespec deadline = g4_clock_after(CLOCK_REALTIME, WAKE_PERIOD_NS);
 			if (pthread_timedjoin_np(host->threads[i].thread, NULL, &deadline) != ETIMEDOUT)
 				break;
 		}

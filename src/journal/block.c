@@ -193,30 +193,10 @@ G4_FN int g4_meta_get(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, 
 	return check_type(meta, i, type, line);
 }
 
-/*
- * Counts itself in, then looks whether the line is what it wanted, as the cache does (cache/README.md). Not a line of the
- * overflow pool, which goes back there with its last reference.
- */
-G4_FN static bool ref_near(struct g4_cache *cache, uint64_t index, uint32_t near)
-{
-	if (near >= cache->overflow_first)
-		return false;
-	struct g4_line *line = &cache->lines[near];
-	const uint32_t state = g4_add32_acq(&line->state, 1);
-	if ((state & (G4_LINE_VALID | G4_LINE_BUSY)) == G4_LINE_VALID && g4_load64_rlx(&line->index) == index &&
-	    g4_load64_rlx(&line->owner) == 0) {
-		if (!(state & G4_LINE_ACCESSED))
-			g4_or32(&line->state, G4_LINE_ACCESSED);
-		return true;
-	}
-	g4_cache_put(cache, near);
-	return false;
-}
-
 G4_FN int g4_meta_get_near(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint32_t type, uint32_t near,
 			   uint32_t *line)
 {
-	if (!ref_near(meta->cache, address >> G4_PAGE_SHIFT, near))
+	if (!g4_cache_peek_near(meta->cache, 0, address >> G4_PAGE_SHIFT, near))
 		return g4_meta_get(wg, meta, address, type, line);
 	return check_type(meta, near, type, line);
 }

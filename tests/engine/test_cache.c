@@ -379,6 +379,19 @@ static void *read_page(void *argument)
 	return NULL;
 }
 
+/* A mounted image with one file, filled with a pattern that is left in `data`. */
+static uint64_t open_with_file(struct rig *rig, uint8_t *data, uint64_t bytes)
+{
+	uint64_t ino;
+
+	rig_open(rig, 16 * G4_MIB, 0);
+	rig_mount(rig);
+	assert_int_equal(op_mknod(rig, G4_NODE_ROOT, "f", G4_S_IFREG | 0600, &ino), 0);
+	rig_pattern(data, 1, bytes);
+	assert_int_equal(op_write(rig, ino, 0, 0, data, bytes, NULL), 0);
+	return ino;
+}
+
 static void concurrent_readers_of_a_page_read_the_device_once(void **state)
 {
 	const struct g4_fault slow = {.delay_ns = 20000000};
@@ -388,11 +401,7 @@ static void concurrent_readers_of_a_page_read_the_device_once(void **state)
 	struct rig rig;
 
 	(void)state;
-	rig_open(&rig, 16 * G4_MIB, 0);
-	rig_mount(&rig);
-	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "f", G4_S_IFREG | 0600, &ino), 0);
-	rig_pattern(data, 1, sizeof(data));
-	assert_int_equal(op_write(&rig, ino, 0, 0, data, sizeof(data), NULL), 0);
+	ino = open_with_file(&rig, data, sizeof(data));
 	assert_int_equal(rig_unmount(&rig), 0);
 	assert_int_equal(rig_try_mount(&rig, G4_MOUNT_NOATIME, &slow), 0);
 	assert_int_equal(op_read(&rig, ino, 0, 0, data, 1, NULL), 0); /* its inode is in core now */
@@ -419,11 +428,7 @@ static void random_reads_of_who_caches_itself_leave_the_cache_alone(void **state
 	struct rig rig;
 
 	(void)state;
-	rig_open(&rig, 16 * G4_MIB, 0);
-	rig_mount(&rig);
-	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "f", G4_S_IFREG | 0600, &ino), 0);
-	rig_pattern(data, 1, sizeof(data));
-	assert_int_equal(op_write(&rig, ino, 0, 0, data, sizeof(data), NULL), 0);
+	ino = open_with_file(&rig, data, sizeof(data));
 	for (uint32_t keeps = 0; keeps < 2; keeps++) {
 		const struct g4_fault counting = {0};
 		uint64_t before, once, twice, writes, flushes;

@@ -150,6 +150,15 @@ static void await_more(struct busy *busy)
 	await(g4_load32_acq(&busy->asked) - before > MORE);
 }
 
+/* Its commands went on to the end. */
+static void end_busy(struct busy *busy)
+{
+	await_more(busy);
+	g4_store32_rel(&busy->end, 1);
+	pthread_join(busy->thread, NULL);
+	assert_int_equal(busy->rc, 0);
+}
+
 /* The kernel has left, and the agent waits for the bell. */
 static void await_sleep(void)
 {
@@ -173,10 +182,7 @@ static void leave_beside_a_busy_one(uint32_t stay)
 	client = come();
 	assert_int_equal(ask(client.ring), 0);
 	leave(&client);
-	await_more(&busy);
-	g4_store32_rel(&busy.end, 1);
-	pthread_join(busy.thread, NULL);
-	assert_int_equal(busy.rc, 0);
+	end_busy(&busy);
 	ok(gpu4fs_unmount(fs));
 }
 
@@ -226,10 +232,7 @@ static void clients_leave_together(void **state)
 		start(&leavers[i], leave, &clients[i]);
 	for (uint32_t i = 0; i < CLIENTS; i++)
 		pthread_join(leavers[i], NULL);
-	await_more(&busy);
-	g4_store32_rel(&busy.end, 1);
-	pthread_join(busy.thread, NULL);
-	assert_int_equal(busy.rc, 0);
+	end_busy(&busy);
 	ok(gpu4fs_unmount(fs));
 }
 
