@@ -556,26 +556,6 @@ extern "C" int g4_gpu_count(void)
 	return GOOD(cudaGetDeviceCount(&count)) ? count : 0;
 }
 
-extern "C" void *g4_gpu_alloc(struct g4_gpu *gpu, uint64_t bytes)
-{
-	void *memory = NULL;
-
-	/* on the admin stream: the default stream would wait for the kernel */
-	if (!GOOD(cudaMallocAsync(&memory, bytes, gpu->admin)))
-		return NULL;
-	if (!GOOD(cudaMemsetAsync(memory, 0, bytes, gpu->admin)) || !GOOD(cudaStreamSynchronize(gpu->admin))) {
-		(void)cudaFreeAsync(memory, gpu->admin); /* the error that is told is the first one */
-		return NULL;
-	}
-	return memory;
-}
-
-extern "C" void g4_gpu_free(struct g4_gpu *gpu, void *memory)
-{
-	if (memory)
-		(void)GOOD(cudaFreeAsync(memory, gpu->admin));
-}
-
 extern "C" int g4_gpu_put(struct g4_gpu *gpu, void *device, const void *host, uint64_t bytes)
 {
 	return GOOD(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, gpu->admin)) &&
@@ -590,6 +570,44 @@ extern "C" int g4_gpu_get(struct g4_gpu *gpu, void *host, const void *device, ui
 			       GOOD(cudaStreamSynchronize(gpu->admin)) ?
 		       0 :
 		       -G4_E_IO;
+}
+
+#define CLEAR_BYTES 65536u
+
+/*
+ * CUDA clears by a kernel of its own, which would wait for a multiprocessor: the persistent kernel may have all of them, for
+ * as long as there is work. Once it has been started, zeros are copied, which needs none.
+ */
+static bool clear(struct g4_gpu *gpu, uint8_t *memory, uint64_t bytes)
+{
+	static const uint8_t zeros[CLEAR_BYTES] = {0};
+
+	if (gpu->launches == 0)
+		return GOOD(cudaMemsetAsync(memory, 0, bytes, gpu->admin)) && GOOD(cudaStreamSynchronize(gpu->admin));
+	for (uint64_t at = 0; at < bytes; at += CLEAR_BYTES)
+		if (g4_gpu_put(gpu, memory + at, zeros, g4_min64(CLEAR_BYTES, bytes - at)) < 0)
+			return false;
+	return true;
+}
+
+extern "C" void *g4_gpu_alloc(struct g4_gpu *gpu, uint64_t bytes)
+{
+	void *memory = NULL;
+
+	/* on the admin stream: the default stream would wait for the kernel */
+	if (!GOOD(cudaMallocAsync(&memory, bytes, gpu->admin)))
+		return NULL;
+	if (!clear(gpu, (uint8_t *)memory, bytes)) {
+		(void)cudaFreeAsync(memory, gpu->admin); /* the error that is told is the first one */
+		return NULL;
+	}
+	return memory;
+}
+
+extern "C" void g4_gpu_free(struct g4_gpu *gpu, void *memory)
+{
+	if (memory)
+		(void)GOOD(cudaFreeAsync(memory, gpu->admin));
 }
 
 extern "C" int g4_gpu_register(struct g4_gpu *gpu, void *host, uint64_t bytes, void **device)
