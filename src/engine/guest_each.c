@@ -14,6 +14,7 @@ enum each { LOOKUP, READ, MAP };
 /* Of a lane whose wish is left; the attributes come when the name has served. */
 union room {
 	char name[G4_NAME_MAX + 1];
+	uint64_t words[(G4_NAME_MAX + 1) / 8]; /* the same */
 	struct g4_attr attr;
 };
 G4_STATIC_ASSERT(G4_GUEST_LANES * sizeof(union room) <= G4_COPY_SCRATCH_BYTES, "rooms fit the scratch memory");
@@ -121,6 +122,23 @@ G4_FN static bool get_attr(struct g4_wg *wg, struct g4_fs *fs, const struct g4_c
 	return held;
 }
 
+/*
+ * A lane's name where the leader can read it, and with room around it: the engine reads aligned words (g4_load_bytes()). A word at
+ * a time: each store is one to memory.
+ */
+G4_FN static void keep_name(uint64_t *words, const char *name, uint32_t bytes)
+{
+	const uint8_t *from = (const uint8_t *)name;
+
+	G4_ROLLED
+	for (uint32_t at = 0; at < bytes; at += 8) {
+		uint64_t word = 0;
+		for (uint32_t i = 0; i < 8 && at + i < bytes; i++)
+			word |= (uint64_t)from[at + i] << 8 * i;
+		words[at / 8] = word;
+	}
+}
+
 /* The directory is locked, so a name that the lookup cache has is there, and leads where it says. */
 G4_FN static void lookup_region(struct g4_wg *wg, struct g4_guest *guest)
 {
@@ -131,9 +149,11 @@ G4_FN static void lookup_region(struct g4_wg *wg, struct g4_guest *guest)
 	struct g4_lookup_value value = {0, G4_NO_CORE};
 	bool done = false;
 
+	if (wanted && mine->bytes <= G4_NAME_MAX)
+		keep_name(room->words, mine->name, (uint32_t)mine->bytes);
 	if (guest->core != G4_NO_CORE) {
 		const struct g4_core *dir = g4_core_of(fs, guest->core);
-		done = wanted && g4_name_cached(fs, dir, mine->name, mine->bytes, &value);
+		done = wanted && g4_name_cached(fs, dir, room->name, mine->bytes, &value);
 		const bool wants_attr = done && mine->wants_attr;
 		if (!wants_attr)
 			value.core = G4_NO_CORE;
@@ -142,8 +162,6 @@ G4_FN static void lookup_region(struct g4_wg *wg, struct g4_guest *guest)
 			done = wants_attr ? got : done;
 		}
 	}
-	if (wanted && !done && mine->bytes <= G4_NAME_MAX)
-		memcpy(room->name, mine->name, mine->bytes);
 	mine->ino = value.inode;
 	mine->result = 0;
 	tell(wg, guest, wanted, done);

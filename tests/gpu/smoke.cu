@@ -15,6 +15,7 @@
 #define STACK_BYTES (16u * 1024)
 #define BLOCK_WARPS 4u
 #define TIMEOUT_S 120
+#define NAME_ROOM 32u /* names are shorter */
 
 struct scene {
 	struct g4_fs *fs;
@@ -52,9 +53,21 @@ static __device__ void expect(struct actor *a, int64_t got, int64_t wanted, uint
 }
 #define EXPECT(got, wanted) expect(a, (int64_t)(got), (int64_t)(wanted), __LINE__)
 
+/* The engine reads aligned words around a name: a literal has no such room, and memcheck stops the kernel. */
+static __device__ const char *keep(char room[NAME_ROOM], const char *name, uint16_t bytes)
+{
+	for (uint16_t i = 0; i < bytes && i < NAME_ROOM; i++)
+		room[i] = name[i];
+	return name ? room : NULL;
+}
+
 static __device__ int run(struct actor *a, struct g4_cmd *cmd)
 {
+	__align__(8) char name[NAME_ROOM], name2[NAME_ROOM];
+
 	cmd->cred = &root;
+	cmd->name = keep(name, cmd->name, cmd->name_bytes);
+	cmd->name2 = keep(name2, cmd->name2, cmd->name2_bytes);
 	return a->failed ? -G4_E_SHUTDOWN : g4_execute(a->wg, a->scene->fs, cmd);
 }
 
@@ -229,7 +242,8 @@ static __device__ void check_attributes(struct actor *a, uint64_t dir)
 	readlink.length = 100;
 	EXPECT(run(a, &readlink), 0);
 	EXPECT(readlink.value, sizeof(target) - 1);
-	EXPECT(g4_bytes_equal(a->buffer, target, sizeof(target) - 1), true);
+	for (uint32_t i = 0; i < sizeof(target) - 1; i++)
+		EXPECT(a->buffer[i], target[i]);
 
 	struct g4_cmd xattr = named(G4_CMD_SETXATTR, dir, "user.colour", 11);
 	fill(a, 2, 0, 5000); /* so long that it gets pages of its own */

@@ -86,6 +86,21 @@ static __device__ uint64_t length_of(const char *path)
 	return n;
 }
 
+/*
+ * Lane 0, since the other lanes' text may be where it cannot read: a copy of the caller's bytes, at most G4_PATH_MAX. The engine
+ * reads aligned words, and what else lies in these need not be the caller's (memcheck stops a kernel for that). which: 0 or 1, of
+ * the strings of a call.
+ */
+static __device__ const char *keep(struct g4_guest *guest, uint32_t which, const char *text, uint64_t bytes)
+{
+	char *copy = (char *)g4_copy_scratch(guest->wg) + which * G4_PATH_MAX;
+
+	G4_STATIC_ASSERT(2 * G4_PATH_MAX <= G4_COPY_SCRATCH_BYTES, "two paths fit the scratch memory");
+	for (uint64_t i = 0; i < bytes; i++)
+		copy[i] = text[i];
+	return copy;
+}
+
 /* ------------------------------------------------------------------ kernels */
 
 static __device__ uint32_t thread_of_block(void)
@@ -128,7 +143,8 @@ __device__ int g4d_open(g4d_warp *warp, const g4d_file *at, const char *path, in
 		return rc;
 	rc = (int)together(warp, [&](struct g4_guest *guest) {
 		const struct g4_guest_open how = {parsed.engine, mode, parsed.create, parsed.nofollow, parsed.noatime};
-		return g4_guest_open(guest, at ? inner(at) : NULL, path, length_of(path), &how);
+		const uint64_t length = length_of(path);
+		return g4_guest_open(guest, at ? inner(at) : NULL, keep(guest, 0, path, length), length, &how);
 	});
 	if (rc == 0)
 		memcpy(out, &warp->guest.file, sizeof(*out));
@@ -170,7 +186,8 @@ static __device__ int give_stat(g4d_warp *warp, int64_t rc, struct gpu4fs_stat *
 __device__ int g4d_stat(g4d_warp *warp, const g4d_file *at, const char *path, struct gpu4fs_stat *out)
 {
 	int64_t rc = together(warp, [&](struct g4_guest *guest) {
-		return g4_guest_stat(guest, at ? inner(at) : NULL, path, length_of(path), false);
+		const uint64_t length = length_of(path);
+		return g4_guest_stat(guest, at ? inner(at) : NULL, keep(guest, 0, path, length), length, false);
 	});
 	return give_stat(warp, rc, out);
 }
@@ -185,7 +202,9 @@ __device__ int g4d_lookup(g4d_warp *warp, const g4d_file *dir, const char *name,
 			  struct gpu4fs_stat *out)
 {
 	int64_t rc = together(warp, [&](struct g4_guest *guest) {
-		return g4_guest_lookup(guest, inner(dir), name, name_bytes);
+		/* a name that is too long is not read, but refused */
+		const char *kept = name_bytes <= G4_NAME_MAX ? keep(guest, 0, name, name_bytes) : name;
+		return g4_guest_lookup(guest, inner(dir), kept, name_bytes);
 	});
 	return give_stat(warp, rc, out);
 }
@@ -202,17 +221,18 @@ __device__ int64_t g4d_readdir(g4d_warp *warp, const g4d_file *dir, uint64_t *co
 
 /* ------------------------------------------------------------------ changing names */
 
-/* Lane 0: the other lanes' text may be where it cannot read. */
-static __device__ struct g4_guest_path path_of(const g4d_file *at, const char *path)
+static __device__ struct g4_guest_path path_of(struct g4_guest *guest, uint32_t which, const g4d_file *at,
+					       const char *path)
 {
-	const struct g4_guest_path cut = {at ? inner(at) : NULL, path, length_of(path)};
-	return cut;
+	const uint64_t bytes = length_of(path);
+	const struct g4_guest_path kept = {at ? inner(at) : NULL, keep(guest, which, path, bytes), bytes};
+	return kept;
 }
 
 __device__ int g4d_mkdir(g4d_warp *warp, const g4d_file *at, const char *path, uint32_t mode)
 {
 	return (int)together(warp, [&](struct g4_guest *guest) {
-		const struct g4_guest_path place = path_of(at, path);
+		const struct g4_guest_path place = path_of(guest, 0, at, path);
 		return g4_guest_mkdir(guest, &place, mode);
 	});
 }
@@ -220,7 +240,7 @@ __device__ int g4d_mkdir(g4d_warp *warp, const g4d_file *at, const char *path, u
 __device__ int g4d_rmdir(g4d_warp *warp, const g4d_file *at, const char *path)
 {
 	return (int)together(warp, [&](struct g4_guest *guest) {
-		const struct g4_guest_path place = path_of(at, path);
+		const struct g4_guest_path place = path_of(guest, 0, at, path);
 		return g4_guest_rmdir(guest, &place);
 	});
 }
@@ -228,7 +248,7 @@ __device__ int g4d_rmdir(g4d_warp *warp, const g4d_file *at, const char *path)
 __device__ int g4d_unlink(g4d_warp *warp, const g4d_file *at, const char *path)
 {
 	return (int)together(warp, [&](struct g4_guest *guest) {
-		const struct g4_guest_path place = path_of(at, path);
+		const struct g4_guest_path place = path_of(guest, 0, at, path);
 		return g4_guest_unlink(guest, &place);
 	});
 }
@@ -237,7 +257,7 @@ __device__ int g4d_rename(g4d_warp *warp, const g4d_file *from_at, const char *f
 			  const char *to, uint32_t flags)
 {
 	return (int)together(warp, [&](struct g4_guest *guest) {
-		const struct g4_guest_path old = path_of(from_at, from), place = path_of(to_at, to);
+		const struct g4_guest_path old = path_of(guest, 0, from_at, from), place = path_of(guest, 1, to_at, to);
 		return g4_guest_rename(guest, &old, &place, flags);
 	});
 }
@@ -248,7 +268,7 @@ __device__ int g4d_link(g4d_warp *warp, const g4d_file *from_at, const char *fro
 	if (flags & ~AT_SYMLINK_FOLLOW)
 		return -EINVAL;
 	return (int)together(warp, [&](struct g4_guest *guest) {
-		const struct g4_guest_path old = path_of(from_at, from), place = path_of(to_at, to);
+		const struct g4_guest_path old = path_of(guest, 0, from_at, from), place = path_of(guest, 1, to_at, to);
 		return g4_guest_link(guest, &old, &place, flags != 0);
 	});
 }
@@ -256,8 +276,9 @@ __device__ int g4d_link(g4d_warp *warp, const g4d_file *from_at, const char *fro
 __device__ int g4d_symlink(g4d_warp *warp, const char *target, const g4d_file *at, const char *path)
 {
 	return (int)together(warp, [&](struct g4_guest *guest) {
-		const struct g4_guest_path place = path_of(at, path);
-		return g4_guest_symlink(guest, target, length_of(target), &place);
+		const struct g4_guest_path place = path_of(guest, 0, at, path);
+		const uint64_t bytes = length_of(target);
+		return g4_guest_symlink(guest, keep(guest, 1, target, bytes), bytes, &place);
 	});
 }
 
