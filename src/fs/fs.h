@@ -233,7 +233,7 @@ G4_FN uint32_t g4_core_place(const struct g4_fs *fs, uint64_t ino);
 G4_FN G4_INLINE bool g4_core_glance(const struct g4_fs *fs, uint32_t i, uint64_t ino, struct g4_core *copy)
 {
 	const struct g4_core *core = &fs->cores.core[i];
-	uint64_t version;
+	uint32_t version;
 
 	if (!g4_read_begin(&core->lock, &version))
 		return false;

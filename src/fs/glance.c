@@ -29,7 +29,7 @@ struct walk {
 	uint32_t seen;
 	struct {
 		uint32_t core;
-		uint64_t version;
+		uint32_t version;
 	} places[SEEN]; /* behind the last one seen: the same again */
 };
 

@@ -73,7 +73,7 @@ G4_FN static uint32_t take_core(struct g4_cores *cores)
 /* Of a core that nobody has locked or can lock. */
 G4_FN static void next_version(struct g4_core *core)
 {
-	g4_store64_rel(&core->lock.version, g4_load64_rlx(&core->lock.version) + 1);
+	g4_store32_rel(&core->lock.version, g4_load32_rlx(&core->lock.version) + 1);
 }
 
 /* Gives a taken core back that was not used. */

@@ -100,9 +100,14 @@ G4_FN void g4_lock(struct g4_lock *lock);
 G4_FN bool g4_trylock(struct g4_lock *lock);
 G4_FN void g4_unlock(struct g4_lock *lock);
 
-struct g4_rwlock { /* readers/writer: arrival order, adjacent readers share */
+/*
+ * Readers/writer: arrival order, adjacent readers share. On a CPU writers that wait for one another enter as they are awake, and
+ * one at a time is in the order with the readers.
+ */
+struct g4_rwlock {
 	uint64_t word;
-	uint64_t version; /* grows whenever a writer has finished */
+	uint32_t version; /* grows whenever a writer has finished */
+	uint32_t gate;	  /* of writers, on a CPU */
 };
 G4_FN void g4_read_lock(struct g4_rwlock *lock);
 /*
@@ -121,8 +126,8 @@ G4_FN void g4_write_unlock(struct g4_rwlock *lock);
  * al., DaMoN 2016.)
  */
 #if !G4_CUDA /* there they are inline, in simt/ticket.h and simt/cuda/atomic.h */
-G4_FN bool g4_read_begin(const struct g4_rwlock *lock, uint64_t *version);
-G4_FN bool g4_read_unchanged(const struct g4_rwlock *lock, uint64_t version);
+G4_FN bool g4_read_begin(const struct g4_rwlock *lock, uint32_t *version);
+G4_FN bool g4_read_unchanged(const struct g4_rwlock *lock, uint32_t version);
 /* Per-lane. Copies 8 B words that others may be changing, each of them whole. 8 B aligned. */
 G4_FN void g4_peek(void *to, const void *from, uint32_t words);
 #endif

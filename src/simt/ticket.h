@@ -156,9 +156,9 @@ G4_FN G4_INLINE void g4_ticket_read_lock(uint64_t *word)
 	g4_ticket_pass(word, ticket, G4_TICKET_READER);
 }
 
-G4_FN G4_INLINE bool g4_ticket_read_begin(const struct g4_rwlock *lock, uint64_t *version)
+G4_FN G4_INLINE bool g4_ticket_read_begin(const struct g4_rwlock *lock, uint32_t *version)
 {
-	*version = g4_load64_acq(&lock->version);
+	*version = g4_load32_acq(&lock->version);
 	return g4_ticket_is_quiet(g4_load64_acq(&lock->word));
 }
 
@@ -166,18 +166,18 @@ G4_FN G4_INLINE bool g4_ticket_read_begin(const struct g4_rwlock *lock, uint64_t
  * A writer whose stores we saw is still inside, or it has left, and then its version came before the turn that we see. So
  * the word is read first.
  */
-G4_FN G4_INLINE bool g4_ticket_read_unchanged(const struct g4_rwlock *lock, uint64_t version)
+G4_FN G4_INLINE bool g4_ticket_read_unchanged(const struct g4_rwlock *lock, uint32_t version)
 {
-	return g4_ticket_is_quiet(g4_load64_acq(&lock->word)) && g4_load64_rlx(&lock->version) == version;
+	return g4_ticket_is_quiet(g4_load64_acq(&lock->word)) && g4_load32_rlx(&lock->version) == version;
 }
 
 #if G4_CUDA /* inline: a call would keep its caller's registers in memory meanwhile */
-G4_FN G4_INLINE bool g4_read_begin(const struct g4_rwlock *lock, uint64_t *version)
+G4_FN G4_INLINE bool g4_read_begin(const struct g4_rwlock *lock, uint32_t *version)
 {
 	return g4_ticket_read_begin(lock, version);
 }
 
-G4_FN G4_INLINE bool g4_read_unchanged(const struct g4_rwlock *lock, uint64_t version)
+G4_FN G4_INLINE bool g4_read_unchanged(const struct g4_rwlock *lock, uint32_t version)
 {
 	return g4_ticket_read_unchanged(lock, version);
 }

@@ -39,7 +39,7 @@ static void mount_with(const struct g4_fault *fault)
 
 /* ------------------------------------------------------------------ a reader in the middle of a load */
 
-static bool is_unchanged(uint32_t core, uint64_t version)
+static bool is_unchanged(uint32_t core, uint32_t version)
 {
 	g4_fence_acq();
 	return g4_read_unchanged(&g4_core_of(fs, core)->lock, version);
@@ -48,7 +48,7 @@ static bool is_unchanged(uint32_t core, uint64_t version)
 /* Somebody who begins to look at the core that is being loaded whenever the device is asked for something. */
 struct reader {
 	uint32_t core; /* G4_NO_CORE: has not met one */
-	uint64_t version;
+	uint32_t version;
 	bool quiet;
 };
 

@@ -145,9 +145,20 @@ static void tickets_wrap(void **state)
 
 struct queuer {
 	struct g4_rwlock *lock;
+	struct g4_lock *plain;
 	uint32_t *entered; /* how many have, written inside the lock */
 	uint32_t order;
 };
+
+static void *enter_alone(void *arg)
+{
+	struct queuer *queuer = (struct queuer *)arg;
+
+	g4_lock(queuer->plain);
+	queuer->order = g4_add32(queuer->entered, 1);
+	g4_unlock(queuer->plain);
+	return NULL;
+}
 
 static void *enter_as_writer(void *arg)
 {
@@ -173,21 +184,21 @@ static void waiters_enter_in_order_of_arrival(void **state)
 {
 	/* More threads than bits of a futex's bitset: two of them share a bit. */
 	enum { QUEUE = 40 };
-	struct g4_rwlock lock = {0};
+	struct g4_lock lock = {0};
 	struct queuer queuers[QUEUE];
 	pthread_t threads[QUEUE];
 	uint32_t entered = 0;
 
 	(void)state;
-	g4_write_lock(&lock);
+	g4_lock(&lock);
 	for (uint32_t i = 0; i < QUEUE; i++) {
-		queuers[i] = (struct queuer){&lock, &entered, 0};
-		start(&threads[i], enter_as_writer, &queuers[i]);
+		queuers[i] = (struct queuer){NULL, &lock, &entered, 0};
+		start(&threads[i], enter_alone, &queuers[i]);
 		await_queue(&lock.word, i + 2);
 	}
 	await_sleepers(&lock.word, QUEUE);
 	assert_int_equal(g4_load32_acq(&entered), 0);
-	g4_write_unlock(&lock);
+	g4_unlock(&lock);
 	for (uint32_t i = 0; i < QUEUE; i++) {
 		join(threads[i]);
 		assert_int_equal(queuers[i].order, i);
@@ -236,7 +247,7 @@ static void readers_share(void **state)
 {
 	struct g4_rwlock lock = {0};
 	uint32_t entered = 0;
-	struct queuer queuer = {&lock, &entered, 0};
+	struct queuer queuer = {&lock, NULL, &entered, 0};
 	pthread_t thread;
 
 	(void)state;
@@ -266,7 +277,7 @@ static void read_trylock_fails_where_a_writer_is_or_waits(void **state)
 {
 	struct g4_rwlock lock = {0};
 	uint32_t entered = 0;
-	struct queuer writer = {&lock, &entered, 0};
+	struct queuer writer = {&lock, NULL, &entered, 0};
 	pthread_t thread;
 
 	(void)state;
@@ -293,22 +304,60 @@ static void a_reader_does_not_overtake_a_waiting_writer(void **state)
 {
 	struct g4_rwlock lock = {0};
 	uint32_t entered = 0;
-	struct queuer queuers[4];
-	pthread_t threads[4];
+	struct queuer queuers[3];
+	pthread_t threads[3];
 
 	(void)state;
 	g4_read_lock(&lock);
-	for (uint32_t i = 0; i < 4; i++) {
-		queuers[i] = (struct queuer){&lock, &entered, 0};
-		start(&threads[i], i % 2 ? enter_as_reader : enter_as_writer, &queuers[i]);
+	for (uint32_t i = 0; i < 3; i++) {
+		queuers[i] = (struct queuer){&lock, NULL, &entered, 0};
+		start(&threads[i], i > 0 ? enter_as_reader : enter_as_writer, &queuers[i]);
 		await_queue(&lock.word, i + 1);
 	}
-	await_sleepers(&lock.word, 4);
+	await_sleepers(&lock.word, 3);
 	assert_int_equal(g4_load32_acq(&entered), 0);
 	g4_read_unlock(&lock);
-	for (uint32_t i = 0; i < 4; i++) {
+	for (uint32_t i = 0; i < 3; i++)
 		join(threads[i]);
-		assert_int_equal(queuers[i].order, i);
+	assert_int_equal(queuers[0].order, 0);
+}
+
+/* Until so many writers wait in front of the tickets (cpu/lock.c). */
+static void await_writers(struct g4_rwlock *lock, uint32_t writers)
+{
+	while (g4_load32_acq(&lock->gate) / 4 != writers)
+		g4_pause();
+}
+
+/* Also of 40 writers that sleep each is woken. */
+static void a_reader_waits_for_one_writer_and_not_for_those_behind(void **state)
+{
+	enum { WRITERS = 40 };
+	struct g4_rwlock lock = {0};
+	uint32_t entered = 0;
+	struct queuer writers[WRITERS], reader = {&lock, NULL, &entered, 0};
+	pthread_t threads[WRITERS], reading;
+
+	(void)state;
+	for (uint32_t round = 0; round < 20; round++) {
+		entered = 0;
+		g4_write_lock(&lock);
+		for (uint32_t i = 0; i < WRITERS; i++) {
+			writers[i] = (struct queuer){&lock, NULL, &entered, 0};
+			start(&threads[i], enter_as_writer, &writers[i]);
+		}
+		await_writers(&lock, WRITERS);
+		assert_false(g4_write_trylock(&lock));
+		start(&reading, enter_as_reader, &reader);
+		await_queue(&lock.word, 2);
+		assert_int_equal(g4_load32_acq(&entered), 0);
+		g4_write_unlock(&lock);
+		join(reading);
+		for (uint32_t i = 0; i < WRITERS; i++)
+			join(threads[i]);
+		assert_int_equal(reader.order, 0);
+		assert_int_equal(entered, WRITERS + 1);
+		assert_int_equal(g4_load32_acq(&lock.gate), 0);
 	}
 }
 
@@ -536,6 +585,7 @@ int main(void)
 		cmocka_unit_test(write_trylock_takes_only_a_free_lock),
 		cmocka_unit_test(read_trylock_fails_where_a_writer_is_or_waits),
 		cmocka_unit_test(a_reader_does_not_overtake_a_waiting_writer),
+		cmocka_unit_test(a_reader_waits_for_one_writer_and_not_for_those_behind),
 		cmocka_unit_test(adjacent_readers_enter_together_behind_a_writer),
 		cmocka_unit_test(readers_see_no_half_written_state),
 		cmocka_unit_test(wait_returns_when_the_word_has_changed_already),

@@ -53,9 +53,9 @@ static void futex_wait(const void *word, uint32_t seen, uint32_t bits)
 		futex_failed("gpu4fs: futex wait");
 }
 
-static void futex_wake(const void *word, uint32_t bits)
+static void futex_wake(const void *word, uint32_t bits, int most)
 {
-	if (syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL, bits) < 0)
+	if (syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, most, NULL, NULL, bits) < 0)
 		futex_failed("gpu4fs: futex wake");
 }
 
@@ -84,7 +84,7 @@ void g4_ticket_wait(uint64_t *word, uint32_t ticket, uint64_t mask)
 
 void g4_ticket_wake(uint64_t *word, uint32_t ticket)
 {
-	futex_wake(word, ticket_bit(ticket));
+	futex_wake(word, ticket_bit(ticket), INT_MAX);
 }
 
 void g4_lock(struct g4_lock *lock)
@@ -118,35 +118,100 @@ void g4_read_unlock(struct g4_rwlock *lock)
 }
 
 /*
+ * The gate in front of a readers/writer lock, which one writer at a time passes. Tickets alone would make a queue of writers: once
+ * more of them wait than there are processors, every turn is a sleeper's, and each write takes as long as waking a thread does
+ * (4 KiB writes to one file by 8 threads of a FUSE server on 2 processors: 19 us instead of 9). At the gate a thread that is awake
+ * passes those that sleep, and of these one at a time is on its way.
+ *
+ *      31            2      1       0
+ *     +---------------+-------+-------+
+ *     |    waiters    | woken | taken |
+ *     +---------------+-------+-------+
+ *
+ * woken: somebody who slept is awake and has not looked yet; then nobody else is woken.
+ */
+#define GATE_TAKEN 1u
+#define GATE_WOKEN 2u
+#define GATE_WAITER 4u
+
+static bool gate_try(uint32_t *gate)
+{
+	uint32_t old = g4_load32_rlx(gate);
+
+	return !(old & GATE_TAKEN) && g4_cas32_acq(gate, old, old | GATE_TAKEN);
+}
+
+static void gate_wait(uint32_t *gate)
+{
+	for (uint32_t i = 0; i < SPIN_PAUSES; i++) {
+		cpu_pause();
+		if (gate_try(gate))
+			return;
+	}
+	g4_add32(gate, GATE_WAITER);
+	for (;;) {
+		uint32_t old = g4_load32_rlx(gate), looked = old & ~GATE_WOKEN;
+
+		if (!(old & GATE_TAKEN)) {
+			if (g4_cas32_acq(gate, old, (looked - GATE_WAITER) | GATE_TAKEN))
+				return;
+		} else if (old == looked || g4_cas32_acq(gate, old, looked)) {
+			futex_wait(gate, looked, FUTEX_BITSET_MATCH_ANY);
+		}
+	}
+}
+
+static void gate_leave(uint32_t *gate)
+{
+	for (;;) {
+		const uint32_t old = g4_load32_rlx(gate), left = old & ~GATE_TAKEN;
+		const bool wakes = old >= GATE_WAITER && !(old & GATE_WOKEN);
+
+		if (!g4_cas32(gate, old, wakes ? left | GATE_WOKEN : left))
+			continue;
+		if (wakes)
+			futex_wake(gate, FUTEX_BITSET_MATCH_ANY, 1);
+		return;
+	}
+}
+
+/*
  * The fence: who reads without the lock and sees a store of ours sees our ticket. Acquire order alone lets an arm64 show the
  * store first; an x86 does not, and there the fence costs nothing.
  */
 void g4_write_lock(struct g4_rwlock *lock)
 {
+	if (!gate_try(&lock->gate))
+		gate_wait(&lock->gate);
 	g4_ticket_lock(&lock->word);
 	g4_fence_rel();
 }
 
 bool g4_write_trylock(struct g4_rwlock *lock)
 {
-	bool taken = g4_ticket_trylock(&lock->word);
-
+	if (!gate_try(&lock->gate))
+		return false;
+	if (!g4_ticket_trylock(&lock->word)) {
+		gate_leave(&lock->gate);
+		return false;
+	}
 	g4_fence_rel();
-	return taken;
+	return true;
 }
 
 void g4_write_unlock(struct g4_rwlock *lock)
 {
-	g4_store64_rlx(&lock->version, g4_load64_rlx(&lock->version) + 1);
+	g4_store32_rlx(&lock->version, g4_load32_rlx(&lock->version) + 1);
 	g4_ticket_unlock(&lock->word);
+	gate_leave(&lock->gate); /* last: the lock's memory is the next writer's */
 }
 
-bool g4_read_begin(const struct g4_rwlock *lock, uint64_t *version)
+bool g4_read_begin(const struct g4_rwlock *lock, uint32_t *version)
 {
 	return g4_ticket_read_begin(lock, version);
 }
 
-bool g4_read_unchanged(const struct g4_rwlock *lock, uint64_t version)
+bool g4_read_unchanged(const struct g4_rwlock *lock, uint32_t version)
 {
 	return g4_ticket_read_unchanged(lock, version);
 }
@@ -196,7 +261,7 @@ void g4_wait(uint32_t *word, uint32_t seen)
 void g4_wake(uint32_t *word)
 {
 	if (g4_add32(&bed_of(word)->sleepers, 0))
-		futex_wake(word, FUTEX_BITSET_MATCH_ANY);
+		futex_wake(word, FUTEX_BITSET_MATCH_ANY, INT_MAX);
 }
 
 void g4_pause(void)

@@ -85,7 +85,7 @@ G4_FN bool g4_write_trylock(struct g4_rwlock *lock)
 
 G4_FN void g4_write_unlock(struct g4_rwlock *lock)
 {
-	g4_add64_rlx(&lock->version, 1); /* waits for nothing: its result is not used */
+	g4_add32_rlx(&lock->version, 1); /* waits for nothing: its result is not used */
 	g4_ticket_unlock(&lock->word);
 }
 
