@@ -37,6 +37,15 @@ void *g4_memory_map(uint64_t bytes)
 	return aligned;
 }
 
+void g4_memory_small_pages(void *memory, uint64_t bytes)
+{
+	uintptr_t from = g4_align_up((uintptr_t)memory, HUGE_BYTES),
+		  to = g4_align_down((uintptr_t)memory + bytes, HUGE_BYTES);
+
+	if (from < to)
+		madvise((void *)from, to - from, MADV_NOHUGEPAGE);
+}
+
 void g4_memory_unmap(void *memory, uint64_t bytes)
 {
 	if (memory)

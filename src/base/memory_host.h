@@ -11,6 +11,11 @@
  * GB/s were measured for 1 MiB reads through virtio), and the processor needs fewer translations. Thread-safe.
  */
 void *g4_memory_map(uint64_t bytes);
+/*
+ * Takes back the wish for huge pages for a part of it, as far as it is whole huge pages: for what is touched here and there, or
+ * may never be.
+ */
+void g4_memory_small_pages(void *memory, uint64_t bytes);
 /* Gives it back; `bytes` as it was asked for. NULL is fine. */
 void g4_memory_unmap(void *memory, uint64_t bytes);
 

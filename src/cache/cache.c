@@ -175,13 +175,15 @@ G4_FN static uint32_t take_overflow(struct g4_cache *cache, uint32_t set)
 	return i;
 }
 
-/* Set lock held: nobody else asks for this line's page. */
-G4_FN static void place_page(struct g4_cache *cache, uint32_t i)
+/* Set lock held: nobody else asks for this line's page. One half being full, there is room in the other. */
+G4_FN static void place_page(struct g4_cache *cache, uint32_t i, bool alone)
 {
 	if (!cache->places || cache->places[i] != 0)
 		return;
 	g4_lock(&cache->pool_lock);
-	cache->places[i] = ++cache->placed;
+	const uint32_t room = alone ? cache->line_count - cache->alone_first : cache->alone_first;
+	const uint32_t half = cache->placed[alone] < room ? alone : !alone;
+	cache->places[i] = (half ? cache->alone_first : 0) + ++cache->placed[half];
 	g4_unlock(&cache->pool_lock);
 }
 
@@ -191,7 +193,7 @@ G4_FN static void set_tag(struct g4_line *line, uint64_t owner, uint64_t index)
 	g4_store64_rel(&line->index, index);
 }
 
-G4_FN uint32_t g4_cache_get(struct g4_cache *cache, uint64_t owner, uint64_t index, bool *fresh)
+G4_FN uint32_t g4_cache_get(struct g4_cache *cache, uint64_t owner, uint64_t index, bool alone, bool *fresh)
 {
 	uint32_t set = set_of(cache, owner, index);
 
@@ -214,7 +216,7 @@ G4_FN uint32_t g4_cache_get(struct g4_cache *cache, uint64_t owner, uint64_t ind
 			i = take_overflow(cache, set);
 		if (i != G4_NO_LINE) {
 			struct g4_line *line = &cache->lines[i];
-			place_page(cache, i);
+			place_page(cache, i, alone);
 			set_tag(line, owner, index);
 			line->type = 0;
 			line->level = 0;

@@ -60,9 +60,10 @@ struct g4_cache_set {
 
 struct g4_cache {
 	struct g4_line *lines;
-	uint8_t *frames;  /* the pages, see g4_line_data() */
-	uint32_t *places; /* which page a line has, counted from 1; 0: none yet. NULL: as g4_line_data() says */
-	uint32_t placed;  /* lines that have a page; pool_lock */
+	uint8_t *frames;      /* the pages, see g4_line_data() */
+	uint32_t *places;     /* which page a line has, counted from 1; 0: none yet. NULL: as g4_line_data() says */
+	uint32_t alone_first; /* pages from here on are for lines that come in alone */
+	uint32_t placed[2];   /* lines that have a page in front of that, and behind; pool_lock */
 	struct g4_cache_set *sets;
 	struct g4_note *notes; /* one a line; dir/leaf.h */
 	uint32_t set_count;
@@ -82,8 +83,9 @@ uint64_t g4_cache_lines_for(uint64_t bytes);
 uint32_t g4_cache_sets_for(uint32_t line_count);
 /*
  * Sets up a cache over zeroed memory given by the caller: line_count lines, frames and notes, and their sets. With `places`,
- * one a line, pages are laid out in the order of their first use, so that memory is touched as it is needed; without, every
- * line has its page from the start.
+ * one a line, pages are laid out in the order of their first use, so that memory is touched as it is needed: those that come in
+ * alone from alone_first on, the others before it, and in the other half what has no room left. Without, every line has its page
+ * from the start.
  */
 void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frames, uint32_t *places,
 		   struct g4_cache_set *sets, struct g4_note *notes, uint32_t line_count);
@@ -129,9 +131,9 @@ G4_FN uint32_t g4_cache_find(struct g4_cache *cache, uint64_t owner, uint64_t in
 /*
  * Leader, thread-safe. References the line, making it when it is not cached. *fresh says that the caller got a busy
  * line with undefined contents and must end with g4_cache_filled() or g4_cache_abort(). G4_NO_LINE: all lines that
- * could serve are referenced.
+ * could serve are referenced. alone: pages that come in beside it are no neighbours of it; used where the line gets its page.
  */
-G4_FN uint32_t g4_cache_get(struct g4_cache *cache, uint64_t owner, uint64_t index, bool *fresh);
+G4_FN uint32_t g4_cache_get(struct g4_cache *cache, uint64_t owner, uint64_t index, bool alone, bool *fresh);
 G4_FN void g4_cache_filled(struct g4_cache *cache, uint32_t line);
 G4_FN void g4_cache_abort(struct g4_cache *cache, uint32_t line); /* drops the reference, too */
 G4_FN void g4_cache_ref(struct g4_cache *cache, uint32_t line);

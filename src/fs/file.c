@@ -7,6 +7,7 @@
 
 #define DIRECT_PAGES 64u    /* transfers from this size on bypass the cache when they are aligned */
 #define MAX_READ_PAGES 128u /* one read through the cache */
+#define ALONE_PAGES 32u	    /* transfers of less are no reason to keep their pages in a row */
 #define PIECES 4u	    /* requests that a direct read is cut into, to keep the device busy */
 #define PIECE_PAGES 32u	    /* and their least size */
 #define MIN_WINDOW 4u
@@ -15,7 +16,7 @@
 G4_FN static int get_line(struct g4_fs *fs, const struct g4_core *core, uint64_t page, uint32_t *line, bool *fresh)
 {
 	for (uint32_t tries = 0; tries < CACHE_TRIES; tries++) {
-		*line = g4_cache_get(&fs->cache, core->data_key, page, fresh);
+		*line = g4_cache_get(&fs->cache, core->data_key, page, true, fresh);
 		if (*line != G4_NO_LINE)
 			return 0;
 		g4_pause();
@@ -60,7 +61,7 @@ G4_FN int g4_fill_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, 
 	memset(&io, 0, sizeof(io));
 	while (n < run->pages && n < MAX_READ_PAGES) {
 		bool fresh;
-		uint32_t line = g4_cache_get(&fs->cache, core->data_key, page + n, &fresh);
+		uint32_t line = g4_cache_get(&fs->cache, core->data_key, page + n, run->pages < ALONE_PAGES, &fresh);
 		if (n == 0)
 			*first = line;
 		else if (line != G4_NO_LINE && !fresh)

@@ -171,6 +171,9 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 		      options->places_fixed ? NULL : (uint32_t *)(memory + plan->places),
 		      (struct g4_cache_set *)(memory + plan->sets), (struct g4_note *)(memory + plan->notes),
 		      plan->line_count);
+	if (fs->cache.places)
+		g4_memory_small_pages(memory + plan->frames + (uint64_t)fs->cache.alone_first * G4_PAGE_BYTES,
+				      (uint64_t)(plan->line_count - fs->cache.alone_first) * G4_PAGE_BYTES);
 	fs->dirty_limit = plan->line_count / 3;
 	fs->meta.cache = &fs->cache;
 	fs->meta.space = &fs->space;

@@ -182,7 +182,7 @@ G4_FN int g4_meta_get(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, 
 
 	if (!address_ok(meta, address))
 		return -G4_E_MISDIRECTED;
-	i = g4_cache_get(meta->cache, 0, address >> G4_PAGE_SHIFT, &fresh);
+	i = g4_cache_get(meta->cache, 0, address >> G4_PAGE_SHIFT, false, &fresh);
 	if (i == G4_NO_LINE)
 		return -G4_E_NOMEM;
 	if (fresh) {
@@ -217,7 +217,7 @@ G4_FN int g4_meta_get_indirect(struct g4_wg *wg, struct g4_meta *meta, uint64_t 
 G4_FN int g4_meta_new(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint32_t type, uint32_t *line)
 {
 	bool fresh;
-	uint32_t i = g4_cache_get(meta->cache, 0, address >> G4_PAGE_SHIFT, &fresh);
+	uint32_t i = g4_cache_get(meta->cache, 0, address >> G4_PAGE_SHIFT, false, &fresh);
 
 	if (i == G4_NO_LINE)
 		return -G4_E_NOMEM;

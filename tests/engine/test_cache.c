@@ -45,14 +45,28 @@ static int teardown(void **state)
 	return 0;
 }
 
-static uint32_t fill(uint64_t owner, uint64_t index)
+static uint32_t fill_as(uint64_t owner, uint64_t index, bool alone)
 {
 	bool fresh;
-	uint32_t line = g4_cache_get(&cache, owner, index, &fresh);
+	uint32_t line = g4_cache_get(&cache, owner, index, alone, &fresh);
 
 	if (line != G4_NO_LINE && fresh)
 		g4_cache_filled(&cache, line);
 	return line;
+}
+
+static uint32_t fill(uint64_t owner, uint64_t index)
+{
+	return fill_as(owner, index, false);
+}
+
+static uint64_t page_of(uint32_t line)
+{
+	uint64_t at = (uint64_t)((uint8_t *)g4_line_data(&cache, line) - frames);
+
+	assert_int_equal(at % G4_PAGE_BYTES, 0);
+	assert_true(at < LINES * G4_PAGE_BYTES);
+	return at / G4_PAGE_BYTES;
 }
 
 static void a_line_that_was_filled_is_found(void **state)
@@ -61,13 +75,13 @@ static void a_line_that_was_filled_is_found(void **state)
 
 	(void)state;
 	assert_int_equal(g4_cache_find(&cache, 1, 5), G4_NO_LINE);
-	uint32_t line = g4_cache_get(&cache, 1, 5, &fresh);
+	uint32_t line = g4_cache_get(&cache, 1, 5, false, &fresh);
 	assert_true(fresh);
 	g4_cache_filled(&cache, line);
 	g4_cache_put(&cache, line);
 	assert_int_equal(g4_cache_find(&cache, 1, 5), line);
 	g4_cache_put(&cache, line);
-	assert_int_equal(g4_cache_get(&cache, 1, 5, &fresh), line);
+	assert_int_equal(g4_cache_get(&cache, 1, 5, false, &fresh), line);
 	assert_false(fresh);
 	g4_cache_put(&cache, line);
 	assert_int_equal(g4_cache_find(&cache, 2, 5), G4_NO_LINE);
@@ -80,11 +94,11 @@ static void a_fill_that_failed_leaves_nothing(void **state)
 	bool fresh;
 
 	(void)state;
-	uint32_t line = g4_cache_get(&cache, 1, 5, &fresh);
+	uint32_t line = g4_cache_get(&cache, 1, 5, false, &fresh);
 	assert_true(fresh);
 	g4_cache_abort(&cache, line);
 	assert_int_equal(g4_cache_find(&cache, 1, 5), G4_NO_LINE);
-	line = g4_cache_get(&cache, 1, 5, &fresh);
+	line = g4_cache_get(&cache, 1, 5, false, &fresh);
 	assert_true(fresh);
 	g4_cache_filled(&cache, line);
 	g4_cache_put(&cache, line);
@@ -107,31 +121,15 @@ static void unreferenced_lines_are_replaced_and_referenced_ones_are_not(void **s
 	assert_int_equal(g4_cache_find(&cache, 1, 1), G4_NO_LINE);
 }
 
-/* Memory is touched as the cache fills, not all over from the first pages on. */
-static void few_pages_take_little_memory(void **state)
+static uint32_t lines_with_pages_of_their_own(bool alone)
 {
-	static const uint64_t owners = 4;
-
-	(void)state;
-	for (uint64_t owner = 1; owner <= owners; owner++) {
-		uint32_t line = fill(owner, owner * 1000);
-		uint64_t at = (uint64_t)((uint8_t *)g4_line_data(&cache, line) - frames);
-		assert_true(at < owners * G4_PAGE_BYTES);
-		g4_cache_put(&cache, line);
-	}
-}
-
-static uint32_t lines_with_pages_of_their_own(void)
-{
-	uint8_t seen[LINES] = {0};
+	bool seen[LINES] = {false};
 	uint32_t count = 0, line;
 
-	for (uint64_t index = 0; (line = fill(1, index)) != G4_NO_LINE;
+	for (uint64_t index = 0; (line = fill_as(1, index, alone)) != G4_NO_LINE;
 	     index++) { /* none is put back: up to the last one */
-		uint64_t at = (uint64_t)((uint8_t *)g4_line_data(&cache, line) - frames);
-		assert_int_equal(at % G4_PAGE_BYTES, 0);
-		assert_true(at < LINES * G4_PAGE_BYTES);
-		assert_int_equal(seen[at / G4_PAGE_BYTES]++, 0);
+		assert_false(seen[page_of(line)]);
+		seen[page_of(line)] = true;
 		count++;
 	}
 	return count;
@@ -140,11 +138,24 @@ static uint32_t lines_with_pages_of_their_own(void)
 static void every_line_has_a_page_of_its_own(void **state)
 {
 	(void)state;
-	assert_int_equal(lines_with_pages_of_their_own(), LINES);
+	assert_int_equal(lines_with_pages_of_their_own(false), LINES);
+	teardown(state);
+	setup(state);
+	assert_int_equal(lines_with_pages_of_their_own(true), LINES);
 	teardown(state);
 	setup(state);
 	cache.places = NULL; /* as the CUDA engine wants it */
-	assert_int_equal(lines_with_pages_of_their_own(), LINES);
+	assert_int_equal(lines_with_pages_of_their_own(false), LINES);
+}
+
+/* Memory is touched as the cache fills, not all over from the first pages on. */
+static void pages_lie_in_the_order_in_which_they_came(void **state)
+{
+	(void)state;
+	for (uint64_t i = 0; i < 20; i++) { /* those that come alone do not come between the others */
+		assert_int_equal(page_of(fill(1 + i, 1000 * i)), i);
+		assert_int_equal(page_of(fill_as(100 + i, 1000 * i, true)), cache.alone_first + i);
+	}
 }
 
 /* Tags of one set: neighbours in a set lie set_count apart. */
@@ -243,7 +254,7 @@ static void a_peek_finds_what_is_whole_and_waits_for_nothing(void **state)
 
 	(void)state;
 	assert_int_equal(g4_cache_peek(&cache, 1, 5), G4_NO_LINE);
-	uint32_t line = g4_cache_get(&cache, 1, 5, &fresh);
+	uint32_t line = g4_cache_get(&cache, 1, 5, false, &fresh);
 	assert_true(fresh);
 	assert_int_equal(g4_cache_peek(&cache, 1, 5), G4_NO_LINE);
 	g4_cache_filled(&cache, line);
@@ -315,7 +326,7 @@ static void *use_lines(void *argument)
 		uint64_t tag =
 			rig_random(&w->random) % 8 ? rig_random(&w->random) % 100 : rig_random(&w->random) % TAGS;
 		bool fresh;
-		uint32_t line = g4_cache_get(&cache, 7, tag, &fresh);
+		uint32_t line = g4_cache_get(&cache, 7, tag, false, &fresh);
 		if (line == G4_NO_LINE)
 			continue;
 		uint64_t *data = (uint64_t *)g4_line_data(&cache, line);
@@ -459,8 +470,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cache_test(a_line_that_was_filled_is_found),
 		cache_test(a_fill_that_failed_leaves_nothing),
+		cache_test(pages_lie_in_the_order_in_which_they_came),
 		cache_test(unreferenced_lines_are_replaced_and_referenced_ones_are_not),
-		cache_test(few_pages_take_little_memory),
 		cache_test(every_line_has_a_page_of_its_own),
 		cache_test(a_full_set_borrows_and_gives_back),
 		cache_test(a_range_is_forgotten_and_nothing_else),
