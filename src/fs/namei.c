@@ -108,8 +108,11 @@ G4_FN static int find(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, 
 G4_FN int g4_check_child(struct g4_fs *fs, const struct g4_core *parent, uint32_t i)
 {
 	const struct g4_core *core = g4_core_of(fs, i);
+	uint64_t word; /* with the mode, of which the type never changes, whoever is changing the rest */
 
-	if (!g4_is_dir(core->disk.mode))
+	G4_STATIC_ASSERT(offsetof(struct g4_inode, mode) == 0, "the lowest bits of the first word");
+	g4_peek(&word, &core->disk, 1);
+	if (!g4_is_dir(word & 0xffff))
 		return 0;
 	return core == parent || g4_load64_acq(&core->disk.parent) != parent->ino ? -G4_E_CORRUPT_DIR : 0;
 }
