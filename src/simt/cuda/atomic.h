@@ -80,7 +80,7 @@ G4_FN G4_INLINE void g4_fence_acq(void)
 
 /*
  * Copies 8 B words that others may be changing, each of them whole: eight at a time are on their way, for a store between two
- * loads would make the second wait. A multiple of eight.
+ * loads would make the second wait. Their number is a constant, so that nothing is left of the comparisons.
  */
 G4_FN G4_INLINE void g4_peek(void *to, const void *from, uint32_t words)
 {
@@ -93,10 +93,11 @@ G4_FN G4_INLINE void g4_peek(void *to, const void *from, uint32_t words)
 
 #pragma unroll
 		for (uint32_t k = 0; k < 8; k++)
-			batch[k] = g4_load64_rlx(&in[i + k]);
+			batch[k] = i + k < words ? g4_load64_rlx(&in[i + k]) : 0;
 #pragma unroll
 		for (uint32_t k = 0; k < 8; k++)
-			out[i + k] = batch[k];
+			if (i + k < words)
+				out[i + k] = batch[k];
 	}
 }
 
