@@ -47,7 +47,6 @@ struct g4_fuse_host {
 	uint64_t root_ino;
 	bool writeback; /* negotiated */
 	bool killpriv;	/* negotiated: the engine drops set-id bits when the kernel asks for it */
-	bool no_opendir;
 	uint64_t init_unique; /* INIT's request number and the flags the kernel offered in it */
 	uint64_t init_offered;
 	bool initialised;

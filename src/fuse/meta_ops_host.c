@@ -22,18 +22,13 @@ static void reply_result(fuse_req_t req, int result)
 }
 
 /*
- * READDIR needs no handle, so a kernel that can opens directories without asking: ENOSYS says so, once. Its cache of
- * entries stays valid because every change passes through it.
+ * READDIR needs no handle, but a kernel that is told so (ENOSYS) caches listings, which it looks at the version of at their
+ * beginning only: who has begun to read a directory, and goes on when somebody else's older listing is complete, gets the end of
+ * that, without what has changed between the two. One request for each listing is the price of right ones.
  */
 void g4_fuse_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	(void)ino;
-	if (host_of(req)->no_opendir) {
-		fuse_reply_err(req, ENOSYS);
-		return;
-	}
-	fi->keep_cache = 1;
-	fi->cache_readdir = 1;
 	fuse_reply_open(req, fi);
 }
 

@@ -377,7 +377,6 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	if (host->options.readdirplus == G4_READDIRPLUS_AUTO)
 		want(conn, FUSE_CAP_READDIRPLUS_AUTO);
 	host->writeback = host->options.writeback && want(conn, FUSE_CAP_WRITEBACK_CACHE);
-	host->no_opendir = (conn->capable & FUSE_CAP_NO_OPENDIR_SUPPORT) != 0;
 	conn->max_write = G4_FUSE_MAX_WRITE;
 	conn->max_background = 64;
 	conn->congestion_threshold = 48;

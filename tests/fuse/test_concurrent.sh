@@ -47,6 +47,43 @@ check "writers in one directory" wait_all "${pids[@]}"
 same "all their files are there" $((writers * 100)) "$(find shared -type f | wc -l)"
 same "each has its content" $((writers * 100)) "$(cat shared/* | sort -u | wc -l)"
 
+cat >"$work/listings.py" <<'PYTHON'
+import multiprocessing, os, random, sys
+
+NAMES, STEPS = 150, 250
+
+
+def work(writer):
+    own, choose = set(), random.Random(writer)
+    wrong = 0
+    for step in range(STEPS):
+        for _ in range(5):
+            name = "%d-%d" % (writer, choose.randrange(NAMES))
+            if name not in own:
+                os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+                own.add(name)
+            elif choose.randrange(3) == 0:
+                os.unlink(name)
+                own.remove(name)
+            else:
+                other = "%d-%d" % (writer, choose.randrange(NAMES))
+                os.rename(name, other)
+                own.remove(name)
+                own.add(other)
+        listed = os.listdir(".")
+        wrong += {name for name in listed if name.startswith("%d-" % writer)} != own or len(listed) != len(set(listed))
+    return wrong
+
+
+os.mkdir("listed")
+os.chdir("listed")
+with multiprocessing.Pool(int(sys.argv[1])) as pool:
+    wrong = sum(pool.map(work, range(int(sys.argv[1]))))
+print("%d listings without what their own process had changed" % wrong)
+sys.exit(wrong != 0)
+PYTHON
+check "listings show what has been done" python3 "$work/listings.py" $writers
+
 cat >"$work/one_file.py" <<'PYTHON'
 import multiprocessing, os, sys
 
