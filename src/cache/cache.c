@@ -175,15 +175,15 @@ G4_FN static uint32_t take_overflow(struct g4_cache *cache, uint32_t set)
 	return i;
 }
 
-/* Set lock held: nobody else asks for this line's page. One half being full, there is room in the other. */
+/* Set lock held: nobody else asks for this line's page. One part being full, there is room in the other. */
 G4_FN static void place_page(struct g4_cache *cache, uint32_t i, bool alone)
 {
 	if (!cache->places || cache->places[i] != 0)
 		return;
 	g4_lock(&cache->pool_lock);
 	const uint32_t room = alone ? cache->line_count - cache->alone_first : cache->alone_first;
-	const uint32_t half = cache->placed[alone] < room ? alone : !alone;
-	cache->places[i] = (half ? cache->alone_first : 0) + ++cache->placed[half];
+	const uint32_t part = cache->placed[alone] < room ? alone : !alone;
+	cache->places[i] = (part ? cache->alone_first : 0) + ++cache->placed[part];
 	g4_unlock(&cache->pool_lock);
 }
 

@@ -84,7 +84,7 @@ uint32_t g4_cache_sets_for(uint32_t line_count);
 /*
  * Sets up a cache over zeroed memory given by the caller: line_count lines, frames and notes, and their sets. With `places`,
  * one a line, pages are laid out in the order of their first use, so that memory is touched as it is needed: those that come in
- * alone from alone_first on, the others before it, and in the other half what has no room left. Without, every line has its page
+ * alone from alone_first on, the others before it, and in the other part what has no room left. Without, every line has its page
  * from the start.
  */
 void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frames, uint32_t *places,

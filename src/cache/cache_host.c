@@ -30,7 +30,7 @@ void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frame
 	for (uint32_t i = 0; i < cache->set_count; i++)
 		sets[i].overflow = G4_NO_LINE;
 	cache->pool = G4_NO_LINE;
-	cache->alone_first = line_count / 2;
+	cache->alone_first = line_count - line_count / 4;
 	cache->pin_limit = (line_count - cache->overflow_first) / 2;
 	for (uint32_t i = line_count; i-- > cache->overflow_first;) {
 		lines[i].chain = cache->pool;

@@ -91,7 +91,7 @@ G4_REGION_FN void g4_copy_in_region(struct g4_wg *wg, void *to, const void *from
 
 /*
  * ---- locks: fair, leader only. A workgroup holds them in the order its module's README gives. ----
- * Ticket locks in one word each, laid out in simt/ticket.h; zero is unlocked. Rules, numbered: simt/README.md.
+ * Ticket locks, laid out in simt/ticket.h; zero is unlocked. Rules, numbered: simt/README.md.
  */
 struct g4_lock {
 	uint64_t word;
@@ -101,8 +101,8 @@ G4_FN bool g4_trylock(struct g4_lock *lock);
 G4_FN void g4_unlock(struct g4_lock *lock);
 
 /*
- * Readers/writer: arrival order, adjacent readers share. On a CPU writers that wait for one another enter as they are awake, and
- * one at a time is in the order with the readers.
+ * Readers/writer: arrival order, adjacent readers share. On a CPU writers that wait for one another enter as they are awake, for
+ * a millisecond, and one at a time is in the order with the readers.
  */
 struct g4_rwlock {
 	uint64_t word;

@@ -21,7 +21,7 @@
  * Because everything is in one word, each step is one atomic operation that returns a consistent snapshot. A wake-up
  * cannot be lost: a sleeper counts itself in the same word the turn changes in, so either it sees the turn or the one
  * who passes the turn sees it. And nobody touches a lock after the operation that released it, so whoever takes a lock
- * next may free the memory it lies in.
+ * next may free the memory it lies in. (Of a readers/writer lock on a CPU, who takes it for writing: cpu/lock.c.)
  *
  * `next` may be added to by anyone at any time: it lies at the top, where it wraps without a carry. `serving` is changed
  * only by the one whose turn it is, who therefore can wrap it by hand. The other two count at most G4_WG_MAX each.

@@ -325,7 +325,7 @@ static void a_reader_does_not_overtake_a_waiting_writer(void **state)
 /* Until so many writers wait in front of the tickets (cpu/lock.c). */
 static void await_writers(struct g4_rwlock *lock, uint32_t writers)
 {
-	while (g4_load32_acq(&lock->gate) / 4 != writers)
+	while (g4_load32_acq(&lock->gate) / 8 != writers)
 		g4_pause();
 }
 
@@ -444,6 +444,118 @@ static void readers_see_no_half_written_state(void **state)
 	assert_int_equal(pair.b, pair.a);
 	assert_int_equal(g4_ticket_sleepers(pair.lock.word), 0);
 	assert_true(g4_write_trylock(&pair.lock));
+}
+
+/* Everything that a lock can do, by threads that sleep in between; the last writer frees it. */
+struct crowd {
+	struct g4_rwlock lock;
+	uint64_t pair[2];
+	uint32_t members;
+	uint32_t torn;
+};
+
+struct member {
+	struct crowd *crowd;
+	uint32_t random;
+	uint32_t torn; /* what it saw when it left */
+};
+
+static uint32_t draw(struct member *member, uint32_t most)
+{
+	member->random = member->random * 1103515245u + 12345u;
+	return (member->random >> 16) % most;
+}
+
+/* Most of the time nothing; sometimes another thread has its turn, or the lock is kept for longer than anybody spins. */
+static void dawdle(struct member *member)
+{
+	uint32_t what = draw(member, 64);
+
+	if (what == 0)
+		usleep(draw(member, 200));
+	else if (what < 4)
+		sched_yield();
+}
+
+static void change_pair(struct member *member)
+{
+	struct crowd *crowd = member->crowd;
+
+	crowd->pair[0]++;
+	dawdle(member);
+	crowd->pair[1]++;
+	g4_write_unlock(&crowd->lock);
+}
+
+static void look_at_pair(struct crowd *crowd)
+{
+	uint64_t pair[2];
+	uint32_t version;
+
+	if (!g4_read_begin(&crowd->lock, &version))
+		return;
+	g4_peek(pair, crowd->pair, 2);
+	g4_fence_acq();
+	if (g4_read_unchanged(&crowd->lock, version) && pair[0] != pair[1])
+		g4_store32_rlx(&crowd->torn, 1);
+}
+
+static void *be_in_crowd(void *arg)
+{
+	struct member *member = (struct member *)arg;
+	struct crowd *crowd = member->crowd;
+
+	for (uint32_t i = 0; i < 200; i++) {
+		switch (draw(member, 5)) {
+		case 0:
+			if (g4_write_trylock(&crowd->lock))
+				change_pair(member);
+			break;
+		case 1:
+			g4_read_lock(&crowd->lock);
+			if (crowd->pair[0] != crowd->pair[1])
+				g4_store32_rlx(&crowd->torn, 1);
+			dawdle(member);
+			g4_read_unlock(&crowd->lock);
+			break;
+		case 2:
+			look_at_pair(crowd);
+			break;
+		default:
+			g4_write_lock(&crowd->lock);
+			change_pair(member);
+		}
+		dawdle(member);
+	}
+	g4_write_lock(&crowd->lock);
+	const bool last = --crowd->members == 0;
+	member->torn = g4_load32_rlx(&crowd->torn);
+	g4_write_unlock(&crowd->lock);
+	if (last)
+		free(crowd);
+	return NULL;
+}
+
+static void a_crowd_of_sleepy_threads_gets_through(void **state)
+{
+	enum { MEMBERS = 12 };
+	struct member members[MEMBERS];
+	pthread_t threads[MEMBERS];
+
+	(void)state;
+	for (uint32_t round = 0; round < 10; round++) {
+		struct crowd *crowd = (struct crowd *)calloc(1, sizeof(*crowd));
+		assert_non_null(crowd);
+		crowd->members = MEMBERS;
+		for (uint32_t i = 0; i < MEMBERS; i++) {
+			members[i] = (struct member){crowd, round * 977 + i * 131 + 7, 0};
+			start(&threads[i], be_in_crowd, &members[i]);
+		}
+		for (uint32_t i = 0; i < MEMBERS; i++)
+			join(threads[i]);
+		for (uint32_t i = 0; i < MEMBERS; i++)
+			assert_int_equal(members[i].torn, 0);
+	}
 }
 
 /* ---- waiting ---- */
@@ -588,6 +700,7 @@ int main(void)
 		cmocka_unit_test(a_reader_waits_for_one_writer_and_not_for_those_behind),
 		cmocka_unit_test(adjacent_readers_enter_together_behind_a_writer),
 		cmocka_unit_test(readers_see_no_half_written_state),
+		cmocka_unit_test(a_crowd_of_sleepy_threads_gets_through),
 		cmocka_unit_test(wait_returns_when_the_word_has_changed_already),
 		cmocka_unit_test(wake_without_waiters_is_allowed),
 		cmocka_unit_test(no_wake_up_is_lost),
