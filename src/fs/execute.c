@@ -198,7 +198,8 @@ G4_FN static int do_access(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cm
 G4_FN int g4_open_core(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, struct g4_cmd *cmd)
 {
 	struct g4_core *core = g4_core_of(fs, i);
-	uint32_t type = core->disk.mode & G4_S_IFMT, want = 0;
+	const uint32_t type = g4_core_type(core);
+	uint32_t want = 0;
 	int rc = 0;
 
 	g4_write_lock(&core->lock);

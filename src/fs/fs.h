@@ -85,6 +85,16 @@ G4_STATIC_ASSERT(sizeof(struct g4_core) % 64 == 0, "in each core of the table");
 #define G4_CORE_TAKEN (1u << 31) /* in refs, see inode.c */
 enum { G4_CORE_FREE = 0, G4_CORE_LOADING = 1, G4_CORE_READY = 2, G4_CORE_FAILED = 3 };
 
+/* S_IFMT of an inode that others may have locked: the type never changes, the permissions beside it may be changing. */
+G4_FN G4_INLINE uint32_t g4_core_type(const struct g4_core *core)
+{
+	uint64_t word;
+
+	G4_STATIC_ASSERT(offsetof(struct g4_inode, mode) == 0, "the lowest bits of the first word");
+	g4_peek(&word, &core->disk, 1);
+	return (uint32_t)word & G4_S_IFMT;
+}
+
 #define G4_CORE_LOCKS 256u
 struct g4_cores {
 	struct g4_core *core;

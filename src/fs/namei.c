@@ -108,11 +108,8 @@ G4_FN static int find(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, 
 G4_FN int g4_check_child(struct g4_fs *fs, const struct g4_core *parent, uint32_t i)
 {
 	const struct g4_core *core = g4_core_of(fs, i);
-	uint64_t word; /* with the mode, of which the type never changes, whoever is changing the rest */
 
-	G4_STATIC_ASSERT(offsetof(struct g4_inode, mode) == 0, "the lowest bits of the first word");
-	g4_peek(&word, &core->disk, 1);
-	if (!g4_is_dir(word & 0xffff))
+	if (!g4_is_dir(g4_core_type(core)))
 		return 0;
 	return core == parent || g4_load64_acq(&core->disk.parent) != parent->ino ? -G4_E_CORRUPT_DIR : 0;
 }
@@ -353,7 +350,7 @@ G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		walk->at += n;
 		bool last = walk->at == walk->bytes;
 		bool slash = !last; /* link/ means what it points to */
-		if (g4_is_link(g4_core_of(fs, next)->disk.mode) && (slash || !(cmd->flags & G4_RESOLVE_NOFOLLOW))) {
+		if (g4_is_link(g4_core_type(g4_core_of(fs, next))) && (slash || !(cmd->flags & G4_RESOLVE_NOFOLLOW))) {
 			rc = expand(wg, fs, walk, next);
 			g4_core_put(fs, next);
 			given = false;
@@ -369,7 +366,7 @@ G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		}
 		g4_core_put(fs, i);
 		i = next;
-		if (slash && !g4_is_dir(g4_core_of(fs, i)->disk.mode)) {
+		if (slash && !g4_is_dir(g4_core_type(g4_core_of(fs, i)))) {
 			g4_core_put(fs, i);
 			rc = -G4_E_NOTDIR;
 		}
@@ -951,12 +948,12 @@ G4_FN static int check_tree(struct g4_wg *wg, struct g4_fs *fs, const struct ren
 
 	if (r->d1 == r->d2)
 		return 0;
-	if (g4_is_dir(x->disk.mode)) {
+	if (g4_is_dir(g4_core_type(x))) {
 		rc = is_ancestor(wg, fs, x->ino, b->ino);
 		if (rc == 1)
 			return -G4_E_INVAL;
 	}
-	if (rc == 0 && r->i2 != G4_NO_CORE && g4_is_dir(g4_core_of(fs, r->i2)->disk.mode)) {
+	if (rc == 0 && r->i2 != G4_NO_CORE && g4_is_dir(g4_core_type(g4_core_of(fs, r->i2)))) {
 		rc = is_ancestor(wg, fs, g4_core_of(fs, r->i2)->ino, a->ino);
 		if (rc == 1)
 			return exchange ? -G4_E_INVAL : -G4_E_NOTEMPTY;
@@ -1132,7 +1129,8 @@ G4_FN int g4_do_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (rc < 0)
 		return rc;
 	rc = g4_core_of_node2(wg, fs, cmd, &r.d2);
-	if (rc == 0 && (!g4_is_dir(g4_core_of(fs, r.d1)->disk.mode) || !g4_is_dir(g4_core_of(fs, r.d2)->disk.mode)))
+	if (rc == 0 &&
+	    (!g4_is_dir(g4_core_type(g4_core_of(fs, r.d1))) || !g4_is_dir(g4_core_type(g4_core_of(fs, r.d2)))))
 		rc = -G4_E_NOTDIR;
 	if (rc == 0) {
 		rc = lock_directories(wg, fs, &r);

@@ -45,8 +45,8 @@ struct g4_fuse_host {
 	struct g4_engine *engine;
 	struct fuse_session *session;
 	uint64_t root_ino;
-	bool writeback; /* negotiated */
-	bool killpriv;	/* negotiated: the engine drops set-id bits when the kernel asks for it */
+	bool writeback;	      /* negotiated */
+	bool killpriv;	      /* negotiated: the engine drops set-id bits when the kernel asks for it */
 	uint64_t init_unique; /* INIT's request number and the flags the kernel offered in it */
 	uint64_t init_offered;
 	bool initialised;

@@ -56,7 +56,7 @@ static __device__ void expect(struct actor *a, int64_t got, int64_t wanted, uint
 /* The engine reads aligned words around a name: a literal has no such room, and memcheck stops the kernel. */
 static __device__ const char *keep(char room[NAME_ROOM], const char *name, uint16_t bytes)
 {
-	for (uint16_t i = 0; i < bytes && i < NAME_ROOM; i++)
+	for (uint16_t i = 0; i < bytes; i++)
 		room[i] = name[i];
 	return name ? room : NULL;
 }
@@ -64,11 +64,17 @@ static __device__ const char *keep(char room[NAME_ROOM], const char *name, uint1
 static __device__ int run(struct actor *a, struct g4_cmd *cmd)
 {
 	__align__(8) char name[NAME_ROOM], name2[NAME_ROOM];
+	const char *const theirs = cmd->name, *const theirs2 = cmd->name2;
 
+	if (cmd->name_bytes > NAME_ROOM || cmd->name2_bytes > NAME_ROOM)
+		return -G4_E_NAMETOOLONG; /* expected by nobody */
 	cmd->cred = &root;
-	cmd->name = keep(name, cmd->name, cmd->name_bytes);
-	cmd->name2 = keep(name2, cmd->name2, cmd->name2_bytes);
-	return a->failed ? -G4_E_SHUTDOWN : g4_execute(a->wg, a->scene->fs, cmd);
+	cmd->name = keep(name, theirs, cmd->name_bytes);
+	cmd->name2 = keep(name2, theirs2, cmd->name2_bytes);
+	int rc = a->failed ? -G4_E_SHUTDOWN : g4_execute(a->wg, a->scene->fs, cmd);
+	cmd->name = theirs;
+	cmd->name2 = theirs2;
+	return rc;
 }
 
 static __device__ struct g4_cmd named(uint32_t op, uint64_t node, const char *name, uint16_t bytes)
