@@ -144,8 +144,7 @@ static void tickets_wrap(void **state)
 }
 
 struct queuer {
-	struct g4_rwlock *lock;
-	struct g4_lock *plain;
+	void *lock;	   /* struct g4_lock for enter_alone(), struct g4_rwlock for the others */
 	uint32_t *entered; /* how many have, written inside the lock */
 	uint32_t order;
 };
@@ -154,9 +153,9 @@ static void *enter_alone(void *arg)
 {
 	struct queuer *queuer = (struct queuer *)arg;
 
-	g4_lock(queuer->plain);
+	g4_lock(queuer->lock);
 	queuer->order = g4_add32(queuer->entered, 1);
-	g4_unlock(queuer->plain);
+	g4_unlock(queuer->lock);
 	return NULL;
 }
 
@@ -192,7 +191,7 @@ static void waiters_enter_in_order_of_arrival(void **state)
 	(void)state;
 	g4_lock(&lock);
 	for (uint32_t i = 0; i < QUEUE; i++) {
-		queuers[i] = (struct queuer){NULL, &lock, &entered, 0};
+		queuers[i] = (struct queuer){&lock, &entered, 0};
 		start(&threads[i], enter_alone, &queuers[i]);
 		await_queue(&lock.word, i + 2);
 	}
@@ -247,7 +246,7 @@ static void readers_share(void **state)
 {
 	struct g4_rwlock lock = {0};
 	uint32_t entered = 0;
-	struct queuer queuer = {&lock, NULL, &entered, 0};
+	struct queuer queuer = {&lock, &entered, 0};
 	pthread_t thread;
 
 	(void)state;
@@ -277,7 +276,7 @@ static void read_trylock_fails_where_a_writer_is_or_waits(void **state)
 {
 	struct g4_rwlock lock = {0};
 	uint32_t entered = 0;
-	struct queuer writer = {&lock, NULL, &entered, 0};
+	struct queuer writer = {&lock, &entered, 0};
 	pthread_t thread;
 
 	(void)state;
@@ -310,7 +309,7 @@ static void a_reader_does_not_overtake_a_waiting_writer(void **state)
 	(void)state;
 	g4_read_lock(&lock);
 	for (uint32_t i = 0; i < 3; i++) {
-		queuers[i] = (struct queuer){&lock, NULL, &entered, 0};
+		queuers[i] = (struct queuer){&lock, &entered, 0};
 		start(&threads[i], i > 0 ? enter_as_reader : enter_as_writer, &queuers[i]);
 		await_queue(&lock.word, i + 1);
 	}
@@ -335,7 +334,7 @@ static void a_reader_waits_for_one_writer_and_not_for_those_behind(void **state)
 	enum { WRITERS = 40 };
 	struct g4_rwlock lock = {0};
 	uint32_t entered = 0;
-	struct queuer writers[WRITERS], reader = {&lock, NULL, &entered, 0};
+	struct queuer writers[WRITERS], reader = {&lock, &entered, 0};
 	pthread_t threads[WRITERS], reading;
 
 	(void)state;
@@ -343,7 +342,7 @@ static void a_reader_waits_for_one_writer_and_not_for_those_behind(void **state)
 		entered = 0;
 		g4_write_lock(&lock);
 		for (uint32_t i = 0; i < WRITERS; i++) {
-			writers[i] = (struct queuer){&lock, NULL, &entered, 0};
+			writers[i] = (struct queuer){&lock, &entered, 0};
 			start(&threads[i], enter_as_writer, &writers[i]);
 		}
 		await_writers(&lock, WRITERS);

@@ -45,12 +45,14 @@ static void futex_failed(const char *what)
 	abort();
 }
 
-/* Sleeps while *word == seen and nobody wakes a bit of `bits`. Returns spuriously. */
-static void futex_wait(const void *word, uint32_t seen, uint32_t bits)
+/* Sleeps while *word == seen and nobody wakes a bit of `bits`. Returns spuriously; true: somebody woke us. */
+static bool futex_wait(const void *word, uint32_t seen, uint32_t bits)
 {
-	if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, seen, NULL, NULL, bits) < 0 && errno != EAGAIN &&
-	    errno != EINTR)
+	if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, seen, NULL, NULL, bits) == 0)
+		return true;
+	if (errno != EAGAIN && errno != EINTR)
 		futex_failed("gpu4fs: futex wait");
+	return false;
 }
 
 static void futex_wake(const void *word, uint32_t bits, int most)
@@ -154,6 +156,7 @@ static bool gate_wait(uint32_t *gate)
 			return true;
 	}
 	const uint64_t until = g4_clock_ns(CLOCK_MONOTONIC) + GATE_PATIENCE_NS;
+	bool woken = false; /* who was not woken has not lost to anybody */
 	g4_add32(gate, GATE_WAITER);
 	for (;;) {
 		uint32_t old = g4_load32_rlx(gate), looked = old & ~GATE_WOKEN;
@@ -161,11 +164,11 @@ static bool gate_wait(uint32_t *gate)
 		if (!(old & GATE_TAKEN)) {
 			if (g4_cas32_acq(gate, old, (looked - GATE_WAITER) | GATE_TAKEN))
 				return true;
-		} else if (g4_clock_ns(CLOCK_MONOTONIC) > until) {
+		} else if (woken && g4_clock_ns(CLOCK_MONOTONIC) > until) {
 			if (g4_cas32(gate, old, looked - GATE_WAITER)) /* who has taken it wakes somebody */
 				return false;
 		} else if (old == looked || g4_cas32(gate, old, looked)) {
-			futex_wait(gate, looked, FUTEX_BITSET_MATCH_ANY);
+			woken |= futex_wait(gate, looked, FUTEX_BITSET_MATCH_ANY);
 		}
 	}
 }
