@@ -108,10 +108,8 @@ void g4_fuse_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t offset_in,
 int g4_fuse_seek_start(struct g4_fuse_host *host);
 void g4_fuse_seek_stop(struct g4_fuse_host *host);
 
-void g4_fuse_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void g4_fuse_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
 void g4_fuse_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
-void g4_fuse_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 
 void g4_fuse_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags);
 void g4_fuse_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);

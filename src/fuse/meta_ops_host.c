@@ -21,24 +21,6 @@ static void reply_result(fuse_req_t req, int result)
 	fuse_reply_err(req, result < 0 ? g4_errno(result) : 0);
 }
 
-/*
- * READDIR needs no handle, but a kernel that is told so (ENOSYS) caches listings, which it looks at the version of at their
- * beginning only: who has begun to read a directory, and goes on when somebody else's older listing is complete, gets the end of
- * that, without what has changed between the two. One request for each listing is the price of right ones.
- */
-void g4_fuse_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
-{
-	(void)ino;
-	fuse_reply_open(req, fi);
-}
-
-void g4_fuse_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
-{
-	(void)ino;
-	(void)fi;
-	fuse_reply_err(req, 0);
-}
-
 /* Appends one record to a reply; 0 when it does not fit. */
 static size_t add_entry(fuse_req_t req, char *reply, size_t room, const struct g4_dirent *record, bool plus)
 {
