@@ -101,6 +101,12 @@ G4_FN static void freeze_home(struct g4_wg *wg, struct g4_journal *j, uint64_t s
 	j->home_addresses[n] = address;
 }
 
+G4_FN void g4_line_is_home(struct g4_journal *j, uint32_t i)
+{
+	j->meta->cache->lines[i].home = 0;
+	g4_cache_put(j->meta->cache, i);
+}
+
 G4_FN static int do_page(struct g4_wg *wg, struct g4_journal *j, uint32_t kind, uint64_t sequence, uint32_t k)
 {
 	switch (kind) {
@@ -117,6 +123,9 @@ G4_FN static int do_page(struct g4_wg *wg, struct g4_journal *j, uint32_t kind, 
 	case G4_CREW_WRITE:
 		return g4_space_write(wg, j->meta->space, g4_log_address(j, j->head_page + k),
 				      j->record + (uint64_t)k * G4_PAGE_BYTES, G4_PAGE_BYTES, 0);
+	case G4_CREW_LET_GO:
+		g4_line_is_home(j, j->home_lines[k]);
+		return 0;
 	default:
 		return g4_space_write(wg, j->meta->space, g4_home_address(j, k), g4_home_image(j, k), G4_PAGE_BYTES, 0);
 	}

@@ -10,13 +10,16 @@ enum g4_crew_task {
 	G4_CREW_FREEZE_HOME, /* gate closed: a committed page of an older transaction, sealed, for the checkpoint */
 	G4_CREW_SEAL,	     /* a page of the record */
 	G4_CREW_WRITE,	     /* mapped devices: a page of the record to the log */
-	G4_CREW_HOME	     /* mapped devices: an image to where it belongs */
+	G4_CREW_HOME,	     /* mapped devices: an image to where it belongs */
+	G4_CREW_LET_GO	     /* a line of the home list, which is home */
 };
 
 /* Leader, the commit lock held: does `pages` pages of a task, with help. 0, or the first error of a device. */
 G4_FN int g4_crew_run(struct g4_wg *wg, struct g4_journal *j, enum g4_crew_task task, uint64_t sequence,
 		      uint32_t pages);
 
+/* Takes a line off the home list's responsibility; from the list itself the caller takes it. */
+G4_FN void g4_line_is_home(struct g4_journal *j, uint32_t line);
 /* Where page `page` of the log lies. */
 G4_FN uint64_t g4_log_address(const struct g4_journal *j, uint64_t page);
 /* Addresses of the record's images; those of home_copies lie at home_addresses. */

@@ -241,13 +241,6 @@ G4_FN static void open_gate(struct g4_journal *j, uint64_t used)
 	g4_wake(&j->gate_word);
 }
 
-/* Takes a line off the home list's responsibility; the list entry itself is removed by compact_home(). */
-G4_FN static void line_is_home(struct g4_journal *j, uint32_t i)
-{
-	j->meta->cache->lines[i].home = 0;
-	g4_cache_put(j->meta->cache, i);
-}
-
 G4_FN static void compact_home(struct g4_journal *j)
 {
 	uint32_t kept = 0;
@@ -278,7 +271,7 @@ G4_FN static void drop_freed(struct g4_journal *j, struct g4_txn_log *log)
 			for (uint32_t h = 0; h < j->home_count; h++)
 				if (j->home_lines[h] == i)
 					j->home_lines[h] = G4_NO_LINE;
-			line_is_home(j, i);
+			g4_line_is_home(j, i);
 		}
 		uint64_t index = line->index;
 		g4_cache_put(cache, i);
@@ -552,7 +545,8 @@ G4_FN static int checkpoint_now(struct g4_wg *wg, struct g4_journal *j)
 		rc = write_tail(wg, j);
 	if (rc < 0)
 		return rc;
-	g4_wide_homed(wg, j);
+	g4_crew_run(wg, j, G4_CREW_LET_GO, 0, j->home_count); /* no device: no error */
+	j->home_count = 0;
 	j->used_pages = 0;
 	j->checkpoints++;
 	return 0;

@@ -5,7 +5,7 @@
 #include "hash/crc32c.h"
 #include "journal/crew.h"
 
-enum job_kind { JOB_TAGS, JOB_CRC, JOB_HOMED };
+enum job_kind { JOB_TAGS, JOB_CRC };
 
 G4_FN static struct g4_commit_job *job_of(const struct g4_wg *wg, struct g4_journal *j, const struct g4_txn_log *log,
 					  enum job_kind kind)
@@ -91,45 +91,14 @@ G4_FN uint32_t g4_wide_crc(struct g4_wg *wg, struct g4_journal *j, const struct 
 	return crc;
 }
 
-/* ------------------------------------------------------------------ the home list */
-
-/* Those that may go to the overflow pool are left to the leader: that takes a lock. */
-G4_FN static void put_lines(struct g4_journal *j, uint32_t lane, uint32_t width)
-{
-	struct g4_cache *cache = j->meta->cache;
-
-	for (uint32_t k = lane; k < j->home_count; k += width) {
-		const uint32_t i = j->home_lines[k];
-		cache->lines[i].home = 0;
-		if (g4_cache_put_way(cache, i))
-			j->home_lines[k] = G4_NO_LINE;
-	}
-}
-
-G4_FN void g4_wide_homed(struct g4_wg *wg, struct g4_journal *j)
-{
-	g4_region(wg, G4_REGION_COMMIT, job_of(wg, j, NULL, JOB_HOMED));
-	for (uint32_t k = 0; k < j->home_count; k++)
-		if (j->home_lines[k] != G4_NO_LINE)
-			g4_cache_put(j->meta->cache, j->home_lines[k]);
-	j->home_count = 0;
-}
-
 /* ------------------------------------------------------------------ */
 
 G4_FN void g4_commit_region(struct g4_wg *wg, struct g4_commit_job *job)
 {
 	const uint32_t lane = g4_wg_lane(wg), width = g4_wg_width(wg);
 
-	switch (job->kind) {
-	case JOB_TAGS:
+	if (job->kind == JOB_TAGS)
 		fill_tags(job, lane, width);
-		break;
-	case JOB_CRC:
+	else
 		join_crcs(job, lane, width);
-		break;
-	default:
-		put_lines(job->journal, lane, width);
-		break;
-	}
 }

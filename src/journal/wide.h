@@ -23,8 +23,6 @@ G4_FN uint32_t g4_tag_count(const struct g4_journal *j, const struct g4_txn_log 
 G4_FN void g4_wide_tags(struct g4_wg *wg, struct g4_journal *j, const struct g4_txn_log *log, uint32_t page);
 /* `crc`, then the record's images: their checksums are in record_crcs. */
 G4_FN uint32_t g4_wide_crc(struct g4_wg *wg, struct g4_journal *j, const struct g4_txn_log *log, uint32_t crc);
-/* All lines of the home list are home: lets go of them. */
-G4_FN void g4_wide_homed(struct g4_wg *wg, struct g4_journal *j);
 
 /* The region that they open. Collective. */
 #define G4_REGION_COMMIT (G4_REGION_USER + 9)

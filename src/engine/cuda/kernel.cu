@@ -30,7 +30,7 @@
 #define AHEAD_NS 20u	    /* and one further back rests so long for each */
 #define LONGEST_NS 32000u
 #define HELPER_NS 8000u	 /* who helps others rests no longer */
-#define HELP_AHEAD 64u	 /* one with so many before it may do a piece of a large transfer meanwhile */
+#define HELP_AHEAD 64u	 /* one with so many before it may do a piece of a large transfer or a commit meanwhile */
 #define HELP_EVERY 4u	 /* one in so many looks for that: enough, and the others leave the word alone */
 #define TURN_LOOKS 256u	 /* of an eager one at its place, before it asks whether the kernel ends */
 #define HOUSE_NS 200000u /* the housekeeper's looks */
@@ -396,15 +396,16 @@ static __device__ bool has_come(const uint64_t *place, uint32_t ticket, uint64_t
 	return true;
 }
 
-/* Does a piece of somebody's large transfer. False: there was none. */
+/* Does a piece of somebody's large transfer or commit. False: there was none. */
 static __device__ bool help(const struct world *w, struct g4_wg *wg, uint32_t lane)
 {
+	struct g4_fs *fs = w->fs;
 	bool helped = false;
 
-	if (!__any_sync(G4_WARP_ALL, g4_load32_rlx(&w->fs->split.open) != 0))
+	if (!__any_sync(G4_WARP_ALL, g4_load32_rlx(&fs->split.open) != 0 || g4_crew_calls(&fs->journal)))
 		return false;
 	if (lane == 0) {
-		helped = g4_split_help(wg, w->fs);
+		helped = g4_split_help(wg, fs) || g4_crew_help(wg, &fs->journal);
 		g4_wg_dismiss(wg);
 	} else {
 		g4_wg_serve(wg);
