@@ -5,70 +5,37 @@
  */
 #include "dir/lookup.h"
 
-#define NAME_WORDS (G4_LOOKUP_NAME_BYTES / 8)
-
-#define WAYS                                                                                                           \
-	2u /* a name stands in one of two neighbours; with one place alone a name in thirty was pushed out by another */
-
-/* Where a name stands, or would like to stand first. */
-G4_FN static struct g4_lookup_entry *entry_of(const struct g4_lookup *cache, const struct g4_lookup_name *name,
-					      uint32_t way)
-{
-	uint64_t mixed = (name->directory * UINT64_C(0x9e3779b97f4a7c15) >> 32) ^ name->hash;
-
-	return &cache->entries[(mixed & cache->mask) ^ way];
-}
-
-#define CORE_SHIFT 40 /* in the shape, above hash and length */
-
-/* Never 0, so that an empty entry fits no name. */
-G4_FN static uint64_t shape_of(const struct g4_lookup_name *name)
-{
-	return (uint64_t)name->hash << 8 | name->bytes;
-}
-
-G4_FN static bool same_shape(uint64_t shape, const struct g4_lookup_name *name)
-{
-	return (shape & ((UINT64_C(1) << CORE_SHIFT) - 1)) == shape_of(name);
-}
-
-/* The name's bytes, and zeros behind them. */
-G4_FN static uint64_t name_word(const struct g4_lookup_name *name, uint32_t w)
-{
-	return 8 * w < name->bytes ? g4_load_bytes(name->text + 8 * w, (uint32_t)g4_min64(8, name->bytes - 8 * w)) : 0;
-}
-
 /* Whether the entry is about this name; what is read may be torn, which the sequence tells. */
 G4_FN static bool holds(const struct g4_lookup_entry *entry, const struct g4_lookup_name *name)
 {
-	if (!same_shape(g4_load64_acq(&entry->shape), name))
+	if (!g4_lookup_same_shape(g4_load64_acq(&entry->shape), name))
 		return false;
 	bool same = g4_load64_rlx(&entry->directory) == name->directory;
 	G4_ROLLED
-	for (uint32_t w = 0; w < NAME_WORDS && same; w++)
-		same = g4_load64_rlx(&entry->name[w]) == name_word(name, w);
+	for (uint32_t w = 0; w < G4_LOOKUP_NAME_WORDS && same; w++)
+		same = g4_load64_rlx(&entry->name[w]) == g4_lookup_word(name, w);
 	g4_fence_acq();
 	return same;
 }
 
 /* All words are asked for before one is looked at: on a GPU their ways to memory overlap. */
 G4_FN static bool find_in(const struct g4_lookup_entry *entry, const struct g4_lookup_name *name,
-			  const uint64_t words[NAME_WORDS], struct g4_lookup_value *value)
+			  const uint64_t words[G4_LOOKUP_NAME_WORDS], struct g4_lookup_value *value)
 {
-	uint64_t found[NAME_WORDS];
+	uint64_t found[G4_LOOKUP_NAME_WORDS];
 	bool same;
 
 	uint64_t sequence = g4_load64_acq(&entry->sequence);
 	uint64_t directory = g4_load64_rlx(&entry->directory), shape = g4_load64_rlx(&entry->shape);
 	value->inode = g4_load64_rlx(&entry->inode);
-	value->core = (uint32_t)(shape >> CORE_SHIFT);
-	for (uint32_t w = 0; w < NAME_WORDS; w++)
+	value->core = (uint32_t)(shape >> G4_LOOKUP_CORE_SHIFT);
+	for (uint32_t w = 0; w < G4_LOOKUP_NAME_WORDS; w++)
 		found[w] = g4_load64_rlx(&entry->name[w]);
 	g4_fence_acq();
 	if ((sequence & 1) || g4_load64_rlx(&entry->sequence) != sequence)
 		return false;
-	same = directory == name->directory && same_shape(shape, name);
-	for (uint32_t w = 0; w < NAME_WORDS; w++)
+	same = directory == name->directory && g4_lookup_same_shape(shape, name);
+	for (uint32_t w = 0; w < G4_LOOKUP_NAME_WORDS; w++)
 		same = same && found[w] == words[w];
 	return same;
 }
@@ -76,14 +43,14 @@ G4_FN static bool find_in(const struct g4_lookup_entry *entry, const struct g4_l
 G4_FN bool g4_lookup_find(const struct g4_lookup *cache, const struct g4_lookup_name *name,
 			  struct g4_lookup_value *value)
 {
-	uint64_t words[NAME_WORDS];
+	uint64_t words[G4_LOOKUP_NAME_WORDS];
 
 	if (name->bytes > G4_LOOKUP_NAME_BYTES)
 		return false;
-	for (uint32_t w = 0; w < NAME_WORDS; w++)
-		words[w] = name_word(name, w);
-	for (uint32_t way = 0; way < WAYS; way++)
-		if (find_in(entry_of(cache, name, way), name, words, value))
+	for (uint32_t w = 0; w < G4_LOOKUP_NAME_WORDS; w++)
+		words[w] = g4_lookup_word(name, w);
+	for (uint32_t way = 0; way < G4_LOOKUP_WAYS; way++)
+		if (find_in(g4_lookup_place(cache, name, way), name, words, value))
 			return true;
 	return false;
 }
@@ -91,14 +58,15 @@ G4_FN bool g4_lookup_find(const struct g4_lookup *cache, const struct g4_lookup_
 /* The way that holds the name, or an empty one, or the first. */
 G4_FN static struct g4_lookup_entry *place_of(struct g4_lookup *cache, const struct g4_lookup_name *name)
 {
-	for (uint32_t way = 0; way < WAYS; way++) {
-		struct g4_lookup_entry *entry = entry_of(cache, name, way);
+	for (uint32_t way = 0; way < G4_LOOKUP_WAYS; way++) {
+		struct g4_lookup_entry *entry = g4_lookup_place(cache, name, way);
 		uint64_t shape = g4_load64_rlx(&entry->shape);
 
-		if (shape == 0 || (same_shape(shape, name) && g4_load64_rlx(&entry->directory) == name->directory))
+		if (shape == 0 ||
+		    (g4_lookup_same_shape(shape, name) && g4_load64_rlx(&entry->directory) == name->directory))
 			return entry;
 	}
-	return entry_of(cache, name, 0);
+	return g4_lookup_place(cache, name, 0);
 }
 
 G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *name,
@@ -111,12 +79,12 @@ G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *n
 	if ((sequence & 1) || !g4_cas64_acq(&entry->sequence, sequence, sequence + 1))
 		return;
 	g4_fence_rel(); /* whoever sees some of what follows sees the odd sequence */
-	g4_store64_rlx(&entry->shape, shape_of(name) | (uint64_t)value->core << CORE_SHIFT);
+	g4_store64_rlx(&entry->shape, g4_lookup_shape(name) | (uint64_t)value->core << G4_LOOKUP_CORE_SHIFT);
 	g4_store64_rlx(&entry->directory, name->directory);
 	g4_store64_rlx(&entry->inode, value->inode);
 	G4_ROLLED
-	for (uint32_t w = 0; w < NAME_WORDS; w++)
-		g4_store64_rlx(&entry->name[w], name_word(name, w));
+	for (uint32_t w = 0; w < G4_LOOKUP_NAME_WORDS; w++)
+		g4_store64_rlx(&entry->name[w], g4_lookup_word(name, w));
 	g4_store64_rel(&entry->sequence, sequence + 2);
 }
 
@@ -148,6 +116,6 @@ G4_FN void g4_lookup_forget(struct g4_lookup *cache, const struct g4_lookup_name
 {
 	if (name->bytes > G4_LOOKUP_NAME_BYTES)
 		return;
-	for (uint32_t way = 0; way < WAYS; way++)
-		forget_in(entry_of(cache, name, way), name);
+	for (uint32_t way = 0; way < G4_LOOKUP_WAYS; way++)
+		forget_in(g4_lookup_place(cache, name, way), name);
 }

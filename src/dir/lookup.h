@@ -21,7 +21,7 @@ struct g4_lookup_entry {
 	uint64_t sequence; /* odd while it is written */
 	uint64_t directory;
 	uint64_t inode;
-	uint64_t shape; /* hash and length of the name, and the place of the inode's core: see shape_of() */
+	uint64_t shape; /* hash and length of the name, and the place of the inode's core: see g4_lookup_shape() */
 	uint64_t name[G4_LOOKUP_NAME_BYTES / 8];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_lookup_entry) == 64, "one cache line");
@@ -42,6 +42,63 @@ struct g4_lookup_name {
 	const char *text;
 	uint32_t bytes;
 };
+
+/* ------------------------------------------------------------------ how an entry is laid out */
+#define G4_LOOKUP_NAME_WORDS (G4_LOOKUP_NAME_BYTES / 8)
+#define G4_LOOKUP_WAYS                                                                                                 \
+	2u /* a name stands in one of two neighbours; with one place alone a name in thirty was pushed out by another */
+#define G4_LOOKUP_CORE_SHIFT 40 /* in the shape, above hash and length */
+
+/* Where a name stands, or would like to stand first. */
+G4_FN G4_INLINE struct g4_lookup_entry *g4_lookup_place(const struct g4_lookup *cache,
+							const struct g4_lookup_name *name, uint32_t way)
+{
+	uint64_t mixed = (name->directory * UINT64_C(0x9e3779b97f4a7c15) >> 32) ^ name->hash;
+
+	return &cache->entries[(mixed & cache->mask) ^ way];
+}
+
+/* Never 0, so that an empty entry fits no name. */
+G4_FN G4_INLINE uint64_t g4_lookup_shape(const struct g4_lookup_name *name)
+{
+	return (uint64_t)name->hash << 8 | name->bytes;
+}
+
+G4_FN G4_INLINE bool g4_lookup_same_shape(uint64_t shape, const struct g4_lookup_name *name)
+{
+	return (shape & ((UINT64_C(1) << G4_LOOKUP_CORE_SHIFT) - 1)) == g4_lookup_shape(name);
+}
+
+/* The name's bytes, and zeros behind them. */
+G4_FN G4_INLINE uint64_t g4_lookup_word(const struct g4_lookup_name *name, uint32_t w)
+{
+	return 8 * w < name->bytes ? g4_load_bytes(name->text + 8 * w, (uint32_t)g4_min64(8, name->bytes - 8 * w)) : 0;
+}
+
+/* Whether word i of an entry is as it is in one that has the name. */
+G4_FN G4_INLINE bool g4_lookup_word_fits(uint64_t word, uint32_t i, const struct g4_lookup_name *name,
+					 const uint64_t words[G4_LOOKUP_NAME_WORDS])
+{
+	const uint32_t first = offsetof(struct g4_lookup_entry, name) / 8;
+
+	if (i >= first)
+		return word == words[i - first];
+	if (i == offsetof(struct g4_lookup_entry, directory) / 8)
+		return word == name->directory;
+	return i != offsetof(struct g4_lookup_entry, shape) / 8 || g4_lookup_same_shape(word, name);
+}
+
+/* An entry that was read, and the sequence that it must still have for that to count. */
+struct g4_lookup_seen {
+	const struct g4_lookup_entry *entry;
+	uint64_t sequence;
+};
+
+/* Per-lane. The caller's acquire or collective lies between the look and this question. */
+G4_FN G4_INLINE bool g4_lookup_holds(const struct g4_lookup_seen *seen)
+{
+	return g4_load64_rlx(&seen->entry->sequence) == seen->sequence;
+}
 
 /* Thread-safe; find is per-lane, the others are the leader's. */
 G4_FN bool g4_lookup_find(const struct g4_lookup *cache, const struct g4_lookup_name *name,

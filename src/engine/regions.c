@@ -3,6 +3,7 @@
 #include "dir/leaf.h"
 #include "engine/guest.h"
 #include "engine/region.h"
+#include "engine/ring.h"
 #include "hash/crc32c.h"
 #include "journal/wide.h"
 
@@ -20,6 +21,9 @@ G4_FN bool g4_engine_region(struct g4_wg *wg, uint32_t kind, void *args)
 		return true;
 	case G4_REGION_COMMIT:
 		g4_commit_region(wg, (struct g4_commit_job *)args);
+		return true;
+	case G4_REGION_PORT_GLANCE:
+		g4_port_glance_region(wg, args);
 		return true;
 	case G4_REGION_GUEST:
 		g4_guest_region(wg, (struct g4_guest *)args);

@@ -7,9 +7,7 @@
  * the data of every command but READ and WRITE. Their data may change while they are moved; that spoils the client's
  * own bytes and nothing else, because no decision is made by them.
  */
-#include "engine/ring.h"
-
-#include "fs/fs.h"
+#include "engine/ring_glance.h"
 #include "hash/siphash.h"
 
 #define HANDLE_OPEN (UINT64_C(1) << 31)
@@ -418,26 +416,19 @@ G4_FN static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *por
 /* Makes the result's word, and the rest where the word does not hold it; how many bytes that is. */
 G4_FN static uint32_t make_result(const struct g4_port *port, uint32_t number, int rc, struct g4_port_stage *stage)
 {
-	struct g4_ring_result *result = &stage->result;
 	const struct g4_cmd *cmd = &stage->cmd;
-	uint64_t small = rc < 0 ? (uint64_t)(uint32_t)rc : cmd->value, word = number & G4_RING_NUMBER_MASK;
+	const bool makes_handle = rc == 0 && is_one(MAKES_HANDLE, cmd->op); /* with an error it may be any number */
+	/* the engine's own handle, which use_handles() put there, is not for the client */
+	const uint64_t words[3] = {cmd->value, makes_handle ? cmd->handle : stage->slot.command.handle, cmd->offset};
+	uint64_t small = rc < 0 ? (uint64_t)(uint32_t)rc : cmd->value;
 	bool attr = rc == 0 && cmd->attr != NULL;
 	bool moved = rc == 0 && cmd->op == G4_CMD_WRITE && cmd->offset != stage->slot.command.offset;
 
-	if (rc < 0 || !(attr || moved || is_one(MAKES_HANDLE, cmd->op) || cmd->value > INT32_MAX)) {
-		result->word = word | small << 32;
+	if (rc < 0 || !(attr || moved || makes_handle || cmd->value > INT32_MAX)) {
+		stage->result.word = (number & G4_RING_NUMBER_MASK) | small << 32;
 		return 0;
 	}
-	result->word = word | G4_RING_WORD_FULL;
-	result->value = cmd->value;
-	/* the engine's own, which use_handles() put there, is not for the client */
-	result->handle = is_one(MAKES_HANDLE, cmd->op) ? cmd->handle : stage->slot.command.handle;
-	result->offset = cmd->offset;
-	if (!attr)
-		return 3 * sizeof(uint64_t);
-	if (!(port->flags & G4_PORT_IN_CORE) && result->attr.ino != 0)
-		result->attr.seal = g4_port_seal(port, result->attr.ino, result->attr.generation);
-	return offsetof(struct g4_ring_result, reserved) - offsetof(struct g4_ring_result, value);
+	return g4_port_full_result(port, port->flags & G4_PORT_IN_CORE, number, words, attr, &stage->result);
 }
 
 /*
@@ -478,14 +469,54 @@ G4_FN uint32_t g4_port_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *p
 	return bytes;
 }
 
+struct glance_job {
+	struct g4_glance_room room;
+	struct g4_fs *fs;
+	struct g4_port *port;
+	struct g4_port_stage *stage;
+	uint32_t number;
+	uint32_t bytes;
+};
+
+G4_FN void g4_port_glance_region(struct g4_wg *wg, void *args)
+{
+	struct glance_job *job = (struct glance_job *)args;
+	const struct g4_port_view view = g4_port_view(job->port);
+	const uint32_t bytes = g4_port_glance(wg, &job->room, job->fs, job->port, view, job->number, job->stage);
+
+	if (g4_wg_lane(wg) == 0)
+		job->bytes = bytes;
+}
+
+/* For a leader whose lanes serve. */
+G4_FN static uint32_t glance(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, uint32_t number,
+			     struct g4_port_stage *stage)
+{
+	struct glance_job *job = (struct glance_job *)g4_fs_scratch(wg);
+	const uint32_t op = stage->slot.command.op;
+
+	if (g4_wg_width(wg) == 1 || (op != G4_CMD_RESOLVE && op != G4_CMD_LOOKUP))
+		return G4_PORT_NOT_PLAIN;
+	g4_glance_furnish(&job->room, fs);
+	job->fs = fs;
+	job->port = port;
+	job->stage = stage;
+	job->number = number;
+	g4_region(wg, G4_REGION_PORT_GLANCE, job);
+	return job->bytes;
+}
+
 G4_FN void g4_port_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, uint32_t number,
 			   struct g4_port_stage *stage)
 {
 	g4_copy(wg, &stage->slot, g4_ring_slot_of(port->ring, port->entries, number), sizeof(stage->slot));
-	uint32_t bytes = g4_port_run(wg, fs, port, number, stage);
+	uint32_t bytes = glance(wg, fs, port, number, stage);
+	if (bytes == G4_PORT_NOT_PLAIN)
+		bytes = g4_port_run(wg, fs, port, number, stage);
 
 	if (bytes == 0)
 		return;
-	g4_copy(wg, &g4_ring_result_of(port->ring, port->entries, number)->value, &stage->result.value, bytes);
+	g4_port_mark(false, wg, &stage->result, bytes);
+	g4_copy(wg, &g4_ring_result_of(port->ring, port->entries, number)->tops, &stage->result.tops, bytes);
 	g4_port_publish(port, number, stage);
 }

@@ -17,16 +17,19 @@
  *      +----------------------+
  *
  * Commands are numbered from 1; number n lies in slot n % entries. The client fills the slot, then stores `tail` = n
- * with release order. Commands run in any order and side by side. The engine writes a command's result and then, with
- * one 8 B store with release order, its `word`:
+ * with release order. Commands run in any order and side by side. A command's result is there with its `word`, which the
+ * engine stores, 8 B at a time, with release order where the command has done more than to look something up:
  *
  *       63                                 32 31 30                                  0
  *      +-------------------------------------+--+-------------------------------------+
  *      | status, or value where it is small  |R | number of the command, low 31 bits  |
  *      +-------------------------------------+--+-------------------------------------+
  *
- * R says that the rest of the result was written; without it value is the number in the word (or 0 with an error) and
- * handle and offset are unchanged. A slot is reused only when the client has taken the result of the command before.
+ * R says that there is more: `tops`, value, handle, offset, and attributes if bit 62 of `tops` says so; without R, value is the
+ * number in the word (or 0 with an error) and handle and offset are unchanged. These words are stored in any order, also
+ * behind the word above, since across PCIe keeping two stores in order is a wait of 1.5 us. So bit 63 of each says that it is
+ * there, and bit i of `tops` is what bit 63 of word i would be. Whoever takes such a result clears its words
+ * (g4_ring_result_take()). A slot is reused only when the client has taken the result of the command before.
  *
  * Sleeping: an engine that no longer looks at `tail` says in `engine_waits` how it wants to be woken. The client stores
  * tail, then reads engine_waits; the engine stores engine_waits, then reads tail; a full fence between the two on each
@@ -44,7 +47,7 @@
 #include "simt/simt.h"
 
 #define G4_RING_MAGIC UINT64_C(0x676e697273346667) /* "gf4sring" */
-#define G4_RING_VERSION 2u
+#define G4_RING_VERSION 3u
 #define G4_RING_HEADER_BYTES 4096u
 #define G4_RING_MAX_ENTRIES 65536u
 #define G4_RING_TEXT_BYTES 128u
@@ -119,17 +122,25 @@ struct g4_ring_slot {
 G4_STATIC_ASSERT(sizeof(struct g4_ring_slot) == 256, "ring slot");
 
 struct g4_ring_result {
-	uint64_t word; /* see above; written last */
+	uint64_t word; /* see above */
+	uint64_t tops;
 	uint64_t value;
 	uint64_t handle;
 	uint64_t offset;
+	uint64_t padding;
 	struct g4_attr attr;
-	uint8_t reserved[48];
+	uint8_t reserved[32];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_ring_result) == 192, "ring result");
 
 #define G4_RING_WORD_FULL (UINT64_C(1) << 31)
 #define G4_RING_NUMBER_MASK UINT64_C(0x7fffffff)
+#define G4_RING_IS_THERE (UINT64_C(1) << 63)
+#define G4_RING_HAS_ATTR (UINT64_C(1) << 62)
+/* Words behind `tops`. */
+#define G4_RING_FEW_WORDS 3u
+#define G4_RING_ALL_WORDS                                                                                              \
+	((uint32_t)((offsetof(struct g4_ring_result, reserved) - offsetof(struct g4_ring_result, value)) / 8))
 
 G4_HD G4_INLINE uint64_t g4_ring_bytes(uint32_t entries)
 {
@@ -211,12 +222,15 @@ G4_FN void g4_port_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *p
 			   struct g4_port_stage *stage);
 /*
  * The same in parts, for those who move slots and results themselves. g4_port_run() executes the command that was copied to
- * stage->slot. 0: its result is published. Else so many bytes of stage->result, behind the word, are to be written to the
- * result of that number, and then g4_port_publish() is to be called.
+ * stage->slot. 0: its result is published. Else so many bytes of stage->result, behind the word, are to be marked
+ * (g4_port_mark(), ring_glance.h) and written to the result of that number, and then g4_port_publish() is to be called.
  */
 G4_FN uint32_t g4_port_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, uint32_t number,
 			   struct g4_port_stage *stage);
 G4_FN void g4_port_publish(struct g4_port *port, uint32_t number, const struct g4_port_stage *stage);
+/* A region of g4_port_execute(): see engine/ring_glance.h. */
+#define G4_REGION_PORT_GLANCE (G4_REGION_USER + 4)
+G4_FN void g4_port_glance_region(struct g4_wg *wg, void *args);
 /* What a client shows to name an inode of this generation. */
 G4_FN uint64_t g4_port_seal(const struct g4_port *port, uint64_t ino, uint64_t generation);
 /* Leader. Gives back every handle of a port that no command runs on any more. */

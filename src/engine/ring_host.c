@@ -33,6 +33,7 @@
 #define SPIN_NS 200000u /* a GPU needs some tens of microseconds for most operations */
 #define SPIN_DATA_NS 50000u
 #define DATA_BYTES (64 * G4_KIB)
+#define LOOKS 4096	    /* at the words of a result, before one whether the engine is gone */
 #define POSTED_NS 50000L    /* between two looks for the result of a posted command whose slot is wanted */
 #define GONE_NS 1000000000L /* and whether the engine is there, where a slot is wanted that a thread has */
 #define FUTEX_NS 100000000L /* after so long a sleeper looks whether the engine is there */
@@ -272,6 +273,7 @@ static bool has_result(struct g4_ring_result *result, uint32_t number, uint64_t 
 static bool next_is_free(struct g4_ring_client *client)
 {
 	const uint32_t next = client->tail + 1, before = next - client->entries;
+	struct g4_ring_result *result = g4_ring_result_of(client->ring, client->entries, before), unused;
 	uint64_t word;
 
 	switch (client->taken[next & (client->entries - 1)]) {
@@ -280,7 +282,8 @@ static bool next_is_free(struct g4_ring_client *client)
 	case AWAITED:
 		return false;
 	default:
-		return has_result(g4_ring_result_of(client->ring, client->entries, before), before, &word);
+		return has_result(result, before, &word) &&
+		       (!(word & G4_RING_WORD_FULL) || g4_ring_result_take(result, &unused));
 	}
 }
 
@@ -446,20 +449,35 @@ static int marshal(struct g4_ring_client *client, const struct g4_cmd *cmd, stru
 	return 0;
 }
 
-static void unmarshal(struct g4_ring_client *client, uint32_t number, uint64_t word, struct g4_cmd *cmd)
+/* Its words may come behind its first one. False: the engine is gone in the middle of it. */
+static bool take_full(struct g4_ring_client *client, struct g4_ring_result *from, struct g4_ring_result *to)
 {
-	const struct g4_ring_result *result = g4_ring_result_of(client->ring, client->entries, number);
+	for (uint32_t looks = 1; !g4_ring_result_take(from, to); looks++) {
+		if (looks % LOOKS == 0 && is_gone(client))
+			return g4_ring_result_take(from, to);
+		g4_pause();
+	}
+	return true;
+}
+
+/* False: the engine is gone. */
+static bool unmarshal(struct g4_ring_client *client, uint32_t number, uint64_t word, struct g4_cmd *cmd)
+{
 	int32_t small = (int32_t)(word >> 32);
+	struct g4_ring_result result;
 
 	cmd->status = small < 0 ? small : 0;
 	cmd->value = small < 0 ? 0 : (uint64_t)small;
 	if (!(word & G4_RING_WORD_FULL))
-		return;
-	cmd->value = result->value;
-	cmd->handle = result->handle;
-	cmd->offset = result->offset;
-	if (cmd->attr)
-		*cmd->attr = result->attr;
+		return true;
+	if (!take_full(client, g4_ring_result_of(client->ring, client->entries, number), &result))
+		return false;
+	cmd->value = result.value;
+	cmd->handle = result.handle;
+	cmd->offset = result.offset;
+	if (cmd->attr && (result.tops & G4_RING_HAS_ATTR))
+		*cmd->attr = result.attr;
+	return true;
 }
 
 /* One command whose data, if any, lies at `at` in the data area. */
@@ -475,8 +493,8 @@ static int call(struct g4_ring_client *client, struct g4_cmd *cmd, uint64_t at)
 	slot.command.data = at;
 	cmd->status = -G4_E_IO;
 	if (!g4_load32_acq(&client->stopped) && submit(client, &slot, inline_bytes, AWAITED, &number)) {
-		if (wait_for(client, &slot.command, number, &word))
-			unmarshal(client, number, word, cmd);
+		if (wait_for(client, &slot.command, number, &word) && !unmarshal(client, number, word, cmd))
+			cmd->status = -G4_E_IO;
 		free_slot(client, number);
 	}
 	if (slot.command.text_at != G4_RING_TEXT_INLINE)

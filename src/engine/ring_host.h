@@ -43,4 +43,29 @@ void *g4_ring_client_alloc(struct g4_ring_client *client, uint64_t bytes);
 /* After `tail` was stored: wakes the engine in the way it asks for. For those who fill slots themselves. */
 void g4_ring_wake(struct g4_ring_header *header, int bell);
 
+/*
+ * Takes a result that is full, in place of which nothing is left, once all of its words are there. *to is the same without
+ * their marks. False: they are not, ask again.
+ */
+G4_INLINE bool g4_ring_result_take(struct g4_ring_result *from, struct g4_ring_result *to)
+{
+	uint64_t *in = &from->value, *out = &to->value;
+	const uint64_t tops = g4_load64_acq(&from->tops);
+	const uint32_t words = tops & G4_RING_HAS_ATTR ? G4_RING_ALL_WORDS : G4_RING_FEW_WORDS;
+	uint64_t all = tops;
+
+	for (uint32_t i = 0; i < words; i++) {
+		const uint64_t word = g4_load64_rlx(&in[i]);
+
+		all &= word;
+		out[i] = (word & ~G4_RING_IS_THERE) | (tops >> i & 1) << 63;
+	}
+	if (!(all & G4_RING_IS_THERE))
+		return false;
+	memset(&from->tops, 0, (1 + words) * sizeof(uint64_t));
+	to->word = from->word;
+	to->tops = tops;
+	return true;
+}
+
 #endif

@@ -234,23 +234,24 @@ G4_FN bool g4_core_ref_near(struct g4_fs *fs, uint64_t ino, uint32_t near);
  * at the core with g4_core_glance().
  */
 G4_FN uint32_t g4_core_place(const struct g4_fs *fs, uint64_t ino);
-/*
- * Per-lane. Copies the first G4_CORE_ATTRIBUTE_BYTES of an inode's core without lock and reference. False where it is not
- * there any more (ino 0: whatever is there will do) or changing. The copy counts if the lock has the copy's lock.version
- * afterwards (g4_read_unchanged()): a core changes under its lock, or while it is given to another inode. reset_core() makes
- * two versions of that, and what comes into it from the slab is one more.
- */
-G4_FN G4_INLINE bool g4_core_glance(const struct g4_fs *fs, uint32_t i, uint64_t ino, struct g4_core *copy)
+/* Whether a copy of a core is the inode's (0: whose it is does not matter), and that was in use. */
+G4_FN G4_INLINE bool g4_core_copy_is(const struct g4_core *copy, uint64_t ino)
 {
-	const struct g4_core *core = &fs->cores.core[i];
-	uint32_t version;
-
-	if (!g4_read_begin(&core->lock, &version))
-		return false;
-	g4_peek(copy, core, G4_CORE_ATTRIBUTE_BYTES / 8);
-	copy->lock.version = version;
 	return (ino == 0 || copy->ino == ino) && copy->state == G4_CORE_READY && !(copy->refs & G4_CORE_TAKEN) &&
 	       !copy->dead;
+}
+/*
+ * Per-lane. Copies the first G4_CORE_ATTRIBUTE_BYTES of an inode's core without lock and reference. False where it is not
+ * there any more (ino 0: whatever is there will do) or changing. The copy counts if the lock has that version afterwards
+ * (g4_read_unchanged()): a core changes under its lock, or while it is given to another inode. reset_core() makes two
+ * versions of that, and what comes into it from the slab is one more.
+ */
+G4_FN G4_INLINE bool g4_core_glance(const struct g4_core *core, uint64_t ino, struct g4_core *copy, uint32_t *version)
+{
+	if (!g4_read_begin(&core->lock, version))
+		return false;
+	g4_peek(copy, core, G4_CORE_ATTRIBUTE_BYTES / 8);
+	return g4_core_copy_is(copy, ino);
 }
 /* The core of a command's node or node2, in its right generation. */
 G4_FN int g4_core_of_node(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint32_t *core);
@@ -427,8 +428,7 @@ G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
  * glance.c. Per-lane, waits for nothing, locks nothing. What LOOKUP and RESOLVE would answer, if the caches have it and
  * nobody changes what is on the way; false: ask them.
  */
-G4_FN bool g4_glance_name(struct g4_fs *fs, const struct g4_cmd *cmd);
-G4_FN bool g4_glance_path(struct g4_fs *fs, const struct g4_cmd *cmd);
+G4_FN bool g4_glance_alone(const struct g4_fs *fs, const struct g4_cmd *cmd);
 G4_FN int g4_do_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 /* Opens a referenced core as an OPEN or CREATE command says; the handle takes the reference, an error drops it. */
 G4_FN int g4_open_core(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, struct g4_cmd *cmd);

@@ -70,17 +70,11 @@ G4_FN static uint32_t take_core(struct g4_cores *cores)
 	return G4_NO_CORE;
 }
 
-/* Of a core that nobody has locked or can lock. */
-G4_FN static void next_version(struct g4_core *core)
-{
-	g4_store32_rel(&core->lock.version, g4_load32_rlx(&core->lock.version) + 1);
-}
-
 /* Gives a taken core back that was not used. */
 G4_FN static void untake_core(struct g4_cores *cores, uint32_t i)
 {
 	g4_store32_rel(&cores->core[i].state, G4_CORE_FREE);
-	next_version(&cores->core[i]); /* its inode may have changed in another core meanwhile */
+	g4_next_version(&cores->core[i].lock); /* its inode may have changed in another core meanwhile */
 	g4_sub32(&cores->core[i].refs, G4_CORE_TAKEN | 1);
 }
 
@@ -93,7 +87,7 @@ G4_FN static void reset_core(struct g4_core *core, uint64_t ino)
 	struct g4_lock dirty_lock = core->dirty_lock;
 
 	/* refs stays as it is: the clock looks at it; the locks' tickets go on */
-	next_version(core); /* after the step that took it */
+	g4_next_version(&core->lock); /* after the step that took it */
 	g4_fence_rel(); /* who glances at the core sees that it is another version before it sees anything of this */
 	g4_store32_rlx(&core->state, G4_CORE_FREE);
 	g4_store32_rlx(&core->accessed, 0);
@@ -107,7 +101,7 @@ G4_FN static void reset_core(struct g4_core *core, uint64_t ino)
 	core->dirty_head = core->dirty_tail = G4_NO_LINE;
 	core->orphan_prev = core->orphan_next = G4_NO_CORE;
 	core->dirty_prev = core->dirty_next = G4_NO_CORE;
-	next_version(core); /* and who glanced meanwhile, sees that this is over */
+	g4_next_version(&core->lock); /* and who glanced meanwhile, sees that this is over */
 }
 
 G4_FN static void insert_core(struct g4_cores *cores, uint32_t bucket, uint32_t i)
@@ -273,7 +267,7 @@ G4_FN G4_COLD static int get_locked(struct g4_wg *wg, struct g4_fs *fs, uint64_t
 				return rc;
 			}
 			/* who glanced meanwhile may have seen the old half of it, and the new state */
-			next_version(&cores->core[fresh]);
+			g4_next_version(&cores->core[fresh].lock);
 			set_state(&cores->core[fresh], G4_CORE_READY);
 			*out = fresh;
 			return 0;

@@ -106,8 +106,9 @@ G4_FN void g4_unlock(struct g4_lock *lock);
  */
 struct g4_rwlock {
 	uint64_t word;
+	/* on a CPU: */
 	uint32_t version; /* grows whenever a writer has finished */
-	uint32_t gate;	  /* of writers, on a CPU */
+	uint32_t gate;	  /* of writers */
 };
 G4_FN void g4_read_lock(struct g4_rwlock *lock);
 /*
@@ -131,6 +132,8 @@ G4_FN bool g4_read_unchanged(const struct g4_rwlock *lock, uint32_t version);
 /* Per-lane. Copies 8 B words that others may be changing, each of them whole. 8 B aligned. */
 G4_FN void g4_peek(void *to, const void *from, uint32_t words);
 #endif
+/* Per-lane. A version more of a lock that nobody has or can take meanwhile, with release order. */
+G4_FN void g4_next_version(struct g4_rwlock *lock);
 
 /*
  * ---- waiting (leader): blocks while *word == seen; spurious returns allowed. Woken by g4_wake(). ----
@@ -157,6 +160,26 @@ G4_FN uint64_t g4_monotonic_ns(void); /* for intervals */
 #if defined(G4_LOCK_ORDER) && !defined(G4_ORDER_IS_BELOW)
 #include "simt/order.h"
 #endif
+
+/* Per-lane. g4_peek() of one word; what is read behind it is read later. */
+G4_INLINE void g4_peek_acq(uint64_t *to, const uint64_t *from)
+{
+	g4_peek(to, from, 1);
+	g4_fence_acq();
+}
+
+/*
+ * Per-lane. With a lock, begins to read it: its version times 2, plus 1, or 0 where a writer is about. Without, loads the
+ * word with acquire order. On a GPU the lanes of a warp do both with one instruction.
+ */
+G4_INLINE uint64_t g4_read_begin_or(const struct g4_rwlock *lock, const uint64_t *word)
+{
+	uint32_t version;
+
+	if (!lock)
+		return g4_load64_acq(word);
+	return g4_read_begin(lock, &version) ? (uint64_t)version << 1 | 1 : 0;
+}
 #endif
 
 #endif

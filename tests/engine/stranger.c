@@ -63,9 +63,13 @@ int stranger_status(const struct g4_ring_result *result)
 int stranger_run(struct stranger *s, const struct g4_ring_slot *slot)
 {
 	uint32_t number = s->next;
+	struct g4_ring_result *result = g4_ring_result_of(s->ring, s->header->entries, number), unused;
 
 	stranger_post(s, slot);
-	return stranger_status(stranger_await(s, number));
+	const int status = stranger_status(stranger_await(s, number));
+	while ((result->word & G4_RING_WORD_FULL) && !g4_ring_result_take(result, &unused))
+		g4_pause();
+	return status;
 }
 
 struct g4_ring_result stranger_ask(struct stranger *s, const struct g4_ring_slot *slot)
@@ -73,10 +77,13 @@ struct g4_ring_result stranger_ask(struct stranger *s, const struct g4_ring_slot
 	uint32_t number = s->next;
 
 	stranger_post(s, slot);
-	const struct g4_ring_result *result = stranger_await(s, number);
-	assert_int_equal(stranger_status(result), 0);
+	struct g4_ring_result taken;
+	assert_int_equal(stranger_status(stranger_await(s, number)), 0);
+	struct g4_ring_result *result = g4_ring_result_of(s->ring, s->header->entries, number);
 	assert_true(result->word & G4_RING_WORD_FULL);
-	return *result;
+	while (!g4_ring_result_take(result, &taken))
+		g4_pause();
+	return taken;
 }
 
 struct g4_ring_slot slot_of(uint32_t op, const char *name)

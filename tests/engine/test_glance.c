@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Looking without a lock: what was copied while the core of an inode became another inode's, or was filled from the device,
- * does not count.
+ * does not count. And what of a ring's lookups the lanes of a workgroup answer together.
  */
+#include "engine/ring_glance.h"
+#include "engine/ring_host.h"
 #include "fs/fs.h"
 #include "rig.h"
 #include "simt/simt_host.h"
@@ -71,6 +73,7 @@ static void what_was_copied_during_a_load_does_not_count(void **state)
 	struct reader reader = {.core = G4_NO_CORE};
 	struct g4_core copy;
 	struct g4_attr attr;
+	uint32_t version = 0;
 	uint64_t ino = 0;
 	char name[16];
 
@@ -90,8 +93,8 @@ static void what_was_copied_during_a_load_does_not_count(void **state)
 	assert_int_equal(g4_core_of(fs, reader.core)->ino, ino);
 	assert_false(reader.quiet && is_unchanged(reader.core, reader.version));
 	/* now it does */
-	assert_true(g4_core_glance(fs, reader.core, ino, &copy));
-	assert_true(is_unchanged(reader.core, copy.lock.version));
+	assert_true(g4_core_glance(g4_core_of(fs, reader.core), ino, &copy, &version));
+	assert_true(is_unchanged(reader.core, version));
 	assert_int_equal(copy.disk.mode, G4_S_IFREG | 0600);
 	rig_unmount_fs(&rig, wg, fs, true);
 }
@@ -99,6 +102,7 @@ static void what_was_copied_during_a_load_does_not_count(void **state)
 static void a_copy_does_not_count_when_the_inode_was_changed_or_its_core_given_away(void **state)
 {
 	struct g4_core copy, before;
+	uint32_t version = 0, before_version = 0;
 	struct g4_attr attr;
 	uint64_t ino, other;
 	char name[16];
@@ -109,22 +113,280 @@ static void a_copy_does_not_count_when_the_inode_was_changed_or_its_core_given_a
 	assert_int_equal(op_getattr(&rig, ino, &attr), 0);
 	uint32_t i = g4_core_place(fs, ino);
 	assert_int_not_equal(i, G4_NO_CORE);
-	assert_true(g4_core_glance(fs, i, ino, &copy));
-	assert_true(is_unchanged(i, copy.lock.version));
+	assert_true(g4_core_glance(g4_core_of(fs, i), ino, &copy, &version));
+	assert_true(is_unchanged(i, version));
 	attr.mode = 0640;
 	assert_int_equal(op_setattr(&rig, ino, G4_SET_MODE, &attr), 0);
-	assert_false(is_unchanged(i, copy.lock.version));
+	assert_false(is_unchanged(i, version));
 
 	assert_int_equal(op_sync(&rig), 0);
-	assert_true(g4_core_glance(fs, i, ino, &before));
+	assert_true(g4_core_glance(g4_core_of(fs, i), ino, &before, &before_version));
 	for (uint32_t k = 0; g4_load64_rlx(&g4_core_of(fs, i)->ino) == ino && k < 4 * fs->cores.count; k++) {
 		snprintf(name, sizeof(name), "n%u", k);
 		assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, name, G4_S_IFREG | 0600, &other), 0);
 	}
 	assert_int_not_equal(g4_core_of(fs, i)->ino, ino);
-	assert_false(is_unchanged(i, before.lock.version));
-	assert_false(g4_core_glance(fs, i, ino, &copy));
+	assert_false(is_unchanged(i, before_version));
+	assert_false(g4_core_glance(g4_core_of(fs, i), ino, &copy, &version));
 	rig_unmount_fs(&rig, wg, fs, true);
+}
+
+/* ------------------------------------------------------------------ a ring's lookups by all lanes */
+
+#define ENTRIES 4u
+#define DATA_BYTES (64 * G4_KIB)
+#define UNTOUCHED 0xa5
+
+/* An engine's side of a ring, without threads: commands are executed here and now. */
+static struct desk {
+	struct g4_port port;
+	struct g4_port_stage *stage;
+	uint32_t number;
+} desk;
+
+static void *allocate(uint64_t bytes)
+{
+	void *memory = aligned_alloc(64, g4_align_up(bytes, 64));
+
+	assert_non_null(memory);
+	memset(memory, 0, bytes);
+	return memory;
+}
+
+static void open_desk(void)
+{
+	memset(&desk, 0, sizeof(desk));
+	desk.port = (struct g4_port){.ring = allocate(g4_ring_bytes(ENTRIES)),
+				     .data = allocate(DATA_BYTES),
+				     .data_bytes = DATA_BYTES,
+				     .entries = ENTRIES,
+				     .bytes_limit = DATA_BYTES,
+				     .seal_key = {1, 2}};
+	desk.stage = allocate(sizeof(*desk.stage));
+	desk.stage->text = allocate(G4_RING_MAX_TEXT);
+	desk.stage->data = allocate(G4_PORT_STAGE_BYTES);
+}
+
+static void close_desk(void)
+{
+	free(desk.stage->text);
+	free(desk.stage->data);
+	free(desk.stage);
+	free(desk.port.ring);
+	free(desk.port.data);
+}
+
+static void be(uint32_t uid, uint32_t gid)
+{
+	desk.port.cred = (struct g4_cred){.uid = uid, .gid = gid};
+}
+
+static struct g4_ring_slot slot_of(uint32_t op, uint64_t node, const char *text)
+{
+	struct g4_ring_slot slot = {.command = {.op = op,
+						.node = node,
+						.seal = g4_port_seal(&desk.port, node, 0),
+						.name_bytes = (uint16_t)strlen(text),
+						.text_at = G4_RING_TEXT_INLINE,
+						.wants_attr = 1}};
+
+	assert_true(strlen(text) <= sizeof(slot.text));
+	memcpy(slot.text, text, strlen(text));
+	return slot;
+}
+
+/* One command; its status. The ordinary way writes down what it does; the lanes' way leaves that as it was. */
+static int execute(const struct g4_ring_slot *slot, struct g4_ring_result *taken, bool *together)
+{
+	const uint32_t number = ++desk.number;
+	struct g4_ring_result *result = g4_ring_result_of(desk.port.ring, ENTRIES, number);
+	struct g4_cmd before;
+
+	memset(&before, UNTOUCHED, sizeof(before));
+	desk.stage->cmd = before;
+	memset(taken, 0, sizeof(*taken));
+	*g4_ring_slot_of(desk.port.ring, ENTRIES, number) = *slot;
+	g4_port_execute(wg, fs, &desk.port, number, desk.stage);
+	*together = memcmp(&desk.stage->cmd, &before, sizeof(before)) == 0;
+	assert_int_equal(result->word & G4_RING_NUMBER_MASK, number);
+	if (result->word & G4_RING_WORD_FULL) {
+		assert_true(g4_ring_result_take(result, taken));
+		return 0;
+	}
+	return (int32_t)(result->word >> 32);
+}
+
+/* Asks once; whether the lanes answered it together. What it found must be that inode, or it fails with that code. */
+static bool is_together(const struct g4_ring_slot *slot, int status, uint64_t ino)
+{
+	struct g4_ring_result taken;
+	struct g4_attr attr;
+	bool together;
+
+	assert_int_equal(execute(slot, &taken, &together), status);
+	assert_int_equal(taken.tops != 0, status == 0 && slot->command.wants_attr);
+	if (taken.tops == 0)
+		return together;
+	assert_int_equal(op_getattr(&rig, ino, &attr), 0);
+	assert_int_equal(taken.attr.seal, g4_port_seal(&desk.port, attr.ino, attr.generation));
+	taken.attr.seal = 0;
+	assert_memory_equal(&taken.attr, &attr, sizeof(attr));
+	return together;
+}
+
+/* Asks twice, so that all is cached the second time. */
+static bool ask(const struct g4_ring_slot *slot, int status, uint64_t ino)
+{
+	is_together(slot, status, ino);
+	return is_together(slot, status, ino);
+}
+
+static bool ask_path(const char *path, int status, uint64_t ino)
+{
+	const struct g4_ring_slot slot = slot_of(G4_CMD_RESOLVE, G4_NODE_ROOT, path);
+
+	return ask(&slot, status, ino);
+}
+
+static int setup_desk(void **state)
+{
+	setup(state);
+	mount_with(NULL);
+	open_desk();
+	return 0;
+}
+
+static int teardown_desk(void **state)
+{
+	close_desk();
+	rig_unmount_fs(&rig, wg, fs, true);
+	return teardown(state);
+}
+
+#define desk_test(f) cmocka_unit_test_setup_teardown(f, setup_desk, teardown_desk)
+
+static void mount_again(void)
+{
+	rig_unmount_fs(&rig, wg, fs, true);
+	mount_with(NULL);
+}
+
+/* Lanes alone do it in the ordinary way. */
+static void need_lanes(void)
+{
+	if (g4_wg_width(wg) == 1)
+		skip();
+}
+
+#define DEEPEST 18u
+
+static void lanes_walk_together_as_far_as_they_have_room(void **state)
+{
+	uint64_t ino = G4_NODE_ROOT, inodes[DEEPEST];
+	char path[2 * DEEPEST + 1] = "", name[34];
+
+	(void)state;
+	need_lanes();
+	for (uint32_t k = 0; k < DEEPEST; k++) {
+		assert_int_equal(op_mkdir(&rig, ino, "d", 0755, &ino), 0);
+		inodes[k] = ino;
+	}
+	for (uint32_t k = 0; k < DEEPEST; k++) {
+		strcpy(path + 2 * k, "d");
+		assert_int_equal(ask_path(path, 0, inodes[k]), k < G4_GLANCE_PARTS);
+		strcpy(path + 2 * k + 1, "/");
+		assert_false(ask_path(path, 0, inodes[k]));
+	}
+	for (uint32_t bytes = 1; bytes < sizeof(name); bytes++) {
+		memset(name, 'n', bytes);
+		name[bytes] = 0;
+		assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, name, G4_S_IFREG | 0600, &ino), 0);
+		const struct g4_ring_slot slot = slot_of(G4_CMD_LOOKUP, G4_NODE_ROOT, name);
+		assert_int_equal(ask(&slot, 0, ino), bytes <= G4_LOOKUP_NAME_BYTES);
+		assert_int_equal(ask_path(name, 0, ino), bytes <= G4_LOOKUP_NAME_BYTES);
+	}
+}
+
+static void lanes_leave_to_the_command_what_is_not_plain(void **state)
+{
+	uint64_t dir, file, link, ino;
+
+	(void)state;
+	need_lanes();
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "dir", 0755, &dir), 0);
+	assert_int_equal(op_mknod(&rig, dir, "file", G4_S_IFREG | 0600, &file), 0);
+	assert_int_equal(op_symlink(&rig, G4_NODE_ROOT, "link", "dir", &link), 0);
+	assert_true(ask_path("/dir/file", 0, file));
+	assert_true(ask_path("//dir///file", 0, file));
+	assert_false(ask_path("dir/./file", 0, file));
+	assert_false(ask_path("dir/../dir/file", 0, file));
+	assert_false(ask_path("/", 0, G4_NODE_ROOT));
+	assert_false(ask_path("", -G4_E_NOENT, 0));
+	assert_false(ask_path("dir/none", -G4_E_NOENT, 0));
+	assert_false(ask_path("dir/file/file", -G4_E_NOTDIR, 0));
+	assert_false(ask_path("link/file", 0, file));
+	assert_false(ask_path("link", 0, dir));
+	struct g4_ring_slot slot = slot_of(G4_CMD_RESOLVE, G4_NODE_ROOT, "link");
+	slot.command.flags = G4_RESOLVE_NOFOLLOW;
+	assert_true(ask(&slot, 0, link));
+	slot = slot_of(G4_CMD_RESOLVE, dir, "file");
+	assert_true(ask(&slot, 0, file));
+	slot = slot_of(G4_CMD_LOOKUP, dir, "file");
+	assert_true(ask(&slot, 0, file));
+	slot.command.wants_attr = 0;
+	assert_true(ask(&slot, 0, file));
+	slot.command.seal ^= 1;
+	assert_false(ask(&slot, -G4_E_STALE, 0));
+	slot = slot_of(G4_CMD_LOOKUP, dir, "file");
+	slot.command.text_at = 0;
+	memcpy(desk.port.data, "file", 4);
+	assert_false(ask(&slot, 0, file));
+
+	slot = slot_of(G4_CMD_RESOLVE, G4_NODE_ROOT, "dir/file");
+	mount_again(); /* now nothing is cached */
+	assert_false(is_together(&slot, 0, file));
+	assert_true(is_together(&slot, 0, file));
+	assert_int_equal(op_unlink(&rig, dir, "file"), 0);
+	assert_false(is_together(&slot, -G4_E_NOENT, 0));
+	assert_int_equal(op_mknod(&rig, dir, "file", G4_S_IFREG | 0600, &ino), 0);
+	assert_true(ask(&slot, 0, ino));
+}
+
+static void set_rights(uint64_t ino, uint32_t mode)
+{
+	struct g4_attr attr = {.mode = mode, .uid = 1000, .gid = 2000};
+
+	assert_int_equal(op_setattr(&rig, ino, G4_SET_MODE | G4_SET_UID | G4_SET_GID, &attr), 0);
+}
+
+static void lanes_ask_for_permission_as_the_command_does(void **state)
+{
+	uint64_t dir, file;
+
+	(void)state;
+	need_lanes();
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "dir", 0755, &dir), 0);
+	assert_int_equal(op_mknod(&rig, dir, "file", G4_S_IFREG | 0600, &file), 0);
+	for (uint32_t mode = 0; mode <= 0777; mode++) {
+		set_rights(dir, mode);
+		be(0, 0);
+		assert_true(ask_path("dir/file", 0, file));
+		be(1000, 2000);
+		const bool owner = mode & 0100, group = mode & 0010, others = mode & 0001;
+		assert_int_equal(ask_path("dir/file", owner ? 0 : -G4_E_ACCES, file), owner);
+		be(1001, 2000);
+		assert_int_equal(ask_path("dir/file", group ? 0 : -G4_E_ACCES, file), group);
+		be(1001, 2001);
+		assert_int_equal(ask_path("dir/file", others ? 0 : -G4_E_ACCES, file), others);
+		assert_true(ask_path("dir", 0, dir));
+	}
+	be(0, 0);
+	assert_int_equal(op_setxattr(&rig, dir, "user.colour", "red", 3, 0), 0);
+	assert_true(ask_path("dir/file", 0, file));
+	be(1000, 2000);
+	assert_true(ask_path("dir/file", 0, file));
+	be(1001, 2001); /* it might be an access list */
+	assert_false(ask_path("dir/file", 0, file));
 }
 
 int main(void)
@@ -133,6 +395,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_was_copied_during_a_load_does_not_count, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_copy_does_not_count_when_the_inode_was_changed_or_its_core_given_away,
 						setup, teardown),
+		desk_test(lanes_walk_together_as_far_as_they_have_room),
+		desk_test(lanes_leave_to_the_command_what_is_not_plain),
+		desk_test(lanes_ask_for_permission_as_the_command_does),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

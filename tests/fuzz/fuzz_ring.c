@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "engine/port_host.h"
+#include "engine/ring_host.h"
 #include "fs/fs.h"
 #include "fuzz.h"
 #include "ring_hooks.h"
@@ -422,6 +423,8 @@ static void check_data(struct running *run, int status, uint64_t value)
 		    "nobody reads what is not permitted", NULL);
 }
 
+static uint64_t taken_handle; /* of the last result that had more than a word */
+
 static void check_result(struct running *run)
 {
 	struct client *c = run->client;
@@ -429,28 +432,30 @@ static void check_result(struct running *run)
 	const uint64_t place = place_in(c, result), word = result->word;
 	const int32_t small = (int32_t)(word >> 32);
 	const bool full = (word & G4_RING_WORD_FULL) != 0;
-	const uint64_t value = full ? result->value : small < 0 ? 0 : (uint64_t)small;
+	struct g4_ring_result taken = {0};
 
 	fuzz_expect((word & G4_RING_NUMBER_MASK) == (run->number & G4_RING_NUMBER_MASK), "each command has a result",
 		    NULL);
 	expect_same(c->port.ring, c->ring, place);
 	expect_same(result->reserved, c->ring + place + offsetof(struct g4_ring_result, reserved),
 		    g4_ring_bytes(ENTRIES) - place - offsetof(struct g4_ring_result, reserved));
+	fuzz_expect(!full || g4_ring_result_take(result, &taken), "all words of a result are there", NULL);
 	memcpy(c->ring + place, result, sizeof(*result));
-	check_data(run, small < 0 ? small : 0, value);
+	check_data(run, small < 0 ? small : 0, full ? taken.value : small < 0 ? 0 : (uint64_t)small);
 	if (!full)
 		return;
-	fuzz_expect(!has_secret(result, sizeof(*result), STAGE_SECRET), "no result is another's", NULL);
+	fuzz_expect(!has_secret(&taken, sizeof(taken), STAGE_SECRET), "no result is another's", NULL);
+	taken_handle = taken.handle;
 	if (!is_one(MAKES_HANDLE, run->slot.command.op)) {
-		fuzz_expect(result->handle == run->slot.command.handle || result->handle == 0,
+		fuzz_expect(taken.handle == run->slot.command.handle || taken.handle == 0,
 			    "a client sees no handle of the engine", NULL);
 	} else if (c == &hostile) {
-		fuzz_expect((uint32_t)result->handle - 1 < HANDLES, "a client has no more handles than allowed", NULL);
-		handles[handle_count++ % SOME_HANDLES] = result->handle;
+		fuzz_expect((uint32_t)taken.handle - 1 < HANDLES, "a client has no more handles than allowed", NULL);
+		handles[handle_count++ % SOME_HANDLES] = taken.handle;
 	}
 	if (c == &hostile && run->slot.command.wants_attr)
 		nodes[KNOWN_NODES + node_count++ % (NODES - KNOWN_NODES)] =
-			(struct node){result->attr.ino, result->attr.generation, result->attr.seal};
+			(struct node){taken.attr.ino, taken.attr.generation, taken.attr.seal};
 }
 
 static void spoil_stage(struct g4_port_stage *stage)
@@ -751,9 +756,9 @@ static int ask(struct client *c, struct g4_ring_slot *slot, uint64_t *value)
 	fill_slot(c, number, slot);
 	set_tail(c, number);
 	serve_all(c);
-	const struct g4_ring_result *result = g4_ring_result_of(c->port.ring, ENTRIES, number);
-	const int32_t small = (int32_t)(result->word >> 32);
-	*value = (result->word & G4_RING_WORD_FULL) != 0 ? result->handle : small < 0 ? 0 : (uint64_t)small;
+	const uint64_t word = g4_ring_result_of(c->port.ring, ENTRIES, number)->word;
+	const int32_t small = (int32_t)(word >> 32);
+	*value = (word & G4_RING_WORD_FULL) != 0 ? taken_handle : small < 0 ? 0 : (uint64_t)small;
 	return small < 0 ? small : 0;
 }
 

@@ -24,6 +24,7 @@
 #include "engine/cuda/gpu.h"
 #include "engine/engine_ops_host.h"
 #include "engine/port_host.h"
+#include "engine/ring_host.h"
 #include "fs/mkfs_host.h"
 #include "gpu/cpu_use.h"
 #include "gpu/gpu_bench.h"
@@ -163,8 +164,10 @@ static bool has(const struct hand *h, uint32_t number, uint64_t *word)
 	return (*word & G4_RING_NUMBER_MASK) == number;
 }
 
-static const struct g4_ring_result *await(struct hand *h, uint32_t number)
+/* The result is taken. */
+static void await(struct hand *h, uint32_t number, struct g4_ring_result *taken)
 {
+	struct g4_ring_result *result = g4_ring_result_of(h->header, ENTRIES, number);
 	uint64_t word;
 
 	while (!has(h, number, &word))
@@ -173,7 +176,8 @@ static const struct g4_ring_result *await(struct hand *h, uint32_t number)
 		if (h->errors++ == 0)
 			fprintf(stderr, "gpu_bench: a command failed: %s\n", g4_strerror((int32_t)(word >> 32)));
 	}
-	return g4_ring_result_of(h->header, ENTRIES, number);
+	while ((word & G4_RING_WORD_FULL) && !g4_ring_result_take(result, taken))
+		__builtin_ia32_pause();
 }
 
 static struct g4_ring_slot command(uint32_t op)
@@ -194,7 +198,7 @@ static int run_one(struct hand *h, const struct g4_ring_slot *slot, struct g4_ri
 
 	post(h, slot);
 	publish(h);
-	*result = *await(h, h->next - 1);
+	await(h, h->next - 1, result);
 	has(h, h->next - 1, &word);
 	h->done = h->next - 1;
 	int32_t small = (int32_t)(word >> 32);
@@ -263,6 +267,7 @@ static void *run_load(void *argument)
 	struct load *load = argument;
 	struct hand *h = &load->hand;
 	uint64_t posted = 0, taken = 0;
+	struct g4_ring_result result;
 
 	while (taken < load->count) {
 		uint64_t before = posted;
@@ -276,10 +281,10 @@ static void *run_load(void *argument)
 			publish(h);
 		/* takes what is there, at least one */
 		uint64_t word;
-		await(h, ++h->done);
+		await(h, ++h->done, &result);
 		taken++;
 		while (taken < posted && has(h, h->done + 1, &word)) {
-			await(h, ++h->done);
+			await(h, ++h->done, &result);
 			taken++;
 		}
 	}

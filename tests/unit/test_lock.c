@@ -499,13 +499,27 @@ static void look_at_pair(struct crowd *crowd)
 		g4_store32_rlx(&crowd->torn, 1);
 }
 
+/* The same word by word, as the lanes of a workgroup do it. */
+static void look_at_pair_by_words(struct crowd *crowd)
+{
+	const uint64_t begun = g4_read_begin_or(&crowd->lock, NULL);
+	uint64_t pair[2];
+
+	if (begun == 0)
+		return;
+	g4_peek_acq(&pair[0], &crowd->pair[0]);
+	g4_peek_acq(&pair[1], &crowd->pair[1]);
+	if (g4_read_unchanged(&crowd->lock, (uint32_t)(begun >> 1)) && pair[0] != pair[1])
+		g4_store32_rlx(&crowd->torn, 1);
+}
+
 static void *be_in_crowd(void *arg)
 {
 	struct member *member = (struct member *)arg;
 	struct crowd *crowd = member->crowd;
 
 	for (uint32_t i = 0; i < 200; i++) {
-		switch (draw(member, 5)) {
+		switch (draw(member, 6)) {
 		case 0:
 			if (g4_write_trylock(&crowd->lock))
 				change_pair(member);
@@ -519,6 +533,9 @@ static void *be_in_crowd(void *arg)
 			break;
 		case 2:
 			look_at_pair(crowd);
+			break;
+		case 3:
+			look_at_pair_by_words(crowd);
 			break;
 		default:
 			g4_write_lock(&crowd->lock);
@@ -555,6 +572,140 @@ static void a_crowd_of_sleepy_threads_gets_through(void **state)
 		for (uint32_t i = 0; i < MEMBERS; i++)
 			assert_int_equal(members[i].torn, 0);
 	}
+}
+
+/* ---- looking without a lock ---- */
+
+static void a_look_counts_until_somebody_writes(void **state)
+{
+	/* versions and tickets, also where they wrap */
+	static const struct g4_rwlock locks[] = {
+		{0},
+		{.version = UINT32_MAX},
+		{.word = G4_TICKET_NEXT * 0xffff + 0xffff, .version = 0x7fffffff},
+	};
+	uint32_t version, again;
+
+	(void)state;
+	for (uint32_t i = 0; i < sizeof(locks) / sizeof(locks[0]); i++) {
+		struct g4_rwlock lock = locks[i];
+
+		assert_true(g4_read_begin(&lock, &version));
+		assert_true(g4_read_unchanged(&lock, version));
+		g4_read_lock(&lock);
+		assert_true(g4_read_unchanged(&lock, version)); /* who reads changes nothing */
+		g4_read_unlock(&lock);
+		assert_true(g4_read_unchanged(&lock, version));
+		g4_write_lock(&lock);
+		assert_false(g4_read_unchanged(&lock, version));
+		assert_false(g4_read_begin(&lock, &again));
+		g4_write_unlock(&lock);
+		assert_false(g4_read_unchanged(&lock, version));
+		assert_true(g4_read_begin(&lock, &again));
+		assert_int_not_equal(again, version);
+		assert_true(g4_read_unchanged(&lock, again));
+	}
+}
+
+static void a_next_version_ends_a_look_and_leaves_the_lock_free(void **state)
+{
+	static const struct g4_rwlock locks[] = {
+		{0},
+		{.version = UINT32_MAX},
+		{.word = G4_TICKET_NEXT * 0xffff + 0xffff, .version = 0x7fffffff},
+	};
+	uint32_t version, again;
+
+	(void)state;
+	for (uint32_t i = 0; i < sizeof(locks) / sizeof(locks[0]); i++) {
+		struct g4_rwlock lock = locks[i];
+
+		assert_true(g4_read_begin(&lock, &version));
+		g4_next_version(&lock);
+		assert_false(g4_read_unchanged(&lock, version));
+		assert_true(g4_read_begin(&lock, &again));
+		assert_int_not_equal(again, version);
+		g4_next_version(&lock);
+		g4_next_version(&lock);
+		assert_false(g4_read_unchanged(&lock, again));
+		assert_false(g4_read_unchanged(&lock, version));
+		assert_true(g4_read_trylock(&lock));
+		assert_false(g4_write_trylock(&lock));
+		g4_read_unlock(&lock);
+		assert_true(g4_write_trylock(&lock));
+		g4_write_unlock(&lock);
+		g4_write_lock(&lock);
+		g4_write_unlock(&lock);
+	}
+}
+
+static void a_look_begins_at_a_lock_or_at_a_word(void **state)
+{
+	static const uint64_t values[] = {0, 1, UINT64_C(1) << 63, UINT64_MAX, UINT64_C(0x123456789abcdef0)};
+	struct g4_rwlock lock = {.version = UINT32_MAX - 2};
+	struct queuer writer = {&lock, &(uint32_t){0}, 0};
+	uint32_t version;
+	uint64_t copy;
+	pthread_t thread;
+
+	(void)state;
+	for (uint32_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		assert_int_equal(g4_read_begin_or(NULL, &values[i]), values[i]);
+		g4_peek_acq(&copy, &values[i]);
+		assert_int_equal(copy, values[i]);
+	}
+	for (uint32_t i = 0; i < 6; i++) {
+		assert_true(g4_read_begin(&lock, &version));
+		assert_int_equal(g4_read_begin_or(&lock, NULL), (uint64_t)version << 1 | 1);
+		assert_int_equal(g4_read_begin_or(&lock, &values[0]), (uint64_t)version << 1 | 1);
+		g4_next_version(&lock);
+	}
+	g4_write_lock(&lock);
+	assert_int_equal(g4_read_begin_or(&lock, NULL), 0);
+	g4_write_unlock(&lock);
+	g4_read_lock(&lock);
+	assert_int_not_equal(g4_read_begin_or(&lock, NULL), 0);
+	start(&thread, enter_as_writer, &writer);
+	await_queue(&lock.word, 1);
+	assert_int_equal(g4_read_begin_or(&lock, NULL), 0); /* one that waits is about, too */
+	g4_read_unlock(&lock);
+	join(thread);
+	assert_int_not_equal(g4_read_begin_or(&lock, NULL), 0);
+}
+
+struct letter {
+	uint64_t text, sent, read;
+};
+
+static void *send_letters(void *arg)
+{
+	struct letter *letter = (struct letter *)arg;
+
+	for (uint64_t i = 1; i <= ROUNDS; i++) {
+		while (g4_load64_acq(&letter->read) != i - 1)
+			g4_pause();
+		g4_store64_rlx(&letter->text, i * 3);
+		g4_store64_rel(&letter->sent, i);
+	}
+	return NULL;
+}
+
+static void what_is_read_behind_a_peek_is_read_later(void **state)
+{
+	struct letter letter = {0, 0, 0};
+	uint64_t sent;
+	pthread_t thread;
+
+	(void)state;
+	start(&thread, send_letters, &letter);
+	for (uint64_t i = 1; i <= ROUNDS; i++) {
+		do {
+			g4_peek_acq(&sent, &letter.sent);
+		} while (sent != i);
+		assert_int_equal(g4_load64_rlx(&letter.text), i * 3);
+		g4_store64_rel(&letter.read, i);
+	}
+	join(thread);
 }
 
 /* ---- waiting ---- */
@@ -700,6 +851,10 @@ int main(void)
 		cmocka_unit_test(adjacent_readers_enter_together_behind_a_writer),
 		cmocka_unit_test(readers_see_no_half_written_state),
 		cmocka_unit_test(a_crowd_of_sleepy_threads_gets_through),
+		cmocka_unit_test(a_look_counts_until_somebody_writes),
+		cmocka_unit_test(a_next_version_ends_a_look_and_leaves_the_lock_free),
+		cmocka_unit_test(a_look_begins_at_a_lock_or_at_a_word),
+		cmocka_unit_test(what_is_read_behind_a_peek_is_read_later),
 		cmocka_unit_test(wait_returns_when_the_word_has_changed_already),
 		cmocka_unit_test(wake_without_waiters_is_allowed),
 		cmocka_unit_test(no_wake_up_is_lost),

@@ -18,12 +18,13 @@
 #include <string.h>
 
 #include "engine/cuda/gpu.h"
-#include "fs/fs.h"
+#include "engine/ring_glance.h"
 #include "simt/cuda/clock.h"
 #include "simt/cuda/stop.h"
 
 #define STACK_BYTES (16u * 1024)
 #define BLOCK_WARPS 4u
+#define BLOCKS_A_SM 6 /* with 80 registers a thread, as the engine is compiled for */
 #define FIRST_WORKER 2u
 #define QUEUE_PLACES 16384u /* more than there are workers, who each may have one place to read */
 #define EAGER_AHEAD 16u	    /* a worker with so many before it looks all the time */
@@ -444,34 +445,43 @@ static __device__ bool await_turn(const struct world *w, struct g4_wg *wg, uint3
 
 /* The copies, of one round trip each, are all lanes' own: regions that the leader opens for them would take longer. */
 static __device__ void execute(const struct world *w, struct g4_wg *wg, struct g4_port *port, uint32_t number,
-			       uint32_t lane, struct g4_port_stage *stage)
+			       uint32_t lane, struct g4_glance_room *room, struct g4_port_stage *stage)
 {
 	const uint64_t *slot = (const uint64_t *)g4_ring_slot_of(port->ring, port->entries, number);
 	uint64_t *result = (uint64_t *)g4_ring_result_of(port->ring, port->entries, number);
-	uint32_t bytes = 0;
+	const struct g4_port_view view = g4_port_view(port); /* on its way together with the slot */
+	uint32_t bytes;
 
 	G4_STATIC_ASSERT(sizeof(stage->slot) == 8 * G4_WARP_LANES && sizeof(stage->result) <= 8 * G4_WARP_LANES,
 			 "a word for each lane");
 	((uint64_t *)&stage->slot)[lane] = g4_load64_rlx_sys(&slot[lane]);
 	__syncwarp();
-	if (lane == 0) {
-		bytes = g4_port_run(wg, w->fs, port, number, stage);
-		g4_wg_dismiss(wg);
-	} else {
-		g4_wg_serve(wg);
+	bytes = g4_port_glance(wg, room, w->fs, port, view, number, stage);
+	const bool glanced = bytes != G4_PORT_NOT_PLAIN;
+	if (!glanced) {
+		if (lane == 0) {
+			bytes = g4_port_run(wg, w->fs, port, number, stage);
+			g4_wg_dismiss(wg);
+		} else {
+			g4_wg_serve(wg);
+		}
+		bytes = __shfl_sync(G4_WARP_ALL, bytes, 0);
 	}
-	bytes = __shfl_sync(G4_WARP_ALL, bytes, 0);
 	if (bytes == 0)
 		return;
-	if (lane > 0 && lane <= bytes / 8)
-		result[lane] = ((const uint64_t *)&stage->result)[lane];
+	g4_port_mark(true, wg, &stage->result, bytes);
+	/* nothing that was done has to be seen before the word of a lookup, so that waits for nothing */
+	if (lane <= bytes / 8 && (lane > 0 || glanced))
+		g4_store64_rlx_sys(&result[lane], ((const uint64_t *)&stage->result)[lane]);
 	__syncwarp();
-	if (lane == 0)
+	if (lane == 0 && glanced)
+		g4_add32_rlx(&port->done, 1);
+	else if (lane == 0)
 		g4_port_publish(port, number, stage);
 }
 
 static __device__ void work(const struct world *w, uint32_t run, uint32_t warp, uint32_t lane,
-			    struct g4_port_stage *stage)
+			    struct g4_glance_room *room, struct g4_port_stage *stage)
 {
 	struct g4_wg *wg = &w->wgs[warp];
 	uint64_t word;
@@ -488,21 +498,24 @@ static __device__ void work(const struct world *w, uint32_t run, uint32_t warp, 
 			break;
 		struct g4_port *port = &w->ports[word >> 40 & 0x3f];
 		for (uint32_t k = 0; k < (word >> 32 & 0xff); k++)
-			execute(w, wg, port, (uint32_t)word + k, lane, stage);
+			execute(w, wg, port, (uint32_t)word + k, lane, room, stage);
 	}
 	if (warp == FIRST_WORKER && lane == 0)
 		g4_store32_rlx(&w->fs->split.helpers, 0);
 }
 
-static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES)
+static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES, BLOCKS_A_SM)
 	persistent(const __grid_constant__ struct world world, uint32_t run)
 {
 	const struct world *w = &world; /* in constant memory: no way to the L2 cache for each look at it */
 	__shared__ __align__(64) struct g4_port_stage stages[BLOCK_WARPS];
 	uint32_t warp = blockIdx.x * BLOCK_WARPS + threadIdx.x / G4_WARP_LANES, lane = threadIdx.x % G4_WARP_LANES;
 	struct g4_port_stage *stage = &stages[threadIdx.x / G4_WARP_LANES];
+	__shared__ __align__(64) struct g4_glance_room rooms[BLOCK_WARPS];
+	struct g4_glance_room *room = &rooms[threadIdx.x / G4_WARP_LANES];
 
 	if (lane == 0) {
+		g4_glance_furnish(room, w->fs);
 		stage->text = w->stages + warp * STAGE_BYTES;
 		stage->data = stage->text + G4_RING_MAX_TEXT;
 	}
@@ -518,7 +531,7 @@ static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES)
 			g4_wg_serve(wg);
 		}
 	} else {
-		work(w, run, warp, lane, stage);
+		work(w, run, warp, lane, room, stage);
 	}
 }
 

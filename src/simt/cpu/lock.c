@@ -234,6 +234,11 @@ bool g4_read_unchanged(const struct g4_rwlock *lock, uint32_t version)
 	return g4_ticket_read_unchanged(lock, version);
 }
 
+void g4_next_version(struct g4_rwlock *lock)
+{
+	g4_store32_rel(&lock->version, g4_load32_rlx(&lock->version) + 1);
+}
+
 /* Out of ThreadSanitizer's sight: that the words change meanwhile is what its caller finds out afterwards. */
 __attribute__((noinline, no_sanitize("thread"))) void g4_peek(void *to, const void *from, uint32_t words)
 {

@@ -78,6 +78,11 @@ G4_FN G4_INLINE void g4_fence_acq(void)
 	__nv_atomic_thread_fence(__NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE);
 }
 
+G4_FN G4_INLINE void g4_peek_acq(uint64_t *to, const uint64_t *from)
+{
+	*to = g4_load64_acq(from);
+}
+
 /*
  * Copies 8 B words that others may be changing, each of them whole: eight at a time are on their way, for a store between two
  * loads would make the second wait. Their number is a constant, so that nothing is left of the comparisons.

@@ -85,8 +85,15 @@ G4_FN bool g4_write_trylock(struct g4_rwlock *lock)
 
 G4_FN void g4_write_unlock(struct g4_rwlock *lock)
 {
-	g4_add32_rlx(&lock->version, 1); /* waits for nothing: its result is not used */
 	g4_ticket_unlock(&lock->word);
+}
+
+/* As a writer that comes and goes. */
+G4_FN void g4_next_version(struct g4_rwlock *lock)
+{
+	const uint32_t serving = g4_ticket_serving(g4_load64_rlx(&lock->word));
+
+	g4_add64_rel(&lock->word, G4_TICKET_NEXT + g4_ticket_step(serving));
 }
 
 G4_FN void g4_wait(uint32_t *word, uint32_t seen)

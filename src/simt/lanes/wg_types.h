@@ -10,7 +10,8 @@
 #ifndef G4_LANES
 #error "the lanes build defines G4_LANES, the number of lanes of a workgroup"
 #endif
-G4_STATIC_ASSERT(G4_LANES >= 2 && G4_LANES <= 64, "a ballot has 64 bits, and one lane is the cpu build");
+G4_STATIC_ASSERT(G4_LANES >= 4 && G4_LANES <= 64,
+		 "collective lookups ask for three words at once; a ballot has 64 bits");
 
 /*
  * Where all lanes meet. X(NAME, what a lane does there, for the message about lanes that do different things).

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lookups of a ring's clients by a whole workgroup, without a lock (fs/glance.h). Inline: a call would have its caller's
+ * registers written to memory, and fetched from it afterwards.
+ */
+#ifndef G4_RING_GLANCE_H
+#define G4_RING_GLANCE_H
+
+#include "engine/ring.h"
+#include "fs/glance.h"
+
+/* What of a port is asked for each command. It is constant while the port is served, so it may be fetched beside the slot. */
+struct g4_port_view {
+	bool in_core; /* G4_PORT_IN_CORE */
+	bool trusted; /* its own credentials: g4_glance_trusts() */
+};
+
+G4_FN G4_INLINE struct g4_port_view g4_port_view(const struct g4_port *port)
+{
+	const struct g4_port_view view = {(port->flags & G4_PORT_IN_CORE) != 0, g4_glance_trusts(&port->cred)};
+
+	return view;
+}
+
+/*
+ * Makes a result that is more than its word; how many bytes behind the word that is. The attributes are there already. Marks are
+ * not: g4_port_mark().
+ */
+G4_FN G4_INLINE uint32_t g4_port_full_result(const struct g4_port *port, bool in_core, uint32_t number,
+					     const uint64_t words[G4_RING_FEW_WORDS], bool attr,
+					     struct g4_ring_result *result)
+{
+	result->word = (number & G4_RING_NUMBER_MASK) | G4_RING_WORD_FULL;
+	result->tops = attr ? G4_RING_HAS_ATTR : 0;
+	result->value = words[0];
+	result->handle = words[1];
+	result->offset = words[2];
+	result->padding = 0;
+	if (!attr)
+		return (1 + G4_RING_FEW_WORDS) * sizeof(uint64_t);
+	if (!in_core && result->attr.ino != 0)
+		result->attr.seal = g4_port_seal(port, result->attr.ino, result->attr.generation);
+	return (1 + G4_RING_ALL_WORDS) * sizeof(uint64_t);
+}
+
+/* Marks the words of a result in memory that the lanes share. Collective if `together`, else the leader's. */
+G4_FN G4_INLINE void g4_port_mark(bool together, struct g4_wg *wg, struct g4_ring_result *result, uint32_t bytes)
+{
+	const uint32_t words = bytes / sizeof(uint64_t) - 1, width = together ? g4_wg_width(wg) : 1;
+	const uint32_t lane = together ? g4_wg_lane(wg) : 0;
+	uint64_t *word = &result->value, tops = 0;
+
+	for (uint32_t at = 0; at < words; at += width) {
+		const uint64_t mine = at + lane < words ? word[at + lane] : 0;
+		const bool top = mine >> 63;
+
+		tops |= (together ? g4_ballot(wg, top) : top) << at;
+		if (at + lane < words)
+			word[at + lane] = mine | G4_RING_IS_THERE;
+	}
+	if (lane == 0)
+		result->tops |= tops | G4_RING_IS_THERE;
+	if (together)
+		g4_sync(wg);
+}
+
+/* Nothing of the slot needs to be fetched or checked further. */
+G4_FN G4_INLINE bool g4_port_is_plain(struct g4_wg *wg, const struct g4_port *port, struct g4_port_view view,
+				      const struct g4_ring_command *c)
+{
+	uint64_t sealed = 0;
+
+	if ((c->op != G4_CMD_RESOLVE && c->op != G4_CMD_LOOKUP) || c->text_at != G4_RING_TEXT_INLINE ||
+	    c->name_bytes > G4_RING_TEXT_BYTES || c->name2_bytes || c->cred_bytes || c->attr_bytes)
+		return false;
+	if (view.in_core || c->node <= G4_NODE_ROOT)
+		return true;
+	if (g4_wg_lane(wg) == 0)
+		sealed = g4_port_seal(port, c->node, (uint32_t)c->arg) == c->seal;
+	return g4_broadcast(wg, sealed, 0);
+}
+
+/*
+ * Collective. Executes the LOOKUP or RESOLVE in stage->slot, if it is a plain one that the caches can answer and that meets
+ * nobody, in a furnished room. As g4_port_run(), or G4_PORT_NOT_PLAIN: nothing was done, that function is to be called.
+ */
+#define G4_PORT_NOT_PLAIN UINT32_MAX
+G4_FN G4_INLINE uint32_t g4_port_glance(struct g4_wg *wg, struct g4_glance_room *room, const struct g4_fs *fs,
+					struct g4_port *port, struct g4_port_view view, uint32_t number,
+					struct g4_port_stage *stage)
+{
+	const struct g4_ring_command *c = &stage->slot.command;
+	const bool attr = c->wants_attr != 0;
+	struct g4_cmd cmd;
+	uint32_t bytes = 0;
+
+	if (!g4_port_is_plain(wg, port, view, c))
+		return G4_PORT_NOT_PLAIN;
+	memset(&cmd, 0, sizeof(cmd));
+	cmd.op = c->op;
+	cmd.node = c->node;
+	cmd.arg = c->arg;
+	cmd.flags = c->flags;
+	cmd.name = (const char *)stage->slot.text;
+	cmd.name_bytes = c->name_bytes;
+	cmd.cred = &port->cred;
+	cmd.attr = attr ? &stage->result.attr : NULL;
+	if (!g4_glance(true, wg, room, fs, &cmd, view.trusted))
+		return G4_PORT_NOT_PLAIN;
+	if (g4_wg_lane(wg) == 0) {
+		const uint64_t words[3] = {0, c->handle, c->offset};
+		if (attr) {
+			bytes = g4_port_full_result(port, view.in_core, number, words, true, &stage->result);
+		} else {
+			stage->result.word = number & G4_RING_NUMBER_MASK;
+			g4_port_publish(port, number, stage);
+		}
+	}
+	g4_sync(wg); /* the result is there for all */
+	return (uint32_t)g4_broadcast(wg, bytes, 0);
+}
+
+#endif
