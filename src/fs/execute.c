@@ -561,17 +561,30 @@ G4_FN static bool changes(uint32_t op)
 	}
 }
 
+/* Whether what the command did not get may be there now. Nothing of it was done. */
+G4_FN G4_COLD static bool make_room(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd)
+{
+	switch (-cmd->status) {
+	case G4_E_NOSPC: /* removed files and promises may hold it */
+		return (changes(cmd->op) || cmd->op == G4_CMD_CREATE) &&
+		       (g4_load64_acq(&fs->alloc.pending_pages) || g4_load64_rlx(&fs->dirty_pages)) &&
+		       g4_writeback_all(wg, fs) == 0 && g4_commit(wg, fs, UINT64_MAX, false) == 0;
+	case G4_E_NFILE: /* inodes stay in core until they are written back */
+		return g4_load32_rlx(&fs->queued_cores) && g4_writeback_all(wg, fs) == 0;
+	default:
+		return false;
+	}
+}
+
 G4_FN G4_COLD static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
+	uint32_t tries = 0;
+
 	if (changes(cmd->op) && ((fs->flags & G4_FS_READ_ONLY) || g4_load32_acq(&fs->journal.aborted)))
-		cmd->status = -G4_E_ROFS;
-	else
+		return cmd->status = -G4_E_ROFS;
+	do
 		cmd->status = dispatch(wg, fs, cmd);
-	/* removed files and promises may hold what it needs; want of space left nothing of it behind */
-	if (cmd->status == -G4_E_NOSPC && (changes(cmd->op) || cmd->op == G4_CMD_CREATE) &&
-	    (g4_load64_acq(&fs->alloc.pending_pages) || g4_load64_rlx(&fs->dirty_pages)) &&
-	    g4_writeback_all(wg, fs) == 0 && g4_commit(wg, fs, UINT64_MAX, false) == 0)
-		cmd->status = dispatch(wg, fs, cmd);
+	while (cmd->status < 0 && tries++ == 0 && make_room(wg, fs, cmd));
 	if (cmd->status == 0 && (fs->flags & G4_FS_SYNC) &&
 	    (changes(cmd->op) || cmd->op == G4_CMD_CREATE || cmd->op == G4_CMD_WRITE))
 		cmd->status = g4_sync_all(wg, fs, false);

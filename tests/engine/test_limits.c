@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "fs/fs.h"
+#include "simt/simt_host.h"
 
 static struct rig rig;
 
@@ -57,6 +58,26 @@ static void more_files_than_the_table_holds_can_be_written(void **state)
 		rig_mount(&rig);
 	}
 	free(ino);
+}
+
+/* Without the threads of an engine, which might write them back in time. */
+static void inodes_that_wait_to_be_written_back_leave_room_for_others(void **state)
+{
+	struct g4_wg *wg = g4_wg_create(0);
+	uint32_t count;
+
+	(void)state;
+	assert_non_null(wg);
+	assert_int_equal(rig_unmount(&rig), 0);
+	rig.wg = wg;
+	rig.fs = rig_mount_fs(&rig, wg, NULL);
+	count = rig.fs->cores.count + 100;
+	for (uint32_t k = 0; k < count; k++)
+		assert_int_equal(op_truncate(&rig, make(k), 1), 0);
+	rig_unmount_fs(&rig, wg, rig.fs, true);
+	rig.fs = NULL;
+	rig.wg = NULL;
+	g4_wg_destroy(wg);
 }
 
 static void too_many_open_files_are_refused_and_do_no_harm(void **state)
@@ -608,6 +629,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		limits_test(more_files_than_the_table_holds_can_be_written),
+		limits_test(inodes_that_wait_to_be_written_back_leave_room_for_others),
 		limits_test(too_many_open_files_are_refused_and_do_no_harm),
 		limits_test(fsync_of_a_forgotten_inode_commits_what_was_done_to_it),
 		limits_test(a_full_file_system_refuses_and_recovers),

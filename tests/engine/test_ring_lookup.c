@@ -864,15 +864,11 @@ static void change(enum scene scene, uint32_t k)
 
 static void *change_names(void *argument)
 {
-	const bool makes = play.scene == REPLACED || play.scene == REUSED;
-
 	(void)argument;
 	for (uint32_t k = 1; g4_load32_acq(&play.lookers) > 0; k++) {
 		g4_store32_rel(&play.begun, k);
 		change(play.scene, k);
 		g4_store32_rel(&play.done, k);
-		if (makes && k % 256 == 0) /* what is removed keeps its place until then */
-			ok(gpu4fs_syncfs(fs));
 		while (k / CHANGES_A_LOOK > g4_load32_acq(&play.looks) && g4_load32_acq(&play.lookers) > 0)
 			sched_yield();
 	}
