@@ -198,7 +198,8 @@ struct gpu4fs_connect_options {
  *	against them; a session with other credentials gets -EPERM from every call unless the process is uid 0's.
  * out: the file system; gpu4fs_unmount() ends the connection. Open files of a process that dies are closed.
  * Errors: -ENOENT, -ENODEV there is no socket or no server; -EACCES it may not be used; -EBUSY the server has no place for
- *	another client, or for another one of this user; -EIO it did not answer. gpu4fs_last_message() gives the sentence. Every call on a connection whose server is gone gives -EIO.
+ *	another client, or for another one of this user; -EIO it did not answer. gpu4fs_last_message() gives the sentence.
+ *	Every call on a connection whose server is gone gives -EIO.
  */
 GPU4FS_API int gpu4fs_connect(const char *socket, const struct gpu4fs_connect_options *options, gpu4fs **out);
 

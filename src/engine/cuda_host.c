@@ -720,7 +720,8 @@ static int check_gpu(struct g4_gpu_description *gpu, char *message, size_t bytes
 			*gpu = (struct g4_gpu_description){.name = "a GPU"};
 		return 0;
 	}
-	snprintf(message, bytes, "the CUDA engine: %s", g4_gpu_error());
+	snprintf(message, bytes, "the CUDA engine: here is no NVIDIA GPU, or no driver that can use it (%s)",
+		 g4_gpu_error());
 	return -G4_E_NOTSUP;
 }
 
