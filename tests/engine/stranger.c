@@ -60,29 +60,34 @@ int stranger_status(const struct g4_ring_result *result)
 	return small < 0 ? small : 0;
 }
 
-int stranger_run(struct stranger *s, const struct g4_ring_slot *slot)
+int stranger_take(struct stranger *s, uint32_t number, struct g4_ring_result *taken)
 {
-	uint32_t number = s->next;
-	struct g4_ring_result *result = g4_ring_result_of(s->ring, s->header->entries, number), unused;
-
-	stranger_post(s, slot);
+	struct g4_ring_result *result = g4_ring_result_of(s->ring, s->header->entries, number);
 	const int status = stranger_status(stranger_await(s, number));
-	while ((result->word & G4_RING_WORD_FULL) && !g4_ring_result_take(result, &unused))
+
+	memset(taken, 0, sizeof(*taken));
+	while ((result->word & G4_RING_WORD_FULL) && !g4_ring_result_take(result, taken))
 		g4_pause();
 	return status;
 }
 
-struct g4_ring_result stranger_ask(struct stranger *s, const struct g4_ring_slot *slot)
+int stranger_run(struct stranger *s, const struct g4_ring_slot *slot)
 {
+	struct g4_ring_result unused;
 	uint32_t number = s->next;
 
 	stranger_post(s, slot);
+	return stranger_take(s, number, &unused);
+}
+
+struct g4_ring_result stranger_ask(struct stranger *s, const struct g4_ring_slot *slot)
+{
 	struct g4_ring_result taken;
-	assert_int_equal(stranger_status(stranger_await(s, number)), 0);
-	struct g4_ring_result *result = g4_ring_result_of(s->ring, s->header->entries, number);
-	assert_true(result->word & G4_RING_WORD_FULL);
-	while (!g4_ring_result_take(result, &taken))
-		g4_pause();
+	uint32_t number = s->next;
+
+	stranger_post(s, slot);
+	assert_int_equal(stranger_take(s, number, &taken), 0);
+	assert_true(taken.word & G4_RING_WORD_FULL);
 	return taken;
 }
 

@@ -24,6 +24,8 @@ void stranger_post(struct stranger *s, const struct g4_ring_slot *slot);
 /* The result of command `number`; NULL when the server gave up. */
 const struct g4_ring_result *stranger_await(struct stranger *s, uint32_t number);
 int stranger_status(const struct g4_ring_result *result);
+/* Waits for the result of command `number` and takes it; its status. *taken is zeros where there is no more than a word. */
+int stranger_take(struct stranger *s, uint32_t number, struct g4_ring_result *taken);
 /* One command; its status. */
 int stranger_run(struct stranger *s, const struct g4_ring_slot *slot);
 /* One command that succeeds; its whole result. */

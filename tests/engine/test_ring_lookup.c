@@ -326,17 +326,12 @@ static struct g4_ring_slot slot_asking(struct stranger *s, const struct question
 static int ask(struct stranger *s, const struct g4_ring_slot *slot, struct g4_ring_result *taken)
 {
 	const uint32_t number = s->next;
-	struct g4_ring_result *result = g4_ring_result_of(s->ring, s->header->entries, number);
+	const struct g4_ring_result *result = g4_ring_result_of(s->ring, s->header->entries, number);
 
 	stranger_post(s, slot);
 	while ((g4_load64_acq(&result->word) & G4_RING_NUMBER_MASK) != number)
 		sched_yield();
-	const int status = stranger_status(stranger_await(s, number));
-	memset(taken, 0, sizeof(*taken));
-	if (result->word & G4_RING_WORD_FULL)
-		while (!g4_ring_result_take(result, taken))
-			g4_pause();
-	return status;
+	return stranger_take(s, number, taken);
 }
 
 static int ask_without_ring(const struct asker *a, const struct question *q, struct g4_attr *attr)

@@ -576,19 +576,21 @@ static void a_crowd_of_sleepy_threads_gets_through(void **state)
 
 /* ---- looking without a lock ---- */
 
+/* Free locks, with versions and tickets also where they wrap. */
+static const struct g4_rwlock looked_at[] = {
+	{0},
+	{.version = UINT32_MAX},
+	{.word = G4_TICKET_NEXT * 0xffff + 0xffff, .version = 0x7fffffff},
+};
+#define LOOKED_AT (sizeof(looked_at) / sizeof(looked_at[0]))
+
 static void a_look_counts_until_somebody_writes(void **state)
 {
-	/* versions and tickets, also where they wrap */
-	static const struct g4_rwlock locks[] = {
-		{0},
-		{.version = UINT32_MAX},
-		{.word = G4_TICKET_NEXT * 0xffff + 0xffff, .version = 0x7fffffff},
-	};
 	uint32_t version, again;
 
 	(void)state;
-	for (uint32_t i = 0; i < sizeof(locks) / sizeof(locks[0]); i++) {
-		struct g4_rwlock lock = locks[i];
+	for (uint32_t i = 0; i < LOOKED_AT; i++) {
+		struct g4_rwlock lock = looked_at[i];
 
 		assert_true(g4_read_begin(&lock, &version));
 		assert_true(g4_read_unchanged(&lock, version));
@@ -609,16 +611,11 @@ static void a_look_counts_until_somebody_writes(void **state)
 
 static void a_next_version_ends_a_look_and_leaves_the_lock_free(void **state)
 {
-	static const struct g4_rwlock locks[] = {
-		{0},
-		{.version = UINT32_MAX},
-		{.word = G4_TICKET_NEXT * 0xffff + 0xffff, .version = 0x7fffffff},
-	};
 	uint32_t version, again;
 
 	(void)state;
-	for (uint32_t i = 0; i < sizeof(locks) / sizeof(locks[0]); i++) {
-		struct g4_rwlock lock = locks[i];
+	for (uint32_t i = 0; i < LOOKED_AT; i++) {
+		struct g4_rwlock lock = looked_at[i];
 
 		assert_true(g4_read_begin(&lock, &version));
 		g4_next_version(&lock);
