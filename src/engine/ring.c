@@ -419,7 +419,8 @@ G4_FN static uint32_t make_result(const struct g4_port *port, uint32_t number, i
 	const struct g4_cmd *cmd = &stage->cmd;
 	const bool makes_handle = rc == 0 && is_one(MAKES_HANDLE, cmd->op); /* with an error it may be any number */
 	/* the engine's own handle, which use_handles() put there, is not for the client */
-	const uint64_t words[3] = {cmd->value, makes_handle ? cmd->handle : stage->slot.command.handle, cmd->offset};
+	const uint64_t words[G4_RING_FEW_WORDS] = {cmd->value, makes_handle ? cmd->handle : stage->slot.command.handle,
+						   cmd->offset};
 	uint64_t small = rc < 0 ? (uint64_t)(uint32_t)rc : cmd->value;
 	bool attr = rc == 0 && cmd->attr != NULL;
 	bool moved = rc == 0 && cmd->op == G4_CMD_WRITE && cmd->offset != stage->slot.command.offset;
@@ -493,9 +494,8 @@ G4_FN static uint32_t glance(struct g4_wg *wg, struct g4_fs *fs, struct g4_port 
 			     struct g4_port_stage *stage)
 {
 	struct glance_job *job = (struct glance_job *)g4_fs_scratch(wg);
-	const uint32_t op = stage->slot.command.op;
 
-	if (g4_wg_width(wg) == 1 || (op != G4_CMD_RESOLVE && op != G4_CMD_LOOKUP))
+	if (g4_wg_width(wg) == 1 || !g4_may_glance(stage->slot.command.op))
 		return G4_PORT_NOT_PLAIN;
 	g4_glance_furnish(&job->room, fs);
 	job->fs = fs;

@@ -70,8 +70,8 @@ G4_FN G4_INLINE bool g4_port_is_plain(struct g4_wg *wg, const struct g4_port *po
 {
 	uint64_t sealed = 0;
 
-	if ((c->op != G4_CMD_RESOLVE && c->op != G4_CMD_LOOKUP) || c->text_at != G4_RING_TEXT_INLINE ||
-	    c->name_bytes > G4_RING_TEXT_BYTES || c->name2_bytes || c->cred_bytes || c->attr_bytes)
+	if (!g4_may_glance(c->op) || c->text_at != G4_RING_TEXT_INLINE || c->name_bytes > G4_RING_TEXT_BYTES ||
+	    c->name2_bytes || c->cred_bytes || c->attr_bytes)
 		return false;
 	if (view.in_core || c->node <= G4_NODE_ROOT)
 		return true;
@@ -108,7 +108,7 @@ G4_FN G4_INLINE uint32_t g4_port_glance(struct g4_wg *wg, struct g4_glance_room 
 	if (!g4_glance(true, wg, room, fs, &cmd, view.trusted))
 		return G4_PORT_NOT_PLAIN;
 	if (g4_wg_lane(wg) == 0) {
-		const uint64_t words[3] = {0, c->handle, c->offset};
+		const uint64_t words[G4_RING_FEW_WORDS] = {0, c->handle, c->offset};
 		if (attr) {
 			bytes = g4_port_full_result(port, view.in_core, number, words, true, &stage->result);
 		} else {

@@ -594,7 +594,7 @@ G4_FN G4_COLD static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_c
 /* Lookups that meet nobody do without all of that, and without the registers that it needs. */
 G4_FN int g4_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
-	if ((cmd->op == G4_CMD_RESOLVE || cmd->op == G4_CMD_LOOKUP) && g4_glance_alone(fs, cmd))
+	if (g4_may_glance(cmd->op) && g4_glance_alone(fs, cmd))
 		return cmd->status = 0;
 	return execute(wg, fs, cmd);
 }

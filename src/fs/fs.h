@@ -424,6 +424,11 @@ G4_FN int g4_write_piece(struct g4_wg *wg, struct g4_fs *fs, const struct g4_bat
 /* ---- namei.c, execute.c, readdir.c, xattr.c: one function a command, called by g4_execute ---- */
 G4_FN int g4_do_lookup(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+/* Commands that may be answered without a lock: glance.h. */
+G4_FN G4_INLINE bool g4_may_glance(uint32_t op)
+{
+	return op == G4_CMD_RESOLVE || op == G4_CMD_LOOKUP;
+}
 /*
  * glance.c. Per-lane, waits for nothing, locks nothing. What LOOKUP and RESOLVE would answer, if the caches have it and
  * nobody changes what is on the way; false: ask them.

@@ -265,12 +265,35 @@ G4_FN G4_INLINE bool g4_glance_start(struct g4_glance *walk)
 	return walk->core != G4_NO_CORE;
 }
 
-/* Whether what was copied to the room is what the walk came for. */
+/* Copies the core where the walk has come to the room. */
+G4_FN G4_INLINE bool g4_glance_look(struct g4_glance *walk)
+{
+	const struct g4_lookup_seen asked = {NULL, 0};
+	const struct g4_core *core = &walk->room->cores[walk->core];
+	uint64_t *room = (uint64_t *)&walk->room->core;
+	uint64_t begun = 0;
+	uint32_t version;
+
+	if (!walk->together)
+		return g4_core_glance(core, walk->inode, &walk->room->core, &version) &&
+		       g4_glance_note(walk, &core->lock, version, asked);
+	if (g4_wg_lane(walk->wg) == 0)
+		begun = g4_read_begin_or(&core->lock, NULL);
+	begun = g4_broadcast(walk->wg, begun, 0);
+	g4_sync(walk->wg);
+	for (uint32_t i = g4_wg_lane(walk->wg); i < G4_CORE_ATTRIBUTE_BYTES / 8; i += g4_wg_width(walk->wg))
+		g4_peek_acq(&room[i], (const uint64_t *)core + i);
+	g4_sync(walk->wg);
+	return begun && g4_glance_note(walk, &core->lock, (uint32_t)(begun >> 1), asked) &&
+	       g4_core_copy_is(&walk->room->core, walk->inode);
+}
+
+/* Whether the inode whose copy is in the room is the one that the walk came for. */
 G4_FN G4_INLINE bool g4_glance_is_there(const struct g4_glance *walk)
 {
 	const struct g4_core *copy = &walk->room->core;
 
-	if (!g4_core_copy_is(copy, walk->inode) || (walk->generation && copy->disk.generation != walk->generation))
+	if (walk->generation && copy->disk.generation != walk->generation)
 		return false;
 	/* a directory with another parent is for the command to complain of */
 	return walk->parent == 0 || !g4_is_dir(copy->disk.mode) || copy->disk.parent == walk->parent;
@@ -308,15 +331,10 @@ G4_FN G4_INLINE bool g4_glance_go(struct g4_glance *walk, const struct g4_lookup
 /* Alone: to what the name leads. */
 G4_FN G4_INLINE bool g4_glance_down(struct g4_glance *walk, struct g4_lookup_name *name)
 {
-	const struct g4_lookup_seen asked = {NULL, 0};
 	struct g4_glance_room *room = walk->room;
-	const struct g4_core *core = &room->cores[walk->core];
 	struct g4_lookup_value value;
-	uint32_t version;
 
-	if (!g4_core_glance(core, walk->inode, &room->core, &version) ||
-	    !g4_glance_note(walk, &core->lock, version, asked) || !g4_glance_is_there(walk) ||
-	    !g4_glance_may_search(walk))
+	if (!g4_glance_look(walk) || !g4_glance_is_there(walk) || !g4_glance_may_search(walk))
 		return false;
 	name->directory = room->core.data_key;
 	return g4_lookup_find(&room->lookup, name, &value) && g4_glance_go(walk, &value);
@@ -390,29 +408,8 @@ G4_FN G4_INLINE bool g4_glance_down_together(struct g4_glance *walk, const struc
 	value.core = (uint32_t)(room->entries[way].shape >> G4_LOOKUP_CORE_SHIFT);
 	return begun && (in_first || in_second) && !(seen.sequence & 1) &&
 	       g4_glance_note(walk, &core->lock, (uint32_t)(begun >> 1), seen) && room->core.data_key == walk->key &&
-	       g4_glance_is_there(walk) && g4_glance_may_search(walk) && g4_glance_go(walk, &value);
-}
-
-/* Copies the core at the end of the walk to the room. */
-G4_FN G4_INLINE bool g4_glance_last(struct g4_glance *walk)
-{
-	const struct g4_lookup_seen asked = {NULL, 0};
-	const struct g4_core *core = &walk->room->cores[walk->core];
-	uint64_t *room = (uint64_t *)&walk->room->core;
-	uint64_t begun = 0;
-	uint32_t version;
-
-	if (!walk->together)
-		return g4_core_glance(core, walk->inode, &walk->room->core, &version) &&
-		       g4_glance_note(walk, &core->lock, version, asked);
-	if (g4_wg_lane(walk->wg) == 0)
-		begun = g4_read_begin_or(&core->lock, NULL);
-	begun = g4_broadcast(walk->wg, begun, 0);
-	g4_sync(walk->wg);
-	for (uint32_t i = g4_wg_lane(walk->wg); i < G4_CORE_ATTRIBUTE_BYTES / 8; i += g4_wg_width(walk->wg))
-		g4_peek_acq(&room[i], (const uint64_t *)core + i);
-	g4_sync(walk->wg);
-	return begun && g4_glance_note(walk, &core->lock, (uint32_t)(begun >> 1), asked);
+	       g4_core_copy_is(&room->core, walk->inode) && g4_glance_is_there(walk) && g4_glance_may_search(walk) &&
+	       g4_glance_go(walk, &value);
 }
 
 /* The walk's answer. */
@@ -424,7 +421,7 @@ G4_FN G4_INLINE bool g4_glance_arrive(struct g4_glance *walk)
 	const struct g4_core *copy = &walk->room->core;
 	struct g4_core *core = &walk->room->cores[walk->core];
 
-	if (!g4_glance_last(walk) || !g4_glance_is_there(walk) || (follow && g4_is_link(copy->disk.mode)))
+	if (!g4_glance_look(walk) || !g4_glance_is_there(walk) || (follow && g4_is_link(copy->disk.mode)))
 		return false;
 	const bool untouched = !copy->accessed;
 	if (cmd->attr && leads) {
