@@ -46,6 +46,15 @@ G4_FN void g4_blake3_init(struct g4_blake3 *hash);
 G4_FN void g4_blake3_update(struct g4_blake3 *hash, const void *data, uint64_t bytes);
 G4_FN void g4_blake3_final(const struct g4_blake3 *hash, uint8_t out[G4_BLAKE3_BYTES]);
 
+#if !G4_CUDA
+/*
+ * The keyed hash (the paper's section 2.3): a pseudorandom function of the data under a secret key. Thread-safe. For what
+ * is short: no vectors.
+ */
+void g4_blake3_keyed(const uint8_t key[G4_BLAKE3_BYTES], const void *data, uint64_t bytes,
+		     uint8_t out[G4_BLAKE3_BYTES]);
+#endif
+
 /*
  * Digests of `n` independent buffers: out[i] is that of bytes[i] bytes at data[i]. Fills the processor's vectors with
  * leaves of all of them, so that many pages cost far less than one call each. Per-lane. Allocates nothing.

@@ -9,7 +9,7 @@
 
 #include "hash/blake3.h"
 
-enum { G4_BLAKE3_START = 1, G4_BLAKE3_END = 2, G4_BLAKE3_PARENT = 4, G4_BLAKE3_ROOT = 8 };
+enum { G4_BLAKE3_START = 1, G4_BLAKE3_END = 2, G4_BLAKE3_PARENT = 4, G4_BLAKE3_ROOT = 8, G4_BLAKE3_KEYED = 16 };
 
 #define G4_BLAKE3_IV                                                                                                   \
 	{                                                                                                              \

@@ -93,6 +93,39 @@ static void published_vectors_match(void **state)
 	}
 }
 
+/* The published vectors of the keyed hash, of the same input. */
+#define BLAKE3_VECTOR_KEY "whats the Elvish word for friend"
+static const struct {
+	uint64_t bytes;
+	const char *digest;
+} blake3_keyed_vectors[] = {
+	{0, "92b2b75604ed3c761f9d6f62392c8a9227ad0ea3f09573e783f1498a4ed60d26"},
+	{1, "6d7878dfff2f485635d39013278ae14f1454b8c0a3a2d34bc1ab38228a80c95b"},
+	{1023, "c951ecdf03288d0fcc96ee3413563d8a6d3589547f2c2fb36d9786470f1b9d6e"},
+	{1024, "75c46f6f3d9eb4f55ecaaee480db732e6c2105546f1e675003687c31719c7ba4"},
+	{1025, "357dc55de0c7e382c900fd6e320acc04146be01db6a8ce7210b7189bd664ea69"},
+	{2048, "879cf1fa2ea0e79126cb1063617a05b6ad9d0b696d0d757cf053439f60a99dd1"},
+	{2049, "9f29700902f7c86e514ddc4df1e3049f258b2472b6dd5267f61bf13983b78dd5"},
+	{3073, "68dede9bef00ba89e43f31a6825f4cf433389fedae75c04ee9f0cf16a427c95a"},
+	{4096, "befc660aea2f1718884cd8deb9902811d332f4fc4a38cf7c7300d597a081bfc0"},
+	{5121, "6ccf1c34753e7a044db80798ecd0782a8f76f33563accaddbfbb2e0ea4b2d024"},
+	{6145, "9ac301e9e39e45e3250a7e3b3df701aa0fb6889fbd80eeecf28dbc6300fbc539"},
+	{7169, "ed9b1a922c046fdb3d423ae34e143b05ca1bf28b710432857bf738bcedbfa511"},
+};
+#define BLAKE3_KEYED_VECTORS (sizeof(blake3_keyed_vectors) / sizeof(blake3_keyed_vectors[0]))
+
+static void published_keyed_vectors_match(void **state)
+{
+	(void)state;
+	fill_vectors();
+	for (size_t i = 0; i < BLAKE3_KEYED_VECTORS; i++) {
+		uint8_t digest[32];
+
+		g4_blake3_keyed((const uint8_t *)BLAKE3_VECTOR_KEY, buffer, blake3_keyed_vectors[i].bytes, digest);
+		assert_digest(digest, blake3_keyed_vectors[i].digest);
+	}
+}
+
 static void no_bytes_need_no_pointer(void **state)
 {
 	uint8_t digest[32];
@@ -352,6 +385,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(published_vectors_match),
+		cmocka_unit_test(published_keyed_vectors_match),
 		cmocka_unit_test(no_bytes_need_no_pointer),
 		cmocka_unit_test(pieces_of_any_size_make_the_whole),
 		cmocka_unit_test(final_leaves_room_for_more),
