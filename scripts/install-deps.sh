@@ -48,5 +48,15 @@ if [[ $(id -u) -ne 0 ]]; then
 fi
 echo "Installing ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
-"${as_root[@]}" apt-get update -qq
-"${as_root[@]}" apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
+# Another program may be installing at the moment: wait for its locks, ten minutes at most. apt-get waits for dpkg's when told
+# to, for that of its own lists never.
+apt=("${as_root[@]}" apt-get -o DPkg::Lock::Timeout=600 -qq)
+for ((tries = 60; ; tries--)); do
+	errors=$(LC_ALL=C "${apt[@]}" update 2>&1) && break
+	if ((tries == 0)) || [[ $errors != *"is held by process"* ]]; then
+		printf '%s\n' "$errors" >&2
+		exit 1
+	fi
+	sleep 10
+done
+"${apt[@]}" install -y --no-install-recommends "${missing[@]}" >/dev/null
