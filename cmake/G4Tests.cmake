@@ -173,6 +173,9 @@ if(G4_TOOLS)
 			add_test(NAME ${name} COMMAND bash "${script}" "$<TARGET_FILE:gpu4fs_tool>"
 				WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
 			set_tests_properties(${name} PROPERTIES LABELS cli TIMEOUT 300 SKIP_RETURN_CODE 77)
+			if(name MATCHES "\\.(install|package)$") # cmake and cpack write the same list of files into the build
+				set_tests_properties(${name} PROPERTIES RESOURCE_LOCK install_manifest)
+			endif()
 		endforeach()
 		foreach(script ${fuse_tests})
 			get_filename_component(name "${script}" NAME_WE)

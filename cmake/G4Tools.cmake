@@ -131,10 +131,16 @@ install(FILES README.md CHANGES.md LICENSE cmake/copyright DESTINATION ${CMAKE_I
 
 # ---- make deb
 set(CPACK_GENERATOR DEB)
-set(CPACK_PACKAGE_CONTACT "The gpu4fs authors")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
-set(CPACK_PACKAGE_DESCRIPTION "gpu4fs keeps its files in an image or on block devices with a metadata journal and
-copy-on-write data. This package brings the command line tools, the FUSE server, the C library and its headers.")
+# Debian wants an address. Whoever hands a package to others names their own.
+set(G4_CONTACT "The gpu4fs authors <maintainers@gpu4fs.example>" CACHE STRING "Maintainer of the package: Name <address>")
+set(CPACK_PACKAGE_CONTACT "${G4_CONTACT}")
+string(REGEX REPLACE "^(A|An|The) " "" CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGE_DESCRIPTION "gpu4fs keeps its files in an image or on block devices with a
+metadata journal and copy-on-write data. This package brings the
+command line tools, the FUSE server, the C library and its headers.")
+set(CPACK_PRE_BUILD_SCRIPTS "${CMAKE_CURRENT_SOURCE_DIR}/cmake/package.cmake")
+file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/triggers" CONTENT "activate-noawait ldconfig\n")
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA "${CMAKE_BINARY_DIR}/triggers")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_PACKAGE_DIRECTORY "${CMAKE_BINARY_DIR}/package")
