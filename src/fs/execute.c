@@ -165,9 +165,9 @@ G4_FN int g4_do_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (rc == 0 && (cmd->mask & ~G4_SET_SIZE)) {
 		rc = g4_begin(wg, fs, 16, &txn);
 		if (rc == 0) {
+			const struct g4_inode before = core->disk;
 			rc = apply(wg, fs, &txn, core, cmd);
-			int logged = g4_inode_log(wg, fs, &txn, core);
-			rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
+			rc = g4_end(fs, &txn, g4_inode_settle(wg, fs, &txn, core, &before, rc));
 		}
 	}
 	if (rc == 0)

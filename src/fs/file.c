@@ -427,10 +427,25 @@ G4_FN static int prepare_tail(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, ui
 				g4_alloc_release(&fs->alloc, *address, 1);
 		}
 	}
-	if (rc == 0) /* not before: a truncation that fails leaves the contents alone */
-		g4_zero(wg, data + keep, G4_PAGE_BYTES - keep);
 	g4_cache_put(&fs->cache, line);
 	return rc;
+}
+
+/* What is in memory gets shorter, too: not before a transaction did, since that may find no page to divide a large one. */
+G4_FN static void shorten(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t size)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	uint64_t first = g4_pages_for(size), keep = size & (G4_PAGE_BYTES - 1), old_pages = g4_pages_for(core->size);
+	uint32_t line = keep ? g4_cache_find(&fs->cache, core->data_key, first - 1) : G4_NO_LINE;
+
+	g4_set_size(core, size);
+	g4_drop_dirty(fs, i, first, UINT64_MAX);
+	if (old_pages > first)
+		g4_cache_drop_range(&fs->cache, core->data_key, first, old_pages);
+	if (line != G4_NO_LINE) {
+		g4_zero(wg, (uint8_t *)g4_line_data(&fs->cache, line) + keep, G4_PAGE_BYTES - keep);
+		g4_cache_put(&fs->cache, line);
+	}
 }
 
 /* Removes pages from `first` on. In several transactions the inode is on the orphan list, so that recovery goes on. */
@@ -438,7 +453,7 @@ G4_FN static int cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t fi
 {
 	struct g4_core *core = g4_core_of(fs, i);
 	uint64_t next = first, done;
-	bool published = tail == 0;
+	bool published = tail == 0, begun = false;
 	int rc = 0;
 
 	do {
@@ -446,18 +461,23 @@ G4_FN static int cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t fi
 		rc = g4_begin(wg, fs, 2 * G4_MAP_CREDITS, &txn);
 		if (rc < 0)
 			break;
-		core->disk.size = g4_min64(core->disk.size, size);
+		/* large pages are divided on the way to the first page that is changed; after that nothing needs space */
 		if (!published)
 			rc = g4_map_set(wg, fs, &txn, core, first - 1, tail, 1, true, &done);
 		published |= rc == 0;
 		if (rc == 0)
 			rc = g4_map_clear(wg, fs, &txn, core, next, UINT64_MAX, &next);
+		if (rc == 0)
+			core->disk.size = g4_min64(core->disk.size, size);
 		if (rc == 0 && next != UINT64_MAX)
 			rc = g4_orphan_add(wg, fs, &txn, i);
 		else if (rc == 0 && core->disk.nlink > 0) /* a file without a name stays on the list */
 			rc = g4_orphan_remove(wg, fs, &txn, i);
-		int logged = g4_inode_log(wg, fs, &txn, core);
+		int logged = rc == 0 || txn.changed ? g4_inode_log(wg, fs, &txn, core) : 0;
 		rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
+		if (rc == 0 && !begun)
+			shorten(wg, fs, i, size);
+		begun = true;
 	} while (rc == 0 && next != UINT64_MAX);
 	if (!published)
 		g4_alloc_release(&fs->alloc, tail, 1);
@@ -473,36 +493,43 @@ G4_FN int g4_file_cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
 
 G4_FN static int log_size(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, uint64_t size)
 {
+	uint64_t before = core->disk.size;
 	struct g4_txn txn;
 	int rc = g4_begin(wg, fs, 4, &txn);
 
 	if (rc < 0)
 		return rc;
 	core->disk.size = size;
-	return g4_end(fs, &txn, g4_inode_log(wg, fs, &txn, core));
+	rc = g4_inode_log(wg, fs, &txn, core);
+	if (rc < 0)
+		core->disk.size = before;
+	return g4_end(fs, &txn, rc);
+}
+
+G4_FN static int cut_inline(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t size)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	uint8_t before[G4_INLINE_BYTES];
+
+	memcpy(before, core->disk.inline_data, G4_INLINE_BYTES);
+	if (size < G4_INLINE_BYTES)
+		memset(core->disk.inline_data + size, 0, G4_INLINE_BYTES - size);
+	int rc = log_size(wg, fs, core, g4_min64(core->disk.size, size));
+	if (rc == 0)
+		shorten(wg, fs, i, size);
+	else
+		memcpy(core->disk.inline_data, before, G4_INLINE_BYTES);
+	return rc;
 }
 
 G4_FN static int shrink(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t size)
 {
-	struct g4_core *core = g4_core_of(fs, i);
 	uint64_t first = g4_pages_for(size), keep = size & (G4_PAGE_BYTES - 1), tail = 0;
-	uint64_t old_pages = g4_pages_for(core->size);
-	int rc = 0;
 
-	if (keep)
-		rc = prepare_tail(wg, fs, i, first - 1, keep, &tail);
-	if (rc < 0)
-		return rc;
-	g4_drop_dirty(fs, i, first, UINT64_MAX);
-	if (old_pages > first)
-		g4_cache_drop_range(&fs->cache, core->data_key, first, old_pages);
-	g4_set_size(core, size);
-	if (core->disk.flags & G4_INODE_INLINE) {
-		if (size < G4_INLINE_BYTES)
-			memset(core->disk.inline_data + size, 0, G4_INLINE_BYTES - size);
-		return log_size(wg, fs, core, g4_min64(core->disk.size, size));
-	}
-	return cut(wg, fs, i, first, size, tail);
+	if (g4_core_of(fs, i)->disk.flags & G4_INODE_INLINE)
+		return cut_inline(wg, fs, i, size);
+	int rc = keep ? prepare_tail(wg, fs, i, first - 1, keep, &tail) : 0;
+	return rc < 0 ? rc : cut(wg, fs, i, first, size, tail);
 }
 
 /* Moves inline data out, whatever the size. */
@@ -587,6 +614,30 @@ G4_FN static int allocate_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, 
 	return rc;
 }
 
+/*
+ * Whether a range can be zeroed and its holes filled: asked before what it has is given up. What that frees is had again by
+ * a commit.
+ */
+G4_FN static int expect_space(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, uint64_t page,
+			      uint64_t end)
+{
+	uint64_t holes = 0;
+	struct g4_run run;
+
+	for (; page < end; page += run.pages) {
+		int rc = g4_map_lookup(wg, fs, core, page, end - page, &run);
+		if (rc < 0)
+			return rc;
+		holes += run.kind == G4_HOLE ? run.pages : 0;
+	}
+	/* and what they hang from, the parts of large pages and the two at its ends */
+	holes += holes / G4_INDIRECT_SLOTS + 2 * G4_MAP_MAX_HEIGHT + 2;
+	if (!g4_alloc_reserve(&fs->alloc, holes))
+		return -G4_E_NOSPC;
+	g4_alloc_unreserve(&fs->alloc, holes);
+	return 0;
+}
+
 /* Zeros part of a page, if there is anything but zeros; without `apply` it only makes sure that there is space for it. */
 G4_FN static int zero_part(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t from, uint64_t end, bool apply)
 {
@@ -659,6 +710,8 @@ G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint3
 	if (bytes > G4_FILE_MAX_BYTES - offset)
 		return -G4_E_FBIG;
 	rc = make_mapped(wg, fs, i);
+	if (rc == 0 && (mode & G4_FALLOC_ZERO_RANGE))
+		rc = expect_space(wg, fs, core, offset >> G4_PAGE_SHIFT, g4_pages_for(end));
 	if (rc == 0 && (mode & (G4_FALLOC_PUNCH_HOLE | G4_FALLOC_ZERO_RANGE)))
 		rc = punch(wg, fs, i, offset, end);
 	if (rc == 0 && !(mode & G4_FALLOC_PUNCH_HOLE))

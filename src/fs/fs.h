@@ -265,6 +265,13 @@ G4_FN void g4_core_ref(struct g4_fs *fs, uint32_t core);
 G4_FN int g4_inode_new(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t mode, uint32_t *core);
 /* Puts core->disk into its slab. The core is write-locked. */
 G4_FN int g4_inode_log(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core);
+/*
+ * Ends what an operation did to the attributes of a write-locked inode, which were those of `before`: logs them, or, where it
+ * failed with rc or this fails, puts them back. Returns what became of it. What the operation did to the inode's pages stays,
+ * and is logged all the same.
+ */
+G4_FN int g4_inode_settle(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+			  const struct g4_inode *before, int rc);
 /* Frees the slot and makes the core dead. */
 G4_FN int g4_inode_free(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t core);
 /* Removes a core from the table when its inode never came to be. */

@@ -414,6 +414,32 @@ G4_FN int g4_inode_log(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 	return 0;
 }
 
+G4_FN static void put_back(struct g4_core *core, const struct g4_inode *before)
+{
+	const uint32_t users = G4_INODE_IMMUTABLE | G4_INODE_APPEND | G4_INODE_NODUMP | G4_INODE_NOATIME;
+
+	core->disk.mode = before->mode;
+	core->disk.uid = before->uid;
+	core->disk.gid = before->gid;
+	core->disk.flags = (core->disk.flags & ~users) | (before->flags & users);
+	core->disk.atime_ns = before->atime_ns;
+	core->disk.mtime_ns = before->mtime_ns;
+	core->disk.ctime_ns = before->ctime_ns;
+}
+
+G4_FN int g4_inode_settle(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+			  const struct g4_inode *before, int rc)
+{
+	if (rc < 0)
+		put_back(core, before);
+	if (rc < 0 && !txn->changed)
+		return rc;
+	int logged = g4_inode_log(wg, fs, txn, core);
+	if (logged < 0)
+		put_back(core, before);
+	return rc < 0 ? rc : logged;
+}
+
 G4_FN int g4_inode_free(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t i)
 {
 	struct g4_core *core = g4_core_of(fs, i);

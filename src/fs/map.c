@@ -493,9 +493,11 @@ G4_FN static int clear_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 			if (rc == 0 && need_credits(txn, G4_MAP_CREDITS) && need_credits(txn, G4_MAP_CREDITS)) {
 				path_dirty(txn, &path);
 				rc = g4_alloc_free(wg, &fs->alloc, txn, g4_ptr_address(ptr), span);
-				*path.slot = 0;
-				core->disk.pages -= span;
-				*next = page + span;
+				if (rc == 0) {
+					*path.slot = 0;
+					core->disk.pages -= span;
+					*next = page + span;
+				}
 			}
 		} else {
 			rc = check_data(fs, ptr, path.level);

@@ -60,11 +60,17 @@ G4_FN static struct g4_dir dir_of(struct g4_fs *fs, const struct g4_core *core)
 	return dir;
 }
 
-/* What an insert or free changed, back into the inode; also times and the number of entries. */
-G4_FN static void dir_changed(struct g4_core *core, const struct g4_dir *dir, int entries, uint64_t now)
+/* The pages that an insert came to, back into the inode: also those of one that failed and had divided some by then. */
+G4_FN static void dir_grown(struct g4_core *core, const struct g4_dir *dir)
 {
 	core->disk.map[0] = dir->root;
 	core->disk.pages = dir->pages;
+}
+
+/* The same of an insert or removal that came about; also times and the number of entries. */
+G4_FN static void dir_changed(struct g4_core *core, const struct g4_dir *dir, int entries, uint64_t now)
+{
+	dir_grown(core, dir);
 	core->disk.entries = (g4_le32)((int64_t)core->disk.entries + entries);
 	core->disk.mtime_ns = core->disk.ctime_ns = now;
 }
@@ -489,6 +495,8 @@ G4_FN G4_COLD static int undo_birth(struct g4_wg *wg, struct g4_fs *fs, struct g
 
 	if (core->disk.xattr)
 		rc = g4_xattr_clear(wg, fs, txn, core);
+	if (rc == 0 && core->disk.xattr)
+		rc = -G4_E_JOURNAL_FULL; /* the transaction has no room to take it back, so it must not commit */
 	if (rc == 0 && core->disk.pages > 0)
 		rc = g4_map_clear(wg, fs, txn, core, 0, UINT64_MAX, &next);
 	if (rc == 0)
@@ -537,10 +545,12 @@ G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *par
 		struct g4_core *core = g4_core_of(fs, i);
 		struct g4_dir dir = dir_of(fs, parent);
 		rc = g4_dir_insert(wg, &dir, &txn, slot, cmd->name, cmd->name_bytes, core->ino, type_of(type));
-		dir_changed(parent, &dir, rc == 0, core->disk.btime_ns);
 		if (rc == 0) {
+			dir_changed(parent, &dir, 1, core->disk.btime_ns);
 			parent->disk.nlink += type == G4_S_IFDIR;
 			rc = g4_inode_log(wg, fs, &txn, core);
+		} else {
+			dir_grown(parent, &dir);
 		}
 		int logged = g4_inode_log(wg, fs, &txn, parent);
 		rc = rc < 0 ? rc : logged;
@@ -715,8 +725,11 @@ G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 			uint64_t now = (uint64_t)g4_realtime_ns();
 			rc = g4_dir_insert(wg, &dir, &txn, &slot, cmd->name2, cmd->name2_bytes, core->ino,
 					   type_of(core->disk.mode));
-			dir_changed(parent, &dir, rc == 0, now);
-			int logged = g4_inode_log(wg, fs, &txn, parent);
+			if (rc == 0)
+				dir_changed(parent, &dir, 1, now);
+			else
+				dir_grown(parent, &dir);
+			int logged = rc == 0 || txn.changed ? g4_inode_log(wg, fs, &txn, parent) : 0;
 			if (rc == 0 && core->disk.nlink == 0)
 				rc = g4_orphan_remove(wg, fs, &txn, i);
 			if (rc == 0) {
@@ -1004,10 +1017,16 @@ G4_FN static int exchange(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 	struct g4_core *a = g4_core_of(fs, r->d1), *b = g4_core_of(fs, r->d2);
 	struct g4_core *x = g4_core_of(fs, r->i1), *y = g4_core_of(fs, r->i2);
 	struct g4_dir da = dir_of(fs, a), db = dir_of(fs, b);
-	int rc = g4_dir_replace(wg, &da, txn, &r->s1, y->ino, type_of(y->disk.mode));
+	uint32_t held;
+	/* with this one here, only the first step can fail */
+	int rc = g4_dir_get_leaf(wg, &db, &r->s2, &held);
 
+	if (rc < 0)
+		return rc;
+	rc = g4_dir_replace(wg, &da, txn, &r->s1, y->ino, type_of(y->disk.mode));
 	if (rc == 0)
 		rc = g4_dir_replace(wg, &db, txn, &r->s2, x->ino, type_of(x->disk.mode));
+	g4_cache_put(&fs->cache, held);
 	if (rc < 0)
 		return rc;
 	set_parent(x, b);
@@ -1042,7 +1061,10 @@ G4_FN static int move(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 				   type_of(x->disk.mode));
 	if (held != G4_NO_LINE)
 		g4_cache_put(&fs->cache, held);
-	dir_changed(b, &db, rc == 0 && !replaces, now);
+	if (rc == 0)
+		dir_changed(b, &db, !replaces, now);
+	else
+		dir_grown(b, &db);
 	if (rc == 0 && splits) {
 		da = dir_of(fs, a);
 		rc = g4_dir_lookup(wg, &da, r->cmd->name, r->cmd->name_bytes, &r->s1);
@@ -1080,6 +1102,8 @@ G4_FN static int rename_locked(struct g4_wg *wg, struct g4_fs *fs, struct rename
 	forget_name(fs, g4_core_of(fs, r->d1), &r->s1, r->cmd->name, r->cmd->name_bytes);
 	forget_name(fs, g4_core_of(fs, r->d2), &r->s2, r->cmd->name2, r->cmd->name2_bytes);
 	rc = r->cmd->flags & G4_RENAME_EXCHANGE ? exchange(wg, fs, &txn, r, now) : move(wg, fs, &txn, r, now);
+	if (rc < 0 && !txn.changed)
+		return g4_end(fs, &txn, rc);
 	/* the directories' pages may have changed even where the rename did not come about */
 	int logged = g4_inode_log(wg, fs, &txn, g4_core_of(fs, r->d1));
 	if (logged == 0 && r->d1 != r->d2)

@@ -374,11 +374,14 @@ G4_FN static int publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *cor
 
 	*published = 0;
 	while (s < batch->segment_count) {
+		uint8_t tiny[G4_INLINE_BYTES];
+		bool replaced = core->disk.flags & G4_INODE_INLINE;
 		struct g4_txn txn;
 		int rc = g4_begin(wg, fs, G4_MAP_CREDITS + 4, &txn);
 		if (rc < 0)
 			return rc;
-		if (core->disk.flags & G4_INODE_INLINE) { /* page 0 comes first in the batch and replaces it */
+		if (replaced) { /* page 0 comes first in the batch and replaces it */
+			memcpy(tiny, core->disk.inline_data, sizeof(tiny));
 			core->disk.flags &= ~G4_INODE_INLINE;
 			memset(core->disk.map, 0, sizeof(core->disk.map));
 			core->disk.map_height = 0;
@@ -398,6 +401,13 @@ G4_FN static int publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *cor
 			inside = 0;
 			if (g4_txn_is_crowded(&txn))
 				break;
+		}
+		if (rc < 0 && !txn.changed) {
+			if (replaced) {
+				core->disk.flags |= G4_INODE_INLINE;
+				memcpy(core->disk.inline_data, tiny, sizeof(tiny));
+			}
+			return g4_end(fs, &txn, rc);
 		}
 		if (s > 0 || inside > 0) {
 			const struct segment *last = &batch->segments[inside ? s : s - 1];

@@ -435,7 +435,10 @@ G4_FN static int may(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, c
 	}
 }
 
-/* An access ACL also sets the mode; one that says no more than the mode is not kept. */
+/*
+ * An access ACL also sets the mode; one that says no more than the mode is not kept. The mode comes last: the list may find no
+ * room, and its mask in the mode without it would be rights for the group.
+ */
 G4_FN static int set_acl(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
 			 const struct full_name *name, const struct g4_cmd *cmd)
 {
@@ -445,17 +448,21 @@ G4_FN static int set_acl(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn,
 
 	if (rc < 0)
 		return rc;
-	if (name->space == G4_XATTR_ACL_ACCESS) {
-		uint32_t mode = (core->disk.mode & ~0777u) | bits;
-		if (!g4_is_root(cmd->cred) && !g4_in_group(cmd->cred, core->disk.gid))
-			mode &= ~G4_S_ISGID;
-		core->disk.mode = (g4_le16)mode;
-		if (equivalent) {
-			rc = g4_xattr_remove(wg, fs, txn, core, name->space, "", 0);
-			return rc == -G4_E_NODATA ? 0 : rc;
-		}
+	if (name->space == G4_XATTR_ACL_DEFAULT)
+		return g4_xattr_set(wg, fs, txn, core, name->space, "", 0, cmd->data, cmd->length, 0);
+	if (equivalent) {
+		rc = g4_xattr_remove(wg, fs, txn, core, name->space, "", 0);
+		rc = rc == -G4_E_NODATA ? 0 : rc;
+	} else {
+		rc = g4_xattr_set(wg, fs, txn, core, name->space, "", 0, cmd->data, cmd->length, 0);
 	}
-	return g4_xattr_set(wg, fs, txn, core, name->space, "", 0, cmd->data, cmd->length, 0);
+	if (rc < 0)
+		return rc;
+	uint32_t mode = (core->disk.mode & ~0777u) | bits;
+	if (!g4_is_root(cmd->cred) && !g4_in_group(cmd->cred, core->disk.gid))
+		mode &= ~G4_S_ISGID;
+	core->disk.mode = (g4_le16)mode;
+	return 0;
 }
 
 G4_FN static int change(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, bool set)
@@ -477,6 +484,7 @@ G4_FN static int change(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, 
 	if (rc == 0)
 		rc = g4_begin(wg, fs, G4_XATTR_CREDITS, &txn);
 	if (rc == 0) {
+		const struct g4_inode before = core->disk;
 		bool acl = name.space == G4_XATTR_ACL_ACCESS || name.space == G4_XATTR_ACL_DEFAULT;
 		if (!set)
 			rc = g4_xattr_remove(wg, fs, &txn, core, name.space, name.name, name.bytes);
@@ -489,8 +497,7 @@ G4_FN static int change(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, 
 			rc = 0;
 		if (rc == 0)
 			core->disk.ctime_ns = (uint64_t)g4_realtime_ns();
-		int logged = g4_inode_log(wg, fs, &txn, core); /* also after a failure: pages may have changed */
-		rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
+		rc = g4_end(fs, &txn, g4_inode_settle(wg, fs, &txn, core, &before, rc));
 	}
 	g4_write_unlock(&core->lock);
 	g4_core_put(fs, i);

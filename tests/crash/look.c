@@ -116,6 +116,8 @@ static int see_node(struct rig *rig, struct tree *tree, uint64_t ino, uint32_t p
 	node->mode = attr.mode;
 	node->nlink = attr.nlink;
 	node->attributes = attr.gid + (attr.rdev << 20);
+	const uint64_t stamp[] = {attr.mtime_ns, attr.ctime_ns, attr.btime_ns, attr.generation, attr.flags};
+	node->stamp = hash_bytes(stamp, sizeof(stamp), 5);
 	if (g4_is_reg(attr.mode)) {
 		node->size = attr.size;
 		rc = see_contents(rig, ino, tree, node);

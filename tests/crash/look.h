@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a user sees of a mounted file system: every name with all that stat, listxattr, readlink and read tell, times
- * excepted. Inodes are told apart by their owner (uid), which whoever makes one chooses: it stays with the inode through
+ * What a user sees of a mounted file system: every name with all that stat, listxattr, readlink and read tell but the
+ * time of access. Inodes are told apart by their owner (uid), which whoever makes one chooses: it stays with the inode through
  * every rename and link, and no other inode ever has it.
  */
 #ifndef CRASH_LOOK_H
@@ -17,6 +17,7 @@ struct node {			   /* a name and what it leads to */
 	uint32_t mode, nlink;
 	uint64_t size;	     /* 0 where it means nothing */
 	uint64_t attributes; /* a hash of names and values, of a link's target, of group and device */
+	uint64_t stamp;	     /* a hash of the times of change, flags and generation; compared by tests/faults alone */
 	uint32_t first_page; /* into tree.pages */
 	uint32_t page_count;
 };

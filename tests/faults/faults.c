@@ -20,8 +20,47 @@
 
 #define DEVICE_BYTES (8 * G4_MIB)
 #define JOURNAL_BYTES (2 * G4_MIB)
+#define LARGE_BYTES (4 * G4_MIB) /* of the file with large pointers, where the device has one */
 #define FILLER "filler"
 #define ENOUGH_PAGES 200u /* no operation needs more */
+
+/* Beside the explorer's: what needs a page of metadata that the explorer's files have already. */
+static const struct operation more_operations[] = {
+	{"acl-first", NULL, NULL, {{.verb = SET, .path = "d/x", .path2 = "system.posix_acl_access"}}},
+	{"acl-more", NULL, NULL, {{.verb = SET, .path = "full", .path2 = "system.posix_acl_access"}}},
+	{"set-first", NULL, NULL, {{.verb = SET, .path = "d/y", .path2 = "user.new", .bytes = 5, .id = 301}}},
+	{"set-longer", NULL, NULL, {{.verb = SET, .path = "b", .path2 = "user.big", .bytes = 60000, .id = 302}}},
+	{"inherit",
+	 NULL,
+	 NULL,
+	 {{.verb = SET, .path = "e", .path2 = "system.posix_acl_default"},
+	  {.verb = CREATE, .path = "e/f", .id = 303},
+	  {.verb = MKDIR, .path = "e/m", .id = 304},
+	  {.verb = CHMOD, .path = "e/f", .bytes = 0604}}},
+	{"chown-acl",
+	 NULL,
+	 NULL,
+	 {{.verb = SET, .path = "d/y", .path2 = "system.posix_acl_access"},
+	  {.verb = CHOWN, .path = "d/y", .bytes = 78},
+	  {.verb = REMOVE, .path = "d/y", .path2 = "system.posix_acl_access"}}},
+	{"zero-holes", NULL, NULL, {{.verb = ZERO, .path = "holes", .offset = 5000, .bytes = 250000}}},
+};
+#define MORE_OPERATIONS (sizeof(more_operations) / sizeof(more_operations[0]))
+
+/* On a file that large pointers map: each has to be divided, which takes a page. */
+static const struct operation large_operations[] = {
+	{"cut-large", NULL, NULL, {{.verb = TRUNCATE, .path = "large", .bytes = 5 * G4_MIB / 2 + 5000}}},
+	{"cut-large-even", NULL, NULL, {{.verb = TRUNCATE, .path = "large", .bytes = 5 * G4_MIB / 2}}},
+	{"cut-large-dirty",
+	 NULL,
+	 NULL,
+	 {{.verb = WRITE, .path = "large", .offset = 5 * G4_MIB / 2 + 8192, .bytes = 9000, .id = 305},
+	  {.verb = TRUNCATE, .path = "large", .bytes = 5 * G4_MIB / 2 + 10000}}},
+	{"punch-large", NULL, NULL, {{.verb = PUNCH, .path = "large", .offset = 5 * G4_MIB / 2, .bytes = 40000}}},
+	{"punch-two-large", NULL, NULL, {{.verb = PUNCH, .path = "large", .offset = 5000, .bytes = 3 * G4_MIB}}},
+	{"zero-large", NULL, NULL, {{.verb = ZERO, .path = "large", .offset = 100000, .bytes = 40000}}},
+};
+#define LARGE_OPERATIONS (sizeof(large_operations) / sizeof(large_operations[0]))
 
 /* ------------------------------------------------------------------ a full device */
 
@@ -60,21 +99,59 @@ static void fill(struct world *w)
 	}
 }
 
-static void world_open(struct world *w, enum tree_kind kind)
+static uint64_t find_node(struct world *w, const char *name)
+{
+	struct g4_attr attr;
+
+	assert_int_equal(op_lookup(&w->actor.rig, G4_NODE_ROOT, name, &attr), 0);
+	return attr.ino;
+}
+
+/* A file whose page of attributes has no room; and one that two pointers of 2 MiB map. */
+static void add_files(struct world *w, bool large)
+{
+	struct part part = {.verb = CREATE, .path = "full", .id = 20};
+
+	assert_int_equal(part_run(&w->actor, &part), 0);
+	part.verb = SET;
+	part.bytes = 980;
+	for (uint32_t k = 0; k < 4; k++) {
+		snprintf(part.path2, sizeof(part.path2), "user.%u", k);
+		assert_int_equal(part_run(&w->actor, &part), 0);
+	}
+	if (!large)
+		return;
+	part = (struct part){.verb = CREATE, .path = "large", .id = 21};
+	assert_int_equal(part_run(&w->actor, &part), 0);
+	uint8_t *data = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, LARGE_BYTES);
+	assert_non_null(data);
+	rig_pattern(data, 21, LARGE_BYTES);
+	uint64_t node = find_node(w, "large");
+	assert_int_equal(op_write(&w->actor.rig, node, 0, 0, data, LARGE_BYTES, NULL), 0);
+	free(data);
+	assert_int_equal(op_sync(&w->actor.rig), 0);
+	uint32_t i;
+	assert_int_equal(g4_core_get(w->wg, w->actor.rig.fs, node, &i), 0);
+	assert_true((g4_core_of(w->actor.rig.fs, i)->disk.map[1] & G4_PTR_INDIRECT) == 0);
+	g4_core_put(w->actor.rig.fs, i);
+}
+
+static void world_open(struct world *w, enum tree_kind kind, bool large)
 {
 	memset(w, 0, sizeof(*w));
-	rig_open(&w->rig, DEVICE_BYTES, JOURNAL_BYTES);
+	rig_open(&w->rig, DEVICE_BYTES + (large ? 2 * LARGE_BYTES : 0), JOURNAL_BYTES);
 	w->rig.cache_bytes = 4 * G4_MIB;
 	w->actor.rig = w->rig;
 	w->wg = g4_wg_create(0);
-	w->base = (uint8_t *)malloc(DEVICE_BYTES);
+	w->base = (uint8_t *)malloc(w->rig.bytes);
 	assert_non_null(w->wg);
 	assert_non_null(w->base);
 	world_mount(w);
 	tree_populate(&w->actor, kind);
+	add_files(w, large);
 	fill(w);
 	world_unmount(w);
-	memcpy(w->base, w->rig.image, DEVICE_BYTES);
+	memcpy(w->base, w->rig.image, w->rig.bytes);
 }
 
 static void world_close(struct world *w)
@@ -82,14 +159,6 @@ static void world_close(struct world *w)
 	g4_wg_destroy(w->wg);
 	free(w->base);
 	rig_close(&w->rig);
-}
-
-static uint64_t filler_node(struct world *w)
-{
-	struct g4_attr attr;
-
-	assert_int_equal(op_lookup(&w->actor.rig, G4_NODE_ROOT, FILLER, &attr), 0);
-	return attr.ino;
 }
 
 static uint64_t free_pages(struct world *w)
@@ -108,7 +177,7 @@ static void see(struct world *w, struct tree *tree)
 		fail_msg("%s cannot be read", what);
 }
 
-/* Names and inodes; contents and sizes, too, but for those of one inode and of the filler. */
+/* Names, inodes, contents, sizes and times, but for the last three of one inode (`but`), and all of the filler. */
 static void expect_same(const struct tree *a, const struct tree *b, const char *but, const char *when)
 {
 	if (a->count != b->count)
@@ -122,6 +191,8 @@ static void expect_same(const struct tree *a, const struct tree *b, const char *
 		const struct node *written = but ? tree_find(a, but) : NULL;
 		if (written && written->id == x->id)
 			continue;
+		if (x->stamp != y->stamp)
+			fail_msg("%s: times, flags or generation of %s changed", when, x->path);
 		if (x->size != y->size ||
 		    memcmp(a->pages + x->first_page, b->pages + y->first_page, x->page_count * sizeof(*a->pages)) != 0)
 			fail_msg("%s: the contents of %s changed", when, x->path);
@@ -157,7 +228,10 @@ static bool keeps_files_open(const struct operation *operation)
 	return false;
 }
 
-/* One operation with `pages` free pages more than none; true when it was done. */
+/*
+ * One operation with `pages` free pages more than none; true when it was done. One that was refused has changed nothing, for
+ * those who look at once and after the next mount.
+ */
 static bool with_pages(struct world *w, const struct operation *operation, uint64_t pages)
 {
 	struct tree before = {0}, after = {0};
@@ -165,11 +239,11 @@ static bool with_pages(struct world *w, const struct operation *operation, uint6
 	int code = 0;
 
 	snprintf(when, sizeof(when), "%s with %lu free pages", operation->name, (unsigned long)pages);
-	memcpy(w->rig.image, w->base, DEVICE_BYTES);
+	memcpy(w->rig.image, w->base, w->rig.bytes);
 	world_mount(w);
 	if (pages)
-		assert_int_equal(op_truncate(&w->actor.rig, filler_node(w), w->filler_bytes - pages * G4_PAGE_BYTES),
-				 0);
+		assert_int_equal(
+			op_truncate(&w->actor.rig, find_node(w, FILLER), w->filler_bytes - pages * G4_PAGE_BYTES), 0);
 	assert_int_equal(op_sync(&w->actor.rig), 0);
 	uint32_t part = run_parts(w, operation, 0, &before, &code);
 	if (part < OPERATION_PARTS && code != -G4_E_NOSPC)
@@ -185,6 +259,14 @@ static bool with_pages(struct world *w, const struct operation *operation, uint6
 	bool open = keeps_files_open(operation);
 	world_unmount(w);
 	rig_expect_clean(&w->rig, open ? RIG_ANY_FREE : left, when);
+	if (!open) {
+		struct tree later = {0};
+		world_mount(w);
+		see(w, &later);
+		expect_same(&after, &later, NULL, when);
+		world_unmount(w);
+		tree_free(&later);
+	}
 	/* a delete needs no space, and makes room for what did not fit */
 	if (part < OPERATION_PARTS && !open) {
 		world_mount(w);
@@ -210,31 +292,47 @@ static bool possible_in(const struct operation *operation, enum tree_kind kind)
 	return wide == (kind == WIDE);
 }
 
+struct count {
+	uint64_t refused, done, never_refused;
+};
+
+/* One operation with more and more free pages, until it was done a few times: each further page may end in another way. */
+static void with_more_and_more(struct world *w, const struct operation *operation, struct count *count)
+{
+	uint64_t before = count->refused;
+
+	for (uint64_t pages = 0, successes = 0; successes < 4; pages += rig_slow() ? 3 : 1) {
+		if (pages >= ENOUGH_PAGES)
+			fail_msg("%s finds no space with %u free pages", operation->name, ENOUGH_PAGES);
+		bool success = with_pages(w, operation, pages);
+		successes += success;
+		count->refused += !success;
+		count->done += success;
+	}
+	count->never_refused += count->refused == before;
+}
+
+static void expect_some_refused(const struct count *count)
+{
+	print_message("%lu cases: %lu refused, %lu done; %lu operations need no space\n",
+		      (unsigned long)(count->refused + count->done), (unsigned long)count->refused,
+		      (unsigned long)count->done, (unsigned long)count->never_refused);
+	assert_true(count->refused > 0);
+}
+
 static void full_device(enum tree_kind kind)
 {
-	uint64_t refused = 0, done = 0, never_refused = 0;
+	struct count count = {0};
 	struct world w;
 
-	world_open(&w, kind);
-	for (uint32_t k = 0; k < operation_count; k++) {
-		uint64_t before = refused, pages = 0;
-		if (!possible_in(&operations[k], kind))
-			continue;
-		/* a few more than it needs: each further page may end in another way */
-		for (uint32_t successes = 0; successes < 4 && pages < ENOUGH_PAGES; pages += rig_slow() ? 3 : 1) {
-			bool success = with_pages(&w, &operations[k], pages);
-			successes += success;
-			refused += !success;
-			done += success;
-		}
-		if (pages >= ENOUGH_PAGES)
-			fail_msg("%s finds no space with %u free pages", operations[k].name, ENOUGH_PAGES);
-		never_refused += refused == before;
-	}
-	print_message("%lu cases: %lu refused, %lu done; %lu operations need no space\n",
-		      (unsigned long)(refused + done), (unsigned long)refused, (unsigned long)done,
-		      (unsigned long)never_refused);
-	assert_true(refused > 0);
+	world_open(&w, kind, false);
+	for (uint32_t k = 0; k < operation_count; k++)
+		if (possible_in(&operations[k], kind))
+			with_more_and_more(&w, &operations[k], &count);
+	for (uint32_t k = 0; k < MORE_OPERATIONS; k++)
+		if (possible_in(&more_operations[k], kind))
+			with_more_and_more(&w, &more_operations[k], &count);
+	expect_some_refused(&count);
 	world_close(&w);
 }
 
@@ -248,6 +346,19 @@ static void operations_on_wide_directories_on_every_nearly_full_device(void **st
 {
 	(void)state;
 	full_device(WIDE);
+}
+
+static void large_pointers_without_a_page_to_divide_them(void **state)
+{
+	struct count count = {0};
+	struct world w;
+
+	(void)state;
+	world_open(&w, SMALL, true);
+	for (uint32_t k = 0; k < LARGE_OPERATIONS; k++)
+		with_more_and_more(&w, &large_operations[k], &count);
+	expect_some_refused(&count);
+	world_close(&w);
 }
 
 /* ------------------------------------------------------------------ memory */
@@ -317,13 +428,13 @@ static void a_mount_without_memory_says_so_and_harms_nothing(void **state)
 	bool reached = true;
 
 	(void)state;
-	world_open(&w, SMALL);
+	world_open(&w, SMALL, false);
 	snprintf(image_name, sizeof(image_name), "/proc/self/fd/%d", w.rig.fd);
 	for (; reached; n++) {
 		struct g4_engine *engine = NULL;
 		char message[256] = "";
 
-		memcpy(w.rig.image, w.base, DEVICE_BYTES);
+		memcpy(w.rig.image, w.base, w.rig.bytes);
 		g4_store64_rel(&allocations, 0);
 		g4_store64_rel(&fail_at, n);
 		int rc = try_mount(&engine, message, sizeof(message));
@@ -357,9 +468,9 @@ static bool vanishes_after(struct world *w, const struct operation *operation, u
 	uint64_t counts[3];
 	int code = 0;
 
-	memcpy(w->rig.image, w->base, DEVICE_BYTES);
+	memcpy(w->rig.image, w->base, w->rig.bytes);
 	actor_start(&w->actor, rig_mount_fs(&w->rig, w->wg, &(struct g4_fault){0}), w->wg);
-	assert_int_equal(op_truncate(&w->actor.rig, filler_node(w), 0), 0);
+	assert_int_equal(op_truncate(&w->actor.rig, find_node(w, FILLER), 0), 0);
 	assert_int_equal(op_sync(&w->actor.rig), 0);
 	see(w, &before);
 	g4_dev_fault_set(w->rig.fault, &fault);
@@ -395,7 +506,7 @@ static void a_device_that_vanishes_hangs_nobody(void **state)
 	struct world w;
 
 	(void)state;
-	world_open(&w, SMALL);
+	world_open(&w, SMALL, false);
 	for (uint32_t k = 0; k < operation_count; k += rig_slow() ? 5 : 1) {
 		if (!possible_in(&operations[k], SMALL))
 			continue;
@@ -404,6 +515,177 @@ static void a_device_that_vanishes_hangs_nobody(void **state)
 	}
 	print_message("%lu cases\n", (unsigned long)cases);
 	assert_true(cases > 0);
+	world_close(&w);
+}
+
+/* The operation's last part, and all before it done: what the image is then in w->base, what is seen there in *before. */
+static const struct part *prepare(struct world *w, const struct operation *operation, const uint8_t *base,
+				  struct tree *before)
+{
+	uint32_t last = 0;
+
+	while (last + 1 < OPERATION_PARTS && (operation->parts[last + 1].path[0] || operation->parts[last + 1].verb))
+		last++;
+	memcpy(w->rig.image, base, w->rig.bytes);
+	world_mount(w);
+	assert_int_equal(op_truncate(&w->actor.rig, find_node(w, FILLER), 0), 0);
+	for (uint32_t p = 0; p < last; p++)
+		assert_int_equal(part_run(&w->actor, &operation->parts[p]), 0);
+	world_unmount(w);
+	memcpy(w->base, w->rig.image, w->rig.bytes);
+	world_mount(w);
+	see(w, before);
+	world_unmount(w);
+	return &operation->parts[last];
+}
+
+enum failing { READS, WRITES, FLUSHES };
+
+/*
+ * One call on a device whose n-th request of a kind fails, with nothing in the cache. If the call fails, nothing is changed: at
+ * once, unless the file system has stopped because it is half done, and always after the next mount.
+ */
+static bool fails_once(struct world *w, const struct part *part, const struct tree *before, enum failing what,
+		       uint64_t n, const char *when, uint64_t *stopped)
+{
+	struct tree live = {0}, later = {0};
+	struct g4_fault fault = {0};
+	uint64_t at_first[3], counts[3];
+
+	memcpy(w->rig.image, w->base, w->rig.bytes);
+	actor_start(&w->actor, rig_mount_fs(&w->rig, w->wg, &fault), w->wg);
+	g4_dev_fault_counts(w->rig.fault, &at_first[READS], &at_first[WRITES], &at_first[FLUSHES]);
+	fault.fail_read_at = what == READS ? n : 0;
+	fault.fail_write_at = what == WRITES ? n : 0;
+	fault.fail_flush_at = what == FLUSHES ? n : 0;
+	g4_dev_fault_set(w->rig.fault, &fault);
+	int code = part_run(&w->actor, part);
+	g4_dev_fault_counts(w->rig.fault, &counts[READS], &counts[WRITES], &counts[FLUSHES]);
+	g4_dev_fault_set(w->rig.fault, &(struct g4_fault){0});
+	bool reached = counts[what] - at_first[what] >= n;
+	bool stop = g4_load32_acq(&w->actor.rig.fs->error_state) != 0;
+	if (code < 0 && !reached)
+		fail_msg("%s: %s", when, g4_strerror(code));
+	if (!stop) {
+		see(w, &live);
+		if (code < 0)
+			expect_same(before, &live, may_be_short(part) ? part->path : NULL, when);
+		assert_int_equal(op_sync(&w->actor.rig), 0);
+	}
+	*stopped += stop;
+	assert_true((g4_fs_unmount(w->wg, w->actor.rig.fs, true) < 0) == stop);
+	g4_dev_close(w->rig.dev);
+	w->rig.dev = w->rig.fault = NULL;
+	world_mount(w);
+	see(w, &later);
+	if (code < 0 || !stop)
+		expect_same(stop ? before : &live, &later, may_be_short(part) ? part->path : NULL, when);
+	world_unmount(w);
+	rig_expect_clean(&w->rig, RIG_ANY_FREE, when);
+	tree_free(&live);
+	tree_free(&later);
+	return reached;
+}
+
+static void fail_each_request(struct world *w, const struct operation *operation, const uint8_t *base, uint64_t *cases,
+			      uint64_t *stopped)
+{
+	static const char *const names[] = {"read", "write", "flush"};
+	struct tree before = {0};
+
+	if (keeps_files_open(operation))
+		return;
+	const struct part *part = prepare(w, operation, base, &before);
+	for (uint32_t what = READS; what <= FLUSHES; what++) {
+		bool reached = true;
+		for (uint64_t n = 1; n < 60 && reached; n += rig_slow() ? 3 : 1) {
+			char when[96];
+			snprintf(when, sizeof(when), "%s with %s %lu failing", operation->name, names[what],
+				 (unsigned long)n);
+			reached = fails_once(w, part, &before, (enum failing)what, n, when, stopped);
+			*cases += reached;
+		}
+	}
+	tree_free(&before);
+}
+
+static void a_call_that_fails_with_the_device_changes_nothing(void **state)
+{
+	static const enum tree_kind kinds[] = {SMALL, WIDE};
+	uint64_t cases = 0, stopped = 0;
+
+	(void)state;
+	for (uint32_t t = 0; t < 2; t++) {
+		struct world w;
+		world_open(&w, kinds[t], t == 0);
+		uint8_t *base = (uint8_t *)malloc(w.rig.bytes);
+		assert_non_null(base);
+		memcpy(base, w.base, w.rig.bytes);
+		for (uint32_t k = 0; k < operation_count; k += rig_slow() ? 4 : 1)
+			if (possible_in(&operations[k], kinds[t]))
+				fail_each_request(&w, &operations[k], base, &cases, &stopped);
+		for (uint32_t k = 0; k < MORE_OPERATIONS; k += rig_slow() ? 2 : 1)
+			if (possible_in(&more_operations[k], kinds[t]))
+				fail_each_request(&w, &more_operations[k], base, &cases, &stopped);
+		for (uint32_t k = 0; k < LARGE_OPERATIONS && t == 0; k++)
+			fail_each_request(&w, &large_operations[k], base, &cases, &stopped);
+		free(base);
+		world_close(&w);
+	}
+	print_message("%lu cases, in %lu of them the file system stopped\n", (unsigned long)cases,
+		      (unsigned long)stopped);
+	assert_true(cases > 0);
+}
+
+/* ------------------------------------------------------------------ the transaction */
+
+#define LEAST_BLOCKS 72u /* no operation asks for more to begin with */
+
+/* What the operation makes of the image; with `blocks` no transaction has more. Times are left out. */
+static void with_blocks(struct world *w, const struct operation *operation, uint32_t blocks, struct tree *after)
+{
+	memcpy(w->rig.image, w->base, w->rig.bytes);
+	world_mount(w);
+	assert_int_equal(op_truncate(&w->actor.rig, find_node(w, FILLER), 0), 0);
+	assert_int_equal(op_sync(&w->actor.rig), 0);
+	if (blocks)
+		w->actor.rig.fs->journal.max_blocks = blocks;
+	for (uint32_t p = 0; p < OPERATION_PARTS && (operation->parts[p].path[0] || operation->parts[p].verb); p++) {
+		int code = part_run(&w->actor, &operation->parts[p]);
+		if (code < 0)
+			fail_msg("%s with %u blocks: %s", operation->name, blocks, g4_strerror(code));
+	}
+	see(w, after);
+	for (uint32_t k = 0; k < after->count; k++)
+		after->nodes[k].stamp = 0;
+	world_unmount(w);
+	rig_expect_clean(&w->rig, RIG_ANY_FREE, operation->name);
+}
+
+static void compare_blocks(struct world *w, const struct operation *operation)
+{
+	struct tree ordinary = {0}, small = {0};
+
+	with_blocks(w, operation, 0, &ordinary);
+	with_blocks(w, operation, LEAST_BLOCKS, &small);
+	expect_same(&ordinary, &small, NULL, operation->name);
+	tree_free(&ordinary);
+	tree_free(&small);
+}
+
+static void transactions_that_are_full_at_once_change_no_result(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world_open(&w, SMALL, true);
+	for (uint32_t k = 0; k < operation_count; k += rig_slow() ? 4 : 1)
+		if (possible_in(&operations[k], SMALL))
+			compare_blocks(&w, &operations[k]);
+	for (uint32_t k = 0; k < MORE_OPERATIONS; k += rig_slow() ? 2 : 1)
+		compare_blocks(&w, &more_operations[k]);
+	for (uint32_t k = 0; k < LARGE_OPERATIONS; k++)
+		compare_blocks(&w, &large_operations[k]);
 	world_close(&w);
 }
 
@@ -517,7 +799,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_operation_on_every_nearly_full_device),
 		cmocka_unit_test(operations_on_wide_directories_on_every_nearly_full_device),
+		cmocka_unit_test(large_pointers_without_a_page_to_divide_them),
 		cmocka_unit_test(a_mount_without_memory_says_so_and_harms_nothing),
+		cmocka_unit_test(a_call_that_fails_with_the_device_changes_nothing),
+		cmocka_unit_test(transactions_that_are_full_at_once_change_no_result),
 		cmocka_unit_test(a_device_that_vanishes_hangs_nobody),
 		cmocka_unit_test(a_killed_process_loses_nothing_that_was_synced),
 	};
