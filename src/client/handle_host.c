@@ -451,7 +451,8 @@ int gpu4fs_fallocate(gpu4fs_file *file, uint32_t mode, int64_t offset, int64_t b
 			     .handle = file->handle,
 			     .offset = (uint64_t)offset,
 			     .length = (uint64_t)bytes,
-			     .flags = mode};
+			     .flags = mode,
+			     .cred = &file->fs->cred};
 	int64_t end;
 
 	G4_STATIC_ASSERT(GPU4FS_FALLOC_KEEP_SIZE == G4_FALLOC_KEEP_SIZE &&

@@ -101,6 +101,8 @@ struct g4_dirent {
 #define G4_SEEK_HOLE 4u
 #define G4_XATTR_CREATE 1u /* same numbers as setxattr(2) */
 #define G4_XATTR_REPLACE 2u
+#define G4_XATTR_KILL_SGID                                                                                             \
+	4u /* an access list: set-gid goes, because its setter, who is trusted, is not in the group */
 #define G4_READDIR_PLUS 1u
 #define G4_FSYNC_DATA 1u
 #define G4_ACCESS_READ 4u /* access(2) */
@@ -132,12 +134,12 @@ struct g4_dirent {
 	X(OPEN, 15, "node flags cred -> handle attr")                                                                  \
 	X(RELEASE, 16, "handle")                                                                                       \
 	X(READ, 17, "handle | node, offset length data -> value=bytes")                                                \
-	X(WRITE, 18, "handle | node, offset length data -> value=bytes; appending handles set offset")                 \
+	X(WRITE, 18, "handle | node, offset length data cred -> value=bytes; appending handles set offset")            \
 	X(FSYNC, 19, "handle | node, flags=G4_FSYNC_DATA")                                                             \
 	X(SYNCFS, 20, "")                                                                                              \
-	X(FALLOCATE, 21, "handle | node, flags offset length")                                                         \
+	X(FALLOCATE, 21, "handle | node, flags offset length cred")                                                    \
 	X(SEEK, 22, "handle | node, offset flags=G4_SEEK_* -> value=offset")                                           \
-	X(COPY_RANGE, 23, "handle offset, node2=target handle, arg=target offset, length -> value=bytes")              \
+	X(COPY_RANGE, 23, "handle offset, node2=target handle, arg=target offset, length cred -> value=bytes")         \
 	X(READDIR, 24, "node offset=cookie data length flags=G4_READDIR_PLUS -> value=bytes, 0 at the end")            \
 	X(SETXATTR, 25, "node name=full name, data length flags cred")                                                 \
 	X(GETXATTR, 26, "node name data length cred -> value=bytes; length 0 asks for the size")                       \

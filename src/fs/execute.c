@@ -82,18 +82,6 @@ G4_FN static int check_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cor
 	return 0;
 }
 
-G4_FN static void kill_suid(struct g4_core *core)
-{
-	uint32_t mode = core->disk.mode;
-
-	if (g4_is_dir(mode))
-		return;
-	mode &= ~G4_S_ISUID;
-	if (mode & G4_S_IXGRP)
-		mode &= ~G4_S_ISGID;
-	core->disk.mode = (g4_le16)mode;
-}
-
 /* An access ACL follows the mode. */
 G4_FN static int change_mode(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
 			     const struct g4_cmd *cmd)
@@ -125,14 +113,12 @@ G4_FN static int apply(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 	uint32_t mask = cmd->mask;
 	int rc = 0;
 
-	if (mask & (G4_SET_UID | G4_SET_GID))
-		kill_suid(core);
+	if (mask & (G4_SET_UID | G4_SET_GID | G4_SET_KILL_SUIDGID))
+		core->disk.mode = (g4_le16)g4_mode_less_ids(core, cmd->cred);
 	if (mask & G4_SET_UID)
 		core->disk.uid = attr->uid;
 	if (mask & G4_SET_GID)
 		core->disk.gid = attr->gid;
-	if (mask & G4_SET_KILL_SUIDGID)
-		kill_suid(core);
 	if (mask & G4_SET_MODE)
 		rc = change_mode(wg, fs, txn, core, cmd);
 	if (mask & G4_SET_FLAGS)
@@ -156,10 +142,12 @@ G4_FN int g4_do_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	struct g4_core *core = g4_core_of(fs, i);
 	g4_write_lock(&core->lock);
 	rc = check_setattr(wg, fs, core, cmd);
+	if (rc == 0 && core->disk.xattr && (cmd->mask & (G4_SET_UID | G4_SET_GID | G4_SET_KILL_SUIDGID)))
+		rc = g4_drop_capability(wg, fs, core);
 	if (rc == 0 && (cmd->mask & G4_SET_SIZE)) {
-		rc = g4_file_truncate(wg, fs, i, cmd->attr->size);
-		if (rc == 0 && !g4_is_root(cmd->cred))
-			kill_suid(core);
+		rc = cmd->attr->size > G4_FILE_MAX_BYTES ? -G4_E_FBIG : g4_drop_privileges(wg, fs, i, cmd->cred);
+		if (rc == 0)
+			rc = g4_file_truncate(wg, fs, i, cmd->attr->size);
 	}
 	/* a size alone needs no transaction of its own: truncate had one */
 	if (rc == 0 && (cmd->mask & ~G4_SET_SIZE)) {
@@ -224,6 +212,8 @@ G4_FN int g4_open_core(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, struct g4
 	if (rc == 0 && (core->disk.flags & G4_INODE_APPEND) && (want & G4_ACCESS_WRITE) &&
 	    (!(cmd->flags & G4_OPEN_APPEND) || (cmd->flags & G4_OPEN_TRUNC)))
 		rc = -G4_E_PERM;
+	if (rc == 0 && (cmd->flags & G4_OPEN_TRUNC))
+		rc = g4_drop_privileges(wg, fs, i, cmd->cred);
 	if (rc == 0 && (cmd->flags & G4_OPEN_TRUNC))
 		rc = g4_file_truncate(wg, fs, i, 0);
 	if (rc == 0) {
@@ -324,8 +314,8 @@ G4_FN static int write_once(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, stru
 
 	g4_write_lock(&core->lock);
 	int rc = check_regular(core);
-	if (rc == 0 && cmd->length > 0 && !g4_is_root(cmd->cred) && (core->disk.mode & (G4_S_ISUID | G4_S_ISGID)))
-		kill_suid(core);
+	if (rc == 0 && cmd->length > 0)
+		rc = g4_drop_privileges(wg, fs, i, cmd->cred);
 	if (flags & G4_OPEN_APPEND)
 		cmd->offset = core->size; /* tells the caller where */
 	if (rc == 0)
@@ -378,6 +368,19 @@ G4_FN static int do_fsync(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 	return g4_check(fs, rc);
 }
 
+G4_FN static int allocate_locked(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, const struct g4_cmd *cmd)
+{
+	const struct g4_core *core = g4_core_of(fs, i);
+	bool immutable = core->disk.flags & G4_INODE_IMMUTABLE, append = core->disk.flags & G4_INODE_APPEND;
+	int rc = g4_file_check_range(cmd->flags, cmd->offset, cmd->length);
+
+	if (immutable || (append && (cmd->flags & ~G4_FALLOC_KEEP_SIZE)))
+		return -G4_E_PERM;
+	if (rc == 0)
+		rc = g4_drop_privileges(wg, fs, i, cmd->cred);
+	return rc < 0 ? rc : g4_file_allocate(wg, fs, i, cmd->flags, cmd->offset, cmd->length);
+}
+
 /* FALLOCATE and SEEK, which need the inode locked for writing. */
 G4_FN static int do_extent(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
@@ -394,13 +397,8 @@ G4_FN static int do_extent(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cm
 	rc = check_regular(core);
 	if (rc == 0 && cmd->op == G4_CMD_SEEK)
 		rc = g4_file_seek(wg, fs, i, cmd->offset, cmd->flags, &cmd->value);
-	else if (rc == 0 && ((core->disk.flags & G4_INODE_IMMUTABLE) ||
-			     ((core->disk.flags & G4_INODE_APPEND) && (cmd->flags & ~G4_FALLOC_KEEP_SIZE))))
-		rc = -G4_E_PERM;
-	else if (rc == 0 && !g4_is_root(cmd->cred))
-		kill_suid(core);
-	if (rc == 0 && cmd->op == G4_CMD_FALLOCATE)
-		rc = g4_file_allocate(wg, fs, i, cmd->flags, cmd->offset, cmd->length);
+	else if (rc == 0)
+		rc = allocate_locked(wg, fs, i, cmd);
 	g4_write_unlock(&core->lock);
 	g4_core_put(fs, i);
 	return g4_check(fs, rc);

@@ -693,13 +693,9 @@ G4_FN static int punch(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t 
 	return rc;
 }
 
-G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint32_t mode, uint64_t offset,
-			   uint64_t bytes)
+G4_FN int g4_file_check_range(uint32_t mode, uint64_t offset, uint64_t bytes)
 {
-	struct g4_core *core = g4_core_of(fs, i);
 	bool keep = mode & G4_FALLOC_KEEP_SIZE;
-	uint64_t end = offset + bytes;
-	int rc;
 
 	if (mode & ~(G4_FALLOC_KEEP_SIZE | G4_FALLOC_PUNCH_HOLE | G4_FALLOC_ZERO_RANGE))
 		return -G4_E_NOTSUP;
@@ -707,9 +703,17 @@ G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint3
 		return -G4_E_NOTSUP;
 	if (bytes == 0 || offset > G4_FILE_MAX_BYTES)
 		return -G4_E_INVAL;
-	if (bytes > G4_FILE_MAX_BYTES - offset)
-		return -G4_E_FBIG;
-	rc = make_mapped(wg, fs, i);
+	return bytes > G4_FILE_MAX_BYTES - offset ? -G4_E_FBIG : 0;
+}
+
+G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint32_t mode, uint64_t offset,
+			   uint64_t bytes)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	bool keep = mode & G4_FALLOC_KEEP_SIZE;
+	uint64_t end = offset + bytes;
+	int rc = make_mapped(wg, fs, i);
+
 	if (rc == 0 && (mode & G4_FALLOC_ZERO_RANGE))
 		rc = expect_space(wg, fs, core, offset >> G4_PAGE_SHIFT, g4_pages_for(end));
 	if (rc == 0 && (mode & (G4_FALLOC_PUNCH_HOLE | G4_FALLOC_ZERO_RANGE)))

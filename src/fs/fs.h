@@ -378,6 +378,8 @@ G4_FN int g4_writeback_mapped(struct g4_wg *wg, struct g4_fs *fs, uint32_t core)
 G4_FN int g4_file_truncate(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t size);
 /* Recovery: frees what lies behind the size of an inode on the orphan list. Write-locked. */
 G4_FN int g4_file_cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t core);
+/* Whether g4_file_allocate() knows what is asked. */
+G4_FN int g4_file_check_range(uint32_t mode, uint64_t offset, uint64_t bytes);
 G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint32_t mode, uint64_t offset,
 			   uint64_t bytes);
 G4_FN int g4_file_seek(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t offset, uint32_t whence,
@@ -481,6 +483,13 @@ G4_FN int g4_permission(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core
 G4_FN bool g4_is_owner(const struct g4_core *core, const struct g4_cred *cred);
 G4_FN bool g4_in_group(const struct g4_cred *cred, uint32_t gid);
 G4_FN bool g4_is_root(const struct g4_cred *cred);
+/* The mode less the set-id bits that a file loses when somebody changes its contents or its owner. */
+G4_FN uint32_t g4_mode_less_ids(const struct g4_core *core, const struct g4_cred *cred);
+/*
+ * Before the contents of a write-locked regular file change: takes its capabilities away, whoever changes it, and its set-id
+ * bits, unless root does. They are gone also where the change then fails, as in Linux. Outside of transactions.
+ */
+G4_FN int g4_drop_privileges(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, const struct g4_cred *cred);
 
 /* xattr.c: by space and name, on a write-locked (set, remove, clear) or read-locked core. */
 G4_FN int g4_xattr_get(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, uint32_t space, const char *name,
@@ -489,6 +498,8 @@ G4_FN int g4_xattr_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 		       const char *name, uint32_t name_bytes, const void *value, uint64_t bytes, uint32_t flags);
 G4_FN int g4_xattr_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint32_t space,
 			  const char *name, uint32_t name_bytes);
+/* Removes security.capability from a write-locked inode, if it has that. Outside of transactions. */
+G4_FN int g4_drop_capability(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core);
 /* Frees attributes as far as the transaction's credits go; done when core->disk.xattr is 0. */
 G4_FN int g4_xattr_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core);
 /* metadata blocks that one attribute change dirties at most: record page, value chains old and new, their space */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may do what: mode bits, access control lists, ownership. Callers whose checks the kernel made are trusted. */
+/*
+ * Who may do what: mode bits, access control lists, ownership; and what a file may no longer do when others change it. Callers
+ * whose checks the kernel made are trusted.
+ */
 #include "fs/fs.h"
 
 G4_FN bool g4_is_root(const struct g4_cred *cred)
@@ -54,4 +57,28 @@ G4_FN int g4_permission(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core
 			return by_list(wg, fs, core, cred, want, granted);
 	}
 	return (granted & want & 7) == want ? 0 : -G4_E_ACCES;
+}
+
+G4_FN uint32_t g4_mode_less_ids(const struct g4_core *core, const struct g4_cred *cred)
+{
+	uint32_t mode = core->disk.mode;
+
+	if (g4_is_dir(mode))
+		return mode;
+	/* without execution by the group set-gid is no privilege: those who could set it leave it */
+	bool may_set = cred == NULL || cred->uid == 0 || g4_in_group(cred, core->disk.gid);
+	return mode & ~(G4_S_ISUID | ((mode & G4_S_IXGRP) || !may_set ? G4_S_ISGID : 0));
+}
+
+G4_FN int g4_drop_privileges(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, const struct g4_cred *cred)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	uint32_t mode = g4_is_root(cred) ? core->disk.mode : g4_mode_less_ids(core, cred);
+	int rc = core->disk.xattr ? g4_drop_capability(wg, fs, core) : 0;
+
+	if (rc == 0 && mode != core->disk.mode) {
+		core->disk.mode = (g4_le16)mode;
+		g4_touch(fs, i, false, true);
+	}
+	return rc;
 }

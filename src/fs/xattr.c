@@ -348,6 +348,28 @@ G4_FN int g4_xattr_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 	return rc;
 }
 
+#define CAPABILITY "capability" /* in the space of security. */
+#define CAPABILITY_BYTES (sizeof(CAPABILITY) - 1)
+
+G4_FN int g4_drop_capability(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core)
+{
+	struct place place;
+	struct g4_txn txn;
+	int rc = find(wg, fs, core, G4_XATTR_SECURITY, CAPABILITY, CAPABILITY_BYTES, &place);
+
+	if (rc == -G4_E_NODATA)
+		return 0;
+	if (rc < 0)
+		return rc;
+	g4_cache_put(&fs->cache, place.line);
+	rc = g4_begin(wg, fs, G4_XATTR_CREDITS, &txn);
+	if (rc < 0)
+		return rc;
+	const struct g4_inode before = core->disk;
+	rc = g4_xattr_remove(wg, fs, &txn, core, G4_XATTR_SECURITY, CAPABILITY, CAPABILITY_BYTES);
+	return g4_end(fs, &txn, g4_inode_settle(wg, fs, &txn, core, &before, rc));
+}
+
 G4_FN int g4_xattr_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core)
 {
 	int rc = 0;
@@ -459,7 +481,7 @@ G4_FN static int set_acl(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn,
 	if (rc < 0)
 		return rc;
 	uint32_t mode = (core->disk.mode & ~0777u) | bits;
-	if (!g4_is_root(cmd->cred) && !g4_in_group(cmd->cred, core->disk.gid))
+	if ((cmd->flags & G4_XATTR_KILL_SGID) || (!g4_is_root(cmd->cred) && !g4_in_group(cmd->cred, core->disk.gid)))
 		mode &= ~G4_S_ISGID;
 	core->disk.mode = (g4_le16)mode;
 	return 0;

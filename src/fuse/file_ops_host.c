@@ -49,10 +49,11 @@ void g4_fuse_release_handle(struct g4_fuse_host *host, uint64_t handle)
  * Drops set-id bits as a write by somebody without CAP_FSETID does. The kernel sets a flag in the request for it, in every
  * direct write of an ordinary user, and keeps the mode it knows; it is told to ask again where the mode has changed.
  */
-static int kill_suidgid(struct g4_fuse_host *host, uint64_t ino)
+static int kill_suidgid(fuse_req_t req, uint64_t ino)
 {
+	struct g4_fuse_host *host = host_of(req);
 	struct g4_attr attr;
-	struct g4_cred cred = {.flags = G4_CRED_TRUSTED};
+	struct g4_cred cred;
 	struct g4_cmd get = {.op = G4_CMD_GETATTR, .node = ino, .attr = &attr};
 	struct g4_cmd set = {
 		.op = G4_CMD_SETATTR, .node = ino, .mask = G4_SET_KILL_SUIDGID, .attr = &attr, .cred = &cred};
@@ -60,10 +61,29 @@ static int kill_suidgid(struct g4_fuse_host *host, uint64_t ino)
 
 	if (!host->killpriv || result < 0 || !(attr.mode & (S_ISUID | S_ISGID)))
 		return result;
+	g4_fuse_credentials(req, &cred);
+	g4_fuse_add_groups_for(req, ino, &cred);
 	result = g4_engine_execute(host->engine, &set);
 	if (result >= 0)
 		(void)fuse_lowlevel_notify_inval_inode(host->session, ino, -1, 0);
 	return result;
+}
+
+/*
+ * Who changes contents by a request that has no such flag: the engine drops the bits, for everyone but root, and what the
+ * kernel thinks the mode is must go when it has (changed_by()), since a program is executed with that.
+ */
+static void changer_credentials(fuse_req_t req, uint64_t ino, struct g4_cred *cred)
+{
+	g4_fuse_credentials(req, cred);
+	cred->flags = 0; /* nothing but this is asked of them here */
+	g4_fuse_add_groups_for(req, ino, cred);
+}
+
+static void changed_by(fuse_req_t req, uint64_t ino, const struct g4_cred *cred)
+{
+	if (cred->uid != 0)
+		(void)fuse_lowlevel_notify_inval_inode(host_of(req)->session, ino, -1, 0);
 }
 
 /* The arguments of the request at hand, as the kernel sent them: libfuse passes on only some of their flags. */
@@ -106,7 +126,7 @@ void g4_fuse_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		return;
 	}
 	if ((fi->flags & O_TRUNC) && (raw->open_flags & FUSE_OPEN_KILL_SUIDGID)) {
-		result = kill_suidgid(host, ino);
+		result = kill_suidgid(req, ino);
 		if (result < 0) {
 			g4_fuse_release_handle(host, fi->fh);
 			fuse_reply_err(req, g4_errno(result));
@@ -126,6 +146,7 @@ void g4_fuse_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 void g4_fuse_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi)
 {
 	struct g4_fuse_host *host = host_of(req);
+	const struct fuse_create_in *raw = raw_arguments();
 	struct fuse_entry_param entry;
 	struct g4_attr attr = {0};
 	struct g4_cred cred;
@@ -146,6 +167,19 @@ void g4_fuse_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t 
 	if (result < 0) {
 		fuse_reply_err(req, g4_errno(result));
 		return;
+	}
+	/* somebody else made it since the kernel looked: what open() does with O_TRUNC is due */
+	if (cmd.value == 0 && (fi->flags & O_TRUNC) && (raw->open_flags & FUSE_OPEN_KILL_SUIDGID)) {
+		struct g4_cmd get = {.op = G4_CMD_GETATTR, .handle = cmd.handle, .attr = &attr};
+
+		result = kill_suidgid(req, attr.ino);
+		if (result >= 0)
+			result = g4_engine_execute(host->engine, &get);
+		if (result < 0) {
+			g4_fuse_release_handle(host, cmd.handle);
+			fuse_reply_err(req, g4_errno(result));
+			return;
+		}
 	}
 	g4_fuse_entry(host, &attr, &entry);
 	fi->fh = cmd.handle;
@@ -224,7 +258,7 @@ void g4_fuse_write_buf(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *bufv,
 	int result = 0;
 
 	if (raw->write_flags & FUSE_WRITE_KILL_SUIDGID)
-		result = kill_suidgid(host, ino);
+		result = kill_suidgid(req, ino);
 	if (result >= 0)
 		result = g4_engine_execute(host->engine, &cmd);
 	if (result < 0 && (raw->write_flags & FUSE_WRITE_CACHE))
@@ -265,6 +299,7 @@ void g4_fuse_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_
 
 void g4_fuse_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length, struct fuse_file_info *fi)
 {
+	struct g4_cred cred;
 	struct g4_cmd cmd = {
 		.op = G4_CMD_FALLOCATE,
 		.node = ino,
@@ -272,6 +307,7 @@ void g4_fuse_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, o
 		.offset = (uint64_t)offset,
 		.length = (uint64_t)length,
 		.flags = (uint32_t)mode,
+		.cred = &cred,
 	};
 	int result;
 
@@ -279,7 +315,9 @@ void g4_fuse_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, o
 		fuse_reply_err(req, EOPNOTSUPP);
 		return;
 	}
+	changer_credentials(req, ino, &cred);
 	result = g4_engine_execute(host_of(req)->engine, &cmd);
+	changed_by(req, ino, &cred);
 	fuse_reply_err(req, result < 0 ? g4_errno(result) : 0);
 }
 
@@ -287,6 +325,7 @@ void g4_fuse_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t offset_in,
 			     fuse_ino_t ino_out, off_t offset_out, struct fuse_file_info *fi_out, size_t length,
 			     int flags)
 {
+	struct g4_cred cred;
 	struct g4_cmd cmd = {
 		.op = G4_CMD_COPY_RANGE,
 		.node2 = fi_out->fh,
@@ -294,16 +333,18 @@ void g4_fuse_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t offset_in,
 		.offset = (uint64_t)offset_in,
 		.length = length,
 		.arg = (uint64_t)offset_out,
+		.cred = &cred,
 	};
 	int result;
 
 	(void)ino_in;
-	(void)ino_out;
 	if (flags != 0) {
 		fuse_reply_err(req, EINVAL);
 		return;
 	}
+	changer_credentials(req, ino_out, &cred);
 	result = g4_engine_execute(host_of(req)->engine, &cmd);
+	changed_by(req, ino_out, &cred);
 	if (result < 0)
 		fuse_reply_err(req, g4_errno(result));
 	else

@@ -47,6 +47,7 @@ struct g4_fuse_host {
 	uint64_t root_ino;
 	bool writeback;	      /* negotiated */
 	bool killpriv;	      /* negotiated: the engine drops set-id bits when the kernel asks for it */
+	bool setxattr_flags;  /* negotiated: SETXATTR says whether an access list takes the set-gid bit away */
 	uint64_t init_unique; /* INIT's request number and the flags the kernel offered in it */
 	uint64_t init_offered;
 	bool initialised;
@@ -86,6 +87,8 @@ void g4_fuse_follow(struct g4_fuse_thread *self, const struct fuse_in_header *in
 /* ops_host.c and its neighbours */
 extern const struct fuse_lowlevel_ops g4_fuse_ops;
 void g4_fuse_credentials(fuse_req_t req, struct g4_cred *cred);
+void g4_fuse_add_groups(fuse_req_t req, struct g4_cred *cred);
+void g4_fuse_add_groups_for(fuse_req_t req, uint64_t ino, struct g4_cred *cred);
 void g4_fuse_entry(const struct g4_fuse_host *host, const struct g4_attr *attr, struct fuse_entry_param *entry);
 void g4_fuse_writer_opened(struct g4_fuse_host *host, uint64_t ino, int flags, int step);
 bool g4_fuse_may_be_written(struct g4_fuse_host *host, uint64_t ino);

@@ -16,6 +16,11 @@
 
 #include "fuse/fuse_types_host.h"
 
+static struct g4_fuse_host *host_of(fuse_req_t req)
+{
+	return fuse_req_userdata(req);
+}
+
 void g4_fuse_credentials(fuse_req_t req, struct g4_cred *cred)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
@@ -27,13 +32,24 @@ void g4_fuse_credentials(fuse_req_t req, struct g4_cred *cred)
 	cred->group_count = 0;
 }
 
-/* The engine's rule for set-gid on chmod looks at all groups of the caller; reading them is slow, nothing else needs it. */
-static void add_groups(fuse_req_t req, struct g4_cred *cred)
+/* The engine's rules for set-gid look at all groups of the caller; reading them is slow, nothing else needs it. */
+void g4_fuse_add_groups(fuse_req_t req, struct g4_cred *cred)
 {
 	int count = fuse_req_getgroups(req, G4_CRED_MAX_GROUPS, cred->groups);
 
 	if (count > 0)
 		cred->group_count = (uint32_t)(count < G4_CRED_MAX_GROUPS ? count : G4_CRED_MAX_GROUPS);
+}
+
+/* Only where they decide whether a change of the file takes its set-gid bit away. */
+void g4_fuse_add_groups_for(fuse_req_t req, uint64_t ino, struct g4_cred *cred)
+{
+	struct g4_attr attr;
+	struct g4_cmd get = {.op = G4_CMD_GETATTR, .node = ino, .attr = &attr};
+
+	if (cred->uid != 0 && g4_engine_execute(host_of(req)->engine, &get) >= 0 &&
+	    (attr.mode & (S_ISGID | S_IXGRP)) == S_ISGID)
+		g4_fuse_add_groups(req, cred);
 }
 
 static void set_name(struct g4_cmd *cmd, const char *name)
@@ -50,11 +66,6 @@ static void set_name2(struct g4_cmd *cmd, const char *name)
 
 	cmd->name2 = name;
 	cmd->name2_bytes = (uint16_t)(bytes < UINT16_MAX ? bytes : UINT16_MAX);
-}
-
-static struct g4_fuse_host *host_of(fuse_req_t req)
-{
-	return fuse_req_userdata(req);
 }
 
 void g4_fuse_entry(const struct g4_fuse_host *host, const struct g4_attr *attr, struct fuse_entry_param *entry)
@@ -225,7 +236,9 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int to_s
 	g4_fuse_credentials(req, &cred);
 	set_changes(host_of(req), st, to_set, &cmd);
 	if ((cmd.mask & G4_SET_MODE) && (attr.mode & S_ISGID) && cred.uid != 0)
-		add_groups(req, &cred);
+		g4_fuse_add_groups(req, &cred);
+	else if (cmd.mask & G4_SET_KILL_SUIDGID)
+		g4_fuse_add_groups_for(req, ino, &cred);
 	result = g4_engine_execute(host_of(req)->engine, &cmd);
 	if (result < 0) {
 		fuse_reply_err(req, g4_errno(result));

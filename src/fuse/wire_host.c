@@ -6,8 +6,9 @@
  * 1. A request is read into two places: the headers into libfuse's buffer, the payload into the worker's page-aligned
  *    buffer, so that a write can go to an O_DIRECT device from where the kernel put it.
  * 2. Each worker reads from and replies to its own clone of the device.
- * 3. Requests and flags of newer kernels: O_TMPFILE, birth times in statx(2), syncfs(2), and HANDLE_KILLPRIV_V2, which
- *    spares a look for security.capability in front of every write.
+ * 3. Requests and flags of newer kernels: O_TMPFILE, birth times in statx(2), syncfs(2), HANDLE_KILLPRIV_V2, which
+ *    spares a look for security.capability in front of every write, and SETXATTR_EXT, which tells when an access list takes
+ *    the set-gid bit away.
  *
  * Rule: a request that answer_here() does not know goes to libfuse unchanged.
  */
@@ -183,6 +184,34 @@ static void answer_syncfs(struct g4_fuse_host *host, const struct fuse_in_header
 	reply(in->unique, result < 0 ? g4_errno(result) : 0, NULL, 0);
 }
 
+/* libfuse 3.14 takes the longer form of the request for the shorter one. */
+static void answer_setxattr(struct g4_fuse_host *host, const struct fuse_in_header *in,
+			    const struct fuse_setxattr_in *arg, size_t bytes)
+{
+	struct g4_cred cred = {.uid = in->uid, .gid = in->gid, .flags = G4_CRED_TRUSTED};
+	const char *name = (const char *)(arg + 1);
+	size_t name_bytes = strnlen(name, bytes - sizeof(*arg));
+	struct g4_cmd cmd = {
+		.op = G4_CMD_SETXATTR,
+		.node = in->nodeid,
+		.name = name,
+		.name_bytes = (uint16_t)g4_min64(name_bytes, UINT16_MAX),
+		.data = (void *)(uintptr_t)(name + name_bytes + 1), /* the engine only reads it */
+		.length = arg->size,
+		.flags = arg->flags & (G4_XATTR_CREATE | G4_XATTR_REPLACE),
+		.cred = &cred,
+	};
+
+	if (sizeof(*arg) + name_bytes + 1 > bytes || arg->size > bytes - sizeof(*arg) - name_bytes - 1) {
+		reply(in->unique, EIO, NULL, 0);
+		return;
+	}
+	if (arg->setxattr_flags & FUSE_SETXATTR_ACL_KILL_SGID)
+		cmd.flags |= G4_XATTR_KILL_SGID;
+	int result = g4_engine_execute(host->engine, &cmd);
+	reply(in->unique, result < 0 ? g4_errno(result) : 0, NULL, 0);
+}
+
 /* True when the request was one that libfuse does not know and has been answered. */
 static bool answer_here(struct g4_fuse_host *host, const struct fuse_in_header *in, size_t bytes)
 {
@@ -198,6 +227,10 @@ static bool answer_here(struct g4_fuse_host *host, const struct fuse_in_header *
 	}
 	if (in->opcode == OPCODE_STATX && argument_bytes >= sizeof(struct statx_in)) {
 		answer_statx(host, in);
+		return true;
+	}
+	if (in->opcode == FUSE_SETXATTR && host->setxattr_flags && argument_bytes >= sizeof(struct fuse_setxattr_in)) {
+		answer_setxattr(host, in, arguments, argument_bytes);
 		return true;
 	}
 	if (in->opcode == FUSE_SYNCFS) {
@@ -224,9 +257,10 @@ static void note_init(struct g4_fuse_host *host, const struct fuse_in_header *in
 /* Adds to libfuse's answer to INIT the flags it has no names for. */
 static void patch_init(struct g4_fuse_host *host, struct fuse_init_out *out)
 {
-	uint64_t taken = host->init_offered & (FUSE_HANDLE_KILLPRIV_V2 | INIT_DIRECT_IO_ALLOW_MMAP);
+	uint64_t taken = host->init_offered & (FUSE_HANDLE_KILLPRIV_V2 | FUSE_SETXATTR_EXT | INIT_DIRECT_IO_ALLOW_MMAP);
 
 	host->killpriv = (taken & FUSE_HANDLE_KILLPRIV_V2) != 0;
+	host->setxattr_flags = (taken & FUSE_SETXATTR_EXT) != 0;
 	out->flags |= (uint32_t)taken;
 	if (out->flags & FUSE_INIT_EXT)
 		out->flags2 |= (uint32_t)(taken >> 32);

@@ -293,6 +293,104 @@ static void writing_and_giving_away_drop_the_set_id_bits(void **state)
 	assert_int_equal(api_lstat("/d").mode, S_IFDIR | 02755);
 }
 
+static uint32_t permissions_of(const char *path)
+{
+	return api_lstat(path).mode & 07777;
+}
+
+/* Each way to change contents; of a file of BOB's that all may write. */
+static void every_change_of_contents_drops_the_set_id_bits(void **state)
+{
+	static const uint32_t modes[] = {0, GPU4FS_FALLOC_KEEP_SIZE, GPU4FS_FALLOC_KEEP_SIZE | GPU4FS_FALLOC_PUNCH_HOLE,
+					 GPU4FS_FALLOC_ZERO_RANGE};
+	gpu4fs_file *file, *source;
+	int64_t from, to;
+
+	(void)state;
+	make("/f", BOB, GUESTS, 06777);
+	api_write_pattern("/source", 1, 20000);
+	for (size_t k = 0; k < sizeof(modes) / sizeof(modes[0]); k++) {
+		ok(gpu4fs_chmod(fs, NULL, "/f", 06777));
+		file = api_open_as(alice, "/f", O_RDWR, 0);
+		ok(gpu4fs_fallocate(file, modes[k], 4096, 8192));
+		ok(gpu4fs_close(file));
+		assert_int_equal(permissions_of("/f"), 0777);
+	}
+	ok(gpu4fs_chmod(fs, NULL, "/f", 06777));
+	file = api_open_as(alice, "/f", O_RDWR, 0);
+	fails(gpu4fs_fallocate(file, GPU4FS_FALLOC_KEEP_SIZE, 0, INT64_MAX), EFBIG);
+	assert_int_equal(permissions_of("/f"), 06777);
+	source = api_open_as(alice, "/source", O_RDONLY, 0);
+	from = to = 0;
+	gives(gpu4fs_copy_file_range(source, &from, file, &to, 20000), 20000);
+	assert_int_equal(permissions_of("/f"), 0777);
+	ok(gpu4fs_close(source));
+	ok(gpu4fs_close(file));
+	ok(gpu4fs_chmod(fs, NULL, "/f", 06777));
+	ok(gpu4fs_close(api_open_as(alice, "/f", O_WRONLY | O_TRUNC, 0)));
+	assert_int_equal(permissions_of("/f"), 0777);
+	/* root keeps them */
+	ok(gpu4fs_chmod(fs, NULL, "/f", 06777));
+	file = api_open("/f", O_RDWR | O_TRUNC, 0);
+	ok(gpu4fs_fallocate(file, 0, 0, 8192));
+	ok(gpu4fs_close(file));
+	assert_int_equal(permissions_of("/f"), 06777);
+}
+
+static void set_gid_without_execution_stays_for_members_of_the_group(void **state)
+{
+	(void)state;
+	make("/f", 0, GUESTS, 06766);
+	ok(gpu4fs_truncate(bob, NULL, "/f", 10));
+	assert_int_equal(permissions_of("/f"), 02766);
+	ok(gpu4fs_truncate(alice, NULL, "/f", 20));
+	assert_int_equal(permissions_of("/f"), 0766);
+}
+
+/* Whoever does it. */
+static void every_change_of_contents_drops_capabilities(void **state)
+{
+	static const char name[] = "security.capability";
+	gpu4fs_file *file;
+	char value[20];
+
+	(void)state;
+	memset(value, 1, sizeof(value));
+	for (uint32_t way = 0; way < 6; way++) {
+		api_write_pattern("/f", way, 10000);
+		file = api_open("/f", O_RDWR, 0);
+		ok(gpu4fs_fsetxattr(file, "user.other", "kept", 4, 0));
+		ok(gpu4fs_fsetxattr(file, name, value, sizeof(value), 0));
+		gives(gpu4fs_pwrite(file, "", 0, 0), 0);
+		ok(gpu4fs_fchmod(file, 0755));
+		gives(gpu4fs_fgetxattr(file, name, value, sizeof(value)), sizeof(value));
+		switch (way) {
+		case 0:
+			gives(gpu4fs_pwrite(file, "x", 1, 0), 1);
+			break;
+		case 1:
+			ok(gpu4fs_ftruncate(file, 10));
+			break;
+		case 2:
+			ok(gpu4fs_fallocate(file, 0, 0, 20000));
+			break;
+		case 3:
+			ok(gpu4fs_fchown(file, 1, (uint32_t)-1));
+			break;
+		case 4:
+			ok(gpu4fs_truncate(fs, NULL, "/f", 0));
+			break;
+		default:
+			ok(gpu4fs_close(api_open("/f", O_WRONLY | O_TRUNC, 0)));
+			break;
+		}
+		fails(gpu4fs_fgetxattr(file, name, value, sizeof(value)), ENODATA);
+		gives(gpu4fs_fgetxattr(file, "user.other", value, sizeof(value)), 4);
+		ok(gpu4fs_close(file));
+		ok(gpu4fs_unlink(fs, NULL, "/f"));
+	}
+}
+
 static void times_are_set_by_the_owner_or_to_now_by_a_writer(void **state)
 {
 	const struct timespec times[2] = {{1, 0}, {2, 0}};
@@ -371,6 +469,9 @@ int main(void)
 		permission_test(only_the_owner_changes_the_mode),
 		permission_test(only_root_gives_files_away),
 		permission_test(writing_and_giving_away_drop_the_set_id_bits),
+		permission_test(every_change_of_contents_drops_the_set_id_bits),
+		permission_test(set_gid_without_execution_stays_for_members_of_the_group),
+		permission_test(every_change_of_contents_drops_capabilities),
 		permission_test(times_are_set_by_the_owner_or_to_now_by_a_writer),
 		permission_test(some_things_are_for_root_or_the_owner),
 		permission_test(a_session_starts_where_it_was_told_to),
