@@ -24,7 +24,8 @@ const char g4_help_fsck[] = "[-n | -p | -y | --repair | --dry-run] [-f] [-v] [--
 			    "                  maps, links, superblocks; do not check a file system that was\n"
 			    "                  unmounted cleanly\n"
 			    "      --dry-run   say what --repair would do, and change nothing\n"
-			    "  -f, --force     with -p: check even when it was unmounted cleanly; with\n"
+			    "  -f, --force     look for lost inodes in free space even when nothing is wrong;\n"
+			    "                  with -p: check even when it was unmounted cleanly; with\n"
 			    "                  --find-superblock: repair even where another file system is\n"
 			    "  -v, --verbose   print every problem, not only the first 100 of a kind\n"
 			    "  -j, --jobs=N    use N threads, not as many as there are processors\n"
@@ -295,6 +296,7 @@ static int check(struct g4_fsck *fsck, const struct fsck_options *options)
 
 	fsck->out = stdout;
 	fsck->find_superblock = options->find_superblock;
+	fsck->thorough = options->force;
 	fsck->threads = options->threads != 0 ? options->threads : default_threads();
 	fsck->printed_limit = options->verbose ? UINT64_MAX : LINES_A_KIND;
 	if (options->json) {

@@ -360,6 +360,9 @@ void g4_fsck_drop_entry(struct g4_fsck *fsck, const struct g4_fsck_where *where)
 	const uint32_t units = 1 + (entry->name_bytes + G4_DIR_UNIT_BYTES - 1u) / G4_DIR_UNIT_BYTES;
 	for (uint32_t unit = where->unit; unit < where->unit + units; unit++)
 		leaf->used[unit / 64] &= ~(UINT64_C(1) << unit % 64);
+	struct g4_fsck_cell *dropped = g4_fsck_add(fsck, &fsck->dropped, fsck->dirs[where->dir].ino);
+	if (dropped != NULL)
+		dropped->a++;
 	g4_fsck_seal(fsck, where->leaf_address, G4_BLOCK_DIR_LEAF);
 }
 

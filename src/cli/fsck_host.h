@@ -150,6 +150,7 @@ struct g4_fsck_addition { /* an entry for a directory that is about to be rebuil
 /* g4_fsck_cell.d of a slab */
 #define G4_FSCK_SALVAGED 1u    /* out of a damaged page */
 #define G4_FSCK_UNCONFIRMED 2u /* found by its looks, where no allocation map says that it is in use */
+#define G4_FSCK_HIDDEN 4u      /* the same, where one says that it is not, or where a file claims it */
 
 struct g4_fsck_job {		       /* for a member of a team (fsck_team_host.c) */
 	uint64_t dir;		       /* inode of the directory to be looked into */
@@ -168,6 +169,7 @@ struct g4_fsck {
 	uint32_t threads;	   /* that may be used, at most G4_FSCK_THREADS_MAX; 0 is 1 */
 	struct g4_fsck_team *team; /* whose member it is: it says nothing and stops at the first problem; NULL: alone */
 	bool find_superblock;	   /* go on when neither is good */
+	bool thorough;		   /* look at free space even when nothing is wrong */
 	bool made_superblock;	   /* there was none: it has a new hash key, which no name was stored with */
 	struct g4_superblock superblock; /* that one */
 	const char *foreign;		 /* without any: the other file system on the device, or NULL */
@@ -198,6 +200,9 @@ struct g4_fsck {
 	/* repair; zero while only checking */
 	bool repairing;
 	bool orphans_broken, no_room;
+	bool new_root;			 /* the tree was not walked: the next round does, from another root */
+	bool searched;			 /* free space was looked at */
+	bool cramped;			 /* room was taken that may have held something */
 	bool reset_journal;		 /* what its log holds is given up */
 	bool rebuild_dir, missing_pages; /* of the directory at hand */
 	uint32_t round;
@@ -207,9 +212,18 @@ struct g4_fsck {
 	uint64_t *metadata;			   /* bit p: page p was claimed for metadata */
 	uint64_t *shared_before, *metadata_before; /* the same of the round before */
 	uint64_t *first_alloc;			   /* what the maps said before the repair */
-	struct g4_fsck_table touched;		   /* inodes that were changed, or are in doubt */
-	struct g4_fsck_table adopted;		   /* leaf page -> a: index of the task of its new directory */
-	struct g4_fsck_table late;		   /* directories whose parent is not the directory that names them */
+	struct g4_fsck_table touched;		   /* inodes of which something was said to be lost or in doubt */
+	struct g4_fsck_table hidden;		   /* page of a slab found where maps call space free -> a: surely */
+	struct g4_fsck_table dropped;		   /* directory -> a: names taken from it that it still counts */
+	uint64_t *ever_used;			   /* bit p: page p was met in an earlier round */
+	uint64_t *taken;			   /* bit p: page p is new */
+	uint64_t *unwritten;			   /* bit p: page p is a file's that never wrote it */
+	uint64_t unnamed;			   /* inodes without a name met in this round */
+	/* of all rounds: names that directories counted and that are gone; inodes that got a name, links that went */
+	uint64_t names_missing, connected, links_missing;
+	uint64_t lost_files;	      /* what of these was found nowhere */
+	struct g4_fsck_table adopted; /* leaf page -> a: index of the task of its new directory */
+	struct g4_fsck_table late;    /* directories whose parent is not the directory that names them */
 	struct g4_fsck_change *changes;
 	uint64_t change_count, change_room;
 	uint64_t by_outcome[G4_FSCK_OUTCOMES];
@@ -257,6 +271,8 @@ bool g4_fsck_reserve(struct g4_fsck *fsck, void **array, uint64_t count, uint64_
 /* The keys in ascending order, malloc'ed; NULL when there are none or for lack of memory. */
 uint64_t *g4_fsck_keys(struct g4_fsck *fsck, const struct g4_fsck_table *table, uint64_t *count);
 bool g4_fsck_bit(const uint64_t *bitmap, uint64_t bit);
+/* Sets bits of a bitmap over pages, which is made when it is NULL; false for lack of memory. */
+bool g4_fsck_set_bits(struct g4_fsck *fsck, uint64_t **bitmap, uint64_t first, uint64_t count);
 /* Takes pages for one purpose; false, with a problem, when one of them is taken already. */
 bool g4_fsck_claim(struct g4_fsck *fsck, uint64_t address, uint64_t pages, const struct g4_fsck_where *where,
 		   const char *what);
@@ -277,6 +293,20 @@ void g4_fsck_superblocks(struct g4_fsck *fsck);
 bool g4_fsck_load_maps(struct g4_fsck *fsck);
 void g4_fsck_find_slabs(struct g4_fsck *fsck);
 void g4_fsck_compare_maps(struct g4_fsck *fsck);
+/* Pages of a word of the bitmaps that are marked as used, and that nothing has led to in any round. */
+uint64_t g4_fsck_leaked(const struct g4_fsck *fsck, uint64_t word);
+
+/* ---- fsck_hidden_host.c ---- */
+/* Looks for slabs where the maps know none, if that is due and was not done; they join fsck->slabs. True: there are. */
+bool g4_fsck_find_hidden(struct g4_fsck *fsck);
+/* False: that this inode is alive was concluded from counts that do not tell which ones are. */
+bool g4_fsck_is_proven(const struct g4_fsck *fsck, uint64_t ino);
+/* An inode that was found by its looks is in doubt, and loses what its maker may have wanted it for. */
+void g4_fsck_disarm(struct g4_fsck *fsck, uint64_t ino, const struct g4_fsck_where *where);
+/* How many names a directory counted, less those that were taken from it and told, beyond those found. Sums them up. */
+uint64_t g4_fsck_missing_names(struct g4_fsck *fsck, const struct g4_inode *inode, uint64_t dropped, uint64_t found);
+/* After all rounds: says how many files are lost of which nothing but a count tells. */
+void g4_fsck_tell_missing(struct g4_fsck *fsck);
 
 /* ---- fsck_inode_host.c ---- */
 /* The slab's cell, verified at the first call, or NULL for lack of memory. */

@@ -54,6 +54,8 @@ struct g4_fsck_cell *g4_fsck_slab(struct g4_fsck *fsck, uint64_t page, const str
 	}
 	cell->c = (uint32_t)-status;
 	cell->a = status == 0 ? slab.used : 0;
+	if (g4_fsck_find(&fsck->hidden, page) != NULL)
+		cell->d |= G4_FSCK_HIDDEN;
 	if ((status == 0 || !fsck->repairing) && !fsck->slabs_later)
 		g4_fsck_claim_metadata(fsck, page * G4_PAGE_BYTES, where, "a slab");
 	return cell;
@@ -116,6 +118,7 @@ enum g4_fsck_met g4_fsck_meet(struct g4_fsck *fsck, uint64_t ino, const struct g
 	}
 	const bool again = (slab->b >> slot & 1) != 0;
 	const bool doubtful = !again && (slab->d & G4_FSCK_SALVAGED) != 0;
+	const bool unproven = !again && (slab->d & (G4_FSCK_HIDDEN | G4_FSCK_UNCONFIRMED)) != 0;
 	slab->b |= 1u << slot;
 	if (status < 0) {
 		if (!again)
@@ -132,6 +135,8 @@ enum g4_fsck_met g4_fsck_meet(struct g4_fsck *fsck, uint64_t ino, const struct g
 		here.ino = ino;
 		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, &here, 0, 0, "its inode comes out of a damaged page");
 	}
+	if (status == 0 && fsck->repairing && unproven && !g4_fsck_is_touched(fsck, ino))
+		g4_fsck_disarm(fsck, ino, where);
 	return again ? G4_FSCK_AGAIN : G4_FSCK_FIRST;
 }
 
@@ -205,6 +210,19 @@ static bool must_move(const struct g4_fsck *fsck, uint64_t address, uint64_t pag
 	return move;
 }
 
+/* Either the map is wrong, or the pointer is. New copies are in no map yet. */
+static bool is_unmarked(const struct g4_fsck *fsck, g4_ptr ptr)
+{
+	const uint64_t first = g4_ptr_address(ptr) / G4_PAGE_BYTES;
+
+	for (uint64_t page = first; page < first + g4_tag_pages(g4_ptr_tag(ptr)); page++) {
+		if (!g4_fsck_bit(fsck->bad_group, page / G4_GROUP_PAGES) && !g4_fsck_bit(fsck->alloc_used, page) &&
+		    (fsck->taken == NULL || !g4_fsck_bit(fsck->taken, page)))
+			return (ptr & G4_PTR_VALID) != 0;
+	}
+	return false;
+}
+
 static void check_data(struct g4_fsck *fsck, const struct g4_map_item *item, const struct g4_fsck_where *where)
 {
 	const uint64_t address = g4_ptr_address(item->ptr), pages = g4_tag_pages(g4_ptr_tag(item->ptr));
@@ -219,6 +237,11 @@ static void check_data(struct g4_fsck *fsck, const struct g4_map_item *item, con
 	if (doubtful)
 		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, item->file_page * G4_PAGE_BYTES, pages * G4_PAGE_BYTES,
 			       "contents that something else had, too");
+	else if (fsck->repairing && is_unmarked(fsck, item->ptr) && !g4_fsck_is_touched(fsck, where->ino))
+		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, item->file_page * G4_PAGE_BYTES, pages * G4_PAGE_BYTES,
+			       "contents in space that its group's map calls free");
+	if (fsck->repairing && (item->ptr & G4_PTR_VALID) == 0)
+		g4_fsck_set_bits(fsck, &fsck->unwritten, address / G4_PAGE_BYTES, pages);
 	g4_fsck_claim(fsck, address, pages, where, "data");
 }
 
@@ -265,8 +288,12 @@ static bool read_xattr_page(struct g4_fsck *fsck, g4_ptr ptr, uint32_t type, uin
 	int status = g4_image_block(fsck->image, address, type, page);
 	if (status == 0)
 		status = g4_xattr_page_validate(page, &fsck->image->layout);
-	if (status == 0 && page->inode == ino)
-		return g4_fsck_claim_metadata(fsck, address, where, "an attribute page");
+	if (status == 0 && page->inode == ino) {
+		/* It says whose it is; who claims it as contents gets a copy in the next round. Not if it comes twice. */
+		const bool again = fsck->repairing && g4_fsck_bit(fsck->metadata, address / G4_PAGE_BYTES);
+		const bool alone = g4_fsck_claim_metadata(fsck, address, where, "an attribute page");
+		return alone || (fsck->repairing && !again);
+	}
 	g4_fsck_problem(fsck, G4_FSCK_XATTR, where, "the attribute page at 0x%" PRIx64 " %s%s", address,
 			status < 0 ? "is damaged: " : "belongs to another inode",
 			status < 0 ? g4_strerror(status) : "");
@@ -376,8 +403,11 @@ static bool check_xattrs(struct g4_fsck *fsck, uint64_t ino, g4_ptr ptr, const s
 		if (page.bytes == 0) {
 			g4_fsck_problem(fsck, G4_FSCK_XATTR, where, "the attribute page at 0x%" PRIx64 " is empty",
 					address);
-			if (fsck->repairing)
+			if (fsck->repairing) {
+				g4_fsck_change(fsck, G4_FSCK_REPAIRED, where, 0, 0,
+					       "the empty attribute page is left out");
 				set_next(fsck, ino, before, ptr);
+			}
 		} else {
 			before = address;
 		}
@@ -387,12 +417,11 @@ static bool check_xattrs(struct g4_fsck *fsck, uint64_t ino, g4_ptr ptr, const s
 
 /* ------------------------------------------------------------------ all of it */
 
-/* Unless the repair itself changed what is counted, pages may have been lost by damage that nothing else tells. */
-static void set_pages(struct g4_fsck *fsck, uint64_t ino, const struct g4_inode *inode, uint64_t pages,
-		      const struct g4_fsck_where *where)
+/* Unless something of the file was said to be lost, pages may have been lost by damage that nothing else tells. */
+static void set_pages(struct g4_fsck *fsck, uint64_t ino, uint64_t pages, const struct g4_fsck_where *where)
 {
 	struct g4_inode *slot = g4_fsck_edit_inode(fsck, ino);
-	const bool expected = S_ISDIR(inode->mode) || g4_fsck_is_touched(fsck, ino);
+	const bool expected = g4_fsck_is_touched(fsck, ino);
 
 	if (slot == NULL)
 		return;
@@ -441,7 +470,7 @@ bool g4_fsck_contents(struct g4_fsck *fsck, uint64_t ino, const struct g4_inode 
 				"inode 0x%" PRIx64 " counts %" PRIu64 " pages, it has %" PRIu64, ino, inode->pages,
 				pages);
 		if (fsck->repairing)
-			set_pages(fsck, ino, inode, pages, where);
+			set_pages(fsck, ino, pages, where);
 	}
 	return good;
 }

@@ -656,6 +656,7 @@ void g4_fsck_rebuild_directory(struct g4_fsck *fsck, uint64_t task)
 	collect(&b, ino);
 	const bool missing = b.missing || fsck->tasks[task].missing;
 	collect_adopted(&b, task);
+	const uint64_t kept = b.count;
 	collect_additions(&b, ino);
 	while (separate_names(&b, &where) && fsck->fatal == 0)
 		;
@@ -663,6 +664,10 @@ void g4_fsck_rebuild_directory(struct g4_fsck *fsck, uint64_t task)
 	const uint64_t root = build_tree(&b);
 	struct g4_inode *inode = fsck->fatal != 0 || fsck->no_room ? NULL : g4_fsck_edit_inode(fsck, ino);
 	if (inode != NULL) {
+		struct g4_fsck_cell *dropped = g4_fsck_find(&fsck->dropped, ino);
+		g4_fsck_missing_names(fsck, inode, dropped == NULL ? 0 : dropped->a, kept);
+		if (dropped != NULL)
+			dropped->a = 0;
 		memset(inode->map, 0, sizeof(inode->map));
 		inode->map_height = 0;
 		inode->map[0] = root == 0 ? 0 : g4_ptr_make(root, G4_TAG_4K, G4_PTR_VALID);

@@ -178,7 +178,7 @@ void g4_fsck_change(struct g4_fsck *fsck, enum g4_fsck_outcome outcome, const st
 	if (change.path != NULL)
 		memcpy(change.path, path.bytes, path.count);
 	change.ino = where == NULL ? 0 : where->ino;
-	if (change.ino != 0)
+	if (change.ino != 0 && outcome != G4_FSCK_REPAIRED)
 		g4_fsck_add(fsck, &fsck->touched, change.ino);
 	fsck->by_outcome[outcome]++;
 	print_change(fsck, &change);

@@ -10,17 +10,23 @@
 
 /* ------------------------------------------------------------------ one round */
 
+/* The tree is not what it will be. */
+static bool is_waiting(const struct g4_fsck *fsck)
+{
+	return fsck->task_count != 0 || fsck->shared != NULL || fsck->new_root;
+}
+
 static void check_alone(struct g4_fsck *fsck)
 {
 	if (!g4_fsck_load_maps(fsck))
 		return;
 	g4_fsck_orphans(fsck);
 	g4_fsck_tree(fsck);
-	if (fsck->task_count != 0 || fsck->shared != NULL)
+	if (is_waiting(fsck))
 		return; /* what nothing leads to shows when the tree is whole */
 	g4_fsck_find_slabs(fsck);
 	g4_fsck_unreachable(fsck);
-	if (fsck->fatal != 0 || fsck->task_count != 0 || fsck->shared != NULL)
+	if (fsck->fatal != 0 || is_waiting(fsck))
 		return;
 	g4_fsck_link_counts(fsck);
 	g4_fsck_compare_maps(fsck);
@@ -40,6 +46,16 @@ static void free_bitmap(uint64_t **bitmap)
 	*bitmap = NULL;
 }
 
+static void remember_met(struct g4_fsck *fsck)
+{
+	if (fsck->ever_used == NULL) {
+		fsck->ever_used = fsck->used;
+		fsck->used = NULL;
+	}
+	for (uint64_t word = 0; fsck->used != NULL && word < fsck->bitmap_words; word++)
+		fsck->ever_used[word] |= fsck->used[word];
+}
+
 /* What a round has found goes, except for the changes and what the next one needs to know. */
 static void forget_round(struct g4_fsck *fsck)
 {
@@ -53,7 +69,10 @@ static void forget_round(struct g4_fsck *fsck)
 	else
 		free(fsck->alloc_used);
 	fsck->alloc_used = NULL;
+	if (fsck->repairing)
+		remember_met(fsck);
 	free_bitmap(&fsck->used);
+	free_bitmap(&fsck->unwritten);
 	free_bitmap(&fsck->alloc_slab);
 	free_bitmap(&fsck->bad_group);
 	free_table(&fsck->slabs);
@@ -65,7 +84,8 @@ static void forget_round(struct g4_fsck *fsck)
 	fsck->task_count = fsck->addition_count = fsck->late_count = fsck->orphan_list_count = 0;
 	fsck->pages_met = fsck->pages_marked = 0;
 	fsck->files = fsck->directories = fsck->symlinks = fsck->others = fsck->orphan_count = 0;
-	fsck->orphans_broken = false;
+	fsck->orphans_broken = fsck->new_root = false;
+	fsck->unnamed = 0;
 	fsck->problems = 0;
 }
 
@@ -84,6 +104,7 @@ static void check_all(struct g4_fsck *fsck)
 		if (g4_fsck_check_together(fsck))
 			return;
 		forget_round(fsck);
+		fsck->searched = false;
 		fsck->problems = problems;
 		fsck->fatal = 0;
 	}
@@ -121,6 +142,9 @@ static bool is_safe(enum g4_fsck_problem kind)
 
 static bool all_safe(const struct g4_fsck *fsck)
 {
+	/* A pointer to the wrong page leaves one that nothing leads to; a count of names can be all that is left of one. */
+	if (fsck->names_missing != 0 || (fsck->by_kind[G4_FSCK_LEAKED] != 0 && fsck->by_kind[G4_FSCK_UNMARKED] != 0))
+		return false;
 	for (uint32_t kind = 0; kind < G4_FSCK_PROBLEM_KINDS; kind++) {
 		if (fsck->by_kind[kind] != 0 && !is_safe((enum g4_fsck_problem)kind))
 			return false;
@@ -131,11 +155,11 @@ static bool all_safe(const struct g4_fsck *fsck)
 /* The end of a round: what could not be put right on the way. */
 static void finish_round(struct g4_fsck *fsck)
 {
-	const bool waiting = fsck->task_count != 0 || fsck->shared != NULL;
+	const bool waiting = is_waiting(fsck);
 
 	if (fsck->task_count != 0)
 		g4_fsck_do_tasks(fsck);
-	else if (fsck->orphans_broken)
+	else if (fsck->orphans_broken && !fsck->new_root)
 		g4_fsck_relink_orphans(fsck);
 	if (!waiting && fsck->fatal == 0 && fsck->problems != 0)
 		g4_fsck_rebuild_maps(fsck);
@@ -161,6 +185,8 @@ int g4_fsck_repair(struct g4_fsck *fsck, struct g4_image *image, const struct g4
 			break;
 		forget_round(fsck);
 	}
+	if (fsck->fatal == 0 && fsck->problems == 0)
+		g4_fsck_tell_missing(fsck);
 	return fsck->fatal;
 }
 
@@ -262,6 +288,10 @@ void g4_fsck_free(struct g4_fsck *fsck)
 	free(fsck->metadata_before);
 	free(fsck->first_alloc);
 	free_table(&fsck->touched);
+	free_table(&fsck->hidden);
+	free_table(&fsck->dropped);
+	free(fsck->ever_used);
+	free(fsck->taken);
 	free(fsck->dirs);
 	free(fsck->names);
 	free(fsck->stack);

@@ -43,17 +43,29 @@ void g4_fsck_superblocks(struct g4_fsck *fsck)
 				"hash, so that these are built anew");
 		return;
 	}
-	if (image->primary_status < 0)
+	if (image->primary_status < 0) {
 		g4_fsck_problem(fsck, G4_FSCK_SUPERBLOCK, NULL,
 				"the first superblock is damaged (%s); the second is used",
 				g4_strerror(image->primary_status));
-	if (image->backup_status < 0)
+		if (fsck->repairing)
+			g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0,
+				       "the first superblock is written from the second");
+	}
+	if (image->backup_status < 0) {
 		g4_fsck_problem(fsck, G4_FSCK_SUPERBLOCK, NULL,
 				"the second superblock, at 0x%" PRIx64 ", is damaged (%s)",
 				image->layout.backup_address, g4_strerror(image->backup_status));
+		if (fsck->repairing)
+			g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0,
+				       "the second superblock is written from the first");
+	}
 	if (image->primary_status == 0 && image->backup_status == 0 &&
-	    !superblocks_agree(&image->primary, &image->backup))
+	    !superblocks_agree(&image->primary, &image->backup)) {
 		g4_fsck_problem(fsck, G4_FSCK_SUPERBLOCK, NULL, "the two superblocks describe different file systems");
+		if (fsck->repairing)
+			g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, NULL, 0, 0,
+				       "the second superblock is written from the first");
+	}
 }
 
 /* ------------------------------------------------------------------ maps */
@@ -198,8 +210,20 @@ static void add_unconfirmed(struct g4_fsck *fsck, uint64_t page)
 	cell->c = 0;
 }
 
+/* What was found in free space in an earlier round. */
+static void add_hidden(struct g4_fsck *fsck)
+{
+	uint64_t count;
+	uint64_t *pages = g4_fsck_keys(fsck, &fsck->hidden, &count);
+
+	for (uint64_t i = 0; i < count; i++)
+		g4_fsck_slab(fsck, pages[i], NULL);
+	free(pages);
+}
+
 void g4_fsck_find_slabs(struct g4_fsck *fsck)
 {
+	add_hidden(fsck);
 	for (uint64_t word = 0; word < fsck->bitmap_words; word++) {
 		/* Slabs with room are known by their bit; full ones look like leaked pages at first. */
 		uint64_t candidates = fsck->alloc_slab[word] | (fsck->alloc_used[word] & ~fsck->used[word]);
@@ -274,8 +298,32 @@ static void compare_slab_bits(struct g4_fsck *fsck)
 	free(pages);
 }
 
+uint64_t g4_fsck_leaked(const struct g4_fsck *fsck, uint64_t word)
+{
+	const uint64_t met = fsck->used[word] | (fsck->ever_used == NULL ? 0 : fsck->ever_used[word]);
+
+	return g4_fsck_bit(fsck->bad_group, word / GROUP_WORDS) ? 0 : fsck->alloc_used[word] & ~met;
+}
+
+/* What a file had that is gone, inode and all, looks like this. */
+static void tell_leaked(struct g4_fsck *fsck)
+{
+	uint64_t pages = 0;
+
+	for (uint64_t word = 0; word < fsck->bitmap_words; word++)
+		pages += (uint64_t)__builtin_popcountll(g4_fsck_leaked(fsck, word));
+	if (pages != 0)
+		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, NULL, 0, 0,
+			       "%" PRIu64
+			       " page%s that the maps call used, and that nothing leads to, %s free now: if these "
+			       "were a file's, that is lost",
+			       pages, pages == 1 ? "" : "s", pages == 1 ? "is" : "are");
+}
+
 void g4_fsck_compare_maps(struct g4_fsck *fsck)
 {
+	if (fsck->repairing)
+		tell_leaked(fsck);
 	compare_bits(fsck, true);
 	compare_bits(fsck, false);
 	compare_slab_bits(fsck);

@@ -110,7 +110,16 @@ static bool set_bit(struct g4_fsck *fsck, uint64_t **bitmap, uint64_t page)
 	return true;
 }
 
-static bool set_bits(struct g4_fsck *fsck, uint64_t **bitmap, uint64_t word, uint64_t bits)
+bool g4_fsck_set_bits(struct g4_fsck *fsck, uint64_t **bitmap, uint64_t first, uint64_t count)
+{
+	for (uint64_t page = first; page < first + count; page++) {
+		if (!set_bit(fsck, bitmap, page))
+			return false;
+	}
+	return true;
+}
+
+static bool set_word(struct g4_fsck *fsck, uint64_t **bitmap, uint64_t word, uint64_t bits)
 {
 	for (; bits != 0; bits &= bits - 1) {
 		if (!set_bit(fsck, bitmap, word * 64 + (uint64_t)__builtin_ctzll(bits)))
@@ -135,7 +144,7 @@ bool g4_fsck_claim(struct g4_fsck *fsck, uint64_t address, uint64_t pages, const
 		if (shared == 0)
 			first_shared = page / 64 * 64 + (uint64_t)__builtin_ctzll(twice);
 		shared += (uint64_t)__builtin_popcountll(twice);
-		if (fsck->repairing && !set_bits(fsck, &fsck->shared, page / 64, twice))
+		if (fsck->repairing && !set_word(fsck, &fsck->shared, page / 64, twice))
 			return false;
 	}
 	fsck->pages_met += pages - shared;

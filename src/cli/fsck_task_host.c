@@ -45,18 +45,26 @@ static bool is_metadata(struct g4_fsck *fsck, uint64_t page)
 	       (indirect.header.magic == G4_BLOCK_MAGIC && indirect.header.fs_tag == fsck->image->fs_tag);
 }
 
-static bool is_free(struct g4_fsck *fsck, uint64_t page, bool desperate)
+/* How much is risked for room, one after the other. */
+enum risk {
+	SURE,	 /* free by the map, and nothing of this file system, which a wrong map may have forgotten */
+	UNKNOWN, /* the same where there is no map */
+	CRAMPED, /* free by the map, whatever is there */
+	RISKS
+};
+
+static bool is_free(struct g4_fsck *fsck, uint64_t page, enum risk risk)
 {
 	const bool unknown = g4_fsck_bit(fsck->bad_group, page / G4_GROUP_PAGES);
 
 	if (g4_fsck_bit(fsck->used, page))
 		return false;
-	if (!unknown)
-		return !g4_fsck_bit(fsck->alloc_used, page);
-	return desperate && !is_metadata(fsck, page);
+	if (unknown)
+		return risk == UNKNOWN && !is_metadata(fsck, page);
+	return !g4_fsck_bit(fsck->alloc_used, page) && (risk == CRAMPED || fsck->searched || !is_metadata(fsck, page));
 }
 
-static uint64_t search(struct g4_fsck *fsck, uint64_t pages, bool desperate)
+static uint64_t search(struct g4_fsck *fsck, uint64_t pages, enum risk risk)
 {
 	const uint64_t end = fsck->bitmap_words * 64;
 	uint64_t start = g4_align_up(fsck->hand, pages);
@@ -65,7 +73,7 @@ static uint64_t search(struct g4_fsck *fsck, uint64_t pages, bool desperate)
 		if (start + pages > end)
 			start = 0;
 		uint64_t fits = 0;
-		while (fits < pages && is_free(fsck, start + fits, desperate))
+		while (fits < pages && is_free(fsck, start + fits, risk))
 			fits++;
 		if (fits == pages)
 			return start;
@@ -75,14 +83,21 @@ static uint64_t search(struct g4_fsck *fsck, uint64_t pages, bool desperate)
 
 uint64_t g4_fsck_find_room(struct g4_fsck *fsck, uint64_t pages)
 {
-	uint64_t first = search(fsck, pages, false);
+	enum risk risk = SURE;
+	uint64_t first;
 
-	if (first == 0)
-		first = search(fsck, pages, true);
+	while ((first = search(fsck, pages, risk)) == 0 && risk + 1 < RISKS)
+		risk++;
 	if (first == 0) {
 		fsck->no_room = true;
 		return 0;
 	}
+	if (risk == CRAMPED && !fsck->cramped)
+		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, NULL, 0, 0,
+			       "free space is scarce: what the maps may have forgotten is overwritten");
+	fsck->cramped = fsck->cramped || risk == CRAMPED;
+	if (!g4_fsck_set_bits(fsck, &fsck->taken, first, pages))
+		return 0;
 	for (uint64_t page = first; page < first + pages; page++)
 		fsck->used[page / 64] |= UINT64_C(1) << page % 64;
 	fsck->hand = first + pages;
@@ -304,6 +319,7 @@ static void connect_inode(struct g4_fsck *fsck, const struct g4_fsck_task *task,
 
 	snprintf(name, sizeof(name), "#%" PRIx64, g4_ptr_address(task->ino));
 	g4_fsck_add_name(fsck, home, task->ino, task->height, name);
+	fsck->connected += g4_fsck_is_proven(fsck, task->ino);
 	g4_fsck_change(fsck, G4_FSCK_REPAIRED, &task->where, 0, 0, "inode 0x%" PRIx64 " is now " LOST_AND_FOUND "/%s",
 		       task->ino, name);
 	if (task->height != S_IFDIR >> 12)

@@ -90,6 +90,7 @@ static void clear_orphan_flag(struct g4_fsck *fsck, uint64_t ino)
 	if (inode != NULL)
 		inode->flags &= ~G4_INODE_ORPHAN;
 	g4_fsck_seal_inode(fsck, ino);
+	g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0, "inode 0x%" PRIx64 " is no removed file any more", ino);
 }
 
 static void check_orphan_flag(struct g4_fsck *fsck, uint64_t ino, const struct g4_inode *inode,
@@ -102,6 +103,9 @@ static void check_orphan_flag(struct g4_fsck *fsck, uint64_t ino, const struct g
 	if (!fsck->repairing)
 		return;
 	if (may_be_orphan(inode)) {
+		if (inode->nlink == 0)
+			g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, 0, 0,
+				       "inode 0x%" PRIx64 " says it was removed; the next mount releases it", ino);
 		add_orphan(fsck, ino);
 		fsck->orphans_broken = true;
 	} else {
@@ -267,7 +271,8 @@ static uint64_t follow_entries(struct g4_fsck *fsck, uint64_t ino, uint32_t dir)
 	return follow_run(fsck, fsck->entries, fsck->entry_count, ino, dir);
 }
 
-static void set_counts(struct g4_fsck *fsck, const struct g4_fsck_where *where, uint32_t entries, uint32_t links)
+static void set_counts(struct g4_fsck *fsck, const struct g4_fsck_where *where, uint32_t entries, uint32_t links,
+		       uint64_t missing)
 {
 	struct g4_inode *inode = g4_fsck_edit_inode(fsck, where->ino);
 
@@ -276,13 +281,21 @@ static void set_counts(struct g4_fsck *fsck, const struct g4_fsck_where *where, 
 	inode->entries = entries;
 	inode->nlink = links;
 	g4_fsck_seal_inode(fsck, where->ino);
-	g4_fsck_change(fsck, G4_FSCK_REPAIRED, where, 0, 0, "the directory counts %u entries and %u links now", entries,
-		       links);
+	if (missing == 0)
+		g4_fsck_change(fsck, G4_FSCK_REPAIRED, where, 0, 0, "the directory counts %u entries and %u links now",
+			       entries, links);
+	else
+		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, 0, 0,
+			       "the directory counts %u entries now: %" PRIu64 " names of it may be gone", entries,
+			       missing);
 }
 
 static void check_directory(struct g4_fsck *fsck, const struct g4_inode *inode, const struct g4_fsck_where *where)
 {
 	const uint64_t ino = where->ino;
+
+	const struct g4_fsck_cell *before = g4_fsck_find(&fsck->dropped, ino);
+	const uint32_t dropped = before == NULL ? 0 : before->a;
 
 	count_inode(fsck, inode);
 	const bool good = g4_fsck_contents(fsck, ino, inode, where);
@@ -296,8 +309,13 @@ static void check_directory(struct g4_fsck *fsck, const struct g4_inode *inode, 
 	if (inode->nlink != 2 + subdirectories)
 		g4_fsck_problem(fsck, G4_FSCK_LINKS, where, "the directory counts %u links, it should be %" PRIu64,
 				inode->nlink, 2 + subdirectories);
-	if (fsck->repairing && (inode->entries != entries || inode->nlink != 2 + subdirectories))
-		set_counts(fsck, where, (uint32_t)entries, (uint32_t)(2 + subdirectories));
+	if (!fsck->repairing || (inode->entries == entries && inode->nlink == 2 + subdirectories))
+		return;
+	struct g4_fsck_cell *cell = g4_fsck_find(&fsck->dropped, ino);
+	if (cell != NULL)
+		cell->a -= dropped; /* what was taken from it in this round it counts in the next one */
+	set_counts(fsck, where, (uint32_t)entries, (uint32_t)(2 + subdirectories),
+		   g4_fsck_missing_names(fsck, inode, dropped, entries));
 }
 
 static void check_pushed(struct g4_fsck *fsck, uint32_t dir)
@@ -390,7 +408,18 @@ static uint64_t replace_root(struct g4_fsck *fsck, struct g4_inode *inode)
 		fsck->orphans_broken = fsck->orphans_broken || !whole;
 	}
 	g4_fsck_seal(fsck, address, G4_BLOCK_ROOT);
+	fsck->new_root = true;
 	return usual;
+}
+
+/* Of two that may be the root, the one that says so itself: it is its own parent, where mkfs puts the root. */
+static bool usual_is_better(struct g4_fsck *fsck, uint64_t ino)
+{
+	const uint64_t usual = g4_ino_make(fsck->image->layout.data_address + G4_SLAB_SLOT_BYTES);
+	struct g4_inode inode;
+
+	return usual != ino && g4_image_inode(fsck->image, usual, &inode) == 0 && S_ISDIR(inode.mode) &&
+	       inode.parent == usual;
 }
 
 void g4_fsck_tree(struct g4_fsck *fsck)
@@ -405,15 +434,23 @@ void g4_fsck_tree(struct g4_fsck *fsck)
 		g4_fsck_problem(fsck, G4_FSCK_ROOT, NULL, "the root block is damaged: %s", g4_strerror(status));
 		if (!fsck->repairing)
 			return;
-		ino = replace_root(fsck, &inode);
+		replace_root(fsck, &inode);
+		return; /* the next round finds the new one */
 	}
-	bool found = find_root(fsck, ino, &inode);
+	const bool found = find_root(fsck, ino, &inode);
 	if (!found) {
 		const struct g4_fsck_where where = {.dir = G4_NO_DIR, .ino = ino};
 		g4_fsck_problem(fsck, G4_FSCK_ROOT, &where, "the root directory can not be used");
 		if (fsck->repairing)
 			replace_root(fsck, &inode);
-		return; /* the next round finds the new one */
+		return;
+	}
+	if (inode.parent != ino && usual_is_better(fsck, ino)) {
+		const struct g4_fsck_where where = {.dir = G4_NO_DIR, .ino = ino};
+		g4_fsck_problem(fsck, G4_FSCK_ROOT, &where, "the root block names a directory that is in another one");
+		if (fsck->repairing)
+			replace_root(fsck, &inode);
+		return;
 	}
 	if (inode.parent != ino) {
 		const struct g4_fsck_where where = {.dir = G4_NO_DIR, .ino = ino};
@@ -458,6 +495,7 @@ static bool mend_orphan(struct g4_fsck *fsck, uint64_t ino, const struct g4_inod
 	if (slot != NULL)
 		slot->flags |= G4_INODE_ORPHAN;
 	g4_fsck_seal_inode(fsck, ino);
+	g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0, "inode 0x%" PRIx64 " is marked as a removed file", ino);
 	return true;
 }
 
@@ -612,6 +650,7 @@ static void take_lost(struct g4_fsck *fsck, uint64_t ino)
 					      "a special file",
 			inode.size);
 	check_orphan_flag(fsck, ino, &inode, &where);
+	fsck->unnamed++;
 	/* Only a removed one needs no name. */
 	if (fsck->repairing && ((inode.flags & G4_INODE_ORPHAN) == 0 || inode.nlink != 0))
 		connect_later(fsck, &where, &inode);
@@ -653,6 +692,11 @@ void g4_fsck_unreachable(struct g4_fsck *fsck)
 		any = false;
 		for (uint64_t i = 0; i < count; i++)
 			any = take_lost_of_slab(fsck, pages[i], true) || any;
+		if (g4_fsck_find_hidden(fsck)) {
+			free(pages);
+			any = true;
+			continue;
+		}
 		/* Names whose directory is lost are better than numbers: what they lead to is looked at in the next round. */
 		if (fsck->repairing && g4_fsck_rescue_leaves(fsck)) {
 			free(pages);
@@ -670,10 +714,13 @@ static void set_links(struct g4_fsck *fsck, const struct g4_fsck_where *where, u
 
 	if (inode == NULL)
 		return;
+	/* A name that is gone, or one that leads to the wrong file, shows like this. */
+	const bool expected = g4_fsck_is_touched(fsck, where->ino);
+	fsck->links_missing += inode->nlink > links ? inode->nlink - links : 0;
 	inode->nlink = links;
 	g4_fsck_seal_inode(fsck, where->ino);
-	g4_fsck_change(fsck, G4_FSCK_REPAIRED, where, 0, 0, "inode 0x%" PRIx64 " counts %u links now", where->ino,
-		       links);
+	g4_fsck_change(fsck, expected ? G4_FSCK_REPAIRED : G4_FSCK_DOUBTFUL, where, 0, 0,
+		       "inode 0x%" PRIx64 " counts %u links now", where->ino, links);
 }
 
 void g4_fsck_link_counts(struct g4_fsck *fsck)

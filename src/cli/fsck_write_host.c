@@ -212,6 +212,21 @@ static void order_pages(struct writer *w, uint64_t *addresses, uint64_t count)
 	free(ordered);
 }
 
+/*
+ * A changed page that nothing leads to in the end stays as it was: with the generation of this repair a slab that was
+ * given up would look newer than the map that calls it free.
+ */
+static uint64_t keep_used(const struct writer *w, uint64_t *addresses, uint64_t count)
+{
+	uint64_t kept = 0;
+
+	for (uint64_t i = 0; i < count; i++) {
+		if (g4_fsck_bit(w->fsck->used, addresses[i] / G4_PAGE_BYTES))
+			addresses[kept++] = addresses[i];
+	}
+	return kept;
+}
+
 static int write_patches(struct writer *w)
 {
 	const uint64_t room = log_pages(w) - 2 - log_pages(w) / G4_JOURNAL_TAGS;
@@ -221,6 +236,7 @@ static int write_patches(struct writer *w)
 
 	if (addresses == NULL)
 		return w->image->patches.count != 0 ? -G4_E_NOMEM : 0;
+	count = keep_used(w, addresses, count);
 	if (count > room)
 		order_pages(w, addresses, count);
 	for (uint64_t at = 0; at < count && status == 0; at += room)

@@ -3,14 +3,13 @@
  * The checker says and repairs the same with any number of threads: on a whole image, and on ones with damage of the kind
  * that only shows when what several threads have found is put together.
  */
-#include "rig.h"
+#include "damage.h"
 
 #include <inttypes.h>
 #include <sys/stat.h>
 
 #include "cli/fsck_host.h"
 #include "fs/mount_host.h"
-#include "journal/block.h"
 #include "simt/simt_host.h"
 
 #define DEVICE_BYTES (64 * G4_MIB)
@@ -170,29 +169,6 @@ static uint64_t compare(const char *what)
 
 /* ------------------------------------------------------------------ damage */
 
-static uint32_t fs_tag(void)
-{
-	uint32_t tag;
-
-	memcpy(&tag, ((struct g4_superblock *)(void *)(rig.image + G4_SUPERBLOCK_ADDRESS))->uuid, sizeof(tag));
-	return tag;
-}
-
-static struct g4_inode *inode_of(uint64_t ino)
-{
-	return (struct g4_inode *)(void *)(rig.image + g4_ptr_address(ino));
-}
-
-/* Puts the checksum of the page at an address right. */
-static void seal(uint64_t address)
-{
-	uint8_t *page = rig.image + g4_align_down(address, G4_PAGE_BYTES);
-	struct g4_block_header header;
-
-	memcpy(&header, page, sizeof(header));
-	g4_block_seal(page, header.type, header.address, header.generation, fs_tag());
-}
-
 static uint64_t number_of(uint64_t dir, const char *name)
 {
 	struct g4_attr attr;
@@ -202,20 +178,6 @@ static uint64_t number_of(uint64_t dir, const char *name)
 	rig_unmount_fs(&rig, wg, rig.fs, true);
 	rig.fs = NULL;
 	return attr.ino;
-}
-
-/* The entry for an inode in the only leaf of a directory. */
-static struct g4_dir_entry *entry_of(uint64_t dir, uint64_t ino, uint64_t *leaf)
-{
-	*leaf = g4_ptr_address(inode_of(dir)->map[0]);
-	for (uint32_t unit = G4_DIR_HEADER_UNITS; unit < G4_DIR_UNITS; unit++) {
-		struct g4_dir_entry *entry =
-			(struct g4_dir_entry *)(void *)(rig.image + *leaf + unit * G4_DIR_UNIT_BYTES);
-		if (entry->inode == ino)
-			return entry;
-	}
-	fail_msg("no entry");
-	return NULL;
 }
 
 /* ------------------------------------------------------------------ tests */
@@ -265,8 +227,8 @@ static void test_inode_with_two_names(void **state)
 
 	(void)state;
 	restore();
-	entry_of(dirs[20], files[20][5], &leaf)->inode = files[30][7];
-	seal(leaf);
+	damage_entry(&rig, dirs[20], files[20][5], &leaf)->inode = files[30][7];
+	damage_seal(&rig, leaf);
 	assert_true(compare("an inode with two names") >= 2);
 }
 
@@ -276,10 +238,10 @@ static void test_directory_with_two_names(void **state)
 
 	(void)state;
 	restore();
-	struct g4_dir_entry *entry = entry_of(dirs[20], files[20][5], &leaf);
+	struct g4_dir_entry *entry = damage_entry(&rig, dirs[20], files[20][5], &leaf);
 	entry->inode = dirs[30];
 	entry->file_type = S_IFDIR >> 12;
-	seal(leaf);
+	damage_seal(&rig, leaf);
 	assert_true(compare("a directory with two names") >= 2);
 }
 
@@ -287,8 +249,8 @@ static void test_page_of_two_files(void **state)
 {
 	(void)state;
 	restore();
-	inode_of(files[20][4])->map[0] = inode_of(files[30][4])->map[0];
-	seal(g4_ptr_address(files[20][4]));
+	damage_inode(&rig, files[20][4])->map[0] = damage_inode(&rig, files[30][4])->map[0];
+	damage_seal(&rig, g4_ptr_address(files[20][4]));
 	assert_true(compare("a page of two files") >= 2);
 }
 
@@ -297,8 +259,8 @@ static void test_slab_as_contents(void **state)
 	(void)state;
 	restore();
 	const uint64_t slab = g4_align_down(g4_ptr_address(files[30][4]), G4_PAGE_BYTES);
-	inode_of(files[5][4])->map[0] = g4_ptr_make(slab, G4_TAG_4K, G4_PTR_VALID);
-	seal(g4_ptr_address(files[5][4]));
+	damage_inode(&rig, files[5][4])->map[0] = g4_ptr_make(slab, G4_TAG_4K, G4_PTR_VALID);
+	damage_seal(&rig, g4_ptr_address(files[5][4]));
 	assert_true(compare("a slab that is a file's contents, too") >= 1);
 }
 
@@ -306,13 +268,13 @@ static void test_counts(void **state)
 {
 	(void)state;
 	restore();
-	inode_of(files[2][1])->nlink = 40; /* several names, in several directories */
-	seal(g4_ptr_address(files[2][1]));
+	damage_inode(&rig, files[2][1])->nlink = 40; /* several names, in several directories */
+	damage_seal(&rig, g4_ptr_address(files[2][1]));
 	assert_int_equal(compare("a wrong link count"), 1);
 	restore();
 	const uint64_t many = number_of(G4_NODE_ROOT, "many");
-	inode_of(many)->entries--;
-	seal(g4_ptr_address(many));
+	damage_inode(&rig, many)->entries--;
+	damage_seal(&rig, g4_ptr_address(many));
 	assert_int_equal(compare("a wrong count of entries"), 1);
 }
 
@@ -322,8 +284,8 @@ static void test_one_link_and_two_names(void **state)
 	(void)state;
 	for (uint32_t d = 8; d < DIRECTORIES; d += rig_slow() ? 16 : 4) {
 		restore();
-		inode_of(shared[d])->nlink = 1;
-		seal(g4_ptr_address(shared[d]));
+		damage_inode(&rig, shared[d])->nlink = 1;
+		damage_seal(&rig, g4_ptr_address(shared[d]));
 		assert_int_equal(compare("an inode with two names that counts one"), 1);
 	}
 }
