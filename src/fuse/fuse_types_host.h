@@ -21,6 +21,7 @@
 /* Room for a whole write, and for the largest other request (an extended attribute of 64 KiB with its name). */
 #define G4_FUSE_DATA_BYTES (G4_FUSE_MAX_WRITE + G4_PAGE_BYTES)
 #define G4_FUSE_WRITERS_BITS 16
+#define G4_FUSE_QUIET_BITS 17
 
 /*
  * One worker. data is page-aligned: it receives the payload of a write, so that the engine can hand it to a device
@@ -67,6 +68,10 @@ struct g4_fuse_host {
 	 * writing. Fixed size, so that it does not grow with the number of files. */
 	atomic_uint *writers;
 
+	_Atomic(uint64_t) *quiet; /* quiet_host.c */
+	bool selinux;		  /* this kernel has SELinux */
+	atomic_bool labels;	  /* a file with a label of SELinux was seen */
+
 	pthread_mutex_t seek_lock;
 	pthread_cond_t seek_ready;
 	struct g4_fuse_seek_job *seek_first, **seek_last;
@@ -83,6 +88,12 @@ extern const struct fuse_custom_io g4_fuse_wire;
 /* follow_host.c: workers run where their caller runs */
 void g4_fuse_follow_init(struct g4_fuse_host *host);
 void g4_fuse_follow(struct g4_fuse_thread *self, const struct fuse_in_header *in);
+
+/* quiet_host.c: files of which the kernel knows everything that a long listing asks for */
+void g4_fuse_quiet_request(struct g4_fuse_host *host, const struct fuse_in_header *in);
+void g4_fuse_quiet_no_xattr(struct g4_fuse_host *host, uint64_t ino, const char *name);
+void g4_fuse_quiet_end(struct g4_fuse_host *host, uint64_t ino);
+bool g4_fuse_is_quiet(struct g4_fuse_host *host, uint64_t ino);
 
 /* ops_host.c and its neighbours */
 extern const struct fuse_lowlevel_ops g4_fuse_ops;

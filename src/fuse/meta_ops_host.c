@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <linux/fs.h>
+#include <linux/xattr.h>
 #include <sys/stat.h>
 
 #include "fuse/fuse_types_host.h"
@@ -34,7 +35,8 @@ static size_t add_entry(fuse_req_t req, char *reply, size_t room, const struct g
 	memcpy(name, from, record->name_bytes);
 	name[record->name_bytes] = '\0';
 	memset(&entry, 0, sizeof(entry));
-	if (record->has_attr && strcmp(name, ".") != 0 && strcmp(name, "..") != 0) {
+	if (record->has_attr && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
+	    !g4_fuse_is_quiet(host_of(req), record->ino)) {
 		struct g4_attr attr;
 
 		memcpy(&attr, record + 1, sizeof(attr));
@@ -115,6 +117,20 @@ static struct g4_cmd xattr_command(uint32_t op, uint64_t ino, const char *name, 
 	return cmd;
 }
 
+/*
+ * Without SELinux in this kernel and in this file system, its labels are "not supported" rather than "not there": `ls -l` then asks
+ * for one file's and not for each. A kernel with SELinux reads labels itself and would take that for an error.
+ */
+static int no_label(struct g4_fuse_host *host)
+{
+	return host->selinux || atomic_load_explicit(&host->labels, memory_order_relaxed) ? -G4_E_NODATA : -G4_E_NOTSUP;
+}
+
+static bool is_label(const char *name)
+{
+	return !strcmp(name, XATTR_NAME_SELINUX);
+}
+
 void g4_fuse_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags)
 {
 	struct g4_cred cred = {0};
@@ -124,11 +140,14 @@ void g4_fuse_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const ch
 	cmd.data = (void *)(uintptr_t)value; /* the engine only reads it */
 	cmd.length = size;
 	cmd.flags = (uint32_t)flags & (G4_XATTR_CREATE | G4_XATTR_REPLACE);
+	if (is_label(name))
+		atomic_store(&host_of(req)->labels, true);
 	reply_result(req, g4_engine_execute(host_of(req)->engine, &cmd));
 }
 
 void g4_fuse_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
+	struct g4_fuse_host *host = host_of(req);
 	struct g4_cred cred = {0};
 	struct g4_cmd cmd = xattr_command(G4_CMD_GETXATTR, ino, name, &cred);
 	int result;
@@ -136,7 +155,14 @@ void g4_fuse_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t s
 	g4_fuse_credentials(req, &cred);
 	cmd.data = g4_fuse_self->data;
 	cmd.length = g4_min64(size, G4_FUSE_DATA_BYTES);
-	result = g4_engine_execute(host_of(req)->engine, &cmd);
+	result = g4_engine_execute(host->engine, &cmd);
+	if (result == -G4_E_NODATA) {
+		g4_fuse_quiet_no_xattr(host, ino, name);
+		if (is_label(name))
+			result = no_label(host);
+	} else if (is_label(name)) {
+		atomic_store(&host->labels, true);
+	}
 	if (result < 0)
 		fuse_reply_err(req, g4_errno(result));
 	else if (size == 0)

@@ -136,6 +136,7 @@ static void forget_one(struct g4_fuse_host *host, uint64_t ino)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_FORGET, .node = ino};
 
+	g4_fuse_quiet_end(host, ino);
 	/* An inode that is gone already needs no forgetting; real damage shows in the next operation that has a reply. */
 	g4_engine_post(host->engine, &cmd);
 }

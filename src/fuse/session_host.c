@@ -499,7 +499,9 @@ static int start_threads(struct serving *s)
 
 	host->writers = calloc((size_t)1 << G4_FUSE_WRITERS_BITS, sizeof(*host->writers));
 	host->wake_fd = eventfd(0, EFD_CLOEXEC);
-	if (!host->writers || host->wake_fd < 0) {
+	host->quiet = calloc((size_t)1 << G4_FUSE_QUIET_BITS, sizeof(*host->quiet));
+	host->selinux = access("/sys/fs/selinux", F_OK) == 0;
+	if (!host->writers || !host->quiet || host->wake_fd < 0) {
 		complain("no memory for the FUSE session");
 		return G4_MOUNT_EXIT_FAIL;
 	}
@@ -524,6 +526,7 @@ static void free_threads(struct g4_fuse_host *host)
 		free_thread(host, &host->threads[i]);
 	free(host->threads);
 	free(host->writers);
+	free(host->quiet);
 	if (host->wake_fd >= 0)
 		close(host->wake_fd);
 }

@@ -282,6 +282,7 @@ static ssize_t wire_read(int fd, void *buf, size_t buf_bytes, void *userdata)
 			return bytes;
 		self->head = buf;
 		g4_fuse_follow(self, in);
+		g4_fuse_quiet_request(host, in);
 		if (in->opcode == FUSE_WRITE)
 			return bytes;
 		if ((size_t)bytes > HEAD_BYTES)
