@@ -154,8 +154,8 @@ static const char *path_of(const char *device)
 	return strncmp(device, "dax:", 4) == 0 ? device + 4 : device;
 }
 
-/* Makes the device as large as asked; *created tells whether there was no file before. 0 or an exit status. */
-static int prepare_size(struct mkfs_options *options, bool *created)
+/* How the device gets the size that was asked; *created tells whether there was no file before. 0 or an exit status. */
+static int prepare_size(struct mkfs_options *options, struct g4_dev_open_options *open, bool *created)
 {
 	struct stat found;
 
@@ -167,6 +167,8 @@ static int prepare_size(struct mkfs_options *options, bool *created)
 	options->size_bytes = g4_align_up(options->size_bytes, G4_PAGE_BYTES);
 	if (stat(path_of(options->device), &found) != 0) {
 		*created = errno == ENOENT;
+		open->flags |= *created ? G4_DEV_CREATE : 0;
+		open->create_bytes = options->size_bytes;
 		return 0; /* opening it says what is wrong with it */
 	}
 	if (!S_ISREG(found.st_mode))
@@ -177,10 +179,9 @@ static int prepare_size(struct mkfs_options *options, bool *created)
 		g4_cli_error("mkfs", "%s: exists with another size; --force changes it", options->device);
 		return G4_EXIT_FAILURE;
 	}
-	if (truncate(path_of(options->device), (off_t)options->size_bytes) == 0)
-		return 0;
-	g4_cli_error("mkfs", "%s: can not get this size: %s", options->device, strerror(errno));
-	return G4_EXIT_FAILURE;
+	open->flags |= G4_DEV_RESIZE;
+	open->create_bytes = options->size_bytes;
+	return 0;
 }
 
 static void print_result(const struct mkfs_options *options, const struct g4_superblock *sb)
@@ -239,13 +240,9 @@ int g4_cli_mkfs(int argc, char **argv)
 		g4_cli_error("mkfs", "%s is %s", options.device, message);
 		return G4_EXIT_FAILURE;
 	}
-	status = prepare_size(&options, &created);
+	status = prepare_size(&options, &open_options, &created);
 	if (status != 0)
 		return status;
-	if (created) {
-		open_options.flags |= G4_DEV_CREATE;
-		open_options.create_bytes = options.size_bytes;
-	}
 	status = g4_dev_open(options.device, &open_options, &dev, message, sizeof(message));
 	if (status < 0) {
 		g4c_explain(status, options.device, message, sizeof(message));

@@ -240,6 +240,8 @@ struct g4_fsck {
 	uint64_t late_count, late_room;
 	uint64_t *orphan_list; /* in order, of those that belong there */
 	uint64_t orphan_list_count, orphan_list_room;
+	struct g4_dev
+		*target; /* what a repair writes to, claimed before anything of it is read; NULL: nothing is written */
 	uint64_t stop_at_write; /* tests: the n-th write stops half-way and fails, as at a power cut; 0: none */
 	uint64_t hand;		/* page from which on room is looked for */
 
@@ -406,7 +408,7 @@ uint64_t g4_fsck_next_sequence(struct g4_image *image, const struct g4_journal_s
 
 /* ---- fsck_write_host.c ---- */
 /* Writes the header, if one is given, and brings the journal home with the engine's own replay. 0 or a negative code. */
-int g4_fsck_replay(const struct g4_image *image, const struct g4_journal_header *header);
+int g4_fsck_replay(const struct g4_image *image, const struct g4_journal_header *header, struct g4_dev *target);
 /* Writes what g4_fsck_repair() has prepared, and the superblocks. Nothing, when nothing is to be changed. */
 int g4_fsck_write(struct g4_fsck *fsck, const struct g4_journal_state *journal);
 

@@ -237,13 +237,12 @@ static bool keep_overlay(struct g4_image *image)
 	return true;
 }
 
-int g4_fsck_repair_device(struct g4_fsck *fsck, struct g4_image *image, const char *name,
+static int repair_claimed(struct g4_fsck *fsck, struct g4_image *image, const char *name,
 			  const struct g4_fsck_repair_options *options, struct g4_journal_state *journal, char *message,
 			  size_t bytes)
 {
 	static struct g4_journal_header header;
 
-	fsck->repairing = true;
 	snprintf(message, bytes, "%s", name);
 	int status = open_image(fsck, image, name, journal, message, bytes);
 	if (status < 0)
@@ -260,7 +259,7 @@ int g4_fsck_repair_device(struct g4_fsck *fsck, struct g4_image *image, const ch
 	/* A record that no transaction can have written stops a replay; what is before it is looked at through the log. */
 	const bool replay = journal->status == 0 && (mended || journal->records > 0);
 	if (replay && !options->dry_run) {
-		const int replayed = g4_fsck_replay(image, mended ? &header : NULL);
+		const int replayed = g4_fsck_replay(image, mended ? &header : NULL, fsck->target);
 		g4_image_close(image);
 		status = replayed < 0 && replayed != -G4_E_CORRUPT_JOURNAL ? replayed : 0;
 		if (status == 0)
@@ -278,6 +277,24 @@ int g4_fsck_repair_device(struct g4_fsck *fsck, struct g4_image *image, const ch
 		status = g4_fsck_write(fsck, journal);
 	if (status < 0)
 		snprintf(message, bytes, "%s: %s", name, g4_strerror(status));
+	return status;
+}
+
+/* Claimed from before the first look at it: what somebody else changed in between would be overwritten with old pages. */
+int g4_fsck_repair_device(struct g4_fsck *fsck, struct g4_image *image, const char *name,
+			  const struct g4_fsck_repair_options *options, struct g4_journal_state *journal, char *message,
+			  size_t bytes)
+{
+	const struct g4_dev_open_options claim = {.flags = G4_DEV_EXCLUSIVE, .queues = 1};
+	int status = 0;
+
+	fsck->repairing = true;
+	if (!options->dry_run)
+		status = g4_dev_open(name, &claim, &fsck->target, message, bytes);
+	if (status == 0)
+		status = repair_claimed(fsck, image, name, options, journal, message, bytes);
+	g4_dev_close(fsck->target);
+	fsck->target = NULL;
 	return status;
 }
 

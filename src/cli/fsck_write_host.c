@@ -36,14 +36,9 @@ struct writer {
 	uint8_t *page;		 /* one, aligned */
 };
 
-static int open_writer(struct writer *w)
+static int open_writer(struct writer *w, struct g4_dev *target)
 {
-	const struct g4_dev_open_options options = {.flags = G4_DEV_EXCLUSIVE, .queues = 1};
-	char message[256];
-
-	int status = g4_dev_open(w->image->name, &options, &w->dev, message, sizeof(message));
-	if (status < 0)
-		return status;
+	w->dev = target;
 	w->wg = g4_wg_create(0);
 	w->page = aligned_alloc(G4_PAGE_BYTES, G4_PAGE_BYTES);
 	return w->wg == NULL || w->page == NULL ? -G4_E_NOMEM : 0;
@@ -53,8 +48,6 @@ static void close_writer(struct writer *w)
 {
 	if (w->wg != NULL)
 		g4_wg_destroy(w->wg);
-	if (w->dev != NULL)
-		g4_dev_close(w->dev);
 	free(w->page);
 }
 
@@ -304,14 +297,14 @@ int g4_fsck_write(struct g4_fsck *fsck, const struct g4_journal_state *journal)
 		return 0;
 	/* Replayed before: there are no records, so the tail is where the next one goes. */
 	w.head = fsck->reset_journal ? 0 : journal->header.tail_page;
-	int status = open_writer(&w);
+	int status = open_writer(&w, fsck->target);
 	if (status == 0)
 		status = write_all(&w);
 	close_writer(&w);
 	return status;
 }
 
-int g4_fsck_replay(const struct g4_image *image, const struct g4_journal_header *header)
+int g4_fsck_replay(const struct g4_image *image, const struct g4_journal_header *header, struct g4_dev *target)
 {
 	struct g4_image copy = *image;
 	struct writer w = {.image = &copy};
@@ -319,7 +312,7 @@ int g4_fsck_replay(const struct g4_image *image, const struct g4_journal_header 
 	struct g4_meta meta = {.space = &space, .layout = image->layout, .fs_tag = image->fs_tag};
 	struct g4_replay replayed;
 
-	int status = open_writer(&w);
+	int status = open_writer(&w, target);
 	if (status == 0 && header != NULL) {
 		status = write_page(&w, image->layout.journal_address, header);
 		if (status == 0)

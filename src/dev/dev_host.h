@@ -10,14 +10,16 @@ extern "C" {
 #endif
 
 #define G4_DEV_READ_ONLY 1u
-#define G4_DEV_CREATE 2u      /* create a regular file (or dax: file) of create_bytes when it does not exist */
-#define G4_DEV_EXCLUSIVE 4u   /* refuse a device that is mounted or open elsewhere; hold an advisory lock while open */
+#define G4_DEV_CREATE 2u /* create a regular file (or dax: file) of create_bytes when it does not exist */
+#define G4_DEV_EXCLUSIVE                                                                                               \
+	4u /* refuse bytes that are in use, under whatever name; claim them while open (claim_host.c) */
 #define G4_DEV_SYNCHRONOUS 8u /* never use io_uring: a request is executed inside g4_dev_submit() */
+#define G4_DEV_RESIZE 16u     /* give an existing regular file create_bytes, after G4_DEV_EXCLUSIVE has claimed it */
 
 struct g4_dev_open_options {
 	uint32_t flags;
 	uint32_t queues;       /* io_uring instances; 0: one a core, at most 8 */
-	uint64_t create_bytes; /* with G4_DEV_CREATE */
+	uint64_t create_bytes; /* with G4_DEV_CREATE, G4_DEV_RESIZE */
 };
 
 /*

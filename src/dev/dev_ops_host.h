@@ -26,6 +26,7 @@ struct g4_file { /* first member of the host state of every device that holds a 
 	int fd;
 	bool block_device;
 	uint64_t size_bytes;
+	struct g4_claim *claim; /* NULL: without G4_DEV_EXCLUSIVE */
 };
 /*
  * Opens, creates and locks the file as the options say; refuses what is neither a regular file nor a block device, what
@@ -41,6 +42,15 @@ void g4_file_close(struct g4_file *file);
 uint32_t g4_file_go_direct(const struct g4_file *file);
 /* True when the file accepts holes (regular file) or discards (block device). Changes nothing. */
 bool g4_file_can_discard(const struct g4_file *file);
+
+/* ---- claims (claim_host.c) ---- */
+/*
+ * Claims the bytes that `path`, open as fd, stands for: fails with G4_E_DEV_BUSY when they are in use under any name that
+ * the kernel tells. What is claimed stays so until the claim is dropped and fd is closed. Readers share with readers.
+ */
+int g4_claim_take(const char *name, const char *path, int fd, bool read_only, struct g4_claim **out,
+		  struct g4_dev_message message);
+void g4_claim_drop(struct g4_claim *claim); /* NULL is ignored */
 
 /* ---- synchronous requests on host files (transfer_host.c): return when complete. Thread-safe. ---- */
 int g4_file_transfer(const struct g4_dev *dev, uint32_t op, uint32_t flags, uint64_t offset, const struct g4_iov *iov,

@@ -83,18 +83,19 @@ static int read_size(const char *name, struct g4_file *file, struct g4_dev_messa
 	return 0;
 }
 
-/* Readers share the lock, a writer excludes everyone. Block devices are claimed by O_EXCL instead. */
-static int lock_file(const char *name, const struct g4_file *file, uint32_t flags, struct g4_dev_message message)
+/* Readers share, a writer excludes everyone. A file gets the lock that flock(1) takes, too. */
+static int lock_file(const char *name, const char *path, struct g4_file *file, uint32_t flags,
+		     struct g4_dev_message message)
 {
-	if (!(flags & G4_DEV_EXCLUSIVE) || file->block_device)
+	const bool read_only = flags & G4_DEV_READ_ONLY;
+
+	if (!(flags & G4_DEV_EXCLUSIVE))
 		return 0;
 	const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
 	int error = 0;
 	/* io_uring lets go of a file a moment after the process that used it was killed */
-	for (uint32_t tries = 0; tries < LOCK_TRIES; tries++) {
-		if (flock(file->fd, ((flags & G4_DEV_READ_ONLY) ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0)
-			return 0;
-		error = errno;
+	for (uint32_t tries = 0; !file->block_device && tries < LOCK_TRIES; tries++) {
+		error = flock(file->fd, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0 ? 0 : errno;
 		if (error != EWOULDBLOCK)
 			break;
 		nanosleep(&pause, NULL);
@@ -102,7 +103,9 @@ static int lock_file(const char *name, const struct g4_file *file, uint32_t flag
 	errno = error;
 	if (error == EWOULDBLOCK)
 		return g4_dev_fail(message, -G4_E_DEV_BUSY, "%s: is in use by another program", name);
-	return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: cannot be locked: %m", name);
+	if (error != 0)
+		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: cannot be locked: %m", name);
+	return g4_claim_take(name, path, file->fd, read_only, &file->claim, message);
 }
 
 static int sync_parent(const char *path)
@@ -138,7 +141,7 @@ static int create_file(const char *name, const char *path, const struct g4_dev_o
 		return g4_dev_fail(message, -G4_E_NOENT, "%s: cannot be created: its directory does not exist", name);
 	if (file->fd < 0)
 		return open_failed(name, message);
-	int code = lock_file(name, file, options->flags, message);
+	int code = lock_file(name, path, file, options->flags, message);
 	if (code == 0 && (ftruncate(file->fd, (off_t)bytes) != 0 || fsync(file->fd) != 0 || sync_parent(path) != 0))
 		code = g4_dev_fail(message, errno == EFBIG ? -G4_E_FBIG : g4_dev_code(errno),
 				   "%s: cannot be created with %llu bytes: %m", name, (unsigned long long)bytes);
@@ -147,24 +150,36 @@ static int create_file(const char *name, const char *path, const struct g4_dev_o
 	return code;
 }
 
-static int open_existing(const char *name, const char *path, uint32_t flags, const struct stat *seen,
-			 struct g4_file *file, struct g4_dev_message message)
+static int resize_file(const char *name, const struct g4_file *file, const struct g4_dev_open_options *options,
+		       struct g4_dev_message message)
 {
+	if (!(options->flags & G4_DEV_RESIZE) || file->block_device ||
+	    ftruncate(file->fd, (off_t)options->create_bytes) == 0)
+		return 0;
+	return g4_dev_fail(message, errno == EFBIG ? -G4_E_FBIG : g4_dev_code(errno), "%s: cannot get %llu bytes: %m",
+			   name, (unsigned long long)options->create_bytes);
+}
+
+static int open_existing(const char *name, const char *path, const struct g4_dev_open_options *options,
+			 const struct stat *seen, struct g4_file *file, struct g4_dev_message message)
+{
+	const uint32_t flags = options->flags;
 	bool read_only = flags & G4_DEV_READ_ONLY;
 	int code = check_type(name, seen->st_mode, message);
 	if (code != 0)
 		return code;
 	file->block_device = S_ISBLK(seen->st_mode);
-	file->fd = open(path, (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC |
-				      (file->block_device && (flags & G4_DEV_EXCLUSIVE) ? O_EXCL : 0));
+	file->fd = open(path, (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 	if (file->fd < 0)
 		return open_failed(name, message);
 	struct stat st;
 	if (fstat(file->fd, &st) != 0 || (st.st_mode & S_IFMT) != (seen->st_mode & S_IFMT))
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: changed while it was being opened", name);
-	code = lock_file(name, file, flags, message);
+	code = lock_file(name, path, file, flags, message);
 	if (code == 0 && !read_only)
 		code = check_writable(name, file, message);
+	if (code == 0)
+		code = resize_file(name, file, options, message);
 	if (code == 0)
 		code = read_size(name, file, message);
 	return code;
@@ -176,8 +191,9 @@ int g4_file_open(const char *name, const char *path, const struct g4_dev_open_op
 	struct stat st;
 	int code;
 	file->fd = -1;
+	file->claim = NULL;
 	if (stat(path, &st) == 0)
-		code = open_existing(name, path, options->flags, &st, file, message);
+		code = open_existing(name, path, options, &st, file, message);
 	else if (errno == ENOENT && (options->flags & G4_DEV_CREATE) && !(options->flags & G4_DEV_READ_ONLY))
 		code = create_file(name, path, options, file, message);
 	else
@@ -192,6 +208,8 @@ void g4_file_close(struct g4_file *file)
 	if (file->fd >= 0)
 		close(file->fd);
 	file->fd = -1;
+	g4_claim_drop(file->claim);
+	file->claim = NULL;
 }
 
 /* ---- what a file can do ---- */

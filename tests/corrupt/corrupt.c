@@ -360,11 +360,14 @@ static uint8_t *copy_of(const struct rig *rig)
 static void bring_home(struct rig *rig)
 {
 	struct g4_image image;
+	struct g4_dev *dev;
 	char message[256];
 
-	if (g4_image_open(&image, rig->name, message, sizeof(message)) < 0 || g4_fsck_replay(&image, NULL) < 0)
+	if (g4_dev_open(rig->name, NULL, &dev, message, sizeof(message)) < 0 ||
+	    g4_image_open(&image, rig->name, message, sizeof(message)) < 0 || g4_fsck_replay(&image, NULL, dev) < 0)
 		abort();
 	g4_image_close(&image);
+	g4_dev_close(dev);
 }
 
 static void mount_or_die(struct rig *rig)

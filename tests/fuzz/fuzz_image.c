@@ -9,11 +9,14 @@ static struct fuzz_base base;
 static void bring_home(void)
 {
 	struct g4_image image;
+	struct g4_dev *dev;
 	char message[256];
 
-	if (g4_image_open(&image, base.rig.name, message, sizeof(message)) < 0 || g4_fsck_replay(&image, NULL) < 0)
+	if (g4_dev_open(base.rig.name, NULL, &dev, message, sizeof(message)) < 0 ||
+	    g4_image_open(&image, base.rig.name, message, sizeof(message)) < 0 || g4_fsck_replay(&image, NULL, dev) < 0)
 		abort();
 	g4_image_close(&image);
+	g4_dev_close(dev);
 }
 
 /* Everything that is metadata and in use, each place once; superblocks and the few others of their kind more often. */
