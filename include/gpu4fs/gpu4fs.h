@@ -289,7 +289,8 @@ GPU4FS_API int gpu4fs_rename(gpu4fs *fs, gpu4fs_file *from_at, const char *from,
 			     uint32_t flags);
 /*
  * Gives a file another name. flags: 0, or AT_SYMLINK_FOLLOW to link what a symbolic link points at instead of itself.
- * Errors: -EPERM for directories; -EEXIST; -EMLINK beyond four thousand million links.
+ * Errors: -EPERM for directories, and for files of others that one may not read and write, that are not regular or have
+ * set-id bits; -EEXIST; -EMLINK beyond four thousand million links.
  */
 GPU4FS_API int gpu4fs_link(gpu4fs *fs, gpu4fs_file *from_at, const char *from, gpu4fs_file *to_at, const char *to,
 			   int flags);

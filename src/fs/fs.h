@@ -20,7 +20,9 @@
 #define G4_S_ISUID 04000u
 #define G4_S_ISGID 02000u
 #define G4_S_ISVTX 01000u
+#define G4_S_IWGRP 00020u
 #define G4_S_IXGRP 00010u
+#define G4_S_IWOTH 00002u
 G4_FN G4_INLINE bool g4_is_dir(uint32_t mode)
 {
 	return (mode & G4_S_IFMT) == G4_S_IFDIR;
@@ -483,6 +485,17 @@ G4_FN int g4_permission(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core
 G4_FN bool g4_is_owner(const struct g4_core *core, const struct g4_cred *cred);
 G4_FN bool g4_in_group(const struct g4_cred *cred, uint32_t gid);
 G4_FN bool g4_is_root(const struct g4_cred *cred);
+/*
+ * What Linux forbids by its sysctl fs.protected_symlinks (1), _fifos (1) and _regular (2), of things that others left in sticky
+ * directories; for all but trusted callers, whose kernel has its own settings. The directory is that of the name.
+ * _hardlinks (1) is in the command that links.
+ */
+G4_FN int g4_may_follow(const struct g4_core *dir, const struct g4_core *link, const struct g4_cred *cred);
+G4_FN int g4_may_reuse(const struct g4_core *dir, const struct g4_core *core, const struct g4_cred *cred);
+G4_FN G4_INLINE bool g4_is_trusted(const struct g4_cred *cred)
+{
+	return cred == NULL || (cred->flags & G4_CRED_TRUSTED);
+}
 /* The mode less the set-id bits that a file loses when somebody changes its contents or its owner. */
 G4_FN uint32_t g4_mode_less_ids(const struct g4_core *core, const struct g4_cred *cred);
 /*

@@ -315,6 +315,21 @@ G4_FN static int expand(struct g4_wg *wg, struct g4_fs *fs, struct walk *walk, u
 	return 0;
 }
 
+/* Whether the link may be followed that a name in directory d led to. No lock held. */
+G4_FN static int check_follow(struct g4_fs *fs, uint32_t d, uint32_t link, const struct g4_cred *cred)
+{
+	struct g4_core *dir = g4_core_of(fs, d), *core = g4_core_of(fs, link);
+
+	if (g4_is_trusted(cred))
+		return 0;
+	g4_read_lock(&dir->lock);
+	g4_read_lock(&core->lock); /* a link is nobody's parent */
+	int rc = g4_may_follow(dir, core, cred);
+	g4_read_unlock(&core->lock);
+	g4_read_unlock(&dir->lock);
+	return rc;
+}
+
 /* Skips slashes; the next component's length. */
 G4_FN static uint32_t component(struct walk *walk)
 {
@@ -357,7 +372,9 @@ G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		bool last = walk->at == walk->bytes;
 		bool slash = !last; /* link/ means what it points to */
 		if (g4_is_link(g4_core_type(g4_core_of(fs, next))) && (slash || !(cmd->flags & G4_RESOLVE_NOFOLLOW))) {
-			rc = expand(wg, fs, walk, next);
+			rc = check_follow(fs, i, next, cmd->cred);
+			if (rc == 0)
+				rc = expand(wg, fs, walk, next);
 			g4_core_put(fs, next);
 			given = false;
 			if (rc == 0 && walk->path[0] == '/') {
@@ -576,6 +593,27 @@ G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *par
 	return rc;
 }
 
+/* Whether CREATE may open what is there already, in the locked directory. *child is referenced, unless it fails. */
+G4_FN static int find_made(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *parent,
+			   const struct g4_dir_slot *slot, const struct g4_cred *cred, uint32_t *child)
+{
+	if (slot->file_type == 4)
+		return -G4_E_ISDIR;
+	int rc = g4_core_get(wg, fs, slot->inode, child);
+	if (rc < 0 || g4_is_trusted(cred) || !(parent->disk.mode & G4_S_ISVTX))
+		return rc;
+	struct g4_core *core = g4_core_of(fs, *child);
+	rc = g4_check_child(fs, parent, *child);
+	if (rc == 0) {
+		g4_read_lock(&core->lock);
+		rc = g4_may_reuse(parent, core, cred);
+		g4_read_unlock(&core->lock);
+	}
+	if (rc < 0)
+		g4_core_put(fs, *child);
+	return rc;
+}
+
 /* What mknod(2) makes, with its errors. */
 G4_FN static int check_node_type(uint32_t type)
 {
@@ -627,7 +665,7 @@ G4_FN int g4_do_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		rc = -G4_E_EXIST;
 	else if (exists)
 		/* referenced while the name is locked, so that it is the file the name meant that is opened below */
-		rc = slot.file_type == 4 ? -G4_E_ISDIR : g4_core_get(wg, fs, slot.inode, &child);
+		rc = find_made(wg, fs, parent, &slot, cmd->cred, &child);
 	g4_write_unlock(&parent->lock);
 	g4_core_put(fs, i);
 	if (exists && rc == 0) {
@@ -678,6 +716,22 @@ G4_FN int g4_do_tmpfile(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	return g4_check(fs, g4_end(fs, &txn, rc));
 }
 
+/*
+ * What nobody but the owner may give another name (sysctl fs.protected_hardlinks): others would keep a program with privileges
+ * after it was replaced, or bring a file where it is changed by mistake. Write-locked.
+ */
+G4_FN static int check_link_source(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const struct g4_cred *cred)
+{
+	const uint32_t mode = core->disk.mode, set_gid = G4_S_ISGID | G4_S_IXGRP;
+
+	if (g4_is_owner(core, cred))
+		return 0;
+	if (!g4_is_reg(mode) || (mode & G4_S_ISUID) || (mode & set_gid) == set_gid)
+		return -G4_E_PERM;
+	int rc = g4_permission(wg, fs, core, cred, G4_ACCESS_READ | G4_ACCESS_WRITE);
+	return rc == -G4_E_ACCES ? -G4_E_PERM : rc;
+}
+
 G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct g4_dir_slot slot;
@@ -718,6 +772,8 @@ G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 			rc = -G4_E_PERM;
 		else if (core->disk.nlink >= G4_LINK_MAX)
 			rc = -G4_E_MLINK;
+		if (rc == 0)
+			rc = check_link_source(wg, fs, core, cmd->cred);
 		if (rc == 0)
 			rc = g4_begin(wg, fs, INODE_CREDITS + g4_dir_insert_credits(&slot, cmd->name2_bytes), &txn);
 		if (rc == 0) {

@@ -59,6 +59,29 @@ G4_FN int g4_permission(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core
 	return (granted & want & 7) == want ? 0 : -G4_E_ACCES;
 }
 
+G4_FN int g4_may_follow(const struct g4_core *dir, const struct g4_core *link, const struct g4_cred *cred)
+{
+	const uint32_t shared = G4_S_ISVTX | G4_S_IWOTH;
+
+	if (g4_is_trusted(cred) || (dir->disk.mode & shared) != shared || link->disk.uid == cred->uid ||
+	    link->disk.uid == dir->disk.uid)
+		return 0;
+	return -G4_E_ACCES;
+}
+
+G4_FN int g4_may_reuse(const struct g4_core *dir, const struct g4_core *core, const struct g4_cred *cred)
+{
+	const uint32_t type = core->disk.mode & G4_S_IFMT;
+
+	if (type == G4_S_IFLNK) /* which who creates a file would follow */
+		return g4_may_follow(dir, core, cred);
+	if (g4_is_trusted(cred) || !(dir->disk.mode & G4_S_ISVTX) || core->disk.uid == dir->disk.uid ||
+	    core->disk.uid == cred->uid)
+		return 0;
+	uint32_t others = type == G4_S_IFREG ? G4_S_IWOTH | G4_S_IWGRP : type == G4_S_IFIFO ? G4_S_IWOTH : 0;
+	return dir->disk.mode & others ? -G4_E_ACCES : 0;
+}
+
 G4_FN uint32_t g4_mode_less_ids(const struct g4_core *core, const struct g4_cred *cred)
 {
 	uint32_t mode = core->disk.mode;

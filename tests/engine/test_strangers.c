@@ -384,6 +384,158 @@ static void a_listing_with_attributes_needs_search_permission(void **state)
 	assert_int_equal(stranger_run(&s, &list), -G4_E_ACCES);
 }
 
+/* ------------------------------------------------------------------ what Linux forbids by fs.protected_* */
+
+static void own(const char *path, uint32_t uid, uint32_t mode)
+{
+	ok(gpu4fs_chown(fs, NULL, path, uid, uid, AT_SYMLINK_NOFOLLOW));
+	if (!S_ISLNK(api_lstat(path).mode))
+		ok(gpu4fs_chmod(fs, NULL, path, mode));
+}
+
+/* A file in the root directory gets the name "new". */
+static int link_to_new(const char *path)
+{
+	const struct g4_attr attr = look_up(&s, path);
+	struct g4_ring_slot slot = slot_of(G4_CMD_LINK, "new");
+
+	slot.command.name2_bytes = slot.command.name_bytes;
+	slot.command.name_bytes = 0;
+	set_node(&slot, name_of(&attr));
+	set_node2(&slot, (struct name){.ino = G4_NODE_ROOT});
+	int rc = stranger_run(&s, &slot);
+	if (rc == 0)
+		ok(gpu4fs_unlink(fs, NULL, "/new"));
+	return rc;
+}
+
+static void others_files_get_no_name_from_who_may_not_change_them(void **state)
+{
+	static const struct {
+		uint32_t mode;
+		int status;
+	} cases[] = {
+		{0600, -G4_E_PERM},  {0644, -G4_E_PERM},  {0622, -G4_E_PERM}, {0666, 0},
+		{04666, -G4_E_PERM}, {02676, -G4_E_PERM}, {02666, 0},
+	};
+
+	(void)state;
+	api_touch("/roots", 0600);
+	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+		own("/roots", 0, cases[k].mode);
+		assert_int_equal(link_to_new("roots"), cases[k].status);
+		own("/roots", 1000, cases[k].mode); /* one's own, whatever it is */
+		assert_int_equal(link_to_new("roots"), 0);
+	}
+	ok(gpu4fs_mknod(fs, NULL, "/pipe", S_IFIFO | 0600, 0));
+	own("/pipe", 0, 0666);
+	assert_int_equal(link_to_new("pipe"), -G4_E_PERM);
+	own("/pipe", 1000, 0600);
+	assert_int_equal(link_to_new("pipe"), 0);
+}
+
+static int resolve_as_stranger(const char *path)
+{
+	struct g4_ring_slot slot = slot_of(G4_CMD_RESOLVE, path);
+
+	return stranger_run(&s, &slot);
+}
+
+static void links_of_others_in_sticky_directories_are_not_followed(void **state)
+{
+	static const struct {
+		uint32_t dir_mode, dir_uid, link_uid;
+		int status;
+	} cases[] = {
+		{01777, 0, 77, -G4_E_ACCES}, {01777, 0, 1000, 0}, {01777, 0, 0, 0},
+		{01777, 77, 77, 0},	     {0777, 0, 77, 0},	  {01775, 0, 77, 0},
+	};
+
+	(void)state;
+	ok(gpu4fs_mkdir(fs, NULL, "/shared", 0777));
+	api_touch("/target", 0644);
+	ok(gpu4fs_mkdir(fs, NULL, "/dir", 0755));
+	ok(gpu4fs_symlink(fs, "/target", NULL, "/shared/link"));
+	ok(gpu4fs_symlink(fs, "/dir", NULL, "/shared/way"));
+	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+		own("/shared", cases[k].dir_uid, cases[k].dir_mode);
+		own("/shared/link", cases[k].link_uid, 0);
+		own("/shared/way", cases[k].link_uid, 0);
+		assert_int_equal(resolve_as_stranger("shared/link"), cases[k].status);
+		assert_int_equal(resolve_as_stranger("shared/way/."), cases[k].status);
+		struct g4_ring_slot slot = slot_of(G4_CMD_RESOLVE, "shared/link");
+		slot.command.flags = G4_RESOLVE_NOFOLLOW;
+		assert_int_equal(stranger_run(&s, &slot), 0);
+	}
+	/* it is root whom this protects */
+	own("/shared", 0, 01777);
+	own("/shared/link", 77, 0);
+	struct gpu4fs_stat stat;
+	fails(gpu4fs_stat(fs, NULL, "/shared/link", &stat), EACCES);
+}
+
+/* Opens what is in /shared as one does who means to make it. */
+static int create_in(const struct g4_attr *dir, const char *name, uint32_t flags)
+{
+	struct g4_ring_slot slot = slot_of(G4_CMD_CREATE, name);
+
+	set_node(&slot, name_of(dir));
+	slot.command.flags = G4_OPEN_WRITE | flags;
+	slot.command.mode = S_IFREG | 0644;
+	uint32_t number = s.next;
+	struct g4_ring_result result;
+	stranger_post(&s, &slot);
+	int rc = stranger_take(&s, number, &result);
+	if (rc == 0) {
+		struct g4_ring_slot close = io_slot(G4_CMD_RELEASE, result.handle, 0, 0);
+		assert_int_equal(stranger_run(&s, &close), 0);
+	}
+	return rc;
+}
+
+static void what_others_left_in_sticky_directories_is_not_taken_for_new(void **state)
+{
+	static const struct {
+		uint32_t dir_mode, dir_uid, uid;
+		int file, pipe; /* a pipe that may be opened is the kernel's */
+	} cases[] = {
+		{01777, 0, 77, -G4_E_ACCES, -G4_E_ACCES},
+		{01775, 0, 77, -G4_E_ACCES, -G4_E_NXIO},
+		{01755, 0, 77, 0, -G4_E_NXIO},
+		{0777, 0, 77, 0, -G4_E_NXIO},
+		{01777, 0, 1000, 0, -G4_E_NXIO},
+		{01777, 0, 0, 0, -G4_E_NXIO},
+		{01777, 77, 77, 0, -G4_E_NXIO},
+	};
+	struct g4_attr dir;
+
+	(void)state;
+	ok(gpu4fs_mkdir(fs, NULL, "/shared", 0777));
+	dir = look_up(&s, "shared");
+	api_touch("/shared/file", 0666);
+	ok(gpu4fs_mknod(fs, NULL, "/shared/pipe", S_IFIFO | 0666, 0));
+	ok(gpu4fs_symlink(fs, "file", NULL, "/shared/link"));
+	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+		own("/shared", cases[k].dir_uid, cases[k].dir_mode);
+		own("/shared/file", cases[k].uid, 0666);
+		own("/shared/pipe", cases[k].uid, 0666);
+		assert_int_equal(create_in(&dir, "file", 0), cases[k].file);
+		assert_int_equal(create_in(&dir, "file", G4_OPEN_EXCL), -G4_E_EXIST);
+		assert_int_equal(create_in(&dir, "pipe", 0), cases[k].pipe);
+	}
+	own("/shared", 0, 01777);
+	own("/shared/link", 77, 0);
+	assert_int_equal(create_in(&dir, "link", 0), -G4_E_ACCES);
+	own("/shared/link", 1000, 0);
+	assert_int_equal(create_in(&dir, "link", 0), -G4_E_LOOP); /* the client follows it */
+	/* root, too */
+	gpu4fs_file *file;
+	own("/shared/file", 77, 0666);
+	fails(gpu4fs_open(fs, NULL, "/shared/file", O_WRONLY | O_CREAT, 0644, &file), EACCES);
+	ok(gpu4fs_open(fs, NULL, "/shared/file", O_WRONLY, 0, &file));
+	ok(gpu4fs_close(file));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -395,6 +547,9 @@ int main(void)
 		stranger_test(attributes_of_others_stay),
 		stranger_test(times_of_change_and_unknown_bits_are_not_set),
 		stranger_test(a_listing_with_attributes_needs_search_permission),
+		stranger_test(others_files_get_no_name_from_who_may_not_change_them),
+		stranger_test(links_of_others_in_sticky_directories_are_not_followed),
+		stranger_test(what_others_left_in_sticky_directories_is_not_taken_for_new),
 	};
 
 	unsetenv("G4_TEST_CONNECTED"); /* the other side of these tests is the engine itself */
