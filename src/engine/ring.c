@@ -18,26 +18,20 @@
 
 /* Commands that an untrusted client may give by handle only: by number, nobody would check its permission. */
 #define BY_HANDLE                                                                                                      \
-	(1u << G4_CMD_READ | 1u << G4_CMD_WRITE | 1u << G4_CMD_FSYNC | 1u << G4_CMD_FALLOCATE | 1u << G4_CMD_SEEK |    \
-	 1u << G4_CMD_COPY_RANGE | 1u << G4_CMD_RELEASE)
+	(G4_COMMAND_SET(READ) | G4_COMMAND_SET(WRITE) | G4_COMMAND_SET(FSYNC) | G4_COMMAND_SET(FALLOCATE) |            \
+	 G4_COMMAND_SET(SEEK) | G4_COMMAND_SET(COPY_RANGE) | G4_COMMAND_SET(RELEASE))
 /* Commands whose `handle` is a handle. */
-#define USES_HANDLE (BY_HANDLE | 1u << G4_CMD_GETATTR | 1u << G4_CMD_SETATTR)
+#define USES_HANDLE (BY_HANDLE | G4_COMMAND_SET(GETATTR) | G4_COMMAND_SET(SETATTR))
 /* Commands that make one. */
-#define MAKES_HANDLE (1u << G4_CMD_CREATE | 1u << G4_CMD_TMPFILE | 1u << G4_CMD_OPEN)
+#define MAKES_HANDLE (G4_COMMAND_SET(CREATE) | G4_COMMAND_SET(TMPFILE) | G4_COMMAND_SET(OPEN))
 /* Commands whose data goes through the workgroup's own memory: in, and out. */
-#define DATA_IN (1u << G4_CMD_SETXATTR)
+#define DATA_IN (G4_COMMAND_SET(SETXATTR))
 #define DATA_OUT                                                                                                       \
-	(1u << G4_CMD_READLINK | 1u << G4_CMD_READDIR | 1u << G4_CMD_GETXATTR | 1u << G4_CMD_LISTXATTR |               \
-	 1u << G4_CMD_STATFS)
-#define DATA_DIRECT (1u << G4_CMD_READ | 1u << G4_CMD_WRITE)
+	(G4_COMMAND_SET(READLINK) | G4_COMMAND_SET(READDIR) | G4_COMMAND_SET(GETXATTR) | G4_COMMAND_SET(LISTXATTR) |   \
+	 G4_COMMAND_SET(STATFS))
+#define DATA_DIRECT (G4_COMMAND_SET(READ) | G4_COMMAND_SET(WRITE))
 /* Commands whose node2 is an inode. */
-#define TWO_NODES (1u << G4_CMD_LINK | 1u << G4_CMD_RENAME)
-#define LAST_COMMAND G4_CMD_FORGET
-
-G4_FN static bool is_one(uint32_t set, uint32_t op)
-{
-	return set >> op & 1;
-}
+#define TWO_NODES (G4_COMMAND_SET(LINK) | G4_COMMAND_SET(RENAME))
 
 /* ------------------------------------------------------------------ handles */
 
@@ -210,11 +204,11 @@ G4_FN static bool is_sealed(const struct g4_port *port, uint64_t node, uint32_t 
 
 G4_FN static int check_nodes(const struct g4_port *port, const struct g4_ring_command *c)
 {
-	const bool by_handle = is_one(USES_HANDLE, c->op) && c->handle != 0;
+	const bool by_handle = g4_command_is_in(USES_HANDLE, c->op) && c->handle != 0;
 
 	if (!by_handle && !is_sealed(port, c->node, (uint32_t)c->arg, c->seal))
 		return -G4_E_STALE;
-	if (is_one(TWO_NODES, c->op) && !is_sealed(port, c->node2, (uint32_t)(c->arg >> 32), c->offset))
+	if (g4_command_is_in(TWO_NODES, c->op) && !is_sealed(port, c->node2, (uint32_t)(c->arg >> 32), c->offset))
 		return -G4_E_STALE;
 	return 0;
 }
@@ -239,7 +233,7 @@ G4_FN static int check_stranger(struct g4_wg *wg, struct g4_fs *fs, const struct
 {
 	if (port->flags & G4_PORT_IN_CORE)
 		return 0;
-	if (is_one(BY_HANDLE, cmd->op) && cmd->handle == 0)
+	if (g4_command_is_in(BY_HANDLE, cmd->op) && cmd->handle == 0)
 		return -G4_E_BADF;
 	int rc = check_nodes(port, c);
 	if (rc < 0)
@@ -264,18 +258,18 @@ G4_FN static int place_data(struct g4_wg *wg, const struct g4_port *port, struct
 	const struct g4_ring_command *c = &stage->slot.command;
 	struct g4_cmd *cmd = &stage->cmd;
 
-	if (is_one(DATA_DIRECT, c->op)) {
+	if (g4_command_is_in(DATA_DIRECT, c->op)) {
 		cmd->data = port->data + c->data;
 		return in_data(port, c->data, c->length) ? 0 : -G4_E_INVAL;
 	}
 	cmd->data = stage->data;
-	if (is_one(DATA_IN, c->op)) {
+	if (g4_command_is_in(DATA_IN, c->op)) {
 		if (c->length > G4_PORT_STAGE_BYTES)
 			return -G4_E_XATTR_BIG;
 		if (!in_data(port, c->data, c->length))
 			return -G4_E_INVAL;
 		g4_copy(wg, stage->data, port->data + c->data, c->length);
-	} else if (is_one(DATA_OUT, c->op)) {
+	} else if (g4_command_is_in(DATA_OUT, c->op)) {
 		cmd->length = g4_min64(c->length, G4_PORT_STAGE_BYTES);
 		return in_data(port, c->data, cmd->length) ? 0 : -G4_E_INVAL;
 	}
@@ -292,7 +286,7 @@ G4_FN static int translate(struct g4_wg *wg, const struct g4_port *port, struct 
 
 	g4_zero16(cmd, sizeof(*cmd));
 	cmd->op = c->op;
-	if (c->op > LAST_COMMAND)
+	if (c->op >= G4_COMMAND_COUNT)
 		return -G4_E_NOSYS;
 	rc = fetch_text(wg, port, stage, &text);
 	if (rc == 0)
@@ -302,7 +296,7 @@ G4_FN static int translate(struct g4_wg *wg, const struct g4_port *port, struct 
 	text += c->cred_bytes;
 	cmd->node = c->node;
 	cmd->node2 = c->node2;
-	cmd->handle = is_one(USES_HANDLE, c->op) ? c->handle : 0;
+	cmd->handle = g4_command_is_in(USES_HANDLE, c->op) ? c->handle : 0;
 	cmd->offset = c->offset;
 	cmd->length = c->length;
 	cmd->name = (const char *)text;
@@ -367,7 +361,7 @@ G4_FN static int run(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, s
 	uint32_t index = 0;
 	int rc;
 
-	if (is_one(MAKES_HANDLE, cmd->op)) {
+	if (g4_command_is_in(MAKES_HANDLE, cmd->op)) {
 		rc = reserve_handle(port, &index);
 		if (rc < 0)
 			return rc;
@@ -378,7 +372,7 @@ G4_FN static int run(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, s
 			cmd->handle = put_handle(port, index, cmd->handle);
 		return rc;
 	}
-	if (is_one(DATA_DIRECT, cmd->op)) {
+	if (g4_command_is_in(DATA_DIRECT, cmd->op)) {
 		uint64_t bytes = cmd->length;
 		if (!begin_moving(port, bytes))
 			return -G4_E_AGAIN;
@@ -409,7 +403,7 @@ G4_FN static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *por
 		if (cmd->op == G4_CMD_RELEASE && rc == 0)
 			rc = closed;
 	}
-	if (rc == 0 && is_one(DATA_OUT, cmd->op))
+	if (rc == 0 && g4_command_is_in(DATA_OUT, cmd->op))
 		g4_copy(wg, port->data + stage->slot.command.data, stage->data,
 			cmd->op == G4_CMD_STATFS ? sizeof(struct g4_statfs) : g4_min64(cmd->value, cmd->length));
 	return rc;
@@ -419,7 +413,8 @@ G4_FN static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *por
 G4_FN static uint32_t make_result(const struct g4_port *port, uint32_t number, int rc, struct g4_port_stage *stage)
 {
 	const struct g4_cmd *cmd = &stage->cmd;
-	const bool makes_handle = rc == 0 && is_one(MAKES_HANDLE, cmd->op); /* with an error it may be any number */
+	const bool makes_handle =
+		rc == 0 && g4_command_is_in(MAKES_HANDLE, cmd->op); /* with an error it may be any number */
 	/* the engine's own handle, which use_handles() put there, is not for the client */
 	const uint64_t words[G4_RING_FEW_WORDS] = {cmd->value, makes_handle ? cmd->handle : stage->slot.command.handle,
 						   cmd->offset};

@@ -39,11 +39,7 @@
 #define FUTEX_NS 100000000L /* after so long a sleeper looks whether the engine is there */
 
 /* What is alike in how long it takes: operations, and reads and writes of up to 2^n bytes. */
-#define OPERATIONS 32u
-#define PACES (OPERATIONS + 2 * 32u)
-#define COUNT_OPERATION(name, number, text) G4_STATIC_ASSERT((number) < OPERATIONS, #name);
-G4_COMMANDS(COUNT_OPERATION)
-#undef COUNT_OPERATION
+#define PACES (G4_COMMAND_COUNT + 2 * 32u)
 
 enum taken {
 	FREE,
@@ -350,8 +346,8 @@ static struct g4_pace *pace_of(struct g4_ring_client *client, const struct g4_ri
 	uint32_t bits = c->length ? 63 - (uint32_t)__builtin_clzll(c->length) : 0;
 
 	if (!moves_data(c))
-		return &client->paces[c->op % OPERATIONS];
-	return &client->paces[OPERATIONS + (c->op == G4_CMD_WRITE ? 32 : 0) + (bits < 31 ? bits : 31)];
+		return &client->paces[c->op % G4_COMMAND_COUNT];
+	return &client->paces[G4_COMMAND_COUNT + (c->op == G4_CMD_WRITE ? 32 : 0) + (bits < 31 ? bits : 31)];
 }
 
 static uint32_t most_spin_ns(const struct g4_ring_client *client, const struct g4_ring_command *c)

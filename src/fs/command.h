@@ -154,6 +154,19 @@ enum g4_command_op {
 	G4_COMMANDS(G4_COMMAND_ENUM)
 #undef G4_COMMAND_ENUM
 };
+/* The numbers have no gaps: so many commands are there. */
+enum {
+#define G4_COMMAND_COUNT_ONE(name, number, text) +1
+	G4_COMMAND_COUNT = 0 G4_COMMANDS(G4_COMMAND_COUNT_ONE)
+#undef G4_COMMAND_COUNT_ONE
+};
+G4_STATIC_ASSERT(G4_COMMAND_COUNT <= 64, "a set of commands is one word");
+/* A set of commands, and whether one is in it. Any number may be asked for. */
+#define G4_COMMAND_SET(name) (UINT64_C(1) << G4_CMD_##name)
+G4_FN G4_INLINE bool g4_command_is_in(uint64_t set, uint32_t op)
+{
+	return op < G4_COMMAND_COUNT && (set >> op & 1) != 0;
+}
 
 struct g4_cmd {
 	uint32_t op;

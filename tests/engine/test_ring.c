@@ -186,7 +186,7 @@ static void random_slot(uint64_t *seed, struct g4_ring_slot *slot)
 	memcpy(slot, words, sizeof(words));
 	if (api_random(seed) % 8 == 0)
 		return;
-	slot->command.op = (uint32_t)(api_random(seed) % (G4_CMD_FORGET + 2));
+	slot->command.op = (uint32_t)(api_random(seed) % (G4_COMMAND_COUNT + 1));
 	slot->command.name_bytes = api_random(seed) % 3;
 	slot->command.name2_bytes = api_random(seed) % 3;
 	slot->command.cred_bytes = 0;

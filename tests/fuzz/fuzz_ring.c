@@ -386,15 +386,10 @@ static void expect_same(const uint8_t *is, const uint8_t *was, uint64_t bytes)
 	fuzz_expect(memcmp(is, was, bytes) == 0, "the engine writes where it was told to and nowhere else", NULL);
 }
 
-static bool is_one(uint64_t set, uint32_t op)
-{
-	return op <= G4_CMD_FORGET && (set >> op & 1) != 0;
-}
-
 #define GIVES_DATA                                                                                                     \
-	(1u << G4_CMD_READ | 1u << G4_CMD_READLINK | 1u << G4_CMD_READDIR | 1u << G4_CMD_GETXATTR |                    \
-	 1u << G4_CMD_LISTXATTR | 1u << G4_CMD_STATFS)
-#define MAKES_HANDLE (1u << G4_CMD_CREATE | 1u << G4_CMD_TMPFILE | 1u << G4_CMD_OPEN)
+	(G4_COMMAND_SET(READ) | G4_COMMAND_SET(READLINK) | G4_COMMAND_SET(READDIR) | G4_COMMAND_SET(GETXATTR) |        \
+	 G4_COMMAND_SET(LISTXATTR) | G4_COMMAND_SET(STATFS))
+#define MAKES_HANDLE (G4_COMMAND_SET(CREATE) | G4_COMMAND_SET(TMPFILE) | G4_COMMAND_SET(OPEN))
 
 static void check_data(struct running *run, int status, uint64_t value)
 {
@@ -402,7 +397,7 @@ static void check_data(struct running *run, int status, uint64_t value)
 	struct client *c = run->client;
 	uint64_t at = 0, room = 0, told = 0;
 
-	if (is_one(GIVES_DATA, command->op) && command->data <= DATA_BYTES) {
+	if (g4_command_is_in(GIVES_DATA, command->op) && command->data <= DATA_BYTES) {
 		at = command->data;
 		room = g4_min64(command->length, DATA_BYTES - at);
 		if (command->op == G4_CMD_STATFS && status == 0)
@@ -446,7 +441,7 @@ static void check_result(struct running *run)
 		return;
 	fuzz_expect(!has_secret(&taken, sizeof(taken), STAGE_SECRET), "no result is another's", NULL);
 	taken_handle = taken.handle;
-	if (!is_one(MAKES_HANDLE, run->slot.command.op)) {
+	if (!g4_command_is_in(MAKES_HANDLE, run->slot.command.op)) {
 		fuzz_expect(taken.handle == run->slot.command.handle || taken.handle == 0,
 			    "a client sees no handle of the engine", NULL);
 	} else if (c == &hostile) {
@@ -674,8 +669,8 @@ static struct node pick_node(const struct client *c, const struct step *step, ui
 }
 
 #define ARG_IS_AN_ARGUMENT                                                                                             \
-	(1u << G4_CMD_READ | 1u << G4_CMD_WRITE | 1u << G4_CMD_FSYNC | 1u << G4_CMD_FALLOCATE | 1u << G4_CMD_SEEK |    \
-	 1u << G4_CMD_COPY_RANGE)
+	(G4_COMMAND_SET(READ) | G4_COMMAND_SET(WRITE) | G4_COMMAND_SET(FSYNC) | G4_COMMAND_SET(FALLOCATE) |            \
+	 G4_COMMAND_SET(SEEK) | G4_COMMAND_SET(COPY_RANGE))
 
 static void name_nodes(const struct client *c, const struct step *step, struct g4_ring_command *command)
 {
@@ -685,7 +680,7 @@ static void name_nodes(const struct client *c, const struct step *step, struct g
 	command->node2 = other.ino;
 	if (command->op == G4_CMD_COPY_RANGE)
 		command->node2 = pick_handle(step, step->handle2);
-	if (is_one(ARG_IS_AN_ARGUMENT, command->op) || (step->text & TEXT_BARE) != 0)
+	if (g4_command_is_in(ARG_IS_AN_ARGUMENT, command->op) || (step->text & TEXT_BARE) != 0)
 		return;
 	command->seal = node.seal;
 	command->arg = node.generation | other.generation << 32;
@@ -695,7 +690,7 @@ static void name_nodes(const struct client *c, const struct step *step, struct g
 
 static void make_slot(struct client *c, const struct step *step, struct g4_ring_slot *slot)
 {
-	static const uint32_t ops = G4_CMD_FORGET + 2;
+	static const uint32_t ops = G4_COMMAND_COUNT + 1;
 	uint8_t text[2 * 4097 + sizeof(struct g4_cred) + sizeof(struct g4_attr)];
 	struct g4_ring_command *command = &slot->command;
 	uint32_t bytes = 0;
@@ -1031,7 +1026,7 @@ static void change_field(uint64_t *seed, struct step *step, uint64_t field)
 		step->kind = kinds[any % sizeof(kinds)];
 		break;
 	case 1:
-		step->op = any % (G4_CMD_FORGET + 1);
+		step->op = any % G4_COMMAND_COUNT;
 		break;
 	case 2:
 		step->node = any;
