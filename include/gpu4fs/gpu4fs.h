@@ -228,7 +228,8 @@ GPU4FS_API int gpu4fs_session_close(gpu4fs *session);
 struct gpu4fs_statfs {
 	uint64_t block_bytes;
 	uint64_t blocks, blocks_free, blocks_available; /* available: to others than uid 0 */
-	uint64_t inodes, inodes_free;			/* inodes are made on demand: an estimate from the free space */
+	uint64_t inodes;				/* 0: those in use are not counted */
+	uint64_t inodes_free;				/* inodes are made on demand: an estimate from the free space */
 	uint32_t name_max;				/* bytes */
 	uint32_t state;					/* GPU4FS_STATE_* */
 	uint8_t uuid[16];

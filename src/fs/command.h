@@ -48,7 +48,8 @@ struct g4_cred {
 struct g4_statfs {
 	uint64_t block_bytes;
 	uint64_t blocks, blocks_free, blocks_available;
-	uint64_t inodes, inodes_free; /* inodes are allocated on demand: an estimate from free space */
+	uint64_t inodes;      /* 0: those in use are not counted */
+	uint64_t inodes_free; /* inodes are allocated on demand: an estimate from free space */
 	uint32_t name_max;
 	uint32_t flags; /* 1: read-only, 2: shut down after an error */
 	uint8_t uuid[16];

@@ -461,7 +461,7 @@ G4_FN static int do_statfs(struct g4_fs *fs, struct g4_cmd *cmd)
 	promised += keep;
 	out->blocks_available = out->blocks_free > promised ? out->blocks_free - promised : 0;
 	out->inodes_free = out->blocks_available * (G4_SLAB_SLOTS - 1);
-	out->inodes = out->inodes_free + (out->blocks - out->blocks_free);
+	out->inodes = 0; /* a count of those in use would be one more block in every create's transaction */
 	out->name_max = G4_NAME_MAX;
 	out->flags = (fs->flags & G4_FS_READ_ONLY ? 1u : 0) | (g4_load32_acq(&fs->error_state) ? 2u : 0);
 	memcpy(out->uuid, fs->super.uuid, sizeof(out->uuid));

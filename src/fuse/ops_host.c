@@ -358,9 +358,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	to.f_blocks = from.blocks;
 	to.f_bfree = from.blocks_free;
 	to.f_bavail = from.blocks_available;
-	to.f_files = from.inodes;
-	to.f_ffree = from.inodes_free;
-	to.f_favail = from.inodes_free;
+	/* inodes are not counted, nor are there so many and no more: 0, as other such file systems have it */
 	to.f_namemax = from.name_max;
 	fuse_reply_statfs(req, &to);
 }

@@ -354,6 +354,7 @@ static void statfs_tells_free_space_and_the_name(void **state)
 	assert_in_range(before.blocks * before.block_bytes, 40 << 20, 64 << 20);
 	assert_true(before.blocks_free <= before.blocks && before.blocks_available <= before.blocks_free);
 	assert_true(before.inodes_free > 1000);
+	assert_int_equal(before.inodes, 0);
 	assert_memory_not_equal(before.uuid, zero, 16);
 	api_write_pattern("/f", 1, 4 << 20);
 	ok(gpu4fs_syncfs(fs));
