@@ -20,13 +20,13 @@ _gpu4fs_mount_options() {
 	local last=${1##*,} head=
 	[[ $1 == *,* ]] && head=${1%,*},
 	compopt -o nospace
-	mapfile -t COMPREPLY < <(compgen -P "$head" -W "ro rw cache= commit= relatime noatime strictatime sync nosuid nodev
+	mapfile -t COMPREPLY < <(compgen -P "$head" -W "ro rw cache= commit= engine= sms= discard nodiscard relatime noatime strictatime sync nosuid nodev
 		noexec allow_other writeback nowriteback threads= readdirplus=yes readdirplus=auto readdirplus=no attr_timeout=
 		entry_timeout= negative_timeout=" -- "$last")
 }
 
 _gpu4fs() {
-	local commands="mkfs mount umount serve fsck info df attr dump bench help version"
+	local commands="mkfs mount umount serve fsck info df attr map dump bench help version"
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command first=1 word place=0 i
 	COMPREPLY=()
 	case ${COMP_WORDS[0]##*/} in
@@ -60,7 +60,7 @@ _gpu4fs() {
 		_gpu4fs_words "$current" "-n -p -a -y --repair --dry-run -f --force -v --verbose -j --jobs --find-superblock
 			--json --help --version"
 		;;
-	info:-* | attr:-*) _gpu4fs_words "$current" "--json --help --version" ;;
+	info:-* | attr:-* | map:-*) _gpu4fs_words "$current" "--json --help --version" ;;
 	df:-*) _gpu4fs_words "$current" "-b --bytes --json --help --version" ;;
 	bench:-*)
 		_gpu4fs_words "$current" "-s --size --dirs --files --passes --cached-reads --random-ops --fsyncs --cache --remount

@@ -391,10 +391,9 @@ G4_FN int g4_alloc_claim_region(struct g4_wg *wg, struct g4_alloc *alloc, bool r
 	return 0;
 }
 
-G4_FN void g4_alloc_release(struct g4_alloc *alloc, uint64_t address, uint64_t pages)
+/* Puts pages back into the view, but for the count of all that are free. */
+G4_FN static void clear_pages(struct g4_alloc *alloc, uint64_t page, uint64_t pages)
 {
-	uint64_t page = address / G4_PAGE_BYTES, total = pages;
-
 	while (pages > 0) {
 		uint64_t region = page / G4_REGION_PAGES;
 		uint32_t first = (uint32_t)(page % G4_REGION_PAGES);
@@ -412,7 +411,119 @@ G4_FN void g4_alloc_release(struct g4_alloc *alloc, uint64_t address, uint64_t p
 		page += n;
 		pages -= n;
 	}
-	g4_add64(&alloc->free_pages, total); /* last: who takes pages out of the count shall find them */
+}
+
+/* Behind clear_pages(): whoever takes the mark finds the pages. */
+G4_FN static void mark_freed(struct g4_alloc *alloc, uint64_t page, uint64_t pages)
+{
+	for (uint64_t r = page / G4_REGION_PAGES; r * G4_REGION_PAGES < page + pages && pages > 0; r++)
+		if (!(g4_load64_rlx(&alloc->freed[r / 64]) >> (r % 64) & 1))
+			g4_or64(&alloc->freed[r / 64], UINT64_C(1) << (r % 64));
+}
+
+G4_FN void g4_alloc_release(struct g4_alloc *alloc, uint64_t address, uint64_t pages)
+{
+	clear_pages(alloc, address / G4_PAGE_BYTES, pages);
+	mark_freed(alloc, address / G4_PAGE_BYTES, pages);
+	g4_add64(&alloc->free_pages, pages); /* last: who takes pages out of the count shall find them */
+}
+
+/* ------------------------------------------------------------------ discarding */
+
+/* Clear bits in a row from `page` on in a region, at most n. */
+G4_FN static uint32_t count_clear(struct g4_alloc *alloc, uint64_t region, uint32_t page, uint32_t n)
+{
+	uint32_t done = 0;
+
+	while (done < n) {
+		uint32_t bit = (page + done) % 64, span = (uint32_t)g4_min64(64 - bit, n - done);
+		uint64_t used = g4_load64_rlx(&alloc->used[region * 8 + (page + done) / 64]) & bit_run(bit, span);
+
+		if (used)
+			return done + g4_lowest_bit(used) - bit;
+		done += span;
+	}
+	return done;
+}
+
+/* Takes what it can of the first clear bits from *page on, up to `end`, both in one region. 0: go on at *page. */
+G4_FN static uint32_t hide_in(struct g4_alloc *alloc, uint64_t *page, uint64_t end)
+{
+	uint64_t region = *page / G4_REGION_PAGES, base = region * G4_REGION_PAGES;
+	uint32_t last = (uint32_t)(end - base);
+	uint32_t at = next_clear(alloc, region, (uint32_t)(*page - base));
+
+	if (at >= last) {
+		*page = end;
+		return 0;
+	}
+	*page = base + at;
+	uint32_t right = take_right(alloc, region, count_clear(alloc, region, at, last - at), 1);
+	uint32_t got = right ? set_run(alloc, region, at, right) : 0;
+	return_right(alloc, region, right - got);
+	if (got)
+		g4_sub32(&alloc->group_free[region / G4_GROUP_REGIONS], got);
+	else
+		*page += 1; /* somebody claims it */
+	return got;
+}
+
+G4_FN int g4_alloc_hide(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t *page, uint64_t end, uint64_t most,
+			uint64_t *pages)
+{
+	uint64_t at = *page;
+
+	*pages = 0;
+	while (at < end && *pages < most) {
+		uint64_t found = at, region_end = (at / G4_REGION_PAGES + 1) * G4_REGION_PAGES;
+		int rc = load_group(wg, alloc, at / G4_GROUP_PAGES);
+
+		if (rc < 0) {
+			clear_pages(alloc, *page, *pages);
+			*pages = 0;
+			return rc;
+		}
+		uint32_t got = hide_in(alloc, &found, g4_min64(g4_min64(region_end, end), at + most - *pages));
+		if (*pages > 0 && (found != at || got == 0)) {
+			if (got)
+				clear_pages(alloc, found, got); /* not in a row: the next call's */
+			return 0;
+		}
+		if (*pages == 0)
+			*page = found;
+		*pages += got;
+		at = found + got;
+		if (*pages > 0 && at % G4_REGION_PAGES != 0)
+			return 0;
+	}
+	return 0;
+}
+
+G4_FN void g4_alloc_unhide(struct g4_alloc *alloc, uint64_t page, uint64_t pages)
+{
+	clear_pages(alloc, page, pages);
+}
+
+G4_FN uint64_t g4_alloc_take_freed(struct g4_alloc *alloc, uint64_t *region)
+{
+	uint64_t r = *region, count = 0;
+
+	for (; r < alloc->region_count; r++) {
+		if (r % 64 == 0 && count == 0 && g4_load64_rlx(&alloc->freed[r / 64]) == 0) {
+			r += 63;
+			continue;
+		}
+		uint64_t bit = UINT64_C(1) << (r % 64);
+		if (!(g4_load64_rlx(&alloc->freed[r / 64]) & bit)) {
+			if (count)
+				return count;
+			continue;
+		}
+		g4_and64(&alloc->freed[r / 64], ~bit);
+		if (count++ == 0)
+			*region = r;
+	}
+	return count;
 }
 
 G4_FN int g4_alloc_in_use(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t address)

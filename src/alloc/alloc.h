@@ -41,6 +41,7 @@ struct g4_alloc {
 	uint64_t group_count;
 	uint64_t *used;		/* 8 words a region */
 	uint64_t *past_slabs;	/* the same of pages that were slabs since the mount, and are none now */
+	uint64_t *freed;	/* a bit a region: pages were given back since it was last discarded */
 	uint32_t *region_free;	/* pages that may be claimed */
 	uint32_t *group_state;	/* enum below */
 	uint32_t *group_free;	/* sum of region_free; of an unloaded group: from its descriptor */
@@ -85,6 +86,17 @@ G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t clas
 G4_FN int g4_alloc_claim_region(struct g4_wg *wg, struct g4_alloc *alloc, bool reserved, uint64_t *address);
 /* Gives claimed, unpublished pages back; also what a durable transaction freed. */
 G4_FN void g4_alloc_release(struct g4_alloc *alloc, uint64_t address, uint64_t pages);
+
+/*
+ * Takes free pages that lie in a row out of the view for a moment, so that nobody claims them while they are discarded: the
+ * first ones from *page (a page's number) to `end`, at most `most`. *pages 0: there are none. They count as free all the
+ * time: nobody is refused space for them, and a claim that finds no others waits until they are back.
+ */
+G4_FN int g4_alloc_hide(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t *page, uint64_t end, uint64_t most,
+			uint64_t *pages);
+G4_FN void g4_alloc_unhide(struct g4_alloc *alloc, uint64_t page, uint64_t pages);
+/* The first regions in a row from *region on where pages were given back since this was last asked: so many, 0: none. */
+G4_FN uint64_t g4_alloc_take_freed(struct g4_alloc *alloc, uint64_t *region);
 
 /* 1 when the page is claimed or in use, 0 when it is free. */
 G4_FN int g4_alloc_in_use(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t address);

@@ -7,7 +7,7 @@ uint64_t g4_alloc_memory(const struct g4_layout *layout)
 {
 	uint64_t regions = layout->group_count * G4_GROUP_REGIONS;
 
-	return g4_align_up(regions * (2 * 8 * sizeof(uint64_t) + sizeof(uint32_t)) +
+	return g4_align_up(regions * (2 * 8 * sizeof(uint64_t) + sizeof(uint32_t)) + (regions + 63) / 64 * 8 +
 				   layout->group_count * 3 * sizeof(uint32_t),
 			   G4_PAGE_BYTES);
 }
@@ -52,6 +52,8 @@ int g4_alloc_init(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_journal *j
 	at += alloc->region_count * 8 * sizeof(uint64_t);
 	alloc->past_slabs = (uint64_t *)at;
 	at += alloc->region_count * 8 * sizeof(uint64_t);
+	alloc->freed = (uint64_t *)at;
+	at += (alloc->region_count + 63) / 64 * sizeof(uint64_t);
 	alloc->region_free = (uint32_t *)at;
 	at += alloc->region_count * sizeof(uint32_t);
 	alloc->group_state = (uint32_t *)at;
@@ -75,6 +77,7 @@ void g4_alloc_moved(struct g4_alloc *alloc, intptr_t by)
 	G4_MOVE(alloc->meta, by);
 	G4_MOVE(alloc->used, by);
 	G4_MOVE(alloc->past_slabs, by);
+	G4_MOVE(alloc->freed, by);
 	G4_MOVE(alloc->region_free, by);
 	G4_MOVE(alloc->group_state, by);
 	G4_MOVE(alloc->group_free, by);

@@ -21,6 +21,8 @@ const char g4_help_mount[] = "[-f] [-d] [-r] [-o OPTION,...] DEVICE DIRECTORY\n\
 			     "  commit=SECONDS                 longest time that a change stays in memory; 5\n"
 			     "  relatime noatime strictatime   when reading sets the access time\n"
 			     "  sync, dirsync                  every change is on the device when its call returns\n"
+			     "  discard                        give space that is freed back to the device, or to\n"
+			     "                                 what an image file lies on; fstrim(8) does it at once\n"
 			     "  nosuid nodev noexec            as for any file system\n"
 			     "  allow_other                    for other users, too; the default for root\n"
 			     "  writeback nowriteback          the kernel collects small writes, the default\n"

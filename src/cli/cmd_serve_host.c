@@ -20,7 +20,7 @@ const char g4_help_serve[] = "--socket PATH [-o OPTION,...] DEVICE\n\n"
 			     "Who a program is, the socket tells; the engine checks what it may do.\n\n"
 			     "  -s, --socket PATH  where programs find it\n"
 			     "  -m, --mode MODE    permissions of the socket, octal; 666\n"
-			     "  -o OPTION,...      ro, cache=SIZE, commit=SECONDS,\n"
+			     "  -o OPTION,...      ro, discard, cache=SIZE, commit=SECONDS,\n"
 			     "                     engine=cpu|cuda|auto, sms=N (multiprocessors at most),\n"
 			     "                     clients=N (64; half of them for one user but root),\n"
 			     "                     files=N (open files of a client),\n"
@@ -52,6 +52,10 @@ static bool parse_word(const char *word, struct options *options)
 
 	if (strcmp(word, "ro") == 0) {
 		options->mount.flags |= G4_MOUNT_READ_ONLY;
+		return true;
+	}
+	if (strcmp(word, "discard") == 0) {
+		options->mount.flags |= G4_MOUNT_DISCARD;
 		return true;
 	}
 	if (strncmp(word, "cache=", 6) == 0)

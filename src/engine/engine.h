@@ -20,6 +20,8 @@ struct g4_dev;
 #define G4_MOUNT_SYNC (1u << 5) /* every change is durable when its command returns */
 #define G4_MOUNT_NO_REPLAY (1u << 4) /* with READ_ONLY: do not replay the journal (fsck, dump) */
 
+#define G4_MOUNT_DISCARD (1u << 6) /* what is freed is discarded on the device once that is durable */
+
 /*
  * Where the engine runs: on the calling threads; on a GPU; or on a GPU where there is one that has room, and else on the
  * calling threads. Which of the two AUTO took, and why, is a line of the log.

@@ -220,6 +220,8 @@ static void *background(void *argument)
 			break;
 		g4_store32_rel(&engine->kicked, 0);
 		int rc = g4_sync_all(holder->wg, engine->fs, false);
+		int discarded = g4_discard_freed(holder->wg, engine->fs);
+		rc = rc < 0 ? rc : discarded;
 		if (rc < 0 && !reported)
 			g4_log(G4_LOG_ERROR, "write-back: %s", g4_strerror(rc));
 		reported = rc < 0;
@@ -339,6 +341,7 @@ struct g4_fs_options g4_engine_fs_options(const struct g4_mount_options *options
 	out.flags |= options->flags & G4_MOUNT_STRICTATIME ? G4_FS_STRICTATIME : 0;
 	out.flags |= options->flags & G4_MOUNT_HOLD_UNLINKED ? G4_FS_HOLD_UNLINKED : 0;
 	out.flags |= options->flags & G4_MOUNT_SYNC ? G4_FS_SYNC : 0;
+	out.flags |= options->flags & G4_MOUNT_DISCARD ? G4_FS_DISCARD : 0;
 	out.no_replay = options->flags & G4_MOUNT_NO_REPLAY;
 	return out;
 }
@@ -402,6 +405,8 @@ int g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *op
 {
 	int rc;
 
+	if ((options->flags & G4_MOUNT_DISCARD) && !g4_dev_props(dev)->discard)
+		g4_log(G4_LOG_INFO, "the device cannot discard: the option has no effect");
 	if (options->kind == G4_ENGINE_CUDA)
 		rc = g4_cuda_mount(dev, options, out, message, message_bytes);
 	else if (options->kind == G4_ENGINE_AUTO)

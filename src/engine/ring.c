@@ -19,7 +19,9 @@
 /* Commands that an untrusted client may give by handle only: by number, nobody would check its permission. */
 #define BY_HANDLE                                                                                                      \
 	(G4_COMMAND_SET(READ) | G4_COMMAND_SET(WRITE) | G4_COMMAND_SET(FSYNC) | G4_COMMAND_SET(FALLOCATE) |            \
-	 G4_COMMAND_SET(SEEK) | G4_COMMAND_SET(COPY_RANGE) | G4_COMMAND_SET(RELEASE))
+	 G4_COMMAND_SET(SEEK) | G4_COMMAND_SET(COPY_RANGE) | G4_COMMAND_SET(RELEASE) | G4_COMMAND_SET(MAP))
+/* Commands of who runs the file system: nothing that a client may ask for. */
+#define FOR_OWNER (G4_COMMAND_SET(FORGET) | G4_COMMAND_SET(TRIM))
 /* Commands whose `handle` is a handle. */
 #define USES_HANDLE (BY_HANDLE | G4_COMMAND_SET(GETATTR) | G4_COMMAND_SET(SETATTR))
 /* Commands that make one. */
@@ -28,7 +30,7 @@
 #define DATA_IN (G4_COMMAND_SET(SETXATTR))
 #define DATA_OUT                                                                                                       \
 	(G4_COMMAND_SET(READLINK) | G4_COMMAND_SET(READDIR) | G4_COMMAND_SET(GETXATTR) | G4_COMMAND_SET(LISTXATTR) |   \
-	 G4_COMMAND_SET(STATFS))
+	 G4_COMMAND_SET(STATFS) | G4_COMMAND_SET(MAP))
 #define DATA_DIRECT (G4_COMMAND_SET(READ) | G4_COMMAND_SET(WRITE))
 /* Commands whose node2 is an inode. */
 #define TWO_NODES (G4_COMMAND_SET(LINK) | G4_COMMAND_SET(RENAME))
@@ -238,7 +240,7 @@ G4_FN static int check_stranger(struct g4_wg *wg, struct g4_fs *fs, const struct
 	int rc = check_nodes(port, c);
 	if (rc < 0)
 		return rc;
-	if (cmd->op == G4_CMD_FORGET) /* who holds removed inodes is one program, and this is not it */
+	if (g4_command_is_in(FOR_OWNER, cmd->op))
 		return -G4_E_PERM;
 	if (cmd->op == G4_CMD_MKNOD && cmd->cred->uid != 0) {
 		uint32_t type = cmd->mode & G4_S_IFMT;

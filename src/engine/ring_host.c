@@ -512,6 +512,7 @@ static enum direction direction_of(const struct g4_cmd *cmd)
 	case G4_CMD_GETXATTR:
 	case G4_CMD_LISTXATTR:
 	case G4_CMD_STATFS:
+	case G4_CMD_MAP:
 		return OUT;
 	default:
 		return NONE;

@@ -55,6 +55,18 @@ struct g4_statfs {
 	uint8_t uuid[16];
 };
 
+/* MAP: what a piece of a file lies in. Holes are left out. Whoever wants to know the end of it syncs the file first. */
+#define G4_MAP_UNWRITTEN 1u /* allocated and reads as zeros */
+#define G4_MAP_INLINE 2u    /* in the inode, which is at `address` */
+#define G4_MAP_HUGE 4u	    /* one 2 MiB page, or a larger one, or several in a row */
+struct g4_map_extent {
+	uint64_t offset; /* in the file */
+	uint64_t length;
+	uint64_t address; /* on the device */
+	uint32_t flags;
+	uint32_t reserved;
+};
+
 /* READDIR from this cookie on gives neither "." nor "..". */
 #define G4_COOKIE_NAMES UINT64_C(2)
 /* One packed readdir record, 8 B aligned; the name follows; the next record is record_bytes further. */
@@ -148,7 +160,9 @@ struct g4_dirent {
 	X(REMOVEXATTR, 28, "node name cred")                                                                           \
 	X(STATFS, 29, "data=struct g4_statfs")                                                                         \
 	X(ACCESS, 30, "node flags=G4_ACCESS_* cred")                                                                   \
-	X(FORGET, 31, "node; a holder (the kernel) that kept an unlinked inode alive lets it go")
+	X(FORGET, 31, "node; a holder (the kernel) that kept an unlinked inode alive lets it go")                      \
+	X(TRIM, 32, "offset length=range of the space, arg=smallest run, in bytes -> value=bytes discarded")           \
+	X(MAP, 33, "handle | node, offset data=struct g4_map_extent[] length -> value=bytes, 0 behind the last")
 
 enum g4_command_op {
 #define G4_COMMAND_ENUM(name, number, text) G4_CMD_##name = (number),

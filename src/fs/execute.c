@@ -468,6 +468,84 @@ G4_FN static int do_statfs(struct g4_fs *fs, struct g4_cmd *cmd)
 	return 0;
 }
 
+/* Appends a run, or makes the last one longer where it continues it. */
+G4_FN static uint32_t add_extent(struct g4_map_extent *extents, uint32_t count, uint64_t page, const struct g4_run *run)
+{
+	const uint64_t offset = page * G4_PAGE_BYTES, length = run->pages * G4_PAGE_BYTES;
+	const uint32_t flags = (run->kind == G4_UNWRITTEN ? G4_MAP_UNWRITTEN : 0) | (run->level ? G4_MAP_HUGE : 0);
+	struct g4_map_extent *last = &extents[count];
+
+	if (count > 0 && last[-1].flags == flags && last[-1].offset + last[-1].length == offset &&
+	    last[-1].address + last[-1].length == run->address) {
+		last[-1].length += length;
+		return count;
+	}
+	memset(last, 0, sizeof(*last));
+	last->offset = offset;
+	last->length = length;
+	last->address = run->address;
+	last->flags = flags;
+	return count + 1;
+}
+
+/* The runs of a file from cmd->offset on: as many as there is room for. The core is locked. */
+G4_FN static int list_runs(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, struct g4_cmd *cmd)
+{
+	struct g4_map_extent *extents = (struct g4_map_extent *)cmd->data;
+	const uint32_t room = (uint32_t)g4_min64(cmd->length / sizeof(*extents), UINT32_MAX);
+	const uint64_t end = g4_map_capacity_pages(core->disk.map_height);
+	uint64_t page = cmd->offset / G4_PAGE_BYTES;
+	uint32_t count = 0;
+	struct g4_run run;
+
+	cmd->value = 0;
+	if (core->disk.flags & G4_INODE_INLINE) {
+		if (cmd->offset > 0 || core->size == 0)
+			return 0;
+		memset(extents, 0, sizeof(*extents));
+		extents->length = core->size;
+		extents->address = g4_ptr_address(core->ino);
+		extents->flags = G4_MAP_INLINE;
+		cmd->value = sizeof(*extents);
+		return 0;
+	}
+	for (; page < end; page += run.pages) {
+		int rc = g4_map_lookup(wg, fs, core, page, end - page, &run);
+		if (rc < 0)
+			return rc;
+		if (run.kind == G4_HOLE)
+			continue;
+		/* one that is longer than what there is room for is seen by its beginning */
+		if (count == room)
+			break;
+		count = add_extent(extents, count, page, &run);
+	}
+	cmd->value = count * sizeof(*extents);
+	return 0;
+}
+
+G4_FN static int do_map(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	uint32_t i;
+	int rc;
+
+	if (cmd->handle && !(g4_handle_flags(cmd->handle) & G4_OPEN_READ))
+		return -G4_E_BADF;
+	if (cmd->length < sizeof(struct g4_map_extent))
+		return -G4_E_INVAL;
+	rc = target(wg, fs, cmd, &i);
+	if (rc < 0)
+		return g4_check(fs, rc);
+	struct g4_core *core = g4_core_of(fs, i);
+	g4_read_lock(&core->lock);
+	rc = check_regular(core);
+	if (rc == 0)
+		rc = list_runs(wg, fs, core, cmd);
+	g4_read_unlock(&core->lock);
+	g4_core_put(fs, i);
+	return g4_check(fs, rc);
+}
+
 /* ------------------------------------------------------------------ the switch */
 
 G4_FN static int dispatch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
@@ -532,6 +610,10 @@ G4_FN static int dispatch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 		return do_access(wg, fs, cmd);
 	case G4_CMD_FORGET:
 		return do_forget(wg, fs, cmd);
+	case G4_CMD_TRIM:
+		return g4_trim(wg, fs, cmd->offset, cmd->length, cmd->arg, &cmd->value);
+	case G4_CMD_MAP:
+		return do_map(wg, fs, cmd);
 	default:
 		return -G4_E_NOSYS;
 	}
@@ -553,6 +635,7 @@ G4_FN static bool changes(uint32_t op)
 	case G4_CMD_FALLOCATE:
 	case G4_CMD_SETXATTR:
 	case G4_CMD_REMOVEXATTR:
+	case G4_CMD_TRIM:
 		return true;
 	default:
 		return false;

@@ -26,7 +26,7 @@ G4_FN static int get_line(struct g4_fs *fs, const struct g4_core *core, uint64_t
 
 G4_FN int g4_page_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, uint64_t page, uint32_t *line)
 {
-	struct g4_run run = {G4_HOLE, 0, 1};
+	struct g4_run run = {G4_HOLE, 0, 0, 1};
 	bool fresh;
 	int rc = get_line(fs, core, page, line, &fresh);
 

@@ -166,6 +166,7 @@ struct g4_split {
 #define G4_FS_STRICTATIME 4u
 #define G4_FS_HOLD_UNLINKED 8u
 #define G4_FS_SYNC 16u
+#define G4_FS_DISCARD 32u /* what was freed is discarded behind its commit */
 
 struct g4_fs {
 	struct g4_space space;
@@ -342,6 +343,7 @@ G4_FN void g4_queue_dirty(struct g4_fs *fs, uint32_t core);
 enum g4_extent_kind { G4_HOLE = 0, G4_UNWRITTEN = 1, G4_WRITTEN = 2 };
 struct g4_run {
 	uint32_t kind;
+	uint32_t level;	  /* of the pointer: 0 to a 4 KiB page, 1 to a 2 MiB page, 2 to a 1 GiB page */
 	uint64_t address; /* of the first page, unless a hole */
 	uint64_t pages;
 };
@@ -362,6 +364,12 @@ G4_FN int g4_map_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 G4_FN uint64_t g4_map_capacity_pages(uint32_t height);
 /* The height that a map must have for a page. */
 G4_FN uint32_t g4_map_height_for(uint64_t page);
+
+/* ---- trim.c ---- */
+/* Discards free space in a range of addresses: runs of at least `least` bytes. *done bytes. */
+G4_FN int g4_trim(struct g4_wg *wg, struct g4_fs *fs, uint64_t start, uint64_t bytes, uint64_t least, uint64_t *done);
+/* With G4_FS_DISCARD: what was freed since the last call, and is durably so. */
+G4_FN int g4_discard_freed(struct g4_wg *wg, struct g4_fs *fs);
 
 /* ---- file.c, writeback.c ---- */
 /*

@@ -84,6 +84,7 @@ G4_FN int g4_map_lookup(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core
 	int rc = 0;
 
 	run->kind = G4_HOLE;
+	run->level = 0;
 	run->address = 0;
 	run->pages = most;
 	if ((core->disk.flags & G4_INODE_INLINE) || page >= g4_map_capacity_pages(level))
@@ -96,6 +97,7 @@ G4_FN int g4_map_lookup(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core
 			uint64_t inside = page & (span_pages(level) - 1);
 			rc = ptr ? check_data(fs, ptr, level) : 0;
 			run->kind = kind_of(ptr);
+			run->level = level;
 			run->address = ptr ? g4_ptr_address(ptr) + inside * G4_PAGE_BYTES : 0;
 			run->pages = g4_min64(most, span_pages(level) - inside);
 			if (level == 0)
@@ -257,7 +259,7 @@ G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 	int rc = 0;
 
 	while (k < count && rc == 0) {
-		struct g4_run old = {kind_of(slots[k]), g4_ptr_address(slots[k]), 1};
+		struct g4_run old = {kind_of(slots[k]), 0, g4_ptr_address(slots[k]), 1};
 		uint64_t to = address + k * G4_PAGE_BYTES;
 
 		if (!need_credits(txn, RUN_CREDITS) || (k > 0 && g4_txn_is_crowded(txn)))
@@ -441,7 +443,7 @@ G4_FN static int clear_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 	int rc = 0;
 
 	while (k < count && rc == 0) {
-		struct g4_run old = {kind_of(slots[k]), g4_ptr_address(slots[k]), 1};
+		struct g4_run old = {kind_of(slots[k]), 0, g4_ptr_address(slots[k]), 1};
 		if (slots[k])
 			rc = check_data(fs, slots[k], 0);
 		if (rc < 0)

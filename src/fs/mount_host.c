@@ -356,6 +356,9 @@ int g4_fs_unmount(struct g4_wg *wg, struct g4_fs *fs, bool clean)
 			rc = delete_orphans(wg, fs);
 		int synced = g4_sync_all(wg, fs, true);
 		rc = rc < 0 ? rc : synced;
+		if (rc == 0)
+			g4_discard_freed(wg,
+					 fs); /* a device that does not is no reason for an image that is not clean */
 		if (rc == 0 && g4_load32_acq(&fs->journal.aborted))
 			rc = -G4_E_SHUTDOWN;
 		if (rc == 0) {

@@ -28,6 +28,7 @@ struct g4_fuse_options {
 	bool nosuid, nodev, noexec;
 	bool sync, dirsync;
 	bool allow_other; /* default: when the effective user is root */
+	bool discard;	  /* what is freed is discarded on the device */
 	bool writeback;	  /* the kernel collects small writes; default on */
 	enum g4_fuse_atime atime;
 	enum g4_fuse_readdirplus readdirplus;
@@ -45,7 +46,7 @@ void g4_fuse_options_init(struct g4_fuse_options *options);
  * only mount(8) and systemd need (defaults, noauto, user, nofail, _netdev, x-*, X-*, ...) are accepted and ignored.
  *
  *   ro rw  suid nosuid  dev nodev  exec noexec  sync async  dirsync  atime noatime relatime strictatime
- *   allow_other  default_permissions  writeback nowriteback  readdirplus=yes|auto|no
+ *   allow_other  default_permissions  discard nodiscard  writeback nowriteback  readdirplus=yes|auto|no
  *   engine=cpu|cuda|auto  sms=N  cache=SIZE (K, M, G, T)  commit=SECONDS  threads=N
  *   attr_timeout=S entry_timeout=S negative_timeout=S
  *

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Directories read, extended attributes, and the ioctls of chattr(1) and xfs_io(8). */
+/* Directories read, extended attributes, and the ioctls of chattr(1), xfs_io(8), fstrim(8) and gpu4fs map. */
 #include <dirent.h>
 #include <errno.h>
 #include <linux/fs.h>
 #include <linux/xattr.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "fuse/fuse_types_host.h"
+#include "fuse/ioctl_host.h"
 
 /* A reply and the engine's records it is made from share the worker's buffer. */
 #define DIR_REPLY_BYTES ((size_t)(256 * G4_KIB))
@@ -226,6 +228,56 @@ static int set_flags(fuse_req_t req, uint64_t ino, uint32_t inode_flags)
 	return g4_engine_execute(host_of(req)->engine, &cmd);
 }
 
+/* The range and what came of it are one structure: `len` is what was discarded afterwards. */
+static void trim(fuse_req_t req, const void *in_buf)
+{
+	struct fstrim_range range;
+	struct g4_cmd cmd = {.op = G4_CMD_TRIM};
+	const struct fuse_ctx *context = fuse_req_ctx(req);
+
+	/* the kernel asks nothing of the caller: other file systems want CAP_SYS_ADMIN */
+	if (context->uid != 0 && context->uid != geteuid()) {
+		fuse_reply_err(req, EPERM);
+		return;
+	}
+	memcpy(&range, in_buf, sizeof(range));
+	cmd.offset = range.start;
+	cmd.length = range.len;
+	cmd.arg = range.minlen;
+	/* what was removed just now is free once that is durable */
+	struct g4_cmd sync = {.op = G4_CMD_SYNCFS};
+	int result = g4_engine_execute(host_of(req)->engine, &sync);
+	if (result >= 0)
+		result = g4_engine_execute(host_of(req)->engine, &cmd);
+	if (result < 0) {
+		fuse_reply_err(req, g4_errno(result));
+		return;
+	}
+	range.len = cmd.value;
+	fuse_reply_ioctl(req, 0, &range, sizeof(range));
+}
+
+/* Who has the file open for reading may ask where it lies; the kernel has opened it. */
+static void map(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_info *fi, const void *in_buf)
+{
+	struct g4_ioc_map *out = (struct g4_ioc_map *)g4_fuse_self->data;
+	struct g4_ioc_map in;
+	struct g4_cmd cmd = {.op = G4_CMD_MAP, .node = ino, .handle = fi->fh};
+
+	memcpy(&in, in_buf, sizeof(in));
+	memset(out, 0, sizeof(*out));
+	out->offset = cmd.offset = in.offset;
+	cmd.data = out->extents;
+	cmd.length = sizeof(out->extents);
+	int result = g4_engine_execute(host_of(req)->engine, &cmd);
+	if (result < 0) {
+		fuse_reply_err(req, g4_errno(result));
+		return;
+	}
+	out->count = (uint32_t)(cmd.value / sizeof(out->extents[0]));
+	fuse_reply_ioctl(req, 0, out, sizeof(*out));
+}
+
 /* The kernel has checked who may change flags before it asks. */
 void g4_fuse_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg, struct fuse_file_info *fi,
 		   unsigned flags, const void *in_buf, size_t in_bytes, size_t out_bytes)
@@ -235,8 +287,18 @@ void g4_fuse_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg, 
 	int result = 0;
 
 	(void)arg;
-	(void)fi;
-	(void)flags;
+	if (cmd == FITRIM && in_bytes >= sizeof(struct fstrim_range) && out_bytes >= sizeof(struct fstrim_range)) {
+		trim(req, in_buf);
+		return;
+	}
+	if (cmd == G4_IOC_MAP && (flags & FUSE_IOCTL_DIR)) {
+		fuse_reply_err(req, EISDIR);
+		return;
+	}
+	if (cmd == G4_IOC_MAP && in_bytes >= sizeof(struct g4_ioc_map) && out_bytes >= sizeof(struct g4_ioc_map)) {
+		map(req, ino, fi, in_buf);
+		return;
+	}
 	if ((cmd == FS_IOC_GETFLAGS && out_bytes >= sizeof(fs_flags)) ||
 	    (cmd == FS_IOC_FSGETXATTR && out_bytes >= sizeof(extended))) {
 		result = get_flags(req, ino, &inode_flags);

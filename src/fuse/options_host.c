@@ -61,6 +61,7 @@ static bool set_flag(const char *word, struct g4_fuse_options *options)
 		{"noexec", &options->noexec, true},	  {"exec", &options->noexec, false},
 		{"sync", &options->sync, true},		  {"async", &options->sync, false},
 		{"dirsync", &options->dirsync, true},	  {"allow_other", &options->allow_other, true},
+		{"discard", &options->discard, true},	  {"nodiscard", &options->discard, false},
 		{"writeback", &options->writeback, true}, {"nowriteback", &options->writeback, false},
 	};
 	const struct {

@@ -109,6 +109,8 @@ static int mount_engine(struct serving *s)
 		options.flags |= G4_MOUNT_READ_ONLY;
 	if (o->sync || o->dirsync)
 		options.flags |= G4_MOUNT_SYNC;
+	if (o->discard)
+		options.flags |= G4_MOUNT_DISCARD;
 	if (o->atime == G4_ATIME_NOATIME)
 		options.flags |= G4_MOUNT_NOATIME;
 	if (o->atime == G4_ATIME_STRICTATIME)

@@ -18,6 +18,23 @@ G4_FN int g4_space_flush(struct g4_wg *wg, struct g4_space *space)
 	return space->volatile_cache ? g4_dev_flush(wg, space->disks[0]) : 0;
 }
 
+G4_FN bool g4_space_can_discard(const struct g4_space *space)
+{
+	return g4_dev_props(space->disks[0])->discard;
+}
+
+G4_FN int g4_space_discard(struct g4_wg *wg, struct g4_space *space, uint64_t address, uint64_t bytes)
+{
+	struct g4_io io;
+
+	memset(&io, 0, sizeof(io));
+	io.op = G4_IO_DISCARD;
+	io.offset_bytes = address;
+	io.discard_bytes = bytes;
+	g4_dev_submit(wg, space->disks[0], &io);
+	return g4_dev_wait(wg, space->disks[0], &io);
+}
+
 G4_FN int g4_space_transfer(struct g4_wg *wg, struct g4_space *space, struct g4_io *ios, uint32_t count)
 {
 	int first = 0;

@@ -23,6 +23,10 @@ G4_FN int g4_space_write(struct g4_wg *wg, struct g4_space *space, uint64_t addr
 /* Completed writes become durable. */
 G4_FN int g4_space_flush(struct g4_wg *wg, struct g4_space *space);
 
+/* Leader, thread-safe. What a discarded range reads is undefined until it is written. -G4_E_NOTSUP: it can not. */
+G4_FN bool g4_space_can_discard(const struct g4_space *space);
+G4_FN int g4_space_discard(struct g4_wg *wg, struct g4_space *space, uint64_t address, uint64_t bytes);
+
 /* Several transfers at once: fill ios[i] with op, offset_bytes (an address), iov; then wait for all. First error. */
 G4_FN int g4_space_transfer(struct g4_wg *wg, struct g4_space *space, struct g4_io *ios, uint32_t count);
 

@@ -431,6 +431,23 @@ int op_statfs(struct rig *rig, struct g4_statfs *out)
 	return run(rig, &cmd);
 }
 
+int op_trim(struct rig *rig, uint64_t start, uint64_t bytes, uint64_t least, uint64_t *done)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_TRIM, .offset = start, .length = bytes, .arg = least};
+	return run_for_value(rig, &cmd, done);
+}
+
+int op_map(struct rig *rig, uint64_t node, uint64_t offset, struct g4_map_extent *to, uint32_t room, uint32_t *count)
+{
+	struct g4_cmd cmd = {
+		.op = G4_CMD_MAP, .node = node, .offset = offset, .data = to, .length = room * sizeof(*to)};
+	uint64_t bytes = 0;
+	int rc = run_for_value(rig, &cmd, &bytes);
+
+	*count = (uint32_t)(bytes / sizeof(*to));
+	return rc;
+}
+
 /* ------------------------------------------------------------------ choices */
 
 uint64_t rig_random(uint64_t *state)

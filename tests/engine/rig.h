@@ -98,6 +98,10 @@ int op_removexattr(struct rig *rig, uint64_t node, const char *name);
 int op_readlink(struct rig *rig, uint64_t node, char *to, uint64_t room, uint64_t *bytes);
 int op_readdir(struct rig *rig, uint64_t dir, uint64_t cookie, void *to, uint64_t room, uint64_t *bytes);
 int op_statfs(struct rig *rig, struct g4_statfs *out);
+/* *done bytes */
+int op_trim(struct rig *rig, uint64_t start, uint64_t bytes, uint64_t least, uint64_t *done);
+/* As many extents as there is room for; *count of them. */
+int op_map(struct rig *rig, uint64_t node, uint64_t offset, struct g4_map_extent *to, uint32_t room, uint32_t *count);
 
 /* ---- choices ---- */
 uint64_t rig_random(uint64_t *state);

@@ -388,7 +388,7 @@ static void expect_same(const uint8_t *is, const uint8_t *was, uint64_t bytes)
 
 #define GIVES_DATA                                                                                                     \
 	(G4_COMMAND_SET(READ) | G4_COMMAND_SET(READLINK) | G4_COMMAND_SET(READDIR) | G4_COMMAND_SET(GETXATTR) |        \
-	 G4_COMMAND_SET(LISTXATTR) | G4_COMMAND_SET(STATFS))
+	 G4_COMMAND_SET(LISTXATTR) | G4_COMMAND_SET(STATFS) | G4_COMMAND_SET(MAP))
 #define MAKES_HANDLE (G4_COMMAND_SET(CREATE) | G4_COMMAND_SET(TMPFILE) | G4_COMMAND_SET(OPEN))
 
 static void check_data(struct running *run, int status, uint64_t value)
@@ -670,7 +670,7 @@ static struct node pick_node(const struct client *c, const struct step *step, ui
 
 #define ARG_IS_AN_ARGUMENT                                                                                             \
 	(G4_COMMAND_SET(READ) | G4_COMMAND_SET(WRITE) | G4_COMMAND_SET(FSYNC) | G4_COMMAND_SET(FALLOCATE) |            \
-	 G4_COMMAND_SET(SEEK) | G4_COMMAND_SET(COPY_RANGE))
+	 G4_COMMAND_SET(SEEK) | G4_COMMAND_SET(COPY_RANGE) | G4_COMMAND_SET(TRIM) | G4_COMMAND_SET(MAP))
 
 static void name_nodes(const struct client *c, const struct step *step, struct g4_ring_command *command)
 {

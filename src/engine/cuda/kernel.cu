@@ -373,6 +373,8 @@ static __device__ void keep_house(const struct world *w, uint32_t run, struct g4
 		bool asked = wanted != g4_load32_rlx(&s->sync_done);
 		if (asked || g4_monotonic_ns() - last > w->commit_ns || g4_dirty_pressure(w->fs, false)) {
 			rc = g4_sync_all(wg, w->fs, false);
+			int discarded = g4_discard_freed(wg, w->fs);
+			rc = rc < 0 ? rc : discarded;
 			last = g4_monotonic_ns();
 		}
 		if (rc < 0)

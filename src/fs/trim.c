@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Discarding free space. Only pages that are free in the allocator's memory view are discarded, and they are hidden from
+ * it meanwhile. A page comes into that view when the transaction that freed it is durable, and whatever the journal holds
+ * of it is revoked by then (alloc.h): so a crash at any line finds discarded only what nothing on disk leads to, just as if
+ * the pages had been written by somebody who never published them.
+ */
+#include "fs/fs.h"
+
+/* Pages of one request: with little free space few, since whoever wants space may have to wait for these. */
+#define MOST_PAGES UINT64_C(8192)
+#define LEAST_PAGES UINT64_C(64)
+
+G4_FN static int trim_pages(struct g4_wg *wg, struct g4_fs *fs, uint64_t page, uint64_t end, uint64_t least,
+			    uint64_t *done)
+{
+	struct g4_alloc *alloc = &fs->alloc;
+	int rc = 0;
+
+	while (page < end && rc == 0) {
+		uint64_t share = g4_load64_rlx(&alloc->free_pages) / 16, pages;
+		uint64_t most = g4_max64(g4_min64(g4_max64(share, LEAST_PAGES), MOST_PAGES), least);
+
+		rc = g4_alloc_hide(wg, alloc, &page, end, most, &pages);
+		if (rc < 0)
+			return g4_check(fs, rc);
+		if (pages == 0)
+			break;
+		if (pages >= least) {
+			rc = g4_space_discard(wg, &fs->space, page * G4_PAGE_BYTES, pages * G4_PAGE_BYTES);
+			*done += rc == 0 ? pages * G4_PAGE_BYTES : 0;
+		}
+		g4_alloc_unhide(alloc, page, pages);
+		page += pages;
+	}
+	return rc;
+}
+
+G4_FN int g4_trim(struct g4_wg *wg, struct g4_fs *fs, uint64_t start, uint64_t bytes, uint64_t least, uint64_t *done)
+{
+	const uint64_t space = fs->meta.layout.backup_address;
+
+	*done = 0;
+	if (!g4_space_can_discard(&fs->space))
+		return -G4_E_NOTSUP;
+	if (start >= fs->meta.layout.size_bytes || bytes < G4_PAGE_BYTES || least > G4_GROUP_BYTES)
+		return -G4_E_INVAL;
+	const uint64_t end = bytes < space && start < space - bytes ? start + bytes : space;
+	const uint64_t first = g4_max64(g4_align_up(start, G4_PAGE_BYTES), fs->meta.layout.data_address);
+
+	return trim_pages(wg, fs, first / G4_PAGE_BYTES, end / G4_PAGE_BYTES,
+			  (least + G4_PAGE_BYTES - 1) / G4_PAGE_BYTES, done);
+}
+
+G4_FN int g4_discard_freed(struct g4_wg *wg, struct g4_fs *fs)
+{
+	uint64_t region = 0, count, done = 0;
+	int rc = 0;
+
+	if (!(fs->flags & G4_FS_DISCARD) || (fs->flags & G4_FS_READ_ONLY) || !g4_space_can_discard(&fs->space))
+		return 0;
+	while (rc == 0 && (count = g4_alloc_take_freed(&fs->alloc, &region)) > 0) {
+		const uint64_t end =
+			g4_min64((region + count) * G4_REGION_PAGES, fs->meta.layout.backup_address / G4_PAGE_BYTES);
+		rc = trim_pages(wg, fs, region * G4_REGION_PAGES, end, 1, &done);
+		region += count;
+	}
+	return rc;
+}
