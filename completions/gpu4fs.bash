@@ -26,7 +26,7 @@ _gpu4fs_mount_options() {
 }
 
 _gpu4fs() {
-	local commands="mkfs mount umount serve fsck info df attr map dump bench help version"
+	local commands="mkfs mount umount serve fsck info df attr resize map dump bench help version"
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command first=1 word place=0 i
 	COMPREPLY=()
 	case ${COMP_WORDS[0]##*/} in
@@ -66,6 +66,7 @@ _gpu4fs() {
 		_gpu4fs_words "$current" "-s --size --dirs --files --passes --cached-reads --random-ops --fsyncs --cache --remount
 			--server --json --help --version"
 		;;
+	resize:-*) _gpu4fs_words "$current" "--help --version" ;;
 	dump:-*) _gpu4fs_words "$current" "--raw --json --help --version" ;;
 	help:*) _gpu4fs_words "$current" "${commands% help version}" ;;
 	version:*) ;;
@@ -106,6 +107,11 @@ _gpu4fs() {
 		esac
 		;;
 	umount:*) _gpu4fs_mounts "$current" ;;
+	resize:*)
+		[[ $place -gt 0 ]] && return
+		_gpu4fs_mounts "$current"
+		_gpu4fs_files "$current"
+		;;
 	df:* | info:*)
 		_gpu4fs_mounts "$current"
 		_gpu4fs_files "$current"

@@ -271,15 +271,16 @@ G4_FN static uint32_t claim_in(struct g4_alloc *alloc, uint64_t region, uint32_t
 G4_FN static int claim_from(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t start, uint64_t want, uint32_t least,
 			    uint64_t *address, uint32_t *got)
 {
-	uint64_t region = start % alloc->region_count;
+	const uint64_t count = g4_load64_acq(&alloc->region_count);
+	uint64_t region = start % count;
 
-	for (uint64_t step = 0; step < alloc->region_count;) {
+	for (uint64_t step = 0; step < count;) {
 		uint64_t group = region / G4_GROUP_REGIONS;
 
 		if (g4_load32_rlx(&alloc->group_free[group]) < least) {
 			uint64_t skip = G4_GROUP_REGIONS - region % G4_GROUP_REGIONS;
 			step += skip;
-			region = (region + skip) % alloc->region_count;
+			region = (region + skip) % count;
 			continue;
 		}
 		int rc = load_group(wg, alloc, group);
@@ -289,7 +290,7 @@ G4_FN static int claim_from(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t s
 		if (*got > 0)
 			return 0;
 		step++;
-		region = (region + 1) % alloc->region_count;
+		region = (region + 1) % count;
 	}
 	return -G4_E_NOSPC;
 }
@@ -301,7 +302,7 @@ G4_FN static int claim_near(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t g
 	uint32_t page = (uint32_t)(goal % G4_REGION_BYTES / G4_PAGE_BYTES);
 
 	*got = 0;
-	if (goal == 0 || region >= alloc->region_count)
+	if (goal == 0 || region >= g4_load64_acq(&alloc->region_count))
 		return 0;
 	int rc = load_group(wg, alloc, region / G4_GROUP_REGIONS);
 	if (rc < 0)
@@ -321,7 +322,7 @@ G4_FN static uint32_t first_region(const struct g4_wg *wg, const struct g4_alloc
 
 	if (last != 0 || index < SPREAD_FROM)
 		return last;
-	return (uint32_t)(index % G4_ALLOC_SHARDS * (uint64_t)alloc->region_count / G4_ALLOC_SHARDS);
+	return (uint32_t)(index % G4_ALLOC_SHARDS * g4_load64_acq(&alloc->region_count) / G4_ALLOC_SHARDS);
 }
 
 G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t class_, uint64_t goal, uint64_t want,
@@ -506,9 +507,10 @@ G4_FN void g4_alloc_unhide(struct g4_alloc *alloc, uint64_t page, uint64_t pages
 
 G4_FN uint64_t g4_alloc_take_freed(struct g4_alloc *alloc, uint64_t *region)
 {
+	const uint64_t regions = g4_load64_acq(&alloc->region_count);
 	uint64_t r = *region, count = 0;
 
-	for (; r < alloc->region_count; r++) {
+	for (; r < regions; r++) {
 		if (r % 64 == 0 && count == 0 && g4_load64_rlx(&alloc->freed[r / 64]) == 0) {
 			r += 63;
 			continue;
@@ -624,6 +626,50 @@ G4_FN int g4_alloc_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 		g4_txn_free(txn, address, pages);
 	}
 	return rc;
+}
+
+/* ------------------------------------------------------------------ another size */
+
+G4_FN int g4_alloc_set_end(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t page, uint64_t pages,
+			   bool used)
+{
+	int rc = load_group(wg, alloc, page / G4_GROUP_PAGES); /* before the map changes */
+
+	return rc < 0 ? rc : change_run(wg, alloc, txn, page * G4_PAGE_BYTES, pages, used);
+}
+
+G4_FN int g4_alloc_describe(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group,
+			    uint64_t groups, uint64_t word)
+{
+	uint32_t line;
+	int rc = get_descriptor(wg, alloc, group, &line);
+
+	if (rc < 0)
+		return rc;
+	g4_txn_dirty(txn, line);
+	for (uint64_t g = group; g < group + groups; g++)
+		g4_store64_rlx((uint64_t *)(void *)descriptor_in(g4_line_data(alloc->meta->cache, line), g), word);
+	g4_cache_put(alloc->meta->cache, line);
+	return 0;
+}
+
+G4_FN void g4_alloc_grow(struct g4_alloc *alloc, uint64_t groups, uint64_t last_free_pages, uint64_t freed_address,
+			 uint64_t freed_pages)
+{
+	const uint64_t old = alloc->group_count, pages = alloc->meta->layout.backup_address / G4_PAGE_BYTES;
+	uint64_t free_pages = 0;
+
+	for (uint64_t g = old; g < groups; g++) {
+		const uint64_t here = g + 1 < groups ? G4_GROUP_PAGES : last_free_pages;
+		g4_store32_rel(&alloc->group_free[g], (uint32_t)here);
+		free_pages += here;
+	}
+	g4_store64_rel(&alloc->total_pages, pages - alloc->meta->layout.data_address / G4_PAGE_BYTES);
+	g4_store64_rel(&alloc->group_count, groups);
+	g4_store64_rel(&alloc->region_count, groups * G4_GROUP_REGIONS);
+	if (freed_pages)
+		g4_alloc_release(alloc, freed_address, freed_pages);
+	g4_add64(&alloc->free_pages, free_pages);
 }
 
 G4_FN static int claim_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, bool reserved,

@@ -37,8 +37,9 @@ struct g4_alloc_shard {
 struct g4_alloc {
 	struct g4_journal *journal;
 	struct g4_meta *meta;
-	uint64_t region_count;
+	uint64_t region_count; /* this and the next two grow with the file system */
 	uint64_t group_count;
+	uint64_t most_groups;	/* that there is memory for */
 	uint64_t *used;		/* 8 words a region */
 	uint64_t *past_slabs;	/* the same of pages that were slabs since the mount, and are none now */
 	uint64_t *freed;	/* a bit a region: pages were given back since it was last discarded */
@@ -60,10 +61,11 @@ struct g4_alloc {
 enum { G4_GROUP_UNLOADED = 0, G4_GROUP_LOADED = 1 };
 
 /* ---- host (alloc_host.c) ---- */
-/* Bytes of zeroed memory for a device of this layout. */
-uint64_t g4_alloc_memory(const struct g4_layout *layout);
+/* Bytes of zeroed memory for so many groups: those of a layout, or more of them, so that it can grow. */
+uint64_t g4_alloc_memory(uint64_t most_groups);
 /* Sets up over that memory and reads the group descriptors. */
-int g4_alloc_init(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_journal *journal, void *memory);
+int g4_alloc_init(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_journal *journal, void *memory,
+		  uint64_t most_groups);
 /* It and its memory are used `by` bytes further on from now on. */
 void g4_alloc_moved(struct g4_alloc *alloc, intptr_t by);
 
@@ -71,7 +73,7 @@ void g4_alloc_moved(struct g4_alloc *alloc, intptr_t by);
 /* Pages that are never promised to data: they hold the metadata of what is, and let deletes work on a full device. */
 G4_FN G4_INLINE uint64_t g4_alloc_keep(const struct g4_alloc *alloc)
 {
-	return alloc->total_pages / 256 + 32;
+	return g4_load64_rlx(&alloc->total_pages) / 256 + 32;
 }
 /* Promises pages to a later claim; false: the file system is full. */
 G4_FN bool g4_alloc_reserve(struct g4_alloc *alloc, uint64_t pages);
@@ -116,6 +118,17 @@ G4_FN int g4_alloc_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 G4_FN int g4_alloc_promised_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t *address);
 /* Frees a metadata page: forgets its images, too. */
 G4_FN int g4_alloc_free_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address);
+
+/* ---- another size (resize.c of fs is the caller; one at a time) ---- */
+/* In a transaction: the map says of pages that lie in one group that they are used, or free. The memory view stays. */
+G4_FN int g4_alloc_set_end(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t page, uint64_t pages,
+			   bool used);
+/* In a transaction: the descriptors of groups that lie in one page of them. */
+G4_FN int g4_alloc_describe(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group,
+			    uint64_t groups, uint64_t word);
+/* Groups that are described on the device become part of the memory view; what the last one had no use for is free. */
+G4_FN void g4_alloc_grow(struct g4_alloc *alloc, uint64_t groups, uint64_t last_free_pages, uint64_t freed_address,
+			 uint64_t freed_pages);
 
 /* ---- slots (slab.c) ---- */
 /* A free 256 B slot of a slab of `kind`, marked used; its contents are zero. *near: where its page is in the cache. */

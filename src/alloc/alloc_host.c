@@ -3,12 +3,12 @@
 #include "alloc/alloc.h"
 #include "base/move_host.h"
 
-uint64_t g4_alloc_memory(const struct g4_layout *layout)
+uint64_t g4_alloc_memory(uint64_t most_groups)
 {
-	uint64_t regions = layout->group_count * G4_GROUP_REGIONS;
+	uint64_t regions = most_groups * G4_GROUP_REGIONS;
 
 	return g4_align_up(regions * (2 * 8 * sizeof(uint64_t) + sizeof(uint32_t)) + (regions + 63) / 64 * 8 +
-				   layout->group_count * 3 * sizeof(uint32_t),
+				   most_groups * 3 * sizeof(uint32_t),
 			   G4_PAGE_BYTES);
 }
 
@@ -37,8 +37,11 @@ static int read_descriptors(struct g4_wg *wg, struct g4_alloc *alloc)
 	return 0;
 }
 
-int g4_alloc_init(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_journal *journal, void *memory)
+int g4_alloc_init(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_journal *journal, void *memory,
+		  uint64_t most_groups)
 {
+	const uint64_t most_regions = most_groups * G4_GROUP_REGIONS;
+
 	uint8_t *at = (uint8_t *)memory;
 	uint64_t first;
 
@@ -47,19 +50,20 @@ int g4_alloc_init(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_journal *j
 	alloc->meta = journal->meta;
 	alloc->group_count = alloc->meta->layout.group_count;
 	alloc->region_count = alloc->group_count * G4_GROUP_REGIONS;
+	alloc->most_groups = most_groups;
 	alloc->total_pages = (alloc->meta->layout.backup_address - alloc->meta->layout.data_address) / G4_PAGE_BYTES;
 	alloc->used = (uint64_t *)at;
-	at += alloc->region_count * 8 * sizeof(uint64_t);
+	at += most_regions * 8 * sizeof(uint64_t);
 	alloc->past_slabs = (uint64_t *)at;
-	at += alloc->region_count * 8 * sizeof(uint64_t);
+	at += most_regions * 8 * sizeof(uint64_t);
 	alloc->freed = (uint64_t *)at;
-	at += (alloc->region_count + 63) / 64 * sizeof(uint64_t);
+	at += (most_regions + 63) / 64 * sizeof(uint64_t);
 	alloc->region_free = (uint32_t *)at;
-	at += alloc->region_count * sizeof(uint32_t);
+	at += most_regions * sizeof(uint32_t);
 	alloc->group_state = (uint32_t *)at;
-	at += alloc->group_count * sizeof(uint32_t);
+	at += most_groups * sizeof(uint32_t);
 	alloc->group_free = (uint32_t *)at;
-	at += alloc->group_count * sizeof(uint32_t);
+	at += most_groups * sizeof(uint32_t);
 	alloc->group_slabs = (uint32_t *)at;
 	/* shards start apart from each other; metadata starts half a share away from data */
 	first = alloc->meta->layout.data_address / G4_REGION_BYTES;

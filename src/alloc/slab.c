@@ -126,10 +126,10 @@ G4_FN G4_COLD static int take_known(struct g4_wg *wg, struct g4_alloc *alloc, st
 			return rc;
 	}
 	/* some groups at a time, from where the last look ended: devices have thousands */
-	uint64_t looks = g4_min64(alloc->group_count, SLAB_LOOKS);
+	uint64_t looks = g4_min64(g4_load64_acq(&alloc->group_count), SLAB_LOOKS);
 	uint64_t first = g4_add32(&alloc->slab_cursor, (uint32_t)looks);
 	for (uint64_t step = 0; step < looks; step++) {
-		uint64_t group = (first + step) % alloc->group_count;
+		uint64_t group = (first + step) % g4_load64_acq(&alloc->group_count);
 		uint32_t known = g4_load32_rlx(&alloc->group_slabs[group]);
 		/* the few that shards are filling are always known: look further only where there are more */
 		if (known <= spare)

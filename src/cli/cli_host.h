@@ -20,6 +20,7 @@
 	X(info, "show a file system's superblock")                                                                     \
 	X(df, "show how much space is used")                                                                           \
 	X(attr, "show and change the flags of files")                                                                  \
+	X(resize, "give a file system another size")                                                                   \
 	X(map, "show where files lie on the device")                                                                   \
 	X(dump, "print any structure on the disk")                                                                     \
 	X(bench, "measure how fast a file system is")

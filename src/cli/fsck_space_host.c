@@ -23,6 +23,8 @@ static bool superblocks_agree(const struct g4_superblock *a, const struct g4_sup
 	left.mount_count = right.mount_count = 0;
 	memset(left.label, 0, sizeof(left.label));
 	memset(right.label, 0, sizeof(right.label));
+	left.features_incompat &= ~G4_FEATURE_INCOMPAT_RESIZING;
+	right.features_incompat &= ~G4_FEATURE_INCOMPAT_RESIZING;
 	return memcmp(&left, &right, sizeof(left)) == 0;
 }
 

@@ -60,14 +60,42 @@ static uint64_t count_groups(struct search *search, uint64_t address, uint32_t f
 	return count;
 }
 
-/* A file system of this size whose groups are described at an address; its root block and first slab must be there. */
+/* The first page of a type from an address on, before `end`; 0: none. */
+static uint64_t find_block(struct search *search, uint64_t address, uint64_t end, uint32_t type, uint32_t fs_tag)
+{
+	uint8_t page[G4_PAGE_BYTES];
+
+	for (; address < end; address += G4_PAGE_BYTES)
+		if (read_block(search, address, type, fs_tag, page))
+			return address;
+	return 0;
+}
+
+/*
+ * A file system of this size whose groups are described at an address; its root block and first slab must be there. Its
+ * tables lie as mkfs places them, or, where it had another size then, as the same with that size: so they are looked for.
+ */
 static bool fits(struct search *search, uint64_t size_bytes, uint64_t groups_address, uint32_t fs_tag)
 {
 	struct g4_layout *layout = &search->layout;
 	uint8_t page[G4_PAGE_BYTES];
 
-	return g4_layout_plan(size_bytes, groups_address - JOURNAL_ADDRESS, layout) == 0 &&
-	       read_block(search, layout->root_address, G4_BLOCK_ROOT, fs_tag, page) &&
+	/* a journal that is too long for the size now was not for the size then */
+	if (g4_layout_plan(size_bytes, groups_address - JOURNAL_ADDRESS, layout) != 0)
+		return false;
+	if (!read_block(search, layout->root_address, G4_BLOCK_ROOT, fs_tag, page)) {
+		const uint64_t end = groups_address + search->image->device_bytes / 4;
+		layout->alloc_address = find_block(search, groups_address + layout->groups_pages * G4_PAGE_BYTES, end,
+						   G4_BLOCK_ALLOC, fs_tag);
+		if (layout->alloc_address == 0)
+			return false;
+		layout->root_address = find_block(search, layout->alloc_address + layout->group_count * G4_PAGE_BYTES,
+						  end, G4_BLOCK_ROOT, fs_tag);
+		layout->data_address = layout->root_address + G4_PAGE_BYTES;
+		if (layout->root_address == 0)
+			return false;
+	}
+	return read_block(search, layout->root_address, G4_BLOCK_ROOT, fs_tag, page) &&
 	       read_block(search, layout->data_address, G4_BLOCK_SLAB, fs_tag, page);
 }
 

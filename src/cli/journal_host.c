@@ -357,7 +357,7 @@ static void overlay_record(void *context, const struct g4_journal_record *record
 	}
 }
 
-int g4_image_load_overlay(struct g4_image *image, struct g4_journal_state *state)
+static int load_overlay(struct g4_image *image, struct g4_journal_state *state)
 {
 	struct g4_overlay *overlay = &image->overlay;
 
@@ -381,4 +381,28 @@ int g4_image_load_overlay(struct g4_image *image, struct g4_journal_state *state
 	overlay->room = room;
 	struct g4_journal_state ignored;
 	return g4_image_scan_journal(image, overlay_record, image, &ignored);
+}
+
+/* A resize that was committed and not brought to its end: the next mount will, and so has whoever writes superblocks. */
+static void finish_resize(struct g4_image *image)
+{
+	struct g4_superblock sb = image->sb;
+	struct g4_root root;
+
+	if (!(sb.features_incompat & G4_FEATURE_INCOMPAT_RESIZING) ||
+	    g4_image_block(image, image->layout.root_address, G4_BLOCK_ROOT, &root) < 0)
+		return;
+	sb.features_incompat &= ~G4_FEATURE_INCOMPAT_RESIZING;
+	if (root.size_bytes == 0 || root.size_bytes == sb.size_bytes ||
+	    (root.size_bytes <= image->device_bytes && g4_superblock_resize(&sb, root.size_bytes) == 0))
+		g4_image_use_superblock(image, &sb);
+}
+
+int g4_image_load_overlay(struct g4_image *image, struct g4_journal_state *state)
+{
+	const int status = load_overlay(image, state);
+
+	if (status == 0)
+		finish_resize(image);
+	return status;
 }

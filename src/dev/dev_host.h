@@ -28,6 +28,11 @@ struct g4_dev_open_options {
  */
 int g4_dev_open(const char *name, const struct g4_dev_open_options *options, struct g4_dev **out, char *message,
 		size_t message_bytes);
+/*
+ * Makes a regular file longer or shorter, and asks a block device for its size, which may have changed. Others may use the device, but
+ * not what is beyond the new end. -G4_E_NOTSUP: its size is fixed; -G4_E_DEV_SMALL: a block device has less than that.
+ */
+int g4_dev_set_size(struct g4_dev *dev, uint64_t bytes);
 /* Closes a device on which no request is under way. Does not flush. NULL is ignored. */
 void g4_dev_close(struct g4_dev *dev);
 

@@ -53,6 +53,11 @@ int g4_engine_unmount(struct g4_engine *engine);
 void g4_engine_abandon(struct g4_engine *engine);
 /* The numbers of inodes that somebody has open, at most `room` of them; returns how many. */
 uint32_t g4_engine_open_inodes(struct g4_engine *engine, uint64_t *inodes, uint32_t room);
+/*
+ * Lets the file system grow to so many bytes while it is in use, and what it lies on, too, if that is a regular file. -G4_E_NOSPC:
+ * *limit is the largest possible size; -G4_E_NOTSUP: this engine, or device, can not.
+ */
+int g4_engine_resize(struct g4_engine *engine, uint64_t bytes, uint64_t *limit);
 /* Runs one command on the calling thread; returns cmd->status. */
 int g4_engine_execute(struct g4_engine *engine, struct g4_cmd *cmd);
 /*

@@ -132,6 +132,32 @@ int g4_engine_execute(struct g4_engine *engine, struct g4_cmd *cmd)
 	return cmd->status;
 }
 
+int g4_engine_resize(struct g4_engine *engine, uint64_t bytes, uint64_t *limit)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_RESIZE, .offset = bytes};
+
+	*limit = 0;
+	if (engine->remote.ring)
+		return -G4_E_NOTSUP; /* what it runs on has memory for the groups that there were, and no more */
+	const uint64_t old = g4_dev_props(engine->dev)->size_bytes;
+	if (bytes < engine->fs->super.size_bytes)
+		return -G4_E_BUSY;
+	if (engine->fs->flags & G4_FS_READ_ONLY)
+		return -G4_E_ROFS;
+	/* asked before the file is made longer than the file system can be */
+	if (bytes / G4_GROUP_BYTES > engine->fs->alloc.most_groups) {
+		*limit = engine->fs->alloc.most_groups * G4_GROUP_BYTES;
+		return -G4_E_NOSPC;
+	}
+	int rc = bytes > old ? g4_dev_set_size(engine->dev, bytes) : 0;
+	if (rc == 0)
+		rc = g4_engine_execute(engine, &cmd);
+	*limit = cmd.value;
+	if (rc == -G4_E_NOSPC || rc == -G4_E_BUSY)
+		g4_dev_set_size(engine->dev, old); /* nothing was written there */
+	return rc;
+}
+
 void g4_engine_post(struct g4_engine *engine, struct g4_cmd *cmd)
 {
 	if (engine->remote.ring)
@@ -352,6 +378,7 @@ static int mount_cpu(struct g4_dev *dev, const struct g4_mount_options *options,
 {
 	struct g4_fs_options fs_options = g4_engine_fs_options(options);
 	struct g4_engine *engine;
+	fs_options.may_grow = true;
 	struct holder *holder = NULL;
 	int rc = -G4_E_NOMEM;
 

@@ -21,7 +21,7 @@
 	(G4_COMMAND_SET(READ) | G4_COMMAND_SET(WRITE) | G4_COMMAND_SET(FSYNC) | G4_COMMAND_SET(FALLOCATE) |            \
 	 G4_COMMAND_SET(SEEK) | G4_COMMAND_SET(COPY_RANGE) | G4_COMMAND_SET(RELEASE) | G4_COMMAND_SET(MAP))
 /* Commands of who runs the file system: nothing that a client may ask for. */
-#define FOR_OWNER (G4_COMMAND_SET(FORGET) | G4_COMMAND_SET(TRIM))
+#define FOR_OWNER (G4_COMMAND_SET(FORGET) | G4_COMMAND_SET(TRIM) | G4_COMMAND_SET(RESIZE))
 /* Commands whose `handle` is a handle. */
 #define USES_HANDLE (BY_HANDLE | G4_COMMAND_SET(GETATTR) | G4_COMMAND_SET(SETATTR))
 /* Commands that make one. */

@@ -7,8 +7,8 @@
  *     0        zero page
  *     4 KiB    superblock
  *     8 KiB    journal header, log                         journal_bytes in all
- *              group descriptors, 504 a page
- *              allocation maps, one page a group
+ *              group descriptors, 504 a page               and room for more
+ *              allocation maps, one page a group           and room for more
  *              root block
  *     data_address ...
  *     last full page: second superblock
@@ -21,6 +21,7 @@
 #define JOURNAL_MIN_BYTES (2 * G4_MIB) /* the largest operation must fit half of it */
 #define JOURNAL_DEFAULT_MIN_BYTES JOURNAL_MIN_BYTES
 #define JOURNAL_DEFAULT_MAX_BYTES (128 * G4_MIB)
+#define GROWTH_SHARE UINT64_C(1024) /* of the device is for maps that a larger one will have */
 /* Keeps every sum of addresses below 2^63. */
 #define DISK_MAX_BYTES (UINT64_C(1) << 62)
 
@@ -55,8 +56,10 @@ G4_FN int g4_layout_plan(uint64_t size_bytes, uint64_t journal_bytes, struct g4_
 	out->journal_address = G4_SUPERBLOCK_ADDRESS + G4_PAGE_BYTES;
 	out->journal_bytes = journal_bytes;
 	out->groups_address = out->journal_address + journal_bytes;
-	out->alloc_address = out->groups_address + out->groups_pages * G4_PAGE_BYTES;
-	out->root_address = out->alloc_address + out->group_count * G4_PAGE_BYTES;
+	/* room for the maps of a device sixteen times as large */
+	const uint64_t room = out->group_count + size / GROWTH_SHARE / G4_PAGE_BYTES;
+	out->alloc_address = out->groups_address + (room + G4_GROUPS_PER_PAGE - 1) / G4_GROUPS_PER_PAGE * G4_PAGE_BYTES;
+	out->root_address = out->alloc_address + room * G4_PAGE_BYTES;
 	out->data_address = out->root_address + G4_PAGE_BYTES;
 	out->backup_address = size - G4_PAGE_BYTES;
 	if (out->data_address >= out->backup_address)
@@ -76,6 +79,21 @@ G4_FN void g4_layout_of(const struct g4_superblock *sb, struct g4_layout *out)
 	out->root_address = sb->root_address;
 	out->data_address = sb->data_address;
 	out->backup_address = sb->size_bytes - G4_PAGE_BYTES;
+}
+
+G4_FN uint64_t g4_layout_room(const struct g4_layout *layout)
+{
+	const uint64_t described = (layout->alloc_address - layout->groups_address) / G4_PAGE_BYTES;
+	const uint64_t mapped = (layout->root_address - layout->alloc_address) / G4_PAGE_BYTES;
+
+	return g4_min64(described * G4_GROUPS_PER_PAGE, mapped);
+}
+
+G4_FN int g4_superblock_resize(struct g4_superblock *sb, uint64_t size_bytes)
+{
+	sb->size_bytes = sb->total_bytes = size_bytes;
+	sb->group_count = size_bytes / G4_GROUP_BYTES + (size_bytes % G4_GROUP_BYTES != 0);
+	return g4_superblock_validate(sb, size_bytes);
 }
 
 /* True when [address, address + bytes) is whole pages inside [*floor, ceiling); moves *floor behind it. */

@@ -104,10 +104,11 @@ G4_STATIC_ASSERT(sizeof(struct g4_block_header) == 32, "block header");
 enum g4_sb_state { G4_STATE_CLEAN = 1, G4_STATE_MOUNTED = 2, G4_STATE_ERROR = 4 };
 enum g4_checksum_algorithm { G4_CHECKSUM_NONE = 0, G4_CHECKSUM_BLAKE3 = 1, G4_CHECKSUM_CRC32C = 2 };
 /* feature bits: unknown compat: ignored; unknown ro_compat: mount read-only; unknown incompat: refuse */
-#define G4_FEATURE_INCOMPAT_HTREE (UINT64_C(1) << 0) /* directories may have index blocks */
+#define G4_FEATURE_INCOMPAT_HTREE (UINT64_C(1) << 0)	/* directories may have index blocks */
+#define G4_FEATURE_INCOMPAT_RESIZING (UINT64_C(1) << 1) /* the root block says how large it is; the next mount looks */
 #define G4_FEATURES_COMPAT UINT64_C(0)
 #define G4_FEATURES_RO_COMPAT UINT64_C(0)
-#define G4_FEATURES_INCOMPAT G4_FEATURE_INCOMPAT_HTREE
+#define G4_FEATURES_INCOMPAT (G4_FEATURE_INCOMPAT_HTREE | G4_FEATURE_INCOMPAT_RESIZING)
 
 struct g4_superblock {
 	struct g4_block_header header;
@@ -156,7 +157,8 @@ struct g4_root {
 	g4_le64 orphan_head; /* g4_ptr of the first orphan inode, 0: none; linked through g4_inode.orphan_next */
 	g4_le64 ddt_root;
 	g4_le64 ddt_directory;
-	g4_le64 reserved[504];
+	g4_le64 size_bytes; /* of the file system, by the last resize that was committed; 0: never resized */
+	g4_le64 reserved[503];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_root) == 4096, "root block");
 
@@ -390,6 +392,10 @@ struct g4_layout {
 };
 /* Where everything goes on a device of size_bytes; journal_bytes 0 chooses. 0 or -G4_E_DEV_SMALL. */
 G4_FN int g4_layout_plan(uint64_t size_bytes, uint64_t journal_bytes, struct g4_layout *out);
+/* For how many groups there is room in the areas of descriptors and maps. */
+G4_FN uint64_t g4_layout_room(const struct g4_layout *layout);
+/* Gives a superblock another size: what follows from it follows. -G4_E_SB_GEOMETRY: it has no room for that. */
+G4_FN int g4_superblock_resize(struct g4_superblock *sb, uint64_t size_bytes);
 G4_FN void g4_layout_of(const struct g4_superblock *sb, struct g4_layout *out);
 /* Checks a superblock whose checksum is right against the device it came from. */
 G4_FN int g4_superblock_validate(const struct g4_superblock *sb, uint64_t device_bytes);

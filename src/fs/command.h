@@ -162,7 +162,8 @@ struct g4_dirent {
 	X(ACCESS, 30, "node flags=G4_ACCESS_* cred")                                                                   \
 	X(FORGET, 31, "node; a holder (the kernel) that kept an unlinked inode alive lets it go")                      \
 	X(TRIM, 32, "offset length=range of the space, arg=smallest run, in bytes -> value=bytes discarded")           \
-	X(MAP, 33, "handle | node, offset data=struct g4_map_extent[] length -> value=bytes, 0 behind the last")
+	X(MAP, 33, "handle | node, offset data=struct g4_map_extent[] length -> value=bytes, 0 behind the last")       \
+	X(RESIZE, 34, "offset=bytes -> value=the largest possible size, where that is why it is refused")
 
 enum g4_command_op {
 #define G4_COMMAND_ENUM(name, number, text) G4_CMD_##name = (number),

@@ -456,7 +456,7 @@ G4_FN static int do_statfs(struct g4_fs *fs, struct g4_cmd *cmd)
 		return -G4_E_INVAL;
 	memset(out, 0, sizeof(*out));
 	out->block_bytes = G4_PAGE_BYTES;
-	out->blocks = fs->alloc.total_pages;
+	out->blocks = g4_load64_rlx(&fs->alloc.total_pages);
 	out->blocks_free = free_pages + pending;
 	promised += keep;
 	out->blocks_available = out->blocks_free > promised ? out->blocks_free - promised : 0;
@@ -614,6 +614,8 @@ G4_FN static int dispatch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 		return g4_trim(wg, fs, cmd->offset, cmd->length, cmd->arg, &cmd->value);
 	case G4_CMD_MAP:
 		return do_map(wg, fs, cmd);
+	case G4_CMD_RESIZE:
+		return g4_resize(wg, fs, cmd->offset, false, &cmd->value);
 	default:
 		return -G4_E_NOSYS;
 	}
@@ -636,6 +638,7 @@ G4_FN static bool changes(uint32_t op)
 	case G4_CMD_SETXATTR:
 	case G4_CMD_REMOVEXATTR:
 	case G4_CMD_TRIM:
+	case G4_CMD_RESIZE:
 		return true;
 	default:
 		return false;
@@ -647,7 +650,7 @@ G4_FN G4_COLD static bool make_room(struct g4_wg *wg, struct g4_fs *fs, const st
 {
 	switch (-cmd->status) {
 	case G4_E_NOSPC: /* removed files and promises may hold it */
-		return (changes(cmd->op) || cmd->op == G4_CMD_CREATE) &&
+		return (changes(cmd->op) || cmd->op == G4_CMD_CREATE) && cmd->op != G4_CMD_RESIZE &&
 		       (g4_load64_acq(&fs->alloc.pending_pages) || g4_load64_rlx(&fs->dirty_pages)) &&
 		       g4_writeback_all(wg, fs) == 0 && g4_commit(wg, fs, UINT64_MAX, false) == 0;
 	case G4_E_NFILE: /* inodes stay in core until they are written back */

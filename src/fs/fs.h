@@ -194,6 +194,7 @@ struct g4_fs {
 	uint32_t queued_cores; /* on that list */
 	struct g4_ahead ahead;
 	struct g4_split split;
+	uint32_t resizing;     /* somebody is */
 	uint32_t error_state;  /* 1 after metadata was found damaged or could not be written */
 	uint64_t memory_bytes; /* of the mapping that begins here */
 };
@@ -370,6 +371,14 @@ G4_FN uint32_t g4_map_height_for(uint64_t page);
 G4_FN int g4_trim(struct g4_wg *wg, struct g4_fs *fs, uint64_t start, uint64_t bytes, uint64_t least, uint64_t *done);
 /* With G4_FS_DISCARD: what was freed since the last call, and is durably so. */
 G4_FN int g4_discard_freed(struct g4_wg *wg, struct g4_fs *fs);
+
+/* ---- resize.c ---- */
+/*
+ * Gives the file system another size, a multiple of 4 KiB that the device has. alone: nobody else uses it; without that it
+ * only grows. -G4_E_NOSPC: *limit is the largest size that its tables have room for, or the smallest that what is in use
+ * allows. After another error the image has one of the two sizes, and the next mount says which.
+ */
+G4_FN int g4_resize(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes, bool alone, uint64_t *limit);
 
 /* ---- file.c, writeback.c ---- */
 /*

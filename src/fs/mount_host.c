@@ -93,7 +93,7 @@ static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
 
 struct plan {
 	uint32_t line_count, set_count, core_count, bucket_count, txn_blocks;
-	uint64_t log_pages;
+	uint64_t log_pages, most_groups;
 	uint64_t lines, frames, places, sets, notes, cores, buckets, lookup, journal, alloc, total;
 };
 
@@ -124,7 +124,8 @@ static void plan_memory(const struct g4_layout *layout, const struct g4_fs_optio
 	plan->lookup = place(&plan->total, LOOKUPS_PER_BUCKET * plan->bucket_count * sizeof(struct g4_lookup_entry));
 	plan->journal =
 		place(&plan->total, g4_journal_memory(plan->log_pages, plan->line_count, options->most_txn_blocks));
-	plan->alloc = place(&plan->total, g4_alloc_memory(layout));
+	plan->most_groups = options->may_grow ? g4_layout_room(layout) : layout->group_count;
+	plan->alloc = place(&plan->total, g4_alloc_memory(plan->most_groups));
 }
 
 static void free_memory(struct g4_fs *fs)
@@ -205,6 +206,37 @@ static int replay(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan, b
 	return 0;
 }
 
+/*
+ * A resize that did not come to its end (resize.c): the root block has the size if it was committed. Then what was built for
+ * the old one is of no use: -G4_E_AGAIN.
+ */
+static int finish_resize(struct g4_wg *wg, struct g4_fs *fs, bool can_write)
+{
+	const uint64_t old = fs->super.size_bytes;
+	uint32_t line;
+
+	if (!(fs->super.features_incompat & G4_FEATURE_INCOMPAT_RESIZING))
+		return 0;
+	int rc = g4_meta_get(wg, &fs->meta, fs->meta.layout.root_address, G4_BLOCK_ROOT, &line);
+	if (rc < 0)
+		return rc;
+	const uint64_t bytes = ((const struct g4_root *)g4_line_data(&fs->cache, line))->size_bytes;
+	g4_cache_put(&fs->cache, line);
+	const bool changed = bytes != 0 && bytes != old;
+	if (!can_write)
+		return changed ? -G4_E_DEV_READONLY : 0;
+	fs->super.features_incompat &= ~G4_FEATURE_INCOMPAT_RESIZING;
+	if (changed) {
+		if (bytes > g4_dev_props(fs->space.disks[0])->size_bytes)
+			return -G4_E_SB_TRUNCATED;
+		rc = g4_superblock_resize(&fs->super, bytes);
+		g4_layout_of(&fs->super, &fs->meta.layout);
+	}
+	if (rc == 0)
+		rc = write_superblock(wg, fs);
+	return rc == 0 && changed ? -G4_E_AGAIN : rc;
+}
+
 static int find_root(struct g4_wg *wg, struct g4_fs *fs, uint64_t *orphan)
 {
 	uint32_t line;
@@ -280,9 +312,11 @@ static int bring_up(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan,
 	*what = "replaying the journal";
 	/* a read-only mount of a writable device replays, as every journaling file system does */
 	rc = replay(wg, fs, plan, can_write && !no_replay, !no_replay);
+	if (rc == 0 && !no_replay)
+		rc = finish_resize(wg, fs, can_write);
 	if (rc == 0) {
 		*what = "reading the allocation maps";
-		rc = g4_alloc_init(wg, &fs->alloc, &fs->journal, (uint8_t *)fs + plan->alloc);
+		rc = g4_alloc_init(wg, &fs->alloc, &fs->journal, (uint8_t *)fs + plan->alloc, plan->most_groups);
 	}
 	if (rc == 0) {
 		*what = "reading the root directory";
@@ -299,8 +333,8 @@ static int bring_up(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan,
 	return rc;
 }
 
-int g4_fs_mount(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_options *options, struct g4_fs **out,
-		char *message, size_t message_bytes)
+static int mount_once(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_options *options, struct g4_fs **out,
+		      char *message, size_t message_bytes)
 {
 	struct g4_superblock sb;
 	struct plan plan;
@@ -324,10 +358,19 @@ int g4_fs_mount(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_options
 	rc = bring_up(wg, fs, &plan, options->no_replay, &what);
 	if (rc < 0) {
 		free_memory(fs);
-		return fail(message, message_bytes, rc, what);
+		return rc == -G4_E_AGAIN ? rc : fail(message, message_bytes, rc, what);
 	}
 	*out = fs;
 	return 0;
+}
+
+int g4_fs_mount(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_options *options, struct g4_fs **out,
+		char *message, size_t message_bytes)
+{
+	int rc = mount_once(wg, dev, options, out, message, message_bytes);
+
+	/* a resize was brought to its end: the superblock that was read is an old one */
+	return rc == -G4_E_AGAIN ? mount_once(wg, dev, options, out, message, message_bytes) : rc;
 }
 
 /* Nobody uses the file system any more: removed files that were open or held go now. */

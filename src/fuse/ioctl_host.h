@@ -21,4 +21,13 @@ struct g4_ioc_map {
 G4_STATIC_ASSERT(sizeof(struct g4_ioc_map) == 4096, "what an ioctl carries is below 16 KiB");
 #define G4_IOC_MAP _IOWR(0xb4, 1, struct g4_ioc_map)
 
+/* On a directory, for root and who mounted: another size, in whole pages. */
+struct g4_ioc_resize {
+	uint64_t bytes;
+	uint64_t limit; /* out: the largest possible size, where that is why it was refused */
+	int32_t status; /* out: 0 or a negative code */
+	uint32_t reserved;
+};
+#define G4_IOC_RESIZE _IOWR(0xb4, 2, struct g4_ioc_resize)
+
 #endif

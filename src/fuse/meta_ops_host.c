@@ -257,6 +257,20 @@ static void trim(fuse_req_t req, const void *in_buf)
 	fuse_reply_ioctl(req, 0, &range, sizeof(range));
 }
 
+static void resize(fuse_req_t req, const void *in_buf)
+{
+	struct g4_ioc_resize resize;
+	const struct fuse_ctx *context = fuse_req_ctx(req);
+
+	if (context->uid != 0 && context->uid != geteuid()) {
+		fuse_reply_err(req, EPERM);
+		return;
+	}
+	memcpy(&resize, in_buf, sizeof(resize));
+	resize.status = g4_engine_resize(host_of(req)->engine, resize.bytes, &resize.limit);
+	fuse_reply_ioctl(req, 0, &resize, sizeof(resize));
+}
+
 /* Who has the file open for reading may ask where it lies; the kernel has opened it. */
 static void map(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_info *fi, const void *in_buf)
 {
@@ -289,6 +303,11 @@ void g4_fuse_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg, 
 	(void)arg;
 	if (cmd == FITRIM && in_bytes >= sizeof(struct fstrim_range) && out_bytes >= sizeof(struct fstrim_range)) {
 		trim(req, in_buf);
+		return;
+	}
+	if (cmd == G4_IOC_RESIZE && in_bytes >= sizeof(struct g4_ioc_resize) &&
+	    out_bytes >= sizeof(struct g4_ioc_resize)) {
+		resize(req, in_buf);
 		return;
 	}
 	if (cmd == G4_IOC_MAP && (flags & FUSE_IOCTL_DIR)) {

@@ -96,7 +96,7 @@ void rig_abandon(struct rig *rig)
 
 int rig_try_mount_fs(struct rig *rig, struct g4_wg *wg, const struct g4_fault *fault, struct g4_fs **fs)
 {
-	const struct g4_fs_options options = {.cache_bytes = rig->cache_bytes};
+	const struct g4_fs_options options = {.cache_bytes = rig->cache_bytes, .may_grow = rig->may_grow};
 	struct g4_dev *dev = open_device(rig);
 	char message[256] = "";
 

@@ -670,7 +670,8 @@ static struct node pick_node(const struct client *c, const struct step *step, ui
 
 #define ARG_IS_AN_ARGUMENT                                                                                             \
 	(G4_COMMAND_SET(READ) | G4_COMMAND_SET(WRITE) | G4_COMMAND_SET(FSYNC) | G4_COMMAND_SET(FALLOCATE) |            \
-	 G4_COMMAND_SET(SEEK) | G4_COMMAND_SET(COPY_RANGE) | G4_COMMAND_SET(TRIM) | G4_COMMAND_SET(MAP))
+	 G4_COMMAND_SET(SEEK) | G4_COMMAND_SET(COPY_RANGE) | G4_COMMAND_SET(TRIM) | G4_COMMAND_SET(MAP) |              \
+	 G4_COMMAND_SET(RESIZE))
 
 static void name_nodes(const struct client *c, const struct step *step, struct g4_ring_command *command)
 {

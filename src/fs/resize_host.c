@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Resizing offline: the same code as online, on a file system that is mounted here for this alone. A file is made longer
+ * before the file system, and shorter after it: it is never too short for what a superblock says.
+ */
+#include "fs/resize_host.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/units_host.h"
+#include "dev/dev_host.h"
+#include "simt/simt_host.h"
+
+#define CACHE_BYTES (64 * G4_MIB)
+
+void g4_resize_explain(int code, uint64_t bytes, uint64_t limit, char *message, size_t message_bytes)
+{
+	char wanted[24], possible[24];
+
+	g4_format_size(bytes, wanted, sizeof(wanted));
+	g4_format_size(limit, possible, sizeof(possible));
+	if (code == -G4_E_NOSPC && limit != 0)
+		snprintf(message, message_bytes, "it can not have %s: %s, %" PRIu64 " bytes, is the %s size", wanted,
+			 possible, limit, bytes > limit ? "largest possible" : "smallest possible");
+	else if (code == -G4_E_BUSY)
+		snprintf(message, message_bytes, "it is mounted: it can grow, but to shrink it has to be unmounted");
+	else
+		snprintf(message, message_bytes, "%s", g4_strerror(code));
+}
+
+/* The second superblock of a larger size would be taken for this one's where the first is lost. */
+static int wipe_old_end(struct g4_wg *wg, struct g4_dev *dev, uint64_t old_bytes)
+{
+	uint8_t *page = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, G4_PAGE_BYTES);
+	int rc = page ? 0 : -G4_E_NOMEM;
+
+	if (page) {
+		memset(page, 0, G4_PAGE_BYTES);
+		rc = g4_dev_write(wg, dev, old_bytes - G4_PAGE_BYTES, page, G4_PAGE_BYTES, G4_IO_FUA);
+	}
+	free(page);
+	return rc;
+}
+
+static int resize(struct g4_wg *wg, struct g4_dev *dev, uint64_t bytes, uint64_t *limit, uint64_t *old, char *message,
+		  size_t message_bytes)
+{
+	const struct g4_fs_options options = {.cache_bytes = CACHE_BYTES, .may_grow = true};
+	struct g4_fs *fs;
+	int rc = g4_fs_mount(wg, dev, &options, &fs, message, message_bytes);
+
+	if (rc < 0)
+		return rc;
+	*old = fs->super.size_bytes;
+	rc = g4_resize(wg, fs, bytes, true, limit);
+	int unmounted = g4_fs_unmount(wg, fs, true);
+	return rc < 0 ? rc : unmounted;
+}
+
+int g4_resize_device(struct g4_dev *dev, uint64_t bytes, uint64_t *result, char *message, size_t message_bytes)
+{
+	const uint64_t had = g4_dev_props(dev)->size_bytes;
+	struct g4_wg *wg = g4_wg_create(0);
+	uint64_t limit = 0, old = 0;
+	int rc = wg ? 0 : -G4_E_NOMEM;
+
+	message[0] = 0;
+	bytes = g4_align_down(bytes ? bytes : had, G4_PAGE_BYTES);
+	*result = bytes;
+	if (rc == 0 && bytes > had)
+		rc = g4_dev_set_size(dev, bytes);
+	if (rc == 0)
+		rc = resize(wg, dev, bytes, &limit, &old, message, message_bytes);
+	if (rc == 0 && bytes < old)
+		rc = wipe_old_end(wg, dev, old);
+	if (rc == 0 && bytes < had)
+		rc = g4_dev_set_size(dev, bytes);
+	else if (rc < 0 && bytes > had && (old == 0 || limit != 0))
+		g4_dev_set_size(dev, had); /* refused: nothing was written there */
+	if (rc < 0 && message[0] == 0)
+		g4_resize_explain(rc, bytes, limit, message, message_bytes);
+	if (wg)
+		g4_wg_destroy(wg);
+	return rc;
+}
