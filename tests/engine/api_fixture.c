@@ -78,6 +78,13 @@ int api_unmount(gpu4fs *mounted)
 	return gpu4fs_unmount(entry->mounted);
 }
 
+gpu4fs *api_in_process(void)
+{
+	const struct served *entry = find_served(fs);
+
+	return entry ? entry->mounted : fs;
+}
+
 int api_setup(void **state)
 {
 	(void)state;

@@ -40,6 +40,8 @@ gpu4fs *api_mount(const char *name, bool format);
 /* What tests call for gpu4fs_unmount(): ends the server as well. */
 int api_unmount(gpu4fs *mounted);
 #define gpu4fs_unmount api_unmount
+/* The file system of the running test without a connection: for what a test needs many of. */
+gpu4fs *api_in_process(void);
 /* A session of fs with these ids, umask 022, and at most one supplementary group (0: none). */
 gpu4fs *api_session(uint32_t uid, uint32_t gid, uint32_t group);
 /* A file of `bytes` bytes in the working directory for an image; removes what was there. */

@@ -239,22 +239,28 @@ static void a_link_to_a_symbolic_link_is_chosen_by_the_flag(void **state)
 
 static void a_file_takes_more_than_65000_links(void **state)
 {
-	enum { LINKS = 65600 };
+	enum { LINKS = 65537, MORE = 100 };
 	char path[32];
 
 	(void)state;
+	/* The number is the engine's affair: a connection carries it, and would only wait 65 000 times. */
 	api_touch("/f", 0644);
 	ok(gpu4fs_mkdir(fs, NULL, "/d", 0755));
 	for (int i = 1; i < LINKS; i++) {
 		snprintf(path, sizeof(path), "/d/%d", i);
-		ok(gpu4fs_link(fs, NULL, "/f", NULL, path, 0));
+		ok(gpu4fs_link(api_in_process(), NULL, "/f", NULL, path, 0));
 	}
 	assert_int_equal(api_lstat("/d/777").nlink, LINKS);
-	for (int i = 1; i < LINKS; i += 2) {
+	for (int i = LINKS; i < LINKS + MORE; i++) {
+		snprintf(path, sizeof(path), "/d/%d", i);
+		ok(gpu4fs_link(fs, NULL, "/f", NULL, path, 0));
+	}
+	assert_int_equal(api_lstat("/f").nlink, LINKS + MORE);
+	for (int i = 1; i <= 2 * MORE; i++) {
 		snprintf(path, sizeof(path), "/d/%d", i);
 		ok(gpu4fs_unlink(fs, NULL, path));
+		assert_int_equal(api_lstat("/f").nlink, LINKS + MORE - i); /* back across the border of 16 bits */
 	}
-	assert_int_equal(api_lstat("/f").nlink, LINKS / 2);
 }
 
 static void symbolic_links_keep_their_text(void **state)
