@@ -757,6 +757,15 @@ static void expect_files(struct rig *rig, const uint32_t *synced)
 	}
 }
 
+static uint64_t synced_in_all(const uint32_t *synced)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t f = 0; f < CHILD_FILES; f++)
+		sum += g4_load32_acq(&synced[f]);
+	return sum;
+}
+
 static void a_killed_process_loses_nothing_that_was_synced(void **state)
 {
 	uint64_t kills = rig_setting("G4_KILLS", rig_slow() ? 6 : 30), random = rig_setting("G4_KILL_SEED", 1),
@@ -769,16 +778,26 @@ static void a_killed_process_loses_nothing_that_was_synced(void **state)
 	rig_open(&rig, 64 * G4_MIB, 0);
 	snprintf(image_name, sizeof(image_name), "/proc/self/fd/%d", rig.fd);
 	for (uint64_t k = 0; k < kills; k++) {
-		const struct timespec life = {.tv_nsec = (long)(rig_random(&random) % 40000000)};
+		/* Every third one dies at any time, also while it mounts; the others not before they have got on. */
+		const bool early = k % 3 == 2;
+		const struct timespec moment = {.tv_nsec = (long)(rig_random(&random) % (early ? 40000000 : 2000000))};
+		uint64_t goal = early ? 0 : synced_in_all(synced) + 1 + rig_random(&random) % 200;
 		int status;
 		fflush(NULL);
 		pid_t pid = fork();
 		assert_true(pid >= 0);
 		if (pid == 0)
 			child(image_name, synced, random);
-		nanosleep(&life, NULL); /* any moment will do */
-		assert_int_equal(kill(pid, SIGKILL), 0);
-		assert_int_equal(waitpid(pid, &status, 0), pid);
+		pid_t ended;
+		do {
+			nanosleep(&moment, NULL);
+			ended = waitpid(pid, &status, WNOHANG);
+			assert_true(ended >= 0);
+		} while (ended == 0 && synced_in_all(synced) < goal);
+		if (ended == 0) {
+			assert_int_equal(kill(pid, SIGKILL), 0);
+			assert_int_equal(waitpid(pid, &status, 0), pid);
+		}
 		if (!WIFSIGNALED(status))
 			fail_msg("the process ended with %d", WEXITSTATUS(status));
 		rig_mount(&rig);
