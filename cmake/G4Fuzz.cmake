@@ -16,7 +16,7 @@ function(g4_fuzz_target name)
 	else()
 		add_executable(${name} ${arg_SOURCES} tests/fuzz/replay.c)
 		string(REPLACE "fuzz_" "fuzz.regressions." test "${name}")
-		add_test(NAME ${test} COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/tests/fuzz/regressions.sh" $<TARGET_FILE:${name}>
+		add_test(NAME ${test} COMMAND ${G4_WATCH} bash "${CMAKE_CURRENT_SOURCE_DIR}/tests/fuzz/regressions.sh" $<TARGET_FILE:${name}>
 			"${folder}" WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
 		set_tests_properties(${test} PROPERTIES TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment}")
 	endif()

@@ -62,15 +62,15 @@ if(G4_TESTS AND TARGET PkgConfig::cmocka)
 		foreach(script ${shredder_cli_tests})
 			get_filename_component(name "${script}" NAME_WE)
 			string(REGEX REPLACE "^test_" "shredder." name "${name}")
-			add_test(NAME ${name} COMMAND bash "${script}" "$<TARGET_FILE:shredder_tool>"
+			add_test(NAME ${name} COMMAND ${G4_WATCH} bash "${script}" "$<TARGET_FILE:shredder_tool>"
 				WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
-			set_tests_properties(${name} PROPERTIES LABELS cli TIMEOUT 300 SKIP_RETURN_CODE 77
+			set_tests_properties(${name} PROPERTIES LABELS cli TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77
 				ENVIRONMENT "${test_environment}")
 		endforeach()
 		if(NOT G4_SANITIZE) # an interpreter without the sanitizer cannot load a library with it
-			add_test(NAME shredder.python COMMAND ${Python3_EXECUTABLE}
+			add_test(NAME shredder.python COMMAND ${G4_WATCH} ${Python3_EXECUTABLE}
 				"${CMAKE_CURRENT_SOURCE_DIR}/tests/shredder/test_python.py" "$<TARGET_FILE:shredder>")
-			set_tests_properties(shredder.python PROPERTIES TIMEOUT 120
+			set_tests_properties(shredder.python PROPERTIES TIMEOUT ${G4_TEST_TIMEOUT}
 				ENVIRONMENT "${test_environment};PYTHONDONTWRITEBYTECODE=1")
 		endif()
 	endif()

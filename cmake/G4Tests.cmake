@@ -15,6 +15,10 @@ if(G4_SANITIZE MATCHES thread)
 		set(G4_TEST_LAUNCHER setarch -R)
 	endif()
 endif()
+# A test that no longer progresses is ended, however slow the machine is. CTest's own limit is for what watch.py would miss.
+set(G4_WATCH ${Python3_EXECUTABLE} "${CMAKE_CURRENT_SOURCE_DIR}/tests/watch.py" --work ${G4_TEST_WORK})
+list(PREPEND G4_TEST_LAUNCHER ${G4_WATCH})
+set(G4_TEST_TIMEOUT 7200)
 set(test_environment
 	"ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:abort_on_error=1"
 	"UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
@@ -80,8 +84,8 @@ if(NOT G4_SANITIZE MATCHES thread AND G4_LANES EQUAL 0)
 	target_include_directories(corrupt PRIVATE tests tests/support "${CMAKE_BINARY_DIR}/tests/generated")
 	target_link_libraries(corrupt PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
 	set_target_properties(corrupt PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
-	add_test(NAME corrupt COMMAND corrupt WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
-	set_tests_properties(corrupt PROPERTIES LABELS corrupt TIMEOUT 600 ENVIRONMENT "${test_environment}")
+	add_test(NAME corrupt COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:corrupt> WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+	set_tests_properties(corrupt PROPERTIES LABELS corrupt TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment}")
 endif()
 
 # Images that one engine makes and another one changes; in `make check` both are the same, in `make check-gpu` not.
@@ -91,7 +95,7 @@ target_link_libraries(cross PRIVATE g4_test_support gpu4fs_static PkgConfig::cmo
 set_target_properties(cross PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 add_test(NAME engine.cross COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:cross>
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
-set_tests_properties(engine.cross PROPERTIES TIMEOUT 300 ENVIRONMENT "${test_environment}")
+set_tests_properties(engine.cross PROPERTIES TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment}")
 
 # The host's half of the CUDA engine, with threads in the place of a GPU: a test of its own, some of the API's, and images of
 # both engines. cuda_host.c is compiled anew for that; the library's, which refuses, is then not linked.
@@ -145,7 +149,7 @@ add_test(NAME crash.explorer.remote
 	COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --engine remote --mixes 60 --sample 300 --keep .
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
 set_tests_properties(crash.explorer crash.explorer.remote PROPERTIES
-	LABELS crash PROCESSORS 2 TIMEOUT 300 ENVIRONMENT "${test_environment}")
+	LABELS crash PROCESSORS 2 TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment}")
 
 # What runs out or goes away, on the explorer's operations. Every allocation of the program can be made to fail.
 add_executable(faults tests/faults/faults.c tests/crash/script.c tests/crash/look.c tests/crash/memory.c)
@@ -155,14 +159,14 @@ target_link_options(faults PRIVATE "LINKER:--wrap=malloc,--wrap=calloc,--wrap=al
 set_target_properties(faults PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 add_test(NAME engine.faults COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:faults>
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
-set_tests_properties(engine.faults PROPERTIES TIMEOUT 300 ENVIRONMENT "${test_environment}")
+set_tests_properties(engine.faults PROPERTIES TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment}")
 
 # The tree's own rules, and programs on a real mount: in the builds that have the tools.
 if(G4_TOOLS)
 	add_test(NAME layering COMMAND ${Python3_EXECUTABLE} "${CMAKE_CURRENT_SOURCE_DIR}/tests/layering.py")
 	add_test(NAME layering.self-test
 		COMMAND ${Python3_EXECUTABLE} "${CMAKE_CURRENT_SOURCE_DIR}/tests/layering.py" --self-test)
-	set_tests_properties(layering layering.self-test PROPERTIES TIMEOUT 60)
+	add_test(NAME watch.self-test COMMAND ${Python3_EXECUTABLE} "${CMAKE_CURRENT_SOURCE_DIR}/tests/watch.py" --self-test)
 
 	g4_sources(fuse_tests tests/fuse/test_*.sh)
 	g4_sources(cli_tests tests/cli/test_*.sh)
@@ -170,9 +174,9 @@ if(G4_TOOLS)
 		foreach(script ${cli_tests})
 			get_filename_component(name "${script}" NAME_WE)
 			string(REGEX REPLACE "^test_" "cli." name "${name}")
-			add_test(NAME ${name} COMMAND bash "${script}" "$<TARGET_FILE:gpu4fs_tool>"
+			add_test(NAME ${name} COMMAND ${G4_WATCH} bash "${script}" "$<TARGET_FILE:gpu4fs_tool>"
 				WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
-			set_tests_properties(${name} PROPERTIES LABELS cli TIMEOUT 300 SKIP_RETURN_CODE 77)
+			set_tests_properties(${name} PROPERTIES LABELS cli TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77)
 			if(name MATCHES "\\.(install|package)$") # cmake and cpack write the same list of files into the build
 				set_tests_properties(${name} PROPERTIES RESOURCE_LOCK install_manifest)
 			endif()
@@ -180,8 +184,8 @@ if(G4_TOOLS)
 		foreach(script ${fuse_tests})
 			get_filename_component(name "${script}" NAME_WE)
 			string(REGEX REPLACE "^test_" "fuse." name "${name}")
-			add_test(NAME ${name} COMMAND bash "${script}" WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
-			set_tests_properties(${name} PROPERTIES LABELS fuse RUN_SERIAL ON TIMEOUT 600 SKIP_RETURN_CODE 77
+			add_test(NAME ${name} COMMAND ${G4_WATCH} bash "${script}" WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+			set_tests_properties(${name} PROPERTIES LABELS fuse RUN_SERIAL ON TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77
 				ENVIRONMENT "${test_environment};GPU4FS=$<TARGET_FILE:gpu4fs_tool>")
 		endforeach()
 	endif()

@@ -17,7 +17,7 @@ truncate -s 64M serve.img
 "$gpu4fs" mkfs -q serve.img
 "$gpu4fs" serve --socket serve.socket -o cache=16M serve.img >serve.out 2>&1 &
 server=$!
-for _ in $(seq 600); do
+for _ in $(seq 6000); do
 	[[ -s serve.out ]] && break
 	kill -0 "$server" 2>/dev/null || break
 	sleep 0.1
@@ -39,7 +39,7 @@ if [[ ! -e /dev/nvidiactl ]]; then
 	says "... that names the engine" "CUDA"
 	"$gpu4fs" serve --socket auto.socket -o engine=auto serve.img >auto.out 2>auto.err &
 	server=$!
-	for _ in $(seq 600); do
+	for _ in $(seq 6000); do
 		[[ -s auto.out ]] && break
 		kill -0 "$server" 2>/dev/null || break
 		sleep 0.1

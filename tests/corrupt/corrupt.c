@@ -36,7 +36,7 @@
 
 #define IMAGE_BYTES (72 * G4_MIB)
 #define JOURNAL_BYTES (2 * G4_MIB)
-#define DEADLINE_S 120
+#define DEADLINE_S 600
 #define SLOW_SHARE 4 /* builds with sanitizers run one case of so many */
 
 /* ------------------------------------------------------------------ fields */

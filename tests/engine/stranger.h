@@ -6,7 +6,7 @@
 #include "api_fixture.h"
 #include "engine/port_host.h"
 
-#define DEADLINE_NS (UINT64_C(60) * 1000 * 1000 * 1000)
+#define DEADLINE_NS (UINT64_C(600) * 1000 * 1000 * 1000)
 
 struct stranger {
 	struct g4_port_host *port;

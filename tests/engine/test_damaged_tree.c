@@ -18,7 +18,7 @@
 #include "fs/mount_host.h"
 #include "simt/simt_host.h"
 
-#define DEADLINE_S 60
+#define DEADLINE_S 600
 
 static struct g4_wg *wg;
 static struct g4_dev *dev;

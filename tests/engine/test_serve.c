@@ -10,7 +10,7 @@
 #include "engine/serve_host.h"
 #include "simt/simt.h"
 
-#define DEADLINE_NS (UINT64_C(60) * 1000 * 1000 * 1000)
+#define DEADLINE_NS (UINT64_C(600) * 1000 * 1000 * 1000)
 
 static struct g4_server *server;
 static char path[64];

@@ -19,7 +19,7 @@
 #include "api_fixture.h" /* its fs is a parameter's name there */
 #undef fail		 /* and cmocka's fail is a function's */
 
-#define DEADLINE_NS (UINT64_C(60) * 1000 * 1000 * 1000)
+#define DEADLINE_NS (UINT64_C(600) * 1000 * 1000 * 1000)
 
 static struct {
 	uint32_t no_stage;	    /* stages cannot be allocated */

@@ -11,7 +11,7 @@ mount_image
 
 # The writer goes on until it is told: the kernel's cache would take all of it.
 fill() {
-	timeout 120 dd if=/dev/zero of="$mnt/big" bs=1M count=8192 oflag=append conv=notrunc
+	timeout 1200 dd if=/dev/zero of="$mnt/big" bs=1M count=8192 oflag=append conv=notrunc
 }
 refuses "a writer is stopped by ENOSPC, not by its own end" "error writing.*No space left" fill
 check "there is room again" rm "$mnt/big"

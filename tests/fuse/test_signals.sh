@@ -11,7 +11,7 @@ make_image
 # Waits for the end of a process that is not our child.
 wait_pid() {
 	tail --pid="$1" -s 0.1 -f /dev/null &
-	local waiter=$! deadline=$((SECONDS + 60))
+	local waiter=$! deadline=$((SECONDS + 600))
 	while kill -0 "$waiter" 2>/dev/null; do
 		((SECONDS > deadline)) && kill "$waiter" && return 1
 		sleep 0.1
@@ -44,7 +44,7 @@ import sys, time
 f = open(sys.argv[1], "wb", buffering=0)
 f.write(b"x" * 3000000)
 print("ready", flush=True)
-time.sleep(120)
+time.sleep(3600)
 PYTHON
 coproc holder { exec python3 "$work/hold.py" "$mnt/open"; }
 # shellcheck disable=SC2154 # coproc sets it
@@ -65,7 +65,7 @@ unmount_image
 
 "$gpu4fs" mount -f "$image" "$mnt" &
 foreground=$!
-deadline=$((SECONDS + 30))
+deadline=$((SECONDS + 600))
 until is_mounted || ((SECONDS > deadline)); do sleep 0.1; done
 check "-f stays in the foreground" kill -0 "$foreground"
 kill -TERM "$foreground"

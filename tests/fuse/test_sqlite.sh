@@ -15,7 +15,7 @@ path, mode = sys.argv[1], sys.argv[2]
 
 
 def connect():
-    db = sqlite3.connect(path, timeout=60, isolation_level=None)
+    db = sqlite3.connect(path, timeout=600, isolation_level=None)
     assert db.execute("pragma journal_mode=" + mode).fetchone()[0] == mode
     db.execute("pragma synchronous=full")
     return db

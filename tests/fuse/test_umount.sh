@@ -89,7 +89,7 @@ refuses "a mount in use is refused" "in use" "$gpu4fs" umount "$mnt"
 check "... and stays" test -e "$mnt/busy"
 exec 3>&-
 kill -STOP "$(server=$(server_pid) && echo "$server" | tee "$work/server")"
-check "umount -f takes it away from a server that does not answer" timeout 60 "$gpu4fs" umount -f "$mnt"
+check "umount -f takes it away from a server that does not answer" timeout 600 "$gpu4fs" umount -f "$mnt"
 check_not "... at once" is_mounted
 kill -CONT "$(<"$work/server")"
 fsck_image

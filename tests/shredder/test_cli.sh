@@ -11,7 +11,7 @@ make_noise() {
 	awk -v n="$1" -v seed="$2" 'BEGIN { srand(seed); for (i = 0; i < n; i += 8) printf "%08d", rand() * 1e8 }' | head -c "$1"
 }
 chunks() {
-	timeout 60 "$shredder" chunk "$@"
+	timeout 600 "$shredder" chunk "$@"
 }
 same() { # same NAME WANTED FOUND: files
 	diff "$2" "$3" >difference 2>&1
