@@ -6,9 +6,13 @@
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fuse/fuse_types_host.h"
+
+#define BUSY_TRIES 500u
+#define BUSY_PAUSE_NS 2000000
 
 /*
  * A mount whose server has died answers nothing, but its path still resolves, without the slash at the end that asks
@@ -49,9 +53,25 @@ static int run_fusermount(const char *path, bool lazy)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : G4_MOUNT_EXIT_FAIL;
 }
 
+/*
+ * umount(2), again while the mount is busy, for a second. Whoever is inside a call on it, statfs(2) for df(1) above all,
+ * keeps it busy until the server has answered; other file systems answer within the call, so fast that it is not noticed.
+ */
+static int unmount_when_idle(const char *path, int flags)
+{
+	const struct timespec pause = {.tv_nsec = BUSY_PAUSE_NS};
+
+	for (uint32_t tries = 1; umount2(path, flags) != 0; tries++) {
+		if (errno != EBUSY || tries == BUSY_TRIES)
+			return -1;
+		nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
 static int detach(const char *path, bool lazy, bool force)
 {
-	if (umount2(path, UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0) | (force ? MNT_FORCE : 0)) == 0)
+	if (unmount_when_idle(path, UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0) | (force ? MNT_FORCE : 0)) == 0)
 		return 0;
 	if (errno == EPERM && geteuid() != 0)
 		return run_fusermount(path, lazy);
