@@ -60,7 +60,8 @@ _gpu4fs() {
 		_gpu4fs_words "$current" "-n -p -a -y --repair --dry-run -f --force -v --verbose -j --jobs --find-superblock
 			--json --help --version"
 		;;
-	info:-* | attr:-* | map:-*) _gpu4fs_words "$current" "--json --help --version" ;;
+	info:-*) _gpu4fs_words "$current" "--json --udev --help --version" ;;
+	attr:-* | map:-*) _gpu4fs_words "$current" "--json --help --version" ;;
 	df:-*) _gpu4fs_words "$current" "-b --bytes --json --help --version" ;;
 	bench:-*)
 		_gpu4fs_words "$current" "-s --size --dirs --files --passes --cached-reads --random-ops --fsyncs --cache --remount
