@@ -125,6 +125,7 @@ void g4_fuse_seek_stop(struct g4_fuse_host *host);
 void g4_fuse_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
 void g4_fuse_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
 
+void g4_fuse_note_label(struct g4_fuse_host *host, const char *name);
 void g4_fuse_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags);
 void g4_fuse_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);
 void g4_fuse_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size);

@@ -133,6 +133,13 @@ static bool is_label(const char *name)
 	return !strcmp(name, XATTR_NAME_SELINUX);
 }
 
+/* A file has or gets an attribute of this name. */
+void g4_fuse_note_label(struct g4_fuse_host *host, const char *name)
+{
+	if (is_label(name))
+		atomic_store(&host->labels, true);
+}
+
 void g4_fuse_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags)
 {
 	struct g4_cred cred = {0};
@@ -142,8 +149,7 @@ void g4_fuse_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const ch
 	cmd.data = (void *)(uintptr_t)value; /* the engine only reads it */
 	cmd.length = size;
 	cmd.flags = (uint32_t)flags & (G4_XATTR_CREATE | G4_XATTR_REPLACE);
-	if (is_label(name))
-		atomic_store(&host_of(req)->labels, true);
+	g4_fuse_note_label(host_of(req), name);
 	reply_result(req, g4_engine_execute(host_of(req)->engine, &cmd));
 }
 
@@ -162,8 +168,8 @@ void g4_fuse_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t s
 		g4_fuse_quiet_no_xattr(host, ino, name);
 		if (is_label(name))
 			result = no_label(host);
-	} else if (is_label(name)) {
-		atomic_store(&host->labels, true);
+	} else {
+		g4_fuse_note_label(host, name);
 	}
 	if (result < 0)
 		fuse_reply_err(req, g4_errno(result));

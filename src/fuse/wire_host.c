@@ -208,6 +208,7 @@ static void answer_setxattr(struct g4_fuse_host *host, const struct fuse_in_head
 	}
 	if (arg->setxattr_flags & FUSE_SETXATTR_ACL_KILL_SGID)
 		cmd.flags |= G4_XATTR_KILL_SGID;
+	g4_fuse_note_label(host, name);
 	int result = g4_engine_execute(host->engine, &cmd);
 	reply(in->unique, result < 0 ? g4_errno(result) : 0, NULL, 0);
 }
@@ -218,7 +219,8 @@ static bool answer_here(struct g4_fuse_host *host, const struct fuse_in_header *
 	const void *arguments = in + 1;
 	size_t argument_bytes = bytes - sizeof(*in);
 
-	if (host->options.debug && in->opcode >= FUSE_SYNCFS && in->opcode <= OPCODE_STATX)
+	if (host->options.debug && ((in->opcode >= FUSE_SYNCFS && in->opcode <= OPCODE_STATX) ||
+				    (in->opcode == FUSE_SETXATTR && host->setxattr_flags)))
 		fuse_log(FUSE_LOG_DEBUG, "unique: %llu, opcode: %u (gpu4fs), nodeid: %llu\n",
 			 (unsigned long long)in->unique, in->opcode, (unsigned long long)in->nodeid);
 	if (in->opcode == FUSE_TMPFILE && argument_bytes >= sizeof(struct fuse_create_in)) {

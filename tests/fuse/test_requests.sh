@@ -94,8 +94,8 @@ if [[ -e /sys/fs/selinux || $UID -ne 0 ]]; then
 else
 	same "no label anywhere: not supported" unsupported "$(label "$mnt/dir/f1")"
 	check "a label is set" setfattr -n security.selinux -v some:label "$mnt/dir/f1"
-	same "... and is there" some:label "$(label "$mnt/dir/f1")"
 	same "... and no other file has one" ENODATA "$(label "$mnt/dir/f2")"
+	same "... and it is there" some:label "$(label "$mnt/dir/f1")"
 fi
 unmount_image
 check "the server has ended well" wait "$server"
