@@ -71,7 +71,8 @@
 	X(CORRUPT_ALLOC, 92, EUCLEAN, "the allocation map is damaged")                                                 \
 	X(CORRUPT_XATTR, 93, EUCLEAN, "an extended attribute block is damaged")                                        \
 	X(CORRUPT_JOURNAL, 94, EUCLEAN, "the journal is damaged")                                                      \
-	X(JOURNAL_FULL, 95, EIO, "an operation does not fit the journal")
+	X(JOURNAL_FULL, 95, EIO, "an operation does not fit the journal")                                              \
+	X(JOURNAL_OLD, 96, EUCLEAN, "what the journal holds is older than what is in place")
 
 enum g4_error {
 #define G4_ERROR_ENUM(name, number, unix_errno, sentence) G4_E_##name = (number),

@@ -20,10 +20,10 @@ static uint64_t log_pages(const struct g4_image *image)
 
 uint64_t g4_fsck_next_sequence(struct g4_image *image, const struct g4_journal_state *journal)
 {
-	uint64_t newest = g4_max64(image->sb.header.generation, journal->header.tail_sequence + journal->records);
+	uint64_t newest = g4_max64(image->sb.header.generation, g4_image_newest_fixed(image));
 
-	if (journal->header_damaged)
-		newest = image->sb.header.generation;
+	if (!journal->header_damaged)
+		newest = g4_max64(newest, journal->next_sequence);
 	for (uint64_t page = 0; page < log_pages(image); page++)
 		newest = g4_max64(newest, g4_image_starts_record(image, page));
 	return newest + 1;
@@ -84,9 +84,27 @@ static void tell_lost_records(struct g4_fsck *fsck, uint64_t expected)
 	}
 }
 
+/* Without a header, and with nothing in the log that may be replayed. */
+static void begin_anew(struct g4_fsck *fsck, const struct g4_journal_state *journal)
+{
+	if ((fsck->image->sb.state & G4_STATE_CLEAN) != 0)
+		g4_fsck_change(
+			fsck, G4_FSCK_REPAIRED, NULL, 0, 0,
+			"the journal starts anew; the file system was unmounted properly and needs nothing of it");
+	else if (journal->older != 0)
+		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, NULL, 0, 0,
+			       "the journal starts anew; its newest transaction, %" PRIu64
+			       ", is older than what is in place and is not replayed; whether it had newer ones is not "
+			       "known",
+			       journal->older);
+	else
+		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, NULL, 0, 0,
+			       "the journal starts anew; whether it had anything to replay is not known");
+}
+
 void g4_fsck_journal(struct g4_fsck *fsck, const struct g4_journal_state *journal)
 {
-	const uint64_t expected = journal->header.tail_sequence + journal->records;
+	const uint64_t expected = journal->next_sequence;
 
 	if (journal->status < 0)
 		g4_fsck_problem(fsck, G4_FSCK_JOURNAL, NULL, "the journal's header or a record in it is damaged: %s",
@@ -101,8 +119,8 @@ void g4_fsck_journal(struct g4_fsck *fsck, const struct g4_journal_state *journa
 	if (!fsck->repairing || (journal->status == 0 && stranded == 0))
 		return;
 	fsck->reset_journal = true;
-	if (journal->header_damaged) { /* and no record in the log: nothing can have been lost */
-		g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0, "the journal starts anew");
+	if (journal->header_damaged) {
+		begin_anew(fsck, journal);
 		return;
 	}
 	tell_lost_records(fsck, expected);

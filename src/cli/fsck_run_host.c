@@ -171,8 +171,7 @@ int g4_fsck_repair(struct g4_fsck *fsck, struct g4_image *image, const struct g4
 	fsck->repairing = true;
 	g4_fsck_superblocks(fsck);
 	g4_fsck_journal(fsck, journal);
-	fsck->sequence = fsck->reset_journal ? g4_fsck_next_sequence(image, journal) :
-					       journal->header.tail_sequence + journal->records;
+	fsck->sequence = fsck->reset_journal ? g4_fsck_next_sequence(image, journal) : journal->next_sequence;
 	for (fsck->round = 0; fsck->round < MAX_ROUNDS; fsck->round++) {
 		check_all(fsck);
 		fsck->found += fsck->problems;
@@ -205,7 +204,9 @@ static int open_image(struct g4_fsck *fsck, struct g4_image *image, const char *
 static bool mend_header(struct g4_fsck *fsck, struct g4_image *image, struct g4_journal_state *journal,
 			struct g4_journal_header *header)
 {
-	if (!journal->header_damaged || !g4_image_find_tail(image, header))
+	uint64_t older; /* told by g4_image_load_overlay() again */
+
+	if (!journal->header_damaged || !g4_image_find_tail(image, header, &older))
 		return false;
 	g4_fsck_problem(fsck, G4_FSCK_JOURNAL, NULL, "the journal's header is damaged: %s",
 			g4_strerror(journal->status));

@@ -2,8 +2,9 @@
 /*
  * Writing a repair. Order, and why a crash at any line is harmless:
  *
- *   1. The superblocks, in state *error*: a damaged one first, so that one is whole at any time. From here on a mount
- *      keeps the flag and -p does not skip the check.
+ *   1. The superblocks, in state *error*: the one that was not used first, so that the newer one is whole until both say
+ *      the same. From here on a mount keeps the flag and -p does not skip the check. *Clean* stays, if it was there: with
+ *      it no mount replays what a damaged header has left in the log.
  *   2. Copies of contents, into space that nothing uses. Flush.
  *   3. The changed pages, as records of the journal: written, flushed, then written home, flushed, then the tail moves.
  *      A crash in between leaves a record that the next replay brings home, or none: no page is ever torn. A repair
@@ -84,7 +85,7 @@ static int write_superblock(struct writer *w, uint64_t address, uint32_t state)
 
 static int write_superblocks(struct writer *w, uint32_t state)
 {
-	const bool second_first = w->image->backup_status < 0;
+	const bool second_first = !w->image->from_backup;
 	const uint64_t addresses[2] = {G4_SUPERBLOCK_ADDRESS, w->image->layout.backup_address};
 	const int status = write_superblock(w, addresses[second_first], state);
 
@@ -277,7 +278,7 @@ static bool superblocks_are_fine(const struct g4_fsck *fsck)
 static int write_all(struct writer *w)
 {
 	const bool pages = w->image->patches.count != 0 || w->fsck->copy_count != 0 || w->fsck->reset_journal;
-	int status = pages ? write_superblocks(w, G4_STATE_ERROR) : 0;
+	int status = pages ? write_superblocks(w, G4_STATE_ERROR | (w->image->sb.state & G4_STATE_CLEAN)) : 0;
 
 	if (status == 0)
 		status = copy_all(w);
@@ -295,8 +296,7 @@ int g4_fsck_write(struct g4_fsck *fsck, const struct g4_journal_state *journal)
 	if (fsck->image->patches.count == 0 && fsck->copy_count == 0 && !fsck->reset_journal &&
 	    superblocks_are_fine(fsck))
 		return 0;
-	/* Replayed before: there are no records, so the tail is where the next one goes. */
-	w.head = fsck->reset_journal ? 0 : journal->header.tail_page;
+	w.head = fsck->reset_journal ? 0 : journal->next_page;
 	int status = open_writer(&w, fsck->target);
 	if (status == 0)
 		status = write_all(&w);
@@ -321,7 +321,7 @@ int g4_fsck_replay(const struct g4_image *image, const struct g4_journal_header 
 	if (status == 0) {
 		space.disks[0] = w.dev;
 		space.volatile_cache = g4_dev_props(w.dev)->volatile_cache;
-		status = g4_journal_replay(w.wg, &meta, true, &replayed);
+		status = g4_journal_replay(w.wg, &meta, &image->sb, true, &replayed);
 	}
 	close_writer(&w);
 	return status;

@@ -352,6 +352,8 @@ int g4_image_choose_superblock(struct g4_image *image)
 			g4_image_read_superblock(image, image->primary.size_bytes - G4_PAGE_BYTES, &image->backup);
 	if (image->from_backup && image->backup_status < 0)
 		return image->primary_status;
+	if (image->primary_status == 0 && image->backup_status == 0)
+		image->from_backup = g4_superblock_is_newer(&image->primary, &image->backup);
 	g4_image_use_superblock(image, image->from_backup ? &image->backup : &image->primary);
 	return 0;
 }

@@ -39,7 +39,7 @@ struct g4_image {
 	struct g4_superblock sb; /* the one in use */
 	struct g4_layout layout;
 	uint32_t fs_tag;
-	bool from_backup; /* the first superblock is damaged */
+	bool from_backup; /* the first superblock is damaged, or older than the second */
 	int primary_status, backup_status;
 	struct g4_superblock primary, backup; /* as found, for whoever wants to look */
 	struct g4_overlay overlay;
@@ -102,12 +102,18 @@ struct g4_journal_record {
 };
 struct g4_journal_state {
 	struct g4_journal_header header;
-	int status; /* 0, or what is wrong with the header or a committed record */
-	bool header_damaged;
-	uint64_t records, blocks, revokes, pages;
+	int status;	     /* 0, or what is wrong with the header or a committed record */
+	bool header_damaged; /* or it is older than what the superblock says is home */
+	uint64_t
+		older; /* the log's newest transaction, if it may not be replayed since what is in place is newer; or 0 */
+	uint64_t next_sequence, next_page;	  /* behind the newest record */
+	uint64_t records, blocks, revokes, pages; /* to be replayed */
 };
 typedef void (*g4_journal_visit)(void *context, const struct g4_journal_record *record);
-/* Calls visit (which may be NULL) for each committed record from the tail on. What is wrong is in state->status. */
+/*
+ * Calls visit (which may be NULL) for each committed record from the tail on that may not be home. What is wrong is in
+ * state->status.
+ */
 int g4_image_scan_journal(struct g4_image *image, g4_journal_visit visit, void *context,
 			  struct g4_journal_state *state);
 /* The committed record at log_page, if there is one: true, and its tags, which the caller frees, in *tags, too. */
@@ -116,8 +122,13 @@ bool g4_image_read_record(struct g4_image *image, struct g4_journal_record *reco
 uint64_t g4_image_starts_record(struct g4_image *image, uint64_t log_page);
 /* How many records with higher sequences start anywhere in the log. */
 uint64_t g4_image_records_beyond(struct g4_image *image, uint64_t sequence);
-/* A header for a log whose own is damaged: the tail is the oldest record of the newest unbroken row. False: no record. */
-bool g4_image_find_tail(struct g4_image *image, struct g4_journal_header *header);
+/*
+ * A header for a log whose own is damaged: the tail is the oldest record of the newest unbroken row. False: there is no
+ * record that may be replayed; *older as in g4_journal_state.
+ */
+bool g4_image_find_tail(struct g4_image *image, struct g4_journal_header *header, uint64_t *older);
+/* The highest generation of the metadata that is always in the same place: group descriptors, maps, root block. */
+uint64_t g4_image_newest_fixed(struct g4_image *image);
 /* Scans and fills the overlay; a damaged header is replaced by what the log tells, as a mount does. */
 int g4_image_load_overlay(struct g4_image *image, struct g4_journal_state *state);
 uint64_t g4_image_log_address(const struct g4_image *image, uint64_t log_page);

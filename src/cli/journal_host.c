@@ -6,7 +6,8 @@
  *
  * A header that is lost costs nothing as long as the log is whole: from the oldest record of the newest unbroken row of
  * sequences on, everything can be replayed, for what is home already is written home again, and pages that were freed
- * since are revoked by records of the same row.
+ * since are revoked by records of the same row. If the row ends before the newest transaction of all, that would put old
+ * metadata over new: journal/replay_host.c says what tells.
  */
 #include <stdlib.h>
 
@@ -170,32 +171,46 @@ static void take_back(struct g4_journal_state *state, const struct g4_journal_re
 static void scan_records(struct g4_image *image, g4_journal_visit visit, void *context, struct g4_journal_state *state)
 {
 	struct g4_journal_record newest = {.tags = NULL}, record = {.tags = NULL};
+	const uint64_t home = g4_superblock_home(&image->sb);
 	g4_le64 *newest_tags = NULL, *tags;
+	uint64_t walked = 0;
 
 	record.sequence = state->header.tail_sequence;
 	record.log_page = state->header.tail_page;
 	while (g4_image_read_record(image, &record, &tags)) {
-		if (!tags_are_possible(image, &record))
+		const bool is_old = record.sequence <= home;
+		if (!is_old && !tags_are_possible(image, &record))
 			state->status = -G4_E_CORRUPT_JOURNAL;
-		if (state->status < 0 || state->pages + record.pages > log_pages(image)) {
+		walked += record.pages;
+		if (state->status < 0 || walked > log_pages(image)) {
 			free(tags);
 			break;
 		}
 		if (newest_tags != NULL && visit != NULL)
 			visit(context, &newest);
 		free(newest_tags);
-		newest = record;
-		newest_tags = tags;
-		add_record(state, &record);
+		newest_tags = NULL;
+		if (is_old) {
+			free(tags);
+		} else {
+			newest = record;
+			newest_tags = tags;
+			add_record(state, &record);
+		}
 		record.log_page = (record.log_page + record.pages) % log_pages(image);
 		record.sequence++;
 	}
+	state->next_sequence = record.sequence;
+	state->next_page = record.log_page;
 	if (newest_tags == NULL)
 		return;
-	if (!data_arrived(image, &newest))
+	if (!data_arrived(image, &newest)) {
 		take_back(state, &newest);
-	else if (visit != NULL)
+		state->next_sequence = newest.sequence;
+		state->next_page = newest.log_page;
+	} else if (visit != NULL) {
 		visit(context, &newest);
+	}
 	free(newest_tags);
 }
 
@@ -221,6 +236,10 @@ int g4_image_scan_journal(struct g4_image *image, g4_journal_visit visit, void *
 		return 0;
 
 	scan_records(image, visit, context, state);
+	if (state->status == 0 && state->next_sequence <= g4_superblock_home(&image->sb)) {
+		state->status = -G4_E_JOURNAL_OLD; /* the log is known to go on */
+		state->header_damaged = true;
+	}
 	return 0;
 }
 
@@ -278,15 +297,16 @@ static bool read_at(struct g4_image *image, uint64_t log_page, uint64_t sequence
 	return there;
 }
 
-/* The newest record that is whole. */
+/* The newest record that is whole and that may not be home. */
 static bool newest_record(struct g4_image *image, struct g4_journal_record *newest)
 {
+	const uint64_t home = g4_superblock_home(&image->sb);
 	bool found = false;
 
 	for (uint64_t page = 0; page < log_pages(image); page++) {
 		struct g4_journal_record record;
 		const uint64_t sequence = g4_image_starts_record(image, page);
-		if (sequence == 0 || (found && sequence <= newest->sequence) ||
+		if (sequence <= home || (found && sequence <= newest->sequence) ||
 		    !read_at(image, page, sequence, &record))
 			continue;
 		*newest = record;
@@ -307,13 +327,66 @@ static bool record_before(struct g4_image *image, const struct g4_journal_record
 	return false;
 }
 
-bool g4_image_find_tail(struct g4_image *image, struct g4_journal_header *header)
+/* The generation of a page that is metadata in its own place, and 0 of anything else. */
+static uint64_t generation_of(struct g4_image *image, uint64_t address)
+{
+	g4_le64 copy[G4_INDIRECT_SLOTS];
+	struct g4_indirect_header indirect;
+	struct g4_block_header header;
+	const void *page;
+
+	if (g4_image_raw_page(image, address, &page) < 0)
+		return 0;
+	memcpy(copy, page, sizeof(copy));
+	memcpy(&header, copy, sizeof(header));
+	if (g4_block_verify(copy, header.type, address, image->fs_tag) == 0)
+		return header.generation;
+	return g4_indirect_verify(copy, address, image->fs_tag, &indirect) == 0 ? indirect.header.generation : 0;
+}
+
+uint64_t g4_image_newest_fixed(struct g4_image *image)
+{
+	const struct g4_layout *layout = &image->layout;
+	uint64_t newest = 0;
+
+	for (uint64_t at = layout->groups_address; at < layout->data_address; at += G4_PAGE_BYTES)
+		newest = g4_max64(newest, generation_of(image, at));
+	return newest;
+}
+
+struct age {
+	struct g4_image *image;
+	uint64_t newest; /* generation of what the records would write */
+};
+
+static void look_at_home(void *context, const struct g4_journal_record *record)
+{
+	struct age *age = context;
+
+	for (uint32_t i = 0; i < record->blocks; i++)
+		age->newest = g4_max64(age->newest, generation_of(age->image, record->tags[i]));
+}
+
+/* Whether metadata in place is newer than the newest record of the row that begins at *header. */
+static bool is_old(struct g4_image *image, const struct g4_journal_header *header, uint64_t last)
+{
+	struct g4_journal_state state = {.header = *header};
+	struct age age = {.image = image, .newest = g4_image_newest_fixed(image)};
+
+	scan_records(image, look_at_home, &age, &state);
+	return age.newest > last;
+}
+
+bool g4_image_find_tail(struct g4_image *image, struct g4_journal_header *header, uint64_t *older)
 {
 	struct g4_journal_record tail = {.sequence = 0}, before;
+	const uint64_t home = g4_superblock_home(&image->sb);
 
+	*older = 0;
 	if (!newest_record(image, &tail))
 		return false;
-	for (uint64_t walked = tail.pages; tail.sequence > 1 && record_before(image, &tail, &before);) {
+	const uint64_t last = tail.sequence;
+	for (uint64_t walked = tail.pages; tail.sequence > home + 1 && record_before(image, &tail, &before);) {
 		walked += before.pages;
 		if (walked > log_pages(image))
 			break;
@@ -322,6 +395,10 @@ bool g4_image_find_tail(struct g4_image *image, struct g4_journal_header *header
 	memset(header, 0, sizeof(*header));
 	header->tail_sequence = tail.sequence;
 	header->tail_page = tail.log_page;
+	if ((image->sb.state & G4_STATE_CLEAN) != 0 || is_old(image, header, last)) {
+		*older = last;
+		return false;
+	}
 	g4_block_seal(header, G4_BLOCK_JOURNAL_HEADER, image->layout.journal_address, tail.sequence - 1, image->fs_tag);
 	return true;
 }
@@ -362,13 +439,15 @@ static int load_overlay(struct g4_image *image, struct g4_journal_state *state)
 	struct g4_overlay *overlay = &image->overlay;
 
 	int status = g4_image_scan_journal(image, NULL, NULL, state);
-	if (status == 0 && state->header_damaged && g4_image_find_tail(image, &image->found_header)) {
+	uint64_t older = 0;
+	if (status == 0 && state->header_damaged && g4_image_find_tail(image, &image->found_header, &older)) {
 		const int damage = state->status;
 		image->journal_header = &image->found_header;
 		g4_image_scan_journal(image, NULL, NULL, state);
 		state->status = damage; /* of the header on the device; the records are those that a mount finds */
 		state->header_damaged = true;
 	}
+	state->older = older;
 	if (status < 0 || state->blocks + state->revokes == 0)
 		return status;
 	uint64_t room = 64;

@@ -162,6 +162,19 @@ G4_FN int g4_superblock_validate(const struct g4_superblock *sb, uint64_t device
 	return 0;
 }
 
+G4_FN uint64_t g4_superblock_home(const struct g4_superblock *sb)
+{
+	if ((sb->state & G4_STATE_CLEAN) != 0 || sb->state == G4_STATE_MOUNTED)
+		return sb->header.generation;
+	return 0;
+}
+
+G4_FN bool g4_superblock_is_newer(const struct g4_superblock *first, const struct g4_superblock *second)
+{
+	return second->header.generation > first->header.generation &&
+	       g4_bytes_equal(first->uuid, second->uuid, sizeof(first->uuid));
+}
+
 /* Bit `bit` of the header is bit bit % 8 of its byte bit / 8: on a little-endian machine, of its 64-bit words too. */
 #define HEADER_WORDS (sizeof(struct g4_indirect_header) / 8)
 #define SPARE_SHIFT 6

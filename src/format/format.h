@@ -397,6 +397,13 @@ G4_FN uint64_t g4_layout_room(const struct g4_layout *layout);
 /* Gives a superblock another size: what follows from it follows. -G4_E_SB_GEOMETRY: it has no room for that. */
 G4_FN int g4_superblock_resize(struct g4_superblock *sb, uint64_t size_bytes);
 G4_FN void g4_layout_of(const struct g4_superblock *sb, struct g4_layout *out);
+/*
+ * The newest transaction that is home for certain, as are all before it; 0: the superblock does not tell. It is written
+ * when the log is empty, at mount and unmount; only an unmount that failed writes one while the log may hold more.
+ */
+G4_FN uint64_t g4_superblock_home(const struct g4_superblock *sb);
+/* Of two copies with right checksums: whether they are of one file system and the second was written later. */
+G4_FN bool g4_superblock_is_newer(const struct g4_superblock *first, const struct g4_superblock *second);
 /* Checks a superblock whose checksum is right against the device it came from. */
 G4_FN int g4_superblock_validate(const struct g4_superblock *sb, uint64_t device_bytes);
 

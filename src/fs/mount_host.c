@@ -40,32 +40,48 @@ static int check_copy(const struct g4_superblock *sb, uint64_t address, uint64_t
 	return rc < 0 ? rc : g4_superblock_validate(sb, device_bytes);
 }
 
+static int read_copy(struct g4_wg *wg, struct g4_dev *dev, uint64_t address, struct g4_superblock *copy)
+{
+	int rc = g4_dev_read(wg, dev, address, copy, sizeof(*copy));
+
+	return rc == 0 ? check_copy(copy, address, g4_dev_props(dev)->size_bytes) : rc;
+}
+
+/* The second copy is for a first one that is gone or damaged, not for one that we do not understand. */
+static bool is_lost(int rc)
+{
+	return rc < 0 && rc != -G4_E_SB_VERSION && rc != -G4_E_SB_FEATURE && rc != -G4_E_SB_TRUNCATED;
+}
+
+/* copies: room for both. The newer one counts: the other may be what a drive has kept from before. */
+static int read_copies(struct g4_wg *wg, struct g4_dev *dev, struct g4_superblock *copies, bool *second)
+{
+	uint64_t end = g4_align_down(g4_dev_props(dev)->size_bytes, G4_PAGE_BYTES);
+	const int rc = read_copy(wg, dev, G4_SUPERBLOCK_ADDRESS, &copies[0]);
+
+	if (rc < 0 && !is_lost(rc))
+		return rc;
+	if (rc == 0)
+		end = copies[0].size_bytes;
+	*second = read_copy(wg, dev, end - G4_PAGE_BYTES, &copies[1]) == 0 &&
+		  (rc < 0 || g4_superblock_is_newer(&copies[0], &copies[1]));
+	return *second ? 0 : rc;
+}
+
 int g4_superblock_read(struct g4_wg *wg, struct g4_dev *dev, struct g4_superblock *out, bool *backup)
 {
-	uint64_t bytes = g4_dev_props(dev)->size_bytes;
-	uint64_t second = g4_align_down(bytes, G4_PAGE_BYTES) - G4_PAGE_BYTES;
-	struct g4_superblock *copy = NULL;
-	int first_rc, rc;
+	struct g4_superblock *copies = NULL;
 
 	*backup = false;
-	if (bytes < 3 * G4_PAGE_BYTES)
+	if (g4_dev_props(dev)->size_bytes < 3 * G4_PAGE_BYTES)
 		return -G4_E_SB_MAGIC;
-	if (posix_memalign((void **)&copy, G4_PAGE_BYTES, sizeof(*copy)) != 0)
+	if (posix_memalign((void **)&copies, G4_PAGE_BYTES, 2 * sizeof(*copies)) != 0)
 		return -G4_E_NOMEM;
-	first_rc = rc = g4_dev_read(wg, dev, G4_SUPERBLOCK_ADDRESS, copy, sizeof(*copy));
+	const int rc = read_copies(wg, dev, copies, backup);
 	if (rc == 0)
-		first_rc = rc = check_copy(copy, G4_SUPERBLOCK_ADDRESS, bytes);
-	/* the second copy is for a first one that is gone or damaged, not for one that we do not understand */
-	if (rc < 0 && rc != -G4_E_SB_VERSION && rc != -G4_E_SB_FEATURE && rc != -G4_E_SB_TRUNCATED) {
-		rc = g4_dev_read(wg, dev, second, copy, sizeof(*copy));
-		if (rc == 0)
-			rc = check_copy(copy, second, bytes);
-		*backup = rc == 0;
-	}
-	if (rc == 0)
-		*out = *copy;
-	free(copy);
-	return rc == 0 ? 0 : first_rc;
+		*out = copies[*backup];
+	free(copies);
+	return rc;
 }
 
 /* The copy that was not read comes first: it may be damaged, so the other one stays whole until this one is. */
@@ -190,7 +206,7 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 static int replay(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan, bool write, bool needed)
 {
 	struct g4_replay replayed;
-	int rc = g4_journal_replay(wg, &fs->meta, write, &replayed);
+	int rc = g4_journal_replay(wg, &fs->meta, &fs->super, write, &replayed);
 
 	if (rc < 0)
 		return rc;

@@ -15,7 +15,7 @@ struct g4_fs_options {
 	bool no_replay;		  /* look at the image as it is; implies G4_FS_READ_ONLY */
 };
 
-/* Reads and checks the superblock of a device: the first good copy. *backup says that only the second was good. */
+/* Reads and checks the superblock of a device: the newer of the good copies. *backup: that is the second. */
 int g4_superblock_read(struct g4_wg *wg, struct g4_dev *dev, struct g4_superblock *out, bool *backup);
 
 /* Mounts: replays the journal, finishes deletions, marks the image in use. On failure: a code and a sentence. */

@@ -177,15 +177,17 @@ G4_FN int g4_journal_finish(struct g4_wg *wg, struct g4_journal *j);
 G4_FN void g4_journal_abort(struct g4_journal *j, int code);
 
 /*
- * Host (replay_host.c): replays what the journal holds on an unmounted image. write: false only looks. Gives the next
- * sequence and log position, and the number of records and blocks replayed.
+ * Host (replay_host.c): replays what the journal of an unmounted image holds. write: false only looks. No record up to
+ * the transaction that *sb says is home is replayed. Gives the next sequence and log position, and the number of records
+ * and blocks replayed.
  */
 struct g4_replay {
 	uint64_t next_sequence;
 	uint64_t head_page;
 	uint64_t records, blocks;
 };
-int g4_journal_replay(struct g4_wg *wg, struct g4_meta *meta, bool write, struct g4_replay *out);
+int g4_journal_replay(struct g4_wg *wg, struct g4_meta *meta, const struct g4_superblock *sb, bool write,
+		      struct g4_replay *out);
 /*
  * Host (replay_host.c): leaves the next sequence out, durably. Must come before the first commit after a replay: a record
  * that was torn or dropped may lie at the log's head, and a new one of the same number that is torn in its turn could

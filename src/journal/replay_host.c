@@ -6,8 +6,20 @@
  *
  * The header is one page in one place. On mapped memory a crash may tear it (stores are atomic in units of 8 bytes), so
  * a header with a wrong checksum is replaced by what the log itself tells: the longest run of consecutive records that
- * ends with the newest one. That begins at the tail or before it, and to replay what is home already is harmless: of
- * every page the newest image counts, and what was freed later is revoked later, in the same run.
+ * ends with the newest one. That begins at the tail or before it, and to replay what is home already is harmless as long
+ * as the run ends with the newest transaction of all: of every page the newest image counts, and what was freed later is
+ * revoked later, in the same run.
+ *
+ * A run that ends before that would put old metadata over new. Records stay in the log long after they went home, so it
+ * takes no more than a damaged newest record. Two things tell:
+ *
+ *   - The superblock. It is written when the log is empty, with the newest transaction's number. No record up to that is
+ *     replayed; nor is any without a header after a clean unmount, when there is nothing to replay. A header whose tail
+ *     is not beyond it, and leads nowhere beyond it, is itself old.
+ *   - Metadata in place, after a crash. Pages go home with the number of their transaction. A transaction that went home,
+ *     and of which the log has nothing, left that in each page that it changed; and if it freed a page, in an allocation
+ *     map. So when neither the pages that the run would write nor the maps have a higher number than the run's last,
+ *     replaying takes nothing back.
  */
 #include <stdlib.h>
 
@@ -29,6 +41,9 @@ struct scan {
 	struct g4_wg *wg;
 	struct g4_meta *meta;
 	uint64_t area, log_pages;
+	uint64_t home; /* everything up to this transaction is home; 0: nobody knows */
+	bool clean;    /* everything is */
+	bool torn;     /* the header is a mixture of two of its kind, as far as one can see */
 	struct image *images;
 	size_t count, capacity;
 	uint8_t *buffer; /* one record */
@@ -276,21 +291,38 @@ struct found { /* a complete record */
 	uint64_t sequence, page, pages;
 };
 
-/* All complete records of the log, wherever they lie. *found is malloc'ed. */
-static int find_records(struct scan *scan, struct found **found, size_t *count)
+/* The sequence of the record that starts at a page, whether it is complete or not; 0: none does. Negative: a code. */
+static int64_t starts_record(struct scan *scan, uint64_t page)
+{
+	int rc = grow_buffer(scan, 1);
+
+	if (rc == 0)
+		rc = read_pages(scan, page, 1, scan->buffer);
+	if (rc < 0)
+		return rc;
+	const struct g4_journal_descriptor *d = (const struct g4_journal_descriptor *)scan->buffer;
+	if (d->header.type != G4_BLOCK_JOURNAL_DESCRIPTOR || d->page_index != 0 || d->sequence >> 62 != 0 ||
+	    g4_block_verify(d, G4_BLOCK_JOURNAL_DESCRIPTOR, page_address(scan, page), scan->meta->fs_tag) < 0)
+		return 0;
+	return (int64_t)d->sequence;
+}
+
+/*
+ * All complete records of the log that may not be home, wherever they lie, and the highest sequence of all. *found is
+ * malloc'ed.
+ */
+static int find_records(struct scan *scan, struct found **found, size_t *count, uint64_t *highest)
 {
 	size_t room = 0;
 
 	for (uint64_t page = 0; page < scan->log_pages;) {
-		const struct g4_journal_descriptor *d;
-		int rc = grow_buffer(scan, 1);
-		if (rc == 0)
-			rc = read_pages(scan, page, 1, scan->buffer);
-		if (rc < 0)
-			return rc;
-		d = (const struct g4_journal_descriptor *)scan->buffer;
-		int64_t pages =
-			d->header.type == G4_BLOCK_JOURNAL_DESCRIPTOR ? read_record(scan, page, d->sequence) : 0;
+		const int64_t sequence = starts_record(scan, page);
+		if (sequence < 0)
+			return (int)sequence;
+		*highest = g4_max64(*highest, (uint64_t)sequence);
+		int64_t pages = !scan->clean && (uint64_t)sequence > scan->home ?
+					read_record(scan, page, (uint64_t)sequence) :
+					0;
 		if (pages < 0)
 			return (int)pages;
 		if (pages > 0 && *count == room) {
@@ -300,10 +332,8 @@ static int find_records(struct scan *scan, struct found **found, size_t *count)
 				return -G4_E_NOMEM;
 			*found = (struct found *)memory;
 		}
-		if (pages > 0) { /* the buffer may have moved */
-			d = (const struct g4_journal_descriptor *)scan->buffer;
-			(*found)[(*count)++] = (struct found){d->sequence, page, (uint64_t)pages};
-		}
+		if (pages > 0)
+			(*found)[(*count)++] = (struct found){(uint64_t)sequence, page, (uint64_t)pages};
 		page += pages > 0 ? (uint64_t)pages : 1;
 	}
 	return 0;
@@ -316,15 +346,54 @@ static int compare_found(const void *a, const void *b)
 	return x->sequence < y->sequence ? 1 : x->sequence > y->sequence ? -1 : 0; /* newest first */
 }
 
-/* The tail without a header: `code` where the log tells nothing either. */
+/* The generation of a page that is metadata in its own place, and 0 of anything else. */
+static uint64_t generation_of(const struct scan *scan, void *page, uint64_t address)
+{
+	const struct g4_block_header header = *(const struct g4_block_header *)page;
+	struct g4_indirect_header indirect;
+
+	if (g4_block_verify(page, header.type, address, scan->meta->fs_tag) == 0)
+		return header.generation;
+	return g4_indirect_verify(page, address, scan->meta->fs_tag, &indirect) == 0 ? indirect.header.generation : 0;
+}
+
+/* -G4_E_JOURNAL_OLD: metadata in place is newer than transaction `last`, the newest that the log has. */
+static int check_age(struct scan *scan, uint64_t last)
+{
+	const struct g4_layout *layout = &scan->meta->layout;
+	int rc = grow_buffer(scan, 1);
+
+	for (uint64_t at = layout->groups_address; at < layout->data_address && rc == 0; at += G4_PAGE_BYTES) {
+		rc = g4_space_read(scan->wg, scan->meta->space, at, scan->buffer, G4_PAGE_BYTES);
+		if (rc == 0 && generation_of(scan, scan->buffer, at) > last)
+			rc = -G4_E_JOURNAL_OLD;
+	}
+	for (size_t i = 0; i < scan->count && rc == 0; i++) {
+		const uint64_t at = scan->images[i].address;
+		if (scan->images[i].log_page == UINT64_MAX)
+			continue; /* a revoke: file data may be there */
+		rc = g4_space_read(scan->wg, scan->meta->space, at, scan->buffer, G4_PAGE_BYTES);
+		if (rc == 0 && generation_of(scan, scan->buffer, at) > last)
+			rc = -G4_E_JOURNAL_OLD;
+	}
+	return rc;
+}
+
+/* The tail without a header: `code` where the log tells nothing either, unless there is nothing to be told. */
 static int search_tail(struct scan *scan, struct g4_replay *out, int code)
 {
 	struct found *found = NULL;
 	size_t count = 0, first = 0;
-	int rc = find_records(scan, &found, &count);
+	uint64_t highest = scan->home;
+	int rc = find_records(scan, &found, &count, &highest);
 
-	if (rc == 0 && count == 0)
-		rc = code;
+	if (rc == 0 && count == 0) {
+		/* the log starts anew, with numbers that nothing had before */
+		out->next_sequence = highest + 1;
+		out->head_page = 0;
+		/* a header that was torn before anything was committed is no damage; one that is gone may have had records */
+		return scan->clean ? 0 : scan->torn && scan->home != 0 ? check_age(scan, scan->home) : code;
+	}
 	if (rc == 0) {
 		qsort(found, count, sizeof(struct found), compare_found);
 		for (uint64_t total = found[0].pages; first + 1 < count; first++) {
@@ -341,8 +410,18 @@ static int search_tail(struct scan *scan, struct g4_replay *out, int code)
 	return rc;
 }
 
-/* Where the oldest record that may not be home begins, and its sequence. */
-static int find_tail(struct scan *scan, struct g4_replay *out)
+static bool is_torn(const struct scan *scan, const struct g4_journal_header *header)
+{
+	for (size_t i = 0; i < sizeof(header->reserved); i++)
+		if (header->reserved[i] != 0)
+			return false;
+	return header->header.magic == G4_BLOCK_MAGIC && header->header.type == G4_BLOCK_JOURNAL_HEADER &&
+	       header->header.fs_tag == scan->meta->fs_tag && header->header.address == scan->area &&
+	       header->tail_sequence > scan->home && header->tail_page < scan->log_pages;
+}
+
+/* Where the header says that the oldest record that may not be home begins, and its sequence. */
+static int read_tail(struct scan *scan, struct g4_replay *out)
 {
 	const struct g4_journal_header *header;
 	int rc = grow_buffer(scan, 1);
@@ -351,12 +430,11 @@ static int find_tail(struct scan *scan, struct g4_replay *out)
 		rc = g4_space_read(scan->wg, scan->meta->space, scan->area, scan->buffer, G4_PAGE_BYTES);
 	if (rc < 0)
 		return rc;
-	rc = g4_block_verify(scan->buffer, G4_BLOCK_JOURNAL_HEADER, scan->area, scan->meta->fs_tag);
-	if (rc == -G4_E_CHECKSUM)
-		return search_tail(scan, out, rc);
+	header = (const struct g4_journal_header *)scan->buffer;
+	rc = g4_block_verify(header, G4_BLOCK_JOURNAL_HEADER, scan->area, scan->meta->fs_tag);
+	scan->torn = rc == -G4_E_CHECKSUM && is_torn(scan, header);
 	if (rc < 0)
 		return rc;
-	header = (const struct g4_journal_header *)scan->buffer;
 	if (header->tail_page >= scan->log_pages)
 		return -G4_E_CORRUPT_JOURNAL;
 	out->next_sequence = header->tail_sequence;
@@ -364,49 +442,75 @@ static int find_tail(struct scan *scan, struct g4_replay *out)
 	return 0;
 }
 
-static int run(struct scan *scan, bool write, struct g4_replay *out)
+/* The records from the tail on; of those that may not be home it collects the images. *newest: where the last starts. */
+static int walk(struct scan *scan, struct g4_replay *out, uint64_t *newest)
 {
-	uint64_t newest; /* where the newest record starts */
-	int rc = find_tail(scan, out);
-
-	if (rc < 0)
-		return rc;
-	newest = out->head_page;
 	for (uint64_t walked = 0; walked < scan->log_pages;) {
 		int64_t pages = read_record(scan, out->head_page, out->next_sequence);
+		int rc = 0;
 		if (pages < 0)
 			return (int)pages;
 		if (pages == 0 || walked + (uint64_t)pages > scan->log_pages)
 			break;
-		rc = collect_tags(scan, out->head_page, out->next_sequence);
+		if (out->next_sequence > scan->home) {
+			rc = collect_tags(scan, out->head_page, out->next_sequence);
+			*newest = out->head_page;
+			out->records++;
+		}
 		if (rc < 0)
 			return rc;
 		walked += (uint64_t)pages;
-		newest = out->head_page;
 		out->head_page = (out->head_page + (uint64_t)pages) % scan->log_pages;
 		out->next_sequence++;
-		out->records++;
 	}
-	if (out->records > 0) {
+	return 0;
+}
+
+/* The records that are to be replayed, wherever the header, if there is one, says that they begin. */
+static int collect(struct scan *scan, struct g4_replay *out, uint64_t *newest)
+{
+	int rc = read_tail(scan, out);
+
+	if (rc == 0)
+		rc = walk(scan, out, newest);
+	if (rc == 0 && out->next_sequence <= scan->home)
+		rc = -G4_E_JOURNAL_OLD; /* the header: the log is known to go on */
+	if (rc != -G4_E_CHECKSUM && rc != -G4_E_JOURNAL_OLD)
+		return rc;
+	rc = search_tail(scan, out, rc);
+	if (rc == 0)
+		rc = walk(scan, out, newest);
+	return rc == 0 && out->records > 0 ? check_age(scan, out->next_sequence - 1) : rc;
+}
+
+static int run(struct scan *scan, bool write, struct g4_replay *out)
+{
+	uint64_t newest = 0; /* where the newest record starts */
+	int rc = collect(scan, out, &newest);
+
+	if (rc == 0 && out->records > 0) {
 		rc = data_arrived(scan);
-		if (rc < 0)
-			return rc;
 		if (rc == 0)
 			drop_newest(scan, out, newest);
 	}
+	if (rc < 0)
+		return rc;
 	if (!write || out->records == 0)
 		return 0;
 	rc = write_home(scan, out);
 	return rc < 0 ? rc : move_tail(scan, out);
 }
 
-int g4_journal_replay(struct g4_wg *wg, struct g4_meta *meta, bool write, struct g4_replay *out)
+int g4_journal_replay(struct g4_wg *wg, struct g4_meta *meta, const struct g4_superblock *sb, bool write,
+		      struct g4_replay *out)
 {
 	struct scan scan = {
 		.wg = wg,
 		.meta = meta,
 		.area = meta->layout.journal_address,
 		.log_pages = meta->layout.journal_bytes / G4_PAGE_BYTES - 1,
+		.home = g4_superblock_home(sb),
+		.clean = (sb->state & G4_STATE_CLEAN) != 0,
 	};
 	int rc;
 

@@ -164,6 +164,33 @@ struct rig_verdict rig_fsck(struct rig *rig, char **text)
 	return verdict;
 }
 
+int rig_repair(struct rig *rig, struct rig_repair *how)
+{
+	static struct g4_fsck fsck;
+	const struct g4_fsck_repair_options options = {.dry_run = how->dry_run};
+	struct g4_journal_state journal;
+	struct g4_image image = {.name = NULL};
+	size_t bytes;
+
+	memset(&fsck, 0, sizeof(fsck));
+	how->text = NULL;
+	fsck.out = open_memstream(&how->text, &bytes);
+	fsck.printed_limit = 20;
+	fsck.find_superblock = how->find_superblock;
+	fsck.stop_at_write = how->stop_at_write;
+	const int status =
+		g4_fsck_repair_device(&fsck, &image, rig->name, &options, &journal, how->words, sizeof(how->words));
+	how->found = fsck.found;
+	memcpy(how->outcome, fsck.by_outcome, sizeof(how->outcome));
+	fclose(fsck.out);
+	if (status == 0 && fsck.problems != 0)
+		fail_msg("the repair did not come to an end:\n%s", how->text);
+	g4_fsck_free(&fsck);
+	if (image.dev != NULL)
+		g4_image_close(&image);
+	return status;
+}
+
 void rig_expect_clean(struct rig *rig, uint64_t free_pages, const char *when)
 {
 	char *text = NULL;

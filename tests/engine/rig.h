@@ -60,6 +60,17 @@ struct rig_verdict {
 };
 /* Runs the checker on the unmounted image, its journal taken into account. Its words go to `text` (free it). */
 struct rig_verdict rig_fsck(struct rig *rig, char **text);
+struct rig_repair {
+	bool find_superblock, dry_run;
+	uint64_t stop_at_write; /* as a power cut; 0: no */
+	/* out */
+	uint64_t found;	     /* problems */
+	uint64_t outcome[3]; /* by enum g4_fsck_outcome */
+	char words[512];     /* why it could not be done */
+	char *text;	     /* what was said; free it */
+};
+/* What fsck -y does with the unmounted image: 0 or a negative code. A repair that does not come to an end fails the test. */
+int rig_repair(struct rig *rig, struct rig_repair *how);
 /* Expects a clean image without orphans, with exactly as much free space as statfs told before. */
 void rig_expect_clean(struct rig *rig, uint64_t free_pages, const char *when);
 #define RIG_ANY_FREE UINT64_MAX

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/fsck_host.h"
 #include "fs/mkfs_host.h"
 #include "fs/mount_host.h"
 #include "journal/block.h"
@@ -111,27 +110,12 @@ static void expect_populated(void)
 /* 0 or why it could not be done; *found counts problems. */
 static int repair(bool find, bool dry_run, uint64_t stop_at_write, uint64_t *found)
 {
-	static struct g4_fsck fsck;
-	const struct g4_fsck_repair_options options = {.dry_run = dry_run};
-	struct g4_journal_state journal;
-	struct g4_image image = {.name = NULL};
-	char *text = NULL;
-	size_t bytes;
+	struct rig_repair how = {.find_superblock = find, .dry_run = dry_run, .stop_at_write = stop_at_write};
+	const int status = rig_repair(&rig, &how);
 
-	memset(&fsck, 0, sizeof(fsck));
-	fsck.out = open_memstream(&text, &bytes);
-	fsck.printed_limit = 20;
-	fsck.find_superblock = find;
-	fsck.stop_at_write = stop_at_write;
-	const int status = g4_fsck_repair_device(&fsck, &image, rig.name, &options, &journal, words, sizeof(words));
-	*found = fsck.found;
-	fclose(fsck.out);
-	if (status == 0 && fsck.problems != 0)
-		fail_msg("the repair did not come to an end:\n%s", text);
-	free(text);
-	g4_fsck_free(&fsck);
-	if (image.dev != NULL)
-		g4_image_close(&image);
+	*found = how.found;
+	snprintf(words, sizeof(words), "%s", how.words);
+	free(how.text);
 	return status;
 }
 
