@@ -642,8 +642,11 @@ static int mark_clean(struct cuda_engine *e)
 	if (wg) {
 		options.cache_bytes = 64 * G4_MIB;
 		rc = g4_fs_mount(wg, e->dev, &options, &fs, message, sizeof(message));
-		if (rc == 0)
+		if (rc == 0) {
+			const bool marked = !(fs->flags & G4_FS_READ_ONLY); /* it may have found no room to replay */
 			rc = g4_fs_unmount(wg, fs, true);
+			rc = rc == 0 && !marked ? -G4_E_NOSPC : rc;
+		}
 		g4_wg_destroy(wg);
 	}
 	return rc;

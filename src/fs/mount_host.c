@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log_host.h"
 #include "base/memory_host.h"
 #include "base/move_host.h"
 
@@ -110,7 +111,7 @@ static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
 struct plan {
 	uint32_t line_count, set_count, core_count, bucket_count, txn_blocks;
 	uint64_t log_pages, most_groups;
-	uint64_t lines, frames, places, sets, notes, cores, buckets, lookup, journal, alloc, total;
+	uint64_t lines, frames, places, sets, notes, cores, buckets, lookup, journal, in_log, alloc, total;
 };
 
 static uint64_t place(uint64_t *total, uint64_t bytes)
@@ -140,6 +141,7 @@ static void plan_memory(const struct g4_layout *layout, const struct g4_fs_optio
 	plan->lookup = place(&plan->total, LOOKUPS_PER_BUCKET * plan->bucket_count * sizeof(struct g4_lookup_entry));
 	plan->journal =
 		place(&plan->total, g4_journal_memory(plan->log_pages, plan->line_count, options->most_txn_blocks));
+	plan->in_log = place(&plan->total, plan->log_pages * sizeof(struct g4_in_log));
 	plan->most_groups = options->may_grow ? g4_layout_room(layout) : layout->group_count;
 	plan->alloc = place(&plan->total, g4_alloc_memory(plan->most_groups));
 }
@@ -203,15 +205,22 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 
 /* ------------------------------------------------------------------ mount */
 
-static int replay(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan, bool write, bool needed)
+/* how: whether anything may be written, and whether what the journal holds counts. */
+enum recovery { REPLAY, REPLAY_IN_MEMORY, NO_REPLAY };
+
+static int replay(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan, enum recovery how)
 {
 	struct g4_replay replayed;
-	int rc = g4_journal_replay(wg, &fs->meta, &fs->super, write, &replayed);
+	int rc = g4_journal_replay(wg, &fs->meta, &fs->super, how == REPLAY, &replayed);
 
+	if (rc == 0 && how == REPLAY_IN_MEMORY && replayed.in_log) { /* no more than the log has pages */
+		fs->meta.in_log = (struct g4_in_log *)((uint8_t *)fs + plan->in_log);
+		fs->meta.in_log_count = (uint32_t)replayed.blocks;
+		memcpy(fs->meta.in_log, replayed.in_log, replayed.blocks * sizeof(struct g4_in_log));
+	}
+	free(replayed.in_log);
 	if (rc < 0)
 		return rc;
-	if (replayed.records > 0 && !write && needed)
-		return -G4_E_DEV_READONLY; /* what is there without the journal is no consistent state */
 	if (!(fs->flags & G4_FS_READ_ONLY)) {
 		rc = g4_journal_skip(wg, &fs->meta, &replayed);
 		if (rc < 0)
@@ -319,17 +328,16 @@ static int mark_mounted(struct g4_wg *wg, struct g4_fs *fs)
 	return write_superblock(wg, fs);
 }
 
-static int bring_up(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan, bool no_replay, const char **what)
+static int bring_up(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan, enum recovery how, const char **what)
 {
-	bool read_only = fs->flags & G4_FS_READ_ONLY, can_write = !g4_dev_props(fs->space.disks[0])->read_only;
+	bool read_only = fs->flags & G4_FS_READ_ONLY;
 	uint64_t orphan = 0;
 	int rc;
 
 	*what = "replaying the journal";
-	/* a read-only mount of a writable device replays, as every journaling file system does */
-	rc = replay(wg, fs, plan, can_write && !no_replay, !no_replay);
-	if (rc == 0 && !no_replay)
-		rc = finish_resize(wg, fs, can_write);
+	rc = replay(wg, fs, plan, how);
+	if (rc == 0 && how != NO_REPLAY)
+		rc = finish_resize(wg, fs, how == REPLAY);
 	if (rc == 0) {
 		*what = "reading the allocation maps";
 		rc = g4_alloc_init(wg, &fs->alloc, &fs->journal, (uint8_t *)fs + plan->alloc, plan->most_groups);
@@ -345,39 +353,64 @@ static int bring_up(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan,
 	if (rc == 0 && !read_only) {
 		*what = "finishing deletions";
 		rc = finish_orphans(wg, fs, orphan);
+		if (rc < 0 && g4_load32_acq(&fs->journal.aborted))
+			rc = -(int)g4_load32_acq(&fs->journal.aborted); /* what stopped it */
 	}
+	return rc;
+}
+
+/* The superblock was read. flags: of the mount, which may be less than what was asked for. */
+static int try_mount(struct g4_wg *wg, struct g4_dev *dev, const struct g4_superblock *sb, bool second, uint32_t flags,
+		     const struct g4_fs_options *options, enum recovery how, struct g4_fs **out, const char **what)
+{
+	struct g4_fs_options used = *options;
+	struct plan plan;
+
+	used.flags = flags;
+	*what = "cannot mount";
+	struct g4_fs *fs = build(dev, sb, &used, &plan);
+	if (!fs)
+		return -G4_E_NOMEM;
+	fs->super_is_second = second;
+	int rc = bring_up(wg, fs, &plan, how, what);
+	if (rc < 0)
+		free_memory(fs);
+	else
+		*out = fs;
 	return rc;
 }
 
 static int mount_once(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_options *options, struct g4_fs **out,
 		      char *message, size_t message_bytes)
 {
+	const bool can_write = !g4_dev_props(dev)->read_only;
+	uint32_t flags = options->flags;
 	struct g4_superblock sb;
-	struct plan plan;
-	const char *what;
-	bool backup;
-	int rc = g4_superblock_read(wg, dev, &sb, &backup);
+	const char *what, *ignored;
+	bool second;
+	int rc = g4_superblock_read(wg, dev, &sb, &second);
 
 	if (rc < 0)
 		return fail(message, message_bytes, rc, "cannot mount");
 	if (sb.disk_count != 1)
 		return fail(message, message_bytes, -G4_E_SB_DISKS,
 			    "cannot mount: this version uses exactly one device");
-	if (g4_dev_props(dev)->read_only && !(options->flags & G4_FS_READ_ONLY) && !options->no_replay)
+	if (!can_write && !(flags & G4_FS_READ_ONLY) && !options->no_replay)
 		return fail(message, message_bytes, -G4_E_DEV_READONLY, "cannot mount for writing; use -o ro");
-	struct g4_fs *fs = build(dev, &sb, options, &plan);
-	if (!fs)
-		return fail(message, message_bytes, -G4_E_NOMEM, "cannot mount");
 	if (sb.features_ro_compat & ~G4_FEATURES_RO_COMPAT)
-		fs->flags |= G4_FS_READ_ONLY;
-	fs->super_is_second = backup;
-	rc = bring_up(wg, fs, &plan, options->no_replay, &what);
-	if (rc < 0) {
-		free_memory(fs);
-		return rc == -G4_E_AGAIN ? rc : fail(message, message_bytes, rc, what);
+		flags |= G4_FS_READ_ONLY;
+	/* a read-only mount of a writable device replays, as every journaling file system does */
+	const enum recovery how = options->no_replay ? NO_REPLAY : can_write ? REPLAY : REPLAY_IN_MEMORY;
+	rc = try_mount(wg, dev, &sb, second, flags, options, how, out, &what);
+	if (rc == -G4_E_NOSPC && how == REPLAY &&
+	    try_mount(wg, dev, &sb, second, flags | G4_FS_READ_ONLY, options, REPLAY_IN_MEMORY, out, &ignored) == 0) {
+		g4_log(G4_LOG_WARN,
+		       "mounted read-only: there was no room for %s; if the image is a sparse file, the file system that "
+		       "it lies in is full",
+		       what);
+		return 0;
 	}
-	*out = fs;
-	return 0;
+	return rc < 0 && rc != -G4_E_AGAIN ? fail(message, message_bytes, rc, what) : rc;
 }
 
 int g4_fs_mount(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_options *options, struct g4_fs **out,
@@ -438,6 +471,7 @@ void g4_fs_moved(struct g4_fs *fs, intptr_t by, struct g4_dev *dev)
 	g4_cache_moved(&fs->cache, by);
 	G4_MOVE(fs->meta.cache, by);
 	G4_MOVE(fs->meta.space, by);
+	G4_MOVE(fs->meta.in_log, by);
 	g4_journal_moved(&fs->journal, by);
 	g4_alloc_moved(&fs->alloc, by);
 	G4_MOVE(fs->cores.core, by);

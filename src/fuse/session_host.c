@@ -102,7 +102,9 @@ static int mount_engine(struct serving *s)
 	};
 	char message[MESSAGE_BYTES] = "";
 	struct g4_attr attr;
+	struct g4_statfs state = {0};
 	struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .node = G4_NODE_ROOT, .attr = &attr};
+	struct g4_cmd ask = {.op = G4_CMD_STATFS, .length = sizeof(state), .data = &state};
 	int result;
 
 	if (o->read_only)
@@ -133,6 +135,9 @@ static int mount_engine(struct serving *s)
 		return result;
 	}
 	s->host.root_ino = attr.ino;
+	/* the engine may allow less than was asked for: whoever looks at the mount is told */
+	if (g4_engine_execute(s->host.engine, &ask) == 0 && (state.flags & 1) != 0)
+		s->host.options.read_only = true;
 	if (o->debug)
 		fprintf(stderr, "gpu4fs: the engine is %s\n", g4_engine_name(s->host.engine));
 	return 0;

@@ -126,12 +126,27 @@ G4_FN static void clear_note(struct g4_meta *meta, uint32_t line)
 	memset(&meta->cache->notes[line], 0, sizeof(meta->cache->notes[line]));
 }
 
+/* Where the page that belongs at `address` is to be read. */
+G4_FN static uint64_t place_of(const struct g4_meta *meta, uint64_t address)
+{
+	uint32_t low = 0, high = meta->in_log_count;
+
+	while (low < high) {
+		const uint32_t middle = low + (high - low) / 2;
+		if (meta->in_log[middle].home < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < meta->in_log_count && meta->in_log[low].home == address ? meta->in_log[low].log : address;
+}
+
 G4_FN G4_COLD static int fill(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint32_t type, uint32_t line)
 {
 	struct g4_line *l = &meta->cache->lines[line];
 	void *page = g4_line_data(meta->cache, line);
 	struct g4_indirect_header header;
-	int rc = g4_space_read(wg, meta->space, address, page, G4_PAGE_BYTES);
+	int rc = g4_space_read(wg, meta->space, place_of(meta, address), page, G4_PAGE_BYTES);
 
 	if (rc < 0) {
 		g4_cache_abort(meta->cache, line);

@@ -10,11 +10,18 @@
 #include "format/format.h"
 #include "hash/crc32c.h"
 
+struct g4_in_log {     /* a page whose newest image has not come home */
+	uint64_t home; /* its address */
+	uint64_t log;  /* the image's */
+};
+
 struct g4_meta { /* what verification needs to know */
 	struct g4_cache *cache;
 	struct g4_space *space;
 	struct g4_layout layout;
 	uint32_t fs_tag;
+	uint32_t in_log_count;
+	struct g4_in_log *in_log; /* by home; of a mount that can not write what the journal holds. Constant */
 };
 
 /* Writes header and checksum into a page that is about to be written to `address`. */

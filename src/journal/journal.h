@@ -177,14 +177,15 @@ G4_FN int g4_journal_finish(struct g4_wg *wg, struct g4_journal *j);
 G4_FN void g4_journal_abort(struct g4_journal *j, int code);
 
 /*
- * Host (replay_host.c): replays what the journal of an unmounted image holds. write: false only looks. No record up to
- * the transaction that *sb says is home is replayed. Gives the next sequence and log position, and the number of records
- * and blocks replayed.
+ * Host (replay_host.c): replays what the journal of an unmounted image holds. write: false writes nothing and tells in
+ * out->in_log (malloc'ed, NULL without any) which pages are to be read from the log. No record up to the transaction that
+ * *sb says is home is replayed. Gives the next sequence and log position, and the number of records and blocks replayed.
  */
 struct g4_replay {
 	uint64_t next_sequence;
 	uint64_t head_page;
 	uint64_t records, blocks;
+	struct g4_in_log *in_log; /* `blocks` of them, by address */
 };
 int g4_journal_replay(struct g4_wg *wg, struct g4_meta *meta, const struct g4_superblock *sb, bool write,
 		      struct g4_replay *out);

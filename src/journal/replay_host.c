@@ -250,21 +250,31 @@ static int carry_home(struct scan *scan, struct batch *batch)
 	return rc;
 }
 
+/* The images that count, in the order of their addresses, come first from now on; how many there are. */
+static size_t select_images(struct scan *scan)
+{
+	size_t kept = 0;
+
+	if (scan->count)
+		qsort(scan->images, scan->count, sizeof(struct image), compare_images);
+	for (size_t i = 0; i < scan->count; i++) {
+		const struct image *image = &scan->images[i];
+		if (i + 1 < scan->count && scan->images[i + 1].address == image->address)
+			continue;
+		if (image->log_page != UINT64_MAX)
+			scan->images[kept++] = *image;
+	}
+	return kept;
+}
+
 static int write_home(struct scan *scan, struct g4_replay *out)
 {
 	struct batch *batch = (struct batch *)calloc(1, sizeof(*batch));
 	int rc = batch ? grow_buffer(scan, BATCH) : -G4_E_NOMEM;
 
-	if (scan->count)
-		qsort(scan->images, scan->count, sizeof(struct image), compare_images);
-	for (size_t i = 0; i < scan->count && rc == 0; i++) {
-		const struct image *image = &scan->images[i];
-		if (i + 1 < scan->count && scan->images[i + 1].address == image->address)
-			continue;
-		if (image->log_page == UINT64_MAX)
-			continue;
-		batch->images[batch->count++] = image;
-		out->blocks++;
+	out->blocks = select_images(scan);
+	for (uint64_t i = 0; i < out->blocks && rc == 0; i++) {
+		batch->images[batch->count++] = &scan->images[i];
 		if (batch->count == BATCH)
 			rc = carry_home(scan, batch);
 	}
@@ -272,6 +282,20 @@ static int write_home(struct scan *scan, struct g4_replay *out)
 		rc = carry_home(scan, batch);
 	free(batch);
 	return rc == 0 ? g4_space_flush(scan->wg, scan->meta->space) : rc;
+}
+
+/* Instead of that: where the images are. */
+static int tell_images(struct scan *scan, struct g4_replay *out)
+{
+	out->blocks = select_images(scan);
+	out->in_log = (struct g4_in_log *)malloc((out->blocks + 1) * sizeof(*out->in_log));
+	if (!out->in_log)
+		return -G4_E_NOMEM;
+	for (uint64_t i = 0; i < out->blocks; i++) {
+		out->in_log[i].home = scan->images[i].address;
+		out->in_log[i].log = page_address(scan, scan->images[i].log_page);
+	}
+	return 0;
 }
 
 static int move_tail(struct scan *scan, const struct g4_replay *out)
@@ -495,9 +519,11 @@ static int run(struct scan *scan, bool write, struct g4_replay *out)
 	}
 	if (rc < 0)
 		return rc;
-	if (!write || out->records == 0)
+	if (out->records == 0)
 		return 0;
-	rc = write_home(scan, out);
+	rc = write ? write_home(scan, out) : tell_images(scan, out);
+	if (!write)
+		return rc;
 	return rc < 0 ? rc : move_tail(scan, out);
 }
 

@@ -165,6 +165,49 @@ static void a_dropped_record_does_not_come_back(void **state)
 	free(after);
 }
 
+/* A device that only can be read: what the journal holds is shown, and not a byte is written. */
+static void a_journal_is_read_without_being_replayed(void **state)
+{
+	const struct g4_fs_options options = {.flags = G4_FS_READ_ONLY, .cache_bytes = 4 * G4_MIB};
+	const struct g4_dev_open_options open_options = {.flags = G4_DEV_READ_ONLY};
+	struct g4_dev *dev;
+	char message[256] = "";
+
+	(void)state;
+	make();
+	stop(true);
+	mount();
+	assert_int_equal(get(), 01);
+	for (uint32_t value = 2; value < 7; value++) {
+		char name[16];
+		uint64_t dir;
+		snprintf(name, sizeof(name), "d%u", value);
+		assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, name, 0755, &dir), 0);
+		assert_int_equal(op_mkdir(&rig, dir, "inside", 0755, NULL), 0);
+		set(value);
+	}
+	assert_int_equal(op_rmdir(&rig, G4_NODE_ROOT, "d2"), -G4_E_NOTEMPTY);
+	stop(false);
+	uint8_t *before = copy_image();
+	assert_int_equal(g4_dev_open(rig.name, &open_options, &dev, message, sizeof(message)), 0);
+	if (g4_fs_mount(wg, dev, &options, &rig.fs, message, sizeof(message)) < 0)
+		fail_msg("%s", message);
+	struct g4_attr attr;
+	assert_int_equal(get(), 6);
+	assert_int_equal(op_lookup(&rig, G4_NODE_ROOT, "d6", &attr), 0);
+	assert_int_equal(op_lookup(&rig, attr.ino, "inside", &attr), 0);
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "late", 0755, NULL), -G4_E_ROFS);
+	assert_int_equal(g4_fs_unmount(wg, rig.fs, true), 0);
+	rig.fs = NULL;
+	g4_dev_close(dev);
+	assert_memory_equal(before, rig.image, DEVICE_BYTES);
+	free(before);
+	mount();
+	assert_int_equal(get(), 6);
+	stop(true);
+	rig_expect_clean(&rig, RIG_ANY_FREE, "after a replay");
+}
+
 /* The copy that a mount did not read may be damaged: while it is written the other one stays as it is. */
 static void the_superblock_that_was_not_read_is_written_first(void **state)
 {
@@ -347,6 +390,7 @@ int main(void)
 		recovery_test(a_torn_header_is_made_good_by_the_log),
 		recovery_test(a_lost_header_without_a_log_is_an_error),
 		recovery_test(a_dropped_record_does_not_come_back),
+		recovery_test(a_journal_is_read_without_being_replayed),
 		recovery_test(the_superblock_that_was_not_read_is_written_first),
 		cmocka_unit_test(a_full_journal_is_replayed),
 	};
