@@ -50,7 +50,7 @@ _gpu4fs() {
 
 	case $command:$current in
 	mkfs:-*)
-		_gpu4fs_words "$current" "-L --label -U --uuid -J --journal-size -s --size --owner --mode -f --force -q --quiet
+		_gpu4fs_words "$current" "-L --label -U --uuid -J --journal-size -s --size --preallocate --owner --mode -f --force -q --quiet
 			--json --help --version"
 		;;
 	mount:-*) _gpu4fs_words "$current" "-o -r -f -d --help --version" ;;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu4fs mkfs. */
+#define _GNU_SOURCE 1 /* fallocate() */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -25,6 +27,8 @@ const char g4_help_mkfs[] = "[OPTION...] DEVICE [SIZE]\n\n"
 			    "                           device; 1/64 of it by default, between 2M and 128M\n"
 			    "  -s, --size SIZE          create DEVICE as a file of this size; with --force an\n"
 			    "                           existing file gets this size\n"
+			    "      --preallocate        reserve all blocks of an image file now, so that it never\n"
+			    "                           finds the file system full that it lies in\n"
 			    "      --owner UID[:GID]    owner of the root directory; 0:0 by default\n"
 			    "      --mode MODE          its permissions, octal; 755 by default\n"
 			    "  -f, --force              overwrite what is there\n"
@@ -36,18 +40,19 @@ const char g4_help_mkfs[] = "[OPTION...] DEVICE [SIZE]\n\n"
 struct mkfs_options {
 	const char *device;
 	uint64_t size_bytes; /* 0: as it is */
-	bool force, quiet, json;
+	bool force, quiet, json, preallocate;
 	uint8_t uuid[16];
 	struct g4_mkfs_options format;
 	struct g4_progress progress;
 };
 
-enum { OPTION_JSON = 256, OPTION_OWNER, OPTION_MODE };
+enum { OPTION_JSON = 256, OPTION_OWNER, OPTION_MODE, OPTION_PREALLOCATE };
 static const struct option long_options[] = {
 	{"label", required_argument, NULL, 'L'},
 	{"uuid", required_argument, NULL, 'U'},
 	{"journal-size", required_argument, NULL, 'J'},
 	{"size", required_argument, NULL, 's'},
+	{"preallocate", no_argument, NULL, OPTION_PREALLOCATE},
 	{"owner", required_argument, NULL, OPTION_OWNER},
 	{"mode", required_argument, NULL, OPTION_MODE},
 	{"force", no_argument, NULL, 'f'},
@@ -123,6 +128,9 @@ static int parse_option(int answer, char **argv, struct mkfs_options *options)
 	case OPTION_JSON:
 		options->json = true;
 		return 0;
+	case OPTION_PREALLOCATE:
+		options->preallocate = true;
+		return 0;
 	default:
 		return g4_cli_bad_option("mkfs", answer, argv);
 	}
@@ -184,6 +192,29 @@ static int prepare_size(struct mkfs_options *options, struct g4_dev_open_options
 	return 0;
 }
 
+/* Gives the file all of its blocks; what is in it stays. */
+static int preallocate(const char *device)
+{
+	struct stat file;
+	int code = 0;
+
+	const int fd = open(path_of(device), O_RDWR | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &file) != 0)
+		code = errno;
+	else if (!S_ISREG(file.st_mode))
+		code = ENOTSUP;
+	else if (fallocate(fd, 0, 0, file.st_size) != 0)
+		code = errno;
+	if (fd >= 0)
+		close(fd);
+	if (code == 0)
+		return 0;
+	g4_cli_error("mkfs", "%s: its blocks can not be reserved: %s", device,
+		     code == ENOTSUP ? "only those of a file, on a file system that knows fallocate(2)" :
+				       strerror(code));
+	return G4_EXIT_FAILURE;
+}
+
 static void print_result(const struct mkfs_options *options, const struct g4_superblock *sb)
 {
 	struct g4_report report;
@@ -211,6 +242,8 @@ static int make(struct mkfs_options *options, struct g4_dev *dev)
 		g4_cli_error("mkfs", "%s holds %s already; --force overwrites it", options->device, foreign);
 		return G4_EXIT_FAILURE;
 	}
+	if (options->preallocate && preallocate(options->device) != 0)
+		return G4_EXIT_FAILURE;
 	g4_progress_start(&options->progress, "making");
 	options->format.progress = &options->progress;
 	const int status = g4_mkfs(dev, &options->format, &sb, message, sizeof(message));

@@ -43,6 +43,16 @@ fi
 exits 0 "label and UUID" "$gpu4fs" mkfs -f -L 'my data' -U 01234567-89AB-cdef-0123-456789abcdef --json a.img
 equals "... label" "my data" "$(json_value 'd["label"]')"
 equals "... UUID" "01234567-89ab-cdef-0123-456789abcdef" "$(json_value 'd["uuid"]')"
+exits 0 "--preallocate" "$gpu4fs" mkfs -q --preallocate --size 32M full.img
+[ "$(stat -c %b full.img)" -ge 65536 ]
+report $? "... gives an image file all of its blocks"
+exits 0 "... and fsck likes it" "$gpu4fs" fsck full.img
+exits 1 "--preallocate of what is no file" "$gpu4fs" mkfs -q --preallocate mem:32M
+one_sentence "... is refused in one sentence"
+exits 1 "--preallocate of more than there is" "$gpu4fs" mkfs -q --preallocate --size 4E huge.img
+one_sentence "... is refused in one sentence"
+[ ! -e huge.img ]
+report $? "... and the file is not left behind"
 exits 2 "a label that is too long" "$gpu4fs" mkfs -f -L "$(printf 'x%.0s' $(seq 64))" a.img
 exits 2 "a UUID that is none" "$gpu4fs" mkfs -f -U frob a.img
 exits 2 "a size that is none" "$gpu4fs" mkfs --size frob x.img
