@@ -107,7 +107,8 @@ struct cuda_engine {
 	uint32_t away;	      /* those who keep it so */
 	bool launched;	      /* it was started and the agent does not know yet */
 	int launch_rc;
-	uint32_t guests; /* those who let guests in, now */
+	char launch_error[256]; /* CUDA's sentence, where that is negative */
+	uint32_t guests;	/* those who let guests in, now */
 	bool had_guests;
 	uint32_t closes; /* questions asked in control->close */
 	struct attached attached[G4_GPU_PORTS];
@@ -148,7 +149,8 @@ static bool has_work(const struct cuda_engine *e)
 	return g4_load32_acq(&e->control->close) != 0;
 }
 
-static void fail_all(struct cuda_engine *e)
+/* why: the sentence for the failure, which may be another thread's. */
+static void fail_all(struct cuda_engine *e, const char *why)
 {
 	pthread_mutex_lock(&e->lock);
 	g4_store32_rel(&e->failed, 1);
@@ -156,8 +158,7 @@ static void fail_all(struct cuda_engine *e)
 		if (e->attached[i].used)
 			g4_store32_rel(&header_of(&e->attached[i])->state, G4_RING_DEAD);
 	pthread_mutex_unlock(&e->lock);
-	g4_log(G4_LOG_ERROR, "the engine on the GPU stopped: %s; unmount the file system and mount it again",
-	       g4_gpu_error());
+	g4_log(G4_LOG_ERROR, "the engine on the GPU stopped: %s; unmount the file system and mount it again", why);
 }
 
 /* How long what guests change may wait for the kernel, in milliseconds; -1: there are none. */
@@ -218,6 +219,8 @@ static void launch(struct cuda_engine *e, bool once)
 	set_sleeping(e, false);
 	e->control->launch_ns = g4_realtime_ns();
 	e->launch_rc = g4_gpu_launch(e->gpu, e->fs);
+	if (e->launch_rc < 0)
+		snprintf(e->launch_error, sizeof(e->launch_error), "%s", g4_gpu_error());
 	e->control->launched_ns = g4_realtime_ns();
 	e->launched = true;
 }
@@ -239,8 +242,12 @@ static void *agent(void *argument)
 		e->launched = false;
 		int rc = e->launch_rc;
 		pthread_mutex_unlock(&e->lock);
-		if (rc < 0 || g4_gpu_wait(e->gpu) < 0) {
-			fail_all(e);
+		if (rc == 0 && g4_gpu_wait(e->gpu) < 0) {
+			fail_all(e, g4_gpu_error());
+			return NULL;
+		}
+		if (rc < 0) { /* it is not called asleep, so nobody has tried again since */
+			fail_all(e, e->launch_error);
 			return NULL;
 		}
 		if (g4_load32_acq(&e->control->error))

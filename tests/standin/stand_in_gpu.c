@@ -58,6 +58,14 @@ static void rest(long ns)
 	nanosleep(&pause, NULL);
 }
 
+static __thread const char *last_error = "this thread has seen no failure";
+
+static int refused(const char *why)
+{
+	last_error = why;
+	return -G4_E_IO;
+}
+
 static bool has_faulted(void)
 {
 	return g4_load32_acq(&stand_in.fault) != 0;
@@ -271,7 +279,7 @@ int g4_gpu_launch(struct g4_gpu *gpu, void *fs)
 {
 	gpu->control->left = 0;
 	if (g4_load32_acq(&stand_in.refuse) || has_faulted())
-		return -G4_E_IO;
+		return refused("the stand-in was told not to launch");
 	if (gpu->launched)
 		abort(); /* nobody waited for the last one: with CUDA this one would run, and be taken for that */
 	gpu->fs = fs;
@@ -294,7 +302,7 @@ int g4_gpu_wait(struct g4_gpu *gpu)
 	if (gpu->launched)
 		pthread_join(gpu->kernel, NULL);
 	gpu->launched = false;
-	return has_faulted() ? -G4_E_IO : 0;
+	return has_faulted() ? refused("the stand-in was told to fault") : 0;
 }
 
 void g4_gpu_abort(struct g4_gpu *gpu)
@@ -415,7 +423,7 @@ void g4_gpu_leave(void)
 
 const char *g4_gpu_error(void)
 {
-	return "the stand-in was told to fail";
+	return last_error;
 }
 
 uint32_t g4_gpu_workers(const struct g4_gpu *gpu)

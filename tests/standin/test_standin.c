@@ -276,8 +276,16 @@ static void a_kernel_that_cannot_start_fails_every_call(void **state)
 	assert_int_equal(ask(client.ring), 0);
 	await_sleep();
 	g4_store32_rel(&stand_in.refuse, 1);
-	assert_int_equal(ask(NULL), -G4_E_IO);
+	const int before = dup(STDERR_FILENO), log = memfd_create("log", MFD_CLOEXEC);
+	char text[1024] = "";
+	assert_true(before >= 0 && log >= 0 && dup2(log, STDERR_FILENO) >= 0);
+	assert_int_equal(ask(NULL), -G4_E_IO); /* this thread launches, the agent's tells */
 	expect_the_end(&client);
+	assert_true(dup2(before, STDERR_FILENO) >= 0);
+	assert_true(pread(log, text, sizeof(text) - 1, 0) > 0);
+	assert_non_null(strstr(text, "stopped: the stand-in was told not to launch"));
+	close(before);
+	close(log);
 }
 
 static void a_kernel_that_faults_fails_every_call(void **state)

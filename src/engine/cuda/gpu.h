@@ -64,7 +64,7 @@ void g4_gpu_leave(void);
 int g4_gpu_open(const struct g4_gpu_options *options, struct g4_gpu **out);
 /* The kernel has ended. */
 void g4_gpu_close(struct g4_gpu *gpu);
-/* The sentence for the last failure, in static storage. */
+/* The sentence for the calling thread's last failure; good until its next one. */
 const char *g4_gpu_error(void);
 uint32_t g4_gpu_workers(const struct g4_gpu *gpu);
 struct g4_gpu_control *g4_gpu_control(struct g4_gpu *gpu);

@@ -548,7 +548,7 @@ struct g4_gpu {
 	cudaStream_t kernel, admin;
 };
 
-static char last_error[256];
+static thread_local char last_error[256]; /* clients, the agent and who mounts call at the same time */
 
 static bool good(cudaError_t rc, const char *call)
 {
