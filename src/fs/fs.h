@@ -42,7 +42,7 @@ G4_FN G4_INLINE bool g4_is_link(uint32_t mode)
 /* Whoever asks for attributes touches the first 192 bytes. */
 struct g4_core {
 	uint64_t ino;
-	uint64_t data_key; /* cache owner of its pages: differs for every incarnation of the number */
+	uint64_t data_key; /* cache owner of its pages: no other inode or incarnation of the number has had it */
 	uint32_t refs;	   /* and, at the top, whether it is being given to another inode (inode.c) */
 	uint32_t next;	   /* hash chain */
 	uint32_t state;	   /* enum below */
@@ -97,6 +97,14 @@ G4_FN G4_INLINE uint32_t g4_core_type(const struct g4_core *core)
 	return (uint32_t)word & G4_S_IFMT;
 }
 
+/* What pages of an inode are called in the cache: remembered, for they may outlive its core. */
+struct g4_core_key {
+	uint64_t ino;
+	uint64_t key; /* 0: none */
+	uint32_t generation;
+	uint32_t unused;
+};
+#define G4_CORE_KEYS 4u /* of a bucket, newest first */
 #define G4_CORE_LOCKS 256u
 struct g4_cores {
 	struct g4_core *core;
@@ -105,6 +113,8 @@ struct g4_cores {
 	uint32_t bucket_mask;
 	struct g4_lock locks[G4_CORE_LOCKS]; /* by bucket */
 	uint32_t hand;
+	struct g4_core_key *keys; /* G4_CORE_KEYS a bucket, guarded by its lock */
+	uint64_t last_key;	  /* that was given away */
 };
 
 /* ------------------------------------------------------------------ reading ahead (ahead.c) */
@@ -238,6 +248,11 @@ G4_FN bool g4_core_ref_near(struct g4_fs *fs, uint64_t ino, uint32_t near);
  * at the core with g4_core_glance().
  */
 G4_FN uint32_t g4_core_place(const struct g4_fs *fs, uint64_t ino);
+/*
+ * The key of an inode's pages in the cache. fresh: a new one; else the one that the same number and generation had, if that
+ * is remembered. No two inodes or incarnations have had the same.
+ */
+G4_FN uint64_t g4_core_key(struct g4_cores *cores, uint64_t ino, uint32_t generation, bool fresh);
 /* Whether a copy of a core is the inode's (0: whose it is does not matter), and that was in use. */
 G4_FN G4_INLINE bool g4_core_copy_is(const struct g4_core *copy, uint64_t ino)
 {

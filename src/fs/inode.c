@@ -111,10 +111,32 @@ G4_FN static void insert_core(struct g4_cores *cores, uint32_t bucket, uint32_t 
 	g4_sub32_rel(&cores->core[i].refs, G4_CORE_TAKEN);
 }
 
-G4_FN static uint64_t data_key(uint64_t ino, uint32_t generation)
+/*
+ * Numbers of 62 bits and generations of 32 do not fit one word, so keys are numbers of their own, from 1 on (0 is metadata).
+ * An inode that comes back into core gets the key that it had, as long as that is remembered: its pages may still be in
+ * the cache. If it is forgotten, those are never found again, and the clock takes them.
+ */
+G4_FN uint64_t g4_core_key(struct g4_cores *cores, uint64_t ino, uint32_t generation, bool fresh)
 {
-	/* never 0, which is metadata; 2^48 bytes of device and 2^24 generations apart */
-	return (ino >> 8) | (uint64_t)(generation & 0xffffff) << 40;
+	const uint32_t bucket = bucket_of(cores, ino);
+	struct g4_core_key *keys = &cores->keys[bucket * G4_CORE_KEYS];
+	uint64_t key = 0;
+	uint32_t place = 0;
+
+	g4_lock(bucket_lock(cores, bucket));
+	while (place < G4_CORE_KEYS - 1 && (keys[place].ino != ino || keys[place].generation != generation))
+		place++;
+	if (!fresh && keys[place].ino == ino && keys[place].generation == generation)
+		key = keys[place].key;
+	if (key == 0)
+		key = g4_add64(&cores->last_key, 1) + 1;
+	for (; place > 0; place--)
+		keys[place] = keys[place - 1];
+	keys[0].ino = ino;
+	keys[0].generation = generation;
+	keys[0].key = key;
+	g4_unlock(bucket_lock(cores, bucket));
+	return key;
 }
 
 G4_FN static int load_core(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core)
@@ -145,7 +167,7 @@ G4_FN static int load_core(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *c
 	g4_cache_put(&fs->cache, line);
 	core->near = line;
 	core->size = core->disk.size;
-	core->data_key = data_key(core->ino, core->disk.generation);
+	core->data_key = g4_core_key(&fs->cores, core->ino, core->disk.generation, false);
 	/* what changed it before it left the table may not be durable yet */
 	core->logged = g4_load64_acq(&fs->journal.running);
 	return rc;
@@ -378,7 +400,7 @@ G4_FN int g4_inode_new(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, u
 	core->disk.mode = (uint16_t)mode;
 	core->disk.generation = g4_add32_rlx(&fs->next_generation, 1);
 	core->disk.atime_ns = core->disk.mtime_ns = core->disk.ctime_ns = core->disk.btime_ns = now;
-	core->data_key = data_key(core->ino, core->disk.generation);
+	core->data_key = g4_core_key(cores, core->ino, core->disk.generation, true);
 	g4_write_lock(&core->lock);
 	uint32_t bucket = bucket_of(cores, core->ino);
 	g4_lock(bucket_lock(cores, bucket));

@@ -111,7 +111,7 @@ static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
 struct plan {
 	uint32_t line_count, set_count, core_count, bucket_count, txn_blocks;
 	uint64_t log_pages, most_groups;
-	uint64_t lines, frames, places, sets, notes, cores, buckets, lookup, journal, in_log, alloc, total;
+	uint64_t lines, frames, places, sets, notes, cores, buckets, keys, lookup, journal, in_log, alloc, total;
 };
 
 static uint64_t place(uint64_t *total, uint64_t bytes)
@@ -138,6 +138,7 @@ static void plan_memory(const struct g4_layout *layout, const struct g4_fs_optio
 	plan->notes = place(&plan->total, plan->line_count * sizeof(struct g4_note));
 	plan->cores = place(&plan->total, plan->core_count * sizeof(struct g4_core));
 	plan->buckets = place(&plan->total, plan->bucket_count * sizeof(uint32_t));
+	plan->keys = place(&plan->total, (uint64_t)plan->bucket_count * G4_CORE_KEYS * sizeof(struct g4_core_key));
 	plan->lookup = place(&plan->total, LOOKUPS_PER_BUCKET * plan->bucket_count * sizeof(struct g4_lookup_entry));
 	plan->journal =
 		place(&plan->total, g4_journal_memory(plan->log_pages, plan->line_count, options->most_txn_blocks));
@@ -157,6 +158,7 @@ static void init_cores(struct g4_fs *fs, uint8_t *memory, const struct plan *pla
 	fs->cores.count = plan->core_count;
 	fs->cores.buckets = (uint32_t *)(memory + plan->buckets);
 	fs->cores.bucket_mask = plan->bucket_count - 1;
+	fs->cores.keys = (struct g4_core_key *)(memory + plan->keys);
 	memset(fs->cores.buckets, 0xff, plan->bucket_count * sizeof(uint32_t));
 	fs->lookup.entries = (struct g4_lookup_entry *)(memory + plan->lookup);
 	fs->lookup.mask = LOOKUPS_PER_BUCKET * plan->bucket_count - 1;
@@ -476,5 +478,6 @@ void g4_fs_moved(struct g4_fs *fs, intptr_t by, struct g4_dev *dev)
 	g4_alloc_moved(&fs->alloc, by);
 	G4_MOVE(fs->cores.core, by);
 	G4_MOVE(fs->cores.buckets, by);
+	G4_MOVE(fs->cores.keys, by);
 	G4_MOVE(fs->lookup.entries, by);
 }
