@@ -85,7 +85,10 @@ int g4_superblock_read(struct g4_wg *wg, struct g4_dev *dev, struct g4_superbloc
 	return rc;
 }
 
-/* The copy that was not read comes first: it may be damaged, so the other one stays whole until this one is. */
+/*
+ * The copy that was not read comes first: it may be damaged, so the other one stays whole until this one is. Its
+ * generation is that of the newest transaction that is known to be home: callers set it where the log is empty.
+ */
 static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
 {
 	uint64_t addresses[2] = {G4_SUPERBLOCK_ADDRESS, fs->meta.layout.backup_address};
@@ -99,7 +102,7 @@ static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
 	for (uint32_t i = 0; i < 2 && rc == 0; i++) {
 		uint64_t address = addresses[first ^ i];
 		*copy = fs->super;
-		g4_block_seal(copy, G4_BLOCK_SUPERBLOCK, address, fs->journal.durable, fs->meta.fs_tag);
+		g4_block_seal(copy, G4_BLOCK_SUPERBLOCK, address, fs->super.header.generation, fs->meta.fs_tag);
 		rc = g4_space_write(wg, &fs->space, address, copy, sizeof(*copy), G4_IO_FUA);
 	}
 	free(copy);
@@ -259,6 +262,7 @@ static int finish_resize(struct g4_wg *wg, struct g4_fs *fs, bool can_write)
 		rc = g4_superblock_resize(&fs->super, bytes);
 		g4_layout_of(&fs->super, &fs->meta.layout);
 	}
+	fs->super.header.generation = fs->journal.durable;
 	if (rc == 0)
 		rc = write_superblock(wg, fs);
 	return rc == 0 && changed ? -G4_E_AGAIN : rc;
@@ -327,6 +331,7 @@ static int mark_mounted(struct g4_wg *wg, struct g4_fs *fs)
 	fs->super.state = (fs->super.state & G4_STATE_ERROR) | G4_STATE_MOUNTED;
 	fs->super.mounted_ns = (uint64_t)g4_realtime_ns();
 	fs->super.mount_count++;
+	fs->super.header.generation = fs->journal.durable;
 	return write_superblock(wg, fs);
 }
 
@@ -457,6 +462,7 @@ int g4_fs_unmount(struct g4_wg *wg, struct g4_fs *fs, bool clean)
 			rc = -G4_E_SHUTDOWN;
 		if (rc == 0) {
 			fs->super.state = (fs->super.state & G4_STATE_ERROR) | G4_STATE_CLEAN;
+			fs->super.header.generation = fs->journal.durable;
 			rc = write_superblock(wg, fs);
 		} else {
 			fs->super.state |= G4_STATE_ERROR;

@@ -21,13 +21,13 @@
 
 #define RESIZE_CREDITS 16u
 
-/* The superblock as it is in memory, durably. */
+/* The superblock as it is in memory, durably: also its generation, that of what was home at the mount. */
 G4_FN static int write_super(struct g4_wg *wg, struct g4_fs *fs, uint64_t address)
 {
 	uint8_t *page = g4_scratch_page(wg);
 
 	memcpy(page, &fs->super, sizeof(fs->super));
-	g4_block_seal(page, G4_BLOCK_SUPERBLOCK, address, g4_load64_acq(&fs->journal.durable), fs->meta.fs_tag);
+	g4_block_seal(page, G4_BLOCK_SUPERBLOCK, address, fs->super.header.generation, fs->meta.fs_tag);
 	return g4_space_write(wg, &fs->space, address, page, sizeof(fs->super), G4_IO_FUA);
 }
 
