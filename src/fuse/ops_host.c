@@ -373,16 +373,18 @@ static bool want(struct fuse_conn_info *conn, unsigned capability)
 /*
  * We are the only writer of the image, so the kernel may cache everything and invalidate nothing on its own
  * (EXPLICIT_INVAL_DATA). Splicing is left out: a request must reach the engine's memory anyway, which read() does in one
- * copy, and a reply of memory is one writev().
+ * copy, and a reply of memory is one writev(). ASYNC_DIO is left out: with it the kernel does not look at its page cache
+ * again when an asynchronous O_DIRECT write is complete, and keeps what somebody read into it meanwhile.
  */
 static void op_init(void *userdata, struct fuse_conn_info *conn)
 {
 	struct g4_fuse_host *host = userdata;
 
 	conn->want &= ~(unsigned)(FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE |
-				  FUSE_CAP_SPLICE_MOVE | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO);
+				  FUSE_CAP_SPLICE_MOVE | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO |
+				  FUSE_CAP_ASYNC_DIO);
 	want(conn, FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_DONT_MASK |
-			   FUSE_CAP_IOCTL_DIR | FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_POSIX_ACL |
+			   FUSE_CAP_IOCTL_DIR | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_POSIX_ACL |
 			   FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_EXPLICIT_INVAL_DATA);
 	if (host->options.readdirplus != G4_READDIRPLUS_NEVER)
 		want(conn, FUSE_CAP_READDIRPLUS);
