@@ -108,7 +108,7 @@ G4_FN static int apply(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 		       const struct g4_cmd *cmd)
 {
 	const struct g4_attr *attr = cmd->attr;
-	uint64_t now = (uint64_t)g4_realtime_ns();
+	uint64_t now = g4_now(fs);
 	uint32_t settable = G4_INODE_IMMUTABLE | G4_INODE_APPEND | G4_INODE_NODUMP | G4_INODE_NOATIME;
 	uint32_t mask = cmd->mask;
 	int rc = 0;
@@ -128,6 +128,8 @@ G4_FN static int apply(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 	if (mask & (G4_SET_MTIME | G4_SET_MTIME_NOW))
 		core->disk.mtime_ns = mask & G4_SET_MTIME ? attr->mtime_ns : now;
 	core->disk.ctime_ns = mask & G4_SET_CTIME ? attr->ctime_ns : now;
+	if (mask & G4_SET_CTIME)
+		g4_saw_stamp(fs, attr->ctime_ns);
 	return rc;
 }
 

@@ -192,6 +192,7 @@ struct g4_fs {
 	uint32_t flags;
 	uint32_t root_core; /* referenced while mounted */
 	uint32_t next_generation;
+	uint64_t seen_stamp; /* the latest of the kernel's that we know, 0: none */
 
 	struct g4_lock rename_lock; /* one cross-directory rename at a time */
 	struct g4_lock orphan_lock;
@@ -322,6 +323,13 @@ G4_FN G4_INLINE void g4_fill_attr(const struct g4_core *core, struct g4_attr *at
 	attr->reserved = 0;
 	attr->seal = 0;
 }
+/*
+ * What files are stamped with. Behind FUSE the kernel stamps, too, with the time of its last tick; so that what happens
+ * later is not older, we stamp with that clock then, and never with less than a stamp of the kernel's that we have seen:
+ * it may be some ticks ahead (Linux 6.13: of CLOCK_REALTIME_COARSE, for other file systems' sake).
+ */
+G4_FN uint64_t g4_now(const struct g4_fs *fs);
+G4_FN void g4_saw_stamp(struct g4_fs *fs, uint64_t time_ns);
 /* Marks time stamps as changed without a transaction; they are logged with the next one or by write-back. */
 G4_FN void g4_touch(struct g4_fs *fs, uint32_t core, bool modified, bool changed);
 G4_FN void g4_touch_read(struct g4_fs *fs, uint32_t core);

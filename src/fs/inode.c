@@ -383,7 +383,7 @@ G4_FN void g4_core_discard(struct g4_fs *fs, uint32_t i)
 G4_FN int g4_inode_new(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t mode, uint32_t *out)
 {
 	struct g4_cores *cores = &fs->cores;
-	uint64_t address, now = (uint64_t)g4_realtime_ns();
+	uint64_t address, now = g4_now(fs);
 	uint32_t i = take_core(cores), near;
 	int rc;
 
@@ -652,10 +652,30 @@ G4_FN int g4_inode_delete(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
 
 /* ------------------------------------------------------------------ attributes */
 
+#define STAMP_AHEAD_NS INT64_C(50000000) /* more than that, and somebody has set the clock back */
+
+G4_FN uint64_t g4_now(const struct g4_fs *fs)
+{
+	if (!(fs->flags & G4_FS_HOLD_UNLINKED))
+		return (uint64_t)g4_realtime_ns();
+
+	int64_t now = g4_realtime_of_tick_ns(), seen = (int64_t)g4_load64_rlx(&fs->seen_stamp);
+	return (uint64_t)(seen > now && seen <= now + STAMP_AHEAD_NS ? seen : now);
+}
+
+G4_FN void g4_saw_stamp(struct g4_fs *fs, uint64_t time_ns)
+{
+	int64_t most = g4_realtime_of_tick_ns() + STAMP_AHEAD_NS;
+	uint64_t seen = g4_load64_rlx(&fs->seen_stamp);
+
+	while (((int64_t)seen < (int64_t)time_ns || (int64_t)seen > most) && !g4_cas64(&fs->seen_stamp, seen, time_ns))
+		seen = g4_load64_rlx(&fs->seen_stamp);
+}
+
 G4_FN void g4_touch(struct g4_fs *fs, uint32_t i, bool modified, bool changed)
 {
 	struct g4_core *core = g4_core_of(fs, i);
-	uint64_t now = (uint64_t)g4_realtime_ns();
+	uint64_t now = g4_now(fs);
 
 	if (modified)
 		core->disk.mtime_ns = now;
@@ -675,12 +695,12 @@ G4_FN void g4_touch_read(struct g4_fs *fs, uint32_t i)
 	if ((fs->flags & (G4_FS_NOATIME | G4_FS_READ_ONLY)) || (core->disk.flags & G4_INODE_NOATIME))
 		return;
 	if (!(fs->flags & G4_FS_STRICTATIME) && atime > (int64_t)core->disk.mtime_ns &&
-	    atime > (int64_t)core->disk.ctime_ns && g4_realtime_ns() - atime < INT64_C(86400000000000))
+	    atime > (int64_t)core->disk.ctime_ns && (int64_t)g4_now(fs) - atime < INT64_C(86400000000000))
 		return;
 	/* a queued inode stays in core: readers of very many files must not fill the table */
 	if (!g4_load32_rlx(&core->queued) && g4_dirty_pressure(fs, false))
 		return;
-	now = g4_realtime_ns();
+	now = (int64_t)g4_now(fs);
 	g4_store64_rel(&core->disk.atime_ns, (uint64_t)now);
 	g4_store32_rel(&core->times_dirty, 1);
 	g4_queue_dirty(fs, i);

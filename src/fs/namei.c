@@ -778,7 +778,7 @@ G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 			rc = g4_begin(wg, fs, INODE_CREDITS + g4_dir_insert_credits(&slot, cmd->name2_bytes), &txn);
 		if (rc == 0) {
 			struct g4_dir dir = dir_of(fs, parent);
-			uint64_t now = (uint64_t)g4_realtime_ns();
+			uint64_t now = g4_now(fs);
 			rc = g4_dir_insert(wg, &dir, &txn, &slot, cmd->name2, cmd->name2_bytes, core->ino,
 					   type_of(core->disk.mode));
 			if (rc == 0)
@@ -849,7 +849,7 @@ G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_cor
 	struct g4_core *core = g4_core_of(fs, i);
 	struct g4_dir dir = dir_of(fs, parent);
 	bool directory = g4_is_dir(core->disk.mode);
-	uint64_t now = (uint64_t)g4_realtime_ns();
+	uint64_t now = g4_now(fs);
 	struct g4_txn txn;
 	int rc = check_delete(parent, core, cmd->cred);
 
@@ -1154,7 +1154,7 @@ G4_FN static int rename_locked(struct g4_wg *wg, struct g4_fs *fs, struct rename
 		rc = g4_begin(wg, fs, INODE_CREDITS + g4_dir_insert_credits(&r->s2, r->cmd->name2_bytes), &txn);
 	if (rc < 0)
 		return rc;
-	uint64_t now = (uint64_t)g4_realtime_ns();
+	uint64_t now = g4_now(fs);
 	forget_name(fs, g4_core_of(fs, r->d1), &r->s1, r->cmd->name, r->cmd->name_bytes);
 	forget_name(fs, g4_core_of(fs, r->d2), &r->s2, r->cmd->name2, r->cmd->name2_bytes);
 	rc = r->cmd->flags & G4_RENAME_EXCHANGE ? exchange(wg, fs, &txn, r, now) : move(wg, fs, &txn, r, now);

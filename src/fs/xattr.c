@@ -518,7 +518,7 @@ G4_FN static int change(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, 
 		if (rc == -G4_E_NODATA && acl)
 			rc = 0;
 		if (rc == 0)
-			core->disk.ctime_ns = (uint64_t)g4_realtime_ns();
+			core->disk.ctime_ns = g4_now(fs);
 		rc = g4_end(fs, &txn, g4_inode_settle(wg, fs, &txn, core, &before, rc));
 	}
 	g4_write_unlock(&core->lock);

@@ -145,7 +145,9 @@ G4_FN void g4_wake(uint32_t *word); /* wakes every waiter on word */
 G4_FN void g4_pause(void);	    /* one polite step of a spin loop */
 
 /* ---- time ---- */
-G4_FN int64_t g4_realtime_ns(void);   /* nanoseconds since 1970-01-01 UTC */
+G4_FN int64_t g4_realtime_ns(void); /* nanoseconds since 1970-01-01 UTC */
+G4_FN int64_t
+g4_realtime_of_tick_ns(void);	      /* the same at the host's last tick, or a little before: CLOCK_REALTIME_COARSE */
 G4_FN uint64_t g4_monotonic_ns(void); /* for intervals */
 
 #if G4_CUDA

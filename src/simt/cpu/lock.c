@@ -302,6 +302,11 @@ int64_t g4_realtime_ns(void)
 	return (int64_t)g4_clock_ns(CLOCK_REALTIME);
 }
 
+int64_t g4_realtime_of_tick_ns(void)
+{
+	return (int64_t)g4_clock_ns(CLOCK_REALTIME_COARSE);
+}
+
 uint64_t g4_monotonic_ns(void)
 {
 	return g4_clock_ns(CLOCK_MONOTONIC);

@@ -13,6 +13,7 @@
 #define MEASUREMENTS 8
 
 G4_FN int64_t g4_realtime_offset_ns;
+G4_FN int64_t g4_tick_ns;
 
 G4_FN uint64_t g4_monotonic_ns(void)
 {
@@ -27,6 +28,11 @@ G4_FN int64_t g4_realtime_ns(void)
 	uint64_t offset = g4_load64_rlx((const uint64_t *)&g4_realtime_offset_ns);
 
 	return (int64_t)(g4_monotonic_ns() + offset);
+}
+
+G4_FN int64_t g4_realtime_of_tick_ns(void)
+{
+	return g4_realtime_ns() - (int64_t)g4_load64_rlx((const uint64_t *)&g4_tick_ns);
 }
 
 static __global__ void read_clock(uint64_t *now)
@@ -47,10 +53,14 @@ static int64_t host_realtime_ns(void)
 cudaError_t g4_clock_sync(cudaStream_t stream)
 {
 	int64_t shortest = INT64_MAX;
-	int64_t offset = 0;
+	int64_t offset = 0, tick;
+	struct timespec resolution;
 	uint64_t *gpu_now;
 	cudaError_t rc;
 
+	if (clock_getres(CLOCK_REALTIME_COARSE, &resolution) != 0)
+		return cudaErrorUnknown;
+	tick = (int64_t)resolution.tv_sec * 1000000000 + resolution.tv_nsec;
 	rc = cudaHostAlloc((void **)&gpu_now, sizeof(*gpu_now), cudaHostAllocMapped);
 	if (rc != cudaSuccess)
 		return rc;
@@ -75,6 +85,8 @@ cudaError_t g4_clock_sync(cudaStream_t stream)
 		}
 	}
 	rc = cudaMemcpyToSymbolAsync(g4_realtime_offset_ns, &offset, sizeof(offset), 0, cudaMemcpyHostToDevice, stream);
+	if (rc == cudaSuccess)
+		rc = cudaMemcpyToSymbolAsync(g4_tick_ns, &tick, sizeof(tick), 0, cudaMemcpyHostToDevice, stream);
 	if (rc == cudaSuccess)
 		rc = cudaStreamSynchronize(stream);
 free_now:

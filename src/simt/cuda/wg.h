@@ -28,6 +28,8 @@ struct g4_wg {
 
 /* What to add to the GPU's clock to get the host's CLOCK_REALTIME; the engine's host side sets it, see clock.c. */
 extern G4_FN int64_t g4_realtime_offset_ns;
+/* How far the host's CLOCK_REALTIME_COARSE may be behind that; set with it. */
+extern G4_FN int64_t g4_tick_ns;
 
 /* Makes *wg from G4_WG_SCRATCH_BYTES bytes of device memory, 64 B aligned. One lane calls it before the others enter. */
 G4_FN G4_INLINE void g4_wg_init(struct g4_wg *wg, uint32_t index, void *scratch)
