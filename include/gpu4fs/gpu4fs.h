@@ -313,7 +313,7 @@ GPU4FS_API int gpu4fs_chown(gpu4fs *fs, gpu4fs_file *at, const char *path, uint3
  * AT_SYMLINK_NOFOLLOW. To set both to now, write permission is enough; for all else one must be the owner.
  */
 GPU4FS_API int gpu4fs_utimens(gpu4fs *fs, gpu4fs_file *at, const char *path, const struct timespec times[2], int flags);
-/* Sets a file's length in bytes: cuts it, or extends it with zeros that take no space. -EFBIG beyond 2^62. */
+/* Sets a file's length in bytes: cuts it, or extends it with zeros that take no space. */
 GPU4FS_API int gpu4fs_truncate(gpu4fs *fs, gpu4fs_file *at, const char *path, int64_t size);
 /* Replaces the GPU4FS_FLAG_* bits. Immutable and append-only need uid 0. */
 GPU4FS_API int gpu4fs_chflags(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t flags);
@@ -381,7 +381,7 @@ GPU4FS_API int gpu4fs_link_file(gpu4fs_file *file, gpu4fs_file *to_at, const cha
 
 /*
  * Reads or writes at an offset; the file position stays. On a handle opened with O_APPEND, pwrite appends. Reading at
- * or behind the end gives 0. -EFBIG a write beyond 2^62.
+ * or behind the end gives 0. -EFBIG a write from 2^63 - 1 on.
  */
 GPU4FS_API int64_t gpu4fs_pread(gpu4fs_file *file, void *buffer, size_t bytes, int64_t offset);
 GPU4FS_API int64_t gpu4fs_pwrite(gpu4fs_file *file, const void *buffer, size_t bytes, int64_t offset);

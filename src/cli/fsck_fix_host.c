@@ -168,9 +168,10 @@ static void mend_size(struct g4_fsck *fsck, struct g4_inode *inode, const struct
 		uint64_t end = 0;
 		for (uint32_t slot = 0; slot < G4_MAP_SLOTS; slot++) {
 			if (is_pointer(fsck, inode->map[slot]))
-				end = (slot + 1) * (G4_PAGE_BYTES << 9 * inode->map_height);
+				end = (uint64_t)(slot + 1)
+				      << 9 * inode->map_height; /* pages: as bytes it may not fit */
 		}
-		inode->size = g4_min64(end, G4_FILE_MAX_BYTES);
+		inode->size = end > G4_FILE_MAX_BYTES / G4_PAGE_BYTES ? G4_FILE_MAX_BYTES : end * G4_PAGE_BYTES;
 	}
 	if (inode->size != size && !S_ISDIR(inode->mode))
 		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, 0, 0,

@@ -426,7 +426,7 @@ static int64_t seek_target(gpu4fs_file *file, int64_t offset, int whence)
 	}
 	if (__builtin_add_overflow((int64_t)base, offset, &target))
 		return -EOVERFLOW;
-	return target < 0 || target > G4C_FILE_MAX_BYTES ? -EINVAL : target;
+	return target < 0 ? -EINVAL : target;
 }
 
 int64_t gpu4fs_lseek(gpu4fs_file *file, int64_t offset, int whence)
@@ -473,7 +473,7 @@ int gpu4fs_fallocate(gpu4fs_file *file, uint32_t mode, int64_t offset, int64_t b
 	}
 	if (!(file->flags & G4_OPEN_WRITE))
 		return -EBADF;
-	if (__builtin_add_overflow(offset, bytes, &end) || end > G4C_FILE_MAX_BYTES)
+	if (__builtin_add_overflow(offset, bytes, &end))
 		return -EFBIG;
 	return g4c_run(file->engine, &cmd);
 }
@@ -503,8 +503,6 @@ static int64_t copy_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *t
 
 	if (from_offset < 0 || to_offset < 0)
 		return -EINVAL;
-	if (to_offset > G4C_FILE_MAX_BYTES)
-		return -EFBIG;
 	if (from->ino == to->ino) {
 		rc = cut_to_size(from, (uint64_t)from_offset, &cmd.length);
 		if (rc)

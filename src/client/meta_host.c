@@ -179,9 +179,7 @@ int gpu4fs_chflags(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t flags
 
 static int check_size(int64_t size)
 {
-	if (size < 0)
-		return -EINVAL;
-	return size > G4C_FILE_MAX_BYTES ? -EFBIG : 0;
+	return size < 0 ? -EINVAL : 0;
 }
 
 int gpu4fs_truncate(gpu4fs *fs, gpu4fs_file *at, const char *path, int64_t size)

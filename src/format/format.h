@@ -19,7 +19,7 @@
 #define G4_NAME_MAX 255
 #define G4_PATH_MAX 4096
 #define G4_LINK_MAX UINT32_C(4000000000)
-#define G4_FILE_MAX_BYTES (UINT64_C(1) << 62)
+#define G4_FILE_MAX_BYTES ((UINT64_C(1) << 63) - 1) /* Linux's own limit, so that it is the one that refuses */
 #define G4_XATTR_VALUE_MAX 65536u
 
 /* ------------------------------------------------------------------ block pointer
@@ -215,7 +215,7 @@ G4_STATIC_ASSERT(sizeof(struct g4_slab_header) == 256, "slab header");
 #define G4_MAP_SLOTS 16u
 #define G4_INLINE_BYTES 128u
 #define G4_INDIRECT_SLOTS 512u
-#define G4_MAP_MAX_HEIGHT 6u /* 16 * 512^6 pages > 2^62 bytes */
+#define G4_MAP_MAX_HEIGHT 6u /* 16 * 512^6 pages > 2^63 bytes */
 
 #define G4_INODE_INLINE (1u << 0)    /* contents are in inline_data, size <= 128 */
 #define G4_INODE_IMMUTABLE (1u << 1) /* chattr +i */

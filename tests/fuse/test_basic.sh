@@ -135,6 +135,23 @@ while left:
     at, left = at + n, left - n
 assert os.pread(a, 2000000, 0) == os.pread(b, 2000000, 0)
 PYTHON
+check "who writes past the largest file learns it at once" python3 - <<'PYTHON'
+import errno, os
+most = 2**63 - 1
+fd = os.open("large", os.O_RDWR | os.O_CREAT)
+for at in (2**62 + 5, most - 1):
+    assert os.pwrite(fd, b"z", at) == 1
+    os.fsync(fd)
+    assert os.pread(fd, 2, at - 1) == b"\0z"
+try:
+    os.pwrite(fd, b"z", most)
+    raise SystemExit("a byte beyond all offsets was taken")
+except OSError as error:
+    assert error.errno in (errno.EFBIG, errno.EINVAL) # Linux has two words for it
+assert os.fstat(fd).st_size == most and os.fstat(fd).st_blocks < 1000
+os.close(fd)
+os.unlink("large")
+PYTHON
 if ((UID == 0)) && command -v chattr >/dev/null; then
 	echo kept >fixed
 	check "chattr +i" chattr +i fixed
