@@ -576,7 +576,49 @@ G4_FN int g4_file_truncate(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint6
 
 /* ------------------------------------------------------------------ fallocate, seek */
 
-G4_FN static int allocate_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t page, uint64_t end)
+G4_FN static int count_holes(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, uint64_t page,
+			     uint64_t end, uint64_t *pages)
+{
+	struct g4_run run;
+	int rc = 0;
+
+	run.pages = 0;
+
+	for (*pages = 0; page < end && rc == 0; page += run.pages) {
+		rc = g4_map_lookup(wg, fs, core, page, end - page, &run);
+		if (rc == 0 && run.kind == G4_HOLE)
+			*pages += run.pages;
+	}
+	return rc;
+}
+
+/*
+ * Reserves space for all holes in a range, beyond the *promised pages that are reserved for them already: fallocate gives
+ * all or nothing. What maps them comes out of what is kept for that (g4_alloc_keep()).
+ */
+G4_FN static int promise_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t page, uint64_t end,
+			       uint64_t *promised)
+{
+	struct g4_core *core = g4_core_of(fs, i);
+	uint64_t holes;
+
+	for (uint32_t tries = 0;; tries++) {
+		int rc = count_holes(wg, fs, core, page, end, &holes);
+		if (rc < 0 || holes <= *promised)
+			return rc;
+		if (g4_alloc_reserve(&fs->alloc, holes - *promised)) {
+			*promised = holes;
+			return 0;
+		}
+		rc = tries ? -G4_E_NOSPC : g4_make_room(wg, fs, i);
+		if (rc < 0)
+			return rc;
+	}
+}
+
+/* From the promise, which shrinks. */
+G4_FN static int allocate_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t page, uint64_t end,
+				uint64_t *promised)
 {
 	struct g4_core *core = g4_core_of(fs, i);
 	/* what is dirty was promised space for the map as it is */
@@ -594,48 +636,26 @@ G4_FN static int allocate_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, 
 			page += run.pages;
 			continue;
 		}
-		if (g4_load64_acq(&fs->alloc.free_pages) <
-		    g4_load64_acq(&fs->alloc.reserved) + g4_alloc_keep(&fs->alloc))
-			return -G4_E_NOSPC;
-		rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_DATA, core->next_goal, run.pages, false, &address, &got);
+		rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_DATA, core->next_goal, g4_min64(run.pages, *promised),
+				    true, &address, &got);
 		if (rc < 0)
 			break;
+		*promised -= got;
 		rc = g4_begin(wg, fs, G4_MAP_CREDITS + 4, &txn);
 		if (rc == 0) {
 			rc = g4_map_set(wg, fs, &txn, core, page, address, got, false, &done);
 			int logged = g4_inode_log(wg, fs, &txn, core);
 			rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
 		}
-		if (done < got)
+		if (done < got) { /* the promise holds again */
 			g4_alloc_release(&fs->alloc, address + done * G4_PAGE_BYTES, got - done);
+			g4_add64(&fs->alloc.reserved, got - done);
+			*promised += got - done;
+		}
 		core->next_goal = address + done * G4_PAGE_BYTES;
 		page += done;
 	}
 	return rc;
-}
-
-/*
- * Whether a range can be zeroed and its holes filled: asked before what it has is given up. What that frees is had again by
- * a commit.
- */
-G4_FN static int expect_space(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, uint64_t page,
-			      uint64_t end)
-{
-	uint64_t holes = 0;
-	struct g4_run run;
-
-	for (; page < end; page += run.pages) {
-		int rc = g4_map_lookup(wg, fs, core, page, end - page, &run);
-		if (rc < 0)
-			return rc;
-		holes += run.kind == G4_HOLE ? run.pages : 0;
-	}
-	/* and what they hang from, the parts of large pages and the two at its ends */
-	holes += holes / G4_INDIRECT_SLOTS + 2 * G4_MAP_MAX_HEIGHT + 2;
-	if (!g4_alloc_reserve(&fs->alloc, holes))
-		return -G4_E_NOSPC;
-	g4_alloc_unreserve(&fs->alloc, holes);
-	return 0;
 }
 
 /* Zeros part of a page, if there is anything but zeros; without `apply` it only makes sure that there is space for it. */
@@ -710,16 +730,20 @@ G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint3
 			   uint64_t bytes)
 {
 	struct g4_core *core = g4_core_of(fs, i);
-	bool keep = mode & G4_FALLOC_KEEP_SIZE;
-	uint64_t end = offset + bytes;
+	bool keep = mode & G4_FALLOC_KEEP_SIZE, allocates = !(mode & G4_FALLOC_PUNCH_HOLE);
+	uint64_t end = offset + bytes, page = offset >> G4_PAGE_SHIFT, end_page = g4_pages_for(end), promised = 0;
 	int rc = make_mapped(wg, fs, i);
 
-	if (rc == 0 && (mode & G4_FALLOC_ZERO_RANGE))
-		rc = expect_space(wg, fs, core, offset >> G4_PAGE_SHIFT, g4_pages_for(end));
+	if (rc == 0 &&
+	    allocates) /* before anything changes; what maps them is in what is kept, or there is none of them */
+		rc = promise_holes(wg, fs, i, page, end_page, &promised);
 	if (rc == 0 && (mode & (G4_FALLOC_PUNCH_HOLE | G4_FALLOC_ZERO_RANGE)))
 		rc = punch(wg, fs, i, offset, end);
-	if (rc == 0 && !(mode & G4_FALLOC_PUNCH_HOLE))
-		rc = allocate_holes(wg, fs, i, offset >> G4_PAGE_SHIFT, g4_pages_for(end));
+	if (rc == 0 && (mode & G4_FALLOC_ZERO_RANGE)) /* what it has freed */
+		rc = promise_holes(wg, fs, i, page, end_page, &promised);
+	if (rc == 0 && allocates)
+		rc = allocate_holes(wg, fs, i, page, end_page, &promised);
+	g4_alloc_unreserve(&fs->alloc, promised);
 	if (rc == 0 && !keep && end > core->size)
 		rc = set_size_up(wg, fs, i, end);
 	if (rc == 0)

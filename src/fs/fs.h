@@ -416,6 +416,8 @@ G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint6
 G4_FN int g4_writeback(struct g4_wg *wg, struct g4_fs *fs, uint32_t core);
 /* The same in the middle of a change that maps more: nothing of it becomes inline data. */
 G4_FN int g4_writeback_mapped(struct g4_wg *wg, struct g4_fs *fs, uint32_t core);
+/* Written pages need less than was promised, and space freed in the running transaction helps once that is durable. */
+G4_FN int g4_make_room(struct g4_wg *wg, struct g4_fs *fs, uint32_t core);
 /* Sets the size of a write-locked regular file. */
 G4_FN int g4_file_truncate(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t size);
 /* Recovery: frees what lies behind the size of an inode on the orphan list. Write-locked. */

@@ -60,8 +60,7 @@ G4_FN static struct promise promise_for(const struct g4_core *core, uint64_t pag
 	return promise;
 }
 
-/* Written pages need less than was promised, and space freed in the running transaction helps once that is durable. */
-G4_FN static int make_room(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
+G4_FN int g4_make_room(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
 {
 	int rc = g4_writeback_mapped(wg, fs, i);
 
@@ -89,7 +88,7 @@ G4_FN static int promise_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, ui
 	uint64_t one = 1;
 
 	if (!g4_alloc_reserve(&fs->alloc, promise.pages + promise.growth)) {
-		int rc = make_room(wg, fs, i);
+		int rc = g4_make_room(wg, fs, i);
 		if (rc < 0)
 			return rc;
 		promise = promise_for(core, l->index);
@@ -560,7 +559,7 @@ G4_FN static int promise_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, 
 		if (g4_alloc_reserve(&fs->alloc, *promised))
 			return 0;
 	}
-	rc = make_room(wg, fs, i);
+	rc = g4_make_room(wg, fs, i);
 	if (rc < 0)
 		return rc;
 	*promised = direct_promise(core, page, *pages);

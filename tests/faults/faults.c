@@ -82,19 +82,32 @@ static void world_unmount(struct world *w)
 	rig_unmount_fs(&w->rig, w->wg, w->actor.rig.fs, true);
 }
 
-/* The largest file of preallocated space that fits. */
+/* The largest file of preallocated space that fits; what is kept for metadata is taken by its attributes. */
 static void fill(struct world *w)
 {
+	static const uint8_t value[G4_XATTR_VALUE_MAX];
 	uint64_t node, step = 1024 * G4_PAGE_BYTES;
+	char name[32];
+	int rc = 0;
 
 	assert_int_equal(op_mknod(&w->actor.rig, G4_NODE_ROOT, FILLER, G4_S_IFREG | 0600, &node), 0);
 	while (step >= G4_PAGE_BYTES) {
-		int rc = op_fallocate(&w->actor.rig, node, 0, w->filler_bytes, step);
+		rc = op_fallocate(&w->actor.rig, node, 0, w->filler_bytes, step);
 		assert_true(rc == 0 || rc == -G4_E_NOSPC);
 		if (rc == 0)
 			w->filler_bytes += step;
 		else
 			step /= 2;
+		assert_int_equal(op_sync(&w->actor.rig), 0);
+	}
+	for (uint64_t bytes = 32768; bytes > G4_PAGE_BYTES / 2; bytes /= 2) {
+		for (uint32_t k = 0;; k++) {
+			snprintf(name, sizeof(name), "user.%u.%u", (unsigned)bytes, k);
+			rc = op_setxattr(&w->actor.rig, node, name, value, bytes, 0);
+			if (rc < 0)
+				break;
+		}
+		assert_int_equal(rc, -G4_E_NOSPC);
 		assert_int_equal(op_sync(&w->actor.rig), 0);
 	}
 }
