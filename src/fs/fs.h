@@ -307,7 +307,9 @@ G4_FN G4_INLINE void g4_fill_attr(const struct g4_core *core, struct g4_attr *at
 
 	attr->ino = core->ino;
 	attr->size = g4_is_dir(disk->mode) ? disk->pages * G4_PAGE_BYTES : core->size;
-	attr->blocks_512 = (disk->pages + core->dirty_count) * (G4_PAGE_BYTES / 512);
+	/* what is dirty may have its space already: no more of it is counted than makes the file as large as it is */
+	uint64_t pages = g4_pages_for(core->size), missing = pages > disk->pages ? pages - disk->pages : 0;
+	attr->blocks_512 = (disk->pages + g4_min64(core->dirty_count, missing)) * (G4_PAGE_BYTES / 512);
 	attr->atime_ns = g4_load64_rlx(&disk->atime_ns); /* readers move it */
 	attr->mtime_ns = disk->mtime_ns;
 	attr->ctime_ns = disk->ctime_ns;

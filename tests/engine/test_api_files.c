@@ -495,6 +495,58 @@ static void fallocate_takes_and_punching_gives_back_space(void **state)
 	ok(gpu4fs_close(file));
 }
 
+static void fallocate_gives_all_or_nothing(void **state)
+{
+	gpu4fs_file *file = api_open("/f", O_RDWR | O_CREAT, 0644);
+	struct gpu4fs_statfs before, after;
+	int64_t available;
+
+	(void)state;
+	ok(gpu4fs_syncfs(fs));
+	ok(gpu4fs_statfs(fs, &before));
+	available = (int64_t)before.blocks_available * PAGE;
+	for (int mode = 0; mode < 2; mode++) {
+		fails(gpu4fs_fallocate(file, mode ? GPU4FS_FALLOC_ZERO_RANGE : 0, 0, available + PAGE), ENOSPC);
+		assert_int_equal(api_lstat("/f").size, 0);
+		assert_int_equal(api_lstat("/f").blocks, 0);
+		ok(gpu4fs_statfs(fs, &after));
+		assert_int_equal(after.blocks_available, before.blocks_available);
+	}
+	ok(gpu4fs_fallocate(file, 0, 0, available));
+	ok(gpu4fs_fallocate(file, GPU4FS_FALLOC_ZERO_RANGE, 0, available)); /* nothing more of it */
+	fails(gpu4fs_fallocate(file, 0, available, PAGE), ENOSPC);
+	assert_int_equal(api_lstat("/f").size, available);
+	ok(gpu4fs_ftruncate(file, 0));
+	ok(gpu4fs_syncfs(fs));
+	ok(gpu4fs_statfs(fs, &after));
+	assert_int_equal(after.blocks_available, before.blocks_available);
+	ok(gpu4fs_close(file));
+}
+
+static void what_is_written_again_is_counted_once(void **state)
+{
+	gpu4fs_file *file = api_open("/f", O_RDWR | O_CREAT, 0644);
+	char page[PAGE];
+	uint64_t blocks;
+
+	(void)state;
+	memset(page, 1, PAGE);
+	ok(gpu4fs_fallocate(file, 0, 0, 8 * PAGE));
+	blocks = api_lstat("/f").blocks;
+	assert_int_equal(blocks, 8 * PAGE / 512);
+	for (int round = 0; round < 2; round++) {
+		for (int at = 0; at < 8; at++)
+			gives(gpu4fs_pwrite(file, page, PAGE, at * PAGE), PAGE);
+		assert_int_equal(api_lstat("/f").blocks, blocks);
+		ok(gpu4fs_fsync(file));
+		assert_int_equal(api_lstat("/f").blocks, blocks);
+	}
+	ok(gpu4fs_ftruncate(file, 0));
+	gives(gpu4fs_pwrite(file, page, PAGE, 0), PAGE);
+	assert_int_equal(api_lstat("/f").blocks, PAGE / 512);
+	ok(gpu4fs_close(file));
+}
+
 static void fallocate_refuses_what_makes_no_sense(void **state)
 {
 	gpu4fs_file *file = api_open("/f", O_RDWR | O_CREAT, 0644);
@@ -968,6 +1020,8 @@ int main(void)
 		api_test(fallocate_changes_exactly_its_range_in_every_mode),
 		api_test(fallocate_takes_and_punching_gives_back_space),
 		api_test(fallocate_refuses_what_makes_no_sense),
+		api_test(fallocate_gives_all_or_nothing),
+		api_test(what_is_written_again_is_counted_once),
 		api_test(a_full_file_system_says_so_and_deletes_still_work),
 		api_test(ranges_are_copied_within_and_between_files),
 		api_test(a_copy_does_not_change_with_its_source),
