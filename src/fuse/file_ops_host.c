@@ -211,17 +211,32 @@ void g4_fuse_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, str
 }
 
 /*
+ * For the thread that makes the kernel write pages back or drop them, which no worker may wait for ("Seek" below): what to do
+ * before a seek is answered, or, without a request, a write whose pages are to go.
+ */
+struct g4_fuse_seek_job {
+	struct g4_fuse_seek_job *next;
+	fuse_req_t req; /* or NULL */
+	int fd;
+	uint64_t ino;
+	struct g4_cmd cmd;
+};
+static bool post_job(struct g4_fuse_host *host, const struct g4_fuse_seek_job *work);
+
+/*
  * A write out of the kernel's cache failed. The kernel would go on taking data for the file, and lose it, until somebody
  * closes it. Before each write(2) it asks for the attributes when it has none: so that is made to happen, and
- * op_getattr() gives the writer the error.
+ * op_getattr() gives the writer the error. What is lost leaves the kernel's cache, or readers would see it until the
+ * next mount.
  */
-static void write_lost(struct g4_fuse_host *host, uint64_t ino, uint64_t bytes, int error)
+static void write_lost(struct g4_fuse_host *host, uint64_t ino, const struct g4_cmd *write, int error)
 {
 	if (atomic_exchange(&host->lost, error) == 0)
 		g4_log(G4_LOG_ERROR, "data that programs wrote is lost: %s", g4_strerror(error));
+	(void)post_job(host, &(struct g4_fuse_seek_job){.fd = g4_fuse_self->fd, .ino = ino, .cmd = *write});
 	if (error != -G4_E_NOSPC)
 		return;
-	atomic_store(&host->full, (unsigned)g4_pages_for(bytes));
+	atomic_store(&host->full, (unsigned)g4_pages_for(write->length));
 	(void)fuse_lowlevel_notify_inval_inode(host->session, ino, -1, 0); /* fails only where nothing is cached */
 }
 
@@ -261,8 +276,19 @@ void g4_fuse_write_buf(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *bufv,
 		result = kill_suidgid(req, ino);
 	if (result >= 0)
 		result = g4_engine_execute(host->engine, &cmd);
-	if (result < 0 && (raw->write_flags & FUSE_WRITE_CACHE))
-		write_lost(host, ino, cmd.length, result);
+	if (raw->write_flags & FUSE_WRITE_CACHE) {
+		/* nobody looks at how much of it was written: all, or there is an error */
+		while (result >= 0 && cmd.value < cmd.length) {
+			cmd.offset += cmd.value;
+			cmd.data = (uint8_t *)cmd.data + cmd.value;
+			cmd.length -= cmd.value;
+			result = g4_engine_execute(host->engine, &cmd);
+		}
+		cmd.value = fuse_buf_size(bufv);
+		if (result < 0)
+			write_lost(host, ino, &cmd, result);
+	}
+	g4_fuse_space_taken(host, fuse_buf_size(bufv));
 	if (result < 0)
 		fuse_reply_err(req, g4_errno(result));
 	else
@@ -318,6 +344,7 @@ void g4_fuse_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, o
 	changer_credentials(req, ino, &cred);
 	result = g4_engine_execute(host_of(req)->engine, &cmd);
 	changed_by(req, ino, &cred);
+	g4_fuse_space_taken(host_of(req), cmd.length);
 	fuse_reply_err(req, result < 0 ? g4_errno(result) : 0);
 }
 
@@ -345,6 +372,7 @@ void g4_fuse_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t offset_in,
 	changer_credentials(req, ino_out, &cred);
 	result = g4_engine_execute(host_of(req)->engine, &cmd);
 	changed_by(req, ino_out, &cred);
+	g4_fuse_space_taken(host_of(req), cmd.length);
 	if (result < 0)
 		fuse_reply_err(req, g4_errno(result));
 	else
@@ -357,13 +385,20 @@ void g4_fuse_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t offset_in,
  * for writing there are no such pages and the worker answers. Otherwise one extra thread makes the kernel write them
  * back first. It must not be a worker: it waits for WRITE requests that the workers serve.
  */
-struct g4_fuse_seek_job {
-	struct g4_fuse_seek_job *next;
-	fuse_req_t req;
-	int fd;
-	uint64_t ino;
-	struct g4_cmd cmd;
-};
+static bool post_job(struct g4_fuse_host *host, const struct g4_fuse_seek_job *work)
+{
+	struct g4_fuse_seek_job *job = malloc(sizeof(*job));
+
+	if (!job)
+		return false;
+	*job = *work;
+	pthread_mutex_lock(&host->seek_lock);
+	*host->seek_last = job;
+	host->seek_last = &job->next;
+	pthread_cond_signal(&host->seek_ready);
+	pthread_mutex_unlock(&host->seek_lock);
+	return true;
+}
 
 static void answer_seek(struct g4_fuse_host *host, fuse_req_t req, struct g4_cmd *cmd)
 {
@@ -385,7 +420,6 @@ void g4_fuse_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, str
 		.offset = (uint64_t)offset,
 		.flags = whence == SEEK_DATA ? G4_SEEK_DATA : G4_SEEK_HOLE,
 	};
-	struct g4_fuse_seek_job *job;
 
 	if (whence != SEEK_DATA && whence != SEEK_HOLE) {
 		fuse_reply_err(req, EINVAL);
@@ -395,17 +429,8 @@ void g4_fuse_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, str
 		answer_seek(host, req, &cmd);
 		return;
 	}
-	job = malloc(sizeof(*job));
-	if (!job) {
+	if (!post_job(host, &(struct g4_fuse_seek_job){.req = req, .fd = g4_fuse_self->fd, .ino = ino, .cmd = cmd}))
 		fuse_reply_err(req, ENOMEM);
-		return;
-	}
-	*job = (struct g4_fuse_seek_job){.req = req, .fd = g4_fuse_self->fd, .ino = ino, .cmd = cmd};
-	pthread_mutex_lock(&host->seek_lock);
-	*host->seek_last = job;
-	host->seek_last = &job->next;
-	pthread_cond_signal(&host->seek_ready);
-	pthread_mutex_unlock(&host->seek_lock);
 }
 
 static struct g4_fuse_seek_job *next_seek_job(struct g4_fuse_host *host)
@@ -435,8 +460,10 @@ static void *seek_main(void *argument)
 	while ((job = next_seek_job(host)) != NULL) {
 		self.fd = job->fd;
 		/* Fails only when the inode has left the kernel's cache, and its pages with it. */
-		(void)fuse_lowlevel_notify_inval_inode(host->session, job->ino, 0, 0);
-		answer_seek(host, job->req, &job->cmd);
+		(void)fuse_lowlevel_notify_inval_inode(host->session, job->ino, job->req ? 0 : (off_t)job->cmd.offset,
+						       job->req ? 0 : (off_t)job->cmd.length);
+		if (job->req)
+			answer_seek(host, job->req, &job->cmd);
 		free(job);
 	}
 	g4_fuse_self = NULL;

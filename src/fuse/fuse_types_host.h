@@ -64,6 +64,12 @@ struct g4_fuse_host {
 	atomic_int lost;  /* a negative code, or 0 */
 	atomic_uint full; /* pages that a write did not get: 0 once there are so many */
 
+	/* limit_host.c */
+	char bdi[48];		    /* where the kernel is told such things about this mount */
+	uint64_t dirty_limit;	    /* what it is, in bytes; whoever takes `limiting` changes it */
+	atomic_bool limiting;	    /* set: the next one may look */
+	_Atomic int64_t until_look; /* bytes that may be written before */
+
 	/* Opens for writing, counted by a hash of the inode number: zero means that nobody has the inode open for
 	 * writing. Fixed size, so that it does not grow with the number of files. */
 	atomic_uint *writers;
@@ -84,6 +90,11 @@ extern _Thread_local struct g4_fuse_thread *g4_fuse_self;
 
 /* wire_host.c: reading requests and writing replies below libfuse */
 extern const struct fuse_custom_io g4_fuse_wire;
+
+/* limit_host.c: what the kernel may hold in its write-back cache follows what is free */
+int g4_fuse_tune(const struct g4_fuse_host *host, const char *name, uint64_t value); /* 0 or -errno */
+void g4_fuse_limit_start(struct g4_fuse_host *host);
+void g4_fuse_space_taken(struct g4_fuse_host *host, uint64_t bytes); /* about so much, by a command that is complete */
 
 /* follow_host.c: workers run where their caller runs */
 void g4_fuse_follow_init(struct g4_fuse_host *host);

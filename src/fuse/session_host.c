@@ -38,7 +38,6 @@
 #define WAKE_PERIOD_NS (20 * 1000 * 1000)
 #define READ_AHEAD_KIB 4096
 #define FUSE_MEMORY_BYTES (2 * G4_MIB) /* of G4_FUSE_DATA_BYTES: one huge page, so that transfers are contiguous */
-#define DIRTY_RATIO_PERCENT 50
 
 #ifndef PR_SET_IO_FLUSHER
 #define PR_SET_IO_FLUSHER 57
@@ -315,27 +314,16 @@ static void join_workers(struct g4_fuse_host *host)
 	}
 }
 
-static void write_sysfs(const struct g4_fuse_mount_entry *entry, const char *name, unsigned value)
-{
-	char path[128];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/%s", entry->major, entry->minor, name);
-	file = fopen(path, "we");
-	if (!file)
-		return; /* not root, or no sysfs: the defaults are slower, not wrong */
-	fprintf(file, "%u\n", value);
-	fclose(file);
-}
-
 /*
  * What the protocol cannot ask for: read-ahead beyond 128 KiB, and more dirty pages than the 1 % that FUSE mounts get.
  * PR_SET_IO_FLUSHER is the other half of the latter: our own allocations must not wait for pages that only we can write.
  */
 static void tune_kernel(struct serving *s)
 {
-	write_sysfs(&s->entry, "read_ahead_kb", READ_AHEAD_KIB);
-	write_sysfs(&s->entry, "max_ratio", DIRTY_RATIO_PERCENT);
+	if (s->entry.type[0] == '\0')
+		return; /* the mount was not found, and that has been said */
+	(void)g4_fuse_tune(&s->host, "read_ahead_kb", READ_AHEAD_KIB); /* not root, or no sysfs: slower, not wrong */
+	g4_fuse_limit_start(&s->host);
 }
 
 static int block_signals(struct serving *s)
@@ -544,6 +532,9 @@ static void create_state(struct serving *s)
 	char *resolved = realpath(device, NULL);
 	int result = g4_fuse_find_mount(s->mountpoint, &s->entry);
 
+	if (result == 0)
+		snprintf(s->host.bdi, sizeof(s->host.bdi), "/sys/class/bdi/%u:%u%s", s->entry.major, s->entry.minor,
+			 strncmp(s->entry.type, "fuseblk", 7) == 0 ? "-fuseblk" : "");
 	if (result == 0)
 		s->state_fd = result =
 			g4_fuse_state_create(&s->entry, resolved ? resolved : device, g4_engine_name(s->host.engine));

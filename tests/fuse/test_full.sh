@@ -30,4 +30,78 @@ fsck_image
 mount_image
 check "a mount in which nothing is lost" cp "$mnt/small" "$mnt/copy"
 unmount_image "unmounts without complaint"
+mount_image
+rm "$mnt/small" "$mnt/copy"
+
+# Files that are a little too large: each page that is lost makes fsync fail, however the kernel cuts the file into requests.
+check "what does not fit is never lost without a word" python3 - "$mnt" <<'PYTHON'
+import os, sys
+directory = sys.argv[1]
+def settle():
+    fd = os.open(directory, os.O_RDONLY)
+    os.fsync(fd)
+    os.close(fd)
+    status = os.statvfs(directory)
+    return status.f_bavail * status.f_frsize
+for left in (20, 40, 256 + 20, 1024 + 20, 1024 + 200): # pages; the kernel's requests have up to 256
+    for more in (1, 2, 8, 20):
+        pad = os.open(directory + "/pad", os.O_WRONLY | os.O_CREAT)
+        os.posix_fallocate(pad, 0, settle() - left * 4096)
+        os.close(pad)
+        available = settle()
+        assert 0 < available <= left * 4096
+        fd = os.open(directory + "/f", os.O_WRONLY | os.O_CREAT)
+        try:
+            os.write(fd, b"x" * (available + more * 4096))
+            os.fsync(fd)
+            sys.exit("%d pages are free, %d more were written, and no error" % (available / 4096, more))
+        except OSError:
+            pass
+        os.close(fd)
+        os.unlink(directory + "/f")
+        os.unlink(directory + "/pad")
+        settle()
+PYTHON
+check_not "and that is told again" "$gpu4fs" umount "$mnt"
+fsck_image
+rm "$image"
+
+# accept_too_much: what a writer that never syncs gets rid of, beyond what is free, in MiB
+accept_too_much() {
+	python3 - "$mnt" <<'PYTHON'
+import errno, os, sys
+status = os.statvfs(sys.argv[1])
+available, taken = status.f_bavail * status.f_frsize, 0
+fd = os.open(sys.argv[1] + "/big", os.O_WRONLY | os.O_CREAT)
+try:
+    while taken < 1 << 30:
+        taken += os.write(fd, b"\xa5" * 131072)
+except OSError as error:
+    assert error.errno == errno.ENOSPC
+try:
+    os.fsync(fd)
+    sys.exit("fsync found everything written")
+except OSError as error:
+    assert error.errno == errno.ENOSPC
+beyond = (taken - available) / 2**20
+found = 0 # nothing that is lost may be read back as if it were there
+with open(sys.argv[1] + "/big", "rb") as file:
+    while piece := file.read(1 << 20):
+        found += piece.count(b"\xa5")
+if found > available:
+    sys.exit("%d MiB are read back, %d MiB were free" % (found >> 20, available >> 20))
+print(beyond)
+if beyond > 16:
+    sys.exit("%.1f MiB too many were accepted" % beyond)
+PYTHON
+}
+make_image 96M
+mount_image
+if [[ -w /sys/class/bdi/$(mountpoint -d "$mnt")/max_bytes ]]; then
+	check "a writer is stopped within 16 MiB of what is free" accept_too_much
+else
+	echo "skipped: the kernel's limit for this mount can not be set by this user"
+fi
+check_not "unmounting says what was lost" "$gpu4fs" umount "$mnt"
+fsck_image
 finish
