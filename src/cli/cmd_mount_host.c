@@ -15,6 +15,7 @@ const char g4_help_mount[] = "[-f] [-d] [-r] [-o OPTION,...] DEVICE DIRECTORY\n\
 			     "      --help     show this\n\n"
 			     "Mount options:\n"
 			     "  ro rw                          read-only or not\n"
+			     "  remount                        change that of a mount, and the flags below\n"
 			     "  engine=cpu|cuda|auto           what runs the file system; cpu\n"
 			     "  sms=N                          multiprocessors of the GPU, at most\n"
 			     "  cache=SIZE                     memory for file contents and metadata; 256M\n"
@@ -86,7 +87,7 @@ int g4_cli_mount(int argc, char **argv)
 	options.devices = devices;
 	options.device_count = 1;
 	options.mountpoint = argv[optind + 1];
-	return g4_fuse_main(&options);
+	return options.remount ? g4_fuse_remount(&options) : g4_fuse_main(&options);
 }
 
 int g4_cli_umount(int argc, char **argv)

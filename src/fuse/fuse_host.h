@@ -23,7 +23,8 @@ struct g4_fuse_options {
 	uint32_t device_count;
 	const char *mountpoint;
 	bool foreground;
-	bool debug; /* print every request; implies foreground */
+	bool debug;   /* print every request; implies foreground */
+	bool remount; /* change the mount at mountpoint instead of making one */
 	bool read_only;
 	bool nosuid, nodev, noexec;
 	bool sync, dirsync;
@@ -61,6 +62,8 @@ int g4_fuse_parse_options(const char *text, struct g4_fuse_options *options, cha
  * Failures before that point are printed to stderr, one sentence each.
  */
 int g4_fuse_main(const struct g4_fuse_options *options);
+/* mount -o remount: gives the mount at options->mountpoint their read_only and kernel's flags. An exit status, the reason printed. */
+int g4_fuse_remount(const struct g4_fuse_options *options);
 
 #define G4_UMOUNT_LAZY 1u  /* detach now, do not wait */
 #define G4_UMOUNT_FORCE 2u /* also when the server does not answer; do not wait for it */

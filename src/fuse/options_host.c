@@ -35,7 +35,9 @@ static const char *const ignored[] = {
 	"mand",	      "nomand",	       "async",	   "nodiratime", "diratime", "iversion",
 	"norelatime", "nostrictatime", "lazytime", "nolazytime",
 };
-static const char *const ignored_prefixes[] = {"x-", "X-", "comment=", "uhelper=", "helper=", "user=", "uid_helper="};
+/* The last ones are what the kernel shows of a mount, and mount(8) gives back for a remount. */
+static const char *const ignored_prefixes[] = {"x-",	      "X-",	  "comment=",  "uhelper=", "helper=",  "user=",
+					       "uid_helper=", "user_id=", "group_id=", "blksize=", "max_read="};
 
 static bool is_ignored(const char *word)
 {
@@ -63,6 +65,7 @@ static bool set_flag(const char *word, struct g4_fuse_options *options)
 		{"dirsync", &options->dirsync, true},	  {"allow_other", &options->allow_other, true},
 		{"discard", &options->discard, true},	  {"nodiscard", &options->discard, false},
 		{"writeback", &options->writeback, true}, {"nowriteback", &options->writeback, false},
+		{"remount", &options->remount, true},
 	};
 	const struct {
 		const char *word;
@@ -181,10 +184,6 @@ static int parse_word(char *word, struct g4_fuse_options *options, char *message
 
 	if (set_flag(word, options) || is_ignored(word))
 		return 0;
-	if (!strcmp(word, "remount")) {
-		snprintf(message, message_bytes, "a mount cannot be changed: unmount it and mount it again");
-		return -G4_E_INVAL;
-	}
 	equals = strchr(word, '=');
 	if (!equals) {
 		const char *dummy;

@@ -12,8 +12,8 @@ done
 exits 1 "mount without a device" "$gpu4fs" mount
 exits 1 "mount with an unknown option" "$gpu4fs" mount -o frobnicate disk.img /mnt
 says "... names it" frobnicate
-exits 1 "mount -o remount" "$gpu4fs" mount -o remount,ro disk.img /mnt
-says "... says what to do instead" 'unmount it and mount it again'
+exits 32 "mount -o remount of what is not mounted" "$gpu4fs" mount -o remount,ro disk.img "$work"
+says "... says so" 'is not a mount of gpu4fs'
 exits 1 "umount without a directory" "$gpu4fs" umount
 exits 32 "mount on a directory that is missing" "$gpu4fs" mount disk.img "$work/missing"
 one_sentence "... in one sentence"

@@ -51,6 +51,28 @@ refuses "read-only: a write is refused" "read-only" touch "$mnt/new"
 refuses "read-only: a removal is refused" "read-only" rm -f "$mnt/random"
 unmount_image "read-only: unmount"
 
+if ((UID == 0)); then
+	mount_image ro
+	refuses "a read-only mount is not remounted for writing" "was mounted read-only" \
+		"$gpu4fs" mount -o remount,rw "$image" "$mnt"
+	refuses "it stays read-only" "read-only" touch "$mnt/new"
+	unmount_image
+	mount_image
+	exec 5>"$mnt/open"
+	refuses "remount,ro needs that nobody writes" "open for writing" "$gpu4fs" mount -o remount,ro "$image" "$mnt"
+	echo kept >&5
+	exec 5>&-
+	check "remount,ro" "$gpu4fs" mount -o remount,ro "$image" "$mnt"
+	refuses "a write is refused" "read-only" touch "$mnt/new"
+	same "reading works" kept "$(cat "$mnt/open")"
+	check "remount,rw with what mount(8) repeats" "$gpu4fs" mount \
+		-o "remount,rw,relatime,user_id=0,group_id=0,default_permissions,allow_other" "$image" "$mnt"
+	check "writing works again" rm "$mnt/open"
+	check "remount,noexec" "$gpu4fs" mount -o remount,noexec "$image" "$mnt"
+	same "it is shown" 1 "$(findmnt -n -o OPTIONS "$mnt" | tr , '\n' | grep -cx noexec)"
+	unmount_image
+fi
+
 mount_image noatime,noexec,nosuid,nodev,cache=64M,commit=1,threads=2
 same "mount options are shown" 4 \
 	"$(findmnt -n -o OPTIONS "$mnt" | tr , '\n' | grep -cxE 'noatime|noexec|nosuid|nodev')"
