@@ -88,7 +88,7 @@ struct g4_dirent {
 #define G4_SET_MTIME (1u << 5)
 #define G4_SET_ATIME_NOW (1u << 6)
 #define G4_SET_MTIME_NOW (1u << 7)
-#define G4_SET_CTIME (1u << 8)
+#define G4_SET_CTIME (1u << 8) /* it is what "now" means for the others */
 #define G4_SET_FLAGS (1u << 9)
 #define G4_SET_KILL_SUIDGID (1u << 10) /* drop set-id bits as a write by a stranger does */
 #define G4_SET_ALL ((1u << 11) - 1)

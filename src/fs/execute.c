@@ -47,9 +47,9 @@ G4_FN static int check_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cor
 	if (core->dead)
 		return -G4_E_STALE;
 	if ((core->disk.flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND)) &&
-	    (mask & (G4_SET_MODE | G4_SET_UID | G4_SET_GID | G4_SET_SIZE | times)))
+	    (mask & (G4_SET_MODE | G4_SET_UID | G4_SET_GID | G4_SET_SIZE | G4_SET_ATIME | G4_SET_MTIME)))
 		return -G4_E_PERM;
-	if ((core->disk.flags & G4_INODE_IMMUTABLE) && (mask & now))
+	if ((core->disk.flags & G4_INODE_IMMUTABLE) && (mask & (now | G4_SET_CTIME)))
 		return -G4_E_PERM;
 	if ((mask & (G4_SET_MODE | times)) && !g4_is_owner(core, cred))
 		return -G4_E_PERM;
@@ -108,7 +108,7 @@ G4_FN static int apply(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 		       const struct g4_cmd *cmd)
 {
 	const struct g4_attr *attr = cmd->attr;
-	uint64_t now = g4_now(fs);
+	uint64_t now = cmd->mask & G4_SET_CTIME ? attr->ctime_ns : g4_now(fs);
 	uint32_t settable = G4_INODE_IMMUTABLE | G4_INODE_APPEND | G4_INODE_NODUMP | G4_INODE_NOATIME;
 	uint32_t mask = cmd->mask;
 	int rc = 0;
@@ -127,7 +127,7 @@ G4_FN static int apply(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 		core->disk.atime_ns = mask & G4_SET_ATIME ? attr->atime_ns : now;
 	if (mask & (G4_SET_MTIME | G4_SET_MTIME_NOW))
 		core->disk.mtime_ns = mask & G4_SET_MTIME ? attr->mtime_ns : now;
-	core->disk.ctime_ns = mask & G4_SET_CTIME ? attr->ctime_ns : now;
+	core->disk.ctime_ns = now;
 	if (mask & G4_SET_CTIME)
 		g4_saw_stamp(fs, attr->ctime_ns);
 	return rc;

@@ -218,6 +218,9 @@ static void set_changes(const struct g4_fuse_host *host, const struct stat *st, 
 	if (to_set & FUSE_SET_ATTR_CTIME) {
 		cmd->mask |= G4_SET_CTIME;
 		attr->ctime_ns = g4_fuse_time_ns(&st->st_ctim);
+		/* the write-back cache gives times instead of saying "now", which one may set where no others may be set */
+		if ((cmd->mask & G4_SET_MTIME) && attr->mtime_ns == attr->ctime_ns)
+			cmd->mask ^= G4_SET_MTIME | G4_SET_MTIME_NOW;
 	}
 	/* FATTR_KILL_SUIDGID of the protocol has the number of FUSE_SET_ATTR_KILL_SUID. A change of owner says nothing:
 	 * dropping the bits is then always the file system's duty. */

@@ -160,6 +160,8 @@ if ((UID == 0)) && command -v chattr >/dev/null; then
 	check "chattr -i" chattr -i fixed
 	check "chattr +a" chattr +a fixed
 	check "an append-only file takes appends" sh -c 'echo more >>fixed && echo again >>fixed'
+	check "its times may be set to now" touch fixed
+	refuses "but to no others" "not permitted" touch -d 2001-01-01 fixed
 	refuses "an append-only file refuses the rest" "not permitted" sh -c 'echo other >fixed'
 	same "its content" "kept more again" "$(tr '\n' ' ' <fixed | sed 's/ $//')"
 	chattr -a fixed
