@@ -32,11 +32,14 @@ SRC = {
     "fuse": ["engine", "client"],
     "cli": ["engine", "client", "fuse"],
 }
-# Folders beside src/, by their first component. gpu4fs and shredder are the public headers, include/NAME/.
+# Folders beside src/, by their first component. gpu4fs and shredder are the public headers, include/NAME/; the folders of
+# shredder/, some of which are called as those of src/ are, stand here as shredder/NAME.
 OTHER = {
     "gpu4fs": [],
     "shredder": [],
-    "shredder_source": ["hash", "simt", "base", "shredder"],
+    "shredder/chunk": ["hash", "simt", "base", "shredder"],
+    "shredder/store": ["shredder/chunk"],
+    "shredder/cli": ["shredder/store"],
     "bench": ["gpu4fs", "shredder"],
 }
 DIRECT = {**SRC, **OTHER}
@@ -66,7 +69,8 @@ def folder_of(path):
     if parts[0] == "include":
         return parts[1] if len(parts) > 2 and parts[1] in ("gpu4fs", "shredder") else ""
     if parts[0] == "shredder":
-        return "shredder_source"
+        folder = "/".join(parts[:2])
+        return folder if len(parts) > 2 and folder in OTHER else ""
     if parts[0] == "bench":
         return "bench"
     return None
@@ -84,8 +88,8 @@ def check_include(root, path, folder, quote, target):
             return f'"{target}" is not in this folder; write the path from src/ or include/'
         return None
     if path.parts[0] == "shredder" and (own_tree / target).is_file():
-        return None  # shredder/ has folders that src/ has, too
-    if first in ALLOWED and first != "shredder_source":
+        known = "shredder/" + first  # shredder/ has folders that src/ has, too
+    elif first in ALLOWED:
         known = first
     elif path.parts[0] in ("shredder", "bench") and (own_tree / first).is_dir():
         return None
@@ -96,8 +100,7 @@ def check_include(root, path, folder, quote, target):
     if known in ALLOWED[folder]:
         return None
     may = ", ".join(sorted(ALLOWED[folder] - {folder})) or "no other folder"
-    name = folder.replace("_source", "")
-    return f'{name}/ may not include {known}/ ("{target}"); it may include {may}'
+    return f'{folder}/ may not include {known}/ ("{target}"); it may include {may}'
 
 
 def check(root):
@@ -147,8 +150,13 @@ SAMPLES = [
     ("shredder/chunk/chunk.c", '#include "hash/hash.h"\n#include "chunk/chunk.h"\n#include "simt/simt.h"\n', None),
     ("shredder/cli/own.c", '#include "cli/own.h"\n', None),
     ("shredder/cli/own.h", "", None),
-    ("shredder/cli/theirs.c", '#include "cli/cli_host.h"\n', "shredder/ may not include cli/"),
-    ("shredder/store/fs.c", '#include "format/format.h"\n', "shredder/ may not include format/"),
+    ("shredder/cli/theirs.c", '#include "cli/cli_host.h"\n', "shredder/cli/ may not include cli/"),
+    ("shredder/store/fs.c", '#include "format/format.h"\n', "shredder/store/ may not include format/"),
+    ("shredder/store/below.c", '#include "chunk/chunk.h"\n#include "hash/hash.h"\n', None),
+    ("shredder/chunk/chunk.h", "", None),
+    ("shredder/store/store.h", "", None),
+    ("shredder/chunk/up.c", '#include "store/store.h"\n', "shredder/chunk/ may not include shredder/store/"),
+    ("shredder/other/x.c", "", "no layer"),
     ("bench/bench.c", '#include <gpu4fs/gpu4fs.h>\n', None),
     ("bench/inside.c", '#include "engine/engine.h"\n', "bench/ may not include engine/"),
 ]
