@@ -20,12 +20,20 @@ add_library(shredder_static STATIC EXCLUDE_FROM_ALL)
 target_link_libraries(shredder_static PUBLIC shredder_objects)
 set_target_properties(shredder_static PROPERTIES OUTPUT_NAME shredder_internal LINKER_LANGUAGE C)
 
+# ---- the backup: what libshredder must not need
+g4_sources(shredder_store_sources shredder/store/*.c)
+pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd>=1.4)
+pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium>=1.0.18)
+set_source_files_properties(${shredder_store_sources} PROPERTIES COMPILE_OPTIONS "$<$<C_COMPILER_ID:GNU>:-Wc++-compat>")
+add_library(shredder_store STATIC EXCLUDE_FROM_ALL ${shredder_store_sources})
+target_link_libraries(shredder_store PUBLIC shredder_static PkgConfig::zstd PkgConfig::sodium)
+
 # ---- libshredder.so and the program
 if(G4_TOOLS)
 	g4_shared_library(shredder shredder_objects "Content-defined chunking at memory speed" include/shredder/shredder.h)
 	g4_sources(shredder_cli_sources shredder/cli/*.c)
 	add_executable(shredder_tool ${shredder_cli_sources})
-	target_link_libraries(shredder_tool PRIVATE shredder_static)
+	target_link_libraries(shredder_tool PRIVATE shredder_store)
 	set_target_properties(shredder_tool PROPERTIES OUTPUT_NAME shredder)
 	add_dependencies(product shredder shredder_tool)
 
@@ -50,6 +58,9 @@ if(G4_TESTS AND TARGET PkgConfig::cmocka)
 		string(REGEX REPLACE "^test_" "" name "${name}")
 		add_executable(test_shredder_${name} "${source}")
 		target_link_libraries(test_shredder_${name} PRIVATE shredder_test_support)
+		if(name MATCHES "^store")
+			target_link_libraries(test_shredder_${name} PRIVATE shredder_store)
+		endif()
 		set_target_properties(test_shredder_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 		add_test(NAME shredder.${name} COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:test_shredder_${name}>
 			WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a repository's files lie. A backend knows no keys and no formats. It promises: put() makes a file appear whole and
+ * durable, or not at all; files never change; what was put is listed.
+ */
+#ifndef SHREDDER_STORE_BACKEND_H
+#define SHREDDER_STORE_BACKEND_H
+
+#include "store/store.h"
+
+/* Anything but 0 ends the listing, which gives it. */
+typedef int store_list_fn(void *user, const struct store_id *name, uint64_t bytes);
+
+struct store_backend_ops {
+	/* Makes the folders. EXISTS when there is a config. */
+	int (*create)(struct store_backend *b);
+	/* NO_STORE when there is none. */
+	int (*open)(struct store_backend *b);
+	/* `name` is of no matter for CONFIG. A name that is there already has the same bytes: nothing happens. */
+	int (*put)(struct store_backend *b, enum store_kind kind, const struct store_id *name, const void *data,
+		   size_t bytes);
+	/* Exactly `bytes` bytes from `offset`; ABSENT, DAMAGED when the file is shorter. */
+	int (*get)(struct store_backend *b, enum store_kind kind, const struct store_id *name, uint64_t offset,
+		   void *to, size_t bytes);
+	int (*size)(struct store_backend *b, enum store_kind kind, const struct store_id *name, uint64_t *bytes);
+	/* Names that are none are left out. Any order. */
+	int (*list)(struct store_backend *b, enum store_kind kind, store_list_fn *each, void *user);
+	/* What is not there is no error. */
+	int (*remove)(struct store_backend *b, enum store_kind kind, const struct store_id *name);
+	/* Removes what puts that never ended have left. Nobody else works. */
+	int (*clean)(struct store_backend *b);
+	void (*close)(struct store_backend *b);
+};
+
+/* All functions may be called by several threads at a time. */
+struct store_backend {
+	const struct store_backend_ops *ops;
+	char *path; /* what messages call it */
+};
+
+/* A directory of this machine. */
+struct store_backend *store_backend_local(const char *path);
+
+/* All names of a kind, sorted; the caller frees *names. */
+struct store_listed {
+	struct store_id name;
+	uint64_t bytes;
+};
+int store_list_all(struct store_backend *b, enum store_kind kind, struct store_listed **names, size_t *count);
+
+#endif

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A repository in a directory. put() writes under tmp/, fsyncs, renames and fsyncs the folder: a crash leaves at most a
+ * file in tmp/, which clean() removes.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "store/backend.h"
+
+/* Of a file's path behind the repository's: "snapshots/" and a name, or "packs/XX/" and one. */
+#define FILE_PATH_BYTES 96
+
+struct local {
+	struct store_backend base;
+	int folder; /* descriptor of the repository */
+	atomic_uint counter;
+};
+
+static int fail_errno(int code, const struct local *l, const char *what, const char *file)
+{
+	return store_fail(code, "%s %s/%s: %s", what, l->base.path, file, strerror(errno));
+}
+
+static void path_of(enum store_kind kind, const struct store_id *name, char path[FILE_PATH_BYTES])
+{
+	char hex[STORE_HEX_BYTES];
+
+	if (kind == STORE_CONFIG)
+		snprintf(path, FILE_PATH_BYTES, "config");
+	else if (kind == STORE_PACK)
+		snprintf(path, FILE_PATH_BYTES, "packs/%.2s/%s", store_hex(name, hex), hex);
+	else
+		snprintf(path, FILE_PATH_BYTES, "%s/%s", store_kind_name(kind), store_hex(name, hex));
+}
+
+static int local_open(struct store_backend *b)
+{
+	struct local *l = (struct local *)b;
+	struct stat st;
+
+	l->folder = open(b->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (l->folder < 0)
+		return store_fail(errno == ENOENT || errno == ENOTDIR ? STORE_E_NO_STORE : STORE_E_IO, "%s: %s",
+				  b->path, strerror(errno));
+	if (fstatat(l->folder, "config", &st, 0) != 0)
+		return store_fail(errno == ENOENT ? STORE_E_NO_STORE : STORE_E_IO,
+				  "%s: there is no repository here (config: %s)", b->path, strerror(errno));
+	return 0;
+}
+
+static int make_folder(const struct local *l, const char *name)
+{
+	if (mkdirat(l->folder, name, 0700) != 0 && errno != EEXIST)
+		return fail_errno(STORE_E_IO, l, "cannot make", name);
+	return 0;
+}
+
+static int local_create(struct store_backend *b)
+{
+	static const char *const folders[] = {"keys", "packs", "index", "snapshots", "locks", "tmp"};
+	struct local *l = (struct local *)b;
+	struct stat st;
+	int rc = 0;
+
+	if (mkdir(b->path, 0700) != 0 && errno != EEXIST)
+		return store_fail(STORE_E_IO, "cannot make %s: %s", b->path, strerror(errno));
+	l->folder = open(b->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (l->folder < 0)
+		return store_fail(STORE_E_IO, "%s: %s", b->path, strerror(errno));
+	if (fstatat(l->folder, "config", &st, 0) == 0)
+		return store_fail(STORE_E_EXISTS, "%s: there is a repository already", b->path);
+	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders) && rc == 0; i++)
+		rc = make_folder(l, folders[i]);
+	if (rc == 0 && fsync(l->folder) != 0)
+		rc = fail_errno(STORE_E_IO, l, "cannot write", ".");
+	return rc;
+}
+
+static int write_all(int fd, const uint8_t *data, size_t bytes)
+{
+	while (bytes > 0) {
+		const ssize_t done = write(fd, data, bytes);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0)
+			return -1;
+		data += done;
+		bytes -= (size_t)done;
+	}
+	return 0;
+}
+
+static int sync_folder(const struct local *l, const char *path)
+{
+	char folder[FILE_PATH_BYTES];
+	char *slash;
+	int rc;
+
+	snprintf(folder, sizeof(folder), "%s", path);
+	slash = strrchr(folder, '/');
+	if (slash == NULL)
+		return fsync(l->folder);
+	*slash = 0;
+	const int fd = openat(l->folder, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	rc = fsync(fd);
+	close(fd);
+	return rc;
+}
+
+/* The folder packs/XX of a pack; folders that are made are durable before the pack is. */
+static int pack_folder(const struct local *l, const char *path)
+{
+	char folder[FILE_PATH_BYTES];
+	int rc;
+
+	snprintf(folder, sizeof(folder), "%.8s", path);
+	if (mkdirat(l->folder, folder, 0700) != 0)
+		return errno == EEXIST ? 0 : fail_errno(STORE_E_IO, l, "cannot make", folder);
+	rc = sync_folder(l, folder);
+	return rc == 0 ? 0 : fail_errno(STORE_E_IO, l, "cannot write", folder);
+}
+
+static int local_put(struct store_backend *b, enum store_kind kind, const struct store_id *name, const void *data,
+		     size_t bytes)
+{
+	struct local *l = (struct local *)b;
+	char path[FILE_PATH_BYTES], temporary[FILE_PATH_BYTES];
+	int rc = 0;
+
+	path_of(kind, name, path);
+	if (kind == STORE_PACK && (rc = pack_folder(l, path)) != 0)
+		return rc;
+	snprintf(temporary, sizeof(temporary), "tmp/%ld-%u", (long)getpid(), atomic_fetch_add(&l->counter, 1));
+	unlinkat(l->folder, temporary, 0); /* of a process of the same number that was killed */
+	const int fd = openat(l->folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return fail_errno(STORE_E_IO, l, "cannot make", temporary);
+	if (write_all(fd, (const uint8_t *)data, bytes) != 0 || fsync(fd) != 0)
+		rc = fail_errno(STORE_E_IO, l, "cannot write", path);
+	if (close(fd) != 0 && rc == 0)
+		rc = fail_errno(STORE_E_IO, l, "cannot write", path);
+	if (rc == 0 && (renameat(l->folder, temporary, l->folder, path) != 0 || sync_folder(l, path) != 0))
+		rc = fail_errno(STORE_E_IO, l, "cannot write", path);
+	if (rc != 0)
+		unlinkat(l->folder, temporary, 0);
+	return rc;
+}
+
+static int open_file(const struct local *l, enum store_kind kind, const struct store_id *name, char *path, int *fd)
+{
+	path_of(kind, name, path);
+	*fd = openat(l->folder, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (*fd >= 0)
+		return 0;
+	return fail_errno(errno == ENOENT ? STORE_E_ABSENT : STORE_E_IO, l, "cannot read", path);
+}
+
+static int local_get(struct store_backend *b, enum store_kind kind, const struct store_id *name, uint64_t offset,
+		     void *to, size_t bytes)
+{
+	const struct local *l = (const struct local *)b;
+	char path[FILE_PATH_BYTES];
+	uint8_t *at = (uint8_t *)to;
+	int fd, rc;
+
+	rc = open_file(l, kind, name, path, &fd);
+	while (rc == 0 && bytes > 0) {
+		const ssize_t done = pread(fd, at, bytes, (off_t)offset);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done < 0)
+			rc = fail_errno(STORE_E_IO, l, "cannot read", path);
+		else if (done == 0)
+			rc = store_fail(STORE_E_DAMAGED, "%s/%s is shorter than it was", b->path, path);
+		else {
+			at += done;
+			offset += (uint64_t)done;
+			bytes -= (size_t)done;
+		}
+	}
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+static int local_size(struct store_backend *b, enum store_kind kind, const struct store_id *name, uint64_t *bytes)
+{
+	const struct local *l = (const struct local *)b;
+	char path[FILE_PATH_BYTES];
+	struct stat st;
+
+	path_of(kind, name, path);
+	if (fstatat(l->folder, path, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return fail_errno(errno == ENOENT ? STORE_E_ABSENT : STORE_E_IO, l, "cannot read", path);
+	if (!S_ISREG(st.st_mode))
+		return store_fail(STORE_E_DAMAGED, "%s/%s is no regular file", b->path, path);
+	*bytes = (uint64_t)st.st_size;
+	return 0;
+}
+
+/* The files of one folder. */
+static int list_folder(const struct local *l, const char *folder, store_list_fn *each, void *user)
+{
+	const int fd = openat(l->folder, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const struct dirent *entry;
+	int rc = 0;
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : fail_errno(STORE_E_IO, l, "cannot read", folder);
+	DIR *dir = fdopendir(fd);
+	if (dir == NULL) {
+		close(fd);
+		return fail_errno(STORE_E_IO, l, "cannot read", folder);
+	}
+	while (rc == 0 && (errno = 0, entry = readdir(dir)) != NULL) {
+		struct store_id name;
+		struct stat st;
+
+		if (!store_unhex(entry->d_name, &name) || fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+		    !S_ISREG(st.st_mode))
+			continue;
+		rc = each(user, &name, (uint64_t)st.st_size);
+	}
+	if (rc == 0 && errno != 0)
+		rc = fail_errno(STORE_E_IO, l, "cannot read", folder);
+	closedir(dir);
+	return rc;
+}
+
+static int local_list(struct store_backend *b, enum store_kind kind, store_list_fn *each, void *user)
+{
+	const struct local *l = (const struct local *)b;
+	char folder[FILE_PATH_BYTES];
+	int rc = 0;
+
+	if (kind != STORE_PACK)
+		return list_folder(l, store_kind_name(kind), each, user);
+	for (unsigned int i = 0; i < 256 && rc == 0; i++) {
+		snprintf(folder, sizeof(folder), "packs/%02x", i);
+		rc = list_folder(l, folder, each, user);
+	}
+	return rc;
+}
+
+static int local_remove(struct store_backend *b, enum store_kind kind, const struct store_id *name)
+{
+	const struct local *l = (const struct local *)b;
+	char path[FILE_PATH_BYTES];
+
+	path_of(kind, name, path);
+	if (unlinkat(l->folder, path, 0) != 0 && errno != ENOENT)
+		return fail_errno(STORE_E_IO, l, "cannot remove", path);
+	return 0;
+}
+
+static int local_clean(struct store_backend *b)
+{
+	const struct local *l = (const struct local *)b;
+	const int fd = openat(l->folder, "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const struct dirent *entry;
+	int rc = 0;
+
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	if (dir == NULL) {
+		rc = fail_errno(STORE_E_IO, l, "cannot read", "tmp");
+		if (fd >= 0)
+			close(fd);
+		return rc;
+	}
+	while (rc == 0 && (entry = readdir(dir)) != NULL)
+		if (entry->d_name[0] != '.' && unlinkat(fd, entry->d_name, 0) != 0)
+			rc = fail_errno(STORE_E_IO, l, "cannot remove a file of", "tmp");
+	closedir(dir);
+	return rc;
+}
+
+static void local_close(struct store_backend *b)
+{
+	const struct local *l = (const struct local *)b;
+
+	if (l->folder >= 0)
+		close(l->folder);
+	free(b->path);
+	free(b);
+}
+
+struct store_backend *store_backend_local(const char *path)
+{
+	static const struct store_backend_ops ops = {.create = local_create,
+						     .open = local_open,
+						     .put = local_put,
+						     .get = local_get,
+						     .size = local_size,
+						     .list = local_list,
+						     .remove = local_remove,
+						     .clean = local_clean,
+						     .close = local_close};
+	struct local *l = (struct local *)store_alloc(sizeof(*l));
+
+	l->base.ops = &ops;
+	l->base.path = store_strdup(path);
+	l->folder = -1;
+	return &l->base;
+}
+
+/* ------------------------------------------------------------------------------------------------------- listing */
+
+struct collection {
+	struct store_listed *names;
+	size_t count, room;
+};
+
+static int collect(void *user, const struct store_id *name, uint64_t bytes)
+{
+	struct collection *c = (struct collection *)user;
+
+	if (c->count == c->room) {
+		c->room = c->room == 0 ? 64 : 2 * c->room;
+		c->names = (struct store_listed *)store_realloc(c->names, c->room * sizeof(*c->names));
+	}
+	c->names[c->count++] = (struct store_listed){*name, bytes};
+	return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return memcmp(&((const struct store_listed *)a)->name, &((const struct store_listed *)b)->name, STORE_ID_BYTES);
+}
+
+int store_list_all(struct store_backend *b, enum store_kind kind, struct store_listed **names, size_t *count)
+{
+	struct collection c = {0};
+	const int rc = b->ops->list(b, kind, collect, &c);
+
+	if (rc != 0) {
+		free(c.names);
+		*names = NULL;
+		*count = 0;
+		return rc;
+	}
+	if (c.count > 1)
+		qsort(c.names, c.count, sizeof(*c.names), by_name);
+	*names = c.names;
+	*count = c.count;
+	return 0;
+}

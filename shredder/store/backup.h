@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making a snapshot. */
+#ifndef SHREDDER_STORE_BACKUP_H
+#define SHREDDER_STORE_BACKUP_H
+
+#include "store/exclude.h"
+#include "store/tree.h"
+
+struct store_backup_stats {
+	uint64_t files, directories, others; /* in the snapshot */
+	uint64_t bytes;			     /* of its files, holes included */
+	uint64_t unchanged_files;	     /* taken from the parent, not read */
+	uint64_t read_bytes;
+	uint64_t new_blobs, new_bytes, stored_bytes; /* written; before and after compression and encryption */
+	uint64_t written_bytes;			     /* packs and index files */
+	uint64_t unread;			     /* files and directories that could not be read */
+	uint64_t changed;			     /* while they were read */
+};
+
+enum store_note { STORE_NOTE_UNREAD, STORE_NOTE_CHANGED, STORE_NOTE_FILE };
+
+struct store_backup_options {
+	const char *const *paths; /* absolute or not */
+	size_t paths_count;
+	const char *stdin_name; /* not NULL: standard input under this name, and no paths */
+	const struct store_excludes *excludes;
+	const char *exclude_if_present; /* a directory with such a file is left empty; NULL */
+	const char *host;
+	char **tags;
+	size_t tags_count;
+	const struct store_snapshot *parent; /* NULL: everything is read */
+	bool one_file_system, dry_run;
+	int level;
+	uint32_t threads; /* 0: one a processor */
+	/* Called by any thread, one at a time. FILE: it was read (not taken from the parent). */
+	void (*note)(void *user, enum store_note note, const char *path, const char *sentence);
+	/* Every so often, by the caller's thread. */
+	void (*progress)(void *user, const struct store_backup_stats *stats);
+	void *user;
+	bool tell_files;
+};
+
+/*
+ * 0 and the snapshot, which is stored unless dry_run; `stats` also after an error. Files that cannot be read are told, counted and
+ * left out. The lock and the index are the caller's.
+ */
+int store_backup(struct store *s, const struct store_backup_options *options, struct store_snapshot *snapshot,
+		 struct store_backup_stats *stats);
+/* Absolute, without "." and empty components; ".." and what is before it as the kernel takes it. NULL: there is no such thing. */
+char *store_absolute(const char *path);
+
+#endif

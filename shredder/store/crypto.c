@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <sodium.h>
+#include <stdlib.h>
+#include <zstd.h>
+
+#include "hash/blake3.h"
+#include "store/crypto.h"
+
+#define NONCE_BYTES crypto_aead_xchacha20poly1305_ietf_NPUBBYTES
+#define TAG_BYTES crypto_aead_xchacha20poly1305_ietf_ABYTES
+#define CHECK_BYTES 16
+#define BODY_HEAD_BYTES 9
+#define BODY_LEVEL 3
+enum { METHOD_PLAIN = 0, METHOD_ZSTD = 1 };
+
+G4_STATIC_ASSERT(NONCE_BYTES + TAG_BYTES == STORE_SEAL_BYTES, "FORMAT.md says 40");
+
+int store_crypto_init(void)
+{
+	return sodium_init() < 0 ? store_fail(STORE_E_IO, "the system gives no random numbers") : 0;
+}
+
+void store_random(void *to, size_t bytes)
+{
+	randombytes_buf(to, bytes);
+}
+
+void store_wipe(void *memory, size_t bytes)
+{
+	sodium_memzero(memory, bytes);
+}
+
+/* ------------------------------------------------------------------------------------------------------- sealing */
+
+size_t store_seal_bytes(bool encrypted)
+{
+	return encrypted ? STORE_SEAL_BYTES : CHECK_BYTES;
+}
+
+static void make_check(const void *associated, size_t associated_bytes, const void *data, size_t bytes,
+		       uint8_t check[CHECK_BYTES])
+{
+	struct g4_blake3 hash;
+	uint8_t digest[G4_BLAKE3_BYTES];
+
+	g4_blake3_init(&hash);
+	g4_blake3_update(&hash, associated, associated_bytes);
+	g4_blake3_update(&hash, data, bytes);
+	g4_blake3_final(&hash, digest);
+	memcpy(check, digest, CHECK_BYTES);
+}
+
+void store_seal(const uint8_t *key, const void *associated, size_t associated_bytes, const void *data, size_t bytes,
+		uint8_t *out)
+{
+	if (key == NULL) {
+		memcpy(out, data, bytes);
+		make_check(associated, associated_bytes, data, bytes, out + bytes);
+		return;
+	}
+	randombytes_buf(out, NONCE_BYTES);
+	crypto_aead_xchacha20poly1305_ietf_encrypt(out + NONCE_BYTES, NULL, (const uint8_t *)data, bytes,
+						   (const uint8_t *)associated, associated_bytes, NULL, out, key);
+}
+
+bool store_unseal(const uint8_t *key, const void *associated, size_t associated_bytes, const uint8_t *sealed,
+		  size_t bytes, uint8_t *out)
+{
+	uint8_t check[CHECK_BYTES];
+
+	if (bytes < store_seal_bytes(key != NULL))
+		return false;
+	if (key != NULL)
+		return crypto_aead_xchacha20poly1305_ietf_decrypt(out, NULL, NULL, sealed + NONCE_BYTES,
+								  bytes - NONCE_BYTES, (const uint8_t *)associated,
+								  associated_bytes, sealed, key) == 0;
+	make_check(associated, associated_bytes, sealed, bytes - CHECK_BYTES, check);
+	if (memcmp(check, sealed + bytes - CHECK_BYTES, CHECK_BYTES) != 0)
+		return false;
+	memcpy(out, sealed, bytes - CHECK_BYTES);
+	return true;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- keys */
+
+static void derive(const uint8_t master[STORE_KEY_BYTES], const char *label, uint8_t key[STORE_KEY_BYTES])
+{
+	g4_blake3_keyed(master, label, strlen(label), key);
+}
+
+void store_derive(struct store *s)
+{
+	derive(s->master, "shredder store 1 files", s->file_key);
+	derive(s->master, "shredder store 1 blobs", s->blob_key);
+	derive(s->master, "shredder store 1 names", s->name_key);
+}
+
+int store_password_key(const char *password, const uint8_t salt[STORE_SALT_BYTES], uint32_t passes, uint32_t memory_kib,
+		       uint8_t key[STORE_KEY_BYTES])
+{
+	G4_STATIC_ASSERT(STORE_SALT_BYTES == crypto_pwhash_argon2id_SALTBYTES, "FORMAT.md says 16");
+	if (passes < 1 || passes > 64 || memory_kib < 8 || memory_kib > 1024 * 1024)
+		return store_fail(STORE_E_INVAL, "a key file asks for more work than is allowed");
+	if (crypto_pwhash_argon2id(key, STORE_KEY_BYTES, password, strlen(password), salt, passes,
+				   (size_t)memory_kib * 1024, crypto_pwhash_argon2id_ALG_ARGON2ID13) != 0)
+		return store_fail(STORE_E_IO, "there is not enough memory to turn the password into a key (%u KiB)",
+				  memory_kib);
+	return 0;
+}
+
+void store_file_secret_key(const uint8_t *data, size_t bytes, const uint8_t salt[STORE_SALT_BYTES],
+			   uint8_t key[STORE_KEY_BYTES])
+{
+	uint8_t digest[G4_BLAKE3_BYTES];
+
+	g4_blake3(data, bytes, digest);
+	g4_blake3_keyed(digest, salt, STORE_SALT_BYTES, key);
+	store_wipe(digest, sizeof(digest));
+}
+
+void store_digest(const void *data, size_t bytes, uint8_t digest[32])
+{
+	g4_blake3(data, bytes, digest);
+}
+
+void store_name_blob(const struct store *s, enum store_blob_type type, const uint8_t digest[32], struct store_id *id)
+{
+	uint8_t input[1 + G4_BLAKE3_BYTES];
+
+	input[0] = (uint8_t)type;
+	memcpy(input + 1, digest, G4_BLAKE3_BYTES);
+	if (s->encrypted)
+		g4_blake3_keyed(s->name_key, input, sizeof(input), id->bytes);
+	else
+		g4_blake3(input, sizeof(input), id->bytes);
+}
+
+/* --------------------------------------------------------------------------------------------------- compression */
+
+void store_codec_init(struct store_codec *codec, int level)
+{
+	memset(codec, 0, sizeof(*codec));
+	codec->level = level;
+}
+
+void store_codec_free(struct store_codec *codec)
+{
+	ZSTD_freeCCtx((ZSTD_CCtx *)codec->compressor);
+	ZSTD_freeDCtx((ZSTD_DCtx *)codec->decompressor);
+	store_buf_free(&codec->plain);
+	memset(codec, 0, sizeof(*codec));
+}
+
+int store_level_min(void)
+{
+	return ZSTD_minCLevel();
+}
+
+int store_level_max(void)
+{
+	return ZSTD_maxCLevel();
+}
+
+static ZSTD_CCtx *compressor(struct store_codec *codec)
+{
+	if (codec->compressor == NULL && (codec->compressor = ZSTD_createCCtx()) == NULL)
+		store_alloc(SIZE_MAX);
+	return (ZSTD_CCtx *)codec->compressor;
+}
+
+static ZSTD_DCtx *decompressor(struct store_codec *codec)
+{
+	if (codec->decompressor == NULL && (codec->decompressor = ZSTD_createDCtx()) == NULL)
+		store_alloc(SIZE_MAX);
+	return (ZSTD_DCtx *)codec->decompressor;
+}
+
+static void blob_associated(enum store_blob_type type, const struct store_id *id, uint8_t associated[33])
+{
+	associated[0] = (uint8_t)type;
+	memcpy(associated + 1, id, STORE_ID_BYTES);
+}
+
+void store_blob_seal(const struct store *s, struct store_codec *codec, enum store_blob_type type,
+		     const struct store_id *id, const void *data, size_t bytes, struct store_buf *out)
+{
+	uint8_t associated[1 + STORE_ID_BYTES];
+	size_t packed;
+
+	codec->plain.size = 0;
+	uint8_t *plain = store_buf_reserve(&codec->plain, 1 + bytes);
+	/* room for less than the data: what does not get smaller ends early */
+	packed = bytes < 2 ? 0 : ZSTD_compressCCtx(compressor(codec), plain + 1, bytes - 1, data, bytes, codec->level);
+	if (packed == 0 || ZSTD_isError(packed)) {
+		plain[0] = METHOD_PLAIN;
+		memcpy(plain + 1, data, bytes);
+		packed = bytes;
+	} else {
+		plain[0] = METHOD_ZSTD;
+	}
+	blob_associated(type, id, associated);
+	uint8_t *to = store_buf_reserve(out, 1 + packed + STORE_SEAL_BYTES);
+	store_seal(s->encrypted ? s->blob_key : NULL, associated, sizeof(associated), plain, 1 + packed, to);
+	out->size += 1 + packed + store_seal_bytes(s->encrypted);
+}
+
+int store_blob_unseal(const struct store *s, struct store_codec *codec, enum store_blob_type type,
+		      const struct store_id *id, const uint8_t *stored, size_t stored_bytes, uint64_t raw_bytes,
+		      struct store_buf *out)
+{
+	const size_t overhead = store_seal_bytes(s->encrypted);
+	uint8_t associated[1 + STORE_ID_BYTES], digest[G4_BLAKE3_BYTES];
+	char hex[STORE_HEX_BYTES];
+	struct store_id found;
+
+	blob_associated(type, id, associated);
+	codec->plain.size = 0;
+	out->size = 0;
+	if (stored_bytes <= overhead || raw_bytes == 0 || raw_bytes > STORE_BLOB_MAX)
+		return store_fail(STORE_E_DAMAGED, "blob %.16s is damaged: it has an impossible size",
+				  store_hex(id, hex));
+	const size_t plain_bytes = stored_bytes - overhead - 1;
+	uint8_t *plain = store_buf_reserve(&codec->plain, stored_bytes);
+	if (!store_unseal(s->encrypted ? s->blob_key : NULL, associated, sizeof(associated), stored, stored_bytes,
+			  plain))
+		return store_fail(STORE_E_DAMAGED, "blob %.16s is damaged: its authentication fails",
+				  store_hex(id, hex));
+	uint8_t *to = store_buf_reserve(out, raw_bytes);
+	if (plain[0] == METHOD_PLAIN && plain_bytes == raw_bytes)
+		memcpy(to, plain + 1, raw_bytes);
+	else if (plain[0] != METHOD_ZSTD ||
+		 ZSTD_decompressDCtx(decompressor(codec), to, raw_bytes, plain + 1, plain_bytes) != raw_bytes)
+		return store_fail(STORE_E_DAMAGED, "blob %.16s is damaged: it cannot be decompressed",
+				  store_hex(id, hex));
+	out->size = raw_bytes;
+	g4_blake3(to, raw_bytes, digest);
+	store_name_blob(s, type, digest, &found);
+	if (!store_id_equal(&found, id))
+		return store_fail(STORE_E_DAMAGED, "blob %.16s is damaged: it holds something else",
+				  store_hex(id, hex));
+	return 0;
+}
+
+void store_body_pack(const struct store_buf *body, struct store_buf *out)
+{
+	const size_t begin = out->size;
+
+	store_buf_u8(out, METHOD_ZSTD);
+	store_buf_u64(out, body->size);
+	uint8_t *to = store_buf_reserve(out, body->size);
+	const size_t packed =
+		body->size < 2 ? 0 : ZSTD_compress(to, body->size - 1, body->data, body->size, BODY_LEVEL);
+	if (packed != 0 && !ZSTD_isError(packed)) {
+		out->size += packed;
+		return;
+	}
+	out->data[begin] = METHOD_PLAIN;
+	store_buf_add(out, body->data, body->size);
+}
+
+int store_body_unpack(const uint8_t *data, size_t bytes, struct store_buf *body)
+{
+	struct store_in in = store_in_of(data, bytes);
+	const uint8_t method = store_in_u8(&in);
+	const uint64_t raw = store_in_u64(&in);
+
+	body->size = 0;
+	if (in.bad || raw > STORE_BODY_MAX)
+		return store_fail(STORE_E_DAMAGED, "its size is impossible");
+	/* no frame holds more than that: nobody allocates a gigabyte for a few bytes */
+	if (method == METHOD_ZSTD && raw / 100000 > bytes)
+		return store_fail(STORE_E_DAMAGED, "its size is impossible");
+	if (method == METHOD_PLAIN && raw == store_in_left(&in)) {
+		store_buf_add(body, in.at, raw);
+		return 0;
+	}
+	uint8_t *to = store_buf_reserve(body, raw);
+	if (method != METHOD_ZSTD || ZSTD_decompress(to, raw, in.at, store_in_left(&in)) != raw)
+		return store_fail(STORE_E_DAMAGED, "it cannot be decompressed");
+	body->size = raw;
+	return 0;
+}

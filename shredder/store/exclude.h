@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Patterns as in gitignore(5): "*", "?", "[...]" within a component, two stars for any number of components, "!" takes back, "/" at
+ * the end for directories only; the last pattern that matches decides. One that begins with "/" is a path from the root; any other matches
+ * at any depth.
+ */
+#ifndef SHREDDER_STORE_EXCLUDE_H
+#define SHREDDER_STORE_EXCLUDE_H
+
+#include "store/bytes.h"
+
+struct store_pattern;
+struct store_excludes {
+	struct store_pattern *patterns;
+	size_t count;
+};
+/* An empty line or one that begins with "#" is none; "\#" and "\!" are the characters. */
+void store_exclude_add(struct store_excludes *excludes, const char *line);
+bool store_excluded(const struct store_excludes *excludes, const char *path, bool directory);
+void store_excludes_free(struct store_excludes *excludes);
+/* The same without "!": does one pattern match? */
+bool store_pattern_matches(const char *pattern, const char *path);
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Locks: FORMAT.md, section 9. Write one, then look: of two that come at the same time at least one sees the other, and
+ * maybe both give up, which is safe. A thread writes a new one every 5 minutes and removes the old one after that, so there is
+ * always one.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock_host.h"
+#include "store/backend.h"
+
+#define REFRESH_NS (UINT64_C(300) * 1000000000)
+#define STALE_SECONDS (30 * 60)
+#define BOOT_BYTES 64
+
+struct store_lock {
+	struct store *s;
+	bool exclusive;
+	struct store_id name;
+	pthread_t keeper;
+	bool keeper_runs;
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	bool stopping;
+};
+
+struct body {
+	struct store_lock_info info;
+	uint64_t start;
+	char boot[BOOT_BYTES + 1];
+};
+
+static void read_boot(char boot[BOOT_BYTES + 1])
+{
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	memset(boot, 0, BOOT_BYTES + 1);
+	if (file == NULL)
+		return;
+	if (fgets(boot, BOOT_BYTES, file) != NULL)
+		boot[strcspn(boot, "\n")] = 0;
+	fclose(file);
+}
+
+/* When a process started, in ticks since the machine did: field 22 of its stat. 0: there is none, or nobody can tell. */
+static uint64_t process_start(uint64_t process)
+{
+	char path[64], text[1024];
+	unsigned long long start = 0;
+
+	snprintf(path, sizeof(path), "/proc/%llu/stat", (unsigned long long)process);
+	FILE *file = fopen(path, "re");
+	if (file == NULL)
+		return 0;
+	const size_t count = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[count] = 0;
+	const char *at = strrchr(text, ')'); /* the name before may hold anything */
+	for (int field = 2; at != NULL && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	if (at != NULL)
+		sscanf(at, "%llu", &start);
+	return start;
+}
+
+static void add_text(struct store_buf *body, const char *text)
+{
+	store_buf_string(body, text, strlen(text));
+}
+
+static int write_lock(struct store *s, bool exclusive, struct store_id *name)
+{
+	struct store_buf body = {0};
+	char host[65], user[65], boot[BOOT_BYTES + 1];
+	int rc;
+
+	store_host(host);
+	store_user(user);
+	read_boot(boot);
+	store_buf_u8(&body, exclusive);
+	store_buf_u64(&body, (uint64_t)store_now().seconds);
+	store_buf_u64(&body, (uint64_t)getpid());
+	store_buf_u64(&body, process_start((uint64_t)getpid()));
+	add_text(&body, boot);
+	add_text(&body, host);
+	add_text(&body, user);
+	rc = store_file_put(s, STORE_LOCK, &body, name);
+	store_buf_free(&body);
+	return rc;
+}
+
+static void take_text(struct store_in *in, size_t max, char *to)
+{
+	size_t bytes;
+	const uint8_t *text = store_in_string(in, 0, max, &bytes);
+
+	if (text != NULL)
+		memcpy(to, text, bytes);
+	to[bytes] = 0;
+}
+
+static int read_lock(struct store *s, const struct store_id *name, struct body *body)
+{
+	struct store_buf bytes = {0};
+	char host[65], boot[BOOT_BYTES + 1];
+	int rc = store_file_get(s, STORE_LOCK, name, &bytes);
+
+	memset(body, 0, sizeof(*body));
+	body->info.name = *name;
+	if (rc != 0) {
+		store_buf_free(&bytes);
+		return rc;
+	}
+	struct store_in in = store_in_of(bytes.data, bytes.size);
+	body->info.exclusive = store_in_u8(&in) != 0;
+	body->info.time = (int64_t)store_in_u64(&in);
+	body->info.process = store_in_u64(&in);
+	body->start = store_in_u64(&in);
+	take_text(&in, BOOT_BYTES, body->boot);
+	take_text(&in, 64, body->info.host);
+	take_text(&in, 64, body->info.user);
+	if (!store_in_done(&in))
+		rc = store_fail(STORE_E_DAMAGED, "a lock is damaged: it is none");
+	store_buf_free(&bytes);
+	store_host(host);
+	read_boot(boot);
+	/* the boot id is one machine's and one boot's: with it the process's number and start name one process */
+	if (rc == 0 && strcmp(host, body->info.host) == 0 && boot[0] != 0)
+		body->info.dead = strcmp(boot, body->boot) != 0 || process_start(body->info.process) != body->start;
+	return rc;
+}
+
+/* LOCKED when another lock than `own` stands in the way. Dead ones are removed. */
+static int look_around(struct store *s, bool exclusive, const struct store_id *own)
+{
+	struct store_listed *names;
+	size_t count;
+	int rc = store_list_all(s->backend, STORE_LOCK, &names, &count);
+
+	for (size_t i = 0; i < count && rc == 0; i++) {
+		struct body body;
+
+		if (store_id_equal(&names[i].name, own))
+			continue;
+		rc = read_lock(s, &names[i].name, &body);
+		if (rc == STORE_E_ABSENT) { /* it was given back meanwhile */
+			rc = 0;
+			continue;
+		}
+		if (rc != 0) {
+			rc = store_fail(STORE_E_LOCKED,
+					"a lock cannot be read (%s); 'shredder unlock --remove-all' removes it",
+					store_message());
+		} else if (body.info.dead) {
+			rc = s->backend->ops->remove(s->backend, STORE_LOCK, &names[i].name);
+		} else if (exclusive || body.info.exclusive) {
+			rc = store_fail(
+				STORE_E_LOCKED,
+				"%s is locked%s by process %llu of %s on %s; 'shredder unlock' removes locks whose "
+				"owner is gone",
+				s->backend->path, body.info.exclusive ? " exclusively" : "",
+				(unsigned long long)body.info.process, body.info.user, body.info.host);
+		}
+	}
+	free(names);
+	return rc;
+}
+
+static void *keep(void *user)
+{
+	struct store_lock *lock = (struct store_lock *)user;
+
+	pthread_mutex_lock(&lock->mutex);
+	while (!lock->stopping) {
+		const struct timespec until = g4_clock_after(CLOCK_MONOTONIC, REFRESH_NS);
+		int waited = 0;
+
+		while (!lock->stopping && waited == 0)
+			waited = pthread_cond_timedwait(&lock->changed, &lock->mutex, &until);
+		if (lock->stopping)
+			break;
+		pthread_mutex_unlock(&lock->mutex);
+		struct store_id next;
+		const int rc = write_lock(lock->s, lock->exclusive, &next);
+		if (rc == 0)
+			lock->s->backend->ops->remove(lock->s->backend, STORE_LOCK, &lock->name);
+		pthread_mutex_lock(&lock->mutex);
+		if (rc == 0) /* else the old one stays; the next round tries again */
+			lock->name = next;
+	}
+	pthread_mutex_unlock(&lock->mutex);
+	return NULL;
+}
+
+int store_lock(struct store *s, bool exclusive)
+{
+	struct store_lock *lock = (struct store_lock *)store_alloc(sizeof(*lock));
+	pthread_condattr_t attributes;
+	int rc = write_lock(s, exclusive, &lock->name);
+
+	lock->s = s;
+	lock->exclusive = exclusive;
+	if (rc != 0) {
+		free(lock);
+		return rc;
+	}
+	rc = look_around(s, exclusive, &lock->name);
+	if (rc != 0) {
+		char text[STORE_TEXT_BYTES];
+
+		snprintf(text, sizeof(text), "%s", store_message());
+		s->backend->ops->remove(s->backend, STORE_LOCK, &lock->name);
+		free(lock);
+		return store_fail(rc, "%s", text);
+	}
+	pthread_mutex_init(&lock->mutex, NULL);
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&lock->changed, &attributes);
+	pthread_condattr_destroy(&attributes);
+	lock->keeper_runs = pthread_create(&lock->keeper, NULL, keep, lock) == 0;
+	s->lock = lock;
+	return 0;
+}
+
+void store_unlock(struct store *s)
+{
+	struct store_lock *lock = s->lock;
+
+	if (lock == NULL)
+		return;
+	pthread_mutex_lock(&lock->mutex);
+	lock->stopping = true;
+	pthread_cond_broadcast(&lock->changed);
+	pthread_mutex_unlock(&lock->mutex);
+	if (lock->keeper_runs)
+		pthread_join(lock->keeper, NULL);
+	s->backend->ops->remove(s->backend, STORE_LOCK, &lock->name);
+	pthread_cond_destroy(&lock->changed);
+	pthread_mutex_destroy(&lock->mutex);
+	free(lock);
+	s->lock = NULL;
+}
+
+int store_locks_clear(struct store *s, bool all, uint64_t *removed, uint64_t *left)
+{
+	const int64_t now = store_now().seconds;
+	struct store_listed *names;
+	size_t count;
+	int rc = store_list_all(s->backend, STORE_LOCK, &names, &count);
+
+	*removed = 0;
+	*left = 0;
+	for (size_t i = 0; i < count && rc == 0; i++) {
+		char host[65];
+		struct body body;
+		const bool readable = read_lock(s, &names[i].name, &body) == 0;
+		bool remove = all;
+
+		store_host(host);
+		if (readable && !remove)
+			remove = body.info.dead ||
+				 (strcmp(host, body.info.host) != 0 && body.info.time + STALE_SECONDS < now);
+		if (remove)
+			rc = s->backend->ops->remove(s->backend, STORE_LOCK, &names[i].name);
+		*(remove ? removed : left) += 1;
+	}
+	free(names);
+	return rc;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What keeps a repository in order: checking, forgetting, pruning; and what looks at it: differences, statistics. */
+#ifndef SHREDDER_STORE_MAINTAIN_H
+#define SHREDDER_STORE_MAINTAIN_H
+
+#include "store/tree.h"
+
+/* ---- check */
+struct store_check_options {
+	bool read_data; /* every blob, not only what directories and the index say */
+	bool repair;	/* a new index is made from the packs */
+	uint32_t threads;
+	void (*problem)(void *user, const char *sentence); /* by any thread, one at a time */
+	void (*progress)(void *user, uint64_t done, uint64_t total);
+	void *user;
+};
+struct store_check_result {
+	uint64_t problems;
+	uint64_t packs, blobs, snapshots, trees;
+	uint64_t unknown_packs; /* that no index file names: of a backup that did not finish */
+	uint64_t read_bytes;
+};
+/* Loads the index itself. 0 also with problems; an error when it could not go on. */
+int store_check(struct store *s, const struct store_check_options *options, struct store_check_result *result);
+
+/* ---- forget: as restic's --keep-* */
+struct store_policy {
+	uint32_t last, hourly, daily, weekly, monthly, yearly;
+	int64_t within_seconds; /* 0: none */
+	const char *const *tags;
+	size_t tags_count;
+};
+/* keep[i] for each of a list that is sorted by time, the oldest first. */
+void store_policy_apply(const struct store_policy *policy, const struct store_snapshot *list, size_t count, bool *keep);
+static inline bool store_policy_empty(const struct store_policy *p)
+{
+	return (p->last | p->hourly | p->daily | p->weekly | p->monthly | p->yearly) == 0 && p->within_seconds == 0 &&
+	       p->tags_count == 0;
+}
+
+/* ---- prune */
+struct store_prune_options {
+	double max_unused; /* share of what is kept that may stay unused in packs that have both, 0 to 1 */
+	bool dry_run;
+	void (*progress)(void *user, uint64_t done, uint64_t total);
+	void *user;
+};
+struct store_prune_result {
+	uint64_t used_blobs, unused_blobs, used_bytes, unused_bytes; /* stored */
+	uint64_t removed_packs, removed_bytes, repacked_packs, repacked_bytes, left_unused_bytes;
+};
+/* The lock is exclusive. Loads the index itself. Changes nothing when something that a snapshot needs is missing. */
+int store_prune(struct store *s, const struct store_prune_options *options, struct store_prune_result *result);
+
+/* ---- differences of two directories */
+enum store_change { STORE_ADDED, STORE_REMOVED, STORE_CONTENT, STORE_METADATA, STORE_TYPE };
+/* Anything but 0 stops. `left` or `right` is NULL where there is none. */
+typedef int store_diff_fn(void *user, enum store_change change, const char *path, const struct store_node *left,
+			  const struct store_node *right);
+int store_diff(struct store *s, struct store_codec *codec, const struct store_content *left,
+	       const struct store_content *right, store_diff_fn *each, void *user);
+
+/* ---- every entry below a directory, in order, directories before what they hold */
+typedef int store_visit_fn(void *user, const char *path, const struct store_node *node);
+/* `each` gives 0 to go on, 1 not to go into this directory, or a code that ends it. path: of `content`, "" or "/a". */
+int store_visit(struct store *s, struct store_codec *codec, const struct store_content *content, const char *path,
+		store_visit_fn *each, void *user);
+
+#endif

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Forgetting by a policy, and pruning. A crash anywhere in prune leaves a repository that is whole: new packs and a new index that
+ * names them come first, then the old index goes, then the old packs (FORMAT.md, section 10).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "store/backend.h"
+#include "store/maintain.h"
+#include "store/marks.h"
+
+/* --------------------------------------------------------------------------------------------------------- policy */
+
+enum period { HOURLY, DAILY, WEEKLY, MONTHLY, YEARLY, PERIODS };
+
+/* The same number for two moments of one period of local time, and no other. */
+static int64_t period_of(const struct store_snapshot *snapshot, enum period period)
+{
+	const time_t at = (time_t)snapshot->time.seconds;
+	struct tm t;
+	char week[16];
+
+	if (localtime_r(&at, &t) == NULL)
+		return snapshot->time.seconds;
+	const int64_t year = t.tm_year + 1900;
+	switch (period) {
+	case HOURLY:
+		return ((year * 12 + t.tm_mon) * 31 + t.tm_mday) * 24 + t.tm_hour;
+	case DAILY:
+		return (year * 12 + t.tm_mon) * 31 + t.tm_mday;
+	case WEEKLY:
+		strftime(week, sizeof(week), "%G%V", &t);
+		return atoll(week);
+	case MONTHLY:
+		return year * 12 + t.tm_mon;
+	default:
+		return year;
+	}
+}
+
+static bool has_tags(const struct store_snapshot *snapshot, const char *list)
+{
+	for (;;) {
+		const size_t bytes = strcspn(list, ",");
+		bool found = false;
+
+		for (size_t i = 0; i < snapshot->tags_count; i++)
+			found = found ||
+				(strlen(snapshot->tags[i]) == bytes && memcmp(snapshot->tags[i], list, bytes) == 0);
+		if (!found)
+			return false;
+		if (list[bytes] == 0)
+			return true;
+		list += bytes + 1;
+	}
+}
+
+void store_policy_apply(const struct store_policy *policy, const struct store_snapshot *list, size_t count, bool *keep)
+{
+	uint32_t left[PERIODS] = {policy->hourly, policy->daily, policy->weekly, policy->monthly, policy->yearly};
+	uint32_t last = policy->last;
+	int64_t before[PERIODS];
+
+	for (size_t i = count; i-- > 0;) {
+		const struct store_snapshot *snapshot = &list[i];
+
+		keep[i] = last > 0;
+		last -= last > 0;
+		/* from the newest one, not from this machine's clock, which may have jumped */
+		if (policy->within_seconds > 0 &&
+		    list[count - 1].time.seconds - snapshot->time.seconds <= policy->within_seconds)
+			keep[i] = true;
+		for (size_t tag = 0; tag < policy->tags_count; tag++)
+			keep[i] = keep[i] || has_tags(snapshot, policy->tags[tag]);
+		for (int p = 0; p < PERIODS; p++) {
+			const int64_t period = period_of(snapshot, (enum period)p);
+
+			if (left[p] > 0 && (i + 1 == count || period != before[p])) {
+				keep[i] = true;
+				left[p]--;
+			}
+			before[p] = period;
+		}
+	}
+}
+
+/* ---------------------------------------------------------------------------------------------------------- prune */
+
+struct pack_use {
+	uint32_t pack;
+	uint64_t used, unused;
+};
+
+static void no_problem(void *user, const char *sentence)
+{
+	char *first = (char *)user;
+
+	if (first[0] == 0)
+		snprintf(first, STORE_TEXT_BYTES, "%s", sentence);
+}
+
+/* The most unused share first. */
+static int by_waste(const void *a, const void *b)
+{
+	const struct pack_use *left = (const struct pack_use *)a, *right = (const struct pack_use *)b;
+	const double x = (double)left->unused / (double)(left->used + left->unused + 1);
+	const double y = (double)right->unused / (double)(right->used + right->unused + 1);
+
+	return x > y ? -1 : x < y;
+}
+
+/* Moves the used blobs of the packs that go to new ones. They are opened on the way: what is damaged must not be all that is left. */
+static int repack(struct store *s, const struct store_marks *marks, uint64_t blobs, const bool *keep,
+		  const struct store_prune_options *options, const struct store_prune_result *result)
+{
+	struct store_packer *packer = store_packer_open(s);
+	struct store_buf raw = {0}, stored = {0};
+	struct store_codec codec;
+	uint64_t done = 0;
+	int rc = 0;
+
+	store_codec_init(&codec, 0);
+	for (uint64_t i = 0; i < blobs && rc == 0; i++) {
+		const struct store_entry entry = store_index_at(s, (uint32_t)i);
+
+		if (!marks->used[i] || entry.pack == STORE_PACK_PENDING || keep[entry.pack])
+			continue;
+		rc = store_blob_raw(s, &entry, &stored);
+		if (rc == 0)
+			rc = store_blob_unseal(s, &codec, (enum store_blob_type)entry.type, &entry.id, stored.data,
+					       stored.size, entry.raw, &raw);
+		if (rc == 0)
+			rc = store_packer_add(packer, (enum store_blob_type)entry.type, (uint32_t)i, &entry.id, &stored,
+					      entry.raw);
+		done += entry.stored;
+		if (options->progress != NULL)
+			options->progress(options->user, done, result->repacked_bytes);
+	}
+	if (rc == 0)
+		rc = store_packer_finish(packer);
+	store_packer_close(packer);
+	store_codec_free(&codec);
+	store_buf_free(&raw);
+	store_buf_free(&stored);
+	return rc;
+}
+
+/* Removes all files of a kind but those named. */
+static int remove_others(struct store *s, enum store_kind kind, const struct store_listed *old, size_t old_count,
+			 const struct store_id *stay, size_t stay_count)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < old_count && rc == 0; i++) {
+		bool stays = false;
+
+		for (size_t k = 0; k < stay_count && !stays; k++)
+			stays = store_id_equal(&old[i].name, &stay[k]);
+		if (!stays)
+			rc = s->backend->ops->remove(s->backend, kind, &old[i].name);
+	}
+	return rc;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	return memcmp(a, b, STORE_ID_BYTES);
+}
+
+/* Packs that are in no index file: of backups that did not finish; nobody works now, the lock is exclusive. */
+static void count_unknown(const struct store_listed *packs, size_t count, const struct store_id *known,
+			  size_t known_count, struct store_prune_result *result)
+{
+	for (size_t i = 0; i < count; i++)
+		if (known_count == 0 || bsearch(&packs[i].name, known, known_count, STORE_ID_BYTES, by_id) == NULL) {
+			result->removed_packs++;
+			result->removed_bytes += packs[i].bytes;
+		}
+}
+
+/* A pack that the index names and that is not there, or otherwise: what it held would be given up for good. */
+static int check_there(struct store *s, uint32_t known, const struct store_listed *packs, size_t count)
+{
+	char hex[STORE_HEX_BYTES];
+
+	for (uint32_t i = 0; i < known; i++) {
+		const struct store_pack pack = store_pack_at(s, i);
+		const struct store_listed *found =
+			count == 0 ?
+				NULL :
+				(const struct store_listed *)bsearch(&pack.name, packs, count, sizeof(*packs), by_id);
+
+		if (found == NULL || found->bytes != pack.bytes)
+			return store_fail(
+				STORE_E_DAMAGED,
+				"nothing is removed, because pack %.16s is missing or has another size; 'shredder "
+				"check' tells more",
+				store_hex(&pack.name, hex));
+	}
+	return 0;
+}
+
+/* Which packs stay. */
+static void choose(struct store *s, const struct store_marks *marks, uint64_t blobs, uint32_t packs, double max_unused,
+		   bool *keep, struct store_prune_result *result)
+{
+	struct pack_use *use = (struct pack_use *)store_alloc((packs + 1) * sizeof(*use));
+	double allowed;
+
+	for (uint32_t i = 0; i < packs; i++)
+		use[i].pack = i;
+	for (uint64_t i = 0; i < blobs; i++) {
+		const struct store_entry entry = store_index_at(s, (uint32_t)i);
+
+		if (marks->used[i]) {
+			use[entry.pack].used += entry.stored;
+			result->used_blobs++;
+			result->used_bytes += entry.stored;
+		} else {
+			use[entry.pack].unused += entry.stored;
+			result->unused_blobs++;
+			result->unused_bytes += entry.stored;
+		}
+	}
+	/* a pack whose blobs all lie elsewhere too has neither */
+	allowed = max_unused * (double)result->used_bytes;
+	result->left_unused_bytes = 0;
+	for (uint32_t i = 0; i < packs; i++)
+		if (use[i].used > 0)
+			result->left_unused_bytes += use[i].unused;
+	qsort(use, packs, sizeof(*use), by_waste);
+	for (uint32_t i = 0; i < packs; i++) {
+		const struct store_pack pack = store_pack_at(s, use[i].pack);
+
+		keep[use[i].pack] = use[i].used > 0;
+		if (use[i].used == 0) {
+			result->removed_packs++;
+			result->removed_bytes += pack.bytes;
+		} else if (use[i].unused > 0 && (double)result->left_unused_bytes > allowed) {
+			keep[use[i].pack] = false;
+			result->left_unused_bytes -= use[i].unused;
+			result->repacked_packs++;
+			result->repacked_bytes += use[i].used;
+			result->removed_bytes += use[i].unused;
+		}
+	}
+	free(use);
+}
+
+/* The new index, then away with the old one, then with the packs that it does not name. */
+static int replace(struct store *s, const bool *keep, uint32_t packs, const struct store_listed *old_packs,
+		   size_t old_count)
+{
+	const uint32_t all = store_pack_count(s);
+	bool *stays = (bool *)store_alloc(all + 1);
+	struct store_id *names = NULL, *pack_names = (struct store_id *)store_alloc((all + 1) * sizeof(*pack_names));
+	struct store_listed *old_index = NULL;
+	size_t names_count = 0, old_index_count = 0, pack_count = 0;
+	int rc = store_list_all(s->backend, STORE_INDEX, &old_index, &old_index_count);
+
+	for (uint32_t i = 0; i < all; i++) {
+		stays[i] = i >= packs || keep[i];
+		if (stays[i])
+			pack_names[pack_count++] = store_pack_at(s, i).name;
+	}
+	if (rc == 0)
+		rc = store_index_rewrite(s, stays, &names, &names_count);
+	if (rc == 0)
+		rc = remove_others(s, STORE_INDEX, old_index, old_index_count, names, names_count);
+	if (pack_count > 1)
+		qsort(pack_names, pack_count, STORE_ID_BYTES, by_id);
+	for (size_t i = 0; i < old_count && rc == 0; i++)
+		if (pack_count == 0 ||
+		    bsearch(&old_packs[i].name, pack_names, pack_count, STORE_ID_BYTES, by_id) == NULL)
+			rc = s->backend->ops->remove(s->backend, STORE_PACK, &old_packs[i].name);
+	free(stays);
+	free(names);
+	free(pack_names);
+	free(old_index);
+	return rc;
+}
+
+int store_prune(struct store *s, const struct store_prune_options *options, struct store_prune_result *result)
+{
+	struct store_listed *packs = NULL;
+	char first[STORE_TEXT_BYTES] = "";
+	struct store_marks marks;
+	size_t count = 0;
+	int rc = store_index_load(s, NULL, NULL, NULL);
+
+	memset(result, 0, sizeof(*result));
+	if (rc == 0)
+		rc = store_list_all(s->backend, STORE_PACK, &packs, &count);
+	if (rc != 0)
+		return rc;
+	const uint64_t blobs = store_index_count(s);
+	const uint32_t known = store_pack_count(s);
+	bool *keep = (bool *)store_alloc(known + 1);
+	struct store_id *names = (struct store_id *)store_alloc((known + 1) * sizeof(*names));
+	store_marks_begin(&marks, s, no_problem, first);
+	rc = store_marks_snapshots(&marks);
+	if (rc == 0 && marks.problems > 0)
+		rc = store_fail(STORE_E_DAMAGED,
+				"nothing is removed, because snapshots are not whole (%llu problems, the first: %s); "
+				"'shredder check' tells more",
+				(unsigned long long)marks.problems, first);
+	if (rc == 0)
+		rc = check_there(s, known, packs, count);
+	if (rc == 0) {
+		for (uint32_t i = 0; i < known; i++)
+			names[i] = store_pack_at(s, i).name;
+		if (known > 1)
+			qsort(names, known, STORE_ID_BYTES, by_id);
+		choose(s, &marks, blobs, known, options->max_unused, keep, result);
+		count_unknown(packs, count, names, known, result);
+	}
+	if (rc == 0 && !options->dry_run && result->repacked_packs > 0)
+		rc = repack(s, &marks, blobs, keep, options, result);
+	if (rc == 0 && !options->dry_run && (result->removed_packs > 0 || result->repacked_packs > 0))
+		rc = replace(s, keep, known, packs, count);
+	if (rc == 0 && !options->dry_run)
+		rc = s->backend->ops->clean(s->backend);
+	store_marks_end(&marks);
+	free(names);
+	free(keep);
+	free(packs);
+	return rc;
+}

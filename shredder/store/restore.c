@@ -1,0 +1,882 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Restoring: the caller's thread walks the snapshot, makes directories, links and devices; workers fetch chunks and write them
+ * into files. A file's owner, mode, attributes and times are set by the worker that writes its last chunk; a directory's when all below it
+ * is complete, because writing changes its time.
+ *
+ * Every name is opened relative to the descriptor of its directory, with O_NOFOLLOW: a link that somebody puts into the target,
+ * or that the snapshot itself has, is never followed, and names have no slashes (tree.c).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/clock_host.h"
+#include "store/restore.h"
+
+#define JOBS_MAX 256
+/* Chunks that one job writes at most: files larger than that are several workers'. */
+#define JOB_BYTES (16 * G4_MIB)
+#define LINK_ROWS 65536
+#define PROGRESS_NS 100000000
+#define DESCRIPTORS_WANTED 65536
+
+/* A directory that is open: kept while something in it is not complete. */
+struct folder {
+	struct folder *parent;
+	atomic_uint users;
+	int fd;
+	char *name;
+	struct store_buf entry; /* its node; empty for the target itself */
+};
+
+/* A file under way. */
+struct file {
+	struct folder *folder;
+	int fd;
+	struct store_buf entry;
+	struct store_node node;
+	char name[STORE_NAME_MAX + 1];
+	bool compare; /* its old content may be right */
+	atomic_uint jobs;
+	atomic_bool failed;
+};
+
+struct job {
+	struct file *file;
+	struct store_in parts; /* from here on */
+	uint64_t offset, count;
+};
+
+/* The first name of a file with several. */
+struct linked {
+	uint64_t device, inode;
+	struct folder *folder; /* used until the end */
+	char *name;
+	struct linked *next;
+};
+
+struct operation {
+	struct store *s;
+	const struct store_restore_options *options;
+	bool as_root;
+	pthread_mutex_t queue;
+	pthread_cond_t work, room;
+	struct job jobs[JOBS_MAX];
+	size_t first, count;
+	bool ending;
+	pthread_mutex_t notes;
+	struct linked **linked;
+	atomic_ullong files, directories, others, bytes, written, errors;
+	uint64_t progress_ns;
+};
+
+struct worker {
+	struct operation *op;
+	pthread_t thread;
+	struct store_codec codec;
+	struct store_buf blob, old;
+};
+
+static char *path_of(const struct folder *folder, const char *name)
+{
+	size_t bytes = strlen(name) + 2;
+	const struct folder *at;
+
+	for (at = folder; at != NULL; at = at->parent)
+		bytes += strlen(at->name) + 1;
+	char *path = (char *)store_alloc(bytes), *end = path + bytes - 1 - strlen(name);
+	memcpy(end, name, strlen(name));
+	for (at = folder; at != NULL; at = at->parent) {
+		*--end = '/';
+		end -= strlen(at->name);
+		memcpy(end, at->name, strlen(at->name));
+	}
+	memmove(path, end, strlen(end) + 1);
+	return path;
+}
+
+static void note(struct operation *op, const struct folder *folder, const char *name, const char *sentence)
+{
+	char *path = path_of(folder, name);
+
+	atomic_fetch_add(&op->errors, 1);
+	pthread_mutex_lock(&op->notes);
+	op->options->note(op->options->user, path, sentence);
+	pthread_mutex_unlock(&op->notes);
+	free(path);
+}
+
+static void note_errno(struct operation *op, const struct folder *folder, const char *name, const char *what)
+{
+	char sentence[256];
+
+	snprintf(sentence, sizeof(sentence), "%s: %s", what, strerror(errno));
+	note(op, folder, name, sentence);
+}
+
+/* ------------------------------------------------------------------------------------------------------- metadata */
+
+static bool has_attribute(const struct store_node *node, const char *name)
+{
+	struct store_in in = store_in_of(node->attributes, node->attributes_bytes);
+	const uint8_t *key, *value;
+	size_t key_bytes, value_bytes;
+
+	while (in.at != in.end && store_attribute_next(&in, &key, &key_bytes, &value, &value_bytes))
+		if (strlen(name) == key_bytes && memcmp(name, key, key_bytes) == 0)
+			return true;
+	return false;
+}
+
+/* Those of an old file, and access lists that the target's directory handed down, go when the snapshot does not have them. */
+static void drop_attributes(int fd, const struct store_node *node)
+{
+	char names[4096];
+	const ssize_t bytes = flistxattr(fd, names, sizeof(names));
+
+	for (const char *name = names; bytes > 0 && name < names + bytes; name += strlen(name) + 1)
+		if ((strncmp(name, "user.", 5) == 0 || strncmp(name, "system.posix_acl", 16) == 0) &&
+		    !has_attribute(node, name))
+			fremovexattr(fd, name);
+}
+
+/* Attributes by descriptor, or by path for what cannot be opened. */
+static void set_attributes(struct operation *op, const struct folder *folder, const char *name, int fd,
+			   const char *path, const struct store_node *node)
+{
+	struct store_in in = store_in_of(node->attributes, node->attributes_bytes);
+	const uint8_t *key, *value;
+	size_t key_bytes, value_bytes;
+	char text[STORE_NAME_MAX + 1];
+
+	while (in.at != in.end && store_attribute_next(&in, &key, &key_bytes, &value, &value_bytes)) {
+		memcpy(text, key, key_bytes);
+		text[key_bytes] = 0;
+		if ((fd >= 0 ? fsetxattr(fd, text, value, value_bytes, 0) :
+			       lsetxattr(path, text, value, value_bytes, 0)) == 0)
+			continue;
+		/* what only root or a security module may set is no fault of an ordinary user's restore */
+		if (!op->as_root && (strncmp(text, "user.", 5) != 0 && strncmp(text, "system.posix_acl", 16) != 0))
+			continue;
+		char sentence[STORE_NAME_MAX + 64];
+		snprintf(sentence, sizeof(sentence), "attribute %s: %s", text, strerror(errno));
+		note(op, folder, name, sentence);
+	}
+}
+
+static void times_of(const struct store_node *node, struct timespec times[2])
+{
+	times[0] = (struct timespec){.tv_nsec = UTIME_NOW};
+	times[1] = (struct timespec){node->mtime.seconds, node->mtime.ns};
+}
+
+/* Owner first, since changing it clears mode bits; the access list before the mode, which is a part of it; times last. */
+static void set_open(struct operation *op, const struct folder *folder, const char *name, int fd,
+		     const struct store_node *node)
+{
+	struct timespec times[2];
+
+	if (op->as_root && fchown(fd, node->uid, node->gid) != 0)
+		note_errno(op, folder, name, "owner");
+	drop_attributes(fd, node);
+	set_attributes(op, folder, name, fd, NULL, node);
+	if (fchmod(fd, node->mode) != 0)
+		note_errno(op, folder, name, "mode");
+	times_of(node, times);
+	if (futimens(fd, times) != 0)
+		note_errno(op, folder, name, "times");
+}
+
+static void set_closed(struct operation *op, const struct folder *folder, const char *name,
+		       const struct store_node *node)
+{
+	char path[64 + STORE_NAME_MAX];
+	struct timespec times[2];
+
+	if (op->as_root && fchownat(folder->fd, name, node->uid, node->gid, AT_SYMLINK_NOFOLLOW) != 0)
+		note_errno(op, folder, name, "owner");
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", folder->fd, name);
+	set_attributes(op, folder, name, -1, path, node);
+	/* what was made here a moment ago is no link, unless somebody else put one there: root may not restore into such a place */
+	if (node->type != STORE_NODE_LINK && fchmodat(folder->fd, name, node->mode, 0) != 0)
+		note_errno(op, folder, name, "mode");
+	times_of(node, times);
+	if (utimensat(folder->fd, name, times, AT_SYMLINK_NOFOLLOW) != 0)
+		note_errno(op, folder, name, "times");
+}
+
+/* Gives a folder back; the last user sets what it should be and goes on with its parent. */
+static void leave(struct operation *op, struct folder *folder)
+{
+	while (folder != NULL && atomic_fetch_sub(&folder->users, 1) == 1) {
+		struct folder *parent = folder->parent;
+
+		if (folder->entry.size > 0) {
+			struct store_in in = store_in_of(folder->entry.data, folder->entry.size);
+			struct store_node node;
+
+			store_node_read(&in, &node);
+			set_open(op, parent, folder->name, folder->fd, &node);
+		}
+		if (folder->fd >= 0)
+			close(folder->fd);
+		free(folder->name);
+		store_buf_free(&folder->entry);
+		free(folder);
+		folder = parent;
+	}
+}
+
+/* ---------------------------------------------------------------------------------------------------------- files */
+
+static void end_file(struct operation *op, struct file *file)
+{
+	if (atomic_fetch_sub(&file->jobs, 1) != 1)
+		return;
+	if (!atomic_load(&file->failed)) {
+		set_open(op, file->folder, file->name, file->fd, &file->node);
+		if (close(file->fd) != 0)
+			note_errno(op, file->folder, file->name, "closing");
+		atomic_fetch_add(&op->files, 1);
+	} else {
+		close(file->fd);
+	}
+	leave(op, file->folder);
+	store_buf_free(&file->entry);
+	free(file);
+}
+
+static int write_at(int fd, const uint8_t *data, uint64_t bytes, uint64_t offset)
+{
+	while (bytes > 0) {
+		const ssize_t done = pwrite(fd, data, bytes, (off_t)offset);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0)
+			return -1;
+		data += done;
+		offset += (uint64_t)done;
+		bytes -= (uint64_t)done;
+	}
+	return 0;
+}
+
+static bool read_old(int fd, struct store_buf *old, uint64_t bytes, uint64_t offset)
+{
+	uint8_t *to = store_buf_reserve(old, bytes);
+	uint64_t have = 0;
+
+	while (have < bytes) {
+		const ssize_t done = pread(fd, to + have, bytes - have, (off_t)(offset + have));
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0)
+			return false;
+		have += (uint64_t)done;
+	}
+	return true;
+}
+
+/* True when the bytes that are there already are the chunk's: then it is not even fetched. */
+static bool part_there(struct worker *w, const struct file *file, const struct store_part *part, uint64_t offset)
+{
+	uint8_t digest[32];
+	struct store_id id;
+
+	w->old.size = 0;
+	if (!file->compare || !read_old(file->fd, &w->old, part->bytes, offset))
+		return false;
+	store_digest(w->old.data, part->bytes, digest);
+	store_name_blob(w->op->s, STORE_DATA, digest, &id);
+	return store_id_equal(&id, &part->id);
+}
+
+/* A hole: a new file has one there; in an old one it is made, or where that cannot be, written as zeros. */
+static int restore_hole(struct worker *w, const struct file *file, uint64_t bytes, uint64_t offset)
+{
+	if (!file->compare ||
+	    fallocate(file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes) == 0)
+		return 0;
+	if (errno != EOPNOTSUPP)
+		return -1;
+	w->old.size = 0;
+	uint8_t *zeros = store_buf_reserve(&w->old, G4_MIB);
+	memset(zeros, 0, G4_MIB);
+	for (uint64_t done = 0; done < bytes; done += G4_MIB)
+		if (write_at(file->fd, zeros, g4_min64(G4_MIB, bytes - done), offset + done) != 0)
+			return -1;
+	return 0;
+}
+
+static bool restore_part(struct worker *w, struct file *file, const struct store_part *part, uint64_t offset)
+{
+	struct operation *op = w->op;
+
+	if (part->hole) {
+		if (restore_hole(w, file, part->bytes, offset) == 0)
+			return true;
+		note_errno(op, file->folder, file->name, "writing");
+		return false;
+	}
+	if (part_there(w, file, part, offset))
+		return true;
+	int rc = store_blob_get(op->s, &w->codec, STORE_DATA, &part->id, &w->blob);
+	if (rc == 0 && w->blob.size != part->bytes)
+		rc = store_fail(STORE_E_DAMAGED, "a chunk does not have the size that its file says");
+	if (rc != 0) {
+		note(op, file->folder, file->name, store_message());
+		return false;
+	}
+	if (write_at(file->fd, w->blob.data, w->blob.size, offset) != 0) {
+		note_errno(op, file->folder, file->name, "writing");
+		return false;
+	}
+	atomic_fetch_add(&op->written, w->blob.size);
+	return true;
+}
+
+static void do_job(struct worker *w, struct job *job)
+{
+	struct file *file = job->file;
+	struct store_part part;
+
+	for (uint64_t i = 0; i < job->count && !atomic_load(&file->failed); i++) {
+		store_part_next(&job->parts, &part);
+		if (!restore_part(w, file, &part, job->offset)) {
+			if (!atomic_exchange(&file->failed, true)) /* nothing half right is left under the name */
+				unlinkat(file->folder->fd, file->name, 0);
+			break;
+		}
+		job->offset += part.bytes;
+		atomic_fetch_add(&w->op->bytes, part.bytes);
+	}
+	end_file(w->op, file);
+}
+
+static void *work(void *user)
+{
+	struct worker *w = (struct worker *)user;
+	struct operation *op = w->op;
+
+	pthread_mutex_lock(&op->queue);
+	for (;;) {
+		if (op->count == 0 && op->ending)
+			break;
+		if (op->count == 0) {
+			pthread_cond_wait(&op->work, &op->queue);
+			continue;
+		}
+		struct job job = op->jobs[op->first];
+		op->first = (op->first + 1) % JOBS_MAX;
+		op->count--;
+		pthread_cond_signal(&op->room);
+		pthread_mutex_unlock(&op->queue);
+		do_job(w, &job);
+		pthread_mutex_lock(&op->queue);
+	}
+	pthread_mutex_unlock(&op->queue);
+	return NULL;
+}
+
+static void add_job(struct operation *op, const struct job *job)
+{
+	pthread_mutex_lock(&op->queue);
+	while (op->count == JOBS_MAX)
+		pthread_cond_wait(&op->room, &op->queue);
+	op->jobs[(op->first + op->count++) % JOBS_MAX] = *job;
+	pthread_cond_signal(&op->work);
+	pthread_mutex_unlock(&op->queue);
+}
+
+/* Hands the parts out in jobs; one even where there are none, which ends the file. */
+static void add_jobs(struct operation *op, struct file *file)
+{
+	struct store_in in = store_content_in(&file->node.content);
+	struct job job = {.file = file, .parts = in};
+	uint64_t at = 0, bytes = 0;
+	struct store_part part;
+
+	atomic_store(&file->jobs, 1); /* ours */
+	while (in.at != in.end && store_part_next(&in, &part)) {
+		at += part.bytes;
+		bytes += part.hole ? 0 : part.bytes;
+		job.count++;
+		if (bytes < JOB_BYTES || in.at == in.end)
+			continue;
+		atomic_fetch_add(&file->jobs, 1);
+		add_job(op, &job);
+		job = (struct job){.file = file, .parts = in, .offset = at};
+		bytes = 0;
+	}
+	if (job.count > 0) {
+		atomic_fetch_add(&file->jobs, 1);
+		add_job(op, &job);
+	}
+	end_file(op, file);
+}
+
+/* Removes what is in the way of `name`, unless it is a directory or `keep` says that it can stay. -1 and errno. */
+static int clear_way(const struct folder *folder, const char *name, bool (*keep)(const struct stat *st))
+{
+	struct stat st;
+
+	if (fstatat(folder->fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return errno == ENOENT ? 0 : -1;
+	if (keep != NULL && keep(&st))
+		return 0;
+	return unlinkat(folder->fd, name, 0);
+}
+
+/* Another name of the file, outside of what is restored, must not change with it. */
+static bool keep_file(const struct stat *st)
+{
+	return S_ISREG(st->st_mode) && st->st_nlink == 1;
+}
+
+static void restore_file(struct operation *op, struct folder *folder, const struct store_node *node, const char *name)
+{
+	struct stat st;
+
+	if (clear_way(folder, name, keep_file) != 0) {
+		note_errno(op, folder, name, "removing what is in the way");
+		return;
+	}
+	int fd = openat(folder->fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+	if (fd < 0 && errno == EACCES && unlinkat(folder->fd, name, 0) == 0) /* a file without write permission */
+		fd = openat(folder->fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+		note_errno(op, folder, name, "making the file");
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	if (ftruncate(fd, (off_t)node->size) != 0) {
+		note_errno(op, folder, name, "setting the size");
+		close(fd);
+		unlinkat(folder->fd, name, 0);
+		return;
+	}
+	struct file *file = (struct file *)store_alloc(sizeof(*file));
+	file->folder = folder;
+	file->fd = fd;
+	file->compare = st.st_size > 0;
+	snprintf(file->name, sizeof(file->name), "%s", name);
+	store_buf_add(&file->entry, node->raw, node->raw_bytes);
+	struct store_in in = store_in_of(file->entry.data, file->entry.size);
+	store_node_read(&in, &file->node);
+	atomic_fetch_add(&folder->users, 1);
+	add_jobs(op, file);
+}
+
+/* --------------------------------------------------------------------------------------------------- other things */
+
+static struct linked *find_linked(struct operation *op, const struct store_node *node)
+{
+	struct linked *at = op->linked[(node->inode * 31 + node->device) % LINK_ROWS];
+
+	while (at != NULL && (at->device != node->device || at->inode != node->inode))
+		at = at->next;
+	return at;
+}
+
+static void add_linked(struct operation *op, struct folder *folder, const struct store_node *node, const char *name)
+{
+	struct linked *linked = (struct linked *)store_alloc(sizeof(*linked));
+	struct linked **row = &op->linked[(node->inode * 31 + node->device) % LINK_ROWS];
+
+	linked->device = node->device;
+	linked->inode = node->inode;
+	linked->folder = folder;
+	linked->name = store_strdup(name);
+	linked->next = *row;
+	*row = linked;
+	atomic_fetch_add(&folder->users, 1);
+}
+
+static void restore_linked(struct operation *op, struct folder *folder, const struct linked *first,
+			   const struct store_node *node, const char *name)
+{
+	if (clear_way(folder, name, NULL) != 0) {
+		note_errno(op, folder, name, "removing what is in the way");
+		return;
+	}
+	if (linkat(first->folder->fd, first->name, folder->fd, name, 0) != 0) {
+		note_errno(op, folder, name, "making the link");
+		return;
+	}
+	atomic_fetch_add(node->type == STORE_NODE_FILE ? &op->files : &op->others, 1);
+	atomic_fetch_add(&op->bytes, node->size);
+}
+
+static int make_other(struct folder *folder, const struct store_node *node, const char *name)
+{
+	char target[STORE_TARGET_MAX + 1];
+	const dev_t device = makedev(node->major, node->minor);
+
+	switch (node->type) {
+	case STORE_NODE_LINK:
+		memcpy(target, node->target, node->target_bytes);
+		target[node->target_bytes] = 0;
+		return symlinkat(target, folder->fd, name);
+	case STORE_NODE_CHAR:
+		return mknodat(folder->fd, name, S_IFCHR | 0600, device);
+	case STORE_NODE_BLOCK:
+		return mknodat(folder->fd, name, S_IFBLK | 0600, device);
+	case STORE_NODE_FIFO:
+		return mknodat(folder->fd, name, S_IFIFO | 0600, 0);
+	default:
+		return mknodat(folder->fd, name, S_IFSOCK | 0600, 0);
+	}
+}
+
+static void restore_other(struct operation *op, struct folder *folder, const struct store_node *node, const char *name)
+{
+	if (clear_way(folder, name, NULL) != 0) {
+		note_errno(op, folder, name, "removing what is in the way");
+		return;
+	}
+	if (make_other(folder, node, name) != 0) {
+		note_errno(op, folder, name, "making it");
+		return;
+	}
+	set_closed(op, folder, name, node);
+	atomic_fetch_add(&op->others, 1);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- walk */
+
+struct frame {
+	struct folder *folder; /* NULL: not made, because nothing in it is included so far, or it failed */
+	bool failed;
+	struct store_buf entry; /* what it is made of */
+	struct store_dir dir;
+	char *path; /* in the snapshot, for patterns */
+	bool included;
+};
+
+struct walk {
+	struct operation *op;
+	struct store_codec *codec;
+	struct frame *frames;
+	size_t depth, room;
+};
+
+static struct frame *push(struct walk *walk, struct folder *folder, const struct store_content *content, char *path,
+			  bool included)
+{
+	if (walk->depth == walk->room) {
+		walk->room = walk->room == 0 ? 16 : 2 * walk->room;
+		walk->frames = (struct frame *)store_realloc(walk->frames, walk->room * sizeof(*walk->frames));
+	}
+	struct frame *frame = &walk->frames[walk->depth++];
+	memset(frame, 0, sizeof(*frame));
+	frame->folder = folder;
+	frame->path = path;
+	frame->included = included;
+	store_dir_open(&frame->dir, walk->op->s, walk->codec, content);
+	return frame;
+}
+
+static bool keep_directory(const struct stat *st)
+{
+	return S_ISDIR(st->st_mode);
+}
+
+/* NULL after a note. */
+static struct folder *make_folder(struct operation *op, struct folder *parent, const struct store_node *node,
+				  const char *name)
+{
+	if (clear_way(parent, name, keep_directory) != 0) {
+		note_errno(op, parent, name, "removing what is in the way");
+		return NULL;
+	}
+	if (mkdirat(parent->fd, name, 0700) != 0 && errno != EEXIST) {
+		note_errno(op, parent, name, "making the directory");
+		return NULL;
+	}
+	const int fd = openat(parent->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0) {
+		note_errno(op, parent, name, "opening the directory");
+		return NULL;
+	}
+	struct folder *folder = (struct folder *)store_alloc(sizeof(*folder));
+	folder->parent = parent;
+	folder->fd = fd;
+	folder->name = store_strdup(name);
+	store_buf_add(&folder->entry, node->raw, node->raw_bytes);
+	atomic_store(&folder->users, 1);
+	atomic_fetch_add(&parent->users, 1);
+	atomic_fetch_add(&op->directories, 1);
+	return folder;
+}
+
+/* The directory on top is made, and those above it that are not there yet; NULL when that failed, which was told. */
+static struct folder *need_folder(struct walk *walk)
+{
+	size_t from = walk->depth - 1;
+
+	while (walk->frames[from].folder == NULL && !walk->frames[from].failed) /* the target is always there */
+		from--;
+	for (size_t i = from; i + 1 < walk->depth && walk->frames[i].folder != NULL; i++) {
+		struct frame *frame = &walk->frames[i + 1];
+		struct store_in in = store_in_of(frame->entry.data, frame->entry.size);
+		struct store_node node;
+		char name[STORE_NAME_MAX + 1];
+
+		store_node_read(&in, &node);
+		memcpy(name, node.name, node.name_bytes);
+		name[node.name_bytes] = 0;
+		frame->folder = make_folder(walk->op, walk->frames[i].folder, &node, name);
+		frame->failed = frame->folder == NULL;
+	}
+	return walk->frames[walk->depth - 1].folder;
+}
+
+static bool is_included(const struct operation *op, const char *path)
+{
+	for (size_t i = 0; i < op->options->includes_count; i++)
+		if (store_pattern_matches(op->options->includes[i], path))
+			return true;
+	return op->options->includes_count == 0;
+}
+
+static void count_only(struct operation *op, const struct store_node *node)
+{
+	atomic_fetch_add(node->type == STORE_NODE_FILE ? &op->files :
+			 node->type == STORE_NODE_DIR  ? &op->directories :
+							 &op->others,
+			 1);
+	atomic_fetch_add(&op->bytes, node->size);
+}
+
+static void visit(struct walk *walk, const struct store_node *node)
+{
+	struct operation *op = walk->op;
+	const struct frame *frame = &walk->frames[walk->depth - 1];
+	char name[STORE_NAME_MAX + 1];
+
+	memcpy(name, node->name, node->name_bytes);
+	name[node->name_bytes] = 0;
+	char *path = (char *)store_alloc(strlen(frame->path) + node->name_bytes + 2);
+	sprintf(path, "%s/%s", frame->path, name);
+	const bool included = frame->included || is_included(op, path);
+	if ((op->options->excludes != NULL &&
+	     store_excluded(op->options->excludes, path, node->type == STORE_NODE_DIR)) ||
+	    (!included && node->type != STORE_NODE_DIR)) {
+		free(path);
+		return;
+	}
+	if (node->type == STORE_NODE_DIR) {
+		/* its entry may lie in this directory's buffer, which stays until it is closed */
+		struct frame *own = push(walk, NULL, &node->content, path, included);
+
+		store_buf_add(&own->entry, node->raw, node->raw_bytes);
+		if (op->options->dry_run)
+			count_only(op, node);
+		else if (included)
+			need_folder(walk);
+		return;
+	}
+	free(path);
+	if (op->options->dry_run) {
+		count_only(op, node);
+		return;
+	}
+	struct folder *folder = need_folder(walk);
+	if (folder == NULL)
+		return;
+	if (node->flags & STORE_LINKED) {
+		const struct linked *first = find_linked(op, node);
+
+		if (first != NULL) {
+			restore_linked(op, folder, first, node, name);
+			return;
+		}
+		add_linked(op, folder, node, name);
+	}
+	if (node->type == STORE_NODE_FILE)
+		restore_file(op, folder, node, name);
+	else
+		restore_other(op, folder, node, name);
+}
+
+static void report_progress(struct operation *op, struct store_restore_stats *stats)
+{
+	const uint64_t now = g4_clock_ns(CLOCK_MONOTONIC);
+
+	if (now - op->progress_ns < PROGRESS_NS || op->options->progress == NULL)
+		return;
+	op->progress_ns = now;
+	stats->files = atomic_load(&op->files);
+	stats->bytes = atomic_load(&op->bytes);
+	pthread_mutex_lock(&op->notes);
+	op->options->progress(op->options->user, stats);
+	pthread_mutex_unlock(&op->notes);
+}
+
+static void walk_tree(struct walk *walk, struct store_restore_stats *stats)
+{
+	struct operation *op = walk->op;
+	struct store_node node;
+
+	while (walk->depth > 0) {
+		struct frame *frame = &walk->frames[walk->depth - 1];
+		const int rc = store_dir_next(&frame->dir, &node);
+
+		report_progress(op, stats);
+		if (rc == 1) {
+			visit(walk, &node);
+			continue;
+		}
+		if (rc < 0) { /* the rest of this directory cannot be known */
+			atomic_fetch_add(&op->errors, 1);
+			pthread_mutex_lock(&op->notes);
+			op->options->note(op->options->user, frame->path[0] != 0 ? frame->path : "/", store_message());
+			pthread_mutex_unlock(&op->notes);
+		}
+		struct folder *folder = frame->folder;
+
+		store_dir_close(&frame->dir);
+		store_buf_free(&frame->entry);
+		free(frame->path);
+		walk->depth--;
+		leave(op, folder);
+	}
+	free(walk->frames);
+}
+
+static void free_linked(struct operation *op)
+{
+	for (size_t i = 0; i < LINK_ROWS; i++)
+		while (op->linked[i] != NULL) {
+			struct linked *next = op->linked[i]->next;
+
+			leave(op, op->linked[i]->folder);
+			free(op->linked[i]->name);
+			free(op->linked[i]);
+			op->linked[i] = next;
+		}
+	free(op->linked);
+}
+
+/* What is restored, as a frame: a directory's content, or one file as a directory of one. */
+static int begin(struct walk *walk, const struct store_snapshot *snapshot, struct folder *target)
+{
+	struct operation *op = walk->op;
+	const struct store_content root = store_snapshot_root(snapshot);
+	const char *subpath = op->options->subpath != NULL ? op->options->subpath : "/";
+	struct store_buf hold = {0};
+	struct store_node node;
+	const int rc = store_path_find(op->s, walk->codec, &root, subpath, &node, &hold);
+
+	if (rc == 0 && node.type == STORE_NODE_DIR) {
+		/* the target becomes that directory */
+		if (node.raw != NULL && op->options->includes_count == 0 && !op->options->dry_run)
+			store_buf_add(&target->entry, node.raw, node.raw_bytes);
+		push(walk, target, &node.content, store_strdup(""), op->options->includes_count == 0);
+	} else if (rc == 0) {
+		const struct store_content nothing = {0};
+
+		push(walk, target, &nothing, store_strdup(""), true);
+		visit(walk, &node);
+	}
+	store_buf_free(&hold);
+	return rc;
+}
+
+static struct folder *open_target(struct operation *op)
+{
+	const char *target = op->options->target;
+	struct folder *folder = (struct folder *)store_alloc(sizeof(*folder));
+
+	folder->fd = -1;
+	if (!op->options->dry_run) {
+		if (mkdir(target, 0700) != 0 && errno != EEXIST)
+			store_fail(STORE_E_IO, "cannot make %s: %s", target, strerror(errno));
+		else if ((folder->fd = open(target, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+			store_fail(STORE_E_IO, "%s: %s", target, strerror(errno));
+		if (folder->fd < 0) {
+			free(folder);
+			return NULL;
+		}
+	}
+	folder->name = store_strdup(target);
+	atomic_store(&folder->users, 1);
+	return folder;
+}
+
+int store_restore(struct store *s, const struct store_snapshot *snapshot, const struct store_restore_options *options,
+		  struct store_restore_stats *stats)
+{
+	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	uint32_t threads = options->threads != 0 ? options->threads :
+			   processors > 0	 ? (uint32_t)processors :
+						   1,
+		 started = 0;
+	struct operation *op = (struct operation *)store_alloc(sizeof(*op));
+	struct worker *workers = (struct worker *)store_alloc((threads + 1) * sizeof(*workers));
+	struct walk walk = {.op = op, .codec = &workers[threads].codec};
+	struct rlimit limit;
+	int rc = 0;
+
+	memset(stats, 0, sizeof(*stats));
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < DESCRIPTORS_WANTED) {
+		limit.rlim_cur = limit.rlim_max < DESCRIPTORS_WANTED ? limit.rlim_max : DESCRIPTORS_WANTED;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	op->s = s;
+	op->options = options;
+	op->as_root = geteuid() == 0 && !options->no_owner;
+	op->linked = (struct linked **)store_alloc(LINK_ROWS * sizeof(*op->linked));
+	pthread_mutex_init(&op->queue, NULL);
+	pthread_mutex_init(&op->notes, NULL);
+	pthread_cond_init(&op->work, NULL);
+	pthread_cond_init(&op->room, NULL);
+	for (uint32_t i = 0; i <= threads; i++) {
+		workers[i].op = op;
+		store_codec_init(&workers[i].codec, 0);
+	}
+	while (started < threads && pthread_create(&workers[started].thread, NULL, work, &workers[started]) == 0)
+		started++;
+	struct folder *target = started > 0 ? open_target(op) : NULL;
+	if (started == 0)
+		rc = store_fail(STORE_E_IO, "a thread cannot be started");
+	else if (target == NULL)
+		rc = STORE_E_IO;
+	if (rc == 0 && (rc = begin(&walk, snapshot, target)) == 0)
+		walk_tree(&walk, stats);
+	else if (target != NULL)
+		leave(op, target);
+	pthread_mutex_lock(&op->queue);
+	op->ending = true;
+	pthread_cond_broadcast(&op->work);
+	pthread_mutex_unlock(&op->queue);
+	for (uint32_t i = 0; i < started; i++)
+		pthread_join(workers[i].thread, NULL);
+	free_linked(op);
+	for (uint32_t i = 0; i <= threads; i++) {
+		store_codec_free(&workers[i].codec);
+		store_buf_free(&workers[i].blob);
+		store_buf_free(&workers[i].old);
+	}
+	stats->files = atomic_load(&op->files);
+	stats->directories = atomic_load(&op->directories);
+	stats->others = atomic_load(&op->others);
+	stats->bytes = atomic_load(&op->bytes);
+	stats->written_bytes = atomic_load(&op->written);
+	stats->errors = atomic_load(&op->errors);
+	free(workers);
+	free(op);
+	return rc;
+}

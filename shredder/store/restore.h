@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writing a snapshot back. */
+#ifndef SHREDDER_STORE_RESTORE_H
+#define SHREDDER_STORE_RESTORE_H
+
+#include "store/exclude.h"
+#include "store/tree.h"
+
+struct store_restore_stats {
+	uint64_t files, directories, others;
+	uint64_t bytes;		/* of files, holes included */
+	uint64_t written_bytes; /* what was not there already */
+	uint64_t errors;
+};
+
+struct store_restore_options {
+	const char *target;  /* made when it is not there */
+	const char *subpath; /* of the snapshot; NULL: "/" */
+	const struct store_excludes *excludes;
+	const char *const *includes; /* patterns; only what matches one, and the directories above it */
+	size_t includes_count;
+	bool dry_run;
+	bool no_owner;	  /* owners stay the caller's; always so without root */
+	uint32_t threads; /* 0: one a processor */
+	/* A path that could not be restored as it was; by any thread, one at a time. */
+	void (*note)(void *user, const char *path, const char *sentence);
+	void (*progress)(void *user, const struct store_restore_stats *stats);
+	void *user;
+};
+
+/*
+ * Files that are there with the same size are compared chunk by chunk and written where they differ, so an interrupted restore goes on. What
+ * is in the way and no directory is removed; what the snapshot does not have stays. No link is followed and no name leaves the
+ * target. 0 also with stats->errors; an error when nothing more can be done.
+ */
+int store_restore(struct store *s, const struct store_snapshot *snapshot, const struct store_restore_options *options,
+		  struct store_restore_stats *stats);
+
+#endif

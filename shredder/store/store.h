@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A repository of backups: FORMAT.md says every byte of it and why. From below:
+ *
+ *	bytes.h     buffers that grow, and parsing that cannot read past an end
+ *	crypto.h    keys, sealing, names, compression
+ *	backend.h   where files lie; a file appears whole or not at all
+ *	store.h     this: errors, opening, sealed files, locks
+ *	index.h     where blobs lie; packs and index files
+ *	tree.h      directories and snapshots
+ *	backup.h, restore.h, maintain.h   what the commands do
+ *
+ * Errors: functions give 0 or a negative code and leave a sentence for their thread, store_message(). A thread that hands a failure to
+ * another copies the sentence.
+ *
+ * Memory: what cannot be allocated ends the process after a sentence (store_alloc()). That is as safe as being killed, which every
+ * step here must survive anyway, and no step has to survive anything else.
+ *
+ * Threads: an open repository may be used by several; index.h says what it locks.
+ */
+#ifndef SHREDDER_STORE_H
+#define SHREDDER_STORE_H
+
+#include "base/base.h"
+#include "store/bytes.h"
+#include <shredder/shredder.h>
+
+#define STORE_VERSION 1
+#define STORE_ID_BYTES 32
+#define STORE_HEX_BYTES (2 * STORE_ID_BYTES + 1)
+#define STORE_KEY_BYTES 32
+#define STORE_PREFIX_BYTES 16
+/* What a blob can be, and what the body of a file can be, before compression. */
+#define STORE_BLOB_MAX (64 * G4_MIB)
+#define STORE_BODY_MAX G4_GIB
+#define STORE_PACK_MAX G4_GIB
+#define STORE_TEXT_BYTES 1024
+
+/* X(NAME, number, sentence) */
+#define STORE_ERRORS(X)                                                                                                \
+	X(IO, 1, "an input or output error")                                                                           \
+	X(ABSENT, 2, "a file of the repository is missing")                                                            \
+	X(DAMAGED, 3, "a file of the repository is damaged")                                                           \
+	X(VERSION, 4, "the repository is of a newer version")                                                          \
+	X(NO_STORE, 5, "there is no repository")                                                                       \
+	X(EXISTS, 6, "there is a repository already")                                                                  \
+	X(PASSWORD, 7, "wrong password or key file")                                                                   \
+	X(LOCKED, 8, "the repository is locked")                                                                       \
+	X(INVAL, 9, "invalid argument")                                                                                \
+	X(NO_BLOB, 10, "the index does not know a blob")                                                               \
+	X(NONE, 11, "nothing matches")                                                                                 \
+	X(CHUNKER, 12, "the chunker failed")                                                                           \
+	X(STOPPED, 13, "stopped")
+
+enum store_code {
+#define STORE_ERROR_ENUM(name, number, sentence) STORE_E_##name = -(number),
+	STORE_ERRORS(STORE_ERROR_ENUM)
+#undef STORE_ERROR_ENUM
+};
+
+/* Notes a sentence for this thread and gives `code`. */
+__attribute__((format(printf, 2, 3))) int store_fail(int code, const char *format, ...);
+/* This thread's last sentence. */
+const char *store_message(void);
+
+struct store_id {
+	uint8_t bytes[STORE_ID_BYTES];
+};
+static inline bool store_id_equal(const struct store_id *a, const struct store_id *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+/* Returns text. */
+const char *store_hex(const struct store_id *id, char text[STORE_HEX_BYTES]);
+/* False: these are not 64 lower-case digits. */
+bool store_unhex(const char *text, struct store_id *id);
+
+/* X(NAME, number, folder, what a sentence calls it) */
+#define STORE_KINDS(X)                                                                                                 \
+	X(CONFIG, 1, "config", "the configuration")                                                                    \
+	X(KEY, 2, "keys", "key")                                                                                       \
+	X(PACK, 3, "packs", "pack")                                                                                    \
+	X(INDEX, 4, "index", "index file")                                                                             \
+	X(SNAPSHOT, 5, "snapshots", "snapshot")                                                                        \
+	X(LOCK, 6, "locks", "lock")
+enum store_kind {
+#define STORE_KIND_ENUM(name, number, folder, what) STORE_##name = (number),
+	STORE_KINDS(STORE_KIND_ENUM)
+#undef STORE_KIND_ENUM
+};
+const char *store_kind_name(enum store_kind kind);
+
+enum store_blob_type { STORE_DATA = 1, STORE_TREE = 2 };
+
+struct store_backend;
+struct store_index;
+struct store_lock;
+
+/* Constant after opening, but for what the pointers lead to. */
+struct store {
+	struct store_backend *backend;
+	bool encrypted;
+	uint8_t master[STORE_KEY_BYTES];
+	uint8_t file_key[STORE_KEY_BYTES], blob_key[STORE_KEY_BYTES], name_key[STORE_KEY_BYTES];
+	struct store_id key_name; /* of the key file that opened it; encrypted only */
+	uint8_t uuid[16];
+	int64_t created;
+	struct shredder_params params;
+	struct store_index *index; /* NULL until store_index_load() */
+	struct store_lock *lock;
+};
+
+/* What opens or makes a key: one of both. */
+struct store_secret {
+	const char *password; /* NULL: none */
+	const uint8_t *key;   /* contents of a key file; NULL: none */
+	size_t key_bytes;
+};
+
+/* secret == NULL: no encryption. Makes folders as needed; EXISTS. */
+int store_create(const char *path, const struct store_secret *secret, struct store **out);
+/*
+ * `ask` is called when the repository turns out to be there and encrypted; it gives 0 and fills *secret, or fails. NULL: a repository
+ * without encryption is wanted. The other kind is refused either way: whoever holds the repository could have put another
+ * `config` in the place of the encrypted one, and the next backup would be in the clear.
+ */
+typedef int store_ask_fn(void *user, struct store_secret *secret);
+int store_open(const char *path, store_ask_fn *ask, void *user, struct store **out);
+/* Gives the lock back, if there is one. NULL is allowed. */
+void store_close(struct store *s);
+
+/* ---- sealed files */
+/* Writes a file of that kind and gives its name; config's is zeros. */
+int store_file_put(struct store *s, enum store_kind kind, const struct store_buf *body, struct store_id *name);
+/* Reads, authenticates and decompresses one; `body` is the caller's to free. */
+int store_file_get(struct store *s, enum store_kind kind, const struct store_id *name, struct store_buf *body);
+/* The bytes of a whole file whose name was compared with them; prefix checked. */
+int store_raw_get(struct store_backend *backend, enum store_kind kind, const struct store_id *name,
+		  struct store_buf *bytes);
+/* Checks a prefix and tells whether the file is encrypted. */
+int store_prefix_check(const uint8_t *prefix, enum store_kind kind, const char *what, bool *encrypted);
+void store_prefix_make(uint8_t prefix[STORE_PREFIX_BYTES], enum store_kind kind, bool encrypted);
+
+/* ---- keys */
+struct store_key_info {
+	struct store_id name;
+	uint32_t kdf;
+	int64_t created;
+	char label[65];
+	bool current;
+};
+int store_key_add(struct store *s, const struct store_secret *secret, struct store_id *name);
+int store_key_list(struct store *s, struct store_key_info **list, size_t *count);
+/* Refuses the last one. */
+int store_key_remove(struct store *s, const struct store_id *name);
+
+/* ---- locks */
+struct store_lock_info {
+	struct store_id name;
+	bool exclusive;
+	int64_t time;
+	uint64_t process;
+	char host[65], user[65];
+	bool dead; /* of this host and its process is gone */
+};
+/* One lock at a time; kept alive by a thread of its own until store_unlock(). LOCKED. */
+int store_lock(struct store *s, bool exclusive);
+void store_unlock(struct store *s);
+/* Removes dead ones and those of other hosts older than 30 minutes, or all. */
+int store_locks_clear(struct store *s, bool all, uint64_t *removed, uint64_t *left);
+
+/* Nanoseconds of wall-clock time. */
+struct store_time {
+	int64_t seconds;
+	uint32_t ns;
+};
+struct store_time store_now(void);
+void store_host(char host[65]);
+void store_user(char user[65]);
+
+#endif

@@ -1,0 +1,623 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store's parts: parsing of what a stranger may have written, sealing, names, patterns, retention, and a repository whose
+ * writer is hostile: no name leaves the target of a restore.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "chunk/rule.h"
+#include "store/exclude.h"
+#include "store/maintain.h"
+#include "store/restore.h"
+
+static uint64_t random_state = 88172645463325252u;
+
+static uint64_t next_random(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
+}
+
+/* -------------------------------------------------------------------------------------------------------- parsing */
+
+static void numbers_come_back(void **state)
+{
+	struct store_buf buf = {0};
+
+	(void)state;
+	for (int bits = 0; bits <= 64; bits++)
+		for (int64_t around = -2; around <= 2; around++)
+			store_buf_varint(&buf, (bits == 64 ? 0 : UINT64_C(1) << bits) + (uint64_t)around);
+	store_buf_svarint(&buf, INT64_MIN);
+	store_buf_svarint(&buf, INT64_MAX);
+	struct store_in in = store_in_of(buf.data, buf.size);
+	for (int bits = 0; bits <= 64; bits++)
+		for (int64_t around = -2; around <= 2; around++)
+			assert_int_equal(store_in_varint(&in),
+					 (bits == 64 ? 0 : UINT64_C(1) << bits) + (uint64_t)around);
+	assert_int_equal(store_in_svarint(&in), INT64_MIN);
+	assert_int_equal(store_in_svarint(&in), INT64_MAX);
+	assert_true(store_in_done(&in));
+	store_buf_free(&buf);
+}
+
+static bool varint_refused(const char *bytes, size_t count)
+{
+	struct store_in in = store_in_of(bytes, count);
+
+	store_in_varint(&in);
+	return in.bad;
+}
+
+static void numbers_have_one_form(void **state)
+{
+	(void)state;
+	assert_true(varint_refused("", 0));
+	assert_true(varint_refused("\x80", 1));
+	assert_true(varint_refused("\x80\x00", 2));				     /* 0, longer than it has to be */
+	assert_true(varint_refused("\x81\x80\x00", 3));				     /* 1, likewise */
+	assert_true(varint_refused("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 10)); /* beyond 64 bits */
+	assert_true(varint_refused("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11));
+	assert_false(varint_refused("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 10));
+}
+
+static void strings_stay_inside(void **state)
+{
+	const uint8_t bytes[] = {4, 'a', 'b', 'c'};
+	struct store_in in = store_in_of(bytes, sizeof(bytes));
+	size_t count;
+
+	(void)state;
+	assert_null(store_in_string(&in, 0, 100, &count));
+	assert_true(in.bad);
+	assert_int_equal(count, 0);
+	assert_int_equal(store_in_u8(&in), 0);
+	assert_int_equal(store_in_count(&in, 1), 0);
+}
+
+static struct store_node sample(const char *name)
+{
+	static const uint8_t content[] = {20 << 1 | 1, 5 << 1, 1, 2, 3};
+	static uint8_t parts[2 + STORE_ID_BYTES];
+	struct store_node node;
+
+	memset(&node, 0, sizeof(node));
+	memcpy(parts, content, 2); /* a hole of 20 bytes and a chunk of 5 */
+	node.name = (const uint8_t *)name;
+	node.name_bytes = strlen(name);
+	node.type = STORE_NODE_FILE;
+	node.mode = 0640;
+	node.uid = 1000;
+	node.gid = UINT32_MAX;
+	node.mtime = (struct store_time){-5, 999999999};
+	node.ctime = (struct store_time){7, 0};
+	node.inode = UINT64_MAX;
+	node.flags = STORE_LINKED | STORE_ATTRIBUTES;
+	node.links = 2;
+	node.attributes = (const uint8_t *)"\x06user.a\x02xy";
+	node.attributes_bytes = 10;
+	node.attributes_count = 1;
+	node.size = 25;
+	node.content = (struct store_content){parts, sizeof(parts), 2};
+	return node;
+}
+
+static void entries_come_back(void **state)
+{
+	const struct store_node node = sample("name");
+	struct store_buf buf = {0};
+	struct store_node back;
+
+	(void)state;
+	store_node_write(&buf, &node);
+	struct store_in in = store_in_of(buf.data, buf.size);
+	assert_true(store_node_read(&in, &back));
+	assert_true(store_in_done(&in));
+	assert_int_equal(back.raw_bytes, buf.size);
+	assert_int_equal(back.mtime.seconds, -5);
+	assert_int_equal(back.size, 25);
+	assert_int_equal(back.content.count, 2);
+	assert_int_equal(back.attributes_count, 1);
+	/* every shorter one is none */
+	for (size_t bytes = 0; bytes < buf.size; bytes++) {
+		in = store_in_of(buf.data, bytes);
+		assert_false(store_node_read(&in, &back));
+	}
+	store_buf_free(&buf);
+}
+
+static bool name_refused(const char *name, size_t bytes)
+{
+	struct store_node node = sample("x"), back;
+	struct store_buf buf = {0};
+
+	node.name = (const uint8_t *)name;
+	node.name_bytes = bytes;
+	store_node_write(&buf, &node);
+	struct store_in in = store_in_of(buf.data, buf.size);
+	const bool refused = !store_node_read(&in, &back);
+	store_buf_free(&buf);
+	return refused;
+}
+
+static void names_that_lead_elsewhere_are_refused(void **state)
+{
+	char longest[256];
+
+	(void)state;
+	memset(longest, 'n', sizeof(longest));
+	assert_true(name_refused("", 0));
+	assert_true(name_refused(".", 1));
+	assert_true(name_refused("..", 2));
+	assert_true(name_refused("/", 1));
+	assert_true(name_refused("/etc", 4));
+	assert_true(name_refused("../x", 4));
+	assert_true(name_refused("a/b", 3));
+	assert_true(name_refused("a\0b", 3));
+	assert_true(name_refused(longest, 256));
+	assert_false(name_refused(longest, 255));
+	assert_false(name_refused("...", 3));
+	assert_false(name_refused(" ", 1));
+}
+
+static void contents_must_add_up(void **state)
+{
+	struct store_node node = sample("name"), back;
+	struct store_buf buf = {0};
+
+	(void)state;
+	node.size = 26;
+	store_node_write(&buf, &node);
+	struct store_in in = store_in_of(buf.data, buf.size);
+	assert_false(store_node_read(&in, &back));
+	buf.size = 0;
+	node.size = 25;
+	node.type = STORE_NODE_DIR; /* a directory has no holes */
+	store_node_write(&buf, &node);
+	in = store_in_of(buf.data, buf.size);
+	assert_false(store_node_read(&in, &back));
+	store_buf_free(&buf);
+}
+
+/* Whatever comes, nothing is read outside (the sanitizers look), and what is taken is written the same again. */
+static void any_bytes_are_survived(void **state)
+{
+	const struct store_node node = sample("name");
+	struct store_buf buf = {0}, again = {0};
+	struct store_snapshot snapshot;
+	struct store_node back;
+
+	(void)state;
+	for (int round = 0; round < 200000; round++) {
+		buf.size = 0;
+		store_node_write(&buf, &node);
+		for (uint64_t edits = next_random() % 4; edits > 0; edits--)
+			buf.data[next_random() % buf.size] = (uint8_t)next_random();
+		struct store_in in = store_in_of(buf.data, buf.size);
+		if (store_node_read(&in, &back)) {
+			again.size = 0;
+			store_node_write(&again, &back);
+			assert_int_equal(again.size, back.raw_bytes);
+			assert_memory_equal(again.data, back.raw, again.size);
+		}
+		if (store_snapshot_parse(&buf, &snapshot) == 0)
+			store_snapshot_free(&snapshot);
+	}
+	store_buf_free(&buf);
+	store_buf_free(&again);
+}
+
+/* --------------------------------------------------------------------------------------------------------- crypto */
+
+static void what_is_sealed_is_opened_and_nothing_else(void **state)
+{
+	uint8_t key[32] = {1}, other[32] = {2}, data[100], sealed[100 + STORE_SEAL_BYTES], out[100 + STORE_SEAL_BYTES];
+
+	(void)state;
+	assert_int_equal(store_crypto_init(), 0);
+	store_random(data, sizeof(data));
+	for (int encrypted = 0; encrypted <= 1; encrypted++) {
+		const uint8_t *with = encrypted ? key : NULL;
+		const size_t bytes = sizeof(data) + store_seal_bytes(encrypted);
+
+		store_seal(with, "about", 5, data, sizeof(data), sealed);
+		assert_true(store_unseal(with, "about", 5, sealed, bytes, out));
+		assert_memory_equal(out, data, sizeof(data));
+		assert_false(store_unseal(with, "other", 5, sealed, bytes, out));
+		assert_false(store_unseal(with, "about", 5, sealed, bytes - 1, out));
+		assert_false(store_unseal(with, "about", 5, sealed, 3, out));
+		if (encrypted)
+			assert_false(store_unseal(other, "about", 5, sealed, bytes, out));
+		for (size_t i = 0; i < bytes; i++) {
+			sealed[i] ^= 1;
+			assert_false(store_unseal(with, "about", 5, sealed, bytes, out));
+			sealed[i] ^= 1;
+		}
+	}
+}
+
+static void passwords_become_keys_within_limits(void **state)
+{
+	const uint8_t salt[16] = {0};
+	uint8_t a[32], b[32];
+
+	(void)state;
+	assert_int_equal(store_password_key("word", salt, 1, 8192, a), 0);
+	assert_int_equal(store_password_key("word", salt, 1, 8192, b), 0);
+	assert_memory_equal(a, b, 32);
+	assert_int_equal(store_password_key("Word", salt, 1, 8192, b), 0);
+	assert_memory_not_equal(a, b, 32);
+	assert_int_equal(store_password_key("word", salt, 65, 8192, a), STORE_E_INVAL);
+	assert_int_equal(store_password_key("word", salt, 1, 1024 * 1024 + 1, a), STORE_E_INVAL);
+	assert_int_equal(store_password_key("word", salt, 0, 8192, a), STORE_E_INVAL);
+}
+
+static void blobs_are_bound_to_their_names(void **state)
+{
+	struct store s = {.encrypted = true, .master = {7}};
+	struct store_buf stored = {0}, out = {0};
+	struct store_id id, other;
+	struct store_codec codec;
+	uint8_t data[5000], digest[32];
+
+	(void)state;
+	store_derive(&s);
+	store_codec_init(&codec, 3);
+	memset(data, 'a', sizeof(data));
+	store_digest(data, sizeof(data), digest);
+	store_name_blob(&s, STORE_DATA, digest, &id);
+	store_name_blob(&s, STORE_TREE, digest, &other);
+	assert_false(store_id_equal(&id, &other));
+	assert_memory_not_equal(&id, digest, 32);
+	store_blob_seal(&s, &codec, STORE_DATA, &id, data, sizeof(data), &stored);
+	assert_true(stored.size < 200);
+	assert_int_equal(store_blob_unseal(&s, &codec, STORE_DATA, &id, stored.data, stored.size, sizeof(data), &out),
+			 0);
+	assert_memory_equal(out.data, data, sizeof(data));
+	assert_int_equal(store_blob_unseal(&s, &codec, STORE_TREE, &id, stored.data, stored.size, sizeof(data), &out),
+			 STORE_E_DAMAGED);
+	assert_int_equal(store_blob_unseal(&s, &codec, STORE_DATA, &other, stored.data, stored.size, sizeof(data),
+					   &out),
+			 STORE_E_DAMAGED);
+	assert_int_equal(store_blob_unseal(&s, &codec, STORE_DATA, &id, stored.data, stored.size, sizeof(data) - 1,
+					   &out),
+			 STORE_E_DAMAGED);
+	/* a blob under a name that its content does not have: only who has the key can make one */
+	stored.size = 0;
+	store_blob_seal(&s, &codec, STORE_DATA, &other, data, sizeof(data), &stored);
+	assert_int_equal(store_blob_unseal(&s, &codec, STORE_DATA, &other, stored.data, stored.size, sizeof(data),
+					   &out),
+			 STORE_E_DAMAGED);
+	store_codec_free(&codec);
+	store_buf_free(&stored);
+	store_buf_free(&out);
+}
+
+/* ------------------------------------------------------------------------------------------------------- patterns */
+
+static void patterns_match_as_in_gitignore(void **state)
+{
+	static const struct {
+		const char *pattern, *path;
+		bool matches;
+	} cases[] = {
+		{"*.o", "/a/b/c.o", true},
+		{"*.o", "/a/b/c.o/d", false},
+		{"/a/b", "/a/b", true},
+		{"/a/b", "/x/a/b", false},
+		{"a/b", "/x/a/b", true},
+		{"/a/*", "/a/b/c", false},
+		{"/a/**", "/a/b/c", true},
+		{"/a/**", "/a", false},
+		{"/a/**/d", "/a/d", true},
+		{"/a/**/d", "/a/b/c/d", true},
+		{"/a/**/d", "/a/b/c/e", false},
+		{"**/x/**/y", "/q/x/1/2/y", true},
+		{"**/x/**/y", "/q/x/1/x", false},
+		{"[ab]?", "/z/bq", true},
+		{"[ab]?", "/z/cq", false},
+		{"a*b*c", "/aXXbYYc", true},
+		{"*", "/anything", true},
+		{".*", "/.hidden", true},
+		{"x/**/x/**/z", "/x/x/x/z", true},
+		{"/a/**/b/**/c", "/a/b/b/c", true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		if (store_pattern_matches(cases[i].pattern, cases[i].path) != cases[i].matches)
+			fail_msg("'%s' and '%s'", cases[i].pattern, cases[i].path);
+}
+
+static void the_last_pattern_decides(void **state)
+{
+	struct store_excludes excludes = {0};
+
+	(void)state;
+	store_exclude_add(&excludes, "# none");
+	store_exclude_add(&excludes, "");
+	store_exclude_add(&excludes, "*.log");
+	store_exclude_add(&excludes, "!keep.log");
+	store_exclude_add(&excludes, "build/");
+	store_exclude_add(&excludes, "\\#odd");
+	assert_int_equal(excludes.count, 4);
+	assert_true(store_excluded(&excludes, "/a/x.log", false));
+	assert_false(store_excluded(&excludes, "/a/keep.log", false));
+	assert_true(store_excluded(&excludes, "/a/build", true));
+	assert_false(store_excluded(&excludes, "/a/build", false));
+	assert_true(store_excluded(&excludes, "/#odd", false));
+	store_excludes_free(&excludes);
+}
+
+/* ------------------------------------------------------------------------------------------------------ retention */
+
+static struct store_snapshot at_time(const char *text)
+{
+	struct store_snapshot snapshot = {.uid = 0};
+	struct tm t = {.tm_isdst = -1};
+
+	assert_non_null(strptime(text, "%Y-%m-%d %H:%M", &t));
+	snapshot.time.seconds = mktime(&t);
+	return snapshot;
+}
+
+static void a_policy_keeps_the_last_of_each_period(void **state)
+{
+	static const char *const times[] = {"2023-12-31 12:00", "2024-01-01 12:00", "2024-02-28 10:00",
+					    "2024-02-28 10:30", "2024-02-28 11:00", "2024-02-29 09:00",
+					    "2024-03-01 08:00"};
+	enum { COUNT = sizeof(times) / sizeof(*times) };
+	static const struct {
+		struct store_policy policy;
+		const char *kept;
+	} cases[] = {
+		{{.last = 2}, "-----kk"},
+		{{.hourly = 3}, "----kkk"},
+		{{.daily = 3}, "----kkk"},
+		{{.daily = 4}, "-k--kkk"},
+		{{.monthly = 3}, "-k---kk"},
+		{{.yearly = 5}, "k-----k"},
+		{{.weekly = 2}, "-k----k"},
+		{{.last = 1, .yearly = 2}, "k-----k"},
+		{{.within_seconds = 86400 + 3600}, "-----kk"},
+		{{.last = 100}, "kkkkkkk"},
+	};
+	struct store_snapshot list[COUNT];
+	bool keep[COUNT];
+
+	(void)state;
+	setenv("TZ", "UTC", 1);
+	tzset();
+	for (int i = 0; i < COUNT; i++)
+		list[i] = at_time(times[i]);
+	for (size_t c = 0; c < sizeof(cases) / sizeof(*cases); c++) {
+		char kept[COUNT + 1] = {0};
+
+		store_policy_apply(&cases[c].policy, list, COUNT, keep);
+		for (int i = 0; i < COUNT; i++)
+			kept[i] = keep[i] ? 'k' : '-';
+		if (strcmp(kept, cases[c].kept) != 0)
+			fail_msg("policy %zu keeps %s, not %s", c, kept, cases[c].kept);
+	}
+}
+
+/* ----------------------------------------------------------------------------------------------------- repository */
+
+static char folder[64];
+
+static int make_folder(void **state)
+{
+	(void)state;
+	snprintf(folder, sizeof(folder), "/tmp/shredder-store.XXXXXX");
+	return mkdtemp(folder) == NULL ? -1 : 0;
+}
+
+static int remove_folder(void **state)
+{
+	char command[128];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	return system(command);
+}
+
+static int no_secret(void *user, struct store_secret *secret)
+{
+	*secret = *(const struct store_secret *)user;
+	return 0;
+}
+
+static void every_repository_cuts_elsewhere(void **state)
+{
+	const uint8_t key[32] = {1};
+	struct store_secret secret = {.key = key, .key_bytes = sizeof(key)};
+	struct shredder_params first = {0};
+	struct store *s, *again;
+	char path[96];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		uint8_t window[SHREDDER_WINDOW_BYTES];
+		struct shredder_rule rule;
+
+		snprintf(path, sizeof(path), "%s/r%d", folder, i);
+		assert_int_equal(store_create(path, &secret, &s), 0);
+		assert_true(shredder_polynomial_is_irreducible(s->params.polynomial));
+		assert_int_equal(shredder_gf2_degree(s->params.polynomial), 63);
+		assert_true(s->params.polynomial != first.polynomial);
+		assert_int_equal(store_open(path, no_secret, &secret, &again), 0);
+		assert_memory_equal(&again->params, &s->params, sizeof(s->params));
+		shredder_rule_init(&rule, &s->params);
+		for (int byte = 0; byte < 256; byte++) { /* runs of one byte are not cut up */
+			memset(window, byte, sizeof(window));
+			assert_true((shredder_fingerprint(&rule, window) & ((1 << 18) - 1)) != s->params.marker);
+		}
+		first = s->params;
+		store_close(again);
+		store_close(s);
+	}
+}
+
+static int told;
+
+static void count_told(void *user, const char *path, const char *sentence)
+{
+	(void)user;
+	(void)path;
+	(void)sentence;
+	told++;
+}
+
+/* Stores a directory's entries as they are, and a snapshot of it. */
+static void put_hostile(struct store *s, const struct store_buf *entries, struct store_snapshot *snapshot)
+{
+	struct store_packer *packer = store_packer_open(s);
+	struct store_part part = {.bytes = entries->size};
+	struct store_buf stored = {0};
+	struct store_codec codec;
+	uint8_t digest[32];
+	uint32_t number;
+	char *nothing[1] = {NULL};
+
+	store_codec_init(&codec, 3);
+	store_digest(entries->data, entries->size, digest);
+	store_name_blob(s, STORE_TREE, digest, &part.id);
+	assert_true(store_index_claim(s, &part.id, STORE_TREE, &number));
+	store_blob_seal(s, &codec, STORE_TREE, &part.id, entries->data, entries->size, &stored);
+	assert_int_equal(store_packer_add(packer, STORE_TREE, number, &part.id, &stored, entries->size), 0);
+	assert_int_equal(store_packer_finish(packer), 0);
+	store_packer_close(packer);
+	memset(snapshot, 0, sizeof(*snapshot));
+	snapshot->host = store_strdup("host");
+	snapshot->user = store_strdup("user");
+	snapshot->program = store_strdup("test");
+	snapshot->paths = nothing;
+	snapshot->tags = nothing;
+	store_part_add(&snapshot->root, &snapshot->root_count, &part);
+	assert_int_equal(store_snapshot_put(s, snapshot), 0);
+	snapshot->paths = NULL;
+	snapshot->tags = NULL;
+	store_codec_free(&codec);
+	store_buf_free(&stored);
+}
+
+static void add_entry(struct store_buf *entries, const char *name, uint8_t type, const char *target)
+{
+	struct store_node node;
+
+	memset(&node, 0, sizeof(node));
+	node.name = (const uint8_t *)name;
+	node.name_bytes = strlen(name);
+	node.type = type;
+	node.mode = 0644;
+	node.target = (const uint8_t *)target;
+	node.target_bytes = target == NULL ? 0 : strlen(target);
+	store_node_write(entries, &node);
+}
+
+static size_t names_in(const char *path)
+{
+	DIR *dir = opendir(path);
+	size_t count = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir) != NULL)
+		count++;
+	closedir(dir);
+	return count - 2;
+}
+
+static void no_name_leaves_the_target(void **state)
+{
+	static const char *const names[] = {"../escaped", "..", "/tmp/escaped", "a/../../escaped"};
+	char repository[96], target[96], outside[96], path[128];
+	struct store *s;
+
+	(void)state;
+	snprintf(repository, sizeof(repository), "%s/hostile", folder);
+	snprintf(outside, sizeof(outside), "%s/place", folder);
+	snprintf(target, sizeof(target), "%s/place/target", folder);
+	assert_int_equal(mkdir(outside, 0700), 0);
+	assert_int_equal(store_create(repository, NULL, &s), 0);
+	store_index_new(s);
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		struct store_restore_options options = {.target = target, .note = count_told, .threads = 1};
+		struct store_restore_stats stats;
+		struct store_snapshot snapshot;
+		struct store_buf entries = {0};
+
+		add_entry(&entries, names[i], STORE_NODE_FILE, NULL);
+		put_hostile(s, &entries, &snapshot);
+		told = 0;
+		assert_int_equal(store_restore(s, &snapshot, &options, &stats), 0);
+		assert_int_equal(stats.errors, 1);
+		assert_int_equal(told, 1);
+		assert_int_equal(stats.files, 0);
+		assert_int_equal(names_in(outside), 1);
+		assert_int_equal(names_in(target), 0);
+		store_buf_free(&entries);
+		store_snapshot_free(&snapshot);
+	}
+	/* a link, and a directory of the same name that would go through it: entries are in strict order */
+	struct store_restore_options options = {.target = target, .note = count_told, .threads = 1};
+	struct store_restore_stats stats;
+	struct store_snapshot snapshot;
+	struct store_buf entries = {0};
+	add_entry(&entries, "way", STORE_NODE_LINK, outside);
+	add_entry(&entries, "way", STORE_NODE_DIR, NULL);
+	put_hostile(s, &entries, &snapshot);
+	assert_int_equal(store_restore(s, &snapshot, &options, &stats), 0);
+	assert_int_equal(stats.errors, 1);
+	store_snapshot_free(&snapshot);
+	/* a link that is in the target already, where the snapshot has a directory: it is replaced, not followed */
+	entries.size = 0;
+	add_entry(&entries, "way", STORE_NODE_DIR, NULL);
+	put_hostile(s, &entries, &snapshot);
+	assert_int_equal(store_restore(s, &snapshot, &options, &stats), 0);
+	assert_int_equal(stats.errors, 0);
+	struct stat st;
+	snprintf(path, sizeof(path), "%s/way", target);
+	assert_int_equal(lstat(path, &st), 0);
+	assert_true(S_ISDIR(st.st_mode));
+	assert_int_equal(names_in(outside), 1);
+	store_snapshot_free(&snapshot);
+	store_buf_free(&entries);
+	store_close(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(numbers_come_back),
+		cmocka_unit_test(numbers_have_one_form),
+		cmocka_unit_test(strings_stay_inside),
+		cmocka_unit_test(entries_come_back),
+		cmocka_unit_test(names_that_lead_elsewhere_are_refused),
+		cmocka_unit_test(contents_must_add_up),
+		cmocka_unit_test(any_bytes_are_survived),
+		cmocka_unit_test(what_is_sealed_is_opened_and_nothing_else),
+		cmocka_unit_test(passwords_become_keys_within_limits),
+		cmocka_unit_test(blobs_are_bound_to_their_names),
+		cmocka_unit_test(patterns_match_as_in_gitignore),
+		cmocka_unit_test(the_last_pattern_decides),
+		cmocka_unit_test(a_policy_keeps_the_last_of_each_period),
+		cmocka_unit_test(every_repository_cuts_elsewhere),
+		cmocka_unit_test(no_name_leaves_the_target),
+	};
+
+	return cmocka_run_group_tests_name("store", tests, make_folder, remove_folder);
+}
