@@ -9,14 +9,26 @@ _shredder() {
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
 	local shared="--algorithm --bits --min --max --polynomial --marker --normal --normalization --delimiter --record
 		--engine --gpus --threads --buffers --buffer-size --no-direct --help"
+	local repository="--repo --password-file --password-command --key-file --no-encryption --json --help"
+	local which="--host --tag --path"
+	local commands="init backup restore ls snapshots find diff check forget prune stats key unlock chunk dedup-ratio bench"
 	COMPREPLY=()
 	if [[ $COMP_CWORD -eq 1 ]]; then
-		_shredder_words "$current" "chunk dedup-ratio bench help version --help --version"
+		_shredder_words "$current" "$commands help version --help --version"
 		return
 	fi
 	case $previous in
 	-a | --algorithm) _shredder_words "$current" "rabin gear" ;;
-	-e | --engine) _shredder_words "$current" "auto cpu cuda portable avx2 avx512" ;;
+	-r | --repo | -p | --password-file | -k | --key-file | -T | --target | --exclude-file | --files-from | --new-password-file | \
+		--new-key-file)
+		compopt -o filenames
+		mapfile -t COMPREPLY < <(compgen -f -- "$current")
+		;;
+	--group-by) _shredder_words "$current" "host paths tags host,paths" ;;
+	-e | --exclude) # of a chunker, -e is the engine
+		[[ $command == backup || $command == restore ]] || _shredder_words "$current" "auto cpu cuda portable avx2 avx512"
+		;;
+	--engine) _shredder_words "$current" "auto cpu cuda portable avx2 avx512" ;;
 	--min | --max | --normalization) _shredder_words "$current" none ;;
 	-b | --bits | --polynomial | --marker | --normal | -d | --delimiter | --record | --gpus | -t | --threads | --buffers | \
 		--buffer-size | --size | --rounds) ;;
@@ -25,7 +37,28 @@ _shredder() {
 		chunk:-*) _shredder_words "$current" "$shared --json --null --no-digest --stats" ;;
 		dedup-ratio:-*) _shredder_words "$current" "$shared --json --plot --stats" ;;
 		bench:-*) _shredder_words "$current" "$shared --json --size --rounds" ;;
-		help:*) _shredder_words "$current" "chunk dedup-ratio bench" ;;
+		help:*) _shredder_words "$current" "$commands" ;;
+		init:-*) _shredder_words "$current" "$repository" ;;
+		unlock:-*) _shredder_words "$current" "$repository --remove-all" ;;
+		backup:-*)
+			_shredder_words "$current" "$repository --exclude --exclude-file --exclude-if-present --files-from --stdin
+				--one-file-system --tag --host --parent --force --level --threads --dry-run --verbose"
+			;;
+		restore:-*)
+			_shredder_words "$current" "$repository $which --target --exclude --include --no-owner --threads --dry-run"
+			;;
+		ls:-*) _shredder_words "$current" "$repository $which --long --directory --null" ;;
+		snapshots:-* | find:-* | diff:-* | stats:-*) _shredder_words "$current" "$repository $which" ;;
+		check:-*) _shredder_words "$current" "$repository --read-data --repair --threads" ;;
+		forget:-*)
+			_shredder_words "$current" "$repository $which --keep-last --keep-hourly --keep-daily --keep-weekly
+				--keep-monthly --keep-yearly --keep-within --keep-tag --group-by --prune --max-unused --dry-run"
+			;;
+		prune:-*) _shredder_words "$current" "$repository --max-unused --dry-run" ;;
+		key:-*) _shredder_words "$current" "$repository --new-password-file --new-key-file" ;;
+		key:*) _shredder_words "$current" "list add passwd remove" ;;
+		restore:* | ls:* | snapshots:* | diff:* | forget:*) _shredder_words "$current" latest ;;
+		check:* | prune:* | stats:* | unlock:* | init:*) ;;
 		version:*) ;;
 		*)
 			compopt -o filenames

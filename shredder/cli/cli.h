@@ -12,6 +12,19 @@
 
 /* X(function, NAME, summary): function gets argv[0] = NAME; its help text's first line is the synopsis behind NAME. */
 #define CLI_COMMANDS(X)                                                                                                \
+	X(init, "init", "make a repository for backups")                                                               \
+	X(backup, "backup", "save directories and files")                                                              \
+	X(restore, "restore", "write a snapshot back")                                                                 \
+	X(ls, "ls", "list what is in a snapshot")                                                                      \
+	X(snapshots, "snapshots", "list the snapshots")                                                                \
+	X(find, "find", "tell which snapshots have a file")                                                            \
+	X(diff, "diff", "compare two snapshots")                                                                       \
+	X(check, "check", "check that all can be restored")                                                            \
+	X(forget, "forget", "remove snapshots, by a policy")                                                           \
+	X(prune, "prune", "remove data that no snapshot needs")                                                        \
+	X(stats, "stats", "tell how large it all is")                                                                  \
+	X(key, "key", "list, add, change and remove what opens it")                                                    \
+	X(unlock, "unlock", "remove locks whose owner is gone")                                                        \
 	X(chunk, "chunk", "cut a file or a stream into chunks")                                                        \
 	X(dedup_ratio, "dedup-ratio", "tell how much of files is the same")                                            \
 	X(bench, "bench", "measure the engines on this machine")

@@ -20,7 +20,8 @@ static const struct {
 
 static void print_overview(FILE *to)
 {
-	fputs("usage: shredder COMMAND [OPTION]... [ARGUMENT]...\n\nContent-defined chunking at memory speed.\n\n", to);
+	fputs("usage: shredder COMMAND [OPTION]... [ARGUMENT]...\n\nDeduplicating backup, and content-defined chunking at memory speed.\n\n",
+	      to);
 	for (size_t i = 0; i < COMMAND_COUNT; i++)
 		fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].summary);
 	fputs("  help         show the help of a command\n  version      show the version\n\n"

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shredder backup: a snapshot of directories and files, or of standard input. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock_host.h"
+#include "cli/repo.h"
+#include "store/backup.h"
+
+const char cli_help_backup[] =
+	"[OPTION]... PATH...\n\n"
+	"Saves each PATH with all that is below it. What did not change since the last snapshot of the same host and paths,\n"
+	"by size, times and inode, is not read. Exit status 3: something could not be read; the rest is saved.\n\n" CLI_REPO_HELP
+	"  -e, --exclude PATTERN  leave out what matches, as in .gitignore; \"/...\" from the root\n"
+	"      --exclude-file FILE  patterns, one a line\n"
+	"      --exclude-if-present NAME  leave out what is in directories that hold NAME\n"
+	"      --files-from FILE  paths, one a line; - is standard input\n"
+	"      --stdin NAME       save standard input as file NAME\n"
+	"  -x, --one-file-system  do not go into other file systems\n"
+	"      --tag TAG          may come several times\n"
+	"  -H, --host NAME        instead of this machine's name\n"
+	"      --parent ID        compare with this snapshot\n"
+	"  -f, --force            read everything\n"
+	"  -l, --level N          of zstd [3]\n"
+	"  -t, --threads N        that read, compress and encrypt [one a processor]\n"
+	"  -n, --dry-run          store nothing\n"
+	"  -v, --verbose          tell which files are read\n"
+	"      --help             show this\n";
+
+enum { OPT_EXCLUDE_FILE = CLI_OPT_REPO_FREE, OPT_EXCLUDE_IF_PRESENT, OPT_FILES_FROM, OPT_STDIN, OPT_PARENT };
+#define DEFAULT_LEVEL 3
+
+struct backup {
+	struct cli_repo repo;
+	struct store_backup_options options;
+	struct store_excludes excludes;
+	const char *parent;
+	bool force;
+	char host[65];
+	const char **paths;
+	size_t paths_count;
+	struct g4_progress progress;
+	uint64_t total;
+};
+
+static void add_path(struct backup *b, const char *path)
+{
+	b->paths = (const char **)store_realloc(b->paths, (b->paths_count + 1) * sizeof(*b->paths));
+	b->paths[b->paths_count++] = path;
+}
+
+/* Lines of a file, to patterns or paths. G4_EXIT_OK or a status after a message. */
+static int read_lines(struct backup *b, const char *name, bool patterns)
+{
+	FILE *file = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
+	char *line = NULL;
+	size_t room = 0;
+	ssize_t bytes;
+
+	if (file == NULL) {
+		g4_cli_error("backup", "%s: %s", name, strerror(errno));
+		return G4_EXIT_FAILURE;
+	}
+	while ((bytes = getline(&line, &room, file)) > 0) {
+		if (line[bytes - 1] == '\n')
+			line[--bytes] = 0;
+		if (patterns)
+			store_exclude_add(&b->excludes, line);
+		else if (bytes > 0)
+			add_path(b, store_strdup(line));
+	}
+	const bool failed = ferror(file) != 0;
+	free(line);
+	if (file != stdin)
+		fclose(file);
+	if (failed)
+		g4_cli_error("backup", "%s cannot be read", name);
+	return failed ? G4_EXIT_FAILURE : G4_EXIT_OK;
+}
+
+static bool parse_level(const char *text, int *level)
+{
+	char *end;
+	const long value = strtol(text, &end, 10);
+
+	*level = (int)value;
+	return *end == 0 && end != text && value >= -100 && value <= 22;
+}
+
+static int take(struct backup *b, int option, char **argv)
+{
+	uint64_t number;
+
+	switch (option) {
+	case 'e':
+		store_exclude_add(&b->excludes, optarg);
+		return G4_EXIT_OK;
+	case OPT_EXCLUDE_FILE:
+		return read_lines(b, optarg, true);
+	case OPT_FILES_FROM:
+		return read_lines(b, optarg, false);
+	case OPT_EXCLUDE_IF_PRESENT:
+		b->options.exclude_if_present = optarg;
+		return G4_EXIT_OK;
+	case OPT_STDIN:
+		if (optarg[0] == 0 || strchr(optarg, '/') != NULL || strcmp(optarg, ".") == 0 ||
+		    strcmp(optarg, "..") == 0 || strlen(optarg) > STORE_NAME_MAX)
+			return g4_cli_usage("backup", "'%s' is no name of a file", optarg);
+		b->options.stdin_name = optarg;
+		return G4_EXIT_OK;
+	case OPT_PARENT:
+		b->parent = optarg;
+		return G4_EXIT_OK;
+	case 'x':
+		b->options.one_file_system = true;
+		return G4_EXIT_OK;
+	case 'f':
+		b->force = true;
+		return G4_EXIT_OK;
+	case 'n':
+		b->options.dry_run = true;
+		return G4_EXIT_OK;
+	case 'v':
+		b->options.tell_files = true;
+		return G4_EXIT_OK;
+	case 'l':
+		return parse_level(optarg, &b->options.level) ?
+			       G4_EXIT_OK :
+			       g4_cli_usage("backup", "'%s' is no level: -100 to 22", optarg);
+	case 't':
+		if (!cli_parse_number(optarg, CLI_THREADS_MAX, &number) || number == 0)
+			return g4_cli_usage("backup", "'%s' is no number of threads", optarg);
+		b->options.threads = (uint32_t)number;
+		return G4_EXIT_OK;
+	default:
+		return g4_cli_bad_option("backup", option, argv);
+	}
+}
+
+static void tell(void *user, enum store_note note, const char *path, const char *sentence)
+{
+	struct backup *b = (struct backup *)user;
+
+	g4_progress_clear(&b->progress);
+	if (note != STORE_NOTE_FILE) {
+		cli_warn("backup", path, sentence);
+	} else if (!b->repo.json) {
+		cli_print_name(stdout, path);
+		putchar('\n');
+	}
+}
+
+static void show_progress(void *user, const struct store_backup_stats *stats)
+{
+	struct backup *b = (struct backup *)user;
+
+	g4_progress_step(&b->progress, g4_min64(stats->bytes, b->total), b->total);
+}
+
+static void print_summary(const struct backup *b, const struct store_snapshot *snapshot,
+			  const struct store_backup_stats *stats, double seconds)
+{
+	char hex[STORE_HEX_BYTES], bytes[G4_SIZE_TEXT_BYTES], fresh[G4_SIZE_TEXT_BYTES], stored[G4_SIZE_TEXT_BYTES];
+
+	store_hex(&snapshot->name, hex);
+	if (b->repo.json) {
+		printf("{\"snapshot\": ");
+		if (b->options.dry_run)
+			fputs("null", stdout);
+		else
+			printf("\"%s\"", hex);
+		printf(", \"parent\": ");
+		if (snapshot->has_parent)
+			printf("\"%s\"", store_hex(&snapshot->parent, hex));
+		else
+			fputs("null", stdout);
+		printf(", \"files\": %llu, \"directories\": %llu, \"others\": %llu, \"bytes\": %llu, \"unchanged_files\": %llu, "
+		       "\"read_bytes\": %llu, \"new_blobs\": %llu, \"new_bytes\": %llu, \"stored_bytes\": %llu, "
+		       "\"written_bytes\": %llu, \"unread\": %llu, \"changed\": %llu, \"seconds\": %.3f}\n",
+		       (unsigned long long)stats->files, (unsigned long long)stats->directories,
+		       (unsigned long long)stats->others, (unsigned long long)stats->bytes,
+		       (unsigned long long)stats->unchanged_files, (unsigned long long)stats->read_bytes,
+		       (unsigned long long)stats->new_blobs, (unsigned long long)stats->new_bytes,
+		       (unsigned long long)stats->stored_bytes, (unsigned long long)stats->written_bytes,
+		       (unsigned long long)stats->unread, (unsigned long long)stats->changed, seconds);
+		return;
+	}
+	printf("%llu files, %llu directories, %llu others, %s; %llu files read\n", (unsigned long long)stats->files,
+	       (unsigned long long)stats->directories, (unsigned long long)stats->others,
+	       g4_format_size(stats->bytes, bytes, sizeof(bytes)),
+	       (unsigned long long)(stats->files - stats->unchanged_files));
+	printf("new: %s, stored as %s, in %.1f s\n", g4_format_size(stats->new_bytes, fresh, sizeof(fresh)),
+	       g4_format_size(stats->stored_bytes, stored, sizeof(stored)), seconds);
+	if (stats->unread > 0)
+		printf("NOT SAVED: %llu files or directories could not be read\n", (unsigned long long)stats->unread);
+	if (!b->options.dry_run)
+		printf("snapshot %.16s\n", hex);
+}
+
+/* The newest snapshot of this host and exactly these paths, or the one that was named. 1: there is one. */
+static int find_parent(struct backup *b, struct store *s, struct store_snapshot *parent)
+{
+	struct store_filter filter = {.host = b->options.host};
+	char *absolute[CLI_LIST_MAX];
+	size_t count, n = 0;
+	struct store_snapshot *list;
+	int found = 0;
+
+	if (b->force || b->options.stdin_name != NULL)
+		return 0;
+	if (b->parent != NULL) {
+		const struct store_filter any = {0};
+		const int rc = store_snapshot_find(s, b->parent, &any, parent);
+
+		return rc == 0 ? 1 : rc;
+	}
+	for (; n < b->paths_count && n < CLI_LIST_MAX; n++)
+		if ((absolute[n] = store_absolute(b->paths[n])) == NULL)
+			break;
+	filter.paths = (const char *const *)absolute;
+	filter.paths_count = n;
+	int rc = store_snapshots(s, &filter, &list, &count);
+	for (size_t i = count; rc == 0 && i-- > 0 && found == 0;)
+		if (list[i].paths_count == b->paths_count) {
+			*parent = list[i];
+			memset(&list[i], 0, sizeof(list[i]));
+			found = 1;
+		}
+	store_snapshots_free(list, count);
+	for (size_t i = 0; i < n; i++)
+		free(absolute[i]);
+	return rc == 0 ? found : rc;
+}
+
+static int run(struct backup *b, struct store *s)
+{
+	const uint64_t began = g4_clock_ns(CLOCK_MONOTONIC);
+	struct store_snapshot snapshot = {0}, parent = {0};
+	struct store_backup_stats stats = {0};
+	int rc = store_lock(s, false);
+
+	if (rc == 0)
+		rc = store_index_load(s, NULL, NULL, NULL);
+	if (rc == 0)
+		rc = find_parent(b, s, &parent);
+	if (rc == 1) {
+		b->options.parent = &parent;
+		b->total = parent.bytes;
+		g4_progress_start(&b->progress, "saving");
+	}
+	if (rc >= 0)
+		rc = store_backup(s, &b->options, &snapshot, &stats);
+	g4_progress_clear(&b->progress);
+	int status = G4_EXIT_OK;
+	if (rc != 0)
+		status = cli_repo_failed(&b->repo, rc);
+	else
+		print_summary(b, &snapshot, &stats, (double)(g4_clock_ns(CLOCK_MONOTONIC) - began) / 1e9);
+	if (rc == 0 && stats.unread > 0)
+		status = CLI_EXIT_UNREAD;
+	store_snapshot_free(&snapshot);
+	store_snapshot_free(&parent);
+	return g4_cli_finish_output("backup", status);
+}
+
+/* A backup of nothing is a mistake, and an empty snapshot would push others out of a policy. */
+static bool something_there(const struct backup *b)
+{
+	struct stat st;
+
+	for (size_t i = 0; i < b->paths_count; i++)
+		if (lstat(b->paths[i], &st) == 0)
+			return true;
+	return b->options.stdin_name != NULL;
+}
+
+int cli_backup(int argc, char **argv)
+{
+	static const struct option long_options[] = {CLI_REPO_LONG,
+						     {"exclude", required_argument, NULL, 'e'},
+						     {"exclude-file", required_argument, NULL, OPT_EXCLUDE_FILE},
+						     {"exclude-if-present", required_argument, NULL,
+						      OPT_EXCLUDE_IF_PRESENT},
+						     {"files-from", required_argument, NULL, OPT_FILES_FROM},
+						     {"stdin", required_argument, NULL, OPT_STDIN},
+						     {"one-file-system", no_argument, NULL, 'x'},
+						     {"tag", required_argument, NULL, CLI_OPT_TAG},
+						     {"host", required_argument, NULL, 'H'},
+						     {"parent", required_argument, NULL, OPT_PARENT},
+						     {"force", no_argument, NULL, 'f'},
+						     {"level", required_argument, NULL, 'l'},
+						     {"threads", required_argument, NULL, 't'},
+						     {"dry-run", no_argument, NULL, 'n'},
+						     {"verbose", no_argument, NULL, 'v'},
+						     {NULL, 0, NULL, 0}};
+	struct backup b = {.options = {.level = DEFAULT_LEVEL}};
+	struct store *s;
+	int option, status = G4_EXIT_OK;
+
+	cli_repo_init(&b.repo, "backup");
+	while (status == G4_EXIT_OK &&
+	       (option = getopt_long(argc, argv, CLI_REPO_SHORT "e:xH:fl:t:nv", long_options, NULL)) != -1)
+		if (!cli_repo_take(&b.repo, option, optarg))
+			status = take(&b, option, argv);
+	for (int i = optind; status == G4_EXIT_OK && i < argc; i++)
+		add_path(&b, argv[i]);
+	if (status != G4_EXIT_OK)
+		return status;
+	if ((b.paths_count == 0) == (b.options.stdin_name == NULL))
+		return g4_cli_usage("backup", b.paths_count == 0 ? "it takes paths, or --stdin NAME" :
+								   "it takes paths or --stdin, not both");
+	if (!something_there(&b)) {
+		g4_cli_error("backup", "nothing of what should be saved is there");
+		return G4_EXIT_FAILURE;
+	}
+	store_host(b.host);
+	b.options.host = b.repo.host != NULL ? b.repo.host : b.host;
+	b.options.tags = (char **)b.repo.tags;
+	b.options.tags_count = b.repo.tags_count;
+	b.options.paths = b.paths;
+	b.options.paths_count = b.paths_count;
+	b.options.excludes = &b.excludes;
+	b.options.note = tell;
+	b.options.progress = show_progress;
+	b.options.user = &b;
+	status = cli_repo_open(&b.repo, &s);
+	if (status == G4_EXIT_OK) {
+		status = run(&b, s);
+		cli_repo_close(&b.repo, s);
+	}
+	store_excludes_free(&b.excludes);
+	free(b.paths);
+	return status;
+}

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shredder snapshots, ls, find, diff, stats: what is in a repository. None of them needs a lock: files never change. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/repo.h"
+#include "store/exclude.h"
+#include "store/maintain.h"
+
+const char cli_help_snapshots[] = "[OPTION]... [SNAPSHOT]...\n\n"
+				  "Lists the snapshots, the oldest first.\n\n" CLI_REPO_HELP CLI_FILTER_HELP
+				  "      --help             show this\n";
+const char cli_help_ls[] = "[OPTION]... SNAPSHOT[:PATH]\n\n"
+			   "Lists what is in a snapshot, or below PATH in it.\n\n" CLI_REPO_HELP CLI_FILTER_HELP
+			   "  -l, --long             with mode, owner, size and time\n"
+			   "  -d, --directory        only what is in the directory itself\n"
+			   "  -0, --null             names end with a zero byte\n"
+			   "      --help             show this\n";
+const char cli_help_find[] =
+	"[OPTION]... PATTERN...\n\n"
+	"Tells in which snapshots there is something that matches a pattern, as in .gitignore.\n\n" CLI_REPO_HELP
+		CLI_FILTER_HELP "      --help             show this\n";
+const char cli_help_diff[] =
+	"[OPTION]... SNAPSHOT[:PATH] SNAPSHOT[:PATH]\n\n"
+	"Tells what the second one has more (+), less (-), otherwise (M content, U only metadata, T another type).\n\n" CLI_REPO_HELP
+		CLI_FILTER_HELP "      --help             show this\n";
+const char cli_help_stats[] = "[OPTION]...\n\n"
+			      "Tells how large the snapshots and the repository are.\n\n" CLI_REPO_HELP CLI_FILTER_HELP
+			      "      --help             show this\n";
+
+enum look { LOOK_SNAPSHOTS, LOOK_LS, LOOK_FIND, LOOK_DIFF, LOOK_STATS };
+
+struct looking {
+	struct cli_repo repo;
+	struct store *s;
+	struct store_codec codec;
+	bool detailed, flat;
+	char end;
+	uint64_t printed;
+	const char *const *patterns;
+	size_t patterns_count;
+	const struct store_snapshot *snapshot;
+	uint64_t changes[5];
+};
+
+/* ------------------------------------------------------------------------------------------------------ snapshots */
+
+static void print_snapshot(const struct looking *l, const struct store_snapshot *snapshot, bool first)
+{
+	char hex[STORE_HEX_BYTES], time[32], bytes[G4_SIZE_TEXT_BYTES];
+
+	store_hex(&snapshot->name, hex);
+	if (l->repo.json) {
+		printf("%s\n  {\"id\": \"%s\", \"time\": ", first ? "" : ",", hex);
+		cli_print_json_time(&snapshot->time);
+		fputs(", \"host\": ", stdout);
+		cli_print_json_text(snapshot->host);
+		fputs(", \"user\": ", stdout);
+		cli_print_json_text(snapshot->user);
+		fputs(", \"paths\": ", stdout);
+		cli_print_json_texts(snapshot->paths, snapshot->paths_count);
+		fputs(", \"tags\": ", stdout);
+		cli_print_json_texts(snapshot->tags, snapshot->tags_count);
+		printf(", \"parent\": ");
+		if (snapshot->has_parent)
+			printf("\"%s\"", store_hex(&snapshot->parent, hex));
+		else
+			fputs("null", stdout);
+		printf(", \"files\": %llu, \"directories\": %llu, \"others\": %llu, \"bytes\": %llu, \"unread\": %llu, "
+		       "\"program\": ",
+		       (unsigned long long)snapshot->files, (unsigned long long)snapshot->directories,
+		       (unsigned long long)snapshot->others, (unsigned long long)snapshot->bytes,
+		       (unsigned long long)snapshot->unread);
+		cli_print_json_text(snapshot->program);
+		putchar('}');
+		return;
+	}
+	printf("%.16s  %s  %9s  %9llu files  ", hex, cli_format_time(&snapshot->time, time),
+	       g4_format_size(snapshot->bytes, bytes, sizeof(bytes)), (unsigned long long)snapshot->files);
+	cli_print_name(stdout, snapshot->host);
+	for (size_t i = 0; i < snapshot->paths_count; i++) {
+		putchar(' ');
+		cli_print_name(stdout, snapshot->paths[i]);
+	}
+	for (size_t i = 0; i < snapshot->tags_count; i++) {
+		fputs(i == 0 ? "  #" : ",", stdout);
+		cli_print_name(stdout, snapshot->tags[i]);
+	}
+	if (snapshot->unread > 0)
+		printf("  (%llu could not be read)", (unsigned long long)snapshot->unread);
+	putchar('\n');
+}
+
+static int look_snapshots(struct looking *l, char **names, int count)
+{
+	const struct store_filter filter = cli_repo_filter(&l->repo);
+	struct store_snapshot *list, one;
+	size_t found;
+	int rc = 0;
+
+	if (l->repo.json)
+		putchar('[');
+	if (count == 0) {
+		rc = store_snapshots(l->s, &filter, &list, &found);
+		for (size_t i = 0; i < found; i++)
+			print_snapshot(l, &list[i], i == 0);
+		store_snapshots_free(list, found);
+	}
+	for (int i = 0; i < count && rc == 0; i++) {
+		rc = store_snapshot_find(l->s, names[i], &filter, &one);
+		if (rc == 0) {
+			print_snapshot(l, &one, i == 0);
+			store_snapshot_free(&one);
+		}
+	}
+	if (l->repo.json)
+		puts("\n]");
+	return rc;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- ls */
+
+static void print_node_json(const char *path, const struct store_node *node)
+{
+	printf("{\"path\": ");
+	cli_print_json_text(path);
+	printf(", \"type\": \"%s\", \"mode\": \"%04o\", \"uid\": %u, \"gid\": %u, \"mtime\": ",
+	       store_node_word(node->type), node->mode, node->uid, node->gid);
+	cli_print_json_time(&node->mtime);
+	if (node->type == STORE_NODE_FILE)
+		printf(", \"size\": %llu", (unsigned long long)node->size);
+	if (node->flags & STORE_LINKED)
+		printf(", \"inode\": %llu, \"links\": %llu", (unsigned long long)node->inode,
+		       (unsigned long long)node->links);
+	if (node->type == STORE_NODE_CHAR || node->type == STORE_NODE_BLOCK)
+		printf(", \"major\": %u, \"minor\": %u", node->major, node->minor);
+	if (node->type == STORE_NODE_LINK) {
+		fputs(", \"target\": ", stdout);
+		g4_print_json_string(stdout, node->target, node->target_bytes);
+	}
+	putchar('}');
+}
+
+static void print_node(const char *path, const struct store_node *node)
+{
+	char mode[11], time[32], target[STORE_TARGET_MAX + 1];
+
+	printf("%s %5u %5u %12llu %s ", cli_format_mode(node, mode), node->uid, node->gid,
+	       (unsigned long long)node->size, cli_format_time(&node->mtime, time));
+	cli_print_name(stdout, path);
+	if (node->type == STORE_NODE_LINK) {
+		memcpy(target, node->target, node->target_bytes);
+		target[node->target_bytes] = 0;
+		fputs(" -> ", stdout);
+		cli_print_name(stdout, target);
+	}
+}
+
+static int print_entry(void *user, const char *path, const struct store_node *node)
+{
+	struct looking *l = (struct looking *)user;
+
+	if (l->repo.json) {
+		fputs(l->printed++ == 0 ? "\n  " : ",\n  ", stdout);
+		print_node_json(path, node);
+	} else {
+		if (l->detailed)
+			print_node(path, node);
+		else if (l->end == 0)
+			fputs(path, stdout);
+		else
+			cli_print_name(stdout, path);
+		putchar(l->end);
+	}
+	return ferror(stdout) ? STORE_E_STOPPED : l->flat ? 1 : 0;
+}
+
+/* The entry that SNAPSHOT:PATH names; `hold` keeps it. */
+static int find_entry(struct looking *l, const char *text, struct store_snapshot *snapshot, const char **subpath,
+		      struct store_node *node, struct store_buf *hold, int *status)
+{
+	*status = cli_snapshot_find(&l->repo, l->s, text, snapshot, subpath);
+	if (*status != G4_EXIT_OK)
+		return STORE_E_NONE;
+	const struct store_content root = store_snapshot_root(snapshot);
+	const int rc = store_path_find(l->s, &l->codec, &root, *subpath, node, hold);
+	if (rc != 0)
+		*status = cli_repo_failed(&l->repo, rc);
+	return rc;
+}
+
+/* "/a/b/" as "/a/b", "/" as "". */
+static char *trim(const char *path)
+{
+	char *text = (char *)store_alloc(strlen(path) + 2);
+
+	sprintf(text, "%s%s", path[0] == '/' ? "" : "/", path);
+	for (size_t bytes = strlen(text); bytes > 0 && text[bytes - 1] == '/'; bytes--)
+		text[bytes - 1] = 0;
+	return text;
+}
+
+static int look_ls(struct looking *l, const char *text)
+{
+	struct store_snapshot snapshot = {0};
+	struct store_buf hold = {0};
+	struct store_node node;
+	const char *subpath;
+	int status, rc = find_entry(l, text, &snapshot, &subpath, &node, &hold, &status);
+
+	if (rc == 0) {
+		char *path = trim(subpath);
+
+		if (l->repo.json)
+			putchar('[');
+		rc = node.type == STORE_NODE_DIR ? store_visit(l->s, &l->codec, &node.content, path, print_entry, l) :
+						   print_entry(l, path, &node);
+		if (l->repo.json)
+			puts("\n]");
+		rc = rc == 1 ? 0 : rc;
+		status = rc < 0 && rc != STORE_E_STOPPED ? cli_repo_failed(&l->repo, rc) : G4_EXIT_OK;
+		free(path);
+	}
+	store_buf_free(&hold);
+	store_snapshot_free(&snapshot);
+	return status;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- find */
+
+static int find_one(void *user, const char *path, const struct store_node *node)
+{
+	struct looking *l = (struct looking *)user;
+	char hex[STORE_HEX_BYTES], time[32];
+	bool found = false;
+
+	for (size_t i = 0; i < l->patterns_count; i++)
+		found = found || store_pattern_matches(l->patterns[i], path);
+	if (!found)
+		return 0;
+	store_hex(&l->snapshot->name, hex);
+	if (l->repo.json) {
+		printf("%s\n  {\"snapshot\": \"%s\", \"entry\": ", l->printed == 0 ? "" : ",", hex);
+		print_node_json(path, node);
+		putchar('}');
+	} else {
+		printf("%.16s  %s  ", hex, cli_format_time(&l->snapshot->time, time));
+		print_node(path, node);
+		putchar('\n');
+	}
+	l->printed++;
+	return ferror(stdout) ? STORE_E_STOPPED : 0;
+}
+
+static int look_find(struct looking *l, char **patterns, int count)
+{
+	const struct store_filter filter = cli_repo_filter(&l->repo);
+	struct store_snapshot *list;
+	size_t found;
+	int rc = store_snapshots(l->s, &filter, &list, &found);
+
+	l->patterns = (const char *const *)patterns;
+	l->patterns_count = (size_t)count;
+	if (l->repo.json)
+		putchar('[');
+	for (size_t i = 0; i < found && rc == 0; i++) {
+		const struct store_content root = store_snapshot_root(&list[i]);
+
+		l->snapshot = &list[i];
+		rc = store_visit(l->s, &l->codec, &root, "", find_one, l);
+	}
+	if (l->repo.json)
+		puts("\n]");
+	store_snapshots_free(list, found);
+	return rc;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- diff */
+
+static int print_change(void *user, enum store_change change, const char *path, const struct store_node *left,
+			const struct store_node *right)
+{
+	static const char *const words[] = {"added", "removed", "content", "metadata", "type"};
+	static const char letters[] = "+-MUT";
+	struct looking *l = (struct looking *)user;
+	const struct store_node *node = right != NULL ? right : left;
+
+	l->changes[change]++;
+	if (l->repo.json) {
+		printf("%s\n  {\"change\": \"%s\", \"path\": ", l->printed == 0 ? "" : ",", words[change]);
+		cli_print_json_text(path);
+		printf(", \"type\": \"%s\"}", store_node_word(node->type));
+	} else {
+		printf("%c ", letters[change]);
+		cli_print_name(stdout, path);
+		puts(node->type == STORE_NODE_DIR ? "/" : "");
+	}
+	l->printed++;
+	return ferror(stdout) ? STORE_E_STOPPED : 0;
+}
+
+static int look_diff(struct looking *l, char **texts)
+{
+	struct store_snapshot snapshots[2];
+	struct store_buf hold[2] = {{0}};
+	struct store_node nodes[2];
+	const char *subpath;
+	int status = G4_EXIT_OK, rc = 0;
+
+	memset(snapshots, 0, sizeof(snapshots));
+	for (int i = 0; i < 2 && rc == 0; i++)
+		rc = find_entry(l, texts[i], &snapshots[i], &subpath, &nodes[i], &hold[i], &status);
+	if (rc == 0 && (nodes[0].type != STORE_NODE_DIR || nodes[1].type != STORE_NODE_DIR)) {
+		g4_cli_error("diff", "only directories can be compared");
+		status = G4_EXIT_FAILURE;
+	} else if (rc == 0) {
+		if (l->repo.json)
+			putchar('[');
+		rc = store_diff(l->s, &l->codec, &nodes[0].content, &nodes[1].content, print_change, l);
+		if (l->repo.json)
+			puts("\n]");
+		else if (rc == 0)
+			printf("%llu added, %llu removed, %llu changed, %llu with other metadata\n",
+			       (unsigned long long)l->changes[STORE_ADDED],
+			       (unsigned long long)l->changes[STORE_REMOVED],
+			       (unsigned long long)(l->changes[STORE_CONTENT] + l->changes[STORE_TYPE]),
+			       (unsigned long long)l->changes[STORE_METADATA]);
+		status = rc < 0 && rc != STORE_E_STOPPED ? cli_repo_failed(&l->repo, rc) : G4_EXIT_OK;
+	}
+	for (int i = 0; i < 2; i++) {
+		store_buf_free(&hold[i]);
+		store_snapshot_free(&snapshots[i]);
+	}
+	return status;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- stats */
+
+static int look_stats(struct looking *l)
+{
+	const struct store_filter filter = cli_repo_filter(&l->repo);
+	uint64_t bytes = 0, files = 0, raw = 0, stored = 0, packs = 0;
+	char text[4][G4_SIZE_TEXT_BYTES];
+	struct store_snapshot *list;
+	size_t count;
+	const int rc = store_snapshots(l->s, &filter, &list, &count);
+
+	if (rc != 0)
+		return rc;
+	for (size_t i = 0; i < count; i++) {
+		bytes += list[i].bytes;
+		files += list[i].files;
+	}
+	store_snapshots_free(list, count);
+	const uint64_t blobs = store_index_count(l->s);
+	for (uint64_t i = 0; i < blobs; i++) {
+		const struct store_entry entry = store_index_at(l->s, (uint32_t)i);
+
+		raw += entry.raw;
+		stored += entry.stored;
+	}
+	for (uint32_t i = 0; i < store_pack_count(l->s); i++)
+		packs += store_pack_at(l->s, i).bytes;
+	if (l->repo.json) {
+		printf("{\"snapshots\": %zu, \"files\": %llu, \"bytes\": %llu, \"blobs\": %llu, \"blob_bytes\": %llu, "
+		       "\"stored_bytes\": %llu, \"packs\": %u, \"pack_bytes\": %llu}\n",
+		       count, (unsigned long long)files, (unsigned long long)bytes, (unsigned long long)blobs,
+		       (unsigned long long)raw, (unsigned long long)stored, store_pack_count(l->s),
+		       (unsigned long long)packs);
+		return 0;
+	}
+	printf("%zu snapshots of %llu files, %s in all\n", count, (unsigned long long)files,
+	       g4_format_size(bytes, text[0], sizeof(text[0])));
+	printf("%llu different blobs, %s, stored as %s\n", (unsigned long long)blobs,
+	       g4_format_size(raw, text[1], sizeof(text[1])), g4_format_size(stored, text[2], sizeof(text[2])));
+	printf("%u packs, %s\n", store_pack_count(l->s), g4_format_size(packs, text[3], sizeof(text[3])));
+	if (packs > 0)
+		printf("%.2f times smaller than the snapshots\n", (double)bytes / (double)packs);
+	return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------- commands */
+
+static int work(struct looking *l, enum look what, char **arguments, int count)
+{
+	int rc = what == LOOK_SNAPSHOTS ? 0 : store_index_load(l->s, NULL, NULL, NULL);
+
+	if (rc == 0) {
+		switch (what) {
+		case LOOK_SNAPSHOTS:
+			rc = look_snapshots(l, arguments, count);
+			break;
+		case LOOK_LS:
+			return look_ls(l, arguments[0]);
+		case LOOK_FIND:
+			rc = look_find(l, arguments, count);
+			break;
+		case LOOK_DIFF:
+			return look_diff(l, arguments);
+		default:
+			rc = look_stats(l);
+		}
+	}
+	return rc == 0 || rc == STORE_E_STOPPED ? G4_EXIT_OK : cli_repo_failed(&l->repo, rc);
+}
+
+static int look(enum look what, const char *command, int min, int max, int argc, char **argv)
+{
+	static const struct option long_options[] = {CLI_REPO_LONG,
+						     CLI_FILTER_LONG,
+						     {"long", no_argument, NULL, 'l'},
+						     {"directory", no_argument, NULL, 'd'},
+						     {"null", no_argument, NULL, '0'},
+						     {NULL, 0, NULL, 0}};
+	struct looking l = {.end = '\n'};
+	int option;
+
+	cli_repo_init(&l.repo, command);
+	while ((option = getopt_long(argc, argv, CLI_REPO_SHORT CLI_FILTER_SHORT "ld0", long_options, NULL)) != -1) {
+		if (cli_repo_take(&l.repo, option, optarg))
+			continue;
+		if (what != LOOK_LS || option == '?' || option == ':')
+			return g4_cli_bad_option(command, option == '?' || option == ':' ? option : '?', argv);
+		l.detailed = l.detailed || option == 'l';
+		l.flat = l.flat || option == 'd';
+		l.end = option == '0' ? 0 : l.end;
+	}
+	const int count = argc - optind;
+	if (count < min || count > max)
+		return g4_cli_usage(command, max == 0	? "it takes no argument" :
+					     min == max ? (max == 1 ? "it takes one snapshot, or latest" :
+								      "it takes two snapshots") :
+							  "it takes a pattern");
+	int status = cli_repo_open(&l.repo, &l.s);
+	if (status != G4_EXIT_OK)
+		return status;
+	store_codec_init(&l.codec, 0);
+	status = work(&l, what, argv + optind, count);
+	store_codec_free(&l.codec);
+	cli_repo_close(&l.repo, l.s);
+	return g4_cli_finish_output(command, status);
+}
+
+int cli_snapshots(int argc, char **argv)
+{
+	return look(LOOK_SNAPSHOTS, "snapshots", 0, CLI_LIST_MAX, argc, argv);
+}
+
+int cli_ls(int argc, char **argv)
+{
+	return look(LOOK_LS, "ls", 1, 1, argc, argv);
+}
+
+int cli_find(int argc, char **argv)
+{
+	return look(LOOK_FIND, "find", 1, CLI_LIST_MAX, argc, argv);
+}
+
+int cli_diff(int argc, char **argv)
+{
+	return look(LOOK_DIFF, "diff", 2, 2, argc, argv);
+}
+
+int cli_stats(int argc, char **argv)
+{
+	return look(LOOK_STATS, "stats", 0, 0, argc, argv);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shredder restore: a snapshot, or a part of it, into a directory. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock_host.h"
+#include "cli/repo.h"
+#include "store/restore.h"
+
+const char cli_help_restore[] =
+	"[OPTION]... --target DIR SNAPSHOT[:PATH]\n\n"
+	"Writes a snapshot (the beginning of its name, or latest) into a directory, or what is below PATH in it. Of files that\n"
+	"are there already only what differs is written, so that an interrupted restore goes on where it was.\n"
+	"Exit status 1: something could not be restored as it was.\n\n" CLI_REPO_HELP CLI_FILTER_HELP
+	"  -T, --target DIR       where to\n"
+	"  -e, --exclude PATTERN  leave out what matches, as in .gitignore\n"
+	"  -i, --include PATTERN  only what matches\n"
+	"      --no-owner         all files belong to who restores them; always so without root\n"
+	"  -t, --threads N        that fetch and write [one a processor]\n"
+	"  -n, --dry-run          write nothing\n"
+	"      --help             show this\n";
+
+enum { OPT_NO_OWNER = CLI_OPT_REPO_FREE };
+
+struct restore {
+	struct cli_repo repo;
+	struct store_restore_options options;
+	struct store_excludes excludes;
+	const char *includes[CLI_LIST_MAX];
+	struct g4_progress progress;
+	uint64_t total;
+};
+
+static void tell(void *user, const char *path, const char *sentence)
+{
+	struct restore *r = (struct restore *)user;
+
+	g4_progress_clear(&r->progress);
+	cli_warn("restore", path, sentence);
+}
+
+static void show_progress(void *user, const struct store_restore_stats *stats)
+{
+	struct restore *r = (struct restore *)user;
+
+	g4_progress_step(&r->progress, g4_min64(stats->bytes, r->total), r->total);
+}
+
+static int run(struct restore *r, struct store *s, const char *text)
+{
+	const uint64_t began = g4_clock_ns(CLOCK_MONOTONIC);
+	struct store_restore_stats stats = {0};
+	struct store_snapshot snapshot = {0};
+	char bytes[G4_SIZE_TEXT_BYTES], written[G4_SIZE_TEXT_BYTES], hex[STORE_HEX_BYTES];
+	int rc = store_lock(s, false);
+
+	if (rc == 0)
+		rc = store_index_load(s, NULL, NULL, NULL);
+	if (rc != 0)
+		return cli_repo_failed(&r->repo, rc);
+	int status = cli_snapshot_find(&r->repo, s, text, &snapshot, &r->options.subpath);
+	if (status != G4_EXIT_OK)
+		return status;
+	r->total = snapshot.bytes;
+	g4_progress_start(&r->progress, "restoring");
+	rc = store_restore(s, &snapshot, &r->options, &stats);
+	g4_progress_clear(&r->progress);
+	const double seconds = (double)(g4_clock_ns(CLOCK_MONOTONIC) - began) / 1e9;
+	if (rc != 0)
+		status = cli_repo_failed(&r->repo, rc);
+	else if (r->repo.json)
+		printf("{\"snapshot\": \"%s\", \"files\": %llu, \"directories\": %llu, \"others\": %llu, \"bytes\": %llu, "
+		       "\"written_bytes\": %llu, \"errors\": %llu, \"seconds\": %.3f}\n",
+		       store_hex(&snapshot.name, hex), (unsigned long long)stats.files,
+		       (unsigned long long)stats.directories, (unsigned long long)stats.others,
+		       (unsigned long long)stats.bytes, (unsigned long long)stats.written_bytes,
+		       (unsigned long long)stats.errors, seconds);
+	else
+		printf("%llu files, %llu directories, %llu others, %s, of which %s were written, in %.1f s\n",
+		       (unsigned long long)stats.files, (unsigned long long)stats.directories,
+		       (unsigned long long)stats.others, g4_format_size(stats.bytes, bytes, sizeof(bytes)),
+		       g4_format_size(stats.written_bytes, written, sizeof(written)), seconds);
+	if (rc == 0 && stats.errors > 0) {
+		g4_cli_error("restore", "%llu errors: not everything is as it was", (unsigned long long)stats.errors);
+		status = G4_EXIT_FAILURE;
+	}
+	store_snapshot_free(&snapshot);
+	return g4_cli_finish_output("restore", status);
+}
+
+static int take(struct restore *r, int option, char **argv)
+{
+	uint64_t number;
+
+	switch (option) {
+	case 'T':
+		r->options.target = optarg;
+		return G4_EXIT_OK;
+	case 'e':
+		store_exclude_add(&r->excludes, optarg);
+		return G4_EXIT_OK;
+	case 'i':
+		if (r->options.includes_count < CLI_LIST_MAX)
+			r->includes[r->options.includes_count++] = optarg;
+		return G4_EXIT_OK;
+	case OPT_NO_OWNER:
+		r->options.no_owner = true;
+		return G4_EXIT_OK;
+	case 'n':
+		r->options.dry_run = true;
+		return G4_EXIT_OK;
+	case 't':
+		if (!cli_parse_number(optarg, CLI_THREADS_MAX, &number) || number == 0)
+			return g4_cli_usage("restore", "'%s' is no number of threads", optarg);
+		r->options.threads = (uint32_t)number;
+		return G4_EXIT_OK;
+	default:
+		return g4_cli_bad_option("restore", option, argv);
+	}
+}
+
+int cli_restore(int argc, char **argv)
+{
+	static const struct option long_options[] = {CLI_REPO_LONG,
+						     CLI_FILTER_LONG,
+						     {"target", required_argument, NULL, 'T'},
+						     {"exclude", required_argument, NULL, 'e'},
+						     {"include", required_argument, NULL, 'i'},
+						     {"no-owner", no_argument, NULL, OPT_NO_OWNER},
+						     {"threads", required_argument, NULL, 't'},
+						     {"dry-run", no_argument, NULL, 'n'},
+						     {NULL, 0, NULL, 0}};
+	struct restore r = {0};
+	struct store *s;
+	int option, status = G4_EXIT_OK;
+
+	cli_repo_init(&r.repo, "restore");
+	while (status == G4_EXIT_OK && (option = getopt_long(argc, argv, CLI_REPO_SHORT CLI_FILTER_SHORT "T:e:i:t:n",
+							     long_options, NULL)) != -1)
+		if (!cli_repo_take(&r.repo, option, optarg))
+			status = take(&r, option, argv);
+	if (status != G4_EXIT_OK)
+		return status;
+	if (optind + 1 != argc)
+		return g4_cli_usage("restore", "it takes one snapshot, or latest");
+	if (r.options.target == NULL)
+		return g4_cli_usage("restore", "where to? Say --target DIR");
+	r.options.excludes = &r.excludes;
+	r.options.includes = r.includes;
+	r.options.note = tell;
+	r.options.progress = show_progress;
+	r.options.user = &r;
+	status = cli_repo_open(&r.repo, &s);
+	if (status == G4_EXIT_OK) {
+		status = run(&r, s, argv[optind]);
+		cli_repo_close(&r.repo, s);
+	}
+	store_excludes_free(&r.excludes);
+	return status;
+}

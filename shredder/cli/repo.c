@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/repo.h"
+#include "store/crypto.h"
+
+#define PASSWORD_MAX 4096
+#define KEY_FILE_MAX (1024 * 1024)
+
+static const char *from_environment(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value != NULL && value[0] != 0 ? value : NULL;
+}
+
+void cli_repo_init(struct cli_repo *repo, const char *command)
+{
+	memset(repo, 0, sizeof(*repo));
+	repo->command = command;
+	repo->path = from_environment("SHREDDER_REPOSITORY");
+	repo->password_file = from_environment("SHREDDER_PASSWORD_FILE");
+	repo->password_command = from_environment("SHREDDER_PASSWORD_COMMAND");
+	repo->key_file = from_environment("SHREDDER_KEY_FILE");
+}
+
+bool cli_repo_take(struct cli_repo *repo, int option, const char *value)
+{
+	switch (option) {
+	case 'r':
+		repo->path = value;
+		return true;
+	case 'p':
+		repo->password_file = value;
+		return true;
+	case 'k':
+		repo->key_file = value;
+		return true;
+	case 'j':
+		repo->json = true;
+		return true;
+	case CLI_OPT_PASSWORD_COMMAND:
+		repo->password_command = value;
+		return true;
+	case CLI_OPT_NO_ENCRYPTION:
+		repo->plain = true;
+		return true;
+	case 'H':
+		repo->host = value;
+		return true;
+	case CLI_OPT_TAG:
+		if (repo->tags_count < CLI_LIST_MAX)
+			repo->tags[repo->tags_count++] = value;
+		return true;
+	case CLI_OPT_PATH:
+		if (repo->paths_count < CLI_LIST_MAX)
+			repo->paths[repo->paths_count++] = value;
+		return true;
+	default:
+		return false;
+	}
+}
+
+struct store_filter cli_repo_filter(const struct cli_repo *repo)
+{
+	return (struct store_filter){.host = repo->host,
+				     .tags = repo->tags,
+				     .tags_count = repo->tags_count,
+				     .paths = repo->paths,
+				     .paths_count = repo->paths_count};
+}
+
+int cli_repo_failed(const struct cli_repo *repo, int code)
+{
+	g4_cli_error(repo->command, "%s", store_message());
+	switch (code) {
+	case STORE_E_NO_STORE:
+		return CLI_EXIT_NO_STORE;
+	case STORE_E_LOCKED:
+		return CLI_EXIT_LOCKED;
+	case STORE_E_PASSWORD:
+		return CLI_EXIT_PASSWORD;
+	default:
+		return G4_EXIT_FAILURE;
+	}
+}
+
+/* ------------------------------------------------------------------------------------------------------ passwords */
+
+static int read_file(const char *path, size_t max, struct store_buf *out)
+{
+	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got = 0;
+
+	out->size = 0;
+	if (fd < 0)
+		return store_fail(STORE_E_PASSWORD, "cannot read %s: %s", path, strerror(errno));
+	do {
+		uint8_t *to = store_buf_reserve(out, 4096);
+
+		got = read(fd, to, 4096);
+		if (got < 0 && errno == EINTR)
+			continue;
+		out->size += got > 0 ? (size_t)got : 0;
+	} while (got > 0 && out->size <= max);
+	const int error = errno;
+	close(fd);
+	if (got < 0)
+		return store_fail(STORE_E_PASSWORD, "cannot read %s: %s", path, strerror(error));
+	if (out->size > max)
+		return store_fail(STORE_E_PASSWORD, "%s is too large to be what it should be", path);
+	return 0;
+}
+
+static char *first_line(const struct store_buf *text)
+{
+	char *line = (char *)store_alloc(text->size + 1);
+
+	memcpy(line, text->data, text->size);
+	line[strcspn(line, "\r\n")] = 0;
+	return line;
+}
+
+static int ask_command(const char *command, char **password)
+{
+	char text[PASSWORD_MAX];
+	FILE *pipe = popen(command, "re");
+
+	if (pipe == NULL)
+		return store_fail(STORE_E_PASSWORD, "cannot run '%s': %s", command, strerror(errno));
+	const size_t bytes = fread(text, 1, sizeof(text) - 1, pipe);
+	text[bytes] = 0;
+	if (pclose(pipe) != 0)
+		return store_fail(STORE_E_PASSWORD, "the password command failed: %s", command);
+	text[strcspn(text, "\r\n")] = 0;
+	*password = store_strdup(text);
+	store_wipe(text, sizeof(text));
+	return 0;
+}
+
+static int ask_terminal(const char *prompt, char **password)
+{
+	char text[PASSWORD_MAX];
+	struct termios old, silent;
+	FILE *terminal = fopen("/dev/tty", "r+e");
+
+	if (terminal == NULL || tcgetattr(fileno(terminal), &old) != 0) {
+		if (terminal != NULL)
+			fclose(terminal);
+		return store_fail(STORE_E_PASSWORD,
+				  "there is no terminal to ask for the password; say --password-file, "
+				  "--password-command or --key-file, or set SHREDDER_PASSWORD");
+	}
+	silent = old;
+	silent.c_lflag &= ~(tcflag_t)ECHO;
+	tcsetattr(fileno(terminal), TCSAFLUSH, &silent);
+	fputs(prompt, terminal);
+	fflush(terminal);
+	const bool got = fgets(text, sizeof(text), terminal) != NULL;
+	tcsetattr(fileno(terminal), TCSAFLUSH, &old);
+	fputs("\n", terminal);
+	fclose(terminal);
+	if (!got)
+		return store_fail(STORE_E_PASSWORD, "no password was given");
+	text[strcspn(text, "\r\n")] = 0;
+	*password = store_strdup(text);
+	store_wipe(text, sizeof(text));
+	return 0;
+}
+
+static int ask_twice(char **password)
+{
+	char *again = NULL;
+	int rc = ask_terminal("new password: ", password);
+
+	if (rc == 0)
+		rc = ask_terminal("once more: ", &again);
+	if (rc == 0 && strcmp(*password, again) != 0)
+		rc = store_fail(STORE_E_PASSWORD, "these were two different passwords");
+	free(again);
+	return rc;
+}
+
+static int secret_of(struct cli_repo *repo, bool fresh, struct store_secret *secret)
+{
+	const char *direct = repo->no_environment ? NULL : from_environment("SHREDDER_PASSWORD");
+	struct store_buf text = {0};
+	int rc = 0;
+
+	memset(secret, 0, sizeof(*secret));
+	if (repo->key_file != NULL) {
+		rc = read_file(repo->key_file, KEY_FILE_MAX, &repo->key);
+		secret->key = repo->key.data;
+		secret->key_bytes = repo->key.size;
+		if (rc == 0 && repo->key.size < 32)
+			rc = store_fail(STORE_E_PASSWORD, "%s is no key file: it has fewer than 32 bytes",
+					repo->key_file);
+		return rc;
+	}
+	if (repo->password_file != NULL) {
+		rc = read_file(repo->password_file, PASSWORD_MAX, &text);
+		if (rc == 0)
+			repo->password = first_line(&text);
+		store_buf_free(&text);
+	} else if (repo->password_command != NULL) {
+		rc = ask_command(repo->password_command, &repo->password);
+	} else if (direct != NULL) {
+		repo->password = store_strdup(direct);
+	} else {
+		rc = fresh ? ask_twice(&repo->password) : ask_terminal("password: ", &repo->password);
+	}
+	secret->password = repo->password;
+	return rc;
+}
+
+int cli_repo_secret(struct cli_repo *repo, bool fresh, struct store_secret *secret)
+{
+	const int rc = secret_of(repo, fresh, secret);
+
+	return rc == 0 ? G4_EXIT_OK : cli_repo_failed(repo, rc);
+}
+
+static int ask(void *user, struct store_secret *secret)
+{
+	return secret_of((struct cli_repo *)user, false, secret);
+}
+
+int cli_repo_open(struct cli_repo *repo, struct store **out)
+{
+	if (repo->path == NULL)
+		return g4_cli_usage(repo->command, "which repository? Say --repo or set SHREDDER_REPOSITORY");
+	const int rc = store_open(repo->path, repo->plain ? NULL : ask, repo, out);
+	return rc == 0 ? G4_EXIT_OK : cli_repo_failed(repo, rc);
+}
+
+void cli_repo_close(struct cli_repo *repo, struct store *s)
+{
+	store_close(s);
+	if (repo->password != NULL)
+		store_wipe(repo->password, strlen(repo->password));
+	free(repo->password);
+	repo->password = NULL;
+	if (repo->key.size > 0)
+		store_wipe(repo->key.data, repo->key.size);
+	store_buf_free(&repo->key);
+}
+
+/* --------------------------------------------------------------------------------------------------------- output */
+
+int cli_snapshot_find(const struct cli_repo *repo, struct store *s, const char *text, struct store_snapshot *snapshot,
+		      const char **subpath)
+{
+	const struct store_filter filter = cli_repo_filter(repo);
+	const char *colon = strchr(text, ':');
+	char *name = store_strdup(text);
+
+	*subpath = colon != NULL ? colon + 1 : "/";
+	if (colon != NULL)
+		name[colon - text] = 0;
+	const int rc = store_snapshot_find(s, name, &filter, snapshot);
+	free(name);
+	return rc == 0 ? G4_EXIT_OK : cli_repo_failed(repo, rc);
+}
+
+void cli_print_name(FILE *to, const char *name)
+{
+	if (!isatty(fileno(to))) {
+		fputs(name, to);
+		return;
+	}
+	for (const uint8_t *at = (const uint8_t *)name; *at != 0; at++)
+		fputc(*at < 32 || *at == 127 ? '?' : *at, to);
+}
+
+void cli_warn(const char *command, const char *path, const char *sentence)
+{
+	fflush(stdout);
+	fprintf(stderr, "%s %s: ", g4_program, command);
+	cli_print_name(stderr, path);
+	fprintf(stderr, ": %s\n", sentence);
+}
+
+const char *cli_format_time(const struct store_time *time, char text[32])
+{
+	const time_t at = (time_t)time->seconds;
+	struct tm t;
+
+	if (localtime_r(&at, &t) == NULL || strftime(text, 32, "%Y-%m-%d %H:%M:%S", &t) == 0)
+		snprintf(text, 32, "%lld", (long long)time->seconds);
+	return text;
+}
+
+void cli_print_json_time(const struct store_time *time)
+{
+	const time_t at = (time_t)time->seconds;
+	char text[32];
+	struct tm t;
+
+	if (gmtime_r(&at, &t) != NULL && strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &t) != 0)
+		printf("\"%s.%09uZ\"", text, time->ns);
+	else
+		fputs("null", stdout);
+}
+
+void cli_print_json_text(const char *text)
+{
+	g4_print_json_string(stdout, text, strlen(text));
+}
+
+void cli_print_json_texts(char *const *texts, size_t count)
+{
+	putchar('[');
+	for (size_t i = 0; i < count; i++) {
+		fputs(i == 0 ? "" : ", ", stdout);
+		cli_print_json_text(texts[i]);
+	}
+	putchar(']');
+}
+
+const char *cli_format_mode(const struct store_node *node, char text[11])
+{
+	static const char letters[] = "?-dlcbps";
+
+	text[0] = letters[node->type < 8 ? node->type : 0];
+	for (int i = 0; i < 9; i++)
+		text[1 + i] = (node->mode >> (8 - i) & 1) != 0 ? "rwx"[i % 3] : '-';
+	if (node->mode & S_ISUID)
+		text[3] = node->mode & 0100 ? 's' : 'S';
+	if (node->mode & S_ISGID)
+		text[6] = node->mode & 0010 ? 's' : 'S';
+	if (node->mode & S_ISVTX)
+		text[9] = node->mode & 0001 ? 't' : 'T';
+	text[10] = 0;
+	return text;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the commands of the backup share: which repository, which password, which snapshots; output; exit statuses. */
+#ifndef SHREDDER_CLI_REPO_H
+#define SHREDDER_CLI_REPO_H
+
+#include "cli/cli.h"
+#include "store/tree.h"
+
+/* Exit statuses as restic's. */
+enum cli_exit { CLI_EXIT_UNREAD = 3, CLI_EXIT_NO_STORE = 10, CLI_EXIT_LOCKED = 11, CLI_EXIT_PASSWORD = 12 };
+
+#define CLI_LIST_MAX 256
+
+struct cli_repo {
+	const char *command;
+	const char *path, *password_file, *password_command, *key_file;
+	bool plain, json;
+	bool no_environment; /* SHREDDER_PASSWORD is not meant: a new password is asked for */
+	const char *host;    /* snapshots */
+	const char *tags[CLI_LIST_MAX], *paths[CLI_LIST_MAX];
+	size_t tags_count, paths_count;
+	char *password; /* held until the end */
+	struct store_buf key;
+};
+
+#define CLI_REPO_HELP                                                                                                  \
+	"  -r, --repo DIR         the repository [SHREDDER_REPOSITORY]\n"                                              \
+	"  -p, --password-file FILE  its password, the first line [SHREDDER_PASSWORD_FILE, SHREDDER_PASSWORD]\n"       \
+	"      --password-command COMMAND  what prints it [SHREDDER_PASSWORD_COMMAND]\n"                               \
+	"  -k, --key-file FILE    a file of 32 random bytes or more instead of a password [SHREDDER_KEY_FILE]\n"       \
+	"      --no-encryption    the repository is not encrypted\n"                                                   \
+	"  -j, --json             JSON instead of text\n"
+#define CLI_FILTER_HELP                                                                                                \
+	"  -H, --host NAME        of snapshots of this host only\n"                                                    \
+	"      --tag TAG,...      that have all of these tags; may come several times: any of the lists\n"             \
+	"      --path PATH        that were made of this path\n"
+
+enum {
+	CLI_OPT_REPO_FIRST = 512,
+	CLI_OPT_PASSWORD_COMMAND,
+	CLI_OPT_NO_ENCRYPTION,
+	CLI_OPT_TAG,
+	CLI_OPT_PATH,
+	CLI_OPT_REPO_FREE
+};
+#define CLI_REPO_SHORT ":r:p:k:j"
+#define CLI_FILTER_SHORT "H:"
+#define CLI_REPO_LONG                                                                                                  \
+	{"repo", required_argument, NULL, 'r'}, {"password-file", required_argument, NULL, 'p'},                       \
+		{"password-command", required_argument, NULL, CLI_OPT_PASSWORD_COMMAND},                               \
+		{"key-file", required_argument, NULL, 'k'},                                                            \
+		{"no-encryption", no_argument, NULL, CLI_OPT_NO_ENCRYPTION},                                           \
+	{                                                                                                              \
+		"json", no_argument, NULL, 'j'                                                                         \
+	}
+#define CLI_FILTER_LONG                                                                                                \
+	{"host", required_argument, NULL, 'H'}, {"tag", required_argument, NULL, CLI_OPT_TAG},                         \
+	{                                                                                                              \
+		"path", required_argument, NULL, CLI_OPT_PATH                                                          \
+	}
+
+/* From the environment. */
+void cli_repo_init(struct cli_repo *repo, const char *command);
+/* Takes an option of the above: false, it is none of these. */
+bool cli_repo_take(struct cli_repo *repo, int option, const char *value);
+/* Opens it; G4_EXIT_OK, or a status after a message. */
+int cli_repo_open(struct cli_repo *repo, struct store **out);
+/* The secret that was named, or asked for on the terminal, twice when it is a new one. Holds until cli_repo_close(). */
+int cli_repo_secret(struct cli_repo *repo, bool fresh, struct store_secret *secret);
+void cli_repo_close(struct cli_repo *repo, struct store *s);
+struct store_filter cli_repo_filter(const struct cli_repo *repo);
+/* Prints store_message() and gives the status for the code. */
+int cli_repo_failed(const struct cli_repo *repo, int code);
+
+/* "latest" or "ID", or "ID:/path"; *subpath points into a copy that lives as long as the program. */
+int cli_snapshot_find(const struct cli_repo *repo, struct store *s, const char *text, struct store_snapshot *snapshot,
+		      const char **subpath);
+
+/* Names may be hostile: on a terminal, control characters become "?". */
+void cli_print_name(FILE *to, const char *name);
+void cli_warn(const char *command, const char *path, const char *sentence);
+/* "2026-01-31 12:00:00", local time. */
+const char *cli_format_time(const struct store_time *time, char text[32]);
+/* "2026-01-31T12:00:00.000000000Z" with its quotes. */
+void cli_print_json_time(const struct store_time *time);
+void cli_print_json_text(const char *text);
+/* ["a", "b"] */
+void cli_print_json_texts(char *const *texts, size_t count);
+/* "drwxr-xr-x" */
+const char *cli_format_mode(const struct store_node *node, char text[11]);
+
+#endif
