@@ -267,6 +267,28 @@ static void after_a_crash(void **state)
 	expect_files();
 }
 
+/* A superblock that is written while the log is in use does not say that what the log holds is home. */
+static void a_resize_tells_only_what_is_home(void **state)
+{
+	uint64_t limit, ino;
+	struct g4_attr attr;
+
+	(void)state;
+	mount();
+	assert_int_equal(g4_resize(wg, rig.fs, DEVICE_BYTES - 4 * G4_MIB, true, &limit), 0);
+	stop(true);
+	make();
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "only in the log", S_IFREG | 0644, &ino), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(g4_resize(wg, rig.fs, DEVICE_BYTES, false, &limit), 0);
+	stop(false);
+	damage_header();
+	mount();
+	assert_int_equal(op_lookup(&rig, G4_NODE_ROOT, "only in the log", &attr), 0);
+	stop(true);
+	expect_files();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -279,6 +301,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_header_from_before_is_no_tail, setup, teardown),
 		cmocka_unit_test_setup_teardown(of_two_superblocks_the_newer_counts, setup, teardown),
 		cmocka_unit_test_setup_teardown(after_a_crash, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_resize_tells_only_what_is_home, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
