@@ -79,13 +79,18 @@ if(NOT G4_SANITIZE MATCHES thread AND G4_LANES EQUAL 0)
 		COMMAND ${Python3_EXECUTABLE} "${CMAKE_CURRENT_SOURCE_DIR}/tests/corrupt/fields.py"
 			"${CMAKE_CURRENT_SOURCE_DIR}/src/format/format.h" "${field_table}"
 		DEPENDS src/format/format.h tests/corrupt/fields.py VERBATIM)
-	add_executable(corrupt tests/corrupt/corrupt.c tests/corrupt/world.c tests/crash/clock.c "${field_table}")
-	target_link_options(corrupt PRIVATE "LINKER:--wrap=clock_gettime,--wrap=getrandom")
-	target_include_directories(corrupt PRIVATE tests tests/support "${CMAKE_BINARY_DIR}/tests/generated")
-	target_link_libraries(corrupt PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
-	set_target_properties(corrupt PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
-	add_test(NAME corrupt COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:corrupt> WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
-	set_tests_properties(corrupt PROPERTIES LABELS corrupt TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment}")
+	set(corrupt_shared tests/corrupt/judge.c tests/corrupt/world.c tests/crash/clock.c)
+	add_executable(corrupt tests/corrupt/corrupt.c ${corrupt_shared} "${field_table}")
+	add_executable(corrupt_several tests/corrupt/several.c ${corrupt_shared}) # several structures at once
+	foreach(program corrupt corrupt_several)
+		target_link_options(${program} PRIVATE "LINKER:--wrap=clock_gettime,--wrap=getrandom")
+		target_include_directories(${program} PRIVATE tests tests/support "${CMAKE_BINARY_DIR}/tests/generated")
+		target_link_libraries(${program} PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
+		set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+		add_test(NAME ${program} COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:${program}>
+			WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+		set_tests_properties(${program} PROPERTIES LABELS corrupt TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment}")
+	endforeach()
 endif()
 
 # Images that one engine makes and another one changes; in `make check` both are the same, in `make check-gpu` not.

@@ -105,12 +105,13 @@ static bool check_page(struct g4_fsck *fsck, const struct g4_fsck_where *where)
 
 	/* Not entered when it was met before: else a page that is its own child would be walked for ages. */
 	if (g4_fsck_bit(fsck->used, page) && (!fsck->repairing || g4_fsck_bit(fsck->metadata, page))) {
-		fsck->rebuild_dir = true;
+		fsck->rebuild_dir = fsck->missing_pages = true; /* what should be in its place is somewhere else */
 		return g4_fsck_claim_metadata(fsck, walk->address, where, "a directory page");
 	}
 	const int status = g4_dir_walk_enter(walk);
 	if (status < 0) {
 		fsck->rebuild_dir = fsck->missing_pages = true;
+		g4_fsck_note_broken(fsck, walk->address);
 		g4_fsck_problem(fsck, G4_FSCK_DIRECTORY, where,
 				"the directory page at 0x%" PRIx64 ", for hashes from 0x%08" PRIx64
 				" on, is damaged or contradicts its parent: %s",

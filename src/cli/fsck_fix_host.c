@@ -364,6 +364,7 @@ void g4_fsck_drop_entry(struct g4_fsck *fsck, const struct g4_fsck_where *where)
 	struct g4_fsck_cell *dropped = g4_fsck_add(fsck, &fsck->dropped, fsck->dirs[where->dir].ino);
 	if (dropped != NULL)
 		dropped->a++;
+	fsck->names_astray++;
 	g4_fsck_seal(fsck, where->leaf_address, G4_BLOCK_DIR_LEAF);
 }
 

@@ -24,6 +24,7 @@
 #include <sys/stat.h>
 
 #include "cli/fsck_host.h"
+#include "journal/block.h"
 
 #define GROUP_WORDS (G4_GROUP_PAGES / 64)
 #define REGION_WORDS (G4_REGION_PAGES / 64)
@@ -99,6 +100,35 @@ static bool take(struct hunt *hunt, uint64_t page, bool proven)
 	return true;
 }
 
+static bool is_written(const struct g4_fsck *fsck, uint64_t page)
+{
+	return fsck->unwritten == NULL || !g4_fsck_bit(fsck->unwritten, page);
+}
+
+/*
+ * A file's pointer leads to a page that says it is metadata of this place, though nothing leads to it as that: what the file
+ * had there before nobody knows. The next round says so.
+ */
+static void doubt_contents(struct g4_fsck *fsck, uint64_t page)
+{
+	const uint64_t address = page * G4_PAGE_BYTES;
+	union {
+		g4_le64 slots[G4_INDIRECT_SLOTS];
+		struct g4_block_header header;
+	} copy;
+	struct g4_indirect_header indirect;
+	const void *contents;
+
+	if (g4_image_page(fsck->image, address, &contents) < 0)
+		return;
+	memcpy(&copy, contents, sizeof(copy));
+	if (g4_block_verify(&copy, copy.header.type, address, fsck->image->fs_tag) != 0 &&
+	    g4_indirect_verify(&copy, address, fsck->image->fs_tag, &indirect) != 0)
+		return;
+	g4_fsck_note_broken(fsck, address);
+	fsck->problems++;
+}
+
 /* `newest`: the generation of its group's map. */
 static void judge(struct hunt *hunt, uint64_t page, uint64_t newest)
 {
@@ -121,7 +151,7 @@ static void judge(struct hunt *hunt, uint64_t page, uint64_t newest)
 		return;
 	const uint64_t generation = copy.slab.header.generation;
 	const bool is_contents = g4_fsck_bit(fsck->used, page);
-	const bool written = is_contents && (fsck->unwritten == NULL || !g4_fsck_bit(fsck->unwritten, page));
+	const bool written = is_contents && is_written(fsck, page);
 	/* What this repair has sealed itself proves nothing. */
 	const bool newer = !is_contents && generation >= newest && (!fsck->repairing || generation < fsck->sequence);
 	if (newer || written || evidence.owned != 0) {
@@ -205,9 +235,12 @@ static void search_group(struct hunt *hunt, uint64_t group)
 			pages |= fsck->used[word] & ~fsck->metadata[word];
 		for (; pages != 0; pages &= pages - 1) {
 			const uint64_t page = word * 64 + (uint64_t)__builtin_ctzll(pages);
-			if (page * G4_PAGE_BYTES >= layout->data_address &&
-			    page * G4_PAGE_BYTES < layout->backup_address)
-				judge(hunt, page, map.header.generation);
+			if (page * G4_PAGE_BYTES < layout->data_address ||
+			    page * G4_PAGE_BYTES >= layout->backup_address)
+				continue;
+			if (g4_fsck_bit(fsck->used, page) && is_written(fsck, page))
+				doubt_contents(fsck, page);
+			judge(hunt, page, map.header.generation);
 		}
 	}
 	settle_group(hunt, group, before);
@@ -216,7 +249,7 @@ static void search_group(struct hunt *hunt, uint64_t group)
 /* Names that are gone and whose inodes were not found so far. */
 static uint64_t names_without_inode(struct g4_fsck *fsck)
 {
-	uint64_t found = fsck->connected + fsck->unnamed;
+	uint64_t found = fsck->connected + fsck->unnamed, astray = fsck->names_astray;
 
 	for (uint64_t i = 0; i < fsck->slabs.room; i++) {
 		const struct g4_fsck_cell *slab = &fsck->slabs.cells[i];
@@ -227,7 +260,10 @@ static uint64_t names_without_inode(struct g4_fsck *fsck)
 		const struct g4_fsck_cell *link = &fsck->links.cells[i];
 		if (link->key != 0 && link->b > link->a)
 			found += link->b - link->a;
+		else if (link->key != 0)
+			astray += link->a - link->b;
 	}
+	found -= g4_min64(found, astray);
 	return fsck->names_missing > found ? fsck->names_missing - found : 0;
 }
 
@@ -291,7 +327,7 @@ void g4_fsck_disarm(struct g4_fsck *fsck, uint64_t ino, const struct g4_fsck_whe
 		inode->mode &= S_IFMT;
 	g4_fsck_seal_inode(fsck, ino);
 	g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, &here, 0, 0,
-		       "its inode was found in space that no map calls its: it may have been removed");
+		       "inode 0x%" PRIx64 " was found in space that no map calls its: it may have been removed", ino);
 }
 
 bool g4_fsck_is_proven(const struct g4_fsck *fsck, uint64_t ino)
@@ -314,7 +350,8 @@ uint64_t g4_fsck_missing_names(struct g4_fsck *fsck, const struct g4_inode *inod
 
 void g4_fsck_tell_missing(struct g4_fsck *fsck)
 {
-	const uint64_t found = fsck->connected + fsck->links_missing;
+	const uint64_t all = fsck->connected + fsck->links_missing;
+	const uint64_t found = all - g4_min64(all, fsck->names_astray);
 
 	if (fsck->names_missing <= found)
 		return;

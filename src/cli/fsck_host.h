@@ -201,6 +201,7 @@ struct g4_fsck {
 	bool repairing;
 	bool orphans_broken, no_room;
 	bool new_root;			 /* the tree was not walked: the next round does, from another root */
+	bool replayed;			 /* the journal, onto the device */
 	bool searched;			 /* free space was looked at */
 	bool cramped;			 /* room was taken that may have held something */
 	bool reset_journal;		 /* what its log holds is given up */
@@ -218,10 +219,13 @@ struct g4_fsck {
 	uint64_t *ever_used;			   /* bit p: page p was met in an earlier round */
 	uint64_t *taken;			   /* bit p: page p is new */
 	uint64_t *unwritten;			   /* bit p: page p is a file's that never wrote it */
+	uint64_t *broken;			   /* bit p: page p should be metadata and is not */
 	uint64_t unnamed;			   /* inodes without a name met in this round */
 	/* of all rounds: names that directories counted and that are gone; inodes that got a name, links that went */
 	uint64_t names_missing, connected, links_missing;
-	uint64_t lost_files;	      /* what of these was found nowhere */
+	/* names that led to the wrong inode, or to none: those that they should lead to are without a name */
+	uint64_t names_astray;
+	uint64_t lost_files;	      /* of names_missing: what they led to was found nowhere */
 	struct g4_fsck_table adopted; /* leaf page -> a: index of the task of its new directory */
 	struct g4_fsck_table late;    /* directories whose parent is not the directory that names them */
 	struct g4_fsck_change *changes;
@@ -275,6 +279,8 @@ uint64_t *g4_fsck_keys(struct g4_fsck *fsck, const struct g4_fsck_table *table, 
 bool g4_fsck_bit(const uint64_t *bitmap, uint64_t bit);
 /* Sets bits of a bitmap over pages, which is made when it is NULL; false for lack of memory. */
 bool g4_fsck_set_bits(struct g4_fsck *fsck, uint64_t **bitmap, uint64_t first, uint64_t count);
+/* A page that is led to as metadata can not be used: a file that has it as contents may be wrong about that. */
+void g4_fsck_note_broken(struct g4_fsck *fsck, uint64_t address);
 /* Takes pages for one purpose; false, with a problem, when one of them is taken already. */
 bool g4_fsck_claim(struct g4_fsck *fsck, uint64_t address, uint64_t pages, const struct g4_fsck_where *where,
 		   const char *what);

@@ -41,6 +41,7 @@ struct g4_fsck_cell *g4_fsck_slab(struct g4_fsck *fsck, uint64_t page, const str
 		return NULL;
 	int status = read_slab(fsck, page, &slab);
 	if (status < 0) {
+		g4_fsck_note_broken(fsck, page * G4_PAGE_BYTES);
 		g4_fsck_problem(fsck, G4_FSCK_SLAB, NULL,
 				"the slab at 0x%" PRIx64 ", with up to 15 inodes, is damaged: %s", page * G4_PAGE_BYTES,
 				g4_strerror(status));
@@ -133,7 +134,8 @@ enum g4_fsck_met g4_fsck_meet(struct g4_fsck *fsck, uint64_t ino, const struct g
 	} else if (fsck->repairing && doubtful) {
 		struct g4_fsck_where here = *where;
 		here.ino = ino;
-		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, &here, 0, 0, "its inode comes out of a damaged page");
+		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, &here, 0, 0, "inode 0x%" PRIx64 " comes out of a damaged page",
+			       ino);
 	}
 	if (status == 0 && fsck->repairing && unproven && !g4_fsck_is_touched(fsck, ino))
 		g4_fsck_disarm(fsck, ino, where);
@@ -173,6 +175,7 @@ static bool check_indirect(struct g4_fsck *fsck, const struct g4_map_item *item,
 		return false;
 	const int status = g4_map_walk_enter(&fsck->map_walk);
 	if (status < 0) {
+		g4_fsck_note_broken(fsck, address);
 		g4_fsck_problem(fsck, G4_FSCK_MAP, where,
 				"the indirect page at 0x%" PRIx64 ", for the contents from page %" PRIu64
 				" on, is damaged: %s",
@@ -210,12 +213,14 @@ static bool must_move(const struct g4_fsck *fsck, uint64_t address, uint64_t pag
 	return move;
 }
 
-/* Either the map is wrong, or the pointer is. New copies are in no map yet. */
-static bool is_unmarked(const struct g4_fsck *fsck, g4_ptr ptr)
+/* Either the map is wrong, or the pointer is; or what else leads there as metadata. New copies are in no map yet. */
+static bool is_disputed(const struct g4_fsck *fsck, g4_ptr ptr)
 {
 	const uint64_t first = g4_ptr_address(ptr) / G4_PAGE_BYTES;
 
 	for (uint64_t page = first; page < first + g4_tag_pages(g4_ptr_tag(ptr)); page++) {
+		if (fsck->broken != NULL && g4_fsck_bit(fsck->broken, page))
+			return true;
 		if (!g4_fsck_bit(fsck->bad_group, page / G4_GROUP_PAGES) && !g4_fsck_bit(fsck->alloc_used, page) &&
 		    (fsck->taken == NULL || !g4_fsck_bit(fsck->taken, page)))
 			return (ptr & G4_PTR_VALID) != 0;
@@ -237,9 +242,9 @@ static void check_data(struct g4_fsck *fsck, const struct g4_map_item *item, con
 	if (doubtful)
 		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, item->file_page * G4_PAGE_BYTES, pages * G4_PAGE_BYTES,
 			       "contents that something else had, too");
-	else if (fsck->repairing && is_unmarked(fsck, item->ptr) && !g4_fsck_is_touched(fsck, where->ino))
+	else if (fsck->repairing && is_disputed(fsck, item->ptr) && !g4_fsck_is_touched(fsck, where->ino))
 		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, item->file_page * G4_PAGE_BYTES, pages * G4_PAGE_BYTES,
-			       "contents in space that its group's map calls free");
+			       "contents in space that the map calls free, or that should be metadata");
 	if (fsck->repairing && (item->ptr & G4_PTR_VALID) == 0)
 		g4_fsck_set_bits(fsck, &fsck->unwritten, address / G4_PAGE_BYTES, pages);
 	g4_fsck_claim(fsck, address, pages, where, "data");
@@ -294,6 +299,7 @@ static bool read_xattr_page(struct g4_fsck *fsck, g4_ptr ptr, uint32_t type, uin
 		const bool alone = g4_fsck_claim_metadata(fsck, address, where, "an attribute page");
 		return alone || (fsck->repairing && !again);
 	}
+	g4_fsck_note_broken(fsck, address);
 	g4_fsck_problem(fsck, G4_FSCK_XATTR, where, "the attribute page at 0x%" PRIx64 " %s%s", address,
 			status < 0 ? "is damaged: " : "belongs to another inode",
 			status < 0 ? g4_strerror(status) : "");

@@ -261,6 +261,7 @@ static int repair_claimed(struct g4_fsck *fsck, struct g4_image *image, const ch
 	const bool replay = journal->status == 0 && (mended || journal->records > 0);
 	if (replay && !options->dry_run) {
 		const int replayed = g4_fsck_replay(image, mended ? &header : NULL, fsck->target);
+		fsck->replayed = true;
 		g4_image_close(image);
 		status = replayed < 0 && replayed != -G4_E_CORRUPT_JOURNAL ? replayed : 0;
 		if (status == 0)
@@ -310,6 +311,7 @@ void g4_fsck_free(struct g4_fsck *fsck)
 	free_table(&fsck->dropped);
 	free(fsck->ever_used);
 	free(fsck->taken);
+	free(fsck->broken);
 	free(fsck->dirs);
 	free(fsck->names);
 	free(fsck->stack);

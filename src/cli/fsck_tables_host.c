@@ -128,6 +128,14 @@ static bool set_word(struct g4_fsck *fsck, uint64_t **bitmap, uint64_t word, uin
 	return true;
 }
 
+void g4_fsck_note_broken(struct g4_fsck *fsck, uint64_t address)
+{
+	const struct g4_layout *layout = &fsck->image->layout;
+
+	if (fsck->repairing && address >= layout->data_address && address < layout->backup_address)
+		g4_fsck_set_bits(fsck, &fsck->broken, address / G4_PAGE_BYTES, 1);
+}
+
 bool g4_fsck_claim(struct g4_fsck *fsck, uint64_t address, uint64_t pages, const struct g4_fsck_where *where,
 		   const char *what)
 {

@@ -28,6 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "corrupt/judge.h"
 #include "corrupt/world.h"
 #include "crash/clock.h"
 #include "hash/crc32c.h"
@@ -603,40 +604,7 @@ static bool prepare(const struct damage *damage)
 /* ------------------------------------------------------------------ judging */
 
 /* Exit status of a step. */
-enum verdict { GOOD = 0, MISSED = 10, REFUSED = 11, BAD = 1 };
-
-static char *words; /* of the checker, for a failure */
-static size_t word_count;
-
-__attribute__((format(printf, 1, 2))) static _Noreturn void bad(const char *format, ...)
-{
-	va_list arguments;
-
-	va_start(arguments, format);
-	vfprintf(stderr, format, arguments);
-	va_end(arguments);
-	fprintf(stderr, "\n%.3000s\n", words == NULL ? "" : words);
-	_exit(BAD);
-}
-
-/* Did the repair say that something may have happened to this inode? */
-static bool is_reported(const struct g4_fsck *fsck, uint64_t ino)
-{
-	for (uint64_t i = 0; i < fsck->change_count; i++) {
-		if (fsck->changes[i].ino == ino && fsck->changes[i].outcome != G4_FSCK_REPAIRED)
-			return true;
-	}
-	return false;
-}
-
-static bool any_report(const struct g4_fsck *reports, uint32_t count, uint64_t ino)
-{
-	for (uint32_t i = 0; i < count; i++) {
-		if (is_reported(&reports[i], ino))
-			return true;
-	}
-	return false;
-}
+enum verdict { GOOD = 0, MISSED = 10, REFUSED = 11, BAD = JUDGE_BAD };
 
 /* True when the damaged page is what describes this inode. */
 static bool is_described_by(const struct damage *damage, uint64_t ino)
@@ -654,28 +622,6 @@ static bool is_described_by(const struct damage *damage, uint64_t ino)
 	return indirect.inode == ino;
 }
 
-static bool is_same(const struct world_file *a, const struct world_file *b)
-{
-	/* Neither a directory's size nor permissions are contents. */
-	return (a->mode & S_IFMT) == (b->mode & S_IFMT) && a->contents == b->contents &&
-	       a->attributes == b->attributes && (S_ISDIR(a->mode) || a->size == b->size);
-}
-
-static const struct world_file *find_file(const struct world_list *list, const struct world_file *wanted)
-{
-	const struct world_file *found = NULL;
-
-	for (uint32_t i = 0; i < list->count; i++) {
-		if (list->files[i].ino != wanted->ino)
-			continue;
-		if (strcmp(list->files[i].path, wanted->path) == 0)
-			return &list->files[i];
-		if (found == NULL || strncmp(list->files[i].path, "lost+found", 10) == 0)
-			found = &list->files[i];
-	}
-	return found;
-}
-
 static const struct world_file *oracle_by_ino(const struct base *base, uint64_t ino)
 {
 	for (uint32_t i = 0; i < base->oracle.count; i++) {
@@ -690,7 +636,7 @@ static bool is_in_journal(const struct damage *damage, const struct world_file *
 {
 	const struct world_file *before = oracle_by_ino(&settled, file->ino);
 
-	return damage->base->journal_only && (before == NULL || !is_same(before, file));
+	return damage->base->journal_only && (before == NULL || !judge_is_same(before, file));
 }
 
 static void compare_repaired(const struct damage *damage, const struct world_list *list, const struct g4_fsck *reports,
@@ -699,27 +645,27 @@ static void compare_repaired(const struct damage *damage, const struct world_lis
 	const bool believable = damage->sealed || damage->mutation == OLDER;
 
 	if (list->errors != 0)
-		bad("%u errors while reading the repaired image", list->errors);
+		judge_bad("%u errors while reading the repaired image", list->errors);
 	for (uint32_t i = 0; i < damage->base->oracle.count; i++) {
 		const struct world_file *wanted = &damage->base->oracle.files[i];
-		const struct world_file *file = find_file(list, wanted);
-		if (any_report(reports, report_count, wanted->ino) || is_in_journal(damage, wanted))
+		const struct world_file *file = judge_find(list, wanted);
+		if (judge_is_reported(reports, report_count, wanted->ino) || is_in_journal(damage, wanted))
 			continue;
 		/* What its own record says, with a right checksum, is what the file is. */
 		if (believable && is_described_by(damage, wanted->ino))
 			continue;
 		if (file == NULL)
-			bad("'%s' is gone and nobody said so (found: %d)", wanted->path, found);
-		if (!is_same(file, wanted))
-			bad("'%s' is not what it was and nobody said so (mode %o %o, size %" PRIu64 " %" PRIu64
-			    ", contents %d, "
-			    "attributes %d)",
-			    wanted->path, file->mode, wanted->mode, file->size, wanted->size,
-			    file->contents == wanted->contents, file->attributes == wanted->attributes);
+			judge_bad("'%s' is gone and nobody said so (found: %d)", wanted->path, found);
+		if (!judge_is_same(file, wanted))
+			judge_bad("'%s' is not what it was and nobody said so (mode %o %o, size %" PRIu64 " %" PRIu64
+				  ", contents %d, "
+				  "attributes %d)",
+				  wanted->path, file->mode, wanted->mode, file->size, wanted->size,
+				  file->contents == wanted->contents, file->attributes == wanted->attributes);
 		if (strcmp(file->path, wanted->path) != 0 && strncmp(file->path, "lost+found", 10) != 0 &&
 		    !believable && wanted->directory != UINT32_MAX &&
-		    !any_report(reports, report_count, damage->base->oracle.files[wanted->directory].ino))
-			bad("'%s' is at '%s' now and nobody said so", wanted->path, file->path);
+		    !judge_is_reported(reports, report_count, damage->base->oracle.files[wanted->directory].ino))
+			judge_bad("'%s' is at '%s' now and nobody said so", wanted->path, file->path);
 	}
 }
 
@@ -737,55 +683,9 @@ static void step_use(const struct damage *damage)
 		if (!S_ISREG(file->mode) || file->contents == 0 || wanted == NULL || is_in_journal(damage, wanted))
 			continue;
 		if (file->contents != wanted->contents)
-			bad("the engine read wrong contents of '%s' without an error", file->path);
+			judge_bad("the engine read wrong contents of '%s' without an error", file->path);
 	}
 	_exit(GOOD);
-}
-
-/* One check without repair: the number of problems, or -1 when the image can not be opened. */
-static int64_t check(void)
-{
-	static struct g4_fsck fsck;
-	struct g4_journal_state journal;
-	struct g4_image image;
-	char message[256];
-
-	memset(&fsck, 0, sizeof(fsck));
-	fsck.out = open_memstream(&words, &word_count);
-	fsck.printed_limit = 20;
-	if (g4_image_open(&image, scratch.name, message, sizeof(message)) < 0)
-		return -1;
-	if (g4_image_load_overlay(&image, &journal) < 0 || g4_fsck_run(&fsck, &image, &journal) < 0)
-		bad("the check did not end well");
-	const int64_t problems = (int64_t)fsck.problems;
-	fclose(fsck.out);
-	g4_fsck_free(&fsck);
-	g4_image_close(&image);
-	return problems;
-}
-
-/* *fsck keeps its report. */
-static int repair(struct g4_fsck *fsck, uint64_t stop_at_write)
-{
-	const struct g4_fsck_repair_options options = {.dry_run = false};
-	struct g4_journal_state journal;
-	struct g4_image image = {.name = NULL};
-	char message[512];
-
-	memset(fsck, 0, sizeof(*fsck));
-	fsck->out = open_memstream(&words, &word_count);
-	fsck->printed_limit = 20;
-	fsck->stop_at_write = stop_at_write;
-	const int status =
-		g4_fsck_repair_device(fsck, &image, scratch.name, &options, &journal, message, sizeof(message));
-	fclose(fsck->out);
-	if (status < 0 && stop_at_write == 0)
-		bad("the repair failed: %s", message);
-	if (status == 0 && fsck->problems != 0)
-		bad("the repair did not come to an end");
-	if (image.dev != NULL)
-		g4_image_close(&image);
-	return status;
 }
 
 static uint64_t hash_image(void)
@@ -808,38 +708,38 @@ static uint64_t hash_image(void)
 static void expect_repaired(const struct damage *damage, const struct g4_fsck *reports, uint32_t count, bool found)
 {
 	struct world_list list;
-	char *said = words;
-	const int64_t problems = check();
+	char *said = judge_words;
+	const int64_t problems = judge_check(&scratch);
 
 	if (problems != 0)
-		bad("fsck finds %" PRId64 " problems after the repair", problems);
-	words = said;
+		judge_bad("fsck finds %" PRId64 " problems after the repair", problems);
+	judge_words = said;
 	if (rig_try_mount(&scratch, 0, NULL) < 0)
-		bad("the repaired image can not be mounted");
+		judge_bad("the repaired image can not be mounted");
 	world_list(&scratch, &list);
 	compare_repaired(damage, &list, reports, count, found);
 	if (rig_unmount(&scratch) < 0)
-		bad("the repaired image can not be unmounted");
-	if (check() != 0)
-		bad("the repaired image has problems after a mount");
+		judge_bad("the repaired image can not be unmounted");
+	if (judge_check(&scratch) != 0)
+		judge_bad("the repaired image has problems after a mount");
 }
 
 static void step_repair(const struct damage *damage)
 {
 	static struct g4_fsck first, second;
-	const int64_t problems = check();
+	const int64_t problems = judge_check(&scratch);
 
 	if (problems < 0)
 		_exit(REFUSED);
-	repair(&first, 0);
+	judge_repair(&scratch, &first, 0);
 	const uint64_t before = hash_image();
-	char *said = words;
-	repair(&second, 0);
+	char *said = judge_words;
+	judge_repair(&scratch, &second, 0);
 	if (second.found != 0)
-		bad("the second repair finds %" PRIu64 " problems", second.found);
+		judge_bad("the second repair finds %" PRIu64 " problems", second.found);
 	if (hash_image() != before)
-		bad("the second repair changes something");
-	words = said;
+		judge_bad("the second repair changes something");
+	judge_words = said;
 	expect_repaired(damage, &first, 1, problems != 0);
 	_exit(problems != 0 ? GOOD : MISSED);
 }
@@ -851,10 +751,10 @@ static void step_cut(const struct damage *damage)
 	uint64_t seed = damage->seed ^ 0xc07;
 
 	for (int i = 0; i < 2; i++) {
-		if (repair(&reports[i], 1 + rig_random(&seed) % 24) == 0)
+		if (judge_repair(&scratch, &reports[i], 1 + rig_random(&seed) % 24) == 0)
 			break;
 	}
-	repair(&reports[2], 0);
+	judge_repair(&scratch, &reports[2], 0);
 	expect_repaired(damage, reports, 3, true);
 	_exit(GOOD);
 }
