@@ -137,11 +137,12 @@ static int parse(int argc, char **argv, struct fsck_options *options)
 	return 0;
 }
 
+/* The superblock's word, which is about the last unmount and not about what the check finds. */
 static const char *state_text(const struct g4_superblock *sb)
 {
 	if ((sb->state & G4_STATE_ERROR) != 0)
 		return "stopped after an error";
-	return (sb->state & G4_STATE_CLEAN) != 0 ? "clean" : "not unmounted";
+	return (sb->state & G4_STATE_CLEAN) != 0 ? "unmounted cleanly" : "not unmounted";
 }
 
 static void print_summary(const struct g4_fsck *fsck, const struct g4_journal_state *journal)
@@ -173,15 +174,16 @@ static void print_outcome(const struct g4_fsck *fsck, const struct fsck_options 
 {
 	const char *name = fsck->image->name;
 
-	if (fsck->found == 0)
+	if (fsck->found == 0 && fsck->change_count == 0)
 		return;
 	if (fsck->problems != 0)
-		fprintf(fsck->out, "%s: nothing was changed\n", name);
+		fprintf(fsck->out, "%s: nothing was changed%s\n", name,
+			fsck->replayed ? ", but that the journal was replayed" : "");
 	else
-		fprintf(fsck->out, "%s: %s: %" PRIu64 " things put right, %" PRIu64 " doubtful, %" PRIu64 " lost\n",
+		fprintf(fsck->out, "%s: %s: %" PRIu64 " thing%s put right, %" PRIu64 " doubtful, %" PRIu64 " lost\n",
 			name, options->dry_run ? "a repair would end so" : "repaired",
-			fsck->by_outcome[G4_FSCK_REPAIRED], fsck->by_outcome[G4_FSCK_DOUBTFUL],
-			fsck->by_outcome[G4_FSCK_LOST]);
+			fsck->by_outcome[G4_FSCK_REPAIRED], fsck->by_outcome[G4_FSCK_REPAIRED] == 1 ? "" : "s",
+			fsck->by_outcome[G4_FSCK_DOUBTFUL], fsck->by_outcome[G4_FSCK_LOST]);
 }
 
 static void report_changes(const struct g4_fsck *fsck)
@@ -272,7 +274,8 @@ static int examine(struct g4_fsck *fsck, struct g4_image *image, const struct fs
 
 static int exit_status(const struct g4_fsck *fsck, const struct fsck_options *options)
 {
-	if (fsck->found == 0)
+	/* Also a mark that is taken away is something corrected. */
+	if (fsck->found == 0 && (fsck->change_count == 0 || options->dry_run))
 		return G4_FSCK_OK;
 	if (fsck->problems == 0 && !options->dry_run && repairs(options))
 		return G4_FSCK_CORRECTED;
@@ -282,8 +285,7 @@ static int exit_status(const struct g4_fsck *fsck, const struct fsck_options *op
 			     options->device);
 	else if (fsck->problems != 0 && repairs(options))
 		g4_cli_error("fsck",
-			     "%s: the repair did not come to an end%s, so nothing was changed; copy what you "
-			     "need from a read-only mount",
+			     "%s: the repair did not come to an end%s; copy what you need from a read-only mount",
 			     options->device, fsck->no_room ? " for lack of free space" : "");
 	return G4_FSCK_UNCORRECTED;
 }
@@ -368,7 +370,7 @@ int g4_cli_fsck(int argc, char **argv)
 	g4_fuse_wait_for_last_mount(options.device); /* umount(8) does not */
 	const bool in_use = g4_probe_in_use(options.device, message, sizeof(message));
 	if (in_use && (options.preen || options.yes)) {
-		g4_cli_error("fsck", "%s is %s; unmount it first, or look at it with -n", options.device, message);
+		g4_cli_error("fsck", "%s is %s; end that first, or look at it with -n", options.device, message);
 		return G4_FSCK_ERROR;
 	}
 	if (in_use)

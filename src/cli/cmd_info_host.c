@@ -214,12 +214,14 @@ static void print_info(const struct g4_image *image, const struct g4_journal_sta
 		       bool json)
 {
 	struct g4_report report;
-	char engine[16];
+	char engine[16], use[512];
 
 	g4_report_start(&report, stdout, json);
 	g4_report_text(&report, "device", image->name);
 	if (directory != NULL)
 		g4_report_text(&report, "mounted_on", directory);
+	else if (g4_probe_in_use(image->name, use, sizeof(use)))
+		g4_report_text(&report, "in_use", use);
 	if (directory != NULL && g4_fuse_mount_engine(directory, engine, sizeof(engine)))
 		g4_report_text(&report, "engine", engine);
 	g4_show_superblock(&report, &image->sb);

@@ -45,6 +45,9 @@ void g4_fsck_superblocks(struct g4_fsck *fsck)
 				"hash, so that these are built anew");
 		return;
 	}
+	if (fsck->repairing && (image->sb.state & G4_STATE_ERROR) != 0)
+		g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0,
+			       "the mark that it stopped after an error is taken away");
 	if (image->primary_status < 0) {
 		g4_fsck_problem(fsck, G4_FSCK_SUPERBLOCK, NULL,
 				"the first superblock is damaged (%s); the second is used",

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a device or an image file is in use: mounts, swap, loop devices, as the kernel lists them in /proc and /sys. */
+/*
+ * Whether a device or an image file is in use: mounts, swap, loop devices, as the kernel lists them in /proc and /sys; else
+ * by whoever has claimed it as gpu4fs does.
+ */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "dev/dev_host.h"
 #include "fs/probe_host.h"
 
 struct mount_line { /* the fields of a mountinfo line that matter, unescaped in place (proc_pid_mountinfo(5)) */
@@ -156,6 +160,63 @@ static bool is_loop_attached(const struct stat *wanted, char *use, size_t bytes)
 	return found;
 }
 
+/* Who holds a lock on a file, as /proc/locks has it: NUMBER: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF. 0: nobody known. */
+static long lock_holder(const struct stat *wanted)
+{
+	FILE *locks = fopen("/proc/locks", "re");
+	char *line = NULL;
+	size_t room = 0;
+	long holder = 0;
+
+	while (locks != NULL && holder == 0 && getline(&line, &room, locks) > 0) {
+		unsigned int major_number, minor_number;
+		unsigned long inode;
+		long pid;
+		if (sscanf(line, "%*d: FLOCK %*s %*s %ld %x:%x:%lu", &pid, &major_number, &minor_number, &inode) == 4 &&
+		    makedev(major_number, minor_number) == wanted->st_dev && inode == wanted->st_ino)
+			holder = pid;
+	}
+	free(line);
+	if (locks != NULL)
+		fclose(locks);
+	return holder;
+}
+
+static void name_of_process(long pid, char *name, size_t bytes)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%ld/comm", pid);
+	FILE *file = fopen(path, "re");
+	if (file == NULL || fgets(name, (int)bytes, file) == NULL)
+		name[0] = 0;
+	if (file != NULL)
+		fclose(file);
+	name[strcspn(name, "\n")] = 0;
+}
+
+/* A server, a benchmark, a program with libgpu4fs, another repair: whoever would be in the way of an exclusive user. */
+static bool is_claimed(const char *name, const struct stat *wanted, char *use, size_t bytes)
+{
+	const struct g4_dev_open_options open = {.flags = G4_DEV_READ_ONLY | G4_DEV_EXCLUSIVE};
+	char message[512], comm[64] = "";
+	struct g4_dev *dev;
+	const int status = g4_dev_open(name, &open, &dev, message, sizeof(message));
+
+	if (status >= 0)
+		g4_dev_close(dev);
+	if (status != -G4_E_DEV_BUSY)
+		return false;
+	const long pid = lock_holder(wanted);
+	if (pid > 0)
+		name_of_process(pid, comm, sizeof(comm));
+	if (comm[0] != 0)
+		snprintf(use, bytes, "in use by process %ld (%s)", pid, comm);
+	else
+		snprintf(use, bytes, "in use by another program");
+	return true;
+}
+
 bool g4_probe_in_use(const char *name, char *use, size_t bytes)
 {
 	struct stat wanted;
@@ -164,7 +225,9 @@ bool g4_probe_in_use(const char *name, char *use, size_t bytes)
 		return false;
 	if (is_mounted(&wanted, use, bytes) || is_swap(&wanted, use, bytes))
 		return true;
-	return S_ISREG(wanted.st_mode) && is_loop_attached(&wanted, use, bytes);
+	if (S_ISREG(wanted.st_mode) && is_loop_attached(&wanted, use, bytes))
+		return true;
+	return is_claimed(name, &wanted, use, bytes);
 }
 
 bool g4_probe_mount_source(const char *path, bool exact, char *source, size_t bytes)

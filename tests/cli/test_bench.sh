@@ -35,7 +35,7 @@ before=$(names a.img)
 exits 0 "an image" "$gpu4fs" bench "${small[@]}" a.img
 equals "... prints every metric" "$metrics" "$(awk 'NR > 1 { print $1 }' .out | xargs)"
 exits 0 "... is clean afterwards" "$gpu4fs" fsck -n a.img
-says "... and unmounted" ': clean, 0 files'
+says "... and unmounted" ': unmounted cleanly, 0 files'
 equals "... with the same names in it" "$before" "$(names a.img)"
 exits 0 "info" "$gpu4fs" info a.img
 says "... it was not formatted" 11111111-2222-3333-4444-555555555555
@@ -95,7 +95,7 @@ for signal in INT:130 TERM:143 HUP:129; do
 	wait $!
 	equals "stopped by SIG${signal%:*} on an image" "${signal#*:}" $?
 	exits 0 "... it leaves a clean one" "$gpu4fs" fsck -n a.img
-	says "... that was unmounted" ': clean, 0 files'
+	says "... that was unmounted" ': unmounted cleanly, 0 files'
 	equals "... with the same names" "$before" "$(names a.img)"
 done
 "$gpu4fs" bench "${small[@]}" dir 2>.err | true

@@ -30,9 +30,26 @@ damaged() { # damaged NAME KIND ADDRESS
 	run "$gpu4fs" fsck --json bad.img
 	equals "... is of the kind $2" True "$(json_value "'$2' in d['problems_by_kind']")"
 	exits 1 "... which --repair puts right" "$gpu4fs" fsck --repair bad.img
+	says "... and says what it did" 'repaired: .*[1-9][0-9]* \(things\? put right\|doubtful\|lost\)'
 	exits 0 "... for good" "$gpu4fs" fsck bad.img
 }
 damaged "the first superblock" superblock 4096
+cp good.img bad.img
+poke bad.img $((4096 + 1000)) 5a
+run "$gpu4fs" fsck bad.img
+equals "what has problems is not called clean" "" "$(grep -i ': clean' .out)"
+run "$gpu4fs" fsck -y bad.img
+says "one thing is one thing" 'repaired: 1 thing put right, 0 doubtful, 0 lost'
+flock --exclusive good.img "$gpu4fs" fsck -n good.img >.out 2>.err
+equals "an image that another program has can be looked at" 0 $?
+says "... which is said" 'in use by process [0-9]* (flock)\|in use by process [0-9]* (gpu4fs)'
+flock --exclusive good.img "$gpu4fs" fsck -y good.img >.out 2>.err
+equals "... and not repaired" 8 $?
+one_sentence "... in one sentence"
+flock --exclusive good.img "$gpu4fs" info --json good.img >.out 2>.err
+equals "info says it, too" True "$(json_value "d['in_use'].startswith('in use by process')")"
+run "$gpu4fs" info --json good.img
+equals "... and nothing else" False "$(json_value "'in_use' in d")"
 damaged "the second superblock" superblock $((200 * 1024 * 1024 - 4096))
 damaged "the journal's header" journal "$journal"
 damaged "the group descriptors" group_descriptors "$groups"

@@ -24,6 +24,11 @@ for _ in $(seq 6000); do
 done
 equals "it says where it serves" "serving serve.img at serve.socket" "$(cat serve.out)"
 equals "there is a socket" socket "$([[ -S serve.socket ]] && echo socket)"
+exits 0 "a check of what it serves" "$gpu4fs" fsck -n serve.img
+says "... says who has it" "in use by process $server (gpu4fs)"
+exits 0 "info as well" "$gpu4fs" info serve.img
+says "... says who has it" "in use by process $server (gpu4fs)"
+exits 8 "a repair of what it serves" "$gpu4fs" fsck -y serve.img
 exits 1 "a second one of the same device" "$gpu4fs" serve --socket other.socket serve.img
 exits 1 "a second one at the same socket" "$gpu4fs" serve --socket serve.socket mem:64M
 kill "$server"
