@@ -35,7 +35,8 @@
 #include "store/backend.h"
 #include "store/backup.h"
 
-#define READ_BYTES (8 * G4_MIB)
+/* What a worker reads at a time: twice the longest chunk at least. */
+#define READ_BYTES (4 * G4_MIB)
 #define FILE_JOBS_MAX 256
 #define BLOB_JOBS_MAX 64
 /* Files that changed so recently may change again without another time: file systems count in 10 ms, some in 2 s. */
@@ -1207,7 +1208,7 @@ static int start_worker(struct operation *op, struct worker *w)
 
 	w->op = op;
 	store_codec_init(&w->codec, op->options->level);
-	w->buffer = (uint8_t *)store_alloc(READ_BYTES);
+	w->buffer = (uint8_t *)store_alloc(READ_BYTES); /* from the kernel; takes no memory until it is used */
 	const int rc = shredder_open(&options, &w->chunker);
 	return rc == 0 ? 0 : store_fail(STORE_E_CHUNKER, "the chunker cannot be opened: %s", shredder_strerror(rc));
 }

@@ -18,6 +18,8 @@
 
 #define MASK_BITS 18
 #define SECRET_DEGREE 63
+/* Longest chunk that backup.c can read. */
+#define CHUNK_MAX (2 * G4_MIB)
 
 static _Thread_local char message[STORE_TEXT_BYTES];
 
@@ -289,8 +291,7 @@ static void encode_config(const struct store *s, struct store_buf *body)
 /* Files are chunked piece by piece, which gives a stream's cuts because no window reaches beyond a minimum (backup.c). */
 static bool params_usable(const struct shredder_params *p)
 {
-	return p->algorithm == SHREDDER_RABIN && p->min_bytes >= SHREDDER_WINDOW_BYTES && p->min_bytes <= 4 * G4_MIB &&
-	       p->max_bytes <= 4 * G4_MIB;
+	return p->algorithm == SHREDDER_RABIN && p->min_bytes >= SHREDDER_WINDOW_BYTES && p->max_bytes <= CHUNK_MAX;
 }
 
 static int decode_config(struct store *s, const struct store_buf *body)
