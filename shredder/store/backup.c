@@ -701,9 +701,9 @@ static void do_file(struct worker *w, const struct file_job *job)
 		fail_operation(op, rc);
 		return;
 	}
-	if (rc == 1)
+	if (rc == 1 && error != ENOENT) /* else it was removed since its directory was read */
 		note(op, STORE_NOTE_UNREAD, job->folder, name, strerror(error));
-	else if (op->options->tell_files)
+	else if (rc == 0 && op->options->tell_files)
 		note(op, STORE_NOTE_FILE, job->folder, name, "");
 	complete(w, job->folder, job->place, rc == 0 ? &w->entry : NULL);
 }
