@@ -37,4 +37,5 @@ foreach(target fuzz_image fuzz_journal fuzz_ring) # the same time and random num
 endforeach()
 if(TARGET shredder_test_support)
 	g4_fuzz_target(fuzz_shredder LIBRARIES shredder_test_support SOURCES tests/fuzz/fuzz_shredder.c)
+	g4_fuzz_target(fuzz_store LIBRARIES shredder_store SOURCES tests/fuzz/fuzz_store.c)
 endif()

@@ -121,11 +121,51 @@ def sequences():
         step("setattr", node="mine", mask=6, data=1000, text=8), step("unlink", node="theirs", name="kept"), step(kind=LEAVE)]
 
 
+def varint(value):
+    parts = b""
+    while value >= 0x80:
+        parts += bytes([value & 0x7f | 0x80])
+        value >>= 7
+    return parts + bytes([value])
+
+
+def string(text):
+    return varint(len(text)) + text
+
+
+def store_inputs():
+    """One valid thing for each of the backup's parsers (fuzz_store.c), whose number comes first."""
+    identity = bytes(range(32))
+    content = varint(2) + varint(20 << 1 | 1) + varint(5 << 1) + identity
+
+    def entry(name, kind, flags, rest):
+        return string(name) + bytes([kind, flags]) + varint(0o644) + varint(0) * 2 + varint(10) + varint(999999999) + varint(0) * 3 + rest
+
+    pieces = varint(1) + varint(100 << 1) + identity
+    rest = {1: varint(25) + content, 2: pieces, 3: string(b"/a/b"), 4: varint(1) + varint(3), 5: varint(7) * 2, 6: b"", 7: b""}
+    for kind, tail in rest.items():
+        yield f"entry-{kind}", b"\0" + entry(b"name", kind, 0, tail)
+    attributes = varint(3) + varint(2) + varint(1) + string(b"user.a") + string(b"value")
+    yield "entry-attributes", b"\0" + entry(b"a", 6, 3, attributes) + entry(b"b", 7, 4, b"")
+    yield "entry-parent", b"\0" + entry(b"..", 6, 0, b"")
+    texts = varint(1) + string(b"/home")
+    yield "snapshot", b"\1" + varint(10) + varint(0) + string(b"host") + string(b"user") + varint(0) * 2 + texts * 2 + b"\1" + \
+        identity + pieces + varint(1) * 5 + string(b"program")
+    blobs = varint(2) + b"\1" + identity + varint(100) + varint(90) + b"\2" + identity + varint(50) + varint(300)
+    yield "header", b"\2" + blobs
+    yield "body", b"\3\0" + struct.pack("<Q", 5) + b"plain"
+    yield "body-zstd", b"\3\1" + struct.pack("<Q", 3) + bytes.fromhex("28b52ffd2003190000616263")
+    yield "pack", b"\4" + varint(1) + b"\1" + identity + varint(36) + varint(90)
+    yield "pattern", b"\5" + b"/a/**/[b-d]?*.o!" + b"/a/x/y/bqq.o/ccc"
+
+
 def main():
     folder = pathlib.Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
     if sys.argv[1] == "fuzz_ring":
         inputs = ((name, b"".join(steps)) for name, steps in sequences())
+    elif sys.argv[1] == "fuzz_store":
+        inputs = store_inputs()
     else:
         inputs = edits()
     for name, data in inputs:

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libFuzzer: what the backup's parsers read behind the authentication, where only who has the key could have put it, and what they
+ * read in front of it. What is taken must be written again as the same bytes, and hold what tree.h promises; the rest is refused.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "replay.h"
+#include "store/exclude.h"
+#include "store/tree.h"
+
+#define TEXT_BYTES 300
+
+static uint32_t outcome; /* of what was taken, a sum */
+
+static void require(int true_thing)
+{
+	if (!true_thing)
+		abort();
+}
+
+static void entries(const uint8_t *data, size_t size)
+{
+	struct store_in in = store_in_of(data, size);
+	struct store_buf again = {0};
+	struct store_node node;
+
+	while (in.at != in.end && store_node_read(&in, &node)) {
+		require(node.name_bytes >= 1 && node.name_bytes <= STORE_NAME_MAX);
+		require(memchr(node.name, '/', node.name_bytes) == NULL &&
+			memchr(node.name, 0, node.name_bytes) == NULL);
+		require(!(node.name[0] == '.' &&
+			  (node.name_bytes == 1 || (node.name_bytes == 2 && node.name[1] == '.'))));
+		require(node.raw >= data && node.raw + node.raw_bytes <= data + size);
+		again.size = 0;
+		store_node_write(&again, &node);
+		require(again.size == node.raw_bytes && memcmp(again.data, node.raw, again.size) == 0);
+		outcome += (uint32_t)node.raw_bytes + node.type;
+	}
+	store_buf_free(&again);
+}
+
+static void snapshot(const uint8_t *data, size_t size)
+{
+	const struct store_buf body = {(uint8_t *)data, size, size};
+	struct store_snapshot parsed;
+
+	if (store_snapshot_parse(&body, &parsed) != 0)
+		return;
+	outcome += (uint32_t)(parsed.paths_count + 100 * parsed.tags_count + parsed.files);
+	store_snapshot_free(&parsed);
+}
+
+static void header(const uint8_t *data, size_t size)
+{
+	struct store_in in = store_in_of(data, size);
+	struct store_header_entry entry;
+	uint32_t offset = STORE_PREFIX_BYTES;
+	uint64_t count = store_header_begin(&in);
+
+	while (count-- > 0 && store_header_next(&in, &offset, &entry)) {
+		require(entry.offset + entry.stored <= STORE_PACK_MAX && entry.raw > 0 && entry.raw <= STORE_BLOB_MAX);
+		outcome += entry.offset;
+	}
+}
+
+static void body(const uint8_t *data, size_t size)
+{
+	struct store_buf out = {0};
+
+	if (store_body_unpack(data, size, &out) == 0)
+		outcome += (uint32_t)out.size;
+	store_buf_free(&out);
+}
+
+/* A pack without encryption, whose checksum somebody who is not us made: the input is made right at its end. */
+static void pack(const uint8_t *data, size_t size)
+{
+	const struct store s = {.encrypted = false};
+	struct store_buf bytes = {0}, packed = {0}, out = {0};
+	const struct store_buf raw = {(uint8_t *)data, size, size};
+
+	store_prefix_make(store_buf_reserve(&bytes, STORE_PREFIX_BYTES), STORE_PACK, false);
+	bytes.size = STORE_PREFIX_BYTES;
+	for (size_t i = 0; i < size % 64; i++)
+		store_buf_u8(&bytes, 0);
+	store_body_pack(&raw, &packed);
+	const size_t sealed = packed.size + store_seal_bytes(false);
+	uint8_t *to = store_buf_reserve(&bytes, sealed);
+	store_seal(NULL, bytes.data, STORE_PREFIX_BYTES, packed.data, packed.size, to);
+	bytes.size += sealed;
+	store_buf_u64(&bytes, sealed);
+	store_buf_add(&bytes, "packend\n", 8);
+	if (store_pack_header(&s, bytes.data, bytes.size, "pack", &out) == 0)
+		outcome += (uint32_t)out.size;
+	if (store_pack_header(&s, data, size, "pack", &out) == 0)
+		outcome += (uint32_t)out.size;
+	store_buf_free(&bytes);
+	store_buf_free(&packed);
+	store_buf_free(&out);
+}
+
+static void patterns(const uint8_t *data, size_t size)
+{
+	char pattern[TEXT_BYTES] = {0}, path[TEXT_BYTES] = {0};
+	struct store_excludes excludes = {0};
+	const size_t half = size / 2;
+
+	memcpy(pattern, data, half < TEXT_BYTES ? half : TEXT_BYTES - 1);
+	memcpy(path, data + half, size - half < TEXT_BYTES ? size - half : TEXT_BYTES - 1);
+	outcome += store_pattern_matches(pattern, path);
+	store_exclude_add(&excludes, pattern);
+	outcome += store_excluded(&excludes, path, true);
+	store_excludes_free(&excludes);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	(void)argc;
+	(void)argv;
+	return store_crypto_init();
+}
+
+uint32_t fuzz_outcome(void)
+{
+	return outcome;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static void (*const parsers[])(const uint8_t *, size_t) = {entries, snapshot, header, body, pack, patterns};
+
+	outcome = 0;
+	if (size > 0)
+		parsers[data[0] % (sizeof(parsers) / sizeof(*parsers))](data + 1, size - 1);
+	return 0;
+}
