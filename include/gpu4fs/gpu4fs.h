@@ -278,11 +278,12 @@ GPU4FS_API int gpu4fs_unlink(gpu4fs *fs, gpu4fs_file *at, const char *path);
 
 #define GPU4FS_RENAME_NOREPLACE 1u /* -EEXIST if the target exists */
 #define GPU4FS_RENAME_EXCHANGE 2u  /* swaps two existing names, of any types */
+#define GPU4FS_RENAME_WHITEOUT 4u  /* leaves a character device 0:0 at the old name, as overlayfs wants it */
 
 /*
  * Renames, atomically also over a crash: an existing target (a file, or an empty directory for a directory) is replaced
  * and at no time missing. Symbolic links at the end of either path are renamed themselves.
- * flags: 0 or one of GPU4FS_RENAME_*.
+ * flags: 0 or GPU4FS_RENAME_*; EXCHANGE goes with none of the others.
  * Errors: -EINVAL a directory would move into itself, or both flags; -ENOTEMPTY; -EISDIR, -ENOTDIR the types differ;
  * -EBUSY a path ends in "." or ".." or is the root.
  */

@@ -338,8 +338,11 @@ int gpu4fs_rename(gpu4fs *fs, gpu4fs_file *from_at, const char *from, gpu4fs_fil
 	struct g4c_node from_parent, to_parent;
 	int rc;
 
-	if ((flags & ~(GPU4FS_RENAME_NOREPLACE | GPU4FS_RENAME_EXCHANGE)) ||
-	    flags == (GPU4FS_RENAME_NOREPLACE | GPU4FS_RENAME_EXCHANGE))
+	G4_STATIC_ASSERT(GPU4FS_RENAME_NOREPLACE == G4_RENAME_NOREPLACE &&
+				 GPU4FS_RENAME_EXCHANGE == G4_RENAME_EXCHANGE &&
+				 GPU4FS_RENAME_WHITEOUT == G4_RENAME_WHITEOUT,
+			 "renameat2(2)");
+	if (!g4_rename_flags_valid(flags))
 		return -EINVAL;
 	rc = g4c_resolve_parent(fs, from_at, from, &from_parent, &from_split);
 	if (rc)

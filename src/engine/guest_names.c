@@ -217,7 +217,7 @@ G4_FN int g4_guest_rename(struct g4_guest *guest, const struct g4_guest_path *fr
 	const bool exchange = flags == G4_RENAME_EXCHANGE;
 	struct place old, new_;
 
-	if (flags > G4_RENAME_EXCHANGE)
+	if (!g4_rename_flags_valid(flags))
 		return -G4_E_INVAL;
 	int rc = find_place(guest, from, &old);
 	if (rc == 0)
@@ -227,7 +227,7 @@ G4_FN int g4_guest_rename(struct g4_guest *guest, const struct g4_guest_path *fr
 	if (old.last != LAST_NAME)
 		return -G4_E_BUSY;
 	if (new_.last != LAST_NAME)
-		return flags == G4_RENAME_NOREPLACE ? -G4_E_EXIST : -G4_E_BUSY;
+		return flags & G4_RENAME_NOREPLACE ? -G4_E_EXIST : -G4_E_BUSY;
 	if (old.slash || (new_.slash && !exchange))
 		rc = look_up_directory(guest, &old);
 	if (rc == 0 && new_.slash && exchange)

@@ -107,6 +107,14 @@ struct g4_dirent {
 #define G4_OPEN_DIRECTORY (1u << 9)
 #define G4_RENAME_NOREPLACE 1u /* same numbers as renameat2(2) */
 #define G4_RENAME_EXCHANGE 2u
+#define G4_RENAME_WHITEOUT 4u /* leaves a character device 0:0 at the old name */
+/* Whether flags of a RENAME go together. */
+G4_FN G4_INLINE bool g4_rename_flags_valid(uint32_t flags)
+{
+	if (flags & ~(G4_RENAME_NOREPLACE | G4_RENAME_EXCHANGE | G4_RENAME_WHITEOUT))
+		return false;
+	return !(flags & G4_RENAME_EXCHANGE) || flags == G4_RENAME_EXCHANGE;
+}
 #define G4_FALLOC_KEEP_SIZE 0x01u /* same numbers as fallocate(2) */
 #define G4_FALLOC_PUNCH_HOLE 0x02u
 #define G4_FALLOC_ZERO_RANGE 0x10u
@@ -147,7 +155,8 @@ struct g4_dirent {
 	X(OPEN, 15, "node flags cred -> handle attr")                                                                  \
 	X(RELEASE, 16, "handle")                                                                                       \
 	X(READ, 17, "handle | node, offset length data -> value=bytes")                                                \
-	X(WRITE, 18, "handle | node, offset length data cred -> value=bytes; appending handles set offset")            \
+	X(WRITE, 18,                                                                                                   \
+	  "handle | node, offset length data cred -> value=bytes; appending handles set offset")            \
 	X(FSYNC, 19, "handle | node, flags=G4_FSYNC_DATA")                                                             \
 	X(SYNCFS, 20, "")                                                                                              \
 	X(FALLOCATE, 21, "handle | node, flags offset length cred")                                                    \

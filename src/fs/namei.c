@@ -940,7 +940,8 @@ struct rename {
 	uint32_t d1, d2; /* directories */
 	uint32_t i1, i2; /* what is renamed, what it meets; G4_NO_CORE: nothing */
 	struct g4_dir_slot s1, s2;
-	bool unused; /* i2 is to be deleted */
+	bool unused;	   /* i2 is to be deleted */
+	uint32_t whiteout; /* what the old name leads to afterwards; G4_NO_CORE: it goes */
 };
 
 G4_FN static int lock_directories(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
@@ -1098,6 +1099,15 @@ G4_FN static int exchange(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 	return rc < 0 ? rc : g4_inode_log(wg, fs, txn, y);
 }
 
+/* The old name of what was moved: it goes, or leads to the whiteout. */
+G4_FN static int leave_name(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_dir *dir,
+			    const struct rename *r)
+{
+	if (r->whiteout == G4_NO_CORE)
+		return g4_dir_remove(wg, dir, txn, &r->s1);
+	return g4_dir_replace(wg, dir, txn, &r->s1, g4_core_of(fs, r->whiteout)->ino, type_of(G4_S_IFCHR));
+}
+
 G4_FN static int move(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct rename *r, uint64_t now)
 {
 	struct g4_core *a = g4_core_of(fs, r->d1), *b = g4_core_of(fs, r->d2), *x = g4_core_of(fs, r->i1);
@@ -1109,7 +1119,7 @@ G4_FN static int move(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 	int rc = splits ? 0 : g4_dir_get_leaf(wg, &db, &r->s2, &held);
 
 	if (rc == 0 && !splits)
-		rc = g4_dir_remove(wg, &da, txn, &r->s1);
+		rc = leave_name(wg, fs, txn, &da, r);
 	if (rc == 0 && replaces)
 		rc = g4_dir_replace(wg, &db, txn, &r->s2, x->ino, type_of(x->disk.mode));
 	else if (rc == 0)
@@ -1124,11 +1134,11 @@ G4_FN static int move(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 	if (rc == 0 && splits) {
 		da = dir_of(fs, a);
 		rc = g4_dir_lookup(wg, &da, r->cmd->name, r->cmd->name_bytes, &r->s1);
-		rc = rc == 0 ? g4_dir_remove(wg, &da, txn, &r->s1) : rc == -G4_E_NOENT ? -G4_E_CORRUPT_DIR : rc;
+		rc = rc == 0 ? leave_name(wg, fs, txn, &da, r) : rc == -G4_E_NOENT ? -G4_E_CORRUPT_DIR : rc;
 	}
 	if (rc < 0)
 		return rc;
-	dir_changed(a, &da, -1, now);
+	dir_changed(a, &da, r->whiteout == G4_NO_CORE ? -1 : 0, now);
 	if (directory) {
 		a->disk.nlink--;
 		b->disk.nlink += replaces ? 0 : 1; /* the directory it replaces goes */
@@ -1141,6 +1151,37 @@ G4_FN static int move(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 	return rc;
 }
 
+/* Makes the whiteout, write-locked and referenced: Linux's, a character device 0:0 that nobody may open. */
+G4_FN static int make_whiteout(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct rename *r)
+{
+	const struct g4_core *parent = g4_core_of(fs, r->d1);
+	const struct g4_cred *cred = r->cmd->cred;
+	int rc = g4_inode_new(wg, fs, txn, G4_S_IFCHR, &r->whiteout);
+
+	if (rc < 0) {
+		r->whiteout = G4_NO_CORE;
+		return rc;
+	}
+	struct g4_core *core = g4_core_of(fs, r->whiteout);
+	core->disk.uid = cred ? cred->uid : 0;
+	core->disk.gid = parent->disk.mode & G4_S_ISGID ? parent->disk.gid : cred ? cred->gid : 0;
+	core->disk.nlink = 1;
+	return g4_inode_log(wg, fs, txn, core);
+}
+
+/* Ends what make_whiteout() began, in the same transaction: it is there, or it is taken back. */
+G4_FN static void end_whiteout(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t i, int rc)
+{
+	if (rc < 0) {
+		rc = undo_birth(wg, fs, txn, i);
+		if (rc < 0)
+			g4_fs_error(fs, rc);
+		return;
+	}
+	g4_write_unlock(&g4_core_of(fs, i)->lock);
+	g4_core_put(fs, i);
+}
+
 G4_FN static int rename_locked(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
 {
 	struct g4_core *x = g4_core_of(fs, r->i1);
@@ -1151,13 +1192,21 @@ G4_FN static int rename_locked(struct g4_wg *wg, struct g4_fs *fs, struct rename
 	if (rc == 0 && r->i2 != G4_NO_CORE && g4_is_reg(x->disk.mode))
 		rc = g4_writeback(wg, fs, r->i1);
 	if (rc == 0)
-		rc = g4_begin(wg, fs, INODE_CREDITS + g4_dir_insert_credits(&r->s2, r->cmd->name2_bytes), &txn);
+		rc = g4_begin(wg, fs,
+			      (r->cmd->flags & G4_RENAME_WHITEOUT ? 2 : 1) * INODE_CREDITS +
+				      g4_dir_insert_credits(&r->s2, r->cmd->name2_bytes),
+			      &txn);
 	if (rc < 0)
 		return rc;
+	if (r->cmd->flags & G4_RENAME_WHITEOUT)
+		rc = make_whiteout(wg, fs, &txn, r);
 	uint64_t now = g4_now(fs);
 	forget_name(fs, g4_core_of(fs, r->d1), &r->s1, r->cmd->name, r->cmd->name_bytes);
 	forget_name(fs, g4_core_of(fs, r->d2), &r->s2, r->cmd->name2, r->cmd->name2_bytes);
-	rc = r->cmd->flags & G4_RENAME_EXCHANGE ? exchange(wg, fs, &txn, r, now) : move(wg, fs, &txn, r, now);
+	if (rc == 0)
+		rc = r->cmd->flags & G4_RENAME_EXCHANGE ? exchange(wg, fs, &txn, r, now) : move(wg, fs, &txn, r, now);
+	if (r->whiteout != G4_NO_CORE)
+		end_whiteout(wg, fs, &txn, r->whiteout, rc);
 	if (rc < 0 && !txn.changed)
 		return g4_end(fs, &txn, rc);
 	/* the directories' pages may have changed even where the rename did not come about */
@@ -1192,7 +1241,7 @@ G4_FN static int rename_found(struct g4_wg *wg, struct g4_fs *fs, struct rename 
 
 G4_FN int g4_do_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
-	struct rename r = {cmd, G4_NO_CORE, G4_NO_CORE, G4_NO_CORE, G4_NO_CORE, {0}, {0}, false};
+	struct rename r = {cmd, G4_NO_CORE, G4_NO_CORE, G4_NO_CORE, G4_NO_CORE, {0}, {0}, false, G4_NO_CORE};
 	int rc = check_name(cmd->name, cmd->name_bytes);
 
 	if (rc == 0)
@@ -1200,9 +1249,7 @@ G4_FN int g4_do_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (rc == 0 && (is_dot(cmd->name, cmd->name_bytes) || is_dotdot(cmd->name, cmd->name_bytes) ||
 			is_dot(cmd->name2, cmd->name2_bytes) || is_dotdot(cmd->name2, cmd->name2_bytes)))
 		rc = -G4_E_BUSY;
-	if (rc == 0 && (cmd->flags & ~(G4_RENAME_NOREPLACE | G4_RENAME_EXCHANGE)))
-		rc = -G4_E_INVAL;
-	if (rc == 0 && cmd->flags == (G4_RENAME_NOREPLACE | G4_RENAME_EXCHANGE))
+	if (rc == 0 && !g4_rename_flags_valid(cmd->flags))
 		rc = -G4_E_INVAL;
 	if (rc == 0)
 		rc = g4_core_of_node(wg, fs, cmd, &r.d1);

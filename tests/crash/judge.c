@@ -149,6 +149,7 @@ static bool pins(const struct question *q, uint32_t k, uint64_t p)
 		return false;
 	switch (part->verb) {
 	case RENAME: /* over another file: what was written before goes first */
+	case WHITEOUT:
 	case EXCHANGE:
 		return tree_find(before, part->path2) != NULL;
 	case TRUNCATE:

@@ -115,7 +115,10 @@ static int run_name(struct actor *actor, const struct part *part)
 		rc = resolve(actor, part->path, &node);
 		return rc == 0 ? op_link(rig, node, dir2, name2) : rc;
 	}
-	return op_rename(rig, dir, name, dir2, name2, part->verb == EXCHANGE ? G4_RENAME_EXCHANGE : 0);
+	return op_rename(rig, dir, name, dir2, name2,
+			 part->verb == EXCHANGE ? G4_RENAME_EXCHANGE :
+			 part->verb == WHITEOUT ? G4_RENAME_WHITEOUT :
+						  0);
 }
 
 static int run_set(struct actor *actor, const struct part *part, uint64_t node)
@@ -216,9 +219,9 @@ bool part_is_sync(const struct part *part)
 void part_print(const struct part *part, char *to, size_t room)
 {
 	static const char *const names[] = {
-		"create", "device",   "mkdir",	  "symlink",  "link",	 "unlink", "rmdir",	"rename", "exchange",
-		"write",  "truncate", "allocate", "punch",    "zero",	 "set",	   "remove",	"chmod",  "chown",
-		"times",  "copy",     "open",	  "cut-open", "tmpfile", "fsync",  "fdatasync", "syncfs",
+		"create",   "device", "mkdir",	  "symlink",  "link",	  "unlink",  "rmdir", "rename",	   "whiteout",
+		"exchange", "write",  "truncate", "allocate", "punch",	  "zero",    "set",   "remove",	   "chmod",
+		"chown",    "times",  "copy",	  "open",     "cut-open", "tmpfile", "fsync", "fdatasync", "syncfs",
 	};
 
 	snprintf(to, room, "%s %s %s %lu %lu", names[part->verb], part->path, part->path2, (unsigned long)part->offset,
@@ -258,6 +261,8 @@ const struct operation operations[] = {
 	{"rename-over", "big", "", {{.verb = RENAME, .path = "a", .path2 = "big"}}},
 	{"rename-across", "e/z", "e", {{.verb = RENAME, .path = "d/x", .path2 = "e/z"}}},
 	{"rename-dir", "e", "", {{.verb = RENAME, .path = "d", .path2 = "e"}}},
+	{"whiteout", "big", "d", {{.verb = WHITEOUT, .path = "d/x", .path2 = "big", .id = 116}}},
+	{"whiteout-across", "e/s", "d", {{.verb = WHITEOUT, .path = "d/s", .path2 = "e/s", .id = 117}}},
 	{"move-dir", "e/s", "e", {{.verb = RENAME, .path = "d/s", .path2 = "e/s"}}},
 	{"exchange", "e", "d", {{.verb = EXCHANGE, .path = "d/y", .path2 = "e"}}},
 	{"save",
@@ -340,6 +345,7 @@ const struct operation operations[] = {
 	{"split-link", "a", "w1", {{.verb = LINK, .path = "a", .path2 = "w1/a"}}},
 	{"split-rename", "w1/b", "w1", {{.verb = RENAME, .path = "b", .path2 = "w1/b"}}},
 	{"split-mkdir", "w1/m", "w1", {{.verb = MKDIR, .path = "w1/m", .id = 112}}},
+	{"split-whiteout", "w1/b", "w1", {{.verb = WHITEOUT, .path = "b", .path2 = "w1/b", .id = 118}}},
 	{"wide-create", "w2/n", "w2", {{.verb = CREATE, .path = "w2/n", .id = 113}}},
 	{"wide-unlink", NULL, "w2", {{.verb = UNLINK, .path = "w2/y"}}},
 	{"wide-rename", "w2/z", "w2", {{.verb = RENAME, .path = "w2/y", .path2 = "w2/z"}}},

@@ -17,6 +17,7 @@ enum verb {
 	UNLINK,
 	RMDIR,
 	RENAME,
+	WHITEOUT, /* a rename that leaves one */
 	EXCHANGE,
 	WRITE,
 	TRUNCATE,

@@ -469,6 +469,49 @@ static void exchange_swaps_any_two_names(void **state)
 	api_check_text("/b/sub", "file");
 }
 
+static void expect_whiteout(const char *path)
+{
+	struct gpu4fs_stat stat = api_lstat(path);
+
+	assert_int_equal(stat.mode, S_IFCHR);
+	assert_int_equal(stat.rdev, 0);
+	assert_int_equal(stat.nlink, 1);
+}
+
+static void a_rename_leaves_a_whiteout(void **state)
+{
+	static const uint32_t wrong[] = {GPU4FS_RENAME_WHITEOUT | GPU4FS_RENAME_EXCHANGE, 7, 8};
+
+	(void)state;
+	ok(gpu4fs_mkdir(fs, NULL, "/a", 0755));
+	ok(gpu4fs_mkdir(fs, NULL, "/a/sub", 0755));
+	ok(gpu4fs_mkdir(fs, NULL, "/b", 0755));
+	api_write_text("/a/f", "file");
+	api_write_text("/b/old", "other");
+	for (size_t k = 0; k < sizeof(wrong) / sizeof(wrong[0]); k++)
+		fails(gpu4fs_rename(fs, NULL, "/a/f", NULL, "/b/f", wrong[k]), EINVAL);
+	ok(gpu4fs_rename(fs, NULL, "/a/f", NULL, "/a/g", GPU4FS_RENAME_WHITEOUT));
+	api_check_text("/a/g", "file");
+	expect_whiteout("/a/f");
+	ok(gpu4fs_rename(fs, NULL, "/a/g", NULL, "/b/old", GPU4FS_RENAME_WHITEOUT)); /* over another */
+	api_check_text("/b/old", "file");
+	expect_whiteout("/a/g");
+	fails(gpu4fs_rename(fs, NULL, "/b/old", NULL, "/a/g", GPU4FS_RENAME_WHITEOUT | GPU4FS_RENAME_NOREPLACE),
+	      EEXIST);
+	ok(gpu4fs_rename(fs, NULL, "/b/old", NULL, "/a/h", GPU4FS_RENAME_WHITEOUT | GPU4FS_RENAME_NOREPLACE));
+	expect_whiteout("/b/old");
+	ok(gpu4fs_rename(fs, NULL, "/a/sub", NULL, "/b/sub", GPU4FS_RENAME_WHITEOUT)); /* a directory */
+	expect_whiteout("/a/sub");
+	assert_int_equal(api_lstat("/a").nlink, 2);
+	assert_int_equal(api_lstat("/b").nlink, 3);
+	assert_int_equal(api_count_names("/a"), 4);
+	ok(gpu4fs_link(fs, NULL, "/a/h", NULL, "/a/same", 0)); /* two names of one file: nothing happens */
+	ok(gpu4fs_rename(fs, NULL, "/a/h", NULL, "/a/same", GPU4FS_RENAME_WHITEOUT));
+	api_check_text("/a/h", "file");
+	ok(gpu4fs_unlink(fs, NULL, "/a/sub"));
+	fails(gpu4fs_rmdir(fs, NULL, "/b"), ENOTEMPTY);
+}
+
 /* ------------------------------------------------------------------ reading directories */
 
 enum { MANY = 10000 };
@@ -844,6 +887,7 @@ int main(void)
 		api_test(a_directory_does_not_move_into_itself),
 		api_test(noreplace_never_replaces),
 		api_test(exchange_swaps_any_two_names),
+		api_test(a_rename_leaves_a_whiteout),
 		api_test(every_name_is_read_once),
 		api_test(names_that_stay_are_read_once_while_others_come_and_go),
 		api_test(names_that_stay_are_read_once_while_a_thread_deletes_half),

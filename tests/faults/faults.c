@@ -43,6 +43,7 @@ static const struct operation more_operations[] = {
 	 {{.verb = SET, .path = "d/y", .path2 = "system.posix_acl_access"},
 	  {.verb = CHOWN, .path = "d/y", .bytes = 78},
 	  {.verb = REMOVE, .path = "d/y", .path2 = "system.posix_acl_access"}}},
+	{"whiteout-full", NULL, NULL, {{.verb = WHITEOUT, .path = "full", .path2 = "e/full", .id = 306}}},
 	{"zero-holes", NULL, NULL, {{.verb = ZERO, .path = "holes", .offset = 5000, .bytes = 250000}}},
 };
 #define MORE_OPERATIONS (sizeof(more_operations) / sizeof(more_operations[0]))
