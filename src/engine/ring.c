@@ -251,6 +251,8 @@ G4_FN static int check_stranger(struct g4_wg *wg, struct g4_fs *fs, const struct
 		return -G4_E_PERM;	/* who keeps this time for its files is a kernel */
 	if (cmd->op == G4_CMD_SETXATTR) /* and who is in which group is known here */
 		cmd->flags &= ~G4_XATTR_KILL_SGID;
+	if (cmd->op == G4_CMD_WRITE)
+		cmd->flags &= ~G4_WRITE_TAKEN;
 	return cmd->op == G4_CMD_READDIR ? check_listing(wg, fs, cmd) : 0;
 }
 

@@ -125,6 +125,7 @@ G4_FN G4_INLINE bool g4_rename_flags_valid(uint32_t flags)
 #define G4_XATTR_KILL_SGID                                                                                             \
 	4u /* an access list: set-gid goes, because its setter, who is trusted, is not in the group */
 #define G4_READDIR_PLUS 1u
+#define G4_WRITE_TAKEN 1u /* a kernel took the data earlier: from its cache, also of a file that is immutable by now */
 #define G4_FSYNC_DATA 1u
 #define G4_ACCESS_READ 4u /* access(2) */
 #define G4_ACCESS_WRITE 2u
@@ -156,7 +157,7 @@ G4_FN G4_INLINE bool g4_rename_flags_valid(uint32_t flags)
 	X(RELEASE, 16, "handle")                                                                                       \
 	X(READ, 17, "handle | node, offset length data -> value=bytes")                                                \
 	X(WRITE, 18,                                                                                                   \
-	  "handle | node, offset length data cred -> value=bytes; appending handles set offset")            \
+	  "handle | node, offset length data flags=G4_WRITE_TAKEN cred -> value=bytes; appending handles set offset")  \
 	X(FSYNC, 19, "handle | node, flags=G4_FSYNC_DATA")                                                             \
 	X(SYNCFS, 20, "")                                                                                              \
 	X(FALLOCATE, 21, "handle | node, flags offset length cred")                                                    \

@@ -34,6 +34,20 @@ G4_FN static int do_getattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *c
 	return rc;
 }
 
+/*
+ * Whether times are those that a kernel keeps for a file and tells at some time: nobody chose them, and a program's fsync()
+ * fails if they are refused. It says them with the time of change alone: they are from before the inode could not be changed
+ * any more, or equal, because somebody wrote or tried to.
+ */
+G4_FN static bool is_upkeep(const struct g4_core *core, const struct g4_cmd *cmd)
+{
+	if (!g4_is_trusted(cmd->cred) || !(cmd->mask & G4_SET_CTIME) || (cmd->mask & (G4_SET_ATIME | G4_SET_ATIME_NOW)))
+		return false;
+	if (cmd->mask & G4_SET_MTIME)
+		return (int64_t)cmd->attr->ctime_ns <= (int64_t)core->disk.ctime_ns;
+	return (cmd->mask & G4_SET_MTIME_NOW) != 0;
+}
+
 G4_FN static int check_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const struct g4_cmd *cmd)
 {
 	const struct g4_cred *cred = cmd->cred;
@@ -46,10 +60,11 @@ G4_FN static int check_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cor
 		return -G4_E_INVAL;
 	if (core->dead)
 		return -G4_E_STALE;
+	const uint32_t chosen = is_upkeep(core, cmd) ? 0 : G4_SET_ATIME | G4_SET_MTIME;
 	if ((core->disk.flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND)) &&
-	    (mask & (G4_SET_MODE | G4_SET_UID | G4_SET_GID | G4_SET_SIZE | G4_SET_ATIME | G4_SET_MTIME)))
+	    (mask & (G4_SET_MODE | G4_SET_UID | G4_SET_GID | G4_SET_SIZE | chosen)))
 		return -G4_E_PERM;
-	if ((core->disk.flags & G4_INODE_IMMUTABLE) && (mask & (now | G4_SET_CTIME)))
+	if ((core->disk.flags & G4_INODE_IMMUTABLE) && chosen && (mask & (now | G4_SET_CTIME)))
 		return -G4_E_PERM;
 	if ((mask & (G4_SET_MODE | times)) && !g4_is_owner(core, cred))
 		return -G4_E_PERM;
@@ -113,6 +128,10 @@ G4_FN static int apply(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 	uint32_t mask = cmd->mask;
 	int rc = 0;
 
+	/* of a change that was refused, which the kernel did not know when it took the time */
+	if ((core->disk.flags & G4_INODE_IMMUTABLE) && (mask & G4_SET_CTIME) &&
+	    (int64_t)attr->ctime_ns > (int64_t)core->disk.ctime_ns)
+		return 0;
 	if (mask & (G4_SET_UID | G4_SET_GID | G4_SET_KILL_SUIDGID))
 		core->disk.mode = (g4_le16)g4_mode_less_ids(core, cmd->cred);
 	if (mask & G4_SET_UID)
@@ -316,6 +335,9 @@ G4_FN static int write_once(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, stru
 
 	g4_write_lock(&core->lock);
 	int rc = check_regular(core);
+	/* whoever opened it before it was; of an append-only one they may write what they like, as in Linux */
+	if (rc == 0 && (core->disk.flags & G4_INODE_IMMUTABLE) && !(cmd->flags & G4_WRITE_TAKEN))
+		rc = -G4_E_PERM;
 	if (rc == 0 && cmd->length > 0)
 		rc = g4_drop_privileges(wg, fs, i, cmd->cred);
 	if (flags & G4_OPEN_APPEND)

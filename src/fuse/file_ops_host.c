@@ -269,6 +269,7 @@ void g4_fuse_write_buf(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *bufv,
 		.offset = (uint64_t)offset,
 		.length = fuse_buf_size(bufv),
 		.data = g4_fuse_self->data,
+		.flags = raw->write_flags & FUSE_WRITE_CACHE ? G4_WRITE_TAKEN : 0,
 	};
 	int result = 0;
 

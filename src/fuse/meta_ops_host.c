@@ -231,7 +231,10 @@ static int set_flags(fuse_req_t req, uint64_t ino, uint32_t inode_flags)
 	struct g4_cmd cmd = {.op = G4_CMD_SETATTR, .node = ino, .mask = G4_SET_FLAGS, .attr = &attr, .cred = &cred};
 
 	g4_fuse_credentials(req, &cred);
-	return g4_engine_execute(host_of(req)->engine, &cmd);
+	int result = g4_engine_execute(host_of(req)->engine, &cmd);
+	if (result >= 0) /* the kernel thinks that an ioctl changes no attributes */
+		(void)fuse_lowlevel_notify_inval_inode(host_of(req)->session, ino, -1, 0);
+	return result;
 }
 
 /* The range and what came of it are one structure: `len` is what was discarded afterwards. */

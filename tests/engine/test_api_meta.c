@@ -390,6 +390,41 @@ static void immutable_and_append_only_files_are_protected(void **state)
 	fails(gpu4fs_chflags(fs, NULL, "/", 1), EINVAL);
 }
 
+/* The flag binds those who opened the file before it was set, as Linux's file systems have it. */
+static void flags_bind_open_files(void **state)
+{
+	const struct timespec times[2] = {{1, 0}, {2, 0}};
+	const struct timespec mixed[2] = {{0, UTIME_OMIT}, {2, 0}};
+	gpu4fs_file *file, *source;
+	int64_t from = 0, to = 0;
+
+	(void)state;
+	api_write_text("/f", "contents");
+	api_write_text("/source", "other");
+	file = api_open("/f", O_RDWR, 0);
+	source = api_open("/source", O_RDONLY, 0);
+	ok(gpu4fs_chflags(fs, NULL, "/f", GPU4FS_FLAG_IMMUTABLE));
+	fails(gpu4fs_pwrite(file, "x", 1, 0), EPERM);
+	fails(gpu4fs_copy_file_range(source, &from, file, &to, 5), EPERM);
+	fails(gpu4fs_ftruncate(file, 0), EPERM);
+	fails(gpu4fs_fallocate(file, 0, 0, 8192), EPERM);
+	fails(gpu4fs_futimens(file, NULL), EPERM);
+	fails(gpu4fs_futimens(file, times), EPERM);
+	ok(gpu4fs_fsync(file));
+	api_check_text("/f", "contents");
+	ok(gpu4fs_chflags(fs, NULL, "/f", GPU4FS_FLAG_APPEND));
+	fails(gpu4fs_ftruncate(file, 0), EPERM);
+	fails(gpu4fs_futimens(file, times), EPERM);
+	fails(gpu4fs_futimens(file, mixed), EPERM);
+	ok(gpu4fs_futimens(file, NULL)); /* what touch(1) does */
+	gives(gpu4fs_pwrite(file, "C", 1, 0), 1);
+	gives(gpu4fs_copy_file_range(source, &from, file, &to, 5), 5);
+	api_check_text("/f", "othernts");
+	ok(gpu4fs_chflags(fs, NULL, "/f", 0));
+	ok(gpu4fs_close(source));
+	ok(gpu4fs_close(file));
+}
+
 static void access_asks_without_opening(void **state)
 {
 	(void)state;
@@ -457,6 +492,7 @@ int main(void)
 		api_test(blocks_tell_the_space_a_file_takes),
 		api_test(statfs_tells_free_space_and_the_name),
 		api_test(immutable_and_append_only_files_are_protected),
+		api_test(flags_bind_open_files),
 		api_test(access_asks_without_opening),
 		api_test(attributes_survive_unmount_and_mount),
 	};
