@@ -111,6 +111,7 @@ extern const struct fuse_lowlevel_ops g4_fuse_ops;
 void g4_fuse_credentials(fuse_req_t req, struct g4_cred *cred);
 void g4_fuse_add_groups(fuse_req_t req, struct g4_cred *cred);
 void g4_fuse_add_groups_for(fuse_req_t req, uint64_t ino, struct g4_cred *cred);
+double g4_fuse_attr_timeout(const struct g4_fuse_host *host, const struct g4_attr *attr);
 void g4_fuse_entry(const struct g4_fuse_host *host, const struct g4_attr *attr, struct fuse_entry_param *entry);
 void g4_fuse_writer_opened(struct g4_fuse_host *host, uint64_t ino, int flags, int step);
 bool g4_fuse_may_be_written(struct g4_fuse_host *host, uint64_t ino);

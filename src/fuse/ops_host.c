@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include "format/format.h"
 #include "fuse/fuse_types_host.h"
 
 static struct g4_fuse_host *host_of(fuse_req_t req)
@@ -68,12 +69,21 @@ static void set_name2(struct g4_cmd *cmd, const char *name)
 	cmd->name2_bytes = (uint16_t)(bytes < UINT16_MAX ? bytes : UINT16_MAX);
 }
 
+/*
+ * Before it takes a write into its cache the kernel asks for attributes that it has not or no more: of an immutable file,
+ * always, so that op_getattr() can refuse.
+ */
+double g4_fuse_attr_timeout(const struct g4_fuse_host *host, const struct g4_attr *attr)
+{
+	return attr->flags & G4_INODE_IMMUTABLE ? 0 : host->options.attr_timeout_s;
+}
+
 void g4_fuse_entry(const struct g4_fuse_host *host, const struct g4_attr *attr, struct fuse_entry_param *entry)
 {
 	entry->ino = attr->ino == host->root_ino ? FUSE_ROOT_ID : attr->ino;
 	entry->generation = attr->generation;
 	g4_fuse_stat(attr, &entry->attr);
-	entry->attr_timeout = host->options.attr_timeout_s;
+	entry->attr_timeout = g4_fuse_attr_timeout(host, attr);
 	entry->entry_timeout = host->options.entry_timeout_s;
 }
 
@@ -160,7 +170,7 @@ static void reply_attr(fuse_req_t req, const struct g4_attr *attr)
 	struct stat st;
 
 	g4_fuse_stat(attr, &st);
-	fuse_reply_attr(req, &st, host_of(req)->options.attr_timeout_s);
+	fuse_reply_attr(req, &st, g4_fuse_attr_timeout(host_of(req), attr));
 }
 
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -175,6 +185,9 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 		return;
 	}
 	result = g4_engine_execute(host_of(req)->engine, &cmd);
+	/* with a handle it asks to read near the end of the file, to seek from there, or to write: the first needs a reader */
+	if (result >= 0 && fi && (attr.flags & G4_INODE_IMMUTABLE) && (fi->fh & G4_OPEN_WRITE_ONLY))
+		result = -G4_E_PERM;
 	if (result < 0)
 		fuse_reply_err(req, g4_errno(result));
 	else

@@ -153,7 +153,7 @@ static void answer_statx(struct g4_fuse_host *host, const struct fuse_in_header 
 		reply(in->unique, g4_errno(result), NULL, 0);
 		return;
 	}
-	out.attr_valid = timeout_parts(host->options.attr_timeout_s, &out.attr_valid_nsec);
+	out.attr_valid = timeout_parts(g4_fuse_attr_timeout(host, &attr), &out.attr_valid_nsec);
 	out.stat = (struct statx){
 		.stx_mask = STATX_BASIC_STATS | STATX_BTIME,
 		.stx_blksize = (uint32_t)G4_PAGE_BYTES,
