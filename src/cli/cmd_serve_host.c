@@ -176,7 +176,7 @@ int g4_cli_serve(int argc, char **argv)
 		g4_engine_unmount(engine);
 		return G4_EXIT_FAILURE;
 	}
-	printf("serving %s at %s\n", options.device, options.socket);
+	printf("serving %s at %s, engine %s\n", options.device, options.socket, g4_engine_name(engine));
 	fflush(stdout);
 	while (sigwait(&stop, &signal_number) != 0)
 		;

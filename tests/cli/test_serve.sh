@@ -22,7 +22,7 @@ for _ in $(seq 6000); do
 	kill -0 "$server" 2>/dev/null || break
 	sleep 0.1
 done
-equals "it says where it serves" "serving serve.img at serve.socket" "$(cat serve.out)"
+equals "it says where it serves" "serving serve.img at serve.socket, engine cpu" "$(cat serve.out)"
 equals "there is a socket" socket "$([[ -S serve.socket ]] && echo socket)"
 exits 0 "a check of what it serves" "$gpu4fs" fsck -n serve.img
 says "... says who has it" "in use by process $server (gpu4fs)"
@@ -49,7 +49,7 @@ if [[ ! -e /dev/nvidiactl ]]; then
 		kill -0 "$server" 2>/dev/null || break
 		sleep 0.1
 	done
-	equals "engine=auto serves" "serving serve.img at auto.socket" "$(cat auto.out)"
+	equals "engine=auto serves" "serving serve.img at auto.socket, engine" "$(sed 's/ [a-z]*$//' auto.out)"
 	equals "... on the CPU, and says why" 1 "$(grep -c 'info: the CPU runs the file system: .*CUDA' auto.err)"
 	kill "$server"
 	wait "$server"
