@@ -80,6 +80,10 @@ if(cli_sources)
 		file(CREATE_LINK "${from_sbin}" "${CMAKE_BINARY_DIR}/install-links/${name}" SYMBOLIC)
 		install(FILES "${CMAKE_BINARY_DIR}/install-links/${name}" DESTINATION ${CMAKE_INSTALL_SBINDIR})
 	endforeach()
+	# Making an image needs no root, and sbin is not on everybody's path.
+	file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/install-links/bin")
+	file(CREATE_LINK gpu4fs "${CMAKE_BINARY_DIR}/install-links/bin/mkfs.gpu4fs" SYMBOLIC)
+	install(FILES "${CMAKE_BINARY_DIR}/install-links/bin/mkfs.gpu4fs" DESTINATION ${CMAKE_INSTALL_BINDIR})
 	# mount(8) and fsck(8) look for their helpers in /sbin only, wherever the rest is installed.
 	install(CODE "
 		set(tools \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_SBINDIR}\")

@@ -21,6 +21,7 @@ mv "$build/install_manifest.txt" installed
 equals "the list of files has all of them" "$(files root)" "$(sort installed)"
 prefix=$work/root$(sed -n 's,/bin/gpu4fs$,,p' installed)
 exits 0 "the installed program" "$prefix/bin/gpu4fs" mkfs -q --size 64M a.img
+exits 0 "... as mkfs.gpu4fs, which is on everybody's path" "$prefix/bin/mkfs.gpu4fs" -q --size 64M b.img
 exits 0 "... as fsck.gpu4fs" "$prefix/sbin/fsck.gpu4fs" a.img
 grep -q "Apache-2.0" "$prefix/share/doc/gpu4fs/copyright"
 report $? "the licence is there"
