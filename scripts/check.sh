@@ -136,10 +136,10 @@ prepare_gpu() {
 		gpu_built=$(realpath -m "${GPU_BUILT:-build/cuda}")
 		gpu_work=$(mktemp -d "${TMPDIR:-/tmp}/gpu4fs-check.XXXXXX")
 		trap 'rm -rf "$gpu_work"' EXIT
-		if [[ -z ${GPU_BUILT:-} ]] && ! run "gpu build" build_gpu; then
-			gpu_ready=no
-		elif [[ ! -e /dev/nvidiactl ]]; then
+		if [[ ! -e /dev/nvidiactl ]]; then
 			skip "gpu tests" "there is no NVIDIA GPU here"
+			gpu_ready=no
+		elif [[ -z ${GPU_BUILT:-} ]] && ! run "gpu build" build_gpu; then
 			gpu_ready=no
 		fi
 		gpu_until=$((SECONDS + ${GPU_S:-520}))

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that a command of the Makefile needs; does nothing when they are there.
-# Usage: install-deps.sh [build|demo|check|bench|lint]...   (default: build)
+# Usage: install-deps.sh [build|demo|check|bench|lint|plot]...   (default: build)
 set -euo pipefail
 
 declare -A packages=(
@@ -10,6 +10,7 @@ declare -A packages=(
 	[check]="acl attr clang clang-format fuse3 git libacl1-dev libclang-rt-14-dev libcmocka-dev openssl python3
 		shellcheck sqlite3 util-linux"
 	[bench]="borgbackup btrfs-progs casync e2fsprogs fuse3 gnuplot-nox python3 restic util-linux xfsprogs"
+	[plot]="gnuplot-nox"
 	[lint]="clang clang-format clang-tidy cppcheck libcmocka-dev python3 shellcheck"
 )
 

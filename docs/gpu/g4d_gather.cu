@@ -20,6 +20,9 @@
 #define BLOCK_WARPS 4u
 #define PIECE_BYTES (4u << 20)
 #define ALL_LANES 0xffffffffu
+#define USAGE                                                                                                          \
+	"usage: g4d_gather [-m MIB] [-c CACHE_MIB] [-w WARPS] [-r ROUNDS]\n"                                           \
+	"Fetches elements of a file of MIB (4096) in random order on the GPU, with a cache of CACHE_MIB (6144).\n"
 
 static __host__ __device__ uint64_t mix(uint64_t x)
 {
@@ -211,10 +214,14 @@ int main(int argc, char **argv)
 
 	j.warps = 2048;
 	j.rounds = 200;
-	for (int option; (option = getopt(argc, argv, "m:c:w:r:")) != -1;) {
-		uint64_t number = option == '?' ? 0 : strtoull(optarg, NULL, 10);
+	for (int option; (option = getopt(argc, argv, "m:c:w:r:h")) != -1;) {
+		uint64_t number = option == '?' || option == 'h' ? 0 : strtoull(optarg, NULL, 10);
+		if (option == 'h') {
+			fputs(USAGE, stdout);
+			return 0;
+		}
 		if (number == 0 || number > UINT32_MAX) {
-			fprintf(stderr, "usage: g4d_gather [-m MIB] [-c CACHE_MIB] [-w WARPS] [-r ROUNDS]\n");
+			fputs(USAGE, stderr);
 			return 2;
 		}
 		if (option == 'm')

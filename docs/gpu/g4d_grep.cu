@@ -24,6 +24,9 @@
 #include "gpu4fs/gpu4fs_device.h"
 
 #define ALL_LANES 0xffffffffu
+#define USAGE                                                                                                          \
+	"usage: g4d_grep [-n FILES] [-b BYTES] | g4d_grep -i IMAGE [-p PATH] STRING\n"                                 \
+	"Searches a tree of FILES (10000) with BYTES (32768) each, which it makes, or PATH of IMAGE, on the GPU.\n"
 #define BLOCK_WARPS 4u
 #define PLACES (1u << 18) /* files and directories of a tree at most */
 #define PATH_BYTES 252u
@@ -379,7 +382,7 @@ int main(int argc, char **argv)
 	answer gpu = {}, host = {};
 	gpu4fs *fs;
 
-	for (int option; (option = getopt(argc, argv, "n:b:i:p:")) != -1;) {
+	for (int option; (option = getopt(argc, argv, "n:b:i:p:h")) != -1;) {
 		if (option == 'n')
 			files = (uint32_t)strtoul(optarg, NULL, 10);
 		else if (option == 'b')
@@ -388,13 +391,15 @@ int main(int argc, char **argv)
 			image = optarg;
 		else if (option == 'p')
 			path = optarg;
-		else
-			return 2;
+		else {
+			fputs(USAGE, option == 'h' ? stdout : stderr);
+			return option == 'h' ? 0 : 2;
+		}
 	}
 	if (optind < argc)
 		pattern = argv[optind];
 	if (strlen(pattern) == 0 || strlen(pattern) > MOST_PATTERN || strlen(path) >= PATH_BYTES) {
-		fprintf(stderr, "usage: g4d_grep [-n FILES] [-b BYTES] | g4d_grep -i IMAGE [-p PATH] STRING\n");
+		fputs(USAGE, stderr);
 		return 2;
 	}
 	format.size = sizeof(format);

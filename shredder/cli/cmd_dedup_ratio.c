@@ -20,7 +20,7 @@ const char cli_help_dedup_ratio[] =
 	"Each PATH is a generation: what it adds to those before it is told by itself. Symbolic links are not followed;\n"
 	"other files are counted and left out.\n\n"
 	"  -j, --json             one JSON object\n"
-	"  -p, --plot FILE        draw the result into a PNG with gnuplot\n"
+	"  -p, --plot FILE        draw the result into a PNG; needs gnuplot\n"
 	"  -s, --stats            tell what the stages did on standard error\n" CLI_SETTINGS_HELP
 	"      --help             show this\n";
 
@@ -383,7 +383,8 @@ static int draw(const struct survey *survey, const char *file)
 	}
 	FILE *gnuplot = start_gnuplot(&pid);
 	if (gnuplot == NULL) {
-		g4_cli_error("dedup-ratio", "gnuplot cannot be started: %s", strerror(errno));
+		g4_cli_error("dedup-ratio", "gnuplot cannot be started: %s%s", strerror(errno),
+			     errno == ENOENT ? "; --plot needs it (in Debian: the package gnuplot-nox)" : "");
 		return G4_EXIT_FAILURE;
 	}
 	signal(SIGPIPE, SIG_IGN); /* should gnuplot end early, its status tells */
