@@ -26,7 +26,7 @@ _gpu4fs_mount_options() {
 }
 
 _gpu4fs() {
-	local commands="mkfs mount umount serve fsck info df attr resize map dump bench help version"
+	local commands="mkfs mount umount serve fsck info df attr resize tune map dump bench help version"
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command first=1 word place=0 i
 	COMPREPLY=()
 	case ${COMP_WORDS[0]##*/} in
@@ -67,6 +67,7 @@ _gpu4fs() {
 		_gpu4fs_words "$current" "-s --size --dirs --files --passes --cached-reads --random-ops --fsyncs --cache --remount
 			--server --json --help --version"
 		;;
+	tune:-*) _gpu4fs_words "$current" "-L --label -U --uuid --help --version" ;;
 	resize:-*) _gpu4fs_words "$current" "--help --version" ;;
 	dump:-*) _gpu4fs_words "$current" "--raw --json --help --version" ;;
 	help:*) _gpu4fs_words "$current" "${commands% help version}" ;;
@@ -92,6 +93,13 @@ _gpu4fs() {
 	fsck:*)
 		case $previous in
 		-j | --jobs) ;;
+		*) _gpu4fs_files "$current" ;;
+		esac
+		;;
+	tune:*)
+		case $previous in
+		-L | --label) ;;
+		-U | --uuid) _gpu4fs_words "$current" random ;;
 		*) _gpu4fs_files "$current" ;;
 		esac
 		;;

@@ -21,6 +21,7 @@
 	X(df, "show how much space is used")                                                                           \
 	X(attr, "show and change the flags of files")                                                                  \
 	X(resize, "give a file system another size")                                                                   \
+	X(tune, "change the label or the UUID")                                                                        \
 	X(map, "show where files lie on the device")                                                                   \
 	X(dump, "print any structure on the disk")                                                                     \
 	X(bench, "measure how fast a file system is")

@@ -149,7 +149,7 @@ static bool find_backup(struct search *search, struct g4_superblock *sb)
 		address -= G4_PAGE_BYTES;
 		if (g4_image_read_superblock(search->image, address, sb) == 0 &&
 		    sb->size_bytes == address + G4_PAGE_BYTES && sb->groups_address == layout->groups_address &&
-		    memcmp(sb->uuid, &search->fs_tag, sizeof(search->fs_tag)) == 0)
+		    g4_superblock_tag(sb) == search->fs_tag)
 			return true;
 	}
 	return false;

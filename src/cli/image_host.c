@@ -307,7 +307,6 @@ int g4_image_read_superblock(struct g4_image *image, uint64_t address, struct g4
 {
 	const void *page;
 	int status = g4_image_raw_page(image, address, &page);
-	uint32_t fs_tag;
 
 	if (status < 0)
 		return status;
@@ -317,8 +316,7 @@ int g4_image_read_superblock(struct g4_image *image, uint64_t address, struct g4
 	/* A newer version may seal its superblock differently: say so rather than "damaged". */
 	if (sb->version > G4_FORMAT_VERSION)
 		return -G4_E_SB_VERSION;
-	memcpy(&fs_tag, sb->uuid, sizeof(fs_tag));
-	status = g4_block_verify(sb, G4_BLOCK_SUPERBLOCK, address, fs_tag);
+	status = g4_block_verify(sb, G4_BLOCK_SUPERBLOCK, address, g4_superblock_tag(sb));
 	return status < 0 ? status : g4_superblock_validate(sb, image->device_bytes);
 }
 
@@ -326,7 +324,7 @@ void g4_image_use_superblock(struct g4_image *image, const struct g4_superblock 
 {
 	image->sb = *sb;
 	g4_layout_of(&image->sb, &image->layout);
-	memcpy(&image->fs_tag, image->sb.uuid, sizeof(image->fs_tag));
+	image->fs_tag = g4_superblock_tag(&image->sb);
 }
 
 /* Of a first superblock that is damaged the size may still be right, where the device has grown since. */

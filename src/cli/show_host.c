@@ -18,14 +18,16 @@ const char *g4_state_text(const struct g4_superblock *sb)
 	return (sb->state & G4_STATE_CLEAN) != 0 ? "clean" : "unknown";
 }
 
-static void show_features(struct g4_report *report, const char *key, uint64_t bits, uint64_t htree)
+/* names: of the bits from 0 on. */
+static void show_features(struct g4_report *report, const char *key, uint64_t bits, const char *const *names,
+			  uint32_t count)
 {
 	g4_report_list(report, key);
 	for (uint32_t bit = 0; bit < 64; bit++) {
 		if ((bits >> bit & 1) == 0)
 			continue;
-		if (UINT64_C(1) << bit == htree)
-			g4_report_text(report, NULL, "htree");
+		if (bit < count)
+			g4_report_text(report, NULL, names[bit]);
 		else
 			g4_report_format(report, NULL, "unknown_%u", bit);
 	}
@@ -41,6 +43,7 @@ static const char *checksum_text(uint32_t algorithm)
 
 void g4_show_superblock(struct g4_report *report, const struct g4_superblock *sb)
 {
+	static const char *const incompat[] = {"htree", "resizing", "tag"};
 	g4_report_name(report, "label", sb->label, strnlen((const char *)sb->label, G4_LABEL_BYTES));
 	g4_report_uuid(report, "uuid", sb->uuid);
 	g4_report_count(report, "format_version", sb->version);
@@ -62,9 +65,9 @@ void g4_show_superblock(struct g4_report *report, const struct g4_superblock *sb
 	g4_report_count(report, "group_count", sb->group_count);
 	g4_report_hex(report, "root_address", sb->root_address);
 	g4_report_hex(report, "data_address", sb->data_address);
-	show_features(report, "features_compat", sb->features_compat, 0);
-	show_features(report, "features_ro_compat", sb->features_ro_compat, 0);
-	show_features(report, "features_incompat", sb->features_incompat, G4_FEATURE_INCOMPAT_HTREE);
+	show_features(report, "features_compat", sb->features_compat, NULL, 0);
+	show_features(report, "features_ro_compat", sb->features_ro_compat, NULL, 0);
+	show_features(report, "features_incompat", sb->features_incompat, incompat, 3);
 }
 
 void g4_show_header(struct g4_report *report, const struct g4_block_header *header)

@@ -89,6 +89,16 @@ G4_FN uint64_t g4_layout_room(const struct g4_layout *layout)
 	return g4_min64(described * G4_GROUPS_PER_PAGE, mapped);
 }
 
+G4_FN uint32_t g4_superblock_tag(const struct g4_superblock *sb)
+{
+	uint32_t tag;
+
+	if (sb->features_incompat & G4_FEATURE_INCOMPAT_TAG)
+		return sb->metadata_tag;
+	memcpy(&tag, sb->uuid, sizeof(tag));
+	return tag;
+}
+
 G4_FN int g4_superblock_resize(struct g4_superblock *sb, uint64_t size_bytes)
 {
 	sb->size_bytes = sb->total_bytes = size_bytes;

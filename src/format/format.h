@@ -106,9 +106,10 @@ enum g4_checksum_algorithm { G4_CHECKSUM_NONE = 0, G4_CHECKSUM_BLAKE3 = 1, G4_CH
 /* feature bits: unknown compat: ignored; unknown ro_compat: mount read-only; unknown incompat: refuse */
 #define G4_FEATURE_INCOMPAT_HTREE (UINT64_C(1) << 0)	/* directories may have index blocks */
 #define G4_FEATURE_INCOMPAT_RESIZING (UINT64_C(1) << 1) /* the root block says how large it is; the next mount looks */
+#define G4_FEATURE_INCOMPAT_TAG (UINT64_C(1) << 2)	/* pages do not have the UUID's beginning as their tag */
 #define G4_FEATURES_COMPAT UINT64_C(0)
 #define G4_FEATURES_RO_COMPAT UINT64_C(0)
-#define G4_FEATURES_INCOMPAT (G4_FEATURE_INCOMPAT_HTREE | G4_FEATURE_INCOMPAT_RESIZING)
+#define G4_FEATURES_INCOMPAT (G4_FEATURE_INCOMPAT_HTREE | G4_FEATURE_INCOMPAT_RESIZING | G4_FEATURE_INCOMPAT_TAG)
 
 struct g4_superblock {
 	struct g4_block_header header;
@@ -144,7 +145,8 @@ struct g4_superblock {
 	g4_le32 default_redundancy;
 	g4_le64 chunk_tree_root; /* physical pointer, per disk; 0: no logical address space */
 	g4_le64 chunk_list_head;
-	uint8_t reserved[304];
+	g4_le32 metadata_tag; /* with G4_FEATURE_INCOMPAT_TAG: fs_tag of all pages */
+	uint8_t reserved[300];
 	uint8_t disk_uuids[G4_MAX_DISKS][G4_UUID_BYTES]; /* in order of the disks' indices */
 	uint8_t tail[2448];
 };
@@ -392,6 +394,8 @@ struct g4_layout {
 };
 /* Where everything goes on a device of size_bytes; journal_bytes 0 chooses. 0 or -G4_E_DEV_SMALL. */
 G4_FN int g4_layout_plan(uint64_t size_bytes, uint64_t journal_bytes, struct g4_layout *out);
+/* What all pages of the file system have as fs_tag. */
+G4_FN uint32_t g4_superblock_tag(const struct g4_superblock *sb);
 /* For how many groups there is room in the areas of descriptors and maps. */
 G4_FN uint64_t g4_layout_room(const struct g4_layout *layout);
 /* Gives a superblock another size: what follows from it follows. -G4_E_SB_GEOMETRY: it has no room for that. */

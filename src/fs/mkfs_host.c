@@ -183,7 +183,7 @@ static int fill_superblock(struct maker *m, const struct g4_mkfs_options *option
 		memcpy(sb->uuid, options->uuid, G4_UUID_BYTES);
 	if (options->label)
 		strncpy((char *)sb->label, options->label, G4_LABEL_BYTES - 1);
-	memcpy(&m->fs_tag, sb->uuid, sizeof(m->fs_tag));
+	m->fs_tag = g4_superblock_tag(sb);
 	return 0;
 }
 

@@ -22,13 +22,6 @@ static int fail(char *message, size_t bytes, int code, const char *what)
 	return code;
 }
 
-static uint32_t tag_of(const struct g4_superblock *sb)
-{
-	uint32_t tag;
-	memcpy(&tag, sb->uuid, sizeof(tag));
-	return tag;
-}
-
 /* ------------------------------------------------------------------ superblock */
 
 static int check_copy(const struct g4_superblock *sb, uint64_t address, uint64_t device_bytes)
@@ -37,7 +30,7 @@ static int check_copy(const struct g4_superblock *sb, uint64_t address, uint64_t
 		return -G4_E_SB_MAGIC;
 	if (sb->version > G4_FORMAT_VERSION)
 		return -G4_E_SB_VERSION;
-	int rc = g4_block_verify(sb, G4_BLOCK_SUPERBLOCK, address, tag_of(sb));
+	int rc = g4_block_verify(sb, G4_BLOCK_SUPERBLOCK, address, g4_superblock_tag(sb));
 	return rc < 0 ? rc : g4_superblock_validate(sb, device_bytes);
 }
 
@@ -202,7 +195,7 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 	fs->meta.cache = &fs->cache;
 	fs->meta.space = &fs->space;
 	fs->meta.layout = layout;
-	fs->meta.fs_tag = tag_of(sb);
+	fs->meta.fs_tag = g4_superblock_tag(sb);
 	fs->next_generation = (uint32_t)g4_realtime_ns() | 1u;
 	init_cores(fs, memory, plan);
 	return fs;

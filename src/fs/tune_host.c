@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Label and UUID stand in the superblocks. One copy is written after the other, the second first unless it was the one
+ * that could be read: a crash leaves the old name or the new one in the first that is whole. Pages keep the tag that they
+ * have, which was the beginning of the first UUID: the superblock says it from then on.
+ */
+#include "fs/tune_host.h"
+
+#include <stdlib.h>
+
+#include "base/uuid_host.h"
+#include "simt/simt_host.h"
+
+static int write_copy(struct g4_wg *wg, struct g4_dev *dev, struct g4_superblock *sb, uint64_t address)
+{
+	g4_block_seal(sb, G4_BLOCK_SUPERBLOCK, address, sb->header.generation, g4_superblock_tag(sb));
+	return g4_dev_write(wg, dev, address, sb, sizeof(*sb), G4_IO_FUA);
+}
+
+int g4_tune(struct g4_dev *dev, const char *label, const uint8_t *uuid)
+{
+	struct g4_superblock *sb = (struct g4_superblock *)aligned_alloc(G4_PAGE_BYTES, sizeof(*sb));
+	struct g4_wg *wg = g4_wg_create(0);
+	bool second = false;
+	int rc = sb && wg ? g4_superblock_read(wg, dev, sb, &second) : -G4_E_NOMEM;
+
+	if (rc == 0) {
+		const uint64_t backup = sb->size_bytes - G4_PAGE_BYTES;
+		const uint32_t tag = g4_superblock_tag(sb);
+		if (label) {
+			memset(sb->label, 0, sizeof(sb->label));
+			memcpy(sb->label, label, strnlen(label, G4_LABEL_BYTES - 1));
+		}
+		if (uuid) {
+			memcpy(sb->uuid, uuid, G4_UUID_BYTES);
+			sb->metadata_tag = tag;
+			sb->features_incompat |= G4_FEATURE_INCOMPAT_TAG;
+		}
+		rc = write_copy(wg, dev, sb, second ? G4_SUPERBLOCK_ADDRESS : backup);
+		if (rc == 0)
+			rc = write_copy(wg, dev, sb, second ? backup : G4_SUPERBLOCK_ADDRESS);
+	}
+	if (wg)
+		g4_wg_destroy(wg);
+	free(sb);
+	return rc;
+}

@@ -1,0 +1,38 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# gpu4fs tune changes label and UUID, and nothing else: all pages are still the file system's own.
+. "$(dirname "$0")/lib.sh"
+
+value() { # value KEY: of info
+	"$gpu4fs" info --json a.img | python3 -c "import json, sys; print(json.load(sys.stdin)['$1'])"
+}
+
+exits 0 "mkfs" "$gpu4fs" mkfs -q -L before --size 64M a.img
+exits 0 "a label" "$gpu4fs" tune -L "a new name" a.img
+equals "... is there" "a new name" "$(value label)"
+exits 0 "... and fsck finds nothing" "$gpu4fs" fsck a.img
+uuid=00112233-4455-6677-8899-aabbccddeeff
+exits 0 "a UUID" "$gpu4fs" tune --uuid "$uuid" a.img
+equals "... is there" "$uuid" "$(value uuid)"
+equals "... and the label still" "a new name" "$(value label)"
+exits 0 "... and fsck finds nothing" "$gpu4fs" fsck a.img
+exits 0 "a random one" "$gpu4fs" tune -U random -L "" a.img
+[ "$(value uuid)" != "$uuid" ]
+report $? "... is another"
+equals "... and there is no label" "" "$(value label)"
+exits 0 "it can be used" "$gpu4fs" bench --size 1M --files 10 --dirs 1 --random-ops 10 --fsyncs 1 --cached-reads 10 a.img
+exits 0 "... and fsck finds nothing" "$gpu4fs" fsck a.img
+poke a.img 4096 "$(printf '00%.0s' $(seq 128))"
+exits 0 "the second superblock says the same" "$gpu4fs" info a.img
+exits 1 "... and fsck makes the first from it" "$gpu4fs" fsck -y a.img
+exits 0 "... for good" "$gpu4fs" fsck a.img
+
+exits 2 "nothing to change" "$gpu4fs" tune a.img
+exits 2 "no UUID" "$gpu4fs" tune -U 123 a.img
+exits 2 "a label that is too long" "$gpu4fs" tune -L "$(printf 'x%.0s' $(seq 64))" a.img
+exits 2 "no device" "$gpu4fs" tune -L x
+exits 1 "no file system" "$gpu4fs" tune -L x /dev/null
+truncate -s 64M empty.img
+exits 1 "none in a file" "$gpu4fs" tune -L x empty.img
+one_sentence "... is told in one sentence"
+finish
