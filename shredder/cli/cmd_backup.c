@@ -24,14 +24,14 @@ const char cli_help_backup[] =
 	"  -H, --host NAME        instead of this machine's name\n"
 	"      --parent ID        compare with this snapshot\n"
 	"  -f, --force            read everything\n"
-	"  -l, --level N          of zstd [2]\n"
+	"  -l, --level N          of zstd [3]\n"
 	"  -t, --threads N        that read, compress and encrypt [one a processor]\n"
 	"  -n, --dry-run          store nothing\n"
 	"  -v, --verbose          tell which files are read\n"
 	"      --help             show this\n";
 
 enum { OPT_EXCLUDE_FILE = CLI_OPT_REPO_FREE, OPT_EXCLUDE_IF_PRESENT, OPT_FILES_FROM, OPT_STDIN, OPT_PARENT };
-#define DEFAULT_LEVEL 2
+#define DEFAULT_LEVEL 3
 
 struct backup {
 	struct cli_repo repo;
