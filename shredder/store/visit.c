@@ -151,29 +151,33 @@ static int step(struct store *s, struct store_codec *codec, struct diff_frame **
 	}
 	frame->left.there = frame->left.there && left == NULL;
 	frame->right.there = frame->right.there && right == NULL;
-	char *path = join(frame->path, left != NULL ? left : right);
+	const struct store_node *either = left != NULL ? left : right;
+	if (either == NULL)
+		return 0;
+	char *path = join(frame->path, either);
 	if (left == NULL)
 		rc = each(user, STORE_ADDED, path, NULL, right);
 	else if (right == NULL)
 		rc = each(user, STORE_REMOVED, path, left, NULL);
 	else if (compare(left, right, &change))
 		rc = each(user, change, path, left, right);
-	const struct store_content *below_left = left != NULL && left->type == STORE_NODE_DIR ? &left->content : NULL;
-	const struct store_content *below_right =
-		right != NULL && right->type == STORE_NODE_DIR ? &right->content : NULL;
-	if (rc != 0 || (below_left == NULL && below_right == NULL) ||
-	    (below_left != NULL && below_right != NULL && same_content(below_left, below_right))) {
+	const bool into_left = left != NULL && left->type == STORE_NODE_DIR;
+	const bool into_right = right != NULL && right->type == STORE_NODE_DIR;
+	if (rc != 0 || (!into_left && !into_right) ||
+	    (into_left && into_right && same_content(&left->content, &right->content))) {
 		free(path);
 		return rc;
 	}
+	/* copies, since the frames move; what they point to are buffers, which stay */
+	const struct store_content below_left = into_left ? left->content : (struct store_content){0};
+	const struct store_content below_right = into_right ? right->content : (struct store_content){0};
 	if (*depth == *room) {
 		*room *= 2;
 		*frames = (struct diff_frame *)store_realloc(*frames, *room * sizeof(**frames));
 	}
-	/* what the contents point to stays: the buffers of the frame above did not move */
 	struct diff_frame *below = &(*frames)[(*depth)++];
-	open_side(&below->left, s, codec, below_left);
-	open_side(&below->right, s, codec, below_right);
+	open_side(&below->left, s, codec, into_left ? &below_left : NULL);
+	open_side(&below->right, s, codec, into_right ? &below_right : NULL);
 	below->path = path;
 	return 0;
 }
