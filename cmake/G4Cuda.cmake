@@ -80,7 +80,7 @@ endif()
 # Every header that engine code may include also compiles alone.
 g4_sources(headers src/*/*.h src/simt/cuda/*.h src/engine/cuda/*.h)
 list(FILTER headers EXCLUDE REGEX "_host\\.h$")
-list(FILTER headers EXCLUDE REGEX "/src/(client|fuse|cli)/")
+list(FILTER headers EXCLUDE REGEX "/src/(client|fuse|cli|fsck|print)/")
 list(FILTER headers EXCLUDE REGEX "/src/engine/engine\\.h$")
 set(stamps)
 foreach(header ${headers})
@@ -149,8 +149,7 @@ endif()
 
 # gpu-smoke: the GPU smoke test, one program with the engine twice: compiled for the GPU, and for the CPU to make images
 # and to check what the GPU did to them.
-g4_sources(smoke_fsck src/cli/*fsck*_host.c src/cli/image_host.c src/cli/map_host.c src/cli/journal_host.c
-	src/cli/report_host.c src/fuse/state_host.c)
+g4_sources(smoke_fsck src/cli/cmd_fsck.c src/fsck/*.c src/print/*.c src/fuse/state.c)
 g4_gpu_program(gpu-smoke smoke HOST tests/gpu/smoke_host.c ${smoke_fsck} LIBRARY gpu4fs_static
 	FLAGS ${cuda_flags} LINK ${objects})
 target_link_libraries(gpu-smoke-host PRIVATE PkgConfig::fuse3)

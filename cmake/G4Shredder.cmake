@@ -1,7 +1,7 @@
 # Shredder (DESIGN.md "Shredder"): libshredder, the shredder program, their tests and what is installed of them. A library of its
 # own, usable without gpu4fs: of the engine it takes what lies under src/base, src/simt and src/hash.
 g4_sources(shredder_sources shredder/chunk/*.c)
-g4_sources(shredder_base_sources src/base/*.c src/hash/*.c src/simt/*.c)
+g4_sources(shredder_base_sources src/base/*.c src/print/*.c src/hash/*.c src/simt/*.c)
 if(G4_LANES GREATER 0)
 	return() # workgroups of threads are for the engine's tests; Shredder's host code has none
 endif()

@@ -33,7 +33,7 @@ set(test_support ${test_sources})
 list(FILTER test_support EXCLUDE REGEX "/test_[^/]*\\.c$")
 g4_sources(more_support tests/support/*.c)
 # the offline checker judges what the engine's tests leave behind
-g4_sources(checker src/cli/fsck_*.c src/cli/image_host.c src/cli/journal_host.c src/cli/map_host.c src/cli/report_host.c)
+g4_sources(checker src/fsck/*.c src/print/*.c)
 list(APPEND test_support ${more_support} ${checker})
 if(test_support)
 	add_library(g4_test_support STATIC ${test_support})

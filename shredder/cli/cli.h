@@ -5,9 +5,9 @@
 
 #include <getopt.h>
 
-#include "base/message_host.h"
 #include "base/progress_host.h"
 #include "base/units_host.h"
+#include "print/message.h"
 #include <shredder/shredder.h>
 
 /* X(function, NAME, summary): function gets argv[0] = NAME; its help text's first line is the synopsis behind NAME. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What guests do to names: making, removing, renaming and linking by path, as libgpu4fs does it on a CPU
- * (client/path_host.c). A path is cut before its last component; what is in front is walked, the command gets the rest.
+ * (client/path.c). A path is cut before its last component; what is in front is walked, the command gets the rest.
  */
 #include "engine/guest.h"
 

@@ -6,8 +6,8 @@
 #ifndef WORLD_H
 #define WORLD_H
 
-#include "cli/fsck_host.h"
 #include "engine/rig.h"
+#include "fsck/fsck.h"
 
 #define WORLD_PATH 512
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api_fixture.h"
 
-#include "client/client_host.h"
+#include "client/client.h"
 #include "engine/serve_host.h"
 #undef gpu4fs_unmount
 

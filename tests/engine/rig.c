@@ -5,10 +5,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cli/fsck_host.h"
 #include "fs/fs.h"
 #include "fs/mkfs_host.h"
 #include "fs/mount_host.h"
+#include "fsck/fsck.h"
 
 static struct g4_dev *open_device(struct rig *rig)
 {

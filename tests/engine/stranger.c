@@ -3,7 +3,7 @@
 
 #include <sys/mman.h>
 
-#include "client/client_host.h"
+#include "client/client.h"
 #include "engine/ring_host.h"
 #include "simt/simt.h"
 

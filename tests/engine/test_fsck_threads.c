@@ -8,8 +8,8 @@
 #include <inttypes.h>
 #include <sys/stat.h>
 
-#include "cli/fsck_host.h"
 #include "fs/mount_host.h"
+#include "fsck/fsck.h"
 #include "simt/simt_host.h"
 
 #define DEVICE_BYTES (64 * G4_MIB)

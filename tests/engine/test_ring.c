@@ -3,7 +3,7 @@
  * Rings as a hostile client sees them: these tests write slots by hand. What a well-behaved client gets is tested by
  * the API's tests, which run over a connection as well.
  */
-#include "client/client_host.h"
+#include "client/client.h"
 #include "engine/ring_host.h"
 #include "stranger.h"
 

@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <sched.h>
 
-#include "client/client_host.h"
+#include "client/client.h"
 #include "engine/ring_glance.h"
 #include "engine/ring_host.h"
 #include "rig.h"

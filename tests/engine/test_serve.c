@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 
 #include "api_fixture.h"
-#include "client/client_host.h"
+#include "client/client.h"
 #include "engine/serve_host.h"
 #include "simt/simt.h"
 

@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include "client/client_host.h"
+#include "client/client.h"
 #include "engine/engine_ops_host.h"
 #include "engine/serve_host.h"
 #include "simt/simt.h"

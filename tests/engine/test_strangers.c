@@ -5,7 +5,7 @@
  */
 #include <fcntl.h>
 
-#include "client/client_host.h"
+#include "client/client.h"
 #include "format/format.h"
 #include "fs/fs.h"
 #include "hash/crc32c.h"

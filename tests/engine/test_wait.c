@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <sys/prctl.h>
 
-#include "client/client_host.h"
+#include "client/client.h"
 #include "engine/pace_host.h"
 #include "engine/ring_host.h"
 #include "stranger.h"

@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/cli_host.h"
+#include "cli/cli.h"
 #include "dev/dev_host.h"
 #include "engine/engine_ops_host.h"
 #include "fs/mkfs_host.h"

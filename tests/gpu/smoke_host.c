@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/cli_host.h"
+#include "cli/cli.h"
 #include "dev/dev_host.h"
 #include "dev/dev_types.h"
 #include "fs/mkfs_host.h"

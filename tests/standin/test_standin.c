@@ -7,7 +7,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
-#include "client/client_host.h"
+#include "client/client.h"
 #include "engine/engine_ops_host.h"
 #include "engine/port_host.h"
 #include "standin/stand_in_gpu.h"

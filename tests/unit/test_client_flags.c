@@ -8,7 +8,7 @@
 
 #include <sys/stat.h>
 
-#include "client/client_host.h"
+#include "client/client.h"
 
 static void access_modes_become_read_and_write(void **state)
 {

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "fuse/convert_host.c"
-#include "fuse/options_host.c"
+#include "fuse/convert.c"
+#include "fuse/options.c"
 
 static char message[256];
 

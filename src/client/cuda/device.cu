@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "client/convert.h"
-#include "client/device_host.h"
+#include "client/device.h"
 #include "engine/guest.h"
 
 #ifndef G4_CUDA_REGISTERS

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the subcommands of the gpu4fs program share. Host only; the program is single-threaded until a mount starts. */
+#ifndef G4_CLI_H
+#define G4_CLI_H
+
+#include "base/error.h"
+#include "base/progress_host.h"
+#include "print/message.h"
+
+/*
+ * A subcommand. run() gets argv[0] as the name it was called by. Names: X(NAME) declares g4_cli_NAME and its help text
+ * g4_help_NAME; the text's first line is the synopsis without the program's name, the rest is printed as it is.
+ */
+#define G4_CLI_COMMANDS(X)                                                                                             \
+	X(mkfs, "make a gpu4fs file system")                                                                           \
+	X(mount, "mount a gpu4fs file system")                                                                         \
+	X(umount, "unmount a gpu4fs file system")                                                                      \
+	X(serve, "serve a file system to programs over a socket")                                                      \
+	X(fsck, "check and repair a file system")                                                                      \
+	X(info, "show a file system's superblock")                                                                     \
+	X(df, "show how much space is used")                                                                           \
+	X(attr, "show and change the flags of files")                                                                  \
+	X(resize, "give a file system another size")                                                                   \
+	X(tune, "change the label or the UUID")                                                                        \
+	X(map, "show where files lie on the device")                                                                   \
+	X(dump, "print any structure on the disk")                                                                     \
+	X(bench, "measure how fast a file system is")
+
+#define G4_CLI_DECLARE(name, summary)                                                                                  \
+	int g4_cli_##name(int argc, char **argv);                                                                      \
+	extern const char g4_help_##name[];
+G4_CLI_COMMANDS(G4_CLI_DECLARE)
+#undef G4_CLI_DECLARE
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpu4fs attr: the flags that chattr(1) and lsattr(1) know, and what else stat(1) does not tell. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "print/report.h"
+
+const char g4_help_attr[] = "get [--json] FILE...\n"
+			    "   or: gpu4fs attr list [--json] DIRECTORY...\n"
+			    "   or: gpu4fs attr set [+|-|=]FLAGS FILE...\n\n"
+			    "get shows the flags, birth time, inode number and extended attributes of files on a\n"
+			    "mounted file system; list shows the flags of everything in directories; set adds (+),\n"
+			    "removes (-) or replaces (=) flags.\n\n"
+			    "  i  immutable: can not be changed, renamed, linked or removed\n"
+			    "  a  append only\n"
+			    "  d  no dump\n"
+			    "  A  reading does not set the access time\n\n"
+			    "      --json  print one JSON object\n"
+			    "      --help  show this\n";
+
+static const struct flag {
+	char letter;
+	int bit;
+	const char *name;
+} flags[] = {
+	{'i', FS_IMMUTABLE_FL, "immutable"},
+	{'a', FS_APPEND_FL, "append"},
+	{'d', FS_NODUMP_FL, "nodump"},
+	{'A', FS_NOATIME_FL, "noatime"},
+};
+#define FLAG_COUNT (sizeof(flags) / sizeof(flags[0]))
+
+static bool failed(const char *path)
+{
+	g4_cli_error("attr", "%s: %s", path, strerror(errno));
+	return false;
+}
+
+/* ------------------------------------------------------------------ set */
+
+/* "+ia": the bits named; false for a letter that is no flag. */
+static bool parse_spec(const char *spec, int *bits)
+{
+	*bits = 0;
+	if (strchr("+-=", spec[0]) == NULL || spec[0] == 0)
+		return false;
+	for (const char *letter = spec + 1; *letter != 0; letter++) {
+		size_t i = 0;
+		while (i < FLAG_COUNT && flags[i].letter != *letter)
+			i++;
+		if (i == FLAG_COUNT)
+			return false;
+		*bits |= flags[i].bit;
+	}
+	return spec[1] != 0 || spec[0] == '=';
+}
+
+static bool set_one(const char *path, char how, int bits)
+{
+	const int ours = FS_IMMUTABLE_FL | FS_APPEND_FL | FS_NODUMP_FL | FS_NOATIME_FL;
+	int value = 0;
+	const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return failed(path);
+	bool good = ioctl(fd, FS_IOC_GETFLAGS, &value) == 0;
+	if (how == '+')
+		value |= bits;
+	else if (how == '-')
+		value &= ~bits;
+	else
+		value = (value & ~ours) | bits;
+	good = good && ioctl(fd, FS_IOC_SETFLAGS, &value) == 0;
+	if (!good)
+		failed(path);
+	close(fd);
+	return good;
+}
+
+static int run_set(int argc, char **argv)
+{
+	bool good = true;
+	int bits;
+
+	if (argc < 3)
+		return g4_cli_usage("attr", "set needs flags and a file");
+	if (!parse_spec(argv[1], &bits))
+		return g4_cli_usage("attr", "'%s' is no set of flags: +, - or = and letters of i, a, d and A are",
+				    argv[1]);
+	for (int i = 2; i < argc; i++)
+		good = set_one(argv[i], argv[1][0], bits) && good;
+	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
+}
+
+/* ------------------------------------------------------------------ get and list */
+
+/* The flags of an open file; 0 for what can have none. */
+static int read_flags(int fd)
+{
+	int value = 0;
+
+	return ioctl(fd, FS_IOC_GETFLAGS, &value) == 0 ? value : 0;
+}
+
+static void report_flags(struct g4_report *report, int value)
+{
+	char letters[FLAG_COUNT + 1] = "";
+
+	if (!report->json) {
+		for (size_t i = 0; i < FLAG_COUNT; i++)
+			letters[i] = (value & flags[i].bit) != 0 ? flags[i].letter : '-';
+		g4_report_text(report, "flags", letters);
+		return;
+	}
+	g4_report_list(report, "flags");
+	for (size_t i = 0; i < FLAG_COUNT; i++) {
+		if ((value & flags[i].bit) != 0)
+			g4_report_text(report, NULL, flags[i].name);
+	}
+	g4_report_end(report);
+}
+
+static void report_xattrs(struct g4_report *report, const char *path)
+{
+	static char names[65536];
+	const ssize_t bytes = llistxattr(path, names, sizeof(names));
+
+	g4_report_list(report, "extended_attributes");
+	for (ssize_t at = 0; at < bytes; at += (ssize_t)strlen(names + at) + 1)
+		g4_report_text(report, NULL, names + at);
+	g4_report_end(report);
+}
+
+static uint64_t time_of(const struct statx_timestamp *stamp)
+{
+	return (uint64_t)(stamp->tv_sec * 1000000000 + stamp->tv_nsec);
+}
+
+/* Text begins with the first file that there is something to say about. */
+static void start_files(struct g4_report *report, bool json)
+{
+	if (report->out != NULL)
+		return;
+	g4_report_start(report, stdout, json);
+	g4_report_list(report, "files");
+}
+
+static bool get_one(struct g4_report *report, const char *path)
+{
+	struct statx found;
+	int generation, value = 0;
+
+	if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS | STATX_BTIME, &found) != 0)
+		return failed(path);
+	const bool can_have_flags = S_ISREG(found.stx_mode) || S_ISDIR(found.stx_mode);
+	const int fd = can_have_flags ? open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC) : -1;
+	start_files(report, false);
+	g4_report_object(report, NULL);
+	g4_report_text(report, "path", path);
+	g4_report_hex(report, "inode", found.stx_ino);
+	if (fd >= 0) {
+		value = read_flags(fd);
+		if (ioctl(fd, FS_IOC_GETVERSION, &generation) == 0)
+			g4_report_count(report, "generation", (uint32_t)generation);
+		close(fd);
+	}
+	report_flags(report, value);
+	g4_report_count(report, "size_bytes", found.stx_size);
+	g4_report_count(report, "allocated_bytes", found.stx_blocks * 512);
+	if ((found.stx_mask & STATX_BTIME) != 0)
+		g4_report_time(report, "btime_ns", time_of(&found.stx_btime));
+	report_xattrs(report, path);
+	g4_report_end(report);
+	return true;
+}
+
+static bool list_one(struct g4_report *report, const char *path)
+{
+	DIR *directory = opendir(path);
+
+	if (directory == NULL)
+		return failed(path);
+	start_files(report, false);
+	for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+		    (entry->d_type != DT_REG && entry->d_type != DT_DIR))
+			continue;
+		const int fd = openat(dirfd(directory), entry->d_name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0)
+			continue; /* gone, or not ours to read */
+		g4_report_object(report, NULL);
+		report_flags(report, read_flags(fd));
+		g4_report_text(report, "name", entry->d_name);
+		g4_report_end(report);
+		close(fd);
+	}
+	closedir(directory);
+	return true;
+}
+
+static int run_show(int argc, char **argv, bool list)
+{
+	static const struct option long_options[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+	struct g4_report report = {.out = NULL};
+	bool json = false, good = true;
+
+	for (int answer; (answer = getopt_long(argc, argv, ":", long_options, NULL)) != -1;) {
+		if (answer != 'j')
+			return g4_cli_bad_option("attr", answer, argv);
+		json = true;
+	}
+	if (optind == argc)
+		return g4_cli_usage("attr", "no file was given");
+	if (json)
+		start_files(&report, true);
+	for (int i = optind; i < argc; i++)
+		good = (list ? list_one(&report, argv[i]) : get_one(&report, argv[i])) && good;
+	if (report.out != NULL)
+		g4_report_finish(&report);
+	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
+}
+
+int g4_cli_attr(int argc, char **argv)
+{
+	if (argc < 2)
+		return g4_cli_usage("attr", "get, list or set is needed");
+	if (strcmp(argv[1], "set") == 0)
+		return run_set(argc - 1, argv + 1);
+	if (strcmp(argv[1], "list") == 0)
+		return run_show(argc - 1, argv + 1, true);
+	if (strcmp(argv[1], "get") == 0)
+		return run_show(argc - 1, argv + 1, false);
+	return run_show(argc, argv, false);
+}

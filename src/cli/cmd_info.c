@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpu4fs info and gpu4fs df. */
+#include <getopt.h>
+#include <mntent.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "base/units_host.h"
+#include "base/uuid_host.h"
+#include "cli/cli.h"
+#include "cli/show.h"
+#include "fs/probe_host.h"
+#include "fuse/fuse.h"
+
+const char g4_help_info[] = "[--json | --udev] DEVICE|DIRECTORY\n\n"
+			    "Shows the superblock of the file system on DEVICE or mounted at DIRECTORY, and what\n"
+			    "runs a mounted one.\n\n"
+			    "      --json  print one JSON object\n"
+			    "      --udev  print what udev rules import, ID_FS_TYPE=gpu4fs and so on; nothing, and\n"
+			    "              status 1, when the device holds something else\n"
+			    "      --help  show this\n";
+
+const char g4_help_df[] = "[--json] [-b] [DEVICE|DIRECTORY]...\n\n"
+			  "Shows how much space is used, of mounted file systems and of images that are not\n"
+			  "mounted. Without an argument: of all mounted gpu4fs file systems.\n\n"
+			  "  -b, --bytes  sizes in bytes\n"
+			  "      --json   print one JSON object\n"
+			  "      --help   show this\n";
+
+enum { OPTION_JSON = 256, OPTION_UDEV };
+static const struct option long_options[] = {
+	{"json", no_argument, NULL, OPTION_JSON},
+	{"udev", no_argument, NULL, OPTION_UDEV},
+	{"bytes", no_argument, NULL, 'b'},
+	{NULL, 0, NULL, 0},
+};
+
+static int parse(const char *command, const char *letters, int argc, char **argv, bool *json, bool *bytes, bool *udev)
+{
+	for (int answer; (answer = getopt_long(argc, argv, letters, long_options, NULL)) != -1;) {
+		if (answer == OPTION_JSON)
+			*json = true;
+		else if (answer == 'b' && bytes != NULL)
+			*bytes = true;
+		else if (answer == OPTION_UDEV && udev != NULL)
+			*udev = true;
+		else
+			return g4_cli_bad_option(command, answer, argv);
+	}
+	return 0;
+}
+
+struct space { /* of one file system */
+	char device[4096], directory[4096];
+	uint64_t bytes, used, free;
+};
+
+/* Free pages as the group descriptors count them, the journal's word included. */
+static int count_free(struct g4_image *image, uint64_t *pages)
+{
+	const struct g4_layout *layout = &image->layout;
+	struct g4_groups_page page;
+	int status = 0;
+
+	*pages = 0;
+	for (uint64_t first = 0; status == 0 && first < layout->group_count; first += G4_GROUPS_PER_PAGE) {
+		status = g4_image_block(image, layout->groups_address + first / G4_GROUPS_PER_PAGE * G4_PAGE_BYTES,
+					G4_BLOCK_GROUPS, &page);
+		if (status == 0)
+			status = g4_groups_page_validate(&page, first, layout->group_count);
+		for (uint64_t i = 0; status == 0 && i < G4_GROUPS_PER_PAGE && first + i < layout->group_count; i++)
+			*pages += page.groups[i].free_pages;
+	}
+	return status;
+}
+
+static int image_space(const char *name, struct space *space, char *message, size_t bytes)
+{
+	struct g4_image image;
+	struct g4_journal_state journal;
+	uint64_t pages = 0;
+	g4_fuse_wait_for_last_mount(name); /* umount(8) does not */
+	int status = g4_image_open(&image, name, message, bytes);
+
+	if (status < 0)
+		return status;
+	status = g4_image_load_overlay(&image, &journal);
+	if (status == 0)
+		status = count_free(&image, &pages);
+	if (status < 0) {
+		snprintf(message, bytes, "%s: %s", name, g4_strerror(status));
+	} else {
+		snprintf(space->device, sizeof(space->device), "%s", name);
+		space->directory[0] = 0;
+		/* as statfs(2) of a mount has it: journal, maps and superblocks do not count */
+		space->bytes = image.layout.backup_address - image.layout.data_address;
+		space->free = g4_min64(pages * G4_PAGE_BYTES, space->bytes);
+		space->used = space->bytes - space->free;
+	}
+	g4_image_close(&image);
+	return status;
+}
+
+static int mount_space(const char *directory, const char *device, struct space *space, char *message, size_t bytes)
+{
+	struct statvfs found;
+
+	if (statvfs(directory, &found) != 0) {
+		snprintf(message, bytes, "%s: %s", directory, strerror(errno));
+		return -G4_E_IO;
+	}
+	snprintf(space->device, sizeof(space->device), "%s", device);
+	snprintf(space->directory, sizeof(space->directory), "%s", directory);
+	space->bytes = found.f_blocks * found.f_frsize;
+	space->free = found.f_bfree * found.f_frsize;
+	space->used = space->bytes - g4_min64(space->free, space->bytes);
+	return 0;
+}
+
+static int find_space(const char *name, struct space *space, char *message, size_t bytes)
+{
+	char device[4096];
+	struct stat found;
+
+	if (stat(name, &found) == 0 && S_ISDIR(found.st_mode)) {
+		if (g4_probe_mount_source(name, false, device, sizeof(device)))
+			return mount_space(name, device, space, message, bytes);
+		snprintf(message, bytes, "%s: is on no gpu4fs file system", name);
+		return -G4_E_INVAL;
+	}
+	return image_space(name, space, message, bytes);
+}
+
+static void print_space(struct g4_report *report, const struct space *space, bool exact)
+{
+	const uint64_t percent = space->bytes == 0 ? 0 : (space->used * 100 + space->bytes - 1) / space->bytes;
+	char size[24], used[24], available[24];
+
+	if (report->json) {
+		g4_report_object(report, NULL);
+		g4_report_text(report, "device", space->device);
+		if (space->directory[0] != 0)
+			g4_report_text(report, "directory", space->directory);
+		g4_report_count(report, "size_bytes", space->bytes);
+		g4_report_count(report, "used_bytes", space->used);
+		g4_report_count(report, "free_bytes", space->free);
+		g4_report_end(report);
+		return;
+	}
+	if (exact) {
+		snprintf(size, sizeof(size), "%llu", (unsigned long long)space->bytes);
+		snprintf(used, sizeof(used), "%llu", (unsigned long long)space->used);
+		snprintf(available, sizeof(available), "%llu", (unsigned long long)space->free);
+	} else {
+		g4_format_size(space->bytes, size, sizeof(size));
+		g4_format_size(space->used, used, sizeof(used));
+		g4_format_size(space->free, available, sizeof(available));
+	}
+	printf("%-24s %14s %14s %14s %4llu%% %s\n", space->device, size, used, available, (unsigned long long)percent,
+	       space->directory);
+}
+
+static bool print_one(struct g4_report *report, const char *name, bool exact)
+{
+	struct space space;
+	char message[512];
+
+	if (find_space(name, &space, message, sizeof(message)) < 0) {
+		g4_cli_error("df", "%s", message);
+		return false;
+	}
+	print_space(report, &space, exact);
+	return true;
+}
+
+static bool print_all_mounts(struct g4_report *report, bool exact)
+{
+	FILE *mounts = setmntent("/proc/self/mounts", "re");
+	bool good = true;
+
+	for (struct mntent *mount; mounts != NULL && (mount = getmntent(mounts)) != NULL;) {
+		if (strcmp(mount->mnt_type, "fuse.gpu4fs") == 0)
+			good = print_one(report, mount->mnt_dir, exact) && good;
+	}
+	if (mounts != NULL)
+		endmntent(mounts);
+	return good;
+}
+
+int g4_cli_df(int argc, char **argv)
+{
+	struct g4_report report;
+	bool json = false, exact = false, good = true;
+	const int status = parse("df", ":b", argc, argv, &json, &exact, NULL);
+
+	if (status != 0)
+		return status;
+	g4_report_start(&report, stdout, json);
+	if (json)
+		g4_report_list(&report, "filesystems");
+	else
+		printf("%-24s %14s %14s %14s %5s %s\n", "device", "size", "used", "free", "used", "mounted on");
+	if (optind == argc)
+		good = print_all_mounts(&report, exact);
+	for (int i = optind; i < argc; i++)
+		good = print_one(&report, argv[i], exact) && good;
+	if (json)
+		g4_report_finish(&report);
+	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
+}
+
+static void print_info(const struct g4_image *image, const struct g4_journal_state *journal, const char *directory,
+		       bool json)
+{
+	struct g4_report report;
+	char engine[16], use[512];
+
+	g4_report_start(&report, stdout, json);
+	g4_report_text(&report, "device", image->name);
+	if (directory != NULL)
+		g4_report_text(&report, "mounted_on", directory);
+	else if (g4_probe_in_use(image->name, use, sizeof(use)))
+		g4_report_text(&report, "in_use", use);
+	if (directory != NULL && g4_fuse_mount_engine(directory, engine, sizeof(engine)))
+		g4_report_text(&report, "engine", engine);
+	g4_show_superblock(&report, &image->sb);
+	g4_report_text(&report, "first_superblock",
+		       image->primary_status == 0 ? "good" : g4_strerror(image->primary_status));
+	g4_report_text(&report, "second_superblock",
+		       image->backup_status == 0 ? "good" : g4_strerror(image->backup_status));
+	g4_report_text(&report, "journal", journal->status == 0 ? "good" : g4_strerror(journal->status));
+	g4_report_count(&report, "journal_transactions", journal->records);
+	g4_report_finish(&report);
+}
+
+/* As udev's own builtin encodes it: what is not safe in the name of a link, and is no UTF-8 beyond ASCII, as \\xNN. */
+static void print_encoded(const char *key, const char *text)
+{
+	printf("%s=", key);
+	for (const unsigned char *c = (const unsigned char *)text; *c != 0; c++) {
+		const bool safe = (*c >= '0' && *c <= '9') || (*c >= 'A' && *c <= 'Z') || (*c >= 'a' && *c <= 'z') ||
+				  strchr("#+-.:=@_", *c) != NULL || *c >= 0x80;
+		if (safe)
+			putchar(*c);
+		else
+			printf("\\x%02x", *c);
+	}
+	putchar('\n');
+}
+
+/* For udev rules: no words about what it does not find, and no waiting. */
+static int print_for_udev(const char *name)
+{
+	char message[512], uuid[G4_UUID_TEXT_BYTES], label[G4_LABEL_BYTES];
+	struct g4_image image;
+
+	if (g4_image_open(&image, name, message, sizeof(message)) < 0)
+		return G4_EXIT_FAILURE;
+	g4_uuid_format(image.sb.uuid, uuid);
+	snprintf(label, sizeof(label), "%.*s", (int)sizeof(label) - 1, (const char *)image.sb.label);
+	printf("ID_FS_TYPE=gpu4fs\nID_FS_USAGE=filesystem\nID_FS_VERSION=%u\nID_FS_UUID=%s\n",
+	       (unsigned)image.sb.version, uuid);
+	print_encoded("ID_FS_UUID_ENC", uuid);
+	if (label[0] != 0) {
+		print_encoded("ID_FS_LABEL_ENC", label);
+		for (char *c = label; *c != 0; c++) /* one word, whatever it was */
+			*c = (unsigned char)*c > ' ' && *c != 0x7f ? *c : '_';
+		printf("ID_FS_LABEL=%s\n", label);
+	}
+	g4_image_close(&image);
+	return G4_EXIT_OK;
+}
+
+int g4_cli_info(int argc, char **argv)
+{
+	char message[512], device[4096];
+	struct g4_image image;
+	struct g4_journal_state journal;
+	bool json = false, udev = false;
+	int status = parse("info", ":", argc, argv, &json, NULL, &udev);
+
+	if (status != 0)
+		return status;
+	if (argc - optind != 1)
+		return g4_cli_usage("info", "one device is needed");
+	const char *name = argv[optind], *directory = NULL;
+	if (udev)
+		return print_for_udev(name);
+	if (g4_probe_mount_source(name, true, device, sizeof(device))) {
+		directory = name;
+		name = device;
+	}
+	g4_fuse_wait_for_last_mount(name);
+	if (g4_image_open(&image, name, message, sizeof(message)) < 0) {
+		g4_cli_error("info", "%s", message);
+		return G4_EXIT_FAILURE;
+	}
+	status = g4_image_scan_journal(&image, NULL, NULL, &journal);
+	if (status == 0)
+		print_info(&image, &journal, directory, json);
+	g4_image_close(&image);
+	return status == 0 ? G4_EXIT_OK : G4_EXIT_FAILURE;
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpu4fs mkfs. */
+#define _GNU_SOURCE 1 /* fallocate() */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/units_host.h"
+#include "base/uuid_host.h"
+#include "cli/cli.h"
+#include "client/explain.h"
+#include "dev/dev_host.h"
+#include "fs/mkfs_host.h"
+#include "fs/probe_host.h"
+#include "fuse/fuse.h"
+#include "print/report.h"
+
+const char g4_help_mkfs[] = "[OPTION...] DEVICE [SIZE]\n\n"
+			    "Makes an empty file system on DEVICE. What is known to be in use is refused; what\n"
+			    "holds something else already is refused without --force.\n\n"
+			    "  -L, --label LABEL        name of the file system, at most 63 bytes\n"
+			    "  -U, --uuid UUID          its UUID instead of a random one\n"
+			    "  -J, --journal-size SIZE  a multiple of 4K, at least 2M, at most a quarter of the\n"
+			    "                           device; 1/64 of it by default, between 2M and 128M\n"
+			    "  -s, --size SIZE          create DEVICE as a file of this size; with --force an\n"
+			    "                           existing file gets this size\n"
+			    "      --preallocate        reserve all blocks of an image file now, so that it never\n"
+			    "                           finds the file system full that it lies in\n"
+			    "      --owner UID[:GID]    owner of the root directory; 0:0 by default\n"
+			    "      --mode MODE          its permissions, octal; 755 by default\n"
+			    "  -f, --force              overwrite what is there\n"
+			    "  -q, --quiet              print nothing\n"
+			    "      --json               print one JSON object\n"
+			    "      --help               show this\n\n"
+			    "SIZE is a number with an optional unit: 4096, 512M, 1.5T. DEVICE has at least 8M.\n";
+
+struct mkfs_options {
+	const char *device;
+	uint64_t size_bytes; /* 0: as it is */
+	bool force, quiet, json, preallocate;
+	uint8_t uuid[16];
+	struct g4_mkfs_options format;
+	struct g4_progress progress;
+};
+
+enum { OPTION_JSON = 256, OPTION_OWNER, OPTION_MODE, OPTION_PREALLOCATE };
+static const struct option long_options[] = {
+	{"label", required_argument, NULL, 'L'},
+	{"uuid", required_argument, NULL, 'U'},
+	{"journal-size", required_argument, NULL, 'J'},
+	{"size", required_argument, NULL, 's'},
+	{"preallocate", no_argument, NULL, OPTION_PREALLOCATE},
+	{"owner", required_argument, NULL, OPTION_OWNER},
+	{"mode", required_argument, NULL, OPTION_MODE},
+	{"force", no_argument, NULL, 'f'},
+	{"quiet", no_argument, NULL, 'q'},
+	{"json", no_argument, NULL, OPTION_JSON},
+	{NULL, 0, NULL, 0},
+};
+
+static bool parse_number(const char *text, int base, uint64_t most, char **end, uint32_t *out)
+{
+	errno = 0;
+	const unsigned long long value = strtoull(text, end, base);
+	if (*end == text || text[0] < '0' || text[0] > '9' || errno != 0 || value > most)
+		return false;
+	*out = (uint32_t)value;
+	return true;
+}
+
+static int no_size(const char *text)
+{
+	return g4_cli_usage("mkfs", "'%s' is no size: 4096, 512M and 1.5T are", text);
+}
+
+static bool parse_owner(const char *text, struct g4_mkfs_options *format)
+{
+	char *end;
+
+	if (!parse_number(text, 10, UINT32_MAX - 1, &end, &format->root_uid))
+		return false;
+	format->root_gid = format->root_uid;
+	if (*end == ':' && !parse_number(end + 1, 10, UINT32_MAX - 1, &end, &format->root_gid))
+		return false;
+	return *end == 0;
+}
+
+static int parse_option(int answer, char **argv, struct mkfs_options *options)
+{
+	char *end;
+
+	switch (answer) {
+	case 'L':
+		options->format.label = optarg;
+		if (strlen(optarg) < G4_LABEL_BYTES)
+			return 0;
+		return g4_cli_usage("mkfs", "a label has at most %d bytes", G4_LABEL_BYTES - 1);
+	case 'U':
+		options->format.uuid = options->uuid;
+		if (g4_uuid_parse(optarg, options->uuid) == 0)
+			return 0;
+		return g4_cli_usage("mkfs", "'%s' is no UUID", optarg);
+	case 'J':
+		if (g4_parse_size(optarg, &options->format.journal_bytes) == 0 && options->format.journal_bytes != 0)
+			return 0;
+		return no_size(optarg);
+	case 's':
+		if (g4_parse_size(optarg, &options->size_bytes) == 0 && options->size_bytes != 0)
+			return 0;
+		return no_size(optarg);
+	case OPTION_OWNER:
+		if (parse_owner(optarg, &options->format))
+			return 0;
+		return g4_cli_usage("mkfs", "'%s' is no owner: numbers as in 1000:1000 are", optarg);
+	case OPTION_MODE:
+		if (parse_number(optarg, 8, 07777, &end, &options->format.root_mode) && *end == 0)
+			return 0;
+		return g4_cli_usage("mkfs", "'%s' is no octal mode", optarg);
+	case 'f':
+		options->force = true;
+		return 0;
+	case 'q':
+		options->quiet = true;
+		return 0;
+	case OPTION_JSON:
+		options->json = true;
+		return 0;
+	case OPTION_PREALLOCATE:
+		options->preallocate = true;
+		return 0;
+	default:
+		return g4_cli_bad_option("mkfs", answer, argv);
+	}
+}
+
+static int parse(int argc, char **argv, struct mkfs_options *options)
+{
+	for (int answer; (answer = getopt_long(argc, argv, ":L:U:J:s:fq", long_options, NULL)) != -1;) {
+		const int status = parse_option(answer, argv, options);
+		if (status != 0)
+			return status;
+	}
+	if (optind == argc)
+		return g4_cli_usage("mkfs", "no device was given");
+	options->device = argv[optind];
+	if (argc - optind == 2 && options->size_bytes == 0 &&
+	    g4_parse_size(argv[optind + 1], &options->size_bytes) == 0 && options->size_bytes != 0)
+		return 0;
+	if (argc - optind == 2 && options->size_bytes == 0 && argv[optind + 1][0] >= '0' && argv[optind + 1][0] <= '9')
+		return no_size(argv[optind + 1]);
+	if (argc - optind != 1)
+		return g4_cli_usage("mkfs", "'%s' is too much: this version takes one device and at most one size",
+				    argv[optind + 1]);
+	return 0;
+}
+
+static const char *path_of(const char *device)
+{
+	return strncmp(device, "dax:", 4) == 0 ? device + 4 : device;
+}
+
+/* How the device gets the size that was asked; *created tells whether there was no file before. 0 or an exit status. */
+static int prepare_size(struct mkfs_options *options, struct g4_dev_open_options *open, bool *created)
+{
+	struct stat found;
+
+	*created = false;
+	if (strncmp(options->device, "mem:", 4) == 0 && options->size_bytes != 0)
+		return g4_cli_usage("mkfs", "mem: has its size in its name");
+	if (options->size_bytes == 0)
+		return 0;
+	options->size_bytes = g4_align_up(options->size_bytes, G4_PAGE_BYTES);
+	if (stat(path_of(options->device), &found) != 0) {
+		*created = errno == ENOENT;
+		open->flags |= *created ? G4_DEV_CREATE : 0;
+		open->create_bytes = options->size_bytes;
+		return 0; /* opening it says what is wrong with it */
+	}
+	if (!S_ISREG(found.st_mode))
+		return g4_cli_usage("mkfs", "%s: only a file can be given a size", options->device);
+	if ((uint64_t)found.st_size == options->size_bytes)
+		return 0;
+	if (!options->force) {
+		g4_cli_error("mkfs", "%s: exists with another size; --force changes it", options->device);
+		return G4_EXIT_FAILURE;
+	}
+	open->flags |= G4_DEV_RESIZE;
+	open->create_bytes = options->size_bytes;
+	return 0;
+}
+
+/* Gives the file all of its blocks; what is in it stays. */
+static int preallocate(const char *device)
+{
+	struct stat file;
+	int code = 0;
+
+	const int fd = open(path_of(device), O_RDWR | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &file) != 0)
+		code = errno;
+	else if (!S_ISREG(file.st_mode))
+		code = ENOTSUP;
+	else if (fallocate(fd, 0, 0, file.st_size) != 0)
+		code = errno;
+	if (fd >= 0)
+		close(fd);
+	if (code == 0)
+		return 0;
+	g4_cli_error("mkfs", "%s: its blocks can not be reserved: %s", device,
+		     code == ENOTSUP ? "only those of a file, on a file system that knows fallocate(2)" :
+				       strerror(code));
+	return G4_EXIT_FAILURE;
+}
+
+static void print_result(const struct mkfs_options *options, const struct g4_superblock *sb)
+{
+	struct g4_report report;
+
+	if (options->quiet && !options->json)
+		return;
+	g4_report_start(&report, stdout, options->json);
+	g4_report_text(&report, "device", options->device);
+	g4_report_uuid(&report, "uuid", sb->uuid);
+	if (sb->label[0] != 0 || options->json)
+		g4_report_name(&report, "label", sb->label, strnlen((const char *)sb->label, G4_LABEL_BYTES));
+	g4_report_size(&report, "size_bytes", sb->size_bytes);
+	g4_report_size(&report, "journal_bytes", sb->journal_bytes);
+	g4_report_count(&report, "groups", sb->group_count);
+	g4_report_finish(&report);
+}
+
+static int make(struct mkfs_options *options, struct g4_dev *dev)
+{
+	struct g4_superblock sb;
+	char message[512] = "";
+	const char *foreign = options->force ? NULL : g4_probe_foreign(dev);
+
+	if (foreign != NULL) {
+		g4_cli_error("mkfs", "%s holds %s already; --force overwrites it", options->device, foreign);
+		return G4_EXIT_FAILURE;
+	}
+	if (options->preallocate && preallocate(options->device) != 0)
+		return G4_EXIT_FAILURE;
+	g4_progress_start(&options->progress, "making");
+	options->format.progress = &options->progress;
+	const int status = g4_mkfs(dev, &options->format, &sb, message, sizeof(message));
+	g4_progress_clear(&options->progress);
+	if (status < 0) {
+		g4c_explain(status, options->device, message, sizeof(message));
+		g4_cli_error("mkfs", "%s", message);
+		return G4_EXIT_FAILURE;
+	}
+	print_result(options, &sb);
+	return G4_EXIT_OK;
+}
+
+int g4_cli_mkfs(int argc, char **argv)
+{
+	struct mkfs_options options = {.device = ""};
+	struct g4_dev_open_options open_options = {.flags = G4_DEV_EXCLUSIVE};
+	struct g4_dev *dev;
+	char message[512];
+	bool created;
+	int status = parse(argc, argv, &options);
+
+	if (status != 0)
+		return status;
+	g4_fuse_wait_for_last_mount(options.device); /* umount(8) does not */
+	if (g4_probe_in_use(options.device, message, sizeof(message))) {
+		g4_cli_error("mkfs", "%s is %s", options.device, message);
+		return G4_EXIT_FAILURE;
+	}
+	status = prepare_size(&options, &open_options, &created);
+	if (status != 0)
+		return status;
+	status = g4_dev_open(options.device, &open_options, &dev, message, sizeof(message));
+	if (status < 0) {
+		g4c_explain(status, options.device, message, sizeof(message));
+		g4_cli_error("mkfs", "%s%s", message,
+			     created || options.size_bytes		? "" :
+			     access(path_of(options.device), F_OK) == 0 ? "" :
+									  "; --size SIZE creates a file");
+		return G4_EXIT_FAILURE;
+	}
+	status = make(&options, dev);
+	g4_dev_close(dev);
+	if (status != 0 && created)
+		unlink(path_of(options.device));
+	return status;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpu4fs mount and gpu4fs umount. Exit statuses are mount(8)'s. */
+#include <getopt.h>
+
+#include "cli/cli.h"
+#include "fuse/fuse.h"
+
+const char g4_help_mount[] = "[-f] [-d] [-r] [-o OPTION,...] DEVICE DIRECTORY\n\n"
+			     "Mounts the file system on DEVICE at DIRECTORY and returns when it can be used; a\n"
+			     "process in the background serves it until it is unmounted.\n\n"
+			     "  -o OPTION,...  mount options\n"
+			     "  -r             the same as -o ro\n"
+			     "  -f             stay in the foreground\n"
+			     "  -d             stay in the foreground and print every request\n"
+			     "      --help     show this\n\n"
+			     "Mount options:\n"
+			     "  ro rw                          read-only or not\n"
+			     "  remount                        change that of a mount, and the flags below\n"
+			     "  engine=cpu|cuda|auto           what runs the file system; cpu\n"
+			     "  sms=N                          multiprocessors of the GPU, at most\n"
+			     "  cache=SIZE                     memory for file contents and metadata; 256M\n"
+			     "  commit=SECONDS                 longest time that a change stays in memory; 5\n"
+			     "  relatime noatime strictatime   when reading sets the access time\n"
+			     "  sync, dirsync                  every change is on the device when its call returns\n"
+			     "  discard                        give space that is freed back to the device, or to\n"
+			     "                                 what an image file lies on; fstrim(8) does it at once\n"
+			     "  nosuid nodev noexec            as for any file system\n"
+			     "  allow_other                    for other users, too; the default for root\n"
+			     "  writeback nowriteback          the kernel collects small writes, the default\n"
+			     "  threads=N                      threads that serve; by default by the processors\n"
+			     "  readdirplus=yes|auto|no        attributes along with names\n"
+			     "  attr_timeout=S entry_timeout=S negative_timeout=S\n"
+			     "                                 how long the kernel trusts what it knows; a week\n\n"
+			     "Changes are durable when fsync() returns, or after commit= seconds at most once the\n"
+			     "kernel has passed them on. sync(1) of a whole mount does not make them so.\n";
+
+const char g4_help_umount[] = "[-l] [-f] DIRECTORY\n\n"
+			      "Unmounts the gpu4fs file system at DIRECTORY and returns when all of it is on the\n"
+			      "device. umount(8) unmounts, too, but does not wait for that.\n\n"
+			      "  -l, --lazy   detach it now, even when it is busy, and do not wait\n"
+			      "  -f, --force  unmount it even when its server does not answer, and do not wait\n"
+			      "      --help   show this\n";
+
+static int usage(int status)
+{
+	return status == 0 ? 0 : G4_MOUNT_EXIT_USAGE;
+}
+
+int g4_cli_mount(int argc, char **argv)
+{
+	static const struct option none[] = {{NULL, 0, NULL, 0}};
+	struct g4_fuse_options options;
+	char message[512] = "";
+
+	g4_fuse_options_init(&options);
+	/* mount(8) passes -s, -n and -v, which ask for nothing that we do not do, and -t for helpers of several types. */
+	for (int answer; (answer = getopt_long(argc, argv, ":o:fdrwsnvt:", none, NULL)) != -1;) {
+		switch (answer) {
+		case 'o':
+			if (g4_fuse_parse_options(optarg, &options, message, sizeof(message)) < 0)
+				return usage(g4_cli_usage("mount", "%s", message));
+			break;
+		case 'f':
+			options.foreground = true;
+			break;
+		case 'd':
+			options.debug = true;
+			break;
+		case 'r':
+		case 'w':
+			options.read_only = answer == 'r';
+			break;
+		case 's':
+		case 'n':
+		case 'v':
+		case 't':
+			break;
+		default:
+			return usage(g4_cli_bad_option("mount", answer, argv));
+		}
+	}
+	if (argc - optind < 2)
+		return usage(g4_cli_usage("mount", "a device and a directory are needed"));
+	if (argc - optind > 2)
+		return usage(g4_cli_usage("mount", "'%s' is too much: this version mounts one device", argv[argc - 1]));
+	const char *const devices[] = {argv[optind]};
+	options.devices = devices;
+	options.device_count = 1;
+	options.mountpoint = argv[optind + 1];
+	return options.remount ? g4_fuse_remount(&options) : g4_fuse_main(&options);
+}
+
+int g4_cli_umount(int argc, char **argv)
+{
+	static const struct option long_options[] = {
+		{"lazy", no_argument, NULL, 'l'}, {"force", no_argument, NULL, 'f'}, {NULL, 0, NULL, 0}};
+	uint32_t flags = 0;
+
+	/* -n, -r, -v and -t are umount(8)'s, which ask for nothing that we do not do. */
+	for (int answer; (answer = getopt_long(argc, argv, ":lnrvft:", long_options, NULL)) != -1;) {
+		if (answer == 'l')
+			flags |= G4_UMOUNT_LAZY;
+		else if (answer == 'f')
+			flags |= G4_UMOUNT_FORCE;
+		else if (answer == ':' || answer == '?')
+			return usage(g4_cli_bad_option("umount", answer, argv));
+	}
+	if (argc - optind != 1)
+		return usage(g4_cli_usage("umount", "%s",
+					  argc == optind ? "no directory was given" :
+							   "one directory at a time can be unmounted"));
+	return g4_fuse_umount(argv[optind], flags);
+}

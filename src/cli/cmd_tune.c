@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpu4fs tune: what stands in the superblocks alone, and can be changed there. */
+#include <getopt.h>
+#include <stdlib.h>
+
+#include "base/uuid_host.h"
+#include "cli/cli.h"
+#include "client/explain.h"
+#include "dev/dev_host.h"
+#include "fs/probe_host.h"
+#include "fs/tune_host.h"
+#include "fuse/fuse.h"
+
+const char g4_help_tune[] = "[-L LABEL] [-U UUID|random] DEVICE\n\n"
+			    "Changes the label or the UUID of a file system that is not mounted.\n\n"
+			    "  -L, --label LABEL  at most 63 bytes; \"\" for none\n"
+			    "  -U, --uuid UUID    a UUID, or 'random'; versions before this one refuse an image\n"
+			    "                     whose UUID was changed\n"
+			    "      --help         show this\n";
+
+int g4_cli_tune(int argc, char **argv)
+{
+	static const struct option long_options[] = {
+		{"label", required_argument, NULL, 'L'}, {"uuid", required_argument, NULL, 'U'}, {NULL, 0, NULL, 0}};
+	const struct g4_dev_open_options open_options = {.flags = G4_DEV_EXCLUSIVE, .queues = 1};
+	const char *label = NULL;
+	char message[512] = "";
+	uint8_t uuid[16];
+	bool has_uuid = false;
+	struct g4_dev *dev;
+
+	for (int answer; (answer = getopt_long(argc, argv, ":L:U:", long_options, NULL)) != -1;) {
+		if (answer == 'L') {
+			label = optarg;
+		} else if (answer == 'U') {
+			has_uuid = true;
+			if (strcmp(optarg, "random") == 0 ? g4_uuid_random(uuid) < 0 : g4_uuid_parse(optarg, uuid) < 0)
+				return g4_cli_usage("tune", "'%s' is no UUID", optarg);
+		} else {
+			return g4_cli_bad_option("tune", answer, argv);
+		}
+	}
+	if (label != NULL && strlen(label) >= G4_LABEL_BYTES)
+		return g4_cli_usage("tune", "a label has at most %u bytes", G4_LABEL_BYTES - 1);
+	if (label == NULL && !has_uuid)
+		return g4_cli_usage("tune", "nothing to change: --label or --uuid is needed");
+	if (argc - optind != 1)
+		return g4_cli_usage("tune", "one device is needed");
+	const char *device = argv[optind];
+	g4_fuse_wait_for_last_mount(device); /* umount(8) does not */
+	if (g4_probe_in_use(device, message, sizeof(message))) {
+		g4_cli_error("tune", "%s is %s; unmount it first", device, message);
+		return G4_EXIT_FAILURE;
+	}
+	int rc = g4_dev_open(device, &open_options, &dev, message, sizeof(message));
+	if (rc == 0) {
+		rc = g4_tune(dev, label, has_uuid ? uuid : NULL);
+		if (rc < 0)
+			snprintf(message, sizeof(message), "%s: %s", device, g4_strerror(rc));
+		g4_dev_close(dev);
+	} else {
+		g4c_explain(rc, device, message, sizeof(message));
+	}
+	if (rc < 0)
+		g4_cli_error("tune", "%s", message);
+	return rc < 0 ? G4_EXIT_FAILURE : G4_EXIT_OK;
+}

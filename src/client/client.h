@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libgpu4fs inside: the objects behind the public handles and the helpers that its files share.
+ *
+ * The client holds no file-system state of its own. It translates a call to a command (fs/command.h), fills in who
+ * asks, and turns private codes into errno. What it keeps is what the kernel keeps above a file system: file
+ * positions, credentials, advisory locks. Objects count what hangs on them, so that unmount can refuse.
+ *
+ * Inode numbers are not pinned between two commands. Where a path is resolved by one command and used by the next, the
+ * inode may be removed in between: the engine says ESTALE, and the walk starts again, because the name may lead to
+ * another inode now and may never have been missing. Commands carry the generation beside the number, in case the number
+ * was given to another inode. A directory in which a name is made or removed, gone itself meanwhile, is ENOENT.
+ */
+#ifndef G4_CLIENT_H
+#define G4_CLIENT_H
+
+#include <pthread.h>
+
+#include "client/convert.h"
+#include "engine/engine.h"
+#include "gpu4fs/gpu4fs.h"
+
+#define G4C_PATH_MAX 4096u /* with terminator */
+#define G4C_NAME_MAX 255u
+#define G4C_LINKS_MAX 40u
+#define G4C_FILE_MAX_BYTES INT64_MAX
+#define G4C_IO_MAX_BYTES (UINT64_C(0x80000000) - 4096)
+
+struct g4c_locks;
+struct g4c_pool;
+
+/* One mounted file system; all its sessions share it. */
+struct g4c_mount {
+	struct g4_engine *engine;
+	struct g4c_locks *locks;
+	pthread_mutex_t pool_lock; /* guards the creation of pool */
+	struct g4c_pool *pool;	   /* NULL until the first submit; read with acquire order */
+	uint32_t pool_threads;
+	uint32_t sessions; /* beside the first; atomic */
+};
+
+struct gpu4fs {
+	struct g4c_mount *mount;
+	bool primary;	  /* made by gpu4fs_mount() */
+	uint32_t users;	  /* open handles and streams; atomic */
+	gpu4fs_file *cwd; /* NULL: the root */
+	pthread_mutex_t async_lock;
+	pthread_cond_t async_done; /* a completion was appended, or in_flight became 0; on CLOCK_MONOTONIC */
+	struct gpu4fs_async *done_head, *done_tail; /* guarded by async_lock, linked by reserved[0] */
+	uint64_t in_flight;  /* submitted and not yet appended to the list; guarded by async_lock */
+	struct g4_cred cred; /* constant */
+};
+
+struct gpu4fs_file {
+	struct g4_engine *engine;
+	uint64_t handle;
+	uint64_t ino;
+	uint64_t generation;
+	uint64_t seal;
+	gpu4fs *fs;
+	uint32_t format;    /* S_IFMT bits of the mode */
+	uint32_t flags;	    /* G4_OPEN_* */
+	uint32_t linkable;  /* O_TMPFILE without O_EXCL */
+	uint32_t has_locks; /* a lock was ever taken through this handle; atomic */
+	pthread_mutex_t position_lock;
+	uint64_t position;
+};
+
+/* ------------------------------------------------------------------ pure helpers, flags.c; also convert.h */
+
+/* A path cut before its last component: "a/b//c/" is directory "a/b//", last "c", slash. */
+enum g4c_last { G4C_LAST_NAME, G4C_LAST_DOT, G4C_LAST_DOTDOT, G4C_LAST_ROOT };
+struct g4c_split {
+	const char *directory; /* may be empty: the start of the walk itself */
+	const char *name;
+	uint32_t directory_bytes;
+	uint32_t name_bytes;
+	enum g4c_last last;
+	bool absolute;
+	bool slash; /* the path ends in '/': it must name a directory */
+};
+/* Returns 0, -ENOENT for an empty path, -ENAMETOOLONG for a path or last name too long. */
+int g4c_split_path(const char *path, struct g4c_split *out);
+
+/* Times: signed nanoseconds since 1970, saturating. */
+int64_t g4c_time_to_ns(const struct timespec *time);
+/* Translates utimensat(2)'s times to G4_SET_* bits and attributes; -EINVAL for nanoseconds out of range. */
+int g4c_times_to_mask(const struct timespec times[2], uint32_t *mask, struct g4_attr *attr);
+
+/*
+ * Copies a versioned structure that the caller filled in: bytes that it does not have read as zero. -EINVAL if it is
+ * smaller than minimum, -E2BIG if it is larger than bytes and something is set beyond. NULL gives zeros.
+ */
+int g4c_copy_versioned(void *out, size_t bytes, const void *from, size_t minimum);
+
+/* ------------------------------------------------------------------ shared between files */
+
+/* Runs a command; 0 or a negative errno. */
+static inline int g4c_run(struct g4_engine *engine, struct g4_cmd *cmd)
+{
+	int rc = g4_engine_execute(engine, cmd);
+
+	return __builtin_expect(rc < 0, 0) ? -g4_errno(rc) : 0;
+}
+
+/* Whether to walk again: the inode that the path led to was gone when it was used. */
+#define G4C_ATTEMPTS 16u
+static inline bool g4c_again(int64_t rc, uint32_t *attempts)
+{
+	return __builtin_expect(rc == -ESTALE, 0) && ++*attempts < G4C_ATTEMPTS;
+}
+
+/* Finds the node that a path names (path.c). follow: also through a symbolic link at the end. */
+int g4c_resolve(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follow, struct g4_attr *attr);
+/* An inode as a command names it. */
+struct g4c_node {
+	uint64_t ino;
+	uint64_t generation; /* below 2^32; 0: any */
+	uint64_t seal;
+};
+static inline struct g4c_node g4c_node_of(const struct g4_attr *attr)
+{
+	return (struct g4c_node){attr->ino, attr->generation, attr->seal};
+}
+static inline struct g4c_node g4c_node_of_file(const gpu4fs_file *file)
+{
+	return (struct g4c_node){file->ino, file->generation, file->seal};
+}
+/* Makes it the node of a command, or the node2. */
+static inline void g4c_set_node(struct g4_cmd *cmd, struct g4c_node node)
+{
+	cmd->node = node.ino;
+	cmd->arg = (cmd->arg & ~(uint64_t)UINT32_MAX) | node.generation;
+	cmd->seal = node.seal;
+}
+static inline void g4c_set_node2(struct g4_cmd *cmd, struct g4c_node node)
+{
+	cmd->node2 = node.ino;
+	cmd->arg = (uint32_t)cmd->arg | node.generation << 32;
+	cmd->offset = node.seal;
+}
+/* Finds the directory that the last component lives in, and that component. */
+int g4c_resolve_parent(gpu4fs *fs, gpu4fs_file *at, const char *path, struct g4c_node *parent, struct g4c_split *split);
+/* Makes a handle of what a command returned. On failure the engine's handle is released. */
+int g4c_file_new(gpu4fs *fs, const struct g4_cmd *opened, const struct g4_attr *attr, uint32_t flags, bool linkable,
+		 gpu4fs_file **out);
+/* The file size by handle. */
+int g4c_file_size(gpu4fs_file *file, uint64_t *size);
+
+struct g4c_locks *g4c_locks_new(void);
+void g4c_locks_free(struct g4c_locks *locks);
+/* Drops everything that was locked through the handle. */
+void g4c_locks_close(gpu4fs_file *file);
+
+/* Writes the sentence that gpu4fs_last_message() gives, and returns the error (mount.c). */
+int g4c_say(int error, const char *text);
+/* That sentence's buffer, for functions that write one. */
+char *g4c_message(size_t *bytes);
+/* Checks the credentials that a caller gave; NULL: the process's. *cwd: the working directory, NULL: none. */
+int g4c_credentials(const struct gpu4fs_credentials *given, struct g4_cred *cred, const char **cwd);
+/* Makes the first session of an engine, which it then owns, also on failure. */
+int g4c_open_engine(struct g4_engine *engine, uint32_t threads, const struct g4_cred *cred, const char *cwd,
+		    gpu4fs **out);
+
+/* Stops and frees the worker threads, if there are any; nothing is in flight any more. */
+void g4c_pool_free(struct g4c_mount *mount);
+/* True if operations of the session are in flight or were not collected. */
+bool g4c_async_busy(gpu4fs *fs);
+
+#endif

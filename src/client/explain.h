@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all that mounts and formats shares: refusing what the machine cannot hold, and saying what is wrong with a device. */
+#ifndef G4_CLIENT_EXPLAIN_H
+#define G4_CLIENT_EXPLAIN_H
+
+#include "engine/engine.h"
+
+/*
+ * Refuses a cache that is larger than this machine's memory: 0, or -G4_E_NOMEM and a sentence in message. To be asked
+ * before a device is opened or formatted. With G4_ENGINE_CUDA the card decides, at the mount; G4_ENGINE_AUTO may end on
+ * the CPU and is checked. Thread-safe.
+ */
+int g4c_check_cache(const struct g4_mount_options *options, char *message, size_t message_bytes);
+/*
+ * After opening, mounting or formatting the device `name` failed with `code` and the device is closed: makes the
+ * sentence in message name the device and say what a user can know about it: where it is mounted, what it holds
+ * instead, how large it has to be. Thread-safe.
+ */
+void g4c_explain(int code, const char *name, char *message, size_t message_bytes);
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attributes of files, by path and by handle: stat, mode, owner, times, length, flags, access. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/client.h"
+
+/* ------------------------------------------------------------------ reading */
+
+static int stat_path(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follow, struct gpu4fs_stat *out)
+{
+	struct g4_attr attr;
+	int rc = g4c_resolve(fs, at, path, follow, &attr);
+
+	if (rc)
+		return rc;
+	g4c_stat_from_attr(&attr, out);
+	return 0;
+}
+
+int gpu4fs_stat(gpu4fs *fs, gpu4fs_file *at, const char *path, struct gpu4fs_stat *out)
+{
+	return stat_path(fs, at, path, true, out);
+}
+
+int gpu4fs_lstat(gpu4fs *fs, gpu4fs_file *at, const char *path, struct gpu4fs_stat *out)
+{
+	return stat_path(fs, at, path, false, out);
+}
+
+int gpu4fs_fstat(gpu4fs_file *file, struct gpu4fs_stat *out)
+{
+	struct g4_attr attr;
+	struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .handle = file->handle, .attr = &attr};
+	int rc = g4c_run(file->engine, &cmd);
+
+	if (rc)
+		return rc;
+	g4c_stat_from_attr(&attr, out);
+	return 0;
+}
+
+int g4c_file_size(gpu4fs_file *file, uint64_t *size)
+{
+	struct g4_attr attr;
+	struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .handle = file->handle, .attr = &attr};
+	int rc = g4c_run(file->engine, &cmd);
+
+	if (rc == 0)
+		*size = attr.size;
+	return rc;
+}
+
+int gpu4fs_access(gpu4fs *fs, gpu4fs_file *at, const char *path, int mode)
+{
+	struct g4_attr attr;
+	struct g4_cmd cmd = {.op = G4_CMD_ACCESS, .cred = &fs->cred};
+	uint32_t attempts = 0;
+	int rc;
+
+	G4_STATIC_ASSERT(R_OK == G4_ACCESS_READ && W_OK == G4_ACCESS_WRITE && X_OK == G4_ACCESS_EXEC, "access(2)");
+	if (mode & ~(R_OK | W_OK | X_OK))
+		return -EINVAL;
+	cmd.flags = (uint32_t)mode;
+	do {
+		rc = g4c_resolve(fs, at, path, true, &attr);
+		if (rc || mode == F_OK)
+			return rc;
+		g4c_set_node(&cmd, g4c_node_of(&attr));
+		rc = g4c_run(fs->mount->engine, &cmd);
+	} while (g4c_again(rc, &attempts));
+	return rc;
+}
+
+/* ------------------------------------------------------------------ writing */
+
+static int set_by_handle(gpu4fs_file *file, uint32_t mask, struct g4_attr *attr)
+{
+	struct g4_cmd cmd = {
+		.op = G4_CMD_SETATTR, .handle = file->handle, .mask = mask, .attr = attr, .cred = &file->fs->cred};
+
+	return mask ? g4c_run(file->engine, &cmd) : 0;
+}
+
+/* mask 0 still says whether the path leads anywhere. */
+static int set_by_path(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follow, uint32_t mask,
+		       const struct g4_attr *wanted)
+{
+	uint32_t attempts = 0;
+	int rc;
+
+	do {
+		struct g4_attr attr;
+		struct g4_cmd cmd = {.op = G4_CMD_SETATTR, .mask = mask, .attr = &attr, .cred = &fs->cred};
+
+		rc = g4c_resolve(fs, at, path, follow, &attr);
+		if (rc || mask == 0)
+			return rc;
+		if ((mask & G4_SET_SIZE) && !S_ISREG(attr.mode))
+			return S_ISDIR(attr.mode) ? -EISDIR : -EINVAL;
+		g4c_set_node(&cmd, g4c_node_of(&attr));
+		attr = *wanted;
+		rc = g4c_run(fs->mount->engine, &cmd);
+	} while (g4c_again(rc, &attempts));
+	return rc;
+}
+
+int gpu4fs_chmod(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode)
+{
+	const struct g4_attr attr = {.mode = mode & 07777};
+
+	return set_by_path(fs, at, path, true, G4_SET_MODE, &attr);
+}
+
+int gpu4fs_fchmod(gpu4fs_file *file, uint32_t mode)
+{
+	struct g4_attr attr = {.mode = mode & 07777};
+
+	return set_by_handle(file, G4_SET_MODE, &attr);
+}
+
+static uint32_t owner_mask(uint32_t uid, uint32_t gid)
+{
+	return (uid != UINT32_MAX ? G4_SET_UID : 0) | (gid != UINT32_MAX ? G4_SET_GID : 0);
+}
+
+int gpu4fs_chown(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t uid, uint32_t gid, int flags)
+{
+	const struct g4_attr attr = {.uid = uid, .gid = gid};
+
+	if (flags & ~AT_SYMLINK_NOFOLLOW)
+		return -EINVAL;
+	return set_by_path(fs, at, path, !(flags & AT_SYMLINK_NOFOLLOW), owner_mask(uid, gid), &attr);
+}
+
+int gpu4fs_fchown(gpu4fs_file *file, uint32_t uid, uint32_t gid)
+{
+	struct g4_attr attr = {.uid = uid, .gid = gid};
+
+	return set_by_handle(file, owner_mask(uid, gid), &attr);
+}
+
+int gpu4fs_utimens(gpu4fs *fs, gpu4fs_file *at, const char *path, const struct timespec times[2], int flags)
+{
+	struct g4_attr attr = {0};
+	uint32_t mask;
+	int rc;
+
+	if (flags & ~AT_SYMLINK_NOFOLLOW)
+		return -EINVAL;
+	rc = g4c_times_to_mask(times, &mask, &attr);
+	if (rc)
+		return rc;
+	return set_by_path(fs, at, path, !(flags & AT_SYMLINK_NOFOLLOW), mask, &attr);
+}
+
+int gpu4fs_futimens(gpu4fs_file *file, const struct timespec times[2])
+{
+	struct g4_attr attr = {0};
+	uint32_t mask;
+	int rc = g4c_times_to_mask(times, &mask, &attr);
+
+	return rc ? rc : set_by_handle(file, mask, &attr);
+}
+
+int gpu4fs_chflags(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t flags)
+{
+	const struct g4_attr attr = {.flags = flags};
+
+	if (flags & ~(GPU4FS_FLAG_IMMUTABLE | GPU4FS_FLAG_APPEND | GPU4FS_FLAG_NODUMP | GPU4FS_FLAG_NOATIME))
+		return -EINVAL;
+	return set_by_path(fs, at, path, true, G4_SET_FLAGS, &attr);
+}
+
+/* ------------------------------------------------------------------ length */
+
+static int check_size(int64_t size)
+{
+	return size < 0 ? -EINVAL : 0;
+}
+
+int gpu4fs_truncate(gpu4fs *fs, gpu4fs_file *at, const char *path, int64_t size)
+{
+	const struct g4_attr attr = {.size = (uint64_t)size};
+	int rc = check_size(size);
+
+	return rc ? rc : set_by_path(fs, at, path, true, G4_SET_SIZE, &attr);
+}
+
+int gpu4fs_ftruncate(gpu4fs_file *file, int64_t size)
+{
+	struct g4_attr attr = {.size = (uint64_t)size};
+	int rc = check_size(size);
+
+	if (rc)
+		return rc;
+	if (!(file->flags & G4_OPEN_WRITE) || !S_ISREG(file->format))
+		return -EINVAL;
+	return set_by_handle(file, G4_SET_SIZE, &attr);
+}

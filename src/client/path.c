@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The name space by path: walking to a node, and making, removing, renaming and linking names.
+ *
+ * The engine walks (RESOLVE). Operations that make or remove a name cut the path before its last component here,
+ * because "", ".", ".." and a slash at the end have their own errors in each of them. The order of checks is Linux's.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <sys/stat.h>
+
+#include "client/client.h"
+
+/* ------------------------------------------------------------------ walking */
+
+/* Where a walk starts; -ENOTDIR when it would start at a file. */
+static int start_of(gpu4fs *fs, gpu4fs_file *at, bool absolute, struct g4c_node *node)
+{
+	if (!at)
+		at = fs->cwd;
+	if (absolute || !at) {
+		*node = (struct g4c_node){.ino = G4_NODE_ROOT};
+		return 0;
+	}
+	if (!S_ISDIR(at->format))
+		return -ENOTDIR;
+	*node = g4c_node_of_file(at);
+	return 0;
+}
+
+/* Walks `bytes` bytes of a path from a node. Slashes at either end are ignored; nothing left means the node itself. */
+static int walk(gpu4fs *fs, const struct g4c_node *node, const char *path, uint32_t bytes, bool follow,
+		struct g4_attr *attr)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_RESOLVE, .attr = attr, .cred = &fs->cred};
+
+	while (bytes && path[bytes - 1] == '/')
+		bytes--;
+	while (bytes && path[0] == '/') {
+		path++;
+		bytes--;
+	}
+	if (bytes == 0) {
+		cmd.op = G4_CMD_GETATTR;
+	} else {
+		cmd.name = path;
+		cmd.name_bytes = (uint16_t)bytes;
+		cmd.flags = follow ? 0 : G4_RESOLVE_NOFOLLOW;
+	}
+	g4c_set_node(&cmd, *node);
+	return g4c_run(fs->mount->engine, &cmd);
+}
+
+int g4c_resolve(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follow, struct g4_attr *attr)
+{
+	struct g4c_split split;
+	struct g4c_node node;
+	int rc;
+
+	rc = g4c_split_path(path, &split);
+	if (rc)
+		return rc;
+	rc = start_of(fs, at, split.absolute, &node);
+	if (rc)
+		return rc;
+	rc = walk(fs, &node, path, split.directory_bytes + split.name_bytes, follow || split.slash, attr);
+	if (rc)
+		return rc;
+	return split.slash && !S_ISDIR(attr->mode) ? -ENOTDIR : 0;
+}
+
+int g4c_resolve_parent(gpu4fs *fs, gpu4fs_file *at, const char *path, struct g4c_node *parent, struct g4c_split *split)
+{
+	struct g4_attr attr;
+	int rc;
+
+	rc = g4c_split_path(path, split);
+	if (rc)
+		return rc;
+	rc = start_of(fs, at, split->absolute, parent);
+	if (rc || split->directory_bytes == 0)
+		return rc;
+	rc = walk(fs, parent, split->directory, split->directory_bytes, true, &attr);
+	if (rc)
+		return rc;
+	if (!S_ISDIR(attr.mode))
+		return -ENOTDIR;
+	*parent = g4c_node_of(&attr);
+	return 0;
+}
+
+/* The directory was removed after the walk. */
+static int gone(int rc)
+{
+	return rc == -ESTALE ? -ENOENT : rc;
+}
+
+/* Runs a command on the name that a split path ends in. */
+static int run_on_name(gpu4fs *fs, uint32_t op, const struct g4c_node *parent, const struct g4c_split *split,
+		       struct g4_cmd *cmd)
+{
+	cmd->op = op;
+	g4c_set_node(cmd, *parent);
+	cmd->name = split->name;
+	cmd->name_bytes = (uint16_t)split->name_bytes;
+	cmd->cred = &fs->cred;
+	return gone(g4c_run(fs->mount->engine, cmd));
+}
+
+/* Does the name exist, and as what? */
+static int lookup(gpu4fs *fs, const struct g4c_node *parent, const struct g4c_split *split, struct g4_attr *attr)
+{
+	struct g4_cmd cmd = {.attr = attr};
+
+	return run_on_name(fs, G4_CMD_LOOKUP, parent, split, &cmd);
+}
+
+/* ------------------------------------------------------------------ making names */
+
+/*
+ * Finds the place of a new name. Only a directory's may end in a slash; anything else that does is -EEXIST if it
+ * exists and -ENOENT if not.
+ */
+static int place_of_new(gpu4fs *fs, gpu4fs_file *at, const char *path, bool directory, struct g4c_node *parent,
+			struct g4c_split *split)
+{
+	struct g4_attr attr;
+	int rc;
+
+	rc = g4c_resolve_parent(fs, at, path, parent, split);
+	if (rc)
+		return rc;
+	if (split->last != G4C_LAST_NAME)
+		return -EEXIST;
+	if (!split->slash || directory)
+		return 0;
+	rc = lookup(fs, parent, split, &attr);
+	return rc ? rc : -EEXIST;
+}
+
+int gpu4fs_mkdir(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode)
+{
+	struct g4_cmd cmd = {.mode = mode & (S_IRWXU | S_IRWXG | S_IRWXO | S_ISVTX)};
+	struct g4c_split split;
+	struct g4c_node parent;
+	int rc;
+
+	rc = place_of_new(fs, at, path, true, &parent, &split);
+	if (rc)
+		return rc;
+	return run_on_name(fs, G4_CMD_MKDIR, &parent, &split, &cmd);
+}
+
+int gpu4fs_mknod(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode, uint64_t rdev)
+{
+	struct g4_cmd cmd = {0};
+	struct g4c_split split;
+	struct g4c_node parent;
+	int rc;
+
+	switch (mode & S_IFMT) {
+	case 0:
+		mode |= S_IFREG;
+		break;
+	case S_IFREG:
+	case S_IFIFO:
+	case S_IFSOCK:
+		break;
+	case S_IFCHR:
+	case S_IFBLK:
+		cmd.offset = rdev;
+		break;
+	case S_IFDIR:
+		return -EPERM;
+	default:
+		return -EINVAL;
+	}
+	rc = place_of_new(fs, at, path, false, &parent, &split);
+	if (rc)
+		return rc;
+	if ((S_ISCHR(mode) || S_ISBLK(mode)) && fs->cred.uid != 0)
+		return -EPERM;
+	cmd.mode = mode & (S_IFMT | 07777);
+	return run_on_name(fs, G4_CMD_MKNOD, &parent, &split, &cmd);
+}
+
+int gpu4fs_symlink(gpu4fs *fs, const char *target, gpu4fs_file *at, const char *path)
+{
+	struct g4_cmd cmd = {0};
+	struct g4c_split split;
+	struct g4c_node parent;
+	size_t bytes;
+	int rc;
+
+	bytes = target ? strnlen(target, G4C_PATH_MAX) : 0;
+	if (bytes == 0)
+		return -ENOENT;
+	if (bytes >= G4C_PATH_MAX)
+		return -ENAMETOOLONG;
+	rc = place_of_new(fs, at, path, false, &parent, &split);
+	if (rc)
+		return rc;
+	cmd.name2 = target;
+	cmd.name2_bytes = (uint16_t)bytes;
+	return run_on_name(fs, G4_CMD_SYMLINK, &parent, &split, &cmd);
+}
+
+/* Gives an inode a name. */
+static int link_node(gpu4fs *fs, const struct g4_attr *attr, gpu4fs_file *to_at, const char *to)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_LINK, .cred = &fs->cred};
+	struct g4c_node parent;
+	struct g4c_split split;
+	int rc;
+
+	rc = place_of_new(fs, to_at, to, false, &parent, &split);
+	if (rc)
+		return rc;
+	g4c_set_node(&cmd, g4c_node_of(attr));
+	g4c_set_node2(&cmd, parent);
+	cmd.name2 = split.name;
+	cmd.name2_bytes = (uint16_t)split.name_bytes;
+	return g4c_run(fs->mount->engine, &cmd);
+}
+
+int gpu4fs_link(gpu4fs *fs, gpu4fs_file *from_at, const char *from, gpu4fs_file *to_at, const char *to, int flags)
+{
+	struct g4_attr attr;
+	uint32_t attempts = 0;
+	int rc;
+
+	if (flags & ~AT_SYMLINK_FOLLOW)
+		return -EINVAL;
+	do {
+		rc = g4c_resolve(fs, from_at, from, flags & AT_SYMLINK_FOLLOW, &attr);
+		if (rc == 0)
+			rc = link_node(fs, &attr, to_at, to);
+	} while (g4c_again(rc, &attempts));
+	return gone(rc);
+}
+
+int gpu4fs_link_file(gpu4fs_file *file, gpu4fs_file *to_at, const char *to)
+{
+	struct g4_attr attr;
+	struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .handle = file->handle, .attr = &attr};
+	int rc;
+
+	rc = g4c_run(file->engine, &cmd);
+	if (rc)
+		return rc;
+	if (attr.nlink == 0 && !__atomic_load_n(&file->linkable, __ATOMIC_RELAXED))
+		return -ENOENT;
+	rc = link_node(file->fs, &attr, to_at, to);
+	if (rc == 0) /* unlinked again, it is a removed file like any other */
+		__atomic_store_n(&file->linkable, 0, __ATOMIC_RELAXED);
+	return rc;
+}
+
+/* ------------------------------------------------------------------ removing names */
+
+int gpu4fs_unlink(gpu4fs *fs, gpu4fs_file *at, const char *path)
+{
+	struct g4_cmd cmd = {0};
+	struct g4c_split split;
+	struct g4_attr attr;
+	struct g4c_node parent;
+	int rc;
+
+	rc = g4c_resolve_parent(fs, at, path, &parent, &split);
+	if (rc)
+		return rc;
+	if (split.last != G4C_LAST_NAME)
+		return -EISDIR;
+	if (split.slash) {
+		rc = lookup(fs, &parent, &split, &attr);
+		if (rc)
+			return rc;
+		return S_ISDIR(attr.mode) ? -EISDIR : -ENOTDIR;
+	}
+	return run_on_name(fs, G4_CMD_UNLINK, &parent, &split, &cmd);
+}
+
+int gpu4fs_rmdir(gpu4fs *fs, gpu4fs_file *at, const char *path)
+{
+	struct g4_cmd cmd = {0};
+	struct g4c_split split;
+	struct g4c_node parent;
+	int rc;
+
+	rc = g4c_resolve_parent(fs, at, path, &parent, &split);
+	if (rc)
+		return rc;
+	switch (split.last) {
+	case G4C_LAST_DOT:
+		return -EINVAL;
+	case G4C_LAST_DOTDOT:
+		return -ENOTEMPTY;
+	case G4C_LAST_ROOT:
+		return -EBUSY;
+	case G4C_LAST_NAME:
+		break;
+	}
+	return run_on_name(fs, G4_CMD_RMDIR, &parent, &split, &cmd);
+}
+
+/* ------------------------------------------------------------------ renaming */
+
+/* A slash at the end of either path demands a directory at the source, and for EXCHANGE at the target too. */
+static int rename_check_slashes(gpu4fs *fs, const struct g4c_node *from_parent, const struct g4c_split *from,
+				const struct g4c_node *to_parent, const struct g4c_split *to, uint32_t flags)
+{
+	struct g4_attr attr;
+	int rc;
+
+	if (from->slash || (to->slash && !(flags & GPU4FS_RENAME_EXCHANGE))) {
+		rc = lookup(fs, from_parent, from, &attr);
+		if (rc)
+			return rc;
+		if (!S_ISDIR(attr.mode))
+			return -ENOTDIR;
+	}
+	if (to->slash && (flags & GPU4FS_RENAME_EXCHANGE)) {
+		rc = lookup(fs, to_parent, to, &attr);
+		if (rc)
+			return rc;
+		if (!S_ISDIR(attr.mode))
+			return -ENOTDIR;
+	}
+	return 0;
+}
+
+int gpu4fs_rename(gpu4fs *fs, gpu4fs_file *from_at, const char *from, gpu4fs_file *to_at, const char *to,
+		  uint32_t flags)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_RENAME, .flags = flags, .cred = &fs->cred};
+	struct g4c_split from_split, to_split;
+	struct g4c_node from_parent, to_parent;
+	int rc;
+
+	G4_STATIC_ASSERT(GPU4FS_RENAME_NOREPLACE == G4_RENAME_NOREPLACE &&
+				 GPU4FS_RENAME_EXCHANGE == G4_RENAME_EXCHANGE &&
+				 GPU4FS_RENAME_WHITEOUT == G4_RENAME_WHITEOUT,
+			 "renameat2(2)");
+	if (!g4_rename_flags_valid(flags))
+		return -EINVAL;
+	rc = g4c_resolve_parent(fs, from_at, from, &from_parent, &from_split);
+	if (rc)
+		return rc;
+	rc = g4c_resolve_parent(fs, to_at, to, &to_parent, &to_split);
+	if (rc)
+		return rc;
+	if (from_split.last != G4C_LAST_NAME)
+		return -EBUSY;
+	if (to_split.last != G4C_LAST_NAME)
+		return flags & GPU4FS_RENAME_NOREPLACE ? -EEXIST : -EBUSY;
+	if (from_split.slash || to_split.slash) {
+		rc = rename_check_slashes(fs, &from_parent, &from_split, &to_parent, &to_split, flags);
+		if (rc)
+			return rc;
+	}
+	g4c_set_node(&cmd, from_parent);
+	g4c_set_node2(&cmd, to_parent);
+	cmd.name = from_split.name;
+	cmd.name_bytes = (uint16_t)from_split.name_bytes;
+	cmd.name2 = to_split.name;
+	cmd.name2_bytes = (uint16_t)to_split.name_bytes;
+	return gone(g4c_run(fs->mount->engine, &cmd));
+}
+
+/* ------------------------------------------------------------------ symbolic links */
+
+int64_t gpu4fs_readlink(gpu4fs *fs, gpu4fs_file *at, const char *path, char *buffer, size_t bytes)
+{
+	char target[G4C_PATH_MAX];
+	struct g4_attr attr;
+	struct g4_cmd cmd = {.op = G4_CMD_READLINK, .length = sizeof(target), .data = target, .cred = &fs->cred};
+	uint32_t attempts = 0;
+	int rc;
+
+	if (bytes == 0)
+		return -EINVAL;
+	do {
+		rc = g4c_resolve(fs, at, path, false, &attr);
+		if (rc)
+			return rc;
+		if (!S_ISLNK(attr.mode))
+			return -EINVAL;
+		g4c_set_node(&cmd, g4c_node_of(&attr));
+		rc = g4c_run(fs->mount->engine, &cmd);
+	} while (g4c_again(rc, &attempts));
+	if (rc)
+		return rc;
+	if (cmd.value < bytes)
+		bytes = cmd.value;
+	memcpy(buffer, target, bytes);
+	return (int64_t)bytes;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Extended attributes, in their three forms: by path, by path without following a link at its end, by handle. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "client/client.h"
+
+#define VALUE_MAX 65536u
+
+/* Which file: a path to resolve, or a handle. */
+struct target {
+	gpu4fs *fs;
+	gpu4fs_file *file; /* the handle, or the directory to start at */
+	const char *path;  /* NULL: the handle itself */
+	bool follow;
+};
+
+static int run_on(const struct target *target, struct g4_cmd *cmd)
+{
+	struct g4_attr attr;
+	uint32_t attempts = 0;
+	int rc;
+
+	cmd->cred = &target->fs->cred;
+	if (target->file)
+		g4c_set_node(cmd, g4c_node_of_file(target->file));
+	do {
+		if (target->path) {
+			rc = g4c_resolve(target->fs, target->file, target->path, target->follow, &attr);
+			if (rc)
+				return rc;
+			g4c_set_node(cmd, g4c_node_of(&attr));
+		}
+		rc = g4c_run(target->fs->mount->engine, cmd);
+	} while (g4c_again(rc, &attempts));
+	return rc;
+}
+
+static int set_name(struct g4_cmd *cmd, const char *name)
+{
+	size_t bytes = name ? strnlen(name, G4C_NAME_MAX + 1) : 0;
+
+	if (bytes == 0 || bytes > G4C_NAME_MAX)
+		return -ERANGE;
+	cmd->name = name;
+	cmd->name_bytes = (uint16_t)bytes;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ get */
+
+static int64_t get(struct target target, const char *name, void *buffer, size_t bytes)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_GETXATTR, .length = g4_min64(bytes, VALUE_MAX), .data = buffer};
+	int rc = set_name(&cmd, name);
+
+	if (!rc)
+		rc = run_on(&target, &cmd);
+	return rc ? rc : (int64_t)cmd.value;
+}
+
+int64_t gpu4fs_getxattr(gpu4fs *fs, gpu4fs_file *at, const char *path, const char *name, void *buffer, size_t bytes)
+{
+	return get((struct target){fs, at, path ? path : "", true}, name, buffer, bytes);
+}
+
+int64_t gpu4fs_lgetxattr(gpu4fs *fs, gpu4fs_file *at, const char *path, const char *name, void *buffer, size_t bytes)
+{
+	return get((struct target){fs, at, path ? path : "", false}, name, buffer, bytes);
+}
+
+int64_t gpu4fs_fgetxattr(gpu4fs_file *file, const char *name, void *buffer, size_t bytes)
+{
+	return get((struct target){file->fs, file, NULL, false}, name, buffer, bytes);
+}
+
+/* ------------------------------------------------------------------ set */
+
+static int set(struct target target, const char *name, const void *value, size_t bytes, uint32_t flags)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_SETXATTR, .length = bytes, .data = (void *)(uintptr_t)value, .flags = flags};
+	int rc;
+
+	G4_STATIC_ASSERT(GPU4FS_XATTR_CREATE == G4_XATTR_CREATE && GPU4FS_XATTR_REPLACE == G4_XATTR_REPLACE,
+			 "setxattr(2)");
+	if (flags & ~(GPU4FS_XATTR_CREATE | GPU4FS_XATTR_REPLACE))
+		return -EINVAL;
+	if (bytes > VALUE_MAX)
+		return -E2BIG;
+	rc = set_name(&cmd, name);
+	return rc ? rc : run_on(&target, &cmd);
+}
+
+int gpu4fs_setxattr(gpu4fs *fs, gpu4fs_file *at, const char *path, const char *name, const void *value, size_t bytes,
+		    uint32_t flags)
+{
+	return set((struct target){fs, at, path ? path : "", true}, name, value, bytes, flags);
+}
+
+int gpu4fs_lsetxattr(gpu4fs *fs, gpu4fs_file *at, const char *path, const char *name, const void *value, size_t bytes,
+		     uint32_t flags)
+{
+	return set((struct target){fs, at, path ? path : "", false}, name, value, bytes, flags);
+}
+
+int gpu4fs_fsetxattr(gpu4fs_file *file, const char *name, const void *value, size_t bytes, uint32_t flags)
+{
+	return set((struct target){file->fs, file, NULL, false}, name, value, bytes, flags);
+}
+
+/* ------------------------------------------------------------------ list */
+
+static int64_t list(struct target target, char *buffer, size_t bytes)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_LISTXATTR, .length = bytes, .data = buffer};
+	int rc = run_on(&target, &cmd);
+
+	return rc ? rc : (int64_t)cmd.value;
+}
+
+int64_t gpu4fs_listxattr(gpu4fs *fs, gpu4fs_file *at, const char *path, char *buffer, size_t bytes)
+{
+	return list((struct target){fs, at, path ? path : "", true}, buffer, bytes);
+}
+
+int64_t gpu4fs_llistxattr(gpu4fs *fs, gpu4fs_file *at, const char *path, char *buffer, size_t bytes)
+{
+	return list((struct target){fs, at, path ? path : "", false}, buffer, bytes);
+}
+
+int64_t gpu4fs_flistxattr(gpu4fs_file *file, char *buffer, size_t bytes)
+{
+	return list((struct target){file->fs, file, NULL, false}, buffer, bytes);
+}
+
+/* ------------------------------------------------------------------ remove */
+
+static int remove_one(struct target target, const char *name)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_REMOVEXATTR};
+	int rc = set_name(&cmd, name);
+
+	return rc ? rc : run_on(&target, &cmd);
+}
+
+int gpu4fs_removexattr(gpu4fs *fs, gpu4fs_file *at, const char *path, const char *name)
+{
+	return remove_one((struct target){fs, at, path ? path : "", true}, name);
+}
+
+int gpu4fs_lremovexattr(gpu4fs *fs, gpu4fs_file *at, const char *path, const char *name)
+{
+	return remove_one((struct target){fs, at, path ? path : "", false}, name);
+}
+
+int gpu4fs_fremovexattr(gpu4fs_file *file, const char *name)
+{
+	return remove_one((struct target){file->fs, file, NULL, false}, name);
+}

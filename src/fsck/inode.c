@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inodes: their slabs, block maps, attributes, page counts. */
+#include <inttypes.h>
+#include <sys/stat.h>
+
+#include "fsck/fsck.h"
+
+/* ------------------------------------------------------------------ slabs */
+
+static int read_slab(struct g4_fsck *fsck, uint64_t page, struct g4_slab_header *slab)
+{
+	uint8_t copy[G4_PAGE_BYTES];
+	int status = g4_image_block(fsck->image, page * G4_PAGE_BYTES, G4_BLOCK_SLAB, copy);
+
+	memcpy(slab, copy, sizeof(*slab));
+	if (status == 0)
+		status = g4_slab_validate(slab);
+	/* Version 1 keeps inodes in slabs and nothing else. */
+	return status == 0 && slab->kind != G4_SLAB_INODES ? -G4_E_CORRUPT_ALLOC : status;
+}
+
+/* Also of inodes whose names are in directories that are lost with them, somebody may want to know. */
+static void tell_lost_slab(struct g4_fsck *fsck, uint64_t page)
+{
+	for (uint32_t slot = 1; slot < G4_SLAB_SLOTS; slot++) {
+		const uint64_t ino = g4_ino_make(page * G4_PAGE_BYTES + slot * G4_SLAB_SLOT_BYTES);
+		const struct g4_fsck_where where = {.dir = G4_NO_DIR, .ino = ino};
+		g4_fsck_change(fsck, G4_FSCK_LOST, &where, 0, 0, "inode 0x%" PRIx64 ", if it was in use", ino);
+	}
+}
+
+struct g4_fsck_cell *g4_fsck_slab(struct g4_fsck *fsck, uint64_t page, const struct g4_fsck_where *where)
+{
+	struct g4_slab_header slab;
+	struct g4_fsck_cell *cell = g4_fsck_find(&fsck->slabs, page);
+
+	if (cell != NULL)
+		return cell;
+	cell = g4_fsck_add(fsck, &fsck->slabs, page);
+	if (cell == NULL)
+		return NULL;
+	int status = read_slab(fsck, page, &slab);
+	if (status < 0) {
+		g4_fsck_note_broken(fsck, page * G4_PAGE_BYTES);
+		g4_fsck_problem(fsck, G4_FSCK_SLAB, NULL,
+				"the slab at 0x%" PRIx64 ", with up to 15 inodes, is damaged: %s", page * G4_PAGE_BYTES,
+				g4_strerror(status));
+		if (fsck->repairing)
+			status = g4_fsck_salvage_slab(fsck, page, status, &slab);
+		if (fsck->repairing && status < 0)
+			tell_lost_slab(fsck, page);
+		/* The tables may have grown while its inodes were looked at. */
+		cell = g4_fsck_find(&fsck->slabs, page);
+		cell->d |= G4_FSCK_SALVAGED;
+	}
+	cell->c = (uint32_t)-status;
+	cell->a = status == 0 ? slab.used : 0;
+	if (g4_fsck_find(&fsck->hidden, page) != NULL)
+		cell->d |= G4_FSCK_HIDDEN;
+	if ((status == 0 || !fsck->repairing) && !fsck->slabs_later)
+		g4_fsck_claim_metadata(fsck, page * G4_PAGE_BYTES, where, "a slab");
+	return cell;
+}
+
+/* The inode that a name leads to can not be used: its slot goes and, with it, the name. */
+static enum g4_fsck_met give_up(struct g4_fsck *fsck, const struct g4_fsck_where *where)
+{
+	if (fsck->repairing && where->leaf_address != 0) {
+		g4_fsck_change(fsck, G4_FSCK_LOST, where, 0, 0, "the inode 0x%" PRIx64 " and so the name", where->ino);
+		g4_fsck_drop_entry(fsck, where);
+	}
+	return G4_FSCK_UNUSABLE;
+}
+
+/* An inode that is not valid: put right in its slab, or its slot is freed. */
+static bool mend(struct g4_fsck *fsck, uint64_t ino, const struct g4_fsck_where *where, struct g4_inode *inode)
+{
+	struct g4_fsck_where here = *where;
+
+	here.ino = ino;
+	if (!g4_fsck_mend_inode(fsck, ino, inode, &here)) {
+		if (where->leaf_address == 0)
+			g4_fsck_change(fsck, G4_FSCK_LOST, &here, 0, 0, "the inode 0x%" PRIx64, ino);
+		g4_fsck_free_slot(fsck, ino);
+		return false;
+	}
+	struct g4_inode *slot = g4_fsck_edit_inode(fsck, ino);
+	if (slot == NULL)
+		return false;
+	*slot = *inode;
+	g4_fsck_seal_inode(fsck, ino);
+	g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, &here, 0, 0, "fields of inode 0x%" PRIx64 " were impossible", ino);
+	return true;
+}
+
+enum g4_fsck_met g4_fsck_meet(struct g4_fsck *fsck, uint64_t ino, const struct g4_fsck_where *where,
+			      struct g4_inode *inode)
+{
+	const uint64_t address = g4_ptr_address(ino), page = address / G4_PAGE_BYTES;
+	const uint32_t slot = (uint32_t)(address % G4_PAGE_BYTES / G4_SLAB_SLOT_BYTES);
+	struct g4_fsck_cell *slab = g4_fsck_slab(fsck, page, where);
+	const void *data;
+
+	if (slab == NULL)
+		return G4_FSCK_UNUSABLE;
+	if (slab->c != 0) {
+		g4_fsck_problem(fsck, G4_FSCK_ENTRY, where, "inode 0x%" PRIx64 " can not be read: %s", ino,
+				g4_strerror(-(int)slab->c));
+		return give_up(fsck, where);
+	}
+	if ((slab->a >> slot & 1) == 0) {
+		g4_fsck_problem(fsck, G4_FSCK_ENTRY, where, "inode 0x%" PRIx64 " is not in use", ino);
+		return give_up(fsck, where);
+	}
+	int status = g4_image_page(fsck->image, page * G4_PAGE_BYTES, &data);
+	if (status == 0) {
+		memcpy(inode, (const uint8_t *)data + slot * G4_SLAB_SLOT_BYTES, sizeof(*inode));
+		status = g4_inode_validate(inode, &fsck->image->layout);
+	}
+	const bool again = (slab->b >> slot & 1) != 0;
+	const bool doubtful = !again && (slab->d & G4_FSCK_SALVAGED) != 0;
+	const bool unproven = !again && (slab->d & (G4_FSCK_HIDDEN | G4_FSCK_UNCONFIRMED)) != 0;
+	slab->b |= 1u << slot;
+	if (status < 0) {
+		if (!again)
+			g4_fsck_problem(fsck, G4_FSCK_INODE, where, "inode 0x%" PRIx64 " is damaged", ino);
+		if (!fsck->repairing)
+			return G4_FSCK_UNUSABLE;
+		if (!mend(fsck, ino, where, inode)) {
+			slab = g4_fsck_find(&fsck->slabs, page);
+			slab->a &= ~(1u << slot);
+			return give_up(fsck, where);
+		}
+	} else if (fsck->repairing && doubtful) {
+		struct g4_fsck_where here = *where;
+		here.ino = ino;
+		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, &here, 0, 0, "inode 0x%" PRIx64 " comes out of a damaged page",
+			       ino);
+	}
+	if (status == 0 && fsck->repairing && unproven && !g4_fsck_is_touched(fsck, ino))
+		g4_fsck_disarm(fsck, ino, where);
+	return again ? G4_FSCK_AGAIN : G4_FSCK_FIRST;
+}
+
+/* ------------------------------------------------------------------ block map */
+
+static struct g4_fsck_task task_of(enum g4_fsck_task_kind kind, const struct g4_map_item *item,
+				   const struct g4_fsck_where *where)
+{
+	return (struct g4_fsck_task){
+		.kind = kind,
+		.ino = where->ino,
+		.where = *where,
+		.spot = {.page = item->page, .slot = item->slot},
+		.ptr = item->ptr,
+		.file_page = item->file_page,
+		.height = item->height,
+	};
+}
+
+/* What can be kept of a damaged indirect page shows when all that others use is known. */
+static void salvage_later(struct g4_fsck *fsck, const struct g4_map_item *item, const struct g4_fsck_where *where)
+{
+	const struct g4_fsck_task task = task_of(G4_FSCK_SALVAGE, item, where);
+
+	g4_fsck_add_task(fsck, &task);
+}
+
+static bool check_indirect(struct g4_fsck *fsck, const struct g4_map_item *item, const struct g4_fsck_where *where)
+{
+	const struct g4_map_item here = *item;
+	const uint64_t address = g4_ptr_address(here.ptr);
+
+	if (!fsck->repairing && !g4_fsck_claim_metadata(fsck, address, where, "an indirect page"))
+		return false;
+	const int status = g4_map_walk_enter(&fsck->map_walk);
+	if (status < 0) {
+		g4_fsck_note_broken(fsck, address);
+		g4_fsck_problem(fsck, G4_FSCK_MAP, where,
+				"the indirect page at 0x%" PRIx64 ", for the contents from page %" PRIu64
+				" on, is damaged: %s",
+				address, here.file_page, g4_strerror(status));
+		if (fsck->repairing)
+			salvage_later(fsck, &here, where);
+		return false;
+	}
+	if (!fsck->repairing || !g4_fsck_bit(fsck->metadata, address / G4_PAGE_BYTES)) {
+		if (fsck->repairing)
+			g4_fsck_claim_metadata(fsck, address, where, "an indirect page");
+		return true;
+	}
+	/* It is this file's and at its level, so the file has it twice. */
+	fsck->map_walk.depth--;
+	g4_fsck_problem(fsck, G4_FSCK_SHARED, where, "the indirect page at 0x%" PRIx64 " is in the map twice", address);
+	g4_fsck_cut(fsck, where, &here);
+	return false;
+}
+
+/* In the round after one that found pages used twice: true when these contents are to move out of them. */
+static bool must_move(const struct g4_fsck *fsck, uint64_t address, uint64_t pages, bool *doubtful)
+{
+	bool move = false;
+
+	*doubtful = false;
+	if (fsck->shared_before == NULL)
+		return false;
+	for (uint64_t page = address / G4_PAGE_BYTES; page < address / G4_PAGE_BYTES + pages; page++) {
+		if (!g4_fsck_bit(fsck->shared_before, page))
+			continue;
+		*doubtful = true;
+		move = move || g4_fsck_bit(fsck->used, page) || g4_fsck_bit(fsck->metadata_before, page);
+	}
+	return move;
+}
+
+/* Either the map is wrong, or the pointer is; or what else leads there as metadata. New copies are in no map yet. */
+static bool is_disputed(const struct g4_fsck *fsck, g4_ptr ptr)
+{
+	const uint64_t first = g4_ptr_address(ptr) / G4_PAGE_BYTES;
+
+	for (uint64_t page = first; page < first + g4_tag_pages(g4_ptr_tag(ptr)); page++) {
+		if (fsck->broken != NULL && g4_fsck_bit(fsck->broken, page))
+			return true;
+		if (!g4_fsck_bit(fsck->bad_group, page / G4_GROUP_PAGES) && !g4_fsck_bit(fsck->alloc_used, page) &&
+		    (fsck->taken == NULL || !g4_fsck_bit(fsck->taken, page)))
+			return (ptr & G4_PTR_VALID) != 0;
+	}
+	return false;
+}
+
+static void check_data(struct g4_fsck *fsck, const struct g4_map_item *item, const struct g4_fsck_where *where)
+{
+	const uint64_t address = g4_ptr_address(item->ptr), pages = g4_tag_pages(g4_ptr_tag(item->ptr));
+	bool doubtful;
+
+	if (must_move(fsck, address, pages, &doubtful)) {
+		const struct g4_fsck_task task = task_of(G4_FSCK_CLONE, item, where);
+		fsck->problems++;
+		g4_fsck_add_task(fsck, &task);
+		return;
+	}
+	if (doubtful)
+		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, item->file_page * G4_PAGE_BYTES, pages * G4_PAGE_BYTES,
+			       "contents that something else had, too");
+	else if (fsck->repairing && is_disputed(fsck, item->ptr) && !g4_fsck_is_touched(fsck, where->ino))
+		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, item->file_page * G4_PAGE_BYTES, pages * G4_PAGE_BYTES,
+			       "contents in space that the map calls free, or that should be metadata");
+	if (fsck->repairing && (item->ptr & G4_PTR_VALID) == 0)
+		g4_fsck_set_bits(fsck, &fsck->unwritten, address / G4_PAGE_BYTES, pages);
+	g4_fsck_claim(fsck, address, pages, where, "data");
+}
+
+static bool check_map(struct g4_fsck *fsck, uint64_t ino, const struct g4_inode *inode,
+		      const struct g4_fsck_where *where, uint64_t *pages)
+{
+	bool good = true;
+
+	g4_map_walk_start(&fsck->map_walk, fsck->image, ino, inode);
+	while (fsck->fatal == 0) {
+		const struct g4_map_item *item = g4_map_walk_next(&fsck->map_walk);
+		switch (item->kind) {
+		case G4_MAP_END:
+			return good;
+		case G4_MAP_DATA:
+			*pages += g4_tag_pages(g4_ptr_tag(item->ptr));
+			check_data(fsck, item, where);
+			break;
+		case G4_MAP_INDIRECT:
+			++*pages;
+			good = check_indirect(fsck, item, where) && good;
+			break;
+		case G4_MAP_DAMAGED:
+			g4_fsck_problem(fsck, G4_FSCK_MAP, where,
+					"the pointer 0x%" PRIx64 " for the contents from page %" PRIu64
+					" on is impossible",
+					item->ptr, item->file_page);
+			if (fsck->repairing)
+				g4_fsck_cut(fsck, where, item);
+			good = false;
+		}
+	}
+	return false;
+}
+
+/* ------------------------------------------------------------------ extended attributes */
+
+/* One page of an attribute or value chain. */
+static bool read_xattr_page(struct g4_fsck *fsck, g4_ptr ptr, uint32_t type, uint64_t ino,
+			    const struct g4_fsck_where *where, struct g4_xattr_page *page)
+{
+	const uint64_t address = g4_ptr_address(ptr);
+
+	int status = g4_image_block(fsck->image, address, type, page);
+	if (status == 0)
+		status = g4_xattr_page_validate(page, &fsck->image->layout);
+	if (status == 0 && page->inode == ino) {
+		/* It says whose it is; who claims it as contents gets a copy in the next round. Not if it comes twice. */
+		const bool again = fsck->repairing && g4_fsck_bit(fsck->metadata, address / G4_PAGE_BYTES);
+		const bool alone = g4_fsck_claim_metadata(fsck, address, where, "an attribute page");
+		return alone || (fsck->repairing && !again);
+	}
+	g4_fsck_note_broken(fsck, address);
+	g4_fsck_problem(fsck, G4_FSCK_XATTR, where, "the attribute page at 0x%" PRIx64 " %s%s", address,
+			status < 0 ? "is damaged: " : "belongs to another inode",
+			status < 0 ? g4_strerror(status) : "");
+	return false;
+}
+
+static bool check_value(struct g4_fsck *fsck, g4_ptr ptr, uint32_t value_bytes, uint64_t ino,
+			const struct g4_fsck_where *where, uint64_t *pages)
+{
+	struct g4_xattr_page page;
+	uint64_t found = 0;
+
+	while (ptr != 0 && found <= value_bytes) {
+		if (!read_xattr_page(fsck, ptr, G4_BLOCK_XATTR_VALUE, ino, where, &page))
+			return false;
+		++*pages;
+		found += page.bytes;
+		ptr = page.next;
+	}
+	if (found == value_bytes)
+		return true;
+	g4_fsck_problem(fsck, G4_FSCK_XATTR, where, "an attribute value of %u bytes has %" PRIu64 " in its pages",
+			value_bytes, found);
+	return false;
+}
+
+/* Takes the record at payload byte `at` out of the attribute page at `address`. */
+static void drop_record(struct g4_fsck *fsck, uint64_t address, uint32_t at, const struct g4_fsck_where *where)
+{
+	struct g4_xattr_page *page = (struct g4_xattr_page *)(void *)g4_fsck_edit(fsck, address);
+	struct g4_xattr_record record;
+
+	if (page == NULL)
+		return;
+	memcpy(&record, page->payload + at, sizeof(record));
+	g4_fsck_change(fsck, G4_FSCK_LOST, where, 0, 0, "the extended attribute '%.*s' (space %u)",
+		       (int)record.name_bytes, (const char *)page->payload + at + sizeof(record), record.space);
+	const uint32_t behind = at + record.record_bytes;
+	memmove(page->payload + at, page->payload + behind, page->bytes - behind);
+	memset(page->payload + page->bytes - record.record_bytes, 0, record.record_bytes);
+	page->bytes -= record.record_bytes;
+	g4_fsck_seal(fsck, address, G4_BLOCK_XATTR);
+}
+
+static bool check_records(struct g4_fsck *fsck, uint64_t address, struct g4_xattr_page *page, uint64_t ino,
+			  const struct g4_fsck_where *where, uint64_t *pages)
+{
+	bool good = true;
+
+	for (uint32_t at = 0; at < page->bytes && fsck->fatal == 0;) {
+		struct g4_xattr_record record;
+		memcpy(&record, page->payload + at, sizeof(record));
+		if ((record.flags & G4_XATTR_EXTERNAL) != 0) {
+			g4_ptr value;
+			memcpy(&value, page->payload + at + sizeof(record) + record.name_bytes, sizeof(value));
+			const bool whole = check_value(fsck, value, record.value_bytes, ino, where, pages);
+			good = whole && good;
+			if (!whole && fsck->repairing) {
+				drop_record(fsck, address, at, where);
+				if (g4_image_block(fsck->image, address, G4_BLOCK_XATTR, page) < 0)
+					return false;
+				continue;
+			}
+		}
+		at += record.record_bytes;
+	}
+	return good;
+}
+
+/* The pointer that led to an attribute page: in the page before, or in the inode (before = 0). */
+static void set_next(struct g4_fsck *fsck, uint64_t ino, uint64_t before, g4_ptr ptr)
+{
+	if (before == 0) {
+		struct g4_inode *inode = g4_fsck_edit_inode(fsck, ino);
+		if (inode != NULL)
+			inode->xattr = ptr;
+		g4_fsck_seal_inode(fsck, ino);
+		return;
+	}
+	struct g4_xattr_page *page = (struct g4_xattr_page *)(void *)g4_fsck_edit(fsck, before);
+	if (page != NULL)
+		page->next = ptr;
+	g4_fsck_seal(fsck, before, G4_BLOCK_XATTR);
+}
+
+/* Ends because a page that comes a second time can not be claimed. */
+static bool check_xattrs(struct g4_fsck *fsck, uint64_t ino, g4_ptr ptr, const struct g4_fsck_where *where,
+			 uint64_t *pages)
+{
+	struct g4_xattr_page page;
+	uint64_t before = 0;
+	bool good = true;
+
+	while (ptr != 0 && fsck->fatal == 0) {
+		const uint64_t address = g4_ptr_address(ptr);
+		if (!read_xattr_page(fsck, ptr, G4_BLOCK_XATTR, ino, where, &page)) {
+			if (fsck->repairing) {
+				g4_fsck_change(fsck, G4_FSCK_LOST, where, 0, 0,
+					       "extended attributes from page 0x%" PRIx64 " on", address);
+				set_next(fsck, ino, before, 0);
+			}
+			return false;
+		}
+		++*pages;
+		good = check_records(fsck, address, &page, ino, where, pages) && good;
+		ptr = page.next;
+		if (page.bytes == 0) {
+			g4_fsck_problem(fsck, G4_FSCK_XATTR, where, "the attribute page at 0x%" PRIx64 " is empty",
+					address);
+			if (fsck->repairing) {
+				g4_fsck_change(fsck, G4_FSCK_REPAIRED, where, 0, 0,
+					       "the empty attribute page is left out");
+				set_next(fsck, ino, before, ptr);
+			}
+		} else {
+			before = address;
+		}
+	}
+	return good;
+}
+
+/* ------------------------------------------------------------------ all of it */
+
+/* Unless something of the file was said to be lost, pages may have been lost by damage that nothing else tells. */
+static void set_pages(struct g4_fsck *fsck, uint64_t ino, uint64_t pages, const struct g4_fsck_where *where)
+{
+	struct g4_inode *slot = g4_fsck_edit_inode(fsck, ino);
+	const bool expected = g4_fsck_is_touched(fsck, ino);
+
+	if (slot == NULL)
+		return;
+	slot->pages = pages;
+	g4_fsck_seal_inode(fsck, ino);
+	g4_fsck_change(fsck, expected ? G4_FSCK_REPAIRED : G4_FSCK_DOUBTFUL, where, 0, 0,
+		       "the inode counts %" PRIu64 " pages now", pages);
+}
+
+/* A link has a target of at least one byte. */
+static void retarget(struct g4_fsck *fsck, uint64_t ino, const struct g4_fsck_where *where)
+{
+	struct g4_inode *inode = g4_fsck_edit_inode(fsck, ino);
+
+	if (inode == NULL)
+		return;
+	g4_fsck_change(fsck, G4_FSCK_LOST, where, 0, 0, "the link's target; it leads to '?' now");
+	inode->flags |= G4_INODE_INLINE;
+	inode->size = 1;
+	inode->map_height = 0;
+	memset(inode->map, 0, sizeof(inode->map));
+	inode->inline_data[0] = '?';
+	g4_fsck_seal_inode(fsck, ino);
+}
+
+bool g4_fsck_contents(struct g4_fsck *fsck, uint64_t ino, const struct g4_inode *inode,
+		      const struct g4_fsck_where *where)
+{
+	uint64_t pages = 0;
+	bool good;
+
+	if (S_ISDIR(inode->mode))
+		good = g4_fsck_read_directory(fsck, inode, where, &pages);
+	else
+		good = check_map(fsck, ino, inode, where, &pages);
+
+	good = check_xattrs(fsck, ino, inode->xattr, where, &pages) && good;
+	if (S_ISLNK(inode->mode) && inode->size == 0) {
+		g4_fsck_problem(fsck, G4_FSCK_INODE, where, "the symbolic link has no target");
+		if (fsck->repairing)
+			retarget(fsck, ino, where);
+	}
+	/* With a part missing the count proves nothing. */
+	if (good && inode->pages != pages) {
+		g4_fsck_problem(fsck, G4_FSCK_PAGES, where,
+				"inode 0x%" PRIx64 " counts %" PRIu64 " pages, it has %" PRIu64, ino, inode->pages,
+				pages);
+		if (fsck->repairing)
+			set_pages(fsck, ino, pages, where);
+	}
+	return good;
+}

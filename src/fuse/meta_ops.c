@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Directories read, extended attributes, and the ioctls of chattr(1), xfs_io(8), fstrim(8) and gpu4fs map. */
+#include <dirent.h>
+#include <errno.h>
+#include <linux/fs.h>
+#include <linux/xattr.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fuse/fuse_types.h"
+#include "fuse/ioctl.h"
+
+/* A reply and the engine's records it is made from share the worker's buffer. */
+#define DIR_REPLY_BYTES ((size_t)(256 * G4_KIB))
+#define NAME_BYTES_MAX 255
+
+static struct g4_fuse_host *host_of(fuse_req_t req)
+{
+	return fuse_req_userdata(req);
+}
+
+static void reply_result(fuse_req_t req, int result)
+{
+	fuse_reply_err(req, result < 0 ? g4_errno(result) : 0);
+}
+
+/* Appends one record to a reply; 0 when it does not fit. */
+static size_t add_entry(fuse_req_t req, char *reply, size_t room, const struct g4_dirent *record, bool plus)
+{
+	const char *from = (const char *)(record + 1);
+	struct fuse_entry_param entry;
+	char name[NAME_BYTES_MAX + 1];
+	size_t bytes;
+
+	if (record->has_attr)
+		from += sizeof(struct g4_attr);
+	memcpy(name, from, record->name_bytes);
+	name[record->name_bytes] = '\0';
+	memset(&entry, 0, sizeof(entry));
+	if (record->has_attr && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
+	    !g4_fuse_is_quiet(host_of(req), record->ino)) {
+		struct g4_attr attr;
+
+		memcpy(&attr, record + 1, sizeof(attr));
+		g4_fuse_entry(host_of(req), &attr, &entry);
+	} else {
+		/* Node number 0: the kernel takes the name alone. */
+		entry.attr.st_ino = record->ino;
+		entry.attr.st_mode = DTTOIF((mode_t)record->file_type);
+	}
+	if (plus)
+		bytes = fuse_add_direntry_plus(req, reply, room, name, &entry, (off_t)record->cookie);
+	else
+		bytes = fuse_add_direntry(req, reply, room, name, &entry.attr, (off_t)record->cookie);
+	return bytes <= room ? bytes : 0;
+}
+
+static void read_directory(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, bool plus)
+{
+	char *reply = (char *)g4_fuse_self->data;
+	uint8_t *records = g4_fuse_self->data + DIR_REPLY_BYTES;
+	struct g4_cmd cmd = {
+		.op = G4_CMD_READDIR,
+		.node = ino,
+		.offset = (uint64_t)offset,
+		.data = records,
+		.flags = plus ? G4_READDIR_PLUS : 0,
+	};
+	size_t used = 0, at = 0;
+	int result;
+
+	size = g4_min64(size, DIR_REPLY_BYTES);
+	/* The kernel's record with attributes is a little longer than the engine's: ask for what will fit. */
+	cmd.length = g4_align_down(plus ? size - size / 8 : size, 8);
+	result = g4_engine_execute(host_of(req)->engine, &cmd);
+	if (result < 0) {
+		fuse_reply_err(req, g4_errno(result));
+		return;
+	}
+	while (at + sizeof(struct g4_dirent) <= cmd.value) {
+		const struct g4_dirent *record = (const struct g4_dirent *)(records + at);
+		size_t need = sizeof(*record) + (record->has_attr ? sizeof(struct g4_attr) : 0) + record->name_bytes;
+		size_t added;
+
+		if (record->name_bytes > NAME_BYTES_MAX || record->record_bytes < need ||
+		    record->record_bytes > cmd.value - at) {
+			fuse_reply_err(req, EIO);
+			return;
+		}
+		added = add_entry(req, reply + used, size - used, record, plus);
+		if (added == 0)
+			break;
+		used += added;
+		at += record->record_bytes;
+	}
+	fuse_reply_buf(req, reply, used);
+}
+
+void g4_fuse_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
+{
+	(void)fi;
+	read_directory(req, ino, size, offset, false);
+}
+
+void g4_fuse_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
+{
+	(void)fi;
+	read_directory(req, ino, size, offset, true);
+}
+
+static struct g4_cmd xattr_command(uint32_t op, uint64_t ino, const char *name, const struct g4_cred *cred)
+{
+	struct g4_cmd cmd = {.op = op, .node = ino, .cred = cred};
+
+	if (name) {
+		cmd.name = name;
+		cmd.name_bytes = (uint16_t)g4_min64(strlen(name), UINT16_MAX);
+	}
+	return cmd;
+}
+
+/*
+ * Without SELinux in this kernel and in this file system, its labels are "not supported" rather than "not there": `ls -l` then asks
+ * for one file's and not for each. A kernel with SELinux reads labels itself and would take that for an error.
+ */
+static int no_label(struct g4_fuse_host *host)
+{
+	return host->selinux || atomic_load_explicit(&host->labels, memory_order_relaxed) ? -G4_E_NODATA : -G4_E_NOTSUP;
+}
+
+static bool is_label(const char *name)
+{
+	return !strcmp(name, XATTR_NAME_SELINUX);
+}
+
+/* A file has or gets an attribute of this name. */
+void g4_fuse_note_label(struct g4_fuse_host *host, const char *name)
+{
+	if (is_label(name))
+		atomic_store(&host->labels, true);
+}
+
+void g4_fuse_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags)
+{
+	struct g4_cred cred = {0};
+	struct g4_cmd cmd = xattr_command(G4_CMD_SETXATTR, ino, name, &cred);
+
+	g4_fuse_credentials(req, &cred);
+	cmd.data = (void *)(uintptr_t)value; /* the engine only reads it */
+	cmd.length = size;
+	cmd.flags = (uint32_t)flags & (G4_XATTR_CREATE | G4_XATTR_REPLACE);
+	g4_fuse_note_label(host_of(req), name);
+	reply_result(req, g4_engine_execute(host_of(req)->engine, &cmd));
+}
+
+void g4_fuse_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+{
+	struct g4_fuse_host *host = host_of(req);
+	struct g4_cred cred = {0};
+	struct g4_cmd cmd = xattr_command(G4_CMD_GETXATTR, ino, name, &cred);
+	int result;
+
+	g4_fuse_credentials(req, &cred);
+	cmd.data = g4_fuse_self->data;
+	cmd.length = g4_min64(size, G4_FUSE_DATA_BYTES);
+	result = g4_engine_execute(host->engine, &cmd);
+	if (result == -G4_E_NODATA) {
+		g4_fuse_quiet_no_xattr(host, ino, name);
+		if (is_label(name))
+			result = no_label(host);
+	} else {
+		g4_fuse_note_label(host, name);
+	}
+	if (result < 0)
+		fuse_reply_err(req, g4_errno(result));
+	else if (size == 0)
+		fuse_reply_xattr(req, cmd.value);
+	else
+		fuse_reply_buf(req, (const char *)g4_fuse_self->data, cmd.value);
+}
+
+/* Names in "trusted." are shown to root alone, as the kernel's own file systems do. */
+void g4_fuse_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
+{
+	struct g4_cred cred = {0};
+	struct g4_cmd cmd = xattr_command(G4_CMD_LISTXATTR, ino, NULL, &cred);
+	char *list = (char *)g4_fuse_self->data;
+	size_t bytes;
+	int result;
+
+	g4_fuse_credentials(req, &cred);
+	cmd.data = list;
+	cmd.length = G4_FUSE_DATA_BYTES;
+	result = g4_engine_execute(host_of(req)->engine, &cmd);
+	if (result < 0) {
+		fuse_reply_err(req, g4_errno(result));
+		return;
+	}
+	bytes = cred.uid == 0 ? cmd.value : g4_fuse_hide_trusted(list, cmd.value);
+	if (size == 0)
+		fuse_reply_xattr(req, bytes);
+	else if (bytes > size)
+		fuse_reply_err(req, ERANGE);
+	else
+		fuse_reply_buf(req, list, bytes);
+}
+
+void g4_fuse_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
+{
+	struct g4_cred cred = {0};
+	struct g4_cmd cmd = xattr_command(G4_CMD_REMOVEXATTR, ino, name, &cred);
+
+	g4_fuse_credentials(req, &cred);
+	reply_result(req, g4_engine_execute(host_of(req)->engine, &cmd));
+}
+
+/* What tells two files of the same number apart, as in `gpu4fs attr get`. */
+static void reply_generation(fuse_req_t req, uint64_t ino)
+{
+	struct g4_attr attr;
+	struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .node = ino, .attr = &attr};
+	int result = g4_engine_execute(host_of(req)->engine, &cmd);
+	const uint32_t generation = result < 0 ? 0 : (uint32_t)attr.generation;
+
+	if (result < 0)
+		fuse_reply_err(req, g4_errno(result));
+	else
+		fuse_reply_ioctl(req, 0, &generation, sizeof(generation));
+}
+
+static int get_flags(fuse_req_t req, uint64_t ino, uint32_t *inode_flags)
+{
+	struct g4_attr attr;
+	struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .node = ino, .attr = &attr};
+	int result = g4_engine_execute(host_of(req)->engine, &cmd);
+
+	*inode_flags = result < 0 ? 0 : attr.flags;
+	return result;
+}
+
+static int set_flags(fuse_req_t req, uint64_t ino, uint32_t inode_flags)
+{
+	struct g4_cred cred = {0};
+	struct g4_attr attr = {.flags = inode_flags};
+	struct g4_cmd cmd = {.op = G4_CMD_SETATTR, .node = ino, .mask = G4_SET_FLAGS, .attr = &attr, .cred = &cred};
+
+	g4_fuse_credentials(req, &cred);
+	int result = g4_engine_execute(host_of(req)->engine, &cmd);
+	if (result >= 0) /* the kernel thinks that an ioctl changes no attributes */
+		(void)fuse_lowlevel_notify_inval_inode(host_of(req)->session, ino, -1, 0);
+	return result;
+}
+
+/* The range and what came of it are one structure: `len` is what was discarded afterwards. */
+static void trim(fuse_req_t req, const void *in_buf)
+{
+	struct fstrim_range range;
+	struct g4_cmd cmd = {.op = G4_CMD_TRIM};
+	const struct fuse_ctx *context = fuse_req_ctx(req);
+
+	/* the kernel asks nothing of the caller: other file systems want CAP_SYS_ADMIN */
+	if (context->uid != 0 && context->uid != geteuid()) {
+		fuse_reply_err(req, EPERM);
+		return;
+	}
+	memcpy(&range, in_buf, sizeof(range));
+	cmd.offset = range.start;
+	cmd.length = range.len;
+	cmd.arg = range.minlen;
+	/* what was removed just now is free once that is durable */
+	struct g4_cmd sync = {.op = G4_CMD_SYNCFS};
+	int result = g4_engine_execute(host_of(req)->engine, &sync);
+	if (result >= 0)
+		result = g4_engine_execute(host_of(req)->engine, &cmd);
+	if (result < 0) {
+		fuse_reply_err(req, g4_errno(result));
+		return;
+	}
+	range.len = cmd.value;
+	fuse_reply_ioctl(req, 0, &range, sizeof(range));
+}
+
+static void resize(fuse_req_t req, const void *in_buf)
+{
+	struct g4_ioc_resize resize;
+	const struct fuse_ctx *context = fuse_req_ctx(req);
+
+	if (context->uid != 0 && context->uid != geteuid()) {
+		fuse_reply_err(req, EPERM);
+		return;
+	}
+	memcpy(&resize, in_buf, sizeof(resize));
+	resize.status = g4_engine_resize(host_of(req)->engine, resize.bytes, &resize.limit);
+	fuse_reply_ioctl(req, 0, &resize, sizeof(resize));
+}
+
+/* Who has the file open for reading may ask where it lies; the kernel has opened it. */
+static void map(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_info *fi, const void *in_buf)
+{
+	struct g4_ioc_map *out = (struct g4_ioc_map *)g4_fuse_self->data;
+	struct g4_ioc_map in;
+	struct g4_cmd cmd = {.op = G4_CMD_MAP, .node = ino, .handle = fi->fh};
+
+	memcpy(&in, in_buf, sizeof(in));
+	memset(out, 0, sizeof(*out));
+	out->offset = cmd.offset = in.offset;
+	cmd.data = out->extents;
+	cmd.length = sizeof(out->extents);
+	int result = g4_engine_execute(host_of(req)->engine, &cmd);
+	if (result < 0) {
+		fuse_reply_err(req, g4_errno(result));
+		return;
+	}
+	out->count = (uint32_t)(cmd.value / sizeof(out->extents[0]));
+	fuse_reply_ioctl(req, 0, out, sizeof(*out));
+}
+
+/* The kernel has checked who may change flags before it asks. */
+void g4_fuse_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg, struct fuse_file_info *fi,
+		   unsigned flags, const void *in_buf, size_t in_bytes, size_t out_bytes)
+{
+	struct fsxattr extended = {0};
+	uint32_t inode_flags, fs_flags;
+	int result = 0;
+
+	(void)arg;
+	if (cmd == FS_IOC_GETVERSION && out_bytes >= sizeof(uint32_t)) {
+		reply_generation(req, ino);
+		return;
+	}
+	if (cmd == FITRIM && in_bytes >= sizeof(struct fstrim_range) && out_bytes >= sizeof(struct fstrim_range)) {
+		trim(req, in_buf);
+		return;
+	}
+	if (cmd == G4_IOC_RESIZE && in_bytes >= sizeof(struct g4_ioc_resize) &&
+	    out_bytes >= sizeof(struct g4_ioc_resize)) {
+		resize(req, in_buf);
+		return;
+	}
+	if (cmd == G4_IOC_MAP && (flags & FUSE_IOCTL_DIR)) {
+		fuse_reply_err(req, EISDIR);
+		return;
+	}
+	if (cmd == G4_IOC_MAP && in_bytes >= sizeof(struct g4_ioc_map) && out_bytes >= sizeof(struct g4_ioc_map)) {
+		map(req, ino, fi, in_buf);
+		return;
+	}
+	if ((cmd == FS_IOC_GETFLAGS && out_bytes >= sizeof(fs_flags)) ||
+	    (cmd == FS_IOC_FSGETXATTR && out_bytes >= sizeof(extended))) {
+		result = get_flags(req, ino, &inode_flags);
+		fs_flags = g4_fuse_fs_flags(inode_flags);
+		extended.fsx_xflags = g4_fuse_xflags(inode_flags);
+		if (result >= 0) {
+			if (cmd == FS_IOC_GETFLAGS)
+				fuse_reply_ioctl(req, 0, &fs_flags, sizeof(fs_flags));
+			else
+				fuse_reply_ioctl(req, 0, &extended, sizeof(extended));
+			return;
+		}
+	} else if (cmd == FS_IOC_SETFLAGS && in_bytes >= sizeof(fs_flags)) {
+		memcpy(&fs_flags, in_buf, sizeof(fs_flags));
+		if (!g4_fuse_from_fs_flags(fs_flags, &inode_flags))
+			result = -G4_E_NOTSUP;
+	} else if (cmd == FS_IOC_FSSETXATTR && in_bytes >= sizeof(extended)) {
+		memcpy(&extended, in_buf, sizeof(extended));
+		if (extended.fsx_projid != 0 || extended.fsx_extsize != 0 || extended.fsx_cowextsize != 0 ||
+		    !g4_fuse_from_xflags(extended.fsx_xflags, &inode_flags))
+			result = -G4_E_NOTSUP;
+	} else {
+		fuse_reply_err(req, ENOTTY);
+		return;
+	}
+	if (result >= 0)
+		result = set_flags(req, ino, inode_flags);
+	if (result < 0)
+		fuse_reply_err(req, g4_errno(result));
+	else
+		fuse_reply_ioctl(req, 0, NULL, 0);
+}

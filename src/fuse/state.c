@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding mounts, and the file per mount through which an unmount learns that everything is on disk.
+ *
+ * umount(2) of a FUSE file system returns when the kernel has let go of it; the serving process may then still write.
+ * It holds an exclusive flock on its state file from the mount to its end, so a blocking shared flock waits exactly that
+ * long, also when the process is killed. The result is written before the file is removed and the lock given back; the
+ * waiter has the file open since before the unmount and reads it there. The file also names the device, for those who
+ * come after a plain umount(8) and find the device still in use.
+ *
+ *   pid NUMBER
+ *   device PATH
+ *   engine NAME
+ *   result CODE     (last, at the end)
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "fuse/fuse_types.h"
+
+#define STATE_PATH_BYTES 128
+#define STATE_TEXT_BYTES (PATH_MAX + 128)
+#define SILENT_WAIT_MS 1000
+#define LOOK_PERIOD_MS 10
+
+/* mountinfo writes space, tab, newline and backslash as \ooo. */
+static void unescape(char *text)
+{
+	char *to = text;
+
+	for (const char *from = text; *from; to++) {
+		if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] >= '0' && from[2] <= '7' &&
+		    from[3] >= '0' && from[3] <= '7') {
+			*to = (char)(((from[1] - '0') << 6) | ((from[2] - '0') << 3) | (from[3] - '0'));
+			from += 4;
+		} else {
+			*to = *from++;
+		}
+	}
+	*to = '\0';
+}
+
+/* Reads one line of mountinfo; true when it describes a mount on dir. */
+static bool parse_mount(char *line, const char *dir, struct g4_fuse_mount_entry *entry)
+{
+	char *fields[6], *rest, *save = NULL, *user;
+
+	rest = strstr(line, " - ");
+	if (!rest)
+		return false;
+	*rest = '\0';
+	rest += 3;
+	for (int i = 0; i < 6; i++) {
+		fields[i] = strtok_r(i == 0 ? line : NULL, " ", &save);
+		if (!fields[i])
+			return false;
+	}
+	unescape(fields[4]);
+	if (strcmp(fields[4], dir) != 0 || sscanf(fields[2], "%u:%u", &entry->major, &entry->minor) != 2 ||
+	    sscanf(rest, "%63s", entry->type) != 1)
+		return false;
+	user = strstr(rest, "user_id=");
+	entry->user_id = user ? (unsigned)strtoul(user + strlen("user_id="), NULL, 10) : 0;
+	return true;
+}
+
+int g4_fuse_find_mount(const char *dir, struct g4_fuse_mount_entry *entry)
+{
+	FILE *file = fopen("/proc/self/mountinfo", "re");
+	struct g4_fuse_mount_entry candidate;
+	char *line = NULL;
+	size_t line_bytes = 0;
+	int result = -ENOENT;
+
+	if (!file)
+		return -errno;
+	/* Later lines lie on top of earlier ones. */
+	while (getline(&line, &line_bytes, file) > 0) {
+		if (parse_mount(line, dir, &candidate)) {
+			*entry = candidate;
+			result = 0;
+		}
+	}
+	free(line);
+	fclose(file);
+	return result;
+}
+
+/*
+ * The directory for state files of a user's mounts. Where it lies in a place that others can write to, one that is not
+ * the user's own is refused.
+ */
+static int state_directory(unsigned user, bool create, char *path, size_t path_bytes)
+{
+	struct stat st;
+
+	if (user == 0) {
+		snprintf(path, path_bytes, "/run/gpu4fs");
+	} else {
+		snprintf(path, path_bytes, "/run/user/%u", user);
+		if (stat(path, &st) == 0)
+			snprintf(path, path_bytes, "/run/user/%u/gpu4fs", user);
+		else
+			snprintf(path, path_bytes, "/tmp/gpu4fs-%u", user);
+	}
+	if (create && mkdir(path, user == 0 ? 0755 : 0700) < 0 && errno != EEXIST)
+		return -errno;
+	if (lstat(path, &st) < 0)
+		return -errno;
+	if (!S_ISDIR(st.st_mode) || st.st_uid != user || (st.st_mode & (S_IWGRP | S_IWOTH)))
+		return -EPERM;
+	return 0;
+}
+
+static int state_path(const struct g4_fuse_mount_entry *entry, bool create, char *path, size_t path_bytes)
+{
+	char directory[STATE_PATH_BYTES / 2];
+	int result = state_directory(entry->user_id, create, directory, sizeof(directory));
+
+	if (result == 0)
+		snprintf(path, path_bytes, "%s/%u-%u", directory, entry->major, entry->minor);
+	return result;
+}
+
+int g4_fuse_state_create(const struct g4_fuse_mount_entry *entry, const char *device, const char *engine)
+{
+	char path[STATE_PATH_BYTES];
+	struct stat st;
+	int result = state_path(entry, true, path, sizeof(path));
+
+	if (result < 0)
+		return result;
+	for (;;) {
+		int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+
+		if (fd < 0)
+			return -errno;
+		/* The number is ours while we are mounted: whoever still holds the lock is on the way out. */
+		while (flock(fd, LOCK_EX) < 0) {
+			if (errno != EINTR) {
+				result = -errno;
+				close(fd);
+				return result;
+			}
+		}
+		if (fstat(fd, &st) == 0 && st.st_nlink == 0) {
+			close(fd);
+			continue;
+		}
+		if (ftruncate(fd, 0) < 0 ||
+		    dprintf(fd, "pid %ld\ndevice %s\nengine %s\n", (long)getpid(), device, engine) < 0) {
+			result = -errno;
+			unlink(path);
+			close(fd);
+			return result;
+		}
+		return fd;
+	}
+}
+
+int g4_fuse_state_open(const struct g4_fuse_mount_entry *entry)
+{
+	char path[STATE_PATH_BYTES];
+	int result = state_path(entry, false, path, sizeof(path));
+
+	if (result < 0)
+		return result;
+	result = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	return result < 0 ? -errno : result;
+}
+
+void g4_fuse_state_finish(const struct g4_fuse_mount_entry *entry, int fd, int result)
+{
+	char path[STATE_PATH_BYTES];
+
+	(void)dprintf(fd, "result %d\n", result); /* a waiter that finds no line reports an early end */
+	if (state_path(entry, false, path, sizeof(path)) == 0)
+		unlink(path);
+	close(fd);
+}
+
+/* The value of a line of the file, in place; NULL when there is none. */
+static char *state_value(char *text, const char *key)
+{
+	size_t key_bytes = strlen(key);
+
+	for (char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (!strncmp(line, key, key_bytes) && line[key_bytes] == ' ')
+			return line + key_bytes + 1;
+	}
+	return NULL;
+}
+
+static int read_state(int fd, char *text, size_t text_bytes)
+{
+	ssize_t bytes = pread(fd, text, text_bytes - 1, 0);
+
+	if (bytes < 0)
+		return -errno;
+	text[bytes] = '\0';
+	return 0;
+}
+
+bool g4_fuse_mount_engine(const char *dir, char *name, size_t name_bytes)
+{
+	char text[STATE_TEXT_BYTES], *value = NULL, *resolved = realpath(dir, NULL);
+	struct g4_fuse_mount_entry entry;
+	int fd = -1;
+
+	if (resolved && g4_fuse_find_mount(resolved, &entry) == 0)
+		fd = g4_fuse_state_open(&entry);
+	if (fd >= 0 && read_state(fd, text, sizeof(text)) == 0)
+		value = state_value(text, "engine");
+	if (fd >= 0)
+		close(fd);
+	if (value)
+		snprintf(name, name_bytes, "%.*s", (int)strcspn(value, "\n"), value);
+	free(resolved);
+	return value != NULL;
+}
+
+static int wait_for_lock(int fd)
+{
+	while (flock(fd, LOCK_SH) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return 0;
+}
+
+int g4_fuse_state_wait(const struct g4_fuse_mount_entry *entry, int fd, int *result)
+{
+	char path[STATE_PATH_BYTES], text[STATE_TEXT_BYTES];
+	const char *value;
+	int error = wait_for_lock(fd);
+
+	if (error == 0)
+		error = read_state(fd, text, sizeof(text));
+	if (error < 0)
+		return error;
+	value = state_value(text, "result");
+	if (!value) {
+		/* A killed server leaves its file behind. Whoever creates it anew notices that this one has no name. */
+		if (state_path(entry, false, path, sizeof(path)) == 0)
+			unlink(path);
+		return -ENODATA;
+	}
+	*result = (int)strtol(value, NULL, 10);
+	return 0;
+}
+
+bool g4_fuse_mount_is_dead(const char *path, const struct g4_fuse_mount_entry *entry)
+{
+	struct statvfs st;
+	int fd = g4_fuse_state_open(entry);
+	bool served = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0;
+
+	if (fd >= 0)
+		close(fd);
+	/* Who holds the lock is alive, and may take long to answer. */
+	return !served && statvfs(path, &st) < 0 && errno == ENOTCONN;
+}
+
+/* True when the process has the mount in its sight: it is not on its way out. */
+static bool still_mounted(long pid, unsigned major, unsigned minor)
+{
+	char path[64], number[32], *line = NULL;
+	size_t line_bytes = 0;
+	bool found = false;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%ld/mountinfo", pid);
+	snprintf(number, sizeof(number), " %u:%u ", major, minor);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	while (!found && getline(&line, &line_bytes, file) > 0)
+		found = strstr(line, number) != NULL;
+	free(line);
+	fclose(file);
+	return found;
+}
+
+/* Waits for the server with the number `pid` to end; one that takes long is named, so that users can help it. */
+static void wait_for_server(int fd, const char *device, long pid)
+{
+	int waited_ms = 0;
+
+	while (flock(fd, LOCK_SH | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return; /* nothing to wait for: the device itself says whether it is in use */
+		if (waited_ms >= SILENT_WAIT_MS) {
+			fprintf(stderr,
+				"gpu4fs: %s is still in use by process %ld, which serves a detached mount of it; waiting until "
+				"its last file is closed and everything is written\n",
+				device, pid);
+			(void)wait_for_lock(fd);
+			return;
+		}
+		usleep(LOOK_PERIOD_MS * 1000);
+		waited_ms += LOOK_PERIOD_MS;
+	}
+}
+
+/* Waits when this file is that of a mount of device that is over. */
+static void wait_if_ending(int fd, const char *name, const char *device)
+{
+	char text[STATE_TEXT_BYTES], *pid_text, *served;
+	unsigned major, minor;
+	long pid;
+
+	if (sscanf(name, "%u-%u", &major, &minor) != 2 || read_state(fd, text, sizeof(text)) < 0)
+		return;
+	pid_text = state_value(text, "pid");
+	served = state_value(text, "device");
+	if (!pid_text || !served)
+		return;
+	pid = strtol(pid_text, NULL, 10);
+	served[strcspn(served, "\n")] = '\0';
+	if (!strcmp(served, device) && !still_mounted(pid, major, minor))
+		wait_for_server(fd, device, pid);
+}
+
+void g4_fuse_wait_for_last_mount(const char *device)
+{
+	char directory[STATE_PATH_BYTES / 2];
+	char *resolved = realpath(device, NULL);
+	struct dirent *dirent;
+	DIR *dir = NULL;
+
+	if (resolved && state_directory(geteuid(), false, directory, sizeof(directory)) == 0)
+		dir = opendir(directory);
+	while (dir && (dirent = readdir(dir)) != NULL) {
+		int fd = openat(dirfd(dir), dirent->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+		if (fd < 0)
+			continue;
+		wait_if_ending(fd, dirent->d_name, resolved);
+		close(fd);
+	}
+	if (dir)
+		closedir(dir);
+	free(resolved);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "print/message.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <string.h>
+
+const char *g4_program = "gpu4fs";
+
+__attribute__((format(printf, 2, 0))) static void print_message(const char *command, const char *format,
+								va_list arguments)
+{
+	fflush(stdout);
+	fprintf(stderr, "%s%s%s: ", g4_program, command == NULL ? "" : " ", command == NULL ? "" : command);
+	vfprintf(stderr, format, arguments);
+	fputc('\n', stderr);
+}
+
+void g4_cli_error(const char *command, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	print_message(command, format, arguments);
+	va_end(arguments);
+}
+
+int g4_cli_usage(const char *command, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	print_message(command, format, arguments);
+	va_end(arguments);
+	fprintf(stderr, "'%s %s%s--help' shows how to use it.\n", g4_program, command == NULL ? "" : command,
+		command == NULL ? "" : " ");
+	return G4_EXIT_USAGE;
+}
+
+int g4_cli_bad_option(const char *command, int answer, char **argv)
+{
+	if (answer == ':')
+		return g4_cli_usage(command, "option '%s' needs a value", argv[optind - 1]);
+	if (optopt > 0 && optopt <= UINT8_MAX) /* not the value of a long option */
+		return g4_cli_usage(command, "option '-%c' is not known", optopt);
+	return g4_cli_usage(command, "option '%s' is not known", argv[optind - 1]);
+}
+
+void g4_cli_print_help(const char *command, const char *help)
+{
+	printf("usage: %s %s %s", g4_program, command, help);
+}
+
+int g4_cli_finish_output(const char *command, int status)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	g4_cli_error(command, "cannot write the output: %s", strerror(errno));
+	return status != G4_EXIT_OK ? status : G4_EXIT_FAILURE;
+}
+
+size_t g4_utf8_length(const uint8_t *bytes, size_t room)
+{
+	const uint8_t first = bytes[0];
+	size_t length = 0;
+
+	if (first < 0x80)
+		length = 1;
+	else if (first >= 0xc2 && first < 0xe0)
+		length = 2;
+	else if (first >= 0xe0 && first < 0xf0)
+		length = 3;
+	else if (first >= 0xf0 && first < 0xf5)
+		length = 4;
+	if (length == 0 || length > room)
+		return 0;
+	for (size_t i = 1; i < length; i++) {
+		if ((bytes[i] & 0xc0) != 0x80)
+			return 0;
+	}
+	if ((first == 0xe0 && bytes[1] < 0xa0) || (first == 0xed && bytes[1] >= 0xa0) ||
+	    (first == 0xf0 && bytes[1] < 0x90) || (first == 0xf4 && bytes[1] >= 0x90))
+		return 0;
+	return length;
+}
+
+void g4_print_json_string(FILE *to, const void *text, size_t count)
+{
+	const uint8_t *bytes = (const uint8_t *)text;
+
+	fputc('"', to);
+	for (size_t at = 0; at < count;) {
+		const size_t length = g4_utf8_length(bytes + at, count - at);
+		if (length == 0)
+			fprintf(to, "\\udc%02x", bytes[at]);
+		else if (length == 1 && (bytes[at] < 0x20 || bytes[at] == 0x7f))
+			fprintf(to, "\\u%04x", bytes[at]);
+		else if (bytes[at] == '"' || bytes[at] == '\\')
+			fprintf(to, "\\%c", bytes[at]);
+		else
+			fwrite(bytes + at, 1, length, to);
+		at += length == 0 ? 1 : length;
+	}
+	fputc('"', to);
+}
