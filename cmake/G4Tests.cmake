@@ -69,7 +69,7 @@ foreach(source ${test_programs})
 	endif()
 endforeach()
 
-set_target_properties(test_unit_neighbours PROPERTIES ENABLE_EXPORTS ON) # it makes up a library that dlopen(3) finds
+set_target_properties(test_unit_gpu_sharing PROPERTIES ENABLE_EXPORTS ON) # it makes up a library that dlopen(3) finds
 
 # Damage to every structure and every field: a program of its own, with a table of fields made from format.h.
 if(NOT G4_SANITIZE MATCHES thread AND G4_LANES EQUAL 0)

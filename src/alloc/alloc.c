@@ -151,7 +151,7 @@ G4_FN bool g4_alloc_reserve(struct g4_alloc *alloc, uint64_t pages)
 			return false;
 		if (!g4_cas64(&alloc->reserved, reserved, reserved + pages))
 			continue;
-		/* a claim without a promise that came between sees our promise, or we see that it took the pages */
+		/* a claim without a reservation that came between sees our reservation, or we see that it took the pages */
 		if (reserved + pages <= g4_add64(&alloc->free_pages, 0))
 			return true;
 		g4_sub64(&alloc->reserved, pages);
@@ -168,8 +168,8 @@ G4_FN static uint64_t take_pages(struct g4_alloc *alloc, uint64_t want, bool res
 {
 	for (;;) {
 		uint64_t free_pages = g4_load64_acq(&alloc->free_pages);
-		uint64_t promised = reserved ? 0 : g4_load64_acq(&alloc->reserved);
-		uint64_t n = free_pages > promised ? g4_min64(want, free_pages - promised) : 0;
+		uint64_t kept = reserved ? 0 : g4_load64_acq(&alloc->reserved);
+		uint64_t n = free_pages > kept ? g4_min64(want, free_pages - kept) : 0;
 
 		if (n == 0)
 			return 0;
@@ -177,7 +177,7 @@ G4_FN static uint64_t take_pages(struct g4_alloc *alloc, uint64_t want, bool res
 			continue;
 		if (reserved || g4_add64(&alloc->reserved, 0) <= free_pages - n)
 			return n;
-		g4_add64(&alloc->free_pages, n); /* promised meanwhile */
+		g4_add64(&alloc->free_pages, n); /* reserved meanwhile */
 	}
 }
 
@@ -333,7 +333,7 @@ G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t clas
 	uint32_t n = 0;
 	int rc;
 
-	/* a claim without a promise may hold what it has to give back, and that may be ours */
+	/* a claim without a reservation may hold what it has to give back, and that may be ours */
 	uint64_t until = reserved && taken == 0 ? g4_monotonic_ns() + CLAIM_WAIT_NS : 0;
 	while (reserved && taken == 0 && g4_monotonic_ns() < until) {
 		g4_pause();
@@ -694,7 +694,7 @@ G4_FN int g4_alloc_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 	return claim_metadata(wg, alloc, txn, false, address);
 }
 
-G4_FN int g4_alloc_promised_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t *address)
+G4_FN int g4_alloc_reserved_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t *address)
 {
 	return claim_metadata(wg, alloc, txn, true, address);
 }

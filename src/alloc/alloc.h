@@ -49,7 +49,7 @@ struct g4_alloc {
 	uint32_t *group_slabs;	/* slabs with free slots */
 	uint64_t free_pages;	/* that may be claimed */
 	uint64_t pending_pages; /* freed, not yet durable */
-	uint64_t reserved;	/* promised to delayed writes */
+	uint64_t reserved;	/* reserved for delayed writes */
 	uint64_t total_pages;
 	struct g4_alloc_shard shards[G4_ALLOC_SHARDS];
 	struct g4_lock slab_locks[G4_SLAB_LOCKS]; /* by page: a slab's header */
@@ -70,17 +70,17 @@ int g4_alloc_init(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_journal *j
 void g4_alloc_moved(struct g4_alloc *alloc, intptr_t by);
 
 /* ---- memory view: leader, thread-safe ---- */
-/* Pages that are never promised to data: they hold the metadata of what is, and let deletes work on a full device. */
+/* Pages that are never reserved for data: they hold the metadata of what is, and let deletes work on a full device. */
 G4_FN G4_INLINE uint64_t g4_alloc_keep(const struct g4_alloc *alloc)
 {
 	return g4_load64_rlx(&alloc->total_pages) / 256 + 32;
 }
-/* Promises pages to a later claim; false: the file system is full. */
+/* Reserves pages for a later claim; false: the file system is full. */
 G4_FN bool g4_alloc_reserve(struct g4_alloc *alloc, uint64_t pages);
 G4_FN void g4_alloc_unreserve(struct g4_alloc *alloc, uint64_t pages);
 /*
- * Claims 1..want contiguous pages, near `goal` (an address, 0: none). *got pages at *address. From the promise when
- * `reserved` (the promise shrinks by *got), else -G4_E_NOSPC when only promised pages are left.
+ * Claims 1..want contiguous pages, near `goal` (an address, 0: none). *got pages at *address. From the reservation when
+ * `reserved` (the reservation shrinks by *got), else -G4_E_NOSPC when only reserved pages are left.
  */
 G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t class_, uint64_t goal, uint64_t want,
 			 bool reserved, uint64_t *address, uint64_t *got);
@@ -114,8 +114,8 @@ G4_FN int g4_alloc_publish(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 G4_FN int g4_alloc_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address, uint64_t pages);
 /* Claims and publishes one page for metadata. */
 G4_FN int g4_alloc_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t *address);
-/* The same from the promise, which shrinks by one page. */
-G4_FN int g4_alloc_promised_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t *address);
+/* The same from the reservation, which shrinks by one page. */
+G4_FN int g4_alloc_reserved_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t *address);
 /* Frees a metadata page: forgets its images, too. */
 G4_FN int g4_alloc_free_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address);
 

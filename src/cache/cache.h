@@ -38,8 +38,8 @@ struct g4_line {
 	uint64_t inode;	     /* indirect pages: owner */
 	uint8_t type;	     /* enum g4_block_type of a metadata line */
 	union {
-		uint8_t level;	 /* indirect pages */
-		uint8_t promise; /* dirty data lines: pages of space reserved for it and its mapping */
+		uint8_t level;	     /* indirect pages */
+		uint8_t reservation; /* dirty data lines: pages of space reserved for it and its mapping */
 	};
 	uint8_t dirty; /* data lines: on an inode's dirty list */
 	uint8_t freed; /* metadata: its page was freed in the running transaction */

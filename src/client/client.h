@@ -56,7 +56,7 @@ struct gpu4fs_file {
 	uint64_t handle;
 	uint64_t ino;
 	uint64_t generation;
-	uint64_t seal;
+	uint64_t token;
 	gpu4fs *fs;
 	uint32_t format;    /* S_IFMT bits of the mode */
 	uint32_t flags;	    /* G4_OPEN_* */
@@ -116,28 +116,28 @@ int g4c_resolve(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follow, stru
 struct g4c_node {
 	uint64_t ino;
 	uint64_t generation; /* below 2^32; 0: any */
-	uint64_t seal;
+	uint64_t token;
 };
 static inline struct g4c_node g4c_node_of(const struct g4_attr *attr)
 {
-	return (struct g4c_node){attr->ino, attr->generation, attr->seal};
+	return (struct g4c_node){attr->ino, attr->generation, attr->token};
 }
 static inline struct g4c_node g4c_node_of_file(const gpu4fs_file *file)
 {
-	return (struct g4c_node){file->ino, file->generation, file->seal};
+	return (struct g4c_node){file->ino, file->generation, file->token};
 }
 /* Makes it the node of a command, or the node2. */
 static inline void g4c_set_node(struct g4_cmd *cmd, struct g4c_node node)
 {
 	cmd->node = node.ino;
 	cmd->arg = (cmd->arg & ~(uint64_t)UINT32_MAX) | node.generation;
-	cmd->seal = node.seal;
+	cmd->token = node.token;
 }
 static inline void g4c_set_node2(struct g4_cmd *cmd, struct g4c_node node)
 {
 	cmd->node2 = node.ino;
 	cmd->arg = (uint32_t)cmd->arg | node.generation << 32;
-	cmd->offset = node.seal;
+	cmd->offset = node.token;
 }
 /* Finds the directory that the last component lives in, and that component. */
 int g4c_resolve_parent(gpu4fs *fs, gpu4fs_file *at, const char *path, struct g4c_node *parent, struct g4c_split *split);

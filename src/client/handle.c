@@ -41,7 +41,7 @@ int g4c_file_new(gpu4fs *fs, const struct g4_cmd *opened, const struct g4_attr *
 		.handle = opened->handle,
 		.ino = attr->ino,
 		.generation = attr->generation,
-		.seal = attr->seal,
+		.token = attr->token,
 		.fs = fs,
 		.format = attr->mode & S_IFMT,
 		.flags = flags,
@@ -189,7 +189,7 @@ static int open_create(gpu4fs *fs, gpu4fs_file *at, const char *path, const stru
 		memset(&directory, 0, sizeof(directory));
 		directory.ino = parent.ino;
 		directory.generation = parent.generation;
-		directory.seal = parent.seal;
+		directory.token = parent.token;
 		directory.format = S_IFDIR;
 		at = &directory;
 	}

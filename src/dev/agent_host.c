@@ -9,7 +9,7 @@
  * a core. Where the last request came just after that, a client asks for one thing after the other, and looking longer is
  * cheaper than the nap, and saves it half the time of a request. With many requests under way the device has work enough,
  * and what is posted waits for the next completions. While the engine has left (g4_agent_rest()) naps are so long that they cost less than 0.1 %: programs that
- * work on the engine's state without it (engine/guest.h) may post a request then.
+ * work on the engine's state without it (engine/caller.h) may post a request then.
  *
  * The engine's memory is not trusted further than it must be: a request is copied before it is checked, buffers are
  * checked against the areas that the host knows, ranges by dev.c.

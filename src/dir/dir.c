@@ -93,7 +93,7 @@ G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *
 	bool full;
 
 	slot->hash = g4_dir_hash(dir->hash_key, name, bytes);
-	slot->twin = false;
+	slot->collides = false;
 	slot->room = 0;
 	if (dir->root == 0)
 		return -G4_E_NOENT;
@@ -102,7 +102,7 @@ G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *
 		return rc;
 	struct g4_leaf leaf;
 	g4_leaf_open(&leaf, cache_of(dir), line);
-	slot->unit = g4_leaf_find(wg, &leaf, slot->hash, name, bytes, &slot->twin);
+	slot->unit = g4_leaf_find(wg, &leaf, slot->hash, name, bytes, &slot->collides);
 	slot->line = line;
 	slot->page = cache_of(dir)->lines[line].index << G4_PAGE_SHIFT;
 	if (slot->unit == 0) {
@@ -340,7 +340,7 @@ G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn
 	struct g4_leaf leaf;
 	g4_leaf_open_alone(&leaf, cache_of(dir), line);
 	g4_txn_dirty(txn, line);
-	rc = g4_leaf_insert(wg, &leaf, &entry, name, slot->twin) ? 0 : -G4_E_CORRUPT_DIR;
+	rc = g4_leaf_insert(wg, &leaf, &entry, name, slot->collides) ? 0 : -G4_E_CORRUPT_DIR;
 	g4_cache_put(cache_of(dir), line);
 	return rc;
 }

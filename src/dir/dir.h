@@ -34,7 +34,7 @@ struct g4_dir_slot { /* where a name is; valid while the inode lock is held */
 	uint32_t hash;
 	uint16_t collision;
 	uint8_t file_type;
-	bool twin; /* of a name that is not there: another one has its hash */
+	bool collides; /* of a name that is not there: another one has its hash */
 	uint32_t
 		room; /* of a name that is not there: units that are free in its leaf; 0 where inserting splits a page */
 };

@@ -193,9 +193,9 @@ G4_FN static uint32_t search(struct g4_wg *wg, const struct g4_leaf *leaf, uint3
 }
 
 G4_FN uint32_t g4_leaf_find(struct g4_wg *wg, const struct g4_leaf *leaf, uint32_t hash, const char *name,
-			    uint32_t bytes, bool *twin)
+			    uint32_t bytes, bool *collides)
 {
-	*twin = false;
+	*collides = false;
 	for (uint32_t unit = 0; unit < G4_DIR_UNITS; unit++) {
 		unit = search(wg, leaf, hash, unit);
 		if (unit == G4_DIR_UNITS)
@@ -203,7 +203,7 @@ G4_FN uint32_t g4_leaf_find(struct g4_wg *wg, const struct g4_leaf *leaf, uint32
 		const struct g4_dir_entry *entry = g4_leaf_entry(leaf, unit);
 		if (entry->name_bytes == bytes && g4_bytes_equal(g4_leaf_name(entry), name, bytes))
 			return unit;
-		*twin = true;
+		*collides = true;
 	}
 	return 0;
 }
@@ -263,12 +263,12 @@ G4_FN G4_COLD static void compact(struct g4_wg *wg, struct g4_leaf *leaf)
 }
 
 G4_FN bool g4_leaf_insert(struct g4_wg *wg, struct g4_leaf *leaf, const struct g4_dir_entry *header, const char *name,
-			  bool twin)
+			  bool collides)
 {
 	const uint32_t units = g4_leaf_units_for(header->name_bytes);
 	struct g4_dir_entry entry = *header;
 
-	entry.collision = twin ? free_collision(leaf, entry.hash) : 0;
+	entry.collision = collides ? free_collision(leaf, entry.hash) : 0;
 	uint32_t unit = find_run(leaf->page->used, units);
 	if (unit == G4_DIR_UNITS) {
 		compact(wg, leaf);

@@ -45,9 +45,9 @@ G4_FN uint32_t g4_leaf_next(const struct g4_leaf *leaf, uint32_t unit);
 	for (uint32_t unit = g4_leaf_next(leaf, 0);                                                                    \
 	     unit < G4_DIR_UNITS && ((entry) = g4_leaf_entry(leaf, unit), true); unit = g4_leaf_next(leaf, unit + 1))
 
-/* Leader. The unit of a name; 0: it is not there. *twin: but another one with its hash. */
+/* Leader. The unit of a name; 0: it is not there. *collides: but another one with its hash. */
 G4_FN uint32_t g4_leaf_find(struct g4_wg *wg, const struct g4_leaf *leaf, uint32_t hash, const char *name,
-			    uint32_t bytes, bool *twin);
+			    uint32_t bytes, bool *collides);
 /* Units that are not in use. */
 G4_FN G4_INLINE uint32_t g4_leaf_room(const struct g4_leaf *leaf)
 {
@@ -59,11 +59,11 @@ G4_FN G4_INLINE uint32_t g4_leaf_room(const struct g4_leaf *leaf)
 }
 /*
  * Leader. Puts an entry in; there is room for it, in one place or in several. Its collision number is chosen here: 0 unless
- * it has a twin, another entry of the same hash. False: there was no room after all, because an image has the leaf in two
+ * it collides with another entry of the same hash. False: there was no room after all, because an image has the leaf in two
  * directories, whose locks are two. Nothing is ever written behind the page.
  */
 G4_FN bool g4_leaf_insert(struct g4_wg *wg, struct g4_leaf *leaf, const struct g4_dir_entry *header, const char *name,
-			  bool twin);
+			  bool collides);
 G4_FN void g4_leaf_remove(struct g4_leaf *leaf, uint32_t unit);
 /* A hash that halves the entries by units: all below go left. 0 when all hashes are equal. */
 G4_FN uint32_t g4_leaf_pivot(const struct g4_leaf *leaf);

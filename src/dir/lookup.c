@@ -28,7 +28,7 @@ G4_FN static bool find_in(const struct g4_lookup_entry *entry, const struct g4_l
 	uint64_t sequence = g4_load64_acq(&entry->sequence);
 	uint64_t directory = g4_load64_rlx(&entry->directory), shape = g4_load64_rlx(&entry->shape);
 	value->inode = g4_load64_rlx(&entry->inode);
-	value->core = (uint32_t)(shape >> G4_LOOKUP_CORE_SHIFT);
+	value->index = (uint32_t)(shape >> G4_LOOKUP_INDEX_SHIFT);
 	for (uint32_t w = 0; w < G4_LOOKUP_NAME_WORDS; w++)
 		found[w] = g4_load64_rlx(&entry->name[w]);
 	g4_fence_acq();
@@ -79,7 +79,7 @@ G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *n
 	if ((sequence & 1) || !g4_cas64_acq(&entry->sequence, sequence, sequence + 1))
 		return;
 	g4_fence_rel(); /* whoever sees some of what follows sees the odd sequence */
-	g4_store64_rlx(&entry->shape, g4_lookup_shape(name) | (uint64_t)value->core << G4_LOOKUP_CORE_SHIFT);
+	g4_store64_rlx(&entry->shape, g4_lookup_shape(name) | (uint64_t)value->index << G4_LOOKUP_INDEX_SHIFT);
 	g4_store64_rlx(&entry->directory, name->directory);
 	g4_store64_rlx(&entry->inode, value->inode);
 	G4_ROLLED

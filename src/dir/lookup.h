@@ -4,7 +4,7 @@
  *
  * An entry is one 64 B cache line that holds the whole name, so a hit is exact; longer names are not cached. It is a
  * sequence lock: readers take no lock and never wait. A directory is named by a key that no later directory gets.
- * Beside the inode's number stands where its core is, which spares the way through the table's buckets.
+ * Beside the number of the inode stands where it is in the icache, which spares the way through the table's buckets.
  *
  * The caller holds the directory's inode lock: shared to find and put, exclusive to forget. Whoever removes a name, or
  * lets it lead elsewhere, forgets it; entries of other names in the same place may be lost at any time.
@@ -15,13 +15,13 @@
 #include "simt/simt.h"
 
 #define G4_LOOKUP_NAME_BYTES 32u
-#define G4_LOOKUP_CORES (1u << 24)
+#define G4_LOOKUP_INDEXES (1u << 24)
 
 struct g4_lookup_entry {
 	uint64_t sequence; /* odd while it is written */
 	uint64_t directory;
 	uint64_t inode;
-	uint64_t shape; /* hash and length of the name, and the place of the inode's core: see g4_lookup_shape() */
+	uint64_t shape; /* hash and length of the name, and the place of the in-core inode: see g4_lookup_shape() */
 	uint64_t name[G4_LOOKUP_NAME_BYTES / 8];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_lookup_entry) == 64, "one cache line");
@@ -33,7 +33,7 @@ struct g4_lookup {
 
 struct g4_lookup_value {
 	uint64_t inode;
-	uint32_t core; /* where the inode stood in the table when it was put, below G4_LOOKUP_CORES: a hint */
+	uint32_t index; /* where the inode stood in the table when it was put, below G4_LOOKUP_INDEXES: a hint */
 };
 
 struct g4_lookup_name {
@@ -47,7 +47,7 @@ struct g4_lookup_name {
 #define G4_LOOKUP_NAME_WORDS (G4_LOOKUP_NAME_BYTES / 8)
 #define G4_LOOKUP_WAYS                                                                                                 \
 	2u /* a name stands in one of two neighbours; with one place alone a name in thirty was pushed out by another */
-#define G4_LOOKUP_CORE_SHIFT 40 /* in the shape, above hash and length */
+#define G4_LOOKUP_INDEX_SHIFT 40 /* in the shape, above hash and length */
 
 /* Where a name stands, or would like to stand first. */
 G4_FN G4_INLINE struct g4_lookup_entry *g4_lookup_place(const struct g4_lookup *cache,
@@ -66,7 +66,7 @@ G4_FN G4_INLINE uint64_t g4_lookup_shape(const struct g4_lookup_name *name)
 
 G4_FN G4_INLINE bool g4_lookup_same_shape(uint64_t shape, const struct g4_lookup_name *name)
 {
-	return (shape & ((UINT64_C(1) << G4_LOOKUP_CORE_SHIFT) - 1)) == g4_lookup_shape(name);
+	return (shape & ((UINT64_C(1) << G4_LOOKUP_INDEX_SHIFT) - 1)) == g4_lookup_shape(name);
 }
 
 /* The name's bytes, and zeros behind them. */

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's half of the CUDA engine: mounting, the agent that starts and ends the kernel, and ports.
+ * The host's half of the CUDA engine: mounting, the agent that starts and ends the kernel, and sessions.
  *
  * Mounting is the CPU engine's work. The mounted state then moves to device memory (g4_fs_moved()) and never comes back:
  * the kernel writes everything at the end, and the CPU engine mounts the image once more to mark it clean. What "mem:"
  * holds moves too and dies with the mount, as it does on the CPU. "dax:" on tmpfs is registered with CUDA and used in
  * place. Any other device is the host's: an I/O agent (dev/agent_host.h) does the kernel's requests to it.
  *
- * The agent is a thread that sleeps: in CUDA while the kernel runs, on the bell while it does not; who rings in this
+ * The agent is a thread that sleeps: in CUDA while the kernel runs, on the doorbell while it does not; who rings in this
  * process starts the kernel itself. Between the two it
  * tells the clients that they have to ring, and then compares their tails with what the kernel saw when it left: a
  * client that stored its tail before it could know is found here, one that stored it later rings.
  *
- * Guests (engine/guest.h), warps of other kernels, change the file system while this one is away. As long as there may be
+ * Device-API callers (engine/caller.h), warps of other kernels, change the file system while this one is away. As long as there may be
  * any, the agent lets it in now and then to commit, and once more at the end.
  *
  * Other processes on the GPU run beside the kernel where CUDA finds an MPS daemon; where not, the GPU gives each of them
@@ -49,8 +49,8 @@ int g4_cuda_mount(struct g4_dev *dev, const struct g4_mount_options *options, st
 #include "dev/dev_host.h"
 #include "dev/dev_types.h"
 #include "engine/cuda/gpu.h"
-#include "engine/neighbours_host.h"
-#include "engine/port_host.h"
+#include "engine/gpu_sharing_host.h"
+#include "engine/session_host.h"
 #include "simt/simt_host.h"
 
 #define IDLE_US 50000u /* then the kernel leaves the GPU */
@@ -58,15 +58,15 @@ int g4_cuda_mount(struct g4_dev *dev, const struct g4_mount_options *options, st
 #define PIECE_BYTES (16 * G4_MIB) /* of the state on its way to the device */
 #define STOP_NS (UINT64_C(1000) * 1000 * 1000)
 #define LOOK_US 200
-#define PATIENCE_NS (UINT64_C(300) * 1000 * 1000)	  /* a kernel without work is gone long before */
-#define NEIGHBOURS_NS (UINT64_C(60) * 1000 * 1000 * 1000) /* between two looks at who else is on the GPU */
+#define PATIENCE_NS (UINT64_C(300) * 1000 * 1000)      /* a kernel without work is gone long before */
+#define SHARING_NS (UINT64_C(60) * 1000 * 1000 * 1000) /* between two looks at who else is on the GPU */
 /* With MPS others' blocks get the room that ours leave, and nothing takes it back from a kernel that stays. */
 #define MPS_SHARE 2u
 /* For thousands of workgroups instead of tens; as far as cache and journal allow. */
-#define MOST_CORES (4u << 20)
+#define MOST_INODES (4u << 20)
 #define MOST_TXN_BLOCKS 32768u
 
-struct attached { /* one port */
+struct attached { /* one session */
 	bool used;
 	uint8_t *ring, *data; /* on the host */
 	void *handles;	      /* on the device */
@@ -87,29 +87,29 @@ struct cuda_engine {
 	uint8_t *remote;     /* on the device, struct g4_remote */
 	uint32_t area_count; /* as there */
 
-	struct g4_neighbours *neighbours; /* NULL: nobody to be warned of; the agent's, once it runs */
-	bool has_context;		  /* this process computes there itself */
-	uint64_t neighbours_looked_ns;
+	struct g4_gpu_sharing *sharing; /* NULL: nobody to be warned of; the agent's, once it runs */
+	bool has_context;		/* this process computes there itself */
+	uint64_t sharing_looked_ns;
 
 	struct g4_engine *handle;
-	struct g4_port_host *own_port;
+	struct g4_session_host *own_session;
 	struct g4_ring_client *own_ring;
 
 	pthread_t agent;
 	bool agent_runs;
-	int bell;
+	int doorbell;
 	uint32_t ending; /* the agent ends when the kernel has left */
 	uint32_t failed; /* the kernel ended by a fault */
 
-	pthread_mutex_t lock; /* of all below, and of the sleeping of the ports */
+	pthread_mutex_t lock; /* of all below, and of the sleeping of the sessions */
 	pthread_cond_t back;  /* nobody keeps the kernel away any more */
 	bool sleeping;	      /* the kernel is not there: clients ring */
 	uint32_t away;	      /* those who keep it so */
 	bool launched;	      /* it was started and the agent does not know yet */
 	int launch_rc;
 	char launch_error[256]; /* CUDA's sentence, where that is negative */
-	uint32_t guests;	/* those who let guests in, now */
-	bool had_guests;
+	uint32_t callers;	/* those who let callers of the device API in, now */
+	bool had_callers;
 	uint32_t closes; /* questions asked in control->close */
 	struct attached attached[G4_GPU_PORTS];
 };
@@ -121,11 +121,11 @@ static struct g4_ring_header *header_of(const struct attached *a)
 	return (struct g4_ring_header *)a->ring;
 }
 
-/* Without the kernel only guests have requests for the I/O agent. */
+/* Without the kernel only callers of the device API have requests for the I/O agent. */
 static void rest_io(struct cuda_engine *e)
 {
 	if (e->io)
-		g4_agent_rest(e->io, e->sleeping && e->guests == 0);
+		g4_agent_rest(e->io, e->sleeping && e->callers == 0);
 }
 
 static void set_sleeping(struct cuda_engine *e, bool sleeping)
@@ -135,7 +135,7 @@ static void set_sleeping(struct cuda_engine *e, bool sleeping)
 	for (uint32_t i = 0; i < G4_GPU_PORTS; i++)
 		if (e->attached[i].used)
 			g4_store32_rel(&header_of(&e->attached[i])->engine_waits,
-				       sleeping ? G4_RING_BELL : G4_RING_AWAKE);
+				       sleeping ? G4_RING_DOORBELL : G4_RING_AWAKE);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* engine_waits before the tails */
 }
 
@@ -161,15 +161,15 @@ static void fail_all(struct cuda_engine *e, const char *why)
 	g4_log(G4_LOG_ERROR, "the engine on the GPU stopped: %s; unmount the file system and mount it again", why);
 }
 
-/* How long what guests change may wait for the kernel, in milliseconds; -1: there are none. */
+/* How long what callers of the device API change may wait for the kernel, in milliseconds; -1: there are none. */
 static int patience_ms(struct cuda_engine *e)
 {
 	uint32_t ms = e->options.commit_ms ? e->options.commit_ms : G4_ENGINE_COMMIT_MS;
 
 	pthread_mutex_lock(&e->lock);
-	bool guests = e->guests > 0;
+	bool callers = e->callers > 0;
 	pthread_mutex_unlock(&e->lock);
-	return guests ? (int)g4_min64(ms, INT32_MAX) : -1;
+	return callers ? (int)g4_min64(ms, INT32_MAX) : -1;
 }
 
 static bool is_wanted(struct cuda_engine *e)
@@ -180,36 +180,36 @@ static bool is_wanted(struct cuda_engine *e)
 	return wanted;
 }
 
-/* Sleeps until there is work. False: the time has come to commit what guests may have changed. */
+/* Sleeps until there is work. False: the time has come to commit what callers of the device API may have changed. */
 static bool await_work(struct cuda_engine *e)
 {
-	struct pollfd bell = {.fd = e->bell, .events = POLLIN};
+	struct pollfd doorbell = {.fd = e->doorbell, .events = POLLIN};
 	uint64_t rings;
 
 	for (;;) {
-		int ready = poll(&bell, 1, patience_ms(e));
+		int ready = poll(&doorbell, 1, patience_ms(e));
 		if (ready == 0)
 			return false;
-		/* a bell without work says that somebody let guests in, or has ended that */
-		if (ready > 0 && read(e->bell, &rings, sizeof(rings)) == sizeof(rings) && is_wanted(e))
+		/* a doorbell without work says that somebody let callers of the device API in, or has ended that */
+		if (ready > 0 && read(e->doorbell, &rings, sizeof(rings)) == sizeof(rings) && is_wanted(e))
 			return true;
 	}
 }
 
 /* Warns once of processes that the GPU is shared with in turns. */
-static void look_for_neighbours(struct cuda_engine *e)
+static void look_for_sharing(struct cuda_engine *e)
 {
 	char sentence[512];
 	uint64_t now = g4_monotonic_ns();
 
-	if (!e->neighbours || (e->neighbours_looked_ns && now - e->neighbours_looked_ns < NEIGHBOURS_NS))
+	if (!e->sharing || (e->sharing_looked_ns && now - e->sharing_looked_ns < SHARING_NS))
 		return;
-	e->neighbours_looked_ns = now;
-	if (!g4_neighbours_disturb(e->neighbours, e->has_context, sentence, sizeof(sentence)))
+	e->sharing_looked_ns = now;
+	if (!g4_gpu_sharing_disturb(e->sharing, e->has_context, sentence, sizeof(sentence)))
 		return;
 	g4_log(G4_LOG_WARN, "%s", sentence);
-	g4_neighbours_close(e->neighbours);
-	e->neighbours = NULL;
+	g4_gpu_sharing_close(e->sharing);
+	e->sharing = NULL;
 }
 
 /* Starts the kernel. The lock is held. once: it is to write everything and leave. */
@@ -235,7 +235,7 @@ static void *agent(void *argument)
 		pthread_mutex_lock(&e->lock);
 		while (e->away && !e->launched) /* a kernel that runs is waited for: only then it sleeps */
 			pthread_cond_wait(&e->back, &e->lock);
-		if (!e->launched) /* by who rang the bell */
+		if (!e->launched) /* by who rang the doorbell */
 			launch(e, once);
 		else
 			last = false;
@@ -255,13 +255,13 @@ static void *agent(void *argument)
 		bool ending = g4_load32_acq(&e->ending) != 0;
 		pthread_mutex_lock(&e->lock);
 		set_sleeping(e, true);
-		bool more = has_work(e), guests = e->had_guests;
+		bool more = has_work(e), callers = e->had_callers;
 		pthread_mutex_unlock(&e->lock);
-		/* a kernel that was launched before the end was near may have written everything before guests did something */
-		if (ending && (last || !guests))
+		/* a kernel that was launched before the end was near may have written everything before callers of the device API did something */
+		if (ending && (last || !callers))
 			return NULL;
 		if (!more)
-			look_for_neighbours(e);
+			look_for_sharing(e);
 		once = !more && !await_work(e);
 	}
 }
@@ -270,7 +270,7 @@ static void *agent(void *argument)
  * Who rings is awake: it starts the kernel itself, which saves waking a thread for that (80 us on a virtual machine). The
  * agent is told, and waits for the kernel's end.
  */
-static void ring_bell(void *context)
+static void ring_doorbell(void *context)
 {
 	struct cuda_engine *e = context;
 	const uint64_t one = 1;
@@ -282,7 +282,7 @@ static void ring_bell(void *context)
 		launch(e, false);
 	pthread_mutex_unlock(&e->lock);
 	/* an eventfd refuses only when it would overflow, and then it rings */
-	if (write(e->bell, &one, sizeof(one)) < 0)
+	if (write(e->doorbell, &one, sizeof(one)) < 0)
 		return;
 }
 
@@ -303,7 +303,7 @@ static void stop_agent(struct cuda_engine *e)
 	g4_store32_rel(&e->ending, 1);
 	__atomic_store_n(&e->control->stop, 1, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&e->lock);
-	ring_bell(e);
+	ring_doorbell(e);
 	while (pthread_tryjoin_np(e->agent, NULL) == EBUSY) {
 		if (g4_monotonic_ns() > until) {
 			g4_gpu_abort(e->gpu);
@@ -315,7 +315,7 @@ static void stop_agent(struct cuda_engine *e)
 	e->agent_runs = false;
 }
 
-/* ------------------------------------------------------------------ ports */
+/* ------------------------------------------------------------------ sessions */
 
 G4_STATIC_ASSERT(G4_GPU_PORTS < G4_REMOTE_AREAS, "every port has an area, number 1 on");
 
@@ -342,39 +342,39 @@ static int set_area(struct cuda_engine *e, uint32_t id, uint8_t *host, const voi
 	return rc;
 }
 
-static int place_port(struct cuda_engine *e, struct attached *a, const struct g4_port *port, uint64_t ring_bytes,
-		      uint32_t id)
+static int place_session(struct cuda_engine *e, struct attached *a, const struct g4_session *session,
+			 uint64_t ring_bytes, uint32_t id)
 {
-	struct g4_port on_gpu = *port;
+	struct g4_session on_gpu = *session;
 	void *ring, *data;
 	int rc;
 
-	rc = g4_gpu_register(e->gpu, port->ring, ring_bytes, &ring);
+	rc = g4_gpu_register(e->gpu, session->ring, ring_bytes, &ring);
 	if (rc < 0)
 		return rc;
-	rc = g4_gpu_register(e->gpu, port->data, port->data_bytes, &data);
+	rc = g4_gpu_register(e->gpu, session->data, session->data_bytes, &data);
 	if (rc == 0) {
-		rc = set_area(e, id, port->data, data, port->data_bytes);
-		a->handles = g4_gpu_alloc(e->gpu, port->handle_count * sizeof(struct g4_port_handle));
+		rc = set_area(e, id, session->data, data, session->data_bytes);
+		a->handles = g4_gpu_alloc(e->gpu, session->handle_count * sizeof(struct g4_session_handle));
 		on_gpu.ring = ring;
 		on_gpu.data = data;
 		on_gpu.handles = a->handles;
 		if (rc == 0)
-			rc = a->handles ? g4_gpu_set_port(e->gpu, id, &on_gpu) : -G4_E_NOMEM;
+			rc = a->handles ? g4_gpu_set_session(e->gpu, id, &on_gpu) : -G4_E_NOMEM;
 		if (rc < 0) {
 			set_area(e, id, NULL, NULL, 0); /* the GPU does not work any more if it refuses this */
-			g4_gpu_unregister(e->gpu, port->data);
+			g4_gpu_unregister(e->gpu, session->data);
 		}
 	}
 	if (rc < 0) {
 		g4_gpu_free(e->gpu, a->handles);
 		a->handles = NULL;
-		g4_gpu_unregister(e->gpu, port->ring);
+		g4_gpu_unregister(e->gpu, session->ring);
 	}
 	return rc;
 }
 
-static int attach(void *context, const struct g4_port *port, uint64_t ring_bytes, uint32_t *id)
+static int attach(void *context, const struct g4_session *session, uint64_t ring_bytes, uint32_t *id)
 {
 	struct cuda_engine *e = context;
 	int rc = -G4_E_NFILE;
@@ -384,14 +384,14 @@ static int attach(void *context, const struct g4_port *port, uint64_t ring_bytes
 		struct attached *a = &e->attached[i];
 		if (a->used)
 			continue;
-		rc = has_failed(e) ? -G4_E_IO : place_port(e, a, port, ring_bytes, i);
+		rc = has_failed(e) ? -G4_E_IO : place_session(e, a, session, ring_bytes, i);
 		if (rc < 0)
 			break;
 		a->used = true;
-		a->ring = port->ring;
-		a->data = port->data;
+		a->ring = session->ring;
+		a->data = session->data;
 		e->control->tails[i] = 0;
-		g4_store32_rel(&header_of(a)->engine_waits, e->sleeping ? G4_RING_BELL : G4_RING_AWAKE);
+		g4_store32_rel(&header_of(a)->engine_waits, e->sleeping ? G4_RING_DOORBELL : G4_RING_AWAKE);
 		g4_store64_rel(&e->control->active, e->control->active | UINT64_C(1) << i);
 		*id = i;
 	}
@@ -406,23 +406,23 @@ static void look_again(void)
 	nanosleep(&pause, NULL);
 }
 
-/* Until the dispatcher knows that the port is no more, and what it saw of it is done. The kernel may be asleep. */
+/* Until the dispatcher knows that the session is no more, and what it saw of it is done. The kernel may be asleep. */
 static void drain(struct cuda_engine *e, uint32_t id)
 {
-	struct g4_port port;
+	struct g4_session session;
 
 	for (;;) {
 		pthread_mutex_lock(&e->lock);
 		bool seen = e->sleeping || !(g4_load64_acq(&e->control->seen_active) >> id & 1);
 		pthread_mutex_unlock(&e->lock);
-		if (has_failed(e) ||
-		    (seen && (g4_gpu_get_port(e->gpu, id, &port) < 0 || port.done == port.tail || port.broken)))
+		if (has_failed(e) || (seen && (g4_gpu_get_session(e->gpu, id, &session) < 0 ||
+					       session.done == session.tail || session.broken)))
 			return;
 		look_again();
 	}
 }
 
-/* Has the engine close the files of a port that has no commands any more. */
+/* Has the engine close the files of a session that has no commands any more. */
 static void close_handles(struct cuda_engine *e, uint32_t id)
 {
 	uint32_t question = 0;
@@ -437,7 +437,7 @@ static void close_handles(struct cuda_engine *e, uint32_t id)
 		if (!question)
 			look_again();
 	}
-	ring_bell(e);
+	ring_doorbell(e);
 	while (!has_failed(e) && g4_load32_acq(&e->control->closed) != question)
 		look_again();
 	g4_store32_rel(&e->control->close, 0);
@@ -470,7 +470,7 @@ static void let_return(struct cuda_engine *e)
 		__atomic_store_n(&e->control->stop, 0, __ATOMIC_RELEASE);
 	pthread_cond_signal(&e->back);
 	pthread_mutex_unlock(&e->lock);
-	ring_bell(e);
+	ring_doorbell(e);
 }
 
 static void detach(void *context, uint32_t id)
@@ -559,7 +559,7 @@ static int place_remote(struct cuda_engine *e, struct g4_dev *on_gpu)
 	return rc;
 }
 
-/* The kernel is not there, nor guests. */
+/* The kernel is not there, nor callers of the device API. */
 static void close_io(struct cuda_engine *e)
 {
 	uint64_t bytes;
@@ -673,9 +673,9 @@ static void free_engine(struct cuda_engine *e)
 		g4_gpu_free(e->gpu, e->image);
 		g4_gpu_close(e->gpu);
 	}
-	if (e->bell >= 0)
-		close(e->bell);
-	g4_neighbours_close(e->neighbours);
+	if (e->doorbell >= 0)
+		close(e->doorbell);
+	g4_gpu_sharing_close(e->sharing);
 	pthread_cond_destroy(&e->back);
 	pthread_mutex_destroy(&e->lock);
 	free(e);
@@ -688,8 +688,8 @@ static int end(void *context, bool clean)
 
 	if (e->own_ring)
 		g4_ring_client_free(e->own_ring);
-	if (e->own_port)
-		g4_port_shut(e->own_port);
+	if (e->own_session)
+		g4_session_shut(e->own_session);
 	stop_agent(e);
 	close_io(e);
 	if (has_failed(e) || e->control->error)
@@ -741,7 +741,7 @@ static int mount_on_host(struct cuda_engine *e, char *message, size_t message_by
 	struct g4_wg *wg = g4_wg_create(0);
 	int rc = -G4_E_NOMEM;
 
-	options.most_cores = MOST_CORES;
+	options.most_inodes = MOST_INODES;
 	options.most_txn_blocks = MOST_TXN_BLOCKS;
 	options.places_fixed = true; /* nothing is cleared on first use there, and a look into a table costs more */
 	if (wg) {
@@ -767,24 +767,29 @@ static int start_agent(struct cuda_engine *e)
 /* This process's own way in, and the handle. */
 static int open_own(struct cuda_engine *e)
 {
-	const struct g4_engine_backend backend = {
-		.name = "cuda", .close = end, .attach = attach, .detach = detach, .ring_bell = ring_bell, .context = e};
-	const struct g4_port_options own = {.cred = {.umask = 022},
-					    .flags = G4_PORT_MAY_ACT | G4_PORT_IN_CORE,
-					    .entries = 4096,
-					    .handles = 1 << 16,
-					    .data_bytes = OWN_DATA_BYTES};
+	const struct g4_engine_backend backend = {.name = "cuda",
+						  .close = end,
+						  .attach = attach,
+						  .detach = detach,
+						  .ring_doorbell = ring_doorbell,
+						  .context = e};
+	const struct g4_session_options own = {.cred = {.umask = 022},
+					       .flags = G4_SESSION_MAY_ACT | G4_SESSION_IN_PROCESS,
+					       .entries = 4096,
+					       .handles = 1 << 16,
+					       .data_bytes = OWN_DATA_BYTES};
 	int rc;
 
 	e->handle = g4_engine_over_ring(&backend);
 	if (!e->handle)
 		return -G4_E_NOMEM;
-	rc = g4_port_open(e->handle, &own, &e->own_port);
+	rc = g4_session_open(e->handle, &own, &e->own_session);
 	if (rc < 0)
 		return rc;
-	e->own_ring = g4_ring_client_new(g4_port_ring(e->own_port), g4_port_data(e->own_port), e->bell, -1, &own.cred);
+	e->own_ring = g4_ring_client_new(g4_session_ring(e->own_session), g4_session_data(e->own_session), e->doorbell,
+					 -1, &own.cred);
 	if (e->own_ring)
-		g4_ring_client_ring_by(e->own_ring, ring_bell, e);
+		g4_ring_client_ring_by(e->own_ring, ring_doorbell, e);
 	g4_engine_set_ring(e->handle, e->own_ring);
 	return e->own_ring ? 0 : -G4_E_NOMEM;
 }
@@ -800,9 +805,9 @@ static int start(struct cuda_engine *e, const struct g4_gpu_description *gpu)
 	int rc;
 
 	if (!gpu->mps)
-		e->neighbours = g4_neighbours_open(G4_NVML_LIBRARY, gpu->bus_id);
+		e->sharing = g4_gpu_sharing_open(G4_NVML_LIBRARY, gpu->bus_id);
 	e->has_context = gpu->context;
-	look_for_neighbours(e);
+	look_for_sharing(e);
 	e->has_context = true;
 	rc = g4_gpu_open(&options, &e->gpu);
 	if (rc == 0) {
@@ -831,7 +836,7 @@ int g4_cuda_mount(struct g4_dev *dev, const struct g4_mount_options *options, st
 	}
 	e->dev = dev;
 	e->options = *options;
-	e->bell = eventfd(0, EFD_CLOEXEC);
+	e->doorbell = eventfd(0, EFD_CLOEXEC);
 	pthread_mutex_init(&e->lock, NULL);
 	pthread_cond_init(&e->back, NULL);
 	e->sleeping = true; /* the kernel does, so far */
@@ -846,8 +851,8 @@ int g4_cuda_mount(struct g4_dev *dev, const struct g4_mount_options *options, st
 	if (rc < 0) {
 		if (e->own_ring)
 			g4_ring_client_free(e->own_ring);
-		if (e->own_port)
-			g4_port_shut(e->own_port);
+		if (e->own_session)
+			g4_session_shut(e->own_session);
 		free(e->handle);
 		free_engine(e);
 		if (tried)
@@ -878,10 +883,10 @@ void g4_cuda_visit(struct g4_engine *engine, bool begin)
 	struct cuda_engine *e = g4_engine_backend(engine)->context;
 
 	pthread_mutex_lock(&e->lock);
-	e->guests += begin ? 1 : -1u;
-	e->had_guests = true;
+	e->callers += begin ? 1 : -1u;
+	e->had_callers = true;
 	rest_io(e);
 	pthread_mutex_unlock(&e->lock);
-	ring_bell(e);
+	ring_doorbell(e);
 }
 #endif

@@ -103,9 +103,9 @@ uint32_t g4_engine_open_inodes(struct g4_engine *engine, uint64_t *inodes, uint3
 
 	if (!fs)
 		return 0;
-	for (uint32_t i = 0; i < fs->cores.count && count < room; i++)
-		if (g4_load32_acq(&g4_core_of(fs, i)->opens) > 0)
-			inodes[count++] = g4_load64_rlx(&g4_core_of(fs, i)->ino);
+	for (uint32_t i = 0; i < fs->icache.count && count < room; i++)
+		if (g4_load32_acq(&g4_icache_at(fs, i)->opens) > 0)
+			inodes[count++] = g4_load64_rlx(&g4_icache_at(fs, i)->ino);
 	return count;
 }
 
@@ -166,26 +166,26 @@ void g4_engine_post(struct g4_engine *engine, struct g4_cmd *cmd)
 		(void)g4_engine_execute(engine, cmd);
 }
 
-int g4_engine_serve_command(struct g4_engine *engine, struct g4_port *port, uint32_t number,
-			    struct g4_port_stage *stage)
+int g4_engine_serve_command(struct g4_engine *engine, struct g4_session *session, uint32_t number,
+			    struct g4_session_stage *stage)
 {
 	struct holder *holder = borrow(engine);
 
 	if (!holder)
 		return -G4_E_NOMEM;
-	g4_port_execute(holder->wg, engine->fs, port, number, stage);
+	g4_session_execute(holder->wg, engine->fs, session, number, stage);
 	give_back(holder);
 	relieve(engine);
 	return 0;
 }
 
-int g4_engine_close_port(struct g4_engine *engine, struct g4_port *port)
+int g4_engine_close_session(struct g4_engine *engine, struct g4_session *session)
 {
 	struct holder *holder = borrow(engine);
 
 	if (!holder)
 		return -G4_E_NOMEM;
-	g4_port_close(holder->wg, engine->fs, port);
+	g4_session_close(holder->wg, engine->fs, session);
 	give_back(holder);
 	return 0;
 }

@@ -14,13 +14,13 @@ struct g4_engine_backend {
 	/* Ends it and frees the context; clean: after writing everything. */
 	int (*close)(void *context, bool clean);
 	/*
-	 * Serves one more port, or ends that: returns when no command of the port runs and its handles are closed. NULL
-	 * where the engine takes no ports (a connection).
+	 * Serves one more session, or ends that: returns when no command of the session runs and its handles are closed. NULL
+	 * where the engine takes no sessions (a connection).
 	 */
-	int (*attach)(void *context, const struct g4_port *port, uint64_t ring_bytes, uint32_t *id);
+	int (*attach)(void *context, const struct g4_session *session, uint64_t ring_bytes, uint32_t *id);
 	void (*detach)(void *context, uint32_t id);
-	/* A client rang the bell. */
-	void (*ring_bell)(void *context);
+	/* A client rang the doorbell. */
+	void (*ring_doorbell)(void *context);
 	void *context;
 };
 
@@ -48,13 +48,13 @@ struct g4_gpu_control *g4_cuda_control(struct g4_engine *engine);
 
 /* Where the kernels of this process find the file system of a CUDA engine; NULL for any other. CUDA builds only. */
 void *g4_cuda_fs(struct g4_engine *engine);
-/* Such an engine has guests from now on (engine/guest.h), or no more of this caller's: calls come in pairs. */
+/* Such an engine has callers of the device API from now on (engine/caller.h), or no more of this caller's: calls come in pairs. */
 void g4_cuda_visit(struct g4_engine *engine, bool begin);
 
-/* Runs a port's command on the calling thread. Fails only before it began, for want of memory. Thread-safe. */
-int g4_engine_serve_command(struct g4_engine *engine, struct g4_port *port, uint32_t number,
-			    struct g4_port_stage *stage);
-/* Closes the handles of a port that nobody serves any more. */
-int g4_engine_close_port(struct g4_engine *engine, struct g4_port *port);
+/* Runs a session's command on the calling thread. Fails only before it began, for want of memory. Thread-safe. */
+int g4_engine_serve_command(struct g4_engine *engine, struct g4_session *session, uint32_t number,
+			    struct g4_session_stage *stage);
+/* Closes the handles of a session that nobody serves any more. */
+int g4_engine_close_session(struct g4_engine *engine, struct g4_session *session);
 
 #endif

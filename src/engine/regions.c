@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regions that layers above simt define (hashing, caches, commits, guests). */
+/* Regions that layers above simt define (hashing, caches, commits, callers of the device API). */
 #include "dir/leaf.h"
-#include "engine/guest.h"
+#include "engine/caller.h"
 #include "engine/region.h"
 #include "engine/ring.h"
 #include "hash/crc32c.h"
@@ -22,11 +22,11 @@ G4_FN bool g4_engine_region(struct g4_wg *wg, uint32_t kind, void *args)
 	case G4_REGION_COMMIT:
 		g4_commit_region(wg, (struct g4_commit_job *)args);
 		return true;
-	case G4_REGION_PORT_GLANCE:
-		g4_port_glance_region(wg, args);
+	case G4_REGION_OPTIMISTIC_LOOKUP:
+		g4_session_optimistic_region(wg, args);
 		return true;
-	case G4_REGION_GUEST:
-		g4_guest_region(wg, (struct g4_guest *)args);
+	case G4_REGION_CALLER:
+		g4_caller_region(wg, (struct g4_caller *)args);
 		return true;
 	default:
 		return false;

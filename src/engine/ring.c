@@ -7,7 +7,7 @@
  * the data of every command but READ and WRITE. Their data may change while they are moved; that spoils the client's
  * own bytes and nothing else, because no decision is made by them.
  */
-#include "engine/ring_glance.h"
+#include "engine/ring_optimistic.h"
 #include "hash/siphash.h"
 
 #define HANDLE_OPEN (UINT64_C(1) << 31)
@@ -37,17 +37,17 @@
 
 /* ------------------------------------------------------------------ handles */
 
-G4_FN static struct g4_port_handle *handle_of(struct g4_port *port, uint64_t number)
+G4_FN static struct g4_session_handle *handle_of(struct g4_session *session, uint64_t number)
 {
 	uint32_t index = (uint32_t)number - 1;
 
-	return index < port->handle_count ? &port->handles[index] : NULL;
+	return index < session->handle_count ? &session->handles[index] : NULL;
 }
 
 /* Counts a user of an open handle in; the engine's handle. -G4_E_BADF where there is none. */
-G4_FN static int use_handle(struct g4_port *port, uint64_t number, uint64_t *engine)
+G4_FN static int use_handle(struct g4_session *session, uint64_t number, uint64_t *engine)
 {
-	struct g4_port_handle *entry = handle_of(port, number);
+	struct g4_session_handle *entry = handle_of(session, number);
 
 	if (!entry)
 		return -G4_E_BADF;
@@ -63,7 +63,7 @@ G4_FN static int use_handle(struct g4_port *port, uint64_t number, uint64_t *eng
 	return 0;
 }
 
-G4_FN static int release(struct g4_wg *wg, struct g4_fs *fs, struct g4_port_handle *entry)
+G4_FN static int release(struct g4_wg *wg, struct g4_fs *fs, struct g4_session_handle *entry)
 {
 	struct g4_cmd cmd;
 
@@ -77,33 +77,33 @@ G4_FN static int release(struct g4_wg *wg, struct g4_fs *fs, struct g4_port_hand
 }
 
 /* The last user of a handle that is being closed closes it. */
-G4_FN static int unuse_handle(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, uint64_t number)
+G4_FN static int unuse_handle(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session, uint64_t number)
 {
-	struct g4_port_handle *entry = handle_of(port, number);
+	struct g4_session_handle *entry = handle_of(session, number);
 	uint64_t old = g4_sub64(&entry->state, 1);
 
 	return (old & HANDLE_CLOSING) && (old & HANDLE_USERS) == 1 ? release(wg, fs, entry) : 0;
 }
 
 /* Our own use is one of the users: the close happens in unuse_handle(), ours or that of who comes last. */
-G4_FN static int mark_closing(struct g4_port *port, uint64_t number)
+G4_FN static int mark_closing(struct g4_session *session, uint64_t number)
 {
-	struct g4_port_handle *entry = handle_of(port, number);
+	struct g4_session_handle *entry = handle_of(session, number);
 
 	return g4_or64(&entry->state, HANDLE_CLOSING) & HANDLE_CLOSING ? -G4_E_BADF : 0;
 }
 
 /* A free entry, ours alone until put_handle() or drop_handle(). */
-G4_FN static int reserve_handle(struct g4_port *port, uint32_t *index)
+G4_FN static int reserve_handle(struct g4_session *session, uint32_t *index)
 {
-	uint32_t start = g4_load32_rlx(&port->handle_hint);
+	uint32_t start = g4_load32_rlx(&session->handle_hint);
 
-	for (uint32_t step = 0; step < port->handle_count; step++) {
-		uint32_t i = (start + step) % port->handle_count;
-		uint64_t state = g4_load64_rlx(&port->handles[i].state);
+	for (uint32_t step = 0; step < session->handle_count; step++) {
+		uint32_t i = (start + step) % session->handle_count;
+		uint64_t state = g4_load64_rlx(&session->handles[i].state);
 
-		if ((uint32_t)state == 0 && g4_cas64(&port->handles[i].state, state, state | HANDLE_RESERVED)) {
-			g4_store32_rlx(&port->handle_hint, i + 1);
+		if ((uint32_t)state == 0 && g4_cas64(&session->handles[i].state, state, state | HANDLE_RESERVED)) {
+			g4_store32_rlx(&session->handle_hint, i + 1);
 			*index = i;
 			return 0;
 		}
@@ -111,16 +111,16 @@ G4_FN static int reserve_handle(struct g4_port *port, uint32_t *index)
 	return -G4_E_NFILE;
 }
 
-G4_FN static void drop_handle(struct g4_port *port, uint32_t index)
+G4_FN static void drop_handle(struct g4_session *session, uint32_t index)
 {
-	struct g4_port_handle *entry = &port->handles[index];
+	struct g4_session_handle *entry = &session->handles[index];
 
 	g4_store64_rel(&entry->state, g4_load64_rlx(&entry->state) & ~HANDLE_RESERVED);
 }
 
-G4_FN static uint64_t put_handle(struct g4_port *port, uint32_t index, uint64_t engine)
+G4_FN static uint64_t put_handle(struct g4_session *session, uint32_t index, uint64_t engine)
 {
-	struct g4_port_handle *entry = &port->handles[index];
+	struct g4_session_handle *entry = &session->handles[index];
 	uint64_t generation = HANDLE_GENERATION(g4_load64_rlx(&entry->state));
 
 	entry->engine = engine;
@@ -128,22 +128,22 @@ G4_FN static uint64_t put_handle(struct g4_port *port, uint32_t index, uint64_t 
 	return generation << 32 | (index + 1);
 }
 
-G4_FN void g4_port_close(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port)
+G4_FN void g4_session_close(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session)
 {
-	for (uint32_t i = 0; i < port->handle_count; i++)
-		if (g4_load64_acq(&port->handles[i].state) & HANDLE_OPEN)
-			release(wg, fs, &port->handles[i]);
+	for (uint32_t i = 0; i < session->handle_count; i++)
+		if (g4_load64_acq(&session->handles[i].state) & HANDLE_OPEN)
+			release(wg, fs, &session->handles[i]);
 }
 
 /* ------------------------------------------------------------------ checking */
 
-G4_FN static bool in_data(const struct g4_port *port, uint64_t at, uint64_t bytes)
+G4_FN static bool in_data(const struct g4_session *session, uint64_t at, uint64_t bytes)
 {
-	return at <= port->data_bytes && bytes <= port->data_bytes - at;
+	return at <= session->data_bytes && bytes <= session->data_bytes - at;
 }
 
 /* Copies the text to where the client cannot change it. */
-G4_FN static int fetch_text(struct g4_wg *wg, const struct g4_port *port, struct g4_port_stage *stage,
+G4_FN static int fetch_text(struct g4_wg *wg, const struct g4_session *session, struct g4_session_stage *stage,
 			    const uint8_t **text)
 {
 	const struct g4_ring_command *c = &stage->slot.command;
@@ -153,64 +153,64 @@ G4_FN static int fetch_text(struct g4_wg *wg, const struct g4_port *port, struct
 		*text = stage->slot.text;
 		return bytes <= G4_RING_TEXT_BYTES ? 0 : -G4_E_INVAL;
 	}
-	if (bytes > G4_RING_MAX_TEXT || !in_data(port, c->text_at, bytes))
+	if (bytes > G4_RING_MAX_TEXT || !in_data(session, c->text_at, bytes))
 		return -G4_E_INVAL;
-	g4_copy(wg, stage->text, port->data + c->text_at, bytes);
+	g4_copy(wg, stage->text, session->data + c->text_at, bytes);
 	*text = stage->text;
 	return 0;
 }
 
 /* Who asks: what the engine knows of the client, or, from those who may act for others, what the command says. */
-G4_FN static int fetch_cred(const struct g4_port *port, struct g4_port_stage *stage, const uint8_t *text)
+G4_FN static int fetch_cred(const struct g4_session *session, struct g4_session_stage *stage, const uint8_t *text)
 {
 	const struct g4_ring_command *c = &stage->slot.command;
 	const uint32_t head = offsetof(struct g4_cred, groups);
 
 	stage->cmd.cred = &stage->cred;
-	if (c->cred_bytes == 0 && c->umask == port->cred.umask) {
-		stage->cmd.cred = &port->cred;
+	if (c->cred_bytes == 0 && c->umask == session->cred.umask) {
+		stage->cmd.cred = &session->cred;
 		return 0;
 	}
 	if (c->cred_bytes == 0) {
-		stage->cred = port->cred;
+		stage->cred = session->cred;
 		stage->cred.umask = c->umask & 0777u;
 		return 0;
 	}
-	if (!(port->flags & G4_PORT_MAY_ACT))
+	if (!(session->flags & G4_SESSION_MAY_ACT))
 		return -G4_E_PERM;
 	if (c->cred_bytes < head || c->cred_bytes > sizeof(stage->cred))
 		return -G4_E_INVAL;
 	memcpy(&stage->cred, text, c->cred_bytes);
 	if (stage->cred.group_count > (c->cred_bytes - head) / sizeof(uint32_t))
 		return -G4_E_INVAL;
-	if (!(port->flags & G4_PORT_IN_CORE))
+	if (!(session->flags & G4_SESSION_IN_PROCESS))
 		stage->cred.flags = 0;
 	return 0;
 }
 
-G4_FN uint64_t g4_port_seal(const struct g4_port *port, uint64_t ino, uint64_t generation)
+G4_FN uint64_t g4_session_token(const struct g4_session *session, uint64_t ino, uint64_t generation)
 {
 	const uint64_t words[2] = {ino, generation};
 
-	return g4_siphash13(port->seal_key, words, sizeof(words));
+	return g4_siphash13(session->token_key, words, sizeof(words));
 }
 
 /*
  * Whether the client was given the inode that it names. Asked before the number is looked at: what lies at a made-up
  * number may be a page that the client wrote, and not even to be loaded.
  */
-G4_FN static bool is_sealed(const struct g4_port *port, uint64_t node, uint32_t generation, uint64_t seal)
+G4_FN static bool is_sealed(const struct g4_session *session, uint64_t node, uint32_t generation, uint64_t token)
 {
-	return node <= G4_NODE_ROOT || g4_port_seal(port, node, generation) == seal;
+	return node <= G4_NODE_ROOT || g4_session_token(session, node, generation) == token;
 }
 
-G4_FN static int check_nodes(const struct g4_port *port, const struct g4_ring_command *c)
+G4_FN static int check_nodes(const struct g4_session *session, const struct g4_ring_command *c)
 {
 	const bool by_handle = g4_command_is_in(USES_HANDLE, c->op) && c->handle != 0;
 
-	if (!by_handle && !is_sealed(port, c->node, (uint32_t)c->arg, c->seal))
+	if (!by_handle && !is_sealed(session, c->node, (uint32_t)c->arg, c->token))
 		return -G4_E_STALE;
-	if (g4_command_is_in(TWO_NODES, c->op) && !is_sealed(port, c->node2, (uint32_t)(c->arg >> 32), c->offset))
+	if (g4_command_is_in(TWO_NODES, c->op) && !is_sealed(session, c->node2, (uint32_t)(c->arg >> 32), c->offset))
 		return -G4_E_STALE;
 	return 0;
 }
@@ -230,14 +230,14 @@ G4_FN static int check_listing(struct g4_wg *wg, struct g4_fs *fs, const struct 
 }
 
 /* Commands of clients that are not this process: what the engine leaves to its caller is asked for here. */
-G4_FN static int check_stranger(struct g4_wg *wg, struct g4_fs *fs, const struct g4_port *port,
-				const struct g4_ring_command *c, struct g4_cmd *cmd)
+G4_FN static int check_untrusted(struct g4_wg *wg, struct g4_fs *fs, const struct g4_session *session,
+				 const struct g4_ring_command *c, struct g4_cmd *cmd)
 {
-	if (port->flags & G4_PORT_IN_CORE)
+	if (session->flags & G4_SESSION_IN_PROCESS)
 		return 0;
 	if (g4_command_is_in(BY_HANDLE, cmd->op) && cmd->handle == 0)
 		return -G4_E_BADF;
-	int rc = check_nodes(port, c);
+	int rc = check_nodes(session, c);
 	if (rc < 0)
 		return rc;
 	if (g4_command_is_in(FOR_OWNER, cmd->op))
@@ -257,31 +257,31 @@ G4_FN static int check_stranger(struct g4_wg *wg, struct g4_fs *fs, const struct
 }
 
 /* Where the command's data is. */
-G4_FN static int place_data(struct g4_wg *wg, const struct g4_port *port, struct g4_port_stage *stage)
+G4_FN static int place_data(struct g4_wg *wg, const struct g4_session *session, struct g4_session_stage *stage)
 {
 	const struct g4_ring_command *c = &stage->slot.command;
 	struct g4_cmd *cmd = &stage->cmd;
 
 	if (g4_command_is_in(DATA_DIRECT, c->op)) {
-		cmd->data = port->data + c->data;
-		return in_data(port, c->data, c->length) ? 0 : -G4_E_INVAL;
+		cmd->data = session->data + c->data;
+		return in_data(session, c->data, c->length) ? 0 : -G4_E_INVAL;
 	}
 	cmd->data = stage->data;
 	if (g4_command_is_in(DATA_IN, c->op)) {
-		if (c->length > G4_PORT_STAGE_BYTES)
+		if (c->length > G4_SESSION_STAGE_BYTES)
 			return -G4_E_XATTR_BIG;
-		if (!in_data(port, c->data, c->length))
+		if (!in_data(session, c->data, c->length))
 			return -G4_E_INVAL;
-		g4_copy(wg, stage->data, port->data + c->data, c->length);
+		g4_copy(wg, stage->data, session->data + c->data, c->length);
 	} else if (g4_command_is_in(DATA_OUT, c->op)) {
-		cmd->length = g4_min64(c->length, G4_PORT_STAGE_BYTES);
-		return in_data(port, c->data, cmd->length) ? 0 : -G4_E_INVAL;
+		cmd->length = g4_min64(c->length, G4_SESSION_STAGE_BYTES);
+		return in_data(session, c->data, cmd->length) ? 0 : -G4_E_INVAL;
 	}
 	return 0;
 }
 
 /* Makes the engine's command of the copied slot. Handles are still the client's. */
-G4_FN static int translate(struct g4_wg *wg, const struct g4_port *port, struct g4_port_stage *stage)
+G4_FN static int translate(struct g4_wg *wg, const struct g4_session *session, struct g4_session_stage *stage)
 {
 	const struct g4_ring_command *c = &stage->slot.command;
 	struct g4_cmd *cmd = &stage->cmd;
@@ -292,9 +292,9 @@ G4_FN static int translate(struct g4_wg *wg, const struct g4_port *port, struct 
 	cmd->op = c->op;
 	if (c->op >= G4_COMMAND_COUNT)
 		return -G4_E_NOSYS;
-	rc = fetch_text(wg, port, stage, &text);
+	rc = fetch_text(wg, session, stage, &text);
 	if (rc == 0)
-		rc = fetch_cred(port, stage, text);
+		rc = fetch_cred(session, stage, text);
 	if (rc < 0)
 		return rc;
 	text += c->cred_bytes;
@@ -322,7 +322,7 @@ G4_FN static int translate(struct g4_wg *wg, const struct g4_port *port, struct 
 		g4_zero16(&stage->result.attr, sizeof(stage->result.attr));
 		cmd->attr = &stage->result.attr;
 	}
-	return place_data(wg, port, stage);
+	return place_data(wg, session, stage);
 }
 
 /* ------------------------------------------------------------------ executing */
@@ -333,88 +333,89 @@ struct used { /* the client's handles that a command uses */
 };
 
 /* Puts the engine's handles in the place of the client's. */
-G4_FN static int use_handles(struct g4_port *port, struct g4_cmd *cmd, struct used *used)
+G4_FN static int use_handles(struct g4_session *session, struct g4_cmd *cmd, struct used *used)
 {
 	int rc = 0;
 
 	used->count = 0;
 	if (cmd->handle != 0) {
 		used->number[0] = cmd->handle;
-		rc = use_handle(port, cmd->handle, &cmd->handle);
+		rc = use_handle(session, cmd->handle, &cmd->handle);
 		used->count += rc == 0;
 	}
 	if (rc == 0 && cmd->op == G4_CMD_COPY_RANGE) {
 		used->number[used->count] = cmd->node2;
-		rc = use_handle(port, cmd->node2, &cmd->node2);
+		rc = use_handle(session, cmd->node2, &cmd->node2);
 		used->count += rc == 0;
 	}
 	return rc;
 }
 
 /* READ and WRITE count against the bytes that a client may have moving. */
-G4_FN static bool begin_moving(struct g4_port *port, uint64_t bytes)
+G4_FN static bool begin_moving(struct g4_session *session, uint64_t bytes)
 {
-	if (g4_add64(&port->moving, bytes) + bytes <= port->bytes_limit)
+	if (g4_add64(&session->moving, bytes) + bytes <= session->bytes_limit)
 		return true;
-	g4_sub64(&port->moving, bytes);
+	g4_sub64(&session->moving, bytes);
 	return false;
 }
 
-G4_FN static int run(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, struct g4_cmd *cmd)
+G4_FN static int run(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session, struct g4_cmd *cmd)
 {
 	uint32_t index = 0;
 	int rc;
 
 	if (g4_command_is_in(MAKES_HANDLE, cmd->op)) {
-		rc = reserve_handle(port, &index);
+		rc = reserve_handle(session, &index);
 		if (rc < 0)
 			return rc;
 		rc = g4_execute(wg, fs, cmd);
 		if (rc < 0 || cmd->handle == 0)
-			drop_handle(port, index);
+			drop_handle(session, index);
 		else
-			cmd->handle = put_handle(port, index, cmd->handle);
+			cmd->handle = put_handle(session, index, cmd->handle);
 		return rc;
 	}
 	if (g4_command_is_in(DATA_DIRECT, cmd->op)) {
 		uint64_t bytes = cmd->length;
-		if (!begin_moving(port, bytes))
+		if (!begin_moving(session, bytes))
 			return -G4_E_AGAIN;
 		rc = g4_execute(wg, fs, cmd);
-		g4_sub64(&port->moving, bytes);
+		g4_sub64(&session->moving, bytes);
 		return rc;
 	}
 	return g4_execute(wg, fs, cmd);
 }
 
-G4_FN static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, struct g4_port_stage *stage)
+G4_FN static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session, struct g4_session_stage *stage)
 {
 	struct g4_cmd *cmd = &stage->cmd;
 	struct used used;
-	int rc = translate(wg, port, stage);
+	int rc = translate(wg, session, stage);
 
 	if (rc == 0)
-		rc = check_stranger(wg, fs, port, &stage->slot.command, cmd);
+		rc = check_untrusted(wg, fs, session, &stage->slot.command, cmd);
 	if (rc < 0)
 		return rc;
-	rc = use_handles(port, cmd, &used);
+	rc = use_handles(session, cmd, &used);
 	if (rc == 0 && cmd->op == G4_CMD_RELEASE)
-		rc = used.count ? mark_closing(port, used.number[0]) : -G4_E_BADF;
+		rc = used.count ? mark_closing(session, used.number[0]) : -G4_E_BADF;
 	else if (rc == 0)
-		rc = run(wg, fs, port, cmd);
+		rc = run(wg, fs, session, cmd);
 	for (uint32_t k = 0; k < used.count; k++) {
-		int closed = unuse_handle(wg, fs, port, used.number[k]);
+		int closed = unuse_handle(wg, fs, session, used.number[k]);
 		if (cmd->op == G4_CMD_RELEASE && rc == 0)
 			rc = closed;
 	}
 	if (rc == 0 && g4_command_is_in(DATA_OUT, cmd->op))
-		g4_copy(wg, port->data + stage->slot.command.data, stage->data,
+		g4_copy(wg, session->data + stage->slot.command.data, stage->data,
 			cmd->op == G4_CMD_STATFS ? sizeof(struct g4_statfs) : g4_min64(cmd->value, cmd->length));
 	return rc;
 }
 
 /* Makes the result's word, and the rest where the word does not hold it; how many bytes that is. */
-G4_FN static uint32_t make_result(const struct g4_port *port, uint32_t number, int rc, struct g4_port_stage *stage)
+G4_FN static uint32_t make_result(const struct g4_session *session, uint32_t number, int rc,
+				  struct g4_session_stage *stage)
 {
 	const struct g4_cmd *cmd = &stage->cmd;
 	const bool makes_handle =
@@ -430,94 +431,96 @@ G4_FN static uint32_t make_result(const struct g4_port *port, uint32_t number, i
 		stage->result.word = (number & G4_RING_NUMBER_MASK) | small << 32;
 		return 0;
 	}
-	return g4_port_full_result(port, port->flags & G4_PORT_IN_CORE, number, words, attr, &stage->result);
+	return g4_session_full_result(session, session->flags & G4_SESSION_IN_PROCESS, number, words, attr,
+				      &stage->result);
 }
 
 /*
  * What this thread wrote for the client comes before what another one writes to the same place, once the client has used
  * it again. The word below orders that by way of the client; a checker that sees only our side of the shared memory
- * (ThreadSanitizer) is told here, and by whoever claims (port_host.c).
+ * (ThreadSanitizer) is told here, and by whoever claims (session_host.c).
  */
-G4_FN static void note_published(struct g4_port *port)
+G4_FN static void note_published(struct g4_session *session)
 {
 #if G4_CUDA
-	(void)port;
+	(void)session;
 #else
-	g4_add32_rel(&port->published, 1);
+	g4_add32_rel(&session->published, 1);
 #endif
 }
 
-G4_FN void g4_port_publish(struct g4_port *port, uint32_t number, const struct g4_port_stage *stage)
+G4_FN void g4_session_publish(struct g4_session *session, uint32_t number, const struct g4_session_stage *stage)
 {
-	note_published(port);
-	g4_store64_rel_sys(&g4_ring_result_of(port->ring, port->entries, number)->word, stage->result.word);
-	g4_add32(&port->done, 1);
+	note_published(session);
+	g4_store64_rel_sys(&g4_ring_result_of(session->ring, session->entries, number)->word, stage->result.word);
+	g4_add32(&session->done, 1);
 }
 
-G4_FN uint32_t g4_port_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, uint32_t number,
-			   struct g4_port_stage *stage)
+G4_FN uint32_t g4_session_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session, uint32_t number,
+			      struct g4_session_stage *stage)
 {
 	if (stage->slot.command.op == G4_CMD_NOP) { /* nothing was done that the client would have to see before it */
-		g4_store64_rlx_sys(&g4_ring_result_of(port->ring, port->entries, number)->word,
+		g4_store64_rlx_sys(&g4_ring_result_of(session->ring, session->entries, number)->word,
 				   number & G4_RING_NUMBER_MASK);
-		g4_add32(&port->done, 1);
+		g4_add32(&session->done, 1);
 		return 0;
 	}
-	int rc = execute(wg, fs, port, stage);
-	uint32_t bytes = make_result(port, number, rc, stage);
+	int rc = execute(wg, fs, session, stage);
+	uint32_t bytes = make_result(session, number, rc, stage);
 
 	if (bytes == 0)
-		g4_port_publish(port, number, stage);
+		g4_session_publish(session, number, stage);
 	return bytes;
 }
 
-struct glance_job {
-	struct g4_glance_room room;
+struct optimistic_job {
+	struct g4_optimistic_memory room;
 	struct g4_fs *fs;
-	struct g4_port *port;
-	struct g4_port_stage *stage;
+	struct g4_session *session;
+	struct g4_session_stage *stage;
 	uint32_t number;
 	uint32_t bytes;
 };
 
-G4_FN void g4_port_glance_region(struct g4_wg *wg, void *args)
+G4_FN void g4_session_optimistic_region(struct g4_wg *wg, void *args)
 {
-	struct glance_job *job = (struct glance_job *)args;
-	const struct g4_port_view view = g4_port_view(job->port);
-	const uint32_t bytes = g4_port_glance(wg, &job->room, job->fs, job->port, view, job->number, job->stage);
+	struct optimistic_job *job = (struct optimistic_job *)args;
+	const struct g4_session_view view = g4_session_view(job->session);
+	const uint32_t bytes =
+		g4_session_look_up_optimistically(wg, &job->room, job->fs, job->session, view, job->number, job->stage);
 
 	if (g4_wg_lane(wg) == 0)
 		job->bytes = bytes;
 }
 
 /* For a leader whose lanes serve. */
-G4_FN static uint32_t glance(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, uint32_t number,
-			     struct g4_port_stage *stage)
+G4_FN static uint32_t optimistic(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session, uint32_t number,
+				 struct g4_session_stage *stage)
 {
-	struct glance_job *job = (struct glance_job *)g4_fs_scratch(wg);
+	struct optimistic_job *job = (struct optimistic_job *)g4_fs_scratch(wg);
 
-	if (g4_wg_width(wg) == 1 || !g4_may_glance(stage->slot.command.op))
-		return G4_PORT_NOT_PLAIN;
-	g4_glance_furnish(&job->room, fs);
+	if (g4_wg_width(wg) == 1 || !g4_may_look_up_optimistically(stage->slot.command.op))
+		return G4_SESSION_NOT_PLAIN;
+	g4_optimistic_furnish(&job->room, fs);
 	job->fs = fs;
-	job->port = port;
+	job->session = session;
 	job->stage = stage;
 	job->number = number;
-	g4_region(wg, G4_REGION_PORT_GLANCE, job);
+	g4_region(wg, G4_REGION_OPTIMISTIC_LOOKUP, job);
 	return job->bytes;
 }
 
-G4_FN void g4_port_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, uint32_t number,
-			   struct g4_port_stage *stage)
+G4_FN void g4_session_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session, uint32_t number,
+			      struct g4_session_stage *stage)
 {
-	g4_copy(wg, &stage->slot, g4_ring_slot_of(port->ring, port->entries, number), sizeof(stage->slot));
-	uint32_t bytes = glance(wg, fs, port, number, stage);
-	if (bytes == G4_PORT_NOT_PLAIN)
-		bytes = g4_port_run(wg, fs, port, number, stage);
+	g4_copy(wg, &stage->slot, g4_ring_slot_of(session->ring, session->entries, number), sizeof(stage->slot));
+	uint32_t bytes = optimistic(wg, fs, session, number, stage);
+	if (bytes == G4_SESSION_NOT_PLAIN)
+		bytes = g4_session_run(wg, fs, session, number, stage);
 
 	if (bytes == 0)
 		return;
-	g4_port_mark(false, wg, &stage->result, bytes);
-	g4_copy(wg, &g4_ring_result_of(port->ring, port->entries, number)->tops, &stage->result.tops, bytes);
-	g4_port_publish(port, number, stage);
+	g4_session_mark(false, wg, &stage->result, bytes);
+	g4_copy(wg, &g4_ring_result_of(session->ring, session->entries, number)->tops, &stage->result.tops, bytes);
+	g4_session_publish(session, number, stage);
 }

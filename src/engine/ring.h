@@ -35,10 +35,10 @@
  * tail, then reads engine_waits; the engine stores engine_waits, then reads tail; a full fence between the two on each
  * side. The same the other way round with a result's word and client_waits.
  *
- * Naming inodes: attributes that a result brings have a seal, a keyed hash of inode number and generation. A command names
- * an inode by all three (number in node, generation in arg, seal in seal; of node2: node2, arg, offset), and the engine
- * takes a number without its seal for one that does not exist. So a client can name what it was led to and nothing else.
- * G4_NODE_ROOT needs no seal. Seals end with the session. The inodes of a listing have none: the client looks them up.
+ * Naming inodes: attributes that a result brings have a token, a keyed hash of inode number and generation. A command names
+ * an inode by all three (number in node, generation in arg, token in token; of node2: node2, arg, offset), and the engine
+ * takes a number without its token for one that does not exist. So a client can name what it was led to and nothing else.
+ * G4_NODE_ROOT needs no token. Tokens end with the session. The inodes of a listing have none: the client looks them up.
  */
 #ifndef G4_RING_H
 #define G4_RING_H
@@ -59,9 +59,9 @@ enum g4_ring_state {
 	G4_RING_DEAD = 2  /* it does not any more: what has no result yet will not get one */
 };
 /* engine_waits: how the engine sleeps */
-#define G4_RING_AWAKE 0u /* it polls tail */
-#define G4_RING_FUTEX 1u /* on tail, a futex that the processes share */
-#define G4_RING_BELL 2u	 /* on a file: write 8 bytes to the descriptor that the client was given */
+#define G4_RING_AWAKE 0u    /* it polls tail */
+#define G4_RING_FUTEX 1u    /* on tail, a futex that the processes share */
+#define G4_RING_DOORBELL 2u /* on a file: write 8 bytes to the descriptor that the client was given */
 
 struct g4_ring_header {
 	uint64_t magic; /* up to data_bytes: written once, by the engine */
@@ -110,7 +110,7 @@ struct g4_ring_command {
 	uint16_t attr_bytes; /* SETATTR: sizeof(struct g4_attr) */
 	uint32_t umask;	     /* without credentials of its own: applied to new files */
 	uint32_t wants_attr; /* 1: the result shall have attributes */
-	uint64_t seal;	     /* of node, see below */
+	uint64_t token;	     /* of node, see below */
 	uint8_t reserved[24];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_ring_command) == 128, "ring command");
@@ -165,22 +165,23 @@ G4_HD G4_INLINE struct g4_ring_result *g4_ring_result_of(void *ring, uint32_t en
  * A handle that a client holds. Clients get numbers of this table, never the engine's handles, which are easily made up.
  * state: 63..32 generation, 31 open, 30 closing, 0..29 commands that use it.
  */
-struct g4_port_handle {
+struct g4_session_handle {
 	uint64_t engine;
 	uint64_t state;
 };
 
-#define G4_PORT_MAY_ACT 1u /* its commands may carry credentials: in-process callers, and root, who may be anyone */
-#define G4_PORT_IN_CORE 2u /* the engine's own process: may use inodes by number, without seals, and G4_CRED_TRUSTED */
+#define G4_SESSION_MAY_ACT 1u /* its commands may carry credentials: in-process callers, and root, who may be anyone */
+#define G4_SESSION_IN_PROCESS                                                                                          \
+	2u /* the engine's own process: may use inodes by number, without tokens, and G4_CRED_TRUSTED */
 
 /* The engine's view of a client, in the engine's memory. */
-struct g4_port {
+struct g4_session {
 	uint8_t *ring; /* as the engine addresses it */
 	uint8_t *data;
 	uint64_t data_bytes;
 	uint32_t entries;
 	uint32_t flags;
-	struct g4_port_handle *handles;
+	struct g4_session_handle *handles;
 	uint32_t handle_count;
 	uint32_t handle_hint;
 	uint32_t tail;	    /* GPU: the dispatcher's copy */
@@ -190,7 +191,7 @@ struct g4_port {
 	uint32_t broken;    /* the client broke the protocol; it is not served any more */
 	uint64_t moving;    /* bytes that its running commands read and write */
 	uint64_t bytes_limit;
-	uint64_t seal_key[2]; /* secret and random */
+	uint64_t token_key[2]; /* secret and random */
 	struct g4_cred cred;
 };
 
@@ -198,42 +199,42 @@ struct g4_port {
  * Memory of a workgroup that executes ring commands, beside its scratch. 64 B aligned; shared by its lanes. On a GPU it
  * lies in shared memory, and what it points to in device memory.
  */
-#define G4_PORT_STAGE_BYTES (64u * 1024)
-struct g4_port_stage {
+#define G4_SESSION_STAGE_BYTES (64u * 1024)
+struct g4_session_stage {
 	struct g4_ring_slot slot;
 	struct g4_cmd cmd;
 	struct g4_ring_result result;
 	struct g4_cred cred;
 	uint8_t *text; /* G4_RING_MAX_TEXT bytes */
-	uint8_t *data; /* G4_PORT_STAGE_BYTES bytes */
+	uint8_t *data; /* G4_SESSION_STAGE_BYTES bytes */
 	uint8_t padding[24];
 };
-G4_STATIC_ASSERT(sizeof(struct g4_port_stage) % 64 == 0, "each of an array is aligned");
-G4_STATIC_ASSERT(offsetof(struct g4_port_stage, cmd) % 16 == 0 && sizeof(struct g4_cmd) % 16 == 0 &&
-			 offsetof(struct g4_port_stage, result.attr) % 16 == 0 && sizeof(struct g4_attr) % 16 == 0,
+G4_STATIC_ASSERT(sizeof(struct g4_session_stage) % 64 == 0, "each of an array is aligned");
+G4_STATIC_ASSERT(offsetof(struct g4_session_stage, cmd) % 16 == 0 && sizeof(struct g4_cmd) % 16 == 0 &&
+			 offsetof(struct g4_session_stage, result.attr) % 16 == 0 && sizeof(struct g4_attr) % 16 == 0,
 		 "cleared 16 B at a time");
 
 struct g4_fs;
 /*
- * Leader, thread-safe. Executes command `number` of a port, which this workgroup alone claimed, and publishes its
+ * Leader, thread-safe. Executes command `number` of a session, which this workgroup alone claimed, and publishes its
  * result.
  */
-G4_FN void g4_port_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, uint32_t number,
-			   struct g4_port_stage *stage);
+G4_FN void g4_session_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session, uint32_t number,
+			      struct g4_session_stage *stage);
 /*
- * The same in parts, for those who move slots and results themselves. g4_port_run() executes the command that was copied to
+ * The same in parts, for those who move slots and results themselves. g4_session_run() executes the command that was copied to
  * stage->slot. 0: its result is published. Else so many bytes of stage->result, behind the word, are to be marked
- * (g4_port_mark(), ring_glance.h) and written to the result of that number, and then g4_port_publish() is to be called.
+ * (g4_session_mark(), ring_optimistic.h) and written to the result of that number, and then g4_session_publish() is to be called.
  */
-G4_FN uint32_t g4_port_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port, uint32_t number,
-			   struct g4_port_stage *stage);
-G4_FN void g4_port_publish(struct g4_port *port, uint32_t number, const struct g4_port_stage *stage);
-/* A region of g4_port_execute(): see engine/ring_glance.h. */
-#define G4_REGION_PORT_GLANCE (G4_REGION_USER + 4)
-G4_FN void g4_port_glance_region(struct g4_wg *wg, void *args);
+G4_FN uint32_t g4_session_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session, uint32_t number,
+			      struct g4_session_stage *stage);
+G4_FN void g4_session_publish(struct g4_session *session, uint32_t number, const struct g4_session_stage *stage);
+/* A region of g4_session_execute(): see engine/ring_optimistic.h. */
+#define G4_REGION_OPTIMISTIC_LOOKUP (G4_REGION_USER + 4)
+G4_FN void g4_session_optimistic_region(struct g4_wg *wg, void *args);
 /* What a client shows to name an inode of this generation. */
-G4_FN uint64_t g4_port_seal(const struct g4_port *port, uint64_t ino, uint64_t generation);
-/* Leader. Gives back every handle of a port that no command runs on any more. */
-G4_FN void g4_port_close(struct g4_wg *wg, struct g4_fs *fs, struct g4_port *port);
+G4_FN uint64_t g4_session_token(const struct g4_session *session, uint64_t ino, uint64_t generation);
+/* Leader. Gives back every handle of a session that no command runs on any more. */
+G4_FN void g4_session_close(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session);
 
 #endif

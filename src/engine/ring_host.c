@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock_host.h"
-#include "engine/pace_host.h"
+#include "engine/polling_host.h"
 
 #define SMALL_BYTES (16 * G4_KIB)
 #define LARGE_BYTES G4_MIB
@@ -39,7 +39,7 @@
 #define FUTEX_NS 100000000L /* after so long a sleeper looks whether the engine is there */
 
 /* What is alike in how long it takes: operations, and reads and writes of up to 2^n bytes. */
-#define PACES (G4_COMMAND_COUNT + 2 * 32u)
+#define POLLINGS (G4_COMMAND_COUNT + 2 * 32u)
 
 enum taken {
 	FREE,
@@ -60,8 +60,8 @@ struct g4_ring_client {
 	uint32_t entries;
 	uint64_t data_bytes;
 	bool may_act;
-	int bell, watched;
-	void (*ring_bell)(void *context); /* or NULL: by the descriptor */
+	int doorbell, watched;
+	void (*ring_doorbell)(void *context); /* or NULL: by the descriptor */
 	void *context;
 	struct g4_cred own;
 	uint32_t stopped;
@@ -71,7 +71,7 @@ struct g4_ring_client {
 	uint32_t tail;
 	uint8_t *taken; /* enum taken, of each slot */
 
-	struct g4_pace paces[PACES];
+	struct g4_polling pollings[POLLINGS];
 
 	pthread_mutex_t buffer_lock;
 	pthread_cond_t buffer_free;
@@ -138,7 +138,7 @@ static bool header_is_good(const struct g4_ring_header *h)
 	       h->data_bytes >= G4_RING_MIN_DATA_BYTES;
 }
 
-struct g4_ring_client *g4_ring_client_new(void *ring, void *data, int bell, int watched, const struct g4_cred *own)
+struct g4_ring_client *g4_ring_client_new(void *ring, void *data, int doorbell, int watched, const struct g4_cred *own)
 {
 	struct g4_ring_header *header = ring;
 	struct g4_ring_client *client;
@@ -159,12 +159,12 @@ struct g4_ring_client *g4_ring_client_new(void *ring, void *data, int bell, int 
 	client->entries = header->entries;
 	client->data_bytes = header->data_bytes;
 	client->may_act = header->may_act;
-	client->bell = bell;
+	client->doorbell = doorbell;
 	client->watched = watched;
 	client->own = *own;
 	client->tail = header->tail;
-	for (uint32_t i = 0; i < PACES; i++)
-		client->paces[i].usual_ns = G4_PACE_START_NS;
+	for (uint32_t i = 0; i < POLLINGS; i++)
+		client->pollings[i].usual_ns = G4_POLLING_START_NS;
 	/* a quarter for small buffers and texts, half for large ones, what is left for whoever asks */
 	uint32_t small = (uint32_t)g4_min64(client->data_bytes / 4 / SMALL_BYTES - TEXT_COUNT, SMALL_MAX);
 	uint32_t large = (uint32_t)g4_min64(client->data_bytes / 2 / LARGE_BYTES, LARGE_MAX);
@@ -179,9 +179,9 @@ struct g4_ring_client *g4_ring_client_new(void *ring, void *data, int bell, int 
 	return client;
 }
 
-void g4_ring_client_ring_by(struct g4_ring_client *client, void (*ring_bell)(void *context), void *context)
+void g4_ring_client_ring_by(struct g4_ring_client *client, void (*ring_doorbell)(void *context), void *context)
 {
-	client->ring_bell = ring_bell;
+	client->ring_doorbell = ring_doorbell;
 	client->context = context;
 }
 
@@ -218,7 +218,7 @@ static bool is_gone(struct g4_ring_client *client)
 	return g4_load32_acq(&client->stopped);
 }
 
-/* Whether a bell has to be rung. */
+/* Whether a doorbell has to be rung. */
 static bool wake(struct g4_ring_header *header)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* tail before engine_waits */
@@ -233,30 +233,30 @@ static bool wake(struct g4_ring_header *header)
 	}
 }
 
-static void ring(int bell)
+static void ring(int doorbell)
 {
 	const uint64_t one = 1;
 
-	/* a bell that takes nothing rings already, or nobody listens: is_gone() finds out */
-	if (send(bell, &one, sizeof(one), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == ENOTSOCK &&
-	    write(bell, &one, sizeof(one)) < 0)
+	/* a doorbell that takes nothing rings already, or nobody listens: is_gone() finds out */
+	if (send(doorbell, &one, sizeof(one), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == ENOTSOCK &&
+	    write(doorbell, &one, sizeof(one)) < 0)
 		return;
 }
 
-void g4_ring_wake(struct g4_ring_header *header, int bell)
+void g4_ring_wake(struct g4_ring_header *header, int doorbell)
 {
 	if (wake(header))
-		ring(bell);
+		ring(doorbell);
 }
 
 static void wake_engine(struct g4_ring_client *client)
 {
 	if (!wake(client->header))
 		return;
-	if (client->ring_bell)
-		client->ring_bell(client->context);
+	if (client->ring_doorbell)
+		client->ring_doorbell(client->context);
 	else
-		ring(client->bell);
+		ring(client->doorbell);
 }
 
 static bool has_result(struct g4_ring_result *result, uint32_t number, uint64_t *word)
@@ -341,13 +341,13 @@ static bool moves_data(const struct g4_ring_command *c)
 	return c->op == G4_CMD_READ || c->op == G4_CMD_WRITE;
 }
 
-static struct g4_pace *pace_of(struct g4_ring_client *client, const struct g4_ring_command *c)
+static struct g4_polling *polling_of(struct g4_ring_client *client, const struct g4_ring_command *c)
 {
 	uint32_t bits = c->length ? 63 - (uint32_t)__builtin_clzll(c->length) : 0;
 
 	if (!moves_data(c))
-		return &client->paces[c->op % G4_COMMAND_COUNT];
-	return &client->paces[G4_COMMAND_COUNT + (c->op == G4_CMD_WRITE ? 32 : 0) + (bits < 31 ? bits : 31)];
+		return &client->pollings[c->op % G4_COMMAND_COUNT];
+	return &client->pollings[G4_COMMAND_COUNT + (c->op == G4_CMD_WRITE ? 32 : 0) + (bits < 31 ? bits : 31)];
 }
 
 static uint32_t most_spin_ns(const struct g4_ring_client *client, const struct g4_ring_command *c)
@@ -364,7 +364,7 @@ static bool wait_for(struct g4_ring_client *client, const struct g4_ring_command
 	struct g4_waiter waiter;
 	bool done;
 
-	g4_waiter_begin(&waiter, pace_of(client, c), most_spin_ns(client, c), client->header->completes);
+	g4_waiter_begin(&waiter, polling_of(client, c), most_spin_ns(client, c), client->header->completes);
 	while (!(done = has_result(result, number, word))) {
 		if (g4_waiter_spins(&waiter))
 			continue;
@@ -419,7 +419,7 @@ static int marshal(struct g4_ring_client *client, const struct g4_cmd *cmd, stru
 				      .offset = cmd->offset,
 				      .length = cmd->length,
 				      .arg = cmd->arg,
-				      .seal = cmd->seal,
+				      .token = cmd->token,
 				      .umask = cred->umask,
 				      .wants_attr = cmd->attr != NULL,
 				      .text_at = G4_RING_TEXT_INLINE};

@@ -13,12 +13,12 @@ struct g4_ring_client;
 #define G4_RING_MIN_DATA_BYTES (4 * G4_MIB)
 
 /*
- * Uses a ring and its data area, both mapped; they stay the caller's. `bell` is the descriptor for G4_RING_BELL or -1;
+ * Uses a ring and its data area, both mapped; they stay the caller's. `doorbell` is the descriptor for G4_RING_DOORBELL or -1;
  * `watched` one that hangs up when the engine's process ends, or -1. `own` is who commands act for when they carry no
  * credentials. NULL: no memory, or the header makes no sense.
  */
-struct g4_ring_client *g4_ring_client_new(void *ring, void *data, int bell, int watched, const struct g4_cred *own);
-/* From now on the bell is rung by a call, in this process, which may begin the work itself. Before the first command. */
+struct g4_ring_client *g4_ring_client_new(void *ring, void *data, int doorbell, int watched, const struct g4_cred *own);
+/* From now on the doorbell is rung by a call, in this process, which may begin the work itself. Before the first command. */
 void g4_ring_client_ring_by(struct g4_ring_client *client, void (*ring)(void *context), void *context);
 /* No call is running. */
 void g4_ring_client_free(struct g4_ring_client *client);
@@ -41,7 +41,7 @@ void g4_ring_client_stop(struct g4_ring_client *client);
 void *g4_ring_client_alloc(struct g4_ring_client *client, uint64_t bytes);
 
 /* After `tail` was stored: wakes the engine in the way it asks for. For those who fill slots themselves. */
-void g4_ring_wake(struct g4_ring_header *header, int bell);
+void g4_ring_wake(struct g4_ring_header *header, int doorbell);
 
 /*
  * Takes a result that is full, in place of which nothing is left, once all of its words are there. *to is the same without

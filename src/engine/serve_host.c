@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon's side of the socket: one thread accepts, greets, passes bells on and notices who is gone. Nothing there
+ * The daemon's side of the socket: one thread accepts, greets, passes doorbells on and notices who is gone. Nothing there
  * waits for a client: sockets are not blocking, a client that does not greet in time is dropped, and what has to wait
  * for commands under way, ending a session, happens in a thread of its own. A session has its place until that is done:
  * who leaves running commands behind does not get more sessions by that.
@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "base/log_host.h"
-#include "engine/port_host.h"
 #include "engine/ring_host.h"
+#include "engine/session_host.h"
 #include "simt/simt.h"
 
 #define MAX_CLIENTS 64u
@@ -38,7 +38,7 @@ struct client { /* a place for one */
 	int fd;	     /* -1: nobody, or gone */
 	bool ending; /* its commands may still run: the place is not free. Guarded by the server's lock */
 	uint32_t uid;
-	struct g4_port_host *port;
+	struct g4_session_host *session;
 	uint64_t since_ns; /* until it has greeted: when it came */
 };
 
@@ -64,7 +64,7 @@ static void *end_session(void *argument)
 	struct client *client = argument;
 	struct g4_server *server = client->server;
 
-	g4_port_shut(client->port);
+	g4_session_shut(client->session);
 	pthread_mutex_lock(&server->lock);
 	client->ending = false;
 	server->closing--;
@@ -95,10 +95,10 @@ static void drop_client(struct g4_server *server, struct client *client)
 	client->fd = -1;
 	pthread_mutex_lock(&server->lock);
 	server->count--;
-	server->closing += client->port != NULL;
-	client->ending = client->port != NULL;
+	server->closing += client->session != NULL;
+	client->ending = client->session != NULL;
 	pthread_mutex_unlock(&server->lock);
-	if (client->port)
+	if (client->session)
 		start_ending(client);
 }
 
@@ -125,17 +125,17 @@ static int identify(int fd, struct g4_cred *cred)
 	return 0;
 }
 
-static int send_welcome(int fd, const struct g4_port_host *port, const struct g4_welcome *welcome)
+static int send_welcome(int fd, const struct g4_session_host *session, const struct g4_welcome *welcome)
 {
 	char control[CMSG_SPACE(2 * sizeof(int))] = {0};
 	struct iovec part = {.iov_base = (void *)(uintptr_t)welcome, .iov_len = sizeof(*welcome)};
 	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
 
-	if (port) {
+	if (session) {
 		message.msg_control = control;
 		message.msg_controllen = sizeof(control);
 		struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-		const int fds[2] = {g4_port_ring_fd(port), g4_port_data_fd(port)};
+		const int fds[2] = {g4_session_ring_fd(session), g4_session_data_fd(session)};
 		head->cmsg_level = SOL_SOCKET;
 		head->cmsg_type = SCM_RIGHTS;
 		head->cmsg_len = CMSG_LEN(sizeof(fds));
@@ -144,10 +144,10 @@ static int send_welcome(int fd, const struct g4_port_host *port, const struct g4
 	return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(*welcome) ? 0 : -G4_E_IO;
 }
 
-static int open_port(struct g4_server *server, struct client *client, const struct g4_hello *hello,
-		     struct g4_welcome *welcome)
+static int open_session(struct g4_server *server, struct client *client, const struct g4_hello *hello,
+			struct g4_welcome *welcome)
 {
-	struct g4_port_options options = {.entries = server->options.entries, .handles = server->options.handles};
+	struct g4_session_options options = {.entries = server->options.entries, .handles = server->options.handles};
 	uint64_t most = server->options.max_data_bytes ? server->options.max_data_bytes : MAX_DATA_BYTES;
 	int rc = identify(client->fd, &options.cred);
 
@@ -156,14 +156,14 @@ static int open_port(struct g4_server *server, struct client *client, const stru
 	if (hello->magic != G4_HELLO_MAGIC || hello->version != G4_HELLO_VERSION)
 		return -G4_E_INVAL;
 	options.cred.umask = hello->umask & 0777u;
-	options.flags = options.cred.uid == 0 ? G4_PORT_MAY_ACT : 0;
+	options.flags = options.cred.uid == 0 ? G4_SESSION_MAY_ACT : 0;
 	options.data_bytes = hello->data_bytes ? hello->data_bytes : G4_RING_DEFAULT_DATA_BYTES;
 	options.data_bytes = g4_align_up(g4_min64(options.data_bytes, most), G4_PAGE_BYTES);
-	rc = g4_port_open(server->engine, &options, &client->port);
+	rc = g4_session_open(server->engine, &options, &client->session);
 	if (rc < 0)
 		return rc;
-	welcome->ring_bytes = g4_port_ring_bytes(client->port);
-	welcome->data_bytes = g4_port_data_bytes(client->port);
+	welcome->ring_bytes = g4_session_ring_bytes(client->session);
+	welcome->data_bytes = g4_session_data_bytes(client->session);
 	welcome->uid = options.cred.uid;
 	welcome->gid = options.cred.gid;
 	welcome->group_count = options.cred.group_count;
@@ -175,8 +175,8 @@ static bool greet(struct g4_server *server, struct client *client, const struct 
 {
 	struct g4_welcome welcome = {.magic = G4_HELLO_MAGIC, .version = G4_HELLO_VERSION};
 
-	welcome.status = open_port(server, client, hello, &welcome);
-	return send_welcome(client->fd, client->port, &welcome) == 0 && welcome.status == 0;
+	welcome.status = open_session(server, client, hello, &welcome);
+	return send_welcome(client->fd, client->session, &welcome) == 0 && welcome.status == 0;
 }
 
 /* ------------------------------------------------------------------ the loop */
@@ -194,7 +194,7 @@ static bool receive(struct g4_server *server, struct client *client)
 			break;
 		if (bytes <= 0)
 			return false;
-		if (client->port) {
+		if (client->session) {
 			if (bytes != sizeof(uint64_t))
 				return false;
 			rung = true;
@@ -207,7 +207,7 @@ static bool receive(struct g4_server *server, struct client *client)
 			return false;
 	}
 	if (rung)
-		g4_port_rung(client->port);
+		g4_session_rung(client->session);
 	return true;
 }
 
@@ -280,7 +280,7 @@ static void drop_silent_clients(struct g4_server *server)
 
 	for (uint32_t i = 0; i < server->options.max_clients; i++) {
 		struct client *client = &server->clients[i];
-		if (client->fd >= 0 && !client->port && now - client->since_ns > GREETING_NS)
+		if (client->fd >= 0 && !client->session && now - client->since_ns > GREETING_NS)
 			drop_client(server, client);
 	}
 }
@@ -288,7 +288,7 @@ static void drop_silent_clients(struct g4_server *server)
 static bool some_are_silent(const struct g4_server *server)
 {
 	for (uint32_t i = 0; i < server->options.max_clients; i++)
-		if (server->clients[i].fd >= 0 && !server->clients[i].port)
+		if (server->clients[i].fd >= 0 && !server->clients[i].session)
 			return true;
 	return false;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What each structure can say about itself. Callers have verified the page's header and checksum; here the contents
- * are still a stranger's: every count is checked before it is used, every loop ends within the page.
+ * are still an untrusted client's: every count is checked before it is used, every loop ends within the page.
  *
  * Version 1 writes no data checksums and no small data blocks, so pointers that claim either are damaged.
  */

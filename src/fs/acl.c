@@ -30,18 +30,18 @@ G4_FN static uint32_t entry_count(uint64_t bytes)
 }
 
 /* Entries are 4 B aligned at best: copied out and in. */
-G4_FN static struct acl_entry load_entry(const void *value, uint32_t i)
+G4_FN static struct acl_entry load_entry(const void *value, uint32_t index)
 {
 	struct acl_entry entry;
-	memcpy(&entry, (const uint8_t *)value + sizeof(struct acl_header) + i * sizeof(entry), sizeof(entry));
+	memcpy(&entry, (const uint8_t *)value + sizeof(struct acl_header) + index * sizeof(entry), sizeof(entry));
 	return entry;
 }
 
-G4_FN static void store_perm(void *value, uint32_t i, uint32_t perm)
+G4_FN static void store_perm(void *value, uint32_t index, uint32_t perm)
 {
-	struct acl_entry entry = load_entry(value, i);
+	struct acl_entry entry = load_entry(value, index);
 	entry.perm = (g4_le16)perm;
-	memcpy((uint8_t *)value + sizeof(struct acl_header) + i * sizeof(entry), &entry, sizeof(entry));
+	memcpy((uint8_t *)value + sizeof(struct acl_header) + index * sizeof(entry), &entry, sizeof(entry));
 }
 
 G4_FN static int check_shape(const void *value, uint64_t bytes)
@@ -134,8 +134,8 @@ G4_FN void g4_acl_chmod(void *value, uint64_t bytes, uint32_t mode)
 	}
 }
 
-G4_FN int g4_acl_allows(const void *value, uint64_t bytes, const struct g4_core *core, const struct g4_cred *cred,
-			uint32_t want)
+G4_FN int g4_acl_allows(const void *value, uint64_t bytes, const struct g4_inode_core *inode,
+			const struct g4_cred *cred, uint32_t want)
 {
 	uint32_t mask = 7;
 	bool in_some_group = false;
@@ -147,7 +147,7 @@ G4_FN int g4_acl_allows(const void *value, uint64_t bytes, const struct g4_core 
 			mask = load_entry(value, i).perm;
 	for (uint32_t i = 0; i < entry_count(bytes); i++) {
 		struct acl_entry entry = load_entry(value, i);
-		bool group = (entry.tag == ACL_GROUP_OBJ && g4_in_group(cred, core->disk.gid)) ||
+		bool group = (entry.tag == ACL_GROUP_OBJ && g4_in_group(cred, inode->disk.gid)) ||
 			     (entry.tag == ACL_GROUP && g4_in_group(cred, entry.id));
 
 		if (entry.tag == ACL_USER && entry.id == cred->uid)
@@ -199,7 +199,7 @@ G4_FN static void restrict_acl(void *value, uint64_t bytes, uint32_t *mode)
 	*mode = result;
 }
 
-G4_FN int g4_acl_inherit(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *parent, uint32_t mode,
+G4_FN int g4_acl_inherit(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *parent, uint32_t mode,
 			 uint32_t umask, struct g4_acl_result *out)
 {
 	uint64_t bytes = 0;

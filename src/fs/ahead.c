@@ -5,7 +5,7 @@
  * lines that are there, or busy, and waits for those as for anybody's. Nothing depends on it: a request that finds no
  * room in the queue, no line or an I/O error is dropped, and the reader reads for itself.
  *
- * The queue holds a reference to the core, not the inode: a server takes the inode's lock like a reader, and looks again
+ * The queue holds a reference to the in-core inode, not the inode: a server takes the inode's lock like a reader, and looks again
  * at what the file is then.
  */
 #include "fs/fs.h"
@@ -14,7 +14,7 @@
 #define AHEAD_PAGES 1024u  /* how far the servers are ahead of a reader */
 #define CACHE_SHARE 8u	   /* and at most this part of the cache */
 
-G4_FN static bool post(struct g4_fs *fs, uint32_t core, uint64_t page, uint64_t pages)
+G4_FN static bool post(struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t pages)
 {
 	struct g4_ahead *ahead = &fs->ahead;
 	bool posted = false;
@@ -22,8 +22,8 @@ G4_FN static bool post(struct g4_fs *fs, uint32_t core, uint64_t page, uint64_t 
 	g4_lock(&ahead->lock);
 	if (ahead->count < G4_AHEAD_SLOTS) {
 		struct g4_ahead_request *request = &ahead->requests[(ahead->first + ahead->count) % G4_AHEAD_SLOTS];
-		g4_core_ref(fs, core);
-		request->core = core;
+		g4_icache_ref(fs, index);
+		request->index = index;
 		request->pages = (uint32_t)pages;
 		request->page = page;
 		g4_store32_rel(&ahead->count, ahead->count + 1);
@@ -33,10 +33,10 @@ G4_FN static bool post(struct g4_fs *fs, uint32_t core, uint64_t page, uint64_t 
 	return posted;
 }
 
-G4_FN void g4_ahead_ask(struct g4_fs *fs, uint32_t i, uint64_t page, uint64_t end)
+G4_FN void g4_ahead_ask(struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t end)
 {
-	struct g4_core *core = g4_core_of(fs, i);
-	uint64_t at = g4_max64(g4_load64_rlx(&core->ahead_end), page);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	uint64_t at = g4_max64(g4_load64_rlx(&inode->ahead_end), page);
 	uint64_t limit = g4_min64(end, page + g4_min64(AHEAD_PAGES, fs->cache.line_count / CACHE_SHARE));
 	bool posted = false;
 
@@ -45,14 +45,14 @@ G4_FN void g4_ahead_ask(struct g4_fs *fs, uint32_t i, uint64_t page, uint64_t en
 	/* whole requests only, so that a reader of small pieces does not ask for small pieces */
 	while (at < limit && (limit - at >= REQUEST_PAGES || limit == end)) {
 		uint64_t pages = g4_min64(limit - at, REQUEST_PAGES);
-		if (!post(fs, i, at, pages))
+		if (!post(fs, index, at, pages))
 			break;
 		posted = true;
 		at += pages;
 	}
 	if (!posted)
 		return;
-	g4_store64_rel(&core->ahead_end, at);
+	g4_store64_rel(&inode->ahead_end, at);
 	g4_add32(&fs->ahead.posted, 1);
 	g4_wake(&fs->ahead.posted);
 }
@@ -74,11 +74,11 @@ G4_FN static bool take(struct g4_ahead *ahead, struct g4_ahead_request *request)
 	return taken;
 }
 
-/* What of the pages is mapped and not cached. The core is read-locked. */
-G4_FN static void fill(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, uint64_t page, uint64_t end)
+/* What of the pages is mapped and not cached. The in-core inode is read-locked. */
+G4_FN static void fill(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page, uint64_t end)
 {
 	while (page < end) {
-		uint32_t line = g4_cache_find(&fs->cache, core->data_key, page), filled;
+		uint32_t line = g4_cache_find(&fs->cache, inode->data_key, page), filled;
 		struct g4_run run;
 
 		if (line != G4_NO_LINE) {
@@ -86,13 +86,13 @@ G4_FN static void fill(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core,
 			page++;
 			continue;
 		}
-		if (g4_map_lookup(wg, fs, core, page, end - page, &run) < 0)
+		if (g4_map_lookup(wg, fs, inode, page, end - page, &run) < 0)
 			return;
 		if (run.kind != G4_WRITTEN) {
 			page += run.pages;
 			continue;
 		}
-		if (g4_fill_run(wg, fs, core, page, &run, &line, &filled) < 0 || line == G4_NO_LINE)
+		if (g4_fill_run(wg, fs, inode, page, &run, &line, &filled) < 0 || line == G4_NO_LINE)
 			return;
 		g4_cache_put(&fs->cache, line);
 		page += g4_max64(filled, 1);
@@ -105,12 +105,12 @@ G4_FN bool g4_ahead_serve(struct g4_wg *wg, struct g4_fs *fs)
 
 	if (!take(&fs->ahead, &request))
 		return false;
-	struct g4_core *core = g4_core_of(fs, request.core);
-	g4_read_lock(&core->lock);
-	if (!core->dead && g4_is_reg(core->disk.mode) && !(core->disk.flags & G4_INODE_INLINE))
-		fill(wg, fs, core, request.page, g4_min64(request.page + request.pages, g4_pages_for(core->size)));
-	g4_read_unlock(&core->lock);
-	g4_core_put(fs, request.core);
+	struct g4_inode_core *inode = g4_icache_at(fs, request.index);
+	g4_read_lock(&inode->lock);
+	if (!inode->dead && g4_is_reg(inode->disk.mode) && !(inode->disk.flags & G4_INODE_INLINE))
+		fill(wg, fs, inode, request.page, g4_min64(request.page + request.pages, g4_pages_for(inode->size)));
+	g4_read_unlock(&inode->lock);
+	g4_icache_put(fs, request.index);
 	return true;
 }
 
@@ -119,5 +119,5 @@ G4_FN void g4_ahead_drop(struct g4_fs *fs)
 	struct g4_ahead_request request;
 
 	while (take(&fs->ahead, &request))
-		g4_core_put(fs, request.core);
+		g4_icache_put(fs, request.index);
 }

@@ -31,7 +31,7 @@ struct g4_attr {
 	uint32_t uid, gid;
 	uint32_t flags; /* G4_INODE_IMMUTABLE, APPEND, NODUMP, NOATIME */
 	uint32_t reserved;
-	uint64_t seal; /* over a ring: what the client shows when it names this inode (engine/ring.h); else 0 */
+	uint64_t token; /* over a ring: what the client shows when it names this inode (engine/ring.h); else 0 */
 };
 
 /* Who asks. The engine checks permissions against it unless G4_CRED_TRUSTED is set (the kernel checked already). */
@@ -90,7 +90,7 @@ struct g4_dirent {
 #define G4_SET_MTIME_NOW (1u << 7)
 #define G4_SET_CTIME (1u << 8) /* it is what "now" means for the others */
 #define G4_SET_FLAGS (1u << 9)
-#define G4_SET_KILL_SUIDGID (1u << 10) /* drop set-id bits as a write by a stranger does */
+#define G4_SET_KILL_SUIDGID (1u << 10) /* drop set-id bits as a write by another user does */
 #define G4_SET_ALL ((1u << 11) - 1)
 
 /* g4_cmd.flags of RESOLVE, OPEN, CREATE ... */
@@ -198,7 +198,7 @@ G4_FN G4_INLINE bool g4_command_is_in(uint64_t set, uint32_t op)
 struct g4_cmd {
 	uint32_t op;
 	int32_t status; /* out: 0 or a negative code (error.h) */
-	uint64_t seal;	/* over a ring: attr.seal of node; that of node2 is in offset */
+	uint64_t token; /* over a ring: attr.token of node; that of node2 is in offset */
 	uint64_t node;
 	uint64_t node2;
 	uint64_t handle;

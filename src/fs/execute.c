@@ -2,15 +2,15 @@
 /* Commands that are about one inode, and the switch that all commands go through. */
 #include "fs/fs.h"
 
-/* The core that a command names by handle or number, referenced. */
+/* The in-core inode that a command names by handle or number, referenced. */
 G4_FN static int target(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint32_t *i)
 {
 	if (cmd->handle == 0)
-		return g4_core_of_node(wg, fs, cmd, i);
-	*i = g4_handle_core(cmd->handle);
-	if (*i >= fs->cores.count || g4_load32_acq(&g4_core_of(fs, *i)->opens) == 0)
+		return g4_icache_get_node(wg, fs, cmd, i);
+	*i = g4_handle_index(cmd->handle);
+	if (*i >= fs->icache.count || g4_load32_acq(&g4_icache_at(fs, *i)->opens) == 0)
 		return -G4_E_BADF;
-	g4_core_ref(fs, *i);
+	g4_icache_ref(fs, *i);
 	return 0;
 }
 
@@ -23,14 +23,14 @@ G4_FN static int do_getattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *c
 
 	if (rc < 0)
 		return g4_check(fs, rc);
-	struct g4_core *core = g4_core_of(fs, i);
-	g4_read_lock(&core->lock);
-	if (core->dead)
+	struct g4_inode_core *inode = g4_icache_at(fs, i);
+	g4_read_lock(&inode->lock);
+	if (inode->dead)
 		rc = -G4_E_STALE;
 	else
-		g4_fill_attr(core, cmd->attr);
-	g4_read_unlock(&core->lock);
-	g4_core_put(fs, i);
+		g4_fill_attr(inode, cmd->attr);
+	g4_read_unlock(&inode->lock);
+	g4_icache_put(fs, i);
 	return rc;
 }
 
@@ -39,16 +39,17 @@ G4_FN static int do_getattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *c
  * fails if they are refused. It says them with the time of change alone: they are from before the inode could not be changed
  * any more, or equal, because somebody wrote or tried to.
  */
-G4_FN static bool is_upkeep(const struct g4_core *core, const struct g4_cmd *cmd)
+G4_FN static bool is_upkeep(const struct g4_inode_core *inode, const struct g4_cmd *cmd)
 {
 	if (!g4_is_trusted(cmd->cred) || !(cmd->mask & G4_SET_CTIME) || (cmd->mask & (G4_SET_ATIME | G4_SET_ATIME_NOW)))
 		return false;
 	if (cmd->mask & G4_SET_MTIME)
-		return (int64_t)cmd->attr->ctime_ns <= (int64_t)core->disk.ctime_ns;
+		return (int64_t)cmd->attr->ctime_ns <= (int64_t)inode->disk.ctime_ns;
 	return (cmd->mask & G4_SET_MTIME_NOW) != 0;
 }
 
-G4_FN static int check_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const struct g4_cmd *cmd)
+G4_FN static int check_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode,
+			       const struct g4_cmd *cmd)
 {
 	const struct g4_cred *cred = cmd->cred;
 	const struct g4_attr *attr = cmd->attr;
@@ -58,68 +59,68 @@ G4_FN static int check_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cor
 
 	if (mask & ~G4_SET_ALL)
 		return -G4_E_INVAL;
-	if (core->dead)
+	if (inode->dead)
 		return -G4_E_STALE;
-	const uint32_t chosen = is_upkeep(core, cmd) ? 0 : G4_SET_ATIME | G4_SET_MTIME;
-	if ((core->disk.flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND)) &&
+	const uint32_t chosen = is_upkeep(inode, cmd) ? 0 : G4_SET_ATIME | G4_SET_MTIME;
+	if ((inode->disk.flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND)) &&
 	    (mask & (G4_SET_MODE | G4_SET_UID | G4_SET_GID | G4_SET_SIZE | chosen)))
 		return -G4_E_PERM;
-	if ((core->disk.flags & G4_INODE_IMMUTABLE) && chosen && (mask & (now | G4_SET_CTIME)))
+	if ((inode->disk.flags & G4_INODE_IMMUTABLE) && chosen && (mask & (now | G4_SET_CTIME)))
 		return -G4_E_PERM;
-	if ((mask & (G4_SET_MODE | times)) && !g4_is_owner(core, cred))
+	if ((mask & (G4_SET_MODE | times)) && !g4_is_owner(inode, cred))
 		return -G4_E_PERM;
-	if ((mask & G4_SET_KILL_SUIDGID) && !writes && !g4_is_owner(core, cred))
+	if ((mask & G4_SET_KILL_SUIDGID) && !writes && !g4_is_owner(inode, cred))
 		return -G4_E_PERM;
 	if ((mask & G4_SET_FLAGS) &&
-	    (!g4_is_owner(core, cred) ||
-	     (((attr->flags ^ core->disk.flags) & (G4_INODE_IMMUTABLE | G4_INODE_APPEND)) && !g4_is_root(cred))))
+	    (!g4_is_owner(inode, cred) ||
+	     (((attr->flags ^ inode->disk.flags) & (G4_INODE_IMMUTABLE | G4_INODE_APPEND)) && !g4_is_root(cred))))
 		return -G4_E_PERM;
-	if ((mask & G4_SET_UID) && !g4_is_root(cred) && (cred->uid != core->disk.uid || attr->uid != core->disk.uid))
+	if ((mask & G4_SET_UID) && !g4_is_root(cred) && (cred->uid != inode->disk.uid || attr->uid != inode->disk.uid))
 		return -G4_E_PERM;
 	if ((mask & G4_SET_GID) && !g4_is_root(cred) &&
-	    (cred->uid != core->disk.uid || (attr->gid != core->disk.gid && !g4_in_group(cred, attr->gid))))
+	    (cred->uid != inode->disk.uid || (attr->gid != inode->disk.gid && !g4_in_group(cred, attr->gid))))
 		return -G4_E_PERM;
 	if (mask & G4_SET_SIZE) {
-		if (g4_is_dir(core->disk.mode))
+		if (g4_is_dir(inode->disk.mode))
 			return -G4_E_ISDIR;
-		if (!g4_is_reg(core->disk.mode))
+		if (!g4_is_reg(inode->disk.mode))
 			return -G4_E_INVAL;
 		if (cmd->handle == 0) {
-			int rc = g4_permission(wg, fs, core, cred, G4_ACCESS_WRITE);
+			int rc = g4_permission(wg, fs, inode, cred, G4_ACCESS_WRITE);
 			if (rc < 0)
 				return rc;
 		} else if (!writes) {
 			return -G4_E_INVAL;
 		}
 	}
-	if ((mask & now) && !(mask & times) && !g4_is_owner(core, cred))
-		return g4_permission(wg, fs, core, cred, G4_ACCESS_WRITE);
+	if ((mask & now) && !(mask & times) && !g4_is_owner(inode, cred))
+		return g4_permission(wg, fs, inode, cred, G4_ACCESS_WRITE);
 	return 0;
 }
 
 /* An access ACL follows the mode. */
-G4_FN static int change_mode(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+G4_FN static int change_mode(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			     const struct g4_cmd *cmd)
 {
-	uint32_t mode = (core->disk.mode & G4_S_IFMT) | (cmd->attr->mode & 07777u);
+	uint32_t mode = (inode->disk.mode & G4_S_IFMT) | (cmd->attr->mode & 07777u);
 	uint64_t bytes;
 
-	if (!g4_is_root(cmd->cred) && !g4_in_group(cmd->cred, core->disk.gid))
+	if (!g4_is_root(cmd->cred) && !g4_in_group(cmd->cred, inode->disk.gid))
 		mode &= ~G4_S_ISGID;
-	core->disk.mode = (g4_le16)mode;
-	if (core->disk.xattr == 0 || g4_is_link(mode))
+	inode->disk.mode = (g4_le16)mode;
+	if (inode->disk.xattr == 0 || g4_is_link(mode))
 		return 0;
 	uint8_t acl[G4_ACL_MAX_BYTES];
-	int rc = g4_xattr_get(wg, fs, core, G4_XATTR_ACL_ACCESS, "", 0, acl, sizeof(acl), &bytes);
+	int rc = g4_xattr_get(wg, fs, inode, G4_XATTR_ACL_ACCESS, "", 0, acl, sizeof(acl), &bytes);
 	if (rc == -G4_E_NODATA)
 		return 0;
 	if (rc < 0)
 		return rc;
 	g4_acl_chmod(acl, bytes, mode);
-	return g4_xattr_set(wg, fs, txn, core, G4_XATTR_ACL_ACCESS, "", 0, acl, bytes, G4_XATTR_REPLACE);
+	return g4_xattr_set(wg, fs, txn, inode, G4_XATTR_ACL_ACCESS, "", 0, acl, bytes, G4_XATTR_REPLACE);
 }
 
-G4_FN static int apply(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+G4_FN static int apply(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 		       const struct g4_cmd *cmd)
 {
 	const struct g4_attr *attr = cmd->attr;
@@ -129,24 +130,24 @@ G4_FN static int apply(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 	int rc = 0;
 
 	/* of a change that was refused, which the kernel did not know when it took the time */
-	if ((core->disk.flags & G4_INODE_IMMUTABLE) && (mask & G4_SET_CTIME) &&
-	    (int64_t)attr->ctime_ns > (int64_t)core->disk.ctime_ns)
+	if ((inode->disk.flags & G4_INODE_IMMUTABLE) && (mask & G4_SET_CTIME) &&
+	    (int64_t)attr->ctime_ns > (int64_t)inode->disk.ctime_ns)
 		return 0;
 	if (mask & (G4_SET_UID | G4_SET_GID | G4_SET_KILL_SUIDGID))
-		core->disk.mode = (g4_le16)g4_mode_less_ids(core, cmd->cred);
+		inode->disk.mode = (g4_le16)g4_mode_less_ids(inode, cmd->cred);
 	if (mask & G4_SET_UID)
-		core->disk.uid = attr->uid;
+		inode->disk.uid = attr->uid;
 	if (mask & G4_SET_GID)
-		core->disk.gid = attr->gid;
+		inode->disk.gid = attr->gid;
 	if (mask & G4_SET_MODE)
-		rc = change_mode(wg, fs, txn, core, cmd);
+		rc = change_mode(wg, fs, txn, inode, cmd);
 	if (mask & G4_SET_FLAGS)
-		core->disk.flags = (core->disk.flags & ~settable) | (attr->flags & settable);
+		inode->disk.flags = (inode->disk.flags & ~settable) | (attr->flags & settable);
 	if (mask & (G4_SET_ATIME | G4_SET_ATIME_NOW))
-		core->disk.atime_ns = mask & G4_SET_ATIME ? attr->atime_ns : now;
+		inode->disk.atime_ns = mask & G4_SET_ATIME ? attr->atime_ns : now;
 	if (mask & (G4_SET_MTIME | G4_SET_MTIME_NOW))
-		core->disk.mtime_ns = mask & G4_SET_MTIME ? attr->mtime_ns : now;
-	core->disk.ctime_ns = now;
+		inode->disk.mtime_ns = mask & G4_SET_MTIME ? attr->mtime_ns : now;
+	inode->disk.ctime_ns = now;
 	if (mask & G4_SET_CTIME)
 		g4_saw_stamp(fs, attr->ctime_ns);
 	return rc;
@@ -160,11 +161,11 @@ G4_FN int g4_do_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 
 	if (rc < 0)
 		return g4_check(fs, rc);
-	struct g4_core *core = g4_core_of(fs, i);
-	g4_write_lock(&core->lock);
-	rc = check_setattr(wg, fs, core, cmd);
-	if (rc == 0 && core->disk.xattr && (cmd->mask & (G4_SET_UID | G4_SET_GID | G4_SET_KILL_SUIDGID)))
-		rc = g4_drop_capability(wg, fs, core);
+	struct g4_inode_core *inode = g4_icache_at(fs, i);
+	g4_write_lock(&inode->lock);
+	rc = check_setattr(wg, fs, inode, cmd);
+	if (rc == 0 && inode->disk.xattr && (cmd->mask & (G4_SET_UID | G4_SET_GID | G4_SET_KILL_SUIDGID)))
+		rc = g4_drop_capability(wg, fs, inode);
 	if (rc == 0 && (cmd->mask & G4_SET_SIZE)) {
 		rc = cmd->attr->size > G4_FILE_MAX_BYTES ? -G4_E_FBIG : g4_drop_privileges(wg, fs, i, cmd->cred);
 		if (rc == 0)
@@ -174,47 +175,47 @@ G4_FN int g4_do_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (rc == 0 && (cmd->mask & ~G4_SET_SIZE)) {
 		rc = g4_begin(wg, fs, 16, &txn);
 		if (rc == 0) {
-			const struct g4_inode before = core->disk;
-			rc = apply(wg, fs, &txn, core, cmd);
-			rc = g4_end(fs, &txn, g4_inode_settle(wg, fs, &txn, core, &before, rc));
+			const struct g4_inode before = inode->disk;
+			rc = apply(wg, fs, &txn, inode, cmd);
+			rc = g4_end(fs, &txn, g4_inode_settle(wg, fs, &txn, inode, &before, rc));
 		}
 	}
 	if (rc == 0)
-		g4_fill_attr(core, cmd->attr);
-	g4_write_unlock(&core->lock);
-	g4_core_put(fs, i);
+		g4_fill_attr(inode, cmd->attr);
+	g4_write_unlock(&inode->lock);
+	g4_icache_put(fs, i);
 	return g4_check(fs, rc);
 }
 
 G4_FN static int do_access(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	uint32_t i;
-	int rc = g4_core_of_node(wg, fs, cmd, &i);
+	int rc = g4_icache_get_node(wg, fs, cmd, &i);
 
 	if (rc < 0)
 		return g4_check(fs, rc);
-	g4_read_lock(&g4_core_of(fs, i)->lock);
-	rc = g4_permission(wg, fs, g4_core_of(fs, i), cmd->cred, cmd->flags & 7);
-	g4_read_unlock(&g4_core_of(fs, i)->lock);
+	g4_read_lock(&g4_icache_at(fs, i)->lock);
+	rc = g4_permission(wg, fs, g4_icache_at(fs, i), cmd->cred, cmd->flags & 7);
+	g4_read_unlock(&g4_icache_at(fs, i)->lock);
 	if (rc == 0 && (cmd->flags & G4_ACCESS_WRITE) && (fs->flags & G4_FS_READ_ONLY))
 		rc = -G4_E_ROFS;
-	g4_core_put(fs, i);
+	g4_icache_put(fs, i);
 	return g4_check(fs, rc);
 }
 
 /* ------------------------------------------------------------------ open files */
 
-G4_FN int g4_open_core(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, struct g4_cmd *cmd)
+G4_FN int g4_open_inode(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, struct g4_cmd *cmd)
 {
-	struct g4_core *core = g4_core_of(fs, i);
-	const uint32_t type = g4_core_type(core);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	const uint32_t type = g4_inode_core_type(inode);
 	uint32_t want = 0;
 	int rc = 0;
 
-	g4_write_lock(&core->lock);
+	g4_write_lock(&inode->lock);
 	want |= cmd->flags & G4_OPEN_READ ? G4_ACCESS_READ : 0;
 	want |= cmd->flags & (G4_OPEN_WRITE | G4_OPEN_TRUNC) ? G4_ACCESS_WRITE : 0;
-	if (core->dead)
+	if (inode->dead)
 		rc = -G4_E_STALE;
 	else if (type == G4_S_IFLNK)
 		rc = -G4_E_LOOP;
@@ -225,36 +226,36 @@ G4_FN int g4_open_core(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, struct g4
 	else if (type != G4_S_IFDIR && type != G4_S_IFREG)
 		rc = -G4_E_NXIO; /* devices, pipes and sockets belong to the kernel */
 	if (rc == 0)
-		rc = g4_permission(wg, fs, core, cmd->cred, want);
+		rc = g4_permission(wg, fs, inode, cmd->cred, want);
 	if (rc == 0 && (want & G4_ACCESS_WRITE) && (fs->flags & G4_FS_READ_ONLY))
 		rc = -G4_E_ROFS;
-	if (rc == 0 && (want & G4_ACCESS_WRITE) && (core->disk.flags & G4_INODE_IMMUTABLE))
+	if (rc == 0 && (want & G4_ACCESS_WRITE) && (inode->disk.flags & G4_INODE_IMMUTABLE))
 		rc = -G4_E_PERM;
-	if (rc == 0 && (core->disk.flags & G4_INODE_APPEND) && (want & G4_ACCESS_WRITE) &&
+	if (rc == 0 && (inode->disk.flags & G4_INODE_APPEND) && (want & G4_ACCESS_WRITE) &&
 	    (!(cmd->flags & G4_OPEN_APPEND) || (cmd->flags & G4_OPEN_TRUNC)))
 		rc = -G4_E_PERM;
 	if (rc == 0 && (cmd->flags & G4_OPEN_TRUNC))
-		rc = g4_drop_privileges(wg, fs, i, cmd->cred);
+		rc = g4_drop_privileges(wg, fs, index, cmd->cred);
 	if (rc == 0 && (cmd->flags & G4_OPEN_TRUNC))
-		rc = g4_file_truncate(wg, fs, i, 0);
+		rc = g4_file_truncate(wg, fs, index, 0);
 	if (rc == 0) {
-		g4_add32(&core->opens, 1);
-		cmd->handle = g4_handle_make(i, cmd->flags);
+		g4_add32(&inode->opens, 1);
+		cmd->handle = g4_handle_make(index, cmd->flags);
 		if (cmd->attr)
-			g4_fill_attr(core, cmd->attr);
+			g4_fill_attr(inode, cmd->attr);
 	}
-	g4_write_unlock(&core->lock);
+	g4_write_unlock(&inode->lock);
 	if (rc < 0)
-		g4_core_put(fs, i); /* else the handle keeps the reference */
+		g4_icache_put(fs, index); /* else the handle keeps the reference */
 	return g4_check(fs, rc);
 }
 
 G4_FN static int do_open(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	uint32_t i;
-	int rc = g4_core_of_node(wg, fs, cmd, &i);
+	int rc = g4_icache_get_node(wg, fs, cmd, &i);
 
-	return rc < 0 ? g4_check(fs, rc) : g4_open_core(wg, fs, i, cmd);
+	return rc < 0 ? g4_check(fs, rc) : g4_open_inode(wg, fs, i, cmd);
 }
 
 G4_FN static int do_release(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
@@ -264,16 +265,16 @@ G4_FN static int do_release(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *c
 
 	if (rc < 0)
 		return rc;
-	struct g4_core *core = g4_core_of(fs, i);
-	g4_write_lock(&core->lock);
-	bool last = core->opens == 1;
-	g4_sub32(&core->opens, 1);
-	bool unused = last && core->disk.nlink == 0 && !core->held && !core->dead;
-	g4_write_unlock(&core->lock);
+	struct g4_inode_core *inode = g4_icache_at(fs, i);
+	g4_write_lock(&inode->lock);
+	bool last = inode->opens == 1;
+	g4_sub32(&inode->opens, 1);
+	bool unused = last && inode->disk.nlink == 0 && !inode->held && !inode->dead;
+	g4_write_unlock(&inode->lock);
 	if (unused)
 		rc = g4_inode_delete(wg, fs, i);
-	g4_core_put(fs, i); /* ours */
-	g4_core_put(fs, i); /* the handle's */
+	g4_icache_put(fs, i); /* ours */
+	g4_icache_put(fs, i); /* the handle's */
 	return g4_check(fs, rc);
 }
 
@@ -281,26 +282,26 @@ G4_FN static int do_forget(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cm
 {
 	uint32_t i;
 
-	/* only orphans are held, and those are in core: any other number needs no look at the disk */
-	if (g4_load32_acq(&fs->orphan_head) == G4_NO_CORE)
+	/* only orphans are held, and those are in memory: any other number needs no look at the disk */
+	if (g4_load32_acq(&fs->orphan_head) == G4_NO_INODE)
 		return 0;
-	if (g4_core_of_node(wg, fs, cmd, &i) < 0)
+	if (g4_icache_get_node(wg, fs, cmd, &i) < 0)
 		return 0;
-	struct g4_core *core = g4_core_of(fs, i);
-	g4_write_lock(&core->lock);
-	bool unused = core->held && core->opens == 0;
-	core->held = false;
-	g4_write_unlock(&core->lock);
+	struct g4_inode_core *inode = g4_icache_at(fs, i);
+	g4_write_lock(&inode->lock);
+	bool unused = inode->held && inode->opens == 0;
+	inode->held = false;
+	g4_write_unlock(&inode->lock);
 	int rc = unused ? g4_inode_delete(wg, fs, i) : 0;
-	g4_core_put(fs, i);
+	g4_icache_put(fs, i);
 	return g4_check(fs, rc);
 }
 
-G4_FN static int check_regular(const struct g4_core *core)
+G4_FN static int check_regular(const struct g4_inode_core *inode)
 {
-	if (core->dead)
+	if (inode->dead)
 		return -G4_E_STALE;
-	return g4_is_reg(core->disk.mode) ? 0 : g4_is_dir(core->disk.mode) ? -G4_E_ISDIR : -G4_E_INVAL;
+	return g4_is_reg(inode->disk.mode) ? 0 : g4_is_dir(inode->disk.mode) ? -G4_E_ISDIR : -G4_E_INVAL;
 }
 
 G4_FN static int do_read(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
@@ -314,37 +315,37 @@ G4_FN static int do_read(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	rc = target(wg, fs, cmd, &i);
 	if (rc < 0)
 		return g4_check(fs, rc);
-	struct g4_core *core = g4_core_of(fs, i);
-	g4_read_lock(&core->lock);
-	rc = check_regular(core);
+	struct g4_inode_core *inode = g4_icache_at(fs, i);
+	g4_read_lock(&inode->lock);
+	rc = check_regular(inode);
 	/* who holds inode numbers is the kernel, which caches what it reads */
 	bool bypass = (g4_handle_flags(cmd->handle) & G4_OPEN_DIRECT) || (fs->flags & G4_FS_HOLD_UNLINKED);
 	if (rc == 0)
 		rc = g4_file_read(wg, fs, i, cmd->offset, cmd->data, cmd->length, bypass, &cmd->value);
 	if (rc == 0 && !(g4_handle_flags(cmd->handle) & G4_OPEN_NOATIME))
 		g4_touch_read(fs, i);
-	g4_read_unlock(&core->lock);
-	g4_core_put(fs, i);
+	g4_read_unlock(&inode->lock);
+	g4_icache_put(fs, i);
 	return g4_check(fs, rc);
 }
 
-G4_FN static int write_once(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, struct g4_cmd *cmd)
+G4_FN static int write_once(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, struct g4_cmd *cmd)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	uint32_t flags = g4_handle_flags(cmd->handle);
 
-	g4_write_lock(&core->lock);
-	int rc = check_regular(core);
+	g4_write_lock(&inode->lock);
+	int rc = check_regular(inode);
 	/* whoever opened it before it was; of an append-only one they may write what they like, as in Linux */
-	if (rc == 0 && (core->disk.flags & G4_INODE_IMMUTABLE) && !(cmd->flags & G4_WRITE_TAKEN))
+	if (rc == 0 && (inode->disk.flags & G4_INODE_IMMUTABLE) && !(cmd->flags & G4_WRITE_TAKEN))
 		rc = -G4_E_PERM;
 	if (rc == 0 && cmd->length > 0)
-		rc = g4_drop_privileges(wg, fs, i, cmd->cred);
+		rc = g4_drop_privileges(wg, fs, index, cmd->cred);
 	if (flags & G4_OPEN_APPEND)
-		cmd->offset = core->size; /* tells the caller where */
+		cmd->offset = inode->size; /* tells the caller where */
 	if (rc == 0)
-		rc = g4_file_write(wg, fs, i, cmd->offset, cmd->data, cmd->length, &cmd->value);
-	g4_write_unlock(&core->lock);
+		rc = g4_file_write(wg, fs, index, cmd->offset, cmd->data, cmd->length, &cmd->value);
+	g4_write_unlock(&inode->lock);
 	return rc;
 }
 
@@ -376,7 +377,7 @@ G4_FN static int do_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 	}
 	if (rc == 0 && (flags & (G4_OPEN_SYNC | G4_OPEN_DSYNC)))
 		rc = g4_fsync(wg, fs, i);
-	g4_core_put(fs, i);
+	g4_icache_put(fs, i);
 	return g4_check(fs, rc);
 }
 
@@ -388,21 +389,21 @@ G4_FN static int do_fsync(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 	if (rc < 0)
 		return g4_check(fs, rc);
 	rc = g4_fsync(wg, fs, i);
-	g4_core_put(fs, i);
+	g4_icache_put(fs, i);
 	return g4_check(fs, rc);
 }
 
-G4_FN static int allocate_locked(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, const struct g4_cmd *cmd)
+G4_FN static int allocate_locked(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, const struct g4_cmd *cmd)
 {
-	const struct g4_core *core = g4_core_of(fs, i);
-	bool immutable = core->disk.flags & G4_INODE_IMMUTABLE, append = core->disk.flags & G4_INODE_APPEND;
+	const struct g4_inode_core *inode = g4_icache_at(fs, index);
+	bool immutable = inode->disk.flags & G4_INODE_IMMUTABLE, append = inode->disk.flags & G4_INODE_APPEND;
 	int rc = g4_file_check_range(cmd->flags, cmd->offset, cmd->length);
 
 	if (immutable || (append && (cmd->flags & ~G4_FALLOC_KEEP_SIZE)))
 		return -G4_E_PERM;
 	if (rc == 0)
-		rc = g4_drop_privileges(wg, fs, i, cmd->cred);
-	return rc < 0 ? rc : g4_file_allocate(wg, fs, i, cmd->flags, cmd->offset, cmd->length);
+		rc = g4_drop_privileges(wg, fs, index, cmd->cred);
+	return rc < 0 ? rc : g4_file_allocate(wg, fs, index, cmd->flags, cmd->offset, cmd->length);
 }
 
 /* FALLOCATE and SEEK, which need the inode locked for writing. */
@@ -416,15 +417,15 @@ G4_FN static int do_extent(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cm
 	rc = target(wg, fs, cmd, &i);
 	if (rc < 0)
 		return g4_check(fs, rc);
-	struct g4_core *core = g4_core_of(fs, i);
-	g4_write_lock(&core->lock);
-	rc = check_regular(core);
+	struct g4_inode_core *inode = g4_icache_at(fs, i);
+	g4_write_lock(&inode->lock);
+	rc = check_regular(inode);
 	if (rc == 0 && cmd->op == G4_CMD_SEEK)
 		rc = g4_file_seek(wg, fs, i, cmd->offset, cmd->flags, &cmd->value);
 	else if (rc == 0)
 		rc = allocate_locked(wg, fs, i, cmd);
-	g4_write_unlock(&core->lock);
-	g4_core_put(fs, i);
+	g4_write_unlock(&inode->lock);
+	g4_icache_put(fs, i);
 	return g4_check(fs, rc);
 }
 
@@ -444,7 +445,7 @@ G4_FN static int do_copy_range(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd
 	const uint64_t last = g4_max64(cmd->offset, cmd->arg);
 	if (last > UINT64_MAX - cmd->length)
 		return -G4_E_OVERFLOW;
-	if (g4_handle_core(cmd->handle) == g4_handle_core(cmd->node2) &&
+	if (g4_handle_index(cmd->handle) == g4_handle_index(cmd->node2) &&
 	    last - g4_min64(cmd->offset, cmd->arg) < cmd->length)
 		return -G4_E_INVAL;
 	read.op = G4_CMD_READ;
@@ -474,7 +475,7 @@ G4_FN static int do_statfs(struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct g4_statfs *out = (struct g4_statfs *)cmd->data;
 	uint64_t free_pages = g4_load64_acq(&fs->alloc.free_pages), pending = g4_load64_acq(&fs->alloc.pending_pages);
-	uint64_t promised = g4_load64_acq(&fs->alloc.reserved), keep = g4_alloc_keep(&fs->alloc);
+	uint64_t reserved = g4_load64_acq(&fs->alloc.reserved), keep = g4_alloc_keep(&fs->alloc);
 
 	if (cmd->length < sizeof(*out))
 		return -G4_E_INVAL;
@@ -482,8 +483,8 @@ G4_FN static int do_statfs(struct g4_fs *fs, struct g4_cmd *cmd)
 	out->block_bytes = G4_PAGE_BYTES;
 	out->blocks = g4_load64_rlx(&fs->alloc.total_pages);
 	out->blocks_free = free_pages + pending;
-	promised += keep;
-	out->blocks_available = out->blocks_free > promised ? out->blocks_free - promised : 0;
+	reserved += keep;
+	out->blocks_available = out->blocks_free > reserved ? out->blocks_free - reserved : 0;
 	out->inodes_free = out->blocks_available * (G4_SLAB_SLOTS - 1);
 	out->inodes = 0; /* a count of those in use would be one more block in every create's transaction */
 	out->name_max = G4_NAME_MAX;
@@ -512,29 +513,29 @@ G4_FN static uint32_t add_extent(struct g4_map_extent *extents, uint32_t count, 
 	return count + 1;
 }
 
-/* The runs of a file from cmd->offset on: as many as there is room for. The core is locked. */
-G4_FN static int list_runs(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, struct g4_cmd *cmd)
+/* The runs of a file from cmd->offset on: as many as there is room for. The in-core inode is locked. */
+G4_FN static int list_runs(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_cmd *cmd)
 {
 	struct g4_map_extent *extents = (struct g4_map_extent *)cmd->data;
 	const uint32_t room = (uint32_t)g4_min64(cmd->length / sizeof(*extents), UINT32_MAX);
-	const uint64_t end = g4_map_capacity_pages(core->disk.map_height);
+	const uint64_t end = g4_map_capacity_pages(inode->disk.map_height);
 	uint64_t page = cmd->offset / G4_PAGE_BYTES;
 	uint32_t count = 0;
 	struct g4_run run;
 
 	cmd->value = 0;
-	if (core->disk.flags & G4_INODE_INLINE) {
-		if (cmd->offset > 0 || core->size == 0)
+	if (inode->disk.flags & G4_INODE_INLINE) {
+		if (cmd->offset > 0 || inode->size == 0)
 			return 0;
 		memset(extents, 0, sizeof(*extents));
-		extents->length = core->size;
-		extents->address = g4_ptr_address(core->ino);
+		extents->length = inode->size;
+		extents->address = g4_ptr_address(inode->ino);
 		extents->flags = G4_MAP_INLINE;
 		cmd->value = sizeof(*extents);
 		return 0;
 	}
 	for (; page < end; page += run.pages) {
-		int rc = g4_map_lookup(wg, fs, core, page, end - page, &run);
+		int rc = g4_map_lookup(wg, fs, inode, page, end - page, &run);
 		if (rc < 0)
 			return rc;
 		if (run.kind == G4_HOLE)
@@ -560,13 +561,13 @@ G4_FN static int do_map(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	rc = target(wg, fs, cmd, &i);
 	if (rc < 0)
 		return g4_check(fs, rc);
-	struct g4_core *core = g4_core_of(fs, i);
-	g4_read_lock(&core->lock);
-	rc = check_regular(core);
+	struct g4_inode_core *inode = g4_icache_at(fs, i);
+	g4_read_lock(&inode->lock);
+	rc = check_regular(inode);
 	if (rc == 0)
-		rc = list_runs(wg, fs, core, cmd);
-	g4_read_unlock(&core->lock);
-	g4_core_put(fs, i);
+		rc = list_runs(wg, fs, inode, cmd);
+	g4_read_unlock(&inode->lock);
+	g4_icache_put(fs, i);
 	return g4_check(fs, rc);
 }
 
@@ -673,12 +674,12 @@ G4_FN static bool changes(uint32_t op)
 G4_FN G4_COLD static bool make_room(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd)
 {
 	switch (-cmd->status) {
-	case G4_E_NOSPC: /* removed files and promises may hold it */
+	case G4_E_NOSPC: /* removed files and reservations may hold it */
 		return (changes(cmd->op) || cmd->op == G4_CMD_CREATE) && cmd->op != G4_CMD_RESIZE &&
 		       (g4_load64_acq(&fs->alloc.pending_pages) || g4_load64_rlx(&fs->dirty_pages)) &&
 		       g4_writeback_all(wg, fs) == 0 && g4_commit(wg, fs, UINT64_MAX, false) == 0;
-	case G4_E_NFILE: /* inodes stay in core until they are written back */
-		return g4_load32_rlx(&fs->queued_cores) && g4_writeback_all(wg, fs) == 0;
+	case G4_E_NFILE: /* inodes stay in memory until they are written back */
+		return g4_load32_rlx(&fs->queued_inodes) && g4_writeback_all(wg, fs) == 0;
 	default:
 		return false;
 	}
@@ -702,7 +703,7 @@ G4_FN G4_COLD static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_c
 /* Lookups that meet nobody do without all of that, and without the registers that it needs. */
 G4_FN int g4_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
-	if (g4_may_glance(cmd->op) && g4_glance_alone(fs, cmd))
+	if (g4_may_look_up_optimistically(cmd->op) && g4_optimistic_alone(fs, cmd))
 		return cmd->status = 0;
 	return execute(wg, fs, cmd);
 }

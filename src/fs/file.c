@@ -13,10 +13,11 @@
 #define MIN_WINDOW 4u
 #define CACHE_TRIES 100000u /* until references of others go away */
 
-G4_FN static int get_line(struct g4_fs *fs, const struct g4_core *core, uint64_t page, uint32_t *line, bool *fresh)
+G4_FN static int get_line(struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page, uint32_t *line,
+			  bool *fresh)
 {
 	for (uint32_t tries = 0; tries < CACHE_TRIES; tries++) {
-		*line = g4_cache_get(&fs->cache, core->data_key, page, true, fresh);
+		*line = g4_cache_get(&fs->cache, inode->data_key, page, true, fresh);
 		if (*line != G4_NO_LINE)
 			return 0;
 		g4_pause();
@@ -24,22 +25,22 @@ G4_FN static int get_line(struct g4_fs *fs, const struct g4_core *core, uint64_t
 	return -G4_E_NOMEM;
 }
 
-G4_FN int g4_page_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, uint64_t page, uint32_t *line)
+G4_FN int g4_page_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page, uint32_t *line)
 {
 	struct g4_run run = {G4_HOLE, 0, 0, 1};
 	bool fresh;
-	int rc = get_line(fs, core, page, line, &fresh);
+	int rc = get_line(fs, inode, page, line, &fresh);
 
 	if (rc < 0 || !fresh)
 		return rc;
 	void *data = g4_line_data(&fs->cache, *line);
-	rc = g4_map_lookup(wg, fs, core, page, 1, &run);
+	rc = g4_map_lookup(wg, fs, inode, page, 1, &run);
 	if (rc == 0 && run.kind == G4_WRITTEN)
 		rc = g4_space_read(wg, &fs->space, run.address, data, G4_PAGE_BYTES);
 	else if (rc == 0)
 		g4_zero(wg, data, G4_PAGE_BYTES);
-	if (rc == 0 && page == 0 && (core->disk.flags & G4_INODE_INLINE))
-		memcpy(data, core->disk.inline_data, G4_INLINE_BYTES);
+	if (rc == 0 && page == 0 && (inode->disk.flags & G4_INODE_INLINE))
+		memcpy(data, inode->disk.inline_data, G4_INLINE_BYTES);
 	if (rc < 0)
 		g4_cache_abort(&fs->cache, *line);
 	else
@@ -49,8 +50,8 @@ G4_FN int g4_page_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, 
 
 /* ------------------------------------------------------------------ reading */
 
-G4_FN int g4_fill_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, uint64_t page, const struct g4_run *run,
-		      uint32_t *first, uint32_t *pages)
+G4_FN int g4_fill_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page,
+		      const struct g4_run *run, uint32_t *first, uint32_t *pages)
 {
 	uint32_t lines[MAX_READ_PAGES];
 	struct g4_iov iov[MAX_READ_PAGES];
@@ -61,7 +62,7 @@ G4_FN int g4_fill_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, 
 	memset(&io, 0, sizeof(io));
 	while (n < run->pages && n < MAX_READ_PAGES) {
 		bool fresh;
-		uint32_t line = g4_cache_get(&fs->cache, core->data_key, page + n, run->pages < ALONE_PAGES, &fresh);
+		uint32_t line = g4_cache_get(&fs->cache, inode->data_key, page + n, run->pages < ALONE_PAGES, &fresh);
 		if (n == 0)
 			*first = line;
 		else if (line != G4_NO_LINE && !fresh)
@@ -93,15 +94,15 @@ G4_FN int g4_fill_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, 
 }
 
 /* Pages from `page` on, at most `most`, that are not cached. */
-G4_FN static uint64_t uncached_pages(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, uint64_t page,
-				     uint64_t most)
+G4_FN static uint64_t uncached_pages(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
+				     uint64_t page, uint64_t most)
 {
-	return g4_cache_absent(wg, &fs->cache, core->data_key, page, most,
+	return g4_cache_absent(wg, &fs->cache, inode->data_key, page, most,
 			       (struct g4_cache_probe *)g4_probe_scratch(wg));
 }
 
 struct reader {
-	struct g4_core *core;
+	struct g4_inode_core *inode;
 	uint64_t offset;
 	uint8_t *to;
 	uint64_t left;
@@ -157,22 +158,22 @@ G4_FN static int read_around(struct g4_wg *wg, struct g4_fs *fs, struct reader *
 /* One step where the page is not cached. *line: the page, referenced; G4_NO_LINE: the reader has advanced without it. */
 G4_FN static int read_miss(struct g4_wg *wg, struct g4_fs *fs, struct reader *reader, uint32_t *line)
 {
-	struct g4_core *core = reader->core;
+	struct g4_inode_core *inode = reader->inode;
 	uint64_t page = reader->offset >> G4_PAGE_SHIFT, inside = reader->offset & (G4_PAGE_BYTES - 1);
-	uint64_t last = g4_pages_for(core->size) - page; /* pages up to the end of the file */
+	uint64_t last = g4_pages_for(inode->size) - page; /* pages up to the end of the file */
 	uint64_t asked = g4_pages_for(inside + reader->left);
 	struct g4_run run;
 	uint32_t filled;
 	int rc;
 
 	*line = G4_NO_LINE;
-	if (core->disk.flags & G4_INODE_INLINE)
-		return g4_page_get(wg, fs, core, page, line);
-	rc = g4_map_lookup(wg, fs, core, page, g4_min64(last, g4_max64(asked, reader->window)), &run);
+	if (inode->disk.flags & G4_INODE_INLINE)
+		return g4_page_get(wg, fs, inode, page, line);
+	rc = g4_map_lookup(wg, fs, inode, page, g4_min64(last, g4_max64(asked, reader->window)), &run);
 	if (rc < 0)
 		return g4_check(fs, rc);
 	if (run.kind != G4_WRITTEN) { /* zeros, unless the next page is dirty in the cache */
-		uint64_t pages = core->dirty_count ? 1 : run.pages;
+		uint64_t pages = inode->dirty_count ? 1 : run.pages;
 		uint64_t bytes = g4_min64(reader->left, pages * G4_PAGE_BYTES - inside);
 		g4_zero(wg, reader->to, bytes);
 		advance(reader, bytes);
@@ -181,7 +182,7 @@ G4_FN static int read_miss(struct g4_wg *wg, struct g4_fs *fs, struct reader *re
 	uint64_t whole = inside == 0 ? g4_min64(run.pages, reader->left >> G4_PAGE_SHIFT) : 0;
 	/* a read that starts inside a page comes to the next page with memory that is not aligned any more */
 	if (reader->direct && ((uintptr_t)reader->to & 511) == 0 && whole >= reader->large) {
-		whole = uncached_pages(wg, fs, core, page, whole);
+		whole = uncached_pages(wg, fs, inode, page, whole);
 		if (whole >= g4_min64(reader->large, MIN_WINDOW)) {
 			rc = read_direct(wg, fs, run.address, reader->to, whole);
 			if (rc == 0)
@@ -189,23 +190,23 @@ G4_FN static int read_miss(struct g4_wg *wg, struct g4_fs *fs, struct reader *re
 			return rc;
 		}
 	}
-	rc = g4_fill_run(wg, fs, core, page, &run, line, &filled);
+	rc = g4_fill_run(wg, fs, inode, page, &run, line, &filled);
 	return rc == 0 && *line == G4_NO_LINE ? read_around(wg, fs, reader, run.address) : rc;
 }
 
 /* Sequential readers get a window that doubles up to MAX_READ_PAGES. */
-G4_FN static uint64_t read_window(struct g4_core *core, uint64_t offset, uint64_t bytes)
+G4_FN static uint64_t read_window(struct g4_inode_core *inode, uint64_t offset, uint64_t bytes)
 {
-	uint32_t window = g4_load32_rlx(&core->window);
+	uint32_t window = g4_load32_rlx(&inode->window);
 
-	if (g4_load64_rlx(&core->next_read) != offset) {
+	if (g4_load64_rlx(&inode->next_read) != offset) {
 		window = 1;
-		g4_store64_rel(&core->ahead_end, 0);
+		g4_store64_rel(&inode->ahead_end, 0);
 	} else {
 		window = window < MIN_WINDOW ? MIN_WINDOW : window * 2 > MAX_READ_PAGES ? MAX_READ_PAGES : window * 2;
 	}
-	g4_store32_rel(&core->window, window);
-	g4_store64_rel(&core->next_read, offset + bytes);
+	g4_store32_rel(&inode->window, window);
+	g4_store64_rel(&inode->next_read, offset + bytes);
 	return window;
 }
 
@@ -215,7 +216,7 @@ G4_FN static int read_all(struct g4_wg *wg, struct g4_fs *fs, struct reader *rea
 
 	while (reader->left > 0 && rc == 0) {
 		uint64_t inside = reader->offset & (G4_PAGE_BYTES - 1);
-		uint32_t line = g4_cache_find(&fs->cache, reader->core->data_key, reader->offset >> G4_PAGE_SHIFT);
+		uint32_t line = g4_cache_find(&fs->cache, reader->inode->data_key, reader->offset >> G4_PAGE_SHIFT);
 		if (line == G4_NO_LINE)
 			rc = read_miss(wg, fs, reader, &line);
 		if (rc < 0 || line == G4_NO_LINE)
@@ -236,7 +237,7 @@ G4_FN static struct reader reader_of(struct g4_fs *fs, const struct g4_split_wor
 {
 	struct reader reader;
 
-	reader.core = g4_core_of(fs, work->core);
+	reader.inode = g4_icache_at(fs, work->index);
 	reader.offset = offset;
 	reader.to = work->to + (offset - work->offset);
 	reader.left = bytes;
@@ -259,24 +260,24 @@ G4_FN int g4_read_piece(struct g4_wg *wg, struct g4_fs *fs, const struct g4_spli
 	return rc;
 }
 
-G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t offset, void *to, uint64_t bytes,
+G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, void *to, uint64_t bytes,
 		       bool bypass, uint64_t *done)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	/* a file that would push out a quarter of the cache is not worth it, and memory needs no copy of itself */
-	bool direct = bypass || core->size / G4_PAGE_BYTES > fs->cache.line_count / 4 ||
+	bool direct = bypass || inode->size / G4_PAGE_BYTES > fs->cache.line_count / 4 ||
 		      g4_dev_props(fs->space.disks[0])->mapped;
 	int rc = 0;
 
 	*done = 0;
-	if (offset >= core->size || bytes == 0)
+	if (offset >= inode->size || bytes == 0)
 		return 0;
-	bytes = g4_min64(bytes, core->size - offset);
-	uint64_t window = read_window(core, offset, bytes);
+	bytes = g4_min64(bytes, inode->size - offset);
+	uint64_t window = read_window(inode, offset, bytes);
 	bool stream = !bypass && window == MAX_READ_PAGES;
 	if (stream)
-		g4_ahead_ask(fs, i, g4_pages_for(offset + bytes), g4_pages_for(core->size));
-	const struct g4_split_work work = {G4_SPLIT_READ, i, offset, bytes, (uint8_t *)to, direct, stream, NULL};
+		g4_ahead_ask(fs, index, g4_pages_for(offset + bytes), g4_pages_for(inode->size));
+	const struct g4_split_work work = {G4_SPLIT_READ, index, offset, bytes, (uint8_t *)to, direct, stream, NULL};
 	if (!g4_split_run(wg, fs, &work, &rc, done)) {
 		struct reader reader = reader_of(fs, &work, offset, bytes);
 		reader.window = window;
@@ -291,38 +292,38 @@ G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t 
 /* ------------------------------------------------------------------ writing */
 
 /* The whole of an inline file's data becomes page 0, dirty. */
-G4_FN static int load_inline(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
+G4_FN static int load_inline(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	uint32_t line;
 
-	if (!(core->disk.flags & G4_INODE_INLINE))
+	if (!(inode->disk.flags & G4_INODE_INLINE))
 		return 0;
-	int rc = g4_page_get(wg, fs, core, 0, &line);
+	int rc = g4_page_get(wg, fs, inode, 0, &line);
 	if (rc < 0)
 		return rc;
-	rc = g4_page_dirty(wg, fs, i, line);
+	rc = g4_page_dirty(wg, fs, index, line);
 	g4_cache_put(&fs->cache, line);
 	return rc;
 }
 
 /* Copies into one page; from NULL: zeros. */
-G4_FN static int write_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t page, uint64_t inside,
+G4_FN static int write_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t inside,
 			    const void *from, uint64_t bytes)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	bool fresh = false;
 	uint32_t line;
 	int rc;
 
 	if (bytes == G4_PAGE_BYTES)
-		rc = get_line(fs, core, page, &line, &fresh);
+		rc = get_line(fs, inode, page, &line, &fresh);
 	else
-		rc = g4_page_get(wg, fs, core, page, &line);
+		rc = g4_page_get(wg, fs, inode, page, &line);
 	if (rc < 0)
 		return rc;
-	/* space first: a page that cannot be promised any must not change */
-	rc = g4_page_dirty(wg, fs, i, line);
+	/* space first: a page for which no space can be reserved must not change */
+	rc = g4_page_dirty(wg, fs, index, line);
 	if (rc == 0) {
 		uint8_t *to = (uint8_t *)g4_line_data(&fs->cache, line) + inside;
 		if (from)
@@ -341,15 +342,15 @@ G4_FN static int write_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint
 }
 
 /* Too much is dirty: the writer writes back its own pages before it makes more. */
-G4_FN static int throttle(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
+G4_FN static int throttle(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 {
-	return g4_load64_rlx(&fs->dirty_pages) > fs->dirty_limit ? g4_writeback(wg, fs, i) : 0;
+	return g4_load64_rlx(&fs->dirty_pages) > fs->dirty_limit ? g4_writeback(wg, fs, index) : 0;
 }
 
-G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t offset, const void *from,
+G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, const void *from,
 			uint64_t bytes, uint64_t *done)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	const uint8_t *at = (const uint8_t *)from;
 	int rc = 0;
 
@@ -359,38 +360,38 @@ G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t
 	if (offset >= G4_FILE_MAX_BYTES)
 		return -G4_E_FBIG;
 	bytes = g4_min64(bytes, G4_FILE_MAX_BYTES - offset);
-	rc = load_inline(wg, fs, i);
+	rc = load_inline(wg, fs, index);
 	while (*done < bytes && rc == 0) {
 		uint64_t now = offset + *done, inside = now & (G4_PAGE_BYTES - 1), n;
 		uint64_t whole = inside == 0 ? (bytes - *done) >> G4_PAGE_SHIFT : 0;
 		if (whole >= DIRECT_PAGES && ((uintptr_t)(at + *done) & 511) == 0) {
 			n = whole << G4_PAGE_SHIFT;
-			rc = core->disk.flags & G4_INODE_INLINE ? g4_writeback(wg, fs, i) : 0;
-			uint64_t before = core->size;
-			if (rc == 0 && !(core->disk.flags & G4_INODE_INLINE)) {
+			rc = inode->disk.flags & G4_INODE_INLINE ? g4_writeback(wg, fs, index) : 0;
+			uint64_t before = inode->size;
+			if (rc == 0 && !(inode->disk.flags & G4_INODE_INLINE)) {
 				uint64_t pages;
-				rc = g4_write_direct(wg, fs, i, now >> G4_PAGE_SHIFT, at + *done, whole,
+				rc = g4_write_direct(wg, fs, index, now >> G4_PAGE_SHIFT, at + *done, whole,
 						     g4_max64(before, now + n), &pages);
 				if (rc < 0) /* what is written is told; what is not will be asked for again */
 					*done += pages << G4_PAGE_SHIFT;
 			} else if (rc == 0) {
-				core->no_inline = true;
-				rc = load_inline(wg, fs, i);
+				inode->no_inline = true;
+				rc = load_inline(wg, fs, index);
 				continue;
 			}
 		} else {
 			n = g4_min64(bytes - *done, G4_PAGE_BYTES - inside);
-			rc = write_page(wg, fs, i, now >> G4_PAGE_SHIFT, inside, at + *done, n);
+			rc = write_page(wg, fs, index, now >> G4_PAGE_SHIFT, inside, at + *done, n);
 			if (rc == 0)
-				g4_set_size(core, g4_max64(core->size, now + n));
+				g4_set_size(inode, g4_max64(inode->size, now + n));
 			if (rc == 0)
-				rc = throttle(wg, fs, i);
+				rc = throttle(wg, fs, index);
 		}
 		if (rc == 0)
 			*done += n;
 	}
 	if (*done > 0)
-		g4_touch(fs, i, true, true);
+		g4_touch(fs, index, true, true);
 	return *done > 0 ? 0 : rc;
 }
 
@@ -400,19 +401,19 @@ G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t
  * The page that will be the last keeps `keep` bytes: writes a copy with a zeroed tail to new space, to be published by
  * the caller's transaction. *address 0: nothing on disk to care about.
  */
-G4_FN static int prepare_tail(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t page, uint64_t keep,
+G4_FN static int prepare_tail(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t keep,
 			      uint64_t *address)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	uint8_t *copy = g4_scratch_page(wg);
 	struct g4_run run;
 	uint32_t line;
 	uint64_t got;
-	int rc = g4_map_lookup(wg, fs, core, page, 1, &run);
+	int rc = g4_map_lookup(wg, fs, inode, page, 1, &run);
 
 	*address = 0;
 	if (rc == 0)
-		rc = g4_page_get(wg, fs, core, page, &line);
+		rc = g4_page_get(wg, fs, inode, page, &line);
 	if (rc < 0)
 		return rc;
 	uint8_t *data = (uint8_t *)g4_line_data(&fs->cache, line);
@@ -432,16 +433,16 @@ G4_FN static int prepare_tail(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, ui
 }
 
 /* What is in memory gets shorter, too: not before a transaction did, since that may find no page to divide a large one. */
-G4_FN static void shorten(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t size)
+G4_FN static void shorten(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t size)
 {
-	struct g4_core *core = g4_core_of(fs, i);
-	uint64_t first = g4_pages_for(size), keep = size & (G4_PAGE_BYTES - 1), old_pages = g4_pages_for(core->size);
-	uint32_t line = keep ? g4_cache_find(&fs->cache, core->data_key, first - 1) : G4_NO_LINE;
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	uint64_t first = g4_pages_for(size), keep = size & (G4_PAGE_BYTES - 1), old_pages = g4_pages_for(inode->size);
+	uint32_t line = keep ? g4_cache_find(&fs->cache, inode->data_key, first - 1) : G4_NO_LINE;
 
-	g4_set_size(core, size);
-	g4_drop_dirty(fs, i, first, UINT64_MAX);
+	g4_set_size(inode, size);
+	g4_drop_dirty(fs, index, first, UINT64_MAX);
 	if (old_pages > first)
-		g4_cache_drop_range(&fs->cache, core->data_key, first, old_pages);
+		g4_cache_drop_range(&fs->cache, inode->data_key, first, old_pages);
 	if (line != G4_NO_LINE) {
 		g4_zero(wg, (uint8_t *)g4_line_data(&fs->cache, line) + keep, G4_PAGE_BYTES - keep);
 		g4_cache_put(&fs->cache, line);
@@ -449,9 +450,9 @@ G4_FN static void shorten(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64
 }
 
 /* Removes pages from `first` on. In several transactions the inode is on the orphan list, so that recovery goes on. */
-G4_FN static int cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t first, uint64_t size, uint64_t tail)
+G4_FN static int cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t first, uint64_t size, uint64_t tail)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	uint64_t next = first, done;
 	bool published = tail == 0, begun = false;
 	int rc = 0;
@@ -463,20 +464,20 @@ G4_FN static int cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t fi
 			break;
 		/* large pages are divided on the way to the first page that is changed; after that nothing needs space */
 		if (!published)
-			rc = g4_map_set(wg, fs, &txn, core, first - 1, tail, 1, true, &done);
+			rc = g4_map_set(wg, fs, &txn, inode, first - 1, tail, 1, true, &done);
 		published |= rc == 0;
 		if (rc == 0)
-			rc = g4_map_clear(wg, fs, &txn, core, next, UINT64_MAX, &next);
+			rc = g4_map_clear(wg, fs, &txn, inode, next, UINT64_MAX, &next);
 		if (rc == 0)
-			core->disk.size = g4_min64(core->disk.size, size);
+			inode->disk.size = g4_min64(inode->disk.size, size);
 		if (rc == 0 && next != UINT64_MAX)
-			rc = g4_orphan_add(wg, fs, &txn, i);
-		else if (rc == 0 && core->disk.nlink > 0) /* a file without a name stays on the list */
-			rc = g4_orphan_remove(wg, fs, &txn, i);
-		int logged = rc == 0 || txn.changed ? g4_inode_log(wg, fs, &txn, core) : 0;
+			rc = g4_orphan_add(wg, fs, &txn, index);
+		else if (rc == 0 && inode->disk.nlink > 0) /* a file without a name stays on the list */
+			rc = g4_orphan_remove(wg, fs, &txn, index);
+		int logged = rc == 0 || txn.changed ? g4_inode_log(wg, fs, &txn, inode) : 0;
 		rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
 		if (rc == 0 && !begun)
-			shorten(wg, fs, i, size);
+			shorten(wg, fs, index, size);
 		begun = true;
 	} while (rc == 0 && next != UINT64_MAX);
 	if (!published)
@@ -484,99 +485,99 @@ G4_FN static int cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t fi
 	return rc;
 }
 
-G4_FN int g4_file_cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
+G4_FN int g4_file_cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 {
-	uint64_t size = g4_core_of(fs, i)->disk.size;
+	uint64_t size = g4_icache_at(fs, index)->disk.size;
 
-	return cut(wg, fs, i, g4_pages_for(size), size, 0);
+	return cut(wg, fs, index, g4_pages_for(size), size, 0);
 }
 
-G4_FN static int log_size(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, uint64_t size)
+G4_FN static int log_size(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t size)
 {
-	uint64_t before = core->disk.size;
+	uint64_t before = inode->disk.size;
 	struct g4_txn txn;
 	int rc = g4_begin(wg, fs, 4, &txn);
 
 	if (rc < 0)
 		return rc;
-	core->disk.size = size;
-	rc = g4_inode_log(wg, fs, &txn, core);
+	inode->disk.size = size;
+	rc = g4_inode_log(wg, fs, &txn, inode);
 	if (rc < 0)
-		core->disk.size = before;
+		inode->disk.size = before;
 	return g4_end(fs, &txn, rc);
 }
 
-G4_FN static int cut_inline(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t size)
+G4_FN static int cut_inline(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t size)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	uint8_t before[G4_INLINE_BYTES];
 
-	memcpy(before, core->disk.inline_data, G4_INLINE_BYTES);
+	memcpy(before, inode->disk.inline_data, G4_INLINE_BYTES);
 	if (size < G4_INLINE_BYTES)
-		memset(core->disk.inline_data + size, 0, G4_INLINE_BYTES - size);
-	int rc = log_size(wg, fs, core, g4_min64(core->disk.size, size));
+		memset(inode->disk.inline_data + size, 0, G4_INLINE_BYTES - size);
+	int rc = log_size(wg, fs, inode, g4_min64(inode->disk.size, size));
 	if (rc == 0)
-		shorten(wg, fs, i, size);
+		shorten(wg, fs, index, size);
 	else
-		memcpy(core->disk.inline_data, before, G4_INLINE_BYTES);
+		memcpy(inode->disk.inline_data, before, G4_INLINE_BYTES);
 	return rc;
 }
 
-G4_FN static int shrink(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t size)
+G4_FN static int shrink(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t size)
 {
 	uint64_t first = g4_pages_for(size), keep = size & (G4_PAGE_BYTES - 1), tail = 0;
 
-	if (g4_core_of(fs, i)->disk.flags & G4_INODE_INLINE)
-		return cut_inline(wg, fs, i, size);
-	int rc = keep ? prepare_tail(wg, fs, i, first - 1, keep, &tail) : 0;
-	return rc < 0 ? rc : cut(wg, fs, i, first, size, tail);
+	if (g4_icache_at(fs, index)->disk.flags & G4_INODE_INLINE)
+		return cut_inline(wg, fs, index, size);
+	int rc = keep ? prepare_tail(wg, fs, index, first - 1, keep, &tail) : 0;
+	return rc < 0 ? rc : cut(wg, fs, index, first, size, tail);
 }
 
 /* Moves inline data out, whatever the size. */
-G4_FN static int make_mapped(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
+G4_FN static int make_mapped(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 {
-	int rc = load_inline(wg, fs, i);
+	int rc = load_inline(wg, fs, index);
 
-	if (rc < 0 || !(g4_core_of(fs, i)->disk.flags & G4_INODE_INLINE))
+	if (rc < 0 || !(g4_icache_at(fs, index)->disk.flags & G4_INODE_INLINE))
 		return rc;
-	g4_core_of(fs, i)->no_inline = true;
-	return g4_writeback(wg, fs, i);
+	g4_icache_at(fs, index)->no_inline = true;
+	return g4_writeback(wg, fs, index);
 }
 
-G4_FN static int set_size_up(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t size)
+G4_FN static int set_size_up(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t size)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	/* what was written before is on disk before the size says more; there it may be inline still */
-	int rc = g4_writeback(wg, fs, i);
+	int rc = g4_writeback(wg, fs, index);
 
 	if (rc == 0 && size > G4_INLINE_BYTES)
-		rc = make_mapped(wg, fs, i);
+		rc = make_mapped(wg, fs, index);
 	if (rc == 0)
-		rc = log_size(wg, fs, core, size);
+		rc = log_size(wg, fs, inode, size);
 	if (rc == 0)
-		g4_set_size(core, size);
+		g4_set_size(inode, size);
 	return rc;
 }
 
-G4_FN int g4_file_truncate(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t size)
+G4_FN int g4_file_truncate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t size)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	int rc = 0;
 
 	if (size > G4_FILE_MAX_BYTES)
 		return -G4_E_FBIG;
-	if (size < core->size)
-		rc = shrink(wg, fs, i, size);
-	else if (size > core->size)
-		rc = set_size_up(wg, fs, i, size);
+	if (size < inode->size)
+		rc = shrink(wg, fs, index, size);
+	else if (size > inode->size)
+		rc = set_size_up(wg, fs, index, size);
 	if (rc == 0)
-		g4_touch(fs, i, true, true);
+		g4_touch(fs, index, true, true);
 	return g4_check(fs, rc);
 }
 
 /* ------------------------------------------------------------------ fallocate, seek */
 
-G4_FN static int count_holes(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, uint64_t page,
+G4_FN static int count_holes(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
 			     uint64_t end, uint64_t *pages)
 {
 	struct g4_run run;
@@ -585,7 +586,7 @@ G4_FN static int count_holes(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 	run.pages = 0;
 
 	for (*pages = 0; page < end && rc == 0; page += run.pages) {
-		rc = g4_map_lookup(wg, fs, core, page, end - page, &run);
+		rc = g4_map_lookup(wg, fs, inode, page, end - page, &run);
 		if (rc == 0 && run.kind == G4_HOLE)
 			*pages += run.pages;
 	}
@@ -593,123 +594,124 @@ G4_FN static int count_holes(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 }
 
 /*
- * Reserves space for all holes in a range, beyond the *promised pages that are reserved for them already: fallocate gives
+ * Reserves space for all holes in a range, beyond the *reserved pages that are reserved for them already: fallocate gives
  * all or nothing. What maps them comes out of what is kept for that (g4_alloc_keep()).
  */
-G4_FN static int promise_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t page, uint64_t end,
-			       uint64_t *promised)
+G4_FN static int reserve_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t end,
+			       uint64_t *reserved)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	uint64_t holes;
 
 	for (uint32_t tries = 0;; tries++) {
-		int rc = count_holes(wg, fs, core, page, end, &holes);
-		if (rc < 0 || holes <= *promised)
+		int rc = count_holes(wg, fs, inode, page, end, &holes);
+		if (rc < 0 || holes <= *reserved)
 			return rc;
-		if (g4_alloc_reserve(&fs->alloc, holes - *promised)) {
-			*promised = holes;
+		if (g4_alloc_reserve(&fs->alloc, holes - *reserved)) {
+			*reserved = holes;
 			return 0;
 		}
-		rc = tries ? -G4_E_NOSPC : g4_make_room(wg, fs, i);
+		rc = tries ? -G4_E_NOSPC : g4_make_room(wg, fs, index);
 		if (rc < 0)
 			return rc;
 	}
 }
 
-/* From the promise, which shrinks. */
-G4_FN static int allocate_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t page, uint64_t end,
-				uint64_t *promised)
+/* From the reservation, which shrinks. */
+G4_FN static int allocate_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t end,
+				uint64_t *reserved)
 {
-	struct g4_core *core = g4_core_of(fs, i);
-	/* what is dirty was promised space for the map as it is */
-	int rc = g4_map_height_for(end - 1) > core->disk.map_height ? g4_writeback_mapped(wg, fs, i) : 0;
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	/* what is dirty has space reserved for the map as it is */
+	int rc = g4_map_height_for(end - 1) > inode->disk.map_height ? g4_writeback_mapped(wg, fs, index) : 0;
 
 	while (page < end && rc == 0) {
 		uint64_t address, got, done = 0;
 		struct g4_run run;
 		struct g4_txn txn;
 
-		rc = g4_map_lookup(wg, fs, core, page, end - page, &run);
+		rc = g4_map_lookup(wg, fs, inode, page, end - page, &run);
 		if (rc < 0)
 			break;
 		if (run.kind != G4_HOLE) {
 			page += run.pages;
 			continue;
 		}
-		rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_DATA, core->next_goal, g4_min64(run.pages, *promised),
+		rc = g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_DATA, inode->next_goal, g4_min64(run.pages, *reserved),
 				    true, &address, &got);
 		if (rc < 0)
 			break;
-		*promised -= got;
+		*reserved -= got;
 		rc = g4_begin(wg, fs, G4_MAP_CREDITS + 4, &txn);
 		if (rc == 0) {
-			rc = g4_map_set(wg, fs, &txn, core, page, address, got, false, &done);
-			int logged = g4_inode_log(wg, fs, &txn, core);
+			rc = g4_map_set(wg, fs, &txn, inode, page, address, got, false, &done);
+			int logged = g4_inode_log(wg, fs, &txn, inode);
 			rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
 		}
-		if (done < got) { /* the promise holds again */
+		if (done < got) { /* the reservation holds again */
 			g4_alloc_release(&fs->alloc, address + done * G4_PAGE_BYTES, got - done);
 			g4_add64(&fs->alloc.reserved, got - done);
-			*promised += got - done;
+			*reserved += got - done;
 		}
-		core->next_goal = address + done * G4_PAGE_BYTES;
+		inode->next_goal = address + done * G4_PAGE_BYTES;
 		page += done;
 	}
 	return rc;
 }
 
 /* Zeros part of a page, if there is anything but zeros; without `apply` it only makes sure that there is space for it. */
-G4_FN static int zero_part(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t from, uint64_t end, bool apply)
+G4_FN static int zero_part(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t from, uint64_t end, bool apply)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	uint64_t page = from >> G4_PAGE_SHIFT;
 	struct g4_run run;
 
-	end = g4_min64(end, core->size);
+	end = g4_min64(end, inode->size);
 	if (from >= end)
 		return 0;
-	uint32_t line = g4_cache_find(&fs->cache, core->data_key, page);
+	uint32_t line = g4_cache_find(&fs->cache, inode->data_key, page);
 	if (line != G4_NO_LINE) {
 		g4_cache_put(&fs->cache, line);
 	} else {
-		int rc = g4_map_lookup(wg, fs, core, page, 1, &run);
+		int rc = g4_map_lookup(wg, fs, inode, page, 1, &run);
 		if (rc < 0 || run.kind != G4_WRITTEN)
 			return rc;
 	}
-	return write_page(wg, fs, i, page, from & (G4_PAGE_BYTES - 1), NULL, apply ? end - from : 0);
+	return write_page(wg, fs, index, page, from & (G4_PAGE_BYTES - 1), NULL, apply ? end - from : 0);
 }
 
-G4_FN static int punch(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t offset, uint64_t end)
+G4_FN static int punch(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, uint64_t end)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	uint64_t first = g4_pages_for(offset), last = end >> G4_PAGE_SHIFT, next;
 	int rc = 0;
 
 	if (first > last) /* inside one page */
-		return zero_part(wg, fs, i, offset, end, true);
+		return zero_part(wg, fs, index, offset, end, true);
 	/* what may find no space comes before what changes anything */
-	rc = zero_part(wg, fs, i, offset, first << G4_PAGE_SHIFT, false);
+	rc = zero_part(wg, fs, index, offset, first << G4_PAGE_SHIFT, false);
 	if (rc == 0)
-		rc = zero_part(wg, fs, i, last << G4_PAGE_SHIFT, end, false);
+		rc = zero_part(wg, fs, index, last << G4_PAGE_SHIFT, end, false);
 	for (next = first; next < last && rc == 0;) {
 		uint64_t cleared = next;
 		struct g4_txn txn;
 		rc = g4_begin(wg, fs, 2 * G4_MAP_CREDITS, &txn);
 		if (rc < 0)
 			break;
-		rc = g4_map_clear(wg, fs, &txn, core, next, last, &next);
-		int logged = g4_inode_log(wg, fs, &txn, core);
+		rc = g4_map_clear(wg, fs, &txn, inode, next, last, &next);
+		int logged = g4_inode_log(wg, fs, &txn, inode);
 		rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
 		if (rc < 0)
 			break;
 		uint64_t end_page = g4_min64(next, last);
-		g4_drop_dirty(fs, i, cleared, end_page);
-		g4_cache_drop_range(&fs->cache, core->data_key, cleared, g4_min64(end_page, g4_pages_for(core->size)));
+		g4_drop_dirty(fs, index, cleared, end_page);
+		g4_cache_drop_range(&fs->cache, inode->data_key, cleared,
+				    g4_min64(end_page, g4_pages_for(inode->size)));
 	}
 	if (rc == 0)
-		rc = zero_part(wg, fs, i, offset, first << G4_PAGE_SHIFT, true);
+		rc = zero_part(wg, fs, index, offset, first << G4_PAGE_SHIFT, true);
 	if (rc == 0)
-		rc = zero_part(wg, fs, i, last << G4_PAGE_SHIFT, end, true);
+		rc = zero_part(wg, fs, index, last << G4_PAGE_SHIFT, end, true);
 	return rc;
 }
 
@@ -726,52 +728,52 @@ G4_FN int g4_file_check_range(uint32_t mode, uint64_t offset, uint64_t bytes)
 	return bytes > G4_FILE_MAX_BYTES - offset ? -G4_E_FBIG : 0;
 }
 
-G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint32_t mode, uint64_t offset,
+G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint32_t mode, uint64_t offset,
 			   uint64_t bytes)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	bool keep = mode & G4_FALLOC_KEEP_SIZE, allocates = !(mode & G4_FALLOC_PUNCH_HOLE);
-	uint64_t end = offset + bytes, page = offset >> G4_PAGE_SHIFT, end_page = g4_pages_for(end), promised = 0;
-	int rc = make_mapped(wg, fs, i);
+	uint64_t end = offset + bytes, page = offset >> G4_PAGE_SHIFT, end_page = g4_pages_for(end), reserved = 0;
+	int rc = make_mapped(wg, fs, index);
 
 	if (rc == 0 &&
 	    allocates) /* before anything changes; what maps them is in what is kept, or there is none of them */
-		rc = promise_holes(wg, fs, i, page, end_page, &promised);
+		rc = reserve_holes(wg, fs, index, page, end_page, &reserved);
 	if (rc == 0 && (mode & (G4_FALLOC_PUNCH_HOLE | G4_FALLOC_ZERO_RANGE)))
-		rc = punch(wg, fs, i, offset, end);
+		rc = punch(wg, fs, index, offset, end);
 	if (rc == 0 && (mode & G4_FALLOC_ZERO_RANGE)) /* what it has freed */
-		rc = promise_holes(wg, fs, i, page, end_page, &promised);
+		rc = reserve_holes(wg, fs, index, page, end_page, &reserved);
 	if (rc == 0 && allocates)
-		rc = allocate_holes(wg, fs, i, page, end_page, &promised);
-	g4_alloc_unreserve(&fs->alloc, promised);
-	if (rc == 0 && !keep && end > core->size)
-		rc = set_size_up(wg, fs, i, end);
+		rc = allocate_holes(wg, fs, index, page, end_page, &reserved);
+	g4_alloc_unreserve(&fs->alloc, reserved);
+	if (rc == 0 && !keep && end > inode->size)
+		rc = set_size_up(wg, fs, index, end);
 	if (rc == 0)
-		g4_touch(fs, i, true, true);
+		g4_touch(fs, index, true, true);
 	return g4_check(fs, rc);
 }
 
-G4_FN int g4_file_seek(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t offset, uint32_t whence,
+G4_FN int g4_file_seek(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, uint32_t whence,
 		       uint64_t *found)
 {
-	struct g4_core *core = g4_core_of(fs, i);
-	uint64_t page = offset >> G4_PAGE_SHIFT, pages = g4_pages_for(core->size);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	uint64_t page = offset >> G4_PAGE_SHIFT, pages = g4_pages_for(inode->size);
 	struct g4_run run;
 	int rc = 0;
 
 	if (whence != G4_SEEK_DATA && whence != G4_SEEK_HOLE)
 		return -G4_E_INVAL;
-	if (offset >= core->size)
+	if (offset >= inode->size)
 		return -G4_E_NXIO;
-	rc = g4_writeback(wg, fs, i); /* so that the mapping tells everything */
+	rc = g4_writeback(wg, fs, index); /* so that the mapping tells everything */
 	if (rc < 0)
 		return rc;
-	if (core->disk.flags & G4_INODE_INLINE) {
-		*found = whence == G4_SEEK_DATA ? offset : core->size;
+	if (inode->disk.flags & G4_INODE_INLINE) {
+		*found = whence == G4_SEEK_DATA ? offset : inode->size;
 		return 0;
 	}
 	while (page < pages) {
-		rc = g4_map_lookup(wg, fs, core, page, pages - page, &run);
+		rc = g4_map_lookup(wg, fs, inode, page, pages - page, &run);
 		if (rc < 0)
 			return g4_check(fs, rc);
 		if ((run.kind == G4_WRITTEN) == (whence == G4_SEEK_DATA)) {
@@ -780,6 +782,6 @@ G4_FN int g4_file_seek(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, uint64_t 
 		}
 		page += run.pages;
 	}
-	*found = core->size;
+	*found = inode->size;
 	return whence == G4_SEEK_HOLE ? 0 : -G4_E_NXIO;
 }

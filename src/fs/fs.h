@@ -37,10 +37,10 @@ G4_FN G4_INLINE bool g4_is_link(uint32_t mode)
 }
 
 /* ------------------------------------------------------------------ in-core inodes (inode.c) */
-#define G4_NO_CORE UINT32_MAX
+#define G4_NO_INODE UINT32_MAX
 
 /* Whoever asks for attributes touches the first 192 bytes. */
-struct g4_core {
+struct g4_inode_core {
 	uint64_t ino;
 	uint64_t data_key; /* cache owner of its pages: no other inode or incarnation of the number has had it */
 	uint32_t refs;	   /* and, at the top, whether it is being given to another inode (inode.c) */
@@ -59,68 +59,68 @@ struct g4_core {
 	uint32_t opens;			   /* open handles */
 	bool held;			   /* removed, kept for FORGET */
 	bool unnamed;			   /* TMPFILE that may still get its first name */
-	uint32_t orphan_prev, orphan_next; /* in-core list, guarded by orphan_lock */
+	uint32_t orphan_prev, orphan_next; /* list in memory, guarded by orphan_lock */
 
 	struct g4_lock dirty_lock; /* the dirty list; taken inside lock */
 	uint32_t dirty_head, dirty_tail;
 	bool no_inline; /* the next write-back moves inline data to a page */
 	uint32_t queued;
-	uint32_t dirty_prev, dirty_next; /* list of cores to write back, guarded by dirty_list_lock */
+	uint32_t dirty_prev, dirty_next; /* list of in-core inodes to write back, guarded by dirty_list_lock */
 
 	uint64_t next_read; /* offset that a sequential reader asks for next */
 	uint32_t window;    /* read-ahead, pages */
 	uint64_t ahead_end; /* pages before it were asked of the servers of fs->ahead */
 	uint64_t next_goal; /* address behind the last page written */
-	/* promised space (writeback.c), guarded by lock */
-	uint64_t map_promise;	 /* pages that the running publication may take for the map */
-	uint32_t growth_promise; /* pages for what makes the map high enough for the dirty pages */
-	uint32_t dirty_height;	 /* how high that is: the most any of them needed; 0 without dirty pages */
-	uint32_t near;		 /* the cache line of its slab when it was logged last, a hint */
-	uint32_t leaf;		 /* of a directory of one page: the cache line of that, plus 1, a hint */
-	uint8_t unused[8];	 /* whole cache lines */
+	/* reserved space (writeback.c), guarded by lock */
+	uint64_t map_reservation;    /* pages that the running publication may take for the map */
+	uint32_t growth_reservation; /* pages for what makes the map high enough for the dirty pages */
+	uint32_t dirty_height;	     /* how high that is: the most any of them needed; 0 without dirty pages */
+	uint32_t near;		     /* the cache line of its slab when it was logged last, a hint */
+	uint32_t leaf;		     /* of a directory of one page: the cache line of that, plus 1, a hint */
+	uint8_t unused[8];	     /* whole cache lines */
 };
 /* What attributes are made of: from its beginning on, three cache lines. */
-#define G4_CORE_ATTRIBUTE_BYTES 192u
-G4_STATIC_ASSERT(offsetof(struct g4_core, disk) + offsetof(struct g4_inode, map) == G4_CORE_ATTRIBUTE_BYTES,
+#define G4_INODE_CORE_ATTRIBUTE_BYTES 192u
+G4_STATIC_ASSERT(offsetof(struct g4_inode_core, disk) + offsetof(struct g4_inode, map) == G4_INODE_CORE_ATTRIBUTE_BYTES,
 		 "attributes");
-G4_STATIC_ASSERT(sizeof(struct g4_core) % 64 == 0, "in each core of the table");
-#define G4_CORE_TAKEN (1u << 31) /* in refs, see inode.c */
-enum { G4_CORE_FREE = 0, G4_CORE_LOADING = 1, G4_CORE_READY = 2, G4_CORE_FAILED = 3 };
+G4_STATIC_ASSERT(sizeof(struct g4_inode_core) % 64 == 0, "in each core of the table");
+#define G4_ICACHE_TAKEN (1u << 31) /* in refs, see inode.c */
+enum { G4_ICACHE_FREE = 0, G4_ICACHE_LOADING = 1, G4_ICACHE_READY = 2, G4_ICACHE_FAILED = 3 };
 
 /* S_IFMT of an inode that others may have locked: the type never changes, the permissions beside it may be changing. */
-G4_FN G4_INLINE uint32_t g4_core_type(const struct g4_core *core)
+G4_FN G4_INLINE uint32_t g4_inode_core_type(const struct g4_inode_core *inode)
 {
 	uint64_t word;
 
 	G4_STATIC_ASSERT(offsetof(struct g4_inode, mode) == 0, "the lowest bits of the first word");
-	g4_peek(&word, &core->disk, 1);
+	g4_peek(&word, &inode->disk, 1);
 	return (uint32_t)word & G4_S_IFMT;
 }
 
-/* What pages of an inode are called in the cache: remembered, for they may outlive its core. */
-struct g4_core_key {
+/* What pages of an inode are called in the cache: remembered, for they may outlive its in-core inode. */
+struct g4_icache_key {
 	uint64_t ino;
 	uint64_t key; /* 0: none */
 	uint32_t generation;
 	uint32_t unused;
 };
-#define G4_CORE_KEYS 4u /* of a bucket, newest first */
-#define G4_CORE_LOCKS 256u
-struct g4_cores {
-	struct g4_core *core;
+#define G4_ICACHE_KEYS 4u /* of a bucket, newest first */
+#define G4_ICACHE_LOCKS 256u
+struct g4_icache {
+	struct g4_inode_core *inodes;
 	uint32_t count;
 	uint32_t *buckets;
 	uint32_t bucket_mask;
-	struct g4_lock locks[G4_CORE_LOCKS]; /* by bucket */
+	struct g4_lock locks[G4_ICACHE_LOCKS]; /* by bucket */
 	uint32_t hand;
-	struct g4_core_key *keys; /* G4_CORE_KEYS a bucket, guarded by its lock */
-	uint64_t last_key;	  /* that was given away */
+	struct g4_icache_key *keys; /* G4_ICACHE_KEYS a bucket, guarded by its lock */
+	uint64_t last_key;	    /* that was given away */
 };
 
 /* ------------------------------------------------------------------ reading ahead (ahead.c) */
 #define G4_AHEAD_SLOTS 64u
 struct g4_ahead_request {
-	uint32_t core; /* referenced */
+	uint32_t index; /* referenced */
 	uint32_t pages;
 	uint64_t page;
 };
@@ -140,7 +140,7 @@ struct g4_batch;
 /* What there is to move. */
 struct g4_split_work {
 	uint32_t kind;	 /* enum g4_split_kind */
-	uint32_t core;	 /* READ: locked by the owner */
+	uint32_t index;	 /* READ: locked by the owner */
 	uint64_t offset; /* READ: in the file; WRITE: 0 */
 	uint64_t bytes;
 	uint8_t *to; /* READ */
@@ -184,25 +184,25 @@ struct g4_fs {
 	struct g4_meta meta;
 	struct g4_journal journal;
 	struct g4_alloc alloc;
-	struct g4_cores cores;
+	struct g4_icache icache;
 	struct g4_lookup lookup;
 	struct g4_superblock super;
 	bool super_is_second; /* it was read from the second copy */
 	uint64_t hash_key[2];
 	uint32_t flags;
-	uint32_t root_core; /* referenced while mounted */
+	uint32_t root_index; /* referenced while mounted */
 	uint32_t next_generation;
 	uint64_t seen_stamp; /* the latest of the kernel's that we know, 0: none */
 
 	struct g4_lock rename_lock; /* one cross-directory rename at a time */
 	struct g4_lock orphan_lock;
-	uint32_t orphan_head; /* core */
+	uint32_t orphan_head; /* in-core inode */
 	struct g4_lock dirty_list_lock;
 	struct g4_rwlock flush_lock;	  /* shared by passes over the dirty inodes; taken before inode locks */
-	uint32_t dirty_first, dirty_last; /* cores with something to write back */
+	uint32_t dirty_first, dirty_last; /* in-core inodes with something to write back */
 	uint64_t dirty_pages;
 	uint64_t dirty_limit;
-	uint32_t queued_cores; /* on that list */
+	uint32_t queued_inodes; /* on that list */
 	struct g4_ahead ahead;
 	struct g4_split split;
 	uint32_t resizing;     /* somebody is */
@@ -210,15 +210,15 @@ struct g4_fs {
 	uint64_t memory_bytes; /* of the mapping that begins here */
 };
 
-G4_FN G4_INLINE struct g4_core *g4_core_of(struct g4_fs *fs, uint32_t i)
+G4_FN G4_INLINE struct g4_inode_core *g4_icache_at(struct g4_fs *fs, uint32_t i)
 {
-	return &fs->cores.core[i];
+	return &fs->icache.inodes[i];
 }
 /* Under the write lock. Who maps pages looks at the size without a lock, and finds what it says in them. */
-G4_FN G4_INLINE void g4_set_size(struct g4_core *core, uint64_t size)
+G4_FN G4_INLINE void g4_set_size(struct g4_inode_core *inode, uint64_t size)
 {
-	if (core->size != size)
-		g4_store64_rel(&core->size, size);
+	if (inode->size != size)
+		g4_store64_rel(&inode->size, size);
 }
 /* Scratch memory: first what commits use, then what one operation uses, last the buffer of whoever runs several in a row. */
 #define G4_COPY_SCRATCH_BYTES (16u * 1024)
@@ -239,77 +239,78 @@ G4_FN G4_INLINE uint8_t *g4_scratch_page(const struct g4_wg *wg)
 
 /* ---- inode.c: leader, thread-safe ---- */
 /* References the in-core inode of a number. -G4_E_STALE: no such inode. */
-G4_FN int g4_core_get(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t *core);
-/* The same for a caller who saw the inode at this place of the table before (G4_NO_CORE: nowhere). */
-G4_FN int g4_core_get_near(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t near, uint32_t *core);
-/* Per-lane; neither waits nor locks. References the core at that place, if it is the inode's and loaded. */
-G4_FN bool g4_core_ref_near(struct g4_fs *fs, uint64_t ino, uint32_t near);
+G4_FN int g4_icache_get(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t *index);
+/* The same for a caller who saw the inode at this place of the table before (G4_NO_INODE: nowhere). */
+G4_FN int g4_icache_get_near(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t near, uint32_t *index);
+/* Per-lane; neither waits nor locks. References the in-core inode at that place, if it is the inode's and loaded. */
+G4_FN bool g4_icache_ref_near(struct g4_fs *fs, uint64_t ino, uint32_t near);
 /*
- * Per-lane. The place where the inode seems to stand in the table, or G4_NO_CORE. Nothing is referenced: the caller looks
- * at the core with g4_core_glance().
+ * Per-lane. The place where the inode seems to stand in the table, or G4_NO_INODE. Nothing is referenced: the caller looks
+ * at the in-core inode with g4_icache_read_optimistic().
  */
-G4_FN uint32_t g4_core_place(const struct g4_fs *fs, uint64_t ino);
+G4_FN uint32_t g4_icache_place(const struct g4_fs *fs, uint64_t ino);
 /*
  * The key of an inode's pages in the cache. fresh: a new one; else the one that the same number and generation had, if that
  * is remembered. No two inodes or incarnations have had the same.
  */
-G4_FN uint64_t g4_core_key(struct g4_cores *cores, uint64_t ino, uint32_t generation, bool fresh);
-/* Whether a copy of a core is the inode's (0: whose it is does not matter), and that was in use. */
-G4_FN G4_INLINE bool g4_core_copy_is(const struct g4_core *copy, uint64_t ino)
+G4_FN uint64_t g4_icache_key(struct g4_icache *icache, uint64_t ino, uint32_t generation, bool fresh);
+/* Whether a copy of an in-core inode is the inode's (0: whose it is does not matter), and that was in use. */
+G4_FN G4_INLINE bool g4_icache_copy_is(const struct g4_inode_core *copy, uint64_t ino)
 {
-	return (ino == 0 || copy->ino == ino) && copy->state == G4_CORE_READY && !(copy->refs & G4_CORE_TAKEN) &&
+	return (ino == 0 || copy->ino == ino) && copy->state == G4_ICACHE_READY && !(copy->refs & G4_ICACHE_TAKEN) &&
 	       !copy->dead;
 }
 /*
- * Per-lane. Copies the first G4_CORE_ATTRIBUTE_BYTES of an inode's core without lock and reference. False where it is not
+ * Per-lane. Copies the first G4_INODE_CORE_ATTRIBUTE_BYTES of an in-core inode without lock and reference. False where it is not
  * there any more (ino 0: whatever is there will do) or changing. The copy counts if the lock has that version afterwards
- * (g4_read_unchanged()): a core changes under its lock, or while it is given to another inode. reset_core() makes two
+ * (g4_read_unchanged()): an in-core inode changes under its lock, or while it is given to another inode. reset_inode() makes two
  * versions of that, and what comes into it from the slab is one more.
  */
-G4_FN G4_INLINE bool g4_core_glance(const struct g4_core *core, uint64_t ino, struct g4_core *copy, uint32_t *version)
+G4_FN G4_INLINE bool g4_icache_read_optimistic(const struct g4_inode_core *inode, uint64_t ino,
+					       struct g4_inode_core *copy, uint32_t *version)
 {
-	if (!g4_read_begin(&core->lock, version))
+	if (!g4_read_begin(&inode->lock, version))
 		return false;
-	g4_peek(copy, core, G4_CORE_ATTRIBUTE_BYTES / 8);
-	return g4_core_copy_is(copy, ino);
+	g4_peek(copy, inode, G4_INODE_CORE_ATTRIBUTE_BYTES / 8);
+	return g4_icache_copy_is(copy, ino);
 }
-/* The core of a command's node or node2, in its right generation. */
-G4_FN int g4_core_of_node(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint32_t *core);
-G4_FN int g4_core_of_node2(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint32_t *core);
-G4_FN G4_INLINE void g4_core_put(struct g4_fs *fs, uint32_t i)
+/* The in-core inode of a command's node or node2, in its right generation. */
+G4_FN int g4_icache_get_node(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint32_t *index);
+G4_FN int g4_icache_get_node2(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint32_t *index);
+G4_FN G4_INLINE void g4_icache_put(struct g4_fs *fs, uint32_t i)
 {
-	g4_sub32_rel(&g4_core_of(fs, i)->refs, 1);
+	g4_sub32_rel(&g4_icache_at(fs, i)->refs, 1);
 }
-G4_FN void g4_core_ref(struct g4_fs *fs, uint32_t core);
-/* Allocates an inode in a transaction; *core is referenced and write-locked; disk is set up but not yet logged. */
-G4_FN int g4_inode_new(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t mode, uint32_t *core);
-/* Puts core->disk into its slab. The core is write-locked. */
-G4_FN int g4_inode_log(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core);
+G4_FN void g4_icache_ref(struct g4_fs *fs, uint32_t index);
+/* Allocates an inode in a transaction; *index is referenced and write-locked; disk is set up but not yet logged. */
+G4_FN int g4_inode_new(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t mode, uint32_t *index);
+/* Puts inode->disk into its slab. The in-core inode is write-locked. */
+G4_FN int g4_inode_log(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode);
 /*
  * Ends what an operation did to the attributes of a write-locked inode, which were those of `before`: logs them, or, where it
  * failed with rc or this fails, puts them back. Returns what became of it. What the operation did to the inode's pages stays,
  * and is logged all the same.
  */
-G4_FN int g4_inode_settle(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+G4_FN int g4_inode_settle(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			  const struct g4_inode *before, int rc);
-/* Frees the slot and makes the core dead. */
-G4_FN int g4_inode_free(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t core);
-/* Removes a core from the table when its inode never came to be. */
-G4_FN void g4_core_discard(struct g4_fs *fs, uint32_t core);
+/* Frees the slot and makes the in-core inode dead. */
+G4_FN int g4_inode_free(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t index);
+/* Removes an in-core inode from the table when its inode never came to be. */
+G4_FN void g4_icache_discard(struct g4_fs *fs, uint32_t index);
 /* Orphan list: removed but in use, or being truncated away. */
-G4_FN int g4_orphan_add(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t core);
-G4_FN int g4_orphan_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t core);
-/* Deletes an inode without links, openers and holders; cuts the work into transactions. Takes the core's lock. */
-G4_FN int g4_inode_delete(struct g4_wg *wg, struct g4_fs *fs, uint32_t core);
-G4_FN G4_INLINE void g4_fill_attr(const struct g4_core *core, struct g4_attr *attr)
+G4_FN int g4_orphan_add(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t index);
+G4_FN int g4_orphan_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t index);
+/* Deletes an inode without links, openers and holders; cuts the work into transactions. Takes the in-core inode's lock. */
+G4_FN int g4_inode_delete(struct g4_wg *wg, struct g4_fs *fs, uint32_t index);
+G4_FN G4_INLINE void g4_fill_attr(const struct g4_inode_core *inode, struct g4_attr *attr)
 {
-	const struct g4_inode *disk = &core->disk;
+	const struct g4_inode *disk = &inode->disk;
 
-	attr->ino = core->ino;
-	attr->size = g4_is_dir(disk->mode) ? disk->pages * G4_PAGE_BYTES : core->size;
+	attr->ino = inode->ino;
+	attr->size = g4_is_dir(disk->mode) ? disk->pages * G4_PAGE_BYTES : inode->size;
 	/* what is dirty may have its space already: no more of it is counted than makes the file as large as it is */
-	uint64_t pages = g4_pages_for(core->size), missing = pages > disk->pages ? pages - disk->pages : 0;
-	attr->blocks_512 = (disk->pages + g4_min64(core->dirty_count, missing)) * (G4_PAGE_BYTES / 512);
+	uint64_t pages = g4_pages_for(inode->size), missing = pages > disk->pages ? pages - disk->pages : 0;
+	attr->blocks_512 = (disk->pages + g4_min64(inode->dirty_count, missing)) * (G4_PAGE_BYTES / 512);
 	attr->atime_ns = g4_load64_rlx(&disk->atime_ns); /* readers move it */
 	attr->mtime_ns = disk->mtime_ns;
 	attr->ctime_ns = disk->ctime_ns;
@@ -323,7 +324,7 @@ G4_FN G4_INLINE void g4_fill_attr(const struct g4_core *core, struct g4_attr *at
 	attr->gid = disk->gid;
 	attr->flags = disk->flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND | G4_INODE_NODUMP | G4_INODE_NOATIME);
 	attr->reserved = 0;
-	attr->seal = 0;
+	attr->token = 0;
 }
 /*
  * What files are stamped with. Behind FUSE the kernel stamps, too, with the time of its last tick; so that what happens
@@ -333,8 +334,8 @@ G4_FN G4_INLINE void g4_fill_attr(const struct g4_core *core, struct g4_attr *at
 G4_FN uint64_t g4_now(const struct g4_fs *fs);
 G4_FN void g4_saw_stamp(struct g4_fs *fs, uint64_t time_ns);
 /* Marks time stamps as changed without a transaction; they are logged with the next one or by write-back. */
-G4_FN void g4_touch(struct g4_fs *fs, uint32_t core, bool modified, bool changed);
-G4_FN void g4_touch_read(struct g4_fs *fs, uint32_t core);
+G4_FN void g4_touch(struct g4_fs *fs, uint32_t index, bool modified, bool changed);
+G4_FN void g4_touch_read(struct g4_fs *fs, uint32_t index);
 
 /* ---- sync.c ---- */
 /* Joins a transaction, committing as often as needed first. The caller may hold inode locks, nothing else. */
@@ -347,7 +348,7 @@ G4_FN int g4_end(struct g4_fs *fs, struct g4_txn *txn, int code);
 /* Makes transactions up to `sequence` durable; UINT64_MAX: all. */
 G4_FN int g4_commit(struct g4_wg *wg, struct g4_fs *fs, uint64_t sequence, bool checkpoint);
 /* Data and metadata of one inode. */
-G4_FN int g4_fsync(struct g4_wg *wg, struct g4_fs *fs, uint32_t core);
+G4_FN int g4_fsync(struct g4_wg *wg, struct g4_fs *fs, uint32_t index);
 /* Everything. */
 G4_FN int g4_sync_all(struct g4_wg *wg, struct g4_fs *fs, bool checkpoint);
 /* Writes back the dirty inodes that were queued when it was called. */
@@ -363,9 +364,9 @@ G4_FN G4_INLINE int g4_check(struct g4_fs *fs, int code)
 /* Whether so much is dirty that it should be written back soon (hard: before more is made dirty). */
 G4_FN bool g4_dirty_pressure(const struct g4_fs *fs, bool hard);
 /* The queue of inodes with dirty pages or times. */
-G4_FN void g4_queue_dirty(struct g4_fs *fs, uint32_t core);
+G4_FN void g4_queue_dirty(struct g4_fs *fs, uint32_t index);
 
-/* ---- map.c: file mapping; the core is locked ---- */
+/* ---- map.c: file mapping; the in-core inode is locked ---- */
 enum g4_extent_kind { G4_HOLE = 0, G4_UNWRITTEN = 1, G4_WRITTEN = 2 };
 struct g4_run {
 	uint32_t kind;
@@ -376,17 +377,17 @@ struct g4_run {
 /* metadata blocks that changing one piece of a mapping dirties at most */
 #define G4_MAP_CREDITS 32u
 /* What lies at `page`: a run of 1..most pages of one kind, contiguous on disk. */
-G4_FN int g4_map_lookup(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, uint64_t page, uint64_t most,
-			struct g4_run *run);
+G4_FN int g4_map_lookup(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			uint64_t most, struct g4_run *run);
 /*
  * In a transaction: maps pages to claimed, not yet published space, publishes it and frees what was there. Does as much
- * as the transaction's credits allow; *done pages. Updates core->disk, which the caller logs.
+ * as the transaction's credits allow; *done pages. Updates inode->disk, which the caller logs.
  */
-G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint64_t page,
+G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode, uint64_t page,
 		     uint64_t address, uint64_t pages, bool written, uint64_t *done);
 /* In a transaction: unmaps and frees from `page` to `end`; *next is where to go on, >= end when finished. */
-G4_FN int g4_map_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint64_t page,
-		       uint64_t end, uint64_t *next);
+G4_FN int g4_map_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+		       uint64_t page, uint64_t end, uint64_t *next);
 G4_FN uint64_t g4_map_capacity_pages(uint32_t height);
 /* The height that a map must have for a page. */
 G4_FN uint32_t g4_map_height_for(uint64_t page);
@@ -410,52 +411,52 @@ G4_FN int g4_resize(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes, bool alo
  * bypass: the caller keeps what it reads. Aligned pages that are not cached are read straight into its memory: large pieces, and
  * any in a place that does not continue the read before. Sequential small ones come from the cache, with what follows.
  */
-G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t offset, void *to, uint64_t bytes,
+G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, void *to, uint64_t bytes,
 		       bool bypass, uint64_t *done);
-G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t offset, const void *from,
+G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, const void *from,
 			uint64_t bytes, uint64_t *done);
 /* Writes a locked inode's dirty pages and publishes them. */
-G4_FN int g4_writeback(struct g4_wg *wg, struct g4_fs *fs, uint32_t core);
+G4_FN int g4_writeback(struct g4_wg *wg, struct g4_fs *fs, uint32_t index);
 /* The same in the middle of a change that maps more: nothing of it becomes inline data. */
-G4_FN int g4_writeback_mapped(struct g4_wg *wg, struct g4_fs *fs, uint32_t core);
-/* Written pages need less than was promised, and space freed in the running transaction helps once that is durable. */
-G4_FN int g4_make_room(struct g4_wg *wg, struct g4_fs *fs, uint32_t core);
+G4_FN int g4_writeback_mapped(struct g4_wg *wg, struct g4_fs *fs, uint32_t index);
+/* Written pages need less than was reserved, and space freed in the running transaction helps once that is durable. */
+G4_FN int g4_make_room(struct g4_wg *wg, struct g4_fs *fs, uint32_t index);
 /* Sets the size of a write-locked regular file. */
-G4_FN int g4_file_truncate(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t size);
+G4_FN int g4_file_truncate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t size);
 /* Recovery: frees what lies behind the size of an inode on the orphan list. Write-locked. */
-G4_FN int g4_file_cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t core);
+G4_FN int g4_file_cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t index);
 /* Whether g4_file_allocate() knows what is asked. */
 G4_FN int g4_file_check_range(uint32_t mode, uint64_t offset, uint64_t bytes);
-G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint32_t mode, uint64_t offset,
+G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint32_t mode, uint64_t offset,
 			   uint64_t bytes);
-G4_FN int g4_file_seek(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t offset, uint32_t whence,
+G4_FN int g4_file_seek(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, uint32_t whence,
 		       uint64_t *found);
 /* Takes a page's line off the dirty list (it will not be written). Write-locked. */
-G4_FN void g4_drop_dirty(struct g4_fs *fs, uint32_t core, uint64_t first_page, uint64_t end_page);
+G4_FN void g4_drop_dirty(struct g4_fs *fs, uint32_t index, uint64_t first_page, uint64_t end_page);
 /*
  * Writes pages straight from memory and publishes them: whole pages, 512 B aligned memory. *done: pages that are written,
  * also when it fails. Write-locked.
  */
-G4_FN int g4_write_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint64_t page, const uint8_t *from,
+G4_FN int g4_write_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, const uint8_t *from,
 			  uint64_t pages, uint64_t new_size, uint64_t *done);
 /*
  * Reads mapped pages into the cache from `page` on, as many of the run as are not there yet and fit one request; *pages
  * of them. *first is the line of `page`, referenced: a line of the overflow pool would be gone with the last reference.
  * G4_NO_LINE: all lines that it could have are in use. Read-locked.
  */
-G4_FN int g4_fill_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, uint64_t page, const struct g4_run *run,
-		      uint32_t *first, uint32_t *pages);
+G4_FN int g4_fill_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page,
+		      const struct g4_run *run, uint32_t *first, uint32_t *pages);
 /* References page `page` of a file as a cached line with its contents; zeros beyond what is stored. */
-G4_FN int g4_page_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, uint64_t page, uint32_t *line);
+G4_FN int g4_page_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page, uint32_t *line);
 /*
  * Puts a referenced line on the dirty list and reserves the space that writing it back may take, so that only this can
  * fail with -G4_E_NOSPC. Write-locked.
  */
-G4_FN int g4_page_dirty(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, uint32_t line);
+G4_FN int g4_page_dirty(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint32_t line);
 
 /* ---- ahead.c ---- */
-/* A sequential reader of the read-locked core will want the pages from `page` on; the file has `end`. Never blocks. */
-G4_FN void g4_ahead_ask(struct g4_fs *fs, uint32_t core, uint64_t page, uint64_t end);
+/* A sequential reader of the read-locked in-core inode will want the pages from `page` on; the file has `end`. Never blocks. */
+G4_FN void g4_ahead_ask(struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t end);
 /* Does one thing that was asked for; false: there was none. The caller has counted itself in fs->ahead.servers. */
 G4_FN bool g4_ahead_serve(struct g4_wg *wg, struct g4_fs *fs);
 /* Forgets what was asked for, when the last server is gone. */
@@ -479,19 +480,19 @@ G4_FN int g4_write_piece(struct g4_wg *wg, struct g4_fs *fs, const struct g4_bat
 /* ---- namei.c, execute.c, readdir.c, xattr.c: one function a command, called by g4_execute ---- */
 G4_FN int g4_do_lookup(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
-/* Commands that may be answered without a lock: glance.h. */
-G4_FN G4_INLINE bool g4_may_glance(uint32_t op)
+/* Commands that may be answered without a lock: optimistic.h. */
+G4_FN G4_INLINE bool g4_may_look_up_optimistically(uint32_t op)
 {
 	return op == G4_CMD_RESOLVE || op == G4_CMD_LOOKUP;
 }
 /*
- * glance.c. Per-lane, waits for nothing, locks nothing. What LOOKUP and RESOLVE would answer, if the caches have it and
+ * optimistic.c. Per-lane, waits for nothing, locks nothing. What LOOKUP and RESOLVE would answer, if the caches have it and
  * nobody changes what is on the way; false: ask them.
  */
-G4_FN bool g4_glance_alone(const struct g4_fs *fs, const struct g4_cmd *cmd);
+G4_FN bool g4_optimistic_alone(const struct g4_fs *fs, const struct g4_cmd *cmd);
 G4_FN int g4_do_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
-/* Opens a referenced core as an OPEN or CREATE command says; the handle takes the reference, an error drops it. */
-G4_FN int g4_open_core(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, struct g4_cmd *cmd);
+/* Opens a referenced in-core inode as an OPEN or CREATE command says; the handle takes the reference, an error drops it. */
+G4_FN int g4_open_inode(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, struct g4_cmd *cmd);
 G4_FN int g4_do_tmpfile(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 G4_FN int g4_do_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
@@ -508,25 +509,25 @@ G4_FN int g4_do_removexattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *c
  * Before the inode that a name in a locked directory leads to is locked: -G4_E_CORRUPT_DIR where the name cannot be
  * right, because a directory has another parent. The order of locks relies on it, whatever an image says.
  */
-G4_FN int g4_check_child(struct g4_fs *fs, const struct g4_core *parent, uint32_t core);
+G4_FN int g4_check_child(struct g4_fs *fs, const struct g4_inode_core *parent, uint32_t index);
 /* Whether names may be looked up in a locked inode: a directory, with the permission. */
-G4_FN int g4_may_search(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const struct g4_cred *cred);
+G4_FN int g4_may_search(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, const struct g4_cred *cred);
 /*
  * Per-lane; neither waits nor locks. Where a name of a locked directory leads by the lookup cache, which has no name that the
  * directory has not. False: it does not know. bytes > 0.
  */
-G4_FN bool g4_name_cached(struct g4_fs *fs, const struct g4_core *dir, const char *name, uint64_t bytes,
+G4_FN bool g4_name_cached(struct g4_fs *fs, const struct g4_inode_core *dir, const char *name, uint64_t bytes,
 			  struct g4_lookup_value *value);
 /* What the lookup cache knows a name in a directory by. Per-lane. */
-G4_FN struct g4_lookup_name g4_lookup_key(const struct g4_fs *fs, const struct g4_core *dir, const char *name,
+G4_FN struct g4_lookup_name g4_lookup_key(const struct g4_fs *fs, const struct g4_inode_core *dir, const char *name,
 					  uint32_t bytes);
 /* A symbolic link's target, at most G4_PATH_MAX - 1 bytes. Read-locked. */
-G4_FN int g4_link_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, char *to, uint32_t room, uint32_t *bytes);
+G4_FN int g4_link_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, char *to, uint32_t room, uint32_t *bytes);
 
-/* perm.c. The core is locked. want: G4_ACCESS_* bits. */
-G4_FN int g4_permission(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const struct g4_cred *cred,
+/* perm.c. The in-core inode is locked. want: G4_ACCESS_* bits. */
+G4_FN int g4_permission(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, const struct g4_cred *cred,
 			uint32_t want);
-G4_FN bool g4_is_owner(const struct g4_core *core, const struct g4_cred *cred);
+G4_FN bool g4_is_owner(const struct g4_inode_core *inode, const struct g4_cred *cred);
 G4_FN bool g4_in_group(const struct g4_cred *cred, uint32_t gid);
 G4_FN bool g4_is_root(const struct g4_cred *cred);
 /*
@@ -534,31 +535,32 @@ G4_FN bool g4_is_root(const struct g4_cred *cred);
  * directories; for all but trusted callers, whose kernel has its own settings. The directory is that of the name.
  * _hardlinks (1) is in the command that links.
  */
-G4_FN int g4_may_follow(const struct g4_core *dir, const struct g4_core *link, const struct g4_cred *cred);
-G4_FN int g4_may_reuse(const struct g4_core *dir, const struct g4_core *core, const struct g4_cred *cred);
+G4_FN int g4_may_follow(const struct g4_inode_core *dir, const struct g4_inode_core *link, const struct g4_cred *cred);
+G4_FN int g4_may_reuse(const struct g4_inode_core *dir, const struct g4_inode_core *inode, const struct g4_cred *cred);
 G4_FN G4_INLINE bool g4_is_trusted(const struct g4_cred *cred)
 {
 	return cred == NULL || (cred->flags & G4_CRED_TRUSTED);
 }
 /* The mode less the set-id bits that a file loses when somebody changes its contents or its owner. */
-G4_FN uint32_t g4_mode_less_ids(const struct g4_core *core, const struct g4_cred *cred);
+G4_FN uint32_t g4_mode_less_ids(const struct g4_inode_core *inode, const struct g4_cred *cred);
 /*
  * Before the contents of a write-locked regular file change: takes its capabilities away, whoever changes it, and its set-id
  * bits, unless root does. They are gone also where the change then fails, as in Linux. Outside of transactions.
  */
-G4_FN int g4_drop_privileges(struct g4_wg *wg, struct g4_fs *fs, uint32_t core, const struct g4_cred *cred);
+G4_FN int g4_drop_privileges(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, const struct g4_cred *cred);
 
-/* xattr.c: by space and name, on a write-locked (set, remove, clear) or read-locked core. */
-G4_FN int g4_xattr_get(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, uint32_t space, const char *name,
-		       uint32_t name_bytes, void *to, uint64_t room, uint64_t *bytes);
-G4_FN int g4_xattr_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint32_t space,
-		       const char *name, uint32_t name_bytes, const void *value, uint64_t bytes, uint32_t flags);
-G4_FN int g4_xattr_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint32_t space,
-			  const char *name, uint32_t name_bytes);
+/* xattr.c: by space and name, on a write-locked (set, remove, clear) or read-locked in-core inode. */
+G4_FN int g4_xattr_get(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t space,
+		       const char *name, uint32_t name_bytes, void *to, uint64_t room, uint64_t *bytes);
+G4_FN int g4_xattr_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+		       uint32_t space, const char *name, uint32_t name_bytes, const void *value, uint64_t bytes,
+		       uint32_t flags);
+G4_FN int g4_xattr_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			  uint32_t space, const char *name, uint32_t name_bytes);
 /* Removes security.capability from a write-locked inode, if it has that. Outside of transactions. */
-G4_FN int g4_drop_capability(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core);
-/* Frees attributes as far as the transaction's credits go; done when core->disk.xattr is 0. */
-G4_FN int g4_xattr_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core);
+G4_FN int g4_drop_capability(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode);
+/* Frees attributes as far as the transaction's credits go; done when inode->disk.xattr is 0. */
+G4_FN int g4_xattr_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode);
 /* metadata blocks that one attribute change dirties at most: record page, value chains old and new, their space */
 #define G4_XATTR_CREDITS 56u
 
@@ -570,25 +572,25 @@ struct g4_acl_result { /* what a new inode gets from its directory's default ACL
 	uint8_t access[G4_ACL_MAX_BYTES];
 	uint8_t default_[G4_ACL_MAX_BYTES];
 };
-G4_FN int g4_acl_inherit(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *parent, uint32_t mode,
+G4_FN int g4_acl_inherit(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *parent, uint32_t mode,
 			 uint32_t umask, struct g4_acl_result *out);
 /* Checks an ACL in xattr form; *mode_bits gets the rwxrwxrwx it stands for, *equivalent whether mode bits say it all. */
 G4_FN int g4_acl_check(const void *value, uint64_t bytes, uint32_t *mode_bits, bool *equivalent);
 /* The access ACL after chmod, in place. */
 G4_FN void g4_acl_chmod(void *value, uint64_t bytes, uint32_t mode);
 /* G4_ACCESS_* bits that the ACL grants, or -1 when it does not decide. */
-G4_FN int g4_acl_allows(const void *value, uint64_t bytes, const struct g4_core *core, const struct g4_cred *cred,
-			uint32_t want);
+G4_FN int g4_acl_allows(const void *value, uint64_t bytes, const struct g4_inode_core *inode,
+			const struct g4_cred *cred, uint32_t want);
 
 /* ---- execute.c ---- */
 /* Leader. Runs one command; sets cmd->status and returns it. */
 G4_FN int g4_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
-/* Handles name an open in-core inode: core index and open flags. */
-G4_FN G4_INLINE uint64_t g4_handle_make(uint32_t core, uint32_t flags)
+/* Handles name an open in-core inode: index and open flags. */
+G4_FN G4_INLINE uint64_t g4_handle_make(uint32_t index, uint32_t flags)
 {
-	return (uint64_t)(core + 1) << 32 | (flags & 0xffffu);
+	return (uint64_t)(index + 1) << 32 | (flags & 0xffffu);
 }
-G4_FN G4_INLINE uint32_t g4_handle_core(uint64_t handle)
+G4_FN G4_INLINE uint32_t g4_handle_index(uint64_t handle)
 {
 	return (uint32_t)(handle >> 32) - 1;
 }

@@ -49,12 +49,12 @@ G4_FN static g4_ptr data_ptr(uint64_t address, uint32_t level, bool written)
 }
 
 /* References the level-`level` page that `ptr` leads to. */
-G4_FN static int get_node(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, g4_ptr ptr, uint32_t level,
-			  uint32_t *line)
+G4_FN static int get_node(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, g4_ptr ptr,
+			  uint32_t level, uint32_t *line)
 {
 	int rc = g4_ptr_validate(ptr, &fs->meta.layout);
 
-	return rc < 0 ? rc : g4_meta_get_indirect(wg, &fs->meta, g4_ptr_address(ptr), core->ino, level, line);
+	return rc < 0 ? rc : g4_meta_get_indirect(wg, &fs->meta, g4_ptr_address(ptr), inode->ino, level, line);
 }
 
 /* A data pointer found at `level` (0: page) must have that level's size. */
@@ -77,19 +77,19 @@ G4_FN static void extend_run(const g4_le64 *slots, uint32_t count, uint32_t at, 
 	}
 }
 
-G4_FN int g4_map_lookup(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, uint64_t page, uint64_t most,
-			struct g4_run *run)
+G4_FN int g4_map_lookup(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			uint64_t most, struct g4_run *run)
 {
-	uint32_t level = core->disk.map_height, line = G4_NO_LINE;
+	uint32_t level = inode->disk.map_height, line = G4_NO_LINE;
 	int rc = 0;
 
 	run->kind = G4_HOLE;
 	run->level = 0;
 	run->address = 0;
 	run->pages = most;
-	if ((core->disk.flags & G4_INODE_INLINE) || page >= g4_map_capacity_pages(level))
+	if ((inode->disk.flags & G4_INODE_INLINE) || page >= g4_map_capacity_pages(level))
 		return 0;
-	const g4_le64 *slots = core->disk.map;
+	const g4_le64 *slots = inode->disk.map;
 	uint32_t count = G4_MAP_SLOTS, at = (uint32_t)(page >> (9 * level));
 	for (;;) {
 		g4_ptr ptr = slots[at];
@@ -109,7 +109,7 @@ G4_FN int g4_map_lookup(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core
 			break;
 		}
 		uint32_t below;
-		rc = get_node(wg, fs, core, ptr, level, &below);
+		rc = get_node(wg, fs, inode, ptr, level, &below);
 		if (line != G4_NO_LINE)
 			g4_cache_put(&fs->cache, line);
 		line = G4_NO_LINE;
@@ -142,22 +142,23 @@ G4_FN static void path_put(struct g4_fs *fs, struct path *path)
 			g4_cache_put(&fs->cache, path->lines[level]);
 }
 
-G4_FN static void path_start(struct path *path, struct g4_core *core, uint64_t page)
+G4_FN static void path_start(struct path *path, struct g4_inode_core *inode, uint64_t page)
 {
 	for (uint32_t level = 0; level <= G4_MAP_MAX_HEIGHT; level++)
 		path->lines[level] = G4_NO_LINE;
-	path->level = core->disk.map_height;
-	path->slot = &core->disk.map[page >> (9 * path->level)];
+	path->level = inode->disk.map_height;
+	path->slot = &inode->disk.map[page >> (9 * path->level)];
 }
 
 /* One level down; the slot holds an indirect pointer. */
-G4_FN static int path_down(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, struct path *path, uint64_t page)
+G4_FN static int path_down(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct path *path,
+			   uint64_t page)
 {
 	uint32_t level = path->level;
 
 	if (level == 0)
 		return -G4_E_CORRUPT_MAP;
-	int rc = get_node(wg, fs, core, *path->slot, level, &path->lines[level]);
+	int rc = get_node(wg, fs, inode, *path->slot, level, &path->lines[level]);
 	if (rc < 0) {
 		path->lines[level] = G4_NO_LINE;
 		return rc;
@@ -177,22 +178,22 @@ G4_FN static void path_dirty(struct g4_txn *txn, const struct path *path)
 }
 
 /* Puts a new indirect page into the slot. Without `fill` its slots are zero, else they divide that data pointer. */
-G4_FN static int add_node(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+G4_FN static int add_node(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			  struct path *path, g4_ptr fill)
 {
 	uint64_t address;
 	uint32_t line;
-	bool promised = core->map_promise > 0;
-	int rc = promised ? g4_alloc_promised_metadata(wg, &fs->alloc, txn, &address) :
+	bool reserved = inode->map_reservation > 0;
+	int rc = reserved ? g4_alloc_reserved_metadata(wg, &fs->alloc, txn, &address) :
 			    g4_alloc_metadata(wg, &fs->alloc, txn, &address);
 
-	if (rc == 0 && promised)
-		core->map_promise--;
+	if (rc == 0 && reserved)
+		inode->map_reservation--;
 	if (rc == 0)
 		rc = g4_meta_new(wg, &fs->meta, address, G4_BLOCK_INDIRECT, &line);
 	if (rc < 0)
 		return rc;
-	fs->cache.lines[line].inode = core->ino;
+	fs->cache.lines[line].inode = inode->ino;
 	fs->cache.lines[line].level = (uint8_t)path->level;
 	g4_txn_dirty(txn, line);
 	if (fill) {
@@ -204,43 +205,44 @@ G4_FN static int add_node(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 	}
 	path_dirty(txn, path);
 	*path->slot = g4_ptr_make(address, G4_TAG_4K, G4_PTR_VALID | G4_PTR_INDIRECT);
-	core->disk.pages++;
+	inode->disk.pages++;
 	g4_cache_put(&fs->cache, line);
 	return 0;
 }
 
 /* Makes the tree high enough for `page`. */
-G4_FN static int grow(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint64_t page)
+G4_FN static int grow(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+		      uint64_t page)
 {
-	while (page >= g4_map_capacity_pages(core->disk.map_height)) {
+	while (page >= g4_map_capacity_pages(inode->disk.map_height)) {
 		uint32_t used = 0;
 
-		if (core->disk.map_height == G4_MAP_MAX_HEIGHT)
+		if (inode->disk.map_height == G4_MAP_MAX_HEIGHT)
 			return -G4_E_FBIG;
 		for (uint32_t i = 0; i < G4_MAP_SLOTS; i++)
-			used += core->disk.map[i] != 0;
+			used += inode->disk.map[i] != 0;
 		if (used > 0) {
 			g4_le64 old[G4_MAP_SLOTS];
 			struct path path;
 			uint32_t line;
 
-			memcpy(old, core->disk.map, sizeof(old));
-			core->disk.map[0] = 0;
-			core->disk.map_height++;
-			path_start(&path, core, 0);
-			int rc = add_node(wg, fs, txn, core, &path, 0);
+			memcpy(old, inode->disk.map, sizeof(old));
+			inode->disk.map[0] = 0;
+			inode->disk.map_height++;
+			path_start(&path, inode, 0);
+			int rc = add_node(wg, fs, txn, inode, &path, 0);
 			if (rc == 0)
-				rc = get_node(wg, fs, core, core->disk.map[0], core->disk.map_height, &line);
+				rc = get_node(wg, fs, inode, inode->disk.map[0], inode->disk.map_height, &line);
 			if (rc < 0) {
-				memcpy(core->disk.map, old, sizeof(old));
-				core->disk.map_height--;
+				memcpy(inode->disk.map, old, sizeof(old));
+				inode->disk.map_height--;
 				return rc;
 			}
 			memcpy(slots_of(fs, line), old, sizeof(old));
-			memset(&core->disk.map[1], 0, sizeof(old) - sizeof(old[0]));
+			memset(&inode->disk.map[1], 0, sizeof(old) - sizeof(old[0]));
 			g4_cache_put(&fs->cache, line);
 		} else {
-			core->disk.map_height++;
+			inode->disk.map_height++;
 		}
 	}
 	return 0;
@@ -252,8 +254,8 @@ G4_FN static bool need_credits(struct g4_txn *txn, uint32_t credits)
 }
 
 /* Replaces a run of level-0 slots. *done: slots changed before the credits ran out. */
-G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, g4_le64 *slots,
-			   uint64_t count, uint64_t address, bool written, uint64_t *done)
+G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			   g4_le64 *slots, uint64_t count, uint64_t address, bool written, uint64_t *done)
 {
 	uint64_t k = 0;
 	int rc = 0;
@@ -277,7 +279,7 @@ G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 				rc = g4_alloc_publish(wg, &fs->alloc, txn, to, old.pages);
 			if (rc < 0)
 				break;
-			core->disk.pages += old.kind == G4_HOLE ? old.pages : 0;
+			inode->disk.pages += old.kind == G4_HOLE ? old.pages : 0;
 		}
 		for (uint64_t i = 0; i < old.pages; i++)
 			slots[k + i] = data_ptr(to + i * G4_PAGE_BYTES, 0, written);
@@ -288,7 +290,7 @@ G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 }
 
 /* A level-1 page whose 512 pages are contiguous, aligned and written gives way to one 2 MiB pointer. */
-G4_FN static int collapse(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+G4_FN static int collapse(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			  struct path *path, uint64_t page)
 {
 	const g4_le64 *slots = slots_of(fs, path->lines[1]);
@@ -304,30 +306,30 @@ G4_FN static int collapse(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 		return 0;
 	above = *path;
 	above.level = 1;
-	above.slot = core->disk.map_height == 1 ? &core->disk.map[page >> 9] :
-						  &slots_of(fs, path->lines[2])[(page >> 9) & (G4_INDIRECT_SLOTS - 1)];
+	above.slot = inode->disk.map_height == 1 ? &inode->disk.map[page >> 9] :
+						   &slots_of(fs, path->lines[2])[(page >> 9) & (G4_INDIRECT_SLOTS - 1)];
 	uint64_t node = g4_ptr_address(*above.slot);
 	path_dirty(txn, &above);
 	*above.slot = data_ptr(first, 1, true);
-	core->disk.pages--;
+	inode->disk.pages--;
 	return g4_alloc_free_metadata(wg, &fs->alloc, txn, node);
 }
 
 /* Goes on to the slot of `page` at `level`, making and splitting what is in the way. */
-G4_FN static int descend_making(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+G4_FN static int descend_making(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 				struct path *path, uint64_t page, uint32_t level)
 {
 	while (path->level > level) {
 		int rc = 0;
 		if (*path->slot == 0) {
-			rc = add_node(wg, fs, txn, core, path, 0);
+			rc = add_node(wg, fs, txn, inode, path, 0);
 		} else if (!(*path->slot & G4_PTR_INDIRECT)) {
 			rc = check_data(fs, *path->slot, path->level);
 			if (rc == 0)
-				rc = add_node(wg, fs, txn, core, path, *path->slot);
+				rc = add_node(wg, fs, txn, inode, path, *path->slot);
 		}
 		if (rc == 0)
-			rc = path_down(wg, fs, core, path, page);
+			rc = path_down(wg, fs, inode, path, page);
 		if (rc < 0)
 			return rc;
 	}
@@ -341,7 +343,7 @@ G4_FN static bool is_large(uint64_t page, uint64_t address, uint64_t pages, bool
 }
 
 /* Replaces a level-1 slot that holds nothing or a data pointer. *done 0: the credits ran out. */
-G4_FN static int set_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+G4_FN static int set_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			   const struct path *path, uint64_t address, uint64_t *done)
 {
 	g4_ptr old = *path->slot;
@@ -356,7 +358,7 @@ G4_FN static int set_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 			rc = g4_alloc_publish(wg, &fs->alloc, txn, address, G4_INDIRECT_SLOTS);
 		if (rc < 0)
 			return rc;
-		core->disk.pages += old ? 0 : G4_INDIRECT_SLOTS;
+		inode->disk.pages += old ? 0 : G4_INDIRECT_SLOTS;
 	}
 	path_dirty(txn, path);
 	*path->slot = data_ptr(address, 1, true);
@@ -364,7 +366,7 @@ G4_FN static int set_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 	return 0;
 }
 
-G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint64_t page,
+G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode, uint64_t page,
 		     uint64_t address, uint64_t pages, bool written, uint64_t *done)
 {
 	int rc = 0;
@@ -377,24 +379,25 @@ G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, str
 
 		if (!need_credits(txn, G4_MAP_CREDITS - 4))
 			break;
-		rc = grow(wg, fs, txn, core, large ? at + G4_INDIRECT_SLOTS - 1 : at);
+		rc = grow(wg, fs, txn, inode, large ? at + G4_INDIRECT_SLOTS - 1 : at);
 		if (rc < 0)
 			break;
-		path_start(&path, core, at);
+		path_start(&path, inode, at);
 		if (large)
-			rc = descend_making(wg, fs, txn, core, &path, at, 1);
+			rc = descend_making(wg, fs, txn, inode, &path, at, 1);
 		large = large && rc == 0 && !(*path.slot & G4_PTR_INDIRECT);
 		if (large)
-			rc = set_large(wg, fs, txn, core, &path, to, &changed);
+			rc = set_large(wg, fs, txn, inode, &path, to, &changed);
 		else if (rc == 0)
-			rc = descend_making(wg, fs, txn, core, &path, at, 0);
+			rc = descend_making(wg, fs, txn, inode, &path, at, 0);
 		if (rc == 0 && !large) {
-			uint64_t room = core->disk.map_height == 0 ? G4_MAP_SLOTS - at : G4_INDIRECT_SLOTS - (at & 511);
+			uint64_t room =
+				inode->disk.map_height == 0 ? G4_MAP_SLOTS - at : G4_INDIRECT_SLOTS - (at & 511);
 			n = g4_min64(pages - *done, room);
 			path_dirty(txn, &path);
-			rc = set_slots(wg, fs, txn, core, path.slot, n, to, written, &changed);
-			if (rc == 0 && core->disk.map_height > 0 && changed == n && n == room && written)
-				rc = collapse(wg, fs, txn, core, &path, at);
+			rc = set_slots(wg, fs, txn, inode, path.slot, n, to, written, &changed);
+			if (rc == 0 && inode->disk.map_height > 0 && changed == n && n == room && written)
+				rc = collapse(wg, fs, txn, inode, &path, at);
 		}
 		path_put(fs, &path);
 		*done += changed;
@@ -413,15 +416,15 @@ G4_FN static bool node_is_empty(const g4_le64 *slots)
 }
 
 /* Frees indirect pages that became empty, from level 1 up. */
-G4_FN static int prune(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, struct path *path,
-		       uint64_t page)
+G4_FN static int prune(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+		       struct path *path, uint64_t page)
 {
-	for (uint32_t level = path->level + 1; level <= core->disk.map_height; level++) {
+	for (uint32_t level = path->level + 1; level <= inode->disk.map_height; level++) {
 		g4_le64 *slot;
 		if (path->lines[level] == G4_NO_LINE || !node_is_empty(slots_of(fs, path->lines[level])))
 			return 0;
-		if (level == core->disk.map_height) {
-			slot = &core->disk.map[page >> (9 * level)];
+		if (level == inode->disk.map_height) {
+			slot = &inode->disk.map[page >> (9 * level)];
 		} else {
 			slot = &slots_of(fs, path->lines[level + 1])[(page >> (9 * level)) & (G4_INDIRECT_SLOTS - 1)];
 			g4_txn_dirty(txn, path->lines[level + 1]);
@@ -430,13 +433,13 @@ G4_FN static int prune(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 		if (rc < 0)
 			return rc;
 		*slot = 0;
-		core->disk.pages--;
+		inode->disk.pages--;
 	}
 	return 0;
 }
 
 /* Clears level-0 slots; *done: how many before the credits ran out. */
-G4_FN static int clear_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+G4_FN static int clear_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			     g4_le64 *slots, uint64_t count, uint64_t *done)
 {
 	uint64_t k = 0;
@@ -455,7 +458,7 @@ G4_FN static int clear_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 			rc = g4_alloc_free(wg, &fs->alloc, txn, old.address, old.pages);
 			if (rc < 0)
 				break;
-			core->disk.pages -= old.pages;
+			inode->disk.pages -= old.pages;
 			memset(&slots[k], 0, old.pages * sizeof(slots[0]));
 		}
 		k += old.pages;
@@ -468,24 +471,24 @@ G4_FN static int clear_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
  * One step of clearing at `page`: *next is where the next step starts; equal to page when credits ran out. 1: a large
  * pointer was split, do the step again.
  */
-G4_FN static int clear_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint64_t page,
-			    uint64_t end, uint64_t *next)
+G4_FN static int clear_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			    uint64_t page, uint64_t end, uint64_t *next)
 {
 	struct path path;
 	int rc = 0;
 
-	path_start(&path, core, page);
+	path_start(&path, inode, page);
 	while (rc == 0 && path.level > 0 && (*path.slot & G4_PTR_INDIRECT))
-		rc = path_down(wg, fs, core, &path, page);
+		rc = path_down(wg, fs, inode, &path, page);
 	if (rc == 0) {
 		uint64_t span = span_pages(path.level), inside = page & (span - 1), changed = 0;
 		g4_ptr ptr = *path.slot;
 		*next = page;
 		if (path.level == 0) {
 			uint64_t room =
-				core->disk.map_height == 0 ? G4_MAP_SLOTS - page : G4_INDIRECT_SLOTS - (page & 511);
+				inode->disk.map_height == 0 ? G4_MAP_SLOTS - page : G4_INDIRECT_SLOTS - (page & 511);
 			path_dirty(txn, &path);
-			rc = clear_slots(wg, fs, txn, core, path.slot, g4_min64(room, end - page), &changed);
+			rc = clear_slots(wg, fs, txn, inode, path.slot, g4_min64(room, end - page), &changed);
 			*next = page + changed;
 		} else if (ptr == 0) {
 			*next = page + span - inside;
@@ -497,28 +500,28 @@ G4_FN static int clear_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 				rc = g4_alloc_free(wg, &fs->alloc, txn, g4_ptr_address(ptr), span);
 				if (rc == 0) {
 					*path.slot = 0;
-					core->disk.pages -= span;
+					inode->disk.pages -= span;
 					*next = page + span;
 				}
 			}
 		} else {
 			rc = check_data(fs, ptr, path.level);
 			if (rc == 0)
-				rc = add_node(wg, fs, txn, core, &path, ptr);
+				rc = add_node(wg, fs, txn, inode, &path, ptr);
 			path_put(fs, &path);
 			return rc < 0 ? rc : 1;
 		}
 		if (rc == 0 && *next > page)
-			rc = prune(wg, fs, txn, core, &path, page);
+			rc = prune(wg, fs, txn, inode, &path, page);
 	}
 	path_put(fs, &path);
 	return rc;
 }
 
-G4_FN int g4_map_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint64_t page,
-		       uint64_t end, uint64_t *next)
+G4_FN int g4_map_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+		       uint64_t page, uint64_t end, uint64_t *next)
 {
-	uint64_t capacity = g4_map_capacity_pages(core->disk.map_height);
+	uint64_t capacity = g4_map_capacity_pages(inode->disk.map_height);
 
 	end = g4_min64(end, capacity);
 	*next = page;
@@ -526,7 +529,7 @@ G4_FN int g4_map_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 		uint64_t at = *next;
 		if (!need_credits(txn, G4_MAP_CREDITS - 4) || (at > page && g4_txn_is_crowded(txn)))
 			return 0;
-		int rc = clear_step(wg, fs, txn, core, at, end, next);
+		int rc = clear_step(wg, fs, txn, inode, at, end, next);
 		if (rc < 0)
 			return rc;
 		if (*next == at && rc == 0)

@@ -12,8 +12,8 @@
 #include "base/memory_host.h"
 #include "base/move_host.h"
 
-#define CORES_MIN 4096u
-#define CORES_MAX 32768u
+#define ICACHE_MIN 4096u
+#define ICACHE_MAX 32768u
 #define LOOKUPS_PER_BUCKET 4u /* entries have one place each: room keeps names from pushing out one another */
 
 static int fail(char *message, size_t bytes, int code, const char *what)
@@ -105,9 +105,9 @@ static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
 /* ------------------------------------------------------------------ memory */
 
 struct plan {
-	uint32_t line_count, set_count, core_count, bucket_count, txn_blocks;
+	uint32_t line_count, set_count, icache_count, bucket_count, txn_blocks;
 	uint64_t log_pages, most_groups;
-	uint64_t lines, frames, places, sets, notes, cores, buckets, keys, lookup, journal, in_log, alloc, total;
+	uint64_t lines, frames, places, sets, notes, icache, buckets, keys, lookup, journal, in_log, alloc, total;
 };
 
 static uint64_t place(uint64_t *total, uint64_t bytes)
@@ -121,9 +121,9 @@ static void plan_memory(const struct g4_layout *layout, const struct g4_fs_optio
 {
 	plan->line_count = (uint32_t)g4_cache_lines_for(options->cache_bytes);
 	plan->set_count = g4_cache_sets_for(plan->line_count);
-	const uint64_t most = options->most_cores ? g4_min64(options->most_cores, G4_LOOKUP_CORES) : CORES_MAX;
-	plan->core_count = (uint32_t)g4_max64(CORES_MIN, g4_min64(plan->line_count, most));
-	for (plan->bucket_count = 1; plan->bucket_count < plan->core_count; plan->bucket_count *= 2)
+	const uint64_t most = options->most_inodes ? g4_min64(options->most_inodes, G4_LOOKUP_INDEXES) : ICACHE_MAX;
+	plan->icache_count = (uint32_t)g4_max64(ICACHE_MIN, g4_min64(plan->line_count, most));
+	for (plan->bucket_count = 1; plan->bucket_count < plan->icache_count; plan->bucket_count *= 2)
 		;
 	plan->log_pages = layout->journal_bytes / G4_PAGE_BYTES - 1;
 	plan->total = g4_align_up(sizeof(struct g4_fs), G4_PAGE_BYTES);
@@ -132,9 +132,9 @@ static void plan_memory(const struct g4_layout *layout, const struct g4_fs_optio
 	plan->places = place(&plan->total, plan->line_count * sizeof(uint32_t));
 	plan->sets = place(&plan->total, plan->set_count * sizeof(struct g4_cache_set));
 	plan->notes = place(&plan->total, plan->line_count * sizeof(struct g4_note));
-	plan->cores = place(&plan->total, plan->core_count * sizeof(struct g4_core));
+	plan->icache = place(&plan->total, plan->icache_count * sizeof(struct g4_inode_core));
 	plan->buckets = place(&plan->total, plan->bucket_count * sizeof(uint32_t));
-	plan->keys = place(&plan->total, (uint64_t)plan->bucket_count * G4_CORE_KEYS * sizeof(struct g4_core_key));
+	plan->keys = place(&plan->total, (uint64_t)plan->bucket_count * G4_ICACHE_KEYS * sizeof(struct g4_icache_key));
 	plan->lookup = place(&plan->total, LOOKUPS_PER_BUCKET * plan->bucket_count * sizeof(struct g4_lookup_entry));
 	plan->journal =
 		place(&plan->total, g4_journal_memory(plan->log_pages, plan->line_count, options->most_txn_blocks));
@@ -148,19 +148,19 @@ static void free_memory(struct g4_fs *fs)
 	g4_memory_unmap(fs, fs->memory_bytes);
 }
 
-static void init_cores(struct g4_fs *fs, uint8_t *memory, const struct plan *plan)
+static void init_icache(struct g4_fs *fs, uint8_t *memory, const struct plan *plan)
 {
-	fs->cores.core = (struct g4_core *)(memory + plan->cores);
-	fs->cores.count = plan->core_count;
-	fs->cores.buckets = (uint32_t *)(memory + plan->buckets);
-	fs->cores.bucket_mask = plan->bucket_count - 1;
-	fs->cores.keys = (struct g4_core_key *)(memory + plan->keys);
-	memset(fs->cores.buckets, 0xff, plan->bucket_count * sizeof(uint32_t));
+	fs->icache.inodes = (struct g4_inode_core *)(memory + plan->icache);
+	fs->icache.count = plan->icache_count;
+	fs->icache.buckets = (uint32_t *)(memory + plan->buckets);
+	fs->icache.bucket_mask = plan->bucket_count - 1;
+	fs->icache.keys = (struct g4_icache_key *)(memory + plan->keys);
+	memset(fs->icache.buckets, 0xff, plan->bucket_count * sizeof(uint32_t));
 	fs->lookup.entries = (struct g4_lookup_entry *)(memory + plan->lookup);
 	fs->lookup.mask = LOOKUPS_PER_BUCKET * plan->bucket_count - 1;
-	fs->root_core = G4_NO_CORE;
-	fs->orphan_head = G4_NO_CORE;
-	fs->dirty_first = fs->dirty_last = G4_NO_CORE;
+	fs->root_index = G4_NO_INODE;
+	fs->orphan_head = G4_NO_INODE;
+	fs->dirty_first = fs->dirty_last = G4_NO_INODE;
 }
 
 static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, const struct g4_fs_options *options,
@@ -197,7 +197,7 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 	fs->meta.layout = layout;
 	fs->meta.fs_tag = g4_superblock_tag(sb);
 	fs->next_generation = (uint32_t)g4_realtime_ns() | 1u;
-	init_cores(fs, memory, plan);
+	init_icache(fs, memory, plan);
 	return fs;
 }
 
@@ -272,8 +272,8 @@ static int find_root(struct g4_wg *wg, struct g4_fs *fs, uint64_t *orphan)
 	uint64_t ino = root->root_inode;
 	*orphan = root->orphan_head;
 	g4_cache_put(&fs->cache, line);
-	rc = ino == G4_NODE_ROOT ? -G4_E_CORRUPT_INODE : g4_core_get(wg, fs, ino, &fs->root_core);
-	if (rc == 0 && !g4_is_dir(g4_core_of(fs, fs->root_core)->disk.mode))
+	rc = ino == G4_NODE_ROOT ? -G4_E_CORRUPT_INODE : g4_icache_get(wg, fs, ino, &fs->root_index);
+	if (rc == 0 && !g4_is_dir(g4_icache_at(fs, fs->root_index)->disk.mode))
 		rc = -G4_E_CORRUPT_INODE;
 	return rc == -G4_E_STALE ? -G4_E_CORRUPT_INODE : rc;
 }
@@ -288,7 +288,7 @@ static bool may_be_orphan(const struct g4_inode *inode)
 
 /*
  * Deletes or finishes truncating what is on the orphan list, one after the other, so that any number of them needs one
- * core. In memory each is the whole list; a list that leads back to itself ends at an inode that is gone.
+ * in-core inode. In memory each is the whole list; a list that leads back to itself ends at an inode that is gone.
  */
 static int finish_orphans(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino)
 {
@@ -296,25 +296,25 @@ static int finish_orphans(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino)
 
 	while (ino && rc == 0) {
 		uint32_t i;
-		rc = g4_core_get(wg, fs, ino, &i);
+		rc = g4_icache_get(wg, fs, ino, &i);
 		if (rc < 0)
 			return rc == -G4_E_STALE ? -G4_E_CORRUPT_INODE : rc;
-		struct g4_core *core = g4_core_of(fs, i);
-		ino = core->disk.orphan_next;
-		if (!may_be_orphan(&core->disk)) {
-			g4_core_put(fs, i);
+		struct g4_inode_core *inode = g4_icache_at(fs, i);
+		ino = inode->disk.orphan_next;
+		if (!may_be_orphan(&inode->disk)) {
+			g4_icache_put(fs, i);
 			return -G4_E_CORRUPT_INODE;
 		}
 		fs->orphan_head = i;
-		g4_core_ref(fs, i); /* the list's */
-		if (core->disk.nlink == 0) {
+		g4_icache_ref(fs, i); /* the list's */
+		if (inode->disk.nlink == 0) {
 			rc = g4_inode_delete(wg, fs, i);
 		} else {
-			g4_write_lock(&core->lock);
+			g4_write_lock(&inode->lock);
 			rc = g4_file_cut(wg, fs, i);
-			g4_write_unlock(&core->lock);
+			g4_write_unlock(&inode->lock);
 		}
-		g4_core_put(fs, i);
+		g4_icache_put(fs, i);
 	}
 	return rc;
 }
@@ -427,14 +427,14 @@ static int delete_orphans(struct g4_wg *wg, struct g4_fs *fs)
 {
 	int rc = 0;
 
-	while (rc == 0 && fs->orphan_head != G4_NO_CORE) {
+	while (rc == 0 && fs->orphan_head != G4_NO_INODE) {
 		uint32_t i = fs->orphan_head;
-		struct g4_core *core = g4_core_of(fs, i);
-		g4_core_ref(fs, i);
-		core->opens = 0;
-		core->held = false;
-		rc = core->disk.nlink == 0 ? g4_inode_delete(wg, fs, i) : -G4_E_CORRUPT_INODE;
-		g4_core_put(fs, i);
+		struct g4_inode_core *inode = g4_icache_at(fs, i);
+		g4_icache_ref(fs, i);
+		inode->opens = 0;
+		inode->held = false;
+		rc = inode->disk.nlink == 0 ? g4_inode_delete(wg, fs, i) : -G4_E_CORRUPT_INODE;
+		g4_icache_put(fs, i);
 	}
 	return rc;
 }
@@ -475,8 +475,8 @@ void g4_fs_moved(struct g4_fs *fs, intptr_t by, struct g4_dev *dev)
 	G4_MOVE(fs->meta.in_log, by);
 	g4_journal_moved(&fs->journal, by);
 	g4_alloc_moved(&fs->alloc, by);
-	G4_MOVE(fs->cores.core, by);
-	G4_MOVE(fs->cores.buckets, by);
-	G4_MOVE(fs->cores.keys, by);
+	G4_MOVE(fs->icache.inodes, by);
+	G4_MOVE(fs->icache.buckets, by);
+	G4_MOVE(fs->icache.keys, by);
 	G4_MOVE(fs->lookup.entries, by);
 }

@@ -8,7 +8,7 @@
 struct g4_fs_options {
 	uint32_t flags; /* G4_FS_* */
 	uint64_t cache_bytes;
-	uint32_t most_cores;	  /* inodes in core, where the cache is large enough; 0: 32 768 */
+	uint32_t most_inodes;	  /* inodes in memory, where the cache is large enough; 0: 32 768 */
 	uint32_t most_txn_blocks; /* metadata blocks of a transaction, where log and cache are; 0: G4_TXN_MAX_BLOCKS */
 	bool places_fixed;	  /* pages of the cache are not laid out in the order of their first use */
 	bool may_grow;		  /* memory for as many groups as the tables have room for */

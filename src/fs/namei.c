@@ -8,7 +8,7 @@
 /* Beside the name itself: the inodes of parent and child, a slot for a new one and the space of its slab, the orphan list. */
 #define INODE_CREDITS 16u
 /* And what a new inode gets from its directory: access lists, the page of a long link's target. */
-#define GIFT_CREDITS 24u
+#define NEW_ATTRIBUTE_CREDITS 24u
 
 /* Whether a byte of the word is 0 (Lamport, "Multiple byte processing with full-word instructions", 1975). */
 G4_FN static bool has_zero(uint64_t word)
@@ -54,104 +54,104 @@ G4_FN static uint8_t type_of(uint32_t mode)
 	return (uint8_t)((mode & G4_S_IFMT) >> 12); /* DT_* */
 }
 
-G4_FN static struct g4_dir dir_of(struct g4_fs *fs, const struct g4_core *core)
+G4_FN static struct g4_dir dir_of(struct g4_fs *fs, const struct g4_inode_core *inode)
 {
-	struct g4_dir dir = {&fs->alloc, fs->hash_key, core->disk.map[0], core->disk.pages};
+	struct g4_dir dir = {&fs->alloc, fs->hash_key, inode->disk.map[0], inode->disk.pages};
 	return dir;
 }
 
 /* The pages that an insert came to, back into the inode: also those of one that failed and had divided some by then. */
-G4_FN static void dir_grown(struct g4_core *core, const struct g4_dir *dir)
+G4_FN static void dir_grown(struct g4_inode_core *inode, const struct g4_dir *dir)
 {
-	core->disk.map[0] = dir->root;
-	core->disk.pages = dir->pages;
+	inode->disk.map[0] = dir->root;
+	inode->disk.pages = dir->pages;
 }
 
 /* The same of an insert or removal that came about; also times and the number of entries. */
-G4_FN static void dir_changed(struct g4_core *core, const struct g4_dir *dir, int entries, uint64_t now)
+G4_FN static void dir_changed(struct g4_inode_core *inode, const struct g4_dir *dir, int entries, uint64_t now)
 {
-	dir_grown(core, dir);
-	core->disk.entries = (g4_le32)((int64_t)core->disk.entries + entries);
-	core->disk.mtime_ns = core->disk.ctime_ns = now;
+	dir_grown(inode, dir);
+	inode->disk.entries = (g4_le32)((int64_t)inode->disk.entries + entries);
+	inode->disk.mtime_ns = inode->disk.ctime_ns = now;
 }
 
 /* A directory that may be searched. Locked. */
-G4_FN static int check_dir(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const struct g4_cred *cred,
+G4_FN static int check_dir(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, const struct g4_cred *cred,
 			   uint32_t want)
 {
-	if (core->dead || core->disk.nlink == 0)
+	if (inode->dead || inode->disk.nlink == 0)
 		return -G4_E_NOENT;
-	if (!g4_is_dir(core->disk.mode))
+	if (!g4_is_dir(inode->disk.mode))
 		return -G4_E_NOTDIR;
-	if ((want & G4_ACCESS_WRITE) && (core->disk.flags & G4_INODE_IMMUTABLE))
+	if ((want & G4_ACCESS_WRITE) && (inode->disk.flags & G4_INODE_IMMUTABLE))
 		return -G4_E_PERM;
 	if (cred == NULL || cred->uid == 0) /* g4_permission() would say so of any directory */
 		return 0;
-	return g4_permission(wg, fs, core, cred, want);
+	return g4_permission(wg, fs, inode, cred, want);
 }
 
 /* Finds a name in a locked directory, . and .. included. */
-G4_FN static int find(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const char *name, uint32_t bytes,
+G4_FN static int find(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, const char *name, uint32_t bytes,
 		      struct g4_dir_slot *slot)
 {
-	struct g4_dir dir = dir_of(fs, core);
+	struct g4_dir dir = dir_of(fs, inode);
 
 	if (is_dot(name, bytes) || is_dotdot(name, bytes)) {
-		slot->inode = is_dot(name, bytes) ? core->ino : core->disk.parent;
+		slot->inode = is_dot(name, bytes) ? inode->ino : inode->disk.parent;
 		slot->file_type = 4; /* DT_DIR */
 		slot->room = 0;
 		return 0;
 	}
-	const bool small = core->disk.pages == 1;
-	const uint32_t near = small ? g4_load32_rlx(&core->leaf) - 1 : G4_NO_LINE;
+	const bool small = inode->disk.pages == 1;
+	const uint32_t near = small ? g4_load32_rlx(&inode->leaf) - 1 : G4_NO_LINE;
 	slot->line = near;
 	int rc = g4_dir_lookup(wg, &dir, name, bytes, slot);
 	if (small && slot->line != near)
-		g4_store32_rlx(&core->leaf, slot->line + 1);
+		g4_store32_rlx(&inode->leaf, slot->line + 1);
 	return rc;
 }
 
-G4_FN int g4_check_child(struct g4_fs *fs, const struct g4_core *parent, uint32_t i)
+G4_FN int g4_check_child(struct g4_fs *fs, const struct g4_inode_core *parent, uint32_t index)
 {
-	const struct g4_core *core = g4_core_of(fs, i);
+	const struct g4_inode_core *inode = g4_icache_at(fs, index);
 
-	if (!g4_is_dir(g4_core_type(core)))
+	if (!g4_is_dir(g4_inode_core_type(inode)))
 		return 0;
-	return core == parent || g4_load64_acq(&core->disk.parent) != parent->ino ? -G4_E_CORRUPT_DIR : 0;
+	return inode == parent || g4_load64_acq(&inode->disk.parent) != parent->ino ? -G4_E_CORRUPT_DIR : 0;
 }
 
-G4_FN struct g4_lookup_name g4_lookup_key(const struct g4_fs *fs, const struct g4_core *core, const char *name,
+G4_FN struct g4_lookup_name g4_lookup_key(const struct g4_fs *fs, const struct g4_inode_core *inode, const char *name,
 					  uint32_t bytes)
 {
-	struct g4_lookup_name key = {core->data_key, g4_dir_hash(fs->hash_key, name, bytes), name, bytes};
+	struct g4_lookup_name key = {inode->data_key, g4_dir_hash(fs->hash_key, name, bytes), name, bytes};
 	return key;
 }
 
 /* A name in a write-locked directory goes, or leads elsewhere from now on. */
-G4_FN static void forget_name(struct g4_fs *fs, const struct g4_core *core, const struct g4_dir_slot *slot,
+G4_FN static void forget_name(struct g4_fs *fs, const struct g4_inode_core *inode, const struct g4_dir_slot *slot,
 			      const char *name, uint32_t bytes)
 {
-	const struct g4_lookup_name key = {core->data_key, slot->hash, name, bytes};
+	const struct g4_lookup_name key = {inode->data_key, slot->hash, name, bytes};
 
 	g4_lookup_forget(&fs->lookup, &key);
 }
 
-/* A new name, or a new meaning of one: it leads to core i. */
-G4_FN static void remember_name(struct g4_fs *fs, const struct g4_lookup_name *key, uint32_t i)
+/* A new name, or a new meaning of one: it leads to index i. */
+G4_FN static void remember_name(struct g4_fs *fs, const struct g4_lookup_name *key, uint32_t index)
 {
-	struct g4_lookup_value value = {g4_core_of(fs, i)->ino, i};
+	struct g4_lookup_value value = {g4_icache_at(fs, index)->ino, index};
 
 	g4_lookup_put(&fs->lookup, key, &value);
 }
 
 /* ------------------------------------------------------------------ lookup */
 
-G4_FN int g4_may_search(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const struct g4_cred *cred)
+G4_FN int g4_may_search(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, const struct g4_cred *cred)
 {
-	return check_dir(wg, fs, core, cred, G4_ACCESS_EXEC);
+	return check_dir(wg, fs, inode, cred, G4_ACCESS_EXEC);
 }
 
-G4_FN bool g4_name_cached(struct g4_fs *fs, const struct g4_core *dir, const char *name, uint64_t bytes,
+G4_FN bool g4_name_cached(struct g4_fs *fs, const struct g4_inode_core *dir, const char *name, uint64_t bytes,
 			  struct g4_lookup_value *value)
 {
 	if (bytes > G4_LOOKUP_NAME_BYTES)
@@ -160,23 +160,23 @@ G4_FN bool g4_name_cached(struct g4_fs *fs, const struct g4_core *dir, const cha
 	return g4_lookup_find(&fs->lookup, &key, value);
 }
 
-/* The core that a name leads to which is neither . nor ..; directory locked, so that it is the inode the name meant. */
-G4_FN static int step_down(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const char *name, uint32_t bytes,
-			   uint32_t *out)
+/* The in-core inode that a name leads to which is neither . nor ..; directory locked, so that it is the inode the name meant. */
+G4_FN static int step_down(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, const char *name,
+			   uint32_t bytes, uint32_t *out)
 {
-	struct g4_lookup_name key = g4_lookup_key(fs, core, name, bytes);
+	struct g4_lookup_name key = g4_lookup_key(fs, inode, name, bytes);
 	struct g4_lookup_value value;
 	struct g4_dir_slot slot;
 	int rc;
 
 	if (g4_lookup_find(&fs->lookup, &key, &value)) {
-		rc = g4_core_get_near(wg, fs, value.inode, value.core, out);
-		if (rc < 0 || *out == value.core)
+		rc = g4_icache_get_near(wg, fs, value.inode, value.index, out);
+		if (rc < 0 || *out == value.index)
 			return rc;
 	} else {
-		rc = find(wg, fs, core, name, bytes, &slot);
+		rc = find(wg, fs, inode, name, bytes, &slot);
 		if (rc == 0)
-			rc = g4_core_get(wg, fs, slot.inode, out);
+			rc = g4_icache_get(wg, fs, slot.inode, out);
 		if (rc < 0)
 			return rc;
 	}
@@ -184,42 +184,42 @@ G4_FN static int step_down(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *c
 	return 0;
 }
 
-G4_FN static void fill_attr(struct g4_fs *fs, uint32_t i, struct g4_attr *attr)
+G4_FN static void fill_attr(struct g4_fs *fs, uint32_t index, struct g4_attr *attr)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 
-	g4_read_lock(&core->lock);
-	g4_fill_attr(core, attr);
-	g4_read_unlock(&core->lock);
+	g4_read_lock(&inode->lock);
+	g4_fill_attr(inode, attr);
+	g4_read_unlock(&inode->lock);
 }
 
 /*
- * One step: the core that `name` leads to in the directory of core i. Its attributes, if wanted, are those of a moment in
+ * One step: the in-core inode that `name` leads to in the directory of index i. Its attributes, if wanted, are those of a moment in
  * which it had the name; *given tells whether they are filled in (not for . and .., whose lock may be the directory's).
  */
-G4_FN static int step(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, const char *name, uint32_t bytes,
+G4_FN static int step(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, const char *name, uint32_t bytes,
 		      const struct g4_cred *cred, struct g4_attr *attr, bool *given, uint32_t *out)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	struct g4_dir_slot slot;
 
 	*given = false;
 	if (bytes > G4_NAME_MAX)
 		return -G4_E_NAMETOOLONG;
-	g4_read_lock(&core->lock);
-	int rc = g4_may_search(wg, fs, core, cred);
+	g4_read_lock(&inode->lock);
+	int rc = g4_may_search(wg, fs, inode, cred);
 	if (rc == 0 && (is_dot(name, bytes) || is_dotdot(name, bytes))) {
-		rc = find(wg, fs, core, name, bytes, &slot);
+		rc = find(wg, fs, inode, name, bytes, &slot);
 		if (rc == 0)
-			rc = g4_core_get(wg, fs, slot.inode, out);
+			rc = g4_icache_get(wg, fs, slot.inode, out);
 	} else if (rc == 0) {
-		rc = step_down(wg, fs, core, name, bytes, out);
-		if (rc == 0 && attr && g4_check_child(fs, core, *out) == 0) {
+		rc = step_down(wg, fs, inode, name, bytes, out);
+		if (rc == 0 && attr && g4_check_child(fs, inode, *out) == 0) {
 			fill_attr(fs, *out, attr);
 			*given = true;
 		}
 	}
-	g4_read_unlock(&core->lock);
+	g4_read_unlock(&inode->lock);
 	return rc == -G4_E_STALE ? -G4_E_NOENT : rc;
 }
 
@@ -231,34 +231,34 @@ G4_FN int g4_do_lookup(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	int rc = check_name(cmd->name, cmd->name_bytes);
 
 	if (rc == 0)
-		rc = g4_core_of_node(wg, fs, cmd, &dir);
+		rc = g4_icache_get_node(wg, fs, cmd, &dir);
 	if (rc == -G4_E_STALE)
 		return -G4_E_NOENT;
 	if (rc < 0)
 		return g4_check(fs, rc);
 	rc = step(wg, fs, dir, cmd->name, cmd->name_bytes, cmd->cred, cmd->attr, &given, &i);
-	g4_core_put(fs, dir);
+	g4_icache_put(fs, dir);
 	if (rc < 0)
 		return g4_check(fs, rc);
 	if (!given && cmd->attr)
 		fill_attr(fs, i, cmd->attr);
-	g4_core_put(fs, i);
+	g4_icache_put(fs, i);
 	return 0;
 }
 
-G4_FN int g4_link_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, char *to, uint32_t room, uint32_t *bytes)
+G4_FN int g4_link_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, char *to, uint32_t room, uint32_t *bytes)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	uint32_t line;
 
-	if (!g4_is_link(core->disk.mode))
+	if (!g4_is_link(inode->disk.mode))
 		return -G4_E_INVAL;
-	*bytes = (uint32_t)g4_min64(core->disk.size, room);
-	if (core->disk.flags & G4_INODE_INLINE) {
-		memcpy(to, core->disk.inline_data, g4_min64(*bytes, G4_INLINE_BYTES));
+	*bytes = (uint32_t)g4_min64(inode->disk.size, room);
+	if (inode->disk.flags & G4_INODE_INLINE) {
+		memcpy(to, inode->disk.inline_data, g4_min64(*bytes, G4_INLINE_BYTES));
 		return 0;
 	}
-	int rc = g4_page_get(wg, fs, core, 0, &line);
+	int rc = g4_page_get(wg, fs, inode, 0, &line);
 	if (rc < 0)
 		return rc;
 	memcpy(to, g4_line_data(&fs->cache, line), *bytes);
@@ -269,16 +269,16 @@ G4_FN int g4_link_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, char *to,
 G4_FN int g4_do_readlink(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	uint32_t i, bytes = 0;
-	int rc = g4_core_of_node(wg, fs, cmd, &i);
+	int rc = g4_icache_get_node(wg, fs, cmd, &i);
 
 	if (rc < 0)
 		return rc;
-	g4_read_lock(&g4_core_of(fs, i)->lock);
+	g4_read_lock(&g4_icache_at(fs, i)->lock);
 	rc = g4_link_read(wg, fs, i, (char *)cmd->data, (uint32_t)g4_min64(cmd->length, G4_PATH_MAX), &bytes);
 	if (rc == 0)
 		g4_touch_read(fs, i);
-	g4_read_unlock(&g4_core_of(fs, i)->lock);
-	g4_core_put(fs, i);
+	g4_read_unlock(&g4_icache_at(fs, i)->lock);
+	g4_icache_put(fs, i);
 	cmd->value = bytes;
 	return g4_check(fs, rc);
 }
@@ -295,13 +295,13 @@ G4_STATIC_ASSERT(sizeof(struct walk) <= G4_FS_SCRATCH_BYTES, "walk fits the scra
 G4_FN static int expand(struct g4_wg *wg, struct g4_fs *fs, struct walk *walk, uint32_t link)
 {
 	uint32_t bytes, left = walk->bytes - walk->at;
-	struct g4_core *core = g4_core_of(fs, link);
+	struct g4_inode_core *inode = g4_icache_at(fs, link);
 
 	if (++walk->links > MAX_LINKS)
 		return -G4_E_LOOP;
-	g4_read_lock(&core->lock);
+	g4_read_lock(&inode->lock);
 	int rc = g4_link_read(wg, fs, link, walk->target, G4_PATH_MAX - 1, &bytes);
-	g4_read_unlock(&core->lock);
+	g4_read_unlock(&inode->lock);
 	if (rc < 0)
 		return rc;
 	if (bytes == 0)
@@ -318,14 +318,14 @@ G4_FN static int expand(struct g4_wg *wg, struct g4_fs *fs, struct walk *walk, u
 /* Whether the link may be followed that a name in directory d led to. No lock held. */
 G4_FN static int check_follow(struct g4_fs *fs, uint32_t d, uint32_t link, const struct g4_cred *cred)
 {
-	struct g4_core *dir = g4_core_of(fs, d), *core = g4_core_of(fs, link);
+	struct g4_inode_core *dir = g4_icache_at(fs, d), *inode = g4_icache_at(fs, link);
 
 	if (g4_is_trusted(cred))
 		return 0;
 	g4_read_lock(&dir->lock);
-	g4_read_lock(&core->lock); /* a link is nobody's parent */
-	int rc = g4_may_follow(dir, core, cred);
-	g4_read_unlock(&core->lock);
+	g4_read_lock(&inode->lock); /* a link is nobody's parent */
+	int rc = g4_may_follow(dir, inode, cred);
+	g4_read_unlock(&inode->lock);
 	g4_read_unlock(&dir->lock);
 	return rc;
 }
@@ -356,8 +356,8 @@ G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	memcpy(walk->path, cmd->name, cmd->name_bytes);
 	walk->at = walk->links = 0;
 	walk->bytes = cmd->name_bytes;
-	rc = walk->path[0] == '/' || cmd->node == 0 ? g4_core_get(wg, fs, G4_NODE_ROOT, &i) :
-						      g4_core_of_node(wg, fs, cmd, &i);
+	rc = walk->path[0] == '/' || cmd->node == 0 ? g4_icache_get(wg, fs, G4_NODE_ROOT, &i) :
+						      g4_icache_get_node(wg, fs, cmd, &i);
 	while (rc == 0) {
 		uint32_t n = component(walk);
 		if (n == 0)
@@ -365,32 +365,33 @@ G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		struct g4_attr *attr = walk->at + n == walk->bytes ? cmd->attr : NULL;
 		rc = step(wg, fs, i, walk->path + walk->at, n, cmd->cred, attr, &given, &next);
 		if (rc < 0) {
-			g4_core_put(fs, i);
+			g4_icache_put(fs, i);
 			break;
 		}
 		walk->at += n;
 		bool last = walk->at == walk->bytes;
 		bool slash = !last; /* link/ means what it points to */
-		if (g4_is_link(g4_core_type(g4_core_of(fs, next))) && (slash || !(cmd->flags & G4_RESOLVE_NOFOLLOW))) {
+		if (g4_is_link(g4_inode_core_type(g4_icache_at(fs, next))) &&
+		    (slash || !(cmd->flags & G4_RESOLVE_NOFOLLOW))) {
 			rc = check_follow(fs, i, next, cmd->cred);
 			if (rc == 0)
 				rc = expand(wg, fs, walk, next);
-			g4_core_put(fs, next);
+			g4_icache_put(fs, next);
 			given = false;
 			if (rc == 0 && walk->path[0] == '/') {
-				g4_core_put(fs, i);
-				rc = g4_core_get(wg, fs, G4_NODE_ROOT, &i);
+				g4_icache_put(fs, i);
+				rc = g4_icache_get(wg, fs, G4_NODE_ROOT, &i);
 				if (rc < 0)
 					return rc;
 			}
 			if (rc < 0)
-				g4_core_put(fs, i);
+				g4_icache_put(fs, i);
 			continue;
 		}
-		g4_core_put(fs, i);
+		g4_icache_put(fs, i);
 		i = next;
-		if (slash && !g4_is_dir(g4_core_type(g4_core_of(fs, i)))) {
-			g4_core_put(fs, i);
+		if (slash && !g4_is_dir(g4_inode_core_type(g4_icache_at(fs, i)))) {
+			g4_icache_put(fs, i);
 			rc = -G4_E_NOTDIR;
 		}
 	}
@@ -398,7 +399,7 @@ G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		return g4_check(fs, rc);
 	if (!given && cmd->attr)
 		fill_attr(fs, i, cmd->attr);
-	g4_core_put(fs, i);
+	g4_icache_put(fs, i);
 	return 0;
 }
 
@@ -425,7 +426,7 @@ G4_FN G4_COLD static int write_target(struct g4_wg *wg, struct g4_fs *fs, const 
 	return rc;
 }
 
-struct birth { /* what decides a new inode */
+struct new_inode { /* what decides a new inode */
 	uint32_t mode;
 	uint32_t uid, gid;
 	uint64_t target; /* page of a long link, 0: none */
@@ -433,139 +434,142 @@ struct birth { /* what decides a new inode */
 	struct g4_acl_result acl;
 };
 
-G4_FN static int prepare(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *parent, const struct g4_cmd *cmd,
-			 uint32_t type, struct birth *birth)
+G4_FN static int prepare(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *parent,
+			 const struct g4_cmd *cmd, uint32_t type, struct new_inode *new_inode)
 {
 	const struct g4_cred *cred = cmd->cred;
 	uint32_t mode = type == G4_S_IFLNK ? 0777 : cmd->mode & 07777u;
 
-	birth->target = 0;
-	birth->published = false;
-	birth->uid = cred ? cred->uid : 0;
-	birth->gid = cred ? cred->gid : 0;
+	new_inode->target = 0;
+	new_inode->published = false;
+	new_inode->uid = cred ? cred->uid : 0;
+	new_inode->gid = cred ? cred->gid : 0;
 	if (parent && (parent->disk.mode & G4_S_ISGID)) {
-		birth->gid = parent->disk.gid;
+		new_inode->gid = parent->disk.gid;
 		if (type == G4_S_IFDIR)
 			mode |= G4_S_ISGID;
 		else if ((mode & (G4_S_ISGID | G4_S_IXGRP)) == (G4_S_ISGID | G4_S_IXGRP) && !g4_is_root(cred) &&
-			 !g4_in_group(cred, birth->gid))
+			 !g4_in_group(cred, new_inode->gid))
 			mode &= ~G4_S_ISGID;
 	}
 	if (parent && parent->disk.xattr)
-		return g4_acl_inherit(wg, fs, parent, type | mode, cred ? cred->umask : 0, &birth->acl);
-	birth->acl.mode = type | (type == G4_S_IFLNK ? mode : mode & ~(cred ? cred->umask & 0777u : 0));
-	birth->acl.access_bytes = birth->acl.default_bytes = 0;
+		return g4_acl_inherit(wg, fs, parent, type | mode, cred ? cred->umask : 0, &new_inode->acl);
+	new_inode->acl.mode = type | (type == G4_S_IFLNK ? mode : mode & ~(cred ? cred->umask & 0777u : 0));
+	new_inode->acl.access_bytes = new_inode->acl.default_bytes = 0;
 	return 0;
 }
 
 /* What few new inodes have: a link's target, access lists. */
-G4_FN G4_COLD static int give_gifts(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, const struct g4_cmd *cmd,
-				    struct birth *birth, struct g4_core *core)
+G4_FN G4_COLD static int set_new_attributes(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn,
+					    const struct g4_cmd *cmd, struct new_inode *new_inode,
+					    struct g4_inode_core *inode)
 {
 	uint64_t done;
 	int rc = 0;
 
-	if (g4_is_link(birth->acl.mode)) {
-		core->size = core->disk.size = cmd->name2_bytes;
-		if (birth->target) {
-			rc = g4_map_set(wg, fs, txn, core, 0, birth->target, 1, true, &done);
-			birth->published = rc == 0;
+	if (g4_is_link(new_inode->acl.mode)) {
+		inode->size = inode->disk.size = cmd->name2_bytes;
+		if (new_inode->target) {
+			rc = g4_map_set(wg, fs, txn, inode, 0, new_inode->target, 1, true, &done);
+			new_inode->published = rc == 0;
 		} else {
-			core->disk.flags |= G4_INODE_INLINE;
-			memcpy(core->disk.inline_data, cmd->name2, cmd->name2_bytes);
+			inode->disk.flags |= G4_INODE_INLINE;
+			memcpy(inode->disk.inline_data, cmd->name2, cmd->name2_bytes);
 		}
 	}
-	if (rc == 0 && birth->acl.access_bytes)
-		rc = g4_xattr_set(wg, fs, txn, core, G4_XATTR_ACL_ACCESS, "", 0, birth->acl.access,
-				  birth->acl.access_bytes, 0);
-	if (rc == 0 && birth->acl.default_bytes)
-		rc = g4_xattr_set(wg, fs, txn, core, G4_XATTR_ACL_DEFAULT, "", 0, birth->acl.default_,
-				  birth->acl.default_bytes, 0);
+	if (rc == 0 && new_inode->acl.access_bytes)
+		rc = g4_xattr_set(wg, fs, txn, inode, G4_XATTR_ACL_ACCESS, "", 0, new_inode->acl.access,
+				  new_inode->acl.access_bytes, 0);
+	if (rc == 0 && new_inode->acl.default_bytes)
+		rc = g4_xattr_set(wg, fs, txn, inode, G4_XATTR_ACL_DEFAULT, "", 0, new_inode->acl.default_,
+				  new_inode->acl.default_bytes, 0);
 	return rc;
 }
 
 /* Makes the inode in the transaction; *out is referenced and write-locked. */
-G4_FN static int give_birth(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, const struct g4_core *parent,
-			    const struct g4_cmd *cmd, struct birth *birth, uint32_t *out)
+G4_FN static int make_inode(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, const struct g4_inode_core *parent,
+			    const struct g4_cmd *cmd, struct new_inode *new_inode, uint32_t *out)
 {
-	int rc = g4_inode_new(wg, fs, txn, birth->acl.mode, out);
+	int rc = g4_inode_new(wg, fs, txn, new_inode->acl.mode, out);
 
 	if (rc < 0)
 		return rc;
-	struct g4_core *core = g4_core_of(fs, *out);
-	core->disk.uid = birth->uid;
-	core->disk.gid = birth->gid;
-	core->disk.nlink = g4_is_dir(birth->acl.mode) ? 2 : 1;
-	core->disk.parent = g4_is_dir(birth->acl.mode) && parent ? parent->ino : 0;
-	core->disk.rdev = cmd->op == G4_CMD_MKNOD ? cmd->offset : 0;
-	if (g4_is_link(birth->acl.mode) || birth->acl.access_bytes || birth->acl.default_bytes)
-		return give_gifts(wg, fs, txn, cmd, birth, core);
+	struct g4_inode_core *inode = g4_icache_at(fs, *out);
+	inode->disk.uid = new_inode->uid;
+	inode->disk.gid = new_inode->gid;
+	inode->disk.nlink = g4_is_dir(new_inode->acl.mode) ? 2 : 1;
+	inode->disk.parent = g4_is_dir(new_inode->acl.mode) && parent ? parent->ino : 0;
+	inode->disk.rdev = cmd->op == G4_CMD_MKNOD ? cmd->offset : 0;
+	if (g4_is_link(new_inode->acl.mode) || new_inode->acl.access_bytes || new_inode->acl.default_bytes)
+		return set_new_attributes(wg, fs, txn, cmd, new_inode, inode);
 	return 0;
 }
 
 /* Takes an inode back that could not get its name, in the same transaction. */
-G4_FN G4_COLD static int undo_birth(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t i)
+G4_FN G4_COLD static int undo_new_inode(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t index)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	uint64_t next = 0;
 	int rc = 0;
 
-	if (core->disk.xattr)
-		rc = g4_xattr_clear(wg, fs, txn, core);
-	if (rc == 0 && core->disk.xattr)
+	if (inode->disk.xattr)
+		rc = g4_xattr_clear(wg, fs, txn, inode);
+	if (rc == 0 && inode->disk.xattr)
 		rc = -G4_E_JOURNAL_FULL; /* the transaction has no room to take it back, so it must not commit */
-	if (rc == 0 && core->disk.pages > 0)
-		rc = g4_map_clear(wg, fs, txn, core, 0, UINT64_MAX, &next);
+	if (rc == 0 && inode->disk.pages > 0)
+		rc = g4_map_clear(wg, fs, txn, inode, 0, UINT64_MAX, &next);
 	if (rc == 0)
-		rc = g4_inode_free(wg, fs, txn, i);
-	g4_write_unlock(&core->lock);
-	g4_core_put(fs, i);
+		rc = g4_inode_free(wg, fs, txn, index);
+	g4_write_unlock(&inode->lock);
+	g4_icache_put(fs, index);
 	return rc;
 }
 
-G4_FN static int open_new(struct g4_fs *fs, uint32_t i, struct g4_cmd *cmd)
+G4_FN static int open_new(struct g4_fs *fs, uint32_t index, struct g4_cmd *cmd)
 {
-	g4_core_of(fs, i)->opens++;
-	g4_core_ref(fs, i); /* the handle's */
-	cmd->handle = g4_handle_make(i, cmd->flags);
+	g4_icache_at(fs, index)->opens++;
+	g4_icache_ref(fs, index); /* the handle's */
+	cmd->handle = g4_handle_make(index, cmd->flags);
 	return 0;
 }
 
-G4_FN static uint32_t birth_credits(const struct birth *birth)
+G4_FN static uint32_t new_inode_credits(const struct new_inode *new_inode)
 {
-	return INODE_CREDITS +
-	       (birth->target || birth->acl.access_bytes || birth->acl.default_bytes ? GIFT_CREDITS : 0);
+	return INODE_CREDITS + (new_inode->target || new_inode->acl.access_bytes || new_inode->acl.default_bytes ?
+					NEW_ATTRIBUTE_CREDITS :
+					0);
 }
 
 /* A name for a new inode in the write-locked directory, where `slot` says that it is not there. */
-G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *parent, struct g4_cmd *cmd, uint32_t type,
-			 const struct g4_dir_slot *slot)
+G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, struct g4_cmd *cmd,
+			 uint32_t type, const struct g4_dir_slot *slot)
 {
-	struct birth birth;
+	struct new_inode new_inode;
 	struct g4_txn txn;
-	uint32_t i = G4_NO_CORE;
-	int rc = prepare(wg, fs, parent, cmd, type, &birth);
+	uint32_t i = G4_NO_INODE;
+	int rc = prepare(wg, fs, parent, cmd, type, &new_inode);
 
 	if (rc == 0 && type == G4_S_IFDIR && parent->disk.nlink >= G4_LINK_MAX)
 		rc = -G4_E_MLINK;
 	if (rc == 0 && type == G4_S_IFLNK)
-		rc = write_target(wg, fs, cmd, &birth.target);
+		rc = write_target(wg, fs, cmd, &new_inode.target);
 	if (rc == 0)
-		rc = g4_begin(wg, fs, birth_credits(&birth) + g4_dir_insert_credits(slot, cmd->name_bytes), &txn);
+		rc = g4_begin(wg, fs, new_inode_credits(&new_inode) + g4_dir_insert_credits(slot, cmd->name_bytes),
+			      &txn);
 	if (rc < 0) {
-		if (birth.target)
-			g4_alloc_release(&fs->alloc, birth.target, 1);
+		if (new_inode.target)
+			g4_alloc_release(&fs->alloc, new_inode.target, 1);
 		return rc;
 	}
-	rc = give_birth(wg, fs, &txn, parent, cmd, &birth, &i);
+	rc = make_inode(wg, fs, &txn, parent, cmd, &new_inode, &i);
 	if (rc == 0) {
-		struct g4_core *core = g4_core_of(fs, i);
+		struct g4_inode_core *inode = g4_icache_at(fs, i);
 		struct g4_dir dir = dir_of(fs, parent);
-		rc = g4_dir_insert(wg, &dir, &txn, slot, cmd->name, cmd->name_bytes, core->ino, type_of(type));
+		rc = g4_dir_insert(wg, &dir, &txn, slot, cmd->name, cmd->name_bytes, inode->ino, type_of(type));
 		if (rc == 0) {
-			dir_changed(parent, &dir, 1, core->disk.btime_ns);
+			dir_changed(parent, &dir, 1, inode->disk.btime_ns);
 			parent->disk.nlink += type == G4_S_IFDIR;
-			rc = g4_inode_log(wg, fs, &txn, core);
+			rc = g4_inode_log(wg, fs, &txn, inode);
 		} else {
 			dir_grown(parent, &dir);
 		}
@@ -579,38 +583,38 @@ G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *par
 			open_new(fs, i, cmd);
 		cmd->value = 1;
 		if (cmd->attr)
-			g4_fill_attr(g4_core_of(fs, i), cmd->attr);
-		g4_write_unlock(&g4_core_of(fs, i)->lock);
-		g4_core_put(fs, i);
-	} else if (i != G4_NO_CORE) {
-		int undone = undo_birth(wg, fs, &txn, i);
+			g4_fill_attr(g4_icache_at(fs, i), cmd->attr);
+		g4_write_unlock(&g4_icache_at(fs, i)->lock);
+		g4_icache_put(fs, i);
+	} else if (i != G4_NO_INODE) {
+		int undone = undo_new_inode(wg, fs, &txn, i);
 		if (undone < 0)
 			g4_fs_error(fs, undone);
 	}
 	g4_end(fs, &txn, rc);
-	if (rc < 0 && birth.target && !birth.published)
-		g4_alloc_release(&fs->alloc, birth.target, 1);
+	if (rc < 0 && new_inode.target && !new_inode.published)
+		g4_alloc_release(&fs->alloc, new_inode.target, 1);
 	return rc;
 }
 
 /* Whether CREATE may open what is there already, in the locked directory. *child is referenced, unless it fails. */
-G4_FN static int find_made(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *parent,
+G4_FN static int find_made(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *parent,
 			   const struct g4_dir_slot *slot, const struct g4_cred *cred, uint32_t *child)
 {
 	if (slot->file_type == 4)
 		return -G4_E_ISDIR;
-	int rc = g4_core_get(wg, fs, slot->inode, child);
+	int rc = g4_icache_get(wg, fs, slot->inode, child);
 	if (rc < 0 || g4_is_trusted(cred) || !(parent->disk.mode & G4_S_ISVTX))
 		return rc;
-	struct g4_core *core = g4_core_of(fs, *child);
+	struct g4_inode_core *inode = g4_icache_at(fs, *child);
 	rc = g4_check_child(fs, parent, *child);
 	if (rc == 0) {
-		g4_read_lock(&core->lock);
-		rc = g4_may_reuse(parent, core, cred);
-		g4_read_unlock(&core->lock);
+		g4_read_lock(&inode->lock);
+		rc = g4_may_reuse(parent, inode, cred);
+		g4_read_unlock(&inode->lock);
 	}
 	if (rc < 0)
-		g4_core_put(fs, *child);
+		g4_icache_put(fs, *child);
 	return rc;
 }
 
@@ -648,10 +652,10 @@ G4_FN int g4_do_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (rc == 0 && type == G4_S_IFLNK && (cmd->name2_bytes == 0 || cmd->name2_bytes >= G4_PATH_MAX))
 		rc = cmd->name2_bytes ? -G4_E_NAMETOOLONG : -G4_E_NOENT;
 	if (rc == 0)
-		rc = g4_core_of_node(wg, fs, cmd, &i);
+		rc = g4_icache_get_node(wg, fs, cmd, &i);
 	if (rc < 0)
 		return rc;
-	struct g4_core *parent = g4_core_of(fs, i);
+	struct g4_inode_core *parent = g4_icache_at(fs, i);
 	g4_write_lock(&parent->lock);
 	rc = check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_EXEC);
 	if (rc == 0)
@@ -667,49 +671,49 @@ G4_FN int g4_do_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		/* referenced while the name is locked, so that it is the file the name meant that is opened below */
 		rc = find_made(wg, fs, parent, &slot, cmd->cred, &child);
 	g4_write_unlock(&parent->lock);
-	g4_core_put(fs, i);
+	g4_icache_put(fs, i);
 	if (exists && rc == 0) {
 		cmd->value = 0;
-		rc = g4_open_core(wg, fs, child, cmd);
+		rc = g4_open_inode(wg, fs, child, cmd);
 	}
 	return g4_check(fs, rc);
 }
 
 G4_FN int g4_do_tmpfile(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
-	struct birth birth;
+	struct new_inode new_inode;
 	struct g4_txn txn;
-	uint32_t parent, i = G4_NO_CORE;
-	int rc = g4_core_of_node(wg, fs, cmd, &parent);
+	uint32_t parent, i = G4_NO_INODE;
+	int rc = g4_icache_get_node(wg, fs, cmd, &parent);
 
 	if (rc < 0)
 		return rc;
-	struct g4_core *dir = g4_core_of(fs, parent);
+	struct g4_inode_core *dir = g4_icache_at(fs, parent);
 	g4_read_lock(&dir->lock);
 	rc = check_dir(wg, fs, dir, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
 	if (rc == 0)
-		rc = prepare(wg, fs, dir, cmd, G4_S_IFREG, &birth);
+		rc = prepare(wg, fs, dir, cmd, G4_S_IFREG, &new_inode);
 	g4_read_unlock(&dir->lock);
-	g4_core_put(fs, parent);
+	g4_icache_put(fs, parent);
 	if (rc == 0)
-		rc = g4_begin(wg, fs, birth_credits(&birth), &txn);
+		rc = g4_begin(wg, fs, new_inode_credits(&new_inode), &txn);
 	if (rc < 0)
 		return g4_check(fs, rc);
-	rc = give_birth(wg, fs, &txn, NULL, cmd, &birth, &i);
+	rc = make_inode(wg, fs, &txn, NULL, cmd, &new_inode, &i);
 	if (rc == 0) {
-		struct g4_core *core = g4_core_of(fs, i);
-		core->disk.nlink = 0;
-		core->unnamed = !(cmd->flags & G4_OPEN_EXCL);
+		struct g4_inode_core *inode = g4_icache_at(fs, i);
+		inode->disk.nlink = 0;
+		inode->unnamed = !(cmd->flags & G4_OPEN_EXCL);
 		rc = g4_orphan_add(wg, fs, &txn, i); /* logs it */
 	}
 	if (rc == 0) {
 		open_new(fs, i, cmd);
 		if (cmd->attr)
-			g4_fill_attr(g4_core_of(fs, i), cmd->attr);
-		g4_write_unlock(&g4_core_of(fs, i)->lock);
-		g4_core_put(fs, i);
-	} else if (i != G4_NO_CORE) {
-		int undone = undo_birth(wg, fs, &txn, i);
+			g4_fill_attr(g4_icache_at(fs, i), cmd->attr);
+		g4_write_unlock(&g4_icache_at(fs, i)->lock);
+		g4_icache_put(fs, i);
+	} else if (i != G4_NO_INODE) {
+		int undone = undo_new_inode(wg, fs, &txn, i);
 		if (undone < 0)
 			g4_fs_error(fs, undone);
 	}
@@ -720,15 +724,16 @@ G4_FN int g4_do_tmpfile(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
  * What nobody but the owner may give another name (sysctl fs.protected_hardlinks): others would keep a program with privileges
  * after it was replaced, or bring a file where it is changed by mistake. Write-locked.
  */
-G4_FN static int check_link_source(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const struct g4_cred *cred)
+G4_FN static int check_link_source(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode,
+				   const struct g4_cred *cred)
 {
-	const uint32_t mode = core->disk.mode, set_gid = G4_S_ISGID | G4_S_IXGRP;
+	const uint32_t mode = inode->disk.mode, set_gid = G4_S_ISGID | G4_S_IXGRP;
 
-	if (g4_is_owner(core, cred))
+	if (g4_is_owner(inode, cred))
 		return 0;
 	if (!g4_is_reg(mode) || (mode & G4_S_ISUID) || (mode & set_gid) == set_gid)
 		return -G4_E_PERM;
-	int rc = g4_permission(wg, fs, core, cred, G4_ACCESS_READ | G4_ACCESS_WRITE);
+	int rc = g4_permission(wg, fs, inode, cred, G4_ACCESS_READ | G4_ACCESS_WRITE);
 	return rc == -G4_E_ACCES ? -G4_E_PERM : rc;
 }
 
@@ -740,18 +745,18 @@ G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	int rc = check_name(cmd->name2, cmd->name2_bytes);
 
 	if (rc == 0)
-		rc = g4_core_of_node2(wg, fs, cmd, &d);
+		rc = g4_icache_get_node2(wg, fs, cmd, &d);
 	if (rc < 0)
 		return rc;
-	rc = g4_core_of_node(wg, fs, cmd, &i);
+	rc = g4_icache_get_node(wg, fs, cmd, &i);
 	if (rc < 0) {
-		g4_core_put(fs, d);
+		g4_icache_put(fs, d);
 		return rc;
 	}
-	struct g4_core *parent = g4_core_of(fs, d), *core = g4_core_of(fs, i);
+	struct g4_inode_core *parent = g4_icache_at(fs, d), *inode = g4_icache_at(fs, i);
 	if (d == i) {
-		g4_core_put(fs, d);
-		g4_core_put(fs, i);
+		g4_icache_put(fs, d);
+		g4_icache_put(fs, i);
 		return -G4_E_PERM;
 	}
 	g4_write_lock(&parent->lock);
@@ -762,60 +767,61 @@ G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	}
 	if (rc == 0)
 		rc = check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
-	if (rc == 0 && g4_is_dir(core->disk.mode))
+	if (rc == 0 && g4_is_dir(inode->disk.mode))
 		rc = -G4_E_PERM;
 	if (rc == 0) {
-		g4_write_lock(&core->lock);
-		if (core->dead || (core->disk.nlink == 0 && !core->unnamed))
+		g4_write_lock(&inode->lock);
+		if (inode->dead || (inode->disk.nlink == 0 && !inode->unnamed))
 			rc = -G4_E_NOENT;
-		else if (core->disk.flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND))
+		else if (inode->disk.flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND))
 			rc = -G4_E_PERM;
-		else if (core->disk.nlink >= G4_LINK_MAX)
+		else if (inode->disk.nlink >= G4_LINK_MAX)
 			rc = -G4_E_MLINK;
 		if (rc == 0)
-			rc = check_link_source(wg, fs, core, cmd->cred);
+			rc = check_link_source(wg, fs, inode, cmd->cred);
 		if (rc == 0)
 			rc = g4_begin(wg, fs, INODE_CREDITS + g4_dir_insert_credits(&slot, cmd->name2_bytes), &txn);
 		if (rc == 0) {
 			struct g4_dir dir = dir_of(fs, parent);
 			uint64_t now = g4_now(fs);
-			rc = g4_dir_insert(wg, &dir, &txn, &slot, cmd->name2, cmd->name2_bytes, core->ino,
-					   type_of(core->disk.mode));
+			rc = g4_dir_insert(wg, &dir, &txn, &slot, cmd->name2, cmd->name2_bytes, inode->ino,
+					   type_of(inode->disk.mode));
 			if (rc == 0)
 				dir_changed(parent, &dir, 1, now);
 			else
 				dir_grown(parent, &dir);
 			int logged = rc == 0 || txn.changed ? g4_inode_log(wg, fs, &txn, parent) : 0;
-			if (rc == 0 && core->disk.nlink == 0)
+			if (rc == 0 && inode->disk.nlink == 0)
 				rc = g4_orphan_remove(wg, fs, &txn, i);
 			if (rc == 0) {
-				core->disk.nlink++;
-				core->unnamed = false;
-				core->disk.ctime_ns = now;
-				rc = g4_inode_log(wg, fs, &txn, core);
+				inode->disk.nlink++;
+				inode->unnamed = false;
+				inode->disk.ctime_ns = now;
+				rc = g4_inode_log(wg, fs, &txn, inode);
 			}
 			rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
 		}
 		if (rc == 0 && cmd->attr)
-			g4_fill_attr(core, cmd->attr);
-		g4_write_unlock(&core->lock);
+			g4_fill_attr(inode, cmd->attr);
+		g4_write_unlock(&inode->lock);
 	}
 	g4_write_unlock(&parent->lock);
-	g4_core_put(fs, d);
-	g4_core_put(fs, i);
+	g4_icache_put(fs, d);
+	g4_icache_put(fs, i);
 	return g4_check(fs, rc);
 }
 
 /* ------------------------------------------------------------------ removing */
 
 /* Sticky directories: only the owner of the file, of the directory, or root. */
-G4_FN static int check_delete(const struct g4_core *parent, const struct g4_core *core, const struct g4_cred *cred)
+G4_FN static int check_delete(const struct g4_inode_core *parent, const struct g4_inode_core *inode,
+			      const struct g4_cred *cred)
 {
-	if (core->disk.flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND))
+	if (inode->disk.flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND))
 		return -G4_E_PERM;
 	if (parent->disk.flags & G4_INODE_APPEND)
 		return -G4_E_PERM;
-	if ((parent->disk.mode & G4_S_ISVTX) && !g4_is_owner(core, cred) && !g4_is_owner(parent, cred))
+	if ((parent->disk.mode & G4_S_ISVTX) && !g4_is_owner(inode, cred) && !g4_is_owner(parent, cred))
 		return -G4_E_PERM;
 	return 0;
 }
@@ -824,40 +830,40 @@ G4_FN static int check_delete(const struct g4_core *parent, const struct g4_core
  * In a transaction: a locked inode lost a name. Without names it becomes an orphan; *unused says that nobody uses it,
  * so that the caller deletes it when its locks are gone.
  */
-G4_FN static int lose_name(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t i, uint64_t now,
+G4_FN static int lose_name(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t index, uint64_t now,
 			   bool *unused)
 {
-	struct g4_core *core = g4_core_of(fs, i);
-	bool tiny = core->opens == 0 && !(fs->flags & G4_FS_HOLD_UNLINKED) && core->disk.xattr == 0 &&
-		    core->dirty_count == 0 && core->disk.pages == 0;
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	bool tiny = inode->opens == 0 && !(fs->flags & G4_FS_HOLD_UNLINKED) && inode->disk.xattr == 0 &&
+		    inode->dirty_count == 0 && inode->disk.pages == 0;
 
 	*unused = false;
-	core->disk.ctime_ns = now;
-	core->disk.nlink = g4_is_dir(core->disk.mode) ? 0 : core->disk.nlink - 1;
-	if (core->disk.nlink > 0)
-		return g4_inode_log(wg, fs, txn, core);
+	inode->disk.ctime_ns = now;
+	inode->disk.nlink = g4_is_dir(inode->disk.mode) ? 0 : inode->disk.nlink - 1;
+	if (inode->disk.nlink > 0)
+		return g4_inode_log(wg, fs, txn, inode);
 	if (tiny) /* nothing to free but the inode: no detour over the orphan list */
-		return g4_inode_free(wg, fs, txn, i);
-	core->held = fs->flags & G4_FS_HOLD_UNLINKED;
-	*unused = core->opens == 0 && !core->held;
-	return g4_orphan_add(wg, fs, txn, i);
+		return g4_inode_free(wg, fs, txn, index);
+	inode->held = fs->flags & G4_FS_HOLD_UNLINKED;
+	*unused = inode->opens == 0 && !inode->held;
+	return g4_orphan_add(wg, fs, txn, index);
 }
 
-G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *parent, uint32_t i,
+G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, uint32_t index,
 			       const struct g4_dir_slot *slot, const struct g4_cmd *cmd, bool *unused)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	struct g4_dir dir = dir_of(fs, parent);
-	bool directory = g4_is_dir(core->disk.mode);
+	bool directory = g4_is_dir(inode->disk.mode);
 	uint64_t now = g4_now(fs);
 	struct g4_txn txn;
-	int rc = check_delete(parent, core, cmd->cred);
+	int rc = check_delete(parent, inode, cmd->cred);
 
 	if (rc == 0 && cmd->op == G4_CMD_UNLINK && directory)
 		rc = -G4_E_ISDIR;
 	if (rc == 0 && cmd->op == G4_CMD_RMDIR)
-		rc = !directory ? -G4_E_NOTDIR : core->disk.entries > 0 ? -G4_E_NOTEMPTY : 0;
-	if (rc == 0 && core->ino == g4_core_of(fs, fs->root_core)->ino)
+		rc = !directory ? -G4_E_NOTDIR : inode->disk.entries > 0 ? -G4_E_NOTEMPTY : 0;
+	if (rc == 0 && inode->ino == g4_icache_at(fs, fs->root_index)->ino)
 		rc = -G4_E_BUSY;
 	if (rc == 0)
 		rc = g4_begin(wg, fs, INODE_CREDITS, &txn);
@@ -871,14 +877,14 @@ G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_cor
 		rc = g4_inode_log(wg, fs, &txn, parent);
 	}
 	if (rc == 0)
-		rc = lose_name(wg, fs, &txn, i, now, unused);
+		rc = lose_name(wg, fs, &txn, index, now, unused);
 	return g4_end(fs, &txn, rc);
 }
 
 G4_FN int g4_do_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct g4_dir_slot slot;
-	uint32_t d, i = G4_NO_CORE;
+	uint32_t d, i = G4_NO_INODE;
 	bool unused = false;
 	int rc = check_name(cmd->name, cmd->name_bytes);
 
@@ -887,10 +893,10 @@ G4_FN int g4_do_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (rc == 0 && is_dotdot(cmd->name, cmd->name_bytes))
 		rc = cmd->op == G4_CMD_RMDIR ? -G4_E_NOTEMPTY : -G4_E_ISDIR;
 	if (rc == 0)
-		rc = g4_core_of_node(wg, fs, cmd, &d);
+		rc = g4_icache_get_node(wg, fs, cmd, &d);
 	if (rc < 0)
 		return rc;
-	struct g4_core *parent = g4_core_of(fs, d);
+	struct g4_inode_core *parent = g4_icache_at(fs, d);
 	g4_write_lock(&parent->lock);
 	rc = check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_EXEC);
 	if (rc == 0)
@@ -898,20 +904,20 @@ G4_FN int g4_do_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (rc == 0)
 		rc = check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
 	if (rc == 0)
-		rc = g4_core_get(wg, fs, slot.inode, &i);
+		rc = g4_icache_get(wg, fs, slot.inode, &i);
 	if (rc == 0)
 		rc = g4_check_child(fs, parent, i);
 	if (rc == 0) {
-		g4_write_lock(&g4_core_of(fs, i)->lock);
+		g4_write_lock(&g4_icache_at(fs, i)->lock);
 		rc = remove_locked(wg, fs, parent, i, &slot, cmd, &unused);
-		g4_write_unlock(&g4_core_of(fs, i)->lock);
+		g4_write_unlock(&g4_icache_at(fs, i)->lock);
 	}
 	g4_write_unlock(&parent->lock);
-	g4_core_put(fs, d);
+	g4_icache_put(fs, d);
 	if (rc == 0 && unused)
 		rc = g4_inode_delete(wg, fs, i);
-	if (i != G4_NO_CORE)
-		g4_core_put(fs, i);
+	if (i != G4_NO_INODE)
+		g4_icache_put(fs, i);
 	return g4_check(fs, rc);
 }
 
@@ -920,17 +926,17 @@ G4_FN int g4_do_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 /* Whether directory `above` lies on the way from `node` to the root, `node` included. Rename lock held. */
 G4_FN static int is_ancestor(struct g4_wg *wg, struct g4_fs *fs, uint64_t above, uint64_t node)
 {
-	uint64_t root = g4_core_of(fs, fs->root_core)->ino;
+	uint64_t root = g4_icache_at(fs, fs->root_index)->ino;
 
 	for (uint32_t depth = 0; node != above; depth++) {
 		uint32_t i;
 		if (node == root || node == 0 || depth > 1000000)
 			return 0;
-		int rc = g4_core_get(wg, fs, node, &i);
+		int rc = g4_icache_get(wg, fs, node, &i);
 		if (rc < 0)
 			return rc;
-		node = g4_load64_acq(&g4_core_of(fs, i)->disk.parent);
-		g4_core_put(fs, i);
+		node = g4_load64_acq(&g4_icache_at(fs, i)->disk.parent);
+		g4_icache_put(fs, i);
 	}
 	return 1;
 }
@@ -938,15 +944,15 @@ G4_FN static int is_ancestor(struct g4_wg *wg, struct g4_fs *fs, uint64_t above,
 struct rename {
 	struct g4_cmd *cmd;
 	uint32_t d1, d2; /* directories */
-	uint32_t i1, i2; /* what is renamed, what it meets; G4_NO_CORE: nothing */
+	uint32_t i1, i2; /* what is renamed, what it meets; G4_NO_INODE: nothing */
 	struct g4_dir_slot s1, s2;
 	bool unused;	   /* i2 is to be deleted */
-	uint32_t whiteout; /* what the old name leads to afterwards; G4_NO_CORE: it goes */
+	uint32_t whiteout; /* what the old name leads to afterwards; G4_NO_INODE: it goes */
 };
 
 G4_FN static int lock_directories(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
 {
-	struct g4_core *a = g4_core_of(fs, r->d1), *b = g4_core_of(fs, r->d2);
+	struct g4_inode_core *a = g4_icache_at(fs, r->d1), *b = g4_icache_at(fs, r->d2);
 
 	if (r->d1 == r->d2) {
 		g4_write_lock(&a->lock);
@@ -970,9 +976,9 @@ G4_FN static int lock_directories(struct g4_wg *wg, struct g4_fs *fs, struct ren
 
 G4_FN static void unlock_directories(struct g4_fs *fs, struct rename *r)
 {
-	g4_write_unlock(&g4_core_of(fs, r->d1)->lock);
+	g4_write_unlock(&g4_icache_at(fs, r->d1)->lock);
 	if (r->d1 != r->d2) {
-		g4_write_unlock(&g4_core_of(fs, r->d2)->lock);
+		g4_write_unlock(&g4_icache_at(fs, r->d2)->lock);
 		g4_unlock(&fs->rename_lock);
 	}
 }
@@ -980,7 +986,7 @@ G4_FN static void unlock_directories(struct g4_fs *fs, struct rename *r)
 /* Looks both names up and references what they lead to. */
 G4_FN static int find_both(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
 {
-	struct g4_core *a = g4_core_of(fs, r->d1), *b = g4_core_of(fs, r->d2);
+	struct g4_inode_core *a = g4_icache_at(fs, r->d1), *b = g4_icache_at(fs, r->d2);
 	const struct g4_cmd *cmd = r->cmd;
 	int rc = check_dir(wg, fs, a, cmd->cred, G4_ACCESS_EXEC);
 
@@ -989,14 +995,14 @@ G4_FN static int find_both(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
 	if (rc == 0)
 		rc = find(wg, fs, a, cmd->name, cmd->name_bytes, &r->s1);
 	if (rc == 0)
-		rc = g4_core_get(wg, fs, r->s1.inode, &r->i1);
+		rc = g4_icache_get(wg, fs, r->s1.inode, &r->i1);
 	if (rc == 0)
 		rc = g4_check_child(fs, a, r->i1);
 	if (rc < 0)
 		return rc;
 	rc = find(wg, fs, b, cmd->name2, cmd->name2_bytes, &r->s2);
 	if (rc == 0)
-		rc = g4_core_get(wg, fs, r->s2.inode, &r->i2);
+		rc = g4_icache_get(wg, fs, r->s2.inode, &r->i2);
 	if (rc == 0)
 		rc = g4_check_child(fs, b, r->i2);
 	if (rc == -G4_E_NOENT)
@@ -1012,19 +1018,20 @@ G4_FN static int find_both(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
 
 G4_FN static int check_tree(struct g4_wg *wg, struct g4_fs *fs, const struct rename *r)
 {
-	const struct g4_core *a = g4_core_of(fs, r->d1), *b = g4_core_of(fs, r->d2), *x = g4_core_of(fs, r->i1);
+	const struct g4_inode_core *a = g4_icache_at(fs, r->d1), *b = g4_icache_at(fs, r->d2),
+				   *x = g4_icache_at(fs, r->i1);
 	bool exchange = r->cmd->flags & G4_RENAME_EXCHANGE;
 	int rc = 0;
 
 	if (r->d1 == r->d2)
 		return 0;
-	if (g4_is_dir(g4_core_type(x))) {
+	if (g4_is_dir(g4_inode_core_type(x))) {
 		rc = is_ancestor(wg, fs, x->ino, b->ino);
 		if (rc == 1)
 			return -G4_E_INVAL;
 	}
-	if (rc == 0 && r->i2 != G4_NO_CORE && g4_is_dir(g4_core_type(g4_core_of(fs, r->i2)))) {
-		rc = is_ancestor(wg, fs, g4_core_of(fs, r->i2)->ino, a->ino);
+	if (rc == 0 && r->i2 != G4_NO_INODE && g4_is_dir(g4_inode_core_type(g4_icache_at(fs, r->i2)))) {
+		rc = is_ancestor(wg, fs, g4_icache_at(fs, r->i2)->ino, a->ino);
 		if (rc == 1)
 			return exchange ? -G4_E_INVAL : -G4_E_NOTEMPTY;
 	}
@@ -1034,7 +1041,7 @@ G4_FN static int check_tree(struct g4_wg *wg, struct g4_fs *fs, const struct ren
 /* Permissions on the locked inodes themselves. */
 G4_FN static int check_inodes(struct g4_wg *wg, struct g4_fs *fs, const struct rename *r)
 {
-	struct g4_core *a = g4_core_of(fs, r->d1), *b = g4_core_of(fs, r->d2), *x = g4_core_of(fs, r->i1);
+	struct g4_inode_core *a = g4_icache_at(fs, r->d1), *b = g4_icache_at(fs, r->d2), *x = g4_icache_at(fs, r->i1);
 	const struct g4_cmd *cmd = r->cmd;
 	bool directory = g4_is_dir(x->disk.mode);
 	int rc = check_delete(a, x, cmd->cred);
@@ -1045,9 +1052,9 @@ G4_FN static int check_inodes(struct g4_wg *wg, struct g4_fs *fs, const struct r
 	/* a directory more, in another one than before; a directory that it replaces would not be counted, and is rare there */
 	if (rc == 0 && directory && r->d1 != r->d2 && b->disk.nlink >= G4_LINK_MAX)
 		rc = -G4_E_MLINK;
-	if (rc < 0 || r->i2 == G4_NO_CORE)
+	if (rc < 0 || r->i2 == G4_NO_INODE)
 		return rc;
-	struct g4_core *y = g4_core_of(fs, r->i2);
+	struct g4_inode_core *y = g4_icache_at(fs, r->i2);
 	rc = check_delete(b, y, cmd->cred);
 	if (rc < 0)
 		return rc;
@@ -1063,16 +1070,16 @@ G4_FN static int check_inodes(struct g4_wg *wg, struct g4_fs *fs, const struct r
 	return g4_is_dir(y->disk.mode) && y->disk.entries > 0 ? -G4_E_NOTEMPTY : 0;
 }
 
-G4_FN static void set_parent(struct g4_core *core, const struct g4_core *parent)
+G4_FN static void set_parent(struct g4_inode_core *inode, const struct g4_inode_core *parent)
 {
-	if (g4_is_dir(core->disk.mode))
-		g4_store64_rel(&core->disk.parent, parent->ino);
+	if (g4_is_dir(inode->disk.mode))
+		g4_store64_rel(&inode->disk.parent, parent->ino);
 }
 
 G4_FN static int exchange(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct rename *r, uint64_t now)
 {
-	struct g4_core *a = g4_core_of(fs, r->d1), *b = g4_core_of(fs, r->d2);
-	struct g4_core *x = g4_core_of(fs, r->i1), *y = g4_core_of(fs, r->i2);
+	struct g4_inode_core *a = g4_icache_at(fs, r->d1), *b = g4_icache_at(fs, r->d2);
+	struct g4_inode_core *x = g4_icache_at(fs, r->i1), *y = g4_icache_at(fs, r->i2);
 	struct g4_dir da = dir_of(fs, a), db = dir_of(fs, b);
 	uint32_t held;
 	/* with this one here, only the first step can fail */
@@ -1103,15 +1110,15 @@ G4_FN static int exchange(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 G4_FN static int leave_name(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_dir *dir,
 			    const struct rename *r)
 {
-	if (r->whiteout == G4_NO_CORE)
+	if (r->whiteout == G4_NO_INODE)
 		return g4_dir_remove(wg, dir, txn, &r->s1);
-	return g4_dir_replace(wg, dir, txn, &r->s1, g4_core_of(fs, r->whiteout)->ino, type_of(G4_S_IFCHR));
+	return g4_dir_replace(wg, dir, txn, &r->s1, g4_icache_at(fs, r->whiteout)->ino, type_of(G4_S_IFCHR));
 }
 
 G4_FN static int move(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct rename *r, uint64_t now)
 {
-	struct g4_core *a = g4_core_of(fs, r->d1), *b = g4_core_of(fs, r->d2), *x = g4_core_of(fs, r->i1);
-	bool directory = g4_is_dir(x->disk.mode), replaces = r->i2 != G4_NO_CORE;
+	struct g4_inode_core *a = g4_icache_at(fs, r->d1), *b = g4_icache_at(fs, r->d2), *x = g4_icache_at(fs, r->i1);
+	bool directory = g4_is_dir(x->disk.mode), replaces = r->i2 != G4_NO_INODE;
 	struct g4_dir da = dir_of(fs, a), db = dir_of(fs, b);
 	/* an insert without room splits leaves, perhaps that of the old name; it may fail, so that it comes first */
 	const bool splits = !replaces && g4_dir_insert_credits(&r->s2, r->cmd->name2_bytes) > 1;
@@ -1138,7 +1145,7 @@ G4_FN static int move(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 	}
 	if (rc < 0)
 		return rc;
-	dir_changed(a, &da, r->whiteout == G4_NO_CORE ? -1 : 0, now);
+	dir_changed(a, &da, r->whiteout == G4_NO_INODE ? -1 : 0, now);
 	if (directory) {
 		a->disk.nlink--;
 		b->disk.nlink += replaces ? 0 : 1; /* the directory it replaces goes */
@@ -1154,42 +1161,42 @@ G4_FN static int move(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 /* Makes the whiteout, write-locked and referenced: Linux's, a character device 0:0 that nobody may open. */
 G4_FN static int make_whiteout(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct rename *r)
 {
-	const struct g4_core *parent = g4_core_of(fs, r->d1);
+	const struct g4_inode_core *parent = g4_icache_at(fs, r->d1);
 	const struct g4_cred *cred = r->cmd->cred;
 	int rc = g4_inode_new(wg, fs, txn, G4_S_IFCHR, &r->whiteout);
 
 	if (rc < 0) {
-		r->whiteout = G4_NO_CORE;
+		r->whiteout = G4_NO_INODE;
 		return rc;
 	}
-	struct g4_core *core = g4_core_of(fs, r->whiteout);
-	core->disk.uid = cred ? cred->uid : 0;
-	core->disk.gid = parent->disk.mode & G4_S_ISGID ? parent->disk.gid : cred ? cred->gid : 0;
-	core->disk.nlink = 1;
-	return g4_inode_log(wg, fs, txn, core);
+	struct g4_inode_core *inode = g4_icache_at(fs, r->whiteout);
+	inode->disk.uid = cred ? cred->uid : 0;
+	inode->disk.gid = parent->disk.mode & G4_S_ISGID ? parent->disk.gid : cred ? cred->gid : 0;
+	inode->disk.nlink = 1;
+	return g4_inode_log(wg, fs, txn, inode);
 }
 
 /* Ends what make_whiteout() began, in the same transaction: it is there, or it is taken back. */
-G4_FN static void end_whiteout(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t i, int rc)
+G4_FN static void end_whiteout(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t index, int rc)
 {
 	if (rc < 0) {
-		rc = undo_birth(wg, fs, txn, i);
+		rc = undo_new_inode(wg, fs, txn, index);
 		if (rc < 0)
 			g4_fs_error(fs, rc);
 		return;
 	}
-	g4_write_unlock(&g4_core_of(fs, i)->lock);
-	g4_core_put(fs, i);
+	g4_write_unlock(&g4_icache_at(fs, index)->lock);
+	g4_icache_put(fs, index);
 }
 
 G4_FN static int rename_locked(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
 {
-	struct g4_core *x = g4_core_of(fs, r->i1);
+	struct g4_inode_core *x = g4_icache_at(fs, r->i1);
 	struct g4_txn txn;
 	int rc = check_inodes(wg, fs, r);
 
 	/* who writes a file and renames it over another expects the one or the other after a crash, never an empty one */
-	if (rc == 0 && r->i2 != G4_NO_CORE && g4_is_reg(x->disk.mode))
+	if (rc == 0 && r->i2 != G4_NO_INODE && g4_is_reg(x->disk.mode))
 		rc = g4_writeback(wg, fs, r->i1);
 	if (rc == 0)
 		rc = g4_begin(wg, fs,
@@ -1201,25 +1208,25 @@ G4_FN static int rename_locked(struct g4_wg *wg, struct g4_fs *fs, struct rename
 	if (r->cmd->flags & G4_RENAME_WHITEOUT)
 		rc = make_whiteout(wg, fs, &txn, r);
 	uint64_t now = g4_now(fs);
-	forget_name(fs, g4_core_of(fs, r->d1), &r->s1, r->cmd->name, r->cmd->name_bytes);
-	forget_name(fs, g4_core_of(fs, r->d2), &r->s2, r->cmd->name2, r->cmd->name2_bytes);
+	forget_name(fs, g4_icache_at(fs, r->d1), &r->s1, r->cmd->name, r->cmd->name_bytes);
+	forget_name(fs, g4_icache_at(fs, r->d2), &r->s2, r->cmd->name2, r->cmd->name2_bytes);
 	if (rc == 0)
 		rc = r->cmd->flags & G4_RENAME_EXCHANGE ? exchange(wg, fs, &txn, r, now) : move(wg, fs, &txn, r, now);
-	if (r->whiteout != G4_NO_CORE)
+	if (r->whiteout != G4_NO_INODE)
 		end_whiteout(wg, fs, &txn, r->whiteout, rc);
 	if (rc < 0 && !txn.changed)
 		return g4_end(fs, &txn, rc);
 	/* the directories' pages may have changed even where the rename did not come about */
-	int logged = g4_inode_log(wg, fs, &txn, g4_core_of(fs, r->d1));
+	int logged = g4_inode_log(wg, fs, &txn, g4_icache_at(fs, r->d1));
 	if (logged == 0 && r->d1 != r->d2)
-		logged = g4_inode_log(wg, fs, &txn, g4_core_of(fs, r->d2));
+		logged = g4_inode_log(wg, fs, &txn, g4_icache_at(fs, r->d2));
 	return g4_end(fs, &txn, rc < 0 ? rc : logged);
 }
 
 G4_FN static int rename_found(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
 {
-	struct g4_core *x = g4_core_of(fs, r->i1);
-	struct g4_core *y = r->i2 == G4_NO_CORE ? NULL : g4_core_of(fs, r->i2);
+	struct g4_inode_core *x = g4_icache_at(fs, r->i1);
+	struct g4_inode_core *y = r->i2 == G4_NO_INODE ? NULL : g4_icache_at(fs, r->i2);
 	int rc = check_tree(wg, fs, r);
 
 	if (rc < 0)
@@ -1241,7 +1248,7 @@ G4_FN static int rename_found(struct g4_wg *wg, struct g4_fs *fs, struct rename 
 
 G4_FN int g4_do_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
-	struct rename r = {cmd, G4_NO_CORE, G4_NO_CORE, G4_NO_CORE, G4_NO_CORE, {0}, {0}, false, G4_NO_CORE};
+	struct rename r = {cmd, G4_NO_INODE, G4_NO_INODE, G4_NO_INODE, G4_NO_INODE, {0}, {0}, false, G4_NO_INODE};
 	int rc = check_name(cmd->name, cmd->name_bytes);
 
 	if (rc == 0)
@@ -1252,12 +1259,12 @@ G4_FN int g4_do_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (rc == 0 && !g4_rename_flags_valid(cmd->flags))
 		rc = -G4_E_INVAL;
 	if (rc == 0)
-		rc = g4_core_of_node(wg, fs, cmd, &r.d1);
+		rc = g4_icache_get_node(wg, fs, cmd, &r.d1);
 	if (rc < 0)
 		return rc;
-	rc = g4_core_of_node2(wg, fs, cmd, &r.d2);
-	if (rc == 0 &&
-	    (!g4_is_dir(g4_core_type(g4_core_of(fs, r.d1))) || !g4_is_dir(g4_core_type(g4_core_of(fs, r.d2)))))
+	rc = g4_icache_get_node2(wg, fs, cmd, &r.d2);
+	if (rc == 0 && (!g4_is_dir(g4_inode_core_type(g4_icache_at(fs, r.d1))) ||
+			!g4_is_dir(g4_inode_core_type(g4_icache_at(fs, r.d2)))))
 		rc = -G4_E_NOTDIR;
 	if (rc == 0) {
 		rc = lock_directories(wg, fs, &r);
@@ -1270,12 +1277,12 @@ G4_FN int g4_do_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	}
 	if (rc == 0 && r.unused)
 		rc = g4_inode_delete(wg, fs, r.i2);
-	if (r.i1 != G4_NO_CORE)
-		g4_core_put(fs, r.i1);
-	if (r.i2 != G4_NO_CORE)
-		g4_core_put(fs, r.i2);
-	if (r.d2 != G4_NO_CORE)
-		g4_core_put(fs, r.d2);
-	g4_core_put(fs, r.d1);
+	if (r.i1 != G4_NO_INODE)
+		g4_icache_put(fs, r.i1);
+	if (r.i2 != G4_NO_INODE)
+		g4_icache_put(fs, r.i2);
+	if (r.d2 != G4_NO_INODE)
+		g4_icache_put(fs, r.d2);
+	g4_icache_put(fs, r.d1);
 	return g4_check(fs, rc);
 }

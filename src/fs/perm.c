@@ -10,9 +10,9 @@ G4_FN bool g4_is_root(const struct g4_cred *cred)
 	return cred == NULL || cred->uid == 0 || (cred->flags & G4_CRED_TRUSTED);
 }
 
-G4_FN bool g4_is_owner(const struct g4_core *core, const struct g4_cred *cred)
+G4_FN bool g4_is_owner(const struct g4_inode_core *inode, const struct g4_cred *cred)
 {
-	return g4_is_root(cred) || cred->uid == core->disk.uid;
+	return g4_is_root(cred) || cred->uid == inode->disk.uid;
 }
 
 G4_FN bool g4_in_group(const struct g4_cred *cred, uint32_t gid)
@@ -26,40 +26,40 @@ G4_FN bool g4_in_group(const struct g4_cred *cred, uint32_t gid)
 }
 
 /* By the access list of an inode that has attributes; without one by what the mode grants. */
-G4_FN G4_COLD static int by_list(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const struct g4_cred *cred,
-				 uint32_t want, uint32_t granted)
+G4_FN G4_COLD static int by_list(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode,
+				 const struct g4_cred *cred, uint32_t want, uint32_t granted)
 {
 	uint8_t acl[G4_ACL_MAX_BYTES];
 	uint64_t bytes;
-	int rc = g4_xattr_get(wg, fs, core, G4_XATTR_ACL_ACCESS, "", 0, acl, sizeof(acl), &bytes);
+	int rc = g4_xattr_get(wg, fs, inode, G4_XATTR_ACL_ACCESS, "", 0, acl, sizeof(acl), &bytes);
 
 	if (rc == 0)
-		return g4_acl_allows(acl, bytes, core, cred, want);
+		return g4_acl_allows(acl, bytes, inode, cred, want);
 	if (rc != -G4_E_NODATA)
 		return rc;
 	return (granted & want & 7) == want ? 0 : -G4_E_ACCES;
 }
 
-G4_FN int g4_permission(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const struct g4_cred *cred,
+G4_FN int g4_permission(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, const struct g4_cred *cred,
 			uint32_t want)
 {
-	uint32_t mode = core->disk.mode, granted;
+	uint32_t mode = inode->disk.mode, granted;
 
 	if (cred == NULL || (cred->flags & G4_CRED_TRUSTED))
 		return 0;
 	if (cred->uid == 0) /* may do all but execute what nobody may */
 		return (want & G4_ACCESS_EXEC) && !g4_is_dir(mode) && !(mode & 0111) ? -G4_E_ACCES : 0;
-	if (cred->uid == core->disk.uid) {
+	if (cred->uid == inode->disk.uid) {
 		granted = mode >> 6;
 	} else {
-		granted = g4_in_group(cred, core->disk.gid) ? mode >> 3 : mode;
-		if (core->disk.xattr)
-			return by_list(wg, fs, core, cred, want, granted);
+		granted = g4_in_group(cred, inode->disk.gid) ? mode >> 3 : mode;
+		if (inode->disk.xattr)
+			return by_list(wg, fs, inode, cred, want, granted);
 	}
 	return (granted & want & 7) == want ? 0 : -G4_E_ACCES;
 }
 
-G4_FN int g4_may_follow(const struct g4_core *dir, const struct g4_core *link, const struct g4_cred *cred)
+G4_FN int g4_may_follow(const struct g4_inode_core *dir, const struct g4_inode_core *link, const struct g4_cred *cred)
 {
 	const uint32_t shared = G4_S_ISVTX | G4_S_IWOTH;
 
@@ -69,39 +69,39 @@ G4_FN int g4_may_follow(const struct g4_core *dir, const struct g4_core *link, c
 	return -G4_E_ACCES;
 }
 
-G4_FN int g4_may_reuse(const struct g4_core *dir, const struct g4_core *core, const struct g4_cred *cred)
+G4_FN int g4_may_reuse(const struct g4_inode_core *dir, const struct g4_inode_core *inode, const struct g4_cred *cred)
 {
-	const uint32_t type = core->disk.mode & G4_S_IFMT;
+	const uint32_t type = inode->disk.mode & G4_S_IFMT;
 
 	if (type == G4_S_IFLNK) /* which who creates a file would follow */
-		return g4_may_follow(dir, core, cred);
-	if (g4_is_trusted(cred) || !(dir->disk.mode & G4_S_ISVTX) || core->disk.uid == dir->disk.uid ||
-	    core->disk.uid == cred->uid)
+		return g4_may_follow(dir, inode, cred);
+	if (g4_is_trusted(cred) || !(dir->disk.mode & G4_S_ISVTX) || inode->disk.uid == dir->disk.uid ||
+	    inode->disk.uid == cred->uid)
 		return 0;
 	uint32_t others = type == G4_S_IFREG ? G4_S_IWOTH | G4_S_IWGRP : type == G4_S_IFIFO ? G4_S_IWOTH : 0;
 	return dir->disk.mode & others ? -G4_E_ACCES : 0;
 }
 
-G4_FN uint32_t g4_mode_less_ids(const struct g4_core *core, const struct g4_cred *cred)
+G4_FN uint32_t g4_mode_less_ids(const struct g4_inode_core *inode, const struct g4_cred *cred)
 {
-	uint32_t mode = core->disk.mode;
+	uint32_t mode = inode->disk.mode;
 
 	if (g4_is_dir(mode))
 		return mode;
 	/* without execution by the group set-gid is no privilege: those who could set it leave it */
-	bool may_set = cred == NULL || cred->uid == 0 || g4_in_group(cred, core->disk.gid);
+	bool may_set = cred == NULL || cred->uid == 0 || g4_in_group(cred, inode->disk.gid);
 	return mode & ~(G4_S_ISUID | ((mode & G4_S_IXGRP) || !may_set ? G4_S_ISGID : 0));
 }
 
-G4_FN int g4_drop_privileges(struct g4_wg *wg, struct g4_fs *fs, uint32_t i, const struct g4_cred *cred)
+G4_FN int g4_drop_privileges(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, const struct g4_cred *cred)
 {
-	struct g4_core *core = g4_core_of(fs, i);
-	uint32_t mode = g4_is_root(cred) ? core->disk.mode : g4_mode_less_ids(core, cred);
-	int rc = core->disk.xattr ? g4_drop_capability(wg, fs, core) : 0;
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	uint32_t mode = g4_is_root(cred) ? inode->disk.mode : g4_mode_less_ids(inode, cred);
+	int rc = inode->disk.xattr ? g4_drop_capability(wg, fs, inode) : 0;
 
-	if (rc == 0 && mode != core->disk.mode) {
-		core->disk.mode = (g4_le16)mode;
-		g4_touch(fs, i, false, true);
+	if (rc == 0 && mode != inode->disk.mode) {
+		inode->disk.mode = (g4_le16)mode;
+		g4_touch(fs, index, false, true);
 	}
 	return rc;
 }

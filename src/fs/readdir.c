@@ -36,15 +36,15 @@ G4_FN static bool give(struct g4_cmd *cmd, uint64_t ino, uint64_t cookie, const 
 	return true;
 }
 
-G4_FN static bool give_dots(struct g4_cmd *cmd, const struct g4_core *core, uint64_t *cookie)
+G4_FN static bool give_dots(struct g4_cmd *cmd, const struct g4_inode_core *inode, uint64_t *cookie)
 {
 	if (*cookie < COOKIE_DOT) {
-		if (!give(cmd, core->ino, COOKIE_DOT, ".", 1, 4, NULL))
+		if (!give(cmd, inode->ino, COOKIE_DOT, ".", 1, 4, NULL))
 			return false;
 		*cookie = COOKIE_DOT;
 	}
 	if (*cookie < COOKIE_DOTDOT) {
-		if (!give(cmd, core->disk.parent, COOKIE_DOTDOT, "..", 2, 4, NULL))
+		if (!give(cmd, inode->disk.parent, COOKIE_DOTDOT, "..", 2, 4, NULL))
 			return false;
 		*cookie = COOKIE_DOTDOT;
 	}
@@ -52,7 +52,7 @@ G4_FN static bool give_dots(struct g4_cmd *cmd, const struct g4_core *core, uint
 }
 
 /* 1: given; 0: no room; negative: error. */
-G4_FN static int give_entry(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, struct g4_cmd *cmd,
+G4_FN static int give_entry(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, struct g4_cmd *cmd,
 			    const struct g4_dir_item *item)
 {
 	const struct g4_dir_entry *entry = item->entry;
@@ -61,31 +61,31 @@ G4_FN static int give_entry(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 	uint32_t i;
 
 	if (plus) {
-		int rc = g4_core_get(wg, fs, entry->inode, &i);
+		int rc = g4_icache_get(wg, fs, entry->inode, &i);
 		if (rc < 0)
 			return rc == -G4_E_STALE ? -G4_E_CORRUPT_DIR : rc;
-		rc = g4_check_child(fs, core, i);
+		rc = g4_check_child(fs, inode, i);
 		if (rc < 0) {
-			g4_core_put(fs, i);
+			g4_icache_put(fs, i);
 			return rc;
 		}
-		g4_read_lock(&g4_core_of(fs, i)->lock);
-		g4_fill_attr(g4_core_of(fs, i), &attr);
-		g4_read_unlock(&g4_core_of(fs, i)->lock);
-		g4_core_put(fs, i);
+		g4_read_lock(&g4_icache_at(fs, i)->lock);
+		g4_fill_attr(g4_icache_at(fs, i), &attr);
+		g4_read_unlock(&g4_icache_at(fs, i)->lock);
+		g4_icache_put(fs, i);
 	}
 	return give(cmd, entry->inode, item->position + COOKIE_FIRST, (const char *)(entry + 1), entry->name_bytes,
 		    entry->file_type, plus ? &attr : NULL);
 }
 
-G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, struct g4_cmd *cmd)
+G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, struct g4_cmd *cmd)
 {
-	struct g4_dir dir = {&fs->alloc, fs->hash_key, core->disk.map[0], core->disk.pages};
+	struct g4_dir dir = {&fs->alloc, fs->hash_key, inode->disk.map[0], inode->disk.pages};
 	struct g4_dir_item items[G4_DIR_LEAF_ENTRIES];
 	uint64_t cookie = cmd->offset, from;
 	int given = 1;
 
-	if (!give_dots(cmd, core, &cookie))
+	if (!give_dots(cmd, inode, &cookie))
 		return cmd->value ? 0 : -G4_E_RANGE;
 	from = cookie < COOKIE_FIRST ? 0 : cookie - COOKIE_FIRST + 1;
 	while (given == 1 && from != UINT64_MAX) {
@@ -94,7 +94,7 @@ G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *
 		if (rc < 0)
 			return rc;
 		for (uint32_t k = 0; k < count && given == 1; k++)
-			given = give_entry(wg, fs, core, cmd, &items[k]);
+			given = give_entry(wg, fs, inode, cmd, &items[k]);
 		if (line != G4_NO_LINE)
 			g4_cache_put(&fs->cache, line);
 	}
@@ -106,20 +106,20 @@ G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *
 G4_FN int g4_do_readdir(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	uint32_t i;
-	int rc = g4_core_of_node(wg, fs, cmd, &i);
+	int rc = g4_icache_get_node(wg, fs, cmd, &i);
 
 	if (rc < 0)
 		return g4_check(fs, rc);
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, i);
 	cmd->value = 0;
-	g4_read_lock(&core->lock);
-	if (!g4_is_dir(core->disk.mode))
+	g4_read_lock(&inode->lock);
+	if (!g4_is_dir(inode->disk.mode))
 		rc = -G4_E_NOTDIR;
-	else if (!core->dead && core->disk.nlink > 0) /* a removed directory lists nothing */
-		rc = list(wg, fs, core, cmd);
+	else if (!inode->dead && inode->disk.nlink > 0) /* a removed directory lists nothing */
+		rc = list(wg, fs, inode, cmd);
 	if (rc == 0)
 		g4_touch_read(fs, i);
-	g4_read_unlock(&core->lock);
-	g4_core_put(fs, i);
+	g4_read_unlock(&inode->lock);
+	g4_icache_put(fs, i);
 	return g4_check(fs, rc);
 }

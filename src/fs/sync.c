@@ -50,8 +50,8 @@ G4_FN int g4_begin(struct g4_wg *wg, struct g4_fs *fs, uint32_t credits, struct 
 	if (fs->flags & G4_FS_READ_ONLY)
 		return -G4_E_ROFS;
 	/* one warp alone takes a third of a second for a large commit: whoever comes by does a few pages of it */
-	if (g4_wg_width(wg) > 1 && g4_crew_calls(&fs->journal))
-		g4_crew_help(wg, &fs->journal);
+	if (g4_wg_width(wg) > 1 && g4_commit_workers_call(&fs->journal))
+		g4_commit_workers_help(wg, &fs->journal);
 	int rc = g4_txn_begin(&fs->journal, credits, txn);
 	return rc == -G4_E_AGAIN ? begin_late(wg, fs, credits, txn) : rc;
 }
@@ -91,73 +91,73 @@ G4_FN int g4_commit(struct g4_wg *wg, struct g4_fs *fs, uint64_t sequence, bool 
 G4_FN bool g4_dirty_pressure(const struct g4_fs *fs, bool hard)
 {
 	uint64_t pages = g4_load64_rlx(&fs->dirty_pages);
-	uint32_t cores = g4_load32_rlx(&fs->queued_cores);
+	uint32_t icache = g4_load32_rlx(&fs->queued_inodes);
 
-	return hard ? pages > fs->dirty_limit || cores > fs->cores.count / 2 :
-		      pages > fs->dirty_limit / 2 || cores > fs->cores.count / 4;
+	return hard ? pages > fs->dirty_limit || icache > fs->icache.count / 2 :
+		      pages > fs->dirty_limit / 2 || icache > fs->icache.count / 4;
 }
 
-G4_FN void g4_queue_dirty(struct g4_fs *fs, uint32_t i)
+G4_FN void g4_queue_dirty(struct g4_fs *fs, uint32_t index)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 
-	if (g4_load32_rlx(&core->queued))
+	if (g4_load32_rlx(&inode->queued))
 		return;
 	g4_lock(&fs->dirty_list_lock);
-	if (!core->queued && !core->dead) {
-		g4_store32_rel(&core->queued, 1);
-		g4_add32(&fs->queued_cores, 1);
-		g4_core_ref(fs, i); /* the queue's reference */
-		core->dirty_prev = fs->dirty_last;
-		core->dirty_next = G4_NO_CORE;
-		if (fs->dirty_last == G4_NO_CORE)
-			fs->dirty_first = i;
+	if (!inode->queued && !inode->dead) {
+		g4_store32_rel(&inode->queued, 1);
+		g4_add32(&fs->queued_inodes, 1);
+		g4_icache_ref(fs, index); /* the queue's reference */
+		inode->dirty_prev = fs->dirty_last;
+		inode->dirty_next = G4_NO_INODE;
+		if (fs->dirty_last == G4_NO_INODE)
+			fs->dirty_first = index;
 		else
-			g4_core_of(fs, fs->dirty_last)->dirty_next = i;
-		fs->dirty_last = i;
+			g4_icache_at(fs, fs->dirty_last)->dirty_next = index;
+		fs->dirty_last = index;
 	}
 	g4_unlock(&fs->dirty_list_lock);
 }
 
-/* Takes the first queued core; its reference passes to the caller. */
+/* Takes the first queued in-core inode; its reference passes to the caller. */
 G4_FN static uint32_t take_dirty(struct g4_fs *fs)
 {
 	g4_lock(&fs->dirty_list_lock);
 	uint32_t i = fs->dirty_first;
-	if (i != G4_NO_CORE) {
-		struct g4_core *core = g4_core_of(fs, i);
-		fs->dirty_first = core->dirty_next;
-		if (fs->dirty_first == G4_NO_CORE)
-			fs->dirty_last = G4_NO_CORE;
+	if (i != G4_NO_INODE) {
+		struct g4_inode_core *inode = g4_icache_at(fs, i);
+		fs->dirty_first = inode->dirty_next;
+		if (fs->dirty_first == G4_NO_INODE)
+			fs->dirty_last = G4_NO_INODE;
 		else
-			g4_core_of(fs, fs->dirty_first)->dirty_prev = G4_NO_CORE;
-		core->dirty_prev = core->dirty_next = G4_NO_CORE;
-		g4_store32_rel(&core->queued, 0);
-		g4_sub32(&fs->queued_cores, 1);
+			g4_icache_at(fs, fs->dirty_first)->dirty_prev = G4_NO_INODE;
+		inode->dirty_prev = inode->dirty_next = G4_NO_INODE;
+		g4_store32_rel(&inode->queued, 0);
+		g4_sub32(&fs->queued_inodes, 1);
 	}
 	g4_unlock(&fs->dirty_list_lock);
 	return i;
 }
 
 /* Dirty pages and changed time stamps of a write-locked inode into the running transaction. */
-G4_FN static int flush_core(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
+G4_FN static int flush_inode(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	struct g4_txn txn;
 	int rc = 0;
 
-	if (core->dead)
+	if (inode->dead)
 		return 0;
-	if (g4_is_reg(core->disk.mode))
-		rc = g4_writeback(wg, fs, i);
+	if (g4_is_reg(inode->disk.mode))
+		rc = g4_writeback(wg, fs, index);
 	/* the size is published with the pages that made it, unless these were punched out before they were written */
-	bool grown = g4_is_reg(core->disk.mode) && core->disk.size != core->size;
-	if (rc == 0 && (grown || g4_load32_rlx(&core->times_dirty))) {
+	bool grown = g4_is_reg(inode->disk.mode) && inode->disk.size != inode->size;
+	if (rc == 0 && (grown || g4_load32_rlx(&inode->times_dirty))) {
 		rc = g4_begin(wg, fs, 4, &txn);
 		if (rc == 0) {
 			if (grown)
-				core->disk.size = core->size;
-			rc = g4_end(fs, &txn, g4_inode_log(wg, fs, &txn, core));
+				inode->disk.size = inode->size;
+			rc = g4_end(fs, &txn, g4_inode_log(wg, fs, &txn, inode));
 		}
 	}
 	return rc;
@@ -165,53 +165,53 @@ G4_FN static int flush_core(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
 
 G4_FN int g4_writeback_all(struct g4_wg *wg, struct g4_fs *fs)
 {
-	uint32_t last, i, again = G4_NO_CORE;
+	uint32_t last, i, again = G4_NO_INODE;
 	int first = 0;
 
 	g4_lock(&fs->dirty_list_lock);
 	last = fs->dirty_last;
 	g4_unlock(&fs->dirty_list_lock);
-	if (last == G4_NO_CORE)
+	if (last == G4_NO_INODE)
 		return 0;
 	g4_read_lock(&fs->flush_lock);
 	do {
 		i = take_dirty(fs);
-		if (i == G4_NO_CORE)
+		if (i == G4_NO_INODE)
 			break;
-		struct g4_core *core = g4_core_of(fs, i);
-		g4_write_lock(&core->lock);
-		int rc = flush_core(wg, fs, i);
-		bool left = core->dirty_count > 0 || g4_load32_rlx(&core->times_dirty);
-		g4_write_unlock(&core->lock);
+		struct g4_inode_core *inode = g4_icache_at(fs, i);
+		g4_write_lock(&inode->lock);
+		int rc = flush_inode(wg, fs, i);
+		bool left = inode->dirty_count > 0 || g4_load32_rlx(&inode->times_dirty);
+		g4_write_unlock(&inode->lock);
 		if (rc < 0) {
 			if (first == 0)
 				first = rc;
-			if (left && !core->dead)
+			if (left && !inode->dead)
 				g4_queue_dirty(fs, i); /* tried again next time */
 			/* somebody else may have taken `last`: what comes round again ends the pass, too */
 			if (again == i)
 				last = i;
-			else if (again == G4_NO_CORE)
+			else if (again == G4_NO_INODE)
 				again = i;
 		}
-		g4_core_put(fs, i);
+		g4_icache_put(fs, i);
 	} while (i != last);
 	g4_read_unlock(&fs->flush_lock);
 	return first;
 }
 
-G4_FN int g4_fsync(struct g4_wg *wg, struct g4_fs *fs, uint32_t i)
+G4_FN int g4_fsync(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 {
-	struct g4_core *core = g4_core_of(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	uint64_t sequence;
 	int rc;
 
 	if (fs->flags & G4_FS_READ_ONLY)
 		return 0;
-	g4_write_lock(&core->lock);
-	rc = flush_core(wg, fs, i);
-	sequence = core->logged;
-	g4_write_unlock(&core->lock);
+	g4_write_lock(&inode->lock);
+	rc = flush_inode(wg, fs, index);
+	sequence = inode->logged;
+	g4_write_unlock(&inode->lock);
 	return rc < 0 ? rc : g4_commit(wg, fs, sequence, false);
 }
 

@@ -31,8 +31,8 @@ G4_FN static uint32_t record_bytes(uint32_t name_bytes, uint64_t value_bytes)
 	return (uint32_t)g4_align_up(sizeof(struct g4_xattr_record) + name_bytes + value, 8);
 }
 
-G4_FN static int get_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, g4_ptr ptr, uint32_t type,
-			  uint32_t *line)
+G4_FN static int get_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, g4_ptr ptr,
+			  uint32_t type, uint32_t *line)
 {
 	int rc = g4_ptr_validate(ptr, &fs->meta.layout);
 
@@ -40,7 +40,7 @@ G4_FN static int get_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_co
 		rc = g4_meta_get(wg, &fs->meta, g4_ptr_address(ptr), type, line);
 	if (rc < 0)
 		return rc;
-	if (page_of(fs, *line)->inode != core->ino)
+	if (page_of(fs, *line)->inode != inode->ino)
 		rc = -G4_E_CORRUPT_XATTR;
 	else if (type == G4_BLOCK_XATTR)
 		rc = g4_xattr_page_validate(page_of(fs, *line), &fs->meta.layout);
@@ -49,8 +49,8 @@ G4_FN static int get_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_co
 	return rc;
 }
 
-G4_FN static int new_page(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint32_t type,
-			  g4_ptr *ptr, uint32_t *line)
+G4_FN static int new_page(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			  uint32_t type, g4_ptr *ptr, uint32_t *line)
 {
 	uint64_t address;
 	int rc = g4_alloc_metadata(wg, &fs->alloc, txn, &address);
@@ -60,21 +60,21 @@ G4_FN static int new_page(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 	if (rc < 0)
 		return rc;
 	g4_txn_dirty(txn, *line);
-	page_of(fs, *line)->inode = core->ino;
-	core->disk.pages++;
+	page_of(fs, *line)->inode = inode->ino;
+	inode->disk.pages++;
 	*ptr = g4_ptr_make(address, G4_TAG_4K, G4_PTR_VALID);
 	return 0;
 }
 
 /* ------------------------------------------------------------------ value chains */
 
-G4_FN static int free_chain(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, g4_ptr ptr,
-			    uint32_t type)
+G4_FN static int free_chain(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			    g4_ptr ptr, uint32_t type)
 {
 	for (uint32_t n = 0; ptr && n < MAX_PAGES; n++) {
 		uint64_t address = g4_ptr_address(ptr);
 		uint32_t line;
-		int rc = get_page(wg, fs, core, ptr, type, &line);
+		int rc = get_page(wg, fs, inode, ptr, type, &line);
 		if (rc < 0)
 			return rc;
 		ptr = page_of(fs, line)->next;
@@ -82,12 +82,12 @@ G4_FN static int free_chain(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 		rc = g4_alloc_free_metadata(wg, &fs->alloc, txn, address);
 		if (rc < 0)
 			return rc;
-		core->disk.pages--;
+		inode->disk.pages--;
 	}
 	return ptr ? -G4_E_CORRUPT_XATTR : 0;
 }
 
-G4_FN static int write_chain(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+G4_FN static int write_chain(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			     const uint8_t *value, uint64_t bytes, g4_ptr *head)
 {
 	uint64_t pages = (bytes + G4_XATTR_PAYLOAD - 1) / G4_XATTR_PAYLOAD;
@@ -97,9 +97,9 @@ G4_FN static int write_chain(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 		uint64_t from = p * G4_XATTR_PAYLOAD, n = g4_min64(bytes - from, G4_XATTR_PAYLOAD);
 		uint32_t line;
 		g4_ptr ptr;
-		int rc = new_page(wg, fs, txn, core, G4_BLOCK_XATTR_VALUE, &ptr, &line);
+		int rc = new_page(wg, fs, txn, inode, G4_BLOCK_XATTR_VALUE, &ptr, &line);
 		if (rc < 0) {
-			free_chain(wg, fs, txn, core, next, G4_BLOCK_XATTR_VALUE);
+			free_chain(wg, fs, txn, inode, next, G4_BLOCK_XATTR_VALUE);
 			return rc;
 		}
 		page_of(fs, line)->next = next;
@@ -112,12 +112,12 @@ G4_FN static int write_chain(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 	return 0;
 }
 
-G4_FN static int read_chain(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, g4_ptr ptr, uint8_t *to,
-			    uint64_t bytes)
+G4_FN static int read_chain(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, g4_ptr ptr,
+			    uint8_t *to, uint64_t bytes)
 {
 	while (bytes > 0) {
 		uint32_t line;
-		int rc = ptr ? get_page(wg, fs, core, ptr, G4_BLOCK_XATTR_VALUE, &line) : -G4_E_CORRUPT_XATTR;
+		int rc = ptr ? get_page(wg, fs, inode, ptr, G4_BLOCK_XATTR_VALUE, &line) : -G4_E_CORRUPT_XATTR;
 		if (rc < 0)
 			return rc;
 		uint64_t n = page_of(fs, line)->bytes;
@@ -149,14 +149,14 @@ G4_FN static g4_ptr external_of(const struct g4_xattr_record *record)
 }
 
 /* References the page that holds the record. -G4_E_NODATA: there is none. */
-G4_FN static int find(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, uint32_t space, const char *name,
-		      uint32_t name_bytes, struct place *place)
+G4_FN static int find(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t space,
+		      const char *name, uint32_t name_bytes, struct place *place)
 {
-	g4_ptr ptr = core->disk.xattr;
+	g4_ptr ptr = inode->disk.xattr;
 
 	place->previous = 0;
 	for (uint32_t n = 0; ptr && n < MAX_PAGES; n++) {
-		int rc = get_page(wg, fs, core, ptr, G4_BLOCK_XATTR, &place->line);
+		int rc = get_page(wg, fs, inode, ptr, G4_BLOCK_XATTR, &place->line);
 		if (rc < 0)
 			return rc;
 		struct g4_xattr_page *page = page_of(fs, place->line);
@@ -175,11 +175,11 @@ G4_FN static int find(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *
 	return -G4_E_NODATA;
 }
 
-G4_FN int g4_xattr_get(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core *core, uint32_t space, const char *name,
-		       uint32_t name_bytes, void *to, uint64_t room, uint64_t *bytes)
+G4_FN int g4_xattr_get(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t space,
+		       const char *name, uint32_t name_bytes, void *to, uint64_t room, uint64_t *bytes)
 {
 	struct place place;
-	int rc = find(wg, fs, core, space, name, name_bytes, &place);
+	int rc = find(wg, fs, inode, space, name, name_bytes, &place);
 
 	if (rc < 0)
 		return rc;
@@ -188,7 +188,7 @@ G4_FN int g4_xattr_get(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core 
 	if (room > 0 && room < *bytes)
 		rc = -G4_E_RANGE;
 	else if (room > 0 && (record->flags & G4_XATTR_EXTERNAL))
-		rc = read_chain(wg, fs, core, external_of(record), (uint8_t *)to, *bytes);
+		rc = read_chain(wg, fs, inode, external_of(record), (uint8_t *)to, *bytes);
 	else if (room > 0)
 		memcpy(to, name_of(record) + name_bytes, *bytes);
 	g4_cache_put(&fs->cache, place.line);
@@ -196,7 +196,7 @@ G4_FN int g4_xattr_get(struct g4_wg *wg, struct g4_fs *fs, const struct g4_core 
 }
 
 /* Cuts a record out; its value chain is freed. An empty page leaves the chain, unless it is to be filled again. */
-G4_FN static int cut_record(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+G4_FN static int cut_record(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			    const struct place *place, bool keep_page)
 {
 	struct g4_xattr_page *page = page_of(fs, place->line);
@@ -205,7 +205,7 @@ G4_FN static int cut_record(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	int rc = 0;
 
 	if (record->flags & G4_XATTR_EXTERNAL)
-		rc = free_chain(wg, fs, txn, core, external_of(record), G4_BLOCK_XATTR_VALUE);
+		rc = free_chain(wg, fs, txn, inode, external_of(record), G4_BLOCK_XATTR_VALUE);
 	if (rc < 0)
 		return rc;
 	g4_txn_dirty(txn, place->line);
@@ -215,7 +215,7 @@ G4_FN static int cut_record(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	if (page->bytes > 0 || keep_page)
 		return 0;
 	if (place->previous) {
-		rc = get_page(wg, fs, core, g4_ptr_make(place->previous, G4_TAG_4K, G4_PTR_VALID), G4_BLOCK_XATTR,
+		rc = get_page(wg, fs, inode, g4_ptr_make(place->previous, G4_TAG_4K, G4_PTR_VALID), G4_BLOCK_XATTR,
 			      &line);
 		if (rc < 0)
 			return rc;
@@ -223,21 +223,21 @@ G4_FN static int cut_record(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 		page_of(fs, line)->next = page->next;
 		g4_cache_put(&fs->cache, line);
 	} else {
-		core->disk.xattr = page->next;
+		inode->disk.xattr = page->next;
 	}
-	core->disk.pages--;
+	inode->disk.pages--;
 	return g4_alloc_free_metadata(wg, &fs->alloc, txn, fs->cache.lines[place->line].index << G4_PAGE_SHIFT);
 }
 
 /* References a page with room for `bytes`, adding one at the chain's front when none has. */
-G4_FN static int page_with_room(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+G4_FN static int page_with_room(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 				uint32_t bytes, uint32_t *line)
 {
-	g4_ptr ptr = core->disk.xattr, fresh;
+	g4_ptr ptr = inode->disk.xattr, fresh;
 	uint32_t n = 0;
 
 	for (; ptr; n++) {
-		int rc = get_page(wg, fs, core, ptr, G4_BLOCK_XATTR, line);
+		int rc = get_page(wg, fs, inode, ptr, G4_BLOCK_XATTR, line);
 		if (rc < 0)
 			return rc;
 		if (page_of(fs, *line)->bytes + bytes <= G4_XATTR_PAYLOAD) {
@@ -249,11 +249,11 @@ G4_FN static int page_with_room(struct g4_wg *wg, struct g4_fs *fs, struct g4_tx
 		if (n >= MAX_PAGES - 1)
 			return -G4_E_XATTR_SPACE;
 	}
-	int rc = new_page(wg, fs, txn, core, G4_BLOCK_XATTR, &fresh, line);
+	int rc = new_page(wg, fs, txn, inode, G4_BLOCK_XATTR, &fresh, line);
 	if (rc < 0)
 		return rc;
-	page_of(fs, *line)->next = core->disk.xattr;
-	core->disk.xattr = fresh;
+	page_of(fs, *line)->next = inode->disk.xattr;
+	inode->disk.xattr = fresh;
 	return 0;
 }
 
@@ -285,33 +285,34 @@ G4_FN static void append_record(struct g4_xattr_page *page, uint32_t space, cons
  * The page for the record that takes the place of `old` (NULL: of none), referenced. The old record goes once there is
  * room for the new one, so that want of space leaves it alone.
  */
-G4_FN static int make_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+G4_FN static int make_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			    struct place *old, uint32_t size, uint32_t *line)
 {
 	if (!old)
-		return page_with_room(wg, fs, txn, core, size, line);
+		return page_with_room(wg, fs, txn, inode, size, line);
 	const struct g4_xattr_page *page = page_of(fs, old->line);
 	if (page->bytes - record_at(page_of(fs, old->line), old->offset)->record_bytes + size <= G4_XATTR_PAYLOAD) {
 		*line = old->line;
 		g4_cache_ref(&fs->cache, *line);
-		return cut_record(wg, fs, txn, core, old, true);
+		return cut_record(wg, fs, txn, inode, old, true);
 	}
-	g4_ptr first = core->disk.xattr;
-	int rc = page_with_room(wg, fs, txn, core, size, line);
+	g4_ptr first = inode->disk.xattr;
+	int rc = page_with_room(wg, fs, txn, inode, size, line);
 	if (rc < 0)
 		return rc;
-	if (core->disk.xattr != first && old->previous == 0) /* a new page came in front of the old record's */
-		old->previous = g4_ptr_address(core->disk.xattr);
-	return cut_record(wg, fs, txn, core, old, false);
+	if (inode->disk.xattr != first && old->previous == 0) /* a new page came in front of the old record's */
+		old->previous = g4_ptr_address(inode->disk.xattr);
+	return cut_record(wg, fs, txn, inode, old, false);
 }
 
-G4_FN int g4_xattr_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint32_t space,
-		       const char *name, uint32_t name_bytes, const void *value, uint64_t bytes, uint32_t flags)
+G4_FN int g4_xattr_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+		       uint32_t space, const char *name, uint32_t name_bytes, const void *value, uint64_t bytes,
+		       uint32_t flags)
 {
 	uint32_t line;
 	struct place place;
 	g4_ptr chain = 0;
-	int found = find(wg, fs, core, space, name, name_bytes, &place), rc = 0;
+	int found = find(wg, fs, inode, space, name, name_bytes, &place), rc = 0;
 
 	if (found < 0 && found != -G4_E_NODATA)
 		return found;
@@ -320,11 +321,11 @@ G4_FN int g4_xattr_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 	if (found < 0 && (flags & G4_XATTR_REPLACE))
 		rc = -G4_E_NODATA;
 	if (rc == 0 && bytes > G4_XATTR_INLINE_MAX)
-		rc = write_chain(wg, fs, txn, core, (const uint8_t *)value, bytes, &chain);
+		rc = write_chain(wg, fs, txn, inode, (const uint8_t *)value, bytes, &chain);
 	if (rc == 0) {
-		rc = make_place(wg, fs, txn, core, found == 0 ? &place : NULL, record_bytes(name_bytes, bytes), &line);
+		rc = make_place(wg, fs, txn, inode, found == 0 ? &place : NULL, record_bytes(name_bytes, bytes), &line);
 		if (rc < 0 && chain)
-			free_chain(wg, fs, txn, core, chain, G4_BLOCK_XATTR_VALUE);
+			free_chain(wg, fs, txn, inode, chain, G4_BLOCK_XATTR_VALUE);
 	}
 	if (rc == 0) {
 		append_record(page_of(fs, line), space, name, name_bytes, value, bytes, chain);
@@ -335,15 +336,15 @@ G4_FN int g4_xattr_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 	return rc;
 }
 
-G4_FN int g4_xattr_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core, uint32_t space,
-			  const char *name, uint32_t name_bytes)
+G4_FN int g4_xattr_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			  uint32_t space, const char *name, uint32_t name_bytes)
 {
 	struct place place;
-	int rc = find(wg, fs, core, space, name, name_bytes, &place);
+	int rc = find(wg, fs, inode, space, name, name_bytes, &place);
 
 	if (rc < 0)
 		return rc;
-	rc = cut_record(wg, fs, txn, core, &place, false);
+	rc = cut_record(wg, fs, txn, inode, &place, false);
 	g4_cache_put(&fs->cache, place.line);
 	return rc;
 }
@@ -351,11 +352,11 @@ G4_FN int g4_xattr_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 #define CAPABILITY "capability" /* in the space of security. */
 #define CAPABILITY_BYTES (sizeof(CAPABILITY) - 1)
 
-G4_FN int g4_drop_capability(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core)
+G4_FN int g4_drop_capability(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode)
 {
 	struct place place;
 	struct g4_txn txn;
-	int rc = find(wg, fs, core, G4_XATTR_SECURITY, CAPABILITY, CAPABILITY_BYTES, &place);
+	int rc = find(wg, fs, inode, G4_XATTR_SECURITY, CAPABILITY, CAPABILITY_BYTES, &place);
 
 	if (rc == -G4_E_NODATA)
 		return 0;
@@ -365,25 +366,25 @@ G4_FN int g4_drop_capability(struct g4_wg *wg, struct g4_fs *fs, struct g4_core 
 	rc = g4_begin(wg, fs, G4_XATTR_CREDITS, &txn);
 	if (rc < 0)
 		return rc;
-	const struct g4_inode before = core->disk;
-	rc = g4_xattr_remove(wg, fs, &txn, core, G4_XATTR_SECURITY, CAPABILITY, CAPABILITY_BYTES);
-	return g4_end(fs, &txn, g4_inode_settle(wg, fs, &txn, core, &before, rc));
+	const struct g4_inode before = inode->disk;
+	rc = g4_xattr_remove(wg, fs, &txn, inode, G4_XATTR_SECURITY, CAPABILITY, CAPABILITY_BYTES);
+	return g4_end(fs, &txn, g4_inode_settle(wg, fs, &txn, inode, &before, rc));
 }
 
-G4_FN int g4_xattr_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core)
+G4_FN int g4_xattr_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode)
 {
 	int rc = 0;
 
 	/* a record at a time, so that each step leaves a valid chain: many large values do not fit one transaction */
-	while (rc == 0 && core->disk.xattr && (txn->credits >= VALUE_CREDITS || g4_txn_extend(txn, VALUE_CREDITS))) {
+	while (rc == 0 && inode->disk.xattr && (txn->credits >= VALUE_CREDITS || g4_txn_extend(txn, VALUE_CREDITS))) {
 		struct place place = {0, 0, 0};
-		rc = get_page(wg, fs, core, core->disk.xattr, G4_BLOCK_XATTR, &place.line);
+		rc = get_page(wg, fs, inode, inode->disk.xattr, G4_BLOCK_XATTR, &place.line);
 		if (rc < 0)
 			break;
 		if (page_of(fs, place.line)->bytes == 0)
 			rc = -G4_E_CORRUPT_XATTR; /* an empty page leaves the chain */
 		else
-			rc = cut_record(wg, fs, txn, core, &place, false);
+			rc = cut_record(wg, fs, txn, inode, &place, false);
 		g4_cache_put(&fs->cache, place.line);
 	}
 	return rc;
@@ -430,20 +431,20 @@ G4_FN static int parse_name(const struct g4_cmd *cmd, struct full_name *out)
 }
 
 /* Who may read or change which attributes (xattr(7)). */
-G4_FN static int may(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, const struct full_name *name,
+G4_FN static int may(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, const struct full_name *name,
 		     const struct g4_cred *cred, bool change)
 {
-	uint32_t type = core->disk.mode & G4_S_IFMT;
+	uint32_t type = inode->disk.mode & G4_S_IFMT;
 
-	if (change && (core->disk.flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND)))
+	if (change && (inode->disk.flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND)))
 		return -G4_E_PERM;
 	switch (name->space) {
 	case G4_XATTR_USER:
 		if (type != G4_S_IFREG && type != G4_S_IFDIR)
 			return change ? -G4_E_PERM : -G4_E_NODATA;
-		if (change && type == G4_S_IFDIR && (core->disk.mode & G4_S_ISVTX) && !g4_is_owner(core, cred))
+		if (change && type == G4_S_IFDIR && (inode->disk.mode & G4_S_ISVTX) && !g4_is_owner(inode, cred))
 			return -G4_E_PERM;
-		return g4_permission(wg, fs, core, cred, change ? G4_ACCESS_WRITE : G4_ACCESS_READ);
+		return g4_permission(wg, fs, inode, cred, change ? G4_ACCESS_WRITE : G4_ACCESS_READ);
 	case G4_XATTR_TRUSTED:
 		return g4_is_root(cred) ? 0 : change ? -G4_E_PERM : -G4_E_NODATA;
 	case G4_XATTR_SECURITY:
@@ -453,7 +454,7 @@ G4_FN static int may(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, c
 			return -G4_E_NOTSUP;
 		if (name->space == G4_XATTR_ACL_DEFAULT && type != G4_S_IFDIR)
 			return change ? -G4_E_ACCES : -G4_E_NODATA;
-		return !change || g4_is_owner(core, cred) ? 0 : -G4_E_PERM;
+		return !change || g4_is_owner(inode, cred) ? 0 : -G4_E_PERM;
 	}
 }
 
@@ -461,7 +462,7 @@ G4_FN static int may(struct g4_wg *wg, struct g4_fs *fs, struct g4_core *core, c
  * An access ACL also sets the mode; one that says no more than the mode is not kept. The mode comes last: the list may find no
  * room, and its mask in the mode without it would be rights for the group.
  */
-G4_FN static int set_acl(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_core *core,
+G4_FN static int set_acl(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			 const struct full_name *name, const struct g4_cmd *cmd)
 {
 	uint32_t bits;
@@ -471,19 +472,19 @@ G4_FN static int set_acl(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn,
 	if (rc < 0)
 		return rc;
 	if (name->space == G4_XATTR_ACL_DEFAULT)
-		return g4_xattr_set(wg, fs, txn, core, name->space, "", 0, cmd->data, cmd->length, 0);
+		return g4_xattr_set(wg, fs, txn, inode, name->space, "", 0, cmd->data, cmd->length, 0);
 	if (equivalent) {
-		rc = g4_xattr_remove(wg, fs, txn, core, name->space, "", 0);
+		rc = g4_xattr_remove(wg, fs, txn, inode, name->space, "", 0);
 		rc = rc == -G4_E_NODATA ? 0 : rc;
 	} else {
-		rc = g4_xattr_set(wg, fs, txn, core, name->space, "", 0, cmd->data, cmd->length, 0);
+		rc = g4_xattr_set(wg, fs, txn, inode, name->space, "", 0, cmd->data, cmd->length, 0);
 	}
 	if (rc < 0)
 		return rc;
-	uint32_t mode = (core->disk.mode & ~0777u) | bits;
-	if ((cmd->flags & G4_XATTR_KILL_SGID) || (!g4_is_root(cmd->cred) && !g4_in_group(cmd->cred, core->disk.gid)))
+	uint32_t mode = (inode->disk.mode & ~0777u) | bits;
+	if ((cmd->flags & G4_XATTR_KILL_SGID) || (!g4_is_root(cmd->cred) && !g4_in_group(cmd->cred, inode->disk.gid)))
 		mode &= ~G4_S_ISGID;
-	core->disk.mode = (g4_le16)mode;
+	inode->disk.mode = (g4_le16)mode;
 	return 0;
 }
 
@@ -497,32 +498,32 @@ G4_FN static int change(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, 
 	if (rc == 0 && set && cmd->length > G4_XATTR_VALUE_MAX)
 		rc = -G4_E_XATTR_BIG;
 	if (rc == 0)
-		rc = g4_core_of_node(wg, fs, cmd, &i);
+		rc = g4_icache_get_node(wg, fs, cmd, &i);
 	if (rc < 0)
 		return rc;
-	struct g4_core *core = g4_core_of(fs, i);
-	g4_write_lock(&core->lock);
-	rc = core->dead ? -G4_E_STALE : may(wg, fs, core, &name, cmd->cred, true);
+	struct g4_inode_core *inode = g4_icache_at(fs, i);
+	g4_write_lock(&inode->lock);
+	rc = inode->dead ? -G4_E_STALE : may(wg, fs, inode, &name, cmd->cred, true);
 	if (rc == 0)
 		rc = g4_begin(wg, fs, G4_XATTR_CREDITS, &txn);
 	if (rc == 0) {
-		const struct g4_inode before = core->disk;
+		const struct g4_inode before = inode->disk;
 		bool acl = name.space == G4_XATTR_ACL_ACCESS || name.space == G4_XATTR_ACL_DEFAULT;
 		if (!set)
-			rc = g4_xattr_remove(wg, fs, &txn, core, name.space, name.name, name.bytes);
+			rc = g4_xattr_remove(wg, fs, &txn, inode, name.space, name.name, name.bytes);
 		else if (acl)
-			rc = set_acl(wg, fs, &txn, core, &name, cmd);
+			rc = set_acl(wg, fs, &txn, inode, &name, cmd);
 		else
-			rc = g4_xattr_set(wg, fs, &txn, core, name.space, name.name, name.bytes, cmd->data, cmd->length,
-					  cmd->flags);
+			rc = g4_xattr_set(wg, fs, &txn, inode, name.space, name.name, name.bytes, cmd->data,
+					  cmd->length, cmd->flags);
 		if (rc == -G4_E_NODATA && acl)
 			rc = 0;
 		if (rc == 0)
-			core->disk.ctime_ns = g4_now(fs);
-		rc = g4_end(fs, &txn, g4_inode_settle(wg, fs, &txn, core, &before, rc));
+			inode->disk.ctime_ns = g4_now(fs);
+		rc = g4_end(fs, &txn, g4_inode_settle(wg, fs, &txn, inode, &before, rc));
 	}
-	g4_write_unlock(&core->lock);
-	g4_core_put(fs, i);
+	g4_write_unlock(&inode->lock);
+	g4_icache_put(fs, i);
 	return g4_check(fs, rc);
 }
 
@@ -543,16 +544,17 @@ G4_FN int g4_do_getxattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	int rc = parse_name(cmd, &name);
 
 	if (rc == 0)
-		rc = g4_core_of_node(wg, fs, cmd, &i);
+		rc = g4_icache_get_node(wg, fs, cmd, &i);
 	if (rc < 0)
 		return rc;
-	struct g4_core *core = g4_core_of(fs, i);
-	g4_read_lock(&core->lock);
-	rc = core->dead ? -G4_E_STALE : may(wg, fs, core, &name, cmd->cred, false);
+	struct g4_inode_core *inode = g4_icache_at(fs, i);
+	g4_read_lock(&inode->lock);
+	rc = inode->dead ? -G4_E_STALE : may(wg, fs, inode, &name, cmd->cred, false);
 	if (rc == 0)
-		rc = g4_xattr_get(wg, fs, core, name.space, name.name, name.bytes, cmd->data, cmd->length, &cmd->value);
-	g4_read_unlock(&core->lock);
-	g4_core_put(fs, i);
+		rc = g4_xattr_get(wg, fs, inode, name.space, name.name, name.bytes, cmd->data, cmd->length,
+				  &cmd->value);
+	g4_read_unlock(&inode->lock);
+	g4_icache_put(fs, i);
 	return g4_check(fs, rc);
 }
 
@@ -576,17 +578,17 @@ G4_FN static void list_name(const struct g4_xattr_record *record, uint8_t *to, u
 G4_FN int g4_do_listxattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	uint32_t i;
-	int rc = g4_core_of_node(wg, fs, cmd, &i);
+	int rc = g4_icache_get_node(wg, fs, cmd, &i);
 
 	if (rc < 0)
 		return rc;
-	struct g4_core *core = g4_core_of(fs, i);
-	g4_read_lock(&core->lock);
-	g4_ptr ptr = core->dead ? 0 : core->disk.xattr;
+	struct g4_inode_core *inode = g4_icache_at(fs, i);
+	g4_read_lock(&inode->lock);
+	g4_ptr ptr = inode->dead ? 0 : inode->disk.xattr;
 	cmd->value = 0;
 	for (uint32_t n = 0; ptr && rc == 0 && n < MAX_PAGES; n++) {
 		uint32_t line;
-		rc = get_page(wg, fs, core, ptr, G4_BLOCK_XATTR, &line);
+		rc = get_page(wg, fs, inode, ptr, G4_BLOCK_XATTR, &line);
 		if (rc < 0)
 			break;
 		struct g4_xattr_page *page = page_of(fs, line);
@@ -598,8 +600,8 @@ G4_FN int g4_do_listxattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 		ptr = page->next;
 		g4_cache_put(&fs->cache, line);
 	}
-	g4_read_unlock(&core->lock);
-	g4_core_put(fs, i);
+	g4_read_unlock(&inode->lock);
+	g4_icache_put(fs, i);
 	if (rc == 0 && cmd->length > 0 && cmd->value > cmd->length)
 		rc = -G4_E_RANGE;
 	return g4_check(fs, rc);

@@ -33,7 +33,7 @@ struct g4_fuse_thread {
 	uint8_t *data;
 	const uint8_t *head; /* raw request: struct fuse_in_header and the start of its arguments */
 	pthread_t thread;
-	/* follow.c: whose small requests it served last, how many in a row, and where it is bound to (-1: nowhere) */
+	/* affinity.c: whose small requests it served last, how many in a row, and where it is bound to (-1: nowhere) */
 	uint32_t caller, streak;
 	int processor;
 	uint64_t look_ns; /* not before */
@@ -96,9 +96,9 @@ int g4_fuse_tune(const struct g4_fuse_host *host, const char *name, uint64_t val
 void g4_fuse_limit_start(struct g4_fuse_host *host);
 void g4_fuse_space_taken(struct g4_fuse_host *host, uint64_t bytes); /* about so much, by a command that is complete */
 
-/* follow.c: workers run where their caller runs */
-void g4_fuse_follow_init(struct g4_fuse_host *host);
-void g4_fuse_follow(struct g4_fuse_thread *self, const struct fuse_in_header *in);
+/* affinity.c: workers run where their caller runs */
+void g4_fuse_affinity_init(struct g4_fuse_host *host);
+void g4_fuse_affinity(struct g4_fuse_thread *self, const struct fuse_in_header *in);
 
 /* quiet.c: files of which the kernel knows everything that a long listing asks for */
 void g4_fuse_quiet_request(struct g4_fuse_host *host, const struct fuse_in_header *in);

@@ -279,7 +279,7 @@ static int start_workers(struct serving *s)
 	uint32_t wanted = host->options.threads ? host->options.threads : default_threads();
 	int error = 0;
 
-	g4_fuse_follow_init(host);
+	g4_fuse_affinity_init(host);
 	host->threads = calloc(wanted, sizeof(*host->threads));
 	if (!host->threads)
 		return -ENOMEM;

@@ -283,7 +283,7 @@ static ssize_t wire_read(int fd, void *buf, size_t buf_bytes, void *userdata)
 		if (bytes < (ssize_t)sizeof(*in))
 			return bytes;
 		self->head = buf;
-		g4_fuse_follow(self, in);
+		g4_fuse_affinity(self, in);
 		g4_fuse_quiet_request(host, in);
 		if (in->opcode == FUSE_WRITE)
 			return bytes;

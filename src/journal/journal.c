@@ -2,8 +2,8 @@
 /* Joining, committing, writing home. The crash argument is in journal.h. */
 #include "journal/journal.h"
 
-#include "journal/crew.h"
 #include "journal/wide.h"
+#include "journal/workers.h"
 #include "simt/ticket.h"
 
 #define GATE_CLOSED (UINT64_C(1) << 63)
@@ -66,7 +66,7 @@ G4_FN int g4_txn_begin(struct g4_journal *j, uint32_t credits, struct g4_txn *tx
 	return 0;
 }
 
-/* Whether blocks, not promises, fill the transaction: more than half of it, or what only a commit makes room in. */
+/* Whether blocks, not reservations, fill the transaction: more than half of it, or what only a commit makes room in. */
 G4_FN static bool is_really_full(const struct g4_journal *j)
 {
 	return g4_load32_rlx(&j->logs[g4_load64_rlx(&j->running) & 1].line_count) > j->max_blocks / 2 || log_is_full(j);
@@ -77,7 +77,7 @@ G4_FN bool g4_txn_await(struct g4_wg *wg, struct g4_journal *j, uint32_t credits
 	uint32_t word = g4_load32_acq(&j->gate_word);
 	uint64_t gate = g4_load64_acq(&j->gate);
 
-	if (g4_crew_help(wg, j))
+	if (g4_commit_workers_help(wg, j))
 		return true;
 	if (gate & GATE_CLOSED) {
 		/* a commit that shares its work comes back for us soon; one that waits for the gate does not need us */
@@ -286,14 +286,14 @@ G4_FN static void freeze_blocks(struct g4_wg *wg, struct g4_journal *j, struct g
 {
 	if (log->revoke_count > 0) /* a freed page was revoked */
 		drop_freed(j, log);
-	g4_crew_run(wg, j, G4_CREW_FREEZE, j->running, log->line_count); /* no device: no error */
+	g4_commit_workers_run(wg, j, G4_COMMIT_TASK_FREEZE, j->running, log->line_count); /* no device: no error */
 }
 
 /* Gate closed: copies committed lines of older transactions, sealed, for the checkpoint that follows this commit. */
 G4_FN static void freeze_home(struct g4_wg *wg, struct g4_journal *j)
 {
 	j->home_copied = 0;
-	g4_crew_run(wg, j, G4_CREW_FREEZE_HOME, j->running, j->home_count);
+	g4_commit_workers_run(wg, j, G4_COMMIT_TASK_FREEZE_HOME, j->running, j->home_count);
 }
 
 /*
@@ -346,7 +346,7 @@ G4_FN static uint64_t build_record(struct g4_wg *wg, struct g4_journal *j, const
 	uint32_t crc;
 
 	crc = write_descriptors(wg, j, log, sequence);
-	g4_crew_run(wg, j, G4_CREW_SEAL, sequence, log->line_count);
+	g4_commit_workers_run(wg, j, G4_COMMIT_TASK_SEAL, sequence, log->line_count);
 	crc = g4_wide_crc(wg, j, log, crc);
 	memset(commit, 0, sizeof(*commit));
 	commit->sequence = sequence;
@@ -371,7 +371,7 @@ G4_FN static int write_record(struct g4_wg *wg, struct g4_journal *j, uint64_t p
 			return rc;
 	}
 	if (pages >= SHARED_PAGES && g4_journal_is_mapped(j)) {
-		rc = g4_crew_run(wg, j, G4_CREW_WRITE, 0, (uint32_t)pages);
+		rc = g4_commit_workers_run(wg, j, G4_COMMIT_TASK_WRITE, 0, (uint32_t)pages);
 		return rc < 0 ? rc : g4_space_flush(wg, j->meta->space);
 	}
 	if (first < pages || j->record_data > 0) {
@@ -493,7 +493,7 @@ G4_FN static int write_home(struct g4_wg *wg, struct g4_journal *j, struct home_
 
 	/* memory has no better and no worse order; and sorting is the work of one lane, a miss for each step on a GPU */
 	if (g4_journal_is_mapped(j) || (g4_wg_width(wg) > 1 && total > SORTED_PAGES))
-		return g4_crew_run(wg, j, G4_CREW_HOME, 0, total);
+		return g4_commit_workers_run(wg, j, G4_COMMIT_TASK_HOME, 0, total);
 	sort_home(j, total);
 	batch->count = 0;
 	for (uint32_t n = 0; n < total; n++) {
@@ -545,7 +545,7 @@ G4_FN static int checkpoint_now(struct g4_wg *wg, struct g4_journal *j)
 		rc = write_tail(wg, j);
 	if (rc < 0)
 		return rc;
-	g4_crew_run(wg, j, G4_CREW_LET_GO, 0, j->home_count); /* no device: no error */
+	g4_commit_workers_run(wg, j, G4_COMMIT_TASK_LET_GO, 0, j->home_count); /* no device: no error */
 	j->home_count = 0;
 	j->used_pages = 0;
 	j->checkpoints++;

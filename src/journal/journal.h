@@ -56,10 +56,10 @@ struct g4_txn_log {	 /* what one transaction collects */
 };
 
 /*
- * What a commit does page by page, shared by all workgroups that would otherwise wait for it (crew.c). `turn` is how many
+ * What a commit does page by page, shared by all workgroups that would otherwise wait for it (workers.c). `turn` is how many
  * pages there are and which is next: whoever adds to it owns the pages in between, of whatever task is open at that moment.
  */
-struct g4_crew {
+struct g4_commit_workers {
 	uint64_t turn;
 	uint32_t kind; /* of the open task, as is the one below: constant until all of its pages are done */
 	uint64_t sequence;
@@ -79,7 +79,7 @@ struct g4_journal {
 	uint32_t aborted;      /* 0 or the (positive) code that stopped the journal */
 	uint32_t data_written; /* data was written that no transaction has tagged */
 	uint32_t credit_word;  /* changes when one leaves and some wait */
-	struct g4_crew crew;
+	struct g4_commit_workers workers;
 
 	uint64_t running;	   /* sequence of the open transaction */
 	uint64_t durable;	   /* of the newest committed one */
@@ -113,11 +113,11 @@ struct g4_txn {
  * Leader, anywhere in an operation but inside a transaction: does a little of what a commit under way has to do for each of
  * its blocks; whether there was anything.
  */
-G4_FN bool g4_crew_help(struct g4_wg *wg, struct g4_journal *j);
+G4_FN bool g4_commit_workers_help(struct g4_wg *wg, struct g4_journal *j);
 /* Whether there may be anything: one look. */
-G4_FN G4_INLINE bool g4_crew_calls(const struct g4_journal *j)
+G4_FN G4_INLINE bool g4_commit_workers_call(const struct g4_journal *j)
 {
-	const uint64_t turn = g4_load64_rlx(&j->crew.turn);
+	const uint64_t turn = g4_load64_rlx(&j->workers.turn);
 
 	return (uint32_t)turn < turn >> 32;
 }

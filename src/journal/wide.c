@@ -3,7 +3,7 @@
 #include "journal/wide.h"
 
 #include "hash/crc32c.h"
-#include "journal/crew.h"
+#include "journal/workers.h"
 
 enum job_kind { JOB_TAGS, JOB_CRC };
 

@@ -42,7 +42,7 @@ static bool same_names(const struct party *party, const struct tree *a, const st
 	return !x && !y;
 }
 
-static bool has_twin(const struct tree *tree, const struct node *node)
+static bool has_collision(const struct tree *tree, const struct node *node)
 {
 	const struct node *twin = tree_find(tree, node->path);
 
@@ -54,11 +54,11 @@ static bool touches(const struct tree *before, const struct tree *after, uint32_
 {
 	for (uint32_t k = 0; k < before->count; k++)
 		if ((before->nodes[k].id == id || before->nodes[k].parent_id == id) &&
-		    !has_twin(after, &before->nodes[k]))
+		    !has_collision(after, &before->nodes[k]))
 			return true;
 	for (uint32_t k = 0; k < after->count; k++)
 		if ((after->nodes[k].id == id || after->nodes[k].parent_id == id) &&
-		    !has_twin(before, &after->nodes[k]))
+		    !has_collision(before, &after->nodes[k]))
 			return true;
 	return false;
 }

@@ -62,18 +62,18 @@ static void read_at(uint64_t offset, uint64_t bytes)
 	assert_memory_equal(buffer, data + offset, bytes);
 }
 
-static uint32_t core_index(void)
+static uint32_t inode_index(void)
 {
-	uint32_t core;
+	uint32_t inode;
 
-	assert_int_equal(g4_core_get(wg, fs, ino, &core), 0);
-	g4_core_put(fs, core);
-	return core;
+	assert_int_equal(g4_icache_get(wg, fs, ino, &inode), 0);
+	g4_icache_put(fs, inode);
+	return inode;
 }
 
 static bool cached(uint64_t page)
 {
-	uint32_t line = g4_cache_find(&fs->cache, g4_core_of(fs, core_index())->data_key, page);
+	uint32_t line = g4_cache_find(&fs->cache, g4_icache_at(fs, inode_index())->data_key, page);
 
 	if (line != G4_NO_LINE)
 		g4_cache_put(&fs->cache, line);

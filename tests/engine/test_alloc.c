@@ -43,20 +43,20 @@ static void claim(struct worker *w)
 	struct run *run = &w->held[w->count];
 	uint64_t want = rig_random(&w->random) % 4 ? 1 + rig_random(&w->random) % 40 : 1 + rig_random(&w->random) % 512;
 	uint32_t class_ = (uint32_t)(rig_random(&w->random) % 3);
-	bool promised = rig_random(&w->random) % 2;
+	bool reserved = rig_random(&w->random) % 2;
 
 	*run = (struct run){0};
-	if (promised && !g4_alloc_reserve(&fs->alloc, want)) {
+	if (reserved && !g4_alloc_reserve(&fs->alloc, want)) {
 		w->refused++;
 		return;
 	}
 	int rc = class_ == 2 && want > 256 ?
-			 g4_alloc_claim(w->wg, &fs->alloc, G4_ALLOC_ALIGNED, 0, want, promised, &run->address,
+			 g4_alloc_claim(w->wg, &fs->alloc, G4_ALLOC_ALIGNED, 0, want, reserved, &run->address,
 					&run->pages) :
-			 g4_alloc_claim(w->wg, &fs->alloc, class_ % 2, 0, want, promised, &run->address, &run->pages);
-	if (promised) /* what it did not take of the promise */
+			 g4_alloc_claim(w->wg, &fs->alloc, class_ % 2, 0, want, reserved, &run->address, &run->pages);
+	if (reserved) /* what it did not take of the reservation */
 		g4_alloc_unreserve(&fs->alloc, want - run->pages);
-	if (rc == -G4_E_NOSPC && !promised) {
+	if (rc == -G4_E_NOSPC && !reserved) {
 		w->refused++;
 		return;
 	}

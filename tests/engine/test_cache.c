@@ -415,7 +415,7 @@ static void concurrent_readers_of_a_page_read_the_device_once(void **state)
 	ino = open_with_file(&rig, data, sizeof(data));
 	assert_int_equal(rig_unmount(&rig), 0);
 	assert_int_equal(rig_try_mount(&rig, G4_MOUNT_NOATIME, &slow), 0);
-	assert_int_equal(op_read(&rig, ino, 0, 0, data, 1, NULL), 0); /* its inode is in core now */
+	assert_int_equal(op_read(&rig, ino, 0, 0, data, 1, NULL), 0); /* its inode is in memory now */
 	g4_dev_fault_counts(rig.fault, &before, &writes, &flushes);
 	for (uint32_t k = 0; k < THREADS; k++) {
 		readers[k] = (struct reader){.rig = &rig, .ino = ino};

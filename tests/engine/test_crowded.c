@@ -74,18 +74,18 @@ static int teardown(void **state)
 }
 
 /* Inside, when others take nearly all that is left. */
-static void begin_in_a_crowd(struct g4_core *core, struct g4_txn *txn)
+static void begin_in_a_crowd(struct g4_inode_core *inode, struct g4_txn *txn)
 {
-	g4_write_lock(&core->lock);
+	g4_write_lock(&inode->lock);
 	assert_int_equal(g4_begin(wg, fs, 3 * G4_MAP_CREDITS, txn), 0);
 	free_runs_of_others(G4_TXN_MAX_FREES - LEFT);
 }
 
-static void leave(struct g4_core *core, struct g4_txn *txn)
+static void leave(struct g4_inode_core *inode, struct g4_txn *txn)
 {
-	int logged = g4_inode_log(wg, fs, txn, core), rc = g4_end(fs, txn, 0);
+	int logged = g4_inode_log(wg, fs, txn, inode), rc = g4_end(fs, txn, 0);
 
-	g4_write_unlock(&core->lock);
+	g4_write_unlock(&inode->lock);
 	assert_int_equal(logged, 0);
 	assert_int_equal(rc, 0);
 	assert_int_equal(fs->journal.aborted, 0);
@@ -98,15 +98,15 @@ static void pages_that_replace_others_stop_in_a_crowd(void **state)
 	uint32_t i;
 
 	(void)state;
-	assert_int_equal(g4_core_get(wg, fs, ino, &i), 0);
+	assert_int_equal(g4_icache_get(wg, fs, ino, &i), 0);
 	assert_int_equal(g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_ALIGNED, 0, 500, false, &address, &got), 0);
 	assert_true(got > LEFT);
-	begin_in_a_crowd(g4_core_of(fs, i), &txn);
-	assert_int_equal(g4_map_set(wg, fs, &txn, g4_core_of(fs, i), 0, address, got, true, &done), 0);
-	leave(g4_core_of(fs, i), &txn);
+	begin_in_a_crowd(g4_icache_at(fs, i), &txn);
+	assert_int_equal(g4_map_set(wg, fs, &txn, g4_icache_at(fs, i), 0, address, got, true, &done), 0);
+	leave(g4_icache_at(fs, i), &txn);
 	assert_in_range(done, 1, LEFT);
 	g4_alloc_release(&fs->alloc, address + done * G4_PAGE_BYTES, got - done);
-	g4_core_put(fs, i);
+	g4_icache_put(fs, i);
 }
 
 static void pages_that_go_stop_in_a_crowd(void **state)
@@ -116,12 +116,12 @@ static void pages_that_go_stop_in_a_crowd(void **state)
 	uint32_t i;
 
 	(void)state;
-	assert_int_equal(g4_core_get(wg, fs, ino, &i), 0);
-	begin_in_a_crowd(g4_core_of(fs, i), &txn);
-	assert_int_equal(g4_map_clear(wg, fs, &txn, g4_core_of(fs, i), 0, PAGES, &next), 0);
-	leave(g4_core_of(fs, i), &txn);
+	assert_int_equal(g4_icache_get(wg, fs, ino, &i), 0);
+	begin_in_a_crowd(g4_icache_at(fs, i), &txn);
+	assert_int_equal(g4_map_clear(wg, fs, &txn, g4_icache_at(fs, i), 0, PAGES, &next), 0);
+	leave(g4_icache_at(fs, i), &txn);
 	assert_in_range(next, 1, LEFT);
-	g4_core_put(fs, i);
+	g4_icache_put(fs, i);
 }
 
 static void a_large_write_goes_on_in_the_next_transaction(void **state)

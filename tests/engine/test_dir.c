@@ -18,7 +18,7 @@ static int setup(void **state)
 	rig_open(&rig, 128 * G4_MIB, 0);
 	fs = rig_mount_fs(&rig, wg, NULL);
 	dir = (struct g4_dir){&fs->alloc, fs->hash_key, 0, 0};
-	inode = g4_core_of(fs, fs->root_core)->ino;
+	inode = g4_icache_at(fs, fs->root_index)->ino;
 	return 0;
 }
 

@@ -6,7 +6,7 @@
 #include "simt/simt_host.h"
 
 #define DEVICE_BYTES (64 * G4_MIB)
-#define MORE_THAN_CORES 4600u /* the least number of cores is 4096 */
+#define MORE_THAN_CORES 4600u /* the least number of in-core inodes is 4096 */
 
 static struct rig rig;
 static struct g4_wg *wg;
@@ -34,16 +34,16 @@ static int teardown(void **state)
 
 static uint64_t key_of_number(uint64_t ino, uint32_t generation)
 {
-	return g4_core_key(&rig.fs->cores, ino, generation, false);
+	return g4_icache_key(&rig.fs->icache, ino, generation, false);
 }
 
 static uint64_t key_of(uint64_t ino)
 {
-	uint32_t core;
+	uint32_t inode;
 
-	assert_int_equal(g4_core_get(wg, rig.fs, ino, &core), 0);
-	const uint64_t key = g4_core_of(rig.fs, core)->data_key;
-	g4_core_put(rig.fs, core);
+	assert_int_equal(g4_icache_get(wg, rig.fs, ino, &inode), 0);
+	const uint64_t key = g4_icache_at(rig.fs, inode)->data_key;
+	g4_icache_put(rig.fs, inode);
 	return key;
 }
 
@@ -91,14 +91,14 @@ static void an_incarnation_with_an_old_generation_has_a_new_key(void **state)
 	assert_int_not_equal(key_of(second), key);
 }
 
-/* What is in the cache is found by the inode when it comes back into core. */
+/* What is in the cache is found by the inode when it comes back into in-core inode. */
 static void a_key_outlives_the_core(void **state)
 {
 	uint64_t first, node;
 	char name[32];
 
 	(void)state;
-	assert_in_range(rig.fs->cores.count, 1, MORE_THAN_CORES - 1);
+	assert_in_range(rig.fs->icache.count, 1, MORE_THAN_CORES - 1);
 	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "first", G4_S_IFREG | 0644, &first), 0);
 	assert_int_equal(op_sync(&rig), 0);
 	const uint64_t key = key_of(first);
@@ -106,7 +106,7 @@ static void a_key_outlives_the_core(void **state)
 		snprintf(name, sizeof(name), "f%u", n);
 		assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &node), 0);
 	}
-	assert_int_equal(g4_core_place(rig.fs, first), G4_NO_CORE); /* else the test tests nothing */
+	assert_int_equal(g4_icache_place(rig.fs, first), G4_NO_INODE); /* else the test tests nothing */
 	assert_int_equal(key_of(first), key);
 }
 

@@ -71,7 +71,7 @@ static void inodes_that_wait_to_be_written_back_leave_room_for_others(void **sta
 	assert_int_equal(rig_unmount(&rig), 0);
 	rig.wg = wg;
 	rig.fs = rig_mount_fs(&rig, wg, NULL);
-	count = rig.fs->cores.count + 100;
+	count = rig.fs->icache.count + 100;
 	for (uint32_t k = 0; k < count; k++)
 		assert_int_equal(op_truncate(&rig, make(k), 1), 0);
 	rig_unmount_fs(&rig, wg, rig.fs, true);
@@ -348,7 +348,7 @@ static void mount_quietly(void)
 }
 
 /* Space reserved for what is dirty. */
-static uint64_t promised_pages(void)
+static uint64_t reserved_pages(void)
 {
 	struct g4_statfs space;
 
@@ -432,7 +432,7 @@ static void sparse_writes_that_succeed_can_be_published(void **state)
 }
 
 /* Nothing but the write itself tells that there is no space, whatever happens to a file between that and an fsync. */
-static void promises_hold_whatever_else_changes_the_map(void **state)
+static void reservations_hold_whatever_else_changes_the_map(void **state)
 {
 	enum { FILES = 3, KNOWN = 200 };
 	static uint8_t large[256 * 1024] __attribute__((aligned(4096)));
@@ -500,7 +500,7 @@ static void promises_hold_whatever_else_changes_the_map(void **state)
 		remove_all('f', round * FILES, FILES);
 		remove_all('l', 0, links);
 		assert_int_equal(op_sync(&rig), 0);
-		assert_int_equal(promised_pages(), 0);
+		assert_int_equal(reserved_pages(), 0);
 	}
 	assert_true(accepted > 1000);
 	assert_true(refused > 100);
@@ -535,7 +535,7 @@ static void a_dirty_page_has_its_space_when_the_map_grows_above_it(void **state)
 	}
 }
 
-static void a_dropped_page_gives_its_promise_back(void **state)
+static void a_dropped_page_gives_its_reservation_back(void **state)
 {
 	const uint64_t far = UINT64_C(1) << 61;
 	uint64_t ino, one = 1;
@@ -544,16 +544,16 @@ static void a_dropped_page_gives_its_promise_back(void **state)
 	mount_quietly();
 	ino = make(0);
 	assert_int_equal(op_write(&rig, ino, 0, 5 * G4_PAGE_BYTES, &one, sizeof(one), NULL), 0);
-	assert_int_equal(promised_pages(), 1);
+	assert_int_equal(reserved_pages(), 1);
 	assert_int_equal(op_write(&rig, ino, 0, far, &one, sizeof(one), NULL), 0);
-	assert_int_equal(promised_pages(), 1 + 6 + 1 + 6); /* the page, its path, and the chain above the first one */
+	assert_int_equal(reserved_pages(), 1 + 6 + 1 + 6); /* the page, its path, and the chain above the first one */
 	assert_int_equal(op_truncate(&rig, ino, far), 0);
-	assert_int_equal(promised_pages(), 1 + 6); /* the chain, as long as anything is dirty */
+	assert_int_equal(reserved_pages(), 1 + 6); /* the chain, as long as anything is dirty */
 	assert_int_equal(op_fsync(&rig, ino), 0);
-	assert_int_equal(promised_pages(), 0);
+	assert_int_equal(reserved_pages(), 0);
 	assert_int_equal(op_write(&rig, ino, 0, far, &one, sizeof(one), NULL), 0);
 	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f0"), 0);
-	assert_int_equal(promised_pages(), 0);
+	assert_int_equal(reserved_pages(), 0);
 }
 
 static void allocated_space_can_be_written_on_a_full_device(void **state)
@@ -639,9 +639,9 @@ int main(void)
 		limits_test(a_page_is_read_while_its_cache_set_is_full_of_dirty_ones),
 		limits_test(a_freed_inode_page_is_not_taken_for_what_the_device_still_says),
 		limits_test(sparse_writes_that_succeed_can_be_published),
-		limits_test(promises_hold_whatever_else_changes_the_map),
+		limits_test(reservations_hold_whatever_else_changes_the_map),
 		limits_test(a_dirty_page_has_its_space_when_the_map_grows_above_it),
-		limits_test(a_dropped_page_gives_its_promise_back),
+		limits_test(a_dropped_page_gives_its_reservation_back),
 		limits_test(allocated_space_can_be_written_on_a_full_device),
 		limits_test(copies_that_can_not_be_are_refused),
 	};

@@ -26,7 +26,7 @@ static int setup(void **state)
 /* Each inode's place follows from its number here. */
 static void put(const struct g4_lookup_name *name, uint64_t inode)
 {
-	const struct g4_lookup_value value = {inode, (uint32_t)(inode % G4_LOOKUP_CORES)};
+	const struct g4_lookup_value value = {inode, (uint32_t)(inode % G4_LOOKUP_INDEXES)};
 
 	g4_lookup_put(&cache, name, &value);
 }
@@ -42,7 +42,7 @@ static void what_was_put_is_found_and_nothing_else(void **state)
 	put(&name, 1234);
 	assert_true(g4_lookup_find(&cache, &name, &value));
 	assert_int_equal(value.inode, 1234);
-	assert_int_equal(value.core, 1234 % G4_LOOKUP_CORES);
+	assert_int_equal(value.index, 1234 % G4_LOOKUP_INDEXES);
 	assert_false(g4_lookup_find(&cache, &other, &value));
 	assert_false(g4_lookup_find(&cache, &far, &value));
 	other = name_of(7, 99, "namf");
@@ -91,7 +91,7 @@ static void *put_and_find(void *argument)
 		struct g4_lookup_name name = name_of(directory, round % 64, text);
 		if (g4_lookup_find(&cache, &name, &value))
 			wrong += value.inode != directory * 1000 + round % 64 ||
-				 value.core != value.inode % G4_LOOKUP_CORES;
+				 value.index != value.inode % G4_LOOKUP_INDEXES;
 		put(&name, directory * 1000 + round % 64);
 		if (round % 3 == 0) {
 			g4_lookup_forget(&cache, &name);

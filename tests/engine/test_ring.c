@@ -5,7 +5,7 @@
  */
 #include "client/client.h"
 #include "engine/ring_host.h"
-#include "stranger.h"
+#include "untrusted.h"
 
 static struct g4_engine *engine;
 
@@ -28,152 +28,152 @@ static void make_public_root(void)
 
 static void a_slot_by_hand_writes_and_reads(void **state)
 {
-	struct stranger s;
+	struct untrusted s;
 
 	(void)state;
 	make_public_root();
-	stranger_enter(&s, &somebody);
-	uint64_t handle = stranger_open(&s, "mine", G4_OPEN_READ | G4_OPEN_WRITE);
+	untrusted_enter(&s, &somebody);
+	uint64_t handle = untrusted_open(&s, "mine", G4_OPEN_READ | G4_OPEN_WRITE);
 	memcpy(s.data, "hello", 5);
 	struct g4_ring_slot write = io_slot(G4_CMD_WRITE, handle, 0, 5), read = io_slot(G4_CMD_READ, handle, 64, 100);
-	ok(stranger_run(&s, &write));
+	ok(untrusted_run(&s, &write));
 	uint32_t number = s.next;
-	ok(stranger_run(&s, &read));
+	ok(untrusted_run(&s, &read));
 	assert_int_equal(g4_ring_result_of(s.ring, 16, number)->word >> 32, 5);
 	assert_memory_equal(s.data + 64, "hello", 5);
 	assert_int_equal(api_lstat("/mine").uid, 1000);
-	stranger_leave(&s);
+	untrusted_leave(&s);
 }
 
 static void a_made_up_handle_opens_nothing(void **state)
 {
-	struct stranger s, other;
+	struct untrusted s, other;
 
 	(void)state;
 	make_public_root();
 	api_write_text("/secret", "secret");
 	gpu4fs_file *file = api_open("/secret", O_RDONLY, 0);
-	stranger_enter(&s, &somebody);
-	stranger_enter(&other, &somebody);
-	uint64_t theirs = stranger_open(&other, "theirs", G4_OPEN_READ | G4_OPEN_WRITE);
+	untrusted_enter(&s, &somebody);
+	untrusted_enter(&other, &somebody);
+	uint64_t theirs = untrusted_open(&other, "theirs", G4_OPEN_READ | G4_OPEN_WRITE);
 	struct g4_ring_slot read = io_slot(G4_CMD_READ, file->handle, 0, 6); /* the engine's own */
-	assert_int_equal(stranger_run(&s, &read), -G4_E_BADF);
+	assert_int_equal(untrusted_run(&s, &read), -G4_E_BADF);
 	read = io_slot(G4_CMD_READ, theirs, 0, 6); /* somebody else's */
-	assert_int_equal(stranger_run(&s, &read), -G4_E_BADF);
+	assert_int_equal(untrusted_run(&s, &read), -G4_E_BADF);
 	read = io_slot(G4_CMD_READ, 0, 0, 6); /* by number */
 	read.command.node = file->ino;
-	assert_int_equal(stranger_run(&s, &read), -G4_E_BADF);
-	uint64_t mine = stranger_open(&s, "mine", G4_OPEN_READ | G4_OPEN_WRITE);
+	assert_int_equal(untrusted_run(&s, &read), -G4_E_BADF);
+	uint64_t mine = untrusted_open(&s, "mine", G4_OPEN_READ | G4_OPEN_WRITE);
 	struct g4_ring_slot release = io_slot(G4_CMD_RELEASE, mine, 0, 0);
-	ok(stranger_run(&s, &release));
-	assert_int_equal(stranger_run(&s, &release), -G4_E_BADF); /* closed */
+	ok(untrusted_run(&s, &release));
+	assert_int_equal(untrusted_run(&s, &release), -G4_E_BADF); /* closed */
 	uint64_t again = 0;
 	for (int i = 0; i < 4; i++) /* until its place in the table is used again */
-		again = stranger_open(&s, "mine", G4_OPEN_READ);
+		again = untrusted_open(&s, "mine", G4_OPEN_READ);
 	assert_int_equal((uint32_t)again, (uint32_t)mine);
 	assert_int_not_equal(again, mine);
 	read = io_slot(G4_CMD_READ, mine, 0, 6);
-	assert_int_equal(stranger_run(&s, &read), -G4_E_BADF); /* the same place, another file */
-	stranger_leave(&s);
-	stranger_leave(&other);
+	assert_int_equal(untrusted_run(&s, &read), -G4_E_BADF); /* the same place, another file */
+	untrusted_leave(&s);
+	untrusted_leave(&other);
 	ok(gpu4fs_close(file));
 }
 
 static void a_client_is_who_the_engine_says(void **state)
 {
 	const struct g4_cred root = {.uid = 0};
-	struct stranger s;
+	struct untrusted s;
 
 	(void)state;
 	api_touch("/private", 0600);
-	stranger_enter(&s, &somebody);
+	untrusted_enter(&s, &somebody);
 	struct g4_ring_slot open = open_slot("private", G4_OPEN_READ);
-	assert_int_equal(stranger_run(&s, &open), -G4_E_ACCES);
+	assert_int_equal(untrusted_run(&s, &open), -G4_E_ACCES);
 	/* with credentials in front of the name */
 	open.command.cred_bytes = offsetof(struct g4_cred, groups);
 	memcpy(open.text, &root, offsetof(struct g4_cred, groups));
 	memcpy(open.text + offsetof(struct g4_cred, groups), "private", 7);
-	assert_int_equal(stranger_run(&s, &open), -G4_E_PERM);
-	stranger_leave(&s);
-	struct g4_port_options trusted = somebody;
-	trusted.flags = G4_PORT_MAY_ACT;
-	stranger_enter(&s, &trusted);
-	ok(stranger_run(&s, &open));
-	stranger_leave(&s);
+	assert_int_equal(untrusted_run(&s, &open), -G4_E_PERM);
+	untrusted_leave(&s);
+	struct g4_session_options trusted = somebody;
+	trusted.flags = G4_SESSION_MAY_ACT;
+	untrusted_enter(&s, &trusted);
+	ok(untrusted_run(&s, &open));
+	untrusted_leave(&s);
 	struct g4_ring_slot list = slot_of(G4_CMD_READDIR, NULL);
 	list.command.length = 4096;
 	ok(gpu4fs_chmod(fs, NULL, "/", 0711));
-	stranger_enter(&s, &somebody);
-	assert_int_equal(stranger_run(&s, &list), -G4_E_ACCES);
-	stranger_leave(&s);
+	untrusted_enter(&s, &somebody);
+	assert_int_equal(untrusted_run(&s, &list), -G4_E_ACCES);
+	untrusted_leave(&s);
 }
 
 static void quotas_hold(void **state)
 {
-	struct stranger s;
+	struct untrusted s;
 	char name[8];
 
 	(void)state;
 	make_public_root();
-	stranger_enter(&s, &somebody);
+	untrusted_enter(&s, &somebody);
 	uint64_t handle = 0;
 	for (int i = 0; i < 4; i++) {
 		snprintf(name, sizeof(name), "f%d", i);
-		handle = stranger_open(&s, name, G4_OPEN_READ | G4_OPEN_WRITE);
+		handle = untrusted_open(&s, name, G4_OPEN_READ | G4_OPEN_WRITE);
 	}
 	struct g4_ring_slot open = open_slot("f4", G4_OPEN_READ);
-	assert_int_equal(stranger_run(&s, &open), -G4_E_NFILE);
+	assert_int_equal(untrusted_run(&s, &open), -G4_E_NFILE);
 	struct g4_ring_slot release = io_slot(G4_CMD_RELEASE, handle, 0, 0);
-	ok(stranger_run(&s, &release));
-	handle = stranger_open(&s, "f4", G4_OPEN_READ | G4_OPEN_WRITE);
+	ok(untrusted_run(&s, &release));
+	handle = untrusted_open(&s, "f4", G4_OPEN_READ | G4_OPEN_WRITE);
 	/* beyond the data area, also where the sum wraps */
 	struct g4_ring_slot write = io_slot(G4_CMD_WRITE, handle, 4 * G4_MIB - 4, 8);
-	assert_int_equal(stranger_run(&s, &write), -G4_E_INVAL);
+	assert_int_equal(untrusted_run(&s, &write), -G4_E_INVAL);
 	write = io_slot(G4_CMD_WRITE, handle, UINT64_MAX - 4, 8);
-	assert_int_equal(stranger_run(&s, &write), -G4_E_INVAL);
+	assert_int_equal(untrusted_run(&s, &write), -G4_E_INVAL);
 	write = io_slot(G4_CMD_WRITE, handle, 8, UINT64_MAX - 4);
-	assert_int_equal(stranger_run(&s, &write), -G4_E_INVAL);
+	assert_int_equal(untrusted_run(&s, &write), -G4_E_INVAL);
 	/* text that does not fit */
 	struct g4_ring_slot look = slot_of(G4_CMD_LOOKUP, "x");
 	look.command.name_bytes = 65535;
-	assert_int_equal(stranger_run(&s, &look), -G4_E_INVAL);
+	assert_int_equal(untrusted_run(&s, &look), -G4_E_INVAL);
 	look.command.text_at = 4 * G4_MIB - 10;
 	look.command.name_bytes = 255;
-	assert_int_equal(stranger_run(&s, &look), -G4_E_INVAL);
-	stranger_leave(&s);
+	assert_int_equal(untrusted_run(&s, &look), -G4_E_INVAL);
+	untrusted_leave(&s);
 	assert_int_equal(api_count_names("/"), 5);
 }
 
 static void what_a_client_left_open_is_closed(void **state)
 {
 	uint64_t inodes[16];
-	struct stranger s;
+	struct untrusted s;
 
 	(void)state;
 	make_public_root();
-	stranger_enter(&s, &somebody);
-	stranger_open(&s, "one", G4_OPEN_READ);
-	stranger_open(&s, "two", G4_OPEN_READ);
-	stranger_leave(&s); /* before, others may be at work while the engine is asked */
+	untrusted_enter(&s, &somebody);
+	untrusted_open(&s, "one", G4_OPEN_READ);
+	untrusted_open(&s, "two", G4_OPEN_READ);
+	untrusted_leave(&s); /* before, others may be at work while the engine is asked */
 	assert_int_equal(g4_engine_open_inodes(engine, inodes, 16), 0);
 }
 
 static void a_tail_out_of_range_ends_that_session_alone(void **state)
 {
-	struct stranger s, other;
+	struct untrusted s, other;
 
 	(void)state;
 	make_public_root();
-	stranger_enter(&s, &somebody);
-	stranger_enter(&other, &somebody);
+	untrusted_enter(&s, &somebody);
+	untrusted_enter(&other, &somebody);
 	g4_store32_rel(&s.header->tail, 1000);
 	g4_ring_wake(s.header, -1);
 	s.next = 1000;
-	assert_null(stranger_await(&s, 1000));
+	assert_null(untrusted_await(&s, 1000));
 	struct g4_ring_slot nop = slot_of(G4_CMD_NOP, NULL);
-	ok(stranger_run(&other, &nop));
-	stranger_leave(&s);
-	stranger_leave(&other);
+	ok(untrusted_run(&other, &nop));
+	untrusted_leave(&s);
+	untrusted_leave(&other);
 }
 
 /* Slots of nearly right commands, and of noise; the file system beside them must not notice. */
@@ -212,21 +212,21 @@ static void *make_noise(void *argument)
 {
 	const struct noise *noise = argument;
 	uint64_t seed = noise->seed;
-	struct stranger s;
+	struct untrusted s;
 	struct g4_ring_slot slot;
 
-	stranger_enter(&s, &somebody);
+	untrusted_enter(&s, &somebody);
 	for (uint32_t i = 0; i < noise->slots; i++) {
 		random_slot(&seed, &slot);
-		stranger_post(&s, &slot);
+		untrusted_post(&s, &slot);
 		/* now and then the ring is full of slots that change while they are read */
 		for (uint32_t back = 12; i % 12 == 11 && back > 0; back--)
-			assert_non_null(stranger_await(&s, s.next - back));
+			assert_non_null(untrusted_await(&s, s.next - back));
 		if (i % 12 == 5)
 			random_slot(&seed, g4_ring_slot_of(s.ring, 16, s.next - 1));
 		memset(s.data + api_random(&seed) % 65536, (int)i, 64);
 	}
-	stranger_leave(&s);
+	untrusted_leave(&s);
 	return NULL;
 }
 

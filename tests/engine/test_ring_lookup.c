@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Results whose words come in any order, and lookups, which a ring's engine may answer in a way of its own
- * (engine/ring_glance.h): as without a ring, for everybody, also while names change.
+ * (engine/ring_optimistic.h): as without a ring, for everybody, also while names change.
  */
 #include <fcntl.h>
 #include <sched.h>
 
 #include "client/client.h"
-#include "engine/ring_glance.h"
 #include "engine/ring_host.h"
+#include "engine/ring_optimistic.h"
 #include "rig.h"
-#include "stranger.h"
+#include "untrusted.h"
 
 static struct g4_engine *engine;
 
@@ -173,7 +173,7 @@ static void the_engine_marks_words_as_clients_take_them(void **state)
 		memset(&result, 0, sizeof(result));
 		result.tops = round % 2 ? G4_RING_HAS_ATTR : 0;
 		memcpy(&result.value, parcel.values, (parcel.count - 1) * sizeof(uint64_t));
-		g4_port_mark(false, NULL, &result, parcel.count * sizeof(uint64_t));
+		g4_session_mark(false, NULL, &result, parcel.count * sizeof(uint64_t));
 		assert_memory_equal(&result.tops, parcel.marked, parcel.count * sizeof(uint64_t));
 		expect_taken(&result, &parcel);
 	}
@@ -262,18 +262,18 @@ static void mount_again(void)
 
 /* A client, and who it is. */
 struct asker {
-	struct stranger s;
+	struct untrusted s;
 	struct g4_cred cred;
 };
 
 static void asker_enter(struct asker *a, uint32_t uid, uint32_t gid, uint32_t group)
 {
-	struct g4_port_options options = somebody;
+	struct g4_session_options options = somebody;
 
 	options.cred =
 		(struct g4_cred){.uid = uid, .gid = gid, .umask = 022, .group_count = group != 0, .groups = {group}};
 	a->cred = options.cred;
-	stranger_enter(&a->s, &options);
+	untrusted_enter(&a->s, &options);
 }
 
 /* By the modification time it is known whether an answer is about the right inode. Half of them are before 1970. */
@@ -303,7 +303,7 @@ struct question {
 	uint32_t id; /* of what is found */
 };
 
-static struct g4_ring_slot slot_asking(struct stranger *s, const struct question *q)
+static struct g4_ring_slot slot_asking(struct untrusted *s, const struct question *q)
 {
 	const size_t bytes = strlen(q->text);
 	struct g4_ring_slot slot = slot_of(q->op, NULL);
@@ -317,21 +317,21 @@ static struct g4_ring_slot slot_asking(struct stranger *s, const struct question
 	if (q->from) {
 		slot.command.node = q->from->ino;
 		slot.command.arg = q->from->generation;
-		slot.command.seal = q->from->seal;
+		slot.command.token = q->from->token;
 	}
 	return slot;
 }
 
 /* One command; its status, and what else there was, if there was. Others are let at the processor meanwhile. */
-static int ask(struct stranger *s, const struct g4_ring_slot *slot, struct g4_ring_result *taken)
+static int ask(struct untrusted *s, const struct g4_ring_slot *slot, struct g4_ring_result *taken)
 {
 	const uint32_t number = s->next;
 	const struct g4_ring_result *result = g4_ring_result_of(s->ring, s->header->entries, number);
 
-	stranger_post(s, slot);
+	untrusted_post(s, slot);
 	while ((g4_load64_acq(&result->word) & G4_RING_NUMBER_MASK) != number)
 		sched_yield();
-	return stranger_take(s, number, taken);
+	return untrusted_take(s, number, taken);
 }
 
 static int ask_without_ring(const struct asker *a, const struct question *q, struct g4_attr *attr)
@@ -387,8 +387,8 @@ static struct g4_attr check(struct asker *a, const struct question *q)
 	if (full != 0)
 		return got;
 	agree(q, got.mtime_ns == mark_of(q->id) && got.atime_ns == got.mtime_ns, "which inode");
-	agree(q, got.seal != 0, "seal");
-	got.seal = 0;
+	agree(q, got.token != 0, "seal");
+	got.token = 0;
 	agree(q, memcmp(&got, &attr, sizeof(attr)) == 0, "attributes without a ring");
 	attr = attributes_by_number(got.ino);
 	agree(q, memcmp(&got, &attr, sizeof(attr)) == 0, "attributes by number");
@@ -596,7 +596,7 @@ static void ask_names(struct asker *a)
 	check_from(a, &file, "f", -G4_E_NOTDIR, 0);
 	check(a, &up);
 	check(a, &link);
-	other.seal ^= 1;
+	other.token ^= 1;
 	forged.from = &other;
 	for (uint32_t attr = 0; attr < 2; attr++) {
 		struct g4_ring_slot slot = slot_asking(&a->s, &forged);
@@ -624,7 +624,7 @@ static void paths_up_to_the_longest_are_found(void **state)
 			path[i] = '.';
 		check_path(&a, path, 0, bytes < 4096 ? 0 : -G4_E_NAMETOOLONG, DEEP_FILE + 2);
 	}
-	stranger_leave(&a.s);
+	untrusted_leave(&a.s);
 }
 
 static void a_lookup_gives_what_it_gives_without_a_ring(void **state)
@@ -640,7 +640,7 @@ static void a_lookup_gives_what_it_gives_without_a_ring(void **state)
 			ask_paths(round ? &other : &root);
 			ask_names(round ? &other : &root);
 		}
-		stranger_leave(round ? &other.s : &root.s);
+		untrusted_leave(round ? &other.s : &root.s);
 	}
 }
 
@@ -742,7 +742,7 @@ static void a_lookup_passes_where_its_client_may(void **state)
 		for (uint32_t k = 0; k < 2 * WHOS; k++)
 			ask_at_doors(&who[(round + k) % WHOS], (round + k) % WHOS);
 		for (uint32_t k = 0; k < WHOS; k++)
-			stranger_leave(&who[k].s);
+			untrusted_leave(&who[k].s);
 	}
 }
 
@@ -906,7 +906,7 @@ struct looker {
 	char what[256]; /* the first that was wrong */
 };
 
-static void look(struct looker *looker, struct stranger *s, const struct g4_attr *top)
+static void look(struct looker *looker, struct untrusted *s, const struct g4_attr *top)
 {
 	const uint64_t random = api_random(&looker->seed);
 	const uint32_t which = random & 1;
@@ -935,11 +935,11 @@ static void *look_at_names(void *argument)
 {
 	struct looker *looker = argument;
 	struct g4_ring_slot slot = slot_of(G4_CMD_RESOLVE, "/t");
-	struct stranger s;
+	struct untrusted s;
 
 	slot.command.wants_attr = 1;
-	stranger_enter(&s, &somebody);
-	const struct g4_attr top = stranger_ask(&s, &slot).attr;
+	untrusted_enter(&s, &somebody);
+	const struct g4_attr top = untrusted_ask(&s, &slot).attr;
 	while (g4_load32_acq(&play.done) == 0)
 		sched_yield();
 	for (uint32_t i = 0; i < looker->looks; i++) {
@@ -947,7 +947,7 @@ static void *look_at_names(void *argument)
 		g4_add32(&play.looks, 1);
 	}
 	g4_sub32(&play.lookers, 1);
-	stranger_leave(&s);
+	untrusted_leave(&s);
 	return NULL;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Moments that clients cannot wait for: a server without memory or descriptors, sessions that do not end, a thread that
- * is preempted between two loads. src/engine/port_host.c and serve_host.c are compiled anew, with calls of ours in the
+ * is preempted between two loads. src/engine/session_host.c and serve_host.c are compiled anew, with calls of ours in the
  * place of some of theirs.
  */
 #include <semaphore.h>
@@ -22,14 +22,14 @@
 #define DEADLINE_NS (UINT64_C(600) * 1000 * 1000 * 1000)
 
 static struct {
-	uint32_t no_stage;	    /* stages cannot be allocated */
-	uint32_t no_workgroup;	    /* commands find no memory */
-	uint32_t turned_away;	    /* how many did */
-	uint32_t no_descriptor;	    /* connections cannot be accepted */
-	uint32_t accepts;	    /* how many were tried */
-	uint32_t sessions_stay;	    /* the end of a session takes until `leave` is posted */
-	const uint32_t *moment;	    /* before this word is loaded, others claim and the client goes on */
-	struct g4_port *moved_port; /* of that port */
+	uint32_t no_stage;		  /* stages cannot be allocated */
+	uint32_t no_workgroup;		  /* commands find no memory */
+	uint32_t turned_away;		  /* how many did */
+	uint32_t no_descriptor;		  /* connections cannot be accepted */
+	uint32_t accepts;		  /* how many were tried */
+	uint32_t sessions_stay;		  /* the end of a session takes until `leave` is posted */
+	const uint32_t *moment;		  /* before this word is loaded, others claim and the client goes on */
+	struct g4_session *moved_session; /* of that session */
 } hooks;
 static sem_t leave;
 
@@ -38,11 +38,11 @@ static void *hooked_aligned_alloc(size_t alignment, size_t bytes)
 	return g4_load32_acq(&hooks.no_stage) ? NULL : aligned_alloc(alignment, bytes);
 }
 
-static int hooked_serve_command(struct g4_engine *engine, struct g4_port *port, uint32_t number,
-				struct g4_port_stage *stage)
+static int hooked_serve_command(struct g4_engine *engine, struct g4_session *session, uint32_t number,
+				struct g4_session_stage *stage)
 {
 	if (!g4_load32_acq(&hooks.no_workgroup))
-		return g4_engine_serve_command(engine, port, number, stage);
+		return g4_engine_serve_command(engine, session, number, stage);
 	g4_add32(&hooks.turned_away, 1);
 	return -G4_E_NOMEM;
 }
@@ -51,8 +51,8 @@ static uint32_t hooked_load32(const uint32_t *word)
 {
 	if (word == hooks.moment) {
 		hooks.moment = NULL;
-		hooks.moved_port->claimed += hooks.moved_port->entries;
-		((struct g4_ring_header *)(void *)hooks.moved_port->ring)->tail += hooks.moved_port->entries;
+		hooks.moved_session->claimed += hooks.moved_session->entries;
+		((struct g4_ring_header *)(void *)hooks.moved_session->ring)->tail += hooks.moved_session->entries;
 	}
 	return g4_load32_acq(word);
 }
@@ -69,21 +69,21 @@ static int hooked_accept(int fd, struct sockaddr *address, socklen_t *bytes, int
 #define aligned_alloc hooked_aligned_alloc
 #define g4_engine_serve_command hooked_serve_command
 #define g4_load32_acq hooked_load32
-#include "engine/port_host.c" /* NOLINT(bugprone-suspicious-include) */
+#include "engine/session_host.c" /* NOLINT(bugprone-suspicious-include) */
 #undef g4_load32_acq
 
-static void hooked_shut(struct g4_port_host *port)
+static void hooked_shut(struct g4_session_host *session)
 {
 	if (g4_load32_acq(&hooks.sessions_stay))
 		while (sem_wait(&leave) != 0)
 			;
-	g4_port_shut(port);
+	g4_session_shut(session);
 }
 
 #define accept4 hooked_accept
-#define g4_port_shut hooked_shut
+#define g4_session_shut hooked_shut
 #include "engine/serve_host.c" /* NOLINT(bugprone-suspicious-include) */
-#undef g4_port_shut
+#undef g4_session_shut
 
 static struct g4_server *server;
 static char path[64];
@@ -122,45 +122,45 @@ static void start_server(uint32_t clients)
 static void a_preempted_thread_does_not_blame_the_client(void **state)
 {
 	struct g4_ring_header header = {.tail = 16};
-	struct g4_port port = {.ring = (uint8_t *)&header, .entries = 16};
+	struct g4_session session = {.ring = (uint8_t *)&header, .entries = 16};
 	uint32_t number;
 
 	(void)state;
-	hooks.moved_port = &port;
+	hooks.moved_session = &session;
 	hooks.moment = &header.tail;
-	assert_int_equal(g4_port_claim(&port, &number), 1);
+	assert_int_equal(g4_session_claim(&session, &number), 1);
 	assert_int_equal(number, 17);
 	header.tail = 1000;
-	assert_int_equal(g4_port_claim(&port, &number), -1);
+	assert_int_equal(g4_session_claim(&session, &number), -1);
 }
 
-static void a_port_without_memory_is_not_opened(void **state)
+static void a_session_without_memory_is_not_opened(void **state)
 {
-	const struct g4_port_options options = {.data_bytes = 4 * G4_MIB, .entries = 16};
-	struct g4_port_host *port;
+	const struct g4_session_options options = {.data_bytes = 4 * G4_MIB, .entries = 16};
+	struct g4_session_host *session;
 
 	(void)state;
 	hooks.no_stage = 1;
-	assert_int_equal(g4_port_open(fs->mount->engine, &options, &port), -G4_E_NOMEM);
+	assert_int_equal(g4_session_open(fs->mount->engine, &options, &session), -G4_E_NOMEM);
 	hooks.no_stage = 0;
-	ok(g4_port_open(fs->mount->engine, &options, &port));
-	g4_port_shut(port);
+	ok(g4_session_open(fs->mount->engine, &options, &session));
+	g4_session_shut(session);
 }
 
 static void a_session_without_memory_ends_all_the_same(void **state)
 {
-	const struct g4_port_options options = {.data_bytes = 4 * G4_MIB, .entries = 16};
-	struct g4_port_host *port;
+	const struct g4_session_options options = {.data_bytes = 4 * G4_MIB, .entries = 16};
+	struct g4_session_host *session;
 
 	(void)state;
 	alarm(DEADLINE_NS / 1000000000);
 	g4_store32_rel(&hooks.no_workgroup, 1);
-	ok(g4_port_open(fs->mount->engine, &options, &port));
-	struct g4_ring_header *header = g4_port_ring(port);
+	ok(g4_session_open(fs->mount->engine, &options, &session));
+	struct g4_ring_header *header = g4_session_ring(session);
 	g4_store32_rel(&header->tail, 1);
 	g4_ring_wake(header, -1);
 	await_word(&hooks.turned_away, 1);
-	g4_port_shut(port);
+	g4_session_shut(session);
 	g4_store32_rel(&hooks.no_workgroup, 0);
 	alarm(0);
 }
@@ -265,7 +265,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_preempted_thread_does_not_blame_the_client),
-		cmocka_unit_test_setup_teardown(a_port_without_memory_is_not_opened, api_setup, api_teardown),
+		cmocka_unit_test_setup_teardown(a_session_without_memory_is_not_opened, api_setup, api_teardown),
 		cmocka_unit_test_setup_teardown(a_session_without_memory_ends_all_the_same, api_setup, api_teardown),
 		cmocka_unit_test_setup_teardown(a_session_has_its_place_until_it_has_ended, api_setup, api_teardown),
 		cmocka_unit_test_setup_teardown(one_user_does_not_take_all_places, api_setup, api_teardown),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Numbers that outlive their inodes: a command that names an inode by number and generation does nothing to another one
- * that got the number. And the ends of files that were removed while open, more of them than the engine keeps in core.
+ * that got the number. And the ends of files that were removed while open, more of them than the engine keeps in memory.
  */
 #include "journal/block.h"
 #include "rig.h"
@@ -191,7 +191,7 @@ static void data_that_looks_like_an_old_slab_is_none(void **state)
 	assert_in_range(forged, 10, MADE);
 }
 
-/* More than are in core at a time with the smallest cache. */
+/* More than are in memory at a time with the smallest cache. */
 #define REMOVED 5000
 
 static void any_number_of_removed_files_ends_at_a_mount_with_a_small_cache(void **state)

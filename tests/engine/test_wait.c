@@ -7,36 +7,36 @@
 #include <sys/prctl.h>
 
 #include "client/client.h"
-#include "engine/pace_host.h"
+#include "engine/polling_host.h"
 #include "engine/ring_host.h"
-#include "stranger.h"
+#include "untrusted.h"
 
 #define THREADS 8u
 #define ROUNDS 200u
 #define TRANSFER_BYTES (256 * G4_KIB)
 
-static struct g4_port_host *port;
+static struct g4_session_host *session;
 static struct g4_ring_client *client;
 
 static void enter(uint32_t entries, uint32_t threads)
 {
-	const struct g4_port_options options = {.cred = {.umask = 022},
-						.flags = G4_PORT_MAY_ACT | G4_PORT_IN_CORE,
-						.entries = entries,
-						.data_bytes = 8 * G4_MIB,
-						.handles = 8,
-						.threads = threads};
+	const struct g4_session_options options = {.cred = {.umask = 022},
+						   .flags = G4_SESSION_MAY_ACT | G4_SESSION_IN_PROCESS,
+						   .entries = entries,
+						   .data_bytes = 8 * G4_MIB,
+						   .handles = 8,
+						   .threads = threads};
 
-	ok(g4_port_open(fs->mount->engine, &options, &port));
-	((struct g4_ring_header *)g4_port_ring(port))->completes = 0;
-	client = g4_ring_client_new(g4_port_ring(port), g4_port_data(port), -1, -1, &options.cred);
+	ok(g4_session_open(fs->mount->engine, &options, &session));
+	((struct g4_ring_header *)g4_session_ring(session))->completes = 0;
+	client = g4_ring_client_new(g4_session_ring(session), g4_session_data(session), -1, -1, &options.cred);
 	assert_non_null(client);
 }
 
 static void leave(void)
 {
 	g4_ring_client_free(client);
-	g4_port_shut(port);
+	g4_session_shut(session);
 }
 
 static struct g4_cmd command(uint32_t op, const char *name)
@@ -161,7 +161,7 @@ static void nobody_waits_for_an_engine_that_is_gone(void **state)
 	(void)state;
 	enter(4, 1);
 	ok(look_up("."));
-	((struct g4_ring_header *)g4_port_ring(port))->state = G4_RING_DEAD;
+	((struct g4_ring_header *)g4_session_ring(session))->state = G4_RING_DEAD;
 	g4_ring_client_stop(client);
 	for (uint32_t i = 0; i < 16; i++)
 		g4_ring_client_post(client, &forget);
@@ -171,7 +171,7 @@ static void nobody_waits_for_an_engine_that_is_gone(void **state)
 
 static void a_thread_that_napped_is_as_lazy_as_before(void **state)
 {
-	struct g4_pace slow = {.usual_ns = 100000}, fast = {.usual_ns = 10000};
+	struct g4_polling slow = {.usual_ns = 100000}, fast = {.usual_ns = 10000};
 	struct g4_waiter waiter;
 
 	(void)state;

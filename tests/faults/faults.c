@@ -145,9 +145,9 @@ static void add_files(struct world *w, bool large)
 	free(data);
 	assert_int_equal(op_sync(&w->actor.rig), 0);
 	uint32_t i;
-	assert_int_equal(g4_core_get(w->wg, w->actor.rig.fs, node, &i), 0);
-	assert_true((g4_core_of(w->actor.rig.fs, i)->disk.map[1] & G4_PTR_INDIRECT) == 0);
-	g4_core_put(w->actor.rig.fs, i);
+	assert_int_equal(g4_icache_get(w->wg, w->actor.rig.fs, node, &i), 0);
+	assert_true((g4_icache_at(w->actor.rig.fs, i)->disk.map[1] & G4_PTR_INDIRECT) == 0);
+	g4_icache_put(w->actor.rig.fs, i);
 }
 
 static void world_open(struct world *w, enum tree_kind kind, bool large)

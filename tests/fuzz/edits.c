@@ -18,7 +18,7 @@ void fuzz_add_place(struct fuzz_base *base, uint64_t address)
 	base->places[base->place_count++] = address;
 }
 
-void fuzz_seal(const struct fuzz_base *base, uint64_t address)
+void fuzz_token(const struct fuzz_base *base, uint64_t address)
 {
 	uint8_t *page = base->work.image + address;
 	struct g4_block_header header;
@@ -78,7 +78,7 @@ static void apply_edit(struct fuzz_base *base, const struct fuzz_edit *edit)
 		break;
 	}
 	if (edit->seal % 2 != 0)
-		fuzz_seal(base, address);
+		fuzz_token(base, address);
 }
 
 void fuzz_apply(struct fuzz_base *base, const uint8_t *data, size_t size)

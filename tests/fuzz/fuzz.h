@@ -59,6 +59,6 @@ uint64_t fuzz_interesting(uint64_t *seed);
 void fuzz_apply(struct fuzz_base *base, const uint8_t *data, size_t size);
 void fuzz_add_place(struct fuzz_base *base, uint64_t address);
 /* Puts the checksum of a page of base->work right. */
-void fuzz_seal(const struct fuzz_base *base, uint64_t address);
+void fuzz_token(const struct fuzz_base *base, uint64_t address);
 
 #endif

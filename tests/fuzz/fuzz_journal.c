@@ -68,7 +68,7 @@ static void seal_records(void)
 		for (uint64_t page = records[i].first; page < last; page++)
 			crc = g4_crc32c(crc, base.work.image + address_of(page), G4_PAGE_BYTES);
 		commit->record_crc32c = crc;
-		fuzz_seal(&base, address_of(last));
+		fuzz_token(&base, address_of(last));
 	}
 }
 

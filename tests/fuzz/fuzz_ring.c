@@ -12,8 +12,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "engine/port_host.h"
 #include "engine/ring_host.h"
+#include "engine/session_host.h"
 #include "fs/fs.h"
 #include "fuzz.h"
 #include "ring_hooks.h"
@@ -66,7 +66,7 @@ enum kind {
 	KINDS
 };
 
-#define TEXT_BARE 16u /* inodes are named without generation and seal */
+#define TEXT_BARE 16u /* inodes are named without generation and token */
 
 #define HOOK_SPOIL 1u  /* what was just fetched changes */
 #define HOOK_NESTED 2u /* the next command begins */
@@ -74,7 +74,7 @@ enum kind {
 #define HOOK_TAIL 8u   /* tail changes */
 
 struct client {
-	struct g4_port port;
+	struct g4_session session;
 	uint8_t *ring, *data; /* as they should be */
 	struct step step_of[ENTRIES];
 	uint32_t executed;
@@ -89,7 +89,7 @@ struct running { /* a command that is being executed */
 
 struct desk { /* where one is executed */
 	struct g4_wg *wg;
-	struct g4_port_stage *stage;
+	struct g4_session_stage *stage;
 };
 
 static struct fuzz_base base;
@@ -103,7 +103,7 @@ static uint32_t versions[KEPT_PAGES];
 
 /* Inodes that a client may have heard of: the image's, and then those that it got attributes of. */
 static struct node {
-	uint64_t ino, generation, seal;
+	uint64_t ino, generation, token;
 } nodes[NODES];
 static uint64_t handles[SOME_HANDLES];
 static uint32_t node_count, handle_count, sessions;
@@ -313,30 +313,30 @@ static void *allocate(uint64_t bytes)
 
 static void make_client(struct client *c)
 {
-	c->port.ring = guarded(g4_ring_bytes(ENTRIES));
-	c->port.data = guarded(DATA_BYTES);
-	c->port.handles = allocate(HANDLES * sizeof(*c->port.handles));
+	c->session.ring = guarded(g4_ring_bytes(ENTRIES));
+	c->session.data = guarded(DATA_BYTES);
+	c->session.handles = allocate(HANDLES * sizeof(*c->session.handles));
 	c->ring = allocate(g4_ring_bytes(ENTRIES));
 	c->data = allocate(DATA_BYTES);
 }
 
 static void enter(struct client *c, const struct g4_cred *cred, uint32_t flags)
 {
-	struct g4_port_handle *own = c->port.handles;
+	struct g4_session_handle *own = c->session.handles;
 
-	c->port = (struct g4_port){.ring = c->port.ring,
-				   .data = c->port.data,
-				   .data_bytes = DATA_BYTES,
-				   .entries = ENTRIES,
-				   .flags = flags,
-				   .handles = own,
-				   .handle_count = HANDLES,
-				   .bytes_limit = MOVING_BYTES,
-				   .seal_key = {++sessions},
-				   .cred = *cred};
+	c->session = (struct g4_session){.ring = c->session.ring,
+					 .data = c->session.data,
+					 .data_bytes = DATA_BYTES,
+					 .entries = ENTRIES,
+					 .flags = flags,
+					 .handles = own,
+					 .handle_count = HANDLES,
+					 .bytes_limit = MOVING_BYTES,
+					 .token_key = {++sessions},
+					 .cred = *cred};
 	memset(own, 0, HANDLES * sizeof(*own));
-	memset(c->port.ring, 0, g4_ring_bytes(ENTRIES));
-	memset(c->port.data, 0, DATA_BYTES);
+	memset(c->session.ring, 0, g4_ring_bytes(ENTRIES));
+	memset(c->session.data, 0, DATA_BYTES);
 	memset(c->ring, 0, g4_ring_bytes(ENTRIES));
 	memset(c->data, 0, DATA_BYTES);
 	c->executed = 0;
@@ -346,11 +346,11 @@ static void enter(struct client *c, const struct g4_cred *cred, uint32_t flags)
 /* No command is left of its own, and no file open. */
 static void leave(struct client *c)
 {
-	g4_port_close(desks[0].wg, base.work.fs, &c->port);
+	g4_session_close(desks[0].wg, base.work.fs, &c->session);
 	for (uint32_t i = 0; i < HANDLES; i++)
-		fuzz_expect((uint32_t)c->port.handles[i].state == 0, "a client that left has no handle", NULL);
-	fuzz_expect(c->port.moving == 0, "nothing moves when no command runs", NULL);
-	fuzz_expect(c->port.done == c->executed, "every command is counted once", NULL);
+		fuzz_expect((uint32_t)c->session.handles[i].state == 0, "a client that left has no handle", NULL);
+	fuzz_expect(c->session.moving == 0, "nothing moves when no command runs", NULL);
+	fuzz_expect(c->session.done == c->executed, "every command is counted once", NULL);
 }
 
 /* What a client does to its own memory. */
@@ -360,7 +360,7 @@ static void poke(struct client *c, bool in_ring, uint64_t at, const void *bytes,
 
 	at %= room;
 	count = g4_min64(count, room - at);
-	memcpy((in_ring ? c->port.ring : c->port.data) + at, bytes, count);
+	memcpy((in_ring ? c->session.ring : c->session.data) + at, bytes, count);
 	memcpy((in_ring ? c->ring : c->data) + at, bytes, count);
 }
 
@@ -371,12 +371,12 @@ static void set_tail(struct client *c, uint32_t tail)
 
 static uint64_t place_in(const struct client *c, const void *of)
 {
-	return (uint64_t)((const uint8_t *)of - c->port.ring);
+	return (uint64_t)((const uint8_t *)of - c->session.ring);
 }
 
 static void fill_slot(struct client *c, uint32_t number, const struct g4_ring_slot *slot)
 {
-	poke(c, true, place_in(c, g4_ring_slot_of(c->port.ring, ENTRIES, number)), slot, sizeof(*slot));
+	poke(c, true, place_in(c, g4_ring_slot_of(c->session.ring, ENTRIES, number)), slot, sizeof(*slot));
 }
 
 /* ------------------------------------------------------------------ executing, and what may come of it */
@@ -410,11 +410,12 @@ static void check_data(struct running *run, int status, uint64_t value)
 		if (command->op != G4_CMD_READ)
 			room = told;
 	}
-	expect_same(c->port.data, c->data, at);
-	expect_same(c->port.data + at + room, c->data + at + room, DATA_BYTES - at - room);
-	memcpy(c->data + at, c->port.data + at, room);
-	fuzz_expect(!has_secret(c->port.data + at, told, STAGE_SECRET), "no command's data is another's", NULL);
-	fuzz_expect(root_was_here || c->uid == neighbour_cred.uid || !has_secret(c->port.data + at, told, FILE_SECRET),
+	expect_same(c->session.data, c->data, at);
+	expect_same(c->session.data + at + room, c->data + at + room, DATA_BYTES - at - room);
+	memcpy(c->data + at, c->session.data + at, room);
+	fuzz_expect(!has_secret(c->session.data + at, told, STAGE_SECRET), "no command's data is another's", NULL);
+	fuzz_expect(root_was_here || c->uid == neighbour_cred.uid ||
+			    !has_secret(c->session.data + at, told, FILE_SECRET),
 		    "nobody reads what is not permitted", NULL);
 }
 
@@ -423,7 +424,7 @@ static uint64_t taken_handle; /* of the last result that had more than a word */
 static void check_result(struct running *run)
 {
 	struct client *c = run->client;
-	struct g4_ring_result *result = g4_ring_result_of(c->port.ring, ENTRIES, run->number);
+	struct g4_ring_result *result = g4_ring_result_of(c->session.ring, ENTRIES, run->number);
 	const uint64_t place = place_in(c, result), word = result->word;
 	const int32_t small = (int32_t)(word >> 32);
 	const bool full = (word & G4_RING_WORD_FULL) != 0;
@@ -431,7 +432,7 @@ static void check_result(struct running *run)
 
 	fuzz_expect((word & G4_RING_NUMBER_MASK) == (run->number & G4_RING_NUMBER_MASK), "each command has a result",
 		    NULL);
-	expect_same(c->port.ring, c->ring, place);
+	expect_same(c->session.ring, c->ring, place);
 	expect_same(result->reserved, c->ring + place + offsetof(struct g4_ring_result, reserved),
 		    g4_ring_bytes(ENTRIES) - place - offsetof(struct g4_ring_result, reserved));
 	fuzz_expect(!full || g4_ring_result_take(result, &taken), "all words of a result are there", NULL);
@@ -450,10 +451,10 @@ static void check_result(struct running *run)
 	}
 	if (c == &hostile && run->slot.command.wants_attr)
 		nodes[KNOWN_NODES + node_count++ % (NODES - KNOWN_NODES)] =
-			(struct node){taken.attr.ino, taken.attr.generation, taken.attr.seal};
+			(struct node){taken.attr.ino, taken.attr.generation, taken.attr.token};
 }
 
-static void spoil_stage(struct g4_port_stage *stage)
+static void spoil_stage(struct g4_session_stage *stage)
 {
 	uint8_t *text = stage->text, *data = stage->data;
 
@@ -461,7 +462,7 @@ static void spoil_stage(struct g4_port_stage *stage)
 	stage->text = text;
 	stage->data = data;
 	fill_secret(text, G4_RING_MAX_TEXT, STAGE_SECRET);
-	fill_secret(data, G4_PORT_STAGE_BYTES, STAGE_SECRET);
+	fill_secret(data, G4_SESSION_STAGE_BYTES, STAGE_SECRET);
 }
 
 static void execute(struct client *c, uint32_t number)
@@ -469,13 +470,13 @@ static void execute(struct client *c, uint32_t number)
 	struct running run = {.client = c, .number = number}, *before = now;
 	const struct desk *desk = &desks[depth];
 
-	run.slot = *g4_ring_slot_of(c->port.ring, ENTRIES, number);
+	run.slot = *g4_ring_slot_of(c->session.ring, ENTRIES, number);
 	spoil_stage(desk->stage);
 	now = &run;
 	depth++;
 	commands += c == &hostile;
 	c->executed++;
-	g4_port_execute(desk->wg, base.work.fs, &c->port, number, desk->stage);
+	g4_session_execute(desk->wg, base.work.fs, &c->session, number, desk->stage);
 	depth--;
 	now = before;
 	check_result(&run);
@@ -486,10 +487,10 @@ static bool serve_one(struct client *c)
 {
 	uint32_t number;
 
-	if (c->port.broken || (c == &hostile && commands >= MOST_COMMANDS))
+	if (c->session.broken || (c == &hostile && commands >= MOST_COMMANDS))
 		return false;
-	const int got = g4_port_claim(&c->port, &number);
-	c->port.broken |= got < 0;
+	const int got = g4_session_claim(&c->session, &number);
+	c->session.broken |= got < 0;
 	if (got <= 0)
 		return false;
 	execute(c, number);
@@ -509,7 +510,7 @@ static uint32_t hooks_of(const struct running *run)
 static void invert(struct client *c, bool in_ring, uint64_t at, uint64_t count)
 {
 	uint8_t bytes[G4_PAGE_BYTES];
-	const uint8_t *from = in_ring ? c->port.ring : c->port.data;
+	const uint8_t *from = in_ring ? c->session.ring : c->session.data;
 
 	count = g4_min64(count, sizeof(bytes));
 	for (uint64_t k = 0; k < count; k++)
@@ -522,8 +523,8 @@ void hooked_copy(struct g4_wg *wg, void *to, const void *from, uint64_t bytes)
 	g4_copy(wg, to, from, bytes);
 	if ((hooks_of(now) & HOOK_SPOIL) == 0)
 		return;
-	const uint64_t ring_at = (uint64_t)((const uint8_t *)from - now->client->port.ring);
-	const uint64_t data_at = (uint64_t)((const uint8_t *)from - now->client->port.data);
+	const uint64_t ring_at = (uint64_t)((const uint8_t *)from - now->client->session.ring);
+	const uint64_t data_at = (uint64_t)((const uint8_t *)from - now->client->session.data);
 	if (ring_at < g4_ring_bytes(ENTRIES))
 		invert(now->client, true, ring_at, bytes);
 	else if (data_at < DATA_BYTES)
@@ -537,7 +538,7 @@ static void accept_read(const struct running *run)
 	struct client *c = run->client;
 
 	if (run->slot.command.op == G4_CMD_READ && at <= DATA_BYTES)
-		memcpy(c->data + at, c->port.data + at, g4_min64(run->slot.command.length, DATA_BYTES - at));
+		memcpy(c->data + at, c->session.data + at, g4_min64(run->slot.command.length, DATA_BYTES - at));
 }
 
 int hooked_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
@@ -545,13 +546,13 @@ int hooked_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	const uint32_t hooks = hooks_of(now);
 
 	if (now != NULL)
-		fuzz_expect(now->client->port.moving <= MOVING_BYTES, "no more bytes move than allowed", NULL);
+		fuzz_expect(now->client->session.moving <= MOVING_BYTES, "no more bytes move than allowed", NULL);
 	if (hooks & HOOK_DATA && now->slot.command.data < DATA_BYTES)
 		invert(now->client, false, now->slot.command.data,
 		       g4_min64(now->slot.command.length, DATA_BYTES - now->slot.command.data));
 	if (hooks & HOOK_TAIL)
 		set_tail(now->client,
-			 ((struct g4_ring_header *)now->client->port.ring)->tail + (uint32_t)step_of(now)->patch);
+			 ((struct g4_ring_header *)now->client->session.ring)->tail + (uint32_t)step_of(now)->patch);
 	if (hooks & HOOK_NESTED && depth < DEPTHS) {
 		accept_read(now);
 		serve_one(now->client);
@@ -664,7 +665,7 @@ static struct node pick_node(const struct client *c, const struct step *step, ui
 	which %= NODES + 1;
 	struct node node = which < NODES ? nodes[which] : (struct node){.ino = step->patch};
 	if (which < KNOWN_NODES)
-		node.seal = g4_port_seal(&c->port, node.ino, node.generation);
+		node.token = g4_session_token(&c->session, node.ino, node.generation);
 	return node;
 }
 
@@ -683,10 +684,10 @@ static void name_nodes(const struct client *c, const struct step *step, struct g
 		command->node2 = pick_handle(step, step->handle2);
 	if (g4_command_is_in(ARG_IS_AN_ARGUMENT, command->op) || (step->text & TEXT_BARE) != 0)
 		return;
-	command->seal = node.seal;
+	command->token = node.token;
 	command->arg = node.generation | other.generation << 32;
 	if (command->op == G4_CMD_LINK || command->op == G4_CMD_RENAME)
-		command->offset = other.seal;
+		command->offset = other.token;
 }
 
 static void make_slot(struct client *c, const struct step *step, struct g4_ring_slot *slot)
@@ -705,7 +706,7 @@ static void make_slot(struct client *c, const struct step *step, struct g4_ring_
 						  .length = step->length,
 						  .arg = step->arg,
 						  .data = step->data,
-						  .umask = step->cred & 1 ? 0777u : c->port.cred.umask,
+						  .umask = step->cred & 1 ? 0777u : c->session.cred.umask,
 						  .wants_attr = step->text >> 3 & 1}};
 	name_nodes(c, step, command);
 	command->cred_bytes = append_cred(text, &bytes, step->cred >> 1 & 3);
@@ -722,7 +723,7 @@ static void make_slot(struct client *c, const struct step *step, struct g4_ring_
 
 static uint32_t tail_of(const struct client *c)
 {
-	return ((const struct g4_ring_header *)c->port.ring)->tail;
+	return ((const struct g4_ring_header *)c->session.ring)->tail;
 }
 
 static void post(struct client *c, const struct step *step)
@@ -747,12 +748,12 @@ static int ask(struct client *c, struct g4_ring_slot *slot, uint64_t *value)
 {
 	const uint32_t number = tail_of(c) + 1;
 
-	slot->command.umask = c->port.cred.umask;
+	slot->command.umask = c->session.cred.umask;
 	slot->command.text_at = G4_RING_TEXT_INLINE;
 	fill_slot(c, number, slot);
 	set_tail(c, number);
 	serve_all(c);
-	const uint64_t word = g4_ring_result_of(c->port.ring, ENTRIES, number)->word;
+	const uint64_t word = g4_ring_result_of(c->session.ring, ENTRIES, number)->word;
 	const int32_t small = (int32_t)(word >> 32);
 	*value = (word & G4_RING_WORD_FULL) != 0 ? taken_handle : small < 0 ? 0 : (uint64_t)small;
 	return small < 0 ? small : 0;
@@ -763,11 +764,12 @@ static uint64_t kept_handle;
 static void open_kept(void)
 {
 	const struct node *node = &nodes[NODE_KEPT];
-	struct g4_ring_slot slot = {.command = {.op = G4_CMD_OPEN,
-						.node = node->ino,
-						.arg = node->generation,
-						.seal = g4_port_seal(&neighbour.port, node->ino, node->generation),
-						.flags = G4_OPEN_READ | G4_OPEN_WRITE}};
+	struct g4_ring_slot slot = {
+		.command = {.op = G4_CMD_OPEN,
+			    .node = node->ino,
+			    .arg = node->generation,
+			    .token = g4_session_token(&neighbour.session, node->ino, node->generation),
+			    .flags = G4_OPEN_READ | G4_OPEN_WRITE}};
 
 	fuzz_expect(ask(&neighbour, &slot, &kept_handle) == 0, "the neighbour opens its file", NULL);
 }
@@ -783,7 +785,7 @@ static void check_kept(uint32_t page)
 
 	kept_page(page, wanted);
 	fuzz_expect(ask(&neighbour, &slot, &value) == 0 && value == G4_PAGE_BYTES &&
-			    memcmp(neighbour.port.data, wanted, G4_PAGE_BYTES) == 0,
+			    memcmp(neighbour.session.data, wanted, G4_PAGE_BYTES) == 0,
 		    "the neighbour's file is as it left it", NULL);
 }
 
@@ -807,7 +809,7 @@ static void write_kept(uint32_t page)
 	fuzz_expect(rc == 0 && value == G4_PAGE_BYTES, "the neighbour writes its file", NULL);
 }
 
-static void neighbours_turn(const struct step *step)
+static void sharing_turn(const struct step *step)
 {
 	struct g4_ring_slot sync = {.command = {.op = G4_CMD_SYNCFS}};
 	uint64_t value;
@@ -828,7 +830,7 @@ static void come_again(const struct step *step)
 	const bool as_root = (step->patch & 1) != 0;
 
 	leave(&hostile);
-	enter(&hostile, as_root ? &root : &hostile_cred, as_root ? G4_PORT_MAY_ACT : 0);
+	enter(&hostile, as_root ? &root : &hostile_cred, as_root ? G4_SESSION_MAY_ACT : 0);
 	root_was_here |= as_root;
 	memset(handles, 0, sizeof(handles));
 }
@@ -856,7 +858,7 @@ static bool take_step(const struct step *step)
 		serve_all(&hostile);
 		break;
 	case NEIGHBOUR:
-		neighbours_turn(step);
+		sharing_turn(step);
 		break;
 	case LEAVE:
 		come_again(step);
@@ -866,7 +868,7 @@ static bool take_step(const struct step *step)
 	case KINDS:
 		break;
 	}
-	if (hostile.port.broken) /* the connection ends */
+	if (hostile.session.broken) /* the connection ends */
 		come_again(&(struct step){.patch = 0});
 	return false;
 }
@@ -929,8 +931,8 @@ static void end(bool crash)
 		check_kept(page);
 	leave(&hostile);
 	leave(&neighbour);
-	for (uint32_t i = 0; i < fs->cores.count; i++)
-		fuzz_expect(g4_core_of(fs, i)->opens == 0, "no file is open when all clients have left", NULL);
+	for (uint32_t i = 0; i < fs->icache.count; i++)
+		fuzz_expect(g4_icache_at(fs, i)->opens == 0, "no file is open when all clients have left", NULL);
 	if (!root_was_here)
 		compare_others();
 	fuzz_expect(world_unmount(&base.work, !crash) == 0, "everything can be written", NULL);
@@ -954,7 +956,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 		desks[i].wg = g4_wg_create(1 + i);
 		desks[i].stage = allocate(sizeof(*desks[i].stage));
 		desks[i].stage->text = allocate(G4_RING_MAX_TEXT);
-		desks[i].stage->data = allocate(G4_PORT_STAGE_BYTES);
+		desks[i].stage->data = allocate(G4_SESSION_STAGE_BYTES);
 		if (desks[i].wg == NULL)
 			abort();
 	}

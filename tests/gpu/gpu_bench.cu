@@ -3,7 +3,7 @@
 #include <cuda_runtime.h>
 #include <stdio.h>
 
-#include "engine/guest.h"
+#include "engine/caller.h"
 #include "gpu/gpu_bench.h"
 
 #define BLOCK_WARPS 4u
@@ -12,7 +12,7 @@ struct scene {
 	struct g4_fs *fs;
 	struct g4_wg *wgs;
 	uint8_t *buffers; /* one page a warp; READ_EACH: a lane */
-	struct g4_guests guests;
+	struct g4_callers callers;
 	struct gpu_bench_job job;
 	unsigned long long done;
 	long long first_error;
@@ -126,22 +126,23 @@ static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES) bench_kerne
 	}
 }
 
-/* ------------------------------------------------------------------ guests */
+/* ------------------------------------------------------------------ callers of the device API */
 
-static __device__ struct g4_guest_file forest[GPU_BENCH_DIRS], small;
+static __device__ struct g4_caller_file forest[GPU_BENCH_DIRS], small;
 
-static __device__ int open_path(struct g4_guest *guest, const char *path, uint32_t bytes, struct g4_guest_file *file)
+static __device__ int open_path(struct g4_caller *caller, const char *path, uint32_t bytes, struct g4_caller_file *file)
 {
-	const struct g4_guest_open how = {G4_OPEN_READ, 0, false, false, false};
-	int rc = g4_guest_open(guest, NULL, path, bytes, &how);
+	const struct g4_caller_open how = {G4_OPEN_READ, 0, false, false, false};
+	int rc = g4_caller_open(caller, NULL, path, bytes, &how);
 
 	if (rc == 0)
-		*file = guest->file;
+		*file = caller->file;
 	return rc;
 }
 
 /* Leader. Directory number `index` of a warp, in a directory of the warp's own: /w........./d......... */
-static __device__ int make_tree(struct scene *s, struct g4_guest *guest, uint32_t warp, uint32_t index, uint64_t *node)
+static __device__ int make_tree(struct scene *s, struct g4_caller *caller, uint32_t warp, uint32_t index,
+				uint64_t *node)
 {
 	char path[32] = "/", name[16];
 	struct g4_attr attr;
@@ -149,16 +150,16 @@ static __device__ int make_tree(struct scene *s, struct g4_guest *guest, uint32_
 	int rc = 0;
 
 	if (index == 0) {
-		rc = on_name(guest->wg, s, G4_CMD_MKDIR, G4_NODE_ROOT, path + 1, bytes - 1, &attr);
+		rc = on_name(caller->wg, s, G4_CMD_MKDIR, G4_NODE_ROOT, path + 1, bytes - 1, &attr);
 		*node = attr.ino;
 	}
 	path[bytes++] = '/';
 	uint32_t last = put_number(path + bytes, 'd', index);
 	if (rc == 0)
-		rc = on_name(guest->wg, s, G4_CMD_MKDIR, *node, path + bytes, last, &attr);
+		rc = on_name(caller->wg, s, G4_CMD_MKDIR, *node, path + bytes, last, &attr);
 	for (uint32_t f = 0; f < s->job.directory && rc == 0; f++)
-		rc = on_name(guest->wg, s, G4_CMD_MKNOD, attr.ino, name, put_number(name, 'f', f), NULL);
-	return rc < 0 ? rc : open_path(guest, path, bytes + last, &forest[warp * s->job.count + index]);
+		rc = on_name(caller->wg, s, G4_CMD_MKNOD, attr.ino, name, put_number(name, 'f', f), NULL);
+	return rc < 0 ? rc : open_path(caller, path, bytes + last, &forest[warp * s->job.count + index]);
 }
 
 /* Collective: runs `call` on lane 0, as the functions of the device API do. */
@@ -175,42 +176,43 @@ template <class Call> static __device__ void together(struct g4_wg *wg, Call cal
 }
 
 /* Collective: one name a lane; whether this lane's was there. */
-static __device__ bool find(struct g4_guest *guest, uint32_t dir, uint32_t number, bool attr)
+static __device__ bool find(struct g4_caller *caller, uint32_t dir, uint32_t number, bool attr)
 {
-	struct g4_guest_lane *mine = &guest->lane[g4_wg_lane(guest->wg)];
+	struct g4_caller_lane *mine = &caller->lane[g4_wg_lane(caller->wg)];
 	char name[16];
 
 	mine->bytes = put_number(name, 'f', number);
 	mine->name = name;
 	mine->wants_attr = attr;
-	together(guest->wg, [&] { g4_guest_lookup_each(guest, &forest[dir]); });
-	if (mine->result == 0 && attr && g4_guest_attr_of(guest, g4_wg_lane(guest->wg))->ino != mine->ino)
+	together(caller->wg, [&] { g4_caller_lookup_each(caller, &forest[dir]); });
+	if (mine->result == 0 && attr && g4_caller_attr_of(caller, g4_wg_lane(caller->wg))->ino != mine->ino)
 		return false;
 	return mine->result == 0 && mine->ino != 0;
 }
 
 /* Collective: one page a lane, to memory. The file is all sevens. */
-static __device__ bool read_page(struct scene *s, struct g4_guest *guest, uint32_t warp, uint64_t page)
+static __device__ bool read_page(struct scene *s, struct g4_caller *caller, uint32_t warp, uint64_t page)
 {
-	struct g4_guest_lane *mine = &guest->lane[g4_wg_lane(guest->wg)];
-	const uint64_t *words = (const uint64_t *)(s->buffers + (warp * 32ull + g4_wg_lane(guest->wg)) * G4_PAGE_BYTES);
+	struct g4_caller_lane *mine = &caller->lane[g4_wg_lane(caller->wg)];
+	const uint64_t *words =
+		(const uint64_t *)(s->buffers + (warp * 32ull + g4_wg_lane(caller->wg)) * G4_PAGE_BYTES);
 
 	mine->to = const_cast<uint64_t *>(words);
 	mine->bytes = G4_PAGE_BYTES;
 	mine->offset = page * G4_PAGE_BYTES;
-	together(guest->wg, [&] { g4_guest_read_each(guest, &small); });
+	together(caller->wg, [&] { g4_caller_read_each(caller, &small); });
 	return mine->result == (int64_t)G4_PAGE_BYTES && words[page % 512] == UINT64_C(0x0707070707070707);
 }
 
 /* Collective: one page a lane, in place; all lanes add up all pages. */
-static __device__ bool sum_page(struct scene *s, struct g4_guest *guest, uint64_t page)
+static __device__ bool sum_page(struct scene *s, struct g4_caller *caller, uint64_t page)
 {
-	const uint32_t lane = g4_wg_lane(guest->wg);
-	struct g4_guest_lane *mine = &guest->lane[lane];
+	const uint32_t lane = g4_wg_lane(caller->wg);
+	struct g4_caller_lane *mine = &caller->lane[lane];
 	uint32_t wrong = 0;
 
 	mine->offset = page * G4_PAGE_BYTES;
-	together(guest->wg, [&] { g4_guest_map_each(guest, &small); });
+	together(caller->wg, [&] { g4_caller_map_each(caller, &small); });
 	const bool mapped = mine->result == 0;
 	const uint32_t line = mine->page.line, count = (uint32_t)__popc(__ballot_sync(G4_WARP_ALL, mapped));
 	for (uint32_t left = __ballot_sync(G4_WARP_ALL, mapped); left; left &= left - 1) {
@@ -226,49 +228,49 @@ static __device__ bool sum_page(struct scene *s, struct g4_guest *guest, uint64_
 				 (part[k].w ^ 0x07070707);
 	}
 	wrong = __reduce_or_sync(G4_WARP_ALL, wrong);
-	const bool left = mapped && !g4_guest_unmap_lane(&s->guests, line);
+	const bool left = mapped && !g4_caller_unmap_lane(&s->callers, line);
 	for (uint32_t lanes = __ballot_sync(G4_WARP_ALL, left); lanes; lanes &= lanes - 1) {
 		const uint32_t theirs = __shfl_sync(G4_WARP_ALL, line, __ffs((int)lanes) - 1);
 		if (lane == 0)
-			g4_guest_unmap(&s->guests, theirs, false);
+			g4_caller_unmap(&s->callers, theirs, false);
 		__syncwarp();
 	}
 	if (lane == 0 && count > 0)
-		g4_guest_unpin(&s->guests, count);
+		g4_caller_unpin(&s->callers, count);
 	return mapped && wrong == 0;
 }
 
 /* Collective: call number i of a warp; whether this lane got what it wanted. seed: each lane's own. */
-static __device__ bool one_each(struct scene *s, struct g4_guest *guest, uint32_t warp, uint32_t i, uint64_t *seed)
+static __device__ bool one_each(struct scene *s, struct g4_caller *caller, uint32_t warp, uint32_t i, uint64_t *seed)
 {
 	const struct gpu_bench_job *job = &s->job;
-	const uint32_t lane = g4_wg_lane(guest->wg), calls = job->directory / 32;
+	const uint32_t lane = g4_wg_lane(caller->wg), calls = job->directory / 32;
 	const uint64_t random = random_next(seed);
 	const uint32_t dir = (uint32_t)(__shfl_sync(G4_WARP_ALL, random, 0) >> 32) % GPU_BENCH_DIRS;
 
 	switch (job->work) {
 	case GPU_BENCH_FIND_ALL:
-		return find(guest, warp * (job->count / calls) + i / calls, i % calls * 32 + lane, true);
+		return find(caller, warp * (job->count / calls) + i / calls, i % calls * 32 + lane, true);
 	case GPU_BENCH_LOOKUP_EACH:
-		return find(guest, dir, (uint32_t)random % job->directory, true);
+		return find(caller, dir, (uint32_t)random % job->directory, true);
 	case GPU_BENCH_INO_EACH:
-		return find(guest, dir, (uint32_t)random % job->directory, false);
+		return find(caller, dir, (uint32_t)random % job->directory, false);
 	case GPU_BENCH_READ_EACH:
-		return read_page(s, guest, warp, random % (job->bytes / G4_PAGE_BYTES));
+		return read_page(s, caller, warp, random % (job->bytes / G4_PAGE_BYTES));
 	default:
-		return sum_page(s, guest, random % (job->bytes / G4_PAGE_BYTES));
+		return sum_page(s, caller, random % (job->bytes / G4_PAGE_BYTES));
 	}
 }
 
-static __device__ void build(struct scene *s, struct g4_guest *guest, uint32_t warp)
+static __device__ void build(struct scene *s, struct g4_caller *caller, uint32_t warp)
 {
 	int rc = 0;
 
-	together(guest->wg, [&] {
+	together(caller->wg, [&] {
 		uint64_t node = 0;
 		for (uint32_t i = 0; i < s->job.count && rc >= 0; i++)
-			rc = s->job.work == GPU_BENCH_OPEN ? open_path(guest, "/small", 6, &small) :
-							     make_tree(s, guest, warp, i, &node);
+			rc = s->job.work == GPU_BENCH_OPEN ? open_path(caller, "/small", 6, &small) :
+							     make_tree(s, caller, warp, i, &node);
 		if (rc < 0)
 			s->first_error = rc;
 		else
@@ -278,28 +280,28 @@ static __device__ void build(struct scene *s, struct g4_guest *guest, uint32_t w
 
 /* No more registers than the engine: as many warps as it could have. */
 static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES, 65536 / (80 * BLOCK_WARPS * G4_WARP_LANES))
-	guest_kernel(struct scene *s)
+	caller_kernel(struct scene *s)
 {
 	const uint32_t warp = blockIdx.x * BLOCK_WARPS + threadIdx.x / G4_WARP_LANES;
 	uint64_t seed = (uint64_t)warp << 8 | (threadIdx.x % G4_WARP_LANES), good = 0;
 
 	if (warp >= s->job.warps)
 		return;
-	struct g4_guest *guest = &s->guests.guest[warp];
+	struct g4_caller *caller = &s->callers.caller[warp];
 	if (s->job.work == GPU_BENCH_FOREST || s->job.work == GPU_BENCH_OPEN) {
-		build(s, guest, warp);
+		build(s, caller, warp);
 		return;
 	}
 	for (uint32_t i = 0; i < s->job.count; i++) {
-		if (one_each(s, guest, warp, i, &seed))
+		if (one_each(s, caller, warp, i, &seed))
 			good++;
 		else
-			s->first_error = guest->lane[threadIdx.x % G4_WARP_LANES].result < 0 ?
-						 guest->lane[threadIdx.x % G4_WARP_LANES].result :
+			s->first_error = caller->lane[threadIdx.x % G4_WARP_LANES].result < 0 ?
+						 caller->lane[threadIdx.x % G4_WARP_LANES].result :
 						 -G4_E_IO;
 		__syncwarp();
 	}
-	good = g4_reduce_sum(guest->wg, good);
+	good = g4_reduce_sum(caller->wg, good);
 	if (threadIdx.x % G4_WARP_LANES == 0)
 		atomicAdd(&s->done, (unsigned long long)good);
 }
@@ -325,31 +327,32 @@ uint32_t gpu_bench_resident_warps(void)
 {
 	int blocks = 0;
 
-	if (!GOOD(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, guest_kernel, BLOCK_WARPS * G4_WARP_LANES, 0)))
+	if (!GOOD(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, caller_kernel, BLOCK_WARPS * G4_WARP_LANES,
+								0)))
 		return 0;
 	return (uint32_t)blocks * BLOCK_WARPS * gpu_bench_multiprocessors();
 }
 
-/* The places of guests, made here and copied there. */
-static bool make_guests(struct scene *scene, struct scene *on_gpu, cudaStream_t stream)
+/* The places of callers of the device API, made here and copied there. */
+static bool make_callers(struct scene *scene, struct scene *on_gpu, cudaStream_t stream)
 {
 	const uint32_t warps = scene->job.warps;
-	struct g4_guest *guest = (struct g4_guest *)calloc(warps, sizeof(*guest));
+	struct g4_caller *caller = (struct g4_caller *)calloc(warps, sizeof(*caller));
 
-	if (!guest || !GOOD(cudaMallocAsync((void **)&scene->guests.guest, warps * sizeof(*guest), stream)))
+	if (!caller || !GOOD(cudaMallocAsync((void **)&scene->callers.caller, warps * sizeof(*caller), stream)))
 		return false;
 	for (uint32_t i = 0; i < warps; i++) {
-		guest[i].guests = &on_gpu->guests;
-		guest[i].wg = &scene->wgs[i];
+		caller[i].callers = &on_gpu->callers;
+		caller[i].wg = &scene->wgs[i];
 	}
-	scene->guests.fs = scene->fs;
-	scene->guests.count = warps;
-	scene->guests.start = G4_NODE_ROOT;
-	scene->guests.cred.umask = 022;
-	bool copied = GOOD(cudaMemcpyAsync(scene->guests.guest, guest, warps * sizeof(*guest), cudaMemcpyHostToDevice,
-					   stream)) &&
+	scene->callers.fs = scene->fs;
+	scene->callers.count = warps;
+	scene->callers.start = G4_NODE_ROOT;
+	scene->callers.cred.umask = 022;
+	bool copied = GOOD(cudaMemcpyAsync(scene->callers.caller, caller, warps * sizeof(*caller),
+					   cudaMemcpyHostToDevice, stream)) &&
 		      GOOD(cudaStreamSynchronize(stream));
-	free(guest);
+	free(caller);
 	return copied;
 }
 
@@ -372,7 +375,7 @@ bool gpu_bench_run(void *fs, const struct gpu_bench_job *job, struct gpu_bench_r
 	    !GOOD(cudaMallocAsync((void **)&scratch, (uint64_t)job->warps * G4_WG_SCRATCH_BYTES, stream)) ||
 	    !GOOD(cudaMallocAsync((void **)&scene.wgs, job->warps * sizeof(*wgs), stream)) ||
 	    !GOOD(cudaMallocAsync((void **)&scene.buffers, pages * G4_PAGE_BYTES, stream)) ||
-	    !GOOD(cudaMallocAsync((void **)&on_gpu, sizeof(scene), stream)) || !make_guests(&scene, on_gpu, stream))
+	    !GOOD(cudaMallocAsync((void **)&on_gpu, sizeof(scene), stream)) || !make_callers(&scene, on_gpu, stream))
 		return false;
 	for (uint32_t i = 0; i < job->warps; i++) {
 		wgs[i].scratch = scratch + (uint64_t)i * G4_WG_SCRATCH_BYTES;
@@ -383,7 +386,7 @@ bool gpu_bench_run(void *fs, const struct gpu_bench_job *job, struct gpu_bench_r
 	    !GOOD(cudaEventRecord(begin, stream)))
 		return false;
 	if (job->work >= GPU_BENCH_FOREST)
-		guest_kernel<<<blocks, BLOCK_WARPS * G4_WARP_LANES, 0, stream>>>(on_gpu);
+		caller_kernel<<<blocks, BLOCK_WARPS * G4_WARP_LANES, 0, stream>>>(on_gpu);
 	else
 		bench_kernel<<<blocks, BLOCK_WARPS * G4_WARP_LANES, 0, stream>>>(on_gpu);
 	if (!GOOD(cudaGetLastError()) || !GOOD(cudaEventRecord(end, stream)) || !GOOD(cudaStreamSynchronize(stream)) ||
@@ -396,7 +399,7 @@ bool gpu_bench_run(void *fs, const struct gpu_bench_job *job, struct gpu_bench_r
 	result->first_error = scene.first_error;
 	free(wgs);
 	return GOOD(cudaFreeAsync(scratch, stream)) && GOOD(cudaFreeAsync(scene.wgs, stream)) &&
-	       GOOD(cudaFreeAsync(scene.buffers, stream)) && GOOD(cudaFreeAsync(scene.guests.guest, stream)) &&
+	       GOOD(cudaFreeAsync(scene.buffers, stream)) && GOOD(cudaFreeAsync(scene.callers.caller, stream)) &&
 	       GOOD(cudaFreeAsync(on_gpu, stream)) && GOOD(cudaEventDestroy(begin)) && GOOD(cudaEventDestroy(end)) &&
 	       GOOD(cudaStreamSynchronize(stream)) && GOOD(cudaStreamDestroy(stream));
 }

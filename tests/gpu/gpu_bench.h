@@ -11,7 +11,7 @@ enum gpu_bench_work {
 	GPU_BENCH_LOOKUP,      /* looks names up at random, that MAKE has made */
 	GPU_BENCH_READ,	       /* 4 KiB at random offsets of one file, from the cache */
 	GPU_BENCH_NOTHING,     /* NOP through g4_execute() */
-	/* guests, 32 operations at a time */
+	/* callers of the device API, 32 operations at a time */
 	GPU_BENCH_FOREST,      /* every warp makes `count` directories of `directory` files each and leaves them open */
 	GPU_BENCH_FIND_ALL,    /* looks up every name of FOREST once */
 	GPU_BENCH_LOOKUP_EACH, /* names of FOREST at random, with attributes */
@@ -47,7 +47,7 @@ extern "C" {
 bool gpu_bench_run(void *fs, const struct gpu_bench_job *job, struct gpu_bench_result *result);
 /* Blocks of warps that fit beside the engine. */
 uint32_t gpu_bench_multiprocessors(void);
-/* As many warps of guests as the GPU runs at a time. */
+/* As many warps of callers of the device API as the GPU runs at a time. */
 uint32_t gpu_bench_resident_warps(void);
 
 #ifdef __cplusplus

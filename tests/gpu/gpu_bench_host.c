@@ -23,8 +23,8 @@
 #include "dev/dev_host.h"
 #include "engine/cuda/gpu.h"
 #include "engine/engine_ops_host.h"
-#include "engine/port_host.h"
 #include "engine/ring_host.h"
+#include "engine/session_host.h"
 #include "fs/mkfs_host.h"
 #include "gpu/cpu_use.h"
 #include "gpu/gpu_bench.h"
@@ -113,24 +113,24 @@ static void report(const char *metric, const char *unit, double value, double ta
 /* ------------------------------------------------------------------ clients by hand */
 
 struct hand {
-	struct g4_port_host *port;
+	struct g4_session_host *session;
 	uint8_t *data;
 	struct g4_ring_header *header;
 	uint32_t next, done; /* numbers: of the next command, of the last whose result was taken */
 	uint64_t errors;
-	int bell;
+	int doorbell;
 };
 
 static void open_hand(struct hand *h, uint64_t data_bytes)
 {
-	const struct g4_port_options options = {.cred = {.umask = 022},
-						.flags = G4_PORT_MAY_ACT | G4_PORT_IN_CORE,
-						.entries = ENTRIES,
-						.data_bytes = data_bytes};
+	const struct g4_session_options options = {.cred = {.umask = 022},
+						   .flags = G4_SESSION_MAY_ACT | G4_SESSION_IN_PROCESS,
+						   .entries = ENTRIES,
+						   .data_bytes = data_bytes};
 
-	must(g4_port_open(engine, &options, &h->port), "a port");
-	h->header = g4_port_ring(h->port);
-	h->data = g4_port_data(h->port);
+	must(g4_session_open(engine, &options, &h->session), "a port");
+	h->header = g4_session_ring(h->session);
+	h->data = g4_session_data(h->session);
 	h->next = 1;
 	h->done = 0;
 	h->errors = 0;
@@ -155,7 +155,7 @@ static void publish(struct hand *h)
 	g4_store32_rel(&h->header->tail, h->next - 1);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (g4_load32_acq(&h->header->engine_waits) != G4_RING_AWAKE)
-		g4_port_rung(h->port);
+		g4_session_rung(h->session);
 }
 
 static bool has(const struct hand *h, uint32_t number, uint64_t *word)
@@ -354,7 +354,7 @@ static void open_loads(struct load *loads, uint32_t clients, uint64_t data_bytes
 static void close_loads(struct load *loads, uint32_t clients)
 {
 	for (uint32_t i = 0; i < clients; i++)
-		g4_port_shut(loads[i].hand.port);
+		g4_session_shut(loads[i].hand.session);
 }
 
 static void bench_null(void)
@@ -784,7 +784,7 @@ static void add_stations(uint64_t stations[][WAKE_UPS], int i, int64_t begin, in
 /* The kernel leaves after its idle time; what the next command then costs. */
 static void bench_idle(void)
 {
-	static const char *const names[] = {"wake-up: bell to agent", "wake-up: agent to launch",
+	static const char *const names[] = {"wake-up: doorbell to agent", "wake-up: agent to launch",
 					    "wake-up: CUDA's launch call", "wake-up: launch to kernel",
 					    "wake-up: kernel to result"};
 	struct hand h;
@@ -812,7 +812,7 @@ static void bench_idle(void)
 	cpu = cpu_seconds();
 	usleep(2000000);
 	report("idle engine, share of a core", "%", (cpu_seconds() - cpu) / 2 * 100, 0.1, false, 0);
-	g4_port_shut(h.port);
+	g4_session_shut(h.session);
 }
 
 static const struct bench {

@@ -61,7 +61,7 @@ static double cpu_seconds(void)
 
 /* ------------------------------------------------------------------ the CPU */
 
-struct crew {
+struct workers {
 	uint32_t threads; /* with the caller */
 	uint32_t round;	  /* the threads wait for it to change */
 	uint32_t finished;
@@ -72,12 +72,12 @@ struct crew {
 	pthread_t thread[MOST_THREADS];
 };
 struct member {
-	struct crew *crew;
+	struct workers *workers;
 	uint32_t index;
 };
 
 /* A thread's share of the batch. */
-static void hash_share(struct crew *c, uint32_t index)
+static void hash_share(struct workers *c, uint32_t index)
 {
 	const uint64_t first = c->pages * index / c->threads, end = c->pages * (index + 1) / c->threads;
 	const void *data[CALL_PAGES];
@@ -96,7 +96,7 @@ static void hash_share(struct crew *c, uint32_t index)
 static void *serve(void *argument)
 {
 	struct member member = *(struct member *)argument;
-	struct crew *c = member.crew;
+	struct workers *c = member.workers;
 	uint32_t round = 0;
 
 	free(argument);
@@ -111,9 +111,9 @@ static void *serve(void *argument)
 	}
 }
 
-static bool start_crew(struct crew *c, uint32_t threads)
+static bool start_workers(struct workers *c, uint32_t threads)
 {
-	*c = (struct crew){.threads = threads};
+	*c = (struct workers){.threads = threads};
 	for (uint32_t i = 1; i < threads; i++) {
 		struct member *member = malloc(sizeof(*member));
 		if (!member)
@@ -125,7 +125,7 @@ static bool start_crew(struct crew *c, uint32_t threads)
 	return true;
 }
 
-static void stop_crew(struct crew *c)
+static void stop_workers(struct workers *c)
 {
 	c->stop = true;
 	g4_add32(&c->round, 1);
@@ -133,7 +133,7 @@ static void stop_crew(struct crew *c)
 		pthread_join(c->thread[i], NULL);
 }
 
-static void hash_by_crew(struct crew *c, const uint8_t *data, uint64_t bytes, uint8_t (*digests)[32])
+static void hash_by_workers(struct workers *c, const uint8_t *data, uint64_t bytes, uint8_t (*digests)[32])
 {
 	c->data = data;
 	c->pages = bytes / HASH_PAGE_BYTES;
@@ -147,8 +147,8 @@ static void hash_by_crew(struct crew *c, const uint8_t *data, uint64_t bytes, ui
 
 /* ------------------------------------------------------------------ both */
 
-struct way {		   /* to hash a batch */
-	struct crew *crew; /* NULL: the GPU */
+struct way {			 /* to hash a batch */
+	struct workers *workers; /* NULL: the GPU */
 	enum hash_place place;
 	const uint8_t *data;
 	uint8_t (*digests)[32];
@@ -156,8 +156,8 @@ struct way {		   /* to hash a batch */
 
 static void hash(const struct way *way, uint64_t at, uint64_t bytes)
 {
-	if (way->crew) {
-		hash_by_crew(way->crew, way->data + at, bytes, way->digests);
+	if (way->workers) {
+		hash_by_workers(way->workers, way->data + at, bytes, way->digests);
 	} else if (!hash_gpu_pages(way->place, way->data + at, at, bytes, way->digests)) {
 		fprintf(stderr, "hash_crossover: the GPU failed\n");
 		exit(1);
@@ -226,13 +226,13 @@ static void report_crossover(const char *gpu_name, const double gpu[BATCHES], co
 static uint64_t compare(const struct way *ways, uint8_t (*expected)[32])
 {
 	static const uint64_t pages[] = {1, 7, 8, 9, 33, 1023, 1025, MOST_BATCH / HASH_PAGE_BYTES};
-	struct crew alone;
+	struct workers alone;
 	uint64_t wrong = 0;
 
-	if (!start_crew(&alone, 1))
+	if (!start_workers(&alone, 1))
 		return 1;
 	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
-		hash_by_crew(&alone, ways[0].data, pages[i] * HASH_PAGE_BYTES, expected);
+		hash_by_workers(&alone, ways[0].data, pages[i] * HASH_PAGE_BYTES, expected);
 		for (int place = 0; place < HASH_PLACES; place++) {
 			memset(ways[place].digests, 0, pages[i] * 32);
 			hash(&ways[place], 0, pages[i] * HASH_PAGE_BYTES);
@@ -240,7 +240,7 @@ static uint64_t compare(const struct way *ways, uint8_t (*expected)[32])
 				wrong += memcmp(ways[place].digests[k], expected[k], 32) != 0;
 		}
 	}
-	stop_crew(&alone);
+	stop_workers(&alone);
 	return wrong;
 }
 
@@ -271,13 +271,13 @@ static int run(uint8_t *pinned, uint8_t *plain, uint8_t (*digests)[32], uint8_t 
 	for (int place = 0; place < HASH_PLACES; place++)
 		measure_way(&gpu[place], place_names[place], gpu_times[place]);
 	for (int t = 0; t < THREAD_COUNTS && thread_counts[t] <= (uint64_t)cores; t++) {
-		struct crew crew;
-		const struct way way = {&crew, HASH_PAGEABLE, plain, digests};
-		if (!start_crew(&crew, thread_counts[t]))
+		struct workers workers;
+		const struct way way = {&workers, HASH_PAGEABLE, plain, digests};
+		if (!start_workers(&workers, thread_counts[t]))
 			return 1;
 		snprintf(name, sizeof(name), "CPU, %u thread%s", thread_counts[t], t == 0 ? "" : "s");
 		measure_way(&way, name, cpu_times[t]);
-		stop_crew(&crew);
+		stop_workers(&workers);
 		for (int place = 0; place < HASH_PLACES; place++)
 			report_crossover(place_names[place], gpu_times[place], name, cpu_times[t]);
 	}

@@ -33,8 +33,8 @@
 #include "dev/dev_host.h"
 #include "engine/cuda/gpu.h"
 #include "engine/engine_ops_host.h"
-#include "engine/neighbours_host.h"
-#include "engine/port_host.h"
+#include "engine/gpu_sharing_host.h"
+#include "engine/session_host.h"
 #include "fs/mkfs_host.h"
 #include "gpu/share.h"
 
@@ -80,9 +80,10 @@ static int by_value(const void *a, const void *b)
 }
 
 /* One null command after the other. False: one failed. */
-static bool measure_nulls(struct g4_port_host *port, uint32_t *number, double seconds, uint64_t *ns, uint32_t *count)
+static bool measure_nulls(struct g4_session_host *session, uint32_t *number, double seconds, uint64_t *ns,
+			  uint32_t *count)
 {
-	struct g4_ring_header *header = g4_port_ring(port);
+	struct g4_ring_header *header = g4_session_ring(session);
 	const uint64_t until = g4_monotonic_ns() + (uint64_t)(seconds * 1e9);
 
 	for (*count = 0; *count < MOST_SAMPLES && g4_monotonic_ns() < until; ++*count) {
@@ -93,7 +94,7 @@ static bool measure_nulls(struct g4_port_host *port, uint32_t *number, double se
 		g4_store32_rel(&header->tail, *number);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 		if (g4_load32_acq(&header->engine_waits) != G4_RING_AWAKE)
-			g4_port_rung(port);
+			g4_session_rung(session);
 		do {
 			word = g4_load64_acq(&g4_ring_result_of(header, ENTRIES, *number)->word);
 			if (g4_load32_acq(&header->state) != G4_RING_RUNS)
@@ -142,10 +143,11 @@ static int mount_engine(uint32_t sms, struct g4_engine **engine)
 
 static int be_engine(uint32_t sms)
 {
-	const struct g4_port_options options = {.cred = {.umask = 022}, .flags = G4_PORT_IN_CORE, .entries = ENTRIES};
+	const struct g4_session_options options = {
+		.cred = {.umask = 022}, .flags = G4_SESSION_IN_PROCESS, .entries = ENTRIES};
 	uint64_t *ns = calloc(MOST_SAMPLES, sizeof(*ns));
 	struct g4_gpu_description gpu;
-	struct g4_port_host *port;
+	struct g4_session_host *session;
 	struct g4_engine *engine;
 	uint32_t number = 0, count;
 	double seconds;
@@ -157,7 +159,7 @@ static int be_engine(uint32_t sms)
 	}
 	g4_cuda_control(engine)->stay = 1;
 	good = on_proof(engine, G4_CMD_MKDIR) == 0 && g4_gpu_describe(&gpu) &&
-	       g4_port_open(engine, &options, &port) == 0;
+	       g4_session_open(engine, &options, &session) == 0;
 	if (!good) {
 		free(ns);
 		return 1;
@@ -165,14 +167,14 @@ static int be_engine(uint32_t sms)
 	printf("ready %d %s\n", gpu.mps, gpu.bus_id);
 	fflush(stdout);
 	while (good && scanf("%lf", &seconds) == 1) {
-		good = measure_nulls(port, &number, seconds, ns, &count) && count > 0;
+		good = measure_nulls(session, &number, seconds, ns, &count) && count > 0;
 		qsort(ns, count, sizeof(*ns), by_value);
 		if (good)
 			printf("%.6g %.6g\n", (double)ns[count / 2] / 1e3, (double)ns[count * 99ull / 100] / 1e3);
 		fflush(stdout);
 	}
 	good = good && on_proof(engine, G4_CMD_LOOKUP) == 0;
-	g4_port_shut(port);
+	g4_session_shut(session);
 	good = g4_engine_unmount(engine) == 0 && good;
 	free(ns);
 	return good ? 0 : 1;
@@ -614,12 +616,12 @@ static void measure(struct child *copier, uint32_t sms, bool mps, double alone)
 	warned = strstr(errors, MPS_CONTROL) != NULL;
 	if (mps && warned)
 		fail("the engine recommends MPS although it uses it");
-	struct g4_neighbours *neighbours = mps ? NULL : g4_neighbours_open(G4_NVML_LIBRARY, copier->bus_id);
-	if (neighbours && g4_neighbours_disturb(neighbours, false, errors, sizeof(errors)) && !warned)
+	struct g4_gpu_sharing *neighbours = mps ? NULL : g4_gpu_sharing_open(G4_NVML_LIBRARY, copier->bus_id);
+	if (neighbours && g4_gpu_sharing_disturb(neighbours, false, errors, sizeof(errors)) && !warned)
 		fail("the engine does not say that MPS would help");
 	if (!mps && !neighbours)
 		printf("the processes on the GPU cannot be seen here: no warning is expected\n");
-	g4_neighbours_close(neighbours);
+	g4_gpu_sharing_close(neighbours);
 }
 
 static void measure_all(const uint32_t *sms, uint32_t count, bool mps)

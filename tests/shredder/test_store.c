@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store's parts: parsing of what a stranger may have written, sealing, names, patterns, retention, and a repository whose
+ * The store's parts: parsing of what an untrusted client may have written, sealing, names, patterns, retention, and a repository whose
  * writer is hostile: no name leaves the target of a restore.
  */
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The threads do what the warps of engine/cuda/kernel.cu do; the queue between them is the ports' own counters. */
+/* The threads do what the warps of engine/cuda/kernel.cu do; the queue between them is the sessions' own counters. */
 #include "stand_in_gpu.h"
 
 #include <pthread.h>
@@ -28,13 +28,13 @@ struct piece {
 struct worker {
 	struct g4_gpu *gpu;
 	struct g4_wg *wg;
-	struct g4_port_stage *stage;
+	struct g4_session_stage *stage;
 	pthread_t thread;
 };
 
 struct g4_gpu {
 	struct g4_gpu_control *control;
-	struct g4_port *ports;
+	struct g4_session *sessions;
 	struct g4_fs *fs;
 	uint64_t commit_ns, idle_ns;
 	struct worker workers[WORKERS], keeper;
@@ -71,22 +71,22 @@ static bool has_faulted(void)
 	return g4_load32_acq(&stand_in.fault) != 0;
 }
 
-static struct g4_ring_header *header_of(const struct g4_port *port)
+static struct g4_ring_header *header_of(const struct g4_session *session)
 {
-	return (struct g4_ring_header *)port->ring;
+	return (struct g4_ring_header *)session->ring;
 }
 
 /* A command that nobody has begun. The lock is held. */
-static struct g4_port *claim(struct g4_gpu *gpu, uint32_t *number)
+static struct g4_session *claim(struct g4_gpu *gpu, uint32_t *number)
 {
 	for (uint32_t i = 0; i < G4_GPU_PORTS; i++) {
-		struct g4_port *port = &gpu->ports[i];
+		struct g4_session *session = &gpu->sessions[i];
 
-		if (port->claimed == port->tail)
+		if (session->claimed == session->tail)
 			continue;
-		*number = ++port->claimed;
-		g4_load32_acq(&port->published); /* see ring.c */
-		return port;
+		*number = ++session->claimed;
+		g4_load32_acq(&session->published); /* see ring.c */
+		return session;
 	}
 	return NULL;
 }
@@ -99,20 +99,20 @@ static void *work(void *argument)
 
 	pthread_mutex_lock(&gpu->lock);
 	while (!gpu->quit && !has_faulted()) {
-		struct g4_port *port = claim(gpu, &number);
-		if (!port) {
+		struct g4_session *session = claim(gpu, &number);
+		if (!session) {
 			pthread_cond_wait(&gpu->work, &gpu->lock);
 			continue;
 		}
 		pthread_mutex_unlock(&gpu->lock);
-		g4_port_execute(worker->wg, gpu->fs, port, number, worker->stage);
+		g4_session_execute(worker->wg, gpu->fs, session, number, worker->stage);
 		pthread_mutex_lock(&gpu->lock);
 	}
 	pthread_mutex_unlock(&gpu->lock);
 	return NULL;
 }
 
-static void *keep_house(void *argument)
+static void *flush_in_background(void *argument)
 {
 	struct worker *worker = argument;
 	struct g4_gpu *gpu = worker->gpu;
@@ -128,7 +128,7 @@ static void *keep_house(void *argument)
 		if (quit)
 			break;
 		if (closes)
-			g4_port_close(worker->wg, gpu->fs, &gpu->ports[(close & 0xff) - 1]);
+			g4_session_close(worker->wg, gpu->fs, &gpu->sessions[(close & 0xff) - 1]);
 		if (asked || g4_monotonic_ns() - last > gpu->commit_ns || g4_dirty_pressure(gpu->fs, false)) {
 			rc = g4_sync_all(worker->wg, gpu->fs, false);
 			last = g4_monotonic_ns();
@@ -155,17 +155,17 @@ static bool take(struct g4_gpu *gpu, uint64_t active)
 	bool found = false;
 
 	for (uint32_t i = 0; i < G4_GPU_PORTS; i++) {
-		struct g4_port *port = &gpu->ports[i];
+		struct g4_session *session = &gpu->sessions[i];
 
-		if (!(active >> i & 1) || g4_load32_acq(&port->broken))
+		if (!(active >> i & 1) || g4_load32_acq(&session->broken))
 			continue;
-		uint32_t tail = g4_load32_acq(&header_of(port)->tail), fresh = tail - port->tail;
-		if (fresh > port->entries) {
-			g4_store32_rel(&port->broken, 1);
-			g4_store32_rel(&header_of(port)->state, G4_RING_DEAD);
+		uint32_t tail = g4_load32_acq(&header_of(session)->tail), fresh = tail - session->tail;
+		if (fresh > session->entries) {
+			g4_store32_rel(&session->broken, 1);
+			g4_store32_rel(&header_of(session)->state, G4_RING_DEAD);
 		} else if (fresh > 0) {
 			pthread_mutex_lock(&gpu->lock);
-			g4_store32_rel(&port->tail, tail);
+			g4_store32_rel(&session->tail, tail);
 			for (uint32_t k = 0; k < fresh && k < WORKERS; k++)
 				pthread_cond_signal(&gpu->work);
 			pthread_mutex_unlock(&gpu->lock);
@@ -179,9 +179,9 @@ static bool any_busy(struct g4_gpu *gpu)
 {
 	bool busy = false;
 
-	pthread_mutex_lock(&gpu->lock); /* ports come meanwhile */
+	pthread_mutex_lock(&gpu->lock); /* sessions come meanwhile */
 	for (uint32_t i = 0; i < G4_GPU_PORTS; i++)
-		busy |= g4_load32_acq(&gpu->ports[i].done) != gpu->ports[i].tail;
+		busy |= g4_load32_acq(&gpu->sessions[i].done) != gpu->sessions[i].tail;
 	pthread_mutex_unlock(&gpu->lock);
 	return busy;
 }
@@ -204,7 +204,7 @@ static bool settle(struct g4_gpu *gpu, uint64_t active)
 	return !any_busy(gpu) && !take(gpu, active);
 }
 
-/* Until it is time to leave. The ports that were served. */
+/* Until it is time to leave. The sessions that were served. */
 static uint64_t dispatch(struct g4_gpu *gpu)
 {
 	struct g4_gpu_control *c = gpu->control;
@@ -252,7 +252,7 @@ static void *run(void *argument)
 	const uint64_t served = dispatch(gpu);
 	for (uint32_t i = 0; i < G4_GPU_PORTS; i++)
 		if (served >> i & 1)
-			g4_store32_rlx(&gpu->control->tails[i], gpu->ports[i].tail);
+			g4_store32_rlx(&gpu->control->tails[i], gpu->sessions[i].tail);
 	g4_store32_rel(&gpu->control->left, 1);
 	pthread_mutex_lock(&gpu->lock);
 	gpu->quit = true;
@@ -292,7 +292,7 @@ int g4_gpu_launch(struct g4_gpu *gpu, void *fs)
 	pthread_mutex_unlock(&gpu->lock);
 	for (uint32_t i = 0; i < WORKERS; i++)
 		start_thread(&gpu->workers[i].thread, work, &gpu->workers[i]);
-	start_thread(&gpu->keeper.thread, keep_house, &gpu->keeper);
+	start_thread(&gpu->keeper.thread, flush_in_background, &gpu->keeper);
 	start_thread(&gpu->kernel, run, gpu);
 	return 0;
 }
@@ -386,20 +386,20 @@ void g4_gpu_unregister(struct g4_gpu *gpu, void *host)
 	g4_sub32(&stand_in.registered, 1);
 }
 
-int g4_gpu_set_port(struct g4_gpu *gpu, uint32_t id, const struct g4_port *port)
+int g4_gpu_set_session(struct g4_gpu *gpu, uint32_t id, const struct g4_session *session)
 {
 	pthread_mutex_lock(&gpu->lock);
-	gpu->ports[id] = *port;
+	gpu->sessions[id] = *session;
 	pthread_mutex_unlock(&gpu->lock);
 	return 0;
 }
 
 /* What changes while the kernel runs. */
-int g4_gpu_get_port(struct g4_gpu *gpu, uint32_t id, struct g4_port *port)
+int g4_gpu_get_session(struct g4_gpu *gpu, uint32_t id, struct g4_session *session)
 {
-	*port = (struct g4_port){.done = g4_load32_acq(&gpu->ports[id].done),
-				 .tail = g4_load32_acq(&gpu->ports[id].tail),
-				 .broken = g4_load32_acq(&gpu->ports[id].broken)};
+	*session = (struct g4_session){.done = g4_load32_acq(&gpu->sessions[id].done),
+				       .tail = g4_load32_acq(&gpu->sessions[id].tail),
+				       .broken = g4_load32_acq(&gpu->sessions[id].broken)};
 	return 0;
 }
 
@@ -439,10 +439,10 @@ struct g4_gpu_control *g4_gpu_control(struct g4_gpu *gpu)
 
 static bool make_worker(struct g4_gpu *gpu, struct worker *worker, uint32_t index)
 {
-	const uint64_t head = sizeof(struct g4_port_stage);
-	uint8_t *memory = aligned_alloc(64, head + G4_RING_MAX_TEXT + G4_PORT_STAGE_BYTES);
+	const uint64_t head = sizeof(struct g4_session_stage);
+	uint8_t *memory = aligned_alloc(64, head + G4_RING_MAX_TEXT + G4_SESSION_STAGE_BYTES);
 
-	*worker = (struct worker){.gpu = gpu, .wg = g4_wg_create(index), .stage = (struct g4_port_stage *)memory};
+	*worker = (struct worker){.gpu = gpu, .wg = g4_wg_create(index), .stage = (struct g4_session_stage *)memory};
 	if (!memory || !worker->wg)
 		return false;
 	worker->stage->text = memory + head;
@@ -463,11 +463,11 @@ int g4_gpu_open(const struct g4_gpu_options *options, struct g4_gpu **out)
 	gpu->commit_ns = (uint64_t)options->commit_ms * 1000000;
 	gpu->idle_ns = (uint64_t)options->idle_us * 1000;
 	gpu->control = g4_gpu_alloc(gpu, sizeof(*gpu->control));
-	gpu->ports = g4_gpu_alloc(gpu, G4_GPU_PORTS * sizeof(*gpu->ports));
+	gpu->sessions = g4_gpu_alloc(gpu, G4_GPU_PORTS * sizeof(*gpu->sessions));
 	for (uint32_t i = 0; i < WORKERS; i++)
 		made &= make_worker(gpu, &gpu->workers[i], 1 + i);
 	made &= make_worker(gpu, &gpu->keeper, 0);
-	if (!made || !gpu->control || !gpu->ports) {
+	if (!made || !gpu->control || !gpu->sessions) {
 		g4_gpu_close(gpu);
 		return -G4_E_NOMEM;
 	}

@@ -9,7 +9,7 @@
 
 #include "client/client.h"
 #include "engine/engine_ops_host.h"
-#include "engine/port_host.h"
+#include "engine/session_host.h"
 #include "standin/stand_in_gpu.h"
 
 #include "engine/api_fixture.h" /* its fs is a parameter's name there */
@@ -38,7 +38,7 @@ static uint32_t agent_is_late;
 int __real_poll(struct pollfd *fds, nfds_t count, int timeout);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout);
 
-/* Without a timeout the agent polls its bell, and nobody else. */
+/* Without a timeout the agent polls its doorbell, and nobody else. */
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
 {
 	if (timeout != -1)
@@ -81,34 +81,36 @@ static int nothing_is_left(void **state)
 }
 
 struct client {
-	struct g4_port_host *port;
+	struct g4_session_host *session;
 	struct g4_ring_client *ring;
 };
 
-static void ring_port(void *port)
+static void ring_session(void *session)
 {
-	g4_port_rung(port);
+	g4_session_rung(session);
 }
 
-static const struct g4_port_options port_options = {
-	.flags = G4_PORT_MAY_ACT | G4_PORT_IN_CORE, .entries = 64, .data_bytes = G4_RING_MIN_DATA_BYTES, .handles = 16};
+static const struct g4_session_options port_options = {.flags = G4_SESSION_MAY_ACT | G4_SESSION_IN_PROCESS,
+						       .entries = 64,
+						       .data_bytes = G4_RING_MIN_DATA_BYTES,
+						       .handles = 16};
 
 static struct client come(void)
 {
 	struct client client;
 
-	assert_int_equal(g4_port_open(engine(), &port_options, &client.port), 0);
-	client.ring =
-		g4_ring_client_new(g4_port_ring(client.port), g4_port_data(client.port), -1, -1, &port_options.cred);
+	assert_int_equal(g4_session_open(engine(), &port_options, &client.session), 0);
+	client.ring = g4_ring_client_new(g4_session_ring(client.session), g4_session_data(client.session), -1, -1,
+					 &port_options.cred);
 	assert_non_null(client.ring);
-	g4_ring_client_ring_by(client.ring, ring_port, client.port);
+	g4_ring_client_ring_by(client.ring, ring_session, client.session);
 	return client;
 }
 
 static void *leave(void *client)
 {
 	g4_ring_client_free(((struct client *)client)->ring);
-	g4_port_shut(((struct client *)client)->port);
+	g4_session_shut(((struct client *)client)->session);
 	return NULL;
 }
 
@@ -159,7 +161,7 @@ static void end_busy(struct busy *busy)
 	assert_int_equal(busy->rc, 0);
 }
 
-/* The kernel has left, and the agent waits for the bell. */
+/* The kernel has left, and the agent waits for the doorbell. */
 static void await_sleep(void)
 {
 	await(g4_load32_acq(&agent_sleeps));
@@ -259,11 +261,11 @@ static void a_client_leaves_before_the_agent_woke(void **state)
 /* Nobody who asks or comes gets anything else, and everybody can leave. */
 static void expect_the_end(struct client *client)
 {
-	struct g4_port_host *port;
+	struct g4_session_host *session;
 
 	assert_int_equal(ask(NULL), -G4_E_IO);
 	assert_int_equal(ask(client->ring), -G4_E_IO);
-	assert_int_equal(g4_port_open(engine(), &port_options, &port), -G4_E_IO);
+	assert_int_equal(g4_session_open(engine(), &port_options, &session), -G4_E_IO);
 	leave(client);
 	fails(gpu4fs_unmount(fs), EIO);
 }
@@ -335,18 +337,18 @@ static void *post(void *argument)
 static void the_end_comes_while_clients_post(void **state)
 {
 	struct poster poster = {0};
-	struct g4_port_host *port;
+	struct g4_session_host *session;
 
 	(void)state;
-	assert_int_equal(g4_port_open(engine(), &port_options, &port), 0);
-	poster.bytes = g4_port_ring_bytes(port);
-	poster.header = mmap(NULL, poster.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, g4_port_ring_fd(port), 0);
+	assert_int_equal(g4_session_open(engine(), &port_options, &session), 0);
+	poster.bytes = g4_session_ring_bytes(session);
+	poster.header = mmap(NULL, poster.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, g4_session_ring_fd(session), 0);
 	assert_ptr_not_equal(poster.header, MAP_FAILED);
 	g4_store32_rel(&control->stay, 1); /* the poster does not ring */
 	assert_int_equal(ask(NULL), 0);
 	start(&poster.thread, post, &poster);
 	await(g4_load32_acq(&poster.posted) > POSTS);
-	g4_port_shut(port);
+	g4_session_shut(session);
 	for (uint32_t i = 0; i < POSTS; i++) {
 		struct g4_cmd nothing = {.op = G4_CMD_NOP};
 		g4_engine_post(engine(), &nothing);

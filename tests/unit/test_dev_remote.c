@@ -401,7 +401,7 @@ static void work_wakes_an_agent_that_rests(void **state)
 
 /* ------------------------------------------------------------------ an engine gone wrong */
 
-struct stranger {
+struct untrusted {
 	struct g4_dev *inner;
 	struct g4_agent *agent;
 	struct g4_remote_layout layout;
@@ -409,7 +409,7 @@ struct stranger {
 	uint32_t posted, seen;
 };
 
-static void enter(struct stranger *s)
+static void enter(struct untrusted *s)
 {
 	const struct g4_agent_options options = {.slots = 4, .chunk_bytes = 4096};
 	uint64_t bytes;
@@ -423,13 +423,13 @@ static void enter(struct stranger *s)
 	g4_agent_rest(s->agent, false);
 }
 
-static void leave(struct stranger *s)
+static void leave(struct untrusted *s)
 {
 	g4_agent_close(s->agent);
 	g4_dev_close(s->inner);
 }
 
-static void post(struct stranger *s, uint32_t slot, const struct g4_remote_request *request)
+static void post(struct untrusted *s, uint32_t slot, const struct g4_remote_request *request)
 {
 	if (request)
 		((struct g4_remote_request *)(s->memory + s->layout.requests_at))[slot] = *request;
@@ -437,7 +437,7 @@ static void post(struct stranger *s, uint32_t slot, const struct g4_remote_reque
 	s->posted++;
 }
 
-static int await(struct stranger *s, uint32_t slot)
+static int await(struct untrusted *s, uint32_t slot)
 {
 	uint64_t *place = (uint64_t *)(s->memory + s->layout.finished_at) + s->seen % 4;
 	uint64_t word;
@@ -453,7 +453,7 @@ static void impossible_requests_get_errors(void **state)
 {
 	const struct g4_remote_request good = {.op = G4_IO_READ, .bytes = 4096};
 	struct g4_remote_request bad;
-	struct stranger s;
+	struct untrusted s;
 
 	(void)state;
 	enter(&s);
@@ -489,7 +489,7 @@ static void impossible_requests_get_errors(void **state)
 static void an_agent_that_ends_leaves_nothing_unanswered(void **state)
 {
 	const struct g4_remote_request read = {.op = G4_IO_READ, .bytes = 4096};
-	struct stranger s;
+	struct untrusted s;
 
 	(void)state;
 	for (int i = 0; i < 20; i++) {

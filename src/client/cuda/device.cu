@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The device API (gpu4fs/gpu4fs_device.h): its functions for kernels around engine/guest.h, and the host functions that make
+ * The device API (gpu4fs/gpu4fs_device.h): its functions for kernels around engine/caller.h, and the host functions that make
  * a handle. Linked into programs that use it, once, with the engine's device code; no part of libgpu4fs.so.
  *
- * A function for kernels has all 32 lanes. Lane 0 runs the guest's function, the others execute its regions, until lane 0
- * dismisses them. The result reaches them by a shuffle, and what is larger through the guest's memory: lane 0 wrote it before
+ * A function for kernels has all 32 lanes. Lane 0 runs the caller's function, the others execute its regions, until lane 0
+ * dismisses them. The result reaches them by a shuffle, and what is larger through the caller's memory: lane 0 wrote it before
  * a warp barrier, and nothing writes it before the next call, which begins with one.
  */
 #include <cuda_runtime.h>
@@ -12,7 +12,7 @@
 
 #include "client/convert.h"
 #include "client/device.h"
-#include "engine/guest.h"
+#include "engine/caller.h"
 
 #ifndef G4_CUDA_REGISTERS
 #error "the build says how many registers a thread of the engine has"
@@ -21,14 +21,14 @@
 #define FIRST_INDEX 4096u /* of the workgroups, behind the engine's own */
 
 struct g4d_fs {
-	struct g4_guests guests;
+	struct g4_callers callers;
 };
 
 struct g4d_warp {
-	struct g4_guest guest;
+	struct g4_caller caller;
 };
 
-G4_STATIC_ASSERT(sizeof(g4d_file) == sizeof(struct g4_guest_file), "the public form of an open file");
+G4_STATIC_ASSERT(sizeof(g4d_file) == sizeof(struct g4_caller_file), "the public form of an open file");
 G4_STATIC_ASSERT(sizeof(struct g4d_dirent) == sizeof(struct g4_dirent) &&
 			 offsetof(struct g4d_dirent, cookie) == offsetof(struct g4_dirent, cookie) &&
 			 offsetof(struct g4d_dirent, record_bytes) == offsetof(struct g4_dirent, record_bytes) &&
@@ -57,12 +57,12 @@ static __device__ int64_t to_errno(int64_t rc)
 /* Runs `call` on lane 0 with the other lanes' help. Every lane gets its result, as the public functions return it. */
 template <class Call> static __device__ int64_t together(g4d_warp *warp, Call call)
 {
-	struct g4_wg *wg = warp->guest.wg;
+	struct g4_wg *wg = warp->caller.wg;
 	int64_t rc = 0;
 
 	__syncwarp(); /* what the lanes did before */
 	if (g4_wg_lane(wg) == 0) {
-		rc = to_errno(call(&warp->guest));
+		rc = to_errno(call(&warp->caller));
 		g4_wg_dismiss(wg);
 	} else {
 		g4_wg_serve(wg);
@@ -71,9 +71,9 @@ template <class Call> static __device__ int64_t together(g4d_warp *warp, Call ca
 	return __shfl_sync(G4_WARP_ALL, rc, 0);
 }
 
-static __device__ const struct g4_guest_file *inner(const g4d_file *file)
+static __device__ const struct g4_caller_file *inner(const g4d_file *file)
 {
-	return (const struct g4_guest_file *)file;
+	return (const struct g4_caller_file *)file;
 }
 
 /* A path's length, at most one more than may be. */
@@ -91,9 +91,9 @@ static __device__ uint64_t length_of(const char *path)
  * reads aligned words, and what else lies in these need not be the caller's (memcheck stops a kernel for that). which: 0 or 1, of
  * the strings of a call.
  */
-static __device__ const char *keep(struct g4_guest *guest, uint32_t which, const char *text, uint64_t bytes)
+static __device__ const char *keep(struct g4_caller *caller, uint32_t which, const char *text, uint64_t bytes)
 {
-	char *copy = (char *)g4_copy_scratch(guest->wg) + which * G4_PATH_MAX;
+	char *copy = (char *)g4_copy_scratch(caller->wg) + which * G4_PATH_MAX;
 
 	G4_STATIC_ASSERT(2 * G4_PATH_MAX <= G4_COPY_SCRATCH_BYTES, "two paths fit the scratch memory");
 	for (uint64_t i = 0; i < bytes; i++)
@@ -110,7 +110,7 @@ static __device__ uint32_t thread_of_block(void)
 
 __device__ g4d_warp *g4d_enter(g4d_fs *fs)
 {
-	uint64_t threads = (uint64_t)blockDim.x * blockDim.y * blockDim.z, guest = 0;
+	uint64_t threads = (uint64_t)blockDim.x * blockDim.y * blockDim.z, caller = 0;
 	uint64_t block = ((uint64_t)blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
 	uint64_t number = block * (threads / G4_WARP_LANES) + thread_of_block() / G4_WARP_LANES;
 
@@ -118,8 +118,8 @@ __device__ g4d_warp *g4d_enter(g4d_fs *fs)
 		return NULL;
 	__syncwarp();
 	if (thread_of_block() % G4_WARP_LANES == 0)
-		guest = (uint64_t)g4_guest_enter(&fs->guests, (uint32_t)number);
-	return (g4d_warp *)__shfl_sync(G4_WARP_ALL, guest, 0);
+		caller = (uint64_t)g4_caller_enter(&fs->callers, (uint32_t)number);
+	return (g4d_warp *)__shfl_sync(G4_WARP_ALL, caller, 0);
 }
 
 __device__ void g4d_leave(g4d_warp *warp)
@@ -127,8 +127,8 @@ __device__ void g4d_leave(g4d_warp *warp)
 	if (!warp)
 		return;
 	__syncwarp();
-	if (g4_wg_lane(warp->guest.wg) == 0)
-		g4_guest_leave(&warp->guest);
+	if (g4_wg_lane(warp->caller.wg) == 0)
+		g4_caller_leave(&warp->caller);
 	__syncwarp();
 }
 
@@ -141,124 +141,125 @@ __device__ int g4d_open(g4d_warp *warp, const g4d_file *at, const char *path, in
 		rc = -EINVAL;
 	if (rc < 0)
 		return rc;
-	rc = (int)together(warp, [&](struct g4_guest *guest) {
-		const struct g4_guest_open how = {parsed.engine, mode, parsed.create, parsed.nofollow, parsed.noatime};
+	rc = (int)together(warp, [&](struct g4_caller *caller) {
+		const struct g4_caller_open how = {parsed.engine, mode, parsed.create, parsed.nofollow, parsed.noatime};
 		const uint64_t length = length_of(path);
-		return g4_guest_open(guest, at ? inner(at) : NULL, keep(guest, 0, path, length), length, &how);
+		return g4_caller_open(caller, at ? inner(at) : NULL, keep(caller, 0, path, length), length, &how);
 	});
 	if (rc == 0)
-		memcpy(out, &warp->guest.file, sizeof(*out));
+		memcpy(out, &warp->caller.file, sizeof(*out));
 	return rc;
 }
 
 __device__ int g4d_close(g4d_warp *warp, const g4d_file *file)
 {
-	return (int)together(warp, [&](struct g4_guest *guest) { return g4_guest_close(guest, inner(file)); });
+	return (int)together(warp, [&](struct g4_caller *caller) { return g4_caller_close(caller, inner(file)); });
 }
 
 __device__ int64_t g4d_read(g4d_warp *warp, const g4d_file *file, void *buffer, size_t bytes, uint64_t offset)
 {
-	return together(warp, [&](struct g4_guest *guest) {
-		return g4_guest_read(guest, inner(file), offset, buffer, bytes);
+	return together(warp, [&](struct g4_caller *caller) {
+		return g4_caller_read(caller, inner(file), offset, buffer, bytes);
 	});
 }
 
 __device__ int64_t g4d_write(g4d_warp *warp, const g4d_file *file, const void *buffer, size_t bytes, uint64_t offset)
 {
-	return together(warp, [&](struct g4_guest *guest) {
-		return g4_guest_write(guest, inner(file), offset, buffer, bytes);
+	return together(warp, [&](struct g4_caller *caller) {
+		return g4_caller_write(caller, inner(file), offset, buffer, bytes);
 	});
 }
 
 __device__ int g4d_fsync(g4d_warp *warp, const g4d_file *file)
 {
-	return (int)together(warp, [&](struct g4_guest *guest) { return g4_guest_fsync(guest, inner(file)); });
+	return (int)together(warp, [&](struct g4_caller *caller) { return g4_caller_fsync(caller, inner(file)); });
 }
 
 /* All lanes: the attributes that a call left. */
 static __device__ int give_stat(g4d_warp *warp, int64_t rc, struct gpu4fs_stat *out)
 {
 	if (rc == 0)
-		g4c_stat_from_attr(&warp->guest.attr, out);
+		g4c_stat_from_attr(&warp->caller.attr, out);
 	return (int)rc;
 }
 
 __device__ int g4d_stat(g4d_warp *warp, const g4d_file *at, const char *path, struct gpu4fs_stat *out)
 {
-	int64_t rc = together(warp, [&](struct g4_guest *guest) {
+	int64_t rc = together(warp, [&](struct g4_caller *caller) {
 		const uint64_t length = length_of(path);
-		return g4_guest_stat(guest, at ? inner(at) : NULL, keep(guest, 0, path, length), length, false);
+		return g4_caller_stat(caller, at ? inner(at) : NULL, keep(caller, 0, path, length), length, false);
 	});
 	return give_stat(warp, rc, out);
 }
 
 __device__ int g4d_fstat(g4d_warp *warp, const g4d_file *file, struct gpu4fs_stat *out)
 {
-	int64_t rc = together(warp, [&](struct g4_guest *guest) { return g4_guest_fstat(guest, inner(file)); });
+	int64_t rc = together(warp, [&](struct g4_caller *caller) { return g4_caller_fstat(caller, inner(file)); });
 	return give_stat(warp, rc, out);
 }
 
 __device__ int g4d_lookup(g4d_warp *warp, const g4d_file *dir, const char *name, size_t name_bytes,
 			  struct gpu4fs_stat *out)
 {
-	int64_t rc = together(warp, [&](struct g4_guest *guest) {
+	int64_t rc = together(warp, [&](struct g4_caller *caller) {
 		/* a name that is too long is not read, but refused */
-		const char *kept = name_bytes <= G4_NAME_MAX ? keep(guest, 0, name, name_bytes) : name;
-		return g4_guest_lookup(guest, inner(dir), kept, name_bytes);
+		const char *kept = name_bytes <= G4_NAME_MAX ? keep(caller, 0, name, name_bytes) : name;
+		return g4_caller_lookup(caller, inner(dir), kept, name_bytes);
 	});
 	return give_stat(warp, rc, out);
 }
 
 __device__ int64_t g4d_readdir(g4d_warp *warp, const g4d_file *dir, uint64_t *cookie, void *buffer, size_t bytes)
 {
-	int64_t rc = together(warp, [&](struct g4_guest *guest) {
-		return g4_guest_readdir(guest, inner(dir), *cookie, buffer, bytes);
+	int64_t rc = together(warp, [&](struct g4_caller *caller) {
+		return g4_caller_readdir(caller, inner(dir), *cookie, buffer, bytes);
 	});
 	if (rc >= 0)
-		*cookie = warp->guest.cookie;
+		*cookie = warp->caller.cookie;
 	return rc;
 }
 
 /* ------------------------------------------------------------------ changing names */
 
-static __device__ struct g4_guest_path path_of(struct g4_guest *guest, uint32_t which, const g4d_file *at,
-					       const char *path)
+static __device__ struct g4_caller_path path_of(struct g4_caller *caller, uint32_t which, const g4d_file *at,
+						const char *path)
 {
 	const uint64_t bytes = length_of(path);
-	const struct g4_guest_path kept = {at ? inner(at) : NULL, keep(guest, which, path, bytes), bytes};
+	const struct g4_caller_path kept = {at ? inner(at) : NULL, keep(caller, which, path, bytes), bytes};
 	return kept;
 }
 
 __device__ int g4d_mkdir(g4d_warp *warp, const g4d_file *at, const char *path, uint32_t mode)
 {
-	return (int)together(warp, [&](struct g4_guest *guest) {
-		const struct g4_guest_path place = path_of(guest, 0, at, path);
-		return g4_guest_mkdir(guest, &place, mode);
+	return (int)together(warp, [&](struct g4_caller *caller) {
+		const struct g4_caller_path place = path_of(caller, 0, at, path);
+		return g4_caller_mkdir(caller, &place, mode);
 	});
 }
 
 __device__ int g4d_rmdir(g4d_warp *warp, const g4d_file *at, const char *path)
 {
-	return (int)together(warp, [&](struct g4_guest *guest) {
-		const struct g4_guest_path place = path_of(guest, 0, at, path);
-		return g4_guest_rmdir(guest, &place);
+	return (int)together(warp, [&](struct g4_caller *caller) {
+		const struct g4_caller_path place = path_of(caller, 0, at, path);
+		return g4_caller_rmdir(caller, &place);
 	});
 }
 
 __device__ int g4d_unlink(g4d_warp *warp, const g4d_file *at, const char *path)
 {
-	return (int)together(warp, [&](struct g4_guest *guest) {
-		const struct g4_guest_path place = path_of(guest, 0, at, path);
-		return g4_guest_unlink(guest, &place);
+	return (int)together(warp, [&](struct g4_caller *caller) {
+		const struct g4_caller_path place = path_of(caller, 0, at, path);
+		return g4_caller_unlink(caller, &place);
 	});
 }
 
 __device__ int g4d_rename(g4d_warp *warp, const g4d_file *from_at, const char *from, const g4d_file *to_at,
 			  const char *to, uint32_t flags)
 {
-	return (int)together(warp, [&](struct g4_guest *guest) {
-		const struct g4_guest_path old = path_of(guest, 0, from_at, from), place = path_of(guest, 1, to_at, to);
-		return g4_guest_rename(guest, &old, &place, flags);
+	return (int)together(warp, [&](struct g4_caller *caller) {
+		const struct g4_caller_path old = path_of(caller, 0, from_at, from),
+					    place = path_of(caller, 1, to_at, to);
+		return g4_caller_rename(caller, &old, &place, flags);
 	});
 }
 
@@ -267,44 +268,46 @@ __device__ int g4d_link(g4d_warp *warp, const g4d_file *from_at, const char *fro
 {
 	if (flags & ~AT_SYMLINK_FOLLOW)
 		return -EINVAL;
-	return (int)together(warp, [&](struct g4_guest *guest) {
-		const struct g4_guest_path old = path_of(guest, 0, from_at, from), place = path_of(guest, 1, to_at, to);
-		return g4_guest_link(guest, &old, &place, flags != 0);
+	return (int)together(warp, [&](struct g4_caller *caller) {
+		const struct g4_caller_path old = path_of(caller, 0, from_at, from),
+					    place = path_of(caller, 1, to_at, to);
+		return g4_caller_link(caller, &old, &place, flags != 0);
 	});
 }
 
 __device__ int g4d_symlink(g4d_warp *warp, const char *target, const g4d_file *at, const char *path)
 {
-	return (int)together(warp, [&](struct g4_guest *guest) {
-		const struct g4_guest_path place = path_of(guest, 0, at, path);
+	return (int)together(warp, [&](struct g4_caller *caller) {
+		const struct g4_caller_path place = path_of(caller, 0, at, path);
 		const uint64_t bytes = length_of(target);
-		return g4_guest_symlink(guest, keep(guest, 1, target, bytes), bytes, &place);
+		return g4_caller_symlink(caller, keep(caller, 1, target, bytes), bytes, &place);
 	});
 }
 
 __device__ int g4d_truncate(g4d_warp *warp, const g4d_file *file, uint64_t size)
 {
-	return (int)together(warp, [&](struct g4_guest *guest) { return g4_guest_truncate(guest, inner(file), size); });
+	return (int)together(warp,
+			     [&](struct g4_caller *caller) { return g4_caller_truncate(caller, inner(file), size); });
 }
 
 /* ------------------------------------------------------------------ each lane its own */
 
 /* This lane's part of the next call: written here before the warp barrier that calls begin with, and read after it. */
-static __device__ struct g4_guest_lane *mine_of(g4d_warp *warp)
+static __device__ struct g4_caller_lane *mine_of(g4d_warp *warp)
 {
-	return &warp->guest.lane[g4_wg_lane(warp->guest.wg)];
+	return &warp->caller.lane[g4_wg_lane(warp->caller.wg)];
 }
 
-static __device__ struct g4_guest_lane *look_up_each(g4d_warp *warp, const g4d_file *dir, const char *name,
-						     size_t name_bytes, bool wants_attr)
+static __device__ struct g4_caller_lane *look_up_each(g4d_warp *warp, const g4d_file *dir, const char *name,
+						      size_t name_bytes, bool wants_attr)
 {
-	struct g4_guest_lane *mine = mine_of(warp);
+	struct g4_caller_lane *mine = mine_of(warp);
 
 	mine->name = name;
 	mine->bytes = name_bytes;
 	mine->wants_attr = wants_attr;
-	together(warp, [&](struct g4_guest *guest) {
-		g4_guest_lookup_each(guest, inner(dir));
+	together(warp, [&](struct g4_caller *caller) {
+		g4_caller_lookup_each(caller, inner(dir));
 		return 0;
 	});
 	return mine;
@@ -313,16 +316,16 @@ static __device__ struct g4_guest_lane *look_up_each(g4d_warp *warp, const g4d_f
 __device__ int g4d_lookup_each(g4d_warp *warp, const g4d_file *dir, const char *name, size_t name_bytes,
 			       struct gpu4fs_stat *out)
 {
-	const struct g4_guest_lane *mine = look_up_each(warp, dir, name, name_bytes, out != NULL);
+	const struct g4_caller_lane *mine = look_up_each(warp, dir, name, name_bytes, out != NULL);
 
 	if (mine->result == 0 && name_bytes > 0 && out)
-		g4c_stat_from_attr(g4_guest_attr_of(&warp->guest, g4_wg_lane(warp->guest.wg)), out);
+		g4c_stat_from_attr(g4_caller_attr_of(&warp->caller, g4_wg_lane(warp->caller.wg)), out);
 	return (int)to_errno(mine->result);
 }
 
 __device__ int g4d_ino_each(g4d_warp *warp, const g4d_file *dir, const char *name, size_t name_bytes, uint64_t *out)
 {
-	const struct g4_guest_lane *mine = look_up_each(warp, dir, name, name_bytes, false);
+	const struct g4_caller_lane *mine = look_up_each(warp, dir, name, name_bytes, false);
 
 	if (mine->result == 0 && name_bytes > 0)
 		*out = mine->ino;
@@ -331,13 +334,13 @@ __device__ int g4d_ino_each(g4d_warp *warp, const g4d_file *dir, const char *nam
 
 __device__ int64_t g4d_read_each(g4d_warp *warp, const g4d_file *file, void *buffer, size_t bytes, uint64_t offset)
 {
-	struct g4_guest_lane *mine = mine_of(warp);
+	struct g4_caller_lane *mine = mine_of(warp);
 
 	mine->to = buffer;
 	mine->bytes = bytes;
 	mine->offset = offset;
-	together(warp, [&](struct g4_guest *guest) {
-		g4_guest_read_each(guest, inner(file));
+	together(warp, [&](struct g4_caller *caller) {
+		g4_caller_read_each(caller, inner(file));
 		return 0;
 	});
 	return to_errno(mine->result);
@@ -345,11 +348,11 @@ __device__ int64_t g4d_read_each(g4d_warp *warp, const g4d_file *file, void *buf
 
 __device__ int g4d_map_each(g4d_warp *warp, const g4d_file *file, uint64_t offset, g4d_page *out)
 {
-	struct g4_guest_lane *mine = mine_of(warp);
+	struct g4_caller_lane *mine = mine_of(warp);
 
 	mine->offset = offset;
-	together(warp, [&](struct g4_guest *guest) {
-		g4_guest_map_each(guest, inner(file));
+	together(warp, [&](struct g4_caller *caller) {
+		g4_caller_map_each(caller, inner(file));
 		return 0;
 	});
 	out->data = NULL; /* of a lane that gets none, for g4d_unmap_each() */
@@ -364,21 +367,21 @@ __device__ int g4d_map_each(g4d_warp *warp, const g4d_file *file, uint64_t offse
 /* Every lane has read what it wanted of any lane's page before one is let go. */
 __device__ void g4d_unmap_each(g4d_warp *warp, const g4d_page *page)
 {
-	struct g4_guests *guests = warp->guest.guests;
-	const uint32_t lane = g4_wg_lane(warp->guest.wg), line = page->opaque;
+	struct g4_callers *callers = warp->caller.callers;
+	const uint32_t lane = g4_wg_lane(warp->caller.wg), line = page->opaque;
 	const bool mapped = page->data != NULL;
 
 	__syncwarp();
-	const bool left = mapped && !g4_guest_unmap_lane(guests, line);
+	const bool left = mapped && !g4_caller_unmap_lane(callers, line);
 	const uint32_t count = (uint32_t)__popc(__ballot_sync(G4_WARP_ALL, mapped));
 	for (uint32_t lanes = __ballot_sync(G4_WARP_ALL, left); lanes; lanes &= lanes - 1) {
 		const uint32_t theirs = __shfl_sync(G4_WARP_ALL, line, __ffs((int)lanes) - 1);
 		if (lane == 0)
-			g4_guest_unmap(guests, theirs, false);
+			g4_caller_unmap(callers, theirs, false);
 		__syncwarp();
 	}
 	if (lane == 0 && count > 0)
-		g4_guest_unpin(guests, count);
+		g4_caller_unpin(callers, count);
 	__syncwarp();
 }
 
@@ -386,13 +389,13 @@ __device__ void g4d_unmap_each(g4d_warp *warp, const g4d_page *page)
 
 static __device__ int map(g4d_warp *warp, const g4d_file *file, uint64_t offset, bool pin, g4d_page *out)
 {
-	int64_t rc = together(warp, [&](struct g4_guest *guest) {
-		return g4_guest_map(guest, inner(file), offset >> G4_PAGE_SHIFT, pin);
+	int64_t rc = together(warp, [&](struct g4_caller *caller) {
+		return g4_caller_map(caller, inner(file), offset >> G4_PAGE_SHIFT, pin);
 	});
 	if (rc == 0) {
-		out->data = warp->guest.page.data;
-		out->bytes = warp->guest.page.bytes;
-		out->opaque = warp->guest.page.line;
+		out->data = warp->caller.page.data;
+		out->bytes = warp->caller.page.bytes;
+		out->opaque = warp->caller.page.line;
 	}
 	return (int)rc;
 }
@@ -401,8 +404,8 @@ static __device__ int map(g4d_warp *warp, const g4d_file *file, uint64_t offset,
 static __device__ void unmap(g4d_warp *warp, const g4d_page *page, bool pinned)
 {
 	__syncwarp();
-	if (g4_wg_lane(warp->guest.wg) == 0)
-		g4_guest_unmap(warp->guest.guests, page->opaque, pinned);
+	if (g4_wg_lane(warp->caller.wg) == 0)
+		g4_caller_unmap(warp->caller.callers, page->opaque, pinned);
 	__syncwarp();
 }
 
@@ -428,17 +431,17 @@ __device__ void g4d_unmap_brief(g4d_warp *warp, const g4d_page *page)
 
 __device__ bool g4d_may_read(const g4d_file *file)
 {
-	return g4_guest_may_read(inner(file));
+	return g4_caller_may_read(inner(file));
 }
 
 __device__ const void *g4d_peek(g4d_warp *warp, const g4d_file *file, uint64_t offset, uint32_t *opaque)
 {
-	return g4_guest_peek(warp->guest.guests, inner(file), offset >> G4_PAGE_SHIFT, opaque);
+	return g4_caller_peek(warp->caller.callers, inner(file), offset >> G4_PAGE_SHIFT, opaque);
 }
 
 __device__ void g4d_unpeek(g4d_warp *warp, uint32_t opaque)
 {
-	g4_guest_unpeek(warp->guest.guests, opaque);
+	g4_caller_unpeek(warp->caller.callers, opaque);
 }
 
 /* ------------------------------------------------------------------ host */
@@ -447,8 +450,8 @@ struct gpu4fs_device {
 	gpu4fs *fs;
 	cudaStream_t stream; /* the default stream would wait for the engine's kernel */
 	/* in device memory */
-	g4d_fs *guests;
-	struct g4_guest *guest;
+	g4d_fs *callers;
+	struct g4_caller *caller;
 	struct g4_wg *wgs;
 	uint8_t *scratch;
 };
@@ -486,34 +489,34 @@ template <class T> static bool allocate(gpu4fs_device *device, T **out, uint64_t
 	return good(cudaMallocAsync((void **)out, bytes, device->stream));
 }
 
-/* The places and what guests have in common, made here and copied there. */
+/* The places and what callers of the device API have in common, made here and copied there. */
 static int fill(gpu4fs_device *device, const struct g4c_device_session *session, uint32_t warps)
 {
-	struct g4_guest *guest = (struct g4_guest *)calloc(warps, sizeof(*guest));
+	struct g4_caller *caller = (struct g4_caller *)calloc(warps, sizeof(*caller));
 	struct g4_wg *wgs = (struct g4_wg *)calloc(warps, sizeof(*wgs));
 	struct g4d_fs common;
 	int rc = -ENOMEM;
 
-	if (guest && wgs) {
+	if (caller && wgs) {
 		for (uint32_t i = 0; i < warps; i++) {
-			guest[i].guests = &device->guests->guests;
-			guest[i].wg = device->wgs + i;
+			caller[i].callers = &device->callers->callers;
+			caller[i].wg = device->wgs + i;
 			wgs[i].index = FIRST_INDEX + i;
 			wgs[i].scratch = device->scratch + (uint64_t)i * G4_WG_SCRATCH_BYTES;
 		}
 		memset(&common, 0, sizeof(common));
-		common.guests.fs = session->fs;
-		common.guests.guest = device->guest;
-		common.guests.count = warps;
-		common.guests.start = session->start;
-		common.guests.cred = session->cred;
-		rc = put(device, device->guest, guest, warps * sizeof(*guest)) &&
+		common.callers.fs = session->fs;
+		common.callers.caller = device->caller;
+		common.callers.count = warps;
+		common.callers.start = session->start;
+		common.callers.cred = session->cred;
+		rc = put(device, device->caller, caller, warps * sizeof(*caller)) &&
 				     put(device, device->wgs, wgs, warps * sizeof(*wgs)) &&
-				     put(device, device->guests, &common, sizeof(common)) ?
+				     put(device, device->callers, &common, sizeof(common)) ?
 			     0 :
 			     -EIO;
 	}
-	free(guest);
+	free(caller);
 	free(wgs);
 	return rc;
 }
@@ -525,8 +528,8 @@ static int make(gpu4fs_device *device, const struct g4c_device_session *session)
 	if ((warps == 0 && !default_warps(&warps)) ||
 	    !good(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking)))
 		return -EIO;
-	if (!allocate(device, &device->guests, sizeof(*device->guests)) ||
-	    !allocate(device, &device->guest, warps * sizeof(*device->guest)) ||
+	if (!allocate(device, &device->callers, sizeof(*device->callers)) ||
+	    !allocate(device, &device->caller, warps * sizeof(*device->caller)) ||
 	    !allocate(device, &device->wgs, warps * sizeof(*device->wgs)) ||
 	    !allocate(device, &device->scratch, (uint64_t)warps * G4_WG_SCRATCH_BYTES))
 		return -ENOMEM;
@@ -539,7 +542,7 @@ static int destroy(gpu4fs_device *device)
 	bool freed = true;
 
 	if (device->stream) {
-		void *const memory[] = {device->guests, device->guest, device->wgs, device->scratch};
+		void *const memory[] = {device->callers, device->caller, device->wgs, device->scratch};
 
 		for (void *piece : memory)
 			if (piece)
@@ -587,7 +590,7 @@ extern "C" int gpu4fs_device_open(gpu4fs *fs, const struct gpu4fs_device_options
 
 extern "C" g4d_fs *gpu4fs_device_fs(const gpu4fs_device *device)
 {
-	return device->guests;
+	return device->callers;
 }
 
 extern "C" int gpu4fs_device_close(gpu4fs_device *device)

@@ -19,9 +19,9 @@ extern "C" {
  */
 struct g4_gpu_control {
 	/* host */
-	uint64_t active; /* bit i: port i is served */
+	uint64_t active; /* bit i: session i is served */
 	uint32_t stop;	 /* finish what was taken, and leave */
-	uint32_t close;	 /* handles of a port are to be closed: 1 + its number, above that (<< 8) a count; 0: none */
+	uint32_t close;	 /* handles of a session are to be closed: 1 + its number, above that (<< 8) a count; 0: none */
 	uint32_t stay;	 /* do not leave when idle */
 	uint32_t once;	 /* leave as soon as everything is written; constant while the kernel runs */
 	/* of the last launch, for benchmarks, by CLOCK_REALTIME */
@@ -79,9 +79,9 @@ int g4_gpu_get(struct g4_gpu *gpu, void *host, const void *device, uint64_t byte
 int g4_gpu_register(struct g4_gpu *gpu, void *host, uint64_t bytes, void **device);
 void g4_gpu_unregister(struct g4_gpu *gpu, void *host);
 
-/* The engine's view of a port, in device memory. */
-int g4_gpu_set_port(struct g4_gpu *gpu, uint32_t id, const struct g4_port *port);
-int g4_gpu_get_port(struct g4_gpu *gpu, uint32_t id, struct g4_port *port);
+/* The engine's view of a session, in device memory. */
+int g4_gpu_set_session(struct g4_gpu *gpu, uint32_t id, const struct g4_session *session);
+int g4_gpu_get_session(struct g4_gpu *gpu, uint32_t id, struct g4_session *session);
 
 /* Starts the kernel on the mounted file system at `fs`, in device memory; returns at once. */
 int g4_gpu_launch(struct g4_gpu *gpu, void *fs);

@@ -5,7 +5,7 @@
  * All others are workers. What a command waits for is told in DESIGN.md, "The persistent kernel".
  *
  * Between dispatcher and workers lies a queue in device memory. A worker without work takes the next ticket, one atomic
- * addition, and looks at its own place of the queue until the dispatcher has put something there: a port and a few
+ * addition, and looks at its own place of the queue until the dispatcher has put something there: a session and a few
  * commands of it in a row. Nobody searches, nobody compares and swaps, and one command wakes one warp. Those near their
  * turn look at their place alone, those far from it rarely. All lanes of a worker wait together, fetch the slot and write
  * the result; in between the leader executes.
@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "engine/cuda/gpu.h"
-#include "engine/ring_glance.h"
+#include "engine/ring_optimistic.h"
 #include "simt/cuda/clock.h"
 #include "simt/cuda/stop.h"
 
@@ -38,7 +38,7 @@
 #define BATCH_SHIFT 5u	 /* from 32 new commands on, two are given out at a time, from 64 on four */
 #define BATCH_MOST 3u	 /* and never more than 2^3 */
 #define IDLE_ROUNDS 16u	 /* looks of the dispatcher between two at the clock */
-#define STAGE_BYTES (uint64_t)(G4_RING_MAX_TEXT + G4_PORT_STAGE_BYTES)
+#define STAGE_BYTES (uint64_t)(G4_RING_MAX_TEXT + G4_SESSION_STAGE_BYTES)
 
 struct shared {		  /* in device memory */
 	uint32_t tickets; /* of workers, the next one */
@@ -57,7 +57,7 @@ struct world { /* constant while the kernel runs */
 	struct g4_fs *fs;
 	struct g4_gpu_control *control;
 	struct shared *shared;
-	struct g4_port *ports;
+	struct g4_session *sessions;
 	uint64_t *queue; /* see place_word() */
 	struct g4_wg *wgs;
 	uint8_t *stages; /* STAGE_BYTES a warp */
@@ -68,9 +68,9 @@ struct world { /* constant while the kernel runs */
 
 /* ------------------------------------------------------------------ dispatcher, all lanes converged */
 
-static __device__ bool is_active(uint64_t active, uint32_t port)
+static __device__ bool is_active(uint64_t active, uint32_t session)
 {
-	return port < G4_GPU_PORTS && (active >> port & 1);
+	return session < G4_GPU_PORTS && (active >> session & 1);
 }
 
 /* The host's words of the control page that the dispatcher reads: `active`, `stop` and `close`, `stay` and `once`. */
@@ -80,21 +80,21 @@ G4_STATIC_ASSERT(offsetof(struct g4_gpu_control, active) == 0 && offsetof(struct
 			 offsetof(struct g4_gpu_control, once) == 20,
 		 "words of the control page");
 
-/* What the dispatcher's lane knows of a port, in registers: its round must not wait for device memory, too. */
+/* What the dispatcher's lane knows of a session, in registers: its round must not wait for device memory, too. */
 struct watched {
 	const struct g4_ring_header *header; /* NULL: not served */
 	uint32_t tail;			     /* as the workers see it */
 	uint32_t entries;
 };
 
-static __device__ struct watched watch(const struct world *w, uint64_t active, uint32_t port)
+static __device__ struct watched watch(const struct world *w, uint64_t active, uint32_t session)
 {
 	struct watched watched = {NULL, 0, 0};
 
-	if (is_active(active, port) && !g4_load32_acq(&w->ports[port].broken)) {
-		watched.header = (const struct g4_ring_header *)w->ports[port].ring;
-		watched.tail = w->ports[port].tail;
-		watched.entries = w->ports[port].entries;
+	if (is_active(active, session) && !g4_load32_acq(&w->sessions[session].broken)) {
+		watched.header = (const struct g4_ring_header *)w->sessions[session].ring;
+		watched.tail = w->sessions[session].tail;
+		watched.entries = w->sessions[session].entries;
 	}
 	return watched;
 }
@@ -105,18 +105,18 @@ static __device__ uint32_t tail_of(const struct watched *watched)
 }
 
 /*
- * A place of the queue: 63..32 the ticket it is for, plus 1, low bits; 31..0 the first command's number; port and count
+ * A place of the queue: 63..32 the ticket it is for, plus 1, low bits; 31..0 the first command's number; session and count
  * between them. One 8 B store fills it.
  *
  *       63               46 45        40 39     32 31                  0
  *      +-------------------+------------+---------+---------------------+
- *      |  ticket + 1       |    port    |  count  |  first number       |
+ *      |  ticket + 1       |    session    |  count  |  first number       |
  *      +-------------------+------------+---------+---------------------+
  */
 #define TICKET_BITS 18u
-static __device__ uint64_t place_word(uint32_t ticket, uint32_t port, uint32_t count, uint32_t number)
+static __device__ uint64_t place_word(uint32_t ticket, uint32_t session, uint32_t count, uint32_t number)
 {
-	return (uint64_t)((ticket + 1) & ((1u << TICKET_BITS) - 1)) << 46 | (uint64_t)port << 40 |
+	return (uint64_t)((ticket + 1) & ((1u << TICKET_BITS) - 1)) << 46 | (uint64_t)session << 40 |
 	       (uint64_t)count << 32 | number;
 }
 
@@ -140,36 +140,37 @@ static __device__ uint32_t places_of(uint32_t fresh)
 	return (fresh + (1u << shift) - 1) >> shift;
 }
 
-/* Commands of a port that are new; a tail that cannot be ends the port. */
-static __device__ uint32_t fresh_of(struct g4_port *port, struct watched *watched, uint32_t tail)
+/* Commands of a session that are new; a tail that cannot be ends the session. */
+static __device__ uint32_t fresh_of(struct g4_session *session, struct watched *watched, uint32_t tail)
 {
 	uint32_t fresh = tail - watched->tail;
 
 	/* a slot is reused only after its result, which nobody has before the tail is here */
 	if (fresh > watched->entries) {
-		g4_store32_rlx(&port->broken, 1);
-		g4_store32_rlx_sys(&((struct g4_ring_header *)port->ring)->state, G4_RING_DEAD);
+		g4_store32_rlx(&session->broken, 1);
+		g4_store32_rlx_sys(&((struct g4_ring_header *)session->ring)->state, G4_RING_DEAD);
 		watched->header = NULL;
 		return 0;
 	}
 	return fresh;
 }
 
-static __device__ void fill_places(const struct world *w, uint32_t place, uint32_t port, uint32_t first, uint32_t fresh)
+static __device__ void fill_places(const struct world *w, uint32_t place, uint32_t session, uint32_t first,
+				   uint32_t fresh)
 {
 	const uint32_t piece = 1u << piece_shift(fresh);
 
 	for (uint32_t at = 0; at < fresh; at += piece, place++)
 		g4_store64_rlx(&w->queue[place % QUEUE_PLACES],
-			       place_word(place, port, fresh - at < piece ? fresh - at : piece, first + at));
+			       place_word(place, session, fresh - at < piece ? fresh - at : piece, first + at));
 }
 
-static __device__ bool is_busy(const struct world *w, uint32_t port)
+static __device__ bool is_busy(const struct world *w, uint32_t session)
 {
-	return port < G4_GPU_PORTS && g4_load32_acq(&w->ports[port].done) != w->ports[port].tail;
+	return session < G4_GPU_PORTS && g4_load32_acq(&w->sessions[session].done) != w->sessions[session].tail;
 }
 
-#define BURST 64u /* commands of a port that are worth asking how far the workers are */
+#define BURST 64u /* commands of a session that are worth asking how far the workers are */
 
 /* Places that may be filled. `tickets` is what the workers had taken when the dispatcher looked last, or fewer. */
 static __device__ uint32_t room_of(const struct world *w, uint32_t filled, uint32_t tickets)
@@ -210,8 +211,8 @@ static __device__ bool take(const struct world *w, struct watched watched[2], co
 	 * needed, and at the scope of the host. __threadfence_system() is the dearer kind.
 	 */
 	__nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_SYSTEM);
-	uint32_t fresh_a = fresh_of(&w->ports[lane], &watched[0], a);
-	uint32_t fresh_b = fresh_of(&w->ports[lane + G4_WARP_LANES], &watched[1], b);
+	uint32_t fresh_a = fresh_of(&w->sessions[lane], &watched[0], a);
+	uint32_t fresh_b = fresh_of(&w->sessions[lane + G4_WARP_LANES], &watched[1], b);
 	/* no more than fits: every worker may have one place that it has not read yet */
 	uint32_t share = room_of(w, *filled, *tickets) / (2 * G4_WARP_LANES);
 	if (share < BURST) {
@@ -231,9 +232,9 @@ static __device__ bool take(const struct world *w, struct watched watched[2], co
 	fill_places(w, place, lane, watched[0].tail + 1, fresh_a);
 	fill_places(w, place + places_a, lane + G4_WARP_LANES, watched[1].tail + 1, fresh_b);
 	if (fresh_a)
-		g4_store32_rlx(&w->ports[lane].tail, watched[0].tail + fresh_a);
+		g4_store32_rlx(&w->sessions[lane].tail, watched[0].tail + fresh_a);
 	if (fresh_b)
-		g4_store32_rlx(&w->ports[lane + G4_WARP_LANES].tail, watched[1].tail + fresh_b);
+		g4_store32_rlx(&w->sessions[lane + G4_WARP_LANES].tail, watched[1].tail + fresh_b);
 	watched[0].tail += fresh_a;
 	watched[1].tail += fresh_b;
 	*filled += __shfl_sync(G4_WARP_ALL, sum, G4_WARP_LANES - 1);
@@ -271,12 +272,12 @@ static __device__ bool settle(const struct world *w, struct watched watched[2], 
 	return !any_busy(w, lane) && !look(w, watched, filled, tickets, lane);
 }
 
-/* served: the ports that this launch has seen. The others' places may be given to clients meanwhile. */
+/* served: the sessions that this launch has seen. The others' places may be given to clients meanwhile. */
 static __device__ void leave(const struct world *w, uint64_t served, uint32_t lane)
 {
-	for (uint32_t port = lane; port < G4_GPU_PORTS; port += G4_WARP_LANES)
-		if (is_active(served, port))
-			g4_store32_rlx_sys(&w->control->tails[port], w->ports[port].tail);
+	for (uint32_t session = lane; session < G4_GPU_PORTS; session += G4_WARP_LANES)
+		if (is_active(served, session))
+			g4_store32_rlx_sys(&w->control->tails[session], w->sessions[session].tail);
 	__threadfence_system();
 	__syncwarp();
 	if (lane == 0) {
@@ -356,7 +357,7 @@ static __device__ void dispatch(const struct world *w, uint32_t run, uint32_t la
 
 /* ------------------------------------------------------------------ housekeeper, the leader */
 
-static __device__ void keep_house(const struct world *w, uint32_t run, struct g4_wg *wg)
+static __device__ void flush_in_background(const struct world *w, uint32_t run, struct g4_wg *wg)
 {
 	struct shared *s = w->shared;
 	uint64_t last = g4_monotonic_ns();
@@ -366,7 +367,7 @@ static __device__ void keep_house(const struct world *w, uint32_t run, struct g4
 		int rc = 0;
 
 		if (close && close != g4_load32_rlx(&s->close_done)) {
-			g4_port_close(wg, w->fs, &w->ports[(close & 0xff) - 1]);
+			g4_session_close(wg, w->fs, &w->sessions[(close & 0xff) - 1]);
 			g4_store32_rel(&s->close_done, close);
 			g4_store32_rel_sys(&w->control->closed, close);
 		}
@@ -405,10 +406,10 @@ static __device__ bool help(const struct world *w, struct g4_wg *wg, uint32_t la
 	struct g4_fs *fs = w->fs;
 	bool helped = false;
 
-	if (!__any_sync(G4_WARP_ALL, g4_load32_rlx(&fs->split.open) != 0 || g4_crew_calls(&fs->journal)))
+	if (!__any_sync(G4_WARP_ALL, g4_load32_rlx(&fs->split.open) != 0 || g4_commit_workers_call(&fs->journal)))
 		return false;
 	if (lane == 0) {
-		helped = g4_split_help(wg, fs) || g4_crew_help(wg, &fs->journal);
+		helped = g4_split_help(wg, fs) || g4_commit_workers_help(wg, &fs->journal);
 		g4_wg_dismiss(wg);
 	} else {
 		g4_wg_serve(wg);
@@ -446,23 +447,23 @@ static __device__ bool await_turn(const struct world *w, struct g4_wg *wg, uint3
 }
 
 /* The copies, of one round trip each, are all lanes' own: regions that the leader opens for them would take longer. */
-static __device__ void execute(const struct world *w, struct g4_wg *wg, struct g4_port *port, uint32_t number,
-			       uint32_t lane, struct g4_glance_room *room, struct g4_port_stage *stage)
+static __device__ void execute(const struct world *w, struct g4_wg *wg, struct g4_session *session, uint32_t number,
+			       uint32_t lane, struct g4_optimistic_memory *room, struct g4_session_stage *stage)
 {
-	const uint64_t *slot = (const uint64_t *)g4_ring_slot_of(port->ring, port->entries, number);
-	uint64_t *result = (uint64_t *)g4_ring_result_of(port->ring, port->entries, number);
-	const struct g4_port_view view = g4_port_view(port); /* on its way together with the slot */
+	const uint64_t *slot = (const uint64_t *)g4_ring_slot_of(session->ring, session->entries, number);
+	uint64_t *result = (uint64_t *)g4_ring_result_of(session->ring, session->entries, number);
+	const struct g4_session_view view = g4_session_view(session); /* on its way together with the slot */
 	uint32_t bytes;
 
 	G4_STATIC_ASSERT(sizeof(stage->slot) == 8 * G4_WARP_LANES && sizeof(stage->result) <= 8 * G4_WARP_LANES,
 			 "a word for each lane");
 	((uint64_t *)&stage->slot)[lane] = g4_load64_rlx_sys(&slot[lane]);
 	__syncwarp();
-	bytes = g4_port_glance(wg, room, w->fs, port, view, number, stage);
-	const bool glanced = bytes != G4_PORT_NOT_PLAIN;
-	if (!glanced) {
+	bytes = g4_session_look_up_optimistically(wg, room, w->fs, session, view, number, stage);
+	const bool answered = bytes != G4_SESSION_NOT_PLAIN;
+	if (!answered) {
 		if (lane == 0) {
-			bytes = g4_port_run(wg, w->fs, port, number, stage);
+			bytes = g4_session_run(wg, w->fs, session, number, stage);
 			g4_wg_dismiss(wg);
 		} else {
 			g4_wg_serve(wg);
@@ -471,19 +472,19 @@ static __device__ void execute(const struct world *w, struct g4_wg *wg, struct g
 	}
 	if (bytes == 0)
 		return;
-	g4_port_mark(true, wg, &stage->result, bytes);
+	g4_session_mark(true, wg, &stage->result, bytes);
 	/* nothing that was done has to be seen before the word of a lookup, so that waits for nothing */
-	if (lane <= bytes / 8 && (lane > 0 || glanced))
+	if (lane <= bytes / 8 && (lane > 0 || answered))
 		g4_store64_rlx_sys(&result[lane], ((const uint64_t *)&stage->result)[lane]);
 	__syncwarp();
-	if (lane == 0 && glanced)
-		g4_add32_rlx(&port->done, 1);
+	if (lane == 0 && answered)
+		g4_add32_rlx(&session->done, 1);
 	else if (lane == 0)
-		g4_port_publish(port, number, stage);
+		g4_session_publish(session, number, stage);
 }
 
 static __device__ void work(const struct world *w, uint32_t run, uint32_t warp, uint32_t lane,
-			    struct g4_glance_room *room, struct g4_port_stage *stage)
+			    struct g4_optimistic_memory *room, struct g4_session_stage *stage)
 {
 	struct g4_wg *wg = &w->wgs[warp];
 	uint64_t word;
@@ -498,9 +499,9 @@ static __device__ void work(const struct world *w, uint32_t run, uint32_t warp, 
 		ticket = __shfl_sync(G4_WARP_ALL, ticket, 0);
 		if (!await_turn(w, wg, run, ticket, lane, &word))
 			break;
-		struct g4_port *port = &w->ports[word >> 40 & 0x3f];
+		struct g4_session *session = &w->sessions[word >> 40 & 0x3f];
 		for (uint32_t k = 0; k < (word >> 32 & 0xff); k++)
-			execute(w, wg, port, (uint32_t)word + k, lane, room, stage);
+			execute(w, wg, session, (uint32_t)word + k, lane, room, stage);
 	}
 	if (warp == FIRST_WORKER && lane == 0)
 		g4_store32_rlx(&w->fs->split.helpers, 0);
@@ -510,14 +511,14 @@ static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES, BLOCKS_A_SM
 	persistent(const __grid_constant__ struct world world, uint32_t run)
 {
 	const struct world *w = &world; /* in constant memory: no way to the L2 cache for each look at it */
-	__shared__ __align__(64) struct g4_port_stage stages[BLOCK_WARPS];
+	__shared__ __align__(64) struct g4_session_stage stages[BLOCK_WARPS];
 	uint32_t warp = blockIdx.x * BLOCK_WARPS + threadIdx.x / G4_WARP_LANES, lane = threadIdx.x % G4_WARP_LANES;
-	struct g4_port_stage *stage = &stages[threadIdx.x / G4_WARP_LANES];
-	__shared__ __align__(64) struct g4_glance_room rooms[BLOCK_WARPS];
-	struct g4_glance_room *room = &rooms[threadIdx.x / G4_WARP_LANES];
+	struct g4_session_stage *stage = &stages[threadIdx.x / G4_WARP_LANES];
+	__shared__ __align__(64) struct g4_optimistic_memory rooms[BLOCK_WARPS];
+	struct g4_optimistic_memory *room = &rooms[threadIdx.x / G4_WARP_LANES];
 
 	if (lane == 0) {
-		g4_glance_furnish(room, w->fs);
+		g4_optimistic_furnish(room, w->fs);
 		stage->text = w->stages + warp * STAGE_BYTES;
 		stage->data = stage->text + G4_RING_MAX_TEXT;
 	}
@@ -527,7 +528,7 @@ static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES, BLOCKS_A_SM
 	} else if (warp == 1) {
 		struct g4_wg *wg = &w->wgs[warp];
 		if (lane == 0) {
-			keep_house(w, run, wg);
+			flush_in_background(w, run, wg);
 			g4_wg_dismiss(wg);
 		} else {
 			g4_wg_serve(wg);
@@ -643,14 +644,14 @@ extern "C" void g4_gpu_unregister(struct g4_gpu *gpu, void *host)
 	(void)GOOD(cudaHostUnregister(host));
 }
 
-extern "C" int g4_gpu_set_port(struct g4_gpu *gpu, uint32_t id, const struct g4_port *port)
+extern "C" int g4_gpu_set_session(struct g4_gpu *gpu, uint32_t id, const struct g4_session *session)
 {
-	return g4_gpu_put(gpu, &gpu->world.ports[id], port, sizeof(*port));
+	return g4_gpu_put(gpu, &gpu->world.sessions[id], session, sizeof(*session));
 }
 
-extern "C" int g4_gpu_get_port(struct g4_gpu *gpu, uint32_t id, struct g4_port *port)
+extern "C" int g4_gpu_get_session(struct g4_gpu *gpu, uint32_t id, struct g4_session *session)
 {
-	return g4_gpu_get(gpu, port, &gpu->world.ports[id], sizeof(*port));
+	return g4_gpu_get(gpu, session, &gpu->world.sessions[id], sizeof(*session));
 }
 
 extern "C" uint32_t g4_gpu_workers(const struct g4_gpu *gpu)
@@ -695,14 +696,14 @@ static bool make_workers(struct g4_gpu *gpu)
 	gpu->scratch = (uint8_t *)g4_gpu_alloc(gpu, (uint64_t)w->warps * G4_WG_SCRATCH_BYTES);
 	w->wgs = (struct g4_wg *)g4_gpu_alloc(gpu, w->warps * sizeof(struct g4_wg));
 	w->stages = (uint8_t *)g4_gpu_alloc(gpu, w->warps * STAGE_BYTES);
-	w->ports = (struct g4_port *)g4_gpu_alloc(gpu, (G4_GPU_PORTS + 1) * sizeof(struct g4_port));
+	w->sessions = (struct g4_session *)g4_gpu_alloc(gpu, (G4_GPU_PORTS + 1) * sizeof(struct g4_session));
 	w->queue = (uint64_t *)g4_gpu_alloc(gpu, QUEUE_PLACES * sizeof(uint64_t));
 	w->shared = (struct shared *)g4_gpu_alloc(gpu, sizeof(struct shared));
 	for (uint32_t i = 0; wgs && i < w->warps; i++) {
 		wgs[i].scratch = gpu->scratch + (uint64_t)i * G4_WG_SCRATCH_BYTES;
 		wgs[i].index = i;
 	}
-	bool made = gpu->scratch && wgs && w->wgs && w->stages && w->ports && w->queue && w->shared &&
+	bool made = gpu->scratch && wgs && w->wgs && w->stages && w->sessions && w->queue && w->shared &&
 		    g4_gpu_put(gpu, w->wgs, wgs, w->warps * sizeof(*wgs)) == 0;
 	free(wgs);
 	return made;
@@ -738,7 +739,7 @@ extern "C" void g4_gpu_close(struct g4_gpu *gpu)
 	g4_gpu_free(gpu, gpu->scratch);
 	g4_gpu_free(gpu, w->wgs);
 	g4_gpu_free(gpu, w->stages);
-	g4_gpu_free(gpu, w->ports);
+	g4_gpu_free(gpu, w->sessions);
 	g4_gpu_free(gpu, w->queue);
 	g4_gpu_free(gpu, w->shared);
 	if (gpu->admin)

@@ -9,8 +9,8 @@
  * where the walk went, and the attributes were these. Until then nothing that was copied is believed. It may be torn, or
  * another inode's: the walk then ends at the wrong place, or finds nothing, and that is all.
  *
- * It is one walk for a lane alone (glance.c) and for a workgroup together (engine/ring_glance.h): then each lane splits off and
- * hashes one name of the path, and the lanes fetch together what lies in memory, so that a core, or the entries where a name
+ * It is one walk for a lane alone (optimistic.c) and for a workgroup together (engine/ring_optimistic.h): then each lane splits off and
+ * hashes one name of the path, and the lanes fetch together what lies in memory, so that an in-core inode, or the entries where a name
  * may stand, are one trip. On a GPU a function's variables lie in memory, unless they fit the registers, and each fence or
  * acquire empties the cache that they are in. So all of this is inline, and what is constant while the file system is mounted
  * is fetched once.
@@ -18,16 +18,16 @@
  * Whatever is not plain is left to the commands: names that are not cached, symbolic links on the way, "." and "..",
  * access lists, errors of any kind. LOOKUP and RESOLVE (namei.c) mean the same.
  */
-#ifndef G4_GLANCE_H
-#define G4_GLANCE_H
+#ifndef G4_OPTIMISTIC_H
+#define G4_OPTIMISTIC_H
 
 #include "fs/fs.h"
 #include "hash/siphash.h"
 
-#define G4_GLANCE_PARTS 16u /* of a path that a workgroup walks */
+#define G4_OPTIMISTIC_PARTS 16u /* of a path that a workgroup walks */
 
 /* A name of the path. */
-struct g4_glance_part {
+struct g4_optimistic_part {
 	uint32_t at, bytes; /* where it is in the path */
 	uint32_t hash;
 	uint32_t padding;
@@ -35,68 +35,68 @@ struct g4_glance_part {
 };
 
 /* Of a lane alone: its own, in registers. Of a workgroup: memory that the lanes share. */
-struct g4_glance_room {
-	/* constant while the file system is mounted: g4_glance_furnish() */
-	struct g4_core *cores;
-	uint32_t core_count;
-	uint32_t root_core;
+struct g4_optimistic_memory {
+	/* constant while the file system is mounted: g4_optimistic_furnish() */
+	struct g4_inode_core *icache;
+	uint32_t icache_count;
+	uint32_t root_index;
 	uint64_t root_key; /* its data_key */
 	struct g4_lookup lookup;
 	uint64_t hash_key[2];
 	/* what is looked at */
-	struct g4_core core; /* the attributes */
+	struct g4_inode_core inode; /* the attributes */
 	struct g4_lookup_entry entries[G4_LOOKUP_WAYS];
-	struct g4_glance_part parts[G4_GLANCE_PARTS];
+	struct g4_optimistic_part parts[G4_OPTIMISTIC_PARTS];
 };
 
-G4_FN G4_INLINE void g4_glance_furnish(struct g4_glance_room *room, const struct g4_fs *fs)
+G4_FN G4_INLINE void g4_optimistic_furnish(struct g4_optimistic_memory *room, const struct g4_fs *fs)
 {
-	room->cores = fs->cores.core;
-	room->core_count = fs->cores.count;
-	room->root_core = fs->root_core;
-	room->root_key = fs->root_core == G4_NO_CORE ? 0 : fs->cores.core[fs->root_core].data_key;
+	room->icache = fs->icache.inodes;
+	room->icache_count = fs->icache.count;
+	room->root_index = fs->root_index;
+	room->root_key = fs->root_index == G4_NO_INODE ? 0 : fs->icache.inodes[fs->root_index].data_key;
 	room->lookup = fs->lookup;
 	room->hash_key[0] = fs->hash_key[0];
 	room->hash_key[1] = fs->hash_key[1];
 }
 
 /* Whether they may look names up in every directory. */
-G4_FN G4_INLINE bool g4_glance_trusts(const struct g4_cred *cred)
+G4_FN G4_INLINE bool g4_optimistic_trusts(const struct g4_cred *cred)
 {
 	return cred == NULL || cred->uid == 0 || (cred->flags & G4_CRED_TRUSTED);
 }
 
 /* What was read, and must still be so in the end. */
-struct g4_glance_place {
+struct g4_optimistic_place {
 	const struct g4_rwlock *lock;
 	uint32_t version;
 	struct g4_lookup_seen name; /* how the walk goes on there; entry NULL: nothing is left to ask */
 };
 
-#define G4_GLANCE_SEEN 4u /* places that a lane alone remembers; a longer walk asks on its way, too */
+#define G4_OPTIMISTIC_SEEN 4u /* places that a lane alone remembers; a longer walk asks on its way, too */
 
-struct g4_glance {
+struct g4_optimistic_lookup {
 	bool together; /* a workgroup, and not a lane alone; known when this is compiled */
 	struct g4_wg *wg;
-	struct g4_glance_room *room;
+	struct g4_optimistic_memory *room;
 	const struct g4_fs *fs;
 	const struct g4_cmd *cmd;
 	bool trusted; /* may look names up anywhere */
 
-	uint32_t core;	     /* where it is, and what must be there: */
-	uint64_t inode;	     /* 0: whatever is */
+	uint32_t index;	     /* where it is, and what must be there: */
+	uint64_t ino;	     /* 0: whatever is */
 	uint64_t parent;     /* if it is a directory; 0: any */
 	uint32_t generation; /* 0: any */
 	uint64_t key;	     /* together: a directory's data_key, which nobody has checked; 0: not known */
 
 	uint32_t seen;
-	struct g4_glance_place mine;		       /* together: that with this lane's number, or the first */
-	struct g4_glance_place places[G4_GLANCE_SEEN]; /* alone; behind the last one seen: the same again */
+	struct g4_optimistic_place mine; /* together: that with this lane's number, or the first */
+	struct g4_optimistic_place places[G4_OPTIMISTIC_SEEN]; /* alone; behind the last one seen: the same again */
 };
 
 /* ------------------------------------------------------------------ places */
 
-G4_FN G4_INLINE bool g4_glance_unchanged(const struct g4_glance *walk)
+G4_FN G4_INLINE bool g4_optimistic_unchanged(const struct g4_optimistic_lookup *walk)
 {
 	bool same = true;
 
@@ -106,19 +106,19 @@ G4_FN G4_INLINE bool g4_glance_unchanged(const struct g4_glance *walk)
 		return g4_all(walk->wg, same);
 	}
 	g4_fence_acq();
-	for (uint32_t k = 0; k < G4_GLANCE_SEEN; k++)
+	for (uint32_t k = 0; k < G4_OPTIMISTIC_SEEN; k++)
 		same &= g4_read_unchanged(walk->places[k].lock, walk->places[k].version);
 	return same;
 }
 
 /* No index that is not known when this is compiled: registers have none. */
-G4_FN G4_INLINE bool g4_glance_note(struct g4_glance *walk, const struct g4_rwlock *lock, uint32_t version,
-				    struct g4_lookup_seen name)
+G4_FN G4_INLINE bool g4_optimistic_note(struct g4_optimistic_lookup *walk, const struct g4_rwlock *lock,
+					uint32_t version, struct g4_lookup_seen name)
 {
-	const struct g4_glance_place place = {lock, version, name};
+	const struct g4_optimistic_place place = {lock, version, name};
 
-	if (walk->seen == (walk->together ? g4_wg_width(walk->wg) : G4_GLANCE_SEEN)) {
-		if (!g4_glance_unchanged(walk))
+	if (walk->seen == (walk->together ? g4_wg_width(walk->wg) : G4_OPTIMISTIC_SEEN)) {
+		if (!g4_optimistic_unchanged(walk))
 			return false;
 		walk->seen = 0;
 	}
@@ -126,7 +126,7 @@ G4_FN G4_INLINE bool g4_glance_note(struct g4_glance *walk, const struct g4_rwlo
 		if (walk->seen == 0 || walk->seen == g4_wg_lane(walk->wg))
 			walk->mine = place;
 	} else {
-		for (uint32_t k = 0; k < G4_GLANCE_SEEN; k++)
+		for (uint32_t k = 0; k < G4_OPTIMISTIC_SEEN; k++)
 			if (k >= walk->seen)
 				walk->places[k] = place;
 	}
@@ -140,7 +140,7 @@ G4_FN G4_INLINE bool g4_glance_note(struct g4_glance *walk, const struct g4_rwlo
  * Alone: the name that begins at *at or behind slashes there; *at is then its end. False: there is none, since there are slashes
  * alone, or one at the end, which asks for a directory. Or it cannot be in the lookup cache.
  */
-G4_FN G4_INLINE bool g4_glance_next(const struct g4_cmd *cmd, uint32_t *at, uint32_t *bytes)
+G4_FN G4_INLINE bool g4_optimistic_next(const struct g4_cmd *cmd, uint32_t *at, uint32_t *bytes)
 {
 	const bool path = cmd->op == G4_CMD_RESOLVE; /* else it is one name */
 	const uint32_t end = cmd->name_bytes;
@@ -157,7 +157,7 @@ G4_FN G4_INLINE bool g4_glance_next(const struct g4_cmd *cmd, uint32_t *at, uint
 }
 
 /* Together: the words of a part's name, and its hash, as g4_dir_hash() makes it. */
-G4_FN G4_INLINE void g4_glance_hash(const struct g4_glance *walk, struct g4_glance_part *part)
+G4_FN G4_INLINE void g4_optimistic_hash(const struct g4_optimistic_lookup *walk, struct g4_optimistic_part *part)
 {
 	const struct g4_lookup_name name = {0, 0, walk->cmd->name + part->at, part->bytes};
 	struct g4_sip sip = g4_sip_begin(walk->room->hash_key);
@@ -177,11 +177,12 @@ G4_FN G4_INLINE void g4_glance_hash(const struct g4_glance *walk, struct g4_glan
 }
 
 /* Together: [at, end) of the path is its next part. False: it cannot be in the lookup cache, or there are too many. */
-G4_FN G4_INLINE bool g4_glance_add_part(const struct g4_glance *walk, uint32_t *count, uint32_t at, uint32_t end)
+G4_FN G4_INLINE bool g4_optimistic_add_part(const struct g4_optimistic_lookup *walk, uint32_t *count, uint32_t at,
+					    uint32_t end)
 {
-	struct g4_glance_part *part = &walk->room->parts[*count % G4_GLANCE_PARTS];
+	struct g4_optimistic_part *part = &walk->room->parts[*count % G4_OPTIMISTIC_PARTS];
 
-	if (*count == G4_GLANCE_PARTS || end - at > G4_LOOKUP_NAME_BYTES)
+	if (*count == G4_OPTIMISTIC_PARTS || end - at > G4_LOOKUP_NAME_BYTES)
 		return false;
 	if (*count % g4_wg_width(walk->wg) == g4_wg_lane(walk->wg)) {
 		part->at = at;
@@ -192,7 +193,7 @@ G4_FN G4_INLINE bool g4_glance_add_part(const struct g4_glance *walk, uint32_t *
 }
 
 /* Together: finds the parts of the path, as many bytes at a time as there are lanes. */
-G4_FN G4_INLINE bool g4_glance_find_parts(const struct g4_glance *walk, uint32_t *count)
+G4_FN G4_INLINE bool g4_optimistic_find_parts(const struct g4_optimistic_lookup *walk, uint32_t *count)
 {
 	const struct g4_cmd *cmd = walk->cmd;
 	const uint32_t width = g4_wg_width(walk->wg), end = cmd->name_bytes;
@@ -201,7 +202,7 @@ G4_FN G4_INLINE bool g4_glance_find_parts(const struct g4_glance *walk, uint32_t
 
 	*count = 0;
 	if (cmd->op == G4_CMD_LOOKUP)
-		return g4_glance_add_part(walk, count, 0, end);
+		return g4_optimistic_add_part(walk, count, 0, end);
 	if (cmd->name[end - 1] == '/')
 		return false; /* asks for a directory */
 	for (uint32_t base = 0; base < end; base += width) {
@@ -212,26 +213,26 @@ G4_FN G4_INLINE bool g4_glance_find_parts(const struct g4_glance *walk, uint32_t
 		for (; edges; edges &= edges - 1) {
 			const uint32_t edge = base + g4_lowest_bit(edges);
 
-			if (inside && !g4_glance_add_part(walk, count, start, edge))
+			if (inside && !g4_optimistic_add_part(walk, count, start, edge))
 				return false;
 			inside = !inside;
 			start = edge;
 		}
 	}
-	return !inside || g4_glance_add_part(walk, count, start, end);
+	return !inside || g4_optimistic_add_part(walk, count, start, end);
 }
 
 /* Together: splits the path into the room's parts, and hashes them side by side. False: one is not plain. */
-G4_FN G4_INLINE bool g4_glance_split(const struct g4_glance *walk, uint32_t *count)
+G4_FN G4_INLINE bool g4_optimistic_split(const struct g4_optimistic_lookup *walk, uint32_t *count)
 {
-	struct g4_glance_part *parts = walk->room->parts;
+	struct g4_optimistic_part *parts = walk->room->parts;
 	bool dots = false;
 
 	g4_sync(walk->wg); /* who still looks at the last path */
-	if (!g4_glance_find_parts(walk, count))
+	if (!g4_optimistic_find_parts(walk, count))
 		return false;
 	for (uint32_t k = g4_wg_lane(walk->wg); k < *count; k += g4_wg_width(walk->wg)) {
-		g4_glance_hash(walk, &parts[k]);
+		g4_optimistic_hash(walk, &parts[k]);
 		dots |= parts[k].words[0] == '.' || parts[k].words[0] == ('.' | '.' << 8);
 	}
 	g4_sync(walk->wg);
@@ -240,13 +241,13 @@ G4_FN G4_INLINE bool g4_glance_split(const struct g4_glance *walk, uint32_t *cou
 
 /* ------------------------------------------------------------------ steps */
 
-G4_FN G4_INLINE bool g4_glance_start(struct g4_glance *walk)
+G4_FN G4_INLINE bool g4_optimistic_start(struct g4_optimistic_lookup *walk)
 {
 	const struct g4_cmd *cmd = walk->cmd;
 	const bool absolute = cmd->op == G4_CMD_RESOLVE && (cmd->name[0] == '/' || cmd->node == 0);
 	const uint64_t node = absolute ? G4_NODE_ROOT : cmd->node;
 
-	walk->inode = node == G4_NODE_ROOT ? 0 : node;
+	walk->ino = node == G4_NODE_ROOT ? 0 : node;
 	walk->key = node == G4_NODE_ROOT ? walk->room->root_key : 0;
 	walk->parent = 0;
 	walk->generation = absolute ? 0 : (uint32_t)cmd->arg;
@@ -256,42 +257,42 @@ G4_FN G4_INLINE bool g4_glance_start(struct g4_glance *walk)
 	walk->mine.name.entry = NULL;
 	walk->mine.name.sequence = 0;
 	if (node == G4_NODE_ROOT)
-		walk->core = walk->room->root_core;
+		walk->index = walk->room->root_index;
 	else if (!walk->together)
-		walk->core = g4_core_place(walk->fs, node);
+		walk->index = g4_icache_place(walk->fs, node);
 	else /* what the lanes see of the table may differ */
-		walk->core = (uint32_t)g4_broadcast(walk->wg,
-						    g4_wg_lane(walk->wg) == 0 ? g4_core_place(walk->fs, node) : 0, 0);
-	return walk->core != G4_NO_CORE;
+		walk->index = (uint32_t)g4_broadcast(
+			walk->wg, g4_wg_lane(walk->wg) == 0 ? g4_icache_place(walk->fs, node) : 0, 0);
+	return walk->index != G4_NO_INODE;
 }
 
-/* Copies the core where the walk has come to the room. */
-G4_FN G4_INLINE bool g4_glance_look(struct g4_glance *walk)
+/* Copies the in-core inode where the walk has come to the room. */
+G4_FN G4_INLINE bool g4_optimistic_look(struct g4_optimistic_lookup *walk)
 {
 	const struct g4_lookup_seen asked = {NULL, 0};
-	const struct g4_core *core = &walk->room->cores[walk->core];
-	uint64_t *room = (uint64_t *)&walk->room->core;
+	const struct g4_inode_core *inode = &walk->room->icache[walk->index];
+	uint64_t *room = (uint64_t *)&walk->room->inode;
 	uint64_t begun = 0;
 	uint32_t version;
 
 	if (!walk->together)
-		return g4_core_glance(core, walk->inode, &walk->room->core, &version) &&
-		       g4_glance_note(walk, &core->lock, version, asked);
+		return g4_icache_read_optimistic(inode, walk->ino, &walk->room->inode, &version) &&
+		       g4_optimistic_note(walk, &inode->lock, version, asked);
 	if (g4_wg_lane(walk->wg) == 0)
-		begun = g4_read_begin_or(&core->lock, NULL);
+		begun = g4_read_begin_or(&inode->lock, NULL);
 	begun = g4_broadcast(walk->wg, begun, 0);
 	g4_sync(walk->wg);
-	for (uint32_t i = g4_wg_lane(walk->wg); i < G4_CORE_ATTRIBUTE_BYTES / 8; i += g4_wg_width(walk->wg))
-		g4_peek_acq(&room[i], (const uint64_t *)core + i);
+	for (uint32_t i = g4_wg_lane(walk->wg); i < G4_INODE_CORE_ATTRIBUTE_BYTES / 8; i += g4_wg_width(walk->wg))
+		g4_peek_acq(&room[i], (const uint64_t *)inode + i);
 	g4_sync(walk->wg);
-	return begun && g4_glance_note(walk, &core->lock, (uint32_t)(begun >> 1), asked) &&
-	       g4_core_copy_is(&walk->room->core, walk->inode);
+	return begun && g4_optimistic_note(walk, &inode->lock, (uint32_t)(begun >> 1), asked) &&
+	       g4_icache_copy_is(&walk->room->inode, walk->ino);
 }
 
 /* Whether the inode whose copy is in the room is the one that the walk came for. */
-G4_FN G4_INLINE bool g4_glance_is_there(const struct g4_glance *walk)
+G4_FN G4_INLINE bool g4_optimistic_is_there(const struct g4_optimistic_lookup *walk)
 {
-	const struct g4_core *copy = &walk->room->core;
+	const struct g4_inode_core *copy = &walk->room->inode;
 
 	if (walk->generation && copy->disk.generation != walk->generation)
 		return false;
@@ -300,9 +301,9 @@ G4_FN G4_INLINE bool g4_glance_is_there(const struct g4_glance *walk)
 }
 
 /* Whether names may be looked up in it, as far as its mode says that. */
-G4_FN G4_INLINE bool g4_glance_may_search(const struct g4_glance *walk)
+G4_FN G4_INLINE bool g4_optimistic_may_search(const struct g4_optimistic_lookup *walk)
 {
-	const struct g4_core *copy = &walk->room->core;
+	const struct g4_inode_core *copy = &walk->room->inode;
 	const struct g4_cred *cred = walk->cmd->cred;
 	const uint32_t mode = copy->disk.mode;
 
@@ -318,33 +319,33 @@ G4_FN G4_INLINE bool g4_glance_may_search(const struct g4_glance *walk)
 }
 
 /* Where the walk goes on from a directory whose copy is in the room. */
-G4_FN G4_INLINE bool g4_glance_go(struct g4_glance *walk, const struct g4_lookup_value *value)
+G4_FN G4_INLINE bool g4_optimistic_go(struct g4_optimistic_lookup *walk, const struct g4_lookup_value *value)
 {
-	walk->parent = walk->room->core.ino;
-	walk->core = value->core;
-	walk->inode = value->inode;
+	walk->parent = walk->room->inode.ino;
+	walk->index = value->index;
+	walk->ino = value->inode;
 	walk->key = 0;
 	walk->generation = 0;
-	return value->core < walk->room->core_count;
+	return value->index < walk->room->icache_count;
 }
 
 /* Alone: to what the name leads. */
-G4_FN G4_INLINE bool g4_glance_down(struct g4_glance *walk, struct g4_lookup_name *name)
+G4_FN G4_INLINE bool g4_optimistic_down(struct g4_optimistic_lookup *walk, struct g4_lookup_name *name)
 {
-	struct g4_glance_room *room = walk->room;
+	struct g4_optimistic_memory *room = walk->room;
 	struct g4_lookup_value value;
 
-	if (!g4_glance_look(walk) || !g4_glance_is_there(walk) || !g4_glance_may_search(walk))
+	if (!g4_optimistic_look(walk) || !g4_optimistic_is_there(walk) || !g4_optimistic_may_search(walk))
 		return false;
-	name->directory = room->core.data_key;
-	return g4_lookup_find(&room->lookup, name, &value) && g4_glance_go(walk, &value);
+	name->directory = room->inode.data_key;
+	return g4_lookup_find(&room->lookup, name, &value) && g4_optimistic_go(walk, &value);
 }
 
-/* Words of a directory's core that are looked at. */
-#define G4_GLANCE_DIR_WORDS 10u
-G4_FN G4_INLINE uint32_t g4_glance_dir_word(uint32_t i)
+/* Words of a directory's in-core inode that are looked at. */
+#define G4_OPTIMISTIC_DIR_WORDS 10u
+G4_FN G4_INLINE uint32_t g4_optimistic_dir_word(uint32_t i)
 {
-#define WORD(member, i) (UINT64_C(0) + offsetof(struct g4_core, member) / 8) << 8 * (i)
+#define WORD(member, i) (UINT64_C(0) + offsetof(struct g4_inode_core, member) / 8) << 8 * (i)
 	const uint64_t low = WORD(ino, 0) | WORD(data_key, 1) | WORD(refs, 2) | WORD(state, 3) | WORD(dead, 4) |
 			     WORD(disk.mode, 5) | WORD(disk.gid, 6) | WORD(disk.nlink, 7);
 	const uint64_t high = WORD(disk.parent, 0) | WORD(disk.xattr, 1);
@@ -361,12 +362,13 @@ G4_FN G4_INLINE uint32_t g4_glance_dir_word(uint32_t i)
  * version of its lock and the sequences of the two entries where the name may stand, one for all that these are of. Then it
  * turns out whether it was the right key.
  */
-G4_FN G4_INLINE bool g4_glance_down_together(struct g4_glance *walk, const struct g4_glance_part *part)
+G4_FN G4_INLINE bool g4_optimistic_down_together(struct g4_optimistic_lookup *walk,
+						 const struct g4_optimistic_part *part)
 {
 	const uint32_t lane = g4_wg_lane(walk->wg), width = g4_wg_width(walk->wg);
 	const uint32_t entry_words = sizeof(struct g4_lookup_entry) / 8, both = G4_LOOKUP_WAYS * entry_words;
-	struct g4_glance_room *room = walk->room;
-	const struct g4_core *core = &room->cores[walk->core];
+	struct g4_optimistic_memory *room = walk->room;
+	const struct g4_inode_core *inode = &room->icache[walk->index];
 	const uint64_t *word = (const uint64_t *)room->entries;
 	struct g4_lookup_value value;
 	struct g4_lookup_seen seen;
@@ -376,7 +378,7 @@ G4_FN G4_INLINE bool g4_glance_down_together(struct g4_glance *walk, const struc
 	G4_STATIC_ASSERT(G4_LOOKUP_WAYS == 2, "two neighbours");
 	if (walk->key == 0) {
 		if (lane == 0)
-			asked = g4_load64_rlx(&core->data_key);
+			asked = g4_load64_rlx(&inode->data_key);
 		walk->key = g4_broadcast(walk->wg, asked, 0);
 	}
 	const struct g4_lookup_name name = {walk->key, part->hash, NULL, part->bytes};
@@ -384,14 +386,14 @@ G4_FN G4_INLINE bool g4_glance_down_together(struct g4_glance *walk, const struc
 	const struct g4_lookup_entry *second = g4_lookup_place(&room->lookup, &name, 1);
 	const struct g4_lookup_entry *entry = first < second ? first : second;
 	if (lane <= G4_LOOKUP_WAYS)
-		asked = g4_read_begin_or(lane == 0 ? &core->lock : NULL, &entry[lane - (lane > 0)].sequence);
+		asked = g4_read_begin_or(lane == 0 ? &inode->lock : NULL, &entry[lane - (lane > 0)].sequence);
 	const uint64_t begun = g4_broadcast(walk->wg, asked, 0);
 	g4_sync(walk->wg); /* what the lanes read now is not older; and who still looks at the room */
-	for (uint32_t i = lane; i < both + G4_GLANCE_DIR_WORDS; i += width) {
-		const uint32_t w = i < both ? i : g4_glance_dir_word(i - both);
-		const uint64_t *from = i < both ? (const uint64_t *)entry : (const uint64_t *)core;
+	for (uint32_t i = lane; i < both + G4_OPTIMISTIC_DIR_WORDS; i += width) {
+		const uint32_t w = i < both ? i : g4_optimistic_dir_word(i - both);
+		const uint64_t *from = i < both ? (const uint64_t *)entry : (const uint64_t *)inode;
 
-		g4_peek_acq((i < both ? (uint64_t *)room->entries : (uint64_t *)&room->core) + w, from + w);
+		g4_peek_acq((i < both ? (uint64_t *)room->entries : (uint64_t *)&room->inode) + w, from + w);
 	}
 	g4_sync(walk->wg);
 	for (uint32_t i = lane; i < both; i += width) {
@@ -405,23 +407,23 @@ G4_FN G4_INLINE bool g4_glance_down_together(struct g4_glance *walk, const struc
 	seen.entry = &entry[way];
 	seen.sequence = g4_broadcast(walk->wg, asked, way + 1);
 	value.inode = room->entries[way].inode;
-	value.core = (uint32_t)(room->entries[way].shape >> G4_LOOKUP_CORE_SHIFT);
+	value.index = (uint32_t)(room->entries[way].shape >> G4_LOOKUP_INDEX_SHIFT);
 	return begun && (in_first || in_second) && !(seen.sequence & 1) &&
-	       g4_glance_note(walk, &core->lock, (uint32_t)(begun >> 1), seen) && room->core.data_key == walk->key &&
-	       g4_core_copy_is(&room->core, walk->inode) && g4_glance_is_there(walk) && g4_glance_may_search(walk) &&
-	       g4_glance_go(walk, &value);
+	       g4_optimistic_note(walk, &inode->lock, (uint32_t)(begun >> 1), seen) &&
+	       room->inode.data_key == walk->key && g4_icache_copy_is(&room->inode, walk->ino) &&
+	       g4_optimistic_is_there(walk) && g4_optimistic_may_search(walk) && g4_optimistic_go(walk, &value);
 }
 
 /* The walk's answer. */
-G4_FN G4_INLINE bool g4_glance_arrive(struct g4_glance *walk)
+G4_FN G4_INLINE bool g4_optimistic_arrive(struct g4_optimistic_lookup *walk)
 {
 	const struct g4_cmd *cmd = walk->cmd;
 	const bool leads = !walk->together || g4_wg_lane(walk->wg) == 0;
 	const bool follow = cmd->op == G4_CMD_RESOLVE && !(cmd->flags & G4_RESOLVE_NOFOLLOW);
-	const struct g4_core *copy = &walk->room->core;
-	struct g4_core *core = &walk->room->cores[walk->core];
+	const struct g4_inode_core *copy = &walk->room->inode;
+	struct g4_inode_core *inode = &walk->room->icache[walk->index];
 
-	if (!g4_glance_look(walk) || !g4_glance_is_there(walk) || (follow && g4_is_link(copy->disk.mode)))
+	if (!g4_optimistic_look(walk) || !g4_optimistic_is_there(walk) || (follow && g4_is_link(copy->disk.mode)))
 		return false;
 	const bool untouched = !copy->accessed;
 	if (cmd->attr && leads) {
@@ -429,10 +431,10 @@ G4_FN G4_INLINE bool g4_glance_arrive(struct g4_glance *walk)
 		g4_fill_attr(copy, &attr);
 		*cmd->attr = attr;
 	}
-	if (!g4_glance_unchanged(walk))
+	if (!g4_optimistic_unchanged(walk))
 		return false;
 	if (untouched && leads) /* another inode's by now, perhaps: for the clock that is no matter */
-		g4_store32_rlx(&core->accessed, 1);
+		g4_store32_rlx(&inode->accessed, 1);
 	return true;
 }
 
@@ -442,11 +444,11 @@ G4_FN G4_INLINE bool g4_glance_arrive(struct g4_glance *walk)
  * Collective if `together`, else per-lane, with wg NULL. What the command would answer, if the caches have it and nobody is
  * changing it: true. Fills cmd->attr; if it fails, that is undefined. `trusted`: whether cmd->cred may look names up anywhere.
  */
-G4_FN G4_INLINE bool g4_glance(bool together, struct g4_wg *wg, struct g4_glance_room *room, const struct g4_fs *fs,
-			       const struct g4_cmd *cmd, bool trusted)
+G4_FN G4_INLINE bool g4_optimistic_lookup(bool together, struct g4_wg *wg, struct g4_optimistic_memory *room,
+					  const struct g4_fs *fs, const struct g4_cmd *cmd, bool trusted)
 {
 	struct g4_lookup_name name;
-	struct g4_glance walk;
+	struct g4_optimistic_lookup walk;
 	uint32_t count = 0, at = 0;
 
 	walk.together = together;
@@ -455,27 +457,27 @@ G4_FN G4_INLINE bool g4_glance(bool together, struct g4_wg *wg, struct g4_glance
 	walk.fs = fs;
 	walk.cmd = cmd;
 	walk.trusted = trusted;
-	if (cmd->name_bytes == 0 || cmd->name_bytes >= G4_PATH_MAX || !g4_glance_start(&walk))
+	if (cmd->name_bytes == 0 || cmd->name_bytes >= G4_PATH_MAX || !g4_optimistic_start(&walk))
 		return false;
 	if (together) {
-		if (!g4_glance_split(&walk, &count))
+		if (!g4_optimistic_split(&walk, &count))
 			return false;
 		G4_ROLLED
 		for (uint32_t k = 0; k < count; k++) {
-			if (!g4_glance_down_together(&walk, &room->parts[k]))
+			if (!g4_optimistic_down_together(&walk, &room->parts[k]))
 				return false;
 		}
 	} else {
 		do {
-			if (!g4_glance_next(cmd, &at, &name.bytes))
+			if (!g4_optimistic_next(cmd, &at, &name.bytes))
 				return false;
 			name.text = cmd->name + at - name.bytes;
 			name.hash = g4_dir_hash(room->hash_key, name.text, name.bytes);
-			if (!g4_glance_down(&walk, &name))
+			if (!g4_optimistic_down(&walk, &name))
 				return false;
 		} while (at < cmd->name_bytes);
 	}
-	return g4_glance_arrive(&walk);
+	return g4_optimistic_arrive(&walk);
 }
 
 #endif

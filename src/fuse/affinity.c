@@ -81,14 +81,14 @@ static void go_to(struct g4_fuse_thread *self, int processor)
 }
 
 /* Before workers start. */
-void g4_fuse_follow_init(struct g4_fuse_host *host)
+void g4_fuse_affinity_init(struct g4_fuse_host *host)
 {
 	if (sched_getaffinity(0, sizeof(host->processors), &host->processors) < 0)
 		CPU_ZERO(&host->processors);
 }
 
 /* The calling worker has read this request. */
-void g4_fuse_follow(struct g4_fuse_thread *self, const struct fuse_in_header *in)
+void g4_fuse_affinity(struct g4_fuse_thread *self, const struct fuse_in_header *in)
 {
 	uint64_t now;
 	int processor;

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/neighbours_host.h"
+#include "engine/gpu_sharing_host.h"
 
 #define BUS_ID "0000:1b:00.0"
 #define NVML_ERROR_INSUFFICIENT_SIZE 7
@@ -69,13 +69,13 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struc
 static const char *sentence_if(bool present)
 {
 	static char text[512];
-	struct g4_neighbours *n = g4_neighbours_open(NULL, BUS_ID);
+	struct g4_gpu_sharing *n = g4_gpu_sharing_open(NULL, BUS_ID);
 
 	assert_non_null(n);
 	text[0] = 0;
-	bool disturb = g4_neighbours_disturb(n, present, text, sizeof(text));
+	bool disturb = g4_gpu_sharing_disturb(n, present, text, sizeof(text));
 	assert_int_equal(disturb, text[0] != 0);
-	g4_neighbours_close(n);
+	g4_gpu_sharing_close(n);
 	assert_int_equal(initialised, 0);
 	return text;
 }
@@ -119,15 +119,15 @@ static void stop(int life, unsigned pid)
 static void without_the_library_nobody_is_there(void **state)
 {
 	(void)state;
-	assert_null(g4_neighbours_open("libno-such-library.so.1", BUS_ID));
-	assert_null(g4_neighbours_open("libm.so.6", BUS_ID)); /* a library that is not NVML */
-	g4_neighbours_close(NULL);
+	assert_null(g4_gpu_sharing_open("libno-such-library.so.1", BUS_ID));
+	assert_null(g4_gpu_sharing_open("libm.so.6", BUS_ID)); /* a library that is not NVML */
+	g4_gpu_sharing_close(NULL);
 }
 
-static void an_unknown_gpu_has_no_neighbours(void **state)
+static void an_unknown_gpu_is_not_shared(void **state)
 {
 	(void)state;
-	assert_null(g4_neighbours_open(NULL, "0000:ff:00.0"));
+	assert_null(g4_gpu_sharing_open(NULL, "0000:ff:00.0"));
 	assert_int_equal(initialised, 0);
 }
 
@@ -212,7 +212,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_the_library_nobody_is_there),
-		cmocka_unit_test(an_unknown_gpu_has_no_neighbours),
+		cmocka_unit_test(an_unknown_gpu_is_not_shared),
 		cmocka_unit_test(a_process_does_not_disturb_itself),
 		cmocka_unit_test(another_process_is_named_and_mps_recommended),
 		cmocka_unit_test(an_mps_that_this_process_does_not_use_is_recognised),

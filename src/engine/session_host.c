@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ports. With the CPU engine each client has threads of its own, so that none waits for another's commands: they take
- * commands in order, one each, and sleep on the client's tail. An engine that runs elsewhere serves the port itself.
+ * Sessions. With the CPU engine each client has threads of its own, so that none waits for another's commands: they take
+ * commands in order, one each, and sleep on the client's tail. An engine that runs elsewhere serves the session itself.
  */
-#include "engine/port_host.h"
+#include "engine/session_host.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,14 +26,14 @@
 #define SPIN_PAUSES 200u /* a few microseconds: what a client needs between two commands */
 
 struct worker {
-	struct g4_port_host *port;
-	struct g4_port_stage *stage;
+	struct g4_session_host *session;
+	struct g4_session_stage *stage;
 	pthread_t thread;
 };
 
-struct g4_port_host {
+struct g4_session_host {
 	struct g4_engine *engine;
-	struct g4_port port;
+	struct g4_session session;
 	int ring_fd, data_fd;
 	uint64_t ring_bytes;
 	uint32_t remote_id;
@@ -45,37 +45,37 @@ struct g4_port_host {
 	struct worker workers[MAX_THREADS];
 };
 
-static struct g4_ring_header *header_of(const struct g4_port_host *p)
+static struct g4_ring_header *header_of(const struct g4_session_host *p)
 {
-	return (struct g4_ring_header *)p->port.ring;
+	return (struct g4_ring_header *)p->session.ring;
 }
 
 /* ------------------------------------------------------------------ serving */
 
-int g4_port_claim(struct g4_port *port, uint32_t *number)
+int g4_session_claim(struct g4_session *session, uint32_t *number)
 {
-	uint32_t *tail = &((struct g4_ring_header *)port->ring)->tail;
+	uint32_t *tail = &((struct g4_ring_header *)session->ring)->tail;
 
 	for (;;) {
-		uint32_t claimed = g4_load32_acq(&port->claimed);
+		uint32_t claimed = g4_load32_acq(&session->claimed);
 		uint32_t pending = g4_load32_acq(tail) - claimed;
 
 		if (pending == 0)
 			return 0;
-		if (pending > port->entries) {
-			if (g4_load32_acq(&port->claimed) == claimed)
+		if (pending > session->entries) {
+			if (g4_load32_acq(&session->claimed) == claimed)
 				return -1;
 			continue; /* others claimed between the two looks, and the client went on: that is its right */
 		}
 		*number = claimed + 1;
-		if (g4_cas32(&port->claimed, claimed, claimed + 1)) {
-			g4_load32_acq(&port->published);
+		if (g4_cas32(&session->claimed, claimed, claimed + 1)) {
+			g4_load32_acq(&session->published);
 			return 1;
 		}
 	}
 }
 
-static void count_sleeper(struct g4_port_host *p, int change)
+static void count_sleeper(struct g4_session_host *p, int change)
 {
 	pthread_mutex_lock(&p->lock);
 	p->sleeping += (uint32_t)change;
@@ -83,38 +83,38 @@ static void count_sleeper(struct g4_port_host *p, int change)
 	pthread_mutex_unlock(&p->lock);
 }
 
-static void sleep_on_tail(struct g4_port_host *p)
+static void sleep_on_tail(struct g4_session_host *p)
 {
 	uint32_t *tail = &header_of(p)->tail;
 
 	for (uint32_t i = 0; i < SPIN_PAUSES; i++) {
-		if (g4_load32_acq(tail) != g4_load32_acq(&p->port.claimed) || g4_load32_acq(&p->stop))
+		if (g4_load32_acq(tail) != g4_load32_acq(&p->session.claimed) || g4_load32_acq(&p->stop))
 			return;
 		g4_pause();
 	}
 	count_sleeper(p, 1);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* engine_waits before tail */
-	uint32_t claimed = g4_load32_acq(&p->port.claimed);
+	uint32_t claimed = g4_load32_acq(&p->session.claimed);
 	/* a stop changes tail, so that it is not missed either */
 	if (!g4_load32_acq(&p->stop))
 		syscall(SYS_futex, tail, FUTEX_WAIT, claimed, NULL, NULL, 0);
 	count_sleeper(p, -1);
 }
 
-static void wake_client(struct g4_port_host *p, uint32_t number)
+static void wake_client(struct g4_session_host *p, uint32_t number)
 {
-	struct g4_ring_result *result = g4_ring_result_of(p->port.ring, p->port.entries, number);
+	struct g4_ring_result *result = g4_ring_result_of(p->session.ring, p->session.entries, number);
 
 	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* the word before client_waits */
 	if (g4_load32_acq(&header_of(p)->client_waits))
 		syscall(SYS_futex, &result->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-static struct g4_port_stage *make_stage(void)
+static struct g4_session_stage *make_stage(void)
 {
-	const uint64_t head = g4_align_up(sizeof(struct g4_port_stage), 64);
-	uint8_t *memory = aligned_alloc(64, head + G4_RING_MAX_TEXT + G4_PORT_STAGE_BYTES);
-	struct g4_port_stage *stage = (struct g4_port_stage *)memory;
+	const uint64_t head = g4_align_up(sizeof(struct g4_session_stage), 64);
+	uint8_t *memory = aligned_alloc(64, head + G4_RING_MAX_TEXT + G4_SESSION_STAGE_BYTES);
+	struct g4_session_stage *stage = (struct g4_session_stage *)memory;
 
 	if (stage) {
 		stage->text = memory + head;
@@ -126,13 +126,13 @@ static struct g4_port_stage *make_stage(void)
 static void *serve(void *argument)
 {
 	struct worker *worker = argument;
-	struct g4_port_host *p = worker->port;
+	struct g4_session_host *p = worker->session;
 	uint32_t number;
 
 	while (!g4_load32_acq(&p->stop)) {
-		int got = g4_port_claim(&p->port, &number);
+		int got = g4_session_claim(&p->session, &number);
 		if (got < 0) {
-			g4_store32_rel(&p->port.broken, 1);
+			g4_store32_rel(&p->session.broken, 1);
 			g4_store32_rel(&header_of(p)->state, G4_RING_DEAD);
 			break;
 		}
@@ -141,7 +141,7 @@ static void *serve(void *argument)
 			continue;
 		}
 		/* no memory for a workgroup: others will give theirs back */
-		while (g4_engine_serve_command(p->engine, &p->port, number, worker->stage) < 0 &&
+		while (g4_engine_serve_command(p->engine, &p->session, number, worker->stage) < 0 &&
 		       !g4_load32_acq(&p->stop))
 			sched_yield();
 		wake_client(p, number);
@@ -149,7 +149,7 @@ static void *serve(void *argument)
 	return NULL;
 }
 
-static uint32_t threads_wanted(const struct g4_port_options *options)
+static uint32_t threads_wanted(const struct g4_session_options *options)
 {
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
@@ -159,11 +159,11 @@ static uint32_t threads_wanted(const struct g4_port_options *options)
 }
 
 /* One thread more, with all the memory that it needs. */
-static bool start_worker(struct g4_port_host *p)
+static bool start_worker(struct g4_session_host *p)
 {
 	struct worker *worker = &p->workers[p->worker_count];
 
-	*worker = (struct worker){.port = p, .stage = make_stage()};
+	*worker = (struct worker){.session = p, .stage = make_stage()};
 	if (!worker->stage || pthread_create(&worker->thread, NULL, serve, worker) != 0) {
 		free(worker->stage);
 		return false;
@@ -172,7 +172,7 @@ static bool start_worker(struct g4_port_host *p)
 	return true;
 }
 
-static int start_workers(struct g4_port_host *p, uint32_t wanted)
+static int start_workers(struct g4_session_host *p, uint32_t wanted)
 {
 	sigset_t all, before;
 
@@ -184,7 +184,7 @@ static int start_workers(struct g4_port_host *p, uint32_t wanted)
 	return p->worker_count ? 0 : -G4_E_NOMEM;
 }
 
-static void stop_workers(struct g4_port_host *p)
+static void stop_workers(struct g4_session_host *p)
 {
 	g4_store32_rel(&p->stop, 1);
 	/* the client writes tail, too: a value that no sleeper waits for comes in the end */
@@ -218,60 +218,61 @@ static int make_memory(const char *name, uint64_t bytes, int *fd, uint8_t **memo
 	return 0;
 }
 
-static void write_header(const struct g4_port_host *p)
+static void write_header(const struct g4_session_host *p)
 {
 	struct g4_ring_header *h = header_of(p);
 
 	h->magic = G4_RING_MAGIC;
 	h->version = G4_RING_VERSION;
-	h->entries = p->port.entries;
-	h->data_bytes = p->port.data_bytes;
-	h->handles = p->port.handle_count;
-	h->may_act = p->port.flags & G4_PORT_MAY_ACT ? 1 : 0;
+	h->entries = p->session.entries;
+	h->data_bytes = p->session.data_bytes;
+	h->handles = p->session.handle_count;
+	h->may_act = p->session.flags & G4_SESSION_MAY_ACT ? 1 : 0;
 	h->completes = g4_engine_backend(p->engine) ? 0 : 1;
 	g4_store32_rel(&h->state, G4_RING_RUNS);
 }
 
-static void free_port(struct g4_port_host *p)
+static void free_session(struct g4_session_host *p)
 {
-	if (p->port.ring)
-		munmap(p->port.ring, p->ring_bytes);
-	if (p->port.data)
-		munmap(p->port.data, p->port.data_bytes);
+	if (p->session.ring)
+		munmap(p->session.ring, p->ring_bytes);
+	if (p->session.data)
+		munmap(p->session.data, p->session.data_bytes);
 	if (p->ring_fd >= 0)
 		close(p->ring_fd);
 	if (p->data_fd >= 0)
 		close(p->data_fd);
-	free(p->port.handles);
+	free(p->session.handles);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
 }
 
-static int make_parts(struct g4_port_host *p, const struct g4_port_options *options)
+static int make_parts(struct g4_session_host *p, const struct g4_session_options *options)
 {
-	p->port.entries = options->entries ? options->entries : G4_RING_DEFAULT_ENTRIES;
-	p->port.data_bytes = options->data_bytes ? options->data_bytes : G4_RING_DEFAULT_DATA_BYTES;
-	p->port.handle_count = options->handles ? options->handles : DEFAULT_HANDLES;
-	if (p->port.entries < 2 || p->port.entries > G4_RING_MAX_ENTRIES || (p->port.entries & (p->port.entries - 1)) ||
-	    p->port.data_bytes < G4_RING_MIN_DATA_BYTES || (p->port.data_bytes & (G4_PAGE_BYTES - 1)))
+	p->session.entries = options->entries ? options->entries : G4_RING_DEFAULT_ENTRIES;
+	p->session.data_bytes = options->data_bytes ? options->data_bytes : G4_RING_DEFAULT_DATA_BYTES;
+	p->session.handle_count = options->handles ? options->handles : DEFAULT_HANDLES;
+	if (p->session.entries < 2 || p->session.entries > G4_RING_MAX_ENTRIES ||
+	    (p->session.entries & (p->session.entries - 1)) || p->session.data_bytes < G4_RING_MIN_DATA_BYTES ||
+	    (p->session.data_bytes & (G4_PAGE_BYTES - 1)))
 		return -G4_E_INVAL;
-	p->port.bytes_limit = p->port.data_bytes;
-	p->port.flags = options->flags;
-	p->port.cred = options->cred;
-	p->ring_bytes = g4_ring_bytes(p->port.entries);
-	p->port.handles = calloc(p->port.handle_count, sizeof(*p->port.handles));
-	if (!p->port.handles)
+	p->session.bytes_limit = p->session.data_bytes;
+	p->session.flags = options->flags;
+	p->session.cred = options->cred;
+	p->ring_bytes = g4_ring_bytes(p->session.entries);
+	p->session.handles = calloc(p->session.handle_count, sizeof(*p->session.handles));
+	if (!p->session.handles)
 		return -G4_E_NOMEM;
-	if (getrandom(p->port.seal_key, sizeof(p->port.seal_key), 0) != (ssize_t)sizeof(p->port.seal_key))
+	if (getrandom(p->session.token_key, sizeof(p->session.token_key), 0) != (ssize_t)sizeof(p->session.token_key))
 		return -G4_E_IO;
-	int rc = make_memory("gpu4fs-ring", p->ring_bytes, &p->ring_fd, &p->port.ring);
-	return rc < 0 ? rc : make_memory("gpu4fs-data", p->port.data_bytes, &p->data_fd, &p->port.data);
+	int rc = make_memory("gpu4fs-ring", p->ring_bytes, &p->ring_fd, &p->session.ring);
+	return rc < 0 ? rc : make_memory("gpu4fs-data", p->session.data_bytes, &p->data_fd, &p->session.data);
 }
 
-int g4_port_open(struct g4_engine *engine, const struct g4_port_options *options, struct g4_port_host **out)
+int g4_session_open(struct g4_engine *engine, const struct g4_session_options *options, struct g4_session_host **out)
 {
 	struct g4_engine_backend *backend = g4_engine_backend(engine);
-	struct g4_port_host *p = calloc(1, sizeof(*p));
+	struct g4_session_host *p = calloc(1, sizeof(*p));
 	int rc;
 
 	if (!p)
@@ -286,18 +287,18 @@ int g4_port_open(struct g4_engine *engine, const struct g4_port_options *options
 			rc = start_workers(p, threads_wanted(options));
 		else
 			rc = backend->attach ?
-				     backend->attach(backend->context, &p->port, p->ring_bytes, &p->remote_id) :
+				     backend->attach(backend->context, &p->session, p->ring_bytes, &p->remote_id) :
 				     -G4_E_NOTSUP;
 	}
 	if (rc < 0) {
-		free_port(p);
+		free_session(p);
 		return rc;
 	}
 	*out = p;
 	return 0;
 }
 
-void g4_port_shut(struct g4_port_host *p)
+void g4_session_shut(struct g4_session_host *p)
 {
 	struct g4_engine_backend *backend = g4_engine_backend(p->engine);
 
@@ -306,47 +307,47 @@ void g4_port_shut(struct g4_port_host *p)
 		backend->detach(backend->context, p->remote_id);
 	} else {
 		stop_workers(p);
-		if (g4_engine_close_port(p->engine, &p->port) < 0)
+		if (g4_engine_close_session(p->engine, &p->session) < 0)
 			g4_log(G4_LOG_ERROR,
 			       "out of memory: files of a client stay open until the file system is unmounted");
 	}
-	free_port(p);
+	free_session(p);
 }
 
-void g4_port_rung(struct g4_port_host *p)
+void g4_session_rung(struct g4_session_host *p)
 {
 	struct g4_engine_backend *backend = g4_engine_backend(p->engine);
 
-	if (backend && backend->ring_bell)
-		backend->ring_bell(backend->context);
+	if (backend && backend->ring_doorbell)
+		backend->ring_doorbell(backend->context);
 }
 
-void *g4_port_ring(const struct g4_port_host *p)
+void *g4_session_ring(const struct g4_session_host *p)
 {
-	return p->port.ring;
+	return p->session.ring;
 }
 
-void *g4_port_data(const struct g4_port_host *p)
+void *g4_session_data(const struct g4_session_host *p)
 {
-	return p->port.data;
+	return p->session.data;
 }
 
-int g4_port_ring_fd(const struct g4_port_host *p)
+int g4_session_ring_fd(const struct g4_session_host *p)
 {
 	return p->ring_fd;
 }
 
-int g4_port_data_fd(const struct g4_port_host *p)
+int g4_session_data_fd(const struct g4_session_host *p)
 {
 	return p->data_fd;
 }
 
-uint64_t g4_port_ring_bytes(const struct g4_port_host *p)
+uint64_t g4_session_ring_bytes(const struct g4_session_host *p)
 {
 	return p->ring_bytes;
 }
 
-uint64_t g4_port_data_bytes(const struct g4_port_host *p)
+uint64_t g4_session_data_bytes(const struct g4_session_host *p)
 {
-	return p->port.data_bytes;
+	return p->session.data_bytes;
 }

@@ -3,7 +3,7 @@
  * NVML is a part of the driver and not of CUDA, so it is loaded when it is needed. Declared here is what NVML's reference
  * manual says of four functions; that interface only grows.
  */
-#include "engine/neighbours_host.h"
+#include "engine/gpu_sharing_host.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ struct process_info { /* nvmlProcessInfo_t since its second version */
 	unsigned gpu_instance, compute_instance;
 };
 
-struct g4_neighbours {
+struct g4_gpu_sharing {
 	void *library;
 	void *device;
 	int (*shutdown)(void);
@@ -36,9 +36,9 @@ static bool find(void *library, const char *name, void *function)
 	return found != NULL;
 }
 
-struct g4_neighbours *g4_neighbours_open(const char *library, const char *bus_id)
+struct g4_gpu_sharing *g4_gpu_sharing_open(const char *library, const char *bus_id)
 {
-	struct g4_neighbours *n = calloc(1, sizeof(*n));
+	struct g4_gpu_sharing *n = calloc(1, sizeof(*n));
 	int (*init)(void);
 	int (*device_by_bus_id)(const char *, void **);
 
@@ -61,7 +61,7 @@ free_it:
 	return NULL;
 }
 
-void g4_neighbours_close(struct g4_neighbours *n)
+void g4_gpu_sharing_close(struct g4_gpu_sharing *n)
 {
 	if (!n)
 		return;
@@ -84,7 +84,7 @@ static void name_of(unsigned pid, char *name, size_t bytes)
 	name[strcspn(name, "\n")] = 0;
 }
 
-static bool is_told(const struct g4_neighbours *n, unsigned count, unsigned pid)
+static bool is_told(const struct g4_gpu_sharing *n, unsigned count, unsigned pid)
 {
 	for (unsigned i = 0; i < count; i++)
 		if (n->infos[i].pid == pid)
@@ -108,7 +108,7 @@ static void say_who(unsigned pid, char *sentence, size_t bytes)
 			 pid, name);
 }
 
-bool g4_neighbours_disturb(struct g4_neighbours *n, bool present, char *sentence, size_t bytes)
+bool g4_gpu_sharing_disturb(struct g4_gpu_sharing *n, bool present, char *sentence, size_t bytes)
 {
 	const unsigned own = (unsigned)getpid();
 	unsigned count = MOST_PROCESSES;

@@ -3,23 +3,23 @@
  * Waiting for something that nobody announces: looking all the time, or between naps. Which of the two, and how long,
  * follows from how long it took before. Host only.
  */
-#ifndef G4_PACE_HOST_H
-#define G4_PACE_HOST_H
+#ifndef G4_POLLING_HOST_H
+#define G4_POLLING_HOST_H
 
 #include "base/base.h"
 
 /*
  * How long something takes that is waited for again and again: `usual_ns` is the mean, or what all but a few take at
- * least where it is slept for. It begins with G4_PACE_START_NS. Threads may share it.
+ * least where it is slept for. It begins with G4_POLLING_START_NS. Threads may share it.
  */
-struct g4_pace {
+struct g4_polling {
 	uint32_t usual_ns;
 };
-#define G4_PACE_START_NS 30000u
+#define G4_POLLING_START_NS 30000u
 
 /* One wait, by one thread. */
 struct g4_waiter {
-	struct g4_pace *pace;
+	struct g4_polling *polling;
 	uint64_t began_ns;
 	uint32_t usual_ns;
 	uint32_t first_ns; /* sleeps so long before it looks at all */
@@ -34,7 +34,7 @@ struct g4_waiter {
  * all the time or after a nap of half the usual time. For what takes longer the waiter sleeps. woken: its sleep is not a nap
  * but has an end that somebody tells.
  */
-void g4_waiter_begin(struct g4_waiter *waiter, struct g4_pace *pace, uint32_t most_spin_ns, bool woken);
+void g4_waiter_begin(struct g4_waiter *waiter, struct g4_polling *polling, uint32_t most_spin_ns, bool woken);
 /* After a look in vain. True: look again, a moment went by. False: sleep now. */
 bool g4_waiter_spins(struct g4_waiter *waiter);
 /* Sleeps, first for most of the usual time, then for a part of the time that went by. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looking without a lock: what was copied while the core of an inode became another inode's, or was filled from the device,
+ * Looking without a lock: what was copied while the in-core inode became another inode's, or was filled from the device,
  * does not count. And what of a ring's lookups the lanes of a workgroup answer together.
  */
-#include "engine/ring_glance.h"
 #include "engine/ring_host.h"
+#include "engine/ring_optimistic.h"
 #include "fs/fs.h"
 #include "rig.h"
 #include "simt/simt_host.h"
@@ -41,15 +41,15 @@ static void mount_with(const struct g4_fault *fault)
 
 /* ------------------------------------------------------------------ a reader in the middle of a load */
 
-static bool is_unchanged(uint32_t core, uint32_t version)
+static bool is_unchanged(uint32_t inode, uint32_t version)
 {
 	g4_fence_acq();
-	return g4_read_unchanged(&g4_core_of(fs, core)->lock, version);
+	return g4_read_unchanged(&g4_icache_at(fs, inode)->lock, version);
 }
 
-/* Somebody who begins to look at the core that is being loaded whenever the device is asked for something. */
+/* Somebody who begins to look at the in-core inode that is being loaded whenever the device is asked for something. */
 struct reader {
-	uint32_t core; /* G4_NO_CORE: has not met one */
+	uint32_t inode; /* G4_NO_INODE: has not met one */
 	uint32_t version;
 	bool quiet;
 };
@@ -59,19 +59,19 @@ static void begin_to_look(void *context, const struct g4_io *io)
 	struct reader *reader = (struct reader *)context;
 
 	(void)io;
-	for (uint32_t i = 0; i < fs->cores.count; i++) {
-		if (g4_load32_acq(&g4_core_of(fs, i)->state) != G4_CORE_LOADING)
+	for (uint32_t i = 0; i < fs->icache.count; i++) {
+		if (g4_load32_acq(&g4_icache_at(fs, i)->state) != G4_ICACHE_LOADING)
 			continue;
-		reader->core = i;
-		reader->quiet = g4_read_begin(&g4_core_of(fs, i)->lock, &reader->version);
+		reader->inode = i;
+		reader->quiet = g4_read_begin(&g4_icache_at(fs, i)->lock, &reader->version);
 	}
 }
 
 static void what_was_copied_during_a_load_does_not_count(void **state)
 {
 	static const struct g4_fault harmless = {.keep_unflushed = true};
-	struct reader reader = {.core = G4_NO_CORE};
-	struct g4_core copy;
+	struct reader reader = {.inode = G4_NO_INODE};
+	struct g4_inode_core copy;
 	struct g4_attr attr;
 	uint32_t version = 0;
 	uint64_t ino = 0;
@@ -89,19 +89,19 @@ static void what_was_copied_during_a_load_does_not_count(void **state)
 	g4_dev_fault_watch(rig.fault, begin_to_look, &reader);
 	assert_int_equal(op_getattr(&rig, ino, &attr), 0);
 	g4_dev_fault_watch(rig.fault, NULL, NULL);
-	assert_int_not_equal(reader.core, G4_NO_CORE);
-	assert_int_equal(g4_core_of(fs, reader.core)->ino, ino);
-	assert_false(reader.quiet && is_unchanged(reader.core, reader.version));
+	assert_int_not_equal(reader.inode, G4_NO_INODE);
+	assert_int_equal(g4_icache_at(fs, reader.inode)->ino, ino);
+	assert_false(reader.quiet && is_unchanged(reader.inode, reader.version));
 	/* now it does */
-	assert_true(g4_core_glance(g4_core_of(fs, reader.core), ino, &copy, &version));
-	assert_true(is_unchanged(reader.core, version));
+	assert_true(g4_icache_read_optimistic(g4_icache_at(fs, reader.inode), ino, &copy, &version));
+	assert_true(is_unchanged(reader.inode, version));
 	assert_int_equal(copy.disk.mode, G4_S_IFREG | 0600);
 	rig_unmount_fs(&rig, wg, fs, true);
 }
 
-static void a_copy_does_not_count_when_the_inode_was_changed_or_its_core_given_away(void **state)
+static void a_copy_does_not_count_when_the_inode_was_changed_or_its_place_given_away(void **state)
 {
-	struct g4_core copy, before;
+	struct g4_inode_core copy, before;
 	uint32_t version = 0, before_version = 0;
 	struct g4_attr attr;
 	uint64_t ino, other;
@@ -111,23 +111,23 @@ static void a_copy_does_not_count_when_the_inode_was_changed_or_its_core_given_a
 	mount_with(NULL);
 	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "f", G4_S_IFREG | 0600, &ino), 0);
 	assert_int_equal(op_getattr(&rig, ino, &attr), 0);
-	uint32_t i = g4_core_place(fs, ino);
-	assert_int_not_equal(i, G4_NO_CORE);
-	assert_true(g4_core_glance(g4_core_of(fs, i), ino, &copy, &version));
+	uint32_t i = g4_icache_place(fs, ino);
+	assert_int_not_equal(i, G4_NO_INODE);
+	assert_true(g4_icache_read_optimistic(g4_icache_at(fs, i), ino, &copy, &version));
 	assert_true(is_unchanged(i, version));
 	attr.mode = 0640;
 	assert_int_equal(op_setattr(&rig, ino, G4_SET_MODE, &attr), 0);
 	assert_false(is_unchanged(i, version));
 
 	assert_int_equal(op_sync(&rig), 0);
-	assert_true(g4_core_glance(g4_core_of(fs, i), ino, &before, &before_version));
-	for (uint32_t k = 0; g4_load64_rlx(&g4_core_of(fs, i)->ino) == ino && k < 4 * fs->cores.count; k++) {
+	assert_true(g4_icache_read_optimistic(g4_icache_at(fs, i), ino, &before, &before_version));
+	for (uint32_t k = 0; g4_load64_rlx(&g4_icache_at(fs, i)->ino) == ino && k < 4 * fs->icache.count; k++) {
 		snprintf(name, sizeof(name), "n%u", k);
 		assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, name, G4_S_IFREG | 0600, &other), 0);
 	}
-	assert_int_not_equal(g4_core_of(fs, i)->ino, ino);
+	assert_int_not_equal(g4_icache_at(fs, i)->ino, ino);
 	assert_false(is_unchanged(i, before_version));
-	assert_false(g4_core_glance(g4_core_of(fs, i), ino, &copy, &version));
+	assert_false(g4_icache_read_optimistic(g4_icache_at(fs, i), ino, &copy, &version));
 	rig_unmount_fs(&rig, wg, fs, true);
 }
 
@@ -139,8 +139,8 @@ static void a_copy_does_not_count_when_the_inode_was_changed_or_its_core_given_a
 
 /* An engine's side of a ring, without threads: commands are executed here and now. */
 static struct desk {
-	struct g4_port port;
-	struct g4_port_stage *stage;
+	struct g4_session session;
+	struct g4_session_stage *stage;
 	uint32_t number;
 } desk;
 
@@ -156,15 +156,15 @@ static void *allocate(uint64_t bytes)
 static void open_desk(void)
 {
 	memset(&desk, 0, sizeof(desk));
-	desk.port = (struct g4_port){.ring = allocate(g4_ring_bytes(ENTRIES)),
-				     .data = allocate(DATA_BYTES),
-				     .data_bytes = DATA_BYTES,
-				     .entries = ENTRIES,
-				     .bytes_limit = DATA_BYTES,
-				     .seal_key = {1, 2}};
+	desk.session = (struct g4_session){.ring = allocate(g4_ring_bytes(ENTRIES)),
+					   .data = allocate(DATA_BYTES),
+					   .data_bytes = DATA_BYTES,
+					   .entries = ENTRIES,
+					   .bytes_limit = DATA_BYTES,
+					   .token_key = {1, 2}};
 	desk.stage = allocate(sizeof(*desk.stage));
 	desk.stage->text = allocate(G4_RING_MAX_TEXT);
-	desk.stage->data = allocate(G4_PORT_STAGE_BYTES);
+	desk.stage->data = allocate(G4_SESSION_STAGE_BYTES);
 }
 
 static void close_desk(void)
@@ -172,20 +172,20 @@ static void close_desk(void)
 	free(desk.stage->text);
 	free(desk.stage->data);
 	free(desk.stage);
-	free(desk.port.ring);
-	free(desk.port.data);
+	free(desk.session.ring);
+	free(desk.session.data);
 }
 
 static void be(uint32_t uid, uint32_t gid)
 {
-	desk.port.cred = (struct g4_cred){.uid = uid, .gid = gid};
+	desk.session.cred = (struct g4_cred){.uid = uid, .gid = gid};
 }
 
 static struct g4_ring_slot slot_of(uint32_t op, uint64_t node, const char *text)
 {
 	struct g4_ring_slot slot = {.command = {.op = op,
 						.node = node,
-						.seal = g4_port_seal(&desk.port, node, 0),
+						.token = g4_session_token(&desk.session, node, 0),
 						.name_bytes = (uint16_t)strlen(text),
 						.text_at = G4_RING_TEXT_INLINE,
 						.wants_attr = 1}};
@@ -199,14 +199,14 @@ static struct g4_ring_slot slot_of(uint32_t op, uint64_t node, const char *text)
 static int execute(const struct g4_ring_slot *slot, struct g4_ring_result *taken, bool *together)
 {
 	const uint32_t number = ++desk.number;
-	struct g4_ring_result *result = g4_ring_result_of(desk.port.ring, ENTRIES, number);
+	struct g4_ring_result *result = g4_ring_result_of(desk.session.ring, ENTRIES, number);
 	struct g4_cmd before;
 
 	memset(&before, UNTOUCHED, sizeof(before));
 	desk.stage->cmd = before;
 	memset(taken, 0, sizeof(*taken));
-	*g4_ring_slot_of(desk.port.ring, ENTRIES, number) = *slot;
-	g4_port_execute(wg, fs, &desk.port, number, desk.stage);
+	*g4_ring_slot_of(desk.session.ring, ENTRIES, number) = *slot;
+	g4_session_execute(wg, fs, &desk.session, number, desk.stage);
 	*together = memcmp(&desk.stage->cmd, &before, sizeof(before)) == 0;
 	assert_int_equal(result->word & G4_RING_NUMBER_MASK, number);
 	if (result->word & G4_RING_WORD_FULL) {
@@ -228,8 +228,8 @@ static bool is_together(const struct g4_ring_slot *slot, int status, uint64_t in
 	if (taken.tops == 0)
 		return together;
 	assert_int_equal(op_getattr(&rig, ino, &attr), 0);
-	assert_int_equal(taken.attr.seal, g4_port_seal(&desk.port, attr.ino, attr.generation));
-	taken.attr.seal = 0;
+	assert_int_equal(taken.attr.token, g4_session_token(&desk.session, attr.ino, attr.generation));
+	taken.attr.token = 0;
 	assert_memory_equal(&taken.attr, &attr, sizeof(attr));
 	return together;
 }
@@ -293,7 +293,7 @@ static void lanes_walk_together_as_far_as_they_have_room(void **state)
 	}
 	for (uint32_t k = 0; k < DEEPEST; k++) {
 		strcpy(path + 2 * k, "d");
-		assert_int_equal(ask_path(path, 0, inodes[k]), k < G4_GLANCE_PARTS);
+		assert_int_equal(ask_path(path, 0, inodes[k]), k < G4_OPTIMISTIC_PARTS);
 		strcpy(path + 2 * k + 1, "/");
 		assert_false(ask_path(path, 0, inodes[k]));
 	}
@@ -335,11 +335,11 @@ static void lanes_leave_to_the_command_what_is_not_plain(void **state)
 	assert_true(ask(&slot, 0, file));
 	slot.command.wants_attr = 0;
 	assert_true(ask(&slot, 0, file));
-	slot.command.seal ^= 1;
+	slot.command.token ^= 1;
 	assert_false(ask(&slot, -G4_E_STALE, 0));
 	slot = slot_of(G4_CMD_LOOKUP, dir, "file");
 	slot.command.text_at = 0;
-	memcpy(desk.port.data, "file", 4);
+	memcpy(desk.session.data, "file", 4);
 	assert_false(ask(&slot, 0, file));
 
 	slot = slot_of(G4_CMD_RESOLVE, G4_NODE_ROOT, "dir/file");
@@ -393,8 +393,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_was_copied_during_a_load_does_not_count, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_copy_does_not_count_when_the_inode_was_changed_or_its_core_given_away,
-						setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			a_copy_does_not_count_when_the_inode_was_changed_or_its_place_given_away, setup, teardown),
 		desk_test(lanes_walk_together_as_far_as_they_have_room),
 		desk_test(lanes_leave_to_the_command_what_is_not_plain),
 		desk_test(lanes_ask_for_permission_as_the_command_does),

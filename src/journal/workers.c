@@ -9,7 +9,7 @@
  * when every page of it was reported done, and a chunk that was handed out is done by the one who got it. Who adds to a task
  * that is given out already gets nothing, and what he adds goes with the next task's beginning.
  */
-#include "journal/crew.h"
+#include "journal/workers.h"
 
 #define CHUNK 4u
 #define ALONE 8u /* pages that are not worth calling others for */
@@ -110,20 +110,20 @@ G4_FN void g4_line_is_home(struct g4_journal *j, uint32_t i)
 G4_FN static int do_page(struct g4_wg *wg, struct g4_journal *j, uint32_t kind, uint64_t sequence, uint32_t k)
 {
 	switch (kind) {
-	case G4_CREW_FREEZE:
+	case G4_COMMIT_TASK_FREEZE:
 		freeze(wg, j, sequence, k);
 		return 0;
-	case G4_CREW_FREEZE_HOME:
+	case G4_COMMIT_TASK_FREEZE_HOME:
 		freeze_home(wg, j, sequence, k);
 		return 0;
-	case G4_CREW_SEAL:
+	case G4_COMMIT_TASK_SEAL:
 		j->record_crcs[k] = seal(wg, j, &j->meta->cache->lines[j->logs[sequence & 1].lines[k]],
 					 record_image(j, k), g4_record_addresses(j)[k], sequence);
 		return 0;
-	case G4_CREW_WRITE:
+	case G4_COMMIT_TASK_WRITE:
 		return g4_space_write(wg, j->meta->space, g4_log_address(j, j->head_page + k),
 				      j->record + (uint64_t)k * G4_PAGE_BYTES, G4_PAGE_BYTES, 0);
-	case G4_CREW_LET_GO:
+	case G4_COMMIT_TASK_LET_GO:
 		g4_line_is_home(j, j->home_lines[k]);
 		return 0;
 	default:
@@ -137,29 +137,29 @@ G4_FN static int do_page(struct g4_wg *wg, struct g4_journal *j, uint32_t kind, 
  * Takes a chunk of what is open and does it. The first look spares additions where nothing is left: what is added then is
  * bounded by the workgroups, and far from the number of pages in the other half.
  */
-G4_FN bool g4_crew_help(struct g4_wg *wg, struct g4_journal *j)
+G4_FN bool g4_commit_workers_help(struct g4_wg *wg, struct g4_journal *j)
 {
-	struct g4_crew *crew = &j->crew;
+	struct g4_commit_workers *workers = &j->workers;
 
-	if (!g4_crew_calls(j))
+	if (!g4_commit_workers_call(j))
 		return false;
-	const uint64_t turn = g4_add64_acq(&crew->turn, CHUNK);
+	const uint64_t turn = g4_add64_acq(&workers->turn, CHUNK);
 	const uint32_t first = (uint32_t)turn, pages = (uint32_t)(turn >> 32);
 	if (first >= pages)
 		return false;
 	/* pages of ours are not done: the task stays what it is until they are */
-	const uint32_t kind = g4_load32_rlx(&crew->kind), count = (uint32_t)g4_min64(CHUNK, pages - first);
-	const uint64_t sequence = g4_load64_rlx(&crew->sequence);
+	const uint32_t kind = g4_load32_rlx(&workers->kind), count = (uint32_t)g4_min64(CHUNK, pages - first);
+	const uint64_t sequence = g4_load64_rlx(&workers->sequence);
 	for (uint32_t k = first; k < first + count; k++) {
 		int rc = do_page(wg, j, kind, sequence, k);
 		if (rc < 0)
-			g4_cas32(&crew->error, 0, (uint32_t)-rc);
+			g4_cas32(&workers->error, 0, (uint32_t)-rc);
 	}
-	g4_add32_rel(&crew->done, count);
+	g4_add32_rel(&workers->done, count);
 	return true;
 }
 
-G4_FN static int run_alone(struct g4_wg *wg, struct g4_journal *j, enum g4_crew_task task, uint64_t sequence,
+G4_FN static int run_alone(struct g4_wg *wg, struct g4_journal *j, enum g4_commit_task task, uint64_t sequence,
 			   uint32_t pages)
 {
 	int rc = 0;
@@ -169,20 +169,21 @@ G4_FN static int run_alone(struct g4_wg *wg, struct g4_journal *j, enum g4_crew_
 	return rc;
 }
 
-G4_FN int g4_crew_run(struct g4_wg *wg, struct g4_journal *j, enum g4_crew_task task, uint64_t sequence, uint32_t pages)
+G4_FN int g4_commit_workers_run(struct g4_wg *wg, struct g4_journal *j, enum g4_commit_task task, uint64_t sequence,
+				uint32_t pages)
 {
-	struct g4_crew *crew = &j->crew;
+	struct g4_commit_workers *workers = &j->workers;
 
 	if (pages < ALONE)
 		return run_alone(wg, j, task, sequence, pages);
-	g4_store32_rlx(&crew->kind, (uint32_t)task);
-	g4_store64_rlx(&crew->sequence, sequence);
-	g4_store32_rlx(&crew->done, 0);
-	g4_store32_rlx(&crew->error, 0);
-	g4_store64_rel(&crew->turn, (uint64_t)pages << 32);
-	while (g4_crew_help(wg, j))
+	g4_store32_rlx(&workers->kind, (uint32_t)task);
+	g4_store64_rlx(&workers->sequence, sequence);
+	g4_store32_rlx(&workers->done, 0);
+	g4_store32_rlx(&workers->error, 0);
+	g4_store64_rel(&workers->turn, (uint64_t)pages << 32);
+	while (g4_commit_workers_help(wg, j))
 		;
-	while (g4_load32_acq(&crew->done) != pages)
+	while (g4_load32_acq(&workers->done) != pages)
 		g4_pause();
-	return -(int)g4_load32_rlx(&crew->error);
+	return -(int)g4_load32_rlx(&workers->error);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "stranger.h"
+#include "untrusted.h"
 
 #include <sys/mman.h>
 
@@ -7,29 +7,29 @@
 #include "engine/ring_host.h"
 #include "simt/simt.h"
 
-void stranger_enter(struct stranger *s, const struct g4_port_options *options)
+void untrusted_enter(struct untrusted *s, const struct g4_session_options *options)
 {
-	ok(g4_port_open(fs->mount->engine, options, &s->port));
-	s->ring = mmap(NULL, g4_port_ring_bytes(s->port), PROT_READ | PROT_WRITE, MAP_SHARED, g4_port_ring_fd(s->port),
-		       0);
-	s->data = mmap(NULL, g4_port_data_bytes(s->port), PROT_READ | PROT_WRITE, MAP_SHARED, g4_port_data_fd(s->port),
-		       0);
+	ok(g4_session_open(fs->mount->engine, options, &s->session));
+	s->ring = mmap(NULL, g4_session_ring_bytes(s->session), PROT_READ | PROT_WRITE, MAP_SHARED,
+		       g4_session_ring_fd(s->session), 0);
+	s->data = mmap(NULL, g4_session_data_bytes(s->session), PROT_READ | PROT_WRITE, MAP_SHARED,
+		       g4_session_data_fd(s->session), 0);
 	assert_ptr_not_equal(s->ring, MAP_FAILED);
 	assert_ptr_not_equal(s->data, MAP_FAILED);
 	s->header = (struct g4_ring_header *)s->ring;
 	s->next = 1;
 }
 
-void stranger_leave(struct stranger *s)
+void untrusted_leave(struct untrusted *s)
 {
-	uint64_t ring_bytes = g4_port_ring_bytes(s->port), data_bytes = g4_port_data_bytes(s->port);
+	uint64_t ring_bytes = g4_session_ring_bytes(s->session), data_bytes = g4_session_data_bytes(s->session);
 
-	g4_port_shut(s->port);
+	g4_session_shut(s->session);
 	munmap(s->ring, ring_bytes);
 	munmap(s->data, data_bytes);
 }
 
-void stranger_post(struct stranger *s, const struct g4_ring_slot *slot)
+void untrusted_post(struct untrusted *s, const struct g4_ring_slot *slot)
 {
 	*g4_ring_slot_of(s->ring, s->header->entries, s->next) = *slot;
 	g4_store32_rel(&s->header->tail, s->next);
@@ -37,7 +37,7 @@ void stranger_post(struct stranger *s, const struct g4_ring_slot *slot)
 	s->next++;
 }
 
-const struct g4_ring_result *stranger_await(struct stranger *s, uint32_t number)
+const struct g4_ring_result *untrusted_await(struct untrusted *s, uint32_t number)
 {
 	struct g4_ring_result *result = g4_ring_result_of(s->ring, s->header->entries, number);
 	uint64_t until = g4_monotonic_ns() + DEADLINE_NS;
@@ -51,7 +51,7 @@ const struct g4_ring_result *stranger_await(struct stranger *s, uint32_t number)
 	return result;
 }
 
-int stranger_status(const struct g4_ring_result *result)
+int untrusted_status(const struct g4_ring_result *result)
 {
 	int32_t small;
 
@@ -60,10 +60,10 @@ int stranger_status(const struct g4_ring_result *result)
 	return small < 0 ? small : 0;
 }
 
-int stranger_take(struct stranger *s, uint32_t number, struct g4_ring_result *taken)
+int untrusted_take(struct untrusted *s, uint32_t number, struct g4_ring_result *taken)
 {
 	struct g4_ring_result *result = g4_ring_result_of(s->ring, s->header->entries, number);
-	const int status = stranger_status(stranger_await(s, number));
+	const int status = untrusted_status(untrusted_await(s, number));
 
 	memset(taken, 0, sizeof(*taken));
 	while ((result->word & G4_RING_WORD_FULL) && !g4_ring_result_take(result, taken))
@@ -71,22 +71,22 @@ int stranger_take(struct stranger *s, uint32_t number, struct g4_ring_result *ta
 	return status;
 }
 
-int stranger_run(struct stranger *s, const struct g4_ring_slot *slot)
+int untrusted_run(struct untrusted *s, const struct g4_ring_slot *slot)
 {
 	struct g4_ring_result unused;
 	uint32_t number = s->next;
 
-	stranger_post(s, slot);
-	return stranger_take(s, number, &unused);
+	untrusted_post(s, slot);
+	return untrusted_take(s, number, &unused);
 }
 
-struct g4_ring_result stranger_ask(struct stranger *s, const struct g4_ring_slot *slot)
+struct g4_ring_result untrusted_ask(struct untrusted *s, const struct g4_ring_slot *slot)
 {
 	struct g4_ring_result taken;
 	uint32_t number = s->next;
 
-	stranger_post(s, slot);
-	assert_int_equal(stranger_take(s, number, &taken), 0);
+	untrusted_post(s, slot);
+	assert_int_equal(untrusted_take(s, number, &taken), 0);
 	assert_true(taken.word & G4_RING_WORD_FULL);
 	return taken;
 }
@@ -104,7 +104,7 @@ struct g4_ring_slot slot_of(uint32_t op, const char *name)
 	return slot;
 }
 
-const struct g4_port_options somebody = {
+const struct g4_session_options somebody = {
 	.cred = {.uid = 1000, .gid = 1000, .umask = 022}, .data_bytes = 4 * G4_MIB, .entries = 16, .handles = 4};
 
 struct g4_ring_slot open_slot(const char *name, uint32_t flags)
@@ -116,11 +116,11 @@ struct g4_ring_slot open_slot(const char *name, uint32_t flags)
 	return slot;
 }
 
-uint64_t stranger_open(struct stranger *s, const char *name, uint32_t flags)
+uint64_t untrusted_open(struct untrusted *s, const char *name, uint32_t flags)
 {
 	const struct g4_ring_slot slot = open_slot(name, flags);
 
-	return stranger_ask(s, &slot).handle;
+	return untrusted_ask(s, &slot).handle;
 }
 
 struct g4_ring_slot io_slot(uint32_t op, uint64_t handle, uint64_t data, uint64_t length)

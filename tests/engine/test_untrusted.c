@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a client may not do, though it knows all but the key of its port: numbers of inodes, their generations, the format
+ * What a client may not do, though it knows all but the key of its session: numbers of inodes, their generations, the format
  * of the disk.
  */
 #include <fcntl.h>
@@ -9,10 +9,10 @@
 #include "format/format.h"
 #include "fs/fs.h"
 #include "hash/crc32c.h"
-#include "stranger.h"
+#include "untrusted.h"
 
 static struct g4_engine *engine;
-static struct stranger s; /* uid 1000 */
+static struct untrusted s; /* uid 1000 */
 
 static int setup(void **state)
 {
@@ -20,48 +20,48 @@ static int setup(void **state)
 
 	engine = fs->mount->engine;
 	ok(gpu4fs_chmod(fs, NULL, "/", 0777));
-	stranger_enter(&s, &somebody);
+	untrusted_enter(&s, &somebody);
 	return rc;
 }
 
 static int teardown(void **state)
 {
-	stranger_leave(&s);
+	untrusted_leave(&s);
 	return api_teardown(state);
 }
 
-#define stranger_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define untrusted_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 /* An inode as a client names it. */
 struct name {
-	uint64_t ino, generation, seal;
+	uint64_t ino, generation, token;
 };
 
 static struct name name_of(const struct g4_attr *attr)
 {
-	return (struct name){attr->ino, attr->generation, attr->seal};
+	return (struct name){attr->ino, attr->generation, attr->token};
 }
 
 static void set_node(struct g4_ring_slot *slot, struct name name)
 {
 	slot->command.node = name.ino;
 	slot->command.arg = (slot->command.arg & ~(uint64_t)UINT32_MAX) | name.generation;
-	slot->command.seal = name.seal;
+	slot->command.token = name.token;
 }
 
 static void set_node2(struct g4_ring_slot *slot, struct name name)
 {
 	slot->command.node2 = name.ino;
 	slot->command.arg = (uint32_t)slot->command.arg | name.generation << 32;
-	slot->command.offset = name.seal;
+	slot->command.offset = name.token;
 }
 
-static struct g4_attr look_up(struct stranger *client, const char *path)
+static struct g4_attr look_up(struct untrusted *client, const char *path)
 {
 	struct g4_ring_slot slot = slot_of(G4_CMD_RESOLVE, path);
 
 	slot.command.wants_attr = 1;
-	return stranger_ask(client, &slot).attr;
+	return untrusted_ask(client, &slot).attr;
 }
 
 static int run_on(uint32_t op, struct name name)
@@ -70,7 +70,7 @@ static int run_on(uint32_t op, struct name name)
 
 	set_node(&slot, name);
 	slot.command.flags = G4_OPEN_READ;
-	return stranger_run(&s, &slot);
+	return untrusted_run(&s, &slot);
 }
 
 static struct name make_by_hand(const char *name)
@@ -79,7 +79,7 @@ static struct name make_by_hand(const char *name)
 
 	slot.command.mode = S_IFREG | 0644;
 	slot.command.wants_attr = 1;
-	const struct g4_attr attr = stranger_ask(&s, &slot).attr;
+	const struct g4_attr attr = untrusted_ask(&s, &slot).attr;
 	return name_of(&attr);
 }
 
@@ -91,31 +91,31 @@ static struct name private_file(void)
 	return (struct name){.ino = stat.ino, .generation = stat.generation};
 }
 
-static const struct g4_port_options root_far_away = {
-	.flags = G4_PORT_MAY_ACT, .data_bytes = 4 * G4_MIB, .entries = 16, .handles = 4};
+static const struct g4_session_options root_far_away = {
+	.flags = G4_SESSION_MAY_ACT, .data_bytes = 4 * G4_MIB, .entries = 16, .handles = 4};
 
 /* ------------------------------------------------------------------ naming inodes */
 
-static void an_inode_is_named_with_its_seal(void **state)
+static void an_inode_is_named_with_its_token(void **state)
 {
 	struct name other = private_file(), mine = make_by_hand("mine");
-	struct stranger root;
+	struct untrusted root;
 
 	(void)state;
 	ok(run_on(G4_CMD_OPEN, mine));
 	assert_int_equal(run_on(G4_CMD_OPEN, (struct name){mine.ino, mine.generation, 0}), -G4_E_STALE);
-	assert_int_equal(run_on(G4_CMD_OPEN, (struct name){mine.ino, mine.generation + 1, mine.seal}), -G4_E_STALE);
-	assert_int_equal(run_on(G4_CMD_OPEN, (struct name){mine.ino, 0, mine.seal}), -G4_E_STALE);
-	assert_int_equal(run_on(G4_CMD_OPEN, (struct name){mine.ino, mine.generation, mine.seal ^ 1}), -G4_E_STALE);
+	assert_int_equal(run_on(G4_CMD_OPEN, (struct name){mine.ino, mine.generation + 1, mine.token}), -G4_E_STALE);
+	assert_int_equal(run_on(G4_CMD_OPEN, (struct name){mine.ino, 0, mine.token}), -G4_E_STALE);
+	assert_int_equal(run_on(G4_CMD_OPEN, (struct name){mine.ino, mine.generation, mine.token ^ 1}), -G4_E_STALE);
 	/* a file that all may read, behind a door that is closed */
 	assert_int_equal(run_on(G4_CMD_OPEN, other), -G4_E_STALE);
-	other.seal = mine.seal;
+	other.token = mine.token;
 	assert_int_equal(run_on(G4_CMD_OPEN, other), -G4_E_STALE);
-	stranger_enter(&root, &root_far_away);
+	untrusted_enter(&root, &root_far_away);
 	const struct g4_attr attr = look_up(&root, "closed/file");
 	assert_int_equal(attr.ino, other.ino);
-	assert_int_equal(run_on(G4_CMD_OPEN, name_of(&attr)), -G4_E_STALE); /* another client's seal */
-	stranger_leave(&root);
+	assert_int_equal(run_on(G4_CMD_OPEN, name_of(&attr)), -G4_E_STALE); /* another client's token */
+	untrusted_leave(&root);
 }
 
 static void no_command_takes_a_number_alone(void **state)
@@ -139,7 +139,7 @@ static void no_command_takes_a_number_alone(void **state)
 			slot.command.name_bytes = 0;
 			slot.command.attr_bytes = sizeof(struct g4_attr);
 		}
-		assert_int_equal(stranger_run(&s, &slot), -G4_E_STALE);
+		assert_int_equal(untrusted_run(&s, &slot), -G4_E_STALE);
 	}
 	/* two of them */
 	const struct name mine = make_by_hand("mine");
@@ -149,18 +149,18 @@ static void no_command_takes_a_number_alone(void **state)
 	slot.command.name_bytes = 0;
 	set_node(&slot, mine);
 	set_node2(&slot, number);
-	assert_int_equal(stranger_run(&s, &slot), -G4_E_STALE);
+	assert_int_equal(untrusted_run(&s, &slot), -G4_E_STALE);
 	set_node2(&slot, name_of(&public));
-	slot.command.seal = 0;
-	assert_int_equal(stranger_run(&s, &slot), -G4_E_STALE);
+	slot.command.token = 0;
+	assert_int_equal(untrusted_run(&s, &slot), -G4_E_STALE);
 	slot = slot_of(G4_CMD_RENAME, "minemine");
 	slot.command.name_bytes = slot.command.name2_bytes = 4;
 	set_node2(&slot, number);
-	assert_int_equal(stranger_run(&s, &slot), -G4_E_STALE);
+	assert_int_equal(untrusted_run(&s, &slot), -G4_E_STALE);
 	assert_int_equal(api_count_names("/public"), 0);
 }
 
-static void a_seal_does_not_outlive_its_inode(void **state)
+static void a_token_does_not_outlive_its_inode(void **state)
 {
 	struct name old, new;
 	uint32_t rounds = 0;
@@ -181,7 +181,7 @@ static void a_seal_does_not_outlive_its_inode(void **state)
 	ok(run_on(G4_CMD_OPEN, new));
 }
 
-#define IMAGE "strangers.img"
+#define IMAGE "untrusted clients.img"
 #define MARK_BYTES 32
 
 /* Data that looks like a slab at `address`, all its slots files of the client's. */
@@ -231,15 +231,15 @@ static uint64_t place_forgery(void)
 {
 	const char mark[MARK_BYTES] = "data of a client, not an inode";
 	uint8_t page[G4_PAGE_BYTES];
-	const uint64_t handle = stranger_open(&s, "mine", G4_OPEN_READ | G4_OPEN_WRITE);
+	const uint64_t handle = untrusted_open(&s, "mine", G4_OPEN_READ | G4_OPEN_WRITE);
 	const struct g4_ring_slot write = io_slot(G4_CMD_WRITE, handle, 0, G4_PAGE_BYTES);
 	const struct g4_ring_slot sync = io_slot(G4_CMD_FSYNC, handle, 0, 0);
 	const int image = open(IMAGE, O_RDWR);
 
 	assert_true(image >= 0);
 	memcpy(s.data, mark, sizeof(mark));
-	ok(stranger_run(&s, &write));
-	ok(stranger_run(&s, &sync));
+	ok(untrusted_run(&s, &write));
+	ok(untrusted_run(&s, &sync));
 	const uint64_t address = find_page(image, mark);
 	forge(page, address);
 	gives(pwrite(image, page, sizeof(page), (off_t)address), sizeof(page));
@@ -252,17 +252,17 @@ static void data_that_looks_like_an_inode_is_none(void **state)
 	const struct g4_cred own = {.uid = 1000, .gid = 1000};
 
 	(void)state;
-	stranger_leave(&s);
+	untrusted_leave(&s);
 	ok(api_unmount(fs));
 	api_image(IMAGE, 64 * G4_MIB);
 	fs = api_mount(IMAGE, true);
 	engine = fs->mount->engine;
 	ok(gpu4fs_chmod(fs, NULL, "/", 0777));
-	stranger_enter(&s, &somebody);
+	untrusted_enter(&s, &somebody);
 	const uint64_t ino = place_forgery();
 	assert_int_equal(run_on(G4_CMD_OPEN, (struct name){.ino = ino, .generation = 7}), -G4_E_STALE);
 	assert_int_equal(run_on(G4_CMD_OPEN, (struct name){.ino = ino}), -G4_E_STALE);
-	/* the engine itself takes it for one: what stands between the two is the seal */
+	/* the engine itself takes it for one: what stands between the two is the token */
 	struct g4_cmd open = {.op = G4_CMD_OPEN, .node = ino, .flags = G4_OPEN_READ, .cred = &own};
 	ok(g4_engine_execute(engine, &open));
 	struct g4_cmd release = {.op = G4_CMD_RELEASE, .handle = open.handle};
@@ -270,7 +270,7 @@ static void data_that_looks_like_an_inode_is_none(void **state)
 	unlink(IMAGE);
 }
 
-/* ------------------------------------------------------------------ what is asked for at a port */
+/* ------------------------------------------------------------------ what is asked for at a session */
 
 static void nodes_have_a_known_type(void **state)
 {
@@ -287,12 +287,12 @@ static void nodes_have_a_known_type(void **state)
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		struct g4_ring_slot slot = slot_of(G4_CMD_MKNOD, "node");
 		slot.command.mode = wrong[i].mode;
-		assert_int_equal(stranger_run(&s, &slot), wrong[i].status);
+		assert_int_equal(untrusted_run(&s, &slot), wrong[i].status);
 	}
 	assert_int_equal(api_count_names("/"), 0);
 	struct g4_ring_slot slot = slot_of(G4_CMD_MKNOD, "pipe");
 	slot.command.mode = S_IFIFO | 0600;
-	ok(stranger_run(&s, &slot));
+	ok(untrusted_run(&s, &slot));
 	assert_true(S_ISFIFO(api_lstat("/pipe").mode));
 }
 
@@ -318,12 +318,12 @@ static void attributes_of_others_stay(void **state)
 	ok(gpu4fs_chmod(fs, NULL, "/setuid", 04766));
 	const struct g4_attr attr = look_up(&s, "setuid");
 	set_node(&set, name_of(&attr));
-	assert_int_equal(stranger_run(&s, &set), -G4_E_PERM);
-	set.command.handle = stranger_open(&s, "setuid", G4_OPEN_READ);
-	assert_int_equal(stranger_run(&s, &set), -G4_E_PERM);
+	assert_int_equal(untrusted_run(&s, &set), -G4_E_PERM);
+	set.command.handle = untrusted_open(&s, "setuid", G4_OPEN_READ);
+	assert_int_equal(untrusted_run(&s, &set), -G4_E_PERM);
 	assert_int_equal(api_lstat("/setuid").mode & 07777, 04766);
-	set.command.handle = stranger_open(&s, "setuid", G4_OPEN_WRITE); /* who may write may do this by writing */
-	ok(stranger_run(&s, &set));
+	set.command.handle = untrusted_open(&s, "setuid", G4_OPEN_WRITE); /* who may write may do this by writing */
+	ok(untrusted_run(&s, &set));
 	assert_int_equal(api_lstat("/setuid").mode & 07777, 0766);
 	/* the kernel, which knows whose write it is */
 	ok(gpu4fs_chmod(fs, NULL, "/setuid", 04766));
@@ -340,13 +340,13 @@ static void times_of_change_and_unknown_bits_are_not_set(void **state)
 
 	(void)state;
 	set_node(&set, mine);
-	assert_int_equal(stranger_run(&s, &set), -G4_E_PERM);
+	assert_int_equal(untrusted_run(&s, &set), -G4_E_PERM);
 	assert_int_not_equal(api_lstat("/mine").ctime.tv_sec, 0);
 	for (uint32_t bit = 11; bit < 32; bit++) {
 		set.command.mask = 1u << bit;
-		assert_int_equal(stranger_run(&s, &set), -G4_E_INVAL);
+		assert_int_equal(untrusted_run(&s, &set), -G4_E_INVAL);
 		set_node(&set, (struct name){.ino = G4_NODE_ROOT}); /* nor where nothing else is allowed */
-		assert_int_equal(stranger_run(&s, &set), -G4_E_INVAL);
+		assert_int_equal(untrusted_run(&s, &set), -G4_E_INVAL);
 		set_node(&set, mine);
 	}
 }
@@ -363,25 +363,25 @@ static void a_listing_with_attributes_needs_search_permission(void **state)
 	set_node(&list, name_of(&attr));
 	list.command.flags = G4_READDIR_PLUS;
 	list.command.length = 4096;
-	ok(stranger_run(&s, &list));
+	ok(untrusted_run(&s, &list));
 	uint64_t bytes = g4_ring_result_of(s.ring, 16, s.next - 1)->word >> 32;
 	for (uint64_t at = 0; at < bytes;) {
 		const struct g4_dirent *entry = (const struct g4_dirent *)(const void *)(s.data + at);
 		const struct g4_attr *its = (const struct g4_attr *)(const void *)(entry + 1);
 		assert_true(entry->record_bytes > 0);
 		if (entry->has_attr) {
-			assert_int_equal(its->seal, 0);
+			assert_int_equal(its->token, 0);
 			with_attributes++;
 		}
 		at += entry->record_bytes;
 	}
 	assert_int_equal(with_attributes, 1);
 	ok(gpu4fs_chmod(fs, NULL, "/dir", 0744));
-	assert_int_equal(stranger_run(&s, &list), -G4_E_ACCES);
+	assert_int_equal(untrusted_run(&s, &list), -G4_E_ACCES);
 	list.command.flags = 0;
-	ok(stranger_run(&s, &list));
+	ok(untrusted_run(&s, &list));
 	ok(gpu4fs_chmod(fs, NULL, "/dir", 0711));
-	assert_int_equal(stranger_run(&s, &list), -G4_E_ACCES);
+	assert_int_equal(untrusted_run(&s, &list), -G4_E_ACCES);
 }
 
 /* ------------------------------------------------------------------ what Linux forbids by fs.protected_* */
@@ -403,7 +403,7 @@ static int link_to_new(const char *path)
 	slot.command.name_bytes = 0;
 	set_node(&slot, name_of(&attr));
 	set_node2(&slot, (struct name){.ino = G4_NODE_ROOT});
-	int rc = stranger_run(&s, &slot);
+	int rc = untrusted_run(&s, &slot);
 	if (rc == 0)
 		ok(gpu4fs_unlink(fs, NULL, "/new"));
 	return rc;
@@ -434,11 +434,11 @@ static void others_files_get_no_name_from_who_may_not_change_them(void **state)
 	assert_int_equal(link_to_new("pipe"), 0);
 }
 
-static int resolve_as_stranger(const char *path)
+static int resolve_as_another(const char *path)
 {
 	struct g4_ring_slot slot = slot_of(G4_CMD_RESOLVE, path);
 
-	return stranger_run(&s, &slot);
+	return untrusted_run(&s, &slot);
 }
 
 static void links_of_others_in_sticky_directories_are_not_followed(void **state)
@@ -461,11 +461,11 @@ static void links_of_others_in_sticky_directories_are_not_followed(void **state)
 		own("/shared", cases[k].dir_uid, cases[k].dir_mode);
 		own("/shared/link", cases[k].link_uid, 0);
 		own("/shared/way", cases[k].link_uid, 0);
-		assert_int_equal(resolve_as_stranger("shared/link"), cases[k].status);
-		assert_int_equal(resolve_as_stranger("shared/way/."), cases[k].status);
+		assert_int_equal(resolve_as_another("shared/link"), cases[k].status);
+		assert_int_equal(resolve_as_another("shared/way/."), cases[k].status);
 		struct g4_ring_slot slot = slot_of(G4_CMD_RESOLVE, "shared/link");
 		slot.command.flags = G4_RESOLVE_NOFOLLOW;
-		assert_int_equal(stranger_run(&s, &slot), 0);
+		assert_int_equal(untrusted_run(&s, &slot), 0);
 	}
 	/* it is root whom this protects */
 	own("/shared", 0, 01777);
@@ -484,11 +484,11 @@ static int create_in(const struct g4_attr *dir, const char *name, uint32_t flags
 	slot.command.mode = S_IFREG | 0644;
 	uint32_t number = s.next;
 	struct g4_ring_result result;
-	stranger_post(&s, &slot);
-	int rc = stranger_take(&s, number, &result);
+	untrusted_post(&s, &slot);
+	int rc = untrusted_take(&s, number, &result);
 	if (rc == 0) {
 		struct g4_ring_slot close = io_slot(G4_CMD_RELEASE, result.handle, 0, 0);
-		assert_int_equal(stranger_run(&s, &close), 0);
+		assert_int_equal(untrusted_run(&s, &close), 0);
 	}
 	return rc;
 }
@@ -539,17 +539,17 @@ static void what_others_left_in_sticky_directories_is_not_taken_for_new(void **s
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		stranger_test(an_inode_is_named_with_its_seal),
-		stranger_test(no_command_takes_a_number_alone),
-		stranger_test(a_seal_does_not_outlive_its_inode),
-		stranger_test(data_that_looks_like_an_inode_is_none),
-		stranger_test(nodes_have_a_known_type),
-		stranger_test(attributes_of_others_stay),
-		stranger_test(times_of_change_and_unknown_bits_are_not_set),
-		stranger_test(a_listing_with_attributes_needs_search_permission),
-		stranger_test(others_files_get_no_name_from_who_may_not_change_them),
-		stranger_test(links_of_others_in_sticky_directories_are_not_followed),
-		stranger_test(what_others_left_in_sticky_directories_is_not_taken_for_new),
+		untrusted_test(an_inode_is_named_with_its_token),
+		untrusted_test(no_command_takes_a_number_alone),
+		untrusted_test(a_token_does_not_outlive_its_inode),
+		untrusted_test(data_that_looks_like_an_inode_is_none),
+		untrusted_test(nodes_have_a_known_type),
+		untrusted_test(attributes_of_others_stay),
+		untrusted_test(times_of_change_and_unknown_bits_are_not_set),
+		untrusted_test(a_listing_with_attributes_needs_search_permission),
+		untrusted_test(others_files_get_no_name_from_who_may_not_change_them),
+		untrusted_test(links_of_others_in_sticky_directories_are_not_followed),
+		untrusted_test(what_others_left_in_sticky_directories_is_not_taken_for_new),
 	};
 
 	unsetenv("G4_TEST_CONNECTED"); /* the other side of these tests is the engine itself */

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commits page by page, by all workgroups that have nothing else to do. Private to this folder. */
-#ifndef G4_JOURNAL_CREW_H
-#define G4_JOURNAL_CREW_H
+#ifndef G4_JOURNAL_WORKERS_H
+#define G4_JOURNAL_WORKERS_H
 
 #include "journal/journal.h"
 
-enum g4_crew_task {
-	G4_CREW_FREEZE,	     /* gate closed: a dirty page into the record, its line to the home list */
-	G4_CREW_FREEZE_HOME, /* gate closed: a committed page of an older transaction, sealed, for the checkpoint */
-	G4_CREW_SEAL,	     /* a page of the record */
-	G4_CREW_WRITE,	     /* mapped devices: a page of the record to the log */
-	G4_CREW_HOME,	     /* mapped devices: an image to where it belongs */
-	G4_CREW_LET_GO	     /* a line of the home list, which is home */
+enum g4_commit_task {
+	G4_COMMIT_TASK_FREEZE,	    /* gate closed: a dirty page into the record, its line to the home list */
+	G4_COMMIT_TASK_FREEZE_HOME, /* gate closed: a committed page of an older transaction, sealed, for the checkpoint */
+	G4_COMMIT_TASK_SEAL,	    /* a page of the record */
+	G4_COMMIT_TASK_WRITE,	    /* mapped devices: a page of the record to the log */
+	G4_COMMIT_TASK_HOME,	    /* mapped devices: an image to where it belongs */
+	G4_COMMIT_TASK_LET_GO	    /* a line of the home list, which is home */
 };
 
 /* Leader, the commit lock held: does `pages` pages of a task, with help. 0, or the first error of a device. */
-G4_FN int g4_crew_run(struct g4_wg *wg, struct g4_journal *j, enum g4_crew_task task, uint64_t sequence,
-		      uint32_t pages);
+G4_FN int g4_commit_workers_run(struct g4_wg *wg, struct g4_journal *j, enum g4_commit_task task, uint64_t sequence,
+				uint32_t pages);
 
 /* Takes a line off the home list's responsibility; from the list itself the caller takes it. */
 G4_FN void g4_line_is_home(struct g4_journal *j, uint32_t line);

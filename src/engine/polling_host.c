@@ -10,7 +10,7 @@
  * nap after it finds most of them. Where results are looked for it is their mean. What takes long once, as a sync does now and
  * then, counts as twice the usual at most.
  */
-#include "engine/pace_host.h"
+#include "engine/polling_host.h"
 
 #include <sched.h>
 #include <sys/prctl.h>
@@ -29,11 +29,11 @@
 	(10u * 1000 * 1000) /* what was slow for a while is not slept for so long when it is quick again */
 #define PARTS 16u	    /* a nap is this part of the time that went by */
 
-void g4_waiter_begin(struct g4_waiter *waiter, struct g4_pace *pace, uint32_t most_spin_ns, bool woken)
+void g4_waiter_begin(struct g4_waiter *waiter, struct g4_polling *polling, uint32_t most_spin_ns, bool woken)
 {
-	uint32_t usual_ns = g4_load32_rlx(&pace->usual_ns);
+	uint32_t usual_ns = g4_load32_rlx(&polling->usual_ns);
 
-	*waiter = (struct g4_waiter){.pace = pace, .began_ns = g4_monotonic_ns(), .usual_ns = usual_ns};
+	*waiter = (struct g4_waiter){.polling = polling, .began_ns = g4_monotonic_ns(), .usual_ns = usual_ns};
 	if (usual_ns > most_spin_ns) {
 		waiter->first_ns = (uint32_t)g4_max64(usual_ns, LATE_NS + LEAST_NAP_NS) - LATE_NS;
 		return;
@@ -94,5 +94,5 @@ void g4_waiter_end(struct g4_waiter *waiter, bool done)
 	if (waiter->naps && waiter->slack_ns > 0)
 		(void)prctl(PR_SET_TIMERSLACK, waiter->slack_ns, 0, 0, 0);
 	if (done)
-		g4_store32_rlx(&waiter->pace->usual_ns, (uint32_t)g4_min64(learn(waiter), MOST_USUAL_NS));
+		g4_store32_rlx(&waiter->polling->usual_ns, (uint32_t)g4_min64(learn(waiter), MOST_USUAL_NS));
 }
