@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * File mapping: a radix tree of pointers (DESIGN.md "File mapping"). The inode's 16 slots cover 512^height pages each;
+ * File mapping: a radix tree of pointers (DESIGN.md "File map"). The inode's 16 slots cover 512^height pages each;
  * an indirect page of level L has 512 slots of 512^(L-1) pages. A data pointer may stand at level 1 (2 MiB) or 2 (1 GiB)
  * instead of an indirect page; it is split when a part of it changes, and a full, contiguous, aligned level-1 page
  * becomes one 2 MiB pointer.

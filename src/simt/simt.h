@@ -7,7 +7,7 @@
  *     lanes  width G4_LANES (4 by default): real threads, for tests only
  *     cuda   width 32: one warp
  *
- * Execution model (DESIGN.md "Leader and regions"): control flow of an operation runs on the leader alone, in plain
+ * Execution model (DESIGN.md "One source, three builds"): control flow of an operation runs on the leader alone, in plain
  * sequential C. Data-parallel work is a *region*: the leader calls g4_copy(), g4_zero(), g4_equal(), ... and all lanes
  * execute it together. The other lanes sit in g4_wg_serve() between regions. Inside a region, code is SPMD and uses the
  * collectives below. A function's comment says "leader" (called by the leader, may open regions), "collective" (every

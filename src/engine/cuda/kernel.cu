@@ -2,7 +2,7 @@
 /*
  * The persistent kernel. Warp 0 of block 0 is the dispatcher: it alone reads host memory in a loop, the clients' tails
  * and the control page, one round trip over PCIe for all of them. Warp 1 is the housekeeper: commits and writes back.
- * All others are workers. What a command waits for is told in DESIGN.md, "The persistent kernel".
+ * All others are workers. What a command waits for is told in docs/design/persistent-kernel.md.
  *
  * Between dispatcher and workers lies a queue in device memory. A worker without work takes the next ticket, one atomic
  * addition, and looks at its own place of the queue until the dispatcher has put something there: a session and a few
