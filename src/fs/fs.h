@@ -8,6 +8,7 @@
 #include "dir/dir.h"
 #include "dir/lookup.h"
 #include "fs/command.h"
+#include "task/task.h"
 
 #define G4_S_IFMT 0170000u
 #define G4_S_IFSOCK 0140000u
@@ -149,14 +150,11 @@ struct g4_split_work {
 	const struct g4_batch *batch; /* WRITE: in memory that all workgroups reach */
 };
 struct g4_split_job { /* what many change at a time lies apart from what is constant while the job is open */
-	uint32_t next;
-	uint32_t done;	  /* pieces */
+	struct g4_task task;
 	uint32_t helpers; /* workgroups besides the owner, or about to see that there are too many */
-	uint32_t padding0;
-	uint64_t failed; /* position in the transfer and positive code of its first error; UINT64_MAX: none */
-	uint8_t padding1[104];
-	uint32_t pieces;
+	uint8_t padding1[100];
 	uint32_t piece_bytes;
+	uint32_t padding0;
 	struct g4_split_work work;
 	uint8_t padding2[72];
 };

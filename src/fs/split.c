@@ -8,15 +8,12 @@
  * comes, it does all of them. A helper depends on nobody either: it holds no lock, and a piece takes none but the
  * cache's and waits for the device only (README.md, rule 10). Locks, checks, space and transactions are the owner's.
  *
- * A piece is owned by whoever drew its number, one atomic addition to `next`. A job is closed when that is beyond the
- * last piece, and it stays as it is until the owner has seen all pieces done; so everything else in it may be read
- * by whoever owns a piece, and by nobody else. A helper that comes late draws a number beyond the last, or, when the
- * job's place was opened anew meanwhile, a piece of the new job, which is as good.
+ * Pieces are those of a task (task/task.h), one for each job. A job stays as it is until the owner has seen all pieces done; so
+ * everything in it may be read by whoever owns a piece, and by nobody else.
  */
 #include "fs/fs.h"
 
-#define CLOSED UINT32_C(0x80000000) /* `next` from here on: nothing to take; the pieces' numbers end here */
-#define HELPERS_MOST 64u	    /* at one job: what it takes to fill PCIe, and some */
+#define HELPERS_MOST 64u /* at one job: what it takes to fill PCIe, and some */
 /* Of memory that is copied, and of requests to a device: as much as a chunk of an agent holds. */
 #define COPY_PIECE_BYTES (64u * 1024)
 #define REQUEST_PIECE_BYTES (256u * 1024)
@@ -27,7 +24,7 @@ G4_STATIC_ASSERT(REQUEST_PIECE_BYTES == G4_SPLIT_PIECE_PAGES * G4_PAGE_BYTES, "t
  */
 #define LEAST_PIECES 4u
 #define MOST_BYTES G4_TIB /* pieces and positions can be counted */
-#define CODE_BITS 16u	  /* in `failed`, below the position */
+G4_STATIC_ASSERT(MOST_BYTES / COPY_PIECE_BYTES < G4_TASK_MAX_PIECES && MOST_BYTES < G4_TASK_MAX_POSITION, "of a task");
 
 G4_FN static uint32_t piece_bytes(const struct g4_fs *fs)
 {
@@ -35,15 +32,6 @@ G4_FN static uint32_t piece_bytes(const struct g4_fs *fs)
 }
 
 /* ------------------------------------------------------------------ pieces */
-
-/* The error of the first byte that failed counts, whoever met it when. */
-G4_FN static void note_failure(struct g4_split_job *job, uint64_t position, int rc)
-{
-	uint64_t word = position << CODE_BITS | (uint32_t)-rc, seen = g4_load64_rlx(&job->failed);
-
-	while (word < seen && !g4_cas64(&job->failed, seen, word))
-		seen = g4_load64_rlx(&job->failed);
-}
 
 /* Pieces end where the offset is a multiple of their size, so that no two share a page. */
 G4_FN static void do_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_split_job *job, uint32_t k)
@@ -55,7 +43,7 @@ G4_FN static void do_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_split_j
 	int rc;
 
 	/* behind an error nothing is asked for any more */
-	if (from - work->offset >= g4_load64_rlx(&job->failed) >> CODE_BITS)
+	if (g4_task_failed_before(&job->task, from - work->offset))
 		return;
 	if (work->kind == G4_SPLIT_READ)
 		rc = g4_read_piece(wg, fs, work, from, end - from, &done);
@@ -63,20 +51,18 @@ G4_FN static void do_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_split_j
 		rc = g4_write_piece(wg, fs, work->batch, (uint32_t)(from / G4_PAGE_BYTES),
 				    (uint32_t)((end - from) / G4_PAGE_BYTES));
 	if (rc < 0)
-		note_failure(job, from - work->offset + done, rc);
+		g4_task_fail(&job->task, from - work->offset + done, rc);
 }
 
 /* Takes the next piece and does it; false: all are taken. */
 G4_FN static bool take_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_split_job *job)
 {
-	uint32_t number = g4_add32_acq(&job->next, 1);
+	uint32_t k;
 
-	if (number >= CLOSED)
+	if (g4_task_take(&job->task, 1, &k) == 0)
 		return false;
-	const uint32_t pieces = job->pieces;
-	do_piece(wg, fs, job, number - (CLOSED - pieces));
-	if (g4_add32_rel(&job->done, 1) + 1 == pieces)
-		g4_wake(&job->done);
+	do_piece(wg, fs, job, k);
+	g4_task_done(&job->task, 1);
 	return true;
 }
 
@@ -86,7 +72,7 @@ G4_FN static bool help_with(struct g4_wg *wg, struct g4_fs *fs, struct g4_split_
 {
 	bool helped = false;
 
-	if (g4_load32_rlx(&job->next) >= CLOSED || g4_load32_rlx(&job->helpers) >= HELPERS_MOST)
+	if (!g4_task_is_open(&job->task) || g4_load32_rlx(&job->helpers) >= HELPERS_MOST)
 		return false;
 	if (g4_add32(&job->helpers, 1) < HELPERS_MOST)
 		helped = take_piece(wg, fs, job);
@@ -132,7 +118,7 @@ G4_FN bool g4_split_run(struct g4_wg *wg, struct g4_fs *fs, const struct g4_spli
 {
 	struct g4_split *split = &fs->split;
 	const uint32_t piece = piece_bytes(fs);
-	uint32_t place, seen;
+	uint32_t place;
 
 	if (g4_load32_rlx(&split->helpers) == 0 || work->bytes < (uint64_t)LEAST_PIECES * piece ||
 	    work->bytes > MOST_BYTES || !take_place(wg, split, &place))
@@ -140,20 +126,13 @@ G4_FN bool g4_split_run(struct g4_wg *wg, struct g4_fs *fs, const struct g4_spli
 	struct g4_split_job *job = &split->jobs[place];
 	job->work = *work;
 	job->piece_bytes = piece;
-	job->pieces = (uint32_t)((work->offset + work->bytes - 1) / piece - work->offset / piece + 1);
-	g4_store64_rlx(&job->failed, UINT64_MAX);
-	g4_store32_rlx(&job->done, 0);
-	g4_store32_rel(&job->next, CLOSED - job->pieces);
+	g4_task_open(&job->task, (uint32_t)((work->offset + work->bytes - 1) / piece - work->offset / piece + 1));
 	g4_or32(&split->open, 1u << place);
 	while (take_piece(wg, fs, job))
 		;
 	g4_and32(&split->open, ~(1u << place));
-	/* what the helpers moved is there for whoever is told by the owner that it is */
-	while ((seen = g4_load32_acq(&job->done)) != job->pieces)
-		g4_wait(&job->done, seen);
-	uint64_t failed = g4_load64_rlx(&job->failed);
+	*done = work->bytes;
+	*rc = g4_task_wait(&job->task, done);
 	g4_and32(&split->used, ~(1u << place));
-	*rc = failed == UINT64_MAX ? 0 : -(int)(uint32_t)(failed & ((1u << CODE_BITS) - 1));
-	*done = failed == UINT64_MAX ? work->bytes : failed >> CODE_BITS;
 	return true;
 }

@@ -17,6 +17,7 @@
 #define G4_JOURNAL_H
 
 #include "journal/block.h"
+#include "task/task.h"
 
 /* A commit uses this much of the workgroup's scratch memory, from its start; callers keep nothing there. */
 #define G4_COMMIT_SCRATCH_BYTES (8 * 1024)
@@ -56,15 +57,13 @@ struct g4_txn_log {	 /* what one transaction collects */
 };
 
 /*
- * What a commit does page by page, shared by all workgroups that would otherwise wait for it (workers.c). `turn` is how many
- * pages there are and which is next: whoever adds to it owns the pages in between, of whatever task is open at that moment.
+ * What a commit does page by page, shared by all workgroups that would otherwise wait for it (workers.c): one task after the
+ * other, of which these say what its pieces are.
  */
 struct g4_commit_workers {
-	uint64_t turn;
-	uint32_t kind; /* of the open task, as is the one below: constant until all of its pages are done */
+	struct g4_task task;
+	uint32_t kind; /* enum g4_commit_task */
 	uint64_t sequence;
-	uint32_t done;	/* pages */
-	uint32_t error; /* positive code */
 };
 
 struct g4_journal {
@@ -117,9 +116,7 @@ G4_FN bool g4_commit_workers_help(struct g4_wg *wg, struct g4_journal *j);
 /* Whether there may be anything: one look. */
 G4_FN G4_INLINE bool g4_commit_workers_call(const struct g4_journal *j)
 {
-	const uint64_t turn = g4_load64_rlx(&j->workers.turn);
-
-	return (uint32_t)turn < turn >> 32;
+	return g4_task_is_open(&j->workers.task);
 }
 
 /* ---- host (journal_host.c) ---- */

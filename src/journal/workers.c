@@ -2,12 +2,9 @@
 /*
  * A commit copies, seals and writes thousands of pages, each by itself. On a GPU one warp needs microseconds for each
  * while a thousand others wait for the gate: so these take pages, too. Whoever commits (the holder of the commit lock)
- * opens one task after the other; pages are handed out in chunks by additions to `turn`, one each: of hundreds that compared
- * and swapped, all but one failed.
+ * opens one task after the other (task/task.h), and pages are taken in chunks.
  *
- * A helper holds no lock of the journal. Everything a task reads is constant while it is open: the next one is opened only
- * when every page of it was reported done, and a chunk that was handed out is done by the one who got it. Who adds to a task
- * that is given out already gets nothing, and what he adds goes with the next task's beginning.
+ * A helper holds no lock of the journal. Everything a task reads is constant while it is open.
  */
 #include "journal/workers.h"
 
@@ -133,29 +130,22 @@ G4_FN static int do_page(struct g4_wg *wg, struct g4_journal *j, uint32_t kind, 
 
 /* ------------------------------------------------------------------ handing out */
 
-/*
- * Takes a chunk of what is open and does it. The first look spares additions where nothing is left: what is added then is
- * bounded by the workgroups, and far from the number of pages in the other half.
- */
 G4_FN bool g4_commit_workers_help(struct g4_wg *wg, struct g4_journal *j)
 {
 	struct g4_commit_workers *workers = &j->workers;
+	uint32_t first;
+	const uint32_t count = g4_task_take(&workers->task, CHUNK, &first);
 
-	if (!g4_commit_workers_call(j))
+	if (count == 0)
 		return false;
-	const uint64_t turn = g4_add64_acq(&workers->turn, CHUNK);
-	const uint32_t first = (uint32_t)turn, pages = (uint32_t)(turn >> 32);
-	if (first >= pages)
-		return false;
-	/* pages of ours are not done: the task stays what it is until they are */
-	const uint32_t kind = g4_load32_rlx(&workers->kind), count = (uint32_t)g4_min64(CHUNK, pages - first);
+	const uint32_t kind = g4_load32_rlx(&workers->kind);
 	const uint64_t sequence = g4_load64_rlx(&workers->sequence);
 	for (uint32_t k = first; k < first + count; k++) {
 		int rc = do_page(wg, j, kind, sequence, k);
 		if (rc < 0)
-			g4_cas32(&workers->error, 0, (uint32_t)-rc);
+			g4_task_fail(&workers->task, k, rc);
 	}
-	g4_add32_rel(&workers->done, count);
+	g4_task_done(&workers->task, count);
 	return true;
 }
 
@@ -173,17 +163,14 @@ G4_FN int g4_commit_workers_run(struct g4_wg *wg, struct g4_journal *j, enum g4_
 				uint32_t pages)
 {
 	struct g4_commit_workers *workers = &j->workers;
+	uint64_t position;
 
 	if (pages < ALONE)
 		return run_alone(wg, j, task, sequence, pages);
 	g4_store32_rlx(&workers->kind, (uint32_t)task);
 	g4_store64_rlx(&workers->sequence, sequence);
-	g4_store32_rlx(&workers->done, 0);
-	g4_store32_rlx(&workers->error, 0);
-	g4_store64_rel(&workers->turn, (uint64_t)pages << 32);
+	g4_task_open(&workers->task, pages);
 	while (g4_commit_workers_help(wg, j))
 		;
-	while (g4_load32_acq(&workers->done) != pages)
-		g4_pause();
-	return -(int)g4_load32_rlx(&workers->error);
+	return g4_task_wait(&workers->task, &position);
 }
