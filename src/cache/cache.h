@@ -194,7 +194,6 @@ struct g4_cache_probe {
 G4_FN uint64_t g4_cache_absent(struct g4_wg *wg, const struct g4_cache *cache, uint64_t owner, uint64_t first,
 			       uint64_t count, struct g4_cache_probe *probe);
 /* The region that it opens. Collective. */
-#define G4_REGION_CACHE_PROBE (G4_REGION_USER + 2)
 G4_FN void g4_cache_probe_region(struct g4_wg *wg, struct g4_cache_probe *probe);
 
 #endif

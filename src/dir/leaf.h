@@ -71,7 +71,6 @@ G4_FN uint32_t g4_leaf_pivot(const struct g4_leaf *leaf);
 G4_FN void g4_leaf_split(struct g4_leaf *leaf, struct g4_leaf *right, uint32_t pivot);
 
 /* The region of a search. Collective. */
-#define G4_REGION_LEAF_SEARCH (G4_REGION_USER + 8)
 struct g4_leaf_search {
 	const struct g4_dir_leaf *page;
 	uint64_t starts[G4_LEAF_WORDS];

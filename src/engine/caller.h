@@ -194,7 +194,6 @@ G4_FN void g4_caller_unpin(struct g4_callers *callers, uint32_t count);
 /* Per-lane. What a lookup found for a lane; until the caller's next call. */
 G4_FN struct g4_attr *g4_caller_attr_of(const struct g4_caller *caller, uint32_t lane);
 /* The region that they open. Collective. */
-#define G4_REGION_CALLER (G4_REGION_USER + 3)
 G4_FN void g4_caller_region(struct g4_wg *wg, struct g4_caller *caller);
 
 /* caller.c to caller_each.c, per-lane: the in-core inode of an open file. -G4_E_BADF: it is none. */

@@ -14,13 +14,13 @@ struct g4_dev;
 
 #define G4_MOUNT_READ_ONLY (1u << 0)
 #define G4_MOUNT_NOATIME (1u << 1)
-#define G4_MOUNT_STRICTATIME (1u << 2) /* default is relatime */
-#define G4_MOUNT_HOLD_UNLINKED                                                                                         \
-	(1u << 3)		/* a removed inode stays until FORGET: for callers that keep inode numbers (FUSE) */
-#define G4_MOUNT_SYNC (1u << 5) /* every change is durable when its command returns */
-#define G4_MOUNT_NO_REPLAY (1u << 4) /* with READ_ONLY: do not replay the journal (fsck, dump) */
-
-#define G4_MOUNT_DISCARD (1u << 6) /* what is freed is discarded on the device once that is durable */
+#define G4_MOUNT_STRICTATIME (1u << 2)	 /* default is relatime */
+#define G4_MOUNT_HOLD_UNLINKED (1u << 3) /* a removed inode stays until FORGET: the caller keeps inode numbers */
+#define G4_MOUNT_NO_REPLAY (1u << 4)	 /* with READ_ONLY: do not replay the journal (fsck, dump) */
+#define G4_MOUNT_SYNC (1u << 5)		 /* every change is durable when its command returns */
+#define G4_MOUNT_DISCARD (1u << 6)	 /* what is freed is discarded on the device once that is durable */
+/* The caller has a cache of pages, as a kernel has: it keeps what it reads, and stamps what it writes with its clock. */
+#define G4_MOUNT_CALLER_CACHES (1u << 7)
 
 /*
  * Where the engine runs: on the calling threads; on a GPU; or on a GPU where there is one that has room, and else on the

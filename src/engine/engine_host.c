@@ -366,6 +366,7 @@ struct g4_fs_options g4_engine_fs_options(const struct g4_mount_options *options
 	out.flags |= options->flags & G4_MOUNT_NOATIME ? G4_FS_NOATIME : 0;
 	out.flags |= options->flags & G4_MOUNT_STRICTATIME ? G4_FS_STRICTATIME : 0;
 	out.flags |= options->flags & G4_MOUNT_HOLD_UNLINKED ? G4_FS_HOLD_UNLINKED : 0;
+	out.flags |= options->flags & G4_MOUNT_CALLER_CACHES ? G4_FS_CALLER_CACHES : 0;
 	out.flags |= options->flags & G4_MOUNT_SYNC ? G4_FS_SYNC : 0;
 	out.flags |= options->flags & G4_MOUNT_DISCARD ? G4_FS_DISCARD : 0;
 	out.no_replay = options->flags & G4_MOUNT_NO_REPLAY;

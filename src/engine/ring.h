@@ -230,7 +230,6 @@ G4_FN uint32_t g4_session_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_sess
 			      struct g4_session_stage *stage);
 G4_FN void g4_session_publish(struct g4_session *session, uint32_t number, const struct g4_session_stage *stage);
 /* A region of g4_session_execute(): see engine/ring_optimistic.h. */
-#define G4_REGION_OPTIMISTIC_LOOKUP (G4_REGION_USER + 4)
 G4_FN void g4_session_optimistic_region(struct g4_wg *wg, void *args);
 /* What a client shows to name an inode of this generation. */
 G4_FN uint64_t g4_session_token(const struct g4_session *session, uint64_t ino, uint64_t generation);

@@ -318,8 +318,7 @@ G4_FN static int do_read(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	struct g4_inode_core *inode = g4_icache_at(fs, i);
 	g4_read_lock(&inode->lock);
 	rc = check_regular(inode);
-	/* who holds inode numbers is the kernel, which caches what it reads */
-	bool bypass = (g4_handle_flags(cmd->handle) & G4_OPEN_DIRECT) || (fs->flags & G4_FS_HOLD_UNLINKED);
+	bool bypass = (g4_handle_flags(cmd->handle) & G4_OPEN_DIRECT) || (fs->flags & G4_FS_CALLER_CACHES);
 	if (rc == 0)
 		rc = g4_file_read(wg, fs, i, cmd->offset, cmd->data, cmd->length, bypass, &cmd->value);
 	if (rc == 0 && !(g4_handle_flags(cmd->handle) & G4_OPEN_NOATIME))

@@ -174,7 +174,8 @@ struct g4_split {
 #define G4_FS_STRICTATIME 4u
 #define G4_FS_HOLD_UNLINKED 8u
 #define G4_FS_SYNC 16u
-#define G4_FS_DISCARD 32u /* what was freed is discarded behind its commit */
+#define G4_FS_DISCARD 32u	/* what was freed is discarded behind its commit */
+#define G4_FS_CALLER_CACHES 64u /* the caller has a cache of pages: it keeps what it reads, and stamps what it writes */
 
 struct g4_fs {
 	struct g4_space space;

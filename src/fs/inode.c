@@ -658,7 +658,7 @@ G4_FN int g4_inode_delete(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 
 G4_FN uint64_t g4_now(const struct g4_fs *fs)
 {
-	if (!(fs->flags & G4_FS_HOLD_UNLINKED))
+	if (!(fs->flags & G4_FS_CALLER_CACHES))
 		return (uint64_t)g4_realtime_ns();
 
 	int64_t now = g4_realtime_of_tick_ns(), seen = (int64_t)g4_load64_rlx(&fs->seen_stamp);

@@ -93,7 +93,7 @@ static int mount_engine(struct serving *s)
 {
 	const struct g4_fuse_options *o = &s->host.options;
 	struct g4_mount_options options = {
-		.flags = G4_MOUNT_HOLD_UNLINKED,
+		.flags = G4_MOUNT_HOLD_UNLINKED | G4_MOUNT_CALLER_CACHES,
 		.commit_ms = o->commit_ms,
 		.cache_bytes = o->cache_bytes,
 		.kind = o->engine,

@@ -50,7 +50,6 @@ struct g4_crc32c_job {
 /* Leader. The CRC-32C of a 4 KiB page in shared memory; each lane takes a part. */
 G4_FN uint32_t g4_crc32c_wide(struct g4_wg *wg, const void *page, struct g4_crc32c_job *job);
 /* The region that it opens. Collective. */
-#define G4_REGION_CRC32C (G4_REGION_USER + 1)
 G4_FN void g4_crc32c_region(struct g4_wg *wg, struct g4_crc32c_job *job);
 
 #endif

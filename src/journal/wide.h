@@ -25,7 +25,6 @@ G4_FN void g4_wide_tags(struct g4_wg *wg, struct g4_journal *j, const struct g4_
 G4_FN uint32_t g4_wide_crc(struct g4_wg *wg, struct g4_journal *j, const struct g4_txn_log *log, uint32_t crc);
 
 /* The region that they open. Collective. */
-#define G4_REGION_COMMIT (G4_REGION_USER + 9)
 G4_FN void g4_commit_region(struct g4_wg *wg, struct g4_commit_job *job);
 
 #endif

@@ -54,6 +54,23 @@ G4_REGION_FN bool g4_equal(struct g4_wg *wg, const void *a, const void *b, uint6
  * above take addresses on the stack: the leader then works alone.)
  */
 #define G4_REGION_USER 16
+/*
+ * The user regions of the engine, one list so that no two have one number: X(NAME, the header that declares what it runs).
+ * engine/regions.c executes them.
+ */
+#define G4_USER_REGIONS(X)                                                                                             \
+	X(CRC32C, "hash/crc32c.h")                                                                                     \
+	X(CACHE_PROBE, "cache/cache.h")                                                                                \
+	X(LEAF_SEARCH, "dir/leaf.h")                                                                                   \
+	X(COMMIT, "journal/wide.h")                                                                                    \
+	X(OPTIMISTIC_LOOKUP, "engine/ring.h")                                                                          \
+	X(CALLER, "engine/caller.h")
+enum g4_user_region {
+	G4_REGION_BEFORE_ENGINE = G4_REGION_USER,
+#define G4_USER_REGION_NUMBER(name, header) G4_REGION_##name,
+	G4_USER_REGIONS(G4_USER_REGION_NUMBER)
+#undef G4_USER_REGION_NUMBER
+};
 G4_REGION_FN void g4_region(struct g4_wg *wg, uint32_t kind, void *args);
 /* Defined once above this layer: executes a user region on every lane. Collective. */
 G4_FN void g4_region_user(struct g4_wg *wg, uint32_t kind, void *args);
