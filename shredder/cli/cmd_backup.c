@@ -40,7 +40,7 @@ struct backup {
 	const char *parent;
 	bool force;
 	char host[65];
-	const char **paths;
+	char **paths;
 	size_t paths_count;
 	struct g4_progress progress;
 	uint64_t total;
@@ -48,8 +48,8 @@ struct backup {
 
 static void add_path(struct backup *b, const char *path)
 {
-	b->paths = (const char **)store_realloc(b->paths, (b->paths_count + 1) * sizeof(*b->paths));
-	b->paths[b->paths_count++] = path;
+	b->paths = (char **)store_realloc(b->paths, (b->paths_count + 1) * sizeof(*b->paths));
+	b->paths[b->paths_count++] = store_strdup(path);
 }
 
 /* Lines of a file, to patterns or paths. G4_EXIT_OK or a status after a message. */
@@ -70,7 +70,7 @@ static int read_lines(struct backup *b, const char *name, bool patterns)
 		if (patterns)
 			store_exclude_add(&b->excludes, line);
 		else if (bytes > 0)
-			add_path(b, store_strdup(line));
+			add_path(b, line);
 	}
 	const bool failed = ferror(file) != 0;
 	free(line);
@@ -307,31 +307,30 @@ int cli_backup(int argc, char **argv)
 			status = take(&b, option, argv);
 	for (int i = optind; status == G4_EXIT_OK && i < argc; i++)
 		add_path(&b, argv[i]);
-	if (status != G4_EXIT_OK)
-		return status;
-	if ((b.paths_count == 0) == (b.options.stdin_name == NULL))
-		return g4_cli_usage("backup", b.paths_count == 0 ? "it takes paths, or --stdin NAME" :
-								   "it takes paths or --stdin, not both");
-	if (!something_there(&b)) {
+	if (status == G4_EXIT_OK && (b.paths_count == 0) == (b.options.stdin_name == NULL)) {
+		status = g4_cli_usage("backup", b.paths_count == 0 ? "it takes paths, or --stdin NAME" :
+								     "it takes paths or --stdin, not both");
+	} else if (status == G4_EXIT_OK && !something_there(&b)) {
 		g4_cli_error("backup", "nothing of what should be saved is there");
-		return G4_EXIT_FAILURE;
+		status = G4_EXIT_FAILURE;
 	}
 	store_host(b.host);
 	b.options.host = b.repo.host != NULL ? b.repo.host : b.host;
 	b.options.tags = (char **)b.repo.tags;
 	b.options.tags_count = b.repo.tags_count;
-	b.options.paths = b.paths;
+	b.options.paths = (const char *const *)b.paths;
 	b.options.paths_count = b.paths_count;
 	b.options.excludes = &b.excludes;
 	b.options.note = tell;
 	b.options.progress = show_progress;
 	b.options.user = &b;
-	status = cli_repo_open(&b.repo, &s);
-	if (status == G4_EXIT_OK) {
+	if (status == G4_EXIT_OK && (status = cli_repo_open(&b.repo, &s)) == G4_EXIT_OK) {
 		status = run(&b, s);
 		cli_repo_close(&b.repo, s);
 	}
 	store_excludes_free(&b.excludes);
+	for (size_t i = 0; i < b.paths_count; i++)
+		free(b.paths[i]);
 	free(b.paths);
 	return status;
 }

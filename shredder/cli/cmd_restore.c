@@ -139,19 +139,16 @@ int cli_restore(int argc, char **argv)
 							     long_options, NULL)) != -1)
 		if (!cli_repo_take(&r.repo, option, optarg))
 			status = take(&r, option, argv);
-	if (status != G4_EXIT_OK)
-		return status;
-	if (optind + 1 != argc)
-		return g4_cli_usage("restore", "it takes one snapshot, or latest");
-	if (r.options.target == NULL)
-		return g4_cli_usage("restore", "where to? Say --target DIR");
+	if (status == G4_EXIT_OK && optind + 1 != argc)
+		status = g4_cli_usage("restore", "it takes one snapshot, or latest");
+	if (status == G4_EXIT_OK && r.options.target == NULL)
+		status = g4_cli_usage("restore", "where to? Say --target DIR");
 	r.options.excludes = &r.excludes;
 	r.options.includes = r.includes;
 	r.options.note = tell;
 	r.options.progress = show_progress;
 	r.options.user = &r;
-	status = cli_repo_open(&r.repo, &s);
-	if (status == G4_EXIT_OK) {
+	if (status == G4_EXIT_OK && (status = cli_repo_open(&r.repo, &s)) == G4_EXIT_OK) {
 		status = run(&r, s, argv[optind]);
 		cli_repo_close(&r.repo, s);
 	}

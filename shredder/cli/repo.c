@@ -224,7 +224,10 @@ int cli_repo_secret(struct cli_repo *repo, bool fresh, struct store_secret *secr
 {
 	const int rc = secret_of(repo, fresh, secret);
 
-	return rc == 0 ? G4_EXIT_OK : cli_repo_failed(repo, rc);
+	if (rc == 0)
+		return G4_EXIT_OK;
+	cli_repo_close(repo, NULL);
+	return cli_repo_failed(repo, rc);
 }
 
 static int ask(void *user, struct store_secret *secret)
@@ -237,7 +240,10 @@ int cli_repo_open(struct cli_repo *repo, struct store **out)
 	if (repo->path == NULL)
 		return g4_cli_usage(repo->command, "which repository? Say --repo or set SHREDDER_REPOSITORY");
 	const int rc = store_open(repo->path, repo->plain ? NULL : ask, repo, out);
-	return rc == 0 ? G4_EXIT_OK : cli_repo_failed(repo, rc);
+	if (rc == 0)
+		return G4_EXIT_OK;
+	cli_repo_close(repo, NULL);
+	return cli_repo_failed(repo, rc);
 }
 
 void cli_repo_close(struct cli_repo *repo, struct store *s)
