@@ -10,7 +10,7 @@ find_program(G4_READELF readelf REQUIRED)
 set(G4_CUDA_REGISTERS 80 CACHE STRING "Registers of a GPU thread")
 set(cuda_flags -std=c++20 -rdc=true -arch=${G4_CUDA_ARCH} -O2 -maxrregcount=${G4_CUDA_REGISTERS} -Werror all-warnings
 	-diag-suppress 177 # unused static functions: gcc and clang judge them
-	-Xcompiler -Wall,-Wextra,-Wno-unused-function
+	-Xcompiler -fPIC,-Wall,-Wextra,-Wno-unused-function
 	"-I${CMAKE_CURRENT_SOURCE_DIR}/src" "-I${CMAKE_CURRENT_SOURCE_DIR}/include")
 
 g4_gpu_subset(sources)

@@ -105,8 +105,7 @@ struct g4_dirent {
 #define G4_OPEN_DIRECT (1u << 7) /* large or random I/O bypasses the cache */
 #define G4_OPEN_NOATIME (1u << 8)
 #define G4_OPEN_DIRECTORY (1u << 9)
-#define G4_OPEN_WRITE_ONLY (1u << 10) /* a kernel's note: who has it open may not read, though the kernel does */
-#define G4_RENAME_NOREPLACE 1u	      /* same numbers as renameat2(2) */
+#define G4_RENAME_NOREPLACE 1u /* same numbers as renameat2(2) */
 #define G4_RENAME_EXCHANGE 2u
 #define G4_RENAME_WHITEOUT 4u /* leaves a character device 0:0 at the old name */
 /* Whether flags of a RENAME go together. */

@@ -68,7 +68,7 @@ uint32_t g4_fuse_open_flags(int flags, bool writeback)
 		/* The kernel reads pages that it changes in part, places appended bytes itself, rewrites whole pages
 		 * up to the end of the file, and sends FSYNC after each O_SYNC write. */
 		if (access_mode == O_WRONLY)
-			out |= G4_OPEN_READ | G4_OPEN_WRITE_ONLY;
+			out |= G4_OPEN_READ;
 		return out;
 	}
 	if (flags & O_APPEND)

@@ -92,16 +92,22 @@ static const void *raw_arguments(void)
 	return g4_fuse_self->head + sizeof(struct fuse_in_header);
 }
 
-static int open_node(fuse_req_t req, fuse_ino_t ino, uint32_t flags, uint64_t *handle)
+static int open_node(fuse_req_t req, fuse_ino_t ino, bool writeback, struct fuse_file_info *fi)
 {
 	struct g4_cred cred;
 	struct g4_attr attr;
-	struct g4_cmd cmd = {.op = G4_CMD_OPEN, .node = ino, .flags = flags, .attr = &attr, .cred = &cred};
+	struct g4_cmd cmd = {
+		.op = G4_CMD_OPEN,
+		.node = ino,
+		.flags = g4_fuse_open_flags(fi->flags, writeback),
+		.attr = &attr,
+		.cred = &cred,
+	};
 	int result;
 
 	g4_fuse_credentials(req, &cred);
 	result = g4_engine_execute(host_of(req)->engine, &cmd);
-	*handle = cmd.handle;
+	fi->fh = g4_fuse_file(cmd.handle, fi->flags, writeback);
 	return result;
 }
 
@@ -114,11 +120,10 @@ void g4_fuse_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct g4_fuse_host *host = host_of(req);
 	const struct fuse_open_in *raw = raw_arguments();
-	uint32_t flags = g4_fuse_open_flags(fi->flags, host->writeback);
-	int result = open_node(req, ino, flags, &fi->fh);
+	int result = open_node(req, ino, host->writeback, fi);
 
 	if (result == -G4_E_PERM && host->writeback && (fi->flags & O_APPEND)) {
-		result = open_node(req, ino, g4_fuse_open_flags(fi->flags, false), &fi->fh);
+		result = open_node(req, ino, false, fi);
 		fi->direct_io = result >= 0;
 	}
 	if (result < 0) {
@@ -128,7 +133,7 @@ void g4_fuse_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	if ((fi->flags & O_TRUNC) && (raw->open_flags & FUSE_OPEN_KILL_SUIDGID)) {
 		result = kill_suidgid(req, ino);
 		if (result < 0) {
-			g4_fuse_release_handle(host, fi->fh);
+			g4_fuse_release_handle(host, g4_fuse_handle(fi));
 			fuse_reply_err(req, g4_errno(result));
 			return;
 		}
@@ -139,7 +144,7 @@ void g4_fuse_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	if (fuse_reply_open(req, fi) == -ENOENT) {
 		/* The open was interrupted: the kernel will not release what it does not know. */
 		g4_fuse_writer_opened(host, ino, fi->flags, -1);
-		g4_fuse_release_handle(host, fi->fh);
+		g4_fuse_release_handle(host, g4_fuse_handle(fi));
 	}
 }
 
@@ -182,7 +187,7 @@ void g4_fuse_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t 
 		}
 	}
 	g4_fuse_entry(host, &attr, &entry);
-	fi->fh = cmd.handle;
+	fi->fh = g4_fuse_file(cmd.handle, fi->flags, host->writeback);
 	fi->keep_cache = 1;
 	fi->noflush = !host->writeback;
 	g4_fuse_writer_opened(host, attr.ino, fi->flags, 1);
@@ -197,7 +202,7 @@ void g4_fuse_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, str
 	struct g4_cmd cmd = {
 		.op = G4_CMD_READ,
 		.node = ino,
-		.handle = fi->fh,
+		.handle = g4_fuse_handle(fi),
 		.offset = (uint64_t)offset,
 		.length = g4_min64(size, G4_FUSE_MAX_WRITE),
 		.data = g4_fuse_self->data,
@@ -265,7 +270,7 @@ void g4_fuse_write_buf(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *bufv,
 	struct g4_cmd cmd = {
 		.op = G4_CMD_WRITE,
 		.node = ino,
-		.handle = fi->fh,
+		.handle = g4_fuse_handle(fi),
 		.offset = (uint64_t)offset,
 		.length = fuse_buf_size(bufv),
 		.data = g4_fuse_self->data,
@@ -300,7 +305,7 @@ void g4_fuse_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct g4_fuse_host *host = host_of(req);
 
-	g4_fuse_release_handle(host, fi->fh);
+	g4_fuse_release_handle(host, g4_fuse_handle(fi));
 	g4_fuse_writer_opened(host, ino, fi->flags, -1);
 	fuse_reply_err(req, 0);
 }
@@ -315,7 +320,7 @@ static void fsync_command(fuse_req_t req, uint64_t ino, uint64_t handle, int dat
 
 void g4_fuse_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
 {
-	fsync_command(req, ino, fi->fh, datasync);
+	fsync_command(req, ino, g4_fuse_handle(fi), datasync);
 }
 
 void g4_fuse_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
@@ -330,7 +335,7 @@ void g4_fuse_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, o
 	struct g4_cmd cmd = {
 		.op = G4_CMD_FALLOCATE,
 		.node = ino,
-		.handle = fi->fh,
+		.handle = g4_fuse_handle(fi),
 		.offset = (uint64_t)offset,
 		.length = (uint64_t)length,
 		.flags = (uint32_t)mode,
@@ -356,8 +361,8 @@ void g4_fuse_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t offset_in,
 	struct g4_cred cred;
 	struct g4_cmd cmd = {
 		.op = G4_CMD_COPY_RANGE,
-		.node2 = fi_out->fh,
-		.handle = fi_in->fh,
+		.node2 = g4_fuse_handle(fi_out),
+		.handle = g4_fuse_handle(fi_in),
 		.offset = (uint64_t)offset_in,
 		.length = length,
 		.arg = (uint64_t)offset_out,
@@ -417,7 +422,7 @@ void g4_fuse_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, str
 	struct g4_cmd cmd = {
 		.op = G4_CMD_SEEK,
 		.node = ino,
-		.handle = fi->fh,
+		.handle = g4_fuse_handle(fi),
 		.offset = (uint64_t)offset,
 		.flags = whence == SEEK_DATA ? G4_SEEK_DATA : G4_SEEK_HOLE,
 	};

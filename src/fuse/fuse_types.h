@@ -7,6 +7,7 @@
 #define G4_FUSE_FUSE_TYPES_H
 
 #define FUSE_USE_VERSION FUSE_MAKE_VERSION(3, 14)
+#include <fcntl.h>
 #include <fuse_lowlevel.h>
 #include <linux/fuse.h>
 #include <pthread.h>
@@ -117,6 +118,19 @@ void g4_fuse_writer_opened(struct g4_fuse_host *host, uint64_t ino, int flags, i
 bool g4_fuse_may_be_written(struct g4_fuse_host *host, uint64_t ino);
 bool g4_fuse_is_full_for(struct g4_fuse_host *host, uint64_t handle);
 void g4_fuse_release_handle(struct g4_fuse_host *host, uint64_t handle);
+/*
+ * What the kernel knows an open file by: the engine's handle, of which no kind has this bit, and a note that who has it open
+ * may not read, though the kernel, which fills pages of its cache, does.
+ */
+#define G4_FUSE_WRITE_ONLY (UINT64_C(1) << 31)
+static inline uint64_t g4_fuse_file(uint64_t handle, int flags, bool writeback)
+{
+	return handle | (writeback && (flags & O_ACCMODE) == O_WRONLY ? G4_FUSE_WRITE_ONLY : 0);
+}
+static inline uint64_t g4_fuse_handle(const struct fuse_file_info *fi)
+{
+	return fi->fh & ~G4_FUSE_WRITE_ONLY;
+}
 
 void g4_fuse_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void g4_fuse_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi);

@@ -299,7 +299,7 @@ static void map(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_info *fi,
 {
 	struct g4_ioc_map *out = (struct g4_ioc_map *)g4_fuse_self->data;
 	struct g4_ioc_map in;
-	struct g4_cmd cmd = {.op = G4_CMD_MAP, .node = ino, .handle = fi->fh};
+	struct g4_cmd cmd = {.op = G4_CMD_MAP, .node = ino, .handle = g4_fuse_handle(fi)};
 
 	memcpy(&in, in_buf, sizeof(in));
 	memset(out, 0, sizeof(*out));

@@ -180,13 +180,13 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	int result;
 
 	if (fi && atomic_load_explicit(&host_of(req)->full, memory_order_relaxed) &&
-	    g4_fuse_is_full_for(host_of(req), fi->fh)) {
+	    g4_fuse_is_full_for(host_of(req), g4_fuse_handle(fi))) {
 		fuse_reply_err(req, ENOSPC);
 		return;
 	}
 	result = g4_engine_execute(host_of(req)->engine, &cmd);
 	/* with a handle it asks to read near the end of the file, to seek from there, or to write: the first needs a reader */
-	if (result >= 0 && fi && (attr.flags & G4_INODE_IMMUTABLE) && (fi->fh & G4_OPEN_WRITE_ONLY))
+	if (result >= 0 && fi && (attr.flags & G4_INODE_IMMUTABLE) && (fi->fh & G4_FUSE_WRITE_ONLY))
 		result = -G4_E_PERM;
 	if (result < 0)
 		fuse_reply_err(req, g4_errno(result));

@@ -116,7 +116,7 @@ static void answer_tmpfile(struct g4_fuse_host *host, const struct fuse_in_heade
 	out.entry.entry_valid = timeout_parts(host->options.entry_timeout_s, &out.entry.entry_valid_nsec);
 	out.entry.attr_valid = timeout_parts(host->options.attr_timeout_s, &out.entry.attr_valid_nsec);
 	fill_attr(&attr, &out.entry.attr);
-	out.open.fh = cmd.handle;
+	out.open.fh = g4_fuse_file(cmd.handle, (int)arg->flags, host->writeback);
 	out.open.open_flags = FOPEN_KEEP_CACHE | (host->writeback ? 0 : FOPEN_NOFLUSH);
 	g4_fuse_writer_opened(host, attr.ino, (int)arg->flags, 1);
 	if (reply(in->unique, 0, &out, sizeof(out)) < 0 && errno == ENOENT) {

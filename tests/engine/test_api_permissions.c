@@ -318,7 +318,7 @@ static void every_change_of_contents_drops_the_set_id_bits(void **state)
 	}
 	ok(gpu4fs_chmod(fs, NULL, "/f", 06777));
 	file = api_open_as(alice, "/f", O_RDWR, 0);
-	fails(gpu4fs_fallocate(file, GPU4FS_FALLOC_KEEP_SIZE, 0, INT64_MAX), EFBIG);
+	fails(gpu4fs_fallocate(file, GPU4FS_FALLOC_KEEP_SIZE, 4096, INT64_MAX), EFBIG);
 	assert_int_equal(permissions_of("/f"), 06777);
 	source = api_open_as(alice, "/source", O_RDONLY, 0);
 	from = to = 0;
