@@ -422,6 +422,24 @@ static bool usual_is_better(struct g4_fsck *fsck, uint64_t ino)
 	       inode.parent == usual;
 }
 
+/* The size by the last resize: where a resize is under way a mount believes it, so it must not wait there with another one. */
+static void check_size(struct g4_fsck *fsck, const struct g4_root *root)
+{
+	const uint64_t size = fsck->image->sb.size_bytes, address = fsck->image->layout.root_address;
+
+	if (root->size_bytes == 0 || root->size_bytes == size)
+		return;
+	g4_fsck_problem(fsck, G4_FSCK_ROOT, NULL,
+			"the root block says that the file system has %" PRIu64 " bytes, it has %" PRIu64,
+			(uint64_t)root->size_bytes, size);
+	struct g4_root *page = fsck->repairing ? (struct g4_root *)(void *)g4_fsck_edit(fsck, address) : NULL;
+	if (page == NULL)
+		return;
+	page->size_bytes = size;
+	g4_fsck_seal(fsck, address, G4_BLOCK_ROOT);
+	g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0, "the root block says the superblock's size");
+}
+
 void g4_fsck_tree(struct g4_fsck *fsck)
 {
 	const struct g4_fsck_where nowhere = {.dir = G4_NO_DIR};
@@ -437,6 +455,7 @@ void g4_fsck_tree(struct g4_fsck *fsck)
 		replace_root(fsck, &inode);
 		return; /* the next round finds the new one */
 	}
+	check_size(fsck, &root);
 	const bool found = find_root(fsck, ino, &inode);
 	if (!found) {
 		const struct g4_fsck_where where = {.dir = G4_NO_DIR, .ino = ino};
