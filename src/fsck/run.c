@@ -103,6 +103,8 @@ static void check_all(struct g4_fsck *fsck)
 	if (fsck->threads > 1 && !will_repair && !fsck->made_superblock) {
 		if (g4_fsck_check_together(fsck))
 			return;
+		/* They stopped at a problem: what they met until then is no round's. */
+		free_bitmap(&fsck->used);
 		forget_round(fsck);
 		fsck->searched = false;
 		fsck->problems = problems;
