@@ -226,7 +226,8 @@ struct g4_fsck {
 	uint64_t names_missing, connected, links_missing;
 	/* names that led to the wrong inode, or to none: those that they should lead to are without a name */
 	uint64_t names_astray;
-	uint64_t lost_files;	      /* of names_missing: what they led to was found nowhere */
+	bool dir_gone;	     /* a directory, and with it how many names it had: nobody counts these as missing */
+	uint64_t lost_files; /* of names_missing: what they led to was found nowhere */
 	struct g4_fsck_table adopted; /* leaf page -> a: index of the task of its new directory */
 	struct g4_fsck_table late;    /* directories whose parent is not the directory that names them */
 	struct g4_fsck_change *changes;

@@ -350,7 +350,8 @@ uint64_t g4_fsck_missing_names(struct g4_fsck *fsck, const struct g4_inode *inod
 
 void g4_fsck_tell_missing(struct g4_fsck *fsck)
 {
-	const uint64_t all = fsck->connected + fsck->links_missing;
+	/* Beside a directory that is gone, a file without a name may be one of its files, and not of those missed here. */
+	const uint64_t all = fsck->dir_gone ? 0 : fsck->connected + fsck->links_missing;
 	const uint64_t found = all - g4_min64(all, fsck->names_astray);
 
 	if (fsck->names_missing <= found)

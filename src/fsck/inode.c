@@ -66,6 +66,7 @@ struct g4_fsck_cell *g4_fsck_slab(struct g4_fsck *fsck, uint64_t page, const str
 static enum g4_fsck_met give_up(struct g4_fsck *fsck, const struct g4_fsck_where *where)
 {
 	if (fsck->repairing && where->leaf_address != 0) {
+		fsck->dir_gone = fsck->dir_gone || where->file_type == S_IFDIR >> 12;
 		g4_fsck_change(fsck, G4_FSCK_LOST, where, 0, 0, "the inode 0x%" PRIx64 " and so the name", where->ino);
 		g4_fsck_drop_entry(fsck, where);
 	}

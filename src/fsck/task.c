@@ -313,6 +313,14 @@ static uint64_t lost_and_found(struct g4_fsck *fsck)
 	return ino;
 }
 
+static bool is_directory(struct g4_fsck *fsck, uint64_t ino)
+{
+	struct g4_inode inode;
+
+	return g4_ino_plausible(ino, &fsck->image->layout) && g4_image_inode(fsck->image, ino, &inode) == 0 &&
+	       S_ISDIR(inode.mode);
+}
+
 static void connect_inode(struct g4_fsck *fsck, const struct g4_fsck_task *task, uint64_t home)
 {
 	char name[40];
@@ -327,6 +335,7 @@ static void connect_inode(struct g4_fsck *fsck, const struct g4_fsck_task *task,
 	struct g4_inode *inode = g4_fsck_edit_inode(fsck, task->ino);
 	if (inode == NULL)
 		return;
+	fsck->dir_gone = fsck->dir_gone || !is_directory(fsck, inode->parent);
 	inode->parent = home;
 	g4_fsck_seal_inode(fsck, task->ino);
 }
@@ -343,6 +352,7 @@ static void rescue_leaf(struct g4_fsck *fsck, const struct g4_fsck_task *task, u
 	struct g4_inode *inode = g4_fsck_edit_inode(fsck, ino);
 	if (inode == NULL)
 		return;
+	fsck->dir_gone = true;
 	inode->map[0] = task->ptr;
 	inode->pages = 1;
 	g4_fsck_seal_inode(fsck, ino);

@@ -392,6 +392,7 @@ static uint64_t replace_root(struct g4_fsck *fsck, struct g4_inode *inode)
 	if (g4_image_inode(fsck->image, usual, inode) < 0 || !S_ISDIR(inode->mode)) {
 		const struct g4_fsck_where where = {.dir = G4_NO_DIR, .ino = usual};
 		g4_fsck_change(fsck, G4_FSCK_LOST, &where, 0, 0, "the root directory's inode; it gets a new one");
+		fsck->dir_gone = true;
 		g4_fsck_make_root(fsck);
 		const struct g4_fsck_task task = {
 			.kind = G4_FSCK_REBUILD, .ino = usual, .missing = true, .where = where};
