@@ -615,7 +615,7 @@ G4_FN int g4_alloc_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 	int rc = 0;
 
 	if (address < alloc->meta->layout.data_address ||
-	    address + pages * G4_PAGE_BYTES > alloc->meta->layout.backup_address)
+	    address + pages * G4_PAGE_BYTES > g4_layout_end(&alloc->meta->layout))
 		return -G4_E_CORRUPT_MAP;
 	for (uint64_t group = first; group <= last && rc == 0; group++)
 		rc = load_group(wg, alloc, group); /* the memory view must have the bits before the map loses them */

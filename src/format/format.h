@@ -392,6 +392,18 @@ struct g4_layout {
 	uint64_t data_address;
 	uint64_t backup_address; /* second superblock */
 };
+/*
+ * Where the space that structures may lie in ends: the second superblock. A resize moves it upwards while others look at addresses
+ * (fs/resize.c), which is why it is loaded once for each of them, in one piece. Per-lane, thread-safe.
+ */
+G4_FN G4_INLINE uint64_t g4_layout_end(const struct g4_layout *layout)
+{
+#if G4_CUDA
+	return *(const volatile uint64_t *)&layout->backup_address;
+#else
+	return __atomic_load_n(&layout->backup_address, __ATOMIC_RELAXED);
+#endif
+}
 /* Where everything goes on a device of size_bytes; journal_bytes 0 chooses. 0 or -G4_E_DEV_SMALL. */
 G4_FN int g4_layout_plan(uint64_t size_bytes, uint64_t journal_bytes, struct g4_layout *out);
 /* What all pages of the file system have as fs_tag. */

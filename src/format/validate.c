@@ -31,22 +31,22 @@ G4_FN bool g4_ino_plausible(uint64_t ino, const struct g4_layout *layout)
 
 	if (ino != g4_ino_make(address) || address % G4_SLAB_SLOT_BYTES != 0 || address % G4_PAGE_BYTES == 0)
 		return false;
-	return address >= layout->data_address && address < layout->backup_address;
+	return address >= layout->data_address && address < g4_layout_end(layout);
 }
 
 G4_FN int g4_ptr_validate(g4_ptr ptr, const struct g4_layout *layout)
 {
 	const uint32_t tag = g4_ptr_tag(ptr);
 	const uint64_t address = g4_ptr_address(ptr);
-	const uint64_t bytes = g4_tag_pages(tag) * G4_PAGE_BYTES;
+	const uint64_t bytes = g4_tag_pages(tag) * G4_PAGE_BYTES, end = g4_layout_end(layout);
 
 	if ((ptr & G4_PTR_PHYSICAL) == 0 || (ptr & (G4_PTR_SPARE | G4_PTR_CHECKSUM)) != 0 || tag == G4_TAG_SMALL)
 		return -G4_E_CORRUPT_MAP;
 	if ((ptr & G4_PTR_INDIRECT) != 0 && (tag != G4_TAG_4K || (ptr & G4_PTR_VALID) == 0))
 		return -G4_E_CORRUPT_MAP;
-	if (address % bytes != 0 || address < layout->data_address || address >= layout->backup_address)
+	if (address % bytes != 0 || address < layout->data_address || address >= end)
 		return -G4_E_CORRUPT_MAP;
-	return bytes > layout->backup_address - address ? -G4_E_CORRUPT_MAP : 0;
+	return bytes > end - address ? -G4_E_CORRUPT_MAP : 0;
 }
 
 /* ------------------------------------------------------------------ inode */
@@ -118,7 +118,7 @@ G4_FN int g4_inode_validate(const struct g4_inode *inode, const struct g4_layout
 		return -G4_E_CORRUPT_INODE;
 	if (!inode_size_is_possible(inode) || !inode_map_is_possible(inode, layout))
 		return -G4_E_CORRUPT_INODE;
-	if (inode->nlink > G4_LINK_MAX || inode->pages > layout->size_bytes / G4_PAGE_BYTES)
+	if (inode->nlink > G4_LINK_MAX || inode->pages > g4_layout_end(layout) / G4_PAGE_BYTES)
 		return -G4_E_CORRUPT_INODE;
 	if (directory ? inode->nlink == 1 : inode->entries != 0)
 		return -G4_E_CORRUPT_INODE;

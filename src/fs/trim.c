@@ -38,12 +38,12 @@ G4_FN static int trim_pages(struct g4_wg *wg, struct g4_fs *fs, uint64_t page, u
 
 G4_FN int g4_trim(struct g4_wg *wg, struct g4_fs *fs, uint64_t start, uint64_t bytes, uint64_t least, uint64_t *done)
 {
-	const uint64_t space = fs->meta.layout.backup_address;
+	const uint64_t space = g4_layout_end(&fs->meta.layout);
 
 	*done = 0;
 	if (!g4_space_can_discard(&fs->space))
 		return -G4_E_NOTSUP;
-	if (start >= fs->meta.layout.size_bytes || bytes < G4_PAGE_BYTES || least > G4_GROUP_BYTES)
+	if (start >= space + G4_PAGE_BYTES || bytes < G4_PAGE_BYTES || least > G4_GROUP_BYTES)
 		return -G4_E_INVAL;
 	const uint64_t end = bytes < space && start < space - bytes ? start + bytes : space;
 	const uint64_t first = g4_max64(g4_align_up(start, G4_PAGE_BYTES), fs->meta.layout.data_address);
@@ -61,7 +61,7 @@ G4_FN int g4_discard_freed(struct g4_wg *wg, struct g4_fs *fs)
 		return 0;
 	while (rc == 0 && (count = g4_alloc_take_freed(&fs->alloc, &region)) > 0) {
 		const uint64_t end =
-			g4_min64((region + count) * G4_REGION_PAGES, fs->meta.layout.backup_address / G4_PAGE_BYTES);
+			g4_min64((region + count) * G4_REGION_PAGES, g4_layout_end(&fs->meta.layout) / G4_PAGE_BYTES);
 		rc = trim_pages(wg, fs, region * G4_REGION_PAGES, end, 1, &done);
 		region += count;
 	}

@@ -174,7 +174,7 @@ G4_FN G4_COLD static int fill(struct g4_wg *wg, struct g4_meta *meta, uint64_t a
 G4_FN static bool address_ok(const struct g4_meta *meta, uint64_t address)
 {
 	return (address & (G4_PAGE_BYTES - 1)) == 0 && address >= G4_PAGE_BYTES &&
-	       address <= meta->layout.backup_address;
+	       address <= g4_layout_end(&meta->layout);
 }
 
 /* Of a referenced line i. */
