@@ -1,5 +1,5 @@
 # The commands of gpu4fs. Each does its own set-up; CMakeLists.txt and CMakePresets.json hold the build itself.
-.PHONY: all demo check check-gpu crash fuzz bench bench-gpu install uninstall deb clean format lint
+.PHONY: all demo check check-long check-gpu crash fuzz bench bench-gpu install uninstall deb clean format lint
 .DEFAULT_GOAL := all
 
 PREFIX ?= /usr/local
@@ -20,6 +20,9 @@ demo: ## format, mount, use, check and compare a file system
 check: ## build everything and run all tests
 	scripts/check.sh
 
+check-long: ## what `make check` leaves out: tests that sanitizers and lanes have little to see in
+	scripts/check.sh long
+
 check-gpu: ## the tests of the engine on a GPU, on a machine that has one
 	scripts/install-deps.sh check
 	scripts/check.sh gpu
@@ -38,6 +41,7 @@ bench: all ## compare with other file systems on this machine
 	scripts/install-deps.sh bench
 	bench/run.sh
 	bench/shredder.py
+	bench/backup.py
 
 bench-gpu: ## the CUDA engine beside other file systems, on a machine that has a GPU
 	scripts/install-deps.sh bench

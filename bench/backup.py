@@ -14,11 +14,12 @@ usage: backup.py [OPTION]...
   --only=A,B         of tree, sources, image, tiny
   --tools=A,B        of shredder, restic, borg, borg-zstd, casync
   --threads=N        shredder's; the others choose
+  --rounds=N         everything N times, with new repositories; another tool begins in each [1]
   --quick            little of everything, to see that it runs
 
 Each tool saves with encryption and compression as it does by default (casync has no encryption; borg uses lz4, borg-zstd zstd,3).
 The page cache is warm for all: each tree is read once before. Restored trees are compared with the source. Writes backup.json into
-the folder above; exit status 1 when something could not be measured or a restore was wrong. bench/README.md says what the numbers mean.
+build/bench; exit status 1 when a tool failed or a restore was wrong. bench/README.md says what the numbers mean.
 """
 
 import getopt
@@ -28,6 +29,7 @@ import pathlib
 import random
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -37,6 +39,10 @@ import common
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SEGMENT = 65536
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+RIVALS = ("restic", "borg", "borg-zstd")  # they compress and encrypt, as Shredder does
+# How many times better than the best of them, in wall time and in CPU time; of sizes than the smallest, of memory than restic.
+TIMES = {"first": 3, "second": 3, "restore": 2}
+SIZE, MEMORY = 1, 2
 
 
 def parse_size(text):
@@ -52,7 +58,7 @@ class Tool:
     def __init__(self, name, folder, environment, commands, here=False):
         self.name, self.folder, self.commands, self.here = name, folder, commands, here
         self.environment = {**os.environ, **environment}
-        self.generation = 0
+        self.generation, self.failed = 0, False
 
     def run(self, what, **words):
         """Wall seconds, processor seconds, megabytes; None: it cannot do that."""
@@ -72,6 +78,7 @@ class Tool:
                 seconds = time.monotonic() - began
             if child.returncode != 0:
                 print(f"backup.py: {self.name} {what} failed with {child.returncode}; see {self.folder}/log", file=sys.stderr)
+                self.failed = True
                 return None
             total[0] += seconds
             total[1] += usage.ru_utime + usage.ru_stime
@@ -115,11 +122,13 @@ def make_tools(options, folder):
     }
     tools = []
     for name in options["tools"]:
+        if name not in all_commands:
+            sys.exit(f"backup.py: there is no tool '{name}'")
         environment, commands = all_commands[name]
         own = folder / name
         own.mkdir(parents=True)
         if shutil.which(commands["backup"][0][0]) is None:
-            print(f"backup.py: there is no {name}; it is left out", file=sys.stderr)
+            print(f"backup.py: {name} is not installed; it is left out", file=sys.stderr)
             continue
         tools.append(Tool(name, own, {k: v.format(folder=own) for k, v in environment.items()}, commands))
     return tools
@@ -147,25 +156,22 @@ def find_restored(target, source):
 
 class Bench:
     def __init__(self, options):
-        self.options, self.rows, self.failed = options, [], False
+        self.options, self.failed = options, False
+        self.values = {}  # (workload, metric, what) -> tool -> the rounds' values
 
     def add(self, workload, tool, metric, result):
         if result is None:
             return
-        row = {"bench": "backup", "workload": workload, "tool": tool.name, "metric": metric}
-        if isinstance(result, int):
-            row.update(bytes=result)
-            shown = f"{result / 1e6:10.1f} MB"
-        else:
-            row.update(seconds=round(result[0], 3), cpu_seconds=round(result[1], 3), megabytes=round(result[2], 1))
-            shown = f"{result[0]:10.2f} s {result[1]:8.2f} CPU s {result[2]:7.0f} MB of memory"
-        self.rows.append(row)
-        print(f"{workload:8} {metric:10} {tool.name:10} {shown}", flush=True)
+        values = {"MB": result / 1e6} if isinstance(result, int) else {"s": result[0], "CPU s": result[1], "MB of memory": result[2]}
+        for what, value in values.items():
+            self.values.setdefault((workload, metric, what), {}).setdefault(tool.name, []).append(value)
+        print(f"{workload:8} {metric:10} {tool.name:10} " + "  ".join(f"{v:9.2f} {w}" for w, v in values.items()), flush=True)
 
-    def measure(self, workload, source, generations):
-        """generations: functions that bring `source` to its next state; the first one makes it."""
+    def measure(self, workload, source, generations, turn):
+        """generations: functions that bring `source` to its next state; the first one makes it. turn: who begins."""
         folder = pathlib.Path(self.options["folder"]) / workload
         tools = make_tools(self.options, folder)
+        tools = tools[turn % len(tools):] + tools[:turn % len(tools)]
         for tool in tools:
             tool.run("init")
         for number, make in enumerate(generations):
@@ -188,10 +194,41 @@ class Bench:
                 print(f"backup.py: what {tool.name} restored is not what was saved", file=sys.stderr)
                 self.failed = True
             shutil.rmtree(target)
+        for tool in tools:
             self.add(workload, tool, "check", tool.run("check"))
+        for tool in tools:
             self.add(workload, tool, "prune", tool.run("prune"))
             self.add(workload, tool, "pruned", tool.size())
+        self.failed = self.failed or any(tool.failed for tool in tools)
         shutil.rmtree(folder)
+
+    def records(self):
+        """Medians, as bench/README.md describes them."""
+        rows = []
+        for (workload, metric, what), who in self.values.items():
+            if "shredder" not in who:
+                continue
+            rivals = {n: v for n, v in who.items() if n in (("restic",) if what == "MB of memory" else RIVALS)}
+            wanted = SIZE if what == "MB" else MEMORY if what == "MB of memory" else TIMES.get(metric)
+            medians = {name: statistics.median(values) for name, values in who.items()}
+            ratios = {name: value / medians["shredder"] for name, value in medians.items() if name != "shredder"}
+            row = {"bench": "backup", "engine": "cpu", "metric": f"{workload} {metric}", "unit": what,
+                   "ours": round(medians["shredder"], 3),
+                   "peers": {n: round(v, 3) for n, v in medians.items() if n != "shredder"},
+                   "ratios": {n: round(v, 2) for n, v in ratios.items()}, "rounds": who, "target": None, "met": None}
+            if wanted is not None and rivals:
+                best = min(ratios[name] for name in rivals)
+                row.update(target={"peer": min(rivals, key=ratios.get), "ratio": wanted}, met=best >= wanted)
+            rows.append(row)
+        return rows
+
+
+def print_targets(rows):
+    for row in rows:
+        if row["target"] is not None:
+            target = row["target"]
+            print(f"{row['metric']:18} {row['unit']:13} {row['ours']:9.2f}  {row['ratios'][target['peer']]:6.2f} times better "
+                  f"than {target['peer']:9} (wanted: {target['ratio']}) {'met' if row['met'] else 'MISSED'}")
 
 
 def source_generations(folder, count):
@@ -214,7 +251,7 @@ def source_generations(folder, count):
 
 def image_generations(folder, size, count):
     """Half of the segments are random, half text-like; as in the Shredder document (7.3), a generation replaces some of them."""
-    numbers = random.Random(1)
+    numbers = random.Random(1)  # every round has the same images
     words = [bytes(numbers.choices(b"abcdefghijklmnopqrstuvwxyz", k=numbers.randint(2, 9))) + b" " for _ in range(4000)]
 
     def segment():
@@ -250,10 +287,24 @@ def tiny_generations(folder, count):
     return [first, second]
 
 
+def measure_workload(bench, workload, source, turn):
+    options = bench.options
+    if workload == "tree":
+        bench.measure("tree", pathlib.Path(options["tree"]).resolve(), [lambda: None], turn)
+    elif workload == "sources":
+        bench.measure("sources", source, source_generations(source, int(options["commits"])), turn)
+    elif workload == "image":
+        bench.measure("image", source, image_generations(source, parse_size(options["image"]), int(options["images"])), turn)
+    elif workload == "tiny":
+        bench.measure("tiny", source, tiny_generations(source, int(options["files"])), turn)
+    else:
+        sys.exit(f"backup.py: there is no workload '{workload}'")
+
+
 def main():
     options = {"build": str(ROOT / "build/release"), "tree": "/usr/share", "commits": "10", "image": "512M", "images": "5",
                "files": "100000", "folder": str(ROOT / "build/bench/backup"), "only": "tree,sources,image,tiny",
-               "tools": "shredder,restic,borg,borg-zstd,casync", "threads": ""}
+               "tools": "shredder,restic,borg,borg-zstd,casync", "threads": "", "rounds": "1"}
     try:
         given, rest = getopt.getopt(sys.argv[1:], "", [name + "=" for name in options] + ["quick", "help"])
     except getopt.GetoptError as error:
@@ -268,31 +319,25 @@ def main():
             options[name[2:]] = value
     if rest:
         sys.exit("backup.py: it takes no argument")
+    if not options["rounds"].isdigit() or int(options["rounds"]) == 0:
+        sys.exit("backup.py: --rounds takes a number")
     options["tools"] = options["tools"].split(",")
     folder = pathlib.Path(options["folder"]).resolve()
     options["folder"] = folder
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     bench = Bench(options)
-    sources = folder / "source"
-    for workload in options["only"].split(","):
-        if workload == "tree":
-            bench.measure("tree", pathlib.Path(options["tree"]).resolve(), [lambda: None])
-        elif workload == "sources":
-            bench.measure("sources", sources / "code", source_generations(sources / "code", int(options["commits"])))
-        elif workload == "image":
-            bench.measure("image", sources / "image", image_generations(sources / "image", parse_size(options["image"]),
-                                                                        int(options["images"])))
-        elif workload == "tiny":
-            bench.measure("tiny", sources / "tiny", tiny_generations(sources / "tiny", int(options["files"])))
-        else:
-            sys.exit(f"backup.py: there is no workload '{workload}'")
-        shutil.rmtree(sources, ignore_errors=True)
+    for turn in range(int(options["rounds"])):
+        for workload in options["only"].split(","):
+            measure_workload(bench, workload, folder / "source", turn)
+            shutil.rmtree(folder / "source", ignore_errors=True)
     settings = {k: v if isinstance(v, (str, list)) else str(v) for k, v in options.items() if k != "folder"}
-    machine, commit = common.machine(), common.commit()
-    for row in bench.rows:
-        row.update(settings=settings, machine=machine, commit=commit)
-    (folder.parent / "backup.json").write_text(json.dumps(bench.rows, indent=1) + "\n")
+    where = {"settings": settings, "machine": common.machine(), "commit": common.commit()}
+    rows = bench.records()
+    results = ROOT / "build/bench"
+    results.mkdir(parents=True, exist_ok=True)
+    (results / "backup.json").write_text(json.dumps([row | where for row in rows], indent=1) + "\n")
+    print_targets(rows)
     return 1 if bench.failed else 0
 
 

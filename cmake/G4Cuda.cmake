@@ -14,7 +14,7 @@ set(cuda_flags -std=c++20 -rdc=true -arch=${G4_CUDA_ARCH} -O2 -maxrregcount=${G4
 	"-I${CMAKE_CURRENT_SOURCE_DIR}/src" "-I${CMAKE_CURRENT_SOURCE_DIR}/include")
 
 g4_gpu_subset(sources)
-g4_sources(cuda_sources src/simt/cuda/*.c src/engine/cuda/*.cu)
+g4_sources(cuda_sources src/simt/cuda/*.c src/gpu/*.cu)
 list(APPEND sources ${cuda_sources})
 
 # g4_cuda_object(OUT source flag...): compiles one file of the source tree.
@@ -78,7 +78,7 @@ if(objects)
 endif()
 
 # Every header that engine code may include also compiles alone.
-g4_sources(headers src/*/*.h src/simt/cuda/*.h src/engine/cuda/*.h)
+g4_sources(headers src/*/*.h src/*/cuda/*.h)
 list(FILTER headers EXCLUDE REGEX "_host\\.h$")
 list(FILTER headers EXCLUDE REGEX "/src/(client|fuse|cli|fsck|print)/")
 list(FILTER headers EXCLUDE REGEX "/src/engine/engine\\.h$")
@@ -136,6 +136,16 @@ target_include_directories(gpu-bench-host PRIVATE bench)
 # gpu-hash-crossover: from which batch on the GPU hashes faster than the CPU.
 g4_gpu_program(gpu-hash-crossover hash_crossover HOST tests/gpu/hash_crossover_host.c LIBRARY gpu4fs_static
 	FLAGS ${cuda_flags} LINK ${objects})
+
+# gpu-sums: sums of pages on the GPU against the CPU's, and how fast they are. It needs src/hash alone.
+set(hash_objects ${objects})
+list(FILTER hash_objects INCLUDE REGEX "/src/(hash|simt)/")
+g4_gpu_program(gpu-sums sums HOST tests/gpu/sums_host.c LIBRARY shredder_static FLAGS ${cuda_flags} LINK ${hash_objects})
+
+# gpu-parity: parity in the GPU's memory against the CPU's, and how fast it is. It needs src/parity alone.
+set(parity_objects ${objects})
+list(FILTER parity_objects INCLUDE REGEX "/src/(parity|simt)/")
+g4_gpu_program(gpu-parity parity HOST tests/gpu/parity_host.c LIBRARY parity_static FLAGS ${cuda_flags} LINK ${parity_objects})
 
 # gpu-share: the GPU shared with another process, with MPS and without.
 g4_gpu_program(gpu-share share HOST tests/gpu/share_host.c LIBRARY gpu4fs_static FLAGS ${cuda_flags} LINK ${objects})

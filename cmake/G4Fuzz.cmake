@@ -19,6 +19,13 @@ function(g4_fuzz_target name)
 		add_test(NAME ${test} COMMAND ${G4_WATCH} bash "${CMAKE_CURRENT_SOURCE_DIR}/tests/fuzz/regressions.sh" $<TARGET_FILE:${name}>
 			"${folder}" WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
 		set_tests_properties(${test} PROPERTIES TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment}")
+		if(name MATCHES "image|journal")
+			# The same inputs, on an image whose pages have sums (tests/engine/rig.c); 1 is BLAKE3.
+			add_test(NAME ${test}.sums COMMAND ${G4_WATCH} bash "${CMAKE_CURRENT_SOURCE_DIR}/tests/fuzz/regressions.sh"
+				$<TARGET_FILE:${name}> "${folder}" WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+			set_tests_properties(${test}.sums PROPERTIES
+				TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment};G4_TEST_CHECKSUM=1")
+		endif()
 	endif()
 	target_include_directories(${name} PRIVATE tests tests/fuzz)
 	target_link_libraries(${name} PRIVATE ${arg_LIBRARIES})
@@ -37,5 +44,9 @@ foreach(target fuzz_image fuzz_journal fuzz_ring) # the same time and random num
 endforeach()
 if(TARGET shredder_test_support)
 	g4_fuzz_target(fuzz_shredder LIBRARIES shredder_test_support SOURCES tests/fuzz/fuzz_shredder.c)
-	g4_fuzz_target(fuzz_store LIBRARIES shredder_store SOURCES tests/fuzz/fuzz_store.c)
+	g4_fuzz_target(fuzz_store LIBRARIES $<IF:$<BOOL:${G4_REMOTE}>,shredder_site,shredder_store>
+		SOURCES tests/fuzz/fuzz_store.c)
+	if(G4_REMOTE)
+		target_compile_definitions(fuzz_store PRIVATE SHREDDER_REMOTE)
+	endif()
 endif()

@@ -1,7 +1,7 @@
 # header-check: every header compiles alone, as C11 and as C++20; the front ends' own headers are C11 only. The cuda build
 # checks the third language.
 g4_sources(headers include/*/*.h src/*/*.h src/*/*/*.h shredder/*/*.h)
-list(FILTER headers EXCLUDE REGEX "/src/simt/cuda/")
+list(FILTER headers EXCLUDE REGEX "/src/[a-z]+/cuda/")
 if(G4_LANES EQUAL 0)
 	list(FILTER headers EXCLUDE REGEX "/src/simt/lanes/")
 endif()
@@ -9,7 +9,7 @@ set(units)
 foreach(header ${headers})
 	file(RELATIVE_PATH name "${CMAKE_CURRENT_SOURCE_DIR}" "${header}")
 	set(languages c cpp)
-	if(name MATCHES "^src/(client|fuse|cli|fsck|print)/|^shredder/(store|cli)/")
+	if(name MATCHES "^src/(client|fuse|cli|fsck|print)/|^shredder/(store|site|cli)/")
 		set(languages c)
 	endif()
 	foreach(language ${languages})

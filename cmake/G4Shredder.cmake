@@ -27,13 +27,38 @@ pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium>=1.0.18)
 set_source_files_properties(${shredder_store_sources} PROPERTIES COMPILE_OPTIONS "$<$<C_COMPILER_ID:GNU>:-Wc++-compat>")
 add_library(shredder_store STATIC EXCLUDE_FROM_ALL ${shredder_store_sources})
 target_link_libraries(shredder_store PUBLIC shredder_static PkgConfig::zstd PkgConfig::sodium)
+if(G4_REMOTE)
+	pkg_check_modules(curl REQUIRED IMPORTED_TARGET libcurl>=7.85)
+	target_link_libraries(shredder_store PUBLIC PkgConfig::curl)
+	target_compile_definitions(shredder_store PRIVATE SHREDDER_REMOTE)
+endif()
+
+# ---- the agent at a site
+if(G4_REMOTE)
+	g4_sources(shredder_site_sources shredder/site/*.c)
+	pkg_check_modules(microhttpd REQUIRED IMPORTED_TARGET libmicrohttpd>=0.9.70)
+	pkg_check_modules(gnutls REQUIRED IMPORTED_TARGET gnutls>=3.6.5)
+	set_source_files_properties(${shredder_site_sources} PROPERTIES
+		COMPILE_OPTIONS "$<$<C_COMPILER_ID:GNU>:-Wc++-compat>")
+	add_library(shredder_site STATIC EXCLUDE_FROM_ALL ${shredder_site_sources})
+	target_link_libraries(shredder_site PUBLIC shredder_store PkgConfig::microhttpd PkgConfig::gnutls)
+endif()
 
 # ---- libshredder.so and the program
 if(G4_TOOLS)
+	# bench/sums.py's program: of libshredder it takes src/hash
+	add_executable(sums_bench bench/sums.c)
+	target_link_libraries(sums_bench PRIVATE shredder_static ${CMAKE_DL_LIBS})
+
 	g4_shared_library(shredder shredder_objects "Content-defined chunking at memory speed" include/shredder/shredder.h)
 	g4_sources(shredder_cli_sources shredder/cli/*.c)
 	add_executable(shredder_tool ${shredder_cli_sources})
-	target_link_libraries(shredder_tool PRIVATE shredder_store)
+	pkg_check_modules(fuse3 REQUIRED IMPORTED_TARGET fuse3)
+	target_link_libraries(shredder_tool PRIVATE shredder_store PkgConfig::fuse3)
+	if(G4_REMOTE)
+		target_link_libraries(shredder_tool PRIVATE shredder_site)
+		target_compile_definitions(shredder_tool PRIVATE SHREDDER_REMOTE)
+	endif()
 	set_target_properties(shredder_tool PROPERTIES OUTPUT_NAME shredder)
 	add_dependencies(product shredder shredder_tool)
 
@@ -41,6 +66,7 @@ if(G4_TOOLS)
 	install(TARGETS shredder_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 	install(FILES completions/shredder.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
 		RENAME shredder)
+	install(FILES completions/_shredder DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
 	install(FILES docs/shredder.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 endif()
 
@@ -61,12 +87,20 @@ if(G4_TESTS AND TARGET PkgConfig::cmocka)
 		if(name MATCHES "^store")
 			target_link_libraries(test_shredder_${name} PRIVATE shredder_store)
 		endif()
+		if(name STREQUAL "store_crash") # it writes down what backend_local.c calls
+			target_link_options(test_shredder_${name} PRIVATE
+				"LINKER:--wrap=openat64,--wrap=write,--wrap=fsync,--wrap=close"
+				"LINKER:--wrap=renameat,--wrap=unlinkat,--wrap=mkdirat")
+		endif()
 		set_target_properties(test_shredder_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 		add_test(NAME shredder.${name} COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:test_shredder_${name}>
 			WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
 		set_tests_properties(shredder.${name} PROPERTIES
 			TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment}")
 	endforeach()
+
+	add_executable(index_bench tests/shredder/bench/index.c)
+	target_link_libraries(index_bench PRIVATE shredder_store)
 
 	if(TARGET shredder_tool)
 		g4_sources(shredder_cli_tests tests/shredder/test_*.sh)

@@ -27,7 +27,7 @@ foreach(name shredder shredder_speed)
 endforeach()
 
 # BLAKE3 as the engine's device code has it.
-file(GLOB blake3_device CONFIGURE_DEPENDS src/hash/blake3.c src/hash/blake3_portable.c src/hash/blake3_group.c
+file(GLOB blake3_device CONFIGURE_DEPENDS src/hash/blake3.c src/hash/blake3_tree.c src/hash/blake3_portable.c src/hash/blake3_group.c
 	src/simt/cuda/*.c tests/gpu/blake3.cu)
 set(blake3_program "${CMAKE_BINARY_DIR}/tests/gpu/blake3")
 add_custom_command(

@@ -1,5 +1,5 @@
 # Which files make the engine. The modules are those of DESIGN.md "Layers"; tests/layering.py checks their arrows.
-set(G4_MODULES base hash format parity dev raid cache journal alloc dedup dir fs engine)
+set(G4_MODULES base hash format parity dev space cache journal alloc dedup dir inode data fs ring device gpu engine)
 
 # g4_sources(OUT pattern...): the files that match, found again at every build.
 function(g4_sources out)

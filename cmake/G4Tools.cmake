@@ -57,8 +57,8 @@ set_target_properties(gpu4fs_static PROPERTIES LINKER_LANGUAGE C)
 
 set(G4_HELPER_DIR /usr/sbin CACHE PATH "Where mount(8) finds helpers; install puts links there")
 set(tool_names mkfs.gpu4fs fsck.gpu4fs mount.gpu4fs)
-# The names that mount(8) and fsck(8) look for with the type fuse.gpu4fs, which /proc/mounts shows.
-list(APPEND tool_names mount.fuse.gpu4fs fsck.fuse.gpu4fs)
+# The names that mount(8) and fsck(8) look for with the types that /proc/mounts shows.
+list(APPEND tool_names mount.fuse.gpu4fs fsck.fuse.gpu4fs mount.fuseblk.gpu4fs fsck.fuseblk.gpu4fs)
 g4_sources(cli_sources src/cli/*.c src/fsck/*.c src/print/*.c)
 g4_sources(fuse_sources src/fuse/*.c)
 if(cli_sources)

@@ -2,9 +2,11 @@
 # compressed. gzip -n, so that two builds of one source are equal.
 set(share "${CPACK_TEMPORARY_DIRECTORY}/usr/share")
 
-# The names under which mount(8) and fsck(8) find the helpers for the type fuse.gpu4fs have pages, too.
+# The names under which mount(8) and fsck(8) find the helpers for the types of mounts have pages, too.
 foreach(name mount fsck)
-	file(CREATE_LINK ${name}.gpu4fs.8.gz "${share}/man/man8/${name}.fuse.gpu4fs.8.gz" SYMBOLIC)
+	foreach(type fuse fuseblk)
+		file(CREATE_LINK ${name}.gpu4fs.8.gz "${share}/man/man8/${name}.${type}.gpu4fs.8.gz" SYMBOLIC)
+	endforeach()
 endforeach()
 
 string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)

@@ -26,7 +26,7 @@ _gpu4fs_mount_options() {
 }
 
 _gpu4fs() {
-	local commands="mkfs mount umount serve fsck info df attr resize tune map dump bench help version"
+	local commands="mkfs mount umount serve fsck info df attr scrub resize tune map dump bench help version"
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command first=1 word place=0 i
 	COMPREPLY=()
 	case ${COMP_WORDS[0]##*/} in
@@ -42,15 +42,15 @@ _gpu4fs() {
 		first=2
 		;;
 	esac
-	# How many words that are no options stand before the current one; dump and attr have no options with values.
+	# How many words that are no options or their values stand before the current one; for dump and attr alone.
 	for ((i = first; i < COMP_CWORD; i++)); do
-		[[ ${COMP_WORDS[i]} == -* ]] || place=$((place + 1))
+		[[ ${COMP_WORDS[i]} == -* || ${COMP_WORDS[i - 1]} == --image ]] || place=$((place + 1))
 	done
 	word=${COMP_WORDS[first]}
 
 	case $command:$current in
 	mkfs:-*)
-		_gpu4fs_words "$current" "-L --label -U --uuid -J --journal-size -s --size --preallocate --owner --mode -f --force -q --quiet
+		_gpu4fs_words "$current" "-L --label -U --uuid -J --journal-size -s --size --preallocate --checksum --owner --mode -f --force -q --quiet
 			--json --help --version"
 		;;
 	mount:-*) _gpu4fs_words "$current" "-o -r -f -d --help --version" ;;
@@ -61,13 +61,15 @@ _gpu4fs() {
 			--json --help --version"
 		;;
 	info:-*) _gpu4fs_words "$current" "--json --udev --help --version" ;;
-	attr:-* | map:-*) _gpu4fs_words "$current" "--json --help --version" ;;
+	attr:-*) _gpu4fs_words "$current" "--json --image --help --version" ;;
+	map:-*) _gpu4fs_words "$current" "--json --help --version" ;;
 	df:-*) _gpu4fs_words "$current" "-b --bytes --json --help --version" ;;
 	bench:-*)
 		_gpu4fs_words "$current" "-s --size --dirs --files --passes --cached-reads --random-ops --fsyncs --cache --remount
 			--server --json --help --version"
 		;;
 	tune:-*) _gpu4fs_words "$current" "-L --label -U --uuid --help --version" ;;
+	scrub:-*) _gpu4fs_words "$current" "--rate --now --wait --json --help --version" ;;
 	resize:-*) _gpu4fs_words "$current" "--help --version" ;;
 	dump:-*) _gpu4fs_words "$current" "--raw --json --help --version" ;;
 	help:*) _gpu4fs_words "$current" "${commands% help version}" ;;
@@ -116,6 +118,16 @@ _gpu4fs() {
 		esac
 		;;
 	umount:*) _gpu4fs_mounts "$current" ;;
+	scrub:*)
+		case $previous in
+		--rate) ;;
+		scrub) _gpu4fs_words "$current" "start pause resume cancel status" ;;
+		*)
+			_gpu4fs_mounts "$current"
+			_gpu4fs_files "$current"
+			;;
+		esac
+		;;
 	resize:*)
 		[[ $place -gt 0 ]] && return
 		_gpu4fs_mounts "$current"
@@ -128,7 +140,9 @@ _gpu4fs() {
 	attr:*)
 		if [[ $place -eq 0 ]]; then
 			_gpu4fs_words "$current" "get list set"
-		elif [[ $word != set || $place -gt 1 ]]; then
+		elif [[ $word == set && $place -eq 1 && $previous != --image ]]; then
+			_gpu4fs_words "$current" "checksum=blake3 checksum=xxh3 checksum=crc32c checksum=none checksum=default"
+		else
 			_gpu4fs_files "$current"
 		fi
 		;;

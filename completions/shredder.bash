@@ -9,9 +9,11 @@ _shredder() {
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
 	local shared="--algorithm --bits --min --max --polynomial --marker --normal --normalization --delimiter --record
 		--engine --gpus --threads --buffers --buffer-size --no-direct --help"
-	local repository="--repo --password-file --password-command --key-file --no-encryption --json --help"
+	local repository="--repo --identity --site-key --password-file --password-command --key-file --no-encryption --json --help"
+	local from="--from-repo --from-password-file --from-password-command --from-key-file --from-no-encryption --from-identity
+		--from-site-key"
 	local which="--host --tag --path"
-	local commands="init backup restore ls snapshots find diff check forget prune stats key unlock chunk dedup-ratio bench"
+	local commands="init backup restore ls snapshots mount find diff check forget copy prune stats key serve identity unlock chunk dedup-ratio bench"
 	COMPREPLY=()
 	if [[ $COMP_CWORD -eq 1 ]]; then
 		_shredder_words "$current" "$commands help version --help --version"
@@ -20,7 +22,7 @@ _shredder() {
 	case $previous in
 	-a | --algorithm) _shredder_words "$current" "rabin gear" ;;
 	-r | --repo | -p | --password-file | -k | --key-file | -T | --target | --exclude-file | --files-from | --new-password-file | \
-		--new-key-file)
+		--new-key-file | --identity | --from-* | -c | --clients)
 		compopt -o filenames
 		mapfile -t COMPREPLY < <(compgen -f -- "$current")
 		;;
@@ -30,7 +32,7 @@ _shredder() {
 		;;
 	--engine) _shredder_words "$current" "auto cpu cuda portable avx2 avx512" ;;
 	--min | --max | --normalization) _shredder_words "$current" none ;;
-	-b | --bits | --polynomial | --marker | --normal | -d | --delimiter | --record | --gpus | -t | --threads | --buffers | \
+	-b | --bits | --polynomial | --marker | --normal | -d | --delimiter | --listen | --port | --site-key | --record | --gpus | -t | --threads | --buffers | \
 		--buffer-size | --size | --rounds) ;;
 	*)
 		case $command:$current in
@@ -38,7 +40,11 @@ _shredder() {
 		dedup-ratio:-*) _shredder_words "$current" "$shared --json --plot --stats" ;;
 		bench:-*) _shredder_words "$current" "$shared --json --size --rounds" ;;
 		help:*) _shredder_words "$current" "$commands" ;;
-		init:-*) _shredder_words "$current" "$repository" ;;
+		init:-*) _shredder_words "$current" "$repository $from --copy-chunker-params" ;;
+		copy:-*) _shredder_words "$current" "$repository $from $which --level --threads --dry-run" ;;
+		mount:-*) _shredder_words "$current" "$repository $which --allow-other" ;;
+		serve:-*) _shredder_words "$current" "--identity --clients --listen --port --json --help" ;;
+		identity:-*) _shredder_words "$current" "--json --help" ;;
 		unlock:-*) _shredder_words "$current" "$repository --remove-all" ;;
 		backup:-*)
 			_shredder_words "$current" "$repository --exclude --exclude-file --exclude-if-present --files-from --stdin
@@ -58,7 +64,7 @@ _shredder() {
 		key:-*) _shredder_words "$current" "$repository --new-password-file --new-key-file" ;;
 		key:*) _shredder_words "$current" "list add passwd remove" ;;
 		restore:* | ls:* | snapshots:* | diff:* | forget:*) _shredder_words "$current" latest ;;
-		check:* | prune:* | stats:* | unlock:* | init:*) ;;
+		check:* | prune:* | copy:* | stats:* | unlock:* | init:*) ;;
 		version:*) ;;
 		*)
 			compopt -o filenames

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What `make check` runs: every build and every test. The last line counts them: "N passed, N failed, N skipped".
-# Usage: check.sh [STEP]...   (default: lint release fuse lanes asan tsan lanes-tsan fuzz cuda)
+# Usage: check.sh [STEP]...   (default: lint release fuse asan tsan lanes-tsan fuzz cuda)
+# The steps long are for `make check-long`: lanes runs the tests of lanes-tsan without ThreadSanitizer, which finds nothing else;
+# tsan-long and lanes-tsan-long what tsan and lanes-tsan leave out (cmake/G4LongTests.cmake).
 # The step gpu (`make check-gpu`) is for a machine with an NVIDIA GPU: the engine's tests with the engine on it, in less than
 # nine minutes. Its parts are steps, too: gpu-device gpu-file gpu-shredder gpu-api gpu-images gpu-crash gpu-fuse
 # gpu-sanitizer. Where they can not be compiled, GPU_BUILT names a copy of another machine's build/cuda.
@@ -9,17 +11,20 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all_steps=(lint release fuse lanes asan tsan lanes-tsan fuzz cuda)
+all_steps=(lint release fuse asan tsan lanes-tsan fuzz cuda)
+long_steps=(lanes tsan-long lanes-tsan-long)
 gpu_steps=(gpu-device gpu-file gpu-api gpu-images gpu-crash gpu-fuse gpu-shredder gpu-sanitizer)
 [[ $# -gt 0 ]] || set -- "${all_steps[@]}"
 steps=()
 for step in "$@"; do
 	if [[ $step == gpu ]]; then
 		steps+=("${gpu_steps[@]}")
-	elif [[ " ${all_steps[*]} ${gpu_steps[*]} " == *" $step "* ]]; then
+	elif [[ $step == long ]]; then
+		steps+=("${long_steps[@]}")
+	elif [[ " ${all_steps[*]} ${long_steps[*]} ${gpu_steps[*]} " == *" $step "* ]]; then
 		steps+=("$step")
 	else
-		echo "check.sh: unknown step '$step'; known are: ${all_steps[*]} gpu ${gpu_steps[*]}" >&2
+		echo "check.sh: unknown step '$step'; known are: ${all_steps[*]} long ${long_steps[*]} gpu ${gpu_steps[*]}" >&2
 		exit 2
 	fi
 done
@@ -91,10 +96,11 @@ tests() {
 	fi
 }
 
-# build_and_test PRESET CTEST-OPTIONS...: CTest only runs where the build worked.
+# build_and_test STEP PRESET CTEST-OPTIONS...: CTest only runs where the build worked. One test more than there are processors:
+# some wait for a disk, for a process, for each other.
 build_and_test() {
-	if run "$1 build" build "$1" all; then
-		tests "$1 tests" "$1" --parallel "$(nproc)" --label-exclude fuse "${@:2}"
+	if run "$1 build" build "$2" all; then
+		tests "$1 tests" "$2" --parallel "$(($(nproc) + 1))" "${@:3}"
 	fi
 }
 
@@ -103,7 +109,7 @@ step_lint() {
 }
 
 step_release() {
-	build_and_test release
+	build_and_test release release --label-exclude fuse
 	run "headers C and C++" build release header-check || return 0
 }
 
@@ -116,7 +122,7 @@ step_fuse() {
 }
 
 step_fuzz() {
-	run "fuzz ${FUZZ_S:-300} s" env FUZZ_S="${FUZZ_S:-300}" scripts/fuzz.sh || return 0
+	run "fuzz ${FUZZ_S:-200} s" env FUZZ_S="${FUZZ_S:-200}" scripts/fuzz.sh || return 0
 }
 
 # ---- on a machine with a GPU
@@ -182,6 +188,8 @@ step_gpu-file() {
 
 step_gpu-shredder() {
 	gpu_test "BLAKE3" "$gpu_built/tests/gpu/blake3"
+	gpu_test "sums" "$gpu_built/tests/gpu/sums" -g 2 -r 1
+	gpu_test "parity" "$gpu_built/tests/gpu/parity" -g 2 -r 1
 	gpu_test "Shredder" "$gpu_built/tests/gpu/shredder" 4 # MiB; more takes minutes
 }
 
@@ -244,7 +252,8 @@ for step in "${steps[@]}"; do
 	case $step in
 	gpu-*) if prepare_gpu; then "step_$step"; fi ;;
 	lint | release | fuse | fuzz | cuda) "step_$step" ;;
-	*) build_and_test "$step" ;;
+	*-long) build_and_test "$step" "${step%-long}" --label-regex long ;;
+	*) build_and_test "$step" "$step" --label-exclude 'fuse|long' ;;
 	esac
 done
 

@@ -3,9 +3,11 @@
 """Reads the JUnit file that CTest wrote.
 
 Usage: junit_count.py FILE              prints "PASSED FAILED SKIPPED"
-       junit_count.py --failures FILE   prints the failed tests and the end of what each said
+       junit_count.py --failures FILE   prints the failed tests: what says why, and the end of what each said
+       junit_count.py --self-test
 """
 
+import re
 import sys
 import xml.etree.ElementTree as tree
 
@@ -24,7 +26,61 @@ def verdict(case):
     return "failed"
 
 
+# What says why a test failed: of shell scripts, cmocka, sanitizers, assert(3), the engine's own assertions, watch.py.
+TELLING = re.compile(
+    r"^not ok|\[  ERROR   \]|\[   LINE   \]|\[  FAILED  \] [^0-9]|"
+    r"Sanitizer: |runtime error: |[Aa]ssertion .*failed|^watch\.py: "
+)
+MOST_LINES = 12
+
+
+def excerpt(text):
+    """At most so many lines that tell what was wrong, the first ones, and then as many of the end."""
+    lines = text.strip().splitlines()
+    end = max(0, len(lines) - MOST_LINES)
+    telling = [line for line in lines[:end] if TELLING.search(line)]
+    shown = telling[:MOST_LINES]
+    if len(telling) > len(shown):
+        shown.append(f"... {len(telling) - len(shown)} more like these")
+    if shown:
+        shown.append("...")
+    return shown + lines[end:]
+
+
+def self_test():
+    passed = [f"ok {n} fine" for n in range(100)]
+    cases = [
+        ("a short one is shown as it is", ["a", "b"], ["a", "b"]),
+        ("of a long one that says nothing, the end", passed, passed[-12:]),
+        ("what failed comes first", ["not ok 1 bad", *passed], ["not ok 1 bad", "...", *passed[-12:]]),
+        ("each line once", [*passed, "not ok 101 bad"], [*passed[-11:], "not ok 101 bad"]),
+        (
+            "of a program's, where and why",
+            ["[  ERROR   ] --- 1 != 0", "[   LINE   ] --- a.c:1: error:", "[  FAILED  ] this", *passed],
+            ["[  ERROR   ] --- 1 != 0", "[   LINE   ] --- a.c:1: error:", "[  FAILED  ] this", "...", *passed[-12:]],
+        ),
+        (
+            "of a sanitizer's, its summary",
+            ["==1==ERROR: AddressSanitizer: heap-use-after-free on address 0x1", "    #0 0x1 in f", *passed],
+            ["==1==ERROR: AddressSanitizer: heap-use-after-free on address 0x1", "...", *passed[-12:]],
+        ),
+        (
+            "no more than fit",
+            [*(f"not ok {n}" for n in range(20)), *passed],
+            [*(f"not ok {n}" for n in range(12)), "... 8 more like these", "...", *passed[-12:]],
+        ),
+    ]
+    failed = 0
+    for name, lines, wanted in cases:
+        good = excerpt("\n".join(lines)) == wanted
+        print(f"{'ok' if good else 'not ok'} - {name}")
+        failed += not good
+    return failed != 0
+
+
 def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
     arguments = [argument for argument in sys.argv[1:] if argument != "--failures"]
     if len(arguments) != 1:
         print(__doc__, file=sys.stderr)
@@ -34,7 +90,7 @@ def main():
         for case, result in cases:
             if result == "failed":
                 print(f"FAILED {case.get('name')} ({float(case.get('time', 0)):.1f} s)")
-                for line in (case.findtext("system-out") or "did not run").strip().splitlines()[-12:]:
+                for line in excerpt(case.findtext("system-out") or "did not run"):
                     print(f"  | {line}")
         return 0
     print(*(sum(result == kind for _, result in cases) for kind in ("passed", "failed", "skipped")))

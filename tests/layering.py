@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Enforces the layers of DESIGN.md: a folder may include only what stands to its right, and what that may include.
+No headers include each other in a circle. In src/ it looks at calls, too: files do not call each other in a circle, some functions
+are for few files, and no file has more than its share.
 
 Usage: layering.py              check the tree this script lies in
        layering.py --self-test  check that violations are found
@@ -22,14 +24,19 @@ SRC = {
     "parity": ["simt"],
     "dev": ["simt"],
     "task": ["simt"],
-    "raid": ["dev", "parity", "format"],
-    "cache": ["raid"],
+    "space": ["dev", "parity", "format"],
+    "cache": ["space"],
     "journal": ["cache", "format", "hash", "task"],
     "alloc": ["journal"],
     "dedup": ["journal", "alloc", "hash"],
     "dir": ["journal", "alloc", "hash"],
-    "fs": ["dedup", "dir"],
-    "engine": ["fs"],
+    "inode": ["dir", "task"],
+    "data": ["inode", "dedup"],
+    "fs": ["data"],
+    "ring": ["fs"],
+    "device": ["fs"],
+    "gpu": ["ring"],
+    "engine": ["ring", "gpu", "device"],
     "fsck": ["fs", "print"],
     "client": ["engine", "gpu4fs"],
     "fuse": ["engine", "client"],
@@ -42,8 +49,9 @@ OTHER = {
     "shredder": [],
     "shredder/chunk": ["hash", "simt", "base", "shredder"],
     "shredder/store": ["shredder/chunk"],
-    "shredder/cli": ["shredder/store", "print"],
-    "bench": ["gpu4fs", "shredder"],
+    "shredder/site": ["shredder/store"],
+    "shredder/cli": ["shredder/site", "print"],
+    "bench": ["gpu4fs", "shredder", "hash", "parity"],
 }
 DIRECT = {**SRC, **OTHER}
 SUFFIXES = {".c", ".h", ".cu", ".cuh", ".cc", ".cpp", ".hpp"}
@@ -130,18 +138,141 @@ def check(root):
     return problems, files, includes
 
 
+MOST_LINES = 900
+MOST_FUNCTIONS = 45  # that a header offers
+# In src/inode, src/data, src/fs and what stands above only these files may call these functions: one place where contents come from a device, one where they go
+# there, one where they get an address, one between pointers and the allocator.
+ONLY = {
+    ("g4_space_read", "g4_space_write", "g4_space_submit", "g4_space_collect", "g4_space_transfer"): (
+        "data/fetch.c", "data/store.c", "fs/resize.c", "fs/super.c", "fs/mount_host.c"),
+    ("g4_alloc_claim",): ("data/place.c",),
+    ("g4_alloc_publish", "g4_alloc_free", "g4_alloc_metadata", "g4_alloc_reserved_metadata", "g4_alloc_free_metadata"): (
+        "data/extent.c",),
+    ("g4_map_set",): ("data/publish.c", "data/pipeline.c", "data/allocate.c"),
+}
+COMMENT = re.compile(r"/\*.*?\*/", re.S)
+STRING = re.compile(r'"(?:\\.|[^"\\])*"')
+DEFINITION = re.compile(r"^(?!static|#|\s)(?![^\n;{}]*\bstatic\b)[^\n;{}]*?\b((?:g4c?|gpu4fs)_\w+)\([^;{}]*?\)\n\{", re.M)
+CALL = re.compile(r"\b(g4_\w+)\(")
+MENTION = re.compile(r"(?<!struct )\b((?:g4c?|gpu4fs)_\w+)\b")  # a table of operations leads to them as a call does
+OFFER = re.compile(r"^(?:[A-Z]\w+ )*[a-z][\w \*]*?\b([a-z]\w+)\([^;{}]*\)(?:;|\n\{)", re.M)
+
+
+def without_comments(text):
+    return COMMENT.sub(lambda match: "\n" * match[0].count("\n"), text)
+
+
+def sources(root):
+    """The sources of src/, without comments and strings, by their paths below it."""
+    texts = {}
+    for folder in SRC:
+        for file in sorted((root / "src" / folder).rglob("*.c*")):
+            path = str(file.relative_to(root / "src"))
+            texts[path] = STRING.sub('""', without_comments(file.read_text(errors="replace")))
+    return texts
+
+
+def find_circles(calls):
+    """Lists of files that call each other in a circle, the first one again at the end. calls: file -> file -> function."""
+    state, circles = {}, []
+
+    def visit(file, way):
+        state[file] = "open"
+        for other in calls.get(file, {}):
+            if state.get(other) == "open":
+                circles.append((way + [file, other])[(way + [file]).index(other):])
+            elif other not in state:
+                visit(other, way + [file])
+        state[file] = "done"
+
+    for file in calls:
+        if file not in state:
+            visit(file, [])
+    return circles
+
+
+def check_calls(root):
+    """Problems with who calls whom in src/. What each build has its own of (simt/cpu, simt/cuda, ...) has no home."""
+    texts, problems, calls, home = sources(root), [], {}, {}
+    for file, text in texts.items():
+        for name in DEFINITION.findall(text):
+            home[name] = None if name in home else file
+    folders = list(SRC)
+    for file, text in texts.items():
+        for name in MENTION.findall(text):
+            if (home.get(name) or file) != file:
+                calls.setdefault(file, {}).setdefault(home[name], name)
+        for match in CALL.finditer(text):
+            name, line = match[1], text.count("\n", 0, match.start()) + 1
+            for names, files in ONLY.items():
+                above = folders.index(file.split("/")[0]) >= folders.index("inode")
+                if above and name in names and file not in files and home.get(name) != file:
+                    problems.append(f"src/{file}:{line}: {name}() is for {', '.join(files)}")
+    for circle in find_circles(calls):
+        way = "; ".join(f"{a} calls {calls[a][b]}() of {b}" for a, b in zip(circle, circle[1:]))
+        problems.append(f"src/{circle[0]}:1: files call each other in a circle: {way}")
+    return problems
+
+
+def check_header_circles(root):
+    """Problems with headers that include each other. The parts of simt.h for each build include it to compile alone."""
+    headers = {}
+    for top in ("src", "include", "shredder"):
+        for file in sorted((root / top).rglob("*.h")):
+            matches = [INCLUDE.match(line) for line in file.read_text(errors="replace").splitlines()]
+            targets = [match[2] for match in matches if match]
+            places = [[root / top / target, root / "src" / target, file.parent / target] for target in targets]
+            found = [next((str(place.relative_to(root)) for place in options if place.is_file()), None)
+                     for options in places]
+            name = str(file.relative_to(root))
+            whole = "src/simt/simt.h" if name.startswith("src/simt/") else None
+            headers[name] = {other: "" for other in found if other and other != whole}
+    return [f"{circle[0]}:1: headers include each other in a circle: {', '.join(circle)}"
+            for circle in find_circles(headers)]
+
+
+def check_sizes(root):
+    """Problems with how much is in one file of src/."""
+    problems = []
+    for file in sorted(file for file in (root / "src").rglob("*") if file.suffix in SUFFIXES):
+        text, path = file.read_text(errors="replace"), file.relative_to(root)
+        lines, functions = text.count("\n"), len(OFFER.findall(without_comments(text)))
+        if lines > MOST_LINES:
+            problems.append(f"{path}:1: {lines} lines, {MOST_LINES} at most: it has more than one subject")
+        if file.suffix in (".h", ".cuh", ".hpp") and functions > MOST_FUNCTIONS:
+            problems.append(f"{path}:1: {functions} functions, {MOST_FUNCTIONS} at most: a header for each subject")
+    return problems
+
+
+def check_names(root):
+    """ONLY speaks of functions and files that there are."""
+    texts = sources(root)
+    problems = [f"tests/layering.py:1: src/{file} of ONLY is not there"
+                for files in ONLY.values() for file in files if file not in texts]
+    declared = {name for file in (root / "src").glob("*/*.h") for name in CALL.findall(file.read_text(errors="replace"))}
+    problems += [f"tests/layering.py:1: {name}() of ONLY is not there"
+                 for names in ONLY for name in names if name not in declared]
+    return problems
+
+
 # (file, its text, a part of the message that must come or None when the file is fine)
 SAMPLES = [
     ("src/base/ok.c", '#include "base/ok.h"\n#include <stdio.h>\n#include <sys/stat.h>\n', None),
     ("src/base/up.c", '#include "simt/simt.h"\n', "base/ may not include simt/"),
     ("src/format/hash.c", '#include "hash/hash.h"\n', "format/ may not include hash/"),
-    ("src/dev/raid.c", '\n\n  #  include <raid/raid.h>\n', "3: dev/ may not include raid/"),
+    ("src/dev/space.c", '\n\n  #  include <space/space.h>\n', "3: dev/ may not include space/"),
     ("src/cache/far.c", '#include "parity/parity.h"\n#include "base/base.h"\n', None),
     ("src/dir/dedup.c", '#include "dedup/ddt.h"\n', "dir/ may not include dedup/"),
     ("src/fs/all.c", '#include "alloc/alloc.h"\n#include "dir/dir.h"\n#include "dedup/ddt.h"\n', None),
+    ("src/data/up.c", '#include "inode/inode.h"\n#include "fs/command.h"\n', "data/ may not include fs/"),
+    ("src/inode/up.c", '#include "data/map.h"\n', "inode/ may not include data/"),
+    ("src/ring/up.c", '#include "engine/engine.h"\n', "ring/ may not include engine/"),
+    ("src/ring/aside.c", '#include "gpu/gpu.h"\n', "ring/ may not include gpu/"),
+    ("src/gpu/up.c", '#include "ring/ring.h"\n#include "engine/engine.h"\n', "gpu/ may not include engine/"),
+    ("src/engine/all.c", '#include "ring/ring.h"\n#include "gpu/gpu.h"\n#include "device/caller.h"\n', None),
     ("src/fs/up.c", '#include "engine/engine.h"\n', "fs/ may not include engine/"),
     ("src/fs/public.c", '#include <gpu4fs/gpu4fs.h>\n', "fs/ may not include gpu4fs/"),
-    ("src/client/client.c", '#include "gpu4fs/gpu4fs.h"\n#include "fs/command.h"\n', None),
+    ("src/client/client.c", '#include "gpu4fs/gpu4fs.h"\n#include "fs/command.h"\n#include "ring/ring.h"\n', None),
     ("src/fuse/cli.c", '#include "cli/cli.h"\n', "fuse/ may not include cli/"),
     ("src/simt/cpu/cpu.c", '#include "base/base.h"\n#include "own.h"\n', None),
     ("src/simt/cpu/own.h", "", None),
@@ -149,6 +280,27 @@ SAMPLES = [
     ("src/simt/lanes/lost.c", '#include "lost.h"\n', "not in this folder"),
     ("src/hash/system.c", '#include "linux/fs.h"\n', "names no folder"),
     ("src/extra/x.c", "", "no layer"),
+    ("src/fs/b.c", "G4_FN int g4_b(void)\n{\n\treturn g4_c();\n}\n", None),
+    ("src/fs/c.c", "G4_FN int g4_c(int a,\n\t     int b)\n{\n\treturn g4_d();\n}\n", None),
+    ("src/inode/d.c", "G4_FN int g4_d(void)\n{\n\t/* not as g4_b() */\n\treturn g4_e();\n}\n", None),
+    ("src/data/ring.c", "G4_FN int g4_f(void)\n{\n\treturn g4_g();\n}\n", "g4_f() of data/ring.c"),
+    ("src/data/ring2.c", "G4_FN int g4_g(void)\n{\n\treturn g4_f();\n}\n", None),
+    ("src/journal/low.c", "G4_FN int g4_low(void)\n{\n\treturn g4_high();\n}\n", None),
+    ("src/cache/high.c", "G4_FN int g4_high(void)\n{\n\treturn g4_space_write();\n}\n", None),
+    ("src/ring/past.c", "G4_FN int g4_past(void)\n{\n\treturn g4_space_write();\n}\n", "is for data/fetch.c"),
+    ("src/dir/a.h", '#include "dir/b.h"\n', "a.h, src/dir/b.h, src/dir/c.h, src/dir/a.h"),
+    ("src/dir/b.h", '#include "dir/c.h"\n', None),
+    ("src/dir/c.h", '#include "a.h"\n', None),
+    ("src/fuse/table.c", "const void *const g4_ops[] = {g4_op};\n\nvoid g4_shared(void)\n{\n}\n", None),
+    ("src/fuse/op.c", "void g4_op(void)\n{\n\tg4_shared();\n}\n", "calls g4_op() of fuse/op.c"),
+    ("src/alloc/long.c", "\n" * 901, "901 lines"),
+    ("src/cli/long.c", "\n" * 901, "901 lines"),
+    ("src/simt/cuda/long.c", "\n" * 901, "901 lines"),
+    ("src/fsck/many.h", "".join(f"bool g4_{k}(int a);\n" for k in range(46)), "46 functions"),
+    ("src/alloc/many.h", "".join(f"G4_FN int g4_{k}(int a);\n" for k in range(46)), "46 functions"),
+    ("src/alloc/some.h", "".join(f"G4_FN int g4_{k}(int a);\n" for k in range(45)), None),
+    ("src/data/own.c", "G4_FN static int f(void)\n{\n\n\treturn g4_map_set(\n", "4: g4_map_set() is for"),
+    ("src/data/extent.c", "G4_FN static int f(void)\n{\n\treturn g4_alloc_free(\n", None),
     ("include/gpu4fs/gpu4fs.h", '#include "base/base.h"\n', "gpu4fs/ may not include base/"),
     ("shredder/chunk/chunk.c", '#include "hash/hash.h"\n#include "chunk/chunk.h"\n#include "simt/simt.h"\n', None),
     ("shredder/cli/own.c", '#include "cli/own.h"\n', None),
@@ -172,6 +324,7 @@ def self_test():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
         problems, _, _ = check(root)
+        problems += check_calls(root) + check_sizes(root) + check_header_circles(root)
     wrong = 0
     for name, _, expected in SAMPLES:
         found = [problem for problem in problems if problem.startswith(name + ":")]
@@ -192,7 +345,9 @@ def main():
     if sys.argv[1:]:
         print(__doc__, file=sys.stderr)
         return 2
-    problems, files, includes = check(pathlib.Path(__file__).resolve().parent.parent)
+    root = pathlib.Path(__file__).resolve().parent.parent
+    problems, files, includes = check(root)
+    problems += check_calls(root) + check_sizes(root) + check_header_circles(root) + check_names(root)
     for problem in problems:
         print(problem, file=sys.stderr)
     print(f"layering: {files} files, {includes} includes, {len(problems)} against the rules")

@@ -95,6 +95,15 @@ GPU4FS_API const char *gpu4fs_version(void);
 
 /* ------------------------------------------------------------------------------------------------ make and mount */
 
+/* Sums of all pages of files, which each read from the device is compared with; a file or directory may say otherwise. */
+enum gpu4fs_checksum {
+	GPU4FS_CHECKSUM_DEFAULT = 0, /* what this version does: none */
+	GPU4FS_CHECKSUM_NONE = 1,
+	GPU4FS_CHECKSUM_BLAKE3 = 2,
+	GPU4FS_CHECKSUM_CRC32C = 3,
+	GPU4FS_CHECKSUM_XXH3 = 4,
+};
+
 #define GPU4FS_MKFS_FORCE 1u /* format even if the device holds something known (a file system, a partition table) */
 
 struct gpu4fs_mkfs_options {
@@ -106,7 +115,7 @@ struct gpu4fs_mkfs_options {
 	const uint8_t *uuid;	/* 16 bytes; NULL: random */
 	uint32_t root_uid, root_gid; /* owner of the root directory */
 	uint32_t root_mode;	     /* its permission bits; 0: 0755 */
-	uint32_t reserved;
+	uint32_t checksum;	     /* enum gpu4fs_checksum */
 };
 
 /*
@@ -327,6 +336,11 @@ GPU4FS_API int gpu4fs_access(gpu4fs *fs, gpu4fs_file *at, const char *path, int 
  * end of the path. Errors: -ENODATA no such attribute; -ERANGE the buffer is too small, or the name has no or too many
  * bytes; -E2BIG the value is too large; -EOPNOTSUPP an unknown prefix; -EPERM user. on anything but files and
  * directories.
+ *
+ * One attribute is always there and not listed: gpu4fs.checksum says what sums pages of a file get that are written from
+ * now on, or of a directory what is made in it: "blake3", "xxh3", "crc32c", "none", or "default", which is what mkfs was
+ * told. uid 0 and the owner set it; removing it sets the default. The first setting on a file system that was made without
+ * sums writes its superblocks, after which older versions refuse it: -EBUSY while its size is changed.
  */
 #define GPU4FS_XATTR_CREATE 1u	/* -EEXIST if it exists */
 #define GPU4FS_XATTR_REPLACE 2u /* -ENODATA if it does not */

@@ -17,13 +17,17 @@
 	X(restore, "restore", "write a snapshot back")                                                                 \
 	X(ls, "ls", "list what is in a snapshot")                                                                      \
 	X(snapshots, "snapshots", "list the snapshots")                                                                \
+	X(mount, "mount", "show the snapshots as directories")                                                         \
 	X(find, "find", "tell which snapshots have a file")                                                            \
 	X(diff, "diff", "compare two snapshots")                                                                       \
 	X(check, "check", "check that all can be restored")                                                            \
 	X(forget, "forget", "remove snapshots, by a policy")                                                           \
+	X(copy, "copy", "copy snapshots from another repository")                                                      \
 	X(prune, "prune", "remove data that no snapshot needs")                                                        \
 	X(stats, "stats", "tell how large it all is")                                                                  \
 	X(key, "key", "list, add, change and remove what opens it")                                                    \
+	X(serve, "serve", "keep repositories for other machines")                                                      \
+	X(identity, "identity", "make or show what this machine is known by")                                          \
 	X(unlock, "unlock", "remove locks whose owner is gone")                                                        \
 	X(chunk, "chunk", "cut a file or a stream into chunks")                                                        \
 	X(dedup_ratio, "dedup-ratio", "tell how much of files is the same")                                            \

@@ -13,7 +13,8 @@
 const char cli_help_backup[] =
 	"[OPTION]... PATH...\n\n"
 	"Saves each PATH with all that is below it. What did not change since the last snapshot of the same host and paths,\n"
-	"by size, times and inode, is not read. Exit status 3: something could not be read; the rest is saved.\n\n" CLI_REPO_HELP
+	"by size, times and inode, is not read. A PATH that is a block device, or a link to one, is saved as a file with what is\n"
+	"on it. Exit status 3: something could not be read; the rest is saved.\n\n" CLI_REPO_HELP
 	"  -e, --exclude PATTERN  leave out what matches, as in .gitignore; \"/...\" from the root\n"
 	"      --exclude-file FILE  patterns, one a line\n"
 	"      --exclude-if-present NAME  leave out what is in directories that hold NAME\n"
@@ -31,7 +32,10 @@ const char cli_help_backup[] =
 	"      --help             show this\n";
 
 enum { OPT_EXCLUDE_FILE = CLI_OPT_REPO_FREE, OPT_EXCLUDE_IF_PRESENT, OPT_FILES_FROM, OPT_STDIN, OPT_PARENT };
-#define DEFAULT_LEVEL 3
+
+#define RESUME_PATH_BYTES 4000
+/* Smaller files are read again. */
+#define RESUME_BYTES (256 * G4_MIB)
 
 struct backup {
 	struct cli_repo repo;
@@ -43,7 +47,6 @@ struct backup {
 	char **paths;
 	size_t paths_count;
 	struct g4_progress progress;
-	uint64_t total;
 };
 
 static void add_path(struct backup *b, const char *path)
@@ -79,15 +82,6 @@ static int read_lines(struct backup *b, const char *name, bool patterns)
 	if (failed)
 		g4_cli_error("backup", "%s cannot be read", name);
 	return failed ? G4_EXIT_FAILURE : G4_EXIT_OK;
-}
-
-static bool parse_level(const char *text, int *level)
-{
-	char *end;
-	const long value = strtol(text, &end, 10);
-
-	*level = (int)value;
-	return *end == 0 && end != text && value >= -100 && value <= 22;
 }
 
 static int take(struct backup *b, int option, char **argv)
@@ -127,7 +121,7 @@ static int take(struct backup *b, int option, char **argv)
 		b->options.tell_files = true;
 		return G4_EXIT_OK;
 	case 'l':
-		return parse_level(optarg, &b->options.level) ?
+		return cli_parse_level(optarg, &b->options.level) ?
 			       G4_EXIT_OK :
 			       g4_cli_usage("backup", "'%s' is no level: -100 to 22", optarg);
 	case 't':
@@ -157,7 +151,16 @@ static void show_progress(void *user, const struct store_backup_stats *stats)
 {
 	struct backup *b = (struct backup *)user;
 
-	g4_progress_step(&b->progress, g4_min64(stats->bytes, b->total), b->total);
+	char bytes[G4_SIZE_TEXT_BYTES], text[96];
+
+	if (stats->expected_bytes > 0) {
+		g4_progress_step(&b->progress, g4_min64(stats->done_bytes, stats->expected_bytes),
+				 stats->expected_bytes);
+		return;
+	}
+	snprintf(text, sizeof(text), "%llu files, %s", (unsigned long long)stats->files,
+		 g4_format_size(stats->done_bytes, bytes, sizeof(bytes)));
+	g4_progress_text(&b->progress, text);
 }
 
 static void print_summary(const struct backup *b, const struct store_snapshot *snapshot,
@@ -178,14 +181,15 @@ static void print_summary(const struct backup *b, const struct store_snapshot *s
 		else
 			fputs("null", stdout);
 		printf(", \"files\": %llu, \"directories\": %llu, \"others\": %llu, \"bytes\": %llu, \"unchanged_files\": %llu, "
-		       "\"read_bytes\": %llu, \"new_blobs\": %llu, \"new_bytes\": %llu, \"stored_bytes\": %llu, "
+		       "\"read_bytes\": %llu, \"resumed_bytes\": %llu, \"new_blobs\": %llu, \"new_bytes\": %llu, \"stored_bytes\": %llu, "
 		       "\"written_bytes\": %llu, \"unread\": %llu, \"changed\": %llu, \"seconds\": %.3f}\n",
 		       (unsigned long long)stats->files, (unsigned long long)stats->directories,
 		       (unsigned long long)stats->others, (unsigned long long)stats->bytes,
 		       (unsigned long long)stats->unchanged_files, (unsigned long long)stats->read_bytes,
-		       (unsigned long long)stats->new_blobs, (unsigned long long)stats->new_bytes,
-		       (unsigned long long)stats->stored_bytes, (unsigned long long)stats->written_bytes,
-		       (unsigned long long)stats->unread, (unsigned long long)stats->changed, seconds);
+		       (unsigned long long)stats->resumed_bytes, (unsigned long long)stats->new_blobs,
+		       (unsigned long long)stats->new_bytes, (unsigned long long)stats->stored_bytes,
+		       (unsigned long long)stats->written_bytes, (unsigned long long)stats->unread,
+		       (unsigned long long)stats->changed, seconds);
 		return;
 	}
 	printf("%llu files, %llu directories, %llu others, %s; %llu files read\n", (unsigned long long)stats->files,
@@ -194,6 +198,9 @@ static void print_summary(const struct backup *b, const struct store_snapshot *s
 	       (unsigned long long)(stats->files - stats->unchanged_files));
 	printf("new: %s, stored as %s, in %.1f s\n", g4_format_size(stats->new_bytes, fresh, sizeof(fresh)),
 	       g4_format_size(stats->stored_bytes, stored, sizeof(stored)), seconds);
+	if (stats->resumed_bytes > 0)
+		printf("%s had been read by a backup that was cut off\n",
+		       g4_format_size(stats->resumed_bytes, fresh, sizeof(fresh)));
 	if (stats->unread > 0)
 		printf("NOT SAVED: %llu files or directories could not be read\n", (unsigned long long)stats->unread);
 	if (!b->options.dry_run)
@@ -235,24 +242,46 @@ static int find_parent(struct backup *b, struct store *s, struct store_snapshot 
 	return rc == 0 ? found : rc;
 }
 
+/* Where notes about large files go; "" when nobody says where this user's state belongs. */
+static void find_resume_folder(char folder[RESUME_PATH_BYTES])
+{
+	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+	int bytes = -1;
+
+	if (state != NULL && state[0] == '/')
+		bytes = snprintf(folder, RESUME_PATH_BYTES, "%s/shredder", state);
+	else if (home != NULL && home[0] == '/')
+		bytes = snprintf(folder, RESUME_PATH_BYTES, "%s/.local/state/shredder", home);
+	if (bytes < 0 || bytes >= RESUME_PATH_BYTES)
+		folder[0] = 0;
+}
+
 static int run(struct backup *b, struct store *s)
 {
 	const uint64_t began = g4_clock_ns(CLOCK_MONOTONIC);
 	struct store_snapshot snapshot = {0}, parent = {0};
 	struct store_backup_stats stats = {0};
+	char resume[RESUME_PATH_BYTES];
 	int rc = store_lock(s, false);
+
+	if (!b->options.dry_run) {
+		find_resume_folder(resume);
+		b->options.resume_folder = resume[0] != 0 ? resume : NULL;
+		b->options.resume_bytes = RESUME_BYTES;
+	}
 
 	if (rc == 0)
 		rc = store_index_load(s, NULL, NULL, NULL);
 	if (rc == 0)
 		rc = find_parent(b, s, &parent);
-	if (rc == 1) {
+	if (rc == 1)
 		b->options.parent = &parent;
-		b->total = parent.bytes;
+	if (rc >= 0) {
 		g4_progress_start(&b->progress, "saving");
-	}
-	if (rc >= 0)
+		if (!g4_progress_wanted(&b->progress))
+			b->options.progress = NULL;
 		rc = store_backup(s, &b->options, &snapshot, &stats);
+	}
 	g4_progress_clear(&b->progress);
 	int status = G4_EXIT_OK;
 	if (rc != 0)
@@ -296,7 +325,7 @@ int cli_backup(int argc, char **argv)
 						     {"dry-run", no_argument, NULL, 'n'},
 						     {"verbose", no_argument, NULL, 'v'},
 						     {NULL, 0, NULL, 0}};
-	struct backup b = {.options = {.level = DEFAULT_LEVEL}};
+	struct backup b = {.options = {.level = CLI_LEVEL}};
 	struct store *s;
 	int option, status = G4_EXIT_OK;
 

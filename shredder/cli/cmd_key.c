@@ -131,7 +131,7 @@ int cli_key(int argc, char **argv)
 						      OPT_NEW_PASSWORD_FILE},
 						     {"new-key-file", required_argument, NULL, OPT_NEW_KEY_FILE},
 						     {NULL, 0, NULL, 0}};
-	struct cli_repo repo, fresh = {.command = "key", .no_environment = true};
+	struct cli_repo repo, fresh = {.command = "key"};
 	struct store *s;
 	int option;
 

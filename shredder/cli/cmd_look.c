@@ -175,18 +175,39 @@ static int print_entry(void *user, const char *path, const struct store_node *no
 	return ferror(stdout) ? STORE_E_STOPPED : l->flat ? 1 : 0;
 }
 
-/* The entry that SNAPSHOT:PATH names; `hold` keeps it. */
-static int find_entry(struct looking *l, const char *text, struct store_snapshot *snapshot, const char **subpath,
-		      struct store_node *node, struct store_buf *hold, int *status)
+/* What SNAPSHOT:PATH names. */
+struct named {
+	struct store_snapshot snapshot;
+	const char *subpath;
+	struct store_node node;
+	struct store_buf hold; /* the entry */
+};
+
+/* Finds all snapshots, then loads the index, which has all that they need then, then finds the entries. */
+static int find_entries(struct looking *l, char *const *texts, int count, struct named *named)
 {
-	*status = cli_snapshot_find(&l->repo, l->s, text, snapshot, subpath);
-	if (*status != G4_EXIT_OK)
-		return STORE_E_NONE;
-	const struct store_content root = store_snapshot_root(snapshot);
-	const int rc = store_path_find(l->s, &l->codec, &root, *subpath, node, hold);
-	if (rc != 0)
-		*status = cli_repo_failed(&l->repo, rc);
-	return rc;
+	int status = G4_EXIT_OK, rc = 0;
+
+	memset(named, 0, (size_t)count * sizeof(*named));
+	for (int i = 0; i < count && status == G4_EXIT_OK; i++)
+		status = cli_snapshot_find(&l->repo, l->s, texts[i], &named[i].snapshot, &named[i].subpath);
+	if (status != G4_EXIT_OK)
+		return status;
+	rc = store_index_load(l->s, NULL, NULL, NULL);
+	for (int i = 0; i < count && rc == 0; i++) {
+		const struct store_content root = store_snapshot_root(&named[i].snapshot);
+
+		rc = store_path_find(l->s, &l->codec, &root, named[i].subpath, &named[i].node, &named[i].hold);
+	}
+	return rc == 0 ? G4_EXIT_OK : cli_repo_failed(&l->repo, rc);
+}
+
+static void free_named(struct named *named, int count)
+{
+	for (int i = 0; i < count; i++) {
+		store_buf_free(&named[i].hold);
+		store_snapshot_free(&named[i].snapshot);
+	}
 }
 
 /* "/a/b/" as "/a/b", "/" as "". */
@@ -200,29 +221,26 @@ static char *trim(const char *path)
 	return text;
 }
 
-static int look_ls(struct looking *l, const char *text)
+static int look_ls(struct looking *l, char *const *texts)
 {
-	struct store_snapshot snapshot = {0};
-	struct store_buf hold = {0};
-	struct store_node node;
-	const char *subpath;
-	int status, rc = find_entry(l, text, &snapshot, &subpath, &node, &hold, &status);
+	struct named named;
+	int status = find_entries(l, texts, 1, &named);
 
-	if (rc == 0) {
-		char *path = trim(subpath);
+	if (status == G4_EXIT_OK) {
+		char *path = trim(named.subpath);
+		int rc;
 
 		if (l->repo.json)
 			putchar('[');
-		rc = node.type == STORE_NODE_DIR ? store_visit(l->s, &l->codec, &node.content, path, print_entry, l) :
-						   print_entry(l, path, &node);
+		rc = named.node.type == STORE_NODE_DIR ?
+			     store_visit(l->s, &l->codec, &named.node.content, path, print_entry, l) :
+			     print_entry(l, path, &named.node);
 		if (l->repo.json)
 			puts("\n]");
-		rc = rc == 1 ? 0 : rc;
 		status = rc < 0 && rc != STORE_E_STOPPED ? cli_repo_failed(&l->repo, rc) : G4_EXIT_OK;
 		free(path);
 	}
-	store_buf_free(&hold);
-	store_snapshot_free(&snapshot);
+	free_named(&named, 1);
 	return status;
 }
 
@@ -259,6 +277,8 @@ static int look_find(struct looking *l, char **patterns, int count)
 	size_t found;
 	int rc = store_snapshots(l->s, &filter, &list, &found);
 
+	if (rc == 0)
+		rc = store_index_load(l->s, NULL, NULL, NULL);
 	l->patterns = (const char *const *)patterns;
 	l->patterns_count = (size_t)count;
 	if (l->repo.json)
@@ -301,22 +321,16 @@ static int print_change(void *user, enum store_change change, const char *path, 
 
 static int look_diff(struct looking *l, char **texts)
 {
-	struct store_snapshot snapshots[2];
-	struct store_buf hold[2] = {{0}};
-	struct store_node nodes[2];
-	const char *subpath;
-	int status = G4_EXIT_OK, rc = 0;
+	struct named named[2];
+	int status = find_entries(l, texts, 2, named), rc;
 
-	memset(snapshots, 0, sizeof(snapshots));
-	for (int i = 0; i < 2 && rc == 0; i++)
-		rc = find_entry(l, texts[i], &snapshots[i], &subpath, &nodes[i], &hold[i], &status);
-	if (rc == 0 && (nodes[0].type != STORE_NODE_DIR || nodes[1].type != STORE_NODE_DIR)) {
+	if (status == G4_EXIT_OK && (named[0].node.type != STORE_NODE_DIR || named[1].node.type != STORE_NODE_DIR)) {
 		g4_cli_error("diff", "only directories can be compared");
 		status = G4_EXIT_FAILURE;
-	} else if (rc == 0) {
+	} else if (status == G4_EXIT_OK) {
 		if (l->repo.json)
 			putchar('[');
-		rc = store_diff(l->s, &l->codec, &nodes[0].content, &nodes[1].content, print_change, l);
+		rc = store_diff(l->s, &l->codec, &named[0].node.content, &named[1].node.content, print_change, l);
 		if (l->repo.json)
 			puts("\n]");
 		else if (rc == 0)
@@ -327,10 +341,7 @@ static int look_diff(struct looking *l, char **texts)
 			       (unsigned long long)l->changes[STORE_METADATA]);
 		status = rc < 0 && rc != STORE_E_STOPPED ? cli_repo_failed(&l->repo, rc) : G4_EXIT_OK;
 	}
-	for (int i = 0; i < 2; i++) {
-		store_buf_free(&hold[i]);
-		store_snapshot_free(&snapshots[i]);
-	}
+	free_named(named, 2);
 	return status;
 }
 
@@ -354,8 +365,11 @@ static int look_stats(struct looking *l)
 	store_snapshots_free(list, count);
 	const uint64_t blobs = store_index_count(l->s);
 	for (uint64_t i = 0; i < blobs; i++) {
-		const struct store_entry entry = store_index_at(l->s, (uint32_t)i);
+		struct store_entry entry;
+		const int got = store_index_at(l->s, (uint32_t)i, &entry);
 
+		if (got != 0)
+			return got;
 		raw += entry.raw;
 		stored += entry.stored;
 	}
@@ -381,25 +395,26 @@ static int look_stats(struct looking *l)
 
 /* ------------------------------------------------------------------------------------------------------- commands */
 
+/* Commands that need the index load it after the snapshots are found. */
 static int work(struct looking *l, enum look what, char **arguments, int count)
 {
-	int rc = what == LOOK_SNAPSHOTS ? 0 : store_index_load(l->s, NULL, NULL, NULL);
+	int rc;
 
-	if (rc == 0) {
-		switch (what) {
-		case LOOK_SNAPSHOTS:
-			rc = look_snapshots(l, arguments, count);
-			break;
-		case LOOK_LS:
-			return look_ls(l, arguments[0]);
-		case LOOK_FIND:
-			rc = look_find(l, arguments, count);
-			break;
-		case LOOK_DIFF:
-			return look_diff(l, arguments);
-		default:
+	switch (what) {
+	case LOOK_SNAPSHOTS:
+		rc = look_snapshots(l, arguments, count);
+		break;
+	case LOOK_LS:
+		return look_ls(l, arguments);
+	case LOOK_FIND:
+		rc = look_find(l, arguments, count);
+		break;
+	case LOOK_DIFF:
+		return look_diff(l, arguments);
+	default:
+		rc = store_index_load(l->s, NULL, NULL, NULL);
+		if (rc == 0)
 			rc = look_stats(l);
-		}
 	}
 	return rc == 0 || rc == STORE_E_STOPPED ? G4_EXIT_OK : cli_repo_failed(&l->repo, rc);
 }

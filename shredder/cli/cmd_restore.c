@@ -54,13 +54,17 @@ static int run(struct restore *r, struct store *s, const char *text)
 	char bytes[G4_SIZE_TEXT_BYTES], written[G4_SIZE_TEXT_BYTES], hex[STORE_HEX_BYTES];
 	int rc = store_lock(s, false);
 
-	if (rc == 0)
-		rc = store_index_load(s, NULL, NULL, NULL);
 	if (rc != 0)
 		return cli_repo_failed(&r->repo, rc);
+	/* before the index is loaded: that has all that the snapshot needs then */
 	int status = cli_snapshot_find(&r->repo, s, text, &snapshot, &r->options.subpath);
 	if (status != G4_EXIT_OK)
 		return status;
+	rc = store_index_load(s, NULL, NULL, NULL);
+	if (rc != 0) {
+		store_snapshot_free(&snapshot);
+		return cli_repo_failed(&r->repo, rc);
+	}
 	r->total = snapshot.bytes;
 	g4_progress_start(&r->progress, "restoring");
 	rc = store_restore(s, &snapshot, &r->options, &stats);

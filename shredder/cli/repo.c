@@ -14,21 +14,39 @@
 #define PASSWORD_MAX 4096
 #define KEY_FILE_MAX (1024 * 1024)
 
-static const char *from_environment(const char *name)
+static const char *from_environment(const char *prefix, const char *name)
 {
-	const char *value = getenv(name);
+	char variable[64];
 
+	snprintf(variable, sizeof(variable), "%s%s", prefix, name);
+	const char *value = getenv(variable);
 	return value != NULL && value[0] != 0 ? value : NULL;
+}
+
+static void init(struct cli_repo *repo, const char *command, const char *prefix)
+{
+	memset(repo, 0, sizeof(*repo));
+	repo->command = command;
+	repo->path = from_environment(prefix, "REPOSITORY");
+	repo->password_file = from_environment(prefix, "PASSWORD_FILE");
+	repo->password_command = from_environment(prefix, "PASSWORD_COMMAND");
+	repo->key_file = from_environment(prefix, "KEY_FILE");
+	repo->identity = from_environment(prefix, "IDENTITY");
+	repo->site_key = from_environment(prefix, "SITE_KEY");
 }
 
 void cli_repo_init(struct cli_repo *repo, const char *command)
 {
-	memset(repo, 0, sizeof(*repo));
-	repo->command = command;
-	repo->path = from_environment("SHREDDER_REPOSITORY");
-	repo->password_file = from_environment("SHREDDER_PASSWORD_FILE");
-	repo->password_command = from_environment("SHREDDER_PASSWORD_COMMAND");
-	repo->key_file = from_environment("SHREDDER_KEY_FILE");
+	init(repo, command, "SHREDDER_");
+	repo->password_variable = "SHREDDER_PASSWORD";
+	repo->prompt = "password: ";
+}
+
+void cli_repo_init_from(struct cli_repo *repo, const char *command)
+{
+	init(repo, command, "SHREDDER_FROM_");
+	repo->password_variable = "SHREDDER_FROM_PASSWORD";
+	repo->prompt = "password of the source: ";
 }
 
 bool cli_repo_take(struct cli_repo *repo, int option, const char *value)
@@ -52,6 +70,12 @@ bool cli_repo_take(struct cli_repo *repo, int option, const char *value)
 	case CLI_OPT_NO_ENCRYPTION:
 		repo->plain = true;
 		return true;
+	case CLI_OPT_IDENTITY:
+		repo->identity = value;
+		return true;
+	case CLI_OPT_SITE_KEY:
+		repo->site_key = value;
+		return true;
 	case 'H':
 		repo->host = value;
 		return true;
@@ -66,6 +90,37 @@ bool cli_repo_take(struct cli_repo *repo, int option, const char *value)
 	default:
 		return false;
 	}
+}
+
+bool cli_repo_take_from(struct cli_repo *repo, int option, const char *value)
+{
+	switch (option) {
+	case CLI_OPT_FROM_REPO:
+		return cli_repo_take(repo, 'r', value);
+	case CLI_OPT_FROM_PASSWORD_FILE:
+		return cli_repo_take(repo, 'p', value);
+	case CLI_OPT_FROM_PASSWORD_COMMAND:
+		return cli_repo_take(repo, CLI_OPT_PASSWORD_COMMAND, value);
+	case CLI_OPT_FROM_KEY_FILE:
+		return cli_repo_take(repo, 'k', value);
+	case CLI_OPT_FROM_IDENTITY:
+		return cli_repo_take(repo, CLI_OPT_IDENTITY, value);
+	case CLI_OPT_FROM_SITE_KEY:
+		return cli_repo_take(repo, CLI_OPT_SITE_KEY, value);
+	case CLI_OPT_FROM_NO_ENCRYPTION:
+		return cli_repo_take(repo, CLI_OPT_NO_ENCRYPTION, value);
+	default:
+		return false;
+	}
+}
+
+bool cli_parse_level(const char *text, int *level)
+{
+	char *end;
+	const long value = strtol(text, &end, 10);
+
+	*level = (int)value;
+	return *end == 0 && end != text && value >= -100 && value <= 22;
 }
 
 struct store_filter cli_repo_filter(const struct cli_repo *repo)
@@ -190,7 +245,7 @@ static int ask_twice(char **password)
 
 static int secret_of(struct cli_repo *repo, bool fresh, struct store_secret *secret)
 {
-	const char *direct = repo->no_environment ? NULL : from_environment("SHREDDER_PASSWORD");
+	const char *direct = repo->password_variable == NULL ? NULL : from_environment("", repo->password_variable);
 	struct store_buf text = {0};
 	int rc = 0;
 
@@ -214,7 +269,7 @@ static int secret_of(struct cli_repo *repo, bool fresh, struct store_secret *sec
 	} else if (direct != NULL) {
 		repo->password = store_strdup(direct);
 	} else {
-		rc = fresh ? ask_twice(&repo->password) : ask_terminal("password: ", &repo->password);
+		rc = fresh ? ask_twice(&repo->password) : ask_terminal(repo->prompt, &repo->password);
 	}
 	secret->password = repo->password;
 	return rc;
@@ -235,11 +290,17 @@ static int ask(void *user, struct store_secret *secret)
 	return secret_of((struct cli_repo *)user, false, secret);
 }
 
+struct store_place cli_repo_place(const struct cli_repo *repo)
+{
+	return (struct store_place){.path = repo->path, .identity = repo->identity, .site_key = repo->site_key};
+}
+
 int cli_repo_open(struct cli_repo *repo, struct store **out)
 {
 	if (repo->path == NULL)
 		return g4_cli_usage(repo->command, "which repository? Say --repo or set SHREDDER_REPOSITORY");
-	const int rc = store_open(repo->path, repo->plain ? NULL : ask, repo, out);
+	const struct store_place place = cli_repo_place(repo);
+	const int rc = store_open(&place, repo->plain ? NULL : ask, repo, out);
 	if (rc == 0)
 		return G4_EXIT_OK;
 	cli_repo_close(repo, NULL);

@@ -10,13 +10,17 @@
 enum cli_exit { CLI_EXIT_UNREAD = 3, CLI_EXIT_NO_STORE = 10, CLI_EXIT_LOCKED = 11, CLI_EXIT_PASSWORD = 12 };
 
 #define CLI_LIST_MAX 256
+/* zstd's, unless said otherwise. */
+#define CLI_LEVEL 3
 
 struct cli_repo {
 	const char *command;
 	const char *path, *password_file, *password_command, *key_file;
+	const char *identity, *site_key;
+	const char *password_variable; /* its name in the environment; NULL: a new password is asked for */
+	const char *prompt;
 	bool plain, json;
-	bool no_environment; /* SHREDDER_PASSWORD is not meant: a new password is asked for */
-	const char *host;    /* snapshots */
+	const char *host; /* snapshots */
 	const char *tags[CLI_LIST_MAX], *paths[CLI_LIST_MAX];
 	size_t tags_count, paths_count;
 	char *password; /* held until the end */
@@ -24,12 +28,19 @@ struct cli_repo {
 };
 
 #define CLI_REPO_HELP                                                                                                  \
-	"  -r, --repo DIR         the repository [SHREDDER_REPOSITORY]\n"                                              \
+	"  -r, --repo PLACE       the repository: a directory, or rest:https://HOST:PORT/NAME [SHREDDER_REPOSITORY]\n" \
+	"      --identity FILE    what this client is known by at a site [SHREDDER_IDENTITY]\n"                        \
+	"      --site-key KEY     the site's key, as 'shredder serve' prints it [SHREDDER_SITE_KEY]\n"                 \
 	"  -p, --password-file FILE  its password, the first line [SHREDDER_PASSWORD_FILE, SHREDDER_PASSWORD]\n"       \
 	"      --password-command COMMAND  what prints it [SHREDDER_PASSWORD_COMMAND]\n"                               \
 	"  -k, --key-file FILE    a file of 32 random bytes or more instead of a password [SHREDDER_KEY_FILE]\n"       \
 	"      --no-encryption    the repository is not encrypted\n"                                                   \
 	"  -j, --json             JSON instead of text\n"
+#define CLI_FROM_HELP                                                                                                     \
+	"      --from-repo PLACE      the source [SHREDDER_FROM_REPOSITORY]\n"                                            \
+	"      --from-password-file FILE, --from-password-command COMMAND, --from-key-file FILE, --from-no-encryption,\n" \
+	"      --from-identity FILE, --from-site-key KEY\n"                                                               \
+	"                         what opens it [SHREDDER_FROM_PASSWORD_FILE, SHREDDER_FROM_PASSWORD, ...]\n"
 #define CLI_FILTER_HELP                                                                                                \
 	"  -H, --host NAME        of snapshots of this host only\n"                                                    \
 	"      --tag TAG,...      that have all of these tags; may come several times: any of the lists\n"             \
@@ -39,8 +50,17 @@ enum {
 	CLI_OPT_REPO_FIRST = 512,
 	CLI_OPT_PASSWORD_COMMAND,
 	CLI_OPT_NO_ENCRYPTION,
+	CLI_OPT_IDENTITY,
+	CLI_OPT_SITE_KEY,
 	CLI_OPT_TAG,
 	CLI_OPT_PATH,
+	CLI_OPT_FROM_REPO,
+	CLI_OPT_FROM_PASSWORD_FILE,
+	CLI_OPT_FROM_PASSWORD_COMMAND,
+	CLI_OPT_FROM_KEY_FILE,
+	CLI_OPT_FROM_IDENTITY,
+	CLI_OPT_FROM_SITE_KEY,
+	CLI_OPT_FROM_NO_ENCRYPTION,
 	CLI_OPT_REPO_FREE
 };
 #define CLI_REPO_SHORT ":r:p:k:j"
@@ -48,7 +68,8 @@ enum {
 #define CLI_REPO_LONG                                                                                                  \
 	{"repo", required_argument, NULL, 'r'}, {"password-file", required_argument, NULL, 'p'},                       \
 		{"password-command", required_argument, NULL, CLI_OPT_PASSWORD_COMMAND},                               \
-		{"key-file", required_argument, NULL, 'k'},                                                            \
+		{"key-file", required_argument, NULL, 'k'}, {"identity", required_argument, NULL, CLI_OPT_IDENTITY},   \
+		{"site-key", required_argument, NULL, CLI_OPT_SITE_KEY},                                               \
 		{"no-encryption", no_argument, NULL, CLI_OPT_NO_ENCRYPTION},                                           \
 	{                                                                                                              \
 		"json", no_argument, NULL, 'j'                                                                         \
@@ -59,10 +80,24 @@ enum {
 		"path", required_argument, NULL, CLI_OPT_PATH                                                          \
 	}
 
+#define CLI_FROM_LONG                                                                                                  \
+	{"from-repo", required_argument, NULL, CLI_OPT_FROM_REPO},                                                     \
+		{"from-password-file", required_argument, NULL, CLI_OPT_FROM_PASSWORD_FILE},                           \
+		{"from-password-command", required_argument, NULL, CLI_OPT_FROM_PASSWORD_COMMAND},                     \
+		{"from-key-file", required_argument, NULL, CLI_OPT_FROM_KEY_FILE},                                     \
+		{"from-identity", required_argument, NULL, CLI_OPT_FROM_IDENTITY},                                     \
+		{"from-site-key", required_argument, NULL, CLI_OPT_FROM_SITE_KEY},                                     \
+	{                                                                                                              \
+		"from-no-encryption", no_argument, NULL, CLI_OPT_FROM_NO_ENCRYPTION                                    \
+	}
+
 /* From the environment. */
 void cli_repo_init(struct cli_repo *repo, const char *command);
+void cli_repo_init_from(struct cli_repo *repo, const char *command);
 /* Takes an option of the above: false, it is none of these. */
 bool cli_repo_take(struct cli_repo *repo, int option, const char *value);
+bool cli_repo_take_from(struct cli_repo *repo, int option, const char *value);
+struct store_place cli_repo_place(const struct cli_repo *repo);
 /* Opens it; G4_EXIT_OK, or a status after a message. */
 int cli_repo_open(struct cli_repo *repo, struct store **out);
 /* The secret that was named, or asked for on the terminal, twice when it is a new one. Holds until cli_repo_close(). */
@@ -71,6 +106,8 @@ void cli_repo_close(struct cli_repo *repo, struct store *s);
 struct store_filter cli_repo_filter(const struct cli_repo *repo);
 /* Prints store_message() and gives the status for the code. */
 int cli_repo_failed(const struct cli_repo *repo, int code);
+
+bool cli_parse_level(const char *text, int *level);
 
 /* "latest" or "ID", or "ID:/path"; *subpath points into a copy that lives as long as the program. */
 int cli_snapshot_find(const struct cli_repo *repo, struct store *s, const char *text, struct store_snapshot *snapshot,

@@ -25,9 +25,11 @@ struct store_backend_ops {
 	int (*size)(struct store_backend *b, enum store_kind kind, const struct store_id *name, uint64_t *bytes);
 	/* Names that are none are left out. Any order. */
 	int (*list)(struct store_backend *b, enum store_kind kind, store_list_fn *each, void *user);
-	/* What is not there is no error. */
+	/* What is not there is no error. A crash may bring it back until settle(). */
 	int (*remove)(struct store_backend *b, enum store_kind kind, const struct store_id *name);
-	/* Removes what puts that never ended have left. Nobody else works. */
+	/* What was removed of a kind, by whomever, stays removed. */
+	int (*settle)(struct store_backend *b, enum store_kind kind);
+	/* Removes what puts that never ended have left, not what others write at the moment. */
 	int (*clean)(struct store_backend *b);
 	void (*close)(struct store_backend *b);
 };
@@ -40,6 +42,14 @@ struct store_backend {
 
 /* A directory of this machine. */
 struct store_backend *store_backend_local(const char *path);
+/* Of such a one: a file's descriptor, which the caller closes, and its size. ABSENT. */
+int store_local_open_file(struct store_backend *b, enum store_kind kind, const struct store_id *name, int *fd,
+			  uint64_t *bytes);
+
+/* One behind restic's REST protocol. INVAL: the address is none, or this program cannot do that. */
+int store_backend_rest(const struct store_place *place, struct store_backend **out);
+/* One of both. */
+int store_backend_at(const struct store_place *place, struct store_backend **out);
 
 /* All names of a kind, sorted; the caller frees *names. */
 struct store_listed {

@@ -1,26 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A repository in a directory. put() writes under tmp/, fsyncs, renames and fsyncs the folder: a crash leaves at most a
- * file in tmp/, which clean() removes.
+ * file in tmp/, which clean() removes when nobody has its lock (flock): a prune may clean while somebody writes the lock
+ * file that will tell him that he has to wait.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "store/backend.h"
+#include "store/crypto.h"
 
 /* Of a file's path behind the repository's: "snapshots/" and a name, or "packs/XX/" and one. */
 #define FILE_PATH_BYTES 96
 
+/* Packs that are open: a restore reads thousands of chunks of one. */
+#define OPEN_PACKS 16
+
+struct open_pack {
+	struct store_id name;
+	int fd; /* -1: free */
+	uint32_t users;
+	uint64_t used; /* when */
+};
+
 struct local {
 	struct store_backend base;
-	int folder; /* descriptor of the repository */
-	atomic_uint counter;
+	int folder;		       /* descriptor of the repository */
+	atomic_bool pack_folders[256]; /* this process has made it durable */
+	pthread_mutex_t mutex;
+	struct open_pack packs[OPEN_PACKS];
+	uint64_t clock;
 };
 
 static int fail_errno(int code, const struct local *l, const char *what, const char *file)
@@ -117,17 +134,53 @@ static int sync_folder(const struct local *l, const char *path)
 	return rc;
 }
 
-/* The folder packs/XX of a pack; folders that are made are durable before the pack is. */
-static int pack_folder(const struct local *l, const char *path)
+/*
+ * The folder packs/XX of a pack; it is durable before the pack is. One that is there may be of somebody who made it a moment ago, or was killed before
+ * he made it durable.
+ */
+static int pack_folder(struct local *l, const struct store_id *name, const char *path)
 {
+	atomic_bool *durable = &l->pack_folders[name->bytes[0]];
 	char folder[FILE_PATH_BYTES];
-	int rc;
 
+	if (atomic_load(durable))
+		return 0;
 	snprintf(folder, sizeof(folder), "%.8s", path);
-	if (mkdirat(l->folder, folder, 0700) != 0)
-		return errno == EEXIST ? 0 : fail_errno(STORE_E_IO, l, "cannot make", folder);
-	rc = sync_folder(l, folder);
-	return rc == 0 ? 0 : fail_errno(STORE_E_IO, l, "cannot write", folder);
+	if (mkdirat(l->folder, folder, 0700) != 0 && errno != EEXIST)
+		return fail_errno(STORE_E_IO, l, "cannot make", folder);
+	if (sync_folder(l, folder) != 0)
+		return fail_errno(STORE_E_IO, l, "cannot write", folder);
+	atomic_store(durable, true);
+	return 0;
+}
+
+/*
+ * A file of its own under tmp/, open for writing, with its lock, so that clean() tells it from one whose writer was killed. Its name is
+ * random: writers may be of several hosts or containers, where processes have the same numbers.
+ */
+static int make_temporary(const struct local *l, char path[FILE_PATH_BYTES], int *fd)
+{
+	for (;;) {
+		struct store_id name;
+		char hex[STORE_HEX_BYTES];
+		struct stat st;
+
+		store_random(&name, sizeof(name));
+		snprintf(path, FILE_PATH_BYTES, "tmp/%s", store_hex(&name, hex));
+		*fd = openat(l->folder, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (*fd < 0)
+			return fail_errno(STORE_E_IO, l, "cannot make", path);
+		const bool busy = flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+		if (fstat(*fd, &st) != 0) {
+			const int rc = fail_errno(STORE_E_IO, l, "cannot make", path);
+
+			close(*fd);
+			return rc;
+		}
+		if (!busy && st.st_nlink > 0)
+			return 0;
+		close(*fd); /* clean() was quicker than the lock */
+	}
 }
 
 static int local_put(struct store_backend *b, enum store_kind kind, const struct store_id *name, const void *data,
@@ -135,24 +188,19 @@ static int local_put(struct store_backend *b, enum store_kind kind, const struct
 {
 	struct local *l = (struct local *)b;
 	char path[FILE_PATH_BYTES], temporary[FILE_PATH_BYTES];
-	int rc = 0;
+	int fd, rc = 0;
 
 	path_of(kind, name, path);
-	if (kind == STORE_PACK && (rc = pack_folder(l, path)) != 0)
+	if (kind == STORE_PACK && (rc = pack_folder(l, name, path)) != 0)
 		return rc;
-	snprintf(temporary, sizeof(temporary), "tmp/%ld-%u", (long)getpid(), atomic_fetch_add(&l->counter, 1));
-	unlinkat(l->folder, temporary, 0); /* of a process of the same number that was killed */
-	const int fd = openat(l->folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return fail_errno(STORE_E_IO, l, "cannot make", temporary);
-	if (write_all(fd, (const uint8_t *)data, bytes) != 0 || fsync(fd) != 0)
-		rc = fail_errno(STORE_E_IO, l, "cannot write", path);
-	if (close(fd) != 0 && rc == 0)
-		rc = fail_errno(STORE_E_IO, l, "cannot write", path);
-	if (rc == 0 && (renameat(l->folder, temporary, l->folder, path) != 0 || sync_folder(l, path) != 0))
+	if ((rc = make_temporary(l, temporary, &fd)) != 0)
+		return rc;
+	if (write_all(fd, (const uint8_t *)data, bytes) != 0 || fsync(fd) != 0 ||
+	    renameat(l->folder, temporary, l->folder, path) != 0 || sync_folder(l, path) != 0)
 		rc = fail_errno(STORE_E_IO, l, "cannot write", path);
 	if (rc != 0)
 		unlinkat(l->folder, temporary, 0);
+	close(fd); /* fsync() has told what was wrong; until here clean() leaves the file alone */
 	return rc;
 }
 
@@ -165,15 +213,72 @@ static int open_file(const struct local *l, enum store_kind kind, const struct s
 	return fail_errno(errno == ENOENT ? STORE_E_ABSENT : STORE_E_IO, l, "cannot read", path);
 }
 
+/* With the mutex held: a place for one more, NULL when all are read at the moment. */
+static struct open_pack *oldest_pack(struct local *l)
+{
+	struct open_pack *oldest = NULL;
+
+	for (size_t i = 0; i < OPEN_PACKS; i++)
+		if (l->packs[i].users == 0 && (oldest == NULL || l->packs[i].used < oldest->used))
+			oldest = &l->packs[i];
+	if (oldest != NULL && oldest->fd >= 0) {
+		close(oldest->fd);
+		oldest->fd = -1;
+		oldest->used = 0;
+	}
+	return oldest;
+}
+
+/* Opens a file for one read. *pack: where its descriptor is kept, or NULL when it is closed by hand. */
+static int take_file(struct local *l, enum store_kind kind, const struct store_id *name, char *path, int *fd,
+		     struct open_pack **pack)
+{
+	int rc = 0;
+
+	*pack = NULL;
+	if (kind != STORE_PACK)
+		return open_file(l, kind, name, path, fd);
+	path_of(kind, name, path);
+	pthread_mutex_lock(&l->mutex);
+	for (size_t i = 0; i < OPEN_PACKS && *pack == NULL; i++)
+		if (l->packs[i].fd >= 0 && store_id_equal(&l->packs[i].name, name))
+			*pack = &l->packs[i];
+	if (*pack == NULL && (rc = open_file(l, kind, name, path, fd)) == 0 && (*pack = oldest_pack(l)) != NULL) {
+		(*pack)->name = *name;
+		(*pack)->fd = *fd;
+	}
+	if (*pack != NULL) {
+		(*pack)->users++;
+		(*pack)->used = ++l->clock;
+		*fd = (*pack)->fd;
+	}
+	pthread_mutex_unlock(&l->mutex);
+	return rc;
+}
+
+static void give_file(struct local *l, int fd, struct open_pack *pack)
+{
+	if (pack == NULL) {
+		close(fd);
+		return;
+	}
+	pthread_mutex_lock(&l->mutex);
+	pack->users--;
+	pthread_mutex_unlock(&l->mutex);
+}
+
 static int local_get(struct store_backend *b, enum store_kind kind, const struct store_id *name, uint64_t offset,
 		     void *to, size_t bytes)
 {
-	const struct local *l = (const struct local *)b;
+	struct local *l = (struct local *)b;
 	char path[FILE_PATH_BYTES];
 	uint8_t *at = (uint8_t *)to;
+	struct open_pack *pack;
 	int fd, rc;
 
-	rc = open_file(l, kind, name, path, &fd);
+	rc = take_file(l, kind, name, path, &fd, &pack);
+	if (rc != 0)
+		return rc;
 	while (rc == 0 && bytes > 0) {
 		const ssize_t done = pread(fd, at, bytes, (off_t)offset);
 
@@ -189,9 +294,26 @@ static int local_get(struct store_backend *b, enum store_kind kind, const struct
 			bytes -= (size_t)done;
 		}
 	}
-	if (fd >= 0)
-		close(fd);
+	give_file(l, fd, pack);
 	return rc;
+}
+
+int store_local_open_file(struct store_backend *b, enum store_kind kind, const struct store_id *name, int *fd,
+			  uint64_t *bytes)
+{
+	const struct local *l = (const struct local *)b;
+	char path[FILE_PATH_BYTES];
+	struct stat st;
+	const int rc = open_file(l, kind, name, path, fd);
+
+	if (rc != 0)
+		return rc;
+	if (fstat(*fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+		close(*fd);
+		return store_fail(STORE_E_DAMAGED, "%s/%s is no regular file", b->path, path);
+	}
+	*bytes = (uint64_t)st.st_size;
+	return 0;
 }
 
 static int local_size(struct store_backend *b, enum store_kind kind, const struct store_id *name, uint64_t *bytes)
@@ -253,14 +375,45 @@ static int local_list(struct store_backend *b, enum store_kind kind, store_list_
 	return rc;
 }
 
+/* One that is read at the moment is closed when others need its place. */
+static void forget_pack(struct local *l, const struct store_id *name)
+{
+	pthread_mutex_lock(&l->mutex);
+	for (size_t i = 0; i < OPEN_PACKS; i++)
+		if (l->packs[i].fd >= 0 && l->packs[i].users == 0 && store_id_equal(&l->packs[i].name, name)) {
+			close(l->packs[i].fd);
+			l->packs[i].fd = -1;
+			l->packs[i].used = 0;
+		}
+	pthread_mutex_unlock(&l->mutex);
+}
+
 static int local_remove(struct store_backend *b, enum store_kind kind, const struct store_id *name)
+{
+	struct local *l = (struct local *)b;
+	char path[FILE_PATH_BYTES];
+
+	path_of(kind, name, path);
+	if (kind == STORE_PACK)
+		forget_pack(l, name);
+	if (unlinkat(l->folder, path, 0) != 0 && errno != ENOENT)
+		return fail_errno(STORE_E_IO, l, "cannot remove", path);
+	return 0;
+}
+
+static int local_settle(struct store_backend *b, enum store_kind kind)
 {
 	const struct local *l = (const struct local *)b;
 	char path[FILE_PATH_BYTES];
 
-	path_of(kind, name, path);
-	if (unlinkat(l->folder, path, 0) != 0 && errno != ENOENT)
-		return fail_errno(STORE_E_IO, l, "cannot remove", path);
+	for (unsigned int i = 0; i < (kind == STORE_PACK ? 256 : 1); i++) {
+		if (kind == STORE_PACK)
+			snprintf(path, sizeof(path), "packs/%02x/x", i);
+		else
+			snprintf(path, sizeof(path), "%s/x", store_kind_name(kind));
+		if (sync_folder(l, path) != 0 && errno != ENOENT)
+			return fail_errno(STORE_E_IO, l, "cannot write", path);
+	}
 	return 0;
 }
 
@@ -278,19 +431,32 @@ static int local_clean(struct store_backend *b)
 			close(fd);
 		return rc;
 	}
-	while (rc == 0 && (entry = readdir(dir)) != NULL)
-		if (entry->d_name[0] != '.' && unlinkat(fd, entry->d_name, 0) != 0)
+	while (rc == 0 && (entry = readdir(dir)) != NULL) {
+		if (entry->d_name[0] == '.')
+			continue;
+		const int file = openat(fd, entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+		/* in place by now, or still being written */
+		const bool stays = file < 0 ? errno == ENOENT : flock(file, LOCK_EX | LOCK_NB) != 0;
+
+		if (!stays && unlinkat(fd, entry->d_name, 0) != 0 && errno != ENOENT)
 			rc = fail_errno(STORE_E_IO, l, "cannot remove a file of", "tmp");
+		if (file >= 0)
+			close(file);
+	}
 	closedir(dir);
 	return rc;
 }
 
 static void local_close(struct store_backend *b)
 {
-	const struct local *l = (const struct local *)b;
+	struct local *l = (struct local *)b;
 
+	for (size_t i = 0; i < OPEN_PACKS; i++)
+		if (l->packs[i].fd >= 0)
+			close(l->packs[i].fd);
 	if (l->folder >= 0)
 		close(l->folder);
+	pthread_mutex_destroy(&l->mutex);
 	free(b->path);
 	free(b);
 }
@@ -304,6 +470,7 @@ struct store_backend *store_backend_local(const char *path)
 						     .size = local_size,
 						     .list = local_list,
 						     .remove = local_remove,
+						     .settle = local_settle,
 						     .clean = local_clean,
 						     .close = local_close};
 	struct local *l = (struct local *)store_alloc(sizeof(*l));
@@ -311,6 +478,9 @@ struct store_backend *store_backend_local(const char *path)
 	l->base.ops = &ops;
 	l->base.path = store_strdup(path);
 	l->folder = -1;
+	pthread_mutex_init(&l->mutex, NULL);
+	for (size_t i = 0; i < OPEN_PACKS; i++)
+		l->packs[i].fd = -1;
 	return &l->base;
 }
 

@@ -3,6 +3,8 @@
 #ifndef SHREDDER_STORE_BACKUP_H
 #define SHREDDER_STORE_BACKUP_H
 
+#include <stdatomic.h>
+
 #include "store/exclude.h"
 #include "store/tree.h"
 
@@ -11,10 +13,13 @@ struct store_backup_stats {
 	uint64_t bytes;			     /* of its files, holes included */
 	uint64_t unchanged_files;	     /* taken from the parent, not read */
 	uint64_t read_bytes;
+	uint64_t resumed_bytes;			     /* of files that a backup that was cut off had read */
 	uint64_t new_blobs, new_bytes, stored_bytes; /* written; before and after compression and encryption */
 	uint64_t written_bytes;			     /* packs and index files */
 	uint64_t unread;			     /* files and directories that could not be read */
 	uint64_t changed;			     /* while they were read */
+	uint64_t done_bytes;			     /* read or taken over so far, holes included */
+	uint64_t expected_bytes; /* how much that will be: the parent's files, or what was measured; 0: not known yet */
 };
 
 enum store_note { STORE_NOTE_UNREAD, STORE_NOTE_CHANGED, STORE_NOTE_FILE };
@@ -30,11 +35,13 @@ struct store_backup_options {
 	size_t tags_count;
 	const struct store_snapshot *parent; /* NULL: everything is read */
 	bool one_file_system, dry_run;
+	const char *resume_folder; /* notes about files of resume_bytes and more (resume.h); NULL: none are taken */
+	uint64_t resume_bytes;
 	int level;
 	uint32_t threads; /* 0: one a processor */
 	/* Called by any thread, one at a time. FILE: it was read (not taken from the parent). */
 	void (*note)(void *user, enum store_note note, const char *path, const char *sentence);
-	/* Every so often, by the caller's thread. */
+	/* Every so often, by any thread, one at a time. With it and without a parent, a thread measures what is to be read. */
 	void (*progress)(void *user, const struct store_backup_stats *stats);
 	void *user;
 	bool tell_files;
@@ -46,6 +53,9 @@ struct store_backup_options {
  */
 int store_backup(struct store *s, const struct store_backup_options *options, struct store_snapshot *snapshot,
 		 struct store_backup_stats *stats);
+/* Bytes of the files below paths, as a backup with these options would count them; ends early when `stop` becomes true. */
+uint64_t store_measure(char *const *paths, size_t count, const struct store_backup_options *options,
+		       const atomic_bool *stop);
 /* Absolute, without "." and empty components; ".." and what is before it as the kernel takes it. NULL: there is no such thing. */
 char *store_absolute(const char *path);
 

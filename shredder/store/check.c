@@ -8,9 +8,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "store/backend.h"
+#include "store/crew.h"
 #include "store/maintain.h"
 #include "store/marks.h"
 
@@ -91,8 +91,11 @@ static void check_blobs(struct check *c, struct store_codec *codec, const struct
 	uint64_t count = store_header_begin(&in);
 
 	while (count-- > 0 && store_header_next(&in, &offset, &entry)) {
-		if (!store_index_find(c->s, &entry.id, &number, &known) || known.type != entry.type ||
-		    known.raw != entry.raw)
+		const int rc = store_index_find(c->s, &entry.id, &number, &known);
+
+		if (rc != 0 && rc != STORE_E_NO_BLOB)
+			problem(c, store_message());
+		else if (rc != 0 || known.type != entry.type || known.raw != entry.raw)
 			problem_format(c, "blob %.16s of pack %.16s is not in the index, or otherwise",
 				       store_hex(&entry.id, blob), store_hex(&pack->name, hex));
 		if (bytes != NULL && store_blob_unseal(c->s, codec, (enum store_blob_type)entry.type, &entry.id,
@@ -160,10 +163,7 @@ static void *check_some(void *user)
 
 static void check_all_packs(struct check *c)
 {
-	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-	const uint32_t threads = c->options->threads != 0 ? c->options->threads :
-				 processors > 0		  ? (uint32_t)processors :
-							    1;
+	const uint32_t threads = store_threads(c->options->threads);
 	pthread_t *others = (pthread_t *)store_alloc(threads * sizeof(*others));
 	uint32_t started = 0;
 
@@ -239,26 +239,30 @@ static void check_keys(struct check *c)
 int store_check(struct store *s, const struct store_check_options *options, struct store_check_result *result)
 {
 	struct check c = {.s = s, .options = options, .result = result};
+	struct store_listed *snapshots;
 	struct store_marks marks;
+	size_t snapshots_count;
 	int rc;
 
 	memset(result, 0, sizeof(*result));
 	pthread_mutex_init(&c.mutex, NULL);
 	check_keys(&c);
-	if (options->repair)
+	rc = store_list_all(s->backend, STORE_SNAPSHOT, &snapshots, &snapshots_count);
+	if (rc == 0 && options->repair)
 		rc = rebuild(&c);
-	else
+	else if (rc == 0)
 		rc = store_index_load(s, &(uint64_t){0}, problem, &c);
 	if (rc == 0)
 		rc = check_packs(&c);
 	if (rc == 0) {
 		check_all_packs(&c);
 		store_marks_begin(&marks, s, problem, &c);
-		rc = store_marks_snapshots(&marks);
+		store_marks_snapshots(&marks, snapshots, snapshots_count);
 		result->snapshots = marks.snapshots;
 		result->trees = marks.trees;
 		store_marks_end(&marks);
 	}
+	free(snapshots);
 	result->blobs = atomic_load(&c.blobs);
 	result->read_bytes = atomic_load(&c.bytes);
 	pthread_mutex_destroy(&c.mutex);

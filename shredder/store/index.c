@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The table: entries in segments that never move, found by open addressing with their numbers; a table at most half full of four-byte
- * slots, so that a blob costs about 60 bytes.
- */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +7,6 @@
 #include "store/backend.h"
 #include "store/index.h"
 
-#define SEGMENT 16384u
-#define SLOTS_FIRST 65536u
 #define TRAILER_BYTES 16
 #define ENTRY_BYTES_MIN (1 + STORE_ID_BYTES + 2)
 /* Blobs of one index file, about: 4 MiB. */
@@ -20,25 +14,36 @@
 
 static const char trailer_magic[8] = {'p', 'a', 'c', 'k', 'e', 'n', 'd', '\n'};
 
+/* Of a blob in an index file: its id and hardly more, since ids cannot be compressed. */
+#define INDEX_BLOB_BYTES 36
+#define PACK_ROWS_FIRST 1024u
+/* Room for more is not made before there are more: sizes of files are what somebody else says. */
+#define EXPECTED_MAX (UINT64_C(1) << 27)
+
 struct store_index {
-	pthread_mutex_t mutex;
-	struct store_entry **segments;
-	uint64_t count;
-	uint32_t *slots; /* number + 1; 0: free */
-	uint64_t slots_count;
+	struct store_table *table;
+	pthread_mutex_t mutex; /* of the packs */
 	struct store_pack *packs;
 	uint32_t packs_count, packs_room;
+	uint32_t *rows; /* number + 1 of a pack, at its name or the next free place; 0: free */
+	uint32_t rows_count;
 };
 
-void store_index_new(struct store *s)
+static void new_index(struct store *s, uint64_t expected)
 {
 	struct store_index *x = (struct store_index *)store_alloc(sizeof(*x));
 
 	store_index_free(s);
 	pthread_mutex_init(&x->mutex, NULL);
-	x->slots_count = SLOTS_FIRST;
-	x->slots = (uint32_t *)store_alloc(x->slots_count * sizeof(*x->slots));
+	x->table = store_table_open(expected, s->index_bytes != 0 ? s->index_bytes : STORE_INDEX_BYTES);
+	x->rows_count = PACK_ROWS_FIRST;
+	x->rows = (uint32_t *)store_alloc(x->rows_count * sizeof(*x->rows));
 	s->index = x;
+}
+
+void store_index_new(struct store *s)
+{
+	new_index(s, 0);
 }
 
 void store_index_free(struct store *s)
@@ -47,105 +52,40 @@ void store_index_free(struct store *s)
 
 	if (x == NULL)
 		return;
-	for (uint64_t i = 0; i * SEGMENT < x->count; i++)
-		free(x->segments[i]);
-	free(x->segments);
-	free(x->slots);
+	store_table_close(x->table);
 	free(x->packs);
+	free(x->rows);
 	pthread_mutex_destroy(&x->mutex);
 	free(x);
 	s->index = NULL;
 }
 
-static struct store_entry *entry_at(const struct store_index *x, uint64_t number)
+int store_index_find(struct store *s, const struct store_id *id, uint32_t *number, struct store_entry *entry)
 {
-	return &x->segments[number / SEGMENT][number % SEGMENT];
-}
+	char hex[STORE_HEX_BYTES];
+	const int rc = store_table_find(s->index->table, id, number, entry);
 
-/* Ids are as good as random, so their bytes are the hash. */
-static uint64_t slot_of(const struct store_index *x, const struct store_id *id)
-{
-	uint64_t at;
-
-	memcpy(&at, id, sizeof(at));
-	for (at &= x->slots_count - 1; x->slots[at] != 0; at = (at + 1) & (x->slots_count - 1))
-		if (store_id_equal(&entry_at(x, x->slots[at] - 1)->id, id))
-			break;
-	return at;
-}
-
-static void grow(struct store_index *x)
-{
-	free(x->slots);
-	x->slots_count *= 2;
-	x->slots = (uint32_t *)store_alloc(x->slots_count * sizeof(*x->slots));
-	for (uint64_t i = 0; i < x->count; i++)
-		x->slots[slot_of(x, &entry_at(x, i)->id)] = (uint32_t)i + 1;
-}
-
-/* A new entry, in the slot that slot_of() gave. */
-static struct store_entry *insert(struct store_index *x, uint64_t slot, const struct store_id *id)
-{
-	if (x->count % SEGMENT == 0) {
-		x->segments = (struct store_entry **)store_realloc(x->segments,
-								   (x->count / SEGMENT + 1) * sizeof(*x->segments));
-		x->segments[x->count / SEGMENT] = (struct store_entry *)store_alloc(SEGMENT * sizeof(**x->segments));
-	}
-	x->slots[slot] = (uint32_t)x->count + 1;
-	struct store_entry *entry = entry_at(x, x->count++);
-	entry->id = *id;
-	if (2 * x->count > x->slots_count)
-		grow(x);
-	return entry;
-}
-
-bool store_index_find(struct store *s, const struct store_id *id, uint32_t *number, struct store_entry *entry)
-{
-	struct store_index *x = s->index;
-
-	pthread_mutex_lock(&x->mutex);
-	const uint64_t slot = slot_of(x, id);
-	const bool found = x->slots[slot] != 0;
-	if (found) {
-		*number = x->slots[slot] - 1;
-		*entry = *entry_at(x, *number);
-	}
-	pthread_mutex_unlock(&x->mutex);
-	return found;
+	return rc == 1 ? 0 :
+	       rc < 0  ? rc :
+			 store_fail(STORE_E_NO_BLOB, "the index does not know blob %.16s; 'shredder check' tells more",
+				    store_hex(id, hex));
 }
 
 uint64_t store_index_count(struct store *s)
 {
-	pthread_mutex_lock(&s->index->mutex);
-	const uint64_t count = s->index->count;
-	pthread_mutex_unlock(&s->index->mutex);
-	return count;
+	return store_table_count(s->index->table);
 }
 
-struct store_entry store_index_at(struct store *s, uint32_t number)
+int store_index_at(struct store *s, uint32_t number, struct store_entry *entry)
 {
-	pthread_mutex_lock(&s->index->mutex);
-	const struct store_entry entry = *entry_at(s->index, number);
-	pthread_mutex_unlock(&s->index->mutex);
-	return entry;
+	return store_table_at(s->index->table, number, entry);
 }
 
-bool store_index_claim(struct store *s, const struct store_id *id, enum store_blob_type type, uint32_t *number)
+int store_index_claim(struct store *s, const struct store_id *id, enum store_blob_type type, uint32_t *number)
 {
-	struct store_index *x = s->index;
+	const struct store_entry entry = {.id = *id, .pack = STORE_PACK_PENDING, .type = (uint8_t)type};
 
-	pthread_mutex_lock(&x->mutex);
-	const uint64_t slot = slot_of(x, id);
-	const bool fresh = x->slots[slot] == 0;
-	if (fresh) {
-		struct store_entry *entry = insert(x, slot, id);
-
-		entry->type = (uint8_t)type;
-		entry->pack = STORE_PACK_PENDING;
-		*number = (uint32_t)(x->count - 1);
-	}
-	pthread_mutex_unlock(&x->mutex);
-	return fresh;
+	return store_table_add(s->index->table, &entry, number);
 }
 
 uint32_t store_pack_count(struct store *s)
@@ -164,15 +104,46 @@ struct store_pack store_pack_at(struct store *s, uint32_t number)
 	return pack;
 }
 
-/* With the mutex held. */
+static uint32_t pack_row(const struct store_index *x, const struct store_id *name)
+{
+	uint32_t row;
+
+	memcpy(&row, name, sizeof(row));
+	for (row &= x->rows_count - 1; x->rows[row] != 0; row = (row + 1) & (x->rows_count - 1))
+		if (store_id_equal(&x->packs[x->rows[row] - 1].name, name))
+			break;
+	return row;
+}
+
+static void grow_rows(struct store_index *x)
+{
+	free(x->rows);
+	x->rows_count *= 2;
+	x->rows = (uint32_t *)store_alloc(x->rows_count * sizeof(*x->rows));
+	for (uint32_t i = 0; i < x->packs_count; i++)
+		x->rows[pack_row(x, &x->packs[i].name)] = i + 1;
+}
+
+/* The number of a pack, which it gets if it has none: a pack in several index files is one. */
 static uint32_t add_pack(struct store_index *x, const struct store_id *name, uint64_t bytes)
 {
-	if (x->packs_count == x->packs_room) {
-		x->packs_room = x->packs_room == 0 ? 64 : 2 * x->packs_room;
-		x->packs = (struct store_pack *)store_realloc(x->packs, x->packs_room * sizeof(*x->packs));
+	pthread_mutex_lock(&x->mutex);
+	uint32_t row = pack_row(x, name);
+	if (x->rows[row] == 0) {
+		if (x->packs_count == x->packs_room) {
+			x->packs_room = x->packs_room == 0 ? 64 : 2 * x->packs_room;
+			x->packs = (struct store_pack *)store_realloc(x->packs, x->packs_room * sizeof(*x->packs));
+		}
+		x->packs[x->packs_count++] = (struct store_pack){*name, bytes};
+		x->rows[row] = x->packs_count;
+		if (2 * x->packs_count > x->rows_count) {
+			grow_rows(x);
+			row = pack_row(x, name);
+		}
 	}
-	x->packs[x->packs_count] = (struct store_pack){*name, bytes};
-	return x->packs_count++;
+	const uint32_t number = x->rows[row] - 1;
+	pthread_mutex_unlock(&x->mutex);
+	return number;
 }
 
 /* ------------------------------------------------------------------------------------------------------- headers */
@@ -288,59 +259,52 @@ int store_pack_header_get(struct store *s, const struct store_id *name, uint64_t
 	return rc;
 }
 
-/* Adds what `in` lists; the pack's number was taken before. With the mutex held. */
-static void add_blobs(struct store_index *x, struct store_in *in, uint32_t pack, uint64_t bytes)
+/* Adds what `in` lists. */
+static int add_blobs(struct store_index *x, struct store_in *in, uint32_t pack, uint64_t bytes)
 {
 	struct store_header_entry from;
-	uint32_t offset = STORE_PREFIX_BYTES;
+	uint32_t offset = STORE_PREFIX_BYTES, number;
 	uint64_t count = store_header_begin(in);
+	int rc = 0;
 
-	while (count-- > 0 && store_header_next(in, &offset, &from)) {
-		const uint64_t slot = slot_of(x, &from.id);
+	while (rc >= 0 && count-- > 0 && store_header_next(in, &offset, &from)) {
+		const struct store_entry entry = {.id = from.id,
+						  .pack = pack,
+						  .offset = from.offset,
+						  .stored = from.stored,
+						  .raw = from.raw,
+						  .type = from.type};
 
 		if (offset > bytes) {
 			in->bad = true;
-			return;
+			break;
 		}
-		if (x->slots[slot] != 0)
-			continue;
-		struct store_entry *entry = insert(x, slot, &from.id);
-		entry->type = from.type;
-		entry->pack = pack;
-		entry->offset = from.offset;
-		entry->stored = from.stored;
-		entry->raw = from.raw;
+		rc = store_table_add(x->table, &entry, &number);
 	}
+	return rc < 0 ? rc : 0;
 }
 
 int store_index_add(struct store *s, const struct store_id *name, uint64_t bytes, const struct store_buf *header)
 {
 	struct store_in in = store_in_of(header->data, header->size);
+	const int rc = add_blobs(s->index, &in, add_pack(s->index, name, bytes), bytes);
 
-	pthread_mutex_lock(&s->index->mutex);
-	add_blobs(s->index, &in, add_pack(s->index, name, bytes), bytes);
-	pthread_mutex_unlock(&s->index->mutex);
+	if (rc != 0)
+		return rc;
 	return store_in_done(&in) ? 0 : store_fail(STORE_E_DAMAGED, "the header of a pack is damaged");
 }
 
 /* --------------------------------------------------------------------------------------------------- index files */
 
-static int by_pack_name(const void *a, const void *b)
-{
-	return memcmp(&((const struct store_pack *)a)->name, &((const struct store_pack *)b)->name, STORE_ID_BYTES);
-}
-
 static int read_index(struct store *s, const struct store_id *name, struct store_buf *body)
 {
-	struct store_index *x = s->index;
 	char hex[STORE_HEX_BYTES];
 	int rc = store_file_get(s, STORE_INDEX, name, body);
 
 	if (rc != 0)
 		return rc;
 	struct store_in in = store_in_of(body->data, body->size);
-	pthread_mutex_lock(&x->mutex);
-	for (uint64_t packs = store_in_count(&in, STORE_ID_BYTES + 2); packs > 0 && !in.bad; packs--) {
+	for (uint64_t packs = store_in_count(&in, STORE_ID_BYTES + 2); packs > 0 && rc == 0; packs--) {
 		const uint8_t *pack = store_in_bytes(&in, STORE_ID_BYTES);
 		const uint64_t bytes = store_in_limited(&in, STORE_PACK_MAX);
 		struct store_id id;
@@ -348,48 +312,26 @@ static int read_index(struct store *s, const struct store_id *name, struct store
 		if (in.bad)
 			break;
 		memcpy(&id, pack, sizeof(id));
-		add_blobs(x, &in, add_pack(x, &id, bytes), bytes);
+		rc = add_blobs(s->index, &in, add_pack(s->index, &id, bytes), bytes);
 	}
-	pthread_mutex_unlock(&x->mutex);
+	if (rc != 0)
+		return rc;
 	return store_in_done(&in) ?
 		       0 :
 		       store_fail(STORE_E_DAMAGED, "index file %.16s is damaged: it is none", store_hex(name, hex));
-}
-
-/* A pack in several index files gets one number; entries keep the first. */
-static void unite_packs(struct store_index *x)
-{
-	struct store_pack *sorted = (struct store_pack *)store_alloc(x->packs_count * sizeof(*sorted));
-	uint32_t *number = (uint32_t *)store_alloc(x->packs_count * sizeof(*number));
-	uint32_t count = 0;
-
-	if (x->packs_count > 0)
-		memcpy(sorted, x->packs, x->packs_count * sizeof(*sorted));
-	qsort(sorted, x->packs_count, sizeof(*sorted), by_pack_name);
-	for (uint32_t i = 0; i < x->packs_count; i++)
-		if (i == 0 || !store_id_equal(&sorted[i].name, &sorted[count - 1].name))
-			sorted[count++] = sorted[i];
-	for (uint32_t i = 0; i < x->packs_count; i++)
-		number[i] = (uint32_t)((struct store_pack *)bsearch(&x->packs[i], sorted, count, sizeof(*sorted),
-								    by_pack_name) -
-				       sorted);
-	for (uint64_t i = 0; i < x->count; i++)
-		entry_at(x, i)->pack = number[entry_at(x, i)->pack];
-	free(number);
-	free(x->packs);
-	x->packs = sorted;
-	x->packs_room = x->packs_count;
-	x->packs_count = count;
 }
 
 int store_index_load(struct store *s, uint64_t *damaged, void (*tell)(void *user, const char *sentence), void *user)
 {
 	struct store_buf body = {0};
 	struct store_listed *names;
+	uint64_t bytes = 0;
 	size_t count;
 	int rc = store_list_all(s->backend, STORE_INDEX, &names, &count);
 
-	store_index_new(s);
+	for (size_t i = 0; i < count && rc == 0; i++)
+		bytes += names[i].bytes;
+	new_index(s, g4_min64(bytes / INDEX_BLOB_BYTES, EXPECTED_MAX));
 	for (size_t i = 0; i < count && rc == 0; i++) {
 		rc = read_index(s, &names[i].name, &body);
 		if (rc ==
@@ -408,8 +350,6 @@ int store_index_load(struct store *s, uint64_t *damaged, void (*tell)(void *user
 	}
 	free(names);
 	store_buf_free(&body);
-	if (rc == 0)
-		unite_packs(s->index);
 	return rc;
 }
 
@@ -494,10 +434,11 @@ int store_blob_get(struct store *s, struct store_codec *codec, enum store_blob_t
 	uint32_t number;
 	int rc;
 
-	if (!store_index_find(s, id, &number, &entry) || entry.type != type)
-		return store_fail(STORE_E_NO_BLOB, "the index does not know blob %.16s; 'shredder check' tells more",
-				  store_hex(id, hex));
-	rc = store_blob_raw(s, &entry, &stored);
+	rc = store_index_find(s, id, &number, &entry);
+	if (rc == 0 && entry.type != type)
+		rc = store_fail(STORE_E_NO_BLOB, "blob %.16s is of another type", store_hex(id, hex));
+	if (rc == 0)
+		rc = store_blob_raw(s, &entry, &stored);
 	if (rc == 0)
 		rc = store_blob_unseal(s, codec, type, id, stored.data, stored.size, entry.raw, out);
 	store_buf_free(&stored);
@@ -591,18 +532,10 @@ static int write_pack(struct store_packer *p, struct pack_buffer *b)
 	if (rc == 0) {
 		struct store_in in = store_in_of(body.data, body.size);
 
-		pthread_mutex_lock(&x->mutex);
 		const uint32_t pack = add_pack(x, &name, b->bytes.size);
 		store_header_begin(&in);
-		for (uint32_t i = 0; i < b->count && store_header_next(&in, &offset, &from); i++) {
-			struct store_entry *entry = entry_at(x, b->numbers[i]);
-
-			entry->pack = pack;
-			entry->offset = from.offset;
-			entry->stored = from.stored;
-			entry->raw = from.raw;
-		}
-		pthread_mutex_unlock(&x->mutex);
+		for (uint32_t i = 0; i < b->count && store_header_next(&in, &offset, &from); i++)
+			store_table_place(x->table, b->numbers[i], pack, from.offset, from.stored, from.raw);
 		store_buf_add(&p->records, &name, STORE_ID_BYTES);
 		store_buf_varint(&p->records, b->bytes.size);
 		store_buf_add(&p->records, body.data, body.size);

@@ -1,27 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where blobs lie: a table in memory of all index files, and the packs. FORMAT.md, sections 4 and 5.
+ * Where blobs lie: a table of all index files (table.h), and the packs. FORMAT.md, sections 4 and 5.
  *
- * Locking: the table has one mutex, held for a look-up or an insertion at a time; entries are copied out. The packer has
- * another one. Neither is taken while the other is held, and no I/O happens under either.
+ * Locking: the table, the packs and the packer have a mutex each, and none is taken while another is held. No I/O happens under the
+ * packs' and the packer's.
  */
 #ifndef SHREDDER_STORE_INDEX_H
 #define SHREDDER_STORE_INDEX_H
 
 #include "store/crypto.h"
 #include "store/store.h"
+#include "store/table.h"
 
 /* A pack is closed from this size on. */
 #define STORE_PACK_BYTES (16 * G4_MIB)
-/* The pack of a blob that somebody is about to store. */
-#define STORE_PACK_PENDING UINT32_MAX
 
-struct store_entry {
-	struct store_id id;
-	uint32_t pack; /* number, or STORE_PACK_PENDING */
-	uint32_t offset, stored, raw;
-	uint8_t type;
-};
 struct store_pack {
 	struct store_id name;
 	uint64_t bytes;
@@ -33,12 +26,12 @@ int store_index_load(struct store *s, uint64_t *damaged, void (*tell)(void *user
 void store_index_new(struct store *s);
 void store_index_free(struct store *s);
 
-/* Blobs have numbers from 0 on in the order in which they came. False: the index does not have it. */
-bool store_index_find(struct store *s, const struct store_id *id, uint32_t *number, struct store_entry *entry);
+/* Blobs have numbers from 0 on in the order in which they came. NO_BLOB: the index does not have it; IO. */
+int store_index_find(struct store *s, const struct store_id *id, uint32_t *number, struct store_entry *entry);
 uint64_t store_index_count(struct store *s);
-struct store_entry store_index_at(struct store *s, uint32_t number);
-/* True: nobody had it, and now the caller is who stores it. */
-bool store_index_claim(struct store *s, const struct store_id *id, enum store_blob_type type, uint32_t *number);
+int store_index_at(struct store *s, uint32_t number, struct store_entry *entry);
+/* 1: nobody had it, and now the caller is who stores it. 0: somebody has. */
+int store_index_claim(struct store *s, const struct store_id *id, enum store_blob_type type, uint32_t *number);
 
 uint32_t store_pack_count(struct store *s);
 struct store_pack store_pack_at(struct store *s, uint32_t number);

@@ -202,5 +202,6 @@ int store_key_remove(struct store *s, const struct store_id *name)
 		return rc;
 	if (count <= 1)
 		return store_fail(STORE_E_INVAL, "this is the last key: without it nothing could be read any more");
-	return s->backend->ops->remove(s->backend, STORE_KEY, name);
+	rc = s->backend->ops->remove(s->backend, STORE_KEY, name);
+	return rc == 0 ? s->backend->ops->settle(s->backend, STORE_KEY) : rc;
 }

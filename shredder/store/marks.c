@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "store/backend.h"
 #include "store/marks.h"
 
 /* Tree blobs to look at. */
@@ -44,7 +43,12 @@ static bool mark(struct store_marks *marks, const struct store_part *part, enum 
 
 	if (part->hole)
 		return false;
-	if (!store_index_find(marks->s, &part->id, &number, &entry) || entry.type != type || entry.raw != part->bytes) {
+	const int rc = store_index_find(marks->s, &part->id, &number, &entry);
+	if (rc != 0 && rc != STORE_E_NO_BLOB) {
+		tell(marks, store_message());
+		return false;
+	}
+	if (rc != 0 || entry.type != type || entry.raw != part->bytes) {
 		snprintf(text, sizeof(text), "%s blob %.16s, of %s, is not in the index",
 			 type == STORE_TREE ? "directory" : "data", store_hex(&part->id, hex), of);
 		tell(marks, text);
@@ -107,15 +111,12 @@ static void mark_piece(struct store_marks *marks, struct stack *stack, const str
 	}
 }
 
-int store_marks_snapshots(struct store_marks *marks)
+void store_marks_snapshots(struct store_marks *marks, const struct store_listed *names, size_t count)
 {
-	struct store_listed *names;
 	struct store_buf piece = {0};
 	struct stack stack = {0};
-	size_t count;
-	const int rc = store_list_all(marks->s->backend, STORE_SNAPSHOT, &names, &count);
 
-	for (size_t i = 0; i < count && rc == 0; i++) {
+	for (size_t i = 0; i < count; i++) {
 		struct store_snapshot snapshot;
 		char hex[STORE_HEX_BYTES], of[64];
 
@@ -137,7 +138,5 @@ int store_marks_snapshots(struct store_marks *marks)
 		store_snapshot_free(&snapshot);
 	}
 	free(stack.ids);
-	free(names);
 	store_buf_free(&piece);
-	return rc;
 }

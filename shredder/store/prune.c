@@ -123,9 +123,14 @@ static int repack(struct store *s, const struct store_marks *marks, uint64_t blo
 
 	store_codec_init(&codec, 0);
 	for (uint64_t i = 0; i < blobs && rc == 0; i++) {
-		const struct store_entry entry = store_index_at(s, (uint32_t)i);
+		struct store_entry entry;
 
-		if (!marks->used[i] || entry.pack == STORE_PACK_PENDING || keep[entry.pack])
+		if (!marks->used[i])
+			continue;
+		rc = store_index_at(s, (uint32_t)i, &entry);
+		if (rc != 0)
+			break;
+		if (entry.pack == STORE_PACK_PENDING || keep[entry.pack])
 			continue;
 		rc = store_blob_raw(s, &entry, &stored);
 		if (rc == 0)
@@ -203,17 +208,21 @@ static int check_there(struct store *s, uint32_t known, const struct store_liste
 }
 
 /* Which packs stay. */
-static void choose(struct store *s, const struct store_marks *marks, uint64_t blobs, uint32_t packs, double max_unused,
-		   bool *keep, struct store_prune_result *result)
+static int choose(struct store *s, const struct store_marks *marks, uint64_t blobs, uint32_t packs, double max_unused,
+		  bool *keep, struct store_prune_result *result)
 {
 	struct pack_use *use = (struct pack_use *)store_alloc((packs + 1) * sizeof(*use));
 	double allowed;
+	int rc = 0;
 
 	for (uint32_t i = 0; i < packs; i++)
 		use[i].pack = i;
-	for (uint64_t i = 0; i < blobs; i++) {
-		const struct store_entry entry = store_index_at(s, (uint32_t)i);
+	for (uint64_t i = 0; i < blobs && rc == 0; i++) {
+		struct store_entry entry;
 
+		rc = store_index_at(s, (uint32_t)i, &entry);
+		if (rc != 0)
+			break;
 		if (marks->used[i]) {
 			use[entry.pack].used += entry.stored;
 			result->used_blobs++;
@@ -247,6 +256,7 @@ static void choose(struct store *s, const struct store_marks *marks, uint64_t bl
 		}
 	}
 	free(use);
+	return rc;
 }
 
 /* The new index, then away with the old one, then with the packs that it does not name. */
@@ -269,6 +279,8 @@ static int replace(struct store *s, const bool *keep, uint32_t packs, const stru
 		rc = store_index_rewrite(s, stays, &names, &names_count);
 	if (rc == 0)
 		rc = remove_others(s, STORE_INDEX, old_index, old_index_count, names, names_count);
+	if (rc == 0) /* an old index that a crash brings back would name packs that are gone */
+		rc = s->backend->ops->settle(s->backend, STORE_INDEX);
 	if (pack_count > 1)
 		qsort(pack_names, pack_count, STORE_ID_BYTES, by_id);
 	for (size_t i = 0; i < old_count && rc == 0; i++)
@@ -284,24 +296,30 @@ static int replace(struct store *s, const bool *keep, uint32_t packs, const stru
 
 int store_prune(struct store *s, const struct store_prune_options *options, struct store_prune_result *result)
 {
-	struct store_listed *packs = NULL;
+	struct store_listed *packs = NULL, *snapshots = NULL;
 	char first[STORE_TEXT_BYTES] = "";
 	struct store_marks marks;
-	size_t count = 0;
-	int rc = store_index_load(s, NULL, NULL, NULL);
+	size_t count = 0, snapshots_count = 0;
+	int rc = store_list_all(s->backend, STORE_SNAPSHOT, &snapshots, &snapshots_count);
 
+	if (rc == 0 && !options->dry_run) /* nor may a snapshot come back without its data */
+		rc = s->backend->ops->settle(s->backend, STORE_SNAPSHOT);
 	memset(result, 0, sizeof(*result));
 	if (rc == 0)
+		rc = store_index_load(s, NULL, NULL, NULL);
+	if (rc == 0)
 		rc = store_list_all(s->backend, STORE_PACK, &packs, &count);
-	if (rc != 0)
+	if (rc != 0) {
+		free(snapshots);
 		return rc;
+	}
 	const uint64_t blobs = store_index_count(s);
 	const uint32_t known = store_pack_count(s);
 	bool *keep = (bool *)store_alloc(known + 1);
 	struct store_id *names = (struct store_id *)store_alloc((known + 1) * sizeof(*names));
 	store_marks_begin(&marks, s, no_problem, first);
-	rc = store_marks_snapshots(&marks);
-	if (rc == 0 && marks.problems > 0)
+	store_marks_snapshots(&marks, snapshots, snapshots_count);
+	if (marks.problems > 0)
 		rc = store_fail(STORE_E_DAMAGED,
 				"nothing is removed, because snapshots are not whole (%llu problems, the first: %s); "
 				"'shredder check' tells more",
@@ -313,7 +331,7 @@ int store_prune(struct store *s, const struct store_prune_options *options, stru
 			names[i] = store_pack_at(s, i).name;
 		if (known > 1)
 			qsort(names, known, STORE_ID_BYTES, by_id);
-		choose(s, &marks, blobs, known, options->max_unused, keep, result);
+		rc = choose(s, &marks, blobs, known, options->max_unused, keep, result);
 		count_unknown(packs, count, names, known, result);
 	}
 	if (rc == 0 && !options->dry_run && result->repacked_packs > 0)
@@ -326,5 +344,6 @@ int store_prune(struct store *s, const struct store_prune_options *options, stru
 	free(names);
 	free(keep);
 	free(packs);
+	free(snapshots);
 	return rc;
 }

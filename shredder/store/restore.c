@@ -13,27 +13,25 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "base/clock_host.h"
+#include "store/crew.h"
 #include "store/restore.h"
 
 #define JOBS_MAX 256
 /* Chunks that one job writes at most: files larger than that are several workers'. */
 #define JOB_BYTES (16 * G4_MIB)
 #define LINK_ROWS 65536
-#define PROGRESS_NS 100000000
-#define DESCRIPTORS_WANTED 65536
 
 /* A directory that is open: kept while something in it is not complete. */
 struct folder {
 	struct folder *parent;
 	atomic_uint users;
 	int fd;
+	bool fresh; /* this restore has made it: nothing is in the way */
 	char *name;
 	struct store_buf entry; /* its node; empty for the target itself */
 };
@@ -68,11 +66,7 @@ struct operation {
 	struct store *s;
 	const struct store_restore_options *options;
 	bool as_root;
-	pthread_mutex_t queue;
-	pthread_cond_t work, room;
-	struct job jobs[JOBS_MAX];
-	size_t first, count;
-	bool ending;
+	struct store_crew *crew;
 	pthread_mutex_t notes;
 	struct linked **linked;
 	atomic_ullong files, directories, others, bytes, written, errors;
@@ -81,7 +75,6 @@ struct operation {
 
 struct worker {
 	struct operation *op;
-	pthread_t thread;
 	struct store_codec codec;
 	struct store_buf blob, old;
 };
@@ -346,8 +339,10 @@ static bool restore_part(struct worker *w, struct file *file, const struct store
 	return true;
 }
 
-static void do_job(struct worker *w, struct job *job)
+static void do_job(void *member, void *user)
 {
+	struct worker *w = (struct worker *)member;
+	struct job *job = (struct job *)user;
 	struct file *file = job->file;
 	struct store_part part;
 
@@ -362,41 +357,6 @@ static void do_job(struct worker *w, struct job *job)
 		atomic_fetch_add(&w->op->bytes, part.bytes);
 	}
 	end_file(w->op, file);
-}
-
-static void *work(void *user)
-{
-	struct worker *w = (struct worker *)user;
-	struct operation *op = w->op;
-
-	pthread_mutex_lock(&op->queue);
-	for (;;) {
-		if (op->count == 0 && op->ending)
-			break;
-		if (op->count == 0) {
-			pthread_cond_wait(&op->work, &op->queue);
-			continue;
-		}
-		struct job job = op->jobs[op->first];
-		op->first = (op->first + 1) % JOBS_MAX;
-		op->count--;
-		pthread_cond_signal(&op->room);
-		pthread_mutex_unlock(&op->queue);
-		do_job(w, &job);
-		pthread_mutex_lock(&op->queue);
-	}
-	pthread_mutex_unlock(&op->queue);
-	return NULL;
-}
-
-static void add_job(struct operation *op, const struct job *job)
-{
-	pthread_mutex_lock(&op->queue);
-	while (op->count == JOBS_MAX)
-		pthread_cond_wait(&op->room, &op->queue);
-	op->jobs[(op->first + op->count++) % JOBS_MAX] = *job;
-	pthread_cond_signal(&op->work);
-	pthread_mutex_unlock(&op->queue);
 }
 
 /* Hands the parts out in jobs; one even where there are none, which ends the file. */
@@ -415,13 +375,13 @@ static void add_jobs(struct operation *op, struct file *file)
 		if (bytes < JOB_BYTES || in.at == in.end)
 			continue;
 		atomic_fetch_add(&file->jobs, 1);
-		add_job(op, &job);
+		store_crew_add(op->crew, &job);
 		job = (struct job){.file = file, .parts = in, .offset = at};
 		bytes = 0;
 	}
 	if (job.count > 0) {
 		atomic_fetch_add(&file->jobs, 1);
-		add_job(op, &job);
+		store_crew_add(op->crew, &job);
 	}
 	end_file(op, file);
 }
@@ -444,10 +404,44 @@ static bool keep_file(const struct stat *st)
 	return S_ISREG(st->st_mode) && st->st_nlink == 1;
 }
 
+/* The one part of a small file gives it its size. */
+static bool size_follows(const struct store_node *node)
+{
+	struct store_in in = store_content_in(&node->content);
+	struct store_part part;
+
+	return node->size == 0 || (node->content.count == 1 && store_part_next(&in, &part) && !part.hole);
+}
+
+/* A file that gets `fd`; `compare`: it may have had content. */
+static void add_file(struct operation *op, struct folder *folder, const struct store_node *node, const char *name,
+		     int fd, bool compare)
+{
+	struct file *file = (struct file *)store_alloc(sizeof(*file));
+
+	file->folder = folder;
+	file->fd = fd;
+	file->compare = compare;
+	snprintf(file->name, sizeof(file->name), "%s", name);
+	store_buf_add(&file->entry, node->raw, node->raw_bytes);
+	struct store_in in = store_in_of(file->entry.data, file->entry.size);
+	store_node_read(&in, &file->node);
+	atomic_fetch_add(&folder->users, 1);
+	add_jobs(op, file);
+}
+
 static void restore_file(struct operation *op, struct folder *folder, const struct store_node *node, const char *name)
 {
 	struct stat st;
 
+	if (folder->fresh && size_follows(node)) {
+		const int made = openat(folder->fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+		if (made >= 0) {
+			add_file(op, folder, node, name, made, false);
+			return;
+		}
+	}
 	if (clear_way(folder, name, keep_file) != 0) {
 		note_errno(op, folder, name, "removing what is in the way");
 		return;
@@ -467,16 +461,7 @@ static void restore_file(struct operation *op, struct folder *folder, const stru
 		unlinkat(folder->fd, name, 0);
 		return;
 	}
-	struct file *file = (struct file *)store_alloc(sizeof(*file));
-	file->folder = folder;
-	file->fd = fd;
-	file->compare = st.st_size > 0;
-	snprintf(file->name, sizeof(file->name), "%s", name);
-	store_buf_add(&file->entry, node->raw, node->raw_bytes);
-	struct store_in in = store_in_of(file->entry.data, file->entry.size);
-	store_node_read(&in, &file->node);
-	atomic_fetch_add(&folder->users, 1);
-	add_jobs(op, file);
+	add_file(op, folder, node, name, fd, st.st_size > 0);
 }
 
 /* --------------------------------------------------------------------------------------------------- other things */
@@ -601,7 +586,8 @@ static struct folder *make_folder(struct operation *op, struct folder *parent, c
 		note_errno(op, parent, name, "removing what is in the way");
 		return NULL;
 	}
-	if (mkdirat(parent->fd, name, 0700) != 0 && errno != EEXIST) {
+	const bool fresh = mkdirat(parent->fd, name, 0700) == 0;
+	if (!fresh && errno != EEXIST) {
 		note_errno(op, parent, name, "making the directory");
 		return NULL;
 	}
@@ -613,6 +599,7 @@ static struct folder *make_folder(struct operation *op, struct folder *parent, c
 	struct folder *folder = (struct folder *)store_alloc(sizeof(*folder));
 	folder->parent = parent;
 	folder->fd = fd;
+	folder->fresh = fresh;
 	folder->name = store_strdup(name);
 	store_buf_add(&folder->entry, node->raw, node->raw_bytes);
 	atomic_store(&folder->users, 1);
@@ -713,11 +700,8 @@ static void visit(struct walk *walk, const struct store_node *node)
 
 static void report_progress(struct operation *op, struct store_restore_stats *stats)
 {
-	const uint64_t now = g4_clock_ns(CLOCK_MONOTONIC);
-
-	if (now - op->progress_ns < PROGRESS_NS || op->options->progress == NULL)
+	if (op->options->progress == NULL || !store_progress_due(&op->progress_ns))
 		return;
-	op->progress_ns = now;
 	stats->files = atomic_load(&op->files);
 	stats->bytes = atomic_load(&op->bytes);
 	pthread_mutex_lock(&op->notes);
@@ -819,51 +803,38 @@ static struct folder *open_target(struct operation *op)
 int store_restore(struct store *s, const struct store_snapshot *snapshot, const struct store_restore_options *options,
 		  struct store_restore_stats *stats)
 {
-	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-	uint32_t threads = options->threads != 0 ? options->threads :
-			   processors > 0	 ? (uint32_t)processors :
-						   1,
-		 started = 0;
+	const uint32_t threads = store_threads(options->threads);
 	struct operation *op = (struct operation *)store_alloc(sizeof(*op));
 	struct worker *workers = (struct worker *)store_alloc((threads + 1) * sizeof(*workers));
 	struct walk walk = {.op = op, .codec = &workers[threads].codec};
-	struct rlimit limit;
+	const struct store_crew_options crew = {.threads = threads,
+						.members = workers,
+						.member_bytes = sizeof(*workers),
+						.job_bytes = sizeof(struct job),
+						.jobs_max = JOBS_MAX,
+						.work = do_job};
 	int rc = 0;
 
 	memset(stats, 0, sizeof(*stats));
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < DESCRIPTORS_WANTED) {
-		limit.rlim_cur = limit.rlim_max < DESCRIPTORS_WANTED ? limit.rlim_max : DESCRIPTORS_WANTED;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
+	store_raise_descriptors();
 	op->s = s;
 	op->options = options;
 	op->as_root = geteuid() == 0 && !options->no_owner;
 	op->linked = (struct linked **)store_alloc(LINK_ROWS * sizeof(*op->linked));
-	pthread_mutex_init(&op->queue, NULL);
 	pthread_mutex_init(&op->notes, NULL);
-	pthread_cond_init(&op->work, NULL);
-	pthread_cond_init(&op->room, NULL);
 	for (uint32_t i = 0; i <= threads; i++) {
 		workers[i].op = op;
 		store_codec_init(&workers[i].codec, 0);
 	}
-	while (started < threads && pthread_create(&workers[started].thread, NULL, work, &workers[started]) == 0)
-		started++;
-	struct folder *target = started > 0 ? open_target(op) : NULL;
-	if (started == 0)
-		rc = store_fail(STORE_E_IO, "a thread cannot be started");
-	else if (target == NULL)
+	op->crew = store_crew_open(&crew);
+	struct folder *target = op->crew != NULL ? open_target(op) : NULL;
+	if (target == NULL)
 		rc = STORE_E_IO;
 	if (rc == 0 && (rc = begin(&walk, snapshot, target)) == 0)
 		walk_tree(&walk, stats);
 	else if (target != NULL)
 		leave(op, target);
-	pthread_mutex_lock(&op->queue);
-	op->ending = true;
-	pthread_cond_broadcast(&op->work);
-	pthread_mutex_unlock(&op->queue);
-	for (uint32_t i = 0; i < started; i++)
-		pthread_join(workers[i].thread, NULL);
+	store_crew_close(op->crew);
 	free_linked(op);
 	for (uint32_t i = 0; i <= threads; i++) {
 		store_codec_free(&workers[i].codec);

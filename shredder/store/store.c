@@ -18,7 +18,7 @@
 
 #define MASK_BITS 18
 #define SECRET_DEGREE 63
-/* Longest chunk that backup.c can read. */
+/* Longest chunk that cutter.c can take. */
 #define CHUNK_MAX (2 * G4_MIB)
 
 static _Thread_local char message[STORE_TEXT_BYTES];
@@ -320,27 +320,31 @@ void store_close(struct store *s)
 		return;
 	store_unlock(s);
 	store_index_free(s);
-	s->backend->ops->close(s->backend);
+	if (s->backend != NULL)
+		s->backend->ops->close(s->backend);
 	store_wipe(s, sizeof(*s));
 	free(s);
 }
 
-static struct store *start(const char *path)
+int store_backend_at(const struct store_place *place, struct store_backend **out)
 {
-	struct store *s = (struct store *)store_alloc(sizeof(*s));
-
-	s->backend = store_backend_local(path);
-	return s;
+	if (strncmp(place->path, STORE_REST_PREFIX, strlen(STORE_REST_PREFIX)) == 0)
+		return store_backend_rest(place, out);
+	*out = store_backend_local(place->path);
+	return 0;
 }
 
 /* Config comes last: without it there is no repository. */
-int store_create(const char *path, const struct store_secret *secret, struct store **out)
+int store_create(const struct store_place *place, const struct store_secret *secret,
+		 const struct shredder_params *params, struct store **out)
 {
-	struct store *s = start(path);
+	struct store *s = (struct store *)store_alloc(sizeof(*s));
 	struct store_buf body = {0};
 	struct store_id name;
 	int rc = store_crypto_init();
 
+	if (rc == 0)
+		rc = store_backend_at(place, &s->backend);
 	s->encrypted = secret != NULL;
 	if (rc == 0)
 		rc = s->backend->ops->create(s->backend);
@@ -350,7 +354,10 @@ int store_create(const char *path, const struct store_secret *secret, struct sto
 		store_random(s->master, sizeof(s->master));
 		store_derive(s);
 		s->created = store_now().seconds;
-		choose_params(&s->params, s->encrypted);
+		if (params != NULL)
+			s->params = *params;
+		else
+			choose_params(&s->params, s->encrypted);
 		encode_config(s, &body);
 		rc = s->encrypted ? store_key_add(s, secret, &s->key_name) : 0;
 	}
@@ -392,13 +399,23 @@ static int open_config(struct store *s, store_ask_fn *ask, void *user)
 	return rc;
 }
 
-int store_open(const char *path, store_ask_fn *ask, void *user, struct store **out)
+int store_open(const struct store_place *place, store_ask_fn *ask, void *user, struct store **out)
 {
-	struct store *s = start(path);
+	struct store_backend *backend;
 	int rc = store_crypto_init();
 
 	if (rc == 0)
-		rc = s->backend->ops->open(s->backend);
+		rc = store_backend_at(place, &backend);
+	return rc == 0 ? store_open_backend(backend, ask, user, out) : rc;
+}
+
+int store_open_backend(struct store_backend *backend, store_ask_fn *ask, void *user, struct store **out)
+{
+	struct store *s = (struct store *)store_alloc(sizeof(*s));
+	int rc;
+
+	s->backend = backend;
+	rc = backend->ops->open(backend);
 	if (rc == 0)
 		rc = open_config(s, ask, user);
 	if (rc != 0) {

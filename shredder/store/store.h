@@ -107,8 +107,18 @@ struct store {
 	int64_t created;
 	struct shredder_params params;
 	struct store_index *index; /* NULL until store_index_load() */
+	uint64_t index_bytes;	   /* of memory for entries, set before loading; 0: STORE_INDEX_BYTES */
 	struct store_lock *lock;
 };
+
+/* Where a repository is. */
+struct store_place {
+	const char *path;     /* a directory, or "rest:https://HOST:PORT/NAME" */
+	const char *identity; /* remote ones: a file with this client's key and certificate; NULL: none */
+	const char *
+		site_key; /* and the only key that the site may have, "sha256//..."; NULL: a certificate as browsers take it */
+};
+#define STORE_REST_PREFIX "rest:"
 
 /* What opens or makes a key: one of both. */
 struct store_secret {
@@ -117,15 +127,21 @@ struct store_secret {
 	size_t key_bytes;
 };
 
-/* secret == NULL: no encryption. Makes folders as needed; EXISTS. */
-int store_create(const char *path, const struct store_secret *secret, struct store **out);
+/*
+ * secret == NULL: no encryption. params: where to cut; NULL: secret and random with encryption, else the library's. Makes folders as
+ * needed; EXISTS.
+ */
+int store_create(const struct store_place *place, const struct store_secret *secret,
+		 const struct shredder_params *params, struct store **out);
 /*
  * `ask` is called when the repository turns out to be there and encrypted; it gives 0 and fills *secret, or fails. NULL: a repository
  * without encryption is wanted. The other kind is refused either way: whoever holds the repository could have put another
  * `config` in the place of the encrypted one, and the next backup would be in the clear.
  */
 typedef int store_ask_fn(void *user, struct store_secret *secret);
-int store_open(const char *path, store_ask_fn *ask, void *user, struct store **out);
+int store_open(const struct store_place *place, store_ask_fn *ask, void *user, struct store **out);
+/* Of a backend that is made already; it goes with the repository, after a failure, too. */
+int store_open_backend(struct store_backend *backend, store_ask_fn *ask, void *user, struct store **out);
 /* Gives the lock back, if there is one. NULL is allowed. */
 void store_close(struct store *s);
 

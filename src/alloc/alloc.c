@@ -22,8 +22,8 @@ G4_FN static int get_descriptor(struct g4_wg *wg, struct g4_alloc *alloc, uint64
 {
 	uint64_t page = group / G4_GROUPS_PER_PAGE;
 
-	return g4_meta_get(wg, alloc->meta, alloc->meta->layout.groups_address + page * G4_PAGE_BYTES, G4_BLOCK_GROUPS,
-			   line);
+	return g4_meta_get(wg, alloc->meta, g4_address_from(alloc->meta->layout.groups_address + page * G4_PAGE_BYTES),
+			   G4_BLOCK_GROUPS, line);
 }
 
 G4_FN static struct g4_lock *load_lock(struct g4_alloc *alloc, uint64_t group)
@@ -45,9 +45,9 @@ G4_FN static int is_initialised(struct g4_wg *wg, struct g4_alloc *alloc, uint64
 	return word >> 32 & G4_GROUP_INITIALISED ? 1 : 0;
 }
 
-G4_FN static uint64_t map_address(const struct g4_alloc *alloc, uint64_t group)
+G4_FN static struct g4_address map_address(const struct g4_alloc *alloc, uint64_t group)
 {
-	return alloc->meta->layout.alloc_address + group * G4_PAGE_BYTES;
+	return g4_address_from(alloc->meta->layout.alloc_address + group * G4_PAGE_BYTES);
 }
 
 G4_FN static int read_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t *line)
@@ -61,7 +61,7 @@ G4_FN static int make_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t gro
 {
 	struct g4_cache *cache = alloc->meta->cache;
 
-	*line = g4_cache_find(cache, 0, map_address(alloc, group) >> G4_PAGE_SHIFT);
+	*line = g4_cache_find(cache, 0, g4_address_page(map_address(alloc, group)));
 	if (*line != G4_NO_LINE)
 		return 0;
 	int rc = g4_meta_new(wg, alloc->meta, map_address(alloc, group), G4_BLOCK_ALLOC, line);
@@ -83,7 +83,7 @@ G4_FN static int get_map_locked(struct g4_wg *wg, struct g4_alloc *alloc, uint64
 	return rc ? read_map(wg, alloc, group, line) : make_map(wg, alloc, group, line);
 }
 
-G4_FN static int get_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t *line)
+G4_FN int g4_alloc_get_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t *line)
 {
 	int rc = is_initialised(wg, alloc, group);
 
@@ -244,7 +244,7 @@ G4_FN static uint32_t set_run(struct g4_alloc *alloc, uint64_t region, uint32_t 
 
 /* Claims a run in one region: its length, 0 when there is none. */
 G4_FN static uint32_t claim_in(struct g4_alloc *alloc, uint64_t region, uint32_t hint, uint64_t want, uint32_t least,
-			       uint64_t *address)
+			       struct g4_address *address)
 {
 	uint32_t right = take_right(alloc, region, want, least);
 	uint32_t from = hint;
@@ -258,7 +258,7 @@ G4_FN static uint32_t claim_in(struct g4_alloc *alloc, uint64_t region, uint32_t
 		uint32_t got = set_run(alloc, region, page, right);
 		if (got > 0) {
 			return_right(alloc, region, right - got);
-			*address = region * G4_REGION_BYTES + (uint64_t)page * G4_PAGE_BYTES;
+			*address = g4_page_address(region * G4_REGION_PAGES + page);
 			g4_sub32(&alloc->group_free[region / G4_GROUP_REGIONS], got);
 			return got;
 		}
@@ -269,7 +269,7 @@ G4_FN static uint32_t claim_in(struct g4_alloc *alloc, uint64_t region, uint32_t
 
 /* Tries every region from `start` on, once around; only those with at least `least` free pages. */
 G4_FN static int claim_from(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t start, uint64_t want, uint32_t least,
-			    uint64_t *address, uint32_t *got)
+			    struct g4_address *address, uint32_t *got)
 {
 	const uint64_t count = g4_load64_acq(&alloc->region_count);
 	uint64_t region = start % count;
@@ -295,14 +295,14 @@ G4_FN static int claim_from(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t s
 	return -G4_E_NOSPC;
 }
 
-G4_FN static int claim_near(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t goal, uint64_t want, uint64_t *address,
-			    uint32_t *got)
+G4_FN static int claim_near(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address goal, uint64_t want,
+			    struct g4_address *address, uint32_t *got)
 {
-	uint64_t region = goal / G4_REGION_BYTES;
-	uint32_t page = (uint32_t)(goal % G4_REGION_BYTES / G4_PAGE_BYTES);
+	uint64_t region = g4_address_page(goal) / G4_REGION_PAGES;
+	uint32_t page = (uint32_t)(g4_address_page(goal) % G4_REGION_PAGES);
 
 	*got = 0;
-	if (goal == 0 || region >= g4_load64_acq(&alloc->region_count))
+	if (g4_address_is_none(goal) || region >= g4_load64_acq(&alloc->region_count))
 		return 0;
 	int rc = load_group(wg, alloc, region / G4_GROUP_REGIONS);
 	if (rc < 0)
@@ -325,8 +325,8 @@ G4_FN static uint32_t first_region(const struct g4_wg *wg, const struct g4_alloc
 	return (uint32_t)(index % G4_ALLOC_SHARDS * g4_load64_acq(&alloc->region_count) / G4_ALLOC_SHARDS);
 }
 
-G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t class_, uint64_t goal, uint64_t want,
-			 bool reserved, uint64_t *address, uint64_t *got)
+G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t class_, struct g4_address goal,
+			 uint64_t want, bool reserved, struct g4_address *address, uint64_t *got)
 {
 	struct g4_alloc_shard *shard = &alloc->shards[g4_wg_index(wg) % G4_ALLOC_SHARDS];
 	uint64_t taken = take_pages(alloc, g4_min64(want, G4_REGION_PAGES), reserved);
@@ -343,7 +343,8 @@ G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t clas
 		return -G4_E_NOSPC;
 	if (class_ == G4_ALLOC_ALIGNED) {
 		class_ = G4_ALLOC_DATA;
-		rc = claim_from(wg, alloc, goal / G4_REGION_BYTES, taken, G4_REGION_PAGES, address, &n);
+		rc = claim_from(wg, alloc, g4_address_page(goal) / G4_REGION_PAGES, taken, G4_REGION_PAGES, address,
+				&n);
 		if (rc == -G4_E_NOSPC)
 			rc = claim_near(wg, alloc, goal, taken, address, &n);
 	} else {
@@ -361,7 +362,7 @@ G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t clas
 				g4_pause();
 		}
 		if (rc == 0)
-			g4_store32_rel(&shard->region[class_], (uint32_t)(*address / G4_REGION_BYTES));
+			g4_store32_rel(&shard->region[class_], (uint32_t)(g4_address_page(*address) / G4_REGION_PAGES));
 	}
 	if (taken > n)
 		g4_add64(&alloc->free_pages, taken - n);
@@ -373,7 +374,7 @@ G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t clas
 	return 0;
 }
 
-G4_FN int g4_alloc_claim_region(struct g4_wg *wg, struct g4_alloc *alloc, bool reserved, uint64_t *address)
+G4_FN int g4_alloc_claim_region(struct g4_wg *wg, struct g4_alloc *alloc, bool reserved, struct g4_address *address)
 {
 	struct g4_alloc_shard *shard = &alloc->shards[g4_wg_index(wg) % G4_ALLOC_SHARDS];
 	uint64_t taken = take_pages(alloc, G4_REGION_PAGES, reserved);
@@ -422,10 +423,10 @@ G4_FN static void mark_freed(struct g4_alloc *alloc, uint64_t page, uint64_t pag
 			g4_or64(&alloc->freed[r / 64], UINT64_C(1) << (r % 64));
 }
 
-G4_FN void g4_alloc_release(struct g4_alloc *alloc, uint64_t address, uint64_t pages)
+G4_FN void g4_alloc_release(struct g4_alloc *alloc, struct g4_address address, uint64_t pages)
 {
-	clear_pages(alloc, address / G4_PAGE_BYTES, pages);
-	mark_freed(alloc, address / G4_PAGE_BYTES, pages);
+	clear_pages(alloc, g4_address_page(address), pages);
+	mark_freed(alloc, g4_address_page(address), pages);
 	g4_add64(&alloc->free_pages, pages); /* last: who takes pages out of the count shall find them */
 }
 
@@ -528,9 +529,9 @@ G4_FN uint64_t g4_alloc_take_freed(struct g4_alloc *alloc, uint64_t *region)
 	return count;
 }
 
-G4_FN int g4_alloc_in_use(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t address)
+G4_FN int g4_alloc_in_use(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address)
 {
-	uint64_t page = address / G4_PAGE_BYTES;
+	uint64_t page = g4_address_page(address);
 	int rc = load_group(wg, alloc, page / G4_GROUP_PAGES);
 
 	return rc < 0 ? rc : (int)(g4_load64_acq(&alloc->used[page / 64]) >> (page % 64) & 1);
@@ -564,7 +565,7 @@ G4_FN static int change_map(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 	bool wrong = false;
 	int rc;
 
-	rc = get_map(wg, alloc, group, &line);
+	rc = g4_alloc_get_map(wg, alloc, group, &line);
 	if (rc < 0)
 		return rc;
 	struct g4_alloc_page *map = (struct g4_alloc_page *)g4_line_data(alloc->meta->cache, line);
@@ -583,11 +584,9 @@ G4_FN static int change_map(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 	return wrong ? -G4_E_CORRUPT_ALLOC : 0;
 }
 
-G4_FN static int change_run(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address,
-			    uint64_t pages, bool set)
+G4_FN static int change_run(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t page, uint64_t pages,
+			    bool set)
 {
-	uint64_t page = address / G4_PAGE_BYTES;
-
 	while (pages > 0) {
 		uint64_t group = page / G4_GROUP_PAGES;
 		uint64_t n = g4_min64(pages, (group + 1) * G4_GROUP_PAGES - page);
@@ -602,25 +601,25 @@ G4_FN static int change_run(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 	return 0;
 }
 
-G4_FN int g4_alloc_publish(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address,
+G4_FN int g4_alloc_publish(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			   uint64_t pages)
 {
-	return change_run(wg, alloc, txn, address, pages, true);
+	return change_run(wg, alloc, txn, g4_address_page(address), pages, true);
 }
 
-G4_FN int g4_alloc_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address, uint64_t pages)
+G4_FN int g4_alloc_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
+			uint64_t pages)
 {
-	uint64_t first = address / G4_PAGE_BYTES / G4_GROUP_PAGES;
-	uint64_t last = (address / G4_PAGE_BYTES + pages - 1) / G4_GROUP_PAGES;
+	const uint64_t first = g4_address_page(address), last_group = (first + pages - 1) / G4_GROUP_PAGES;
 	int rc = 0;
 
-	if (address < alloc->meta->layout.data_address ||
-	    address + pages * G4_PAGE_BYTES > g4_layout_end(&alloc->meta->layout))
+	if (g4_address_is_before(address, g4_address_from(alloc->meta->layout.data_address)) ||
+	    (first + pages) * G4_PAGE_BYTES > g4_layout_end(&alloc->meta->layout))
 		return -G4_E_CORRUPT_MAP;
-	for (uint64_t group = first; group <= last && rc == 0; group++)
+	for (uint64_t group = first / G4_GROUP_PAGES; group <= last_group && rc == 0; group++)
 		rc = load_group(wg, alloc, group); /* the memory view must have the bits before the map loses them */
 	if (rc == 0)
-		rc = change_run(wg, alloc, txn, address, pages, false);
+		rc = change_run(wg, alloc, txn, first, pages, false);
 	if (rc == 0) {
 		g4_add64(&alloc->pending_pages, pages);
 		g4_txn_free(txn, address, pages);
@@ -635,7 +634,7 @@ G4_FN int g4_alloc_set_end(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 {
 	int rc = load_group(wg, alloc, page / G4_GROUP_PAGES); /* before the map changes */
 
-	return rc < 0 ? rc : change_run(wg, alloc, txn, page * G4_PAGE_BYTES, pages, used);
+	return rc < 0 ? rc : change_run(wg, alloc, txn, page, pages, used);
 }
 
 G4_FN int g4_alloc_describe(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group,
@@ -653,8 +652,8 @@ G4_FN int g4_alloc_describe(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_
 	return 0;
 }
 
-G4_FN void g4_alloc_grow(struct g4_alloc *alloc, uint64_t groups, uint64_t last_free_pages, uint64_t freed_address,
-			 uint64_t freed_pages)
+G4_FN void g4_alloc_grow(struct g4_alloc *alloc, uint64_t groups, uint64_t last_free_pages,
+			 struct g4_address freed_address, uint64_t freed_pages)
 {
 	const uint64_t old = alloc->group_count, pages = alloc->meta->layout.backup_address / G4_PAGE_BYTES;
 	uint64_t free_pages = 0;
@@ -673,33 +672,41 @@ G4_FN void g4_alloc_grow(struct g4_alloc *alloc, uint64_t groups, uint64_t last_
 }
 
 G4_FN static int claim_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, bool reserved,
-				uint64_t *address)
+				uint32_t count, struct g4_address *address)
 {
 	uint64_t got;
-	int rc = g4_alloc_claim(wg, alloc, G4_ALLOC_METADATA, 0, 1, reserved, address, &got);
+	int rc = g4_alloc_claim(wg, alloc, G4_ALLOC_METADATA, G4_NO_ADDRESS, count, reserved, address, &got);
 
 	if (rc < 0)
 		return rc;
-	rc = g4_alloc_publish(wg, alloc, txn, *address, 1);
+	rc = got < count ? -G4_E_NOSPC : g4_alloc_publish(wg, alloc, txn, *address, count);
 	if (rc < 0) {
-		g4_alloc_release(alloc, *address, 1);
+		g4_alloc_release(alloc, *address, got);
 		if (reserved)
-			g4_add64(&alloc->reserved, 1);
+			g4_add64(&alloc->reserved, got);
 	}
 	return rc;
 }
 
-G4_FN int g4_alloc_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t *address)
+G4_FN int g4_alloc_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address *address)
 {
-	return claim_metadata(wg, alloc, txn, false, address);
+	return claim_metadata(wg, alloc, txn, false, 1, address);
 }
 
-G4_FN int g4_alloc_reserved_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t *address)
+G4_FN int g4_alloc_reserved_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
+				     struct g4_address *address)
 {
-	return claim_metadata(wg, alloc, txn, true, address);
+	return claim_metadata(wg, alloc, txn, true, 1, address);
 }
 
-G4_FN int g4_alloc_free_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address)
+G4_FN int g4_alloc_metadata_row(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, bool reserved,
+				uint32_t count, struct g4_address *address)
+{
+	return claim_metadata(wg, alloc, txn, reserved, count, address);
+}
+
+G4_FN int g4_alloc_free_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
+				 struct g4_address address)
 {
 	int rc = g4_alloc_free(wg, alloc, txn, address, 1);
 
@@ -708,14 +715,15 @@ G4_FN int g4_alloc_free_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struc
 	return rc;
 }
 
-G4_FN int g4_alloc_mark_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address, bool set)
+G4_FN int g4_alloc_mark_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
+			     bool set)
 {
-	uint64_t page = address / G4_PAGE_BYTES, group = page / G4_GROUP_PAGES;
+	uint64_t page = g4_address_page(address), group = page / G4_GROUP_PAGES;
 	uint64_t mask = UINT64_C(1) << (page % 64);
 	uint32_t line;
 	int rc;
 
-	rc = get_map(wg, alloc, group, &line);
+	rc = g4_alloc_get_map(wg, alloc, group, &line);
 	if (rc < 0)
 		return rc;
 	struct g4_alloc_page *map = (struct g4_alloc_page *)g4_line_data(alloc->meta->cache, line);
@@ -733,12 +741,12 @@ G4_FN int g4_alloc_mark_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 	return change_descriptor(wg, alloc, txn, group, 0, set ? 1 : -1);
 }
 
-G4_FN int g4_alloc_is_slab(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t address)
+G4_FN int g4_alloc_is_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address)
 {
-	uint64_t page = address / G4_PAGE_BYTES, group = page / G4_GROUP_PAGES;
+	uint64_t page = g4_address_page(address), group = page / G4_GROUP_PAGES;
 	uint32_t line;
 
-	int rc = get_map(wg, alloc, group, &line);
+	int rc = g4_alloc_get_map(wg, alloc, group, &line);
 	if (rc < 0)
 		return rc;
 	const struct g4_alloc_page *map = (const struct g4_alloc_page *)g4_line_data(alloc->meta->cache, line);
@@ -748,20 +756,20 @@ G4_FN int g4_alloc_is_slab(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t ad
 	return word >> (page % 64) & 1;
 }
 
-G4_FN uint64_t g4_alloc_find_slab(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t nth)
+G4_FN struct g4_address g4_alloc_find_slab(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t nth)
 {
-	uint64_t found = 0;
+	struct g4_address found = G4_NO_ADDRESS;
 	uint32_t line;
 
-	int rc = get_map(wg, alloc, group, &line);
+	int rc = g4_alloc_get_map(wg, alloc, group, &line);
 	if (rc < 0)
-		return 0;
+		return found;
 	struct g4_alloc_page *map = (struct g4_alloc_page *)g4_line_data(alloc->meta->cache, line);
-	for (uint32_t w = 0; w < G4_GROUP_REGIONS * 8 && found == 0; w++) {
+	for (uint32_t w = 0; w < G4_GROUP_REGIONS * 8 && g4_address_is_none(found); w++) {
 		uint64_t bits = g4_load64_rlx(&map->regions[w / 8].slab[w % 8]);
-		for (uint32_t b = 0; bits && found == 0; b++, bits >>= 1)
+		for (uint32_t b = 0; bits && g4_address_is_none(found); b++, bits >>= 1)
 			if ((bits & 1) && nth-- == 0)
-				found = (group * G4_GROUP_PAGES + (uint64_t)w * 64 + b) * G4_PAGE_BYTES;
+				found = g4_page_address(group * G4_GROUP_PAGES + (uint64_t)w * 64 + b);
 	}
 	g4_cache_put(alloc->meta->cache, line);
 	return found;

@@ -26,13 +26,14 @@
 
 struct g4_alloc_shard {
 	uint32_t region[2];  /* where the last claim succeeded, by class */
-	uint64_t slab[2];    /* slab page in use, by kind - 1; 0: none */
+	uint64_t slab[2];    /* address of the slab in use, as stored, by kind - 1; 0: none */
 	struct g4_lock lock; /* of slab[] */
 	uint32_t near;	     /* the cache line of the slab that was taken from last, a hint */
 };
 
 #define G4_SLAB_LOCKS 256u
 #define G4_SLAB_HINTS 64u
+#define G4_SHARE_LOCKS 64u
 
 struct g4_alloc {
 	struct g4_journal *journal;
@@ -53,10 +54,11 @@ struct g4_alloc {
 	uint64_t total_pages;
 	struct g4_alloc_shard shards[G4_ALLOC_SHARDS];
 	struct g4_lock slab_locks[G4_SLAB_LOCKS]; /* by page: a slab's header */
-	uint64_t slab_hints[G4_SLAB_HINTS];	  /* pages that lately got a free slot, 0: none */
+	uint64_t slab_hints[G4_SLAB_HINTS]; /* addresses of slabs that lately got a free slot, as stored; 0: none */
 	struct g4_lock load_locks[16];
-	uint32_t slab_cursor; /* the group where the next look for a slab begins */
-	uint32_t slab_users;  /* shards and kinds that ever filled a slab: so many known slabs may be theirs */
+	struct g4_lock share_locks[G4_SHARE_LOCKS]; /* by group: counts of owners (share.h) */
+	uint32_t slab_cursor;			    /* the group where the next look for a slab begins */
+	uint32_t slab_users; /* shards and kinds that ever filled a slab: so many known slabs may be theirs */
 };
 enum { G4_GROUP_UNLOADED = 0, G4_GROUP_LOADED = 1 };
 
@@ -79,15 +81,15 @@ G4_FN G4_INLINE uint64_t g4_alloc_keep(const struct g4_alloc *alloc)
 G4_FN bool g4_alloc_reserve(struct g4_alloc *alloc, uint64_t pages);
 G4_FN void g4_alloc_unreserve(struct g4_alloc *alloc, uint64_t pages);
 /*
- * Claims 1..want contiguous pages, near `goal` (an address, 0: none). *got pages at *address. From the reservation when
+ * Claims 1..want contiguous pages, near `goal` (which may be none). *got pages at *address. From the reservation when
  * `reserved` (the reservation shrinks by *got), else -G4_E_NOSPC when only reserved pages are left.
  */
-G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t class_, uint64_t goal, uint64_t want,
-			 bool reserved, uint64_t *address, uint64_t *got);
+G4_FN int g4_alloc_claim(struct g4_wg *wg, struct g4_alloc *alloc, uint32_t class_, struct g4_address goal,
+			 uint64_t want, bool reserved, struct g4_address *address, uint64_t *got);
 /* Claims exactly one aligned 2 MiB page. */
-G4_FN int g4_alloc_claim_region(struct g4_wg *wg, struct g4_alloc *alloc, bool reserved, uint64_t *address);
+G4_FN int g4_alloc_claim_region(struct g4_wg *wg, struct g4_alloc *alloc, bool reserved, struct g4_address *address);
 /* Gives claimed, unpublished pages back; also what a durable transaction freed. */
-G4_FN void g4_alloc_release(struct g4_alloc *alloc, uint64_t address, uint64_t pages);
+G4_FN void g4_alloc_release(struct g4_alloc *alloc, struct g4_address address, uint64_t pages);
 
 /*
  * Takes free pages that lie in a row out of the view for a moment, so that nobody claims them while they are discarded: the
@@ -101,23 +103,31 @@ G4_FN void g4_alloc_unhide(struct g4_alloc *alloc, uint64_t page, uint64_t pages
 G4_FN uint64_t g4_alloc_take_freed(struct g4_alloc *alloc, uint64_t *region);
 
 /* 1 when the page is claimed or in use, 0 when it is free. */
-G4_FN int g4_alloc_in_use(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t address);
+G4_FN int g4_alloc_in_use(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address);
 /*
  * Whether a page was a slab and is none now. Whoever writes files may have made it look like one again: it would be asked
  * for by the number of an inode that is gone.
  */
-G4_FN bool g4_slab_is_past(const struct g4_alloc *alloc, uint64_t address);
+G4_FN bool g4_slab_is_past(const struct g4_alloc *alloc, struct g4_address address);
 
 /* ---- disk view: inside a transaction ---- */
-G4_FN int g4_alloc_publish(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address,
+G4_FN int g4_alloc_publish(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			   uint64_t pages);
-G4_FN int g4_alloc_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address, uint64_t pages);
+G4_FN int g4_alloc_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
+			uint64_t pages);
+/* References the allocation map page of a group in the cache; one that was never written is all free. */
+G4_FN int g4_alloc_get_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t *line);
 /* Claims and publishes one page for metadata. */
-G4_FN int g4_alloc_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t *address);
+G4_FN int g4_alloc_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address *address);
 /* The same from the reservation, which shrinks by one page. */
-G4_FN int g4_alloc_reserved_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t *address);
+G4_FN int g4_alloc_reserved_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
+				     struct g4_address *address);
+/* Either of them for so many pages in a row; -G4_E_NOSPC: there are none. */
+G4_FN int g4_alloc_metadata_row(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, bool reserved,
+				uint32_t count, struct g4_address *address);
 /* Frees a metadata page: forgets its images, too. */
-G4_FN int g4_alloc_free_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address);
+G4_FN int g4_alloc_free_metadata(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
+				 struct g4_address address);
 
 /* ---- another size (resize.c of fs is the caller; one at a time) ---- */
 /* In a transaction: the map says of pages that lie in one group that they are used, or free. The memory view stays. */
@@ -127,19 +137,25 @@ G4_FN int g4_alloc_set_end(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 G4_FN int g4_alloc_describe(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group,
 			    uint64_t groups, uint64_t word);
 /* Groups that are described on the device become part of the memory view; what the last one had no use for is free. */
-G4_FN void g4_alloc_grow(struct g4_alloc *alloc, uint64_t groups, uint64_t last_free_pages, uint64_t freed_address,
-			 uint64_t freed_pages);
+G4_FN void g4_alloc_grow(struct g4_alloc *alloc, uint64_t groups, uint64_t last_free_pages,
+			 struct g4_address freed_address, uint64_t freed_pages);
 
 /* ---- slots (slab.c) ---- */
-/* A free 256 B slot of a slab of `kind`, marked used; its contents are zero. *near: where its page is in the cache. */
-G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *address,
-			uint32_t *near);
-G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address);
+/*
+ * A free 256 B slot of a slab of `kind`, or two in a row of one of small blocks, marked used; the contents are zero. A new slab
+ * takes a page of *reserved, if that is not NULL and has any. *near: where its page is in the cache.
+ */
+G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *reserved,
+			struct g4_address *address, uint32_t *near);
+G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address);
+/* The slab of a kind that shard s fills, which has one, is nobody's any more, and a free page if it is empty. */
+G4_FN int g4_slab_end(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t s, uint32_t kind);
 /* Sets or clears a page's bit in the slab map. */
-G4_FN int g4_alloc_mark_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address, bool set);
+G4_FN int g4_alloc_mark_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
+			     bool set);
 /* 1 when a page's bit in the slab map is set: a slab with a free slot. Its stripe lock is held. */
-G4_FN int g4_alloc_is_slab(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t address);
-/* The address of some slab page with a free slot in a group, 0: none. */
-G4_FN uint64_t g4_alloc_find_slab(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t nth);
+G4_FN int g4_alloc_is_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address);
+/* The address of some slab page with a free slot in a group, or none. */
+G4_FN struct g4_address g4_alloc_find_slab(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t nth);
 
 #endif

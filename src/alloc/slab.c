@@ -7,13 +7,14 @@
 #include "alloc/alloc.h"
 
 #define SLAB_FULL 0xffffu
-#define SLAB_EMPTY 0x0001u
+/* Small blocks are two slots each, the first an even one: slot 1 stands beside the header and is never free. */
+#define SMALL_SLOTS 0x5554u
 #define SLAB_LOOKS 8u /* groups that one search for a slab looks at */
 
 /* Mixed: the shards begin at regions of their own, so that their slabs have neighbouring numbers in these. */
-G4_FN static struct g4_lock *stripe(struct g4_alloc *alloc, uint64_t page_address)
+G4_FN static struct g4_lock *stripe(struct g4_alloc *alloc, struct g4_address page)
 {
-	const uint64_t mixed = (page_address >> G4_PAGE_SHIFT) * UINT64_C(0x9e3779b97f4a7c15);
+	const uint64_t mixed = g4_address_page(page) * UINT64_C(0x9e3779b97f4a7c15);
 
 	return &alloc->slab_locks[(mixed >> 32) % G4_SLAB_LOCKS];
 }
@@ -23,24 +24,42 @@ G4_FN static struct g4_slab_header *header_of(struct g4_alloc *alloc, uint32_t l
 	return (struct g4_slab_header *)g4_line_data(alloc->meta->cache, line);
 }
 
-G4_FN static void add_hint(struct g4_alloc *alloc, uint64_t page)
+/* `used` of a slab without anything in it. */
+G4_FN static uint32_t empty_slab(uint32_t kind)
 {
-	g4_store64_rel(&alloc->slab_hints[(page >> G4_PAGE_SHIFT) % G4_SLAB_HINTS], page);
+	return kind == G4_SLAB_SMALL ? 0x0003u : 0x0001u;
+}
+
+/* The bits in `used` of what begins at a slot. */
+G4_FN static uint32_t slot_bits(uint32_t kind, uint32_t slot)
+{
+	return (kind == G4_SLAB_SMALL ? 3u : 1u) << slot;
+}
+
+/* Of a slab that is not full. */
+G4_FN static uint32_t free_slot(uint32_t kind, uint32_t used)
+{
+	return g4_lowest_bit(~(uint64_t)used & (kind == G4_SLAB_SMALL ? SMALL_SLOTS : SLAB_FULL - 1));
+}
+
+G4_FN static void add_hint(struct g4_alloc *alloc, struct g4_address page)
+{
+	g4_store64_rel(&alloc->slab_hints[g4_address_page(page) % G4_SLAB_HINTS], g4_address_stored(page));
 }
 
 /*
- * Takes a slot of the slab at `page`; 0 in *address when it is full or no slab of this kind (any more). ours: the shard
+ * Takes a slot of the slab at `page`; none in *address when it is full or no slab of this kind (any more). ours: the shard
  * fills it, so that it cannot have been freed. Any other page may have been since somebody noted it, and what it was
  * then, with a valid checksum, may still be on the device: only the slab map knows. *near: the line that may be its, then the
  * one that is.
  */
-G4_FN static int take_slot(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t page,
-			   bool ours, uint64_t *address, uint32_t *near)
+G4_FN static int take_slot(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind,
+			   struct g4_address page, bool ours, struct g4_address *address, uint32_t *near)
 {
 	uint32_t line;
 	int rc;
 
-	*address = 0;
+	*address = G4_NO_ADDRESS;
 	g4_lock(stripe(alloc, page));
 	rc = ours ? 1 : g4_alloc_is_slab(wg, alloc, page);
 	if (rc <= 0) {
@@ -55,11 +74,11 @@ G4_FN static int take_slot(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 	*near = line;
 	struct g4_slab_header *slab = header_of(alloc, line);
 	if (slab->kind == kind && slab->used != SLAB_FULL && slab->used != 0 &&
-	    !alloc->meta->cache->lines[line].freed) {
-		const uint32_t slot = g4_lowest_bit(~(uint64_t)(slab->used | 1u));
+	    !g4_meta_line(alloc->meta->cache, line)->freed) {
+		const uint32_t slot = free_slot(kind, slab->used);
 		g4_txn_dirty(txn, line);
-		slab->used = (g4_le16)(slab->used | (1u << slot));
-		*address = page + slot * G4_SLAB_SLOT_BYTES;
+		slab->used = (g4_le16)(slab->used | slot_bits(kind, slot));
+		*address = g4_address_after(page, slot * G4_SLAB_SLOT_BYTES);
 		if (slab->used == SLAB_FULL)
 			rc = g4_alloc_mark_slab(wg, alloc, txn, page, false);
 	}
@@ -68,9 +87,9 @@ G4_FN static int take_slot(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 	return rc;
 }
 
-G4_FN static void set_past(struct g4_alloc *alloc, uint64_t address, bool past)
+G4_FN static void set_past(struct g4_alloc *alloc, struct g4_address address, bool past)
 {
-	const uint64_t page = address / G4_PAGE_BYTES, bit = UINT64_C(1) << page % 64;
+	const uint64_t page = g4_address_page(address), bit = UINT64_C(1) << page % 64;
 
 	if (past)
 		g4_or64(&alloc->past_slabs[page / 64], bit);
@@ -78,51 +97,56 @@ G4_FN static void set_past(struct g4_alloc *alloc, uint64_t address, bool past)
 		g4_and64(&alloc->past_slabs[page / 64], ~bit);
 }
 
-G4_FN bool g4_slab_is_past(const struct g4_alloc *alloc, uint64_t address)
+G4_FN bool g4_slab_is_past(const struct g4_alloc *alloc, struct g4_address address)
 {
-	const uint64_t page = address / G4_PAGE_BYTES;
+	const uint64_t page = g4_address_page(address);
 
 	return (g4_load64_acq(&alloc->past_slabs[page / 64]) >> page % 64 & 1) != 0;
 }
 
 /* A new slab, its first slot taken before others can find the slab, and empty or fill it, in the slab map. */
 G4_FN G4_COLD static int new_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind,
-				  uint64_t *page, uint64_t *address, uint32_t *near)
+				  uint64_t *reserved, struct g4_address *page, struct g4_address *address,
+				  uint32_t *near)
 {
+	const bool has_one = reserved && *reserved > 0;
+	const uint32_t slot = free_slot(kind, empty_slab(kind));
 	uint32_t line;
-	int rc = g4_alloc_metadata(wg, alloc, txn, page);
+	int rc = has_one ? g4_alloc_reserved_metadata(wg, alloc, txn, page) : g4_alloc_metadata(wg, alloc, txn, page);
 
 	if (rc < 0)
 		return rc;
+	if (has_one)
+		--*reserved;
 	rc = g4_meta_new(wg, alloc->meta, *page, G4_BLOCK_SLAB, &line);
 	if (rc < 0)
 		return rc;
 	g4_txn_dirty(txn, line);
 	set_past(alloc, *page, false);
 	header_of(alloc, line)->kind = kind;
-	header_of(alloc, line)->used = SLAB_EMPTY | 1u << 1;
+	header_of(alloc, line)->used = (g4_le16)(empty_slab(kind) | slot_bits(kind, slot));
 	*near = line;
 	g4_cache_put(alloc->meta->cache, line);
 	rc = g4_alloc_mark_slab(wg, alloc, txn, *page, true);
 	if (rc == 0)
-		*address = *page + G4_SLAB_SLOT_BYTES;
+		*address = g4_address_after(*page, slot * G4_SLAB_SLOT_BYTES);
 	return rc;
 }
 
 /* A slot from a slab that somebody freed a slot of, or that the map knows; full: also one that another shard fills. */
 G4_FN G4_COLD static int take_known(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind,
-				    bool full, uint64_t *page, uint64_t *address, uint32_t *near)
+				    bool full, struct g4_address *page, struct g4_address *address, uint32_t *near)
 {
 	const uint32_t spare = full ? 0 : g4_load32_rlx(&alloc->slab_users);
 	int rc;
 
-	*address = 0;
+	*address = G4_NO_ADDRESS;
 	for (uint32_t h = 0; h < G4_SLAB_HINTS; h++) {
-		*page = g4_load64_rlx(&alloc->slab_hints[h]) ? g4_xchg64(&alloc->slab_hints[h], 0) : 0;
-		if (*page == 0)
+		*page = g4_address_from(g4_load64_rlx(&alloc->slab_hints[h]) ? g4_xchg64(&alloc->slab_hints[h], 0) : 0);
+		if (g4_address_is_none(*page))
 			continue;
 		rc = take_slot(wg, alloc, txn, kind, *page, false, address, near);
-		if (rc < 0 || *address)
+		if (rc < 0 || !g4_address_is_none(*address))
 			return rc;
 	}
 	/* some groups at a time, from where the last look ended: devices have thousands */
@@ -136,10 +160,10 @@ G4_FN G4_COLD static int take_known(struct g4_wg *wg, struct g4_alloc *alloc, st
 			continue;
 		for (uint32_t nth = 0; nth < 4; nth++) {
 			*page = g4_alloc_find_slab(wg, alloc, group, (g4_wg_index(wg) * 4 + nth) % known);
-			if (*page == 0)
+			if (g4_address_is_none(*page))
 				break;
 			rc = take_slot(wg, alloc, txn, kind, *page, false, address, near);
-			if (rc < 0 || *address)
+			if (rc < 0 || !g4_address_is_none(*address))
 				return rc;
 		}
 	}
@@ -148,60 +172,73 @@ G4_FN G4_COLD static int take_known(struct g4_wg *wg, struct g4_alloc *alloc, st
 
 /* The shard's slab is full, or it has none: finds it one, and takes a slot of that. */
 G4_FN G4_COLD static int take_elsewhere(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind,
-					struct g4_alloc_shard *shard, uint64_t *address, uint32_t *near)
+					struct g4_alloc_shard *shard, uint64_t *reserved, struct g4_address *address,
+					uint32_t *near)
 {
-	uint64_t page;
+	struct g4_address page;
 
 	if (shard->slab[kind - 1] == 0)
 		g4_add32(&alloc->slab_users, 1);
 	int rc = take_known(wg, alloc, txn, kind, false, &page, address, near);
-	if (rc == 0 && *address == 0) {
-		rc = new_slab(wg, alloc, txn, kind, &page, address, near);
+	if (rc == 0 && g4_address_is_none(*address)) {
+		rc = new_slab(wg, alloc, txn, kind, reserved, &page, address, near);
 		if (rc == -G4_E_NOSPC) { /* hundreds of shards leave room in theirs */
 			int found = take_known(wg, alloc, txn, kind, true, &page, address, near);
-			rc = found < 0 || *address ? found : rc;
+			rc = found < 0 || !g4_address_is_none(*address) ? found : rc;
 		}
 	}
 	if (rc < 0)
 		g4_sub32(&alloc->slab_users, 1);
-	g4_store64_rel(&shard->slab[kind - 1], rc == 0 ? page : 0);
+	g4_store64_rel(&shard->slab[kind - 1], rc == 0 ? g4_address_stored(page) : 0);
 	return rc;
 }
 
-G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *address,
-			uint32_t *near)
+G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *reserved,
+			struct g4_address *address, uint32_t *near)
 {
 	struct g4_alloc_shard *shard = &alloc->shards[g4_wg_index(wg) % G4_ALLOC_SHARDS];
 	int rc = 0;
 
-	*address = 0;
+	*address = G4_NO_ADDRESS;
 	g4_lock(&shard->lock);
 	*near = shard->near;
 	if (shard->slab[kind - 1])
-		rc = take_slot(wg, alloc, txn, kind, shard->slab[kind - 1], true, address, near);
-	if (rc == 0 && *address == 0)
-		rc = take_elsewhere(wg, alloc, txn, kind, shard, address, near);
+		rc = take_slot(wg, alloc, txn, kind, g4_address_from(shard->slab[kind - 1]), true, address, near);
+	if (rc == 0 && g4_address_is_none(*address))
+		rc = take_elsewhere(wg, alloc, txn, kind, shard, reserved, address, near);
 	shard->near = *near;
 	g4_unlock(&shard->lock);
-	if (rc == 0 && *address == 0)
+	if (rc == 0 && g4_address_is_none(*address))
 		rc = -G4_E_CORRUPT_ALLOC;
 	return rc;
 }
 
 /* The stripe lock is held; what a shard is about to take, it finds empty or freed. Two thousand looks, which overlap on a GPU. */
-G4_FN static bool being_filled(struct g4_alloc *alloc, uint64_t page)
+G4_FN static bool being_filled(struct g4_alloc *alloc, struct g4_address page)
 {
 	for (uint32_t s = 0; s < G4_ALLOC_SHARDS; s++)
 		for (uint32_t kind = 0; kind < 2; kind++)
-			if (g4_load64_rlx(&alloc->shards[s].slab[kind]) == page)
+			if (g4_load64_rlx(&alloc->shards[s].slab[kind]) == g4_address_stored(page))
 				return true;
 	return false;
 }
 
-G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t address)
+/* An empty slab becomes a free page. Its stripe lock is held. */
+G4_FN static int drop_slab(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address page,
+			   struct g4_slab_header *slab)
 {
-	uint64_t page = g4_align_down(address, G4_PAGE_BYTES);
-	uint32_t slot = (uint32_t)((address - page) / G4_SLAB_SLOT_BYTES);
+	int rc;
+
+	slab->used = 0; /* nobody may take a slot of it any more */
+	set_past(alloc, page, true);
+	rc = g4_alloc_mark_slab(wg, alloc, txn, page, false);
+	return rc == 0 ? g4_alloc_free_metadata(wg, alloc, txn, page) : rc;
+}
+
+G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address)
+{
+	const struct g4_address page = g4_address_page_start(address);
+	uint32_t slot = g4_slab_slot_of(address);
 	uint32_t line;
 	int rc;
 
@@ -212,27 +249,47 @@ G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *
 		return rc;
 	}
 	struct g4_slab_header *slab = header_of(alloc, line);
-	if (slot == 0 || !(slab->used & (1u << slot))) {
+	const uint32_t bits = slot_bits(slab->kind, slot), slots = slab->kind == G4_SLAB_SMALL ? 2 : 1;
+	if (slot == 0 || (slab->used & bits) != bits || slot % slots != 0) {
 		rc = -G4_E_CORRUPT_ALLOC;
 	} else {
 		bool was_full = slab->used == SLAB_FULL;
 		g4_txn_dirty(txn, line);
-		slab->used = (g4_le16)(slab->used & ~(1u << slot));
+		slab->used = (g4_le16)(slab->used & ~bits);
 		/* nobody shall take what was there for what comes next, between the slot's allocation and its first write */
-		memset((uint8_t *)slab + slot * G4_SLAB_SLOT_BYTES, 0, G4_SLAB_SLOT_BYTES);
+		memset((uint8_t *)slab + slot * G4_SLAB_SLOT_BYTES, 0, slots * G4_SLAB_SLOT_BYTES);
 		if (was_full)
 			rc = g4_alloc_mark_slab(wg, alloc, txn, page, true);
-		if (rc == 0 && slab->used == SLAB_EMPTY && !being_filled(alloc, page)) {
-			slab->used = 0; /* nobody may take a slot of it any more */
-			set_past(alloc, page, true);
-			rc = g4_alloc_mark_slab(wg, alloc, txn, page, false);
-			if (rc == 0)
-				rc = g4_alloc_free_metadata(wg, alloc, txn, page);
-		} else if (rc == 0) {
+		if (rc == 0 && slab->used == empty_slab(slab->kind) && !being_filled(alloc, page))
+			rc = drop_slab(wg, alloc, txn, page, slab);
+		else if (rc == 0)
 			add_hint(alloc, page);
-		}
 	}
 	g4_unlock(stripe(alloc, page));
 	g4_cache_put(alloc->meta->cache, line);
+	return rc;
+}
+
+G4_FN int g4_slab_end(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t s, uint32_t kind)
+{
+	struct g4_alloc_shard *shard = &alloc->shards[s];
+	struct g4_address page;
+	uint32_t line;
+	int rc;
+
+	g4_lock(&shard->lock);
+	page = g4_address_from(shard->slab[kind - 1]);
+	g4_store64_rel(&shard->slab[kind - 1], 0);
+	g4_lock(stripe(alloc, page));
+	rc = g4_meta_get(wg, alloc->meta, page, G4_BLOCK_SLAB, &line);
+	if (rc == 0) {
+		if (header_of(alloc, line)->used == empty_slab(kind)) {
+			g4_txn_dirty(txn, line);
+			rc = drop_slab(wg, alloc, txn, page, header_of(alloc, line));
+		}
+		g4_cache_put(alloc->meta->cache, line);
+	}
+	g4_unlock(stripe(alloc, page));
+	g4_unlock(&shard->lock);
 	return rc;
 }

@@ -72,7 +72,12 @@
 	X(CORRUPT_XATTR, 93, EUCLEAN, "an extended attribute block is damaged")                                        \
 	X(CORRUPT_JOURNAL, 94, EUCLEAN, "the journal is damaged")                                                      \
 	X(JOURNAL_FULL, 95, EIO, "an operation does not fit the journal")                                              \
-	X(JOURNAL_OLD, 96, EUCLEAN, "what the journal holds is older than what is in place")
+	X(JOURNAL_OLD, 96, EUCLEAN, "what the journal holds is older than what is in place")                           \
+	X(JOURNAL_GAP, 97, EUCLEAN,                                                                                    \
+	  "a transaction in the journal is damaged, and newer ones follow it; fsck.gpu4fs tells what would be lost")   \
+	X(CORRUPT_SUMS, 98, EIO, "the sums of a file's pages are damaged")                                             \
+	X(DATA, 99, EIO, "a page of a file is not what was written")                                                   \
+	X(POLICY, 100, EIO, "the policy for data says more than this version knows; use a newer gpu4fs")
 
 enum g4_error {
 #define G4_ERROR_ENUM(name, number, unix_errno, sentence) G4_E_##name = (number),

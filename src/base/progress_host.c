@@ -8,6 +8,7 @@
 
 #define SHOW_AFTER_NS UINT64_C(1000000000)
 #define SHOW_EVERY_NS UINT64_C(100000000)
+#define LEFT_AFTER_NS UINT64_C(3000000000)
 #define BAR_CHARACTERS 40
 
 void g4_progress_start(struct g4_progress *progress, const char *label)
@@ -17,14 +18,24 @@ void g4_progress_start(struct g4_progress *progress, const char *label)
 	progress->visible = false;
 }
 
+/* Whether it is time for another line. */
+static bool is_due(struct g4_progress *progress)
+{
+	if (progress->label == NULL)
+		return false;
+	const uint64_t now = g4_clock_ns(CLOCK_MONOTONIC);
+	if (now - progress->started_ns < SHOW_AFTER_NS || now - progress->shown_ns < SHOW_EVERY_NS)
+		return false;
+	progress->shown_ns = now;
+	progress->visible = true;
+	return true;
+}
+
 void g4_progress_step(struct g4_progress *progress, uint64_t done, uint64_t total)
 {
 	char bar[BAR_CHARACTERS + 1];
 
-	if (progress->label == NULL)
-		return;
-	const uint64_t now = g4_clock_ns(CLOCK_MONOTONIC);
-	if (now - progress->started_ns < SHOW_AFTER_NS || now - progress->shown_ns < SHOW_EVERY_NS)
+	if (!is_due(progress))
 		return;
 	const double share = total == 0 ? 0 : done >= total ? 1 : (double)done / (double)total;
 	const int full = (int)(share * BAR_CHARACTERS);
@@ -32,8 +43,19 @@ void g4_progress_step(struct g4_progress *progress, uint64_t done, uint64_t tota
 	memset(bar, '#', (size_t)full);
 	bar[BAR_CHARACTERS] = 0;
 	fprintf(stderr, "\r%s [%s] %3d %%", progress->label, bar, (int)(share * 100));
-	progress->shown_ns = now;
-	progress->visible = true;
+	const uint64_t gone_ns = progress->shown_ns - progress->started_ns;
+	if (share >= 0.01 && gone_ns >= LEFT_AFTER_NS) {
+		const uint64_t left = (uint64_t)((double)gone_ns / 1e9 * (1 - share) / share);
+
+		fprintf(stderr, ", %llu:%02llu left\033[K", (unsigned long long)(left / 60),
+			(unsigned long long)(left % 60));
+	}
+}
+
+void g4_progress_text(struct g4_progress *progress, const char *text)
+{
+	if (is_due(progress))
+		fprintf(stderr, "\r%s: %s\033[K", progress->label, text);
 }
 
 void g4_progress_clear(struct g4_progress *progress)

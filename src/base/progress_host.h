@@ -17,8 +17,15 @@ struct g4_progress {
 	bool visible;
 };
 void g4_progress_start(struct g4_progress *progress, const char *label);
-/* Cheap enough for every step of a loop. */
+/* Whether anything will be shown. */
+static inline bool g4_progress_wanted(const struct g4_progress *progress)
+{
+	return progress->label != NULL;
+}
+/* Cheap enough for every step of a loop. From the third second on it says how much longer it will take. */
 void g4_progress_step(struct g4_progress *progress, uint64_t done, uint64_t total);
+/* The same while nobody knows the total: a few words. */
+void g4_progress_text(struct g4_progress *progress, const char *text);
 /* Clears the line; call it before printing anything else. */
 void g4_progress_clear(struct g4_progress *progress);
 

@@ -218,11 +218,7 @@ G4_FN uint32_t g4_cache_get(struct g4_cache *cache, uint64_t owner, uint64_t ind
 			struct g4_line *line = &cache->lines[i];
 			place_page(cache, i, alone);
 			set_tag(line, owner, index);
-			line->type = 0;
-			line->level = 0;
-			line->dirty = 0;
-			line->freed = 0;
-			line->inode = 0;
+			g4_zero16(line->kept, sizeof(line->kept));
 			*fresh = true;
 		}
 		g4_unlock(&cache->sets[set].lock);
@@ -358,11 +354,13 @@ G4_FN static bool is_there(const struct g4_cache *cache, uint64_t owner, uint64_
 	       g4_load32_acq(&cache->sets[set].overflow) != G4_NO_LINE;
 }
 
-G4_FN void g4_cache_probe_region(struct g4_wg *wg, struct g4_cache_probe *probe)
+G4_REGION_BODY void g4_cache_probe_region(struct g4_wg *wg, void *args)
 {
+	struct g4_cache_probe *probe = (struct g4_cache_probe *)args;
 	const uint32_t lane = g4_wg_lane(wg), width = g4_wg_width(wg);
-	uint64_t absent = probe->count;
 
+	g4_converge(wg);
+	uint64_t absent = probe->count;
 	/* step by step together: a file that begins in the cache is not searched to its end */
 	for (uint64_t at = 0; at < probe->count && absent == probe->count; at += width) {
 		if (at + lane < probe->count && is_there(probe->cache, probe->owner, probe->first + at + lane))
@@ -374,7 +372,7 @@ G4_FN void g4_cache_probe_region(struct g4_wg *wg, struct g4_cache_probe *probe)
 }
 
 G4_FN uint64_t g4_cache_absent(struct g4_wg *wg, const struct g4_cache *cache, uint64_t owner, uint64_t first,
-			       uint64_t count, struct g4_cache_probe *probe)
+			       uint64_t count)
 {
 	if (g4_wg_width(wg) == 1) {
 		for (uint64_t n = 0; n < count; n++)
@@ -382,10 +380,14 @@ G4_FN uint64_t g4_cache_absent(struct g4_wg *wg, const struct g4_cache *cache, u
 				return n;
 		return count;
 	}
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_cache_probe *probe = (struct g4_cache_probe *)g4_scratch_take(wg, sizeof(*probe));
 	probe->cache = cache;
 	probe->owner = owner;
 	probe->first = first;
 	probe->count = count;
-	g4_region(wg, G4_REGION_CACHE_PROBE, probe);
-	return probe->absent;
+	g4_region(wg, G4_REGION_CACHE_PROBE, g4_cache_probe_region, probe);
+	const uint64_t absent = probe->absent;
+	g4_scratch_release(wg, mark);
+	return absent;
 }

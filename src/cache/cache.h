@@ -15,7 +15,7 @@
 #ifndef G4_CACHE_H
 #define G4_CACHE_H
 
-#include "raid/space.h"
+#include "space/space.h"
 
 #define G4_CACHE_WAYS 8u
 #define G4_NO_LINE UINT32_MAX
@@ -31,21 +31,16 @@ struct g4_line {
 	uint64_t index;
 	uint32_t state;
 	uint32_t chain; /* overflow lines: next in the set's chain or in the free pool */
-	/* used by the holder of a dirty line; the cache does not look at them */
-	uint32_t prev, next; /* list of an inode's dirty lines */
-	uint64_t txn;	     /* journal: transaction in which it is dirty, 0: none */
-	uint64_t home;	     /* journal: newest committed transaction not yet written home, 0: none */
-	uint64_t inode;	     /* indirect pages: owner */
-	uint8_t type;	     /* enum g4_block_type of a metadata line */
-	union {
-		uint8_t level;	     /* indirect pages */
-		uint8_t reservation; /* dirty data lines: pages of space reserved for it and its mapping */
-	};
-	uint8_t dirty; /* data lines: on an inode's dirty list */
-	uint8_t freed; /* metadata: its page was freed in the running transaction */
-	uint32_t set;  /* overflow lines: the set that borrowed it */
+	uint32_t set;	/* overflow lines: the set that borrowed it */
+	uint32_t padding;
+	/*
+	 * What the owner of the page keeps with it: struct g4_meta_line (journal/block.h) with metadata, struct g4_data_line (data/dirty.h)
+	 * with a file's page. All zero when a page comes in; otherwise the cache does not look at it.
+	 */
+	uint64_t kept[4];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_line) == 64, "cache line");
+G4_STATIC_ASSERT(offsetof(struct g4_line, kept) == 32, "aligned for what is kept");
 
 /* What the readers of a page like to know about it, beside its line: all zero when a metadata page comes into the line. */
 struct g4_note {
@@ -183,17 +178,16 @@ G4_FN void g4_cache_unpin(struct g4_cache *cache, uint32_t line);
 
 /*
  * Leader. Pages from `first` on, at most `count`, of which no line is there, neither valid nor being filled; lines that
- * come meanwhile may be missed, unless the caller's locks keep them away. All lanes look; `probe` lies in memory that
- * they share.
+ * come meanwhile may be missed, unless the caller's locks keep them away. All lanes look.
  */
-struct g4_cache_probe {
+G4_FN uint64_t g4_cache_absent(struct g4_wg *wg, const struct g4_cache *cache, uint64_t owner, uint64_t first,
+			       uint64_t count);
+struct g4_cache_probe { /* what they share for it */
 	const struct g4_cache *cache;
 	uint64_t owner, first, count;
 	uint64_t absent; /* the answer */
 };
-G4_FN uint64_t g4_cache_absent(struct g4_wg *wg, const struct g4_cache *cache, uint64_t owner, uint64_t first,
-			       uint64_t count, struct g4_cache_probe *probe);
 /* The region that it opens. Collective. */
-G4_FN void g4_cache_probe_region(struct g4_wg *wg, struct g4_cache_probe *probe);
+G4_FN void g4_cache_probe_region(struct g4_wg *wg, void *args);
 
 #endif

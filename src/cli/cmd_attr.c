@@ -10,20 +10,31 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "gpu4fs/gpu4fs.h"
 #include "print/report.h"
 
-const char g4_help_attr[] = "get [--json] FILE...\n"
-			    "   or: gpu4fs attr list [--json] DIRECTORY...\n"
-			    "   or: gpu4fs attr set [+|-|=]FLAGS FILE...\n\n"
-			    "get shows the flags, birth time, inode number and extended attributes of files on a\n"
-			    "mounted file system; list shows the flags of everything in directories; set adds (+),\n"
-			    "removes (-) or replaces (=) flags.\n\n"
-			    "  i  immutable: can not be changed, renamed, linked or removed\n"
-			    "  a  append only\n"
-			    "  d  no dump\n"
-			    "  A  reading does not set the access time\n\n"
-			    "      --json  print one JSON object\n"
-			    "      --help  show this\n";
+const char g4_help_attr[] =
+	"get [--json] [--image IMAGE] FILE...\n"
+	"   or: gpu4fs attr list [--json] DIRECTORY...\n"
+	"   or: gpu4fs attr set [+|-|=]FLAGS FILE...\n"
+	"   or: gpu4fs attr set [--image IMAGE] checksum=ALGORITHM FILE...\n\n"
+	"get shows the flags, birth time, inode number and extended attributes of files on a\n"
+	"mounted file system; list shows the flags of everything in directories; set adds (+),\n"
+	"removes (-) or replaces (=) flags.\n\n"
+	"  i  immutable: can not be changed, renamed, linked or removed\n"
+	"  a  append only\n"
+	"  d  no dump\n"
+	"  A  reading does not set the access time\n\n"
+	"set checksum= says what sums pages get that are written from now on: blake3, xxh3,\n"
+	"crc32c, none, or default, which is what mkfs was told. Of a directory: those of files and\n"
+	"directories that are made in it. With --image, get shows this and set changes it in a file\n"
+	"system that is not mounted.\n\n"
+	"      --image IMAGE  of a device that is not mounted; paths begin at its root\n"
+	"      --json         print one JSON object\n"
+	"      --help         show this\n";
+
+#define CHECKSUM_NAME "gpu4fs.checksum"
+#define CHECKSUM_BYTES 32 /* more than any of its values */
 
 static const struct flag {
 	char letter;
@@ -41,6 +52,32 @@ static bool failed(const char *path)
 {
 	g4_cli_error("attr", "%s: %s", path, strerror(errno));
 	return false;
+}
+
+static bool failed_with(const char *path, int64_t result)
+{
+	errno = (int)-result;
+	return failed(path);
+}
+
+/* ------------------------------------------------------------------ of images */
+
+/* Everything that comes of it is in the engine: the image is mounted in this process. */
+static gpu4fs *mount_image(const char *image, uint32_t how)
+{
+	const struct gpu4fs_options options = {.size = sizeof(options), .flags = how};
+	gpu4fs *fs = NULL;
+
+	if (gpu4fs_mount(&image, 1, &options, &fs) < 0)
+		g4_cli_error("attr", "%s", gpu4fs_last_message());
+	return fs;
+}
+
+static bool unmount_image(const char *image, gpu4fs *fs)
+{
+	const int rc = gpu4fs_unmount(fs);
+
+	return rc == 0 || failed_with(image, rc);
 }
 
 /* ------------------------------------------------------------------ set */
@@ -84,13 +121,50 @@ static bool set_one(const char *path, char how, int bits)
 	return good;
 }
 
+static bool set_checksum(gpu4fs *fs, const char *path, const char *value)
+{
+	const size_t bytes = strlen(value);
+	int rc;
+
+	if (fs != NULL)
+		rc = gpu4fs_lsetxattr(fs, NULL, path, CHECKSUM_NAME, value, bytes, 0);
+	else
+		rc = lsetxattr(path, CHECKSUM_NAME, value, bytes, 0) == 0 ? 0 : -errno;
+	if (rc == -EINVAL)
+		g4_cli_error("attr", "%s: there are no sums '%s'", path, value);
+	return rc == 0 || (rc == -EINVAL ? false : failed_with(path, rc));
+}
+
+static int run_set_checksum(const char *image, const char *value, char **paths)
+{
+	gpu4fs *fs = image ? mount_image(image, 0) : NULL;
+	bool good = image == NULL || fs != NULL;
+
+	for (; (fs != NULL || image == NULL) && *paths != NULL; paths++)
+		good = set_checksum(fs, *paths, value) && good;
+	if (fs != NULL)
+		good = unmount_image(image, fs) && good;
+	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
+}
+
 static int run_set(int argc, char **argv)
 {
+	static const char checksum[] = "checksum=";
+	const char *image = NULL;
 	bool good = true;
 	int bits;
 
+	if (argc > 2 && strcmp(argv[1], "--image") == 0) {
+		image = argv[2];
+		argc -= 2;
+		argv += 2;
+	}
 	if (argc < 3)
 		return g4_cli_usage("attr", "set needs flags and a file");
+	if (strncmp(argv[1], checksum, sizeof(checksum) - 1) == 0)
+		return run_set_checksum(image, argv[1] + sizeof(checksum) - 1, argv + 2);
+	if (image != NULL)
+		return g4_cli_usage("attr", "flags are set on a mounted file system");
 	if (!parse_spec(argv[1], &bits))
 		return g4_cli_usage("attr", "'%s' is no set of flags: +, - or = and letters of i, a, d and A are",
 				    argv[1]);
@@ -138,6 +212,16 @@ static void report_xattrs(struct g4_report *report, const char *path)
 	g4_report_end(report);
 }
 
+/* What is on no gpu4fs has none. */
+static void report_checksum(struct g4_report *report, const char *path)
+{
+	char text[CHECKSUM_BYTES];
+	const ssize_t bytes = lgetxattr(path, CHECKSUM_NAME, text, sizeof(text));
+
+	if (bytes >= 0)
+		g4_report_format(report, "checksum", "%.*s", (int)bytes, text);
+}
+
 static uint64_t time_of(const struct statx_timestamp *stamp)
 {
 	return (uint64_t)(stamp->tv_sec * 1000000000 + stamp->tv_nsec);
@@ -176,7 +260,23 @@ static bool get_one(struct g4_report *report, const char *path)
 	g4_report_count(report, "allocated_bytes", found.stx_blocks * 512);
 	if ((found.stx_mask & STATX_BTIME) != 0)
 		g4_report_time(report, "btime_ns", time_of(&found.stx_btime));
+	report_checksum(report, path);
 	report_xattrs(report, path);
+	g4_report_end(report);
+	return true;
+}
+
+static bool get_in_image(struct g4_report *report, gpu4fs *fs, const char *path)
+{
+	char text[CHECKSUM_BYTES];
+	const int64_t bytes = gpu4fs_lgetxattr(fs, NULL, path, CHECKSUM_NAME, text, sizeof(text));
+
+	if (bytes < 0)
+		return failed_with(path, bytes);
+	start_files(report, false);
+	g4_report_object(report, NULL);
+	g4_report_text(report, "path", path);
+	g4_report_format(report, "checksum", "%.*s", (int)bytes, text);
 	g4_report_end(report);
 	return true;
 }
@@ -207,21 +307,36 @@ static bool list_one(struct g4_report *report, const char *path)
 
 static int run_show(int argc, char **argv, bool list)
 {
-	static const struct option long_options[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {
+		{"json", no_argument, NULL, 'j'}, {"image", required_argument, NULL, 'i'}, {NULL, 0, NULL, 0}};
 	struct g4_report report = {.out = NULL};
+	const char *image = NULL;
 	bool json = false, good = true;
+	gpu4fs *fs = NULL;
 
 	for (int answer; (answer = getopt_long(argc, argv, ":", long_options, NULL)) != -1;) {
-		if (answer != 'j')
+		if (answer == 'j')
+			json = true;
+		else if (answer == 'i' && !list)
+			image = optarg;
+		else if (answer == 'i')
+			return g4_cli_usage("attr", "list shows a mounted file system");
+		else
 			return g4_cli_bad_option("attr", answer, argv);
-		json = true;
 	}
 	if (optind == argc)
 		return g4_cli_usage("attr", "no file was given");
+	if (image != NULL && (fs = mount_image(image, GPU4FS_READ_ONLY)) == NULL)
+		return G4_EXIT_FAILURE;
 	if (json)
 		start_files(&report, true);
 	for (int i = optind; i < argc; i++)
-		good = (list ? list_one(&report, argv[i]) : get_one(&report, argv[i])) && good;
+		good = (fs   ? get_in_image(&report, fs, argv[i]) :
+			list ? list_one(&report, argv[i]) :
+			       get_one(&report, argv[i])) &&
+		       good;
+	if (fs != NULL)
+		good = unmount_image(image, fs) && good;
 	if (report.out != NULL)
 		g4_report_finish(&report);
 	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;

@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/show.h"
+#include "format/sums.h"
 #include "fuse/fuse.h"
 #include "journal/block.h"
 
@@ -241,10 +242,10 @@ struct extent { /* neighbours in the file and on the device, of one kind */
 
 static bool continues(const struct extent *extent, const struct g4_map_item *item)
 {
-	const uint64_t end = g4_ptr_address(extent->ptr) + extent->pages * G4_PAGE_BYTES;
+	const uint64_t end = g4_ptr_offset(extent->ptr) + extent->pages * G4_PAGE_BYTES;
 
 	return item->kind == G4_MAP_DATA && extent->pages != 0 &&
-	       item->file_page == extent->file_page + extent->pages && g4_ptr_address(item->ptr) == end &&
+	       item->file_page == extent->file_page + extent->pages && g4_ptr_offset(item->ptr) == end &&
 	       (item->ptr & G4_PTR_VALID) == (extent->ptr & G4_PTR_VALID);
 }
 
@@ -255,10 +256,26 @@ static void flush_extent(struct g4_report *report, struct extent *extent)
 	g4_report_object(report, NULL);
 	g4_report_count(report, "file_page", extent->file_page);
 	g4_report_count(report, "pages", extent->pages);
-	g4_report_hex(report, "address", g4_ptr_address(extent->ptr));
+	g4_report_hex(report, "address", g4_ptr_offset(extent->ptr));
 	g4_report_bool(report, "written", (extent->ptr & G4_PTR_VALID) != 0);
 	g4_report_end(report);
 	extent->pages = 0;
+}
+
+/* Where the pages of sums of an indirect page are. */
+static void show_places(struct g4_report *report, const struct g4_sums_places *places, uint64_t indirect)
+{
+	g4_report_list(report, "sums");
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
+		const uint64_t address = g4_sums_place(places, indirect, quarter);
+		if (address == 0)
+			continue;
+		g4_report_object(report, NULL);
+		g4_report_count(report, "quarter", quarter);
+		g4_report_hex(report, "address", address);
+		g4_report_end(report);
+	}
+	g4_report_end(report);
 }
 
 /* An indirect page, or a pointer that can not be. */
@@ -270,8 +287,11 @@ static void show_node(struct g4_report *report, struct g4_map_walk *walk, const 
 	g4_report_count(report, "file_page", item->file_page);
 	g4_report_count(report, "level", item->height);
 	g4_show_pointer(report, "pointer", item->ptr);
+	const uint64_t indirect = g4_ptr_offset(item->ptr);
 	if (item->kind == G4_MAP_INDIRECT)
 		status = g4_map_walk_enter(walk);
+	if (status == 0)
+		show_places(report, &walk->frames[walk->depth].sums, indirect);
 	if (status < 0)
 		g4_report_text(report, "problem", g4_strerror(status));
 	g4_report_end(report);
@@ -330,7 +350,7 @@ static int dump_xattr(struct dump *dump)
 	g4_report_hex(&dump->report, "inode", ino);
 	g4_report_list(&dump->report, "pages");
 	for (g4_ptr ptr = inode.xattr; ptr != 0 && status == 0; ptr = page.next) {
-		status = g4_image_block(dump->image, g4_ptr_address(ptr), G4_BLOCK_XATTR, &page);
+		status = g4_image_block(dump->image, g4_ptr_offset(ptr), G4_BLOCK_XATTR, &page);
 		if (status == 0)
 			status = g4_xattr_page_validate(&page, &dump->image->layout);
 		if (status == 0 && ++pages > dump->image->layout.size_bytes / G4_PAGE_BYTES)
@@ -338,7 +358,7 @@ static int dump_xattr(struct dump *dump)
 		if (status < 0)
 			break;
 		g4_report_object(&dump->report, NULL);
-		g4_report_hex(&dump->report, "address", g4_ptr_address(ptr));
+		g4_report_hex(&dump->report, "address", g4_ptr_offset(ptr));
 		g4_show_xattr_page(&dump->report, &page);
 		g4_report_end(&dump->report);
 	}
@@ -359,10 +379,13 @@ static bool show_indirect(struct dump *dump, uint64_t address, const void *page)
 	if (header.header.magic != G4_BLOCK_MAGIC || header.header.type != G4_BLOCK_INDIRECT)
 		return false;
 	g4_report_text(&dump->report, "condition",
-		       g4_indirect_verify(slots, address, dump->image->fs_tag, &header) == 0 ? "good" : "damaged");
+		       g4_indirect_verify(slots, g4_address_from(address), dump->image->fs_tag, &header) == 0 ?
+			       "good" :
+			       "damaged");
 	g4_show_header(&dump->report, &header.header);
 	g4_report_hex(&dump->report, "inode", header.inode);
 	g4_report_count(&dump->report, "level", header.level);
+	show_places(&dump->report, &header.sums, address);
 	g4_report_list(&dump->report, "slots");
 	for (uint32_t slot = 0; slot < G4_INDIRECT_SLOTS; slot++) {
 		if (slots[slot] == 0)
@@ -373,6 +396,28 @@ static bool show_indirect(struct dump *dump, uint64_t address, const void *page)
 		g4_report_end(&dump->report);
 	}
 	g4_report_end(&dump->report);
+	return true;
+}
+
+/* Nor has a page of sums. */
+static bool show_sums_page(struct dump *dump, uint64_t address, const void *page)
+{
+	struct g4_sums_header header;
+	struct g4_sums_page sums;
+
+	memcpy(&sums, page, sizeof(sums));
+	g4_sums_extract(&sums, &header);
+	if (header.header.magic != G4_BLOCK_MAGIC || header.header.type != G4_BLOCK_CHECKSUMS)
+		return false;
+	g4_report_text(&dump->report, "condition",
+		       g4_sums_verify(&sums, g4_address_from(address), dump->image->fs_tag, &header) == 0 ? "good" :
+													    "damaged");
+	g4_show_header(&dump->report, &header.header);
+	g4_report_hex(&dump->report, "inode", header.inode);
+	g4_report_count(&dump->report, "level", header.level);
+	g4_report_count(&dump->report, "quarter", header.quarter);
+	g4_sums_strip(&sums);
+	g4_show_sums(&dump->report, sums.entries, G4_SUMS_SLOTS);
 	return true;
 }
 
@@ -409,12 +454,12 @@ static int dump_block(struct dump *dump)
 	memcpy(page, found, sizeof(page));
 	memcpy(&header, page, sizeof(header));
 	if (header.magic == G4_BLOCK_MAGIC) {
-		const int condition = g4_block_verify(page, header.type, address, dump->image->fs_tag);
+		const int condition = g4_block_verify(page, header.type, g4_address_from(address), dump->image->fs_tag);
 		g4_report_text(&dump->report, "condition", condition == 0 ? "good" : g4_strerror(condition));
 		g4_show_header(&dump->report, &header);
 		if (condition == 0)
 			g4_show_block(&dump->report, dump->image, page);
-	} else if (!show_indirect(dump, address, page)) {
+	} else if (!show_indirect(dump, address, page) && !show_sums_page(dump, address, page)) {
 		show_bytes(dump, page);
 	}
 	return 0;

@@ -180,7 +180,7 @@ static bool print_all_mounts(struct g4_report *report, bool exact)
 	bool good = true;
 
 	for (struct mntent *mount; mounts != NULL && (mount = getmntent(mounts)) != NULL;) {
-		if (strcmp(mount->mnt_type, "fuse.gpu4fs") == 0)
+		if (g4_probe_is_mount_type(mount->mnt_type))
 			good = print_one(report, mount->mnt_dir, exact) && good;
 	}
 	if (mounts != NULL)
@@ -224,6 +224,8 @@ static void print_info(const struct g4_image *image, const struct g4_journal_sta
 		g4_report_text(&report, "in_use", use);
 	if (directory != NULL && g4_fuse_mount_engine(directory, engine, sizeof(engine)))
 		g4_report_text(&report, "engine", engine);
+	if (directory != NULL && g4_fuse_mount_access(directory) != NULL)
+		g4_report_text(&report, "access", g4_fuse_mount_access(directory));
 	g4_show_superblock(&report, &image->sb);
 	g4_report_text(&report, "first_superblock",
 		       image->primary_status == 0 ? "good" : g4_strerror(image->primary_status));

@@ -27,6 +27,8 @@ const char g4_help_mkfs[] = "[OPTION...] DEVICE [SIZE]\n\n"
 			    "                           device; 1/64 of it by default, between 2M and 128M\n"
 			    "  -s, --size SIZE          create DEVICE as a file of this size; with --force an\n"
 			    "                           existing file gets this size\n"
+			    "      --checksum ALGORITHM  sums of all pages of files, verified on every read:\n"
+			    "                           blake3, xxh3, crc32c; none by default\n"
 			    "      --preallocate        reserve all blocks of an image file now, so that it never\n"
 			    "                           finds the file system full that it lies in\n"
 			    "      --owner UID[:GID]    owner of the root directory; 0:0 by default\n"
@@ -46,13 +48,14 @@ struct mkfs_options {
 	struct g4_progress progress;
 };
 
-enum { OPTION_JSON = 256, OPTION_OWNER, OPTION_MODE, OPTION_PREALLOCATE };
+enum { OPTION_JSON = 256, OPTION_OWNER, OPTION_MODE, OPTION_PREALLOCATE, OPTION_CHECKSUM };
 static const struct option long_options[] = {
 	{"label", required_argument, NULL, 'L'},
 	{"uuid", required_argument, NULL, 'U'},
 	{"journal-size", required_argument, NULL, 'J'},
 	{"size", required_argument, NULL, 's'},
 	{"preallocate", no_argument, NULL, OPTION_PREALLOCATE},
+	{"checksum", required_argument, NULL, OPTION_CHECKSUM},
 	{"owner", required_argument, NULL, OPTION_OWNER},
 	{"mode", required_argument, NULL, OPTION_MODE},
 	{"force", no_argument, NULL, 'f'},
@@ -86,6 +89,16 @@ static bool parse_owner(const char *text, struct g4_mkfs_options *format)
 	if (*end == ':' && !parse_number(end + 1, 10, UINT32_MAX - 1, &end, &format->root_gid))
 		return false;
 	return *end == 0;
+}
+
+static bool parse_checksum(const char *text, uint32_t *checksum)
+{
+	for (uint32_t algorithm = G4_CHECKSUM_NONE; algorithm < G4_CHECKSUM_COUNT; algorithm++) {
+		*checksum = g4_policy_of(algorithm);
+		if (strcmp(text, g4_checksum_name(algorithm)) == 0)
+			return true;
+	}
+	return false;
 }
 
 static int parse_option(int answer, char **argv, struct mkfs_options *options)
@@ -131,6 +144,10 @@ static int parse_option(int answer, char **argv, struct mkfs_options *options)
 	case OPTION_PREALLOCATE:
 		options->preallocate = true;
 		return 0;
+	case OPTION_CHECKSUM:
+		if (parse_checksum(optarg, &options->format.checksum))
+			return 0;
+		return g4_cli_usage("mkfs", "'%s' is no checksum: none, blake3, xxh3 and crc32c are", optarg);
 	default:
 		return g4_cli_bad_option("mkfs", answer, argv);
 	}

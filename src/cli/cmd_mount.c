@@ -32,11 +32,13 @@ const char g4_help_mount[] = "[-f] [-d] [-r] [-o OPTION,...] DEVICE DIRECTORY\n\
 			     "  attr_timeout=S entry_timeout=S negative_timeout=S\n"
 			     "                                 how long the kernel trusts what it knows; a week\n\n"
 			     "Changes are durable when fsync() returns, or after commit= seconds at most once the\n"
-			     "kernel has passed them on. sync(1) of a whole mount does not make them so.\n";
+			     "kernel has passed them on. sync(1) of a whole mount makes them so on block devices\n"
+			     "that root has mounted (Linux 6.18), not in image files.\n";
 
 const char g4_help_umount[] = "[-l] [-f] DIRECTORY\n\n"
 			      "Unmounts the gpu4fs file system at DIRECTORY and returns when all of it is on the\n"
-			      "device. umount(8) unmounts, too, but does not wait for that.\n\n"
+			      "device. umount(8) unmounts, too, but waits for that only where root has mounted a\n"
+			      "block device.\n\n"
 			      "  -l, --lazy   detach it now, even when it is busy, and do not wait\n"
 			      "  -f, --force  unmount it even when its server does not answer, and do not wait\n"
 			      "      --help   show this\n";

@@ -10,9 +10,9 @@
 #include "client/explain.h"
 #include "dev/dev_host.h"
 #include "engine/engine.h"
-#include "engine/ring_host.h"
-#include "engine/serve_host.h"
 #include "fs/mkfs_host.h"
+#include "ring/client_host.h"
+#include "ring/serve_host.h"
 
 const char g4_help_serve[] = "--socket PATH [-o OPTION,...] DEVICE\n\n"
 			     "Serves the file system on DEVICE to programs that use gpu4fs_connect(), until it is\n"
@@ -170,7 +170,7 @@ int g4_cli_serve(int argc, char **argv)
 		return G4_EXIT_FAILURE;
 	}
 	options.server.path = options.socket;
-	rc = g4_server_start(engine, &options.server, &server, message, sizeof(message));
+	rc = g4_server_start(g4_engine_sessions(engine), &options.server, &server, message, sizeof(message));
 	if (rc < 0) {
 		g4_cli_error("serve", "%s", message);
 		g4_engine_unmount(engine);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gpu4fs program: finds the subcommand by its first argument or, called as mkfs.gpu4fs, fsck.gpu4fs, mount.gpu4fs,
- * mount.fuse.gpu4fs or fsck.fuse.gpu4fs, by its own name.
+ * The gpu4fs program: finds the subcommand by its first argument or, called as mkfs.gpu4fs, fsck.gpu4fs, mount.gpu4fs, or
+ * the last two with fuse. or fuseblk. in front of gpu4fs, by its own name.
  */
 #include <getopt.h>
 #include <stdarg.h>
@@ -39,8 +39,8 @@ static const struct command *command_of_program(const char *path)
 	char name[16];
 
 	const char *dot = strchr(program, '.');
-	if (dot == NULL || (strcmp(dot, ".gpu4fs") != 0 && strcmp(dot, ".fuse.gpu4fs") != 0) ||
-	    (size_t)(dot - program) >= sizeof(name))
+	if (dot == NULL || (size_t)(dot - program) >= sizeof(name) ||
+	    (strcmp(dot, ".gpu4fs") != 0 && strcmp(dot, ".fuse.gpu4fs") != 0 && strcmp(dot, ".fuseblk.gpu4fs") != 0))
 		return NULL;
 	memcpy(name, program, (size_t)(dot - program));
 	name[dot - program] = 0;

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "format/sums.h"
+
 /* ------------------------------------------------------------------ superblock */
 
 const char *g4_state_text(const struct g4_superblock *sb)
@@ -34,16 +36,9 @@ static void show_features(struct g4_report *report, const char *key, uint64_t bi
 	g4_report_end(report);
 }
 
-static const char *checksum_text(uint32_t algorithm)
-{
-	static const char *const names[] = {"none", "blake3", "crc32c"};
-
-	return algorithm < sizeof(names) / sizeof(names[0]) ? names[algorithm] : "unknown";
-}
-
 void g4_show_superblock(struct g4_report *report, const struct g4_superblock *sb)
 {
-	static const char *const incompat[] = {"htree", "resizing", "tag"};
+	static const char *const incompat[] = {"htree", "resizing", "tag", "sums", "shared"};
 	g4_report_name(report, "label", sb->label, strnlen((const char *)sb->label, G4_LABEL_BYTES));
 	g4_report_uuid(report, "uuid", sb->uuid);
 	g4_report_count(report, "format_version", sb->version);
@@ -53,7 +48,7 @@ void g4_show_superblock(struct g4_report *report, const struct g4_superblock *sb
 	g4_report_time(report, "mounted_ns", sb->mounted_ns);
 	g4_report_time(report, "written_ns", sb->written_ns);
 	g4_report_count(report, "mount_count", sb->mount_count);
-	g4_report_text(report, "data_checksums", checksum_text(sb->checksum_algorithm));
+	g4_report_text(report, "data_checksums", g4_checksum_name(g4_policy_checksum(0, sb->policy)));
 	g4_report_count(report, "inode_bytes", sb->inode_bytes);
 	g4_report_count(report, "small_block_bytes", sb->small_bytes);
 	g4_report_count(report, "disk_index", sb->disk_index);
@@ -67,7 +62,7 @@ void g4_show_superblock(struct g4_report *report, const struct g4_superblock *sb
 	g4_report_hex(report, "data_address", sb->data_address);
 	show_features(report, "features_compat", sb->features_compat, NULL, 0);
 	show_features(report, "features_ro_compat", sb->features_ro_compat, NULL, 0);
-	show_features(report, "features_incompat", sb->features_incompat, incompat, 3);
+	show_features(report, "features_incompat", sb->features_incompat, incompat, 5);
 }
 
 void g4_show_header(struct g4_report *report, const struct g4_block_header *header)
@@ -89,7 +84,7 @@ void g4_show_pointer(struct g4_report *report, const char *key, g4_ptr ptr)
 		g4_report_text(report, key, "-");
 		return;
 	}
-	g4_report_format(report, key, "0x%" PRIx64 ":%s%s%s%s%s%s", g4_ptr_address(ptr), sizes[g4_ptr_tag(ptr)],
+	g4_report_format(report, key, "0x%" PRIx64 ":%s%s%s%s%s%s", g4_ptr_offset(ptr), sizes[g4_ptr_tag(ptr)],
 			 (ptr & G4_PTR_INDIRECT) != 0 ? ",indirect" : "", (ptr & G4_PTR_VALID) != 0 ? "" : ",unwritten",
 			 (ptr & G4_PTR_PHYSICAL) != 0 ? "" : ",logical",
 			 (ptr & G4_PTR_CHECKSUM) != 0 ? ",checksum" : "", (ptr & G4_PTR_SPARE) != 0 ? ",spare" : "");
@@ -119,7 +114,8 @@ static const char *type_text(uint32_t mode)
 
 static void show_flags(struct g4_report *report, uint32_t flags)
 {
-	static const char *const names[] = {"inline", "immutable", "append", "nodump", "noatime", "orphan"};
+	static const char *const names[] = {"inline",  "immutable", "append",	  "nodump",
+					    "noatime", "orphan",    "sums_inline"};
 
 	g4_report_list(report, "flags");
 	for (uint32_t bit = 0; bit < 32; bit++) {
@@ -133,6 +129,41 @@ static void show_flags(struct g4_report *report, uint32_t flags)
 	g4_report_end(report);
 }
 
+void g4_show_sum(struct g4_report *report, const char *key, const struct g4_sum_entry *sum)
+{
+	const uint32_t algorithm = g4_sum_entry_algorithm(sum);
+	char text[2 * sizeof(sum->bytes) + 1] = "";
+	uint32_t bytes = algorithm == G4_CHECKSUM_CRC32C ? 4 : algorithm == G4_CHECKSUM_XXH3 ? 16 : 32;
+
+	if (algorithm == G4_CHECKSUM_NONE || algorithm == G4_CHECKSUM_LOST) {
+		g4_report_text(report, key, algorithm == G4_CHECKSUM_LOST ? "lost" : "-");
+		return;
+	}
+	if (algorithm == G4_CHECKSUM_LARGE) {
+		g4_report_format(report, key, "pages of sums from 0x%" PRIx64 " on", g4_sum_entry_place(sum));
+		return;
+	}
+	for (uint32_t i = 0; i < bytes;
+	     i++) /* the header's bits and those that say what it is are not part of BLAKE3's */
+		snprintf(text + 2 * i, 3, "%02x",
+			 sum->bytes[i] & (i == 31 && algorithm == G4_CHECKSUM_BLAKE3 ? 7 : 255));
+	g4_report_format(report, key, "%s:%s", g4_checksum_name(algorithm), text);
+}
+
+void g4_show_sums(struct g4_report *report, const struct g4_sum_entry *sums, uint32_t count)
+{
+	g4_report_list(report, "sums");
+	for (uint32_t i = 0; i < count; i++) {
+		if (g4_sum_entry_algorithm(&sums[i]) == G4_CHECKSUM_NONE)
+			continue;
+		g4_report_object(report, NULL);
+		g4_report_count(report, "slot", i);
+		g4_show_sum(report, "sum", &sums[i]);
+		g4_report_end(report);
+	}
+	g4_report_end(report);
+}
+
 static void show_contents(struct g4_report *report, const struct g4_inode *inode)
 {
 	if ((inode->flags & G4_INODE_INLINE) != 0) {
@@ -141,12 +172,21 @@ static void show_contents(struct g4_report *report, const struct g4_inode *inode
 	}
 	g4_report_count(report, "map_height", inode->map_height);
 	g4_report_list(report, "map");
-	uint32_t count = G4_MAP_SLOTS;
+	uint32_t count = g4_inode_slots(inode);
 	while (count > 0 && inode->map[count - 1] == 0)
 		count--;
 	for (uint32_t slot = 0; slot < count; slot++)
 		g4_show_pointer(report, NULL, inode->map[slot]);
 	g4_report_end(report);
+	if ((inode->flags & G4_INODE_SUMS_INLINE) != 0)
+		g4_show_sums(report, inode->few.sums, G4_FEW_PAGES);
+	if (inode->checksums != 0)
+		g4_report_hex(report, "sums_block", inode->checksums);
+}
+
+static const char *policy_text(uint32_t policy)
+{
+	return policy == 0 ? "default" : g4_checksum_name(g4_policy_checksum(policy, 0));
 }
 
 void g4_show_inode(struct g4_report *report, uint64_t ino, const struct g4_inode *inode)
@@ -172,6 +212,7 @@ void g4_show_inode(struct g4_report *report, uint64_t ino, const struct g4_inode
 		g4_report_hex(report, "parent", inode->parent);
 		g4_report_count(report, "entries", inode->entries);
 	}
+	g4_report_text(report, "checksum", policy_text(inode->policy));
 	g4_show_pointer(report, "xattr", inode->xattr);
 	if (inode->orphan_next != 0)
 		g4_report_hex(report, "orphan_next", inode->orphan_next);
@@ -237,7 +278,10 @@ static void show_slab(struct g4_report *report, const uint8_t *page)
 		       slab.kind == G4_SLAB_SMALL  ? "small" :
 						     "unknown");
 	g4_report_list(report, "slots");
-	for (uint32_t slot = 1; slot < G4_SLAB_SLOTS; slot++) {
+	/* a block of sums takes two of them */
+	for (uint32_t slot = slab.kind == G4_SLAB_SMALL ? 2 : 1; slot < G4_SLAB_SLOTS;
+	     slot += slab.kind == G4_SLAB_SMALL ? 2 : 1) {
+		struct g4_sums_block block;
 		struct g4_inode inode;
 		if ((slab.used >> slot & 1) == 0)
 			continue;
@@ -245,10 +289,13 @@ static void show_slab(struct g4_report *report, const uint8_t *page)
 		g4_report_object(report, NULL);
 		g4_report_count(report, "slot", slot);
 		if (slab.kind == G4_SLAB_INODES) {
-			g4_report_hex(report, "inode", g4_ino_make(slab.header.address + slot * G4_SLAB_SLOT_BYTES));
+			g4_report_hex(report, "inode", g4_ino_at(slab.header.address + slot * G4_SLAB_SLOT_BYTES));
 			g4_report_text(report, "type", type_text(inode.mode));
 			g4_report_size(report, "size_bytes", inode.size);
 			g4_report_count(report, "nlink", inode.nlink);
+		} else if (slab.kind == G4_SLAB_SMALL) {
+			memcpy(&block, page + slot * G4_SLAB_SLOT_BYTES, sizeof(block));
+			g4_show_sums(report, block.entries, G4_MAP_SLOTS);
 		}
 		g4_report_end(report);
 	}

@@ -9,11 +9,11 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/clock_host.h"
+#include "base/thread_host.h"
 #include "client/client.h"
 
 #define ASYNC_V1 sizeof(struct gpu4fs_async)
@@ -152,20 +152,16 @@ static uint32_t threads_wanted(const struct g4c_mount *mount)
 	return cores < THREADS_DEFAULT_MAX ? (uint32_t)cores : THREADS_DEFAULT_MAX;
 }
 
-/* Makes the threads; fewer than wanted are fine, none is an error. They leave signals to the program. */
+/* Makes the threads; fewer than wanted are fine, none is an error. */
 static int start_threads(struct g4c_pool *pool, uint32_t wanted)
 {
-	sigset_t all, before;
 	int rc = 0;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
 	while (pool->thread_count < wanted && rc == 0) {
-		rc = pthread_create(&pool->threads[pool->thread_count], NULL, worker, pool);
+		rc = g4_thread_start(&pool->threads[pool->thread_count], worker, pool);
 		if (rc == 0)
 			pool->thread_count++;
 	}
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return pool->thread_count ? 0 : -EAGAIN;
 }
 

@@ -18,6 +18,7 @@
 
 #include "client/convert.h"
 #include "engine/engine.h"
+#include "fs/path.h"
 #include "gpu4fs/gpu4fs.h"
 
 #define G4C_PATH_MAX 4096u /* with terminator */
@@ -68,19 +69,8 @@ struct gpu4fs_file {
 
 /* ------------------------------------------------------------------ pure helpers, flags.c; also convert.h */
 
-/* A path cut before its last component: "a/b//c/" is directory "a/b//", last "c", slash. */
-enum g4c_last { G4C_LAST_NAME, G4C_LAST_DOT, G4C_LAST_DOTDOT, G4C_LAST_ROOT };
-struct g4c_split {
-	const char *directory; /* may be empty: the start of the walk itself */
-	const char *name;
-	uint32_t directory_bytes;
-	uint32_t name_bytes;
-	enum g4c_last last;
-	bool absolute;
-	bool slash; /* the path ends in '/': it must name a directory */
-};
-/* Returns 0, -ENOENT for an empty path, -ENAMETOOLONG for a path or last name too long. */
-int g4c_split_path(const char *path, struct g4c_split *out);
+/* g4_path_cut() of a string that may be NULL; errors as errno. */
+int g4c_split_path(const char *path, struct g4_path_split *out);
 
 /* Times: signed nanoseconds since 1970, saturating. */
 int64_t g4c_time_to_ns(const struct timespec *time);
@@ -115,32 +105,33 @@ int g4c_resolve(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follow, stru
 /* An inode as a command names it. */
 struct g4c_node {
 	uint64_t ino;
-	uint64_t generation; /* below 2^32; 0: any */
+	uint32_t generation; /* 0: any */
 	uint64_t token;
 };
 static inline struct g4c_node g4c_node_of(const struct g4_attr *attr)
 {
-	return (struct g4c_node){attr->ino, attr->generation, attr->token};
+	return (struct g4c_node){attr->ino, (uint32_t)attr->generation, attr->token};
 }
 static inline struct g4c_node g4c_node_of_file(const gpu4fs_file *file)
 {
-	return (struct g4c_node){file->ino, file->generation, file->token};
+	return (struct g4c_node){file->ino, (uint32_t)file->generation, file->token};
 }
 /* Makes it the node of a command, or the node2. */
 static inline void g4c_set_node(struct g4_cmd *cmd, struct g4c_node node)
 {
 	cmd->node = node.ino;
-	cmd->arg = (cmd->arg & ~(uint64_t)UINT32_MAX) | node.generation;
+	cmd->generation = node.generation;
 	cmd->token = node.token;
 }
 static inline void g4c_set_node2(struct g4_cmd *cmd, struct g4c_node node)
 {
 	cmd->node2 = node.ino;
-	cmd->arg = (uint32_t)cmd->arg | node.generation << 32;
-	cmd->offset = node.token;
+	cmd->generation2 = node.generation;
+	cmd->token2 = node.token;
 }
 /* Finds the directory that the last component lives in, and that component. */
-int g4c_resolve_parent(gpu4fs *fs, gpu4fs_file *at, const char *path, struct g4c_node *parent, struct g4c_split *split);
+int g4c_resolve_parent(gpu4fs *fs, gpu4fs_file *at, const char *path, struct g4c_node *parent,
+		       struct g4_path_split *split);
 /* Makes a handle of what a command returned. On failure the engine's handle is released. */
 int g4c_file_new(gpu4fs *fs, const struct g4_cmd *opened, const struct g4_attr *attr, uint32_t flags, bool linkable,
 		 gpu4fs_file **out);

@@ -79,7 +79,7 @@ int gpu4fs_closedir(gpu4fs_dir *dir)
 static int fill(gpu4fs_dir *dir)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_READDIR,
-			     .offset = dir->cookie,
+			     .cookie = dir->cookie,
 			     .length = sizeof(dir->buffer),
 			     .data = dir->buffer,
 			     .flags = dir->flags & GPU4FS_DIR_STAT ? G4_READDIR_PLUS : 0,

@@ -7,39 +7,11 @@
 
 #include "client/client.h"
 
-int g4c_split_path(const char *path, struct g4c_split *out)
+int g4c_split_path(const char *path, struct g4_path_split *out)
 {
-	size_t bytes, end, start;
+	const int rc = g4_path_cut(path, path ? strnlen(path, G4C_PATH_MAX) : 0, out);
 
-	memset(out, 0, sizeof(*out));
-	if (!path || !path[0])
-		return -ENOENT;
-	bytes = strnlen(path, G4C_PATH_MAX);
-	if (bytes >= G4C_PATH_MAX)
-		return -ENAMETOOLONG;
-
-	out->absolute = path[0] == '/';
-	end = bytes;
-	while (end > 0 && path[end - 1] == '/')
-		end--;
-	out->slash = end < bytes;
-	start = end;
-	while (start > 0 && path[start - 1] != '/')
-		start--;
-
-	out->directory = path;
-	out->directory_bytes = (uint32_t)start;
-	out->name = path + start;
-	out->name_bytes = (uint32_t)(end - start);
-	if (out->name_bytes == 0)
-		out->last = G4C_LAST_ROOT;
-	else if (out->name_bytes == 1 && out->name[0] == '.')
-		out->last = G4C_LAST_DOT;
-	else if (out->name_bytes == 2 && out->name[0] == '.' && out->name[1] == '.')
-		out->last = G4C_LAST_DOTDOT;
-	else
-		out->last = G4C_LAST_NAME;
-	return out->name_bytes > G4C_NAME_MAX ? -ENAMETOOLONG : 0;
+	return rc < 0 ? -g4_errno(rc) : 0;
 }
 
 int64_t g4c_time_to_ns(const struct timespec *time)

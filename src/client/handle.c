@@ -114,7 +114,7 @@ static int open_existing(gpu4fs *fs, gpu4fs_file *at, const char *path, const st
  * One attempt of CREATE at the end of a path. Returns 1 with the link's content in target when the name is a symbolic
  * link to follow, and with its directory in *directory.
  */
-static int create_once(gpu4fs *fs, const struct g4c_node *parent, const struct g4c_split *split,
+static int create_once(gpu4fs *fs, const struct g4c_node *parent, const struct g4_path_split *split,
 		       const struct g4c_open_flags *flags, uint32_t mode, char *target, gpu4fs_file **out)
 {
 	struct g4_attr attr;
@@ -169,14 +169,14 @@ static int open_create(gpu4fs *fs, gpu4fs_file *at, const char *path, const stru
 	uint32_t links = 0, attempts = 0;
 
 	for (;;) {
-		struct g4c_split split;
+		struct g4_path_split split;
 		struct g4c_node parent;
 		int rc;
 
 		rc = g4c_resolve_parent(fs, at, path, &parent, &split);
 		if (rc)
 			return rc;
-		if (split.slash || split.last != G4C_LAST_NAME)
+		if (split.slash || split.last != G4_LAST_NAME)
 			return flags->exclusive && !split.slash ? -EEXIST : -EISDIR;
 		rc = create_once(fs, &parent, &split, flags, mode, target[links & 1], out);
 		if (g4c_again(rc, &attempts))
@@ -217,18 +217,18 @@ static int open_tmpfile(gpu4fs *fs, gpu4fs_file *at, const char *path, const str
 	return g4c_file_new(fs, &cmd, &attr, flags->engine, !flags->exclusive, out);
 }
 
-int gpu4fs_open(gpu4fs *fs, gpu4fs_file *at, const char *path, int posix, uint32_t mode, gpu4fs_file **out)
+int gpu4fs_open(gpu4fs *fs, gpu4fs_file *at, const char *path, int flags, uint32_t mode, gpu4fs_file **out)
 {
-	struct g4c_open_flags flags;
-	int rc = g4c_open_flags(posix, &flags);
+	struct g4c_open_flags means;
+	int rc = g4c_open_flags(flags, &means);
 
 	if (rc)
 		return rc;
-	if (flags.tmpfile)
-		return open_tmpfile(fs, at, path, &flags, mode, out);
-	if (flags.create)
-		return open_create(fs, at, path, &flags, mode, out);
-	return open_existing(fs, at, path, &flags, out);
+	if (means.tmpfile)
+		return open_tmpfile(fs, at, path, &means, mode, out);
+	if (means.create)
+		return open_create(fs, at, path, &means, mode, out);
+	return open_existing(fs, at, path, &means, out);
 }
 
 /* ------------------------------------------------------------------ reading and writing */
@@ -493,11 +493,11 @@ static int cut_to_size(gpu4fs_file *file, uint64_t offset, uint64_t *bytes)
 static int64_t copy_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *to, int64_t to_offset, uint64_t bytes)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_COPY_RANGE,
-			     .node2 = to->handle,
 			     .handle = from->handle,
+			     .handle2 = to->handle,
 			     .offset = (uint64_t)from_offset,
 			     .length = bytes,
-			     .arg = (uint64_t)to_offset,
+			     .offset2 = (uint64_t)to_offset,
 			     .cred = &to->fs->cred};
 	int rc;
 
@@ -507,7 +507,7 @@ static int64_t copy_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *t
 		rc = cut_to_size(from, (uint64_t)from_offset, &cmd.length);
 		if (rc)
 			return rc;
-		if (g4_max64(cmd.offset, cmd.arg) - g4_min64(cmd.offset, cmd.arg) < cmd.length)
+		if (g4_max64(cmd.offset, cmd.offset2) - g4_min64(cmd.offset, cmd.offset2) < cmd.length)
 			return -EINVAL;
 	}
 	if (cmd.length == 0)

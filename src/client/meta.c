@@ -201,3 +201,34 @@ int gpu4fs_ftruncate(gpu4fs_file *file, int64_t size)
 		return -EINVAL;
 	return set_by_handle(file, G4_SET_SIZE, &attr);
 }
+
+/* ------------------------------------------------------------------ the whole file system */
+
+int gpu4fs_statfs(gpu4fs *fs, struct gpu4fs_statfs *out)
+{
+	struct g4_statfs state = {0};
+	struct g4_cmd cmd = {.op = G4_CMD_STATFS, .length = sizeof(state), .data = &state};
+	int rc = g4c_run(fs->mount->engine, &cmd);
+
+	if (rc)
+		return rc;
+	*out = (struct gpu4fs_statfs){
+		.block_bytes = state.block_bytes,
+		.blocks = state.blocks,
+		.blocks_free = state.blocks_free,
+		.blocks_available = state.blocks_available,
+		.inodes = state.inodes,
+		.inodes_free = state.inodes_free,
+		.name_max = state.name_max,
+		.state = state.flags,
+	};
+	memcpy(out->uuid, state.uuid, sizeof(out->uuid));
+	return 0;
+}
+
+int gpu4fs_syncfs(gpu4fs *fs)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_SYNCFS};
+
+	return g4c_run(fs->mount->engine, &cmd);
+}

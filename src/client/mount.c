@@ -25,6 +25,10 @@
 G4_STATIC_ASSERT(GPU4FS_FLAG_IMMUTABLE == G4_INODE_IMMUTABLE && GPU4FS_FLAG_APPEND == G4_INODE_APPEND &&
 			 GPU4FS_FLAG_NODUMP == G4_INODE_NODUMP && GPU4FS_FLAG_NOATIME == G4_INODE_NOATIME,
 		 "public inode flags");
+G4_STATIC_ASSERT(GPU4FS_CHECKSUM_NONE == 1 + G4_CHECKSUM_NONE && GPU4FS_CHECKSUM_BLAKE3 == 1 + G4_CHECKSUM_BLAKE3 &&
+			 GPU4FS_CHECKSUM_CRC32C == 1 + G4_CHECKSUM_CRC32C &&
+			 GPU4FS_CHECKSUM_XXH3 == 1 + G4_CHECKSUM_XXH3,
+		 "public checksums");
 G4_STATIC_ASSERT(GPU4FS_GROUPS_MAX == G4_CRED_MAX_GROUPS, "public group limit");
 G4_STATIC_ASSERT(G4C_NAME_MAX == G4_NAME_MAX && G4C_PATH_MAX == G4_PATH_MAX, "public name limits");
 G4_STATIC_ASSERT(G4C_FILE_MAX_BYTES == G4_FILE_MAX_BYTES, "public size limit");
@@ -90,6 +94,8 @@ static int format_device(const char *const *names, uint32_t count, const struct 
 		return g4c_say(-EOPNOTSUPP, "this version makes file systems of one device only");
 	if (options.flags & ~GPU4FS_MKFS_FORCE)
 		return g4c_say(-EINVAL, "the options of mkfs have an unknown flag");
+	if (options.checksum > G4_CHECKSUM_COUNT)
+		return g4c_say(-EINVAL, "the options of mkfs name an unknown checksum");
 	if (options.label && strlen(options.label) >= G4_LABEL_BYTES)
 		return g4c_say(-EINVAL, "the label is longer than 63 bytes");
 
@@ -112,6 +118,7 @@ static int format_device(const char *const *names, uint32_t count, const struct 
 	mkfs_options = (struct g4_mkfs_options){
 		.label = options.label,
 		.uuid = options.uuid,
+		.checksum = options.checksum,
 		.journal_bytes = options.journal_bytes,
 		.root_uid = options.root_uid,
 		.root_gid = options.root_gid,
@@ -362,7 +369,7 @@ int g4c_open_engine(struct g4_engine *engine, uint32_t threads, const struct g4_
 	return 0;
 }
 
-int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_options *given, gpu4fs **out)
+int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_options *options, gpu4fs **out)
 {
 	static const struct {
 		uint32_t public_flag, engine_flag;
@@ -372,7 +379,7 @@ int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_o
 		{GPU4FS_STRICTATIME, G4_MOUNT_STRICTATIME},
 		{GPU4FS_NO_REPLAY, G4_MOUNT_NO_REPLAY},
 	};
-	struct gpu4fs_options options;
+	struct gpu4fs_options own;
 	struct g4_mount_options engine_options;
 	struct g4_engine *engine;
 	struct g4_cred cred;
@@ -380,25 +387,25 @@ int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_o
 	int rc;
 
 	last_message[0] = 0;
-	rc = g4c_copy_versioned(&options, sizeof(options), given, OPTIONS_V1);
+	rc = g4c_copy_versioned(&own, sizeof(own), options, OPTIONS_V1);
 	if (rc)
 		return g4c_say(rc, "the mount options have an unknown size or field");
 	if (!names || count == 0)
 		return g4c_say(-EINVAL, "no device was named");
-	rc = g4c_credentials(options.credentials, &cred, &cwd);
+	rc = g4c_credentials(own.credentials, &cred, &cwd);
 	if (rc)
 		return g4c_say(rc, "the credentials are not valid");
 
 	engine_options = (struct g4_mount_options){
-		.commit_ms = options.commit_ms, .cache_bytes = options.cache_bytes, .sms = options.multiprocessors};
+		.commit_ms = own.commit_ms, .cache_bytes = own.cache_bytes, .sms = own.multiprocessors};
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-		if (options.flags & flags[i].public_flag)
+		if (own.flags & flags[i].public_flag)
 			engine_options.flags |= flags[i].engine_flag;
-		options.flags &= ~flags[i].public_flag;
+		own.flags &= ~flags[i].public_flag;
 	}
-	if (options.flags)
+	if (own.flags)
 		return g4c_say(-EINVAL, "the mount options have an unknown flag");
-	if (options.engine && g4_engine_parse_kind(options.engine, &engine_options.kind) < 0)
+	if (own.engine && g4_engine_parse_kind(own.engine, &engine_options.kind) < 0)
 		return g4c_say(-EINVAL, "the engine is none of cpu, cuda and auto");
 	if ((engine_options.flags & G4_MOUNT_NO_REPLAY) && !(engine_options.flags & G4_MOUNT_READ_ONLY))
 		return g4c_say(-EINVAL, "without replaying its journal a file system can be mounted only read-only");
@@ -406,10 +413,10 @@ int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_o
 	rc = g4c_check_cache(&engine_options, last_message, sizeof(last_message));
 	if (rc)
 		return -g4_errno(rc);
-	if (options.format) {
+	if (own.format) {
 		struct g4_dev *dev = NULL;
 
-		rc = format_device(names, count, options.format, &dev);
+		rc = format_device(names, count, own.format, &dev);
 		if (rc)
 			return rc;
 		rc = g4_engine_mount_device(dev, &engine_options, &engine, last_message, sizeof(last_message));
@@ -421,7 +428,7 @@ int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_o
 		return -g4_errno(rc);
 	}
 
-	return g4c_open_engine(engine, options.async_threads, &cred, cwd, out);
+	return g4c_open_engine(engine, own.async_threads, &cred, cwd, out);
 }
 
 int gpu4fs_unmount(gpu4fs *fs)
@@ -438,35 +445,4 @@ int gpu4fs_unmount(gpu4fs *fs)
 	if (first)
 		return first;
 	return rc < 0 ? -g4_errno(rc) : 0;
-}
-
-/* ------------------------------------------------------------------ the whole file system */
-
-int gpu4fs_statfs(gpu4fs *fs, struct gpu4fs_statfs *out)
-{
-	struct g4_statfs state = {0};
-	struct g4_cmd cmd = {.op = G4_CMD_STATFS, .length = sizeof(state), .data = &state};
-	int rc = g4c_run(fs->mount->engine, &cmd);
-
-	if (rc)
-		return rc;
-	*out = (struct gpu4fs_statfs){
-		.block_bytes = state.block_bytes,
-		.blocks = state.blocks,
-		.blocks_free = state.blocks_free,
-		.blocks_available = state.blocks_available,
-		.inodes = state.inodes,
-		.inodes_free = state.inodes_free,
-		.name_max = state.name_max,
-		.state = state.flags,
-	};
-	memcpy(out->uuid, state.uuid, sizeof(out->uuid));
-	return 0;
-}
-
-int gpu4fs_syncfs(gpu4fs *fs)
-{
-	struct g4_cmd cmd = {.op = G4_CMD_SYNCFS};
-
-	return g4c_run(fs->mount->engine, &cmd);
 }

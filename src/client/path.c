@@ -54,7 +54,7 @@ static int walk(gpu4fs *fs, const struct g4c_node *node, const char *path, uint3
 
 int g4c_resolve(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follow, struct g4_attr *attr)
 {
-	struct g4c_split split;
+	struct g4_path_split split;
 	struct g4c_node node;
 	int rc;
 
@@ -70,7 +70,8 @@ int g4c_resolve(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follow, stru
 	return split.slash && !S_ISDIR(attr->mode) ? -ENOTDIR : 0;
 }
 
-int g4c_resolve_parent(gpu4fs *fs, gpu4fs_file *at, const char *path, struct g4c_node *parent, struct g4c_split *split)
+int g4c_resolve_parent(gpu4fs *fs, gpu4fs_file *at, const char *path, struct g4c_node *parent,
+		       struct g4_path_split *split)
 {
 	struct g4_attr attr;
 	int rc;
@@ -97,7 +98,7 @@ static int gone(int rc)
 }
 
 /* Runs a command on the name that a split path ends in. */
-static int run_on_name(gpu4fs *fs, uint32_t op, const struct g4c_node *parent, const struct g4c_split *split,
+static int run_on_name(gpu4fs *fs, uint32_t op, const struct g4c_node *parent, const struct g4_path_split *split,
 		       struct g4_cmd *cmd)
 {
 	cmd->op = op;
@@ -109,7 +110,7 @@ static int run_on_name(gpu4fs *fs, uint32_t op, const struct g4c_node *parent, c
 }
 
 /* Does the name exist, and as what? */
-static int lookup(gpu4fs *fs, const struct g4c_node *parent, const struct g4c_split *split, struct g4_attr *attr)
+static int lookup(gpu4fs *fs, const struct g4c_node *parent, const struct g4_path_split *split, struct g4_attr *attr)
 {
 	struct g4_cmd cmd = {.attr = attr};
 
@@ -123,7 +124,7 @@ static int lookup(gpu4fs *fs, const struct g4c_node *parent, const struct g4c_sp
  * exists and -ENOENT if not.
  */
 static int place_of_new(gpu4fs *fs, gpu4fs_file *at, const char *path, bool directory, struct g4c_node *parent,
-			struct g4c_split *split)
+			struct g4_path_split *split)
 {
 	struct g4_attr attr;
 	int rc;
@@ -131,7 +132,7 @@ static int place_of_new(gpu4fs *fs, gpu4fs_file *at, const char *path, bool dire
 	rc = g4c_resolve_parent(fs, at, path, parent, split);
 	if (rc)
 		return rc;
-	if (split->last != G4C_LAST_NAME)
+	if (split->last != G4_LAST_NAME)
 		return -EEXIST;
 	if (!split->slash || directory)
 		return 0;
@@ -142,7 +143,7 @@ static int place_of_new(gpu4fs *fs, gpu4fs_file *at, const char *path, bool dire
 int gpu4fs_mkdir(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode)
 {
 	struct g4_cmd cmd = {.mode = mode & (S_IRWXU | S_IRWXG | S_IRWXO | S_ISVTX)};
-	struct g4c_split split;
+	struct g4_path_split split;
 	struct g4c_node parent;
 	int rc;
 
@@ -155,7 +156,7 @@ int gpu4fs_mkdir(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode)
 int gpu4fs_mknod(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode, uint64_t rdev)
 {
 	struct g4_cmd cmd = {0};
-	struct g4c_split split;
+	struct g4_path_split split;
 	struct g4c_node parent;
 	int rc;
 
@@ -169,7 +170,7 @@ int gpu4fs_mknod(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode, u
 		break;
 	case S_IFCHR:
 	case S_IFBLK:
-		cmd.offset = rdev;
+		cmd.rdev = rdev;
 		break;
 	case S_IFDIR:
 		return -EPERM;
@@ -188,7 +189,7 @@ int gpu4fs_mknod(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode, u
 int gpu4fs_symlink(gpu4fs *fs, const char *target, gpu4fs_file *at, const char *path)
 {
 	struct g4_cmd cmd = {0};
-	struct g4c_split split;
+	struct g4_path_split split;
 	struct g4c_node parent;
 	size_t bytes;
 	int rc;
@@ -211,7 +212,7 @@ static int link_node(gpu4fs *fs, const struct g4_attr *attr, gpu4fs_file *to_at,
 {
 	struct g4_cmd cmd = {.op = G4_CMD_LINK, .cred = &fs->cred};
 	struct g4c_node parent;
-	struct g4c_split split;
+	struct g4_path_split split;
 	int rc;
 
 	rc = place_of_new(fs, to_at, to, false, &parent, &split);
@@ -262,7 +263,7 @@ int gpu4fs_link_file(gpu4fs_file *file, gpu4fs_file *to_at, const char *to)
 int gpu4fs_unlink(gpu4fs *fs, gpu4fs_file *at, const char *path)
 {
 	struct g4_cmd cmd = {0};
-	struct g4c_split split;
+	struct g4_path_split split;
 	struct g4_attr attr;
 	struct g4c_node parent;
 	int rc;
@@ -270,7 +271,7 @@ int gpu4fs_unlink(gpu4fs *fs, gpu4fs_file *at, const char *path)
 	rc = g4c_resolve_parent(fs, at, path, &parent, &split);
 	if (rc)
 		return rc;
-	if (split.last != G4C_LAST_NAME)
+	if (split.last != G4_LAST_NAME)
 		return -EISDIR;
 	if (split.slash) {
 		rc = lookup(fs, &parent, &split, &attr);
@@ -284,7 +285,7 @@ int gpu4fs_unlink(gpu4fs *fs, gpu4fs_file *at, const char *path)
 int gpu4fs_rmdir(gpu4fs *fs, gpu4fs_file *at, const char *path)
 {
 	struct g4_cmd cmd = {0};
-	struct g4c_split split;
+	struct g4_path_split split;
 	struct g4c_node parent;
 	int rc;
 
@@ -292,13 +293,13 @@ int gpu4fs_rmdir(gpu4fs *fs, gpu4fs_file *at, const char *path)
 	if (rc)
 		return rc;
 	switch (split.last) {
-	case G4C_LAST_DOT:
+	case G4_LAST_DOT:
 		return -EINVAL;
-	case G4C_LAST_DOTDOT:
+	case G4_LAST_DOTDOT:
 		return -ENOTEMPTY;
-	case G4C_LAST_ROOT:
+	case G4_LAST_ROOT:
 		return -EBUSY;
-	case G4C_LAST_NAME:
+	case G4_LAST_NAME:
 		break;
 	}
 	return run_on_name(fs, G4_CMD_RMDIR, &parent, &split, &cmd);
@@ -307,8 +308,8 @@ int gpu4fs_rmdir(gpu4fs *fs, gpu4fs_file *at, const char *path)
 /* ------------------------------------------------------------------ renaming */
 
 /* A slash at the end of either path demands a directory at the source, and for EXCHANGE at the target too. */
-static int rename_check_slashes(gpu4fs *fs, const struct g4c_node *from_parent, const struct g4c_split *from,
-				const struct g4c_node *to_parent, const struct g4c_split *to, uint32_t flags)
+static int rename_check_slashes(gpu4fs *fs, const struct g4c_node *from_parent, const struct g4_path_split *from,
+				const struct g4c_node *to_parent, const struct g4_path_split *to, uint32_t flags)
 {
 	struct g4_attr attr;
 	int rc;
@@ -334,7 +335,7 @@ int gpu4fs_rename(gpu4fs *fs, gpu4fs_file *from_at, const char *from, gpu4fs_fil
 		  uint32_t flags)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_RENAME, .flags = flags, .cred = &fs->cred};
-	struct g4c_split from_split, to_split;
+	struct g4_path_split from_split, to_split;
 	struct g4c_node from_parent, to_parent;
 	int rc;
 
@@ -350,9 +351,9 @@ int gpu4fs_rename(gpu4fs *fs, gpu4fs_file *from_at, const char *from, gpu4fs_fil
 	rc = g4c_resolve_parent(fs, to_at, to, &to_parent, &to_split);
 	if (rc)
 		return rc;
-	if (from_split.last != G4C_LAST_NAME)
+	if (from_split.last != G4_LAST_NAME)
 		return -EBUSY;
-	if (to_split.last != G4C_LAST_NAME)
+	if (to_split.last != G4_LAST_NAME)
 		return flags & GPU4FS_RENAME_NOREPLACE ? -EEXIST : -EBUSY;
 	if (from_split.slash || to_split.slash) {
 		rc = rename_check_slashes(fs, &from_parent, &from_split, &to_parent, &to_split, flags);

@@ -9,7 +9,7 @@
  * a core. Where the last request came just after that, a client asks for one thing after the other, and looking longer is
  * cheaper than the nap, and saves it half the time of a request. With many requests under way the device has work enough,
  * and what is posted waits for the next completions. While the engine has left (g4_agent_rest()) naps are so long that they cost less than 0.1 %: programs that
- * work on the engine's state without it (engine/caller.h) may post a request then.
+ * work on the engine's state without it (device/caller.h) may post a request then.
  *
  * The engine's memory is not trusted further than it must be: a request is copied before it is checked, buffers are
  * checked against the areas that the host knows, ranges by dev.c.
@@ -19,7 +19,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -27,6 +26,7 @@
 
 #include "base/clock_host.h"
 #include "base/log_host.h"
+#include "base/thread_host.h"
 #include "dev/dev_ops_host.h"
 #include "simt/simt_host.h"
 
@@ -205,7 +205,7 @@ static uint32_t report_complete(struct g4_agent *agent)
 		bool done = g4_load32_acq(&flight->io.done) != 0;
 
 		/* one look at a file's queue is one for all its requests */
-		if (!done && !(polled && agent->inner->kind == G4_DEV_KIND_FILE)) {
+		if (!done && !(polled && g4_queued_is(agent->inner))) {
 			done = g4_dev_poll(agent->wg, agent->inner, &flight->io);
 			polled = true;
 		}
@@ -228,7 +228,7 @@ static void nap(struct g4_agent *agent, uint64_t ns)
 	pthread_mutex_lock(&agent->lock);
 	agent->counts.naps++;
 	pthread_mutex_unlock(&agent->lock);
-	if (count > 0 && agent->inner->kind == G4_DEV_KIND_FILE)
+	if (count > 0 && g4_queued_is(agent->inner))
 		g4_queued_doze(agent->inner, 1 + count / 4, ns);
 	else
 		nanosleep(&time, NULL); /* ending early does no harm */
@@ -306,7 +306,7 @@ static void *run(void *argument)
 
 	/* as delivered, naps are half as long again; a refusal does no harm */
 	(void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
-	agent->owns = agent->inner->kind == G4_DEV_KIND_FILE && g4_queued_own(agent->inner);
+	agent->owns = g4_queued_is(agent->inner) && g4_queued_own(agent->inner);
 	serve(agent);
 	if (agent->owns)
 		g4_queued_disown(agent->inner);
@@ -317,15 +317,8 @@ static void *run(void *argument)
 
 static int start_thread(struct g4_agent *agent)
 {
-	sigset_t all, before;
-	int rc;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&agent->thread, NULL, run, agent);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	agent->runs = rc == 0;
-	return rc == 0 ? 0 : -G4_E_NOMEM;
+	agent->runs = g4_thread_start(&agent->thread, run, agent) == 0;
+	return agent->runs ? 0 : -G4_E_NOMEM;
 }
 
 static bool map_memory(struct g4_agent *agent)
@@ -401,11 +394,26 @@ void *g4_agent_memory(const struct g4_agent *agent, uint64_t *bytes)
 	return agent->memory;
 }
 
+static void close_remote(struct g4_dev *dev)
+{
+	struct g4_agent *agent = dev->host;
+	struct g4_dev *inner = agent->inner;
+
+	g4_agent_close(agent);
+	free(dev->remote);
+	free(dev);
+	g4_dev_close(inner);
+}
+
+static const struct g4_dev_ops remote_ops = {
+	.submit = g4_remote_submit, .poll = g4_remote_poll, .wait = g4_remote_wait, .close = close_remote};
+
 void g4_agent_describe(const struct g4_agent *agent, void *memory, struct g4_remote *remote,
 		       struct g4_remote *remote_at, struct g4_dev *dev)
 {
 	g4_remote_init(remote, memory, agent->slots, agent->chunk_bytes);
-	*dev = (struct g4_dev){.props = agent->inner->props, .kind = G4_DEV_KIND_REMOTE, .remote = remote_at};
+	/* a GPU has no use for the functions; threads that stand in for one have */
+	*dev = (struct g4_dev){.props = agent->inner->props, .ops = &remote_ops, .remote = remote_at};
 	dev->props.mapped = false;
 }
 
@@ -470,15 +478,4 @@ int g4_dev_remote_open(struct g4_dev *inner, const struct g4_agent_options *opti
 struct g4_agent *g4_dev_remote_agent(struct g4_dev *dev)
 {
 	return dev->host;
-}
-
-void g4_remote_close(struct g4_dev *dev)
-{
-	struct g4_agent *agent = dev->host;
-	struct g4_dev *inner = agent->inner;
-
-	g4_agent_close(agent);
-	free(dev->remote);
-	free(dev);
-	g4_dev_close(inner);
 }

@@ -50,6 +50,7 @@ struct g4_claim {
 	struct span spans[MOST_SPANS];
 	int fds[MOST_SPANS];
 	uint32_t span_count, fd_count;
+	int node; /* the block device, open with O_EXCL; -1: it is a file, or lent to the kernel */
 	bool read_only;
 };
 
@@ -441,7 +442,8 @@ static int claim_itself(struct g4_claim *claim, const char *name, const char *pa
 				   name);
 	if (exclusive < 0)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: cannot be claimed: %m", name);
-	return keep(claim, exclusive, name, message);
+	claim->node = exclusive;
+	return 0;
 }
 
 int g4_claim_take(const char *name, const char *path, int fd, bool read_only, struct g4_claim **out,
@@ -453,6 +455,7 @@ int g4_claim_take(const char *name, const char *path, int fd, bool read_only, st
 
 	if (!claim)
 		return g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", name);
+	claim->node = -1;
 	claim->read_only = read_only;
 	if (fstat(fd, &st) != 0)
 		code = g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: cannot be asked what it is: %m", name);
@@ -474,7 +477,27 @@ void g4_claim_drop(struct g4_claim *claim)
 {
 	if (!claim)
 		return;
+	if (claim->node >= 0)
+		close(claim->node);
 	for (uint32_t i = 0; i < claim->fd_count; i++)
 		close(claim->fds[i]);
 	free(claim);
+}
+
+bool g4_claim_lend(struct g4_claim *claim)
+{
+	if (claim->node < 0)
+		return false;
+	close(claim->node);
+	claim->node = -1;
+	return true;
+}
+
+bool g4_claim_take_back(struct g4_claim *claim, int fd)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	claim->node = open(path, O_RDONLY | O_EXCL | O_CLOEXEC | O_NONBLOCK);
+	return claim->node >= 0;
 }

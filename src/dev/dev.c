@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Devices, engine side: every request is checked here, requests to mapped devices are executed here, and the rest goes
- * to the device's kind by a switch.
+ * to what the device's kind offers (dev_ops_host.h).
  *
  * A request that fails its check completes at once with the code and never reaches a device, so a damaged image that
  * leads to a wild address costs an error, not a wild access. Whatever needs a system call lies in *_host.c; in CUDA code
@@ -65,42 +65,93 @@ G4_FN static int check_request(const struct g4_dev *dev, const struct g4_io *io)
 	}
 }
 
-/* ---- mapped devices ---- */
+/* ---- the kinds of devices: everything that is not done in this file leaves it here ---- */
 
-G4_FN static int mapped_flush(struct g4_dev *dev)
-{
-	if (dev->persist == G4_DEV_PERSIST_NEVER)
-		return 0;
 #if G4_CUDA
-	return -G4_E_NOTSUP;
-#else
-	return g4_mapped_flush(dev);
-#endif
+/* The queued devices that a GPU can use are those behind an agent, and nobody there can ask the host for the rest. */
+G4_FN static bool kind_is_usable(const struct g4_dev *dev)
+{
+	return dev->remote != NULL;
 }
-
-G4_FN static int mapped_persist(struct g4_dev *dev, uint32_t flags, uint64_t offset, uint64_t bytes)
+G4_FN static void kind_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first)
 {
-	if (!(flags & G4_IO_FUA) || dev->persist == G4_DEV_PERSIST_NEVER)
-		return 0;
-#if G4_CUDA
-	(void)offset;
-	(void)bytes;
-	return -G4_E_NOTSUP;
-#else
-	return g4_mapped_persist(dev, offset, bytes);
-#endif
+	g4_remote_submit(wg, dev, first);
 }
-
-G4_FN static int mapped_discard(struct g4_dev *dev, uint64_t offset, uint64_t bytes)
+G4_FN static void kind_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 {
-#if G4_CUDA
+	g4_remote_poll(wg, dev, io);
+}
+G4_FN static void kind_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
+{
+	g4_remote_wait(wg, dev, io);
+}
+G4_FN static int kind_flush(struct g4_dev *dev)
+{
+	(void)dev;
+	return -G4_E_NOTSUP;
+}
+G4_FN static int kind_persist(struct g4_dev *dev, uint64_t offset, uint64_t bytes)
+{
 	(void)dev;
 	(void)offset;
 	(void)bytes;
 	return -G4_E_NOTSUP;
+}
+G4_FN static int kind_discard(struct g4_dev *dev, uint64_t offset, uint64_t bytes)
+{
+	return kind_persist(dev, offset, bytes);
+}
+/* One request from start to end. False: it has no faster way than submitting and waiting. */
+G4_FN static bool kind_execute(struct g4_dev *dev, struct g4_io *io, int *result)
+{
+	(void)dev;
+	(void)io;
+	(void)result;
+	return false;
+}
 #else
-	return g4_mapped_discard(dev, offset, bytes);
+static bool kind_is_usable(const struct g4_dev *dev)
+{
+	return dev->ops->submit != NULL;
+}
+static void kind_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first)
+{
+	dev->ops->submit(wg, dev, first);
+}
+static void kind_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
+{
+	dev->ops->poll(wg, dev, io);
+}
+static void kind_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
+{
+	dev->ops->wait(wg, dev, io);
+}
+static int kind_flush(struct g4_dev *dev)
+{
+	return dev->ops->flush(dev);
+}
+static int kind_persist(struct g4_dev *dev, uint64_t offset, uint64_t bytes)
+{
+	return dev->ops->persist(dev, offset, bytes);
+}
+static int kind_discard(struct g4_dev *dev, uint64_t offset, uint64_t bytes)
+{
+	return dev->ops->discard(dev, offset, bytes);
+}
+static bool kind_execute(struct g4_dev *dev, struct g4_io *io, int *result)
+{
+	if (!dev->ops->execute)
+		return false;
+	*result = dev->ops->execute(dev, io);
+	return true;
+}
 #endif
+
+/* ---- mapped devices ---- */
+
+G4_FN static bool is_durable_at_once(const struct g4_dev *dev)
+{
+	return dev->persist == G4_DEV_PERSIST_NEVER;
 }
 
 G4_FN static int mapped_transfer(struct g4_wg *wg, struct g4_dev *dev, const struct g4_io *io)
@@ -114,18 +165,18 @@ G4_FN static int mapped_transfer(struct g4_wg *wg, struct g4_dev *dev, const str
 			g4_copy(wg, dev->map + at, part->base, part->bytes);
 		at += part->bytes;
 	}
-	if (io->op == G4_IO_READ)
+	if (io->op == G4_IO_READ || !(io->flags & G4_IO_FUA) || is_durable_at_once(dev))
 		return 0;
-	return mapped_persist(dev, io->flags, io->offset_bytes, at - io->offset_bytes);
+	return kind_persist(dev, io->offset_bytes, at - io->offset_bytes);
 }
 
 G4_FN static int mapped_execute(struct g4_wg *wg, struct g4_dev *dev, const struct g4_io *io)
 {
 	switch (io->op) {
 	case G4_IO_FLUSH:
-		return mapped_flush(dev);
+		return is_durable_at_once(dev) ? 0 : kind_flush(dev);
 	case G4_IO_DISCARD:
-		return mapped_discard(dev, io->offset_bytes, io->discard_bytes);
+		return kind_discard(dev, io->offset_bytes, io->discard_bytes);
 	default:
 		return mapped_transfer(wg, dev, io);
 	}
@@ -147,85 +198,54 @@ G4_FN static bool begin(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 	g4_store32_rlx(&io->done, 0);
 	int code = check_request(dev, io);
 	if (code == 0 && !dev->props.mapped) {
-#if G4_CUDA
-		if (dev->kind == G4_DEV_KIND_REMOTE)
+		if (kind_is_usable(dev))
 			return false;
 		code = -G4_E_NOTSUP;
-#else
-		return false;
-#endif
 	}
 	complete(io, code == 0 ? mapped_execute(wg, dev, io) : code);
 	return true;
 }
 
-G4_FN void g4_dev_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
-{
-	g4_dev_submit_many(wg, dev, io, 1);
-}
-
-G4_FN void g4_dev_submit_many(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *ios, uint32_t count)
+G4_FN void g4_dev_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first)
 {
 	uint32_t left = 0;
-	for (uint32_t i = 0; i < count; i++)
-		left += !begin(wg, dev, &ios[i]);
-	if (left == 0)
-		return;
-	if (dev->kind == G4_DEV_KIND_REMOTE) {
-		g4_remote_submit(wg, dev, ios, count);
-		return;
-	}
-#if !G4_CUDA
-	if (dev->kind == G4_DEV_KIND_FILE) {
-		g4_queued_submit(dev, g4_wg_index(wg), ios, count);
-		return;
-	}
-	for (uint32_t i = 0; i < count; i++) {
-		if (!g4_load32_acq(&ios[i].done))
-			g4_fault_submit(dev, &ios[i]);
-	}
-#endif
+	for (struct g4_io *io = first; io; io = io->next)
+		left += !begin(wg, dev, io);
+	if (left > 0)
+		kind_submit(wg, dev, first);
 }
 
 G4_FN bool g4_dev_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 {
 	if (g4_load32_acq(&io->done))
 		return true;
-	if (dev->kind == G4_DEV_KIND_REMOTE) {
-		g4_remote_poll(wg, dev, io);
-		return g4_load32_acq(&io->done) != 0;
-	}
-#if G4_CUDA
-	return false;
-#else
-	if (dev->kind == G4_DEV_KIND_FILE)
-		g4_queued_poll(dev, io);
-	else
-		g4_fault_poll(dev, io);
+	kind_poll(wg, dev, io);
 	return g4_load32_acq(&io->done) != 0;
-#endif
 }
 
 G4_FN int g4_dev_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 {
-	if (g4_load32_acq(&io->done))
-		return io->result;
-	if (dev->kind == G4_DEV_KIND_REMOTE) {
-		g4_remote_wait(wg, dev, io);
-		return io->result;
-	}
-#if G4_CUDA
-	return -G4_E_NOTSUP;
-#else
-	if (dev->kind == G4_DEV_KIND_FILE)
-		g4_queued_wait(dev, io);
-	else
-		g4_fault_wait(dev, io);
+	if (!g4_load32_acq(&io->done))
+		kind_wait(wg, dev, io);
 	return io->result;
-#endif
 }
 
 /* ---- one request on one buffer ---- */
+
+/* From start to end. */
+G4_FN static int execute(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
+{
+	int result = check_request(dev, io);
+
+	if (result < 0)
+		return result;
+	if (dev->props.mapped)
+		return mapped_execute(wg, dev, io);
+	if (kind_execute(dev, io, &result))
+		return result;
+	g4_dev_submit(wg, dev, io);
+	return g4_dev_wait(wg, dev, io);
+}
 
 G4_FN static int transfer(struct g4_wg *wg, struct g4_dev *dev, uint32_t op, uint32_t flags, uint64_t offset,
 			  void *buffer, uint64_t bytes)
@@ -240,14 +260,7 @@ G4_FN static int transfer(struct g4_wg *wg, struct g4_dev *dev, uint32_t op, uin
 	io.offset_bytes = offset;
 	io.iov = &iov;
 	io.iov_count = 1;
-#if !G4_CUDA
-	if (dev->kind == G4_DEV_KIND_FILE) {
-		int code = check_request(dev, &io);
-		return code == 0 ? g4_file_transfer(dev, op, flags, offset, &iov, 1) : code;
-	}
-#endif
-	g4_dev_submit(wg, dev, &io);
-	return g4_dev_wait(wg, dev, &io);
+	return execute(wg, dev, &io);
 }
 
 G4_FN int g4_dev_read(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset, void *buffer, uint64_t bytes)
@@ -263,15 +276,10 @@ G4_FN int g4_dev_write(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset, co
 
 G4_FN int g4_dev_flush(struct g4_wg *wg, struct g4_dev *dev)
 {
-#if !G4_CUDA
-	if (dev->kind == G4_DEV_KIND_FILE)
-		return g4_file_flush(dev);
-#endif
 	struct g4_io io;
 	memset(&io, 0, sizeof(io));
 	io.op = G4_IO_FLUSH;
-	g4_dev_submit(wg, dev, &io);
-	return g4_dev_wait(wg, dev, &io);
+	return execute(wg, dev, &io);
 }
 
 /* ---- properties ---- */

@@ -36,10 +36,11 @@ struct g4_io {
 	uint64_t discard_bytes;
 	struct g4_iov *iov;
 	uint32_t iov_count;
-	int32_t result;	 /* 0 or a negative code; valid once done */
-	uint32_t done;	 /* 0 -> 1 with release order */
-	uint32_t queue;	 /* the device's own */
-	uint64_t cookie; /* the device's own */
+	int32_t result;	    /* 0 or a negative code; valid once done */
+	uint32_t done;	    /* 0 -> 1 with release order */
+	uint32_t queue;	    /* the device's own */
+	uint64_t cookie;    /* the device's own */
+	struct g4_io *next; /* submitted with it, NULL: the last; g4_dev_submit() looks at it and nobody later */
 };
 
 struct g4_dev_props {
@@ -51,11 +52,12 @@ struct g4_dev_props {
 	bool discard;
 };
 
-/* Leader, thread-safe. Starts a request; errors show in io->result. */
-G4_FN void g4_dev_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
-/* Leader, thread-safe. Starts `count` requests with as few system calls as possible. */
-G4_FN void g4_dev_submit_many(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *ios, uint32_t count);
-/* Leader. Returns when the request is done, with its result. */
+/*
+ * Leader, thread-safe. Starts a request and those that follow it by `next`, with as few system calls as possible; errors show
+ * in io->result.
+ */
+G4_FN void g4_dev_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first);
+/* Leader, not only the one that submitted it. Returns when the request is done, with its result. */
 G4_FN int g4_dev_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
 /* Leader. True when the request is done; collects completions on the way and never blocks. */
 G4_FN bool g4_dev_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);

@@ -33,6 +33,13 @@ int g4_dev_open(const char *name, const struct g4_dev_open_options *options, str
  * not what is beyond the new end. -G4_E_NOTSUP: its size is fixed; -G4_E_DEV_SMALL: a block device has less than that.
  */
 int g4_dev_set_size(struct g4_dev *dev, uint64_t bytes);
+/*
+ * Gives up the claim on a block device that keeps other file systems away, for the kernel is about to mount it and claims it
+ * then; users of gpu4fs stay away all the time. False: it is no block device that is claimed.
+ */
+bool g4_dev_lend(struct g4_dev *dev);
+/* The kernel has not mounted it: claims it again. False: somebody else has it now. */
+bool g4_dev_take_back(struct g4_dev *dev);
 /* Closes a device on which no request is under way. Does not flush. NULL is ignored. */
 void g4_dev_close(struct g4_dev *dev);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between dev.c and the kinds of devices, and what those share. Host only, private to src/dev. None of it needs a
- * workgroup. Callers have checked ranges, alignment and permissions (dev.c).
+ * What dev.c asks of a kind of devices, and what the kinds share. Host only, private to src/dev. Callers have checked ranges,
+ * alignment and permissions (dev.c).
  */
 #ifndef G4_DEV_OPS_HOST_H
 #define G4_DEV_OPS_HOST_H
@@ -11,7 +11,27 @@
 #include "dev/dev_host.h"
 #include "dev/dev_types.h"
 
-/* ---- opening (open_host.c) ---- */
+/*
+ * A kind of devices. None of it needs a workgroup but submit, poll and wait of devices behind an agent. A queued kind has submit,
+ * poll, wait; a mapped one flush, persist and discard.
+ */
+struct g4_dev_ops {
+	/* Starts those of a list that are not done yet. */
+	void (*submit)(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first);
+	void (*poll)(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
+	void (*wait)(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
+	/* Any request from start to end; returns its result and leaves completing it to the caller. NULL: by submit and wait. */
+	int (*execute)(struct g4_dev *dev, struct g4_io *io);
+	/* Makes stores to the whole device, or to a range of it, durable. */
+	int (*flush)(struct g4_dev *dev);
+	int (*persist)(struct g4_dev *dev, uint64_t offset, uint64_t bytes);
+	int (*discard)(struct g4_dev *dev, uint64_t offset, uint64_t bytes);
+	/* g4_dev_set_size(); NULL: the size is fixed. */
+	int (*set_size)(struct g4_dev *dev, uint64_t bytes);
+	void (*close)(struct g4_dev *dev);
+};
+
+/* ---- what all say and how they say it (fail_host.c) ---- */
 struct g4_dev_message { /* where the sentence for the user goes; text may be NULL */
 	char *text;
 	size_t bytes;
@@ -42,6 +62,8 @@ void g4_file_close(struct g4_file *file);
 uint32_t g4_file_go_direct(const struct g4_file *file);
 /* True when the file accepts holes (regular file) or discards (block device). Changes nothing. */
 bool g4_file_can_discard(const struct g4_file *file);
+/* g4_dev_set_size() of a device whose host state begins with a struct g4_file. */
+int g4_file_set_size(struct g4_dev *dev, uint64_t bytes);
 
 /* ---- claims (claim_host.c) ---- */
 /*
@@ -51,14 +73,13 @@ bool g4_file_can_discard(const struct g4_file *file);
 int g4_claim_take(const char *name, const char *path, int fd, bool read_only, struct g4_claim **out,
 		  struct g4_dev_message message);
 void g4_claim_drop(struct g4_claim *claim); /* NULL is ignored */
+bool g4_claim_lend(struct g4_claim *claim); /* as g4_dev_lend() */
+bool g4_claim_take_back(struct g4_claim *claim, int fd);
 
 /* ---- synchronous requests on host files (transfer_host.c): return when complete. Thread-safe. ---- */
-int g4_file_transfer(const struct g4_dev *dev, uint32_t op, uint32_t flags, uint64_t offset, const struct g4_iov *iov,
-		     uint32_t iov_count);
-int g4_file_flush(const struct g4_dev *dev);
 int g4_file_discard(const struct g4_file *file, uint64_t offset, uint64_t bytes);
-/* Any request, by the three above; returns its result and leaves completing it to the caller. */
-int g4_file_execute(const struct g4_dev *dev, const struct g4_io *io);
+/* Any request; returns its result and leaves completing it to the caller. */
+int g4_file_execute(struct g4_dev *dev, struct g4_io *io);
 
 /*
  * The part of a vector that one system call can transfer next, when `done_bytes` of it were transferred: entries from
@@ -74,13 +95,10 @@ bool g4_iov_next(const struct g4_iov *iov, uint32_t iov_count, uint64_t done_byt
 /* ---- queued files (uring_host.c) ---- */
 int g4_queued_open(const char *name, const struct g4_dev_open_options *options, struct g4_dev **out,
 		   struct g4_dev_message message);
-void g4_queued_close(struct g4_dev *dev);
-/* Starts those of `ios` that are not done yet. */
-void g4_queued_submit(struct g4_dev *dev, uint32_t queue_hint, struct g4_io *ios, uint32_t count);
-void g4_queued_wait(struct g4_dev *dev, struct g4_io *io);
-void g4_queued_poll(struct g4_dev *dev, struct g4_io *io);
+/* Whether a device is one of these; what is below is for no other. */
+bool g4_queued_is(const struct g4_dev *dev);
 /*
- * Sleeps until `most` requests that were submitted with queue_hint 0 are complete, or all that there are, but not longer
+ * Sleeps until `most` requests that workgroup 0 submitted are complete, or all that there are, but not longer
  * than `ns`. Completes what is complete.
  */
 void g4_queued_doze(struct g4_dev *dev, uint32_t most, uint64_t ns);
@@ -104,19 +122,5 @@ int g4_mem_open(const char *name, uint64_t size_bytes, const struct g4_dev_open_
 		struct g4_dev_message message);
 int g4_dax_open(const char *name, const char *path, const struct g4_dev_open_options *options, struct g4_dev **out,
 		struct g4_dev_message message);
-void g4_mapped_close(struct g4_dev *dev);
-/* Makes stores to the whole device, or to a range of it, durable. */
-int g4_mapped_flush(struct g4_dev *dev);
-int g4_mapped_persist(struct g4_dev *dev, uint64_t offset, uint64_t bytes);
-int g4_mapped_discard(struct g4_dev *dev, uint64_t offset, uint64_t bytes);
-
-/* ---- devices behind an agent (agent_host.c) ---- */
-void g4_remote_close(struct g4_dev *dev);
-
-/* ---- fault injection (fault_host.c) ---- */
-void g4_fault_close(struct g4_dev *dev);
-void g4_fault_submit(struct g4_dev *dev, struct g4_io *io);
-void g4_fault_wait(struct g4_dev *dev, struct g4_io *io);
-void g4_fault_poll(struct g4_dev *dev, struct g4_io *io);
 
 #endif

@@ -5,14 +5,6 @@
 
 #include "dev/dev.h"
 
-enum g4_dev_kind {
-	G4_DEV_KIND_MEM,   /* anonymous memory */
-	G4_DEV_KIND_DAX,   /* a file mapped shared */
-	G4_DEV_KIND_FILE,  /* a regular file or block device, through io_uring or system calls */
-	G4_DEV_KIND_FAULT, /* a wrapper that injects faults (tests) */
-	G4_DEV_KIND_REMOTE /* another device, behind an I/O agent on the host */
-};
-
 /* How stores to a mapped device become durable. */
 enum g4_dev_persist {
 	G4_DEV_PERSIST_NEVER,	 /* memory: nothing survives a power cut, so there is nothing to do */
@@ -22,11 +14,12 @@ enum g4_dev_persist {
 
 struct g4_dev {
 	struct g4_dev_props props;
-	uint32_t kind;		  /* enum g4_dev_kind */
-	uint32_t persist;	  /* enum g4_dev_persist, of a mapped device */
-	uint8_t *map;		  /* first byte of a mapped device, else NULL */
-	void *host;		  /* the kind's own state; host only */
-	struct g4_remote *remote; /* the engine's side of an agent, in the engine's memory; else NULL */
+	uint32_t persist;	      /* enum g4_dev_persist, of a mapped device */
+	bool anonymous;		      /* a mapped device with nothing behind its memory */
+	uint8_t *map;		      /* first byte of a mapped device, else NULL */
+	const struct g4_dev_ops *ops; /* what its kind does; host only */
+	void *host;		      /* the kind's own state; host only */
+	struct g4_remote *remote;     /* the engine's side of an agent, in the engine's memory; else NULL */
 };
 
 #endif

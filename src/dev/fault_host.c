@@ -194,9 +194,8 @@ static int execute(struct fault *fault, const struct g4_io *io)
 
 /* ---- requests ---- */
 
-void g4_fault_submit(struct g4_dev *dev, struct g4_io *io)
+static void submit_one(struct fault *fault, struct g4_io *io)
 {
-	struct fault *fault = dev->host;
 	pthread_mutex_lock(&fault->lock);
 	uint64_t delay = fault->set.delay_ns, before = fault->record.count;
 	io->result = execute(fault, io);
@@ -209,6 +208,15 @@ void g4_fault_submit(struct g4_dev *dev, struct g4_io *io)
 		g4_store32_rel(&io->done, 1);
 }
 
+static void fault_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first)
+{
+	(void)wg;
+	for (struct g4_io *io = first; io; io = io->next) {
+		if (!g4_load32_acq(&io->done))
+			submit_one(dev->host, io);
+	}
+}
+
 static void complete(struct g4_dev *dev, struct g4_io *io)
 {
 	struct fault *fault = dev->host;
@@ -218,19 +226,29 @@ static void complete(struct g4_dev *dev, struct g4_io *io)
 	g4_store32_rel(&io->done, 1);
 }
 
-void g4_fault_poll(struct g4_dev *dev, struct g4_io *io)
+static void fault_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 {
+	(void)wg;
 	if (g4_monotonic_ns() >= io->cookie)
 		complete(dev, io);
 }
 
-void g4_fault_wait(struct g4_dev *dev, struct g4_io *io)
+static void fault_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 {
+	(void)wg;
 	struct timespec due = {.tv_sec = (time_t)(io->cookie / 1000000000), .tv_nsec = (long)(io->cookie % 1000000000)};
 	while (!g4_load32_acq(&io->done) && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, NULL) == EINTR)
 		continue;
 	if (!g4_load32_acq(&io->done))
 		complete(dev, io);
+}
+
+/* Another fault device around this one needs no workgroup. */
+static int execute_alone(struct g4_dev *dev, struct g4_io *io)
+{
+	submit_one(dev->host, io);
+	fault_wait(NULL, dev, io);
+	return io->result;
 }
 
 /* ---- settings and queries ---- */
@@ -350,36 +368,6 @@ const struct g4_fault_op *g4_dev_fault_recorded_op(const struct g4_dev *dev, uin
 
 /* ---- opening and closing ---- */
 
-int g4_dev_fault_open(struct g4_dev *inner, struct g4_dev **out)
-{
-	struct g4_dev *dev = calloc(1, sizeof(*dev));
-	struct fault *fault = calloc(1, sizeof(*fault));
-	if (!dev || !fault || pthread_mutex_init(&fault->lock, NULL) != 0) {
-		free(fault);
-		free(dev);
-		return -G4_E_NOMEM;
-	}
-	fault->inner = inner;
-	fault->owners = 1;
-	fault->powered = true;
-	fault->log.sector_bytes = inner->props.sector_bytes;
-	dev->kind = G4_DEV_KIND_FAULT;
-	dev->host = fault;
-	dev->props = inner->props;
-	dev->props.mapped = false;
-	dev->props.volatile_cache = true;
-	dev->props.discard = !inner->props.read_only;
-	*out = dev;
-	return 0;
-}
-
-void g4_dev_fault_share(struct g4_dev *dev)
-{
-	struct fault *fault = lock(dev);
-	fault->owners++;
-	unlock(fault);
-}
-
 struct g4_dev *g4_dev_fault_unwrap(struct g4_dev *dev)
 {
 	struct fault *fault = dev->host;
@@ -395,11 +383,44 @@ struct g4_dev *g4_dev_fault_unwrap(struct g4_dev *dev)
 	return inner;
 }
 
-void g4_fault_close(struct g4_dev *dev)
+static void close_fault(struct g4_dev *dev)
 {
 	struct fault *fault = lock(dev);
 	bool last = --fault->owners == 0;
 	unlock(fault);
 	if (last)
 		g4_dev_close(g4_dev_fault_unwrap(dev));
+}
+
+static const struct g4_dev_ops fault_ops = {
+	.submit = fault_submit, .poll = fault_poll, .wait = fault_wait, .execute = execute_alone, .close = close_fault};
+
+int g4_dev_fault_open(struct g4_dev *inner, struct g4_dev **out)
+{
+	struct g4_dev *dev = calloc(1, sizeof(*dev));
+	struct fault *fault = calloc(1, sizeof(*fault));
+	if (!dev || !fault || pthread_mutex_init(&fault->lock, NULL) != 0) {
+		free(fault);
+		free(dev);
+		return -G4_E_NOMEM;
+	}
+	fault->inner = inner;
+	fault->owners = 1;
+	fault->powered = true;
+	fault->log.sector_bytes = inner->props.sector_bytes;
+	dev->ops = &fault_ops;
+	dev->host = fault;
+	dev->props = inner->props;
+	dev->props.mapped = false;
+	dev->props.volatile_cache = true;
+	dev->props.discard = !inner->props.read_only;
+	*out = dev;
+	return 0;
+}
+
+void g4_dev_fault_share(struct g4_dev *dev)
+{
+	struct fault *fault = lock(dev);
+	fault->owners++;
+	unlock(fault);
 }

@@ -158,32 +158,22 @@ static void transfer_mapped(const struct g4_dev *inner, uint32_t op, uint64_t of
 int g4_fault_inner_transfer(struct g4_dev *inner, uint32_t op, uint64_t offset, struct g4_iov *iov, uint32_t iov_count)
 {
 	struct g4_io io = {.op = op, .offset_bytes = offset, .iov = iov, .iov_count = iov_count};
-	switch (inner->kind) {
-	case G4_DEV_KIND_FILE:
-		return g4_file_transfer(inner, op, 0, offset, iov, iov_count);
-	case G4_DEV_KIND_FAULT:
-		g4_fault_submit(inner, &io);
-		g4_fault_wait(inner, &io);
-		return io.result;
-	default:
-		transfer_mapped(inner, op, offset, iov, iov_count);
-		return 0;
-	}
+	if (inner->ops->execute)
+		return inner->ops->execute(inner, &io);
+	if (!inner->props.mapped)
+		return -G4_E_NOTSUP;
+	transfer_mapped(inner, op, offset, iov, iov_count);
+	return 0;
 }
 
 int g4_fault_inner_flush(struct g4_dev *inner)
 {
 	struct g4_io io = {.op = G4_IO_FLUSH};
-	switch (inner->kind) {
-	case G4_DEV_KIND_FILE:
-		return g4_file_flush(inner);
-	case G4_DEV_KIND_FAULT:
-		g4_fault_submit(inner, &io);
-		g4_fault_wait(inner, &io);
-		return io.result;
-	default:
-		return inner->persist == G4_DEV_PERSIST_NEVER ? 0 : g4_mapped_flush(inner);
-	}
+	if (inner->ops->execute)
+		return inner->ops->execute(inner, &io);
+	if (!inner->props.mapped)
+		return -G4_E_NOTSUP;
+	return inner->persist == G4_DEV_PERSIST_NEVER ? 0 : inner->ops->flush(inner);
 }
 
 /* ---- surviving ---- */

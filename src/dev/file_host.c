@@ -212,6 +212,21 @@ void g4_file_close(struct g4_file *file)
 	file->claim = NULL;
 }
 
+bool g4_dev_lend(struct g4_dev *dev)
+{
+	const struct g4_file *file = (const struct g4_file *)dev->host;
+
+	/* a queued file: others whose state begins with a struct g4_file have another size in another way */
+	return dev->ops->set_size == g4_file_set_size && file->claim && g4_claim_lend(file->claim);
+}
+
+bool g4_dev_take_back(struct g4_dev *dev)
+{
+	const struct g4_file *file = (const struct g4_file *)dev->host;
+
+	return g4_claim_take_back(file->claim, file->fd);
+}
+
 /* ---- what a file can do ---- */
 
 /* A number from the queue attributes of a block device; partitions have them one level up. */
@@ -287,4 +302,22 @@ bool g4_file_can_discard(const struct g4_file *file)
 	uint64_t behind = g4_align_up(file->size_bytes, G4_PAGE_BYTES);
 	return fallocate(file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)behind, (off_t)G4_PAGE_BYTES) ==
 	       0;
+}
+
+/* ---- another size ---- */
+
+int g4_file_set_size(struct g4_dev *dev, uint64_t bytes)
+{
+	struct g4_file *file = dev->host;
+	uint64_t found = bytes;
+
+	if (file->block_device) {
+		if (ioctl(file->fd, BLKGETSIZE64, &found) != 0)
+			return g4_dev_code(errno);
+	} else if (ftruncate(file->fd, (off_t)bytes) != 0) {
+		return g4_dev_code(errno);
+	}
+	file->size_bytes = found;
+	g4_store64_rel(&dev->props.size_bytes, found);
+	return bytes <= found ? 0 : -G4_E_DEV_SMALL;
 }

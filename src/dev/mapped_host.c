@@ -84,12 +84,12 @@ static int sync_range(const struct g4_dev *dev, uint64_t offset, uint64_t bytes)
 	return msync(dev->map + start, offset + bytes - start, MS_SYNC) == 0 ? 0 : g4_dev_code(errno);
 }
 
-int g4_mapped_flush(struct g4_dev *dev)
+static int flush(struct g4_dev *dev)
 {
 	return sync_range(dev, 0, dev->props.size_bytes);
 }
 
-int g4_mapped_persist(struct g4_dev *dev, uint64_t offset, uint64_t bytes)
+static int persist(struct g4_dev *dev, uint64_t offset, uint64_t bytes)
 {
 	if (dev->persist == G4_DEV_PERSIST_CACHELINE && write_back_lines(dev->map, offset, bytes))
 		return 0;
@@ -97,7 +97,7 @@ int g4_mapped_persist(struct g4_dev *dev, uint64_t offset, uint64_t bytes)
 }
 
 /* Gives whole pages inside the range back; what is left at the ends keeps its contents, as a discard may. */
-int g4_mapped_discard(struct g4_dev *dev, uint64_t offset, uint64_t bytes)
+static int discard(struct g4_dev *dev, uint64_t offset, uint64_t bytes)
 {
 	const struct mapped *mapped = dev->host;
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -105,14 +105,27 @@ int g4_mapped_discard(struct g4_dev *dev, uint64_t offset, uint64_t bytes)
 	uint64_t end = g4_align_down(offset + bytes, page);
 	if (start >= end)
 		return 0;
-	if (dev->kind == G4_DEV_KIND_DAX)
+	if (!dev->anonymous)
 		return g4_file_discard(&mapped->file, start, end - start);
 	return madvise(dev->map + start, end - start, MADV_DONTNEED) == 0 ? 0 : g4_dev_code(errno);
 }
 
 /* ---- opening and closing ---- */
 
-static struct g4_dev *make_device(uint32_t kind, uint32_t flags)
+static void close_mapped(struct g4_dev *dev)
+{
+	struct mapped *mapped = dev->host;
+	if (dev->map)
+		munmap(dev->map, dev->props.size_bytes);
+	g4_file_close(&mapped->file);
+	free(mapped);
+	free(dev);
+}
+
+static const struct g4_dev_ops mapped_ops = {
+	.flush = flush, .persist = persist, .discard = discard, .close = close_mapped};
+
+static struct g4_dev *make_device(uint32_t flags)
 {
 	struct g4_dev *dev = calloc(1, sizeof(*dev));
 	struct mapped *mapped = calloc(1, sizeof(*mapped));
@@ -123,21 +136,11 @@ static struct g4_dev *make_device(uint32_t kind, uint32_t flags)
 	}
 	mapped->file.fd = -1;
 	dev->host = mapped;
-	dev->kind = kind;
+	dev->ops = &mapped_ops;
 	dev->props.sector_bytes = MAPPED_SECTOR_BYTES;
 	dev->props.mapped = true;
 	dev->props.read_only = flags & G4_DEV_READ_ONLY;
 	return dev;
-}
-
-void g4_mapped_close(struct g4_dev *dev)
-{
-	struct mapped *mapped = dev->host;
-	if (dev->map)
-		munmap(dev->map, dev->props.size_bytes);
-	g4_file_close(&mapped->file);
-	free(mapped);
-	free(dev);
 }
 
 /* Memory that starts at a huge page; the kernel commits pages as they are written. */
@@ -161,14 +164,15 @@ static uint8_t *map_anonymous(uint64_t bytes)
 int g4_mem_open(const char *name, uint64_t size_bytes, const struct g4_dev_open_options *options, struct g4_dev **out,
 		struct g4_dev_message message)
 {
-	struct g4_dev *dev = make_device(G4_DEV_KIND_MEM, options->flags);
+	struct g4_dev *dev = make_device(options->flags);
 	if (!dev)
 		return g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", name);
 	dev->map = map_anonymous(size_bytes);
 	if (!dev->map) {
-		g4_mapped_close(dev);
+		close_mapped(dev);
 		return g4_dev_fail(message, -G4_E_NOMEM, "%s: there is no room for this much memory", name);
 	}
+	dev->anonymous = true;
 	dev->persist = G4_DEV_PERSIST_NEVER;
 	dev->props.size_bytes = size_bytes;
 	dev->props.discard = !dev->props.read_only;
@@ -205,7 +209,7 @@ static int map_file(struct g4_dev *dev, const struct g4_file *file)
 int g4_dax_open(const char *name, const char *path, const struct g4_dev_open_options *options, struct g4_dev **out,
 		struct g4_dev_message message)
 {
-	struct g4_dev *dev = make_device(G4_DEV_KIND_DAX, options->flags);
+	struct g4_dev *dev = make_device(options->flags);
 	if (!dev)
 		return g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", name);
 	struct mapped *mapped = dev->host;
@@ -216,7 +220,7 @@ int g4_dax_open(const char *name, const char *path, const struct g4_dev_open_opt
 	else if (code == 0 && (code = map_file(dev, &mapped->file)) != 0)
 		g4_dev_fail(message, code, "%s: cannot be mapped: %m", name);
 	if (code != 0) {
-		g4_mapped_close(dev);
+		close_mapped(dev);
 		return code;
 	}
 	*out = dev;

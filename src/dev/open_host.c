@@ -1,48 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device names, opening and closing by kind, and what all kinds say and how they say it. */
+/* Device names, opening by kind, and what is done with any open device. */
 #define _GNU_SOURCE 1
-#include <errno.h>
-#include <stdio.h>
 
 #include "base/units_host.h"
 #include "dev/dev_ops_host.h"
-
-/* ---- messages and codes ---- */
-
-int g4_dev_fail(struct g4_dev_message message, int code, const char *format, ...)
-{
-	int error = errno;
-	va_list arguments;
-	if (message.text && message.bytes > 0) {
-		va_start(arguments, format);
-		errno = error; /* for %m */
-		vsnprintf(message.text, message.bytes, format, arguments);
-		va_end(arguments);
-	}
-	return code;
-}
-
-int g4_dev_code(int unix_error)
-{
-	switch (unix_error) {
-	case ENOSPC:
-	case EDQUOT:
-		return -G4_E_NOSPC;
-	case EROFS:
-	case EBADF:
-	case EPERM:
-		return -G4_E_DEV_READONLY;
-	case EOPNOTSUPP:
-	case ENOSYS:
-		return -G4_E_NOTSUP;
-	case ENOMEM:
-		return -G4_E_NOMEM;
-	default:
-		return -G4_E_IO;
-	}
-}
-
-/* ---- names ---- */
 
 /* The text after `prefix`, or NULL when the name does not start with it. */
 static const char *after(const char *name, const char *prefix)
@@ -91,22 +52,15 @@ int g4_dev_open(const char *name, const struct g4_dev_open_options *options, str
 	return g4_queued_open(name, options, out, sentence);
 }
 
+int g4_dev_set_size(struct g4_dev *dev, uint64_t bytes)
+{
+	if (!dev->ops->set_size)
+		return bytes <= dev->props.size_bytes ? 0 : -G4_E_NOTSUP;
+	return dev->ops->set_size(dev, bytes);
+}
+
 void g4_dev_close(struct g4_dev *dev)
 {
-	if (!dev)
-		return;
-	switch (dev->kind) {
-	case G4_DEV_KIND_MEM:
-	case G4_DEV_KIND_DAX:
-		g4_mapped_close(dev);
-		break;
-	case G4_DEV_KIND_FILE:
-		g4_queued_close(dev);
-		break;
-	case G4_DEV_KIND_REMOTE:
-		g4_remote_close(dev);
-		break;
-	default:
-		g4_fault_close(dev);
-	}
+	if (dev)
+		dev->ops->close(dev);
 }

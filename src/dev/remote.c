@@ -297,14 +297,14 @@ G4_FN static bool begin(struct g4_wg *wg, struct g4_remote *r, struct g4_io *io)
 	return io->cookie == UINT64_MAX || !(io->flags & G4_IO_FUA); /* else a flush follows */
 }
 
-G4_FN void g4_remote_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *ios, uint32_t count)
+G4_FN void g4_remote_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first)
 {
 	bool started = true;
 
-	for (uint32_t i = 0; i < count; i++)
-		ios[i].queue = 0;
-	for (uint32_t i = 0; i < count && started; i++)
-		started = g4_load32_rlx(&ios[i].done) || begin(wg, dev->remote, &ios[i]);
+	for (struct g4_io *io = first; io; io = io->next)
+		io->queue = 0;
+	for (struct g4_io *io = first; io && started; io = io->next)
+		started = g4_load32_rlx(&io->done) || begin(wg, dev->remote, io);
 }
 
 G4_FN void g4_remote_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)

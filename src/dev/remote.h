@@ -125,11 +125,11 @@ void g4_remote_init(struct g4_remote *remote, void *memory, uint32_t slots, uint
 #endif
 
 /*
- * For dev.c; leader, thread-safe. `ios` are checked. Submitting starts requests in their order for as long as there are
+ * For dev.c; leader, thread-safe. The requests, a list, are checked. Submitting starts them in their order for as long as there are
  * free slots; what is left starts when it is waited for. So a workgroup waits for its requests in their order, and does
  * not submit more before it has waited for all: who waits for a slot must not sit on others.
  */
-G4_FN void g4_remote_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *ios, uint32_t count);
+G4_FN void g4_remote_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first);
 G4_FN void g4_remote_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
 G4_FN void g4_remote_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
 

@@ -45,15 +45,14 @@ static ssize_t transfer_part(int fd, uint32_t op, int rw_flags, uint64_t offset,
 	return pwritev2(fd, vector, (int)part->count, (off_t)offset, rw_flags);
 }
 
-int g4_file_transfer(const struct g4_dev *dev, uint32_t op, uint32_t flags, uint64_t offset, const struct g4_iov *iov,
-		     uint32_t iov_count)
+static int transfer(const struct g4_dev *dev, const struct g4_io *io)
 {
 	const struct g4_file *file = dev->host;
-	int rw_flags = op == G4_IO_WRITE && (flags & G4_IO_FUA) ? RWF_DSYNC : 0;
+	int rw_flags = io->op == G4_IO_WRITE && (io->flags & G4_IO_FUA) ? RWF_DSYNC : 0;
 	struct g4_iov_part part;
 	uint64_t done = 0;
-	while (g4_iov_next(iov, iov_count, done, &part)) {
-		ssize_t moved = transfer_part(file->fd, op, rw_flags, offset + done, iov, &part);
+	while (g4_iov_next(io->iov, io->iov_count, done, &part)) {
+		ssize_t moved = transfer_part(file->fd, io->op, rw_flags, io->offset_bytes + done, io->iov, &part);
 		if (moved < 0 && errno == EINTR)
 			continue;
 		if (moved < 0)
@@ -67,9 +66,8 @@ int g4_file_transfer(const struct g4_dev *dev, uint32_t op, uint32_t flags, uint
 	return 0;
 }
 
-int g4_file_flush(const struct g4_dev *dev)
+static int flush(const struct g4_file *file)
 {
-	const struct g4_file *file = dev->host;
 	int result;
 	do {
 		result = fdatasync(file->fd);
@@ -93,14 +91,14 @@ int g4_file_discard(const struct g4_file *file, uint64_t offset, uint64_t bytes)
 	return result == 0 ? 0 : g4_dev_code(errno);
 }
 
-int g4_file_execute(const struct g4_dev *dev, const struct g4_io *io)
+int g4_file_execute(struct g4_dev *dev, struct g4_io *io)
 {
 	switch (io->op) {
 	case G4_IO_FLUSH:
-		return g4_file_flush(dev);
+		return flush((const struct g4_file *)dev->host);
 	case G4_IO_DISCARD:
 		return g4_file_discard((const struct g4_file *)dev->host, io->offset_bytes, io->discard_bytes);
 	default:
-		return g4_file_transfer(dev, io->op, io->flags, io->offset_bytes, io->iov, io->iov_count);
+		return transfer(dev, io);
 	}
 }

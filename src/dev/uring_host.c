@@ -301,40 +301,41 @@ static bool execute_at_once(const struct queued *queued, struct g4_io *io)
 	return false;
 }
 
-static void submit_synchronously(const struct g4_dev *dev, struct g4_io *ios, uint32_t count)
+static void submit_synchronously(struct g4_dev *dev, struct g4_io *first)
 {
-	for (uint32_t i = 0; i < count; i++) {
-		if (!g4_load32_acq(&ios[i].done))
-			finish(&ios[i], g4_file_execute(dev, &ios[i]));
+	for (struct g4_io *io = first; io; io = io->next) {
+		if (!g4_load32_acq(&io->done))
+			finish(io, g4_file_execute(dev, io));
 	}
 }
 
-void g4_queued_submit(struct g4_dev *dev, uint32_t queue_hint, struct g4_io *ios, uint32_t count)
+static void queued_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first)
 {
 	struct queued *queued = dev->host;
 	if (queued->ring_count == 0) {
-		submit_synchronously(dev, ios, count);
+		submit_synchronously(dev, first);
 		return;
 	}
-	uint32_t index = queue_hint % queued->ring_count;
+	uint32_t index = g4_wg_index(wg) % queued->ring_count;
 	struct ring *ring = ring_of(queued, index);
-	for (uint32_t i = 0; i < count; i++) {
-		if (!g4_load32_acq(&ios[i].done))
-			(void)execute_at_once(queued, &ios[i]);
+	for (struct g4_io *io = first; io; io = io->next) {
+		if (!g4_load32_acq(&io->done))
+			(void)execute_at_once(queued, io);
 	}
 	pthread_mutex_lock(&ring->lock);
-	for (uint32_t i = 0; i < count; i++) {
-		if (g4_load32_acq(&ios[i].done))
+	for (struct g4_io *io = first; io; io = io->next) {
+		if (g4_load32_acq(&io->done))
 			continue;
-		ios[i].queue = index;
-		backlog_append(ring, &ios[i]);
+		io->queue = index;
+		backlog_append(ring, io);
 	}
 	push(queued, ring);
 	pthread_mutex_unlock(&ring->lock);
 }
 
-void g4_queued_wait(struct g4_dev *dev, struct g4_io *io)
+static void queued_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 {
+	(void)wg;
 	struct queued *queued = dev->host;
 	struct ring *ring = ring_of(queued, io->queue);
 	struct waiter waiter = {.io = io, .wake = PTHREAD_COND_INITIALIZER};
@@ -351,8 +352,9 @@ void g4_queued_wait(struct g4_dev *dev, struct g4_io *io)
 	pthread_cond_destroy(&waiter.wake);
 }
 
-void g4_queued_poll(struct g4_dev *dev, struct g4_io *io)
+static void queued_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 {
+	(void)wg;
 	struct queued *queued = dev->host;
 	struct ring *ring = ring_of(queued, io->queue);
 	pthread_mutex_lock(&ring->lock);
@@ -431,10 +433,39 @@ static void rings_open(const char *name, struct queued *queued, const struct g4_
 	g4_log(G4_LOG_WARN, "%s: io_uring is not available (%m); requests are executed one at a time", name);
 }
 
+static void ring_close(struct ring *ring)
+{
+	io_uring_queue_exit(&ring->uring);
+	pthread_mutex_destroy(&ring->lock);
+}
+
+static void close_queued(struct g4_dev *dev)
+{
+	struct queued *queued = dev->host;
+	for (uint32_t i = 0; i < queued->ring_count; i++)
+		ring_close(&queued->rings[i]);
+	free(queued->rings);
+	g4_file_close(&queued->file);
+	free(queued);
+	free(dev);
+}
+
+static const struct g4_dev_ops queued_ops = {.submit = queued_submit,
+					     .poll = queued_poll,
+					     .wait = queued_wait,
+					     .execute = g4_file_execute,
+					     .set_size = g4_file_set_size,
+					     .close = close_queued};
+
+bool g4_queued_is(const struct g4_dev *dev)
+{
+	return dev->ops == &queued_ops;
+}
+
 static void fill_props(struct g4_dev *dev, const struct queued *queued, uint32_t flags)
 {
 	uint32_t sector = g4_file_go_direct(&queued->file);
-	dev->kind = G4_DEV_KIND_FILE;
+	dev->ops = &queued_ops;
 	dev->props.sector_bytes = sector ? sector : 512;
 	dev->props.size_bytes = g4_align_down(queued->file.size_bytes, dev->props.sector_bytes);
 	dev->props.read_only = flags & G4_DEV_READ_ONLY;
@@ -464,23 +495,6 @@ free_memory:
 	free(queued);
 	free(dev);
 	return code;
-}
-
-static void ring_close(struct ring *ring)
-{
-	io_uring_queue_exit(&ring->uring);
-	pthread_mutex_destroy(&ring->lock);
-}
-
-void g4_queued_close(struct g4_dev *dev)
-{
-	struct queued *queued = dev->host;
-	for (uint32_t i = 0; i < queued->ring_count; i++)
-		ring_close(&queued->rings[i]);
-	free(queued->rings);
-	g4_file_close(&queued->file);
-	free(queued);
-	free(dev);
 }
 
 /* ---- a device of one thread ---- */

@@ -12,14 +12,14 @@ G4_FN static struct g4_cache *cache_of(const struct g4_dir *dir)
 }
 
 /* References a leaf or index page. */
-G4_FN static int get_page(struct g4_wg *wg, const struct g4_dir *dir, uint64_t address, uint32_t *line)
+G4_FN static int get_page(struct g4_wg *wg, const struct g4_dir *dir, struct g4_address address, uint32_t *line)
 {
 	return g4_meta_get(wg, dir->alloc->meta, address, G4_BLOCK_DIR_LEAF, line);
 }
 
 G4_FN static bool is_index(const struct g4_dir *dir, uint32_t line)
 {
-	return cache_of(dir)->lines[line].type == G4_BLOCK_DIR_INDEX;
+	return g4_meta_line(cache_of(dir), line)->type == G4_BLOCK_DIR_INDEX;
 }
 
 /* Index of the last entry whose bound is at most `hash`. */
@@ -52,7 +52,7 @@ G4_FN static int check_index(const struct g4_dir_index *index, uint32_t above)
 G4_FN static int find_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint32_t hash, uint32_t near, uint32_t *line,
 			   uint64_t *bound, bool *full)
 {
-	uint64_t address = g4_ptr_address(dir->root);
+	struct g4_address address = g4_ptr_address(dir->root);
 	uint32_t level = 0;
 
 	*bound = UINT64_C(1) << 32;
@@ -75,7 +75,7 @@ G4_FN static int find_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint32_t 
 			uint32_t child = child_of(index, hash);
 			level = index->level;
 			*full = *full || index->count == G4_DIR_INDEX_ENTRIES;
-			address = index->entries[child].page;
+			address = g4_address_from(index->entries[child].page);
 			if (child + 1 < index->count)
 				*bound = index->entries[child + 1].hash;
 		}
@@ -104,7 +104,7 @@ G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *
 	g4_leaf_open(&leaf, cache_of(dir), line);
 	slot->unit = g4_leaf_find(wg, &leaf, slot->hash, name, bytes, &slot->collides);
 	slot->line = line;
-	slot->page = cache_of(dir)->lines[line].index << G4_PAGE_SHIFT;
+	slot->page = g4_page_address(cache_of(dir)->lines[line].index);
 	if (slot->unit == 0) {
 		slot->room = full ? 0 : g4_leaf_room(&leaf);
 		rc = -G4_E_NOENT;
@@ -118,8 +118,8 @@ G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *
 	return rc;
 }
 
-G4_FN static int new_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t type, uint64_t *address,
-			  uint32_t *line)
+G4_FN static int new_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t type,
+			  struct g4_address *address, uint32_t *line)
 {
 	int rc = g4_alloc_metadata(wg, dir->alloc, txn, address);
 
@@ -135,7 +135,7 @@ G4_FN static int new_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *t
 
 G4_FN static int put_root_above(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t level)
 {
-	uint64_t address;
+	struct g4_address address;
 	uint32_t line;
 
 	if (level > G4_DIR_MAX_LEVEL)
@@ -147,7 +147,7 @@ G4_FN static int put_root_above(struct g4_wg *wg, struct g4_dir *dir, struct g4_
 	index->count = 1;
 	index->level = level;
 	index->entries[0].hash = 0;
-	index->entries[0].page = g4_ptr_address(dir->root);
+	index->entries[0].page = g4_address_stored(g4_ptr_address(dir->root));
 	dir->root = g4_ptr_make(address, G4_TAG_4K, G4_PTR_VALID);
 	g4_cache_put(cache_of(dir), line);
 	return 0;
@@ -170,7 +170,7 @@ G4_FN static int split_index(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn
 {
 	struct g4_dir_index *old = (struct g4_dir_index *)g4_line_data(cache_of(dir), line);
 	uint32_t keep = old->count / 2, right_line;
-	uint64_t right_address;
+	struct g4_address right_address;
 	int rc = new_page(wg, dir, txn, G4_BLOCK_DIR_INDEX, &right_address, &right_line);
 
 	if (rc < 0)
@@ -182,7 +182,7 @@ G4_FN static int split_index(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn
 	right->count = old->count - keep;
 	g4_copy(wg, right->entries, &old->entries[keep], (uint64_t)right->count * sizeof(right->entries[0]));
 	old->count = keep;
-	index_insert(parent, child, right->entries[0].hash, right_address);
+	index_insert(parent, child, right->entries[0].hash, g4_address_stored(right_address));
 	g4_cache_put(cache_of(dir), right_line);
 	return 0;
 }
@@ -193,7 +193,7 @@ G4_FN static int split_leaf(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn 
 {
 	struct g4_leaf old, right;
 	uint32_t right_line;
-	uint64_t right_address;
+	struct g4_address right_address;
 
 	g4_leaf_open_alone(&old, cache_of(dir), line);
 	const uint32_t pivot = g4_leaf_pivot(&old);
@@ -206,7 +206,7 @@ G4_FN static int split_leaf(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn 
 	g4_txn_dirty(txn, parent_line);
 	g4_leaf_init(&right, cache_of(dir), right_line);
 	g4_leaf_split(&old, &right, pivot);
-	index_insert(parent, child, pivot, right_address);
+	index_insert(parent, child, pivot, g4_address_stored(right_address));
 	g4_cache_put(cache_of(dir), right_line);
 	return 0;
 }
@@ -232,7 +232,7 @@ G4_FN static int step_down(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *
 	if (rc < 0)
 		return rc;
 	uint32_t child = child_of(parent, hash);
-	rc = get_page(wg, dir, parent->entries[child].page, line);
+	rc = get_page(wg, dir, g4_address_from(parent->entries[child].page), line);
 	if (rc < 0)
 		return rc;
 	void *page = g4_line_data(cache_of(dir), *line);
@@ -256,7 +256,7 @@ G4_FN static int step_down(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *
 
 G4_FN static int first_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn)
 {
-	uint64_t address;
+	struct g4_address address;
 	uint32_t line;
 	int rc = new_page(wg, dir, txn, G4_BLOCK_DIR_LEAF, &address, &line);
 
@@ -379,7 +379,7 @@ G4_FN int g4_dir_replace(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *tx
 
 G4_FN int g4_dir_free_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn)
 {
-	uint64_t address = g4_ptr_address(dir->root);
+	struct g4_address address = g4_ptr_address(dir->root);
 	uint32_t parent = G4_NO_LINE, level = 0, line;
 	int rc;
 
@@ -400,7 +400,7 @@ G4_FN int g4_dir_free_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *
 			break;
 		}
 		level = index->level;
-		address = index->entries[index->count - 1].page;
+		address = g4_address_from(index->entries[index->count - 1].page);
 		if (parent != G4_NO_LINE)
 			g4_cache_put(cache_of(dir), parent);
 		parent = line;
@@ -462,4 +462,33 @@ G4_FN int g4_dir_read_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint64_t 
 	if (bound <= UINT32_MAX)
 		*next = bound << 16;
 	return 0;
+}
+
+G4_FN int g4_dir_path(struct g4_wg *wg, const struct g4_dir *dir, uint64_t from, struct g4_address path[G4_DIR_PATH],
+		      uint32_t *count)
+{
+	struct g4_address address = g4_ptr_address(dir->root);
+	uint32_t line;
+	int rc = 0;
+
+	*count = 0;
+	if (dir->root == 0)
+		return 0;
+	while (rc == 0) {
+		path[(*count)++] = address;
+		rc = get_page(wg, dir, address, &line);
+		if (rc < 0)
+			return rc;
+		const bool leaf = !is_index(dir, line);
+		const struct g4_dir_index *index = (const struct g4_dir_index *)g4_line_data(cache_of(dir), line);
+		rc = leaf ? 0 : check_index(index, 0);
+		if (rc == 0 && !leaf)
+			address = g4_address_from(index->entries[child_of(index, (uint32_t)(from >> 16))].page);
+		g4_cache_put(cache_of(dir), line);
+		if (leaf)
+			return 0;
+		if (*count == G4_DIR_PATH)
+			rc = -G4_E_CORRUPT_DIR;
+	}
+	return rc;
 }

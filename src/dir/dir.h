@@ -27,7 +27,7 @@ struct g4_dir { /* what the directory's inode keeps about it */
 
 struct g4_dir_slot { /* where a name is; valid while the inode lock is held */
 	uint64_t inode;
-	uint64_t page; /* address of the leaf that has the name, or room for it */
+	struct g4_address page; /* the leaf that has the name, or room for it */
 	/* where that was in the cache, a hint; before a lookup: where the directory's first page may be */
 	uint32_t line;
 	uint32_t unit;
@@ -79,5 +79,9 @@ G4_FN G4_INLINE uint64_t g4_dir_position(uint32_t hash, uint16_t collision)
 }
 G4_FN int g4_dir_read_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint64_t from, struct g4_dir_item *items,
 			   uint32_t *count, uint64_t *next, uint32_t *line);
+/* The pages on the way to the leaf of a position, the root first. After an error the last is the one that can not be had. */
+#define G4_DIR_PATH (G4_DIR_MAX_LEVEL + 1)
+G4_FN int g4_dir_path(struct g4_wg *wg, const struct g4_dir *dir, uint64_t from, struct g4_address path[G4_DIR_PATH],
+		      uint32_t *count);
 
 #endif

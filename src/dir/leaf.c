@@ -142,11 +142,13 @@ G4_FN static uint32_t hash_at(const struct g4_dir_leaf *page, uint32_t unit)
 	return ((const struct g4_dir_entry *)(const void *)((const uint8_t *)page + unit * G4_DIR_UNIT_BYTES))->hash;
 }
 
-G4_FN void g4_leaf_search_region(struct g4_wg *wg, struct g4_leaf_search *search)
+G4_REGION_BODY void g4_leaf_search_region(struct g4_wg *wg, void *args)
 {
+	struct g4_leaf_search *search = (struct g4_leaf_search *)args;
 	const uint32_t lane = g4_wg_lane(wg), width = g4_wg_width(wg);
 	uint32_t found = G4_DIR_UNITS;
 
+	g4_converge(wg);
 	for (uint32_t first = 0; first < G4_DIR_UNITS; first += AT_ONCE * width) {
 		bool starts[AT_ONCE];
 		uint32_t hashes[AT_ONCE];
@@ -181,15 +183,18 @@ G4_FN static uint32_t search(struct g4_wg *wg, const struct g4_leaf *leaf, uint3
 				return G4_DIR_UNITS;
 		}
 	}
-	struct g4_leaf_search *shared = (struct g4_leaf_search *)g4_probe_scratch(wg);
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_leaf_search *shared = (struct g4_leaf_search *)g4_scratch_take(wg, sizeof(*shared));
 	shared->page = leaf->page;
 	for (uint32_t w = 0; w < G4_LEAF_WORDS; w++)
 		shared->starts[w] = unit >= 64 * (w + 1) ? 0 : leaf->starts[w];
 	if (unit % 64)
 		shared->starts[unit / 64] &= ~UINT64_C(0) << unit % 64;
 	shared->hash = hash;
-	g4_region(wg, G4_REGION_LEAF_SEARCH, shared);
-	return shared->found;
+	g4_region(wg, G4_REGION_LEAF_SEARCH, g4_leaf_search_region, shared);
+	const uint32_t found = shared->found;
+	g4_scratch_release(wg, mark);
+	return found;
 }
 
 G4_FN uint32_t g4_leaf_find(struct g4_wg *wg, const struct g4_leaf *leaf, uint32_t hash, const char *name,
@@ -242,12 +247,12 @@ G4_FN static void put_entry(struct g4_leaf *leaf, uint32_t unit, const struct g4
 /* Moves all entries to the front so that free units lie together. */
 G4_FN G4_COLD static void compact(struct g4_wg *wg, struct g4_leaf *leaf)
 {
-	/* behind the part that a commit uses; nothing of ours lives there across an insertion */
+	const uint32_t mark = g4_scratch_mark(wg);
 	struct g4_leaf spare = *leaf;
 	struct g4_dir_entry *entry = NULL;
 	uint32_t to = G4_DIR_HEADER_UNITS;
 
-	spare.page = (struct g4_dir_leaf *)((uint8_t *)g4_wg_scratch(wg) + G4_COMMIT_SCRATCH_BYTES);
+	spare.page = (struct g4_dir_leaf *)g4_scratch_take(wg, sizeof(*spare.page));
 	g4_copy(wg, spare.page, leaf->page, sizeof(*leaf->page));
 	for (uint32_t w = 0; w < G4_LEAF_WORDS; w++)
 		leaf->page->used[w] = leaf->starts[w] = 0;
@@ -260,6 +265,7 @@ G4_FN G4_COLD static void compact(struct g4_wg *wg, struct g4_leaf *leaf)
 		put_entry(leaf, to, entry, g4_leaf_name(entry));
 		to += units;
 	}
+	g4_scratch_release(wg, mark);
 }
 
 G4_FN bool g4_leaf_insert(struct g4_wg *wg, struct g4_leaf *leaf, const struct g4_dir_entry *header, const char *name,

@@ -77,6 +77,6 @@ struct g4_leaf_search {
 	uint32_t hash;
 	uint32_t found; /* the first entry with this hash, or G4_DIR_UNITS */
 };
-G4_FN void g4_leaf_search_region(struct g4_wg *wg, struct g4_leaf_search *search);
+G4_FN void g4_leaf_search_region(struct g4_wg *wg, void *args);
 
 #endif

@@ -11,6 +11,8 @@
 
 struct g4_engine;
 struct g4_dev;
+struct g4_session_engine;
+struct g4_cuda_engine;
 
 #define G4_MOUNT_READ_ONLY (1u << 0)
 #define G4_MOUNT_NOATIME (1u << 1)
@@ -19,8 +21,8 @@ struct g4_dev;
 #define G4_MOUNT_NO_REPLAY (1u << 4)	 /* with READ_ONLY: do not replay the journal (fsck, dump) */
 #define G4_MOUNT_SYNC (1u << 5)		 /* every change is durable when its command returns */
 #define G4_MOUNT_DISCARD (1u << 6)	 /* what is freed is discarded on the device once that is durable */
-/* The caller has a cache of pages, as a kernel has: it keeps what it reads, and stamps what it writes with its clock. */
-#define G4_MOUNT_CALLER_CACHES (1u << 7)
+/* Stamps are of the clock's last tick, and not before the latest that a caller brought: a kernel stamps what it writes itself. */
+#define G4_MOUNT_TICK_TIMES (1u << 7)
 
 /*
  * Where the engine runs: on the calling threads; on a GPU; or on a GPU where there is one that has room, and else on the
@@ -45,6 +47,16 @@ int g4_engine_mount(const char *const *names, uint32_t count, const struct g4_mo
 /* The same on an open device, which the engine then owns (closed by unmount, also on failure). */
 int g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out,
 			   char *message, size_t message_bytes);
+/*
+ * Connects to an engine that a server runs (ring/serve_host.h). The handle stands for the connection: g4_engine_unmount() ends
+ * it. `umask` is for files that commands without credentials make; data_bytes 0: the server's choice.
+ */
+int g4_engine_connect(const char *path, uint32_t umask, uint64_t data_bytes, struct g4_engine **out, char *message,
+		      size_t message_bytes);
+/* How it serves sessions and servers (ring/session_host.h), for as long as it is mounted. */
+const struct g4_session_engine *g4_engine_sessions(const struct g4_engine *engine);
+/* What runs on a GPU (gpu/cuda_host.h); NULL for any other engine. */
+struct g4_cuda_engine *g4_engine_cuda(const struct g4_engine *engine);
 /* Where it runs: "cpu", "cuda", or "server" for a connection. Static storage. */
 const char *g4_engine_name(const struct g4_engine *engine);
 /* Commits everything, marks the image clean and frees the instance. Returns the first error met; frees regardless. */

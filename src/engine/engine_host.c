@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU engine. A thread that calls borrows a workgroup for the call, without a lock. One background thread writes back and commits, at the latest every commit interval.
+ * Engines: the choice of one, and the CPU engine. A thread that calls borrows a workgroup for the call, without a lock. One
+ * background thread writes back and commits, at the latest every commit interval. The others (gpu/cuda_host.h, a connection
+ * to a server) take commands through a ring.
  */
 #include "engine/engine.h"
 
@@ -12,13 +14,18 @@
 
 #include "base/clock_host.h"
 #include "base/log_host.h"
+#include "base/thread_host.h"
 #include "dev/dev_host.h"
-#include "engine/engine_ops_host.h"
 #include "fs/mount_host.h"
+#include "gpu/cuda_host.h"
+#include "ring/client_host.h"
+#include "ring/serve_host.h"
+#include "ring/session_host.h"
 #include "simt/simt_host.h"
 
 #define DEFAULT_CACHE_BYTES (256 * G4_MIB)
 #define MIN_CACHE_BYTES (4 * G4_MIB)
+#define COMMIT_MS 5000u
 
 #define MESSAGE_BYTES 512
 #define AHEAD_THREADS 2u
@@ -26,11 +33,18 @@
 
 struct holder { /* a workgroup, borrowed by one caller at a time */
 	uint32_t busy;
-	struct g4_wg *wg; /* made at first use */
+	uint32_t resident; /* by a thread of the engine's own, for good */
+	struct g4_wg *wg;  /* made at first use */
 	uint8_t padding[48];
 };
 
 struct g4_engine {
+	struct g4_session_engine sessions;
+	struct g4_ring_client
+		*ring; /* the engine runs elsewhere: commands go through this, and nothing below is used but */
+	struct g4_cuda_engine *cuda;	  /* which it is: on a GPU, or */
+	struct g4_connection *connection; /* behind a server */
+
 	struct g4_fs *fs;
 	struct g4_dev *dev;
 	uint64_t id;
@@ -45,8 +59,9 @@ struct g4_engine {
 	pthread_t ahead[AHEAD_THREADS]; /* read ahead of sequential readers */
 	uint32_t ahead_count;
 	uint32_t ahead_stop;
-	struct g4_engine_backend
-		remote; /* the engine runs elsewhere: commands go through remote.ring, nothing above is used */
+	pthread_t jobs; /* does their steps, and tells of damage that was met */
+	bool jobs_run;
+	uint32_t jobs_stop;
 };
 
 /* ------------------------------------------------------------------ workgroups */
@@ -62,14 +77,14 @@ static uint32_t first_slot(void)
 	return mine - 1;
 }
 
-/* NULL when there is no memory for another workgroup. */
-static struct holder *borrow(struct g4_engine *engine)
+/* The first free one from slot `at` on, `step` slots apart; NULL when there is no memory for another workgroup. */
+static struct holder *take(struct g4_engine *engine, uint32_t at, uint32_t step)
 {
-	for (uint32_t at = first_slot();; at++) {
+	for (uint32_t tries = 1;; tries++, at += step) {
 		struct holder *holder = &engine->slots[at % SLOTS];
 
 		if (g4_load32_rlx(&holder->busy) || !g4_cas32(&holder->busy, 0, 1)) {
-			if (at % SLOTS == SLOTS - 1)
+			if (tries % SLOTS == 0)
 				g4_pause();
 			continue;
 		}
@@ -82,9 +97,38 @@ static struct holder *borrow(struct g4_engine *engine)
 	}
 }
 
+/* NULL when there is no memory for another workgroup. */
+static struct holder *borrow(struct g4_engine *engine)
+{
+	return take(engine, first_slot(), 1);
+}
+
 static void give_back(struct holder *holder)
 {
+	g4_store32_rlx(&holder->resident, 0);
 	g4_store32_rel(&holder->busy, 0);
+}
+
+/*
+ * For a thread that keeps it: from the end, out of the way of clients. A thread that met the engine's own in its slot
+ * would go on in another, and there with other slabs and space of its own.
+ */
+static struct holder *settle(struct g4_engine *engine)
+{
+	struct holder *holder = take(engine, SLOTS - 1, SLOTS - 1);
+
+	if (holder)
+		g4_store32_rlx(&holder->resident, 1);
+	return holder;
+}
+
+/* Whether no user's command is under way. */
+static bool is_idle(const struct g4_engine *engine)
+{
+	for (uint32_t i = 0; i < SLOTS; i++)
+		if (g4_load32_rlx(&engine->slots[i].busy) && !g4_load32_rlx(&engine->slots[i].resident))
+			return false;
+	return true;
 }
 
 static void kick(struct g4_engine *engine)
@@ -119,8 +163,8 @@ int g4_engine_execute(struct g4_engine *engine, struct g4_cmd *cmd)
 {
 	struct holder *holder;
 
-	if (engine->remote.ring)
-		return g4_ring_client_execute(engine->remote.ring, cmd);
+	if (engine->ring)
+		return g4_ring_client_execute(engine->ring, cmd);
 	holder = borrow(engine);
 	if (!holder) {
 		cmd->status = -G4_E_NOMEM;
@@ -134,10 +178,10 @@ int g4_engine_execute(struct g4_engine *engine, struct g4_cmd *cmd)
 
 int g4_engine_resize(struct g4_engine *engine, uint64_t bytes, uint64_t *limit)
 {
-	struct g4_cmd cmd = {.op = G4_CMD_RESIZE, .offset = bytes};
+	struct g4_cmd cmd = {.op = G4_CMD_RESIZE, .bytes = bytes};
 
 	*limit = 0;
-	if (engine->remote.ring)
+	if (engine->ring)
 		return -G4_E_NOTSUP; /* what it runs on has memory for the groups that there were, and no more */
 	const uint64_t old = g4_dev_props(engine->dev)->size_bytes;
 	if (bytes < engine->fs->super.size_bytes)
@@ -160,15 +204,15 @@ int g4_engine_resize(struct g4_engine *engine, uint64_t bytes, uint64_t *limit)
 
 void g4_engine_post(struct g4_engine *engine, struct g4_cmd *cmd)
 {
-	if (engine->remote.ring)
-		g4_ring_client_post(engine->remote.ring, cmd);
+	if (engine->ring)
+		g4_ring_client_post(engine->ring, cmd);
 	else
 		(void)g4_engine_execute(engine, cmd);
 }
 
-int g4_engine_serve_command(struct g4_engine *engine, struct g4_session *session, uint32_t number,
-			    struct g4_session_stage *stage)
+static int run_session(void *context, struct g4_session *session, uint32_t number, struct g4_session_stage *stage)
 {
+	struct g4_engine *engine = context;
 	struct holder *holder = borrow(engine);
 
 	if (!holder)
@@ -179,8 +223,9 @@ int g4_engine_serve_command(struct g4_engine *engine, struct g4_session *session
 	return 0;
 }
 
-int g4_engine_close_session(struct g4_engine *engine, struct g4_session *session)
+static int close_session(void *context, struct g4_session *session)
 {
+	struct g4_engine *engine = context;
 	struct holder *holder = borrow(engine);
 
 	if (!holder)
@@ -190,30 +235,23 @@ int g4_engine_close_session(struct g4_engine *engine, struct g4_session *session
 	return 0;
 }
 
-struct g4_engine_backend *g4_engine_backend(struct g4_engine *engine)
+const struct g4_session_engine *g4_engine_sessions(const struct g4_engine *engine)
 {
-	return engine->remote.close ? &engine->remote : NULL;
+	return engine->cuda ? &engine->cuda->sessions : &engine->sessions;
 }
 
-void g4_engine_set_ring(struct g4_engine *engine, struct g4_ring_client *ring)
+struct g4_cuda_engine *g4_engine_cuda(const struct g4_engine *engine)
 {
-	engine->remote.ring = ring;
+	return engine->cuda;
 }
 
-struct g4_engine *g4_engine_over_ring(const struct g4_engine_backend *backend)
-{
-	struct g4_engine *engine = (struct g4_engine *)calloc(1, sizeof(*engine));
-
-	if (engine)
-		engine->remote = *backend;
-	return engine;
-}
-
-/* Ends an engine that runs elsewhere. */
+/* Ends an engine that runs elsewhere. What was written through a connection is the server's: it commits in its own time. */
 static int close_remote(struct g4_engine *engine, bool clean)
 {
-	int rc = engine->remote.close(engine->remote.context, clean); /* which may still ask the handle */
+	int rc = engine->cuda ? g4_cuda_unmount(engine->cuda, clean) : 0;
 
+	if (engine->connection)
+		g4_connection_close(engine->connection);
 	free(engine);
 	return rc;
 }
@@ -234,7 +272,7 @@ static void wait_interval(struct g4_engine *engine)
 static void *background(void *argument)
 {
 	struct g4_engine *engine = (struct g4_engine *)argument;
-	struct holder *holder = borrow(engine);
+	struct holder *holder = settle(engine);
 	bool reported = false;
 
 	while (holder) {
@@ -261,7 +299,7 @@ static void *read_ahead(void *argument)
 {
 	struct g4_engine *engine = (struct g4_engine *)argument;
 	struct g4_fs *fs = engine->fs;
-	struct holder *holder = borrow(engine);
+	struct holder *holder = settle(engine);
 
 	if (!holder)
 		return NULL;
@@ -283,7 +321,7 @@ static void *read_ahead(void *argument)
 static void start_ahead(struct g4_engine *engine)
 {
 	while (engine->ahead_count < AHEAD_THREADS &&
-	       pthread_create(&engine->ahead[engine->ahead_count], NULL, read_ahead, engine) == 0)
+	       g4_thread_start(&engine->ahead[engine->ahead_count], read_ahead, engine) == 0)
 		engine->ahead_count++;
 }
 
@@ -297,6 +335,107 @@ static void stop_ahead(struct g4_engine *engine)
 	g4_ahead_drop(engine->fs);
 }
 
+/* ------------------------------------------------------------------ jobs, and what is to be told */
+
+#define TOLD_A_SECOND 10u
+
+static void hex(char *to, const uint8_t *bytes, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		snprintf(to + 2 * i, 3, "%02x", bytes[i]);
+}
+
+static void tell_one(const struct g4_event *event)
+{
+	char expected[2 * sizeof(event->expected) + 1], found[2 * sizeof(event->found) + 1];
+
+	if (event->page == G4_FINDING_METADATA) {
+		g4_log(G4_LOG_ERROR, "damaged metadata at 0x%llx, of inode 0x%llx: %s",
+		       (unsigned long long)event->address, (unsigned long long)event->ino,
+		       g4_strerror(-(int)event->code));
+		return;
+	}
+	hex(expected, event->expected, sizeof(event->expected));
+	hex(found, event->found, sizeof(event->found));
+	g4_log(G4_LOG_ERROR, "damaged data: inode 0x%llx, page %llu, at 0x%llx: %s expected %s..., found %s...",
+	       (unsigned long long)event->ino, (unsigned long long)event->page, (unsigned long long)event->address,
+	       g4_checksum_name(event->algorithm), expected, found);
+}
+
+struct teller { /* at most so many lines a second */
+	uint64_t since_ns, left_out, lost;
+	uint32_t told;
+};
+
+/* Writes a line for each damaged page that was met. True: there was some. */
+static bool tell(struct g4_fs *fs, struct teller *teller)
+{
+	const uint64_t now = g4_monotonic_ns();
+	struct g4_event event;
+	bool any = false;
+
+	if (now - teller->since_ns > UINT64_C(1000000000)) {
+		const uint64_t lost = g4_load64_rlx(&fs->events.lost) - teller->lost;
+		if (teller->left_out + lost > 0)
+			g4_log(G4_LOG_ERROR, "%llu more damaged pages were met",
+			       (unsigned long long)(teller->left_out + lost));
+		*teller = (struct teller){.since_ns = now, .lost = teller->lost + lost};
+	}
+	while (g4_event_take(fs, &event)) {
+		any = true;
+		if (teller->told++ < TOLD_A_SECOND)
+			tell_one(&event);
+		else
+			teller->left_out++;
+	}
+	return any;
+}
+
+/* Longer than a step need not wait, so that a stop or an event does not. */
+static void rest(uint64_t ns)
+{
+	const uint64_t most = g4_min64(ns, UINT64_C(20000000));
+	const struct timespec time = {.tv_nsec = (long)most};
+
+	nanosleep(&time, NULL);
+}
+
+static void *serve_jobs(void *argument)
+{
+	struct g4_engine *engine = (struct g4_engine *)argument;
+	struct g4_fs *fs = engine->fs;
+	struct holder *holder = settle(engine);
+	struct teller teller = {0};
+
+	while (holder) {
+		uint32_t seen = g4_load32_acq(&fs->jobs.changed);
+
+		if (g4_load32_acq(&engine->jobs_stop))
+			break;
+		if (tell(fs, &teller) && !(fs->flags & G4_FS_READ_ONLY))
+			(void)g4_jobs_log(holder->wg, fs); /* the count; who can not log can not count for good */
+		uint64_t wait = g4_jobs_serve(holder->wg, fs, is_idle(engine));
+		if (wait == UINT64_MAX && teller.left_out == 0)
+			g4_wait(&fs->jobs.changed, seen);
+		else if (wait != 0)
+			rest(wait);
+	}
+	if (holder)
+		give_back(holder);
+	return NULL;
+}
+
+static void stop_jobs(struct g4_engine *engine)
+{
+	if (!engine->jobs_run)
+		return;
+	g4_store32_rel(&engine->jobs_stop, 1);
+	g4_add32(&engine->fs->jobs.changed, 1);
+	g4_wake(&engine->fs->jobs.changed);
+	pthread_join(engine->jobs, NULL);
+	engine->jobs_run = false;
+}
+
 static int start_background(struct g4_engine *engine)
 {
 	pthread_condattr_t attr;
@@ -307,16 +446,18 @@ static int start_background(struct g4_engine *engine)
 	pthread_condattr_destroy(&attr);
 	pthread_mutex_init(&engine->mutex, NULL);
 	if (!(engine->fs->flags & G4_FS_READ_ONLY)) {
-		if (pthread_create(&engine->thread, NULL, background, engine) != 0)
+		if (g4_thread_start(&engine->thread, background, engine) != 0)
 			return -G4_E_NOMEM;
 		engine->thread_runs = true;
 	}
 	start_ahead(engine);
-	return 0;
+	engine->jobs_run = g4_thread_start(&engine->jobs, serve_jobs, engine) == 0;
+	return engine->jobs_run ? 0 : -G4_E_NOMEM;
 }
 
 static void stop_background(struct g4_engine *engine)
 {
+	stop_jobs(engine);
 	stop_ahead(engine);
 	if (!engine->thread_runs)
 		return;
@@ -332,7 +473,7 @@ static void stop_background(struct g4_engine *engine)
 
 const char *g4_engine_name(const struct g4_engine *engine)
 {
-	return engine->remote.close ? engine->remote.name : "cpu";
+	return engine->cuda ? "cuda" : engine->connection ? "server" : "cpu";
 }
 
 int g4_engine_parse_kind(const char *word, uint32_t *kind)
@@ -356,7 +497,8 @@ static void free_engine(struct g4_engine *engine)
 	free(engine);
 }
 
-struct g4_fs_options g4_engine_fs_options(const struct g4_mount_options *options)
+/* What the file system is told of mount options, defaults filled in. */
+static struct g4_fs_options fs_options_of(const struct g4_mount_options *options)
 {
 	struct g4_fs_options out = {0};
 	uint64_t cache = options->cache_bytes ? options->cache_bytes : DEFAULT_CACHE_BYTES;
@@ -366,36 +508,50 @@ struct g4_fs_options g4_engine_fs_options(const struct g4_mount_options *options
 	out.flags |= options->flags & G4_MOUNT_NOATIME ? G4_FS_NOATIME : 0;
 	out.flags |= options->flags & G4_MOUNT_STRICTATIME ? G4_FS_STRICTATIME : 0;
 	out.flags |= options->flags & G4_MOUNT_HOLD_UNLINKED ? G4_FS_HOLD_UNLINKED : 0;
-	out.flags |= options->flags & G4_MOUNT_CALLER_CACHES ? G4_FS_CALLER_CACHES : 0;
+	out.flags |= options->flags & G4_MOUNT_TICK_TIMES ? G4_FS_TICK_TIMES : 0;
 	out.flags |= options->flags & G4_MOUNT_SYNC ? G4_FS_SYNC : 0;
 	out.flags |= options->flags & G4_MOUNT_DISCARD ? G4_FS_DISCARD : 0;
 	out.no_replay = options->flags & G4_MOUNT_NO_REPLAY;
 	return out;
 }
 
+static uint32_t commit_ms_of(const struct g4_mount_options *options)
+{
+	return options->commit_ms ? options->commit_ms : COMMIT_MS;
+}
+
+static struct g4_engine *new_engine(char *message, size_t message_bytes)
+{
+	struct g4_engine *engine = calloc(1, sizeof(*engine));
+
+	if (!engine)
+		snprintf(message, message_bytes, "cannot mount: %s", g4_strerror(-G4_E_NOMEM));
+	return engine;
+}
+
 /* The CPU engine. On failure the device stays the caller's. */
 static int mount_cpu(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out, char *message,
 		     size_t message_bytes)
 {
-	struct g4_fs_options fs_options = g4_engine_fs_options(options);
-	struct g4_engine *engine;
-	fs_options.may_grow = true;
-	struct holder *holder = NULL;
+	struct g4_fs_options fs_options = fs_options_of(options);
+	struct g4_engine *engine = new_engine(message, message_bytes);
+	struct holder *holder;
 	int rc = -G4_E_NOMEM;
 
-	engine = (struct g4_engine *)calloc(1, sizeof(*engine));
-	if (!engine) {
-		snprintf(message, message_bytes, "cannot mount: %s", g4_strerror(rc));
+	if (!engine)
 		return rc;
-	}
+	fs_options.may_grow = true;
 	message[0] = 0;
+	engine->sessions = (struct g4_session_engine){.context = engine, .run = run_session, .close = close_session};
 	engine->dev = dev;
-	engine->commit_ms = options->commit_ms ? options->commit_ms : G4_ENGINE_COMMIT_MS;
+	engine->commit_ms = commit_ms_of(options);
 	holder = borrow(engine);
 	if (holder) {
 		rc = g4_fs_mount(holder->wg, dev, &fs_options, &engine->fs, message, message_bytes);
 		if (rc == 0) {
 			rc = start_background(engine);
+			if (rc < 0)
+				stop_background(engine);
 			if (rc < 0)
 				g4_fs_unmount(holder->wg, engine->fs, false);
 		}
@@ -411,12 +567,33 @@ static int mount_cpu(struct g4_dev *dev, const struct g4_mount_options *options,
 	return 0;
 }
 
+/* The same on a GPU. */
+static int mount_cuda(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out, char *message,
+		      size_t message_bytes)
+{
+	const struct g4_cuda_options cuda = {
+		.fs = fs_options_of(options), .commit_ms = commit_ms_of(options), .sms = options->sms};
+	struct g4_engine *engine = new_engine(message, message_bytes);
+	int rc;
+
+	if (!engine)
+		return -G4_E_NOMEM;
+	rc = g4_cuda_mount(dev, &cuda, &engine->cuda, message, message_bytes);
+	if (rc < 0) {
+		free(engine);
+		return rc;
+	}
+	engine->ring = engine->cuda->ring;
+	*out = engine;
+	return 0;
+}
+
 /* Whatever keeps the GPU from it, the CPU mounts; what neither can mount is the device's fault, and the CPU says so. */
 static int mount_either(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out,
 			char *message, size_t message_bytes)
 {
 	char why[MESSAGE_BYTES] = "";
-	int rc = g4_cuda_mount(dev, options, out, why, sizeof(why));
+	int rc = mount_cuda(dev, options, out, why, sizeof(why));
 
 	if (rc == 0) {
 		g4_log(G4_LOG_INFO, "the GPU runs the file system");
@@ -436,7 +613,7 @@ int g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *op
 	if ((options->flags & G4_MOUNT_DISCARD) && !g4_dev_props(dev)->discard)
 		g4_log(G4_LOG_INFO, "the device cannot discard: the option has no effect");
 	if (options->kind == G4_ENGINE_CUDA)
-		rc = g4_cuda_mount(dev, options, out, message, message_bytes);
+		rc = mount_cuda(dev, options, out, message, message_bytes);
 	else if (options->kind == G4_ENGINE_AUTO)
 		rc = mount_either(dev, options, out, message, message_bytes);
 	else
@@ -464,12 +641,32 @@ int g4_engine_mount(const char *const *names, uint32_t count, const struct g4_mo
 	return rc < 0 ? rc : g4_engine_mount_device(dev, options, out, message, message_bytes);
 }
 
+int g4_engine_connect(const char *path, uint32_t umask, uint64_t data_bytes, struct g4_engine **out, char *message,
+		      size_t message_bytes)
+{
+	struct g4_engine *engine = calloc(1, sizeof(*engine));
+	int rc;
+
+	if (!engine) {
+		snprintf(message, message_bytes, "%s: cannot connect: out of memory", path);
+		return -G4_E_NOMEM;
+	}
+	rc = g4_connect(path, umask, data_bytes, &engine->connection, message, message_bytes);
+	if (rc < 0) {
+		free(engine);
+		return rc;
+	}
+	engine->ring = g4_connection_ring(engine->connection);
+	*out = engine;
+	return 0;
+}
+
 int g4_engine_unmount(struct g4_engine *engine)
 {
 	struct holder *holder;
 	int rc = -G4_E_NOMEM;
 
-	if (engine->remote.ring)
+	if (engine->ring)
 		return close_remote(engine, true);
 	stop_background(engine);
 	holder = borrow(engine);
@@ -482,7 +679,7 @@ int g4_engine_unmount(struct g4_engine *engine)
 
 void g4_engine_abandon(struct g4_engine *engine)
 {
-	if (engine->remote.ring) {
+	if (engine->ring) {
 		close_remote(engine, false); /* what fails there has nobody to be told */
 		return;
 	}

@@ -165,11 +165,27 @@ G4_FN int g4_superblock_validate(const struct g4_superblock *sb, uint64_t device
 		return -G4_E_SB_GEOMETRY;
 	if (sb->inode_bytes != sizeof(struct g4_inode) || sb->small_bytes != G4_SLAB_SLOT_BYTES)
 		return -G4_E_SB_GEOMETRY;
-	if (sb->checksum_algorithm > G4_CHECKSUM_CRC32C || sb->label[G4_LABEL_BYTES - 1] != 0)
+	if (!g4_policy_is_known(sb->policy))
+		return -G4_E_POLICY;
+	if (sb->label[G4_LABEL_BYTES - 1] != 0)
 		return -G4_E_SB_GEOMETRY;
 	if (sb->size_bytes > device_bytes)
 		return -G4_E_SB_TRUNCATED;
 	return 0;
+}
+
+G4_FN bool g4_policy_is_known(uint32_t policy)
+{
+	return (policy & ~G4_POLICY_KNOWN) == 0 && (policy & G4_POLICY_CHECKSUM) <= G4_CHECKSUM_COUNT;
+}
+
+G4_FN uint32_t g4_policy_checksum(uint32_t policy, uint32_t super)
+{
+	const uint32_t own = policy & G4_POLICY_CHECKSUM, checksum = own ? own : super & G4_POLICY_CHECKSUM;
+
+	if (!g4_policy_is_known(policy) || !g4_policy_is_known(super))
+		return G4_CHECKSUM_UNKNOWN;
+	return checksum ? checksum - 1 : G4_CHECKSUM_NONE;
 }
 
 G4_FN uint64_t g4_superblock_home(const struct g4_superblock *sb)
@@ -197,6 +213,17 @@ G4_FN void g4_indirect_embed(g4_le64 *slots, const struct g4_indirect_header *he
 	for (uint32_t bit = 0; bit < G4_INDIRECT_SLOTS; bit++) {
 		const uint64_t value = words[bit / 64] >> (bit % 64) & 1;
 		slots[bit] = (slots[bit] & ~G4_PTR_SPARE) | value << SPARE_SHIFT;
+	}
+}
+
+G4_FN void g4_indirect_embed_places(g4_le64 *slots, const struct g4_sums_places *places)
+{
+	const uint8_t *bytes = (const uint8_t *)places;
+	const uint32_t first = 8 * offsetof(struct g4_indirect_header, sums);
+
+	for (uint32_t bit = 0; bit < 8 * sizeof(*places); bit++) {
+		const uint64_t value = bytes[bit / 8] >> (bit % 8) & 1;
+		slots[first + bit] = (slots[first + bit] & ~G4_PTR_SPARE) | value << SPARE_SHIFT;
 	}
 }
 

@@ -11,6 +11,8 @@
 #define G4_FORMAT_H
 
 #include "base/error.h"
+#include "format/address.h"
+#include "format/job.h"
 
 #define G4_FORMAT_VERSION 1u
 #define G4_UUID_BYTES 16
@@ -41,13 +43,22 @@ enum g4_tag { G4_TAG_SMALL = 0, G4_TAG_4K = 1, G4_TAG_2M = 2, G4_TAG_1G = 3 }; /
 #define G4_PTR_SPARE (UINT64_C(1) << 6)
 #define G4_PTR_OFFSET_MASK (~UINT64_C(0x7f))
 
-G4_FN G4_INLINE g4_ptr g4_ptr_make(uint64_t address, uint32_t tag, uint64_t bits)
+G4_FN G4_INLINE g4_ptr g4_ptr_make(struct g4_address address, uint32_t tag, uint64_t bits)
 {
-	return (address & G4_PTR_OFFSET_MASK) | tag | bits | G4_PTR_PHYSICAL;
+	return (g4_address_stored(address) & G4_PTR_OFFSET_MASK) | tag | bits | G4_PTR_PHYSICAL;
 }
-G4_FN G4_INLINE uint64_t g4_ptr_address(g4_ptr ptr)
+G4_FN G4_INLINE struct g4_address g4_ptr_address(g4_ptr ptr)
+{
+	return g4_address_from(ptr & G4_PTR_OFFSET_MASK);
+}
+/* The same with numbers, for those who look at images from outside (fsck, dump): what is damaged may be no address. */
+G4_FN G4_INLINE uint64_t g4_ptr_offset(g4_ptr ptr)
 {
 	return ptr & G4_PTR_OFFSET_MASK;
+}
+G4_FN G4_INLINE g4_ptr g4_ptr_at(uint64_t offset, uint32_t tag, uint64_t bits)
+{
+	return g4_ptr_make(g4_address_from(offset), tag, bits);
 }
 G4_FN G4_INLINE uint32_t g4_ptr_tag(g4_ptr ptr)
 {
@@ -76,7 +87,9 @@ G4_FN G4_INLINE uint64_t g4_tag_pages(uint32_t tag)
 	X(XATTR_VALUE, 13, "extended attribute value")                                                                 \
 	X(CHECKSUMS, 14, "checksums")                                                                                  \
 	X(DDT, 15, "deduplication table")                                                                              \
-	X(CHUNK_TREE, 16, "chunk tree")
+	X(CHUNK_TREE, 16, "chunk tree")                                                                                \
+	X(SHARES, 18, "shares of a group")                                                                             \
+	X(OWNERS, 19, "owners of pages")
 enum g4_block_type {
 	G4_BLOCK_NONE = 0,
 #define G4_BLOCK_ENUM(name, number, text) G4_BLOCK_##name = (number),
@@ -102,14 +115,46 @@ G4_STATIC_ASSERT(sizeof(struct g4_block_header) == 32, "block header");
 #define G4_SUPERBLOCK_MAGIC UINT64_C(0x3153463455504721) /* "!GPU4FS1" */
 
 enum g4_sb_state { G4_STATE_CLEAN = 1, G4_STATE_MOUNTED = 2, G4_STATE_ERROR = 4 };
-enum g4_checksum_algorithm { G4_CHECKSUM_NONE = 0, G4_CHECKSUM_BLAKE3 = 1, G4_CHECKSUM_CRC32C = 2 };
+
+/* What sums of data are made by. Names are what users write. */
+#define G4_CHECKSUMS(X)                                                                                                \
+	X(NONE, 0, "none")                                                                                             \
+	X(BLAKE3, 1, "blake3")                                                                                         \
+	X(CRC32C, 2, "crc32c")                                                                                         \
+	X(XXH3, 3, "xxh3")
+enum g4_checksum_algorithm {
+#define G4_CHECKSUM_ENUM(name, number, text) G4_CHECKSUM_##name = (number),
+	G4_CHECKSUMS(G4_CHECKSUM_ENUM)
+#undef G4_CHECKSUM_ENUM
+		G4_CHECKSUM_COUNT,
+	/* on no disk: what an entry is that is no sum of these */
+	G4_CHECKSUM_LOST = 253,	  /* it was one, and stood in a page that is damaged */
+	G4_CHECKSUM_LARGE = 254,  /* of a large page: it leads to others */
+	G4_CHECKSUM_UNKNOWN = 255 /* of some other algorithm */
+};
+
+/*
+ * Policy: how the data of a file that is written from now on is kept; a word in each inode, inherited from the directory, and in
+ * the superblock. A field of 0: as the superblock says; there: off. Bits 4 to 31 are for what version 1 does not have, 0.
+ */
+#define G4_POLICY_CHECKSUM UINT32_C(0xf) /* 1 + enum g4_checksum_algorithm */
+#define G4_POLICY_KNOWN G4_POLICY_CHECKSUM
+G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
+{
+	return algorithm + 1;
+}
+
 /* feature bits: unknown compat: ignored; unknown ro_compat: mount read-only; unknown incompat: refuse */
 #define G4_FEATURE_INCOMPAT_HTREE (UINT64_C(1) << 0)	/* directories may have index blocks */
 #define G4_FEATURE_INCOMPAT_RESIZING (UINT64_C(1) << 1) /* the root block says how large it is; the next mount looks */
 #define G4_FEATURE_INCOMPAT_TAG (UINT64_C(1) << 2)	/* pages do not have the UUID's beginning as their tag */
+#define G4_FEATURE_INCOMPAT_SUMS (UINT64_C(1) << 3)	/* pages of files may have sums */
+#define G4_FEATURE_INCOMPAT_SHARED (UINT64_C(1) << 4)	/* pages of data may have several owners */
 #define G4_FEATURES_COMPAT UINT64_C(0)
 #define G4_FEATURES_RO_COMPAT UINT64_C(0)
-#define G4_FEATURES_INCOMPAT (G4_FEATURE_INCOMPAT_HTREE | G4_FEATURE_INCOMPAT_RESIZING | G4_FEATURE_INCOMPAT_TAG)
+#define G4_FEATURES_INCOMPAT                                                                                           \
+	(G4_FEATURE_INCOMPAT_HTREE | G4_FEATURE_INCOMPAT_RESIZING | G4_FEATURE_INCOMPAT_TAG |                          \
+	 G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED)
 
 struct g4_superblock {
 	struct g4_block_header header;
@@ -134,15 +179,14 @@ struct g4_superblock {
 	g4_le64 mounted_ns; /* last mount */
 	g4_le64 written_ns; /* last superblock write */
 	g4_le64 mount_count;
-	g4_le64 hash_key[2];	    /* SipHash key of directory hashes */
-	g4_le32 inode_bytes;	    /* 256 (128 is reserved for a later version) */
-	g4_le32 small_bytes;	    /* 256: size of a small block */
-	g4_le32 checksum_algorithm; /* of data; enum g4_checksum_algorithm */
+	g4_le64 hash_key[2]; /* SipHash key of directory hashes */
+	g4_le32 inode_bytes; /* 256 (128 is reserved for a later version) */
+	g4_le32 small_bytes; /* 256: size of a small block */
+	g4_le32 policy;	     /* of files and directories that have none of their own */
 	g4_le32 disk_count;
 	g4_le32 disk_index;
 	g4_le32 disk_index_bits;
-	g4_le32 default_raid_level;
-	g4_le32 default_redundancy;
+	g4_le64 reserved0;
 	g4_le64 chunk_tree_root; /* physical pointer, per disk; 0: no logical address space */
 	g4_le64 chunk_list_head;
 	g4_le32 metadata_tag; /* with G4_FEATURE_INCOMPAT_TAG: fs_tag of all pages */
@@ -159,10 +203,17 @@ struct g4_root {
 	g4_le64 orphan_head; /* g4_ptr of the first orphan inode, 0: none; linked through g4_inode.orphan_next */
 	g4_le64 ddt_root;
 	g4_le64 ddt_directory;
-	g4_le64 size_bytes; /* of the file system, by the last resize that was committed; 0: never resized */
-	g4_le64 reserved[503];
+	g4_le64 size_bytes;    /* of the file system, by the last resize that was committed; 0: never resized */
+	g4_le64 damaged_pages; /* met since mkfs, not always different ones; see struct g4_finding for which */
+	g4_le64 job_count;     /* jobs started since mkfs */
+	g4_le64 findings_lost; /* of the last scrub: those that there was no room for */
+	g4_le64 reserved[20];
+	struct g4_job_record jobs[G4_JOBS];
+	struct g4_finding findings[G4_FINDINGS]; /* of the last scrub */
+	g4_le64 reserved1[64];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_root) == 4096, "root block");
+G4_STATIC_ASSERT(offsetof(struct g4_root, jobs) == 256, "jobs");
 
 /* ------------------------------------------------------------------ space
  * A region is 512 pages = 2 MiB. A group is 31 regions, described by one allocation map page and one descriptor.
@@ -173,6 +224,10 @@ G4_STATIC_ASSERT(sizeof(struct g4_root) == 4096, "root block");
 #define G4_GROUP_PAGES (G4_GROUP_REGIONS * G4_REGION_PAGES)
 #define G4_GROUP_BYTES (G4_GROUP_REGIONS * G4_REGION_BYTES)
 #define G4_GROUPS_PER_PAGE 504u
+G4_FN G4_INLINE bool g4_address_starts_region(struct g4_address address)
+{
+	return g4_address_stored(address) % G4_REGION_BYTES == 0;
+}
 
 struct g4_region { /* 128 B; bit i of word i / 64: page i of the region */
 	g4_le64 used[8];
@@ -181,7 +236,8 @@ struct g4_region { /* 128 B; bit i of word i / 64: page i of the region */
 struct g4_alloc_page {
 	struct g4_block_header header;
 	g4_le64 group;
-	uint8_t reserved[88];
+	g4_le64 shares; /* address of the group's struct g4_shares_page; 0: each page has one owner at most */
+	uint8_t reserved[80];
 	struct g4_region regions[G4_GROUP_REGIONS];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_alloc_page) == 4096, "allocation map page");
@@ -204,6 +260,11 @@ G4_STATIC_ASSERT(sizeof(struct g4_groups_page) == 4096, "group descriptor page")
 /* A slab: a page cut into 256 B slots; slot 0 is its header. Inodes and small blocks live in slabs. */
 #define G4_SLAB_SLOT_BYTES 256u
 #define G4_SLAB_SLOTS 16u
+/* Which slot of its slab an address is. */
+G4_FN G4_INLINE uint32_t g4_slab_slot_of(struct g4_address address)
+{
+	return (uint32_t)(g4_address_stored(address) % G4_PAGE_BYTES / G4_SLAB_SLOT_BYTES);
+}
 enum g4_slab_kind { G4_SLAB_INODES = 1, G4_SLAB_SMALL = 2 };
 struct g4_slab_header {
 	struct g4_block_header header;
@@ -224,8 +285,20 @@ G4_STATIC_ASSERT(sizeof(struct g4_slab_header) == 256, "slab header");
 #define G4_INODE_APPEND (1u << 2)    /* chattr +a */
 #define G4_INODE_NODUMP (1u << 3)
 #define G4_INODE_NOATIME (1u << 4)
-#define G4_INODE_ORPHAN (1u << 5) /* on the orphan list */
-#define G4_INODE_KNOWN ((1u << 6) - 1)
+#define G4_INODE_ORPHAN (1u << 5)      /* on the orphan list */
+#define G4_INODE_SUMS_INLINE (1u << 6) /* map[] is struct g4_few_pages */
+#define G4_INODE_KNOWN ((1u << 7) - 1)
+
+struct g4_sum_entry { /* of a page: "sums of pages" below */
+	uint8_t bytes[32];
+};
+#define G4_FEW_PAGES 3u
+struct g4_few_pages { /* the map of a file of so many pages, at height 0, with their sums */
+	g4_le64 map[G4_FEW_PAGES];
+	g4_le64 reserved;
+	struct g4_sum_entry sums[G4_FEW_PAGES];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_few_pages) == G4_INLINE_BYTES, "all of a map");
 
 struct g4_inode {
 	g4_le16 mode; /* S_IFMT and permission bits as in stat(2) */
@@ -245,32 +318,65 @@ struct g4_inode {
 	g4_le64 rdev;	      /* Linux dev_t of device files */
 	g4_le64 parent;	      /* directories: number of the parent; the root is its own */
 	g4_le64 xattr;	      /* g4_ptr of the first attribute page, 0: none */
-	g4_le64 checksums;    /* g4_ptr of the checksum block of map[], 0: none */
+	g4_le64 checksums;    /* address of the block of sums of map[], two slots of a slab; 0: none */
 	g4_le64 orphan_next;  /* g4_ptr */
 	g4_le64 change_count; /* grows with every change of the inode or its contents */
 	g4_le32 entries;      /* directories: names in it, without . and .. */
-	g4_le32 project;      /* project id, reserved */
+	g4_le32 policy;	      /* how data is kept that is written from now on; inherited */
 	union {
 		g4_le64 map[G4_MAP_SLOTS]; /* each slot covers 512^map_height pages */
+		struct g4_few_pages few;   /* G4_INODE_SUMS_INLINE */
 		uint8_t inline_data[G4_INLINE_BYTES];
 	};
 };
 G4_STATIC_ASSERT(sizeof(struct g4_inode) == 256, "inode");
 G4_STATIC_ASSERT(offsetof(struct g4_inode, map) == 128, "inode map");
+/* How many of map[] are pointers. */
+G4_FN G4_INLINE uint32_t g4_inode_slots(const struct g4_inode *inode)
+{
+	return inode->flags & G4_INODE_SUMS_INLINE ? G4_FEW_PAGES : G4_MAP_SLOTS;
+}
 
 /* ------------------------------------------------------------------ indirect page: 512 pointers, nothing else
  * Its header is spread over the pointers' spare bits: bit b of the header (byte b / 8, bit b % 8) is the spare bit of
- * pointer b. In memory the spare bits are clear. With data checksums the page is followed by four pages of 128
- * BLAKE3-256 sums each, in one allocation of five pages, and CHECKSUM is set in the pointer to it.
+ * pointer b. In memory the spare bits are clear. A quarter of its slots whose pages have sums has a page of sums, anywhere.
  */
+#define G4_SUMS_SLOTS 128u /* of an indirect page, that have their sums in one page */
+#define G4_SUMS_QUARTERS (G4_INDIRECT_SLOTS / G4_SUMS_SLOTS)
+struct g4_sums_places {			       /* where the pages of sums of an indirect page are: 40 bits each */
+	uint8_t distance[G4_SUMS_QUARTERS][5]; /* signed pages from the indirect page; 0: there is none */
+};
 struct g4_indirect_header {
 	struct g4_block_header header;
-	g4_le64 inode;	    /* number of the inode it belongs to */
-	g4_le32 level;	    /* 1: points to data pages */
-	g4_le32 sum_crc[4]; /* CRC-32C of the checksum pages */
-	g4_le32 reserved;
+	g4_le64 inode; /* number of the inode it belongs to */
+	g4_le32 level; /* 1: points to data pages */
+	struct g4_sums_places sums;
 };
 G4_STATIC_ASSERT(sizeof(struct g4_indirect_header) == 64, "indirect header");
+
+/* ------------------------------------------------------------------ sums of pages
+ * 32 bytes beside each slot of a map. The top four bits of the last byte belong to the page that they stand in: its header, as in
+ * an indirect page. An entry of zeros: no sum. BLAKE3 has bits 0 to 250 and bit 251 set; others have a number in bits 243 to 250
+ * (1 CRC-32C, 2 XXH3-128) and their sum in the lowest bits; the rest is 0. With 255 there it is that of a page of 2 MiB or 1 GiB: bits
+ * 0 to 50 have the number of the first of four pages of sums in a row, those of its parts, and bits 51 to 242 a hash of 48 bits of each.
+ */
+struct g4_sums_header {
+	struct g4_block_header header;
+	g4_le64 inode;
+	g4_le32 level;	 /* of the indirect page, or of the one that a large page stands for */
+	g4_le32 quarter; /* of its slots */
+	uint8_t reserved[16];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_sums_header) * 2 == G4_SUMS_SLOTS, "four bits of each entry");
+struct g4_sums_page {
+	struct g4_sum_entry entries[G4_SUMS_SLOTS];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_sums_page) == 4096, "page of sums");
+/* The sums of the slots in an inode: two slots of a slab of small blocks, which gives out no single ones. */
+struct g4_sums_block {
+	struct g4_sum_entry entries[G4_MAP_SLOTS];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_sums_block) == 2 * G4_SLAB_SLOT_BYTES, "block of sums");
 
 /* ------------------------------------------------------------------ directories
  * A directory is a tree of 4 KiB pages; map[0] of the inode points to its root: a leaf (small directory) or an index page
@@ -426,24 +532,41 @@ G4_FN int g4_superblock_validate(const struct g4_superblock *sb, uint64_t device
 G4_FN void g4_indirect_embed(g4_le64 *slots, const struct g4_indirect_header *header);
 G4_FN void g4_indirect_extract(const g4_le64 *slots, struct g4_indirect_header *header);
 G4_FN void g4_indirect_strip(g4_le64 *slots);
+/* Only the part of the header that says where the pages of sums are; the rest of the spare bits stay. */
+G4_FN void g4_indirect_embed_places(g4_le64 *slots, const struct g4_sums_places *places);
+/* Whether a policy says nothing but what this version knows. */
+G4_FN bool g4_policy_is_known(uint32_t policy);
+/* What pages get by a file's policy and the superblock's: enum g4_checksum_algorithm, UNKNOWN where one is not known. */
+G4_FN uint32_t g4_policy_checksum(uint32_t policy, uint32_t super);
 
 /* Each: 0 or the negative code of the structure. The page's checksum was verified before. */
 G4_FN int g4_inode_validate(const struct g4_inode *inode, const struct g4_layout *layout);
 G4_FN int g4_ptr_validate(g4_ptr ptr, const struct g4_layout *layout); /* a non-zero data or indirect pointer */
 G4_FN int g4_slab_validate(const struct g4_slab_header *slab);
+/* Whether a block of sums lies so many bytes behind a slab's beginning. */
+G4_FN bool g4_sums_block_is_used(const struct g4_slab_header *slab, uint32_t offset);
 G4_FN int g4_dir_leaf_validate(const struct g4_dir_leaf *leaf, const struct g4_layout *layout);
 G4_FN int g4_dir_index_validate(const struct g4_dir_index *index, uint64_t dir_pages);
 G4_FN int g4_xattr_page_validate(const struct g4_xattr_page *page, const struct g4_layout *layout);
 G4_FN int g4_alloc_page_validate(const struct g4_alloc_page *page, uint64_t group);
+/* Whether a job can be gone on with. One that is empty can. */
+G4_FN bool g4_job_is_valid(const struct g4_job_record *job);
+G4_FN bool g4_finding_is_valid(const struct g4_finding *finding);
 G4_FN int g4_groups_page_validate(const struct g4_groups_page *page, uint64_t first_group, uint64_t group_count);
 
 /* An inode number that can exist: canonical flag bits, inside the data area, on a slot boundary, not slot 0. */
 G4_FN bool g4_ino_plausible(uint64_t ino, const struct g4_layout *layout);
-G4_FN G4_INLINE uint64_t g4_ino_make(uint64_t address)
+G4_FN G4_INLINE uint64_t g4_ino_make(struct g4_address address)
 {
 	return g4_ptr_make(address, G4_TAG_SMALL, G4_PTR_VALID);
 }
+G4_FN G4_INLINE uint64_t g4_ino_at(uint64_t offset)
+{
+	return g4_ptr_at(offset, G4_TAG_SMALL, G4_PTR_VALID);
+}
 
 const char *g4_block_type_name(uint32_t type); /* host only */
+/* As users write it; "unknown": it is none. Host only. */
+const char *g4_checksum_name(uint32_t algorithm);
 
 #endif

@@ -16,3 +16,16 @@ const char *g4_block_type_name(uint32_t type)
 		return "unknown";
 	}
 }
+
+const char *g4_checksum_name(uint32_t algorithm)
+{
+	switch (algorithm) {
+#define CHECKSUM_CASE(name, number, text)                                                                              \
+	case G4_CHECKSUM_##name:                                                                                       \
+		return text;
+		G4_CHECKSUMS(CHECKSUM_CASE)
+#undef CHECKSUM_CASE
+	default:
+		return "unknown";
+	}
+}

@@ -27,9 +27,10 @@ G4_FN static uint32_t inode_type(const struct g4_inode *inode)
 
 G4_FN bool g4_ino_plausible(uint64_t ino, const struct g4_layout *layout)
 {
-	const uint64_t address = g4_ptr_address(ino);
+	const uint64_t address = g4_ptr_offset(ino);
 
-	if (ino != g4_ino_make(address) || address % G4_SLAB_SLOT_BYTES != 0 || address % G4_PAGE_BYTES == 0)
+	if (ino != g4_ino_make(g4_ptr_address(ino)) || address % G4_SLAB_SLOT_BYTES != 0 ||
+	    address % G4_PAGE_BYTES == 0)
 		return false;
 	return address >= layout->data_address && address < g4_layout_end(layout);
 }
@@ -37,7 +38,7 @@ G4_FN bool g4_ino_plausible(uint64_t ino, const struct g4_layout *layout)
 G4_FN int g4_ptr_validate(g4_ptr ptr, const struct g4_layout *layout)
 {
 	const uint32_t tag = g4_ptr_tag(ptr);
-	const uint64_t address = g4_ptr_address(ptr);
+	const uint64_t address = g4_ptr_offset(ptr);
 	const uint64_t bytes = g4_tag_pages(tag) * G4_PAGE_BYTES, end = g4_layout_end(layout);
 
 	if ((ptr & G4_PTR_PHYSICAL) == 0 || (ptr & (G4_PTR_SPARE | G4_PTR_CHECKSUM)) != 0 || tag == G4_TAG_SMALL)
@@ -82,7 +83,7 @@ G4_FN static bool inode_map_is_possible(const struct g4_inode *inode, const stru
 	if ((inode->flags & G4_INODE_INLINE) != 0)
 		return (type == TYPE_REG || type == TYPE_LNK) && inode->map_height == 0 &&
 		       inode->size <= G4_INLINE_BYTES;
-	for (uint32_t slot = 0; slot < G4_MAP_SLOTS; slot++) {
+	for (uint32_t slot = 0; slot < g4_inode_slots(inode); slot++) {
 		if (!mapped && inode->map[slot] != 0)
 			return false;
 		if (!map_slot_is_possible(inode->map[slot], inode->map_height, type == TYPE_DIR, layout))
@@ -110,11 +111,28 @@ G4_FN static bool inode_size_is_possible(const struct g4_inode *inode)
 	}
 }
 
+/* Sums in the inode; or a block of them, in a slab of the data area: of what has a map of pages. */
+G4_FN static bool sums_are_possible(const struct g4_inode *inode, const struct g4_layout *layout)
+{
+	const bool few = (inode->flags & G4_INODE_SUMS_INLINE) != 0;
+	const uint64_t address = inode->checksums;
+
+	if (address == 0 && !few)
+		return true;
+	if ((inode_type(inode) != TYPE_REG && inode_type(inode) != TYPE_LNK) || (inode->flags & G4_INODE_INLINE) != 0)
+		return false;
+	if (few)
+		return address == 0 && inode->map_height == 0 && inode->few.reserved == 0;
+	return address % sizeof(struct g4_sums_block) == 0 && address % G4_PAGE_BYTES != 0 &&
+	       address >= layout->data_address && address < g4_layout_end(layout);
+}
+
 G4_FN int g4_inode_validate(const struct g4_inode *inode, const struct g4_layout *layout)
 {
 	const bool directory = inode_type(inode) == TYPE_DIR;
 
-	if (inode->reserved0 != 0 || (inode->flags & ~(uint32_t)G4_INODE_KNOWN) != 0 || inode->checksums != 0)
+	if (inode->reserved0 != 0 || (inode->flags & ~(uint32_t)G4_INODE_KNOWN) != 0 ||
+	    !sums_are_possible(inode, layout))
 		return -G4_E_CORRUPT_INODE;
 	if (!inode_size_is_possible(inode) || !inode_map_is_possible(inode, layout))
 		return -G4_E_CORRUPT_INODE;
@@ -133,11 +151,22 @@ G4_FN int g4_inode_validate(const struct g4_inode *inode, const struct g4_layout
 
 /* ------------------------------------------------------------------ space */
 
+#define SECOND_OF_PAIR 0x5555u /* used ^ used >> 1: bit i differs from bit i + 1 */
+
 G4_FN int g4_slab_validate(const struct g4_slab_header *slab)
 {
 	if (slab->kind != G4_SLAB_INODES && slab->kind != G4_SLAB_SMALL)
 		return -G4_E_CORRUPT_ALLOC;
+	if (slab->kind == G4_SLAB_SMALL &&
+	    ((slab->used & 2) == 0 || ((slab->used ^ slab->used >> 1) & SECOND_OF_PAIR) != 0))
+		return -G4_E_CORRUPT_ALLOC; /* two slots of a block that are not both used, or both free */
 	return (slab->used & 1) == 0 ? -G4_E_CORRUPT_ALLOC : 0;
+}
+
+G4_FN bool g4_sums_block_is_used(const struct g4_slab_header *slab, uint32_t offset)
+{
+	return slab->kind == G4_SLAB_SMALL && offset % sizeof(struct g4_sums_block) == 0 && offset != 0 &&
+	       (slab->used >> offset / G4_SLAB_SLOT_BYTES & 1) != 0;
 }
 
 G4_FN int g4_alloc_page_validate(const struct g4_alloc_page *page, uint64_t group)
@@ -152,6 +181,22 @@ G4_FN int g4_alloc_page_validate(const struct g4_alloc_page *page, uint64_t grou
 		}
 	}
 	return 0;
+}
+
+G4_FN bool g4_job_is_valid(const struct g4_job_record *job)
+{
+	if (job->kind == G4_JOB_NONE)
+		return job->state == 0 && job->number == 0;
+	return job->kind < G4_JOB_KINDS && job->state >= G4_JOB_RUNNING && job->state < G4_JOB_STATES &&
+	       (job->flags & ~G4_JOB_EAGER) == 0 && job->number != 0 &&
+	       (job->state == G4_JOB_FAILED) == (job->code != 0);
+}
+
+G4_FN bool g4_finding_is_valid(const struct g4_finding *finding)
+{
+	if (finding->code == 0)
+		return finding->inode == 0 && finding->address == 0 && finding->pages == 0;
+	return finding->pages != 0 && finding->code < 0x8000;
 }
 
 G4_FN int g4_groups_page_validate(const struct g4_groups_page *page, uint64_t first_group, uint64_t group_count)

@@ -3,7 +3,9 @@
  * POSIX access control lists in the form that the kernel and libacl exchange (acl(5), posix_acl_xattr.h): a version and
  * entries of tag, permissions and id, sorted by tag and id.
  */
-#include "fs/fs.h"
+#include "fs/acl.h"
+
+#include "fs/xattr.h"
 
 #define ACL_VERSION 2u
 enum {

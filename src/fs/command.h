@@ -4,18 +4,18 @@
  * a 128 B descriptor (as in the GPU4FS documents); g4_execute() runs one.
  *
  * Nodes are inode numbers (struct g4_attr.ino); G4_NODE_ROOT names the root directory. Names are byte strings without
- * terminator and without '/'. Every field not named in an operation's line must be 0.
+ * terminator and without '/'. Every field not named in a command's row must be 0.
  *
- * A number can be given to another inode between two commands. In commands that name inodes by number, other than READ to
- * SEEK, arg may therefore hold the generation of node in its lower half and that of node2 in its upper half, and whatever
- * has another one by now is STALE; 0: do not look.
+ * A number can be given to another inode between two commands. Beside node may therefore stand its generation, and beside node2
+ * generation2; whatever has another one by now is STALE. 0: do not look.
  */
 #ifndef G4_COMMAND_H
 #define G4_COMMAND_H
 
 #include "base/error.h"
+#include "base/numbers.h"
+#include "format/job.h"
 
-#define G4_NODE_ROOT UINT64_C(1)
 /* Times are signed nanoseconds since 1970-01-01 UTC, carried as uint64_t. */
 
 struct g4_attr {
@@ -31,7 +31,7 @@ struct g4_attr {
 	uint32_t uid, gid;
 	uint32_t flags; /* G4_INODE_IMMUTABLE, APPEND, NODUMP, NOATIME */
 	uint32_t reserved;
-	uint64_t token; /* over a ring: what the client shows when it names this inode (engine/ring.h); else 0 */
+	uint64_t token; /* over a ring: what the client shows when it names this inode (ring/ring.h); else 0 */
 };
 
 /* Who asks. The engine checks permissions against it unless G4_CRED_TRUSTED is set (the kernel checked already). */
@@ -79,6 +79,14 @@ struct g4_dirent {
 	uint8_t has_attr;  /* a struct g4_attr follows this header, before the name */
 };
 
+/* JOB_LIST: background jobs, what the last scrub found, and how much damage was met since mkfs. */
+struct g4_health {
+	uint64_t damaged_pages;
+	uint64_t findings_lost; /* that there was no room for */
+	struct g4_job_record jobs[G4_JOBS];
+	struct g4_finding findings[G4_FINDINGS];
+};
+
 /* g4_cmd.mask of SETATTR: which fields of attr to set */
 #define G4_SET_MODE (1u << 0)
 #define G4_SET_UID (1u << 1)
@@ -102,7 +110,7 @@ struct g4_dirent {
 #define G4_OPEN_EXCL (1u << 4) /* CREATE: fail when the name exists */
 #define G4_OPEN_SYNC (1u << 5) /* every write is durable when it returns */
 #define G4_OPEN_DSYNC (1u << 6)
-#define G4_OPEN_DIRECT (1u << 7) /* large or random I/O bypasses the cache */
+#define G4_OPEN_DIRECT (1u << 7) /* the caller keeps what it reads: large or random reads bypass the cache */
 #define G4_OPEN_NOATIME (1u << 8)
 #define G4_OPEN_DIRECTORY (1u << 9)
 #define G4_RENAME_NOREPLACE 1u /* same numbers as renameat2(2) */
@@ -115,11 +123,6 @@ G4_FN G4_INLINE bool g4_rename_flags_valid(uint32_t flags)
 		return false;
 	return !(flags & G4_RENAME_EXCHANGE) || flags == G4_RENAME_EXCHANGE;
 }
-#define G4_FALLOC_KEEP_SIZE 0x01u /* same numbers as fallocate(2) */
-#define G4_FALLOC_PUNCH_HOLE 0x02u
-#define G4_FALLOC_ZERO_RANGE 0x10u
-#define G4_SEEK_DATA 3u /* same numbers as lseek(2) */
-#define G4_SEEK_HOLE 4u
 #define G4_XATTR_CREATE 1u /* same numbers as setxattr(2) */
 #define G4_XATTR_REPLACE 2u
 #define G4_XATTR_KILL_SGID                                                                                             \
@@ -131,77 +134,129 @@ G4_FN G4_INLINE bool g4_rename_flags_valid(uint32_t flags)
 #define G4_ACCESS_WRITE 2u
 #define G4_ACCESS_EXEC 1u
 
-/*
- * X(NAME, number, arguments -> results)
- *   "attr": cmd.attr, may be NULL where it is a result. "data": cmd.data, cmd.length bytes.
- *   CREATE, TMPFILE and OPEN return a handle; give it back with RELEASE. READ, WRITE, FSYNC, FALLOCATE, SEEK take
- *   handle (preferred) or node. READDIR takes node; offset is a cookie (0: start).
- */
-#define G4_COMMANDS(X)                                                                                                 \
-	X(NOP, 0, "")                                                                                                  \
-	X(LOOKUP, 1, "node name cred -> attr")                                                                         \
-	X(RESOLVE, 2, "node name=path flags cred -> attr; follows links, checks search permission on the way")         \
-	X(GETATTR, 3, "node | handle -> attr")                                                                         \
-	X(SETATTR, 4, "node | handle, mask attr cred -> attr")                                                         \
-	X(READLINK, 5, "node data length -> value=bytes")                                                              \
-	X(MKNOD, 6, "node name mode offset=rdev cred -> attr; also regular files")                                     \
-	X(MKDIR, 7, "node name mode cred -> attr")                                                                     \
-	X(SYMLINK, 8, "node name name2=target cred -> attr")                                                           \
-	X(LINK, 9, "node=inode node2=directory name2 cred -> attr")                                                    \
-	X(UNLINK, 10, "node name cred")                                                                                \
-	X(RMDIR, 11, "node name cred")                                                                                 \
-	X(RENAME, 12, "node name node2 name2 flags cred")                                                              \
-	X(CREATE, 13, "node name mode flags cred -> attr handle value=1 if created")                                   \
-	X(TMPFILE, 14, "node mode flags cred -> attr handle")                                                          \
-	X(OPEN, 15, "node flags cred -> handle attr")                                                                  \
-	X(RELEASE, 16, "handle")                                                                                       \
-	X(READ, 17, "handle | node, offset length data -> value=bytes")                                                \
-	X(WRITE, 18,                                                                                                   \
-	  "handle | node, offset length data flags=G4_WRITE_TAKEN cred -> value=bytes; appending handles set offset")  \
-	X(FSYNC, 19, "handle | node, flags=G4_FSYNC_DATA")                                                             \
-	X(SYNCFS, 20, "")                                                                                              \
-	X(FALLOCATE, 21, "handle | node, flags offset length cred")                                                    \
-	X(SEEK, 22, "handle | node, offset flags=G4_SEEK_* -> value=offset")                                           \
-	X(COPY_RANGE, 23, "handle offset, node2=target handle, arg=target offset, length cred -> value=bytes")         \
-	X(READDIR, 24, "node offset=cookie data length flags=G4_READDIR_PLUS -> value=bytes, 0 at the end")            \
-	X(SETXATTR, 25, "node name=full name, data length flags cred")                                                 \
-	X(GETXATTR, 26, "node name data length cred -> value=bytes; length 0 asks for the size")                       \
-	X(LISTXATTR, 27, "node data length cred -> value=bytes; length 0 asks for the size")                           \
-	X(REMOVEXATTR, 28, "node name cred")                                                                           \
-	X(STATFS, 29, "data=struct g4_statfs")                                                                         \
-	X(ACCESS, 30, "node flags=G4_ACCESS_* cred")                                                                   \
-	X(FORGET, 31, "node; a holder (the kernel) that kept an unlinked inode alive lets it go")                      \
-	X(TRIM, 32, "offset length=range of the space, arg=smallest run, in bytes -> value=bytes discarded")           \
-	X(MAP, 33, "handle | node, offset data=struct g4_map_extent[] length -> value=bytes, 0 behind the last")       \
-	X(RESIZE, 34, "offset=bytes -> value=the largest possible size, where that is why it is refused")
+/* What is true of a command as a whole: X(NAME, bit, "what it means"). */
+#define G4_COMMAND_PROPERTIES(X)                                                                                       \
+	X(CHANGES, 0, "changes the file system, or fails")                                                             \
+	X(MAY_CHANGE, 1, "may change it, and finds out itself whether that is allowed")                                \
+	X(TAKES_HANDLE, 2, "`handle` may be there in place of `node`")                                                 \
+	X(NEEDS_HANDLE, 3, "so, and an untrusted client must bring one: by number, nobody would check its permission") \
+	X(MAKES_HANDLE, 4, "returns a handle, which is given back with RELEASE")                                       \
+	X(TWO_HANDLES, 5, "`handle2` is a handle")                                                                     \
+	X(TWO_NODES, 6, "`node2` is an inode")                                                                         \
+	X(DATA_IN, 7, "reads `length` bytes at `data`")                                                                \
+	X(DATA_OUT, 8, "writes `value` bytes there, `length` at most")                                                 \
+	X(DATA_IN_PLACE, 9, "moves them straight from or to the caller's memory, which may change meanwhile")          \
+	X(ATTR_IN, 10, "`attr` is an argument")                                                                        \
+	X(GIVES_ATTR, 11, "`attr` is what it is for; with other commands it may be NULL")                              \
+	X(LOOKS_UP, 12, "the caches may have the answer without a lock: `src/fs/optimistic.h`")                        \
+	X(FOR_OWNER, 13, "of who runs the file system: nothing that an untrusted client may ask for")
+enum g4_command_property {
+#define G4_COMMAND_PROPERTY(name, bit, text) G4_##name = 1 << (bit),
+	G4_COMMAND_PROPERTIES(G4_COMMAND_PROPERTY)
+#undef G4_COMMAND_PROPERTY
+};
+
+/* The commands: X(context, NAME, number, what is true of it, "arguments", "results"). docs/commands.md is made of this table. */
+#define G4_COMMANDS(X, context)                                                                                        \
+	X(context, NOP, 0, 0, "", "")                                                                                  \
+	X(context, LOOKUP, 1, G4_LOOKS_UP, "node name cred", "attr")                                                   \
+	X(context, RESOLVE, 2, G4_LOOKS_UP, "node name=path flags=G4_RESOLVE_* cred",                                  \
+	  "attr; follows links, checks search permission on the way")                                                  \
+	X(context, GETATTR, 3, G4_TAKES_HANDLE | G4_GIVES_ATTR, "node | handle", "attr")                               \
+	X(context, SETATTR, 4, G4_CHANGES | G4_TAKES_HANDLE | G4_ATTR_IN, "node | handle, mask=G4_SET_* attr cred",    \
+	  "attr")                                                                                                      \
+	X(context, READLINK, 5, G4_DATA_OUT, "node data length", "value=bytes")                                        \
+	X(context, MKNOD, 6, G4_CHANGES, "node name mode rdev cred", "attr; also regular files")                       \
+	X(context, MKDIR, 7, G4_CHANGES, "node name mode cred", "attr")                                                \
+	X(context, SYMLINK, 8, G4_CHANGES, "node name name2=target cred", "attr")                                      \
+	X(context, LINK, 9, G4_CHANGES | G4_TWO_NODES, "node=inode node2=directory name2 cred", "attr")                \
+	X(context, UNLINK, 10, G4_CHANGES, "node name cred", "")                                                       \
+	X(context, RMDIR, 11, G4_CHANGES, "node name cred", "")                                                        \
+	X(context, RENAME, 12, G4_CHANGES | G4_TWO_NODES, "node name node2 name2 flags=G4_RENAME_* cred", "")          \
+	X(context, CREATE, 13, G4_MAY_CHANGE | G4_MAKES_HANDLE, "node name mode flags=G4_OPEN_* cred",                 \
+	  "attr handle value=1 if created")                                                                            \
+	X(context, TMPFILE, 14, G4_CHANGES | G4_MAKES_HANDLE, "node mode flags=G4_OPEN_* cred", "attr handle")         \
+	X(context, OPEN, 15, G4_MAY_CHANGE | G4_MAKES_HANDLE, "node flags=G4_OPEN_* cred", "handle attr")              \
+	X(context, RELEASE, 16, G4_NEEDS_HANDLE, "handle", "")                                                         \
+	X(context, READ, 17, G4_NEEDS_HANDLE | G4_DATA_OUT | G4_DATA_IN_PLACE, "handle | node, offset length data",    \
+	  "value=bytes")                                                                                               \
+	X(context, WRITE, 18, G4_MAY_CHANGE | G4_NEEDS_HANDLE | G4_DATA_IN | G4_DATA_IN_PLACE,                         \
+	  "handle | node, offset length data flags=G4_WRITE_TAKEN cred", "value=bytes; appending handles set offset")  \
+	X(context, FSYNC, 19, G4_NEEDS_HANDLE, "handle | node, flags=G4_FSYNC_DATA", "")                               \
+	X(context, SYNCFS, 20, 0, "", "")                                                                              \
+	X(context, FALLOCATE, 21, G4_CHANGES | G4_NEEDS_HANDLE, "handle | node, flags=G4_FALLOC_* offset length cred", \
+	  "")                                                                                                          \
+	X(context, SEEK, 22, G4_NEEDS_HANDLE, "handle | node, offset flags=G4_SEEK_*", "value=offset")                 \
+	X(context, COPY_RANGE, 23, G4_MAY_CHANGE | G4_NEEDS_HANDLE | G4_TWO_HANDLES,                                   \
+	  "handle offset, handle2 offset2=target, length cred", "value=bytes")                                         \
+	X(context, READDIR, 24, G4_DATA_OUT, "node cookie data length flags=G4_READDIR_PLUS",                          \
+	  "value=bytes, 0 at the end")                                                                                 \
+	X(context, SETXATTR, 25, G4_CHANGES | G4_DATA_IN, "node name=full name, data length flags=G4_XATTR_* cred",    \
+	  "")                                                                                                          \
+	X(context, GETXATTR, 26, G4_DATA_OUT, "node name data length cred", "value=bytes; length 0 asks for the size") \
+	X(context, LISTXATTR, 27, G4_DATA_OUT, "node data length cred", "value=bytes; length 0 asks for the size")     \
+	X(context, REMOVEXATTR, 28, G4_CHANGES, "node name cred", "")                                                  \
+	X(context, STATFS, 29, G4_DATA_OUT, "data=struct g4_statfs length", "value=bytes")                             \
+	X(context, ACCESS, 30, 0, "node flags=G4_ACCESS_* cred", "")                                                   \
+	X(context, FORGET, 31, G4_FOR_OWNER, "node",                                                                   \
+	  "a holder (the kernel) that kept an unlinked inode alive lets it go")                                        \
+	X(context, TRIM, 32, G4_CHANGES | G4_FOR_OWNER,                                                                \
+	  "offset length=range of the space, least=smallest run, in bytes", "value=bytes discarded")                   \
+	X(context, MAP, 33, G4_NEEDS_HANDLE | G4_DATA_OUT, "handle | node, offset data=struct g4_map_extent[] length", \
+	  "value=bytes, 0 behind the last")                                                                            \
+	X(context, RESIZE, 34, G4_CHANGES | G4_FOR_OWNER, "bytes",                                                     \
+	  "value=the largest possible size, where that is why it is refused")                                          \
+	X(context, JOB_START, 35, G4_CHANGES | G4_FOR_OWNER, "kind flags=G4_JOB_* rate", "value=number")               \
+	X(context, JOB_SET, 36, G4_CHANGES | G4_FOR_OWNER, "number mask=one of enum g4_job_order, rate with LIMIT",    \
+	  "when it returns the job's step has ended, and that is durable")                                             \
+	X(context, JOB_LIST, 37, G4_DATA_OUT, "data=struct g4_health length", "value=bytes")                           \
+	X(context, PATH, 38, G4_DATA_OUT | G4_FOR_OWNER, "node node2=a directory that names it, data length",          \
+	  "value=bytes; the path from the root")
 
 enum g4_command_op {
-#define G4_COMMAND_ENUM(name, number, text) G4_CMD_##name = (number),
-	G4_COMMANDS(G4_COMMAND_ENUM)
+#define G4_COMMAND_ENUM(context, name, number, properties, arguments, results) G4_CMD_##name = (number),
+	G4_COMMANDS(G4_COMMAND_ENUM, )
 #undef G4_COMMAND_ENUM
 };
 /* The numbers have no gaps: so many commands are there. */
 enum {
-#define G4_COMMAND_COUNT_ONE(name, number, text) +1
-	G4_COMMAND_COUNT = 0 G4_COMMANDS(G4_COMMAND_COUNT_ONE)
+#define G4_COMMAND_COUNT_ONE(context, name, number, properties, arguments, results) +1
+	G4_COMMAND_COUNT = 0 G4_COMMANDS(G4_COMMAND_COUNT_ONE, )
 #undef G4_COMMAND_COUNT_ONE
 };
 G4_STATIC_ASSERT(G4_COMMAND_COUNT <= 64, "a set of commands is one word");
-/* A set of commands, and whether one is in it. Any number may be asked for. */
-#define G4_COMMAND_SET(name) (UINT64_C(1) << G4_CMD_##name)
+/* The set of commands of which one of these is true, a constant. */
+#define G4_COMMAND_BIT(wanted, name, number, properties, arguments, results)                                           \
+	| (((properties) & (wanted)) != 0 ? UINT64_C(1) << (number) : 0)
+#define G4_COMMANDS_THAT(wanted) (UINT64_C(0) G4_COMMANDS(G4_COMMAND_BIT, wanted))
+/* Whether one of these is true of a command. Of a number that is no command's nothing is. */
+#define g4_command_is(op, wanted) g4_command_is_in(G4_COMMANDS_THAT(wanted), op)
 G4_FN G4_INLINE bool g4_command_is_in(uint64_t set, uint32_t op)
 {
 	return op < G4_COMMAND_COUNT && (set >> op & 1) != 0;
 }
 
+/* Fields that lie in the same place belong to different commands. */
 struct g4_cmd {
 	uint32_t op;
 	int32_t status; /* out: 0 or a negative code (error.h) */
-	uint64_t token; /* over a ring: attr.token of node; that of node2 is in offset */
 	uint64_t node;
-	uint64_t node2;
+	uint64_t token; /* over a ring: attr.token of node */
 	uint64_t handle;
-	uint64_t offset;
+	union {
+		uint64_t number; /* JOB_SET */
+		uint64_t kind;	 /* JOB_START */
+		uint64_t node2;
+		uint64_t handle2; /* COPY_RANGE: the file that is written */
+	};
+	union {
+		uint64_t offset; /* in the file; TRIM: in the space */
+		uint64_t token2; /* G4_TWO_NODES, over a ring: of node2 */
+		uint64_t cookie; /* READDIR: 0 at the start, else of the last entry */
+		uint64_t rdev;	 /* MKNOD: Linux dev_t */
+		uint64_t bytes;	 /* RESIZE: the new size */
+		uint64_t rate;	 /* JOB_START, JOB_SET: bytes a second, 0: no limit */
+	};
 	uint64_t length;
 	void *data;
 	const char *name;
@@ -211,7 +266,14 @@ struct g4_cmd {
 	uint32_t flags;
 	uint32_t mode;
 	uint32_t mask;
-	uint64_t arg;
+	union {
+		struct {
+			uint32_t generation;  /* of node */
+			uint32_t generation2; /* of node2 */
+		};
+		uint64_t offset2; /* COPY_RANGE: in handle2 */
+		uint64_t least;	  /* TRIM: the smallest run, in bytes */
+	};
 	struct g4_attr *attr;
 	uint64_t value; /* out */
 	const struct g4_cred *cred;

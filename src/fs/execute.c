@@ -2,24 +2,12 @@
 /* Commands that are about one inode, and the switch that all commands go through. */
 #include "fs/fs.h"
 
-/* The in-core inode that a command names by handle or number, referenced. */
-G4_FN static int target(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint32_t *i)
-{
-	if (cmd->handle == 0)
-		return g4_icache_get_node(wg, fs, cmd, i);
-	*i = g4_handle_index(cmd->handle);
-	if (*i >= fs->icache.count || g4_load32_acq(&g4_icache_at(fs, *i)->opens) == 0)
-		return -G4_E_BADF;
-	g4_icache_ref(fs, *i);
-	return 0;
-}
-
 /* ------------------------------------------------------------------ attributes */
 
 G4_FN static int do_getattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	uint32_t i;
-	int rc = target(wg, fs, cmd, &i);
+	int rc = g4_icache_get_target(wg, fs, cmd, &i);
 
 	if (rc < 0)
 		return g4_check(fs, rc);
@@ -157,7 +145,7 @@ G4_FN int g4_do_setattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct g4_txn txn;
 	uint32_t i;
-	int rc = target(wg, fs, cmd, &i);
+	int rc = g4_icache_get_target(wg, fs, cmd, &i);
 
 	if (rc < 0)
 		return g4_check(fs, rc);
@@ -203,99 +191,7 @@ G4_FN static int do_access(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cm
 	return g4_check(fs, rc);
 }
 
-/* ------------------------------------------------------------------ open files */
-
-G4_FN int g4_open_inode(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, struct g4_cmd *cmd)
-{
-	struct g4_inode_core *inode = g4_icache_at(fs, index);
-	const uint32_t type = g4_inode_core_type(inode);
-	uint32_t want = 0;
-	int rc = 0;
-
-	g4_write_lock(&inode->lock);
-	want |= cmd->flags & G4_OPEN_READ ? G4_ACCESS_READ : 0;
-	want |= cmd->flags & (G4_OPEN_WRITE | G4_OPEN_TRUNC) ? G4_ACCESS_WRITE : 0;
-	if (inode->dead)
-		rc = -G4_E_STALE;
-	else if (type == G4_S_IFLNK)
-		rc = -G4_E_LOOP;
-	else if (type == G4_S_IFDIR && (want & G4_ACCESS_WRITE))
-		rc = -G4_E_ISDIR;
-	else if (type != G4_S_IFDIR && (cmd->flags & G4_OPEN_DIRECTORY))
-		rc = -G4_E_NOTDIR;
-	else if (type != G4_S_IFDIR && type != G4_S_IFREG)
-		rc = -G4_E_NXIO; /* devices, pipes and sockets belong to the kernel */
-	if (rc == 0)
-		rc = g4_permission(wg, fs, inode, cmd->cred, want);
-	if (rc == 0 && (want & G4_ACCESS_WRITE) && (fs->flags & G4_FS_READ_ONLY))
-		rc = -G4_E_ROFS;
-	if (rc == 0 && (want & G4_ACCESS_WRITE) && (inode->disk.flags & G4_INODE_IMMUTABLE))
-		rc = -G4_E_PERM;
-	if (rc == 0 && (inode->disk.flags & G4_INODE_APPEND) && (want & G4_ACCESS_WRITE) &&
-	    (!(cmd->flags & G4_OPEN_APPEND) || (cmd->flags & G4_OPEN_TRUNC)))
-		rc = -G4_E_PERM;
-	if (rc == 0 && (cmd->flags & G4_OPEN_TRUNC))
-		rc = g4_drop_privileges(wg, fs, index, cmd->cred);
-	if (rc == 0 && (cmd->flags & G4_OPEN_TRUNC))
-		rc = g4_file_truncate(wg, fs, index, 0);
-	if (rc == 0) {
-		g4_add32(&inode->opens, 1);
-		cmd->handle = g4_handle_make(index, cmd->flags);
-		if (cmd->attr)
-			g4_fill_attr(inode, cmd->attr);
-	}
-	g4_write_unlock(&inode->lock);
-	if (rc < 0)
-		g4_icache_put(fs, index); /* else the handle keeps the reference */
-	return g4_check(fs, rc);
-}
-
-G4_FN static int do_open(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
-{
-	uint32_t i;
-	int rc = g4_icache_get_node(wg, fs, cmd, &i);
-
-	return rc < 0 ? g4_check(fs, rc) : g4_open_inode(wg, fs, i, cmd);
-}
-
-G4_FN static int do_release(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
-{
-	uint32_t i;
-	int rc = cmd->handle ? target(wg, fs, cmd, &i) : -G4_E_BADF;
-
-	if (rc < 0)
-		return rc;
-	struct g4_inode_core *inode = g4_icache_at(fs, i);
-	g4_write_lock(&inode->lock);
-	bool last = inode->opens == 1;
-	g4_sub32(&inode->opens, 1);
-	bool unused = last && inode->disk.nlink == 0 && !inode->held && !inode->dead;
-	g4_write_unlock(&inode->lock);
-	if (unused)
-		rc = g4_inode_delete(wg, fs, i);
-	g4_icache_put(fs, i); /* ours */
-	g4_icache_put(fs, i); /* the handle's */
-	return g4_check(fs, rc);
-}
-
-G4_FN static int do_forget(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
-{
-	uint32_t i;
-
-	/* only orphans are held, and those are in memory: any other number needs no look at the disk */
-	if (g4_load32_acq(&fs->orphan_head) == G4_NO_INODE)
-		return 0;
-	if (g4_icache_get_node(wg, fs, cmd, &i) < 0)
-		return 0;
-	struct g4_inode_core *inode = g4_icache_at(fs, i);
-	g4_write_lock(&inode->lock);
-	bool unused = inode->held && inode->opens == 0;
-	inode->held = false;
-	g4_write_unlock(&inode->lock);
-	int rc = unused ? g4_inode_delete(wg, fs, i) : 0;
-	g4_icache_put(fs, i);
-	return g4_check(fs, rc);
-}
+/* ------------------------------------------------------------------ contents */
 
 G4_FN static int check_regular(const struct g4_inode_core *inode)
 {
@@ -312,13 +208,13 @@ G4_FN static int do_read(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	cmd->value = 0;
 	if (cmd->handle && !(g4_handle_flags(cmd->handle) & G4_OPEN_READ))
 		return -G4_E_BADF;
-	rc = target(wg, fs, cmd, &i);
+	rc = g4_icache_get_target(wg, fs, cmd, &i);
 	if (rc < 0)
 		return g4_check(fs, rc);
 	struct g4_inode_core *inode = g4_icache_at(fs, i);
 	g4_read_lock(&inode->lock);
 	rc = check_regular(inode);
-	bool bypass = (g4_handle_flags(cmd->handle) & G4_OPEN_DIRECT) || (fs->flags & G4_FS_CALLER_CACHES);
+	const bool bypass = (g4_handle_flags(cmd->handle) & G4_OPEN_DIRECT) != 0;
 	if (rc == 0)
 		rc = g4_file_read(wg, fs, i, cmd->offset, cmd->data, cmd->length, bypass, &cmd->value);
 	if (rc == 0 && !(g4_handle_flags(cmd->handle) & G4_OPEN_NOATIME))
@@ -362,7 +258,7 @@ G4_FN static int do_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 		return -G4_E_ROFS;
 	rc = g4_dirty_pressure(fs, true) ? g4_writeback_all(wg, fs) : 0;
 	if (rc == 0)
-		rc = target(wg, fs, cmd, &i);
+		rc = g4_icache_get_target(wg, fs, cmd, &i);
 	if (rc < 0)
 		return g4_check(fs, rc);
 	rc = write_once(wg, fs, i, cmd);
@@ -383,7 +279,7 @@ G4_FN static int do_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 G4_FN static int do_fsync(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	uint32_t i;
-	int rc = target(wg, fs, cmd, &i);
+	int rc = g4_icache_get_target(wg, fs, cmd, &i);
 
 	if (rc < 0)
 		return g4_check(fs, rc);
@@ -413,7 +309,7 @@ G4_FN static int do_extent(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cm
 
 	if (cmd->op == G4_CMD_FALLOCATE && cmd->handle && !(g4_handle_flags(cmd->handle) & G4_OPEN_WRITE))
 		return -G4_E_BADF;
-	rc = target(wg, fs, cmd, &i);
+	rc = g4_icache_get_target(wg, fs, cmd, &i);
 	if (rc < 0)
 		return g4_check(fs, rc);
 	struct g4_inode_core *inode = g4_icache_at(fs, i);
@@ -430,29 +326,105 @@ G4_FN static int do_extent(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cm
 
 #define COPY_MAX_BYTES G4_GIB
 
-/* In pieces, through memory that reads and writes do not use: one inode locked at a time. */
+/* Both locked, by number, as renames do. */
+G4_FN static void lock_files(struct g4_inode_core *a, struct g4_inode_core *b)
+{
+	g4_write_lock(a->ino <= b->ino ? &a->lock : &b->lock);
+	if (a != b)
+		g4_write_lock(a->ino <= b->ino ? &b->lock : &a->lock);
+}
+
+/*
+ * Whole pages of what COPY_RANGE is to copy: *done bytes of them are shared from now on. What can not be shared is not, and that
+ * is no error. The last page of a file counts as whole where it becomes the last one again.
+ */
+G4_FN static int share_pages(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint64_t length,
+			     uint32_t from, uint32_t to, uint64_t *done)
+{
+	struct g4_inode_core *source = g4_icache_at(fs, from), *target = g4_icache_at(fs, to);
+	uint64_t pages, shared = 0;
+	int rc;
+
+	lock_files(source, target);
+	rc = check_regular(source);
+	if (rc == 0)
+		rc = check_regular(target);
+	if (rc == 0 && (target->disk.flags & G4_INODE_IMMUTABLE))
+		rc = -G4_E_PERM;
+	length = cmd->offset < source->size ? g4_min64(length, source->size - cmd->offset) : 0;
+	pages = length >> G4_PAGE_SHIFT;
+	if (cmd->offset + length == source->size && cmd->offset2 + length >= target->size)
+		pages = g4_pages_for(length);
+	if (rc == 0 && pages > 0) {
+		rc = g4_super_add_feature(wg, fs, G4_FEATURE_INCOMPAT_SHARED);
+		pages = rc == -G4_E_BUSY ? 0 : pages; /* the size is just changing */
+		if (rc == 0 || rc == -G4_E_BUSY)
+			rc = g4_drop_privileges(wg, fs, to, cmd->cred);
+		if (rc == 0)
+			rc = g4_file_clone(wg, fs, from, cmd->offset >> G4_PAGE_SHIFT, to,
+					   cmd->offset2 >> G4_PAGE_SHIFT, pages, cmd->offset2 + length, &shared);
+	}
+	*done = g4_min64(shared << G4_PAGE_SHIFT, length);
+	g4_write_unlock(&source->lock);
+	if (source != target)
+		g4_write_unlock(&target->lock);
+	return rc;
+}
+
+/* The part of COPY_RANGE that needs no copying. */
+G4_FN static int share_range(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, uint64_t length, uint64_t *done)
+{
+	struct g4_cmd target = {0};
+	uint32_t from, to;
+	int rc;
+
+	*done = 0;
+	if (cmd->offset % G4_PAGE_BYTES != 0 || cmd->offset2 % G4_PAGE_BYTES != 0 || length == 0)
+		return 0;
+	if (!(g4_handle_flags(cmd->handle) & G4_OPEN_READ) || !(g4_handle_flags(cmd->handle2) & G4_OPEN_WRITE))
+		return -G4_E_BADF;
+	if ((fs->flags & G4_FS_READ_ONLY) || g4_load32_acq(&fs->journal.aborted))
+		return -G4_E_ROFS;
+	rc = g4_icache_get_target(wg, fs, cmd, &from);
+	if (rc < 0)
+		return g4_check(fs, rc);
+	target.handle = cmd->handle2;
+	rc = g4_icache_get_target(wg, fs, &target, &to);
+	if (rc == 0) {
+		rc = share_pages(wg, fs, cmd, length, from, to, done);
+		if (rc == 0 && *done > 0 && (g4_handle_flags(cmd->handle2) & (G4_OPEN_SYNC | G4_OPEN_DSYNC)))
+			rc = g4_fsync(wg, fs, to);
+		g4_icache_put(fs, to);
+	}
+	g4_icache_put(fs, from);
+	return g4_check(fs, rc);
+}
+
+/* What can not be shared is copied in pieces, through memory that reads and writes do not use: one inode locked at a time. */
 G4_FN static int do_copy_range(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct g4_cmd read = {0}, write = {0};
 	uint64_t done = 0;
 	int rc = 0;
 
-	if (g4_handle_flags(cmd->node2) & G4_OPEN_APPEND)
+	if (g4_handle_flags(cmd->handle2) & G4_OPEN_APPEND)
 		return -G4_E_BADF;
 	/* one command is not to run for ever: less than was asked for is what callers must expect */
 	const uint64_t length = g4_min64(cmd->length, COPY_MAX_BYTES);
-	const uint64_t last = g4_max64(cmd->offset, cmd->arg);
+	const uint64_t last = g4_max64(cmd->offset, cmd->offset2);
 	if (last > UINT64_MAX - cmd->length)
 		return -G4_E_OVERFLOW;
-	if (g4_handle_index(cmd->handle) == g4_handle_index(cmd->node2) &&
-	    last - g4_min64(cmd->offset, cmd->arg) < cmd->length)
+	if (g4_handle_index(cmd->handle) == g4_handle_index(cmd->handle2) &&
+	    last - g4_min64(cmd->offset, cmd->offset2) < cmd->length)
 		return -G4_E_INVAL;
+	rc = share_range(wg, fs, cmd, length, &done);
 	read.op = G4_CMD_READ;
 	read.handle = cmd->handle;
 	write.op = G4_CMD_WRITE;
-	write.handle = cmd->node2;
+	write.handle = cmd->handle2;
 	write.cred = cmd->cred;
-	uint8_t *buffer = g4_copy_scratch(wg);
+	const uint32_t mark = g4_scratch_mark(wg);
+	uint8_t *buffer = (uint8_t *)g4_scratch_take(wg, G4_COPY_SCRATCH_BYTES);
 	while (done < length && rc == 0) {
 		read.offset = cmd->offset + done;
 		read.length = g4_min64(length - done, G4_COPY_SCRATCH_BYTES);
@@ -460,12 +432,13 @@ G4_FN static int do_copy_range(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd
 		rc = do_read(wg, fs, &read);
 		if (rc < 0 || read.value == 0)
 			break;
-		write.offset = cmd->arg + done;
+		write.offset = cmd->offset2 + done;
 		write.length = read.value;
 		write.data = buffer;
 		rc = do_write(wg, fs, &write);
 		done += rc == 0 ? write.value : 0;
 	}
+	g4_scratch_release(wg, mark);
 	cmd->value = done;
 	return done > 0 ? 0 : rc;
 }
@@ -487,8 +460,9 @@ G4_FN static int do_statfs(struct g4_fs *fs, struct g4_cmd *cmd)
 	out->inodes_free = out->blocks_available * (G4_SLAB_SLOTS - 1);
 	out->inodes = 0; /* a count of those in use would be one more block in every create's transaction */
 	out->name_max = G4_NAME_MAX;
-	out->flags = (fs->flags & G4_FS_READ_ONLY ? 1u : 0) | (g4_load32_acq(&fs->error_state) ? 2u : 0);
+	out->flags = (fs->flags & G4_FS_READ_ONLY ? 1u : 0) | (g4_load32_acq(&fs->journal.aborted) ? 2u : 0);
 	memcpy(out->uuid, fs->super.uuid, sizeof(out->uuid));
+	cmd->value = sizeof(*out);
 	return 0;
 }
 
@@ -500,14 +474,14 @@ G4_FN static uint32_t add_extent(struct g4_map_extent *extents, uint32_t count, 
 	struct g4_map_extent *last = &extents[count];
 
 	if (count > 0 && last[-1].flags == flags && last[-1].offset + last[-1].length == offset &&
-	    last[-1].address + last[-1].length == run->address) {
+	    last[-1].address + last[-1].length == g4_address_stored(run->address)) {
 		last[-1].length += length;
 		return count;
 	}
 	memset(last, 0, sizeof(*last));
 	last->offset = offset;
 	last->length = length;
-	last->address = run->address;
+	last->address = g4_address_stored(run->address);
 	last->flags = flags;
 	return count + 1;
 }
@@ -528,7 +502,7 @@ G4_FN static int list_runs(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_c
 			return 0;
 		memset(extents, 0, sizeof(*extents));
 		extents->length = inode->size;
-		extents->address = g4_ptr_address(inode->ino);
+		extents->address = g4_ptr_offset(inode->ino);
 		extents->flags = G4_MAP_INLINE;
 		cmd->value = sizeof(*extents);
 		return 0;
@@ -557,7 +531,7 @@ G4_FN static int do_map(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		return -G4_E_BADF;
 	if (cmd->length < sizeof(struct g4_map_extent))
 		return -G4_E_INVAL;
-	rc = target(wg, fs, cmd, &i);
+	rc = g4_icache_get_target(wg, fs, cmd, &i);
 	if (rc < 0)
 		return g4_check(fs, rc);
 	struct g4_inode_core *inode = g4_icache_at(fs, i);
@@ -602,9 +576,9 @@ G4_FN static int dispatch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 	case G4_CMD_TMPFILE:
 		return g4_do_tmpfile(wg, fs, cmd);
 	case G4_CMD_OPEN:
-		return do_open(wg, fs, cmd);
+		return g4_do_open(wg, fs, cmd);
 	case G4_CMD_RELEASE:
-		return do_release(wg, fs, cmd);
+		return g4_do_release(wg, fs, cmd);
 	case G4_CMD_READ:
 		return do_read(wg, fs, cmd);
 	case G4_CMD_WRITE:
@@ -633,40 +607,32 @@ G4_FN static int dispatch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 	case G4_CMD_ACCESS:
 		return do_access(wg, fs, cmd);
 	case G4_CMD_FORGET:
-		return do_forget(wg, fs, cmd);
+		return g4_do_forget(wg, fs, cmd);
 	case G4_CMD_TRIM:
-		return g4_trim(wg, fs, cmd->offset, cmd->length, cmd->arg, &cmd->value);
+		return g4_trim(wg, fs, cmd->offset, cmd->length, cmd->least, &cmd->value);
 	case G4_CMD_MAP:
 		return do_map(wg, fs, cmd);
 	case G4_CMD_RESIZE:
-		return g4_resize(wg, fs, cmd->offset, false, &cmd->value);
+		return g4_resize(wg, fs, cmd->bytes, false, &cmd->value);
+	case G4_CMD_JOB_START:
+		return g4_job_start(wg, fs, cmd);
+	case G4_CMD_JOB_SET:
+		return g4_job_set(wg, fs, cmd);
+	case G4_CMD_JOB_LIST:
+		return g4_job_list(fs, cmd);
+	case G4_CMD_PATH:
+		return g4_do_path(wg, fs, cmd);
 	default:
 		return -G4_E_NOSYS;
 	}
 }
 
-/* Commands that change the file system; the others work on a read-only one. */
-G4_FN static bool changes(uint32_t op)
+/* Whether a command that has succeeded may have changed something. */
+G4_FN static bool has_changed(const struct g4_cmd *cmd)
 {
-	switch (op) {
-	case G4_CMD_SETATTR:
-	case G4_CMD_MKNOD:
-	case G4_CMD_MKDIR:
-	case G4_CMD_SYMLINK:
-	case G4_CMD_LINK:
-	case G4_CMD_UNLINK:
-	case G4_CMD_RMDIR:
-	case G4_CMD_RENAME:
-	case G4_CMD_TMPFILE:
-	case G4_CMD_FALLOCATE:
-	case G4_CMD_SETXATTR:
-	case G4_CMD_REMOVEXATTR:
-	case G4_CMD_TRIM:
-	case G4_CMD_RESIZE:
-		return true;
-	default:
-		return false;
-	}
+	if (cmd->op == G4_CMD_OPEN)
+		return (cmd->flags & G4_OPEN_TRUNC) != 0;
+	return g4_command_is(cmd->op, G4_CHANGES | G4_MAY_CHANGE);
 }
 
 /* Whether what the command did not get may be there now. Nothing of it was done. */
@@ -674,7 +640,7 @@ G4_FN G4_COLD static bool make_room(struct g4_wg *wg, struct g4_fs *fs, const st
 {
 	switch (-cmd->status) {
 	case G4_E_NOSPC: /* removed files and reservations may hold it */
-		return (changes(cmd->op) || cmd->op == G4_CMD_CREATE) && cmd->op != G4_CMD_RESIZE &&
+		return (g4_command_is(cmd->op, G4_CHANGES) || cmd->op == G4_CMD_CREATE) && cmd->op != G4_CMD_RESIZE &&
 		       (g4_load64_acq(&fs->alloc.pending_pages) || g4_load64_rlx(&fs->dirty_pages)) &&
 		       g4_writeback_all(wg, fs) == 0 && g4_commit(wg, fs, UINT64_MAX, false) == 0;
 	case G4_E_NFILE: /* inodes stay in memory until they are written back */
@@ -688,13 +654,13 @@ G4_FN G4_COLD static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_c
 {
 	uint32_t tries = 0;
 
-	if (changes(cmd->op) && ((fs->flags & G4_FS_READ_ONLY) || g4_load32_acq(&fs->journal.aborted)))
+	if (g4_command_is(cmd->op, G4_CHANGES) &&
+	    ((fs->flags & G4_FS_READ_ONLY) || g4_load32_acq(&fs->journal.aborted)))
 		return cmd->status = -G4_E_ROFS;
 	do
 		cmd->status = dispatch(wg, fs, cmd);
 	while (cmd->status < 0 && tries++ == 0 && make_room(wg, fs, cmd));
-	if (cmd->status == 0 && (fs->flags & G4_FS_SYNC) &&
-	    (changes(cmd->op) || cmd->op == G4_CMD_CREATE || cmd->op == G4_CMD_WRITE))
+	if (cmd->status == 0 && (fs->flags & G4_FS_SYNC) && has_changed(cmd))
 		cmd->status = g4_sync_all(wg, fs, false);
 	return cmd->status;
 }
@@ -702,7 +668,7 @@ G4_FN G4_COLD static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_c
 /* Lookups that meet nobody do without all of that, and without the registers that it needs. */
 G4_FN int g4_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
-	if (g4_may_look_up_optimistically(cmd->op) && g4_optimistic_alone(fs, cmd))
+	if (g4_command_is(cmd->op, G4_LOOKS_UP) && g4_optimistic_alone(fs, cmd))
 		return cmd->status = 0;
 	return execute(wg, fs, cmd);
 }

@@ -230,6 +230,11 @@ bool g4_probe_in_use(const char *name, char *use, size_t bytes)
 	return is_claimed(name, &wanted, use, bytes);
 }
 
+bool g4_probe_is_mount_type(const char *type)
+{
+	return strcmp(type, "fuse.gpu4fs") == 0 || strcmp(type, "fuseblk.gpu4fs") == 0;
+}
+
 bool g4_probe_mount_source(const char *path, bool exact, char *source, size_t bytes)
 {
 	FILE *mounts = fopen("/proc/self/mountinfo", "re");
@@ -242,7 +247,7 @@ bool g4_probe_mount_source(const char *path, bool exact, char *source, size_t by
 	const bool known = real != NULL && stat(real, &wanted) == 0;
 	while (known && mounts != NULL && getline(&line, &room, mounts) > 0) {
 		struct mount_line mount;
-		if (!parse_mount_line(line, &mount) || strcmp(mount.type, "fuse.gpu4fs") != 0)
+		if (!parse_mount_line(line, &mount) || !g4_probe_is_mount_type(mount.type))
 			continue;
 		if (mount.device != wanted.st_dev || (exact && strcmp(mount.point, real) != 0))
 			continue;

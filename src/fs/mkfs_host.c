@@ -25,7 +25,7 @@ struct maker {
 
 static int put_page(struct maker *m, uint32_t type, uint64_t address)
 {
-	g4_block_seal(m->page, type, address, 0, m->fs_tag);
+	g4_block_seal(m->page, type, g4_address_from(address), 0, m->fs_tag);
 	return g4_dev_write(m->wg, m->dev, address, m->page, G4_PAGE_BYTES, 0);
 }
 
@@ -121,14 +121,15 @@ static int write_root_inode(struct maker *m, const struct g4_mkfs_options *optio
 	inode->nlink = 2;
 	inode->generation = 1;
 	inode->atime_ns = inode->mtime_ns = inode->ctime_ns = inode->btime_ns = now;
-	inode->parent = g4_ino_make(m->layout.data_address + G4_SLAB_SLOT_BYTES);
+	inode->parent = g4_ino_make(g4_address_from(m->layout.data_address + G4_SLAB_SLOT_BYTES));
 	return put_page(m, G4_BLOCK_SLAB, m->layout.data_address);
 }
 
 static int write_root_block(struct maker *m)
 {
 	clear(m);
-	((struct g4_root *)m->page)->root_inode = g4_ino_make(m->layout.data_address + G4_SLAB_SLOT_BYTES);
+	((struct g4_root *)m->page)->root_inode =
+		g4_ino_make(g4_address_from(m->layout.data_address + G4_SLAB_SLOT_BYTES));
 	return put_page(m, G4_BLOCK_ROOT, m->layout.root_address);
 }
 
@@ -164,7 +165,6 @@ int g4_superblock_make(const struct g4_layout *layout, struct g4_superblock *sb)
 	sb->created_ns = sb->written_ns = (uint64_t)g4_realtime_ns();
 	sb->inode_bytes = sizeof(struct g4_inode);
 	sb->small_bytes = G4_SLAB_SLOT_BYTES;
-	sb->checksum_algorithm = G4_CHECKSUM_NONE;
 	sb->disk_count = 1;
 	if (getrandom(sb->hash_key, sizeof(sb->hash_key), 0) != (ssize_t)sizeof(sb->hash_key) ||
 	    g4_uuid_random(sb->uuid) < 0 || g4_uuid_random(sb->disk_uuids[0]) < 0)
@@ -175,12 +175,25 @@ int g4_superblock_make(const struct g4_layout *layout, struct g4_superblock *sb)
 static int fill_superblock(struct maker *m, const struct g4_mkfs_options *options)
 {
 	struct g4_superblock *sb = m->sb;
+	const uint32_t checksum = options->checksum ? options->checksum : g4_policy_of(G4_MKFS_CHECKSUM);
 	const int rc = g4_superblock_make(&m->layout, sb);
 
 	if (rc < 0)
 		return rc;
-	if (options->uuid)
+	if (checksum != g4_policy_of(G4_CHECKSUM_NONE)) {
+		sb->policy = checksum;
+		sb->features_incompat |= G4_FEATURE_INCOMPAT_SUMS;
+	}
+	if (options->uuid) {
+		uint32_t tag;
+
 		memcpy(sb->uuid, options->uuid, G4_UUID_BYTES);
+		/* what an older file system with this UUID has left must not be taken for the new one's */
+		if (getrandom(&tag, sizeof(tag), 0) != (ssize_t)sizeof(tag))
+			return -G4_E_IO;
+		sb->metadata_tag = tag;
+		sb->features_incompat |= G4_FEATURE_INCOMPAT_TAG;
+	}
 	if (options->label)
 		strncpy((char *)sb->label, options->label, G4_LABEL_BYTES - 1);
 	m->fs_tag = g4_superblock_tag(sb);

@@ -30,7 +30,7 @@ static int check_copy(const struct g4_superblock *sb, uint64_t address, uint64_t
 		return -G4_E_SB_MAGIC;
 	if (sb->version > G4_FORMAT_VERSION)
 		return -G4_E_SB_VERSION;
-	int rc = g4_block_verify(sb, G4_BLOCK_SUPERBLOCK, address, g4_superblock_tag(sb));
+	int rc = g4_block_verify(sb, G4_BLOCK_SUPERBLOCK, g4_address_from(address), g4_superblock_tag(sb));
 	return rc < 0 ? rc : g4_superblock_validate(sb, device_bytes);
 }
 
@@ -95,8 +95,9 @@ static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
 	for (uint32_t i = 0; i < 2 && rc == 0; i++) {
 		uint64_t address = addresses[first ^ i];
 		*copy = fs->super;
-		g4_block_seal(copy, G4_BLOCK_SUPERBLOCK, address, fs->super.header.generation, fs->meta.fs_tag);
-		rc = g4_space_write(wg, &fs->space, address, copy, sizeof(*copy), G4_IO_FUA);
+		g4_block_seal(copy, G4_BLOCK_SUPERBLOCK, g4_address_from(address), fs->super.header.generation,
+			      fs->meta.fs_tag);
+		rc = g4_space_write(wg, &fs->space, g4_address_from(address), copy, sizeof(*copy), G4_IO_FUA);
 	}
 	free(copy);
 	return rc;
@@ -107,7 +108,8 @@ static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
 struct plan {
 	uint32_t line_count, set_count, icache_count, bucket_count, txn_blocks;
 	uint64_t log_pages, most_groups;
-	uint64_t lines, frames, places, sets, notes, icache, buckets, keys, lookup, journal, in_log, alloc, total;
+	uint64_t lines, frames, places, sets, notes, icache, buckets, keys, lookup, journal, in_log, alloc, scrub;
+	uint64_t total;
 };
 
 static uint64_t place(uint64_t *total, uint64_t bytes)
@@ -141,6 +143,7 @@ static void plan_memory(const struct g4_layout *layout, const struct g4_fs_optio
 	plan->in_log = place(&plan->total, plan->log_pages * sizeof(struct g4_in_log));
 	plan->most_groups = options->may_grow ? g4_layout_room(layout) : layout->group_count;
 	plan->alloc = place(&plan->total, g4_alloc_memory(plan->most_groups));
+	plan->scrub = place(&plan->total, G4_SCRUB_PAGES * G4_PAGE_BYTES);
 }
 
 static void free_memory(struct g4_fs *fs)
@@ -180,10 +183,7 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 	fs->super = *sb;
 	fs->flags = options->flags | (options->no_replay ? G4_FS_READ_ONLY : 0);
 	memcpy(fs->hash_key, sb->hash_key, sizeof(fs->hash_key));
-	fs->space.disks[0] = dev;
-	fs->space.disk_count = 1;
-	fs->space.size_bytes = sb->size_bytes;
-	fs->space.volatile_cache = g4_dev_props(dev)->volatile_cache;
+	g4_space_init(&fs->space, dev);
 	g4_cache_init(&fs->cache, (struct g4_line *)(memory + plan->lines), memory + plan->frames,
 		      options->places_fixed ? NULL : (uint32_t *)(memory + plan->places),
 		      (struct g4_cache_set *)(memory + plan->sets), (struct g4_note *)(memory + plan->notes),
@@ -198,6 +198,8 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 	fs->meta.fs_tag = g4_superblock_tag(sb);
 	fs->next_generation = (uint32_t)g4_realtime_ns() | 1u;
 	init_icache(fs, memory, plan);
+	fs->jobs.scrub.pages = memory + plan->scrub;
+	fs->jobs.scrub.dir = fs->jobs.scrub.file = G4_NO_INODE;
 	return fs;
 }
 
@@ -208,8 +210,9 @@ enum recovery { REPLAY, REPLAY_IN_MEMORY, NO_REPLAY };
 
 static int replay(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan, enum recovery how)
 {
+	static const uint32_t flags[] = {G4_REPLAY_WRITE, 0, G4_REPLAY_UP_TO_GAP}; /* by enum recovery */
 	struct g4_replay replayed;
-	int rc = g4_journal_replay(wg, &fs->meta, &fs->super, how == REPLAY, &replayed);
+	int rc = g4_journal_replay(wg, &fs->meta, &fs->super, flags[how], &replayed);
 
 	if (rc == 0 && how == REPLAY_IN_MEMORY && replayed.in_log) { /* no more than the log has pages */
 		fs->meta.in_log = (struct g4_in_log *)((uint8_t *)fs + plan->in_log);
@@ -224,8 +227,9 @@ static int replay(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan, e
 		if (rc < 0)
 			return rc;
 	}
-	g4_journal_init(&fs->journal, &fs->meta, (uint8_t *)fs + plan->journal, fs->meta.layout.journal_address,
-			plan->log_pages, replayed.head_page, replayed.next_sequence, plan->txn_blocks);
+	g4_journal_init(&fs->journal, &fs->meta, (uint8_t *)fs + plan->journal,
+			g4_address_from(fs->meta.layout.journal_address), plan->log_pages, replayed.head_page,
+			replayed.next_sequence, plan->txn_blocks);
 	return 0;
 }
 
@@ -240,7 +244,7 @@ static int finish_resize(struct g4_wg *wg, struct g4_fs *fs, bool can_write)
 
 	if (!(fs->super.features_incompat & G4_FEATURE_INCOMPAT_RESIZING))
 		return 0;
-	int rc = g4_meta_get(wg, &fs->meta, fs->meta.layout.root_address, G4_BLOCK_ROOT, &line);
+	int rc = g4_meta_get(wg, &fs->meta, g4_address_from(fs->meta.layout.root_address), G4_BLOCK_ROOT, &line);
 	if (rc < 0)
 		return rc;
 	const uint64_t bytes = ((const struct g4_root *)g4_line_data(&fs->cache, line))->size_bytes;
@@ -250,7 +254,7 @@ static int finish_resize(struct g4_wg *wg, struct g4_fs *fs, bool can_write)
 		return changed ? -G4_E_DEV_READONLY : 0;
 	fs->super.features_incompat &= ~G4_FEATURE_INCOMPAT_RESIZING;
 	if (changed) {
-		if (bytes > g4_dev_props(fs->space.disks[0])->size_bytes)
+		if (bytes > g4_space_bytes(&fs->space))
 			return -G4_E_SB_TRUNCATED;
 		rc = g4_superblock_resize(&fs->super, bytes);
 		g4_layout_of(&fs->super, &fs->meta.layout);
@@ -264,7 +268,7 @@ static int finish_resize(struct g4_wg *wg, struct g4_fs *fs, bool can_write)
 static int find_root(struct g4_wg *wg, struct g4_fs *fs, uint64_t *orphan)
 {
 	uint32_t line;
-	int rc = g4_meta_get(wg, &fs->meta, fs->meta.layout.root_address, G4_BLOCK_ROOT, &line);
+	int rc = g4_meta_get(wg, &fs->meta, g4_address_from(fs->meta.layout.root_address), G4_BLOCK_ROOT, &line);
 
 	if (rc < 0)
 		return rc;
@@ -346,6 +350,8 @@ static int bring_up(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan,
 		*what = "reading the root directory";
 		rc = find_root(wg, fs, &orphan);
 	}
+	if (rc == 0)
+		rc = g4_jobs_load(wg, fs);
 	if (rc == 0 && !read_only) {
 		*what = "writing the superblock";
 		rc = mark_mounted(wg, fs);
@@ -367,7 +373,7 @@ static int try_mount(struct g4_wg *wg, struct g4_dev *dev, const struct g4_super
 	struct plan plan;
 
 	used.flags = flags;
-	*what = "cannot mount";
+	*what = "taking memory";
 	struct g4_fs *fs = build(dev, sb, &used, &plan);
 	if (!fs)
 		return -G4_E_NOMEM;
@@ -410,7 +416,9 @@ static int mount_once(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_o
 		       what);
 		return 0;
 	}
-	return rc < 0 && rc != -G4_E_AGAIN ? fail(message, message_bytes, rc, what) : rc;
+	if (rc < 0 && rc != -G4_E_AGAIN)
+		snprintf(message, message_bytes, "cannot mount: %s: %s", what, g4_strerror(rc));
+	return rc;
 }
 
 int g4_fs_mount(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_options *options, struct g4_fs **out,
@@ -439,6 +447,24 @@ static int delete_orphans(struct g4_wg *wg, struct g4_fs *fs)
 	return rc;
 }
 
+/* Nobody makes anything any more: slabs that were being filled and are empty become free space. */
+static int end_slabs(struct g4_wg *wg, struct g4_fs *fs)
+{
+	struct g4_txn txn;
+	int rc = 0;
+
+	for (uint32_t s = 0; s < G4_ALLOC_SHARDS; s++) {
+		for (uint32_t kind = 1; kind <= 2 && rc == 0; kind++) {
+			if (fs->alloc.shards[s].slab[kind - 1] == 0)
+				continue;
+			rc = g4_begin(wg, fs, 2 * G4_ALLOC_CREDITS, &txn);
+			if (rc == 0)
+				rc = g4_end(fs, &txn, g4_slab_end(wg, &fs->alloc, &txn, s, kind));
+		}
+	}
+	return rc;
+}
+
 int g4_fs_unmount(struct g4_wg *wg, struct g4_fs *fs, bool clean)
 {
 	int rc = 0;
@@ -446,6 +472,10 @@ int g4_fs_unmount(struct g4_wg *wg, struct g4_fs *fs, bool clean)
 	if (clean && !(fs->flags & G4_FS_READ_ONLY)) {
 		if (!g4_load32_acq(&fs->journal.aborted))
 			rc = delete_orphans(wg, fs);
+		if (rc == 0 && !g4_load32_acq(&fs->journal.aborted))
+			rc = end_slabs(wg, fs);
+		if (rc == 0 && !g4_load32_acq(&fs->journal.aborted))
+			rc = g4_jobs_log(wg, fs);
 		int synced = g4_sync_all(wg, fs, true);
 		rc = rc < 0 ? rc : synced;
 		if (rc == 0)
@@ -468,7 +498,7 @@ int g4_fs_unmount(struct g4_wg *wg, struct g4_fs *fs, bool clean)
 
 void g4_fs_moved(struct g4_fs *fs, intptr_t by, struct g4_dev *dev)
 {
-	fs->space.disks[0] = dev;
+	g4_space_moved(&fs->space, dev);
 	g4_cache_moved(&fs->cache, by);
 	G4_MOVE(fs->meta.cache, by);
 	G4_MOVE(fs->meta.space, by);
@@ -479,4 +509,5 @@ void g4_fs_moved(struct g4_fs *fs, intptr_t by, struct g4_dev *dev)
 	G4_MOVE(fs->icache.buckets, by);
 	G4_MOVE(fs->icache.keys, by);
 	G4_MOVE(fs->lookup.entries, by);
+	G4_MOVE(fs->jobs.scrub.pages, by);
 }

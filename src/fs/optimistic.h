@@ -9,20 +9,25 @@
  * where the walk went, and the attributes were these. Until then nothing that was copied is believed. It may be torn, or
  * another inode's: the walk then ends at the wrong place, or finds nothing, and that is all.
  *
- * It is one walk for a lane alone (optimistic.c) and for a workgroup together (engine/ring_optimistic.h): then each lane splits off and
+ * It is one walk for a lane alone (optimistic.c) and for a workgroup together (ring/optimistic.h): then each lane splits off and
  * hashes one name of the path, and the lanes fetch together what lies in memory, so that an in-core inode, or the entries where a name
  * may stand, are one trip. On a GPU a function's variables lie in memory, unless they fit the registers, and each fence or
  * acquire empties the cache that they are in. So all of this is inline, and what is constant while the file system is mounted
  * is fetched once.
  *
  * Whatever is not plain is left to the commands: names that are not cached, symbolic links on the way, "." and "..",
- * access lists, errors of any kind. LOOKUP and RESOLVE (namei.c) mean the same.
+ * access lists, errors of any kind. LOOKUP and RESOLVE (lookup.c) mean the same.
  */
 #ifndef G4_OPTIMISTIC_H
 #define G4_OPTIMISTIC_H
 
-#include "fs/fs.h"
+#include "dir/leaf.h"
+#include "fs/attr.h"
+#include "fs/cred.h"
+#include "fs/execute.h"
+#include "fs/names.h"
 #include "hash/siphash.h"
+#include "inode/icache.h"
 
 #define G4_OPTIMISTIC_PARTS 16u /* of a path that a workgroup walks */
 
@@ -60,12 +65,6 @@ G4_FN G4_INLINE void g4_optimistic_furnish(struct g4_optimistic_memory *room, co
 	room->hash_key[1] = fs->hash_key[1];
 }
 
-/* Whether they may look names up in every directory. */
-G4_FN G4_INLINE bool g4_optimistic_trusts(const struct g4_cred *cred)
-{
-	return cred == NULL || cred->uid == 0 || (cred->flags & G4_CRED_TRUSTED);
-}
-
 /* What was read, and must still be so in the end. */
 struct g4_optimistic_place {
 	const struct g4_rwlock *lock;
@@ -81,7 +80,7 @@ struct g4_optimistic_lookup {
 	struct g4_optimistic_memory *room;
 	const struct g4_fs *fs;
 	const struct g4_cmd *cmd;
-	bool trusted; /* may look names up anywhere */
+	bool root; /* g4_is_root(): may look names up anywhere */
 
 	uint32_t index;	     /* where it is, and what must be there: */
 	uint64_t ino;	     /* 0: whatever is */
@@ -250,7 +249,7 @@ G4_FN G4_INLINE bool g4_optimistic_start(struct g4_optimistic_lookup *walk)
 	walk->ino = node == G4_NODE_ROOT ? 0 : node;
 	walk->key = node == G4_NODE_ROOT ? walk->room->root_key : 0;
 	walk->parent = 0;
-	walk->generation = absolute ? 0 : (uint32_t)cmd->arg;
+	walk->generation = absolute ? 0 : cmd->generation;
 	walk->seen = 0;
 	walk->mine.lock = NULL;
 	walk->mine.version = 0;
@@ -297,25 +296,13 @@ G4_FN G4_INLINE bool g4_optimistic_is_there(const struct g4_optimistic_lookup *w
 	if (walk->generation && copy->disk.generation != walk->generation)
 		return false;
 	/* a directory with another parent is for the command to complain of */
-	return walk->parent == 0 || !g4_is_dir(copy->disk.mode) || copy->disk.parent == walk->parent;
+	return walk->parent == 0 || g4_is_child(copy->disk.mode, copy->disk.parent, walk->parent);
 }
 
-/* Whether names may be looked up in it, as far as its mode says that. */
+/* Whether names may be looked up in it, and its mode is enough to know. */
 G4_FN G4_INLINE bool g4_optimistic_may_search(const struct g4_optimistic_lookup *walk)
 {
-	const struct g4_inode_core *copy = &walk->room->inode;
-	const struct g4_cred *cred = walk->cmd->cred;
-	const uint32_t mode = copy->disk.mode;
-
-	if (!g4_is_dir(mode) || copy->disk.nlink == 0)
-		return false;
-	if (walk->trusted)
-		return true;
-	if (cred->uid == copy->disk.uid)
-		return (mode >> 6 & G4_ACCESS_EXEC) != 0;
-	if (copy->disk.xattr)
-		return false; /* there may be an access list */
-	return ((g4_in_group(cred, copy->disk.gid) ? mode >> 3 : mode) & G4_ACCESS_EXEC) != 0;
+	return g4_dir_permits(&walk->room->inode, walk->cmd->cred, walk->root, G4_ACCESS_EXEC) == 0;
 }
 
 /* Where the walk goes on from a directory whose copy is in the room. */
@@ -442,10 +429,10 @@ G4_FN G4_INLINE bool g4_optimistic_arrive(struct g4_optimistic_lookup *walk)
 
 /*
  * Collective if `together`, else per-lane, with wg NULL. What the command would answer, if the caches have it and nobody is
- * changing it: true. Fills cmd->attr; if it fails, that is undefined. `trusted`: whether cmd->cred may look names up anywhere.
+ * changing it: true. Fills cmd->attr; if it fails, that is undefined. `root`: g4_is_root(cmd->cred).
  */
 G4_FN G4_INLINE bool g4_optimistic_lookup(bool together, struct g4_wg *wg, struct g4_optimistic_memory *room,
-					  const struct g4_fs *fs, const struct g4_cmd *cmd, bool trusted)
+					  const struct g4_fs *fs, const struct g4_cmd *cmd, bool root)
 {
 	struct g4_lookup_name name;
 	struct g4_optimistic_lookup walk;
@@ -456,7 +443,7 @@ G4_FN G4_INLINE bool g4_optimistic_lookup(bool together, struct g4_wg *wg, struc
 	walk.room = room;
 	walk.fs = fs;
 	walk.cmd = cmd;
-	walk.trusted = trusted;
+	walk.root = root;
 	if (cmd->name_bytes == 0 || cmd->name_bytes >= G4_PATH_MAX || !g4_optimistic_start(&walk))
 		return false;
 	if (together) {

@@ -3,32 +3,16 @@
  * Who may do what: mode bits, access control lists, ownership; and what a file may no longer do when others change it. Callers
  * whose checks the kernel made are trusted.
  */
-#include "fs/fs.h"
+#include "fs/perm.h"
+#include "fs/acl.h"
+#include "fs/xattr.h"
+#include "inode/times.h"
 
-G4_FN bool g4_is_root(const struct g4_cred *cred)
-{
-	return cred == NULL || cred->uid == 0 || (cred->flags & G4_CRED_TRUSTED);
-}
-
-G4_FN bool g4_is_owner(const struct g4_inode_core *inode, const struct g4_cred *cred)
-{
-	return g4_is_root(cred) || cred->uid == inode->disk.uid;
-}
-
-G4_FN bool g4_in_group(const struct g4_cred *cred, uint32_t gid)
-{
-	if (cred->gid == gid)
-		return true;
-	for (uint32_t i = 0; i < cred->group_count && i < G4_CRED_MAX_GROUPS; i++)
-		if (cred->groups[i] == gid)
-			return true;
-	return false;
-}
-
-/* By the access list of an inode that has attributes; without one by what the mode grants. */
+/* Of an inode that has attributes, somebody else's: by its access list; without one by what the mode grants. */
 G4_FN G4_COLD static int by_list(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode,
-				 const struct g4_cred *cred, uint32_t want, uint32_t granted)
+				 const struct g4_cred *cred, uint32_t want)
 {
+	const uint32_t mode = inode->disk.mode, granted = g4_in_group(cred, inode->disk.gid) ? mode >> 3 : mode;
 	uint8_t acl[G4_ACL_MAX_BYTES];
 	uint64_t bytes;
 	int rc = g4_xattr_get(wg, fs, inode, G4_XATTR_ACL_ACCESS, "", 0, acl, sizeof(acl), &bytes);
@@ -43,20 +27,9 @@ G4_FN G4_COLD static int by_list(struct g4_wg *wg, struct g4_fs *fs, struct g4_i
 G4_FN int g4_permission(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, const struct g4_cred *cred,
 			uint32_t want)
 {
-	uint32_t mode = inode->disk.mode, granted;
+	const int rc = g4_mode_permits(inode, cred, want);
 
-	if (cred == NULL || (cred->flags & G4_CRED_TRUSTED))
-		return 0;
-	if (cred->uid == 0) /* may do all but execute what nobody may */
-		return (want & G4_ACCESS_EXEC) && !g4_is_dir(mode) && !(mode & 0111) ? -G4_E_ACCES : 0;
-	if (cred->uid == inode->disk.uid) {
-		granted = mode >> 6;
-	} else {
-		granted = g4_in_group(cred, inode->disk.gid) ? mode >> 3 : mode;
-		if (inode->disk.xattr)
-			return by_list(wg, fs, inode, cred, want, granted);
-	}
-	return (granted & want & 7) == want ? 0 : -G4_E_ACCES;
+	return rc > 0 ? by_list(wg, fs, inode, cred, want) : rc;
 }
 
 G4_FN int g4_may_follow(const struct g4_inode_core *dir, const struct g4_inode_core *link, const struct g4_cred *cred)

@@ -15,5 +15,7 @@ bool g4_probe_in_use(const char *name, char *use, size_t bytes);
  * path must be the mount point itself.
  */
 bool g4_probe_mount_source(const char *path, bool exact, char *source, size_t bytes);
+/* Whether a mount of this type, as /proc/mounts has it, is one of gpu4fs. */
+bool g4_probe_is_mount_type(const char *type);
 
 #endif

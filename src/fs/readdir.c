@@ -3,7 +3,13 @@
  * Listing a directory. A cookie is the position after an entry in the order of (hash, collision): it stays right
  * whatever is made or removed meanwhile, and an entry that exists all the time is listed exactly once.
  */
-#include "fs/fs.h"
+#include "fs/attr.h"
+#include "fs/commands.h"
+#include "fs/names.h"
+#include "fs/node.h"
+#include "inode/icache.h"
+#include "inode/times.h"
+#include "inode/txn.h"
 
 /* cookies: 0 start, 1 after ".", 2 after "..", else position of the entry just given + 3 */
 #define COOKIE_DOT 1u
@@ -58,21 +64,21 @@ G4_FN static int give_entry(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 	const struct g4_dir_entry *entry = item->entry;
 	struct g4_attr attr;
 	bool plus = cmd->flags & G4_READDIR_PLUS;
-	uint32_t i;
+	uint32_t index;
 
 	if (plus) {
-		int rc = g4_icache_get(wg, fs, entry->inode, &i);
+		int rc = g4_icache_get(wg, fs, entry->inode, &index);
 		if (rc < 0)
 			return rc == -G4_E_STALE ? -G4_E_CORRUPT_DIR : rc;
-		rc = g4_check_child(fs, inode, i);
+		rc = g4_check_child(fs, inode, index);
 		if (rc < 0) {
-			g4_icache_put(fs, i);
+			g4_icache_put(fs, index);
 			return rc;
 		}
-		g4_read_lock(&g4_icache_at(fs, i)->lock);
-		g4_fill_attr(g4_icache_at(fs, i), &attr);
-		g4_read_unlock(&g4_icache_at(fs, i)->lock);
-		g4_icache_put(fs, i);
+		g4_read_lock(&g4_icache_at(fs, index)->lock);
+		g4_fill_attr(g4_icache_at(fs, index), &attr);
+		g4_read_unlock(&g4_icache_at(fs, index)->lock);
+		g4_icache_put(fs, index);
 	}
 	return give(cmd, entry->inode, item->position + COOKIE_FIRST, (const char *)(entry + 1), entry->name_bytes,
 		    entry->file_type, plus ? &attr : NULL);
@@ -82,7 +88,7 @@ G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_
 {
 	struct g4_dir dir = {&fs->alloc, fs->hash_key, inode->disk.map[0], inode->disk.pages};
 	struct g4_dir_item items[G4_DIR_LEAF_ENTRIES];
-	uint64_t cookie = cmd->offset, from;
+	uint64_t cookie = cmd->cookie, from;
 	int given = 1;
 
 	if (!give_dots(cmd, inode, &cookie))
@@ -105,12 +111,12 @@ G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_
 
 G4_FN int g4_do_readdir(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
-	uint32_t i;
-	int rc = g4_icache_get_node(wg, fs, cmd, &i);
+	uint32_t index;
+	int rc = g4_icache_get_node(wg, fs, cmd, &index);
 
 	if (rc < 0)
 		return g4_check(fs, rc);
-	struct g4_inode_core *inode = g4_icache_at(fs, i);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	cmd->value = 0;
 	g4_read_lock(&inode->lock);
 	if (!g4_is_dir(inode->disk.mode))
@@ -118,8 +124,8 @@ G4_FN int g4_do_readdir(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	else if (!inode->dead && inode->disk.nlink > 0) /* a removed directory lists nothing */
 		rc = list(wg, fs, inode, cmd);
 	if (rc == 0)
-		g4_touch_read(fs, i);
+		g4_touch_read(fs, index);
 	g4_read_unlock(&inode->lock);
-	g4_icache_put(fs, i);
+	g4_icache_put(fs, index);
 	return g4_check(fs, rc);
 }

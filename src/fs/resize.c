@@ -17,19 +17,13 @@
  * A file system grows while it is in use, as far as its tables have room. It shrinks while nobody uses it, where nothing
  * lies beyond the new end: an inode's number is its address, so what lies there can not be moved by itself.
  */
-#include "fs/fs.h"
+#include "fs/resize.h"
+
+#include "fs/super.h"
+#include "fs/sync.h"
+#include "inode/txn.h"
 
 #define RESIZE_CREDITS 16u
-
-/* The superblock as it is in memory, durably: also its generation, that of what was home at the mount. */
-G4_FN static int write_super(struct g4_wg *wg, struct g4_fs *fs, uint64_t address)
-{
-	uint8_t *page = g4_scratch_page(wg);
-
-	memcpy(page, &fs->super, sizeof(fs->super));
-	g4_block_seal(page, G4_BLOCK_SUPERBLOCK, address, fs->super.header.generation, fs->meta.fs_tag);
-	return g4_space_write(wg, &fs->space, address, page, sizeof(fs->super), G4_IO_FUA);
-}
 
 G4_FN static uint64_t groups_of(uint64_t bytes)
 {
@@ -53,21 +47,25 @@ G4_FN static uint64_t last_group_pages(uint64_t bytes)
 G4_FN static int write_last_map(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes)
 {
 	const uint64_t group = groups_of(bytes) - 1, address = fs->meta.layout.alloc_address + group * G4_PAGE_BYTES;
-	struct g4_alloc_page *map = (struct g4_alloc_page *)(void *)g4_scratch_page(wg);
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_alloc_page *map = (struct g4_alloc_page *)(void *)g4_scratch_take_page(wg);
 
 	memset(map, 0, sizeof(*map));
 	map->group = group;
 	for (uint64_t p = last_group_pages(bytes); p < G4_GROUP_PAGES; p++)
 		map->regions[p / G4_REGION_PAGES].used[p % G4_REGION_PAGES / 64] |= UINT64_C(1) << (p % 64);
-	g4_block_seal(map, G4_BLOCK_ALLOC, address, 0, fs->meta.fs_tag);
-	return g4_space_write(wg, &fs->space, address, map, sizeof(*map), 0);
+	g4_block_seal(map, G4_BLOCK_ALLOC, g4_address_from(address), 0, fs->meta.fs_tag);
+	int rc = g4_space_write(wg, &fs->space, g4_address_from(address), map, sizeof(*map), 0);
+	g4_scratch_release(wg, mark);
+	return rc;
 }
 
 /* Pages of descriptors that have no group of the old size. */
 G4_FN static int write_descriptors(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes)
 {
 	const uint64_t old = fs->meta.layout.group_count, groups = groups_of(bytes);
-	struct g4_groups_page *page = (struct g4_groups_page *)(void *)g4_scratch_page(wg);
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_groups_page *page = (struct g4_groups_page *)(void *)g4_scratch_take_page(wg);
 	int rc = 0;
 
 	for (uint64_t first = g4_align_up(old, G4_GROUPS_PER_PAGE); first < groups && rc == 0;
@@ -80,9 +78,10 @@ G4_FN static int write_descriptors(struct g4_wg *wg, struct g4_fs *fs, uint64_t 
 			to->free_pages = (g4_le16)(g + 1 < groups ? G4_GROUP_PAGES : last_group_pages(bytes));
 			to->flags = g + 1 < groups ? 0 : G4_GROUP_INITIALISED;
 		}
-		g4_block_seal(page, G4_BLOCK_GROUPS, address, 0, fs->meta.fs_tag);
-		rc = g4_space_write(wg, &fs->space, address, page, sizeof(*page), 0);
+		g4_block_seal(page, G4_BLOCK_GROUPS, g4_address_from(address), 0, fs->meta.fs_tag);
+		rc = g4_space_write(wg, &fs->space, g4_address_from(address), page, sizeof(*page), 0);
 	}
+	g4_scratch_release(wg, mark);
 	return rc;
 }
 
@@ -107,7 +106,7 @@ G4_FN static int describe_new(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 G4_FN static int set_root_size(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint64_t bytes)
 {
 	uint32_t line;
-	int rc = g4_meta_get(wg, &fs->meta, fs->meta.layout.root_address, G4_BLOCK_ROOT, &line);
+	int rc = g4_meta_get(wg, &fs->meta, g4_address_from(fs->meta.layout.root_address), G4_BLOCK_ROOT, &line);
 
 	if (rc < 0)
 		return rc;
@@ -165,7 +164,7 @@ G4_FN static int find_used(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes, u
 			page -= G4_GROUP_PAGES - 1;
 			continue;
 		}
-		int rc = g4_alloc_in_use(wg, &fs->alloc, (page - 1) * G4_PAGE_BYTES);
+		int rc = g4_alloc_in_use(wg, &fs->alloc, g4_page_address(page - 1));
 		if (rc < 0)
 			return rc;
 		if (rc > 0) {
@@ -207,7 +206,6 @@ G4_FN static void use_size(struct g4_fs *fs, uint64_t bytes)
 
 	layout->group_count = fs->super.group_count;
 	layout->groups_pages = (fs->super.group_count + G4_GROUPS_PER_PAGE - 1) / G4_GROUPS_PER_PAGE;
-	fs->space.size_bytes = bytes;
 	g4_store64_rel(&layout->size_bytes, bytes);
 	g4_store64_rel(&layout->backup_address, bytes - G4_PAGE_BYTES);
 }
@@ -216,7 +214,7 @@ G4_FN static void use_size(struct g4_fs *fs, uint64_t bytes)
 G4_FN static int leave_open(struct g4_fs *fs, uint64_t old_bytes, int rc)
 {
 	g4_superblock_resize(&fs->super, old_bytes);
-	fs->super.features_incompat |= G4_FEATURE_INCOMPAT_RESIZING;
+	g4_or64(&fs->super.features_incompat, G4_FEATURE_INCOMPAT_RESIZING);
 	g4_fs_error(fs, rc);
 	return rc;
 }
@@ -227,29 +225,30 @@ G4_FN static int change_size(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes)
 	const uint64_t freed = fs->meta.layout.backup_address, freed_count = bytes > old ? freed_pages(fs, bytes) : 0;
 	int rc = 0;
 
-	fs->super.features_incompat |= G4_FEATURE_INCOMPAT_RESIZING;
+	g4_or64(&fs->super.features_incompat, G4_FEATURE_INCOMPAT_RESIZING);
 	if (bytes > old)
-		rc = write_super(wg, fs, bytes - G4_PAGE_BYTES);
+		rc = g4_super_write(wg, fs, bytes - G4_PAGE_BYTES);
 	if (rc == 0)
-		rc = write_super(wg, fs, old - G4_PAGE_BYTES);
+		rc = g4_super_write(wg, fs, old - G4_PAGE_BYTES);
 	if (rc == 0)
-		rc = write_super(wg, fs, G4_SUPERBLOCK_ADDRESS);
+		rc = g4_super_write(wg, fs, G4_SUPERBLOCK_ADDRESS);
 	if (rc == 0)
 		rc = bytes > old ? commit_growth(wg, fs, bytes) : commit_shrinking(wg, fs, bytes);
 	if (rc < 0)
 		return leave_open(fs, old, rc);
-	fs->super.features_incompat &= ~G4_FEATURE_INCOMPAT_RESIZING;
+	g4_and64(&fs->super.features_incompat, ~G4_FEATURE_INCOMPAT_RESIZING);
 	rc = g4_superblock_resize(&fs->super, bytes);
 	if (rc == 0)
-		rc = write_super(wg, fs, bytes - G4_PAGE_BYTES);
+		rc = g4_super_write(wg, fs, bytes - G4_PAGE_BYTES);
 	if (rc == 0)
-		rc = write_super(wg, fs, G4_SUPERBLOCK_ADDRESS);
+		rc = g4_super_write(wg, fs, G4_SUPERBLOCK_ADDRESS);
 	if (rc < 0)
 		return leave_open(fs, old, rc);
 	use_size(fs, bytes);
 	if (bytes > old)
 		g4_alloc_grow(&fs->alloc, fs->super.group_count,
-			      fs->super.group_count > old_groups ? last_group_pages(bytes) : 0, freed, freed_count);
+			      fs->super.group_count > old_groups ? last_group_pages(bytes) : 0, g4_address_from(freed),
+			      freed_count);
 	return 0;
 }
 
@@ -265,7 +264,7 @@ G4_FN static int check_size(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes, 
 		return -G4_E_INVAL;
 	if (bytes == layout->size_bytes)
 		return 0;
-	if (bytes > g4_dev_props(fs->space.disks[0])->size_bytes)
+	if (bytes > g4_space_bytes(&fs->space))
 		return -G4_E_DEV_SMALL;
 	if (bytes > layout->size_bytes) {
 		*limit = most;

@@ -5,7 +5,9 @@
  * of it is revoked by then (alloc.h): so a crash at any line finds discarded only what nothing on disk leads to, just as if
  * the pages had been written by somebody who never published them.
  */
-#include "fs/fs.h"
+#include "fs/trim.h"
+
+#include "inode/txn.h"
 
 /* Pages of one request: with little free space few, since whoever wants space may have to wait for these. */
 #define MOST_PAGES UINT64_C(8192)
@@ -27,7 +29,7 @@ G4_FN static int trim_pages(struct g4_wg *wg, struct g4_fs *fs, uint64_t page, u
 		if (pages == 0)
 			break;
 		if (pages >= least) {
-			rc = g4_space_discard(wg, &fs->space, page * G4_PAGE_BYTES, pages * G4_PAGE_BYTES);
+			rc = g4_space_discard(wg, &fs->space, g4_page_address(page), pages * G4_PAGE_BYTES);
 			*done += rc == 0 ? pages * G4_PAGE_BYTES : 0;
 		}
 		g4_alloc_unhide(alloc, page, pages);

@@ -13,7 +13,7 @@
 
 static int write_copy(struct g4_wg *wg, struct g4_dev *dev, struct g4_superblock *sb, uint64_t address)
 {
-	g4_block_seal(sb, G4_BLOCK_SUPERBLOCK, address, sb->header.generation, g4_superblock_tag(sb));
+	g4_block_seal(sb, G4_BLOCK_SUPERBLOCK, g4_address_from(address), sb->header.generation, g4_superblock_tag(sb));
 	return g4_dev_write(wg, dev, address, sb, sizeof(*sb), G4_IO_FUA);
 }
 

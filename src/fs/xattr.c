@@ -3,16 +3,19 @@
  * Extended attributes: a chain of pages of packed records; values above 1 KiB have a chain of pages of their own. A
  * change rewrites one record inside one transaction, so a crash leaves the old value or the new one.
  */
-#include "fs/fs.h"
+#include "fs/xattr.h"
 
-#define MAX_PAGES 64u /* of records; 256 KiB */
+#include "data/extent.h"
+#include "inode/inode.h"
+#include "inode/txn.h"
+
 #define VALUE_CREDITS                                                                                                  \
 	28u /* blocks that removing one record changes at most: its value's 17 pages, its own, their space */
 
 struct place { /* where a record is */
 	uint32_t line;
 	uint32_t offset;
-	uint64_t previous; /* address of the page before in the chain, 0: first */
+	struct g4_address previous; /* the page before in the chain, none: it is the first */
 };
 
 G4_FN static struct g4_xattr_page *page_of(struct g4_fs *fs, uint32_t line)
@@ -52,8 +55,8 @@ G4_FN static int get_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_in
 G4_FN static int new_page(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			  uint32_t type, g4_ptr *ptr, uint32_t *line)
 {
-	uint64_t address;
-	int rc = g4_alloc_metadata(wg, &fs->alloc, txn, &address);
+	struct g4_address address;
+	int rc = g4_node_acquire(wg, fs, txn, inode, &address);
 
 	if (rc == 0)
 		rc = g4_meta_new(wg, &fs->meta, address, type, line);
@@ -61,7 +64,6 @@ G4_FN static int new_page(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 		return rc;
 	g4_txn_dirty(txn, *line);
 	page_of(fs, *line)->inode = inode->ino;
-	inode->disk.pages++;
 	*ptr = g4_ptr_make(address, G4_TAG_4K, G4_PTR_VALID);
 	return 0;
 }
@@ -71,18 +73,17 @@ G4_FN static int new_page(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 G4_FN static int free_chain(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			    g4_ptr ptr, uint32_t type)
 {
-	for (uint32_t n = 0; ptr && n < MAX_PAGES; n++) {
-		uint64_t address = g4_ptr_address(ptr);
+	for (uint32_t n = 0; ptr && n < G4_XATTR_MAX_PAGES; n++) {
+		struct g4_address address = g4_ptr_address(ptr);
 		uint32_t line;
 		int rc = get_page(wg, fs, inode, ptr, type, &line);
 		if (rc < 0)
 			return rc;
 		ptr = page_of(fs, line)->next;
 		g4_cache_put(&fs->cache, line);
-		rc = g4_alloc_free_metadata(wg, &fs->alloc, txn, address);
+		rc = g4_node_release(wg, fs, txn, inode, address);
 		if (rc < 0)
 			return rc;
-		inode->disk.pages--;
 	}
 	return ptr ? -G4_E_CORRUPT_XATTR : 0;
 }
@@ -154,8 +155,8 @@ G4_FN static int find(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_
 {
 	g4_ptr ptr = inode->disk.xattr;
 
-	place->previous = 0;
-	for (uint32_t n = 0; ptr && n < MAX_PAGES; n++) {
+	place->previous = G4_NO_ADDRESS;
+	for (uint32_t n = 0; ptr && n < G4_XATTR_MAX_PAGES; n++) {
 		int rc = get_page(wg, fs, inode, ptr, G4_BLOCK_XATTR, &place->line);
 		if (rc < 0)
 			return rc;
@@ -214,7 +215,7 @@ G4_FN static int cut_record(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	memset(page->payload + page->bytes, 0, bytes);
 	if (page->bytes > 0 || keep_page)
 		return 0;
-	if (place->previous) {
+	if (!g4_address_is_none(place->previous)) {
 		rc = get_page(wg, fs, inode, g4_ptr_make(place->previous, G4_TAG_4K, G4_PTR_VALID), G4_BLOCK_XATTR,
 			      &line);
 		if (rc < 0)
@@ -225,8 +226,7 @@ G4_FN static int cut_record(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	} else {
 		inode->disk.xattr = page->next;
 	}
-	inode->disk.pages--;
-	return g4_alloc_free_metadata(wg, &fs->alloc, txn, fs->cache.lines[place->line].index << G4_PAGE_SHIFT);
+	return g4_node_release(wg, fs, txn, inode, g4_page_address(fs->cache.lines[place->line].index));
 }
 
 /* References a page with room for `bytes`, adding one at the chain's front when none has. */
@@ -246,7 +246,7 @@ G4_FN static int page_with_room(struct g4_wg *wg, struct g4_fs *fs, struct g4_tx
 		}
 		ptr = page_of(fs, *line)->next;
 		g4_cache_put(&fs->cache, *line);
-		if (n >= MAX_PAGES - 1)
+		if (n >= G4_XATTR_MAX_PAGES - 1)
 			return -G4_E_XATTR_SPACE;
 	}
 	int rc = new_page(wg, fs, txn, inode, G4_BLOCK_XATTR, &fresh, line);
@@ -300,7 +300,8 @@ G4_FN static int make_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	int rc = page_with_room(wg, fs, txn, inode, size, line);
 	if (rc < 0)
 		return rc;
-	if (inode->disk.xattr != first && old->previous == 0) /* a new page came in front of the old record's */
+	if (inode->disk.xattr != first &&
+	    g4_address_is_none(old->previous)) /* a new page came in front of the old record's */
 		old->previous = g4_ptr_address(inode->disk.xattr);
 	return cut_record(wg, fs, txn, inode, old, false);
 }
@@ -377,7 +378,7 @@ G4_FN int g4_xattr_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn,
 
 	/* a record at a time, so that each step leaves a valid chain: many large values do not fit one transaction */
 	while (rc == 0 && inode->disk.xattr && (txn->credits >= VALUE_CREDITS || g4_txn_extend(txn, VALUE_CREDITS))) {
-		struct place place = {0, 0, 0};
+		struct place place = {0, 0, {0}};
 		rc = get_page(wg, fs, inode, inode->disk.xattr, G4_BLOCK_XATTR, &place.line);
 		if (rc < 0)
 			break;
@@ -390,219 +391,8 @@ G4_FN int g4_xattr_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn,
 	return rc;
 }
 
-/* ------------------------------------------------------------------ commands */
-
-struct prefix {
-	char text[28];
-	uint32_t bytes;
-	uint32_t space;
-	bool whole; /* the prefix is the whole name */
-};
-static G4_CONST struct prefix prefixes[] = {
-	{"user.", 5, G4_XATTR_USER, false},
-	{"trusted.", 8, G4_XATTR_TRUSTED, false},
-	{"security.", 9, G4_XATTR_SECURITY, false},
-	{"system.posix_acl_access", 23, G4_XATTR_ACL_ACCESS, true},
-	{"system.posix_acl_default", 24, G4_XATTR_ACL_DEFAULT, true},
-};
-#define PREFIXES (sizeof(prefixes) / sizeof(prefixes[0]))
-
-struct full_name {
-	uint32_t space;
-	const char *name;
-	uint32_t bytes;
-};
-
-G4_FN static int parse_name(const struct g4_cmd *cmd, struct full_name *out)
+G4_FN int g4_xattr_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, g4_ptr ptr,
+			uint32_t *line)
 {
-	if (cmd->name_bytes == 0 || cmd->name_bytes > G4_NAME_MAX)
-		return cmd->name_bytes ? -G4_E_RANGE : -G4_E_INVAL;
-	for (uint32_t i = 0; i < PREFIXES; i++) {
-		const struct prefix *p = &prefixes[i];
-		bool fits = p->whole ? cmd->name_bytes == p->bytes : cmd->name_bytes > p->bytes;
-		if (fits && g4_bytes_equal(cmd->name, p->text, p->bytes)) {
-			out->space = p->space;
-			out->name = cmd->name + p->bytes;
-			out->bytes = cmd->name_bytes - p->bytes;
-			return 0;
-		}
-	}
-	return -G4_E_NOTSUP;
-}
-
-/* Who may read or change which attributes (xattr(7)). */
-G4_FN static int may(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, const struct full_name *name,
-		     const struct g4_cred *cred, bool change)
-{
-	uint32_t type = inode->disk.mode & G4_S_IFMT;
-
-	if (change && (inode->disk.flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND)))
-		return -G4_E_PERM;
-	switch (name->space) {
-	case G4_XATTR_USER:
-		if (type != G4_S_IFREG && type != G4_S_IFDIR)
-			return change ? -G4_E_PERM : -G4_E_NODATA;
-		if (change && type == G4_S_IFDIR && (inode->disk.mode & G4_S_ISVTX) && !g4_is_owner(inode, cred))
-			return -G4_E_PERM;
-		return g4_permission(wg, fs, inode, cred, change ? G4_ACCESS_WRITE : G4_ACCESS_READ);
-	case G4_XATTR_TRUSTED:
-		return g4_is_root(cred) ? 0 : change ? -G4_E_PERM : -G4_E_NODATA;
-	case G4_XATTR_SECURITY:
-		return !change || g4_is_root(cred) ? 0 : -G4_E_PERM;
-	default:
-		if (type == G4_S_IFLNK)
-			return -G4_E_NOTSUP;
-		if (name->space == G4_XATTR_ACL_DEFAULT && type != G4_S_IFDIR)
-			return change ? -G4_E_ACCES : -G4_E_NODATA;
-		return !change || g4_is_owner(inode, cred) ? 0 : -G4_E_PERM;
-	}
-}
-
-/*
- * An access ACL also sets the mode; one that says no more than the mode is not kept. The mode comes last: the list may find no
- * room, and its mask in the mode without it would be rights for the group.
- */
-G4_FN static int set_acl(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-			 const struct full_name *name, const struct g4_cmd *cmd)
-{
-	uint32_t bits;
-	bool equivalent;
-	int rc = g4_acl_check(cmd->data, cmd->length, &bits, &equivalent);
-
-	if (rc < 0)
-		return rc;
-	if (name->space == G4_XATTR_ACL_DEFAULT)
-		return g4_xattr_set(wg, fs, txn, inode, name->space, "", 0, cmd->data, cmd->length, 0);
-	if (equivalent) {
-		rc = g4_xattr_remove(wg, fs, txn, inode, name->space, "", 0);
-		rc = rc == -G4_E_NODATA ? 0 : rc;
-	} else {
-		rc = g4_xattr_set(wg, fs, txn, inode, name->space, "", 0, cmd->data, cmd->length, 0);
-	}
-	if (rc < 0)
-		return rc;
-	uint32_t mode = (inode->disk.mode & ~0777u) | bits;
-	if ((cmd->flags & G4_XATTR_KILL_SGID) || (!g4_is_root(cmd->cred) && !g4_in_group(cmd->cred, inode->disk.gid)))
-		mode &= ~G4_S_ISGID;
-	inode->disk.mode = (g4_le16)mode;
-	return 0;
-}
-
-G4_FN static int change(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, bool set)
-{
-	struct full_name name;
-	struct g4_txn txn;
-	uint32_t i;
-	int rc = parse_name(cmd, &name);
-
-	if (rc == 0 && set && cmd->length > G4_XATTR_VALUE_MAX)
-		rc = -G4_E_XATTR_BIG;
-	if (rc == 0)
-		rc = g4_icache_get_node(wg, fs, cmd, &i);
-	if (rc < 0)
-		return rc;
-	struct g4_inode_core *inode = g4_icache_at(fs, i);
-	g4_write_lock(&inode->lock);
-	rc = inode->dead ? -G4_E_STALE : may(wg, fs, inode, &name, cmd->cred, true);
-	if (rc == 0)
-		rc = g4_begin(wg, fs, G4_XATTR_CREDITS, &txn);
-	if (rc == 0) {
-		const struct g4_inode before = inode->disk;
-		bool acl = name.space == G4_XATTR_ACL_ACCESS || name.space == G4_XATTR_ACL_DEFAULT;
-		if (!set)
-			rc = g4_xattr_remove(wg, fs, &txn, inode, name.space, name.name, name.bytes);
-		else if (acl)
-			rc = set_acl(wg, fs, &txn, inode, &name, cmd);
-		else
-			rc = g4_xattr_set(wg, fs, &txn, inode, name.space, name.name, name.bytes, cmd->data,
-					  cmd->length, cmd->flags);
-		if (rc == -G4_E_NODATA && acl)
-			rc = 0;
-		if (rc == 0)
-			inode->disk.ctime_ns = g4_now(fs);
-		rc = g4_end(fs, &txn, g4_inode_settle(wg, fs, &txn, inode, &before, rc));
-	}
-	g4_write_unlock(&inode->lock);
-	g4_icache_put(fs, i);
-	return g4_check(fs, rc);
-}
-
-G4_FN int g4_do_setxattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
-{
-	return change(wg, fs, cmd, true);
-}
-
-G4_FN int g4_do_removexattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
-{
-	return change(wg, fs, cmd, false);
-}
-
-G4_FN int g4_do_getxattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
-{
-	struct full_name name;
-	uint32_t i;
-	int rc = parse_name(cmd, &name);
-
-	if (rc == 0)
-		rc = g4_icache_get_node(wg, fs, cmd, &i);
-	if (rc < 0)
-		return rc;
-	struct g4_inode_core *inode = g4_icache_at(fs, i);
-	g4_read_lock(&inode->lock);
-	rc = inode->dead ? -G4_E_STALE : may(wg, fs, inode, &name, cmd->cred, false);
-	if (rc == 0)
-		rc = g4_xattr_get(wg, fs, inode, name.space, name.name, name.bytes, cmd->data, cmd->length,
-				  &cmd->value);
-	g4_read_unlock(&inode->lock);
-	g4_icache_put(fs, i);
-	return g4_check(fs, rc);
-}
-
-/* Appends one full name to the list; *used counts even where it does not fit. */
-G4_FN static void list_name(const struct g4_xattr_record *record, uint8_t *to, uint64_t room, uint64_t *used)
-{
-	const struct prefix *p = &prefixes[0];
-
-	for (uint32_t i = 0; i < PREFIXES; i++)
-		if (prefixes[i].space == record->space)
-			p = &prefixes[i];
-	uint64_t bytes = p->bytes + record->name_bytes + 1u;
-	if (*used + bytes <= room) {
-		memcpy(to + *used, p->text, p->bytes);
-		memcpy(to + *used + p->bytes, name_of(record), record->name_bytes);
-		to[*used + bytes - 1] = 0;
-	}
-	*used += bytes;
-}
-
-G4_FN int g4_do_listxattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
-{
-	uint32_t i;
-	int rc = g4_icache_get_node(wg, fs, cmd, &i);
-
-	if (rc < 0)
-		return rc;
-	struct g4_inode_core *inode = g4_icache_at(fs, i);
-	g4_read_lock(&inode->lock);
-	g4_ptr ptr = inode->dead ? 0 : inode->disk.xattr;
-	cmd->value = 0;
-	for (uint32_t n = 0; ptr && rc == 0 && n < MAX_PAGES; n++) {
-		uint32_t line;
-		rc = get_page(wg, fs, inode, ptr, G4_BLOCK_XATTR, &line);
-		if (rc < 0)
-			break;
-		struct g4_xattr_page *page = page_of(fs, line);
-		for (uint32_t at = 0; at < page->bytes; at += record_at(page, at)->record_bytes) {
-			const struct g4_xattr_record *record = record_at(page, at);
-			if (record->space != G4_XATTR_TRUSTED || g4_is_root(cmd->cred))
-				list_name(record, (uint8_t *)cmd->data, cmd->length, &cmd->value);
-		}
-		ptr = page->next;
-		g4_cache_put(&fs->cache, line);
-	}
-	g4_read_unlock(&inode->lock);
-	g4_icache_put(fs, i);
-	if (rc == 0 && cmd->length > 0 && cmd->value > cmd->length)
-		rc = -G4_E_RANGE;
-	return g4_check(fs, rc);
+	return get_page(wg, fs, inode, ptr, G4_BLOCK_XATTR, line);
 }

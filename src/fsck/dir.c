@@ -6,7 +6,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "fsck/fsck.h"
+#include "fsck/claim.h"
+#include "fsck/fix.h"
+#include "fsck/inode.h"
+#include "fsck/plan.h"
+#include "fsck/report.h"
+#include "fsck/tables.h"
 #include "hash/siphash.h"
 
 struct leaf_visit { /* what is known about the leaf whose entries are visited */

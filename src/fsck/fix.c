@@ -12,7 +12,10 @@
 #include <sys/stat.h>
 
 #include "base/clock_host.h"
-#include "fsck/fsck.h"
+#include "format/sums.h"
+#include "fsck/fix.h"
+#include "fsck/report.h"
+#include "fsck/tables.h"
 #include "journal/block.h"
 
 /* ------------------------------------------------------------------ pages */
@@ -31,19 +34,19 @@ void g4_fsck_seal(struct g4_fsck *fsck, uint64_t address, uint32_t type)
 	uint8_t *page = g4_fsck_edit(fsck, address);
 
 	if (page != NULL)
-		g4_block_seal(page, type, address, fsck->sequence, fsck->image->fs_tag);
+		g4_block_seal(page, type, g4_address_from(address), fsck->sequence, fsck->image->fs_tag);
 }
 
 static uint64_t slab_address(uint64_t ino)
 {
-	return g4_align_down(g4_ptr_address(ino), G4_PAGE_BYTES);
+	return g4_align_down(g4_ptr_offset(ino), G4_PAGE_BYTES);
 }
 
 struct g4_inode *g4_fsck_edit_inode(struct g4_fsck *fsck, uint64_t ino)
 {
 	uint8_t *page = g4_fsck_edit(fsck, slab_address(ino));
 
-	return page == NULL ? NULL : (struct g4_inode *)(void *)(page + g4_ptr_address(ino) % G4_PAGE_BYTES);
+	return page == NULL ? NULL : (struct g4_inode *)(void *)(page + g4_ptr_offset(ino) % G4_PAGE_BYTES);
 }
 
 void g4_fsck_seal_inode(struct g4_fsck *fsck, uint64_t ino)
@@ -69,15 +72,37 @@ static bool is_pointer(const struct g4_fsck *fsck, g4_ptr ptr)
 	return ptr != 0 && g4_ptr_validate(ptr, &fsck->image->layout) == 0;
 }
 
+/* Sums where other maps have pointers, whatever the flag says: these hardly ever look like that. */
+static bool has_few_sums(const struct g4_inode *inode)
+{
+	uint32_t sums = 0;
+
+	if ((!S_ISREG(inode->mode) && !S_ISLNK(inode->mode)) || (inode->flags & G4_INODE_INLINE) != 0 ||
+	    inode->few.reserved != 0)
+		return false;
+	for (uint32_t i = 0; i < G4_FEW_PAGES; i++) {
+		const struct g4_sum_entry *sum = &inode->few.sums[i];
+		if (g4_sum_entry_algorithm(sum) >= G4_CHECKSUM_COUNT || sum->bytes[31] >> 4 != 0)
+			return false;
+		sums += g4_sum_entry_algorithm(sum) != G4_CHECKSUM_NONE;
+	}
+	return sums > 0;
+}
+
 /* Fields that are counted or rebuilt anyway, and those that version 1 writes as zero. */
 static void mend_plain_fields(const struct g4_fsck *fsck, uint64_t ino, struct g4_inode *inode)
 {
 	const struct g4_layout *layout = &fsck->image->layout;
-	const bool directory = S_ISDIR(inode->mode);
+	const bool directory = S_ISDIR(inode->mode), few = has_few_sums(inode);
 
 	inode->reserved0 = 0;
 	inode->flags &= G4_INODE_KNOWN;
 	inode->checksums = 0;
+	inode->flags &= ~G4_INODE_SUMS_INLINE;
+	if (few) {
+		inode->flags |= G4_INODE_SUMS_INLINE;
+		inode->map_height = 0;
+	}
 	if (inode->nlink > G4_LINK_MAX || (directory && inode->nlink == 1))
 		inode->nlink = directory ? 2 : 1;
 	if (inode->pages > layout->size_bytes / G4_PAGE_BYTES)
@@ -93,7 +118,7 @@ static void mend_plain_fields(const struct g4_fsck *fsck, uint64_t ino, struct g
 /* Height of the map as its first usable slot tells; the present one when none does. */
 static uint8_t height_from_slots(struct g4_fsck *fsck, const struct g4_inode *inode)
 {
-	for (uint32_t slot = 0; slot < G4_MAP_SLOTS; slot++) {
+	for (uint32_t slot = 0; slot < g4_inode_slots(inode); slot++) {
 		const g4_ptr ptr = inode->map[slot];
 		struct g4_indirect_header header;
 		g4_le64 slots[G4_INDIRECT_SLOTS];
@@ -101,7 +126,7 @@ static uint8_t height_from_slots(struct g4_fsck *fsck, const struct g4_inode *in
 			continue;
 		if ((ptr & G4_PTR_INDIRECT) == 0)
 			return (uint8_t)(g4_ptr_tag(ptr) - G4_TAG_4K);
-		if (g4_image_indirect(fsck->image, g4_ptr_address(ptr), slots, &header) == 0 && header.level >= 1 &&
+		if (g4_image_indirect(fsck->image, g4_ptr_offset(ptr), slots, &header) == 0 && header.level >= 1 &&
 		    header.level <= G4_MAP_MAX_HEIGHT)
 			return (uint8_t)header.level;
 	}
@@ -113,7 +138,7 @@ static void mend_inline_flag(const struct g4_fsck *fsck, struct g4_inode *inode)
 {
 	bool all_pointers = true, none = true;
 
-	for (uint32_t slot = 0; slot < G4_MAP_SLOTS; slot++) {
+	for (uint32_t slot = 0; slot < g4_inode_slots(inode); slot++) {
 		all_pointers = all_pointers && (inode->map[slot] == 0 || is_pointer(fsck, inode->map[slot]));
 		none = none && inode->map[slot] == 0;
 	}
@@ -140,7 +165,7 @@ static void mend_map(struct g4_fsck *fsck, struct g4_inode *inode, const struct 
 	if (g4_inode_validate(&probe, layout) == 0 || inode->map_height > G4_MAP_MAX_HEIGHT)
 		inode->map_height = S_ISDIR(inode->mode) ? 0 : height_from_slots(fsck, inode);
 	probe.map_height = inode->map_height;
-	for (uint32_t slot = 0; slot < G4_MAP_SLOTS; slot++) {
+	for (uint32_t slot = 0; slot < g4_inode_slots(inode); slot++) {
 		const uint64_t span = G4_PAGE_BYTES << 9 * inode->map_height;
 		probe.map[0] = inode->map[slot];
 		if (g4_inode_validate(&probe, layout) == 0)
@@ -166,7 +191,7 @@ static void mend_size(struct g4_fsck *fsck, struct g4_inode *inode, const struct
 	if (S_ISREG(inode->mode) && size > G4_FILE_MAX_BYTES) {
 		/* Nothing but the pages tells where the contents end. */
 		uint64_t end = 0;
-		for (uint32_t slot = 0; slot < G4_MAP_SLOTS; slot++) {
+		for (uint32_t slot = 0; slot < g4_inode_slots(inode); slot++) {
 			if (is_pointer(fsck, inode->map[slot]))
 				end = (uint64_t)(slot + 1)
 				      << 9 * inode->map_height; /* pages: as bytes it may not fit */
@@ -220,7 +245,7 @@ void g4_fsck_free_slot(struct g4_fsck *fsck, uint64_t ino)
 	if (inode == NULL || slab == NULL)
 		return;
 	memset(inode, 0, sizeof(*inode));
-	const uint32_t slot = (uint32_t)(g4_ptr_address(ino) % G4_PAGE_BYTES / G4_SLAB_SLOT_BYTES);
+	const uint32_t slot = (uint32_t)(g4_ptr_offset(ino) % G4_PAGE_BYTES / G4_SLAB_SLOT_BYTES);
 	slab->used &= (g4_le16) ~(1u << slot);
 	g4_fsck_seal_inode(fsck, ino);
 }
@@ -250,7 +275,7 @@ int g4_fsck_salvage_slab(struct g4_fsck *fsck, uint64_t page, int status, struct
 	const bool trusted = header_is_right(fsck, slab, address);
 	for (uint32_t slot = 1; slot < G4_SLAB_SLOTS; slot++) {
 		struct g4_inode *inode = (struct g4_inode *)(void *)(copy + slot * G4_SLAB_SLOT_BYTES);
-		const uint64_t ino = g4_ino_make(address + slot * G4_SLAB_SLOT_BYTES);
+		const uint64_t ino = g4_ino_at(address + slot * G4_SLAB_SLOT_BYTES);
 		const struct g4_fsck_where where = {.dir = G4_NO_DIR, .ino = ino};
 		/* Free slots are zero, whatever the header says of them. */
 		const bool used = trusted && (slab->used >> slot & 1) != 0;
@@ -291,7 +316,7 @@ void g4_fsck_empty_directory(struct g4_inode *inode, uint32_t permissions, uint6
 uint64_t g4_fsck_make_root(struct g4_fsck *fsck)
 {
 	const uint64_t address = fsck->image->layout.data_address;
-	const uint64_t ino = g4_ino_make(address + G4_SLAB_SLOT_BYTES);
+	const uint64_t ino = g4_ino_at(address + G4_SLAB_SLOT_BYTES);
 	uint8_t copy[G4_PAGE_BYTES];
 	const bool whole = g4_image_block(fsck->image, address, G4_BLOCK_SLAB, copy) == 0;
 	uint8_t *page = g4_fsck_edit(fsck, address);
@@ -328,7 +353,9 @@ void g4_fsck_set_pointer(struct g4_fsck *fsck, uint64_t ino, const struct g4_fsc
 	g4_indirect_extract(slots, &header);
 	g4_indirect_strip(slots);
 	slots[spot->slot] = ptr;
-	g4_indirect_seal(slots, header.inode, header.level, spot->page, fsck->sequence, fsck->image->fs_tag);
+	g4_indirect_embed_places(slots, &header.sums);
+	g4_indirect_seal(slots, header.inode, header.level, g4_address_from(spot->page), fsck->sequence,
+			 fsck->image->fs_tag);
 }
 
 void g4_fsck_cut(struct g4_fsck *fsck, const struct g4_fsck_where *where, const struct g4_map_item *item)

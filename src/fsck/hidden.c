@@ -23,11 +23,13 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "fsck/fsck.h"
+#include "fsck/claim.h"
+#include "fsck/fix.h"
+#include "fsck/inode.h"
+#include "fsck/report.h"
+#include "fsck/space.h"
+#include "fsck/tables.h"
 #include "journal/block.h"
-
-#define GROUP_WORDS (G4_GROUP_PAGES / 64)
-#define REGION_WORDS (G4_REGION_PAGES / 64)
 
 struct candidate {
 	uint64_t page, generation;
@@ -71,7 +73,7 @@ static void weigh_inode(struct g4_fsck *fsck, uint64_t ino, struct evidence *evi
 		return;
 	evidence->inodes++;
 	if (inode.xattr != 0)
-		weigh_pages(fsck, g4_ptr_address(inode.xattr) / G4_PAGE_BYTES, 1, evidence);
+		weigh_pages(fsck, g4_ptr_offset(inode.xattr) / G4_PAGE_BYTES, 1, evidence);
 	g4_map_walk_start(&fsck->map_walk, fsck->image, ino, &inode);
 	for (;;) {
 		const struct g4_map_item *item = g4_map_walk_next(&fsck->map_walk);
@@ -81,7 +83,7 @@ static void weigh_inode(struct g4_fsck *fsck, uint64_t ino, struct evidence *evi
 			evidence->outdated = true;
 			continue;
 		}
-		weigh_pages(fsck, g4_ptr_address(item->ptr) / G4_PAGE_BYTES, g4_tag_pages(g4_ptr_tag(item->ptr)),
+		weigh_pages(fsck, g4_ptr_offset(item->ptr) / G4_PAGE_BYTES, g4_tag_pages(g4_ptr_tag(item->ptr)),
 			    evidence);
 		if (item->kind == G4_MAP_INDIRECT && g4_map_walk_enter(&fsck->map_walk) < 0)
 			evidence->outdated = true;
@@ -122,8 +124,8 @@ static void doubt_contents(struct g4_fsck *fsck, uint64_t page)
 	if (g4_image_page(fsck->image, address, &contents) < 0)
 		return;
 	memcpy(&copy, contents, sizeof(copy));
-	if (g4_block_verify(&copy, copy.header.type, address, fsck->image->fs_tag) != 0 &&
-	    g4_indirect_verify(&copy, address, fsck->image->fs_tag, &indirect) != 0)
+	if (g4_block_verify(&copy, copy.header.type, g4_address_from(address), fsck->image->fs_tag) != 0 &&
+	    g4_indirect_verify(&copy, g4_address_from(address), fsck->image->fs_tag, &indirect) != 0)
 		return;
 	g4_fsck_note_broken(fsck, address);
 	fsck->problems++;
@@ -145,7 +147,7 @@ static void judge(struct hunt *hunt, uint64_t page, uint64_t newest)
 		return;
 	for (uint32_t slot = 1; slot < G4_SLAB_SLOTS; slot++) {
 		if ((copy.slab.used >> slot & 1) != 0)
-			weigh_inode(fsck, g4_ino_make(page * G4_PAGE_BYTES + slot * G4_SLAB_SLOT_BYTES), &evidence);
+			weigh_inode(fsck, g4_ino_at(page * G4_PAGE_BYTES + slot * G4_SLAB_SLOT_BYTES), &evidence);
 	}
 	if (evidence.inodes == 0)
 		return;
@@ -187,7 +189,7 @@ static uint64_t bits_missing(struct g4_fsck *fsck, uint64_t group)
 	    g4_groups_page_validate(&page, first, layout->group_count) != 0 ||
 	    (page.groups[group - first].flags & G4_GROUP_INITIALISED) == 0)
 		return 0;
-	for (uint64_t word = group * GROUP_WORDS; word < (group + 1) * GROUP_WORDS; word++) {
+	for (uint64_t word = group * G4_FSCK_GROUP_WORDS; word < (group + 1) * G4_FSCK_GROUP_WORDS; word++) {
 		const uint64_t made = fsck->taken == NULL ? 0 : fsck->taken[word];
 		known += (uint64_t)__builtin_popcountll((fsck->alloc_used[word] | fsck->used[word]) & ~made);
 	}
@@ -210,9 +212,9 @@ static void settle_group(struct hunt *hunt, uint64_t group, uint64_t first)
 /* A map that its descriptor does not know was written for this file system all the same. */
 static void add_unknown_map(struct g4_fsck *fsck, uint64_t group, const struct g4_alloc_page *map)
 {
-	for (uint32_t word = 0; word < GROUP_WORDS; word++)
-		fsck->alloc_used[group * GROUP_WORDS + word] |=
-			map->regions[word / REGION_WORDS].used[word % REGION_WORDS];
+	for (uint32_t word = 0; word < G4_FSCK_GROUP_WORDS; word++)
+		fsck->alloc_used[group * G4_FSCK_GROUP_WORDS + word] |=
+			map->regions[word / G4_FSCK_REGION_WORDS].used[word % G4_FSCK_REGION_WORDS];
 }
 
 static void search_group(struct hunt *hunt, uint64_t group)
@@ -229,7 +231,8 @@ static void search_group(struct hunt *hunt, uint64_t group)
 		return;
 	if (fsck->repairing)
 		add_unknown_map(fsck, group, &map);
-	for (uint64_t word = group * GROUP_WORDS; word < (group + 1) * GROUP_WORDS && fsck->fatal == 0; word++) {
+	for (uint64_t word = group * G4_FSCK_GROUP_WORDS; word < (group + 1) * G4_FSCK_GROUP_WORDS && fsck->fatal == 0;
+	     word++) {
 		uint64_t pages = ~(fsck->used[word] | fsck->alloc_used[word]);
 		if (hunt->contents)
 			pages |= fsck->used[word] & ~fsck->metadata[word];
@@ -332,7 +335,7 @@ void g4_fsck_disarm(struct g4_fsck *fsck, uint64_t ino, const struct g4_fsck_whe
 
 bool g4_fsck_is_proven(const struct g4_fsck *fsck, uint64_t ino)
 {
-	const struct g4_fsck_cell *cell = g4_fsck_find(&fsck->hidden, g4_ptr_address(ino) / G4_PAGE_BYTES);
+	const struct g4_fsck_cell *cell = g4_fsck_find(&fsck->hidden, g4_ptr_offset(ino) / G4_PAGE_BYTES);
 
 	return cell == NULL || cell->a != 0;
 }

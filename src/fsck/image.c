@@ -226,7 +226,7 @@ int g4_image_block(struct g4_image *image, uint64_t address, uint32_t type, void
 	if (status < 0)
 		return status;
 	memcpy(copy, page, G4_PAGE_BYTES);
-	return g4_block_verify(copy, type, address, image->fs_tag);
+	return g4_block_verify(copy, type, g4_address_from(address), image->fs_tag);
 }
 
 int g4_image_indirect(struct g4_image *image, uint64_t address, g4_le64 *slots, struct g4_indirect_header *header)
@@ -237,14 +237,25 @@ int g4_image_indirect(struct g4_image *image, uint64_t address, g4_le64 *slots, 
 	if (status < 0)
 		return status;
 	memcpy(slots, page, G4_PAGE_BYTES);
-	return g4_indirect_verify(slots, address, image->fs_tag, header);
+	return g4_indirect_verify(slots, g4_address_from(address), image->fs_tag, header);
+}
+
+int g4_image_sums(struct g4_image *image, uint64_t address, struct g4_sums_page *sums, struct g4_sums_header *header)
+{
+	const void *page;
+	const int status = g4_image_page(image, address, &page);
+
+	if (status < 0)
+		return status;
+	memcpy(sums, page, G4_PAGE_BYTES);
+	return g4_sums_verify(sums, g4_address_from(address), image->fs_tag, header);
 }
 
 static int check_children(const struct g4_image *image, const struct g4_dir_index *index)
 {
 	for (uint32_t i = 0; i < index->count; i++) {
 		const uint64_t address = index->entries[i].page;
-		if (g4_ptr_validate(g4_ptr_make(address, G4_TAG_4K, G4_PTR_VALID), &image->layout) != 0 ||
+		if (g4_ptr_validate(g4_ptr_at(address, G4_TAG_4K, G4_PTR_VALID), &image->layout) != 0 ||
 		    address % G4_PAGE_BYTES != 0)
 			return -G4_E_CORRUPT_DIR;
 	}
@@ -261,7 +272,7 @@ int g4_image_directory_page(struct g4_image *image, uint64_t address, void *copy
 		return status;
 	memcpy(copy, page, G4_PAGE_BYTES);
 	*type = header->type == G4_BLOCK_DIR_INDEX ? G4_BLOCK_DIR_INDEX : G4_BLOCK_DIR_LEAF;
-	status = g4_block_verify(copy, *type, address, image->fs_tag);
+	status = g4_block_verify(copy, *type, g4_address_from(address), image->fs_tag);
 	if (status < 0)
 		return status;
 	if (*type == G4_BLOCK_DIR_LEAF)
@@ -272,7 +283,7 @@ int g4_image_directory_page(struct g4_image *image, uint64_t address, void *copy
 
 int g4_image_inode(struct g4_image *image, uint64_t ino, struct g4_inode *inode)
 {
-	const uint64_t address = g4_ptr_address(ino), slab_address = g4_align_down(address, G4_PAGE_BYTES);
+	const uint64_t address = g4_ptr_offset(ino), slab_address = g4_align_down(address, G4_PAGE_BYTES);
 	uint8_t page[G4_PAGE_BYTES];
 	struct g4_slab_header slab;
 
@@ -316,7 +327,7 @@ int g4_image_read_superblock(struct g4_image *image, uint64_t address, struct g4
 	/* A newer version may seal its superblock differently: say so rather than "damaged". */
 	if (sb->version > G4_FORMAT_VERSION)
 		return -G4_E_SB_VERSION;
-	status = g4_block_verify(sb, G4_BLOCK_SUPERBLOCK, address, g4_superblock_tag(sb));
+	status = g4_block_verify(sb, G4_BLOCK_SUPERBLOCK, g4_address_from(address), g4_superblock_tag(sb));
 	return status < 0 ? status : g4_superblock_validate(sb, image->device_bytes);
 }
 

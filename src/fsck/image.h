@@ -83,6 +83,8 @@ uint64_t *g4_image_patched(const struct g4_image *image, uint64_t *count);
 /* Copies a metadata page and verifies its header and checksum; indirect pages come stripped, by g4_image_indirect. */
 int g4_image_block(struct g4_image *image, uint64_t address, uint32_t type, void *copy);
 int g4_image_indirect(struct g4_image *image, uint64_t address, g4_le64 *slots, struct g4_indirect_header *header);
+/* The same of a page of sums. */
+int g4_image_sums(struct g4_image *image, uint64_t address, struct g4_sums_page *sums, struct g4_sums_header *header);
 /* A directory page: leaf or index, as *type tells; validated. */
 int g4_image_directory_page(struct g4_image *image, uint64_t address, void *copy, uint32_t *type);
 /* An inode by its number: its slab is verified, its slot in use, its contents valid. */
@@ -120,8 +122,8 @@ int g4_image_scan_journal(struct g4_image *image, g4_journal_visit visit, void *
 bool g4_image_read_record(struct g4_image *image, struct g4_journal_record *record, g4_le64 **tags);
 /* The sequence of the record that starts at a page of the log, 0: none does. The record itself is not verified. */
 uint64_t g4_image_starts_record(struct g4_image *image, uint64_t log_page);
-/* How many records with higher sequences start anywhere in the log. */
-uint64_t g4_image_records_beyond(struct g4_image *image, uint64_t sequence);
+/* How many records with sequences between these two start anywhere in the log. */
+uint64_t g4_image_records_between(struct g4_image *image, uint64_t after, uint64_t before);
 /*
  * A header for a log whose own is damaged: the tail is the oldest record of the newest unbroken row. False: there is no
  * record that may be replayed; *older as in g4_journal_state.
@@ -152,6 +154,7 @@ struct g4_map_frame {
 	uint64_t page; /* address of the indirect page, 0: the inode */
 	uint64_t file_page;
 	uint32_t height, next, count;
+	struct g4_sums_places sums; /* of the indirect page */
 };
 struct g4_map_walk {
 	struct g4_image *image;
@@ -206,6 +209,9 @@ typedef bool (*g4_entry_visit)(void *context, const struct g4_entry_view *view);
 bool g4_leaf_each_entry(const struct g4_dir_leaf *leaf, uint64_t leaf_address, g4_entry_visit visit, void *context);
 /* The same for all leaves of a directory; *found tells whether visit returned true. */
 int g4_image_each_entry(struct g4_image *image, uint64_t dir_ino, g4_entry_visit visit, void *context, bool *found);
+/* The entry with this name; -G4_E_NOENT: there is none. */
+int g4_image_find_entry(struct g4_image *image, uint64_t dir_ino, const char *name, size_t bytes,
+			struct g4_dir_entry *entry);
 /* The inode that an absolute path in the image names; links are not followed. */
 int g4_image_resolve(struct g4_image *image, const char *path, uint64_t *ino);
 

@@ -1,66 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inodes: their slabs, block maps, attributes, page counts. */
+/* Inodes: their block maps, attributes, page counts. */
 #include <inttypes.h>
 #include <sys/stat.h>
 
-#include "fsck/fsck.h"
+#include "fsck/claim.h"
+#include "fsck/fix.h"
+#include "fsck/inode.h"
+#include "fsck/plan.h"
+#include "fsck/report.h"
+#include "fsck/space.h"
+#include "fsck/tables.h"
 
-/* ------------------------------------------------------------------ slabs */
-
-static int read_slab(struct g4_fsck *fsck, uint64_t page, struct g4_slab_header *slab)
-{
-	uint8_t copy[G4_PAGE_BYTES];
-	int status = g4_image_block(fsck->image, page * G4_PAGE_BYTES, G4_BLOCK_SLAB, copy);
-
-	memcpy(slab, copy, sizeof(*slab));
-	if (status == 0)
-		status = g4_slab_validate(slab);
-	/* Version 1 keeps inodes in slabs and nothing else. */
-	return status == 0 && slab->kind != G4_SLAB_INODES ? -G4_E_CORRUPT_ALLOC : status;
-}
-
-/* Also of inodes whose names are in directories that are lost with them, somebody may want to know. */
-static void tell_lost_slab(struct g4_fsck *fsck, uint64_t page)
-{
-	for (uint32_t slot = 1; slot < G4_SLAB_SLOTS; slot++) {
-		const uint64_t ino = g4_ino_make(page * G4_PAGE_BYTES + slot * G4_SLAB_SLOT_BYTES);
-		const struct g4_fsck_where where = {.dir = G4_NO_DIR, .ino = ino};
-		g4_fsck_change(fsck, G4_FSCK_LOST, &where, 0, 0, "inode 0x%" PRIx64 ", if it was in use", ino);
-	}
-}
-
-struct g4_fsck_cell *g4_fsck_slab(struct g4_fsck *fsck, uint64_t page, const struct g4_fsck_where *where)
-{
-	struct g4_slab_header slab;
-	struct g4_fsck_cell *cell = g4_fsck_find(&fsck->slabs, page);
-
-	if (cell != NULL)
-		return cell;
-	cell = g4_fsck_add(fsck, &fsck->slabs, page);
-	if (cell == NULL)
-		return NULL;
-	int status = read_slab(fsck, page, &slab);
-	if (status < 0) {
-		g4_fsck_note_broken(fsck, page * G4_PAGE_BYTES);
-		g4_fsck_problem(fsck, G4_FSCK_SLAB, NULL,
-				"the slab at 0x%" PRIx64 ", with up to 15 inodes, is damaged: %s", page * G4_PAGE_BYTES,
-				g4_strerror(status));
-		if (fsck->repairing)
-			status = g4_fsck_salvage_slab(fsck, page, status, &slab);
-		if (fsck->repairing && status < 0)
-			tell_lost_slab(fsck, page);
-		/* The tables may have grown while its inodes were looked at. */
-		cell = g4_fsck_find(&fsck->slabs, page);
-		cell->d |= G4_FSCK_SALVAGED;
-	}
-	cell->c = (uint32_t)-status;
-	cell->a = status == 0 ? slab.used : 0;
-	if (g4_fsck_find(&fsck->hidden, page) != NULL)
-		cell->d |= G4_FSCK_HIDDEN;
-	if ((status == 0 || !fsck->repairing) && !fsck->slabs_later)
-		g4_fsck_claim_metadata(fsck, page * G4_PAGE_BYTES, where, "a slab");
-	return cell;
-}
+/* ------------------------------------------------------------------ inodes */
 
 /* The inode that a name leads to can not be used: its slot goes and, with it, the name. */
 static enum g4_fsck_met give_up(struct g4_fsck *fsck, const struct g4_fsck_where *where)
@@ -97,7 +48,7 @@ static bool mend(struct g4_fsck *fsck, uint64_t ino, const struct g4_fsck_where 
 enum g4_fsck_met g4_fsck_meet(struct g4_fsck *fsck, uint64_t ino, const struct g4_fsck_where *where,
 			      struct g4_inode *inode)
 {
-	const uint64_t address = g4_ptr_address(ino), page = address / G4_PAGE_BYTES;
+	const uint64_t address = g4_ptr_offset(ino), page = address / G4_PAGE_BYTES;
 	const uint32_t slot = (uint32_t)(address % G4_PAGE_BYTES / G4_SLAB_SLOT_BYTES);
 	struct g4_fsck_cell *slab = g4_fsck_slab(fsck, page, where);
 	const void *data;
@@ -170,7 +121,7 @@ static void salvage_later(struct g4_fsck *fsck, const struct g4_map_item *item, 
 static bool check_indirect(struct g4_fsck *fsck, const struct g4_map_item *item, const struct g4_fsck_where *where)
 {
 	const struct g4_map_item here = *item;
-	const uint64_t address = g4_ptr_address(here.ptr);
+	const uint64_t address = g4_ptr_offset(here.ptr);
 
 	if (!fsck->repairing && !g4_fsck_claim_metadata(fsck, address, where, "an indirect page"))
 		return false;
@@ -217,7 +168,7 @@ static bool must_move(const struct g4_fsck *fsck, uint64_t address, uint64_t pag
 /* Either the map is wrong, or the pointer is; or what else leads there as metadata. New copies are in no map yet. */
 static bool is_disputed(const struct g4_fsck *fsck, g4_ptr ptr)
 {
-	const uint64_t first = g4_ptr_address(ptr) / G4_PAGE_BYTES;
+	const uint64_t first = g4_ptr_offset(ptr) / G4_PAGE_BYTES;
 
 	for (uint64_t page = first; page < first + g4_tag_pages(g4_ptr_tag(ptr)); page++) {
 		if (fsck->broken != NULL && g4_fsck_bit(fsck->broken, page))
@@ -231,7 +182,7 @@ static bool is_disputed(const struct g4_fsck *fsck, g4_ptr ptr)
 
 static void check_data(struct g4_fsck *fsck, const struct g4_map_item *item, const struct g4_fsck_where *where)
 {
-	const uint64_t address = g4_ptr_address(item->ptr), pages = g4_tag_pages(g4_ptr_tag(item->ptr));
+	const uint64_t address = g4_ptr_offset(item->ptr), pages = g4_tag_pages(g4_ptr_tag(item->ptr));
 	bool doubtful;
 
 	if (must_move(fsck, address, pages, &doubtful)) {
@@ -248,12 +199,13 @@ static void check_data(struct g4_fsck *fsck, const struct g4_map_item *item, con
 			       "contents in space that the map calls free, or that should be metadata");
 	if (fsck->repairing && (item->ptr & G4_PTR_VALID) == 0)
 		g4_fsck_set_bits(fsck, &fsck->unwritten, address / G4_PAGE_BYTES, pages);
-	g4_fsck_claim(fsck, address, pages, where, "data");
+	g4_fsck_claim_data(fsck, address, pages, where);
 }
 
 static bool check_map(struct g4_fsck *fsck, uint64_t ino, const struct g4_inode *inode,
 		      const struct g4_fsck_where *where, uint64_t *pages)
 {
+	struct g4_map_item here;
 	bool good = true;
 
 	g4_map_walk_start(&fsck->map_walk, fsck->image, ino, inode);
@@ -264,11 +216,20 @@ static bool check_map(struct g4_fsck *fsck, uint64_t ino, const struct g4_inode 
 			return good;
 		case G4_MAP_DATA:
 			*pages += g4_tag_pages(g4_ptr_tag(item->ptr));
+			here = *item;
 			check_data(fsck, item, where);
+			if (here.height > 0 && (here.ptr & G4_PTR_VALID) != 0)
+				good = g4_fsck_sums_large(fsck, inode, where, &here, pages) && good;
 			break;
 		case G4_MAP_INDIRECT:
 			++*pages;
-			good = check_indirect(fsck, item, where) && good;
+			here = *item;
+			if (check_indirect(fsck, item, where)) {
+				const struct g4_sums_places sums = fsck->map_walk.frames[fsck->map_walk.depth].sums;
+				good = g4_fsck_sums_pages(fsck, where, &here, &sums, pages) && good;
+			} else {
+				good = false;
+			}
 			break;
 		case G4_MAP_DAMAGED:
 			g4_fsck_problem(fsck, G4_FSCK_MAP, where,
@@ -289,7 +250,7 @@ static bool check_map(struct g4_fsck *fsck, uint64_t ino, const struct g4_inode 
 static bool read_xattr_page(struct g4_fsck *fsck, g4_ptr ptr, uint32_t type, uint64_t ino,
 			    const struct g4_fsck_where *where, struct g4_xattr_page *page)
 {
-	const uint64_t address = g4_ptr_address(ptr);
+	const uint64_t address = g4_ptr_offset(ptr);
 
 	int status = g4_image_block(fsck->image, address, type, page);
 	if (status == 0)
@@ -395,7 +356,7 @@ static bool check_xattrs(struct g4_fsck *fsck, uint64_t ino, g4_ptr ptr, const s
 	bool good = true;
 
 	while (ptr != 0 && fsck->fatal == 0) {
-		const uint64_t address = g4_ptr_address(ptr);
+		const uint64_t address = g4_ptr_offset(ptr);
 		if (!read_xattr_page(fsck, ptr, G4_BLOCK_XATTR, ino, where, &page)) {
 			if (fsck->repairing) {
 				g4_fsck_change(fsck, G4_FSCK_LOST, where, 0, 0,
@@ -446,12 +407,30 @@ static void retarget(struct g4_fsck *fsck, uint64_t ino, const struct g4_fsck_wh
 	if (inode == NULL)
 		return;
 	g4_fsck_change(fsck, G4_FSCK_LOST, where, 0, 0, "the link's target; it leads to '?' now");
-	inode->flags |= G4_INODE_INLINE;
+	inode->flags = (inode->flags & ~G4_INODE_SUMS_INLINE) | G4_INODE_INLINE;
 	inode->size = 1;
+	inode->checksums = 0;
 	inode->map_height = 0;
 	memset(inode->map, 0, sizeof(inode->map));
 	inode->inline_data[0] = '?';
 	g4_fsck_seal_inode(fsck, ino);
+}
+
+/* What the policy says more than this version knows it can not have written; without sums the word is reserved. */
+static void check_policy(struct g4_fsck *fsck, uint64_t ino, uint32_t policy, const struct g4_fsck_where *where)
+{
+	const bool has_sums = (fsck->image->sb.features_incompat & G4_FEATURE_INCOMPAT_SUMS) != 0;
+
+	if (policy == 0 || (has_sums && g4_policy_is_known(policy)))
+		return;
+	g4_fsck_problem(fsck, G4_FSCK_INODE, where, "inode 0x%" PRIx64 " has the impossible policy 0x%" PRIx32, ino,
+			policy);
+	struct g4_inode *slot = fsck->repairing ? g4_fsck_edit_inode(fsck, ino) : NULL;
+	if (slot == NULL)
+		return;
+	slot->policy = 0;
+	g4_fsck_seal_inode(fsck, ino);
+	g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, 0, 0, "what is written from now on is kept as by default");
 }
 
 bool g4_fsck_contents(struct g4_fsck *fsck, uint64_t ino, const struct g4_inode *inode,
@@ -460,10 +439,12 @@ bool g4_fsck_contents(struct g4_fsck *fsck, uint64_t ino, const struct g4_inode 
 	uint64_t pages = 0;
 	bool good;
 
+	check_policy(fsck, ino, inode->policy, where);
 	if (S_ISDIR(inode->mode))
 		good = g4_fsck_read_directory(fsck, inode, where, &pages);
 	else
 		good = check_map(fsck, ino, inode, where, &pages);
+	good = g4_fsck_sums_block(fsck, inode, where) && good;
 
 	good = check_xattrs(fsck, ino, inode->xattr, where, &pages) && good;
 	if (S_ISLNK(inode->mode) && inode->size == 0) {

@@ -10,7 +10,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "fsck/fsck.h"
+#include "fsck/journal.h"
+#include "fsck/report.h"
 #include "journal/block.h"
 
 static uint64_t log_pages(const struct g4_image *image)
@@ -44,7 +45,7 @@ static void tell_slab(struct g4_fsck *fsck, uint64_t home, const uint8_t *image,
 	memcpy(&slab, image, sizeof(slab));
 	for (uint32_t slot = 1; slot < G4_SLAB_SLOTS; slot++) {
 		const uint32_t at = slot * G4_SLAB_SLOT_BYTES;
-		const struct g4_fsck_where where = {.dir = G4_NO_DIR, .ino = g4_ino_make(home + at)};
+		const struct g4_fsck_where where = {.dir = G4_NO_DIR, .ino = g4_ino_at(home + at)};
 		if (memcmp(old + at, image + at, G4_SLAB_SLOT_BYTES) != 0)
 			g4_fsck_change(fsck, G4_FSCK_LOST, &where, 0, 0,
 				       "what transaction %" PRIu64 " changed in inode 0x%" PRIx64, sequence, where.ino);
@@ -70,7 +71,7 @@ static void tell_record(struct g4_fsck *fsck, uint64_t log_page, uint64_t sequen
 		    home >= image->layout.backup_address || g4_image_raw_page(image, at, &page) < 0)
 			continue;
 		memcpy(copy, page, sizeof(copy));
-		if (g4_block_verify(copy, G4_BLOCK_SLAB, home, image->fs_tag) == 0)
+		if (g4_block_verify(copy, G4_BLOCK_SLAB, g4_address_from(home), image->fs_tag) == 0)
 			tell_slab(fsck, home, copy, sequence);
 	}
 }
@@ -110,7 +111,8 @@ void g4_fsck_journal(struct g4_fsck *fsck, const struct g4_journal_state *journa
 		g4_fsck_problem(fsck, G4_FSCK_JOURNAL, NULL, "the journal's header or a record in it is damaged: %s",
 				g4_strerror(journal->status));
 	/* Those beyond `expected` no end of a log leaves behind. */
-	const uint64_t stranded = journal->header_damaged ? 0 : g4_image_records_beyond(fsck->image, expected);
+	const uint64_t stranded =
+		journal->header_damaged ? 0 : g4_image_records_between(fsck->image, expected, UINT64_MAX);
 	if (stranded > 0)
 		g4_fsck_problem(fsck, G4_FSCK_JOURNAL, NULL,
 				"transaction %" PRIu64 " in the journal is damaged: it and %" PRIu64

@@ -40,7 +40,7 @@ static int read_log_page(struct g4_image *image, uint64_t log_page, uint32_t typ
 	if (status < 0)
 		return status;
 	memcpy(copy, page, G4_PAGE_BYTES);
-	status = g4_block_verify(copy, type, address, image->fs_tag);
+	status = g4_block_verify(copy, type, g4_address_from(address), image->fs_tag);
 	if (status == 0 && header->generation != sequence)
 		status = -G4_E_CORRUPT_JOURNAL;
 	*crc = g4_crc32c(*crc, copy, G4_PAGE_BYTES);
@@ -225,8 +225,8 @@ int g4_image_scan_journal(struct g4_image *image, g4_journal_visit visit, void *
 	if (state->status < 0)
 		return 0;
 	memcpy(&state->header, page, sizeof(state->header));
-	state->status =
-		g4_block_verify(&state->header, G4_BLOCK_JOURNAL_HEADER, image->layout.journal_address, image->fs_tag);
+	state->status = g4_block_verify(&state->header, G4_BLOCK_JOURNAL_HEADER,
+					g4_address_from(image->layout.journal_address), image->fs_tag);
 	/* Sequences begin below 2^32 and rise by one a transaction. */
 	if (state->status == 0 && (state->header.tail_page >= log_pages(image) || state->header.tail_sequence == 0 ||
 				   state->header.tail_sequence >= SEQUENCE_END))
@@ -251,7 +251,7 @@ static uint64_t first_of_record(const struct g4_image *image, const void *page, 
 	memcpy(&descriptor, page, sizeof(descriptor));
 	if (descriptor.header.magic != G4_BLOCK_MAGIC || descriptor.header.type != G4_BLOCK_JOURNAL_DESCRIPTOR ||
 	    descriptor.page_index != 0 || descriptor.header.generation != descriptor.sequence ||
-	    g4_block_verify(&descriptor, G4_BLOCK_JOURNAL_DESCRIPTOR, address, image->fs_tag) < 0)
+	    g4_block_verify(&descriptor, G4_BLOCK_JOURNAL_DESCRIPTOR, g4_address_from(address), image->fs_tag) < 0)
 		return 0;
 	return descriptor.sequence;
 }
@@ -264,7 +264,7 @@ uint64_t g4_image_starts_record(struct g4_image *image, uint64_t log_page)
 	return g4_image_raw_page(image, address, &page) < 0 ? 0 : first_of_record(image, page, address);
 }
 
-uint64_t g4_image_records_beyond(struct g4_image *image, uint64_t sequence)
+uint64_t g4_image_records_between(struct g4_image *image, uint64_t after, uint64_t before)
 {
 	uint8_t *buffer = aligned_alloc(G4_PAGE_BYTES, LOG_READ_PAGES * G4_PAGE_BYTES);
 	uint64_t count = 0;
@@ -277,8 +277,9 @@ uint64_t g4_image_records_beyond(struct g4_image *image, uint64_t sequence)
 		for (uint64_t i = 0; i < pages; i++) {
 			const uint64_t at = i * G4_PAGE_BYTES;
 			/* Without memory, or with a sector that can not be read: page by page. */
-			count += (whole ? first_of_record(image, buffer + at, start + at) :
-					  g4_image_starts_record(image, first + i)) > sequence;
+			const uint64_t sequence = whole ? first_of_record(image, buffer + at, start + at) :
+							  g4_image_starts_record(image, first + i);
+			count += sequence > after && sequence < before;
 		}
 	}
 	free(buffer);
@@ -331,17 +332,12 @@ static bool record_before(struct g4_image *image, const struct g4_journal_record
 static uint64_t generation_of(struct g4_image *image, uint64_t address)
 {
 	g4_le64 copy[G4_INDIRECT_SLOTS];
-	struct g4_indirect_header indirect;
-	struct g4_block_header header;
 	const void *page;
 
 	if (g4_image_raw_page(image, address, &page) < 0)
 		return 0;
 	memcpy(copy, page, sizeof(copy));
-	memcpy(&header, copy, sizeof(header));
-	if (g4_block_verify(copy, header.type, address, image->fs_tag) == 0)
-		return header.generation;
-	return g4_indirect_verify(copy, address, image->fs_tag, &indirect) == 0 ? indirect.header.generation : 0;
+	return g4_block_generation(copy, g4_address_from(address), image->fs_tag);
 }
 
 uint64_t g4_image_newest_fixed(struct g4_image *image)
@@ -399,7 +395,8 @@ bool g4_image_find_tail(struct g4_image *image, struct g4_journal_header *header
 		*older = last;
 		return false;
 	}
-	g4_block_seal(header, G4_BLOCK_JOURNAL_HEADER, image->layout.journal_address, tail.sequence - 1, image->fs_tag);
+	g4_block_seal(header, G4_BLOCK_JOURNAL_HEADER, g4_address_from(image->layout.journal_address),
+		      tail.sequence - 1, image->fs_tag);
 	return true;
 }
 

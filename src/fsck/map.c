@@ -16,7 +16,7 @@ void g4_map_walk_start(struct g4_map_walk *walk, struct g4_image *image, uint64_
 	frame->height = inode->map_height;
 	frame->next = 0;
 	/* What holds its contents in the inode, or has none, has no map. */
-	frame->count = (inode->flags & G4_INODE_INLINE) != 0 ? 0 : G4_MAP_SLOTS;
+	frame->count = (inode->flags & G4_INODE_INLINE) != 0 ? 0 : g4_inode_slots(inode);
 	memcpy(frame->slots, inode->map, sizeof(inode->map));
 }
 
@@ -69,16 +69,17 @@ int g4_map_walk_enter(struct g4_map_walk *walk)
 	/* No map needs more indirect pages than the device has pages: a map that shares them would go on for ages. */
 	if (walk->item.kind != G4_MAP_INDIRECT || ++walk->entered > walk->image->layout.size_bytes / G4_PAGE_BYTES)
 		return -G4_E_CORRUPT_MAP;
-	const int status = g4_image_indirect(walk->image, g4_ptr_address(walk->item.ptr), frame->slots, &header);
+	const int status = g4_image_indirect(walk->image, g4_ptr_offset(walk->item.ptr), frame->slots, &header);
 	if (status < 0)
 		return status;
 	if (header.inode != walk->ino || header.level != walk->item.height)
 		return -G4_E_CORRUPT_MAP;
-	frame->page = g4_ptr_address(walk->item.ptr);
+	frame->page = g4_ptr_offset(walk->item.ptr);
 	frame->file_page = walk->item.file_page;
 	frame->height = walk->item.height - 1;
 	frame->next = 0;
 	frame->count = G4_INDIRECT_SLOTS;
+	frame->sums = header.sums;
 	walk->depth++;
 	return 0;
 }
@@ -90,7 +91,7 @@ void g4_dir_walk_start(struct g4_dir_walk *walk, struct g4_image *image, const s
 	walk->image = image;
 	walk->depth = 0;
 	walk->at_root = inode->map[0] != 0;
-	walk->root = g4_ptr_address(inode->map[0]);
+	walk->root = g4_ptr_offset(inode->map[0]);
 	walk->entered = 0;
 }
 
@@ -190,20 +191,30 @@ int g4_image_each_entry(struct g4_image *image, uint64_t dir_ino, g4_entry_visit
 	return status;
 }
 
-struct wanted_name {
+struct wanted {
 	const char *name;
 	size_t bytes;
-	uint64_t ino;
+	struct g4_dir_entry *entry;
 };
 
 static bool is_wanted(void *context, const struct g4_entry_view *view)
 {
-	struct wanted_name *wanted = context;
+	const struct wanted *wanted = context;
 
 	if (view->entry.name_bytes != wanted->bytes || memcmp(view->name, wanted->name, wanted->bytes) != 0)
 		return false;
-	wanted->ino = view->entry.inode;
+	*wanted->entry = view->entry;
 	return true;
+}
+
+int g4_image_find_entry(struct g4_image *image, uint64_t dir_ino, const char *name, size_t bytes,
+			struct g4_dir_entry *entry)
+{
+	struct wanted wanted = {.name = name, .bytes = bytes, .entry = entry};
+	bool found = false;
+	const int status = g4_image_each_entry(image, dir_ino, is_wanted, &wanted, &found);
+
+	return status == 0 && !found ? -G4_E_NOENT : status;
 }
 
 int g4_image_resolve(struct g4_image *image, const char *path, uint64_t *ino)
@@ -216,13 +227,11 @@ int g4_image_resolve(struct g4_image *image, const char *path, uint64_t *ino)
 		path += strspn(path, "/");
 		if (*path == 0)
 			return 0;
-		struct wanted_name wanted = {.name = path, .bytes = strcspn(path, "/")};
-		bool found = false;
-		status = g4_image_each_entry(image, *ino, is_wanted, &wanted, &found);
-		if (status == 0 && !found)
-			status = -G4_E_NOENT;
-		*ino = wanted.ino;
-		path += wanted.bytes;
+		struct g4_dir_entry entry = {0};
+		const size_t bytes = strcspn(path, "/");
+		status = g4_image_find_entry(image, *ino, path, bytes, &entry);
+		*ino = entry.inode;
+		path += bytes;
 	}
 	return status;
 }

@@ -12,7 +12,12 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "fsck/fsck.h"
+#include "fsck/fix.h"
+#include "fsck/plan.h"
+#include "fsck/report.h"
+#include "fsck/space.h"
+#include "fsck/tables.h"
+#include "fsck/task.h"
 #include "hash/siphash.h"
 #include "journal/block.h"
 
@@ -209,7 +214,7 @@ static void collect(struct builder *b, uint64_t ino)
 	if (g4_image_inode(b->fsck->image, ino, &inode) < 0)
 		return;
 	if (inode.map[0] != 0 && (inode.map[0] & G4_PTR_INDIRECT) == 0)
-		push(b, g4_ptr_address(inode.map[0]));
+		push(b, g4_ptr_offset(inode.map[0]));
 	while (b->depth > 0 && b->fsck->fatal == 0)
 		collect_page(b, b->stack[--b->depth]);
 }
@@ -238,7 +243,7 @@ static bool ask_entry(void *context, const struct g4_entry_view *view)
 	struct owner_search *search = context;
 	struct g4_fsck *fsck = search->fsck;
 	struct g4_inode inode;
-	const uint64_t address = g4_ptr_address(view->entry.inode);
+	const uint64_t address = g4_ptr_offset(view->entry.inode);
 	const uint32_t hash = (uint32_t)g4_siphash13(fsck->image->sb.hash_key, view->name, view->entry.name_bytes);
 
 	if (hash != view->entry.hash) {
@@ -321,7 +326,7 @@ static void keep_lost_directories(struct g4_fsck *fsck)
 		uint32_t unmet = slab->c != 0 ? 0 : slab->a & ~slab->b & 0xfffeu;
 		for (; unmet != 0; unmet &= unmet - 1) {
 			const uint32_t slot = (uint32_t)__builtin_ctz(unmet);
-			const uint64_t ino = g4_ino_make(pages[i] * G4_PAGE_BYTES + slot * G4_SLAB_SLOT_BYTES);
+			const uint64_t ino = g4_ino_at(pages[i] * G4_PAGE_BYTES + slot * G4_SLAB_SLOT_BYTES);
 			struct g4_inode inode;
 			if (g4_image_inode(fsck->image, ino, &inode) == 0 && S_ISDIR(inode.mode) && inode.nlink != 0)
 				g4_fsck_keep_directory(fsck, ino);
@@ -359,7 +364,7 @@ static void rescue(struct g4_fsck *fsck, uint64_t page)
 	const struct g4_fsck_task task = {
 		.kind = G4_FSCK_RESCUE,
 		.where = {.dir = G4_NO_DIR},
-		.ptr = g4_ptr_make(address, G4_TAG_4K, G4_PTR_VALID),
+		.ptr = g4_ptr_at(address, G4_TAG_4K, G4_PTR_VALID),
 	};
 	fsck->problems++;
 	g4_fsck_add_task(fsck, &task);
@@ -640,7 +645,7 @@ static uint64_t attribute_pages(struct g4_fsck *fsck, g4_ptr ptr)
 	uint64_t pages = 0;
 
 	while (ptr != 0 && pages < G4_GROUP_PAGES &&
-	       g4_image_block(fsck->image, g4_ptr_address(ptr), G4_BLOCK_XATTR, &page) == 0) {
+	       g4_image_block(fsck->image, g4_ptr_offset(ptr), G4_BLOCK_XATTR, &page) == 0) {
 		pages++;
 		ptr = page.next;
 	}
@@ -670,7 +675,7 @@ void g4_fsck_rebuild_directory(struct g4_fsck *fsck, uint64_t task)
 			dropped->a = 0;
 		memset(inode->map, 0, sizeof(inode->map));
 		inode->map_height = 0;
-		inode->map[0] = root == 0 ? 0 : g4_ptr_make(root, G4_TAG_4K, G4_PTR_VALID);
+		inode->map[0] = root == 0 ? 0 : g4_ptr_at(root, G4_TAG_4K, G4_PTR_VALID);
 		inode->pages = b.pages + attribute_pages(fsck, inode->xattr);
 		inode->entries = (uint32_t)b.count;
 		g4_fsck_seal_inode(fsck, ino);

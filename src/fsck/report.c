@@ -5,6 +5,9 @@
 #include <stdlib.h>
 
 #include "fsck/fsck.h"
+#include "fsck/report.h"
+#include "fsck/tables.h"
+#include "fsck/team.h"
 
 #define PATH_ROOM 8192
 #define PATH_DEPTH 512

@@ -4,6 +4,12 @@
 #include <stdlib.h>
 
 #include "fsck/fsck.h"
+#include "fsck/journal.h"
+#include "fsck/report.h"
+#include "fsck/space.h"
+#include "fsck/task.h"
+#include "fsck/team.h"
+#include "fsck/tree.h"
 
 /* Damage is put right in a few rounds, for each finds what the one before has uncovered. */
 #define MAX_ROUNDS 40u
@@ -75,7 +81,13 @@ static void forget_round(struct g4_fsck *fsck)
 	free_bitmap(&fsck->unwritten);
 	free_bitmap(&fsck->alloc_slab);
 	free_bitmap(&fsck->bad_group);
+	free_bitmap(&fsck->unknown_owners);
+	free_bitmap(&fsck->group_shares);
+	free_table(&fsck->owner_regions);
+	fsck->owner_count = 0;
+	fsck->owners_wrong = false;
 	free_table(&fsck->slabs);
+	free_table(&fsck->blocks);
 	free_table(&fsck->links);
 	free_table(&fsck->orphans);
 	free_table(&fsck->adopted);
@@ -130,6 +142,7 @@ static bool is_safe(enum g4_fsck_problem kind)
 	case G4_FSCK_GROUPS:
 	case G4_FSCK_GROUP_COUNT:
 	case G4_FSCK_ALLOC:
+	case G4_FSCK_OWNERS:
 	case G4_FSCK_LEAKED:
 	case G4_FSCK_UNMARKED:
 	case G4_FSCK_SLAB_BIT:
@@ -215,6 +228,16 @@ static bool mend_header(struct g4_fsck *fsck, struct g4_image *image, struct g4_
 	g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0,
 		       "the journal is read from transaction %" PRIu64 " on, the oldest in its log",
 		       (uint64_t)header->tail_sequence);
+	const uint64_t home = g4_superblock_home(&image->sb);
+	if (home != 0 && g4_image_records_between(image, home, header->tail_sequence) > 0) {
+		g4_fsck_problem(fsck, G4_FSCK_JOURNAL, NULL,
+				"transaction %" PRIu64 " in the journal is damaged, or one before it",
+				(uint64_t)header->tail_sequence - 1);
+		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, NULL, 0, 0,
+			       "transactions before %" PRIu64
+			       " are not replayed; whether all of them were in place is not known",
+			       (uint64_t)header->tail_sequence);
+	}
 	image->journal_header = header;
 	g4_image_scan_journal(image, NULL, NULL, journal);
 	return true;
@@ -312,6 +335,7 @@ void g4_fsck_free(struct g4_fsck *fsck)
 	free_table(&fsck->hidden);
 	free_table(&fsck->dropped);
 	free(fsck->ever_used);
+	free(fsck->owners);
 	free(fsck->taken);
 	free(fsck->broken);
 	free(fsck->dirs);

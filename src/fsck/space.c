@@ -3,15 +3,18 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "fsck/fsck.h"
-
-#define GROUP_WORDS (G4_GROUP_PAGES / 64)
-#define REGION_WORDS (G4_REGION_PAGES / 64)
+#include "fsck/claim.h"
+#include "fsck/inode.h"
+#include "fsck/report.h"
+#include "fsck/shares.h"
+#include "fsck/space.h"
+#include "fsck/tables.h"
 
 /* ------------------------------------------------------------------ superblocks */
 
 static bool superblocks_agree(const struct g4_superblock *a, const struct g4_superblock *b)
 {
+	const uint64_t added = G4_FEATURE_INCOMPAT_RESIZING | G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED;
 	struct g4_superblock left = *a, right = *b;
 
 	/* What each write changes, and the header. */
@@ -23,8 +26,9 @@ static bool superblocks_agree(const struct g4_superblock *a, const struct g4_sup
 	left.mount_count = right.mount_count = 0;
 	memset(left.label, 0, sizeof(left.label));
 	memset(right.label, 0, sizeof(right.label));
-	left.features_incompat &= ~G4_FEATURE_INCOMPAT_RESIZING;
-	right.features_incompat &= ~G4_FEATURE_INCOMPAT_RESIZING;
+	/* what is added while mounted is in one first, and is used when both have it */
+	left.features_incompat &= ~added;
+	right.features_incompat &= ~added;
 	return memcmp(&left, &right, sizeof(left)) == 0;
 }
 
@@ -83,11 +87,11 @@ static void set_bad_group(struct g4_fsck *fsck, uint64_t group)
 /* Takes over what a map says. */
 static void take_map(struct g4_fsck *fsck, uint64_t group, const struct g4_alloc_page *page)
 {
-	for (uint32_t word = 0; word < GROUP_WORDS; word++) {
-		const struct g4_region *region = &page->regions[word / REGION_WORDS];
-		const uint64_t used = region->used[word % REGION_WORDS];
-		fsck->alloc_used[group * GROUP_WORDS + word] = used;
-		fsck->alloc_slab[group * GROUP_WORDS + word] = region->slab[word % REGION_WORDS];
+	for (uint32_t word = 0; word < G4_FSCK_GROUP_WORDS; word++) {
+		const struct g4_region *region = &page->regions[word / G4_FSCK_REGION_WORDS];
+		const uint64_t used = region->used[word % G4_FSCK_REGION_WORDS];
+		fsck->alloc_used[group * G4_FSCK_GROUP_WORDS + word] = used;
+		fsck->alloc_slab[group * G4_FSCK_GROUP_WORDS + word] = region->slab[word % G4_FSCK_REGION_WORDS];
 		fsck->pages_marked += (uint64_t)__builtin_popcountll(used);
 	}
 }
@@ -107,10 +111,12 @@ static void load_map(struct g4_fsck *fsck, uint64_t group, const struct g4_group
 		g4_fsck_problem(fsck, G4_FSCK_ALLOC, NULL, "the allocation map of group %" PRIu64 " is damaged: %s",
 				group, g4_strerror(status));
 		set_bad_group(fsck, group);
+		g4_fsck_load_owners(fsck, group, NULL);
 		return;
 	}
 	take_map(fsck, group, &page);
-	for (uint64_t word = group * GROUP_WORDS; word < (group + 1) * GROUP_WORDS; word++) {
+	g4_fsck_load_owners(fsck, group, &page);
+	for (uint64_t word = group * G4_FSCK_GROUP_WORDS; word < (group + 1) * G4_FSCK_GROUP_WORDS; word++) {
 		used_pages += (uint64_t)__builtin_popcountll(fsck->alloc_used[word]);
 		slabs += (uint64_t)__builtin_popcountll(fsck->alloc_slab[word]);
 	}
@@ -135,6 +141,7 @@ static void load_map_alone(struct g4_fsck *fsck, uint64_t group)
 		set_bad_group(fsck, group);
 	else
 		take_map(fsck, group, &page);
+	g4_fsck_load_owners(fsck, group, status < 0 ? NULL : &page);
 }
 
 static void claim_fixed_area(struct g4_fsck *fsck)
@@ -151,7 +158,7 @@ bool g4_fsck_load_maps(struct g4_fsck *fsck)
 {
 	const struct g4_layout *layout = &fsck->image->layout;
 
-	fsck->bitmap_words = layout->group_count * GROUP_WORDS;
+	fsck->bitmap_words = layout->group_count * G4_FSCK_GROUP_WORDS;
 	fsck->used = calloc(fsck->bitmap_words, sizeof(uint64_t));
 	fsck->alloc_used = calloc(fsck->bitmap_words, sizeof(uint64_t));
 	fsck->alloc_slab = calloc(fsck->bitmap_words, sizeof(uint64_t));
@@ -188,11 +195,17 @@ bool g4_fsck_load_maps(struct g4_fsck *fsck)
 
 /* ------------------------------------------------------------------ slabs that no directory led to */
 
-static bool looks_like_slab(struct g4_fsck *fsck, uint64_t page)
+/* `kind` 0: of inodes, or of nobody knows what. One of blocks of sums may be damaged, if it still says that: no inode is lost with it. */
+static bool looks_like_slab(struct g4_fsck *fsck, uint64_t page, uint32_t kind)
 {
-	uint8_t copy[G4_PAGE_BYTES];
+	uint8_t copy[G4_PAGE_BYTES] __attribute__((aligned(8))) = {0};
+	const struct g4_slab_header *slab = (const struct g4_slab_header *)(const void *)copy;
+	const bool small = kind == G4_SLAB_SMALL;
 
-	return g4_image_block(fsck->image, page * G4_PAGE_BYTES, G4_BLOCK_SLAB, copy) == 0;
+	if (g4_image_block(fsck->image, page * G4_PAGE_BYTES, G4_BLOCK_SLAB, copy) < 0)
+		return small && slab->header.magic == G4_BLOCK_MAGIC && slab->header.type == G4_BLOCK_SLAB &&
+		       slab->header.address == page * G4_PAGE_BYTES && slab->kind == G4_SLAB_SMALL;
+	return (slab->kind == G4_SLAB_SMALL) == small;
 }
 
 /* No map says that it is in use: its inodes are judged one by one, and it is claimed with the first that is kept. */
@@ -232,17 +245,22 @@ void g4_fsck_find_slabs(struct g4_fsck *fsck)
 	for (uint64_t word = 0; word < fsck->bitmap_words; word++) {
 		/* Slabs with room are known by their bit; full ones look like leaked pages at first. */
 		uint64_t candidates = fsck->alloc_slab[word] | (fsck->alloc_used[word] & ~fsck->used[word]);
-		const bool unknown = fsck->repairing && g4_fsck_bit(fsck->bad_group, word / GROUP_WORDS);
+		const bool unknown = fsck->repairing && g4_fsck_bit(fsck->bad_group, word / G4_FSCK_GROUP_WORDS);
 		if (unknown)
 			candidates = ~fsck->used[word];
 		while (candidates != 0 && fsck->fatal == 0) {
 			const uint64_t page = word * 64 + (uint64_t)__builtin_ctzll(candidates);
 			const bool marked = g4_fsck_bit(fsck->alloc_slab, page);
 			candidates &= candidates - 1;
-			if (unknown && g4_fsck_find(&fsck->slabs, page) == NULL && looks_like_slab(fsck, page))
+			if (g4_fsck_find(&fsck->blocks, page) != NULL)
+				continue;
+			if (!unknown && g4_fsck_find(&fsck->slabs, page) == NULL &&
+			    looks_like_slab(fsck, page, G4_SLAB_SMALL))
+				g4_fsck_blocks(fsck, page);
+			else if (unknown && g4_fsck_find(&fsck->slabs, page) == NULL && looks_like_slab(fsck, page, 0))
 				add_unconfirmed(fsck, page);
 			else if (!unknown && g4_fsck_find(&fsck->slabs, page) == NULL &&
-				 (marked || looks_like_slab(fsck, page)))
+				 (marked || looks_like_slab(fsck, page, 0)))
 				g4_fsck_slab(fsck, page, NULL);
 		}
 	}
@@ -267,7 +285,7 @@ static void compare_bits(struct g4_fsck *fsck, bool leaked)
 
 	for (uint64_t word = 0; word <= fsck->bitmap_words; word++) {
 		uint64_t bits = 0;
-		if (word < fsck->bitmap_words && !g4_fsck_bit(fsck->bad_group, word / GROUP_WORDS))
+		if (word < fsck->bitmap_words && !g4_fsck_bit(fsck->bad_group, word / G4_FSCK_GROUP_WORDS))
 			bits = leaked ? fsck->alloc_used[word] & ~fsck->used[word] :
 					fsck->used[word] & ~fsck->alloc_used[word];
 		if ((bits == 0 && run_start == UINT64_MAX) || (bits == UINT64_MAX && run_start != UINT64_MAX))
@@ -284,13 +302,13 @@ static void compare_bits(struct g4_fsck *fsck, bool leaked)
 	}
 }
 
-static void compare_slab_bits(struct g4_fsck *fsck)
+static void compare_slab_bits(struct g4_fsck *fsck, const struct g4_fsck_table *slabs)
 {
 	uint64_t count;
-	uint64_t *pages = g4_fsck_keys(fsck, &fsck->slabs, &count);
+	uint64_t *pages = g4_fsck_keys(fsck, slabs, &count);
 
 	for (uint64_t i = 0; i < count; i++) {
-		const struct g4_fsck_cell *slab = g4_fsck_find(&fsck->slabs, pages[i]);
+		const struct g4_fsck_cell *slab = g4_fsck_find(slabs, pages[i]);
 		const bool has_room = slab->a != UINT16_MAX;
 		if (slab->c != 0 || !g4_fsck_bit(fsck->used, pages[i]) ||
 		    g4_fsck_bit(fsck->bad_group, pages[i] / G4_GROUP_PAGES) ||
@@ -301,13 +319,6 @@ static void compare_slab_bits(struct g4_fsck *fsck)
 				pages[i] * G4_PAGE_BYTES, has_room ? "has free slots" : "is full");
 	}
 	free(pages);
-}
-
-uint64_t g4_fsck_leaked(const struct g4_fsck *fsck, uint64_t word)
-{
-	const uint64_t met = fsck->used[word] | (fsck->ever_used == NULL ? 0 : fsck->ever_used[word]);
-
-	return g4_fsck_bit(fsck->bad_group, word / GROUP_WORDS) ? 0 : fsck->alloc_used[word] & ~met;
 }
 
 /* What a file had that is gone, inode and all, looks like this. */
@@ -327,9 +338,12 @@ static void tell_leaked(struct g4_fsck *fsck)
 
 void g4_fsck_compare_maps(struct g4_fsck *fsck)
 {
+	g4_fsck_unmet_blocks(fsck);
+	g4_fsck_compare_owners(fsck);
 	if (fsck->repairing)
 		tell_leaked(fsck);
 	compare_bits(fsck, true);
 	compare_bits(fsck, false);
-	compare_slab_bits(fsck);
+	compare_slab_bits(fsck, &fsck->slabs);
+	compare_slab_bits(fsck, &fsck->blocks);
 }

@@ -37,7 +37,7 @@ static bool read_block(struct search *search, uint64_t address, uint32_t type, u
 	if (g4_image_raw_page(search->image, address, &page) < 0)
 		return false;
 	memcpy(copy, page, G4_PAGE_BYTES);
-	return g4_block_verify(copy, type, address, fs_tag) == 0;
+	return g4_block_verify(copy, type, g4_address_from(address), fs_tag) == 0;
 }
 
 /* How many groups are described from an address on; 0: not one. */
@@ -171,6 +171,8 @@ static int search_superblock(struct g4_fsck *fsck, struct g4_image *image)
 		return status;
 	memcpy(fsck->superblock.uuid, &search.fs_tag, sizeof(search.fs_tag));
 	fsck->superblock.state = G4_STATE_ERROR;
+	/* nobody knows; both only say that there may be what they are for */
+	fsck->superblock.features_incompat |= G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED;
 	fsck->made_superblock = true;
 	g4_image_use_superblock(image, &fsck->superblock);
 	return 0;

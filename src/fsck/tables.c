@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "fsck/fsck.h"
+#include "fsck/tables.h"
 
 static uint64_t slot_of(const struct g4_fsck_table *table, uint64_t key)
 {
@@ -117,57 +117,4 @@ bool g4_fsck_set_bits(struct g4_fsck *fsck, uint64_t **bitmap, uint64_t first, u
 			return false;
 	}
 	return true;
-}
-
-static bool set_word(struct g4_fsck *fsck, uint64_t **bitmap, uint64_t word, uint64_t bits)
-{
-	for (; bits != 0; bits &= bits - 1) {
-		if (!set_bit(fsck, bitmap, word * 64 + (uint64_t)__builtin_ctzll(bits)))
-			return false;
-	}
-	return true;
-}
-
-void g4_fsck_note_broken(struct g4_fsck *fsck, uint64_t address)
-{
-	const struct g4_layout *layout = &fsck->image->layout;
-
-	if (fsck->repairing && address >= layout->data_address && address < layout->backup_address)
-		g4_fsck_set_bits(fsck, &fsck->broken, address / G4_PAGE_BYTES, 1);
-}
-
-bool g4_fsck_claim(struct g4_fsck *fsck, uint64_t address, uint64_t pages, const struct g4_fsck_where *where,
-		   const char *what)
-{
-	uint64_t first_shared = 0, shared = 0;
-	const uint64_t first = address / G4_PAGE_BYTES, end = first + pages;
-
-	for (uint64_t page = first; page < end; page = (page / 64 + 1) * 64) {
-		const uint64_t count = g4_min64(end - page, 64 - page % 64);
-		const uint64_t mask = (count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1) << page % 64;
-		const uint64_t before = __atomic_fetch_or(&fsck->used[page / 64], mask, __ATOMIC_RELAXED);
-		const uint64_t twice = before & mask;
-		if (twice == 0)
-			continue;
-		if (shared == 0)
-			first_shared = page / 64 * 64 + (uint64_t)__builtin_ctzll(twice);
-		shared += (uint64_t)__builtin_popcountll(twice);
-		if (fsck->repairing && !set_word(fsck, &fsck->shared, page / 64, twice))
-			return false;
-	}
-	fsck->pages_met += pages - shared;
-	g4_progress_step(&fsck->progress, fsck->pages_met + g4_fsck_met_by_others(fsck), fsck->pages_marked);
-	if (shared == 0)
-		return true;
-	g4_fsck_problem(fsck, G4_FSCK_SHARED, where,
-			"%s at 0x%" PRIx64 " (%" PRIu64 " of %" PRIu64 " pages) is in use for something else, too",
-			what, first_shared * G4_PAGE_BYTES, shared, pages);
-	return false;
-}
-
-bool g4_fsck_claim_metadata(struct g4_fsck *fsck, uint64_t address, const struct g4_fsck_where *where, const char *what)
-{
-	if (fsck->repairing)
-		fsck->metadata[address / G4_PAGE_BYTES / 64] |= UINT64_C(1) << address / G4_PAGE_BYTES % 64;
-	return g4_fsck_claim(fsck, address, 1, where, what);
 }

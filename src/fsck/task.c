@@ -1,108 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Repairs for the end of a round, when everything that can be reached was met. Room for new pages is taken only where
- * the allocation maps say that nothing is, and nothing was met; where a map is damaged, only where no page of metadata
- * of this file system lies.
- */
+/* Repairs for the end of a round, when everything that can be reached was met. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 
-#include "fsck/fsck.h"
+#include "fsck/fix.h"
+#include "fsck/plan.h"
+#include "fsck/report.h"
+#include "fsck/shares.h"
+#include "fsck/space.h"
+#include "fsck/tables.h"
+#include "fsck/task.h"
 #include "journal/block.h"
 
-#define GROUP_WORDS (G4_GROUP_PAGES / 64)
-#define REGION_WORDS (G4_REGION_PAGES / 64)
 #define LOST_AND_FOUND "lost+found"
-
-void g4_fsck_add_task(struct g4_fsck *fsck, const struct g4_fsck_task *task)
-{
-	for (uint64_t i = 0; task->kind == G4_FSCK_REBUILD && i < fsck->task_count; i++) {
-		if (fsck->tasks[i].kind != G4_FSCK_REBUILD || fsck->tasks[i].ino != task->ino)
-			continue;
-		fsck->tasks[i].missing = fsck->tasks[i].missing || task->missing;
-		return;
-	}
-	if (g4_fsck_reserve(fsck, (void **)&fsck->tasks, fsck->task_count, &fsck->task_room, sizeof(*fsck->tasks)))
-		fsck->tasks[fsck->task_count++] = *task;
-}
-
-/* ------------------------------------------------------------------ room */
-
-/* With no map to tell: a page that says it is metadata of this file system is left alone. */
-static bool is_metadata(struct g4_fsck *fsck, uint64_t page)
-{
-	struct g4_indirect_header indirect;
-	struct g4_block_header header;
-	const void *contents;
-
-	if (g4_image_page(fsck->image, page * G4_PAGE_BYTES, &contents) < 0)
-		return true;
-	memcpy(&header, contents, sizeof(header));
-	g4_indirect_extract(contents, &indirect);
-	return (header.magic == G4_BLOCK_MAGIC && header.fs_tag == fsck->image->fs_tag) ||
-	       (indirect.header.magic == G4_BLOCK_MAGIC && indirect.header.fs_tag == fsck->image->fs_tag);
-}
-
-/* How much is risked for room, one after the other. */
-enum risk {
-	SURE,	 /* free by the map, and nothing of this file system, which a wrong map may have forgotten */
-	UNKNOWN, /* the same where there is no map */
-	CRAMPED, /* free by the map, whatever is there */
-	RISKS
-};
-
-static bool is_free(struct g4_fsck *fsck, uint64_t page, enum risk risk)
-{
-	const bool unknown = g4_fsck_bit(fsck->bad_group, page / G4_GROUP_PAGES);
-
-	if (g4_fsck_bit(fsck->used, page))
-		return false;
-	if (unknown)
-		return risk == UNKNOWN && !is_metadata(fsck, page);
-	return !g4_fsck_bit(fsck->alloc_used, page) && (risk == CRAMPED || fsck->searched || !is_metadata(fsck, page));
-}
-
-static uint64_t search(struct g4_fsck *fsck, uint64_t pages, enum risk risk)
-{
-	const uint64_t end = fsck->bitmap_words * 64;
-	uint64_t start = g4_align_up(fsck->hand, pages);
-
-	for (uint64_t tried = 0; tried < end / pages + 1; tried++, start += pages) {
-		if (start + pages > end)
-			start = 0;
-		uint64_t fits = 0;
-		while (fits < pages && is_free(fsck, start + fits, risk))
-			fits++;
-		if (fits == pages)
-			return start;
-	}
-	return 0;
-}
-
-uint64_t g4_fsck_find_room(struct g4_fsck *fsck, uint64_t pages)
-{
-	enum risk risk = SURE;
-	uint64_t first;
-
-	while ((first = search(fsck, pages, risk)) == 0 && risk + 1 < RISKS)
-		risk++;
-	if (first == 0) {
-		fsck->no_room = true;
-		return 0;
-	}
-	if (risk == CRAMPED && !fsck->cramped)
-		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, NULL, 0, 0,
-			       "free space is scarce: what the maps may have forgotten is overwritten");
-	fsck->cramped = fsck->cramped || risk == CRAMPED;
-	if (!g4_fsck_set_bits(fsck, &fsck->taken, first, pages))
-		return 0;
-	for (uint64_t page = first; page < first + pages; page++)
-		fsck->used[page / 64] |= UINT64_C(1) << page % 64;
-	fsck->hand = first + pages;
-	return first * G4_PAGE_BYTES;
-}
 
 /* ------------------------------------------------------------------ damaged indirect pages */
 
@@ -110,7 +22,7 @@ uint64_t g4_fsck_find_room(struct g4_fsck *fsck, uint64_t pages)
 static bool is_credible(struct g4_fsck *fsck, g4_ptr ptr, uint32_t height)
 {
 	const struct g4_layout *layout = &fsck->image->layout;
-	const uint64_t first = g4_ptr_address(ptr) / G4_PAGE_BYTES, pages = g4_tag_pages(g4_ptr_tag(ptr));
+	const uint64_t first = g4_ptr_offset(ptr) / G4_PAGE_BYTES, pages = g4_tag_pages(g4_ptr_tag(ptr));
 
 	if (g4_ptr_validate(ptr, layout) != 0)
 		return false;
@@ -135,7 +47,7 @@ static void tell_salvaged(struct g4_fsck *fsck, const struct g4_fsck_task *task,
 
 static void salvage_map(struct g4_fsck *fsck, const struct g4_fsck_task *task)
 {
-	const uint64_t address = g4_ptr_address(task->ptr);
+	const uint64_t address = g4_ptr_offset(task->ptr);
 	struct g4_map_item item = {.file_page = task->file_page,
 				   .height = task->height,
 				   .ptr = task->ptr,
@@ -162,7 +74,7 @@ static void salvage_map(struct g4_fsck *fsck, const struct g4_fsck_task *task)
 		if (!credible)
 			slots[slot] = 0;
 		for (uint64_t page = 0; credible && page < g4_tag_pages(g4_ptr_tag(slots[slot])); page++) {
-			const uint64_t at = g4_ptr_address(slots[slot]) / G4_PAGE_BYTES + page;
+			const uint64_t at = g4_ptr_offset(slots[slot]) / G4_PAGE_BYTES + page;
 			fsck->used[at / 64] |= UINT64_C(1) << at % 64;
 		}
 	}
@@ -172,7 +84,7 @@ static void salvage_map(struct g4_fsck *fsck, const struct g4_fsck_task *task)
 		return;
 	}
 	memcpy(patch, slots, sizeof(slots));
-	g4_indirect_seal(patch, task->ino, task->height, address, fsck->sequence, fsck->image->fs_tag);
+	g4_indirect_seal(patch, task->ino, task->height, g4_address_from(address), fsck->sequence, fsck->image->fs_tag);
 	fsck->used[address / G4_PAGE_BYTES / 64] |= UINT64_C(1) << address / G4_PAGE_BYTES % 64;
 }
 
@@ -202,7 +114,7 @@ static void clone(struct g4_fsck *fsck, const struct g4_fsck_task *task)
 	if (!g4_fsck_reserve(fsck, (void **)&fsck->copies, fsck->copy_count, &fsck->copy_room, sizeof(*fsck->copies)))
 		return;
 	fsck->copies[fsck->copy_count++] =
-		(struct g4_fsck_copy){.from = g4_ptr_address(task->ptr), .to = to, .pages = pages};
+		(struct g4_fsck_copy){.from = g4_ptr_offset(task->ptr), .to = to, .pages = pages};
 	g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, &task->where, task->file_page * G4_PAGE_BYTES, pages * G4_PAGE_BYTES,
 		       "contents that something else had, too; this file has a copy now");
 	g4_fsck_set_pointer(fsck, task->ino, &task->spot,
@@ -210,16 +122,6 @@ static void clone(struct g4_fsck *fsck, const struct g4_fsck_task *task)
 }
 
 /* ------------------------------------------------------------------ lost+found */
-
-void g4_fsck_add_name(struct g4_fsck *fsck, uint64_t dir, uint64_t ino, uint32_t file_type, const char *name)
-{
-	struct g4_fsck_addition addition = {.dir = dir, .ino = ino, .file_type = (uint8_t)file_type};
-
-	snprintf(addition.name, sizeof(addition.name), "%s", name);
-	if (g4_fsck_reserve(fsck, (void **)&fsck->additions, fsck->addition_count, &fsck->addition_room,
-			    sizeof(*fsck->additions)))
-		fsck->additions[fsck->addition_count++] = addition;
-}
 
 /* A slot of a slab that has one, or of a new slab; its number, 0: no room. */
 static uint64_t take_slot(struct g4_fsck *fsck)
@@ -251,7 +153,7 @@ static uint64_t take_slot(struct g4_fsck *fsck)
 	if (cell == NULL)
 		return 0;
 	cell->a = slab->used;
-	return g4_ino_make(address + slot * G4_SLAB_SLOT_BYTES);
+	return g4_ino_at(address + slot * G4_SLAB_SLOT_BYTES);
 }
 
 static void make_directory(struct g4_fsck *fsck, uint64_t ino, uint64_t parent)
@@ -264,24 +166,6 @@ static void make_directory(struct g4_fsck *fsck, uint64_t ino, uint64_t parent)
 	g4_fsck_seal_inode(fsck, ino);
 }
 
-struct wanted {
-	const char *name;
-	uint64_t ino;
-	bool directory;
-};
-
-static bool is_wanted(void *context, const struct g4_entry_view *view)
-{
-	struct wanted *wanted = context;
-
-	if (strlen(wanted->name) != view->entry.name_bytes ||
-	    memcmp(view->name, wanted->name, view->entry.name_bytes) != 0)
-		return false;
-	wanted->ino = view->entry.inode;
-	wanted->directory = view->entry.file_type == S_IFDIR >> 12;
-	return true;
-}
-
 static void rebuild(struct g4_fsck *fsck, uint64_t ino)
 {
 	const struct g4_fsck_task task = {.kind = G4_FSCK_REBUILD, .ino = ino, .where = {.dir = G4_NO_DIR, .ino = ino}};
@@ -292,16 +176,19 @@ static void rebuild(struct g4_fsck *fsck, uint64_t ino)
 /* The directory's number; it is made when there is none. 0: it can not be. */
 static uint64_t lost_and_found(struct g4_fsck *fsck)
 {
-	struct wanted wanted = {.name = LOST_AND_FOUND};
+	struct g4_dir_entry entry;
 	struct g4_inode inode;
 	struct g4_root root;
-	bool found;
 
-	if (g4_image_root(fsck->image, &root) < 0 ||
-	    g4_image_each_entry(fsck->image, root.root_inode, is_wanted, &wanted, &found) < 0)
+	if (g4_image_root(fsck->image, &root) < 0)
 		return 0;
-	if (found && wanted.directory && g4_image_inode(fsck->image, wanted.ino, &inode) == 0 && S_ISDIR(inode.mode))
-		return wanted.ino;
+	const int status =
+		g4_image_find_entry(fsck->image, root.root_inode, LOST_AND_FOUND, strlen(LOST_AND_FOUND), &entry);
+	if (status < 0 && status != -G4_E_NOENT)
+		return 0;
+	if (status == 0 && entry.file_type == S_IFDIR >> 12 && g4_image_inode(fsck->image, entry.inode, &inode) == 0 &&
+	    S_ISDIR(inode.mode))
+		return entry.inode;
 	/* Another thing of that name keeps it; the directory will be "lost+found~1". */
 	const uint64_t ino = take_slot(fsck);
 	if (ino == 0)
@@ -325,7 +212,7 @@ static void connect_inode(struct g4_fsck *fsck, const struct g4_fsck_task *task,
 {
 	char name[40];
 
-	snprintf(name, sizeof(name), "#%" PRIx64, g4_ptr_address(task->ino));
+	snprintf(name, sizeof(name), "#%" PRIx64, g4_ptr_offset(task->ino));
 	g4_fsck_add_name(fsck, home, task->ino, task->height, name);
 	fsck->connected += g4_fsck_is_proven(fsck, task->ino);
 	g4_fsck_change(fsck, G4_FSCK_REPAIRED, &task->where, 0, 0, "inode 0x%" PRIx64 " is now " LOST_AND_FOUND "/%s",
@@ -356,7 +243,7 @@ static void rescue_leaf(struct g4_fsck *fsck, const struct g4_fsck_task *task, u
 	inode->map[0] = task->ptr;
 	inode->pages = 1;
 	g4_fsck_seal_inode(fsck, ino);
-	snprintf(name, sizeof(name), "#names-%" PRIx64, g4_ptr_address(task->ptr));
+	snprintf(name, sizeof(name), "#names-%" PRIx64, g4_ptr_offset(task->ptr));
 	g4_fsck_add_name(fsck, home, ino, S_IFDIR >> 12, name);
 	g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0,
 		       "names of a directory that is lost are now in " LOST_AND_FOUND "/%s", name);
@@ -455,20 +342,23 @@ static void make_map(const struct g4_fsck *fsck, uint64_t group, struct g4_alloc
 	memset(map->regions, 0, sizeof(map->regions));
 	memset(map->reserved, 0, sizeof(map->reserved));
 	map->group = group;
+	map->shares = fsck->group_shares == NULL ? 0 : fsck->group_shares[group];
 	*free_pages = G4_GROUP_PAGES;
 	*slabs = 0;
-	for (uint32_t word = 0; word < GROUP_WORDS; word++) {
-		struct g4_region *region = &map->regions[word / REGION_WORDS];
-		uint64_t used = fsck->used[group * GROUP_WORDS + word];
-		region->used[word % REGION_WORDS] = used;
+	for (uint32_t word = 0; word < G4_FSCK_GROUP_WORDS; word++) {
+		struct g4_region *region = &map->regions[word / G4_FSCK_REGION_WORDS];
+		uint64_t used = fsck->used[group * G4_FSCK_GROUP_WORDS + word];
+		region->used[word % G4_FSCK_REGION_WORDS] = used;
 		*free_pages -= (uint64_t)__builtin_popcountll(used);
-		for (used &= fsck->metadata[group * GROUP_WORDS + word]; used != 0; used &= used - 1) {
+		for (used &= fsck->metadata[group * G4_FSCK_GROUP_WORDS + word]; used != 0; used &= used - 1) {
 			const uint64_t bit = (uint64_t)__builtin_ctzll(used);
 			const struct g4_fsck_cell *slab =
-				g4_fsck_find(&fsck->slabs, (group * GROUP_WORDS + word) * 64 + bit);
+				g4_fsck_find(&fsck->slabs, (group * G4_FSCK_GROUP_WORDS + word) * 64 + bit);
+			if (slab == NULL)
+				slab = g4_fsck_find(&fsck->blocks, (group * G4_FSCK_GROUP_WORDS + word) * 64 + bit);
 			if (slab == NULL || slab->c != 0 || slab->a == UINT16_MAX)
 				continue;
-			region->slab[word % REGION_WORDS] |= UINT64_C(1) << bit;
+			region->slab[word % G4_FSCK_REGION_WORDS] |= UINT64_C(1) << bit;
 			++*slabs;
 		}
 	}
@@ -480,7 +370,7 @@ static bool map_is_right(struct g4_fsck *fsck, uint64_t group, const struct g4_a
 	const uint64_t address = fsck->image->layout.alloc_address + group * G4_PAGE_BYTES;
 
 	return g4_image_block(fsck->image, address, G4_BLOCK_ALLOC, &page) == 0 && page.group == group &&
-	       memcmp(page.regions, wanted->regions, sizeof(page.regions)) == 0;
+	       page.shares == wanted->shares && memcmp(page.regions, wanted->regions, sizeof(page.regions)) == 0;
 }
 
 /* The right descriptor of a group, whose map is patched where it is wrong. */
@@ -513,6 +403,7 @@ void g4_fsck_rebuild_maps(struct g4_fsck *fsck)
 {
 	const struct g4_layout *layout = &fsck->image->layout;
 
+	g4_fsck_rebuild_owners(fsck);
 	for (uint64_t first = 0; first < layout->group_count && fsck->fatal == 0; first += G4_GROUPS_PER_PAGE) {
 		const uint64_t address = layout->groups_address + first / G4_GROUPS_PER_PAGE * G4_PAGE_BYTES;
 		const uint64_t count = g4_min64(layout->group_count - first, G4_GROUPS_PER_PAGE);

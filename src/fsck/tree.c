@@ -7,7 +7,17 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "fsck/fsck.h"
+#include "fsck/claim.h"
+#include "fsck/fix.h"
+#include "fsck/inode.h"
+#include "fsck/jobs.h"
+#include "fsck/plan.h"
+#include "fsck/report.h"
+#include "fsck/space.h"
+#include "fsck/tables.h"
+#include "fsck/task.h"
+#include "fsck/team.h"
+#include "fsck/tree.h"
 
 /* Steps up from a lost directory; parents that form a ring must not hold us. */
 #define MAX_CLIMB 4096
@@ -385,7 +395,7 @@ static bool find_root(struct g4_fsck *fsck, uint64_t ino, struct g4_inode *inode
 static uint64_t replace_root(struct g4_fsck *fsck, struct g4_inode *inode)
 {
 	const uint64_t address = fsck->image->layout.root_address;
-	const uint64_t usual = g4_ino_make(fsck->image->layout.data_address + G4_SLAB_SLOT_BYTES);
+	const uint64_t usual = g4_ino_at(fsck->image->layout.data_address + G4_SLAB_SLOT_BYTES);
 	struct g4_root root;
 	const bool whole = g4_image_block(fsck->image, address, G4_BLOCK_ROOT, &root) == 0;
 
@@ -416,7 +426,7 @@ static uint64_t replace_root(struct g4_fsck *fsck, struct g4_inode *inode)
 /* Of two that may be the root, the one that says so itself: it is its own parent, where mkfs puts the root. */
 static bool usual_is_better(struct g4_fsck *fsck, uint64_t ino)
 {
-	const uint64_t usual = g4_ino_make(fsck->image->layout.data_address + G4_SLAB_SLOT_BYTES);
+	const uint64_t usual = g4_ino_at(fsck->image->layout.data_address + G4_SLAB_SLOT_BYTES);
 	struct g4_inode inode;
 
 	return usual != ino && g4_image_inode(fsck->image, usual, &inode) == 0 && S_ISDIR(inode.mode) &&
@@ -457,6 +467,7 @@ void g4_fsck_tree(struct g4_fsck *fsck)
 		return; /* the next round finds the new one */
 	}
 	check_size(fsck, &root);
+	g4_fsck_jobs(fsck, &root);
 	const bool found = find_root(fsck, ino, &inode);
 	if (!found) {
 		const struct g4_fsck_where where = {.dir = G4_NO_DIR, .ino = ino};
@@ -576,7 +587,7 @@ static uint64_t slots_unmet(const struct g4_fsck_cell *slab)
 
 static bool is_unmet(const struct g4_fsck *fsck, uint64_t ino)
 {
-	const uint64_t address = g4_ptr_address(ino);
+	const uint64_t address = g4_ptr_offset(ino);
 	const struct g4_fsck_cell *slab = g4_fsck_find(&fsck->slabs, address / G4_PAGE_BYTES);
 
 	return slab != NULL && (slots_unmet(slab) >> (address % G4_PAGE_BYTES / G4_SLAB_SLOT_BYTES) & 1) != 0;
@@ -606,12 +617,12 @@ static bool is_convincing(struct g4_fsck *fsck, uint64_t ino)
 
 	if (g4_image_inode(fsck->image, ino, &inode) < 0 || (inode.nlink == 0 && (inode.flags & G4_INODE_ORPHAN) == 0))
 		return false;
-	if (inode.xattr != 0 && g4_fsck_bit(fsck->used, g4_ptr_address(inode.xattr) / G4_PAGE_BYTES))
+	if (inode.xattr != 0 && g4_fsck_bit(fsck->used, g4_ptr_offset(inode.xattr) / G4_PAGE_BYTES))
 		return false;
 	g4_map_walk_start(&fsck->map_walk, fsck->image, ino, &inode);
 	for (;;) {
 		const struct g4_map_item *item = g4_map_walk_next(&fsck->map_walk);
-		const uint64_t first = g4_ptr_address(item->ptr) / G4_PAGE_BYTES;
+		const uint64_t first = g4_ptr_offset(item->ptr) / G4_PAGE_BYTES;
 		if (item->kind == G4_MAP_END)
 			return true;
 		if (item->kind == G4_MAP_DAMAGED)
@@ -630,7 +641,7 @@ static bool is_convincing(struct g4_fsck *fsck, uint64_t ino)
 /* An inode found by the looks of its slab only: true when it is taken for what it says. */
 static bool confirm(struct g4_fsck *fsck, uint64_t ino)
 {
-	const uint64_t address = g4_ptr_address(ino), page = address / G4_PAGE_BYTES;
+	const uint64_t address = g4_ptr_offset(ino), page = address / G4_PAGE_BYTES;
 	const uint32_t slot = (uint32_t)(address % G4_PAGE_BYTES / G4_SLAB_SLOT_BYTES);
 	struct g4_fsck_cell *slab = g4_fsck_find(&fsck->slabs, page);
 
@@ -691,7 +702,7 @@ static bool take_lost_of_slab(struct g4_fsck *fsck, uint64_t page, bool director
 	if (slots_unmet(g4_fsck_find(&fsck->slabs, page)) == 0)
 		return false;
 	for (uint32_t slot = 1; slot < G4_SLAB_SLOTS && fsck->fatal == 0; slot++) {
-		const uint64_t ino = g4_ino_make(page * G4_PAGE_BYTES + slot * G4_SLAB_SLOT_BYTES);
+		const uint64_t ino = g4_ino_at(page * G4_PAGE_BYTES + slot * G4_SLAB_SLOT_BYTES);
 		struct g4_inode inode;
 		if (!is_unmet(fsck, ino))
 			continue;

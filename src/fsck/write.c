@@ -20,7 +20,9 @@
 #include <stdlib.h>
 
 #include "base/clock_host.h"
-#include "fsck/fsck.h"
+#include "format/sums.h"
+#include "fsck/journal.h"
+#include "fsck/tables.h"
 #include "hash/crc32c.h"
 #include "journal/block.h"
 #include "journal/journal.h"
@@ -78,7 +80,7 @@ static int write_superblock(struct writer *w, uint64_t address, uint32_t state)
 
 	sb.state = state;
 	sb.written_ns = g4_clock_ns(CLOCK_REALTIME);
-	g4_block_seal(&sb, G4_BLOCK_SUPERBLOCK, address, w->sequence - 1, w->image->fs_tag);
+	g4_block_seal(&sb, G4_BLOCK_SUPERBLOCK, g4_address_from(address), w->sequence - 1, w->image->fs_tag);
 	const int status = write_page(w, address, &sb);
 	return status < 0 ? status : flush(w);
 }
@@ -106,8 +108,8 @@ static int move_tail(struct writer *w)
 	memset(&header, 0, sizeof(header));
 	header.tail_sequence = w->sequence;
 	header.tail_page = w->head;
-	g4_block_seal(&header, G4_BLOCK_JOURNAL_HEADER, w->image->layout.journal_address, w->sequence - 1,
-		      w->image->fs_tag);
+	g4_block_seal(&header, G4_BLOCK_JOURNAL_HEADER, g4_address_from(w->image->layout.journal_address),
+		      w->sequence - 1, w->image->fs_tag);
 	const int status = write_page(w, w->image->layout.journal_address, &header);
 	return status < 0 ? status : flush(w);
 }
@@ -120,13 +122,21 @@ static void reseal(const struct writer *w, uint8_t *page, uint64_t address)
 
 	memcpy(&header, page, sizeof(header));
 	if (header.magic == G4_BLOCK_MAGIC && header.address == address) {
-		g4_block_seal(page, header.type, address, w->sequence, w->image->fs_tag);
+		g4_block_seal(page, header.type, g4_address_from(address), w->sequence, w->image->fs_tag);
+		return;
+	}
+	struct g4_sums_page *sums = (struct g4_sums_page *)(void *)page;
+	struct g4_sums_header sums_header;
+	g4_sums_extract(sums, &sums_header);
+	if (sums_header.header.magic == G4_BLOCK_MAGIC && sums_header.header.address == address) {
+		g4_sums_seal(sums, sums_header.inode, sums_header.level, sums_header.quarter, g4_address_from(address),
+			     w->sequence, w->image->fs_tag);
 		return;
 	}
 	g4_le64 *slots = (g4_le64 *)(void *)page;
 	g4_indirect_extract(slots, &indirect);
-	g4_indirect_strip(slots);
-	g4_indirect_seal(slots, indirect.inode, indirect.level, address, w->sequence, w->image->fs_tag);
+	g4_indirect_seal(slots, indirect.inode, indirect.level, g4_address_from(address), w->sequence,
+			 w->image->fs_tag);
 }
 
 static int put_log_page(struct writer *w, uint64_t at, const void *page, uint32_t *crc)
@@ -153,8 +163,9 @@ static int write_record(struct writer *w, const uint64_t *addresses, uint64_t co
 		page.page_count = (uint32_t)descriptors;
 		for (uint64_t tag = 0; tag < G4_JOURNAL_TAGS && index * G4_JOURNAL_TAGS + tag < count; tag++)
 			page.tags[tag] = addresses[index * G4_JOURNAL_TAGS + tag];
-		g4_block_seal(&page, G4_BLOCK_JOURNAL_DESCRIPTOR, g4_image_log_address(w->image, w->head + at),
-			      w->sequence, w->image->fs_tag);
+		g4_block_seal(&page, G4_BLOCK_JOURNAL_DESCRIPTOR,
+			      g4_address_from(g4_image_log_address(w->image, w->head + at)), w->sequence,
+			      w->image->fs_tag);
 		status = put_log_page(w, at, &page, &crc);
 	}
 	for (uint64_t i = 0; i < count && status == 0; i++, at++) {
@@ -166,8 +177,8 @@ static int write_record(struct writer *w, const uint64_t *addresses, uint64_t co
 	commit.sequence = w->sequence;
 	commit.record_pages = at + 1;
 	commit.record_crc32c = crc;
-	g4_block_seal(&commit, G4_BLOCK_JOURNAL_COMMIT, g4_image_log_address(w->image, w->head + at), w->sequence,
-		      w->image->fs_tag);
+	g4_block_seal(&commit, G4_BLOCK_JOURNAL_COMMIT, g4_address_from(g4_image_log_address(w->image, w->head + at)),
+		      w->sequence, w->image->fs_tag);
 	if (status == 0)
 		status = put_log_page(w, at, &commit, &crc);
 	return status == 0 ? flush(w) : status;
@@ -308,7 +319,7 @@ int g4_fsck_replay(const struct g4_image *image, const struct g4_journal_header 
 {
 	struct g4_image copy = *image;
 	struct writer w = {.image = &copy};
-	struct g4_space space = {.disk_count = 1, .size_bytes = image->sb.size_bytes};
+	struct g4_space space;
 	struct g4_meta meta = {.space = &space, .layout = image->layout, .fs_tag = image->fs_tag};
 	struct g4_replay replayed;
 
@@ -319,9 +330,8 @@ int g4_fsck_replay(const struct g4_image *image, const struct g4_journal_header 
 			status = flush(&w);
 	}
 	if (status == 0) {
-		space.disks[0] = w.dev;
-		space.volatile_cache = g4_dev_props(w.dev)->volatile_cache;
-		status = g4_journal_replay(w.wg, &meta, &image->sb, true, &replayed);
+		g4_space_init(&space, w.dev);
+		status = g4_journal_replay(w.wg, &meta, &image->sb, G4_REPLAY_WRITE | G4_REPLAY_UP_TO_GAP, &replayed);
 	}
 	close_writer(&w);
 	return status;

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock_host.h"
-#include "fuse/fuse_types.h"
+#include "fuse/server.h"
 
 #define STREAK_REQUESTS 4
 #define LOOK_PERIOD_NS (UINT64_C(4) * 1000 * 1000)

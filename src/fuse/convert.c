@@ -49,7 +49,7 @@ void g4_fuse_stat(const struct g4_attr *attr, struct stat *st)
 
 uint32_t g4_fuse_open_flags(int flags, bool writeback)
 {
-	uint32_t out = 0;
+	uint32_t out = G4_OPEN_DIRECT; /* the kernel keeps what it reads */
 	int access_mode = flags & O_ACCMODE;
 
 	if (access_mode == O_RDONLY || access_mode == O_RDWR)
@@ -60,8 +60,6 @@ uint32_t g4_fuse_open_flags(int flags, bool writeback)
 		out |= G4_OPEN_TRUNC;
 	if (flags & O_EXCL)
 		out |= G4_OPEN_EXCL;
-	if (flags & O_DIRECT)
-		out |= G4_OPEN_DIRECT;
 	if (flags & O_NOATIME)
 		out |= G4_OPEN_NOATIME;
 	if (writeback) {

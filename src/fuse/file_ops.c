@@ -13,12 +13,8 @@
 #include <unistd.h>
 
 #include "base/log_host.h"
-#include "fuse/fuse_types.h"
-
-static struct g4_fuse_host *host_of(fuse_req_t req)
-{
-	return fuse_req_userdata(req);
-}
+#include "fuse/ops.h"
+#include "fuse/server.h"
 
 static atomic_uint *writer_count(struct g4_fuse_host *host, uint64_t ino)
 {
@@ -51,7 +47,7 @@ void g4_fuse_release_handle(struct g4_fuse_host *host, uint64_t handle)
  */
 static int kill_suidgid(fuse_req_t req, uint64_t ino)
 {
-	struct g4_fuse_host *host = host_of(req);
+	struct g4_fuse_host *host = g4_fuse_host_of(req);
 	struct g4_attr attr;
 	struct g4_cred cred;
 	struct g4_cmd get = {.op = G4_CMD_GETATTR, .node = ino, .attr = &attr};
@@ -83,7 +79,7 @@ static void changer_credentials(fuse_req_t req, uint64_t ino, struct g4_cred *cr
 static void changed_by(fuse_req_t req, uint64_t ino, const struct g4_cred *cred)
 {
 	if (cred->uid != 0)
-		(void)fuse_lowlevel_notify_inval_inode(host_of(req)->session, ino, -1, 0);
+		(void)fuse_lowlevel_notify_inval_inode(g4_fuse_host_of(req)->session, ino, -1, 0);
 }
 
 /* The arguments of the request at hand, as the kernel sent them: libfuse passes on only some of their flags. */
@@ -106,7 +102,7 @@ static int open_node(fuse_req_t req, fuse_ino_t ino, bool writeback, struct fuse
 	int result;
 
 	g4_fuse_credentials(req, &cred);
-	result = g4_engine_execute(host_of(req)->engine, &cmd);
+	result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
 	fi->fh = g4_fuse_file(cmd.handle, fi->flags, writeback);
 	return result;
 }
@@ -118,7 +114,7 @@ static int open_node(fuse_req_t req, fuse_ino_t ino, bool writeback, struct fuse
  */
 void g4_fuse_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	struct g4_fuse_host *host = host_of(req);
+	struct g4_fuse_host *host = g4_fuse_host_of(req);
 	const struct fuse_open_in *raw = raw_arguments();
 	int result = open_node(req, ino, host->writeback, fi);
 
@@ -150,7 +146,7 @@ void g4_fuse_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 void g4_fuse_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi)
 {
-	struct g4_fuse_host *host = host_of(req);
+	struct g4_fuse_host *host = g4_fuse_host_of(req);
 	const struct fuse_create_in *raw = raw_arguments();
 	struct fuse_entry_param entry;
 	struct g4_attr attr = {0};
@@ -207,7 +203,7 @@ void g4_fuse_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, str
 		.length = g4_min64(size, G4_FUSE_MAX_WRITE),
 		.data = g4_fuse_self->data,
 	};
-	int result = g4_engine_execute(host_of(req)->engine, &cmd);
+	int result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
 
 	if (result < 0)
 		fuse_reply_err(req, g4_errno(result));
@@ -265,7 +261,7 @@ bool g4_fuse_is_full_for(struct g4_fuse_host *host, uint64_t handle)
 void g4_fuse_write_buf(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *bufv, off_t offset,
 		       struct fuse_file_info *fi)
 {
-	struct g4_fuse_host *host = host_of(req);
+	struct g4_fuse_host *host = g4_fuse_host_of(req);
 	const struct fuse_write_in *raw = raw_arguments();
 	struct g4_cmd cmd = {
 		.op = G4_CMD_WRITE,
@@ -303,7 +299,7 @@ void g4_fuse_write_buf(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *bufv,
 
 void g4_fuse_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	struct g4_fuse_host *host = host_of(req);
+	struct g4_fuse_host *host = g4_fuse_host_of(req);
 
 	g4_fuse_release_handle(host, g4_fuse_handle(fi));
 	g4_fuse_writer_opened(host, ino, fi->flags, -1);
@@ -313,7 +309,7 @@ void g4_fuse_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 static void fsync_command(fuse_req_t req, uint64_t ino, uint64_t handle, int datasync)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_FSYNC, .node = ino, .handle = handle, .flags = datasync ? G4_FSYNC_DATA : 0};
-	int result = g4_engine_execute(host_of(req)->engine, &cmd);
+	int result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
 
 	fuse_reply_err(req, result < 0 ? g4_errno(result) : 0);
 }
@@ -348,9 +344,9 @@ void g4_fuse_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, o
 		return;
 	}
 	changer_credentials(req, ino, &cred);
-	result = g4_engine_execute(host_of(req)->engine, &cmd);
+	result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
 	changed_by(req, ino, &cred);
-	g4_fuse_space_taken(host_of(req), cmd.length);
+	g4_fuse_space_taken(g4_fuse_host_of(req), cmd.length);
 	fuse_reply_err(req, result < 0 ? g4_errno(result) : 0);
 }
 
@@ -361,11 +357,11 @@ void g4_fuse_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t offset_in,
 	struct g4_cred cred;
 	struct g4_cmd cmd = {
 		.op = G4_CMD_COPY_RANGE,
-		.node2 = g4_fuse_handle(fi_out),
 		.handle = g4_fuse_handle(fi_in),
+		.handle2 = g4_fuse_handle(fi_out),
 		.offset = (uint64_t)offset_in,
 		.length = length,
-		.arg = (uint64_t)offset_out,
+		.offset2 = (uint64_t)offset_out,
 		.cred = &cred,
 	};
 	int result;
@@ -376,9 +372,9 @@ void g4_fuse_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t offset_in,
 		return;
 	}
 	changer_credentials(req, ino_out, &cred);
-	result = g4_engine_execute(host_of(req)->engine, &cmd);
+	result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
 	changed_by(req, ino_out, &cred);
-	g4_fuse_space_taken(host_of(req), cmd.length);
+	g4_fuse_space_taken(g4_fuse_host_of(req), cmd.length);
 	if (result < 0)
 		fuse_reply_err(req, g4_errno(result));
 	else
@@ -418,7 +414,7 @@ static void answer_seek(struct g4_fuse_host *host, fuse_req_t req, struct g4_cmd
 
 void g4_fuse_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, struct fuse_file_info *fi)
 {
-	struct g4_fuse_host *host = host_of(req);
+	struct g4_fuse_host *host = g4_fuse_host_of(req);
 	struct g4_cmd cmd = {
 		.op = G4_CMD_SEEK,
 		.node = ino,

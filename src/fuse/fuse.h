@@ -78,6 +78,10 @@ int g4_fuse_umount(const char *dir, uint32_t flags);
  */
 bool g4_fuse_mount_engine(const char *dir, char *name, size_t name_bytes);
 /*
+ * Whether the file system mounted at dir can be written, in words for users; NULL: its server does not answer. Thread-safe.
+ */
+const char *g4_fuse_mount_access(const char *dir);
+/*
  * umount(8) does not wait as g4_fuse_umount() does. This waits for a mount of device that is over but whose process still
  * writes, or has open files after umount -l, and says so on stderr after a second; it returns at once when there is none,
  * or when the device is mounted. g4_fuse_main() calls it; so should whatever else opens a device that may just have been

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of the FUSE front end: what its files share. Each worker thread owns one struct g4_fuse_thread; everything else
+ * Inside of the FUSE front end: what a server of a mount knows. Each worker thread owns one struct g4_fuse_thread; everything else
  * is read-only after start, apart from the counters marked atomic.
  */
 #ifndef G4_FUSE_FUSE_TYPES_H
@@ -59,6 +59,8 @@ struct g4_fuse_host {
 	cpu_set_t processors; /* where workers may run */
 	int wake_fd;	      /* eventfd: a worker saw the end of the session */
 	atomic_bool stopping;
+	int destroy_fd; /* block.c: where umount(2) waits for an answer, and to which request; -1: nowhere */
+	uint64_t destroy_unique;
 
 	/* What the kernel wrote back from its cache and we could not take: programs learn of it at fsync() or close(),
 	 * whoever unmounts from lost, and writers from write_lost(). */
@@ -89,35 +91,6 @@ struct g4_fuse_host {
 /* The calling worker; set at thread start. */
 extern _Thread_local struct g4_fuse_thread *g4_fuse_self;
 
-/* wire.c: reading requests and writing replies below libfuse */
-extern const struct fuse_custom_io g4_fuse_wire;
-
-/* limit.c: what the kernel may hold in its write-back cache follows what is free */
-int g4_fuse_tune(const struct g4_fuse_host *host, const char *name, uint64_t value); /* 0 or -errno */
-void g4_fuse_limit_start(struct g4_fuse_host *host);
-void g4_fuse_space_taken(struct g4_fuse_host *host, uint64_t bytes); /* about so much, by a command that is complete */
-
-/* affinity.c: workers run where their caller runs */
-void g4_fuse_affinity_init(struct g4_fuse_host *host);
-void g4_fuse_affinity(struct g4_fuse_thread *self, const struct fuse_in_header *in);
-
-/* quiet.c: files of which the kernel knows everything that a long listing asks for */
-void g4_fuse_quiet_request(struct g4_fuse_host *host, const struct fuse_in_header *in);
-void g4_fuse_quiet_no_xattr(struct g4_fuse_host *host, uint64_t ino, const char *name);
-void g4_fuse_quiet_end(struct g4_fuse_host *host, uint64_t ino);
-bool g4_fuse_is_quiet(struct g4_fuse_host *host, uint64_t ino);
-
-/* ops.c and its neighbours */
-extern const struct fuse_lowlevel_ops g4_fuse_ops;
-void g4_fuse_credentials(fuse_req_t req, struct g4_cred *cred);
-void g4_fuse_add_groups(fuse_req_t req, struct g4_cred *cred);
-void g4_fuse_add_groups_for(fuse_req_t req, uint64_t ino, struct g4_cred *cred);
-double g4_fuse_attr_timeout(const struct g4_fuse_host *host, const struct g4_attr *attr);
-void g4_fuse_entry(const struct g4_fuse_host *host, const struct g4_attr *attr, struct fuse_entry_param *entry);
-void g4_fuse_writer_opened(struct g4_fuse_host *host, uint64_t ino, int flags, int step);
-bool g4_fuse_may_be_written(struct g4_fuse_host *host, uint64_t ino);
-bool g4_fuse_is_full_for(struct g4_fuse_host *host, uint64_t handle);
-void g4_fuse_release_handle(struct g4_fuse_host *host, uint64_t handle);
 /*
  * What the kernel knows an open file by: the engine's handle, of which no kind has this bit, and a note that who has it open
  * may not read, though the kernel, which fills pages of its cache, does.
@@ -131,64 +104,5 @@ static inline uint64_t g4_fuse_handle(const struct fuse_file_info *fi)
 {
 	return fi->fh & ~G4_FUSE_WRITE_ONLY;
 }
-
-void g4_fuse_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
-void g4_fuse_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi);
-void g4_fuse_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
-void g4_fuse_write_buf(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *bufv, off_t offset,
-		       struct fuse_file_info *fi);
-void g4_fuse_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
-void g4_fuse_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
-void g4_fuse_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
-void g4_fuse_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length, struct fuse_file_info *fi);
-void g4_fuse_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, struct fuse_file_info *fi);
-void g4_fuse_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t offset_in, struct fuse_file_info *fi_in,
-			     fuse_ino_t ino_out, off_t offset_out, struct fuse_file_info *fi_out, size_t length,
-			     int flags);
-int g4_fuse_seek_start(struct g4_fuse_host *host);
-void g4_fuse_seek_stop(struct g4_fuse_host *host);
-
-void g4_fuse_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
-void g4_fuse_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi);
-
-void g4_fuse_note_label(struct g4_fuse_host *host, const char *name);
-void g4_fuse_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags);
-void g4_fuse_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);
-void g4_fuse_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size);
-void g4_fuse_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name);
-void g4_fuse_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg, struct fuse_file_info *fi,
-		   unsigned flags, const void *in_buf, size_t in_bytes, size_t out_bytes);
-
-/*
- * state.c: one small file per mount under /run, named by the mount's device number. The serving process holds an
- * exclusive lock on it for its whole life and writes its result into it last; whoever waits for the unmount waits for
- * the lock.
- */
-struct g4_fuse_mount_entry {
-	unsigned major, minor;
-	unsigned user_id; /* who mounted */
-	char type[64];
-};
-/* The topmost mount on the absolute path dir, from /proc/self/mountinfo: 0 or -errno, -ENOENT when there is none. */
-int g4_fuse_find_mount(const char *dir, struct g4_fuse_mount_entry *entry);
-/* Creates and locks the file: a descriptor or -errno. `engine` as in g4_engine_name(). */
-int g4_fuse_state_create(const struct g4_fuse_mount_entry *entry, const char *device, const char *engine);
-/* Opens the file of a mount that somebody serves: a descriptor or -errno. */
-int g4_fuse_state_open(const struct g4_fuse_mount_entry *entry);
-/* Records the result (a negative code or 0), removes the file and gives the lock back. */
-void g4_fuse_state_finish(const struct g4_fuse_mount_entry *entry, int fd, int result);
-/* True when the server of the mount on path has ended without unmounting it, so that nothing can answer there any more. */
-bool g4_fuse_mount_is_dead(const char *path, const struct g4_fuse_mount_entry *entry);
-/* Waits for the server's end. 0: *result holds what it recorded; -ENODATA: it ended without a word; else -errno. */
-int g4_fuse_state_wait(const struct g4_fuse_mount_entry *entry, int fd, int *result);
-
-/* umount.c */
-/* The absolute path of a mount point, for the caller to free; NULL with errno. */
-char *g4_fuse_mount_path(const char *dir);
-/*
- * Unmounts what dead servers have left on path: a new mount would hide it, not replace it. Says so on stderr; false, with
- * the reason printed, when one is in use.
- */
-bool g4_fuse_remove_dead_mounts(const char *path);
 
 #endif

@@ -30,4 +30,33 @@ struct g4_ioc_resize {
 };
 #define G4_IOC_RESIZE _IOWR(0xb4, 2, struct g4_ioc_resize)
 
+/* On a directory, for root and who mounted: one of the commands JOB_START, JOB_SET, JOB_LIST and PATH. */
+struct g4_ioc_job {
+	uint32_t op;
+	uint32_t flags, mask; /* of the command */
+	int32_t status;	      /* out: 0 or a negative code */
+	uint64_t node, node2; /* kind and number lie at node2 as in the command */
+	uint64_t rate;
+	uint64_t value; /* out */
+	union {
+		struct g4_health health; /* JOB_LIST */
+		char path[4096];	 /* PATH: value bytes */
+	};
+};
+#define G4_IOC_JOB _IOWR(0xb4, 3, struct g4_ioc_job)
+
+/* The command that it stands for, with its result beside it. False: it is none of those. */
+static inline bool g4_ioc_job_command(struct g4_ioc_job *job, struct g4_cmd *cmd)
+{
+	*cmd = (struct g4_cmd){.op = job->op, .flags = job->flags, .mask = job->mask, .node = job->node};
+	cmd->node2 = job->node2;
+	if (job->op == G4_CMD_JOB_START || job->op == G4_CMD_JOB_SET) {
+		cmd->rate = job->rate;
+		return true;
+	}
+	cmd->data = job->op == G4_CMD_PATH ? (void *)job->path : (void *)&job->health;
+	cmd->length = job->op == G4_CMD_PATH ? sizeof(job->path) : sizeof(job->health);
+	return job->op == G4_CMD_JOB_LIST || job->op == G4_CMD_PATH;
+}
+
 #endif

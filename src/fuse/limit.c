@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "fuse/fuse_types.h"
+#include "fuse/server.h"
 
 #define MOST_PERCENT 50u /* of the memory that may be dirty; FUSE mounts get 1 */
 #define LEAST_BYTES (4 * G4_MIB)

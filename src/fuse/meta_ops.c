@@ -7,17 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fuse/fuse_types.h"
 #include "fuse/ioctl.h"
+#include "fuse/ops.h"
 
 /* A reply and the engine's records it is made from share the worker's buffer. */
 #define DIR_REPLY_BYTES ((size_t)(256 * G4_KIB))
 #define NAME_BYTES_MAX 255
-
-static struct g4_fuse_host *host_of(fuse_req_t req)
-{
-	return fuse_req_userdata(req);
-}
 
 static void reply_result(fuse_req_t req, int result)
 {
@@ -38,11 +33,11 @@ static size_t add_entry(fuse_req_t req, char *reply, size_t room, const struct g
 	name[record->name_bytes] = '\0';
 	memset(&entry, 0, sizeof(entry));
 	if (record->has_attr && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
-	    !g4_fuse_is_quiet(host_of(req), record->ino)) {
+	    !g4_fuse_is_quiet(g4_fuse_host_of(req), record->ino)) {
 		struct g4_attr attr;
 
 		memcpy(&attr, record + 1, sizeof(attr));
-		g4_fuse_entry(host_of(req), &attr, &entry);
+		g4_fuse_entry(g4_fuse_host_of(req), &attr, &entry);
 	} else {
 		/* Node number 0: the kernel takes the name alone. */
 		entry.attr.st_ino = record->ino;
@@ -62,7 +57,7 @@ static void read_directory(fuse_req_t req, fuse_ino_t ino, size_t size, off_t of
 	struct g4_cmd cmd = {
 		.op = G4_CMD_READDIR,
 		.node = ino,
-		.offset = (uint64_t)offset,
+		.cookie = (uint64_t)offset,
 		.data = records,
 		.flags = plus ? G4_READDIR_PLUS : 0,
 	};
@@ -72,7 +67,7 @@ static void read_directory(fuse_req_t req, fuse_ino_t ino, size_t size, off_t of
 	size = g4_min64(size, DIR_REPLY_BYTES);
 	/* The kernel's record with attributes is a little longer than the engine's: ask for what will fit. */
 	cmd.length = g4_align_down(plus ? size - size / 8 : size, 8);
-	result = g4_engine_execute(host_of(req)->engine, &cmd);
+	result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
 	if (result < 0) {
 		fuse_reply_err(req, g4_errno(result));
 		return;
@@ -149,13 +144,13 @@ void g4_fuse_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const ch
 	cmd.data = (void *)(uintptr_t)value; /* the engine only reads it */
 	cmd.length = size;
 	cmd.flags = (uint32_t)flags & (G4_XATTR_CREATE | G4_XATTR_REPLACE);
-	g4_fuse_note_label(host_of(req), name);
-	reply_result(req, g4_engine_execute(host_of(req)->engine, &cmd));
+	g4_fuse_note_label(g4_fuse_host_of(req), name);
+	reply_result(req, g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd));
 }
 
 void g4_fuse_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
-	struct g4_fuse_host *host = host_of(req);
+	struct g4_fuse_host *host = g4_fuse_host_of(req);
 	struct g4_cred cred = {0};
 	struct g4_cmd cmd = xattr_command(G4_CMD_GETXATTR, ino, name, &cred);
 	int result;
@@ -191,7 +186,7 @@ void g4_fuse_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 	g4_fuse_credentials(req, &cred);
 	cmd.data = list;
 	cmd.length = G4_FUSE_DATA_BYTES;
-	result = g4_engine_execute(host_of(req)->engine, &cmd);
+	result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
 	if (result < 0) {
 		fuse_reply_err(req, g4_errno(result));
 		return;
@@ -211,7 +206,7 @@ void g4_fuse_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 	struct g4_cmd cmd = xattr_command(G4_CMD_REMOVEXATTR, ino, name, &cred);
 
 	g4_fuse_credentials(req, &cred);
-	reply_result(req, g4_engine_execute(host_of(req)->engine, &cmd));
+	reply_result(req, g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd));
 }
 
 /* What tells two files of the same number apart, as in `gpu4fs attr get`. */
@@ -219,7 +214,7 @@ static void reply_generation(fuse_req_t req, uint64_t ino)
 {
 	struct g4_attr attr;
 	struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .node = ino, .attr = &attr};
-	int result = g4_engine_execute(host_of(req)->engine, &cmd);
+	int result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
 	const uint32_t generation = result < 0 ? 0 : (uint32_t)attr.generation;
 
 	if (result < 0)
@@ -232,7 +227,7 @@ static int get_flags(fuse_req_t req, uint64_t ino, uint32_t *inode_flags)
 {
 	struct g4_attr attr;
 	struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .node = ino, .attr = &attr};
-	int result = g4_engine_execute(host_of(req)->engine, &cmd);
+	int result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
 
 	*inode_flags = result < 0 ? 0 : attr.flags;
 	return result;
@@ -245,9 +240,9 @@ static int set_flags(fuse_req_t req, uint64_t ino, uint32_t inode_flags)
 	struct g4_cmd cmd = {.op = G4_CMD_SETATTR, .node = ino, .mask = G4_SET_FLAGS, .attr = &attr, .cred = &cred};
 
 	g4_fuse_credentials(req, &cred);
-	int result = g4_engine_execute(host_of(req)->engine, &cmd);
+	int result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
 	if (result >= 0) /* the kernel thinks that an ioctl changes no attributes */
-		(void)fuse_lowlevel_notify_inval_inode(host_of(req)->session, ino, -1, 0);
+		(void)fuse_lowlevel_notify_inval_inode(g4_fuse_host_of(req)->session, ino, -1, 0);
 	return result;
 }
 
@@ -266,12 +261,12 @@ static void trim(fuse_req_t req, const void *in_buf)
 	memcpy(&range, in_buf, sizeof(range));
 	cmd.offset = range.start;
 	cmd.length = range.len;
-	cmd.arg = range.minlen;
+	cmd.least = range.minlen;
 	/* what was removed just now is free once that is durable */
 	struct g4_cmd sync = {.op = G4_CMD_SYNCFS};
-	int result = g4_engine_execute(host_of(req)->engine, &sync);
+	int result = g4_engine_execute(g4_fuse_host_of(req)->engine, &sync);
 	if (result >= 0)
-		result = g4_engine_execute(host_of(req)->engine, &cmd);
+		result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
 	if (result < 0) {
 		fuse_reply_err(req, g4_errno(result));
 		return;
@@ -290,8 +285,28 @@ static void resize(fuse_req_t req, const void *in_buf)
 		return;
 	}
 	memcpy(&resize, in_buf, sizeof(resize));
-	resize.status = g4_engine_resize(host_of(req)->engine, resize.bytes, &resize.limit);
+	resize.status = g4_engine_resize(g4_fuse_host_of(req)->engine, resize.bytes, &resize.limit);
 	fuse_reply_ioctl(req, 0, &resize, sizeof(resize));
+}
+
+static void do_job(fuse_req_t req, const void *in_buf)
+{
+	struct g4_ioc_job *job = (struct g4_ioc_job *)g4_fuse_self->data;
+	const struct fuse_ctx *context = fuse_req_ctx(req);
+	struct g4_cmd cmd;
+
+	if (context->uid != 0 && context->uid != geteuid()) {
+		fuse_reply_err(req, EPERM);
+		return;
+	}
+	memcpy(job, in_buf, sizeof(*job));
+	if (!g4_ioc_job_command(job, &cmd)) {
+		fuse_reply_err(req, EINVAL);
+		return;
+	}
+	job->status = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
+	job->value = cmd.value;
+	fuse_reply_ioctl(req, 0, job, sizeof(*job));
 }
 
 /* Who has the file open for reading may ask where it lies; the kernel has opened it. */
@@ -306,7 +321,7 @@ static void map(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_info *fi,
 	out->offset = cmd.offset = in.offset;
 	cmd.data = out->extents;
 	cmd.length = sizeof(out->extents);
-	int result = g4_engine_execute(host_of(req)->engine, &cmd);
+	int result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
 	if (result < 0) {
 		fuse_reply_err(req, g4_errno(result));
 		return;
@@ -335,6 +350,10 @@ void g4_fuse_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg, 
 	if (cmd == G4_IOC_RESIZE && in_bytes >= sizeof(struct g4_ioc_resize) &&
 	    out_bytes >= sizeof(struct g4_ioc_resize)) {
 		resize(req, in_buf);
+		return;
+	}
+	if (cmd == G4_IOC_JOB && in_bytes >= sizeof(struct g4_ioc_job) && out_bytes >= sizeof(struct g4_ioc_job)) {
+		do_job(req, in_buf);
 		return;
 	}
 	if (cmd == G4_IOC_MAP && (flags & FUSE_IOCTL_DIR)) {

@@ -15,43 +15,7 @@
 #include <sys/statvfs.h>
 
 #include "format/format.h"
-#include "fuse/fuse_types.h"
-
-static struct g4_fuse_host *host_of(fuse_req_t req)
-{
-	return fuse_req_userdata(req);
-}
-
-void g4_fuse_credentials(fuse_req_t req, struct g4_cred *cred)
-{
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-
-	cred->uid = ctx->uid;
-	cred->gid = ctx->gid;
-	cred->umask = (uint32_t)ctx->umask;
-	cred->flags = G4_CRED_TRUSTED;
-	cred->group_count = 0;
-}
-
-/* The engine's rules for set-gid look at all groups of the caller; reading them is slow, nothing else needs it. */
-void g4_fuse_add_groups(fuse_req_t req, struct g4_cred *cred)
-{
-	int count = fuse_req_getgroups(req, G4_CRED_MAX_GROUPS, cred->groups);
-
-	if (count > 0)
-		cred->group_count = (uint32_t)(count < G4_CRED_MAX_GROUPS ? count : G4_CRED_MAX_GROUPS);
-}
-
-/* Only where they decide whether a change of the file takes its set-gid bit away. */
-void g4_fuse_add_groups_for(fuse_req_t req, uint64_t ino, struct g4_cred *cred)
-{
-	struct g4_attr attr;
-	struct g4_cmd get = {.op = G4_CMD_GETATTR, .node = ino, .attr = &attr};
-
-	if (cred->uid != 0 && g4_engine_execute(host_of(req)->engine, &get) >= 0 &&
-	    (attr.mode & (S_ISGID | S_IXGRP)) == S_ISGID)
-		g4_fuse_add_groups(req, cred);
-}
+#include "fuse/ops.h"
 
 static void set_name(struct g4_cmd *cmd, const char *name)
 {
@@ -69,28 +33,10 @@ static void set_name2(struct g4_cmd *cmd, const char *name)
 	cmd->name2_bytes = (uint16_t)(bytes < UINT16_MAX ? bytes : UINT16_MAX);
 }
 
-/*
- * Before it takes a write into its cache the kernel asks for attributes that it has not or no more: of an immutable file,
- * always, so that op_getattr() can refuse.
- */
-double g4_fuse_attr_timeout(const struct g4_fuse_host *host, const struct g4_attr *attr)
-{
-	return attr->flags & G4_INODE_IMMUTABLE ? 0 : host->options.attr_timeout_s;
-}
-
-void g4_fuse_entry(const struct g4_fuse_host *host, const struct g4_attr *attr, struct fuse_entry_param *entry)
-{
-	entry->ino = attr->ino == host->root_ino ? FUSE_ROOT_ID : attr->ino;
-	entry->generation = attr->generation;
-	g4_fuse_stat(attr, &entry->attr);
-	entry->attr_timeout = g4_fuse_attr_timeout(host, attr);
-	entry->entry_timeout = host->options.entry_timeout_s;
-}
-
 /* Runs a command whose answer is a directory entry. */
 static void execute_entry(fuse_req_t req, struct g4_cmd *cmd)
 {
-	struct g4_fuse_host *host = host_of(req);
+	struct g4_fuse_host *host = g4_fuse_host_of(req);
 	struct fuse_entry_param entry;
 	struct g4_attr attr = {0};
 	int result;
@@ -108,14 +54,14 @@ static void execute_entry(fuse_req_t req, struct g4_cmd *cmd)
 /* Runs a command whose answer is success or an error. */
 static void execute_plain(fuse_req_t req, struct g4_cmd *cmd)
 {
-	int result = g4_engine_execute(host_of(req)->engine, cmd);
+	int result = g4_engine_execute(g4_fuse_host_of(req)->engine, cmd);
 
 	fuse_reply_err(req, result < 0 ? g4_errno(result) : 0);
 }
 
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	struct g4_fuse_host *host = host_of(req);
+	struct g4_fuse_host *host = g4_fuse_host_of(req);
 	struct fuse_entry_param entry;
 	struct g4_attr attr = {0};
 	struct g4_cred cred;
@@ -154,14 +100,14 @@ static void forget_one(struct g4_fuse_host *host, uint64_t ino)
 static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t lookups)
 {
 	(void)lookups;
-	forget_one(host_of(req), ino);
+	forget_one(g4_fuse_host_of(req), ino);
 	fuse_reply_none(req);
 }
 
 static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
 {
 	for (size_t i = 0; i < count; i++)
-		forget_one(host_of(req), forgets[i].ino);
+		forget_one(g4_fuse_host_of(req), forgets[i].ino);
 	fuse_reply_none(req);
 }
 
@@ -170,7 +116,7 @@ static void reply_attr(fuse_req_t req, const struct g4_attr *attr)
 	struct stat st;
 
 	g4_fuse_stat(attr, &st);
-	fuse_reply_attr(req, &st, g4_fuse_attr_timeout(host_of(req), attr));
+	fuse_reply_attr(req, &st, g4_fuse_attr_timeout(g4_fuse_host_of(req), attr));
 }
 
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -179,12 +125,12 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 	struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .node = ino, .attr = &attr};
 	int result;
 
-	if (fi && atomic_load_explicit(&host_of(req)->full, memory_order_relaxed) &&
-	    g4_fuse_is_full_for(host_of(req), g4_fuse_handle(fi))) {
+	if (fi && atomic_load_explicit(&g4_fuse_host_of(req)->full, memory_order_relaxed) &&
+	    g4_fuse_is_full_for(g4_fuse_host_of(req), g4_fuse_handle(fi))) {
 		fuse_reply_err(req, ENOSPC);
 		return;
 	}
-	result = g4_engine_execute(host_of(req)->engine, &cmd);
+	result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
 	/* with a handle it asks to read near the end of the file, to seek from there, or to write: the first needs a reader */
 	if (result >= 0 && fi && (attr.flags & G4_INODE_IMMUTABLE) && (fi->fh & G4_FUSE_WRITE_ONLY))
 		result = -G4_E_PERM;
@@ -251,12 +197,12 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int to_s
 
 	(void)fi;
 	g4_fuse_credentials(req, &cred);
-	set_changes(host_of(req), st, to_set, &cmd);
+	set_changes(g4_fuse_host_of(req), st, to_set, &cmd);
 	if ((cmd.mask & G4_SET_MODE) && (attr.mode & S_ISGID) && cred.uid != 0)
 		g4_fuse_add_groups(req, &cred);
 	else if (cmd.mask & G4_SET_KILL_SUIDGID)
 		g4_fuse_add_groups_for(req, ino, &cred);
-	result = g4_engine_execute(host_of(req)->engine, &cmd);
+	result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
 	if (result < 0) {
 		fuse_reply_err(req, g4_errno(result));
 		return;
@@ -268,7 +214,7 @@ static void op_readlink(fuse_req_t req, fuse_ino_t ino)
 {
 	char *target = (char *)g4_fuse_self->data;
 	struct g4_cmd cmd = {.op = G4_CMD_READLINK, .node = ino, .length = G4_PAGE_BYTES - 1, .data = target};
-	int result = g4_engine_execute(host_of(req)->engine, &cmd);
+	int result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
 
 	if (result < 0) {
 		fuse_reply_err(req, g4_errno(result));
@@ -281,7 +227,7 @@ static void op_readlink(fuse_req_t req, fuse_ino_t ino)
 static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
 {
 	struct g4_cred cred;
-	struct g4_cmd cmd = {.op = G4_CMD_MKNOD, .node = parent, .mode = mode, .offset = rdev, .cred = &cred};
+	struct g4_cmd cmd = {.op = G4_CMD_MKNOD, .node = parent, .mode = mode, .rdev = rdev, .cred = &cred};
 
 	g4_fuse_credentials(req, &cred);
 	set_name(&cmd, name);
@@ -363,7 +309,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	int result;
 
 	(void)ino;
-	result = g4_engine_execute(host_of(req)->engine, &cmd);
+	result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
 	if (result < 0) {
 		fuse_reply_err(req, g4_errno(result));
 		return;

@@ -12,7 +12,7 @@
  */
 #include <linux/xattr.h>
 
-#include "fuse/fuse_types.h"
+#include "fuse/ops.h"
 
 static _Atomic(uint64_t) *place_of(struct g4_fuse_host *host, uint64_t ino)
 {

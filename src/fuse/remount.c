@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mount.h>
+#include <sys/statvfs.h>
 #include <sys/xattr.h>
 
-#include "fuse/fuse_types.h"
+#include "fs/probe_host.h"
+#include "fuse/mounts.h"
 
 static unsigned long kernel_flags(const struct g4_fuse_options *o)
 {
@@ -29,6 +31,24 @@ static int set_flags(const char *path, unsigned long flags)
 	return G4_MOUNT_EXIT_FAIL;
 }
 
+int g4_fuse_make_read_only(const char *path)
+{
+	static const struct {
+		unsigned long of_statvfs, of_mount;
+	} kept[] = {{ST_NOSUID, MS_NOSUID},	    {ST_NODEV, MS_NODEV},
+		    {ST_NOEXEC, MS_NOEXEC},	    {ST_NOATIME, MS_NOATIME},
+		    {ST_NODIRATIME, MS_NODIRATIME}, {ST_RELATIME, MS_RELATIME},
+		    {ST_MANDLOCK, MS_MANDLOCK},	    {ST_SYNCHRONOUS, MS_SYNCHRONOUS}};
+	unsigned long flags = MS_REMOUNT | MS_RDONLY;
+	struct statvfs st;
+
+	if (statvfs(path, &st) < 0)
+		return -errno;
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+		flags |= st.f_flag & kept[i].of_statvfs ? kept[i].of_mount : 0;
+	return mount(NULL, path, NULL, flags, NULL) == 0 ? 0 : -errno;
+}
+
 /* A server that takes no changes, because it was mounted so or after an error, says that to a change of nothing, too. */
 static bool server_is_read_only(const char *path)
 {
@@ -42,7 +62,7 @@ int g4_fuse_remount(const struct g4_fuse_options *options)
 	struct g4_fuse_mount_entry entry;
 	int status = G4_MOUNT_EXIT_FAIL;
 
-	if (!path || g4_fuse_find_mount(path, &entry) < 0 || !strstr(entry.type, "gpu4fs"))
+	if (!path || g4_fuse_find_mount(path, &entry) < 0 || !g4_probe_is_mount_type(entry.type))
 		fprintf(stderr, "gpu4fs: %s is not a mount of gpu4fs\n", options->mountpoint);
 	else
 		status = set_flags(path, flags);

@@ -5,8 +5,9 @@
  * The main thread mounts, answers INIT, starts the workers and then sleeps until a worker sees the end of the session
  * (somebody unmounted) or a signal asks for it. Signals are blocked everywhere and read through a signalfd, so they
  * interrupt nothing. On SIGTERM and SIGINT the main thread lets the workers serve while it makes the kernel write its
- * dirty pages back (syncfs), then unmounts; the workers' read() fails with ENODEV and they end. Only then is the engine
- * unmounted, which commits everything and marks the image clean.
+ * dirty pages back (syncfs), then has it unmounted; the workers' read() fails with ENODEV, or one of them reads DESTROY
+ * (block.c), and they end. Only then is the engine unmounted, which commits everything and marks the image clean, and
+ * DESTROY is answered. As umount(2) of a block device waits for that answer, a thread of its own calls it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +30,10 @@
 #include "base/log_host.h"
 #include "base/memory_host.h"
 #include "client/explain.h"
-#include "fuse/fuse_types.h"
+#include "dev/dev_host.h"
+#include "fuse/mounts.h"
+#include "fuse/ops.h"
+#include "fuse/server.h"
 
 #define MESSAGE_BYTES 512
 #define MIN_THREADS 8
@@ -37,6 +41,7 @@
 #define THREADS_PER_PROCESSOR 4
 #define WAKE_PERIOD_NS (20 * 1000 * 1000)
 #define READ_AHEAD_KIB 4096
+#define LOOK_PERIOD_MS 1000
 #define FUSE_MEMORY_BYTES (2 * G4_MIB) /* of G4_FUSE_DATA_BYTES: one huge page, so that transfers are contiguous */
 
 #ifndef PR_SET_IO_FLUSHER
@@ -52,7 +57,15 @@ struct serving {
 	struct g4_fuse_mount_entry entry;
 	int state_fd;
 	int signal_fd;
-	bool detached; /* from the terminal */
+	bool detached;	       /* from the terminal */
+	struct g4_dev *device; /* the engine's */
+	bool block;	       /* mounted as fuseblk */
+	bool taken;	       /* somebody else has claimed the device: nothing may be written to it any more */
+	bool unmounting;       /* in a thread, after a signal */
+	pthread_t unmounter;
+	atomic_int unmount_error; /* of umount2() there: an errno */
+	bool stopped;		  /* an error has ended writing, and that was said */
+	bool shown_stopped;	  /* the mount's flags say so, or never will */
 };
 
 static bool log_to_system;
@@ -93,7 +106,7 @@ static int mount_engine(struct serving *s)
 {
 	const struct g4_fuse_options *o = &s->host.options;
 	struct g4_mount_options options = {
-		.flags = G4_MOUNT_HOLD_UNLINKED | G4_MOUNT_CALLER_CACHES,
+		.flags = G4_MOUNT_HOLD_UNLINKED | G4_MOUNT_TICK_TIMES,
 		.commit_ms = o->commit_ms,
 		.cache_bytes = o->cache_bytes,
 		.kind = o->engine,
@@ -116,10 +129,12 @@ static int mount_engine(struct serving *s)
 		options.flags |= G4_MOUNT_NOATIME;
 	if (o->atime == G4_ATIME_STRICTATIME)
 		options.flags |= G4_MOUNT_STRICTATIME;
+	const struct g4_dev_open_options open = {.flags = G4_DEV_EXCLUSIVE | (o->read_only ? G4_DEV_READ_ONLY : 0)};
 	result = g4c_check_cache(&options, message, sizeof(message));
 	if (result == 0) {
-		result = g4_engine_mount(o->devices, o->device_count, &options, &s->host.engine, message,
-					 sizeof(message));
+		result = g4_dev_open(o->devices[0], &open, &s->device, message, sizeof(message));
+		if (result == 0)
+			result = g4_engine_mount_device(s->device, &options, &s->host.engine, message, sizeof(message));
 		if (result < 0)
 			g4c_explain(result, o->devices[0], message, sizeof(message));
 	}
@@ -131,6 +146,7 @@ static int mount_engine(struct serving *s)
 	if (result < 0) {
 		complain("%s: the root directory cannot be read: %s", o->devices[0], g4_strerror(result));
 		g4_engine_unmount(s->host.engine);
+		s->host.engine = NULL;
 		return result;
 	}
 	s->host.root_ino = attr.ino;
@@ -370,22 +386,44 @@ static void write_back_open_files(struct serving *s)
 	free(inodes);
 }
 
+static void *unmount_main(void *argument)
+{
+	struct serving *s = argument;
+	uint64_t one = 1;
+
+	if (umount2(s->mountpoint, UMOUNT_NOFOLLOW) == 0)
+		return NULL; /* the workers notice */
+	atomic_store(&s->unmount_error, errno);
+	if (write(s->host.wake_fd, &one, sizeof(one)) != sizeof(one))
+		complain("the end of the mount could not be reported: %s", strerror(errno));
+	return NULL;
+}
+
 /*
  * A signal asks for the end: the kernel's dirty pages first, while the workers serve. An idle mount is then unmounted as
- * umount(8) would; one that is in use is taken away from its users, whose later calls fail.
+ * umount(8) would. Does not wait for that.
  */
 static void stop_mount(struct serving *s)
 {
 	int fd = open(s->mountpoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	uint64_t one = 1;
 
 	if (fd >= 0) {
 		if (syncfs(fd) < 0)
 			complain("%s: writing back cached pages failed: %s", s->mountpoint, strerror(errno));
 		close(fd);
 	}
-	if (umount2(s->mountpoint, UMOUNT_NOFOLLOW) == 0)
+	s->unmounting = pthread_create(&s->unmounter, NULL, unmount_main, s) == 0;
+	if (s->unmounting)
 		return;
-	int error = errno;
+	atomic_store(&s->unmount_error, EBUSY);
+	if (write(s->host.wake_fd, &one, sizeof(one)) != sizeof(one))
+		complain("the end of the mount could not be reported: %s", strerror(errno));
+}
+
+/* A mount that is in use is taken away from its users, whose later calls fail. */
+static void take_away(struct serving *s, int error)
+{
 	if (error == EBUSY) {
 		write_back_open_files(s);
 		if (umount2(s->mountpoint, MNT_FORCE | MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
@@ -396,6 +434,32 @@ static void stop_mount(struct serving *s)
 		run_fusermount(s->mountpoint);
 }
 
+/*
+ * When an error has ended writing, everybody may see it: the log says so, the state file, and the flags of the mount, which
+ * the kernel changes as soon as no file is open for writing. Returns how long to sleep before the next look, as for poll(2).
+ */
+static int look_for_error(struct serving *s)
+{
+	struct g4_fuse_mount_entry top;
+	struct g4_statfs state;
+	struct g4_cmd ask = {.op = G4_CMD_STATFS, .length = sizeof(state), .data = &state};
+
+	if (s->host.options.read_only || s->shown_stopped)
+		return -1;
+	if (!s->stopped) {
+		s->stopped = g4_engine_execute(s->host.engine, &ask) == 0 && (state.flags & 2) != 0;
+		if (!s->stopped)
+			return LOOK_PERIOD_MS;
+		complain("%s: an error has ended writing; the file system is read-only now", s->mountpoint);
+		if (s->state_fd >= 0)
+			g4_fuse_state_stopped(s->state_fd);
+	}
+	if (g4_fuse_find_mount(s->mountpoint, &top) < 0 || top.major != s->entry.major || top.minor != s->entry.minor)
+		return LOOK_PERIOD_MS; /* another file system lies on it */
+	s->shown_stopped = g4_fuse_make_read_only(s->mountpoint) != -EBUSY;
+	return s->shown_stopped ? -1 : LOOK_PERIOD_MS;
+}
+
 /* Sleeps until the session is over. */
 static void wait_for_end(struct serving *s)
 {
@@ -404,21 +468,23 @@ static void wait_for_end(struct serving *s)
 	for (;;) {
 		struct signalfd_siginfo info;
 
-		if (poll(fds, 2, -1) < 0) {
+		if (poll(fds, 2, look_for_error(s)) < 0) {
 			if (errno == EINTR)
 				continue;
 			complain("waiting for the end of the mount failed: %s", strerror(errno));
-			stop_mount(s);
+			take_away(s, EBUSY);
 			return;
 		}
-		if (fds[0].revents)
+		if (fds[0].revents) {
+			if (!fuse_session_exited(s->host.session))
+				take_away(s, atomic_load(&s->unmount_error));
 			return;
+		}
 		if (!(fds[1].revents & POLLIN) || read(s->signal_fd, &info, sizeof(info)) != sizeof(info))
 			continue;
-		if (info.ssi_signo == SIGHUP && s->detached)
+		if ((info.ssi_signo == SIGHUP && s->detached) || s->unmounting)
 			continue;
 		stop_mount(s);
-		return;
 	}
 }
 
@@ -452,6 +518,39 @@ static void let_go_of_terminal(struct serving *s)
 		close(null_fd);
 }
 
+/*
+ * A block device of root becomes fuseblk where the kernel takes it so. It claims the device in place of us: who is faster in
+ * between has it, and then it is no longer ours.
+ */
+static bool mount_session(struct serving *s)
+{
+	const struct g4_fuse_options *o = &s->host.options;
+	char *device = geteuid() == 0 ? realpath(o->devices[0], NULL) : NULL;
+	char path[32];
+	int fd = -1;
+
+	if (device && g4_dev_lend(s->device)) {
+		fd = g4_fuse_block_mount(o, device, s->mountpoint);
+		s->taken = fd < 0 && !g4_dev_take_back(s->device);
+	}
+	free(device);
+	if (s->taken) {
+		complain("%s: is in use by another program", o->devices[0]);
+		return false;
+	}
+	s->block = fd >= 0;
+	snprintf(path, sizeof(path), "/dev/fd/%d", fd);
+	return fuse_session_mount(s->host.session, s->block ? path : s->mountpoint) == 0; /* libfuse says why not */
+}
+
+static void unmount_session(struct serving *s)
+{
+	if (s->block)
+		g4_fuse_block_unmount(&s->host, s->mountpoint);
+	else
+		fuse_session_unmount(s->host.session);
+}
+
 /* Mounts the session and answers INIT: 0, or an exit status with the reason printed. */
 static int start_session(struct serving *s)
 {
@@ -464,8 +563,8 @@ static int start_session(struct serving *s)
 		complain("the FUSE session could not be created");
 		return G4_MOUNT_EXIT_FAIL;
 	}
-	if (fuse_session_mount(host->session, s->mountpoint) != 0)
-		goto destroy; /* libfuse has said why */
+	if (!mount_session(s))
+		goto destroy;
 	error = fuse_session_custom_io(host->session, &g4_fuse_wire, fuse_session_fd(host->session));
 	if (error == 0)
 		error = init_thread(host, &first);
@@ -481,7 +580,7 @@ static int start_session(struct serving *s)
 	}
 	return 0;
 unmount:
-	fuse_session_unmount(host->session);
+	unmount_session(s);
 destroy:
 	fuse_session_destroy(host->session);
 	return G4_MOUNT_EXIT_FAIL;
@@ -563,7 +662,7 @@ static int serve_mount(struct serving *s, int report_fd)
 		report(report_fd, status);
 	}
 	free_threads(host);
-	fuse_session_unmount(host->session);
+	unmount_session(s);
 	fuse_session_destroy(host->session);
 	return status;
 }
@@ -575,7 +674,7 @@ static int serve(const struct g4_fuse_options *options, char *mountpoint, int re
 	int result;
 
 	s.host.options = *options;
-	s.host.wake_fd = -1;
+	s.host.wake_fd = s.host.destroy_fd = -1;
 	fuse_set_log_func(libfuse_log);
 	/* Before the engine starts threads, which inherit both. */
 	result = block_signals(&s);
@@ -587,7 +686,9 @@ static int serve(const struct g4_fuse_options *options, char *mountpoint, int re
 	(void)prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0); /* needs CAP_SYS_RESOURCE; see tune_kernel() */
 	if (mount_engine(&s) < 0 || (status = start_session(&s)) != 0) {
 		report(report_fd, status);
-		if (s.host.engine)
+		if (s.host.engine && s.taken)
+			g4_engine_abandon(s.host.engine);
+		else if (s.host.engine)
 			g4_engine_unmount(s.host.engine);
 		close(s.signal_fd);
 		return status;
@@ -602,6 +703,9 @@ static int serve(const struct g4_fuse_options *options, char *mountpoint, int re
 	}
 	if (s.state_fd >= 0)
 		g4_fuse_state_finish(&s.entry, s.state_fd, result);
+	g4_fuse_destroy_done(&s.host);
+	if (s.unmounting)
+		pthread_join(s.unmounter, NULL);
 	close(s.signal_fd);
 	return status;
 }
@@ -663,7 +767,7 @@ int g4_fuse_main(const struct g4_fuse_options *options)
 		return G4_MOUNT_EXIT_USAGE;
 	}
 	mountpoint = g4_fuse_mount_path(options->mountpoint);
-	if (mountpoint && !g4_fuse_remove_dead_mounts(mountpoint)) {
+	if (mountpoint && !g4_fuse_remove_dead_mounts(mountpoint, options->devices[0])) {
 		free(mountpoint);
 		return G4_MOUNT_EXIT_FAIL;
 	}

@@ -2,7 +2,8 @@
 /*
  * Finding mounts, and the file per mount through which an unmount learns that everything is on disk.
  *
- * umount(2) of a FUSE file system returns when the kernel has let go of it; the serving process may then still write.
+ * umount(2) of a FUSE file system that is no block device's (block.c) returns when the kernel has let go of it; the serving
+ * process may then still write.
  * It holds an exclusive flock on its state file from the mount to its end, so a blocking shared flock waits exactly that
  * long, also when the process is killed. The result is written before the file is removed and the lock given back; the
  * waiter has the file open since before the unmount and reads it there. The file also names the device, for those who
@@ -11,6 +12,7 @@
  *   pid NUMBER
  *   device PATH
  *   engine NAME
+ *   stopped         (once an error has ended writing)
  *   result CODE     (last, at the end)
  */
 #include <dirent.h>
@@ -22,9 +24,10 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "fuse/fuse_types.h"
+#include "fuse/mounts.h"
 
 #define STATE_PATH_BYTES 128
 #define STATE_TEXT_BYTES (PATH_MAX + 128)
@@ -48,31 +51,31 @@ static void unescape(char *text)
 	*to = '\0';
 }
 
-/* Reads one line of mountinfo; true when it describes a mount on dir. */
-static bool parse_mount(char *line, const char *dir, struct g4_fuse_mount_entry *entry)
+/* Reads one line of mountinfo: where something is mounted, in the line, or NULL. */
+static const char *parse_mount(char *line, struct g4_fuse_mount_entry *entry)
 {
 	char *fields[6], *rest, *save = NULL, *user;
 
 	rest = strstr(line, " - ");
 	if (!rest)
-		return false;
+		return NULL;
 	*rest = '\0';
 	rest += 3;
 	for (int i = 0; i < 6; i++) {
 		fields[i] = strtok_r(i == 0 ? line : NULL, " ", &save);
 		if (!fields[i])
-			return false;
+			return NULL;
 	}
 	unescape(fields[4]);
-	if (strcmp(fields[4], dir) != 0 || sscanf(fields[2], "%u:%u", &entry->major, &entry->minor) != 2 ||
-	    sscanf(rest, "%63s", entry->type) != 1)
-		return false;
+	if (sscanf(fields[2], "%u:%u", &entry->major, &entry->minor) != 2 || sscanf(rest, "%63s", entry->type) != 1)
+		return NULL;
 	user = strstr(rest, "user_id=");
 	entry->user_id = user ? (unsigned)strtoul(user + strlen("user_id="), NULL, 10) : 0;
-	return true;
+	return fields[4];
 }
 
-int g4_fuse_find_mount(const char *dir, struct g4_fuse_mount_entry *entry)
+/* The topmost mount on a path, or, without one, of a device. 0 or -errno; *found, unless NULL: where, to be freed. */
+static int find_mount(const char *dir, dev_t device, struct g4_fuse_mount_entry *entry, char **found)
 {
 	FILE *file = fopen("/proc/self/mountinfo", "re");
 	struct g4_fuse_mount_entry candidate;
@@ -84,14 +87,33 @@ int g4_fuse_find_mount(const char *dir, struct g4_fuse_mount_entry *entry)
 		return -errno;
 	/* Later lines lie on top of earlier ones. */
 	while (getline(&line, &line_bytes, file) > 0) {
-		if (parse_mount(line, dir, &candidate)) {
-			*entry = candidate;
-			result = 0;
+		const char *point = parse_mount(line, &candidate);
+
+		if (!point || (dir ? strcmp(point, dir) != 0 : makedev(candidate.major, candidate.minor) != device))
+			continue;
+		*entry = candidate;
+		result = 0;
+		if (found) {
+			free(*found);
+			*found = strdup(point);
 		}
 	}
 	free(line);
 	fclose(file);
 	return result;
+}
+
+int g4_fuse_find_mount(const char *dir, struct g4_fuse_mount_entry *entry)
+{
+	return find_mount(dir, 0, entry, NULL);
+}
+
+char *g4_fuse_find_device(dev_t device, struct g4_fuse_mount_entry *entry)
+{
+	char *dir = NULL;
+
+	(void)find_mount(NULL, device, entry, &dir);
+	return dir;
 }
 
 /*
@@ -177,6 +199,11 @@ int g4_fuse_state_open(const struct g4_fuse_mount_entry *entry)
 	return result < 0 ? -errno : result;
 }
 
+void g4_fuse_state_stopped(int fd)
+{
+	(void)dprintf(fd, "stopped by an error\n"); /* the mount's flags and the log tell it, too */
+}
+
 void g4_fuse_state_finish(const struct g4_fuse_mount_entry *entry, int fd, int result)
 {
 	char path[STATE_PATH_BYTES];
@@ -210,22 +237,44 @@ static int read_state(int fd, char *text, size_t text_bytes)
 	return 0;
 }
 
-bool g4_fuse_mount_engine(const char *dir, char *name, size_t name_bytes)
+/* What the state file of the mount on dir says; false when there is none that this user may read. */
+static bool read_state_of(const char *dir, char *text, size_t text_bytes)
 {
-	char text[STATE_TEXT_BYTES], *value = NULL, *resolved = realpath(dir, NULL);
+	char *resolved = realpath(dir, NULL);
 	struct g4_fuse_mount_entry entry;
-	int fd = -1;
+	int fd = -1, result = -ENOENT;
 
 	if (resolved && g4_fuse_find_mount(resolved, &entry) == 0)
 		fd = g4_fuse_state_open(&entry);
-	if (fd >= 0 && read_state(fd, text, sizeof(text)) == 0)
-		value = state_value(text, "engine");
-	if (fd >= 0)
+	if (fd >= 0) {
+		result = read_state(fd, text, text_bytes);
 		close(fd);
+	}
+	free(resolved);
+	return result == 0;
+}
+
+bool g4_fuse_mount_engine(const char *dir, char *name, size_t name_bytes)
+{
+	char text[STATE_TEXT_BYTES], *value = NULL;
+
+	if (read_state_of(dir, text, sizeof(text)))
+		value = state_value(text, "engine");
 	if (value)
 		snprintf(name, name_bytes, "%.*s", (int)strcspn(value, "\n"), value);
-	free(resolved);
 	return value != NULL;
+}
+
+const char *g4_fuse_mount_access(const char *dir)
+{
+	char text[STATE_TEXT_BYTES];
+	struct statvfs st;
+
+	if (read_state_of(dir, text, sizeof(text)) && state_value(text, "stopped"))
+		return "read-only after an error";
+	if (statvfs(dir, &st) < 0)
+		return NULL;
+	return st.f_flag & ST_RDONLY ? "read-only" : "read-write";
 }
 
 static int wait_for_lock(int fd)

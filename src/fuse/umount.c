@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "fuse/fuse_types.h"
+#include "fs/probe_host.h"
+#include "fuse/mounts.h"
 
 #define BUSY_TRIES 500u
 #define BUSY_PAUSE_NS 2000000
@@ -104,17 +106,32 @@ static int wait_for_server(const char *path, const struct g4_fuse_mount_entry *e
 	return G4_MOUNT_EXIT_OK;
 }
 
-bool g4_fuse_remove_dead_mounts(const char *path)
+static bool remove_dead(const char *path)
+{
+	fprintf(stderr, "gpu4fs: %s: unmounting what is left of a mount whose server has ended\n", path);
+	return detach(path, false, false) == 0;
+}
+
+bool g4_fuse_remove_dead_mounts(const char *path, const char *device)
 {
 	struct g4_fuse_mount_entry entry;
+	struct stat st;
+	bool good = true;
 
-	while (g4_fuse_find_mount(path, &entry) == 0 && strcmp(entry.type, "fuse.gpu4fs") == 0 &&
-	       g4_fuse_mount_is_dead(path, &entry)) {
-		fprintf(stderr, "gpu4fs: %s: unmounting what is left of a mount whose server has ended\n", path);
-		if (detach(path, false, false) != 0)
+	while (g4_fuse_find_mount(path, &entry) == 0 && g4_probe_is_mount_type(entry.type) &&
+	       g4_fuse_mount_is_dead(path, &entry))
+		if (!remove_dead(path))
 			return false;
+	if (stat(device, &st) < 0 || !S_ISBLK(st.st_mode))
+		return true;
+	for (char *dir; good && (dir = g4_fuse_find_device(st.st_rdev, &entry)) != NULL; free(dir)) {
+		if (!g4_probe_is_mount_type(entry.type) || !g4_fuse_mount_is_dead(dir, &entry)) {
+			free(dir);
+			break;
+		}
+		good = remove_dead(dir);
 	}
-	return true;
+	return good;
 }
 
 int g4_fuse_umount(const char *dir, uint32_t flags)
@@ -134,7 +151,7 @@ int g4_fuse_umount(const char *dir, uint32_t flags)
 		free(path);
 		return G4_MOUNT_EXIT_FAIL;
 	}
-	if (strcmp(entry.type, "fuse.gpu4fs") != 0) {
+	if (!g4_probe_is_mount_type(entry.type)) {
 		fprintf(stderr, "gpu4fs: %s is a mount of type %s, not of gpu4fs\n", path, entry.type);
 		free(path);
 		return G4_MOUNT_EXIT_FAIL;

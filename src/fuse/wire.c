@@ -20,7 +20,8 @@
 #include <unistd.h>
 
 #include "format/format.h"
-#include "fuse/fuse_types.h"
+#include "fuse/ops.h"
+#include "fuse/server.h"
 
 #define HEAD_BYTES (sizeof(struct fuse_in_header) + sizeof(struct fuse_write_in))
 
@@ -283,6 +284,10 @@ static ssize_t wire_read(int fd, void *buf, size_t buf_bytes, void *userdata)
 		if (bytes < (ssize_t)sizeof(*in))
 			return bytes;
 		self->head = buf;
+		if (in->opcode == FUSE_DESTROY) {
+			g4_fuse_destroy_asked(host, self->fd, in->unique);
+			return bytes;
+		}
 		g4_fuse_affinity(self, in);
 		g4_fuse_quiet_request(host, in);
 		if (in->opcode == FUSE_WRITE)

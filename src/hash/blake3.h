@@ -70,6 +70,17 @@ struct g4_blake3_room;
 G4_FN void g4_blake3_group(struct g4_wg *wg, uint64_t n, const void *const *data, const uint64_t *bytes,
 			   uint8_t (*out)[G4_BLAKE3_BYTES], struct g4_blake3_room *room);
 
+/*
+ * Digests of `n` pages of 4 KiB, 16 B aligned like `out`, by all lanes of a workgroup. Collective, as g4_blake3_group() is.
+ */
+#define G4_BLAKE3_ROOM_PAGES 32u
+struct g4_blake3_pages_room {
+	uint32_t leaf[G4_BLAKE3_ROOM_PAGES * 4][8];
+	uint32_t parent[G4_BLAKE3_ROOM_PAGES * 2][8];
+} __attribute__((aligned(16)));
+G4_FN void g4_blake3_pages(struct g4_wg *wg, uint32_t n, const void *const *pages, uint8_t (*out)[G4_BLAKE3_BYTES],
+			   struct g4_blake3_pages_room *room);
+
 /* Leaves that g4_blake3_group() has in flight, and subtrees of that size at most. A power of two. */
 #define G4_BLAKE3_ROOM_LEAVES 256
 struct g4_blake3_piece {

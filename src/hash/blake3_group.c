@@ -166,6 +166,7 @@ G4_FN static void hash_by_lanes(struct g4_wg *wg, uint64_t n, const void *const 
 		deliver(wg, out, room);
 		g4_sync(wg);
 	}
+	g4_sync(wg); /* all have seen that it is over, before the room is used again */
 }
 
 G4_FN void g4_blake3_group(struct g4_wg *wg, uint64_t n, const void *const *data, const uint64_t *bytes,

@@ -114,6 +114,21 @@ TARGET static void hash_full(uint32_t n, const struct g4_blake3_job *jobs, const
 	deliver(&lanes, n, jobs);
 }
 
+/* Parents that have the same flags: one block each, and no lane differs from the others. */
+TARGET static void hash_parents(uint32_t n, const struct g4_blake3_job *jobs)
+{
+	const uint8_t *row[LANES];
+	struct lanes lanes;
+	VECTOR m[16];
+
+	begin(&lanes, n, jobs);
+	for (uint32_t i = 0; i < LANES; i++)
+		row[i] = jobs[i < n ? i : 0].data;
+	load_message(m, row);
+	compress(lanes.cv, m, lanes.low, lanes.high, SPREAD(G4_BLAKE3_BLOCK_BYTES), SPREAD((int)jobs[0].flags));
+	deliver(&lanes, n, jobs);
+}
+
 TARGET static void hash_mixed(uint32_t n, const struct g4_blake3_job *jobs)
 {
 	uint32_t steps = g4_blake3_steps(n, jobs);
@@ -145,6 +160,8 @@ void JOBS(uint32_t n, const struct g4_blake3_job *jobs)
 
 		if (g4_blake3_all_full(take, jobs))
 			hash_full(take, jobs, n >= 2 * LANES ? jobs + LANES : jobs);
+		else if (g4_blake3_all_parents(take, jobs))
+			hash_parents(take, jobs);
 		else
 			hash_mixed(take, jobs);
 		n -= take;

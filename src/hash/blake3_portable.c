@@ -1,25 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* BLAKE3 in plain C: the compression function, one block at a time. The reference, and what each lane of a GPU runs. */
-#include "hash/blake3_types.h"
-
-G4_FN static inline uint32_t rotate(uint32_t word, uint32_t right)
-{
-	return word >> right | word << (32 - right);
-}
-
-#define MIX(a, b, c, d, x, y)                                                                                          \
-	do {                                                                                                           \
-		(a) += (b) + (x);                                                                                      \
-		(d) = rotate((d) ^ (a), 16);                                                                           \
-		(c) += (d);                                                                                            \
-		(b) = rotate((b) ^ (c), 12);                                                                           \
-		(a) += (b) + (y);                                                                                      \
-		(d) = rotate((d) ^ (a), 8);                                                                            \
-		(c) += (d);                                                                                            \
-		(b) = rotate((b) ^ (c), 7);                                                                            \
-	} while (0)
-#define ROUND(a, b, c, d, e, f, g, h, i, j, k, l, m0, n, o, p)                                                         \
-	G4_BLAKE3_ROUND(MIX, a, b, c, d, e, f, g, h, i, j, k, l, m0, n, o, p)
+#include "hash/blake3_compress.h"
 
 /* A whole block in 16-byte loads where it lies so; a short one is padded with zeros. */
 G4_FN static inline void load(uint32_t m[16], const uint8_t *block, uint32_t bytes)
@@ -41,16 +22,10 @@ G4_FN static inline void load(uint32_t m[16], const uint8_t *block, uint32_t byt
 
 G4_FN void g4_blake3_compress(uint32_t cv[8], const uint8_t *block, uint32_t bytes, uint64_t leaf, uint32_t flags)
 {
-	const uint32_t iv[8] = G4_BLAKE3_IV;
-	uint32_t v[16] = {cv[0], cv[1], cv[2], cv[3], cv[4], cv[5],	     cv[6],
-			  cv[7], iv[0], iv[1], iv[2], iv[3], (uint32_t)leaf, (uint32_t)(leaf >> 32),
-			  bytes, flags};
 	uint32_t m[16];
 
 	load(m, block, bytes);
-	G4_BLAKE3_ROUNDS(ROUND)
-	for (uint32_t i = 0; i < 8; i++)
-		cv[i] = v[i] ^ v[i + 8];
+	g4_blake3_add_block(cv, m, bytes, leaf, flags);
 }
 
 G4_FN void g4_blake3_job_portable(const struct g4_blake3_job *job)

@@ -43,6 +43,16 @@ static inline bool g4_blake3_all_full(uint32_t n, const struct g4_blake3_job *jo
 	return full;
 }
 
+/* True where all n jobs are parents with the flags of the first. */
+static inline bool g4_blake3_all_parents(uint32_t n, const struct g4_blake3_job *jobs)
+{
+	bool parents = (jobs[0].flags & G4_BLAKE3_PARENT) != 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		parents = parents && jobs[i].flags == jobs[0].flags;
+	return parents;
+}
+
 static inline void g4_blake3_lane_step(const struct g4_blake3_job *job, uint32_t block, uint32_t lane,
 				       struct g4_blake3_step *step)
 {

@@ -42,14 +42,21 @@ G4_FN uint32_t g4_crc32c_append_pages(uint32_t first, uint32_t second, uint32_t 
 #define G4_CRC32C_FIELD 8u
 G4_FN uint32_t g4_crc32c_set_field(uint32_t crc, uint32_t value);
 
-/* What g4_crc32c_wide() shares with the lanes, in memory that all have: in the workgroup's scratch. */
-struct g4_crc32c_job {
+/* Leader. The CRC-32C of a 4 KiB page in shared memory; each lane takes a part. */
+G4_FN uint32_t g4_crc32c_wide(struct g4_wg *wg, const void *page);
+struct g4_crc32c_job { /* what they share for it */
 	const uint8_t *data;
 	uint32_t part[64]; /* by lane */
 };
-/* Leader. The CRC-32C of a 4 KiB page in shared memory; each lane takes a part. */
-G4_FN uint32_t g4_crc32c_wide(struct g4_wg *wg, const void *page, struct g4_crc32c_job *job);
 /* The region that it opens. Collective. */
-G4_FN void g4_crc32c_region(struct g4_wg *wg, struct g4_crc32c_job *job);
+G4_FN void g4_crc32c_region(struct g4_wg *wg, void *args);
+
+/*
+ * The checksums of `n` buffers of `pages` times 4 KiB each, 16 B aligned, each followed by 20 bytes of zeros and `last`. Collective,
+ * inside a region: every lane passes the same arguments, and what they point to is memory that the lanes share. The checksums
+ * are there for every lane when it returns.
+ */
+G4_FN void g4_crc32c_group(struct g4_wg *wg, uint32_t n, const void *const *data, uint32_t pages, uint64_t last,
+			   uint64_t (*out)[4]);
 
 #endif

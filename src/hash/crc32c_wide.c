@@ -5,6 +5,9 @@
  * x that stands for what follows; the sum is the page's. Numbers are reflected: bit 31 is the coefficient of x^0.
  */
 #include "hash/crc32c.h"
+#if G4_CUDA
+#include "hash/cuda/crc32c_mma.h"
+#endif
 
 #define PAGE_BYTES 4096u
 #define UNIT_BYTES 128u /* a part is one of these or several */
@@ -54,16 +57,18 @@ G4_FN uint32_t g4_crc32c_append_pages(uint32_t first, uint32_t second, uint32_t 
 	return first ^ second;
 }
 
-G4_FN void g4_crc32c_region(struct g4_wg *wg, struct g4_crc32c_job *job)
+G4_REGION_BODY void g4_crc32c_region(struct g4_wg *wg, void *args)
 {
+	struct g4_crc32c_job *job = (struct g4_crc32c_job *)args;
 	const uint32_t lane = g4_wg_lane(wg), width = g4_wg_width(wg), bytes = PAGE_BYTES / width;
 	const uint32_t behind = (width - 1 - lane) * (bytes / UNIT_BYTES);
 
+	g4_converge(wg);
 	job->part[lane] = multiply(g4_crc32c(0, job->data + lane * bytes, bytes), power[behind]);
 	g4_sync(wg);
 }
 
-G4_FN uint32_t g4_crc32c_wide(struct g4_wg *wg, const void *page, struct g4_crc32c_job *job)
+G4_FN uint32_t g4_crc32c_wide(struct g4_wg *wg, const void *page)
 {
 	const uint32_t width = g4_wg_width(wg);
 	uint32_t crc = 0;
@@ -71,9 +76,75 @@ G4_FN uint32_t g4_crc32c_wide(struct g4_wg *wg, const void *page, struct g4_crc3
 	/* one lane has a processor's instruction; more than 32 would have less than a unit each */
 	if (width == 1 || width > PAGE_BYTES / UNIT_BYTES || (width & (width - 1)))
 		return g4_crc32c(0, page, PAGE_BYTES);
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_crc32c_job *job = (struct g4_crc32c_job *)g4_scratch_take(wg, sizeof(*job));
 	job->data = (const uint8_t *)page;
-	g4_region(wg, G4_REGION_CRC32C, job);
+	g4_region(wg, G4_REGION_CRC32C, g4_crc32c_region, job);
 	for (uint32_t lane = 0; lane < width; lane++)
 		crc ^= job->part[lane];
+	g4_scratch_release(wg, mark);
 	return crc;
 }
+
+#if G4_CUDA
+#define ZERO_PAGE UINT32_C(0x98f94189) /* the checksum of a page of zeros: what the first and the last inversion make */
+
+/* Of two pages: even lanes have the first one's checksum, odd ones the second's. */
+G4_FN static inline uint32_t two_pages(const void *first, const void *second, uint32_t lane)
+{
+	uint32_t crc = multiply(g4_crc32c_rows(first, second, lane), g4_crc32c_matrix.behind[lane / 4]);
+
+	for (int step = 4; step < G4_WARP_LANES; step *= 2)
+		crc ^= __shfl_xor_sync(G4_WARP_ALL, crc, step);
+	return crc ^ ZERO_PAGE;
+}
+
+G4_FN void g4_crc32c_group(struct g4_wg *wg, uint32_t n, const void *const *data, uint32_t pages, uint64_t last,
+			   uint64_t (*out)[4])
+{
+	const uint32_t lane = g4_wg_lane(wg);
+
+	G4_ROLLED
+	for (uint32_t i = 0; i < n; i += 2) {
+		const uint8_t *first = (const uint8_t *)data[i];
+		const uint8_t *second =
+			(const uint8_t *)data[g4_min64(i + 1, n - 1)]; /* the same, if there is no other */
+		uint32_t crc = 0;
+
+		G4_ROLLED
+		for (uint32_t page = 0; page < pages; page++)
+			crc = g4_crc32c_append_page(crc, two_pages(first + page * PAGE_BYTES,
+								   second + page * PAGE_BYTES, lane));
+		if (lane < 2 && i + lane < n) {
+			uint64_t *to = out[i + lane];
+
+			to[0] = crc;
+			to[1] = to[2] = 0;
+			to[3] = last;
+		}
+	}
+	g4_sync(wg);
+}
+#else
+/* Starts loading a page: a processor's own prefetching ends where a page ends, and the three streams begin everywhere in it. */
+G4_FN static void fetch_page(const void *page)
+{
+	for (uint32_t at = 0; at < PAGE_BYTES; at += 64)
+		g4_prefetch((const uint8_t *)page + at);
+}
+
+G4_FN void g4_crc32c_group(struct g4_wg *wg, uint32_t n, const void *const *data, uint32_t pages, uint64_t last,
+			   uint64_t (*out)[4])
+{
+	const uint32_t width = g4_wg_width(wg);
+
+	for (uint32_t i = g4_wg_lane(wg); i < n; i += width) {
+		if (i + width < n)
+			fetch_page(data[i + width]);
+		out[i][0] = g4_crc32c(0, data[i], pages * G4_PAGE_BYTES);
+		out[i][1] = out[i][2] = 0;
+		out[i][3] = last;
+	}
+	g4_sync(wg);
+}
+#endif

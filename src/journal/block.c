@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sealing and verifying metadata blocks. */
 #include "journal/block.h"
+#include "format/owners.h"
 
+#include "format/sums.h"
 #include "hash/crc32c.h"
 
 G4_STATIC_ASSERT(offsetof(struct g4_block_header, crc32c) == G4_CRC32C_FIELD, "where the checksum stands");
 
-G4_FN static void fill_header(struct g4_block_header *header, uint32_t type, uint64_t address, uint64_t generation,
-			      uint32_t fs_tag)
+G4_FN static void fill_header(struct g4_block_header *header, uint32_t type, struct g4_address address,
+			      uint64_t generation, uint32_t fs_tag)
 {
 	header->magic = G4_BLOCK_MAGIC;
 	header->type = (uint16_t)type;
 	header->reserved = 0;
 	header->crc32c = 0;
 	header->fs_tag = fs_tag;
-	header->address = address;
+	header->address = g4_address_stored(address);
 	header->generation = generation;
 }
 
-G4_FN void g4_block_seal(void *page, uint32_t type, uint64_t address, uint64_t generation, uint32_t fs_tag)
+G4_FN void g4_block_seal(void *page, uint32_t type, struct g4_address address, uint64_t generation, uint32_t fs_tag)
 {
 	struct g4_block_header *header = (struct g4_block_header *)page;
 
@@ -26,23 +28,25 @@ G4_FN void g4_block_seal(void *page, uint32_t type, uint64_t address, uint64_t g
 	header->crc32c = g4_crc32c(0, page, G4_PAGE_BYTES);
 }
 
-G4_FN uint32_t g4_block_seal_wide(struct g4_wg *wg, void *page, uint32_t type, uint64_t address, uint64_t generation,
-				  uint32_t fs_tag, struct g4_crc32c_job *job)
+G4_FN uint32_t g4_block_seal_wide(struct g4_wg *wg, void *page, uint32_t type, struct g4_address address,
+				  uint64_t generation, uint32_t fs_tag)
 {
 	struct g4_block_header *header = (struct g4_block_header *)page;
 
 	fill_header(header, type, address, generation, fs_tag);
-	header->crc32c = g4_crc32c_wide(wg, page, job);
+	header->crc32c = g4_crc32c_wide(wg, page);
 	return g4_crc32c_set_field(header->crc32c, header->crc32c);
 }
 
-G4_FN void g4_indirect_seal(void *page, uint64_t inode, uint32_t level, uint64_t address, uint64_t generation,
+G4_FN void g4_indirect_seal(void *page, uint64_t inode, uint32_t level, struct g4_address address, uint64_t generation,
 			    uint32_t fs_tag)
 {
-	struct g4_indirect_header header;
+	struct g4_indirect_header header, before;
 
+	g4_indirect_extract((const g4_le64 *)page, &before);
 	memset(&header, 0, sizeof(header));
 	fill_header(&header.header, G4_BLOCK_INDIRECT, address, generation, fs_tag);
+	header.sums = before.sums;
 	header.inode = inode;
 	header.level = level;
 	g4_indirect_embed((g4_le64 *)page, &header);
@@ -51,16 +55,32 @@ G4_FN void g4_indirect_seal(void *page, uint64_t inode, uint32_t level, uint64_t
 	g4_indirect_embed((g4_le64 *)page, &header);
 }
 
-G4_FN static int check_header(const struct g4_block_header *header, uint32_t type, uint64_t address, uint32_t fs_tag)
+G4_FN void g4_sums_seal(struct g4_sums_page *page, uint64_t inode, uint32_t level, uint32_t quarter,
+			struct g4_address address, uint64_t generation, uint32_t fs_tag)
+{
+	struct g4_sums_header header;
+
+	memset(&header, 0, sizeof(header));
+	fill_header(&header.header, G4_BLOCK_CHECKSUMS, address, generation, fs_tag);
+	header.inode = inode;
+	header.level = level;
+	header.quarter = quarter;
+	g4_sums_embed(page, &header);
+	header.header.crc32c = g4_crc32c(0, page, G4_PAGE_BYTES);
+	g4_sums_embed(page, &header);
+}
+
+G4_FN static int check_header(const struct g4_block_header *header, uint32_t type, struct g4_address address,
+			      uint32_t fs_tag)
 {
 	if (header->magic != G4_BLOCK_MAGIC || header->fs_tag != fs_tag)
 		return -G4_E_CHECKSUM;
 	if (header->type != type)
 		return -G4_E_TYPE;
-	return header->address == address ? 0 : -G4_E_MISDIRECTED;
+	return header->address == g4_address_stored(address) ? 0 : -G4_E_MISDIRECTED;
 }
 
-G4_FN int g4_block_verify(const void *page, uint32_t type, uint64_t address, uint32_t fs_tag)
+G4_FN int g4_block_verify(const void *page, uint32_t type, struct g4_address address, uint32_t fs_tag)
 {
 	const struct g4_block_header *header = (const struct g4_block_header *)page;
 	struct g4_block_header zeroed = *header;
@@ -74,7 +94,7 @@ G4_FN int g4_block_verify(const void *page, uint32_t type, uint64_t address, uin
 	return check_header(header, type, address, fs_tag);
 }
 
-G4_FN int g4_indirect_verify(void *page, uint64_t address, uint32_t fs_tag, struct g4_indirect_header *header)
+G4_FN int g4_indirect_verify(void *page, struct g4_address address, uint32_t fs_tag, struct g4_indirect_header *header)
 {
 	struct g4_indirect_header zeroed;
 	uint32_t crc;
@@ -91,6 +111,38 @@ G4_FN int g4_indirect_verify(void *page, uint64_t address, uint32_t fs_tag, stru
 	return check_header(&header->header, G4_BLOCK_INDIRECT, address, fs_tag);
 }
 
+G4_FN int g4_sums_verify(struct g4_sums_page *page, struct g4_address address, uint32_t fs_tag,
+			 struct g4_sums_header *header)
+{
+	struct g4_sums_header zeroed;
+	uint32_t crc;
+
+	g4_sums_extract(page, header);
+	zeroed = *header;
+	zeroed.header.crc32c = 0;
+	g4_sums_embed(page, &zeroed);
+	crc = g4_crc32c(0, page, G4_PAGE_BYTES);
+	g4_sums_strip(page);
+	if (crc != header->header.crc32c)
+		return -G4_E_CHECKSUM;
+	return check_header(&header->header, G4_BLOCK_CHECKSUMS, address, fs_tag);
+}
+
+G4_FN uint64_t g4_block_generation(void *page, struct g4_address address, uint32_t fs_tag)
+{
+	const struct g4_block_header header = *(const struct g4_block_header *)page;
+	struct g4_indirect_header indirect;
+	struct g4_sums_header sums;
+
+	if (g4_block_verify(page, header.type, address, fs_tag) == 0)
+		return header.generation;
+	g4_sums_extract((const struct g4_sums_page *)page, &sums);
+	if (sums.header.magic == G4_BLOCK_MAGIC &&
+	    g4_sums_verify((struct g4_sums_page *)page, address, fs_tag, &sums) == 0)
+		return sums.header.generation;
+	return g4_indirect_verify(page, address, fs_tag, &indirect) == 0 ? indirect.header.generation : 0;
+}
+
 G4_FN static int validate(const struct g4_meta *meta, const void *page, uint32_t type)
 {
 	const struct g4_block_header *header = (const struct g4_block_header *)page;
@@ -99,6 +151,12 @@ G4_FN static int validate(const struct g4_meta *meta, const void *page, uint32_t
 	case G4_BLOCK_ALLOC:
 		return g4_alloc_page_validate((const struct g4_alloc_page *)page,
 					      (header->address - meta->layout.alloc_address) / G4_PAGE_BYTES);
+	case G4_BLOCK_SHARES:
+		return g4_shares_page_validate((const struct g4_shares_page *)page,
+					       ((const struct g4_shares_page *)page)->group, &meta->layout);
+	case G4_BLOCK_OWNERS:
+		return g4_owners_page_validate((const struct g4_owners_page *)page,
+					       ((const struct g4_owners_page *)page)->region);
 	case G4_BLOCK_SLAB:
 		return g4_slab_validate((const struct g4_slab_header *)page);
 	case G4_BLOCK_DIR_LEAF:
@@ -127,25 +185,29 @@ G4_FN static void clear_note(struct g4_meta *meta, uint32_t line)
 }
 
 /* Where the page that belongs at `address` is to be read. */
-G4_FN static uint64_t place_of(const struct g4_meta *meta, uint64_t address)
+G4_FN static struct g4_address place_of(const struct g4_meta *meta, struct g4_address address)
 {
 	uint32_t low = 0, high = meta->in_log_count;
 
 	while (low < high) {
 		const uint32_t middle = low + (high - low) / 2;
-		if (meta->in_log[middle].home < address)
+		if (g4_address_is_before(meta->in_log[middle].home, address))
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low < meta->in_log_count && meta->in_log[low].home == address ? meta->in_log[low].log : address;
+	if (low < meta->in_log_count && g4_address_is(meta->in_log[low].home, address))
+		return meta->in_log[low].log;
+	return address;
 }
 
-G4_FN G4_COLD static int fill(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint32_t type, uint32_t line)
+G4_FN G4_COLD static int fill(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type,
+			      uint32_t line)
 {
-	struct g4_line *l = &meta->cache->lines[line];
+	struct g4_meta_line *about = g4_meta_line(meta->cache, line);
 	void *page = g4_line_data(meta->cache, line);
 	struct g4_indirect_header header;
+	struct g4_sums_header sums;
 	int rc = g4_space_read(wg, meta->space, place_of(meta, address), page, G4_PAGE_BYTES);
 
 	if (rc < 0) {
@@ -155,15 +217,21 @@ G4_FN G4_COLD static int fill(struct g4_wg *wg, struct g4_meta *meta, uint64_t a
 	clear_note(meta, line);
 	if (type == G4_BLOCK_INDIRECT) {
 		rc = g4_indirect_verify(page, address, meta->fs_tag, &header);
-		l->inode = header.inode;
-		l->level = (uint8_t)header.level;
+		about->inode = header.inode;
+		about->level = (uint8_t)header.level;
+		*g4_meta_places(meta->cache, line) = header.sums;
+	} else if (type == G4_BLOCK_CHECKSUMS) {
+		rc = g4_sums_verify((struct g4_sums_page *)page, address, meta->fs_tag, &sums);
+		about->inode = sums.inode;
+		about->level = (uint8_t)sums.level;
+		about->quarter = (uint8_t)sums.quarter;
 	} else {
 		type = real_type(page, type);
 		rc = g4_block_verify(page, type, address, meta->fs_tag);
 		if (rc == 0)
 			rc = validate(meta, page, type);
 	}
-	l->type = (uint8_t)type;
+	about->type = (uint8_t)type;
 	if (rc < 0)
 		g4_cache_abort(meta->cache, line);
 	else
@@ -171,16 +239,17 @@ G4_FN G4_COLD static int fill(struct g4_wg *wg, struct g4_meta *meta, uint64_t a
 	return rc;
 }
 
-G4_FN static bool address_ok(const struct g4_meta *meta, uint64_t address)
+G4_FN static bool address_ok(const struct g4_meta *meta, struct g4_address address)
 {
-	return (address & (G4_PAGE_BYTES - 1)) == 0 && address >= G4_PAGE_BYTES &&
-	       address <= g4_layout_end(&meta->layout);
+	const uint64_t at = g4_address_stored(address);
+
+	return (at & (G4_PAGE_BYTES - 1)) == 0 && at >= G4_PAGE_BYTES && at <= g4_layout_end(&meta->layout);
 }
 
 /* Of a referenced line i. */
 G4_FN static int check_type(struct g4_meta *meta, uint32_t i, uint32_t type, uint32_t *line)
 {
-	uint32_t have = meta->cache->lines[i].type;
+	uint32_t have = g4_meta_line(meta->cache, i)->type;
 
 	if (have != type && !(type == G4_BLOCK_DIR_LEAF && have == G4_BLOCK_DIR_INDEX)) {
 		g4_cache_put(meta->cache, i);
@@ -190,14 +259,14 @@ G4_FN static int check_type(struct g4_meta *meta, uint32_t i, uint32_t type, uin
 	return 0;
 }
 
-G4_FN int g4_meta_get(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint32_t type, uint32_t *line)
+G4_FN int g4_meta_get(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type, uint32_t *line)
 {
 	bool fresh;
 	uint32_t i;
 
 	if (!address_ok(meta, address))
 		return -G4_E_MISDIRECTED;
-	i = g4_cache_get(meta->cache, 0, address >> G4_PAGE_SHIFT, false, &fresh);
+	i = g4_cache_get(meta->cache, 0, g4_address_page(address), false, &fresh);
 	if (i == G4_NO_LINE)
 		return -G4_E_NOMEM;
 	if (fresh) {
@@ -208,41 +277,58 @@ G4_FN int g4_meta_get(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, 
 	return check_type(meta, i, type, line);
 }
 
-G4_FN int g4_meta_get_near(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint32_t type, uint32_t near,
-			   uint32_t *line)
+G4_FN int g4_meta_get_near(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type,
+			   uint32_t near, uint32_t *line)
 {
-	if (!g4_cache_peek_near(meta->cache, 0, address >> G4_PAGE_SHIFT, near))
+	if (!g4_cache_peek_near(meta->cache, 0, g4_address_page(address), near))
 		return g4_meta_get(wg, meta, address, type, line);
 	return check_type(meta, near, type, line);
 }
 
-G4_FN int g4_meta_get_indirect(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint64_t inode, uint32_t level,
-			       uint32_t *line)
+G4_FN int g4_meta_get_indirect(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint64_t inode,
+			       uint32_t level, uint32_t *line)
 {
 	int rc = g4_meta_get(wg, meta, address, G4_BLOCK_INDIRECT, line);
 
 	if (rc < 0)
 		return rc;
-	if (meta->cache->lines[*line].inode == inode && meta->cache->lines[*line].level == level)
+	const struct g4_meta_line *about = g4_meta_line(meta->cache, *line);
+	if (about->inode == inode && about->level == level)
 		return 0;
 	g4_cache_put(meta->cache, *line);
 	return -G4_E_CORRUPT_MAP;
 }
 
-G4_FN int g4_meta_new(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint32_t type, uint32_t *line)
+G4_FN int g4_meta_get_sums(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint64_t inode,
+			   uint32_t level, uint32_t quarter, uint32_t *line)
+{
+	int rc = g4_meta_get(wg, meta, address, G4_BLOCK_CHECKSUMS, line);
+
+	if (rc < 0)
+		return rc;
+	const struct g4_meta_line *about = g4_meta_line(meta->cache, *line);
+	if (about->inode == inode && about->level == level && about->quarter == quarter)
+		return 0;
+	g4_cache_put(meta->cache, *line);
+	return -G4_E_CORRUPT_SUMS;
+}
+
+G4_FN int g4_meta_new(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type, uint32_t *line)
 {
 	bool fresh;
-	uint32_t i = g4_cache_get(meta->cache, 0, address >> G4_PAGE_SHIFT, false, &fresh);
+	uint32_t i = g4_cache_get(meta->cache, 0, g4_address_page(address), false, &fresh);
 
 	if (i == G4_NO_LINE)
 		return -G4_E_NOMEM;
 	g4_zero(wg, g4_line_data(meta->cache, i), G4_PAGE_BYTES);
 	clear_note(meta, i);
-	meta->cache->lines[i].type = (uint8_t)type;
-	meta->cache->lines[i].level = 0;
-	meta->cache->lines[i].inode = 0;
-	meta->cache->lines[i].freed = 0;
-	if (type != G4_BLOCK_INDIRECT)
+	struct g4_meta_line *about = g4_meta_line(meta->cache, i);
+	about->type = (uint8_t)type;
+	about->level = 0;
+	about->inode = 0;
+	about->freed = 0;
+	about->quarter = 0;
+	if (type != G4_BLOCK_INDIRECT && type != G4_BLOCK_CHECKSUMS)
 		fill_header((struct g4_block_header *)g4_line_data(meta->cache, i), type, address, 0, meta->fs_tag);
 	if (fresh)
 		g4_cache_filled(meta->cache, i);

@@ -10,10 +10,32 @@
 #include "format/format.h"
 #include "hash/crc32c.h"
 
-struct g4_in_log {     /* a page whose newest image has not come home */
-	uint64_t home; /* its address */
-	uint64_t log;  /* the image's */
+struct g4_in_log {		/* a page whose newest image has not come home */
+	struct g4_address home; /* where it belongs */
+	struct g4_address log;	/* where the image lies */
 };
+
+/* What a cache line has of a metadata page, while somebody holds a reference. Guarded by the transaction (README.md). */
+struct g4_meta_line {
+	uint64_t txn;	 /* transaction in which it is dirty, 0: none */
+	uint64_t home;	 /* newest committed transaction not yet written home, 0: none */
+	uint64_t inode;	 /* indirect pages and pages of sums: owner */
+	uint8_t type;	 /* enum g4_block_type */
+	uint8_t level;	 /* indirect pages; pages of sums: of theirs */
+	uint8_t freed;	 /* its page was freed in the running transaction */
+	uint8_t quarter; /* pages of sums */
+};
+G4_STATIC_ASSERT(sizeof(struct g4_meta_line) <= sizeof(((struct g4_line *)0)->kept), "a line keeps it");
+G4_FN G4_INLINE struct g4_meta_line *g4_meta_line(const struct g4_cache *cache, uint32_t line)
+{
+	return (struct g4_meta_line *)(void *)cache->lines[line].kept;
+}
+
+/* Where the pages of sums of a cached indirect page are; the line's note. */
+G4_FN G4_INLINE struct g4_sums_places *g4_meta_places(const struct g4_cache *cache, uint32_t line)
+{
+	return (struct g4_sums_places *)(void *)&cache->notes[line];
+}
 
 struct g4_meta { /* what verification needs to know */
 	struct g4_cache *cache;
@@ -25,33 +47,41 @@ struct g4_meta { /* what verification needs to know */
 };
 
 /* Writes header and checksum into a page that is about to be written to `address`. */
-G4_FN void g4_block_seal(void *page, uint32_t type, uint64_t address, uint64_t generation, uint32_t fs_tag);
-/* The same for an indirect page: embeds the header in the spare bits. */
-G4_FN void g4_indirect_seal(void *page, uint64_t inode, uint32_t level, uint64_t address, uint64_t generation,
+G4_FN void g4_block_seal(void *page, uint32_t type, struct g4_address address, uint64_t generation, uint32_t fs_tag);
+/* The same for an indirect page: embeds the header in the spare bits. Where its pages of sums are stands there already. */
+G4_FN void g4_indirect_seal(void *page, uint64_t inode, uint32_t level, struct g4_address address, uint64_t generation,
 			    uint32_t fs_tag);
-/*
- * Leader. Seals a page that is no indirect one, by all lanes; returns the checksum of the sealed page. `job` lies in
- * scratch memory.
- */
-G4_FN uint32_t g4_block_seal_wide(struct g4_wg *wg, void *page, uint32_t type, uint64_t address, uint64_t generation,
-				  uint32_t fs_tag, struct g4_crc32c_job *job);
+G4_FN void g4_sums_seal(struct g4_sums_page *page, uint64_t inode, uint32_t level, uint32_t quarter,
+			struct g4_address address, uint64_t generation, uint32_t fs_tag);
+/* Leader. Seals a page that has its header at its beginning, by all lanes; returns the checksum of the sealed page. */
+G4_FN uint32_t g4_block_seal_wide(struct g4_wg *wg, void *page, uint32_t type, struct g4_address address,
+				  uint64_t generation, uint32_t fs_tag);
 /* Checks magic, type, file system, address and checksum of a page read from `address`. */
-G4_FN int g4_block_verify(const void *page, uint32_t type, uint64_t address, uint32_t fs_tag);
+G4_FN int g4_block_verify(const void *page, uint32_t type, struct g4_address address, uint32_t fs_tag);
 /* Verifies an indirect page and strips it to bare pointers; the header goes to *header. */
-G4_FN int g4_indirect_verify(void *page, uint64_t address, uint32_t fs_tag, struct g4_indirect_header *header);
+G4_FN int g4_indirect_verify(void *page, struct g4_address address, uint32_t fs_tag, struct g4_indirect_header *header);
+/* The same of a page of sums, whose entries are bare then. */
+G4_FN int g4_sums_verify(struct g4_sums_page *page, struct g4_address address, uint32_t fs_tag,
+			 struct g4_sums_header *header);
+
+/* The generation of a page that is metadata of whatever type in its own place, 0 of anything else. The page may be changed. */
+G4_FN uint64_t g4_block_generation(void *page, struct g4_address address, uint32_t fs_tag);
 
 /*
  * Leader. References the cached block at `address`, reading and verifying it when needed. *line is to be given back
  * with g4_cache_put. Errors: -G4_E_IO, the corruption codes, -G4_E_NOMEM when the cache is all in use.
  */
-G4_FN int g4_meta_get(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint32_t type, uint32_t *line);
+G4_FN int g4_meta_get(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type, uint32_t *line);
 /* The same where the block may well be in line `near`, which spares looking for it. */
-G4_FN int g4_meta_get_near(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint32_t type, uint32_t near,
-			   uint32_t *line);
+G4_FN int g4_meta_get_near(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type,
+			   uint32_t near, uint32_t *line);
 /* The same for an indirect page that must belong to `inode` at `level`. */
-G4_FN int g4_meta_get_indirect(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint64_t inode, uint32_t level,
-			       uint32_t *line);
+G4_FN int g4_meta_get_indirect(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint64_t inode,
+			       uint32_t level, uint32_t *line);
+/* The same for a page of sums. */
+G4_FN int g4_meta_get_sums(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint64_t inode,
+			   uint32_t level, uint32_t quarter, uint32_t *line);
 /* References a line for a block whose old contents do not matter: zeroed, typed. The caller makes it dirty. */
-G4_FN int g4_meta_new(struct g4_wg *wg, struct g4_meta *meta, uint64_t address, uint32_t type, uint32_t *line);
+G4_FN int g4_meta_new(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type, uint32_t *line);
 
 #endif

@@ -132,7 +132,7 @@ G4_FN void g4_txn_end(struct g4_txn *txn)
 G4_FN void g4_txn_dirty(struct g4_txn *txn, uint32_t i)
 {
 	struct g4_journal *j = txn->journal;
-	struct g4_line *line = &j->meta->cache->lines[i];
+	struct g4_meta_line *line = g4_meta_line(j->meta->cache, i);
 	struct g4_txn_log *log = &j->logs[txn->sequence & 1];
 
 	txn->changed = true;
@@ -147,20 +147,20 @@ G4_FN void g4_txn_dirty(struct g4_txn *txn, uint32_t i)
 		g4_add64(&j->gate, 1); /* beyond the announcement: slack, but counted */
 }
 
-G4_FN void g4_txn_forget(struct g4_txn *txn, uint64_t address)
+G4_FN void g4_txn_forget(struct g4_txn *txn, struct g4_address address)
 {
 	struct g4_journal *j = txn->journal;
 	struct g4_txn_log *log = &j->logs[txn->sequence & 1];
-	uint32_t i = g4_cache_find(j->meta->cache, 0, address >> G4_PAGE_SHIFT);
+	uint32_t i = g4_cache_find(j->meta->cache, 0, g4_address_page(address));
 
 	if (i != G4_NO_LINE) {
 		g4_txn_dirty(txn, i); /* so that the commit meets it and lets it go */
-		j->meta->cache->lines[i].freed = 1;
+		g4_meta_line(j->meta->cache, i)->freed = 1;
 		g4_cache_put(j->meta->cache, i);
 	}
 	g4_lock(&log->lock);
 	if (log->revoke_count < G4_TXN_MAX_REVOKES) { /* begin and extend keep half of the room free */
-		log->revokes[log->revoke_count] = address;
+		log->revokes[log->revoke_count] = g4_address_stored(address);
 		g4_store32_rel(&log->revoke_count, log->revoke_count + 1); /* log_is_full() looks without the lock */
 	} else {
 		g4_journal_abort(j, -G4_E_JOURNAL_FULL);
@@ -168,14 +168,14 @@ G4_FN void g4_txn_forget(struct g4_txn *txn, uint64_t address)
 	g4_unlock(&log->lock);
 }
 
-G4_FN void g4_txn_free(struct g4_txn *txn, uint64_t address, uint64_t pages)
+G4_FN void g4_txn_free(struct g4_txn *txn, struct g4_address address, uint64_t pages)
 {
 	struct g4_journal *j = txn->journal;
 	struct g4_txn_log *log = &j->logs[txn->sequence & 1];
 
 	g4_lock(&log->lock);
 	struct g4_extent *last = log->free_count ? &log->frees[log->free_count - 1] : NULL;
-	if (last && last->address + last->pages * G4_PAGE_BYTES == address) {
+	if (last && g4_address_is(g4_address_after_pages(last->address, last->pages), address)) {
 		last->pages += pages;
 	} else if (log->free_count < G4_TXN_MAX_FREES) {
 		log->frees[log->free_count].address = address;
@@ -187,7 +187,7 @@ G4_FN void g4_txn_free(struct g4_txn *txn, uint64_t address, uint64_t pages)
 	g4_unlock(&log->lock);
 }
 
-G4_FN void g4_txn_data(struct g4_txn *txn, uint64_t address, uint32_t crc32c)
+G4_FN void g4_txn_data(struct g4_txn *txn, struct g4_address address, uint32_t crc32c)
 {
 	struct g4_txn_log *log = &txn->journal->logs[txn->sequence & 1];
 
@@ -259,7 +259,7 @@ G4_FN static void drop_freed(struct g4_journal *j, struct g4_txn_log *log)
 
 	for (uint32_t k = 0; k < log->line_count; k++) {
 		uint32_t i = log->lines[k];
-		struct g4_line *line = &cache->lines[i];
+		struct g4_meta_line *line = g4_meta_line(cache, i);
 
 		if (!line->freed) {
 			log->lines[count++] = i;
@@ -273,7 +273,7 @@ G4_FN static void drop_freed(struct g4_journal *j, struct g4_txn_log *log)
 					j->home_lines[h] = G4_NO_LINE;
 			g4_line_is_home(j, i);
 		}
-		uint64_t index = line->index;
+		uint64_t index = cache->lines[i].index;
 		g4_cache_put(cache, i);
 		g4_cache_drop(cache, 0, index);
 	}
@@ -303,12 +303,12 @@ G4_FN static void freeze_home(struct g4_wg *wg, struct g4_journal *j)
  */
 G4_FN static uint32_t usable_data_tags(const struct g4_journal *j, const struct g4_txn_log *log)
 {
-	if (log->data_untagged || !j->meta->space->volatile_cache ||
+	if (log->data_untagged || !g4_space_has_volatile_cache(j->meta->space) ||
 	    (uint64_t)log->data_count * log->free_count > 16384)
 		return 0;
 	for (uint32_t d = 0; d < log->data_count; d++)
 		for (uint32_t f = 0; f < log->free_count; f++)
-			if (log->data[d].address - log->frees[f].address < log->frees[f].pages * G4_PAGE_BYTES)
+			if (g4_address_in(log->data[d].address, log->frees[f].address, log->frees[f].pages))
 				return 0;
 	return log->data_count;
 }
@@ -332,7 +332,7 @@ G4_FN static uint32_t write_descriptors(struct g4_wg *wg, struct g4_journal *j, 
 		g4_wide_tags(wg, j, log, d);
 		crc = g4_crc32c_append_page(crc, g4_block_seal_wide(wg, page, G4_BLOCK_JOURNAL_DESCRIPTOR,
 								    g4_log_address(j, j->head_page + d), sequence,
-								    j->meta->fs_tag, g4_crc_job(wg)));
+								    j->meta->fs_tag));
 	}
 	return crc;
 }
@@ -455,7 +455,7 @@ G4_FN int g4_journal_commit(struct g4_wg *wg, struct g4_journal *j, uint64_t wan
 #define HOME_BATCH 64u
 #define SORTED_PAGES 256u
 struct home_batch {
-	struct g4_io ios[HOME_BATCH];
+	struct g4_space_io requests[HOME_BATCH];
 	struct g4_iov iovs[HOME_BATCH];
 	uint32_t count;
 };
@@ -463,7 +463,7 @@ G4_STATIC_ASSERT(sizeof(struct home_batch) <= G4_COMMIT_SCRATCH_BYTES, "batch fi
 
 G4_FN static int flush_batch(struct g4_wg *wg, struct g4_journal *j, struct home_batch *batch)
 {
-	int rc = batch->count ? g4_space_transfer(wg, j->meta->space, batch->ios, batch->count) : 0;
+	int rc = batch->count ? g4_space_transfer(wg, j->meta->space, batch->requests, batch->count) : 0;
 
 	batch->count = 0;
 	return rc;
@@ -479,8 +479,8 @@ G4_FN static void sort_home(struct g4_journal *j, uint32_t count)
 	for (uint32_t gap = count / 2; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11) {
 		for (uint32_t i = gap; i < count; i++) {
 			uint32_t moving = order[i], k = i;
-			uint64_t address = g4_home_address(j, moving);
-			for (; k >= gap && g4_home_address(j, order[k - gap]) > address; k -= gap)
+			const struct g4_address address = g4_home_address(j, moving);
+			for (; k >= gap && g4_address_is_before(address, g4_home_address(j, order[k - gap])); k -= gap)
 				order[k] = order[k - gap];
 			order[k] = moving;
 		}
@@ -497,26 +497,23 @@ G4_FN static int write_home(struct g4_wg *wg, struct g4_journal *j, struct home_
 	sort_home(j, total);
 	batch->count = 0;
 	for (uint32_t n = 0; n < total; n++) {
-		uint64_t address = g4_home_address(j, j->home_order[n]);
-		struct g4_io *io = batch->count ? &batch->ios[batch->count - 1] : NULL;
+		const struct g4_address address = g4_home_address(j, j->home_order[n]);
+		struct g4_space_io *last = batch->count ? &batch->requests[batch->count - 1] : NULL;
 
 		if (used == HOME_BATCH) {
 			int rc = flush_batch(wg, j, batch);
 			if (rc < 0)
 				return rc;
-			io = NULL;
+			last = NULL;
 			used = 0;
 		}
-		if (!io || io->offset_bytes + io->iov_count * G4_PAGE_BYTES != address) {
-			io = &batch->ios[batch->count++];
-			memset(io, 0, sizeof(*io));
-			io->op = G4_IO_WRITE;
-			io->offset_bytes = address;
-			io->iov = &batch->iovs[used];
+		if (!last || !g4_address_is(g4_address_after_pages(last->address, last->io.iov_count), address)) {
+			last = &batch->requests[batch->count++];
+			g4_space_io_init(last, G4_IO_WRITE, address, &batch->iovs[used], 0);
 		}
 		batch->iovs[used].base = g4_home_image(j, j->home_order[n]);
 		batch->iovs[used++].bytes = G4_PAGE_BYTES;
-		io->iov_count++;
+		last->io.iov_count++;
 	}
 	return flush_batch(wg, j, batch);
 }
@@ -528,17 +525,17 @@ G4_FN static int write_tail(struct g4_wg *wg, struct g4_journal *j)
 	memset(header, 0, sizeof(*header));
 	header->tail_sequence = j->durable + 1;
 	header->tail_page = j->head_page;
-	g4_block_seal(header, G4_BLOCK_JOURNAL_HEADER, j->area_address, j->durable, j->meta->fs_tag);
-	return g4_space_write(wg, j->meta->space, j->area_address, header, G4_PAGE_BYTES, G4_IO_FUA);
+	g4_block_seal(header, G4_BLOCK_JOURNAL_HEADER, j->area, j->durable, j->meta->fs_tag);
+	return g4_space_write(wg, j->meta->space, j->area, header, G4_PAGE_BYTES, G4_IO_FUA);
 }
 
 /* Everything committed so far goes home; the log is empty afterwards. */
 G4_FN static int checkpoint_now(struct g4_wg *wg, struct g4_journal *j)
 {
-	struct home_batch *batch = (struct home_batch *)g4_wg_scratch(wg);
-	int rc;
+	const uint32_t mark = g4_scratch_mark(wg);
+	int rc = write_home(wg, j, (struct home_batch *)g4_scratch_take(wg, sizeof(struct home_batch)));
 
-	rc = write_home(wg, j, batch);
+	g4_scratch_release(wg, mark);
 	if (rc == 0)
 		rc = g4_space_flush(wg, j->meta->space);
 	if (rc == 0)

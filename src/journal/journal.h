@@ -19,28 +19,23 @@
 #include "journal/block.h"
 #include "task/task.h"
 
-/* A commit uses this much of the workgroup's scratch memory, from its start; callers keep nothing there. */
-#define G4_COMMIT_SCRATCH_BYTES (8 * 1024)
-/* A little of it, for what lanes share in one short region of an operation: between two of its steps. */
-#define G4_PROBE_SCRATCH_BYTES 512u
-G4_FN G4_INLINE void *g4_probe_scratch(const struct g4_wg *wg)
-{
-	return (uint8_t *)g4_wg_scratch(wg) + G4_COMMIT_SCRATCH_BYTES - G4_PROBE_SCRATCH_BYTES;
-}
+/* A commit takes no more than this of the workgroup's scratch memory. */
+#define G4_COMMIT_SCRATCH_BYTES (8u * 1024)
 
 #define G4_TXN_MAX_BLOCKS 2048u /* unless the mount asks for more */
 #define G4_TXN_MOST_BLOCKS 65536u
+#define G4_TXN_LEAST_BLOCKS 72u /* however small the cache: whatever announces blocks asserts that these are enough */
 #define G4_TXN_SLACK 512u
 #define G4_TXN_MAX_REVOKES 16384u
 #define G4_TXN_MAX_FREES 131072u
 
 struct g4_extent {
-	uint64_t address;
+	struct g4_address address;
 	uint64_t pages;
 };
 
 struct g4_data_tag {
-	uint64_t address;
+	struct g4_address address;
 	uint64_t crc32c;
 };
 #define G4_TXN_MAX_DATA 128u
@@ -68,7 +63,7 @@ struct g4_commit_workers {
 
 struct g4_journal {
 	struct g4_meta *meta;
-	uint64_t area_address;
+	struct g4_address area;
 	uint64_t log_pages;
 	uint32_t max_blocks; /* of one transaction */
 
@@ -91,7 +86,7 @@ struct g4_journal {
 	uint32_t home_count;
 	uint8_t *record;      /* record being written: descriptors, images, commit page */
 	uint8_t *home_copies; /* images of older home lines */
-	uint64_t *home_addresses;
+	struct g4_address *home_addresses;
 	uint32_t *record_crcs; /* of the record's images */
 	uint32_t *home_order;  /* images of a checkpoint, by address */
 	uint32_t home_copied;
@@ -126,7 +121,7 @@ G4_FN G4_INLINE bool g4_commit_workers_call(const struct g4_journal *j)
  */
 uint64_t g4_journal_memory(uint64_t log_pages, uint32_t line_count, uint32_t most_blocks);
 /* Prepares over zeroed, page-aligned memory; the log is empty from head_page on and `next` is the next sequence. */
-void g4_journal_init(struct g4_journal *j, struct g4_meta *meta, void *memory, uint64_t area_address,
+void g4_journal_init(struct g4_journal *j, struct g4_meta *meta, void *memory, struct g4_address area,
 		     uint64_t log_pages, uint64_t head_page, uint64_t next, uint32_t most_blocks);
 /* It and its memory are used `by` bytes further on from now on. */
 void g4_journal_moved(struct g4_journal *j, intptr_t by);
@@ -149,15 +144,15 @@ G4_FN void g4_txn_end(struct g4_txn *txn);
 /* Before a referenced metadata line is changed. */
 G4_FN void g4_txn_dirty(struct g4_txn *txn, uint32_t line);
 /* The metadata page at `address` was freed: its older images must not come back. The extent is freed separately. */
-G4_FN void g4_txn_forget(struct g4_txn *txn, uint64_t address);
+G4_FN void g4_txn_forget(struct g4_txn *txn, struct g4_address address);
 /* Pages may be reused once this transaction is durable. */
-G4_FN void g4_txn_free(struct g4_txn *txn, uint64_t address, uint64_t pages);
+G4_FN void g4_txn_free(struct g4_txn *txn, struct g4_address address, uint64_t pages);
 
 /*
  * This transaction publishes a data page that was written and not flushed. With few of them the record carries their
  * checksums and one flush makes all durable; replay drops a last record whose data did not arrive.
  */
-G4_FN void g4_txn_data(struct g4_txn *txn, uint64_t address, uint32_t crc32c);
+G4_FN void g4_txn_data(struct g4_txn *txn, struct g4_address address, uint32_t crc32c);
 /* It publishes data without checksums: flushed before the record is written. */
 G4_FN void g4_txn_data_untagged(struct g4_txn *txn);
 
@@ -170,21 +165,29 @@ G4_FN int g4_journal_commit(struct g4_wg *wg, struct g4_journal *j, uint64_t wan
 			    const struct g4_extent **frees, uint32_t *free_count);
 /* Writes home what is due and releases the commit lock. */
 G4_FN int g4_journal_finish(struct g4_wg *wg, struct g4_journal *j);
+/*
+ * Leader, outside of transactions; what leads to the page is locked, so that it stays metadata. Whether the page is on the device as it
+ * was written: 0, and `page` (4 KiB) has it; 1: it is going to be written; or what is wrong.
+ */
+G4_FN int g4_journal_look(struct g4_wg *wg, struct g4_journal *j, struct g4_address address, uint32_t type, void *page);
 /* Stops the journal: no transaction begins or commits any more. */
 G4_FN void g4_journal_abort(struct g4_journal *j, int code);
 
 /*
- * Host (replay_host.c): replays what the journal of an unmounted image holds. write: false writes nothing and tells in
- * out->in_log (malloc'ed, NULL without any) which pages are to be read from the log. No record up to the transaction that
- * *sb says is home is replayed. Gives the next sequence and log position, and the number of records and blocks replayed.
+ * Host (replay_host.c): replays what the journal of an unmounted image holds; flags: G4_REPLAY_*. Without WRITE it writes
+ * nothing and tells in out->in_log (malloc'ed, NULL without any) which pages are to be read from the log. No record up to the
+ * transaction that *sb says is home is replayed. Gives the next sequence and log position, and the number of records and
+ * blocks replayed. -G4_E_JOURNAL_GAP: a record that was durable is damaged, and nothing was replayed.
  */
+#define G4_REPLAY_WRITE 1u
+#define G4_REPLAY_UP_TO_GAP 2u /* what is before the damaged one: fsck, which says what is lost */
 struct g4_replay {
 	uint64_t next_sequence;
 	uint64_t head_page;
 	uint64_t records, blocks;
 	struct g4_in_log *in_log; /* `blocks` of them, by address */
 };
-int g4_journal_replay(struct g4_wg *wg, struct g4_meta *meta, const struct g4_superblock *sb, bool write,
+int g4_journal_replay(struct g4_wg *wg, struct g4_meta *meta, const struct g4_superblock *sb, uint32_t flags,
 		      struct g4_replay *out);
 /*
  * Host (replay_host.c): leaves the next sequence out, durably. Must come before the first commit after a replay: a record

@@ -10,8 +10,8 @@ static uint32_t blocks_for(uint64_t log_pages, uint32_t line_count, uint32_t mos
 	if (most_blocks > G4_TXN_MAX_BLOCKS) /* descriptors are counted in the log, too: a quarter leaves them room */
 		most = g4_min64(most, g4_max64(G4_TXN_MAX_BLOCKS, log_pages / 4));
 	most = g4_min64(most, most_blocks ? g4_min64(most_blocks, G4_TXN_MOST_BLOCKS) : G4_TXN_MAX_BLOCKS);
-	most = g4_min64(most, line_count / 8);
-	return (uint32_t)most;
+	/* the smallest log has room for twice the least */
+	return (uint32_t)g4_max64(g4_min64(most, line_count / 8), G4_TXN_LEAST_BLOCKS);
 }
 
 /* Descriptor pages of a record with so many images. */
@@ -31,7 +31,7 @@ uint64_t g4_journal_memory(uint64_t log_pages, uint32_t line_count, uint32_t mos
 	return g4_align_up(bytes + 4096, G4_PAGE_BYTES);
 }
 
-void g4_journal_init(struct g4_journal *j, struct g4_meta *meta, void *memory, uint64_t area_address,
+void g4_journal_init(struct g4_journal *j, struct g4_meta *meta, void *memory, struct g4_address area,
 		     uint64_t log_pages, uint64_t head_page, uint64_t next, uint32_t most_blocks)
 {
 	uint8_t *at = (uint8_t *)memory;
@@ -39,7 +39,7 @@ void g4_journal_init(struct g4_journal *j, struct g4_meta *meta, void *memory, u
 
 	memset(j, 0, sizeof(*j));
 	j->meta = meta;
-	j->area_address = area_address;
+	j->area = area;
 	j->log_pages = log_pages;
 	j->max_blocks = blocks_for(log_pages, meta->cache->line_count, most_blocks);
 	j->running = next;
@@ -56,7 +56,7 @@ void g4_journal_init(struct g4_journal *j, struct g4_meta *meta, void *memory, u
 		j->logs[i].revokes = (uint64_t *)at;
 		at += G4_TXN_MAX_REVOKES * sizeof(uint64_t);
 	}
-	j->home_addresses = (uint64_t *)at;
+	j->home_addresses = (struct g4_address *)at;
 	at += 2 * blocks * sizeof(uint64_t);
 	j->home_lines = (uint32_t *)at;
 	at += 2 * blocks * sizeof(uint32_t);

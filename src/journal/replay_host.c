@@ -10,6 +10,10 @@
  * as the run ends with the newest transaction of all: of every page the newest image counts, and what was freed later is
  * revoked later, in the same run.
  *
+ * The log ends with the first record that is not whole. A crash tears the newest one only, for the next is written when it
+ * is durable: so when a newer one has so much as begun, the log does not end there, and what was durable would be given
+ * up without a word. Such a log is not replayed; fsck is what gives up.
+ *
  * A run that ends before that would put old metadata over new. Records stay in the log long after they went home, so it
  * takes no more than a damaged newest record. Two things tell:
  *
@@ -26,6 +30,8 @@
 #include "hash/crc32c.h"
 #include "journal/journal.h"
 
+#define LOG_READ_PAGES UINT64_C(256) /* at a time, where all of the log is looked at */
+
 struct image {
 	uint64_t address;
 	uint64_t sequence; /* of the record, or of the revoke */
@@ -40,10 +46,13 @@ struct data_page {
 struct scan {
 	struct g4_wg *wg;
 	struct g4_meta *meta;
-	uint64_t area, log_pages;
+	struct g4_address area;
+	uint64_t log_pages;
 	uint64_t home; /* everything up to this transaction is home; 0: nobody knows */
 	bool clean;    /* everything is */
-	bool torn;     /* the header is a mixture of two of its kind, as far as one can see */
+	bool up_to_gap;
+	uint64_t walked; /* pages of the records that were read */
+	bool torn;	 /* the header is a mixture of two of its kind, as far as one can see */
 	struct image *images;
 	size_t count, capacity;
 	uint8_t *buffer; /* one record */
@@ -52,9 +61,9 @@ struct scan {
 	uint32_t data_count;
 };
 
-static uint64_t page_address(const struct scan *scan, uint64_t page)
+static struct g4_address page_address(const struct scan *scan, uint64_t page)
 {
-	return scan->area + (1 + page % scan->log_pages) * G4_PAGE_BYTES;
+	return g4_address_after_pages(scan->area, 1 + page % scan->log_pages);
 }
 
 static int read_pages(struct scan *scan, uint64_t page, uint64_t count, uint8_t *to)
@@ -153,7 +162,8 @@ static int data_arrived(struct scan *scan)
 		uint64_t address = scan->data[k].address;
 		if (!home_ok(scan, address))
 			return 0;
-		int rc = g4_space_read(scan->wg, scan->meta->space, address, scan->buffer, G4_PAGE_BYTES);
+		int rc = g4_space_read(scan->wg, scan->meta->space, g4_address_from(address), scan->buffer,
+				       G4_PAGE_BYTES);
 		if (rc < 0)
 			return rc;
 		if (g4_crc32c(0, scan->buffer, G4_PAGE_BYTES) != scan->data[k].crc32c)
@@ -214,7 +224,7 @@ static int compare_images(const void *a, const void *b)
 
 #define BATCH 256u
 struct batch { /* images on their way home */
-	struct g4_io ios[BATCH];
+	struct g4_space_io requests[BATCH];
 	struct g4_iov iovs[BATCH];
 	const struct image *images[BATCH]; /* by address */
 	uint32_t count;
@@ -223,21 +233,22 @@ struct batch { /* images on their way home */
 /* Reads a batch out of the log into the buffer, or writes it home: all at once, neighbours in one request. */
 static int transfer(struct scan *scan, struct batch *batch, uint32_t op)
 {
-	uint32_t requests = 0;
+	uint32_t count = 0;
 
 	for (uint32_t k = 0; k < batch->count; k++) {
 		const struct image *image = batch->images[k];
-		uint64_t offset = op == G4_IO_READ ? page_address(scan, image->log_page) : image->address;
-		struct g4_io *io = requests ? &batch->ios[requests - 1] : NULL;
-		if (!io || io->offset_bytes + io->iov_count * G4_PAGE_BYTES != offset) {
-			io = &batch->ios[requests++];
-			*io = (struct g4_io){.op = op, .offset_bytes = offset, .iov = &batch->iovs[k]};
+		const struct g4_address address =
+			op == G4_IO_READ ? page_address(scan, image->log_page) : g4_address_from(image->address);
+		struct g4_space_io *last = count ? &batch->requests[count - 1] : NULL;
+		if (!last || !g4_address_is(g4_address_after_pages(last->address, last->io.iov_count), address)) {
+			last = &batch->requests[count++];
+			g4_space_io_init(last, op, address, &batch->iovs[k], 0);
 		}
 		batch->iovs[k].base = scan->buffer + k * G4_PAGE_BYTES;
 		batch->iovs[k].bytes = G4_PAGE_BYTES;
-		io->iov_count++;
+		last->io.iov_count++;
 	}
-	return g4_space_transfer(scan->wg, scan->meta->space, batch->ios, requests);
+	return g4_space_transfer(scan->wg, scan->meta->space, batch->requests, count);
 }
 
 static int carry_home(struct scan *scan, struct batch *batch)
@@ -292,7 +303,7 @@ static int tell_images(struct scan *scan, struct g4_replay *out)
 	if (!out->in_log)
 		return -G4_E_NOMEM;
 	for (uint64_t i = 0; i < out->blocks; i++) {
-		out->in_log[i].home = scan->images[i].address;
+		out->in_log[i].home = g4_address_from(scan->images[i].address);
 		out->in_log[i].log = page_address(scan, scan->images[i].log_page);
 	}
 	return 0;
@@ -315,27 +326,51 @@ struct found { /* a complete record */
 	uint64_t sequence, page, pages;
 };
 
-/* The sequence of the record that starts at a page, whether it is complete or not; 0: none does. Negative: a code. */
+/* The sequence of the record whose first page this is, a copy of log page `page`, whether it is complete or not; 0: none's. */
+static uint64_t first_of_record(const struct scan *scan, const void *copy, uint64_t page)
+{
+	const struct g4_journal_descriptor *d = (const struct g4_journal_descriptor *)copy;
+
+	if (d->header.type != G4_BLOCK_JOURNAL_DESCRIPTOR || d->page_index != 0 || d->sequence >> 62 != 0 ||
+	    g4_block_verify(d, G4_BLOCK_JOURNAL_DESCRIPTOR, page_address(scan, page), scan->meta->fs_tag) < 0)
+		return 0;
+	return d->sequence;
+}
+
+/* The same of a page of the log, or a negative code. */
 static int64_t starts_record(struct scan *scan, uint64_t page)
 {
 	int rc = grow_buffer(scan, 1);
 
 	if (rc == 0)
 		rc = read_pages(scan, page, 1, scan->buffer);
-	if (rc < 0)
-		return rc;
-	const struct g4_journal_descriptor *d = (const struct g4_journal_descriptor *)scan->buffer;
-	if (d->header.type != G4_BLOCK_JOURNAL_DESCRIPTOR || d->page_index != 0 || d->sequence >> 62 != 0 ||
-	    g4_block_verify(d, G4_BLOCK_JOURNAL_DESCRIPTOR, page_address(scan, page), scan->meta->fs_tag) < 0)
-		return 0;
-	return (int64_t)d->sequence;
+	return rc < 0 ? rc : (int64_t)first_of_record(scan, scan->buffer, page);
 }
 
 /*
- * All complete records of the log that may not be home, wherever they lie, and the highest sequence of all. *found is
- * malloc'ed.
+ * -G4_E_JOURNAL_GAP: in what was not walked, from page `head` on, a record beyond `next` has begun, the first that is not
+ * whole. Read in large pieces.
  */
-static int find_records(struct scan *scan, struct found **found, size_t *count, uint64_t *highest)
+static int check_end(struct scan *scan, uint64_t head, uint64_t next)
+{
+	const uint64_t pages = scan->log_pages - scan->walked;
+	int rc = grow_buffer(scan, LOG_READ_PAGES);
+
+	for (uint64_t first = 0; first < pages && rc == 0; first += LOG_READ_PAGES) {
+		const uint64_t count = g4_min64(LOG_READ_PAGES, pages - first);
+		rc = read_pages(scan, head + first, count, scan->buffer);
+		for (uint64_t i = 0; i < count && rc == 0; i++)
+			if (first_of_record(scan, scan->buffer + i * G4_PAGE_BYTES, head + first + i) > next)
+				rc = -G4_E_JOURNAL_GAP;
+	}
+	return rc;
+}
+
+/*
+ * All complete records of the log that may not be home, wherever they lie; the highest sequence of all, and the lowest that
+ * may not be home, of those that have so much as begun. *found is malloc'ed.
+ */
+static int find_records(struct scan *scan, struct found **found, size_t *count, uint64_t *highest, uint64_t *lowest)
 {
 	size_t room = 0;
 
@@ -344,6 +379,8 @@ static int find_records(struct scan *scan, struct found **found, size_t *count, 
 		if (sequence < 0)
 			return (int)sequence;
 		*highest = g4_max64(*highest, (uint64_t)sequence);
+		if ((uint64_t)sequence > scan->home)
+			*lowest = g4_min64(*lowest, (uint64_t)sequence);
 		int64_t pages = !scan->clean && (uint64_t)sequence > scan->home ?
 					read_record(scan, page, (uint64_t)sequence) :
 					0;
@@ -370,17 +407,6 @@ static int compare_found(const void *a, const void *b)
 	return x->sequence < y->sequence ? 1 : x->sequence > y->sequence ? -1 : 0; /* newest first */
 }
 
-/* The generation of a page that is metadata in its own place, and 0 of anything else. */
-static uint64_t generation_of(const struct scan *scan, void *page, uint64_t address)
-{
-	const struct g4_block_header header = *(const struct g4_block_header *)page;
-	struct g4_indirect_header indirect;
-
-	if (g4_block_verify(page, header.type, address, scan->meta->fs_tag) == 0)
-		return header.generation;
-	return g4_indirect_verify(page, address, scan->meta->fs_tag, &indirect) == 0 ? indirect.header.generation : 0;
-}
-
 /* -G4_E_JOURNAL_OLD: metadata in place is newer than transaction `last`, the newest that the log has. */
 static int check_age(struct scan *scan, uint64_t last)
 {
@@ -388,16 +414,16 @@ static int check_age(struct scan *scan, uint64_t last)
 	int rc = grow_buffer(scan, 1);
 
 	for (uint64_t at = layout->groups_address; at < layout->data_address && rc == 0; at += G4_PAGE_BYTES) {
-		rc = g4_space_read(scan->wg, scan->meta->space, at, scan->buffer, G4_PAGE_BYTES);
-		if (rc == 0 && generation_of(scan, scan->buffer, at) > last)
+		rc = g4_space_read(scan->wg, scan->meta->space, g4_address_from(at), scan->buffer, G4_PAGE_BYTES);
+		if (rc == 0 && g4_block_generation(scan->buffer, g4_address_from(at), scan->meta->fs_tag) > last)
 			rc = -G4_E_JOURNAL_OLD;
 	}
 	for (size_t i = 0; i < scan->count && rc == 0; i++) {
-		const uint64_t at = scan->images[i].address;
+		const struct g4_address at = g4_address_from(scan->images[i].address);
 		if (scan->images[i].log_page == UINT64_MAX)
 			continue; /* a revoke: file data may be there */
 		rc = g4_space_read(scan->wg, scan->meta->space, at, scan->buffer, G4_PAGE_BYTES);
-		if (rc == 0 && generation_of(scan, scan->buffer, at) > last)
+		if (rc == 0 && g4_block_generation(scan->buffer, at, scan->meta->fs_tag) > last)
 			rc = -G4_E_JOURNAL_OLD;
 	}
 	return rc;
@@ -408,8 +434,8 @@ static int search_tail(struct scan *scan, struct g4_replay *out, int code)
 {
 	struct found *found = NULL;
 	size_t count = 0, first = 0;
-	uint64_t highest = scan->home;
-	int rc = find_records(scan, &found, &count, &highest);
+	uint64_t highest = scan->home, lowest = UINT64_MAX;
+	int rc = find_records(scan, &found, &count, &highest, &lowest);
 
 	if (rc == 0 && count == 0) {
 		/* the log starts anew, with numbers that nothing had before */
@@ -429,6 +455,13 @@ static int search_tail(struct scan *scan, struct g4_replay *out, int code)
 		}
 		out->next_sequence = found[first].sequence;
 		out->head_page = found[first].page;
+		/*
+		 * Whether a record that is not whole was home nobody can tell. What overwrites the oldest one begins with its
+		 * first page, and the newest may be torn: any other is damage, if the superblock tells where the row begins.
+		 */
+		if (!scan->up_to_gap &&
+		    (highest > found[0].sequence + 1 || (scan->home != 0 && lowest < out->next_sequence)))
+			rc = -G4_E_JOURNAL_GAP;
 	}
 	free(found);
 	return rc;
@@ -440,7 +473,7 @@ static bool is_torn(const struct scan *scan, const struct g4_journal_header *hea
 		if (header->reserved[i] != 0)
 			return false;
 	return header->header.magic == G4_BLOCK_MAGIC && header->header.type == G4_BLOCK_JOURNAL_HEADER &&
-	       header->header.fs_tag == scan->meta->fs_tag && header->header.address == scan->area &&
+	       header->header.fs_tag == scan->meta->fs_tag && header->header.address == g4_address_stored(scan->area) &&
 	       header->tail_sequence > scan->home && header->tail_page < scan->log_pages;
 }
 
@@ -469,12 +502,12 @@ static int read_tail(struct scan *scan, struct g4_replay *out)
 /* The records from the tail on; of those that may not be home it collects the images. *newest: where the last starts. */
 static int walk(struct scan *scan, struct g4_replay *out, uint64_t *newest)
 {
-	for (uint64_t walked = 0; walked < scan->log_pages;) {
+	for (scan->walked = 0; scan->walked < scan->log_pages;) {
 		int64_t pages = read_record(scan, out->head_page, out->next_sequence);
 		int rc = 0;
 		if (pages < 0)
 			return (int)pages;
-		if (pages == 0 || walked + (uint64_t)pages > scan->log_pages)
+		if (pages == 0 || scan->walked + (uint64_t)pages > scan->log_pages)
 			break;
 		if (out->next_sequence > scan->home) {
 			rc = collect_tags(scan, out->head_page, out->next_sequence);
@@ -483,7 +516,7 @@ static int walk(struct scan *scan, struct g4_replay *out, uint64_t *newest)
 		}
 		if (rc < 0)
 			return rc;
-		walked += (uint64_t)pages;
+		scan->walked += (uint64_t)pages;
 		out->head_page = (out->head_page + (uint64_t)pages) % scan->log_pages;
 		out->next_sequence++;
 	}
@@ -499,6 +532,8 @@ static int collect(struct scan *scan, struct g4_replay *out, uint64_t *newest)
 		rc = walk(scan, out, newest);
 	if (rc == 0 && out->next_sequence <= scan->home)
 		rc = -G4_E_JOURNAL_OLD; /* the header: the log is known to go on */
+	else if (rc == 0 && !scan->clean && !scan->up_to_gap)
+		rc = check_end(scan, out->head_page, out->next_sequence);
 	if (rc != -G4_E_CHECKSUM && rc != -G4_E_JOURNAL_OLD)
 		return rc;
 	rc = search_tail(scan, out, rc);
@@ -527,21 +562,22 @@ static int run(struct scan *scan, bool write, struct g4_replay *out)
 	return rc < 0 ? rc : move_tail(scan, out);
 }
 
-int g4_journal_replay(struct g4_wg *wg, struct g4_meta *meta, const struct g4_superblock *sb, bool write,
+int g4_journal_replay(struct g4_wg *wg, struct g4_meta *meta, const struct g4_superblock *sb, uint32_t flags,
 		      struct g4_replay *out)
 {
 	struct scan scan = {
 		.wg = wg,
 		.meta = meta,
-		.area = meta->layout.journal_address,
+		.area = g4_address_from(meta->layout.journal_address),
 		.log_pages = meta->layout.journal_bytes / G4_PAGE_BYTES - 1,
 		.home = g4_superblock_home(sb),
 		.clean = (sb->state & G4_STATE_CLEAN) != 0,
+		.up_to_gap = (flags & G4_REPLAY_UP_TO_GAP) != 0,
 	};
 	int rc;
 
 	memset(out, 0, sizeof(*out));
-	rc = run(&scan, write, out);
+	rc = run(&scan, (flags & G4_REPLAY_WRITE) != 0, out);
 	free(scan.images);
 	free(scan.buffer);
 	return rc;
@@ -549,7 +585,7 @@ int g4_journal_replay(struct g4_wg *wg, struct g4_meta *meta, const struct g4_su
 
 int g4_journal_skip(struct g4_wg *wg, struct g4_meta *meta, struct g4_replay *replay)
 {
-	struct scan scan = {.wg = wg, .meta = meta, .area = meta->layout.journal_address};
+	struct scan scan = {.wg = wg, .meta = meta, .area = g4_address_from(meta->layout.journal_address)};
 	int rc = grow_buffer(&scan, 1);
 
 	replay->next_sequence++;

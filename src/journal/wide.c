@@ -7,10 +7,11 @@
 
 enum job_kind { JOB_TAGS, JOB_CRC };
 
-G4_FN static struct g4_commit_job *job_of(const struct g4_wg *wg, struct g4_journal *j, const struct g4_txn_log *log,
+/* In scratch memory, which the caller releases. */
+G4_FN static struct g4_commit_job *job_of(struct g4_wg *wg, struct g4_journal *j, const struct g4_txn_log *log,
 					  enum job_kind kind)
 {
-	struct g4_commit_job *job = (struct g4_commit_job *)g4_probe_scratch(wg);
+	struct g4_commit_job *job = (struct g4_commit_job *)g4_scratch_take(wg, sizeof(*job));
 
 	job->journal = j;
 	job->log = log;
@@ -30,11 +31,11 @@ G4_FN static uint64_t tag(const struct g4_journal *j, const struct g4_txn_log *l
 	const uint32_t images = log->line_count, addresses_end = images + log->revoke_count;
 
 	if (n < images)
-		return g4_record_addresses(j)[n];
+		return g4_address_stored(g4_record_addresses(j)[n]);
 	if (n < addresses_end)
 		return log->revokes[n - images];
 	const struct g4_data_tag *data = &log->data[(n - addresses_end) / 2];
-	return (n - addresses_end) % 2 == 0 ? data->address : data->crc32c;
+	return (n - addresses_end) % 2 == 0 ? g4_address_stored(data->address) : data->crc32c;
 }
 
 G4_FN static void fill_tags(const struct g4_commit_job *job, uint32_t lane, uint32_t width)
@@ -50,10 +51,12 @@ G4_FN static void fill_tags(const struct g4_commit_job *job, uint32_t lane, uint
 
 G4_FN void g4_wide_tags(struct g4_wg *wg, struct g4_journal *j, const struct g4_txn_log *log, uint32_t page)
 {
+	const uint32_t mark = g4_scratch_mark(wg);
 	struct g4_commit_job *job = job_of(wg, j, log, JOB_TAGS);
 
 	job->page = page;
-	g4_region(wg, G4_REGION_COMMIT, job);
+	g4_region(wg, G4_REGION_COMMIT, g4_commit_region, job);
+	g4_scratch_release(wg, mark);
 }
 
 /* ------------------------------------------------------------------ checksum of the record */
@@ -83,20 +86,24 @@ G4_FN uint32_t g4_wide_crc(struct g4_wg *wg, struct g4_journal *j, const struct 
 			crc = g4_crc32c_append_page(crc, j->record_crcs[k]);
 		return crc;
 	}
+	const uint32_t mark = g4_scratch_mark(wg);
 	struct g4_commit_job *job = job_of(wg, j, log, JOB_CRC);
-	g4_region(wg, G4_REGION_COMMIT, job);
+	g4_region(wg, G4_REGION_COMMIT, g4_commit_region, job);
 	for (uint32_t lane = 0; lane * each < count; lane++)
 		crc = g4_crc32c_append_pages(crc, job->part[lane],
 					     (uint32_t)g4_min64(each, count - (uint64_t)lane * each));
+	g4_scratch_release(wg, mark);
 	return crc;
 }
 
 /* ------------------------------------------------------------------ */
 
-G4_FN void g4_commit_region(struct g4_wg *wg, struct g4_commit_job *job)
+G4_REGION_BODY void g4_commit_region(struct g4_wg *wg, void *args)
 {
+	struct g4_commit_job *job = (struct g4_commit_job *)args;
 	const uint32_t lane = g4_wg_lane(wg), width = g4_wg_width(wg);
 
+	g4_converge(wg);
 	if (job->kind == JOB_TAGS)
 		fill_tags(job, lane, width);
 	else

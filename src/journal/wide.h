@@ -8,14 +8,13 @@
 
 #include "journal/journal.h"
 
-struct g4_commit_job { /* in the probe scratch */
+struct g4_commit_job {
 	struct g4_journal *journal;
 	const struct g4_txn_log *log;
 	uint32_t kind;
 	uint32_t page;	   /* of the descriptors */
 	uint32_t part[64]; /* by lane */
 };
-G4_STATIC_ASSERT(sizeof(struct g4_commit_job) <= G4_PROBE_SCRATCH_BYTES, "the job fits");
 
 /* Tags of a descriptor: addresses of images and revoked pages, then two for each data page. */
 G4_FN uint32_t g4_tag_count(const struct g4_journal *j, const struct g4_txn_log *log);
@@ -25,6 +24,6 @@ G4_FN void g4_wide_tags(struct g4_wg *wg, struct g4_journal *j, const struct g4_
 G4_FN uint32_t g4_wide_crc(struct g4_wg *wg, struct g4_journal *j, const struct g4_txn_log *log, uint32_t crc);
 
 /* The region that they open. Collective. */
-G4_FN void g4_commit_region(struct g4_wg *wg, struct g4_commit_job *job);
+G4_FN void g4_commit_region(struct g4_wg *wg, void *args);
 
 #endif

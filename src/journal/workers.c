@@ -10,23 +10,20 @@
 
 #define CHUNK 4u
 #define ALONE 8u /* pages that are not worth calling others for */
-/* In the part of the scratch memory that is for commits, behind the checkpoint's batch. */
-#define CRC_JOB_AT (G4_COMMIT_SCRATCH_BYTES - G4_PROBE_SCRATCH_BYTES)
-G4_STATIC_ASSERT(sizeof(struct g4_crc32c_job) <= G4_PROBE_SCRATCH_BYTES, "the job fits");
 
 /* ------------------------------------------------------------------ what belongs where */
 
-G4_FN uint64_t g4_log_address(const struct g4_journal *j, uint64_t page)
+G4_FN struct g4_address g4_log_address(const struct g4_journal *j, uint64_t page)
 {
-	return j->area_address + (1 + page % j->log_pages) * G4_PAGE_BYTES;
+	return g4_address_after_pages(j->area, 1 + page % j->log_pages);
 }
 
-G4_FN uint64_t *g4_record_addresses(const struct g4_journal *j)
+G4_FN struct g4_address *g4_record_addresses(const struct g4_journal *j)
 {
 	return j->home_addresses + (j->max_blocks + G4_TXN_SLACK);
 }
 
-G4_FN uint64_t g4_home_address(const struct g4_journal *j, uint32_t n)
+G4_FN struct g4_address g4_home_address(const struct g4_journal *j, uint32_t n)
 {
 	return n < j->home_copied ? j->home_addresses[n] : g4_record_addresses(j)[n - j->home_copied];
 }
@@ -40,24 +37,31 @@ G4_FN uint8_t *g4_home_image(const struct g4_journal *j, uint32_t n)
 
 G4_FN bool g4_journal_is_mapped(const struct g4_journal *j)
 {
-	return g4_dev_props(j->meta->space->disks[0])->mapped;
+	return g4_space_is_mapped(j->meta->space);
 }
 
 /* ------------------------------------------------------------------ one page */
 
-G4_FN struct g4_crc32c_job *g4_crc_job(const struct g4_wg *wg)
+/* Seals a copy of a line's page; the checksum of the sealed page. */
+G4_FN static uint32_t seal(struct g4_wg *wg, const struct g4_journal *j, const struct g4_meta_line *line, void *page,
+			   struct g4_address address, uint64_t sequence)
 {
-	return (struct g4_crc32c_job *)((uint8_t *)g4_wg_scratch(wg) + CRC_JOB_AT);
+	if (line->type == G4_BLOCK_INDIRECT)
+		g4_indirect_seal(page, line->inode, line->level, address, sequence, j->meta->fs_tag);
+	else if (line->type == G4_BLOCK_CHECKSUMS)
+		g4_sums_seal((struct g4_sums_page *)page, line->inode, line->level, line->quarter, address, sequence,
+			     j->meta->fs_tag);
+	else
+		return g4_block_seal_wide(wg, page, line->type, address, sequence, j->meta->fs_tag);
+	return g4_crc32c_wide(wg, page);
 }
 
-/* Seals a copy of a line's page; the checksum of the sealed page. */
-G4_FN static uint32_t seal(struct g4_wg *wg, const struct g4_journal *j, const struct g4_line *line, void *page,
-			   uint64_t address, uint64_t sequence)
+/* Of a line's page. What stands beside it changes with it: an indirect page's pages of sums. */
+G4_FN static void copy_page(struct g4_wg *wg, const struct g4_cache *cache, uint32_t i, uint8_t *to)
 {
-	if (line->type != G4_BLOCK_INDIRECT)
-		return g4_block_seal_wide(wg, page, line->type, address, sequence, j->meta->fs_tag, g4_crc_job(wg));
-	g4_indirect_seal(page, line->inode, line->level, address, sequence, j->meta->fs_tag);
-	return g4_crc32c_wide(wg, page, g4_crc_job(wg));
+	g4_copy(wg, to, g4_line_data(cache, i), G4_PAGE_BYTES);
+	if (g4_meta_line(cache, i)->type == G4_BLOCK_INDIRECT)
+		g4_indirect_embed_places((g4_le64 *)(void *)to, g4_meta_places(cache, i));
 }
 
 G4_FN static uint8_t *record_image(const struct g4_journal *j, uint32_t k)
@@ -70,10 +74,10 @@ G4_FN static void freeze(struct g4_wg *wg, struct g4_journal *j, uint64_t sequen
 	struct g4_cache *cache = j->meta->cache;
 	const struct g4_txn_log *log = &j->logs[sequence & 1];
 	uint32_t i = log->lines[k];
-	struct g4_line *line = &cache->lines[i];
+	struct g4_meta_line *line = g4_meta_line(cache, i);
 
-	g4_copy(wg, record_image(j, k), g4_line_data(cache, i), G4_PAGE_BYTES);
-	g4_record_addresses(j)[k] = line->index << G4_PAGE_SHIFT;
+	copy_page(wg, cache, i, record_image(j, k));
+	g4_record_addresses(j)[k] = g4_page_address(cache->lines[i].index);
 	g4_store64_rel(&line->txn, 0);
 	if (line->home == 0)
 		j->home_lines[g4_add32(&j->home_count, 1)] =
@@ -86,21 +90,21 @@ G4_FN static void freeze(struct g4_wg *wg, struct g4_journal *j, uint64_t sequen
 G4_FN static void freeze_home(struct g4_wg *wg, struct g4_journal *j, uint64_t sequence, uint32_t k)
 {
 	struct g4_cache *cache = j->meta->cache;
-	struct g4_line *line = &cache->lines[j->home_lines[k]];
-	const uint64_t address = line->index << G4_PAGE_SHIFT;
+	const struct g4_meta_line *line = g4_meta_line(cache, j->home_lines[k]);
+	const struct g4_address address = g4_page_address(cache->lines[j->home_lines[k]].index);
 
 	if (line->home == sequence)
 		return; /* its image is in the record */
 	uint32_t n = g4_add32(&j->home_copied, 1);
 	uint8_t *copy = j->home_copies + (uint64_t)n * G4_PAGE_BYTES;
-	g4_copy(wg, copy, g4_line_data(cache, j->home_lines[k]), G4_PAGE_BYTES);
+	copy_page(wg, cache, j->home_lines[k], copy);
 	seal(wg, j, line, copy, address, line->home);
 	j->home_addresses[n] = address;
 }
 
 G4_FN void g4_line_is_home(struct g4_journal *j, uint32_t i)
 {
-	j->meta->cache->lines[i].home = 0;
+	g4_meta_line(j->meta->cache, i)->home = 0;
 	g4_cache_put(j->meta->cache, i);
 }
 
@@ -114,7 +118,7 @@ G4_FN static int do_page(struct g4_wg *wg, struct g4_journal *j, uint32_t kind, 
 		freeze_home(wg, j, sequence, k);
 		return 0;
 	case G4_COMMIT_TASK_SEAL:
-		j->record_crcs[k] = seal(wg, j, &j->meta->cache->lines[j->logs[sequence & 1].lines[k]],
+		j->record_crcs[k] = seal(wg, j, g4_meta_line(j->meta->cache, j->logs[sequence & 1].lines[k]),
 					 record_image(j, k), g4_record_addresses(j)[k], sequence);
 		return 0;
 	case G4_COMMIT_TASK_WRITE:

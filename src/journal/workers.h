@@ -21,14 +21,12 @@ G4_FN int g4_commit_workers_run(struct g4_wg *wg, struct g4_journal *j, enum g4_
 /* Takes a line off the home list's responsibility; from the list itself the caller takes it. */
 G4_FN void g4_line_is_home(struct g4_journal *j, uint32_t line);
 /* Where page `page` of the log lies. */
-G4_FN uint64_t g4_log_address(const struct g4_journal *j, uint64_t page);
+G4_FN struct g4_address g4_log_address(const struct g4_journal *j, uint64_t page);
 /* Addresses of the record's images; those of home_copies lie at home_addresses. */
-G4_FN uint64_t *g4_record_addresses(const struct g4_journal *j);
+G4_FN struct g4_address *g4_record_addresses(const struct g4_journal *j);
 /* Where image n of a checkpoint lies and belongs: first the copies of older transactions, then the record's own. */
-G4_FN uint64_t g4_home_address(const struct g4_journal *j, uint32_t n);
+G4_FN struct g4_address g4_home_address(const struct g4_journal *j, uint32_t n);
 G4_FN uint8_t *g4_home_image(const struct g4_journal *j, uint32_t n);
-/* Memory for g4_block_seal_wide(), in the part of the scratch memory that is for commits. */
-G4_FN struct g4_crc32c_job *g4_crc_job(const struct g4_wg *wg);
 /* Whether the device is memory. */
 G4_FN bool g4_journal_is_mapped(const struct g4_journal *j);
 

@@ -9,7 +9,7 @@
  *
  * Execution model (DESIGN.md "One source, three builds"): control flow of an operation runs on the leader alone, in plain
  * sequential C. Data-parallel work is a *region*: the leader calls g4_copy(), g4_zero(), g4_equal(), ... and all lanes
- * execute it together. The other lanes sit in g4_wg_serve() between regions. Inside a region, code is SPMD and uses the
+ * execute it together. The other lanes sit in g4_wg_next() between regions. Inside a region, code is SPMD and uses the
  * collectives below. A function's comment says "leader" (called by the leader, may open regions), "collective" (every
  * lane enters, converged, same arguments) or "per-lane".
  */
@@ -17,6 +17,8 @@
 #define G4_SIMT_H
 
 #include "base/base.h"
+#include "simt/lock.h"
+#include "simt/scratch.h"
 
 /*
  * What a build defines inline in its wg.h and what it defines in a .c file. The cpu build inlines everything: a region
@@ -25,12 +27,15 @@
 #if G4_CUDA
 #define G4_WG_FN G4_FN G4_INLINE
 #define G4_REGION_FN G4_FN
+#define G4_REGION_BODY G4_FN __noinline__
 #elif defined(G4_LANES)
 #define G4_WG_FN G4_FN
 #define G4_REGION_FN G4_FN
+#define G4_REGION_BODY G4_FN
 #else
 #define G4_WG_FN G4_FN G4_INLINE
 #define G4_REGION_FN G4_FN G4_INLINE
+#define G4_REGION_BODY G4_FN
 #endif
 
 struct g4_wg;
@@ -40,43 +45,53 @@ G4_WG_FN uint32_t g4_wg_width(const struct g4_wg *wg);
 G4_WG_FN uint32_t g4_wg_lane(const struct g4_wg *wg);
 /* Index of the workgroup in its engine, for sharding; stable for its life. */
 G4_WG_FN uint32_t g4_wg_index(const struct g4_wg *wg);
-/* The workgroup's scratch memory: G4_WG_SCRATCH_BYTES bytes, 64 B aligned, shared by its lanes, contents arbitrary. */
-#define G4_WG_SCRATCH_BYTES (64 * 1024)
-G4_WG_FN void *g4_wg_scratch(const struct g4_wg *wg);
+/* The workgroup's scratch memory, in memory that its lanes share: G4_WG_SCRATCH_BYTES bytes, what all that may be taken at a time needs. */
+#define G4_WG_SCRATCH_BYTES (112u * 1024)
+G4_WG_FN struct g4_scratch *g4_wg_scratch(struct g4_wg *wg);
 
 /* ---- regions (leader) ---- */
 G4_REGION_FN void g4_copy(struct g4_wg *wg, void *to, const void *from, uint64_t bytes); /* no overlap */
 G4_REGION_FN void g4_zero(struct g4_wg *wg, void *to, uint64_t bytes);
 G4_REGION_FN bool g4_equal(struct g4_wg *wg, const void *a, const void *b, uint64_t bytes);
 /*
- * Runs region `kind` (G4_REGION_USER and above, implemented by g4_region_user) on all lanes. `args` lies in memory that
- * all lanes share, such as the scratch area; never on the leader's stack, which on a GPU is the leader's own. (The three
- * above take addresses on the stack: the leader then works alone.)
+ *     g4_region(wg, kind, run, args)
+ * Runs a region of a layer above on all lanes: run(wg, args), a collective function that is declared G4_REGION_BODY and begins
+ * with g4_converge(). `args` lies in memory that all lanes share, such as the scratch area; never on the leader's stack, which on
+ * a GPU is the leader's own. (The three above take addresses on the stack: the leader then works alone.)
+ *
+ * A GPU has no pointers to functions: there the lanes learn from `kind` what the leader runs. Whoever lets lanes serve calls
+ * for them what may come: each layer has a function for the regions that it and those below it open, around g4_wg_next().
  */
 #define G4_REGION_USER 16
-/*
- * The user regions of the engine, one list so that no two have one number: X(NAME, the header that declares what it runs).
- * engine/regions.c executes them.
- */
+/* The numbers, one list so that no two are the same: X(NAME, the header that declares what it runs). */
 #define G4_USER_REGIONS(X)                                                                                             \
 	X(CRC32C, "hash/crc32c.h")                                                                                     \
 	X(CACHE_PROBE, "cache/cache.h")                                                                                \
 	X(LEAF_SEARCH, "dir/leaf.h")                                                                                   \
 	X(COMMIT, "journal/wide.h")                                                                                    \
-	X(OPTIMISTIC_LOOKUP, "engine/ring.h")                                                                          \
-	X(CALLER, "engine/caller.h")
+	X(OPTIMISTIC_LOOKUP, "ring/ring.h")                                                                            \
+	X(CALLER, "device/caller.h")                                                                                   \
+	X(SUMS, "data/sums_region.h")
 enum g4_user_region {
 	G4_REGION_BEFORE_ENGINE = G4_REGION_USER,
 #define G4_USER_REGION_NUMBER(name, header) G4_REGION_##name,
 	G4_USER_REGIONS(G4_USER_REGION_NUMBER)
 #undef G4_USER_REGION_NUMBER
 };
-G4_REGION_FN void g4_region(struct g4_wg *wg, uint32_t kind, void *args);
-/* Defined once above this layer: executes a user region on every lane. Collective. */
-G4_FN void g4_region_user(struct g4_wg *wg, uint32_t kind, void *args);
-/* What lanes other than the leader do while the leader runs an operation: execute regions until dismissed. */
-G4_REGION_FN void g4_wg_serve(struct g4_wg *wg);
-/* Leader: ends g4_wg_serve() in the other lanes. */
+/* A region that a lane other than the leader is to run. */
+struct g4_wg_region {
+	uint32_t kind;
+	void *args;
+};
+/*
+ * What lanes other than the leader do while the leader runs an operation: they execute regions. False: they were dismissed.
+ * True, on a GPU alone: *region is of a layer above; call what it runs, then g4_region_end().
+ */
+G4_WG_FN bool g4_wg_next(struct g4_wg *wg, struct g4_wg_region *region);
+G4_WG_FN void g4_region_end(struct g4_wg *wg);
+/* The first thing in a region's function: from here on all lanes run the same instructions. */
+G4_WG_FN void g4_converge(struct g4_wg *wg);
+/* Leader: ends that in the other lanes. */
 G4_REGION_FN void g4_wg_dismiss(struct g4_wg *wg);
 
 /* ---- collectives (inside regions; every lane enters) ---- */
@@ -107,52 +122,6 @@ G4_REGION_FN void g4_copy_in_region(struct g4_wg *wg, void *to, const void *from
  */
 
 /*
- * ---- locks: fair, leader only. A workgroup holds them in the order its module's README gives. ----
- * Ticket locks, laid out in simt/ticket.h; zero is unlocked. Rules, numbered: simt/README.md.
- */
-struct g4_lock {
-	uint64_t word;
-};
-G4_FN void g4_lock(struct g4_lock *lock);
-G4_FN bool g4_trylock(struct g4_lock *lock);
-G4_FN void g4_unlock(struct g4_lock *lock);
-
-/*
- * Readers/writer: arrival order, adjacent readers share. On a CPU writers that wait for one another enter as they are awake, for
- * a millisecond, and one at a time is in the order with the readers.
- */
-struct g4_rwlock {
-	uint64_t word;
-	/* on a CPU: */
-	uint32_t version; /* grows whenever a writer has finished */
-	uint32_t gate;	  /* of writers */
-};
-G4_FN void g4_read_lock(struct g4_rwlock *lock);
-/*
- * Per-lane. Fails where a writer has the lock or waits for it. At most one lane of a workgroup at a time tries or holds one
- * and the same lock in this way.
- */
-G4_FN bool g4_read_trylock(struct g4_rwlock *lock);
-G4_FN void g4_read_unlock(struct g4_rwlock *lock);
-G4_FN void g4_write_lock(struct g4_rwlock *lock);
-G4_FN bool g4_write_trylock(struct g4_rwlock *lock);
-G4_FN void g4_write_unlock(struct g4_rwlock *lock);
-/*
- * Per-lane. Reading without the lock: notes the version, false where a writer is inside or somebody waits. Then the caller
- * takes copies of what the lock guards, with g4_peek(), follows no pointer in them, and believes them only if
- * g4_read_unchanged(), behind a g4_fence_acq(), says that no writer was there meanwhile. (Optimistic lock coupling, Leis et
- * al., DaMoN 2016.)
- */
-#if !G4_CUDA /* there they are inline, in simt/ticket.h and simt/cuda/atomic.h */
-G4_FN bool g4_read_begin(const struct g4_rwlock *lock, uint32_t *version);
-G4_FN bool g4_read_unchanged(const struct g4_rwlock *lock, uint32_t version);
-/* Per-lane. Copies 8 B words that others may be changing, each of them whole. 8 B aligned. */
-G4_FN void g4_peek(void *to, const void *from, uint32_t words);
-#endif
-/* Per-lane. A version more of a lock that nobody has or can take meanwhile, with release order. */
-G4_FN void g4_next_version(struct g4_rwlock *lock);
-
-/*
  * ---- waiting (leader): blocks while *word == seen; spurious returns allowed. Woken by g4_wake(). ----
  * The waker changes *word with an atomic before it calls g4_wake(). Both are of one engine: `word` is no memory that
  * another process shares.
@@ -167,6 +136,9 @@ G4_FN int64_t
 g4_realtime_of_tick_ns(void);	      /* the same at the host's last tick, or a little before: CLOCK_REALTIME_COARSE */
 G4_FN uint64_t g4_monotonic_ns(void); /* for intervals */
 
+#if defined(G4_LANES) && !G4_CUDA
+void g4_region(struct g4_wg *wg, uint32_t kind, void (*run)(struct g4_wg *wg, void *args), void *args);
+#endif
 #if G4_CUDA
 #include "simt/cuda/atomic.h"
 #include "simt/cuda/wg.h"
@@ -200,5 +172,26 @@ G4_INLINE uint64_t g4_read_begin_or(const struct g4_rwlock *lock, const uint64_t
 	return g4_read_begin(lock, &version) ? (uint64_t)version << 1 | 1 : 0;
 }
 #endif
+
+/* ---- scratch memory (leader): taken and released in opposite order; scratch.h has the rules ---- */
+G4_FN G4_INLINE uint32_t g4_scratch_mark(struct g4_wg *wg)
+{
+	return g4_wg_scratch(wg)->used;
+}
+/* 64 B aligned. */
+G4_FN G4_INLINE void *g4_scratch_take(struct g4_wg *wg, uint64_t bytes)
+{
+	return g4_scratch_cut(g4_wg_scratch(wg), bytes, 64);
+}
+/* 4 KiB at a multiple of that, for transfers past the cache. */
+G4_FN G4_INLINE uint8_t *g4_scratch_take_page(struct g4_wg *wg)
+{
+	return (uint8_t *)g4_scratch_cut(g4_wg_scratch(wg), G4_PAGE_BYTES, (uint32_t)G4_PAGE_BYTES);
+}
+/* Gives back what was taken since. */
+G4_FN G4_INLINE void g4_scratch_release(struct g4_wg *wg, uint32_t mark)
+{
+	g4_scratch_cut_back(g4_wg_scratch(wg), mark);
+}
 
 #endif

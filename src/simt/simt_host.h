@@ -13,6 +13,9 @@
  * starts the other lanes' threads, parked until the leader opens a region. `index` is below G4_WG_MAX. Returns NULL when it is not, or when memory or threads run out.
  */
 struct g4_wg *g4_wg_create(uint32_t index);
+/* Memory of a new workgroup's arena; false: there is none. For the files that make workgroups. */
+bool g4_scratch_allocate(struct g4_scratch *scratch);
+void g4_scratch_free(struct g4_scratch *scratch);
 /* Ends the workgroup's threads and frees it. No operation may be running in it. NULL is allowed. */
 void g4_wg_destroy(struct g4_wg *wg);
 

@@ -2,7 +2,7 @@
 /*
  * A task: work in numbered pieces that one workgroup (the owner) opens and that any others (helpers) share. The owner takes
  * pieces like everybody and then waits for those that others took, so it depends on nobody: where no helper comes, it does
- * all of them. What the pieces are, and where helpers find open tasks, is the caller's (fs/split.c: large transfers;
+ * all of them. What the pieces are, and where helpers find open tasks, is the caller's (data/split.c: large transfers;
  * journal/workers.c: the pages of a commit).
  *
  * `turn` holds the number of pieces and the next one. One addition takes pieces: with compare-and-swap all but one of

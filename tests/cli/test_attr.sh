@@ -21,4 +21,23 @@ exits 0 "attr get of a file" "$gpu4fs" attr get file
 says "... shows it" 'path file'
 exits 2 "attr set without a file" "$gpu4fs" attr set +i
 exits 2 "attr set of what is no flag" "$gpu4fs" attr set +z file
+
+exits 0 "mkfs" "$gpu4fs" mkfs -q --size 32M disk.img
+exits 0 "attr get --image of the root" "$gpu4fs" attr get --image disk.img /
+says "... shows the default" 'checksum default'
+exits 0 "attr set --image checksum=" "$gpu4fs" attr set --image disk.img checksum=xxh3 /
+is_json "attr get --image --json" "$gpu4fs" attr get --json --image disk.img /
+equals "... shows it" "xxh3" "$(json_value 'd["files"][0]["checksum"]')"
+exits 0 "the image has the feature now" "$gpu4fs" info disk.img
+says "... in its list" 'sums'
+exits 1 "sums that there are not" "$gpu4fs" attr set --image disk.img checksum=md5 /
+one_sentence "... fails with one sentence"
+exits 1 "of a file that is not there" "$gpu4fs" attr set --image disk.img checksum=none /missing
+one_sentence "... fails with one sentence"
+exits 1 "of an image that is none" "$gpu4fs" attr set --image file checksum=none /
+one_sentence "... fails with one sentence"
+exits 1 "of another file system's file" "$gpu4fs" attr set checksum=none file
+one_sentence "... fails with one sentence"
+exits 2 "flags in an image" "$gpu4fs" attr set --image disk.img +i /
+exits 0 "fsck has nothing against it" "$gpu4fs" fsck -f -n disk.img
 finish

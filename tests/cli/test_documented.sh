@@ -14,7 +14,9 @@ commands=$(awk '/^  [a-z]+ / && $1 != "help" && $1 != "version" {print $1}' over
 for command in $commands; do
 	"$gpu4fs" "$command" --help >"help/gpu4fs-$command"
 done
-for command in chunk dedup-ratio bench; do
+"$shredder" help >overview 2>&1
+commands=$(awk '/^  [a-z-]+ / && $1 != "help" && $1 != "version" {print $1}' overview | xargs)
+for command in $commands; do
 	"$shredder" "$command" --help >"help/shredder-$command" 2>/dev/null || rm -f "help/shredder-$command"
 done
 
@@ -79,6 +81,19 @@ def bash_part(script):
     return set()
 
 
+def zsh_shredder():
+    """Options that completions/_shredder offers; arrays that commands share stand in the place of their names."""
+    script = (top / "completions/_shredder").read_text()
+    script = script[script.index("_shredder_command()") :]
+    arrays = dict(re.findall(r"^\tlocal -a (\w+)=\((.*?)\)$(?=\n\t(?:local|case) )", script, re.S | re.M))
+    body = re.search(rf"^\t{command}\)(.*?);;", script, re.S | re.M).group(1)
+    while names := set(re.findall(r"\$(\w+)", body)):
+        for name in names:
+            body = body.replace(f"${name}", arrays[name])
+    body = re.sub(r"_command_names -e|_arguments -S|\[[^\]]*\]", " ", body)
+    return set(re.findall(r"(?<![\w-])--?[A-Za-z][a-z-]*", body))
+
+
 def zsh_part(script):
     if command == "attr":
         return set(re.findall(r"--?[a-zA-Z][a-z-]*", script[script.index("_gpu4fs_attr()") : script.index("_gpu4fs_dump_which()")]))
@@ -96,6 +111,10 @@ elif where == "bash":
     offered = bash_part((top / f"completions/{program}.bash").read_text())
     problems = sorted(option for option in options - offered if option.startswith("--") or command in ("mount",))
     problems += [f"{option} (unknown to --help)" for option in sorted(offered - options - {"--version"})]
+elif where == "zsh" and program == "shredder":
+    offered = zsh_shredder()
+    problems = sorted(options - offered) + [f"{option} (unknown to --help)" for option in sorted(offered - options)
+                                            if option not in text]
 elif where == "zsh":
     offered = zsh_part((top / "completions/_gpu4fs").read_text())
     problems = sorted(options - offered)
@@ -117,8 +136,10 @@ for page in help/*; do
 	name=${page#help/}
 	program=${name%%-*}
 	command=${name#*-}
-	places="manual bash"
-	[ "$program" = gpu4fs ] && places="manual bash zsh"
+	case $name in
+	gpu4fs-* | shredder-chunk | shredder-dedup-ratio | shredder-bench) places="manual bash zsh" ;;
+	*) places=zsh ;; # others share lines of the manual and of the bash completion
+	esac
 	for where in $places; do
 		equals "$program $command: nothing is missing in $where" "" \
 			"$(python3 compare.py "$top" "$program" "$command" "$where" 2>&1)"

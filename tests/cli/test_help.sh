@@ -6,7 +6,7 @@
 exits 2 "without a command it shows what there is" "$gpu4fs"
 exits 0 "help" "$gpu4fs" help
 commands=$(awk '/^  [a-z]+ / && $1 != "help" && $1 != "version" {print $1}' .out | xargs)
-equals "all commands are listed" "mkfs mount umount serve fsck info df attr resize tune map dump bench" "$commands"
+equals "all commands are listed" "mkfs mount umount serve fsck info df attr scrub resize tune map dump bench" "$commands"
 exits 0 "--help" "$gpu4fs" --help
 exits 0 "version" "$gpu4fs" version
 says "version has a number" '^gpu4fs [0-9]'
@@ -26,11 +26,12 @@ for name in mkfs fsck mount; do
 	exits 0 "$name.gpu4fs is gpu4fs $name" "./$name.gpu4fs" --help
 	says "... and says so" "^usage: gpu4fs $name "
 done
-ln -s "$gpu4fs" mount.fuse.gpu4fs
-exits 0 "mount.fuse.gpu4fs is gpu4fs mount" ./mount.fuse.gpu4fs --help
-says "... and says so" "^usage: gpu4fs mount "
-ln -s "$gpu4fs" fsck.fuse.gpu4fs
-exits 0 "fsck.fuse.gpu4fs is gpu4fs fsck" ./fsck.fuse.gpu4fs --help
-says "... and says so" "^usage: gpu4fs fsck "
+for type in fuse fuseblk; do
+	for name in mount fsck; do
+		ln -s "$gpu4fs" "$name.$type.gpu4fs"
+		exits 0 "$name.$type.gpu4fs is gpu4fs $name" "./$name.$type.gpu4fs" --help
+		says "... and says so" "^usage: gpu4fs $name "
+	done
+done
 exits 0 "help --help shows the overview" "$gpu4fs" help --help
 finish

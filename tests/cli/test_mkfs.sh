@@ -68,6 +68,13 @@ exits 0 "owner and mode of the root" "$gpu4fs" mkfs -q -f --owner 1000:100 --mod
 run "$gpu4fs" dump --json a.img inode 1
 equals "... are stored" "1000 100 0o1777" "$(json_value 'd["uid"], d["gid"], oct(d["mode"])' | tr -d "(),'")"
 exits 2 "two devices" "$gpu4fs" mkfs one.img two.img
+for algorithm in blake3 xxh3 crc32c none; do
+	exits 0 "--checksum=$algorithm" "$gpu4fs" mkfs -q -f --checksum=$algorithm --size 32M sums.img
+	run "$gpu4fs" info --json sums.img
+	equals "... is in the superblock" "$algorithm" "$(json_value 'd["data_checksums"]')"
+	exits 0 "... and fsck is content" "$gpu4fs" fsck -f -n sums.img
+done
+exits 2 "a checksum that there is not" "$gpu4fs" mkfs --checksum=md5 --size 32M sums.img
 
 foreign() { # foreign NAME IMAGE: mkfs refuses it and says what it is
 	run "$gpu4fs" mkfs "$2"

@@ -16,12 +16,12 @@
  *
  * Each step runs in a process of its own, with an alarm: a crash or a hang is a failure of one case. Settings:
  * CORRUPT_ROUNDS (how often each combination is tried), CORRUPT_SEED, CORRUPT_CASE (one case, by its number),
- * CORRUPT_SHARE (n: one case of n, drawn by lot), CORRUPT_MANY (a directory with two levels of index pages).
+ * CORRUPT_SHARE (n: one case of n, drawn by lot), CORRUPT_SLICES and CORRUPT_SLICE (n, and which: every n-th case, so that
+ * processes beside each other do all of them), CORRUPT_MANY (a directory with two levels of index pages).
  *
  * The images are the same in every run, and so is each case by its number; only the engine's own threads, in "use" and when
  * a repaired image is mounted, are not.
  */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -31,6 +31,8 @@
 #include "corrupt/judge.h"
 #include "corrupt/world.h"
 #include "crash/clock.h"
+#include "fsck/journal.h"
+#include "fsck/tables.h"
 #include "hash/crc32c.h"
 #include "hash/siphash.h"
 #include "journal/block.h"
@@ -64,6 +66,10 @@ static const char *const says_nothing[] = {
 	"g4_superblock.mounted_ns",
 	"g4_superblock.written_ns",
 	"g4_superblock.mount_count",
+	/* counts of what was in the past */
+	"g4_root.damaged_pages",
+	"g4_root.job_count",
+	"g4_root.findings_lost",
 	/* attributes that users set, and times */
 	"g4_inode.mode",
 	"g4_inode.flags",
@@ -79,7 +85,6 @@ static const char *const says_nothing[] = {
 	"g4_inode.parent",
 	"g4_inode.orphan_next",
 	"g4_inode.change_count",
-	"g4_inode.project",
 	/* contents */
 	"g4_inode.inline_data",
 	"g4_inode.map",
@@ -102,7 +107,7 @@ static const char *const says_nothing[] = {
 	/* for what version 1 does not have */
 	"g4_root.ddt_root",
 	"g4_root.ddt_directory",
-	"g4_indirect_header.sum_crc",
+	"g4_indirect_header.sums",
 	/* the journal: a tail beyond its records is that of an empty log, a record that is not whole one that a crash tore */
 	"g4_journal_header.tail_sequence",
 	"g4_journal_header.tail_page",
@@ -249,9 +254,12 @@ static uint32_t type_of_page(const struct base *base, uint64_t address)
 	g4_le64 slots[G4_INDIRECT_SLOTS];
 
 	if (header->magic == G4_BLOCK_MAGIC)
-		return g4_block_verify(header, header->type, address, base->fs_tag) == 0 ? header->type : 0;
+		return g4_block_verify(header, header->type, g4_address_from(address), base->fs_tag) == 0 ?
+			       header->type :
+			       0;
 	memcpy(slots, base->rig.image + address, sizeof(slots));
-	return g4_indirect_verify(slots, address, base->fs_tag, &indirect) == 0 ? G4_BLOCK_INDIRECT : 0;
+	return g4_indirect_verify(slots, g4_address_from(address), base->fs_tag, &indirect) == 0 ? G4_BLOCK_INDIRECT :
+												   0;
 }
 
 static void add_page(struct base *base, uint64_t address)
@@ -460,7 +468,7 @@ static void seal_page(const struct damage *damage, uint8_t *page)
 	(void)damage;
 }
 
-/* A field of the header that lies in the spare bits, or a pointer (when the field is sum_crc, which is nobody's). */
+/* A field of the header that lies in the spare bits; when it is where sums are, which most images have not, mostly a pointer. */
 static void damage_indirect(const struct damage *damage, uint8_t *page, uint64_t *seed)
 {
 	const struct field *field = damage->field;
@@ -471,7 +479,7 @@ static void damage_indirect(const struct damage *damage, uint8_t *page, uint64_t
 	g4_indirect_strip(slots);
 	if (damage->mutation == SIBLING)
 		slots[rig_random(seed) % 64] = slots[rig_random(seed) % 8];
-	else if (strcmp(field->member, "sum_crc") == 0)
+	else if (strcmp(field->member, "sums") == 0 && rig_random(seed) % 4 != 0)
 		mutate((uint8_t *)&slots[rig_random(seed) % G4_INDIRECT_SLOTS], 8, damage->mutation, seed);
 	else
 		mutate((uint8_t *)&header + field->offset, field->bytes, damage->mutation, seed);
@@ -564,36 +572,13 @@ static void damage_page(const struct damage *damage, uint8_t *image, uint64_t *s
 	}
 }
 
-/* What the case before left where the base has a hole. */
-static void drop_other_pages(const struct base *base)
-{
-	uint64_t next = 0;
-
-	for (off_t at = 0; (at = lseek(scratch.fd, at, SEEK_DATA)) >= 0;) {
-		const off_t end = lseek(scratch.fd, at, SEEK_HOLE);
-		for (; at < end; at += (off_t)G4_PAGE_BYTES) {
-			while (next < base->page_count && base->pages[next] < (uint64_t)at)
-				next++;
-			if (next < base->page_count && base->pages[next] == (uint64_t)at)
-				continue;
-			if (fallocate(scratch.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at,
-				      (off_t)G4_PAGE_BYTES) != 0)
-				abort();
-		}
-	}
-}
-
 /* A fresh copy with the damage; false when nothing changed. */
 static bool prepare(const struct damage *damage)
 {
 	const uint8_t *from = damage->base->rig.image;
 	uint64_t seed = damage->seed;
 
-	drop_other_pages(damage->base);
-	for (uint64_t i = 0; i < damage->base->page_count; i++) {
-		const uint64_t at = damage->base->pages[i];
-		memcpy(scratch.image + at, from + at, G4_PAGE_BYTES);
-	}
+	world_restore(&scratch, from, damage->base->pages, damage->base->page_count);
 	if (damage->field != NULL)
 		damage_field(damage, scratch.image + damage->site.page, &seed);
 	else
@@ -613,7 +598,7 @@ static bool is_described_by(const struct damage *damage, uint64_t ino)
 	struct g4_indirect_header indirect;
 
 	if (damage->site.type == G4_BLOCK_SLAB)
-		return g4_align_down(g4_ptr_address(ino), G4_PAGE_BYTES) == damage->site.page;
+		return g4_align_down(g4_ptr_offset(ino), G4_PAGE_BYTES) == damage->site.page;
 	if (damage->site.type == G4_BLOCK_XATTR || damage->site.type == G4_BLOCK_XATTR_VALUE)
 		return ((const struct g4_xattr_page *)(const void *)page)->inode == ino;
 	if (damage->site.type != G4_BLOCK_INDIRECT)
@@ -817,9 +802,10 @@ static void run_case(uint64_t number, struct damage *damage)
 	const uint64_t only = rig_setting("CORRUPT_CASE", UINT64_MAX);
 
 	const uint64_t share = rig_setting("CORRUPT_SHARE", rig_slow() ? SLOW_SHARE : 1);
+	const uint64_t slices = rig_setting("CORRUPT_SLICES", 1), slice = rig_setting("CORRUPT_SLICE", 0);
 	uint64_t lot = number;
 
-	if (only != UINT64_MAX ? only != number : rig_random(&lot) % share != 0)
+	if (only != UINT64_MAX ? only != number : rig_random(&lot) % share != 0 || number % slices != slice)
 		return;
 	total.cases++;
 	if (!prepare(damage)) {

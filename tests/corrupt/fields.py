@@ -8,7 +8,7 @@ Each line is FIELD(struct, member, bytes of one element). A member that is a str
 import re
 import sys
 
-BYTES = {"g4_le64": 8, "g4_le32": 4, "g4_le16": 2, "uint8_t": 1, "g4_ptr": 8}
+BYTES = {"g4_le64": 8, "g4_le32": 4, "g4_le16": 2, "uint8_t": 1, "g4_ptr": 8, "struct g4_sums_places": 1}
 
 
 def fields(text):
@@ -16,7 +16,7 @@ def fields(text):
     for struct in re.finditer(r"^struct (g4_\w+) \{(.*?)^\};", text, flags=re.S | re.M):
         if not any(word in struct[2] for word in ("g4_le", "struct g4_block_header")):
             continue  # not a structure of the disk
-        for member in re.finditer(r"\b(g4_le\d+|uint8_t)\s+(\w+)((?:\[\w+\])*)", struct[2]):
+        for member in re.finditer(r"\b(g4_le\d+|uint8_t|struct g4_sums_places)\s+(\w+)((?:\[\w+\])*)", struct[2]):
             yield struct[1], member[2], BYTES[member[1]]
 
 

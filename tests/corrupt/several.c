@@ -17,6 +17,7 @@
 #include "corrupt/world.h"
 #include "crash/clock.h"
 #include "engine/damage.h"
+#include "fsck/tables.h"
 #include "journal/block.h"
 
 #define IMAGE_BYTES (72 * G4_MIB)
@@ -79,7 +80,7 @@ static void add_inodes(uint64_t page)
 	for (uint32_t slot = 1; slot < G4_SLAB_SLOTS; slot++) {
 		const uint32_t offset = slot * G4_SLAB_SLOT_BYTES;
 		if ((slab->used >> slot & 1) != 0)
-			add(&inodes, (struct place){.page = page, .offset = offset, .ino = g4_ino_make(page + offset)});
+			add(&inodes, (struct place){.page = page, .offset = offset, .ino = g4_ino_at(page + offset)});
 	}
 }
 
@@ -102,9 +103,9 @@ static void add_page(uint64_t address)
 	memcpy(&header, base.image + address, sizeof(header));
 	memcpy(slots, base.image + address, sizeof(slots));
 	if (header.magic == G4_BLOCK_MAGIC && header.type <= G4_BLOCK_XATTR_VALUE &&
-	    g4_block_verify(base.image + address, header.type, address, fs_tag) == 0)
+	    g4_block_verify(base.image + address, header.type, g4_address_from(address), fs_tag) == 0)
 		add(&pages[header.type], (struct place){.page = address});
-	else if (g4_indirect_verify(slots, address, fs_tag, &indirect) == 0)
+	else if (g4_indirect_verify(slots, g4_address_from(address), fs_tag, &indirect) == 0)
 		add(&pages[G4_BLOCK_INDIRECT], (struct place){.page = address});
 	else
 		add(&contents, (struct place){.page = address});
@@ -185,7 +186,7 @@ static bool is_whole(uint64_t address)
 
 	memcpy(&header, scratch.image + address, sizeof(header));
 	return header.magic == G4_BLOCK_MAGIC && header.address == address &&
-	       g4_block_verify(scratch.image + address, header.type, address, fs_tag) == 0;
+	       g4_block_verify(scratch.image + address, header.type, g4_address_from(address), fs_tag) == 0;
 }
 
 static struct g4_inode *any_inode(uint32_t type, const struct place **place)
@@ -255,7 +256,7 @@ static void forget_slab_and_names(void)
 
 	tell(" drop the names of 0x%" PRIx64 ";", slab);
 	for (uint32_t i = 0; i < entries.count; i++) {
-		if (g4_align_down(g4_ptr_address(entries.items[i].ino), G4_PAGE_BYTES) == slab)
+		if (g4_align_down(g4_ptr_offset(entries.items[i].ino), G4_PAGE_BYTES) == slab)
 			drop_name(&entries.items[i]);
 	}
 	forget(slab);
@@ -279,7 +280,7 @@ static void point_elsewhere(void)
 	if (inode == NULL || (inode->flags & G4_INODE_INLINE) != 0 || inode->map_height != 0)
 		return;
 	tell(" slot %u of 0x%" PRIx64 " leads to 0x%" PRIx64 ";", (unsigned)slot, place->ino, page);
-	inode->map[slot] = g4_ptr_make(page, G4_TAG_4K, G4_PTR_VALID);
+	inode->map[slot] = g4_ptr_at(page, G4_TAG_4K, G4_PTR_VALID);
 	damage_seal(&scratch, place->page);
 }
 
@@ -292,12 +293,12 @@ static void point_elsewhere_deeply(void)
 	const uint64_t slot = lot(64);
 
 	memcpy(copy, slots, sizeof(copy));
-	if (g4_indirect_verify(copy, address, fs_tag, &header) != 0 || header.level != 1)
+	if (g4_indirect_verify(copy, g4_address_from(address), fs_tag, &header) != 0 || header.level != 1)
 		return;
 	tell(" slot %u of indirect page 0x%" PRIx64 " leads to 0x%" PRIx64 ";", (unsigned)slot, address, page);
-	copy[slot] = lot(4) == 0 ? 0 : g4_ptr_make(page, G4_TAG_4K, G4_PTR_VALID);
+	copy[slot] = lot(4) == 0 ? 0 : g4_ptr_at(page, G4_TAG_4K, G4_PTR_VALID);
 	memcpy(slots, copy, sizeof(copy));
-	g4_indirect_seal(slots, header.inode, header.level, address, header.header.generation, fs_tag);
+	g4_indirect_seal(slots, header.inode, header.level, g4_address_from(address), header.header.generation, fs_tag);
 }
 
 static void swap_pages(void)
@@ -390,7 +391,7 @@ static void lose_attributes(void)
 		inode = any_inode(lot(2) == 0 ? S_IFREG : S_IFDIR, &place);
 	if (inode == NULL || inode->xattr == 0)
 		return;
-	inode->xattr = lot(2) == 0 ? 0 : g4_ptr_make(any_page(), G4_TAG_4K, G4_PTR_VALID);
+	inode->xattr = lot(2) == 0 ? 0 : g4_ptr_at(any_page(), G4_TAG_4K, G4_PTR_VALID);
 	tell(" the attributes of 0x%" PRIx64 " are 0x%" PRIx64 ";", place->ino, (uint64_t)inode->xattr);
 	damage_seal(&scratch, place->page);
 }
@@ -402,7 +403,7 @@ static void move_directory_root(void)
 
 	if (inode == NULL)
 		return;
-	inode->map[0] = lot(3) == 0 ? 0 : g4_ptr_make(any_of(&pages[G4_BLOCK_DIR_LEAF])->page, G4_TAG_4K, G4_PTR_VALID);
+	inode->map[0] = lot(3) == 0 ? 0 : g4_ptr_at(any_of(&pages[G4_BLOCK_DIR_LEAF])->page, G4_TAG_4K, G4_PTR_VALID);
 	tell(" the first page of directory 0x%" PRIx64 " is 0x%" PRIx64 ";", place->ino, (uint64_t)inode->map[0]);
 	damage_seal(&scratch, place->page);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "world.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -221,6 +222,15 @@ static bool is_zero(const uint8_t *bytes, uint64_t count)
 	return count == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, count - 1) == 0);
 }
 
+/* What a read of contents failed with. */
+static void count_error(struct world_list *list, int rc)
+{
+	if (rc == -G4_E_DATA || rc == -G4_E_CORRUPT_SUMS)
+		list->unread++;
+	else
+		list->errors++;
+}
+
 /* Holes, zeros and space that was never written are all the same. */
 static uint64_t hash_contents(struct rig *rig, struct world_list *list, const struct world_file *file)
 {
@@ -238,7 +248,7 @@ static uint64_t hash_contents(struct rig *rig, struct world_list *list, const st
 		const uint64_t wanted = g4_min64(sizeof(buffer), file->size - offset);
 		const int rc = op_read(rig, file->ino, 0, offset, buffer, wanted, &done);
 		if (rc < 0 || done == 0) {
-			list->errors++;
+			count_error(list, rc);
 			return 0;
 		}
 		for (uint64_t at = 0; at < done; at += G4_PAGE_BYTES, pages++) {
@@ -309,8 +319,9 @@ static void look_at(struct rig *rig, struct world_list *list, uint64_t dir, uint
 	if (S_ISREG(attr.mode))
 		file->contents = hash_contents(rig, list, file);
 	if (S_ISLNK(attr.mode)) {
-		if (op_readlink(rig, attr.ino, (char *)buffer, sizeof(buffer), &bytes) < 0)
-			list->errors++;
+		const int rc = op_readlink(rig, attr.ino, (char *)buffer, sizeof(buffer), &bytes);
+		if (rc < 0)
+			count_error(list, rc);
 		else
 			file->contents = hash_bytes(3, 4, buffer, bytes);
 	}
@@ -460,9 +471,33 @@ void world_open(struct rig *rig, const uint8_t *image, uint64_t bytes)
 	rig->image = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, rig->fd, 0);
 	if (rig->image == MAP_FAILED)
 		abort();
-	snprintf(rig->name, sizeof(rig->name), "dax:/proc/self/fd/%d", rig->fd);
+	/* Not "dax:", as a rig has it: a check that reads holes through a mapping fills them, page by page. */
+	snprintf(rig->name, sizeof(rig->name), "/proc/self/fd/%d", rig->fd);
 	for (uint64_t at = 0; at < bytes; at += G4_PAGE_BYTES) {
 		if (!is_zero(image + at, G4_PAGE_BYTES))
 			memcpy(rig->image + at, image + at, G4_PAGE_BYTES);
 	}
+}
+
+void world_restore(struct rig *rig, const uint8_t *image, const uint64_t *pages, uint64_t count)
+{
+	uint64_t next = 0;
+
+	for (off_t at = 0; (at = lseek(rig->fd, at, SEEK_DATA)) >= 0;) {
+		const off_t end = lseek(rig->fd, at, SEEK_HOLE);
+		while (at < end) {
+			const off_t from = at;
+			while (next < count && pages[next] < (uint64_t)at)
+				next++;
+			const bool kept = next < count && pages[next] < (uint64_t)end;
+			at = kept ? (off_t)pages[next] : end;
+			if (from < at &&
+			    fallocate(rig->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, at - from) != 0)
+				abort();
+			if (kept)
+				at += (off_t)G4_PAGE_BYTES;
+		}
+	}
+	for (uint64_t i = 0; i < count; i++)
+		memcpy(rig->image + pages[i], image + pages[i], G4_PAGE_BYTES);
 }

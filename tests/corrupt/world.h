@@ -23,7 +23,8 @@ struct world_file {
 struct world_list {
 	struct world_file *files;
 	uint32_t count, room;
-	uint32_t errors; /* operations that failed */
+	uint32_t errors; /* operations that failed, but for the next */
+	uint32_t unread; /* files whose contents do not match their sums, or whose sums say nothing: these count as 0 */
 };
 
 /* SMALL has fewer names; MANY a directory so large that its index has two levels. */
@@ -50,5 +51,7 @@ int world_mount(struct rig *rig);
 int world_unmount(struct rig *rig, bool clean);
 /* Opens the rig over the bytes of another image. */
 void world_open(struct rig *rig, const uint8_t *image, uint64_t bytes);
+/* Makes it the image again, of which `pages` (addresses, ascending) are not zero. What else was written becomes a hole. */
+void world_restore(struct rig *rig, const uint8_t *image, const uint64_t *pages, uint64_t count);
 
 #endif

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -342,8 +341,7 @@ static void parse(int argc, char **argv, struct options *o)
 		fputs(usage, stderr);
 		exit(2);
 	}
-	if (rig_slow())
-		o->sample = (o->sample + 4) / 5;
+	o->sample = (uint32_t)((o->sample + rig_every(5) - 1) / rig_every(5));
 	o->singles = o->thorough ? 50 : rig_slow() ? 1 : 15;
 	o->per_pair = o->per_pair ? o->per_pair : o->thorough ? 3 : rig_slow() ? 1 : 25;
 	o->mixes = o->mixes ? o->mixes : o->thorough ? 60 : rig_slow() ? 1 : 8;
@@ -404,8 +402,6 @@ int main(int argc, char **argv)
 	bool good = true;
 
 	parse(argc, argv, &options);
-	/* a mount touches a hundred pages: to zero as many huge ones would be most of its time */
-	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 	if (options.workload || options.record) {
 		do_named(&options, &counts);
 	} else {

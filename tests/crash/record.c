@@ -82,6 +82,7 @@ static bool rehearse(struct lab *lab, struct workload *w, struct party *party)
 	actor_start(&actor, fs, lab->wg[0]);
 	if (!w->mount)
 		preamble(lab, w, &actor, 0);
+	actor.scrubs = true;
 	for (uint32_t k = 0; k <= party->count; k++) {
 		if (k > 0 && part_is_sync(&party->parts[k - 1]))
 			tree_copy(&party->states[k], &party->states[k - 1]);
@@ -114,6 +115,7 @@ static void *run_party(void *argument)
 	struct actor actor = {0};
 
 	engine_actor(r->mounted, r->wg, &actor);
+	actor.scrubs = true;
 	for (uint32_t k = 0; k < party->count && !r->differs; k++) {
 		party->begun[k] = (uint32_t)g4_dev_fault_recorded(r->lab->fault);
 		party->begun_at[k] = g4_add64(r->clock, 1);

@@ -198,10 +198,26 @@ static int run_node(struct actor *actor, const struct part *part, uint64_t node)
 	}
 }
 
+/* With G4_TEST_SCRUB: a scrub goes on beside the parts of a workload, a step for each; it is logged, and a new one begins where one has ended. */
+static void scrub_some(struct actor *actor)
+{
+	struct g4_cmd start = {.op = G4_CMD_JOB_START};
+
+	if (!actor->scrubs || !actor->rig.fs || !rig_setting("G4_TEST_SCRUB", 0))
+		return;
+	start.kind = G4_JOB_SCRUB;
+	(void)g4_execute(actor->rig.wg, actor->rig.fs, &start); /* one may run */
+	(void)g4_jobs_serve(actor->rig.wg, actor->rig.fs, true);
+	(void)g4_jobs_log(actor->rig.wg, actor->rig.fs); /* a part that meets the same error says so */
+	for (uint32_t i = 0; i < G4_JOBS; i++)
+		must(-(int)actor->rig.fs->jobs.records[i].errors, "a scrub finds damage");
+}
+
 int part_run(struct actor *actor, const struct part *part)
 {
 	uint64_t node = actor->opened;
 
+	scrub_some(actor);
 	actor->cred.uid = part->id;
 	if (part->verb == SYNCFS)
 		return op_sync(&actor->rig);
@@ -306,6 +322,21 @@ const struct operation operations[] = {
 	{"times", "h", NULL, {{.verb = TIMES, .path = "b", .bytes = 1234567890123456789}}},
 	{"acl", "a", NULL, {{.verb = SET, .path = "a", .path2 = "system.posix_acl_access"}}},
 	{"copy", "b", NULL, {{.verb = COPY, .path = "b", .path2 = "big", .offset = 4096, .bytes = 50000}}},
+	{"share-write",
+	 "big",
+	 NULL,
+	 {{.verb = COPY, .path = "b", .path2 = "big", .bytes = 307200},
+	  {.verb = WRITE, .path = "big", .offset = 4000, .bytes = 9000, .id = 226}}},
+	{"share-unlink",
+	 "b",
+	 "",
+	 {{.verb = COPY, .path = "b", .path2 = "big", .bytes = 307200}, {.verb = UNLINK, .path = "big"}}},
+	{"share-cut",
+	 "b",
+	 NULL,
+	 {{.verb = COPY, .path = "b", .path2 = "big", .offset = 8192, .bytes = 300000},
+	  {.verb = FSYNC, .path = "b"},
+	  {.verb = TRUNCATE, .path = "b", .bytes = 30000}}},
 	{"unlink-open", NULL, "", {{.verb = OPEN, .path = "big"}, {.verb = UNLINK, .path = "big"}}},
 	{"cut-unnamed",
 	 NULL,

@@ -51,6 +51,7 @@ struct actor {
 	struct rig rig;
 	struct g4_cred cred;
 	uint64_t opened; /* inode */
+	bool scrubs;	 /* beside its parts, if that is wanted */
 };
 /* Commands go to rig.fs through rig.wg. */
 void actor_start(struct actor *actor, struct g4_fs *fs, struct g4_wg *wg);

@@ -2,7 +2,7 @@
 #include "api_fixture.h"
 
 #include "client/client.h"
-#include "engine/serve_host.h"
+#include "ring/serve_host.h"
 #undef gpu4fs_unmount
 
 gpu4fs *fs;
@@ -36,7 +36,8 @@ static gpu4fs *connect_to(gpu4fs *mounted)
 	assert_non_null(entry);
 	snprintf(path, sizeof(path), "api.%d.%d.socket", (int)getpid(), (int)(entry - served));
 	entry->mounted = mounted;
-	rc = g4_server_start(mounted->mount->engine, &server_options, &entry->server, message, sizeof(message));
+	rc = g4_server_start(g4_engine_sessions(mounted->mount->engine), &server_options, &entry->server, message,
+			     sizeof(message));
 	if (rc == 0)
 		rc = gpu4fs_connect(path, &options, &entry->connection);
 	if (rc) {

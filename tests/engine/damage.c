@@ -13,7 +13,7 @@ static void layout_of(const struct rig *rig, struct g4_layout *layout)
 
 struct g4_inode *damage_inode(struct rig *rig, uint64_t ino)
 {
-	return (struct g4_inode *)(void *)(rig->image + g4_ptr_address(ino));
+	return (struct g4_inode *)(void *)(rig->image + g4_ptr_offset(ino));
 }
 
 void damage_seal(struct rig *rig, uint64_t address)
@@ -24,12 +24,12 @@ void damage_seal(struct rig *rig, uint64_t address)
 
 	memcpy(&tag, ((struct g4_superblock *)(void *)(rig->image + G4_SUPERBLOCK_ADDRESS))->uuid, sizeof(tag));
 	memcpy(&header, page, sizeof(header));
-	g4_block_seal(page, header.type, header.address, header.generation, tag);
+	g4_block_seal(page, header.type, g4_address_from(header.address), header.generation, tag);
 }
 
 struct g4_dir_entry *damage_entry(struct rig *rig, uint64_t dir, uint64_t ino, uint64_t *leaf)
 {
-	*leaf = g4_ptr_address(damage_inode(rig, dir)->map[0]);
+	*leaf = g4_ptr_offset(damage_inode(rig, dir)->map[0]);
 	for (uint32_t unit = G4_DIR_HEADER_UNITS; unit < G4_DIR_UNITS; unit++) {
 		struct g4_dir_entry *entry =
 			(struct g4_dir_entry *)(void *)(rig->image + *leaf + unit * G4_DIR_UNIT_BYTES);

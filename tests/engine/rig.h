@@ -22,6 +22,7 @@
 #include "format/format.h"
 
 struct g4_fs;
+struct g4_run;
 
 struct rig {
 	int fd; /* the memory behind the device */
@@ -55,6 +56,21 @@ int rig_try_mount_fs(struct rig *rig, struct g4_wg *wg, const struct g4_fault *f
 /* clean: as an unmount; else the power goes, with a fault device by its rules. */
 void rig_unmount_fs(struct rig *rig, struct g4_wg *wg, struct g4_fs *fs, bool clean);
 
+/* ---- what most tests begin and end with ---- */
+/* Made and mounted, with a workgroup: rig->fs, rig->wg. cache_bytes 0: as rig_open() has it. Fault NULL: no fault device. */
+void rig_begin(struct rig *rig, uint64_t bytes, uint64_t cache_bytes, const struct g4_fault *fault);
+/* Nothing is dirty or reserved after a sync, the journal was not stopped; unmounted, the image is clean and as full as statfs said. */
+void rig_end(struct rig *rig);
+/* A new file in the root, its in-core inode referenced: the index, for g4_icache_put() before the end. */
+uint32_t rig_hold(struct rig *rig, const char *name, uint64_t *ino);
+/* The same with an engine around it, and a test for its end; rig->engine NULL there: unmounted already. */
+void rig_begin_engine(struct rig *rig, uint64_t bytes);
+void rig_end_engine(struct rig *rig);
+/* A new file "f<number>" in the root. */
+uint64_t rig_make(struct rig *rig, uint32_t number);
+/* Page-aligned memory with the bytes of rig_pattern(); free() it. */
+uint8_t *rig_memory(uint64_t bytes, uint64_t seed);
+
 struct rig_verdict {
 	uint64_t problems, orphans, free_pages;
 };
@@ -71,7 +87,11 @@ struct rig_repair {
 };
 /* What fsck -y does with the unmounted image: 0 or a negative code. A repair that does not come to an end fails the test. */
 int rig_repair(struct rig *rig, struct rig_repair *how);
-/* Expects a clean image without orphans, with exactly as much free space as statfs told before. */
+/*
+ * Expects a clean image without orphans, with as much free space as statfs told before, and at most what an unmount frees: the empty
+ * slabs of a test's workgroups.
+ */
+#define RIG_MOST_SLABS 16u
 void rig_expect_clean(struct rig *rig, uint64_t free_pages, const char *when);
 #define RIG_ANY_FREE UINT64_MAX
 
@@ -115,6 +135,9 @@ int op_trim(struct rig *rig, uint64_t start, uint64_t bytes, uint64_t least, uin
 /* As many extents as there is room for; *count of them. */
 int op_map(struct rig *rig, uint64_t node, uint64_t offset, struct g4_map_extent *to, uint32_t room, uint32_t *count);
 
+/* Without an engine: what lies at a page of a file, a run of one. */
+void rig_run_at(struct rig *rig, uint64_t ino, uint64_t page, struct g4_run *run);
+
 /* ---- choices ---- */
 uint64_t rig_random(uint64_t *state);
 /* Bytes that depend on seed and position only. */
@@ -123,5 +146,16 @@ void rig_pattern(void *to, uint64_t seed, uint64_t bytes);
 uint64_t rig_setting(const char *variable, uint64_t otherwise);
 /* True in builds that are many times slower: sanitizers, lanes. */
 bool rig_slow(void);
+/*
+ * True where ThreadSanitizer watches lanes. A lane's thread copies for whoever asks, so a race that is meant (tests/tsan.supp) can
+ * not be told from others by who copies: tests that are about such a one are left to the builds without lanes, or without
+ * ThreadSanitizer.
+ */
+bool rig_lanes_are_watched(void);
+/*
+ * Of tests that go through many states of the disk, one case in so many: 1 in a plain build, `slow` in one with checks, and four
+ * times that with ThreadSanitizer, which looks for races: the same threads make each state.
+ */
+uint64_t rig_every(uint64_t slow);
 
 #endif

@@ -15,7 +15,8 @@ static struct g4_fs *fs;
 static uint32_t *owner; /* of each page: 0 or thread + 1 */
 
 struct run {
-	uint64_t address, pages;
+	struct g4_address address;
+	uint64_t pages;
 	bool published;
 };
 
@@ -32,7 +33,7 @@ struct worker {
 static void own(struct worker *w, const struct run *run, bool take)
 {
 	for (uint64_t p = 0; p < run->pages; p++) {
-		uint32_t before = g4_xchg32(&owner[run->address / G4_PAGE_BYTES + p], take ? w->index + 1 : 0);
+		uint32_t before = g4_xchg32(&owner[g4_address_page(run->address) + p], take ? w->index + 1 : 0);
 		if (before != (take ? 0 : w->index + 1))
 			w->error = 1;
 	}
@@ -50,10 +51,10 @@ static void claim(struct worker *w)
 		w->refused++;
 		return;
 	}
-	int rc = class_ == 2 && want > 256 ?
-			 g4_alloc_claim(w->wg, &fs->alloc, G4_ALLOC_ALIGNED, 0, want, reserved, &run->address,
-					&run->pages) :
-			 g4_alloc_claim(w->wg, &fs->alloc, class_ % 2, 0, want, reserved, &run->address, &run->pages);
+	int rc = class_ == 2 && want > 256 ? g4_alloc_claim(w->wg, &fs->alloc, G4_ALLOC_ALIGNED, G4_NO_ADDRESS, want,
+							    reserved, &run->address, &run->pages) :
+					     g4_alloc_claim(w->wg, &fs->alloc, class_ % 2, G4_NO_ADDRESS, want,
+							    reserved, &run->address, &run->pages);
 	if (reserved) /* what it did not take of the reservation */
 		g4_alloc_unreserve(&fs->alloc, want - run->pages);
 	if (rc == -G4_E_NOSPC && !reserved) {
@@ -171,12 +172,13 @@ static void run_workers(uint64_t device_bytes, uint64_t seed)
 	assert_int_equal(fs->alloc.reserved, 0);
 	expect_counts_agree();
 	/* what was free in 2 MiB pages is free in 2 MiB pages again */
-	uint64_t empty = 0, address, claimed = 0;
+	uint64_t empty = 0, claimed = 0;
+	struct g4_address address;
 	for (uint64_t r = 0; r < fs->alloc.region_count; r++)
 		empty += fs->alloc.region_free[r] == G4_REGION_PAGES;
 	assert_true(empty >= device_bytes / G4_REGION_BYTES - 4);
 	for (; g4_alloc_claim_region(wg, &fs->alloc, false, &address) == 0; claimed++)
-		assert_int_equal(address % G4_REGION_BYTES, 0);
+		assert_true(g4_address_starts_region(address));
 	assert_int_equal(claimed, empty);
 	rig_unmount_fs(&rig, wg, fs, true);
 	rig_expect_clean(&rig, free_pages, "after all was freed");
@@ -200,13 +202,14 @@ static void parallel_claims_on_a_full_device_fail_cleanly(void **state)
 static void freed_space_waits_for_its_transaction(void **state)
 {
 	struct g4_wg *wg = g4_wg_create(0);
-	uint64_t address, got;
+	struct g4_address address;
+	uint64_t got;
 	struct g4_txn txn;
 
 	(void)state;
 	rig_open(&rig, 12 * G4_MIB, 0);
 	fs = rig_mount_fs(&rig, wg, NULL);
-	assert_int_equal(g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_DATA, 0, 10, false, &address, &got), 0);
+	assert_int_equal(g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_DATA, G4_NO_ADDRESS, 10, false, &address, &got), 0);
 	assert_int_equal(got, 10);
 	uint64_t free_pages = fs->alloc.free_pages;
 	assert_int_equal(g4_begin(wg, fs, 16, &txn), 0);
@@ -231,7 +234,8 @@ static void slots_are_given_once_and_empty_slabs_go_back(void **state)
 {
 	enum { SLOTS = 400 };
 	struct g4_wg *wg = g4_wg_create(0);
-	uint64_t address[SLOTS], free_pages;
+	struct g4_address address[SLOTS];
+	uint64_t free_pages;
 	struct g4_txn txn;
 	uint32_t near;
 
@@ -241,10 +245,10 @@ static void slots_are_given_once_and_empty_slabs_go_back(void **state)
 	free_pages = fs->alloc.free_pages;
 	for (uint32_t k = 0; k < SLOTS; k++) {
 		assert_int_equal(g4_begin(wg, fs, 16, &txn), 0);
-		assert_int_equal(g4_slab_alloc(wg, &fs->alloc, &txn, G4_SLAB_SMALL, &address[k], &near), 0);
+		assert_int_equal(g4_slab_alloc(wg, &fs->alloc, &txn, G4_SLAB_SMALL, NULL, &address[k], &near), 0);
 		g4_txn_end(&txn);
 		for (uint32_t j = 0; j < k; j++)
-			assert_int_not_equal(address[j], address[k]);
+			assert_false(g4_address_is(address[j], address[k]));
 	}
 	for (uint32_t k = 0; k < SLOTS; k++) {
 		assert_int_equal(g4_begin(wg, fs, 16, &txn), 0);
@@ -262,9 +266,10 @@ static void slots_are_given_once_and_empty_slabs_go_back(void **state)
 /* What keeps other files out of the device keeps nobody from the slots of slabs that others fill. */
 static void a_full_device_gives_slots_of_slabs_that_others_fill(void **state)
 {
-	enum { OTHERS = 5, SLOTS = 12 };
+	enum { OTHERS = 5, SLOTS = 6 }; /* a slab has seven blocks, of two slots each */
 	struct g4_wg *wg = g4_wg_create(0), *other[OTHERS];
-	uint64_t address, got, seen[OTHERS * SLOTS];
+	struct g4_address address, seen[OTHERS * SLOTS];
+	uint64_t got;
 	uint32_t count = 0, near;
 	struct g4_txn txn;
 
@@ -274,17 +279,17 @@ static void a_full_device_gives_slots_of_slabs_that_others_fill(void **state)
 	for (uint32_t k = 0; k < OTHERS; k++) {
 		other[k] = g4_wg_create(1 + k);
 		assert_int_equal(g4_begin(other[k], fs, 16, &txn), 0);
-		assert_int_equal(g4_slab_alloc(other[k], &fs->alloc, &txn, G4_SLAB_SMALL, &address, &near), 0);
+		assert_int_equal(g4_slab_alloc(other[k], &fs->alloc, &txn, G4_SLAB_SMALL, NULL, &address, &near), 0);
 		g4_txn_end(&txn);
 	}
-	while (g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_DATA, 0, 512, false, &address, &got) == 0)
+	while (g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_DATA, G4_NO_ADDRESS, 512, false, &address, &got) == 0)
 		;
 	while (count < OTHERS * SLOTS) {
 		assert_int_equal(g4_begin(wg, fs, 16, &txn), 0);
-		assert_int_equal(g4_slab_alloc(wg, &fs->alloc, &txn, G4_SLAB_SMALL, &seen[count], &near), 0);
+		assert_int_equal(g4_slab_alloc(wg, &fs->alloc, &txn, G4_SLAB_SMALL, NULL, &seen[count], &near), 0);
 		g4_txn_end(&txn);
 		for (uint32_t j = 0; j < count; j++)
-			assert_int_not_equal(seen[j], seen[count]);
+			assert_false(g4_address_is(seen[j], seen[count]));
 		count++;
 	}
 	rig_unmount_fs(&rig, wg, fs, false);

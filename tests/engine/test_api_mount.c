@@ -2,6 +2,11 @@
 /* Making, mounting and unmounting through the public API, and what it says when that fails. */
 #include "api_fixture.h"
 
+#include <dirent.h>
+#include <signal.h>
+
+#include "format/format.h"
+
 static const char image[] = "api_mount.img";
 
 static int try_mount(const char *name, uint32_t flags)
@@ -72,6 +77,37 @@ static void mkfs_takes_its_options(void **state)
 	unlink(image);
 }
 
+/* The superblock says it, and so does each file that says nothing itself; without any there is no feature. */
+static void mkfs_takes_the_sums(void **state)
+{
+	for (uint32_t checksum = GPU4FS_CHECKSUM_NONE; checksum <= GPU4FS_CHECKSUM_XXH3; checksum++) {
+		const struct gpu4fs_mkfs_options options = {
+			.size = sizeof(options), .create_bytes = 16 << 20, .checksum = checksum};
+		const bool some = checksum != GPU4FS_CHECKSUM_NONE;
+		const char *name = image;
+		struct g4_superblock sb;
+		char text[16] = "";
+		gpu4fs *mounted = NULL;
+		(void)state;
+		unlink(image);
+		ok(gpu4fs_mkfs(&name, 1, &options));
+		FILE *file = fopen(image, "r");
+		assert_non_null(file);
+		assert_int_equal(fseek(file, G4_SUPERBLOCK_ADDRESS, SEEK_SET), 0);
+		assert_int_equal(fread(&sb, sizeof(sb), 1, file), 1);
+		fclose(file);
+		assert_int_equal(sb.policy, some ? checksum : 0);
+		assert_int_equal((sb.features_incompat & G4_FEATURE_INCOMPAT_SUMS) != 0, some);
+		ok(gpu4fs_mount(&name, 1, NULL, &mounted));
+		assert_int_equal(gpu4fs_lgetxattr(mounted, NULL, "/", "gpu4fs.checksum", text, sizeof(text)), 7);
+		assert_string_equal(text, "default");
+		ok(gpu4fs_lsetxattr(mounted, NULL, "/", "gpu4fs.checksum", "crc32c", 6, 0));
+		assert_int_equal(gpu4fs_lgetxattr(mounted, NULL, "/", "gpu4fs.checksum", text, sizeof(text)), 6);
+		ok(gpu4fs_unmount(mounted));
+	}
+	unlink(image);
+}
+
 static void bad_options_are_refused(void **state)
 {
 	struct gpu4fs_mkfs_options mkfs_options = {.size = sizeof(mkfs_options), .flags = 1u << 31};
@@ -84,6 +120,9 @@ static void bad_options_are_refused(void **state)
 	api_image(image, 16 << 20);
 	explained(gpu4fs_mkfs(names, 1, &mkfs_options), EINVAL);
 	mkfs_options.flags = 0;
+	mkfs_options.checksum = GPU4FS_CHECKSUM_XXH3 + 1;
+	explained(gpu4fs_mkfs(names, 1, &mkfs_options), EINVAL);
+	mkfs_options.checksum = 0;
 	memset(label, 'l', 64);
 	label[64] = 0;
 	mkfs_options.label = label;
@@ -236,14 +275,55 @@ static void messages_belong_to_their_thread_and_errors_have_texts(void **state)
 	assert_true(strlen(gpu4fs_version()) >= 5);
 }
 
+/* The signals that a thread of this process blocks. */
+static uint64_t blocked_in(const char *thread)
+{
+	unsigned long long blocked = 0;
+	char path[320], line[256];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/status", thread);
+	FILE *file = fopen(path, "r");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "SigBlk: %llx", &blocked) == 1)
+			break;
+	fclose(file);
+	return blocked;
+}
+
+static void no_thread_of_the_library_takes_the_programs_signals(void **state)
+{
+	const uint64_t wanted =
+		UINT64_C(1) << (SIGUSR1 - 1) | UINT64_C(1) << (SIGALRM - 1) | UINT64_C(1) << (SIGTERM - 1);
+	uint32_t others = 0;
+
+	(void)state;
+	if (access("/dev/nvidiactl", F_OK) == 0) {
+		print_message("skipped: CUDA's driver has threads of its own, which block no signals\n");
+		skip();
+	}
+	DIR *threads = opendir("/proc/self/task");
+	assert_non_null(threads);
+	for (const struct dirent *entry; (entry = readdir(threads)) != NULL;) {
+		if (entry->d_name[0] == '.' || atoi(entry->d_name) == (int)getpid())
+			continue;
+		assert_int_equal(blocked_in(entry->d_name) & wanted, wanted);
+		others++;
+	}
+	closedir(threads);
+	assert_int_not_equal(others, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		api_test(mkfs_refuses_to_overwrite_what_it_knows),
 		api_test(mkfs_takes_its_options),
+		api_test(mkfs_takes_the_sums),
 		api_test(bad_options_are_refused),
 		api_test(a_cache_beyond_the_memory_is_refused_before_formatting),
 		api_test(the_engine_is_chosen_by_name),
+		api_test(no_thread_of_the_library_takes_the_programs_signals),
 		api_test(what_is_no_image_is_refused_with_a_sentence),
 		api_test(an_image_is_mounted_once_at_a_time),
 		api_test(a_read_only_file_system_changes_nothing),

@@ -714,7 +714,7 @@ static void every_operation_survives_every_cut(void **state)
 			workload = (struct workload){.steps = {&operations[k]}, .count = 1};
 			workload.syncs = kind > 0;
 			workload.everything = kind == 2;
-			explore(&rig, &workload, rig_random(&seed), rig_slow() ? 4 : 1);
+			explore(&rig, &workload, rig_random(&seed), rig_every(4));
 		}
 	finish(&rig);
 }
@@ -734,7 +734,7 @@ static void pairs_of_operations_survive_cuts(void **state)
 			workload = (struct workload){.steps = {&operations[a], &operations[b]}, .count = 2};
 			workload.syncs = (uint32_t)rig_random(&seed) % 4;
 			workload.everything = rig_random(&seed) % 3 == 0;
-			explore(&rig, &workload, rig_random(&seed), rig_slow() ? 5 : 2);
+			explore(&rig, &workload, rig_random(&seed), 1 + rig_every(4));
 		}
 	finish(&rig);
 }
@@ -785,7 +785,7 @@ static void every_operation_survives_a_device_that_fails_once(void **state)
 
 	(void)state;
 	prepare(&rig);
-	for (uint32_t k = 0; k < OPERATIONS; k += rig_slow() ? 3 : 1) {
+	for (uint32_t k = 0; k < OPERATIONS; k += (uint32_t)rig_every(3)) {
 		workload = (struct workload){.steps = {&operations[k]}, .count = 1, .syncs = 1};
 		rehearse(&rig, &workload);
 		for (uint32_t what = READS; what <= FLUSHES; what++)

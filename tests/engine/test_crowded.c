@@ -5,7 +5,6 @@
  */
 #include "fs/fs.h"
 #include "rig.h"
-#include "simt/simt_host.h"
 
 #define PAGES 1024u
 #define FILE_BYTES (PAGES * G4_PAGE_BYTES)
@@ -35,17 +34,11 @@ static void free_runs_of_others(uint32_t count)
 static int setup(void **state)
 {
 	(void)state;
-	data = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, FILE_BYTES);
-	buffer = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, FILE_BYTES);
-	assert_non_null(data);
-	assert_non_null(buffer);
-	rig_pattern(data, 3, FILE_BYTES);
-	rig_open(&rig, 64 * G4_MIB, 0);
-	wg = g4_wg_create(0);
-	assert_non_null(wg);
-	fs = rig_mount_fs(&rig, wg, NULL);
-	rig.fs = fs;
-	rig.wg = wg;
+	data = rig_memory(FILE_BYTES, 3);
+	buffer = rig_memory(FILE_BYTES, 0);
+	rig_begin(&rig, 64 * G4_MIB, 0, NULL);
+	wg = rig.wg;
+	fs = rig.fs;
 	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "f", G4_S_IFREG | 0600, &ino), 0);
 	/* no two neighbours lie side by side */
 	for (uint32_t odd = 0; odd < 2; odd++) {
@@ -58,16 +51,8 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	struct g4_statfs statfs;
-
 	(void)state;
-	assert_int_equal(op_sync(&rig), 0);
-	assert_int_equal(fs->journal.aborted, 0);
-	assert_int_equal(op_statfs(&rig, &statfs), 0);
-	rig_unmount_fs(&rig, wg, fs, true);
-	rig_expect_clean(&rig, statfs.blocks_free, "at the end");
-	g4_wg_destroy(wg);
-	rig_close(&rig);
+	rig_end(&rig);
 	free(data);
 	free(buffer);
 	return 0;
@@ -93,19 +78,21 @@ static void leave(struct g4_inode_core *inode, struct g4_txn *txn)
 
 static void pages_that_replace_others_stop_in_a_crowd(void **state)
 {
-	uint64_t address, got, done;
+	struct g4_address address;
+	uint64_t got, done;
 	struct g4_txn txn;
 	uint32_t i;
 
 	(void)state;
 	assert_int_equal(g4_icache_get(wg, fs, ino, &i), 0);
-	assert_int_equal(g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_ALIGNED, 0, 500, false, &address, &got), 0);
+	assert_int_equal(g4_alloc_claim(wg, &fs->alloc, G4_ALLOC_ALIGNED, G4_NO_ADDRESS, 500, false, &address, &got),
+			 0);
 	assert_true(got > LEFT);
 	begin_in_a_crowd(g4_icache_at(fs, i), &txn);
-	assert_int_equal(g4_map_set(wg, fs, &txn, g4_icache_at(fs, i), 0, address, got, true, &done), 0);
+	assert_int_equal(g4_map_set(wg, fs, &txn, g4_icache_at(fs, i), 0, address, got, true, NULL, &done), 0);
 	leave(g4_icache_at(fs, i), &txn);
 	assert_in_range(done, 1, LEFT);
-	g4_alloc_release(&fs->alloc, address + done * G4_PAGE_BYTES, got - done);
+	g4_alloc_release(&fs->alloc, g4_address_after_pages(address, done), got - done);
 	g4_icache_put(fs, i);
 }
 

@@ -69,18 +69,18 @@ static void *page_at(uint64_t address)
 static void seal(uint64_t address)
 {
 	const struct g4_block_header *header = page_at(address);
-	g4_block_seal(page_at(address), header->type, address, header->generation, header->fs_tag);
+	g4_block_seal(page_at(address), header->type, g4_address_from(address), header->generation, header->fs_tag);
 }
 
 static struct g4_inode *inode_at(uint64_t ino)
 {
-	return page_at(g4_ptr_address(ino));
+	return page_at(g4_ptr_offset(ino));
 }
 
 /* The only entry of a directory. */
 static struct g4_dir_entry *entry_of(uint64_t ino, uint64_t *leaf)
 {
-	*leaf = g4_ptr_address(inode_at(ino)->map[0]);
+	*leaf = g4_ptr_offset(inode_at(ino)->map[0]);
 	return (struct g4_dir_entry *)(void *)((struct g4_dir_leaf *)page_at(*leaf))->units;
 }
 
@@ -170,7 +170,7 @@ static void an_index_page_that_is_its_own_child(void **state)
 	index->entries[0].page = leaf;
 	seal(leaf);
 	inode_at(a)->entries = 0;
-	seal(g4_align_down(g4_ptr_address(a), G4_PAGE_BYTES));
+	seal(g4_align_down(g4_ptr_offset(a), G4_PAGE_BYTES));
 	struct g4_fs *fs = mount();
 	assert_int_equal(on_name(fs, G4_CMD_RMDIR, G4_NODE_ROOT, "a", NULL), -G4_E_CORRUPT_DIR);
 	g4_fs_unmount(wg, fs, false);
@@ -188,12 +188,12 @@ static void a_directory_that_is_to_shrink(void **state)
 	(void)state;
 	(void)entry_of(a, &leaf);
 	inode_at(a)->flags |= G4_INODE_ORPHAN;
-	seal(g4_align_down(g4_ptr_address(a), G4_PAGE_BYTES));
+	seal(g4_align_down(g4_ptr_offset(a), G4_PAGE_BYTES));
 	block->orphan_head = a;
 	seal(sb.root_address);
 	assert_int_equal(g4_fs_mount(wg, dev, &options, &fs, message, sizeof(message)), -G4_E_CORRUPT_INODE);
 	assert_int_equal(((struct g4_dir_leaf *)page_at(leaf))->header.type, G4_BLOCK_DIR_LEAF);
-	assert_int_equal(g4_ptr_address(inode_at(a)->map[0]), leaf);
+	assert_int_equal(g4_ptr_offset(inode_at(a)->map[0]), leaf);
 }
 
 int main(void)

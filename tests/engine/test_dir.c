@@ -79,7 +79,7 @@ static uint32_t height(void)
 	uint32_t line, level = 0;
 
 	assert_int_equal(g4_meta_get(wg, &fs->meta, g4_ptr_address(dir.root), G4_BLOCK_DIR_LEAF, &line), 0);
-	if (fs->cache.lines[line].type == G4_BLOCK_DIR_INDEX)
+	if (g4_meta_line(&fs->cache, line)->type == G4_BLOCK_DIR_INDEX)
 		level = ((const struct g4_dir_index *)g4_line_data(&fs->cache, line))->level;
 	g4_cache_put(&fs->cache, line);
 	return level;

@@ -56,7 +56,7 @@ static void make_files(uint64_t dir, uint64_t *inos, uint64_t bytes)
 
 static uint64_t slab_of(uint64_t ino)
 {
-	return g4_align_down(g4_ptr_address(ino), G4_PAGE_BYTES);
+	return g4_align_down(g4_ptr_offset(ino), G4_PAGE_BYTES);
 }
 
 static void make_attributes(void)
@@ -119,7 +119,7 @@ static int setup(void **state)
 	memcpy(whole, rig.image, rig.bytes);
 	struct g4_layout layout;
 	g4_layout_of((struct g4_superblock *)(void *)(whole + G4_SUPERBLOCK_ADDRESS), &layout);
-	root = g4_ino_make(layout.data_address + G4_SLAB_SLOT_BYTES);
+	root = g4_ino_at(layout.data_address + G4_SLAB_SLOT_BYTES);
 	/* What a repair must not take for lost is there to be taken. */
 	const struct g4_slab_header *slab = (const struct g4_slab_header *)(const void *)(whole + slab_of(removed[20]));
 	const uint64_t page = slab_of(removed[20]) / G4_PAGE_BYTES;
@@ -208,7 +208,7 @@ static bool in_lost_and_found(uint64_t ino)
 {
 	char name[40];
 
-	snprintf(name, sizeof(name), "#%" PRIx64, g4_ptr_address(ino));
+	snprintf(name, sizeof(name), "#%" PRIx64, g4_ptr_offset(ino));
 	return find("lost+found", name) == ino;
 }
 
@@ -253,8 +253,8 @@ static void expect_attributes(void)
 static void claim_attributes(uint64_t thief, uint64_t page)
 {
 	restore();
-	damage_inode(&rig, thief)->map[1] = g4_ptr_make(page, G4_TAG_4K, G4_PTR_VALID);
-	damage_seal(&rig, g4_ptr_address(thief));
+	damage_inode(&rig, thief)->map[1] = g4_ptr_at(page, G4_TAG_4K, G4_PTR_VALID);
+	damage_seal(&rig, g4_ptr_offset(thief));
 	repair();
 	assert_true(is_reported(thief));
 	assert_false(is_reported(with_attributes));
@@ -267,13 +267,13 @@ static void test_attribute_page_as_contents(void **state)
 
 	(void)state;
 	restore();
-	const uint64_t first = g4_ptr_address(damage_inode(&rig, with_attributes)->xattr);
+	const uint64_t first = g4_ptr_offset(damage_inode(&rig, with_attributes)->xattr);
 	memcpy(&page, rig.image + first, sizeof(page));
 	assert_int_not_equal(page.next, 0);
 	claim_attributes(before_it, first);
 	claim_attributes(behind_it, first);
-	claim_attributes(before_it, g4_ptr_address(page.next));
-	claim_attributes(behind_it, g4_ptr_address(page.next));
+	claim_attributes(before_it, g4_ptr_offset(page.next));
+	claim_attributes(behind_it, g4_ptr_offset(page.next));
 }
 
 /* ------------------------------------------------------------------ slabs that the map calls free */
@@ -337,7 +337,7 @@ static void test_slab_and_leaf(void **state)
 
 	(void)state;
 	restore();
-	memset(rig.image + g4_ptr_address(damage_inode(&rig, inline_dir)->map[0]), 0, G4_PAGE_BYTES);
+	memset(rig.image + g4_ptr_offset(damage_inode(&rig, inline_dir)->map[0]), 0, G4_PAGE_BYTES);
 	damage_free_page(&rig, slab, true);
 	repair();
 	mount();
@@ -361,9 +361,9 @@ static void test_slab_newer_than_its_map(void **state)
 	unmount();
 	const uint32_t names = drop_names(inline_dir, inlines, slab);
 	damage_inode(&rig, inline_dir)->entries -= names;
-	damage_seal(&rig, g4_ptr_address(inline_dir));
+	damage_seal(&rig, g4_ptr_offset(inline_dir));
 	damage_inode(&rig, root)->nlink++; /* what makes somebody look */
-	damage_seal(&rig, g4_ptr_address(root));
+	damage_seal(&rig, g4_ptr_offset(root));
 	damage_free_page(&rig, slab, true);
 	repair();
 	mount();
@@ -410,7 +410,7 @@ static void test_thorough_check(void **state)
 	unmount();
 	assert_int_equal(check_thoroughly(1), 0);
 	damage_inode(&rig, inline_dir)->entries -= drop_names(inline_dir, inlines, slab);
-	damage_seal(&rig, g4_ptr_address(inline_dir));
+	damage_seal(&rig, g4_ptr_offset(inline_dir));
 	damage_free_page(&rig, slab, true);
 	assert_true(check_thoroughly(1) >= G4_SLAB_SLOTS - 1);
 	assert_true(check_thoroughly(4) >= G4_SLAB_SLOTS - 1);
@@ -424,8 +424,8 @@ static void test_slab_as_contents(void **state)
 	(void)state;
 	restore();
 	assert_int_equal(drop_names(inline_dir, inlines, slab), G4_SLAB_SLOTS - 1);
-	damage_inode(&rig, paged[3])->map[0] = g4_ptr_make(slab, G4_TAG_4K, G4_PTR_VALID);
-	damage_seal(&rig, g4_ptr_address(paged[3]));
+	damage_inode(&rig, paged[3])->map[0] = g4_ptr_at(slab, G4_TAG_4K, G4_PTR_VALID);
+	damage_seal(&rig, g4_ptr_offset(paged[3]));
 	repair();
 	assert_true(is_reported(paged[3]));
 	mount();
@@ -439,9 +439,9 @@ static void test_removed_files_stay_removed(void **state)
 	(void)state;
 	restore();
 	damage_inode(&rig, inlines[7])->nlink = 3;
-	damage_seal(&rig, g4_ptr_address(inlines[7]));
+	damage_seal(&rig, g4_ptr_offset(inlines[7]));
 	damage_drop_name(&rig, paged_dir, paged[7]);
-	memset(rig.image + g4_ptr_address(damage_inode(&rig, attribute_dir)->map[0]), 0, G4_PAGE_BYTES);
+	memset(rig.image + g4_ptr_offset(damage_inode(&rig, attribute_dir)->map[0]), 0, G4_PAGE_BYTES);
 	repair();
 	mount();
 	assert_true(in_lost_and_found(paged[7]));
@@ -456,7 +456,7 @@ static void free_slot(uint64_t ino)
 {
 	struct g4_slab_header *slab = (struct g4_slab_header *)(void *)(rig.image + slab_of(ino));
 
-	slab->used &= (g4_le16) ~(1u << g4_ptr_address(ino) % G4_PAGE_BYTES / G4_SLAB_SLOT_BYTES);
+	slab->used &= (g4_le16) ~(1u << g4_ptr_offset(ino) % G4_PAGE_BYTES / G4_SLAB_SLOT_BYTES);
 	memset(damage_inode(&rig, ino), 0, sizeof(struct g4_inode));
 	damage_seal(&rig, slab_of(ino));
 }
@@ -482,7 +482,7 @@ static void test_leaked_contents(void **state)
 	restore();
 	damage_drop_name(&rig, paged_dir, paged[20]);
 	damage_inode(&rig, paged_dir)->entries--;
-	damage_seal(&rig, g4_ptr_address(paged_dir));
+	damage_seal(&rig, g4_ptr_offset(paged_dir));
 	free_slot(paged[20]);
 	repair();
 	assert_true(said(G4_FSCK_DOUBTFUL) + said(G4_FSCK_LOST) > 0);
@@ -494,8 +494,8 @@ static void test_pointer_to_free_space(void **state)
 	(void)state;
 	restore();
 	struct g4_inode *inode = damage_inode(&rig, paged[20]);
-	inode->map[0] = g4_ptr_make(40 * G4_MIB, G4_TAG_4K, G4_PTR_VALID);
-	damage_seal(&rig, g4_ptr_address(paged[20]));
+	inode->map[0] = g4_ptr_at(40 * G4_MIB, G4_TAG_4K, G4_PTR_VALID);
+	damage_seal(&rig, g4_ptr_offset(paged[20]));
 	repair();
 	assert_true(is_reported(paged[20]));
 }
@@ -525,7 +525,7 @@ static void test_attributes_of_a_directory(void **state)
 	must(op_setxattr(&rig, inline_dir, "user.note", "a value", 7, 0));
 	unmount();
 	damage_inode(&rig, inline_dir)->xattr = 0;
-	damage_seal(&rig, g4_ptr_address(inline_dir));
+	damage_seal(&rig, g4_ptr_offset(inline_dir));
 	repair();
 	assert_true(is_reported(inline_dir));
 }

@@ -210,6 +210,43 @@ static void test_both_gone(void **state)
 	assert_memory_equal(tag, superblock()->uuid, sizeof(tag));
 }
 
+/* A file with sums, and one that shares its pages: what the new superblock does not say about them must not take them. */
+static void test_sums_and_shares(void **state)
+{
+	static uint8_t wanted[20 * G4_PAGE_BYTES], found[sizeof(wanted)];
+	struct rig_repair how = {.find_superblock = true};
+	uint64_t ino[2], in, out, done;
+
+	(void)state;
+	mount();
+	rig_pattern(wanted, 77, sizeof(wanted));
+	must(op_mknod(&rig, G4_NODE_ROOT, "sums", S_IFREG | 0644, &ino[0]));
+	must(op_mknod(&rig, G4_NODE_ROOT, "copy", S_IFREG | 0644, &ino[1]));
+	must(op_setxattr(&rig, ino[0], "gpu4fs.checksum", "blake3", 6, 0));
+	must(op_write(&rig, ino[0], 0, 0, wanted, sizeof(wanted), NULL));
+	must(op_open(&rig, ino[0], G4_OPEN_READ, &in));
+	must(op_open(&rig, ino[1], G4_OPEN_WRITE, &out));
+	must(op_copy(&rig, in, 0, out, 0, sizeof(wanted), &done));
+	assert_int_equal(done, sizeof(wanted));
+	must(op_release(&rig, in));
+	must(op_release(&rig, out));
+	unmount(true);
+	wipe(G4_SUPERBLOCK_ADDRESS, G4_PAGE_BYTES);
+	wipe(DEVICE_BYTES - G4_PAGE_BYTES, G4_PAGE_BYTES);
+	must(rig_repair(&rig, &how));
+	assert_null(strstr(how.text, "sums"));
+	assert_null(strstr(how.text, "in use for something else"));
+	free(how.text);
+	rig_expect_clean(&rig, RIG_ANY_FREE, "after the repair");
+	mount();
+	for (uint32_t f = 0; f < 2; f++) {
+		must(op_read(&rig, ino[f], 0, 0, found, sizeof(found), &done));
+		assert_int_equal(done, sizeof(wanted));
+		assert_memory_equal(found, wanted, sizeof(wanted));
+	}
+	unmount(true);
+}
+
 static void test_partition_table(void **state)
 {
 	(void)state;
@@ -329,6 +366,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_both_gone, restore),
+		cmocka_unit_test_setup(test_sums_and_shares, restore),
 		cmocka_unit_test_setup(test_partition_table, restore),
 		cmocka_unit_test_setup(test_with_a_journal, restore),
 		cmocka_unit_test_setup(test_cut, restore),

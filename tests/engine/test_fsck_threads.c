@@ -250,7 +250,7 @@ static void test_page_of_two_files(void **state)
 	(void)state;
 	restore();
 	damage_inode(&rig, files[20][4])->map[0] = damage_inode(&rig, files[30][4])->map[0];
-	damage_seal(&rig, g4_ptr_address(files[20][4]));
+	damage_seal(&rig, g4_ptr_offset(files[20][4]));
 	assert_true(compare("a page of two files") >= 2);
 }
 
@@ -258,9 +258,9 @@ static void test_slab_as_contents(void **state)
 {
 	(void)state;
 	restore();
-	const uint64_t slab = g4_align_down(g4_ptr_address(files[30][4]), G4_PAGE_BYTES);
-	damage_inode(&rig, files[5][4])->map[0] = g4_ptr_make(slab, G4_TAG_4K, G4_PTR_VALID);
-	damage_seal(&rig, g4_ptr_address(files[5][4]));
+	const uint64_t slab = g4_align_down(g4_ptr_offset(files[30][4]), G4_PAGE_BYTES);
+	damage_inode(&rig, files[5][4])->map[0] = g4_ptr_at(slab, G4_TAG_4K, G4_PTR_VALID);
+	damage_seal(&rig, g4_ptr_offset(files[5][4]));
 	assert_true(compare("a slab that is a file's contents, too") >= 1);
 }
 
@@ -269,12 +269,12 @@ static void test_counts(void **state)
 	(void)state;
 	restore();
 	damage_inode(&rig, files[2][1])->nlink = 40; /* several names, in several directories */
-	damage_seal(&rig, g4_ptr_address(files[2][1]));
+	damage_seal(&rig, g4_ptr_offset(files[2][1]));
 	assert_int_equal(compare("a wrong link count"), 1);
 	restore();
 	const uint64_t many = number_of(G4_NODE_ROOT, "many");
 	damage_inode(&rig, many)->entries--;
-	damage_seal(&rig, g4_ptr_address(many));
+	damage_seal(&rig, g4_ptr_offset(many));
 	assert_int_equal(compare("a wrong count of entries"), 1);
 }
 
@@ -285,7 +285,7 @@ static void test_one_link_and_two_names(void **state)
 	for (uint32_t d = 8; d < DIRECTORIES; d += rig_slow() ? 16 : 4) {
 		restore();
 		damage_inode(&rig, shared[d])->nlink = 1;
-		damage_seal(&rig, g4_ptr_address(shared[d]));
+		damage_seal(&rig, g4_ptr_offset(shared[d]));
 		assert_int_equal(compare("an inode with two names that counts one"), 1);
 	}
 }

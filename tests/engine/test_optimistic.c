@@ -3,10 +3,10 @@
  * Looking without a lock: what was copied while the in-core inode became another inode's, or was filled from the device,
  * does not count. And what of a ring's lookups the lanes of a workgroup answer together.
  */
-#include "engine/ring_host.h"
-#include "engine/ring_optimistic.h"
 #include "fs/fs.h"
 #include "rig.h"
+#include "ring/client_host.h"
+#include "ring/optimistic.h"
 #include "simt/simt_host.h"
 
 #define FILES 100u /* more than one slab holds */

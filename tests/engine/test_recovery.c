@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "fs/fs.h"
+#include "fs/mkfs_host.h"
 #include "fs/mount_host.h"
 #include "hash/crc32c.h"
 #include "simt/simt_host.h"
@@ -133,6 +134,212 @@ static void a_lost_header_without_a_log_is_an_error(void **state)
 	assert_int_equal(g4_fs_mount(wg, dev, &options, &fs, message, sizeof(message)), -G4_E_CHECKSUM);
 	assert_non_null(strstr(message, "journal"));
 	g4_dev_close(dev);
+}
+
+/* ------------------------------------------------------------------ a record in the middle of the log */
+
+#define RECORDS 8u
+enum { DOUBTFUL = 1, LOST = 2 }; /* enum g4_fsck_outcome */
+struct record {			 /* of the transaction that set `value` */
+	uint32_t value;
+	uint64_t sequence, page, pages;
+};
+static struct record records[RECORDS]; /* the newest, in order; all of them may not be home */
+
+static uint8_t *log_page(uint64_t page)
+{
+	struct g4_layout layout;
+
+	g4_layout_of((const struct g4_superblock *)(rig.image + G4_SUPERBLOCK_ADDRESS), &layout);
+	return rig.image + layout.journal_address +
+	       (1 + page % (layout.journal_bytes / G4_PAGE_BYTES - 1)) * G4_PAGE_BYTES;
+}
+
+static const struct g4_journal_header *journal_header(void)
+{
+	return (const struct g4_journal_header *)(log_page(0) - G4_PAGE_BYTES);
+}
+
+/* Transactions, and then the power goes. `wrapped`: the last page of the log is one of a record in the middle. */
+static void make_records(bool wrapped)
+{
+	const uint64_t log_pages = JOURNAL_BYTES / G4_PAGE_BYTES - 1;
+	uint32_t value = 1; /* as make() has it */
+	bool there;
+
+	memset(records, 0, sizeof(records));
+	make();
+	stop(true); /* the file is home */
+	mount();
+	do {
+		for (uint32_t i = 0; i + 1 < RECORDS; i++)
+			records[i] = records[i + 1];
+		const uint64_t page = rig.fs->journal.head_page;
+		value = value % 0700 + 1;
+		set(value);
+		records[RECORDS - 1] =
+			(struct record){.value = value,
+					.sequence = rig.fs->journal.durable,
+					.page = page,
+					.pages = (rig.fs->journal.head_page + log_pages - page) % log_pages};
+		const struct record *middle = &records[RECORDS / 2];
+		there = records[0].value != 0 && journal_header()->tail_sequence < records[0].sequence &&
+			(!wrapped || middle->page + middle->pages >= log_pages);
+	} while (!there);
+	stop(false);
+}
+
+static void damage_page(uint64_t page)
+{
+	log_page(page)[64] ^= 1;
+}
+
+static int try_mount(uint32_t flags, uint32_t device_flags, bool no_replay, char message[256])
+{
+	struct g4_fs_options options = {.cache_bytes = 4 * G4_MIB, .flags = flags, .no_replay = no_replay};
+	struct g4_dev_open_options open_options = {.flags = device_flags};
+	struct g4_dev *dev;
+	struct g4_fs *fs;
+
+	assert_int_equal(g4_dev_open(rig.name, &open_options, &dev, message, 256), 0);
+	const int rc = g4_fs_mount(wg, dev, &options, &fs, message, 256);
+	if (rc == 0)
+		g4_fs_unmount(wg, fs, false);
+	g4_dev_close(dev);
+	return rc;
+}
+
+/* No kind of mount passes it in silence, and none changes a byte; a repair says what is given up. */
+static void expect_gap(const char *what, uint32_t outcome, uint32_t value)
+{
+	static const uint32_t kinds[][2] = {{0, 0}, {G4_FS_READ_ONLY, 0}, {G4_FS_READ_ONLY, G4_DEV_READ_ONLY}};
+	uint8_t *before = copy_image();
+	struct rig_repair how = {0};
+	char message[256];
+
+	for (uint32_t i = 0; i < 3; i++) {
+		const int rc = try_mount(kinds[i][0], kinds[i][1], false, message);
+		if (rc != -G4_E_JOURNAL_GAP || strstr(message, "fsck.gpu4fs") == NULL)
+			fail_msg("%s, kind %u: %d: %s", what, i, rc, message);
+		assert_memory_equal(rig.image, before, DEVICE_BYTES);
+	}
+	/* who wants to look at it without the journal may */
+	assert_int_equal(try_mount(G4_FS_READ_ONLY, G4_DEV_READ_ONLY, true, message), 0);
+	assert_memory_equal(rig.image, before, DEVICE_BYTES);
+	free(before);
+	if (rig_repair(&rig, &how) < 0)
+		fail_msg("%s: %s", what, how.words);
+	if (how.found == 0 || how.outcome[outcome] == 0)
+		fail_msg("%s: nobody was told:\n%s", what, how.text);
+	free(how.text);
+	rig_expect_clean(&rig, RIG_ANY_FREE, what);
+	mount();
+	if (get() != value)
+		fail_msg("%s: %u is there, not %u", what, get(), value);
+	stop(true);
+}
+
+/* A record that was durable is damaged: its descriptor, an image, the page that ends it, or all of it. */
+static void a_damaged_record_in_the_middle_is_told(void **state)
+{
+	(void)state;
+	for (uint32_t wrapped = 0; wrapped < 2; wrapped++) {
+		if (wrapped) {
+			teardown(state);
+			setup(state);
+		}
+		make_records(wrapped);
+		uint8_t *whole = copy_image();
+		for (uint32_t at = 0; at + 1 < RECORDS; at++) {
+			const struct record *r = &records[at];
+			const uint32_t before = at ? records[at - 1].value : (r->value + 0700 - 2) % 0700 + 1;
+			for (uint64_t page = 0; page <= r->pages; page++) {
+				memcpy(rig.image, whole, DEVICE_BYTES);
+				for (uint64_t p = 0; p < r->pages; p++)
+					if (page == r->pages || p == page)
+						damage_page(r->page + p);
+				char what[64];
+				snprintf(what, sizeof(what), "record %u, page %lu%s", at, (unsigned long)page,
+					 wrapped ? ", wrapped" : "");
+				expect_gap(what, LOST, before);
+			}
+		}
+		/* a newest one that is torn is no damage */
+		memcpy(rig.image, whole, DEVICE_BYTES);
+		damage_page(records[RECORDS - 1].page);
+		mount();
+		assert_int_equal(get(), records[RECORDS - 2].value);
+		stop(true);
+		free(whole);
+	}
+}
+
+/* Neither is there a header to tell where the records begin that may not be home. */
+static void a_damaged_record_and_header_are_told(void **state)
+{
+	const struct record *last = &records[RECORDS - 1];
+
+	(void)state;
+	make_records(false);
+	uint8_t *header = log_page(0) - G4_PAGE_BYTES;
+	uint8_t *whole = copy_image();
+	/* the first page is there, what follows it is not: a record that was overwritten would have lost that first */
+	for (uint32_t at = 0; at + 1 < RECORDS; at++) {
+		memcpy(rig.image, whole, DEVICE_BYTES);
+		header[40] ^= 1;
+		damage_page(records[at].page + records[at].pages - 1);
+		expect_gap("a record and the header", DOUBTFUL, last->value);
+	}
+	/* nor is anything of it, but older ones are */
+	for (uint32_t at = 1; at + 1 < RECORDS; at++) {
+		memcpy(rig.image, whole, DEVICE_BYTES);
+		header[40] ^= 1;
+		for (uint64_t p = 0; p < records[at].pages; p++)
+			damage_page(records[at].page + p);
+		expect_gap("all of a record and the header", DOUBTFUL, last->value);
+	}
+	/* the newest is torn, as by a crash, and the one before it damaged */
+	memcpy(rig.image, whole, DEVICE_BYTES);
+	header[40] ^= 1;
+	damage_page(last->page + last->pages - 1);
+	damage_page(last[-1].page + last[-1].pages - 1);
+	expect_gap("the two newest records and the header", LOST, last[-2].value);
+	free(whole);
+}
+
+static void make_again(void)
+{
+	const struct g4_superblock *sb = (const struct g4_superblock *)(rig.image + G4_SUPERBLOCK_ADDRESS);
+	struct g4_dev_open_options open_options = {0};
+	struct g4_superblock made;
+	uint8_t uuid[G4_UUID_BYTES];
+	char message[256];
+	struct g4_dev *dev;
+
+	memcpy(uuid, sb->uuid, sizeof(uuid));
+	const struct g4_mkfs_options options = {.journal_bytes = JOURNAL_BYTES, .uuid = uuid};
+	assert_int_equal(g4_dev_open(rig.name, &open_options, &dev, message, sizeof(message)), 0);
+	assert_int_equal(g4_mkfs(dev, &options, &made, message, sizeof(message)), 0);
+	g4_dev_close(dev);
+	assert_memory_equal(sb->uuid, uuid, sizeof(uuid));
+}
+
+/* A file system in place of one that had the same UUID, after a crash: each begins its numbers anywhere. */
+static void what_an_older_file_system_left_is_nothing(void **state)
+{
+	(void)state;
+	for (uint32_t round = 0; round < 12; round++) {
+		make_records(false);
+		make_again();
+		make();
+		set(2);
+		stop(false);
+		rig_expect_clean(&rig, RIG_ANY_FREE, "in place of another");
+		mount();
+		assert_int_equal(get(), 2);
+		stop(true);
+		make_again();
+	}
 }
 
 /* The record that is written next is torn in its turn and brings just the piece that the dropped one lacks. */
@@ -275,19 +482,21 @@ static void write_record(const struct g4_layout *layout, uint32_t fs_tag, uint64
 		newest[n] = sequence;
 		/* the same contents should a record have two images for one place */
 		memset(at + (1 + k) * G4_PAGE_BYTES, (int)(sequence & 0xff), G4_PAGE_BYTES);
-		g4_block_seal(at + (1 + k) * G4_PAGE_BYTES, G4_BLOCK_XATTR_VALUE, d->tags[k], sequence, fs_tag);
+		g4_block_seal(at + (1 + k) * G4_PAGE_BYTES, G4_BLOCK_XATTR_VALUE, g4_address_from(d->tags[k]), sequence,
+			      fs_tag);
 	}
 	for (uint64_t k = 0; k < REVOKES; k++) {
 		uint64_t n = target(random);
 		d->tags[image_count + k] = FIRST_TARGET + n * G4_PAGE_BYTES;
 		newest[n] = 0;
 	}
-	g4_block_seal(d, G4_BLOCK_JOURNAL_DESCRIPTOR, address, sequence, fs_tag);
+	g4_block_seal(d, G4_BLOCK_JOURNAL_DESCRIPTOR, g4_address_from(address), sequence, fs_tag);
 	memset(commit, 0, sizeof(*commit));
 	commit->sequence = sequence;
 	commit->record_pages = pages;
 	commit->record_crc32c = g4_crc32c(0, at, (pages - 1) * G4_PAGE_BYTES);
-	g4_block_seal(commit, G4_BLOCK_JOURNAL_COMMIT, address + (pages - 1) * G4_PAGE_BYTES, sequence, fs_tag);
+	g4_block_seal(commit, G4_BLOCK_JOURNAL_COMMIT, g4_address_from(address + (pages - 1) * G4_PAGE_BYTES), sequence,
+		      fs_tag);
 }
 
 /* From the page that the tail stands at, 0 on a new image, to the last page of the log. */
@@ -389,6 +598,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		recovery_test(a_torn_header_is_made_good_by_the_log),
 		recovery_test(a_lost_header_without_a_log_is_an_error),
+		recovery_test(a_damaged_record_in_the_middle_is_told),
+		recovery_test(a_damaged_record_and_header_are_told),
+		recovery_test(what_an_older_file_system_left_is_nothing),
 		recovery_test(a_dropped_record_does_not_come_back),
 		recovery_test(a_journal_is_read_without_being_replayed),
 		recovery_test(the_superblock_that_was_not_read_is_written_first),

@@ -198,7 +198,7 @@ static void cut_everywhere(uint64_t from, uint64_t to)
 	assert_int_equal(resize_alone(from, NULL, &limit), 0);
 	memcpy(start, rig.image, DEVICE_BYTES);
 	for (uint32_t r = 0; r < sizeof(rules) / sizeof(rules[0]); r++) {
-		for (uint64_t n = 1;; n++) {
+		for (uint64_t n = 1;; n += rig_every(2)) {
 			struct g4_fault fault = rules[r];
 			fault.cut_after_writes = n;
 			memcpy(rig.image, start, DEVICE_BYTES);

@@ -4,7 +4,7 @@
  * the API's tests, which run over a connection as well.
  */
 #include "client/client.h"
-#include "engine/ring_host.h"
+#include "ring/client_host.h"
 #include "untrusted.h"
 
 static struct g4_engine *engine;
@@ -197,7 +197,7 @@ static void random_slot(uint64_t *seed, struct g4_ring_slot *slot)
 	slot->command.handle = api_random(seed) % 2 ? 1 + api_random(seed) % 4 : 0;
 	slot->command.length %= 8192;
 	slot->command.offset %= G4_MIB;
-	slot->command.arg %= G4_MIB;
+	slot->command.offset2 %= G4_MIB;
 	slot->command.data %= 5 * G4_MIB;
 	for (int i = 0; i < 8; i++)
 		slot->text[i] = (uint8_t)("abcdabcd"[slot->text[i] % 8]);

@@ -74,7 +74,7 @@ static void a_number_in_its_old_generation_is_stale(void **state)
 		attr = (struct g4_attr){.size = 0, .mode = 0777};
 		struct g4_cmd cmd = {.op = ops[i],
 				     .node = was.ino,
-				     .arg = was.generation,
+				     .generation = (uint32_t)was.generation,
 				     .flags = ops[i] == G4_CMD_OPEN   ? G4_OPEN_WRITE | G4_OPEN_TRUNC :
 					      ops[i] == G4_CMD_ACCESS ? G4_ACCESS_READ :
 									0,
@@ -111,12 +111,12 @@ static void nothing_is_made_or_moved_in_a_directory_that_is_another_now(void **s
 	reuse("old", 0100644, "directory", 0040755, &was, &now);
 	struct g4_cmd make = {.op = G4_CMD_MKNOD,
 			      .node = was.ino,
-			      .arg = was.generation,
+			      .generation = (uint32_t)was.generation,
 			      .mode = 0100644,
 			      .name = "x",
 			      .name_bytes = 1};
 	assert_int_equal(run(&make), -G4_E_STALE);
-	make.arg = now.generation;
+	make.generation = (uint32_t)now.generation;
 	assert_int_equal(run(&make), 0);
 	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "file", 0100644, &ino), 0);
 	struct g4_cmd move = {.op = G4_CMD_RENAME,
@@ -126,9 +126,9 @@ static void nothing_is_made_or_moved_in_a_directory_that_is_another_now(void **s
 			      .node2 = now.ino,
 			      .name2 = "x",
 			      .name2_bytes = 1,
-			      .arg = was.generation << 32};
+			      .generation2 = (uint32_t)was.generation};
 	assert_int_equal(run(&move), -G4_E_STALE);
-	move.arg = now.generation << 32;
+	move.generation2 = (uint32_t)now.generation;
 	assert_int_equal(run(&move), 0);
 }
 
@@ -165,7 +165,7 @@ static void data_that_looks_like_an_old_slab_is_none(void **state)
 		offset += done;
 	assert_int_equal(op_sync(&rig), 0);
 	for (uint32_t i = 0; i < MADE; i++) {
-		uint64_t address = g4_align_down(g4_ptr_address(was[i].ino), G4_PAGE_BYTES);
+		uint64_t address = g4_align_down(g4_ptr_offset(was[i].ino), G4_PAGE_BYTES);
 		struct g4_slab_header *slab = (struct g4_slab_header *)(void *)(rig.image + address);
 		struct g4_attr attr;
 		if (memcmp(rig.image + address, fill, G4_PAGE_BYTES) == 0) {
@@ -179,12 +179,15 @@ static void data_that_looks_like_an_old_slab_is_none(void **state)
 				inode->nlink = 1;
 				inode->generation = (uint32_t)was[i].generation;
 			}
-			g4_block_seal(slab, G4_BLOCK_SLAB, address, 1, tag);
+			g4_block_seal(slab, G4_BLOCK_SLAB, g4_address_from(address), 1, tag);
 			forged++;
 		}
-		struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .node = was[i].ino, .arg = was[i].generation, .attr = &attr};
+		struct g4_cmd cmd = {.op = G4_CMD_GETATTR,
+				     .node = was[i].ino,
+				     .generation = (uint32_t)was[i].generation,
+				     .attr = &attr};
 		assert_int_equal(run(&cmd), -G4_E_STALE);
-		cmd.arg = 0;
+		cmd.generation = 0;
 		if (was[i].ino != ino)
 			assert_int_equal(run(&cmd), -G4_E_STALE);
 	}

@@ -4,12 +4,12 @@
 #include <sys/mman.h>
 
 #include "client/client.h"
-#include "engine/ring_host.h"
+#include "ring/client_host.h"
 #include "simt/simt.h"
 
 void untrusted_enter(struct untrusted *s, const struct g4_session_options *options)
 {
-	ok(g4_session_open(fs->mount->engine, options, &s->session));
+	ok(g4_session_open(g4_engine_sessions(fs->mount->engine), options, &s->session));
 	s->ring = mmap(NULL, g4_session_ring_bytes(s->session), PROT_READ | PROT_WRITE, MAP_SHARED,
 		       g4_session_ring_fd(s->session), 0);
 	s->data = mmap(NULL, g4_session_data_bytes(s->session), PROT_READ | PROT_WRITE, MAP_SHARED,

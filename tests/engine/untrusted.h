@@ -4,7 +4,7 @@
 #define UNTRUSTED_H
 
 #include "api_fixture.h"
-#include "engine/session_host.h"
+#include "ring/session_host.h"
 
 #define DEADLINE_NS (UINT64_C(600) * 1000 * 1000 * 1000)
 

@@ -315,7 +315,7 @@ static void with_more_and_more(struct world *w, const struct operation *operatio
 {
 	uint64_t before = count->refused;
 
-	for (uint64_t pages = 0, successes = 0; successes < 4; pages += rig_slow() ? 3 : 1) {
+	for (uint64_t pages = 0, successes = 0; successes < 4; pages += rig_every(3)) {
 		if (pages >= ENOUGH_PAGES)
 			fail_msg("%s finds no space with %u free pages", operation->name, ENOUGH_PAGES);
 		bool success = with_pages(w, operation, pages);
@@ -474,6 +474,14 @@ static void a_mount_without_memory_says_so_and_harms_nothing(void **state)
 
 /* ------------------------------------------------------------------ the device */
 
+static bool changes_contents_of_one(const struct operation *operation)
+{
+	for (uint32_t p = 1; p < OPERATION_PARTS && operation->parts[p].path[0]; p++)
+		if (strcmp(operation->parts[p].path, operation->parts[0].path) != 0)
+			return false;
+	return may_be_short(&operation->parts[0]);
+}
+
 /* From one request on it answers nothing any more; nobody may hang or crash, and what was synced before is there. */
 static bool vanishes_after(struct world *w, const struct operation *operation, uint64_t writes)
 {
@@ -505,7 +513,7 @@ static bool vanishes_after(struct world *w, const struct operation *operation, u
 	w->rig.fault = NULL;
 	world_mount(w);
 	see(w, &after);
-	if (may_be_short(&operation->parts[0])) /* nothing but one file may have changed */
+	if (changes_contents_of_one(operation)) /* and nothing else */
 		expect_same(&before, &after, operation->parts[0].path, operation->name);
 	world_unmount(w);
 	rig_expect_clean(&w->rig, RIG_ANY_FREE, operation->name);
@@ -521,7 +529,7 @@ static void a_device_that_vanishes_hangs_nobody(void **state)
 
 	(void)state;
 	world_open(&w, SMALL, false);
-	for (uint32_t k = 0; k < operation_count; k += rig_slow() ? 5 : 1) {
+	for (uint32_t k = 0; k < operation_count; k += (uint32_t)rig_every(5)) {
 		if (!possible_in(&operations[k], SMALL))
 			continue;
 		for (uint64_t writes = 1; writes < 64 && vanishes_after(&w, &operations[k], writes); writes++)
@@ -577,7 +585,7 @@ static bool fails_once(struct world *w, const struct part *part, const struct tr
 	g4_dev_fault_counts(w->rig.fault, &counts[READS], &counts[WRITES], &counts[FLUSHES]);
 	g4_dev_fault_set(w->rig.fault, &(struct g4_fault){0});
 	bool reached = counts[what] - at_first[what] >= n;
-	bool stop = g4_load32_acq(&w->actor.rig.fs->error_state) != 0;
+	bool stop = g4_load32_acq(&w->actor.rig.fs->journal.aborted) != 0;
 	if (code < 0 && !reached)
 		fail_msg("%s: %s", when, g4_strerror(code));
 	if (!stop) {
@@ -612,7 +620,7 @@ static void fail_each_request(struct world *w, const struct operation *operation
 	const struct part *part = prepare(w, operation, base, &before);
 	for (uint32_t what = READS; what <= FLUSHES; what++) {
 		bool reached = true;
-		for (uint64_t n = 1; n < 60 && reached; n += rig_slow() ? 3 : 1) {
+		for (uint64_t n = 1; n < 60 && reached; n += rig_every(3)) {
 			char when[96];
 			snprintf(when, sizeof(when), "%s with %s %lu failing", operation->name, names[what],
 				 (unsigned long)n);
@@ -635,10 +643,10 @@ static void a_call_that_fails_with_the_device_changes_nothing(void **state)
 		uint8_t *base = (uint8_t *)malloc(w.rig.bytes);
 		assert_non_null(base);
 		memcpy(base, w.base, w.rig.bytes);
-		for (uint32_t k = 0; k < operation_count; k += rig_slow() ? 4 : 1)
+		for (uint32_t k = 0; k < operation_count; k += (uint32_t)rig_every(4))
 			if (possible_in(&operations[k], kinds[t]))
 				fail_each_request(&w, &operations[k], base, &cases, &stopped);
-		for (uint32_t k = 0; k < MORE_OPERATIONS; k += rig_slow() ? 2 : 1)
+		for (uint32_t k = 0; k < MORE_OPERATIONS; k += (uint32_t)rig_every(2))
 			if (possible_in(&more_operations[k], kinds[t]))
 				fail_each_request(&w, &more_operations[k], base, &cases, &stopped);
 		for (uint32_t k = 0; k < LARGE_OPERATIONS && t == 0; k++)
@@ -652,8 +660,6 @@ static void a_call_that_fails_with_the_device_changes_nothing(void **state)
 }
 
 /* ------------------------------------------------------------------ the transaction */
-
-#define LEAST_BLOCKS 72u /* no operation asks for more to begin with */
 
 /* What the operation makes of the image; with `blocks` no transaction has more. Times are left out. */
 static void with_blocks(struct world *w, const struct operation *operation, uint32_t blocks, struct tree *after)
@@ -681,7 +687,7 @@ static void compare_blocks(struct world *w, const struct operation *operation)
 	struct tree ordinary = {0}, small = {0};
 
 	with_blocks(w, operation, 0, &ordinary);
-	with_blocks(w, operation, LEAST_BLOCKS, &small);
+	with_blocks(w, operation, G4_TXN_LEAST_BLOCKS, &small);
 	expect_same(&ordinary, &small, NULL, operation->name);
 	tree_free(&ordinary);
 	tree_free(&small);
@@ -693,10 +699,10 @@ static void transactions_that_are_full_at_once_change_no_result(void **state)
 
 	(void)state;
 	world_open(&w, SMALL, true);
-	for (uint32_t k = 0; k < operation_count; k += rig_slow() ? 4 : 1)
+	for (uint32_t k = 0; k < operation_count; k += (uint32_t)rig_every(4))
 		if (possible_in(&operations[k], SMALL))
 			compare_blocks(&w, &operations[k]);
-	for (uint32_t k = 0; k < MORE_OPERATIONS; k += rig_slow() ? 2 : 1)
+	for (uint32_t k = 0; k < MORE_OPERATIONS; k += (uint32_t)rig_every(2))
 		compare_blocks(&w, &more_operations[k]);
 	for (uint32_t k = 0; k < LARGE_OPERATIONS; k++)
 		compare_blocks(&w, &large_operations[k]);

@@ -15,6 +15,11 @@ skip() {
 (exec 3<>/dev/fuse) 2>/dev/null || skip "/dev/fuse is missing or closed to this user"
 [[ -x $gpu4fs ]] || skip "$gpu4fs is not built"
 
+# Whether the mounts of this run are of an engine on a GPU.
+on_gpu() {
+	[[ ${GPU4FS_MOUNT-} == *engine=cuda* ]]
+}
+
 # A test whose programs are missing says so, and does not fail.
 needs() {
 	local program
@@ -40,7 +45,7 @@ mkdir "$mnt"
 failures=0
 
 is_mounted() {
-	grep -q " $mnt fuse.gpu4fs " /proc/self/mounts
+	grep -Eq " $mnt fuse(blk)?.gpu4fs " /proc/self/mounts
 }
 
 cleanup() {

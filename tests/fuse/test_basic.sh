@@ -14,7 +14,7 @@ cd "$mnt" || exit 1
 same "an empty file system is empty" "" "$(find . -mindepth 1 ! -name lost+found)"
 check "df answers" df .
 same "the type is fuse.gpu4fs" fuse.gpu4fs "$(findmnt -n -o FSTYPE -T .)"
-[[ ${GPU4FS_MOUNT:-} == *engine=cuda* ]] && engine=cuda || engine=cpu
+on_gpu && engine=cuda || engine=cpu
 same "info says what runs it" "$engine" \
 	"$("$gpu4fs" info --json "$mnt" | python3 -c 'import json, sys; print(json.load(sys.stdin)["engine"])')"
 

@@ -51,12 +51,24 @@ for n in $(seq 2000); do
 	sync "$mnt/dir$n" 2>/dev/null || break
 done
 check_not "writing ends" mkdir "$mnt/late"
+until_read_only() {
+	until is_read_only; do
+		sleep 0.05
+	done
+}
+access_of() {
+	"$gpu4fs" info "$mnt" | sed -n 's/^access *//p'
+}
+check "... and the mount shows it" until_read_only
+same "... and so does info" "read-only after an error" "$(access_of)"
+refuses "... and it is not remounted for writing" "after an error" "$gpu4fs" mount -o remount,rw "$image" "$mnt"
 check "what was synced can be read" synced one two
 "$gpu4fs" umount "$mnt" >/dev/null 2>&1
 
 check "it mounts" mount_with_words
 check "... and says why it is read-only" grep -q 'mounted read-only: there was no room' "$work/words"
 check "... as /proc/mounts does" is_read_only
+same "... and info" "read-only" "$(access_of)"
 check "... with what was synced" synced one two
 check_not "... and nothing can be written" touch "$mnt/three"
 unmount_image
@@ -66,6 +78,7 @@ unmount_image
 rm "$host/filler"
 mount_image
 check "with room it can be written again" touch "$mnt/three"
+same "... says info" "read-write" "$(access_of)"
 check "... and nothing is lost" synced one two
 unmount_image
 finish

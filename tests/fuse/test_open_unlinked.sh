@@ -64,7 +64,7 @@ rm -f old
 # Room comes back with the next commit after the last close, but for the slabs that inodes are made in: one for each of the
 # workgroups that made some, at most 1024. The file above has 1953 blocks.
 slabs=256
-[[ ${GPU4FS_MOUNT-} != *engine=cuda* ]] || slabs=1024
+! on_gpu || slabs=1024
 deadline=$((SECONDS + 600))
 until sync -f . && (($(stat -f -c %f .) + slabs >= before)) || ((SECONDS > deadline)); do sleep 0.5; done
 after=$(stat -f -c %f .)

@@ -2,6 +2,7 @@
 /* Inputs that are edits of an image, and their mutator. */
 #include "fuzz.h"
 
+#include "format/sums.h"
 #include "hash/crc32c.h"
 #include "journal/block.h"
 
@@ -24,8 +25,18 @@ void fuzz_token(const struct fuzz_base *base, uint64_t address)
 	struct g4_block_header header;
 	struct g4_indirect_header indirect;
 	g4_le64 *slots = (g4_le64 *)(void *)page;
+	struct g4_sums_page *sums = (struct g4_sums_page *)(void *)page;
+	struct g4_sums_header sums_header;
 
 	memcpy(&header, page, sizeof(header));
+	g4_sums_extract(sums, &sums_header);
+	if (header.magic != G4_BLOCK_MAGIC && sums_header.header.magic == G4_BLOCK_MAGIC) {
+		sums_header.header.crc32c = 0;
+		g4_sums_embed(sums, &sums_header);
+		sums_header.header.crc32c = g4_crc32c(0, page, G4_PAGE_BYTES);
+		g4_sums_embed(sums, &sums_header);
+		return;
+	}
 	g4_indirect_extract(slots, &indirect);
 	if (header.magic != G4_BLOCK_MAGIC && indirect.header.magic == G4_BLOCK_MAGIC) {
 		indirect.header.crc32c = 0;

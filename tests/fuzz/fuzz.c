@@ -2,7 +2,6 @@
 /* The image that inputs are tried on, and what is promised about any image. */
 #include "fuzz.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "crash/clock.h"
@@ -49,25 +48,11 @@ void fuzz_finish_base(struct fuzz_base *base)
 	world_open(&base->work, base->rig.image, base->rig.bytes);
 }
 
-/* Back to the base: what an input has written where the base has nothing becomes a hole again. */
+/* Back to the base. */
 void fuzz_restore(struct fuzz_base *base)
 {
-	uint64_t next = 0;
-
 	clock_restart();
-	for (off_t at = 0; (at = lseek(base->work.fd, at, SEEK_DATA)) >= 0;) {
-		const off_t end = lseek(base->work.fd, at, SEEK_HOLE);
-		for (; at < end; at += (off_t)G4_PAGE_BYTES) {
-			while (next < base->page_count && base->pages[next] < (uint64_t)at)
-				next++;
-			if ((next == base->page_count || base->pages[next] != (uint64_t)at) &&
-			    fallocate(base->work.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at,
-				      (off_t)G4_PAGE_BYTES) != 0)
-				abort();
-		}
-	}
-	for (uint64_t i = 0; i < base->page_count; i++)
-		memcpy(base->work.image + base->pages[i], base->rig.image + base->pages[i], G4_PAGE_BYTES);
+	world_restore(&base->work, base->rig.image, base->pages, base->page_count);
 }
 
 uint32_t fuzz_image_sum(const struct fuzz_base *base)

@@ -2,6 +2,8 @@
 /* libFuzzer: pages of metadata of an image, whatever is written into them. */
 #include "fuzz.h"
 
+#include "fsck/journal.h"
+#include "fsck/tables.h"
 #include "journal/block.h"
 
 static struct fuzz_base base;

@@ -12,10 +12,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "engine/ring_host.h"
-#include "engine/session_host.h"
 #include "fs/fs.h"
 #include "fuzz.h"
+#include "ring/client_host.h"
+#include "ring/session_host.h"
 #include "ring_hooks.h"
 #include "simt/simt_host.h"
 
@@ -386,23 +386,16 @@ static void expect_same(const uint8_t *is, const uint8_t *was, uint64_t bytes)
 	fuzz_expect(memcmp(is, was, bytes) == 0, "the engine writes where it was told to and nowhere else", NULL);
 }
 
-#define GIVES_DATA                                                                                                     \
-	(G4_COMMAND_SET(READ) | G4_COMMAND_SET(READLINK) | G4_COMMAND_SET(READDIR) | G4_COMMAND_SET(GETXATTR) |        \
-	 G4_COMMAND_SET(LISTXATTR) | G4_COMMAND_SET(STATFS) | G4_COMMAND_SET(MAP))
-#define MAKES_HANDLE (G4_COMMAND_SET(CREATE) | G4_COMMAND_SET(TMPFILE) | G4_COMMAND_SET(OPEN))
-
 static void check_data(struct running *run, int status, uint64_t value)
 {
 	const struct g4_ring_command *command = &run->slot.command;
 	struct client *c = run->client;
 	uint64_t at = 0, room = 0, told = 0;
 
-	if (g4_command_is_in(GIVES_DATA, command->op) && command->data <= DATA_BYTES) {
+	if (g4_command_is(command->op, G4_DATA_OUT) && command->data <= DATA_BYTES) {
 		at = command->data;
 		room = g4_min64(command->length, DATA_BYTES - at);
-		if (command->op == G4_CMD_STATFS && status == 0)
-			value = room = sizeof(struct g4_statfs);
-		else if (status == 0 && command->length > 0)
+		if (status == 0 && command->length > 0)
 			fuzz_expect(value <= room, "no more is told than was asked for", NULL);
 		if (status < 0 && command->op != G4_CMD_READ)
 			room = 0;
@@ -442,7 +435,7 @@ static void check_result(struct running *run)
 		return;
 	fuzz_expect(!has_secret(&taken, sizeof(taken), STAGE_SECRET), "no result is another's", NULL);
 	taken_handle = taken.handle;
-	if (!g4_command_is_in(MAKES_HANDLE, run->slot.command.op)) {
+	if (!g4_command_is(run->slot.command.op, G4_MAKES_HANDLE)) {
 		fuzz_expect(taken.handle == run->slot.command.handle || taken.handle == 0,
 			    "a client sees no handle of the engine", NULL);
 	} else if (c == &hostile) {
@@ -669,25 +662,23 @@ static struct node pick_node(const struct client *c, const struct step *step, ui
 	return node;
 }
 
-#define ARG_IS_AN_ARGUMENT                                                                                             \
-	(G4_COMMAND_SET(READ) | G4_COMMAND_SET(WRITE) | G4_COMMAND_SET(FSYNC) | G4_COMMAND_SET(FALLOCATE) |            \
-	 G4_COMMAND_SET(SEEK) | G4_COMMAND_SET(COPY_RANGE) | G4_COMMAND_SET(TRIM) | G4_COMMAND_SET(MAP) |              \
-	 G4_COMMAND_SET(RESIZE))
-
 static void name_nodes(const struct client *c, const struct step *step, struct g4_ring_command *command)
 {
 	const struct node node = pick_node(c, step, step->node), other = pick_node(c, step, step->node2);
 
 	command->node = node.ino;
 	command->node2 = other.ino;
-	if (command->op == G4_CMD_COPY_RANGE)
-		command->node2 = pick_handle(step, step->handle2);
-	if (g4_command_is_in(ARG_IS_AN_ARGUMENT, command->op) || (step->text & TEXT_BARE) != 0)
+	if (g4_command_is(command->op, G4_TWO_HANDLES))
+		command->handle2 = pick_handle(step, step->handle2);
+	if ((step->text & TEXT_BARE) != 0)
 		return;
 	command->token = node.token;
-	command->arg = node.generation | other.generation << 32;
-	if (command->op == G4_CMD_LINK || command->op == G4_CMD_RENAME)
-		command->offset = other.token;
+	if (g4_command_is(command->op, G4_TWO_NODES))
+		command->token2 = other.token;
+	if (g4_command_is(command->op, G4_TWO_HANDLES) || command->op == G4_CMD_TRIM)
+		return; /* they have something else in the place of the generations */
+	command->generation = (uint32_t)node.generation;
+	command->generation2 = (uint32_t)other.generation;
 }
 
 static void make_slot(struct client *c, const struct step *step, struct g4_ring_slot *slot)
@@ -704,7 +695,7 @@ static void make_slot(struct client *c, const struct step *step, struct g4_ring_
 						  .handle = pick_handle(step, step->handle),
 						  .offset = step->offset,
 						  .length = step->length,
-						  .arg = step->arg,
+						  .offset2 = step->arg,
 						  .data = step->data,
 						  .umask = step->cred & 1 ? 0777u : c->session.cred.umask,
 						  .wants_attr = step->text >> 3 & 1}};
@@ -712,7 +703,7 @@ static void make_slot(struct client *c, const struct step *step, struct g4_ring_
 	command->cred_bytes = append_cred(text, &bytes, step->cred >> 1 & 3);
 	command->name_bytes = append_name(text, &bytes, step->name);
 	command->name2_bytes = append_name(text, &bytes, step->name2);
-	if (command->op == G4_CMD_SETATTR)
+	if (g4_command_is(command->op, G4_ATTR_IN))
 		command->attr_bytes = append_attr(text, &bytes, step);
 	place_text(c, step, slot, text, bytes);
 	if (command->op == G4_CMD_SETXATTR && strstr(names[step->name % NAMES], "acl") != NULL)
@@ -767,7 +758,7 @@ static void open_kept(void)
 	struct g4_ring_slot slot = {
 		.command = {.op = G4_CMD_OPEN,
 			    .node = node->ino,
-			    .arg = node->generation,
+			    .generation = (uint32_t)node->generation,
 			    .token = g4_session_token(&neighbour.session, node->ino, node->generation),
 			    .flags = G4_OPEN_READ | G4_OPEN_WRITE}};
 

@@ -8,7 +8,11 @@
 
 #include "replay.h"
 #include "store/exclude.h"
+#include "store/rest.h"
 #include "store/tree.h"
+#ifdef SHREDDER_REMOTE
+#include "site/site.h"
+#endif
 
 #define TEXT_BYTES 300
 
@@ -115,6 +119,67 @@ static void patterns(const uint8_t *data, size_t size)
 	store_excludes_free(&excludes);
 }
 
+static int count_name(void *user, const struct store_id *name, uint64_t bytes)
+{
+	struct store_buf *again = (struct store_buf *)user;
+	const struct store_listed listed = {*name, bytes};
+
+	store_buf_add(again, &listed, sizeof(listed));
+	return 0;
+}
+
+/* What a server says that a repository holds: printed again, it is the same list. */
+static void rest_list(const uint8_t *data, size_t size)
+{
+	struct store_buf names = {0}, text = {0}, again = {0};
+
+	if (store_rest_parse(data, size, count_name, &names) == 0) {
+		store_rest_print(&text, (const struct store_listed *)names.data,
+				 names.size / sizeof(struct store_listed));
+		require(store_rest_parse(text.data, text.size, count_name, &again) == 0);
+		require(again.size == names.size &&
+			(names.size == 0 || memcmp(again.data, names.data, names.size) == 0));
+		outcome += (uint32_t)names.size;
+	}
+	store_buf_free(&names);
+	store_buf_free(&text);
+	store_buf_free(&again);
+}
+
+/* An address with a password, as messages show it. */
+static void address(const uint8_t *data, size_t size)
+{
+	char *text = (char *)store_alloc(size + 1);
+
+	memcpy(text, data, size);
+	char *shown = store_rest_shown(text);
+	require(strlen(shown) <= strlen(text));
+	outcome += (uint32_t)strlen(shown);
+	free(shown);
+	free(text);
+}
+
+#ifdef SHREDDER_REMOTE
+static void clients(const uint8_t *data, size_t size)
+{
+	struct site_clients parsed;
+	char *text = (char *)store_alloc(size + 1);
+
+	memcpy(text, data, size);
+	if (site_clients_parse(text, &parsed) == 0) {
+		for (size_t i = 0; i < parsed.count; i++) {
+			const char *name = parsed.list[i].repository;
+
+			require(name[0] != 0 && name[0] != '/' && name[0] != '.');
+			require(strstr(name, "/.") == NULL && strstr(name, "//") == NULL);
+		}
+		outcome += (uint32_t)parsed.count;
+		site_clients_free(&parsed);
+	}
+	free(text);
+}
+#endif
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	(void)argc;
@@ -129,7 +194,12 @@ uint32_t fuzz_outcome(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static void (*const parsers[])(const uint8_t *, size_t) = {entries, snapshot, header, body, pack, patterns};
+	static void (*const parsers[])(const uint8_t *, size_t) = {
+		entries, snapshot, header, body, pack, patterns, rest_list, address,
+#ifdef SHREDDER_REMOTE
+		clients,
+#endif
+	};
 
 	outcome = 0;
 	if (size > 0)

@@ -3,4 +3,4 @@
 
 #define g4_copy hooked_copy
 #define g4_execute hooked_execute
-#include "engine/ring.c" /* NOLINT(bugprone-suspicious-include): it is compiled anew */
+#include "ring/ring.c" /* NOLINT(bugprone-suspicious-include): it is compiled anew */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a fuzzed client may change its memory under the engine's eyes: ring_hooked.c is src/engine/ring.c with these in
+ * Where a fuzzed client may change its memory under the engine's eyes: ring_hooked.c is src/ring/ring.c with these in
  * the place of g4_copy(), by which everything is fetched and given back, and of g4_execute().
  */
 #ifndef RING_HOOKS_H

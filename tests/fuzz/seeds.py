@@ -6,6 +6,7 @@ Usage: seeds.py TARGET FOLDER
 """
 import pathlib
 import random
+import re
 import struct
 import sys
 
@@ -22,9 +23,8 @@ def edits():
             choose.randrange(65536), choose.choice([0, 1, 0xff, 2**32 - 1, 2**64 - 1, choose.randrange(2**63)]))
 
 
-COMMANDS = ("nop lookup resolve getattr setattr readlink mknod mkdir symlink link unlink rmdir rename create tmpfile open "
-            "release read write fsync syncfs fallocate seek copy_range readdir setxattr getxattr listxattr removexattr "
-            "statfs access forget").split()
+COMMANDS = [name.lower() for name in re.findall(r"^\tX\(context, (\w+), ", (
+    pathlib.Path(__file__).resolve().parents[2] / "src/fs/command.h").read_text(), re.MULTILINE)]
 NODES = "root public mine inline folder link loop pipe theirs kept secret their_folder root_only new".split()
 NAMES = ("mine inline folder link loop pipe kept secret new new_too a b public theirs empty . .. / public/mine public/link "
          "public/loop/x theirs/secret ../theirs/kept a/b name_7 name_31 user.mine user.new user.large trusted.x "
@@ -157,6 +157,10 @@ def store_inputs():
     yield "body-zstd", b"\3\1" + struct.pack("<Q", 3) + bytes.fromhex("28b52ffd2003190000616263")
     yield "pack", b"\4" + varint(1) + b"\1" + identity + varint(36) + varint(90)
     yield "pattern", b"\5" + b"/a/**/[b-d]?*.o!" + b"/a/x/y/bqq.o/ccc"
+    yield "rest-list", b"\6" + b'[{"name": "%s", "size": 12}, {"size":7,"name":"%s","more":"x"}]' % (b"0a" * 32, b"ff" * 32)
+    yield "address", b"\7" + b"rest:https://user:secret@host:8000/a@b/"
+    key = b"sha256//" + b"A" * 43 + b"="
+    yield "clients", b"\x08" + b"# who\nann " + key + b" home/ann append-only quota=5G\nbob " + key + b" home/bob\n"
 
 
 def main():

@@ -26,11 +26,6 @@ struct job {
 	uint32_t groups;
 };
 
-/* Required of a program with workgroups; this one opens no regions. */
-__device__ void g4_region_user(struct g4_wg *, uint32_t, void *)
-{
-}
-
 static void need(cudaError_t error, const char *what)
 {
 	if (error != cudaSuccess) {

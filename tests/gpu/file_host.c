@@ -25,10 +25,12 @@
 
 #include "cli/cli.h"
 #include "dev/dev_host.h"
-#include "engine/engine_ops_host.h"
+#include "engine/engine.h"
 #include "fs/mkfs_host.h"
+#include "gpu/cuda_host.h"
 #include "gpu/smoke.h"
 #include "gpu4fs/gpu4fs.h"
+#include "ring/client_host.h"
 
 #define THREADS 16u
 #define FILES 60u
@@ -400,8 +402,8 @@ static int transfer(uint32_t op, uint64_t handle, uint64_t offset, void *data, u
 /* Memory that commands use without a copy, where the engine has such. */
 static void *allocate(uint64_t bytes)
 {
-	const struct g4_engine_backend *backend = g4_engine_backend(engine);
-	void *memory = backend ? g4_ring_client_alloc(backend->ring, bytes) : aligned_alloc(4096, bytes);
+	const struct g4_cuda_engine *cuda = g4_engine_cuda(engine);
+	void *memory = cuda ? g4_ring_client_alloc(cuda->ring, bytes) : aligned_alloc(4096, bytes);
 
 	check(memory != NULL, "memory");
 	return memory;

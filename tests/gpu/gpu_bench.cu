@@ -3,7 +3,7 @@
 #include <cuda_runtime.h>
 #include <stdio.h>
 
-#include "engine/caller.h"
+#include "device/caller.h"
 #include "gpu/gpu_bench.h"
 
 #define BLOCK_WARPS 4u
@@ -122,7 +122,7 @@ static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES) bench_kerne
 			s->first_error = rc;
 		g4_wg_dismiss(wg);
 	} else {
-		g4_wg_serve(wg);
+		g4_caller_serve(wg);
 	}
 }
 
@@ -170,7 +170,7 @@ template <class Call> static __device__ void together(struct g4_wg *wg, Call cal
 		call();
 		g4_wg_dismiss(wg);
 	} else {
-		g4_wg_serve(wg);
+		g4_caller_serve(wg);
 	}
 	__syncwarp();
 }
@@ -377,10 +377,8 @@ bool gpu_bench_run(void *fs, const struct gpu_bench_job *job, struct gpu_bench_r
 	    !GOOD(cudaMallocAsync((void **)&scene.buffers, pages * G4_PAGE_BYTES, stream)) ||
 	    !GOOD(cudaMallocAsync((void **)&on_gpu, sizeof(scene), stream)) || !make_callers(&scene, on_gpu, stream))
 		return false;
-	for (uint32_t i = 0; i < job->warps; i++) {
-		wgs[i].scratch = scratch + (uint64_t)i * G4_WG_SCRATCH_BYTES;
-		wgs[i].index = 4096 + i; /* behind the engine's own */
-	}
+	for (uint32_t i = 0; i < job->warps; i++) /* their numbers are behind the engine's own */
+		g4_wg_init(&wgs[i], 4096 + i, scratch + (uint64_t)i * G4_WG_SCRATCH_BYTES);
 	if (!GOOD(cudaMemcpyAsync(scene.wgs, wgs, job->warps * sizeof(*wgs), cudaMemcpyHostToDevice, stream)) ||
 	    !GOOD(cudaMemcpyAsync(on_gpu, &scene, sizeof(scene), cudaMemcpyHostToDevice, stream)) ||
 	    !GOOD(cudaEventRecord(begin, stream)))

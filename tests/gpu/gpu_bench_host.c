@@ -21,13 +21,14 @@
 #include <unistd.h>
 
 #include "dev/dev_host.h"
-#include "engine/cuda/gpu.h"
-#include "engine/engine_ops_host.h"
-#include "engine/ring_host.h"
-#include "engine/session_host.h"
+#include "engine/engine.h"
 #include "fs/mkfs_host.h"
 #include "gpu/cpu_use.h"
+#include "gpu/cuda_host.h"
+#include "gpu/gpu.h"
 #include "gpu/gpu_bench.h"
+#include "ring/client_host.h"
+#include "ring/session_host.h"
 
 #define CLIENTS 8u
 #define ENTRIES 1024u
@@ -128,7 +129,7 @@ static void open_hand(struct hand *h, uint64_t data_bytes)
 						   .entries = ENTRIES,
 						   .data_bytes = data_bytes};
 
-	must(g4_session_open(engine, &options, &h->session), "a port");
+	must(g4_session_open(g4_engine_sessions(engine), &options, &h->session), "a port");
 	h->header = g4_session_ring(h->session);
 	h->data = g4_session_data(h->session);
 	h->next = 1;
@@ -640,7 +641,7 @@ static bool kernel_job(const char *metric, const char *unit, double scale, doubl
 	double cpu = cpu_seconds();
 	const struct cpu_use begin = begin_measuring();
 
-	if (!gpu_bench_run(g4_cuda_fs(engine), job, &result))
+	if (!gpu_bench_run(g4_engine_cuda(engine)->fs, job, &result))
 		exit(1);
 	end_measuring(&begin, 0);
 	if (result.first_error)
@@ -720,7 +721,7 @@ static void bench_forest(void)
 	wake_kernel();
 	if (!kernel_job("create 1 M files from a kernel, 64 a directory", "M/s", 1e-6, 0, &make))
 		exit(1);
-	if (!gpu_bench_run(g4_cuda_fs(engine), &all, &found))
+	if (!gpu_bench_run(g4_engine_cuda(engine)->fs, &all, &found))
 		exit(1);
 	if (found.done != (uint64_t)GPU_BENCH_DIRS * FOREST_NAMES) {
 		fprintf(stderr, "gpu_bench: of 1 M files %llu were found\n", (unsigned long long)found.done);
@@ -770,7 +771,7 @@ static void bench_kernel(void)
 /* The stations of a wake-up. The GPU's clock is the host's to a few microseconds; differences below 0 count as 0. */
 static void add_stations(uint64_t stations[][WAKE_UPS], int i, int64_t begin, int64_t end)
 {
-	const struct g4_gpu_control *c = g4_cuda_control(engine);
+	const struct g4_gpu_control *c = g4_engine_cuda(engine)->control;
 	const int64_t at[] = {begin, c->wanted_ns, c->launch_ns, c->launched_ns, c->started_ns, end};
 
 	/* the call may return after the kernel has begun */

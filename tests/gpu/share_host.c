@@ -31,12 +31,13 @@
 #include <unistd.h>
 
 #include "dev/dev_host.h"
-#include "engine/cuda/gpu.h"
-#include "engine/engine_ops_host.h"
-#include "engine/gpu_sharing_host.h"
-#include "engine/session_host.h"
+#include "engine/engine.h"
 #include "fs/mkfs_host.h"
+#include "gpu/cuda_host.h"
+#include "gpu/gpu.h"
 #include "gpu/share.h"
+#include "gpu/sharing_host.h"
+#include "ring/session_host.h"
 
 #define ENTRIES 64u
 #define MOST_SAMPLES 1000000u
@@ -157,9 +158,9 @@ static int be_engine(uint32_t sms)
 		free(ns);
 		return 1;
 	}
-	g4_cuda_control(engine)->stay = 1;
+	g4_engine_cuda(engine)->control->stay = 1;
 	good = on_proof(engine, G4_CMD_MKDIR) == 0 && g4_gpu_describe(&gpu) &&
-	       g4_session_open(engine, &options, &session) == 0;
+	       g4_session_open(g4_engine_sessions(engine), &options, &session) == 0;
 	if (!good) {
 		free(ns);
 		return 1;

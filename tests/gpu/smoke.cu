@@ -196,7 +196,7 @@ static __device__ int64_t count_names(struct actor *a, uint64_t node)
 		struct g4_cmd cmd = {};
 		cmd.op = G4_CMD_READDIR;
 		cmd.node = node;
-		cmd.offset = cookie;
+		cmd.cookie = cookie;
 		cmd.data = a->buffer;
 		cmd.length = 4096;
 		int rc = run(a, &cmd);
@@ -328,7 +328,7 @@ static __device__ bool enter(struct scene *scene, struct actor *a)
 		return false;
 	if (g4_wg_lane(a->wg) == 0)
 		return true;
-	g4_wg_serve(a->wg);
+	g4_fs_serve(a->wg);
 	return false;
 }
 
@@ -360,7 +360,7 @@ static __global__ void sync_kernel(struct scene *scene, bool checkpoint)
 		return;
 	if (!a->failed)
 		EXPECT(g4_sync_all(a->wg, scene->fs, checkpoint), 0);
-	EXPECT(scene->fs->error_state, 0);
+	EXPECT(scene->fs->journal.aborted, 0);
 	scene->report.commits = scene->fs->journal.commits;
 	scene->report.checkpoints = scene->fs->journal.checkpoints;
 	g4_wg_dismiss(a->wg);
@@ -444,10 +444,8 @@ extern "C" bool smoke_gpu_run(void *fs, uint32_t warps, uint32_t files, bool che
 	scene.buffers = (uint8_t *)smoke_gpu_alloc((uint64_t)warps * BUFFER_BYTES);
 	if (!on_gpu || !wgs || !scratch || !scene.wgs || !scene.buffers)
 		return false;
-	for (uint32_t w = 0; w < warps; w++) {
-		wgs[w].scratch = scratch + (uint64_t)w * G4_WG_SCRATCH_BYTES;
-		wgs[w].index = w;
-	}
+	for (uint32_t w = 0; w < warps; w++)
+		g4_wg_init(&wgs[w], w, scratch + (uint64_t)w * G4_WG_SCRATCH_BYTES);
 	bool good = smoke_gpu_put(scene.wgs, wgs, warps * sizeof(*wgs)) &&
 		    smoke_gpu_put(on_gpu, &scene, sizeof(scene)) &&
 		    CUDA(cudaDeviceSetLimit(cudaLimitStackSize, STACK_BYTES)) && CUDA(g4_clock_sync(0));

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -18,9 +19,12 @@
 #include <unistd.h>
 
 #include "chunk/rule.h"
+#include "store/backend.h"
+#include "store/backup.h"
 #include "store/exclude.h"
 #include "store/maintain.h"
 #include "store/restore.h"
+#include "store/resume.h"
 
 static uint64_t random_state = 88172645463325252u;
 
@@ -455,11 +459,11 @@ static void every_repository_cuts_elsewhere(void **state)
 		struct shredder_rule rule;
 
 		snprintf(path, sizeof(path), "%s/r%d", folder, i);
-		assert_int_equal(store_create(path, &secret, &s), 0);
+		assert_int_equal(store_create(&(struct store_place){.path = path}, &secret, NULL, &s), 0);
 		assert_true(shredder_polynomial_is_irreducible(s->params.polynomial));
 		assert_int_equal(shredder_gf2_degree(s->params.polynomial), 63);
 		assert_true(s->params.polynomial != first.polynomial);
-		assert_int_equal(store_open(path, no_secret, &secret, &again), 0);
+		assert_int_equal(store_open(&(struct store_place){.path = path}, no_secret, &secret, &again), 0);
 		assert_memory_equal(&again->params, &s->params, sizeof(s->params));
 		shredder_rule_init(&rule, &s->params);
 		for (int byte = 0; byte < 256; byte++) { /* runs of one byte are not cut up */
@@ -496,7 +500,7 @@ static void put_hostile(struct store *s, const struct store_buf *entries, struct
 	store_codec_init(&codec, 3);
 	store_digest(entries->data, entries->size, digest);
 	store_name_blob(s, STORE_TREE, digest, &part.id);
-	assert_true(store_index_claim(s, &part.id, STORE_TREE, &number));
+	assert_int_equal(store_index_claim(s, &part.id, STORE_TREE, &number), 1);
 	store_blob_seal(s, &codec, STORE_TREE, &part.id, entries->data, entries->size, &stored);
 	assert_int_equal(store_packer_add(packer, STORE_TREE, number, &part.id, &stored, entries->size), 0);
 	assert_int_equal(store_packer_finish(packer), 0);
@@ -552,7 +556,7 @@ static void no_name_leaves_the_target(void **state)
 	snprintf(outside, sizeof(outside), "%s/place", folder);
 	snprintf(target, sizeof(target), "%s/place/target", folder);
 	assert_int_equal(mkdir(outside, 0700), 0);
-	assert_int_equal(store_create(repository, NULL, &s), 0);
+	assert_int_equal(store_create(&(struct store_place){.path = repository}, NULL, NULL, &s), 0);
 	store_index_new(s);
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		struct store_restore_options options = {.target = target, .note = count_told, .threads = 1};
@@ -599,6 +603,429 @@ static void no_name_leaves_the_target(void **state)
 	store_close(s);
 }
 
+/* ---------------------------------------------------------------------------------- beside a backup that goes on */
+
+static const struct store_backend_ops *real_ops;
+static char shared_repository[96];
+static bool backup_pending;
+
+static void ignore_note(void *user, enum store_note note, const char *path, const char *sentence)
+{
+	(void)user;
+	(void)note;
+	(void)path;
+	(void)sentence;
+}
+
+static void back_up_beside(void)
+{
+	char path[96];
+	const char *paths[] = {path};
+	const struct store_backup_options options = {
+		.paths = paths, .paths_count = 1, .host = "here", .level = 1, .threads = 1, .note = ignore_note};
+	struct store_backup_stats stats;
+	struct store_snapshot snapshot;
+	struct store *s;
+
+	snprintf(path, sizeof(path), "%s/changing", folder);
+	FILE *file = fopen(path, "w");
+	assert_non_null(file);
+	fprintf(file, "%llu", (unsigned long long)next_random());
+	fclose(file);
+	assert_int_equal(store_open(&(struct store_place){.path = shared_repository}, NULL, NULL, &s), 0);
+	assert_int_equal(store_index_load(s, NULL, NULL, NULL), 0);
+	assert_int_equal(store_backup(s, &options, &snapshot, &stats), 0);
+	store_snapshot_free(&snapshot);
+	store_close(s);
+}
+
+/* Somebody else's backup ends right after the index was listed. */
+static int list_and_back_up(struct store_backend *b, enum store_kind kind, store_list_fn *each, void *user)
+{
+	const int rc = real_ops->list(b, kind, each, user);
+
+	if (kind == STORE_INDEX && backup_pending) {
+		backup_pending = false;
+		back_up_beside();
+	}
+	return rc;
+}
+
+static void print_problem(void *user, const char *sentence)
+{
+	(void)user;
+	print_error("%s\n", sentence);
+}
+
+static void check_beside_a_backup_finds_nothing(void **state)
+{
+	const struct store_check_options options = {.problem = print_problem, .threads = 1};
+	static struct store_backend_ops hooked;
+	struct store_check_result result;
+	struct store *s;
+
+	(void)state;
+	snprintf(shared_repository, sizeof(shared_repository), "%s/shared", folder);
+	assert_int_equal(store_create(&(struct store_place){.path = shared_repository}, NULL, NULL, &s), 0);
+	back_up_beside();
+	real_ops = s->backend->ops;
+	hooked = *real_ops;
+	hooked.list = list_and_back_up;
+	s->backend->ops = &hooked;
+	backup_pending = true;
+	assert_int_equal(store_check(s, &options, &result), 0);
+	assert_false(backup_pending);
+	assert_int_equal(result.problems, 0);
+	store_close(s);
+}
+
+/* ------------------------------------------------------------------------------------------- what is to be expected */
+
+struct told_progress {
+	uint64_t done, expected;
+	bool backwards;
+};
+
+static void note_progress(void *user, const struct store_backup_stats *stats)
+{
+	struct told_progress *told_so_far = (struct told_progress *)user;
+
+	told_so_far->backwards |= stats->done_bytes < told_so_far->done;
+	told_so_far->done = stats->done_bytes;
+	told_so_far->expected = stats->expected_bytes;
+}
+
+static void write_bytes(const char *path, size_t bytes, off_t size)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	for (size_t i = 0; i < bytes; i++)
+		fputc((int)(next_random() & 255), file);
+	assert_int_equal(fclose(file), 0);
+	assert_int_equal(truncate(path, size), 0);
+}
+
+/* A backup without a parent is measured: as many bytes as it then saves, each told once. */
+static void a_first_backup_is_measured(void **state)
+{
+	char path[96], name[128], repository[128];
+	const char *paths[] = {path};
+	struct store_excludes excludes = {0};
+	struct told_progress progress = {0};
+	struct store_backup_options options = {.paths = paths,
+					       .paths_count = 1,
+					       .host = "here",
+					       .level = 1,
+					       .threads = 2,
+					       .excludes = &excludes,
+					       .note = ignore_note,
+					       .progress = note_progress,
+					       .user = &progress};
+	char *const measured[] = {path};
+	struct store_backup_stats stats;
+	struct store_snapshot snapshot;
+	struct store *s;
+	atomic_bool stop = false;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/measured", folder);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(name, sizeof(name), "%s/file", path);
+	write_bytes(name, 300000, 300000);
+	snprintf(name, sizeof(name), "%s/sparse", path);
+	write_bytes(name, 5000, 70000000);
+	snprintf(name, sizeof(name), "%s/left-out", path);
+	write_bytes(name, 1000, 1000);
+	snprintf(name, sizeof(name), "%s/folder", path);
+	assert_int_equal(mkdir(name, 0700), 0);
+	snprintf(name, sizeof(name), "%s/folder/inside", path);
+	write_bytes(name, 77, 77);
+	snprintf(repository, sizeof(repository), "%s/measured", path); /* it does not hold itself */
+	store_exclude_add(&excludes, "left-out");
+	store_exclude_add(&excludes, "measured/measured");
+	assert_int_equal(store_measure(measured, 1, &options, &stop), 300000 + 70000000 + 77);
+	assert_int_equal(store_create(&(struct store_place){.path = repository}, NULL, NULL, &s), 0);
+	assert_int_equal(store_index_load(s, NULL, NULL, NULL), 0);
+	assert_int_equal(store_backup(s, &options, &snapshot, &stats), 0);
+	assert_int_equal(stats.bytes, 300000 + 70000000 + 77);
+	assert_int_equal(stats.done_bytes, stats.bytes);
+	assert_false(progress.backwards);
+	store_snapshot_free(&snapshot);
+	store_close(s);
+	store_excludes_free(&excludes);
+	stop = true;
+	assert_int_equal(store_measure(measured, 1, &options, &stop), 0);
+}
+
+/* ------------------------------------------------------------------------------------- a backup that was cut off */
+
+static int fail_snapshots(struct store_backend *b, enum store_kind kind, const struct store_id *name, const void *data,
+			  size_t bytes)
+{
+	return kind == STORE_SNAPSHOT ? store_fail(STORE_E_IO, "cut off") : real_ops->put(b, kind, name, data, bytes);
+}
+
+struct cut_off {
+	char repository[96], notes[96], file[4096];
+	struct stat st;
+};
+
+static struct store *open_cut_off(const struct cut_off *c)
+{
+	struct store *s;
+
+	assert_int_equal(store_open(&(struct store_place){.path = c->repository}, NULL, NULL, &s), 0);
+	assert_int_equal(store_index_load(s, NULL, NULL, NULL), 0);
+	return s;
+}
+
+/* A backup of the file; `cut`: its data arrives, its snapshot does not. */
+static void back_up_file(const struct cut_off *c, bool cut, struct store_snapshot *snapshot,
+			 struct store_backup_stats *stats)
+{
+	const char *paths[] = {c->file};
+	const struct store_backup_options options = {.paths = paths,
+						     .paths_count = 1,
+						     .host = "here",
+						     .level = 1,
+						     .threads = 1,
+						     .note = ignore_note,
+						     .resume_folder = c->notes,
+						     .resume_bytes = 100000};
+	struct store *s = open_cut_off(c);
+	struct store_backend_ops hooked;
+
+	real_ops = s->backend->ops;
+	hooked = *real_ops;
+	hooked.put = cut ? fail_snapshots : real_ops->put;
+	s->backend->ops = &hooked;
+	assert_int_equal(store_backup(s, &options, snapshot, stats), cut ? STORE_E_IO : 0);
+	s->backend->ops = real_ops;
+	store_close(s);
+}
+
+/* The file is one that did not change for a while: a new one would not be trusted. */
+static void make_cut_off(struct cut_off *c, const char *name)
+{
+	struct store_backup_stats stats;
+	struct store_snapshot snapshot;
+	struct store *s;
+
+	assert_non_null(realpath("/bin/bash", c->file));
+	assert_int_equal(stat(c->file, &c->st), 0);
+	assert_true(c->st.st_size > 1000000);
+	snprintf(c->repository, sizeof(c->repository), "%s/%s", folder, name);
+	snprintf(c->notes, sizeof(c->notes), "%s/%s-state/notes", folder, name);
+	assert_int_equal(store_create(&(struct store_place){.path = c->repository}, NULL, NULL, &s), 0);
+	store_close(s);
+	back_up_file(c, true, &snapshot, &stats);
+	assert_int_equal(stats.read_bytes, c->st.st_size);
+	assert_int_equal(stats.resumed_bytes, 0);
+	assert_int_equal(names_in(c->notes), 1);
+	store_snapshot_free(&snapshot);
+}
+
+static void assert_restored(const struct cut_off *c, const struct store_snapshot *snapshot, const char *name)
+{
+	struct store_restore_options options = {.note = count_told, .threads = 1, .subpath = c->file};
+	struct store_restore_stats stats;
+	char target[96], command[8192];
+	struct store *s = open_cut_off(c);
+
+	snprintf(target, sizeof(target), "%s/%s-target", folder, name);
+	options.target = target;
+	assert_int_equal(store_restore(s, snapshot, &options, &stats), 0);
+	assert_int_equal(stats.errors, 0);
+	assert_int_equal(stats.files, 1);
+	snprintf(command, sizeof(command), "cmp %s %s/*", c->file, target);
+	assert_int_equal(system(command), 0);
+	store_close(s);
+}
+
+/* How much is known of the file. If that is more than its first `keep` parts, only those are noted now. */
+static uint64_t known_of(const struct cut_off *c, const struct stat *st, uint64_t keep)
+{
+	struct store *s = open_cut_off(c);
+	struct store_buf content = {0}, nothing = {0};
+	uint64_t count = 0, bytes = 0, none = 0, none_bytes = 0;
+	struct store_resume r;
+	struct store_part part;
+
+	store_resume_begin(&r, s, c->notes, st, &content, &count, &bytes);
+	store_resume_end(&r);
+	if (keep < count) {
+		struct store_in in = store_in_of(content.data, content.size);
+
+		bytes = 0;
+		for (uint64_t i = 0; i < keep; i++) {
+			assert_true(store_part_next(&in, &part));
+			bytes += part.bytes;
+		}
+		content.size = (size_t)(in.at - content.data);
+		store_resume_clear(s, c->notes);
+		store_resume_begin(&r, s, c->notes, st, &nothing, &none, &none_bytes);
+		assert_int_equal(none, 0);
+		store_resume_note(&r, s, &content, true);
+		store_resume_end(&r);
+	}
+	store_buf_free(&content);
+	store_buf_free(&nothing);
+	store_close(s);
+	return bytes;
+}
+
+static void a_large_file_goes_on_where_it_was_cut_off(void **state)
+{
+	struct store_backup_stats stats;
+	struct store_snapshot snapshot;
+	struct cut_off c;
+
+	(void)state;
+	make_cut_off(&c, "cut");
+	back_up_file(&c, false, &snapshot, &stats);
+	assert_int_equal(stats.read_bytes, 0);
+	assert_int_equal(stats.resumed_bytes, c.st.st_size);
+	assert_int_equal(stats.bytes, c.st.st_size);
+	assert_int_equal(stats.done_bytes, c.st.st_size);
+	assert_int_equal(names_in(c.notes), 0);
+	assert_restored(&c, &snapshot, "cut");
+	store_snapshot_free(&snapshot);
+	/* in the middle: the chunks are those of the whole file, so nothing is new */
+	make_cut_off(&c, "middle");
+	const uint64_t known = known_of(&c, &c.st, 2);
+	assert_in_range(known, 1, c.st.st_size - 1);
+	back_up_file(&c, false, &snapshot, &stats);
+	assert_int_equal(stats.resumed_bytes, known);
+	assert_int_equal(stats.read_bytes, c.st.st_size - (off_t)known);
+	assert_in_range(stats.new_bytes, 0, 10000); /* directories */
+	assert_restored(&c, &snapshot, "middle");
+	store_snapshot_free(&snapshot);
+}
+
+/* A byte of each note becomes another, or its last one is lost. */
+static void damage_notes(const struct cut_off *c, bool torn)
+{
+	DIR *dir = opendir(c->notes);
+	const struct dirent *entry;
+	char path[256];
+	struct stat st;
+
+	assert_non_null(dir);
+	while ((entry = readdir(dir)) != NULL) {
+		snprintf(path, sizeof(path), "%s/%.100s", c->notes, entry->d_name);
+		assert_int_equal(stat(path, &st), 0);
+		if (!S_ISREG(st.st_mode) || st.st_size == 0)
+			continue;
+		if (torn) {
+			assert_int_equal(truncate(path, st.st_size - 1), 0);
+			continue;
+		}
+		FILE *file = fopen(path, "r+");
+		assert_non_null(file);
+		assert_int_equal(fseek(file, 30, SEEK_SET), 0);
+		const int byte = fgetc(file);
+		assert_int_equal(fseek(file, 30, SEEK_SET), 0);
+		fputc(byte ^ 1, file);
+		assert_int_equal(fclose(file), 0);
+	}
+	closedir(dir);
+}
+
+/* Of another file, of one that changed, damaged, torn, and of chunks that never arrived: then the file is read. */
+static void notes_that_do_not_fit_count_for_nothing(void **state)
+{
+	struct store_backup_stats stats;
+	struct store_snapshot snapshot;
+	char command[256];
+	struct cut_off c;
+	struct stat st;
+
+	(void)state;
+	make_cut_off(&c, "unfit");
+	for (int i = 0; i < 5; i++) {
+		st = c.st;
+		st.st_ino += i == 0;
+		st.st_size += i == 1;
+		st.st_mtim.tv_nsec ^= i == 2;
+		st.st_ctim.tv_nsec ^= i == 3;
+		assert_int_equal(known_of(&c, &st, UINT64_MAX), i == 4 ? c.st.st_size : 0);
+	}
+	for (int torn = 0; torn < 2; torn++) {
+		damage_notes(&c, torn != 0);
+		assert_int_equal(known_of(&c, &c.st, UINT64_MAX), 0);
+		back_up_file(&c, true, &snapshot, &stats);
+		assert_int_equal(stats.read_bytes, c.st.st_size);
+		assert_int_equal(stats.resumed_bytes, 0);
+		assert_int_equal(known_of(&c, &c.st, UINT64_MAX), c.st.st_size);
+		store_snapshot_free(&snapshot);
+	}
+	snprintf(command, sizeof(command), "rm -rf %s/index/* %s/packs/*", c.repository, c.repository);
+	assert_int_equal(system(command), 0);
+	back_up_file(&c, false, &snapshot, &stats);
+	assert_int_equal(stats.resumed_bytes, 0);
+	assert_restored(&c, &snapshot, "unfit");
+	store_snapshot_free(&snapshot);
+}
+
+/* ------------------------------------------------------------------------------------ beside somebody who cleans */
+
+struct putter {
+	struct store_backend *backend;
+	_Atomic bool done;
+	int rc;
+};
+
+static void *put_locks(void *user)
+{
+	struct putter *putter = (struct putter *)user;
+
+	for (unsigned int i = 0; i < 300 && putter->rc == 0; i++) {
+		struct store_id name = {.bytes = {(uint8_t)i, (uint8_t)(i >> 8)}};
+
+		putter->rc = putter->backend->ops->put(putter->backend, STORE_LOCK, &name, "lock", 4);
+	}
+	putter->done = true;
+	return NULL;
+}
+
+/* A prune may have the repository for itself: others that come still write their locks before they see that. */
+static void cleaning_leaves_what_is_being_written(void **state)
+{
+	char path[96], left[128];
+	struct store_listed *names;
+	struct store *s;
+	pthread_t thread;
+	size_t count;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/cleaned", folder);
+	assert_int_equal(store_create(&(struct store_place){.path = path}, NULL, NULL, &s), 0);
+	struct putter putter = {.backend = store_backend_local(path)};
+	assert_int_equal(putter.backend->ops->open(putter.backend), 0);
+	assert_int_equal(pthread_create(&thread, NULL, put_locks, &putter), 0);
+	int rc = 0;
+	while (!putter.done && rc == 0)
+		rc = s->backend->ops->clean(s->backend);
+	pthread_join(thread, NULL);
+	if (rc != 0 || putter.rc != 0)
+		print_error("%s\n", store_message());
+	assert_int_equal(rc, 0);
+	assert_int_equal(putter.rc, 0);
+	assert_int_equal(store_list_all(s->backend, STORE_LOCK, &names, &count), 0);
+	assert_int_equal(count, 300);
+	free(names);
+	/* what a killed one has left goes */
+	snprintf(left, sizeof(left), "%s/tmp/left", path);
+	FILE *file = fopen(left, "w");
+	assert_non_null(file);
+	fclose(file);
+	assert_int_equal(s->backend->ops->clean(s->backend), 0);
+	assert_int_equal(access(left, F_OK), -1);
+	putter.backend->ops->close(putter.backend);
+	store_close(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -617,6 +1044,11 @@ int main(void)
 		cmocka_unit_test(a_policy_keeps_the_last_of_each_period),
 		cmocka_unit_test(every_repository_cuts_elsewhere),
 		cmocka_unit_test(no_name_leaves_the_target),
+		cmocka_unit_test(check_beside_a_backup_finds_nothing),
+		cmocka_unit_test(a_first_backup_is_measured),
+		cmocka_unit_test(a_large_file_goes_on_where_it_was_cut_off),
+		cmocka_unit_test(notes_that_do_not_fit_count_for_nothing),
+		cmocka_unit_test(cleaning_leaves_what_is_being_written),
 	};
 
 	return cmocka_run_group_tests_name("store", tests, make_folder, remove_folder);

@@ -3,14 +3,10 @@
 # Repositories that were damaged, killed, filled up, locked: never a bad restore, always a sentence, nothing lost.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/../cli/lib.sh"
-# shellcheck disable=SC2154 # lib.sh sets gpu4fs to the program's path, status, and work
-shredder=$gpu4fs
-noise() { # noise BYTES SEED: bytes that do not compress and are always the same
-	openssl enc -aes-128-ctr -K "$(printf %032x "$2")" -iv 0 -in /dev/zero 2>/dev/null | head -c "$1"
-}
+# shellcheck source=tests/shredder/backup_lib.sh
+. "$(case $0 in /*) dirname "$0" ;; *) echo "$OLDPWD/$(dirname "$0")" ;; esac)/backup_lib.sh"
 head -c 64 /dev/urandom >key
 export SHREDDER_REPOSITORY=$work/repo SHREDDER_KEY_FILE=$work/key
-unset SHREDDER_PASSWORD SHREDDER_PASSWORD_FILE SHREDDER_PASSWORD_COMMAND
 
 mkdir -p tree/sub
 noise 3000000 1 >tree/large
@@ -245,7 +241,10 @@ pid=$!
 "$shredder" prune --max-unused 0 >/dev/null 2>second
 other=$?
 wait "$pid"
-[ "$?,$other" = 0,0 ] || grep -q 'is locked' first second
+[ "$?,$other" = 0,0 ] || grep -q 'is locked' first second || {
+	sed 's/^/# /' first second
+	false
+}
 report $? "two prunes at once: one after the other, or one gives up"
 exits 0 "... and all is well" "$shredder" check --read-data
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The threads do what the warps of engine/cuda/kernel.cu do; the queue between them is the sessions' own counters. */
+/* The threads do what the warps of gpu/kernel.cu do; the queue between them is the sessions' own counters. */
 #include "stand_in_gpu.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stand-in for the GPU half of the CUDA engine (engine/cuda/gpu.h), in threads: so the host's half, cuda_host.c, is tested
+ * A stand-in for the GPU half of the CUDA engine (gpu/gpu.h), in threads: so the host's half, cuda_host.c, is tested
  * on machines without a GPU. "Device" memory is memory. What the host's half depends on is as it is with CUDA: the kernel
  * leaves when idle or told to, memory that is registered is taken back only while no kernel runs, and a kernel that
  * faulted leaves commands without results.
@@ -8,7 +8,7 @@
 #ifndef STAND_IN_GPU_H
 #define STAND_IN_GPU_H
 
-#include "engine/cuda/gpu.h"
+#include "gpu/gpu.h"
 
 /* What tests ask for and look at; the words are read and written with atomics. */
 struct stand_in {

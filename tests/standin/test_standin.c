@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's half of the CUDA engine (src/engine/cuda_host.c) on the stand-in for a GPU: clients that leave while others
+ * The host's half of the CUDA engine (src/gpu/cuda_host.c) on the stand-in for a GPU: clients that leave while others
  * keep the kernel busy, an agent that is late, kernels that fault, and the end.
  */
 #include <poll.h>
@@ -8,8 +8,10 @@
 #include <sys/mman.h>
 
 #include "client/client.h"
-#include "engine/engine_ops_host.h"
-#include "engine/session_host.h"
+#include "engine/engine.h"
+#include "gpu/cuda_host.h"
+#include "ring/client_host.h"
+#include "ring/session_host.h"
 #include "standin/stand_in_gpu.h"
 
 #include "engine/api_fixture.h" /* its fs is a parameter's name there */
@@ -66,8 +68,8 @@ static int mount_it(void **state)
 	(void)state;
 	memset(&stand_in, 0, sizeof(stand_in));
 	fs = api_mount("mem:64M", true);
-	control = g4_cuda_control(engine());
-	assert_non_null(control);
+	assert_non_null(g4_engine_cuda(engine()));
+	control = g4_engine_cuda(engine())->control;
 	return 0;
 }
 
@@ -99,7 +101,7 @@ static struct client come(void)
 {
 	struct client client;
 
-	assert_int_equal(g4_session_open(engine(), &port_options, &client.session), 0);
+	assert_int_equal(g4_session_open(g4_engine_sessions(engine()), &port_options, &client.session), 0);
 	client.ring = g4_ring_client_new(g4_session_ring(client.session), g4_session_data(client.session), -1, -1,
 					 &port_options.cred);
 	assert_non_null(client.ring);
@@ -265,7 +267,7 @@ static void expect_the_end(struct client *client)
 
 	assert_int_equal(ask(NULL), -G4_E_IO);
 	assert_int_equal(ask(client->ring), -G4_E_IO);
-	assert_int_equal(g4_session_open(engine(), &port_options, &session), -G4_E_IO);
+	assert_int_equal(g4_session_open(g4_engine_sessions(engine()), &port_options, &session), -G4_E_IO);
 	leave(client);
 	fails(gpu4fs_unmount(fs), EIO);
 }
@@ -340,7 +342,7 @@ static void the_end_comes_while_clients_post(void **state)
 	struct g4_session_host *session;
 
 	(void)state;
-	assert_int_equal(g4_session_open(engine(), &port_options, &session), 0);
+	assert_int_equal(g4_session_open(g4_engine_sessions(engine()), &port_options, &session), 0);
 	poster.bytes = g4_session_ring_bytes(session);
 	poster.header = mmap(NULL, poster.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, g4_session_ring_fd(session), 0);
 	assert_ptr_not_equal(poster.header, MAP_FAILED);

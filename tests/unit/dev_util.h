@@ -75,4 +75,14 @@ static inline struct g4_dev *open_device(const char *name)
 	return dev;
 }
 
+/* Submits an array of requests together. */
+static inline void submit_all(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *ios, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		ios[i].next = i + 1 < count ? &ios[i + 1] : NULL;
+	g4_dev_submit(wg, dev, ios);
+	for (uint32_t i = 0; i < count; i++)
+		ios[i].next = NULL;
+}
+
 #endif

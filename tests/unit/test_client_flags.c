@@ -75,20 +75,20 @@ static void paths_are_cut_before_their_last_component(void **state)
 	static const struct {
 		const char *path, *name;
 		uint32_t directory_bytes;
-		enum g4c_last last;
+		enum g4_last last;
 		bool absolute, slash;
 	} cuts[] = {
-		{"a", "a", 0, G4C_LAST_NAME, false, false},	{"/a", "a", 1, G4C_LAST_NAME, true, false},
-		{"a/", "a", 0, G4C_LAST_NAME, false, true},	{"//a//b//", "b", 5, G4C_LAST_NAME, true, true},
-		{"/a/b/c", "c", 5, G4C_LAST_NAME, true, false}, {".", ".", 0, G4C_LAST_DOT, false, false},
-		{"a/./", ".", 2, G4C_LAST_DOT, false, true},	{"a/..", "..", 2, G4C_LAST_DOTDOT, false, false},
-		{"...", "...", 0, G4C_LAST_NAME, false, false}, {".a", ".a", 0, G4C_LAST_NAME, false, false},
-		{"/", "", 0, G4C_LAST_ROOT, true, true},	{"////", "", 0, G4C_LAST_ROOT, true, true},
+		{"a", "a", 0, G4_LAST_NAME, false, false},     {"/a", "a", 1, G4_LAST_NAME, true, false},
+		{"a/", "a", 0, G4_LAST_NAME, false, true},     {"//a//b//", "b", 5, G4_LAST_NAME, true, true},
+		{"/a/b/c", "c", 5, G4_LAST_NAME, true, false}, {".", ".", 0, G4_LAST_DOT, false, false},
+		{"a/./", ".", 2, G4_LAST_DOT, false, true},    {"a/..", "..", 2, G4_LAST_DOTDOT, false, false},
+		{"...", "...", 0, G4_LAST_NAME, false, false}, {".a", ".a", 0, G4_LAST_NAME, false, false},
+		{"/", "", 0, G4_LAST_ROOT, true, true},	       {"////", "", 0, G4_LAST_ROOT, true, true},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
-		struct g4c_split split;
+		struct g4_path_split split;
 
 		assert_int_equal(g4c_split_path(cuts[i].path, &split), 0);
 		assert_int_equal(split.name_bytes, strlen(cuts[i].name));
@@ -102,7 +102,7 @@ static void paths_are_cut_before_their_last_component(void **state)
 
 static void paths_and_names_have_their_limits(void **state)
 {
-	struct g4c_split split;
+	struct g4_path_split split;
 	char path[G4C_PATH_MAX + 1];
 
 	(void)state;

@@ -418,7 +418,7 @@ static void delayed_requests_overlap(void **state)
 	for (uint64_t i = 0; i < COUNT; i++)
 		ios[i] = (struct g4_io){.op = G4_IO_WRITE, .offset_bytes = i * 4096, .iov = &iov, .iov_count = 1};
 	g4_dev_fault_set(f->dev, &fault);
-	g4_dev_submit_many(f->wg, f->dev, ios, COUNT);
+	submit_all(f->wg, f->dev, ios, COUNT);
 	assert_false(g4_dev_poll(f->wg, f->dev, &ios[COUNT - 1]));
 	for (int i = 0; i < COUNT; i++)
 		assert_int_equal(g4_dev_wait(f->wg, f->dev, &ios[i]), 0);
@@ -489,7 +489,7 @@ static void the_record_tells_which_requests_overlapped(void **state)
 
 	g4_dev_fault_set(f->dev, &slow);
 	g4_dev_fault_record(f->dev, true);
-	g4_dev_submit_many(f->wg, f->dev, ios, 2);
+	submit_all(f->wg, f->dev, ios, 2);
 	assert_int_equal(g4_dev_fault_recorded_op(f->dev, 0)->done_at, UINT64_MAX);
 	assert_int_equal(g4_dev_wait(f->wg, f->dev, &ios[0]), 0);
 	g4_dev_submit(f->wg, f->dev, &ios[2]);

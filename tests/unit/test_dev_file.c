@@ -150,7 +150,7 @@ static void malformed_requests_are_refused(void **state)
 		{.op = G4_IO_READ, .flags = 64, .iov = &iov, .iov_count = 1},
 		{.op = G4_IO_READ, .iov = &iov, .iov_count = G4_IO_MAX_IOV + 1},
 	};
-	g4_dev_submit_many(f->wg, f->dev, ios, 3);
+	submit_all(f->wg, f->dev, ios, 3);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(g4_dev_wait(f->wg, f->dev, &ios[i]), -G4_E_INVAL);
 }
@@ -191,7 +191,7 @@ static void empty_entries_and_empty_requests_complete(void **state)
 		{.op = G4_IO_READ, .iov = NULL, .iov_count = 0},
 	};
 	fill(f->buffer, 8192, 0, 5);
-	g4_dev_submit_many(f->wg, f->dev, ios, 3);
+	submit_all(f->wg, f->dev, ios, 3);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(g4_dev_wait(f->wg, f->dev, &ios[i]), 0);
 	memset(f->buffer, 0, 8192);
@@ -219,7 +219,7 @@ static void a_large_batch_completes(void **state)
 						.iov_count = 1};
 			fill(iov[i].base, round ? 0 : 4096, i * 4096, 7);
 		}
-		g4_dev_submit_many(f->wg, f->dev, ios, COUNT);
+		submit_all(f->wg, f->dev, ios, COUNT);
 		for (int i = COUNT - 1; i >= 0; i--)
 			assert_int_equal(g4_dev_wait(f->wg, f->dev, &ios[i]), 0);
 		if (round == 0)
@@ -248,7 +248,7 @@ static void flush_and_discard_are_requests_too(void **state)
 	struct g4_io ios[2] = {{.op = G4_IO_DISCARD, .offset_bytes = 8192, .discard_bytes = 8192}, {.op = G4_IO_FLUSH}};
 	fill(f->buffer, 32768, 0, 9);
 	assert_int_equal(g4_dev_write(f->wg, f->dev, 0, f->buffer, 32768, 0), 0);
-	g4_dev_submit_many(f->wg, f->dev, ios, 2);
+	submit_all(f->wg, f->dev, ios, 2);
 	assert_int_equal(g4_dev_wait(f->wg, f->dev, &ios[1]), 0);
 	assert_int_equal(g4_dev_wait(f->wg, f->dev, &ios[0]), g4_dev_props(f->dev)->discard ? 0 : -G4_E_NOTSUP);
 	assert_int_equal(g4_dev_read(f->wg, f->dev, 0, f->buffer, 32768), 0);
@@ -294,7 +294,7 @@ static uint64_t run_batch(struct worker *w, struct g4_wg *wg, uint8_t *memory, u
 		iov[i] = (struct g4_iov){memory + i * 4096, 4096};
 		ios[i] = (struct g4_io){.op = op, .offset_bytes = page * 4096, .iov = &iov[i], .iov_count = 1};
 	}
-	g4_dev_submit_many(wg, w->f->dev, ios, BATCH);
+	submit_all(wg, w->f->dev, ios, BATCH);
 	for (uint64_t i = 0; i < BATCH; i++)
 		errors += g4_dev_wait(wg, w->f->dev, &ios[(i * 7 + first) % BATCH]) != 0;
 	return errors;

@@ -110,7 +110,7 @@ static void requests_are_done_when_submit_returns(void **state)
 		{.op = G4_IO_READ, .offset_bytes = 512, .iov = iov, .iov_count = 2},
 	};
 	fill(f->buffer, 8192 + 512, 0, 3);
-	g4_dev_submit_many(f->wg, f->dev, ios, 3);
+	submit_all(f->wg, f->dev, ios, 3);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(ios[i].done, 1);
 		assert_true(g4_dev_poll(f->wg, f->dev, &ios[i]));
@@ -134,7 +134,7 @@ static void wild_requests_are_refused(void **state)
 	assert_int_equal(g4_dev_write(f->wg, f->dev, 511, f->buffer, 512, 0), -G4_E_DEV_ALIGN);
 	assert_int_equal(g4_dev_write(f->wg, f->dev, 0, f->buffer, 513, 0), -G4_E_DEV_ALIGN);
 	assert_int_equal(g4_dev_write(f->wg, f->dev, 0, f->buffer + 1, 512, 0), -G4_E_DEV_ALIGN);
-	g4_dev_submit_many(f->wg, f->dev, ios, 3);
+	submit_all(f->wg, f->dev, ios, 3);
 	assert_int_equal(g4_dev_wait(f->wg, f->dev, &ios[0]), -G4_E_DEV_RANGE);
 	assert_int_equal(g4_dev_wait(f->wg, f->dev, &ios[1]), -G4_E_DEV_RANGE);
 	assert_int_equal(g4_dev_wait(f->wg, f->dev, &ios[2]), -G4_E_DEV_ALIGN);

@@ -272,7 +272,7 @@ static void a_block_device_works_and_can_be_claimed(void **state)
 	assert_int_equal(g4_dev_props(dev)->sector_bytes, 4096);
 	refuses(loop, G4_DEV_EXCLUSIVE, 0, -G4_E_DEV_BUSY, "is in use");
 	fill(buffer, 65536, 0, 1);
-	g4_dev_submit_many(wg, dev, ios, 3);
+	submit_all(wg, dev, ios, 3);
 	assert_int_equal(g4_dev_wait(wg, dev, &ios[0]), 0);
 	assert_int_equal(g4_dev_wait(wg, dev, &ios[1]), g4_dev_props(dev)->discard ? 0 : -G4_E_NOTSUP);
 	assert_int_equal(g4_dev_wait(wg, dev, &ios[2]), 0);

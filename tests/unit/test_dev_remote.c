@@ -150,7 +150,7 @@ static void transfer_vectors(struct g4_dev *dev, uint32_t op)
 		ios[i].iov = iov[i];
 		ios[i].iov_count = 16;
 	}
-	g4_dev_submit_many(wg, dev, ios, 4);
+	submit_all(wg, dev, ios, 4);
 	for (uint32_t i = 0; i < 4; i++)
 		assert_int_equal(g4_dev_wait(wg, dev, &ios[i]), 0);
 }
@@ -254,6 +254,7 @@ struct worker {
 	pthread_t thread;
 	struct g4_dev *dev;
 	uint32_t index;
+	uint32_t rounds;
 	uint32_t errors;
 };
 
@@ -265,7 +266,7 @@ static void *work(void *argument)
 	uint64_t part = w->index * (IMAGE_BYTES / THREADS);
 	uint8_t *memory = pages(256 * 1024);
 
-	for (uint32_t round = 0; round < ROUNDS; round++) {
+	for (uint32_t round = 0; round < w->rounds; round++) {
 		uint64_t bytes = round % 16 == 0 ? 256 * 1024 : 4096 * (1 + round % 5);
 		uint64_t at = part + round * 37 % 400 * 4096;
 		fill(memory, bytes, at, round);
@@ -282,12 +283,12 @@ static void *work(void *argument)
 	return NULL;
 }
 
-static void run_workers(struct g4_dev *dev)
+static void run_workers(struct g4_dev *dev, uint32_t rounds)
 {
 	struct worker workers[THREADS];
 
 	for (uint32_t i = 0; i < THREADS; i++) {
-		workers[i] = (struct worker){.dev = dev, .index = i};
+		workers[i] = (struct worker){.dev = dev, .index = i, .rounds = rounds};
 		assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
 	}
 	for (uint32_t i = 0; i < THREADS; i++) {
@@ -300,13 +301,14 @@ static void run_workers(struct g4_dev *dev)
 static void threads_do_not_meet(void **state)
 {
 	(void)state;
-	run_workers(behind_agent(open_file(), 64, 65536));
+	run_workers(behind_agent(open_file(), 64, 65536), ROUNDS);
 }
 
+/* Each of the 1 700 pieces waits for one of two slots, and for a wake-up. */
 static void threads_share_a_short_queue(void **state)
 {
 	(void)state;
-	run_workers(behind_agent(open_file(), 2, 8192));
+	run_workers(behind_agent(open_file(), 2, 8192), ROUNDS / 4);
 }
 
 static void threads_share_a_slow_device(void **state)
@@ -314,7 +316,7 @@ static void threads_share_a_slow_device(void **state)
 	const struct g4_fault slow = {.delay_ns = 50000};
 
 	(void)state;
-	run_workers(behind_agent(open_fault(open_file(), &slow), 3, 16384));
+	run_workers(behind_agent(open_fault(open_file(), &slow), 3, 16384), ROUNDS);
 }
 
 /* ------------------------------------------------------------------ errors */

@@ -121,7 +121,8 @@ static void impossible_plans_are_refused(void **state)
 	X(root_address, UINT64_MAX & ~UINT64_C(4095), SB_GEOMETRY)                                                     \
 	X(inode_bytes, 128, SB_GEOMETRY)                                                                               \
 	X(small_bytes, 0, SB_GEOMETRY)                                                                                 \
-	X(checksum_algorithm, 3, SB_GEOMETRY)                                                                          \
+	X(policy, 6, POLICY)                                                                                           \
+	X(policy, 0x10, POLICY)                                                                                        \
 	X(disk_count, 0, SB_GEOMETRY)                                                                                  \
 	X(disk_count, G4_MAX_DISKS + 1, SB_GEOMETRY)                                                                   \
 	X(disk_index, 1, SB_GEOMETRY)                                                                                  \

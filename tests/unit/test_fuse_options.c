@@ -97,12 +97,15 @@ static void times_survive_both_ways(void **state)
 static void open_flags_follow_the_cache(void **state)
 {
 	(void)state;
-	assert_int_equal(g4_fuse_open_flags(O_RDONLY, true), G4_OPEN_READ);
-	assert_int_equal(g4_fuse_open_flags(O_WRONLY | O_APPEND, true), G4_OPEN_READ | G4_OPEN_WRITE);
-	assert_int_equal(g4_fuse_open_flags(O_WRONLY | O_APPEND, false), G4_OPEN_WRITE | G4_OPEN_APPEND);
-	assert_int_equal(g4_fuse_open_flags(O_RDWR | O_SYNC, false), G4_OPEN_READ | G4_OPEN_WRITE | G4_OPEN_SYNC);
-	assert_int_equal(g4_fuse_open_flags(O_RDWR | O_DSYNC, false), G4_OPEN_READ | G4_OPEN_WRITE | G4_OPEN_DSYNC);
-	assert_int_equal(g4_fuse_open_flags(O_RDWR | O_SYNC, true), G4_OPEN_READ | G4_OPEN_WRITE);
+	assert_int_equal(g4_fuse_open_flags(O_RDONLY, true), G4_OPEN_DIRECT | G4_OPEN_READ);
+	assert_int_equal(g4_fuse_open_flags(O_WRONLY | O_APPEND, true), G4_OPEN_DIRECT | G4_OPEN_READ | G4_OPEN_WRITE);
+	assert_int_equal(g4_fuse_open_flags(O_WRONLY | O_APPEND, false),
+			 G4_OPEN_DIRECT | G4_OPEN_WRITE | G4_OPEN_APPEND);
+	assert_int_equal(g4_fuse_open_flags(O_RDWR | O_SYNC, false),
+			 G4_OPEN_DIRECT | G4_OPEN_READ | G4_OPEN_WRITE | G4_OPEN_SYNC);
+	assert_int_equal(g4_fuse_open_flags(O_RDWR | O_DSYNC, false),
+			 G4_OPEN_DIRECT | G4_OPEN_READ | G4_OPEN_WRITE | G4_OPEN_DSYNC);
+	assert_int_equal(g4_fuse_open_flags(O_RDWR | O_SYNC, true), G4_OPEN_DIRECT | G4_OPEN_READ | G4_OPEN_WRITE);
 }
 
 static void chattr_flags_survive_both_ways(void **state)

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/gpu_sharing_host.h"
+#include "gpu/sharing_host.h"
 
 #define BUS_ID "0000:1b:00.0"
 #define NVML_ERROR_INSUFFICIENT_SIZE 7

@@ -21,6 +21,7 @@
 
 #define MAX_LANES 64
 #define BUFFER_BYTES 40000
+#define ROOM_BYTES (16u * 1024)
 #define REGION_ROUNDS 500
 #define ATOMIC_ROUNDS 5000
 
@@ -34,18 +35,9 @@ struct region_result {
 	uint64_t neighbour; /* written by the next lane before g4_sync() */
 };
 
-enum {
-	REGION_RECORD = G4_REGION_USER,
-	REGION_COUNT,
-	REGION_DIVERGE_KIND,
-	REGION_DIVERGE_LEAVE,
-	REGION_DIVERGE_ARGUMENT,
-	REGION_OPEN_REGION,
-	REGION_COPIES,
-};
-
-static void record(struct g4_wg *wg, struct region_result *results)
+static void record(struct g4_wg *wg, void *args)
 {
+	struct region_result *results = (struct region_result *)args;
 	uint32_t lane = g4_wg_lane(wg);
 	uint32_t last = g4_wg_width(wg) - 1;
 	struct region_result *r = &results[lane];
@@ -72,45 +64,25 @@ struct copies {
 };
 
 /* The second copy is of the first, by lanes that did not all write it. */
-static void copy_twice(struct g4_wg *wg, struct copies *copies)
+static void copy_twice(struct g4_wg *wg, void *args)
 {
+	const struct copies *copies = (const struct copies *)args;
+
 	g4_copy_in_region(wg, copies->to, copies->from, copies->bytes);
 	g4_sync(wg);
 	g4_copy_in_region(wg, copies->again, copies->to + 1, copies->bytes ? copies->bytes - 1 : 0);
 }
 
-/* Defined once above the layer; in this program, here. */
-void g4_region_user(struct g4_wg *wg, uint32_t kind, void *args)
+static void count(struct g4_wg *wg, void *args)
 {
-	switch (kind) {
-	case REGION_RECORD:
-		record(wg, (struct region_result *)args);
-		break;
-	case REGION_COUNT:
-		((uint32_t *)args)[g4_wg_lane(wg)]++;
-		break;
-	case REGION_DIVERGE_KIND:
-		if (g4_wg_lane(wg) == 1)
-			g4_any(wg, true);
-		else
-			g4_sync(wg);
-		break;
-	case REGION_DIVERGE_LEAVE:
-		if (g4_wg_lane(wg) != 0)
-			g4_sync(wg);
-		break;
-	case REGION_DIVERGE_ARGUMENT:
-		g4_broadcast(wg, 7, g4_wg_lane(wg));
-		break;
-	case REGION_OPEN_REGION:
-		g4_zero(wg, g4_wg_scratch(wg), G4_WG_SCRATCH_BYTES);
-		break;
-	case REGION_COPIES:
-		copy_twice(wg, (struct copies *)args);
-		break;
-	default:
-		abort();
-	}
+	((uint32_t *)args)[g4_wg_lane(wg)]++;
+}
+
+/* Memory that the lanes share. */
+static void *room(struct g4_wg *wg)
+{
+	g4_scratch_release(wg, 0);
+	return g4_scratch_take(wg, ROOM_BYTES);
 }
 
 static int make_wg(void **state)
@@ -129,7 +101,7 @@ static int drop_wg(void **state)
 
 static void a_workgroup_knows_itself(void **state)
 {
-	const struct g4_wg *wg = (const struct g4_wg *)*state;
+	struct g4_wg *wg = (struct g4_wg *)*state;
 
 #ifdef G4_LANES
 	assert_int_equal(g4_wg_width(wg), G4_LANES);
@@ -138,8 +110,6 @@ static void a_workgroup_knows_itself(void **state)
 #endif
 	assert_int_equal(g4_wg_lane(wg), 0);
 	assert_int_equal(g4_wg_index(wg), 7);
-	assert_int_equal((uintptr_t)g4_wg_scratch(wg) % 64, 0);
-	memset(g4_wg_scratch(wg), 0xa5, G4_WG_SCRATCH_BYTES);
 }
 
 static void a_workgroup_beyond_the_limit_is_refused(void **state)
@@ -199,7 +169,7 @@ static void copy_copies_exactly(void **state)
 static void lanes_in_a_region_copy_exactly(void **state)
 {
 	struct g4_wg *wg = (struct g4_wg *)*state;
-	struct copies *copies = (struct copies *)g4_wg_scratch(wg);
+	struct copies *copies = (struct copies *)room(wg);
 	static uint8_t again[BUFFER_BYTES];
 
 	for (uint32_t i = 0; i < SIZES * SHIFTS; i++) {
@@ -208,7 +178,7 @@ static void lanes_in_a_region_copy_exactly(void **state)
 
 		fill();
 		*copies = (struct copies){two + 100 + shift, again, one + 64, bytes};
-		g4_region(wg, REGION_COPIES, copies);
+		g4_region(wg, G4_REGION_USER, copy_twice, copies);
 		assert_memory_equal(two + 100 + shift, one + 64, bytes);
 		assert_untouched_around(100 + shift, bytes);
 		if (bytes)
@@ -256,11 +226,11 @@ static void equal_finds_a_difference_anywhere(void **state)
 static void every_lane_runs_a_user_region(void **state)
 {
 	struct g4_wg *wg = (struct g4_wg *)*state;
-	uint32_t *counts = (uint32_t *)g4_wg_scratch(wg);
+	uint32_t *counts = (uint32_t *)room(wg);
 
 	g4_zero(wg, counts, MAX_LANES * sizeof(*counts));
 	for (uint32_t round = 0; round < REGION_ROUNDS; round++)
-		g4_region(wg, REGION_COUNT, counts);
+		g4_region(wg, G4_REGION_USER, count, counts);
 	for (uint32_t lane = 0; lane < MAX_LANES; lane++)
 		assert_int_equal(counts[lane], lane < g4_wg_width(wg) ? REGION_ROUNDS : 0);
 }
@@ -268,12 +238,12 @@ static void every_lane_runs_a_user_region(void **state)
 static void collectives_agree_in_every_lane(void **state)
 {
 	struct g4_wg *wg = (struct g4_wg *)*state;
-	struct region_result *results = (struct region_result *)g4_wg_scratch(wg);
+	struct region_result *results = (struct region_result *)room(wg);
 	uint32_t width = g4_wg_width(wg);
 	uint64_t even = UINT64_C(0x5555555555555555) & (UINT64_MAX >> (64 - width));
 
 	memset(results, 0, MAX_LANES * sizeof(*results));
-	g4_region(wg, REGION_RECORD, results);
+	g4_region(wg, G4_REGION_USER, record, results);
 	for (uint32_t lane = 0; lane < width; lane++) {
 		const struct region_result *r = &results[lane];
 
@@ -295,11 +265,11 @@ static void collectives_agree_in_every_lane(void **state)
 static void lanes_serve_again_after_they_were_dismissed(void **state)
 {
 	struct g4_wg *wg = (struct g4_wg *)*state;
-	uint32_t *counts = (uint32_t *)g4_wg_scratch(wg);
+	uint32_t *counts = (uint32_t *)room(wg);
 
 	memset(counts, 0, MAX_LANES * sizeof(*counts));
 	g4_wg_dismiss(wg);
-	g4_region(wg, REGION_COUNT, counts);
+	g4_region(wg, G4_REGION_USER, count, counts);
 	g4_wg_dismiss(wg);
 	for (uint32_t lane = 0; lane < g4_wg_width(wg); lane++)
 		assert_int_equal(counts[lane], 1);
@@ -308,7 +278,7 @@ static void lanes_serve_again_after_they_were_dismissed(void **state)
 static void *lead(void *arg)
 {
 	struct g4_wg *wg = (struct g4_wg *)arg;
-	uint8_t *scratch = (uint8_t *)g4_wg_scratch(wg);
+	uint8_t *scratch = (uint8_t *)room(wg);
 
 	for (uint32_t round = 0; round < REGION_ROUNDS; round++) {
 		g4_zero(wg, scratch, 2048);
@@ -338,11 +308,38 @@ static void workgroups_do_not_disturb_each_other(void **state)
 /* ---- mistakes that only lanes can make ---- */
 
 #ifdef G4_LANES
+static void diverge_in_kind(struct g4_wg *wg, void *args)
+{
+	(void)args;
+	if (g4_wg_lane(wg) == 1)
+		g4_any(wg, true);
+	else
+		g4_sync(wg);
+}
+
+static void leave_early(struct g4_wg *wg, void *args)
+{
+	(void)args;
+	if (g4_wg_lane(wg) != 0)
+		g4_sync(wg);
+}
+
+static void diverge_in_argument(struct g4_wg *wg, void *args)
+{
+	(void)args;
+	g4_broadcast(wg, 7, g4_wg_lane(wg));
+}
+
+static void open_region(struct g4_wg *wg, void *args)
+{
+	g4_zero(wg, args, 64);
+}
+
 /*
  * Runs a region in a process of its own, which has to end with an abort, and looks for `text` in what it wrote. The
- * arguments are on the stack where `args` is NULL.
+ * arguments are on the stack if on_stack.
  */
-static void assert_aborts(uint32_t kind, const char *text)
+static void assert_aborts(void (*run)(struct g4_wg *wg, void *args), bool on_stack, const char *text)
 {
 	char message[1024];
 	size_t bytes = 0;
@@ -356,12 +353,12 @@ static void assert_aborts(uint32_t kind, const char *text)
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		struct g4_wg *wg = g4_wg_create(0);
-		uint32_t on_stack[MAX_LANES] = {0};
+		uint32_t local[MAX_LANES] = {0};
 
 		signal(SIGABRT, SIG_DFL);
 		dup2(ends[1], STDERR_FILENO);
 		if (wg)
-			g4_region(wg, kind, kind == REGION_COUNT ? on_stack : g4_wg_scratch(wg));
+			g4_region(wg, G4_REGION_USER, run, on_stack ? local : room(wg));
 		_exit(0);
 	}
 	close(ends[1]);
@@ -378,32 +375,32 @@ static void assert_aborts(uint32_t kind, const char *text)
 static void lanes_at_different_collectives_are_reported(void **state)
 {
 	(void)state;
-	assert_aborts(REGION_DIVERGE_KIND, "lane 0 is in g4_sync() (meeting 1, argument 0), lane 1 is in g4_any()");
+	assert_aborts(diverge_in_kind, false, "lane 0 is in g4_sync() (meeting 1, argument 0), lane 1 is in g4_any()");
 }
 
 static void a_lane_that_leaves_the_region_early_is_reported(void **state)
 {
 	(void)state;
-	assert_aborts(REGION_DIVERGE_LEAVE, "lane 0 has reached the end of the region");
+	assert_aborts(leave_early, false, "lane 0 has reached the end of the region");
 }
 
 static void lanes_with_different_arguments_are_reported(void **state)
 {
 	(void)state;
-	assert_aborts(REGION_DIVERGE_ARGUMENT, "argument 0), lane 1 is in g4_broadcast() (meeting 1, argument 1)");
+	assert_aborts(diverge_in_argument, false, "argument 0), lane 1 is in g4_broadcast() (meeting 1, argument 1)");
 }
 
 static void a_region_within_a_region_is_reported(void **state)
 {
 	(void)state;
-	assert_aborts(REGION_OPEN_REGION, "calls a function that");
+	assert_aborts(open_region, false, "calls a function that");
 }
 
 static void arguments_on_the_leaders_stack_are_reported(void **state)
 {
 	(void)state;
-#if !defined(__SANITIZE_ADDRESS__)
-	assert_aborts(REGION_COUNT, "arguments on its stack");
+#if !defined(G4_ASAN)
+	assert_aborts(count, true, "arguments on its stack");
 #else
 	skip(); /* AddressSanitizer moves locals to the heap */
 #endif

@@ -24,17 +24,17 @@ static int plan_layout(void **state)
 
 static uint64_t some_ino(void)
 {
-	return g4_ino_make(layout.data_address + 4096 + 256);
+	return g4_ino_at(layout.data_address + 4096 + 256);
 }
 
 static g4_ptr some_page(void)
 {
-	return g4_ptr_make(layout.data_address + 8192, G4_TAG_4K, G4_PTR_VALID);
+	return g4_ptr_at(layout.data_address + 8192, G4_TAG_4K, G4_PTR_VALID);
 }
 
 static g4_ptr some_2m(void)
 {
-	return g4_ptr_make(g4_align_up(layout.data_address, G4_REGION_BYTES), G4_TAG_2M, G4_PTR_VALID);
+	return g4_ptr_at(g4_align_up(layout.data_address, G4_REGION_BYTES), G4_TAG_2M, G4_PTR_VALID);
 }
 
 static struct g4_inode good_inode(uint16_t mode)
@@ -62,16 +62,16 @@ static void inode_numbers(void **state)
 {
 	(void)state;
 	assert_true(g4_ino_plausible(some_ino(), &layout));
-	assert_true(g4_ino_plausible(g4_ino_make(layout.data_address + 256), &layout));
+	assert_true(g4_ino_plausible(g4_ino_at(layout.data_address + 256), &layout));
 	assert_false(g4_ino_plausible(0, &layout));
 	assert_false(g4_ino_plausible(1, &layout));
 	assert_false(g4_ino_plausible(some_ino() | G4_PTR_INDIRECT, &layout));
 	assert_false(g4_ino_plausible(some_ino() & ~G4_PTR_VALID, &layout));
 	assert_false(g4_ino_plausible(some_ino() + 128, &layout));
-	assert_false(g4_ino_plausible(g4_ino_make(layout.data_address), &layout)); /* slot 0 */
-	assert_false(g4_ino_plausible(g4_ino_make(layout.root_address + 256), &layout));
-	assert_false(g4_ino_plausible(g4_ino_make(layout.backup_address + 256), &layout));
-	assert_false(g4_ino_plausible(g4_ino_make(UINT64_MAX), &layout));
+	assert_false(g4_ino_plausible(g4_ino_at(layout.data_address), &layout)); /* slot 0 */
+	assert_false(g4_ino_plausible(g4_ino_at(layout.root_address + 256), &layout));
+	assert_false(g4_ino_plausible(g4_ino_at(layout.backup_address + 256), &layout));
+	assert_false(g4_ino_plausible(g4_ino_at(UINT64_MAX), &layout));
 }
 
 static void pointers(void **state)
@@ -81,7 +81,7 @@ static void pointers(void **state)
 	assert_int_equal(g4_ptr_validate(some_page() & ~G4_PTR_VALID, &layout), 0);
 	assert_int_equal(g4_ptr_validate(some_page() | G4_PTR_INDIRECT, &layout), 0);
 	assert_int_equal(g4_ptr_validate(some_2m(), &layout), 0);
-	assert_int_equal(g4_ptr_validate(g4_ptr_make(G4_GIB, G4_TAG_1G, G4_PTR_VALID), &layout), 0);
+	assert_int_equal(g4_ptr_validate(g4_ptr_at(G4_GIB, G4_TAG_1G, G4_PTR_VALID), &layout), 0);
 
 	const g4_ptr bad[] = {
 		some_page() & ~G4_PTR_PHYSICAL,
@@ -91,13 +91,13 @@ static void pointers(void **state)
 		(some_page() | G4_PTR_INDIRECT) & ~G4_PTR_VALID,
 		some_2m() | G4_PTR_INDIRECT,
 		some_2m() + 4096,
-		g4_ptr_make(0, G4_TAG_2M, G4_PTR_VALID),
-		g4_ptr_make(layout.data_address, G4_TAG_SMALL, G4_PTR_VALID),
-		g4_ptr_make(layout.root_address, G4_TAG_4K, G4_PTR_VALID),
-		g4_ptr_make(layout.backup_address, G4_TAG_4K, G4_PTR_VALID),
-		g4_ptr_make(layout.size_bytes, G4_TAG_4K, G4_PTR_VALID),
-		g4_ptr_make(g4_align_down(layout.backup_address, G4_REGION_BYTES), G4_TAG_2M, G4_PTR_VALID),
-		g4_ptr_make(3 * G4_GIB, G4_TAG_1G, G4_PTR_VALID), /* would take the second superblock in */
+		g4_ptr_at(0, G4_TAG_2M, G4_PTR_VALID),
+		g4_ptr_at(layout.data_address, G4_TAG_SMALL, G4_PTR_VALID),
+		g4_ptr_at(layout.root_address, G4_TAG_4K, G4_PTR_VALID),
+		g4_ptr_at(layout.backup_address, G4_TAG_4K, G4_PTR_VALID),
+		g4_ptr_at(layout.size_bytes, G4_TAG_4K, G4_PTR_VALID),
+		g4_ptr_at(g4_align_down(layout.backup_address, G4_REGION_BYTES), G4_TAG_2M, G4_PTR_VALID),
+		g4_ptr_at(3 * G4_GIB, G4_TAG_1G, G4_PTR_VALID), /* would take the second superblock in */
 		UINT64_MAX,
 		G4_PTR_PHYSICAL,
 	};
@@ -122,7 +122,7 @@ static void good_inodes_pass(void **state)
 	inode.map[5] = some_2m() & ~G4_PTR_VALID;
 	assert_int_equal(g4_inode_validate(&inode, &layout), 0);
 	inode.map_height = 2;
-	inode.map[3] = inode.map[5] = g4_ptr_make(G4_GIB, G4_TAG_1G, G4_PTR_VALID);
+	inode.map[3] = inode.map[5] = g4_ptr_at(G4_GIB, G4_TAG_1G, G4_PTR_VALID);
 	assert_int_equal(g4_inode_validate(&inode, &layout), 0);
 	inode.size = G4_FILE_MAX_BYTES;
 	inode.map_height = G4_MAP_MAX_HEIGHT;
@@ -190,7 +190,7 @@ static void every_damaged_inode_field_is_caught(void **state)
 	inode.map[0] = some_2m();
 	assert_int_equal(g4_inode_validate(&inode, &layout), -G4_E_CORRUPT_INODE);
 	inode.map_height = 3;
-	inode.map[0] = g4_ptr_make(G4_GIB, G4_TAG_1G, G4_PTR_VALID);
+	inode.map[0] = g4_ptr_at(G4_GIB, G4_TAG_1G, G4_PTR_VALID);
 	assert_int_equal(g4_inode_validate(&inode, &layout), -G4_E_CORRUPT_INODE);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The device API (gpu4fs/gpu4fs_device.h): its functions for kernels around engine/caller.h, and the host functions that make
+ * The device API (gpu4fs/gpu4fs_device.h): its functions for kernels around device/caller.h, and the host functions that make
  * a handle. Linked into programs that use it, once, with the engine's device code; no part of libgpu4fs.so.
  *
  * A function for kernels has all 32 lanes. Lane 0 runs the caller's function, the others execute its regions, until lane 0
@@ -12,7 +12,7 @@
 
 #include "client/convert.h"
 #include "client/device.h"
-#include "engine/caller.h"
+#include "device/caller.h"
 
 #ifndef G4_CUDA_REGISTERS
 #error "the build says how many registers a thread of the engine has"
@@ -65,7 +65,7 @@ template <class Call> static __device__ int64_t together(g4d_warp *warp, Call ca
 		rc = to_errno(call(&warp->caller));
 		g4_wg_dismiss(wg);
 	} else {
-		g4_wg_serve(wg);
+		g4_caller_serve(wg);
 	}
 	__syncwarp(); /* what lane 0 wrote */
 	return __shfl_sync(G4_WARP_ALL, rc, 0);
@@ -93,9 +93,9 @@ static __device__ uint64_t length_of(const char *path)
  */
 static __device__ const char *keep(struct g4_caller *caller, uint32_t which, const char *text, uint64_t bytes)
 {
-	char *copy = (char *)g4_copy_scratch(caller->wg) + which * G4_PATH_MAX;
+	char *copy = (char *)caller->room + which * G4_PATH_MAX;
 
-	G4_STATIC_ASSERT(2 * G4_PATH_MAX <= G4_COPY_SCRATCH_BYTES, "two paths fit the scratch memory");
+	G4_STATIC_ASSERT(2 * G4_PATH_MAX <= G4_COPY_SCRATCH_BYTES, "two paths fit the caller's room");
 	for (uint64_t i = 0; i < bytes; i++)
 		copy[i] = text[i];
 	return copy;
@@ -501,8 +501,7 @@ static int fill(gpu4fs_device *device, const struct g4c_device_session *session,
 		for (uint32_t i = 0; i < warps; i++) {
 			caller[i].callers = &device->callers->callers;
 			caller[i].wg = device->wgs + i;
-			wgs[i].index = FIRST_INDEX + i;
-			wgs[i].scratch = device->scratch + (uint64_t)i * G4_WG_SCRATCH_BYTES;
+			g4_wg_init(&wgs[i], FIRST_INDEX + i, device->scratch + (uint64_t)i * G4_WG_SCRATCH_BYTES);
 		}
 		memset(&common, 0, sizeof(common));
 		common.callers.fs = session->fs;

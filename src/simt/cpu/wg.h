@@ -11,7 +11,7 @@
 #if !G4_CUDA && !defined(G4_LANES)
 
 struct g4_wg {
-	void *scratch;
+	struct g4_scratch scratch;
 	uint32_t index;
 };
 
@@ -32,9 +32,9 @@ G4_INLINE uint32_t g4_wg_index(const struct g4_wg *wg)
 	return wg->index;
 }
 
-G4_INLINE void *g4_wg_scratch(const struct g4_wg *wg)
+G4_INLINE struct g4_scratch *g4_wg_scratch(struct g4_wg *wg)
 {
-	return wg->scratch;
+	return &wg->scratch;
 }
 
 /* memcpy and its kin want valid pointers even for no bytes; engine code may pass NULL then. */
@@ -63,12 +63,21 @@ G4_INLINE bool g4_equal(struct g4_wg *wg, const void *a, const void *b, uint64_t
 	return bytes == 0 || memcmp(a, b, bytes) == 0;
 }
 
-G4_INLINE void g4_region(struct g4_wg *wg, uint32_t kind, void *args)
+#define g4_region(wg, kind, run, args) run(wg, args)
+
+G4_INLINE bool g4_wg_next(struct g4_wg *wg, struct g4_wg_region *region)
 {
-	g4_region_user(wg, kind, args);
+	(void)wg;
+	(void)region;
+	return false;
 }
 
-G4_INLINE void g4_wg_serve(struct g4_wg *wg)
+G4_INLINE void g4_region_end(struct g4_wg *wg)
+{
+	(void)wg;
+}
+
+G4_INLINE void g4_converge(struct g4_wg *wg)
 {
 	(void)wg;
 }

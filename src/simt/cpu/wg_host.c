@@ -4,8 +4,6 @@
 
 #include "simt/simt_host.h"
 
-#define SCRATCH_ALIGN 64
-
 struct g4_wg *g4_wg_create(uint32_t index)
 {
 	struct g4_wg *wg;
@@ -15,8 +13,7 @@ struct g4_wg *g4_wg_create(uint32_t index)
 	wg = (struct g4_wg *)calloc(1, sizeof(*wg));
 	if (!wg)
 		return NULL;
-	wg->scratch = aligned_alloc(SCRATCH_ALIGN, G4_WG_SCRATCH_BYTES);
-	if (!wg->scratch) {
+	if (!g4_scratch_allocate(&wg->scratch)) {
 		free(wg);
 		return NULL;
 	}
@@ -28,6 +25,6 @@ void g4_wg_destroy(struct g4_wg *wg)
 {
 	if (!wg)
 		return;
-	free(wg->scratch);
+	g4_scratch_free(&wg->scratch);
 	free(wg);
 }

@@ -3,7 +3,7 @@
  * Regions of the cuda build. The leader and the serving lanes call one function, take_part(), from different places. It
  * is never inlined and begins with a warp barrier: after that all 32 lanes run the same instructions together, which is
  * what makes their loads and stores coalesce. What the leader brings travels in its registers, by shuffles, not
- * through memory.
+ * through memory. The functions of the regions of layers above begin in the same way.
  *
  * A lane's stack is its own: an address on the leader's stack means other memory to the other lanes. Transfers with
  * such an address are the leader's alone.
@@ -17,7 +17,14 @@
 
 enum region_kind { REGION_DISMISS, REGION_COPY, REGION_ZERO, REGION_EQUAL };
 
-enum outcome { DISMISSED, DONE, DIFFERENT };
+enum outcome { DISMISSED, DONE, DIFFERENT, USERS };
+
+/* Returned in registers. */
+struct part {
+	uint32_t outcome; /* enum outcome */
+	uint32_t kind;	  /* of a user region; else 0 */
+	void *args;
+};
 
 /* Bytes up to the next 16-byte boundary. */
 G4_FN static uint64_t bytes_to_boundary(const uint8_t *p)
@@ -168,36 +175,39 @@ G4_FN static uint64_t from_leader(uint64_t value)
 }
 
 /*
- * One region, collective. The leader brings all arguments, the others bring anything. `to` is the argument of a user
- * region. Every lane gets the same outcome.
+ * One region, collective; of a user's only that it begins. The leader brings all arguments, the others bring anything. `to` is
+ * the argument of a user region. Every lane gets the same outcome.
  */
-G4_FN static __noinline__ enum outcome take_part(struct g4_wg *wg, uint32_t kind, void *to, const void *from,
-						 uint64_t bytes)
+G4_FN static __noinline__ struct part take_part(struct g4_wg *wg, uint32_t kind, void *to, const void *from,
+						uint64_t bytes)
 {
 	uint32_t lane = g4_wg_lane(wg);
 	uint32_t difference = 0;
+	struct part part = {DISMISSED, 0, NULL};
 
 	__syncwarp();
 	kind = (uint32_t)from_leader(kind);
 	if (kind == REGION_DISMISS)
-		return DISMISSED;
+		return part;
 	to = (void *)from_leader((uint64_t)to);
 	if (kind >= G4_REGION_USER) {
-		g4_region_user(wg, kind, to);
-	} else {
-		from = (const void *)from_leader((uint64_t)from);
-		bytes = from_leader(bytes);
-		if (kind == REGION_COPY)
-			copy_part((uint8_t *)to, (const uint8_t *)from, bytes, lane, G4_WARP_LANES);
-		else if (kind == REGION_ZERO)
-			zero_part((uint8_t *)to, bytes, lane, G4_WARP_LANES);
-		else
-			difference =
-				differ_part((const uint8_t *)to, (const uint8_t *)from, bytes, lane, G4_WARP_LANES);
+		part.outcome = USERS;
+		part.kind = kind;
+		part.args = to;
+		return part;
 	}
+	from = (const void *)from_leader((uint64_t)from);
+	bytes = from_leader(bytes);
+	if (kind == REGION_COPY)
+		copy_part((uint8_t *)to, (const uint8_t *)from, bytes, lane, G4_WARP_LANES);
+	else if (kind == REGION_ZERO)
+		zero_part((uint8_t *)to, bytes, lane, G4_WARP_LANES);
+	else
+		difference = differ_part((const uint8_t *)to, (const uint8_t *)from, bytes, lane, G4_WARP_LANES);
 	/* What the lanes wrote is the leader's to read. */
 	__syncwarp();
-	return g4_any(wg, difference != 0) ? DIFFERENT : DONE;
+	part.outcome = g4_any(wg, difference != 0) ? DIFFERENT : DONE;
+	return part;
 }
 
 /* True when the other lanes could not help. */
@@ -226,21 +236,28 @@ G4_FN bool g4_equal(struct g4_wg *wg, const void *a, const void *b, uint64_t byt
 {
 	if (is_leaders_alone(a, b, bytes))
 		return differ_part((const uint8_t *)a, (const uint8_t *)b, bytes, 0, 1) == 0;
-	return take_part(wg, REGION_EQUAL, const_cast<void *>(a), b, bytes) == DONE;
+	return take_part(wg, REGION_EQUAL, const_cast<void *>(a), b, bytes).outcome == DONE;
 }
 
 /* An argument on the leader's stack is a mistake that the lanes build reports; here it must not pass unseen either. */
-G4_FN void g4_region(struct g4_wg *wg, uint32_t kind, void *args)
+G4_FN void g4_region_begin(struct g4_wg *wg, uint32_t kind, void *args)
 {
 	if (kind < G4_REGION_USER || __isLocal(args))
 		__trap();
 	take_part(wg, kind, args, NULL, 0);
 }
 
-G4_FN void g4_wg_serve(struct g4_wg *wg)
+G4_FN struct g4_wg_region g4_wg_take(struct g4_wg *wg)
 {
-	while (take_part(wg, REGION_DISMISS, NULL, NULL, 0) != DISMISSED)
-		;
+	struct g4_wg_region region;
+	struct part part;
+
+	do
+		part = take_part(wg, REGION_DISMISS, NULL, NULL, 0);
+	while (part.outcome == DONE || part.outcome == DIFFERENT);
+	region.kind = part.kind;
+	region.args = part.args;
+	return region;
 }
 
 G4_FN void g4_wg_dismiss(struct g4_wg *wg)

@@ -7,7 +7,8 @@
  *             ... operations ...
  *             g4_wg_dismiss(wg);
  *     } else {
- *             g4_wg_serve(wg);
+ *             while (g4_wg_next(wg, &region))
+ *                     ... what region.kind runs, and g4_region_end(wg) ...
  *     }
  *
  * Included by simt/simt.h.
@@ -22,19 +23,22 @@
 
 /* In device memory, one a warp. */
 struct g4_wg {
-	void *scratch;
+	struct g4_scratch scratch;
 	uint32_t index;
 };
 
 /* What to add to the GPU's clock to get the host's CLOCK_REALTIME; the engine's host side sets it, see clock.c. */
 extern G4_FN int64_t g4_realtime_offset_ns;
 /* How far the host's CLOCK_REALTIME_COARSE may be behind that; set with it. */
-extern G4_FN int64_t g4_tick_ns;
+extern G4_FN int64_t g4_coarse_lag_ns;
 
-/* Makes *wg from G4_WG_SCRATCH_BYTES bytes of device memory, 64 B aligned. One lane calls it before the others enter. */
-G4_FN G4_INLINE void g4_wg_init(struct g4_wg *wg, uint32_t index, void *scratch)
+/*
+ * Makes *wg from G4_WG_SCRATCH_BYTES bytes of device memory, 64 B aligned: on the host, before it is copied to the GPU, or by one
+ * lane before the others enter.
+ */
+G4_HD G4_INLINE void g4_wg_init(struct g4_wg *wg, uint32_t index, void *scratch)
 {
-	wg->scratch = scratch;
+	g4_scratch_init(&wg->scratch, scratch, G4_WG_SCRATCH_BYTES);
 	wg->index = index;
 }
 
@@ -58,10 +62,40 @@ G4_FN G4_INLINE uint32_t g4_wg_index(const struct g4_wg *wg)
 	return wg->index;
 }
 
-G4_FN G4_INLINE void *g4_wg_scratch(const struct g4_wg *wg)
+G4_FN G4_INLINE struct g4_scratch *g4_wg_scratch(struct g4_wg *wg)
 {
-	return wg->scratch;
+	return &wg->scratch;
 }
+
+/* Lanes but the leader: the next region of a layer above; kind 0: they were dismissed. */
+G4_FN struct g4_wg_region g4_wg_take(struct g4_wg *wg);
+G4_FN G4_INLINE bool g4_wg_next(struct g4_wg *wg, struct g4_wg_region *region)
+{
+	*region = g4_wg_take(wg);
+	return region->kind != 0;
+}
+
+/* What the lanes wrote is the leader's to read. */
+G4_FN G4_INLINE void g4_region_end(struct g4_wg *wg)
+{
+	(void)wg;
+	__syncwarp();
+}
+
+G4_FN G4_INLINE void g4_converge(struct g4_wg *wg)
+{
+	(void)wg;
+	__syncwarp();
+}
+
+/* Leader: lets the other lanes run the region, too. */
+G4_FN void g4_region_begin(struct g4_wg *wg, uint32_t kind, void *args);
+#define g4_region(wg, kind, run, args)                                                                                 \
+	do {                                                                                                           \
+		g4_region_begin(wg, kind, args);                                                                       \
+		run(wg, args);                                                                                         \
+		g4_region_end(wg);                                                                                     \
+	} while (0)
 
 /* Orders memory between the lanes as well. */
 G4_FN G4_INLINE void g4_sync(struct g4_wg *wg)

@@ -110,9 +110,9 @@ uint32_t g4_wg_index(const struct g4_wg *wg)
 	return wg->index;
 }
 
-void *g4_wg_scratch(const struct g4_wg *wg)
+struct g4_scratch *g4_wg_scratch(struct g4_wg *wg)
 {
-	return wg->scratch;
+	return &wg->scratch;
 }
 
 /* ---- regions ---- */
@@ -154,7 +154,7 @@ static uint32_t run_region(struct g4_wg *wg)
 	meet(wg, G4_MEET_REGION_BEGIN, 0, 0);
 	kind = wg->region_kind;
 	if (kind >= G4_REGION_USER)
-		g4_region_user(wg, kind, wg->region_args);
+		wg->region_run(wg, wg->region_args);
 	else if (kind != G4_REGION_DISMISS && kind != G4_REGION_QUIT)
 		run_transfer(wg, kind, (struct g4_transfer *)wg->region_args);
 	/* Only now may the leader write what the next region is. */
@@ -199,13 +199,14 @@ static void open_region(struct g4_wg *wg, uint32_t kind, void *args)
 	wg->in_region = false;
 }
 
-void g4_region(struct g4_wg *wg, uint32_t kind, void *args)
+void g4_region(struct g4_wg *wg, uint32_t kind, void (*run)(struct g4_wg *wg, void *args), void *args)
 {
 	check_leader(wg);
 	if (kind < G4_REGION_USER)
 		fail(wg, "opens a region of a kind that is not the user's");
 	if (is_on_own_stack(args))
 		fail(wg, "opens a region with arguments on its stack, which a GPU's other lanes cannot read");
+	wg->region_run = run;
 	open_region(wg, kind, args);
 }
 
@@ -268,9 +269,23 @@ void g4_lanes_quit(struct g4_wg *wg)
 	open_region(wg, G4_REGION_QUIT, NULL);
 }
 
-void g4_wg_serve(struct g4_wg *wg)
+bool g4_wg_next(struct g4_wg *wg, struct g4_wg_region *region)
 {
+	(void)region;
 	g4_lanes_serve(wg);
+	return false;
+}
+
+/* Lanes meet at the end of each region without being told to. */
+void g4_region_end(struct g4_wg *wg)
+{
+	(void)wg;
+}
+
+/* And begin it together. */
+void g4_converge(struct g4_wg *wg)
+{
+	(void)wg;
 }
 
 void g4_wg_dismiss(struct g4_wg *wg)

@@ -6,14 +6,12 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/thread_host.h"
 #include "simt/lanes/wg_types.h"
 #include "simt/simt_host.h"
-
-#define SCRATCH_ALIGN 64
 
 static void *lane_main(void *arg)
 {
@@ -52,22 +50,16 @@ static void join_lanes(struct g4_wg *wg, uint32_t end)
 		must_be_zero(pthread_join(wg->threads[lane].thread, NULL), "pthread_join");
 }
 
-/* Signals are for the program's own threads: lanes are started with all of them blocked. */
 static bool start_lanes(struct g4_wg *wg)
 {
-	sigset_t all;
-	sigset_t before;
 	uint32_t lane;
 
-	sigfillset(&all);
-	must_be_zero(pthread_sigmask(SIG_SETMASK, &all, &before), "pthread_sigmask");
 	for (lane = 1; lane < G4_LANES; lane++) {
 		wg->threads[lane].wg = wg;
 		wg->threads[lane].lane = lane;
-		if (pthread_create(&wg->threads[lane].thread, NULL, lane_main, &wg->threads[lane]) != 0)
+		if (g4_thread_start(&wg->threads[lane].thread, lane_main, &wg->threads[lane]) != 0)
 			break;
 	}
-	must_be_zero(pthread_sigmask(SIG_SETMASK, &before, NULL), "pthread_sigmask");
 	set_start(wg, lane == G4_LANES ? G4_START_GO : G4_START_ABANDON);
 	if (lane < G4_LANES)
 		join_lanes(wg, lane);
@@ -84,15 +76,14 @@ struct g4_wg *g4_wg_create(uint32_t index)
 	if (!wg)
 		return NULL;
 	wg->index = index;
-	wg->scratch = aligned_alloc(SCRATCH_ALIGN, G4_WG_SCRATCH_BYTES);
-	if (!wg->scratch)
+	if (!g4_scratch_allocate(&wg->scratch))
 		goto free_wg;
 	if (!start_lanes(wg))
 		goto free_scratch;
 	return wg;
 
 free_scratch:
-	free(wg->scratch);
+	g4_scratch_free(&wg->scratch);
 free_wg:
 	free(wg);
 	return NULL;
@@ -104,6 +95,6 @@ void g4_wg_destroy(struct g4_wg *wg)
 		return;
 	g4_lanes_quit(wg);
 	join_lanes(wg, G4_LANES);
-	free(wg->scratch);
+	g4_scratch_free(&wg->scratch);
 	free(wg);
 }

@@ -76,10 +76,11 @@ struct g4_wg {
 
 	/* the region the leader opened: written before its first meeting, read after it */
 	uint32_t region_kind;
+	void (*region_run)(struct g4_wg *wg, void *args); /* of user regions */
 	void *region_args;
 	bool in_region; /* the leader's own */
 
-	void *scratch;
+	struct g4_scratch scratch;
 	uint32_t index;
 
 	/* the threads */
@@ -93,7 +94,7 @@ enum g4_start { G4_START_WAIT, G4_START_GO, G4_START_ABANDON };
 /* Which lane the calling thread is. 0, the leader, for every thread that g4_wg_create() did not start. */
 extern __thread uint32_t g4_lane_self;
 
-/* What g4_wg_serve() does; returns whether the lane is to end rather than to serve again. */
+/* What g4_wg_next() does; returns whether the lane is to end rather than to serve again. */
 bool g4_lanes_serve(struct g4_wg *wg);
 /* Leader: ends the lanes' threads. */
 void g4_lanes_quit(struct g4_wg *wg);

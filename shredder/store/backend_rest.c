@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A repository behind restic's REST protocol, version 2: what `shredder serve` speaks, and `rclone serve restic` for any object store.
+ *
+ *	HEAD, GET, POST, DELETE  URL/TYPE/NAME   (URL/config)     GET with a range
+ *	GET                      URL/TYPE/       [{"name": "...", "size": 1}, ...]
+ *	POST                     URL/?create=true
+ *
+ * Every request can be sent again: a name has one content, so putting twice and removing twice are once. What a cut connection or a server
+ * that starts again breaks off is tried again for two minutes. A server may be hostile: nothing that it sends is longer than what was asked
+ * for, and what it says is shown without control characters.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock_host.h"
+#include "store/backend.h"
+#include "store/rest.h"
+
+#ifdef SHREDDER_REMOTE
+#include <curl/curl.h>
+
+#define URL_BYTES 1024
+#define ANSWER_BYTES 200
+#define LIST_BYTES_MAX G4_GIB
+#define PATIENCE_NS (UINT64_C(120) * 1000000000)
+#define FIRST_WAIT_NS (UINT64_C(250) * 1000000)
+#define LAST_WAIT_NS (UINT64_C(15) * 1000000000)
+#define SILENCE_S 60L
+
+/* A connection that nobody uses at the moment. */
+struct line {
+	CURL *curl;
+	struct line *next;
+};
+
+struct rest {
+	struct store_backend base;
+	char *url; /* ends with a slash */
+	char *identity, *site_key;
+	pthread_mutex_t mutex;
+	struct line *lines;
+	bool spoken; /* the server answered once: then it is worth waiting for */
+};
+
+/* What is sent and what comes back. */
+struct request {
+	const char *method;
+	const uint8_t *send;
+	size_t send_bytes;
+	const char *range; /* NULL: none */
+	bool list;
+	uint8_t *to; /* a fixed place, or NULL: into `got` */
+	size_t room, have;
+	struct store_buf got;
+	char answer[ANSWER_BYTES]; /* the beginning of an error's text */
+	long status;
+	curl_off_t length;
+	CURL *curl;
+};
+
+/* ------------------------------------------------------------------------------------------------------ one request */
+
+static size_t receive(char *data, size_t one, size_t count, void *user)
+{
+	struct request *r = (struct request *)user;
+	const size_t bytes = one * count;
+	long status = 0;
+
+	curl_easy_getinfo(r->curl, CURLINFO_RESPONSE_CODE, &status);
+	if (status >= 300) { /* words, of which some are shown */
+		const size_t used = strlen(r->answer);
+
+		for (size_t i = 0; i < bytes && used + i + 1 < sizeof(r->answer); i++)
+			r->answer[used + i] = data[i] >= 32 && data[i] < 127 ? data[i] : ' ';
+		return bytes;
+	}
+	if (r->to != NULL) {
+		if (bytes > r->room - r->have)
+			return 0;
+		memcpy(r->to + r->have, data, bytes);
+		r->have += bytes;
+		return bytes;
+	}
+	if (r->got.size + bytes > LIST_BYTES_MAX)
+		return 0;
+	store_buf_add(&r->got, data, bytes);
+	return bytes;
+}
+
+static CURL *take_line(struct rest *rest)
+{
+	pthread_mutex_lock(&rest->mutex);
+	struct line *line = rest->lines;
+	if (line != NULL)
+		rest->lines = line->next;
+	pthread_mutex_unlock(&rest->mutex);
+	CURL *curl = line != NULL ? line->curl : curl_easy_init();
+	free(line);
+	return curl;
+}
+
+static void give_line(struct rest *rest, CURL *curl)
+{
+	struct line *line = (struct line *)store_alloc(sizeof(*line));
+
+	line->curl = curl;
+	pthread_mutex_lock(&rest->mutex);
+	line->next = rest->lines;
+	rest->lines = line;
+	pthread_mutex_unlock(&rest->mutex);
+}
+
+static void prepare(const struct rest *rest, CURL *curl, const char *path, struct request *r)
+{
+	char url[URL_BYTES + 128];
+
+	snprintf(url, sizeof(url), "%s%s", rest->url, path);
+	curl_easy_reset(curl); /* connections stay */
+	curl_easy_setopt(curl, CURLOPT_URL, url);
+	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 30L);
+	curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+	curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, SILENCE_S);
+	curl_easy_setopt(curl, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_3);
+	if (rest->site_key != NULL) { /* this key and no other, whatever certificate it comes in */
+		curl_easy_setopt(curl, CURLOPT_PINNEDPUBLICKEY, rest->site_key);
+		curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 0L);
+		curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 0L);
+	}
+	if (rest->identity != NULL) {
+		curl_easy_setopt(curl, CURLOPT_SSLCERT, rest->identity);
+		curl_easy_setopt(curl, CURLOPT_SSLKEY, rest->identity);
+	}
+	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, receive);
+	curl_easy_setopt(curl, CURLOPT_WRITEDATA, r);
+	if (strcmp(r->method, "HEAD") == 0)
+		curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
+	if (strcmp(r->method, "POST") == 0) {
+		curl_easy_setopt(curl, CURLOPT_POST, 1L);
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, r->send != NULL ? (const char *)r->send : "");
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->send_bytes);
+	}
+	if (strcmp(r->method, "DELETE") == 0)
+		curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, "DELETE");
+	if (r->range != NULL)
+		curl_easy_setopt(curl, CURLOPT_RANGE, r->range);
+}
+
+/* libcurl's code; with CURLE_OK there is a status. */
+static CURLcode perform(struct rest *rest, const char *path, struct request *r)
+{
+	struct curl_slist *headers = NULL;
+	CURL *curl = take_line(rest);
+
+	if (curl == NULL)
+		return CURLE_OUT_OF_MEMORY;
+	prepare(rest, curl, path, r);
+	headers = curl_slist_append(headers, "Expect:"); /* no round trip before a body */
+	headers = curl_slist_append(headers, "Content-Type: application/octet-stream");
+	if (r->list)
+		headers = curl_slist_append(headers, "Accept: application/vnd.x.restic.rest.v2");
+	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+	r->have = 0;
+	r->got.size = 0;
+	memset(r->answer, 0, sizeof(r->answer));
+	r->status = 0;
+	r->length = -1;
+	r->curl = curl;
+	const CURLcode code = curl_easy_perform(curl);
+	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &r->status);
+	curl_easy_getinfo(curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &r->length);
+	curl_slist_free_all(headers);
+	give_line(rest, curl);
+	return code;
+}
+
+/* What may be otherwise the next time. A wrong key stays wrong. */
+static bool worth_trying_again(CURLcode code, long status)
+{
+	switch (code) {
+	case CURLE_OK:
+		return status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
+	case CURLE_COULDNT_RESOLVE_HOST:
+	case CURLE_COULDNT_CONNECT:
+	case CURLE_PARTIAL_FILE:
+	case CURLE_OPERATION_TIMEDOUT:
+	case CURLE_GOT_NOTHING:
+	case CURLE_SSL_CONNECT_ERROR: /* it goes down while TLS begins */
+	case CURLE_SEND_ERROR:
+	case CURLE_RECV_ERROR:
+	case CURLE_HTTP2:
+	case CURLE_HTTP2_STREAM:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* 0 and a status below 300, ABSENT for 404, or IO with a sentence. */
+static int ask(struct rest *rest, const char *path, struct request *r)
+{
+	const uint64_t began = g4_clock_ns(CLOCK_MONOTONIC);
+	uint64_t wait = FIRST_WAIT_NS;
+	CURLcode code;
+
+	for (;;) {
+		code = perform(rest, path, r);
+		pthread_mutex_lock(&rest->mutex);
+		rest->spoken = rest->spoken || code == CURLE_OK;
+		const bool known = rest->spoken;
+		pthread_mutex_unlock(&rest->mutex);
+		if (!known || !worth_trying_again(code, r->status) ||
+		    g4_clock_ns(CLOCK_MONOTONIC) - began > PATIENCE_NS)
+			break;
+		const struct timespec pause = {(time_t)(wait / 1000000000), (long)(wait % 1000000000)};
+		nanosleep(&pause, NULL);
+		wait = g4_min64(2 * wait, LAST_WAIT_NS);
+	}
+	if (code == CURLE_SSL_PINNEDPUBKEYNOTMATCH)
+		return store_fail(STORE_E_IO, "%s: the site has another key than --site-key says; it is not used",
+				  rest->base.path);
+	if (code == CURLE_WRITE_ERROR)
+		return store_fail(STORE_E_DAMAGED, "%s sends more than it was asked for (%s)", rest->base.path, path);
+	if (code != CURLE_OK)
+		return store_fail(STORE_E_IO, "%s: %s", rest->base.path, curl_easy_strerror(code));
+	if (r->status == 404)
+		return store_fail(STORE_E_ABSENT, "%s has no %s", rest->base.path, path);
+	if (r->status < 200 || r->status >= 300)
+		return store_fail(STORE_E_IO, "%s refuses %s %s: status %ld%s%s", rest->base.path, r->method, path,
+				  r->status, r->answer[0] != 0 ? ", " : "", r->answer);
+	return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------ operations */
+
+static void path_of(enum store_kind kind, const struct store_id *name, char path[96])
+{
+	char hex[STORE_HEX_BYTES];
+
+	if (kind == STORE_CONFIG)
+		snprintf(path, 96, "config");
+	else
+		snprintf(path, 96, "%s/%s", store_rest_type(kind), store_hex(name, hex));
+}
+
+static int rest_size(struct store_backend *b, enum store_kind kind, const struct store_id *name, uint64_t *bytes)
+{
+	struct request r = {.method = "HEAD"};
+	char path[96];
+
+	path_of(kind, name, path);
+	const int rc = ask((struct rest *)b, path, &r);
+	if (rc == 0 && r.length < 0)
+		return store_fail(STORE_E_IO, "%s does not tell the size of %s", b->path, path);
+	*bytes = rc == 0 ? (uint64_t)r.length : 0;
+	return rc;
+}
+
+static int rest_put(struct store_backend *b, enum store_kind kind, const struct store_id *name, const void *data,
+		    size_t bytes)
+{
+	struct request r = {.method = "POST", .send = (const uint8_t *)data, .send_bytes = bytes};
+	char path[96], text[STORE_TEXT_BYTES];
+	uint64_t there;
+
+	path_of(kind, name, path);
+	const int rc = ask((struct rest *)b, path, &r);
+	if (rc == 0 || r.status != 403 || kind == STORE_CONFIG)
+		return rc;
+	/* some servers refuse what they have: after a cut connection it may be ours, and a name has one content */
+	snprintf(text, sizeof(text), "%s", store_message());
+	if (rest_size(b, kind, name, &there) == 0 && there == bytes)
+		return 0;
+	return store_fail(rc, "%s", text);
+}
+
+static int rest_get(struct store_backend *b, enum store_kind kind, const struct store_id *name, uint64_t offset,
+		    void *to, size_t bytes)
+{
+	struct request r = {.method = "GET", .to = (uint8_t *)to, .room = bytes};
+	char path[96], range[64];
+
+	if (bytes == 0)
+		return 0;
+	path_of(kind, name, path);
+	snprintf(range, sizeof(range), "%llu-%llu", (unsigned long long)offset,
+		 (unsigned long long)(offset + bytes - 1));
+	r.range = range;
+	const int rc = ask((struct rest *)b, path, &r);
+	if (rc == STORE_E_IO && r.status == 416)
+		return store_fail(STORE_E_DAMAGED, "%s/%s is shorter than it was", b->path, path);
+	if (rc != 0)
+		return rc;
+	if (r.status != 206 && offset != 0)
+		return store_fail(STORE_E_IO, "%s does not send parts of files", b->path);
+	if (r.have != bytes)
+		return store_fail(STORE_E_DAMAGED, "%s/%s is shorter than it was", b->path, path);
+	return 0;
+}
+
+/* With a GET, since a refusal of HEAD has no words. */
+static int rest_open(struct store_backend *b)
+{
+	const struct store_id none = {{0}};
+	uint8_t first;
+	const int rc = rest_get(b, STORE_CONFIG, &none, 0, &first, 1);
+
+	return rc == STORE_E_ABSENT ? store_fail(STORE_E_NO_STORE, "%s: there is no repository here", b->path) : rc;
+}
+
+static int rest_create(struct store_backend *b)
+{
+	struct request r = {.method = "POST"};
+	const struct store_id none = {{0}};
+	uint8_t first;
+	const int rc = rest_get(b, STORE_CONFIG, &none, 0, &first, 1);
+
+	if (rc == 0)
+		return store_fail(STORE_E_EXISTS, "%s: there is a repository already", b->path);
+	return rc == STORE_E_ABSENT ? ask((struct rest *)b, "?create=true", &r) : rc;
+}
+
+static int rest_list(struct store_backend *b, enum store_kind kind, store_list_fn *each, void *user)
+{
+	struct request r = {.method = "GET", .list = true};
+	char path[96];
+
+	snprintf(path, sizeof(path), "%s/", store_rest_type(kind));
+	int rc = ask((struct rest *)b, path, &r);
+	if (rc == STORE_E_ABSENT)
+		rc = 0; /* an object store has no empty folders */
+	else if (rc == 0 && (rc = store_rest_parse(r.got.data, r.got.size, each, user)) == STORE_E_INVAL)
+		rc = store_fail(STORE_E_IO, "%s sends no list of version 2 for %s", b->path, path);
+	store_buf_free(&r.got);
+	return rc;
+}
+
+static int rest_remove(struct store_backend *b, enum store_kind kind, const struct store_id *name)
+{
+	struct request r = {.method = "DELETE"};
+	char path[96];
+
+	path_of(kind, name, path);
+	const int rc = ask((struct rest *)b, path, &r);
+	return rc == STORE_E_ABSENT ? 0 : rc;
+}
+
+/* A site of ours answers a removal when it is durable; of other servers nobody can ask it. */
+static int rest_settle(struct store_backend *b, enum store_kind kind)
+{
+	(void)b;
+	(void)kind;
+	return 0;
+}
+
+/* What puts leave that never ended is the server's to remove. */
+static int rest_clean(struct store_backend *b)
+{
+	(void)b;
+	return 0;
+}
+
+static void rest_close(struct store_backend *b)
+{
+	struct rest *rest = (struct rest *)b;
+
+	while (rest->lines != NULL) {
+		struct line *next = rest->lines->next;
+
+		curl_easy_cleanup(rest->lines->curl);
+		free(rest->lines);
+		rest->lines = next;
+	}
+	pthread_mutex_destroy(&rest->mutex);
+	free(rest->url);
+	free(rest->identity);
+	free(rest->site_key);
+	free(b->path);
+	free(b);
+}
+
+static void init_curl(void)
+{
+	curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+int store_backend_rest(const struct store_place *place, struct store_backend **out)
+{
+	static const struct store_backend_ops ops = {.create = rest_create,
+						     .open = rest_open,
+						     .put = rest_put,
+						     .get = rest_get,
+						     .size = rest_size,
+						     .list = rest_list,
+						     .remove = rest_remove,
+						     .settle = rest_settle,
+						     .clean = rest_clean,
+						     .close = rest_close};
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	const char *url = place->path + strlen(STORE_REST_PREFIX);
+
+	if ((strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0) || strlen(url) >= URL_BYTES)
+		return store_fail(STORE_E_INVAL, "'%s' is no address as in rest:https://HOST:PORT/NAME", place->path);
+	pthread_once(&once, init_curl);
+	struct rest *rest = (struct rest *)store_alloc(sizeof(*rest));
+	rest->base.ops = &ops;
+	rest->url = (char *)store_alloc(strlen(url) + 2);
+	sprintf(rest->url, "%s%s", url, url[strlen(url) - 1] == '/' ? "" : "/");
+	rest->base.path = store_rest_shown(place->path);
+	rest->identity = place->identity != NULL ? store_strdup(place->identity) : NULL;
+	rest->site_key = place->site_key != NULL ? store_strdup(place->site_key) : NULL;
+	pthread_mutex_init(&rest->mutex, NULL);
+	*out = &rest->base;
+	return 0;
+}
+
+#else
+
+int store_backend_rest(const struct store_place *place, struct store_backend **out)
+{
+	(void)out;
+	return store_fail(STORE_E_INVAL, "%s: this shredder was built without libcurl, and has no remote repositories",
+			  place->path);
+}
+
+#endif

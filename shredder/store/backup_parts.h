@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of a backup share; backup.c tells how they work together. */
+#ifndef SHREDDER_STORE_BACKUP_PARTS_H
+#define SHREDDER_STORE_BACKUP_PARTS_H
+
+#include <pthread.h>
+#include <sys/stat.h>
+
+#include "store/backup.h"
+#include "store/cutter.h"
+#include "store/resume.h"
+
+/* One name of a directory: its entry once it is complete. */
+struct backup_slot {
+	char *name;
+	uint8_t *entry;
+	uint32_t bytes;
+	bool complete; /* entry == NULL then: left out */
+	bool device;   /* a block device that was named: read as a file */
+};
+
+/* Guarded by backup.tree, but for what the walker alone uses. */
+struct backup_folder {
+	struct backup_folder *parent;
+	size_t place; /* in the parent */
+	char *name;   /* "" for the root */
+	int fd;
+	struct stat st; /* st_mode 0: the root, which no file system has */
+	struct store_buf attributes;
+	uint64_t attributes_count;
+	struct backup_slot *slots;
+	size_t count, room, written;
+	bool scanned, writing;
+	struct store_pieces pieces; /* the writer's */
+};
+
+#define BACKUP_LINKED_ROWS 65536
+
+struct backup {
+	struct store *s;
+	const struct store_backup_options *options;
+	struct store_keeping keeping;
+	struct stat repository;
+	struct store_backup_stats *stats;
+
+	pthread_mutex_t tree;
+	struct store_content root; /* once it is complete */
+	struct store_buf root_bytes;
+	bool root_complete;
+	struct backup_linked **linked;
+	dev_t *devices; /* in the order in which they came */
+	size_t devices_count;
+
+	pthread_mutex_t notes;
+	atomic_bool failed;
+	int rc;
+	char text[STORE_TEXT_BYTES];
+
+	atomic_ullong files, directories, others, bytes, unchanged, read_bytes, unread, changed;
+	atomic_ullong expected_bytes, resumed_bytes;
+	atomic_ullong done_bytes; /* of files, as far as they were read or taken over; holes included */
+	uint64_t progress_ns;
+};
+
+/* What a thread has of its own. */
+struct backup_worker {
+	struct backup *op;
+	struct store_cutter cutter;
+	struct store_buf attributes, entry, block;
+	struct store_resume resume; /* of the file that is being read */
+};
+
+/* The first failure counts; everybody stops. Takes this thread's sentence. */
+void backup_fail(struct backup *op, int rc);
+/* Tells and counts. */
+void backup_note(struct backup *op, enum store_note kind, const struct backup_folder *folder, const char *name,
+		 const char *sentence);
+/* By any thread; does nothing while another one tells. */
+void backup_progress(struct backup *op);
+
+/* ---- backup_folder.c */
+/* "/a/b/NAME"; the caller frees it. Folders stay while something in them is not complete. */
+char *backup_path(const struct backup_folder *folder, const char *name);
+void backup_add_slot(struct backup_folder *folder, const char *name);
+void backup_sort_slots(struct backup_folder *folder);
+/*
+ * An entry is complete (NULL: left out; it is copied), or with place == SIZE_MAX the folder was scanned. Whoever completes a folder goes on with its
+ * parent. One thread at a time writes a folder's pieces; another one that completes an entry meanwhile leaves it to that one.
+ */
+void backup_complete(struct backup_worker *w, struct backup_folder *folder, size_t place,
+		     const struct store_buf *entry);
+
+/* ---- backup_source.c */
+/* All extended attributes of an open file, or with fd -1 of a path. -1 and errno. */
+int backup_read_attributes(int fd, const char *path, struct store_buf *out, uint64_t *count);
+/* Fills what every entry has. */
+void backup_describe(struct backup *op, struct store_node *node, const struct stat *st, const char *name,
+		     const struct store_buf *attributes, uint64_t attributes_count);
+/* True when the old entry still says what the file is; it becomes w->entry. */
+bool backup_take_old(struct backup_worker *w, const struct stat *st, const struct store_node *old);
+/* Reads a regular file and completes its place. */
+void backup_do_file(struct backup_worker *w, struct backup_folder *folder, size_t place);
+/* What is neither file nor directory, into w->entry. -1 and errno. */
+int backup_read_other(struct backup_worker *w, struct backup_folder *folder, const char *name, const struct stat *st);
+/* Standard input as the only file. */
+void backup_read_stdin(struct backup_worker *w);
+void backup_free_linked(struct backup *op);
+
+/* ---- backup_walk.c */
+void backup_walk_paths(struct backup_worker *w, char **paths, size_t count);
+
+#endif

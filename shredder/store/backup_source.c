@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a backup reads: contents, metadata and extended attributes of one file at a time. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "store/backup_parts.h"
+
+/* Files that changed so recently may change again without another time: file systems count in 10 ms, some in 2 s. */
+#define SETTLED_NS (INT64_C(2) * 1000000000)
+/* Of a device: zeros that fill one are a hole. */
+#define DEVICE_BLOCK_BYTES G4_MIB
+
+/* A file with several names: what the first one gave. */
+struct backup_linked {
+	dev_t device;
+	ino_t inode;
+	struct timespec ctime;
+	struct store_buf content;
+	uint64_t count, size;
+	struct backup_linked *next;
+};
+
+static struct store_time time_of(const struct timespec *time)
+{
+	return (struct store_time){time->tv_sec, (uint32_t)time->tv_nsec};
+}
+
+static bool same_time(const struct timespec *a, const struct store_time *b)
+{
+	return a->tv_sec == b->seconds && (uint32_t)a->tv_nsec == b->ns;
+}
+
+/* Whether a later change would surely show in the times. A time in the future tells nothing. */
+static bool settled(const struct stat *st)
+{
+	const struct store_time now = store_now();
+	const struct timespec *last = &st->st_ctim;
+
+	if (last->tv_sec > now.seconds || now.seconds - last->tv_sec > 60)
+		return last->tv_sec <= now.seconds;
+	return (now.seconds - last->tv_sec) * 1000000000 + ((int64_t)now.ns - last->tv_nsec) > SETTLED_NS;
+}
+
+/* Numbers devices in the order in which they come: the kernel's numbers change with every boot. */
+static uint64_t device_number(struct backup *op, dev_t device)
+{
+	size_t i = 0;
+
+	pthread_mutex_lock(&op->tree);
+	while (i < op->devices_count && op->devices[i] != device)
+		i++;
+	if (i == op->devices_count) {
+		op->devices = (dev_t *)store_realloc(op->devices, (i + 1) * sizeof(*op->devices));
+		op->devices[op->devices_count++] = device;
+	}
+	pthread_mutex_unlock(&op->tree);
+	return i;
+}
+
+/* ----------------------------------------------------------------------------------------------------- attributes */
+
+int backup_read_attributes(int fd, const char *path, struct store_buf *out, uint64_t *count)
+{
+	char small[1024], *names = small;
+	ssize_t bytes = fd >= 0 ? flistxattr(fd, small, sizeof(small)) : llistxattr(path, small, sizeof(small));
+
+	out->size = 0;
+	*count = 0;
+	if (bytes < 0 && errno == ERANGE) {
+		names = (char *)store_alloc(STORE_VALUE_MAX);
+		bytes = fd >= 0 ? flistxattr(fd, names, STORE_VALUE_MAX) : llistxattr(path, names, STORE_VALUE_MAX);
+	}
+	if (bytes < 0) {
+		if (names != small)
+			free(names);
+		return errno == ENOTSUP || errno == EACCES || errno == EPERM ? 0 : -1;
+	}
+	uint8_t *value = bytes > 0 ? (uint8_t *)store_alloc(STORE_VALUE_MAX) : NULL;
+	for (const char *name = names; name < names + bytes; name += strlen(name) + 1) {
+		const ssize_t size = fd >= 0 ? fgetxattr(fd, name, value, STORE_VALUE_MAX) :
+					       lgetxattr(path, name, value, STORE_VALUE_MAX);
+
+		if (size < 0) /* removed meanwhile, or not for us */
+			continue;
+		store_buf_string(out, name, strlen(name));
+		store_buf_string(out, value, (size_t)size);
+		++*count;
+	}
+	free(value);
+	if (names != small)
+		free(names);
+	return 0;
+}
+
+void backup_describe(struct backup *op, struct store_node *node, const struct stat *st, const char *name,
+		     const struct store_buf *attributes, uint64_t attributes_count)
+{
+	memset(node, 0, sizeof(*node));
+	node->name = (const uint8_t *)name;
+	node->name_bytes = strlen(name);
+	node->mode = st->st_mode & 07777;
+	node->uid = st->st_uid;
+	node->gid = st->st_gid;
+	node->mtime = time_of(&st->st_mtim);
+	node->size = 0;
+	if (!S_ISDIR(st->st_mode)) {
+		node->ctime = time_of(&st->st_ctim);
+		node->inode = st->st_ino;
+		if (st->st_nlink > 1) {
+			node->flags |= STORE_LINKED;
+			node->device = device_number(op, st->st_dev);
+			node->links = st->st_nlink;
+		}
+	}
+	if (attributes_count > 0) {
+		node->flags |= STORE_ATTRIBUTES;
+		node->attributes = attributes->data;
+		node->attributes_bytes = attributes->size;
+		node->attributes_count = attributes_count;
+	}
+}
+
+/* ---------------------------------------------------------------------------------------------------------- files */
+
+/* Reads from `at` until `end` or the file's end, and gives where it stopped. 1 after an error of the file, in errno. */
+static int read_range(struct backup_worker *w, int fd, bool seekable, uint64_t at, uint64_t end, uint64_t *stopped)
+{
+	bool last = false;
+	int rc = 0;
+
+	while (!last && rc == 0) {
+		size_t room;
+		uint8_t *to = store_cutter_room(&w->cutter, &room);
+		const size_t wanted = (size_t)g4_min64(room, end - at);
+		const ssize_t got = wanted == 0 ? 0 :
+				    seekable	? pread(fd, to, wanted, (off_t)at) :
+						  read(fd, to, wanted);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return 1;
+		if (atomic_load(&w->op->failed))
+			return STORE_E_STOPPED;
+		at += (uint64_t)got;
+		last = got == 0 || at == end;
+		atomic_fetch_add(&w->op->read_bytes, (unsigned long long)got);
+		atomic_fetch_add(&w->op->done_bytes, (unsigned long long)got);
+		backup_progress(w->op);
+		rc = store_cutter_took(&w->cutter, (size_t)got, last);
+		store_resume_note(&w->resume, w->op->s, &w->cutter.content, false);
+	}
+	*stopped = at;
+	return rc;
+}
+
+/* The content of a regular file of st_size bytes from `at` on; *size: what there was. As read_range(). */
+static int read_content(struct backup_worker *w, int fd, const struct stat *st, uint64_t at, uint64_t *size)
+{
+	const uint64_t end = (uint64_t)st->st_size;
+	int rc = 0;
+
+	if ((uint64_t)st->st_blocks * 512 >= end) {
+		if (end > STORE_CUTTER_BYTES)
+			posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+		return read_range(w, fd, true, at, end, size);
+	}
+	while (at < end && rc == 0) {
+		const off_t data = lseek(fd, (off_t)at, SEEK_DATA);
+
+		if (data < 0 && errno != ENXIO)
+			return errno == EINVAL ? read_range(w, fd, true, at, end, size) : 1;
+		const uint64_t begin = data < 0 ? end : g4_min64((uint64_t)data, end);
+		store_cutter_hole(&w->cutter, begin - at);
+		atomic_fetch_add(&w->op->done_bytes, begin - at);
+		at = begin;
+		if (at == end)
+			break;
+		const off_t hole = lseek(fd, (off_t)at, SEEK_HOLE);
+		const uint64_t stop = hole < 0 ? end : g4_min64((uint64_t)hole, end);
+		uint64_t stopped;
+		rc = read_range(w, fd, true, at, stop, &stopped);
+		at = stopped;
+		if (rc == 0 && stopped < stop) /* it became shorter */
+			break;
+	}
+	*size = at;
+	return rc;
+}
+
+static bool all_zero(const uint8_t *data, size_t bytes)
+{
+	return data[0] == 0 && memcmp(data, data + 1, bytes - 1) == 0;
+}
+
+/* Into the cutter, whatever room it has. */
+static int cut_block(struct backup_worker *w, const uint8_t *data, size_t bytes)
+{
+	int rc = 0;
+
+	while (bytes > 0 && rc == 0) {
+		size_t room;
+		uint8_t *to = store_cutter_room(&w->cutter, &room);
+		const size_t part = bytes < room ? bytes : room;
+
+		memcpy(to, data, part);
+		data += part;
+		bytes -= part;
+		rc = store_cutter_took(&w->cutter, part, false);
+	}
+	return rc;
+}
+
+/* A block from `at` on: `wanted` bytes. 1 after an error of the device, in errno. */
+static int read_block(int fd, uint8_t *to, uint64_t wanted, uint64_t at)
+{
+	uint64_t have = 0;
+
+	while (have < wanted) {
+		const ssize_t got = pread(fd, to + have, wanted - have, (off_t)(at + have));
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got == 0)
+			errno = EIO; /* it has become smaller */
+		if (got <= 0)
+			return 1;
+		have += (uint64_t)got;
+	}
+	return 0;
+}
+
+/*
+ * The content of a block device. It says nowhere what is unused; blocks of zeros become holes, at places that do not depend on what is
+ * before them. As read_range().
+ */
+static int read_device(struct backup_worker *w, int fd, uint64_t *size)
+{
+	const off_t end = lseek(fd, 0, SEEK_END);
+	uint64_t hole = 0;
+	int rc = 0;
+
+	if (end < 0)
+		return 1;
+	w->block.size = 0;
+	uint8_t *block = store_buf_reserve(&w->block, DEVICE_BLOCK_BYTES);
+	posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+	*size = (uint64_t)end;
+	for (uint64_t at = 0; at < *size && rc == 0; at += DEVICE_BLOCK_BYTES) {
+		const uint64_t bytes = g4_min64(DEVICE_BLOCK_BYTES, *size - at);
+
+		if (read_block(fd, block, bytes, at) != 0)
+			return 1;
+		if (atomic_load(&w->op->failed))
+			return STORE_E_STOPPED;
+		atomic_fetch_add(&w->op->read_bytes, bytes);
+		atomic_fetch_add(&w->op->done_bytes, bytes);
+		backup_progress(w->op);
+		if (all_zero(block, bytes)) {
+			rc = hole == 0 ? store_cutter_took(&w->cutter, 0, true) : 0;
+			hole += bytes;
+			continue;
+		}
+		store_cutter_hole(&w->cutter, hole);
+		hole = 0;
+		rc = cut_block(w, block, bytes);
+	}
+	if (rc == 0 && hole == 0)
+		rc = store_cutter_took(&w->cutter, 0, true);
+	store_cutter_hole(&w->cutter, hole);
+	return rc;
+}
+
+/*
+ * The same, of a large file from where a backup was cut off: chunks that begin at a cut are those of the whole (cutter.h). Only of a file
+ * whose next change would show, as for one that is not read at all.
+ */
+static int read_or_resume(struct backup_worker *w, int fd, const struct stat *st, uint64_t *size)
+{
+	struct backup *op = w->op;
+	const char *folder = op->options->resume_folder;
+	uint64_t at = 0;
+
+	if ((uint64_t)st->st_size < op->options->resume_bytes || !settled(st))
+		folder = NULL;
+	store_resume_begin(&w->resume, op->s, folder, st, &w->cutter.content, &w->cutter.content_count, &at);
+	atomic_fetch_add(&op->resumed_bytes, at);
+	atomic_fetch_add(&op->done_bytes, at);
+	const int rc = read_content(w, fd, st, at, size);
+	const int error = errno;
+	store_resume_note(&w->resume, op->s, &w->cutter.content, true);
+	store_resume_end(&w->resume);
+	errno = error;
+	return rc;
+}
+
+static struct backup_linked **linked_row(struct backup *op, const struct stat *st)
+{
+	return &op->linked[(st->st_ino * 31 + st->st_dev) % BACKUP_LINKED_ROWS];
+}
+
+/* Takes the content that another name of the file gave. */
+static bool take_linked(struct backup_worker *w, const struct stat *st, uint64_t *size)
+{
+	struct backup *op = w->op;
+	const struct backup_linked *at;
+
+	pthread_mutex_lock(&op->tree);
+	for (at = *linked_row(op, st); at != NULL; at = at->next)
+		if (at->device == st->st_dev && at->inode == st->st_ino &&
+		    memcmp(&at->ctime, &st->st_ctim, sizeof(at->ctime)) == 0)
+			break;
+	if (at != NULL) {
+		w->cutter.content.size = 0;
+		store_buf_add(&w->cutter.content, at->content.data, at->content.size);
+		w->cutter.content_count = at->count;
+		*size = at->size;
+		atomic_fetch_add(&op->done_bytes, at->size);
+	}
+	pthread_mutex_unlock(&op->tree);
+	return at != NULL;
+}
+
+static void leave_linked(struct backup_worker *w, const struct stat *st, uint64_t size)
+{
+	struct backup_linked *linked = (struct backup_linked *)store_alloc(sizeof(*linked));
+
+	linked->device = st->st_dev;
+	linked->inode = st->st_ino;
+	linked->ctime = st->st_ctim;
+	store_buf_add(&linked->content, w->cutter.content.data, w->cutter.content.size);
+	linked->count = w->cutter.content_count;
+	linked->size = size;
+	pthread_mutex_lock(&w->op->tree);
+	linked->next = *linked_row(w->op, st);
+	*linked_row(w->op, st) = linked;
+	pthread_mutex_unlock(&w->op->tree);
+}
+
+static int open_source(const struct backup_folder *folder, const char *name, bool device)
+{
+	const int flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC | (device ? 0 : O_NOFOLLOW);
+	const int fd = openat(folder->fd, name, flags | O_NOATIME);
+
+	return fd >= 0 || errno != EPERM ? fd : openat(folder->fd, name, flags);
+}
+
+static bool unchanged_meanwhile(const struct stat *a, const struct stat *b)
+{
+	return a->st_size == b->st_size && memcmp(&a->st_mtim, &b->st_mtim, sizeof(a->st_mtim)) == 0 &&
+	       memcmp(&a->st_ctim, &b->st_ctim, sizeof(a->st_ctim)) == 0;
+}
+
+/* The entry of a file that is open, into w->entry. As read_range(). */
+static int read_open_file(struct backup_worker *w, const struct backup_folder *folder, int fd, const char *name,
+			  bool device)
+{
+	struct backup *op = w->op;
+	struct store_node node;
+	struct stat st, after;
+	uint64_t count, size = 0;
+	bool changed = false;
+	int rc;
+
+	if (fstat(fd, &st) != 0)
+		return 1;
+	if (device ? !S_ISBLK(st.st_mode) : !S_ISREG(st.st_mode)) {
+		errno = ESTALE; /* it was one when its directory was read */
+		return 1;
+	}
+	if (backup_read_attributes(fd, NULL, &w->attributes, &count) != 0)
+		return 1;
+	store_cutter_begin(&w->cutter);
+	if (device) {
+		rc = read_device(w, fd, &size);
+		if (rc != 0)
+			return rc;
+		st.st_nlink = 1; /* other names of the node are not names of the file */
+		changed = true;	 /* perhaps: its times tell nothing */
+	} else if (st.st_nlink < 2 || !take_linked(w, &st, &size)) {
+		rc = read_or_resume(w, fd, &st, &size);
+		if (rc != 0)
+			return rc;
+		if (fstat(fd, &after) != 0)
+			return 1;
+		changed = !unchanged_meanwhile(&st, &after) || size != (uint64_t)st.st_size;
+		if (changed)
+			backup_note(op, STORE_NOTE_CHANGED, folder, name, "it changed while it was read");
+		else if (st.st_nlink > 1)
+			leave_linked(w, &st, size);
+	}
+	backup_describe(op, &node, &st, name, &w->attributes, count);
+	node.type = STORE_NODE_FILE;
+	node.flags |= settled(&st) && !changed ? 0 : STORE_UNSETTLED;
+	node.size = size;
+	node.content = (struct store_content){w->cutter.content.data, w->cutter.content.size, w->cutter.content_count};
+	w->entry.size = 0;
+	store_node_write(&w->entry, &node);
+	atomic_fetch_add(&op->files, 1);
+	atomic_fetch_add(&op->bytes, size);
+	return 0;
+}
+
+void backup_do_file(struct backup_worker *w, struct backup_folder *folder, size_t place)
+{
+	struct backup *op = w->op;
+	const char *name = folder->slots[place].name;
+	const bool device = folder->slots[place].device;
+	const int fd = open_source(folder, name, device);
+	const int rc = fd < 0 ? 1 : read_open_file(w, folder, fd, name, device);
+	const int error = errno;
+
+	if (fd >= 0)
+		close(fd);
+	if (rc < 0) {
+		backup_fail(op, rc);
+		return;
+	}
+	if (rc == 1 && error != ENOENT) /* else it was removed since its directory was read */
+		backup_note(op, STORE_NOTE_UNREAD, folder, name, strerror(error));
+	else if (rc == 0 && op->options->tell_files)
+		backup_note(op, STORE_NOTE_FILE, folder, name, "");
+	backup_complete(w, folder, place, rc == 0 ? &w->entry : NULL);
+}
+
+static uint8_t type_of(mode_t mode)
+{
+	return S_ISREG(mode)  ? STORE_NODE_FILE :
+	       S_ISDIR(mode)  ? STORE_NODE_DIR :
+	       S_ISLNK(mode)  ? STORE_NODE_LINK :
+	       S_ISCHR(mode)  ? STORE_NODE_CHAR :
+	       S_ISBLK(mode)  ? STORE_NODE_BLOCK :
+	       S_ISFIFO(mode) ? STORE_NODE_FIFO :
+				STORE_NODE_SOCKET;
+}
+
+/* All of its chunks are in the index; what is not must be read again. */
+static bool content_there(struct backup *op, const struct store_content *content)
+{
+	struct store_in in = store_content_in(content);
+	struct store_entry entry;
+	struct store_part part;
+	uint32_t number;
+
+	while (in.at != in.end && store_part_next(&in, &part))
+		if (!part.hole && store_index_find(op->s, &part.id, &number, &entry) != 0)
+			return false;
+	return !in.bad;
+}
+
+bool backup_take_old(struct backup_worker *w, const struct stat *st, const struct store_node *old)
+{
+	struct backup *op = w->op;
+
+	if (old->type != type_of(st->st_mode) || (old->flags & STORE_UNSETTLED) != 0 || old->inode != st->st_ino ||
+	    !same_time(&st->st_ctim, &old->ctime) || !same_time(&st->st_mtim, &old->mtime) ||
+	    (old->mode != (st->st_mode & 07777)) || old->uid != st->st_uid || old->gid != st->st_gid ||
+	    ((old->flags & STORE_LINKED) != 0) != (st->st_nlink > 1))
+		return false;
+	if (old->type == STORE_NODE_FILE && (old->size != (uint64_t)st->st_size || !content_there(op, &old->content)))
+		return false;
+	w->entry.size = 0;
+	if (old->flags & STORE_LINKED) {
+		struct store_node node = *old;
+
+		node.device = device_number(op, st->st_dev);
+		node.links = st->st_nlink;
+		store_node_write(&w->entry, &node);
+	} else {
+		store_buf_add(&w->entry, old->raw, old->raw_bytes);
+	}
+	if (old->type == STORE_NODE_FILE) {
+		atomic_fetch_add(&op->files, 1);
+		atomic_fetch_add(&op->unchanged, 1);
+		atomic_fetch_add(&op->done_bytes, old->size);
+		atomic_fetch_add(&op->bytes, old->size);
+	} else {
+		atomic_fetch_add(&op->others, 1);
+	}
+	return true;
+}
+
+int backup_read_other(struct backup_worker *w, struct backup_folder *folder, const char *name, const struct stat *st)
+{
+	char target[STORE_TARGET_MAX + 1], path[64 + STORE_NAME_MAX];
+	struct store_node node;
+	uint64_t count;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", folder->fd, name);
+	if (backup_read_attributes(-1, path, &w->attributes, &count) != 0)
+		return -1;
+	backup_describe(w->op, &node, st, name, &w->attributes, count);
+	node.type = type_of(st->st_mode);
+	node.flags |= settled(st) ? 0 : STORE_UNSETTLED;
+	if (node.type == STORE_NODE_LINK) {
+		const ssize_t bytes = readlinkat(folder->fd, name, target, sizeof(target));
+
+		if (bytes <= 0 || bytes > STORE_TARGET_MAX) {
+			errno = bytes < 0 ? errno : ENAMETOOLONG;
+			return -1;
+		}
+		node.target = (const uint8_t *)target;
+		node.target_bytes = (size_t)bytes;
+	} else if (node.type == STORE_NODE_CHAR || node.type == STORE_NODE_BLOCK) {
+		node.major = major(st->st_rdev);
+		node.minor = minor(st->st_rdev);
+	}
+	w->entry.size = 0;
+	store_node_write(&w->entry, &node);
+	atomic_fetch_add(&w->op->others, 1);
+	return 0;
+}
+
+void backup_read_stdin(struct backup_worker *w)
+{
+	struct backup *op = w->op;
+	struct backup_folder *folder = (struct backup_folder *)store_alloc(sizeof(*folder));
+	struct store_node node;
+	struct stat st = {.st_mode = S_IFREG | 0600, .st_nlink = 1};
+	uint64_t size;
+
+	folder->name = store_strdup("");
+	folder->fd = -1;
+	backup_add_slot(folder, op->options->stdin_name);
+	st.st_uid = geteuid();
+	st.st_gid = getegid();
+	clock_gettime(CLOCK_REALTIME, &st.st_mtim);
+	st.st_ctim = st.st_mtim;
+	store_cutter_begin(&w->cutter);
+	int rc = read_range(w, STDIN_FILENO, false, 0, INT64_MAX, &size);
+	if (rc == 1) /* what was read is no whole: no snapshot of it */
+		rc = store_fail(STORE_E_IO, "standard input cannot be read: %s", strerror(errno));
+	if (rc != 0) {
+		backup_fail(op, rc);
+		return;
+	}
+	backup_describe(op, &node, &st, op->options->stdin_name, NULL, 0);
+	node.type = STORE_NODE_FILE;
+	node.flags |= STORE_UNSETTLED;
+	node.size = size;
+	node.content = (struct store_content){w->cutter.content.data, w->cutter.content.size, w->cutter.content_count};
+	store_node_write(&w->entry, &node);
+	atomic_fetch_add(&op->files, 1);
+	atomic_fetch_add(&op->bytes, size);
+	backup_complete(w, folder, 0, &w->entry);
+	backup_complete(w, folder, SIZE_MAX, NULL);
+}
+
+void backup_free_linked(struct backup *op)
+{
+	for (size_t i = 0; i < BACKUP_LINKED_ROWS; i++)
+		while (op->linked[i] != NULL) {
+			struct backup_linked *next = op->linked[i]->next;
+
+			store_buf_free(&op->linked[i]->content);
+			free(op->linked[i]);
+			op->linked[i] = next;
+		}
+	free(op->linked);
+	free(op->devices);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "store/rest.h"
+
+const char *store_rest_type(enum store_kind kind)
+{
+	return kind == STORE_PACK ? "data" : kind == STORE_CONFIG ? "" : store_kind_name(kind);
+}
+
+bool store_rest_kind(const char *type, size_t bytes, enum store_kind *kind)
+{
+	static const enum store_kind kinds[] = {STORE_KEY, STORE_PACK, STORE_INDEX, STORE_SNAPSHOT, STORE_LOCK};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		const char *word = store_rest_type(kinds[i]);
+
+		if (strlen(word) == bytes && memcmp(word, type, bytes) == 0) {
+			*kind = kinds[i];
+			return true;
+		}
+	}
+	return false;
+}
+
+static void skip_space(struct store_in *in)
+{
+	while (in->at < in->end && (*in->at == ' ' || *in->at == '\t' || *in->at == '\r' || *in->at == '\n'))
+		in->at++;
+}
+
+static bool take(struct store_in *in, char c)
+{
+	skip_space(in);
+	if (in->at == in->end || *in->at != (uint8_t)c)
+		return false;
+	in->at++;
+	return true;
+}
+
+/* A string without escapes: keys and names have none. */
+static bool take_string(struct store_in *in, char *to, size_t room)
+{
+	size_t used = 0;
+
+	if (!take(in, '"'))
+		return false;
+	while (in->at < in->end && *in->at != '"') {
+		if (*in->at == '\\' || *in->at < 32 || used + 1 >= room)
+			return false;
+		to[used++] = (char)*in->at++;
+	}
+	to[used] = 0;
+	return take(in, '"');
+}
+
+static bool take_number(struct store_in *in, uint64_t *number)
+{
+	const uint8_t *begin;
+
+	skip_space(in);
+	begin = in->at;
+	*number = 0;
+	while (in->at < in->end && *in->at >= '0' && *in->at <= '9') {
+		if (*number > (UINT64_MAX - 9) / 10)
+			return false;
+		*number = *number * 10 + (uint64_t)(*in->at++ - '0');
+	}
+	return in->at > begin;
+}
+
+static bool take_object(struct store_in *in, char name[128], uint64_t *size)
+{
+	bool has_name = false, has_size = false;
+	char key[32], other[512];
+	uint64_t number;
+
+	if (!take(in, '{'))
+		return false;
+	do {
+		if (!take_string(in, key, sizeof(key)) || !take(in, ':'))
+			return false;
+		skip_space(in);
+		const bool text = in->at < in->end && *in->at == '"';
+		if (strcmp(key, "name") == 0)
+			has_name = take_string(in, name, 128);
+		else if (strcmp(key, "size") == 0)
+			has_size = take_number(in, size);
+		else if (text ? !take_string(in, other, sizeof(other)) : !take_number(in, &number))
+			return false;
+	} while (take(in, ','));
+	return take(in, '}') && has_name && has_size;
+}
+
+int store_rest_parse(const uint8_t *text, size_t bytes, store_list_fn *each, void *user)
+{
+	struct store_in in = store_in_of(text, bytes);
+	int rc = 0;
+
+	if (!take(&in, '['))
+		return STORE_E_INVAL;
+	if (!take(&in, ']')) {
+		do {
+			char name[128] = "";
+			struct store_id id;
+			uint64_t size = 0;
+
+			if (!take_object(&in, name, &size))
+				return STORE_E_INVAL;
+			if (store_unhex(name, &id))
+				rc = each(user, &id, size);
+		} while (rc == 0 && take(&in, ','));
+		if (rc != 0)
+			return rc;
+		if (!take(&in, ']'))
+			return STORE_E_INVAL;
+	}
+	skip_space(&in);
+	return in.at == in.end ? 0 : STORE_E_INVAL;
+}
+
+void store_rest_print(struct store_buf *out, const struct store_listed *names, size_t count)
+{
+	char hex[STORE_HEX_BYTES], text[160];
+
+	store_buf_add(out, "[", 1);
+	for (size_t i = 0; i < count; i++) {
+		const int bytes = snprintf(text, sizeof(text), "%s{\"name\":\"%s\",\"size\":%llu}", i == 0 ? "" : ",",
+					   store_hex(&names[i].name, hex), (unsigned long long)names[i].bytes);
+
+		store_buf_add(out, text, (size_t)bytes);
+	}
+	store_buf_add(out, "]", 1);
+}
+
+char *store_rest_shown(const char *path)
+{
+	const char *scheme = strstr(path, "://");
+	char *shown = store_strdup(path);
+
+	if (scheme == NULL)
+		return shown;
+	const size_t authority = (size_t)(scheme + 3 - path);
+	char *at = shown + authority + strcspn(shown + authority, "/");
+	while (at > shown + authority && *at != '@') /* the last one before the path */
+		at--;
+	char *colon = (char *)memchr(shown + authority, ':', (size_t)(at - (shown + authority)));
+	if (*at == '@' && colon != NULL)
+		memmove(colon, at, strlen(at) + 1);
+	return shown;
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpu4fs scrub: of a mounted file system by its server, else here. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/units_host.h"
+#include "cli/cli.h"
+#include "client/explain.h"
+#include "engine/engine.h"
+#include "fs/probe_host.h"
+#include "fuse/fuse.h"
+#include "fuse/ioctl.h"
+#include "print/report.h"
+#include "task/job.h"
+
+const char g4_help_scrub[] = "start|pause|resume|cancel|status [--rate SIZE] [--now] [--wait] [--json]\n"
+			     "                    DEVICE|DIRECTORY\n\n"
+			     "Reads everything that is in use of the file system on DEVICE, or mounted at\n"
+			     "DIRECTORY, past the cache, and compares it with its checksums: metadata, and files\n"
+			     "that have sums. It changes nothing. What is damaged is counted and named.\n\n"
+			     "Of a mounted file system it runs in the background, while nobody else works, and\n"
+			     "goes on after a crash or an unmount. Of one that is not mounted it runs here, and\n"
+			     "'start' and 'resume' return when it is over.\n\n"
+			     "  start    begin a new one\n"
+			     "  pause    stop until it is resumed\n"
+			     "  resume   go on where it was\n"
+			     "  cancel   end it\n"
+			     "  status   say how far it is and what the last one has found\n\n"
+			     "      --rate SIZE  so many bytes a second, at most; with resume: from now on\n"
+			     "      --now        do not wait until nobody else works\n"
+			     "      --wait       return when it is over\n"
+			     "      --json       print one JSON object\n"
+			     "      --help       show this\n\n"
+			     "Exit status: 0 nothing is damaged, as far as it is known; 1 something is, or it could\n"
+			     "not be done; 2 wrong usage.\n";
+
+struct target { /* one of the two */
+	int fd;
+	struct g4_engine *engine;
+	const char *name;
+};
+
+struct scrub_options {
+	uint64_t rate;
+	bool has_rate, now, wait, json;
+};
+
+static bool failed(const struct target *target, const char *message)
+{
+	g4_cli_error("scrub", "%s: %s", target->name, message);
+	return false;
+}
+
+/* Runs a command there; its status stands in the job. False: it said why it could not be asked. */
+static bool ask(const struct target *target, struct g4_ioc_job *job)
+{
+	struct g4_cmd cmd;
+
+	if (target->engine == NULL) {
+		if (ioctl(target->fd, G4_IOC_JOB, job) == 0)
+			return true;
+		return failed(target, errno == ENOTTY ? "its server is too old to scrub it" : strerror(errno));
+	}
+	g4_ioc_job_command(job, &cmd);
+	job->status = g4_engine_execute(target->engine, &cmd);
+	job->value = cmd.value;
+	return true;
+}
+
+static bool list(const struct target *target, struct g4_ioc_job *job)
+{
+	memset(job, 0, sizeof(*job));
+	job->op = G4_CMD_JOB_LIST;
+	if (!ask(target, job))
+		return false;
+	return job->status == 0 || failed(target, g4_strerror(job->status));
+}
+
+/* The scrub that was started last, or NULL. */
+static const struct g4_job_record *last_scrub(const struct g4_health *health)
+{
+	const struct g4_job_record *last = NULL;
+
+	for (uint32_t i = 0; i < G4_JOBS; i++)
+		if (health->jobs[i].kind == G4_JOB_SCRUB && (last == NULL || health->jobs[i].number > last->number))
+			last = &health->jobs[i];
+	return last;
+}
+
+static bool is_over(const struct g4_job_record *job)
+{
+	return job->state != G4_JOB_RUNNING && job->state != G4_JOB_PAUSED;
+}
+
+/* ------------------------------------------------------------------ printing */
+
+static void print_finding(const struct target *target, struct g4_report *report, const struct g4_finding *finding)
+{
+	static struct g4_ioc_job job;
+	const bool metadata = finding->page == G4_FINDING_METADATA;
+
+	memset(&job, 0, sizeof(job));
+	job.op = G4_CMD_PATH;
+	job.node = finding->inode;
+	job.node2 = finding->dir;
+	const bool named = finding->inode != 0 && ask(target, &job) && job.status == 0;
+	if (report->json) {
+		g4_report_object(report, NULL);
+		if (named)
+			g4_report_name(report, "path", job.path, job.value);
+		if (finding->inode != 0)
+			g4_report_hex(report, "inode", finding->inode);
+		g4_report_text(report, "what", metadata ? "metadata" : "data");
+		if (!metadata) {
+			g4_report_count(report, "offset", finding->page * G4_PAGE_BYTES);
+			g4_report_count(report, "bytes", finding->pages * G4_PAGE_BYTES);
+		}
+		g4_report_hex(report, "address", finding->address);
+		g4_report_text(report, "text", g4_strerror(-(int)finding->code));
+		g4_report_end(report);
+		return;
+	}
+	printf("  ");
+	if (named)
+		g4_print_name(stdout, job.path, job.value);
+	else if (finding->inode != 0)
+		printf("inode 0x%" PRIx64, finding->inode);
+	else
+		printf("the file system's own");
+	if (metadata)
+		printf(": metadata at 0x%" PRIx64, finding->address);
+	else
+		printf(": bytes %" PRIu64 " to %" PRIu64, finding->page * G4_PAGE_BYTES,
+		       (finding->page + finding->pages) * G4_PAGE_BYTES - 1);
+	printf(": %s\n", g4_strerror(-(int)finding->code));
+}
+
+static const char *state_name(const struct g4_job_record *job)
+{
+	static const char *const names[G4_JOB_STATES] = {"", "running", "paused", "done", "cancelled", "failed"};
+
+	return job->state < G4_JOB_STATES ? names[job->state] : "unknown";
+}
+
+static void print_job(struct g4_report *report, const struct g4_job_record *job)
+{
+	const uint32_t progress = g4_job_progress(job->done, job->units, job->state == G4_JOB_DONE);
+	const uint64_t left = is_over(job) ? 0 : g4_job_left_ns(job->done, job->units, job->run_ns);
+	char bytes[24];
+
+	if (report->json) {
+		g4_report_object(report, "scrub");
+		g4_report_count(report, "number", job->number);
+		g4_report_text(report, "state", state_name(job));
+		if (job->state == G4_JOB_FAILED)
+			g4_report_text(report, "error", g4_strerror(-(int)job->code));
+		g4_report_real(report, "percent", progress / 100.0);
+		if (left != UINT64_MAX)
+			g4_report_real(report, "seconds_left", (double)left / 1e9);
+		g4_report_count(report, "bytes_read", job->bytes);
+		g4_report_count(report, "rate", job->rate);
+		g4_report_real(report, "seconds", (double)job->run_ns / 1e9);
+		g4_report_count(report, "damaged_pages", job->errors);
+		g4_report_count(report, "moved_and_not_read", job->skipped);
+		g4_report_time(report, "started_ns", job->started_ns);
+		g4_report_end(report);
+		return;
+	}
+	g4_format_size(job->bytes, bytes, sizeof(bytes));
+	printf("scrub %" PRIu64 ": %s, %u.%02u %%, %s read", job->number, state_name(job), progress / 100,
+	       progress % 100, bytes);
+	if (!is_over(job) && left != UINT64_MAX)
+		printf(", %" PRIu64 " s left", left / UINT64_C(1000000000));
+	if (job->state == G4_JOB_FAILED)
+		printf(": %s", g4_strerror(-(int)job->code));
+	printf("\n%" PRIu64 " damaged page%s found\n", job->errors, job->errors == 1 ? "" : "s");
+	if (job->skipped > 0)
+		printf("%" PRIu64 " names were moved while it ran and not read: only another scrub tells of them\n",
+		       job->skipped);
+}
+
+/* Whether nothing is damaged, as far as it is known. */
+static bool print_status(const struct target *target, const struct scrub_options *options)
+{
+	static struct g4_ioc_job job;
+	struct g4_report report;
+
+	if (!list(target, &job))
+		return false;
+	const struct g4_health *health = &job.health;
+	const struct g4_job_record *last = last_scrub(health);
+	g4_report_start(&report, stdout, options->json);
+	if (last != NULL)
+		print_job(&report, last);
+	else if (!options->json)
+		printf("there was no scrub\n");
+	if (options->json) {
+		g4_report_count(&report, "damaged_pages_met", health->damaged_pages);
+		g4_report_count(&report, "damaged_pages_not_listed", health->findings_lost);
+		g4_report_list(&report, "findings");
+	} else if (health->damaged_pages > 0) {
+		printf("%" PRIu64 " damaged pages were met since the file system was made\n", health->damaged_pages);
+	}
+	for (uint32_t i = 0; i < G4_FINDINGS; i++)
+		if (health->findings[i].code != 0)
+			print_finding(target, &report, &health->findings[i]);
+	if (options->json) {
+		g4_report_end(&report);
+		g4_report_finish(&report);
+	} else if (health->findings_lost > 0) {
+		printf("  and %" PRIu64 " more pages\n", health->findings_lost);
+	}
+	return last == NULL || (last->errors == 0 && last->state != G4_JOB_FAILED);
+}
+
+/* ------------------------------------------------------------------ doing */
+
+static bool start(const struct target *target, const struct scrub_options *options)
+{
+	static struct g4_ioc_job job;
+
+	memset(&job, 0, sizeof(job));
+	job.op = G4_CMD_JOB_START;
+	job.node2 = G4_JOB_SCRUB;
+	job.flags = options->now ? G4_JOB_EAGER : 0;
+	job.rate = options->rate;
+	if (!ask(target, &job))
+		return false;
+	if (job.status == -G4_E_BUSY)
+		return failed(target, "a scrub is there already: pause, resume or cancel it");
+	return job.status == 0 || failed(target, g4_strerror(job.status));
+}
+
+static bool set(const struct target *target, uint32_t order, uint64_t rate)
+{
+	static struct g4_ioc_job job;
+
+	if (!list(target, &job))
+		return false;
+	const struct g4_job_record *last = last_scrub(&job.health);
+	if (last == NULL || is_over(last))
+		return failed(target, "there is no scrub that goes on");
+	const uint64_t number = last->number;
+	memset(&job, 0, sizeof(job));
+	job.op = G4_CMD_JOB_SET;
+	job.node2 = number;
+	job.mask = order;
+	job.rate = rate;
+	if (!ask(target, &job))
+		return false;
+	return job.status == 0 || failed(target, g4_strerror(job.status));
+}
+
+static bool wait_for_end(const struct target *target)
+{
+	static struct g4_ioc_job job;
+	const struct timespec rest = {.tv_nsec = 100 * 1000 * 1000};
+
+	for (;;) {
+		if (!list(target, &job))
+			return false;
+		const struct g4_job_record *last = last_scrub(&job.health);
+		if (last == NULL || last->state != G4_JOB_RUNNING)
+			return true;
+		nanosleep(&rest, NULL);
+	}
+}
+
+static bool act(const struct target *target, const char *what, const struct scrub_options *options)
+{
+	bool good = true;
+
+	if (strcmp(what, "start") == 0)
+		good = start(target, options);
+	else if (strcmp(what, "pause") == 0)
+		good = set(target, G4_JOB_PAUSE, 0);
+	else if (strcmp(what, "cancel") == 0)
+		good = set(target, G4_JOB_CANCEL, 0);
+	else if (strcmp(what, "resume") == 0)
+		good = (!options->has_rate || set(target, G4_JOB_LIMIT, options->rate)) &&
+		       set(target, G4_JOB_RESUME, 0);
+	const bool goes_on = strcmp(what, "start") == 0 || strcmp(what, "resume") == 0;
+	if (good && (options->wait || (goes_on && target->engine != NULL)))
+		good = wait_for_end(target);
+	return good && print_status(target, options);
+}
+
+static bool act_on_mount(const char *directory, const char *what, const struct scrub_options *options)
+{
+	struct target target = {.fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .name = directory};
+
+	if (target.fd < 0)
+		return failed(&target, strerror(errno));
+	const bool good = act(&target, what, options);
+	close(target.fd);
+	return good;
+}
+
+static bool act_on_device(const char *device, const char *what, const struct scrub_options *options)
+{
+	struct g4_mount_options mount = {.flags = strcmp(what, "status") == 0 ? G4_MOUNT_READ_ONLY : 0};
+	struct target target = {.fd = -1, .name = device};
+	char message[512] = "";
+
+	g4_fuse_wait_for_last_mount(device); /* umount(8) does not */
+	int rc = g4_engine_mount(&device, 1, &mount, &target.engine, message, sizeof(message));
+	if (rc < 0) {
+		g4c_explain(rc, device, message, sizeof(message));
+		g4_cli_error("scrub", "%s", message);
+		return false;
+	}
+	const bool good = act(&target, what, options);
+	rc = g4_engine_unmount(target.engine);
+	return rc == 0 ? good : failed(&target, g4_strerror(rc));
+}
+
+static bool is_action(const char *word)
+{
+	static const char *const words[] = {"start", "pause", "resume", "cancel", "status"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcmp(word, words[i]) == 0)
+			return true;
+	return false;
+}
+
+int g4_cli_scrub(int argc, char **argv)
+{
+	static const struct option long_options[] = {{"rate", required_argument, NULL, 'r'},
+						     {"now", no_argument, NULL, 'n'},
+						     {"wait", no_argument, NULL, 'w'},
+						     {"json", no_argument, NULL, 'j'},
+						     {NULL, 0, NULL, 0}};
+	struct scrub_options options = {0};
+	char source[4096];
+
+	for (int answer; (answer = getopt_long(argc, argv, ":", long_options, NULL)) != -1;) {
+		if (answer == 'r') {
+			options.has_rate = true;
+			if (g4_parse_size(optarg, &options.rate) < 0)
+				return g4_cli_usage("scrub", "'%s' is no size", optarg);
+		} else if (answer == 'n') {
+			options.now = true;
+		} else if (answer == 'w') {
+			options.wait = true;
+		} else if (answer == 'j') {
+			options.json = true;
+		} else {
+			return g4_cli_bad_option("scrub", answer, argv);
+		}
+	}
+	if (argc - optind != 2)
+		return g4_cli_usage("scrub", "what to do and one device or directory are needed");
+	const char *what = argv[optind], *name = argv[optind + 1];
+	if (!is_action(what))
+		return g4_cli_usage("scrub", "'%s' is none of start, pause, resume, cancel and status", what);
+	const bool good = g4_probe_mount_source(name, true, source, sizeof(source)) ?
+				  act_on_mount(name, what, &options) :
+				  act_on_device(name, what, &options);
+	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
+}

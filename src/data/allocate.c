@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranges of files: fallocate(2), holes, and looking for them. */
+#include "data/batch.h"
+#include "data/dirty.h"
+#include "data/file.h"
+#include "data/map.h"
+#include "data/reserve.h"
+#include "data/write.h"
+#include "data/writeback.h"
+#include "inode/inode.h"
+#include "inode/times.h"
+#include "inode/txn.h"
+
+G4_FN static int count_holes(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			     uint64_t end, uint64_t *pages)
+{
+	struct g4_run run;
+	int rc = 0;
+
+	run.pages = 0;
+
+	for (*pages = 0; page < end && rc == 0; page += run.pages) {
+		rc = g4_map_lookup(wg, fs, inode, page, end - page, &run);
+		if (rc == 0 && run.kind == G4_HOLE)
+			*pages += run.pages;
+	}
+	return rc;
+}
+
+/*
+ * Reserves space for all holes in a range, beyond the *reserved pages that are reserved for them already: fallocate gives
+ * all or nothing. What maps them comes out of what is kept for that (g4_alloc_keep()).
+ */
+G4_FN static int reserve_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t end,
+			       uint64_t *reserved)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	uint64_t holes;
+
+	for (uint32_t tries = 0;; tries++) {
+		int rc = count_holes(wg, fs, inode, page, end, &holes);
+		if (rc < 0 || holes <= *reserved)
+			return rc;
+		if (g4_alloc_reserve(&fs->alloc, holes - *reserved)) {
+			*reserved = holes;
+			return 0;
+		}
+		rc = tries ? -G4_E_NOSPC : g4_make_room(wg, fs, index);
+		if (rc < 0)
+			return rc;
+	}
+}
+
+/* From the reservation, which shrinks. */
+G4_FN static int allocate_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t end,
+				uint64_t *reserved)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	/* what is dirty has space reserved for the map as it is */
+	int rc = g4_map_height_for(end - 1) > inode->disk.map_height ? g4_writeback_mapped(wg, fs, index) : 0;
+
+	while (page < end && rc == 0) {
+		struct g4_address address;
+		uint64_t got, done = 0;
+		struct g4_run run;
+		struct g4_txn txn;
+
+		rc = g4_map_lookup(wg, fs, inode, page, end - page, &run);
+		if (rc < 0)
+			break;
+		if (run.kind != G4_HOLE) {
+			page += run.pages;
+			continue;
+		}
+		rc = g4_place_unwritten(wg, fs, inode, g4_min64(run.pages, *reserved), &address, &got);
+		if (rc < 0)
+			break;
+		*reserved -= got;
+		rc = g4_begin(wg, fs, g4_map_credits(fs), &txn);
+		if (rc == 0) {
+			rc = g4_map_set(wg, fs, &txn, inode, page, address, got, false, NULL, &done);
+			int logged = g4_inode_log(wg, fs, &txn, inode);
+			rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
+		}
+		if (done < got) { /* the reservation holds again */
+			g4_alloc_release(&fs->alloc, g4_address_after_pages(address, done), got - done);
+			g4_add64(&fs->alloc.reserved, got - done);
+			*reserved += got - done;
+		}
+		inode->next_goal = g4_address_after_pages(address, done);
+		page += done;
+	}
+	return rc;
+}
+
+/* Zeros part of a page, if there is anything but zeros; without `apply` it only makes sure that there is space for it. */
+G4_FN static int zero_part(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t from, uint64_t end, bool apply)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	uint64_t page = from >> G4_PAGE_SHIFT;
+	struct g4_run run;
+
+	end = g4_min64(end, inode->size);
+	if (from >= end)
+		return 0;
+	uint32_t line = g4_cache_find(&fs->cache, inode->data_key, page);
+	if (line != G4_NO_LINE) {
+		g4_cache_put(&fs->cache, line);
+	} else {
+		int rc = g4_map_lookup(wg, fs, inode, page, 1, &run);
+		if (rc < 0 || run.kind != G4_WRITTEN)
+			return rc;
+	}
+	return g4_page_write(wg, fs, index, page, from & (G4_PAGE_BYTES - 1), NULL, apply ? end - from : 0);
+}
+
+G4_FN static int punch(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, uint64_t end)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	uint64_t first = g4_pages_for(offset), last = end >> G4_PAGE_SHIFT, next;
+	int rc = 0;
+
+	if (first > last) /* inside one page */
+		return zero_part(wg, fs, index, offset, end, true);
+	/* what may find no space comes before what changes anything */
+	rc = zero_part(wg, fs, index, offset, first << G4_PAGE_SHIFT, false);
+	if (rc == 0)
+		rc = zero_part(wg, fs, index, last << G4_PAGE_SHIFT, end, false);
+	for (next = first; next < last && rc == 0;) {
+		uint64_t cleared = next;
+		struct g4_txn txn;
+		rc = g4_begin(wg, fs, 2 * G4_MAP_CREDITS, &txn);
+		if (rc < 0)
+			break;
+		rc = g4_map_clear(wg, fs, &txn, inode, next, last, &next);
+		int logged = g4_inode_log(wg, fs, &txn, inode);
+		rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
+		if (rc < 0)
+			break;
+		uint64_t end_page = g4_min64(next, last);
+		g4_drop_dirty(fs, index, cleared, end_page);
+		g4_cache_drop_range(&fs->cache, inode->data_key, cleared,
+				    g4_min64(end_page, g4_pages_for(inode->size)));
+	}
+	if (rc == 0)
+		rc = zero_part(wg, fs, index, offset, first << G4_PAGE_SHIFT, true);
+	if (rc == 0)
+		rc = zero_part(wg, fs, index, last << G4_PAGE_SHIFT, end, true);
+	return rc;
+}
+
+G4_FN int g4_file_check_range(uint32_t mode, uint64_t offset, uint64_t bytes)
+{
+	bool keep = mode & G4_FALLOC_KEEP_SIZE;
+
+	if (mode & ~(G4_FALLOC_KEEP_SIZE | G4_FALLOC_PUNCH_HOLE | G4_FALLOC_ZERO_RANGE))
+		return -G4_E_NOTSUP;
+	if ((mode & G4_FALLOC_PUNCH_HOLE) && (!keep || (mode & G4_FALLOC_ZERO_RANGE)))
+		return -G4_E_NOTSUP;
+	if (bytes == 0 || offset > G4_FILE_MAX_BYTES)
+		return -G4_E_INVAL;
+	return bytes > G4_FILE_MAX_BYTES - offset ? -G4_E_FBIG : 0;
+}
+
+G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint32_t mode, uint64_t offset,
+			   uint64_t bytes)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	bool keep = mode & G4_FALLOC_KEEP_SIZE, allocates = !(mode & G4_FALLOC_PUNCH_HOLE);
+	uint64_t end = offset + bytes, page = offset >> G4_PAGE_SHIFT, end_page = g4_pages_for(end), reserved = 0;
+	int rc = g4_inline_leave(wg, fs, index);
+
+	if (rc == 0 &&
+	    allocates) /* before anything changes; what maps them is in what is kept, or there is none of them */
+		rc = reserve_holes(wg, fs, index, page, end_page, &reserved);
+	if (rc == 0 && (mode & (G4_FALLOC_PUNCH_HOLE | G4_FALLOC_ZERO_RANGE)))
+		rc = punch(wg, fs, index, offset, end);
+	if (rc == 0 && (mode & G4_FALLOC_ZERO_RANGE)) /* what it has freed */
+		rc = reserve_holes(wg, fs, index, page, end_page, &reserved);
+	if (rc == 0 && allocates)
+		rc = allocate_holes(wg, fs, index, page, end_page, &reserved);
+	g4_alloc_unreserve(&fs->alloc, reserved);
+	if (rc == 0 && !keep && end > inode->size)
+		rc = g4_file_grow(wg, fs, index, end);
+	if (rc == 0)
+		g4_touch(fs, index, true, true);
+	return g4_check(fs, rc);
+}
+
+G4_FN int g4_file_seek(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, uint32_t whence,
+		       uint64_t *found)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	uint64_t page = offset >> G4_PAGE_SHIFT, pages = g4_pages_for(inode->size);
+	struct g4_run run;
+	int rc = 0;
+
+	if (whence != G4_SEEK_DATA && whence != G4_SEEK_HOLE)
+		return -G4_E_INVAL;
+	if (offset >= inode->size)
+		return -G4_E_NXIO;
+	rc = g4_writeback(wg, fs, index); /* so that the mapping tells everything */
+	if (rc < 0)
+		return rc;
+	if (inode->disk.flags & G4_INODE_INLINE) {
+		*found = whence == G4_SEEK_DATA ? offset : inode->size;
+		return 0;
+	}
+	while (page < pages) {
+		rc = g4_map_lookup(wg, fs, inode, page, pages - page, &run);
+		if (rc < 0)
+			return g4_check(fs, rc);
+		if ((run.kind == G4_WRITTEN) == (whence == G4_SEEK_DATA)) {
+			*found = g4_max64(offset, page << G4_PAGE_SHIFT);
+			return 0;
+		}
+		page += run.pages;
+	}
+	*found = inode->size;
+	return whence == G4_SEEK_HOLE ? 0 : -G4_E_NXIO;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The write pipeline (DESIGN.md "The way of a write"): everything that is stored of a file's contents goes through its stages, a
+ * batch of pages at a time.
+ *
+ *     gather -> hash -> place -> store -> publish
+ *
+ * Dedup will stand between hash and place, parity between place and store; a stage is a file that reads and extends
+ * the batch. Data goes to space that nothing points to yet; publish alone touches metadata: it makes the data reachable in a
+ * transaction, together with the size. Crash before publish: the old contents, and the space was never taken on disk. Crash
+ * after: the new. An I/O error leaves dirty pages dirty and gives the claimed space back.
+ *
+ * Leader, in-core inode write-locked.
+ */
+#ifndef G4_BATCH_H
+#define G4_BATCH_H
+
+#include "data/split.h"
+#include "data/sums.h"
+
+#define G4_BATCH_PAGES 256u /* from the cache */
+#define G4_BATCH_SEGMENTS 256u
+#define G4_BATCH_SUMS 512u /* pages that have sums, from memory: a large page */
+
+/* Pages in a row, in the file and on the device. */
+struct g4_segment {
+	struct g4_address address;
+	uint64_t page;
+	uint32_t pages;
+	uint32_t first; /* index into the batch */
+	bool in_place;	/* space that was allocated before and never written */
+};
+
+struct g4_batch {
+	/* gather */
+	uint32_t count;
+	const uint8_t *direct; /* data of all pages, which are one row from direct_page on, instead of lines */
+	bool foreign;	       /* that is memory that others may change: sums are of what was stored of it */
+	uint64_t direct_page;
+	uint64_t reserved; /* pages of space reserved for them and their mapping */
+	uint32_t lines[G4_BATCH_PAGES];
+	uint64_t pages[G4_BATCH_PAGES];
+	/* place */
+	uint32_t segment_count;
+	uint64_t claimed; /* pages of new space, out of the reservation */
+	struct g4_segment segments[G4_BATCH_SEGMENTS];
+	/* hash */
+	uint32_t algorithm; /* enum g4_checksum_algorithm; 0: the pages have no sums */
+	struct g4_sum_entry sums[G4_BATCH_SUMS] __attribute__((aligned(16)));
+	/* store */
+	struct g4_iov iovs[G4_BATCH_PAGES];
+	struct g4_space_io requests[G4_BATCH_PAGES / 2];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_batch) + G4_PAGE_BYTES <= G4_FS_SCRATCH_BYTES,
+		 "with a page, their room in scratch memory");
+
+/* A batch in scratch memory, not before what may write back with another one. */
+G4_FN G4_INLINE struct g4_batch *g4_batch_take(struct g4_wg *wg)
+{
+	return (struct g4_batch *)g4_scratch_take(wg, sizeof(struct g4_batch));
+}
+
+/* ---- gather.c ---- */
+/* Up to a batch of an inode's dirty lines, sorted by page. */
+G4_FN void g4_gather_dirty(struct g4_fs *fs, const struct g4_inode_core *inode, struct g4_batch *batch);
+/* Pages in a row, whole, from memory that the space takes. */
+G4_FN void g4_gather_memory(const uint8_t *from, uint64_t page, uint32_t count, uint64_t reserved,
+			    struct g4_batch *batch);
+/* What is reserved for the batch's lines from `from` on. */
+G4_FN uint64_t g4_gathered_reservation(const struct g4_fs *fs, const struct g4_batch *batch, uint32_t from);
+
+/* ---- hash.c ---- */
+/*
+ * The sums of a batch's pages, which nobody changes any more until they are stored, as the file's policy wants them. Foreign ones get
+ * theirs when they are stored.
+ */
+G4_FN int g4_hash(struct g4_wg *wg, struct g4_fs *fs, uint32_t policy, struct g4_batch *batch);
+
+/* ---- place.c: where a data page gets its address, and where a disk would be chosen ---- */
+/* Finds space for a batch, in segments; it ends where there is no room for more of them. */
+G4_FN int g4_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch);
+/* The same for one page whose inode may not exist yet, near `goal` (0: anywhere), from what nobody has reserved. */
+G4_FN int g4_place_page(struct g4_wg *wg, struct g4_fs *fs, struct g4_address goal, struct g4_batch *batch);
+/* 1..want pages in a row for space that is not written (fallocate), from a reservation, which shrinks by *got. */
+G4_FN int g4_place_unwritten(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t want,
+			     struct g4_address *address, uint64_t *got);
+/* Gives back the new space of the batch's pages from `from` on, which may lie inside a segment. */
+G4_FN void g4_place_undo(struct g4_fs *fs, const struct g4_batch *batch, uint32_t from);
+
+/* ---- store.c ---- */
+/* Writes a placed batch to the device, together with idle workgroups where it is large. */
+G4_FN int g4_store(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch);
+/* A piece of that (help.c): offsets count from the batch's first page. */
+G4_FN int g4_store_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch,
+			 const struct g4_split_piece *piece);
+
+/* ---- publish.c ---- */
+/* Makes a stored batch reachable; `size` is what the file is long when all of it is. *published: pages done. */
+G4_FN int g4_publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+		     uint64_t size, uint32_t *published);
+/* The whole contents of a tiny file go into the inode. */
+G4_FN int g4_publish_inline(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, const void *data);
+
+/* ---- pipeline.c: the stages one after the other ---- */
+/*
+ * Hash, place, store and publish one gathered batch. *published: pages that are reachable now, from the batch's start; their
+ * reservation is used up, and so is all of a direct batch's.
+ */
+G4_FN int g4_pipeline_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+			  uint64_t size, uint32_t *published);
+/*
+ * For a page that the caller's own transaction makes reachable, together with something else: stores it now, in space near
+ * `goal` (0: anywhere). `policy`: of the file whose it will be. ahead->address is none if this fails.
+ */
+G4_FN int g4_store_ahead(struct g4_wg *wg, struct g4_fs *fs, uint32_t policy, struct g4_address goal,
+			 const uint8_t *data, struct g4_page_ahead *ahead);
+/* In that transaction: it becomes page `page` of the file. The caller logs the inode. */
+G4_FN int g4_publish_ahead(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			   uint64_t page, const struct g4_page_ahead *ahead);
+/* Or nothing comes of it. */
+G4_FN void g4_drop_ahead(struct g4_fs *fs, const struct g4_page_ahead *ahead);
+
+#endif

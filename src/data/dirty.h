@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The dirty pages of an inode: a list of lines, each referenced by it. The in-core inode is write-locked. Leader. */
+#ifndef G4_DIRTY_H
+#define G4_DIRTY_H
+
+#include "inode/mounted.h"
+
+/* What a cache line has of a dirty page, while it is on the list. Guarded by the inode's dirty_lock. */
+struct g4_data_line {
+	uint32_t prev, next; /* of the list */
+	uint8_t reservation; /* pages of space reserved for it and its mapping (reserve.c) */
+	uint8_t dirty;	     /* it is on the list */
+};
+G4_STATIC_ASSERT(sizeof(struct g4_data_line) <= sizeof(((struct g4_line *)0)->kept), "a line keeps it");
+
+G4_FN G4_INLINE struct g4_data_line *g4_data_line(const struct g4_cache *cache, uint32_t line)
+{
+	return (struct g4_data_line *)(void *)cache->lines[line].kept;
+}
+
+/* Puts a referenced line on the list; its space is reserved (reserve.c). */
+G4_FN void g4_dirty_add(struct g4_fs *fs, uint32_t index, uint32_t line);
+/* Takes a line off the list and drops the list's reference. The line's reservation is the caller's business. */
+G4_FN void g4_dirty_remove(struct g4_fs *fs, struct g4_inode_core *inode, uint32_t line);
+/* Pages of a range come off the list and out of the cache: they will not be written. */
+G4_FN void g4_drop_dirty(struct g4_fs *fs, uint32_t index, uint64_t first_page, uint64_t end_page);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ownership of space. Crash at any line: the pointer and its space change in one transaction. */
+#include "data/extent.h"
+#include "inode/txn.h"
+
+#define EXTEND_CREDITS 32u /* that are asked for at a time */
+
+G4_FN static bool may_share(const struct g4_fs *fs)
+{
+	return (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SHARED) != 0;
+}
+
+G4_FN bool g4_extent_credits(const struct g4_fs *fs, struct g4_txn *txn, uint32_t extents, uint64_t pages)
+{
+	/* maps of the groups that it lies in, and their descriptors, which share pages */
+	const uint64_t one = pages / G4_GROUP_PAGES + G4_ALLOC_CREDITS;
+	/* counts of owners: one extent that comes, one that goes */
+	const uint32_t credits = (uint32_t)(extents * one) + (may_share(fs) ? 2 * G4_SHARE_CREDITS : 0);
+
+	return txn->credits >= credits || g4_txn_extend(txn, credits > EXTEND_CREDITS ? credits : EXTEND_CREDITS);
+}
+
+G4_FN int g4_extent_acquire(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
+			    uint64_t pages)
+{
+	return g4_alloc_publish(wg, &fs->alloc, txn, address, pages);
+}
+
+G4_FN int g4_extent_release(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
+			    uint64_t pages)
+{
+	const int shared = g4_extent_is_shared(wg, fs, address, pages);
+
+	if (shared > 0)
+		return g4_share_release(wg, &fs->alloc, txn, address, pages);
+	return shared < 0 ? shared : g4_alloc_free(wg, &fs->alloc, txn, address, pages);
+}
+
+G4_FN int g4_extent_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
+			  uint64_t pages)
+{
+	return g4_share_acquire(wg, &fs->alloc, txn, address, pages);
+}
+
+/* Nobody shares the file's pages meanwhile: that takes the lock of an inode that leads to them, or there are others already. */
+G4_FN int g4_extent_is_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, uint64_t pages)
+{
+	if (!may_share(fs))
+		return 0;
+	return g4_share_any(wg, &fs->alloc, address, pages);
+}
+
+G4_FN int g4_node_acquire(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			  struct g4_address *address)
+{
+	const bool reserved = inode->map_reservation > 0;
+	int rc = reserved ? g4_alloc_reserved_metadata(wg, &fs->alloc, txn, address) :
+			    g4_alloc_metadata(wg, &fs->alloc, txn, address);
+
+	if (rc < 0)
+		return rc;
+	inode->map_reservation -= reserved;
+	inode->disk.pages++;
+	return 0;
+}
+
+G4_FN int g4_nodes_acquire(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			   uint32_t count, struct g4_address *first)
+{
+	const bool reserved = inode->map_reservation >= count;
+	int rc = g4_alloc_metadata_row(wg, &fs->alloc, txn, reserved, count, first);
+
+	if (rc < 0)
+		return rc;
+	inode->map_reservation -= reserved ? count : 0;
+	inode->disk.pages += count;
+	return 0;
+}
+
+G4_FN int g4_node_release(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			  struct g4_address address)
+{
+	int rc = g4_alloc_free_metadata(wg, &fs->alloc, txn, address);
+
+	if (rc == 0)
+		inode->disk.pages--;
+	return rc;
+}

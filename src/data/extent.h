@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ownership of space: the pair of functions between what points to space and the allocator. A pointer that comes to be acquires
+ * what it leads to, one that goes releases it, both in the transaction that changes the pointer. Space of the first owner is
+ * published in the allocation map; owners beyond it are counted (alloc/share.h); the last one to go frees it.
+ *
+ * Claiming space for data that is not reachable yet is place.c's. Leader, in a transaction, in-core inode write-locked.
+ */
+#ifndef G4_EXTENT_H
+#define G4_EXTENT_H
+
+#include "alloc/share.h"
+#include "inode/mounted.h"
+
+/*
+ * Whether the transaction has the credits for `extents` calls of the two below, of up to `pages` pages each, or gets them. The
+ * slots that change beside are the caller's to count.
+ */
+G4_FN bool g4_extent_credits(const struct g4_fs *fs, struct g4_txn *txn, uint32_t extents, uint64_t pages);
+/* A pointer leads to space that was claimed and that no transaction has published. */
+G4_FN int g4_extent_acquire(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
+			    uint64_t pages);
+/* A pointer leads to space that another one leads to already. The errors of g4_share_acquire(). Of one region. */
+G4_FN int g4_extent_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
+			  uint64_t pages);
+/* Whether an extent of several regions may have other owners: it can not be released as one then. 0, 1, or an error. */
+G4_FN int g4_extent_is_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, uint64_t pages);
+/* As many of the pages as can be shared or released at a time: those of the region that the first lies in. */
+G4_FN G4_INLINE uint64_t g4_extent_part(struct g4_address address, uint64_t pages)
+{
+	return g4_min64(pages, G4_REGION_PAGES - g4_address_page(address) % G4_REGION_PAGES);
+}
+/* A pointer to it goes. -G4_E_CORRUPT_MAP: the address can be no file's. Of one region, or not shared. */
+G4_FN int g4_extent_release(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
+			    uint64_t pages);
+/* The same of a page of metadata that is an inode's own: of its map, from its reservation if it has one, or of its attributes. */
+G4_FN int g4_node_acquire(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			  struct g4_address *address);
+/* So many of them in a row; -G4_E_NOSPC: there are none. */
+G4_FN int g4_nodes_acquire(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			   uint32_t count, struct g4_address *first);
+G4_FN int g4_node_release(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			  struct g4_address address);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading contents from the device, and comparing them with their sums. */
+#include "data/fetch.h"
+#include "data/map.h"
+#include "data/sums.h"
+#include "inode/events.h"
+
+/* A few pages of a transfer, while they are verified. In scratch memory. */
+struct check {
+	uint32_t count;
+	uint64_t page; /* of the file: the first */
+	void *pages[G4_SUMS_AT_ONCE];
+	struct g4_address addresses[G4_SUMS_AT_ONCE];
+	struct g4_sum_entry expected[G4_SUMS_AT_ONCE];
+	struct g4_sum_entry found[G4_SUMS_AT_ONCE];
+};
+
+G4_FN static bool same_sum(const struct g4_sum_entry *a, const struct g4_sum_entry *b)
+{
+	return g4_bytes_equal(a->bytes, b->bytes, sizeof(a->bytes));
+}
+
+/*
+ * Page k of the check does not match. It is read again, into memory that nobody else can change: that decides, whatever a caller
+ * does with its own memory meanwhile.
+ */
+G4_FN static int read_again(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
+			    const struct check *check, uint32_t k)
+{
+	const uint32_t mark = g4_scratch_mark(wg), algorithm = g4_sum_entry_algorithm(&check->expected[k]);
+	uint8_t *page = g4_scratch_take_page(wg);
+	const void *pages[1] = {page};
+	struct g4_sum_entry found;
+	int rc = g4_space_read(wg, &fs->space, check->addresses[k], page, G4_PAGE_BYTES);
+
+	if (rc == 0) {
+		g4_sums_make(wg, algorithm, pages, 1, &found);
+		if (same_sum(&found, &check->expected[k])) {
+			g4_copy(wg, check->pages[k], page, G4_PAGE_BYTES);
+		} else {
+			struct g4_event event = {inode->ino, check->page + k, g4_address_stored(check->addresses[k]),
+						 G4_E_DATA,  algorithm,	      {0},
+						 {0}};
+			memcpy(event.expected, check->expected[k].bytes, sizeof(event.expected));
+			memcpy(event.found, found.bytes, sizeof(event.found));
+			g4_event_post(fs, &event);
+			rc = -G4_E_DATA;
+		}
+	}
+	g4_scratch_release(wg, mark);
+	return rc;
+}
+
+G4_FN static bool is_known(uint32_t algorithm)
+{
+	return algorithm == G4_CHECKSUM_BLAKE3 || algorithm == G4_CHECKSUM_CRC32C || algorithm == G4_CHECKSUM_XXH3;
+}
+
+/* All pages of the check that have a sum. The first error, in order of the pages; *bad has the bits of all that have one. */
+G4_FN static int verify(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, struct check *check,
+			uint32_t *bad)
+{
+	uint32_t done = 0;
+	int rc = g4_map_sums(wg, fs, inode, check->page, check->count, check->expected);
+
+	*bad = rc < 0 ? UINT32_MAX : 0;
+	if (rc < 0)
+		return rc;
+	while (done < check->count) {
+		const uint32_t first = done, algorithm = g4_sum_entry_algorithm(&check->expected[first]);
+		while (done < check->count && g4_sum_entry_algorithm(&check->expected[done]) == algorithm)
+			done++;
+		if (algorithm == G4_CHECKSUM_NONE)
+			continue;
+		if (!is_known(algorithm)) {
+			*bad = UINT32_MAX;
+			return rc < 0 ? rc : -G4_E_CORRUPT_SUMS;
+		}
+		g4_sums_make(wg, algorithm, (const void *const *)&check->pages[first], done - first,
+			     &check->found[first]);
+		for (uint32_t k = first; k < done; k++) {
+			int again = same_sum(&check->found[k], &check->expected[k]) ?
+					    0 :
+					    read_again(wg, fs, inode, check, k);
+			*bad |= again < 0 ? UINT32_C(1) << k : 0;
+			if (again < 0 && rc == 0)
+				rc = again;
+		}
+	}
+	return rc;
+}
+
+G4_FN int g4_fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+		   struct g4_space_io *requests, uint32_t count)
+{
+	int rc = g4_space_transfer(wg, &fs->space, requests, count);
+
+	if (rc < 0 || !(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SUMS))
+		return rc;
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct check *check = (struct check *)g4_scratch_take(wg, sizeof(*check));
+	uint32_t bad;
+	check->page = page;
+	check->count = 0;
+	for (uint32_t r = 0; r < count && rc == 0; r++) {
+		struct g4_address address = requests[r].address;
+		for (uint32_t part = 0; part < requests[r].io.iov_count && rc == 0; part++) {
+			const struct g4_iov *iov = &requests[r].io.iov[part];
+			for (uint64_t at = 0; at < iov->bytes && rc == 0; at += G4_PAGE_BYTES) {
+				check->pages[check->count] = (uint8_t *)iov->base + at;
+				check->addresses[check->count++] = address;
+				address = g4_address_after(address, G4_PAGE_BYTES);
+				if (check->count < G4_SUMS_AT_ONCE)
+					continue;
+				rc = verify(wg, fs, inode, check, &bad);
+				check->page += check->count;
+				check->count = 0;
+			}
+		}
+	}
+	if (rc == 0 && check->count > 0)
+		rc = verify(wg, fs, inode, check, &bad);
+	g4_scratch_release(wg, mark);
+	return rc;
+}
+
+G4_FN int g4_fetch_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			struct g4_address address, void *to)
+{
+	struct g4_iov iov = {to, G4_PAGE_BYTES};
+	struct g4_space_io request;
+
+	g4_space_io_init(&request, G4_IO_READ, address, &iov, 1);
+	return g4_fetch(wg, fs, inode, page, &request, 1);
+}
+
+G4_FN int g4_fetch_survey(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			  struct g4_address address, uint8_t *to, uint32_t count, uint64_t *bad)
+{
+	int rc = g4_space_read(wg, &fs->space, address, to, count * G4_PAGE_BYTES);
+
+	*bad = rc < 0 ? UINT64_MAX : 0;
+	if (rc < 0 || !(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SUMS))
+		return rc;
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct check *check = (struct check *)g4_scratch_take(wg, sizeof(*check));
+	for (uint32_t at = 0; at < count; at += G4_SUMS_AT_ONCE) {
+		uint32_t some;
+		check->page = page + at;
+		check->count = (uint32_t)g4_min64(count - at, G4_SUMS_AT_ONCE);
+		for (uint32_t k = 0; k < check->count; k++) {
+			check->pages[k] = to + (at + k) * G4_PAGE_BYTES;
+			check->addresses[k] = g4_address_after_pages(address, at + k);
+		}
+		int verified = verify(wg, fs, inode, check, &some);
+		*bad |= (uint64_t)some << at;
+		rc = rc == 0 ? verified : rc;
+	}
+	g4_scratch_release(wg, mark);
+	return rc;
+}

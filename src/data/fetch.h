@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading contents from the device. All reads of file contents come through g4_fetch(): here a sum of a page is verified, once
+ * there are any, before its line is valid or its caller sees it.
+ */
+#ifndef G4_FETCH_H
+#define G4_FETCH_H
+
+#include "inode/mounted.h"
+
+/*
+ * Leader, in-core inode locked. Fills the requests with what is stored of pages in a row, `page` of the file and those behind
+ * it, in the order of the requests. First error.
+ */
+G4_FN int g4_fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+		   struct g4_space_io *requests, uint32_t count);
+/* Whether an error is of single pages or of their sums: others of the same request may be whole. */
+G4_FN G4_INLINE bool g4_fetch_is_damage(int rc)
+{
+	return rc == -G4_E_DATA || rc == -G4_E_CORRUPT_SUMS;
+}
+/* One page, which is stored at `address`. */
+G4_FN int g4_fetch_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			struct g4_address address, void *to);
+/*
+ * At most 64 pages in a row, into memory that nobody else changes. The first error; *bad: bit k: page k is damaged or can not be
+ * verified.
+ */
+G4_FN int g4_fetch_survey(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			  struct g4_address address, uint8_t *to, uint32_t count, uint64_t *bad);
+
+#endif

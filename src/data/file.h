@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Contents of regular files: what commands do to them. The in-core inode is write-locked unless it says otherwise. Leader. */
+#ifndef G4_FILE_H
+#define G4_FILE_H
+
+#include "inode/mounted.h"
+
+#define G4_DIRECT_PAGES 64u /* transfers from this size on bypass the cache when they are aligned */
+
+/*
+ * Read-locked. bypass: the caller keeps what it reads. Aligned pages that are not cached are read straight into its memory:
+ * large pieces, and any in a place that does not continue the read before. Sequential small ones come from the cache, with
+ * what follows.
+ */
+G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, void *to, uint64_t bytes,
+		       bool bypass, uint64_t *done);
+G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, const void *from,
+			uint64_t bytes, uint64_t *done);
+/* Sets the size. */
+G4_FN int g4_file_truncate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t size);
+/* Recovery: frees what lies behind the size of an inode on the orphan list. */
+G4_FN int g4_file_cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t index);
+/* Frees the contents of an inode that goes, a symbolic link's too; in several transactions where there is much. */
+G4_FN int g4_file_free(struct g4_wg *wg, struct g4_fs *fs, uint32_t index);
+/* Whether g4_file_allocate() knows what is asked. */
+G4_FN int g4_file_check_range(uint32_t mode, uint64_t offset, uint64_t bytes);
+/* fallocate(2): mode is of G4_FALLOC_*. */
+G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint32_t mode, uint64_t offset,
+			   uint64_t bytes);
+/* lseek(2) for G4_SEEK_DATA and G4_SEEK_HOLE. */
+G4_FN int g4_file_seek(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, uint32_t whence,
+		       uint64_t *found);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stages of the write pipeline one after the other, and who pays for the space. */
+#include "data/batch.h"
+#include "data/map.h"
+
+G4_FN int g4_pipeline_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+			  uint64_t size, uint32_t *published)
+{
+	const uint64_t reserved = batch->reserved;
+	int rc = g4_hash(wg, fs, inode->disk.policy, batch);
+
+	if (rc == 0)
+		rc = g4_place(wg, fs, inode, batch);
+
+	*published = 0;
+	if (rc < 0) {
+		if (batch->direct)
+			g4_alloc_unreserve(&fs->alloc, reserved);
+		return rc;
+	}
+	rc = g4_store(wg, fs, batch);
+	/* what the pages themselves did not take is for mapping, the growth last: others may need it later */
+	inode->map_reservation = reserved - batch->claimed + inode->growth_reservation;
+	if (rc == 0)
+		rc = g4_publish(wg, fs, inode, batch, size, published);
+	inode->growth_reservation = (uint32_t)g4_min64(inode->growth_reservation, inode->map_reservation);
+	g4_alloc_unreserve(&fs->alloc, inode->map_reservation - inode->growth_reservation);
+	inode->map_reservation = 0;
+	if (*published < batch->count) {
+		g4_place_undo(fs, batch, *published);
+		if (!batch->direct)
+			g4_add64(&fs->alloc.reserved, g4_gathered_reservation(fs, batch, *published));
+	}
+	return rc;
+}
+
+G4_FN int g4_store_ahead(struct g4_wg *wg, struct g4_fs *fs, uint32_t policy, struct g4_address goal,
+			 const uint8_t *data, struct g4_page_ahead *ahead)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_batch *batch = g4_batch_take(wg);
+
+	memset(ahead, 0, sizeof(*ahead));
+	g4_gather_memory(data, 0, 1, 0, batch);
+	int rc = g4_hash(wg, fs, policy, batch);
+	if (rc == 0)
+		rc = g4_place_page(wg, fs, goal, batch);
+	if (rc == 0) {
+		rc = g4_store(wg, fs, batch);
+		g4_store32_rel(&fs->journal.data_written, 1); /* flushed before the record of any transaction */
+		if (rc < 0) {
+			g4_place_undo(fs, batch, 0);
+		} else {
+			ahead->address = batch->segments[0].address;
+			ahead->has_sum = batch->algorithm != G4_CHECKSUM_NONE;
+			ahead->sum = batch->sums[0];
+		}
+	}
+	g4_scratch_release(wg, mark);
+	return rc;
+}
+
+G4_FN int g4_publish_ahead(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			   uint64_t page, const struct g4_page_ahead *ahead)
+{
+	uint64_t done;
+	int rc = g4_map_set(wg, fs, txn, inode, page, ahead->address, 1, true, ahead->has_sum ? &ahead->sum : NULL,
+			    &done);
+
+	/* a transaction without the credits for it leaves the page out, and the caller can not go on in another one */
+	return rc == 0 && done == 0 ? -G4_E_JOURNAL_FULL : rc;
+}
+
+G4_FN void g4_drop_ahead(struct g4_fs *fs, const struct g4_page_ahead *ahead)
+{
+	g4_alloc_release(&fs->alloc, ahead->address, 1);
+}

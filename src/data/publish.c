@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The last stage of the write pipeline, and the only one that changes metadata: what was stored becomes reachable. Crash at any
+ * line: each transaction leaves a valid file, with the old page or the new one at each place, and no size beyond what is there.
+ *
+ * A commit must not point at data that did not arrive. Small batches are tagged: their checksums, of pages in engine memory, go
+ * into the record. Others are flushed before the record is written.
+ */
+#include "data/batch.h"
+#include "data/map.h"
+#include "hash/crc32c.h"
+#include "inode/inode.h"
+#include "inode/txn.h"
+
+#define TAG_PAGES 32u /* batches up to this size carry checksums instead of being flushed before the commit */
+
+/* The transaction publishes `pages` pages of a segment, from `from` on. */
+G4_FN static void tag_data(struct g4_fs *fs, struct g4_txn *txn, const struct g4_batch *batch,
+			   const struct g4_segment *segment, uint64_t from, uint64_t pages)
+{
+	if (batch->count > TAG_PAGES || batch->direct) {
+		g4_txn_data_untagged(txn);
+		return;
+	}
+	for (uint64_t p = from; p < from + pages; p++) {
+		const void *data = g4_line_data(&fs->cache, batch->lines[segment->first + p]);
+		g4_txn_data(txn, g4_address_after_pages(segment->address, p), g4_crc32c(0, data, G4_PAGE_BYTES));
+	}
+}
+
+G4_FN int g4_publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+		     uint64_t size, uint32_t *published)
+{
+	uint32_t s = 0;
+	uint64_t inside = 0; /* pages of segment s that are done */
+
+	*published = 0;
+	while (s < batch->segment_count) {
+		uint8_t tiny[G4_INLINE_BYTES];
+		const uint32_t flags = inode->disk.flags;
+		const bool replaced = flags & G4_INODE_INLINE;
+		struct g4_txn txn;
+		int rc = g4_begin(wg, fs, g4_map_credits(fs), &txn);
+		if (rc < 0)
+			return rc;
+		if (replaced) { /* page 0 comes first in the batch and replaces it */
+			memcpy(tiny, inode->disk.inline_data, sizeof(tiny));
+			inode->disk.flags &= ~G4_INODE_INLINE;
+			memset(inode->disk.map, 0, sizeof(inode->disk.map));
+			inode->disk.map_height = 0;
+		}
+		while (s < batch->segment_count && rc == 0) {
+			struct g4_segment *segment = &batch->segments[s];
+			uint64_t done;
+			rc = g4_map_set(wg, fs, &txn, inode, segment->page + inside,
+					g4_address_after_pages(segment->address, inside), segment->pages - inside, true,
+					batch->algorithm ? &batch->sums[segment->first + inside] : NULL, &done);
+			if (done > 0)
+				tag_data(fs, &txn, batch, segment, inside, done);
+			inside += done;
+			if (inside < segment->pages)
+				break;
+			s++;
+			inside = 0;
+			if (g4_txn_is_crowded(&txn))
+				break;
+		}
+		if (rc < 0 && !txn.changed) {
+			if (replaced) {
+				inode->disk.flags = flags;
+				inode->disk.map_height = 0;
+				memcpy(inode->disk.inline_data, tiny, sizeof(tiny));
+			}
+			return g4_end(fs, &txn, rc);
+		}
+		if (s > 0 || inside > 0) {
+			const struct g4_segment *last = &batch->segments[inside ? s : s - 1];
+			uint64_t end = (last->page + (inside ? inside : last->pages)) * G4_PAGE_BYTES;
+			inode->disk.size = g4_max64(inode->disk.size, g4_min64(end, size));
+		}
+		int logged = g4_inode_log(wg, fs, &txn, inode);
+		rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
+		*published = (s < batch->segment_count ? batch->segments[s].first : batch->count) + (uint32_t)inside;
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+G4_FN int g4_publish_inline(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, const void *data)
+{
+	struct g4_txn txn;
+	int rc = g4_begin(wg, fs, 4, &txn);
+
+	if (rc < 0)
+		return rc;
+	memset(inode->disk.inline_data, 0, G4_INLINE_BYTES);
+	memcpy(inode->disk.inline_data, data, inode->size);
+	inode->disk.flags |= G4_INODE_INLINE;
+	inode->disk.map_height = 0; /* an empty map may have been higher */
+	inode->disk.size = inode->size;
+	return g4_end(fs, &txn, g4_inode_log(wg, fs, &txn, inode));
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Space for what will be written.
+ *
+ * What a dirty page may need is reserved when it becomes dirty and recorded in its line: the page and an indirect page of
+ * every level above it, and a page of sums, for a map that is high enough for all dirty pages. Making the map that high puts a chain of
+ * indirect pages above what is mapped by then, one chain for all of them: the in-core inode's growth_reservation, kept as long as
+ * anything is dirty, so that it matters neither in which order the pages are published nor which of them are dropped.
+ * Who makes the map higher with a reservation of their own (g4_reserve_direct(), fallocate) writes the dirty pages back first.
+ */
+#include "data/reserve.h"
+#include "data/batch.h"
+#include "data/dirty.h"
+#include "data/map.h"
+#include "data/writeback.h"
+#include "inode/txn.h"
+
+struct reservation {
+	uint32_t pages;	 /* the page's own */
+	uint32_t growth; /* the in-core inode's */
+	uint32_t height;
+};
+
+G4_FN static struct reservation reservation_for(const struct g4_fs *fs, const struct g4_inode_core *inode,
+						uint64_t page)
+{
+	const bool sums = g4_sums_algorithm(fs, inode->disk.policy) != G4_CHECKSUM_NONE || g4_sums_own(inode);
+	uint32_t height = inode->disk.map_height > inode->dirty_height ? inode->disk.map_height : inode->dirty_height;
+	struct reservation reservation = {1, 0, g4_map_height_for(page)};
+
+	if (reservation.height > height)
+		reservation.growth = reservation.height - height + sums;
+	reservation.pages += height + reservation.growth + sums;
+	return reservation;
+}
+
+G4_FN int g4_make_room(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
+{
+	int rc = g4_writeback_mapped(wg, fs, index);
+
+	if (rc == 0 && g4_load64_acq(&fs->alloc.pending_pages))
+		rc = g4_commit(wg, fs, UINT64_MAX, false);
+	return rc;
+}
+
+/* Without any reservation: whether page `page` and up to *pages after it have space already, which was never written. */
+G4_FN static int is_allocated(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			      uint64_t *pages)
+{
+	struct g4_run run;
+	int rc = g4_map_lookup(wg, fs, inode, page, *pages, &run);
+
+	*pages = run.pages;
+	return rc < 0 ? rc : run.kind == G4_UNWRITTEN ? 0 : -G4_E_NOSPC;
+}
+
+G4_FN static int reserve_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint32_t line)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	const uint64_t page = fs->cache.lines[line].index;
+	struct reservation reservation = reservation_for(fs, inode, page);
+	uint64_t one = 1;
+
+	if (g4_sums_algorithm(fs, inode->disk.policy) == G4_CHECKSUM_UNKNOWN)
+		return -G4_E_POLICY;
+	if (!g4_alloc_reserve(&fs->alloc, reservation.pages + reservation.growth)) {
+		int rc = g4_make_room(wg, fs, index);
+		if (rc < 0)
+			return rc;
+		reservation = reservation_for(fs, inode, page);
+		if (!g4_alloc_reserve(&fs->alloc, reservation.pages + reservation.growth)) {
+			rc = is_allocated(wg, fs, inode, page, &one);
+			if (rc < 0)
+				return rc;
+			reservation.pages = reservation.growth = 0;
+		}
+	}
+	g4_data_line(&fs->cache, line)->reservation = (uint8_t)reservation.pages;
+	inode->growth_reservation += reservation.growth;
+	if (reservation.height > inode->dirty_height)
+		inode->dirty_height = reservation.height;
+	return 0;
+}
+
+G4_FN int g4_page_dirty(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint32_t line)
+{
+	if (g4_data_line(&fs->cache, line)->dirty)
+		return 0;
+	int rc = reserve_page(wg, fs, index, line);
+	if (rc == 0)
+		g4_dirty_add(fs, index, line);
+	return rc;
+}
+
+/*
+ * What writing pages in a row may take: themselves, the indirect pages that they hang from and pages of sums of these, growth, where
+ * sums of before go, and a slab for those of the inode's slots.
+ */
+G4_FN static uint64_t direct_reservation(const struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+					 uint64_t pages)
+{
+	const bool sums = g4_sums_algorithm(fs, inode->disk.policy) != G4_CHECKSUM_NONE || g4_sums_own(inode);
+	uint32_t old = inode->disk.map_height, height = g4_map_height_for(page + pages - 1);
+	uint64_t growth = height > old ? height - old : 0, paths = 0;
+
+	for (uint32_t level = 1; level <= old + growth; level++) {
+		const uint32_t quarter = 9 * level - 2; /* log2 of the pages that have their entries in one page */
+		paths += ((page + pages - 1) >> (9 * level)) - (page >> (9 * level)) + 1;
+		paths += sums ? ((page + pages - 1) >> quarter) - (page >> quarter) + 1 : 0;
+	}
+	return pages + paths + growth + (sums ? 2 : 0);
+}
+
+G4_FN int g4_reserve_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t *pages,
+			    uint64_t *reserved)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	bool grows = g4_map_height_for(page + *pages - 1) > inode->disk.map_height;
+	int rc = grows ? g4_writeback_mapped(wg, fs, index) : 0;
+
+	if (rc < 0)
+		return rc;
+	*reserved = direct_reservation(fs, inode, page, *pages);
+	if (g4_alloc_reserve(&fs->alloc, *reserved))
+		return 0;
+	if (*pages > G4_BATCH_PAGES) { /* what is left may be enough for a part, and that needs no commit */
+		*pages = G4_BATCH_PAGES;
+		*reserved = direct_reservation(fs, inode, page, *pages);
+		if (g4_alloc_reserve(&fs->alloc, *reserved))
+			return 0;
+	}
+	rc = g4_make_room(wg, fs, index);
+	if (rc < 0)
+		return rc;
+	*reserved = direct_reservation(fs, inode, page, *pages);
+	if (g4_alloc_reserve(&fs->alloc, *reserved))
+		return 0;
+	*reserved = 0;
+	return is_allocated(wg, fs, inode, page, pages);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Space for what will be written. The in-core inode is write-locked. Leader. */
+#ifndef G4_RESERVE_H
+#define G4_RESERVE_H
+
+#include "inode/mounted.h"
+
+/* Written pages need less than was reserved, and space freed in the running transaction helps once that is durable. */
+G4_FN int g4_make_room(struct g4_wg *wg, struct g4_fs *fs, uint32_t index);
+/*
+ * Puts a referenced line on the dirty list and reserves the space that writing it back may take, so that only this can
+ * fail with -G4_E_NOSPC.
+ */
+G4_FN int g4_page_dirty(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint32_t line);
+/*
+ * Space for writing *pages pages from `page` on past the cache, or for fewer of them where that is all there is. *reserved: what
+ * was reserved.
+ */
+G4_FN int g4_reserve_direct(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t *pages,
+			    uint64_t *reserved);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Large transfers, done by more than one workgroup. Moving data is bound by what one workgroup has under way: a warp
+ * copies a few GB/s, and hundreds of them wait for commands. So whoever executes a large transfer (the owner) puts its
+ * data movement into a job, cut into pieces, and workgroups that have nothing else to do (helpers) take pieces of it.
+ *
+ * The owner takes pieces like everybody and then waits for those that helpers took. It depends on nobody: where nobody
+ * comes, it does all of them. A helper depends on nobody either: it holds no lock, and a piece takes none but the
+ * cache's and waits for the device only (fs/README.md, rule 10). Locks, checks, space and transactions are the owner's.
+ *
+ * Pieces are those of a task (task/task.h), one for each job. A job stays as it is until the owner has seen all pieces done; so
+ * everything in it may be read by whoever owns a piece, and by nobody else.
+ */
+#include "data/split.h"
+
+#define HELPERS_MOST 64u /* at one job: what it takes to fill PCIe, and some */
+/* Of memory that is copied, and of requests to a device: as much as a chunk of an agent holds. */
+#define COPY_PIECE_BYTES (64u * 1024)
+#define REQUEST_PIECE_BYTES (256u * 1024)
+G4_STATIC_ASSERT(REQUEST_PIECE_BYTES == G4_SPLIT_PIECE_PAGES * G4_PAGE_BYTES, "the largest piece");
+/*
+ * Fewer are not worth it. Nor may they be: what is shared is more than a stack and than the shared memory of a block on a
+ * GPU, for other warps could not move data to or from those.
+ */
+#define LEAST_PIECES 4u
+#define MOST_BYTES G4_TIB /* pieces and positions can be counted */
+G4_STATIC_ASSERT(MOST_BYTES / COPY_PIECE_BYTES < G4_TASK_MAX_PIECES && MOST_BYTES < G4_TASK_MAX_POSITION, "of a task");
+
+G4_FN static uint32_t piece_bytes(const struct g4_fs *fs)
+{
+	return g4_space_is_mapped(&fs->space) ? COPY_PIECE_BYTES : REQUEST_PIECE_BYTES;
+}
+
+/* ------------------------------------------------------------------ pieces */
+
+/* Pieces end where the offset is a multiple of their size, so that no two share a page. */
+G4_FN bool g4_split_take(struct g4_split_job *job, struct g4_split_piece *piece)
+{
+	const struct g4_split_work *work = &job->work;
+	uint32_t k;
+
+	while (g4_task_take(&job->task, 1, &k) > 0) {
+		const uint64_t border = (work->offset / job->piece_bytes + k) * job->piece_bytes;
+
+		piece->offset = g4_max64(work->offset, border);
+		piece->bytes = g4_min64(work->offset + work->bytes, border + job->piece_bytes) - piece->offset;
+		if (!g4_task_failed_before(&job->task, piece->offset - work->offset))
+			return true;
+		g4_task_done(&job->task, 1); /* behind an error nothing is asked for any more */
+	}
+	return false;
+}
+
+G4_FN void g4_split_done(struct g4_split_job *job, const struct g4_split_piece *piece, int rc, uint64_t done)
+{
+	if (rc < 0)
+		g4_task_fail(&job->task, piece->offset - job->work.offset + done, rc);
+	g4_task_done(&job->task, 1);
+}
+
+/* ------------------------------------------------------------------ helpers */
+
+G4_FN static bool join(struct g4_split_job *job, struct g4_split_piece *piece)
+{
+	if (!g4_task_is_open(&job->task) || g4_load32_rlx(&job->helpers) >= HELPERS_MOST)
+		return false;
+	if (g4_add32(&job->helpers, 1) < HELPERS_MOST && g4_split_take(job, piece))
+		return true;
+	g4_split_leave(job);
+	return false;
+}
+
+G4_FN void g4_split_leave(struct g4_split_job *job)
+{
+	g4_sub32_rel(&job->helpers, 1);
+}
+
+G4_FN bool g4_split_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_split_job **job, struct g4_split_piece *piece)
+{
+	struct g4_split *split = &fs->split;
+	uint32_t open = g4_load32_rlx(&split->open), first = g4_wg_index(wg);
+
+	if (open == 0)
+		return false;
+	g4_fence_acq(); /* a job that is seen open is seen as it was opened */
+	/* not all begin with the same */
+	for (uint32_t n = 0; n < G4_SPLIT_JOBS; n++) {
+		uint32_t i = (first + n) % G4_SPLIT_JOBS;
+		*job = &split->jobs[i];
+		if ((open >> i & 1) && join(*job, piece))
+			return true;
+	}
+	return false;
+}
+
+/* ------------------------------------------------------------------ owners */
+
+G4_FN static bool take_place(struct g4_wg *wg, struct g4_split *split, uint32_t *place)
+{
+	uint32_t used = g4_load32_rlx(&split->used), first = g4_wg_index(wg);
+
+	for (uint32_t n = 0; n < G4_SPLIT_JOBS; n++) {
+		*place = (first + n) % G4_SPLIT_JOBS;
+		if (!(used >> *place & 1)) {
+			used = g4_or32(&split->used, 1u << *place);
+			if (!(used >> *place & 1))
+				return true;
+		}
+	}
+	return false;
+}
+
+G4_FN struct g4_split_job *g4_split_open(struct g4_wg *wg, struct g4_fs *fs, const struct g4_split_work *work)
+{
+	struct g4_split *split = &fs->split;
+	const uint32_t piece = piece_bytes(fs);
+	uint32_t place;
+
+	if (g4_load32_rlx(&split->helpers) == 0 || work->bytes < (uint64_t)LEAST_PIECES * piece ||
+	    work->bytes > MOST_BYTES || !take_place(wg, split, &place))
+		return NULL;
+	struct g4_split_job *job = &split->jobs[place];
+	job->work = *work;
+	job->piece_bytes = piece;
+	g4_task_open(&job->task, (uint32_t)((work->offset + work->bytes - 1) / piece - work->offset / piece + 1));
+	g4_or32(&split->open, 1u << place);
+	return job;
+}
+
+G4_FN int g4_split_close(struct g4_fs *fs, struct g4_split_job *job, uint64_t *done)
+{
+	struct g4_split *split = &fs->split;
+	const uint32_t bit = 1u << (job - split->jobs);
+
+	g4_and32(&split->open, ~bit);
+	*done = job->work.bytes;
+	int rc = g4_task_wait(&job->task, done);
+	g4_and32(&split->used, ~bit);
+	return rc;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Large transfers, done by more than one workgroup (fs/README.md, rules 10 and 11). Leader. Who moves the bytes of a piece
+ * is not known here: an owner does it itself (read.c, store.c), a helper in help.c.
+ */
+#ifndef G4_SPLIT_H
+#define G4_SPLIT_H
+
+#include "inode/mounted.h"
+
+struct g4_split_piece {
+	uint64_t offset, bytes; /* as in the job's work */
+};
+
+/* Opens a job for what `work` says. NULL: it is too little, or nobody would help; the caller does it alone. */
+G4_FN struct g4_split_job *g4_split_open(struct g4_wg *wg, struct g4_fs *fs, const struct g4_split_work *work);
+/* The next piece that is worth doing; false: none is left. Each is to be reported by g4_split_done(). */
+G4_FN bool g4_split_take(struct g4_split_job *job, struct g4_split_piece *piece);
+/* rc: what became of the piece; done: where it failed, the bytes of it before that. */
+G4_FN void g4_split_done(struct g4_split_job *job, const struct g4_split_piece *piece, int rc, uint64_t done);
+/* Owner. Waits for the pieces that others took. 0, or the error of the first byte that failed; *done: the bytes before that. */
+G4_FN int g4_split_close(struct g4_fs *fs, struct g4_split_job *job, uint64_t *done);
+/* Helper, outside of any operation: a piece of somebody's job, if there is one. When it is done, g4_split_leave(). */
+G4_FN bool g4_split_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_split_job **job, struct g4_split_piece *piece);
+G4_FN void g4_split_leave(struct g4_split_job *job);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stage of the write pipeline in which data goes to the device, from lines of the cache or from memory. It waits for the
+ * writes, not for their durability: that is publish's. What comes from memory that others may change gets its sums here, of what was
+ * stored: the device is memory then (write.c).
+ */
+#include "data/batch.h"
+
+/* `pages` pages of a batch's segment in a row, as parts of a transfer. */
+G4_FN static uint32_t make_parts(const struct g4_fs *fs, const struct g4_batch *batch, uint32_t first, uint32_t pages,
+				 struct g4_iov *iov)
+{
+	uint32_t count = 0;
+
+	if (batch->direct) {
+		iov->base = (void *)(uintptr_t)(batch->direct + (uint64_t)first * G4_PAGE_BYTES);
+		iov->bytes = (uint64_t)pages * G4_PAGE_BYTES;
+		return 1;
+	}
+	for (uint32_t k = 0; k < pages; k++)
+		g4_iov_add_line(&fs->cache, batch->lines[first + k], iov, &count);
+	return count;
+}
+
+/* The sums of pages that are stored in a row. */
+G4_FN static void hash_stored(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, uint32_t first,
+			      uint32_t count, struct g4_address address)
+{
+	const void *pages[G4_SUMS_AT_ONCE];
+
+	while (count > 0) {
+		const uint32_t n = (uint32_t)g4_min64(count, G4_SUMS_AT_ONCE);
+		for (uint32_t k = 0; k < n; k++)
+			pages[k] = g4_space_memory(&fs->space, g4_address_after_pages(address, k));
+		g4_sums_make(wg, batch->algorithm, pages, n, &batch->sums[first]);
+		address = g4_address_after_pages(address, n);
+		first += n;
+		count -= n;
+	}
+}
+
+G4_FN int g4_store_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, const struct g4_split_piece *piece)
+{
+	struct g4_iov parts[G4_SPLIT_PIECE_PAGES];
+	uint32_t first = (uint32_t)(piece->offset / G4_PAGE_BYTES);
+	const uint32_t end = first + (uint32_t)(piece->bytes / G4_PAGE_BYTES);
+	int rc = 0;
+
+	for (uint32_t s = 0; s < batch->segment_count && first < end && rc == 0; s++) {
+		const struct g4_segment *segment = &batch->segments[s];
+		struct g4_space_io request;
+
+		if (first >= segment->first + segment->pages)
+			continue;
+		uint32_t pages = (uint32_t)g4_min64(end, segment->first + segment->pages) - first;
+		const struct g4_address address = g4_address_after_pages(segment->address, first - segment->first);
+		g4_space_io_init(&request, G4_IO_WRITE, address, parts, make_parts(fs, batch, first, pages, parts));
+		rc = g4_space_transfer(wg, &fs->space, &request, 1);
+		if (rc == 0 && batch->foreign && batch->algorithm != G4_CHECKSUM_NONE)
+			hash_stored(wg, fs, batch, first, pages, address);
+		first += pages;
+	}
+	return rc;
+}
+
+G4_FN static int store_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_split_job *job)
+{
+	struct g4_split_piece piece;
+	uint64_t done;
+
+	while (g4_split_take(job, &piece))
+		g4_split_done(job, &piece, g4_store_piece(wg, fs, job->work.batch, &piece), 0);
+	return g4_split_close(fs, job, &done);
+}
+
+/* All of a batch by one workgroup, as much at a time as is hashed at a time. */
+G4_FN static int store_pieces(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch)
+{
+	const uint64_t bytes = (uint64_t)batch->count * G4_PAGE_BYTES, most = G4_SUMS_AT_ONCE * G4_PAGE_BYTES;
+	int rc = 0;
+
+	for (uint64_t at = 0; at < bytes && rc == 0; at += most) {
+		const struct g4_split_piece piece = {at, g4_min64(bytes - at, most)};
+		rc = g4_store_piece(wg, fs, batch, &piece);
+	}
+	return rc;
+}
+
+G4_FN int g4_store(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch)
+{
+	const struct g4_split_work work = {G4_SPLIT_WRITE, 0,	  0,	 (uint64_t)batch->count * G4_PAGE_BYTES,
+					   NULL,	   false, false, batch};
+	struct g4_split_job *job = g4_split_open(wg, fs, &work);
+	uint32_t n = 0;
+	int rc = 0;
+
+	if (job)
+		return store_shared(wg, fs, job);
+	if (batch->foreign && batch->algorithm != G4_CHECKSUM_NONE) /* what was just copied is still near */
+		return store_pieces(wg, fs, batch);
+	for (uint32_t s = 0; s < batch->segment_count && rc == 0; s++) {
+		struct g4_segment *segment = &batch->segments[s];
+		struct g4_iov *parts = &batch->iovs[batch->direct ? s : segment->first];
+		g4_space_io_init(&batch->requests[n++], G4_IO_WRITE, segment->address, parts,
+				 make_parts(fs, batch, segment->first, segment->pages, parts));
+		if (n == G4_BATCH_PAGES / 2 || s + 1 == batch->segment_count) {
+			rc = g4_space_transfer(wg, &fs->space, batch->requests, n);
+			n = 0;
+		}
+	}
+	return rc;
+}

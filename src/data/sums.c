@@ -1,0 +1,576 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where sums are kept and how they are made. Crash at any line: entries, what leads to them, and the pointers beside them change in
+ * one transaction.
+ */
+#include "data/sums.h"
+#include "data/extent.h"
+#include "data/sums_region.h"
+
+G4_STATIC_ASSERT(sizeof(struct g4_sum) == sizeof(struct g4_sum_entry), "a sum is an entry");
+
+G4_FN uint32_t g4_sums_algorithm(const struct g4_fs *fs, uint32_t policy)
+{
+	if (!(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SUMS))
+		return G4_CHECKSUM_NONE; /* the word is reserved */
+	return g4_policy_checksum(policy, fs->super.policy);
+}
+
+/* ------------------------------------------------------------------ making */
+
+G4_REGION_BODY void g4_sums_region(struct g4_wg *wg, void *args)
+{
+	struct g4_sums_job *job = (struct g4_sums_job *)args;
+
+	g4_sums(wg, (enum g4_sum_algorithm)job->algorithm, job->count, job->pages, 1, job->sums, &job->room);
+}
+
+G4_FN void g4_sums_make(struct g4_wg *wg, uint32_t algorithm, const void *const *pages, uint32_t count,
+			struct g4_sum_entry *entries)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_sums_job *job = (struct g4_sums_job *)g4_scratch_take(wg, sizeof(*job));
+
+	job->algorithm = algorithm == G4_CHECKSUM_BLAKE3 ? G4_SUM_BLAKE3 :
+			 algorithm == G4_CHECKSUM_CRC32C ? G4_SUM_CRC32C :
+							   G4_SUM_XXH3;
+	job->count = count;
+	for (uint32_t i = 0; i < count; i++)
+		job->pages[i] = pages[i];
+	g4_region(wg, G4_REGION_SUMS, g4_sums_region, job);
+	memcpy(entries, job->sums, count * sizeof(*entries));
+	g4_scratch_release(wg, mark);
+}
+
+/*
+ * What of a cached page of sums is known: the hash of its entries, in the line's note. It is made when a large page's entry is
+ * compared with it, once, and forgotten when entries change. 0: it is not known.
+ */
+#define HASH_IS_KNOWN (UINT64_C(1) << 63)
+
+G4_FN static uint64_t *hash_of(struct g4_fs *fs, uint32_t line)
+{
+	return &fs->cache.notes[line].word[0];
+}
+
+/* The hashes of `count` pages of entries. */
+G4_FN static void make_hashes(struct g4_wg *wg, const void *const *pages, uint32_t count, uint64_t *hashes)
+{
+	struct g4_sum_entry sums[G4_SUMS_QUARTERS];
+
+	g4_sums_make(wg, G4_CHECKSUM_BLAKE3, pages, count, sums);
+	for (uint32_t i = 0; i < count; i++) {
+		memcpy(&hashes[i], sums[i].bytes, sizeof(hashes[i]));
+		hashes[i] &= G4_SUMS_HASH_MASK;
+	}
+}
+
+/* The hash of a page of sums, whose inode is locked for reading at least. */
+G4_FN static uint64_t page_hash(struct g4_wg *wg, struct g4_fs *fs, uint32_t line)
+{
+	uint64_t hash = g4_load64_rlx(hash_of(fs, line));
+
+	if (hash & HASH_IS_KNOWN)
+		return hash & G4_SUMS_HASH_MASK;
+	const uint32_t mark = g4_scratch_mark(wg);
+	const void *page = g4_line_data(&fs->cache, line);
+	if (g4_meta_line(&fs->cache, line)->level > 1) { /* places are not part of what is equal */
+		struct g4_sums_page *copy = (struct g4_sums_page *)(void *)g4_scratch_take_page(wg);
+		memcpy(copy, page, sizeof(*copy));
+		for (uint32_t i = 0; i < G4_SUMS_SLOTS; i++)
+			if (g4_sum_entry_algorithm(&copy->entries[i]) == G4_CHECKSUM_LARGE)
+				g4_sum_entry_drop_place(&copy->entries[i]);
+		page = copy;
+	}
+	make_hashes(wg, &page, 1, &hash);
+	g4_scratch_release(wg, mark);
+	g4_store64_rel(hash_of(fs, line), hash | HASH_IS_KNOWN);
+	return hash;
+}
+
+/* ------------------------------------------------------------------ keeping */
+
+/* What a damaged page of sums is called, whatever is wrong about it: nobody can tell what is right about the data. */
+G4_FN static int damaged(int rc)
+{
+	switch (-rc) {
+	case G4_E_CHECKSUM:
+	case G4_E_MISDIRECTED:
+	case G4_E_TYPE:
+	case G4_E_CORRUPT_MAP:
+	case G4_E_CORRUPT_ALLOC:
+		return -G4_E_CORRUPT_SUMS;
+	default:
+		return rc;
+	}
+}
+
+G4_FN static uint64_t offset_of(const struct g4_fs *fs, uint32_t line)
+{
+	return g4_address_stored(g4_page_address(fs->cache.lines[line].index));
+}
+
+/* Of a page of metadata that something on disk leads to: it may be anything. */
+G4_FN static int check_page(const struct g4_fs *fs, uint64_t stored)
+{
+	return g4_ptr_validate(g4_ptr_make(g4_address_from(stored), G4_TAG_4K, G4_PTR_VALID), &fs->meta.layout);
+}
+
+/* References the page of a quarter; its address may be anything. */
+G4_FN static int get_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t indirect, uint32_t quarter, uint64_t address,
+			  uint32_t *line)
+{
+	const struct g4_meta_line *about = g4_meta_line(&fs->cache, indirect);
+	int rc = check_page(fs, address);
+
+	if (rc == 0)
+		rc = g4_meta_get_sums(wg, &fs->meta, g4_address_from(address), about->inode, about->level, quarter,
+				      line);
+	return damaged(rc);
+}
+
+G4_FN static struct g4_sum_entry *entries_of(struct g4_fs *fs, uint32_t line, uint32_t offset)
+{
+	return (struct g4_sum_entry *)(void *)((uint8_t *)g4_line_data(&fs->cache, line) + offset);
+}
+
+/* The entries of the inode's own slots, in the slab page that is referenced in *line. */
+G4_FN static int get_block(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t *line,
+			   struct g4_sum_entry **entries)
+{
+	const uint64_t address = inode->disk.checksums, page = g4_align_down(address, G4_PAGE_BYTES);
+	const uint32_t offset = (uint32_t)(address - page);
+	int rc = check_page(fs, page);
+
+	if (rc == 0)
+		rc = g4_meta_get(wg, &fs->meta, g4_address_from(page), G4_BLOCK_SLAB, line);
+	if (rc < 0)
+		return damaged(rc);
+	if (!g4_sums_block_is_used((const struct g4_slab_header *)g4_line_data(&fs->cache, *line), offset)) {
+		g4_cache_put(&fs->cache, *line);
+		return -G4_E_CORRUPT_SUMS;
+	}
+	*entries = entries_of(fs, *line, offset);
+	return 0;
+}
+
+G4_FN int g4_sums_read(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t line,
+		       uint32_t first, uint32_t count, struct g4_sum_entry *to)
+{
+	struct g4_sum_entry *entries;
+	uint32_t sums;
+	int rc = 0;
+
+	memset(to, 0, count * sizeof(*to));
+	if (line == G4_NO_LINE && (inode->disk.flags & G4_INODE_SUMS_INLINE)) {
+		for (uint32_t k = 0; k < count && first + k < G4_FEW_PAGES; k++)
+			to[k] = inode->disk.few.sums[first + k];
+		return 0;
+	}
+	if (line == G4_NO_LINE) {
+		if (inode->disk.checksums == 0)
+			return 0;
+		rc = get_block(wg, fs, inode, &sums, &entries);
+		if (rc == 0) {
+			memcpy(to, &entries[first], count * sizeof(*to));
+			g4_cache_put(&fs->cache, sums);
+		}
+		return rc;
+	}
+	while (count > 0 && rc == 0) {
+		const uint32_t n = (uint32_t)g4_min64(count, g4_sums_row(first)), quarter = first / G4_SUMS_SLOTS;
+		const uint64_t address = g4_sums_place(g4_meta_places(&fs->cache, line), offset_of(fs, line), quarter);
+		if (address)
+			rc = get_page(wg, fs, line, quarter, address, &sums);
+		if (address && rc == 0) {
+			memcpy(to, entries_of(fs, sums, 0) + first % G4_SUMS_SLOTS, n * sizeof(*to));
+			g4_cache_put(&fs->cache, sums);
+		}
+		first += n;
+		count -= n;
+		to += n;
+	}
+	return rc;
+}
+
+/* A line for a new page of sums. */
+G4_FN static int new_line(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, uint64_t inode, uint32_t level,
+			  uint32_t quarter, uint32_t *line)
+{
+	int rc = g4_meta_new(wg, &fs->meta, address, G4_BLOCK_CHECKSUMS, line);
+
+	if (rc == 0) {
+		struct g4_meta_line *about = g4_meta_line(&fs->cache, *line);
+		about->inode = inode;
+		about->level = (uint8_t)level;
+		about->quarter = (uint8_t)quarter;
+	}
+	return rc;
+}
+
+/* A page of sums for a quarter that has none. */
+G4_FN static int new_page(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			  uint32_t indirect, uint32_t quarter, uint32_t *line)
+{
+	const struct g4_meta_line *about = g4_meta_line(&fs->cache, indirect);
+	struct g4_address address;
+	int rc = g4_node_acquire(wg, fs, txn, inode, &address);
+
+	if (rc < 0)
+		return rc;
+	if (!g4_sums_set_place(g4_meta_places(&fs->cache, indirect), offset_of(fs, indirect), quarter,
+			       g4_address_stored(address)))
+		rc = -G4_E_NOSPC; /* none that is near enough */
+	else
+		rc = new_line(wg, fs, address, about->inode, about->level, quarter, line);
+	if (rc < 0) {
+		(void)g4_sums_set_place(g4_meta_places(&fs->cache, indirect), offset_of(fs, indirect), quarter, 0);
+		(void)g4_node_release(wg, fs, txn, inode, address);
+	}
+	return rc;
+}
+
+G4_FN static void put_entries(struct g4_sum_entry *to, const struct g4_sum_entry *from, uint32_t count)
+{
+	if (from)
+		memcpy(to, from, count * sizeof(*to));
+	else
+		memset(to, 0, count * sizeof(*to));
+}
+
+/* Slots with contents had sums that nobody can read any more. Without them the contents would pass for what never had any. */
+G4_FN static void make_lost(const g4_le64 *slots, struct g4_sum_entry *entries, uint32_t count)
+{
+	memset(entries, 0, count * sizeof(*entries));
+	for (uint32_t k = 0; k < count; k++)
+		if ((slots[k] & (G4_PTR_VALID | G4_PTR_INDIRECT)) == G4_PTR_VALID)
+			g4_sum_entry_make_lost(&entries[k]);
+}
+
+/*
+ * In the place of a damaged page of sums; *line as from new_page(). The damaged one is left for a repair to free: what is not what it
+ * should be may be somebody else's.
+ */
+G4_FN static int replace_page(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			      uint32_t indirect, uint32_t quarter, uint64_t damaged_page, uint32_t *line)
+{
+	const g4_le64 *slots = (const g4_le64 *)g4_line_data(&fs->cache, indirect) + (uint64_t)quarter * G4_SUMS_SLOTS;
+	struct g4_sums_places *places = g4_meta_places(&fs->cache, indirect);
+	int rc = new_page(wg, fs, txn, inode, indirect, quarter, line);
+
+	if (rc < 0) {
+		(void)g4_sums_set_place(places, offset_of(fs, indirect), quarter, damaged_page);
+		return rc;
+	}
+	inode->disk.pages--;
+	make_lost(slots, entries_of(fs, *line, 0), G4_SUMS_SLOTS);
+	return 0;
+}
+
+/* A block for the inode's slots, without any sums; the one that it has is damaged, and left as it is, or it has none. */
+G4_FN static int new_block(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			   uint32_t *line, struct g4_sum_entry **entries)
+{
+	const uint64_t before = inode->disk.checksums;
+	struct g4_address block;
+	uint32_t near;
+	int rc = g4_slab_alloc(wg, &fs->alloc, txn, G4_SLAB_SMALL, &inode->map_reservation, &block, &near);
+
+	if (rc < 0)
+		return rc;
+	inode->disk.checksums = g4_address_stored(block);
+	rc = get_block(wg, fs, inode, line, entries);
+	if (rc < 0) {
+		inode->disk.checksums = before;
+		return rc;
+	}
+	g4_txn_dirty(txn, *line);
+	memset(*entries, 0, sizeof(struct g4_sums_block)); /* what a repair has freed is as it was */
+	return 0;
+}
+
+G4_FN static int write_block(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			     uint32_t first, uint32_t count, const struct g4_sum_entry *from)
+{
+	struct g4_sum_entry *entries = NULL;
+	uint32_t line;
+	int rc;
+
+	if (inode->disk.flags & G4_INODE_SUMS_INLINE) {
+		put_entries(&inode->disk.few.sums[first], from, count);
+		return 0;
+	}
+	if (inode->disk.checksums == 0) {
+		if (!from)
+			return 0;
+		rc = new_block(wg, fs, txn, inode, &line, &entries);
+	} else {
+		rc = get_block(wg, fs, inode, &line, &entries);
+		if (rc == -G4_E_CORRUPT_SUMS) {
+			rc = new_block(wg, fs, txn, inode, &line, &entries);
+			if (rc == 0)
+				make_lost(inode->disk.map, entries, G4_MAP_SLOTS);
+		}
+	}
+	if (rc < 0)
+		return rc;
+	g4_txn_dirty(txn, line);
+	put_entries(&entries[first], from, count);
+	g4_cache_put(&fs->cache, line);
+	return 0;
+}
+
+/* Out of the inode, into a block. */
+G4_FN static int move_out(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode)
+{
+	const struct g4_few_pages few = inode->disk.few;
+
+	memset(inode->disk.map, 0, sizeof(inode->disk.map));
+	memcpy(inode->disk.map, few.map, sizeof(few.map));
+	inode->disk.flags &= ~G4_INODE_SUMS_INLINE;
+	int rc = write_block(wg, fs, txn, inode, 0, G4_FEW_PAGES, few.sums);
+	if (rc < 0) {
+		inode->disk.flags |= G4_INODE_SUMS_INLINE;
+		inode->disk.few = few;
+	}
+	return rc;
+}
+
+G4_FN int g4_sums_take(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
+		       struct g4_sum_entry *entries)
+{
+	int rc = g4_sums_read(wg, fs, inode, G4_NO_LINE, 0, G4_MAP_SLOTS, entries);
+
+	if (rc != -G4_E_CORRUPT_SUMS)
+		return rc;
+	make_lost(inode->disk.map, entries, G4_MAP_SLOTS);
+	return 0;
+}
+
+G4_FN int g4_sums_fit(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode, uint32_t end,
+		      bool sums)
+{
+	if (inode->disk.flags & G4_INODE_SUMS_INLINE)
+		return end <= G4_FEW_PAGES ? 0 : move_out(wg, fs, txn, inode);
+	if (!sums || end > G4_FEW_PAGES || inode->disk.checksums != 0)
+		return 0;
+	for (uint32_t slot = G4_FEW_PAGES; slot < G4_MAP_SLOTS; slot++)
+		if (inode->disk.map[slot])
+			return 0;
+	inode->disk.flags |= G4_INODE_SUMS_INLINE; /* what was 0 is entries that say that there is none */
+	return 0;
+}
+
+G4_FN bool g4_sums_own(const struct g4_inode_core *inode)
+{
+	return (inode->disk.flags & G4_INODE_SUMS_INLINE) != 0 || inode->disk.checksums != 0;
+}
+
+G4_FN int g4_sums_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			uint32_t line, uint32_t first, uint32_t count, const struct g4_sum_entry *from)
+{
+	const uint32_t quarter = first / G4_SUMS_SLOTS;
+	uint32_t sums;
+	int rc;
+
+	if (line == G4_NO_LINE)
+		return write_block(wg, fs, txn, inode, first, count, from);
+	const uint64_t address = g4_sums_place(g4_meta_places(&fs->cache, line), offset_of(fs, line), quarter);
+	if (address) {
+		rc = get_page(wg, fs, line, quarter, address, &sums);
+		if (rc == -G4_E_CORRUPT_SUMS)
+			rc = replace_page(wg, fs, txn, inode, line, quarter, address, &sums);
+	} else if (from)
+		rc = new_page(wg, fs, txn, inode, line, quarter, &sums);
+	else
+		return 0;
+	if (rc < 0)
+		return rc;
+	g4_txn_dirty(txn, sums);
+	g4_store64_rel(hash_of(fs, sums), 0);
+	put_entries(entries_of(fs, sums, 0) + first % G4_SUMS_SLOTS, from, count);
+	g4_cache_put(&fs->cache, sums);
+	return 0;
+}
+
+/* Not where there can be none, whatever counted it: the file shall be able to go. */
+G4_FN static int release_page(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			      uint64_t address)
+{
+	if (check_page(fs, address) == 0)
+		return g4_node_release(wg, fs, txn, inode, g4_address_from(address));
+	inode->disk.pages--;
+	return 0;
+}
+
+/* One that is damaged stays for a repair, so that the file can go. */
+G4_FN static int free_block(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode)
+{
+	const uint64_t block = inode->disk.checksums;
+	struct g4_sum_entry *entries;
+	uint32_t line;
+
+	if (block == 0)
+		return 0;
+	int rc = get_block(wg, fs, inode, &line, &entries);
+	if (rc == 0) {
+		g4_cache_put(&fs->cache, line);
+		rc = g4_slab_free(wg, &fs->alloc, txn, g4_address_from(block));
+	}
+	if (rc < 0 && rc != -G4_E_CORRUPT_SUMS)
+		return rc;
+	inode->disk.checksums = 0;
+	return 0;
+}
+
+G4_FN int g4_sums_free(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+		       uint32_t line)
+{
+	if (line == G4_NO_LINE && (inode->disk.flags & G4_INODE_SUMS_INLINE)) {
+		memset(&inode->disk.map[G4_FEW_PAGES], 0, sizeof(inode->disk.map) - sizeof(inode->disk.few.map));
+		inode->disk.flags &= ~G4_INODE_SUMS_INLINE;
+		return 0;
+	}
+	if (line == G4_NO_LINE)
+		return free_block(wg, fs, txn, inode);
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
+		struct g4_sums_places *places = g4_meta_places(&fs->cache, line);
+		const uint64_t address = g4_sums_place(places, offset_of(fs, line), quarter);
+		if (address == 0)
+			continue;
+		int rc = release_page(wg, fs, txn, inode, address);
+		if (rc < 0)
+			return rc;
+		(void)g4_sums_set_place(places, offset_of(fs, line), quarter, 0);
+	}
+	return 0;
+}
+
+G4_FN bool g4_sums_any(const struct g4_fs *fs, uint32_t line)
+{
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++)
+		if (g4_sums_place(g4_meta_places(&fs->cache, line), offset_of(fs, line), quarter))
+			return true;
+	return false;
+}
+
+/* ------------------------------------------------------------------ large pages */
+
+/* References a page of sums of a large page; it is what the entry says. */
+G4_FN static int get_page_of_large(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
+				   const struct g4_sum_entry *entry, uint32_t level, uint32_t quarter, uint32_t *line)
+{
+	const uint64_t address = g4_sum_entry_place(entry) + quarter * G4_PAGE_BYTES;
+	int rc = check_page(fs, address);
+
+	if (rc == 0)
+		rc = g4_meta_get_sums(wg, &fs->meta, g4_address_from(address), inode->ino, level, quarter, line);
+	if (rc < 0)
+		return damaged(rc);
+	if (page_hash(wg, fs, *line) == g4_sum_entry_hash(entry, quarter))
+		return 0;
+	g4_cache_put(&fs->cache, *line);
+	return -G4_E_CORRUPT_SUMS;
+}
+
+G4_FN int g4_sums_read_large(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
+			     const struct g4_sum_entry *entry, uint32_t level, uint64_t page, uint32_t count,
+			     struct g4_sum_entry *to)
+{
+	struct g4_sum_entry part = *entry;
+
+	memset(to, 0, count * sizeof(*to));
+	for (; level > 0; level--) {
+		const uint32_t slot = (uint32_t)(page >> (9 * (level - 1))) % G4_INDIRECT_SLOTS;
+		uint32_t line;
+
+		if (g4_sum_entry_algorithm(&part) == G4_CHECKSUM_NONE)
+			return 0;
+		if (g4_sum_entry_algorithm(&part) != G4_CHECKSUM_LARGE)
+			return -G4_E_CORRUPT_SUMS;
+		int rc = get_page_of_large(wg, fs, inode, &part, level, slot / G4_SUMS_SLOTS, &line);
+		if (rc < 0)
+			return rc;
+		const struct g4_sum_entry *entries = entries_of(fs, line, 0) + slot % G4_SUMS_SLOTS;
+		if (level == 1)
+			memcpy(to, entries, count * sizeof(*to));
+		part = *entries;
+		g4_cache_put(&fs->cache, line);
+	}
+	return 0;
+}
+
+G4_FN bool g4_sums_join(struct g4_wg *wg, struct g4_fs *fs, uint32_t line, struct g4_sum_entry *entry)
+{
+	const struct g4_sums_places *places = g4_meta_places(&fs->cache, line);
+	const uint64_t first = g4_sums_place(places, offset_of(fs, line), 0);
+	uint64_t hashes[G4_SUMS_QUARTERS];
+
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
+		const uint64_t address = g4_sums_place(places, offset_of(fs, line), quarter);
+		uint32_t sums;
+		if (first == 0 || address != first + quarter * G4_PAGE_BYTES ||
+		    get_page(wg, fs, line, quarter, address, &sums) < 0)
+			return false;
+		hashes[quarter] = page_hash(wg, fs, sums);
+		g4_cache_put(&fs->cache, sums);
+	}
+	g4_sum_entry_make_large(entry, first, hashes);
+	return true;
+}
+
+G4_FN int g4_sums_part(struct g4_fs *fs, uint32_t line, const struct g4_sum_entry *entry)
+{
+	if (g4_sum_entry_algorithm(entry) == G4_CHECKSUM_NONE)
+		return 0;
+	if (g4_sum_entry_algorithm(entry) != G4_CHECKSUM_LARGE)
+		return -G4_E_CORRUPT_SUMS;
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++)
+		if (!g4_sums_set_place(g4_meta_places(&fs->cache, line), offset_of(fs, line), quarter,
+				       g4_sum_entry_place(entry) + quarter * G4_PAGE_BYTES))
+			return -G4_E_NOSPC; /* none that is near enough */
+	return 0;
+}
+
+G4_FN int g4_sums_new_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			    const struct g4_sum_entry *sums, struct g4_sum_entry *entry)
+{
+	const void *pages[G4_SUMS_QUARTERS];
+	uint64_t hashes[G4_SUMS_QUARTERS];
+	uint32_t lines[G4_SUMS_QUARTERS], n = 0;
+	struct g4_address first;
+	int rc = g4_nodes_acquire(wg, fs, txn, inode, G4_SUMS_QUARTERS, &first);
+
+	if (rc < 0)
+		return rc;
+	for (; n < G4_SUMS_QUARTERS && rc == 0; n += rc == 0)
+		rc = new_line(wg, fs, g4_address_after_pages(first, n), inode->ino, 1, n, &lines[n]);
+	for (uint32_t quarter = 0; quarter < n; quarter++) {
+		pages[quarter] = &sums[quarter * G4_SUMS_SLOTS];
+		if (rc == 0) {
+			g4_txn_dirty(txn, lines[quarter]);
+			put_entries(entries_of(fs, lines[quarter], 0), &sums[quarter * G4_SUMS_SLOTS], G4_SUMS_SLOTS);
+		}
+		g4_cache_put(&fs->cache, lines[quarter]);
+	}
+	if (rc < 0) {
+		for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++)
+			(void)g4_node_release(wg, fs, txn, inode, g4_address_after_pages(first, quarter));
+		return rc;
+	}
+	make_hashes(wg, pages, G4_SUMS_QUARTERS, hashes);
+	g4_sum_entry_make_large(entry, g4_address_stored(first), hashes);
+	return 0;
+}
+
+G4_FN int g4_sums_free_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			     const struct g4_sum_entry *entry)
+{
+	int rc = 0;
+
+	if (g4_sum_entry_algorithm(entry) != G4_CHECKSUM_LARGE) /* it leads to none, or to none that is known */
+		return 0;
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS && rc == 0; quarter++)
+		rc = release_page(wg, fs, txn, inode, g4_sum_entry_place(entry) + quarter * G4_PAGE_BYTES);
+	return rc;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sums of the pages of files: where they are kept, how they are made, and whether what was read is what was written.
+ *
+ * The entries of an indirect page's slots are in up to four pages of sums, those of an inode's own slots in the inode, where there are
+ * three, and else in a block of two slots of a slab (FORMAT.md, "Sums"). What is in the inode moves out in the transaction that
+ * needs a fourth slot, and never back. An entry of zeros is no sum: what was written without is not verified. Entries change in
+ * the transaction that changes the pointers; those of slots without written data mean nothing. The entry of a large page leads to four
+ * pages of sums in a row, which are those that the indirect page has that it stands for; they stay where they are when one becomes
+ * the other.
+ *
+ * Where entries can not be read, contents behind them are not given out, and new ones can be written: they get a new page or block,
+ * in which all others are lost (G4_CHECKSUM_LOST) until a repair gives them up.
+ *
+ * Leader, in-core inode locked: for writing by what changes entries.
+ */
+#ifndef G4_DATA_SUMS_H
+#define G4_DATA_SUMS_H
+
+#include "format/sums.h"
+#include "inode/mounted.h"
+
+#define G4_SUMS_AT_ONCE 32u /* pages whose sums are made together */
+
+/* A page that was stored ahead of the transaction that makes it reachable (batch.h). */
+struct g4_page_ahead {
+	struct g4_address address; /* or none */
+	bool has_sum;
+	struct g4_sum_entry sum;
+};
+
+/*
+ * What pages get by a file's policy: enum g4_checksum_algorithm. UNKNOWN: it says more than this program knows, and nothing may be
+ * written (-G4_E_POLICY). A policy changes under the inode's write lock, when nothing is dirty (fs/policy.c).
+ */
+G4_FN uint32_t g4_sums_algorithm(const struct g4_fs *fs, uint32_t policy);
+
+/* Sums of pages in memory that nobody else changes meanwhile, at most G4_SUMS_AT_ONCE. */
+G4_FN void g4_sums_make(struct g4_wg *wg, uint32_t algorithm, const void *const *pages, uint32_t count,
+			struct g4_sum_entry *entries);
+
+/* ---- beside the map: slots `first` and on of the indirect page in `line`, or with G4_NO_LINE of the inode's own ---- */
+/* -G4_E_CORRUPT_SUMS: what they stand in is damaged. */
+G4_FN int g4_sums_read(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t line,
+		       uint32_t first, uint32_t count, struct g4_sum_entry *to);
+/*
+ * In a transaction, for slots of one quarter (g4_sums_row()); the page in `line` is dirty in it, and the inode is logged behind it. With
+ * `from` NULL: no sums. Takes up to 1 + G4_ALLOC_CREDITS credits, and a page of the reservation for the map.
+ */
+G4_FN int g4_sums_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			uint32_t line, uint32_t first, uint32_t count, const struct g4_sum_entry *from);
+/*
+ * In a transaction, before slots of the inode up to `end` get pages, with sums or without: makes room for both. The inode's slots are
+ * not what they were before.
+ */
+G4_FN int g4_sums_fit(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode, uint32_t end,
+		      bool sums);
+/* All entries of the inode's own slots, to be written somewhere else; where they can not be read, that they are lost. */
+G4_FN int g4_sums_take(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
+		       struct g4_sum_entry *entries);
+/* Whether the inode's own slots have sums, so that a map that becomes higher needs a page for them, whatever the policy says. */
+G4_FN bool g4_sums_own(const struct g4_inode_core *inode);
+/* Slots from `first` on that have their entries in one page. */
+G4_FN G4_INLINE uint32_t g4_sums_row(uint32_t first)
+{
+	return G4_SUMS_SLOTS - first % G4_SUMS_SLOTS;
+}
+/* In a transaction: releases all of them; the indirect page or the map in the inode goes, or has nothing any more. */
+G4_FN int g4_sums_free(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+		       uint32_t line);
+/* Whether an indirect page has pages of sums. */
+G4_FN bool g4_sums_any(const struct g4_fs *fs, uint32_t line);
+
+/* ---- of large pages: `level` is that of the indirect page that one stands for, 1 or 2 ---- */
+/* The sums of `count` pages of the file from `page` on, which have theirs in one page of sums of the large page with this entry. */
+G4_FN int g4_sums_read_large(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
+			     const struct g4_sum_entry *entry, uint32_t level, uint64_t page, uint32_t count,
+			     struct g4_sum_entry *to);
+/*
+ * The entry of the large page that is to stand for the indirect page in `line`, of level 1: its pages of sums become the large one's.
+ * False: they do not lie in a row, or some are missing.
+ */
+G4_FN bool g4_sums_join(struct g4_wg *wg, struct g4_fs *fs, uint32_t line, struct g4_sum_entry *entry);
+/* The reverse: they become those of a new indirect page. An entry without any is nothing to do. */
+G4_FN int g4_sums_part(struct g4_fs *fs, uint32_t line, const struct g4_sum_entry *entry);
+/*
+ * In a transaction: pages of sums for a large page of level 1 with these 512 sums, which are aligned to 16 bytes, and its entry.
+ * -G4_E_NOSPC: there are no four pages in a row; nothing has changed. Takes up to G4_SUMS_LARGE_CREDITS credits.
+ */
+G4_FN int g4_sums_new_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			    const struct g4_sum_entry *sums, struct g4_sum_entry *entry);
+#define G4_SUMS_LARGE_CREDITS (G4_SUMS_QUARTERS + G4_ALLOC_CREDITS)
+/* In a transaction: releases those of a large page of level 1. */
+G4_FN int g4_sums_free_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			     const struct g4_sum_entry *entry);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/owners.h"
+#include "base/error.h"
+
+/* 0, or a page that the allocator may have given away. */
+G4_FN static bool is_metadata_or_none(uint64_t address, const struct g4_layout *layout)
+{
+	return address == 0 ||
+	       (address % G4_PAGE_BYTES == 0 && address >= layout->data_address && address < g4_layout_end(layout));
+}
+
+G4_FN int g4_shares_page_validate(const struct g4_shares_page *page, uint64_t group, const struct g4_layout *layout)
+{
+	if (page->group != group)
+		return -G4_E_CORRUPT_ALLOC;
+	for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++)
+		if (!is_metadata_or_none(page->owners[region], layout))
+			return -G4_E_CORRUPT_ALLOC;
+	return 0;
+}
+
+G4_FN int g4_owners_page_validate(const struct g4_owners_page *page, uint64_t region)
+{
+	uint32_t shared = 0;
+
+	for (uint32_t i = 0; i < G4_REGION_PAGES; i++)
+		shared += page->more[i] != 0;
+	return page->region != region || page->shared != shared ? -G4_E_CORRUPT_ALLOC : 0;
+}

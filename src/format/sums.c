@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/sums.h"
+
+#define DISTANCE_BITS 40
+
+G4_FN uint64_t g4_sums_place(const struct g4_sums_places *places, uint64_t address, uint32_t quarter)
+{
+	const uint8_t *bytes = places->distance[quarter];
+	uint64_t distance = 0;
+
+	for (uint32_t i = 0; i < sizeof(places->distance[0]); i++)
+		distance |= (uint64_t)bytes[i] << (8 * i);
+	if (distance == 0)
+		return 0;
+	if (distance >> (DISTANCE_BITS - 1))
+		distance |= ~UINT64_C(0) << DISTANCE_BITS;
+	return address + distance * G4_PAGE_BYTES;
+}
+
+G4_FN bool g4_sums_set_place(struct g4_sums_places *places, uint64_t address, uint32_t quarter, uint64_t to)
+{
+	const int64_t distance = to == 0 ? 0 : (int64_t)(to >> G4_PAGE_SHIFT) - (int64_t)(address >> G4_PAGE_SHIFT);
+	const int64_t limit = INT64_C(1) << (DISTANCE_BITS - 1);
+
+	if (distance < -limit || distance >= limit)
+		return false;
+	for (uint32_t i = 0; i < sizeof(places->distance[0]); i++)
+		places->distance[quarter][i] = (uint8_t)((uint64_t)distance >> (8 * i));
+	return true;
+}
+
+/* Nibble n of the header is the top half of the last byte of entry n; the low half of a byte comes first. */
+G4_FN static uint8_t *header_byte(struct g4_sums_page *page, uint32_t n)
+{
+	return &page->entries[n].bytes[sizeof(page->entries[0].bytes) - 1];
+}
+
+G4_FN void g4_sums_embed(struct g4_sums_page *page, const struct g4_sums_header *header)
+{
+	const uint8_t *bytes = (const uint8_t *)header;
+
+	for (uint32_t n = 0; n < G4_SUMS_SLOTS; n++) {
+		uint8_t *byte = header_byte(page, n);
+		*byte = (uint8_t)((*byte & 0x0f) | (bytes[n / 2] >> (n % 2 * 4) & 0x0f) << 4);
+	}
+}
+
+G4_FN void g4_sums_extract(const struct g4_sums_page *page, struct g4_sums_header *header)
+{
+	uint8_t *bytes = (uint8_t *)header;
+
+	for (uint32_t n = 0; n < G4_SUMS_SLOTS; n += 2)
+		bytes[n / 2] = (uint8_t)(page->entries[n].bytes[31] >> 4 | (page->entries[n + 1].bytes[31] & 0xf0));
+}
+
+G4_FN void g4_sums_strip(struct g4_sums_page *page)
+{
+	for (uint32_t n = 0; n < G4_SUMS_SLOTS; n++)
+		*header_byte(page, n) &= 0x0f;
+}
+
+#define BLAKE3_BIT 251
+#define KIND_BIT 243
+#define LOST_KIND 254u
+#define LARGE_KIND 255u
+#define PLACE_BITS 51u
+#define HASH_BITS 48u
+G4_STATIC_ASSERT(PLACE_BITS + G4_SUMS_QUARTERS * HASH_BITS == KIND_BIT, "all of an entry");
+
+/* Up to 64 bits of an entry from some bit on. */
+G4_FN static uint64_t get_bits(const struct g4_sum_entry *entry, uint32_t first, uint32_t count)
+{
+	uint64_t words[4];
+
+	memcpy(words, entry, sizeof(words));
+	uint64_t value = words[first / 64] >> (first % 64);
+	if (first % 64 + count > 64)
+		value |= words[first / 64 + 1] << (64 - first % 64);
+	return value & ((UINT64_C(1) << count) - 1);
+}
+
+G4_FN static void put_bits(struct g4_sum_entry *entry, uint32_t first, uint32_t count, uint64_t value)
+{
+	const uint64_t mask = (UINT64_C(1) << count) - 1;
+	uint64_t words[4];
+
+	memcpy(words, entry, sizeof(words));
+	words[first / 64] = (words[first / 64] & ~(mask << (first % 64))) | (value & mask) << (first % 64);
+	if (first % 64 + count > 64) {
+		const uint32_t in = 64 - first % 64;
+		words[first / 64 + 1] = (words[first / 64 + 1] & ~(mask >> in)) | (value & mask) >> in;
+	}
+	memcpy(entry, words, sizeof(words));
+}
+
+G4_FN uint32_t g4_sum_entry_algorithm(const struct g4_sum_entry *entry)
+{
+	if (get_bits(entry, BLAKE3_BIT, 1))
+		return G4_CHECKSUM_BLAKE3;
+	switch (get_bits(entry, KIND_BIT, 8)) {
+	case 0:
+		return G4_CHECKSUM_NONE;
+	case 1:
+		return G4_CHECKSUM_CRC32C;
+	case 2:
+		return G4_CHECKSUM_XXH3;
+	case LOST_KIND:
+		return G4_CHECKSUM_LOST;
+	case LARGE_KIND:
+		return G4_CHECKSUM_LARGE;
+	default:
+		return G4_CHECKSUM_UNKNOWN;
+	}
+}
+
+G4_FN void g4_sum_entry_make_lost(struct g4_sum_entry *entry)
+{
+	memset(entry, 0, sizeof(*entry));
+	put_bits(entry, KIND_BIT, 8, LOST_KIND);
+}
+
+G4_FN void g4_sum_entry_make_large(struct g4_sum_entry *entry, uint64_t address, const uint64_t *hashes)
+{
+	memset(entry, 0, sizeof(*entry));
+	put_bits(entry, 0, PLACE_BITS, address >> G4_PAGE_SHIFT);
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++)
+		put_bits(entry, PLACE_BITS + quarter * HASH_BITS, HASH_BITS, hashes[quarter]);
+	put_bits(entry, KIND_BIT, 8, LARGE_KIND);
+}
+
+G4_FN uint64_t g4_sum_entry_place(const struct g4_sum_entry *entry)
+{
+	return get_bits(entry, 0, PLACE_BITS) << G4_PAGE_SHIFT;
+}
+
+G4_FN uint64_t g4_sum_entry_hash(const struct g4_sum_entry *entry, uint32_t quarter)
+{
+	return get_bits(entry, PLACE_BITS + quarter * HASH_BITS, HASH_BITS);
+}
+
+G4_FN void g4_sum_entry_drop_place(struct g4_sum_entry *entry)
+{
+	put_bits(entry, 0, PLACE_BITS, 0);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attributes as commands tell them. */
+#ifndef G4_ATTR_H
+#define G4_ATTR_H
+
+#include "fs/command.h"
+#include "inode/inode_types.h"
+
+G4_FN G4_INLINE void g4_fill_attr(const struct g4_inode_core *inode, struct g4_attr *attr)
+{
+	const struct g4_inode *disk = &inode->disk;
+
+	attr->ino = inode->ino;
+	attr->size = g4_is_dir(disk->mode) ? disk->pages * G4_PAGE_BYTES : inode->size;
+	/* what is dirty may have its space already: no more of it is counted than makes the file as large as it is */
+	uint64_t pages = g4_pages_for(inode->size), missing = pages > disk->pages ? pages - disk->pages : 0;
+	attr->blocks_512 = (disk->pages + g4_min64(inode->dirty_count, missing)) * (G4_PAGE_BYTES / 512);
+	attr->atime_ns = g4_load64_rlx(&disk->atime_ns); /* readers move it */
+	attr->mtime_ns = disk->mtime_ns;
+	attr->ctime_ns = disk->ctime_ns;
+	attr->btime_ns = disk->btime_ns;
+	attr->rdev = disk->rdev;
+	attr->generation = disk->generation;
+	attr->change_count = disk->change_count;
+	attr->mode = disk->mode;
+	attr->nlink = disk->nlink;
+	attr->uid = disk->uid;
+	attr->gid = disk->gid;
+	attr->flags = disk->flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND | G4_INODE_NODUMP | G4_INODE_NOATIME);
+	attr->reserved = 0;
+	attr->token = 0;
+}
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Deleting inodes: what they have, then their slots. Crash at any line: the orphan list leads to what is left. */
+#include "fs/delete.h"
+#include "data/file.h"
+#include "data/map.h"
+#include "dir/dir.h"
+#include "fs/xattr.h"
+#include "inode/inode.h"
+#include "inode/orphan.h"
+#include "inode/txn.h"
+
+G4_FN static int free_directory_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode)
+{
+	int more = 1;
+
+	while (more > 0) {
+		struct g4_dir dir = {&fs->alloc, fs->hash_key, inode->disk.map[0], inode->disk.pages};
+		struct g4_txn txn;
+		int rc = g4_begin(wg, fs, G4_MAP_CREDITS, &txn);
+		if (rc < 0)
+			return rc;
+		more = g4_dir_free_page(wg, &dir, &txn);
+		inode->disk.map[0] = dir.root;
+		inode->disk.pages = dir.pages;
+		rc = g4_inode_log(wg, fs, &txn, inode);
+		rc = g4_end(fs, &txn, rc < 0 ? rc : more < 0 ? more : 0);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+G4_FN int g4_inode_delete(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	struct g4_txn txn;
+	int rc = 0;
+
+	g4_write_lock(&inode->lock);
+	if (inode->dead || inode->disk.nlink != 0 || inode->opens != 0 || inode->held) {
+		g4_write_unlock(&inode->lock);
+		return 0;
+	}
+	/* several transactions only where there is much to free; the inode is on the orphan list meanwhile */
+	rc = g4_is_dir(inode->disk.mode) ? free_directory_pages(wg, fs, inode) : g4_file_free(wg, fs, index);
+	while (rc == 0 && inode->disk.xattr) {
+		rc = g4_begin(wg, fs, G4_XATTR_CREDITS, &txn);
+		if (rc == 0) {
+			rc = g4_xattr_clear(wg, fs, &txn, inode);
+			int logged = g4_inode_log(wg, fs, &txn, inode);
+			rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
+		}
+	}
+	if (rc == 0)
+		rc = g4_begin(wg, fs, 24, &txn);
+	if (rc == 0) {
+		rc = g4_orphan_remove(wg, fs, &txn, index);
+		if (rc == 0)
+			rc = g4_inode_free(wg, fs, &txn, index);
+		g4_end(fs, &txn, rc);
+	}
+	g4_write_unlock(&inode->lock);
+	return g4_check(fs, rc);
+}

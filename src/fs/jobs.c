@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Background jobs: their records, in memory and in the root block; who does their steps; commands. While mounted the records in memory
+ * count. The jobs that there are only look, so what is logged may be older: a crash costs them work, and nothing else.
+ *
+ * One workgroup at a time does a step (jobs.owner). It works on a copy of the record and puts cursor and counters back when it has
+ * ended; state and limits are those of the commands, which wait for the step where they must.
+ */
+#include "fs/jobs.h"
+
+#include "fs/scrub.h"
+#include "inode/times.h"
+#include "inode/txn.h"
+
+#define ROOT_CREDITS 2u
+
+G4_FN static int get_root(struct g4_wg *wg, struct g4_fs *fs, uint32_t *line, struct g4_root **root)
+{
+	int rc = g4_meta_get(wg, &fs->meta, g4_address_from(fs->meta.layout.root_address), G4_BLOCK_ROOT, line);
+
+	if (rc == 0)
+		*root = (struct g4_root *)g4_line_data(&fs->cache, *line);
+	return rc;
+}
+
+G4_FN static bool goes_on(const struct g4_job_record *job)
+{
+	return job->kind != G4_JOB_NONE && (job->state == G4_JOB_RUNNING || job->state == G4_JOB_PAUSED);
+}
+
+G4_FN int g4_jobs_load(struct g4_wg *wg, struct g4_fs *fs)
+{
+	struct g4_jobs *jobs = &fs->jobs;
+	struct g4_root *root = NULL;
+	uint32_t line;
+	int rc = get_root(wg, fs, &line, &root);
+
+	if (rc < 0)
+		return rc;
+	fs->damaged_pages = root->damaged_pages;
+	jobs->count = root->job_count;
+	jobs->findings_lost = root->findings_lost;
+	for (uint32_t i = 0; i < G4_FINDINGS; i++)
+		if (g4_finding_is_valid(&root->findings[i]))
+			jobs->findings[i] = root->findings[i];
+	for (uint32_t i = 0; i < G4_JOBS; i++) {
+		if (!g4_job_is_valid(&root->jobs[i]))
+			continue;
+		jobs->records[i] = root->jobs[i];
+		jobs->count = g4_max64(jobs->count, jobs->records[i].number);
+		if (goes_on(&jobs->records[i]))
+			g4_scrub_watch(fs, jobs->records[i].skipped);
+	}
+	g4_cache_put(&fs->cache, line);
+	jobs->logged_ns = g4_monotonic_ns();
+	return 0;
+}
+
+/* Jobs lock held. */
+G4_FN static bool differs(const struct g4_fs *fs, const struct g4_root *root)
+{
+	const struct g4_jobs *jobs = &fs->jobs;
+
+	return root->damaged_pages != g4_load64_rlx(&fs->damaged_pages) || root->job_count != jobs->count ||
+	       root->findings_lost != jobs->findings_lost ||
+	       !g4_bytes_equal(root->jobs, jobs->records, sizeof(jobs->records)) ||
+	       !g4_bytes_equal(root->findings, jobs->findings, sizeof(jobs->findings));
+}
+
+G4_FN int g4_jobs_log(struct g4_wg *wg, struct g4_fs *fs)
+{
+	struct g4_jobs *jobs = &fs->jobs;
+	struct g4_root *root = NULL;
+	struct g4_txn txn;
+	uint32_t line;
+	int rc = g4_begin(wg, fs, ROOT_CREDITS, &txn);
+
+	if (rc < 0)
+		return rc;
+	rc = get_root(wg, fs, &line, &root);
+	if (rc == 0) {
+		g4_lock(&jobs->lock);
+		if (differs(fs, root)) {
+			g4_txn_dirty(&txn, line);
+			root->damaged_pages = g4_load64_rlx(&fs->damaged_pages);
+			root->job_count = jobs->count;
+			root->findings_lost = jobs->findings_lost;
+			memcpy(root->jobs, jobs->records, sizeof(jobs->records));
+			memcpy(root->findings, jobs->findings, sizeof(jobs->findings));
+		}
+		jobs->logged_ns = g4_monotonic_ns();
+		g4_unlock(&jobs->lock);
+		g4_cache_put(&fs->cache, line);
+	}
+	return g4_end(fs, &txn, rc);
+}
+
+/* ------------------------------------------------------------------ steps */
+
+/* The first that runs. Jobs lock held. */
+G4_FN static uint32_t find_running(const struct g4_jobs *jobs)
+{
+	uint32_t found = G4_JOBS;
+
+	for (uint32_t i = 0; i < G4_JOBS; i++)
+		if (jobs->records[i].kind != G4_JOB_NONE && jobs->records[i].state == G4_JOB_RUNNING &&
+		    (found == G4_JOBS || jobs->paces[i].last_ns < jobs->paces[found].last_ns))
+			found = i;
+	return found;
+}
+
+G4_FN static int do_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record)
+{
+	switch (record->kind) {
+	case G4_JOB_SCRUB:
+		return g4_scrub_step(wg, fs, record);
+	default:
+		return -G4_E_NOSYS;
+	}
+}
+
+/* What a step came to. Jobs lock held. True: the job is over. */
+G4_FN static bool settle(struct g4_fs *fs, struct g4_job_record *record, const struct g4_job_record *after, int rc)
+{
+	const uint32_t state = record->state;
+	const uint64_t rate = record->rate;
+
+	*record = *after; /* what commands change: */
+	record->state = state;
+	record->rate = rate;
+	if (rc == 0 || state == G4_JOB_CANCELLED)
+		return false;
+	record->state = rc > 0 ? G4_JOB_DONE : G4_JOB_FAILED;
+	record->code = rc < 0 ? (uint32_t)-rc : 0;
+	record->ended_ns = g4_now(fs);
+	return true;
+}
+
+G4_FN static void give_back(struct g4_jobs *jobs)
+{
+	g4_store32_rel(&jobs->owner, 0);
+	g4_wake(&jobs->owner);
+}
+
+G4_FN uint64_t g4_jobs_serve(struct g4_wg *wg, struct g4_fs *fs, bool idle)
+{
+	struct g4_jobs *jobs = &fs->jobs;
+	struct g4_job_record record;
+	const uint64_t begun = g4_monotonic_ns();
+
+	if ((fs->flags & G4_FS_READ_ONLY) || g4_load32_acq(&fs->journal.aborted))
+		return UINT64_MAX;
+	if (g4_load32_rlx(&jobs->wanted) != 0 || !g4_cas32_acq(&jobs->owner, 0, 1))
+		return G4_JOB_LOOK_NS;
+	g4_lock(&jobs->lock);
+	const uint32_t i = find_running(jobs);
+	uint64_t wait = UINT64_MAX;
+	if (i < G4_JOBS) {
+		record = jobs->records[i];
+		wait = g4_job_wait_ns(&jobs->paces[i], begun, idle || (record.flags & G4_JOB_EAGER));
+	}
+	g4_unlock(&jobs->lock);
+	if (wait != 0) {
+		give_back(jobs);
+		return wait;
+	}
+	const uint64_t before = record.bytes;
+	int rc = do_step(wg, fs, &record);
+	const uint64_t now = g4_monotonic_ns();
+	g4_lock(&jobs->lock);
+	record.run_ns += now - (jobs->paces[i].last_ns ? jobs->paces[i].last_ns : begun);
+	g4_job_paid(&jobs->paces[i], begun, now, record.bytes - before, jobs->records[i].rate);
+	const bool over = settle(fs, &jobs->records[i], &record, rc);
+	const bool due = over || now - jobs->logged_ns > G4_JOB_LOG_NS;
+	g4_unlock(&jobs->lock);
+	if (over)
+		g4_scrub_leave(fs);
+	give_back(jobs);
+	if (due)
+		(void)g4_jobs_log(wg, fs); /* the journal tells its own errors */
+	return 0;
+}
+
+/* ------------------------------------------------------------------ commands */
+
+G4_FN static void changed(struct g4_jobs *jobs)
+{
+	g4_add32(&jobs->changed, 1);
+	g4_wake(&jobs->changed);
+}
+
+/* Waits until nobody does a step, and keeps others from doing one. */
+G4_FN static void take_over(struct g4_jobs *jobs)
+{
+	g4_add32(&jobs->wanted, 1);
+	while (!g4_cas32_acq(&jobs->owner, 0, 1))
+		g4_wait(&jobs->owner, 1);
+	g4_sub32(&jobs->wanted, 1);
+}
+
+G4_FN static int log_durably(struct g4_wg *wg, struct g4_fs *fs)
+{
+	int rc = g4_jobs_log(wg, fs);
+
+	return rc < 0 ? rc : g4_commit(wg, fs, UINT64_MAX, false);
+}
+
+/* A record for a new job: an empty one, or the oldest that is over. */
+G4_FN static uint32_t find_place(const struct g4_jobs *jobs)
+{
+	uint32_t found = G4_JOBS;
+
+	for (uint32_t i = 0; i < G4_JOBS; i++)
+		if (!goes_on(&jobs->records[i]) &&
+		    (found == G4_JOBS || jobs->records[i].number < jobs->records[found].number))
+			found = i;
+	return found;
+}
+
+G4_FN int g4_job_start(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	struct g4_jobs *jobs = &fs->jobs;
+	int rc = 0;
+
+	if (cmd->kind == G4_JOB_NONE || cmd->kind >= G4_JOB_KINDS || (cmd->flags & ~G4_JOB_EAGER))
+		return -G4_E_INVAL;
+	take_over(jobs);
+	g4_lock(&jobs->lock);
+	const uint32_t i = find_place(jobs);
+	for (uint32_t k = 0; k < G4_JOBS; k++)
+		if (goes_on(&jobs->records[k]) && jobs->records[k].kind == cmd->kind)
+			rc = -G4_E_BUSY; /* two of a kind would do the same work */
+	if (i == G4_JOBS)
+		rc = -G4_E_BUSY;
+	if (rc == 0) {
+		struct g4_job_record *record = &jobs->records[i];
+		memset(record, 0, sizeof(*record));
+		memset(&jobs->paces[i], 0, sizeof(jobs->paces[i]));
+		memset(jobs->findings, 0, sizeof(jobs->findings));
+		jobs->findings_lost = 0;
+		record->kind = (uint32_t)cmd->kind;
+		record->state = G4_JOB_RUNNING;
+		record->flags = cmd->flags;
+		record->rate = cmd->rate;
+		record->started_ns = g4_now(fs);
+		cmd->value = record->number = ++jobs->count;
+	}
+	g4_unlock(&jobs->lock);
+	if (rc == 0)
+		g4_scrub_watch(fs, 0);
+	give_back(jobs);
+	if (rc < 0)
+		return rc;
+	changed(jobs);
+	return log_durably(wg, fs);
+}
+
+/* Jobs lock held. */
+G4_FN static int obey(struct g4_fs *fs, struct g4_job_record *job, struct g4_job_pace *pace, const struct g4_cmd *cmd)
+{
+	if (!goes_on(job))
+		return -G4_E_INVAL;
+	switch (cmd->mask) {
+	case G4_JOB_PAUSE:
+		job->state = G4_JOB_PAUSED;
+		return 0;
+	case G4_JOB_RESUME:
+		job->state = G4_JOB_RUNNING;
+		memset(pace, 0, sizeof(*pace));
+		return 0;
+	case G4_JOB_CANCEL:
+		job->state = G4_JOB_CANCELLED;
+		job->ended_ns = g4_now(fs);
+		return 0;
+	case G4_JOB_LIMIT:
+		job->rate = cmd->rate;
+		pace->due_ns = 0;
+		return 0;
+	default:
+		return -G4_E_INVAL;
+	}
+}
+
+G4_FN int g4_job_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	struct g4_jobs *jobs = &fs->jobs;
+	int rc = -G4_E_NOENT;
+
+	take_over(jobs);
+	g4_lock(&jobs->lock);
+	for (uint32_t i = 0; i < G4_JOBS; i++)
+		if (jobs->records[i].kind != G4_JOB_NONE && jobs->records[i].number == cmd->number)
+			rc = obey(fs, &jobs->records[i], &jobs->paces[i], cmd);
+	g4_unlock(&jobs->lock);
+	if (rc == 0 && cmd->mask == G4_JOB_CANCEL)
+		g4_scrub_leave(fs);
+	give_back(jobs);
+	if (rc < 0)
+		return rc;
+	changed(jobs);
+	return log_durably(wg, fs);
+}
+
+G4_FN int g4_job_list(struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	struct g4_health *health = (struct g4_health *)cmd->data;
+	struct g4_jobs *jobs = &fs->jobs;
+
+	if (cmd->length < sizeof(*health))
+		return -G4_E_INVAL;
+	g4_lock(&jobs->lock);
+	health->damaged_pages = g4_load64_rlx(&fs->damaged_pages);
+	health->findings_lost = jobs->findings_lost;
+	memcpy(health->jobs, jobs->records, sizeof(health->jobs));
+	memcpy(health->findings, jobs->findings, sizeof(health->findings));
+	g4_unlock(&jobs->lock);
+	cmd->value = sizeof(*health);
+	return 0;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The registry of background jobs. Leader, thread-safe. */
+#ifndef G4_JOBS_H
+#define G4_JOBS_H
+
+#include "fs/command.h"
+#include "inode/mounted.h"
+
+/* ---- commands: JOB_START, JOB_SET, JOB_LIST ---- */
+G4_FN int g4_job_start(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+G4_FN int g4_job_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+G4_FN int g4_job_list(struct g4_fs *fs, struct g4_cmd *cmd);
+
+/*
+ * For those who have nothing else to do and are in no operation: a step of a job that runs, if one is due. How many nanoseconds later to
+ * ask again, 0: at once; UINT64_MAX: none runs, and fs->jobs.changed changes when one does. idle: no user's command is under way.
+ */
+G4_FN uint64_t g4_jobs_serve(struct g4_wg *wg, struct g4_fs *fs, bool idle);
+/* At the mount: records that are not valid are left out. */
+G4_FN int g4_jobs_load(struct g4_wg *wg, struct g4_fs *fs);
+/* Records, findings and the count of damage into the running transaction, if they differ from what was logged last. */
+G4_FN int g4_jobs_log(struct g4_wg *wg, struct g4_fs *fs);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Another name for an inode. */
+#include "fs/attr.h"
+#include "fs/commands.h"
+#include "fs/names.h"
+#include "fs/node.h"
+#include "fs/scrub.h"
+#include "inode/icache.h"
+#include "inode/inode.h"
+#include "inode/orphan.h"
+#include "inode/times.h"
+#include "inode/txn.h"
+
+/*
+ * Whether an inode may get another name. Some that is for nobody but the owner (sysctl fs.protected_hardlinks): others would keep
+ * a program with privileges after it was replaced, or bring a file where it is changed by mistake. Write-locked.
+ */
+G4_FN static int check_link_source(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode,
+				   const struct g4_cred *cred)
+{
+	const uint32_t mode = inode->disk.mode, set_gid = G4_S_ISGID | G4_S_IXGRP;
+
+	if (inode->dead || (inode->disk.nlink == 0 && !inode->unnamed))
+		return -G4_E_NOENT;
+	if (inode->disk.flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND))
+		return -G4_E_PERM;
+	if (inode->disk.nlink >= G4_LINK_MAX)
+		return -G4_E_MLINK;
+	if (g4_is_owner(inode, cred))
+		return 0;
+	if (!g4_is_reg(mode) || (mode & G4_S_ISUID) || (mode & set_gid) == set_gid)
+		return -G4_E_PERM;
+	int rc = g4_permission(wg, fs, inode, cred, G4_ACCESS_READ | G4_ACCESS_WRITE);
+	return rc == -G4_E_ACCES ? -G4_E_PERM : rc;
+}
+
+/* Both write-locked; the name is not there. */
+G4_FN static int link_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, uint32_t index,
+			     const struct g4_dir_slot *slot, const struct g4_cmd *cmd)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	struct g4_dir dir = g4_dir_of(fs, parent);
+	struct g4_txn txn;
+	int rc = check_link_source(wg, fs, inode, cmd->cred);
+
+	if (rc == 0)
+		rc = g4_begin(wg, fs, G4_NAME_CREDITS + g4_dir_insert_credits(slot, cmd->name2_bytes), &txn);
+	if (rc < 0)
+		return rc;
+	const uint64_t now = g4_now(fs);
+	rc = g4_dir_insert(wg, &dir, &txn, slot, cmd->name2, cmd->name2_bytes, inode->ino,
+			   g4_dirent_type(inode->disk.mode));
+	if (rc == 0)
+		g4_dir_changed(parent, &dir, 1, now);
+	else
+		g4_dir_grown(parent, &dir);
+	int logged = rc == 0 || txn.changed ? g4_inode_log(wg, fs, &txn, parent) : 0;
+	if (rc == 0 && inode->disk.nlink == 0)
+		rc = g4_orphan_remove(wg, fs, &txn, index);
+	if (rc == 0) {
+		inode->disk.nlink++;
+		inode->unnamed = false;
+		inode->disk.ctime_ns = now;
+		rc = g4_inode_log(wg, fs, &txn, inode);
+	}
+	rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
+	if (rc == 0 && cmd->attr)
+		g4_fill_attr(inode, cmd->attr);
+	return rc;
+}
+
+G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	struct g4_dir_slot slot;
+	uint32_t dir, index;
+	int rc = g4_check_name(cmd->name2, cmd->name2_bytes);
+
+	if (rc == 0)
+		rc = g4_icache_get_node2(wg, fs, cmd, &dir);
+	if (rc < 0)
+		return rc;
+	rc = g4_icache_get_node(wg, fs, cmd, &index);
+	if (rc < 0) {
+		g4_icache_put(fs, dir);
+		return rc;
+	}
+	struct g4_inode_core *parent = g4_icache_at(fs, dir), *inode = g4_icache_at(fs, index);
+	if (dir == index) {
+		g4_icache_put(fs, dir);
+		g4_icache_put(fs, index);
+		return -G4_E_PERM;
+	}
+	g4_write_lock(&parent->lock);
+	rc = g4_check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_EXEC);
+	if (rc == 0) {
+		rc = g4_name_find(wg, fs, parent, cmd->name2, cmd->name2_bytes, &slot);
+		rc = rc == 0 ? -G4_E_EXIST : rc == -G4_E_NOENT ? 0 : rc;
+	}
+	if (rc == 0)
+		rc = g4_check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
+	if (rc == 0 && g4_is_dir(inode->disk.mode))
+		rc = -G4_E_PERM;
+	if (rc == 0) {
+		g4_write_lock(&inode->lock);
+		rc = link_locked(wg, fs, parent, index, &slot, cmd);
+		g4_write_unlock(&inode->lock);
+	}
+	if (rc == 0)
+		g4_scrub_moved(fs, index);
+	g4_write_unlock(&parent->lock);
+	g4_icache_put(fs, dir);
+	g4_icache_put(fs, index);
+	return g4_check(fs, rc);
+}

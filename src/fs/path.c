@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cutting paths. */
+#include "fs/path.h"
+
+#include "base/error.h"
+
+G4_FN static enum g4_last last_of(const char *name, uint32_t bytes)
+{
+	if (bytes == 0)
+		return G4_LAST_ROOT;
+	if (name[0] != '.' || bytes > 2)
+		return G4_LAST_NAME;
+	if (bytes == 1)
+		return G4_LAST_DOT;
+	return name[1] == '.' ? G4_LAST_DOTDOT : G4_LAST_NAME;
+}
+
+G4_FN int g4_path_cut(const char *path, uint64_t bytes, struct g4_path_split *out)
+{
+	uint64_t end = bytes;
+
+	if (bytes == 0)
+		return -G4_E_NOENT;
+	if (bytes >= G4_PATH_MAX)
+		return -G4_E_NAMETOOLONG;
+	while (end > 0 && path[end - 1] == '/')
+		end--;
+	uint64_t start = end;
+	while (start > 0 && path[start - 1] != '/')
+		start--;
+	out->directory = path;
+	out->directory_bytes = (uint32_t)start;
+	out->name = path + start;
+	out->name_bytes = (uint32_t)(end - start);
+	out->last = last_of(out->name, out->name_bytes);
+	out->absolute = path[0] == '/';
+	out->slash = end < bytes;
+	return out->name_bytes > G4_NAME_MAX ? -G4_E_NAMETOOLONG : 0;
+}

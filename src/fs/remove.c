@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Removing names. */
+#include "fs/remove.h"
+#include "fs/commands.h"
+#include "fs/delete.h"
+#include "fs/names.h"
+#include "fs/node.h"
+#include "inode/icache.h"
+#include "inode/inode.h"
+#include "inode/orphan.h"
+#include "inode/times.h"
+#include "inode/txn.h"
+
+G4_FN int g4_check_delete(const struct g4_inode_core *parent, const struct g4_inode_core *inode,
+			  const struct g4_cred *cred)
+{
+	if (inode->disk.flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND))
+		return -G4_E_PERM;
+	if (parent->disk.flags & G4_INODE_APPEND)
+		return -G4_E_PERM;
+	if ((parent->disk.mode & G4_S_ISVTX) && !g4_is_owner(inode, cred) && !g4_is_owner(parent, cred))
+		return -G4_E_PERM;
+	return 0;
+}
+
+G4_FN int g4_lose_name(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t index, uint64_t now,
+		       bool *unused)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	bool tiny = inode->opens == 0 && !(fs->flags & G4_FS_HOLD_UNLINKED) && inode->disk.xattr == 0 &&
+		    inode->dirty_count == 0 && inode->disk.pages == 0 && inode->disk.checksums == 0;
+
+	*unused = false;
+	inode->disk.ctime_ns = now;
+	inode->disk.nlink = g4_is_dir(inode->disk.mode) ? 0 : inode->disk.nlink - 1;
+	if (inode->disk.nlink > 0)
+		return g4_inode_log(wg, fs, txn, inode);
+	if (tiny) /* nothing to free but the inode: no detour over the orphan list */
+		return g4_inode_free(wg, fs, txn, index);
+	inode->held = fs->flags & G4_FS_HOLD_UNLINKED;
+	*unused = inode->opens == 0 && !inode->held;
+	return g4_orphan_add(wg, fs, txn, index);
+}
+
+G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, uint32_t index,
+			       const struct g4_dir_slot *slot, const struct g4_cmd *cmd, bool *unused)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	struct g4_dir dir = g4_dir_of(fs, parent);
+	bool directory = g4_is_dir(inode->disk.mode);
+	uint64_t now = g4_now(fs);
+	struct g4_txn txn;
+	int rc = g4_check_delete(parent, inode, cmd->cred);
+
+	if (rc == 0 && cmd->op == G4_CMD_UNLINK && directory)
+		rc = -G4_E_ISDIR;
+	if (rc == 0 && cmd->op == G4_CMD_RMDIR)
+		rc = !directory ? -G4_E_NOTDIR : inode->disk.entries > 0 ? -G4_E_NOTEMPTY : 0;
+	if (rc == 0 && inode->ino == g4_icache_at(fs, fs->root_index)->ino)
+		rc = -G4_E_BUSY;
+	if (rc == 0)
+		rc = g4_begin(wg, fs, G4_NAME_CREDITS, &txn);
+	if (rc < 0)
+		return rc;
+	g4_name_forget(fs, parent, slot, cmd->name, cmd->name_bytes);
+	rc = g4_dir_remove(wg, &dir, &txn, slot);
+	if (rc == 0) {
+		g4_dir_changed(parent, &dir, -1, now);
+		parent->disk.nlink -= directory;
+		rc = g4_inode_log(wg, fs, &txn, parent);
+	}
+	if (rc == 0)
+		rc = g4_lose_name(wg, fs, &txn, index, now, unused);
+	return g4_end(fs, &txn, rc);
+}
+
+G4_FN int g4_do_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	struct g4_dir_slot slot;
+	uint32_t dir, index = G4_NO_INODE;
+	bool unused = false;
+	int rc = g4_check_name(cmd->name, cmd->name_bytes);
+
+	if (rc == 0 && g4_is_dot(cmd->name, cmd->name_bytes))
+		rc = cmd->op == G4_CMD_RMDIR ? -G4_E_INVAL : -G4_E_ISDIR;
+	if (rc == 0 && g4_is_dotdot(cmd->name, cmd->name_bytes))
+		rc = cmd->op == G4_CMD_RMDIR ? -G4_E_NOTEMPTY : -G4_E_ISDIR;
+	if (rc == 0)
+		rc = g4_icache_get_node(wg, fs, cmd, &dir);
+	if (rc < 0)
+		return rc;
+	struct g4_inode_core *parent = g4_icache_at(fs, dir);
+	g4_write_lock(&parent->lock);
+	rc = g4_check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_EXEC);
+	if (rc == 0)
+		rc = g4_name_find(wg, fs, parent, cmd->name, cmd->name_bytes, &slot);
+	if (rc == 0)
+		rc = g4_check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
+	if (rc == 0)
+		rc = g4_icache_get(wg, fs, slot.inode, &index);
+	if (rc == 0)
+		rc = g4_check_child(fs, parent, index);
+	if (rc == 0) {
+		g4_write_lock(&g4_icache_at(fs, index)->lock);
+		rc = remove_locked(wg, fs, parent, index, &slot, cmd, &unused);
+		g4_write_unlock(&g4_icache_at(fs, index)->lock);
+	}
+	g4_write_unlock(&parent->lock);
+	g4_icache_put(fs, dir);
+	if (rc == 0 && unused)
+		rc = g4_inode_delete(wg, fs, index);
+	if (index != G4_NO_INODE)
+		g4_icache_put(fs, index);
+	return g4_check(fs, rc);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What removing a name and renaming over one share. */
+#ifndef G4_REMOVE_H
+#define G4_REMOVE_H
+
+#include "fs/cred.h"
+#include "inode/mounted.h"
+
+/* Whether the name of a locked inode may go from a locked directory: in sticky ones only its owner, the directory's, or root. */
+G4_FN int g4_check_delete(const struct g4_inode_core *parent, const struct g4_inode_core *inode,
+			  const struct g4_cred *cred);
+/*
+ * In a transaction: a locked inode lost a name. Without names it becomes an orphan; *unused says that nobody uses it,
+ * so that the caller deletes it when its locks are gone.
+ */
+G4_FN int g4_lose_name(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t index, uint64_t now,
+		       bool *unused);
+
+#endif

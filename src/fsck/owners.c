@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Owners of pages as they are met. */
+#include "fsck/owners.h"
+#include "fsck/tables.h"
+
+struct g4_fsck_owners *g4_fsck_add_owners(struct g4_fsck *fsck, uint64_t region)
+{
+	struct g4_fsck_cell *cell = g4_fsck_add(fsck, &fsck->owner_regions, region + 1);
+
+	if (cell == NULL)
+		return NULL;
+	if (cell->a == 0) {
+		if (!g4_fsck_reserve(fsck, (void **)&fsck->owners, fsck->owner_count, &fsck->owner_room,
+				     sizeof(*fsck->owners)))
+			return NULL;
+		memset(&fsck->owners[fsck->owner_count], 0, sizeof(*fsck->owners));
+		fsck->owners[fsck->owner_count].region = region;
+		cell->a = (uint32_t)++fsck->owner_count;
+	}
+	return &fsck->owners[cell->a - 1];
+}
+
+struct g4_fsck_owners *g4_fsck_find_owners(const struct g4_fsck *fsck, uint64_t region)
+{
+	const struct g4_fsck_cell *cell =
+		fsck->owner_count == 0 ? NULL : g4_fsck_find(&fsck->owner_regions, region + 1);
+
+	return cell == NULL ? NULL : &fsck->owners[cell->a - 1];
+}
+
+uint64_t g4_fsck_meet_owners(struct g4_fsck *fsck, uint64_t word, uint64_t first, uint64_t again)
+{
+	const uint64_t region = word / G4_FSCK_REGION_WORDS;
+	const bool unknown =
+		fsck->unknown_owners != NULL && fsck->team == NULL && g4_fsck_bit(fsck->unknown_owners, region);
+	struct g4_fsck_owners *owners = unknown ? g4_fsck_add_owners(fsck, region) : g4_fsck_find_owners(fsck, region);
+
+	if (owners == NULL)
+		return again;
+	uint64_t *data = &owners->data[word % G4_FSCK_REGION_WORDS];
+	const uint64_t before = __atomic_fetch_or(data, first, __ATOMIC_RELAXED);
+	uint64_t wrong =
+		again & ~before; /* it is metadata, or somebody else has not come here yet: alone it is known */
+	for (uint64_t bits = again & before; bits != 0; bits &= bits - 1) {
+		const uint32_t bit = (uint32_t)__builtin_ctzll(bits);
+		const uint64_t page = word % G4_FSCK_REGION_WORDS * 64 + bit;
+		if (owners->counted[page] == 0 && !unknown)
+			wrong |= UINT64_C(1) << bit;
+		else
+			__atomic_fetch_add(&owners->met[page], 1, __ATOMIC_RELAXED);
+	}
+	return wrong;
+}

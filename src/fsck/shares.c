@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Counts of owners, against the pointers that were met. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "format/owners.h"
+#include "fsck/claim.h"
+#include "fsck/fix.h"
+#include "fsck/owners.h"
+#include "fsck/plan.h"
+#include "fsck/report.h"
+#include "fsck/shares.h"
+#include "fsck/tables.h"
+
+/* ------------------------------------------------------------------ what the counts say */
+
+static void damaged(struct g4_fsck *fsck, uint64_t first, uint64_t regions, const char *what, int status)
+{
+	g4_fsck_problem(fsck, G4_FSCK_OWNERS, NULL, "%s of %" PRIu64 " regions from 0x%" PRIx64 " on: %s", what,
+			regions, first * G4_REGION_BYTES, g4_strerror(status));
+	fsck->owners_wrong = true;
+	g4_fsck_set_bits(fsck, &fsck->unknown_owners, first, regions);
+}
+
+static void load_region(struct g4_fsck *fsck, uint64_t region, uint64_t address)
+{
+	struct g4_owners_page page;
+	int status = g4_image_block(fsck->image, address, G4_BLOCK_OWNERS, &page);
+
+	if (status == 0)
+		status = g4_owners_page_validate(&page, region);
+	if (status == 0 && page.shared == 0)
+		status = -G4_E_CORRUPT_ALLOC;
+	if (status < 0) {
+		damaged(fsck, region, 1, "the counts of owners", status);
+		return;
+	}
+	if (!g4_fsck_claim_metadata(fsck, address, NULL, "a page of counts of owners")) {
+		fsck->owners_wrong = true;
+		return;
+	}
+	struct g4_fsck_owners *owners = g4_fsck_add_owners(fsck, region);
+	if (owners == NULL)
+		return;
+	owners->address = address;
+	memcpy(owners->counted, page.more, sizeof(owners->counted));
+}
+
+void g4_fsck_load_owners(struct g4_fsck *fsck, uint64_t group, const struct g4_alloc_page *map)
+{
+	const uint64_t first = group * G4_GROUP_REGIONS;
+	struct g4_shares_page page;
+	int status = 0;
+
+	if (map != NULL && map->shares == 0)
+		return;
+	if (!(fsck->image->sb.features_incompat &
+	      G4_FEATURE_INCOMPAT_SHARED)) { /* it would be believed when that comes */
+		if (map != NULL)
+			g4_fsck_problem(fsck, G4_FSCK_OWNERS, NULL,
+					"the map of group %" PRIu64 " leads to counts of owners, and nothing is shared",
+					group);
+		return;
+	}
+	if (fsck->group_shares == NULL)
+		fsck->group_shares = calloc(fsck->image->layout.group_count, sizeof(*fsck->group_shares));
+	if (fsck->group_shares == NULL) {
+		fsck->fatal = -G4_E_NOMEM;
+		return;
+	}
+	if (map == NULL) { /* that was told; counts may have been lost with it */
+		fsck->owners_wrong = true;
+		g4_fsck_set_bits(fsck, &fsck->unknown_owners, first, G4_GROUP_REGIONS);
+		return;
+	}
+	if (map->shares % G4_PAGE_BYTES != 0 || map->shares < fsck->image->layout.data_address ||
+	    map->shares >= fsck->image->layout.backup_address)
+		status = -G4_E_CORRUPT_ALLOC;
+	if (status == 0)
+		status = g4_image_block(fsck->image, map->shares, G4_BLOCK_SHARES, &page);
+	if (status == 0)
+		status = g4_shares_page_validate(&page, group, &fsck->image->layout);
+	if (status < 0) {
+		damaged(fsck, first, G4_GROUP_REGIONS, "the page that leads to the counts of owners", status);
+		return;
+	}
+	if (!g4_fsck_claim_metadata(fsck, map->shares, NULL, "a page that leads to counts of owners")) {
+		fsck->owners_wrong = true;
+		return;
+	}
+	fsck->group_shares[group] = map->shares;
+	for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++)
+		if (page.owners[region] != 0)
+			load_region(fsck, first + region, page.owners[region]);
+}
+
+/* ------------------------------------------------------------------ both */
+
+void g4_fsck_compare_owners(struct g4_fsck *fsck)
+{
+	for (uint64_t i = 0; i < fsck->owner_count; i++) {
+		const struct g4_fsck_owners *owners = &fsck->owners[i];
+		uint32_t differ = 0, first = 0;
+		for (uint32_t page = 0; page < G4_REGION_PAGES; page++) {
+			if (owners->counted[page] == owners->met[page])
+				continue;
+			if (differ++ == 0)
+				first = page;
+		}
+		if (differ == 0 || (fsck->unknown_owners != NULL && g4_fsck_bit(fsck->unknown_owners, owners->region)))
+			continue;
+		fsck->owners_wrong = true;
+		g4_fsck_problem(fsck, G4_FSCK_OWNERS, NULL,
+				"%" PRIu32 " pages from 0x%" PRIx64 " on: %" PRIu32
+				" owners beyond the first are counted, %" PRIu32 " were met",
+				differ, owners->region * G4_REGION_BYTES + first * G4_PAGE_BYTES,
+				owners->counted[first], owners->met[first]);
+	}
+}
+
+/* ------------------------------------------------------------------ repair */
+
+static void unclaim(struct g4_fsck *fsck, uint64_t address)
+{
+	fsck->used[address / G4_PAGE_BYTES / 64] &= ~(UINT64_C(1) << address / G4_PAGE_BYTES % 64);
+	fsck->metadata[address / G4_PAGE_BYTES / 64] &= ~(UINT64_C(1) << address / G4_PAGE_BYTES % 64);
+}
+
+/* A new page of metadata; 0: there is no room, or no memory. */
+static uint64_t new_page(struct g4_fsck *fsck, const void *contents, uint32_t type)
+{
+	const uint64_t address = g4_fsck_find_room(fsck, 1);
+	uint8_t *page = address == 0 ? NULL : g4_fsck_edit(fsck, address);
+
+	if (page == NULL)
+		return 0;
+	memcpy(page, contents, G4_PAGE_BYTES);
+	g4_fsck_seal(fsck, address, type);
+	fsck->metadata[address / G4_PAGE_BYTES / 64] |= UINT64_C(1) << address / G4_PAGE_BYTES % 64;
+	return address;
+}
+
+static uint64_t write_region(struct g4_fsck *fsck, const struct g4_fsck_owners *owners)
+{
+	struct g4_owners_page page = {.region = owners->region};
+
+	for (uint32_t i = 0; i < G4_REGION_PAGES; i++) {
+		page.more[i] = owners->met[i];
+		page.shared += owners->met[i] != 0;
+	}
+	return page.shared == 0 ? 0 : new_page(fsck, &page, G4_BLOCK_OWNERS);
+}
+
+void g4_fsck_rebuild_owners(struct g4_fsck *fsck)
+{
+	if (!fsck->owners_wrong || fsck->group_shares == NULL)
+		return;
+	for (uint64_t i = 0; i < fsck->owner_count; i++)
+		if (fsck->owners[i].address != 0)
+			unclaim(fsck, fsck->owners[i].address);
+	for (uint64_t group = 0; group < fsck->image->layout.group_count && fsck->fatal == 0; group++) {
+		struct g4_shares_page page = {.group = group};
+		uint32_t regions = 0;
+		if (fsck->group_shares[group] != 0)
+			unclaim(fsck, fsck->group_shares[group]);
+		fsck->group_shares[group] = 0;
+		for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++) {
+			const struct g4_fsck_owners *owners =
+				g4_fsck_find_owners(fsck, group * G4_GROUP_REGIONS + region);
+			if (owners != NULL)
+				page.owners[region] = write_region(fsck, owners);
+			regions += page.owners[region] != 0;
+		}
+		if (regions != 0)
+			fsck->group_shares[group] = new_page(fsck, &page, G4_BLOCK_SHARES);
+	}
+	g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0, "the owners of shared pages are counted anew");
+}

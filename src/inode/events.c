@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A small ring between those who meet damage, on whatever engine, and the one who writes lines about it. */
+#include "inode/events.h"
+
+G4_FN void g4_event_post(struct g4_fs *fs, const struct g4_event *event)
+{
+	struct g4_events *events = &fs->events;
+
+	g4_add64(&fs->damaged_pages, 1);
+	g4_lock(&events->lock);
+	if (events->posted - events->taken < G4_EVENTS)
+		events->ring[events->posted++ % G4_EVENTS] = *event;
+	else
+		events->lost++;
+	g4_unlock(&events->lock);
+	g4_add32(&fs->jobs.changed, 1);
+	g4_wake(&fs->jobs.changed);
+}
+
+G4_FN bool g4_event_take(struct g4_fs *fs, struct g4_event *event)
+{
+	struct g4_events *events = &fs->events;
+
+	g4_lock(&events->lock);
+	const bool any = events->taken < events->posted;
+	if (any)
+		*event = events->ring[events->taken++ % G4_EVENTS];
+	g4_unlock(&events->lock);
+	return any;
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of in-core inodes: of fixed size, hashed by number, replaced by a clock. An in-core inode without references holds
+ * nothing that is not in its slab, so it can be dropped at any time.
+ */
+#include "inode/icache.h"
+
+G4_FN static uint32_t bucket_of(const struct g4_icache *icache, uint64_t ino)
+{
+	return (uint32_t)((ino >> 8) * UINT64_C(0x9e3779b97f4a7c15) >> 40) & icache->bucket_mask;
+}
+
+G4_FN static struct g4_lock *bucket_lock(struct g4_icache *icache, uint32_t bucket)
+{
+	return &icache->locks[bucket % G4_ICACHE_LOCKS];
+}
+
+/*
+ * References are counted without the bucket's lock: a reader that finds a number in a chain counts itself in and then
+ * looks whether the in-core inode is still what it wanted. TAKEN in the count keeps it from one that is being given to another
+ * inode: it is set in the same step that finds the count 0, and cleared when the in-core inode stands in its new chain.
+ */
+
+/* Bucket lock held. */
+G4_FN static void remove_from_chain(struct g4_icache *icache, uint32_t index)
+{
+	uint32_t *at = &icache->buckets[bucket_of(icache, icache->inodes[index].ino)];
+
+	while (*at != G4_NO_INODE && *at != index)
+		at = &icache->inodes[*at].next;
+	if (*at == index)
+		g4_store32_rel(at, icache->inodes[index].next);
+}
+
+G4_FN void g4_icache_unhash(struct g4_icache *icache, uint32_t index)
+{
+	const uint32_t bucket = bucket_of(icache, icache->inodes[index].ino);
+
+	g4_lock(bucket_lock(icache, bucket));
+	remove_from_chain(icache, index);
+	g4_unlock(bucket_lock(icache, bucket));
+}
+
+/* Makes an unused in-core inode ours; false when it is in use or was a moment ago. */
+G4_FN static bool take_this(struct g4_icache *icache, uint32_t index)
+{
+	struct g4_inode_core *inode = &icache->inodes[index];
+
+	if (g4_load32_rlx(&inode->refs) != 0)
+		return false;
+	if (g4_load32_rlx(&inode->state) == G4_ICACHE_FREE)
+		return g4_cas32_acq(&inode->refs, 0, G4_ICACHE_TAKEN | 1);
+	if (g4_load32_rlx(&inode->accessed)) {
+		g4_store32_rel(&inode->accessed, 0);
+		return false;
+	}
+	if (!g4_cas32_acq(&inode->refs, 0, G4_ICACHE_TAKEN | 1))
+		return false;
+	if (g4_load32_acq(&inode->state) == G4_ICACHE_FREE)
+		return true; /* given back meanwhile */
+	g4_icache_unhash(icache, index);
+	return true;
+}
+
+G4_FN uint32_t g4_icache_take(struct g4_icache *icache)
+{
+	/* all who look share the clock's hand */
+	for (uint32_t step = 0; step < 3 * icache->count; step++) {
+		uint32_t i = g4_add32_rlx(&icache->hand, 1) % icache->count;
+
+		if (take_this(icache, i))
+			return i;
+	}
+	return G4_NO_INODE;
+}
+
+G4_FN void g4_icache_untake(struct g4_icache *icache, uint32_t index)
+{
+	g4_store32_rel(&icache->inodes[index].state, G4_ICACHE_FREE);
+	g4_next_version(
+		&icache->inodes[index].lock); /* its inode may have changed in another in-core inode meanwhile */
+	g4_sub32(&icache->inodes[index].refs, G4_ICACHE_TAKEN | 1);
+}
+
+/*
+ * Of an in-core inode that is taken: the step that clears G4_ICACHE_TAKEN publishes all of this to those who look the number up, the second
+ * version to those who read optimistically.
+ */
+G4_FN void g4_icache_reset(struct g4_inode_core *inode, uint64_t ino)
+{
+	struct g4_lock dirty_lock = inode->dirty_lock;
+
+	/* refs stays as it is: the clock looks at it; the locks' tickets go on */
+	g4_next_version(&inode->lock); /* after the step that took it */
+	g4_fence_rel(); /* an optimistic reader of the in-core inode sees that it is another version before it sees anything of this */
+	g4_store32_rlx(&inode->state, G4_ICACHE_FREE);
+	g4_store32_rlx(&inode->accessed, 0);
+	g4_zero16(&inode->disk, (uint32_t)(sizeof(*inode) - offsetof(struct g4_inode_core, disk)));
+	inode->dirty_lock = dirty_lock;
+	inode->size = inode->logged = 0;
+	inode->dirty_count = 0;
+	inode->dead = false;
+	g4_store32_rlx(&inode->next, G4_NO_INODE); /* readers may still come by */
+	g4_store64_rlx(&inode->ino, ino);
+	inode->dirty_head = inode->dirty_tail = G4_NO_LINE;
+	inode->orphan_prev = inode->orphan_next = G4_NO_INODE;
+	inode->dirty_prev = inode->dirty_next = G4_NO_INODE;
+	g4_next_version(&inode->lock); /* and a reader who looked meanwhile sees that this is over */
+}
+
+G4_FN static void insert_inode(struct g4_icache *icache, uint32_t bucket, uint32_t index)
+{
+	g4_store32_rlx(&icache->inodes[index].next, icache->buckets[bucket]);
+	g4_store32_rlx(&icache->buckets[bucket], index);
+	g4_sub32_rel(&icache->inodes[index].refs, G4_ICACHE_TAKEN);
+}
+
+G4_FN void g4_icache_enter(struct g4_icache *icache, uint32_t index)
+{
+	struct g4_inode_core *inode = &icache->inodes[index];
+	const uint32_t bucket = bucket_of(icache, inode->ino);
+
+	g4_lock(bucket_lock(icache, bucket));
+	g4_store32_rlx(&inode->state, G4_ICACHE_READY);
+	g4_store32_rlx(&inode->accessed, 1);
+	insert_inode(icache, bucket, index);
+	g4_unlock(bucket_lock(icache, bucket));
+}
+
+/*
+ * Numbers of 62 bits and generations of 32 do not fit one word, so keys are numbers of their own, from 1 on (0 is metadata).
+ * An inode that comes back into in-core inode gets the key that it had, as long as that is remembered: its pages may still be in
+ * the cache. If it is forgotten, those are never found again, and the clock takes them.
+ */
+G4_FN uint64_t g4_icache_key(struct g4_icache *icache, uint64_t ino, uint32_t generation, bool fresh)
+{
+	const uint32_t bucket = bucket_of(icache, ino);
+	struct g4_icache_key *keys = &icache->keys[bucket * G4_ICACHE_KEYS];
+	uint64_t key = 0;
+	uint32_t place = 0;
+
+	g4_lock(bucket_lock(icache, bucket));
+	while (place < G4_ICACHE_KEYS - 1 && (keys[place].ino != ino || keys[place].generation != generation))
+		place++;
+	if (!fresh && keys[place].ino == ino && keys[place].generation == generation)
+		key = keys[place].key;
+	if (key == 0)
+		key = g4_add64(&icache->last_key, 1) + 1;
+	for (; place > 0; place--)
+		keys[place] = keys[place - 1];
+	keys[0].ino = ino;
+	keys[0].generation = generation;
+	keys[0].key = key;
+	g4_unlock(bucket_lock(icache, bucket));
+	return key;
+}
+
+G4_FN static int load_inode(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode)
+{
+	const struct g4_address address = g4_ptr_address(inode->ino), page = g4_address_page_start(address);
+	uint32_t slot = g4_slab_slot_of(address), line;
+	/* a slab that was freed may still lie there, valid to the last byte */
+	int rc = g4_alloc_in_use(wg, &fs->alloc, page);
+
+	if (rc <= 0)
+		return rc < 0 ? rc : -G4_E_STALE;
+	if (g4_slab_is_past(&fs->alloc, page))
+		return -G4_E_STALE;
+	rc = g4_meta_get(wg, &fs->meta, page, G4_BLOCK_SLAB, &line);
+	if (rc == -G4_E_TYPE || rc == -G4_E_CHECKSUM || rc == -G4_E_MISDIRECTED)
+		return -G4_E_STALE; /* the page is no slab: the number is old or made up */
+	if (rc < 0)
+		return rc;
+	const uint8_t *data = (const uint8_t *)g4_line_data(&fs->cache, line);
+	const struct g4_slab_header *slab = (const struct g4_slab_header *)data;
+	if (slab->kind != G4_SLAB_INODES || !(slab->used & (1u << slot))) {
+		rc = -G4_E_STALE;
+	} else {
+		g4_copy16(&inode->disk, data + slot * G4_SLAB_SLOT_BYTES, sizeof(inode->disk));
+		/* mode 0: given to an inode that is not written yet, and that stands in the table already or is about to */
+		rc = inode->disk.mode == 0 ? -G4_E_STALE : g4_inode_validate(&inode->disk, &fs->meta.layout);
+	}
+	g4_cache_put(&fs->cache, line);
+	inode->near = line;
+	inode->size = inode->disk.size;
+	inode->data_key = g4_icache_key(&fs->icache, inode->ino, inode->disk.generation, false);
+	/* what changed it before it left the table may not be durable yet */
+	inode->logged = g4_load64_acq(&fs->journal.running);
+	return rc;
+}
+
+/* Looks a number up and references its in-core inode. Bucket lock held, so that what is in the chain stays. */
+G4_FN static uint32_t find_inode(struct g4_icache *icache, uint32_t bucket, uint64_t ino)
+{
+	uint32_t i = icache->buckets[bucket];
+
+	for (; i != G4_NO_INODE; i = icache->inodes[i].next) {
+		if (icache->inodes[i].ino != ino)
+			continue;
+		if (!(g4_add32(&icache->inodes[i].refs, 1) & G4_ICACHE_TAKEN))
+			break;
+		g4_sub32(&icache->inodes[i].refs, 1); /* on its way out of the chain */
+	}
+	return i;
+}
+
+G4_FN G4_INLINE void drop_ref(struct g4_inode_core *inode)
+{
+	g4_sub32_rel(&inode->refs, 1);
+}
+
+#define CHAIN_STEPS 16u /* chains that change underfoot may lead anywhere, but not for ever */
+
+/*
+ * References an in-core inode that may be the inode's; false: it is another's, or not to be told without the lock. Who gives it to an
+ * inode takes it before, and sets the state with release order when the inode has come into it.
+ */
+G4_FN G4_INLINE bool ref_if(struct g4_inode_core *inode, uint64_t ino)
+{
+	if (!(g4_add32_acq(&inode->refs, 1) & G4_ICACHE_TAKEN) && g4_load64_rlx(&inode->ino) == ino &&
+	    g4_load32_acq(&inode->state) == G4_ICACHE_READY)
+		return true;
+	drop_ref(inode);
+	return false;
+}
+
+/* find_inode() without the lock. G4_NO_INODE: not there, or not to be told. */
+G4_FN static uint32_t find_unlocked(struct g4_icache *icache, uint32_t bucket, uint64_t ino)
+{
+	uint32_t i = g4_load32_rlx(&icache->buckets[bucket]);
+
+	for (uint32_t step = 0; step < CHAIN_STEPS && i < icache->count; step++) {
+		struct g4_inode_core *inode = &icache->inodes[i];
+
+		if (g4_load64_rlx(&inode->ino) == ino)
+			return ref_if(inode, ino) ? i : G4_NO_INODE;
+		i = g4_load32_rlx(&inode->next);
+	}
+	return G4_NO_INODE;
+}
+
+/* All lines of the in-core inode are on their way at once. */
+G4_FN bool g4_icache_ref_near(struct g4_fs *fs, uint64_t ino, uint32_t near)
+{
+	if (near >= fs->icache.count)
+		return false;
+	struct g4_inode_core *inode = g4_icache_at(fs, near);
+	for (uint32_t at = 64; at < G4_INODE_CORE_ATTRIBUTE_BYTES; at += 64)
+		g4_prefetch((const uint8_t *)inode + at);
+	if (g4_load64_rlx(&inode->ino) != ino || !ref_if(inode, ino))
+		return false;
+	if (!g4_load32_rlx(&inode->accessed))
+		g4_store32_rel(&inode->accessed, 1);
+	return true;
+}
+
+G4_FN static int wait_loaded(struct g4_fs *fs, uint32_t index)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	uint32_t state;
+
+	while ((state = g4_load32_acq(&inode->state)) == G4_ICACHE_LOADING)
+		g4_wait(&inode->state, state);
+	if (state == G4_ICACHE_READY) {
+		if (!g4_load32_rlx(&inode->accessed))
+			g4_store32_rel(&inode->accessed, 1);
+		return 0;
+	}
+	g4_icache_put(fs, index);
+	return -G4_E_STALE;
+}
+
+G4_FN static void set_state(struct g4_inode_core *inode, uint32_t state)
+{
+	g4_store32_rel(&inode->state, state);
+	g4_wake(&inode->state);
+}
+
+/* Of an inode that was not found without the lock: it is there after all, or it is loaded. */
+G4_FN G4_COLD static int get_locked(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t bucket, uint32_t *index)
+{
+	struct g4_icache *icache = &fs->icache;
+	uint32_t i, fresh;
+
+	if (!g4_ino_plausible(ino, &fs->meta.layout))
+		return -G4_E_STALE;
+	g4_lock(bucket_lock(icache, bucket));
+	i = find_inode(icache, bucket, ino);
+	g4_unlock(bucket_lock(icache, bucket));
+	if (i == G4_NO_INODE) {
+		fresh = g4_icache_take(icache);
+		if (fresh == G4_NO_INODE)
+			return -G4_E_NFILE;
+		g4_lock(bucket_lock(icache, bucket));
+		i = find_inode(icache, bucket, ino);
+		if (i == G4_NO_INODE) {
+			g4_icache_reset(&icache->inodes[fresh], ino);
+			g4_store32_rel(&icache->inodes[fresh].state, G4_ICACHE_LOADING);
+			insert_inode(icache, bucket, fresh);
+			g4_unlock(bucket_lock(icache, bucket));
+			int rc = load_inode(wg, fs, &icache->inodes[fresh]);
+			if (rc < 0) {
+				set_state(&icache->inodes[fresh], G4_ICACHE_FAILED);
+				g4_icache_discard(fs, fresh);
+				return rc;
+			}
+			/* an optimistic reader meanwhile may have seen the old half of it, and the new state */
+			g4_next_version(&icache->inodes[fresh].lock);
+			set_state(&icache->inodes[fresh], G4_ICACHE_READY);
+			*index = fresh;
+			return 0;
+		}
+		g4_unlock(bucket_lock(icache, bucket));
+		g4_icache_untake(icache, fresh);
+	}
+	*index = i;
+	return wait_loaded(fs, i);
+}
+
+G4_FN int g4_icache_get_near(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t near, uint32_t *index)
+{
+	struct g4_icache *icache = &fs->icache;
+
+	if (g4_icache_ref_near(fs, ino, near)) {
+		*index = near;
+		return 0;
+	}
+	if (ino == G4_NODE_ROOT)
+		ino = g4_icache_at(fs, fs->root_index)->ino;
+	const uint32_t bucket = bucket_of(icache, ino), i = find_unlocked(icache, bucket, ino);
+	if (i == G4_NO_INODE)
+		return get_locked(wg, fs, ino, bucket, index);
+	if (!g4_load32_rlx(&icache->inodes[i].accessed))
+		g4_store32_rel(&icache->inodes[i].accessed, 1);
+	*index = i;
+	return 0;
+}
+
+G4_FN int g4_icache_get(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t *index)
+{
+	return g4_icache_get_near(wg, fs, ino, G4_NO_INODE, index);
+}
+
+G4_FN uint32_t g4_icache_place(const struct g4_fs *fs, uint64_t ino)
+{
+	const struct g4_icache *icache = &fs->icache;
+
+	if (ino == G4_NODE_ROOT)
+		return fs->root_index;
+	uint32_t i = g4_load32_rlx(&icache->buckets[bucket_of(icache, ino)]);
+	for (uint32_t step = 0; step < CHAIN_STEPS && i < icache->count; step++) {
+		if (g4_load64_rlx(&icache->inodes[i].ino) == ino)
+			return i;
+		i = g4_load32_rlx(&icache->inodes[i].next);
+	}
+	return G4_NO_INODE;
+}
+
+G4_FN void g4_icache_ref(struct g4_fs *fs, uint32_t index)
+{
+	g4_add32(&g4_icache_at(fs, index)->refs, 1);
+}
+
+G4_FN void g4_icache_discard(struct g4_fs *fs, uint32_t index)
+{
+	g4_icache_unhash(&fs->icache, index);
+	/* its number stays, so that a late unhash of the clock finds nothing; the clock reuses it without references */
+	g4_icache_put(fs, index);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of in-core inodes: finding and referencing them. Leader, thread-safe, unless a function says otherwise. */
+#ifndef G4_ICACHE_H
+#define G4_ICACHE_H
+
+#include "inode/mounted.h"
+
+/* References the in-core inode of a number. -G4_E_STALE: no such inode. */
+G4_FN int g4_icache_get(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t *index);
+/* The same for a caller who saw the inode at this place of the table before (G4_NO_INODE: nowhere). */
+G4_FN int g4_icache_get_near(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t near, uint32_t *index);
+/* Per-lane; neither waits nor locks. References the in-core inode at that place, if it is the inode's and loaded. */
+G4_FN bool g4_icache_ref_near(struct g4_fs *fs, uint64_t ino, uint32_t near);
+/*
+ * Per-lane. The place where the inode seems to stand in the table, or G4_NO_INODE. Nothing is referenced: the caller looks
+ * at the in-core inode with g4_icache_read_optimistic().
+ */
+G4_FN uint32_t g4_icache_place(const struct g4_fs *fs, uint64_t ino);
+/*
+ * The key of an inode's pages in the cache. fresh: a new one; else the one that the same number and generation had, if that
+ * is remembered. No two inodes or incarnations have had the same.
+ */
+G4_FN uint64_t g4_icache_key(struct g4_icache *icache, uint64_t ino, uint32_t generation, bool fresh);
+
+G4_FN G4_INLINE void g4_icache_put(struct g4_fs *fs, uint32_t index)
+{
+	g4_sub32_rel(&g4_icache_at(fs, index)->refs, 1);
+}
+
+/* Another reference to an in-core inode that the caller has referenced or locked. */
+G4_FN void g4_icache_ref(struct g4_fs *fs, uint32_t index);
+/* Removes an in-core inode from the table when its inode never came to be. */
+G4_FN void g4_icache_discard(struct g4_fs *fs, uint32_t index);
+
+/* ---- for who gives an in-core inode to a new inode (inode.c) ---- */
+/* Takes an unused in-core inode out of the table, G4_ICACHE_TAKEN; G4_NO_INODE: all are in use. */
+G4_FN uint32_t g4_icache_take(struct g4_icache *icache);
+/* Gives a taken in-core inode back that was not used. */
+G4_FN void g4_icache_untake(struct g4_icache *icache, uint32_t index);
+/* A taken in-core inode becomes that of `ino`, empty. */
+G4_FN void g4_icache_reset(struct g4_inode_core *inode, uint64_t ino);
+/* Puts it into the table, ready; from here on others find it. */
+G4_FN void g4_icache_enter(struct g4_icache *icache, uint32_t index);
+/* Takes a referenced in-core inode out of its chain: nobody finds it any more. */
+G4_FN void g4_icache_unhash(struct g4_icache *icache, uint32_t index);
+
+#endif

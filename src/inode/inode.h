@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inodes on disk: making, logging and freeing them. */
+#ifndef G4_INODE_H
+#define G4_INODE_H
+
+#include "inode/mounted.h"
+
+/* Allocates an inode in a transaction; *index is referenced and write-locked; disk is set up but not yet logged. */
+G4_FN int g4_inode_new(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t mode, uint32_t *index);
+/* Puts inode->disk into its slab. The in-core inode is write-locked. */
+G4_FN int g4_inode_log(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode);
+/*
+ * Ends what an operation did to the attributes of a write-locked inode, which were those of `before`: logs them, or, where it
+ * failed with rc or this fails, puts them back. Returns what became of it. What the operation did to the inode's pages stays,
+ * and is logged all the same.
+ */
+G4_FN int g4_inode_settle(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			  const struct g4_inode *before, int rc);
+/* Frees the slot and makes the in-core inode dead. */
+G4_FN int g4_inode_free(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint32_t index);
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The mounted file system: what every operation gets. It stands below what it is made of in data/ and fs/, so what those keep
+ * in it (requests to read ahead, large transfers) is described here and used there.
+ */
+#ifndef G4_MOUNTED_H
+#define G4_MOUNTED_H
+
+#include "alloc/alloc.h"
+#include "dir/dir.h"
+#include "dir/lookup.h"
+#include "hash/blake3.h"
+#include "inode/inode_types.h"
+#include "task/job.h"
+#include "task/task.h"
+
+/* ------------------------------------------------------------------ reading ahead (data/ahead.c) */
+#define G4_AHEAD_SLOTS 64u
+
+struct g4_ahead_request {
+	uint32_t index; /* referenced */
+	uint32_t pages;
+	uint64_t page;
+};
+
+struct g4_ahead {
+	struct g4_lock lock; /* of first, count and requests */
+	uint32_t first, count;
+	uint32_t posted;  /* grows with every request; idle servers wait on it */
+	uint32_t servers; /* workgroups that call g4_ahead_serve(); without any, nothing is asked for */
+	struct g4_ahead_request requests[G4_AHEAD_SLOTS];
+};
+
+/* ------------------------------------------------------------------ transfers by many workgroups (data/split.c) */
+#define G4_SPLIT_JOBS 32u	 /* at a time; further transfers are done by one workgroup each */
+#define G4_SPLIT_PIECE_PAGES 64u /* of a piece, at most */
+
+enum g4_split_kind { G4_SPLIT_READ, G4_SPLIT_WRITE };
+struct g4_batch;
+
+/* What there is to move. */
+struct g4_split_work {
+	uint32_t kind;	 /* enum g4_split_kind */
+	uint32_t index;	 /* READ: locked by the owner */
+	uint64_t offset; /* READ: in the file; WRITE: 0 */
+	uint64_t bytes;
+	uint8_t *to; /* READ */
+	bool direct; /* READ: past the cache, where that can be */
+	bool stream;
+	struct g4_batch *batch; /* WRITE: in memory that all workgroups reach; a piece has its pages' part of it */
+};
+
+struct g4_split_job { /* what many change at a time lies apart from what is constant while the job is open */
+	struct g4_task task;
+	uint32_t helpers; /* workgroups besides the owner, or about to see that there are too many */
+	uint8_t padding1[100];
+	uint32_t piece_bytes;
+	uint32_t padding0;
+	struct g4_split_work work;
+	uint8_t padding2[72];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_split_job) == 256, "two cache lines of a GPU");
+
+struct g4_split {
+	uint32_t helpers; /* workgroups that call g4_split_help() when idle; without any, nothing is split */
+	uint32_t used;	  /* bit i: jobs[i] has an owner */
+	uint8_t padding0[120];
+	uint32_t open; /* bit i: jobs[i] may have pieces to take; what idle workgroups look at */
+	uint8_t padding1[124];
+	struct g4_split_job jobs[G4_SPLIT_JOBS];
+};
+
+/* ------------------------------------------------------------------ what was found damaged (inode/events.c) */
+#define G4_EVENTS 32u
+
+struct g4_event {
+	uint64_t ino;  /* 0: the file system's own */
+	uint64_t page; /* of the file, or G4_FINDING_METADATA */
+	uint64_t address;
+	uint32_t code; /* positive */
+	uint32_t algorithm;
+	uint8_t expected[16], found[16]; /* the beginnings of the sums, with code DATA */
+};
+
+struct g4_events {
+	struct g4_lock lock;
+	uint64_t posted, taken;
+	uint64_t lost; /* of all: nobody took them in time */
+	struct g4_event ring[G4_EVENTS];
+};
+
+/* ------------------------------------------------------------------ background jobs (fs/jobs.c, fs/scrub.c) */
+#define G4_SCRUB_DEPTH 64u
+#define G4_SCRUB_SEEN 1024u
+#define G4_SCRUB_MOVED 64u
+#define G4_SCRUB_PAGES 64u /* read at a time */
+
+struct g4_scrub {	    /* what a scrub knows beyond its cursor; of who does its step, but `moved` */
+	uint8_t *pages;	    /* G4_SCRUB_PAGES */
+	uint32_t dir, file; /* referenced */
+	bool extra;	    /* the file was moved: the cursor knows nothing of it */
+	uint64_t page;	    /* of the file, where it goes on */
+	uint32_t depth;	    /* directories above that it goes on with, the lowest last: referenced */
+	uint32_t stack[G4_SCRUB_DEPTH];
+	uint64_t positions[G4_SCRUB_DEPTH];
+	/* looked at last */
+	uint64_t seen[G4_SCRUB_SEEN]; /* slabs and pages of sums, by page */
+	uint64_t leaves[G4_DIR_PATH], nodes[G4_MAP_MAX_HEIGHT];
+	/* inodes that got another name meanwhile, referenced: they may have been moved from where it will come to where it was */
+	struct g4_lock moved_lock;
+	uint32_t watching; /* somebody scrubs: they are collected */
+	uint32_t moved_count;
+	uint64_t moved_lost;
+	uint32_t moved[G4_SCRUB_MOVED];
+};
+
+struct g4_jobs {
+	struct g4_lock lock; /* of records, findings and findings_lost */
+	uint32_t owner;	     /* somebody does a step */
+	uint32_t wanted;     /* so many commands wait for the step's end: nobody begins another */
+	uint32_t changed;    /* grows with what who serves jobs should know of; they wait on it */
+	struct g4_job_record records[G4_JOBS];
+	struct g4_finding findings[G4_FINDINGS];
+	uint64_t findings_lost;
+	uint64_t count; /* started since mkfs */
+	uint64_t logged_ns;
+	struct g4_job_pace paces[G4_JOBS];
+	struct g4_scrub scrub;
+};
+
+/* ------------------------------------------------------------------ the file system */
+#define G4_FS_READ_ONLY 1u
+#define G4_FS_NOATIME 2u
+#define G4_FS_STRICTATIME 4u
+#define G4_FS_HOLD_UNLINKED 8u
+#define G4_FS_SYNC 16u
+#define G4_FS_DISCARD 32u    /* what was freed is discarded behind its commit */
+#define G4_FS_TICK_TIMES 64u /* stamps are of the clock's last tick, and not before the latest that a caller brought */
+
+struct g4_fs {
+	struct g4_space space;
+	struct g4_cache cache;
+	struct g4_meta meta;
+	struct g4_journal journal;
+	struct g4_alloc alloc;
+	struct g4_icache icache;
+	struct g4_lookup lookup;
+	struct g4_superblock super;
+	bool super_is_second; /* it was read from the second copy */
+	uint64_t hash_key[2];
+	uint32_t flags;
+	uint32_t root_index; /* referenced while mounted */
+	uint32_t next_generation;
+	uint64_t seen_stamp; /* the latest of the kernel's that we know, 0: none */
+
+	struct g4_lock rename_lock; /* one cross-directory rename at a time */
+	struct g4_lock orphan_lock;
+	uint32_t orphan_head; /* in-core inode */
+	struct g4_lock dirty_list_lock;
+	struct g4_rwlock flush_lock;	  /* shared by passes over the dirty inodes; taken before inode locks */
+	uint32_t dirty_first, dirty_last; /* in-core inodes with something to write back */
+	uint64_t dirty_pages;
+	uint64_t dirty_limit;
+	uint32_t queued_inodes; /* on that list */
+	struct g4_ahead ahead;
+	struct g4_split split;
+	uint32_t resizing;	/* somebody is */
+	uint64_t damaged_pages; /* met since mkfs: they are not what was written */
+	struct g4_events events;
+	struct g4_jobs jobs;
+	uint64_t memory_bytes; /* of the mapping that begins here */
+};
+
+G4_FN G4_INLINE struct g4_inode_core *g4_icache_at(struct g4_fs *fs, uint32_t i)
+{
+	return &fs->icache.inodes[i];
+}
+
+/*
+ * Scratch memory that may be taken at a time (simt/scratch.h), from the outside to the inside:
+ *
+ *     16 KiB  whoever runs several operations in a row (COPY_RANGE's buffer, names of a device-API caller)
+ *     48 KiB  the operation: a batch of the write pipeline and a page, or a path walk
+ *     32 KiB  hashing that batch
+ *      8 KiB  a commit on the way into its transaction, or one step's regions
+ *      8 KiB  what alignment to pages costs
+ */
+#define G4_COPY_SCRATCH_BYTES (16u * 1024)
+#define G4_FS_SCRATCH_BYTES (48u * 1024)
+G4_STATIC_ASSERT(G4_COPY_SCRATCH_BYTES + G4_FS_SCRATCH_BYTES + sizeof(struct g4_blake3_room) + G4_COMMIT_SCRATCH_BYTES +
+				 2 * G4_PAGE_BYTES <=
+			 G4_WG_SCRATCH_BYTES,
+		 "rooms fit the scratch memory");
+
+#endif

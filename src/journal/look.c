@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looking at metadata on the device, past the cache. A page's home may be old or half written while a newer image of it is in the
+ * cache or on its way: whoever finds it wrong looks again with the commit lock held. Then nothing is on its way, and a line says
+ * whether its home is still to be written; one that is can not be dropped from the cache.
+ */
+#include "journal/journal.h"
+
+G4_FN static int look(struct g4_wg *wg, struct g4_journal *j, struct g4_address address, uint32_t type, void *page)
+{
+	const struct g4_block_header *header = (const struct g4_block_header *)page;
+	struct g4_indirect_header indirect;
+	struct g4_sums_header sums;
+	int rc = g4_space_read(wg, j->meta->space, address, page, G4_PAGE_BYTES);
+
+	if (rc < 0)
+		return rc;
+	switch (type) {
+	case G4_BLOCK_INDIRECT:
+		return g4_indirect_verify(page, address, j->meta->fs_tag, &indirect);
+	case G4_BLOCK_CHECKSUMS:
+		return g4_sums_verify((struct g4_sums_page *)page, address, j->meta->fs_tag, &sums);
+	case G4_BLOCK_DIR_LEAF:
+		return g4_block_verify(page, header->type == G4_BLOCK_DIR_INDEX ? G4_BLOCK_DIR_INDEX : type, address,
+				       j->meta->fs_tag);
+	default:
+		return g4_block_verify(page, type, address, j->meta->fs_tag);
+	}
+}
+
+/* A checkpoint may be writing what is read here: whoever finds it wrong looks again. */
+G4_FN static int look_unlocked(struct g4_wg *wg, struct g4_journal *j, struct g4_address address, uint32_t type,
+			       void *page)
+{
+	return look(wg, j, address, type, page);
+}
+
+/* Commit lock held. Whether the page is going to be written home. */
+G4_FN static bool is_on_its_way(struct g4_journal *j, struct g4_address address)
+{
+	const uint32_t line = g4_cache_find(j->meta->cache, 0, g4_address_page(address));
+
+	if (line == G4_NO_LINE)
+		return false;
+	const struct g4_meta_line *about = g4_meta_line(j->meta->cache, line);
+	const bool on_its_way = g4_load64_rlx(&about->txn) != 0 || g4_load64_rlx(&about->home) != 0;
+	g4_cache_put(j->meta->cache, line);
+	return on_its_way;
+}
+
+G4_FN int g4_journal_look(struct g4_wg *wg, struct g4_journal *j, struct g4_address address, uint32_t type, void *page)
+{
+	int rc = look_unlocked(wg, j, address, type, page);
+
+	if (rc == 0)
+		return 0;
+	g4_lock(&j->commit_lock);
+	rc = is_on_its_way(j, address) ? 1 : look(wg, j, address, type, page);
+	g4_unlock(&j->commit_lock);
+	return rc;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The client's side of a ring: commands of many threads go into one ring and come back. Host only. */
+#ifndef G4_RING_CLIENT_HOST_H
+#define G4_RING_CLIENT_HOST_H
+
+#include "ring/ring.h"
+
+struct g4_ring_client;
+
+/* Sizes of a ring that its maker did not choose. */
+#define G4_RING_DEFAULT_ENTRIES 1024u
+#define G4_RING_DEFAULT_DATA_BYTES (32 * G4_MIB)
+#define G4_RING_MIN_DATA_BYTES (4 * G4_MIB)
+
+/*
+ * Uses a ring and its data area, both mapped; they stay the caller's. `doorbell` is the descriptor for G4_RING_DOORBELL or -1;
+ * `watched` one that hangs up when the engine's process ends, or -1. `own` is who commands act for when they carry no
+ * credentials. NULL: no memory, or the header makes no sense.
+ */
+struct g4_ring_client *g4_ring_client_new(void *ring, void *data, int doorbell, int watched, const struct g4_cred *own);
+/* From now on the doorbell is rung by a call, in this process, which may begin the work itself. Before the first command. */
+void g4_ring_client_ring_by(struct g4_ring_client *client, void (*ring_doorbell)(void *context), void *context);
+/* No call is running. */
+void g4_ring_client_free(struct g4_ring_client *client);
+/*
+ * Runs one command and waits for its result; returns cmd->status. Data outside the data area is copied through it, in
+ * pieces where it is long. -G4_E_IO when the engine is gone. Thread-safe.
+ */
+int g4_ring_client_execute(struct g4_ring_client *client, struct g4_cmd *cmd);
+/*
+ * Has a command run whose result nobody wants: one without data and with little text, such as RELEASE and FORGET. Other commands may
+ * pass it. Thread-safe.
+ */
+void g4_ring_client_post(struct g4_ring_client *client, struct g4_cmd *cmd);
+/* Fails every call from now on, also those that wait (the engine stopped, or the connection is closed). Thread-safe. */
+void g4_ring_client_stop(struct g4_ring_client *client);
+/*
+ * Memory of the data area for buffers that commands then use without a copy: `bytes` bytes, 4 KiB aligned, the caller's
+ * until the client is freed. NULL: none is left. Thread-safe.
+ */
+void *g4_ring_client_alloc(struct g4_ring_client *client, uint64_t bytes);
+
+/* After `tail` was stored: wakes the engine in the way it asks for. For those who fill slots themselves. */
+void g4_ring_wake(struct g4_ring_header *header, int doorbell);
+
+/*
+ * Takes a result that is full, in place of which nothing is left, once all of its words are there. *to is the same without
+ * their marks. False: they are not, ask again.
+ */
+G4_INLINE bool g4_ring_result_take(struct g4_ring_result *from, struct g4_ring_result *to)
+{
+	uint64_t *in = &from->value, *out = &to->value;
+	const uint64_t tops = g4_load64_acq(&from->tops);
+	const uint32_t words = tops & G4_RING_HAS_ATTR ? G4_RING_ALL_WORDS : G4_RING_FEW_WORDS;
+	uint64_t all = tops;
+
+	for (uint32_t i = 0; i < words; i++) {
+		const uint64_t word = g4_load64_rlx(&in[i]);
+
+		all &= word;
+		out[i] = (word & ~G4_RING_IS_THERE) | (tops >> i & 1) << 63;
+	}
+	if (!(all & G4_RING_IS_THERE))
+		return false;
+	memset(&from->tops, 0, (1 + words) * sizeof(uint64_t));
+	to->word = from->word;
+	to->tops = tops;
+	return true;
+}
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The client's side of the socket (serve_host.h has the protocol). */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "ring/client_host.h"
+#include "ring/serve_host.h"
+
+#define ANSWER_MS 10000
+
+struct g4_connection {
+	int fd;
+	void *ring, *data;
+	uint64_t ring_bytes, data_bytes;
+	struct g4_ring_client *client;
+};
+
+void g4_connection_close(struct g4_connection *connection)
+{
+	g4_ring_client_free(connection->client);
+	if (connection->ring)
+		munmap(connection->ring, connection->ring_bytes);
+	if (connection->data)
+		munmap(connection->data, connection->data_bytes);
+	if (connection->fd >= 0)
+		close(connection->fd);
+	free(connection);
+}
+
+struct g4_ring_client *g4_connection_ring(const struct g4_connection *connection)
+{
+	return connection->client;
+}
+
+/* ------------------------------------------------------------------ connecting */
+
+static int fail(char *message, size_t bytes, const char *path, int code, const char *why)
+{
+	snprintf(message, bytes, "%s: cannot connect: %s", path, why);
+	return code;
+}
+
+static int reach(const char *path, int *fd, char *message, size_t message_bytes)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return fail(message, message_bytes, path, -G4_E_NAMETOOLONG, "the name is too long for a socket");
+	strcpy(address.sun_path, path);
+	*fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (*fd >= 0 && connect(*fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+		return 0;
+	return fail(message, message_bytes, path,
+		    errno == ENOENT	  ? -G4_E_NOENT :
+		    errno == EACCES	  ? -G4_E_ACCES :
+		    errno == ECONNREFUSED ? -G4_E_DEV_OPEN :
+					    -G4_E_IO,
+		    errno == ECONNREFUSED ? "no server listens there" : strerror(errno));
+}
+
+/* Waits for the answer and takes the descriptors out of it. */
+static int receive_welcome(int fd, struct g4_welcome *welcome, int fds[2])
+{
+	union {
+		char bytes[CMSG_SPACE(2 * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec part = {.iov_base = welcome, .iov_len = sizeof(*welcome)};
+	struct msghdr message = {.msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = control.bytes,
+				 .msg_controllen = sizeof(control.bytes)};
+	struct pollfd answer = {.fd = fd, .events = POLLIN};
+
+	fds[0] = fds[1] = -1;
+	if (poll(&answer, 1, ANSWER_MS) != 1)
+		return -G4_E_IO;
+	ssize_t bytes = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+	/* a server that refused us and hung up before it saw the greeting: its answer lies behind the error */
+	if (bytes < 0 && errno == ECONNRESET)
+		bytes = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+	if (bytes != sizeof(*welcome))
+		return -G4_E_IO;
+	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
+	    head->cmsg_len == CMSG_LEN(2 * sizeof(int)))
+		memcpy(fds, CMSG_DATA(head), 2 * sizeof(int));
+	if (welcome->magic != G4_HELLO_MAGIC || welcome->version != G4_HELLO_VERSION)
+		return -G4_E_INVAL;
+	if (welcome->status < 0)
+		return welcome->status;
+	return fds[0] >= 0 && fds[1] >= 0 && welcome->group_count <= 64 ? 0 : -G4_E_IO;
+}
+
+static void *map(int fd, uint64_t bytes)
+{
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+static int greet(struct g4_connection *c, uint32_t umask, uint64_t data_bytes, struct g4_cred *own)
+{
+	const struct g4_hello hello = {G4_HELLO_MAGIC, G4_HELLO_VERSION, umask, data_bytes};
+	struct g4_welcome welcome;
+	int fds[2];
+	int rc;
+
+	/* one that does not want us may have answered and hung up already */
+	if (send(c->fd, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello) && errno != EPIPE)
+		return -G4_E_IO;
+	rc = receive_welcome(c->fd, &welcome, fds);
+	if (rc == 0) {
+		c->ring_bytes = welcome.ring_bytes;
+		c->data_bytes = welcome.data_bytes;
+		c->ring = map(fds[0], c->ring_bytes);
+		c->data = map(fds[1], c->data_bytes);
+		rc = c->ring && c->data ? 0 : -G4_E_NOMEM;
+		*own = (struct g4_cred){
+			.uid = welcome.uid, .gid = welcome.gid, .umask = umask, .group_count = welcome.group_count};
+		memcpy(own->groups, welcome.groups, sizeof(own->groups));
+	}
+	for (int i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	return rc;
+}
+
+int g4_connect(const char *path, uint32_t umask, uint64_t data_bytes, struct g4_connection **out, char *message,
+	       size_t message_bytes)
+{
+	struct g4_connection *c = calloc(1, sizeof(*c));
+	struct g4_cred own;
+	int rc;
+
+	if (!c)
+		return fail(message, message_bytes, path, -G4_E_NOMEM, "out of memory");
+	c->fd = -1;
+	rc = reach(path, &c->fd, message, message_bytes);
+	if (rc == 0) {
+		rc = greet(c, umask, data_bytes, &own);
+		if (rc == 0 && c->data_bytes >= G4_RING_MIN_DATA_BYTES)
+			c->client = g4_ring_client_new(c->ring, c->data, c->fd, c->fd, &own);
+		if (rc == 0 && !c->client)
+			rc = -G4_E_NOMEM;
+		if (rc < 0)
+			fail(message, message_bytes, path, rc,
+			     rc == -G4_E_BUSY ? "the server has no place for another client of this user" :
+						g4_strerror(rc));
+	}
+	if (rc < 0)
+		g4_connection_close(c);
+	else
+		*out = c;
+	return rc;
+}

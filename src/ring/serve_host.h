@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Serving an engine to other processes over a Unix socket, and connecting to one that is served. Host only.
+ *
+ * The socket is of type SOCK_SEQPACKET. A client sends one struct g4_hello; the answer is one struct g4_welcome, with the
+ * descriptors of ring and data area (SCM_RIGHTS) where status is 0. A server without a place for it answers -G4_E_BUSY at
+ * once and hangs up. After a welcome the client sends 8 bytes of anything when it finds G4_RING_DOORBELL in its ring, and the
+ * connection's end is the session's end, for both sides. Who the client is, the server asks the kernel (SO_PEERCRED,
+ * SO_PEERGROUPS).
+ */
+#ifndef G4_SERVE_HOST_H
+#define G4_SERVE_HOST_H
+
+#include "base/base.h"
+
+struct g4_session_engine;
+struct g4_server;
+
+#define G4_HELLO_MAGIC UINT64_C(0x6f6c6c6568736667) /* "gfshello" */
+#define G4_HELLO_VERSION 2u
+
+struct g4_hello {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t umask;	     /* for new files, where a command brings no credentials */
+	uint64_t data_bytes; /* wanted; 0: the server's choice */
+};
+
+struct g4_welcome {
+	uint64_t magic;
+	uint32_t version;
+	int32_t status; /* 0 or a negative code */
+	uint64_t ring_bytes;
+	uint64_t data_bytes;
+	uint32_t uid, gid; /* who the server takes the client for */
+	uint32_t group_count;
+	uint32_t groups[64];
+	uint32_t reserved;
+};
+
+struct g4_server_options {
+	const char *path;	 /* of the socket; made, and removed at the end */
+	uint32_t mode;		 /* its permission bits; 0: 0666, for the engine checks who may do what */
+	uint32_t max_clients;	 /* sessions, those that end included; 0: 64. Half of them for one user but root */
+	uint32_t entries;	 /* commands that one client may have under way; 0: the default */
+	uint64_t max_data_bytes; /* of one client's data area; 0: 128 MiB */
+	uint32_t handles;	 /* files that one client may have open; 0: the default */
+};
+
+/* Starts serving, in threads of its own. On failure: a negative code and one sentence in message. */
+int g4_server_start(const struct g4_session_engine *engine, const struct g4_server_options *options,
+		    struct g4_server **out, char *message, size_t message_bytes);
+/* Ends all sessions, waits for their running commands and frees the server. The engine stays. */
+void g4_server_stop(struct g4_server *server);
+/* Sessions at the moment, those that are being ended included. */
+uint32_t g4_server_clients(struct g4_server *server);
+
+struct g4_connection;
+/*
+ * Connects to a server. `umask` is for files that commands without credentials make; data_bytes 0: the server's choice.
+ * On failure: a negative code and one sentence in message.
+ */
+int g4_connect(const char *path, uint32_t umask, uint64_t data_bytes, struct g4_connection **out, char *message,
+	       size_t message_bytes);
+/* The way in, until the connection is closed. */
+struct g4_ring_client *g4_connection_ring(const struct g4_connection *connection);
+/* No call is running. */
+void g4_connection_close(struct g4_connection *connection);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory for the arenas of workgroups on the host. */
+#include <stdlib.h>
+
+#include "simt/simt_host.h"
+
+bool g4_scratch_allocate(struct g4_scratch *scratch)
+{
+	void *memory = aligned_alloc(G4_PAGE_BYTES, G4_WG_SCRATCH_BYTES);
+
+	if (!memory)
+		return false;
+	g4_scratch_init(scratch, memory, G4_WG_SCRATCH_BYTES);
+	G4_SCRATCH_SHUT(scratch->base, scratch->bytes);
+	return true;
+}
+
+void g4_scratch_free(struct g4_scratch *scratch)
+{
+	if (scratch->base)
+		G4_SCRATCH_OPEN(scratch->base, scratch->bytes);
+	free(scratch->base);
+}

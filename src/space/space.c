@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Address translation for one disk: the identity. */
+#include "space/space.h"
+
+G4_FN void g4_space_init(struct g4_space *space, struct g4_dev *disk)
+{
+	memset(space, 0, sizeof(*space));
+	space->disks[0] = disk;
+	space->disk_count = 1;
+	space->volatile_cache = g4_dev_props(disk)->volatile_cache;
+}
+
+G4_FN void g4_space_moved(struct g4_space *space, struct g4_dev *disk)
+{
+	space->disks[0] = disk;
+}
+
+/* ---- properties ---- */
+
+G4_FN uint64_t g4_space_bytes(const struct g4_space *space)
+{
+	return g4_dev_props(space->disks[0])->size_bytes;
+}
+
+G4_FN bool g4_space_is_mapped(const struct g4_space *space)
+{
+	return g4_dev_props(space->disks[0])->mapped;
+}
+
+G4_FN bool g4_space_can_discard(const struct g4_space *space)
+{
+	return g4_dev_props(space->disks[0])->discard;
+}
+
+G4_FN bool g4_space_takes(const struct g4_space *space, const void *memory)
+{
+	return ((uintptr_t)memory & (g4_dev_props(space->disks[0])->sector_bytes - 1)) == 0;
+}
+
+/* ---- where an address lies ---- */
+
+/* The disk, and the place on it. */
+G4_FN static struct g4_dev *disk_of(const struct g4_space *space, struct g4_address address, uint64_t *offset)
+{
+	*offset = g4_address_stored(address);
+	return space->disks[0];
+}
+
+G4_FN const void *g4_space_memory(const struct g4_space *space, struct g4_address address)
+{
+	uint64_t offset;
+	struct g4_dev *disk = disk_of(space, address, &offset);
+
+	return g4_dev_map(disk, offset);
+}
+
+/* ---- at once ---- */
+
+G4_FN int g4_space_read(struct g4_wg *wg, struct g4_space *space, struct g4_address address, void *to, uint64_t bytes)
+{
+	uint64_t offset;
+	struct g4_dev *disk = disk_of(space, address, &offset);
+
+	return g4_dev_read(wg, disk, offset, to, bytes);
+}
+
+G4_FN int g4_space_write(struct g4_wg *wg, struct g4_space *space, struct g4_address address, const void *from,
+			 uint64_t bytes, uint32_t flags)
+{
+	uint64_t offset;
+	struct g4_dev *disk = disk_of(space, address, &offset);
+
+	return g4_dev_write(wg, disk, offset, from, bytes, flags);
+}
+
+G4_FN int g4_space_flush(struct g4_wg *wg, struct g4_space *space)
+{
+	return space->volatile_cache ? g4_dev_flush(wg, space->disks[0]) : 0;
+}
+
+G4_FN int g4_space_discard(struct g4_wg *wg, struct g4_space *space, struct g4_address address, uint64_t bytes)
+{
+	struct g4_io io;
+
+	memset(&io, 0, sizeof(io));
+	io.op = G4_IO_DISCARD;
+	io.discard_bytes = bytes;
+	struct g4_dev *disk = disk_of(space, address, &io.offset_bytes);
+	g4_dev_submit(wg, disk, &io);
+	return g4_dev_wait(wg, disk, &io);
+}
+
+/* ---- submit and collect ---- */
+
+G4_FN void g4_space_submit(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count)
+{
+	struct g4_dev *disk = NULL;
+
+	for (uint32_t i = 0; i < count; i++) {
+		disk = disk_of(space, requests[i].address, &requests[i].io.offset_bytes);
+		requests[i].io.next = i + 1 < count ? &requests[i + 1].io : NULL;
+	}
+	if (disk)
+		g4_dev_submit(wg, disk, &requests[0].io);
+}
+
+G4_FN int g4_space_collect(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count)
+{
+	int first = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t offset;
+		int rc = g4_dev_wait(wg, disk_of(space, requests[i].address, &offset), &requests[i].io);
+
+		if (rc < 0 && first == 0)
+			first = rc;
+	}
+	return first;
+}
+
+G4_FN int g4_space_transfer(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count)
+{
+	const struct g4_io *io = &requests[0].io;
+
+	/* a file's device does one piece with one system call */
+	if (count == 1 && io->iov_count == 1) {
+		const struct g4_iov *part = &io->iov[0];
+		if (io->op == G4_IO_READ)
+			return g4_space_read(wg, space, requests[0].address, part->base, part->bytes);
+		return g4_space_write(wg, space, requests[0].address, part->base, part->bytes, io->flags);
+	}
+	g4_space_submit(wg, space, requests, count);
+	return g4_space_collect(wg, space, requests, count);
+}

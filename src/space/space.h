@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The address space that a file system lives in, over its devices. Nobody above looks at the devices: what they can do is asked
+ * here. Version 1 of the format has one disk, and an address is a place on it; logical chunks (RAID) will be translated here.
+ */
+#ifndef G4_SPACE_H
+#define G4_SPACE_H
+
+#include "dev/dev.h"
+#include "format/format.h"
+
+struct g4_space { /* of the files of this folder; a mount has one in the engine's memory */
+	struct g4_dev *disks[G4_MAX_DISKS];
+	uint32_t disk_count;
+	bool volatile_cache; /* as it was when the space was opened */
+};
+
+/* The space on one disk, which stays the caller's. */
+G4_FN void g4_space_init(struct g4_space *space, struct g4_dev *disk);
+/* The same disk is used as `disk` from now on; it is not looked at, for it may be an address on a GPU. */
+G4_FN void g4_space_moved(struct g4_space *space, struct g4_dev *disk);
+
+/* ---- properties: per-lane, thread-safe ---- */
+/* Bytes that the devices offer: what the superblock says is no more than that. */
+G4_FN uint64_t g4_space_bytes(const struct g4_space *space);
+/* Whether transfers are copies of memory, done by the lanes that ask for them. */
+G4_FN bool g4_space_is_mapped(const struct g4_space *space);
+/* Whether what was written is durable only after a flush. */
+G4_FN G4_INLINE bool g4_space_has_volatile_cache(const struct g4_space *space)
+{
+	return space->volatile_cache;
+}
+/* What is stored at an address of such a space, in memory; up to the end of the page. */
+G4_FN const void *g4_space_memory(const struct g4_space *space, struct g4_address address);
+G4_FN bool g4_space_can_discard(const struct g4_space *space);
+/* Whether transfers to and from this memory are possible: it is aligned to the devices' sectors, as pages always are. */
+G4_FN bool g4_space_takes(const struct g4_space *space, const void *memory);
+
+/*
+ * ---- requests that are waited for at once: leader, thread-safe. 0 or a negative code ----
+ * Addresses and lengths are multiples of 4 KiB.
+ */
+G4_FN int g4_space_read(struct g4_wg *wg, struct g4_space *space, struct g4_address address, void *to, uint64_t bytes);
+G4_FN int g4_space_write(struct g4_wg *wg, struct g4_space *space, struct g4_address address, const void *from,
+			 uint64_t bytes, uint32_t flags);
+/* Completed writes become durable. */
+G4_FN int g4_space_flush(struct g4_wg *wg, struct g4_space *space);
+/* What a discarded range reads is undefined until it is written. -G4_E_NOTSUP: it can not. */
+G4_FN int g4_space_discard(struct g4_wg *wg, struct g4_space *space, struct g4_address address, uint64_t bytes);
+
+/*
+ * ---- requests that are submitted and collected: leader, thread-safe ----
+ * A read or a write. It and what it points to are the caller's, stay until it is collected, and lie in memory that all
+ * workgroups reach: then whoever collects it need not be who submitted it, if it was told so with release and acquire order.
+ * Whoever submitted requests collects them, or hands them on, before it submits others: behind an I/O agent requests hold
+ * slots, and no one may wait for a slot who sits on some (dev/README.md, "Locks" 6).
+ */
+struct g4_space_io {
+	struct g4_address address;
+	struct g4_io io; /* op, flags, iov, iov_count are the caller's; the rest belongs to the space and the device */
+};
+/* Makes a request out of `iov_count` parts, which follow one another from `address` on; more may be counted in until it is submitted. */
+G4_FN G4_INLINE void g4_space_io_init(struct g4_space_io *request, uint32_t op, struct g4_address address,
+				      struct g4_iov *iov, uint32_t iov_count)
+{
+	memset(request, 0, sizeof(*request));
+	request->address = address;
+	request->io.op = op;
+	request->io.iov = iov;
+	request->io.iov_count = iov_count;
+}
+G4_FN void g4_space_submit(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count);
+/* Returns when all are done; the error of the first, in their order, that failed. Each has its own in io.result. */
+G4_FN int g4_space_collect(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count);
+/* Both, one after the other, or what is faster for the one who waits. */
+G4_FN int g4_space_transfer(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count);
+
+#endif

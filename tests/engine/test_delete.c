@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Deleting inodes: when it happens, and that all they have comes back, however small transactions are. */
+#include "rig.h"
+
+#include "fs/fs.h"
+
+#define PIECES 600u
+
+static struct rig rig;
+
+static int setup(void **state)
+{
+	(void)state;
+	rig_begin(&rig, 64 * G4_MIB, 1, NULL); /* the smallest cache: transactions of few blocks */
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	rig_end(&rig);
+	return 0;
+}
+
+static uint64_t pages_free(void)
+{
+	struct g4_statfs statfs;
+
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(op_statfs(&rig, &statfs), 0);
+	return statfs.blocks_free;
+}
+
+/* A file in as many pieces as it has pages, with attributes in pages of their own. */
+static uint64_t make(void)
+{
+	static uint8_t page[G4_PAGE_BYTES], value[40000];
+	const uint64_t ino = rig_make(&rig, 1);
+	char name[32];
+
+	rig_pattern(page, 1, sizeof(page));
+	for (uint32_t k = 0; k < PIECES; k++)
+		assert_int_equal(op_write(&rig, ino, 0, 2 * k * G4_PAGE_BYTES, page, sizeof(page), NULL), 0);
+	for (uint32_t k = 0; k < 4; k++) {
+		snprintf(name, sizeof(name), "user.%u", k);
+		assert_int_equal(op_setxattr(&rig, ino, name, value, sizeof(value), 0), 0);
+	}
+	assert_int_equal(op_sync(&rig), 0);
+	return ino;
+}
+
+static int forget(uint64_t ino)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_FORGET, .node = ino};
+
+	return g4_execute(rig.wg, rig.fs, &cmd);
+}
+
+static void all_that_a_file_has_comes_back(void **state)
+{
+	(void)state;
+	make(); /* the inode's slab stays */
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f1"), 0);
+	const uint64_t before = pages_free();
+	make();
+	assert_true(pages_free() < before - PIECES);
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f1"), 0);
+	assert_int_equal(pages_free(), before);
+}
+
+static void all_that_a_directory_has_comes_back(void **state)
+{
+	const uint32_t count = 400;
+	char name[200];
+	uint64_t dir;
+
+	(void)state;
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "first", 0755, &dir), 0);
+	const uint64_t file = rig_make(&rig, 1), before = pages_free();
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "d", 0755, &dir), 0);
+	for (uint32_t k = 0; k < count; k++) {
+		snprintf(name, sizeof(name), "%0150u", k);
+		assert_int_equal(op_link(&rig, file, dir, name), 0);
+	}
+	assert_true(pages_free() < before - 10);
+	for (uint32_t k = 0; k < count; k++) {
+		snprintf(name, sizeof(name), "%0150u", k);
+		assert_int_equal(op_unlink(&rig, dir, name), 0);
+	}
+	assert_int_equal(op_rmdir(&rig, G4_NODE_ROOT, "d"), 0);
+	assert_int_equal(pages_free(), before);
+}
+
+static void an_inode_without_names_lives_while_it_is_open_or_known(void **state)
+{
+	struct g4_attr attr;
+	uint64_t handle;
+
+	(void)state;
+	rig.fs->flags |= G4_FS_HOLD_UNLINKED;
+	for (uint32_t closed_first = 0; closed_first < 2; closed_first++) {
+		const uint64_t ino = make();
+		assert_int_equal(op_open(&rig, ino, G4_OPEN_READ, &handle), 0);
+		assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f1"), 0);
+		assert_int_equal(closed_first ? op_release(&rig, handle) : forget(ino), 0);
+		assert_int_equal(op_getattr(&rig, ino, &attr), 0);
+		assert_int_equal(attr.nlink, 0);
+		assert_int_equal(attr.size, (2 * PIECES - 1) * G4_PAGE_BYTES);
+		const uint64_t held = pages_free();
+		assert_int_equal(closed_first ? forget(ino) : op_release(&rig, handle), 0);
+		assert_int_not_equal(op_getattr(&rig, ino, &attr), 0);
+		assert_true(pages_free() >= held + PIECES);
+		assert_int_equal(forget(ino), 0); /* what is gone needs none */
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(all_that_a_file_has_comes_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(all_that_a_directory_has_comes_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_inode_without_names_lives_while_it_is_open_or_known, setup,
+						teardown),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of in-core inodes: the keys by which the cache knows their pages. */
+#include "rig.h"
+
+#include "fs/fs.h"
+
+#define DEVICE_BYTES (64 * G4_MIB)
+#define MORE_THAN_CORES 4600u /* the least number of in-core inodes is 4096 */
+
+static struct rig rig;
+static struct g4_wg *wg;
+
+static int setup(void **state)
+{
+	(void)state;
+	rig_begin(&rig, DEVICE_BYTES, 0, NULL);
+	wg = rig.wg;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	rig_end(&rig);
+	return 0;
+}
+
+static uint64_t key_of_number(uint64_t ino, uint32_t generation)
+{
+	return g4_icache_key(&rig.fs->icache, ino, generation, false);
+}
+
+static uint64_t key_of(uint64_t ino)
+{
+	uint32_t inode;
+
+	assert_int_equal(g4_icache_get(wg, rig.fs, ino, &inode), 0);
+	const uint64_t key = g4_icache_at(rig.fs, inode)->data_key;
+	g4_icache_put(rig.fs, inode);
+	return key;
+}
+
+static void far_numbers_and_high_generations_have_keys_of_their_own(void **state)
+{
+	const struct {
+		uint64_t ino;
+		uint32_t generation;
+	} inodes[] = {
+		{0x100118, 2},
+		{0x100118, 3},
+		{0x100118, 3 + (1u << 24)},
+		{(UINT64_C(1) << 48) + 0x100118, 2}, /* 3 << 40 is this number's bit 48, with the generation above it */
+		{(UINT64_C(1) << 48) + 0x100118, 3},
+		{(UINT64_C(1) << 61) + 0x100118, 3},
+	};
+	const uint32_t count = sizeof(inodes) / sizeof(inodes[0]);
+	uint64_t keys[sizeof(inodes) / sizeof(inodes[0])];
+
+	(void)state;
+	for (uint32_t i = 0; i < count; i++) {
+		keys[i] = key_of_number(inodes[i].ino, inodes[i].generation);
+		assert_int_not_equal(keys[i], 0); /* metadata */
+		for (uint32_t k = 0; k < i; k++)
+			if (keys[i] == keys[k])
+				fail_msg("inode 0x%lx of generation %u and 0x%lx of %u have one key",
+					 (unsigned long)inodes[i].ino, inodes[i].generation,
+					 (unsigned long)inodes[k].ino, inodes[k].generation);
+	}
+}
+
+/* The counter of generations comes round. */
+static void an_incarnation_with_an_old_generation_has_a_new_key(void **state)
+{
+	uint64_t first, second;
+
+	(void)state;
+	const uint32_t generation = rig.fs->next_generation;
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "d", 0755, &first), 0);
+	const uint64_t key = key_of(first);
+	assert_int_equal(op_rmdir(&rig, G4_NODE_ROOT, "d"), 0);
+	rig.fs->next_generation = generation;
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "d", 0755, &second), 0);
+	assert_int_equal(first, second); /* else the test tests nothing */
+	assert_int_not_equal(key_of(second), key);
+}
+
+/* What is in the cache is found by the inode when it comes back into in-core inode. */
+static void a_key_outlives_the_core(void **state)
+{
+	uint64_t first, node;
+	char name[32];
+
+	(void)state;
+	assert_in_range(rig.fs->icache.count, 1, MORE_THAN_CORES - 1);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "first", G4_S_IFREG | 0644, &first), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	const uint64_t key = key_of(first);
+	for (uint32_t n = 0; n < MORE_THAN_CORES; n++) {
+		snprintf(name, sizeof(name), "f%u", n);
+		assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &node), 0);
+	}
+	assert_int_equal(g4_icache_place(rig.fs, first), G4_NO_INODE); /* else the test tests nothing */
+	assert_int_equal(key_of(first), key);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(far_numbers_and_high_generations_have_keys_of_their_own, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(an_incarnation_with_an_old_generation_has_a_new_key, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_key_outlives_the_core, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the client of a ring waits: for an engine that wakes nobody, as the one on a GPU, and not at all. The engine here is
+ * that of the fixture, whose threads serve the ring; `completes` is what clients read of it.
+ */
+#include <pthread.h>
+
+#include "client/client.h"
+#include "ring/client_host.h"
+#include "untrusted.h"
+
+#define THREADS 8u
+#define ROUNDS 200u
+#define TRANSFER_BYTES (256 * G4_KIB)
+
+static struct g4_session_host *session;
+static struct g4_ring_client *client;
+
+static void enter(uint32_t entries, uint32_t threads)
+{
+	const struct g4_session_options options = {.cred = {.umask = 022},
+						   .flags = G4_SESSION_MAY_ACT | G4_SESSION_IN_PROCESS,
+						   .entries = entries,
+						   .data_bytes = 8 * G4_MIB,
+						   .handles = 8,
+						   .threads = threads};
+
+	ok(g4_session_open(g4_engine_sessions(fs->mount->engine), &options, &session));
+	((struct g4_ring_header *)g4_session_ring(session))->completes = 0;
+	client = g4_ring_client_new(g4_session_ring(session), g4_session_data(session), -1, -1, &options.cred);
+	assert_non_null(client);
+}
+
+static void leave(void)
+{
+	g4_ring_client_free(client);
+	g4_session_shut(session);
+}
+
+static struct g4_cmd command(uint32_t op, const char *name)
+{
+	return (struct g4_cmd){
+		.op = op, .node = G4_NODE_ROOT, .name = name, .name_bytes = (uint16_t)(name ? strlen(name) : 0)};
+}
+
+static int open_file(const char *name, uint64_t *handle)
+{
+	struct g4_cmd open = command(G4_CMD_CREATE, name);
+
+	open.mode = 0600;
+	open.flags = G4_OPEN_READ | G4_OPEN_WRITE;
+	int rc = g4_ring_client_execute(client, &open);
+	*handle = open.handle;
+	return rc;
+}
+
+static int look_up(const char *name)
+{
+	struct g4_attr attr;
+	struct g4_cmd look = command(G4_CMD_LOOKUP, name);
+
+	look.attr = &attr;
+	return g4_ring_client_execute(client, &look);
+}
+
+static int transfer(uint32_t op, uint64_t handle, void *data, uint64_t bytes)
+{
+	struct g4_cmd move = {.op = op, .handle = handle, .data = data, .length = bytes};
+	int rc = g4_ring_client_execute(client, &move);
+
+	return rc < 0 || move.value == bytes ? rc : -G4_E_IO;
+}
+
+/* Small commands, which are looked for, and long ones, which are slept for. The number of failures. */
+static void *work(void *argument)
+{
+	const uintptr_t index = (uintptr_t)argument;
+	uint8_t *data = malloc(TRANSFER_BYTES), *back = malloc(TRANSFER_BYTES);
+	uintptr_t failures = !data || !back;
+	uint64_t handle = 0;
+	char name[16];
+
+	snprintf(name, sizeof(name), "w%u", (unsigned)index);
+	failures += open_file(name, &handle) < 0;
+	for (uint32_t i = 0; failures == 0 && i < ROUNDS; i++) {
+		failures += look_up(name) < 0;
+		if (i % 16 != 0)
+			continue;
+		struct g4_cmd sync = {.op = G4_CMD_FSYNC, .handle = handle};
+		memset(data, (int)(index + i), TRANSFER_BYTES);
+		failures += transfer(G4_CMD_WRITE, handle, data, TRANSFER_BYTES) < 0;
+		failures += g4_ring_client_execute(client, &sync) < 0;
+		failures += transfer(G4_CMD_READ, handle, back, TRANSFER_BYTES) < 0;
+		failures += memcmp(data, back, TRANSFER_BYTES) != 0;
+	}
+	free(data);
+	free(back);
+	return (void *)failures;
+}
+
+static void results_come_to_those_whom_nobody_wakes(void **state)
+{
+	pthread_t threads[THREADS];
+	void *failures;
+
+	(void)state;
+	enter(16, 2);
+	for (uintptr_t i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, work, (void *)i), 0);
+	for (uint32_t i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], &failures);
+		assert_ptr_equal(failures, NULL);
+	}
+	leave();
+}
+
+/* A single thread serves, in order: what is posted has run when the next command does. */
+static void what_is_posted_runs(void **state)
+{
+	uint64_t handles[8], more;
+
+	(void)state;
+	enter(4, 1);
+	for (uint32_t i = 0; i < 8; i++)
+		ok(open_file("posted", &handles[i]));
+	assert_int_equal(open_file("posted", &more), -G4_E_NFILE);
+	for (uint32_t i = 0; i < ROUNDS; i++) { /* longer than the ring by far */
+		struct g4_cmd release = {.op = G4_CMD_RELEASE, .handle = handles[i % 8]};
+		g4_ring_client_post(client, &release);
+		ok(open_file("posted", &handles[i % 8]));
+	}
+	for (uint32_t i = 0; i < ROUNDS; i++) { /* slots that only posted commands hold */
+		struct g4_cmd forget = {.op = G4_CMD_FORGET, .node = G4_NODE_ROOT};
+		g4_ring_client_post(client, &forget);
+	}
+	ok(look_up("posted"));
+	leave();
+}
+
+static void what_does_not_fit_a_slot_is_posted_too(void **state)
+{
+	char name[201];
+
+	(void)state;
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	api_touch(name, 0600);
+	enter(4, 1);
+	struct g4_cmd unlink = command(G4_CMD_UNLINK, name);
+	g4_ring_client_post(client, &unlink);
+	assert_int_equal(look_up(name), -G4_E_NOENT);
+	leave();
+}
+
+static void nobody_waits_for_an_engine_that_is_gone(void **state)
+{
+	struct g4_cmd forget = {.op = G4_CMD_FORGET, .node = G4_NODE_ROOT};
+
+	(void)state;
+	enter(4, 1);
+	ok(look_up("."));
+	((struct g4_ring_header *)g4_session_ring(session))->state = G4_RING_DEAD;
+	g4_ring_client_stop(client);
+	for (uint32_t i = 0; i < 16; i++)
+		g4_ring_client_post(client, &forget);
+	assert_int_equal(look_up("posted"), -G4_E_IO);
+	leave();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		api_test(results_come_to_those_whom_nobody_wakes),
+		api_test(what_is_posted_runs),
+		api_test(what_does_not_fit_a_slot_is_posted_too),
+		api_test(nobody_waits_for_an_engine_that_is_gone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

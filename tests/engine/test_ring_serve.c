@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions over a socket, and clients that die, are silent, or talk nonsense. */
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "api_fixture.h"
+#include "client/client.h"
+#include "ring/serve_host.h"
+#include "simt/simt.h"
+
+#define DEADLINE_NS (UINT64_C(600) * 1000 * 1000 * 1000)
+
+static struct g4_server *server;
+static char path[64];
+
+static int setup(void **state)
+{
+	char message[256];
+
+	if (api_setup(state))
+		return -1;
+	snprintf(path, sizeof(path), "serve.%d.socket", (int)getpid());
+	return g4_server_start(g4_engine_sessions(fs->mount->engine), &(struct g4_server_options){.path = path},
+			       &server, message, sizeof(message));
+}
+
+static int teardown(void **state)
+{
+	g4_server_stop(server);
+	return api_teardown(state);
+}
+
+#define serve_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+static gpu4fs *connect_here(void)
+{
+	gpu4fs *connection = NULL;
+	int rc = gpu4fs_connect(path, NULL, &connection);
+
+	if (rc)
+		print_error("%s\n", gpu4fs_last_message());
+	ok(rc);
+	return connection;
+}
+
+static void await_clients(uint32_t wanted)
+{
+	uint64_t until = g4_monotonic_ns() + DEADLINE_NS;
+
+	while (g4_server_clients(server) != wanted) {
+		assert_true(g4_monotonic_ns() < until);
+		g4_pause();
+	}
+}
+
+/* Only when no client is left: nobody else may be at work while the engine is asked. */
+static uint32_t open_files(void)
+{
+	uint64_t inodes[64];
+
+	return g4_engine_open_inodes(fs->mount->engine, inodes, 64);
+}
+
+/* ------------------------------------------------------------------ tests */
+
+static void connections_see_one_file_system(void **state)
+{
+	gpu4fs *one = connect_here(), *two = connect_here();
+	gpu4fs_file *file;
+	struct gpu4fs_stat stat;
+	char text[8] = "";
+
+	(void)state;
+	ok(gpu4fs_open(one, NULL, "/shared", O_RDWR | O_CREAT, 0644, &file));
+	gives(gpu4fs_write(file, "text", 4), 4);
+	ok(gpu4fs_close(file));
+	ok(gpu4fs_open(two, NULL, "/shared", O_RDONLY, 0, &file));
+	gives(gpu4fs_read(file, text, sizeof(text)), 4);
+	assert_string_equal(text, "text");
+	ok(gpu4fs_close(file));
+	ok(gpu4fs_stat(fs, NULL, "/shared", &stat));
+	assert_int_equal(stat.size, 4);
+	ok(gpu4fs_unmount(one));
+	ok(gpu4fs_unmount(two));
+	await_clients(0);
+}
+
+static void a_path_without_a_server_says_so(void **state)
+{
+	gpu4fs *connection;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+	(void)state;
+	fails(gpu4fs_connect("nobody.socket", NULL, &connection), ENOENT);
+	snprintf(address.sun_path, sizeof(address.sun_path), "left.%d.socket", (int)getpid());
+	ok(bind(fd, (struct sockaddr *)&address, sizeof(address)));
+	close(fd);
+	fails(gpu4fs_connect(address.sun_path, NULL, &connection), ENODEV);
+	assert_non_null(strstr(gpu4fs_last_message(), "no server"));
+	unlink(address.sun_path);
+}
+
+/* A child connects, opens files, and works until it is killed. */
+static void work_until_killed(int ready)
+{
+	gpu4fs *connection;
+	gpu4fs_file *file;
+	static char data[300000];
+
+	if (gpu4fs_connect(path, NULL, &connection) || gpu4fs_mkdir(connection, NULL, "/child", 0755) ||
+	    gpu4fs_open(connection, NULL, "/child/open", O_RDWR | O_CREAT, 0644, &file))
+		_exit(1);
+	if (write(ready, "x", 1) != 1)
+		_exit(1);
+	for (int64_t at = 0;; at += 100000)
+		if (gpu4fs_pwrite(file, data, sizeof(data), at % 1000000) < 0 || gpu4fs_fsync(file))
+			_exit(1);
+}
+
+static void a_killed_client_leaves_nothing_behind(void **state)
+{
+	int ready[2], status;
+	char byte;
+
+	(void)state;
+	ok(pipe(ready));
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0)
+		work_until_killed(ready[1]);
+	close(ready[1]);
+	gives(read(ready[0], &byte, 1), 1);
+	await_clients(1);
+	ok(kill(child, SIGKILL));
+	gives(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status));
+	close(ready[0]);
+	await_clients(0);
+	assert_int_equal(open_files(), 0);
+	ok(gpu4fs_unlink(fs, NULL, "/child/open"));
+	ok(gpu4fs_rmdir(fs, NULL, "/child"));
+}
+
+static int raw_socket(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	strcpy(address.sun_path, path);
+	ok(connect(fd, (struct sockaddr *)&address, sizeof(address)));
+	return fd;
+}
+
+static void nonsense_on_the_socket_ends_that_connection_alone(void **state)
+{
+	gpu4fs *good = connect_here();
+	uint64_t seed = 5;
+	struct gpu4fs_stat stat;
+
+	(void)state;
+	for (int round = 0; round < 50; round++) {
+		unsigned char noise[128];
+		int fd = raw_socket();
+		struct g4_hello hello = {.magic = G4_HELLO_MAGIC, .version = G4_HELLO_VERSION};
+		struct g4_welcome welcome;
+		ssize_t bytes = (ssize_t)(api_random(&seed) % sizeof(noise));
+
+		api_pattern(noise, seed, 0, sizeof(noise));
+		if (round % 5 == 4) { /* nonsense after a good beginning */
+			gives(send(fd, &hello, sizeof(hello), MSG_NOSIGNAL), sizeof(hello));
+			gives(recv(fd, &welcome, sizeof(welcome), 0), sizeof(welcome));
+			bytes = 7;
+		} else if (round % 5 == 3) { /* nearly right */
+			hello.version = 77;
+			memcpy(noise, &hello, sizeof(hello));
+			bytes = sizeof(hello);
+		}
+		if (send(fd, noise, (size_t)bytes, MSG_NOSIGNAL) == bytes && bytes > 0) {
+			while (recv(fd, noise, sizeof(noise), 0) > 0)
+				; /* an answer that says no, then the end */
+		}
+		close(fd);
+	}
+	ok(gpu4fs_stat(good, NULL, "/", &stat));
+	ok(gpu4fs_unmount(good));
+	await_clients(0);
+}
+
+static void silent_clients_do_not_stand_in_the_way(void **state)
+{
+	int fds[8];
+
+	(void)state;
+	for (int i = 0; i < 8; i++)
+		fds[i] = raw_socket();
+	gpu4fs *good = connect_here();
+	ok(gpu4fs_syncfs(good));
+	ok(gpu4fs_unmount(good));
+	for (int i = 0; i < 8; i++)
+		close(fds[i]);
+	await_clients(0);
+}
+
+static void calls_on_a_server_that_ended_fail(void **state)
+{
+	char message[256];
+	struct gpu4fs_stat stat;
+	gpu4fs_file *file;
+	gpu4fs *connection = connect_here();
+
+	(void)state;
+	ok(gpu4fs_open(connection, NULL, "/open", O_RDWR | O_CREAT, 0644, &file));
+	g4_server_stop(server);
+	fails(gpu4fs_stat(connection, NULL, "/open", &stat), EIO);
+	fails(gpu4fs_write(file, "x", 1), EIO);
+	fails(gpu4fs_close(file), EIO);
+	ok(gpu4fs_unmount(connection));
+	ok(g4_server_start(g4_engine_sessions(fs->mount->engine), &(struct g4_server_options){.path = path}, &server,
+			   message, sizeof(message)));
+	connection = connect_here();
+	ok(gpu4fs_stat(connection, NULL, "/open", &stat));
+	ok(gpu4fs_unmount(connection));
+}
+
+static void two_servers_do_not_share_a_socket(void **state)
+{
+	struct g4_server *second;
+	char message[256];
+
+	(void)state;
+	assert_int_equal(g4_server_start(g4_engine_sessions(fs->mount->engine),
+					 &(struct g4_server_options){.path = path}, &second, message, sizeof(message)),
+			 -G4_E_BUSY);
+	gpu4fs *connection = connect_here();
+	ok(gpu4fs_unmount(connection));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		serve_test(connections_see_one_file_system),
+		serve_test(a_path_without_a_server_says_so),
+		serve_test(a_killed_client_leaves_nothing_behind),
+		serve_test(nonsense_on_the_socket_ends_that_connection_alone),
+		serve_test(silent_clients_do_not_stand_in_the_way),
+		serve_test(calls_on_a_server_that_ended_fail),
+		serve_test(two_servers_do_not_share_a_socket),
+	};
+
+	unsetenv("G4_TEST_CONNECTED");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,216 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# shredder serve: who may do what at a site, what is refused, and what a cut connection or a killed agent leaves.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/../cli/lib.sh"
+# shellcheck source=tests/shredder/backup_lib.sh
+. "$(case $0 in /*) dirname "$0" ;; *) echo "$OLDPWD/$(dirname "$0")" ;; esac)/backup_lib.sh"
+"$shredder" identity probe 2>&1 | grep -q 'built without' && {
+	echo "# skipped: this shredder was built without GnuTLS"
+	exit 77
+}
+unset SHREDDER_IDENTITY SHREDDER_SITE_KEY SHREDDER_REPOSITORY
+export no_proxy=127.0.0.1
+head -c 64 /dev/urandom >key
+export SHREDDER_KEY_FILE=$work/key
+site=
+trap '[ -z "$site" ] || kill -9 "$site"; rm -rf "$work"' EXIT
+port=0
+serve() { # serve: starts the agent, at the port that it had before
+	: >serving
+	"$shredder" serve --identity site.id --clients clients --listen 127.0.0.1 --port "$port" --json root >serving 2>refused 9>&- &
+	site=$!
+	until [ -s serving ]; do
+		kill -0 "$site" 2>/dev/null || return 1
+		sleep 0.05
+	done
+	port=$(python3 -c 'import json; print(json.load(open("serving"))["port"])')
+}
+stop() { # stop SIGNAL
+	kill "$1" "$site"
+	wait "$site"
+	status=$?
+	site=
+}
+request() { # request IDENTITY METHOD PATH [FILE]: status and words
+	python3 "$here/site_request.py" "$port" "$@"
+}
+as() { # as CLIENT REPOSITORY COMMAND...
+	local client=$1 repository=$2
+	shift 2
+	"$shredder" "$@" --repo "rest:https://127.0.0.1:$port/$repository" --identity "$client.id" --site-key "$site_key"
+}
+restored() { # restored NAME CLIENT REPOSITORY
+	rm -rf out
+	run as "$2" "$3" restore "latest:$work/tree" --target out
+	diff -r tree out >>.err 2>&1 && [ "$status" -eq 0 ]
+	report $? "$1"
+}
+mkdir -p tree/sub root
+noise 3000000 1 >tree/large
+for i in {1..200}; do echo "file $i" >"tree/sub/$i"; done
+
+# ---- usage and identities
+for command in serve identity; do
+	exits 0 "$command --help" "$shredder" "$command" --help
+	exits 2 "$command without arguments" "$shredder" "$command"
+done
+for name in site ann bob eve; do
+	exits 0 "an identity for $name" "$shredder" identity "$name.id"
+	cp .out "$name.key"
+done
+site_key=$(cat site.key)
+exits 0 "showing one" "$shredder" identity ann.id
+equals "... is the same key" "$(cat ann.key)" "$(cat .out)"
+equals "... and nobody else reads the file" 600 "$(stat -c %a ann.id)"
+exits 1 "something that is none" "$shredder" identity tree/large
+one_sentence "... is told in one sentence"
+for line in "ann" "ann nokey home" "ann $(cat ann.key) ../etc" "ann $(cat ann.key) /etc" "ann $(cat ann.key) a//b" "ann $(cat ann.key) .locks" \
+	"ann $(cat ann.key) a quota=0" "ann $(cat ann.key) a nonsense"; do
+	echo "$line" >clients
+	exits 1 "a line that is wrong: ${line:0:12}...${line: -12}" "$shredder" serve --identity site.id --clients clients --port 0 root
+	one_sentence "... is told in one sentence"
+done
+cat >clients <<EOF
+# ann has one of her own, bob may only append, and both share a third
+ann $(cat ann.key) ann
+ann $(cat ann.key) shared/files
+bob $(cat bob.key) bob append-only
+bob $(cat bob.key) shared/files append-only
+bob $(cat bob.key) small append-only quota=2M
+EOF
+serve
+report $? "it serves"
+
+# ---- keys
+exits 0 "init" as ann ann init
+exits 0 "backup" as ann ann backup tree
+restored "restore" ann ann
+exits 1 "a client that nobody knows" as eve ann snapshots
+says "... is refused" "this key may not use this repository"
+exits 1 "another client's repository" as bob ann snapshots
+says "... is refused" "this key may not use this repository"
+exits 1 "another site than was meant" "$shredder" snapshots --repo "rest:https://127.0.0.1:$port/ann" --identity ann.id --site-key "$(cat eve.key)"
+says "... is refused" "another key than --site-key says"
+exits 1 "no site key" "$shredder" snapshots --repo "rest:https://127.0.0.1:$port/ann" --identity ann.id
+exits 1 "no identity" "$shredder" snapshots --repo "rest:https://127.0.0.1:$port/ann" --site-key "$site_key"
+equals "TLS 1.2 is not spoken" refused "$(python3 "$here/site_request.py" --tls12 "$port" ann.id)"
+exits 10 "a repository that is not there" as ann shared/files snapshots
+
+# ---- what the site sees, and what it can do with the key
+equals "the site sees no names" "" "$(grep -rl 'tree' root/ann)"
+exits 0 "a site that is trusted with the key rebuilds" "$shredder" restore --repo root/ann "latest:$work/tree" --target rebuilt
+equals "... everything" "" "$(diff -r tree rebuilt)"
+
+# ---- append only
+exits 0 "init" as bob bob init
+exits 0 "backup" as bob bob backup tree
+exits 0 "another one" as bob bob backup --force tree
+equals "... leaves no lock" "" "$(find root/bob/locks root/.locks -type f)"
+exits 1 "forget" as bob bob forget --keep-last 1
+says "... is refused" "may append only"
+exits 1 "prune" as bob bob forget --keep-last 1 --prune
+equals "... nothing is removed" 2 "$(find root/bob/snapshots -type f | wc -l)"
+restored "... and all is there" bob bob
+for kind in data index keys snapshots; do
+	folder=$kind
+	[ $kind = data ] && folder=packs
+	name=$(find "root/bob/$folder" -type f -printf '%f\n' | head -n 1)
+	equals "no $kind is removed" 403 "$(request bob.id DELETE "/bob/$kind/$name" | cut -d' ' -f1)"
+done
+head -c 100 root/bob/config >config
+equals "nor the configuration" 403 "$(request bob.id DELETE /bob/config | cut -d' ' -f1)"
+equals "nor is it replaced" 403 "$(request bob.id POST /bob/config config | cut -d' ' -f1)"
+equals "... nor by who may remove" 403 "$(request ann.id DELETE /ann/config | cut -d' ' -f1)"
+exits 0 "ann shares one with bob" as ann shared/files init
+mkfifo feed
+as ann shared/files backup --stdin fed <feed >/dev/null 2>&1 &
+feeding=$!
+exec 9>feed
+until [ -n "$(ls root/shared/files/locks)" ]; do
+	kill -0 "$feeding" || break
+	sleep 0.05
+done
+lock=$(ls root/shared/files/locks)
+equals "bob does not remove ann's lock" 403 "$(request bob.id DELETE "/shared/files/locks/$lock" | cut -d' ' -f1)"
+exits 0 "bob backs up beside her" as bob shared/files backup tree
+exec 9>&-
+wait "$feeding"
+equals "... and ann ends well" 0 $?
+equals "... no lock stays" "" "$(find root/shared/files/locks root/.locks -type f)"
+exits 0 "both see both snapshots" as ann shared/files check --read-data
+equals "... two" 2 "$(as ann shared/files snapshots | wc -l)"
+
+# ---- quota
+exits 0 "init" as bob small init
+exits 1 "more than the quota" as bob small backup tree
+says "... is refused" "the quota is used up"
+exits 0 "... and leaves a whole repository" as bob small check --read-data
+exits 0 "what fits is taken" as bob small backup tree/sub
+
+# ---- what is put must be what it says
+name=$(printf 'f%.0s' {1..64})
+cp "$(find root/bob/packs -type f | head -n 1)" pack
+equals "another name than its bytes have" "400 the bytes do not have that name" "$(request bob.id POST "/bob/data/$name" pack)"
+equals "another kind" 400 "$(request bob.id POST "/bob/index/$(basename "$(find root/bob/packs -type f | head -n 1)")" pack | cut -d' ' -f1)"
+echo nonsense >nonsense
+equals "no file of a repository" 400 "$(request bob.id POST "/bob/data/$name" nonsense | cut -d' ' -f1)"
+equals "... nothing of it stays" "" "$(find root -name "$name"; ls root/bob/tmp)"
+for path in /bob/../ann/config /bob/data/../config /bob/data/..%2f..%2fann%2fconfig /bob/data/abc /bob//config /bob/other/ / /bob /bob/ "/bob/locks/$name/x"; do
+	case $(request bob.id GET "$path") in
+	4??*) report 0 "GET $path" ;;
+	*) report 1 "GET $path" ;;
+	esac
+done
+equals "an unknown method" 405 "$(request bob.id PATCH /bob/config | cut -d' ' -f1)"
+python3 "$here/site_request.py" --part "$port" bob.id "/bob/data/$name"
+for i in {1..20}; do python3 "$here/site_request.py" --part "$port" bob.id "/bob/data/$name" & cuts+=($!); done
+wait "${cuts[@]}"
+exits 0 "uploads that were cut off leave nothing" as bob bob check --read-data
+equals "... at all" "" "$(ls root/bob/tmp; find root -name "$name")"
+
+# ---- many at a time
+for i in 1 2 3 4; do
+	mkdir -p "many/$i"
+	noise 2000000 $((20 + i)) >"many/$i/file"
+	as ann shared/files backup "many/$i" >/dev/null 2>"many.$i" &
+	clients+=($!)
+done
+failed=0
+for client in "${clients[@]}"; do wait "$client" || failed=1; done
+equals "four backups at a time" 0 $failed
+exits 0 "... leave a whole repository" as ann shared/files check --read-data
+
+# ---- killed, and started again while clients wait
+noise 30000000 9 >tree/new
+as ann ann backup tree >/dev/null 2>.err &
+pid=$!
+until [ -n "$(ls root/ann/tmp)" ]; do
+	kill -0 "$pid" 2>/dev/null || break
+	sleep 0.01
+done
+stop -9
+sleep 1
+serve
+wait "$pid"
+equals "an agent that is killed and started again in the middle of a backup" 0 $?
+exits 0 "... loses nothing" as ann ann check --read-data
+restored "... and all can be restored" ann ann
+noise 30000000 10 >tree/new
+for round in 1 2 3 4; do
+	(exec "$shredder" backup tree --repo "rest:https://127.0.0.1:$port/ann" --identity ann.id --site-key "$site_key") >/dev/null 2>&1 &
+	pid=$!
+	sleep "0.$((round * 2))"
+	kill -9 "$pid" 2>/dev/null
+	wait "$pid" 2>/dev/null
+done
+exits 0 "killed clients leave a whole repository" as ann ann check --read-data
+exits 0 "... and the next one finishes" as ann ann backup tree
+restored "... and can be restored" ann ann
+exits 0 "forget and prune by who may" as ann ann forget --keep-last 1 --prune
+restored "... leave what is kept" ann ann
+stop -TERM
+equals "a signal ends it well" 0 "$status"
+! grep -q 'Sanitizer\|runtime error' refused
+report $? "... and it never complained of itself"
+finish
