@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Enforces the layers of DESIGN.md: a folder may include only what stands to its right, and what that may include.
-No headers include each other in a circle. In src/ it looks at calls, too: files do not call each other in a circle, some functions
-are for few files, and no file has more than its share.
+No headers include each other in a circle. In src/ and shredder/ it looks at calls, too: files do not call each other in a circle,
+some functions are for few files, and no file has more than its share.
 
 Usage: layering.py              check the tree this script lies in
        layering.py --self-test  check that violations are found
@@ -152,9 +152,10 @@ ONLY = {
 }
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 STRING = re.compile(r'"(?:\\.|[^"\\])*"')
-DEFINITION = re.compile(r"^(?!static|#|\s)(?![^\n;{}]*\bstatic\b)[^\n;{}]*?\b((?:g4c?|gpu4fs)_\w+)\([^;{}]*?\)\n\{", re.M)
+OURS = r"((?:g4c?|gpu4fs|shredder|store|backup|site|cli|digests?|mounted)_\w+)"  # names that files offer to others
+DEFINITION = re.compile(rf"^(?!static|#|\s)(?![^\n;{{}}]*\bstatic\b)[^\n;{{}}]*?\b{OURS}\([^;{{}}]*?\)\n\{{", re.M)
 CALL = re.compile(r"\b(g4_\w+)\(")
-MENTION = re.compile(r"(?<!struct )\b((?:g4c?|gpu4fs)_\w+)\b")  # a table of operations leads to them as a call does
+MENTION = re.compile(rf"(?<!struct )(?<!\.)(?<!->)\b{OURS}\b")  # a table of operations leads to them as a call does
 OFFER = re.compile(r"^(?:[A-Z]\w+ )*[a-z][\w \*]*?\b([a-z]\w+)\([^;{}]*\)(?:;|\n\{)", re.M)
 
 
@@ -163,12 +164,11 @@ def without_comments(text):
 
 
 def sources(root):
-    """The sources of src/, without comments and strings, by their paths below it."""
+    """The sources of src/ and shredder/, without comments and strings, by their paths from the root."""
     texts = {}
-    for folder in SRC:
-        for file in sorted((root / "src" / folder).rglob("*.c*")):
-            path = str(file.relative_to(root / "src"))
-            texts[path] = STRING.sub('""', without_comments(file.read_text(errors="replace")))
+    for folder in [f"src/{name}" for name in SRC] + [name for name in OTHER if name.startswith("shredder/")]:
+        for file in sorted((root / folder).rglob("*.c*")):
+            texts[str(file.relative_to(root))] = STRING.sub('""', without_comments(file.read_text(errors="replace")))
     return texts
 
 
@@ -192,7 +192,7 @@ def find_circles(calls):
 
 
 def check_calls(root):
-    """Problems with who calls whom in src/. What each build has its own of (simt/cpu, simt/cuda, ...) has no home."""
+    """Problems with who calls whom. What each build has its own of (simt/cpu, simt/cuda, ...) has no home."""
     texts, problems, calls, home = sources(root), [], {}, {}
     for file, text in texts.items():
         for name in DEFINITION.findall(text):
@@ -205,12 +205,13 @@ def check_calls(root):
         for match in CALL.finditer(text):
             name, line = match[1], text.count("\n", 0, match.start()) + 1
             for names, files in ONLY.items():
-                above = folders.index(file.split("/")[0]) >= folders.index("inode")
-                if above and name in names and file not in files and home.get(name) != file:
-                    problems.append(f"src/{file}:{line}: {name}() is for {', '.join(files)}")
+                top, folder, own = file.split("/", 2)
+                above = top == "src" and folders.index(folder) >= folders.index("inode")
+                if above and name in names and f"{folder}/{own}" not in files and home.get(name) != file:
+                    problems.append(f"{file}:{line}: {name}() is for {', '.join(files)}")
     for circle in find_circles(calls):
         way = "; ".join(f"{a} calls {calls[a][b]}() of {b}" for a, b in zip(circle, circle[1:]))
-        problems.append(f"src/{circle[0]}:1: files call each other in a circle: {way}")
+        problems.append(f"{circle[0]}:1: files call each other in a circle: {way}")
     return problems
 
 
@@ -232,9 +233,9 @@ def check_header_circles(root):
 
 
 def check_sizes(root):
-    """Problems with how much is in one file of src/."""
+    """Problems with how much is in one file of src/ and shredder/."""
     problems = []
-    for file in sorted(file for file in (root / "src").rglob("*") if file.suffix in SUFFIXES):
+    for file in sorted(file for top in ("src", "shredder") for file in (root / top).rglob("*") if file.suffix in SUFFIXES):
         text, path = file.read_text(errors="replace"), file.relative_to(root)
         lines, functions = text.count("\n"), len(OFFER.findall(without_comments(text)))
         if lines > MOST_LINES:
@@ -248,7 +249,7 @@ def check_names(root):
     """ONLY speaks of functions and files that there are."""
     texts = sources(root)
     problems = [f"tests/layering.py:1: src/{file} of ONLY is not there"
-                for files in ONLY.values() for file in files if file not in texts]
+                for files in ONLY.values() for file in files if f"src/{file}" not in texts]
     declared = {name for file in (root / "src").glob("*/*.h") for name in CALL.findall(file.read_text(errors="replace"))}
     problems += [f"tests/layering.py:1: {name}() of ONLY is not there"
                  for names in ONLY for name in names if name not in declared]
@@ -283,7 +284,7 @@ SAMPLES = [
     ("src/fs/b.c", "G4_FN int g4_b(void)\n{\n\treturn g4_c();\n}\n", None),
     ("src/fs/c.c", "G4_FN int g4_c(int a,\n\t     int b)\n{\n\treturn g4_d();\n}\n", None),
     ("src/inode/d.c", "G4_FN int g4_d(void)\n{\n\t/* not as g4_b() */\n\treturn g4_e();\n}\n", None),
-    ("src/data/ring.c", "G4_FN int g4_f(void)\n{\n\treturn g4_g();\n}\n", "g4_f() of data/ring.c"),
+    ("src/data/ring.c", "G4_FN int g4_f(void)\n{\n\treturn g4_g();\n}\n", "g4_f() of src/data/ring.c"),
     ("src/data/ring2.c", "G4_FN int g4_g(void)\n{\n\treturn g4_f();\n}\n", None),
     ("src/journal/low.c", "G4_FN int g4_low(void)\n{\n\treturn g4_high();\n}\n", None),
     ("src/cache/high.c", "G4_FN int g4_high(void)\n{\n\treturn g4_space_write();\n}\n", None),
@@ -292,7 +293,7 @@ SAMPLES = [
     ("src/dir/b.h", '#include "dir/c.h"\n', None),
     ("src/dir/c.h", '#include "a.h"\n', None),
     ("src/fuse/table.c", "const void *const g4_ops[] = {g4_op};\n\nvoid g4_shared(void)\n{\n}\n", None),
-    ("src/fuse/op.c", "void g4_op(void)\n{\n\tg4_shared();\n}\n", "calls g4_op() of fuse/op.c"),
+    ("src/fuse/op.c", "void g4_op(void)\n{\n\tg4_shared();\n}\n", "calls g4_op() of src/fuse/op.c"),
     ("src/alloc/long.c", "\n" * 901, "901 lines"),
     ("src/cli/long.c", "\n" * 901, "901 lines"),
     ("src/simt/cuda/long.c", "\n" * 901, "901 lines"),
@@ -312,6 +313,11 @@ SAMPLES = [
     ("shredder/store/store.h", "", None),
     ("shredder/chunk/up.c", '#include "store/store.h"\n', "shredder/chunk/ may not include shredder/store/"),
     ("shredder/other/x.c", "", "no layer"),
+    ("shredder/store/one.c", "int store_one(void)\n{\n\treturn backup_two();\n}\n", "store_one() of shredder/store/one.c"),
+    ("shredder/store/two.c", "int backup_two(void)\n{\n\treturn store_one();\n}\n", None),
+    ("shredder/cli/look.c", "int cli_look(void)\n{\n\treturn store_one() + cli_own();\n}\n", None),
+    ("shredder/cli/named.c", "void cli_own(struct store_one *x)\n{\n\tx->cli_look = 1;\n}\n", None),
+    ("shredder/site/long.c", "\n" * 901, "901 lines"),
     ("bench/bench.c", '#include <gpu4fs/gpu4fs.h>\n', None),
     ("bench/inside.c", '#include "engine/engine.h"\n', "bench/ may not include engine/"),
 ]

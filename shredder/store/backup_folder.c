@@ -8,25 +8,6 @@
 
 #include "store/backup_parts.h"
 
-char *backup_path(const struct backup_folder *folder, const char *name)
-{
-	size_t bytes = strlen(name) + 2;
-	const struct backup_folder *at;
-
-	for (at = folder; at != NULL; at = at->parent)
-		bytes += strlen(at->name) + 1;
-	char *path = (char *)store_alloc(bytes), *end = path + bytes - 1 - strlen(name);
-	memcpy(end, name, strlen(name));
-	for (at = folder; at != NULL && at->parent != NULL; at = at->parent) {
-		*--end = '/';
-		end -= strlen(at->name);
-		memcpy(end, at->name, strlen(at->name));
-	}
-	*--end = '/';
-	memmove(path, end, strlen(end) + 1);
-	return path;
-}
-
 static int by_slot_name(const void *a, const void *b)
 {
 	return strcmp(((const struct backup_slot *)a)->name, ((const struct backup_slot *)b)->name);

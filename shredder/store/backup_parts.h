@@ -70,6 +70,9 @@ struct backup_worker {
 	struct store_resume resume; /* of the file that is being read */
 };
 
+/* ---- backup_tell.c */
+/* "/a/b/NAME"; the caller frees it. Folders stay while something in them is not complete. */
+char *backup_path(const struct backup_folder *folder, const char *name);
 /* The first failure counts; everybody stops. Takes this thread's sentence. */
 void backup_fail(struct backup *op, int rc);
 /* Tells and counts. */
@@ -79,8 +82,6 @@ void backup_note(struct backup *op, enum store_note kind, const struct backup_fo
 void backup_progress(struct backup *op);
 
 /* ---- backup_folder.c */
-/* "/a/b/NAME"; the caller frees it. Folders stay while something in them is not complete. */
-char *backup_path(const struct backup_folder *folder, const char *name);
 void backup_add_slot(struct backup_folder *folder, const char *name);
 void backup_sort_slots(struct backup_folder *folder);
 /*
@@ -90,12 +91,16 @@ void backup_sort_slots(struct backup_folder *folder);
 void backup_complete(struct backup_worker *w, struct backup_folder *folder, size_t place,
 		     const struct store_buf *entry);
 
-/* ---- backup_source.c */
+/* ---- backup_node.c */
 /* All extended attributes of an open file, or with fd -1 of a path. -1 and errno. */
 int backup_read_attributes(int fd, const char *path, struct store_buf *out, uint64_t *count);
 /* Fills what every entry has. */
 void backup_describe(struct backup *op, struct store_node *node, const struct stat *st, const char *name,
 		     const struct store_buf *attributes, uint64_t attributes_count);
+/* A device by when it came: the first has 0. */
+uint64_t backup_device_number(struct backup *op, dev_t device);
+
+/* ---- backup_source.c */
 /* True when the old entry still says what the file is; it becomes w->entry. */
 bool backup_take_old(struct backup_worker *w, const struct stat *st, const struct store_node *old);
 /* Reads a regular file and completes its place. */

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a backup reads: contents, metadata and extended attributes of one file at a time. */
+/* What a backup reads: one file at a time. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "store/backup_parts.h"
@@ -26,11 +25,6 @@ struct backup_linked {
 	struct backup_linked *next;
 };
 
-static struct store_time time_of(const struct timespec *time)
-{
-	return (struct store_time){time->tv_sec, (uint32_t)time->tv_nsec};
-}
-
 static bool same_time(const struct timespec *a, const struct store_time *b)
 {
 	return a->tv_sec == b->seconds && (uint32_t)a->tv_nsec == b->ns;
@@ -45,85 +39,6 @@ static bool settled(const struct stat *st)
 	if (last->tv_sec > now.seconds || now.seconds - last->tv_sec > 60)
 		return last->tv_sec <= now.seconds;
 	return (now.seconds - last->tv_sec) * 1000000000 + ((int64_t)now.ns - last->tv_nsec) > SETTLED_NS;
-}
-
-/* Numbers devices in the order in which they come: the kernel's numbers change with every boot. */
-static uint64_t device_number(struct backup *op, dev_t device)
-{
-	size_t i = 0;
-
-	pthread_mutex_lock(&op->tree);
-	while (i < op->devices_count && op->devices[i] != device)
-		i++;
-	if (i == op->devices_count) {
-		op->devices = (dev_t *)store_realloc(op->devices, (i + 1) * sizeof(*op->devices));
-		op->devices[op->devices_count++] = device;
-	}
-	pthread_mutex_unlock(&op->tree);
-	return i;
-}
-
-/* ----------------------------------------------------------------------------------------------------- attributes */
-
-int backup_read_attributes(int fd, const char *path, struct store_buf *out, uint64_t *count)
-{
-	char small[1024], *names = small;
-	ssize_t bytes = fd >= 0 ? flistxattr(fd, small, sizeof(small)) : llistxattr(path, small, sizeof(small));
-
-	out->size = 0;
-	*count = 0;
-	if (bytes < 0 && errno == ERANGE) {
-		names = (char *)store_alloc(STORE_VALUE_MAX);
-		bytes = fd >= 0 ? flistxattr(fd, names, STORE_VALUE_MAX) : llistxattr(path, names, STORE_VALUE_MAX);
-	}
-	if (bytes < 0) {
-		if (names != small)
-			free(names);
-		return errno == ENOTSUP || errno == EACCES || errno == EPERM ? 0 : -1;
-	}
-	uint8_t *value = bytes > 0 ? (uint8_t *)store_alloc(STORE_VALUE_MAX) : NULL;
-	for (const char *name = names; name < names + bytes; name += strlen(name) + 1) {
-		const ssize_t size = fd >= 0 ? fgetxattr(fd, name, value, STORE_VALUE_MAX) :
-					       lgetxattr(path, name, value, STORE_VALUE_MAX);
-
-		if (size < 0) /* removed meanwhile, or not for us */
-			continue;
-		store_buf_string(out, name, strlen(name));
-		store_buf_string(out, value, (size_t)size);
-		++*count;
-	}
-	free(value);
-	if (names != small)
-		free(names);
-	return 0;
-}
-
-void backup_describe(struct backup *op, struct store_node *node, const struct stat *st, const char *name,
-		     const struct store_buf *attributes, uint64_t attributes_count)
-{
-	memset(node, 0, sizeof(*node));
-	node->name = (const uint8_t *)name;
-	node->name_bytes = strlen(name);
-	node->mode = st->st_mode & 07777;
-	node->uid = st->st_uid;
-	node->gid = st->st_gid;
-	node->mtime = time_of(&st->st_mtim);
-	node->size = 0;
-	if (!S_ISDIR(st->st_mode)) {
-		node->ctime = time_of(&st->st_ctim);
-		node->inode = st->st_ino;
-		if (st->st_nlink > 1) {
-			node->flags |= STORE_LINKED;
-			node->device = device_number(op, st->st_dev);
-			node->links = st->st_nlink;
-		}
-	}
-	if (attributes_count > 0) {
-		node->flags |= STORE_ATTRIBUTES;
-		node->attributes = attributes->data;
-		node->attributes_bytes = attributes->size;
-		node->attributes_count = attributes_count;
-	}
 }
 
 /* ---------------------------------------------------------------------------------------------------------- files */
@@ -469,7 +384,7 @@ bool backup_take_old(struct backup_worker *w, const struct stat *st, const struc
 	if (old->flags & STORE_LINKED) {
 		struct store_node node = *old;
 
-		node.device = device_number(op, st->st_dev);
+		node.device = backup_device_number(op, st->st_dev);
 		node.links = st->st_nlink;
 		store_node_write(&w->entry, &node);
 	} else {

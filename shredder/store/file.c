@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of a repository: their prefix, and the sealed body of all but packs and keys (FORMAT.md, sections 1 and 2). */
+#include <stdio.h>
+
+#include "store/backend.h"
+#include "store/crypto.h"
+
+static const char magic[8] = {'s', 'h', 'r', 'e', 'd', 'd', 'e', 'r'};
+
+static const char *kind_word(enum store_kind kind)
+{
+	switch (kind) {
+#define KIND_CASE(name, number, folder, what)                                                                          \
+	case STORE_##name:                                                                                             \
+		return what;
+		STORE_KINDS(KIND_CASE)
+#undef KIND_CASE
+	}
+	return "";
+}
+
+void store_prefix_make(uint8_t prefix[STORE_PREFIX_BYTES], enum store_kind kind, bool encrypted)
+{
+	memset(prefix, 0, STORE_PREFIX_BYTES);
+	memcpy(prefix, magic, sizeof(magic));
+	prefix[8] = (uint8_t)kind;
+	prefix[9] = encrypted ? 1 : 0;
+	prefix[10] = STORE_VERSION;
+}
+
+int store_prefix_check(const uint8_t *prefix, enum store_kind kind, const char *what, bool *encrypted)
+{
+	const uint32_t version = prefix[10] | (uint32_t)prefix[11] << 8;
+	uint8_t wanted[STORE_PREFIX_BYTES];
+
+	if (memcmp(prefix, magic, sizeof(magic)) != 0)
+		return store_fail(STORE_E_DAMAGED, "%s is no file of a repository, or its beginning is damaged", what);
+	if (version > STORE_VERSION)
+		return store_fail(STORE_E_VERSION,
+				  "%s is of format version %u; this program knows versions up to %d: use a newer one",
+				  what, version, STORE_VERSION);
+	*encrypted = (prefix[9] & 1) != 0;
+	store_prefix_make(wanted, kind, *encrypted);
+	if (memcmp(prefix, wanted, sizeof(wanted)) != 0)
+		return store_fail(STORE_E_DAMAGED, "%s is damaged: its first bytes are not those of a %s", what,
+				  kind_word(kind));
+	return 0;
+}
+
+/* "snapshot 0123456789abcdef" */
+static const char *describe(enum store_kind kind, const struct store_id *name, char text[80])
+{
+	char hex[STORE_HEX_BYTES];
+
+	if (kind == STORE_CONFIG)
+		snprintf(text, 80, "%s", kind_word(kind));
+	else
+		snprintf(text, 80, "%s %.16s", kind_word(kind), store_hex(name, hex));
+	return text;
+}
+
+int store_raw_get(struct store_backend *backend, enum store_kind kind, const struct store_id *name,
+		  struct store_buf *bytes)
+{
+	uint8_t digest[STORE_ID_BYTES];
+	char what[80];
+	uint64_t size;
+	bool encrypted;
+	int rc = backend->ops->size(backend, kind, name, &size);
+
+	describe(kind, name, what);
+	bytes->size = 0;
+	if (rc != 0)
+		return rc;
+	if (size < STORE_PREFIX_BYTES || size > STORE_PACK_MAX + STORE_SEAL_BYTES)
+		return store_fail(STORE_E_DAMAGED, "%s is damaged: it has an impossible size", what);
+	rc = backend->ops->get(backend, kind, name, 0, store_buf_reserve(bytes, size), size);
+	if (rc != 0)
+		return rc;
+	bytes->size = size;
+	rc = store_prefix_check(bytes->data, kind, what, &encrypted);
+	if (rc != 0 || kind == STORE_CONFIG)
+		return rc;
+	store_digest(bytes->data, bytes->size, digest);
+	if (memcmp(digest, name, sizeof(digest)) != 0)
+		return store_fail(STORE_E_DAMAGED, "%s is damaged: its bytes do not match its name", what);
+	return 0;
+}
+
+int store_file_put(struct store *s, enum store_kind kind, const struct store_buf *body, struct store_id *name)
+{
+	struct store_buf packed = {0}, file = {0};
+	int rc;
+
+	if (body->size > STORE_BODY_MAX)
+		return store_fail(STORE_E_INVAL, "the %s would be larger than it may be", kind_word(kind));
+	store_body_pack(body, &packed);
+	store_prefix_make(store_buf_reserve(&file, STORE_PREFIX_BYTES), kind, s->encrypted);
+	file.size = STORE_PREFIX_BYTES;
+	uint8_t *to = store_buf_reserve(&file, packed.size + STORE_SEAL_BYTES);
+	store_seal(s->encrypted ? s->file_key : NULL, file.data, STORE_PREFIX_BYTES, packed.data, packed.size, to);
+	file.size += packed.size + store_seal_bytes(s->encrypted);
+	memset(name, 0, sizeof(*name));
+	if (kind != STORE_CONFIG)
+		store_digest(file.data, file.size, name->bytes);
+	rc = s->backend->ops->put(s->backend, kind, name, file.data, file.size);
+	store_buf_free(&packed);
+	store_buf_free(&file);
+	return rc;
+}
+
+int store_file_get(struct store *s, enum store_kind kind, const struct store_id *name, struct store_buf *body)
+{
+	struct store_buf file = {0}, packed = {0};
+	char what[80];
+	int rc = store_raw_get(s->backend, kind, name, &file);
+
+	describe(kind, name, what);
+	if (rc == 0 && ((file.data[9] & 1) != 0) != s->encrypted)
+		rc = store_fail(STORE_E_DAMAGED, "%s is %s, unlike the repository: it is not used", what,
+				s->encrypted ? "not encrypted" : "encrypted");
+	if (rc == 0) {
+		uint8_t *to = store_buf_reserve(&packed, file.size);
+
+		if (!store_unseal(s->encrypted ? s->file_key : NULL, file.data, STORE_PREFIX_BYTES,
+				  file.data + STORE_PREFIX_BYTES, file.size - STORE_PREFIX_BYTES, to))
+			rc = store_fail(STORE_E_DAMAGED, "%s is damaged: its authentication fails", what);
+		else
+			packed.size = file.size - STORE_PREFIX_BYTES - store_seal_bytes(s->encrypted);
+	}
+	if (rc == 0 && (rc = store_body_unpack(packed.data, packed.size, body)) != 0) {
+		rc = store_fail(rc, "%s is damaged: %s", what, store_message());
+	}
+	store_buf_free(&file);
+	store_buf_free(&packed);
+	return rc;
+}
