@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stage of the write pipeline in which data goes to the device, from lines of the cache or from memory. It waits for the
- * writes, not for their durability: that is publish's. What comes from memory that others may change gets its sums here, of what was
- * stored: the device is memory then (write.c).
+ * writes, not for their durability: that is publish's. What comes from memory that others may change gets its sums here: of what was
+ * stored where the device is memory, and else of a copy that nobody changes, which is what is stored (bounce.c).
  */
 #include "data/batch.h"
+#include "data/bounce.h"
 
 /* `pages` pages of a batch's segment in a row, as parts of a transfer. */
 G4_FN static uint32_t make_parts(const struct g4_fs *fs, const struct g4_batch *batch, uint32_t first, uint32_t pages,
@@ -20,6 +21,12 @@ G4_FN static uint32_t make_parts(const struct g4_fs *fs, const struct g4_batch *
 	for (uint32_t k = 0; k < pages; k++)
 		g4_iov_add_line(&fs->cache, batch->lines[first + k], iov, &count);
 	return count;
+}
+
+/* Whether sums are taken here. */
+G4_FN static bool takes_sums(const struct g4_batch *batch)
+{
+	return batch->foreign && batch->algorithm != G4_CHECKSUM_NONE;
 }
 
 /* The sums of pages that are stored in a row. */
@@ -46,6 +53,8 @@ G4_FN int g4_store_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *ba
 	const uint32_t end = first + (uint32_t)(piece->bytes / G4_PAGE_BYTES);
 	int rc = 0;
 
+	if (takes_sums(batch) && !g4_space_is_mapped(&fs->space))
+		return g4_bounce_store(wg, fs, batch, first, end);
 	for (uint32_t s = 0; s < batch->segment_count && first < end && rc == 0; s++) {
 		const struct g4_segment *segment = &batch->segments[s];
 		struct g4_space_io request;
@@ -56,7 +65,7 @@ G4_FN int g4_store_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *ba
 		const struct g4_address address = g4_address_after_pages(segment->address, first - segment->first);
 		g4_space_io_init(&request, G4_IO_WRITE, address, parts, make_parts(fs, batch, first, pages, parts));
 		rc = g4_space_transfer(wg, &fs->space, &request, 1);
-		if (rc == 0 && batch->foreign && batch->algorithm != G4_CHECKSUM_NONE)
+		if (rc == 0 && takes_sums(batch))
 			hash_stored(wg, fs, batch, first, pages, address);
 		first += pages;
 	}
@@ -96,8 +105,9 @@ G4_FN int g4_store(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch)
 
 	if (job)
 		return store_shared(wg, fs, job);
-	if (batch->foreign && batch->algorithm != G4_CHECKSUM_NONE) /* what was just copied is still near */
-		return store_pieces(wg, fs, batch);
+	if (takes_sums(batch)) /* what was just copied is still near */
+		return g4_space_is_mapped(&fs->space) ? store_pieces(wg, fs, batch) :
+							g4_bounce_store(wg, fs, batch, 0, batch->count);
 	for (uint32_t s = 0; s < batch->segment_count && rc == 0; s++) {
 		struct g4_segment *segment = &batch->segments[s];
 		struct g4_iov *parts = &batch->iovs[batch->direct ? s : segment->first];

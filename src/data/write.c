@@ -4,7 +4,6 @@
 #include "data/file.h"
 #include "data/page.h"
 #include "data/reserve.h"
-#include "data/sums.h"
 #include "data/writeback.h"
 #include "inode/times.h"
 
@@ -72,15 +71,6 @@ G4_FN static int throttle(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 	return g4_load64_rlx(&fs->dirty_pages) > fs->dirty_limit ? g4_writeback(wg, fs, index) : 0;
 }
 
-/*
- * Sums are of what is stored, and a caller's memory may change meanwhile: where what was stored can not be looked at, what is hashed
- * lies in the cache.
- */
-G4_FN static bool may_bypass(const struct g4_fs *fs, const struct g4_inode_core *inode)
-{
-	return g4_space_is_mapped(&fs->space) || g4_sums_algorithm(fs, inode->disk.policy) == G4_CHECKSUM_NONE;
-}
-
 G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, const void *from,
 			uint64_t bytes, uint64_t *done)
 {
@@ -98,7 +88,7 @@ G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint
 	while (*done < bytes && rc == 0) {
 		uint64_t now = offset + *done, inside = now & (G4_PAGE_BYTES - 1), n;
 		uint64_t whole = inside == 0 ? (bytes - *done) >> G4_PAGE_SHIFT : 0;
-		if (whole >= G4_DIRECT_PAGES && may_bypass(fs, inode) && g4_space_takes(&fs->space, at + *done)) {
+		if (whole >= G4_DIRECT_PAGES && g4_space_takes(&fs->space, at + *done)) {
 			n = whole << G4_PAGE_SHIFT;
 			rc = inode->disk.flags & G4_INODE_INLINE ? g4_writeback(wg, fs, index) : 0;
 			uint64_t before = inode->size;

@@ -289,6 +289,11 @@ G4_FN const struct g4_dev_props *g4_dev_props(const struct g4_dev *dev)
 	return &dev->props;
 }
 
+G4_FN bool g4_dev_may_overlap(const struct g4_dev *dev)
+{
+	return !dev->remote;
+}
+
 G4_FN void *g4_dev_map(struct g4_dev *dev, uint64_t offset)
 {
 	return dev->map && offset < dev->props.size_bytes ? dev->map + offset : NULL;

@@ -108,7 +108,8 @@ static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
 struct plan {
 	uint32_t line_count, set_count, icache_count, bucket_count, txn_blocks;
 	uint64_t log_pages, most_groups;
-	uint64_t lines, frames, places, sets, notes, icache, buckets, keys, lookup, journal, in_log, alloc, scrub;
+	uint64_t lines, frames, places, sets, notes, icache, buckets, keys, lookup, journal, in_log, alloc, scrub,
+		bounce;
 	uint64_t total;
 };
 
@@ -119,7 +120,8 @@ static uint64_t place(uint64_t *total, uint64_t bytes)
 	return at;
 }
 
-static void plan_memory(const struct g4_layout *layout, const struct g4_fs_options *options, struct plan *plan)
+static void plan_memory(const struct g4_layout *layout, const struct g4_fs_options *options, bool bounces,
+			struct plan *plan)
 {
 	plan->line_count = (uint32_t)g4_cache_lines_for(options->cache_bytes);
 	plan->set_count = g4_cache_sets_for(plan->line_count);
@@ -144,6 +146,7 @@ static void plan_memory(const struct g4_layout *layout, const struct g4_fs_optio
 	plan->most_groups = options->may_grow ? g4_layout_room(layout) : layout->group_count;
 	plan->alloc = place(&plan->total, g4_alloc_memory(plan->most_groups));
 	plan->scrub = place(&plan->total, G4_SCRUB_PAGES * G4_PAGE_BYTES);
+	plan->bounce = place(&plan->total, bounces ? G4_BOUNCE_BUFFERS * G4_BOUNCE_PAGES * G4_PAGE_BYTES : 0);
 }
 
 static void free_memory(struct g4_fs *fs)
@@ -173,7 +176,8 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 	uint8_t *memory;
 
 	g4_layout_of(sb, &layout);
-	plan_memory(&layout, options, plan);
+	const bool bounces = !g4_dev_props(dev)->mapped;
+	plan_memory(&layout, options, bounces, plan);
 	memory = (uint8_t *)g4_memory_map(plan->total);
 	if (!memory)
 		return NULL;
@@ -199,6 +203,7 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 	fs->next_generation = (uint32_t)g4_realtime_ns() | 1u;
 	init_icache(fs, memory, plan);
 	fs->jobs.scrub.pages = memory + plan->scrub;
+	fs->bounce.memory = bounces ? memory + plan->bounce : NULL;
 	fs->jobs.scrub.dir = fs->jobs.scrub.file = G4_NO_INODE;
 	return fs;
 }
@@ -510,4 +515,6 @@ void g4_fs_moved(struct g4_fs *fs, intptr_t by, struct g4_dev *dev)
 	G4_MOVE(fs->icache.keys, by);
 	G4_MOVE(fs->lookup.entries, by);
 	G4_MOVE(fs->jobs.scrub.pages, by);
+	if (fs->bounce.memory)
+		G4_MOVE(fs->bounce.memory, by);
 }

@@ -70,6 +70,16 @@ struct g4_split {
 	struct g4_split_job jobs[G4_SPLIT_JOBS];
 };
 
+/* ------------------------------------------------------------------ memory that nobody else changes (data/bounce.c) */
+#define G4_BOUNCE_BUFFERS 32u
+#define G4_BOUNCE_PAGES G4_SPLIT_PIECE_PAGES /* of a buffer: a piece of a transfer fits one */
+
+struct g4_bounce {
+	struct g4_lock turn; /* who waits for a buffer has it: first come, first served */
+	uint32_t used;	     /* bit i: buffer i is somebody's */
+	uint8_t *memory;     /* NULL: the device is memory, and nobody needs any */
+};
+
 /* ------------------------------------------------------------------ what was found damaged (inode/events.c) */
 #define G4_EVENTS 32u
 
@@ -164,6 +174,7 @@ struct g4_fs {
 	uint32_t queued_inodes; /* on that list */
 	struct g4_ahead ahead;
 	struct g4_split split;
+	struct g4_bounce bounce;
 	uint32_t resizing;	/* somebody is */
 	uint64_t damaged_pages; /* met since mkfs: they are not what was written */
 	struct g4_events events;

@@ -27,6 +27,11 @@ G4_FN bool g4_space_is_mapped(const struct g4_space *space)
 	return g4_dev_props(space->disks[0])->mapped;
 }
 
+G4_FN bool g4_space_may_overlap(const struct g4_space *space)
+{
+	return g4_dev_may_overlap(space->disks[0]);
+}
+
 G4_FN bool g4_space_can_discard(const struct g4_space *space)
 {
 	return g4_dev_props(space->disks[0])->discard;

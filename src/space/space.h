@@ -32,6 +32,8 @@ G4_FN G4_INLINE bool g4_space_has_volatile_cache(const struct g4_space *space)
 }
 /* What is stored at an address of such a space, in memory; up to the end of the page. */
 G4_FN const void *g4_space_memory(const struct g4_space *space, struct g4_address address);
+/* Whether who has submitted requests may submit others before those are collected (below). */
+G4_FN bool g4_space_may_overlap(const struct g4_space *space);
 G4_FN bool g4_space_can_discard(const struct g4_space *space);
 /* Whether transfers to and from this memory are possible: it is aligned to the devices' sectors, as pages always are. */
 G4_FN bool g4_space_takes(const struct g4_space *space, const void *memory);
@@ -52,8 +54,8 @@ G4_FN int g4_space_discard(struct g4_wg *wg, struct g4_space *space, struct g4_a
  * ---- requests that are submitted and collected: leader, thread-safe ----
  * A read or a write. It and what it points to are the caller's, stay until it is collected, and lie in memory that all
  * workgroups reach: then whoever collects it need not be who submitted it, if it was told so with release and acquire order.
- * Whoever submitted requests collects them, or hands them on, before it submits others: behind an I/O agent requests hold
- * slots, and no one may wait for a slot who sits on some (dev/README.md, "Locks" 6).
+ * Whoever submitted requests collects them, or hands them on, before it submits others, unless g4_space_may_overlap(): behind an
+ * I/O agent requests hold slots, and no one may wait for a slot who sits on some (dev/README.md, "Locks" 6).
  */
 struct g4_space_io {
 	struct g4_address address;

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bounce buffers: memory of the engine through which contents go whose sums are taken from memory that others may change, and whose
+ * device is no memory in which they could be taken of what was stored. A caller that changes its memory meanwhile gets some mix of old
+ * and new bytes, as on every file system, and the sum of that mix.
+ *
+ *     caller's memory --copy--> buffer --hash--> sums of the batch
+ *                                  |
+ *                                  +--write--> device        the next buffer is copied and hashed meanwhile
+ *
+ * The number of buffers is fixed. A writer takes one or more at once, whatever is free of what it could use, and waits for others
+ * only while it has none; who comes first is served first. Whoever has buffers waits for the device and for nothing else, so
+ * everybody who waits gets one. A transfer of several workgroups takes one for each piece (split.c).
+ */
+#include "data/bounce.h"
+
+#define FLIGHTS 4u /* buffers of one writer */
+#define PARTS 8u   /* of a buffer, which lie apart on the device */
+
+struct flight { /* pages of a buffer on their way to the device */
+	uint32_t count;
+	struct g4_iov parts[PARTS];
+	struct g4_space_io requests[PARTS];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_batch) + FLIGHTS * sizeof(struct flight) <= G4_FS_SCRATCH_BYTES,
+		 "what a writer takes of scratch memory");
+G4_STATIC_ASSERT(G4_BOUNCE_BUFFERS == 32, "bits of a word");
+
+/* ------------------------------------------------------------------ buffers */
+
+/* Takes `most` buffers, or as many as are free, at least one: their numbers. */
+G4_FN static uint32_t take(struct g4_bounce *bounce, uint32_t most, uint32_t *numbers)
+{
+	uint32_t used, bits = 0, count = 0;
+
+	g4_lock(&bounce->turn);
+	while ((used = g4_load32_acq(&bounce->used)) == UINT32_MAX)
+		g4_wait(&bounce->used, used);
+	for (uint32_t i = 0; i < G4_BOUNCE_BUFFERS && count < most; i++) {
+		if (used >> i & 1)
+			continue;
+		bits |= UINT32_C(1) << i;
+		numbers[count++] = i;
+	}
+	g4_or32(&bounce->used, bits); /* others only give back meanwhile */
+	g4_unlock(&bounce->turn);
+	return count;
+}
+
+G4_FN static void give_back(struct g4_bounce *bounce, const uint32_t *numbers, uint32_t count)
+{
+	uint32_t bits = 0;
+
+	for (uint32_t k = 0; k < count; k++)
+		bits |= UINT32_C(1) << numbers[k];
+	g4_and32(&bounce->used, ~bits);
+	g4_wake(&bounce->used);
+}
+
+G4_FN static uint8_t *buffer_at(const struct g4_bounce *bounce, uint32_t number)
+{
+	return bounce->memory + (uint64_t)number * G4_BOUNCE_PAGES * G4_PAGE_BYTES;
+}
+
+/* ------------------------------------------------------------------ a buffer's way */
+
+/* Requests for pages from `first` on that are to lie in `buffer`: as many as fit; the number of pages. */
+G4_FN static uint32_t plan(const struct g4_batch *batch, uint32_t first, uint32_t end, uint8_t *buffer,
+			   struct flight *flight)
+{
+	uint32_t pages = 0, s = 0;
+
+	while (first >= batch->segments[s].first + batch->segments[s].pages)
+		s++;
+	for (flight->count = 0; flight->count < PARTS && pages < G4_BOUNCE_PAGES && first + pages < end;
+	     flight->count++, s++) {
+		const struct g4_segment *segment = &batch->segments[s];
+		const uint32_t at = first + pages;
+		const uint32_t n = (uint32_t)g4_min64(g4_min64(end, segment->first + segment->pages) - at,
+						      G4_BOUNCE_PAGES - pages);
+		struct g4_iov *part = &flight->parts[flight->count];
+
+		part->base = buffer + (uint64_t)pages * G4_PAGE_BYTES;
+		part->bytes = (uint64_t)n * G4_PAGE_BYTES;
+		g4_space_io_init(&flight->requests[flight->count], G4_IO_WRITE,
+				 g4_address_after_pages(segment->address, at - segment->first), part, 1);
+		pages += n;
+	}
+	return pages;
+}
+
+/* Copies pages of the batch and takes the sums of the copies, as long as these are near. */
+G4_FN static void copy_foreign(struct g4_wg *wg, struct g4_batch *batch, uint32_t first, uint32_t pages,
+			       uint8_t *buffer)
+{
+	const void *list[G4_SUMS_AT_ONCE];
+
+	for (uint32_t at = 0; at < pages; at += G4_SUMS_AT_ONCE) {
+		const uint32_t n = (uint32_t)g4_min64(pages - at, G4_SUMS_AT_ONCE);
+		uint8_t *to = buffer + (uint64_t)at * G4_PAGE_BYTES;
+
+		g4_copy(wg, to, batch->direct + (uint64_t)(first + at) * G4_PAGE_BYTES, (uint64_t)n * G4_PAGE_BYTES);
+		for (uint32_t k = 0; k < n; k++)
+			list[k] = to + (uint64_t)k * G4_PAGE_BYTES;
+		g4_sums_make(wg, batch->algorithm, list, n, &batch->sums[first + at]);
+	}
+}
+
+G4_FN int g4_bounce_store(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, uint32_t first, uint32_t end)
+{
+	const uint32_t mark = g4_scratch_mark(wg), most = g4_space_may_overlap(&fs->space) ? FLIGHTS : 1;
+	struct flight *flights = (struct flight *)g4_scratch_take(wg, FLIGHTS * sizeof(*flights));
+	uint32_t numbers[FLIGHTS], landed = 0, started = 0;
+	const uint32_t useful = (end - first + G4_BOUNCE_PAGES - 1) / G4_BOUNCE_PAGES;
+	const uint32_t count = take(&fs->bounce, (uint32_t)g4_min64(useful, FLIGHTS), numbers);
+	int rc = 0;
+
+	while (first < end && rc == 0) {
+		struct flight *next = &flights[started % count];
+
+		if (started - landed == count) { /* the buffer is still on its way */
+			rc = g4_space_collect(wg, &fs->space, next->requests, next->count);
+			landed++;
+		}
+		if (rc < 0)
+			break;
+		uint8_t *buffer = buffer_at(&fs->bounce, numbers[started % count]);
+		const uint32_t pages = plan(batch, first, end, buffer, next);
+		copy_foreign(wg, batch, first, pages, buffer);
+		for (; started - landed >= most && rc == 0; landed++) {
+			struct flight *last = &flights[landed % count];
+			rc = g4_space_collect(wg, &fs->space, last->requests, last->count);
+		}
+		if (rc < 0)
+			break;
+		first += pages;
+		if (first == end && landed == started) { /* nothing that it could overlap with */
+			rc = g4_space_transfer(wg, &fs->space, next->requests, next->count);
+			break;
+		}
+		g4_space_submit(wg, &fs->space, next->requests, next->count);
+		started++;
+	}
+	for (; landed < started; landed++) { /* also behind an error: they are our buffers' */
+		struct flight *last = &flights[landed % count];
+		const int late = g4_space_collect(wg, &fs->space, last->requests, last->count);
+		rc = rc < 0 ? rc : late;
+	}
+	give_back(&fs->bounce, numbers, count);
+	g4_scratch_release(wg, mark);
+	return rc;
+}

@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Large writes past the cache of files with sums, on devices that are not memory: they go through the engine's bounce buffers, and what
+ * is hashed is what is stored, whatever the caller does with its memory meanwhile.
+ */
+#include "rig.h"
+
+#include <pthread.h>
+
+#include "dev/agent_host.h"
+#include "fs/fs.h"
+#include "fs/mount_host.h"
+#include "simt/simt_host.h"
+
+#define DEVICE_BYTES (64 * G4_MIB)
+#define FILE_BYTES (6 * G4_MIB)
+#define DIRECT (256 * G4_KIB) /* what goes past the cache at least */
+#define WRITERS 12u	      /* more than there are buffers for */
+
+static struct rig rig;
+static uint8_t *data, *buffer; /* what the file holds, and room for it */
+static uint64_t ino;
+
+/* ------------------------------------------------------------------ the file system */
+
+static void mount(const struct g4_fault *fault)
+{
+	rig.fs = rig_mount_fs(&rig, rig.wg, fault);
+	assert_false(g4_space_is_mapped(&rig.fs->space));
+}
+
+static void unmount(void)
+{
+	struct g4_statfs statfs;
+
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(op_statfs(&rig, &statfs), 0);
+	assert_int_equal(rig.fs->bounce.used, 0);
+	assert_int_equal(rig.fs->alloc.reserved, 0);
+	rig_unmount_fs(&rig, rig.wg, rig.fs, true);
+	rig_expect_clean(&rig, statfs.blocks_free, "at the end");
+}
+
+static void open_with(uint64_t bytes, const char *algorithm)
+{
+	setenv("G4_TEST_CHECKSUM", algorithm, 1);
+	rig_open(&rig, bytes, 0);
+	unsetenv("G4_TEST_CHECKSUM");
+	memmove(rig.name, rig.name + strlen("dax:"), strlen(rig.name) - strlen("dax:") + 1); /* a file, not memory */
+	rig.wg = g4_wg_create(0);
+	assert_non_null(rig.wg);
+	mount(NULL);
+	data = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, FILE_BYTES + G4_PAGE_BYTES);
+	buffer = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, FILE_BYTES + G4_PAGE_BYTES);
+	memset(data, 0, FILE_BYTES);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "f", G4_S_IFREG | 0600, &ino), 0);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	open_with(DEVICE_BYTES, "1");
+	return 0;
+}
+
+static int setup_xxh3(void **state)
+{
+	(void)state;
+	open_with(DEVICE_BYTES, "2");
+	return 0;
+}
+
+static int setup_small(void **state)
+{
+	(void)state;
+	open_with(16 * G4_MIB, "1");
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	unmount();
+	g4_wg_destroy(rig.wg);
+	rig_close(&rig);
+	free(data);
+	free(buffer);
+	return 0;
+}
+
+static void expect(uint64_t node, const uint8_t *wanted, uint64_t bytes)
+{
+	uint8_t *found = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, g4_align_up(bytes, G4_PAGE_BYTES));
+	uint64_t done;
+
+	for (uint64_t at = 0; at < bytes; at += done) {
+		assert_int_equal(op_read(&rig, node, 0, at, found + at, bytes - at, &done), 0);
+		assert_true(done > 0);
+	}
+	assert_memory_equal(found, wanted, bytes);
+	free(found);
+	assert_int_equal(rig.fs->damaged_pages, 0);
+}
+
+/* Read from the device, too. */
+static void judge(uint64_t size)
+{
+	expect(ino, data, size);
+	unmount();
+	mount(NULL);
+	expect(ino, data, size);
+}
+
+static uint64_t place(uint64_t node, uint64_t page)
+{
+	struct g4_run run;
+
+	rig_run_at(&rig, node, page, &run);
+	assert_int_equal(run.kind, G4_WRITTEN);
+	return g4_address_stored(run.address);
+}
+
+/* ------------------------------------------------------------------ contents and sums */
+
+static void they_leave_nothing_in_the_cache(void **state)
+{
+	(void)state;
+	rig_pattern(data, 1, FILE_BYTES);
+	assert_int_equal(op_write(&rig, ino, 0, 0, data, FILE_BYTES, NULL), 0);
+	assert_int_equal(rig.fs->dirty_pages, 0);
+	assert_int_equal(op_write(&rig, ino, 0, 4096, data + 4096, DIRECT, NULL), 0);
+	assert_int_equal(rig.fs->dirty_pages, 0);
+	judge(FILE_BYTES);
+}
+
+static void every_page_has_its_sum(void **state)
+{
+	(void)state;
+	rig_pattern(data, 2, FILE_BYTES);
+	assert_int_equal(op_write(&rig, ino, 0, 0, data, FILE_BYTES, NULL), 0);
+	judge(FILE_BYTES);
+	for (uint64_t page = 0; page < FILE_BYTES / G4_PAGE_BYTES; page += rig_slow() ? 61 : 7) {
+		uint8_t *byte = rig.image + place(ino, page) + page % G4_PAGE_BYTES;
+		*byte ^= 4;
+		assert_int_equal(op_read(&rig, ino, 0, page * G4_PAGE_BYTES, buffer, 4096, NULL), -G4_E_DATA);
+		*byte ^= 4;
+	}
+	rig.fs->damaged_pages = 0;
+}
+
+static void any_part_can_be_written(void **state)
+{
+	static const uint64_t offsets[] = {0, 1, 4096, DIRECT - 4096, 2 * G4_MIB - 8192, 3 * G4_MIB + 77};
+	static const uint64_t lengths[] = {DIRECT, DIRECT + 4095, 2 * DIRECT + 4096, 5 * DIRECT, 2 * G4_MIB + 4096};
+	uint64_t seed = 10, size = 0;
+
+	(void)state;
+	for (uint32_t o = 0; o < sizeof(offsets) / sizeof(offsets[0]); o++) {
+		for (uint32_t l = 0; l < sizeof(lengths) / sizeof(lengths[0]); l++) {
+			const uint64_t at = offsets[o], bytes = lengths[l];
+			/* memory is aligned as the file is; now and then it is not */
+			uint8_t *from = buffer + (l == 3 ? 8 : at % G4_PAGE_BYTES);
+			rig_pattern(from, seed++, bytes);
+			memcpy(data + at, from, bytes);
+			assert_int_equal(op_write(&rig, ino, 0, at, from, bytes, NULL), 0);
+			size = g4_max64(size, at + bytes);
+			expect(ino, data, size);
+		}
+		if (o == 2) { /* into space that is there and was never written, and over holes */
+			assert_int_equal(op_truncate(&rig, ino, 0), 0);
+			assert_int_equal(op_fallocate(&rig, ino, 0, DIRECT, 2 * G4_MIB), 0);
+			memset(data, 0, FILE_BYTES);
+			size = DIRECT + 2 * G4_MIB;
+		}
+	}
+	judge(size);
+}
+
+/* Each page of the file lies elsewhere: a buffer has parts, and more of them than it can have. */
+static void space_in_pieces(void **state)
+{
+	const uint64_t pages = FILE_BYTES / G4_PAGE_BYTES;
+	uint64_t other;
+	struct g4_statfs space;
+
+	(void)state;
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "other", G4_S_IFREG | 0600, &other), 0);
+	assert_int_equal(op_statfs(&rig, &space), 0);
+	assert_int_equal(op_fallocate(&rig, other, 0, 0, (space.blocks_available - 64) * G4_PAGE_BYTES), 0);
+	for (uint64_t page = 0; page < 2 * pages; page += 2)
+		assert_int_equal(op_fallocate(&rig, other, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE,
+					      page * G4_PAGE_BYTES, G4_PAGE_BYTES),
+				 0);
+	assert_int_equal(op_sync(&rig), 0);
+	rig_pattern(data, 5, FILE_BYTES);
+	uint64_t done = 0, n;
+	for (; done < FILE_BYTES / 2; done += n)
+		assert_int_equal(op_write(&rig, ino, 0, done, data + done, FILE_BYTES / 2 - done, &n), 0);
+	uint64_t apart = 0;
+	for (uint64_t page = 1; page < pages / 2; page++)
+		apart += place(ino, page) != place(ino, page - 1) + G4_PAGE_BYTES;
+	assert_true(apart > pages / 4);
+	judge(FILE_BYTES / 2);
+}
+
+/* ------------------------------------------------------------------ a caller that changes its memory */
+
+static uint32_t stop;
+
+static void *change(void *argument)
+{
+	volatile uint8_t *memory = (volatile uint8_t *)argument;
+
+	for (uint8_t with = 0x5a; !g4_load32_acq(&stop); with ^= 0xff)
+		for (uint64_t at = 0; at < FILE_BYTES; at += 512)
+			memory[at] = with;
+	return NULL;
+}
+
+/* What is read is one of the bytes that there were, and no page is told to be damaged. */
+static void a_caller_may_change_its_memory(void **state)
+{
+	pthread_t thread;
+	uint64_t done;
+
+	(void)state;
+	if (rig_lanes_are_watched())
+		skip();
+	g4_store32_rel(&stop, 0);
+	memset(data, 0x5a, FILE_BYTES);
+	assert_int_equal(pthread_create(&thread, NULL, change, data), 0);
+	for (uint32_t round = 0; round < (rig_slow() ? 3u : 30u); round++) {
+		for (uint64_t at = 0; at < FILE_BYTES; at += done)
+			assert_int_equal(op_write(&rig, ino, 0, at, data + at, FILE_BYTES - at, &done), 0);
+		for (uint64_t at = 0; at < FILE_BYTES; at += done)
+			assert_int_equal(op_read(&rig, ino, 0, at, buffer + at, FILE_BYTES - at, &done), 0);
+		for (uint64_t at = 0; at < FILE_BYTES; at++)
+			assert_true(buffer[at] == 0x5a || (at % 512 == 0 && buffer[at] == 0xa5));
+	}
+	g4_store32_rel(&stop, 1);
+	pthread_join(thread, NULL);
+	assert_int_equal(rig.fs->damaged_pages, 0);
+}
+
+/* ------------------------------------------------------------------ errors */
+
+/* A write fails while others are under way: nothing has changed, no space and no buffer is lost, and the next try succeeds. */
+static void a_write_error_leaves_what_was_there(void **state)
+{
+	uint8_t *other = rig_memory(FILE_BYTES, 9);
+	const uint64_t bytes = 5 * DIRECT; /* one batch */
+	struct g4_statfs before, after;
+	uint64_t told = 0;
+
+	(void)state;
+	rig_pattern(data, 3, FILE_BYTES);
+	assert_int_equal(op_write(&rig, ino, 0, 0, data, FILE_BYTES, NULL), 0);
+	for (uint64_t nth = 1; nth <= 7; nth++) {
+		struct g4_fault fault = {.delay_ns = nth % 2 ? 20000 : 0};
+
+		unmount();
+		mount(&fault);
+		assert_int_equal(op_sync(&rig), 0);
+		assert_int_equal(op_statfs(&rig, &before), 0);
+		fault.fail_write_at = nth;
+		g4_dev_fault_set(rig.fault, &fault);
+		int rc = op_write(&rig, ino, 0, 0, other, bytes, NULL);
+		if (rc < 0) {
+			told++;
+			assert_int_equal(rc, -G4_E_IO);
+			assert_int_equal(op_statfs(&rig, &after), 0);
+			assert_int_equal(after.blocks_available, before.blocks_available);
+			expect(ino, data, FILE_BYTES);
+		}
+		assert_int_equal(rig.fs->bounce.used, 0);
+		fault.fail_write_at = 0;
+		g4_dev_fault_set(rig.fault, &fault);
+		assert_int_equal(op_write(&rig, ino, 0, 0, other, bytes, NULL), 0);
+		memcpy(buffer, data, bytes);
+		memcpy(data, other, bytes);
+		memcpy(other, buffer, bytes);
+		expect(ino, data, FILE_BYTES);
+	}
+	assert_int_equal(told, 5); /* of as many requests */
+	free(other);
+}
+
+/* Behind the first batches: what was written is told. */
+static void an_error_later_on_tells_what_is_written(void **state)
+{
+	struct g4_fault fault = {0};
+	uint64_t done;
+
+	(void)state;
+	unmount();
+	mount(&fault);
+	rig_pattern(data, 4, FILE_BYTES);
+	assert_int_equal(op_sync(&rig), 0);
+	fault.fail_write_at = 8 + 3; /* of the second batch of 2 MiB */
+	g4_dev_fault_set(rig.fault, &fault);
+	assert_int_equal(op_write(&rig, ino, 0, 0, data, FILE_BYTES, &done), 0);
+	assert_int_equal(done, 2 * G4_MIB);
+	judge(done);
+}
+
+static void the_device_becomes_full(void **state)
+{
+	uint64_t done = 0, size = 0, node;
+	struct g4_statfs space;
+	int rc = 0;
+
+	(void)state;
+	/* a filler, so that the end is met inside of a write */
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "filler", G4_S_IFREG | 0600, &node), 0);
+	assert_int_equal(op_statfs(&rig, &space), 0);
+	assert_int_equal(op_fallocate(&rig, node, 0, 0, (space.blocks_available - 1000) * G4_PAGE_BYTES), 0);
+	rig_pattern(data, 6, FILE_BYTES);
+	for (; size < FILE_BYTES && rc == 0; size += done) {
+		done = 0;
+		rc = op_write(&rig, ino, 0, size, data + size, FILE_BYTES - size, &done);
+	}
+	assert_int_equal(rc, -G4_E_NOSPC);
+	assert_true(size > 2 * G4_MIB && size < FILE_BYTES);
+	assert_int_equal(rig.fs->bounce.used, 0);
+	judge(size);
+	assert_int_equal(op_truncate(&rig, ino, 0), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(op_write(&rig, ino, 0, 0, data, 2 * G4_MIB, NULL), 0);
+	judge(2 * G4_MIB);
+}
+
+/* ------------------------------------------------------------------ side by side */
+
+struct writer {
+	pthread_t thread;
+	struct rig rig; /* with a workgroup of its own */
+	uint64_t ino, seed, rounds;
+	uint8_t *memory;
+	const char *failed;
+};
+
+#define WRITER_BYTES (5 * DIRECT)
+
+static void *write_and_read(void *argument)
+{
+	struct writer *writer = (struct writer *)argument;
+	uint8_t *found = (uint8_t *)aligned_alloc(G4_PAGE_BYTES, WRITER_BYTES);
+	uint64_t done;
+
+	for (uint64_t round = 0; round < writer->rounds && !writer->failed; round++) {
+		rig_pattern(writer->memory, writer->seed + round * WRITERS, WRITER_BYTES);
+		if (op_write(&writer->rig, writer->ino, 0, 0, writer->memory, WRITER_BYTES, &done) != 0 ||
+		    done != WRITER_BYTES)
+			writer->failed = "a write";
+		else if (op_read(&writer->rig, writer->ino, 0, 0, found, WRITER_BYTES, &done) != 0 ||
+			 memcmp(found, writer->memory, done) != 0)
+			writer->failed = "a read";
+	}
+	free(found);
+	return NULL;
+}
+
+static void run_writers(uint64_t rounds)
+{
+	struct writer writers[WRITERS] = {0};
+	char name[16];
+
+	for (uint32_t i = 0; i < WRITERS; i++) {
+		struct writer *writer = &writers[i];
+		writer->rig = rig;
+		writer->rig.wg = g4_wg_create(1 + i);
+		writer->seed = i;
+		writer->rounds = rounds;
+		writer->memory = rig_memory(WRITER_BYTES, 0);
+		assert_non_null(writer->rig.wg);
+		snprintf(name, sizeof(name), "w%u", i);
+		struct g4_attr attr;
+		if (op_lookup(&rig, G4_NODE_ROOT, name, &attr) == 0)
+			writer->ino = attr.ino;
+		else
+			assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, name, G4_S_IFREG | 0600, &writer->ino), 0);
+	}
+	for (uint32_t i = 0; i < WRITERS; i++)
+		assert_int_equal(pthread_create(&writers[i].thread, NULL, write_and_read, &writers[i]), 0);
+	for (uint32_t i = 0; i < WRITERS; i++) {
+		pthread_join(writers[i].thread, NULL);
+		g4_wg_destroy(writers[i].rig.wg);
+		if (writers[i].failed)
+			fail_msg("%s went wrong", writers[i].failed);
+	}
+	unmount();
+	mount(NULL);
+	for (uint32_t i = 0; i < WRITERS; i++) {
+		expect(writers[i].ino, writers[i].memory, WRITER_BYTES);
+		free(writers[i].memory);
+	}
+}
+
+static void more_writers_than_buffers(void **state)
+{
+	(void)state;
+	run_writers(rig_slow() ? 3 : 20);
+	/* there is one buffer for all of them */
+	g4_store32_rel(&rig.fs->bounce.used, ~(UINT32_C(1) << 9));
+	const uint32_t taken = rig.fs->bounce.used;
+	rig_pattern(data, 7, FILE_BYTES);
+	assert_int_equal(op_write(&rig, ino, 0, 0, data, FILE_BYTES, NULL), 0);
+	assert_int_equal(rig.fs->bounce.used, taken);
+	g4_store32_rel(&rig.fs->bounce.used, 0);
+	judge(FILE_BYTES);
+}
+
+/* Who has a request under way there holds a slot, and nobody may wait for another one then. */
+static void writers_behind_an_agent(void **state)
+{
+	const struct g4_fs_options options = {.cache_bytes = rig.cache_bytes};
+	struct g4_dev_open_options one = {.queues = 1};
+	char message[256] = "";
+
+	(void)state;
+	for (uint32_t slots = 1; slots <= 33; slots += 16) { /* fewer than pieces of a buffer, and more */
+		const struct g4_agent_options queue = {.slots = slots, .chunk_bytes = 16384};
+		struct g4_dev *file;
+
+		unmount();
+		assert_int_equal(g4_dev_open(rig.name, &one, &file, message, sizeof(message)), 0);
+		assert_int_equal(g4_dev_remote_open(file, &queue, &rig.dev), 0);
+		assert_int_equal(g4_fs_mount(rig.wg, rig.dev, &options, &rig.fs, message, sizeof(message)), 0);
+		run_writers(rig_slow() ? 2 : 8);
+	}
+}
+
+/* ------------------------------------------------------------------ one transfer by several workgroups */
+
+struct helper {
+	pthread_t thread;
+	struct g4_wg *wg;
+	uint64_t pieces;
+};
+
+static void *help(void *argument)
+{
+	struct helper *helper = (struct helper *)argument;
+
+	while (!g4_load32_acq(&stop)) {
+		if (g4_split_help(helper->wg, rig.fs))
+			g4_add64(&helper->pieces, 1);
+		else
+			g4_pause();
+	}
+	return NULL;
+}
+
+static void helpers_take_pieces(void **state)
+{
+	struct helper helpers[2] = {0};
+	uint64_t seed = 20;
+
+	(void)state;
+	g4_store32_rel(&stop, 0);
+	rig.fs->split.helpers = 2;
+	for (uint32_t i = 0; i < 2; i++) {
+		helpers[i].wg = g4_wg_create(100 + i);
+		assert_int_equal(pthread_create(&helpers[i].thread, NULL, help, &helpers[i]), 0);
+	}
+	/* that one comes is not for this thread to decide */
+	while (g4_load64_rlx(&helpers[0].pieces) + g4_load64_rlx(&helpers[1].pieces) == 0) {
+		rig_pattern(data, seed++, FILE_BYTES);
+		assert_int_equal(op_write(&rig, ino, 0, 0, data, FILE_BYTES, NULL), 0);
+		expect(ino, data, FILE_BYTES);
+	}
+	for (uint64_t at = 4096; at < 4 * G4_MIB; at += 5 * DIRECT + 4096) {
+		rig_pattern(data + at, seed++, 5 * DIRECT);
+		assert_int_equal(op_write(&rig, ino, 0, at, data + at, 5 * DIRECT, NULL), 0);
+		expect(ino, data, FILE_BYTES);
+	}
+	g4_store32_rel(&stop, 1);
+	for (uint32_t i = 0; i < 2; i++) {
+		pthread_join(helpers[i].thread, NULL);
+		g4_wg_destroy(helpers[i].wg);
+	}
+	rig.fs->split.helpers = 0;
+	judge(FILE_BYTES);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(they_leave_nothing_in_the_cache, setup, teardown),
+		cmocka_unit_test_setup_teardown(every_page_has_its_sum, setup, teardown),
+		cmocka_unit_test_setup_teardown(every_page_has_its_sum, setup_xxh3, teardown),
+		cmocka_unit_test_setup_teardown(any_part_can_be_written, setup, teardown),
+		cmocka_unit_test_setup_teardown(space_in_pieces, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_caller_may_change_its_memory, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_write_error_leaves_what_was_there, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_error_later_on_tells_what_is_written, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_device_becomes_full, setup_small, teardown),
+		cmocka_unit_test_setup_teardown(more_writers_than_buffers, setup, teardown),
+		cmocka_unit_test_setup_teardown(writers_behind_an_agent, setup, teardown),
+		cmocka_unit_test_setup_teardown(helpers_take_pieces, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
