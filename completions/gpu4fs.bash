@@ -57,7 +57,7 @@ _gpu4fs() {
 	umount:-*) _gpu4fs_words "$current" "-l --lazy -f --force --help --version" ;;
 	serve:-*) _gpu4fs_words "$current" "-s --socket -m --mode -o --help --version" ;;
 	fsck:-*)
-		_gpu4fs_words "$current" "-n -p -a -y --repair --dry-run -f --force -v --verbose -j --jobs --find-superblock
+		_gpu4fs_words "$current" "-n -p -a -y --repair --dry-run -f --force -v --verbose -j --jobs --data --find-superblock
 			--json --help --version"
 		;;
 	info:-*) _gpu4fs_words "$current" "--json --udev --help --version" ;;

@@ -15,7 +15,7 @@
 /* Also on few processors: a thread mostly waits for the device. */
 #define THREADS_MIN 8
 
-const char g4_help_fsck[] = "[-n | -p | -y | --repair | --dry-run] [-f] [-v] [--json] DEVICE\n\n"
+const char g4_help_fsck[] = "[-n | -p | -y | --repair | --dry-run] [-f] [-v] [--data] [--json] DEVICE\n\n"
 			    "Checks the file system on DEVICE. A journal that was not replayed yet is taken\n"
 			    "into account: the check sees the file system as the next mount will.\n\n"
 			    "  -n              change nothing (the default)\n"
@@ -28,6 +28,8 @@ const char g4_help_fsck[] = "[-n | -p | -y | --repair | --dry-run] [-f] [-v] [--
 			    "  -f, --force     look for lost inodes in free space even when nothing is wrong;\n"
 			    "                  with -p: check even when it was unmounted cleanly; with\n"
 			    "                  --find-superblock: repair even where another file system is\n"
+			    "      --data      read the contents of files, too, and compare them with their sums;\n"
+			    "                  what does not match is told and never repaired\n"
 			    "  -v, --verbose   print every problem, not only the first 100 of a kind\n"
 			    "  -j, --jobs=N    use N threads, not as many as there are processors\n"
 			    "                  (but at least 8: they mostly wait for the device)\n"
@@ -43,10 +45,10 @@ struct fsck_options {
 	const char *device;
 	uint32_t threads;
 	bool find_superblock;
-	bool preen, yes, no, dry_run, force, verbose, json;
+	bool preen, yes, no, dry_run, force, verbose, data, json;
 };
 
-enum { OPTION_JSON = 256, OPTION_DRY_RUN, OPTION_FIND_SUPERBLOCK };
+enum { OPTION_JSON = 256, OPTION_DRY_RUN, OPTION_FIND_SUPERBLOCK, OPTION_DATA };
 static const struct option long_options[] = {
 	{"dry-run", no_argument, NULL, OPTION_DRY_RUN},
 	{"repair", no_argument, NULL, 'y'},
@@ -54,6 +56,7 @@ static const struct option long_options[] = {
 	{"verbose", no_argument, NULL, 'v'},
 	{"find-superblock", no_argument, NULL, OPTION_FIND_SUPERBLOCK},
 	{"jobs", required_argument, NULL, 'j'},
+	{"data", no_argument, NULL, OPTION_DATA},
 	{"json", no_argument, NULL, OPTION_JSON},
 	{NULL, 0, NULL, 0},
 };
@@ -110,6 +113,9 @@ static int parse(int argc, char **argv, struct fsck_options *options)
 		case OPTION_JSON:
 			options->json = true;
 			break;
+		case OPTION_DATA:
+			options->data = true;
+			break;
 		case OPTION_FIND_SUPERBLOCK:
 			options->find_superblock = true;
 			break;
@@ -146,7 +152,7 @@ static const char *state_text(const struct g4_superblock *sb)
 	return (sb->state & G4_STATE_CLEAN) != 0 ? "unmounted cleanly" : "not unmounted";
 }
 
-static void print_summary(const struct g4_fsck *fsck, const struct g4_journal_state *journal)
+static void print_summary(const struct g4_fsck *fsck, const struct g4_journal_state *journal, bool data)
 {
 	const struct g4_image *image = fsck->image;
 	const uint64_t pages = image->layout.size_bytes / G4_PAGE_BYTES;
@@ -164,11 +170,17 @@ static void print_summary(const struct g4_fsck *fsck, const struct g4_journal_st
 		"/%" PRIu64 " pages used\n",
 		image->name, state_text(&image->sb), fsck->files, fsck->directories, fsck->symlinks, fsck->others,
 		fsck->pages_met - beyond, pages);
-	if (fsck->found == 0)
+	if (data)
+		fprintf(fsck->out,
+			"%s: %" PRIu64 " pages of contents compared, %" PRIu64 " of them damaged, %" PRIu64
+			" without a sum, %" PRIu64 " whose sum is damaged\n",
+			image->name, fsck->data_compared, fsck->damaged_pages, fsck->data_without,
+			fsck->data_unverified);
+	const uint64_t found = fsck->found + fsck->damaged_pages;
+	if (found == 0)
 		fprintf(fsck->out, "%s: no problem found\n", image->name);
 	else
-		fprintf(fsck->out, "%s: %" PRIu64 " problem%s found\n", image->name, fsck->found,
-			fsck->found == 1 ? "" : "s");
+		fprintf(fsck->out, "%s: %" PRIu64 " problem%s found\n", image->name, found, found == 1 ? "" : "s");
 }
 
 static void print_outcome(const struct g4_fsck *fsck, const struct fsck_options *options)
@@ -214,6 +226,18 @@ static void report_changes(const struct g4_fsck *fsck)
 	g4_report_end(report);
 }
 
+static void report_data(const struct g4_fsck *fsck)
+{
+	struct g4_report *report = fsck->report;
+
+	g4_report_object(report, "data");
+	g4_report_count(report, "pages_compared", fsck->data_compared);
+	g4_report_count(report, "pages_damaged", fsck->damaged_pages);
+	g4_report_count(report, "pages_without_sum", fsck->data_without);
+	g4_report_count(report, "pages_with_damaged_sum", fsck->data_unverified);
+	g4_report_end(report);
+}
+
 static void report_summary(const struct g4_fsck *fsck, const struct g4_journal_state *journal)
 {
 	struct g4_report *report = fsck->report;
@@ -221,7 +245,7 @@ static void report_summary(const struct g4_fsck *fsck, const struct g4_journal_s
 	const uint64_t beyond = fsck->image->layout.group_count * G4_GROUP_PAGES - pages;
 
 	g4_report_end(report); /* the list of problems */
-	g4_report_count(report, "problem_count", fsck->found);
+	g4_report_count(report, "problem_count", fsck->found + fsck->damaged_pages);
 	g4_report_object(report, "problems_by_kind");
 	for (uint32_t kind = 0; kind < G4_FSCK_PROBLEM_KINDS; kind++) {
 		if (fsck->by_kind[kind] != 0)
@@ -266,6 +290,8 @@ static int examine(struct g4_fsck *fsck, struct g4_image *image, const struct fs
 			status = g4_fsck_run(fsck, image, journal);
 		fsck->found = fsck->problems;
 	}
+	if (status == 0 && options->data)
+		status = g4_fsck_data(fsck);
 	g4_progress_clear(&fsck->progress);
 	if (status < 0)
 		g4_cli_error("fsck", "%s%s%s", message, status == -G4_E_NOMEM ? ": the check was not finished: " : "",
@@ -277,9 +303,9 @@ static int exit_status(const struct g4_fsck *fsck, const struct fsck_options *op
 {
 	/* Also a mark that is taken away is something corrected. */
 	if (fsck->found == 0 && (fsck->change_count == 0 || options->dry_run))
-		return G4_FSCK_OK;
+		return fsck->damaged_pages == 0 ? G4_FSCK_OK : G4_FSCK_UNCORRECTED;
 	if (fsck->problems == 0 && !options->dry_run && repairs(options))
-		return G4_FSCK_CORRECTED;
+		return fsck->damaged_pages == 0 ? G4_FSCK_CORRECTED : G4_FSCK_UNCORRECTED;
 	if (options->preen)
 		g4_cli_error("fsck",
 			     "%s: more is wrong than can be repaired without anybody looking: run fsck.gpu4fs -y",
@@ -314,12 +340,14 @@ static int check(struct g4_fsck *fsck, const struct fsck_options *options)
 	if (options->json) {
 		if (seen)
 			report_summary(fsck, &journal);
+		if (seen && options->data)
+			report_data(fsck);
 		if (seen && repairs(options))
 			report_changes(fsck);
 		g4_report_finish(&report);
 	} else if (status == 0) {
 		g4_fsck_print_left_out(fsck);
-		print_summary(fsck, &journal);
+		print_summary(fsck, &journal, options->data);
 		if (repairs(options))
 			print_outcome(fsck, options);
 	}
@@ -338,7 +366,7 @@ static int may_be_skipped(const struct fsck_options *options, bool *skip)
 	char message[512];
 
 	*skip = false;
-	if (!options->preen || options->force)
+	if (!options->preen || options->force || options->data)
 		return 0;
 	if (g4_image_open(&image, options->device, message, sizeof(message)) < 0) {
 		g4_cli_error("fsck", "%s", message);

@@ -15,11 +15,6 @@ struct check {
 	struct g4_sum_entry found[G4_SUMS_AT_ONCE];
 };
 
-G4_FN static bool same_sum(const struct g4_sum_entry *a, const struct g4_sum_entry *b)
-{
-	return g4_bytes_equal(a->bytes, b->bytes, sizeof(a->bytes));
-}
-
 /*
  * Page k of the check does not match. It is read again, into memory that nobody else can change: that decides, whatever a caller
  * does with its own memory meanwhile.
@@ -31,11 +26,12 @@ G4_FN static int read_again(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 	uint8_t *page = g4_scratch_take_page(wg);
 	const void *pages[1] = {page};
 	struct g4_sum_entry found;
+	uint32_t differs, unknown;
 	int rc = g4_space_read(wg, &fs->space, check->addresses[k], page, G4_PAGE_BYTES);
 
 	if (rc == 0) {
-		g4_sums_make(wg, algorithm, pages, 1, &found);
-		if (same_sum(&found, &check->expected[k])) {
+		g4_sums_compare(wg, pages, 1, &check->expected[k], &found, &differs, &unknown);
+		if (!differs) {
 			g4_copy(wg, check->pages[k], page, G4_PAGE_BYTES);
 		} else {
 			struct g4_event event = {inode->ino, check->page + k, g4_address_stored(check->addresses[k]),
@@ -51,41 +47,30 @@ G4_FN static int read_again(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 	return rc;
 }
 
-G4_FN static bool is_known(uint32_t algorithm)
-{
-	return algorithm == G4_CHECKSUM_BLAKE3 || algorithm == G4_CHECKSUM_CRC32C || algorithm == G4_CHECKSUM_XXH3;
-}
-
-/* All pages of the check that have a sum. The first error, in order of the pages; *bad has the bits of all that have one. */
+/*
+ * All pages of the check that have a sum. The first error, in order of the pages; *bad has the bits of all that have one, *unverified of
+ * those whose sums can not be had.
+ */
 G4_FN static int verify(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, struct check *check,
-			uint32_t *bad)
+			uint32_t *bad, uint32_t *unverified)
 {
-	uint32_t done = 0;
+	uint32_t differ;
 	int rc = g4_map_sums(wg, fs, inode, check->page, check->count, check->expected);
 
 	*bad = rc < 0 ? UINT32_MAX : 0;
+	*unverified = rc == -G4_E_CORRUPT_SUMS ? UINT32_MAX : 0;
 	if (rc < 0)
 		return rc;
-	while (done < check->count) {
-		const uint32_t first = done, algorithm = g4_sum_entry_algorithm(&check->expected[first]);
-		while (done < check->count && g4_sum_entry_algorithm(&check->expected[done]) == algorithm)
-			done++;
-		if (algorithm == G4_CHECKSUM_NONE)
-			continue;
-		if (!is_known(algorithm)) {
-			*bad = UINT32_MAX;
-			return rc < 0 ? rc : -G4_E_CORRUPT_SUMS;
+	g4_sums_compare(wg, (const void *const *)check->pages, check->count, check->expected, check->found, &differ,
+			unverified);
+	*bad = *unverified;
+	for (uint32_t k = 0; k < check->count; k++) {
+		int here = *unverified >> k & 1 ? -G4_E_CORRUPT_SUMS : 0;
+		if (differ >> k & 1) {
+			here = read_again(wg, fs, inode, check, k);
+			*bad |= here < 0 ? UINT32_C(1) << k : 0;
 		}
-		g4_sums_make(wg, algorithm, (const void *const *)&check->pages[first], done - first,
-			     &check->found[first]);
-		for (uint32_t k = first; k < done; k++) {
-			int again = same_sum(&check->found[k], &check->expected[k]) ?
-					    0 :
-					    read_again(wg, fs, inode, check, k);
-			*bad |= again < 0 ? UINT32_C(1) << k : 0;
-			if (again < 0 && rc == 0)
-				rc = again;
-		}
+		rc = rc == 0 ? here : rc;
 	}
 	return rc;
 }
@@ -99,7 +84,7 @@ G4_FN int g4_fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_cor
 		return rc;
 	const uint32_t mark = g4_scratch_mark(wg);
 	struct check *check = (struct check *)g4_scratch_take(wg, sizeof(*check));
-	uint32_t bad;
+	uint32_t bad, unverified;
 	check->page = page;
 	check->count = 0;
 	for (uint32_t r = 0; r < count && rc == 0; r++) {
@@ -112,14 +97,14 @@ G4_FN int g4_fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_cor
 				address = g4_address_after(address, G4_PAGE_BYTES);
 				if (check->count < G4_SUMS_AT_ONCE)
 					continue;
-				rc = verify(wg, fs, inode, check, &bad);
+				rc = verify(wg, fs, inode, check, &bad, &unverified);
 				check->page += check->count;
 				check->count = 0;
 			}
 		}
 	}
 	if (rc == 0 && check->count > 0)
-		rc = verify(wg, fs, inode, check, &bad);
+		rc = verify(wg, fs, inode, check, &bad, &unverified);
 	g4_scratch_release(wg, mark);
 	return rc;
 }
@@ -135,25 +120,27 @@ G4_FN int g4_fetch_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inod
 }
 
 G4_FN int g4_fetch_survey(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
-			  struct g4_address address, uint8_t *to, uint32_t count, uint64_t *bad)
+			  struct g4_address address, uint8_t *to, uint32_t count, uint64_t *bad, uint64_t *unverified)
 {
 	int rc = g4_space_read(wg, &fs->space, address, to, count * G4_PAGE_BYTES);
 
 	*bad = rc < 0 ? UINT64_MAX : 0;
+	*unverified = 0;
 	if (rc < 0 || !(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SUMS))
 		return rc;
 	const uint32_t mark = g4_scratch_mark(wg);
 	struct check *check = (struct check *)g4_scratch_take(wg, sizeof(*check));
 	for (uint32_t at = 0; at < count; at += G4_SUMS_AT_ONCE) {
-		uint32_t some;
+		uint32_t some, without;
 		check->page = page + at;
 		check->count = (uint32_t)g4_min64(count - at, G4_SUMS_AT_ONCE);
 		for (uint32_t k = 0; k < check->count; k++) {
 			check->pages[k] = to + (at + k) * G4_PAGE_BYTES;
 			check->addresses[k] = g4_address_after_pages(address, at + k);
 		}
-		int verified = verify(wg, fs, inode, check, &some);
+		int verified = verify(wg, fs, inode, check, &some, &without);
 		*bad |= (uint64_t)some << at;
+		*unverified |= (uint64_t)without << at;
 		rc = rc == 0 ? verified : rc;
 	}
 	g4_scratch_release(wg, mark);

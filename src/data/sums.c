@@ -42,6 +42,34 @@ G4_FN void g4_sums_make(struct g4_wg *wg, uint32_t algorithm, const void *const 
 	g4_scratch_release(wg, mark);
 }
 
+G4_FN static bool is_known(uint32_t algorithm)
+{
+	return algorithm == G4_CHECKSUM_BLAKE3 || algorithm == G4_CHECKSUM_CRC32C || algorithm == G4_CHECKSUM_XXH3;
+}
+
+G4_FN void g4_sums_compare(struct g4_wg *wg, const void *const *pages, uint32_t count,
+			   const struct g4_sum_entry *expected, struct g4_sum_entry *found, uint32_t *differ,
+			   uint32_t *unknown)
+{
+	uint32_t done = 0;
+
+	*differ = *unknown = 0;
+	while (done < count) {
+		const uint32_t first = done, algorithm = g4_sum_entry_algorithm(&expected[first]);
+		while (done < count && g4_sum_entry_algorithm(&expected[done]) == algorithm)
+			done++;
+		if (algorithm == G4_CHECKSUM_NONE)
+			continue;
+		if (is_known(algorithm))
+			g4_sums_make(wg, algorithm, &pages[first], done - first, &found[first]);
+		for (uint32_t k = first; k < done; k++)
+			if (!is_known(algorithm))
+				*unknown |= UINT32_C(1) << k;
+			else if (!g4_bytes_equal(found[k].bytes, expected[k].bytes, sizeof(found[k].bytes)))
+				*differ |= UINT32_C(1) << k;
+	}
+}
+
 /*
  * What of a cached page of sums is known: the hash of its entries, in the line's note. It is made when a large page's entry is
  * compared with it, once, and forgotten when entries change. 0: it is not known.

@@ -39,6 +39,16 @@ G4_FN uint32_t g4_sums_algorithm(const struct g4_fs *fs, uint32_t policy);
 G4_FN void g4_sums_make(struct g4_wg *wg, uint32_t algorithm, const void *const *pages, uint32_t count,
 			struct g4_sum_entry *entries);
 
+/*
+ * Compares pages in such memory with the entries of their slots: the one place that says whether contents are what was written. Bit k of
+ * *differ: page k has a sum, and it is another. Bit k of *unknown: the entry says that there was one, and no page can be compared with
+ * it: it is lost, a large page's, or of an algorithm that this program does not know. A page whose entry is no sum has neither bit.
+ * found[k] is what the page has, where there was something to compare.
+ */
+G4_FN void g4_sums_compare(struct g4_wg *wg, const void *const *pages, uint32_t count,
+			   const struct g4_sum_entry *expected, struct g4_sum_entry *found, uint32_t *differ,
+			   uint32_t *unknown);
+
 /* ---- beside the map: slots `first` and on of the indirect page in `line`, or with G4_NO_LINE of the inode's own ---- */
 /* -G4_E_CORRUPT_SUMS: what they stand in is damaged. */
 G4_FN int g4_sums_read(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t line,

@@ -280,16 +280,22 @@ G4_FN static void look_at_nodes(struct step *step, const struct g4_inode_core *i
 G4_FN static void read_pages(struct step *step, const struct g4_inode_core *inode, uint64_t page,
 			     struct g4_address address, uint32_t pages)
 {
-	uint64_t bad;
-	int rc = g4_fetch_survey(step->wg, step->fs, inode, page, address, step->scrub->pages, pages, &bad);
+	uint64_t bad, unverified;
+	int rc =
+		g4_fetch_survey(step->wg, step->fs, inode, page, address, step->scrub->pages, pages, &bad, &unverified);
 
 	count(step, pages);
 	for (uint32_t k = 0; rc < 0 && k < pages; k++) {
 		const struct g4_address at = g4_address_after_pages(address, k);
-		uint64_t one = bad >> k & 1;
+		uint64_t one = bad >> k & 1, without;
 		int code = rc;
-		if (one && rc != -G4_E_DATA && rc != -G4_E_CORRUPT_SUMS) /* which of them can not be read */
-			code = g4_fetch_survey(step->wg, step->fs, inode, page + k, at, step->scrub->pages, 1, &one);
+		if (unverified >> k & 1)
+			code = -G4_E_CORRUPT_SUMS;
+		else if (rc == -G4_E_CORRUPT_SUMS) /* another page's */
+			code = -G4_E_DATA;
+		else if (one && rc != -G4_E_DATA) /* which of them can not be read */
+			code = g4_fetch_survey(step->wg, step->fs, inode, page + k, at, step->scrub->pages, 1, &one,
+					       &without);
 		const struct g4_finding finding = {inode->ino, step->dir,      page + k, g4_address_stored(at),
 						   1,	       (uint32_t)-code};
 		if (one && code < 0)

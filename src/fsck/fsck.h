@@ -43,6 +43,13 @@ void g4_fsck_print_left_out(struct g4_fsck *fsck);
  */
 int g4_fsck_open(struct g4_fsck *fsck, struct g4_image *image, const char *name, char *message, size_t bytes);
 
+/*
+ * After one of the next three, with the image still open: compares the contents of all files that it has met with their sums, by
+ * fsck->threads threads, and tells of each page that does not match. Nothing is changed, whatever is repaired else: counted in
+ * fsck->damaged_pages, apart from fsck->problems and fsck->found. 0 or -G4_E_NOMEM.
+ */
+int g4_fsck_data(struct g4_fsck *fsck);
+
 /* Runs all checks. 0, or -G4_E_NOMEM; the problems are counted in fsck->problems. */
 int g4_fsck_run(struct g4_fsck *fsck, struct g4_image *image, const struct g4_journal_state *journal);
 /*

@@ -38,7 +38,8 @@
 	X(PARENT, "parent")		    /* a directory's parent pointer is wrong */                                \
 	X(TWO_NAMES, "directory_two_names") /* a directory has more than one name */                                   \
 	X(ORPHAN, "orphan")		    /* the orphan list and the inodes' flags disagree */                       \
-	X(JOB, "job")			    /* the record of a background job, or what one found, is not valid */
+	X(JOB, "job")			    /* the record of a background job, or what one found, is not valid */      \
+	X(DATA, "data")			    /* contents of a file are not what their sum says */
 
 enum g4_fsck_problem {
 #define G4_FSCK_ENUM(name, text) G4_FSCK_##name,
@@ -88,6 +89,12 @@ struct g4_fsck_owners { /* of a region with pages that several files have */
 	uint64_t region, address;
 	uint32_t counted[G4_REGION_PAGES], met[G4_REGION_PAGES]; /* beyond the first */
 	uint64_t data[G4_FSCK_REGION_WORDS];			 /* bit i: page i was claimed as data */
+};
+
+struct g4_fsck_damage { /* a page of a file's contents */
+	uint64_t ino, file_page, address;
+	int code; /* -G4_E_DATA: it does not match; -G4_E_CORRUPT_SUMS: its sum is impossible; */
+	struct g4_sum_entry expected, found; /* or it can not be read. The sums: with -G4_E_DATA */
 };
 
 /* ---- repair ---- */
@@ -187,8 +194,16 @@ struct g4_fsck {
 	struct g4_fsck_entry *entries;
 	uint64_t entry_count, entry_room;
 
+	/* contents compared with their sums; pages */
+	uint64_t data_compared, data_without,
+		data_unverified; /* without: they have no sum; unverified: it was damaged */
+	uint64_t damaged_pages;	 /* of those compared; not among `problems` */
+	struct g4_fsck_damage *damages;
+	uint64_t damage_count, damage_room;
+
 	/* repair; zero while only checking */
 	bool repairing;
+	bool written;
 	bool orphans_broken, no_room;
 	bool new_root;			 /* the tree was not walked: the next round does, from another root */
 	bool replayed;			 /* the journal, onto the device */

@@ -30,6 +30,14 @@ bool g4_fsck_sums_large(struct g4_fsck *fsck, const struct g4_inode *inode, cons
 			const struct g4_map_item *item, uint64_t *pages);
 /* The block of sums of an inode. */
 bool g4_fsck_sums_block(struct g4_fsck *fsck, const struct g4_inode *inode, const struct g4_fsck_where *where);
+/*
+ * Reads a page of sums, for the slots of a quarter of an indirect page of `level`. With `large` it must be what this entry of a large
+ * page says.
+ */
+int g4_fsck_read_sums(struct g4_image *image, uint64_t address, uint64_t ino, uint32_t level, uint32_t quarter,
+		      const struct g4_sum_entry *large, struct g4_sums_page *page);
+/* The same of the block of an inode; zeros where it has none. */
+int g4_fsck_read_block(struct g4_image *image, const struct g4_inode *inode, struct g4_sums_block *block);
 /* The cell of a slab of such blocks, verified at the first call, or NULL for lack of memory. */
 struct g4_fsck_cell *g4_fsck_blocks(struct g4_fsck *fsck, uint64_t page);
 /* At the end: blocks that no inode has. */

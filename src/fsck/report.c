@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "format/sums.h"
 #include "fsck/fsck.h"
 #include "fsck/report.h"
 #include "fsck/tables.h"
@@ -88,10 +89,32 @@ static void make_path(struct g4_fsck *fsck, const struct g4_fsck_where *where, s
 		text->count--; /* a directory itself: without the slash */
 }
 
+/* How each begins, in text or JSON. */
+static void begin_problem(struct g4_fsck *fsck, enum g4_fsck_problem kind, const struct g4_fsck_where *where)
+{
+	struct text path = {.count = 0};
+
+	if (where != NULL && where->dir != G4_NO_DIR)
+		make_path(fsck, where, &path);
+	g4_progress_clear(&fsck->progress);
+	if (fsck->report != NULL) {
+		g4_report_object(fsck->report, NULL);
+		g4_report_text(fsck->report, "kind", g4_fsck_problem_name(kind));
+		if (path.count != 0)
+			g4_report_name(fsck->report, "path", path.bytes, path.count);
+		if (where != NULL && where->ino != 0)
+			g4_report_hex(fsck->report, "inode", where->ino);
+		return;
+	}
+	if (path.count != 0) {
+		g4_print_name(fsck->out, path.bytes, path.count);
+		fputs(": ", fsck->out);
+	}
+}
+
 void g4_fsck_problem(struct g4_fsck *fsck, enum g4_fsck_problem kind, const struct g4_fsck_where *where,
 		     const char *format, ...)
 {
-	struct text path = {.count = 0};
 	char sentence[512];
 	va_list arguments;
 
@@ -105,25 +128,55 @@ void g4_fsck_problem(struct g4_fsck *fsck, enum g4_fsck_problem kind, const stru
 	va_start(arguments, format);
 	vsnprintf(sentence, sizeof(sentence), format, arguments);
 	va_end(arguments);
-	if (where != NULL && where->dir != G4_NO_DIR)
-		make_path(fsck, where, &path);
-	g4_progress_clear(&fsck->progress);
+	begin_problem(fsck, kind, where);
 	if (fsck->report != NULL) {
-		g4_report_object(fsck->report, NULL);
-		g4_report_text(fsck->report, "kind", g4_fsck_problem_name(kind));
-		if (path.count != 0)
-			g4_report_name(fsck->report, "path", path.bytes, path.count);
-		if (where != NULL && where->ino != 0)
-			g4_report_hex(fsck->report, "inode", where->ino);
 		g4_report_text(fsck->report, "text", sentence);
 		g4_report_end(fsck->report);
 		return;
 	}
-	if (path.count != 0) {
-		g4_print_name(fsck->out, path.bytes, path.count);
-		fputs(": ", fsck->out);
-	}
 	fprintf(fsck->out, "%s\n", sentence);
+}
+
+/* The bits of a sum that its algorithm has, the lowest byte first, as b3sum(1) and others print them. */
+static const char *print_sum(const struct g4_sum_entry *entry, uint32_t algorithm, char text[65])
+{
+	const uint32_t bytes = algorithm == G4_CHECKSUM_BLAKE3 ? 32 : algorithm == G4_CHECKSUM_XXH3 ? 16 : 4;
+
+	for (uint32_t i = 0; i < bytes; i++)
+		snprintf(text + 2 * i, 3, "%02x", entry->bytes[i] & (i == 31 ? 0x07u : 0xffu));
+	return text;
+}
+
+void g4_fsck_tell_damage(struct g4_fsck *fsck, const struct g4_fsck_where *where, const struct g4_fsck_damage *damage)
+{
+	const uint32_t algorithm = g4_sum_entry_algorithm(&damage->expected);
+	const uint64_t offset = damage->file_page * G4_PAGE_BYTES;
+	char expected[65], found[65];
+
+	if (fsck->by_kind[G4_FSCK_DATA]++ >= fsck->printed_limit)
+		return;
+	begin_problem(fsck, G4_FSCK_DATA, where);
+	if (fsck->report != NULL) {
+		g4_report_count(fsck->report, "offset", offset);
+		g4_report_count(fsck->report, "bytes", G4_PAGE_BYTES);
+		g4_report_hex(fsck->report, "address", damage->address);
+		if (damage->code == -G4_E_DATA) {
+			g4_report_text(fsck->report, "algorithm", g4_checksum_name(algorithm));
+			g4_report_text(fsck->report, "expected", print_sum(&damage->expected, algorithm, expected));
+			g4_report_text(fsck->report, "found", print_sum(&damage->found, algorithm, found));
+		}
+		g4_report_text(fsck->report, "text", g4_strerror(damage->code));
+		g4_report_end(fsck->report);
+		return;
+	}
+	if (where->dir == G4_NO_DIR)
+		fprintf(fsck->out, "inode 0x%" PRIx64 ": ", damage->ino);
+	fprintf(fsck->out, "bytes %" PRIu64 " to %" PRIu64 ", at 0x%" PRIx64 ": %s", offset, offset + G4_PAGE_BYTES - 1,
+		damage->address, g4_strerror(damage->code));
+	if (damage->code == -G4_E_DATA)
+		fprintf(fsck->out, ": %s expected %.32s, found %.32s", g4_checksum_name(algorithm),
+			print_sum(&damage->expected, algorithm, expected), print_sum(&damage->found, algorithm, found));
+	fputc('\n', fsck->out);
 }
 
 const char *g4_fsck_outcome_name(enum g4_fsck_outcome outcome)

@@ -300,8 +300,10 @@ static int repair_claimed(struct g4_fsck *fsck, struct g4_image *image, const ch
 		status = -G4_E_NOMEM;
 	if (status == 0)
 		status = g4_fsck_repair(fsck, image, journal, options->safe_only);
-	if (status == 0 && fsck->problems == 0 && !options->dry_run)
+	if (status == 0 && fsck->problems == 0 && !options->dry_run) {
 		status = g4_fsck_write(fsck, journal);
+		fsck->written = status == 0;
+	}
 	if (status < 0)
 		snprintf(message, bytes, "%s: %s", name, g4_strerror(status));
 	return status;
@@ -344,6 +346,7 @@ void g4_fsck_free(struct g4_fsck *fsck)
 	free(fsck->entries);
 	free(fsck->tasks);
 	free(fsck->copies);
+	free(fsck->damages);
 	free(fsck->additions);
 	free(fsck->late_dirs);
 	free(fsck->orphan_list);

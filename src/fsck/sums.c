@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums of pages: where they are kept. What they say about contents is not looked at here. A repair gives up sums that can not be had or
+ * Sums of pages: where they are kept. What they say about contents is data.c's. A repair gives up sums that can not be had or
  * that something else uses; the contents stay, and are not verified any more.
  */
 #include <inttypes.h>
@@ -17,20 +17,6 @@
 
 /* ------------------------------------------------------------------ pages of sums of an indirect page */
 
-static int read_page(struct g4_fsck *fsck, uint64_t address, uint64_t ino, uint32_t level, uint32_t quarter,
-		     struct g4_sums_page *page)
-{
-	struct g4_sums_header header;
-	int status =
-		g4_ptr_validate(g4_ptr_make(g4_address_from(address), G4_TAG_4K, G4_PTR_VALID), &fsck->image->layout);
-
-	if (status == 0)
-		status = g4_image_sums(fsck->image, address, page, &header);
-	if (status == 0 && (header.inode != ino || header.level != level || header.quarter != quarter))
-		status = -G4_E_CORRUPT_SUMS;
-	return status;
-}
-
 /* What the entry of a large page says of one of its pages of sums. */
 static uint64_t hash_of(const struct g4_sums_page *page)
 {
@@ -46,6 +32,21 @@ static uint64_t hash_of(const struct g4_sums_page *page)
 	return hash & G4_SUMS_HASH_MASK;
 }
 
+int g4_fsck_read_sums(struct g4_image *image, uint64_t address, uint64_t ino, uint32_t level, uint32_t quarter,
+		      const struct g4_sum_entry *large, struct g4_sums_page *page)
+{
+	struct g4_sums_header header;
+	int status = g4_ptr_validate(g4_ptr_make(g4_address_from(address), G4_TAG_4K, G4_PTR_VALID), &image->layout);
+
+	if (status == 0)
+		status = g4_image_sums(image, address, page, &header);
+	if (status == 0 && (header.inode != ino || header.level != level || header.quarter != quarter))
+		status = -G4_E_CORRUPT_SUMS;
+	if (status == 0 && large != NULL && hash_of(page) != g4_sum_entry_hash(large, quarter))
+		status = -G4_E_CORRUPT_SUMS;
+	return status;
+}
+
 /*
  * Reads and claims a page of sums, for the slots of a quarter of a level, from page `from` of the file on. With `large` it is what this
  * entry says. 0; 1: something is wrong, and it stays; or a negative code: it is to be given up.
@@ -53,10 +54,8 @@ static uint64_t hash_of(const struct g4_sums_page *page)
 static int check_page(struct g4_fsck *fsck, const struct g4_fsck_where *where, uint64_t address, uint32_t level,
 		      uint32_t quarter, uint64_t from, const struct g4_sum_entry *large, struct g4_sums_page *page)
 {
-	int status = read_page(fsck, address, where->ino, level, quarter, page);
+	const int status = g4_fsck_read_sums(fsck->image, address, where->ino, level, quarter, large, page);
 
-	if (status == 0 && large != NULL && hash_of(page) != g4_sum_entry_hash(large, quarter))
-		status = -G4_E_CORRUPT_SUMS;
 	if (status < 0) {
 		g4_fsck_note_broken(fsck, address);
 		g4_fsck_problem(fsck, G4_FSCK_SUMS, where,
@@ -165,6 +164,23 @@ bool g4_fsck_sums_pages(struct g4_fsck *fsck, const struct g4_fsck_where *where,
 
 /* ------------------------------------------------------------------ large pages */
 
+int g4_fsck_read_block(struct g4_image *image, const struct g4_inode *inode, struct g4_sums_block *block)
+{
+	const uint64_t page = g4_align_down(inode->checksums, G4_PAGE_BYTES);
+	const uint32_t offset = (uint32_t)(inode->checksums - page);
+	uint8_t copy[G4_PAGE_BYTES] __attribute__((aligned(8)));
+
+	memset(block, 0, sizeof(*block));
+	if (page == 0)
+		return 0;
+	int status = g4_image_block(image, page, G4_BLOCK_SLAB, copy);
+	if (status == 0 && !g4_sums_block_is_used((const struct g4_slab_header *)(const void *)copy, offset))
+		status = -G4_E_CORRUPT_SUMS;
+	if (status == 0)
+		memcpy(block, copy + offset, sizeof(*block));
+	return status;
+}
+
 /* The entry of a large page, and where it stands: in a page of sums, or in a block of them. */
 struct place {
 	uint64_t page;
@@ -185,17 +201,17 @@ static void find_entry(struct g4_fsck *fsck, const struct g4_inode *inode, const
 	if (item->page != 0) {
 		place->page = g4_sums_place(places, item->page, quarter);
 		place->offset = item->slot % G4_SUMS_SLOTS * (uint32_t)sizeof(place->entry);
-		if (place->page != 0 && read_page(fsck, place->page, where->ino, item->height + 1, quarter, &page) == 0)
+		if (place->page != 0 && g4_fsck_read_sums(fsck->image, place->page, where->ino, item->height + 1,
+							  quarter, NULL, &page) == 0)
 			place->entry = page.entries[item->slot % G4_SUMS_SLOTS];
 		return;
 	}
 	place->in_block = true;
 	place->page = g4_align_down(inode->checksums, G4_PAGE_BYTES);
 	place->offset = (uint32_t)(inode->checksums - place->page) + item->slot * (uint32_t)sizeof(place->entry);
-	if (place->page != 0 && g4_image_block(fsck->image, place->page, G4_BLOCK_SLAB, &page) == 0 &&
-	    g4_sums_block_is_used((const struct g4_slab_header *)(const void *)&page,
-				  (uint32_t)(inode->checksums - place->page)))
-		memcpy(&place->entry, (const uint8_t *)&page + place->offset, sizeof(place->entry));
+	struct g4_sums_block block;
+	if (g4_fsck_read_block(fsck->image, inode, &block) == 0)
+		place->entry = block.entries[item->slot];
 }
 
 static void give_up_entry(struct g4_fsck *fsck, const struct g4_fsck_where *where, const struct g4_map_item *item,

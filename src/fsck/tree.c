@@ -43,8 +43,7 @@ static uint32_t add_name(struct g4_fsck *fsck, const uint8_t *name, size_t bytes
 	return at;
 }
 
-/* A directory to be looked into later; where is its entry. */
-static void push_directory(struct g4_fsck *fsck, uint64_t ino, const struct g4_fsck_where *where)
+void g4_fsck_push(struct g4_fsck *fsck, uint64_t ino, const struct g4_fsck_where *where)
 {
 	uint8_t name[G4_NAME_MAX];
 	size_t bytes = 0;
@@ -190,7 +189,7 @@ static void follow_second_name(struct g4_fsck *fsck, const struct g4_inode *inod
 	}
 	drop_second_name(fsck, &fsck->late_dirs[late->a].where);
 	fsck->late_dirs[late->a].where.ino = 0;
-	push_directory(fsck, where->ino, where);
+	g4_fsck_push(fsck, where->ino, where);
 }
 
 static void follow_directory(struct g4_fsck *fsck, const struct g4_inode *inode, bool again,
@@ -210,7 +209,7 @@ static void follow_directory(struct g4_fsck *fsck, const struct g4_inode *inode,
 			return;
 		}
 	}
-	push_directory(fsck, where->ino, where);
+	g4_fsck_push(fsck, where->ino, where);
 }
 
 static int compare_inodes(const void *a, const void *b)
@@ -367,7 +366,7 @@ static bool accept_late(struct g4_fsck *fsck)
 		g4_fsck_seal_inode(fsck, late.where.ino);
 		g4_fsck_change(fsck, G4_FSCK_REPAIRED, &late.where, 0, 0, "the directory's parent is set");
 		fsck->late_dirs[i].where.ino = 0;
-		push_directory(fsck, late.where.ino, &late.where);
+		g4_fsck_push(fsck, late.where.ino, &late.where);
 	}
 	return fsck->stack_count > 0;
 }
@@ -493,7 +492,7 @@ void g4_fsck_tree(struct g4_fsck *fsck)
 			g4_fsck_change(fsck, G4_FSCK_REPAIRED, &where, 0, 0, "the root directory's parent is set");
 		}
 	}
-	push_directory(fsck, ino, &nowhere);
+	g4_fsck_push(fsck, ino, &nowhere);
 	drain_stack(fsck);
 }
 
@@ -686,7 +685,7 @@ static void take_lost(struct g4_fsck *fsck, uint64_t ino)
 	if (fsck->repairing && ((inode.flags & G4_INODE_ORPHAN) == 0 || inode.nlink != 0))
 		connect_later(fsck, &where, &inode);
 	if (S_ISDIR(inode.mode)) {
-		push_directory(fsck, ino, &where);
+		g4_fsck_push(fsck, ino, &where);
 		drain_stack(fsck);
 	} else {
 		count_inode(fsck, &inode);

@@ -7,6 +7,8 @@
 
 /* For members of a team: a directory or some of its entries. What is found in them is handed out, not followed. */
 void g4_fsck_do_job(struct g4_fsck *fsck, const struct g4_fsck_job *job);
+/* A directory to be looked into later, on the stack or handed out; `where` is its entry. */
+void g4_fsck_push(struct g4_fsck *fsck, uint64_t ino, const struct g4_fsck_where *where);
 void g4_fsck_orphans(struct g4_fsck *fsck);
 void g4_fsck_tree(struct g4_fsck *fsck);
 void g4_fsck_unreachable(struct g4_fsck *fsck);

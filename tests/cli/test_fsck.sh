@@ -97,6 +97,12 @@ truncate -s 100M bad.img
 exits 8 "a device that is too small" "$gpu4fs" fsck bad.img
 says "... is told how large it was" "should have $((200 * 1024 * 1024))"
 
+exits 0 "contents of a fresh image" "$gpu4fs" fsck --data good.img
+says "... are said to be compared" '0 pages of contents compared, 0 of them damaged'
+run "$gpu4fs" fsck --data --json good.img
+equals "... in JSON, too" 0 "$(json_value "d['data']['pages_damaged']")"
+exits 0 "-p compares what is clean, if it is to" "$gpu4fs" fsck -p --data good.img
+says "... and says what it found" 'no problem found'
 for jobs in 0 65 -1 x 2x ''; do
 	exits 16 "'$jobs' threads" "$gpu4fs" fsck -j "$jobs" good.img
 done

@@ -242,6 +242,31 @@ struct rig_verdict rig_fsck(struct rig *rig, char **text)
 	return verdict;
 }
 
+struct rig_data rig_fsck_data(struct rig *rig, uint32_t threads, char **text)
+{
+	static struct g4_fsck fsck;
+	struct g4_journal_state journal;
+	struct g4_image image;
+	char message[256];
+	size_t bytes;
+
+	memset(&fsck, 0, sizeof(fsck));
+	fsck.out = open_memstream(text, &bytes);
+	fsck.printed_limit = UINT64_MAX;
+	fsck.threads = threads;
+	if (g4_image_open(&image, rig->name, message, sizeof(message)) < 0)
+		fail_msg("the checker: %s", message);
+	assert_int_equal(g4_image_load_overlay(&image, &journal), 0);
+	assert_int_equal(g4_fsck_run(&fsck, &image, &journal), 0);
+	assert_int_equal(g4_fsck_data(&fsck), 0);
+	const struct rig_data data = {fsck.problems, fsck.data_compared, fsck.damaged_pages, fsck.data_without,
+				      fsck.data_unverified};
+	fclose(fsck.out);
+	g4_fsck_free(&fsck);
+	g4_image_close(&image);
+	return data;
+}
+
 int rig_repair(struct rig *rig, struct rig_repair *how)
 {
 	static struct g4_fsck fsck;

@@ -76,6 +76,11 @@ struct rig_verdict {
 };
 /* Runs the checker on the unmounted image, its journal taken into account. Its words go to `text` (free it). */
 struct rig_verdict rig_fsck(struct rig *rig, char **text);
+struct rig_data {
+	uint64_t problems, compared, damaged, without, unverified; /* the last four: pages */
+};
+/* The same with --data: contents are compared with their sums by so many threads. */
+struct rig_data rig_fsck_data(struct rig *rig, uint32_t threads, char **text);
 struct rig_repair {
 	bool find_superblock, dry_run;
 	uint64_t stop_at_write; /* as a power cut; 0: no */

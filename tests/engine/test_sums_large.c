@@ -486,6 +486,39 @@ static void pages_of_1_gib_are_verified_and_taken_apart(void **state)
 	free(zeros);
 }
 
+/* The checker compares each page once, in however many pieces several threads take it. */
+static void fsck_compares_a_page_of_1_gib(void **state)
+{
+	const uint64_t ino = make_huge();
+	char *text;
+
+	(void)state;
+	rig.image[G4_GIB + 700 * G4_MIB + 5 * G4_PAGE_BYTES + 9] = 0x10;
+	rig_unmount_fs(&rig, rig.wg, rig.fs, true);
+	for (uint32_t threads = 1; threads <= 4; threads += 3) {
+		const struct rig_data data = rig_fsck_data(&rig, threads, &text);
+		assert_int_equal(data.problems, 0);
+		assert_int_equal(data.compared, (1u << 18) + 5);
+		assert_int_equal(data.without + data.unverified, 0);
+		assert_int_equal(data.damaged, 1);
+		assert_non_null(strstr(text, "/huge: bytes 734023680 to 734027775, at 0x6bc05000: "));
+		free(text);
+	}
+	rig.image[G4_GIB + 700 * G4_MIB + 5 * G4_PAGE_BYTES + 9] = 0;
+	/* a page of sums in the middle: 128 times 2 MiB can not be verified, and nothing is said of them */
+	const uint64_t top = 2 * G4_GIB + G4_INDIRECT_SLOTS * 4 * G4_PAGE_BYTES;
+	rig.image[top + 2 * G4_PAGE_BYTES + 77] ^= 1;
+	const struct rig_data data = rig_fsck_data(&rig, 4, &text);
+	assert_true(data.problems > 0);
+	assert_int_equal(data.damaged, 0);
+	assert_int_equal(data.unverified, 1u << 16);
+	assert_int_equal(data.compared, (3u << 16) + 5);
+	free(text);
+	rig.image[top + 2 * G4_PAGE_BYTES + 77] ^= 1;
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+	assert_int_equal(level_of(ino, 0), 2);
+}
+
 /* All at once, without having been taken apart by hand before. */
 static void a_page_of_1_gib_is_removed(void **state)
 {
@@ -591,6 +624,7 @@ int main(void)
 		cmocka_unit_test(every_cut_leaves_whole_pages),
 		cmocka_unit_test_setup_teardown(pages_of_1_gib_are_verified_and_taken_apart, setup_huge, teardown),
 		cmocka_unit_test_setup_teardown(a_page_of_1_gib_is_removed, setup_huge, teardown),
+		cmocka_unit_test_setup_teardown(fsck_compares_a_page_of_1_gib, setup_huge, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

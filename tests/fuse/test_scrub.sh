@@ -81,5 +81,24 @@ unmount_image
 # an image
 refuses "an image is scrubbed, too" "/a/b/file: bytes 2048000 to 2056191" "$gpu4fs" scrub start "$image"
 refuses "and says so later" "2 damaged pages" "$gpu4fs" scrub status "$image"
+# fsck
+refuses "fsck compares contents when it is asked to" \
+	"/a/b/file: bytes 2048000 to 2052095, at 0x[0-9a-f]*: .*blake3 expected [0-9a-f]*, found [0-9a-f]*" \
+	"$gpu4fs" fsck --data "$image"
+fsck_image "and only then"
+"$gpu4fs" fsck --data --json -j 3 "$image" >"$work/out"
+same "with the status of a problem" 4 $?
+same "in JSON, too" "2 2 ['/a/b/file', '/a/b/file'] [2048000, 2052096] 64" "$(python3 -c "
+import json, sys
+d = json.load(sys.stdin)
+p = [p for p in d['problems'] if p['kind'] == 'data']
+print(d['problem_count'], d['data']['pages_damaged'], [q['path'] for q in p], [q['offset'] for q in p],
+      len(p[0]['expected']))" <"$work/out")"
+sum=$(sha256sum <"$image")
+"$gpu4fs" fsck --data --repair "$image" >"$work/out"
+same "a repair repairs none of it" 4 $?
+same "and changes nothing" "$sum" "$(sha256sum <"$image")"
+"$gpu4fs" fsck --data -p "$image" >"$work/out"
+same "nor does -p skip it" 4 $?
 refuses "what is no action" "none of start" "$gpu4fs" scrub begin "$image"
 finish

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contents of files compared with their sums: after the check of everything else, and after a repair, which changes none of it.
+ *
+ * Several threads take pieces of files, slab by slab, each with a workgroup and a cache of its own. Unlike the rest of the check they go
+ * on when something is damaged: what they find is put in order at the end, so that a report does not depend on who was first, and only
+ * then is a name looked for. Sums are believed where the check has found what they stand in good; what else is wrong about them it has
+ * told already.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "data/sums.h"
+#include "fsck/fsck.h"
+#include "fsck/inode.h"
+#include "fsck/report.h"
+#include "fsck/tables.h"
+#include "fsck/tree.h"
+#include "simt/simt_host.h"
+
+/* Pages read at a time: those whose sums stand in one page. */
+#define RUN_PAGES G4_SUMS_SLOTS
+/* A large file is in several hands: so many pages at a time, and at most so many pieces. */
+#define PIECE_PAGES UINT64_C(16384)
+#define FILE_PIECES 256u
+/* What is damaged beyond that is counted alone. */
+#define DAMAGES_KEPT 65536u
+#define SLAB_SLOTS 16u
+
+struct piece { /* pages of a file */
+	uint64_t ino, from, to;
+	struct g4_inode inode;
+};
+
+struct check {
+	struct g4_fsck *fsck;
+	uint64_t done; /* pages of the pieces so far; atomic */
+
+	pthread_mutex_t lock; /* of all that follows, and of fsck->image and what is found */
+	uint64_t *slabs;
+	uint64_t slab_count, slab;
+	uint32_t slot;
+	uint64_t page; /* of the file in this slot */
+};
+
+struct reader {
+	struct check *check;
+	struct g4_image image;
+	struct g4_map_walk walk;
+	const struct piece *piece;
+	struct g4_sums_page sums; /* of the indirect page of which the last entry was asked for */
+	uint64_t sums_address;	  /* 0: none */
+	int sums_status;
+
+	uint8_t *pages; /* RUN_PAGES */
+	uint64_t run_page, run_address;
+	uint32_t run_count;
+	struct g4_sum_entry expected[RUN_PAGES];
+
+	uint64_t compared, without, unverified;
+	pthread_t thread;
+};
+
+/* ------------------------------------------------------------------ pages */
+
+static void note_damage(struct reader *reader, const struct g4_fsck_damage *damage)
+{
+	struct g4_fsck *fsck = reader->check->fsck;
+
+	pthread_mutex_lock(&reader->check->lock);
+	fsck->damaged_pages++;
+	if (fsck->damage_count < DAMAGES_KEPT && g4_fsck_reserve(fsck, (void **)&fsck->damages, fsck->damage_count,
+								 &fsck->damage_room, sizeof(*fsck->damages)))
+		fsck->damages[fsck->damage_count++] = *damage;
+	pthread_mutex_unlock(&reader->check->lock);
+}
+
+/* What a repair will move and has not yet. */
+static uint64_t place_of(const struct g4_fsck *fsck, uint64_t address)
+{
+	for (uint64_t i = fsck->written ? fsck->copy_count : 0; i < fsck->copy_count; i++) {
+		const struct g4_fsck_copy *copy = &fsck->copies[i];
+		if (address >= copy->to && address < copy->to + copy->pages * G4_PAGE_BYTES)
+			return copy->from + (address - copy->to);
+	}
+	return address;
+}
+
+static int read_page(struct reader *reader, uint32_t k)
+{
+	const uint64_t address = reader->run_address + k * G4_PAGE_BYTES;
+
+	return g4_dev_read(reader->image.wg, reader->image.dev, place_of(reader->check->fsck, address),
+			   reader->pages + k * G4_PAGE_BYTES, G4_PAGE_BYTES);
+}
+
+/* One that does not match, or could not be read with the others, is read once more. */
+static void judge_page(struct reader *reader, uint32_t k)
+{
+	const void *page = reader->pages + k * G4_PAGE_BYTES;
+	struct g4_fsck_damage damage = {
+		.ino = reader->piece->ino,
+		.file_page = reader->run_page + k,
+		.address = reader->run_address + k * G4_PAGE_BYTES,
+		.expected = reader->expected[k],
+	};
+	uint32_t differs = 0, unknown = 0;
+
+	damage.code = read_page(reader, k);
+	if (damage.code >= 0) {
+		g4_sums_compare(reader->image.wg, &page, 1, &reader->expected[k], &damage.found, &differs, &unknown);
+		damage.code = unknown != 0 ? -G4_E_CORRUPT_SUMS : differs != 0 ? -G4_E_DATA : 0;
+	}
+	reader->compared++;
+	if (damage.code < 0)
+		note_damage(reader, &damage);
+}
+
+static void compare_run(struct reader *reader)
+{
+	struct g4_sum_entry found[G4_SUMS_AT_ONCE];
+	const void *pages[G4_SUMS_AT_ONCE];
+	uint32_t differ, unknown;
+
+	for (uint32_t first = 0; first < reader->run_count; first += G4_SUMS_AT_ONCE) {
+		const uint32_t count = (uint32_t)g4_min64(reader->run_count - first, G4_SUMS_AT_ONCE);
+		for (uint32_t k = 0; k < count; k++)
+			pages[k] = reader->pages + (first + k) * G4_PAGE_BYTES;
+		g4_sums_compare(reader->image.wg, pages, count, &reader->expected[first], found, &differ, &unknown);
+		for (uint32_t k = 0; k < count; k++)
+			if (((differ | unknown) >> k & 1) != 0)
+				judge_page(reader, first + k);
+			else
+				reader->compared++;
+	}
+}
+
+static void end_run(struct reader *reader)
+{
+	const struct g4_fsck *fsck = reader->check->fsck;
+	int status = -G4_E_IO;
+
+	if (reader->run_count == 0)
+		return;
+	if (fsck->written || fsck->copy_count == 0)
+		status = g4_dev_read(reader->image.wg, reader->image.dev, reader->run_address, reader->pages,
+				     reader->run_count * G4_PAGE_BYTES);
+	if (status >= 0)
+		compare_run(reader);
+	else
+		for (uint32_t k = 0; k < reader->run_count; k++)
+			judge_page(reader, k);
+	reader->run_count = 0;
+}
+
+static void add_page(struct reader *reader, uint64_t file_page, uint64_t address, const struct g4_sum_entry *entry)
+{
+	const uint32_t n = reader->run_count, algorithm = g4_sum_entry_algorithm(entry);
+
+	if (algorithm == G4_CHECKSUM_NONE || algorithm == G4_CHECKSUM_LOST) {
+		reader->without += algorithm == G4_CHECKSUM_NONE;
+		reader->unverified += algorithm == G4_CHECKSUM_LOST;
+		return;
+	}
+	if (n == RUN_PAGES || file_page != reader->run_page + n || address != reader->run_address + n * G4_PAGE_BYTES)
+		end_run(reader);
+	if (reader->run_count == 0) {
+		reader->run_page = file_page;
+		reader->run_address = address;
+	}
+	reader->expected[reader->run_count++] = *entry;
+}
+
+/* ------------------------------------------------------------------ a file */
+
+/* The entry of the slot of an item that the walk stands at. 0, or why it can not be had. */
+static int entry_of(struct reader *reader, const struct g4_map_item *item, struct g4_sum_entry *entry)
+{
+	const struct g4_sums_places *places = &reader->walk.frames[reader->walk.depth].sums;
+	const struct g4_inode *inode = &reader->piece->inode;
+	const uint32_t quarter = item->slot / G4_SUMS_SLOTS;
+	struct g4_sums_block block;
+
+	memset(entry, 0, sizeof(*entry));
+	if (item->page == 0 && (inode->flags & G4_INODE_SUMS_INLINE) != 0) {
+		*entry = inode->few.sums[item->slot];
+		return 0;
+	}
+	if (item->page == 0) {
+		const int status = g4_fsck_read_block(&reader->image, inode, &block);
+		*entry = block.entries[item->slot];
+		return status;
+	}
+	const uint64_t address = g4_sums_place(places, item->page, quarter);
+	if (address == 0)
+		return 0;
+	if (address != reader->sums_address) {
+		reader->sums_address = address;
+		reader->sums_status = g4_fsck_read_sums(&reader->image, address, reader->piece->ino, item->height + 1,
+							quarter, NULL, &reader->sums);
+	}
+	if (reader->sums_status == 0)
+		*entry = reader->sums.entries[item->slot % G4_SUMS_SLOTS];
+	return reader->sums_status;
+}
+
+/* How many of these pages are the piece's. */
+static uint64_t overlap(const struct reader *reader, uint64_t file_page, uint64_t pages)
+{
+	const uint64_t from = g4_max64(file_page, reader->piece->from);
+	const uint64_t to = g4_min64(file_page + pages, reader->piece->to);
+
+	return from < to ? to - from : 0;
+}
+
+/* 2 MiB, whose sums are where its entry says. A piece has all of it or nothing. */
+static void add_row(struct reader *reader, uint64_t file_page, uint64_t address, const struct g4_sum_entry *entry)
+{
+	const uint32_t algorithm = g4_sum_entry_algorithm(entry);
+	struct g4_sums_page page;
+
+	if (algorithm != G4_CHECKSUM_LARGE) {
+		*(algorithm == G4_CHECKSUM_NONE ? &reader->without : &reader->unverified) += G4_INDIRECT_SLOTS;
+		return;
+	}
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
+		const uint64_t first = (uint64_t)quarter * G4_SUMS_SLOTS;
+		const int status =
+			g4_fsck_read_sums(&reader->image, g4_sum_entry_place(entry) + quarter * G4_PAGE_BYTES,
+					  reader->piece->ino, 1, quarter, entry, &page);
+		for (uint32_t i = 0; status == 0 && i < G4_SUMS_SLOTS; i++)
+			add_page(reader, file_page + first + i, address + (first + i) * G4_PAGE_BYTES,
+				 &page.entries[i]);
+		reader->unverified += status < 0 ? G4_SUMS_SLOTS : 0;
+	}
+}
+
+/* 1 GiB: each of its entries leads to those of 2 MiB. */
+static void add_rows(struct reader *reader, uint64_t file_page, uint64_t address, const struct g4_sum_entry *entry)
+{
+	const uint64_t row_pages = G4_INDIRECT_SLOTS, quarter_pages = G4_SUMS_SLOTS * row_pages;
+	const uint32_t algorithm = g4_sum_entry_algorithm(entry);
+	struct g4_sums_page page;
+
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
+		const uint64_t first = quarter * quarter_pages;
+		const uint64_t pages = overlap(reader, file_page + first, quarter_pages);
+		if (pages == 0)
+			continue;
+		if (algorithm == G4_CHECKSUM_NONE) {
+			reader->without += pages;
+			continue;
+		}
+		if (algorithm != G4_CHECKSUM_LARGE ||
+		    g4_fsck_read_sums(&reader->image, g4_sum_entry_place(entry) + quarter * G4_PAGE_BYTES,
+				      reader->piece->ino, 2, quarter, entry, &page) < 0) {
+			reader->unverified += pages;
+			continue;
+		}
+		for (uint64_t i = 0; i < G4_SUMS_SLOTS; i++)
+			if (overlap(reader, file_page + first + i * row_pages, row_pages) > 0)
+				add_row(reader, file_page + first + i * row_pages,
+					address + (first + i * row_pages) * G4_PAGE_BYTES, &page.entries[i]);
+	}
+}
+
+static void add_data(struct reader *reader, const struct g4_map_item *item)
+{
+	const uint64_t address = g4_ptr_offset(item->ptr);
+	struct g4_sum_entry entry;
+
+	if ((item->ptr & G4_PTR_VALID) == 0)
+		return; /* reserved and never written */
+	if (entry_of(reader, item, &entry) < 0)
+		reader->unverified += overlap(reader, item->file_page, g4_tag_pages(g4_ptr_tag(item->ptr)));
+	else if (item->height == 0)
+		add_page(reader, item->file_page, address, &entry);
+	else if (item->height == 1)
+		add_row(reader, item->file_page, address, &entry);
+	else
+		add_rows(reader, item->file_page, address, &entry);
+}
+
+static void read_piece(struct reader *reader, const struct piece *piece)
+{
+	reader->piece = piece;
+	reader->sums_address = 0;
+	g4_map_walk_start(&reader->walk, &reader->image, piece->ino, &piece->inode);
+	for (;;) {
+		const struct g4_map_item *item = g4_map_walk_next(&reader->walk);
+		if (item->kind == G4_MAP_END || item->file_page >= piece->to)
+			break;
+		if (overlap(reader, item->file_page, UINT64_C(1) << 9 * item->height) == 0)
+			continue;
+		if (item->kind == G4_MAP_DATA)
+			add_data(reader, item);
+		else if (item->kind == G4_MAP_INDIRECT)
+			(void)g4_map_walk_enter(&reader->walk); /* the check has told */
+	}
+	end_run(reader);
+}
+
+/* ------------------------------------------------------------------ who does what */
+
+static bool has_contents(const struct g4_inode *inode)
+{
+	return (S_ISREG(inode->mode) || S_ISLNK(inode->mode)) && (inode->flags & G4_INODE_INLINE) == 0 &&
+	       inode->nlink != 0;
+}
+
+/* The next pages of the file in the slot at hand. False: it has no more, or is none. Locked. */
+static bool take_part(struct check *check, struct piece *piece)
+{
+	const struct g4_fsck_cell *slab = g4_fsck_find(&check->fsck->slabs, check->slabs[check->slab]);
+
+	piece->ino = g4_ino_at(check->slabs[check->slab] * G4_PAGE_BYTES + check->slot * G4_SLAB_SLOT_BYTES);
+	if (slab->c != 0 || (slab->b >> check->slot & 1) == 0 ||
+	    g4_image_inode(check->fsck->image, piece->ino, &piece->inode) < 0 || !has_contents(&piece->inode))
+		return false;
+	const uint64_t pages = piece->inode.size / G4_PAGE_BYTES + 1;
+	const uint64_t part = g4_max64(PIECE_PAGES, g4_align_up(pages / FILE_PIECES + 1, G4_INDIRECT_SLOTS));
+	if (check->page >= pages)
+		return false;
+	piece->from = check->page;
+	check->page += part;
+	piece->to = check->page >= pages ? UINT64_MAX : check->page; /* all that there is beyond the end, too */
+	return true;
+}
+
+static bool take_piece(struct check *check, struct piece *piece)
+{
+	bool taken = false;
+
+	pthread_mutex_lock(&check->lock);
+	while (!taken && check->slab < check->slab_count && check->fsck->fatal == 0) {
+		taken = take_part(check, piece);
+		if (taken)
+			break;
+		check->page = 0;
+		if (++check->slot < SLAB_SLOTS)
+			continue;
+		check->slot = 0;
+		check->slab++;
+	}
+	pthread_mutex_unlock(&check->lock);
+	return taken;
+}
+
+static void read_pieces(struct reader *reader, struct g4_progress *progress)
+{
+	struct check *check = reader->check;
+	struct piece piece;
+	uint64_t before = 0;
+
+	while (take_piece(check, &piece)) {
+		read_piece(reader, &piece);
+		const uint64_t pages = reader->compared + reader->without + reader->unverified;
+		const uint64_t done = __atomic_add_fetch(&check->done, pages - before, __ATOMIC_RELAXED);
+		before = pages;
+		if (progress != NULL)
+			g4_progress_step(progress, done, check->fsck->pages_met);
+	}
+}
+
+static void *work(void *argument)
+{
+	read_pieces(argument, NULL);
+	return NULL;
+}
+
+/* Its memory; false: there is none. */
+static bool make_reader(struct reader *reader, struct check *check, uint32_t index)
+{
+	reader->check = check;
+	reader->pages = aligned_alloc(G4_PAGE_BYTES, RUN_PAGES * G4_PAGE_BYTES);
+	if (reader->pages != NULL && g4_image_share(check->fsck->image, index, &reader->image) == 0)
+		return true;
+	free(reader->pages);
+	return false;
+}
+
+static void end_reader(struct reader *reader)
+{
+	struct g4_fsck *fsck = reader->check->fsck;
+
+	fsck->data_compared += reader->compared;
+	fsck->data_without += reader->without;
+	fsck->data_unverified += reader->unverified;
+	g4_image_close(&reader->image);
+	free(reader->pages);
+}
+
+static void read_all(struct check *check)
+{
+	struct g4_fsck *fsck = check->fsck;
+	const uint32_t wanted = (uint32_t)g4_max64(fsck->threads, 1);
+	struct reader *readers = calloc(wanted, sizeof(*readers));
+	uint32_t started = 1;
+
+	if (readers == NULL || !make_reader(&readers[0], check, 1)) {
+		fsck->fatal = -G4_E_NOMEM;
+		free(readers);
+		return;
+	}
+	while (started < wanted && make_reader(&readers[started], check, started + 1)) {
+		if (pthread_create(&readers[started].thread, NULL, work, &readers[started]) != 0) {
+			end_reader(&readers[started]);
+			break;
+		}
+		started++;
+	}
+	read_pieces(&readers[0], &fsck->progress);
+	for (uint32_t i = 0; i < started; i++) {
+		if (i > 0)
+			pthread_join(readers[i].thread, NULL);
+		end_reader(&readers[i]);
+	}
+	free(readers);
+}
+
+/* ------------------------------------------------------------------ names */
+
+struct names { /* that damaged files are told by: the first one met on the way from the root */
+	struct g4_fsck *fsck;
+	uint32_t dir; /* at hand */
+	struct g4_fsck_table files, dirs;
+	uint64_t missing; /* files without one so far */
+};
+
+/* Of a file's cell: a: directory + 1, b and c: the leaf's page, d: the unit. */
+static bool take_name(void *context, const struct g4_entry_view *view)
+{
+	struct names *names = context;
+	struct g4_fsck *fsck = names->fsck;
+	const uint64_t page = view->leaf_address / G4_PAGE_BYTES;
+	const struct g4_fsck_where where = {
+		.dir = names->dir, .leaf_address = view->leaf_address, .unit = view->unit, .ino = view->entry.inode};
+	struct g4_fsck_cell *cell = g4_fsck_find(&names->files, where.ino);
+
+	if (cell != NULL && cell->a == 0) {
+		cell->a = names->dir + 1;
+		cell->b = (uint32_t)page;
+		cell->c = (uint32_t)(page >> 32);
+		cell->d = view->unit;
+		names->missing--;
+	}
+	if (view->entry.file_type == S_IFDIR >> 12 && g4_fsck_find(&names->dirs, where.ino) == NULL &&
+	    g4_fsck_add(fsck, &names->dirs, where.ino) != NULL)
+		g4_fsck_push(fsck, where.ino, &where);
+	return names->missing == 0 || fsck->fatal != 0;
+}
+
+static void look_for_names(struct names *names)
+{
+	const struct g4_fsck_where nowhere = {.dir = G4_NO_DIR};
+	struct g4_fsck *fsck = names->fsck;
+	struct g4_inode inode;
+	struct g4_root root;
+
+	fsck->dir_count = fsck->name_bytes = fsck->stack_count = 0;
+	if (g4_image_root(fsck->image, &root) == 0)
+		g4_fsck_push(fsck, root.root_inode, &nowhere);
+	while (fsck->stack_count > 0 && names->missing > 0 && fsck->fatal == 0) {
+		struct g4_dir_walk *walk = &fsck->dir_walk;
+		names->dir = fsck->stack[--fsck->stack_count];
+		if (g4_image_inode(fsck->image, fsck->dirs[names->dir].ino, &inode) < 0 || !S_ISDIR(inode.mode))
+			continue;
+		g4_dir_walk_start(walk, fsck->image, &inode);
+		while (names->missing > 0 && fsck->fatal == 0 && g4_dir_walk_next(walk))
+			if (g4_dir_walk_enter(walk) == 0 && walk->type == G4_BLOCK_DIR_LEAF)
+				g4_leaf_each_entry(&walk->leaf, walk->address, take_name, names);
+	}
+}
+
+static int compare_damages(const void *a, const void *b)
+{
+	const struct g4_fsck_damage *x = a, *y = b;
+
+	if (x->ino != y->ino)
+		return x->ino < y->ino ? -1 : 1;
+	return x->file_page < y->file_page ? -1 : x->file_page > y->file_page;
+}
+
+static void tell_all(struct g4_fsck *fsck)
+{
+	struct names names = {.fsck = fsck};
+
+	if (fsck->damage_count == 0)
+		return;
+	qsort(fsck->damages, fsck->damage_count, sizeof(*fsck->damages), compare_damages);
+	for (uint64_t i = 0; i < fsck->damage_count; i++)
+		if (i == 0 || fsck->damages[i].ino != fsck->damages[i - 1].ino)
+			names.missing += g4_fsck_add(fsck, &names.files, fsck->damages[i].ino) != NULL;
+	look_for_names(&names);
+	for (uint64_t i = 0; i < fsck->damage_count && fsck->fatal == 0; i++) {
+		const struct g4_fsck_cell *cell = g4_fsck_find(&names.files, fsck->damages[i].ino);
+		const struct g4_fsck_where where = {
+			.dir = cell->a == 0 ? G4_NO_DIR : cell->a - 1,
+			.leaf_address = ((uint64_t)cell->c << 32 | cell->b) * G4_PAGE_BYTES,
+			.unit = cell->d,
+			.ino = fsck->damages[i].ino,
+		};
+		g4_fsck_tell_damage(fsck, &where, &fsck->damages[i]);
+	}
+	fsck->by_kind[G4_FSCK_DATA] = fsck->damaged_pages;
+	free(names.files.cells);
+	free(names.dirs.cells);
+}
+
+int g4_fsck_data(struct g4_fsck *fsck)
+{
+	struct check check = {.fsck = fsck, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+	if (fsck->progress.label != NULL)
+		g4_progress_start(&fsck->progress, "comparing");
+	check.slabs = g4_fsck_keys(fsck, &fsck->slabs, &check.slab_count);
+	if (check.slabs != NULL)
+		read_all(&check);
+	free(check.slabs);
+	g4_progress_clear(&fsck->progress);
+	if (fsck->fatal == 0)
+		tell_all(fsck);
+	return fsck->fatal;
+}
