@@ -417,13 +417,19 @@ GPU4FS_API int gpu4fs_ftruncate(gpu4fs_file *file, int64_t size);
 
 #define GPU4FS_FALLOC_KEEP_SIZE 0x01u
 #define GPU4FS_FALLOC_PUNCH_HOLE 0x02u
+#define GPU4FS_FALLOC_COLLAPSE_RANGE 0x08u
 #define GPU4FS_FALLOC_ZERO_RANGE 0x10u
+#define GPU4FS_FALLOC_INSERT_RANGE 0x20u
 
 /*
  * Manages the space of a range. mode 0 allocates it (and extends the file), so that writing there cannot fail for lack
  * of space the first time; GPU4FS_FALLOC_KEEP_SIZE: without extending; PUNCH_HOLE | KEEP_SIZE: frees the whole pages
  * inside and zeroes the rest; ZERO_RANGE (| KEEP_SIZE): makes the range read as zeros.
- * Errors: fallocate(2)'s; -EOPNOTSUPP any other mode.
+ * COLLAPSE_RANGE takes the range out of the file, which gets as much shorter; INSERT_RANGE puts a hole there, and what was
+ * behind offset is behind it. Both alone, in whole pages (4096 bytes) inside the file. Contents are not moved, only what leads
+ * to them: it takes time by the number of 2 MiB behind offset, pages that are shared with other files stay so, and after a crash
+ * all of it has happened or nothing.
+ * Errors: fallocate(2)'s, -EINVAL among them for what these two do not take; -EOPNOTSUPP any other mode.
  */
 GPU4FS_API int gpu4fs_fallocate(gpu4fs_file *file, uint32_t mode, int64_t offset, int64_t bytes);
 /*

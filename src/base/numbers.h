@@ -37,7 +37,9 @@ G4_FN G4_INLINE bool g4_is_link(uint32_t mode)
 
 #define G4_FALLOC_KEEP_SIZE 0x01u /* same numbers as fallocate(2) */
 #define G4_FALLOC_PUNCH_HOLE 0x02u
+#define G4_FALLOC_COLLAPSE_RANGE 0x08u
 #define G4_FALLOC_ZERO_RANGE 0x10u
+#define G4_FALLOC_INSERT_RANGE 0x20u
 #define G4_SEEK_DATA 3u /* same numbers as lseek(2) */
 #define G4_SEEK_HOLE 4u
 #define G4_NODE_ROOT UINT64_C(1) /* of the root directory, whatever inode that is */

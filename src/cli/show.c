@@ -114,8 +114,8 @@ static const char *type_text(uint32_t mode)
 
 static void show_flags(struct g4_report *report, uint32_t flags)
 {
-	static const char *const names[] = {"inline",  "immutable", "append",	  "nodump",
-					    "noatime", "orphan",    "sums_inline"};
+	static const char *const names[] = {"inline",  "immutable", "append",	   "nodump",
+					    "noatime", "orphan",    "sums_inline", "gap"};
 
 	g4_report_list(report, "flags");
 	for (uint32_t bit = 0; bit < 32; bit++) {

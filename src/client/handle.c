@@ -457,7 +457,9 @@ int gpu4fs_fallocate(gpu4fs_file *file, uint32_t mode, int64_t offset, int64_t b
 
 	G4_STATIC_ASSERT(GPU4FS_FALLOC_KEEP_SIZE == G4_FALLOC_KEEP_SIZE &&
 				 GPU4FS_FALLOC_PUNCH_HOLE == G4_FALLOC_PUNCH_HOLE &&
-				 GPU4FS_FALLOC_ZERO_RANGE == G4_FALLOC_ZERO_RANGE,
+				 GPU4FS_FALLOC_ZERO_RANGE == G4_FALLOC_ZERO_RANGE &&
+				 GPU4FS_FALLOC_COLLAPSE_RANGE == G4_FALLOC_COLLAPSE_RANGE &&
+				 GPU4FS_FALLOC_INSERT_RANGE == G4_FALLOC_INSERT_RANGE,
 			 "fallocate(2)");
 	if (offset < 0 || bytes <= 0)
 		return -EINVAL;
@@ -467,9 +469,11 @@ int gpu4fs_fallocate(gpu4fs_file *file, uint32_t mode, int64_t offset, int64_t b
 	case GPU4FS_FALLOC_PUNCH_HOLE | GPU4FS_FALLOC_KEEP_SIZE:
 	case GPU4FS_FALLOC_ZERO_RANGE:
 	case GPU4FS_FALLOC_ZERO_RANGE | GPU4FS_FALLOC_KEEP_SIZE:
+	case GPU4FS_FALLOC_COLLAPSE_RANGE:
+	case GPU4FS_FALLOC_INSERT_RANGE:
 		break;
 	default:
-		return -EOPNOTSUPP;
+		return mode & (GPU4FS_FALLOC_COLLAPSE_RANGE | GPU4FS_FALLOC_INSERT_RANGE) ? -EINVAL : -EOPNOTSUPP;
 	}
 	if (!(file->flags & G4_OPEN_WRITE))
 		return -EBADF;

@@ -151,10 +151,13 @@ G4_FN static int punch(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint6
 
 G4_FN int g4_file_check_range(uint32_t mode, uint64_t offset, uint64_t bytes)
 {
+	const uint32_t shift = G4_FALLOC_INSERT_RANGE | G4_FALLOC_COLLAPSE_RANGE;
 	bool keep = mode & G4_FALLOC_KEEP_SIZE;
 
-	if (mode & ~(G4_FALLOC_KEEP_SIZE | G4_FALLOC_PUNCH_HOLE | G4_FALLOC_ZERO_RANGE))
+	if (mode & ~(G4_FALLOC_KEEP_SIZE | G4_FALLOC_PUNCH_HOLE | G4_FALLOC_ZERO_RANGE | shift))
 		return -G4_E_NOTSUP;
+	if ((mode & shift) && (mode & (mode - 1))) /* they go with nothing else */
+		return -G4_E_INVAL;
 	if ((mode & G4_FALLOC_PUNCH_HOLE) && (!keep || (mode & G4_FALLOC_ZERO_RANGE)))
 		return -G4_E_NOTSUP;
 	if (bytes == 0 || offset > G4_FILE_MAX_BYTES)
@@ -168,8 +171,15 @@ G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, u
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	bool keep = mode & G4_FALLOC_KEEP_SIZE, allocates = !(mode & G4_FALLOC_PUNCH_HOLE);
 	uint64_t end = offset + bytes, page = offset >> G4_PAGE_SHIFT, end_page = g4_pages_for(end), reserved = 0;
-	int rc = g4_inline_leave(wg, fs, index);
+	int rc;
 
+	if (mode & (G4_FALLOC_INSERT_RANGE | G4_FALLOC_COLLAPSE_RANGE)) {
+		rc = g4_file_shift(wg, fs, index, mode, offset, bytes);
+		if (rc == 0)
+			g4_touch(fs, index, true, true);
+		return g4_check(fs, rc);
+	}
+	rc = g4_inline_leave(wg, fs, index);
 	if (rc == 0 &&
 	    allocates) /* before anything changes; what maps them is in what is kept, or there is none of them */
 		rc = reserve_holes(wg, fs, index, page, end_page, &reserved);

@@ -24,7 +24,14 @@ G4_FN int g4_file_cut(struct g4_wg *wg, struct g4_fs *fs, uint32_t index);
 G4_FN int g4_file_free(struct g4_wg *wg, struct g4_fs *fs, uint32_t index);
 /* Whether g4_file_allocate() knows what is asked. */
 G4_FN int g4_file_check_range(uint32_t mode, uint64_t offset, uint64_t bytes);
-/* fallocate(2): mode is of G4_FALLOC_*. */
+/* Whether the range fits the file, where mode is G4_FALLOC_INSERT_RANGE or COLLAPSE_RANGE. */
+G4_FN int g4_file_check_shift(const struct g4_inode_core *inode, uint32_t mode, uint64_t offset, uint64_t bytes);
+/* What g4_file_allocate() does in these two modes, but for times. */
+G4_FN int g4_file_shift(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint32_t mode, uint64_t offset,
+			uint64_t bytes);
+/* Recovery: of an inode on the orphan list with G4_INODE_GAP, which is gone then. */
+G4_FN int g4_file_close_gap(struct g4_wg *wg, struct g4_fs *fs, uint32_t index);
+/* fallocate(2): mode is of G4_FALLOC_*, and both checks allow it. */
 G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint32_t mode, uint64_t offset,
 			   uint64_t bytes);
 /* lseek(2) for G4_SEEK_DATA and G4_SEEK_HOLE. */

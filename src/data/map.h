@@ -61,6 +61,9 @@ G4_FN int g4_map_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 /* In a transaction: unmaps and frees from `page` to `end`; *next is where to go on, >= end when finished. */
 G4_FN int g4_map_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 		       uint64_t page, uint64_t end, uint64_t *next);
+/* *end: behind the last page in front of `before` that has space; 0: there is none. */
+G4_FN int g4_map_end(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t before,
+		     uint64_t *end);
 /* The pages that a map of this height can hold. */
 G4_FN uint64_t g4_map_capacity_pages(uint32_t height);
 /* The height that a map must have for a page. */

@@ -287,7 +287,8 @@ G4_STATIC_ASSERT(sizeof(struct g4_slab_header) == 256, "slab header");
 #define G4_INODE_NOATIME (1u << 4)
 #define G4_INODE_ORPHAN (1u << 5)      /* on the orphan list */
 #define G4_INODE_SUMS_INLINE (1u << 6) /* map[] is struct g4_few_pages */
-#define G4_INODE_KNOWN ((1u << 7) - 1)
+#define G4_INODE_GAP (1u << 7)	       /* `parent` pages from page `rdev` on go, and what is behind them moves down */
+#define G4_INODE_KNOWN ((1u << 8) - 1)
 
 struct g4_sum_entry { /* of a page: "sums of pages" below */
 	uint8_t bytes[32];
@@ -315,8 +316,8 @@ struct g4_inode {
 	g4_le64 mtime_ns;
 	g4_le64 ctime_ns;
 	g4_le64 btime_ns;
-	g4_le64 rdev;	      /* Linux dev_t of device files */
-	g4_le64 parent;	      /* directories: number of the parent; the root is its own */
+	g4_le64 rdev;	      /* Linux dev_t of device files; G4_INODE_GAP: where it is */
+	g4_le64 parent;	      /* directories: number of the parent; the root is its own. G4_INODE_GAP: its pages */
 	g4_le64 xattr;	      /* g4_ptr of the first attribute page, 0: none */
 	g4_le64 checksums;    /* address of the block of sums of map[], two slots of a slab; 0: none */
 	g4_le64 orphan_next;  /* g4_ptr */
@@ -541,6 +542,8 @@ G4_FN uint32_t g4_policy_checksum(uint32_t policy, uint32_t super);
 
 /* Each: 0 or the negative code of the structure. The page's checksum was verified before. */
 G4_FN int g4_inode_validate(const struct g4_inode *inode, const struct g4_layout *layout);
+/* Whether what an inode says of a gap (G4_INODE_GAP) can be; true where it says nothing. */
+G4_FN bool g4_inode_gap_is_possible(const struct g4_inode *inode);
 G4_FN int g4_ptr_validate(g4_ptr ptr, const struct g4_layout *layout); /* a non-zero data or indirect pointer */
 G4_FN int g4_slab_validate(const struct g4_slab_header *slab);
 /* Whether a block of sums lies so many bytes behind a slab's beginning. */

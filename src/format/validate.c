@@ -127,12 +127,25 @@ G4_FN static bool sums_are_possible(const struct g4_inode *inode, const struct g
 	       address >= layout->data_address && address < g4_layout_end(layout);
 }
 
+/* Pages that a move of others leaves: of a file with a map that recovery is led to. */
+G4_FN bool g4_inode_gap_is_possible(const struct g4_inode *inode)
+{
+	const uint64_t most = G4_FILE_MAX_BYTES / G4_PAGE_BYTES + 1;
+
+	if ((inode->flags & G4_INODE_GAP) == 0)
+		return true;
+	return inode_type(inode) == TYPE_REG &&
+	       (inode->flags & (G4_INODE_INLINE | G4_INODE_ORPHAN)) == G4_INODE_ORPHAN && inode->parent != 0 &&
+	       inode->parent <= most && inode->rdev <= most - inode->parent &&
+	       inode->size <= G4_FILE_MAX_BYTES - inode->parent * G4_PAGE_BYTES;
+}
+
 G4_FN int g4_inode_validate(const struct g4_inode *inode, const struct g4_layout *layout)
 {
 	const bool directory = inode_type(inode) == TYPE_DIR;
 
 	if (inode->reserved0 != 0 || (inode->flags & ~(uint32_t)G4_INODE_KNOWN) != 0 ||
-	    !sums_are_possible(inode, layout))
+	    !sums_are_possible(inode, layout) || !g4_inode_gap_is_possible(inode))
 		return -G4_E_CORRUPT_INODE;
 	if (!inode_size_is_possible(inode) || !inode_map_is_possible(inode, layout))
 		return -G4_E_CORRUPT_INODE;

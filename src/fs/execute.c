@@ -297,6 +297,8 @@ G4_FN static int allocate_locked(struct g4_wg *wg, struct g4_fs *fs, uint32_t in
 	if (immutable || (append && (cmd->flags & ~G4_FALLOC_KEEP_SIZE)))
 		return -G4_E_PERM;
 	if (rc == 0)
+		rc = g4_file_check_shift(inode, cmd->flags, cmd->offset, cmd->length);
+	if (rc == 0)
 		rc = g4_drop_privileges(wg, fs, index, cmd->cred);
 	return rc < 0 ? rc : g4_file_allocate(wg, fs, index, cmd->flags, cmd->offset, cmd->length);
 }
@@ -320,6 +322,8 @@ G4_FN static int do_extent(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cm
 	else if (rc == 0)
 		rc = allocate_locked(wg, fs, i, cmd);
 	g4_write_unlock(&inode->lock);
+	if (rc == 0 && cmd->op == G4_CMD_FALLOCATE && (g4_handle_flags(cmd->handle) & (G4_OPEN_SYNC | G4_OPEN_DSYNC)))
+		rc = g4_fsync(wg, fs, i);
 	g4_icache_put(fs, i);
 	return g4_check(fs, rc);
 }

@@ -296,7 +296,7 @@ static bool may_be_orphan(const struct g4_inode *inode)
 }
 
 /*
- * Deletes or finishes truncating what is on the orphan list, one after the other, so that any number of them needs one
+ * Deletes, or finishes cutting and moving, what is on the orphan list, one after the other, so that any number of them needs one
  * in-core inode. In memory each is the whole list; a list that leads back to itself ends at an inode that is gone.
  */
 static int finish_orphans(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino)
@@ -320,7 +320,10 @@ static int finish_orphans(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino)
 			rc = g4_inode_delete(wg, fs, i);
 		} else {
 			g4_write_lock(&inode->lock);
-			rc = g4_file_cut(wg, fs, i);
+			if (inode->disk.flags & G4_INODE_GAP)
+				rc = g4_file_close_gap(wg, fs, i);
+			else
+				rc = g4_file_cut(wg, fs, i);
 			g4_write_unlock(&inode->lock);
 		}
 		g4_icache_put(fs, i);

@@ -97,6 +97,8 @@ static void mend_plain_fields(const struct g4_fsck *fsck, uint64_t ino, struct g
 
 	inode->reserved0 = 0;
 	inode->flags &= G4_INODE_KNOWN;
+	if (!g4_inode_gap_is_possible(inode))
+		inode->flags &= ~G4_INODE_GAP;
 	inode->checksums = 0;
 	inode->flags &= ~G4_INODE_SUMS_INLINE;
 	if (few) {

@@ -97,7 +97,7 @@ static void clear_orphan_flag(struct g4_fsck *fsck, uint64_t ino)
 	struct g4_inode *inode = g4_fsck_edit_inode(fsck, ino);
 
 	if (inode != NULL)
-		inode->flags &= ~G4_INODE_ORPHAN;
+		inode->flags &= ~(G4_INODE_ORPHAN | G4_INODE_GAP);
 	g4_fsck_seal_inode(fsck, ino);
 	g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0, "inode 0x%" PRIx64 " is no removed file any more", ino);
 }

@@ -339,10 +339,6 @@ void g4_fuse_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, o
 	};
 	int result;
 
-	if ((uint32_t)mode & ~(G4_FALLOC_KEEP_SIZE | G4_FALLOC_PUNCH_HOLE | G4_FALLOC_ZERO_RANGE)) {
-		fuse_reply_err(req, EOPNOTSUPP);
-		return;
-	}
 	changer_credentials(req, ino, &cred);
 	result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
 	changed_by(req, ino, &cred);

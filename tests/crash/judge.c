@@ -156,6 +156,9 @@ static bool pins(const struct question *q, uint32_t k, uint64_t p)
 		return part->bytes > node->size || p == UINT64_MAX || p >= part->bytes / G4_PAGE_BYTES;
 	case ALLOCATE:
 		return part->offset + part->bytes > node->size;
+	case INSERT:
+	case COLLAPSE: /* every page in its new place, and what was written before is there */
+		return true;
 	case PUNCH:
 	case ZERO:
 		return p >= g4_pages_for(part->offset) && p < (part->offset + part->bytes) / G4_PAGE_BYTES;

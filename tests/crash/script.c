@@ -172,6 +172,10 @@ static int run_node(struct actor *actor, const struct part *part, uint64_t node)
 		return op_fallocate(rig, node, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, part->offset, part->bytes);
 	case ZERO:
 		return op_fallocate(rig, node, G4_FALLOC_ZERO_RANGE | G4_FALLOC_KEEP_SIZE, part->offset, part->bytes);
+	case INSERT:
+		return op_fallocate(rig, node, G4_FALLOC_INSERT_RANGE, part->offset, part->bytes);
+	case COLLAPSE:
+		return op_fallocate(rig, node, G4_FALLOC_COLLAPSE_RANGE, part->offset, part->bytes);
 	case SET:
 		return run_set(actor, part, node);
 	case REMOVE:
@@ -235,9 +239,10 @@ bool part_is_sync(const struct part *part)
 void part_print(const struct part *part, char *to, size_t room)
 {
 	static const char *const names[] = {
-		"create",   "device", "mkdir",	  "symlink",  "link",	  "unlink",  "rmdir", "rename",	   "whiteout",
-		"exchange", "write",  "truncate", "allocate", "punch",	  "zero",    "set",   "remove",	   "chmod",
-		"chown",    "times",  "copy",	  "open",     "cut-open", "tmpfile", "fsync", "fdatasync", "syncfs",
+		"create",   "device",	"mkdir",  "symlink",   "link",	   "unlink", "rmdir", "rename",
+		"whiteout", "exchange", "write",  "truncate",  "allocate", "punch",  "zero",  "insert",
+		"collapse", "set",	"remove", "chmod",     "chown",	   "times",  "copy",  "open",
+		"cut-open", "tmpfile",	"fsync",  "fdatasync", "syncfs",
 	};
 
 	snprintf(to, room, "%s %s %s %lu %lu", names[part->verb], part->path, part->path2, (unsigned long)part->offset,
@@ -312,6 +317,30 @@ const struct operation operations[] = {
 	  {.verb = WRITE, .path = "n2", .offset = 4096, .bytes = 6000, .id = 218}}},
 	{"punch", "big", NULL, {{.verb = PUNCH, .path = "big", .offset = 5000, .bytes = 200000}}},
 	{"zero", "b", NULL, {{.verb = ZERO, .path = "b", .offset = 2000, .bytes = 8000}}},
+	{"insert", "big", NULL, {{.verb = INSERT, .path = "big", .offset = 20480, .bytes = 8192}}},
+	{"insert-far",
+	 "holes",
+	 NULL,
+	 {{.verb = WRITE, .path = "holes", .offset = FAR, .bytes = 4096, .id = 227},
+	  {.verb = INSERT, .path = "holes", .offset = 8192, .bytes = 4096}}},
+	{"insert-shared",
+	 "b",
+	 NULL,
+	 {{.verb = COPY, .path = "b", .path2 = "big", .bytes = 307200},
+	  {.verb = INSERT, .path = "b", .offset = 4096, .bytes = 4096},
+	  {.verb = WRITE, .path = "b", .offset = 4096, .bytes = 5000, .id = 228}}},
+	{"collapse", "big", NULL, {{.verb = COLLAPSE, .path = "big", .offset = 40960, .bytes = 12288}}},
+	{"collapse-far",
+	 "holes",
+	 NULL,
+	 {{.verb = WRITE, .path = "holes", .offset = FAR + 4096, .bytes = 4096, .id = 229},
+	  {.verb = COLLAPSE, .path = "holes", .offset = 12288, .bytes = 4096}}},
+	{"collapse-write",
+	 "big",
+	 NULL,
+	 {{.verb = WRITE, .path = "big", .offset = 20480, .bytes = 9000, .id = 230},
+	  {.verb = COLLAPSE, .path = "big", .offset = 0, .bytes = 16384},
+	  {.verb = WRITE, .path = "big", .offset = 100, .bytes = 5000, .id = 231}}},
 	{"set", "a", NULL, {{.verb = SET, .path = "a", .path2 = "user.new", .bytes = 5, .id = 219}}},
 	{"set-large", "b", NULL, {{.verb = SET, .path = "b", .path2 = "user.big", .bytes = 30000, .id = 220}}},
 	{"remove", "b", NULL, {{.verb = REMOVE, .path = "b", .path2 = "user.big"}}},
@@ -377,6 +406,8 @@ const struct operation operations[] = {
 	{"split-rename", "w1/b", "w1", {{.verb = RENAME, .path = "b", .path2 = "w1/b"}}},
 	{"split-mkdir", "w1/m", "w1", {{.verb = MKDIR, .path = "w1/m", .id = 112}}},
 	{"split-whiteout", "w1/b", "w1", {{.verb = WHITEOUT, .path = "b", .path2 = "w1/b", .id = 118}}},
+	{"wide-insert", "w2/f", NULL, {{.verb = INSERT, .path = "w2/f", .offset = 12288, .bytes = 4096}}},
+	{"wide-collapse", "w2/f", NULL, {{.verb = COLLAPSE, .path = "w2/f", .offset = 4096, .bytes = 12288}}},
 	{"wide-create", "w2/n", "w2", {{.verb = CREATE, .path = "w2/n", .id = 113}}},
 	{"wide-unlink", NULL, "w2", {{.verb = UNLINK, .path = "w2/y"}}},
 	{"wide-rename", "w2/z", "w2", {{.verb = RENAME, .path = "w2/y", .path2 = "w2/z"}}},
@@ -454,6 +485,7 @@ static void use_up_space(struct actor *actor, uint64_t leave)
 	}
 }
 
+#define FAR_PARTS 40u
 /* Names of four units: 63 fill a leaf. */
 static void populate_directory(struct actor *actor, const char *path, uint32_t id, uint32_t names)
 {
@@ -479,6 +511,13 @@ static void populate_wide(struct actor *actor)
 	populate_directory(actor, "w1", 300, 63);
 	populate_directory(actor, "w2", 400, 66);
 	do_part(actor, (struct part){.verb = CREATE, .path = "w2/y", .id = 480});
+	make(actor, "w2/f", 40000, 481); /* a map of many pages, more than a transaction changes */
+	for (uint64_t k = 1; k <= FAR_PARTS; k++)
+		do_part(actor, (struct part){.verb = WRITE,
+					     .path = "w2/f",
+					     .offset = k < FAR_PARTS ? k * 4 * G4_MIB - 4000 : FAR,
+					     .bytes = 5000,
+					     .id = 4});
 }
 
 void tree_populate(struct actor *actor, enum tree_kind kind)

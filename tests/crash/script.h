@@ -24,6 +24,8 @@ enum verb {
 	ALLOCATE,
 	PUNCH,
 	ZERO,
+	INSERT,
+	COLLAPSE,
 	SET,
 	REMOVE,
 	CHMOD,

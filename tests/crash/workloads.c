@@ -43,9 +43,10 @@ static void pick_range(uint64_t *random, struct part *part)
 static void random_part(uint64_t *random, char tag, struct part *part)
 {
 	static const enum verb verbs[] = {
-		CREATE, CREATE, CREATE, CREATE, MKDIR,	SYMLINK, LINK,	   UNLINK,   UNLINK, RMDIR, RENAME,    RENAME,
-		RENAME, WRITE,	WRITE,	WRITE,	WRITE,	WRITE,	 WRITE,	   WRITE,    WRITE,  WRITE, TRUNCATE,  TRUNCATE,
-		PUNCH,	ZERO,	SET,	SET,	REMOVE, CHMOD,	 EXCHANGE, ALLOCATE, FSYNC,  FSYNC, FDATASYNC, SYNCFS,
+		CREATE, CREATE, CREATE,	  CREATE,   MKDIR, SYMLINK, LINK,      UNLINK,	 UNLINK, RMDIR,
+		RENAME, RENAME, RENAME,	  WRITE,    WRITE, WRITE,   WRITE,     WRITE,	 WRITE,	 WRITE,
+		WRITE,	WRITE,	TRUNCATE, TRUNCATE, PUNCH, ZERO,    INSERT,    COLLAPSE, SET,	 SET,
+		REMOVE, CHMOD,	EXCHANGE, ALLOCATE, FSYNC, FSYNC,   FDATASYNC, SYNCFS,
 	};
 
 	part->verb = verbs[below(random, sizeof(verbs) / sizeof(verbs[0]))];
@@ -75,6 +76,11 @@ static void random_part(uint64_t *random, char tag, struct part *part)
 		break;
 	case TRUNCATE:
 		part->bytes = below(random, 30000);
+		break;
+	case INSERT:
+	case COLLAPSE:
+		part->offset = below(random, 8) * G4_PAGE_BYTES;
+		part->bytes = (1 + below(random, 3)) * G4_PAGE_BYTES;
 		break;
 	default:
 		pick_range(random, part);

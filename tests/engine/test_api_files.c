@@ -473,6 +473,49 @@ static void fallocate_changes_exactly_its_range_in_every_mode(void **state)
 	}
 }
 
+/* And what refuses them leaves times and contents. */
+static void ranges_are_inserted_and_taken_out(void **state)
+{
+	enum { SIZE = 20 * PAGE + 77 };
+	static unsigned char model[SIZE + 5 * PAGE];
+	static const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+	gpu4fs_file *file;
+
+	(void)state;
+	for (uint32_t tries = 0; tries < 2; tries++) {
+		api_pattern(model, 3, 0, SIZE);
+		api_write_pattern("/f", 3, SIZE);
+		file = api_open("/f", O_RDWR, 0);
+		if (tries)
+			ok(gpu4fs_fsync(file));
+		ok(gpu4fs_futimens(file, old));
+		fails(gpu4fs_fallocate(file, GPU4FS_FALLOC_INSERT_RANGE, 1, PAGE), EINVAL);
+		fails(gpu4fs_fallocate(file, GPU4FS_FALLOC_INSERT_RANGE, 0, PAGE + 1), EINVAL);
+		fails(gpu4fs_fallocate(file, GPU4FS_FALLOC_INSERT_RANGE, 21 * PAGE, PAGE), EINVAL);
+		fails(gpu4fs_fallocate(file, GPU4FS_FALLOC_INSERT_RANGE, 0, INT64_MAX / PAGE * PAGE), EFBIG);
+		fails(gpu4fs_fallocate(file, GPU4FS_FALLOC_COLLAPSE_RANGE, 0, 21 * PAGE), EINVAL);
+		fails(gpu4fs_fallocate(file, GPU4FS_FALLOC_COLLAPSE_RANGE | GPU4FS_FALLOC_KEEP_SIZE, 0, PAGE), EINVAL);
+		fails(gpu4fs_fallocate(file, GPU4FS_FALLOC_COLLAPSE_RANGE | GPU4FS_FALLOC_INSERT_RANGE, 0, PAGE),
+		      EINVAL);
+		api_check_bytes(file, model, SIZE);
+		assert_int_equal(api_lstat("/f").mtime.tv_sec, 1000);
+		ok(gpu4fs_fallocate(file, GPU4FS_FALLOC_INSERT_RANGE, 7 * PAGE, 5 * PAGE));
+		memmove(model + 12 * PAGE, model + 7 * PAGE, SIZE - 7 * PAGE);
+		memset(model + 7 * PAGE, 0, 5 * PAGE);
+		api_check_bytes(file, model, SIZE + 5 * PAGE);
+		assert_int_not_equal(api_lstat("/f").mtime.tv_sec, 1000);
+		ok(gpu4fs_futimens(file, old));
+		ok(gpu4fs_fallocate(file, GPU4FS_FALLOC_COLLAPSE_RANGE, 3 * PAGE, 11 * PAGE));
+		memmove(model + 3 * PAGE, model + 14 * PAGE, SIZE + 5 * PAGE - 14 * PAGE);
+		api_check_bytes(file, model, SIZE - 6 * PAGE);
+		assert_int_not_equal(api_lstat("/f").mtime.tv_sec, 1000);
+		ok(gpu4fs_close(file));
+		file = api_open("/f", O_RDONLY, 0);
+		fails(gpu4fs_fallocate(file, GPU4FS_FALLOC_INSERT_RANGE, 0, PAGE), EBADF);
+		ok(gpu4fs_close(file));
+	}
+}
+
 static void fallocate_takes_and_punching_gives_back_space(void **state)
 {
 	const uint64_t mib = 1 << 20;
@@ -557,7 +600,7 @@ static void fallocate_refuses_what_makes_no_sense(void **state)
 	fails(gpu4fs_fallocate(file, 0, 0, -1), EINVAL);
 	fails(gpu4fs_fallocate(file, 0, INT64_MAX - 1, 10), EFBIG);
 	fails(gpu4fs_fallocate(file, GPU4FS_FALLOC_PUNCH_HOLE, 0, 10), EOPNOTSUPP);
-	fails(gpu4fs_fallocate(file, 0x08, 0, 10), EOPNOTSUPP);
+	fails(gpu4fs_fallocate(file, 0x40, 0, 10), EOPNOTSUPP);
 	fails(gpu4fs_fallocate(file, 0, 0, INT64_C(1) << 40), ENOSPC);
 	ok(gpu4fs_close(file));
 	file = api_open("/f", O_RDONLY, 0);
@@ -1018,6 +1061,7 @@ int main(void)
 		api_test(holes_and_data_are_found),
 		api_test(the_end_of_a_full_file_counts_as_a_hole),
 		api_test(fallocate_changes_exactly_its_range_in_every_mode),
+		api_test(ranges_are_inserted_and_taken_out),
 		api_test(fallocate_takes_and_punching_gives_back_space),
 		api_test(fallocate_refuses_what_makes_no_sense),
 		api_test(fallocate_gives_all_or_nothing),

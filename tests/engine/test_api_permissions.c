@@ -301,8 +301,12 @@ static uint32_t permissions_of(const char *path)
 /* Each way to change contents; of a file of BOB's that all may write. */
 static void every_change_of_contents_drops_the_set_id_bits(void **state)
 {
-	static const uint32_t modes[] = {0, GPU4FS_FALLOC_KEEP_SIZE, GPU4FS_FALLOC_KEEP_SIZE | GPU4FS_FALLOC_PUNCH_HOLE,
-					 GPU4FS_FALLOC_ZERO_RANGE};
+	static const uint32_t modes[] = {0,
+					 GPU4FS_FALLOC_KEEP_SIZE,
+					 GPU4FS_FALLOC_KEEP_SIZE | GPU4FS_FALLOC_PUNCH_HOLE,
+					 GPU4FS_FALLOC_ZERO_RANGE,
+					 GPU4FS_FALLOC_INSERT_RANGE,
+					 GPU4FS_FALLOC_COLLAPSE_RANGE};
 	gpu4fs_file *file, *source;
 	int64_t from, to;
 
@@ -319,6 +323,8 @@ static void every_change_of_contents_drops_the_set_id_bits(void **state)
 	ok(gpu4fs_chmod(fs, NULL, "/f", 06777));
 	file = api_open_as(alice, "/f", O_RDWR, 0);
 	fails(gpu4fs_fallocate(file, GPU4FS_FALLOC_KEEP_SIZE, 4096, INT64_MAX), EFBIG);
+	fails(gpu4fs_fallocate(file, GPU4FS_FALLOC_INSERT_RANGE, 4096, 100), EINVAL);
+	fails(gpu4fs_fallocate(file, GPU4FS_FALLOC_COLLAPSE_RANGE, 4096, 1 << 30), EINVAL);
 	assert_int_equal(permissions_of("/f"), 06777);
 	source = api_open_as(alice, "/source", O_RDONLY, 0);
 	from = to = 0;
