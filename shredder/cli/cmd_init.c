@@ -11,9 +11,10 @@ const char cli_help_init[] =
 	"Makes a repository in a directory, which is made when it is not there. It is encrypted: without the\n"
 	"password or the key file nobody can read it, and nobody can help.\n\n" CLI_REPO_HELP
 	"      --copy-chunker-params  cut files where the source cuts them, so that copies between the two share chunks\n" CLI_FROM_HELP
+	"      --format N             1: the older one, in which small files take more space [2]\n"
 	"      --help             show this\n";
 
-enum { OPT_COPY_PARAMS = CLI_OPT_REPO_FREE };
+enum { OPT_COPY_PARAMS = CLI_OPT_REPO_FREE, OPT_FORMAT };
 
 /* Secret parameters stay secret: what is not encrypted does not get them. */
 static int read_params(struct cli_repo *from, const struct cli_repo *repo, struct shredder_params *params)
@@ -51,7 +52,9 @@ int cli_init(int argc, char **argv)
 	static const struct option long_options[] = {CLI_REPO_LONG,
 						     CLI_FROM_LONG,
 						     {"copy-chunker-params", no_argument, NULL, OPT_COPY_PARAMS},
+						     {"format", required_argument, NULL, OPT_FORMAT},
 						     {NULL, 0, NULL, 0}};
+	struct store_form form = {.version = STORE_VERSION};
 	struct shredder_params params;
 	struct store_secret secret;
 	struct cli_repo repo, from;
@@ -64,6 +67,10 @@ int cli_init(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, CLI_REPO_SHORT, long_options, NULL)) != -1) {
 		if (option == OPT_COPY_PARAMS)
 			copy = true;
+		else if (option == OPT_FORMAT && (strcmp(optarg, "1") == 0 || strcmp(optarg, "2") == 0))
+			form.version = (uint32_t)(optarg[0] - '0');
+		else if (option == OPT_FORMAT)
+			return g4_cli_usage("init", "'%s' is no format: 1 or 2", optarg);
 		else if (!cli_repo_take(&repo, option, optarg) && !cli_repo_take_from(&from, option, optarg))
 			return g4_cli_bad_option("init", option, argv);
 	}
@@ -80,7 +87,7 @@ int cli_init(int argc, char **argv)
 	if (status != G4_EXIT_OK)
 		return status;
 	const struct store_place place = cli_repo_place(&repo);
-	const int rc = store_create(&place, repo.plain ? NULL : &secret, copy ? &params : NULL, &s);
+	const int rc = store_create_as(&place, repo.plain ? NULL : &secret, copy ? &params : NULL, &form, &s);
 	if (rc != 0) {
 		cli_repo_close(&repo, NULL);
 		return cli_repo_failed(&repo, rc);

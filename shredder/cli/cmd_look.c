@@ -347,10 +347,23 @@ static int look_diff(struct looking *l, char **texts)
 
 /* ---------------------------------------------------------------------------------------------------------- stats */
 
+struct sums {
+	uint64_t raw, stored;
+};
+
+static void sum_blob(void *user, uint32_t number, const struct store_entry *entry, uint64_t stored)
+{
+	struct sums *sums = (struct sums *)user;
+
+	(void)number;
+	sums->raw += entry->raw;
+	sums->stored += stored;
+}
+
 static int look_stats(struct looking *l)
 {
 	const struct store_filter filter = cli_repo_filter(&l->repo);
-	uint64_t bytes = 0, files = 0, raw = 0, stored = 0, packs = 0;
+	uint64_t bytes = 0, files = 0, packs = 0;
 	char text[4][G4_SIZE_TEXT_BYTES];
 	struct store_snapshot *list;
 	size_t count;
@@ -364,29 +377,25 @@ static int look_stats(struct looking *l)
 	}
 	store_snapshots_free(list, count);
 	const uint64_t blobs = store_index_count(l->s);
-	for (uint64_t i = 0; i < blobs; i++) {
-		struct store_entry entry;
-		const int got = store_index_at(l->s, (uint32_t)i, &entry);
-
-		if (got != 0)
-			return got;
-		raw += entry.raw;
-		stored += entry.stored;
-	}
+	struct sums sums = {0};
+	const int got = store_index_shares(l->s, sum_blob, &sums);
+	if (got != 0)
+		return got;
 	for (uint32_t i = 0; i < store_pack_count(l->s); i++)
 		packs += store_pack_at(l->s, i).bytes;
 	if (l->repo.json) {
 		printf("{\"snapshots\": %zu, \"files\": %llu, \"bytes\": %llu, \"blobs\": %llu, \"blob_bytes\": %llu, "
 		       "\"stored_bytes\": %llu, \"packs\": %u, \"pack_bytes\": %llu}\n",
 		       count, (unsigned long long)files, (unsigned long long)bytes, (unsigned long long)blobs,
-		       (unsigned long long)raw, (unsigned long long)stored, store_pack_count(l->s),
+		       (unsigned long long)sums.raw, (unsigned long long)sums.stored, store_pack_count(l->s),
 		       (unsigned long long)packs);
 		return 0;
 	}
 	printf("%zu snapshots of %llu files, %s in all\n", count, (unsigned long long)files,
 	       g4_format_size(bytes, text[0], sizeof(text[0])));
 	printf("%llu different blobs, %s, stored as %s\n", (unsigned long long)blobs,
-	       g4_format_size(raw, text[1], sizeof(text[1])), g4_format_size(stored, text[2], sizeof(text[2])));
+	       g4_format_size(sums.raw, text[1], sizeof(text[1])),
+	       g4_format_size(sums.stored, text[2], sizeof(text[2])));
 	printf("%u packs, %s\n", store_pack_count(l->s), g4_format_size(packs, text[3], sizeof(text[3])));
 	if (packs > 0)
 		printf("%.2f times smaller than the snapshots\n", (double)bytes / (double)packs);

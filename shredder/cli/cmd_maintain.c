@@ -223,7 +223,7 @@ int cli_prune(int argc, char **argv)
 						     {"max-unused", required_argument, NULL, OPT_MAX_UNUSED},
 						     {"dry-run", no_argument, NULL, 'n'},
 						     {NULL, 0, NULL, 0}};
-	struct store_prune_options options = {.max_unused = 0.05};
+	struct store_prune_options options = {.max_unused = 0.05, .level = CLI_LEVEL};
 	struct cli_repo repo;
 	struct store *s;
 	int option;
@@ -461,7 +461,8 @@ int cli_forget(int argc, char **argv)
 						     {"max-unused", required_argument, NULL, OPT_MAX_UNUSED},
 						     {"dry-run", no_argument, NULL, 'n'},
 						     {NULL, 0, NULL, 0}};
-	struct forgetting f = {.by_host = true, .by_paths = true, .prune_options = {.max_unused = 0.05}};
+	struct forgetting f = {
+		.by_host = true, .by_paths = true, .prune_options = {.max_unused = 0.05, .level = CLI_LEVEL}};
 	struct store *s;
 	int option, status = G4_EXIT_OK;
 

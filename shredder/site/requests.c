@@ -326,11 +326,12 @@ static enum MHD_Result do_put(struct site *site, struct MHD_Connection *connecti
 	struct store_backend *backend = t->repository->backend;
 	struct store_id digest;
 	uint64_t there;
+	uint32_t version;
 	bool encrypted;
 	int rc;
 
 	if (body->size < STORE_PREFIX_BYTES ||
-	    store_prefix_check(body->data, t->kind, "what was sent", &encrypted) != 0)
+	    store_prefix_check(body->data, t->kind, "what was sent", &version, &encrypted) != 0)
 		return refuse(site, connection, t->client->name, MHD_HTTP_BAD_REQUEST,
 			      "this is no such file of a repository");
 	store_digest(body->data, body->size, digest.bytes);

@@ -11,6 +11,8 @@
 /* Anything but 0 ends the listing, which gives it. */
 typedef int store_list_fn(void *user, const struct store_id *name, uint64_t bytes);
 
+struct store_incoming; /* each backend's own */
+
 struct store_backend_ops {
 	/* Makes the folders. EXISTS when there is a config. */
 	int (*create)(struct store_backend *b);
@@ -19,6 +21,14 @@ struct store_backend_ops {
 	/* `name` is of no matter for CONFIG. A name that is there already has the same bytes: nothing happens. */
 	int (*put)(struct store_backend *b, enum store_kind kind, const struct store_id *name, const void *data,
 		   size_t bytes);
+	/*
+	 * The same of a file that comes in pieces and has its name at the end; name == NULL: it is given up. end() frees `in`. begin == NULL:
+	 * this backend takes whole files only (upload.h).
+	 */
+	int (*begin)(struct store_backend *b, struct store_incoming **in);
+	int (*add)(struct store_backend *b, struct store_incoming *in, const void *data, size_t bytes);
+	int (*end)(struct store_backend *b, struct store_incoming *in, enum store_kind kind,
+		   const struct store_id *name);
 	/* Exactly `bytes` bytes from `offset`; ABSENT, DAMAGED when the file is shorter. */
 	int (*get)(struct store_backend *b, enum store_kind kind, const struct store_id *name, uint64_t offset,
 		   void *to, size_t bytes);

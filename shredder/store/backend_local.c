@@ -17,6 +17,7 @@
 
 #include "store/backend.h"
 #include "store/crypto.h"
+#include "store/upload.h"
 
 /* Of a file's path behind the repository's: "snapshots/" and a name, or "packs/XX/" and one. */
 #define FILE_PATH_BYTES 96
@@ -183,25 +184,93 @@ static int make_temporary(const struct local *l, char path[FILE_PATH_BYTES], int
 	}
 }
 
+/* A file under tmp/. While all that came are whole blocks it is written past the page cache, if the file system allows it. */
+struct store_incoming {
+	int fd;
+	bool direct;
+	char path[FILE_PATH_BYTES];
+};
+
+/* Says whether it can be had; the file stays as it is when not. */
+static bool set_direct(int fd, bool direct)
+{
+	const int flags = fcntl(fd, F_GETFL);
+
+	return flags >= 0 && fcntl(fd, F_SETFL, direct ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
+}
+
+static int local_begin(struct store_backend *b, struct store_incoming **out)
+{
+	struct store_incoming *in = (struct store_incoming *)store_alloc(sizeof(*in));
+	const int rc = make_temporary((struct local *)b, in->path, &in->fd);
+
+	if (rc != 0) {
+		free(in);
+		return rc;
+	}
+	in->direct = set_direct(in->fd, true);
+	*out = in;
+	return 0;
+}
+
+static int local_add(struct store_backend *b, struct store_incoming *in, const void *data, size_t bytes)
+{
+	const uint8_t *from = (const uint8_t *)data;
+	const bool aligned = (uintptr_t)from % STORE_ALIGN_BYTES == 0;
+	size_t blocks = in->direct && aligned ? bytes - bytes % STORE_ALIGN_BYTES : 0;
+
+	if (blocks > 0 && write_all(in->fd, from, blocks) != 0) {
+		if (errno != EINVAL || lseek(in->fd, 0, SEEK_CUR) % STORE_ALIGN_BYTES != 0)
+			return fail_errno(STORE_E_IO, (struct local *)b, "cannot write", in->path);
+		blocks = 0; /* it wants larger blocks */
+	}
+	if (blocks == bytes)
+		return 0;
+	if (in->direct && !set_direct(in->fd, false))
+		return fail_errno(STORE_E_IO, (struct local *)b, "cannot write", in->path);
+	in->direct = false;
+	return write_all(in->fd, from + blocks, bytes - blocks) == 0 ?
+		       0 :
+		       fail_errno(STORE_E_IO, (struct local *)b, "cannot write", in->path);
+}
+
+static int local_end(struct store_backend *b, struct store_incoming *in, enum store_kind kind,
+		     const struct store_id *name)
+{
+	struct local *l = (struct local *)b;
+	char path[FILE_PATH_BYTES];
+	int rc = 0;
+
+	if (name != NULL) {
+		path_of(kind, name, path);
+		if (kind == STORE_PACK)
+			rc = pack_folder(l, name, path);
+		if (rc == 0 && (fsync(in->fd) != 0 || renameat(l->folder, in->path, l->folder, path) != 0 ||
+				sync_folder(l, path) != 0))
+			rc = fail_errno(STORE_E_IO, l, "cannot write", path);
+	}
+	if (name == NULL || rc != 0)
+		unlinkat(l->folder, in->path, 0);
+	close(in->fd); /* fsync() has told what was wrong; until here clean() leaves the file alone */
+	free(in);
+	return rc;
+}
+
 static int local_put(struct store_backend *b, enum store_kind kind, const struct store_id *name, const void *data,
 		     size_t bytes)
 {
-	struct local *l = (struct local *)b;
-	char path[FILE_PATH_BYTES], temporary[FILE_PATH_BYTES];
-	int fd, rc = 0;
+	struct store_incoming *in;
+	int rc = local_begin(b, &in);
 
-	path_of(kind, name, path);
-	if (kind == STORE_PACK && (rc = pack_folder(l, name, path)) != 0)
-		return rc;
-	if ((rc = make_temporary(l, temporary, &fd)) != 0)
-		return rc;
-	if (write_all(fd, (const uint8_t *)data, bytes) != 0 || fsync(fd) != 0 ||
-	    renameat(l->folder, temporary, l->folder, path) != 0 || sync_folder(l, path) != 0)
-		rc = fail_errno(STORE_E_IO, l, "cannot write", path);
 	if (rc != 0)
-		unlinkat(l->folder, temporary, 0);
-	close(fd); /* fsync() has told what was wrong; until here clean() leaves the file alone */
-	return rc;
+		return rc;
+	rc = local_add(b, in, data, bytes);
+	if (rc == 0)
+		return local_end(b, in, kind, name);
+	char text[STORE_TEXT_BYTES];
+	snprintf(text, sizeof(text), "%s", store_message());
+	local_end(b, in, kind, NULL);
+	return store_fail(rc, "%s", text);
 }
 
 static int open_file(const struct local *l, enum store_kind kind, const struct store_id *name, char *path, int *fd)
@@ -466,6 +535,9 @@ struct store_backend *store_backend_local(const char *path)
 	static const struct store_backend_ops ops = {.create = local_create,
 						     .open = local_open,
 						     .put = local_put,
+						     .begin = local_begin,
+						     .add = local_add,
+						     .end = local_end,
 						     .get = local_get,
 						     .size = local_size,
 						     .list = local_list,

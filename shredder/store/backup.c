@@ -190,6 +190,10 @@ static int run(struct backup *op, uint32_t threads, char **paths, size_t count)
 	else
 		backup_walk_paths(&workers[threads], paths, count);
 	store_crew_close(op->keeping.crew);
+	op->keeping.crew = NULL;
+	for (uint32_t i = 0; i <= threads && !atomic_load(&op->failed); i++)
+		if ((rc = store_cutter_flush(&workers[i].cutter)) != 0)
+			backup_fail(op, rc);
 	end_measuring(&measuring);
 	for (uint32_t i = 0; i <= threads; i++) {
 		store_cutter_close(&workers[i].cutter);

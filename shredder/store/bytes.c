@@ -18,6 +18,11 @@ void *store_alloc(size_t bytes)
 	return check_memory(calloc(1, bytes > 0 ? bytes : 1));
 }
 
+void *store_alloc_aligned(size_t alignment, size_t bytes)
+{
+	return check_memory(aligned_alloc(alignment, bytes));
+}
+
 void *store_realloc(void *memory, size_t bytes)
 {
 	return check_memory(realloc(memory, bytes > 0 ? bytes : 1));

@@ -7,6 +7,8 @@
 
 /* Memory, or the process ends after a sentence. */
 void *store_alloc(size_t bytes);
+/* Not zeros. */
+void *store_alloc_aligned(size_t alignment, size_t bytes);
 void *store_realloc(void *memory, size_t bytes);
 char *store_strdup(const char *text);
 

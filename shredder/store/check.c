@@ -11,6 +11,8 @@
 
 #include "store/backend.h"
 #include "store/crew.h"
+#include "store/crypto.h"
+#include "store/index.h"
 #include "store/maintain.h"
 #include "store/marks.h"
 
@@ -79,18 +81,45 @@ static int check_packs(struct check *c)
 	return 0;
 }
 
+/* False after a sentence. Of a group that cannot be opened one is enough. */
+static bool open_blob(const struct check *c, struct store_codec *codec, const struct store_header_entry *entry,
+		      const uint8_t *bytes, struct store_buf *out, bool *whole)
+{
+	const enum store_blob_type type = (enum store_blob_type)entry->type;
+	char hex[STORE_HEX_BYTES];
+
+	if (!entry->grouped)
+		return store_blob_unseal(c->s, codec, type, &entry->id, bytes + entry->offset, entry->stored,
+					 entry->raw, out) == 0;
+	if (entry->inner == 0) {
+		*whole = store_group_unseal(c->s, codec, bytes + entry->offset, entry->stored, out) == 0;
+		if (!*whole)
+			return false;
+	}
+	if (!*whole)
+		return true;
+	if ((uint64_t)entry->inner + entry->raw > out->size) {
+		store_fail(STORE_E_DAMAGED, "blob %.16s is damaged: it lies outside of its group",
+			   store_hex(&entry->id, hex));
+		return false;
+	}
+	return store_blob_verify(c->s, type, &entry->id, out->data + entry->inner, entry->raw) == 0;
+}
+
 /* The blobs that a header names against the index; `pack` may hold their bytes, or be NULL. */
 static void check_blobs(struct check *c, struct store_codec *codec, const struct store_pack *pack,
 			const struct store_buf *header, const uint8_t *bytes, struct store_buf *out)
 {
 	struct store_in in = store_in_of(header->data, header->size);
 	struct store_header_entry entry;
+	struct store_header cursor;
 	struct store_entry known;
 	char hex[STORE_HEX_BYTES], blob[STORE_HEX_BYTES];
-	uint32_t offset = STORE_PREFIX_BYTES, number;
-	uint64_t count = store_header_begin(&in);
+	uint32_t number;
+	bool whole = true; /* the group that `out` has */
 
-	while (count-- > 0 && store_header_next(&in, &offset, &entry)) {
+	store_header_open(&cursor, &in, c->s->version);
+	while (store_header_next(&cursor, &entry)) {
 		const int rc = store_index_find(c->s, &entry.id, &number, &known);
 
 		if (rc != 0 && rc != STORE_E_NO_BLOB)
@@ -98,8 +127,7 @@ static void check_blobs(struct check *c, struct store_codec *codec, const struct
 		else if (rc != 0 || known.type != entry.type || known.raw != entry.raw)
 			problem_format(c, "blob %.16s of pack %.16s is not in the index, or otherwise",
 				       store_hex(&entry.id, blob), store_hex(&pack->name, hex));
-		if (bytes != NULL && store_blob_unseal(c->s, codec, (enum store_blob_type)entry.type, &entry.id,
-						       bytes + entry.offset, entry.stored, entry.raw, out) != 0)
+		if (bytes != NULL && !open_blob(c, codec, &entry, bytes, out, &whole))
 			problem_format(c, "%s (in pack %.16s)", store_message(), store_hex(&pack->name, hex));
 		atomic_fetch_add(&c->blobs, 1);
 	}

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "store/backend.h"
+#include "store/blob.h"
 #include "store/copy.h"
 #include "store/cutter.h"
 
@@ -330,6 +331,8 @@ static int first_pass(struct copy *op, const struct store_content *root)
 		fail(op, rc);
 	store_crew_close(op->keeping.crew);
 	op->keeping.crew = NULL;
+	for (uint32_t i = 0; i < threads && rc == 0 && !atomic_load(&op->failed); i++)
+		rc = store_cutter_flush(&workers[i].cutter);
 	for (uint32_t i = 0; i < threads; i++) {
 		store_cutter_close(&workers[i].cutter);
 		store_buf_free(&workers[i].blob);
@@ -487,6 +490,7 @@ static int second_pass(struct copy *op, const struct store_content *root, struct
 
 		store_buf_add(&snapshot->root, mapped->content.data, mapped->content.size);
 		snapshot->root_count = mapped->count;
+		rc = store_cutter_flush(&w.cutter);
 	}
 	for (; w.depth > 0; w.depth--) {
 		store_dir_close(&w.frames[w.depth - 1].dir);

@@ -181,23 +181,56 @@ static void blob_associated(enum store_blob_type type, const struct store_id *id
 	memcpy(associated + 1, id, STORE_ID_BYTES);
 }
 
+/* Into `to`, which has room for `bytes`; gives what there is. */
+static size_t compress(struct store_codec *codec, const void *data, size_t bytes, uint8_t *method, uint8_t *to)
+{
+	/* room for less than the data: what does not get smaller ends early */
+	const size_t packed =
+		bytes < 2 ? 0 : ZSTD_compressCCtx(compressor(codec), to, bytes - 1, data, bytes, codec->level);
+
+	if (packed != 0 && !ZSTD_isError(packed)) {
+		*method = METHOD_ZSTD;
+		return packed;
+	}
+	*method = METHOD_PLAIN;
+	memcpy(to, data, bytes);
+	return bytes;
+}
+
+static bool decompress(struct store_codec *codec, uint8_t method, const uint8_t *data, size_t bytes, uint8_t *to,
+		       size_t raw_bytes)
+{
+	if (method == METHOD_PLAIN && bytes == raw_bytes) {
+		memcpy(to, data, raw_bytes);
+		return true;
+	}
+	return method == METHOD_ZSTD &&
+	       ZSTD_decompressDCtx(decompressor(codec), to, raw_bytes, data, bytes) == raw_bytes;
+}
+
+int store_blob_verify(const struct store *s, enum store_blob_type type, const struct store_id *id, const void *data,
+		      size_t bytes)
+{
+	uint8_t digest[G4_BLAKE3_BYTES];
+	char hex[STORE_HEX_BYTES];
+	struct store_id found;
+
+	g4_blake3(data, bytes, digest);
+	store_name_blob(s, type, digest, &found);
+	return store_id_equal(&found, id) ?
+		       0 :
+		       store_fail(STORE_E_DAMAGED, "blob %.16s is damaged: it holds something else",
+				  store_hex(id, hex));
+}
+
 void store_blob_seal(const struct store *s, struct store_codec *codec, enum store_blob_type type,
 		     const struct store_id *id, const void *data, size_t bytes, struct store_buf *out)
 {
 	uint8_t associated[1 + STORE_ID_BYTES];
-	size_t packed;
 
 	codec->plain.size = 0;
 	uint8_t *plain = store_buf_reserve(&codec->plain, 1 + bytes);
-	/* room for less than the data: what does not get smaller ends early */
-	packed = bytes < 2 ? 0 : ZSTD_compressCCtx(compressor(codec), plain + 1, bytes - 1, data, bytes, codec->level);
-	if (packed == 0 || ZSTD_isError(packed)) {
-		plain[0] = METHOD_PLAIN;
-		memcpy(plain + 1, data, bytes);
-		packed = bytes;
-	} else {
-		plain[0] = METHOD_ZSTD;
-	}
+	const size_t packed = compress(codec, data, bytes, plain, plain + 1);
 	blob_associated(type, id, associated);
 	uint8_t *to = store_buf_reserve(out, 1 + packed + STORE_SEAL_BYTES);
 	store_seal(s->encrypted ? s->blob_key : NULL, associated, sizeof(associated), plain, 1 + packed, to);
@@ -209,9 +242,8 @@ int store_blob_unseal(const struct store *s, struct store_codec *codec, enum sto
 		      struct store_buf *out)
 {
 	const size_t overhead = store_seal_bytes(s->encrypted);
-	uint8_t associated[1 + STORE_ID_BYTES], digest[G4_BLAKE3_BYTES];
+	uint8_t associated[1 + STORE_ID_BYTES];
 	char hex[STORE_HEX_BYTES];
-	struct store_id found;
 
 	blob_associated(type, id, associated);
 	codec->plain.size = 0;
@@ -226,18 +258,54 @@ int store_blob_unseal(const struct store *s, struct store_codec *codec, enum sto
 		return store_fail(STORE_E_DAMAGED, "blob %.16s is damaged: its authentication fails",
 				  store_hex(id, hex));
 	uint8_t *to = store_buf_reserve(out, raw_bytes);
-	if (plain[0] == METHOD_PLAIN && plain_bytes == raw_bytes)
-		memcpy(to, plain + 1, raw_bytes);
-	else if (plain[0] != METHOD_ZSTD ||
-		 ZSTD_decompressDCtx(decompressor(codec), to, raw_bytes, plain + 1, plain_bytes) != raw_bytes)
+	if (!decompress(codec, plain[0], plain + 1, plain_bytes, to, raw_bytes))
 		return store_fail(STORE_E_DAMAGED, "blob %.16s is damaged: it cannot be decompressed",
 				  store_hex(id, hex));
 	out->size = raw_bytes;
-	g4_blake3(to, raw_bytes, digest);
-	store_name_blob(s, type, digest, &found);
-	if (!store_id_equal(&found, id))
-		return store_fail(STORE_E_DAMAGED, "blob %.16s is damaged: it holds something else",
-				  store_hex(id, hex));
+	return store_blob_verify(s, type, id, to, raw_bytes);
+}
+
+/* ---- groups: method | raw bytes (u32) | data, associated: the kind in a header */
+
+static const uint8_t group_associated[1] = {3};
+#define GROUP_HEAD_BYTES 5
+
+void store_group_seal(const struct store *s, struct store_codec *codec, const void *data, size_t bytes,
+		      struct store_buf *out)
+{
+	const uint32_t raw_bytes = (uint32_t)bytes;
+
+	codec->plain.size = 0;
+	uint8_t *plain = store_buf_reserve(&codec->plain, GROUP_HEAD_BYTES + bytes);
+	const size_t packed = compress(codec, data, bytes, plain, plain + GROUP_HEAD_BYTES);
+	memcpy(plain + 1, &raw_bytes, sizeof(raw_bytes));
+	uint8_t *to = store_buf_reserve(out, GROUP_HEAD_BYTES + packed + STORE_SEAL_BYTES);
+	store_seal(s->encrypted ? s->blob_key : NULL, group_associated, sizeof(group_associated), plain,
+		   GROUP_HEAD_BYTES + packed, to);
+	out->size += GROUP_HEAD_BYTES + packed + store_seal_bytes(s->encrypted);
+}
+
+int store_group_unseal(const struct store *s, struct store_codec *codec, const uint8_t *stored, size_t stored_bytes,
+		       struct store_buf *out)
+{
+	const size_t overhead = store_seal_bytes(s->encrypted) + GROUP_HEAD_BYTES;
+	uint32_t raw_bytes;
+
+	codec->plain.size = 0;
+	out->size = 0;
+	if (stored_bytes <= overhead)
+		return store_fail(STORE_E_DAMAGED, "a group of blobs is damaged: it has an impossible size");
+	uint8_t *plain = store_buf_reserve(&codec->plain, stored_bytes);
+	if (!store_unseal(s->encrypted ? s->blob_key : NULL, group_associated, sizeof(group_associated), stored,
+			  stored_bytes, plain))
+		return store_fail(STORE_E_DAMAGED, "a group of blobs is damaged: its authentication fails");
+	memcpy(&raw_bytes, plain + 1, sizeof(raw_bytes));
+	if (raw_bytes == 0 || raw_bytes > STORE_GROUP_MAX)
+		return store_fail(STORE_E_DAMAGED, "a group of blobs is damaged: it has an impossible size");
+	if (!decompress(codec, plain[0], plain + GROUP_HEAD_BYTES, stored_bytes - overhead,
+			store_buf_reserve(out, raw_bytes), raw_bytes))
+		return store_fail(STORE_E_DAMAGED, "a group of blobs is damaged: it cannot be decompressed");
+	out->size = raw_bytes;
 	return 0;
 }
 

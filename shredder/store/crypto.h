@@ -54,6 +54,17 @@ int store_blob_unseal(const struct store *s, struct store_codec *codec, enum sto
 		      const struct store_id *id, const uint8_t *stored, size_t stored_bytes, uint64_t raw_bytes,
 		      struct store_buf *out);
 
+/*
+ * A group: blobs one after the other, compressed and sealed as one. What it holds is compared with ids when a blob of it is read.
+ */
+void store_group_seal(const struct store *s, struct store_codec *codec, const void *data, size_t bytes,
+		      struct store_buf *out);
+int store_group_unseal(const struct store *s, struct store_codec *codec, const uint8_t *stored, size_t stored_bytes,
+		       struct store_buf *out);
+/* These bytes are what `id` names; else DAMAGED. */
+int store_blob_verify(const struct store *s, enum store_blob_type type, const struct store_id *id, const void *data,
+		      size_t bytes);
+
 /* method | raw length | data, compressed when that is shorter. */
 void store_body_pack(const struct store_buf *body, struct store_buf *out);
 int store_body_unpack(const uint8_t *data, size_t bytes, struct store_buf *body);

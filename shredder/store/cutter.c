@@ -26,6 +26,8 @@ void store_cutter_close(struct store_cutter *c)
 	store_codec_free(&c->codec);
 	store_buf_free(&c->sealed);
 	store_buf_free(&c->content);
+	for (int type = STORE_DATA; type <= STORE_TREE; type++)
+		store_group_free(&c->groups[type]);
 	free(c->buffer);
 }
 
@@ -63,8 +65,56 @@ static bool give(struct store_keeping *k, enum store_blob_type type, uint32_t nu
 	return false;
 }
 
+static int seal_group(struct store_cutter *c, const struct store_group *group)
+{
+	struct store_keeping *k = c->keeping;
+
+	c->sealed.size = 0;
+	store_group_seal(k->s, &c->codec, group->raw.data, group->raw.size, &c->sealed);
+	atomic_fetch_add(&k->new_blobs, group->count);
+	atomic_fetch_add(&k->new_bytes, group->raw.size);
+	atomic_fetch_add(&k->stored_bytes, c->sealed.size);
+	return k->packer == NULL ? 0 : store_packer_add_group(k->packer, group, &c->sealed);
+}
+
+/* Somebody who has nothing to do gets it, or it is sealed here. */
+static int end_group(struct store_cutter *c, struct store_group *group)
+{
+	struct store_keeping *k = c->keeping;
+	struct store_keeping_job job = {.blob = true};
+
+	if (group->count == 0)
+		return 0;
+	if (k->crew != NULL && store_crew_has_idle(k->crew)) {
+		job.of_blob.group = (struct store_group *)store_alloc(sizeof(*group));
+		*job.of_blob.group = *group;
+		if (store_crew_give(k->crew, &job)) {
+			memset(group, 0, sizeof(*group));
+			return 0;
+		}
+		free(job.of_blob.group);
+	}
+	const int rc = seal_group(c, group);
+	store_group_clear(group);
+	return rc;
+}
+
+int store_cutter_flush(struct store_cutter *c)
+{
+	const int rc = end_group(c, &c->groups[STORE_DATA]);
+
+	return rc != 0 ? rc : end_group(c, &c->groups[STORE_TREE]);
+}
+
 int store_cutter_do(struct store_cutter *c, struct store_blob_job *job)
 {
+	if (job->group != NULL) {
+		const int rc = seal_group(c, job->group);
+
+		store_group_free(job->group);
+		free(job->group);
+		return rc;
+	}
 	const int rc = seal(c, job->type, job->number, &job->id, job->data, job->bytes);
 
 	free(job->data);
@@ -81,6 +131,11 @@ static int keep_digest(struct store_cutter *c, enum store_blob_type type, const 
 	const int fresh = store_index_claim(k->s, id, type, &number);
 	if (fresh != 1)
 		return fresh;
+	if (k->s->version >= 2 && bytes <= STORE_GROUPED_BYTES) {
+		struct store_group *group = &c->groups[type];
+
+		return store_group_add(group, type, number, id, data, bytes) ? end_group(c, group) : 0;
+	}
 	if (give(k, type, number, id, data, bytes))
 		return 0;
 	return seal(c, type, number, id, data, bytes);

@@ -11,6 +11,8 @@
 #include <stdatomic.h>
 
 #include "store/crew.h"
+#include "store/crypto.h"
+#include "store/packer.h"
 #include "store/tree.h"
 
 /* A piece of a stream: twice the longest chunk at least. */
@@ -25,8 +27,9 @@ struct store_keeping {
 	atomic_ullong new_blobs, new_bytes, stored_bytes;
 };
 
-/* A blob to be sealed, by whoever has nothing to do. */
+/* A blob or a group to be sealed, by whoever has nothing to do. */
 struct store_blob_job {
+	struct store_group *group; /* or NULL and: */
 	enum store_blob_type type;
 	uint32_t number;
 	struct store_id id;
@@ -52,7 +55,8 @@ struct store_cutter {
 	uint8_t *buffer;
 	size_t have;
 	struct store_buf sealed;
-	struct store_buf content; /* parts so far */
+	struct store_group groups[3]; /* by type; not used in format 1 */
+	struct store_buf content;     /* parts so far */
 	uint64_t content_count;
 };
 
@@ -85,5 +89,7 @@ void store_pieces_free(struct store_pieces *p);
 int store_cutter_keep(struct store_cutter *c, enum store_blob_type type, const void *data, size_t bytes,
 		      struct store_id *id);
 int store_cutter_do(struct store_cutter *c, struct store_blob_job *job);
+/* Stores the small blobs that wait for others: before the packer finishes, when the crew is done. */
+int store_cutter_flush(struct store_cutter *c);
 
 #endif

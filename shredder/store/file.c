@@ -19,29 +19,30 @@ static const char *kind_word(enum store_kind kind)
 	return "";
 }
 
-void store_prefix_make(uint8_t prefix[STORE_PREFIX_BYTES], enum store_kind kind, bool encrypted)
+void store_prefix_make(uint8_t prefix[STORE_PREFIX_BYTES], enum store_kind kind, uint32_t version, bool encrypted)
 {
 	memset(prefix, 0, STORE_PREFIX_BYTES);
 	memcpy(prefix, magic, sizeof(magic));
 	prefix[8] = (uint8_t)kind;
 	prefix[9] = encrypted ? 1 : 0;
-	prefix[10] = STORE_VERSION;
+	prefix[10] = (uint8_t)version;
 }
 
-int store_prefix_check(const uint8_t *prefix, enum store_kind kind, const char *what, bool *encrypted)
+int store_prefix_check(const uint8_t *prefix, enum store_kind kind, const char *what, uint32_t *version,
+		       bool *encrypted)
 {
-	const uint32_t version = prefix[10] | (uint32_t)prefix[11] << 8;
 	uint8_t wanted[STORE_PREFIX_BYTES];
 
+	*version = prefix[10] | (uint32_t)prefix[11] << 8;
 	if (memcmp(prefix, magic, sizeof(magic)) != 0)
 		return store_fail(STORE_E_DAMAGED, "%s is no file of a repository, or its beginning is damaged", what);
-	if (version > STORE_VERSION)
+	if (*version > STORE_VERSION)
 		return store_fail(STORE_E_VERSION,
 				  "%s is of format version %u; this program knows versions up to %d: use a newer one",
-				  what, version, STORE_VERSION);
+				  what, *version, STORE_VERSION);
 	*encrypted = (prefix[9] & 1) != 0;
-	store_prefix_make(wanted, kind, *encrypted);
-	if (memcmp(prefix, wanted, sizeof(wanted)) != 0)
+	store_prefix_make(wanted, kind, *version, *encrypted);
+	if (*version == 0 || memcmp(prefix, wanted, sizeof(wanted)) != 0)
 		return store_fail(STORE_E_DAMAGED, "%s is damaged: its first bytes are not those of a %s", what,
 				  kind_word(kind));
 	return 0;
@@ -65,6 +66,7 @@ int store_raw_get(struct store_backend *backend, enum store_kind kind, const str
 	uint8_t digest[STORE_ID_BYTES];
 	char what[80];
 	uint64_t size;
+	uint32_t version;
 	bool encrypted;
 	int rc = backend->ops->size(backend, kind, name, &size);
 
@@ -78,7 +80,7 @@ int store_raw_get(struct store_backend *backend, enum store_kind kind, const str
 	if (rc != 0)
 		return rc;
 	bytes->size = size;
-	rc = store_prefix_check(bytes->data, kind, what, &encrypted);
+	rc = store_prefix_check(bytes->data, kind, what, &version, &encrypted);
 	if (rc != 0 || kind == STORE_CONFIG)
 		return rc;
 	store_digest(bytes->data, bytes->size, digest);
@@ -95,7 +97,7 @@ int store_file_put(struct store *s, enum store_kind kind, const struct store_buf
 	if (body->size > STORE_BODY_MAX)
 		return store_fail(STORE_E_INVAL, "the %s would be larger than it may be", kind_word(kind));
 	store_body_pack(body, &packed);
-	store_prefix_make(store_buf_reserve(&file, STORE_PREFIX_BYTES), kind, s->encrypted);
+	store_prefix_make(store_buf_reserve(&file, STORE_PREFIX_BYTES), kind, s->version, s->encrypted);
 	file.size = STORE_PREFIX_BYTES;
 	uint8_t *to = store_buf_reserve(&file, packed.size + STORE_SEAL_BYTES);
 	store_seal(s->encrypted ? s->file_key : NULL, file.data, STORE_PREFIX_BYTES, packed.data, packed.size, to);
@@ -119,6 +121,9 @@ int store_file_get(struct store *s, enum store_kind kind, const struct store_id 
 	if (rc == 0 && ((file.data[9] & 1) != 0) != s->encrypted)
 		rc = store_fail(STORE_E_DAMAGED, "%s is %s, unlike the repository: it is not used", what,
 				s->encrypted ? "not encrypted" : "encrypted");
+	if (rc == 0 && file.data[10] != s->version)
+		rc = store_fail(STORE_E_DAMAGED, "%s is of format version %u, unlike the repository: it is not used",
+				what, file.data[10]);
 	if (rc == 0) {
 		uint8_t *to = store_buf_reserve(&packed, file.size);
 

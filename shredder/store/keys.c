@@ -76,7 +76,7 @@ int store_key_add(struct store *s, const struct store_secret *secret, struct sto
 	rc = wrapping_key(secret, &key, wrap);
 	if (rc != 0)
 		return rc;
-	store_prefix_make(store_buf_reserve(&file, KEY_FILE_BYTES), STORE_KEY, true);
+	store_prefix_make(store_buf_reserve(&file, KEY_FILE_BYTES), STORE_KEY, s->version, true);
 	file.size = STORE_PREFIX_BYTES;
 	store_buf_u32(&file, key.kdf);
 	store_buf_u32(&file, key.passes);

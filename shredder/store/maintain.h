@@ -42,6 +42,7 @@ static inline bool store_policy_empty(const struct store_policy *p)
 struct store_prune_options {
 	double max_unused; /* share of what is kept that may stay unused in packs that have both, 0 to 1 */
 	bool dry_run;
+	int level; /* of groups that are made again */
 	void (*progress)(void *user, uint64_t done, uint64_t total);
 	void *user;
 };

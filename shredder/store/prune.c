@@ -8,8 +8,10 @@
 #include <time.h>
 
 #include "store/backend.h"
+#include "store/blob.h"
 #include "store/maintain.h"
 #include "store/marks.h"
+#include "store/packer.h"
 
 /* --------------------------------------------------------------------------------------------------------- policy */
 
@@ -111,17 +113,51 @@ static int by_waste(const void *a, const void *b)
 	return x > y ? -1 : x < y;
 }
 
+static int move_blob(struct store *s, struct store_codec *codec, struct store_packer *packer, uint32_t number,
+		     const struct store_entry *entry, struct store_buf *raw, struct store_buf *stored)
+{
+	const enum store_blob_type type = (enum store_blob_type)entry->type;
+	int rc = store_blob_raw(s, entry, stored);
+
+	if (rc == 0)
+		rc = store_blob_unseal(s, codec, type, &entry->id, stored->data, stored->size, entry->raw, raw);
+	return rc != 0 ? rc : store_packer_add(packer, type, number, &entry->id, stored, entry->raw);
+}
+
+static int add_group(struct store *s, struct store_codec *codec, struct store_packer *packer, struct store_group *group,
+		     struct store_buf *stored)
+{
+	stored->size = 0;
+	store_group_seal(s, codec, group->raw.data, group->raw.size, stored);
+	const int rc = store_packer_add_group(packer, group, stored);
+	store_group_clear(group);
+	return rc;
+}
+
+/* A member of a group, into a new one. */
+static int regroup(struct store *s, struct store_codec *codec, struct store_packer *packer, struct store_group *group,
+		   uint32_t number, const struct store_entry *entry, struct store_buf *raw, struct store_buf *stored)
+{
+	const enum store_blob_type type = (enum store_blob_type)entry->type;
+	const int rc = store_blob_get(s, codec, type, &entry->id, raw);
+
+	if (rc != 0 || !store_group_add(group, type, number, &entry->id, raw->data, raw->size))
+		return rc;
+	return add_group(s, codec, packer, group, stored);
+}
+
 /* Moves the used blobs of the packs that go to new ones. They are opened on the way: what is damaged must not be all that is left. */
 static int repack(struct store *s, const struct store_marks *marks, uint64_t blobs, const bool *keep,
 		  const struct store_prune_options *options, const struct store_prune_result *result)
 {
 	struct store_packer *packer = store_packer_open(s);
 	struct store_buf raw = {0}, stored = {0};
+	struct store_group groups[3] = {0}; /* by type */
 	struct store_codec codec;
 	uint64_t done = 0;
 	int rc = 0;
 
-	store_codec_init(&codec, 0);
+	store_codec_init(&codec, options->level);
 	for (uint64_t i = 0; i < blobs && rc == 0; i++) {
 		struct store_entry entry;
 
@@ -132,16 +168,18 @@ static int repack(struct store *s, const struct store_marks *marks, uint64_t blo
 			break;
 		if (entry.pack == STORE_PACK_PENDING || keep[entry.pack])
 			continue;
-		rc = store_blob_raw(s, &entry, &stored);
-		if (rc == 0)
-			rc = store_blob_unseal(s, &codec, (enum store_blob_type)entry.type, &entry.id, stored.data,
-					       stored.size, entry.raw, &raw);
-		if (rc == 0)
-			rc = store_packer_add(packer, (enum store_blob_type)entry.type, (uint32_t)i, &entry.id, &stored,
-					      entry.raw);
-		done += entry.stored;
+		rc = entry.grouped ?
+			     regroup(s, &codec, packer, &groups[entry.type], (uint32_t)i, &entry, &raw, &stored) :
+			     move_blob(s, &codec, packer, (uint32_t)i, &entry, &raw, &stored);
+		done += entry.grouped ? entry.raw : entry.stored;
 		if (options->progress != NULL)
-			options->progress(options->user, done, result->repacked_bytes);
+			options->progress(options->user, g4_min64(done, result->repacked_bytes),
+					  result->repacked_bytes);
+	}
+	for (int type = STORE_DATA; type <= STORE_TREE; type++) {
+		if (rc == 0 && groups[type].count > 0)
+			rc = add_group(s, &codec, packer, &groups[type], &stored);
+		store_group_free(&groups[type]);
 	}
 	if (rc == 0)
 		rc = store_packer_finish(packer);
@@ -207,32 +245,38 @@ static int check_there(struct store *s, uint32_t known, const struct store_liste
 	return 0;
 }
 
+struct choosing {
+	const struct store_marks *marks;
+	struct pack_use *use;
+	struct store_prune_result *result;
+};
+
+static void count_blob(void *user, uint32_t number, const struct store_entry *entry, uint64_t stored)
+{
+	const struct choosing *c = (const struct choosing *)user;
+
+	if (c->marks->used[number]) {
+		c->use[entry->pack].used += stored;
+		c->result->used_blobs++;
+		c->result->used_bytes += stored;
+	} else {
+		c->use[entry->pack].unused += stored;
+		c->result->unused_blobs++;
+		c->result->unused_bytes += stored;
+	}
+}
+
 /* Which packs stay. */
-static int choose(struct store *s, const struct store_marks *marks, uint64_t blobs, uint32_t packs, double max_unused,
-		  bool *keep, struct store_prune_result *result)
+static int choose(struct store *s, const struct store_marks *marks, uint32_t packs, double max_unused, bool *keep,
+		  struct store_prune_result *result)
 {
 	struct pack_use *use = (struct pack_use *)store_alloc((packs + 1) * sizeof(*use));
+	struct choosing choosing = {.marks = marks, .use = use, .result = result};
 	double allowed;
-	int rc = 0;
 
 	for (uint32_t i = 0; i < packs; i++)
 		use[i].pack = i;
-	for (uint64_t i = 0; i < blobs && rc == 0; i++) {
-		struct store_entry entry;
-
-		rc = store_index_at(s, (uint32_t)i, &entry);
-		if (rc != 0)
-			break;
-		if (marks->used[i]) {
-			use[entry.pack].used += entry.stored;
-			result->used_blobs++;
-			result->used_bytes += entry.stored;
-		} else {
-			use[entry.pack].unused += entry.stored;
-			result->unused_blobs++;
-			result->unused_bytes += entry.stored;
-		}
-	}
+	const int rc = store_index_shares(s, count_blob, &choosing);
 	/* a pack whose blobs all lie elsewhere too has neither */
 	allowed = max_unused * (double)result->used_bytes;
 	result->left_unused_bytes = 0;
@@ -331,7 +375,7 @@ int store_prune(struct store *s, const struct store_prune_options *options, stru
 			names[i] = store_pack_at(s, i).name;
 		if (known > 1)
 			qsort(names, known, STORE_ID_BYTES, by_id);
-		rc = choose(s, &marks, blobs, known, options->max_unused, keep, result);
+		rc = choose(s, &marks, known, options->max_unused, keep, result);
 		count_unknown(packs, count, names, known, result);
 	}
 	if (rc == 0 && !options->dry_run && result->repacked_packs > 0)

@@ -5,6 +5,7 @@
 #include "base/uuid_host.h"
 #include "chunk/rule.h"
 #include "store/backend.h"
+#include "store/blob.h"
 #include "store/crypto.h"
 #include "store/index.h"
 #include "store/keys.h"
@@ -93,6 +94,7 @@ void store_close(struct store *s)
 		return;
 	store_unlock(s);
 	store_index_free(s);
+	store_groups_free(s->groups);
 	if (s->backend != NULL)
 		s->backend->ops->close(s->backend);
 	store_wipe(s, sizeof(*s));
@@ -107,9 +109,15 @@ int store_backend_at(const struct store_place *place, struct store_backend **out
 	return 0;
 }
 
-/* Config comes last: without it there is no repository. */
 int store_create(const struct store_place *place, const struct store_secret *secret,
 		 const struct shredder_params *params, struct store **out)
+{
+	return store_create_as(place, secret, params, &(struct store_form){.version = STORE_VERSION}, out);
+}
+
+/* Config comes last: without it there is no repository. */
+int store_create_as(const struct store_place *place, const struct store_secret *secret,
+		    const struct shredder_params *params, const struct store_form *form, struct store **out)
 {
 	struct store *s = (struct store *)store_alloc(sizeof(*s));
 	struct store_buf body = {0};
@@ -118,6 +126,8 @@ int store_create(const struct store_place *place, const struct store_secret *sec
 
 	if (rc == 0)
 		rc = store_backend_at(place, &s->backend);
+	s->version = form->version;
+	s->groups = store_groups_new();
 	s->encrypted = secret != NULL;
 	if (rc == 0)
 		rc = s->backend->ops->create(s->backend);
@@ -153,6 +163,7 @@ static int open_config(struct store *s, store_ask_fn *ask, void *user)
 	int rc = store_raw_get(s->backend, STORE_CONFIG, &none, &raw);
 
 	if (rc == 0) {
+		s->version = raw.data[10];
 		s->encrypted = (raw.data[9] & 1) != 0;
 		if (s->encrypted && ask == NULL)
 			rc = store_fail(STORE_E_INVAL, "%s is encrypted; leave --no-encryption out", s->backend->path);
@@ -188,6 +199,7 @@ int store_open_backend(struct store_backend *backend, store_ask_fn *ask, void *u
 	int rc;
 
 	s->backend = backend;
+	s->groups = store_groups_new();
 	rc = backend->ops->open(backend);
 	if (rc == 0)
 		rc = open_config(s, ask, user);

@@ -6,7 +6,8 @@
  *	crypto.h    keys, sealing, names, compression
  *	backend.h   where files lie; a file appears whole or not at all
  *	store.h     this: errors, opening, sealed files, locks
- *	index.h     where blobs lie; packs and index files
+ *	index.h     where blobs lie; index files (table.h); the layout of packs (pack.h)
+ *	blob.h      reading blobs; packer.h writes them, group.h collects small ones
  *	tree.h      directories and snapshots
  *	backup.h, restore.h, maintain.h   what the commands do
  *
@@ -25,7 +26,7 @@
 #include "store/bytes.h"
 #include <shredder/shredder.h>
 
-#define STORE_VERSION 1
+#define STORE_VERSION 2
 #define STORE_ID_BYTES 32
 #define STORE_HEX_BYTES (2 * STORE_ID_BYTES + 1)
 #define STORE_KEY_BYTES 32
@@ -34,6 +35,7 @@
 #define STORE_BLOB_MAX (64 * G4_MIB)
 #define STORE_BODY_MAX G4_GIB
 #define STORE_PACK_MAX G4_GIB
+#define STORE_GROUP_MAX (4 * G4_MIB) /* what one group holds */
 #define STORE_TEXT_BYTES 1024
 
 /* X(NAME, number, sentence) */
@@ -94,11 +96,13 @@ enum store_blob_type { STORE_DATA = 1, STORE_TREE = 2 };
 
 struct store_backend;
 struct store_index;
+struct store_groups;
 struct store_lock;
 
 /* Constant after opening, but for what the pointers lead to. */
 struct store {
 	struct store_backend *backend;
+	uint32_t version; /* of the format, of all its files */
 	bool encrypted;
 	uint8_t master[STORE_KEY_BYTES];
 	uint8_t file_key[STORE_KEY_BYTES], blob_key[STORE_KEY_BYTES], name_key[STORE_KEY_BYTES];
@@ -107,7 +111,8 @@ struct store {
 	int64_t created;
 	struct shredder_params params;
 	struct store_index *index; /* NULL until store_index_load() */
-	uint64_t index_bytes;	   /* of memory for entries, set before loading; 0: STORE_INDEX_BYTES */
+	struct store_groups *groups;
+	uint64_t index_bytes; /* of memory for entries, set before loading; 0: STORE_INDEX_BYTES */
 	struct store_lock *lock;
 };
 
@@ -133,6 +138,12 @@ struct store_secret {
  */
 int store_create(const struct store_place *place, const struct store_secret *secret,
 		 const struct shredder_params *params, struct store **out);
+/* The same with what is otherwise chosen. */
+struct store_form {
+	uint32_t version; /* 1 to STORE_VERSION */
+};
+int store_create_as(const struct store_place *place, const struct store_secret *secret,
+		    const struct shredder_params *params, const struct store_form *form, struct store **out);
 /*
  * `ask` is called when the repository turns out to be there and encrypted; it gives 0 and fills *secret, or fails. NULL: a repository
  * without encryption is wanted. The other kind is refused either way: whoever holds the repository could have put another
@@ -153,9 +164,10 @@ int store_file_get(struct store *s, enum store_kind kind, const struct store_id 
 /* The bytes of a whole file whose name was compared with them; prefix checked. */
 int store_raw_get(struct store_backend *backend, enum store_kind kind, const struct store_id *name,
 		  struct store_buf *bytes);
-/* Checks a prefix and tells whether the file is encrypted. */
-int store_prefix_check(const uint8_t *prefix, enum store_kind kind, const char *what, bool *encrypted);
-void store_prefix_make(uint8_t prefix[STORE_PREFIX_BYTES], enum store_kind kind, bool encrypted);
+/* Checks a prefix and tells its version and whether the file is encrypted. */
+int store_prefix_check(const uint8_t *prefix, enum store_kind kind, const char *what, uint32_t *version,
+		       bool *encrypted);
+void store_prefix_make(uint8_t prefix[STORE_PREFIX_BYTES], enum store_kind kind, uint32_t version, bool encrypted);
 
 /* ---- keys */
 struct store_key_info {

@@ -341,8 +341,7 @@ int store_table_at(struct store_table *t, uint32_t number, struct store_entry *e
 	return rc;
 }
 
-void store_table_place(struct store_table *t, uint32_t number, uint32_t pack, uint32_t offset, uint32_t stored,
-		       uint32_t raw)
+void store_table_place(struct store_table *t, uint32_t number, const struct store_entry *place)
 {
 	int rc = 0;
 
@@ -350,10 +349,10 @@ void store_table_place(struct store_table *t, uint32_t number, uint32_t pack, ui
 	struct segment *segment = &t->segments[number / SEGMENT_ENTRIES];
 	struct store_entry *entry = segment->pages != NULL ? entry_at(t, number, &rc) : NULL;
 	if (entry != NULL && entry->pack == STORE_PACK_PENDING) {
-		entry->pack = pack;
-		entry->offset = offset;
-		entry->stored = stored;
-		entry->raw = raw;
+		const struct store_id id = entry->id;
+
+		*entry = *place;
+		entry->id = id;
 		segment->pending--;
 	}
 	pthread_mutex_unlock(&t->mutex);

@@ -29,7 +29,8 @@ struct store_entry {
 	struct store_id id;
 	uint32_t pack; /* number, or STORE_PACK_PENDING */
 	uint32_t offset, stored, raw;
-	uint8_t type;
+	/* grouped: offset and stored are a group's, which holds the blob at `inner` */
+	uint32_t type : 2, grouped : 1, inner : 24;
 };
 
 /* Memory for entries unless somebody says otherwise: 5 million. */
@@ -46,8 +47,7 @@ int store_table_find(struct store_table *t, const struct store_id *id, uint32_t 
 int store_table_add(struct store_table *t, const struct store_entry *entry, uint32_t *number);
 int store_table_at(struct store_table *t, uint32_t number, struct store_entry *entry);
 /* A pending entry gets its place; it is in memory, so this cannot fail. One that has a place keeps it. */
-void store_table_place(struct store_table *t, uint32_t number, uint32_t pack, uint32_t offset, uint32_t stored,
-		       uint32_t raw);
+void store_table_place(struct store_table *t, uint32_t number, const struct store_entry *place);
 uint64_t store_table_count(struct store_table *t);
 
 struct store_table_sizes {

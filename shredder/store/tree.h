@@ -3,7 +3,7 @@
 #ifndef SHREDDER_STORE_TREE_H
 #define SHREDDER_STORE_TREE_H
 
-#include "store/index.h"
+#include "store/blob.h"
 
 /* X(NAME, number, word) */
 #define STORE_NODE_TYPES(X)                                                                                            \

@@ -60,10 +60,11 @@ static void header(const uint8_t *data, size_t size)
 {
 	struct store_in in = store_in_of(data, size);
 	struct store_header_entry entry;
-	uint32_t offset = STORE_PREFIX_BYTES;
-	uint64_t count = store_header_begin(&in);
+	struct store_header header;
 
-	while (count-- > 0 && store_header_next(&in, &offset, &entry)) {
+	store_header_open(&header, &in, size % 2 + 1);
+	while (store_header_next(&header, &entry)) {
+		require((uint64_t)entry.inner + entry.raw <= STORE_GROUP_MAX || !entry.grouped);
 		require(entry.offset + entry.stored <= STORE_PACK_MAX && entry.raw > 0 && entry.raw <= STORE_BLOB_MAX);
 		outcome += entry.offset;
 	}
@@ -81,11 +82,11 @@ static void body(const uint8_t *data, size_t size)
 /* A pack without encryption, whose checksum somebody who is not us made: the input is made right at its end. */
 static void pack(const uint8_t *data, size_t size)
 {
-	const struct store s = {.encrypted = false};
+	const struct store s = {.version = size % 2 + 1, .encrypted = false};
 	struct store_buf bytes = {0}, packed = {0}, out = {0};
 	const struct store_buf raw = {(uint8_t *)data, size, size};
 
-	store_prefix_make(store_buf_reserve(&bytes, STORE_PREFIX_BYTES), STORE_PACK, false);
+	store_prefix_make(store_buf_reserve(&bytes, STORE_PREFIX_BYTES), STORE_PACK, s.version, false);
 	bytes.size = STORE_PREFIX_BYTES;
 	for (size_t i = 0; i < size % 64; i++)
 		store_buf_u8(&bytes, 0);

@@ -12,6 +12,21 @@ same() { # same NAME WANTED FOUND: files
 	diff "$2" "$3" >difference 2>&1
 	equals "$1" "" "$(head -n 5 difference)"
 }
+turned_away() { # turned_away PORT PID: until that process has asked a server that is not there, or has ended
+	python3 -c '
+import socket, sys
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+listener.settimeout(0.1)
+while True:
+    try:
+        listener.accept()[0].close()
+        break
+    except TimeoutError:
+        with open(f"/proc/{sys.argv[2]}/stat") as stat:
+            if stat.read().rpartition(")")[2].split()[0] == "Z":
+                break
+' "$1" "$2"
+}
 noise() { # noise BYTES SEED: bytes that do not compress and are always the same
 	openssl enc -aes-128-ctr -K "$(printf %032x "$2")" -iv 0 -in /dev/zero 2>/dev/null | head -c "$1"
 }

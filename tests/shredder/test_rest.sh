@@ -90,11 +90,13 @@ exec 9>feed
 noise 20000000 4 >&9
 until [ -n "$(ls site/locks)" ]; do kill -0 "$pid" || break; sleep 0.05; done
 stop # the server goes while a backup runs, and comes back
-noise 20000000 5 >&9
-sleep 1
+noise 20000000 5 >&9 & # it waits while nothing can be sent
+feeder=$!
+turned_away "$port" "$pid" 9>&-
 python3 again.py "$work/site" port 9>&- &
 server=$!
 exec 9>&-
+wait "$feeder"
 wait "$pid"
 equals "a server that starts again in the middle of a backup" 0 $?
 exits 0 "... leaves a whole repository" "$shredder" check --read-data

@@ -190,7 +190,7 @@ until [ -n "$(ls root/ann/tmp)" ]; do
 	sleep 0.01
 done
 stop -9
-sleep 1
+turned_away "$port" "$pid"
 serve
 wait "$pid"
 equals "an agent that is killed and started again in the middle of a backup" 0 $?

@@ -23,6 +23,7 @@
 #include "store/backup.h"
 #include "store/exclude.h"
 #include "store/maintain.h"
+#include "store/packer.h"
 #include "store/restore.h"
 #include "store/resume.h"
 
@@ -603,6 +604,93 @@ static void no_name_leaves_the_target(void **state)
 	store_close(s);
 }
 
+/* -------------------------------------------------------------------------------------------------------- groups */
+
+/* Two blobs of a group that somebody with the keys has made wrongly: the second one's id, or how long it is, is a lie. */
+static void a_group_is_not_believed(void **state)
+{
+	static const char first[] = "the first blob", second[] = "the second blob", other[] = "what it is not";
+	const struct store_form form = {.version = 2};
+	char path[96];
+
+	(void)state;
+	for (int lie = 0; lie < 3; lie++) {
+		struct store_group group = {0};
+		struct store_buf stored = {0}, out = {0};
+		struct store_codec codec;
+		struct store_id ids[2];
+		uint32_t numbers[2];
+		uint8_t digest[32];
+		struct store *s;
+
+		snprintf(path, sizeof(path), "%s/group%d", folder, lie);
+		assert_int_equal(store_create_as(&(struct store_place){.path = path}, NULL, NULL, &form, &s), 0);
+		store_index_new(s);
+		store_codec_init(&codec, 3);
+		store_digest(first, sizeof(first), digest);
+		store_name_blob(s, STORE_DATA, digest, &ids[0]);
+		store_digest(lie == 1 ? other : second, lie == 1 ? sizeof(other) : sizeof(second), digest);
+		store_name_blob(s, STORE_DATA, digest, &ids[1]);
+		for (int i = 0; i < 2; i++)
+			assert_int_equal(store_index_claim(s, &ids[i], STORE_DATA, &numbers[i]), 1);
+		assert_false(store_group_add(&group, STORE_DATA, numbers[0], &ids[0], first, sizeof(first)));
+		assert_false(store_group_add(&group, STORE_DATA, numbers[1], &ids[1], second, sizeof(second)));
+		assert_int_equal(store_blob_get(s, &codec, STORE_DATA, &ids[0], &out), STORE_E_NO_BLOB);
+		if (lie == 2)
+			group.members[1].raw++;
+		struct store_packer *packer = store_packer_open(s);
+		store_group_seal(s, &codec, group.raw.data, group.raw.size, &stored);
+		assert_int_equal(store_packer_add_group(packer, &group, &stored), 0);
+		assert_int_equal(store_packer_finish(packer), 0);
+		store_packer_close(packer);
+		assert_int_equal(store_index_load(s, NULL, NULL, NULL), 0);
+		assert_int_equal(store_blob_get(s, &codec, STORE_DATA, &ids[0], &out), 0);
+		assert_memory_equal(out.data, first, sizeof(first));
+		assert_int_equal(store_blob_get(s, &codec, STORE_DATA, &ids[1], &out), lie == 0 ? 0 : STORE_E_DAMAGED);
+		if (lie == 0)
+			assert_memory_equal(out.data, second, sizeof(second));
+		store_group_free(&group);
+		store_codec_free(&codec);
+		store_buf_free(&stored);
+		store_buf_free(&out);
+		store_close(s);
+	}
+}
+
+static bool header_is_whole(const struct store_buf *body, uint32_t version, uint32_t *blobs)
+{
+	struct store_in in = store_in_of(body->data, body->size);
+	struct store_header_entry entry;
+	struct store_header header;
+
+	*blobs = 0;
+	store_header_open(&header, &in, version);
+	while (store_header_next(&header, &entry))
+		++*blobs;
+	return store_in_done(&in);
+}
+
+static void impossible_groups_are_no_headers(void **state)
+{
+	const struct store_id id = {{7}};
+	struct store_buf body = {0};
+	uint32_t blobs;
+
+	(void)state;
+	for (int what = 0; what < 6; what++) {
+		body.size = 0;
+		store_buf_varint(&body, what == 1 ? 2 : 3);		/* more in the group than there are */
+		store_header_add_group(&body, 1000, what == 2 ? 0 : 3); /* an empty one */
+		store_header_add_member(&body, STORE_DATA, &id, 1);
+		store_header_add_member(&body, what == 3 ? 3 : STORE_TREE, &id, 5); /* a group in a group */
+		store_header_add_member(&body, STORE_DATA, &id, what == 4 ? STORE_GROUP_MAX - 5 : 100); /* too much */
+		body.size -= what == 5;
+		assert_int_equal(header_is_whole(&body, 2, &blobs), what == 0);
+		assert_false(header_is_whole(&body, 1, &blobs));
+	}
+	store_buf_free(&body);
+}
+
 /* ---------------------------------------------------------------------------------- beside a backup that goes on */
 
 static const struct store_backend_ops *real_ops;
@@ -1044,6 +1132,8 @@ int main(void)
 		cmocka_unit_test(a_policy_keeps_the_last_of_each_period),
 		cmocka_unit_test(every_repository_cuts_elsewhere),
 		cmocka_unit_test(no_name_leaves_the_target),
+		cmocka_unit_test(a_group_is_not_believed),
+		cmocka_unit_test(impossible_groups_are_no_headers),
 		cmocka_unit_test(check_beside_a_backup_finds_nothing),
 		cmocka_unit_test(a_first_backup_is_measured),
 		cmocka_unit_test(a_large_file_goes_on_where_it_was_cut_off),

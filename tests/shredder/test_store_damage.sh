@@ -141,10 +141,10 @@ restored "... and everything is there"
 for kind in config 'keys/*' 'snapshots/*' 'index/*'; do
 	again
 	file=$(one "repo/$kind")
-	poke "$file" 10 0200
+	poke "$file" 10 0300
 	run "$shredder" restore latest --target out
-	[ "$status" -ne 0 ] && grep -q "format version 2" .err
-	report $? "version 2 of $kind is refused"
+	[ "$status" -ne 0 ] && grep -q "format version 3" .err
+	report $? "version 3 of $kind is refused"
 	one_sentence "... in one sentence"
 done
 

@@ -33,8 +33,13 @@
 /* Entry number i of a repository: its id is as good as random, and known. */
 static struct store_entry entry_of(uint32_t i)
 {
-	struct store_entry entry = {
-		.pack = i / 60, .offset = 16 + i, .stored = 1000 + i % 1000, .raw = 2 * i + 1, .type = 1 + i % 2};
+	struct store_entry entry = {.pack = i / 60,
+				    .offset = 16 + i,
+				    .stored = 1000 + i % 1000,
+				    .raw = 2 * i + 1,
+				    .type = 1 + i % 2,
+				    .grouped = i % 3 == 0,
+				    .inner = 11 * i % STORE_GROUP_MAX};
 	uint64_t x = i;
 
 	for (int k = 0; k < 4; k++) { /* splitmix64 */
@@ -57,6 +62,8 @@ static void assert_same(const struct store_entry *a, const struct store_entry *b
 	assert_int_equal(a->stored, b->stored);
 	assert_int_equal(a->raw, b->raw);
 	assert_int_equal(a->type, b->type);
+	assert_int_equal(a->grouped, b->grouped);
+	assert_int_equal(a->inner, b->inner);
 }
 
 static struct store_table *filled(uint64_t expected, uint64_t memory_bytes, uint32_t count)
@@ -143,6 +150,7 @@ static void neighbours_share_a_page(void **state)
 
 static void pending_entries_stay_until_they_have_a_place(void **state)
 {
+	const struct store_entry other = {.pack = 1, .offset = 2, .stored = 3, .raw = 4, .type = STORE_TREE};
 	struct store_table *t = store_table_open(0, 0);
 	struct store_entry found;
 	uint32_t number;
@@ -159,7 +167,7 @@ static void pending_entries_stay_until_they_have_a_place(void **state)
 		const struct store_entry entry = entry_of(i);
 
 		if (i % 5000 == 0 || i / SEGMENT_ENTRIES == 3)
-			store_table_place(t, i, entry.pack, entry.offset, entry.stored, entry.raw);
+			store_table_place(t, i, &entry);
 	}
 	check_all(t);
 	for (uint32_t i = ENTRIES; i < ENTRIES + SEGMENT_ENTRIES; i++) {
@@ -173,7 +181,7 @@ static void pending_entries_stay_until_they_have_a_place(void **state)
 
 		assert_int_equal(store_table_find(t, &entry.id, &number, &found), 1);
 		assert_same(&found, &entry);
-		store_table_place(t, i, 1, 2, 3, 4); /* it has one */
+		store_table_place(t, i, &other); /* it has one */
 		assert_int_equal(store_table_at(t, i, &found), 0);
 		assert_same(&found, &entry);
 	}
