@@ -143,6 +143,19 @@ fsck_image() {
 	check "${1:-fsck finds nothing}" "$gpu4fs" fsck "$image"
 }
 
+# free_again BLOCKS: waits until so many are free. Room comes back with the first commit after the last close, of which the
+# kernel tells the server when it likes.
+free_again() {
+	local deadline=$((SECONDS + 600)) free
+	until sync "$mnt" && free=$(stat -f -c %f "$mnt") && ((free >= $1)); do
+		if ((SECONDS > deadline)); then
+			echo "$free blocks are free, not $1"
+			return 1
+		fi
+		sleep 0.1
+	done
+}
+
 # The process that serves the mount: the one that holds the lock on the state file.
 server_pid() {
 	local device
