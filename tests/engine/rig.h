@@ -158,6 +158,11 @@ bool rig_slow(void);
  */
 bool rig_lanes_are_watched(void);
 /*
+ * memcpy() of a whole image, put aside or taken back while nothing else runs: ThreadSanitizer, to which this would be most of
+ * the work of a test, does not look.
+ */
+void rig_copy(void *to, const void *from, uint64_t bytes);
+/*
  * Of tests that go through many states of the disk, one case in so many: 1 in a plain build, `slow` in one with checks, and four
  * times that with ThreadSanitizer, which looks for races: the same threads make each state.
  */

@@ -475,7 +475,7 @@ static uint8_t *base; /* the populated image */
 
 static void reset(struct rig *rig)
 {
-	memcpy(rig->image, base, DEVICE_BYTES);
+	rig_copy(rig->image, base, DEVICE_BYTES);
 }
 
 static void describe(const struct workload *w, const struct g4_fault *fault)
@@ -687,7 +687,7 @@ static void prepare(struct rig *rig)
 	rig_mount(rig);
 	populate(rig);
 	assert_int_equal(rig_unmount(rig), 0);
-	memcpy(base, rig->image, DEVICE_BYTES);
+	rig_copy(base, rig->image, DEVICE_BYTES);
 	explored = 0;
 }
 

@@ -116,7 +116,7 @@ static int setup(void **state)
 	unmount();
 	whole = malloc(rig.bytes);
 	assert_non_null(whole);
-	memcpy(whole, rig.image, rig.bytes);
+	rig_copy(whole, rig.image, rig.bytes);
 	struct g4_layout layout;
 	g4_layout_of((struct g4_superblock *)(void *)(whole + G4_SUPERBLOCK_ADDRESS), &layout);
 	root = g4_ino_at(layout.data_address + G4_SLAB_SLOT_BYTES);
@@ -144,7 +144,7 @@ static int teardown(void **state)
 
 static void restore(void)
 {
-	memcpy(rig.image, whole, rig.bytes);
+	rig_copy(rig.image, whole, rig.bytes);
 }
 
 /* ------------------------------------------------------------------ repair */

@@ -166,7 +166,7 @@ static int setup(void **state)
 	unmount(true);
 	whole = malloc(DEVICE_BYTES);
 	assert_non_null(whole);
-	memcpy(whole, rig.image, DEVICE_BYTES);
+	rig_copy(whole, rig.image, DEVICE_BYTES);
 	return 0;
 }
 
@@ -183,7 +183,7 @@ static int restore(void **state)
 {
 	(void)state;
 	set_size(DEVICE_BYTES);
-	memcpy(rig.image, whole, DEVICE_BYTES);
+	rig_copy(rig.image, whole, DEVICE_BYTES);
 	return 0;
 }
 
@@ -202,7 +202,7 @@ static void test_both_gone(void **state)
 	assert_non_null(strstr(words, "--find-superblock"));
 	uint8_t *before = malloc(DEVICE_BYTES);
 	assert_non_null(before);
-	memcpy(before, rig.image, DEVICE_BYTES);
+	rig_copy(before, rig.image, DEVICE_BYTES);
 	assert_int_equal(repair(true, true, 0, &found), 0);
 	assert_memory_equal(before, rig.image, DEVICE_BYTES);
 	free(before);

@@ -73,7 +73,7 @@ static int setup(void **state)
 	rig.fs = NULL;
 	whole = malloc(rig.bytes);
 	assert_non_null(whole);
-	memcpy(whole, rig.image, rig.bytes);
+	rig_copy(whole, rig.image, rig.bytes);
 	return 0;
 }
 
@@ -88,7 +88,7 @@ static int teardown(void **state)
 
 static void restore(void)
 {
-	memcpy(rig.image, whole, rig.bytes);
+	rig_copy(rig.image, whole, rig.bytes);
 }
 
 /* ------------------------------------------------------------------ what the checker says */
@@ -149,12 +149,12 @@ static uint64_t compare(const char *what)
 	uint64_t found, problems;
 
 	assert_non_null(damaged);
-	memcpy(damaged, rig.image, rig.bytes);
+	rig_copy(damaged, rig.image, rig.bytes);
 	char *check = examine(1, false, &found);
 	char *repair = examine(1, true, &problems);
 	char *after = examine(1, false, &problems);
 	for (uint32_t threads = rig_slow() ? 5 : 2; threads <= 5; threads += 3) {
-		memcpy(rig.image, damaged, rig.bytes);
+		rig_copy(rig.image, damaged, rig.bytes);
 		expect_same(check, examine(threads, false, &problems), what, threads);
 		expect_same(repair, examine(threads, true, &problems), what, threads);
 		expect_same(after, examine(threads, false, &problems), what, threads);

@@ -209,10 +209,10 @@ static void replay_may_be_cut_and_done_again(void **state)
 		commit(false);
 	}
 	rig_unmount_fs(&rig, wg, fs, false);
-	memcpy(image, rig.image, DEVICE_BYTES);
+	rig_copy(image, rig.image, DEVICE_BYTES);
 	for (uint64_t n = 1; n < 45; n++) {
 		const struct g4_fault cut = {.cut_after_writes = n, .seed = n};
-		memcpy(rig.image, image, DEVICE_BYTES);
+		rig_copy(rig.image, image, DEVICE_BYTES);
 		if (rig_try_mount(&rig, 0, &cut) == 0) {
 			g4_dev_fault_cut(rig.fault);
 			rig_abandon(&rig);
@@ -243,19 +243,19 @@ static void a_torn_tail_is_dropped(void **state)
 		set(k, 2);
 	commit(false);
 	assert_int_equal(g4_space_flush(wg, &fs->space), 0); /* out of the fault device's write cache */
-	memcpy(before, rig.image, DEVICE_BYTES);
+	rig_copy(before, rig.image, DEVICE_BYTES);
 	for (uint32_t k = 0; k < 4; k++)
 		set(k, 3);
 	commit(false);
 	log = fs->meta.layout.journal_address + G4_PAGE_BYTES;
 	end = fs->meta.layout.journal_address + JOURNAL_BYTES;
 	rig_unmount_fs(&rig, wg, fs, false);
-	memcpy(after, rig.image, DEVICE_BYTES);
+	rig_copy(after, rig.image, DEVICE_BYTES);
 	for (uint64_t page = log; page < end; page += G4_PAGE_BYTES) {
 		if (memcmp(before + page, after + page, G4_PAGE_BYTES) == 0)
 			continue;
 		for (uint64_t at = page + 5; at < page + G4_PAGE_BYTES; at += 1300) {
-			memcpy(rig.image, after, DEVICE_BYTES);
+			rig_copy(rig.image, after, DEVICE_BYTES);
 			rig.image[at] ^= 0x10;
 			fs = rig_mount_fs(&rig, wg, NULL);
 			for (uint32_t k = 0; k < 4; k++)
@@ -265,7 +265,7 @@ static void a_torn_tail_is_dropped(void **state)
 		}
 	}
 	assert_true(tried >= 4 * 4);
-	memcpy(rig.image, after, DEVICE_BYTES);
+	rig_copy(rig.image, after, DEVICE_BYTES);
 	fs = rig_mount_fs(&rig, wg, &no_fault);
 	assert_int_equal(get(0), 3);
 	free(before);

@@ -165,7 +165,7 @@ static void a_read_only_mount_changes_nothing(void **state)
 	assert_non_null(before);
 	assert_int_equal(op_write(&rig, file, 0, 0, data, sizeof(data), NULL), 0);
 	assert_int_equal(rig_unmount(&rig), 0);
-	memcpy(before, rig.image, rig.bytes);
+	rig_copy(before, rig.image, rig.bytes);
 	assert_int_equal(rig_try_mount(&rig, G4_MOUNT_READ_ONLY, NULL), 0);
 	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "n", G4_S_IFREG, NULL), -G4_E_ROFS);
 	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "n", 0700, NULL), -G4_E_ROFS);

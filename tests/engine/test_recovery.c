@@ -80,7 +80,7 @@ static uint8_t *copy_image(void)
 	uint8_t *copy = (uint8_t *)malloc(DEVICE_BYTES);
 
 	assert_non_null(copy);
-	memcpy(copy, rig.image, DEVICE_BYTES);
+	rig_copy(copy, rig.image, DEVICE_BYTES);
 	return copy;
 }
 
@@ -100,7 +100,7 @@ static void a_torn_header_is_made_good_by_the_log(void **state)
 	stop(true); /* moves the tail */
 	uint8_t *after = copy_image();
 	for (uint32_t words = 1; words < 8; words++) {
-		memcpy(rig.image, after, DEVICE_BYTES);
+		rig_copy(rig.image, after, DEVICE_BYTES);
 		memcpy(rig.image + at + 8 * words, before + at + 8 * words, 64 - 8 * words);
 		tried += memcmp(rig.image + at, before + at, 64) != 0 && memcmp(rig.image + at, after + at, 64) != 0;
 		mount();
@@ -254,7 +254,7 @@ static void a_damaged_record_in_the_middle_is_told(void **state)
 			const struct record *r = &records[at];
 			const uint32_t before = at ? records[at - 1].value : (r->value + 0700 - 2) % 0700 + 1;
 			for (uint64_t page = 0; page <= r->pages; page++) {
-				memcpy(rig.image, whole, DEVICE_BYTES);
+				rig_copy(rig.image, whole, DEVICE_BYTES);
 				for (uint64_t p = 0; p < r->pages; p++)
 					if (page == r->pages || p == page)
 						damage_page(r->page + p);
@@ -265,7 +265,7 @@ static void a_damaged_record_in_the_middle_is_told(void **state)
 			}
 		}
 		/* a newest one that is torn is no damage */
-		memcpy(rig.image, whole, DEVICE_BYTES);
+		rig_copy(rig.image, whole, DEVICE_BYTES);
 		damage_page(records[RECORDS - 1].page);
 		mount();
 		assert_int_equal(get(), records[RECORDS - 2].value);
@@ -285,21 +285,21 @@ static void a_damaged_record_and_header_are_told(void **state)
 	uint8_t *whole = copy_image();
 	/* the first page is there, what follows it is not: a record that was overwritten would have lost that first */
 	for (uint32_t at = 0; at + 1 < RECORDS; at++) {
-		memcpy(rig.image, whole, DEVICE_BYTES);
+		rig_copy(rig.image, whole, DEVICE_BYTES);
 		header[40] ^= 1;
 		damage_page(records[at].page + records[at].pages - 1);
 		expect_gap("a record and the header", DOUBTFUL, last->value);
 	}
 	/* nor is anything of it, but older ones are */
 	for (uint32_t at = 1; at + 1 < RECORDS; at++) {
-		memcpy(rig.image, whole, DEVICE_BYTES);
+		rig_copy(rig.image, whole, DEVICE_BYTES);
 		header[40] ^= 1;
 		for (uint64_t p = 0; p < records[at].pages; p++)
 			damage_page(records[at].page + p);
 		expect_gap("all of a record and the header", DOUBTFUL, last->value);
 	}
 	/* the newest is torn, as by a crash, and the one before it damaged */
-	memcpy(rig.image, whole, DEVICE_BYTES);
+	rig_copy(rig.image, whole, DEVICE_BYTES);
 	header[40] ^= 1;
 	damage_page(last->page + last->pages - 1);
 	damage_page(last[-1].page + last[-1].pages - 1);
@@ -363,7 +363,7 @@ static void a_dropped_record_does_not_come_back(void **state)
 	set(3);
 	stop(false);
 	uint8_t *after = copy_image();
-	memcpy(rig.image, before, DEVICE_BYTES);
+	rig_copy(rig.image, before, DEVICE_BYTES);
 	memcpy(rig.image + at, after + at, SECTOR);
 	mount();
 	assert_int_equal(get(), 1);

@@ -196,12 +196,12 @@ static void cut_everywhere(uint64_t from, uint64_t to)
 	char what[96];
 
 	assert_int_equal(resize_alone(from, NULL, &limit), 0);
-	memcpy(start, rig.image, DEVICE_BYTES);
+	rig_copy(start, rig.image, DEVICE_BYTES);
 	for (uint32_t r = 0; r < sizeof(rules) / sizeof(rules[0]); r++) {
 		for (uint64_t n = 1;; n += rig_every(2)) {
 			struct g4_fault fault = rules[r];
 			fault.cut_after_writes = n;
-			memcpy(rig.image, start, DEVICE_BYTES);
+			rig_copy(rig.image, start, DEVICE_BYTES);
 			int rc = resize_alone(to, &fault, &limit);
 			snprintf(what, sizeof(what), "%llu to %llu MiB, rule %u, write %llu",
 				 (unsigned long long)(from / G4_MIB), (unsigned long long)(to / G4_MIB), r,

@@ -78,7 +78,8 @@ struct g4_wg {
 	uint32_t region_kind;
 	void (*region_run)(struct g4_wg *wg, void *args); /* of user regions */
 	void *region_args;
-	bool in_region; /* the leader's own */
+	bool in_region;	    /* the leader's own */
+	uint32_t transfers; /* large enough to be shared; the leader's own */
 
 	struct g4_scratch scratch;
 	uint32_t index;
