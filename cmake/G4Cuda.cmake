@@ -77,7 +77,10 @@ if(objects)
 	target_link_libraries(g4_cuda INTERFACE "${archive}" "${G4_CUDART}" dl rt stdc++)
 endif()
 
-# Every header that engine code may include also compiles alone.
+# Every header that engine code may include also compiles alone, to PTX: a third of the time of an object, and release's check
+# has compiled it for the host, as C++.
+set(header_flags ${cuda_flags})
+list(FILTER header_flags EXCLUDE REGEX "maxrregcount")
 g4_sources(headers src/*/*.h src/*/cuda/*.h)
 list(FILTER headers EXCLUDE REGEX "_host\\.h$")
 list(FILTER headers EXCLUDE REGEX "/src/(client|fuse|cli|fsck|print)/")
@@ -88,13 +91,13 @@ foreach(header ${headers})
 	set(unit "${CMAKE_BINARY_DIR}/headers/${name}.cu")
 	file(CONFIGURE OUTPUT "${unit}" CONTENT "#include \"${name}\"\n")
 	add_custom_command(
-		OUTPUT "${unit}.o"
-		COMMAND ${G4_NVCC} ${cuda_flags} -MD -MT "${unit}.o" -MF "${unit}.d" -c "${unit}" -o "${unit}.o"
+		OUTPUT "${unit}.ptx"
+		COMMAND ${G4_NVCC} ${header_flags} -MD -MT "${unit}.ptx" -MF "${unit}.d" -ptx "${unit}" -o "${unit}.ptx"
 		DEPENDS "${unit}" "${header}"
 		DEPFILE "${unit}.d"
 		COMMENT "nvcc header ${name}"
 		VERBATIM)
-	list(APPEND stamps "${unit}.o")
+	list(APPEND stamps "${unit}.ptx")
 endforeach()
 add_custom_target(header-check DEPENDS ${stamps})
 

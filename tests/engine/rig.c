@@ -629,7 +629,7 @@ void rig_run_at(struct rig *rig, uint64_t ino, uint64_t page, struct g4_run *run
 #if defined(G4_TSAN)
 /* A loop that stays one: memcpy() is watched whoever calls it. */
 __attribute__((noinline, no_sanitize("thread"), no_builtin("memcpy"))) void rig_copy(void *to, const void *from,
-										    uint64_t bytes)
+										     uint64_t bytes)
 {
 	uint64_t *out = to;
 	const uint64_t *in = from;
