@@ -236,7 +236,8 @@ static bool start(const struct target *target, const struct scrub_options *optio
 	return job.status == 0 || failed(target, g4_strerror(job.status));
 }
 
-static bool set(const struct target *target, uint32_t order, uint64_t rate)
+/* The number of the scrub that goes on. False: there is none, which was said. */
+static bool find_one(const struct target *target, uint64_t *number)
 {
 	static struct g4_ioc_job job;
 
@@ -245,7 +246,23 @@ static bool set(const struct target *target, uint32_t order, uint64_t rate)
 	const struct g4_job_record *last = last_scrub(&job.health);
 	if (last == NULL || is_over(last))
 		return failed(target, "there is no scrub that goes on");
-	const uint64_t number = last->number;
+	*number = last->number;
+	return true;
+}
+
+/* One that went on when it was looked for may be over by now: then there is nothing left to be done. */
+static bool has_ended(const struct target *target, uint64_t number)
+{
+	static struct g4_ioc_job job;
+	const struct g4_job_record *last = list(target, &job) ? last_scrub(&job.health) : NULL;
+
+	return last != NULL && last->number >= number && (last->number > number || is_over(last));
+}
+
+static bool set(const struct target *target, uint64_t number, uint32_t order, uint64_t rate)
+{
+	static struct g4_ioc_job job;
+
 	memset(&job, 0, sizeof(job));
 	job.op = G4_CMD_JOB_SET;
 	job.node2 = number;
@@ -253,7 +270,9 @@ static bool set(const struct target *target, uint32_t order, uint64_t rate)
 	job.rate = rate;
 	if (!ask(target, &job))
 		return false;
-	return job.status == 0 || failed(target, g4_strerror(job.status));
+	return job.status == 0 ||
+	       ((job.status == -G4_E_INVAL || job.status == -G4_E_NOENT) && has_ended(target, number)) ||
+	       failed(target, g4_strerror(job.status));
 }
 
 static bool wait_for_end(const struct target *target)
@@ -271,23 +290,29 @@ static bool wait_for_end(const struct target *target)
 	}
 }
 
-static bool act(const struct target *target, const char *what, const struct scrub_options *options)
+/* number: of the scrub that goes on, 0 for start and status. */
+static bool act(const struct target *target, const char *what, uint64_t number, const struct scrub_options *options)
 {
 	bool good = true;
 
 	if (strcmp(what, "start") == 0)
 		good = start(target, options);
 	else if (strcmp(what, "pause") == 0)
-		good = set(target, G4_JOB_PAUSE, 0);
+		good = set(target, number, G4_JOB_PAUSE, 0);
 	else if (strcmp(what, "cancel") == 0)
-		good = set(target, G4_JOB_CANCEL, 0);
+		good = set(target, number, G4_JOB_CANCEL, 0);
 	else if (strcmp(what, "resume") == 0)
-		good = (!options->has_rate || set(target, G4_JOB_LIMIT, options->rate)) &&
-		       set(target, G4_JOB_RESUME, 0);
+		good = (!options->has_rate || set(target, number, G4_JOB_LIMIT, options->rate)) &&
+		       set(target, number, G4_JOB_RESUME, 0);
 	const bool goes_on = strcmp(what, "start") == 0 || strcmp(what, "resume") == 0;
 	if (good && (options->wait || (goes_on && target->engine != NULL)))
 		good = wait_for_end(target);
 	return good && print_status(target, options);
+}
+
+static bool is_for_one(const char *what)
+{
+	return strcmp(what, "start") != 0 && strcmp(what, "status") != 0;
 }
 
 static bool act_on_mount(const char *directory, const char *what, const struct scrub_options *options)
@@ -296,26 +321,44 @@ static bool act_on_mount(const char *directory, const char *what, const struct s
 
 	if (target.fd < 0)
 		return failed(&target, strerror(errno));
-	const bool good = act(&target, what, options);
+	uint64_t number = 0;
+	const bool good = (!is_for_one(what) || find_one(&target, &number)) && act(&target, what, number, options);
 	close(target.fd);
 	return good;
 }
 
+static bool mount_device(struct target *target, uint32_t flags)
+{
+	struct g4_mount_options mount = {.flags = flags};
+	char message[512] = "";
+	const int rc = g4_engine_mount(&target->name, 1, &mount, &target->engine, message, sizeof(message));
+
+	if (rc == 0)
+		return true;
+	g4c_explain(rc, target->name, message, sizeof(message));
+	g4_cli_error("scrub", "%s", message);
+	return false;
+}
+
+/* A scrub that was not paused goes on as soon as it is mounted, and may be over before it is asked for: so it is looked for before. */
 static bool act_on_device(const char *device, const char *what, const struct scrub_options *options)
 {
-	struct g4_mount_options mount = {.flags = strcmp(what, "status") == 0 ? G4_MOUNT_READ_ONLY : 0};
 	struct target target = {.fd = -1, .name = device};
-	char message[512] = "";
+	uint64_t number = 0;
 
 	g4_fuse_wait_for_last_mount(device); /* umount(8) does not */
-	int rc = g4_engine_mount(&device, 1, &mount, &target.engine, message, sizeof(message));
-	if (rc < 0) {
-		g4c_explain(rc, device, message, sizeof(message));
-		g4_cli_error("scrub", "%s", message);
-		return false;
+	if (is_for_one(what)) {
+		if (!mount_device(&target, G4_MOUNT_READ_ONLY))
+			return false;
+		const bool found = find_one(&target, &number);
+		(void)g4_engine_unmount(target.engine);
+		if (!found)
+			return false;
 	}
-	const bool good = act(&target, what, options);
-	rc = g4_engine_unmount(target.engine);
+	if (!mount_device(&target, strcmp(what, "status") == 0 ? G4_MOUNT_READ_ONLY : 0))
+		return false;
+	const bool good = act(&target, what, number, options);
+	const int rc = g4_engine_unmount(target.engine);
 	return rc == 0 ? good : failed(&target, g4_strerror(rc));
 }
 

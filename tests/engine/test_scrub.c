@@ -557,6 +557,95 @@ static void beside_writers_nothing_is_found(void **state)
 	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
 }
 
+/* ------------------------------------------------------------------ orders, one on the heels of the other */
+
+#define BOSSES 3u
+
+static void *give_orders(void *argument)
+{
+	uint64_t random = *(const uint64_t *)argument;
+	struct g4_health *seen = (struct g4_health *)malloc(sizeof(*seen));
+
+	for (uint32_t k = 0; k < (rig_slow() ? 40u : 300u); k++) {
+		struct g4_cmd ask = {.op = G4_CMD_JOB_LIST, .data = seen, .length = sizeof(*seen)};
+		struct g4_cmd start = {.op = G4_CMD_JOB_START, .flags = G4_JOB_EAGER};
+		const struct g4_job_record *last = &seen->jobs[0];
+		assert_int_equal(submit(&ask), 0);
+		for (uint32_t i = 1; i < G4_JOBS; i++)
+			if (seen->jobs[i].number > last->number)
+				last = &seen->jobs[i];
+		const bool over = last->state != G4_JOB_RUNNING && last->state != G4_JOB_PAUSED;
+		if (over) {
+			start.kind = G4_JOB_SCRUB;
+			const int rc = submit(&start);
+			assert_true(rc == 0 || rc == -G4_E_BUSY);
+			continue;
+		}
+		struct g4_cmd set = {.op = G4_CMD_JOB_SET, .mask = (uint32_t)(1 + rig_random(&random) % 4)};
+		set.number = last->number;
+		const int rc = submit(&set);
+		assert_true(rc == 0 || rc == -G4_E_INVAL || rc == -G4_E_NOENT); /* it is over by now, or forgotten */
+	}
+	free(seen);
+	return NULL;
+}
+
+/* Whatever was ordered before, the last order holds, and a scrub that is to go on comes to its end. */
+static void orders_in_a_row(void **state)
+{
+	pthread_t threads[BOSSES];
+	uint64_t seeds[BOSSES], most = 0;
+
+	(void)state;
+	if (rig_lanes_are_watched()) { /* as above */
+		print_message("skipped: what lanes copy can not be told apart\n");
+		skip();
+	}
+	populate();
+	rig_unmount_fs(&rig, rig.wg, rig.fs, true);
+	rig.fs = NULL;
+	rig_mount(&rig);
+	for (uint32_t round = 0; round < 3; round++) {
+		for (uint32_t i = 0; i < BOSSES; i++) {
+			seeds[i] = 10 * round + i + 1;
+			assert_int_equal(pthread_create(&threads[i], NULL, give_orders, &seeds[i]), 0);
+		}
+		for (uint32_t i = 0; i < BOSSES; i++)
+			pthread_join(threads[i], NULL);
+		struct g4_cmd ask = {.op = G4_CMD_JOB_LIST, .data = &health, .length = sizeof(health)};
+		struct g4_cmd start = {.op = G4_CMD_JOB_START, .flags = G4_JOB_EAGER};
+		assert_int_equal(submit(&ask), 0);
+		start.kind = G4_JOB_SCRUB;
+		for (uint32_t i = 0; i < G4_JOBS; i++) { /* of those that are paused each is resumed */
+			struct g4_cmd set = {.op = G4_CMD_JOB_SET, .mask = G4_JOB_RESUME};
+			set.number = health.jobs[i].number;
+			if (health.jobs[i].state == G4_JOB_PAUSED)
+				assert_int_equal(submit(&set), 0);
+		}
+		const int rc = submit(&start);
+		assert_true(rc == 0 || rc == -G4_E_BUSY);
+		for (bool runs = true; runs; sched_yield()) {
+			runs = false;
+			assert_int_equal(submit(&ask), 0);
+			for (uint32_t i = 0; i < G4_JOBS; i++) {
+				assert_int_not_equal(health.jobs[i].state, G4_JOB_PAUSED);
+				assert_int_not_equal(health.jobs[i].state, G4_JOB_FAILED);
+				assert_int_equal(health.jobs[i].errors, 0);
+				runs = runs || health.jobs[i].state == G4_JOB_RUNNING;
+			}
+		}
+		for (uint32_t i = 0; i < G4_JOBS; i++)
+			most = g4_max64(most, health.jobs[i].number);
+		for (uint32_t i = 0; i < G4_JOBS; i++)
+			if (health.jobs[i].number == most)
+				assert_int_equal(health.jobs[i].state, G4_JOB_DONE);
+	}
+	assert_int_equal(health.damaged_pages, 0);
+	assert_int_equal(rig_unmount(&rig), 0);
+	rig_expect_clean(&rig, RIG_ANY_FREE, "behind the orders");
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+}
+
 /* ------------------------------------------------------------------ records */
 
 static void records_that_are_not_valid_are_left_out(void **state)
@@ -634,6 +723,7 @@ int main(void)
 		TEST(fsck_drops_them),
 		TEST(records_that_are_not_valid_are_left_out),
 		TEST(beside_writers_nothing_is_found),
+		TEST(orders_in_a_row),
 		TEST(a_flipped_bit_is_found_while_all_is_cached),
 		TEST(a_flipped_bit_is_found_by_a_fresh_mount),
 	};

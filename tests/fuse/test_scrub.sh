@@ -81,6 +81,30 @@ unmount_image
 # an image
 refuses "an image is scrubbed, too" "/a/b/file: bytes 2048000 to 2056191" "$gpu4fs" scrub start "$image"
 refuses "and says so later" "2 damaged pages" "$gpu4fs" scrub status "$image"
+# one that was killed while it ran goes on when its image is mounted, and ends by itself when it will
+truncate -s 64M "$image.2"
+"$gpu4fs" mkfs --checksum crc32c --quiet "$image.2" || exit 1
+first=$image
+image=$image.2
+mount_image
+head -c 900K /dev/urandom >"$mnt/file"
+sync "$mnt"
+check "one with a limit" "$gpu4fs" scrub start --now --rate 4096 "$mnt"
+check "is killed while it runs" kill -KILL "$(server_pid)"
+umount "$mnt" || umount --lazy "$mnt"
+for action in "resume --rate 0" "resume --rate 1G" "pause" "cancel"; do
+	cp "$image" "$image.copy"
+	# shellcheck disable=SC2086 # words
+	check "$action, when it may be over already" "$gpu4fs" scrub $action "$image.copy"
+done
+cp "$image" "$image.copy"
+check "without a limit it ends" "$gpu4fs" scrub resume --rate 0 "$image.copy"
+for action in resume pause cancel; do
+	refuses "$action, when it was over before" "no scrub that goes on" "$gpu4fs" scrub "$action" "$image.copy"
+done
+rm "$image" "$image.copy"
+image=$first
+
 # fsck
 refuses "fsck compares contents when it is asked to" \
 	"/a/b/file: bytes 2048000 to 2052095, at 0x[0-9a-f]*: .*blake3 expected [0-9a-f]*, found [0-9a-f]*" \
