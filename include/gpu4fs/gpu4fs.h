@@ -247,6 +247,30 @@ struct gpu4fs_statfs {
 
 /* Space and state of the file system. */
 GPU4FS_API int gpu4fs_statfs(gpu4fs *fs, struct gpu4fs_statfs *out);
+#define GPU4FS_DAMAGE_NONE 0u
+#define GPU4FS_DAMAGE_DATA 1u	  /* of a file: last_ino and last_offset say where */
+#define GPU4FS_DAMAGE_METADATA 2u /* of the inode last_ino, or with 0 of the file system itself */
+
+struct gpu4fs_health {
+	uint64_t damaged_pages; /* of 4 KiB, met since the file system was made; one that is met again counts again */
+	uint64_t damaged_since_mount; /* of those */
+	uint64_t repaired_pages;      /* put right from another copy: 0 while a file system is on one device */
+	uint32_t state;		      /* GPU4FS_STATE_*: after an error that stopped changes GPU4FS_STATE_SHUT_DOWN */
+	uint32_t last_kind; /* GPU4FS_DAMAGE_*: what was met last since the mount, of which the next three are */
+	uint64_t last_ino;
+	uint64_t last_offset;  /* bytes, in the file */
+	uint64_t last_address; /* bytes, on the device */
+	uint64_t reserved[8];  /* 0 */
+};
+
+/*
+ * How well the file system is: counters for a program to poll. Reads nothing from the device and waits for nobody. A page is counted
+ * when somebody meets it: a reader, whose read then fails with -EIO, or a scrub (gpu4fs scrub), so what nobody reads shows only
+ * behind one. The count since the file system was made is durable with the next commit; a crash may cost what was met just before.
+ * out: filled. Thread-safe; for mounted and connected file systems alike, and every session.
+ * Errors: -EIO the server is gone.
+ */
+GPU4FS_API int gpu4fs_health(gpu4fs *fs, struct gpu4fs_health *out);
 /* Returns when every change made before the call is durable. */
 GPU4FS_API int gpu4fs_syncfs(gpu4fs *fs);
 

@@ -226,6 +226,30 @@ int gpu4fs_statfs(gpu4fs *fs, struct gpu4fs_statfs *out)
 	return 0;
 }
 
+int gpu4fs_health(gpu4fs *fs, struct gpu4fs_health *out)
+{
+	struct g4_health health = {0};
+	struct g4_cmd cmd = {.op = G4_CMD_JOB_LIST, .length = sizeof(health), .data = &health};
+	const struct g4_finding *last = &health.last;
+	int rc = g4c_run(fs->mount->engine, &cmd);
+
+	if (rc)
+		return rc;
+	*out = (struct gpu4fs_health){
+		.damaged_pages = health.damaged_pages,
+		.damaged_since_mount = health.damaged_since_mount,
+		.state = health.flags,
+	};
+	if (last->code == 0)
+		return 0;
+	const bool metadata = last->page == G4_FINDING_METADATA;
+	out->last_kind = metadata ? GPU4FS_DAMAGE_METADATA : GPU4FS_DAMAGE_DATA;
+	out->last_ino = last->inode;
+	out->last_offset = metadata ? 0 : last->page * G4_PAGE_BYTES;
+	out->last_address = last->address;
+	return 0;
+}
+
 int gpu4fs_syncfs(gpu4fs *fs)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_SYNCFS};

@@ -79,9 +79,13 @@ struct g4_dirent {
 	uint8_t has_attr;  /* a struct g4_attr follows this header, before the name */
 };
 
-/* JOB_LIST: background jobs, what the last scrub found, and how much damage was met since mkfs. */
+/* JOB_LIST: background jobs, what the last scrub found, and how much damage was met since mkfs and since the mount. */
 struct g4_health {
 	uint64_t damaged_pages;
+	uint64_t damaged_since_mount;
+	struct g4_finding last; /* of those: what was met last; code 0: nothing */
+	uint32_t flags;		/* those of g4_statfs */
+	uint32_t reserved;
 	uint64_t findings_lost; /* that there was no room for */
 	struct g4_job_record jobs[G4_JOBS];
 	struct g4_finding findings[G4_FINDINGS];

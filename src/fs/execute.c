@@ -464,7 +464,7 @@ G4_FN static int do_statfs(struct g4_fs *fs, struct g4_cmd *cmd)
 	out->inodes_free = out->blocks_available * (G4_SLAB_SLOTS - 1);
 	out->inodes = 0; /* a count of those in use would be one more block in every create's transaction */
 	out->name_max = G4_NAME_MAX;
-	out->flags = (fs->flags & G4_FS_READ_ONLY ? 1u : 0) | (g4_load32_acq(&fs->journal.aborted) ? 2u : 0);
+	out->flags = g4_fs_state(fs);
 	memcpy(out->uuid, fs->super.uuid, sizeof(out->uuid));
 	cmd->value = sizeof(*out);
 	return 0;

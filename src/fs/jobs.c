@@ -308,6 +308,17 @@ G4_FN int g4_job_list(struct g4_fs *fs, struct g4_cmd *cmd)
 
 	if (cmd->length < sizeof(*health))
 		return -G4_E_INVAL;
+	memset(health, 0, sizeof(*health));
+	g4_lock(&fs->events.lock);
+	const struct g4_event *last = &fs->events.last;
+	health->damaged_since_mount = fs->events.posted + fs->events.lost;
+	health->last.inode = last->ino;
+	health->last.page = last->page;
+	health->last.address = last->address;
+	health->last.code = last->code;
+	health->last.pages = last->code ? 1 : 0;
+	g4_unlock(&fs->events.lock);
+	health->flags = g4_fs_state(fs);
 	g4_lock(&jobs->lock);
 	health->damaged_pages = g4_load64_rlx(&fs->damaged_pages);
 	health->findings_lost = jobs->findings_lost;

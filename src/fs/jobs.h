@@ -11,6 +11,12 @@ G4_FN int g4_job_start(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 G4_FN int g4_job_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 G4_FN int g4_job_list(struct g4_fs *fs, struct g4_cmd *cmd);
 
+/* The flags of g4_statfs and g4_health: 1: read-only, 2: shut down after an error. */
+G4_FN G4_INLINE uint32_t g4_fs_state(const struct g4_fs *fs)
+{
+	return (fs->flags & G4_FS_READ_ONLY ? 1u : 0) | (g4_load32_acq(&fs->journal.aborted) ? 2u : 0);
+}
+
 /*
  * For those who have nothing else to do and are in no operation: a step of a job that runs, if one is due. How many nanoseconds later to
  * ask again, 0: at once; UINT64_MAX: none runs, and fs->jobs.changed changes when one does. idle: no user's command is under way.

@@ -12,6 +12,7 @@ G4_FN void g4_event_post(struct g4_fs *fs, const struct g4_event *event)
 		events->ring[events->posted++ % G4_EVENTS] = *event;
 	else
 		events->lost++;
+	events->last = *event;
 	g4_unlock(&events->lock);
 	g4_add32(&fs->jobs.changed, 1);
 	g4_wake(&fs->jobs.changed);

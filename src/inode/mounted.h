@@ -97,6 +97,7 @@ struct g4_events {
 	uint64_t posted, taken;
 	uint64_t lost; /* of all: nobody took them in time */
 	struct g4_event ring[G4_EVENTS];
+	struct g4_event last; /* posted or lost; code 0: none since the mount */
 };
 
 /* ------------------------------------------------------------------ background jobs (fs/jobs.c, fs/scrub.c) */

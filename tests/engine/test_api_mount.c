@@ -108,6 +108,91 @@ static void mkfs_takes_the_sums(void **state)
 	unlink(image);
 }
 
+/* Flips a bit of the page of the image file that begins as the page does; its address. */
+static uint64_t flip_in_image(const uint8_t *page)
+{
+	FILE *file = fopen(image, "r+");
+	uint8_t found[4096];
+	uint64_t at = UINT64_MAX;
+
+	assert_non_null(file);
+	for (uint64_t k = 0; at == UINT64_MAX && fread(found, sizeof(found), 1, file) == 1; k++)
+		if (memcmp(found, page, sizeof(found)) == 0)
+			at = k * sizeof(found);
+	assert_true(at != UINT64_MAX);
+	assert_int_equal(fseek(file, (long)at + 100, SEEK_SET), 0);
+	assert_int_equal(fputc(page[100] ^ 1, file), page[100] ^ 1);
+	assert_int_equal(fclose(file), 0);
+	return at;
+}
+
+static struct gpu4fs_health health_of(gpu4fs *mounted)
+{
+	struct gpu4fs_health health;
+
+	memset(&health, 0xee, sizeof(health));
+	ok(gpu4fs_health(mounted, &health));
+	for (uint32_t i = 0; i < 8; i++)
+		assert_int_equal(health.reserved[i], 0);
+	assert_int_equal(health.repaired_pages, 0);
+	return health;
+}
+
+/* A program is told what its readers met, in this mount and before. */
+static void damage_is_counted(void **state)
+{
+	const struct gpu4fs_mkfs_options options = {
+		.size = sizeof(options), .create_bytes = 16 << 20, .checksum = GPU4FS_CHECKSUM_BLAKE3};
+	const char *name = image;
+	static uint8_t bytes[5 * 4096];
+	gpu4fs *memory = fs;
+	uint8_t page[4096];
+
+	(void)state;
+	unlink(image);
+	ok(gpu4fs_mkfs(&name, 1, &options));
+	fs = api_mount(image, false);
+	api_write_pattern("/file", 77, sizeof(bytes));
+	struct gpu4fs_health health = health_of(fs);
+	assert_int_equal(health.damaged_pages + health.damaged_since_mount, 0);
+	assert_int_equal(health.state, 0);
+	assert_int_equal(health.last_kind, GPU4FS_DAMAGE_NONE);
+	assert_int_equal(health.last_ino + health.last_offset + health.last_address, 0);
+	ok(gpu4fs_unmount(fs));
+	api_pattern(page, 77, 3 * sizeof(page), sizeof(page));
+	const uint64_t address = flip_in_image(page);
+
+	fs = api_mount(image, false);
+	assert_int_equal(health_of(fs).damaged_pages, 0); /* nobody has read it */
+	gpu4fs_file *file = api_open("/file", O_RDONLY, 0);
+	fails(gpu4fs_pread(file, bytes, sizeof(page), 3 * sizeof(page)), EIO);
+	health = health_of(fs);
+	assert_true(health.damaged_pages > 0);
+	assert_int_equal(health.damaged_since_mount, health.damaged_pages);
+	assert_int_equal(health.state, 0); /* it can still be written */
+	assert_int_equal(health.last_kind, GPU4FS_DAMAGE_DATA);
+	assert_int_equal(health.last_ino, api_lstat("/file").ino);
+	assert_int_equal(health.last_offset, 3 * sizeof(page));
+	assert_int_equal(health.last_address, address);
+	ok(gpu4fs_close(file));
+	gpu4fs *user = api_session(1000, 1000, 0);
+	assert_int_equal(health_of(user).damaged_pages, health.damaged_pages);
+	ok(gpu4fs_session_close(user));
+	ok(gpu4fs_unmount(fs));
+
+	const uint64_t before = health.damaged_pages;
+	const struct gpu4fs_options read_only = {.size = sizeof(read_only), .flags = GPU4FS_READ_ONLY};
+	ok(gpu4fs_mount(&name, 1, &read_only, &fs));
+	health = health_of(fs);
+	assert_int_equal(health.damaged_pages, before);
+	assert_int_equal(health.damaged_since_mount, 0);
+	assert_int_equal(health.last_kind, GPU4FS_DAMAGE_NONE);
+	assert_int_equal(health.state, GPU4FS_STATE_READ_ONLY);
+	ok(gpu4fs_unmount(fs));
+	fs = memory;
+	unlink(image);
+}
+
 static void bad_options_are_refused(void **state)
 {
 	struct gpu4fs_mkfs_options mkfs_options = {.size = sizeof(mkfs_options), .flags = 1u << 31};
@@ -320,6 +405,7 @@ int main(void)
 		api_test(mkfs_refuses_to_overwrite_what_it_knows),
 		api_test(mkfs_takes_its_options),
 		api_test(mkfs_takes_the_sums),
+		api_test(damage_is_counted),
 		api_test(bad_options_are_refused),
 		api_test(a_cache_beyond_the_memory_is_refused_before_formatting),
 		api_test(the_engine_is_chosen_by_name),

@@ -72,8 +72,12 @@ if ((UID == 0)) && id nobody >/dev/null 2>&1 && command -v setpriv >/dev/null; t
 fi
 met=$(status "s['damaged_pages_met']")
 check "damage was counted" test "$met" -ge 4
+same "info of the mount says so, too" "$met" \
+	"$("$gpu4fs" info --json "$mnt" | python3 -c "import json, sys; print(json.load(sys.stdin)['damaged_pages_met'])")"
 unmount_image
 fsck_image
+same "and of the image" "$met" \
+	"$("$gpu4fs" info --json "$image" | python3 -c "import json, sys; print(json.load(sys.stdin)['damaged_pages_met'])")"
 mount_image
 same "and is after a remount" "$met" "$(status "s['damaged_pages_met']")"
 unmount_image
