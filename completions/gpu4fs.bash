@@ -26,7 +26,7 @@ _gpu4fs_mount_options() {
 }
 
 _gpu4fs() {
-	local commands="mkfs mount umount serve fsck info df attr scrub resize tune map dump bench help version"
+	local commands="mkfs mount umount serve fsck info df attr cp scrub resize tune map dump bench help version"
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command first=1 word place=0 i
 	COMPREPLY=()
 	case ${COMP_WORDS[0]##*/} in
@@ -62,6 +62,9 @@ _gpu4fs() {
 		;;
 	info:-*) _gpu4fs_words "$current" "--json --udev --help --version" ;;
 	attr:-*) _gpu4fs_words "$current" "--json --image --help --version" ;;
+	cp:-*)
+		_gpu4fs_words "$current" "-r -R --recursive --reflink --image --socket --help --version"
+		;;
 	map:-*) _gpu4fs_words "$current" "--json --help --version" ;;
 	df:-*) _gpu4fs_words "$current" "-b --bytes --json --help --version" ;;
 	bench:-*)
@@ -145,6 +148,12 @@ _gpu4fs() {
 		else
 			_gpu4fs_files "$current"
 		fi
+		;;
+	cp:*)
+		case $previous in
+		--image | --socket) _gpu4fs_files "$current" ;;
+		--reflink | =) _gpu4fs_words "${current#=}" "auto always never" ;;
+		esac
 		;;
 	dump:*)
 		case $place:$previous in

@@ -463,6 +463,17 @@ GPU4FS_API int gpu4fs_fallocate(gpu4fs_file *file, uint32_t mode, int64_t offset
  */
 GPU4FS_API int64_t gpu4fs_copy_file_range(gpu4fs_file *from, int64_t *from_offset, gpu4fs_file *to, int64_t *to_offset,
 					  size_t bytes);
+/*
+ * The same where nothing may be copied: a range of one file becomes that of another, or of another place of it, by reference, as
+ * ioctl(2)'s FICLONERANGE does it. Both offsets are multiples of 4096 bytes, and so is bytes unless the range ends where the source
+ * does, and not in front of the end of the target; what is behind the end of the source does not count, so UINT64_MAX is all of
+ * it. Returns the bytes that are shared now, 0 at the end of the source; fewer than asked for: another call tells why. A file of up
+ * to 128 bytes has no pages that could be shared: its bytes are copied.
+ * Errors: -EINVAL the range is not one of whole pages, or overlaps itself; -ENOSPC no space for counts of owners or the target's map;
+ * -EMLINK a page has 2^32 owners; -EBUSY the file system's size is just changing; -EBADF, -EXDEV as above; -EISDIR.
+ */
+GPU4FS_API int64_t gpu4fs_share_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *to, int64_t to_offset,
+				      uint64_t bytes);
 /* Returns when the file's data and attributes are durable; fdatasync: its data and what is needed to read it. */
 GPU4FS_API int gpu4fs_fsync(gpu4fs_file *file);
 GPU4FS_API int gpu4fs_fdatasync(gpu4fs_file *file);

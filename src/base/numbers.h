@@ -35,6 +35,9 @@ G4_FN G4_INLINE bool g4_is_link(uint32_t mode)
 	return (mode & G4_S_IFMT) == G4_S_IFLNK;
 }
 
+/* COPY_RANGE: what can not be shared is an error, and is not copied */
+#define G4_COPY_SHARE 0x01u
+
 #define G4_FALLOC_KEEP_SIZE 0x01u /* same numbers as fallocate(2) */
 #define G4_FALLOC_PUNCH_HOLE 0x02u
 #define G4_FALLOC_COLLAPSE_RANGE 0x08u

@@ -20,6 +20,7 @@
 	X(info, "show a file system's superblock")                                                                     \
 	X(df, "show how much space is used")                                                                           \
 	X(attr, "show and change the flags of files")                                                                  \
+	X(cp, "copy files inside a file system, by reference")                                                         \
 	X(scrub, "find what is damaged, while it is in use")                                                           \
 	X(resize, "give a file system another size")                                                                   \
 	X(tune, "change the label or the UUID")                                                                        \

@@ -494,7 +494,8 @@ static int cut_to_size(gpu4fs_file *file, uint64_t offset, uint64_t *bytes)
 }
 
 /* The copy itself, both offsets known. */
-static int64_t copy_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *to, int64_t to_offset, uint64_t bytes)
+static int64_t copy_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *to, int64_t to_offset, uint64_t bytes,
+			  uint32_t flags)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_COPY_RANGE,
 			     .handle = from->handle,
@@ -502,6 +503,7 @@ static int64_t copy_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *t
 			     .offset = (uint64_t)from_offset,
 			     .length = bytes,
 			     .offset2 = (uint64_t)to_offset,
+			     .flags = flags,
 			     .cred = &to->fs->cred};
 	int rc;
 
@@ -535,22 +537,44 @@ static void lock_positions(gpu4fs_file *a, gpu4fs_file *b)
 		pthread_mutex_lock(&b->position_lock);
 }
 
+static int check_pair(const gpu4fs_file *from, const gpu4fs_file *to)
+{
+	if (from->engine != to->engine)
+		return -EXDEV;
+	if (S_ISDIR(from->format) || S_ISDIR(to->format))
+		return -EISDIR;
+	return !(from->flags & G4_OPEN_READ) || !(to->flags & G4_OPEN_WRITE) || (to->flags & G4_OPEN_APPEND) ? -EBADF :
+													       0;
+}
+
+int64_t gpu4fs_share_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *to, int64_t to_offset, uint64_t bytes)
+{
+	int64_t done = check_pair(from, to), all = 0;
+
+	if (done < 0)
+		return done;
+	if (from_offset < 0 || to_offset < 0)
+		return -EINVAL;
+	bytes = g4_min64(bytes, (uint64_t)(INT64_MAX - (from_offset > to_offset ? from_offset : to_offset)));
+	do {
+		done = copy_range(from, from_offset + all, to, to_offset + all, bytes - (uint64_t)all, G4_COPY_SHARE);
+		all += done > 0 ? done : 0;
+	} while (done > 0 && (uint64_t)all < bytes);
+	return all > 0 ? all : done;
+}
+
 int64_t gpu4fs_copy_file_range(gpu4fs_file *from, int64_t *from_offset, gpu4fs_file *to, int64_t *to_offset,
 			       size_t bytes)
 {
 	gpu4fs_file *from_lock = from_offset ? NULL : from;
 	gpu4fs_file *to_lock = to_offset ? NULL : to;
-	int64_t done;
+	int64_t done = check_pair(from, to);
 
-	if (from->engine != to->engine)
-		return -EXDEV;
-	if (S_ISDIR(from->format) || S_ISDIR(to->format))
-		return -EISDIR;
-	if (!(from->flags & G4_OPEN_READ) || !(to->flags & G4_OPEN_WRITE) || (to->flags & G4_OPEN_APPEND))
-		return -EBADF;
+	if (done < 0)
+		return done;
 	lock_positions(from_lock, to_lock);
 	done = copy_range(from, from_offset ? *from_offset : (int64_t)from->position, to,
-			  to_offset ? *to_offset : (int64_t)to->position, g4_min64(bytes, G4C_IO_MAX_BYTES));
+			  to_offset ? *to_offset : (int64_t)to->position, g4_min64(bytes, G4C_IO_MAX_BYTES), 0);
 	if (done > 0) {
 		if (from_offset)
 			*from_offset += done;

@@ -96,7 +96,7 @@ G4_FN int g4_file_clone(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint6
 		return 0;
 	rc = settle(wg, fs, from, to);
 	if (rc <= 0)
-		return rc == -G4_E_NOSPC ? 0 : rc;
+		return rc;
 	const uint32_t mark = g4_scratch_mark(wg);
 	if (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SUMS)
 		c.sums = (struct g4_sum_entry *)g4_scratch_take(wg, CLONE_SUMS * sizeof(*c.sums));
@@ -116,5 +116,5 @@ G4_FN int g4_file_clone(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint6
 	g4_scratch_release(wg, mark);
 	if (*done > 0)
 		g4_touch(fs, to, true, true);
-	return rc == -G4_E_NOSPC || rc == -G4_E_MLINK ? 0 : g4_check(fs, rc);
+	return g4_check(fs, rc);
 }

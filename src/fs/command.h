@@ -192,7 +192,7 @@ enum g4_command_property {
 	  "")                                                                                                          \
 	X(context, SEEK, 22, G4_NEEDS_HANDLE, "handle | node, offset flags=G4_SEEK_*", "value=offset")                 \
 	X(context, COPY_RANGE, 23, G4_MAY_CHANGE | G4_NEEDS_HANDLE | G4_TWO_HANDLES,                                   \
-	  "handle offset, handle2 offset2=target, length cred", "value=bytes")                                         \
+	  "handle offset, handle2 offset2=target, length flags=G4_COPY_* cred", "value=bytes")                         \
 	X(context, READDIR, 24, G4_DATA_OUT, "node cookie data length flags=G4_READDIR_PLUS",                          \
 	  "value=bytes, 0 at the end")                                                                                 \
 	X(context, SETXATTR, 25, G4_CHANGES | G4_DATA_IN, "node name=full name, data length flags=G4_XATTR_* cred",    \

@@ -340,12 +340,13 @@ G4_FN static void lock_files(struct g4_inode_core *a, struct g4_inode_core *b)
 
 /*
  * Whole pages of what COPY_RANGE is to copy: *done bytes of them are shared from now on. What can not be shared is not, and that
- * is no error. The last page of a file counts as whole where it becomes the last one again.
+ * is an error with G4_COPY_SHARE only. The last page of a file counts as whole where it becomes the last one again.
  */
 G4_FN static int share_pages(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint64_t length,
 			     uint32_t from, uint32_t to, uint64_t *done)
 {
 	struct g4_inode_core *source = g4_icache_at(fs, from), *target = g4_icache_at(fs, to);
+	const bool only = cmd->flags & G4_COPY_SHARE;
 	uint64_t pages, shared = 0;
 	int rc;
 
@@ -359,14 +360,18 @@ G4_FN static int share_pages(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 	pages = length >> G4_PAGE_SHIFT;
 	if (cmd->offset + length == source->size && cmd->offset2 + length >= target->size)
 		pages = g4_pages_for(length);
+	if (rc == 0 && only && pages << G4_PAGE_SHIFT < length)
+		rc = -G4_E_INVAL;
 	if (rc == 0 && pages > 0) {
 		rc = g4_super_add_feature(wg, fs, G4_FEATURE_INCOMPAT_SHARED);
 		pages = rc == -G4_E_BUSY ? 0 : pages; /* the size is just changing */
-		if (rc == 0 || rc == -G4_E_BUSY)
+		if (rc == 0 || (rc == -G4_E_BUSY && !only))
 			rc = g4_drop_privileges(wg, fs, to, cmd->cred);
 		if (rc == 0)
 			rc = g4_file_clone(wg, fs, from, cmd->offset >> G4_PAGE_SHIFT, to,
 					   cmd->offset2 >> G4_PAGE_SHIFT, pages, cmd->offset2 + length, &shared);
+		if (!only && (rc == -G4_E_NOSPC || rc == -G4_E_MLINK))
+			rc = 0;
 	}
 	*done = g4_min64(shared << G4_PAGE_SHIFT, length);
 	g4_write_unlock(&source->lock);
@@ -383,8 +388,10 @@ G4_FN static int share_range(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *
 	int rc;
 
 	*done = 0;
-	if (cmd->offset % G4_PAGE_BYTES != 0 || cmd->offset2 % G4_PAGE_BYTES != 0 || length == 0)
+	if (length == 0)
 		return 0;
+	if (cmd->offset % G4_PAGE_BYTES != 0 || cmd->offset2 % G4_PAGE_BYTES != 0)
+		return cmd->flags & G4_COPY_SHARE ? -G4_E_INVAL : 0;
 	if (!(g4_handle_flags(cmd->handle) & G4_OPEN_READ) || !(g4_handle_flags(cmd->handle2) & G4_OPEN_WRITE))
 		return -G4_E_BADF;
 	if ((fs->flags & G4_FS_READ_ONLY) || g4_load32_acq(&fs->journal.aborted))
@@ -414,7 +421,7 @@ G4_FN static int do_copy_range(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd
 	if (g4_handle_flags(cmd->handle2) & G4_OPEN_APPEND)
 		return -G4_E_BADF;
 	/* one command is not to run for ever: less than was asked for is what callers must expect */
-	const uint64_t length = g4_min64(cmd->length, COPY_MAX_BYTES);
+	uint64_t length = g4_min64(cmd->length, COPY_MAX_BYTES);
 	const uint64_t last = g4_max64(cmd->offset, cmd->offset2);
 	if (last > UINT64_MAX - cmd->length)
 		return -G4_E_OVERFLOW;
@@ -422,6 +429,8 @@ G4_FN static int do_copy_range(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd
 	    last - g4_min64(cmd->offset, cmd->offset2) < cmd->length)
 		return -G4_E_INVAL;
 	rc = share_range(wg, fs, cmd, length, &done);
+	if (cmd->flags & G4_COPY_SHARE) /* a file that is its inode's has no pages: what is left is a few bytes */
+		length = rc == 0 && done == 0 ? g4_min64(length, G4_INLINE_BYTES) : done;
 	read.op = G4_CMD_READ;
 	read.handle = cmd->handle;
 	write.op = G4_CMD_WRITE;

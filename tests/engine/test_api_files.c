@@ -1040,6 +1040,60 @@ static void a_sparse_file_stays_sparse_over_a_remount(void **state)
 	unlink(image);
 }
 
+static int64_t free_blocks(void)
+{
+	struct gpu4fs_statfs space;
+
+	ok(gpu4fs_syncfs(fs));
+	ok(gpu4fs_statfs(fs, &space));
+	return (int64_t)space.blocks_free;
+}
+
+static void sharing_copies_nothing_or_says_why(void **state)
+{
+	enum { SIZE = 300 * PAGE + 50 };
+	static unsigned char model[SIZE];
+	gpu4fs_file *from, *to, *tiny, *other;
+
+	(void)state;
+	api_pattern(model, 4, 0, SIZE);
+	api_write_pattern("/from", 4, SIZE);
+	api_write_pattern("/tiny", 5, 60);
+	from = api_open("/from", O_RDWR, 0);
+	tiny = api_open("/tiny", O_RDONLY, 0);
+	to = api_open("/to", O_RDWR | O_CREAT, 0644);
+	const int64_t before = free_blocks();
+	gives(gpu4fs_share_range(from, 0, to, 0, UINT64_MAX), SIZE);
+	assert_true(before - free_blocks() <= 16);
+	api_check_bytes(to, model, SIZE);
+	memset(model + 7 * PAGE + 5, 9, 20);
+	gives(gpu4fs_pwrite(to, model + 7 * PAGE + 5, 20, 7 * PAGE + 5), 20);
+	api_check_bytes(to, model, SIZE);
+	api_pattern(model, 4, 0, SIZE);
+	api_check_bytes(from, model, SIZE);
+	/* what are not whole pages */
+	fails(gpu4fs_share_range(from, 1, to, 0, PAGE), EINVAL);
+	fails(gpu4fs_share_range(from, 0, to, 1, PAGE), EINVAL);
+	fails(gpu4fs_share_range(from, 0, to, 0, PAGE + 1), EINVAL);
+	fails(gpu4fs_share_range(from, 300 * PAGE, to, 0, UINT64_MAX), EINVAL); /* its end would lie inside */
+	fails(gpu4fs_share_range(from, 0, from, PAGE, 2 * PAGE), EINVAL);
+	fails(gpu4fs_share_range(from, -4096, to, 0, PAGE), EINVAL);
+	fails(gpu4fs_share_range(tiny, 0, tiny, 0, 10), EBADF);
+	api_check_bytes(from, model, SIZE);
+	gives(gpu4fs_share_range(from, 301 * PAGE, to, 0, PAGE), 0);
+	gives(gpu4fs_share_range(from, 10 * PAGE, from, 5 * PAGE, 2 * PAGE), 2 * PAGE);
+	memcpy(model + 5 * PAGE, model + 10 * PAGE, 2 * PAGE);
+	api_check_bytes(from, model, SIZE);
+	other = api_open("/other", O_RDWR | O_CREAT, 0644);
+	gives(gpu4fs_share_range(tiny, 0, other, 0, UINT64_MAX), 60);
+	api_pattern(model, 5, 0, 60);
+	api_check_bytes(other, model, 60);
+	ok(gpu4fs_close(other));
+	ok(gpu4fs_close(from));
+	ok(gpu4fs_close(to));
+	ok(gpu4fs_close(tiny));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1062,6 +1116,7 @@ int main(void)
 		api_test(the_end_of_a_full_file_counts_as_a_hole),
 		api_test(fallocate_changes_exactly_its_range_in_every_mode),
 		api_test(ranges_are_inserted_and_taken_out),
+		api_test(sharing_copies_nothing_or_says_why),
 		api_test(fallocate_takes_and_punching_gives_back_space),
 		api_test(fallocate_refuses_what_makes_no_sense),
 		api_test(fallocate_gives_all_or_nothing),

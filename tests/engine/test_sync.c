@@ -97,12 +97,44 @@ static void an_fsync_writes_times_that_waited(void **state)
 	assert_int_equal(attr.atime_ns, before.atime_ns);
 }
 
+/* The power goes right after the call. */
+static void fallocate_is_durable_where_writes_are(void **state)
+{
+	static uint8_t data[4 * G4_PAGE_BYTES];
+	static const uint32_t modes[] = {0, G4_FALLOC_INSERT_RANGE, G4_FALLOC_COLLAPSE_RANGE};
+	const uint64_t ino = rig_make(&rig, 1);
+	uint64_t size = sizeof(data);
+
+	(void)state;
+	rig_pattern(data, 8, sizeof(data));
+	assert_int_equal(op_write(&rig, ino, 0, 0, data, sizeof(data), NULL), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	for (uint32_t k = 0; k < 9; k++) {
+		const uint32_t mode = modes[k % 3], how = k / 3; /* opened so, or so, or the mount is */
+		struct g4_cmd cmd = {.op = G4_CMD_FALLOCATE, .flags = mode, .node = ino};
+
+		if (how < 2)
+			assert_int_equal(op_open(&rig, ino, G4_OPEN_WRITE | (how ? G4_OPEN_DSYNC : G4_OPEN_SYNC),
+						 &cmd.handle),
+					 0);
+		else
+			rig.fs->flags |= G4_FS_SYNC;
+		cmd.offset = mode ? G4_PAGE_BYTES : size;
+		cmd.length = mode ? 2 * G4_PAGE_BYTES : 3 * G4_PAGE_BYTES;
+		assert_int_equal(g4_execute(rig.wg, rig.fs, &cmd), 0);
+		crash();
+		size += mode == G4_FALLOC_COLLAPSE_RANGE ? -cmd.length : cmd.length;
+		assert_int_equal(size_of(ino), size);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(fsync_makes_one_file_durable_and_sync_all_of_them, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_size_of_a_file_whose_new_end_is_a_hole_is_durable, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_fsync_writes_times_that_waited, setup, teardown),
+		cmocka_unit_test_setup_teardown(fallocate_is_durable_where_writes_are, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

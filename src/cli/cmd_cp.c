@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpu4fs cp: copies inside a file system that is not mounted, or that gpu4fs serve has: pages are shared where they can be. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "gpu4fs/gpu4fs.h"
+
+const char g4_help_cp[] =
+	"[-r] [--reflink[=WHEN]] --image IMAGE|--socket PATH SOURCE... TARGET\n\n"
+	"Copies files inside a file system: of one that is not mounted, or that 'gpu4fs serve' has.\n"
+	"Paths begin at its root. A copy shares its pages with the source until one of them\n"
+	"changes, so it takes time and space for its map only. Modes are kept, less the umask.\n\n"
+	"On a mounted file system cp(1) shares as well, since it uses copy_file_range(2); its\n"
+	"--reflink=always fails there, for Linux does not pass FICLONE on to FUSE servers.\n\n"
+	"      --image IMAGE     the device with the file system, which is not mounted\n"
+	"      --socket PATH     where 'gpu4fs serve' serves it\n"
+	"  -r, -R, --recursive   directories, too, with all that is in them\n"
+	"      --reflink[=WHEN]  auto: what can not be shared is copied; always, which is meant without\n"
+	"                        WHEN: it is an error; never: everything is copied\n"
+	"      --help            show this\n";
+
+enum when { AUTO, ALWAYS, NEVER };
+
+struct copy {
+	gpu4fs *fs;
+	enum when when;
+	bool recursive;
+	uint64_t top; /* the directory that was made first: what is copied into itself ends there */
+	unsigned char *buffer;
+};
+#define BUFFER_BYTES (1u << 20)
+
+static bool failed(const char *path, int64_t result)
+{
+	g4_cli_error("cp", "%s: %s", path, strerror((int)-result));
+	return false;
+}
+
+/* ------------------------------------------------------------------ contents */
+
+/* Without sharing; holes stay holes. */
+static int64_t copy_data(const struct copy *copy, gpu4fs_file *from, gpu4fs_file *to, int64_t size)
+{
+	int64_t at = 0, rc = 0;
+
+	while (rc >= 0 && (at = gpu4fs_lseek(from, at, SEEK_DATA)) >= 0) {
+		const int64_t end = gpu4fs_lseek(from, at, SEEK_HOLE);
+		for (rc = end; rc >= 0 && at<end; at += rc> 0 ? rc : 0) {
+			const int64_t bytes = end - at < BUFFER_BYTES ? end - at : BUFFER_BYTES;
+			rc = gpu4fs_pread(from, copy->buffer, (size_t)bytes, at);
+			if (rc == 0) /* it has become shorter */
+				return 0;
+			if (rc > 0)
+				rc = gpu4fs_pwrite(to, copy->buffer, (size_t)rc, at);
+		}
+	}
+	if (rc >= 0 && at < 0 && at != -ENXIO)
+		rc = at;
+	return rc < 0 ? rc : gpu4fs_ftruncate(to, size);
+}
+
+static int64_t copy_contents(const struct copy *copy, gpu4fs_file *from, gpu4fs_file *to, int64_t size)
+{
+	int64_t done = 0, rc = size;
+
+	if (copy->when == NEVER)
+		return copy_data(copy, from, to, size);
+	while (rc > 0 && done < size) {
+		int64_t in = done, out = done;
+		if (copy->when == ALWAYS)
+			rc = gpu4fs_share_range(from, in, to, out, UINT64_MAX);
+		else
+			rc = gpu4fs_copy_file_range(from, &in, to, &out, (size_t)(size - done));
+		done += rc > 0 ? rc : 0;
+	}
+	return rc < 0 ? rc : 0;
+}
+
+/* ------------------------------------------------------------------ one name */
+
+/* A name to copy, or to make: in a directory, or from the root. `path` is for messages. */
+struct place {
+	gpu4fs_file *at;
+	const char *name;
+	char path[PATH_MAX];
+};
+
+static void place_in(struct place *place, gpu4fs_file *at, const char *above, const char *name)
+{
+	place->at = at;
+	place->name = name;
+	if (snprintf(place->path, sizeof(place->path), "%s/%s", above, name) >= (int)sizeof(place->path))
+		snprintf(place->path, sizeof(place->path), ".../%s", name);
+}
+
+static bool copy_file(const struct copy *copy, const struct place *source, const struct place *target,
+		      const struct gpu4fs_stat *stat)
+{
+	gpu4fs_file *from, *to;
+	int64_t rc = gpu4fs_open(copy->fs, source->at, source->name, O_RDONLY | O_NOFOLLOW, 0, &from);
+
+	if (rc < 0)
+		return failed(source->path, rc);
+	rc = gpu4fs_open(copy->fs, target->at, target->name, O_WRONLY | O_CREAT | O_TRUNC, stat->mode & 07777, &to);
+	if (rc < 0) {
+		gpu4fs_close(from);
+		return failed(target->path, rc);
+	}
+	rc = copy_contents(copy, from, to, (int64_t)stat->size);
+	const int closed = gpu4fs_close(to);
+	gpu4fs_close(from);
+	rc = rc < 0 ? rc : closed;
+	return rc < 0 ? failed(target->path, rc) : true;
+}
+
+static bool copy_link(const struct copy *copy, const struct place *source, const struct place *target)
+{
+	char text[PATH_MAX + 1];
+	int64_t rc = gpu4fs_readlink(copy->fs, source->at, source->name, text, PATH_MAX);
+
+	if (rc < 0)
+		return failed(source->path, rc);
+	text[rc] = 0;
+	rc = gpu4fs_symlink(copy->fs, text, target->at, target->name);
+	return rc < 0 ? failed(target->path, rc) : true;
+}
+
+static bool copy_name(struct copy *copy, const struct place *source, const struct place *target);
+
+static bool copy_entries(struct copy *copy, const struct place *source, gpu4fs_file *from, const struct place *target,
+			 gpu4fs_file *to)
+{
+	struct place *places = malloc(2 * sizeof(*places));
+	struct gpu4fs_dirent entry;
+	gpu4fs_dir *stream = NULL;
+	bool good = true;
+	int rc = places == NULL ? -ENOMEM : gpu4fs_opendir_file(from, 0, &stream);
+
+	while (rc == 0 && (rc = gpu4fs_readdir(stream, &entry)) > 0) {
+		char *name = strdup(entry.name); /* the stream's goes on */
+		rc = name == NULL ? -ENOMEM : 0;
+		if (name != NULL && entry.ino != copy->top) {
+			place_in(&places[0], from, source->path, name);
+			place_in(&places[1], to, target->path, name);
+			good = copy_name(copy, &places[0], &places[1]) && good;
+		} else if (name != NULL) {
+			g4_cli_error("cp", "%s/%s: a directory is not copied into itself", source->path, name);
+			good = false;
+		}
+		free(name);
+	}
+	if (stream != NULL)
+		gpu4fs_closedir(stream);
+	free(places);
+	return rc < 0 ? failed(source->path, rc) : good;
+}
+
+/* It is ours to write into until all is there. */
+static bool copy_directory(struct copy *copy, const struct place *source, const struct place *target,
+			   const struct gpu4fs_stat *stat)
+{
+	gpu4fs_file *from = NULL, *to = NULL;
+	struct gpu4fs_stat made;
+	int rc;
+
+	if (!copy->recursive) {
+		g4_cli_error("cp", "%s: is a directory, and -r was not given", source->path);
+		return false;
+	}
+	rc = gpu4fs_open(copy->fs, source->at, source->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0, &from);
+	if (rc < 0)
+		return failed(source->path, rc);
+	rc = gpu4fs_mkdir(copy->fs, target->at, target->name, (stat->mode & 07777) | 0700);
+	const bool is_new = rc == 0;
+	if (rc == 0 || rc == -EEXIST)
+		rc = gpu4fs_open(copy->fs, target->at, target->name, O_RDONLY | O_DIRECTORY, 0, &to);
+	if (rc == 0)
+		rc = gpu4fs_fstat(to, &made);
+	bool good = rc == 0 ? true : failed(target->path, rc);
+	if (good) {
+		copy->top = copy->top == 0 && is_new ? made.ino : copy->top;
+		good = copy_entries(copy, source, from, target, to);
+	}
+	if (good && is_new && (stat->mode & 0700) != 0700) {
+		rc = gpu4fs_fchmod(to, made.mode & ~(0700u & ~stat->mode) & 07777);
+		good = rc == 0 ? true : failed(target->path, rc);
+	}
+	if (to != NULL)
+		gpu4fs_close(to);
+	gpu4fs_close(from);
+	return good;
+}
+
+static bool copy_name(struct copy *copy, const struct place *source, const struct place *target)
+{
+	struct gpu4fs_stat stat, there;
+	int rc = gpu4fs_lstat(copy->fs, source->at, source->name, &stat);
+
+	if (rc < 0)
+		return failed(source->path, rc);
+	if (gpu4fs_stat(copy->fs, target->at, target->name, &there) == 0 && there.ino == stat.ino) {
+		g4_cli_error("cp", "%s and %s are the same file", source->path, target->path);
+		return false;
+	}
+	if (S_ISREG(stat.mode))
+		return copy_file(copy, source, target, &stat);
+	if (S_ISDIR(stat.mode))
+		return copy_directory(copy, source, target, &stat);
+	if (S_ISLNK(stat.mode))
+		return copy_link(copy, source, target);
+	rc = gpu4fs_mknod(copy->fs, target->at, target->name, stat.mode, stat.rdev);
+	return rc == 0 ? true : failed(target->path, rc);
+}
+
+/* ------------------------------------------------------------------ the command line */
+
+static bool is_directory(gpu4fs *fs, const char *path)
+{
+	struct gpu4fs_stat stat;
+
+	return gpu4fs_stat(fs, NULL, path, &stat) == 0 && S_ISDIR(stat.mode);
+}
+
+/* What comes into a directory has the source's last name there. */
+static bool copy_argument(struct copy *copy, const char *source, const char *target, bool into)
+{
+	struct place *places = calloc(2, sizeof(*places));
+	char *name = strdup(source), *path = NULL;
+	bool good = false;
+
+	if (places != NULL && name != NULL) {
+		for (size_t end = strlen(name); end > 1 && name[end - 1] == '/'; end--)
+			name[end - 1] = 0;
+		const char *slash = strrchr(name, '/'), *last = slash != NULL ? slash + 1 : name;
+		if (asprintf(&path, into && *last != 0 ? "%s/%s" : "%s", target, last) < 0)
+			path = NULL;
+		snprintf(places[0].path, sizeof(places[0].path), "%s", source);
+		snprintf(places[1].path, sizeof(places[1].path), "%s", path ? path : "");
+		places[0].name = name;
+		places[1].name = path;
+	}
+	copy->top = 0;
+	if (path != NULL)
+		good = copy_name(copy, &places[0], &places[1]);
+	else
+		failed(source, -ENOMEM);
+	free(path);
+	free(name);
+	free(places);
+	return good;
+}
+
+static int copy_all(struct copy *copy, char **sources, int count, const char *target)
+{
+	const bool into = is_directory(copy->fs, target);
+	bool good = true;
+
+	if (count > 1 && !into) {
+		g4_cli_error("cp", "%s: is no directory", target);
+		return G4_EXIT_FAILURE;
+	}
+	copy->buffer = malloc(BUFFER_BYTES);
+	if (copy->buffer == NULL)
+		good = failed(target, -ENOMEM);
+	for (int i = 0; i < count && copy->buffer != NULL; i++)
+		good = copy_argument(copy, sources[i], target, into) && good;
+	free(copy->buffer);
+	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
+}
+
+static gpu4fs *attach(const char *image, const char *socket)
+{
+	gpu4fs *fs = NULL;
+	const int rc = image != NULL ? gpu4fs_mount(&image, 1, NULL, &fs) : gpu4fs_connect(socket, NULL, &fs);
+
+	if (rc < 0)
+		g4_cli_error("cp", "%s", gpu4fs_last_message());
+	return rc < 0 ? NULL : fs;
+}
+
+static bool parse_when(const char *word, enum when *when)
+{
+	static const char *const words[] = {"auto", "always", "never"};
+
+	for (uint32_t k = 0; k < sizeof(words) / sizeof(words[0]); k++) {
+		if (strcmp(word, words[k]) == 0) {
+			*when = (enum when)k;
+			return true;
+		}
+	}
+	return false;
+}
+
+int g4_cli_cp(int argc, char **argv)
+{
+	static const struct option long_options[] = {{"image", required_argument, NULL, 'i'},
+						     {"socket", required_argument, NULL, 's'},
+						     {"recursive", no_argument, NULL, 'r'},
+						     {"reflink", optional_argument, NULL, 'l'},
+						     {NULL, 0, NULL, 0}};
+	const char *image = NULL, *socket = NULL;
+	struct copy copy = {.when = AUTO};
+
+	for (int answer; (answer = getopt_long(argc, argv, ":rR", long_options, NULL)) != -1;) {
+		if (answer == 'i')
+			image = optarg;
+		else if (answer == 's')
+			socket = optarg;
+		else if (answer == 'r' || answer == 'R')
+			copy.recursive = true;
+		else if (answer == 'l' && !parse_when(optarg ? optarg : "always", &copy.when))
+			return g4_cli_usage("cp", "--reflink is auto, always or never, not '%s'", optarg);
+		else if (answer != 'l')
+			return g4_cli_bad_option("cp", answer, argv);
+	}
+	if ((image == NULL) == (socket == NULL))
+		return g4_cli_usage("cp", "one of --image and --socket is needed: on a mounted file system use cp(1)");
+	if (argc - optind < 2)
+		return g4_cli_usage("cp", "a source and a target are needed");
+	copy.fs = attach(image, socket);
+	if (copy.fs == NULL)
+		return G4_EXIT_FAILURE;
+	int status = copy_all(&copy, argv + optind, argc - optind - 1, argv[argc - 1]);
+	const int rc = gpu4fs_unmount(copy.fs);
+	if (rc < 0 && status == G4_EXIT_OK) {
+		failed(image != NULL ? image : socket, rc);
+		status = G4_EXIT_FAILURE;
+	}
+	return status;
+}
