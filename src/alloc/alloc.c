@@ -141,21 +141,28 @@ G4_FN static int load_group(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t g
 
 /* ------------------------------------------------------------------ memory view */
 
-G4_FN bool g4_alloc_reserve(struct g4_alloc *alloc, uint64_t pages)
+G4_FN bool g4_alloc_reserve_mapped(struct g4_alloc *alloc, uint64_t pages, uint64_t kept)
 {
+	const uint64_t all = pages + kept;
+
 	for (;;) {
 		uint64_t reserved = g4_load64_acq(&alloc->reserved);
-		uint64_t keep = g4_alloc_keep(alloc);
+		uint64_t keep = pages > 0 ? g4_max64(g4_alloc_keep(alloc), kept) : kept;
 
 		if (reserved + pages + keep > g4_load64_acq(&alloc->free_pages))
 			return false;
-		if (!g4_cas64(&alloc->reserved, reserved, reserved + pages))
+		if (!g4_cas64(&alloc->reserved, reserved, reserved + all))
 			continue;
 		/* a claim without a reservation that came between sees our reservation, or we see that it took the pages */
-		if (reserved + pages <= g4_add64(&alloc->free_pages, 0))
+		if (reserved + all <= g4_add64(&alloc->free_pages, 0))
 			return true;
-		g4_sub64(&alloc->reserved, pages);
+		g4_sub64(&alloc->reserved, all);
 	}
+}
+
+G4_FN bool g4_alloc_reserve(struct g4_alloc *alloc, uint64_t pages)
+{
+	return g4_alloc_reserve_mapped(alloc, pages, 0);
 }
 
 G4_FN void g4_alloc_unreserve(struct g4_alloc *alloc, uint64_t pages)

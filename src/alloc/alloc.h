@@ -79,6 +79,8 @@ G4_FN G4_INLINE uint64_t g4_alloc_keep(const struct g4_alloc *alloc)
 }
 /* Reserves pages for a later claim; false: the file system is full. */
 G4_FN bool g4_alloc_reserve(struct g4_alloc *alloc, uint64_t pages);
+/* The same with `kept` more for what maps them, which may be of those that are never reserved for data. */
+G4_FN bool g4_alloc_reserve_mapped(struct g4_alloc *alloc, uint64_t pages, uint64_t kept);
 G4_FN void g4_alloc_unreserve(struct g4_alloc *alloc, uint64_t pages);
 /*
  * Claims 1..want contiguous pages, near `goal` (which may be none). *got pages at *address. From the reservation when

@@ -5,44 +5,104 @@
 #include "data/file.h"
 #include "data/map.h"
 #include "data/reserve.h"
+#include "data/sums.h"
 #include "data/write.h"
 #include "data/writeback.h"
 #include "inode/inode.h"
 #include "inode/times.h"
 #include "inode/txn.h"
 
-G4_FN static int count_holes(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
-			     uint64_t end, uint64_t *pages)
+/* What a range may take until all of it has space. */
+struct need {
+	uint64_t pages; /* of holes */
+	uint64_t sums;	/* pages for the sums that they will have, and those of space that is there */
+	uint64_t nodes; /* indirect pages */
+};
+
+/* Pages of sums for pages from `page` to `end`, each counted once: *next is the quarter behind the last one that was looked at. */
+G4_FN static void count_quarters(uint64_t page, uint64_t end, uint64_t *next, struct need *need)
 {
+	const uint64_t first = g4_max64(page / G4_SUMS_SLOTS, *next), behind = (end - 1) / G4_SUMS_SLOTS + 1;
+
+	need->sums += behind > first ? behind - first : 0;
+	*next = g4_max64(*next, behind);
+}
+
+/* Of a run in one array of pointers: those that are not there. */
+G4_FN static int count_missing(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			       uint64_t pages, uint64_t *next, struct need *need)
+{
+	int rc = 0;
+
+	for (uint64_t done = 0, some; done < pages && rc >= 0; done += some) {
+		some = pages - done;
+		rc = g4_map_sums_ready(wg, fs, inode, page + done, &some);
+		if (rc == 0)
+			count_quarters(page + done, page + done + some, next, need);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+/* Indirect pages below a slot that covers pages of `level`, for pages from `page` to `end`. */
+G4_FN static void count_nodes(uint64_t page, uint64_t end, uint32_t level, struct need *need)
+{
+	for (uint32_t l = 1; l <= level; l++)
+		need->nodes += ((end - 1) >> (9 * l)) - (page >> (9 * l)) + 1;
+}
+
+G4_FN static int count_needs(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			     uint64_t end, struct need *need)
+{
+	const uint32_t old = inode->disk.map_height, height = g4_map_height_for(end - 1);
+	const uint64_t room = g4_map_capacity_pages(old);
+	const bool sums = g4_sums_wanted(fs, inode);
+	uint64_t next = 0;
 	struct g4_run run;
 	int rc = 0;
 
-	run.pages = 0;
-
-	for (*pages = 0; page < end && rc == 0; page += run.pages) {
+	memset(need, 0, sizeof(*need));
+	for (; page < end && rc == 0; page += run.pages) {
 		rc = g4_map_lookup(wg, fs, inode, page, end - page, &run);
-		if (rc == 0 && run.kind == G4_HOLE)
-			*pages += run.pages;
+		if (rc < 0)
+			break;
+		if (page < room) /* behind it no array has a slot */
+			run.pages = g4_min64(run.pages, room - page);
+		need->pages += run.kind == G4_HOLE ? run.pages : 0;
+		if (page >= room || run.level > 0) {
+			if (run.kind == G4_HOLE)
+				count_nodes(page, page + run.pages, page >= room ? height : run.level, need);
+			if (run.kind == G4_HOLE && sums)
+				count_quarters(page, page + run.pages, &next, need);
+		} else if (old > 0 && sums && run.kind != G4_WRITTEN) {
+			rc = count_missing(wg, fs, inode, page, run.pages, &next, need);
+		}
 	}
+	/* what is mapped moves below a chain of new indirect pages; what the inode has of sums, to a page or a block */
+	need->nodes += height > old ? height - old : 0;
+	need->sums += old == 0 && (sums || g4_sums_own(inode)) ? 1 : 0;
 	return rc;
 }
 
 /*
- * Reserves space for all holes in a range, beyond the *reserved pages that are reserved for them already: fallocate gives
- * all or nothing. What maps them comes out of what is kept for that (g4_alloc_keep()).
+ * Reserves what a range needs beyond what is reserved for it already: fallocate gives all or nothing. What maps it, which only few
+ * pages are that are needed now, may be of what is kept for that (g4_alloc_keep()); sums may not, since there are four times as many.
  */
-G4_FN static int reserve_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t end,
-			       uint64_t *reserved)
+G4_FN static int reserve_needs(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t end,
+			       struct need *reserved)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
-	uint64_t holes;
+	struct need need;
 
 	for (uint32_t tries = 0;; tries++) {
-		int rc = count_holes(wg, fs, inode, page, end, &holes);
-		if (rc < 0 || holes <= *reserved)
+		int rc = count_needs(wg, fs, inode, page, end, &need);
+		if (rc < 0)
 			return rc;
-		if (g4_alloc_reserve(&fs->alloc, holes - *reserved)) {
-			*reserved = holes;
+		need.pages = g4_max64(need.pages, reserved->pages);
+		need.sums = g4_max64(need.sums, reserved->sums);
+		need.nodes = g4_max64(need.nodes, reserved->nodes);
+		if (g4_alloc_reserve_mapped(&fs->alloc, need.pages - reserved->pages + need.sums - reserved->sums,
+					    need.nodes - reserved->nodes)) {
+			*reserved = need;
 			return 0;
 		}
 		rc = tries ? -G4_E_NOSPC : g4_make_room(wg, fs, index);
@@ -51,9 +111,39 @@ G4_FN static int reserve_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t inde
 	}
 }
 
+/* Maps space that is claimed, or that is there and gets a place for its sums. From the reservation, which shrinks. */
+G4_FN static int map_unwritten(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page,
+			       struct g4_address address, uint64_t pages, struct need *reserved, uint64_t *done)
+{
+	struct g4_txn txn;
+	int rc = g4_begin(wg, fs, g4_map_credits(fs), &txn);
+
+	if (rc < 0)
+		return rc;
+	inode->map_reservation = reserved->nodes + reserved->sums;
+	rc = g4_map_set(wg, fs, &txn, inode, page, address, pages, false, NULL, done);
+	reserved->nodes = inode->map_reservation;
+	reserved->sums = 0; /* from now on they are one */
+	inode->map_reservation = 0;
+	int logged = g4_inode_log(wg, fs, &txn, inode);
+	return g4_end(fs, &txn, rc < 0 ? rc : logged);
+}
+
+/* Space that was there before: *pages of it have places for their sums now. */
+G4_FN static int prepare_sums(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t page,
+			      const struct g4_run *run, struct need *reserved, uint64_t *pages)
+{
+	*pages = run->pages;
+	int rc = g4_map_sums_ready(wg, fs, inode, page, pages);
+
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	return map_unwritten(wg, fs, inode, page, run->address, *pages, reserved, pages);
+}
+
 /* From the reservation, which shrinks. */
 G4_FN static int allocate_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t end,
-				uint64_t *reserved)
+				struct need *reserved)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	/* what is dirty has space reserved for the map as it is */
@@ -63,29 +153,26 @@ G4_FN static int allocate_holes(struct g4_wg *wg, struct g4_fs *fs, uint32_t ind
 		struct g4_address address;
 		uint64_t got, done = 0;
 		struct g4_run run;
-		struct g4_txn txn;
 
 		rc = g4_map_lookup(wg, fs, inode, page, end - page, &run);
 		if (rc < 0)
 			break;
 		if (run.kind != G4_HOLE) {
-			page += run.pages;
+			got = run.pages;
+			if (run.kind == G4_UNWRITTEN && run.level == 0 && g4_sums_wanted(fs, inode))
+				rc = prepare_sums(wg, fs, inode, page, &run, reserved, &got);
+			page += got;
 			continue;
 		}
-		rc = g4_place_unwritten(wg, fs, inode, g4_min64(run.pages, *reserved), &address, &got);
+		rc = g4_place_unwritten(wg, fs, inode, g4_min64(run.pages, reserved->pages), &address, &got);
 		if (rc < 0)
 			break;
-		*reserved -= got;
-		rc = g4_begin(wg, fs, g4_map_credits(fs), &txn);
-		if (rc == 0) {
-			rc = g4_map_set(wg, fs, &txn, inode, page, address, got, false, NULL, &done);
-			int logged = g4_inode_log(wg, fs, &txn, inode);
-			rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
-		}
+		reserved->pages -= got;
+		rc = map_unwritten(wg, fs, inode, page, address, got, reserved, &done);
 		if (done < got) { /* the reservation holds again */
 			g4_alloc_release(&fs->alloc, g4_address_after_pages(address, done), got - done);
 			g4_add64(&fs->alloc.reserved, got - done);
-			*reserved += got - done;
+			reserved->pages += got - done;
 		}
 		inode->next_goal = g4_address_after_pages(address, done);
 		page += done;
@@ -170,7 +257,8 @@ G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, u
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	bool keep = mode & G4_FALLOC_KEEP_SIZE, allocates = !(mode & G4_FALLOC_PUNCH_HOLE);
-	uint64_t end = offset + bytes, page = offset >> G4_PAGE_SHIFT, end_page = g4_pages_for(end), reserved = 0;
+	uint64_t end = offset + bytes, page = offset >> G4_PAGE_SHIFT, end_page = g4_pages_for(end);
+	struct need reserved = {0, 0, 0};
 	int rc;
 
 	if (mode & (G4_FALLOC_INSERT_RANGE | G4_FALLOC_COLLAPSE_RANGE)) {
@@ -180,16 +268,15 @@ G4_FN int g4_file_allocate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, u
 		return g4_check(fs, rc);
 	}
 	rc = g4_inline_leave(wg, fs, index);
-	if (rc == 0 &&
-	    allocates) /* before anything changes; what maps them is in what is kept, or there is none of them */
-		rc = reserve_holes(wg, fs, index, page, end_page, &reserved);
+	if (rc == 0 && allocates) /* before anything changes */
+		rc = reserve_needs(wg, fs, index, page, end_page, &reserved);
 	if (rc == 0 && (mode & (G4_FALLOC_PUNCH_HOLE | G4_FALLOC_ZERO_RANGE)))
 		rc = punch(wg, fs, index, offset, end);
 	if (rc == 0 && (mode & G4_FALLOC_ZERO_RANGE)) /* what it has freed */
-		rc = reserve_holes(wg, fs, index, page, end_page, &reserved);
+		rc = reserve_needs(wg, fs, index, page, end_page, &reserved);
 	if (rc == 0 && allocates)
 		rc = allocate_holes(wg, fs, index, page, end_page, &reserved);
-	g4_alloc_unreserve(&fs->alloc, reserved);
+	g4_alloc_unreserve(&fs->alloc, reserved.pages + reserved.sums + reserved.nodes);
 	if (rc == 0 && !keep && end > inode->size)
 		rc = g4_file_grow(wg, fs, index, end);
 	if (rc == 0)

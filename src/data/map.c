@@ -173,6 +173,23 @@ G4_FN int g4_map_sums(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_
 	return rc;
 }
 
+G4_FN int g4_map_sums_ready(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			    uint64_t *pages)
+{
+	struct beside at;
+	int rc = find_beside(wg, fs, inode, page, &at);
+
+	if (rc < 0)
+		return rc;
+	*pages = g4_min64(*pages, g4_sums_row((uint32_t)(page % G4_SUMS_SLOTS)));
+	if (inode->disk.map_height == 0 && at.found)
+		*pages = g4_min64(*pages, g4_inode_slots(&inode->disk) - at.slot);
+	rc = at.found && at.level == 0 && g4_sums_ready(fs, inode, at.line, at.slot);
+	if (at.line != G4_NO_LINE)
+		g4_cache_put(&fs->cache, at.line);
+	return rc;
+}
+
 /* The pages of sums that the entry of a large page leads to: its own four, and on the way down those of what has the page. */
 G4_FN static int add_large(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
 			   uint32_t level, struct g4_sum_entry entry, struct g4_map_nodes *nodes)
@@ -247,6 +264,7 @@ struct target {
 	uint64_t pages;
 	bool written;
 	bool shared;			 /* the space has an owner already; else it is claimed and not published */
+	bool prepares;			 /* not written, and to have sums when it is */
 	const struct g4_sum_entry *sums; /* of the pages, or NULL */
 };
 
@@ -286,6 +304,8 @@ G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 		if (target->written)
 			rc = g4_sums_write(wg, fs, txn, inode, line, first + (uint32_t)k, (uint32_t)old.pages,
 					   sums ? &sums[k] : NULL);
+		else if (target->prepares)
+			rc = g4_sums_prepare(wg, fs, txn, inode, line, first + (uint32_t)k);
 		if (rc < 0) {
 			if (moves && target->shared)
 				(void)g4_extent_release(wg, fs, txn, to, old.pages); /* rc tells more */
@@ -434,7 +454,8 @@ G4_FN static int set_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 				inode->disk.map_height == 0 ? G4_MAP_SLOTS - at : G4_INDIRECT_SLOTS - (at & 511);
 			n = g4_min64(target->pages - *done, room);
 			if (inode->disk.map_height == 0)
-				rc = g4_sums_fit(wg, fs, txn, inode, (uint32_t)(at + n), target->sums != NULL);
+				rc = g4_sums_fit(wg, fs, txn, inode, (uint32_t)(at + n),
+						 target->sums != NULL || target->prepares);
 			g4_path_dirty(txn, &path);
 			if (rc == 0)
 				rc = set_slots(wg, fs, txn, inode, inode->disk.map_height ? path.lines[1] : G4_NO_LINE,
@@ -454,7 +475,7 @@ G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, str
 		     struct g4_address address, uint64_t pages, bool written, const struct g4_sum_entry *sums,
 		     uint64_t *done)
 {
-	const struct target target = {address, pages, written, false, sums};
+	const struct target target = {address, pages, written, false, !written && g4_sums_wanted(fs, inode), sums};
 
 	return set_pages(wg, fs, txn, inode, page, &target, done);
 }
@@ -463,7 +484,7 @@ G4_FN int g4_map_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 		       uint64_t page, struct g4_address address, uint64_t pages, const struct g4_sum_entry *sums,
 		       uint64_t *done)
 {
-	const struct target target = {address, pages, true, true, sums};
+	const struct target target = {address, pages, true, true, false, sums};
 
 	return set_pages(wg, fs, txn, inode, page, &target, done);
 }

@@ -46,7 +46,7 @@ G4_FN int g4_map_nodes(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode
 /*
  * In a transaction: maps pages to claimed, not yet published space, publishes it and frees what was there. Does as much
  * as the transaction's credits allow; *done pages. Updates inode->disk, which the caller logs. `sums`: of the pages, where they
- * are written; NULL: they have none.
+ * are written; NULL: they have none. Where pages are not written, the sums that they will have by the inode's policy get a place.
  */
 G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode, uint64_t page,
 		     struct g4_address address, uint64_t pages, bool written, const struct g4_sum_entry *sums,
@@ -64,6 +64,9 @@ G4_FN int g4_map_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 /* *end: behind the last page in front of `before` that has space; 0: there is none. */
 G4_FN int g4_map_end(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t before,
 		     uint64_t *end);
+/* Whether the sum of a page has a place, and so those of the *pages from there on, at most as many as before. 0, 1, or an error. */
+G4_FN int g4_map_sums_ready(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			    uint64_t *pages);
 /* The pages that a map of this height can hold. */
 G4_FN uint64_t g4_map_capacity_pages(uint32_t height);
 /* The height that a map must have for a page. */

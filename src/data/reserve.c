@@ -43,15 +43,28 @@ G4_FN int g4_make_room(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 	return rc;
 }
 
-/* Without any reservation: whether page `page` and up to *pages after it have space already, which was never written. */
+/*
+ * Without any reservation: whether page `page` and up to *pages after it have space already, which was never written, and their sums,
+ * where they are to have some.
+ */
 G4_FN static int is_allocated(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
 			      uint64_t *pages)
 {
 	struct g4_run run;
+	uint64_t ready = 0;
 	int rc = g4_map_lookup(wg, fs, inode, page, *pages, &run);
 
-	*pages = run.pages;
-	return rc < 0 ? rc : run.kind == G4_UNWRITTEN ? 0 : -G4_E_NOSPC;
+	if (rc < 0 || run.kind != G4_UNWRITTEN)
+		return rc < 0 ? rc : -G4_E_NOSPC;
+	while (g4_sums_wanted(fs, inode) && ready < run.pages) {
+		uint64_t more = run.pages - ready;
+		rc = g4_map_sums_ready(wg, fs, inode, page + ready, &more);
+		if (rc <= 0)
+			break;
+		ready += more;
+	}
+	*pages = g4_sums_wanted(fs, inode) ? ready : run.pages;
+	return *pages > 0 ? 0 : rc < 0 ? rc : -G4_E_NOSPC;
 }
 
 G4_FN static int reserve_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint32_t line)

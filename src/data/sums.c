@@ -421,6 +421,24 @@ G4_FN int g4_sums_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, 
 	return 0;
 }
 
+G4_FN bool g4_sums_ready(struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t line, uint32_t slot)
+{
+	if (line != G4_NO_LINE)
+		return g4_sums_place(g4_meta_places(&fs->cache, line), offset_of(fs, line), slot / G4_SUMS_SLOTS) != 0;
+	return inode->disk.checksums != 0 || ((inode->disk.flags & G4_INODE_SUMS_INLINE) && slot < G4_FEW_PAGES);
+}
+
+G4_FN int g4_sums_prepare(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			  uint32_t line, uint32_t slot)
+{
+	struct g4_sum_entry none;
+
+	if (g4_sums_ready(fs, inode, line, slot))
+		return 0;
+	memset(&none, 0, sizeof(none));
+	return g4_sums_write(wg, fs, txn, inode, line, slot, 1, &none);
+}
+
 /* Not where there can be none, whatever counted it: the file shall be able to go. */
 G4_FN static int release_page(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			      uint64_t address)

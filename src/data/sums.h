@@ -35,6 +35,14 @@ struct g4_page_ahead {
  */
 G4_FN uint32_t g4_sums_algorithm(const struct g4_fs *fs, uint32_t policy);
 
+/* Whether what is written gets some. */
+G4_FN G4_INLINE bool g4_sums_wanted(const struct g4_fs *fs, const struct g4_inode_core *inode)
+{
+	const uint32_t algorithm = g4_sums_algorithm(fs, inode->disk.policy);
+
+	return algorithm != G4_CHECKSUM_NONE && algorithm != G4_CHECKSUM_UNKNOWN;
+}
+
 /* Sums of pages in memory that nobody else changes meanwhile, at most G4_SUMS_AT_ONCE. */
 G4_FN void g4_sums_make(struct g4_wg *wg, uint32_t algorithm, const void *const *pages, uint32_t count,
 			struct g4_sum_entry *entries);
@@ -59,6 +67,11 @@ G4_FN int g4_sums_read(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode
  */
 G4_FN int g4_sums_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			uint32_t line, uint32_t first, uint32_t count, const struct g4_sum_entry *from);
+/* Whether the entry of a slot has a place, so that writing it takes no space. */
+G4_FN bool g4_sums_ready(struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t line, uint32_t slot);
+/* In a transaction, as g4_sums_write(): the entry of a slot gets a place, if it has none. */
+G4_FN int g4_sums_prepare(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			  uint32_t line, uint32_t slot);
 /*
  * In a transaction, before slots of the inode up to `end` get pages, with sums or without: makes room for both. The inode's slots are
  * not what they were before.

@@ -185,6 +185,7 @@ static void space_in_pieces(void **state)
 
 	(void)state;
 	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "other", G4_S_IFREG | 0600, &other), 0);
+	assert_int_equal(op_setxattr(&rig, other, "gpu4fs.checksum", "none", 4, 0), 0);
 	assert_int_equal(op_statfs(&rig, &space), 0);
 	assert_int_equal(op_fallocate(&rig, other, 0, 0, (space.blocks_available - 64) * G4_PAGE_BYTES), 0);
 	for (uint64_t page = 0; page < 2 * pages; page += 2)

@@ -16,6 +16,14 @@ static int setup(void **state)
 	return 0;
 }
 
+static int setup_sums(void **state)
+{
+	setenv("G4_TEST_CHECKSUM", "1", 1);
+	setup(state);
+	unsetenv("G4_TEST_CHECKSUM");
+	return 0;
+}
+
 static int teardown(void **state)
 {
 	(void)state;
@@ -275,7 +283,112 @@ static void allocated_space_can_be_written_on_a_full_device(void **state)
 	assert_int_equal(op_write(&rig, half, 0, done, data, sizeof(data), &done), -G4_E_NOSPC);
 }
 
+/* A file that was allocated before it was to have sums: there may be no space for them, and the write itself tells it. */
+static void sums_that_come_later_need_space(void **state)
+{
+	enum { PAGES = 200 };
+	static uint8_t data[PAGES * G4_PAGE_BYTES] __attribute__((aligned(4096)));
+	uint64_t late, again, few, done;
+
+	(void)state;
+	mount_quietly();
+	late = rig_make(&rig, 0);
+	again = rig_make(&rig, 1);
+	few = rig_make(&rig, 2);
+	const uint64_t files[] = {late, again, few};
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(op_setxattr(&rig, files[i], "gpu4fs.checksum", "none", 4, 0), 0);
+		assert_int_equal(op_fallocate(&rig, files[i], 0, 0, i == 2 ? 5 * G4_PAGE_BYTES : sizeof(data)), 0);
+		assert_int_equal(op_setxattr(&rig, files[i], "gpu4fs.checksum", "blake3", 6, 0), 0);
+	}
+	/* asked once more, it gets what its sums need */
+	assert_int_equal(op_fallocate(&rig, again, 0, 0, sizeof(data)), 0);
+	fill_up_to(0);
+	use_up_what_is_kept_back();
+	rig_pattern(data, 4, sizeof(data));
+	assert_int_equal(op_write(&rig, late, 0, 0, data, G4_PAGE_BYTES, NULL), -G4_E_NOSPC);
+	assert_int_equal(op_write(&rig, late, 0, 0, data, sizeof(data), NULL), -G4_E_NOSPC);
+	assert_int_equal(op_write(&rig, few, 0, 0, data, G4_PAGE_BYTES, NULL), -G4_E_NOSPC);
+	assert_int_equal(op_write(&rig, again, 0, 0, data, sizeof(data), &done), 0);
+	assert_int_equal(done, sizeof(data));
+	assert_int_equal(op_sync(&rig), 0);
+}
+
+/* Few pages, whose sums lie in the inode or in a block, and those that come when the map becomes higher. */
+static void small_allocations_can_be_written_on_a_full_device(void **state)
+{
+	static const uint32_t pages[] = {1, 3, 4, 16, 17};
+	static uint8_t data[17 * G4_PAGE_BYTES] __attribute__((aligned(4096))), back[sizeof(data)];
+	uint64_t files[2 * 5], done;
+
+	(void)state;
+	mount_quietly();
+	rig_pattern(data, 5, sizeof(data));
+	for (uint32_t i = 0; i < 10; i++) {
+		files[i] = rig_make(&rig, i);
+		if (i >= 5) /* something is there */
+			assert_int_equal(op_write(&rig, files[i], 0, 0, data, G4_PAGE_BYTES, NULL), 0);
+		assert_int_equal(op_fsync(&rig, files[i]), 0);
+		assert_int_equal(op_fallocate(&rig, files[i], 0, 0, pages[i % 5] * G4_PAGE_BYTES), 0);
+	}
+	fill_up_to(0);
+	use_up_what_is_kept_back();
+	for (uint32_t i = 0; i < 10; i++) {
+		for (uint32_t k = i >= 5; k < pages[i % 5]; k++)
+			assert_int_equal(op_write(&rig, files[i], 0, k * G4_PAGE_BYTES, data + k * G4_PAGE_BYTES,
+						  G4_PAGE_BYTES, NULL),
+					 0);
+		assert_int_equal(op_fsync(&rig, files[i]), 0);
+	}
+	assert_int_equal(rig_unmount(&rig), 0);
+	rig_mount(&rig);
+	for (uint32_t i = 0; i < 10; i++) {
+		assert_int_equal(op_read(&rig, files[i], 0, 0, back, sizeof(back), &done), 0);
+		assert_int_equal(done, pages[i % 5] * G4_PAGE_BYTES);
+		assert_memory_equal(back, data, done);
+	}
+}
+
+/* The space that is left would be enough for the pages, and not for their sums: nothing changes, not even how high the map is. */
+static void an_allocation_is_all_or_nothing(void **state)
+{
+	static const uint64_t offsets[] = {0, 1000, UINT64_C(1) << 31}; /* pages */
+	struct g4_statfs before, after;
+	struct g4_attr had, has;
+
+	(void)state;
+	mount_quietly();
+	for (uint32_t i = 0; i < 6; i++) { /* without contents, and with some */
+		const uint64_t at = offsets[i % 3] * G4_PAGE_BYTES, ino = rig_make(&rig, i);
+		if (i >= 3)
+			assert_int_equal(op_write(&rig, ino, 0, 0, "contents", 8, NULL), 0);
+		if (i >= 3)
+			assert_int_equal(op_truncate(&rig, ino, G4_PAGE_BYTES), 0);
+		assert_int_equal(op_sync(&rig), 0);
+		assert_int_equal(op_statfs(&rig, &before), 0);
+		assert_int_equal(op_getattr(&rig, ino, &had), 0);
+		const uint64_t most = before.blocks_available - before.blocks_available * 4 / 520;
+		assert_int_equal(op_fallocate(&rig, ino, 0, at, (most + 8) * G4_PAGE_BYTES), -G4_E_NOSPC);
+		assert_int_equal(op_sync(&rig), 0);
+		assert_int_equal(op_statfs(&rig, &after), 0);
+		assert_int_equal(op_getattr(&rig, ino, &has), 0);
+		assert_int_equal(after.blocks_free, before.blocks_free);
+		assert_int_equal(after.blocks_available, before.blocks_available);
+		assert_int_equal(has.blocks_512, had.blocks_512);
+		assert_int_equal(has.size, had.size);
+		/* not even what maps it later */
+		assert_int_equal(op_write(&rig, ino, 0, 3 * G4_PAGE_BYTES, "more", 4, NULL), 0);
+		assert_int_equal(op_sync(&rig), 0);
+		assert_int_equal(op_getattr(&rig, ino, &has), 0);
+		assert_int_equal(has.blocks_512 - had.blocks_512, 8);
+		/* a little less is possible */
+		assert_int_equal(op_fallocate(&rig, ino, 0, at, (most - 24) * G4_PAGE_BYTES), 0);
+		assert_int_equal(op_truncate(&rig, ino, 0), 0);
+	}
+}
+
 #define reserve_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define reserve_test_sums(f) cmocka_unit_test_setup_teardown(f, setup_sums, teardown)
 
 int main(void)
 {
@@ -285,6 +398,13 @@ int main(void)
 		reserve_test(a_dirty_page_has_its_space_when_the_map_grows_above_it),
 		reserve_test(a_dropped_page_gives_its_reservation_back),
 		reserve_test(allocated_space_can_be_written_on_a_full_device),
+		reserve_test_sums(allocated_space_can_be_written_on_a_full_device),
+		reserve_test_sums(sums_that_come_later_need_space),
+		reserve_test(small_allocations_can_be_written_on_a_full_device),
+		reserve_test_sums(small_allocations_can_be_written_on_a_full_device),
+		reserve_test_sums(an_allocation_is_all_or_nothing),
+		reserve_test_sums(reservations_hold_whatever_else_changes_the_map),
+		reserve_test_sums(a_dirty_page_has_its_space_when_the_map_grows_above_it),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
