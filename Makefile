@@ -1,5 +1,5 @@
 # The commands of gpu4fs. Each does its own set-up; CMakeLists.txt and CMakePresets.json hold the build itself.
-.PHONY: all demo check check-long check-gpu crash fuzz bench bench-gpu install uninstall deb clean format lint
+.PHONY: all demo check check-long check-gpu check-flips crash fuzz bench bench-gpu install uninstall deb clean format lint
 .DEFAULT_GOAL := all
 
 PREFIX ?= /usr/local
@@ -32,6 +32,13 @@ crash: ## explore millions of crash states (tests/crash/README.md; CRASH_ARGS="-
 	cmake --preset release
 	cmake --build --preset release --target crash_explorer
 	build/release/tests/crash_explorer --long --keep build/release/tests $(CRASH_ARGS)
+
+check-flips: ## flip every bit of an image's metadata and every 64th of its contents, a part on each processor
+	scripts/install-deps.sh check
+	cmake --preset release
+	cmake --build --preset release --target flips
+	seq 0 $$(($$(nproc) - 1)) | FLIPS_FULL=1 FLIPS_SLICES=$$(nproc) xargs -P "$$(nproc)" -I {} \
+		env FLIPS_SLICE={} build/release/tests/flips
 
 fuzz: ## libFuzzer for FUZZ_S seconds (default 300) in all on images, journals, rings and Shredder
 	scripts/install-deps.sh check

@@ -95,13 +95,15 @@ if(NOT G4_SANITIZE MATCHES thread AND G4_LANES EQUAL 0)
 	set(corrupt_shared tests/corrupt/judge.c tests/corrupt/world.c tests/crash/clock.c)
 	add_executable(corrupt tests/corrupt/corrupt.c ${corrupt_shared} "${field_table}")
 	add_executable(corrupt_several tests/corrupt/several.c ${corrupt_shared}) # several structures at once
-	foreach(program corrupt corrupt_several)
+	add_executable(flips tests/corrupt/flips.c tests/crash/clock.c) # single bits
+	foreach(program corrupt corrupt_several flips)
 		target_link_options(${program} PRIVATE "LINKER:--wrap=clock_gettime,--wrap=getrandom")
 		target_include_directories(${program} PRIVATE tests tests/support "${CMAKE_BINARY_DIR}/tests/generated")
 		target_link_libraries(${program} PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
 		set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 	endforeach()
 	g4_corrupt_test(corrupt_several corrupt_several)
+	g4_corrupt_test(corrupt.flips flips)
 	# One process at a time does one case at a time: the cases in four parts, side by side on more processors.
 	foreach(slice RANGE 3)
 		g4_corrupt_test(corrupt.${slice} corrupt CORRUPT_SLICES=4 CORRUPT_SLICE=${slice})
