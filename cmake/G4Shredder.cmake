@@ -1,5 +1,5 @@
 # Shredder (DESIGN.md "Shredder"): libshredder, the shredder program, their tests and what is installed of them. A library of its
-# own, usable without gpu4fs: of the engine it takes what lies under src/base, src/simt and src/hash.
+# own, usable without gpu4fs: of the engine it takes what lies under src/base, src/simt and src/hash, and its backup src/parity.
 g4_sources(shredder_sources shredder/chunk/*.c)
 g4_sources(shredder_base_sources src/base/*.c src/print/*.c src/hash/*.c src/simt/*.c)
 if(G4_LANES GREATER 0)
@@ -22,10 +22,11 @@ set_target_properties(shredder_static PROPERTIES OUTPUT_NAME shredder_internal L
 
 # ---- the backup: what libshredder must not need
 g4_sources(shredder_store_sources shredder/store/*.c)
+g4_sources(shredder_parity_sources src/parity/*.c)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd>=1.4)
 pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium>=1.0.18)
 set_source_files_properties(${shredder_store_sources} PROPERTIES COMPILE_OPTIONS "$<$<C_COMPILER_ID:GNU>:-Wc++-compat>")
-add_library(shredder_store STATIC EXCLUDE_FROM_ALL ${shredder_store_sources})
+add_library(shredder_store STATIC EXCLUDE_FROM_ALL ${shredder_store_sources} ${shredder_parity_sources})
 target_link_libraries(shredder_store PUBLIC shredder_static PkgConfig::zstd PkgConfig::sodium)
 if(G4_REMOTE)
 	pkg_check_modules(curl REQUIRED IMPORTED_TARGET libcurl>=7.85)

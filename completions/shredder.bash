@@ -40,7 +40,7 @@ _shredder() {
 		dedup-ratio:-*) _shredder_words "$current" "$shared --json --plot --stats" ;;
 		bench:-*) _shredder_words "$current" "$shared --json --size --rounds" ;;
 		help:*) _shredder_words "$current" "$commands" ;;
-		init:-*) _shredder_words "$current" "$repository $from --copy-chunker-params --format" ;;
+		init:-*) _shredder_words "$current" "$repository $from --copy-chunker-params --format --parity" ;;
 		copy:-*) _shredder_words "$current" "$repository $from $which --level --threads --dry-run" ;;
 		mount:-*) _shredder_words "$current" "$repository $which --allow-other" ;;
 		serve:-*) _shredder_words "$current" "--identity --clients --listen --port --json --help" ;;

@@ -15,7 +15,8 @@ const char cli_help_check[] =
 	"Checks that all snapshots can be restored: keys, index, packs, directories, and that every chunk they name is there.\n"
 	"Exit status 1: there are problems.\n\n" CLI_REPO_HELP
 	"  -d, --read-data        read, authenticate and decompress every chunk as well\n"
-	"      --repair           make a new index from the packs; needs the repository alone\n"
+	"      --repair           mend packs that have parity, and make a new index from the packs; needs the\n"
+	"                         repository alone\n"
 	"  -t, --threads N        [one a processor]\n"
 	"      --help             show this\n";
 const char cli_help_forget[] =
@@ -78,6 +79,15 @@ static void tell_problem(void *user, const char *sentence)
 	putchar('\n');
 }
 
+static void tell_mended(void *user, const char *sentence)
+{
+	struct checking *c = (struct checking *)user;
+
+	g4_progress_clear(&c->progress);
+	if (!c->repo.json) /* there it is a number */
+		puts(sentence);
+}
+
 static void show_check(void *user, uint64_t done, uint64_t total)
 {
 	g4_progress_step(&((struct checking *)user)->progress, done, total);
@@ -98,11 +108,11 @@ static int check(struct checking *c, struct store *s, struct store_check_options
 	g4_progress_clear(&c->progress);
 	if (c->repo.json)
 		printf("], \"complete\": %s, \"snapshots\": %llu, \"packs\": %llu, \"blobs\": %llu, \"directories\": %llu, "
-		       "\"unknown_packs\": %llu, \"read_bytes\": %llu}\n",
+		       "\"unknown_packs\": %llu, \"mended_packs\": %llu, \"read_bytes\": %llu}\n",
 		       rc == 0 ? "true" : "false", (unsigned long long)result.snapshots,
 		       (unsigned long long)result.packs, (unsigned long long)result.blobs,
 		       (unsigned long long)result.trees, (unsigned long long)result.unknown_packs,
-		       (unsigned long long)result.read_bytes);
+		       (unsigned long long)result.mended, (unsigned long long)result.read_bytes);
 	if (rc != 0)
 		return cli_repo_failed(&c->repo, rc);
 	if (!c->repo.json) {
@@ -131,7 +141,8 @@ int cli_check(int argc, char **argv)
 						     {"threads", required_argument, NULL, 't'},
 						     {NULL, 0, NULL, 0}};
 	struct checking c = {0};
-	struct store_check_options options = {.problem = tell_problem, .progress = show_check, .user = &c};
+	struct store_check_options options = {
+		.problem = tell_problem, .mended = tell_mended, .progress = show_check, .user = &c};
 	uint64_t number;
 	struct store *s;
 	int option;

@@ -35,6 +35,9 @@ struct store_backend_ops {
 	int (*size)(struct store_backend *b, enum store_kind kind, const struct store_id *name, uint64_t *bytes);
 	/* Names that are none are left out. Any order. */
 	int (*list)(struct store_backend *b, enum store_kind kind, store_list_fn *each, void *user);
+	/* Puts what a file of that name should be in the place of what it is, whole or not at all. NULL: that cannot be done. */
+	int (*replace)(struct store_backend *b, enum store_kind kind, const struct store_id *name, const void *data,
+		       size_t bytes);
 	/* What is not there is no error. A crash may bring it back until settle(). */
 	int (*remove)(struct store_backend *b, enum store_kind kind, const struct store_id *name);
 	/* What was removed of a kind, by whomever, stays removed. */

@@ -273,6 +273,30 @@ static int local_put(struct store_backend *b, enum store_kind kind, const struct
 	return store_fail(rc, "%s", text);
 }
 
+/* One that is read at the moment is closed when others need its place. */
+static void forget_pack(struct local *l, const struct store_id *name)
+{
+	pthread_mutex_lock(&l->mutex);
+	for (size_t i = 0; i < OPEN_PACKS; i++)
+		if (l->packs[i].fd >= 0 && l->packs[i].users == 0 && store_id_equal(&l->packs[i].name, name)) {
+			close(l->packs[i].fd);
+			l->packs[i].fd = -1;
+			l->packs[i].used = 0;
+		}
+	pthread_mutex_unlock(&l->mutex);
+}
+
+/* Readers that have the old one open go on with that; the next one opens the new one. */
+static int local_replace(struct store_backend *b, enum store_kind kind, const struct store_id *name, const void *data,
+			 size_t bytes)
+{
+	const int rc = local_put(b, kind, name, data, bytes);
+
+	if (rc == 0 && kind == STORE_PACK)
+		forget_pack((struct local *)b, name);
+	return rc;
+}
+
 static int open_file(const struct local *l, enum store_kind kind, const struct store_id *name, char *path, int *fd)
 {
 	path_of(kind, name, path);
@@ -444,19 +468,6 @@ static int local_list(struct store_backend *b, enum store_kind kind, store_list_
 	return rc;
 }
 
-/* One that is read at the moment is closed when others need its place. */
-static void forget_pack(struct local *l, const struct store_id *name)
-{
-	pthread_mutex_lock(&l->mutex);
-	for (size_t i = 0; i < OPEN_PACKS; i++)
-		if (l->packs[i].fd >= 0 && l->packs[i].users == 0 && store_id_equal(&l->packs[i].name, name)) {
-			close(l->packs[i].fd);
-			l->packs[i].fd = -1;
-			l->packs[i].used = 0;
-		}
-	pthread_mutex_unlock(&l->mutex);
-}
-
 static int local_remove(struct store_backend *b, enum store_kind kind, const struct store_id *name)
 {
 	struct local *l = (struct local *)b;
@@ -538,6 +549,7 @@ struct store_backend *store_backend_local(const char *path)
 						     .begin = local_begin,
 						     .add = local_add,
 						     .end = local_end,
+						     .replace = local_replace,
 						     .get = local_get,
 						     .size = local_size,
 						     .list = local_list,

@@ -15,6 +15,7 @@
 #include "store/index.h"
 #include "store/maintain.h"
 #include "store/marks.h"
+#include "store/pack_parity.h"
 
 struct check {
 	struct store *s;
@@ -203,6 +204,53 @@ static void check_all_packs(struct check *c)
 	free(others);
 }
 
+/* One that is not what its name says, and has parity enough. */
+static int mend_pack(struct check *c, const struct store_id *name, struct store_buf *whole)
+{
+	struct store *s = c->s;
+	char hex[STORE_HEX_BYTES], text[STORE_TEXT_BYTES];
+	int rc = store_raw_get(s->backend, STORE_PACK, name, whole);
+
+	atomic_fetch_add(&c->bytes, whole->size);
+	if (rc != STORE_E_DAMAGED && rc != STORE_E_VERSION)
+		return rc;
+	if (whole->size == 0 || !store_parity_mend(whole->data, whole->size, name)) {
+		if (!c->options->read_data) /* which tells more */
+			problem(c, store_message());
+		return 0;
+	}
+	if (s->backend->ops->replace == NULL) {
+		problem_format(
+			c,
+			"pack %.16s is damaged and can be mended, but not from here: 'shredder check --repair' at the "
+			"site does it",
+			store_hex(name, hex));
+		return 0;
+	}
+	rc = s->backend->ops->replace(s->backend, STORE_PACK, name, whole->data, whole->size);
+	if (rc != 0)
+		return rc;
+	snprintf(text, sizeof(text), "pack %.16s was damaged and is mended", store_hex(name, hex));
+	c->result->mended++;
+	if (c->options->mended != NULL)
+		c->options->mended(c->options->user, text);
+	return 0;
+}
+
+static int mend_packs(struct check *c)
+{
+	struct store_listed *packs;
+	struct store_buf whole = {0};
+	size_t count;
+	int rc = store_list_all(c->s->backend, STORE_PACK, &packs, &count);
+
+	for (size_t i = 0; i < count && rc == 0; i++)
+		rc = mend_pack(c, &packs[i].name, &whole);
+	store_buf_free(&whole);
+	free(packs);
+	return rc;
+}
+
 /* A new index from the headers of all packs; the old one goes when the new one is there. */
 static int rebuild(struct check *c)
 {
@@ -276,6 +324,8 @@ int store_check(struct store *s, const struct store_check_options *options, stru
 	pthread_mutex_init(&c.mutex, NULL);
 	check_keys(&c);
 	rc = store_list_all(s->backend, STORE_SNAPSHOT, &snapshots, &snapshots_count);
+	if (rc == 0 && options->repair && s->parity > 0)
+		rc = mend_packs(&c);
 	if (rc == 0 && options->repair)
 		rc = rebuild(&c);
 	else if (rc == 0)

@@ -4,6 +4,7 @@
 #include "store/backend.h"
 #include "store/crypto.h"
 #include "store/pack.h"
+#include "store/pack_parity.h"
 
 #define TRAILER_BYTES 16
 #define ENTRY_BYTES_MIN (1 + STORE_ID_BYTES + 1)
@@ -149,6 +150,15 @@ static int header_place(const uint8_t *trailer, uint64_t bytes, const char *what
 	return 0;
 }
 
+/* From the last bytes of a file of *bytes bytes: those of the pack in it, before its parity. */
+static int own_bytes(const uint8_t *tail, const char *what, uint64_t *bytes)
+{
+	G4_STATIC_ASSERT(TRAILER_BYTES == STORE_PARITY_TAIL_BYTES, "one read gives either");
+	if (!store_parity_split(tail, *bytes, bytes) || *bytes < STORE_PREFIX_BYTES + TRAILER_BYTES)
+		return store_fail(STORE_E_DAMAGED, "%s is damaged: its parity has another size", what);
+	return 0;
+}
+
 static int open_header(const struct store *s, const uint8_t *prefix, const uint8_t *sealed, size_t bytes,
 		       uint64_t header_at, const char *what, struct store_buf *body)
 {
@@ -176,18 +186,21 @@ static int open_header(const struct store *s, const uint8_t *prefix, const uint8
 int store_pack_header(const struct store *s, const uint8_t *pack, size_t bytes, const char *what,
 		      struct store_buf *body)
 {
-	uint64_t at = 0;
+	uint64_t own = bytes, at = 0;
 
 	if (bytes < STORE_PREFIX_BYTES + TRAILER_BYTES || bytes > STORE_PACK_MAX)
 		return store_fail(STORE_E_DAMAGED, "%s is damaged: it has an impossible size", what);
-	const int rc = header_place(pack + bytes - TRAILER_BYTES, bytes, what, &at);
-	return rc != 0 ? rc : open_header(s, pack, pack + at, bytes - TRAILER_BYTES - at, at, what, body);
+	int rc = own_bytes(pack + bytes - TRAILER_BYTES, what, &own);
+	if (rc == 0)
+		rc = header_place(pack + own - TRAILER_BYTES, own, what, &at);
+	return rc != 0 ? rc : open_header(s, pack, pack + at, own - TRAILER_BYTES - at, at, what, body);
 }
 
 int store_pack_header_get(struct store *s, const struct store_id *name, uint64_t bytes, struct store_buf *body)
 {
 	const struct store_backend_ops *ops = s->backend->ops;
 	uint8_t prefix[STORE_PREFIX_BYTES], trailer[TRAILER_BYTES];
+	const uint64_t file_bytes = bytes;
 	char what[80], hex[STORE_HEX_BYTES];
 	struct store_buf sealed = {0};
 	uint64_t at = 0;
@@ -198,6 +211,10 @@ int store_pack_header_get(struct store *s, const struct store_id *name, uint64_t
 		return store_fail(STORE_E_DAMAGED, "%s is damaged: it has an impossible size", what);
 	rc = ops->get(s->backend, STORE_PACK, name, 0, prefix, sizeof(prefix));
 	if (rc == 0)
+		rc = ops->get(s->backend, STORE_PACK, name, bytes - TRAILER_BYTES, trailer, sizeof(trailer));
+	if (rc == 0)
+		rc = own_bytes(trailer, what, &bytes);
+	if (rc == 0 && bytes != file_bytes)
 		rc = ops->get(s->backend, STORE_PACK, name, bytes - TRAILER_BYTES, trailer, sizeof(trailer));
 	if (rc == 0)
 		rc = header_place(trailer, bytes, what, &at);

@@ -11,6 +11,7 @@
 
 #include "base/clock_host.h"
 #include "hash/blake3.h"
+#include "store/pack_parity.h"
 #include "store/packer.h"
 #include "store/upload.h"
 
@@ -40,7 +41,8 @@ struct pack {
 	struct store_upload upload;
 	bool begun;
 	struct g4_blake3 hash;
-	struct store_buf body; /* the header's, complete with the last piece */
+	struct store_parity *parity; /* NULL: none */
+	struct store_buf body;	     /* the header's, complete with the last piece */
 
 	struct pack *next; /* of all that are not written */
 };
@@ -94,6 +96,7 @@ static void free_pack(struct store_packer *p, struct pack *pack)
 	pthread_mutex_unlock(&p->mutex);
 	if (pack->begun)
 		store_upload_abandon(&pack->upload);
+	store_parity_close(pack->parity);
 	store_buf_free(&pack->header);
 	store_buf_free(&pack->body);
 	free(pack->numbers);
@@ -125,6 +128,16 @@ static int end_pack(struct store_packer *p, struct pack *pack)
 	return 0;
 }
 
+/* Behind the last piece. */
+static int add_parity(struct pack *pack)
+{
+	const struct store_buf *section = store_parity_end(pack->parity);
+
+	g4_blake3_update(&pack->hash, section->data, section->size);
+	pack->bytes += section->size;
+	return store_upload_add(&pack->upload, section->data, section->size);
+}
+
 static int write_piece(struct store_packer *p, const struct piece *piece)
 {
 	struct pack *pack = piece->pack;
@@ -132,12 +145,17 @@ static int write_piece(struct store_packer *p, const struct piece *piece)
 
 	if (!pack->begun) {
 		g4_blake3_init(&pack->hash);
+		pack->parity = p->s->parity > 0 ? store_parity_open(p->s->parity) : NULL;
 		rc = store_upload_begin(&pack->upload, p->s->backend, STORE_PACK);
 		pack->begun = rc == 0;
 	}
 	if (rc == 0)
 		rc = store_upload_add(&pack->upload, piece->data, piece->bytes);
 	g4_blake3_update(&pack->hash, piece->data, piece->bytes);
+	if (rc == 0 && pack->parity != NULL)
+		store_parity_add(pack->parity, piece->data, piece->bytes);
+	if (rc == 0 && pack->parity != NULL && piece->last)
+		rc = add_parity(pack);
 	if (rc == 0 && piece->last)
 		rc = end_pack(p, pack);
 	if (rc == 0 && (p->records.size >= STORE_INDEX_BODY_BYTES ||

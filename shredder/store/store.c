@@ -60,6 +60,8 @@ static void encode_config(const struct store *s, struct store_buf *body)
 	store_buf_u64(body, s->params.marker);
 	store_buf_u64(body, s->params.min_bytes);
 	store_buf_u64(body, s->params.max_bytes);
+	if (s->version >= 2)
+		store_buf_u8(body, (uint8_t)s->parity);
 }
 
 /* Files are chunked piece by piece, which gives a stream's cuts because no window reaches beyond a minimum (backup.c). */
@@ -82,7 +84,9 @@ static int decode_config(struct store *s, const struct store_buf *body)
 	s->params.marker = store_in_u64(&in);
 	s->params.min_bytes = store_in_u64(&in);
 	s->params.max_bytes = store_in_u64(&in);
-	if (!store_in_done(&in) || shredder_params_complete(&s->params) != 0 || !params_usable(&s->params))
+	s->parity = s->version >= 2 ? store_in_u8(&in) : 0;
+	if (!store_in_done(&in) || s->parity > STORE_PARITY_MOST || shredder_params_complete(&s->params) != 0 ||
+	    !params_usable(&s->params))
 		return store_fail(STORE_E_DAMAGED, "the configuration is damaged: its parameters are impossible");
 	memcpy(s->uuid, uuid, sizeof(s->uuid));
 	return 0;
@@ -127,6 +131,7 @@ int store_create_as(const struct store_place *place, const struct store_secret *
 	if (rc == 0)
 		rc = store_backend_at(place, &s->backend);
 	s->version = form->version;
+	s->parity = form->parity;
 	s->groups = store_groups_new();
 	s->encrypted = secret != NULL;
 	if (rc == 0)

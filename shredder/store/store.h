@@ -36,6 +36,7 @@
 #define STORE_BODY_MAX G4_GIB
 #define STORE_PACK_MAX G4_GIB
 #define STORE_GROUP_MAX (4 * G4_MIB) /* what one group holds */
+#define STORE_PARITY_MOST 4
 #define STORE_TEXT_BYTES 1024
 
 /* X(NAME, number, sentence) */
@@ -103,6 +104,7 @@ struct store_lock;
 struct store {
 	struct store_backend *backend;
 	uint32_t version; /* of the format, of all its files */
+	uint32_t parity;  /* that new packs get */
 	bool encrypted;
 	uint8_t master[STORE_KEY_BYTES];
 	uint8_t file_key[STORE_KEY_BYTES], blob_key[STORE_KEY_BYTES], name_key[STORE_KEY_BYTES];
@@ -141,6 +143,7 @@ int store_create(const struct store_place *place, const struct store_secret *sec
 /* The same with what is otherwise chosen. */
 struct store_form {
 	uint32_t version; /* 1 to STORE_VERSION */
+	uint32_t parity;  /* behind packs: 0 to STORE_PARITY_MOST; 0 in version 1 */
 };
 int store_create_as(const struct store_place *place, const struct store_secret *secret,
 		    const struct shredder_params *params, const struct store_form *form, struct store **out);

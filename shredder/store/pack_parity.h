@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parity behind a pack, and mending a pack with it: FORMAT.md, section 4. A stripe is a piece of 2 MiB of the pack (the last one shorter), of
+ * 32 chunks; rows of the chunks' blocks of 4 KiB can be mended while no more of them are damaged than there is parity.
+ */
+#ifndef SHREDDER_STORE_PACK_PARITY_H
+#define SHREDDER_STORE_PACK_PARITY_H
+
+#include "store/store.h"
+#include "store/upload.h"
+
+#define STORE_PARITY_STRIPE_BYTES STORE_PIECE_BYTES
+#define STORE_PARITY_TAIL_BYTES 16
+
+/* Bytes behind a pack of so many; 0 for parity 0. */
+uint64_t store_parity_bytes(uint64_t pack_bytes, uint32_t parity);
+/* From the last bytes of a file: those of the pack in it, which are all where there is no parity. False: they contradict each other. */
+bool store_parity_split(const uint8_t tail[STORE_PARITY_TAIL_BYTES], uint64_t bytes, uint64_t *pack_bytes);
+
+/* Makes the section, stripe by stripe. One thread's. */
+struct store_parity;
+struct store_parity *store_parity_open(uint32_t parity);
+/* NULL is allowed. */
+void store_parity_close(struct store_parity *p);
+/* The next stripe; all but the last one have STORE_PARITY_STRIPE_BYTES. */
+void store_parity_add(struct store_parity *p, const uint8_t *data, size_t bytes);
+/* The section of the stripes that were added, which stays until the next one is; then it begins anew. */
+const struct store_buf *store_parity_end(struct store_parity *p);
+
+/*
+ * Mends a file in place whose bytes are not what its name says. True: now they are. Nothing is believed but the name: what parity makes of
+ * the bytes is hashed.
+ */
+bool store_parity_mend(uint8_t *file, size_t bytes, const struct store_id *name);
+
+#endif
