@@ -174,7 +174,9 @@ struct g4_fsck {
 	struct g4_fsck_owners *owners;
 	uint64_t owner_count, owner_room;
 	uint64_t *unknown_owners; /* bit r: the counts of region r could not be read */
-	uint64_t *group_shares;	  /* by group: address of its page of shares, 0: none */
+	uint64_t *
+		excess_owners; /* pages that more pointers were found to lead to than are counted; kept for all rounds */
+	uint64_t *group_shares; /* by group: address of its page of shares, 0: none */
 	bool owners_wrong;
 
 	struct g4_fsck_table

@@ -180,6 +180,18 @@ static bool is_disputed(const struct g4_fsck *fsck, g4_ptr ptr)
 	return false;
 }
 
+/* More lead there than its owners are counted: this file may be the one that should not. */
+static bool has_excess(const struct g4_fsck *fsck, uint64_t address, uint64_t pages)
+{
+	if (fsck->excess_owners == NULL)
+		return false;
+	for (uint64_t page = address / G4_PAGE_BYTES; page < address / G4_PAGE_BYTES + pages; page++) {
+		if (g4_fsck_bit(fsck->excess_owners, page))
+			return true;
+	}
+	return false;
+}
+
 static void check_data(struct g4_fsck *fsck, const struct g4_map_item *item, const struct g4_fsck_where *where)
 {
 	const uint64_t address = g4_ptr_offset(item->ptr), pages = g4_tag_pages(g4_ptr_tag(item->ptr));
@@ -197,6 +209,9 @@ static void check_data(struct g4_fsck *fsck, const struct g4_map_item *item, con
 	else if (fsck->repairing && is_disputed(fsck, item->ptr) && !g4_fsck_is_touched(fsck, where->ino))
 		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, item->file_page * G4_PAGE_BYTES, pages * G4_PAGE_BYTES,
 			       "contents in space that the map calls free, or that should be metadata");
+	else if (fsck->repairing && has_excess(fsck, address, pages) && !g4_fsck_is_touched(fsck, where->ino))
+		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, item->file_page * G4_PAGE_BYTES, pages * G4_PAGE_BYTES,
+			       "contents that more files lead to than its owners are counted");
 	if (fsck->repairing && (item->ptr & G4_PTR_VALID) == 0)
 		g4_fsck_set_bits(fsck, &fsck->unwritten, address / G4_PAGE_BYTES, pages);
 	g4_fsck_claim_data(fsck, address, pages, where);

@@ -158,7 +158,8 @@ static bool is_safe(enum g4_fsck_problem kind)
 static bool all_safe(const struct g4_fsck *fsck)
 {
 	/* A pointer to the wrong page leaves one that nothing leads to; a count of names can be all that is left of one. */
-	if (fsck->names_missing != 0 || (fsck->by_kind[G4_FSCK_LEAKED] != 0 && fsck->by_kind[G4_FSCK_UNMARKED] != 0))
+	if (fsck->names_missing != 0 || fsck->excess_owners != NULL ||
+	    (fsck->by_kind[G4_FSCK_LEAKED] != 0 && fsck->by_kind[G4_FSCK_UNMARKED] != 0))
 		return false;
 	for (uint32_t kind = 0; kind < G4_FSCK_PROBLEM_KINDS; kind++) {
 		if (fsck->by_kind[kind] != 0 && !is_safe((enum g4_fsck_problem)kind))
@@ -336,6 +337,7 @@ void g4_fsck_free(struct g4_fsck *fsck)
 	free_table(&fsck->touched);
 	free_table(&fsck->hidden);
 	free_table(&fsck->dropped);
+	free(fsck->excess_owners);
 	free(fsck->ever_used);
 	free(fsck->owners);
 	free(fsck->taken);

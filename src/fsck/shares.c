@@ -96,6 +96,15 @@ void g4_fsck_load_owners(struct g4_fsck *fsck, uint64_t group, const struct g4_a
 
 /* ------------------------------------------------------------------ both */
 
+/* One of those who lead there does so by mistake, and nobody knows which: the next round says so of each. */
+static void note_excess(struct g4_fsck *fsck, const struct g4_fsck_owners *owners)
+{
+	for (uint32_t page = 0; page < G4_REGION_PAGES; page++) {
+		if (owners->met[page] > owners->counted[page])
+			g4_fsck_set_bits(fsck, &fsck->excess_owners, owners->region * G4_REGION_PAGES + page, 1);
+	}
+}
+
 void g4_fsck_compare_owners(struct g4_fsck *fsck)
 {
 	for (uint64_t i = 0; i < fsck->owner_count; i++) {
@@ -110,6 +119,7 @@ void g4_fsck_compare_owners(struct g4_fsck *fsck)
 		if (differ == 0 || (fsck->unknown_owners != NULL && g4_fsck_bit(fsck->unknown_owners, owners->region)))
 			continue;
 		fsck->owners_wrong = true;
+		note_excess(fsck, owners);
 		g4_fsck_problem(fsck, G4_FSCK_OWNERS, NULL,
 				"%" PRIu32 " pages from 0x%" PRIx64 " on: %" PRIu32
 				" owners beyond the first are counted, %" PRIu32 " were met",

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "fsck/fix.h"
+#include "fsck/owners.h"
 #include "fsck/plan.h"
 #include "fsck/report.h"
 #include "fsck/shares.h"
@@ -18,7 +19,19 @@
 
 /* ------------------------------------------------------------------ damaged indirect pages */
 
-/* A pointer out of a damaged page counts when it leads to what the maps call used and nobody else uses. */
+/* Contents whose owners are counted, and not all of them were met: this is one of those. */
+static bool has_more_owners(const struct g4_fsck *fsck, uint64_t page)
+{
+	const struct g4_fsck_owners *owners = g4_fsck_find_owners(fsck, page / G4_REGION_PAGES);
+	const uint32_t at = (uint32_t)(page % G4_REGION_PAGES);
+
+	return owners != NULL && (owners->data[at / 64] >> at % 64 & 1) != 0 && owners->counted[at] > owners->met[at];
+}
+
+/*
+ * A pointer out of a damaged page counts when it leads to what the maps call used, and nobody else uses that, or fewer than are
+ * counted.
+ */
 static bool is_credible(struct g4_fsck *fsck, g4_ptr ptr, uint32_t height)
 {
 	const struct g4_layout *layout = &fsck->image->layout;
@@ -30,10 +43,23 @@ static bool is_credible(struct g4_fsck *fsck, g4_ptr ptr, uint32_t height)
 		return false;
 	for (uint64_t page = first; page < first + pages; page++) {
 		const bool unknown = g4_fsck_bit(fsck->bad_group, page / G4_GROUP_PAGES);
-		if (g4_fsck_bit(fsck->used, page) || (!unknown && !g4_fsck_bit(fsck->alloc_used, page)))
+		const bool data = (ptr & (G4_PTR_INDIRECT | G4_PTR_VALID)) == G4_PTR_VALID;
+		if ((g4_fsck_bit(fsck->used, page) && !(data && has_more_owners(fsck, page))) ||
+		    (!unknown && !g4_fsck_bit(fsck->alloc_used, page)))
 			return false;
 	}
 	return true;
+}
+
+/* The pointer is believed. The next round meets it like any other; until then others out of damaged pages know of it. */
+static void keep_page(struct g4_fsck *fsck, uint64_t page, bool data)
+{
+	const uint64_t bit = UINT64_C(1) << page % 64;
+	const uint64_t first = fsck->used[page / 64] & bit ? 0 : bit;
+
+	fsck->used[page / 64] |= bit;
+	if (data)
+		g4_fsck_meet_owners(fsck, page / 64, first, bit & ~first);
 }
 
 static void tell_salvaged(struct g4_fsck *fsck, const struct g4_fsck_task *task, uint32_t slot, bool kept)
@@ -75,7 +101,7 @@ static void salvage_map(struct g4_fsck *fsck, const struct g4_fsck_task *task)
 			slots[slot] = 0;
 		for (uint64_t page = 0; credible && page < g4_tag_pages(g4_ptr_tag(slots[slot])); page++) {
 			const uint64_t at = g4_ptr_offset(slots[slot]) / G4_PAGE_BYTES + page;
-			fsck->used[at / 64] |= UINT64_C(1) << at % 64;
+			keep_page(fsck, at, (slots[slot] & G4_PTR_INDIRECT) == 0);
 		}
 	}
 	uint8_t *patch = kept == 0 ? NULL : g4_fsck_edit(fsck, address);

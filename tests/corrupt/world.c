@@ -82,6 +82,40 @@ static void make_files(struct rig *rig)
 	must(op_mknod(rig, G4_NODE_ROOT, "null", S_IFCHR | 0666, NULL), "device");
 }
 
+static void copy(struct rig *rig, uint64_t from, uint64_t from_offset, uint64_t to, uint64_t to_offset, uint64_t bytes)
+{
+	uint64_t in, out, done = 0, all = 0;
+
+	must(op_open(rig, from, G4_OPEN_READ, &in), "open");
+	must(op_open(rig, to, G4_OPEN_WRITE, &out), "open");
+	do {
+		must(op_copy(rig, in, from_offset + all, out, to_offset + all, bytes - all, &done), "copy");
+		all += done;
+	} while (done > 0 && all < bytes);
+	must(op_release(rig, in), "release");
+	must(op_release(rig, out), "release");
+}
+
+/* Files made of few pages: copies, copies of copies, changed ones, one that shares with itself. */
+static void make_shared(struct rig *rig)
+{
+	const uint64_t a = new_file(rig, G4_NODE_ROOT, "original"), b = new_file(rig, G4_NODE_ROOT, "copy"),
+		       c = new_file(rig, G4_NODE_ROOT, "copy of the copy"),
+		       d = new_file(rig, G4_NODE_ROOT, "of one page"),
+		       e = new_file(rig, G4_NODE_ROOT, "copy of the large one");
+	struct g4_attr large;
+
+	fill(rig, a, 0, 40 * G4_PAGE_BYTES);
+	copy(rig, a, 0, b, 0, 40 * G4_PAGE_BYTES);
+	fill(rig, b, 5 * G4_PAGE_BYTES, 3 * G4_PAGE_BYTES);
+	copy(rig, b, 0, c, 10 * G4_PAGE_BYTES, 40 * G4_PAGE_BYTES);
+	must(op_truncate(rig, b, 30 * G4_PAGE_BYTES), "truncate");
+	for (uint64_t page = 0; page < 25; page++)
+		copy(rig, a, 39 * G4_PAGE_BYTES, d, page * G4_PAGE_BYTES, G4_PAGE_BYTES);
+	must(op_lookup(rig, G4_NODE_ROOT, "large", &large), "large");
+	copy(rig, large.ino, 0, e, 0, LARGE_BYTES - LARGE_BYTES % G4_PAGE_BYTES);
+}
+
 static void make_links(struct rig *rig)
 {
 	char target[1001];
@@ -163,6 +197,7 @@ static void make_orphans(struct rig *rig)
 void world_populate(struct rig *rig, enum world_size size)
 {
 	make_files(rig);
+	make_shared(rig);
 	make_links(rig);
 	make_attributes(rig);
 	make_directories(rig, size);

@@ -3,6 +3,7 @@
  * Files that share pages: COPY_RANGE copies nothing where it need not, nobody sees the others' changes, space is counted once and
  * is free when its last owner goes, and the checker finds counts that are wrong. (Power cuts: the crash explorer's "copy" and "share".)
  */
+#include "damage.h"
 #include "rig.h"
 
 #include <pthread.h>
@@ -606,6 +607,78 @@ static void a_page_with_all_owners_that_can_be_counted_is_copied(void **state)
 	rig_expect_clean(&rig, RIG_ANY_FREE, "after the repair");
 }
 
+/* The only indirect page of a file in the unmounted image gets a pointer to nowhere, behind those that it has. */
+static void damage_indirect(uint64_t ino)
+{
+	struct g4_indirect_header header;
+	uint32_t damaged = 0;
+
+	for (uint64_t at = 0; at < rig.bytes; at += G4_PAGE_BYTES) {
+		g4_indirect_extract((const g4_le64 *)(void *)&rig.image[at], &header);
+		if (header.header.magic != G4_BLOCK_MAGIC || header.header.type != G4_BLOCK_INDIRECT ||
+		    header.header.address != at || header.inode != ino)
+			continue;
+		((uint64_t *)(void *)&rig.image[at])[300] ^= UINT64_C(1) << 60;
+		damaged++;
+	}
+	assert_int_equal(damaged, 1);
+}
+
+static void a_damaged_indirect_page_keeps_what_is_shared(void **state)
+{
+	const uint64_t pages = 100, bytes = pages * G4_PAGE_BYTES;
+
+	(void)state;
+	for (uint32_t both = 0; both < 2; both++) {
+		const uint64_t a = make_with("a", 14, bytes), b = make("b");
+		struct rig_repair how = {0};
+
+		assert_int_equal(copy(a, 0, b, 0, bytes), bytes);
+		unmount();
+		damage_indirect(b);
+		if (both)
+			damage_indirect(a);
+		assert_int_equal(rig_repair(&rig, &how), 0);
+		assert_int_equal(how.outcome[G4_FSCK_LOST], 1 + both); /* the pointer */
+		free(how.text);
+		rig_expect_clean(&rig, RIG_ANY_FREE, "after the repair");
+		rig.fs = rig_mount_fs(&rig, wg, NULL);
+		expect(a, data, bytes);
+		expect(b, data, bytes);
+		for (uint64_t page = 0; page < pages; page++)
+			assert_int_equal(address_of(a, page), address_of(b, page));
+		assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "a"), 0);
+		expect(b, data, bytes);
+		assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "b"), 0);
+	}
+}
+
+/* A file's page that leads to what two others share: which of the three is wrong nobody knows, and all are told. */
+static void one_owner_too_many_is_told_of_all(void **state)
+{
+	const uint64_t bytes = 12 * G4_PAGE_BYTES, a = make_with("a", 15, bytes), b = make("b"),
+		       c = make_with("c", 16, bytes);
+	const char *const names[] = {"/a", "/b", "/c"};
+	struct rig_repair how = {0};
+
+	(void)state;
+	assert_int_equal(copy(a, 0, b, 0, bytes), bytes);
+	assert_int_equal(op_sync(&rig), 0);
+	const uint64_t shared = address_of(a, 1);
+	unmount();
+	struct g4_inode *inode = damage_inode(&rig, c);
+	inode->map[1] = g4_ptr_at(shared, G4_TAG_4K, G4_PTR_VALID);
+	damage_seal(&rig, g4_align_down(g4_ptr_offset(c), G4_PAGE_BYTES));
+	assert_int_equal(rig_repair(&rig, &how), 0);
+	for (uint32_t k = 0; k < 3; k++) {
+		char line[32];
+		snprintf(line, sizeof(line), "doubtful: %s: ", names[k]);
+		assert_non_null(strstr(how.text, line));
+	}
+	free(how.text);
+	rig_expect_clean(&rig, RIG_ANY_FREE, "after the repair");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -620,6 +693,8 @@ int main(void)
 		TEST(wrong_counts_are_found_and_repaired),
 		TEST(a_count_that_is_too_low_stops_writing),
 		TEST(a_page_with_all_owners_that_can_be_counted_is_copied),
+		TEST(a_damaged_indirect_page_keeps_what_is_shared),
+		TEST(one_owner_too_many_is_told_of_all),
 	};
 
 	return cmocka_run_group_tests_name("share", tests, NULL, NULL);
