@@ -20,7 +20,7 @@ _gpu4fs_mount_options() {
 	local last=${1##*,} head=
 	[[ $1 == *,* ]] && head=${1%,*},
 	compopt -o nospace
-	mapfile -t COMPREPLY < <(compgen -P "$head" -W "ro rw remount cache= commit= engine= sms= discard nodiscard relatime noatime strictatime sync dirsync nosuid nodev
+	mapfile -t COMPREPLY < <(compgen -P "$head" -W "ro rw remount cache= commit= engine= sms= device= degraded discard nodiscard relatime noatime strictatime sync dirsync nosuid nodev
 		noexec allow_other writeback nowriteback threads= readdirplus=yes readdirplus=auto readdirplus=no attr_timeout=
 		entry_timeout= negative_timeout=" -- "$last")
 }
@@ -50,7 +50,7 @@ _gpu4fs() {
 
 	case $command:$current in
 	mkfs:-*)
-		_gpu4fs_words "$current" "-L --label -U --uuid -J --journal-size -s --size --preallocate --checksum --owner --mode -f --force -q --quiet
+		_gpu4fs_words "$current" "-L --label -U --uuid -J --journal-size -s --size --preallocate --raid --stripe --checksum --owner --mode -f --force -q --quiet
 			--json --help --version"
 		;;
 	mount:-*) _gpu4fs_words "$current" "-o -r -f -d --help --version" ;;

@@ -24,7 +24,7 @@ SRC = {
     "parity": ["simt"],
     "dev": ["simt"],
     "task": ["simt"],
-    "space": ["dev", "parity", "format"],
+    "space": ["dev", "parity", "format", "hash"],
     "cache": ["space"],
     "journal": ["cache", "format", "hash", "task"],
     "alloc": ["journal"],

@@ -146,6 +146,7 @@ struct gpu4fs_credentials {
 #define GPU4FS_NOATIME (1u << 1)     /* never update access times */
 #define GPU4FS_STRICTATIME (1u << 2) /* always update them; the default is relatime */
 #define GPU4FS_NO_REPLAY (1u << 3)   /* with GPU4FS_READ_ONLY: do not even replay the journal */
+#define GPU4FS_DEGRADED (1u << 4)    /* write although a disk is missing, where the others have everything */
 
 struct gpu4fs_options {
 	uint32_t size;		/* sizeof(struct gpu4fs_options) */
@@ -176,7 +177,7 @@ struct gpu4fs_options {
 /*
  * Mounts a file system in this process.
  *
- * names: its devices in any order: a regular file, a block device, "dax:PATH" (memory-mapped), "mem:SIZE" (anonymous
+ * names: its devices in any order, all disks of a file system of several: a regular file, a block device, "dax:PATH" (memory-mapped), "mem:SIZE" (anonymous
  *	memory; SIZE with K, M, G or T; use with options->format).
  * options: NULL for the defaults. Without credentials the session acts with the effective user and group, the
  *	supplementary groups (the first 64) and the umask that the process has now.

@@ -28,6 +28,11 @@
 	X(dump, "print any structure on the disk")                                                                     \
 	X(bench, "measure how fast a file system is")
 
+/* One name for the disks of a file system (space/set_host.h); it stays until the program ends. */
+const char *g4_cli_disks(char **names, int count);
+/* Memory that stays as long; the caller's until then. Returns it. */
+const char *g4_cli_keep(char *memory);
+
 #define G4_CLI_DECLARE(name, summary)                                                                                  \
 	int g4_cli_##name(int argc, char **argv);                                                                      \
 	extern const char g4_help_##name[];

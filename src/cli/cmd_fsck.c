@@ -135,12 +135,11 @@ static int parse(int argc, char **argv, struct fsck_options *options)
 		g4_cli_usage("fsck", "-p repairs what needs no choice, --find-superblock is one");
 		return G4_FSCK_USAGE;
 	}
-	if (argc - optind != 1) {
-		g4_cli_usage("fsck", "%s",
-			     argc == optind ? "no device was given" : "one device can be checked at a time");
+	if (argc == optind) {
+		g4_cli_usage("fsck", "no device was given");
 		return G4_FSCK_USAGE;
 	}
-	options->device = argv[optind];
+	options->device = g4_cli_disks(argv + optind, argc - optind);
 	return 0;
 }
 

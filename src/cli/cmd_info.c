@@ -16,6 +16,7 @@
 #include "fs/probe_host.h"
 #include "fuse/fuse.h"
 #include "fuse/ioctl.h"
+#include "space/set_host.h"
 
 const char g4_help_info[] = "[--json | --udev] DEVICE|DIRECTORY\n\n"
 			    "Shows the superblock of the file system on DEVICE or mounted at DIRECTORY, and what\n"
@@ -236,6 +237,28 @@ static bool count_damage(struct g4_image *image, const char *directory, uint64_t
 	return true;
 }
 
+/* Of a set: which disks it has. */
+static void show_disks(struct g4_report *report, const struct g4_dev *dev)
+{
+	struct g4_disk_info disk;
+
+	if (!g4_set_disk(dev, 0, &disk))
+		return;
+	g4_report_count(report, "copies", g4_max64(g4_dev_props(dev)->copies, 1));
+	g4_report_list(report, "disks");
+	for (uint32_t d = 0; g4_set_disk(dev, d, &disk); d++) {
+		g4_report_object(report, NULL);
+		g4_report_count(report, "disk", d);
+		g4_report_uuid(report, "uuid", disk.uuid);
+		g4_report_text(report, "device", disk.name != NULL ? disk.name : "-");
+		g4_report_text(report, "state", g4_disk_state_name(disk.state));
+		g4_report_size(report, "size_bytes", disk.bytes);
+		g4_report_count(report, "mended_pages", disk.mended);
+		g4_report_end(report);
+	}
+	g4_report_end(report);
+}
+
 static void print_info(struct g4_image *image, const struct g4_journal_state *journal, const char *directory, bool json)
 {
 	struct g4_report report;
@@ -253,6 +276,7 @@ static void print_info(struct g4_image *image, const struct g4_journal_state *jo
 	if (directory != NULL && g4_fuse_mount_access(directory) != NULL)
 		g4_report_text(&report, "access", g4_fuse_mount_access(directory));
 	g4_show_superblock(&report, &image->sb);
+	show_disks(&report, image->dev);
 	g4_report_text(&report, "first_superblock",
 		       image->primary_status == 0 ? "good" : g4_strerror(image->primary_status));
 	g4_report_text(&report, "second_superblock",
@@ -312,9 +336,9 @@ int g4_cli_info(int argc, char **argv)
 
 	if (status != 0)
 		return status;
-	if (argc - optind != 1)
-		return g4_cli_usage("info", "one device is needed");
-	const char *name = argv[optind], *directory = NULL;
+	if (argc == optind)
+		return g4_cli_usage("info", "a device is needed");
+	const char *name = g4_cli_disks(argv + optind, argc - optind), *directory = NULL;
 	if (udev)
 		return print_for_udev(name);
 	if (g4_probe_mount_source(name, true, device, sizeof(device))) {

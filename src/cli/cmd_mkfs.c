@@ -17,14 +17,19 @@
 #include "fs/probe_host.h"
 #include "fuse/fuse.h"
 #include "print/report.h"
+#include "space/set_host.h"
 
-const char g4_help_mkfs[] = "[OPTION...] DEVICE [SIZE]\n\n"
+const char g4_help_mkfs[] = "[OPTION...] DEVICE... [SIZE]\n\n"
 			    "Makes an empty file system on DEVICE. What is known to be in use is refused; what\n"
 			    "holds something else already is refused without --force.\n\n"
 			    "  -L, --label LABEL        name of the file system, at most 63 bytes\n"
 			    "  -U, --uuid UUID          its UUID instead of a random one\n"
 			    "  -J, --journal-size SIZE  a multiple of 4K, at least 2M, at most a quarter of the\n"
 			    "                           device; 1/64 of it by default, between 2M and 128M\n"
+			    "      --raid LEVEL         over several devices: none, one behind the other, the\n"
+			    "                           default; 0, striped; 1, two copies of everything on\n"
+			    "                           different devices. Sizes may differ\n"
+			    "      --stripe SIZE        with --raid 0: 16K to 1M, a power of 2; 128K by default\n"
 			    "  -s, --size SIZE          create DEVICE as a file of this size; with --force an\n"
 			    "                           existing file gets this size\n"
 			    "      --checksum ALGORITHM  sums of all pages of files, verified on every read:\n"
@@ -40,7 +45,11 @@ const char g4_help_mkfs[] = "[OPTION...] DEVICE [SIZE]\n\n"
 			    "SIZE is a number with an optional unit: 4096, 512M, 1.5T. DEVICE has at least 8M.\n";
 
 struct mkfs_options {
-	const char *device;
+	const char *device; /* the first, or the one at hand */
+	char **devices;
+	uint32_t device_count;
+	struct g4_set_plan set;
+	bool set_said;	     /* an option that needs several */
 	uint64_t size_bytes; /* 0: as it is */
 	bool force, quiet, json, preallocate;
 	uint8_t uuid[16];
@@ -48,7 +57,7 @@ struct mkfs_options {
 	struct g4_progress progress;
 };
 
-enum { OPTION_JSON = 256, OPTION_OWNER, OPTION_MODE, OPTION_PREALLOCATE, OPTION_CHECKSUM };
+enum { OPTION_JSON = 256, OPTION_OWNER, OPTION_MODE, OPTION_PREALLOCATE, OPTION_CHECKSUM, OPTION_RAID, OPTION_STRIPE };
 static const struct option long_options[] = {
 	{"label", required_argument, NULL, 'L'},
 	{"uuid", required_argument, NULL, 'U'},
@@ -56,6 +65,8 @@ static const struct option long_options[] = {
 	{"size", required_argument, NULL, 's'},
 	{"preallocate", no_argument, NULL, OPTION_PREALLOCATE},
 	{"checksum", required_argument, NULL, OPTION_CHECKSUM},
+	{"raid", required_argument, NULL, OPTION_RAID},
+	{"stripe", required_argument, NULL, OPTION_STRIPE},
 	{"owner", required_argument, NULL, OPTION_OWNER},
 	{"mode", required_argument, NULL, OPTION_MODE},
 	{"force", no_argument, NULL, 'f'},
@@ -96,6 +107,18 @@ static bool parse_checksum(const char *text, uint32_t *checksum)
 	for (uint32_t algorithm = G4_CHECKSUM_NONE; algorithm < G4_CHECKSUM_COUNT; algorithm++) {
 		*checksum = g4_policy_of(algorithm);
 		if (strcmp(text, g4_checksum_name(algorithm)) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool parse_raid(const char *text, enum g4_raid *raid)
+{
+	static const char *const names[] = {"none", "0", "1"};
+
+	for (uint32_t level = 0; level < sizeof(names) / sizeof(names[0]); level++) {
+		*raid = (enum g4_raid)level;
+		if (strcmp(text, names[level]) == 0)
 			return true;
 	}
 	return false;
@@ -144,6 +167,16 @@ static int parse_option(int answer, char **argv, struct mkfs_options *options)
 	case OPTION_PREALLOCATE:
 		options->preallocate = true;
 		return 0;
+	case OPTION_RAID:
+		options->set_said = true;
+		if (parse_raid(optarg, &options->set.raid))
+			return 0;
+		return g4_cli_usage("mkfs", "'%s' is no level: none, 0 and 1 are", optarg);
+	case OPTION_STRIPE:
+		options->set_said = true;
+		if (g4_parse_size(optarg, &options->set.stripe_bytes) == 0 && options->set.stripe_bytes != 0)
+			return 0;
+		return no_size(optarg);
 	case OPTION_CHECKSUM:
 		if (parse_checksum(optarg, &options->format.checksum))
 			return 0;
@@ -162,15 +195,25 @@ static int parse(int argc, char **argv, struct mkfs_options *options)
 	}
 	if (optind == argc)
 		return g4_cli_usage("mkfs", "no device was given");
+	uint32_t count = (uint32_t)(argc - optind);
+	if (count > 1 && options->size_bytes == 0) {
+		const char *last = argv[argc - 1];
+		if (g4_parse_size(last, &options->size_bytes) == 0 && options->size_bytes != 0)
+			count--;
+		else if (count == 2 && last[0] >= '0' && last[0] <= '9')
+			return no_size(last);
+		else
+			options->size_bytes = 0;
+	}
+	options->devices = argv + optind;
+	options->device_count = count;
 	options->device = argv[optind];
-	if (argc - optind == 2 && options->size_bytes == 0 &&
-	    g4_parse_size(argv[optind + 1], &options->size_bytes) == 0 && options->size_bytes != 0)
-		return 0;
-	if (argc - optind == 2 && options->size_bytes == 0 && argv[optind + 1][0] >= '0' && argv[optind + 1][0] <= '9')
-		return no_size(argv[optind + 1]);
-	if (argc - optind != 1)
-		return g4_cli_usage("mkfs", "'%s' is too much: this version takes one device and at most one size",
-				    argv[optind + 1]);
+	if (count > G4_MAX_DISKS)
+		return g4_cli_usage("mkfs", "a file system has at most %u devices", G4_MAX_DISKS);
+	if (count == 1 && options->set_said)
+		return g4_cli_usage("mkfs", "--raid and --stripe are for several devices");
+	if (options->set.stripe_bytes != 0 && options->set.raid != G4_RAID_0)
+		return g4_cli_usage("mkfs", "--stripe is for --raid 0");
 	return 0;
 }
 
@@ -240,6 +283,12 @@ static void print_result(const struct mkfs_options *options, const struct g4_sup
 		return;
 	g4_report_start(&report, stdout, options->json);
 	g4_report_text(&report, "device", options->device);
+	if (options->device_count > 1) {
+		g4_report_list(&report, "devices");
+		for (uint32_t d = 0; d < options->device_count; d++)
+			g4_report_text(&report, NULL, options->devices[d]);
+		g4_report_end(&report);
+	}
 	g4_report_uuid(&report, "uuid", sb->uuid);
 	if (sb->label[0] != 0 || options->json)
 		g4_report_name(&report, "label", sb->label, strnlen((const char *)sb->label, G4_LABEL_BYTES));
@@ -249,18 +298,23 @@ static void print_result(const struct mkfs_options *options, const struct g4_sup
 	g4_report_finish(&report);
 }
 
-static int make(struct mkfs_options *options, struct g4_dev *dev)
+/* Of one device: whether it may be overwritten, and its blocks. 0 or an exit status. */
+static int prepare(const struct mkfs_options *options, struct g4_dev *dev)
 {
-	struct g4_superblock sb;
-	char message[512] = "";
 	const char *foreign = options->force ? NULL : g4_probe_foreign(dev);
 
 	if (foreign != NULL) {
 		g4_cli_error("mkfs", "%s holds %s already; --force overwrites it", options->device, foreign);
 		return G4_EXIT_FAILURE;
 	}
-	if (options->preallocate && preallocate(options->device) != 0)
-		return G4_EXIT_FAILURE;
+	return options->preallocate ? preallocate(options->device) : 0;
+}
+
+static int make(struct mkfs_options *options, struct g4_dev *dev)
+{
+	struct g4_superblock sb;
+	char message[512] = "";
+
 	g4_progress_start(&options->progress, "making");
 	options->format.progress = &options->progress;
 	const int status = g4_mkfs(dev, &options->format, &sb, message, sizeof(message));
@@ -274,37 +328,79 @@ static int make(struct mkfs_options *options, struct g4_dev *dev)
 	return G4_EXIT_OK;
 }
 
+struct disk { /* of those that are to be formatted */
+	struct g4_dev *dev;
+	bool created;
+};
+
+/* Opens options->device. 0 or an exit status. */
+static int open_disk(struct mkfs_options *options, struct disk *disk)
+{
+	struct g4_dev_open_options open_options = {.flags = G4_DEV_EXCLUSIVE};
+	char message[512];
+
+	g4_fuse_wait_for_last_mount(options->device); /* umount(8) does not */
+	if (g4_probe_in_use(options->device, message, sizeof(message))) {
+		g4_cli_error("mkfs", "%s is %s", options->device, message);
+		return G4_EXIT_FAILURE;
+	}
+	int status = prepare_size(options, &open_options, &disk->created);
+	if (status != 0)
+		return status;
+	status = g4_dev_open(options->device, &open_options, &disk->dev, message, sizeof(message));
+	if (status < 0) {
+		g4c_explain(status, options->device, message, sizeof(message));
+		g4_cli_error("mkfs", "%s%s", message,
+			     disk->created || options->size_bytes	 ? "" :
+			     access(path_of(options->device), F_OK) == 0 ? "" :
+									   "; --size SIZE creates a file");
+		return G4_EXIT_FAILURE;
+	}
+	return prepare(options, disk->dev);
+}
+
+/* One device, or a set of several, which then has them. 0 or an exit status. */
+static int join(const struct mkfs_options *options, struct disk *disks, struct g4_dev **dev)
+{
+	struct g4_dev *devs[G4_MAX_DISKS];
+	char message[512] = "";
+
+	*dev = disks[0].dev;
+	for (uint32_t d = 0; d < options->device_count; d++)
+		devs[d] = disks[d].dev;
+	if (options->device_count > 1 && g4_set_make(devs, (const char *const *)options->devices, options->device_count,
+						     &options->set, dev, message, sizeof(message)) < 0) {
+		g4_cli_error("mkfs", "%s", message);
+		return G4_EXIT_FAILURE;
+	}
+	for (uint32_t d = 0; d < options->device_count; d++)
+		disks[d].dev = NULL;
+	return 0;
+}
+
 int g4_cli_mkfs(int argc, char **argv)
 {
 	struct mkfs_options options = {.device = ""};
-	struct g4_dev_open_options open_options = {.flags = G4_DEV_EXCLUSIVE};
-	struct g4_dev *dev;
-	char message[512];
-	bool created;
+	struct disk disks[G4_MAX_DISKS] = {{NULL, false}};
+	struct g4_dev *dev = NULL;
 	int status = parse(argc, argv, &options);
 
 	if (status != 0)
 		return status;
-	g4_fuse_wait_for_last_mount(options.device); /* umount(8) does not */
-	if (g4_probe_in_use(options.device, message, sizeof(message))) {
-		g4_cli_error("mkfs", "%s is %s", options.device, message);
-		return G4_EXIT_FAILURE;
+	for (uint32_t d = 0; d < options.device_count && status == 0; d++) {
+		options.device = options.devices[d];
+		status = open_disk(&options, &disks[d]);
 	}
-	status = prepare_size(&options, &open_options, &created);
-	if (status != 0)
-		return status;
-	status = g4_dev_open(options.device, &open_options, &dev, message, sizeof(message));
-	if (status < 0) {
-		g4c_explain(status, options.device, message, sizeof(message));
-		g4_cli_error("mkfs", "%s%s", message,
-			     created || options.size_bytes		? "" :
-			     access(path_of(options.device), F_OK) == 0 ? "" :
-									  "; --size SIZE creates a file");
-		return G4_EXIT_FAILURE;
-	}
-	status = make(&options, dev);
+	options.device = options.devices[0];
+	if (status == 0)
+		status = join(&options, disks, &dev);
+	if (status == 0)
+		status = make(&options, dev);
 	g4_dev_close(dev);
-	if (status != 0 && created)
-		unlink(path_of(options.device));
+	for (uint32_t d = 0; d < options.device_count; d++) {
+		g4_dev_close(disks[d].dev);
+		if (status != 0 && disks[d].created)
+			unlink(path_of(options.devices[d]));
+	}
 	return status;
 }

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu4fs mount and gpu4fs umount. Exit statuses are mount(8)'s. */
 #include <getopt.h>
+#include <stdlib.h>
 
 #include "cli/cli.h"
 #include "fuse/fuse.h"
+#include "space/set_host.h"
 
-const char g4_help_mount[] = "[-f] [-d] [-r] [-o OPTION,...] DEVICE DIRECTORY\n\n"
+const char g4_help_mount[] = "[-f] [-d] [-r] [-o OPTION,...] DEVICE... DIRECTORY\n\n"
 			     "Mounts the file system on DEVICE at DIRECTORY and returns when it can be used; a\n"
-			     "process in the background serves it until it is unmounted.\n\n"
+			     "process in the background serves it until it is unmounted. Of a file system of\n"
+			     "several disks all are named, in any order.\n\n"
 			     "  -o OPTION,...  mount options\n"
 			     "  -r             the same as -o ro\n"
 			     "  -f             stay in the foreground\n"
@@ -22,6 +25,9 @@ const char g4_help_mount[] = "[-f] [-d] [-r] [-o OPTION,...] DEVICE DIRECTORY\n\
 			     "  commit=SECONDS                 longest time that a change stays in memory; 5\n"
 			     "  relatime noatime strictatime   when reading sets the access time\n"
 			     "  sync, dirsync                  every change is on the device when its call returns\n"
+			     "  device=DEVICE                  another disk of the same file system\n"
+			     "  degraded                       mount although a disk is missing, where the others\n"
+			     "                                 have a copy of everything\n"
 			     "  discard                        give space that is freed back to the device, or to\n"
 			     "                                 what an image file lies on; fstrim(8) does it at once\n"
 			     "  nosuid nodev noexec            as for any file system\n"
@@ -46,6 +52,24 @@ const char g4_help_umount[] = "[-l] [-f] DIRECTORY\n\n"
 static int usage(int status)
 {
 	return status == 0 ? 0 : G4_MOUNT_EXIT_USAGE;
+}
+
+/* One name for the disks that stand there and those that -o device= names. */
+static const char *with_others(char **names, int count, const char *others)
+{
+	char *all[G4_MAX_DISKS + 1], **more = NULL;
+	uint32_t more_count = 0;
+	int n = 0;
+
+	if (others[0] == 0 || g4_set_names(others, &more, &more_count) < 0)
+		return g4_cli_disks(names, count);
+	for (; n < count && n < (int)G4_MAX_DISKS; n++)
+		all[n] = names[n];
+	for (uint32_t k = 0; k < more_count && n <= (int)G4_MAX_DISKS; k++)
+		all[n++] = more[k];
+	const char *disks = g4_cli_disks(all, n);
+	free(more);
+	return disks;
 }
 
 int g4_cli_mount(int argc, char **argv)
@@ -83,12 +107,10 @@ int g4_cli_mount(int argc, char **argv)
 	}
 	if (argc - optind < 2)
 		return usage(g4_cli_usage("mount", "a device and a directory are needed"));
-	if (argc - optind > 2)
-		return usage(g4_cli_usage("mount", "'%s' is too much: this version mounts one device", argv[argc - 1]));
-	const char *const devices[] = {argv[optind]};
+	const char *const devices[] = {with_others(argv + optind, argc - optind - 1, options.other_devices)};
 	options.devices = devices;
 	options.device_count = 1;
-	options.mountpoint = argv[optind + 1];
+	options.mountpoint = argv[argc - 1];
 	return options.remount ? g4_fuse_remount(&options) : g4_fuse_main(&options);
 }
 

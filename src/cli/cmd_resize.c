@@ -15,6 +15,7 @@
 #include "fs/resize_host.h"
 #include "fuse/fuse.h"
 #include "fuse/ioctl.h"
+#include "space/set_host.h"
 
 const char g4_help_resize[] = "DEVICE|DIRECTORY [SIZE]\n\n"
 			      "Gives the file system on DEVICE, or mounted at DIRECTORY, another size; without SIZE\n"
@@ -86,7 +87,7 @@ static int resize_device(const char *device, uint64_t bytes)
 		g4_cli_error("resize", "%s is %s; give the directory to let it grow", device, message);
 		return G4_EXIT_FAILURE;
 	}
-	int rc = g4_dev_open(device, &open_options, &dev, message, sizeof(message));
+	int rc = g4_set_open_one(device, &open_options, &dev, message, sizeof(message));
 	if (rc < 0) {
 		g4c_explain(rc, device, message, sizeof(message));
 		g4_cli_error("resize", "%s", message);

@@ -54,6 +54,10 @@ static bool parse_word(const char *word, struct options *options)
 		options->mount.flags |= G4_MOUNT_READ_ONLY;
 		return true;
 	}
+	if (strcmp(word, "degraded") == 0) {
+		options->mount.flags |= G4_MOUNT_DEGRADED;
+		return true;
+	}
 	if (strcmp(word, "discard") == 0) {
 		options->mount.flags |= G4_MOUNT_DISCARD;
 		return true;
@@ -116,10 +120,10 @@ static int parse(int argc, char **argv, struct options *options)
 	}
 	if (status == 0 && !options->socket)
 		status = g4_cli_usage("serve", "a socket is needed: --socket PATH");
-	if (status == 0 && argc - optind != 1)
-		status = g4_cli_usage("serve", "one device is needed");
+	if (status == 0 && argc == optind)
+		status = g4_cli_usage("serve", "a device is needed");
 	if (status == 0)
-		options->device = argv[optind];
+		options->device = g4_cli_disks(argv + optind, argc - optind);
 	return status;
 }
 

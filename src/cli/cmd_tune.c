@@ -10,6 +10,7 @@
 #include "fs/probe_host.h"
 #include "fs/tune_host.h"
 #include "fuse/fuse.h"
+#include "space/set_host.h"
 
 const char g4_help_tune[] = "[-L LABEL] [-U UUID|random] DEVICE\n\n"
 			    "Changes the label or the UUID of a file system that is not mounted.\n\n"
@@ -44,15 +45,15 @@ int g4_cli_tune(int argc, char **argv)
 		return g4_cli_usage("tune", "a label has at most %u bytes", G4_LABEL_BYTES - 1);
 	if (label == NULL && !has_uuid)
 		return g4_cli_usage("tune", "nothing to change: --label or --uuid is needed");
-	if (argc - optind != 1)
-		return g4_cli_usage("tune", "one device is needed");
-	const char *device = argv[optind];
+	if (argc == optind)
+		return g4_cli_usage("tune", "a device is needed");
+	const char *device = g4_cli_disks(argv + optind, argc - optind);
 	g4_fuse_wait_for_last_mount(device); /* umount(8) does not */
 	if (g4_probe_in_use(device, message, sizeof(message))) {
 		g4_cli_error("tune", "%s is %s; unmount it first", device, message);
 		return G4_EXIT_FAILURE;
 	}
-	int rc = g4_dev_open(device, &open_options, &dev, message, sizeof(message));
+	int rc = g4_set_open_one(device, &open_options, &dev, message, sizeof(message));
 	if (rc == 0) {
 		rc = g4_tune(dev, label, has_uuid ? uuid : NULL);
 		if (rc < 0)

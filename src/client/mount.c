@@ -374,10 +374,9 @@ int gpu4fs_mount(const char *const *names, uint32_t count, const struct gpu4fs_o
 	static const struct {
 		uint32_t public_flag, engine_flag;
 	} flags[] = {
-		{GPU4FS_READ_ONLY, G4_MOUNT_READ_ONLY},
-		{GPU4FS_NOATIME, G4_MOUNT_NOATIME},
-		{GPU4FS_STRICTATIME, G4_MOUNT_STRICTATIME},
-		{GPU4FS_NO_REPLAY, G4_MOUNT_NO_REPLAY},
+		{GPU4FS_READ_ONLY, G4_MOUNT_READ_ONLY},	    {GPU4FS_NOATIME, G4_MOUNT_NOATIME},
+		{GPU4FS_STRICTATIME, G4_MOUNT_STRICTATIME}, {GPU4FS_NO_REPLAY, G4_MOUNT_NO_REPLAY},
+		{GPU4FS_DEGRADED, G4_MOUNT_DEGRADED},
 	};
 	struct gpu4fs_options own;
 	struct g4_mount_options engine_options;

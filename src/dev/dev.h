@@ -17,6 +17,12 @@ struct g4_dev; /* one open device */
 
 enum g4_io_op { G4_IO_READ, G4_IO_WRITE, G4_IO_FLUSH, G4_IO_DISCARD };
 #define G4_IO_FUA 1u /* WRITE: durable when complete */
+/*
+ * READ and WRITE of a device that keeps several copies: of this one alone, counted from 0. Without it a read gives what any copy
+ * holds, another one where one can not be read; a write goes to all.
+ */
+#define G4_IO_COPY(copy) (((uint32_t)(copy) + 1) << 8)
+#define G4_IO_COPY_MASK UINT32_C(0xff00)
 
 struct g4_iov {
 	void *base;
@@ -50,6 +56,8 @@ struct g4_dev_props {
 	bool read_only;
 	bool volatile_cache; /* FLUSH means something */
 	bool discard;
+	uint32_t disks;	 /* of a set; else 0 */
+	uint32_t copies; /* of everything; 0 and 1: there is one */
 };
 
 /*

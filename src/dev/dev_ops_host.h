@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What dev.c asks of a kind of devices, and what the kinds share. Host only, private to src/dev. Callers have checked ranges,
+ * What dev.c asks of a kind of devices, and what the kinds share. Host only, private to src/dev, and to the sets of src/space,
+ * which are a kind made of others. Callers have checked ranges,
  * alignment and permissions (dev.c).
  */
 #ifndef G4_DEV_OPS_HOST_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is inside an open device. Only src/dev looks in here; everyone else uses dev.h. */
+/* What is inside an open device. Only src/dev and the sets of src/space look in here; everyone else uses dev.h. */
 #ifndef G4_DEV_TYPES_H
 #define G4_DEV_TYPES_H
 

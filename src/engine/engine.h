@@ -20,6 +20,7 @@ struct g4_cuda_engine;
 #define G4_MOUNT_HOLD_UNLINKED (1u << 3) /* a removed inode stays until FORGET: the caller keeps inode numbers */
 #define G4_MOUNT_NO_REPLAY (1u << 4)	 /* with READ_ONLY: do not replay the journal (fsck, dump) */
 #define G4_MOUNT_SYNC (1u << 5)		 /* every change is durable when its command returns */
+#define G4_MOUNT_DEGRADED (1u << 8)	 /* write although a disk of a set is missing, where the others have all */
 #define G4_MOUNT_DISCARD (1u << 6)	 /* what is freed is discarded on the device once that is durable */
 /* Stamps are of the clock's last tick, and not before the latest that a caller brought: a kernel stamps what it writes itself. */
 #define G4_MOUNT_TICK_TIMES (1u << 7)

@@ -22,6 +22,7 @@
 #include "ring/serve_host.h"
 #include "ring/session_host.h"
 #include "simt/simt_host.h"
+#include "space/set_host.h"
 
 #define DEFAULT_CACHE_BYTES (256 * G4_MIB)
 #define MIN_CACHE_BYTES (4 * G4_MIB)
@@ -610,6 +611,8 @@ int g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *op
 {
 	int rc;
 
+	if (g4_set_is_degraded(dev))
+		g4_log(G4_LOG_WARN, "a disk of the file system is missing; see gpu4fs info");
 	if ((options->flags & G4_MOUNT_DISCARD) && !g4_dev_props(dev)->discard)
 		g4_log(G4_LOG_INFO, "the device cannot discard: the option has no effect");
 	if (options->kind == G4_ENGINE_CUDA)
@@ -626,18 +629,14 @@ int g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *op
 int g4_engine_mount(const char *const *names, uint32_t count, const struct g4_mount_options *options,
 		    struct g4_engine **out, char *message, size_t message_bytes)
 {
-	struct g4_dev_open_options open_options = {0};
+	struct g4_set_options open = {.degraded = (options->flags & G4_MOUNT_DEGRADED) != 0};
 	struct g4_dev *dev;
 
-	if (count != 1) {
-		snprintf(message, message_bytes, "cannot mount: this version uses exactly one device");
-		return -G4_E_SB_DISKS;
-	}
-	open_options.flags =
+	open.open.flags =
 		options->flags & (G4_MOUNT_READ_ONLY | G4_MOUNT_NO_REPLAY) ?
 			(options->flags & G4_MOUNT_NO_REPLAY ? G4_DEV_READ_ONLY : G4_DEV_READ_ONLY | G4_DEV_EXCLUSIVE) :
 			G4_DEV_EXCLUSIVE;
-	int rc = g4_dev_open(names[0], &open_options, &dev, message, message_bytes);
+	int rc = g4_set_open(names, count, &open, &dev, message, message_bytes);
 	return rc < 0 ? rc : g4_engine_mount_device(dev, options, out, message, message_bytes);
 }
 

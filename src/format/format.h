@@ -87,7 +87,7 @@ G4_FN G4_INLINE uint64_t g4_tag_pages(uint32_t tag)
 	X(XATTR_VALUE, 13, "extended attribute value")                                                                 \
 	X(CHECKSUMS, 14, "checksums")                                                                                  \
 	X(DDT, 15, "deduplication table")                                                                              \
-	X(CHUNK_TREE, 16, "chunk tree")                                                                                \
+	X(CHUNKS, 16, "chunks of a set")                                                                               \
 	X(SHARES, 18, "shares of a group")                                                                             \
 	X(OWNERS, 19, "owners of pages")
 enum g4_block_type {
@@ -150,11 +150,12 @@ G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 #define G4_FEATURE_INCOMPAT_TAG (UINT64_C(1) << 2)	/* pages do not have the UUID's beginning as their tag */
 #define G4_FEATURE_INCOMPAT_SUMS (UINT64_C(1) << 3)	/* pages of files may have sums */
 #define G4_FEATURE_INCOMPAT_SHARED (UINT64_C(1) << 4)	/* pages of data may have several owners */
+#define G4_FEATURE_INCOMPAT_DISKS (UINT64_C(1) << 5)	/* several disks: addresses are those of their chunks */
 #define G4_FEATURES_COMPAT UINT64_C(0)
 #define G4_FEATURES_RO_COMPAT UINT64_C(0)
 #define G4_FEATURES_INCOMPAT                                                                                           \
 	(G4_FEATURE_INCOMPAT_HTREE | G4_FEATURE_INCOMPAT_RESIZING | G4_FEATURE_INCOMPAT_TAG |                          \
-	 G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED)
+	 G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_DISKS)
 
 struct g4_superblock {
 	struct g4_block_header header;
@@ -187,14 +188,64 @@ struct g4_superblock {
 	g4_le32 disk_index;
 	g4_le32 disk_index_bits;
 	g4_le64 reserved0;
-	g4_le64 chunk_tree_root; /* physical pointer, per disk; 0: no logical address space */
-	g4_le64 chunk_list_head;
-	g4_le32 metadata_tag; /* with G4_FEATURE_INCOMPAT_TAG: fs_tag of all pages */
+	g4_le64 chunk_tree_root; /* 0 */
+	g4_le64 chunk_list_head; /* with G4_FEATURE_INCOMPAT_DISKS: the first page of chunks, the same on each disk */
+	g4_le32 metadata_tag;	 /* with G4_FEATURE_INCOMPAT_TAG: fs_tag of all pages */
 	uint8_t reserved[300];
 	uint8_t disk_uuids[G4_MAX_DISKS][G4_UUID_BYTES]; /* in order of the disks' indices */
-	uint8_t tail[2448];
+	/* with G4_FEATURE_INCOMPAT_DISKS, else 0 */
+	g4_le64 set_generation; /* raised when a disk misses writes from then on, or has caught up */
+	g4_le32 chunk_count;
+	g4_le32 copies;			   /* of everything: 1 or 2 */
+	g4_le64 disk_bytes[G4_MAX_DISKS];  /* what is used of each, a multiple of 4 KiB */
+	g4_le64 disk_since[G4_MAX_DISKS];  /* 0, or the set_generation since which it has missed writes */
+	g4_le64 disk_mended[G4_MAX_DISKS]; /* pages of it that were not what was written and came from another copy */
+	uint8_t tail[896];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_superblock) == 4096, "superblock");
+G4_STATIC_ASSERT(offsetof(struct g4_superblock, disk_bytes) == 1664, "superblock");
+
+/* ------------------------------------------------------------------ chunks: what lies where on several disks */
+#define G4_CHUNK_PLACES 11u
+#define G4_CHUNKS_PER_PAGE 30u
+#define G4_CHUNKS_MAX 2048u
+#define G4_CHUNKS_ADDRESS UINT64_C(8192)  /* of the first page of chunks, on each disk */
+#define G4_CHUNK_UNIT (UINT64_C(1) << 20) /* places begin at multiples of it, not at 0 */
+#define G4_STRIPE_MIN (UINT64_C(16) << 10)
+#define G4_STRIPE_MAX G4_CHUNK_UNIT
+
+/*
+ * A piece of the address space: columns, each of which has `copies` places on as many disks. Its stripes go to the columns in turn.
+ * Place c of column k is places[k * copies + c].
+ */
+struct g4_chunk {
+	g4_le64 address;
+	g4_le64 bytes;	      /* columns * place_bytes */
+	g4_le64 place_bytes;  /* a multiple of G4_CHUNK_UNIT */
+	g4_le32 stripe_bytes; /* a power of 2; 0 with one column */
+	g4_le16 columns;
+	g4_le16 copies;
+	g4_le64 reserved;		 /* 0: what came later has parity */
+	g4_le64 places[G4_CHUNK_PLACES]; /* the address on the disk, and in the low 6 bits the disk's index */
+};
+G4_STATIC_ASSERT(sizeof(struct g4_chunk) == 128, "chunk");
+G4_FN G4_INLINE uint32_t g4_place_disk(uint64_t place)
+{
+	return (uint32_t)(place & (G4_MAX_DISKS - 1));
+}
+G4_FN G4_INLINE uint64_t g4_place_address(uint64_t place)
+{
+	return place & ~(uint64_t)(G4_MAX_DISKS - 1);
+}
+
+struct g4_chunks_page {
+	struct g4_block_header header; /* address: on the disk */
+	g4_le32 first;		       /* number of the first chunk here */
+	g4_le32 count;
+	uint8_t reserved[216];
+	struct g4_chunk chunks[G4_CHUNKS_PER_PAGE];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_chunks_page) == 4096, "chunks");
 
 /* ------------------------------------------------------------------ root block: the journaled roots */
 struct g4_root {

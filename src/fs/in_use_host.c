@@ -11,6 +11,7 @@
 
 #include "dev/dev_host.h"
 #include "fs/probe_host.h"
+#include "space/set_host.h"
 
 struct mount_line { /* the fields of a mountinfo line that matter, unescaped in place (proc_pid_mountinfo(5)) */
 	dev_t device;
@@ -217,7 +218,8 @@ static bool is_claimed(const char *name, const struct stat *wanted, char *use, s
 	return true;
 }
 
-bool g4_probe_in_use(const char *name, char *use, size_t bytes)
+/* Of one device. */
+static bool is_in_use(const char *name, char *use, size_t bytes)
 {
 	struct stat wanted;
 
@@ -228,6 +230,20 @@ bool g4_probe_in_use(const char *name, char *use, size_t bytes)
 	if (S_ISREG(wanted.st_mode) && is_loop_attached(&wanted, use, bytes))
 		return true;
 	return is_claimed(name, &wanted, use, bytes);
+}
+
+bool g4_probe_in_use(const char *name, char *use, size_t bytes)
+{
+	char **names = NULL;
+	uint32_t count = 0;
+	bool used = false;
+
+	if (g4_set_names(name, &names, &count) < 0)
+		return false;
+	for (uint32_t n = 0; n < count && !used; n++)
+		used = is_in_use(names[n], use, bytes);
+	free(names);
+	return used;
 }
 
 bool g4_probe_is_mount_type(const char *type)

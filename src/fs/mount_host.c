@@ -406,9 +406,8 @@ static int mount_once(struct g4_wg *wg, struct g4_dev *dev, const struct g4_fs_o
 
 	if (rc < 0)
 		return fail(message, message_bytes, rc, "cannot mount");
-	if (sb.disk_count != 1)
-		return fail(message, message_bytes, -G4_E_SB_DISKS,
-			    "cannot mount: this version uses exactly one device");
+	if (sb.disk_count != g4_max64(g4_dev_props(dev)->disks, 1))
+		return fail(message, message_bytes, -G4_E_SB_DISKS, "cannot mount");
 	if (!can_write && !(flags & G4_FS_READ_ONLY) && !options->no_replay)
 		return fail(message, message_bytes, -G4_E_DEV_READONLY, "cannot mount for writing; use -o ro");
 	if (sb.features_ro_compat & ~G4_FEATURES_RO_COMPAT)

@@ -283,6 +283,8 @@ G4_FN static int check_size(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes, 
 G4_FN int g4_resize(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes, bool alone, uint64_t *limit)
 {
 	*limit = 0;
+	if (fs->super.features_incompat & G4_FEATURE_INCOMPAT_DISKS)
+		return -G4_E_NOTSUP;
 	if (!g4_cas32(&fs->resizing, 0, 1))
 		return -G4_E_BUSY;
 	/* what was freed is free, and what is deleted is gone, when the end is looked at */

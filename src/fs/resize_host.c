@@ -67,6 +67,10 @@ int g4_resize_device(struct g4_dev *dev, uint64_t bytes, uint64_t *result, char 
 	int rc = wg ? 0 : -G4_E_NOMEM;
 
 	message[0] = 0;
+	if (rc == 0 && g4_dev_props(dev)->disks) {
+		snprintf(message, message_bytes, "a file system of several disks keeps its size");
+		rc = -G4_E_NOTSUP;
+	}
 	bytes = g4_align_down(bytes ? bytes : had, G4_PAGE_BYTES);
 	*result = bytes;
 	if (rc == 0 && bytes > had)

@@ -9,6 +9,7 @@
 #include "fs/mkfs_host.h"
 #include "journal/block.h"
 #include "simt/simt_host.h"
+#include "space/set_host.h"
 
 #define CACHE_SETS 128u
 #define SHARED_CACHE_SETS 4u
@@ -386,7 +387,7 @@ int g4_image_open_device(struct g4_image *image, const char *name, char *message
 
 	memset(image, 0, sizeof(*image));
 	image->name = name;
-	int status = g4_dev_open(name, &options, &image->dev, message, bytes);
+	int status = g4_set_open_one(name, &options, &image->dev, message, bytes);
 	if (status < 0)
 		return status;
 	image->device_bytes = g4_dev_props(image->dev)->size_bytes;

@@ -10,6 +10,7 @@
 #include "fsck/task.h"
 #include "fsck/team.h"
 #include "fsck/tree.h"
+#include "space/set_host.h"
 
 /* Damage is put right in a few rounds, for each finds what the one before has uncovered. */
 #define MAX_ROUNDS 40u
@@ -320,7 +321,7 @@ int g4_fsck_repair_device(struct g4_fsck *fsck, struct g4_image *image, const ch
 
 	fsck->repairing = true;
 	if (!options->dry_run)
-		status = g4_dev_open(name, &claim, &fsck->target, message, bytes);
+		status = g4_set_open_one(name, &claim, &fsck->target, message, bytes);
 	if (status == 0)
 		status = repair_claimed(fsck, image, name, options, journal, message, bytes);
 	g4_dev_close(fsck->target);

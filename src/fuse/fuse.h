@@ -19,9 +19,11 @@ enum g4_fuse_readdirplus { G4_READDIRPLUS_ALWAYS, G4_READDIRPLUS_AUTO, G4_READDI
 
 /* g4_fuse_options_init() fills in the defaults; devices and mountpoint are the caller's and must outlive the mount. */
 struct g4_fuse_options {
-	const char *const *devices; /* names as in dev_host.h */
+	const char *const *devices; /* names as in space/set_host.h: all disks of a set, or one device */
 	uint32_t device_count;
 	const char *mountpoint;
+	char other_devices
+		[4096]; /* of device=: names with commas between, which are to be added to a name of devices */
 	bool foreground;
 	bool debug;   /* print every request; implies foreground */
 	bool remount; /* change the mount at mountpoint instead of making one */
@@ -29,6 +31,7 @@ struct g4_fuse_options {
 	bool nosuid, nodev, noexec;
 	bool sync, dirsync;
 	bool allow_other; /* default: when the effective user is root */
+	bool degraded;	  /* write although a disk of a set is missing, where the others have all */
 	bool discard;	  /* what is freed is discarded on the device */
 	bool writeback;	  /* the kernel collects small writes; default on */
 	enum g4_fuse_atime atime;
@@ -48,6 +51,7 @@ void g4_fuse_options_init(struct g4_fuse_options *options);
  *
  *   ro rw  suid nosuid  dev nodev  exec noexec  sync async  dirsync  atime noatime relatime strictatime
  *   allow_other  default_permissions  discard nodiscard  writeback nowriteback  readdirplus=yes|auto|no
+ *   degraded  device=NAME (another disk of the set)
  *   engine=cpu|cuda|auto  sms=N  cache=SIZE (K, M, G, T)  commit=SECONDS  threads=N
  *   attr_timeout=S entry_timeout=S negative_timeout=S
  *

@@ -57,14 +57,23 @@ static bool set_flag(const char *word, struct g4_fuse_options *options)
 		bool *field;
 		bool value;
 	} flags[] = {
-		{"ro", &options->read_only, true},	  {"rw", &options->read_only, false},
-		{"nosuid", &options->nosuid, true},	  {"suid", &options->nosuid, false},
-		{"nodev", &options->nodev, true},	  {"dev", &options->nodev, false},
-		{"noexec", &options->noexec, true},	  {"exec", &options->noexec, false},
-		{"sync", &options->sync, true},		  {"async", &options->sync, false},
-		{"dirsync", &options->dirsync, true},	  {"allow_other", &options->allow_other, true},
-		{"discard", &options->discard, true},	  {"nodiscard", &options->discard, false},
-		{"writeback", &options->writeback, true}, {"nowriteback", &options->writeback, false},
+		{"ro", &options->read_only, true},
+		{"rw", &options->read_only, false},
+		{"nosuid", &options->nosuid, true},
+		{"suid", &options->nosuid, false},
+		{"nodev", &options->nodev, true},
+		{"dev", &options->nodev, false},
+		{"noexec", &options->noexec, true},
+		{"exec", &options->noexec, false},
+		{"sync", &options->sync, true},
+		{"async", &options->sync, false},
+		{"dirsync", &options->dirsync, true},
+		{"allow_other", &options->allow_other, true},
+		{"degraded", &options->degraded, true},
+		{"discard", &options->discard, true},
+		{"nodiscard", &options->discard, false},
+		{"writeback", &options->writeback, true},
+		{"nowriteback", &options->writeback, false},
 		{"remount", &options->remount, true},
 	};
 	const struct {
@@ -127,6 +136,14 @@ static int set_value(const char *key, const char *value, struct g4_fuse_options 
 		if (g4_parse_size(value, &number) < 0 || number < G4_MIB)
 			return -1;
 		options->cache_bytes = number;
+		return 1;
+	}
+	if (!strcmp(key, "device")) {
+		const size_t used = strlen(options->other_devices), room = sizeof(options->other_devices) - used;
+		*expected = "the name of a disk";
+		if (*value == 0 ||
+		    (size_t)snprintf(options->other_devices + used, room, "%s%s", used ? "," : "", value) >= room)
+			return -1;
 		return 1;
 	}
 	if (!strcmp(key, "engine")) {

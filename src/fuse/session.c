@@ -34,6 +34,7 @@
 #include "fuse/mounts.h"
 #include "fuse/ops.h"
 #include "fuse/server.h"
+#include "space/set_host.h"
 
 #define MESSAGE_BYTES 512
 #define MIN_THREADS 8
@@ -129,10 +130,11 @@ static int mount_engine(struct serving *s)
 		options.flags |= G4_MOUNT_NOATIME;
 	if (o->atime == G4_ATIME_STRICTATIME)
 		options.flags |= G4_MOUNT_STRICTATIME;
-	const struct g4_dev_open_options open = {.flags = G4_DEV_EXCLUSIVE | (o->read_only ? G4_DEV_READ_ONLY : 0)};
+	const struct g4_set_options open = {.open.flags = G4_DEV_EXCLUSIVE | (o->read_only ? G4_DEV_READ_ONLY : 0),
+					    .degraded = o->degraded};
 	result = g4c_check_cache(&options, message, sizeof(message));
 	if (result == 0) {
-		result = g4_dev_open(o->devices[0], &open, &s->device, message, sizeof(message));
+		result = g4_set_open(o->devices, o->device_count, &open, &s->device, message, sizeof(message));
 		if (result == 0)
 			result = g4_engine_mount_device(s->device, &options, &s->host.engine, message, sizeof(message));
 		if (result < 0)
@@ -165,17 +167,37 @@ static int add_word(char **words, const char *word)
 	return fuse_opt_add_opt_escaped(words, word);
 }
 
+/* Of each disk its path from the root on, for whoever finds it in the list of mounts. */
+static char *full_name(const char *device)
+{
+	char **names = NULL, *full[G4_MAX_DISKS] = {NULL}, *joined = NULL;
+	uint32_t count = 0;
+	bool good = g4_set_names(device, &names, &count) == 0 && count <= G4_MAX_DISKS;
+
+	for (uint32_t n = 0; good && n < count; n++) {
+		full[n] = realpath(names[n], NULL);
+		if (!full[n])
+			full[n] = strdup(names[n]);
+		good = full[n] != NULL;
+	}
+	if (good)
+		joined = g4_set_join((const char *const *)full, count);
+	for (uint32_t n = 0; n < G4_MAX_DISKS; n++)
+		free(full[n]);
+	free(names);
+	return joined;
+}
+
 static int session_words(const struct serving *s, char **words)
 {
 	const struct g4_fuse_options *o = &s->host.options;
-	const char *device = o->devices[0];
-	char *resolved = realpath(device, NULL);
+	char *device = full_name(o->devices[0]);
 	char *name;
 	int result = 0;
 
-	if (asprintf(&name, "fsname=%s", resolved ? resolved : device) < 0)
+	if (!device || asprintf(&name, "fsname=%s", device) < 0)
 		name = NULL;
-	free(resolved);
+	free(device);
 	if (!name)
 		return -1;
 	result |= add_word(words, name);
@@ -627,8 +649,7 @@ static void free_threads(struct g4_fuse_host *host)
 
 static void create_state(struct serving *s)
 {
-	const char *device = s->host.options.devices[0];
-	char *resolved = realpath(device, NULL);
+	char *device = full_name(s->host.options.devices[0]);
 	int result = g4_fuse_find_mount(s->mountpoint, &s->entry);
 
 	if (result == 0)
@@ -636,8 +657,8 @@ static void create_state(struct serving *s)
 			 strncmp(s->entry.type, "fuseblk", 7) == 0 ? "-fuseblk" : "");
 	if (result == 0)
 		s->state_fd = result =
-			g4_fuse_state_create(&s->entry, resolved ? resolved : device, g4_engine_name(s->host.engine));
-	free(resolved);
+			g4_fuse_state_create(&s->entry, device ? device : "", g4_engine_name(s->host.engine));
+	free(device);
 	if (result < 0)
 		complain("%s: 'gpu4fs umount' will not be able to wait for this mount: %s", s->mountpoint,
 			 strerror(-result));

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "fuse/mounts.h"
+#include "space/set_host.h"
 
 #define STATE_PATH_BYTES 128
 #define STATE_TEXT_BYTES (PATH_MAX + 128)
@@ -359,6 +360,21 @@ static void wait_for_server(int fd, const char *device, long pid)
 	}
 }
 
+/* Whether a device is one of those that a name stands for. */
+static bool is_among(const char *name, const char *device)
+{
+	char **names = NULL;
+	uint32_t count = 0;
+	bool found = false;
+
+	if (g4_set_names(name, &names, &count) < 0)
+		return false;
+	for (uint32_t n = 0; n < count; n++)
+		found = found || strcmp(names[n], device) == 0;
+	free(names);
+	return found;
+}
+
 /* Waits when this file is that of a mount of device that is over. */
 static void wait_if_ending(int fd, const char *name, const char *device)
 {
@@ -374,11 +390,12 @@ static void wait_if_ending(int fd, const char *name, const char *device)
 		return;
 	pid = strtol(pid_text, NULL, 10);
 	served[strcspn(served, "\n")] = '\0';
-	if (!strcmp(served, device) && !still_mounted(pid, major, minor))
+	if (is_among(served, device) && !still_mounted(pid, major, minor))
 		wait_for_server(fd, device, pid);
 }
 
-void g4_fuse_wait_for_last_mount(const char *device)
+/* Of one device. */
+static void wait_for_last_mount(const char *device)
 {
 	char directory[STATE_PATH_BYTES / 2];
 	char *resolved = realpath(device, NULL);
@@ -398,4 +415,16 @@ void g4_fuse_wait_for_last_mount(const char *device)
 	if (dir)
 		closedir(dir);
 	free(resolved);
+}
+
+void g4_fuse_wait_for_last_mount(const char *device)
+{
+	char **names = NULL;
+	uint32_t count = 0;
+
+	if (g4_set_names(device, &names, &count) < 0)
+		return;
+	for (uint32_t n = 0; n < count; n++)
+		wait_for_last_mount(names[n]);
+	free(names);
 }

@@ -6,34 +6,12 @@
 #include "format/sums.h"
 #include "hash/crc32c.h"
 
-G4_STATIC_ASSERT(offsetof(struct g4_block_header, crc32c) == G4_CRC32C_FIELD, "where the checksum stands");
-
-G4_FN static void fill_header(struct g4_block_header *header, uint32_t type, struct g4_address address,
-			      uint64_t generation, uint32_t fs_tag)
-{
-	header->magic = G4_BLOCK_MAGIC;
-	header->type = (uint16_t)type;
-	header->reserved = 0;
-	header->crc32c = 0;
-	header->fs_tag = fs_tag;
-	header->address = g4_address_stored(address);
-	header->generation = generation;
-}
-
-G4_FN void g4_block_seal(void *page, uint32_t type, struct g4_address address, uint64_t generation, uint32_t fs_tag)
-{
-	struct g4_block_header *header = (struct g4_block_header *)page;
-
-	fill_header(header, type, address, generation, fs_tag);
-	header->crc32c = g4_crc32c(0, page, G4_PAGE_BYTES);
-}
-
 G4_FN uint32_t g4_block_seal_wide(struct g4_wg *wg, void *page, uint32_t type, struct g4_address address,
 				  uint64_t generation, uint32_t fs_tag)
 {
 	struct g4_block_header *header = (struct g4_block_header *)page;
 
-	fill_header(header, type, address, generation, fs_tag);
+	g4_block_fill(header, type, address, generation, fs_tag);
 	header->crc32c = g4_crc32c_wide(wg, page);
 	return g4_crc32c_set_field(header->crc32c, header->crc32c);
 }
@@ -45,7 +23,7 @@ G4_FN void g4_indirect_seal(void *page, uint64_t inode, uint32_t level, struct g
 
 	g4_indirect_extract((const g4_le64 *)page, &before);
 	memset(&header, 0, sizeof(header));
-	fill_header(&header.header, G4_BLOCK_INDIRECT, address, generation, fs_tag);
+	g4_block_fill(&header.header, G4_BLOCK_INDIRECT, address, generation, fs_tag);
 	header.sums = before.sums;
 	header.inode = inode;
 	header.level = level;
@@ -61,37 +39,13 @@ G4_FN void g4_sums_seal(struct g4_sums_page *page, uint64_t inode, uint32_t leve
 	struct g4_sums_header header;
 
 	memset(&header, 0, sizeof(header));
-	fill_header(&header.header, G4_BLOCK_CHECKSUMS, address, generation, fs_tag);
+	g4_block_fill(&header.header, G4_BLOCK_CHECKSUMS, address, generation, fs_tag);
 	header.inode = inode;
 	header.level = level;
 	header.quarter = quarter;
 	g4_sums_embed(page, &header);
 	header.header.crc32c = g4_crc32c(0, page, G4_PAGE_BYTES);
 	g4_sums_embed(page, &header);
-}
-
-G4_FN static int check_header(const struct g4_block_header *header, uint32_t type, struct g4_address address,
-			      uint32_t fs_tag)
-{
-	if (header->magic != G4_BLOCK_MAGIC || header->fs_tag != fs_tag)
-		return -G4_E_CHECKSUM;
-	if (header->type != type)
-		return -G4_E_TYPE;
-	return header->address == g4_address_stored(address) ? 0 : -G4_E_MISDIRECTED;
-}
-
-G4_FN int g4_block_verify(const void *page, uint32_t type, struct g4_address address, uint32_t fs_tag)
-{
-	const struct g4_block_header *header = (const struct g4_block_header *)page;
-	struct g4_block_header zeroed = *header;
-	uint32_t crc;
-
-	zeroed.crc32c = 0;
-	crc = g4_crc32c(0, &zeroed, sizeof(zeroed));
-	crc = g4_crc32c(crc, (const uint8_t *)page + sizeof(zeroed), G4_PAGE_BYTES - sizeof(zeroed));
-	if (header->magic != G4_BLOCK_MAGIC || crc != header->crc32c)
-		return -G4_E_CHECKSUM;
-	return check_header(header, type, address, fs_tag);
 }
 
 G4_FN int g4_indirect_verify(void *page, struct g4_address address, uint32_t fs_tag, struct g4_indirect_header *header)
@@ -108,7 +62,7 @@ G4_FN int g4_indirect_verify(void *page, struct g4_address address, uint32_t fs_
 	g4_indirect_strip((g4_le64 *)page);
 	if (crc != header->header.crc32c)
 		return -G4_E_CHECKSUM;
-	return check_header(&header->header, G4_BLOCK_INDIRECT, address, fs_tag);
+	return g4_block_check(&header->header, G4_BLOCK_INDIRECT, address, fs_tag);
 }
 
 G4_FN int g4_sums_verify(struct g4_sums_page *page, struct g4_address address, uint32_t fs_tag,
@@ -125,7 +79,7 @@ G4_FN int g4_sums_verify(struct g4_sums_page *page, struct g4_address address, u
 	g4_sums_strip(page);
 	if (crc != header->header.crc32c)
 		return -G4_E_CHECKSUM;
-	return check_header(&header->header, G4_BLOCK_CHECKSUMS, address, fs_tag);
+	return g4_block_check(&header->header, G4_BLOCK_CHECKSUMS, address, fs_tag);
 }
 
 G4_FN uint64_t g4_block_generation(void *page, struct g4_address address, uint32_t fs_tag)
@@ -329,7 +283,7 @@ G4_FN int g4_meta_new(struct g4_wg *wg, struct g4_meta *meta, struct g4_address 
 	about->freed = 0;
 	about->quarter = 0;
 	if (type != G4_BLOCK_INDIRECT && type != G4_BLOCK_CHECKSUMS)
-		fill_header((struct g4_block_header *)g4_line_data(meta->cache, i), type, address, 0, meta->fs_tag);
+		g4_block_fill((struct g4_block_header *)g4_line_data(meta->cache, i), type, address, 0, meta->fs_tag);
 	if (fresh)
 		g4_cache_filled(meta->cache, i);
 	*line = i;

@@ -9,6 +9,7 @@
 #include "cache/cache.h"
 #include "format/format.h"
 #include "hash/crc32c.h"
+#include "space/sealed.h"
 
 struct g4_in_log {		/* a page whose newest image has not come home */
 	struct g4_address home; /* where it belongs */
@@ -46,9 +47,7 @@ struct g4_meta { /* what verification needs to know */
 	struct g4_in_log *in_log; /* by home; of a mount that can not write what the journal holds. Constant */
 };
 
-/* Writes header and checksum into a page that is about to be written to `address`. */
-G4_FN void g4_block_seal(void *page, uint32_t type, struct g4_address address, uint64_t generation, uint32_t fs_tag);
-/* The same for an indirect page: embeds the header in the spare bits. Where its pages of sums are stands there already. */
+/* g4_block_seal() for an indirect page: embeds the header in the spare bits. Where its pages of sums are stands there already. */
 G4_FN void g4_indirect_seal(void *page, uint64_t inode, uint32_t level, struct g4_address address, uint64_t generation,
 			    uint32_t fs_tag);
 G4_FN void g4_sums_seal(struct g4_sums_page *page, uint64_t inode, uint32_t level, uint32_t quarter,
@@ -56,8 +55,6 @@ G4_FN void g4_sums_seal(struct g4_sums_page *page, uint64_t inode, uint32_t leve
 /* Leader. Seals a page that has its header at its beginning, by all lanes; returns the checksum of the sealed page. */
 G4_FN uint32_t g4_block_seal_wide(struct g4_wg *wg, void *page, uint32_t type, struct g4_address address,
 				  uint64_t generation, uint32_t fs_tag);
-/* Checks magic, type, file system, address and checksum of a page read from `address`. */
-G4_FN int g4_block_verify(const void *page, uint32_t type, struct g4_address address, uint32_t fs_tag);
 /* Verifies an indirect page and strips it to bare pointers; the header goes to *header. */
 G4_FN int g4_indirect_verify(void *page, struct g4_address address, uint32_t fs_tag, struct g4_indirect_header *header);
 /* The same of a page of sums, whose entries are bare then. */

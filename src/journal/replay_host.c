@@ -14,6 +14,9 @@
  * is durable: so when a newer one has so much as begun, the log does not end there, and what was durable would be given
  * up without a word. Such a log is not replayed; fsck is what gives up.
  *
+ * With several copies of the log a record is whole if one copy of it is, and then goes to the others first. A crash may have left the
+ * newest in some of them; whoever was told that it is durable was told when all had it.
+ *
  * A run that ends before that would put old metadata over new. Records stay in the log long after they went home, so it
  * takes no more than a damaged newest record. Two things tell:
  *
@@ -51,6 +54,8 @@ struct scan {
 	uint64_t home; /* everything up to this transaction is home; 0: nobody knows */
 	bool clean;    /* everything is */
 	bool up_to_gap;
+	bool write;	 /* what is found in one copy alone goes to the others */
+	uint32_t copy;	 /* of the log that is read: with several, a crash leaves the newest record in some of them */
 	uint64_t walked; /* pages of the records that were read */
 	bool torn;	 /* the header is a mixture of two of its kind, as far as one can see */
 	struct image *images;
@@ -70,12 +75,25 @@ static int read_pages(struct scan *scan, uint64_t page, uint64_t count, uint8_t 
 {
 	uint64_t start = page % scan->log_pages;
 	uint64_t first = g4_min64(count, scan->log_pages - start);
-	int rc = g4_space_read(scan->wg, scan->meta->space, page_address(scan, start), to, first * G4_PAGE_BYTES);
+	int rc = g4_space_read_copy(scan->wg, scan->meta->space, scan->copy, page_address(scan, start), to,
+				    first * G4_PAGE_BYTES);
 
 	if (rc < 0 || first == count)
 		return rc;
-	return g4_space_read(scan->wg, scan->meta->space, page_address(scan, 0), to + first * G4_PAGE_BYTES,
-			     (count - first) * G4_PAGE_BYTES);
+	return g4_space_read_copy(scan->wg, scan->meta->space, scan->copy, page_address(scan, 0),
+				  to + first * G4_PAGE_BYTES, (count - first) * G4_PAGE_BYTES);
+}
+
+/* The same of any copy that can be read. */
+static int read_any(struct scan *scan, uint64_t page, uint64_t count, uint8_t *to)
+{
+	const uint32_t copies = g4_space_copies(scan->meta->space);
+	int rc = -G4_E_IO;
+
+	for (scan->copy = 0; scan->copy < copies && rc < 0; scan->copy++)
+		rc = read_pages(scan, page, count, to);
+	scan->copy = 0;
+	return rc;
 }
 
 static int grow_buffer(struct scan *scan, uint64_t pages)
@@ -106,8 +124,8 @@ static int remember(struct scan *scan, uint64_t address, uint64_t sequence, uint
 	return 0;
 }
 
-/* Reads the record at log page `page`. Its length in pages, 0 when there is no valid record, or a negative code. */
-static int64_t read_record(struct scan *scan, uint64_t page, uint64_t sequence)
+/* Reads the record at log page `page` of one copy. Its length in pages, 0 when there is no valid record, or a negative code. */
+static int64_t read_one_record(struct scan *scan, uint64_t page, uint64_t sequence)
 {
 	const struct g4_journal_descriptor *d;
 	int rc = grow_buffer(scan, 64);
@@ -141,6 +159,32 @@ static int64_t read_record(struct scan *scan, uint64_t page, uint64_t sequence)
 	return (int64_t)total;
 }
 
+/* A record of which one copy is whole, in the buffer, is in all of them when this returns. */
+static void complete_record(struct scan *scan, uint64_t page, uint64_t pages)
+{
+	const uint64_t start = page % scan->log_pages, first = g4_min64(pages, scan->log_pages - start);
+
+	g4_space_mend(scan->wg, scan->meta->space, page_address(scan, start), scan->buffer, first * G4_PAGE_BYTES);
+	g4_space_mend(scan->wg, scan->meta->space, page_address(scan, 0), scan->buffer + first * G4_PAGE_BYTES,
+		      (pages - first) * G4_PAGE_BYTES);
+}
+
+/* The same of the first copy that is whole. */
+static int64_t read_record(struct scan *scan, uint64_t page, uint64_t sequence)
+{
+	const uint32_t copies = g4_space_copies(scan->meta->space);
+	int64_t pages = 0, best = -G4_E_NOENT;
+
+	for (scan->copy = 0; scan->copy < copies && pages <= 0; scan->copy++) {
+		pages = read_one_record(scan, page, sequence);
+		best = pages > best ? pages : best;
+	}
+	scan->copy = 0;
+	if (pages > 0 && copies > 1 && scan->write && sequence > scan->home)
+		complete_record(scan, page, (uint64_t)pages);
+	return best == -G4_E_NOENT ? -G4_E_IO : best;
+}
+
 static bool home_ok(const struct scan *scan, uint64_t address)
 {
 	return (address & (G4_PAGE_BYTES - 1)) == 0 && address >= scan->meta->layout.groups_address &&
@@ -155,21 +199,43 @@ static uint64_t tag_of(const struct scan *scan, uint32_t n)
 	return d->tags[n % G4_JOURNAL_TAGS];
 }
 
+/*
+ * The same of one data page, which is in all copies then. A mount that can not write there would be given any copy by later reads: there
+ * all have to have arrived.
+ */
+static int page_arrived(struct scan *scan, const struct data_page *data)
+{
+	const struct g4_address address = g4_address_from(data->address);
+	const uint32_t copies = g4_space_copies(scan->meta->space);
+	uint32_t right = 0, there = 0;
+	int rc = 0;
+
+	for (uint32_t copy = 0; copy < copies; copy++) {
+		const int one =
+			g4_space_read_copy(scan->wg, scan->meta->space, copy, address, scan->buffer, G4_PAGE_BYTES);
+		there += one != -G4_E_NOENT;
+		rc = rc == 0 ? one : rc;
+		if (one < 0 || g4_crc32c(0, scan->buffer, G4_PAGE_BYTES) != data->crc32c)
+			continue;
+		right++;
+		if (scan->write && copies > 1) {
+			g4_space_mend(scan->wg, scan->meta->space, address, scan->buffer, G4_PAGE_BYTES);
+			return 1;
+		}
+	}
+	if (right > 0)
+		return right == there;
+	return rc == -G4_E_NOENT ? 0 : rc;
+}
+
 /* 1: all data pages that the newest record relies on have arrived; 0: not all; or a negative code. */
 static int data_arrived(struct scan *scan)
 {
-	for (uint32_t k = 0; k < scan->data_count; k++) {
-		uint64_t address = scan->data[k].address;
-		if (!home_ok(scan, address))
-			return 0;
-		int rc = g4_space_read(scan->wg, scan->meta->space, g4_address_from(address), scan->buffer,
-				       G4_PAGE_BYTES);
-		if (rc < 0)
-			return rc;
-		if (g4_crc32c(0, scan->buffer, G4_PAGE_BYTES) != scan->data[k].crc32c)
-			return 0;
-	}
-	return 1;
+	int rc = 1;
+
+	for (uint32_t k = 0; k < scan->data_count && rc == 1; k++)
+		rc = home_ok(scan, scan->data[k].address) ? page_arrived(scan, &scan->data[k]) : 0;
+	return rc;
 }
 
 /* Forgets the newest record. */
@@ -337,14 +403,20 @@ static uint64_t first_of_record(const struct scan *scan, const void *copy, uint6
 	return d->sequence;
 }
 
-/* The same of a page of the log, or a negative code. */
+/* The same of a page of the log, the highest of its copies, or a negative code. */
 static int64_t starts_record(struct scan *scan, uint64_t page)
 {
+	const uint32_t copies = g4_space_copies(scan->meta->space);
+	int64_t best = -G4_E_IO;
 	int rc = grow_buffer(scan, 1);
 
-	if (rc == 0)
-		rc = read_pages(scan, page, 1, scan->buffer);
-	return rc < 0 ? rc : (int64_t)first_of_record(scan, scan->buffer, page);
+	for (scan->copy = 0; scan->copy < copies && rc == 0; scan->copy++) {
+		const int one = read_pages(scan, page, 1, scan->buffer);
+		const int64_t sequence = one < 0 ? one : (int64_t)first_of_record(scan, scan->buffer, page);
+		best = sequence > best ? sequence : best;
+	}
+	scan->copy = 0;
+	return rc < 0 ? rc : best;
 }
 
 /*
@@ -358,7 +430,7 @@ static int check_end(struct scan *scan, uint64_t head, uint64_t next)
 
 	for (uint64_t first = 0; first < pages && rc == 0; first += LOG_READ_PAGES) {
 		const uint64_t count = g4_min64(LOG_READ_PAGES, pages - first);
-		rc = read_pages(scan, head + first, count, scan->buffer);
+		rc = read_any(scan, head + first, count, scan->buffer);
 		for (uint64_t i = 0; i < count && rc == 0; i++)
 			if (first_of_record(scan, scan->buffer + i * G4_PAGE_BYTES, head + first + i) > next)
 				rc = -G4_E_JOURNAL_GAP;
@@ -407,25 +479,32 @@ static int compare_found(const void *a, const void *b)
 	return x->sequence < y->sequence ? 1 : x->sequence > y->sequence ? -1 : 0; /* newest first */
 }
 
-/* -G4_E_JOURNAL_OLD: metadata in place is newer than transaction `last`, the newest that the log has. */
+/* -G4_E_JOURNAL_OLD: a copy of a page in place is newer than transaction `last`. */
+static int check_page_age(struct scan *scan, struct g4_address at, uint64_t last)
+{
+	const uint32_t copies = g4_space_copies(scan->meta->space);
+	int rc = -G4_E_IO;
+
+	for (uint32_t copy = 0; copy < copies; copy++) {
+		const int one = g4_space_read_copy(scan->wg, scan->meta->space, copy, at, scan->buffer, G4_PAGE_BYTES);
+		if (one == 0 && g4_block_generation(scan->buffer, at, scan->meta->fs_tag) > last)
+			return -G4_E_JOURNAL_OLD;
+		rc = one == 0 || (rc == -G4_E_IO && one != -G4_E_NOENT) ? one : rc;
+	}
+	return rc;
+}
+
+/* The same of metadata in place; `last` is the newest that the log has. */
 static int check_age(struct scan *scan, uint64_t last)
 {
 	const struct g4_layout *layout = &scan->meta->layout;
 	int rc = grow_buffer(scan, 1);
 
-	for (uint64_t at = layout->groups_address; at < layout->data_address && rc == 0; at += G4_PAGE_BYTES) {
-		rc = g4_space_read(scan->wg, scan->meta->space, g4_address_from(at), scan->buffer, G4_PAGE_BYTES);
-		if (rc == 0 && g4_block_generation(scan->buffer, g4_address_from(at), scan->meta->fs_tag) > last)
-			rc = -G4_E_JOURNAL_OLD;
-	}
-	for (size_t i = 0; i < scan->count && rc == 0; i++) {
-		const struct g4_address at = g4_address_from(scan->images[i].address);
-		if (scan->images[i].log_page == UINT64_MAX)
-			continue; /* a revoke: file data may be there */
-		rc = g4_space_read(scan->wg, scan->meta->space, at, scan->buffer, G4_PAGE_BYTES);
-		if (rc == 0 && g4_block_generation(scan->buffer, at, scan->meta->fs_tag) > last)
-			rc = -G4_E_JOURNAL_OLD;
-	}
+	for (uint64_t at = layout->groups_address; at < layout->data_address && rc == 0; at += G4_PAGE_BYTES)
+		rc = check_page_age(scan, g4_address_from(at), last);
+	for (size_t i = 0; i < scan->count && rc == 0; i++)
+		if (scan->images[i].log_page != UINT64_MAX) /* else a revoke: file data may be there */
+			rc = check_page_age(scan, g4_address_from(scan->images[i].address), last);
 	return rc;
 }
 
@@ -477,26 +556,47 @@ static bool is_torn(const struct scan *scan, const struct g4_journal_header *hea
 	       header->tail_sequence > scan->home && header->tail_page < scan->log_pages;
 }
 
-/* Where the header says that the oldest record that may not be home begins, and its sequence. */
+/* The header as one copy has it, in the buffer. */
+static int read_header(struct scan *scan, uint32_t copy)
+{
+	const struct g4_journal_header *header = (const struct g4_journal_header *)scan->buffer;
+	int rc = g4_space_read_copy(scan->wg, scan->meta->space, copy, scan->area, scan->buffer, G4_PAGE_BYTES);
+
+	if (rc < 0)
+		return rc;
+	rc = g4_block_verify(header, G4_BLOCK_JOURNAL_HEADER, scan->area, scan->meta->fs_tag);
+	scan->torn = scan->torn || (rc == -G4_E_CHECKSUM && is_torn(scan, header));
+	if (rc == 0 && header->tail_page >= scan->log_pages)
+		rc = -G4_E_CORRUPT_JOURNAL;
+	return rc;
+}
+
+/*
+ * Where the header says that the oldest record that may not be home begins, and its sequence. Of several copies the newest counts: the
+ * others are the one before it, for the tail has moved only when all before it was home in all copies.
+ */
 static int read_tail(struct scan *scan, struct g4_replay *out)
 {
 	const struct g4_journal_header *header;
-	int rc = grow_buffer(scan, 1);
+	const uint32_t copies = g4_space_copies(scan->meta->space);
+	int rc = grow_buffer(scan, 1), first = -G4_E_NOENT;
+	bool found = false;
 
-	if (rc == 0)
-		rc = g4_space_read(scan->wg, scan->meta->space, scan->area, scan->buffer, G4_PAGE_BYTES);
-	if (rc < 0)
-		return rc;
-	header = (const struct g4_journal_header *)scan->buffer;
-	rc = g4_block_verify(header, G4_BLOCK_JOURNAL_HEADER, scan->area, scan->meta->fs_tag);
-	scan->torn = rc == -G4_E_CHECKSUM && is_torn(scan, header);
-	if (rc < 0)
-		return rc;
-	if (header->tail_page >= scan->log_pages)
-		return -G4_E_CORRUPT_JOURNAL;
-	out->next_sequence = header->tail_sequence;
-	out->head_page = header->tail_page;
-	return 0;
+	scan->torn = false;
+	for (uint32_t copy = 0; copy < copies && rc == 0; copy++) {
+		const int one = read_header(scan, copy);
+		header = (const struct g4_journal_header *)scan->buffer;
+		if (one == 0 && (!found || header->tail_sequence > out->next_sequence)) {
+			out->next_sequence = header->tail_sequence;
+			out->head_page = header->tail_page;
+			found = true;
+		} else if (one < 0 && first == -G4_E_NOENT) {
+			first = one;
+		}
+	}
+	if (found)
+		scan->torn = false;
+	return rc < 0 || found ? rc : first;
 }
 
 /* The records from the tail on; of those that may not be home it collects the images. *newest: where the last starts. */
@@ -556,9 +656,12 @@ static int run(struct scan *scan, bool write, struct g4_replay *out)
 		return rc;
 	if (out->records == 0)
 		return 0;
-	rc = write ? write_home(scan, out) : tell_images(scan, out);
 	if (!write)
-		return rc;
+		return tell_images(scan, out);
+	/* a record that was in one copy alone is in all of them before a page of it goes home: then no loss of a disk leaves half of it */
+	rc = g4_space_copies(scan->meta->space) > 1 ? g4_space_flush(scan->wg, scan->meta->space) : 0;
+	if (rc == 0)
+		rc = write_home(scan, out);
 	return rc < 0 ? rc : move_tail(scan, out);
 }
 
@@ -573,6 +676,7 @@ int g4_journal_replay(struct g4_wg *wg, struct g4_meta *meta, const struct g4_su
 		.home = g4_superblock_home(sb),
 		.clean = (sb->state & G4_STATE_CLEAN) != 0,
 		.up_to_gap = (flags & G4_REPLAY_UP_TO_GAP) != 0,
+		.write = (flags & G4_REPLAY_WRITE) != 0,
 	};
 	int rc;
 

@@ -2,6 +2,8 @@
 /* Address translation for one disk: the identity. */
 #include "space/space.h"
 
+#include "simt/scratch.h"
+
 G4_FN void g4_space_init(struct g4_space *space, struct g4_dev *disk)
 {
 	memset(space, 0, sizeof(*space));
@@ -76,6 +78,63 @@ G4_FN int g4_space_write(struct g4_wg *wg, struct g4_space *space, struct g4_add
 	struct g4_dev *disk = disk_of(space, address, &offset);
 
 	return g4_dev_write(wg, disk, offset, from, bytes, flags);
+}
+
+/* ---- copies ---- */
+
+G4_FN uint32_t g4_space_copies(const struct g4_space *space)
+{
+	return (uint32_t)g4_max64(g4_dev_props(space->disks[0])->copies, 1);
+}
+
+G4_FN static int transfer_copy(struct g4_wg *wg, struct g4_space *space, uint32_t op, uint32_t copy,
+			       struct g4_address address, void *memory, uint64_t bytes)
+{
+	struct g4_iov iov = {memory, bytes};
+	struct g4_io io;
+
+	memset(&io, 0, sizeof(io));
+	io.op = op;
+	io.flags = G4_IO_COPY(copy);
+	io.iov = &iov;
+	io.iov_count = 1;
+	struct g4_dev *disk = disk_of(space, address, &io.offset_bytes);
+	g4_dev_submit(wg, disk, &io);
+	return g4_dev_wait(wg, disk, &io);
+}
+
+G4_FN int g4_space_read_copy(struct g4_wg *wg, struct g4_space *space, uint32_t copy, struct g4_address address,
+			     void *to, uint64_t bytes)
+{
+	if (g4_space_copies(space) == 1)
+		return g4_space_read(wg, space, address, to, bytes);
+	return transfer_copy(wg, space, G4_IO_READ, copy, address, to, bytes);
+}
+
+/* One page in one copy. Whether it was not the same, and is now. */
+G4_FN static bool mend_page(struct g4_wg *wg, struct g4_space *space, uint32_t copy, struct g4_address address,
+			    void *good, void *room)
+{
+	const int rc = transfer_copy(wg, space, G4_IO_READ, copy, address, room, G4_PAGE_BYTES);
+
+	if (rc == -G4_E_NOENT || (rc == 0 && g4_bytes_equal(room, good, G4_PAGE_BYTES)))
+		return false;
+	return transfer_copy(wg, space, G4_IO_WRITE, copy, address, good, G4_PAGE_BYTES) == 0;
+}
+
+G4_FN uint64_t g4_space_mend(struct g4_wg *wg, struct g4_space *space, struct g4_address address, const void *good,
+			     uint64_t bytes)
+{
+	const uint32_t copies = g4_space_copies(space), mark = g4_scratch_mark(wg);
+	uint8_t *room = g4_scratch_take_page(wg);
+	uint64_t mended = 0;
+
+	for (uint64_t at = 0; at < bytes; at += G4_PAGE_BYTES)
+		for (uint32_t copy = 0; copy < copies; copy++)
+			mended += mend_page(wg, space, copy, g4_address_after(address, at),
+					    (uint8_t *)(uintptr_t)good + at, room);
+	g4_scratch_release(wg, mark);
+	return mended;
 }
 
 G4_FN int g4_space_flush(struct g4_wg *wg, struct g4_space *space)

@@ -45,6 +45,19 @@ G4_FN bool g4_space_takes(const struct g4_space *space, const void *memory);
 G4_FN int g4_space_read(struct g4_wg *wg, struct g4_space *space, struct g4_address address, void *to, uint64_t bytes);
 G4_FN int g4_space_write(struct g4_wg *wg, struct g4_space *space, struct g4_address address, const void *from,
 			 uint64_t bytes, uint32_t flags);
+/*
+ * Copies of everything that the devices keep. g4_space_read() gives any; this gives one, counted from 0. -G4_E_NOENT: its disk is
+ * missing.
+ */
+G4_FN uint32_t g4_space_copies(const struct g4_space *space);
+G4_FN int g4_space_read_copy(struct g4_wg *wg, struct g4_space *space, uint32_t copy, struct g4_address address,
+			     void *to, uint64_t bytes);
+/*
+ * Pages that were verified go to all copies that are not the same; how many pages were not. Nobody else may be writing there. What
+ * can not be written stays as it is.
+ */
+G4_FN uint64_t g4_space_mend(struct g4_wg *wg, struct g4_space *space, struct g4_address address, const void *good,
+			     uint64_t bytes);
 /* Completed writes become durable. */
 G4_FN int g4_space_flush(struct g4_wg *wg, struct g4_space *space);
 /* What a discarded range reads is undefined until it is written. -G4_E_NOTSUP: it can not. */

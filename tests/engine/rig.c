@@ -11,6 +11,7 @@
 #include "fs/mount_host.h"
 #include "fsck/fsck.h"
 #include "simt/simt_host.h"
+#include "space/set_host.h"
 
 static struct g4_dev *open_device(struct rig *rig)
 {
@@ -18,7 +19,7 @@ static struct g4_dev *open_device(struct rig *rig)
 	struct g4_dev *dev;
 	char message[256];
 
-	if (g4_dev_open(rig->name, &options, &dev, message, sizeof(message)) < 0)
+	if (g4_set_open_one(rig->name, &options, &dev, message, sizeof(message)) < 0)
 		fail_msg("%s", message);
 	return dev;
 }

@@ -26,7 +26,7 @@ struct g4_run;
 
 struct rig {
 	int fd; /* the memory behind the device */
-	char name[64];
+	char name[1024];
 	uint64_t bytes;
 	uint8_t *image; /* all of it, mapped */
 	uint64_t cache_bytes;

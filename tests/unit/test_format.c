@@ -154,7 +154,10 @@ static void unknown_compatible_features_are_no_reason_to_refuse(void **state)
 	(void)state;
 	sb.features_compat = sb.features_ro_compat = UINT64_MAX;
 	sb.features_incompat = G4_FEATURES_INCOMPAT;
+	sb.chunk_count = sb.copies = 1; /* of several disks */
 	assert_int_equal(g4_superblock_validate(&sb, G4_GIB), 0);
+	sb.copies = 0;
+	assert_int_equal(g4_superblock_validate(&sb, G4_GIB), -G4_E_SB_GEOMETRY);
 }
 
 static void an_indirect_header_survives_in_the_spare_bits(void **state)

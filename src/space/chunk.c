@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Planning, checking and looking up chunks (the document on RAID, chapter 4.1.4). A chunk is columns times copies: one column and one
+ * copy is a disk as it is, several columns are RAID 0, several copies RAID 1.
+ */
+#include "space/chunk.h"
+
+#define MOST_PIECES 512u /* of a plan with two copies, about */
+
+/* ---- planning ---- */
+
+struct plan {
+	struct g4_chunk *chunks;
+	uint32_t count;
+	uint64_t address;
+	uint64_t next[G4_MAX_DISKS]; /* the first byte of each disk that is not given away */
+	uint64_t left[G4_MAX_DISKS];
+	uint32_t disk_count;
+};
+
+G4_FN uint64_t g4_chunk_usable(uint64_t disk_bytes)
+{
+	/* the front has the superblock and the chunks, the last page the second superblock */
+	const uint64_t end = g4_align_down(disk_bytes - G4_PAGE_BYTES, G4_CHUNK_UNIT);
+
+	return disk_bytes > G4_PAGE_BYTES && end > G4_CHUNK_UNIT ? end - G4_CHUNK_UNIT : 0;
+}
+
+/* The disk with the most room left that is not among the first `taken` of `disks`; G4_MAX_DISKS: none has any. */
+G4_FN static uint32_t roomiest(const struct plan *plan, const uint32_t *disks, uint32_t taken)
+{
+	uint32_t best = G4_MAX_DISKS;
+
+	for (uint32_t d = 0; d < plan->disk_count; d++) {
+		bool free = plan->left[d] != 0;
+		for (uint32_t k = 0; k < taken; k++)
+			free = free && disks[k] != d;
+		if (free && (best == G4_MAX_DISKS || plan->left[d] > plan->left[best]))
+			best = d;
+	}
+	return best;
+}
+
+/* Whether `chunk` goes on where the last of the plan ends, on the same disks. */
+G4_FN static bool continues(const struct plan *plan, const uint32_t *disks, uint32_t columns, uint32_t copies)
+{
+	const struct g4_chunk *last = plan->count ? &plan->chunks[plan->count - 1] : NULL;
+
+	if (!last || last->columns != 1 || columns != 1 || last->copies != copies)
+		return false;
+	for (uint32_t k = 0; k < copies; k++)
+		if (g4_place_disk(last->places[k]) != disks[k] ||
+		    g4_place_address(last->places[k]) + last->place_bytes != plan->next[disks[k]])
+			return false;
+	return true;
+}
+
+G4_FN static void add_chunk(struct plan *plan, const uint32_t *disks, uint32_t columns, uint32_t copies,
+			    uint64_t place_bytes, uint64_t stripe_bytes)
+{
+	const bool longer = continues(plan, disks, columns, copies);
+	struct g4_chunk *chunk = &plan->chunks[longer ? plan->count - 1 : plan->count];
+
+	if (!longer) {
+		memset(chunk, 0, sizeof(*chunk));
+		chunk->address = plan->address;
+		chunk->columns = (uint16_t)columns;
+		chunk->copies = (uint16_t)copies;
+		chunk->stripe_bytes = columns > 1 ? (uint32_t)stripe_bytes : 0;
+		for (uint32_t k = 0; k < columns * copies; k++)
+			chunk->places[k] = plan->next[disks[k]] | disks[k];
+		plan->count++;
+	}
+	chunk->place_bytes += place_bytes;
+	chunk->bytes += columns * place_bytes;
+	plan->address += columns * place_bytes;
+	for (uint32_t k = 0; k < columns * copies; k++) {
+		plan->next[disks[k]] += place_bytes;
+		plan->left[disks[k]] -= place_bytes;
+	}
+}
+
+/* All of each disk, one behind the other. */
+G4_FN static void plan_none(struct plan *plan)
+{
+	for (uint32_t d = 0; d < plan->disk_count; d++)
+		if (plan->left[d])
+			add_chunk(plan, &d, 1, 1, plan->left[d], 0);
+}
+
+/* Over as many disks as have room, at most G4_CHUNK_PLACES at a time in groups of the same width, until none has. */
+G4_FN static void plan_striped(struct plan *plan, uint64_t stripe_bytes)
+{
+	for (;;) {
+		uint32_t disks[G4_MAX_DISKS], count = 0, done = 0;
+		while (count < plan->disk_count && (disks[count] = roomiest(plan, disks, count)) != G4_MAX_DISKS)
+			count++;
+		if (count == 0)
+			return;
+		const uint32_t groups = (count + G4_CHUNK_PLACES - 1) / G4_CHUNK_PLACES;
+		for (uint32_t g = 0; g < groups && plan->count < G4_CHUNKS_MAX; g++) {
+			const uint32_t columns = (count - done + groups - g - 1) / (groups - g);
+			add_chunk(plan, &disks[done], columns, 1, plan->left[disks[done + columns - 1]], stripe_bytes);
+			done += columns;
+		}
+	}
+}
+
+/* Pieces on the two disks that have the most room, until fewer than two have any. */
+G4_FN static void plan_mirrored(struct plan *plan)
+{
+	uint64_t total = 0;
+
+	for (uint32_t d = 0; d < plan->disk_count; d++)
+		total += plan->left[d];
+	const uint64_t unit = g4_align_up(total / MOST_PIECES + 1, G4_CHUNK_UNIT);
+	while (plan->count < G4_CHUNKS_MAX) {
+		uint32_t disks[2];
+		disks[0] = roomiest(plan, disks, 0);
+		disks[1] = disks[0] == G4_MAX_DISKS ? G4_MAX_DISKS : roomiest(plan, disks, 1);
+		if (disks[1] == G4_MAX_DISKS)
+			return;
+		const uint32_t low = disks[0] < disks[1] ? 0 : 1, pair[2] = {disks[low], disks[1 - low]};
+		const uint64_t most =
+			plan->disk_count == 2 ? plan->left[disks[1]] : g4_min64(unit, plan->left[disks[1]]);
+		add_chunk(plan, pair, 1, 2, most, 0);
+	}
+}
+
+G4_FN uint32_t g4_chunk_plan(enum g4_raid raid, uint64_t stripe_bytes, const uint64_t *disk_bytes, uint32_t disk_count,
+			     struct g4_chunk *chunks)
+{
+	struct plan plan;
+
+	memset(&plan, 0, sizeof(plan));
+	plan.chunks = chunks;
+	plan.disk_count = disk_count;
+	for (uint32_t d = 0; d < disk_count; d++) {
+		plan.next[d] = G4_CHUNK_UNIT;
+		plan.left[d] = g4_chunk_usable(disk_bytes[d]);
+	}
+	if (raid == G4_RAID_0)
+		plan_striped(&plan, stripe_bytes);
+	else if (raid == G4_RAID_1)
+		plan_mirrored(&plan);
+	else
+		plan_none(&plan);
+	return plan.count;
+}
+
+/* ---- checking ---- */
+
+G4_FN static bool place_is_possible(uint64_t place, uint64_t bytes, const uint64_t *disk_bytes, uint32_t disk_count)
+{
+	const uint32_t disk = g4_place_disk(place);
+	const uint64_t from = g4_place_address(place);
+
+	if (disk >= disk_count || from < G4_CHUNK_UNIT || from % G4_CHUNK_UNIT != 0)
+		return false;
+	const uint64_t end = G4_CHUNK_UNIT + g4_chunk_usable(disk_bytes[disk]);
+	return from < end && bytes <= end - from;
+}
+
+G4_FN static bool chunk_is_possible(const struct g4_chunk *chunk, const uint64_t *disk_bytes, uint32_t disk_count)
+{
+	const uint32_t places = (uint32_t)chunk->columns * chunk->copies;
+	uint64_t disks = 0;
+
+	if (chunk->columns == 0 || chunk->columns > G4_CHUNK_PLACES || chunk->copies == 0 || chunk->copies > 2 ||
+	    places > G4_CHUNK_PLACES || chunk->reserved != 0)
+		return false;
+	if (chunk->place_bytes == 0 || chunk->place_bytes % G4_CHUNK_UNIT != 0 || chunk->place_bytes >> 56 != 0 ||
+	    chunk->bytes != chunk->columns * chunk->place_bytes)
+		return false;
+	if (chunk->columns == 1 ? chunk->stripe_bytes != 0 :
+				  chunk->stripe_bytes < G4_STRIPE_MIN || chunk->stripe_bytes > G4_STRIPE_MAX ||
+					  (chunk->stripe_bytes & (chunk->stripe_bytes - 1)) != 0)
+		return false;
+	for (uint32_t k = 0; k < G4_CHUNK_PLACES; k++) {
+		const uint64_t place = chunk->places[k], bit = UINT64_C(1) << g4_place_disk(place);
+		if (k >= places && place != 0)
+			return false;
+		if (k < places &&
+		    ((disks & bit) != 0 || !place_is_possible(place, chunk->place_bytes, disk_bytes, disk_count)))
+			return false;
+		disks |= k < places ? bit : 0;
+	}
+	return true;
+}
+
+/* Of the chunks up to `n`, places on a disk are in its order: so it is enough to look at the last one of each. */
+G4_FN int g4_chunk_validate(const struct g4_chunk *chunks, uint32_t count, const uint64_t *disk_bytes,
+			    uint32_t disk_count, uint64_t total_bytes)
+{
+	uint64_t address = 0, used[G4_MAX_DISKS] = {0};
+
+	for (uint32_t n = 0; n < count; n++) {
+		const struct g4_chunk *chunk = &chunks[n];
+		if (chunk->address != address || chunk->bytes > total_bytes - address ||
+		    !chunk_is_possible(chunk, disk_bytes, disk_count))
+			return -G4_E_SB_GEOMETRY;
+		for (uint32_t k = 0; k < (uint32_t)chunk->columns * chunk->copies; k++) {
+			const uint32_t disk = g4_place_disk(chunk->places[k]);
+			if (g4_place_address(chunk->places[k]) < used[disk])
+				return -G4_E_SB_GEOMETRY;
+			used[disk] = g4_place_address(chunk->places[k]) + chunk->place_bytes;
+		}
+		address += chunk->bytes;
+	}
+	return address == total_bytes ? 0 : -G4_E_SB_GEOMETRY;
+}
+
+/* ---- looking up ---- */
+
+G4_FN static const struct g4_chunk *find(const struct g4_chunk_map *map, uint64_t address)
+{
+	uint32_t low = 0, high = map->count - 1;
+
+	while (low < high) {
+		const uint32_t middle = low + (high - low + 1) / 2;
+		if (map->chunks[middle].address <= address)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return &map->chunks[low];
+}
+
+G4_FN void g4_chunk_translate(const struct g4_chunk_map *map, uint64_t address, uint64_t bytes, struct g4_piece *piece)
+{
+	const struct g4_chunk *chunk = find(map, address);
+	const uint64_t in_chunk = address - chunk->address;
+	uint64_t column = 0, in_place = in_chunk, most = chunk->bytes - in_chunk;
+
+	if (chunk->columns > 1) {
+		const uint64_t stripe = in_chunk / chunk->stripe_bytes, within = in_chunk % chunk->stripe_bytes;
+		column = stripe % chunk->columns;
+		in_place = stripe / chunk->columns * chunk->stripe_bytes + within;
+		most = chunk->stripe_bytes - within;
+	}
+	piece->bytes = g4_min64(bytes, most);
+	piece->copies = chunk->copies;
+	for (uint32_t c = 0; c < chunk->copies; c++) {
+		const uint64_t place = chunk->places[column * chunk->copies + c];
+		piece->disks[c] = g4_place_disk(place);
+		piece->offsets[c] = g4_place_address(place) + in_place;
+	}
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chunks: which part of an address space of several disks lies where. They are sorted, have no gap between them, and stay as they are
+ * while a set is open; so looking one up takes no lock.
+ */
+#ifndef G4_CHUNK_H
+#define G4_CHUNK_H
+
+#include "format/format.h"
+
+enum g4_raid { G4_RAID_NONE, G4_RAID_0, G4_RAID_1 };
+#define G4_STRIPE_DEFAULT (UINT64_C(128) << 10)
+
+struct g4_chunk_map {
+	const struct g4_chunk *chunks;
+	uint32_t count;
+};
+
+/* The longest piece from an address on that lies in one row on each of its disks. */
+struct g4_piece {
+	uint64_t bytes;
+	uint32_t copies;
+	uint32_t disks[G4_CHUNK_PLACES];
+	uint64_t offsets[G4_CHUNK_PLACES]; /* on them */
+};
+
+/* Whether a disk of this size has room for a place. */
+G4_FN uint64_t g4_chunk_usable(uint64_t disk_bytes);
+/*
+ * Lays chunks over disks of these sizes (at least one, bytes as the superblock has them). How many, at most G4_CHUNKS_MAX; 0: the
+ * level can not be had with these disks. Per-lane.
+ */
+G4_FN uint32_t g4_chunk_plan(enum g4_raid raid, uint64_t stripe_bytes, const uint64_t *disk_bytes, uint32_t disk_count,
+			     struct g4_chunk *chunks);
+/* Checks chunks that a disk has told: -G4_E_SB_GEOMETRY, or 0 and the map can be used. Per-lane. */
+G4_FN int g4_chunk_validate(const struct g4_chunk *chunks, uint32_t count, const uint64_t *disk_bytes,
+			    uint32_t disk_count, uint64_t total_bytes);
+/* Where `bytes` from `address` on lie, as far as they lie together. The address is one of the space. Per-lane. */
+G4_FN void g4_chunk_translate(const struct g4_chunk_map *map, uint64_t address, uint64_t bytes, struct g4_piece *piece);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sets: several disks that are one device. A set is opened in the place of a device and used as one: its address space is that of its
+ * chunks (chunk.h), its superblocks are those of its disks (set_label_host.c). Host only.
+ */
+#ifndef G4_SET_HOST_H
+#define G4_SET_HOST_H
+
+#include "dev/dev_host.h"
+#include "space/chunk.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct g4_set_options {
+	struct g4_dev_open_options open; /* of each disk */
+	bool degraded;			 /* write although a disk is missing, where the others have everything */
+};
+
+/*
+ * Opens the disks of a set, or a device that is no part of one. A name is as for g4_dev_open(), or several of them with commas between
+ * (a comma of a path is then written "\,", a backslash "\\"; a path that exists is always one name). All disks are needed; without one that others stand in
+ * for a set can still be read, and with `degraded` be written. On failure a code and one sentence, and nothing was changed.
+ */
+int g4_set_open(const char *const *names, uint32_t count, const struct g4_set_options *options, struct g4_dev **out,
+		char *message, size_t message_bytes);
+/* The same for one name without degraded. */
+int g4_set_open_one(const char *name, const struct g4_dev_open_options *options, struct g4_dev **out, char *message,
+		    size_t message_bytes);
+/* The same of open disks, which are the set's from then on, and the caller's on failure. names: for messages, copied. */
+int g4_set_assemble(struct g4_dev *const *disks, const char *const *names, uint32_t count,
+		    const struct g4_set_options *options, struct g4_dev **out, char *message, size_t message_bytes);
+
+struct g4_set_plan {
+	enum g4_raid raid;
+	uint64_t stripe_bytes; /* of RAID 0; 0: G4_STRIPE_DEFAULT */
+};
+/*
+ * Makes a set of at least two open disks; what is on them is gone. What is written into it then, superblocks last, makes a
+ * file system of it (g4_mkfs()). The disks are the set's from then on, and the caller's on failure.
+ */
+int g4_set_make(struct g4_dev *const *disks, const char *const *names, uint32_t count, const struct g4_set_plan *plan,
+		struct g4_dev **out, char *message, size_t message_bytes);
+
+/* ---- of an open device ---- */
+enum g4_disk_state { G4_DISK_ACTIVE, G4_DISK_MISSING, G4_DISK_DROPPED };
+struct g4_disk_info {
+	const char *name; /* the set's; NULL: missing */
+	uint8_t uuid[G4_UUID_BYTES];
+	uint64_t bytes;
+	uint32_t state;	 /* enum g4_disk_state: dropped, after an error, while the set is open */
+	uint64_t mended; /* pages that were not what was written and came from another copy */
+};
+/* Its disks in order, one at a time. False: there is no such disk, or the device is no set. Thread-safe. */
+bool g4_set_disk(const struct g4_dev *dev, uint32_t index, struct g4_disk_info *info);
+const char *g4_disk_state_name(uint32_t state);
+/* Whether it is a set with a disk missing or dropped. */
+bool g4_set_is_degraded(const struct g4_dev *dev);
+
+/* ---- names ---- */
+/* The names that `name` stands for, as g4_set_open() sees them; at most `room`. *out is to be freed in one piece. 0 or a code. */
+int g4_set_names(const char *name, char ***out, uint32_t *count);
+/* One name for several; to be freed. NULL: no memory. */
+char *g4_set_join(const char *const *names, uint32_t count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

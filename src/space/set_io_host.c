@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests to a set. A request is cut into pieces that lie together on a disk (pieces), each piece becomes a request to each disk that
+ * has a copy of it (children), and the request is done when its children are. The memory of the children is one allocation, which
+ * io->cookie leads to until whoever collects the request has found them done.
+ *
+ * A read goes to one copy, which one its address says, and to the others where that fails. A write goes to all copies; a disk that
+ * fails a write or a flush is dropped before the request is done, so that it never counts as having what it missed. A disk that is
+ * full (a sparse file on a full file system) has not failed: that is an error as on one disk.
+ */
+#define _GNU_SOURCE 1
+
+#include <stdlib.h>
+
+#include "base/log_host.h"
+#include "space/set_types_host.h"
+
+#define NO_COPY UINT32_MAX
+#define TURN_SHIFT 20 /* reads of neighbouring MiB go to other copies */
+
+struct child {
+	struct g4_io io;
+	uint64_t address; /* of the piece */
+	uint32_t disk;
+	uint32_t piece; /* its number */
+};
+
+struct work {
+	int result; /* of what was done at once */
+	uint32_t count;
+	uint32_t parts; /* of `iovs` that are taken */
+	struct child *children;
+	struct g4_iov *iovs;
+};
+
+/* Where the request has got to in its memory. */
+struct cursor {
+	const struct g4_io *io;
+	uint32_t index;
+	uint64_t within;
+};
+
+static struct g4_set *set_of(struct g4_dev *dev)
+{
+	return (struct g4_set *)dev->host;
+}
+
+static bool is_active(const struct g4_set *set, uint32_t disk)
+{
+	return g4_load32_acq(&set->disks[disk].state) == G4_DISK_ACTIVE;
+}
+
+static uint64_t bytes_of(const struct g4_io *io)
+{
+	uint64_t bytes = 0;
+
+	if (io->op == G4_IO_DISCARD)
+		return io->discard_bytes;
+	for (uint32_t i = 0; i < io->iov_count; i++)
+		bytes += io->iov[i].bytes;
+	return bytes;
+}
+
+/* ---- cutting ---- */
+
+static bool is_super(const struct g4_set *set, uint64_t address)
+{
+	return address == G4_SUPERBLOCK_ADDRESS || address == set->dev.props.size_bytes - G4_PAGE_BYTES;
+}
+
+/* How far from `address` on nothing is a superblock; a page where one is. */
+static uint64_t up_to_super(const struct g4_set *set, uint64_t address, uint64_t bytes)
+{
+	const uint64_t last = set->dev.props.size_bytes - G4_PAGE_BYTES;
+
+	if (is_super(set, address))
+		return g4_min64(bytes, G4_PAGE_BYTES);
+	return g4_min64(bytes, (address < G4_SUPERBLOCK_ADDRESS ? G4_SUPERBLOCK_ADDRESS : last) - address);
+}
+
+/* The next `bytes` of the request's memory, as parts at `to`. How many. */
+static uint32_t take(struct cursor *at, uint64_t bytes, struct g4_iov *to)
+{
+	uint32_t count = 0;
+
+	while (bytes > 0) {
+		const struct g4_iov *from = &at->io->iov[at->index];
+		const uint64_t some = g4_min64(bytes, from->bytes - at->within);
+		if (some > 0)
+			to[count++] = (struct g4_iov){(uint8_t *)from->base + at->within, some};
+		bytes -= some;
+		at->within += some;
+		if (at->within == from->bytes) {
+			at->index++;
+			at->within = 0;
+		}
+	}
+	return count;
+}
+
+static struct child *add_child(struct work *work, const struct g4_io *parent, uint32_t disk, uint64_t offset,
+			       uint64_t address, uint32_t piece)
+{
+	struct child *child = &work->children[work->count++];
+
+	memset(child, 0, sizeof(*child));
+	child->io.op = parent->op;
+	child->io.flags = parent->flags & G4_IO_FUA;
+	child->io.offset_bytes = offset;
+	child->disk = disk;
+	child->address = address;
+	child->piece = piece;
+	return child;
+}
+
+/* The copy that a read goes to; NO_COPY: none is there. */
+static uint32_t choose_copy(const struct g4_set *set, const struct g4_piece *piece, uint64_t address)
+{
+	const uint32_t first = (uint32_t)(address >> TURN_SHIFT) % piece->copies;
+
+	for (uint32_t k = 0; k < piece->copies; k++) {
+		const uint32_t copy = (first + k) % piece->copies;
+		if (is_active(set, piece->disks[copy]))
+			return copy;
+	}
+	return NO_COPY;
+}
+
+/* The children of a piece. */
+static int add_piece(const struct g4_set *set, struct work *work, const struct g4_io *io, const struct g4_piece *piece,
+		     uint64_t address, uint32_t number, struct g4_iov *iovs, uint32_t parts)
+{
+	const uint32_t wanted = io->flags & G4_IO_COPY_MASK;
+	const uint32_t one = wanted		  ? (wanted - G4_IO_COPY(0)) >> 8 :
+			     io->op == G4_IO_READ ? choose_copy(set, piece, address) :
+						    NO_COPY;
+	uint32_t there = 0;
+
+	if (wanted && one >= piece->copies)
+		return -G4_E_INVAL;
+	for (uint32_t c = 0; c < piece->copies; c++) {
+		if ((one != NO_COPY && c != one) || !is_active(set, piece->disks[c]))
+			continue;
+		struct child *child = add_child(work, io, piece->disks[c], piece->offsets[c], address, number);
+		child->io.iov = iovs;
+		child->io.iov_count = parts;
+		child->io.discard_bytes = io->op == G4_IO_DISCARD ? piece->bytes : 0;
+		there++;
+	}
+	return there ? 0 : wanted ? -G4_E_NOENT : -G4_E_IO;
+}
+
+/* A superblock is read or written at once. */
+static int do_super(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io, uint64_t address,
+		    const struct g4_iov *iovs, uint32_t parts)
+{
+	const bool second = address != G4_SUPERBLOCK_ADDRESS;
+	uint8_t *page = NULL;
+	int rc = 0;
+
+	if (io->op == G4_IO_DISCARD)
+		return 0;
+	if (posix_memalign((void **)&page, G4_PAGE_BYTES, G4_PAGE_BYTES) != 0)
+		return -G4_E_NOMEM;
+	uint64_t at = 0;
+	if (io->op == G4_IO_READ)
+		rc = g4_set_read_super(wg, set, second, page);
+	for (uint32_t k = 0; k < parts; at += iovs[k].bytes, k++) {
+		if (io->op == G4_IO_READ)
+			memcpy(iovs[k].base, page + at, iovs[k].bytes);
+		else
+			memcpy(page + at, iovs[k].base, iovs[k].bytes);
+	}
+	if (io->op == G4_IO_WRITE && at == G4_PAGE_BYTES)
+		rc = g4_set_write_super(wg, set, second, page);
+	free(page);
+	return at == G4_PAGE_BYTES ? rc : -G4_E_DEV_ALIGN;
+}
+
+static void count_pieces(const struct g4_set *set, const struct g4_io *io, uint32_t *pieces, uint32_t *children)
+{
+	uint64_t address = io->offset_bytes, bytes = bytes_of(io);
+
+	*pieces = *children = 0;
+	while (bytes > 0) {
+		uint64_t some = up_to_super(set, address, bytes);
+		if (!is_super(set, address)) {
+			struct g4_piece piece;
+			g4_chunk_translate(&set->map, address, some, &piece);
+			some = piece.bytes;
+			*children += piece.copies;
+		}
+		++*pieces;
+		address += some;
+		bytes -= some;
+	}
+}
+
+static void cut(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io, struct work *work, uint32_t pieces)
+{
+	const bool moves = io->op == G4_IO_READ || io->op == G4_IO_WRITE;
+	uint64_t address = io->offset_bytes, bytes = bytes_of(io);
+	struct cursor at = {.io = io};
+
+	for (uint32_t number = 0; bytes > 0 && work->result == 0; number++) {
+		const bool super = is_super(set, address);
+		struct g4_piece piece = {.bytes = up_to_super(set, address, bytes)};
+		struct g4_iov *iovs = &work->iovs[work->parts];
+		uint32_t parts = 0;
+		if (!super)
+			g4_chunk_translate(&set->map, address, piece.bytes, &piece);
+		if (moves && pieces == 1) {
+			iovs = io->iov;
+			parts = io->iov_count;
+		} else if (moves) {
+			parts = take(&at, piece.bytes, iovs);
+			work->parts += parts;
+		}
+		work->result = super ? do_super(wg, set, io, address, iovs, parts) :
+				       add_piece(set, work, io, &piece, address, number, iovs, parts);
+		address += piece.bytes;
+		bytes -= piece.bytes;
+	}
+}
+
+static struct work *make_work(uint32_t children, uint32_t iovs)
+{
+	struct work *work = malloc(sizeof(*work) + children * sizeof(struct child) + iovs * sizeof(struct g4_iov));
+
+	if (work) {
+		*work = (struct work){.children = (struct child *)(work + 1)};
+		work->iovs = (struct g4_iov *)(work->children + children);
+	}
+	return work;
+}
+
+static struct work *plan(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io)
+{
+	uint32_t pieces = 0, children = set->count;
+	struct work *work;
+
+	if (io->op == G4_IO_FLUSH) {
+		work = make_work(children, 0);
+		for (uint32_t d = 0; work && d < set->count; d++)
+			if (is_active(set, d) && g4_dev_props(set->disks[d].dev)->volatile_cache)
+				add_child(work, io, d, 0, 0, d);
+		return work;
+	}
+	count_pieces(set, io, &pieces, &children);
+	work = make_work(children, pieces > 1 ? io->iov_count + pieces : 0);
+	if (!work)
+		return NULL;
+	if (io->op != G4_IO_READ && g4_load32_acq(&set->unrecorded))
+		work->result = g4_set_record_missing(wg, set);
+	if (work->result == 0)
+		cut(wg, set, io, work, pieces);
+	return work;
+}
+
+/* ---- submitting ---- */
+
+static struct work *work_of(const struct g4_io *io)
+{
+	return (struct work *)(uintptr_t)io->cookie;
+}
+
+static void complete(struct g4_io *io, int result)
+{
+	io->cookie = 0;
+	io->result = result;
+	g4_store32_rel(&io->done, 1);
+}
+
+static void set_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first)
+{
+	struct g4_set *set = set_of(dev);
+	struct g4_io *heads[G4_MAX_DISKS] = {NULL}, *tails[G4_MAX_DISKS] = {NULL};
+
+	for (struct g4_io *io = first, *next; io; io = next) {
+		next = io->next; /* before it is done, for then it is its owner's */
+		if (g4_load32_acq(&io->done))
+			continue;
+		struct work *work = plan(wg, set, io);
+		io->cookie = (uint64_t)(uintptr_t)work;
+		if (!work) {
+			complete(io, -G4_E_NOMEM);
+			continue;
+		}
+		for (uint32_t k = 0; k < work->count; k++) {
+			struct child *child = &work->children[k];
+			if (tails[child->disk])
+				tails[child->disk]->next = &child->io;
+			else
+				heads[child->disk] = &child->io;
+			tails[child->disk] = &child->io;
+		}
+	}
+	for (uint32_t d = 0; d < set->count; d++)
+		if (heads[d])
+			g4_dev_submit(wg, set->disks[d].dev, heads[d]);
+}
+
+/* ---- collecting ---- */
+
+/* A read of a piece has failed: another copy has it, too. */
+static int read_elsewhere(struct g4_wg *wg, struct g4_set *set, const struct g4_io *parent, const struct child *child)
+{
+	struct g4_piece piece;
+	uint64_t bytes = 0;
+	int rc = child->io.result;
+
+	if (parent->flags & G4_IO_COPY_MASK)
+		return rc;
+	for (uint32_t i = 0; i < child->io.iov_count; i++)
+		bytes += child->io.iov[i].bytes;
+	g4_chunk_translate(&set->map, child->address, bytes, &piece);
+	for (uint32_t c = 0; c < piece.copies && rc < 0; c++) {
+		if (piece.disks[c] == child->disk || !is_active(set, piece.disks[c]))
+			continue;
+		struct g4_io io = {.op = G4_IO_READ,
+				   .offset_bytes = piece.offsets[c],
+				   .iov = child->io.iov,
+				   .iov_count = child->io.iov_count};
+		g4_dev_submit(wg, set->disks[piece.disks[c]].dev, &io);
+		rc = g4_dev_wait(wg, set->disks[piece.disks[c]].dev, &io);
+		if (rc == 0)
+			g4_log(G4_LOG_WARN, "%s: %llu bytes from %llu on can not be read, another disk has them",
+			       set->disks[child->disk].name, (unsigned long long)bytes,
+			       (unsigned long long)child->io.offset_bytes);
+	}
+	return rc;
+}
+
+/* Writes and flushes: what failed with an error of the disk drops it, if the others have all. */
+static int settle(struct g4_wg *wg, struct g4_set *set, const struct g4_io *parent, const struct work *work)
+{
+	const bool drops = parent->op != G4_IO_DISCARD && !(parent->flags & G4_IO_COPY_MASK);
+	int rc = 0;
+
+	for (uint32_t k = 0; k < work->count && rc == 0; k++) {
+		const struct child *child = &work->children[k];
+		if (child->io.result == 0)
+			continue;
+		rc = child->io.result;
+		if (rc == -G4_E_IO && drops)
+			rc = g4_set_drop(wg, set, child->disk);
+	}
+	return rc;
+}
+
+/* The children are done. */
+static void finish(struct g4_wg *wg, struct g4_set *set, struct g4_io *io)
+{
+	struct work *work = work_of(io);
+	int rc = work->result;
+
+	if (io->op == G4_IO_READ) {
+		for (uint32_t k = 0; k < work->count; k++) {
+			const struct child *child = &work->children[k];
+			const int one = child->io.result < 0 ? read_elsewhere(wg, set, io, child) : 0;
+			rc = rc == 0 ? one : rc;
+		}
+	} else {
+		const int settled = settle(wg, set, io, work);
+		rc = rc == 0 ? settled : rc;
+	}
+	if (rc == 0 && io->op == G4_IO_WRITE && (io->flags & G4_IO_COPY_MASK))
+		for (uint32_t k = 0; k < work->count; k++)
+			g4_set_count_mended(set, work->children[k].disk,
+					    bytes_of(&work->children[k].io) / G4_PAGE_BYTES);
+	free(work);
+	complete(io, rc);
+}
+
+static void set_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
+{
+	struct g4_set *set = set_of(dev);
+	const struct work *work = work_of(io);
+
+	for (uint32_t k = 0; k < work->count; k++)
+		if (!g4_dev_poll(wg, set->disks[work->children[k].disk].dev, &work->children[k].io))
+			return;
+	finish(wg, set, io);
+}
+
+static void set_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
+{
+	struct g4_set *set = set_of(dev);
+	const struct work *work = work_of(io);
+
+	for (uint32_t k = 0; k < work->count; k++)
+		g4_dev_wait(wg, set->disks[work->children[k].disk].dev, &work->children[k].io);
+	finish(wg, set, io);
+}
+
+/* ---- opening and closing ---- */
+
+void g4_set_free(struct g4_set *set, bool disks)
+{
+	for (uint32_t d = 0; d < set->count; d++) {
+		if (disks)
+			g4_dev_close(set->disks[d].dev);
+		free(set->disks[d].name);
+	}
+	pthread_mutex_destroy(&set->lock);
+	free(set->chunks);
+	free(set->super);
+	free(set->page);
+	free(set);
+}
+
+static void set_close(struct g4_dev *dev)
+{
+	g4_set_free(set_of(dev), true);
+}
+
+static const struct g4_dev_ops set_ops = {.submit = set_submit, .poll = set_poll, .wait = set_wait, .close = set_close};
+
+bool g4_set_is(const struct g4_dev *dev)
+{
+	return dev->ops == &set_ops;
+}
+
+void g4_set_begin(struct g4_set *set)
+{
+	struct g4_dev_props *props = &set->dev.props;
+
+	*props = (struct g4_dev_props){.size_bytes = set->super->total_bytes,
+				       .sector_bytes = 512,
+				       .discard = true,
+				       .disks = set->count,
+				       .copies = set->super->copies};
+	for (uint32_t d = 0; d < set->count; d++) {
+		if (!set->disks[d].dev)
+			continue;
+		const struct g4_dev_props *own = g4_dev_props(set->disks[d].dev);
+		props->sector_bytes = own->sector_bytes > props->sector_bytes ? own->sector_bytes : props->sector_bytes;
+		props->read_only = props->read_only || own->read_only;
+		props->volatile_cache = props->volatile_cache || own->volatile_cache;
+		props->discard = props->discard && own->discard;
+	}
+	set->map = (struct g4_chunk_map){.chunks = set->chunks, .count = set->super->chunk_count};
+	set->dev.ops = &set_ops;
+	set->dev.host = set;
+}

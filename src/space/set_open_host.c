@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening and making sets. What is opened is judged by the superblocks alone, before anything is written:
+ *
+ *   - The disk with the highest set generation speaks for the set; of those the one whose superblock is newest.
+ *   - A disk that it says has missed writes is stale, and refused. A disk that says so of the one that speaks, while that one does
+ *     not, was written without it: the set was used in two halves, and nobody can say which of them counts.
+ *   - Disks that nobody named are missing. Without one whose chunks others have as well a set can be read; it is written only when
+ *     that was asked for, and then the others say first that it misses something (set_label_host.c).
+ *
+ * Making: page 0 and the superblocks of all disks are wiped and that is made durable; the chunks are written before the first
+ * superblock. So an interrupted mkfs leaves disks that are no set, or one that lacks some of its disks.
+ */
+#define _GNU_SOURCE 1
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/uuid_host.h"
+#include "simt/simt_host.h"
+#include "space/sealed.h"
+#include "space/set_types_host.h"
+
+struct candidate {
+	_Alignas(G4_PAGE_BYTES) struct g4_superblock sb;
+	struct g4_dev *dev;
+	const char *name;
+};
+
+struct opening {
+	struct g4_wg *wg;
+	const struct g4_set_options *options;
+	struct candidate *found;
+	uint32_t count;
+	uint32_t lead;		   /* the one that speaks for the set */
+	uint32_t at[G4_MAX_DISKS]; /* which of `found` is disk n; G4_MAX_DISKS: none */
+	struct g4_dev_message message;
+};
+
+/* ---- names ---- */
+
+static const char *path_of(const char *name)
+{
+	return strncmp(name, "dax:", 4) == 0 ? name + 4 : name;
+}
+
+int g4_set_names(const char *name, char ***out, uint32_t *count)
+{
+	const size_t bytes = strlen(name) + 1;
+	uint32_t room = 1;
+
+	for (const char *c = name; *c; c++)
+		room += *c == ',';
+	char **names = malloc(room * sizeof(*names) + bytes);
+	if (!names)
+		return -G4_E_NOMEM;
+	char *to = (char *)(names + room);
+	names[0] = to;
+	*count = 1;
+	*out = names;
+	if (access(path_of(name), F_OK) == 0) {
+		memcpy(to, name, bytes);
+		return 0;
+	}
+	for (const char *c = name; *c; c++) {
+		if (*c == '\\' && (c[1] == ',' || c[1] == '\\')) {
+			*to++ = *++c;
+		} else if (*c == ',') {
+			*to++ = 0;
+			names[(*count)++] = to;
+		} else {
+			*to++ = *c;
+		}
+	}
+	*to = 0;
+	return 0;
+}
+
+char *g4_set_join(const char *const *names, uint32_t count)
+{
+	size_t bytes = 1;
+
+	for (uint32_t n = 0; n < count; n++)
+		bytes += 2 * strlen(names[n]) + 1;
+	char *joined = malloc(bytes), *to = joined;
+	if (!joined)
+		return NULL;
+	for (uint32_t n = 0; n < count; n++) {
+		if (n > 0)
+			*to++ = ',';
+		for (const char *c = names[n]; *c; c++) {
+			if ((*c == ',' || *c == '\\') && count > 1)
+				*to++ = '\\';
+			*to++ = *c;
+		}
+	}
+	*to = 0;
+	return joined;
+}
+
+/* ---- judging ---- */
+
+static const char *uuid_text(const struct g4_superblock *sb, uint32_t disk, char text[G4_UUID_TEXT_BYTES])
+{
+	return g4_uuid_format(sb->disk_uuids[disk], text);
+}
+
+static bool is_set_label(const struct g4_superblock *sb)
+{
+	if (!(sb->features_incompat & G4_FEATURE_INCOMPAT_DISKS) || sb->disk_count < 1 ||
+	    sb->disk_count > G4_MAX_DISKS || sb->disk_index >= sb->disk_count)
+		return false;
+	if (sb->chunk_count == 0 || sb->chunk_count > G4_CHUNKS_MAX || sb->copies == 0 || sb->copies > 2 ||
+	    sb->chunk_list_head != G4_CHUNKS_ADDRESS)
+		return false;
+	for (uint32_t d = 0; d < sb->disk_count; d++)
+		if (sb->disk_bytes[d] < 3 * G4_PAGE_BYTES || sb->disk_bytes[d] % G4_PAGE_BYTES != 0)
+			return false;
+	return sb->size_bytes == sb->disk_bytes[sb->disk_index];
+}
+
+static int read_labels(struct opening *o)
+{
+	for (uint32_t n = 0; n < o->count; n++) {
+		struct candidate *one = &o->found[n];
+		const int rc = g4_set_read_label(o->wg, one->dev, &one->sb);
+		if (rc == -G4_E_SB_VERSION || rc == -G4_E_SB_FEATURE)
+			return g4_dev_fail(o->message, rc, "%s: %s", one->name, g4_strerror(rc));
+		if (rc < 0)
+			return g4_dev_fail(o->message, rc, "%s: is no disk of a set: %s", one->name, g4_strerror(rc));
+		if (!(one->sb.features_incompat & G4_FEATURE_INCOMPAT_DISKS))
+			return g4_dev_fail(o->message, -G4_E_SB_DISKS,
+					   "%s: has a file system of its own, which needs no other disk", one->name);
+		if (!is_set_label(&one->sb))
+			return g4_dev_fail(o->message, -G4_E_SB_GEOMETRY, "%s: %s", one->name,
+					   g4_strerror(-G4_E_SB_GEOMETRY));
+		if (one->sb.size_bytes > g4_dev_props(one->dev)->size_bytes)
+			return g4_dev_fail(o->message, -G4_E_SB_TRUNCATED,
+					   "%s: is smaller than before: it has %" PRIu64
+					   " bytes and should have %" PRIu64,
+					   one->name, g4_dev_props(one->dev)->size_bytes, (uint64_t)one->sb.size_bytes);
+	}
+	return 0;
+}
+
+/* All of one set, none twice; and who speaks for it. */
+static int place_disks(struct opening *o)
+{
+	const struct g4_superblock *first = &o->found[0].sb;
+
+	for (uint32_t d = 0; d < G4_MAX_DISKS; d++)
+		o->at[d] = G4_MAX_DISKS;
+	for (uint32_t n = 0; n < o->count; n++) {
+		const struct g4_superblock *sb = &o->found[n].sb, *lead = &o->found[o->lead].sb;
+		if (sb->disk_count != first->disk_count ||
+		    memcmp(sb->disk_uuids, first->disk_uuids, sizeof(sb->disk_uuids)) != 0)
+			return g4_dev_fail(o->message, -G4_E_SB_DISKS, "%s and %s are disks of different file systems",
+					   o->found[0].name, o->found[n].name);
+		if (o->at[sb->disk_index] != G4_MAX_DISKS)
+			return g4_dev_fail(o->message, -G4_E_SB_DISKS,
+					   "%s and %s are the same disk, number %u of the set",
+					   o->found[o->at[sb->disk_index]].name, o->found[n].name,
+					   (uint32_t)sb->disk_index);
+		o->at[sb->disk_index] = n;
+		if (sb->set_generation > lead->set_generation ||
+		    (sb->set_generation == lead->set_generation && sb->written_ns > lead->written_ns))
+			o->lead = n;
+	}
+	return 0;
+}
+
+/* Nobody is mixed in who has missed something. */
+static int check_histories(const struct opening *o)
+{
+	const struct candidate *lead = &o->found[o->lead];
+	const uint32_t leader = lead->sb.disk_index;
+	char uuid[G4_UUID_TEXT_BYTES];
+
+	for (uint32_t n = 0; n < o->count; n++) {
+		const struct candidate *one = &o->found[n];
+		const uint32_t disk = one->sb.disk_index;
+		if (one->sb.disk_since[leader] != 0)
+			return g4_dev_fail(
+				o->message, -G4_E_SB_DISKS,
+				"%s and %s were each written without the other and differ; mount one of them "
+				"with -o degraded, and the other one no more",
+				lead->name, one->name);
+		if (lead->sb.disk_since[disk] != 0)
+			return g4_dev_fail(
+				o->message, -G4_E_SB_DISKS,
+				"%s: disk %u, %s, missed writes while it was away and is stale; leave it out",
+				one->name, disk, uuid_text(&lead->sb, disk, uuid));
+	}
+	return 0;
+}
+
+/* "disk 1 (UUID), disk 3 (UUID)" */
+static void list_missing(const struct opening *o, char *text, size_t bytes)
+{
+	const struct g4_superblock *sb = &o->found[o->lead].sb;
+	char uuid[G4_UUID_TEXT_BYTES];
+	size_t used = 0;
+
+	text[0] = 0;
+	for (uint32_t d = 0; d < sb->disk_count; d++) {
+		if (o->at[d] != G4_MAX_DISKS)
+			continue;
+		const int some = snprintf(text + used, bytes - used, "%sdisk %u, %s", used ? "; " : "", d,
+					  uuid_text(sb, d, uuid));
+		if (some < 0 || (size_t)some >= bytes - used)
+			break;
+		used += (size_t)some;
+	}
+}
+
+static int check_missing(const struct opening *o, struct g4_set *set)
+{
+	const struct g4_superblock *sb = &o->found[o->lead].sb;
+	char missing[1024];
+
+	if (o->count == sb->disk_count)
+		return 0;
+	list_missing(o, missing, sizeof(missing));
+	if (!g4_set_is_whole(set, G4_MAX_DISKS))
+		return g4_dev_fail(
+			o->message, -G4_E_SB_DISKS,
+			"%s: %u of the %u disks of its file system are missing, and they alone have some of it: "
+			"%s",
+			o->found[0].name, sb->disk_count - o->count, (uint32_t)sb->disk_count, missing);
+	if (!o->options->degraded && !(o->options->open.flags & G4_DEV_READ_ONLY))
+		return g4_dev_fail(
+			o->message, -G4_E_SB_DISKS,
+			"%s: %u of the %u disks of its file system are missing: %s; name them, or mount with "
+			"-o degraded to go on without",
+			o->found[0].name, sb->disk_count - o->count, (uint32_t)sb->disk_count, missing);
+	for (uint32_t d = 0; d < sb->disk_count; d++)
+		if (o->at[d] == G4_MAX_DISKS && sb->disk_since[d] == 0)
+			set->unrecorded = 1;
+	return 0;
+}
+
+/* ---- building ---- */
+
+static struct g4_set *make_set(uint32_t count)
+{
+	struct g4_set *set = calloc(1, sizeof(*set));
+
+	if (!set)
+		return NULL;
+	set->count = count;
+	set->super = calloc(1, sizeof(*set->super));
+	set->chunks = calloc(G4_CHUNKS_MAX, sizeof(*set->chunks));
+	if (posix_memalign((void **)&set->page, G4_PAGE_BYTES, G4_PAGE_BYTES) != 0)
+		set->page = NULL;
+	if (!set->super || !set->chunks || !set->page || pthread_mutex_init(&set->lock, NULL) != 0) {
+		free(set->super);
+		free(set->chunks);
+		free(set->page);
+		free(set);
+		return NULL;
+	}
+	return set;
+}
+
+/* The chunks as one disk has them. */
+static int read_chunks(const struct opening *o, struct g4_set *set, struct g4_dev *disk)
+{
+	const struct g4_superblock *sb = &o->found[o->lead].sb;
+	const struct g4_chunks_page *page = (const struct g4_chunks_page *)(const void *)set->page;
+
+	for (uint32_t first = 0; first < sb->chunk_count; first += G4_CHUNKS_PER_PAGE) {
+		const uint64_t address = G4_CHUNKS_ADDRESS + first / G4_CHUNKS_PER_PAGE * G4_PAGE_BYTES;
+		const uint32_t count = (uint32_t)g4_min64(sb->chunk_count - first, G4_CHUNKS_PER_PAGE);
+		int rc = g4_dev_read(o->wg, disk, address, set->page, G4_PAGE_BYTES);
+		if (rc == 0)
+			rc = g4_block_verify(page, G4_BLOCK_CHUNKS, g4_address_from(address), g4_superblock_tag(sb));
+		if (rc == 0 && (page->first != first || page->count != count))
+			rc = -G4_E_SB_GEOMETRY;
+		if (rc < 0)
+			return rc;
+		memcpy(&set->chunks[first], page->chunks, count * sizeof(struct g4_chunk));
+	}
+	return g4_chunk_validate(set->chunks, sb->chunk_count, sb->disk_bytes, sb->disk_count, sb->total_bytes);
+}
+
+static int fill_set(const struct opening *o, struct g4_set *set)
+{
+	int rc = -G4_E_SB_GEOMETRY;
+
+	*set->super = o->found[o->lead].sb;
+	for (uint32_t d = 0; d < set->count; d++) {
+		const uint32_t n = o->at[d];
+		set->disks[d].state = n == G4_MAX_DISKS ? G4_DISK_MISSING : G4_DISK_ACTIVE;
+		if (n == G4_MAX_DISKS)
+			continue;
+		set->disks[d].dev = o->found[n].dev;
+		set->disks[d].name = strdup(o->found[n].name);
+		if (!set->disks[d].name)
+			return -G4_E_NOMEM;
+	}
+	for (uint32_t n = 0; n < o->count && rc < 0; n++)
+		rc = read_chunks(o, set, o->found[(o->lead + n) % o->count].dev);
+	if (rc < 0)
+		return g4_dev_fail(o->message, rc,
+				   "%s: what lies where on the disks of its file system can not be read: %s",
+				   o->found[0].name, g4_strerror(rc));
+	set->has_super = true;
+	g4_set_begin(set);
+	return check_missing(o, set);
+}
+
+/* The disks stay the caller's unless it succeeds. */
+static int assemble(struct opening *o, struct g4_dev **out)
+{
+	int rc = read_labels(o);
+
+	if (rc == 0)
+		rc = place_disks(o);
+	if (rc == 0)
+		rc = check_histories(o);
+	if (rc < 0)
+		return rc;
+	struct g4_set *set = make_set(o->found[0].sb.disk_count);
+	if (!set)
+		return g4_dev_fail(o->message, -G4_E_NOMEM, "%s: out of memory", o->found[0].name);
+	rc = fill_set(o, set);
+	if (rc < 0)
+		g4_set_free(set, false);
+	else
+		*out = &set->dev;
+	return rc;
+}
+
+/* ---- opening ---- */
+
+static bool is_same_file(const char *a, const char *b)
+{
+	struct stat one, other;
+
+	if (strcmp(a, b) == 0)
+		return strncmp(a, "mem:", 4) != 0;
+	if (stat(path_of(a), &one) != 0 || stat(path_of(b), &other) != 0)
+		return false;
+	return S_ISBLK(one.st_mode) && S_ISBLK(other.st_mode) ?
+		       one.st_rdev == other.st_rdev :
+		       one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+static int check_names(char *const *names, uint32_t count, struct g4_dev_message message)
+{
+	if (count > G4_MAX_DISKS)
+		return g4_dev_fail(message, -G4_E_SB_DISKS, "a file system has at most %u disks", G4_MAX_DISKS);
+	for (uint32_t n = 0; n < count; n++)
+		for (uint32_t other = 0; other < n; other++)
+			if (is_same_file(names[other], names[n]))
+				return g4_dev_fail(message, -G4_E_SB_DISKS,
+						   strcmp(names[other], names[n]) == 0 ? "%s is named twice" :
+											 "%s and %s are the same disk",
+						   names[other], names[n]);
+	return 0;
+}
+
+/* Of one device: whether it is a disk of a set. What is damaged, foreign or too new is for whoever uses it to say. */
+static bool is_disk_of_set(struct g4_wg *wg, struct g4_dev *dev, struct g4_superblock *room)
+{
+	return g4_set_read_label(wg, dev, room) == 0 && (room->features_incompat & G4_FEATURE_INCOMPAT_DISKS);
+}
+
+static int open_all(struct opening *o, char *const *names, uint32_t count, struct g4_dev **out)
+{
+	int rc = 0;
+
+	while (o->count < count && rc == 0) {
+		struct candidate *one = &o->found[o->count];
+		one->name = names[o->count];
+		rc = g4_dev_open(one->name, &o->options->open, &one->dev, o->message.text, o->message.bytes);
+		o->count += rc == 0;
+	}
+	if (rc == 0 && count == 1 && !is_disk_of_set(o->wg, o->found[0].dev, &o->found[0].sb))
+		*out = o->found[0].dev;
+	else if (rc == 0)
+		rc = assemble(o, out);
+	for (uint32_t n = 0; n < o->count && rc < 0; n++)
+		g4_dev_close(o->found[n].dev);
+	return rc;
+}
+
+static struct candidate *make_candidates(uint32_t count)
+{
+	struct candidate *found = NULL;
+
+	if (posix_memalign((void **)&found, G4_PAGE_BYTES, count * sizeof(*found)) != 0)
+		return NULL;
+	memset(found, 0, count * sizeof(*found));
+	return found;
+}
+
+static int run(char *const *names, uint32_t count, const struct g4_set_options *options, struct g4_dev **out,
+	       struct g4_dev_message message)
+{
+	struct opening o = {.options = options, .message = message};
+	int rc = check_names(names, count, message);
+
+	if (rc < 0)
+		return rc;
+	o.wg = g4_wg_create(0);
+	o.found = make_candidates(count);
+	rc = o.wg && o.found ? open_all(&o, names, count, out) :
+			       g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", names[0]);
+	if (o.wg)
+		g4_wg_destroy(o.wg);
+	free(o.found);
+	return rc;
+}
+
+int g4_set_open(const char *const *names, uint32_t count, const struct g4_set_options *options, struct g4_dev **out,
+		char *message, size_t message_bytes)
+{
+	const struct g4_dev_message sentence = {.text = message, .bytes = message_bytes};
+	char **split = NULL, *joined = NULL;
+	uint32_t disks = 0;
+
+	*out = NULL;
+	const char *name = count == 1 ? names[0] : (joined = g4_set_join(names, count));
+	int rc = name ? g4_set_names(name, &split, &disks) : -G4_E_NOMEM;
+	rc = rc < 0 ? g4_dev_fail(sentence, rc, "%s: out of memory", names[0]) :
+		      run(split, disks, options, out, sentence);
+	free(split);
+	free(joined);
+	return rc;
+}
+
+int g4_set_open_one(const char *name, const struct g4_dev_open_options *options, struct g4_dev **out, char *message,
+		    size_t message_bytes)
+{
+	const struct g4_set_options set = {.open = *options};
+
+	return g4_set_open(&name, 1, &set, out, message, message_bytes);
+}
+
+int g4_set_assemble(struct g4_dev *const *disks, const char *const *names, uint32_t count,
+		    const struct g4_set_options *options, struct g4_dev **out, char *message, size_t message_bytes)
+{
+	struct opening o = {.options = options, .count = count, .message = {.text = message, .bytes = message_bytes}};
+	int rc = -G4_E_NOMEM;
+
+	o.wg = g4_wg_create(0);
+	o.found = make_candidates(count);
+	for (uint32_t n = 0; o.found && n < count; n++) {
+		o.found[n].dev = disks[n];
+		o.found[n].name = names[n];
+	}
+	if (o.wg && o.found)
+		rc = assemble(&o, out);
+	if (o.wg)
+		g4_wg_destroy(o.wg);
+	free(o.found);
+	return rc;
+}
+
+/* ---- making ---- */
+
+static int plan_chunks(struct g4_set *set, const struct g4_set_plan *plan, struct g4_dev_message message)
+{
+	const uint64_t stripe = plan->stripe_bytes ? plan->stripe_bytes : G4_STRIPE_DEFAULT;
+	uint64_t bytes[G4_MAX_DISKS];
+
+	if (stripe < G4_STRIPE_MIN || stripe > G4_STRIPE_MAX || (stripe & (stripe - 1)) != 0)
+		return g4_dev_fail(message, -G4_E_INVAL,
+				   "a stripe has a power of 2 of bytes, at least 16 KiB and at most 1 MiB");
+	for (uint32_t d = 0; d < set->count; d++) {
+		bytes[d] = set->super->disk_bytes[d];
+		if (bytes[d] < G4_MIN_DEVICE_BYTES)
+			return g4_dev_fail(message, -G4_E_DEV_SMALL,
+					   "%s: is too small: a disk of a set has at least 8 MiB", set->disks[d].name);
+	}
+	const uint32_t count = g4_chunk_plan(plan->raid, stripe, bytes, set->count, set->chunks);
+	if (count == 0)
+		return g4_dev_fail(message, -G4_E_DEV_SMALL, "%s: there is no room for a set on these disks",
+				   set->disks[0].name);
+	set->super->chunk_count = count;
+	set->super->copies = plan->raid == G4_RAID_1 ? 2 : 1;
+	set->super->chunk_list_head = G4_CHUNKS_ADDRESS;
+	set->super->total_bytes = set->chunks[count - 1].address + set->chunks[count - 1].bytes;
+	return 0;
+}
+
+/* What was there is gone, durably, before anything of the set is. */
+static int wipe(struct g4_wg *wg, struct g4_set *set, struct g4_dev_message message)
+{
+	memset(set->page, 0, G4_PAGE_BYTES);
+	for (uint32_t d = 0; d < set->count; d++) {
+		struct g4_dev *disk = set->disks[d].dev;
+		const uint64_t addresses[3] = {0, g4_set_label_address(set->super->disk_bytes[d], false),
+					       g4_set_label_address(set->super->disk_bytes[d], true)};
+		int rc = 0;
+		for (uint32_t k = 0; k < 3 && rc == 0; k++)
+			rc = g4_dev_write(wg, disk, addresses[k], set->page, G4_PAGE_BYTES, 0);
+		if (rc == 0)
+			rc = g4_dev_flush(wg, disk);
+		if (rc < 0)
+			return g4_dev_fail(message, rc, "%s: %s", set->disks[d].name, g4_strerror(rc));
+	}
+	return 0;
+}
+
+static int fill_new(struct g4_set *set, struct g4_dev *const *disks, const char *const *names)
+{
+	set->super->disk_count = set->count;
+	set->super->set_generation = 1;
+	for (uint32_t d = 0; d < set->count; d++) {
+		set->disks[d].dev = disks[d];
+		set->disks[d].name = strdup(names[d]);
+		set->super->disk_bytes[d] = g4_align_down(g4_dev_props(disks[d])->size_bytes, G4_PAGE_BYTES);
+		if (!set->disks[d].name)
+			return -G4_E_NOMEM;
+		if (g4_uuid_random(set->super->disk_uuids[d]) < 0)
+			return -G4_E_IO;
+	}
+	return 0;
+}
+
+int g4_set_make(struct g4_dev *const *disks, const char *const *names, uint32_t count, const struct g4_set_plan *plan,
+		struct g4_dev **out, char *message, size_t message_bytes)
+{
+	const struct g4_dev_message sentence = {.text = message, .bytes = message_bytes};
+
+	*out = NULL;
+	if (count < 2 || count > G4_MAX_DISKS)
+		return g4_dev_fail(sentence, -G4_E_SB_DISKS, "a set has 2 to %u disks", G4_MAX_DISKS);
+	struct g4_set *set = make_set(count);
+	struct g4_wg *wg = g4_wg_create(0);
+	int rc = set && wg ? fill_new(set, disks, names) : -G4_E_NOMEM;
+	if (rc < 0)
+		g4_dev_fail(sentence, rc, "%s: %s", names[0], g4_strerror(rc));
+	else
+		rc = plan_chunks(set, plan, sentence);
+	if (rc == 0)
+		rc = wipe(wg, set, sentence);
+	if (rc == 0) {
+		g4_set_begin(set);
+		*out = &set->dev;
+	} else if (set) {
+		g4_set_free(set, false);
+	}
+	if (wg)
+		g4_wg_destroy(wg);
+	return rc;
+}
+
+/* ---- of an open device ---- */
+
+bool g4_set_disk(const struct g4_dev *dev, uint32_t index, struct g4_disk_info *info)
+{
+	if (!g4_set_is(dev) || index >= ((struct g4_set *)dev->host)->count)
+		return false;
+	struct g4_set *set = (struct g4_set *)dev->host;
+	pthread_mutex_lock(&set->lock);
+	info->name = set->disks[index].name;
+	memcpy(info->uuid, set->super->disk_uuids[index], sizeof(info->uuid));
+	info->bytes = set->super->disk_bytes[index];
+	info->state = g4_load32_acq(&set->disks[index].state);
+	info->mended = set->super->disk_mended[index];
+	pthread_mutex_unlock(&set->lock);
+	return true;
+}
+
+const char *g4_disk_state_name(uint32_t state)
+{
+	static const char *const names[] = {"active", "missing", "dropped"};
+
+	return names[state <= G4_DISK_DROPPED ? state : G4_DISK_MISSING];
+}
+
+bool g4_set_is_degraded(const struct g4_dev *dev)
+{
+	struct g4_disk_info info;
+	bool degraded = false;
+
+	for (uint32_t d = 0; g4_set_disk(dev, d, &info); d++)
+		degraded = degraded || info.state != G4_DISK_ACTIVE;
+	return degraded;
+}

@@ -1,0 +1,86 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# File systems of several devices on the command line: made, looked at, checked; what is wrong with the devices is told in a sentence.
+. "$(dirname "$0")/lib.sh"
+
+value() { # value EXPRESSION DEVICE...: of info, bound to d
+	local expression=$1
+	shift
+	"$gpu4fs" info --json "$@" | python3 -c "import json, sys; d = json.load(sys.stdin); print($expression)"
+}
+
+exits 0 "two copies" "$gpu4fs" mkfs -q --raid 1 a b 32M
+equals "... are on two disks of the size that was asked for" "33554432 33554432" "$(stat -c %s a b | xargs)"
+exits 0 "... and a check finds nothing" "$gpu4fs" fsck a b
+equals "info knows them in any order" "2 a b" "$(value "d['copies'], *(x['device'] for x in d['disks'])" b a)"
+exits 0 "a name may stand for several" "$gpu4fs" fsck b,a
+cp a old
+exits 0 "one alone can be looked at" "$gpu4fs" info a
+says "... and the other is missing" "missing"
+exits 0 "... and be checked" "$gpu4fs" fsck b
+exits 8 "... but not be repaired" "$gpu4fs" fsck -y b
+says "... for a device is missing, by its UUID" "$(value "d['disks'][0]['uuid']" a b)"
+one_sentence "... in one sentence"
+exits 0 "a label" "$gpu4fs" tune -L both a b
+equals "... is on each" "both both" "$(value "d['label']" a) $(value "d['label']" b)"
+exits 1 "a size can not be changed" "$gpu4fs" resize a,b 40M
+one_sentence "... is told in one sentence"
+exits 0 "df knows how much fits" "$gpu4fs" df a,b
+
+truncate -s 20M c
+truncate -s 50M d
+truncate -s 33000000 e
+exits 0 "striped over different sizes" "$gpu4fs" mkfs -q --raid 0 --stripe 64K c d e
+exits 0 "... and a check finds nothing" "$gpu4fs" fsck e c d
+[ "$(value "d['size_bytes']" c d e)" -gt 90000000 ]
+report $? "... with nearly all of them"
+exits 0 "it is used to its end" "$gpu4fs" bench --size 60M --files 10 --dirs 1 --random-ops 10 --fsyncs 1 --cached-reads 10 c,d,e
+exits 0 "... and a check finds nothing" "$gpu4fs" fsck c d e
+sums=$(sha256sum a b c d e old)
+
+exits 8 "one that is missing" "$gpu4fs" fsck c d
+says "... is named by its UUID" "$(value "d['disks'][2]['uuid']" c d e)"
+one_sentence "... in one sentence"
+exits 8 "one that is named twice" "$gpu4fs" fsck c c d
+one_sentence "... is told in one sentence"
+ln -s c link
+exits 8 "... or under another name" "$gpu4fs" fsck c link d
+one_sentence "... is told in one sentence"
+exits 8 "... or copied" "$gpu4fs" fsck a old
+says "... is told" "same disk"
+exits 8 "disks of two file systems" "$gpu4fs" fsck a c
+says "... are told" "different file systems"
+one_sentence "... in one sentence"
+exits 0 "one of its own" "$gpu4fs" mkfs -q single 32M
+exits 8 "... needs no other" "$gpu4fs" fsck single a
+one_sentence "... is told in one sentence"
+exits 8 "what is none" "$gpu4fs" fsck a /dev/null
+one_sentence "... is told in one sentence"
+cp e short
+truncate -s 20M short
+exits 8 "a disk that is smaller than before" "$gpu4fs" fsck c d short
+says "... is told" "smaller than before"
+one_sentence "... in one sentence"
+equals "nothing of that changed anything" "$sums" "$(sha256sum a b c d e old)"
+
+exits 2 "a level that is none" "$gpu4fs" mkfs --raid 7 x y 16M
+exits 2 "a level of one device" "$gpu4fs" mkfs --raid 1 x 16M
+exits 2 "a stripe without stripes" "$gpu4fs" mkfs --raid 1 --stripe 64K x y 16M
+exits 1 "a stripe that is none" "$gpu4fs" mkfs --raid 0 --stripe 100K x y 16M
+one_sentence "... is told in one sentence"
+exits 1 "the same twice" "$gpu4fs" mkfs --raid 1 x x 16M
+one_sentence "... is told in one sentence"
+exits 1 "too small" "$gpu4fs" mkfs x y 4M
+one_sentence "... is told in one sentence"
+[ ! -e x ] && [ ! -e y ]
+report $? "files that a failed mkfs made are gone"
+exits 1 "what is there is not overwritten" "$gpu4fs" mkfs --raid 1 f a 32M
+[ ! -e f ]
+report $? "... and nothing else is left"
+equals "... and it is as it was" "$sums" "$(sha256sum a b c d e old)"
+exits 0 "... without --force" "$gpu4fs" mkfs -q -f --raid 1 f a 32M
+exits 8 "what it belonged to" "$gpu4fs" fsck a b
+says "... is another file system" "different file systems"
+is_json "--json" "$gpu4fs" mkfs -f --json --raid 1 f a
+equals "... has the devices" "['f', 'a']" "$(json_value "d['devices']")"
+finish

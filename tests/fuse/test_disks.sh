@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A file system of two copies through FUSE: programs run on it, a disk is lost, and everything is there.
+# shellcheck disable=SC2119,SC2317 # arguments are optional; functions are called through check
+# shellcheck source=tests/fuse/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" "$@"
+
+one=$image.one two=$image.two
+goes() { "$gpu4fs" umount "$mnt"; }
+
+"$gpu4fs" mkfs --quiet --raid 1 "$one" "$two" 64M || exit 1
+check "both are mounted" "$gpu4fs" mount "$one" "$two" "$mnt"
+cp -r "$here/../../src/base" "$here/../../src/fs" "$mnt"
+written=$(cd "$here/../../src" && find base fs -type f -print0 | sort -z | xargs -0 sha256sum)
+there() { (cd "$mnt" && find base fs -type f -print0 | sort -z | xargs -0 sha256sum); }
+same "what was written is there" "$written" "$(there)"
+refuses "another process does not get them" "in use\|mounted" "$gpu4fs" fsck -y "$two" "$one"
+check "info of the mount shows the disks" grep -q "$two" <("$gpu4fs" info "$mnt")
+check "unmounted" goes
+check "and mounted as fstab does it" "$gpu4fs" mount "$two" "$mnt" -o "device=$one"
+same "everything is there" "$written" "$(there)"
+check "unmounted" goes
+mv "$one" "$one.away"
+refuses "one alone is not mounted unasked" "degraded" "$gpu4fs" mount "$two" "$mnt"
+check "but when that was said" "$gpu4fs" mount -o degraded "$two" "$mnt"
+same "everything is there" "$written" "$(there)"
+echo new >"$mnt/new"
+check "unmounted" goes
+check "a check finds nothing" "$gpu4fs" fsck "$two"
+mv "$one.away" "$one"
+refuses "the one that missed that is refused" "stale" "$gpu4fs" mount -o degraded "$one" "$two" "$mnt"
+check "without it" "$gpu4fs" mount -o degraded "$two" "$mnt"
+same "what it missed is there" new "$(cat "$mnt/new")"
+check "unmounted" goes
+rm -f "$one" "$two"
+finish
