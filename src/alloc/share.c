@@ -268,3 +268,22 @@ G4_FN int g4_share_places(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t gro
 	g4_unlock(lock_of(alloc, group));
 	return rc;
 }
+
+G4_FN int g4_share_rewrite(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group)
+{
+	struct counts c;
+	int rc = 0;
+
+	g4_lock(lock_of(alloc, group));
+	for (uint32_t region = 0; region < G4_GROUP_REGIONS && rc == 0; region++) {
+		rc = get_counts(wg, alloc, group * G4_GROUP_REGIONS + region, &c);
+		if (rc == 0 && c.shares != G4_NO_LINE)
+			g4_txn_dirty(txn, c.shares);
+		if (rc == 0 && c.owners != G4_NO_LINE)
+			g4_txn_dirty(txn, c.owners);
+		if (rc == 0)
+			put_counts(alloc, &c);
+	}
+	g4_unlock(lock_of(alloc, group));
+	return rc;
+}

@@ -34,5 +34,7 @@ G4_FN int g4_share_any(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_addre
 #define G4_SHARE_PLACES (1u + G4_GROUP_REGIONS)
 G4_FN int g4_share_places(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group,
 			  struct g4_address places[G4_SHARE_PLACES], uint32_t *count);
+/* Writes all counts of a group anew, to all copies. Metadata blocks that it changes: G4_SHARE_PLACES. */
+G4_FN int g4_share_rewrite(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group);
 
 #endif

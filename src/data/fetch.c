@@ -17,22 +17,31 @@ struct check {
 
 /*
  * Page k of the check does not match. It is read again, into memory that nobody else can change: that decides, whatever a caller
- * does with its own memory meanwhile.
+ * does with its own memory meanwhile. A copy that matches takes the place of those that do not: the inode is locked, so the page is
+ * its own as long, and data is not overwritten in place.
  */
 G4_FN static int read_again(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
 			    const struct check *check, uint32_t k)
 {
 	const uint32_t mark = g4_scratch_mark(wg), algorithm = g4_sum_entry_algorithm(&check->expected[k]);
+	const uint32_t copies = g4_space_copies(&fs->space);
 	uint8_t *page = g4_scratch_take_page(wg);
 	const void *pages[1] = {page};
 	struct g4_sum_entry found;
-	uint32_t differs, unknown;
-	int rc = g4_space_read(wg, &fs->space, check->addresses[k], page, G4_PAGE_BYTES);
+	uint32_t differs = 1, unknown;
+	int rc = -G4_E_NOENT;
 
+	for (uint32_t copy = 0; copy < copies && differs; copy++) {
+		const int one = g4_space_read_copy(wg, &fs->space, copy, check->addresses[k], page, G4_PAGE_BYTES);
+		rc = rc < 0 ? one : rc;
+		if (one == 0)
+			g4_sums_compare(wg, pages, 1, &check->expected[k], &found, &differs, &unknown);
+	}
 	if (rc == 0) {
-		g4_sums_compare(wg, pages, 1, &check->expected[k], &found, &differs, &unknown);
 		if (!differs) {
 			g4_copy(wg, check->pages[k], page, G4_PAGE_BYTES);
+			if (copies > 1)
+				g4_space_mend(wg, &fs->space, check->addresses[k], page, G4_PAGE_BYTES);
 		} else {
 			struct g4_event event = {inode->ino, check->page + k, g4_address_stored(check->addresses[k]),
 						 G4_E_DATA,  algorithm,	      {0},
@@ -119,10 +128,12 @@ G4_FN int g4_fetch_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inod
 	return g4_fetch(wg, fs, inode, page, &request, 1);
 }
 
-G4_FN int g4_fetch_survey(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
-			  struct g4_address address, uint8_t *to, uint32_t count, uint64_t *bad, uint64_t *unverified)
+/* Of one copy. */
+G4_FN static int survey_copy(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			     uint32_t copy, struct g4_address address, uint8_t *to, uint32_t count, uint64_t *bad,
+			     uint64_t *unverified)
 {
-	int rc = g4_space_read(wg, &fs->space, address, to, count * G4_PAGE_BYTES);
+	int rc = g4_space_read_copy(wg, &fs->space, copy, address, to, count * G4_PAGE_BYTES);
 
 	*bad = rc < 0 ? UINT64_MAX : 0;
 	*unverified = 0;
@@ -145,4 +156,49 @@ G4_FN int g4_fetch_survey(struct g4_wg *wg, struct g4_fs *fs, const struct g4_in
 	}
 	g4_scratch_release(wg, mark);
 	return rc;
+}
+
+/* The same, page by page: one that this copy's disk can not read is written again from another copy. */
+G4_FN static int survey_each(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			     uint32_t copy, struct g4_address address, uint8_t *to, uint32_t count, uint64_t *bad,
+			     uint64_t *unverified)
+{
+	int rc = 0;
+
+	*bad = *unverified = 0;
+	for (uint32_t k = 0; k < count; k++) {
+		const struct g4_address at = g4_address_after_pages(address, k);
+		uint8_t *here = to + k * G4_PAGE_BYTES;
+		uint64_t one_bad, without;
+		int one = survey_copy(wg, fs, inode, page + k, copy, at, here, 1, &one_bad, &without);
+		if (one == -G4_E_IO && g4_space_read(wg, &fs->space, at, here, G4_PAGE_BYTES) == 0 &&
+		    g4_space_mend(wg, &fs->space, at, here, G4_PAGE_BYTES) != 0)
+			one = survey_copy(wg, fs, inode, page + k, copy, at, here, 1, &one_bad, &without);
+		*bad |= (one_bad & 1) << k;
+		*unverified |= (without & 1) << k;
+		rc = rc == 0 ? one : rc;
+	}
+	return rc;
+}
+
+G4_FN int g4_fetch_survey(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			  struct g4_address address, uint8_t *to, uint32_t count, uint64_t *bad, uint64_t *unverified)
+{
+	const uint32_t copies = g4_space_copies(&fs->space);
+	uint64_t here, without;
+	int rc = 0, there = -G4_E_IO;
+
+	*bad = *unverified = 0;
+	for (uint32_t copy = 0; copy < copies; copy++) {
+		int one = survey_copy(wg, fs, inode, page, copy, address, to, count, &here, &without);
+		if (one == -G4_E_NOENT)
+			continue; /* its disk is missing */
+		if (one == -G4_E_IO && copies > 1)
+			one = survey_each(wg, fs, inode, page, copy, address, to, count, &here, &without);
+		there = 0;
+		*bad |= here;
+		*unverified |= without;
+		rc = rc == 0 ? one : rc;
+	}
+	return there < 0 ? there : rc;
 }

@@ -20,6 +20,7 @@
 #include "fs/xattr.h"
 #include "inode/events.h"
 #include "inode/icache.h"
+#include "inode/txn.h"
 
 enum { PHASE_FIXED, PHASE_TREE };
 enum { CURSOR_PHASE, CURSOR_AT, CURSOR_DIR, CURSOR_POSITION, CURSOR_FILE, CURSOR_PAGE, CURSOR_GENERATION };
@@ -140,6 +141,21 @@ G4_FN static bool is_place(struct step *step, uint64_t group, struct g4_address 
 	return false;
 }
 
+/*
+ * One copy of a page of counts is damaged: the next checkpoint writes all copies, for they stay where they are in a transaction alone.
+ * Whether that is so.
+ */
+G4_FN static bool rewrite_owners(struct step *step, uint64_t group)
+{
+	struct g4_txn txn;
+
+	if (g4_space_copies(&step->fs->space) == 1 || (step->fs->flags & G4_FS_READ_ONLY) ||
+	    g4_begin(step->wg, step->fs, G4_SHARE_PLACES, &txn) < 0)
+		return false;
+	const int rc = g4_share_rewrite(step->wg, &step->fs->alloc, &txn, group);
+	return g4_end(step->fs, &txn, 0) == 0 && rc == 0;
+}
+
 /* Counts of owners. Nothing keeps them where they are: what looks wrong may have been given back meanwhile. */
 G4_FN static void look_at_owners(struct step *step, uint64_t group)
 {
@@ -152,7 +168,7 @@ G4_FN static void look_at_owners(struct step *step, uint64_t group)
 		const int rc = g4_journal_look(step->wg, &step->fs->journal, places[k],
 					       k == 0 ? G4_BLOCK_SHARES : G4_BLOCK_OWNERS, step->room);
 		count(step, 1);
-		if (rc < 0 && is_place(step, group, places[k]))
+		if (rc < 0 && is_place(step, group, places[k]) && !rewrite_owners(step, group))
 			find_metadata(step, 0, places[k], rc);
 	}
 }

@@ -5,6 +5,7 @@
 
 #include "format/sums.h"
 #include "hash/crc32c.h"
+#include "simt/scratch.h"
 
 G4_FN uint32_t g4_block_seal_wide(struct g4_wg *wg, void *page, uint32_t type, struct g4_address address,
 				  uint64_t generation, uint32_t fs_tag)
@@ -155,19 +156,15 @@ G4_FN static struct g4_address place_of(const struct g4_meta *meta, struct g4_ad
 	return address;
 }
 
-G4_FN G4_COLD static int fill(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type,
-			      uint32_t line)
+/* Whether what was read into the line is the page that belongs at `address`; what the line has of it. */
+G4_FN static int take(struct g4_meta *meta, struct g4_address address, uint32_t type, uint32_t line)
 {
 	struct g4_meta_line *about = g4_meta_line(meta->cache, line);
 	void *page = g4_line_data(meta->cache, line);
 	struct g4_indirect_header header;
 	struct g4_sums_header sums;
-	int rc = g4_space_read(wg, meta->space, place_of(meta, address), page, G4_PAGE_BYTES);
+	int rc;
 
-	if (rc < 0) {
-		g4_cache_abort(meta->cache, line);
-		return rc;
-	}
 	clear_note(meta, line);
 	if (type == G4_BLOCK_INDIRECT) {
 		rc = g4_indirect_verify(page, address, meta->fs_tag, &header);
@@ -186,6 +183,43 @@ G4_FN G4_COLD static int fill(struct g4_wg *wg, struct g4_meta *meta, struct g4_
 			rc = validate(meta, page, type);
 	}
 	about->type = (uint8_t)type;
+	return rc;
+}
+
+/*
+ * The copy that was read is damaged, with `rc`: another one takes its place, here and on the device. Nobody writes there meanwhile: a
+ * page that is going to be written is in the cache, and what leads to this one is locked. Only of slabs that is not certain, for an
+ * inode's number may be of long ago: those are mended by a scrub, and when they change.
+ */
+G4_FN G4_COLD static int take_other_copy(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address,
+					 uint32_t type, uint32_t line, int rc)
+{
+	const struct g4_address place = place_of(meta, address);
+	const uint32_t copies = g4_space_copies(meta->space), mark = g4_scratch_mark(wg);
+	uint8_t *room = g4_scratch_take_page(wg);
+
+	for (uint32_t copy = 0; copy < copies && rc < 0; copy++) {
+		if (g4_space_read_copy(wg, meta->space, copy, place, room, G4_PAGE_BYTES) < 0)
+			continue;
+		g4_copy(wg, g4_line_data(meta->cache, line), room, G4_PAGE_BYTES);
+		rc = take(meta, address, type, line);
+	}
+	if (rc == 0 && type != G4_BLOCK_SLAB)
+		g4_space_mend(wg, meta->space, place, room, G4_PAGE_BYTES);
+	g4_scratch_release(wg, mark);
+	return rc;
+}
+
+G4_FN G4_COLD static int fill(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type,
+			      uint32_t line)
+{
+	int rc =
+		g4_space_read(wg, meta->space, place_of(meta, address), g4_line_data(meta->cache, line), G4_PAGE_BYTES);
+
+	if (rc == 0)
+		rc = take(meta, address, type, line);
+	if (rc < 0 && g4_space_copies(meta->space) > 1)
+		rc = take_other_copy(wg, meta, address, type, line, rc);
 	if (rc < 0)
 		g4_cache_abort(meta->cache, line);
 	else

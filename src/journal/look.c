@@ -5,16 +5,15 @@
  * whether its home is still to be written; one that is can not be dropped from the cache.
  */
 #include "journal/journal.h"
+#include "simt/scratch.h"
 
-G4_FN static int look(struct g4_wg *wg, struct g4_journal *j, struct g4_address address, uint32_t type, void *page)
+/* Whether this is the page that belongs at `address`. It may be changed. */
+G4_FN static int check(struct g4_journal *j, struct g4_address address, uint32_t type, void *page)
 {
 	const struct g4_block_header *header = (const struct g4_block_header *)page;
 	struct g4_indirect_header indirect;
 	struct g4_sums_header sums;
-	int rc = g4_space_read(wg, j->meta->space, address, page, G4_PAGE_BYTES);
 
-	if (rc < 0)
-		return rc;
 	switch (type) {
 	case G4_BLOCK_INDIRECT:
 		return g4_indirect_verify(page, address, j->meta->fs_tag, &indirect);
@@ -28,11 +27,59 @@ G4_FN static int look(struct g4_wg *wg, struct g4_journal *j, struct g4_address 
 	}
 }
 
+/* Whether a page of counts may be written to where it lies: not without its lock, which is not held here (alloc/share.c). */
+G4_FN static bool stays(uint32_t type)
+{
+	return type != G4_BLOCK_SHARES && type != G4_BLOCK_OWNERS;
+}
+
+/*
+ * All copies; the error of the first that has one, and in `page` one that has none, if there is any. mend: such a one takes the place
+ * of the others, and then there was no error.
+ */
+G4_FN static int look(struct g4_wg *wg, struct g4_journal *j, struct g4_address address, uint32_t type, void *page,
+		      bool mend)
+{
+	struct g4_space *space = j->meta->space;
+	const uint32_t copies = g4_space_copies(space), mark = g4_scratch_mark(wg);
+	uint8_t *room = copies > 1 ? g4_scratch_take_page(wg) : NULL, *good = NULL;
+	int first = 0, rc = -G4_E_IO;
+
+	for (uint32_t copy = 0; copy < copies; copy++) {
+		uint8_t *to = good ? room : (uint8_t *)page;
+		rc = g4_space_read_copy(wg, space, copy, address, to, G4_PAGE_BYTES);
+		if (rc == -G4_E_NOENT)
+			continue; /* its disk is missing */
+		if (rc == 0)
+			rc = check(j, address, type, to);
+		good = rc == 0 && !good ? to : good;
+		first = first == 0 ? rc : first;
+		mend = mend && (rc == 0 || stays(type));
+	}
+	if (first < 0 && good && mend) {
+		/* the check has taken it apart */
+		for (uint32_t copy = 0; copy < copies && first < 0; copy++) {
+			rc = g4_space_read_copy(wg, space, copy, address, room, G4_PAGE_BYTES);
+			if (rc == 0) {
+				g4_copy(wg, page, room, G4_PAGE_BYTES);
+				rc = check(j, address, type, page);
+			}
+			if (rc == 0) {
+				g4_space_mend(wg, space, address, room, G4_PAGE_BYTES);
+				first = 0;
+			}
+		}
+	}
+	if (copies > 1)
+		g4_scratch_release(wg, mark);
+	return good || first < 0 ? first : -G4_E_IO;
+}
+
 /* A checkpoint may be writing what is read here: whoever finds it wrong looks again. */
 G4_FN static int look_unlocked(struct g4_wg *wg, struct g4_journal *j, struct g4_address address, uint32_t type,
 			       void *page)
 {
-	return look(wg, j, address, type, page);
+	return look(wg, j, address, type, page, false);
 }
 
 /* Commit lock held. Whether the page is going to be written home. */
@@ -55,7 +102,7 @@ G4_FN int g4_journal_look(struct g4_wg *wg, struct g4_journal *j, struct g4_addr
 	if (rc == 0)
 		return 0;
 	g4_lock(&j->commit_lock);
-	rc = is_on_its_way(j, address) ? 1 : look(wg, j, address, type, page);
+	rc = is_on_its_way(j, address) ? 1 : look(wg, j, address, type, page, true);
 	g4_unlock(&j->commit_lock);
 	return rc;
 }

@@ -223,7 +223,7 @@ void g4_set_count_mended(struct g4_set *set, uint32_t disk, uint64_t pages)
 
 /* ---- the chunks ---- */
 
-/* While the set is made: the chunks are on all disks before the first superblock is. Lock held. */
+/* While the set is made, and where they were damaged: the chunks are on all disks before the first superblock is. Lock held. */
 static int write_chunks(struct g4_wg *wg, struct g4_set *set, uint32_t fs_tag)
 {
 	struct g4_chunks_page *page = (struct g4_chunks_page *)(void *)set->page;
@@ -237,7 +237,7 @@ static int write_chunks(struct g4_wg *wg, struct g4_set *set, uint32_t fs_tag)
 		memcpy(page->chunks, &set->chunks[first], page->count * sizeof(struct g4_chunk));
 		g4_block_seal(page, G4_BLOCK_CHUNKS, g4_address_from(address), 0, fs_tag);
 		for (uint32_t d = 0; d < set->count && rc == 0; d++)
-			rc = write_to(wg, set, d, address, page);
+			rc = is_active(set, d) ? write_to(wg, set, d, address, page) : 0;
 	}
 	return rc;
 }
@@ -299,8 +299,9 @@ int g4_set_write_super(struct g4_wg *wg, struct g4_set *set, bool second, const 
 	if (!is_superblock(given, g4_set_label_address(total_bytes(set), second))) {
 		rc = write_raw(wg, set, second, from);
 	} else {
-		if (!set->has_super)
+		if (!set->has_super || set->chunks_damaged)
 			rc = write_chunks(wg, set, tag_of(given));
+		set->chunks_damaged = set->chunks_damaged && rc < 0;
 		own = *set->super;
 		*set->super = *given;
 		take_over(set->super, &own);

@@ -288,6 +288,7 @@ static int read_chunks(const struct opening *o, struct g4_set *set, struct g4_de
 
 static int fill_set(const struct opening *o, struct g4_set *set)
 {
+	uint32_t good = 0;
 	int rc = -G4_E_SB_GEOMETRY;
 
 	*set->super = o->found[o->lead].sb;
@@ -301,8 +302,14 @@ static int fill_set(const struct opening *o, struct g4_set *set)
 		if (!set->disks[d].name)
 			return -G4_E_NOMEM;
 	}
-	for (uint32_t n = 0; n < o->count && rc < 0; n++)
-		rc = read_chunks(o, set, o->found[(o->lead + n) % o->count].dev);
+	for (uint32_t n = 0; n < o->count; n++) {
+		const int one = read_chunks(o, set, o->found[n].dev);
+		set->chunks_damaged = set->chunks_damaged || one < 0;
+		good = one == 0 ? n : good;
+		rc = rc < 0 ? one : rc;
+	}
+	if (rc == 0 && set->chunks_damaged)
+		rc = read_chunks(o, set, o->found[good].dev);
 	if (rc < 0)
 		return g4_dev_fail(o->message, rc,
 				   "%s: what lies where on the disks of its file system can not be read: %s",

@@ -27,6 +27,7 @@ struct g4_set {
 	struct g4_chunk_map map;
 	struct g4_superblock *super; /* the newest, as the set gives it */
 	bool has_super;		     /* it was read or written; not while the set is being made */
+	bool chunks_damaged;	     /* on a disk: all get them again with the next superblock */
 	uint32_t unrecorded;	     /* atomic: a disk is missing, and the others do not say so yet */
 	uint8_t *page;		     /* aligned */
 };

@@ -8,7 +8,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fs/fs.h"
 #include "fs/mkfs_host.h"
+#include "fs/mount_host.h"
+#include "simt/simt_host.h"
 #include "space/set_host.h"
 
 #define DISK_BYTES (16 * G4_MIB)
@@ -560,6 +563,202 @@ static void nothing_synced_is_lost_when_the_power_fails(void **state)
 	free(order);
 }
 
+/* ---- bit rot ---- */
+
+#define DEEP_BYTES (5 * G4_MIB)
+
+/* One byte of each page of a disk is another, but for its superblocks: they say that it is one of the set. */
+static void rot(struct disks *d, uint32_t bad)
+{
+	for (uint64_t page = G4_CHUNKS_ADDRESS / G4_PAGE_BYTES; page < d->bytes[bad] / G4_PAGE_BYTES - 1; page++)
+		d->memory[bad][page * G4_PAGE_BYTES + 40 + page * 7 % 3000] ^= 0x10;
+}
+
+static void mount_fs(struct disks *d, uint32_t which, struct g4_dev **dev)
+{
+	const struct g4_fs_options options = {.cache_bytes = 4 * G4_MIB};
+
+	if (try_open(d, which, true, 0, dev) < 0)
+		fail_msg("%s", d->message);
+	memset(&d->rig, 0, sizeof(d->rig));
+	d->rig.wg = g4_wg_create(0);
+	if (g4_fs_mount(d->rig.wg, *dev, &options, &d->rig.fs, d->message, sizeof(d->message)) < 0)
+		fail_msg("%s", d->message);
+}
+
+static void unmount_fs(struct disks *d, struct g4_dev *dev, bool clean)
+{
+	assert_int_equal(g4_fs_unmount(d->rig.wg, d->rig.fs, clean), 0);
+	g4_wg_destroy(d->rig.wg);
+	d->rig.fs = NULL;
+	d->rig.wg = NULL;
+	g4_dev_close(dev);
+}
+
+/* Every kind of page. */
+static void populate(struct disks *d)
+{
+	static char value[20000];
+	uint8_t *data = rig_memory(DEEP_BYTES, 9);
+	uint64_t dir, ino, in, out, done = 0;
+	char name[64];
+
+	assert_int_equal(op_mkdir(&d->rig, G4_NODE_ROOT, "dir", 0755, &dir), 0);
+	for (uint32_t n = 0; n < 300; n++) {
+		snprintf(name, sizeof(name), "one of many names, number %u", n);
+		assert_int_equal(op_mknod(&d->rig, dir, name, G4_S_IFREG | 0644, &ino), 0);
+	}
+	memset(value, 'v', sizeof(value));
+	assert_int_equal(op_setxattr(&d->rig, ino, "user.large", value, sizeof(value), 0), 0);
+	assert_int_equal(op_mknod(&d->rig, dir, "deep", G4_S_IFREG | 0644, &ino), 0);
+	/* with holes, so that no page of 2 MiB maps it */
+	for (uint64_t at = 0; at < DEEP_BYTES; at += 16 * G4_PAGE_BYTES)
+		assert_int_equal(op_write(&d->rig, ino, 0, at, data + at, 12 * G4_PAGE_BYTES, &done), 0);
+	assert_int_equal(op_mknod(&d->rig, dir, "copy", G4_S_IFREG | 0644, &dir), 0);
+	assert_int_equal(op_open(&d->rig, ino, G4_OPEN_READ, &in), 0);
+	assert_int_equal(op_open(&d->rig, dir, G4_OPEN_WRITE, &out), 0);
+	assert_int_equal(op_copy(&d->rig, in, 0, out, 0, 8 * G4_PAGE_BYTES, &done), 0);
+	assert_int_equal(done, 8 * G4_PAGE_BYTES);
+	assert_int_equal(op_release(&d->rig, in), 0);
+	assert_int_equal(op_release(&d->rig, out), 0);
+	for (uint32_t n = 0; n < 10; n++)
+		assert_int_equal(put(d, n, 1), 0);
+	free(data);
+}
+
+static void expect_all(struct disks *d)
+{
+	static char value[20000];
+	uint8_t *data = rig_memory(DEEP_BYTES, 9), *found = rig_memory(12 * G4_PAGE_BYTES, 1);
+	struct g4_attr dir, attr;
+	uint64_t done = 0;
+	char name[64];
+
+	expect_files(d, 10, 1);
+	assert_int_equal(op_lookup(&d->rig, G4_NODE_ROOT, "dir", &dir), 0);
+	for (uint32_t n = 0; n < 300; n++) {
+		snprintf(name, sizeof(name), "one of many names, number %u", n);
+		assert_int_equal(op_lookup(&d->rig, dir.ino, name, &attr), 0);
+	}
+	assert_int_equal(op_getxattr(&d->rig, attr.ino, "user.large", value, sizeof(value), &done), 0);
+	assert_int_equal(done, sizeof(value));
+	assert_int_equal(op_lookup(&d->rig, dir.ino, "deep", &attr), 0);
+	for (uint64_t at = 0; at < DEEP_BYTES; at += 16 * G4_PAGE_BYTES) {
+		assert_int_equal(op_read(&d->rig, attr.ino, 0, at, found, 12 * G4_PAGE_BYTES, &done), 0);
+		assert_memory_equal(found, data + at, 12 * G4_PAGE_BYTES);
+	}
+	assert_int_equal(op_lookup(&d->rig, dir.ino, "copy", &attr), 0);
+	assert_int_equal(op_read(&d->rig, attr.ino, 0, 0, found, 8 * G4_PAGE_BYTES, &done), 0);
+	assert_memory_equal(found, data, 8 * G4_PAGE_BYTES);
+	free(data);
+	free(found);
+}
+
+static struct g4_health health;
+
+/* To its end; the damage that it found. */
+static uint64_t scrub(struct disks *d)
+{
+	struct g4_cmd start = {.op = G4_CMD_JOB_START, .kind = G4_JOB_SCRUB};
+	struct g4_cmd list = {.op = G4_CMD_JOB_LIST, .data = &health, .length = sizeof(health)};
+
+	assert_int_equal(g4_execute(d->rig.wg, d->rig.fs, &start), 0);
+	do {
+		assert_int_equal(g4_jobs_serve(d->rig.wg, d->rig.fs, true), 0);
+		list.data = &health;
+		list.length = sizeof(health);
+		assert_int_equal(g4_execute(d->rig.wg, d->rig.fs, &list), 0);
+	} while (health.jobs[0].state == G4_JOB_RUNNING);
+	assert_int_equal(health.jobs[0].state, G4_JOB_DONE);
+	return health.jobs[0].errors;
+}
+
+static void a_scrub_mends_a_disk_that_is_rotten_throughout(void **state)
+{
+	(void)state;
+	for (uint32_t bad = 0; bad < 2; bad++) {
+		const uint64_t sizes[2] = {32 * G4_MIB, 32 * G4_MIB};
+		struct g4_disk_info info;
+		struct g4_dev *dev;
+		struct disks d;
+		make_disks(&d, 2, sizes);
+		format(&d, G4_RAID_1, G4_CHECKSUM_CRC32C);
+		mount_fs(&d, 3, &dev);
+		populate(&d);
+		unmount_fs(&d, dev, true);
+		rot(&d, bad);
+		mount_fs(&d, 3, &dev);
+		expect_all(&d); /* users notice nothing */
+		assert_int_equal(scrub(&d), 0);
+		assert_true(g4_set_disk(dev, bad, &info));
+		assert_true(info.mended > 1000);
+		assert_true(g4_set_disk(dev, 1 - bad, &info));
+		assert_int_equal(info.mended, 0);
+		unmount_fs(&d, dev, true);
+		/* the one that was rotten has everything by itself */
+		expect_clean(&d, 1u << bad);
+		mount_fs(&d, 1u << bad, &dev);
+		expect_all(&d);
+		assert_int_equal(scrub(&d), 0);
+		assert_true(g4_set_disk(dev, bad, &info));
+		assert_true(info.mended > 1000); /* it is remembered */
+		unmount_fs(&d, dev, true);
+		free_disks(&d);
+	}
+}
+
+static void what_is_read_is_mended(void **state)
+{
+	(void)state;
+	for (uint32_t bad = 0; bad < 2; bad++) {
+		const uint64_t sizes[2] = {32 * G4_MIB, 32 * G4_MIB};
+		struct g4_disk_info info;
+		uint64_t mended;
+		struct g4_dev *dev;
+		struct disks d;
+		make_disks(&d, 2, sizes);
+		format(&d, G4_RAID_1, G4_CHECKSUM_BLAKE3);
+		mount_fs(&d, 3, &dev);
+		populate(&d);
+		unmount_fs(&d, dev, true);
+		rot(&d, bad);
+		mount_fs(&d, 3, &dev);
+		expect_all(&d);
+		assert_true(g4_set_disk(dev, bad, &info));
+		mended = info.mended;
+		assert_true(mended > 100);
+		unmount_fs(&d, dev, true);
+		mount_fs(&d, 3, &dev);
+		expect_all(&d);
+		assert_true(g4_set_disk(dev, bad, &info));
+		assert_int_equal(info.mended, mended); /* for good */
+		unmount_fs(&d, dev, true);
+		free_disks(&d);
+	}
+}
+
+static void a_journal_of_which_one_copy_is_rotten_is_replayed(void **state)
+{
+	(void)state;
+	for (uint32_t bad = 0; bad < 2; bad++) {
+		const uint64_t sizes[2] = {32 * G4_MIB, 32 * G4_MIB};
+		struct g4_dev *dev;
+		struct disks d;
+		make_disks(&d, 2, sizes);
+		format(&d, G4_RAID_1, G4_CHECKSUM_XXH3);
+		mount_fs(&d, 3, &dev);
+		populate(&d);
+		assert_int_equal(op_sync(&d.rig), 0);
+		unmount_fs(&d, dev, false);
+		rot(&d, bad);
+		mount_fs(&d, 3, &dev);
+		expect_all(&d);
+		unmount_fs(&d, dev, true);
+		expect_clean(&d, 2u >> bad);
+		free_disks(&d);
+	}
+}
+
 /* ---- names ---- */
 
 static void names_may_have_commas(void **state)
@@ -588,6 +787,9 @@ int main(void)
 		cmocka_unit_test(a_disk_may_fail_at_any_write),
 		cmocka_unit_test(what_one_disk_can_not_read_comes_from_the_other),
 		cmocka_unit_test(nothing_synced_is_lost_when_the_power_fails),
+		cmocka_unit_test(a_scrub_mends_a_disk_that_is_rotten_throughout),
+		cmocka_unit_test(what_is_read_is_mended),
+		cmocka_unit_test(a_journal_of_which_one_copy_is_rotten_is_replayed),
 		cmocka_unit_test(names_may_have_commas),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
