@@ -26,7 +26,7 @@ _gpu4fs_mount_options() {
 }
 
 _gpu4fs() {
-	local commands="mkfs mount umount serve fsck info df attr cp scrub resize tune map dump bench help version"
+	local commands="mkfs mount umount serve fsck info df attr cp scrub disk resize tune map dump bench help version"
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command first=1 word place=0 i
 	COMPREPLY=()
 	case ${COMP_WORDS[0]##*/} in
@@ -73,6 +73,7 @@ _gpu4fs() {
 		;;
 	tune:-*) _gpu4fs_words "$current" "-L --label -U --uuid --help --version" ;;
 	scrub:-*) _gpu4fs_words "$current" "--rate --now --wait --json --help --version" ;;
+	disk:-*) _gpu4fs_words "$current" "-f --force --help --version" ;;
 	resize:-*) _gpu4fs_words "$current" "--help --version" ;;
 	dump:-*) _gpu4fs_words "$current" "--raw --json --help --version" ;;
 	help:*) _gpu4fs_words "$current" "${commands% help version}" ;;

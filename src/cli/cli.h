@@ -22,6 +22,7 @@
 	X(attr, "show and change the flags of files")                                                                  \
 	X(cp, "copy files inside a file system, by reference")                                                         \
 	X(scrub, "find what is damaged, while it is in use")                                                           \
+	X(disk, "bring disks of a file system up to date, or replace one")                                             \
 	X(resize, "give a file system another size")                                                                   \
 	X(tune, "change the label or the UUID")                                                                        \
 	X(map, "show where files lie on the device")                                                                   \

@@ -6,6 +6,7 @@
 #ifndef G4_SET_HOST_H
 #define G4_SET_HOST_H
 
+#include "base/progress_host.h"
 #include "dev/dev_host.h"
 #include "space/chunk.h"
 
@@ -42,6 +43,14 @@ struct g4_set_plan {
  */
 int g4_set_make(struct g4_dev *const *disks, const char *const *names, uint32_t count, const struct g4_set_plan *plan,
 		struct g4_dev **out, char *message, size_t message_bytes);
+
+/*
+ * Brings a disk up to date while nobody uses the set: all that the set has on it is copied from other disks. rebuild: the names are those
+ * of the set, the stale one among them. Else the last name is a new disk, which takes the place of the first that is missing; what is on
+ * it is gone. progress: a started bar, or NULL. *disk: its number. A crash leaves it one that is no disk of the set, or as it should be.
+ */
+int g4_set_rebuild(const char *const *names, uint32_t count, bool rebuild, struct g4_progress *progress, uint32_t *disk,
+		   char *message, size_t message_bytes);
 
 /* ---- of an open device ---- */
 enum g4_disk_state { G4_DISK_ACTIVE, G4_DISK_MISSING, G4_DISK_DROPPED };

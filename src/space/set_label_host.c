@@ -13,6 +13,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/clock_host.h"
 #include "base/log_host.h"
 #include "base/uuid_host.h"
 #include "space/sealed.h"
@@ -239,6 +240,39 @@ static int write_chunks(struct g4_wg *wg, struct g4_set *set, uint32_t fs_tag)
 		for (uint32_t d = 0; d < set->count && rc == 0; d++)
 			rc = is_active(set, d) ? write_to(wg, set, d, address, page) : 0;
 	}
+	return rc;
+}
+
+/* ---- a disk that comes back, or a new one ---- */
+
+/*
+ * The others say first that it has everything, so it never speaks for a set that does not know it; until its own superblocks are there it
+ * is no disk at all.
+ */
+int g4_set_admit(struct g4_wg *wg, struct g4_set *set, uint32_t disk, struct g4_dev *dev, bool is_new)
+{
+	struct g4_superblock *super = set->super;
+	int rc = is_new ? g4_uuid_random(super->disk_uuids[disk]) : 0;
+
+	pthread_mutex_lock(&set->lock);
+	if (rc == 0) {
+		super->disk_since[disk] = 0;
+		super->disk_mended[disk] = is_new ? 0 : (uint64_t)super->disk_mended[disk];
+		super->set_generation++;
+		super->written_ns = (uint64_t)g4_realtime_ns();
+		rc = write_states(wg, set);
+	}
+	if (rc == 0) {
+		set->disks[disk].dev = dev;
+		g4_store32_rel(&set->disks[disk].state, G4_DISK_ACTIVE);
+		rc = write_chunks(wg, set, tag_of(super));
+		if (rc == 0)
+			rc = write_states(wg, set);
+		set->disks[disk].dev = rc == 0 ? dev : NULL;
+		if (rc < 0)
+			g4_store32_rel(&set->disks[disk].state, G4_DISK_MISSING);
+	}
+	pthread_mutex_unlock(&set->lock);
 	return rc;
 }
 

@@ -149,25 +149,32 @@ static int read_labels(struct opening *o)
 /* All of one set, none twice; and who speaks for it. */
 static int place_disks(struct opening *o)
 {
-	const struct g4_superblock *first = &o->found[0].sb;
+	const struct g4_superblock *lead;
 
 	for (uint32_t d = 0; d < G4_MAX_DISKS; d++)
 		o->at[d] = G4_MAX_DISKS;
 	for (uint32_t n = 0; n < o->count; n++) {
-		const struct g4_superblock *sb = &o->found[n].sb, *lead = &o->found[o->lead].sb;
-		if (sb->disk_count != first->disk_count ||
-		    memcmp(sb->disk_uuids, first->disk_uuids, sizeof(sb->disk_uuids)) != 0)
-			return g4_dev_fail(o->message, -G4_E_SB_DISKS, "%s and %s are disks of different file systems",
-					   o->found[0].name, o->found[n].name);
-		if (o->at[sb->disk_index] != G4_MAX_DISKS)
-			return g4_dev_fail(o->message, -G4_E_SB_DISKS,
-					   "%s and %s are the same disk, number %u of the set",
-					   o->found[o->at[sb->disk_index]].name, o->found[n].name,
-					   (uint32_t)sb->disk_index);
-		o->at[sb->disk_index] = n;
+		const struct g4_superblock *sb = &o->found[n].sb;
+		lead = &o->found[o->lead].sb;
 		if (sb->set_generation > lead->set_generation ||
 		    (sb->set_generation == lead->set_generation && sb->written_ns > lead->written_ns))
 			o->lead = n;
+	}
+	lead = &o->found[o->lead].sb;
+	for (uint32_t n = 0; n < o->count; n++) {
+		const struct g4_superblock *sb = &o->found[n].sb;
+		const uint32_t disk = sb->disk_index;
+		/* its own word for itself: a disk that was replaced has another one */
+		if (sb->disk_count != lead->disk_count ||
+		    memcmp(sb->disk_uuids[disk], lead->disk_uuids[disk], G4_UUID_BYTES) != 0)
+			return g4_dev_fail(o->message, -G4_E_SB_DISKS,
+					   "%s and %s are disks of different file systems, or one was replaced",
+					   o->found[n == 0 ? o->lead : 0].name, o->found[n].name);
+		if (o->at[disk] != G4_MAX_DISKS)
+			return g4_dev_fail(o->message, -G4_E_SB_DISKS,
+					   "%s and %s are the same disk, number %u of the set",
+					   o->found[o->at[disk]].name, o->found[n].name, disk);
+		o->at[disk] = n;
 	}
 	return 0;
 }
@@ -191,7 +198,8 @@ static int check_histories(const struct opening *o)
 		if (lead->sb.disk_since[disk] != 0)
 			return g4_dev_fail(
 				o->message, -G4_E_SB_DISKS,
-				"%s: disk %u, %s, missed writes while it was away and is stale; leave it out",
+				"%s: disk %u, %s, missed writes while it was away and is stale; bring it up to date "
+				"with 'gpu4fs disk rebuild', or leave it out",
 				one->name, disk, uuid_text(&lead->sb, disk, uuid));
 	}
 	return 0;
@@ -356,7 +364,7 @@ static bool is_same_file(const char *a, const char *b)
 		       one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
-static int check_names(char *const *names, uint32_t count, struct g4_dev_message message)
+static int check_names(const char *const *names, uint32_t count, struct g4_dev_message message)
 {
 	if (count > G4_MAX_DISKS)
 		return g4_dev_fail(message, -G4_E_SB_DISKS, "a file system has at most %u disks", G4_MAX_DISKS);
@@ -409,7 +417,7 @@ static int run(char *const *names, uint32_t count, const struct g4_set_options *
 	       struct g4_dev_message message)
 {
 	struct opening o = {.options = options, .message = message};
-	int rc = check_names(names, count, message);
+	int rc = check_names((const char *const *)names, count, message);
 
 	if (rc < 0)
 		return rc;
@@ -468,6 +476,180 @@ int g4_set_assemble(struct g4_dev *const *disks, const char *const *names, uint3
 	return rc;
 }
 
+/* ---- rebuilding ---- */
+
+#define COPY_BYTES G4_CHUNK_UNIT
+
+/* Nobody takes it for a disk of the set, or of anything, until it is one. */
+static int wipe_disk(struct g4_wg *wg, struct g4_dev *disk, uint64_t disk_bytes, uint8_t *page)
+{
+	const uint64_t addresses[3] = {0, g4_set_label_address(disk_bytes, false),
+				       g4_set_label_address(disk_bytes, true)};
+	int rc = 0;
+
+	memset(page, 0, G4_PAGE_BYTES);
+	for (uint32_t k = 0; k < 3 && rc == 0; k++)
+		rc = g4_dev_write(wg, disk, addresses[k], page, G4_PAGE_BYTES, 0);
+	return rc == 0 ? g4_dev_flush(wg, disk) : rc;
+}
+
+/* A piece of a chunk, from whichever disk can read it. */
+static int copy_piece(const struct opening *o, struct g4_set *set, uint64_t address, uint32_t copy, uint64_t bytes,
+		      struct g4_dev *target, uint64_t to, uint8_t *buffer)
+{
+	struct g4_piece piece;
+	int rc = -G4_E_IO;
+
+	g4_chunk_translate(&set->map, address, bytes, &piece);
+	for (uint32_t c = 0; c < piece.copies && rc < 0; c++)
+		if (c != copy && set->disks[piece.disks[c]].state == G4_DISK_ACTIVE)
+			rc = g4_dev_read(o->wg, set->disks[piece.disks[c]].dev, piece.offsets[c], buffer, bytes);
+	return rc == 0 ? g4_dev_write(o->wg, target, to, buffer, bytes, 0) : rc;
+}
+
+/* All that chunks have on a disk. Chunks with copies have one column. */
+static int copy_disk(const struct opening *o, struct g4_set *set, uint32_t disk, struct g4_dev *target,
+		     struct g4_progress *progress)
+{
+	const uint64_t disk_bytes = set->super->disk_bytes[disk];
+	uint8_t *buffer = NULL;
+	int rc = 0;
+
+	if (posix_memalign((void **)&buffer, G4_PAGE_BYTES, COPY_BYTES) != 0)
+		return -G4_E_NOMEM;
+	rc = wipe_disk(o->wg, target, disk_bytes, buffer);
+	for (uint32_t n = 0; n < set->map.count && rc == 0; n++) {
+		const struct g4_chunk *chunk = &set->chunks[n];
+		for (uint32_t c = 0; c < chunk->copies && rc == 0; c++) {
+			if (g4_place_disk(chunk->places[c]) != disk)
+				continue;
+			for (uint64_t at = 0; at < chunk->place_bytes && rc == 0; at += COPY_BYTES) {
+				const uint64_t to = g4_place_address(chunk->places[c]) + at;
+				rc = copy_piece(o, set, chunk->address + at, c, COPY_BYTES, target, to, buffer);
+				if (progress)
+					g4_progress_step(progress, to, disk_bytes);
+			}
+		}
+	}
+	free(buffer);
+	return rc == 0 ? g4_dev_flush(o->wg, target) : rc;
+}
+
+/* Takes the one that is stale out of what was found. NULL: there is none. */
+static struct g4_dev *take_stale(struct opening *o, uint32_t *disk)
+{
+	const struct candidate *lead = &o->found[o->lead];
+
+	for (uint32_t n = 0; n < o->count; n++) {
+		*disk = o->found[n].sb.disk_index;
+		if (lead->sb.disk_since[*disk] == 0 || o->found[n].sb.disk_since[lead->sb.disk_index] != 0)
+			continue;
+		struct g4_dev *dev = o->found[n].dev;
+		o->found[n] = o->found[--o->count];
+		o->lead = 0;
+		return dev;
+	}
+	return NULL;
+}
+
+/* Which disk the target is to be: the stale one, or with a new one the first that is missing. */
+static int find_place(const struct opening *o, const struct g4_set *set, const struct g4_dev *target, const char *name,
+		      bool is_new, uint32_t *disk)
+{
+	for (*disk = is_new ? 0 : *disk; is_new && *disk < set->count && set->disks[*disk].dev; ++*disk)
+		;
+	if (*disk == set->count)
+		return g4_dev_fail(o->message, -G4_E_INVAL, "%s: no disk of its file system is missing",
+				   o->found[0].name);
+	if (g4_dev_props(target)->size_bytes < set->super->disk_bytes[*disk])
+		return g4_dev_fail(o->message, -G4_E_DEV_SMALL,
+				   "%s: is too small: it has %" PRIu64 " bytes, and disk %u has %" PRIu64, name,
+				   g4_dev_props(target)->size_bytes, *disk, (uint64_t)set->super->disk_bytes[*disk]);
+	return 0;
+}
+
+static void close_found(const struct opening *o)
+{
+	for (uint32_t n = 0; n < o->count; n++)
+		g4_dev_close(o->found[n].dev);
+}
+
+/* Of those found all but the target, as a set; *target is the stale one of them if there was none. */
+static int assemble_rest(struct opening *o, struct g4_dev **target, uint32_t *disk, struct g4_dev **dev)
+{
+	int rc = read_labels(o);
+
+	if (rc == 0)
+		rc = place_disks(o);
+	if (rc == 0 && !*target) {
+		*target = take_stale(o, disk);
+		if (!*target)
+			rc = check_histories(o);
+		if (rc == 0 && !*target)
+			rc = g4_dev_fail(o->message, -G4_E_INVAL, "%s: no disk of its file system is stale",
+					 o->found[0].name);
+	}
+	return rc == 0 ? assemble(o, dev) : rc;
+}
+
+/* All that was opened is closed in the end. */
+static int rebuild(struct opening *o, struct g4_dev *target, const char *name, struct g4_progress *progress,
+		   uint32_t *disk)
+{
+	const bool is_new = target != NULL;
+	struct g4_dev *dev = NULL;
+	int rc = assemble_rest(o, &target, disk, &dev);
+
+	if (rc < 0) {
+		close_found(o);
+		g4_dev_close(target);
+		return rc;
+	}
+	struct g4_set *set = (struct g4_set *)dev->host;
+	rc = find_place(o, set, target, name, is_new, disk);
+	if (rc == 0) {
+		rc = copy_disk(o, set, *disk, target, progress);
+		if (rc == 0)
+			rc = g4_set_admit(o->wg, set, *disk, target, is_new);
+		if (rc < 0)
+			g4_dev_fail(o->message, rc, "disk %u could not be written: %s", *disk, g4_strerror(rc));
+	}
+	if (rc < 0)
+		g4_dev_close(target);
+	g4_dev_close(dev);
+	return rc;
+}
+
+int g4_set_rebuild(const char *const *names, uint32_t count, bool stale, struct g4_progress *progress, uint32_t *disk,
+		   char *message, size_t message_bytes)
+{
+	const struct g4_set_options options = {.open.flags = G4_DEV_EXCLUSIVE, .degraded = true};
+	struct opening o = {.options = &options, .message = {.text = message, .bytes = message_bytes}};
+	const char *last = names[count - 1];
+	struct g4_dev *target = NULL;
+	int rc = check_names(names, count, o.message);
+
+	o.wg = g4_wg_create(0);
+	o.found = make_candidates(count);
+	if (rc == 0 && (!o.wg || !o.found))
+		rc = g4_dev_fail(o.message, -G4_E_NOMEM, "%s: out of memory", names[0]);
+	for (uint32_t n = 0; n < count - !stale && rc == 0; n++) {
+		o.found[n].name = names[n];
+		rc = g4_dev_open(names[n], &options.open, &o.found[n].dev, message, message_bytes);
+		o.count += rc == 0;
+	}
+	if (rc == 0 && !stale)
+		rc = g4_dev_open(last, &options.open, &target, message, message_bytes);
+	if (rc == 0)
+		rc = rebuild(&o, target, last, progress, disk);
+	else
+		close_found(&o);
+	if (o.wg)
+		g4_wg_destroy(o.wg);
+	free(o.found);
+	return rc;
+}
+
 /* ---- making ---- */
 
 static int plan_chunks(struct g4_set *set, const struct g4_set_plan *plan, struct g4_dev_message message)
@@ -498,16 +680,8 @@ static int plan_chunks(struct g4_set *set, const struct g4_set_plan *plan, struc
 /* What was there is gone, durably, before anything of the set is. */
 static int wipe(struct g4_wg *wg, struct g4_set *set, struct g4_dev_message message)
 {
-	memset(set->page, 0, G4_PAGE_BYTES);
 	for (uint32_t d = 0; d < set->count; d++) {
-		struct g4_dev *disk = set->disks[d].dev;
-		const uint64_t addresses[3] = {0, g4_set_label_address(set->super->disk_bytes[d], false),
-					       g4_set_label_address(set->super->disk_bytes[d], true)};
-		int rc = 0;
-		for (uint32_t k = 0; k < 3 && rc == 0; k++)
-			rc = g4_dev_write(wg, disk, addresses[k], set->page, G4_PAGE_BYTES, 0);
-		if (rc == 0)
-			rc = g4_dev_flush(wg, disk);
+		const int rc = wipe_disk(wg, set->disks[d].dev, set->super->disk_bytes[d], set->page);
 		if (rc < 0)
 			return g4_dev_fail(message, rc, "%s: %s", set->disks[d].name, g4_strerror(rc));
 	}

@@ -46,6 +46,11 @@ bool g4_set_is_whole(const struct g4_set *set, uint32_t without);
 int g4_set_drop(struct g4_wg *wg, struct g4_set *set, uint32_t disk);
 /* Before the first write that missing disks miss: the others say so when it returns 0. */
 int g4_set_record_missing(struct g4_wg *wg, struct g4_set *set);
+/*
+ * A disk that has everything but superblocks takes the place of one that is not there: chunks and superblocks are written, its own
+ * last. It is the set's when this returns 0.
+ */
+int g4_set_admit(struct g4_wg *wg, struct g4_set *set, uint32_t disk, struct g4_dev *dev, bool is_new);
 /* Pages of a disk were written from another copy. */
 void g4_set_count_mended(struct g4_set *set, uint32_t disk, uint64_t pages);
 

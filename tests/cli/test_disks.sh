@@ -63,6 +63,28 @@ says "... is told" "smaller than before"
 one_sentence "... in one sentence"
 equals "nothing of that changed anything" "$sums" "$(sha256sum a b c d e old)"
 
+# a disk that missed writes, and a new one
+exits 0 "two more" "$gpu4fs" mkfs -q --raid 1 p q 32M
+mv q away
+exits 1 "a new disk is needed" "$gpu4fs" disk replace p q
+one_sentence "... is told in one sentence"
+truncate -s 20M small
+exits 1 "one that is too small" "$gpu4fs" disk replace p small
+one_sentence "... is told in one sentence"
+truncate -s 32M q
+exits 0 "a new one takes the place of what is missing" "$gpu4fs" disk replace p q
+exits 0 "... and a check finds nothing" "$gpu4fs" fsck q p
+exits 8 "the old one" "$gpu4fs" fsck p away
+says "... was replaced" "replaced"
+exits 1 "nothing is stale" "$gpu4fs" disk rebuild p q
+one_sentence "... is told in one sentence"
+exits 1 "nothing is missing" "$gpu4fs" disk replace p q small
+one_sentence "... is told in one sentence"
+exits 1 "what holds something" "$gpu4fs" disk replace p away
+says "... needs --force" "--force"
+exits 2 "no order" "$gpu4fs" disk mend p q
+exits 2 "no disk" "$gpu4fs" disk rebuild p
+
 exits 2 "a level that is none" "$gpu4fs" mkfs --raid 7 x y 16M
 exits 2 "a level of one device" "$gpu4fs" mkfs --raid 1 x 16M
 exits 2 "a stripe without stripes" "$gpu4fs" mkfs --raid 1 --stripe 64K x y 16M

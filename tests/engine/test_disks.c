@@ -656,21 +656,28 @@ static void expect_all(struct disks *d)
 
 static struct g4_health health;
 
+/* What the newest job has come to. */
+static const struct g4_job_record *newest_job(struct disks *d)
+{
+	struct g4_cmd list = {.op = G4_CMD_JOB_LIST, .data = &health, .length = sizeof(health)};
+	const struct g4_job_record *newest = &health.jobs[0];
+
+	assert_int_equal(g4_execute(d->rig.wg, d->rig.fs, &list), 0);
+	for (uint32_t k = 1; k < G4_JOBS; k++)
+		newest = health.jobs[k].number > newest->number ? &health.jobs[k] : newest;
+	return newest;
+}
+
 /* To its end; the damage that it found. */
 static uint64_t scrub(struct disks *d)
 {
 	struct g4_cmd start = {.op = G4_CMD_JOB_START, .kind = G4_JOB_SCRUB};
-	struct g4_cmd list = {.op = G4_CMD_JOB_LIST, .data = &health, .length = sizeof(health)};
 
 	assert_int_equal(g4_execute(d->rig.wg, d->rig.fs, &start), 0);
-	do {
+	while (newest_job(d)->state == G4_JOB_RUNNING)
 		assert_int_equal(g4_jobs_serve(d->rig.wg, d->rig.fs, true), 0);
-		list.data = &health;
-		list.length = sizeof(health);
-		assert_int_equal(g4_execute(d->rig.wg, d->rig.fs, &list), 0);
-	} while (health.jobs[0].state == G4_JOB_RUNNING);
-	assert_int_equal(health.jobs[0].state, G4_JOB_DONE);
-	return health.jobs[0].errors;
+	assert_int_equal(newest_job(d)->state, G4_JOB_DONE);
+	return newest_job(d)->errors;
 }
 
 static void a_scrub_mends_a_disk_that_is_rotten_throughout(void **state)
@@ -737,6 +744,70 @@ static void what_is_read_is_mended(void **state)
 	}
 }
 
+static void a_disk_is_rebuilt_or_replaced(void **state)
+{
+	(void)state;
+	for (uint32_t count = 2; count <= 3; count++)
+		for (uint32_t lost = 0; lost < count; lost++) {
+			const uint32_t all = (1u << count) - 1;
+			const char *names[MOST_DISKS];
+			uint32_t disk = MOST_DISKS, n = 0;
+			uint8_t *old = (uint8_t *)malloc(DISK_BYTES);
+			struct g4_dev *dev;
+			struct disks d;
+			make_disks(&d, count, NULL);
+			format(&d, G4_RAID_1, G4_CHECKSUM_NONE);
+			mount_disks(&d, all);
+			for (uint32_t f = 0; f < 20; f++)
+				assert_int_equal(put(&d, f, 1), 0);
+			unmount_disks(&d);
+			mount_disks(&d, all & ~(1u << lost));
+			for (uint32_t f = 0; f < 20; f++)
+				assert_int_equal(put(&d, f, 2), 0);
+			unmount_disks(&d);
+			/* the stale one */
+			for (n = 0; n < count; n++)
+				names[n] = d.names[n];
+			if (g4_set_rebuild(names, count, true, NULL, &disk, d.message, sizeof(d.message)) < 0)
+				fail_msg("%s", d.message);
+			assert_int_equal(disk, lost);
+			/* and it stands for any other then */
+			mount_disks(&d, all & ~(1u << (lost + 1) % count));
+			expect_files(&d, 20, 2);
+			unmount_disks(&d);
+			expect_clean(&d, all & ~(1u << (lost + 1) % count));
+			assert_int_equal(g4_set_rebuild(names, count, true, NULL, &disk, d.message, sizeof(d.message)),
+					 0);
+			assert_int_equal(disk, (lost + 1) % count);
+			assert_int_equal(g4_set_rebuild(names, count, true, NULL, &disk, d.message, sizeof(d.message)),
+					 -G4_E_INVAL);
+			mount_disks(&d, all);
+			expect_files(&d, 20, 2);
+			assert_int_equal(put(&d, 1, 3), 0);
+			unmount_disks(&d);
+			/* a new one in its place: the old one does not come back */
+			memcpy(old, d.memory[lost], DISK_BYTES);
+			memset(d.memory[lost], 0xa5, DISK_BYTES);
+			n = 0;
+			for (uint32_t k = 0; k < count; k++)
+				if (k != lost)
+					names[n++] = d.names[k];
+			names[n] = d.names[lost];
+			if (g4_set_rebuild(names, count, false, NULL, &disk, d.message, sizeof(d.message)) < 0)
+				fail_msg("%s", d.message);
+			assert_int_equal(disk, lost);
+			mount_disks(&d, all & ~(1u << (lost + 1) % count));
+			assert_int_equal(has(&d, 1, 3), 1);
+			assert_int_equal(has(&d, 2, 2), 1);
+			unmount_disks(&d);
+			memcpy(d.memory[lost], old, DISK_BYTES);
+			assert_int_equal(try_open(&d, all, true, 0, &dev), -G4_E_SB_DISKS);
+			assert_non_null(strstr(d.message, "replaced"));
+			free(old);
+			free_disks(&d);
+		}
+}
+
 static void a_journal_of_which_one_copy_is_rotten_is_replayed(void **state)
 {
 	(void)state;
@@ -790,6 +861,7 @@ int main(void)
 		cmocka_unit_test(a_scrub_mends_a_disk_that_is_rotten_throughout),
 		cmocka_unit_test(what_is_read_is_mended),
 		cmocka_unit_test(a_journal_of_which_one_copy_is_rotten_is_replayed),
+		cmocka_unit_test(a_disk_is_rebuilt_or_replaced),
 		cmocka_unit_test(names_may_have_commas),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
