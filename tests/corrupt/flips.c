@@ -77,7 +77,7 @@ static void must(int code, const char *what)
 
 static uint8_t *bytes_of(const struct file *file)
 {
-	return rig_memory(file->bytes, file->seed);
+	return rig_memory(g4_align_up(file->bytes, G4_PAGE_BYTES), file->seed);
 }
 
 static void make_file(uint32_t index, uint64_t dir, uint32_t size)
