@@ -50,6 +50,8 @@ if(G4_TOOLS)
 	# bench/sums.py's program: of libshredder it takes src/hash
 	add_executable(sums_bench bench/sums.c)
 	target_link_libraries(sums_bench PRIVATE shredder_static ${CMAKE_DL_LIBS})
+	add_executable(similarity_bench bench/similarity.c)
+	target_link_libraries(similarity_bench PRIVATE shredder_static ${CMAKE_DL_LIBS})
 
 	g4_shared_library(shredder shredder_objects "Content-defined chunking at memory speed" include/shredder/shredder.h)
 	g4_sources(shredder_cli_sources shredder/cli/*.c)

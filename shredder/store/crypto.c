@@ -182,11 +182,11 @@ static void blob_associated(enum store_blob_type type, const struct store_id *id
 }
 
 /* Into `to`, which has room for `bytes`; gives what there is. */
-static size_t compress(struct store_codec *codec, const void *data, size_t bytes, uint8_t *method, uint8_t *to)
+static size_t compress(struct store_codec *codec, int level, const void *data, size_t bytes, uint8_t *method,
+		       uint8_t *to)
 {
 	/* room for less than the data: what does not get smaller ends early */
-	const size_t packed =
-		bytes < 2 ? 0 : ZSTD_compressCCtx(compressor(codec), to, bytes - 1, data, bytes, codec->level);
+	const size_t packed = bytes < 2 ? 0 : ZSTD_compressCCtx(compressor(codec), to, bytes - 1, data, bytes, level);
 
 	if (packed != 0 && !ZSTD_isError(packed)) {
 		*method = METHOD_ZSTD;
@@ -230,7 +230,7 @@ void store_blob_seal(const struct store *s, struct store_codec *codec, enum stor
 
 	codec->plain.size = 0;
 	uint8_t *plain = store_buf_reserve(&codec->plain, 1 + bytes);
-	const size_t packed = compress(codec, data, bytes, plain, plain + 1);
+	const size_t packed = compress(codec, codec->level, data, bytes, plain, plain + 1);
 	blob_associated(type, id, associated);
 	uint8_t *to = store_buf_reserve(out, 1 + packed + STORE_SEAL_BYTES);
 	store_seal(s->encrypted ? s->blob_key : NULL, associated, sizeof(associated), plain, 1 + packed, to);
@@ -270,6 +270,12 @@ int store_blob_unseal(const struct store *s, struct store_codec *codec, enum sto
 static const uint8_t group_associated[1] = {3};
 #define GROUP_HEAD_BYTES 5
 
+/* A level less: what blobs have in common saves more than the level does, and takes no time. */
+static int group_level(int level)
+{
+	return level > 1 ? level - 1 : level;
+}
+
 void store_group_seal(const struct store *s, struct store_codec *codec, const void *data, size_t bytes,
 		      struct store_buf *out)
 {
@@ -277,7 +283,7 @@ void store_group_seal(const struct store *s, struct store_codec *codec, const vo
 
 	codec->plain.size = 0;
 	uint8_t *plain = store_buf_reserve(&codec->plain, GROUP_HEAD_BYTES + bytes);
-	const size_t packed = compress(codec, data, bytes, plain, plain + GROUP_HEAD_BYTES);
+	const size_t packed = compress(codec, group_level(codec->level), data, bytes, plain, plain + GROUP_HEAD_BYTES);
 	memcpy(plain + 1, &raw_bytes, sizeof(raw_bytes));
 	uint8_t *to = store_buf_reserve(out, GROUP_HEAD_BYTES + packed + STORE_SEAL_BYTES);
 	store_seal(s->encrypted ? s->blob_key : NULL, group_associated, sizeof(group_associated), plain,
