@@ -46,7 +46,7 @@ fuzz: ## libFuzzer for FUZZ_S seconds (default 300) in all on images, journals, 
 
 bench: all ## compare with other file systems on this machine
 	scripts/install-deps.sh bench
-	bench/run.sh
+	bench/run.sh --sums=blake3,xxh3
 	bench/shredder.py
 	bench/backup.py
 

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Formatting, mounting and cleaning up one file system after the other, for the scripts of bench/, which source this:
-# inprocess, fuse, ext4, xfs, btrfs or passthrough_hp, on $image. In the folder $work are mnt, lower, and while they are
+# inprocess, fuse, ext4, xfs, btrfs or passthrough_hp, and with sums inprocess-ALGORITHM and btrfs-ALGORITHM, on $image. In the folder $work are mnt, lower, and while they are
 # in use loop (a device) and server (a process id); log gets what programs say. gpu4fs is in $build/bin.
 : "${work:=}" "${image:=}" "${build:=}"
 loop_options=(--direct-io=on) # no data is cached twice
@@ -49,7 +49,7 @@ mount_peer() {
 	if [[ -e $work/loop ]]; then loop=$(<"$work/loop"); fi
 	case $1 in
 	fuse) serve "$build/bin/gpu4fs" mount -f "$image" "$work/mnt" ;;
-	btrfs) mount -t btrfs -o nodiscard "$loop" "$work/mnt" ;;
+	btrfs | btrfs-*) mount -t btrfs -o nodiscard "$loop" "$work/mnt" ;;
 	ext4 | xfs) mount -t "$1" "$loop" "$work/mnt" ;;
 	passthrough_hp)
 		mount -t ext4 "$loop" "$work/lower" &&
@@ -74,10 +74,10 @@ unmount_peer() {
 # Formatting must not punch holes into the image file.
 format_peer() {
 	local loop
-	if [[ $1 == inprocess || $1 == fuse ]]; then
-		"$build/bin/gpu4fs" mkfs --force --quiet "$image"
-		return
-	fi
+	case $1 in
+	inprocess | fuse) "$build/bin/gpu4fs" mkfs --force --quiet "$image" && return || return 1 ;;
+	inprocess-*) "$build/bin/gpu4fs" mkfs --force --quiet --checksum="${1#*-}" "$image" && return || return 1 ;;
+	esac
 	loop=$(losetup --find --show "${loop_options[@]}" "$image") || return 1
 	echo "$loop" >"$work/loop"
 	[[ ${#loop_options[@]} -eq 0 || $(losetup --noheadings --output DIO "$loop") -eq 1 ]] ||
@@ -86,6 +86,7 @@ format_peer() {
 	ext4 | passthrough_hp) mkfs.ext4 -q -F -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 "$loop" ;;
 	xfs) mkfs.xfs -q -f -K "$loop" ;;
 	btrfs) mkfs.btrfs -q -f -K "$loop" ;;
+	btrfs-*) mkfs.btrfs -q -f -K --csum "${1#*-}" "$loop" ;;
 	esac
 }
 
@@ -114,12 +115,13 @@ missing() {
 	fuse | passthrough_hp)
 		(exec 3<>/dev/fuse) 2>/dev/null || { echo "/dev/fuse is missing" && return; }
 		;;&
-	ext4 | xfs | btrfs | passthrough_hp)
+	ext4 | xfs | btrfs | btrfs-* | passthrough_hp)
 		losetup --find >/dev/null 2>&1 || { echo "there are no loop devices" && return; }
 		;;&
-	ext4 | xfs | btrfs)
-		[[ -n $(type -P "mkfs.$1") ]] || { echo "mkfs.$1 is missing" && return; }
-		grep -qw "$1" /proc/filesystems || modprobe "$1" 2>/dev/null || echo "this kernel has no $1"
+	ext4 | xfs | btrfs | btrfs-*)
+		local type=${1%%-*}
+		[[ -n $(type -P "mkfs.$type") ]] || { echo "mkfs.$type is missing" && return; }
+		grep -qw "$type" /proc/filesystems || modprobe "$type" 2>/dev/null || echo "this kernel has no $type"
 		;;
 	passthrough_hp)
 		[[ -n $passthrough_hp ]] || echo "it is no installed program; name it in PASSTHROUGH_HP"

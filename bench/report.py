@@ -16,16 +16,25 @@ import sys
 
 from common import bars, commit, machine, number, ratio, times
 
-ENGINES = {"inprocess": "in-process", "fuse": "FUSE"}
-PEERS = ["ext4", "xfs", "btrfs", "passthrough_hp"]
+ENGINES = {"inprocess": "in-process", "fuse": "FUSE", "inprocess-blake3": "in-process, BLAKE3",
+           "inprocess-xxh3": "in-process, XXH3", "inprocess-crc32c": "in-process, CRC-32C"}
+# what sums cost: the same measurements, judged against those without
+COSTS = {"inprocess-blake3": "cost of BLAKE3", "inprocess-xxh3": "cost of XXH3", "inprocess-crc32c": "cost of CRC-32C"}
+PEERS = ["ext4", "xfs", "btrfs", "btrfs-xxhash", "btrfs-blake2", "passthrough_hp"]
+BESIDE = {"in-process, BLAKE3": "btrfs-blake2", "in-process, XXH3": "btrfs"}  # who is to be slower in every row
+SMALL = ["small_write", "small_read"]
 METADATA = ["create", "stat", "lookup", "rename", "unlink"]
 DATA = ["seq_write", "seq_read", "rand_write_4k", "rand_read_4k", "cached_read_4k"]
 LATENCY = ["fsync_p50", "fsync_p99"]
-METRICS = METADATA + DATA + LATENCY
+METRICS = METADATA + DATA + SMALL + LATENCY
 
 
 def target_of(engine, metric):
     """What the project asks for: a ratio to a peer (above 1 is better), an absolute limit, or nothing."""
+    if engine in BESIDE:
+        return {"peer": BESIDE[engine], "ratio": 1.0} if metric != "lookup" else None
+    if engine == "FUSE" and metric in SMALL:
+        return None
     if engine == "FUSE":
         return {"peer": "passthrough_hp", "ratio": 1.5 if metric in METADATA else 1.0}
     if metric == "cached_read_4k":
@@ -39,10 +48,22 @@ def target_of(engine, metric):
     return None
 
 
+def cost_target(key, metric, without, settings):
+    """What sums may cost; `without`: the median without them. Hashing alone is measured by run.sh."""
+    rate = float(settings.get("hash_gb_s_" + key.split("-")[1], 0)) * 1000
+    if metric == "fsync_p50":
+        return {"peer": "inprocess", "ratio": round(1 / 1.1, 3)}
+    if metric == "seq_write" and rate:
+        return {"at_least": round(0.95 / (1 / without + 1 / rate), 1)}
+    return None
+
+
 def reaches(unit, target, ours, peer):
     """True, False, or None when there is nothing to compare with."""
     if target is None:
         return None
+    if "at_least" in target:
+        return ours >= target["at_least"]
     if "at_most" in target:
         return ours <= target["at_most"]
     value = ratio(unit, ours, peer)
@@ -63,42 +84,48 @@ def read_results(folder):
     return results
 
 
+def judge(measured, key, engine, metric, names, target):
+    """A record of `metric` as `key` has it, beside the peers `names`."""
+    unit = measured["unit"]
+    median = {p: statistics.median(v for v, _ in measured[p].values()) for p in [key] + names}
+    cpu = {p: round(statistics.median(c for _, c in measured[p].values()), 3) for p in [key] + names}
+    against = target.get("peer") if target else None
+    each = [reaches(unit, target, value, measured.get(against, {}).get(turn, (None,))[0])
+            for turn, (value, _) in measured[key].items()]
+    return {
+        "bench": "filesystem",
+        "engine": engine,
+        "metric": metric,
+        "unit": unit,
+        "ours": median[key],
+        "peers": {p: median[p] for p in names},
+        "ratios": {p: round(ratio(unit, median[key], median[p]), 4) for p in names},
+        "target": target,
+        "met": reaches(unit, target, median[key], median.get(against)),
+        "rounds_that_met": each.count(True),
+        "cpu_seconds": cpu[key],
+        "peers_cpu_seconds": {p: cpu[p] for p in names},
+        "rounds": {"ours" if p == key else p: [v for v, _ in measured[p].values()] for p in [key] + names},
+    }
+
+
 def collect(folder, settings):
     results = read_results(folder)
-    where, what = machine(), commit()
+    same = {"settings": settings, "machine": machine(), "commit": commit()}
     records = []
     for key, engine in ENGINES.items():
         for metric in METRICS:
             measured = results.get(metric, {})
-            if key not in measured:
-                continue
-            unit = measured["unit"]
-            names = [peer for peer in PEERS if peer in measured]
-            target = target_of(engine, metric)
-            median = {p: statistics.median(v for v, _ in measured[p].values()) for p in [key] + names}
-            cpu = {p: round(statistics.median(c for _, c in measured[p].values()), 3) for p in [key] + names}
-            rounds = {"ours" if p == key else p: [v for v, _ in measured[p].values()] for p in [key] + names}
-            against = target.get("peer") if target else None
-            each = [reaches(unit, target, value, measured.get(against, {}).get(turn, (None,))[0])
-                    for turn, (value, _) in measured[key].items()]
-            records.append({
-                "bench": "filesystem",
-                "engine": engine,
-                "metric": metric,
-                "unit": unit,
-                "ours": median[key],
-                "peers": {p: median[p] for p in names},
-                "ratios": {p: round(ratio(unit, median[key], median[p]), 4) for p in names},
-                "target": target,
-                "met": reaches(unit, target, median[key], median.get(against)),
-                "rounds_that_met": each.count(True),
-                "cpu_seconds": cpu[key],
-                "peers_cpu_seconds": {p: cpu[p] for p in names},
-                "rounds": rounds,
-                "settings": settings,
-                "machine": where,
-                "commit": what,
-            })
+            if key in measured:
+                names = [peer for peer in PEERS if peer in measured]
+                records.append(judge(measured, key, engine, metric, names, target_of(engine, metric)) | same)
+    for key, engine in COSTS.items():
+        for metric in METRICS:
+            measured = results.get(metric, {})
+            if key in measured and "inprocess" in measured:
+                without = statistics.median(v for v, _ in measured["inprocess"].values())
+                target = cost_target(key, metric, without, settings)
+                records.append(judge(measured, key, engine, metric, ["inprocess"], target) | same)
     if not records:
         sys.exit("report.py: no results of gpu4fs")
     return records
@@ -113,6 +140,8 @@ def target_text(record):
         return "-"
     if "at_most" in target:
         return f"<= {target['at_most']} {record['unit']}"
+    if "at_least" in target:
+        return f">= {target['at_least']} {record['unit']}"
     return f"{target['ratio']:.2f}x {target['peer']}"
 
 
@@ -133,36 +162,38 @@ def table(records):
           f"{records[0]['settings'].get('image_mib', '?')} MiB, written in full before.")
     print("Ratios are gpu4fs to the others; above 1 gpu4fs is better. CPU s: user and system time of the workload and")
     print("of a FUSE server; kernel threads (loop devices, write-back) are not counted.")
-    for engine in ENGINES.values():
+    for engine in [*ENGINES.values(), *COSTS.values()]:
         rows = [r for r in records if r["engine"] == engine]
         if not rows:
             continue
-        print(f"\n{'gpu4fs ' + engine:<18}{'':>6}{'gpu4fs':>11}" + "".join(f"{p:>15}" for p in peers) +
+        beside = [p for p in ["inprocess", *PEERS] if any(p in r["peers"] for r in rows)]
+        print(f"\n{'gpu4fs ' + engine:<26}{'gpu4fs':>9}" + "".join(f"{p:>15}" for p in beside) +
               f"{'CPU s':>8}  {'target':<21}result")
         for r in rows:
             print(f"{r['metric']:<18}{r['unit']:>6}{number(r['ours']):>11}" +
-                  "".join(f"{times(r['ratios'].get(p)):>15}" for p in peers) +
+                  "".join(f"{times(r['ratios'].get(p)):>15}" for p in beside) +
                   f"{r['cpu_seconds']:>8.2f}  {target_text(r):<21}{verdict(r)}".rstrip())
         judged = [r for r in rows if r["met"] is not None]
         print(f"{sum(r['met'] for r in judged)} of {len(judged)} targets met")
-    print("\nMeasured" + " " * 16 + "".join(f"{name:>15}" for name in [*ENGINES.values(), *peers]))
+    engines = [e for e in ENGINES.values() if any(r["engine"] == e for r in records)]
+    print("\nMeasured" + " " * 16 + "".join(f"{name:>20}" for name in [*engines, *peers]))
     for metric in METRICS:
         by_engine = {r["engine"]: r for r in records if r["metric"] == metric}
         if not by_engine:
             continue
         any_record = next(iter(by_engine.values()))
-        cells = [by_engine[e]["ours"] if e in by_engine else None for e in ENGINES.values()]
+        cells = [by_engine[e]["ours"] if e in by_engine else None for e in engines]
         cells += [any_record["peers"].get(p) for p in peers]
-        print(f"{metric:<18}{any_record['unit']:>6}" + "".join(f"{'-' if c is None else number(c):>15}" for c in cells))
-    print("\nCPU seconds" + " " * 13 + "".join(f"{name:>15}" for name in [*ENGINES.values(), *peers]))
+        print(f"{metric:<18}{any_record['unit']:>6}" + "".join(f"{'-' if c is None else number(c):>20}" for c in cells))
+    print("\nCPU seconds" + " " * 13 + "".join(f"{name:>20}" for name in [*engines, *peers]))
     for metric in METRICS:
         by_engine = {r["engine"]: r for r in records if r["metric"] == metric}
         if not by_engine or metric == "fsync_p99":  # of the same calls as fsync_p50
             continue
         any_record = next(iter(by_engine.values()))
-        cells = [by_engine[e]["cpu_seconds"] if e in by_engine else None for e in ENGINES.values()]
+        cells = [by_engine[e]["cpu_seconds"] if e in by_engine else None for e in engines]
         cells += [any_record["peers_cpu_seconds"].get(p) for p in peers]
-        print(f"{metric:<24}" + "".join(f"{'-' if c is None else format(c, '.2f'):>15}" for c in cells))
+        print(f"{metric:<24}" + "".join(f"{'-' if c is None else format(c, '.2f'):>20}" for c in cells))
 
 
 # ---------------------------------------------------------------------------------------------------- plot

@@ -16,6 +16,8 @@ usage: bench/run.sh [OPTION]... [-- OPTION-OF-GPU4FS-BENCH]...
   --folder=DIR    where the image lies; it needs that much space [build/bench]
   --build=DIR     where gpu4fs is built [build/release]
   --peers=LIST    of inprocess,fuse,ext4,xfs,btrfs,passthrough_hp [all]
+  --sums=LIST     gpu4fs in-process with sums, too, of blake3,xxh3,crc32c, beside Btrfs with
+                  xxhash and blake2 [none]
   --quick         one round of a small workload, to see that everything runs
   --help          show this
 
@@ -44,7 +46,7 @@ measure() {
 	sync --file-system "$image"
 	format_peer "$peer" >>"$work/log" 2>&1 && mount_peer "$peer" >>"$work/log" 2>&1 || return 1
 	case $peer in
-	inprocess) target=$image ;;
+	inprocess | inprocess-*) target=$image ;;
 	*) options+=("--remount=$root/bench/run.sh remount $peer") ;;
 	esac
 	if [[ $peer == fuse || $peer == passthrough_hp ]]; then
@@ -66,14 +68,14 @@ run_peer() {
 	measure "$1" "$2" && return
 	say "the workload failed on $1; the last lines that were written:"
 	tail -n 10 "$work/log" >&2
-	[[ $1 != inprocess && $1 != fuse ]] || exit 1
+	[[ $1 != inprocess* && $1 != fuse ]] || exit 1
 	failed[$1]=yes
 	release_peer >>"$work/log" 2>&1 || exit 1
 	rm -f "$work/results/$1".*
 }
 
 # ---- the run
-rounds=3 image_mib=4096 folder=build/bench build=build/release
+rounds=3 image_mib=4096 folder=build/bench build=build/release sums=
 wanted=inprocess,fuse,ext4,xfs,btrfs,passthrough_hp
 workload=(--dirs=8 --files=2000 --passes=4 --size=1G --random-ops=16384 --cached-reads=500000 --fsyncs=1000)
 arguments=("$@")
@@ -84,6 +86,7 @@ while [[ $# -gt 0 ]]; do
 	--folder=*) folder=${1#*=} ;;
 	--build=*) build=${1#*=} ;;
 	--peers=*) wanted=${1#*=} ;;
+	--sums=*) sums=${1#*=} ;;
 	--quick)
 		rounds=1 image_mib=1024
 		workload=(--dirs=8 --files=500 --passes=1 --size=128M --random-ops=4096 --cached-reads=50000 --fsyncs=100)
@@ -106,6 +109,10 @@ while [[ $# -gt 0 ]]; do
 done
 if [[ ! $rounds =~ ^[1-9][0-9]*$ || ! $image_mib =~ ^[1-9][0-9]*$ ]]; then
 	say "--rounds and --image-mib take a number"
+	exit 2
+fi
+if [[ -n $sums && ! ,$sums =~ ^(,(blake3|xxh3|crc32c))+$ ]]; then
+	say "--sums takes blake3, xxh3 and crc32c, with commas between them"
 	exit 2
 fi
 if [[ $(id -u) -ne 0 ]]; then
@@ -138,6 +145,20 @@ if [[ $(df --output=avail --block-size=1M "$work" | tail -n 1) -lt $((image_mib 
 fi
 declare -A failed=()
 peers=()
+rates=() # of hashing, one core
+if [[ -n $sums ]]; then
+	wanted+=,inprocess-${sums//,/,inprocess-}
+	[[ ,$wanted, != *,btrfs,* ]] || wanted+=,btrfs-xxhash,btrfs-blake2
+	if [[ -x $build/bin/sums_bench ]]; then
+		while IFS=$'\t' read -r row rate; do
+			case $row in
+			"BLAKE3, memory") rates+=("hash_gb_s_blake3=$rate") ;;
+			"XXH3-128, memory") rates+=("hash_gb_s_xxh3=$rate") ;;
+			"CRC-32C, memory") rates+=("hash_gb_s_crc32c=$rate") ;;
+			esac
+		done < <("$build/bin/sums_bench")
+	fi
+fi
 IFS=, read -ra list <<<"$wanted"
 for peer in "${list[@]}"; do
 	reason=$(missing "$peer")
@@ -158,7 +179,7 @@ for ((round = 1; round <= rounds; round++)); do
 done
 [[ $(stat --format=%b "$image") -ge $allocated ]] || say "warning: somebody punched holes into the image"
 
-bench/report.py collect "$work/results" "image_mib=$image_mib" "workload=${workload[*]-}" >"$work/filesystem.json"
+bench/report.py collect "$work/results" "image_mib=$image_mib" "workload=${workload[*]-}" "${rates[@]}" >"$work/filesystem.json"
 mv "$work/filesystem.json" build/bench/filesystem.json
 bench/report.py plot build/bench/filesystem.json build/bench
 bench/report.py table build/bench/filesystem.json

@@ -15,6 +15,8 @@
 #define MIB (UINT64_C(1) << 20)
 #define CACHED_FILE_BYTES (16 * MIB)
 #define SEQUENTIAL_READS 5u
+#define SMALL_BYTES UINT64_C(9216) /* the median of file systems */
+#define SMALL_PAGES g4_pages_for(SMALL_BYTES)
 #define POOL_BYTES (8 * MIB)
 #define PATH_BYTES 64
 #define STEP 64u	  /* operations between two looks at the clock and the signals */
@@ -422,6 +424,55 @@ static int cached_reads(struct state *state, const char *path)
 	return check(state, state->target->unlink(state->target->context, path), "unlink");
 }
 
+/* Files that are written, or read, whole, in order of their names. */
+static int pass_small(struct state *state, const char *folder, bool writes)
+{
+	const struct g4_bench_target *target = state->target;
+	char path[PATH_BYTES];
+	int rc = 0;
+
+	for (uint32_t i = 0; i < state->options->files && rc == 0; i++) {
+		void *file = NULL;
+		snprintf(path, sizeof(path), "%s/file-%u", folder, i);
+		rc = open_file(state, path, writes ? G4_BENCH_CREATE : 0, &file);
+		if (rc < 0)
+			break;
+		rc = writes ? write_at(state, file, SMALL_BYTES, 0) : read_at(state, file, SMALL_BYTES, 0);
+		rc = close_file(state, file, rc);
+		if (rc == 0 && (i + 1) % STEP == 0)
+			rc = step(state, STEP);
+	}
+	return rc == 0 && writes ? check(state, target->sync(target->context), "sync") : rc;
+}
+
+static int small_files(struct state *state, const char *folder)
+{
+	const struct g4_bench_target *target = state->target;
+	char path[PATH_BYTES];
+	int rc = check(state, target->mkdir(target->context, folder), "mkdir");
+
+	snprintf(path, sizeof(path), "%s/file-0", folder);
+	for (int writes = 1; writes >= 0 && rc == 0; writes--) {
+		double seconds = 0, cpu = 0;
+		if (!writes)
+			rc = check(state, target->drop_caches(target->context, path), "drop caches");
+		if (rc == 0)
+			rc = start(state);
+		if (rc == 0)
+			rc = pass_small(state, folder, writes);
+		if (rc == 0)
+			rc = stop(state, &seconds, &cpu);
+		if (rc == 0)
+			report(state, writes ? "small_write" : "small_read", "ops/s", state->options->files / seconds,
+			       cpu);
+	}
+	for (uint32_t i = 0; i < state->options->files && rc == 0; i++) {
+		snprintf(path, sizeof(path), "%s/file-%u", folder, i);
+		rc = check(state, target->unlink(target->context, path), "unlink");
+	}
+	return rc < 0 ? rc : check(state, target->rmdir(target->context, folder), "rmdir");
+}
+
 static int read_pages(struct state *state, void *file, const uint32_t *order, uint32_t count)
 {
 	double seconds = 0, cpu = 0;
@@ -569,7 +620,7 @@ static uint64_t all_steps(const struct g4_bench_options *options)
 
 	return metadata_steps(&warm) + cached_steps(&warm) + metadata_steps(options) + cached_steps(options) +
 	       options->file_bytes / MIB * (1 + SEQUENTIAL_READS) * STEP + random_count(options) / STEP * STEP * 2 +
-	       (uint64_t)options->fsyncs * STEP;
+	       (uint64_t)options->fsyncs * STEP + options->files / STEP * STEP * UINT64_C(2);
 }
 
 uint64_t g4_bench_space(const struct g4_bench_options *options)
@@ -578,7 +629,7 @@ uint64_t g4_bench_space(const struct g4_bench_options *options)
 
 	/* a new inode and its name take less than 1 KiB anywhere; new pages come before the old ones are free */
 	return options->file_bytes + g4_max64(cached_file_bytes(options), 2 * PAGE * random_count(options)) +
-	       files * 1024 + options->dirs * 8 * PAGE + 2 * MIB;
+	       files * 1024 + options->dirs * 8 * PAGE + options->files * (SMALL_PAGES + 1) * PAGE + 2 * MIB;
 }
 
 bool g4_bench_name(char name[G4_BENCH_NAME_BYTES])
@@ -594,8 +645,9 @@ bool g4_bench_name(char name[G4_BENCH_NAME_BYTES])
 
 static int run_all(struct state *state)
 {
-	int (*const parts[])(struct state *, const char *) = {sequential, cached_reads, random_pages, fsyncs};
-	const char *const paths[] = {"data", "cached", "data", "data"};
+	int (*const parts[])(struct state *, const char *) = {sequential, cached_reads, random_pages, fsyncs,
+							      small_files};
+	const char *const paths[] = {"data", "cached", "data", "data", "small"};
 	int rc = warm_up(state);
 
 	if (rc == 0)

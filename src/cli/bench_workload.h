@@ -19,6 +19,9 @@
  *	rand_write_4k	MB/s  4 KiB overwrites of random pages, each once; the time includes one fsync at the end
  *	fsync_p50, fsync_p99  us  the fsync after a 4 KiB overwrite of a random page
  *
+ *	small_write  ops/s  `files` new files of 9 KiB in one directory, opened, written and closed; the time includes one sync
+ *	small_read   ops/s  the same files opened, read and closed in the same order, caches dropped before
+ *
  * Before the first metric a little of everything runs unreported. Metadata metrics are over several passes, because some
  * servers hold a descriptor for every file, of which there may be 20 000. They do not include a sync; one runs untimed
  * after each of them. Data is random, and every page differs, so that neither compression nor deduplication nor a zero
