@@ -255,7 +255,7 @@ GPU4FS_API int gpu4fs_statfs(gpu4fs *fs, struct gpu4fs_statfs *out);
 struct gpu4fs_health {
 	uint64_t damaged_pages; /* of 4 KiB, met since the file system was made; one that is met again counts again */
 	uint64_t damaged_since_mount; /* of those */
-	uint64_t repaired_pages;      /* put right from another copy: 0 while a file system is on one device */
+	uint64_t repaired_pages;      /* of one copy, written again from the other since the mount; with one copy 0 */
 	uint32_t state;		      /* GPU4FS_STATE_*: after an error that stopped changes GPU4FS_STATE_SHUT_DOWN */
 	uint32_t last_kind; /* GPU4FS_DAMAGE_*: what was met last since the mount, of which the next three are */
 	uint64_t last_ino;

@@ -238,6 +238,7 @@ int gpu4fs_health(gpu4fs *fs, struct gpu4fs_health *out)
 	*out = (struct gpu4fs_health){
 		.damaged_pages = health.damaged_pages,
 		.damaged_since_mount = health.damaged_since_mount,
+		.repaired_pages = health.mended_since_mount,
 		.state = health.flags,
 	};
 	if (last->code == 0)

@@ -319,6 +319,7 @@ G4_FN int g4_job_list(struct g4_fs *fs, struct g4_cmd *cmd)
 	health->last.pages = last->code ? 1 : 0;
 	g4_unlock(&fs->events.lock);
 	health->flags = g4_fs_state(fs);
+	health->mended_since_mount = g4_load64_rlx(&fs->space.mended);
 	g4_lock(&jobs->lock);
 	health->damaged_pages = g4_load64_rlx(&fs->damaged_pages);
 	health->findings_lost = jobs->findings_lost;

@@ -134,6 +134,7 @@ G4_FN uint64_t g4_space_mend(struct g4_wg *wg, struct g4_space *space, struct g4
 			mended += mend_page(wg, space, copy, g4_address_after(address, at),
 					    (uint8_t *)(uintptr_t)good + at, room);
 	g4_scratch_release(wg, mark);
+	g4_add64_rlx(&space->mended, mended);
 	return mended;
 }
 

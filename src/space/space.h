@@ -13,6 +13,7 @@ struct g4_space { /* of the files of this folder; a mount has one in the engine'
 	struct g4_dev *disks[G4_MAX_DISKS];
 	uint32_t disk_count;
 	bool volatile_cache; /* as it was when the space was opened */
+	uint64_t mended;     /* pages of a copy, by g4_space_mend(); atomic */
 };
 
 /* The space on one disk, which stays the caller's. */

@@ -701,12 +701,14 @@ static void a_scrub_mends_a_disk_that_is_rotten_throughout(void **state)
 		assert_true(info.mended > 1000);
 		assert_true(g4_set_disk(dev, 1 - bad, &info));
 		assert_int_equal(info.mended, 0);
+		assert_true(health.mended_since_mount > 1000); /* as the last look at the job said */
 		unmount_fs(&d, dev, true);
 		/* the one that was rotten has everything by itself */
 		expect_clean(&d, 1u << bad);
 		mount_fs(&d, 1u << bad, &dev);
 		expect_all(&d);
 		assert_int_equal(scrub(&d), 0);
+		assert_int_equal(health.mended_since_mount, 0);
 		assert_true(g4_set_disk(dev, bad, &info));
 		assert_true(info.mended > 1000); /* it is remembered */
 		unmount_fs(&d, dev, true);
