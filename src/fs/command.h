@@ -84,8 +84,8 @@ struct g4_health {
 	uint64_t damaged_pages;
 	uint64_t damaged_since_mount;
 	uint64_t mended_since_mount; /* pages of a copy that were not what the other one has */
-	struct g4_finding last; /* of those: what was met last; code 0: nothing */
-	uint32_t flags;		/* those of g4_statfs */
+	struct g4_finding last;	     /* of those: what was met last; code 0: nothing */
+	uint32_t flags;		     /* those of g4_statfs */
 	uint32_t reserved;
 	uint64_t findings_lost; /* that there was no room for */
 	struct g4_job_record jobs[G4_JOBS];
