@@ -169,20 +169,21 @@ static void complete_record(struct scan *scan, uint64_t page, uint64_t pages)
 		      (pages - first) * G4_PAGE_BYTES);
 }
 
-/* The same of the first copy that is whole. */
+/* The same of the first copy that is whole. A copy that can not be read counts only where no other can: a missing one not even then. */
 static int64_t read_record(struct scan *scan, uint64_t page, uint64_t sequence)
 {
 	const uint32_t copies = g4_space_copies(scan->meta->space);
-	int64_t pages = 0, best = -G4_E_NOENT;
+	int64_t pages = -G4_E_NOENT;
 
-	for (scan->copy = 0; scan->copy < copies && pages <= 0; scan->copy++) {
-		pages = read_one_record(scan, page, sequence);
-		best = pages > best ? pages : best;
+	for (scan->copy = 0; scan->copy < copies && pages <= 0 && pages != -G4_E_NOMEM; scan->copy++) {
+		const int64_t one = read_one_record(scan, page, sequence);
+		if (one >= 0 || one == -G4_E_NOMEM || pages == -G4_E_NOENT)
+			pages = one;
 	}
 	scan->copy = 0;
 	if (pages > 0 && copies > 1 && scan->write && sequence > scan->home)
 		complete_record(scan, page, (uint64_t)pages);
-	return best == -G4_E_NOENT ? -G4_E_IO : best;
+	return pages == -G4_E_NOENT ? -G4_E_IO : pages;
 }
 
 static bool home_ok(const struct scan *scan, uint64_t address)
@@ -208,13 +209,13 @@ static int page_arrived(struct scan *scan, const struct data_page *data)
 	const struct g4_address address = g4_address_from(data->address);
 	const uint32_t copies = g4_space_copies(scan->meta->space);
 	uint32_t right = 0, there = 0;
-	int rc = 0;
+	int rc = -G4_E_NOENT;
 
 	for (uint32_t copy = 0; copy < copies; copy++) {
 		const int one =
 			g4_space_read_copy(scan->wg, scan->meta->space, copy, address, scan->buffer, G4_PAGE_BYTES);
 		there += one != -G4_E_NOENT;
-		rc = rc == 0 ? one : rc;
+		rc = one == 0 || rc == -G4_E_NOENT ? one : rc; /* what could not be read counts where nothing could */
 		if (one < 0 || g4_crc32c(0, scan->buffer, G4_PAGE_BYTES) != data->crc32c)
 			continue;
 		right++;
@@ -225,7 +226,7 @@ static int page_arrived(struct scan *scan, const struct data_page *data)
 	}
 	if (right > 0)
 		return right == there;
-	return rc == -G4_E_NOENT ? 0 : rc;
+	return rc == -G4_E_NOENT ? -G4_E_IO : rc;
 }
 
 /* 1: all data pages that the newest record relies on have arrived; 0: not all; or a negative code. */
