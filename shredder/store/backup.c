@@ -195,6 +195,7 @@ static int run(struct backup *op, uint32_t threads, char **paths, size_t count)
 		if ((rc = store_cutter_flush(&workers[i].cutter)) != 0)
 			backup_fail(op, rc);
 	end_measuring(&measuring);
+	backup_free_folders(op); /* that a failure has left open */
 	for (uint32_t i = 0; i <= threads; i++) {
 		store_cutter_close(&workers[i].cutter);
 		store_buf_free(&workers[i].attributes);

@@ -29,8 +29,28 @@ void backup_add_slot(struct backup_folder *folder, const char *name)
 	folder->slots[folder->count++] = (struct backup_slot){.name = store_strdup(name)};
 }
 
-static void free_folder(struct backup_folder *folder)
+struct backup_folder *backup_new_folder(struct backup *op)
 {
+	struct backup_folder *folder = (struct backup_folder *)store_alloc(sizeof(*folder));
+
+	folder->fd = -1;
+	pthread_mutex_lock(&op->tree);
+	folder->next = op->folders;
+	folder->link = &op->folders;
+	if (folder->next != NULL)
+		folder->next->link = &folder->next;
+	op->folders = folder;
+	pthread_mutex_unlock(&op->tree);
+	return folder;
+}
+
+static void free_folder(struct backup *op, struct backup_folder *folder)
+{
+	pthread_mutex_lock(&op->tree);
+	*folder->link = folder->next;
+	if (folder->next != NULL)
+		folder->next->link = folder->link;
+	pthread_mutex_unlock(&op->tree);
 	if (folder->fd >= 0)
 		close(folder->fd);
 	for (size_t i = 0; i < folder->count; i++) {
@@ -42,6 +62,12 @@ static void free_folder(struct backup_folder *folder)
 	store_buf_free(&folder->attributes);
 	store_pieces_free(&folder->pieces);
 	free(folder);
+}
+
+void backup_free_folders(struct backup *op)
+{
+	while (op->folders != NULL)
+		free_folder(op, op->folders);
 }
 
 /* The writer of the folder, with the tree's mutex held, which it gives back for the work: moves entries into pieces. */
@@ -120,14 +146,14 @@ void backup_complete(struct backup_worker *w, struct backup_folder *folder, size
 							  folder->pieces.content_count};
 			op->root_complete = true;
 			pthread_mutex_unlock(&op->tree);
-			free_folder(folder);
+			free_folder(op, folder);
 			break;
 		}
 		folder_entry(op, folder, &own);
 		entry = &own;
 		place = folder->place;
 		struct backup_folder *parent = folder->parent;
-		free_folder(folder);
+		free_folder(op, folder);
 		folder = parent;
 	}
 	store_buf_free(&own);

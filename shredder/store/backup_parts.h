@@ -31,7 +31,8 @@ struct backup_folder {
 	struct backup_slot *slots;
 	size_t count, room, written;
 	bool scanned, writing;
-	struct store_pieces pieces; /* the writer's */
+	struct store_pieces pieces;	    /* the writer's */
+	struct backup_folder *next, **link; /* of all that are open */
 };
 
 #define BACKUP_LINKED_ROWS 65536
@@ -44,7 +45,8 @@ struct backup {
 	struct store_backup_stats *stats;
 
 	pthread_mutex_t tree;
-	struct store_content root; /* once it is complete */
+	struct backup_folder *folders; /* that are open */
+	struct store_content root;     /* once it is complete */
 	struct store_buf root_bytes;
 	bool root_complete;
 	struct backup_linked **linked;
@@ -82,6 +84,10 @@ void backup_note(struct backup *op, enum store_note kind, const struct backup_fo
 void backup_progress(struct backup *op);
 
 /* ---- backup_folder.c */
+/* Zeros and no descriptor, for the caller to fill; freed when it is complete, or with all others that are open at the end of a backup. */
+struct backup_folder *backup_new_folder(struct backup *op);
+/* No worker is at work any more. */
+void backup_free_folders(struct backup *op);
 void backup_add_slot(struct backup_folder *folder, const char *name);
 void backup_sort_slots(struct backup_folder *folder);
 /*

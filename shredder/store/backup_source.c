@@ -435,13 +435,12 @@ int backup_read_other(struct backup_worker *w, struct backup_folder *folder, con
 void backup_read_stdin(struct backup_worker *w)
 {
 	struct backup *op = w->op;
-	struct backup_folder *folder = (struct backup_folder *)store_alloc(sizeof(*folder));
+	struct backup_folder *folder = backup_new_folder(op);
 	struct store_node node;
 	struct stat st = {.st_mode = S_IFREG | 0600, .st_nlink = 1};
 	uint64_t size;
 
 	folder->name = store_strdup("");
-	folder->fd = -1;
 	backup_add_slot(folder, op->options->stdin_name);
 	st.st_uid = geteuid();
 	st.st_gid = getegid();

@@ -118,7 +118,7 @@ static void enter(struct walk *walk, struct backup_folder *parent, size_t place,
 		  struct want *want, const struct store_content *old, bool leave_empty)
 {
 	struct backup *op = walk->w->op;
-	struct backup_folder *folder = (struct backup_folder *)store_alloc(sizeof(*folder));
+	struct backup_folder *folder = backup_new_folder(op);
 
 	folder->parent = parent;
 	folder->place = place;
@@ -281,7 +281,7 @@ static void walk_tree(struct walk *walk)
 		walk->depth--;
 		backup_complete(walk->w, frame->folder, SIZE_MAX, NULL);
 	}
-	for (size_t i = 0; i < walk->depth; i++) /* after a failure; the folders are left to the end of the process */
+	for (size_t i = 0; i < walk->depth; i++) /* after a failure */
 		if (walk->frames[i].has_old)
 			store_dir_close(&walk->frames[i].old);
 	free(walk->frames);
