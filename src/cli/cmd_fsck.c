@@ -15,7 +15,7 @@
 /* Also on few processors: a thread mostly waits for the device. */
 #define THREADS_MIN 8
 
-const char g4_help_fsck[] = "[-n | -p | -y | --repair | --dry-run] [-f] [-v] [--data] [--json] DEVICE\n\n"
+const char g4_help_fsck[] = "[-n | -p | -y | --repair | --dry-run] [-f] [-v] [--data] [--json] DEVICE...\n\n"
 			    "Checks the file system on DEVICE. A journal that was not replayed yet is taken\n"
 			    "into account: the check sees the file system as the next mount will.\n\n"
 			    "  -n              change nothing (the default)\n"

@@ -18,7 +18,7 @@
 #include "fuse/ioctl.h"
 #include "space/set_host.h"
 
-const char g4_help_info[] = "[--json | --udev] DEVICE|DIRECTORY\n\n"
+const char g4_help_info[] = "[--json | --udev] DEVICE...|DIRECTORY\n\n"
 			    "Shows the superblock of the file system on DEVICE or mounted at DIRECTORY, and what\n"
 			    "runs a mounted one.\n\n"
 			    "      --json  print one JSON object\n"

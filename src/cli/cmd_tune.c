@@ -12,7 +12,7 @@
 #include "fuse/fuse.h"
 #include "space/set_host.h"
 
-const char g4_help_tune[] = "[-L LABEL] [-U UUID|random] DEVICE\n\n"
+const char g4_help_tune[] = "[-L LABEL] [-U UUID|random] DEVICE...\n\n"
 			    "Changes the label or the UUID of a file system that is not mounted.\n\n"
 			    "  -L, --label LABEL  at most 63 bytes; \"\" for none\n"
 			    "  -U, --uuid UUID    a UUID, or 'random'; versions before this one refuse an image\n"

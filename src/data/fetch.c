@@ -171,7 +171,8 @@ G4_FN static int survey_each(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 		uint8_t *here = to + k * G4_PAGE_BYTES;
 		uint64_t one_bad, without;
 		int one = survey_copy(wg, fs, inode, page + k, copy, at, here, 1, &one_bad, &without);
-		if (one == -G4_E_IO && g4_space_read(wg, &fs->space, at, here, G4_PAGE_BYTES) == 0 &&
+		/* what was unreadable for a moment may be the only good one: it is not written over by what is wrong */
+		if (one == -G4_E_IO && g4_fetch_page(wg, fs, inode, page + k, at, here) == 0 &&
 		    g4_space_mend(wg, &fs->space, at, here, G4_PAGE_BYTES) != 0)
 			one = survey_copy(wg, fs, inode, page + k, copy, at, here, 1, &one_bad, &without);
 		*bad |= (one_bad & 1) << k;

@@ -440,6 +440,9 @@ G4_FN static int shift(struct g4_wg *wg, struct g4_fs *fs, struct shift *s, bool
 		if (!up || close_gap(wg, fs, s, inode->disk.size) < 0)
 			(void)leave_gap(wg, fs, s); /* rc tells more */
 	}
+	/* a file that is used with its gap would lose what is written there: recovery closes it */
+	if (rc < 0 && (inode->disk.flags & G4_INODE_GAP))
+		g4_fs_error(fs, rc);
 	g4_alloc_unreserve(&fs->alloc, inode->map_reservation);
 	inode->map_reservation = 0;
 	g4_set_size(inode, inode->disk.size);

@@ -322,6 +322,14 @@ int g4_fsck_repair_device(struct g4_fsck *fsck, struct g4_image *image, const ch
 	fsck->repairing = true;
 	if (!options->dry_run)
 		status = g4_set_open_one(name, &claim, &fsck->target, message, bytes);
+	/* It reads one copy of a page: what is whole in the other would be given up, and both written over. */
+	if (status == 0 && fsck->target != NULL && g4_dev_props(fsck->target)->copies > 1) {
+		snprintf(
+			message, bytes,
+			"%s: two copies of everything are not repaired yet: a mount and a scrub mend one from the other",
+			name);
+		status = -G4_E_NOTSUP;
+	}
 	if (status == 0)
 		status = repair_claimed(fsck, image, name, options, journal, message, bytes);
 	g4_dev_close(fsck->target);

@@ -169,6 +169,8 @@ G4_FN static bool chunk_is_possible(const struct g4_chunk *chunk, const uint64_t
 	if (chunk->columns == 0 || chunk->columns > G4_CHUNK_PLACES || chunk->copies == 0 || chunk->copies > 2 ||
 	    places > G4_CHUNK_PLACES || chunk->reserved != 0)
 		return false;
+	if (chunk->columns > 1 && chunk->copies > 1) /* no stripes of copies: a disk is rebuilt a column at a time */
+		return false;
 	if (chunk->place_bytes == 0 || chunk->place_bytes % G4_CHUNK_UNIT != 0 || chunk->place_bytes >> 56 != 0 ||
 	    chunk->bytes != chunk->columns * chunk->place_bytes)
 		return false;

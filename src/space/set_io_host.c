@@ -139,7 +139,9 @@ static int add_piece(const struct g4_set *set, struct work *work, const struct g
 	if (wanted && one >= piece->copies)
 		return -G4_E_INVAL;
 	for (uint32_t c = 0; c < piece->copies; c++) {
-		if ((one != NO_COPY && c != one) || !is_active(set, piece->disks[c]))
+		/* the one that was chosen is not asked again: dropped meanwhile, it fails, and another one is read */
+		if (one != NO_COPY ? c != one || (wanted && !is_active(set, piece->disks[c])) :
+				     !is_active(set, piece->disks[c]))
 			continue;
 		struct child *child = add_child(work, io, piece->disks[c], piece->offsets[c], address, number);
 		child->io.iov = iovs;
@@ -342,7 +344,7 @@ static int settle(struct g4_wg *wg, struct g4_set *set, const struct g4_io *pare
 		if (child->io.result == 0)
 			continue;
 		rc = child->io.result;
-		if (rc == -G4_E_IO && drops)
+		if ((rc == -G4_E_IO || rc == -G4_E_DEV_READONLY) && drops) /* disks that fail become read-only */
 			rc = g4_set_drop(wg, set, child->disk);
 	}
 	return rc;
@@ -363,6 +365,9 @@ static void finish(struct g4_wg *wg, struct g4_set *set, struct g4_io *io)
 	} else {
 		const int settled = settle(wg, set, io, work);
 		rc = rc == 0 ? settled : rc;
+		/* also by another request, which has left a disk out that this one did not write to any more */
+		if (rc == 0 && io->op != G4_IO_DISCARD && g4_load32_acq(&set->unrecorded))
+			rc = g4_set_record_missing(wg, set);
 	}
 	if (rc == 0 && io->op == G4_IO_WRITE && (io->flags & G4_IO_COPY_MASK))
 		for (uint32_t k = 0; k < work->count; k++)

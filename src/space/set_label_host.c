@@ -181,11 +181,16 @@ static int drop(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
 		return 0;
 	if (!set->has_super || !g4_set_is_whole(set, disk))
 		return -G4_E_IO;
+	/* before others leave the disk out: they wait until the rest says so (finish() in set_io_host.c) */
+	g4_store32_rel(&set->unrecorded, 1);
 	g4_store32_rel(&set->disks[disk].state, G4_DISK_DROPPED);
 	set->super->disk_since[disk] = ++set->super->set_generation;
 	g4_log(G4_LOG_ERROR, "%s: disk %u, %s, failed and is no longer used; everything is on the other disks",
 	       set->disks[disk].name, disk, g4_uuid_format(set->super->disk_uuids[disk], uuid));
-	return write_states(wg, set);
+	const int rc = write_states(wg, set);
+	if (rc == 0)
+		g4_store32_rel(&set->unrecorded, 0);
+	return rc;
 }
 
 int g4_set_drop(struct g4_wg *wg, struct g4_set *set, uint32_t disk)

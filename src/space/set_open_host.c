@@ -287,6 +287,8 @@ static int read_chunks(const struct opening *o, struct g4_set *set, struct g4_de
 			rc = g4_block_verify(page, G4_BLOCK_CHUNKS, g4_address_from(address), g4_superblock_tag(sb));
 		if (rc == 0 && (page->first != first || page->count != count))
 			rc = -G4_E_SB_GEOMETRY;
+		for (uint32_t n = 0; rc == 0 && n < count; n++)
+			rc = page->chunks[n].copies == sb->copies ? 0 : -G4_E_SB_GEOMETRY;
 		if (rc < 0)
 			return rc;
 		memcpy(&set->chunks[first], page->chunks, count * sizeof(struct g4_chunk));

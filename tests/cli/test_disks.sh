@@ -21,6 +21,11 @@ exits 0 "... and be checked" "$gpu4fs" fsck b
 exits 8 "... but not be repaired" "$gpu4fs" fsck -y b
 says "... for a device is missing, by its UUID" "$(value "d['disks'][0]['uuid']" a b)"
 one_sentence "... in one sentence"
+exits 8 "two copies are not repaired by what looks at one" "$gpu4fs" fsck -y a b
+says "... which a mount and a scrub do" "scrub"
+one_sentence "... in one sentence"
+exits 1 "a GPU's engine refuses several devices" "$gpu4fs" serve -s socket -o engine=cuda a b
+says "... and says why" "several disks"
 exits 0 "a label" "$gpu4fs" tune -L both a b
 equals "... is on each" "both both" "$(value "d['label']" a) $(value "d['label']" b)"
 exits 1 "a size can not be changed" "$gpu4fs" resize a,b 40M
