@@ -49,7 +49,7 @@ int store_index_put(struct store *s, uint64_t packs, const struct store_buf *rec
 /* Writes index files of all packs for which keep() is true, and gives their names. */
 int store_index_rewrite(struct store *s, const bool *keep, struct store_id **names, size_t *count);
 
-/* Every blob of an index that was loaded, and what it takes: of a group in proportion. */
+/* Every blob of an index that was loaded, and what it takes: of a group in proportion, rounded down, so 0 of a small one. */
 typedef void store_share_fn(void *user, uint32_t number, const struct store_entry *entry, uint64_t stored);
 int store_index_shares(struct store *s, store_share_fn *each, void *user);
 

@@ -92,7 +92,8 @@ void store_policy_apply(const struct store_policy *policy, const struct store_sn
 
 struct pack_use {
 	uint32_t pack;
-	uint64_t used, unused;
+	uint64_t used_blobs;   /* these decide: a small blob's share of its group is 0 bytes */
+	uint64_t used, unused; /* bytes */
 };
 
 static void no_problem(void *user, const char *sentence)
@@ -256,6 +257,7 @@ static void count_blob(void *user, uint32_t number, const struct store_entry *en
 	const struct choosing *c = (const struct choosing *)user;
 
 	if (c->marks->used[number]) {
+		c->use[entry->pack].used_blobs++;
 		c->use[entry->pack].used += stored;
 		c->result->used_blobs++;
 		c->result->used_bytes += stored;
@@ -281,14 +283,14 @@ static int choose(struct store *s, const struct store_marks *marks, uint32_t pac
 	allowed = max_unused * (double)result->used_bytes;
 	result->left_unused_bytes = 0;
 	for (uint32_t i = 0; i < packs; i++)
-		if (use[i].used > 0)
+		if (use[i].used_blobs > 0)
 			result->left_unused_bytes += use[i].unused;
 	qsort(use, packs, sizeof(*use), by_waste);
 	for (uint32_t i = 0; i < packs; i++) {
 		const struct store_pack pack = store_pack_at(s, use[i].pack);
 
-		keep[use[i].pack] = use[i].used > 0;
-		if (use[i].used == 0) {
+		keep[use[i].pack] = use[i].used_blobs > 0;
+		if (use[i].used_blobs == 0) {
 			result->removed_packs++;
 			result->removed_bytes += pack.bytes;
 		} else if (use[i].unused > 0 && (double)result->left_unused_bytes > allowed) {

@@ -62,6 +62,27 @@ for format in 1 2; do
 	equals "... is gone" "0" "$(python3 -c 'import json, sys; print(json.load(sys.stdin)["unused_blobs"])' <.out)"
 done
 
+# ---- a blob so small that its share of a group is less than a byte
+mkdir -p small
+echo 1 >small/VERSION
+logs() { # logs SEED: which compress well
+	local i
+	for i in {1..20}; do yes "line $1 of log $i" | head -c 50000 >"small/log$i"; done
+}
+for format in 1 2; do
+	repo=small$format
+	logs first
+	exits 0 "format $format, logs and a file of two bytes" "$shredder" init -r "$repo" --format "$format"
+	exits 0 "... a backup" "$shredder" backup -r "$repo" small
+	logs second
+	exits 0 "... all logs are others" "$shredder" backup -r "$repo" small
+	exits 0 "... the first snapshot goes" "$shredder" forget -r "$repo" --keep-last 1 --prune
+	exits 0 "... check" "$shredder" check -r "$repo" --read-data
+	rm -rf out
+	exits 0 "... restore" "$shredder" restore -r "$repo" "latest:$work/small" --target out
+	equals "... as it was" "" "$(diff -r small out 2>&1 | head -n 3)"
+done
+
 # ---- copies from one to the other, with the same cuts and with others
 for format in 1 2; do
 	other=$((3 - format))
