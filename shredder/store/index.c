@@ -129,7 +129,7 @@ uint32_t store_index_pack(struct store *s, const struct store_id *name, uint64_t
 			x->packs_room = x->packs_room == 0 ? 64 : 2 * x->packs_room;
 			x->packs = (struct store_pack *)store_realloc(x->packs, x->packs_room * sizeof(*x->packs));
 		}
-		x->packs[x->packs_count++] = (struct store_pack){*name, bytes};
+		x->packs[x->packs_count++] = (struct store_pack){.name = *name, .bytes = bytes};
 		x->rows[row] = x->packs_count;
 		if (2 * x->packs_count > x->rows_count) {
 			grow_rows(x);
@@ -139,6 +139,13 @@ uint32_t store_index_pack(struct store *s, const struct store_id *name, uint64_t
 	const uint32_t number = x->rows[row] - 1;
 	pthread_mutex_unlock(&x->mutex);
 	return number;
+}
+
+void store_index_written(struct store *s, uint32_t number)
+{
+	pthread_mutex_lock(&s->index->mutex);
+	s->index->packs[number].written = true;
+	pthread_mutex_unlock(&s->index->mutex);
 }
 
 /* ---------------------------------------------------------------------------------------------------- index files */

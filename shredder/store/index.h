@@ -15,6 +15,7 @@
 struct store_pack {
 	struct store_id name;
 	uint64_t bytes;
+	bool written; /* since the index was loaded, even where the index had a pack of the same bytes already */
 };
 
 /* Reads all index files. damaged == NULL: the first one that cannot be read is an error; else they are counted and told. */
@@ -39,6 +40,8 @@ int store_index_add(struct store *s, const struct store_id *name, uint64_t bytes
 
 /* The number of a pack, which it gets if it has none. */
 uint32_t store_index_pack(struct store *s, const struct store_id *name, uint64_t bytes);
+/* This pack was written just now. */
+void store_index_written(struct store *s, uint32_t number);
 /* A blob that was claimed is stored now. */
 void store_index_place(struct store *s, uint32_t number, const struct store_header_entry *from, uint32_t pack);
 /* Records of an index file are collected up to this size, about. */

@@ -117,6 +117,7 @@ static int end_pack(struct store_packer *p, struct pack *pack)
 	if (rc != 0)
 		return rc;
 	const uint32_t number = store_index_pack(p->s, &name, pack->bytes);
+	store_index_written(p->s, number);
 	store_header_open(&header, &in, p->s->version);
 	for (uint32_t i = 0; i < pack->count && store_header_next(&header, &from); i++)
 		store_index_place(p->s, pack->numbers[i], &from, number);

@@ -305,7 +305,10 @@ static int choose(struct store *s, const struct store_marks *marks, uint32_t pac
 	return rc;
 }
 
-/* The new index, then away with the old one, then with the packs that it does not name. */
+/*
+ * The new index, then away with the old one, then with the packs that it does not name. A pack that was written now may have an old number:
+ * without encryption a prune that was cut off and is run again makes the same bytes.
+ */
 static int replace(struct store *s, const bool *keep, uint32_t packs, const struct store_listed *old_packs,
 		   size_t old_count)
 {
@@ -317,9 +320,11 @@ static int replace(struct store *s, const bool *keep, uint32_t packs, const stru
 	int rc = store_list_all(s->backend, STORE_INDEX, &old_index, &old_index_count);
 
 	for (uint32_t i = 0; i < all; i++) {
-		stays[i] = i >= packs || keep[i];
+		const struct store_pack pack = store_pack_at(s, i);
+
+		stays[i] = i >= packs || keep[i] || pack.written;
 		if (stays[i])
-			pack_names[pack_count++] = store_pack_at(s, i).name;
+			pack_names[pack_count++] = pack.name;
 	}
 	if (rc == 0)
 		rc = store_index_rewrite(s, stays, &names, &names_count);
