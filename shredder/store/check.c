@@ -17,6 +17,9 @@
 #include "store/marks.h"
 #include "store/pack_parity.h"
 
+/* Of what a disk can read, or not. */
+#define SECTOR_BYTES 4096u
+
 struct check {
 	struct store *s;
 	const struct store_check_options *options;
@@ -204,19 +207,45 @@ static void check_all_packs(struct check *c)
 	free(others);
 }
 
-/* One that is not what its name says, and has parity enough. */
-static int mend_pack(struct check *c, const struct store_id *name, struct store_buf *whole)
+/* What can be read of a pack that cannot be read as a whole, zeros for the rest. Nothing when that is nothing. */
+static void read_around(const struct check *c, const struct store_listed *pack, struct store_buf *whole)
 {
+	bool any = false;
+
+	whole->size = 0;
+	if (pack->bytes < STORE_PREFIX_BYTES || pack->bytes > STORE_PACK_MAX)
+		return;
+	uint8_t *to = store_buf_reserve(whole, pack->bytes);
+	for (uint64_t at = 0; at < pack->bytes; at += SECTOR_BYTES) {
+		const size_t bytes = (size_t)g4_min64(SECTOR_BYTES, pack->bytes - at);
+
+		if (c->s->backend->ops->get(c->s->backend, STORE_PACK, &pack->name, at, to + at, bytes) == 0)
+			any = true;
+		else
+			memset(to + at, 0, bytes);
+	}
+	whole->size = any ? pack->bytes : 0;
+}
+
+/* One that is not what its name says, or cannot be read, and has parity enough. */
+static int mend_pack(struct check *c, const struct store_listed *pack, struct store_buf *whole)
+{
+	const struct store_id *name = &pack->name;
 	struct store *s = c->s;
 	char hex[STORE_HEX_BYTES], text[STORE_TEXT_BYTES];
 	int rc = store_raw_get(s->backend, STORE_PACK, name, whole);
 
+	/* elsewhere it is the connection that fails, and does so for all packs */
+	const bool unreadable = rc == STORE_E_IO && s->backend->ops->replace != NULL;
+	snprintf(text, sizeof(text), "%s", rc == 0 ? "" : store_message());
+	if (unreadable)
+		read_around(c, pack, whole);
 	atomic_fetch_add(&c->bytes, whole->size);
-	if (rc != STORE_E_DAMAGED && rc != STORE_E_VERSION)
+	if (rc != STORE_E_DAMAGED && rc != STORE_E_VERSION && !unreadable)
 		return rc;
 	if (whole->size == 0 || !store_parity_mend(whole->data, whole->size, name)) {
 		if (!c->options->read_data) /* which tells more */
-			problem(c, store_message());
+			problem(c, text);
 		return 0;
 	}
 	if (s->backend->ops->replace == NULL) {
@@ -245,20 +274,24 @@ static int mend_packs(struct check *c)
 	int rc = store_list_all(c->s->backend, STORE_PACK, &packs, &count);
 
 	for (size_t i = 0; i < count && rc == 0; i++)
-		rc = mend_pack(c, &packs[i].name, &whole);
+		rc = mend_pack(c, &packs[i], &whole);
 	store_buf_free(&whole);
 	free(packs);
 	return rc;
 }
 
-/* A new index from the headers of all packs; the old one goes when the new one is there. */
+/*
+ * A new index from the headers of all packs; the old one goes when the new one is there. When a pack could not be read, which may pass, of the
+ * old one goes only what is damaged: the rest may be all that names that pack's blobs.
+ */
 static int rebuild(struct check *c)
 {
 	struct store *s = c->s;
 	struct store_listed *packs, *old = NULL;
 	size_t count, old_count = 0, names_count;
-	struct store_buf header = {0};
+	struct store_buf header = {0}, body = {0};
 	struct store_id *names = NULL;
+	bool unread = false;
 	int rc = store_list_all(s->backend, STORE_PACK, &packs, &count);
 
 	if (rc == 0)
@@ -268,7 +301,8 @@ static int rebuild(struct check *c)
 		rc = store_pack_header_get(s, &packs[i].name, packs[i].bytes, &header);
 		if (rc == 0)
 			rc = store_index_add(s, &packs[i].name, packs[i].bytes, &header);
-		else if (rc == STORE_E_DAMAGED) {
+		else if (rc == STORE_E_DAMAGED || (rc == STORE_E_IO && s->backend->ops->replace != NULL)) {
+			unread = unread || rc == STORE_E_IO;
 			problem_format(c, "%s; its blobs are left out of the new index", store_message());
 			rc = 0;
 		}
@@ -285,10 +319,13 @@ static int rebuild(struct check *c)
 
 		for (size_t k = 0; k < names_count; k++)
 			again = again || store_id_equal(&old[i].name, &names[k]);
+		if (!again && unread)
+			again = store_file_get(s, STORE_INDEX, &old[i].name, &body) != STORE_E_DAMAGED;
 		if (!again)
 			rc = s->backend->ops->remove(s->backend, STORE_INDEX, &old[i].name);
 	}
 	store_buf_free(&header);
+	store_buf_free(&body);
 	free(names);
 	free(packs);
 	free(old);

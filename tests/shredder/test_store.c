@@ -1114,6 +1114,118 @@ static void cleaning_leaves_what_is_being_written(void **state)
 	store_close(s);
 }
 
+/* ------------------------------------------------------------------------------------------- a disk that cannot read */
+
+static struct store_id bad_pack;
+static uint64_t bad_begin, bad_end; /* of its bytes none can be read; until it is written again */
+static bool bad_replaced;
+
+static int get_around(struct store_backend *b, enum store_kind kind, const struct store_id *name, uint64_t offset,
+		      void *to, size_t bytes)
+{
+	if (kind == STORE_PACK && store_id_equal(name, &bad_pack) && offset < bad_end && offset + bytes > bad_begin)
+		return store_fail(STORE_E_IO, "cannot read from %llu on", (unsigned long long)offset);
+	return real_ops->get(b, kind, name, offset, to, bytes);
+}
+
+static int replace_bad(struct store_backend *b, enum store_kind kind, const struct store_id *name, const void *data,
+		       size_t bytes)
+{
+	if (kind == STORE_PACK && store_id_equal(name, &bad_pack)) {
+		bad_begin = bad_end = 0;
+		bad_replaced = true;
+	}
+	return real_ops->replace(b, kind, name, data, bytes);
+}
+
+static void count_problem(void *user, const char *sentence)
+{
+	(void)sentence;
+	++*(unsigned int *)user;
+}
+
+static size_t index_files(struct store *s)
+{
+	struct store_listed *names;
+	size_t count;
+
+	assert_int_equal(store_list_all(s->backend, STORE_INDEX, &names, &count), 0);
+	free(names);
+	return count;
+}
+
+/* With parity a sector that cannot be read is mended as a damaged one is; more than parity makes good is told, and the rest goes on. */
+static void what_cannot_be_read_is_mended(void **state)
+{
+	const struct store_form form = {.version = STORE_VERSION, .parity = 1};
+	static struct store_backend_ops hooked;
+	char tree[96], name[128], repository[96];
+	const char *paths[] = {tree};
+	const struct store_backup_options backup = {
+		.paths = paths, .paths_count = 1, .host = "here", .level = 1, .threads = 1, .note = ignore_note};
+	unsigned int problems = 0, mended = 0;
+	struct store_check_options check = {
+		.problem = count_problem, .user = &problems, .threads = 1, .repair = true, .read_data = true};
+	struct store_check_result result;
+	struct store_backup_stats stats;
+	struct store_snapshot snapshot;
+	struct store_listed *packs;
+	struct store *s;
+	size_t count;
+
+	(void)state;
+	snprintf(repository, sizeof(repository), "%s/sectors", folder);
+	snprintf(tree, sizeof(tree), "%s/sectors.tree", folder);
+	assert_int_equal(mkdir(tree, 0700), 0);
+	snprintf(name, sizeof(name), "%s/file", tree);
+	write_bytes(name, 5000000, 5000000);
+	assert_int_equal(store_create_as(&(struct store_place){.path = repository}, NULL, NULL, &form, &s), 0);
+	assert_int_equal(store_index_load(s, NULL, NULL, NULL), 0);
+	assert_int_equal(store_backup(s, &backup, &snapshot, &stats), 0);
+	store_snapshot_free(&snapshot);
+	real_ops = s->backend->ops;
+	hooked = *real_ops;
+	hooked.get = get_around;
+	hooked.replace = replace_bad;
+	s->backend->ops = &hooked;
+	assert_int_equal(store_list_all(s->backend, STORE_PACK, &packs, &count), 0);
+	for (size_t i = 0; i < count; i++) {
+		/* the beginning, the inside, the end */
+		const uint64_t sectors[] = {0, 3 * 4096, (packs[i].bytes - 1) / 4096 * 4096};
+
+		for (size_t k = 0; k < 3 && packs[i].bytes > 1000000; k++) {
+			bad_pack = packs[i].name;
+			bad_begin = sectors[k];
+			bad_end = bad_begin + 4096;
+			bad_replaced = false;
+			assert_int_equal(store_check(s, &check, &result), 0);
+			assert_int_equal(result.problems, 0);
+			assert_int_equal(result.mended, 1);
+			assert_true(bad_replaced);
+			mended++;
+		}
+	}
+	assert_true(mended > 0);
+	for (size_t i = 0; i < count; i++) { /* all of a pack */
+		bad_pack = packs[i].name;
+		bad_begin = 0;
+		bad_end = packs[i].bytes;
+		problems = 0;
+		assert_int_equal(store_check(s, &check, &result), 0);
+		assert_int_equal(result.mended, 0);
+		assert_true(problems > 0);
+	}
+	/* reading may work again: the old index still names those packs */
+	bad_end = 0;
+	assert_true(index_files(s) > 0);
+	check.repair = false;
+	assert_int_equal(store_check(s, &check, &result), 0);
+	assert_int_equal(result.problems, 0);
+	free(packs);
+	s->backend->ops = real_ops;
+	store_close(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1139,6 +1251,7 @@ int main(void)
 		cmocka_unit_test(a_large_file_goes_on_where_it_was_cut_off),
 		cmocka_unit_test(notes_that_do_not_fit_count_for_nothing),
 		cmocka_unit_test(cleaning_leaves_what_is_being_written),
+		cmocka_unit_test(what_cannot_be_read_is_mended),
 	};
 
 	return cmocka_run_group_tests_name("store", tests, make_folder, remove_folder);
