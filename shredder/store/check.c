@@ -301,7 +301,8 @@ static int rebuild(struct check *c)
 		rc = store_pack_header_get(s, &packs[i].name, packs[i].bytes, &header);
 		if (rc == 0)
 			rc = store_index_add(s, &packs[i].name, packs[i].bytes, &header);
-		else if (rc == STORE_E_DAMAGED || (rc == STORE_E_IO && s->backend->ops->replace != NULL)) {
+		else if (rc == STORE_E_DAMAGED || rc == STORE_E_VERSION ||
+			 (rc == STORE_E_IO && s->backend->ops->replace != NULL)) {
 			unread = unread || rc == STORE_E_IO;
 			problem_format(c, "%s; its blobs are left out of the new index", store_message());
 			rc = 0;

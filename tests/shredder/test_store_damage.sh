@@ -137,6 +137,13 @@ exits 0 "check --repair of a damaged index" "$shredder" check --repair
 exits 0 "... after which all is well" "$shredder" check --read-data
 restored "... and everything is there"
 
+again
+rm repo/index/*
+poke "$tree_pack" 10 0300
+exits 1 "check --repair where a pack claims to be of a newer version" "$shredder" check --repair
+says "... tells it" "format version 3.*; its blobs are left out"
+equals "... and makes an index of the others" 1 "$(find repo/index -type f | wc -l)"
+
 # ---- a newer version
 for kind in config 'keys/*' 'snapshots/*' 'index/*'; do
 	again
