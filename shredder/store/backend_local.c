@@ -101,19 +101,21 @@ static int local_create(struct store_backend *b)
 	return rc;
 }
 
-static int write_all(int fd, const uint8_t *data, size_t bytes)
+/* How many bytes were written; fewer: errno says why. */
+static size_t write_all(int fd, const uint8_t *data, size_t bytes)
 {
-	while (bytes > 0) {
-		const ssize_t done = write(fd, data, bytes);
+	size_t written = 0;
+
+	while (written < bytes) {
+		const ssize_t done = write(fd, data + written, bytes - written);
 
 		if (done < 0 && errno == EINTR)
 			continue;
 		if (done <= 0)
-			return -1;
-		data += done;
-		bytes -= (size_t)done;
+			break;
+		written += (size_t)done;
 	}
-	return 0;
+	return written;
 }
 
 static int sync_folder(const struct local *l, const char *path)
@@ -217,19 +219,17 @@ static int local_add(struct store_backend *b, struct store_incoming *in, const v
 {
 	const uint8_t *from = (const uint8_t *)data;
 	const bool aligned = (uintptr_t)from % STORE_ALIGN_BYTES == 0;
-	size_t blocks = in->direct && aligned ? bytes - bytes % STORE_ALIGN_BYTES : 0;
+	const size_t blocks = in->direct && aligned ? bytes - bytes % STORE_ALIGN_BYTES : 0;
+	const size_t written = write_all(in->fd, from, blocks);
 
-	if (blocks > 0 && write_all(in->fd, from, blocks) != 0) {
-		if (errno != EINVAL || lseek(in->fd, 0, SEEK_CUR) % STORE_ALIGN_BYTES != 0)
-			return fail_errno(STORE_E_IO, (struct local *)b, "cannot write", in->path);
-		blocks = 0; /* it wants larger blocks */
-	}
-	if (blocks == bytes)
+	if (written < blocks && errno != EINVAL) /* which says: it wants larger blocks */
+		return fail_errno(STORE_E_IO, (struct local *)b, "cannot write", in->path);
+	if (written == bytes)
 		return 0;
 	if (in->direct && !set_direct(in->fd, false))
 		return fail_errno(STORE_E_IO, (struct local *)b, "cannot write", in->path);
 	in->direct = false;
-	return write_all(in->fd, from + blocks, bytes - blocks) == 0 ?
+	return write_all(in->fd, from + written, bytes - written) == bytes - written ?
 		       0 :
 		       fail_errno(STORE_E_IO, (struct local *)b, "cannot write", in->path);
 }
