@@ -6,7 +6,10 @@
 #include "store/backend.h"
 #include "store/blob.h"
 
-/* Groups that are held: more than directories have at a time on the way down, and threads. */
+/*
+ * Groups that are held, up to 4 MiB each: more than one way down through directories has at a time. A thread uses one, while it fills it or
+ * copies out of it; of more threads than this some wait.
+ */
 #define HELD 8
 
 struct held {
