@@ -165,7 +165,11 @@ target_include_directories(crash_explorer PRIVATE tests tests/crash)
 target_link_libraries(crash_explorer PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
 target_link_options(crash_explorer PRIVATE "LINKER:--wrap=clock_gettime,--wrap=getrandom")
 set_target_properties(crash_explorer PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
-add_test(NAME crash.explorer COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --keep .
+set(explorer_options)
+if(G4_SANITIZE MATCHES thread) # the states are those of the other builds; each workload runs the threads that are looked at
+	set(explorer_options --sample 400)
+endif()
+add_test(NAME crash.explorer COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> ${explorer_options} --keep .
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
 # The same of an engine behind an I/O agent, as the CUDA engine is: requests overlap, long ones are cut.
 add_test(NAME crash.explorer.remote
