@@ -824,7 +824,8 @@ static void a_short_direct_write_goes_on(void **state)
 {
 	const size_t bytes = 5 * STORE_ALIGN_BYTES + 100;
 	struct store *s = make_repository();
-	uint8_t *data = (uint8_t *)store_alloc_aligned(STORE_ALIGN_BYTES, bytes), *found = (uint8_t *)calloc(1, bytes);
+	uint8_t *data = (uint8_t *)store_alloc_aligned(STORE_ALIGN_BYTES, 6 * STORE_ALIGN_BYTES);
+	uint8_t *found = (uint8_t *)calloc(1, bytes);
 	const struct store_id name = {.bytes = {1}};
 	uint64_t there;
 
