@@ -172,6 +172,21 @@ static int write_states(struct g4_wg *wg, struct g4_set *set)
 	return failed ? -G4_E_IO : 0;
 }
 
+/* Lock held. Durable on the disks that are there: which ones are missing, and since when. */
+static int record_missing(struct g4_wg *wg, struct g4_set *set)
+{
+	const uint64_t generation = set->super->set_generation + 1;
+
+	for (uint32_t d = 0; d < set->count; d++)
+		if (!is_active(set, d) && set->super->disk_since[d] == 0)
+			set->super->disk_since[d] = generation;
+	set->super->set_generation = generation;
+	const int rc = write_states(wg, set);
+	if (rc == 0)
+		g4_store32_rel(&set->unrecorded, 0);
+	return rc;
+}
+
 /* Lock held. */
 static int drop(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
 {
@@ -184,13 +199,9 @@ static int drop(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
 	/* before others leave the disk out: they wait until the rest says so (finish() in set_io_host.c) */
 	g4_store32_rel(&set->unrecorded, 1);
 	g4_store32_rel(&set->disks[disk].state, G4_DISK_DROPPED);
-	set->super->disk_since[disk] = ++set->super->set_generation;
 	g4_log(G4_LOG_ERROR, "%s: disk %u, %s, failed and is no longer used; everything is on the other disks",
 	       set->disks[disk].name, disk, g4_uuid_format(set->super->disk_uuids[disk], uuid));
-	const int rc = write_states(wg, set);
-	if (rc == 0)
-		g4_store32_rel(&set->unrecorded, 0);
-	return rc;
+	return record_missing(wg, set);
 }
 
 int g4_set_drop(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
@@ -206,16 +217,8 @@ int g4_set_record_missing(struct g4_wg *wg, struct g4_set *set)
 	int rc = 0;
 
 	pthread_mutex_lock(&set->lock);
-	if (g4_load32_acq(&set->unrecorded)) {
-		const uint64_t generation = set->super->set_generation + 1;
-		for (uint32_t d = 0; d < set->count; d++)
-			if (!is_active(set, d) && set->super->disk_since[d] == 0)
-				set->super->disk_since[d] = generation;
-		set->super->set_generation = generation;
-		rc = write_states(wg, set);
-		if (rc == 0)
-			g4_store32_rel(&set->unrecorded, 0);
-	}
+	if (g4_load32_acq(&set->unrecorded))
+		rc = record_missing(wg, set);
 	pthread_mutex_unlock(&set->lock);
 	return rc;
 }
