@@ -627,6 +627,38 @@ void rig_run_at(struct rig *rig, uint64_t ino, uint64_t page, struct g4_run *run
 	g4_icache_put(rig->fs, index);
 }
 
+uint64_t rig_place(struct rig *rig, uint64_t ino, uint64_t page)
+{
+	struct g4_run run;
+
+	rig_run_at(rig, ino, page, &run);
+	assert_int_equal(run.kind, G4_WRITTEN);
+	return g4_address_stored(run.address);
+}
+
+uint64_t rig_make_file(struct rig *rig, const char *name, uint64_t offset, const uint8_t *data, uint64_t bytes)
+{
+	uint64_t ino = 0, done = 0;
+
+	assert_int_equal(op_mknod(rig, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &ino), 0);
+	for (uint64_t at = 0; at < bytes; at += done)
+		assert_int_equal(op_write(rig, ino, 0, offset + at, data + at, bytes - at, &done), 0);
+	return ino;
+}
+
+void rig_expect_contents(struct rig *rig, uint64_t ino, uint64_t offset, uint8_t *found, const uint8_t *contents,
+			 uint64_t bytes)
+{
+	uint64_t done = 0;
+
+	memset(found, 0xee, bytes);
+	for (uint64_t at = 0; at < bytes; at += done) {
+		assert_int_equal(op_read(rig, ino, 0, offset + at, found + at, bytes - at, &done), 0);
+		assert_true(done > 0);
+	}
+	assert_memory_equal(found, contents, bytes);
+}
+
 #if defined(G4_TSAN)
 /* A loop that stays one: memcpy() is watched whoever calls it. */
 __attribute__((noinline, no_sanitize("thread"), no_builtin("memcpy"))) void rig_copy(void *to, const void *from,

@@ -142,6 +142,13 @@ int op_map(struct rig *rig, uint64_t node, uint64_t offset, struct g4_map_extent
 
 /* Without an engine: what lies at a page of a file, a run of one. */
 void rig_run_at(struct rig *rig, uint64_t ino, uint64_t page, struct g4_run *run);
+/* The same of a page that is written: where it lies on the device. */
+uint64_t rig_place(struct rig *rig, uint64_t ino, uint64_t page);
+/* Makes a file in the root and writes it from `offset` on: its number. */
+uint64_t rig_make_file(struct rig *rig, const char *name, uint64_t offset, const uint8_t *data, uint64_t bytes);
+/* Reads from `offset` on into `found`, which then has `contents`. */
+void rig_expect_contents(struct rig *rig, uint64_t ino, uint64_t offset, uint8_t *found, const uint8_t *contents,
+			 uint64_t bytes);
 
 /* ---- choices ---- */
 uint64_t rig_random(uint64_t *state);

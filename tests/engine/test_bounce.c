@@ -111,15 +111,6 @@ static void judge(uint64_t size)
 	expect(ino, data, size);
 }
 
-static uint64_t place(uint64_t node, uint64_t page)
-{
-	struct g4_run run;
-
-	rig_run_at(&rig, node, page, &run);
-	assert_int_equal(run.kind, G4_WRITTEN);
-	return g4_address_stored(run.address);
-}
-
 /* ------------------------------------------------------------------ contents and sums */
 
 static void they_leave_nothing_in_the_cache(void **state)
@@ -140,7 +131,7 @@ static void every_page_has_its_sum(void **state)
 	assert_int_equal(op_write(&rig, ino, 0, 0, data, FILE_BYTES, NULL), 0);
 	judge(FILE_BYTES);
 	for (uint64_t page = 0; page < FILE_BYTES / G4_PAGE_BYTES; page += rig_slow() ? 61 : 7) {
-		uint8_t *byte = rig.image + place(ino, page) + page % G4_PAGE_BYTES;
+		uint8_t *byte = rig.image + rig_place(&rig, ino, page) + page % G4_PAGE_BYTES;
 		*byte ^= 4;
 		assert_int_equal(op_read(&rig, ino, 0, page * G4_PAGE_BYTES, buffer, 4096, NULL), -G4_E_DATA);
 		*byte ^= 4;
@@ -199,7 +190,7 @@ static void space_in_pieces(void **state)
 		assert_int_equal(op_write(&rig, ino, 0, done, data + done, FILE_BYTES / 2 - done, &n), 0);
 	uint64_t apart = 0;
 	for (uint64_t page = 1; page < pages / 2; page++)
-		apart += place(ino, page) != place(ino, page - 1) + G4_PAGE_BYTES;
+		apart += rig_place(&rig, ino, page) != rig_place(&rig, ino, page - 1) + G4_PAGE_BYTES;
 	assert_true(apart > pages / 4);
 	judge(FILE_BYTES / 2);
 }

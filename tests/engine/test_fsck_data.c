@@ -69,15 +69,6 @@ static uint64_t make(uint64_t dir, const char *name, const char *checksum, uint6
 	return ino;
 }
 
-static uint64_t place(uint64_t ino, uint64_t page)
-{
-	struct g4_run run;
-
-	rig_run_at(&rig, ino, page, &run);
-	assert_int_equal(run.kind, G4_WRITTEN);
-	return g4_address_stored(run.address);
-}
-
 /* The text of one damaged page. */
 static bool tells(const char *text, const char *path, uint64_t page, uint64_t address)
 {
@@ -112,7 +103,7 @@ static void all_kinds_of_files(void **state)
 		ino[i] = make(dir, files[i].name, files[i].checksum, files[i].bytes);
 	assert_int_equal(op_sync(&rig), 0);
 	for (uint32_t i = 0; i < FILES; i++)
-		at[i] = files[i].bad == UINT64_MAX ? 0 : place(ino[i], files[i].bad);
+		at[i] = files[i].bad == UINT64_MAX ? 0 : rig_place(&rig, ino[i], files[i].bad);
 	stop();
 	struct rig_data data = rig_fsck_data(&rig, 3, &text);
 	assert_int_equal(data.problems + data.damaged + data.unverified, 0);
@@ -169,8 +160,8 @@ static void shared_pages_and_links(void **state)
 	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "dir", 0755, &dir), 0);
 	assert_int_equal(op_link(&rig, first, dir, "link"), 0);
 	assert_int_equal(op_sync(&rig), 0);
-	const uint64_t at = place(first, 20);
-	assert_int_equal(place(second, 20), at);
+	const uint64_t at = rig_place(&rig, first, 20);
+	assert_int_equal(rig_place(&rig, second, 20), at);
 	stop();
 	rig.image[at] ^= 1;
 	const struct rig_data data = rig_fsck_data(&rig, 4, &text);
@@ -193,11 +184,11 @@ static void swapped_and_old_pages(void **state)
 	(void)state;
 	const uint64_t ino = make(G4_NODE_ROOT, "f", NULL, 30 * 4096);
 	assert_int_equal(op_sync(&rig), 0);
-	memcpy(old, rig.image + place(ino, 4), sizeof(old));
+	memcpy(old, rig.image + rig_place(&rig, ino, 4), sizeof(old));
 	rig_pattern(page, 99, sizeof(page));
 	assert_int_equal(op_write(&rig, ino, 0, 4 * G4_PAGE_BYTES, page, sizeof(page), &done), 0);
 	assert_int_equal(op_sync(&rig), 0);
-	const uint64_t a = place(ino, 10), b = place(ino, 11), c = place(ino, 4);
+	const uint64_t a = rig_place(&rig, ino, 10), b = rig_place(&rig, ino, 11), c = rig_place(&rig, ino, 4);
 	stop();
 	memcpy(page, rig.image + a, sizeof(page));
 	memcpy(rig.image + a, rig.image + b, sizeof(page));
@@ -248,7 +239,7 @@ static void a_repair_leaves_contents_alone(void **state)
 	const uint64_t ino = make(G4_NODE_ROOT, "f", NULL, 30 * 4096);
 	const uint64_t other = make(G4_NODE_ROOT, "other", NULL, 2 * 4096);
 	assert_int_equal(op_sync(&rig), 0);
-	const uint64_t at = place(ino, 12);
+	const uint64_t at = rig_place(&rig, ino, 12);
 	stop();
 	rig.image[at + 9] ^= 2;
 	/* one page of two files that did not share it: the second gets a copy */

@@ -65,12 +65,7 @@ static int teardown(void **state)
 
 static uint64_t make(const char *name, uint64_t offset, uint64_t bytes)
 {
-	uint64_t ino, done = 0;
-
-	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &ino), 0);
-	for (uint64_t at = 0; at < bytes; at += done)
-		assert_int_equal(op_write(&rig, ino, 0, offset + at, pattern + at, bytes - at, &done), 0);
-	return ino;
+	return rig_make_file(&rig, name, offset, pattern, bytes);
 }
 
 static void again(void)
@@ -81,24 +76,7 @@ static void again(void)
 
 static void expect(uint64_t ino, uint64_t offset, const uint8_t *contents, uint64_t bytes)
 {
-	uint64_t done = 0;
-
-	memset(found, 0xee, bytes);
-	for (uint64_t at = 0; at < bytes; at += done) {
-		assert_int_equal(op_read(&rig, ino, 0, offset + at, found + at, bytes - at, &done), 0);
-		assert_true(done > 0);
-	}
-	assert_memory_equal(found, contents, bytes);
-}
-
-/* Where a page of the file lies on the device. */
-static uint64_t place(uint64_t ino, uint64_t page)
-{
-	struct g4_run run;
-
-	rig_run_at(&rig, ino, page, &run);
-	assert_int_equal(run.kind, G4_WRITTEN);
-	return g4_address_stored(run.address);
+	rig_expect_contents(&rig, ino, offset, found, contents, bytes);
 }
 
 static uint64_t sizes[] = {129,
@@ -140,7 +118,7 @@ static void a_flipped_bit_is_found(void **state)
 		const uint64_t ino = make(name, 0, sizes[i]), pages = g4_pages_for(sizes[i]), bad = pages / 2;
 		uint64_t done;
 		assert_int_equal(op_sync(&rig), 0);
-		const uint64_t address = place(ino, bad);
+		const uint64_t address = rig_place(&rig, ino, bad);
 		again();
 		rig.image[address + 1234] ^= 0x10;
 		const uint64_t before = rig.fs->damaged_pages;
@@ -288,7 +266,7 @@ static void judge(const struct wanted *file, enum form form, uint64_t own_pages)
 
 static void must_be_found(const struct wanted *file, uint64_t page)
 {
-	const uint64_t address = place(file->ino, page);
+	const uint64_t address = rig_place(&rig, file->ino, page);
 	uint64_t done;
 
 	again();

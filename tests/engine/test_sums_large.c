@@ -70,12 +70,7 @@ static int teardown(void **state)
 
 static uint64_t make(const char *name, uint64_t offset, uint64_t bytes)
 {
-	uint64_t ino, done = 0;
-
-	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &ino), 0);
-	for (uint64_t at = 0; at < bytes; at += done)
-		assert_int_equal(op_write(&rig, ino, 0, offset + at, pattern + at, bytes - at, &done), 0);
-	return ino;
+	return rig_make_file(&rig, name, offset, pattern, bytes);
 }
 
 static void again(void)
@@ -94,24 +89,7 @@ static void again_as_it_is(void)
 
 static void expect(uint64_t ino, uint64_t offset, const uint8_t *contents, uint64_t bytes)
 {
-	uint64_t done = 0;
-
-	memset(found, 0xee, bytes);
-	for (uint64_t at = 0; at < bytes; at += done) {
-		assert_int_equal(op_read(&rig, ino, 0, offset + at, found + at, bytes - at, &done), 0);
-		assert_true(done > 0);
-	}
-	assert_memory_equal(found, contents, bytes);
-}
-
-/* Where a page of the file lies on the device. */
-static uint64_t place(uint64_t ino, uint64_t page)
-{
-	struct g4_run run;
-
-	rig_run_at(&rig, ino, page, &run);
-	assert_int_equal(run.kind, G4_WRITTEN);
-	return g4_address_stored(run.address);
+	rig_expect_contents(&rig, ino, offset, found, contents, bytes);
 }
 
 /* The level of the pointer that a page of the file is reached by, and where the page lies. */
@@ -159,7 +137,7 @@ static void large_pages_have_sums(void **state)
 	expect(ino, 0, pattern, PATTERN_BYTES);
 	/* each page for itself */
 	for (uint64_t page = 0; page < PATTERN_BYTES / G4_PAGE_BYTES; page += 127) {
-		const uint64_t address = place(ino, page);
+		const uint64_t address = rig_place(&rig, ino, page);
 		again_as_it_is();
 		rig.image[address + 4095] ^= 1;
 		assert_int_equal(op_read(&rig, ino, 0, page * G4_PAGE_BYTES, found, G4_PAGE_BYTES, &done), -G4_E_DATA);
@@ -596,7 +574,7 @@ static void a_caller_that_changes_its_memory_damages_nothing(void **state)
 static void cached_pages_are_not_verified_again(void **state)
 {
 	const uint64_t ino = make_large(), page = 700;
-	const uint64_t address = place(ino, page);
+	const uint64_t address = rig_place(&rig, ino, page);
 	uint64_t done;
 
 	(void)state;

@@ -156,6 +156,23 @@ free_again() {
 	done
 }
 
+# unmounts_beside_df COMMAND...: 20 times, while somebody runs df; COMMAND mounts again. Whoever asks for the free space is inside of
+# the mount until the server has answered.
+unmounts_beside_df() {
+	local df rounds=0
+	touch "$work/asking"
+	while [[ -e $work/asking ]]; do
+		df "$mnt"
+	done >"$work/df" 2>&1 &
+	df=$!
+	while ((rounds < 20)) && "$gpu4fs" umount "$mnt" && "$@"; do
+		rounds=$((rounds + 1))
+	done
+	rm "$work/asking"
+	wait "$df"
+	((rounds == 20))
+}
+
 # The process that serves the mount: the one that holds the lock on the state file.
 server_pid() {
 	local device

@@ -72,21 +72,8 @@ unmounts_clean() {
 	done
 }
 check "umount(8) ten times: clean, free, and mounted again without a word" unmounts_clean
-unmounts_beside_df() {
-	local df rounds=0
-	touch "$work/asking"
-	while [[ -e $work/asking ]]; do
-		df "$mnt"
-	done >"$work/df" 2>&1 &
-	df=$!
-	while ((rounds < 20)) && "$gpu4fs" umount "$mnt" && quietly "$gpu4fs" mount -o commit=3600 "$loop" "$mnt"; do
-		rounds=$((rounds + 1))
-	done
-	rm "$work/asking"
-	wait "$df"
-	((rounds == 20))
-}
-check "gpu4fs umount twenty times while somebody runs df" unmounts_beside_df
+check "gpu4fs umount twenty times while somebody runs df" \
+	unmounts_beside_df quietly "$gpu4fs" mount -o commit=3600 "$loop" "$mnt"
 
 kill_server() {
 	local server

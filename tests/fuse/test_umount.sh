@@ -84,22 +84,7 @@ exec 3>&-
 check "... until the last file is closed" wait "$tool"
 check "... and mounts" test -e "$mnt/busy"
 
-# Whoever asks for the free space is inside of the mount until the server has answered.
-unmounts_beside_df() {
-	local df rounds=0
-	touch "$work/asking"
-	while [[ -e $work/asking ]]; do
-		df "$mnt"
-	done >"$work/df" 2>&1 &
-	df=$!
-	while ((rounds < 20)) && "$gpu4fs" umount "$mnt" && "$gpu4fs" mount "$image" "$mnt"; do
-		rounds=$((rounds + 1))
-	done
-	rm "$work/asking"
-	wait "$df"
-	((rounds == 20))
-}
-check "a mount is unmounted 20 times while somebody runs df" unmounts_beside_df
+check "a mount is unmounted 20 times while somebody runs df" unmounts_beside_df "$gpu4fs" mount "$image" "$mnt"
 
 exec 3>"$mnt/busy"
 refuses "a mount in use is refused" "in use" "$gpu4fs" umount "$mnt"
