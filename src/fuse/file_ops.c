@@ -193,6 +193,10 @@ void g4_fuse_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t 
 	}
 }
 
+/*
+ * The kernel takes what a short answer lacks for zeros: so what stops before the end of the file says why, and the kernel asks for the
+ * pages one by one.
+ */
 void g4_fuse_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct fuse_file_info *fi)
 {
 	struct g4_cmd cmd = {
@@ -203,12 +207,21 @@ void g4_fuse_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, str
 		.length = g4_min64(size, G4_FUSE_MAX_WRITE),
 		.data = g4_fuse_self->data,
 	};
-	int result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
+	int result;
 
+	do {
+		result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
+		if (result < 0 || cmd.value == 0)
+			break;
+		cmd.offset += cmd.value;
+		cmd.data = (uint8_t *)cmd.data + cmd.value;
+		cmd.length -= cmd.value;
+	} while (cmd.length > 0);
 	if (result < 0)
 		fuse_reply_err(req, g4_errno(result));
 	else
-		fuse_reply_buf(req, (const char *)g4_fuse_self->data, cmd.value);
+		fuse_reply_buf(req, (const char *)g4_fuse_self->data,
+			       (uint64_t)((uint8_t *)cmd.data - g4_fuse_self->data));
 }
 
 /*
