@@ -71,8 +71,8 @@ _gpu4fs() {
 		_gpu4fs_words "$current" "-s --size --dirs --files --passes --cached-reads --random-ops --fsyncs --cache --remount
 			--server --json --help --version"
 		;;
-	tune:-*) _gpu4fs_words "$current" "-L --label -U --uuid --help --version" ;;
-	scrub:-*) _gpu4fs_words "$current" "--rate --now --wait --json --help --version" ;;
+	tune:-*) _gpu4fs_words "$current" "-L --label -U --uuid --checksum --help --version" ;;
+	scrub:-*) _gpu4fs_words "$current" "--add-sums --rate --now --wait --json --help --version" ;;
 	disk:-*) _gpu4fs_words "$current" "-f --force --help --version" ;;
 	resize:-*) _gpu4fs_words "$current" "--help --version" ;;
 	dump:-*) _gpu4fs_words "$current" "--raw --json --help --version" ;;
@@ -106,6 +106,7 @@ _gpu4fs() {
 		case $previous in
 		-L | --label) ;;
 		-U | --uuid) _gpu4fs_words "$current" random ;;
+		--checksum) _gpu4fs_words "$current" "none blake3 xxh3 crc32c" ;;
 		*) _gpu4fs_files "$current" ;;
 		esac
 		;;

@@ -148,7 +148,7 @@ ONLY = {
     ("g4_alloc_claim",): ("data/place.c",),
     ("g4_alloc_publish", "g4_alloc_free", "g4_alloc_metadata", "g4_alloc_reserved_metadata", "g4_alloc_free_metadata"): (
         "data/extent.c",),
-    ("g4_map_set",): ("data/publish.c", "data/pipeline.c", "data/allocate.c"),
+    ("g4_map_set",): ("data/publish.c", "data/pipeline.c", "data/allocate.c", "data/resum.c"),
 }
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 STRING = re.compile(r'"(?:\\.|[^"\\])*"')

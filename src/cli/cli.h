@@ -24,7 +24,7 @@
 	X(scrub, "find what is damaged, while it is in use")                                                           \
 	X(disk, "bring disks of a file system up to date, or replace one")                                             \
 	X(resize, "give a file system another size")                                                                   \
-	X(tune, "change the label or the UUID")                                                                        \
+	X(tune, "change the label, the UUID or the sums of files")                                                     \
 	X(map, "show where files lie on the device")                                                                   \
 	X(dump, "print any structure on the disk")                                                                     \
 	X(bench, "measure how fast a file system is")

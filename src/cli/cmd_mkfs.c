@@ -14,6 +14,7 @@
 #include "client/explain.h"
 #include "dev/dev_host.h"
 #include "fs/mkfs_host.h"
+#include "fs/policy.h"
 #include "fs/probe_host.h"
 #include "fuse/fuse.h"
 #include "print/report.h"
@@ -102,16 +103,6 @@ static bool parse_owner(const char *text, struct g4_mkfs_options *format)
 	return *end == 0;
 }
 
-static bool parse_checksum(const char *text, uint32_t *checksum)
-{
-	for (uint32_t algorithm = G4_CHECKSUM_NONE; algorithm < G4_CHECKSUM_COUNT; algorithm++) {
-		*checksum = g4_policy_of(algorithm);
-		if (strcmp(text, g4_checksum_name(algorithm)) == 0)
-			return true;
-	}
-	return false;
-}
-
 static bool parse_raid(const char *text, enum g4_raid *raid)
 {
 	static const char *const names[] = {"none", "0", "1"};
@@ -178,7 +169,8 @@ static int parse_option(int answer, char **argv, struct mkfs_options *options)
 			return 0;
 		return no_size(optarg);
 	case OPTION_CHECKSUM:
-		if (parse_checksum(optarg, &options->format.checksum))
+		if (g4_policy_checksum_parse(optarg, strlen(optarg), &options->format.checksum) == 0 &&
+		    options->format.checksum != 0)
 			return 0;
 		return g4_cli_usage("mkfs", "'%s' is no checksum: none, blake3, xxh3 and crc32c are", optarg);
 	default:

@@ -18,27 +18,31 @@
 #include "print/report.h"
 #include "task/job.h"
 
-const char g4_help_scrub[] = "start|pause|resume|cancel|status [--rate SIZE] [--now] [--wait] [--json]\n"
-			     "                    DEVICE|DIRECTORY\n\n"
-			     "Reads everything that is in use of the file system on DEVICE, or mounted at\n"
-			     "DIRECTORY, past the cache, and compares it with its checksums: metadata, and files\n"
-			     "that have sums. What is damaged is counted and named; of two copies (mkfs --raid 1)\n"
-			     "the good one is written over the bad one, else it changes nothing.\n\n"
-			     "Of a mounted file system it runs in the background, while nobody else works, and\n"
-			     "goes on after a crash or an unmount. Of one that is not mounted it runs here, and\n"
-			     "'start' and 'resume' return when it is over.\n\n"
-			     "  start    begin a new one\n"
-			     "  pause    stop until it is resumed\n"
-			     "  resume   go on where it was\n"
-			     "  cancel   end it\n"
-			     "  status   say how far it is and what the last one has found\n\n"
-			     "      --rate SIZE  so many bytes a second, at most; with resume: from now on\n"
-			     "      --now        do not wait until nobody else works\n"
-			     "      --wait       return when it is over\n"
-			     "      --json       print one JSON object\n"
-			     "      --help       show this\n\n"
-			     "Exit status: 0 nothing is damaged, as far as it is known; 1 something is, or it could\n"
-			     "not be done; 2 wrong usage.\n";
+const char g4_help_scrub[] =
+	"start|pause|resume|cancel|status [--add-sums] [--rate SIZE] [--now] [--wait]\n"
+	"                    [--json] DEVICE|DIRECTORY\n\n"
+	"Reads everything that is in use of the file system on DEVICE, or mounted at\n"
+	"DIRECTORY, past the cache, and compares it with its checksums: metadata, and files\n"
+	"that have sums. What is damaged is counted and named; of two copies (mkfs --raid 1)\n"
+	"the good one is written over the bad one, else it changes nothing unless it adds sums.\n\n"
+	"Of a mounted file system it runs in the background, while nobody else works, and\n"
+	"goes on after a crash or an unmount. Of one that is not mounted it runs here, and\n"
+	"'start' and 'resume' return when it is over.\n\n"
+	"  start    begin a new one\n"
+	"  pause    stop until it is resumed\n"
+	"  resume   go on where it was\n"
+	"  cancel   end it\n"
+	"  status   say how far it is and what the last one has found\n\n"
+	"      --add-sums   with start: files that were written before they were to have\n"
+	"                   sums, or with another algorithm, get those of now\n"
+	"                   (gpu4fs tune --checksum, gpu4fs attr set checksum=)\n"
+	"      --rate SIZE  so many bytes a second, at most; with resume: from now on\n"
+	"      --now        do not wait until nobody else works\n"
+	"      --wait       return when it is over\n"
+	"      --json       print one JSON object\n"
+	"      --help       show this\n\n"
+	"Exit status: 0 nothing is damaged, as far as it is known; 1 something is, or it could\n"
+	"not be done; 2 wrong usage.\n";
 
 struct target { /* one of the two */
 	int fd;
@@ -48,7 +52,7 @@ struct target { /* one of the two */
 
 struct scrub_options {
 	uint64_t rate;
-	bool has_rate, now, wait, json;
+	bool has_rate, add_sums, now, wait, json;
 };
 
 static bool failed(const struct target *target, const char *message)
@@ -168,6 +172,7 @@ static void print_job(struct g4_report *report, const struct g4_job_record *job)
 		g4_report_real(report, "seconds", (double)job->run_ns / 1e9);
 		g4_report_count(report, "damaged_pages", job->errors);
 		g4_report_count(report, "moved_and_not_read", job->skipped);
+		g4_report_count(report, "pages_given_sums", job->summed);
 		g4_report_time(report, "started_ns", job->started_ns);
 		g4_report_end(report);
 		return;
@@ -180,6 +185,8 @@ static void print_job(struct g4_report *report, const struct g4_job_record *job)
 	if (job->state == G4_JOB_FAILED)
 		printf(": %s", g4_strerror(-(int)job->code));
 	printf("\n%" PRIu64 " damaged page%s found\n", job->errors, job->errors == 1 ? "" : "s");
+	if (job->flags & G4_JOB_ADD_SUMS)
+		printf("%" PRIu64 " pages were given sums\n", job->summed);
 	if (job->skipped > 0)
 		printf("%" PRIu64 " names were moved while it ran and not read: only another scrub tells of them\n",
 		       job->skipped);
@@ -228,10 +235,12 @@ static bool start(const struct target *target, const struct scrub_options *optio
 	memset(&job, 0, sizeof(job));
 	job.op = G4_CMD_JOB_START;
 	job.node2 = G4_JOB_SCRUB;
-	job.flags = options->now ? G4_JOB_EAGER : 0;
+	job.flags = (options->now ? G4_JOB_EAGER : 0) | (options->add_sums ? G4_JOB_ADD_SUMS : 0);
 	job.rate = options->rate;
 	if (!ask(target, &job))
 		return false;
+	if (job.status == -G4_E_INVAL && options->add_sums)
+		return failed(target, "its server is too old to add sums");
 	if (job.status == -G4_E_BUSY)
 		return failed(target, "a scrub is there already: pause, resume or cancel it");
 	return job.status == 0 || failed(target, g4_strerror(job.status));
@@ -375,11 +384,10 @@ static bool is_action(const char *word)
 
 int g4_cli_scrub(int argc, char **argv)
 {
-	static const struct option long_options[] = {{"rate", required_argument, NULL, 'r'},
-						     {"now", no_argument, NULL, 'n'},
-						     {"wait", no_argument, NULL, 'w'},
-						     {"json", no_argument, NULL, 'j'},
-						     {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {
+		{"add-sums", no_argument, NULL, 'a'}, {"rate", required_argument, NULL, 'r'},
+		{"now", no_argument, NULL, 'n'},      {"wait", no_argument, NULL, 'w'},
+		{"json", no_argument, NULL, 'j'},     {NULL, 0, NULL, 0}};
 	struct scrub_options options = {0};
 	char source[4096];
 
@@ -388,6 +396,8 @@ int g4_cli_scrub(int argc, char **argv)
 			options.has_rate = true;
 			if (g4_parse_size(optarg, &options.rate) < 0)
 				return g4_cli_usage("scrub", "'%s' is no size", optarg);
+		} else if (answer == 'a') {
+			options.add_sums = true;
 		} else if (answer == 'n') {
 			options.now = true;
 		} else if (answer == 'w') {
@@ -403,6 +413,8 @@ int g4_cli_scrub(int argc, char **argv)
 	const char *what = argv[optind], *name = argv[optind + 1];
 	if (!is_action(what))
 		return g4_cli_usage("scrub", "'%s' is none of start, pause, resume, cancel and status", what);
+	if (options.add_sums && strcmp(what, "start") != 0)
+		return g4_cli_usage("scrub", "--add-sums is for 'start': one that is there keeps what it was told");
 	const bool good = g4_probe_mount_source(name, true, source, sizeof(source)) ?
 				  act_on_mount(name, what, &options) :
 				  act_on_device(name, what, &options);

@@ -17,7 +17,9 @@ enum g4_job_state {
 	G4_JOB_FAILED = 5,
 	G4_JOB_STATES
 };
-#define G4_JOB_EAGER 1u /* steps are done whether users wait or not */
+#define G4_JOB_EAGER 1u	   /* steps are done whether users wait or not */
+#define G4_JOB_ADD_SUMS 2u /* a scrub's: pages without the sums that their file's policy names get them */
+#define G4_JOB_FLAGS (G4_JOB_EAGER | G4_JOB_ADD_SUMS)
 
 struct g4_job_record {
 	uint32_t kind; /* 0: none, the rest is 0 */
@@ -34,7 +36,8 @@ struct g4_job_record {
 	uint64_t started_ns; /* by the clock, as times of files are */
 	uint64_t ended_ns;
 	uint64_t skipped; /* a scrub's: names that were moved while it ran, and not looked at */
-	uint64_t reserved[4];
+	uint64_t summed;  /* a scrub's: pages that it gave a sum */
+	uint64_t reserved[3];
 	uint64_t cursor[8];
 	uint64_t arguments[8];
 };

@@ -201,7 +201,7 @@ G4_FN bool g4_job_is_valid(const struct g4_job_record *job)
 	if (job->kind == G4_JOB_NONE)
 		return job->state == 0 && job->number == 0;
 	return job->kind < G4_JOB_KINDS && job->state >= G4_JOB_RUNNING && job->state < G4_JOB_STATES &&
-	       (job->flags & ~G4_JOB_EAGER) == 0 && job->number != 0 &&
+	       (job->flags & ~G4_JOB_FLAGS) == 0 && job->number != 0 &&
 	       (job->state == G4_JOB_FAILED) == (job->code != 0);
 }
 

@@ -222,7 +222,7 @@ G4_FN int g4_job_start(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	struct g4_jobs *jobs = &fs->jobs;
 	int rc = 0;
 
-	if (cmd->kind == G4_JOB_NONE || cmd->kind >= G4_JOB_KINDS || (cmd->flags & ~G4_JOB_EAGER))
+	if (cmd->kind == G4_JOB_NONE || cmd->kind >= G4_JOB_KINDS || (cmd->flags & ~G4_JOB_FLAGS))
 		return -G4_E_INVAL;
 	take_over(jobs);
 	g4_lock(&jobs->lock);

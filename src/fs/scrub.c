@@ -17,6 +17,7 @@
 #include "alloc/share.h"
 #include "data/fetch.h"
 #include "data/map.h"
+#include "data/resum.h"
 #include "fs/xattr.h"
 #include "inode/events.h"
 #include "inode/icache.h"
@@ -34,6 +35,7 @@ struct step {
 	uint32_t pages; /* looked at in this step */
 	uint64_t dir;	/* that named what is looked at */
 	uint8_t *room;	/* a page */
+	int rc;		/* why the job can not go on */
 };
 
 /* ------------------------------------------------------------------ findings */
@@ -292,9 +294,9 @@ G4_FN static void look_at_nodes(struct step *step, const struct g4_inode_core *i
 		find_metadata(step, inode->ino, nodes.nodes[nodes.count - 1], rc);
 }
 
-/* Pages in a row of a file. */
-G4_FN static void read_pages(struct step *step, const struct g4_inode_core *inode, uint64_t page,
-			     struct g4_address address, uint32_t pages)
+/* Pages in a row of a file. Bits of those that are damaged. */
+G4_FN static uint64_t read_pages(struct step *step, const struct g4_inode_core *inode, uint64_t page,
+				 struct g4_address address, uint32_t pages)
 {
 	uint64_t bad, unverified;
 	int rc =
@@ -317,18 +319,69 @@ G4_FN static void read_pages(struct step *step, const struct g4_inode_core *inod
 		if (one && code < 0)
 			g4_finding_add(step->fs, step->record, &finding);
 	}
+	return bad;
 }
 
-/* Goes on with a file, read-locked, from *page on. Whether it is through. */
-G4_FN static bool read_file(struct step *step, const struct g4_inode_core *inode, uint64_t *page)
+/* The pages of copies that are not the same, of those that were just read: without sums nobody can tell which of them is right. */
+G4_FN static uint64_t unlike(struct step *step, const struct g4_inode_core *inode, uint64_t page,
+			     struct g4_address address, uint32_t pages, const struct g4_sum_entry *sums)
 {
+	const uint32_t copies = g4_space_copies(&step->fs->space);
+	uint64_t differ = 0;
+
+	for (uint32_t k = 0; copies > 1 && k < pages; k++) {
+		const struct g4_address at = g4_address_after_pages(address, k);
+		const struct g4_finding finding = {inode->ino, step->dir, page + k, g4_address_stored(at),
+						   1,	       G4_E_DATA};
+		for (uint32_t copy = 0; copy < copies; copy++)
+			if (g4_sum_entry_algorithm(&sums[k]) == G4_CHECKSUM_NONE && !(differ >> k & 1) &&
+			    g4_space_read_copy(step->wg, &step->fs->space, copy, at, step->room, G4_PAGE_BYTES) == 0 &&
+			    !g4_bytes_equal(step->room, step->scrub->pages + k * G4_PAGE_BYTES, G4_PAGE_BYTES))
+				differ |= UINT64_C(1) << k;
+		if (differ >> k & 1)
+			g4_finding_add(step->fs, step->record, &finding);
+	}
+	return differ;
+}
+
+/*
+ * The same for pages that get sums, the inode being write-locked: so many are done, 0: none of them gets any. A large page is done as a whole.
+ */
+G4_FN static uint64_t give_sums(struct step *step, uint32_t index, uint64_t page, const struct g4_run *run)
+{
+	const struct g4_inode_core *inode = g4_icache_at(step->fs, index);
+	const uint32_t mark = g4_scratch_mark(step->wg);
+	struct g4_resum *resum = (struct g4_resum *)g4_scratch_take(step->wg, sizeof(*resum));
+	const uint32_t pages = g4_resum_begin(step->wg, step->fs, inode, page, run, G4_SCRUB_PAGES, resum);
+
+	for (uint32_t done = 0; done < pages;) {
+		const struct g4_address at = g4_address_after_pages(run->address, done);
+		const uint32_t n = (uint32_t)g4_min64(pages - done, G4_SCRUB_PAGES);
+		uint64_t keep = read_pages(step, inode, page + done, at, n);
+		keep |= unlike(step, inode, page + done, at, n, &resum->sums[done]);
+		g4_resum_add(step->wg, resum, step->scrub->pages, n, keep);
+		done += n;
+	}
+	if (pages > 0)
+		step->rc = g4_resum_end(step->wg, step->fs, index, resum);
+	if (pages > 0 && step->rc == 0)
+		step->record->summed += resum->changed;
+	g4_scratch_release(step->wg, mark);
+	return pages;
+}
+
+/* Goes on with a file, read-locked, or write-locked where it gets sums, from *page on. Whether it is through. */
+G4_FN static bool read_file(struct step *step, uint32_t index, bool gives, uint64_t *page)
+{
+	const struct g4_inode_core *inode = g4_icache_at(step->fs, index);
 	const uint64_t end = g4_map_capacity_pages(inode->disk.map_height);
 
 	if (inode->dead || (inode->disk.flags & G4_INODE_INLINE) ||
 	    !(g4_is_reg(inode->disk.mode) || g4_is_link(inode->disk.mode)))
 		return true;
-	while (*page < end && step->pages < G4_SCRUB_PAGES) {
+	while (*page < end && step->pages < G4_SCRUB_PAGES && step->rc == 0) {
 		struct g4_run run;
+		uint64_t given = 0;
 		look_at_nodes(step, inode, *page);
 		int rc = g4_map_lookup(step->wg, step->fs, inode, *page, end - *page, &run);
 		if (rc < 0) { /* what is there can not be had: on to what another pointer of the inode leads to */
@@ -336,7 +389,11 @@ G4_FN static bool read_file(struct step *step, const struct g4_inode_core *inode
 			*page = inode->disk.map_height ? g4_align_down(*page, span) + span : end;
 			continue;
 		}
-		if (run.kind == G4_WRITTEN) {
+		if (gives)
+			given = give_sums(step, index, *page, &run);
+		if (given > 0) {
+			run.pages = step->rc == 0 ? given : 0;
+		} else if (run.kind == G4_WRITTEN) {
 			run.pages = g4_min64(run.pages, G4_SCRUB_PAGES);
 			read_pages(step, inode, *page, run.address, (uint32_t)run.pages);
 		} else {
@@ -551,10 +608,18 @@ G4_FN static void walk_file(struct step *step)
 	struct g4_inode_core *inode = g4_icache_at(step->fs, scrub->file);
 	uint64_t *cursor = step->record->cursor;
 
+	const bool gives = (step->record->flags & G4_JOB_ADD_SUMS) != 0;
+
 	step->dir = scrub->extra ? 0 : g4_icache_at(step->fs, scrub->dir)->ino;
-	g4_read_lock(&inode->lock);
-	const bool through = read_file(step, inode, &scrub->page);
-	g4_read_unlock(&inode->lock);
+	if (gives)
+		g4_write_lock(&inode->lock);
+	else
+		g4_read_lock(&inode->lock);
+	const bool through = read_file(step, scrub->file, gives, &scrub->page);
+	if (gives)
+		g4_write_unlock(&inode->lock);
+	else
+		g4_read_unlock(&inode->lock);
 	if (through)
 		let_go(step->fs, &scrub->file);
 	if (scrub->extra)
@@ -680,7 +745,7 @@ G4_FN static void begin(struct step *step)
 G4_FN int g4_scrub_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record)
 {
 	const uint32_t mark = g4_scratch_mark(wg);
-	struct step step = {wg, fs, &fs->jobs.scrub, record, 0, 0, g4_scratch_take_page(wg)};
+	struct step step = {wg, fs, &fs->jobs.scrub, record, 0, 0, g4_scratch_take_page(wg), 0};
 	int rc = 0;
 
 	if (record->units == 0)
@@ -693,11 +758,14 @@ G4_FN int g4_scrub_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record
 			record->cursor[CURSOR_PHASE] = PHASE_TREE;
 	} else {
 		/* names cost something, too */
-		for (uint32_t k = 0; rc == 0 && k < 4 * G4_SCRUB_PAGES && step.pages < G4_SCRUB_PAGES; k++)
+		for (uint32_t k = 0; rc == 0 && step.rc == 0 && k < 4 * G4_SCRUB_PAGES && step.pages < G4_SCRUB_PAGES;
+		     k++)
 			rc = walk(&step);
 		g4_lock(&step.scrub->moved_lock);
 		record->skipped = step.scrub->moved_lost + (rc == 0 ? step.scrub->moved_count : 0);
 		g4_unlock(&step.scrub->moved_lock);
+		if (step.rc < 0)
+			rc = step.rc;
 		if (g4_load32_acq(&fs->journal.aborted))
 			rc = -(int)g4_load32_acq(&fs->journal.aborted);
 	}

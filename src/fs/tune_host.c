@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Label and UUID stand in the superblocks. One copy is written after the other, the second first unless it was the one
+ * Label, UUID and the default policy stand in the superblocks. One copy is written after the other, the second first unless it was the one
  * that could be read: a crash leaves the old name or the new one in the first that is whole. Pages keep the tag that they
  * have, which was the beginning of the first UUID: the superblock says it from then on.
  */
@@ -17,7 +17,7 @@ static int write_copy(struct g4_wg *wg, struct g4_dev *dev, struct g4_superblock
 	return g4_dev_write(wg, dev, address, sb, sizeof(*sb), G4_IO_FUA);
 }
 
-int g4_tune(struct g4_dev *dev, const char *label, const uint8_t *uuid)
+int g4_tune(struct g4_dev *dev, const char *label, const uint8_t *uuid, uint32_t policy)
 {
 	struct g4_superblock *sb = (struct g4_superblock *)aligned_alloc(G4_PAGE_BYTES, sizeof(*sb));
 	struct g4_wg *wg = g4_wg_create(0);
@@ -35,6 +35,12 @@ int g4_tune(struct g4_dev *dev, const char *label, const uint8_t *uuid)
 			memcpy(sb->uuid, uuid, G4_UUID_BYTES);
 			sb->metadata_tag = tag;
 			sb->features_incompat |= G4_FEATURE_INCOMPAT_TAG;
+		}
+		if (policy) {
+			/* what is dirty was written back by the unmount, or never will be: nothing is reserved by the old one */
+			sb->policy = policy;
+			if (policy != g4_policy_of(G4_CHECKSUM_NONE))
+				sb->features_incompat |= G4_FEATURE_INCOMPAT_SUMS;
 		}
 		rc = write_copy(wg, dev, sb, second ? G4_SUPERBLOCK_ADDRESS : backup);
 		if (rc == 0)

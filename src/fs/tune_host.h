@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Changing a file system's name while nobody uses it. Host only. */
+/* Changing a file system's name, and what it does by default, while nobody uses it. Host only. */
 #ifndef G4_TUNE_HOST_H
 #define G4_TUNE_HOST_H
 
 #include "fs/mount_host.h"
 
-/* Gives a file system another label or UUID, durably; NULL: as it is. The caller has the device for itself. */
-int g4_tune(struct g4_dev *dev, const char *label, const uint8_t *uuid);
+/*
+ * Gives a file system another label, UUID or policy of files that have none of their own (g4_policy_of()), durably; NULL, 0: as it is.
+ * The caller has the device for itself.
+ */
+int g4_tune(struct g4_dev *dev, const char *label, const uint8_t *uuid, uint32_t policy);
 
 #endif

@@ -22,6 +22,19 @@ report $? "... is another"
 equals "... and there is no label" "" "$(value label)"
 exits 0 "it can be used" "$gpu4fs" bench --size 1M --files 10 --dirs 1 --random-ops 10 --fsyncs 1 --cached-reads 10 a.img
 exits 0 "... and fsck finds nothing" "$gpu4fs" fsck a.img
+"$gpu4fs" mkfs -q -f --checksum none --size 64M sums.img
+exits 0 "sums of files" "$gpu4fs" tune --checksum xxh3 sums.img
+equals "... are the default from then on" xxh3 "$("$gpu4fs" info --json sums.img |
+	python3 -c "import json, sys; print(json.load(sys.stdin)['data_checksums'])")"
+exits 0 "... and fsck finds nothing" "$gpu4fs" fsck sums.img
+exits 0 "... files of before get them" "$gpu4fs" scrub start --add-sums sums.img
+says "... which is counted" "0 pages were given sums"
+exits 0 "none any more" "$gpu4fs" tune --checksum none sums.img
+equals "... is the default" none "$("$gpu4fs" info --json sums.img |
+	python3 -c "import json, sys; print(json.load(sys.stdin)['data_checksums'])")"
+exits 0 "... and fsck finds nothing" "$gpu4fs" fsck sums.img
+exits 2 "no algorithm" "$gpu4fs" tune --checksum md5 sums.img
+exits 2 "only one that starts adds sums" "$gpu4fs" scrub resume --add-sums sums.img
 poke a.img 4096 "$(printf '00%.0s' $(seq 128))"
 exits 0 "the second superblock says the same" "$gpu4fs" info a.img
 exits 1 "... and fsck makes the first from it" "$gpu4fs" fsck -y a.img

@@ -129,4 +129,24 @@ same "and changes nothing" "$sum" "$(sha256sum <"$image")"
 "$gpu4fs" fsck --data -p "$image" >"$work/out"
 same "nor does -p skip it" 4 $?
 refuses "what is no action" "none of start" "$gpu4fs" scrub begin "$image"
+
+# files of before: they get sums where they lie
+"$gpu4fs" mkfs --checksum none --force --quiet "$image" || exit 1
+mount_image
+head -c 3M /dev/urandom >"$mnt/file"
+head -c 9000 /dev/urandom >"$mnt/small"
+before=$(cat "$mnt/file" "$mnt/small" | sha256sum)
+unmount_image
+check "a file system is to have sums" "$gpu4fs" tune --checksum blake3 "$image"
+mount_image
+check "files of before get them" "$gpu4fs" scrub start --add-sums --now --wait "$mnt"
+same "all of them" "771" "$(status "s['scrub']['pages_given_sums']")"
+same "they are what they were" "$before" "$(cat "$mnt/file" "$mnt/small" | sha256sum)"
+flip "$mnt/file" 500
+flip "$mnt/small" 1
+unmount_image
+mount_image
+refuses "from then on damage is noticed" "Input/output error" sha256sum "$mnt/file"
+refuses "of small files, too" "Input/output error" sha256sum "$mnt/small"
+unmount_image
 finish
