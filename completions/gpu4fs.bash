@@ -50,14 +50,14 @@ _gpu4fs() {
 
 	case $command:$current in
 	mkfs:-*)
-		_gpu4fs_words "$current" "-L --label -U --uuid -J --journal-size -s --size --preallocate --raid --stripe --checksum --owner --mode -f --force -q --quiet
+		_gpu4fs_words "$current" "-L --label -U --uuid -J --journal-size -s --size --preallocate --raid --stripe --copies --checksum --owner --mode -f --force -q --quiet
 			--json --help --version"
 		;;
 	mount:-*) _gpu4fs_words "$current" "-o -r -f -d --help --version" ;;
 	umount:-*) _gpu4fs_words "$current" "-l --lazy -f --force --help --version" ;;
 	serve:-*) _gpu4fs_words "$current" "-s --socket -m --mode -o --help --version" ;;
 	fsck:-*)
-		_gpu4fs_words "$current" "-n -p -a -y --repair --dry-run -f --force -v --verbose -j --jobs --data --find-superblock
+		_gpu4fs_words "$current" "-n -p -a -y --repair --dry-run -f --force -v --verbose -j --jobs --data --degraded --find-superblock
 			--json --help --version"
 		;;
 	info:-*) _gpu4fs_words "$current" "--json --udev --help --version" ;;
@@ -71,8 +71,8 @@ _gpu4fs() {
 		_gpu4fs_words "$current" "-s --size --dirs --files --passes --cached-reads --random-ops --fsyncs --cache --remount
 			--server --json --help --version"
 		;;
-	tune:-*) _gpu4fs_words "$current" "-L --label -U --uuid --checksum --help --version" ;;
-	scrub:-*) _gpu4fs_words "$current" "--add-sums --rate --now --wait --json --help --version" ;;
+	tune:-*) _gpu4fs_words "$current" "-L --label -U --uuid --checksum --degraded --help --version" ;;
+	scrub:-*) _gpu4fs_words "$current" "--add-sums --rate --now --wait --degraded --json --help --version" ;;
 	disk:-*) _gpu4fs_words "$current" "-f --force --help --version" ;;
 	resize:-*) _gpu4fs_words "$current" "--help --version" ;;
 	dump:-*) _gpu4fs_words "$current" "--raw --json --help --version" ;;

@@ -28,8 +28,10 @@ const char g4_help_mkfs[] = "[OPTION...] DEVICE... [SIZE]\n\n"
 			    "  -J, --journal-size SIZE  a multiple of 4K, at least 2M, at most a quarter of the\n"
 			    "                           device; 1/64 of it by default, between 2M and 128M\n"
 			    "      --raid LEVEL         over several devices: none, one behind the other, the\n"
-			    "                           default; 0, striped; 1, two copies of everything on\n"
+			    "                           default; 0, striped; 1, copies of everything on\n"
 			    "                           different devices. Sizes may differ\n"
+			    "      --copies N           with --raid 1: 2 to 11, as many at most as there are\n"
+			    "                           devices; 2 by default. Any N - 1 devices may be lost\n"
 			    "      --stripe SIZE        with --raid 0: 16K to 1M, a power of 2; 128K by default\n"
 			    "  -s, --size SIZE          create DEVICE as a file of this size; with --force an\n"
 			    "                           existing file gets this size\n"
@@ -58,7 +60,16 @@ struct mkfs_options {
 	struct g4_progress progress;
 };
 
-enum { OPTION_JSON = 256, OPTION_OWNER, OPTION_MODE, OPTION_PREALLOCATE, OPTION_CHECKSUM, OPTION_RAID, OPTION_STRIPE };
+enum {
+	OPTION_JSON = 256,
+	OPTION_OWNER,
+	OPTION_MODE,
+	OPTION_PREALLOCATE,
+	OPTION_CHECKSUM,
+	OPTION_RAID,
+	OPTION_STRIPE,
+	OPTION_COPIES
+};
 static const struct option long_options[] = {
 	{"label", required_argument, NULL, 'L'},
 	{"uuid", required_argument, NULL, 'U'},
@@ -68,6 +79,7 @@ static const struct option long_options[] = {
 	{"checksum", required_argument, NULL, OPTION_CHECKSUM},
 	{"raid", required_argument, NULL, OPTION_RAID},
 	{"stripe", required_argument, NULL, OPTION_STRIPE},
+	{"copies", required_argument, NULL, OPTION_COPIES},
 	{"owner", required_argument, NULL, OPTION_OWNER},
 	{"mode", required_argument, NULL, OPTION_MODE},
 	{"force", no_argument, NULL, 'f'},
@@ -163,6 +175,12 @@ static int parse_option(int answer, char **argv, struct mkfs_options *options)
 		if (parse_raid(optarg, &options->set.raid))
 			return 0;
 		return g4_cli_usage("mkfs", "'%s' is no level: none, 0 and 1 are", optarg);
+	case OPTION_COPIES:
+		options->set_said = true;
+		if (parse_number(optarg, 10, G4_COPIES_MAX, &end, &options->set.copies) && *end == 0 &&
+		    options->set.copies >= 2)
+			return 0;
+		return g4_cli_usage("mkfs", "'%s' is no number of copies: 2 to %u are", optarg, G4_COPIES_MAX);
 	case OPTION_STRIPE:
 		options->set_said = true;
 		if (g4_parse_size(optarg, &options->set.stripe_bytes) == 0 && options->set.stripe_bytes != 0)
@@ -203,9 +221,11 @@ static int parse(int argc, char **argv, struct mkfs_options *options)
 	if (count > G4_MAX_DISKS)
 		return g4_cli_usage("mkfs", "a file system has at most %u devices", G4_MAX_DISKS);
 	if (count == 1 && options->set_said)
-		return g4_cli_usage("mkfs", "--raid and --stripe are for several devices");
+		return g4_cli_usage("mkfs", "--raid, --stripe and --copies are for several devices");
 	if (options->set.stripe_bytes != 0 && options->set.raid != G4_RAID_0)
 		return g4_cli_usage("mkfs", "--stripe is for --raid 0");
+	if (options->set.copies != 0 && options->set.raid != G4_RAID_1)
+		return g4_cli_usage("mkfs", "--copies is for --raid 1");
 	return 0;
 }
 

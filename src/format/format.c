@@ -146,7 +146,7 @@ G4_FN static bool disks_are_possible(const struct g4_superblock *sb)
 	/* what the set gives: the whole of it (space/set_host.c) */
 	if (sb->features_incompat & G4_FEATURE_INCOMPAT_DISKS)
 		return sb->disk_index_bits == 0 && sb->total_bytes == sb->size_bytes && sb->chunk_count != 0 &&
-		       sb->chunk_count <= G4_CHUNKS_MAX && (sb->copies == 1 || sb->copies == 2);
+		       sb->chunk_count <= G4_CHUNKS_MAX && sb->copies != 0 && sb->copies <= G4_COPIES_MAX;
 	if (sb->disk_index_bits > 6 || (UINT32_C(1) << sb->disk_index_bits) < sb->disk_count)
 		return false;
 	/* An address must leave the disk index's bits alone. */

@@ -207,6 +207,7 @@ G4_STATIC_ASSERT(offsetof(struct g4_superblock, disk_bytes) == 1664, "superblock
 
 /* ------------------------------------------------------------------ chunks: what lies where on several disks */
 #define G4_CHUNK_PLACES 11u
+#define G4_COPIES_MAX G4_CHUNK_PLACES
 #define G4_CHUNKS_PER_PAGE 30u
 #define G4_CHUNKS_MAX 2048u
 #define G4_CHUNKS_ADDRESS UINT64_C(8192)  /* of the first page of chunks, on each disk */

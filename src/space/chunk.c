@@ -5,7 +5,7 @@
  */
 #include "space/chunk.h"
 
-#define MOST_PIECES 512u /* of a plan with two copies, about */
+#define MOST_PIECES 512u /* of a plan with copies, about */
 
 /* ---- planning ---- */
 
@@ -106,8 +106,26 @@ G4_FN static void plan_striped(struct plan *plan, uint64_t stripe_bytes)
 	}
 }
 
-/* Pieces on the two disks that have the most room, until fewer than two have any. */
-G4_FN static void plan_mirrored(struct plan *plan)
+/* The disks with the most room, as many as there are to be copies, in their order; the least of their room, 0: there are too few. */
+G4_FN static uint64_t choose_disks(const struct plan *plan, uint32_t copies, uint32_t *disks)
+{
+	uint64_t least = 0;
+
+	for (uint32_t taken = 0; taken < copies; taken++) {
+		const uint32_t disk = roomiest(plan, disks, taken);
+		uint32_t at = taken;
+		if (disk == G4_MAX_DISKS)
+			return 0;
+		least = plan->left[disk];
+		for (; at > 0 && disks[at - 1] > disk; at--)
+			disks[at] = disks[at - 1];
+		disks[at] = disk;
+	}
+	return least;
+}
+
+/* Pieces on the disks that have the most room, until fewer than there are copies have any. */
+G4_FN static void plan_mirrored(struct plan *plan, uint32_t copies)
 {
 	uint64_t total = 0;
 
@@ -115,20 +133,16 @@ G4_FN static void plan_mirrored(struct plan *plan)
 		total += plan->left[d];
 	const uint64_t unit = g4_align_up(total / MOST_PIECES + 1, G4_CHUNK_UNIT);
 	while (plan->count < G4_CHUNKS_MAX) {
-		uint32_t disks[2];
-		disks[0] = roomiest(plan, disks, 0);
-		disks[1] = disks[0] == G4_MAX_DISKS ? G4_MAX_DISKS : roomiest(plan, disks, 1);
-		if (disks[1] == G4_MAX_DISKS)
+		uint32_t disks[G4_COPIES_MAX];
+		const uint64_t least = choose_disks(plan, copies, disks);
+		if (least == 0)
 			return;
-		const uint32_t low = disks[0] < disks[1] ? 0 : 1, pair[2] = {disks[low], disks[1 - low]};
-		const uint64_t most =
-			plan->disk_count == 2 ? plan->left[disks[1]] : g4_min64(unit, plan->left[disks[1]]);
-		add_chunk(plan, pair, 1, 2, most, 0);
+		add_chunk(plan, disks, 1, copies, plan->disk_count == copies ? least : g4_min64(unit, least), 0);
 	}
 }
 
-G4_FN uint32_t g4_chunk_plan(enum g4_raid raid, uint64_t stripe_bytes, const uint64_t *disk_bytes, uint32_t disk_count,
-			     struct g4_chunk *chunks)
+G4_FN uint32_t g4_chunk_plan(enum g4_raid raid, uint32_t copies, uint64_t stripe_bytes, const uint64_t *disk_bytes,
+			     uint32_t disk_count, struct g4_chunk *chunks)
 {
 	struct plan plan;
 
@@ -142,7 +156,7 @@ G4_FN uint32_t g4_chunk_plan(enum g4_raid raid, uint64_t stripe_bytes, const uin
 	if (raid == G4_RAID_0)
 		plan_striped(&plan, stripe_bytes);
 	else if (raid == G4_RAID_1)
-		plan_mirrored(&plan);
+		plan_mirrored(&plan, copies);
 	else
 		plan_none(&plan);
 	return plan.count;
@@ -166,8 +180,8 @@ G4_FN static bool chunk_is_possible(const struct g4_chunk *chunk, const uint64_t
 	const uint32_t places = (uint32_t)chunk->columns * chunk->copies;
 	uint64_t disks = 0;
 
-	if (chunk->columns == 0 || chunk->columns > G4_CHUNK_PLACES || chunk->copies == 0 || chunk->copies > 2 ||
-	    places > G4_CHUNK_PLACES || chunk->reserved != 0)
+	if (chunk->columns == 0 || chunk->columns > G4_CHUNK_PLACES || chunk->copies == 0 ||
+	    chunk->copies > G4_COPIES_MAX || places > G4_CHUNK_PLACES || chunk->reserved != 0)
 		return false;
 	if (chunk->columns > 1 && chunk->copies > 1) /* no stripes of copies: a disk is rebuilt a column at a time */
 		return false;

@@ -27,11 +27,11 @@ struct g4_piece {
 /* Whether a disk of this size has room for a place. */
 G4_FN uint64_t g4_chunk_usable(uint64_t disk_bytes);
 /*
- * Lays chunks over disks of these sizes (at least one, bytes as the superblock has them). How many, at most G4_CHUNKS_MAX; 0: the
- * level can not be had with these disks. Per-lane.
+ * Lays chunks over disks of these sizes (at least one, bytes as the superblock has them). copies: of RAID 1, 2 to G4_COPIES_MAX. How
+ * many chunks, at most G4_CHUNKS_MAX; 0: the level can not be had with these disks. Per-lane.
  */
-G4_FN uint32_t g4_chunk_plan(enum g4_raid raid, uint64_t stripe_bytes, const uint64_t *disk_bytes, uint32_t disk_count,
-			     struct g4_chunk *chunks);
+G4_FN uint32_t g4_chunk_plan(enum g4_raid raid, uint32_t copies, uint64_t stripe_bytes, const uint64_t *disk_bytes,
+			     uint32_t disk_count, struct g4_chunk *chunks);
 /* Checks chunks that a disk has told: -G4_E_SB_GEOMETRY, or 0 and the map can be used. Per-lane. */
 G4_FN int g4_chunk_validate(const struct g4_chunk *chunks, uint32_t count, const uint64_t *disk_bytes,
 			    uint32_t disk_count, uint64_t total_bytes);

@@ -35,6 +35,7 @@ int g4_set_assemble(struct g4_dev *const *disks, const char *const *names, uint3
 
 struct g4_set_plan {
 	enum g4_raid raid;
+	uint32_t copies;       /* of RAID 1, at most G4_COPIES_MAX and one a disk; 0: 2 */
 	uint64_t stripe_bytes; /* of RAID 0; 0: G4_STRIPE_DEFAULT */
 };
 /*

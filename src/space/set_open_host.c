@@ -3,8 +3,9 @@
  * Opening and making sets. What is opened is judged by the superblocks alone, before anything is written:
  *
  *   - The disk with the highest set generation speaks for the set; of those the one whose superblock is newest.
- *   - A disk that it says has missed writes is stale, and refused. A disk that says so of the one that speaks, while that one does
- *     not, was written without it: the set was used in two halves, and nobody can say which of them counts.
+ *   - A disk that it says has missed writes is stale, and refused. A disk that says so of all that are not stale was written without
+ *     them: the set was used in two halves, and nobody can say which of them counts. If it says so of some, those were brought up to
+ *     date while it was away: of those that it was last written with one at least would have been among the others.
  *   - Disks that nobody named are missing. Without one whose chunks others have as well a set can be read; it is written only when
  *     that was asked for, and then the others say first that it misses something (set_label_host.c).
  *
@@ -113,7 +114,7 @@ static bool is_set_label(const struct g4_superblock *sb)
 	if (!(sb->features_incompat & G4_FEATURE_INCOMPAT_DISKS) || sb->disk_count < 1 ||
 	    sb->disk_count > G4_MAX_DISKS || sb->disk_index >= sb->disk_count)
 		return false;
-	if (sb->chunk_count == 0 || sb->chunk_count > G4_CHUNKS_MAX || sb->copies == 0 || sb->copies > 2 ||
+	if (sb->chunk_count == 0 || sb->chunk_count > G4_CHUNKS_MAX || sb->copies == 0 || sb->copies > G4_COPIES_MAX ||
 	    sb->chunk_list_head != G4_CHUNKS_ADDRESS)
 		return false;
 	for (uint32_t d = 0; d < sb->disk_count; d++)
@@ -179,17 +180,25 @@ static int place_disks(struct opening *o)
 	return 0;
 }
 
+/* Whether a disk was written without all of those that have missed nothing. */
+static bool is_split(const struct g4_superblock *lead, const struct g4_superblock *one)
+{
+	for (uint32_t d = 0; d < lead->disk_count; d++)
+		if (d != one->disk_index && lead->disk_since[d] == 0 && one->disk_since[d] == 0)
+			return false;
+	return one->disk_index != lead->disk_index;
+}
+
 /* Nobody is mixed in who has missed something. */
 static int check_histories(const struct opening *o)
 {
 	const struct candidate *lead = &o->found[o->lead];
-	const uint32_t leader = lead->sb.disk_index;
 	char uuid[G4_UUID_TEXT_BYTES];
 
 	for (uint32_t n = 0; n < o->count; n++) {
 		const struct candidate *one = &o->found[n];
 		const uint32_t disk = one->sb.disk_index;
-		if (one->sb.disk_since[leader] != 0)
+		if (is_split(&lead->sb, &one->sb))
 			return g4_dev_fail(
 				o->message, -G4_E_SB_DISKS,
 				"%s and %s were each written without the other and differ; mount one of them "
@@ -537,21 +546,30 @@ static int copy_disk(const struct opening *o, struct g4_set *set, uint32_t disk,
 	return rc == 0 ? g4_dev_flush(o->wg, target) : rc;
 }
 
-/* Takes the one that is stale out of what was found. NULL: there is none. */
+/* Takes the first one that is stale out of what was found; others that are, go. NULL: there is none. */
 static struct g4_dev *take_stale(struct opening *o, uint32_t *disk)
 {
-	const struct candidate *lead = &o->found[o->lead];
+	const struct g4_superblock lead = o->found[o->lead].sb;
+	struct g4_dev *target = NULL;
+	uint32_t kept = 0;
 
 	for (uint32_t n = 0; n < o->count; n++) {
-		*disk = o->found[n].sb.disk_index;
-		if (lead->sb.disk_since[*disk] == 0 || o->found[n].sb.disk_since[lead->sb.disk_index] != 0)
-			continue;
-		struct g4_dev *dev = o->found[n].dev;
-		o->found[n] = o->found[--o->count];
-		o->lead = 0;
-		return dev;
+		const struct g4_superblock *sb = &o->found[n].sb;
+		const bool stale = lead.disk_since[sb->disk_index] != 0 && !is_split(&lead, sb);
+		if (!stale) {
+			if (kept != n)
+				o->found[kept] = o->found[n];
+			kept++;
+		} else if (target) {
+			g4_dev_close(o->found[n].dev);
+		} else {
+			target = o->found[n].dev;
+			*disk = sb->disk_index;
+		}
 	}
-	return NULL;
+	o->count = kept;
+	o->lead = target ? 0 : o->lead;
+	return target;
 }
 
 /* Which disk the target is to be: the stale one, or with a new one the first that is missing. */
@@ -657,8 +675,13 @@ int g4_set_rebuild(const char *const *names, uint32_t count, bool stale, struct 
 static int plan_chunks(struct g4_set *set, const struct g4_set_plan *plan, struct g4_dev_message message)
 {
 	const uint64_t stripe = plan->stripe_bytes ? plan->stripe_bytes : G4_STRIPE_DEFAULT;
+	const uint32_t copies = plan->raid != G4_RAID_1 ? 1 : plan->copies ? plan->copies : 2;
 	uint64_t bytes[G4_MAX_DISKS];
 
+	if (copies > G4_COPIES_MAX)
+		return g4_dev_fail(message, -G4_E_INVAL, "there are at most %u copies of everything", G4_COPIES_MAX);
+	if (copies > set->count)
+		return g4_dev_fail(message, -G4_E_INVAL, "%u copies of everything need as many devices", copies);
 	if (stripe < G4_STRIPE_MIN || stripe > G4_STRIPE_MAX || (stripe & (stripe - 1)) != 0)
 		return g4_dev_fail(message, -G4_E_INVAL,
 				   "a stripe has a power of 2 of bytes, at least 16 KiB and at most 1 MiB");
@@ -668,12 +691,12 @@ static int plan_chunks(struct g4_set *set, const struct g4_set_plan *plan, struc
 			return g4_dev_fail(message, -G4_E_DEV_SMALL,
 					   "%s: is too small: a disk of a set has at least 8 MiB", set->disks[d].name);
 	}
-	const uint32_t count = g4_chunk_plan(plan->raid, stripe, bytes, set->count, set->chunks);
+	const uint32_t count = g4_chunk_plan(plan->raid, copies, stripe, bytes, set->count, set->chunks);
 	if (count == 0)
 		return g4_dev_fail(message, -G4_E_DEV_SMALL, "%s: there is no room for a set on these disks",
 				   set->disks[0].name);
 	set->super->chunk_count = count;
-	set->super->copies = plan->raid == G4_RAID_1 ? 2 : 1;
+	set->super->copies = copies;
 	set->super->chunk_list_head = G4_CHUNKS_ADDRESS;
 	set->super->total_bytes = set->chunks[count - 1].address + set->chunks[count - 1].bytes;
 	return 0;

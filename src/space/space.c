@@ -188,7 +188,7 @@ G4_FN int g4_space_transfer(struct g4_wg *wg, struct g4_space *space, struct g4_
 	const struct g4_io *io = &requests[0].io;
 
 	/* a file's device does one piece with one system call */
-	if (count == 1 && io->iov_count == 1) {
+	if (count == 1 && io->iov_count == 1 && !(io->flags & G4_IO_COPY_MASK)) {
 		const struct g4_iov *part = &io->iov[0];
 		if (io->op == G4_IO_READ)
 			return g4_space_read(wg, space, requests[0].address, part->base, part->bytes);

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "disks.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fs/mkfs_host.h"
+#include "fs/mount_host.h"
+#include "simt/simt_host.h"
+
+#define DEEP_BYTES (5 * G4_MIB)
+
+/* ---- disks in memory ---- */
+
+void disks_make(struct disks *d, uint32_t count, const uint64_t *bytes)
+{
+	memset(d, 0, sizeof(*d));
+	d->count = count;
+	for (uint32_t n = 0; n < count; n++) {
+		d->bytes[n] = bytes ? bytes[n] : DISK_BYTES;
+		d->fds[n] = memfd_create("gpu4fs-disk", MFD_CLOEXEC);
+		assert_true(d->fds[n] >= 0);
+		assert_return_code(ftruncate(d->fds[n], (off_t)d->bytes[n]), 0);
+		d->memory[n] = (uint8_t *)mmap(NULL, d->bytes[n], PROT_READ | PROT_WRITE, MAP_SHARED, d->fds[n], 0);
+		assert_true(d->memory[n] != MAP_FAILED);
+		snprintf(d->names[n], sizeof(d->names[n]), "dax:/proc/self/fd/%d", d->fds[n]);
+	}
+}
+
+void disks_free(struct disks *d)
+{
+	for (uint32_t n = 0; n < d->count; n++) {
+		munmap(d->memory[n], d->bytes[n]);
+		close(d->fds[n]);
+	}
+}
+
+/* The disks of a set of bits, as one name. */
+const char *disks_name_of(struct disks *d, uint32_t which)
+{
+	d->all[0] = 0;
+	for (uint32_t n = 0; n < d->count; n++)
+		if (which >> n & 1) {
+			strcat(d->all, d->all[0] ? "," : "");
+			strcat(d->all, d->names[n]);
+		}
+	return d->all;
+}
+
+struct g4_dev *disks_open_one(const char *name)
+{
+	struct g4_dev *dev;
+	char message[256];
+
+	if (g4_dev_open(name, &(struct g4_dev_open_options){.flags = 0}, &dev, message, sizeof(message)) < 0)
+		fail_msg("%s", message);
+	return dev;
+}
+
+int disks_try_open(struct disks *d, uint32_t which, bool degraded, uint32_t flags, struct g4_dev **dev)
+{
+	const struct g4_set_options options = {.open.flags = flags, .degraded = degraded};
+	const char *name = disks_name_of(d, which);
+
+	d->message[0] = 0;
+	return g4_set_open(&name, 1, &options, dev, d->message, sizeof(d->message));
+}
+
+void disks_format_copies(struct disks *d, enum g4_raid raid, uint32_t copies, uint32_t checksum)
+{
+	const struct g4_set_plan plan = {.raid = raid, .copies = copies};
+	const struct g4_mkfs_options options = {.journal_bytes = JOURNAL_BYTES, .checksum = g4_policy_of(checksum)};
+	struct g4_dev *devs[MOST_DISKS], *set;
+	const char *names[MOST_DISKS];
+	struct g4_superblock sb;
+
+	for (uint32_t n = 0; n < d->count; n++) {
+		names[n] = d->names[n];
+		devs[n] = disks_open_one(names[n]);
+	}
+	if (g4_set_make(devs, names, d->count, &plan, &set, d->message, sizeof(d->message)) < 0 ||
+	    g4_mkfs(set, &options, &sb, d->message, sizeof(d->message)) < 0)
+		fail_msg("%s", d->message);
+	g4_dev_close(set);
+}
+
+void disks_format(struct disks *d, enum g4_raid raid, uint32_t checksum)
+{
+	disks_format_copies(d, raid, 0, checksum);
+}
+
+/* Mounts these disks; d->rig has the commands then. */
+int disks_try_mount(struct disks *d, uint32_t which, bool degraded)
+{
+	const struct g4_mount_options options = {.commit_ms = 1000000, .cache_bytes = 4 * G4_MIB};
+	struct g4_dev *dev;
+	int rc = disks_try_open(d, which, degraded, 0, &dev);
+
+	memset(&d->rig, 0, sizeof(d->rig));
+	if (rc == 0)
+		rc = g4_engine_mount_device(dev, &options, &d->rig.engine, d->message, sizeof(d->message));
+	return rc;
+}
+
+void disks_mount(struct disks *d, uint32_t which)
+{
+	if (disks_try_mount(d, which, which != (1u << d->count) - 1) < 0)
+		fail_msg("%s", d->message);
+}
+
+void disks_unmount(struct disks *d)
+{
+	assert_int_equal(rig_unmount(&d->rig), 0);
+}
+
+void disks_expect_clean(struct disks *d, uint32_t which)
+{
+	char *text;
+
+	snprintf(d->rig.name, sizeof(d->rig.name), "%s", disks_name_of(d, which));
+	const struct rig_verdict verdict = rig_fsck(&d->rig, &text);
+	if (verdict.problems)
+		fail_msg("%s", text);
+	free(text);
+}
+
+/* ---- what is written and found again ---- */
+
+static void fill(uint8_t *to, uint32_t number, uint32_t version)
+{
+	rig_pattern(to, 1000 * number + version, FILE_PAGES * G4_PAGE_BYTES);
+}
+
+/* A file of this content, durable. 0 or a code. */
+int disks_put(struct disks *d, uint32_t number, uint32_t version)
+{
+	uint8_t *data = (uint8_t *)malloc(FILE_PAGES * G4_PAGE_BYTES);
+	struct g4_attr attr;
+	uint64_t ino, done = 0;
+	char name[32];
+
+	snprintf(name, sizeof(name), "f%u", number);
+	fill(data, number, version);
+	int rc = op_lookup(&d->rig, G4_NODE_ROOT, name, &attr);
+	ino = attr.ino;
+	if (rc == -G4_E_NOENT)
+		rc = op_mknod(&d->rig, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &ino);
+	if (rc == 0)
+		rc = op_write(&d->rig, ino, 0, 0, data, FILE_PAGES * G4_PAGE_BYTES, &done);
+	if (rc == 0)
+		rc = op_fsync(&d->rig, ino);
+	free(data);
+	return rc;
+}
+
+/* Whether the file has this content; a code where it can not be read. */
+int disks_has(struct disks *d, uint32_t number, uint32_t version)
+{
+	uint8_t *data = (uint8_t *)malloc(2 * FILE_PAGES * G4_PAGE_BYTES), *found = data + FILE_PAGES * G4_PAGE_BYTES;
+	struct g4_attr attr;
+	uint64_t done = 0;
+	char name[32];
+
+	snprintf(name, sizeof(name), "f%u", number);
+	fill(data, number, version);
+	int rc = op_lookup(&d->rig, G4_NODE_ROOT, name, &attr);
+	if (rc == 0)
+		rc = op_read(&d->rig, attr.ino, 0, 0, found, FILE_PAGES * G4_PAGE_BYTES, &done);
+	if (rc == 0)
+		rc = done == FILE_PAGES * G4_PAGE_BYTES && memcmp(data, found, done) == 0;
+	free(data);
+	return rc;
+}
+
+void disks_expect_files(struct disks *d, uint32_t count, uint32_t version)
+{
+	for (uint32_t n = 0; n < count; n++)
+		if (disks_has(d, n, version) != 1)
+			fail_msg("file %u is not what was written: %d", n, disks_has(d, n, version));
+}
+
+/* The two disks, each behind a fault device; the set owns them. */
+void disks_open_faulty(struct disks *d, struct faulty *f)
+{
+	const struct g4_set_options options = {.degraded = false};
+	const char *names[MOST_DISKS];
+
+	for (uint32_t n = 0; n < d->count; n++) {
+		names[n] = d->names[n];
+		assert_int_equal(g4_dev_fault_open(disks_open_one(names[n]), &f->fault[n]), 0);
+	}
+	if (g4_set_assemble(f->fault, names, d->count, &options, &f->set, d->message, sizeof(d->message)) < 0)
+		fail_msg("%s", d->message);
+}
+
+void disks_mount_faulty(struct disks *d, struct faulty *f)
+{
+	const struct g4_mount_options options = {.commit_ms = 1000000, .cache_bytes = 4 * G4_MIB};
+
+	memset(&d->rig, 0, sizeof(d->rig));
+	if (g4_engine_mount_device(f->set, &options, &d->rig.engine, d->message, sizeof(d->message)) < 0)
+		fail_msg("%s", d->message);
+}
+
+/* One byte of each page of a disk is another, but for its superblocks: they say that it is one of the set. */
+void disks_rot(struct disks *d, uint32_t bad)
+{
+	for (uint64_t page = G4_CHUNKS_ADDRESS / G4_PAGE_BYTES; page < d->bytes[bad] / G4_PAGE_BYTES - 1; page++)
+		d->memory[bad][page * G4_PAGE_BYTES + 40 + page * 7 % 3000] ^= 0x10;
+}
+
+void disks_mount_fs(struct disks *d, uint32_t which, struct g4_dev **dev)
+{
+	const struct g4_fs_options options = {.cache_bytes = 4 * G4_MIB};
+
+	if (disks_try_open(d, which, true, 0, dev) < 0)
+		fail_msg("%s", d->message);
+	memset(&d->rig, 0, sizeof(d->rig));
+	d->rig.wg = g4_wg_create(0);
+	if (g4_fs_mount(d->rig.wg, *dev, &options, &d->rig.fs, d->message, sizeof(d->message)) < 0)
+		fail_msg("%s", d->message);
+}
+
+void disks_unmount_fs(struct disks *d, struct g4_dev *dev, bool clean)
+{
+	assert_int_equal(g4_fs_unmount(d->rig.wg, d->rig.fs, clean), 0);
+	g4_wg_destroy(d->rig.wg);
+	d->rig.fs = NULL;
+	d->rig.wg = NULL;
+	g4_dev_close(dev);
+}
+
+/* Every kind of page. */
+void disks_populate(struct disks *d)
+{
+	static char value[20000];
+	uint8_t *data = rig_memory(DEEP_BYTES, 9);
+	uint64_t dir, ino, in, out, done = 0;
+	char name[64];
+
+	assert_int_equal(op_mkdir(&d->rig, G4_NODE_ROOT, "dir", 0755, &dir), 0);
+	for (uint32_t n = 0; n < 300; n++) {
+		snprintf(name, sizeof(name), "one of many names, number %u", n);
+		assert_int_equal(op_mknod(&d->rig, dir, name, G4_S_IFREG | 0644, &ino), 0);
+	}
+	memset(value, 'v', sizeof(value));
+	assert_int_equal(op_setxattr(&d->rig, ino, "user.large", value, sizeof(value), 0), 0);
+	assert_int_equal(op_mknod(&d->rig, dir, "deep", G4_S_IFREG | 0644, &ino), 0);
+	/* with holes, so that no page of 2 MiB maps it */
+	for (uint64_t at = 0; at < DEEP_BYTES; at += 16 * G4_PAGE_BYTES)
+		assert_int_equal(op_write(&d->rig, ino, 0, at, data + at, 12 * G4_PAGE_BYTES, &done), 0);
+	assert_int_equal(op_mknod(&d->rig, dir, "copy", G4_S_IFREG | 0644, &dir), 0);
+	assert_int_equal(op_open(&d->rig, ino, G4_OPEN_READ, &in), 0);
+	assert_int_equal(op_open(&d->rig, dir, G4_OPEN_WRITE, &out), 0);
+	assert_int_equal(op_copy(&d->rig, in, 0, out, 0, 8 * G4_PAGE_BYTES, &done), 0);
+	assert_int_equal(done, 8 * G4_PAGE_BYTES);
+	assert_int_equal(op_release(&d->rig, in), 0);
+	assert_int_equal(op_release(&d->rig, out), 0);
+	for (uint32_t n = 0; n < 10; n++)
+		assert_int_equal(disks_put(d, n, 1), 0);
+	free(data);
+}
+
+void disks_expect_all(struct disks *d)
+{
+	static char value[20000];
+	uint8_t *data = rig_memory(DEEP_BYTES, 9), *found = rig_memory(12 * G4_PAGE_BYTES, 1);
+	struct g4_attr dir, attr;
+	uint64_t done = 0;
+	char name[64];
+
+	disks_expect_files(d, 10, 1);
+	assert_int_equal(op_lookup(&d->rig, G4_NODE_ROOT, "dir", &dir), 0);
+	for (uint32_t n = 0; n < 300; n++) {
+		snprintf(name, sizeof(name), "one of many names, number %u", n);
+		assert_int_equal(op_lookup(&d->rig, dir.ino, name, &attr), 0);
+	}
+	assert_int_equal(op_getxattr(&d->rig, attr.ino, "user.large", value, sizeof(value), &done), 0);
+	assert_int_equal(done, sizeof(value));
+	assert_int_equal(op_lookup(&d->rig, dir.ino, "deep", &attr), 0);
+	for (uint64_t at = 0; at < DEEP_BYTES; at += 16 * G4_PAGE_BYTES) {
+		assert_int_equal(op_read(&d->rig, attr.ino, 0, at, found, 12 * G4_PAGE_BYTES, &done), 0);
+		assert_memory_equal(found, data + at, 12 * G4_PAGE_BYTES);
+	}
+	assert_int_equal(op_lookup(&d->rig, dir.ino, "copy", &attr), 0);
+	assert_int_equal(op_read(&d->rig, attr.ino, 0, 0, found, 8 * G4_PAGE_BYTES, &done), 0);
+	assert_memory_equal(found, data, 8 * G4_PAGE_BYTES);
+	free(data);
+	free(found);
+}
+
+struct g4_health disks_health;
+
+/* What the newest job has come to. */
+static const struct g4_job_record *newest_job(struct disks *d)
+{
+	struct g4_cmd list = {.op = G4_CMD_JOB_LIST, .data = &disks_health, .length = sizeof(disks_health)};
+	const struct g4_job_record *newest = &disks_health.jobs[0];
+
+	assert_int_equal(g4_execute(d->rig.wg, d->rig.fs, &list), 0);
+	for (uint32_t k = 1; k < G4_JOBS; k++)
+		newest = disks_health.jobs[k].number > newest->number ? &disks_health.jobs[k] : newest;
+	return newest;
+}
+
+/* To its end; the damage that it found. */
+uint64_t disks_scrub(struct disks *d)
+{
+	struct g4_cmd start = {.op = G4_CMD_JOB_START, .kind = G4_JOB_SCRUB};
+
+	assert_int_equal(g4_execute(d->rig.wg, d->rig.fs, &start), 0);
+	while (newest_job(d)->state == G4_JOB_RUNNING)
+		assert_int_equal(g4_jobs_serve(d->rig.wg, d->rig.fs, true), 0);
+	assert_int_equal(newest_job(d)->state, G4_JOB_DONE);
+	return newest_job(d)->errors;
+}
+
+/* ---- the power fails ---- */
+
+static void note(void *context, const struct g4_io *io)
+{
+	struct disks_watched *w = (struct disks_watched *)context;
+
+	if (io->op == G4_IO_READ)
+		return;
+	const uint32_t at = __atomic_fetch_add(&w->order->count, 1, __ATOMIC_RELAXED);
+	assert_true(at < MOST_REQUESTS);
+	w->order->disk[at] = w->disk;
+}
+
+/* What a disk has when the power fails after its first `count` requests: all that was flushed, and some of the rest. */
+static void crash_disk(uint8_t *image, struct g4_dev *fault, uint64_t count, uint64_t *random)
+{
+	uint64_t flushed = 0;
+
+	for (uint64_t k = 0; k < count; k++)
+		if (g4_dev_fault_recorded_op(fault, k)->op == G4_IO_FLUSH)
+			flushed = k;
+	for (uint64_t k = 0; k < count; k++) {
+		const struct g4_fault_op *op = g4_dev_fault_recorded_op(fault, k);
+		const bool durable = k < flushed || (op->flags & G4_IO_FUA);
+		for (uint64_t at = 0; op->op == G4_IO_WRITE && at < op->bytes; at += 512)
+			if (durable || rig_random(random) % 2)
+				memcpy(image + op->offset_bytes + at, op->data + at, 512);
+	}
+}
+
+void disks_watch(struct disks *d, struct faulty *f, struct disks_order *order)
+{
+	for (uint32_t n = 0; n < d->count; n++) {
+		order->watched[n] = (struct disks_watched){order, (uint8_t)n};
+		g4_dev_fault_record(f->fault[n], true);
+		g4_dev_fault_watch(f->fault[n], note, &order->watched[n]);
+	}
+}
+
+void disks_crash(struct disks *crashed, uint8_t *const *start, struct faulty *f, const struct disks_order *order,
+		 uint32_t at, uint64_t *random)
+{
+	uint64_t counts[MOST_DISKS] = {0};
+
+	for (uint32_t k = 0; k < at; k++)
+		counts[order->disk[k]]++;
+	for (uint32_t n = 0; n < crashed->count; n++) {
+		memcpy(crashed->memory[n], start[n], crashed->bytes[n]);
+		crash_disk(crashed->memory[n], f->fault[n], counts[n], random);
+	}
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* File systems of several disks in memory, for tests: made, mounted with some of their disks, filled, damaged. */
+#ifndef DISKS_H
+#define DISKS_H
+
+#include "rig.h"
+
+#include "fs/fs.h"
+#include "space/set_host.h"
+
+#define DISK_BYTES (16 * G4_MIB)
+#define JOURNAL_BYTES (2 * G4_MIB)
+#define MOST_DISKS 16u
+#define FILE_PAGES 6u
+
+struct disks {
+	uint32_t count;
+	int fds[MOST_DISKS];
+	char names[MOST_DISKS][64];
+	uint8_t *memory[MOST_DISKS];
+	uint64_t bytes[MOST_DISKS];
+	char all[MOST_DISKS * 64];
+	char message[1024]; /* why it could not be done */
+	struct rig rig;
+};
+
+struct faulty {
+	struct g4_dev *fault[MOST_DISKS];
+	struct g4_dev *set;
+};
+
+extern struct g4_health disks_health; /* as disks_scrub() saw it last */
+
+void disks_make(struct disks *d, uint32_t count, const uint64_t *bytes);
+void disks_free(struct disks *d);
+/* The disks of a set of bits, as one name. */
+const char *disks_name_of(struct disks *d, uint32_t which);
+struct g4_dev *disks_open_one(const char *name);
+int disks_try_open(struct disks *d, uint32_t which, bool degraded, uint32_t flags, struct g4_dev **dev);
+void disks_format(struct disks *d, enum g4_raid raid, uint32_t checksum);
+void disks_format_copies(struct disks *d, enum g4_raid raid, uint32_t copies, uint32_t checksum);
+/* Mounts these disks; d->rig has the commands then. */
+int disks_try_mount(struct disks *d, uint32_t which, bool degraded);
+void disks_mount(struct disks *d, uint32_t which);
+void disks_unmount(struct disks *d);
+void disks_expect_clean(struct disks *d, uint32_t which);
+/* A file of this content, durable. 0 or a code. */
+int disks_put(struct disks *d, uint32_t number, uint32_t version);
+/* Whether the file has this content; a code where it can not be read. */
+int disks_has(struct disks *d, uint32_t number, uint32_t version);
+void disks_expect_files(struct disks *d, uint32_t count, uint32_t version);
+/* The disks, each behind a fault device; the set owns them. */
+void disks_open_faulty(struct disks *d, struct faulty *f);
+void disks_mount_faulty(struct disks *d, struct faulty *f);
+/* One byte of each page of a disk is another, but for its superblocks: they say that it is one of the set. */
+void disks_rot(struct disks *d, uint32_t bad);
+void disks_mount_fs(struct disks *d, uint32_t which, struct g4_dev **dev);
+void disks_unmount_fs(struct disks *d, struct g4_dev *dev, bool clean);
+/* Every kind of page. */
+void disks_populate(struct disks *d);
+void disks_expect_all(struct disks *d);
+/* To its end; the damage that it found. */
+uint64_t disks_scrub(struct disks *d);
+
+/* ---- the power fails ---- */
+#define MOST_REQUESTS 65536u
+struct disks_watched {
+	struct disks_order *order;
+	uint8_t disk;
+};
+struct disks_order { /* what was submitted to all disks, but reads, in one order: an entry is the disk's number */
+	uint8_t disk[MOST_REQUESTS];
+	uint32_t count;
+	struct disks_watched watched[MOST_DISKS];
+};
+/* From now on the requests are recorded; `order` is zeros, and stays while they are used. */
+void disks_watch(struct disks *d, struct faulty *f, struct disks_order *order);
+/*
+ * What the disks have when the power fails after the first `at` requests, into crashed->memory: of each what it had at first, all that
+ * was flushed, and some sectors of the rest.
+ */
+void disks_crash(struct disks *crashed, uint8_t *const *start, struct faulty *f, const struct disks_order *order,
+		 uint32_t at, uint64_t *random);
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* More than two copies of everything: of n copies any n - 1 disks may be lost, before, during and after writes, and with the power. */
+#include "disks.h"
+
+static bool is_subset_of(uint32_t a, uint32_t b)
+{
+	return (a & ~b) == 0;
+}
+
+static void any_disks_but_one_can_be_missing(void **state)
+{
+	static const struct {
+		uint32_t disks, copies;
+	} cases[] = {{3, 3}, {4, 3}, {5, 3}, {4, 4}, {5, 4}, {11, 11}};
+	uint32_t combinations = 0;
+
+	(void)state;
+	for (uint32_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+		const uint32_t count = cases[c].disks, copies = cases[c].copies, all = (1u << count) - 1;
+		const uint32_t step = copies > 4 ? 97 : 1;
+		uint8_t *before[MOST_DISKS];
+		struct disks d;
+		disks_make(&d, count, NULL);
+		disks_format_copies(&d, G4_RAID_1, copies, G4_CHECKSUM_NONE);
+		disks_mount(&d, all);
+		for (uint32_t n = 0; n < 6; n++)
+			assert_int_equal(disks_put(&d, n, 1), 0);
+		disks_unmount(&d);
+		disks_expect_clean(&d, all);
+		for (uint32_t n = 0; n < count; n++) {
+			before[n] = (uint8_t *)malloc(DISK_BYTES);
+			memcpy(before[n], d.memory[n], DISK_BYTES);
+		}
+		for (uint32_t left = 1; left < all; left += step) {
+			const uint32_t lost = count - (uint32_t)__builtin_popcount(left);
+			if (lost >= copies)
+				continue;
+			assert_int_equal(disks_try_mount(&d, left, false), -G4_E_SB_DISKS); /* not unasked */
+			disks_mount(&d, left);
+			disks_expect_files(&d, 6, 1);
+			assert_int_equal(disks_put(&d, 3, 2), 0);
+			disks_unmount(&d);
+			disks_expect_clean(&d, left);
+			assert_int_equal(disks_try_mount(&d, all, true), -G4_E_SB_DISKS);
+			assert_non_null(strstr(d.message, "stale"));
+			combinations++;
+			for (uint32_t n = 0; n < count; n++)
+				memcpy(d.memory[n], before[n], DISK_BYTES);
+		}
+		for (uint32_t n = 0; n < count; n++)
+			free(before[n]);
+		disks_free(&d);
+	}
+	print_message("%u combinations\n", combinations);
+}
+
+static void more_copies_than_disks_are_refused(void **state)
+{
+	const struct g4_set_plan plan = {.raid = G4_RAID_1, .copies = 3};
+	struct g4_dev *devs[2], *set;
+	const char *names[2];
+	struct disks d;
+
+	(void)state;
+	disks_make(&d, 2, NULL);
+	for (uint32_t n = 0; n < 2; n++) {
+		names[n] = d.names[n];
+		devs[n] = disks_open_one(names[n]);
+	}
+	assert_int_equal(g4_set_make(devs, names, 2, &plan, &set, d.message, sizeof(d.message)), -G4_E_INVAL);
+	assert_non_null(strstr(d.message, "as many devices"));
+	for (uint32_t n = 0; n < 2; n++)
+		g4_dev_close(devs[n]);
+	disks_free(&d);
+}
+
+/* One disk after the other, at different writes, until one copy is left. */
+static void disks_may_fail_one_after_the_other(void **state)
+{
+	(void)state;
+	for (uint64_t at = 3; at < 90; at += rig_every(9)) {
+		const uint32_t kept = (uint32_t)(at % 3);
+		struct g4_disk_info info;
+		struct faulty f;
+		struct disks d;
+		disks_make(&d, 3, NULL);
+		disks_format_copies(&d, G4_RAID_1, 3, G4_CHECKSUM_NONE);
+		disks_open_faulty(&d, &f);
+		disks_mount_faulty(&d, &f);
+		for (uint32_t n = 0, place = 0; n < 3; n++)
+			if (n != kept) {
+				const struct g4_fault fault = {
+					.cut_after_writes = at + 25 * place++, .cut_inside = true, .seed = at};
+				g4_dev_fault_set(f.fault[n], &fault);
+			}
+		for (uint32_t n = 0; n < 80; n++)
+			assert_int_equal(disks_put(&d, n % 5, n), 0); /* users notice nothing */
+		for (uint32_t n = 0; n < 3; n++) {
+			assert_true(g4_set_disk(f.set, n, &info));
+			assert_int_equal(info.state, n == kept ? G4_DISK_ACTIVE : G4_DISK_DROPPED);
+		}
+		disks_unmount(&d);
+		assert_int_equal(disks_try_mount(&d, 7, true), -G4_E_SB_DISKS);
+		assert_non_null(strstr(d.message, "stale"));
+		disks_mount(&d, 1u << kept);
+		for (uint32_t n = 75; n < 80; n++)
+			assert_int_equal(disks_has(&d, n % 5, n), 1);
+		disks_unmount(&d);
+		disks_expect_clean(&d, 1u << kept);
+		/* both come back, one at a time */
+		const char *names[3] = {d.names[0], d.names[1], d.names[2]};
+		uint32_t disk, rebuilt = 0;
+		for (uint32_t k = 0; k < 2; k++) {
+			if (g4_set_rebuild(names, 3, true, NULL, &disk, d.message, sizeof(d.message)) < 0)
+				fail_msg("%s", d.message);
+			rebuilt |= 1u << disk;
+		}
+		assert_int_equal(rebuilt, 7u & ~(1u << kept));
+		for (uint32_t n = 0; n < 3; n++) {
+			disks_expect_clean(&d, 1u << n);
+			disks_expect_clean(&d, 7u & ~(1u << n));
+		}
+		disks_mount(&d, 7u & ~(1u << kept));
+		for (uint32_t n = 75; n < 80; n++)
+			assert_int_equal(disks_has(&d, n % 5, n), 1);
+		disks_unmount(&d);
+		disks_free(&d);
+	}
+}
+
+#define PUTS 12u
+/* The power fails at any request, and any two of the three disks are lost in it. */
+static void nothing_synced_is_lost_with_the_power_and_two_disks(void **state)
+{
+	struct disks_order *order = (struct disks_order *)calloc(1, sizeof(*order));
+	uint64_t random = 177, states = 0;
+	uint32_t durable[PUTS];
+	uint8_t *start[3];
+	struct faulty f;
+	struct disks d, crashed;
+
+	(void)state;
+	disks_make(&d, 3, NULL);
+	disks_format_copies(&d, G4_RAID_1, 3, G4_CHECKSUM_NONE);
+	for (uint32_t n = 0; n < 3; n++) {
+		start[n] = (uint8_t *)malloc(DISK_BYTES);
+		memcpy(start[n], d.memory[n], DISK_BYTES);
+	}
+	disks_open_faulty(&d, &f);
+	disks_watch(&d, &f, order);
+	disks_mount_faulty(&d, &f);
+	for (uint32_t n = 0; n < PUTS; n++) {
+		assert_int_equal(disks_put(&d, n % 4, n), 0);
+		durable[n] = __atomic_load_n(&order->count, __ATOMIC_RELAXED);
+	}
+	const uint32_t total = order->count;
+	disks_make(&crashed, 3, NULL);
+	for (uint32_t at = 0; at <= total; at += (uint32_t)rig_every(7))
+		for (uint32_t which = 1; which <= 7; which++, states++) {
+			disks_crash(&crashed, start, &f, order, at, &random);
+			disks_mount(&crashed, which);
+			for (uint32_t n = 0; n < PUTS; n++)
+				if (durable[n] <= at && (n + 4 >= PUTS || durable[n + 3] >= at) &&
+				    disks_has(&crashed, n % 4, n) != 1)
+					fail_msg("put %u is lost with disks %u at request %u of %u", n, which, at,
+						 total);
+			assert_int_equal(disks_put(&crashed, 8, 1), 0);
+			disks_unmount(&crashed);
+			/* each that was there has all of it by itself */
+			for (uint32_t n = 0; n < 3; n++)
+				if (is_subset_of(1u << n, which))
+					disks_expect_clean(&crashed, 1u << n);
+		}
+	print_message("%llu states\n", (unsigned long long)states);
+	disks_unmount(&d);
+	for (uint32_t n = 0; n < 3; n++)
+		free(start[n]);
+	disks_free(&crashed);
+	disks_free(&d);
+	free(order);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(any_disks_but_one_can_be_missing),
+		cmocka_unit_test(more_copies_than_disks_are_refused),
+		cmocka_unit_test(disks_may_fail_one_after_the_other),
+		cmocka_unit_test(nothing_synced_is_lost_with_the_power_and_two_disks),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
