@@ -15,7 +15,8 @@
 /* Also on few processors: a thread mostly waits for the device. */
 #define THREADS_MIN 8
 
-const char g4_help_fsck[] = "[-n | -p | -y | --repair | --dry-run] [-f] [-v] [--data] [--json] DEVICE...\n\n"
+const char g4_help_fsck[] = "[-n | -p | -y | --repair | --dry-run] [-f] [-v] [--data] [--degraded]\n"
+			    "                   [--json] DEVICE...\n\n"
 			    "Checks the file system on DEVICE. A journal that was not replayed yet is taken\n"
 			    "into account: the check sees the file system as the next mount will.\n\n"
 			    "  -n              change nothing (the default)\n"
@@ -30,6 +31,8 @@ const char g4_help_fsck[] = "[-n | -p | -y | --repair | --dry-run] [-f] [-v] [--
 			    "                  --find-superblock: repair even where another file system is\n"
 			    "      --data      read the contents of files, too, and compare them with their sums;\n"
 			    "                  what does not match is told and never repaired\n"
+			    "      --degraded  repair although a disk is missing, where the others have a copy of\n"
+			    "                  everything\n"
 			    "  -v, --verbose   print every problem, not only the first 100 of a kind\n"
 			    "  -j, --jobs=N    use N threads, not as many as there are processors\n"
 			    "                  (but at least 8: they mostly wait for the device)\n"
@@ -45,10 +48,10 @@ struct fsck_options {
 	const char *device;
 	uint32_t threads;
 	bool find_superblock;
-	bool preen, yes, no, dry_run, force, verbose, data, json;
+	bool preen, yes, no, dry_run, force, verbose, data, json, degraded;
 };
 
-enum { OPTION_JSON = 256, OPTION_DRY_RUN, OPTION_FIND_SUPERBLOCK, OPTION_DATA };
+enum { OPTION_JSON = 256, OPTION_DRY_RUN, OPTION_FIND_SUPERBLOCK, OPTION_DATA, OPTION_DEGRADED };
 static const struct option long_options[] = {
 	{"dry-run", no_argument, NULL, OPTION_DRY_RUN},
 	{"repair", no_argument, NULL, 'y'},
@@ -57,6 +60,7 @@ static const struct option long_options[] = {
 	{"find-superblock", no_argument, NULL, OPTION_FIND_SUPERBLOCK},
 	{"jobs", required_argument, NULL, 'j'},
 	{"data", no_argument, NULL, OPTION_DATA},
+	{"degraded", no_argument, NULL, OPTION_DEGRADED},
 	{"json", no_argument, NULL, OPTION_JSON},
 	{NULL, 0, NULL, 0},
 };
@@ -115,6 +119,9 @@ static int parse(int argc, char **argv, struct fsck_options *options)
 			break;
 		case OPTION_DATA:
 			options->data = true;
+			break;
+		case OPTION_DEGRADED:
+			options->degraded = true;
 			break;
 		case OPTION_FIND_SUPERBLOCK:
 			options->find_superblock = true;
@@ -273,7 +280,11 @@ static int examine(struct g4_fsck *fsck, struct g4_image *image, const struct fs
 		   struct g4_journal_state *journal)
 {
 	const struct g4_fsck_repair_options how = {
-		.dry_run = options->dry_run, .safe_only = options->preen, .force = options->force};
+		.dry_run = options->dry_run,
+		.safe_only = options->preen,
+		.force = options->force,
+		.degraded = options->degraded,
+	};
 	char message[512] = "";
 	int status;
 

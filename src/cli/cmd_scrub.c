@@ -20,7 +20,7 @@
 
 const char g4_help_scrub[] =
 	"start|pause|resume|cancel|status [--add-sums] [--rate SIZE] [--now] [--wait]\n"
-	"                    [--json] DEVICE|DIRECTORY\n\n"
+	"                    [--degraded] [--json] DEVICE|DIRECTORY\n\n"
 	"Reads everything that is in use of the file system on DEVICE, or mounted at\n"
 	"DIRECTORY, past the cache, and compares it with its checksums: metadata, and files\n"
 	"that have sums. What is damaged is counted and named; of two copies (mkfs --raid 1)\n"
@@ -39,6 +39,8 @@ const char g4_help_scrub[] =
 	"      --rate SIZE  so many bytes a second, at most; with resume: from now on\n"
 	"      --now        do not wait until nobody else works\n"
 	"      --wait       return when it is over\n"
+	"      --degraded   of one that is not mounted: although a disk is missing, where the\n"
+	"                   others have a copy of everything\n"
 	"      --json       print one JSON object\n"
 	"      --help       show this\n\n"
 	"Exit status: 0 nothing is damaged, as far as it is known; 1 something is, or it could\n"
@@ -52,7 +54,7 @@ struct target { /* one of the two */
 
 struct scrub_options {
 	uint64_t rate;
-	bool has_rate, add_sums, now, wait, json;
+	bool has_rate, add_sums, now, wait, degraded, json;
 };
 
 static bool failed(const struct target *target, const char *message)
@@ -365,7 +367,9 @@ static bool act_on_device(const char *device, const char *what, const struct scr
 		if (!found)
 			return false;
 	}
-	if (!mount_device(&target, strcmp(what, "status") == 0 ? G4_MOUNT_READ_ONLY : 0))
+	if (!mount_device(&target, strcmp(what, "status") == 0 ? G4_MOUNT_READ_ONLY :
+				   options->degraded	       ? G4_MOUNT_DEGRADED :
+								 0))
 		return false;
 	const bool good = act(&target, what, number, options);
 	const int rc = g4_engine_unmount(target.engine);
@@ -384,10 +388,13 @@ static bool is_action(const char *word)
 
 int g4_cli_scrub(int argc, char **argv)
 {
-	static const struct option long_options[] = {
-		{"add-sums", no_argument, NULL, 'a'}, {"rate", required_argument, NULL, 'r'},
-		{"now", no_argument, NULL, 'n'},      {"wait", no_argument, NULL, 'w'},
-		{"json", no_argument, NULL, 'j'},     {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {{"add-sums", no_argument, NULL, 'a'},
+						     {"rate", required_argument, NULL, 'r'},
+						     {"now", no_argument, NULL, 'n'},
+						     {"wait", no_argument, NULL, 'w'},
+						     {"degraded", no_argument, NULL, 'd'},
+						     {"json", no_argument, NULL, 'j'},
+						     {NULL, 0, NULL, 0}};
 	struct scrub_options options = {0};
 	char source[4096];
 
@@ -402,6 +409,8 @@ int g4_cli_scrub(int argc, char **argv)
 			options.now = true;
 		} else if (answer == 'w') {
 			options.wait = true;
+		} else if (answer == 'd') {
+			options.degraded = true;
 		} else if (answer == 'j') {
 			options.json = true;
 		} else {

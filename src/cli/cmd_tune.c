@@ -13,7 +13,8 @@
 #include "fuse/fuse.h"
 #include "space/set_host.h"
 
-const char g4_help_tune[] = "[-L LABEL] [-U UUID|random] [--checksum ALGORITHM] DEVICE...\n\n"
+const char g4_help_tune[] = "[-L LABEL] [-U UUID|random] [--checksum ALGORITHM]\n"
+			    "            [--degraded] DEVICE...\n\n"
 			    "Changes the label, the UUID or the sums of files of a file system that is not mounted.\n\n"
 			    "  -L, --label LABEL  at most 63 bytes; \"\" for none\n"
 			    "  -U, --uuid UUID    a UUID, or 'random'; versions before this one refuse an image\n"
@@ -22,6 +23,8 @@ const char g4_help_tune[] = "[-L LABEL] [-U UUID|random] [--checksum ALGORITHM] 
 			    "                     sums of what is written from now on, of files that have none of\n"
 			    "                     their own: blake3, xxh3, crc32c or none; what is there gets them\n"
 			    "                     by gpu4fs scrub start --add-sums\n"
+			    "      --degraded     although a disk is missing, where the others have a copy of\n"
+			    "                     everything; it is out of date from then on\n"
 			    "      --help         show this\n";
 
 int g4_cli_tune(int argc, char **argv)
@@ -29,8 +32,9 @@ int g4_cli_tune(int argc, char **argv)
 	static const struct option long_options[] = {{"label", required_argument, NULL, 'L'},
 						     {"uuid", required_argument, NULL, 'U'},
 						     {"checksum", required_argument, NULL, 'c'},
+						     {"degraded", no_argument, NULL, 'd'},
 						     {NULL, 0, NULL, 0}};
-	const struct g4_dev_open_options open_options = {.flags = G4_DEV_EXCLUSIVE, .queues = 1};
+	struct g4_set_options open_options = {.open = {.flags = G4_DEV_EXCLUSIVE, .queues = 1}};
 	const char *label = NULL;
 	char message[512] = "";
 	uint8_t uuid[16];
@@ -49,6 +53,8 @@ int g4_cli_tune(int argc, char **argv)
 			if (g4_policy_checksum_parse(optarg, strlen(optarg), &policy) < 0 || policy == 0)
 				return g4_cli_usage("tune", "'%s' is no checksum: none, blake3, xxh3 and crc32c are",
 						    optarg);
+		} else if (answer == 'd') {
+			open_options.degraded = true;
 		} else {
 			return g4_cli_bad_option("tune", answer, argv);
 		}
@@ -65,7 +71,7 @@ int g4_cli_tune(int argc, char **argv)
 		g4_cli_error("tune", "%s is %s; unmount it first", device, message);
 		return G4_EXIT_FAILURE;
 	}
-	int rc = g4_set_open_one(device, &open_options, &dev, message, sizeof(message));
+	int rc = g4_set_open(&device, 1, &open_options, &dev, message, sizeof(message));
 	if (rc == 0) {
 		rc = g4_tune(dev, label, has_uuid ? uuid : NULL, policy);
 		if (rc < 0)

@@ -87,15 +87,16 @@ static uint64_t place_of(const struct g4_fsck *fsck, uint64_t address)
 	return address;
 }
 
-static int read_page(struct reader *reader, uint32_t k)
+static int read_page(struct reader *reader, uint32_t copy, uint32_t k)
 {
 	const uint64_t address = reader->run_address + k * G4_PAGE_BYTES;
 
-	return g4_dev_read(reader->image.wg, reader->image.dev, place_of(reader->check->fsck, address),
-			   reader->pages + k * G4_PAGE_BYTES, G4_PAGE_BYTES);
+	return g4_space_read_copy(reader->image.wg, &reader->image.space, copy,
+				  g4_address_from(place_of(reader->check->fsck, address)),
+				  reader->pages + k * G4_PAGE_BYTES, G4_PAGE_BYTES);
 }
 
-/* One that does not match, or could not be read with the others, is read once more. */
+/* One that does not match, or could not be read with the others, is read once more: all copies of it. */
 static void judge_page(struct reader *reader, uint32_t k)
 {
 	const void *page = reader->pages + k * G4_PAGE_BYTES;
@@ -105,19 +106,29 @@ static void judge_page(struct reader *reader, uint32_t k)
 		.address = reader->run_address + k * G4_PAGE_BYTES,
 		.expected = reader->expected[k],
 	};
-	uint32_t differs = 0, unknown = 0;
 
-	damage.code = read_page(reader, k);
-	if (damage.code >= 0) {
-		g4_sums_compare(reader->image.wg, &page, 1, &reader->expected[k], &damage.found, &differs, &unknown);
-		damage.code = unknown != 0 ? -G4_E_CORRUPT_SUMS : differs != 0 ? -G4_E_DATA : 0;
+	for (uint32_t copy = 0; copy < g4_space_copies(&reader->image.space); copy++) {
+		struct g4_sum_entry found = {0};
+		uint32_t differs = 0, unknown = 0;
+		int code = read_page(reader, copy, k);
+		if (code == -G4_E_NOENT)
+			continue; /* its disk is missing */
+		if (code >= 0) {
+			g4_sums_compare(reader->image.wg, &page, 1, &reader->expected[k], &found, &differs, &unknown);
+			code = unknown != 0 ? -G4_E_CORRUPT_SUMS : differs != 0 ? -G4_E_DATA : 0;
+		}
+		damage.other_whole = damage.other_whole || code == 0;
+		if (code < 0 && damage.code == 0) {
+			damage.code = code;
+			damage.found = found;
+		}
 	}
-	reader->compared++;
 	if (damage.code < 0)
 		note_damage(reader, &damage);
 }
 
-static void compare_run(struct reader *reader)
+/* One copy of the run, which has been read. */
+static void compare_run(struct reader *reader, bool *bad)
 {
 	struct g4_sum_entry found[G4_SUMS_AT_ONCE];
 	const void *pages[G4_SUMS_AT_ONCE];
@@ -129,28 +140,30 @@ static void compare_run(struct reader *reader)
 			pages[k] = reader->pages + (first + k) * G4_PAGE_BYTES;
 		g4_sums_compare(reader->image.wg, pages, count, &reader->expected[first], found, &differ, &unknown);
 		for (uint32_t k = 0; k < count; k++)
-			if (((differ | unknown) >> k & 1) != 0)
-				judge_page(reader, first + k);
-			else
-				reader->compared++;
+			bad[first + k] = bad[first + k] || ((differ | unknown) >> k & 1) != 0;
 	}
 }
 
 static void end_run(struct reader *reader)
 {
 	const struct g4_fsck *fsck = reader->check->fsck;
-	int status = -G4_E_IO;
+	const bool in_place = fsck->written || fsck->copy_count == 0;
+	bool bad[RUN_PAGES] = {false};
 
-	if (reader->run_count == 0)
-		return;
-	if (fsck->written || fsck->copy_count == 0)
-		status = g4_dev_read(reader->image.wg, reader->image.dev, reader->run_address, reader->pages,
-				     reader->run_count * G4_PAGE_BYTES);
-	if (status >= 0)
-		compare_run(reader);
-	else
-		for (uint32_t k = 0; k < reader->run_count; k++)
+	for (uint32_t copy = 0; reader->run_count > 0 && copy < g4_space_copies(&reader->image.space); copy++) {
+		const int status = !in_place ? -G4_E_IO :
+					       g4_space_read_copy(reader->image.wg, &reader->image.space, copy,
+								  g4_address_from(reader->run_address), reader->pages,
+								  reader->run_count * G4_PAGE_BYTES);
+		if (status == 0)
+			compare_run(reader, bad);
+		for (uint32_t k = 0; status < 0 && status != -G4_E_NOENT && k < reader->run_count; k++)
+			bad[k] = true;
+	}
+	for (uint32_t k = 0; k < reader->run_count; k++)
+		if (bad[k])
 			judge_page(reader, k);
+	reader->compared += reader->run_count;
 	reader->run_count = 0;
 }
 

@@ -67,7 +67,8 @@ int g4_fsck_repair(struct g4_fsck *fsck, struct g4_image *image, const struct g4
 struct g4_fsck_repair_options {
 	bool dry_run;
 	bool safe_only;
-	bool force; /* also over fsck->foreign */
+	bool force;    /* also over fsck->foreign */
+	bool degraded; /* although a disk of a set is missing, where the others have everything */
 };
 int g4_fsck_repair_device(struct g4_fsck *fsck, struct g4_image *image, const char *name,
 			  const struct g4_fsck_repair_options *options, struct g4_journal_state *journal, char *message,

@@ -38,6 +38,7 @@
 	X(PARENT, "parent")		    /* a directory's parent pointer is wrong */                                \
 	X(TWO_NAMES, "directory_two_names") /* a directory has more than one name */                                   \
 	X(ORPHAN, "orphan")		    /* the orphan list and the inodes' flags disagree */                       \
+	X(COPY, "copy")			    /* a copy of a page is damaged, and another one is whole */                \
 	X(JOB, "job")			    /* the record of a background job, or what one found, is not valid */      \
 	X(DATA, "data")			    /* contents of a file are not what their sum says */
 
@@ -95,6 +96,7 @@ struct g4_fsck_damage { /* a page of a file's contents */
 	uint64_t ino, file_page, address;
 	int code; /* -G4_E_DATA: it does not match; -G4_E_CORRUPT_SUMS: its sum is impossible; */
 	struct g4_sum_entry expected, found; /* or it can not be read. The sums: with -G4_E_DATA */
+	bool other_whole;		     /* another copy is what its sum says: a scrub writes it over this one */
 };
 
 /* ---- repair ---- */

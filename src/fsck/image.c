@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "fs/mkfs_host.h"
+#include "fsck/copies.h"
 #include "journal/block.h"
 #include "simt/simt_host.h"
 #include "space/set_host.h"
@@ -20,6 +21,7 @@ struct g4_chunk_cache {			       /* least recently used of a set's ways is repla
 	uint8_t *data[CACHE_SETS][CACHE_WAYS]; /* NULL: not needed so far */
 	uint64_t chunk[CACHE_SETS][CACHE_WAYS];
 	uint64_t used_at[CACHE_SETS][CACHE_WAYS];
+	uint32_t damaged[CACHE_SETS][CACHE_WAYS]; /* bits of pages, as g4_image_read_copies() tells */
 	uint64_t clock;
 	uint32_t sets;	 /* in use */
 	uint8_t *single; /* a page of a chunk that can not be read as a whole */
@@ -62,8 +64,8 @@ static uint32_t victim_of(const struct g4_chunk_cache *cache, uint32_t set)
 	return oldest;
 }
 
-/* The chunk's memory; reads it when it is not there. */
-static int get_chunk(struct g4_image *image, uint64_t chunk, const uint8_t **data)
+/* The chunk's memory, and which of its pages are damaged in a copy; reads it when it is not there. */
+static int get_chunk(struct g4_image *image, uint64_t chunk, const uint8_t **data, uint32_t *damaged)
 {
 	struct g4_chunk_cache *cache = image->cache;
 	const uint32_t set = (uint32_t)((chunk ^ chunk >> 7) % cache->sets);
@@ -82,30 +84,69 @@ static int get_chunk(struct g4_image *image, uint64_t chunk, const uint8_t **dat
 			*to = aligned_alloc(G4_PAGE_BYTES, G4_CHUNK_BYTES);
 		if (*to == NULL)
 			return -G4_E_NOMEM;
-		const int status = g4_dev_read(image->wg, image->dev, start, *to, bytes);
+		const int status = g4_image_read_copies(image, start, *to, bytes, &cache->damaged[set][way]);
 		if (status < 0)
 			return status;
 		cache->chunk[set][way] = chunk;
 	}
 	cache->used_at[set][way] = ++cache->clock;
 	*data = cache->data[set][way];
+	*damaged = cache->damaged[set][way];
 	return 0;
+}
+
+/* What was read before the tag of its pages was known may be the wrong copy. */
+static void forget_chunks(struct g4_image *image)
+{
+	memset(image->cache->chunk, 0xff, sizeof(image->cache->chunk));
 }
 
 int g4_image_raw_page(struct g4_image *image, uint64_t address, const void **page)
 {
 	const uint8_t *data;
+	uint32_t damaged;
 
+	image->differs = false;
 	if (address % G4_PAGE_BYTES != 0 || address >= g4_align_down(image->device_bytes, G4_PAGE_BYTES))
 		return -G4_E_DEV_RANGE;
-	if (get_chunk(image, address / G4_CHUNK_BYTES, &data) == 0) {
+	if (get_chunk(image, address / G4_CHUNK_BYTES, &data, &damaged) == 0) {
 		*page = data + address % G4_CHUNK_BYTES;
+		image->differs = (damaged >> address % G4_CHUNK_BYTES / G4_PAGE_BYTES & 1) != 0;
 		return 0;
 	}
 	/* One bad sector must not take its neighbours away. */
-	const int status = g4_dev_read(image->wg, image->dev, address, image->cache->single, G4_PAGE_BYTES);
+	const int status = g4_image_read_copies(image, address, image->cache->single, G4_PAGE_BYTES, &damaged);
+	image->differs = status == 0 && damaged != 0;
 	*page = image->cache->single;
 	return status < 0 ? status : 0;
+}
+
+int g4_image_copy_page(struct g4_image *image, uint32_t copy, uint64_t address, const void **page)
+{
+	if (image->room == NULL)
+		return g4_image_raw_page(image, address, page);
+	image->differs = false;
+	if (address % G4_PAGE_BYTES != 0 || address >= g4_align_down(image->device_bytes, G4_PAGE_BYTES))
+		return -G4_E_DEV_RANGE;
+	*page = image->cache->single;
+	return g4_space_read_copy(image->wg, &image->space, copy, g4_address_from(address), image->cache->single,
+				  G4_PAGE_BYTES);
+}
+
+/* What was read last is good metadata, and belongs at `address`. */
+static void note_copies(struct g4_image *image, uint64_t address)
+{
+	if (!image->differs || (image->damaged_count > 0 && image->damaged[image->damaged_count - 1] == address))
+		return;
+	if (image->damaged_count == image->damaged_room) {
+		const uint64_t room = image->damaged_room == 0 ? 64 : 2 * image->damaged_room;
+		uint64_t *larger = realloc(image->damaged, room * sizeof(*larger));
+		if (larger == NULL)
+			return; /* a check without memory ends elsewhere; the next one finds it again */
+		image->damaged = larger;
+		image->damaged_room = room;
+	}
+	image->damaged[image->damaged_count++] = address;
 }
 
 static uint64_t overlay_find(const struct g4_overlay *overlay, uint64_t page)
@@ -211,12 +252,24 @@ int g4_image_page(struct g4_image *image, uint64_t address, const void **page)
 		const uint64_t at = patch_slot(&image->patches, address / G4_PAGE_BYTES);
 		if (image->patches.keys[at] != 0) {
 			*page = image->patches.pages[at];
+			image->differs = false;
 			return 0;
 		}
 	}
 	const uint64_t in_log = overlay_find(&image->overlay, address / G4_PAGE_BYTES);
 
-	return g4_image_raw_page(image, in_log != 0 ? in_log : address, page);
+	if (in_log == 0)
+		return g4_image_raw_page(image, address, page);
+	const uint64_t copy = in_log % G4_PAGE_BYTES;
+	return g4_image_copy_page(image, (uint32_t)copy, in_log - copy, page);
+}
+
+/* Of the page that was read last: what its check has said. */
+static int judged(struct g4_image *image, uint64_t address, int status)
+{
+	if (status == 0)
+		note_copies(image, address);
+	return status;
 }
 
 int g4_image_block(struct g4_image *image, uint64_t address, uint32_t type, void *copy)
@@ -227,7 +280,7 @@ int g4_image_block(struct g4_image *image, uint64_t address, uint32_t type, void
 	if (status < 0)
 		return status;
 	memcpy(copy, page, G4_PAGE_BYTES);
-	return g4_block_verify(copy, type, g4_address_from(address), image->fs_tag);
+	return judged(image, address, g4_block_verify(copy, type, g4_address_from(address), image->fs_tag));
 }
 
 int g4_image_indirect(struct g4_image *image, uint64_t address, g4_le64 *slots, struct g4_indirect_header *header)
@@ -238,7 +291,7 @@ int g4_image_indirect(struct g4_image *image, uint64_t address, g4_le64 *slots, 
 	if (status < 0)
 		return status;
 	memcpy(slots, page, G4_PAGE_BYTES);
-	return g4_indirect_verify(slots, g4_address_from(address), image->fs_tag, header);
+	return judged(image, address, g4_indirect_verify(slots, g4_address_from(address), image->fs_tag, header));
 }
 
 int g4_image_sums(struct g4_image *image, uint64_t address, struct g4_sums_page *sums, struct g4_sums_header *header)
@@ -249,7 +302,7 @@ int g4_image_sums(struct g4_image *image, uint64_t address, struct g4_sums_page 
 	if (status < 0)
 		return status;
 	memcpy(sums, page, G4_PAGE_BYTES);
-	return g4_sums_verify(sums, g4_address_from(address), image->fs_tag, header);
+	return judged(image, address, g4_sums_verify(sums, g4_address_from(address), image->fs_tag, header));
 }
 
 static int check_children(const struct g4_image *image, const struct g4_dir_index *index)
@@ -273,7 +326,7 @@ int g4_image_directory_page(struct g4_image *image, uint64_t address, void *copy
 		return status;
 	memcpy(copy, page, G4_PAGE_BYTES);
 	*type = header->type == G4_BLOCK_DIR_INDEX ? G4_BLOCK_DIR_INDEX : G4_BLOCK_DIR_LEAF;
-	status = g4_block_verify(copy, *type, g4_address_from(address), image->fs_tag);
+	status = judged(image, address, g4_block_verify(copy, *type, g4_address_from(address), image->fs_tag));
 	if (status < 0)
 		return status;
 	if (*type == G4_BLOCK_DIR_LEAF)
@@ -337,6 +390,8 @@ void g4_image_use_superblock(struct g4_image *image, const struct g4_superblock 
 	image->sb = *sb;
 	g4_layout_of(&image->sb, &image->layout);
 	image->fs_tag = g4_superblock_tag(&image->sb);
+	if (image->room != NULL)
+		forget_chunks(image);
 }
 
 /* Of a first superblock that is damaged the size may still be right, where the device has grown since. */
@@ -381,6 +436,15 @@ static void explain(struct g4_image *image, int status, char *message, size_t by
 		snprintf(message, bytes, "%s: %s", image->name, g4_strerror(status));
 }
 
+/* Where copies are compared. False: there is no memory. */
+static bool make_room(struct g4_image *image)
+{
+	image->room = NULL;
+	if (g4_space_copies(&image->space) > 1)
+		image->room = aligned_alloc(G4_PAGE_BYTES, G4_CHUNK_BYTES + G4_PAGE_BYTES);
+	return image->room != NULL || g4_space_copies(&image->space) == 1;
+}
+
 int g4_image_open_device(struct g4_image *image, const char *name, char *message, size_t bytes)
 {
 	const struct g4_dev_open_options options = {.flags = G4_DEV_READ_ONLY, .queues = 1};
@@ -391,9 +455,10 @@ int g4_image_open_device(struct g4_image *image, const char *name, char *message
 	if (status < 0)
 		return status;
 	image->device_bytes = g4_dev_props(image->dev)->size_bytes;
+	g4_space_init(&image->space, image->dev);
 	image->wg = g4_wg_create(0);
 	image->cache = cache_create(CACHE_SETS);
-	if (image->wg == NULL || image->cache == NULL || image->cache->single == NULL)
+	if (!make_room(image) || image->wg == NULL || image->cache == NULL || image->cache->single == NULL)
 		status = -G4_E_NOMEM;
 	else if (image->device_bytes < G4_MIN_DEVICE_BYTES)
 		status = -G4_E_SB_MAGIC;
@@ -422,7 +487,9 @@ int g4_image_share(const struct g4_image *image, uint32_t index, struct g4_image
 	other->borrowed = true;
 	other->wg = g4_wg_create(index);
 	other->cache = cache_create(SHARED_CACHE_SETS);
-	if (other->wg != NULL && other->cache != NULL && other->cache->single != NULL)
+	other->damaged = NULL;
+	other->damaged_count = other->damaged_room = 0;
+	if (make_room(other) && other->wg != NULL && other->cache != NULL && other->cache->single != NULL)
 		return 0;
 	g4_image_close(other);
 	return -G4_E_NOMEM;
@@ -431,6 +498,8 @@ int g4_image_share(const struct g4_image *image, uint32_t index, struct g4_image
 void g4_image_close(struct g4_image *image)
 {
 	cache_destroy(image->cache);
+	free(image->room);
+	free(image->damaged);
 	if (image->wg != NULL)
 		g4_wg_destroy(image->wg);
 	if (!image->borrowed) {

@@ -6,12 +6,17 @@
  * from the log. Patches lie above that: pages that a repair has changed in memory, and that whoever repairs writes when
  * the picture is whole. One image is used by one thread; others get one of their own by g4_image_share(). Errors are the
  * negative codes of base/error.h.
+ *
+ * Where a device keeps several copies, a page is that of the copies that is whole metadata in its place, the newest if
+ * several are and differ; one that no copy has so is as the first copy has it. Which pages have a copy that is not like
+ * the one that counts is remembered for those that are read as metadata. Records of the journal count if one copy is whole.
  */
 #ifndef G4_FSCK_IMAGE_H
 #define G4_FSCK_IMAGE_H
 
 #include "dev/dev_host.h"
 #include "format/format.h"
+#include "space/space.h"
 
 #define G4_CHUNK_BYTES (64 * G4_KIB)
 
@@ -19,7 +24,7 @@ struct g4_chunk_cache;
 
 struct g4_overlay { /* home page number -> address of its newest image in the log; open addressing, key 0: empty */
 	uint64_t *keys;
-	uint64_t *addresses; /* 0: revoked */
+	uint64_t *addresses; /* plus the number of the copy; 0: revoked */
 	uint64_t room;	     /* a power of two, 0: nothing in it */
 	uint64_t count;
 };
@@ -48,6 +53,12 @@ struct g4_image {
 	struct g4_journal_header found_header;
 	struct g4_chunk_cache *cache;
 	bool borrowed; /* device, overlay and patches are another image's */
+	/* of a device with several copies */
+	struct g4_space space;
+	uint8_t *room;	   /* to compare them in; NULL: there is one */
+	bool differs;	   /* the page that was read last */
+	uint64_t *damaged; /* addresses of metadata that was read; some may be there twice */
+	uint64_t damaged_count, damaged_room;
 };
 
 /* Opens read-only. Fails when neither superblock is good, with one sentence in message. */
@@ -71,6 +82,8 @@ int g4_image_share(const struct g4_image *image, uint32_t index, struct g4_image
 
 /* A page as it is on the device; *page is good until the next call that reads. */
 int g4_image_raw_page(struct g4_image *image, uint64_t address, const void **page);
+/* The same of one copy, counted from 0. -G4_E_NOENT: its disk is missing. */
+int g4_image_copy_page(struct g4_image *image, uint32_t copy, uint64_t address, const void **page);
 /* The same through the overlay and the patches. */
 int g4_image_page(struct g4_image *image, uint64_t address, const void **page);
 /*
@@ -99,6 +112,7 @@ struct g4_journal_record {
 	uint64_t pages;
 	uint32_t descriptors, blocks, revokes, data_pages;
 	uint64_t time_ns;
+	uint32_t copy; /* the first that has it whole */
 	/* blocks home addresses, revokes addresses, data_pages pairs of address and CRC-32C; good during the visit */
 	const g4_le64 *tags;
 };

@@ -28,14 +28,14 @@ uint64_t g4_image_log_address(const struct g4_image *image, uint64_t log_page)
 	return image->layout.journal_address + (1 + log_page % log_pages(image)) * G4_PAGE_BYTES;
 }
 
-/* Reads and verifies one page of the log; continues *crc over it. */
-static int read_log_page(struct g4_image *image, uint64_t log_page, uint32_t type, uint64_t sequence, void *copy,
-			 uint32_t *crc)
+/* Reads and verifies one page of a copy of the log; continues *crc over it. */
+static int read_log_page(struct g4_image *image, uint32_t number, uint64_t log_page, uint32_t type, uint64_t sequence,
+			 void *copy, uint32_t *crc)
 {
 	const uint64_t address = g4_image_log_address(image, log_page);
 	const struct g4_block_header *header = copy;
 	const void *page;
-	int status = g4_image_raw_page(image, address, &page);
+	int status = g4_image_copy_page(image, number, address, &page);
 
 	if (status < 0)
 		return status;
@@ -55,8 +55,8 @@ static bool read_descriptors(struct g4_image *image, struct g4_journal_record *r
 
 	record->descriptors = 1;
 	for (uint32_t index = 0; index < record->descriptors; index++) {
-		if (read_log_page(image, record->log_page + index, G4_BLOCK_JOURNAL_DESCRIPTOR, record->sequence, &page,
-				  crc) < 0 ||
+		if (read_log_page(image, record->copy, record->log_page + index, G4_BLOCK_JOURNAL_DESCRIPTOR,
+				  record->sequence, &page, crc) < 0 ||
 		    page.sequence != record->sequence || page.page_index != index)
 			goto none;
 		if (index == 0) {
@@ -95,11 +95,12 @@ static bool is_committed(struct g4_image *image, struct g4_journal_record *recor
 	uint32_t ignored = 0;
 
 	for (uint64_t at = record->log_page + record->descriptors; at < commit_page; at++) {
-		if (g4_image_raw_page(image, g4_image_log_address(image, at), &page) < 0)
+		if (g4_image_copy_page(image, record->copy, g4_image_log_address(image, at), &page) < 0)
 			return false;
 		crc = g4_crc32c(crc, page, G4_PAGE_BYTES);
 	}
-	if (read_log_page(image, commit_page, G4_BLOCK_JOURNAL_COMMIT, record->sequence, &commit, &ignored) < 0)
+	if (read_log_page(image, record->copy, commit_page, G4_BLOCK_JOURNAL_COMMIT, record->sequence, &commit,
+			  &ignored) < 0)
 		return false;
 	record->time_ns = commit.time_ns;
 	return commit.sequence == record->sequence && commit.record_pages == record->pages &&
@@ -122,20 +123,31 @@ static bool tags_are_possible(const struct g4_image *image, const struct g4_jour
 	return true;
 }
 
+/* In one copy: recovery writes it to the others. */
+static bool page_arrived(struct g4_image *image, uint64_t address, uint64_t crc)
+{
+	const void *page;
+
+	for (uint32_t copy = 0; copy < g4_space_copies(&image->space); copy++) {
+		if (g4_image_copy_page(image, copy, address, &page) >= 0 && g4_crc32c(0, page, G4_PAGE_BYTES) == crc)
+			return true;
+	}
+	return false;
+}
+
 static bool data_arrived(struct g4_image *image, const struct g4_journal_record *record)
 {
 	const g4_le64 *pairs = record->tags + record->blocks + record->revokes;
-	const void *page;
 
 	for (uint32_t i = 0; i < record->data_pages; i++) {
-		if (!is_home(image, pairs[2 * i]) || g4_image_raw_page(image, pairs[2 * i], &page) < 0 ||
-		    g4_crc32c(0, page, G4_PAGE_BYTES) != pairs[2 * i + 1])
+		if (!is_home(image, pairs[2 * i]) || !page_arrived(image, pairs[2 * i], pairs[2 * i + 1]))
 			return false;
 	}
 	return true;
 }
 
-bool g4_image_read_record(struct g4_image *image, struct g4_journal_record *record, g4_le64 **tags)
+/* As record->copy has it. */
+static bool read_copy(struct g4_image *image, struct g4_journal_record *record, g4_le64 **tags)
 {
 	uint32_t crc = 0;
 
@@ -147,6 +159,15 @@ bool g4_image_read_record(struct g4_image *image, struct g4_journal_record *reco
 		return true;
 	free(*tags);
 	*tags = NULL;
+	return false;
+}
+
+bool g4_image_read_record(struct g4_image *image, struct g4_journal_record *record, g4_le64 **tags)
+{
+	for (record->copy = 0; record->copy < g4_space_copies(&image->space); record->copy++) {
+		if (read_copy(image, record, tags))
+			return true;
+	}
 	return false;
 }
 
@@ -272,11 +293,11 @@ uint64_t g4_image_records_between(struct g4_image *image, uint64_t after, uint64
 	for (uint64_t first = 0; first < log_pages(image); first += LOG_READ_PAGES) {
 		const uint64_t pages = g4_min64(LOG_READ_PAGES, log_pages(image) - first);
 		const uint64_t start = g4_image_log_address(image, first);
-		const bool whole =
-			buffer != NULL && g4_dev_read(image->wg, image->dev, start, buffer, pages * G4_PAGE_BYTES) >= 0;
+		const bool whole = buffer != NULL && image->room == NULL &&
+				   g4_dev_read(image->wg, image->dev, start, buffer, pages * G4_PAGE_BYTES) >= 0;
 		for (uint64_t i = 0; i < pages; i++) {
 			const uint64_t at = i * G4_PAGE_BYTES;
-			/* Without memory, or with a sector that can not be read: page by page. */
+			/* Without memory, with several copies, or with a sector that can not be read: page by page. */
 			const uint64_t sequence = whole ? first_of_record(image, buffer + at, start + at) :
 							  g4_image_starts_record(image, first + i);
 			count += sequence > after && sequence < before;
@@ -422,7 +443,7 @@ static void overlay_record(void *context, const struct g4_journal_record *record
 
 	for (uint32_t i = 0; i < record->blocks; i++) {
 		const uint64_t page = record->tags[i] / G4_PAGE_BYTES;
-		*overlay_slot(&image->overlay, page) = g4_image_log_address(image, first_image + i);
+		*overlay_slot(&image->overlay, page) = g4_image_log_address(image, first_image + i) | record->copy;
 	}
 	/* A page freed in this transaction: neither this record's image nor an older one may come back. */
 	for (uint32_t i = 0; i < record->revokes; i++) {

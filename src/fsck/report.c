@@ -165,6 +165,7 @@ void g4_fsck_tell_damage(struct g4_fsck *fsck, const struct g4_fsck_where *where
 			g4_report_text(fsck->report, "expected", print_sum(&damage->expected, algorithm, expected));
 			g4_report_text(fsck->report, "found", print_sum(&damage->found, algorithm, found));
 		}
+		g4_report_bool(fsck->report, "another_copy_is_whole", damage->other_whole);
 		g4_report_text(fsck->report, "text", g4_strerror(damage->code));
 		g4_report_end(fsck->report);
 		return;
@@ -176,7 +177,7 @@ void g4_fsck_tell_damage(struct g4_fsck *fsck, const struct g4_fsck_where *where
 	if (damage->code == -G4_E_DATA)
 		fprintf(fsck->out, ": %s expected %.32s, found %.32s", g4_checksum_name(algorithm),
 			print_sum(&damage->expected, algorithm, expected), print_sum(&damage->found, algorithm, found));
-	fputc('\n', fsck->out);
+	fputs(damage->other_whole ? "; another copy is whole, and a scrub writes it over this one\n" : "\n", fsck->out);
 }
 
 const char *g4_fsck_outcome_name(enum g4_fsck_outcome outcome)

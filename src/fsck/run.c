@@ -7,6 +7,7 @@
 #include "fsck/journal.h"
 #include "fsck/report.h"
 #include "fsck/space.h"
+#include "fsck/tables.h"
 #include "fsck/task.h"
 #include "fsck/team.h"
 #include "fsck/tree.h"
@@ -23,6 +24,41 @@ static bool is_waiting(const struct g4_fsck *fsck)
 	return fsck->task_count != 0 || fsck->shared != NULL || fsck->new_root;
 }
 
+static int compare_addresses(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * Pages in use of which a copy is damaged. What was read instead becomes part of the repair, which writes all copies and goes through
+ * the journal like any other.
+ */
+static void check_copies(struct g4_fsck *fsck)
+{
+	struct g4_image *image = fsck->image;
+
+	if (image->damaged_count == 0)
+		return;
+	qsort(image->damaged, image->damaged_count, sizeof(*image->damaged), compare_addresses);
+	for (uint64_t i = 0; i < image->damaged_count; i++) {
+		const uint64_t address = image->damaged[i];
+		if ((i > 0 && image->damaged[i - 1] == address) || !g4_fsck_bit(fsck->used, address / G4_PAGE_BYTES))
+			continue;
+		g4_fsck_problem(fsck, G4_FSCK_COPY, NULL,
+				"a copy of the metadata at 0x%" PRIx64 " is damaged, and another one is whole",
+				address);
+		if (!fsck->repairing)
+			continue;
+		if (g4_image_patch(image, address) == NULL)
+			fsck->fatal = -G4_E_NOMEM;
+		g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0,
+			       "the copies of the metadata at 0x%" PRIx64 " are the same again", address);
+	}
+	image->damaged_count = 0;
+}
+
 static void check_alone(struct g4_fsck *fsck)
 {
 	if (!g4_fsck_load_maps(fsck))
@@ -37,6 +73,7 @@ static void check_alone(struct g4_fsck *fsck)
 		return;
 	g4_fsck_link_counts(fsck);
 	g4_fsck_compare_maps(fsck);
+	check_copies(fsck);
 }
 
 /* ------------------------------------------------------------------ rounds */
@@ -150,6 +187,7 @@ static bool is_safe(enum g4_fsck_problem kind)
 	case G4_FSCK_LINKS:
 	case G4_FSCK_ENTRIES:
 	case G4_FSCK_ORPHAN:
+	case G4_FSCK_COPY:
 		return true;
 	default:
 		return false;
@@ -316,20 +354,13 @@ int g4_fsck_repair_device(struct g4_fsck *fsck, struct g4_image *image, const ch
 			  const struct g4_fsck_repair_options *options, struct g4_journal_state *journal, char *message,
 			  size_t bytes)
 {
-	const struct g4_dev_open_options claim = {.flags = G4_DEV_EXCLUSIVE, .queues = 1};
+	const struct g4_set_options claim = {.open = {.flags = G4_DEV_EXCLUSIVE, .queues = 1},
+					     .degraded = options->degraded};
 	int status = 0;
 
 	fsck->repairing = true;
 	if (!options->dry_run)
-		status = g4_set_open_one(name, &claim, &fsck->target, message, bytes);
-	/* It reads one copy of a page: what is whole in the other would be given up, and both written over. */
-	if (status == 0 && fsck->target != NULL && g4_dev_props(fsck->target)->copies > 1) {
-		snprintf(
-			message, bytes,
-			"%s: two copies of everything are not repaired yet: a mount and a scrub mend one from the other",
-			name);
-		status = -G4_E_NOTSUP;
-	}
+		status = g4_set_open(&name, 1, &claim, &fsck->target, message, bytes);
 	if (status == 0)
 		status = repair_claimed(fsck, image, name, options, journal, message, bytes);
 	g4_dev_close(fsck->target);

@@ -104,6 +104,8 @@ static void join_member(struct g4_fsck *fsck, struct member *member)
 	struct g4_fsck *other = &member->fsck;
 
 	pthread_join(member->thread, NULL);
+	if (member->image.damaged_count > 0)
+		g4_fsck_stop_team(fsck);
 	for (uint64_t i = 0; i < other->slabs.room; i++) {
 		if (other->slabs.cells[i].key != 0)
 			join_slab(fsck, &other->slabs.cells[i]);
@@ -182,6 +184,8 @@ bool g4_fsck_check_together(struct g4_fsck *fsck)
 		g4_fsck_link_counts(fsck);
 		g4_fsck_compare_maps(fsck);
 	}
+	if (fsck->image->damaged_count > 0)
+		g4_fsck_stop_team(fsck);
 	for (uint64_t i = 0; i < team.job_count; i++)
 		free(team.jobs[i].entries);
 	free(team.jobs);

@@ -83,19 +83,30 @@ G4_FN int g4_sums_verify(struct g4_sums_page *page, struct g4_address address, u
 	return g4_block_check(&header->header, G4_BLOCK_CHECKSUMS, address, fs_tag);
 }
 
-G4_FN uint64_t g4_block_generation(void *page, struct g4_address address, uint32_t fs_tag)
+G4_FN bool g4_block_is_whole(void *page, struct g4_address address, uint32_t fs_tag, uint64_t *generation)
 {
 	const struct g4_block_header header = *(const struct g4_block_header *)page;
 	struct g4_indirect_header indirect;
 	struct g4_sums_header sums;
 
+	*generation = header.generation;
 	if (g4_block_verify(page, header.type, address, fs_tag) == 0)
-		return header.generation;
+		return true;
 	g4_sums_extract((const struct g4_sums_page *)page, &sums);
+	*generation = sums.header.generation;
 	if (sums.header.magic == G4_BLOCK_MAGIC &&
 	    g4_sums_verify((struct g4_sums_page *)page, address, fs_tag, &sums) == 0)
-		return sums.header.generation;
-	return g4_indirect_verify(page, address, fs_tag, &indirect) == 0 ? indirect.header.generation : 0;
+		return true;
+	const bool whole = g4_indirect_verify(page, address, fs_tag, &indirect) == 0;
+	*generation = indirect.header.generation;
+	return whole;
+}
+
+G4_FN uint64_t g4_block_generation(void *page, struct g4_address address, uint32_t fs_tag)
+{
+	uint64_t generation;
+
+	return g4_block_is_whole(page, address, fs_tag, &generation) ? generation : 0;
 }
 
 G4_FN static int validate(const struct g4_meta *meta, const void *page, uint32_t type)
@@ -139,8 +150,8 @@ G4_FN static void clear_note(struct g4_meta *meta, uint32_t line)
 	memset(&meta->cache->notes[line], 0, sizeof(meta->cache->notes[line]));
 }
 
-/* Where the page that belongs at `address` is to be read. */
-G4_FN static struct g4_address place_of(const struct g4_meta *meta, struct g4_address address)
+/* Where the page that belongs at `address` is to be read instead; NULL: there. */
+G4_FN static const struct g4_in_log *in_log(const struct g4_meta *meta, struct g4_address address)
 {
 	uint32_t low = 0, high = meta->in_log_count;
 
@@ -152,8 +163,8 @@ G4_FN static struct g4_address place_of(const struct g4_meta *meta, struct g4_ad
 			high = middle;
 	}
 	if (low < meta->in_log_count && g4_address_is(meta->in_log[low].home, address))
-		return meta->in_log[low].log;
-	return address;
+		return &meta->in_log[low];
+	return NULL;
 }
 
 /* Whether what was read into the line is the page that belongs at `address`; what the line has of it. */
@@ -194,18 +205,17 @@ G4_FN static int take(struct g4_meta *meta, struct g4_address address, uint32_t 
 G4_FN G4_COLD static int take_other_copy(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address,
 					 uint32_t type, uint32_t line, int rc)
 {
-	const struct g4_address place = place_of(meta, address);
 	const uint32_t copies = g4_space_copies(meta->space), mark = g4_scratch_mark(wg);
 	uint8_t *room = g4_scratch_take_page(wg);
 
 	for (uint32_t copy = 0; copy < copies && rc < 0; copy++) {
-		if (g4_space_read_copy(wg, meta->space, copy, place, room, G4_PAGE_BYTES) < 0)
+		if (g4_space_read_copy(wg, meta->space, copy, address, room, G4_PAGE_BYTES) < 0)
 			continue;
 		g4_copy(wg, g4_line_data(meta->cache, line), room, G4_PAGE_BYTES);
 		rc = take(meta, address, type, line);
 	}
 	if (rc == 0 && type != G4_BLOCK_SLAB)
-		g4_space_mend(wg, meta->space, place, room, G4_PAGE_BYTES);
+		g4_space_mend(wg, meta->space, address, room, G4_PAGE_BYTES);
 	g4_scratch_release(wg, mark);
 	return rc;
 }
@@ -213,12 +223,15 @@ G4_FN G4_COLD static int take_other_copy(struct g4_wg *wg, struct g4_meta *meta,
 G4_FN G4_COLD static int fill(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type,
 			      uint32_t line)
 {
-	int rc =
-		g4_space_read(wg, meta->space, place_of(meta, address), g4_line_data(meta->cache, line), G4_PAGE_BYTES);
+	const struct g4_in_log *image = in_log(meta, address);
+	void *page = g4_line_data(meta->cache, line);
+	int rc = image ? g4_space_read_copy(wg, meta->space, image->copy, image->log, page, G4_PAGE_BYTES) :
+			 g4_space_read(wg, meta->space, address, page, G4_PAGE_BYTES);
 
 	if (rc == 0)
 		rc = take(meta, address, type, line);
-	if (rc < 0 && g4_space_copies(meta->space) > 1)
+	/* an older image of another copy of the log would look as good */
+	if (rc < 0 && !image && g4_space_copies(meta->space) > 1)
 		rc = take_other_copy(wg, meta, address, type, line, rc);
 	if (rc < 0)
 		g4_cache_abort(meta->cache, line);

@@ -14,6 +14,7 @@
 struct g4_in_log {		/* a page whose newest image has not come home */
 	struct g4_address home; /* where it belongs */
 	struct g4_address log;	/* where the image lies */
+	uint32_t copy;		/* in which copy of the log: others may have an older image there */
 };
 
 /* What a cache line has of a metadata page, while somebody holds a reference. Guarded by the transaction (README.md). */
@@ -61,7 +62,9 @@ G4_FN int g4_indirect_verify(void *page, struct g4_address address, uint32_t fs_
 G4_FN int g4_sums_verify(struct g4_sums_page *page, struct g4_address address, uint32_t fs_tag,
 			 struct g4_sums_header *header);
 
-/* The generation of a page that is metadata of whatever type in its own place, 0 of anything else. The page may be changed. */
+/* Whether a page is metadata of whatever type in its own place; its generation then. The page may be changed. */
+G4_FN bool g4_block_is_whole(void *page, struct g4_address address, uint32_t fs_tag, uint64_t *generation);
+/* That generation, 0 of anything else. The page may be changed. */
 G4_FN uint64_t g4_block_generation(void *page, struct g4_address address, uint32_t fs_tag);
 
 /*

@@ -39,6 +39,7 @@ struct image {
 	uint64_t address;
 	uint64_t sequence; /* of the record, or of the revoke */
 	uint64_t log_page; /* UINT64_MAX: a revoke */
+	uint32_t copy;	   /* of the log */
 };
 
 struct data_page {
@@ -56,6 +57,7 @@ struct scan {
 	bool up_to_gap;
 	bool write;	 /* what is found in one copy alone goes to the others */
 	uint32_t copy;	 /* of the log that is read: with several, a crash leaves the newest record in some of them */
+	uint32_t whole;	 /* the copy of the record in the buffer */
 	uint64_t walked; /* pages of the records that were read */
 	bool torn;	 /* the header is a mixture of two of its kind, as far as one can see */
 	struct image *images;
@@ -120,7 +122,8 @@ static int remember(struct scan *scan, uint64_t address, uint64_t sequence, uint
 		scan->images = (struct image *)memory;
 		scan->capacity = capacity;
 	}
-	scan->images[scan->count++] = (struct image){.address = address, .sequence = sequence, .log_page = log_page};
+	scan->images[scan->count++] =
+		(struct image){.address = address, .sequence = sequence, .log_page = log_page, .copy = scan->whole};
 	return 0;
 }
 
@@ -177,6 +180,7 @@ static int64_t read_record(struct scan *scan, uint64_t page, uint64_t sequence)
 
 	for (scan->copy = 0; scan->copy < copies && pages <= 0 && pages != -G4_E_NOMEM; scan->copy++) {
 		const int64_t one = read_one_record(scan, page, sequence);
+		scan->whole = scan->copy;
 		if (one >= 0 || one == -G4_E_NOMEM || pages == -G4_E_NOENT)
 			pages = one;
 	}
@@ -297,19 +301,26 @@ struct batch { /* images on their way home */
 	uint32_t count;
 };
 
-/* Reads a batch out of the log into the buffer, or writes it home: all at once, neighbours in one request. */
+/*
+ * Reads a batch out of the log into the buffer, or writes it home: all at once, neighbours in one request. Of several copies of the log
+ * the one that was verified is read: another one that could not be written may have older images there.
+ */
 static int transfer(struct scan *scan, struct batch *batch, uint32_t op)
 {
+	const bool several = g4_space_copies(scan->meta->space) > 1;
 	uint32_t count = 0;
 
 	for (uint32_t k = 0; k < batch->count; k++) {
 		const struct image *image = batch->images[k];
 		const struct g4_address address =
 			op == G4_IO_READ ? page_address(scan, image->log_page) : g4_address_from(image->address);
+		const uint32_t flags = op == G4_IO_READ && several ? G4_IO_COPY(image->copy) : 0;
 		struct g4_space_io *last = count ? &batch->requests[count - 1] : NULL;
-		if (!last || !g4_address_is(g4_address_after_pages(last->address, last->io.iov_count), address)) {
+		if (!last || last->io.flags != flags ||
+		    !g4_address_is(g4_address_after_pages(last->address, last->io.iov_count), address)) {
 			last = &batch->requests[count++];
 			g4_space_io_init(last, op, address, &batch->iovs[k], 0);
+			last->io.flags = flags;
 		}
 		batch->iovs[k].base = scan->buffer + k * G4_PAGE_BYTES;
 		batch->iovs[k].bytes = G4_PAGE_BYTES;
@@ -372,6 +383,7 @@ static int tell_images(struct scan *scan, struct g4_replay *out)
 	for (uint64_t i = 0; i < out->blocks; i++) {
 		out->in_log[i].home = g4_address_from(scan->images[i].address);
 		out->in_log[i].log = page_address(scan, scan->images[i].log_page);
+		out->in_log[i].copy = scan->images[i].copy;
 	}
 	return 0;
 }

@@ -21,9 +21,7 @@ exits 0 "... and be checked" "$gpu4fs" fsck b
 exits 8 "... but not be repaired" "$gpu4fs" fsck -y b
 says "... for a device is missing, by its UUID" "$(value "d['disks'][0]['uuid']" a b)"
 one_sentence "... in one sentence"
-exits 8 "two copies are not repaired by what looks at one" "$gpu4fs" fsck -y a b
-says "... which a mount and a scrub do" "scrub"
-one_sentence "... in one sentence"
+exits 0 "with both it can" "$gpu4fs" fsck -y a b
 exits 1 "a GPU's engine refuses several devices" "$gpu4fs" serve -s socket -o engine=cuda a b
 says "... and says why" "several disks"
 exits 0 "a label" "$gpu4fs" tune -L both a b
@@ -87,11 +85,30 @@ exits 1 "nothing is missing" "$gpu4fs" disk replace p q small
 one_sentence "... is told in one sentence"
 exits 1 "what holds something" "$gpu4fs" disk replace p away
 says "... needs --force" "--force"
+cp p alone
+exits 1 "a label with a disk missing" "$gpu4fs" tune -L x alone
+one_sentence "... is refused in one sentence"
+exits 0 "... but when that was said" "$gpu4fs" tune --degraded -L x alone
+exits 8 "... and makes the other one stale" "$gpu4fs" fsck alone q
+says "... which is told" "stale"
+cp p alone
+exits 1 "a scrub with a disk missing" "$gpu4fs" scrub start alone
+exits 0 "... but when that was said" "$gpu4fs" scrub start --degraded alone
+cp p alone
+exits 8 "a repair with a disk missing" "$gpu4fs" fsck -y alone
+exits 0 "... but when that was said" "$gpu4fs" fsck -y --degraded alone
 exits 2 "no order" "$gpu4fs" disk mend p q
 exits 2 "no disk" "$gpu4fs" disk rebuild p
 
 exits 2 "a level that is none" "$gpu4fs" mkfs --raid 7 x y 16M
 exits 2 "a level of one device" "$gpu4fs" mkfs --raid 1 x 16M
+exits 0 "three copies" "$gpu4fs" mkfs -q --raid 1 --copies 3 k l m n 24M
+equals "... are on four disks" "3 4" "$(value "d['copies'], len(d['disks'])" k l m n)"
+exits 0 "... of which two may be missing" "$gpu4fs" fsck l n
+exits 2 "copies without a level" "$gpu4fs" mkfs --copies 3 x y z 16M
+exits 2 "one copy" "$gpu4fs" mkfs --raid 1 --copies 1 x y 16M
+exits 1 "more copies than devices" "$gpu4fs" mkfs --raid 1 --copies 3 x y 16M
+one_sentence "... are told in one sentence"
 exits 2 "a stripe without stripes" "$gpu4fs" mkfs --raid 1 --stripe 64K x y 16M
 exits 1 "a stripe that is none" "$gpu4fs" mkfs --raid 0 --stripe 100K x y 16M
 one_sentence "... is told in one sentence"

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pages of a device that keeps several copies. A copy that has missed a write is whole and older, so of those that are whole the
+ * newest counts; after a crash copies may differ in what nothing leads to, and in what the journal writes again.
+ */
+#include "fsck/copies.h"
+
+#include "journal/block.h"
+
+#define NONE INT64_C(-2) /* no copy could be read */
+#define NO_METADATA INT64_C(-1)
+#define PAGES_MOST (G4_CHUNK_BYTES / G4_PAGE_BYTES)
+
+/* The generation of a page that is metadata in its place, or NO_METADATA. */
+static int64_t age_of(const struct g4_image *image, const uint8_t *page, uint64_t address)
+{
+	uint8_t *taken_apart = image->room + G4_CHUNK_BYTES;
+	uint64_t generation;
+
+	memcpy(taken_apart, page, G4_PAGE_BYTES);
+	if (!g4_block_is_whole(taken_apart, g4_address_from(address), image->fs_tag, &generation))
+		return NO_METADATA;
+	return (int64_t)(generation & INT64_MAX);
+}
+
+struct choice {
+	int64_t age; /* of what was chosen */
+	bool differs, missing;
+};
+
+/* One page of one copy, which could be read. */
+static void offer(const struct g4_image *image, struct choice *choice, uint8_t *chosen, const uint8_t *page,
+		  uint64_t address, bool first)
+{
+	if (first) {
+		memcpy(chosen, page, G4_PAGE_BYTES);
+		choice->age = NO_METADATA; /* not looked at yet */
+		return;
+	}
+	if (memcmp(chosen, page, G4_PAGE_BYTES) == 0)
+		return;
+	const int64_t before = age_of(image, chosen, address), age = age_of(image, page, address);
+	choice->differs = true;
+	if (age > before)
+		memcpy(chosen, page, G4_PAGE_BYTES);
+}
+
+int g4_image_read_copies(struct g4_image *image, uint64_t address, uint8_t *to, uint64_t bytes, uint32_t *damaged)
+{
+	const uint64_t pages = bytes / G4_PAGE_BYTES;
+	struct choice choices[PAGES_MOST];
+
+	*damaged = 0;
+	if (image->room == NULL)
+		return g4_dev_read(image->wg, image->dev, address, to, bytes);
+	for (uint64_t p = 0; p < pages; p++)
+		choices[p] = (struct choice){.age = NONE};
+	for (uint32_t copy = 0; copy < g4_space_copies(&image->space); copy++) {
+		const int whole = g4_space_read_copy(image->wg, &image->space, copy, g4_address_from(address),
+						     image->room, bytes);
+		if (whole == -G4_E_NOENT)
+			continue; /* its disk is missing */
+		for (uint64_t p = 0; p < pages; p++) {
+			const uint64_t at = p * G4_PAGE_BYTES;
+			/* one bad sector does not take its neighbours away */
+			const int one = whole == 0 ? 0 :
+						     g4_space_read_copy(image->wg, &image->space, copy,
+									g4_address_from(address + at), image->room + at,
+									G4_PAGE_BYTES);
+			if (one == 0)
+				offer(image, &choices[p], to + at, image->room + at, address + at,
+				      choices[p].age == NONE);
+			else
+				choices[p].missing = true;
+		}
+	}
+	for (uint64_t p = 0; p < pages; p++) {
+		if (choices[p].age == NONE)
+			return -G4_E_IO;
+		if ((choices[p].differs || choices[p].missing) &&
+		    age_of(image, to + p * G4_PAGE_BYTES, address + p * G4_PAGE_BYTES) >= 0)
+			*damaged |= UINT32_C(1) << p;
+	}
+	return 0;
+}

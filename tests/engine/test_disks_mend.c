@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies that differ: what recovery, a mount that can not write and fsck make of them. Whatever one copy alone has is in all of them
+ * before anything relies on it.
+ */
+#include "disks.h"
+
+#include "fs/mount_host.h"
+#include "fsck/fsck.h"
+#include "simt/simt_host.h"
+
+#define LARGE_BYTES (32 * G4_MIB)
+
+static const uint64_t large[MOST_DISKS] = {LARGE_BYTES, LARGE_BYTES, LARGE_BYTES, LARGE_BYTES};
+
+/* ---- fsck ---- */
+
+static void name_all(struct disks *d)
+{
+	snprintf(d->rig.name, sizeof(d->rig.name), "%s", disks_name_of(d, (1u << d->count) - 1));
+}
+
+/* Every second page of a disk from the `first` on is damaged, but its superblocks and chunks. */
+static void rot_half(struct disks *d, uint32_t bad, uint32_t first)
+{
+	for (uint64_t at = G4_CHUNK_UNIT + first * G4_PAGE_BYTES; at < d->bytes[bad] - G4_PAGE_BYTES;
+	     at += 2 * G4_PAGE_BYTES)
+		d->memory[bad][at + 40 + at / G4_PAGE_BYTES * 7 % 3000] ^= 0x10;
+}
+
+static void expect_told(struct disks *d)
+{
+	char *text;
+
+	name_all(d);
+	const struct rig_verdict verdict = rig_fsck(&d->rig, &text);
+	assert_true(verdict.problems > 20);
+	assert_non_null(strstr(text, "another one is whole"));
+	free(text);
+}
+
+static void expect_repaired_without_loss(struct disks *d)
+{
+	struct rig_repair how = {.dry_run = true};
+
+	for (uint32_t k = 0; k < 2; k++) {
+		name_all(d);
+		if (rig_repair(&d->rig, &how) < 0)
+			fail_msg("%s", how.words);
+		if (how.found == 0 || how.outcome[G4_FSCK_LOST] != 0 || how.outcome[G4_FSCK_DOUBTFUL] != 0)
+			fail_msg("%s", how.text);
+		free(how.text);
+		how.dry_run = false;
+	}
+	disks_expect_clean(d, (1u << d->count) - 1);
+}
+
+static void fsck_repairs_metadata_from_another_copy(void **state)
+{
+	(void)state;
+	for (uint32_t copies = 2; copies <= 3; copies++)
+		for (uint32_t bad = 0; bad < copies; bad++) {
+			struct g4_dev *dev;
+			struct disks d;
+			disks_make(&d, copies, large);
+			disks_format_copies(&d, G4_RAID_1, copies, G4_CHECKSUM_CRC32C);
+			disks_mount_fs(&d, (1u << copies) - 1, &dev);
+			disks_populate(&d);
+			disks_unmount_fs(&d, dev, true);
+			/* all but one */
+			for (uint32_t n = 0; n < copies; n++)
+				if (copies == 2 ? n == bad : n != bad)
+					disks_rot(&d, n);
+			expect_told(&d);
+			expect_repaired_without_loss(&d);
+			/* of one that was rotten all metadata is whole by itself */
+			disks_expect_clean(&d, 1u << (copies == 2 ? bad : (bad + 1) % copies));
+			disks_mount_fs(&d, (1u << copies) - 1, &dev);
+			disks_expect_all(&d);
+			disks_unmount_fs(&d, dev, true);
+			disks_free(&d);
+		}
+}
+
+static void fsck_repairs_each_copy_from_the_other(void **state)
+{
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	disks_make(&d, 2, large);
+	disks_format(&d, G4_RAID_1, G4_CHECKSUM_XXH3);
+	disks_mount_fs(&d, 3, &dev);
+	disks_populate(&d);
+	disks_unmount_fs(&d, dev, true);
+	rot_half(&d, 0, 0);
+	rot_half(&d, 1, 1);
+	expect_told(&d);
+	expect_repaired_without_loss(&d);
+	disks_mount_fs(&d, 3, &dev);
+	disks_expect_all(&d);
+	assert_int_equal(disks_scrub(&d), 0);
+	disks_unmount_fs(&d, dev, true);
+	for (uint32_t n = 0; n < 2; n++) {
+		disks_expect_clean(&d, 1u << n);
+		disks_mount_fs(&d, 1u << n, &dev);
+		disks_expect_all(&d);
+		disks_unmount_fs(&d, dev, true);
+		if (n == 0) /* the other one is stale now: as it was */
+			break;
+	}
+	disks_free(&d);
+}
+
+static void fsck_compares_contents_of_all_copies(void **state)
+{
+	(void)state;
+	for (uint32_t bad = 0; bad < 2; bad++) {
+		struct g4_dev *dev;
+		struct disks d;
+		char *text;
+		disks_make(&d, 2, large);
+		disks_format(&d, G4_RAID_1, G4_CHECKSUM_BLAKE3);
+		disks_mount_fs(&d, 3, &dev);
+		disks_populate(&d);
+		disks_unmount_fs(&d, dev, true);
+		name_all(&d);
+		const struct rig_data before = rig_fsck_data(&d.rig, 2, &text);
+		free(text);
+		assert_int_equal(before.damaged, 0);
+		disks_rot(&d, bad);
+		expect_repaired_without_loss(&d);
+		name_all(&d);
+		const struct rig_data data = rig_fsck_data(&d.rig, 2, &text);
+		assert_int_equal(data.compared, before.compared);
+		assert_int_equal(data.damaged, data.compared);
+		assert_non_null(strstr(text, "another copy is whole"));
+		free(text);
+		disks_mount_fs(&d, 3, &dev);
+		assert_int_equal(disks_scrub(&d), 0);
+		disks_unmount_fs(&d, dev, true);
+		name_all(&d);
+		assert_int_equal(rig_fsck_data(&d.rig, 2, &text).damaged, 0);
+		free(text);
+		disks_free(&d);
+	}
+}
+
+static void fsck_finds_a_journal_of_which_one_copy_is_rotten(void **state)
+{
+	(void)state;
+	for (uint32_t bad = 0; bad < 2; bad++) {
+		struct g4_dev *dev;
+		struct disks d;
+		disks_make(&d, 2, large);
+		disks_format(&d, G4_RAID_1, G4_CHECKSUM_NONE);
+		disks_mount_fs(&d, 3, &dev);
+		disks_populate(&d);
+		assert_int_equal(op_sync(&d.rig), 0);
+		disks_unmount_fs(&d, dev, false);
+		rot_half(&d, bad, 0);
+		rot_half(&d, bad, 1);
+		/* the copy is told, and nothing else */
+		char *text;
+		name_all(&d);
+		rig_fsck(&d.rig, &text);
+		for (const char *line = text; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+			if (!strstr(line, "another one is whole") ||
+			    (strchr(line, '\n') && strchr(line, '\n') < strstr(line, "another one is whole")))
+				fail_msg("%s", line);
+		free(text);
+		struct rig_repair how = {.dry_run = false};
+		name_all(&d);
+		if (rig_repair(&d.rig, &how) < 0)
+			fail_msg("%s", how.words);
+		assert_int_equal(how.outcome[G4_FSCK_LOST] + how.outcome[G4_FSCK_DOUBTFUL], 0);
+		free(how.text);
+		disks_expect_clean(&d, 1u << bad);
+		disks_free(&d);
+	}
+}
+
+/* ---- a record that one copy alone has ---- */
+
+struct crash { /* of two disks, after a crash: what each has, and had before the last transaction */
+	struct disks d;
+	uint8_t *before[2], *after[2];
+	uint64_t log, log_end; /* on the disks */
+};
+
+static void mount_set(struct disks *d, struct g4_dev *set)
+{
+	const struct g4_fs_options options = {.cache_bytes = 4 * G4_MIB};
+
+	memset(&d->rig, 0, sizeof(d->rig));
+	d->rig.wg = g4_wg_create(0);
+	if (g4_fs_mount(d->rig.wg, set, &options, &d->rig.fs, d->message, sizeof(d->message)) < 0)
+		fail_msg("%s", d->message);
+}
+
+/* File 1 has version 1 before the last transaction, 2 in it. */
+static void make_crash(struct crash *c)
+{
+	struct g4_image image;
+	char message[256];
+	struct faulty f;
+
+	disks_make(&c->d, 2, NULL);
+	disks_format(&c->d, G4_RAID_1, G4_CHECKSUM_NONE);
+	/* fault devices have a volatile cache: so records name the data that they rely on */
+	disks_open_faulty(&c->d, &f);
+	mount_set(&c->d, f.set);
+	for (uint32_t n = 0; n < 4; n++)
+		assert_int_equal(disks_put(&c->d, n, 1), 0);
+	/* all of that goes home: no older record repairs what the last one would have left in part */
+	disks_unmount_fs(&c->d, f.set, true);
+	disks_open_faulty(&c->d, &f);
+	mount_set(&c->d, f.set);
+	for (uint32_t n = 0; n < 2; n++) {
+		c->before[n] = (uint8_t *)malloc(DISK_BYTES);
+		memcpy(c->before[n], c->d.memory[n], DISK_BYTES);
+	}
+	assert_int_equal(disks_put(&c->d, 1, 2), 0);
+	for (uint32_t n = 0; n < 2; n++) {
+		c->after[n] = (uint8_t *)malloc(DISK_BYTES);
+		memcpy(c->after[n], c->d.memory[n], DISK_BYTES);
+	}
+	disks_unmount_fs(&c->d, f.set, false);
+	/* the first chunk begins where chunks begin */
+	if (g4_image_open(&image, disks_name_of(&c->d, 3), message, sizeof(message)) < 0)
+		fail_msg("%s", message);
+	c->log = G4_CHUNK_UNIT + image.layout.journal_address +
+		 G4_PAGE_BYTES; /* behind the header, which is durable before */
+	c->log_end = G4_CHUNK_UNIT + image.layout.journal_address + image.layout.journal_bytes;
+	g4_image_close(&image);
+}
+
+static void free_crash(struct crash *c)
+{
+	for (uint32_t n = 0; n < 2; n++) {
+		free(c->before[n]);
+		free(c->after[n]);
+	}
+	disks_free(&c->d);
+}
+
+/* Only disk `has` has the last record; the other one has the data, too. */
+static void lose_record(struct crash *c, uint32_t has)
+{
+	for (uint32_t n = 0; n < 2; n++)
+		memcpy(c->d.memory[n], c->after[n], DISK_BYTES);
+	memcpy(c->d.memory[1 - has] + c->log, c->before[1 - has] + c->log, c->log_end - c->log);
+}
+
+/* Only disk `has` has the data; both have the record that names it. */
+static void lose_data(struct crash *c, uint32_t has)
+{
+	for (uint32_t n = 0; n < 2; n++)
+		memcpy(c->d.memory[n], c->after[n], DISK_BYTES);
+	memcpy(c->d.memory[1 - has] + c->log_end, c->before[1 - has] + c->log_end, DISK_BYTES - c->log_end);
+}
+
+static void expect_one_of_two(struct disks *d, uint32_t which, const char *when)
+{
+	disks_mount(d, which);
+	const int older = disks_has(d, 1, 1), newer = disks_has(d, 1, 2);
+	if (older != 1 && newer != 1)
+		fail_msg("%s: file 1 is a mixture with disks %u: %d, %d", when, which, older, newer);
+	for (uint32_t n = 0; n < 4; n++)
+		if (n != 1)
+			assert_int_equal(disks_has(d, n, 1), 1);
+	disks_unmount(d);
+	disks_expect_clean(d, which);
+}
+
+/* Without that its pages would be at home, in part, on a disk that can not complete them. */
+static void a_record_of_one_copy_is_in_all_before_a_page_goes_home(void **state)
+{
+	struct disks_order *order = (struct disks_order *)calloc(1, sizeof(*order));
+	struct disks crashed;
+	uint64_t random = 5;
+	struct crash c;
+
+	(void)state;
+	make_crash(&c);
+	disks_make(&crashed, 2, NULL);
+	for (uint32_t has = 0; has < 2; has++) {
+		uint8_t *start[2];
+		struct faulty f;
+		lose_record(&c, has);
+		for (uint32_t n = 0; n < 2; n++) {
+			start[n] = (uint8_t *)malloc(DISK_BYTES);
+			memcpy(start[n], c.d.memory[n], DISK_BYTES);
+		}
+		memset(order, 0, sizeof(*order));
+		disks_open_faulty(&c.d, &f);
+		disks_watch(&c.d, &f, order);
+		mount_set(&c.d, f.set);
+		const uint32_t recovery = order->count;
+		assert_true(recovery > 10); /* the record, and pages written home */
+		for (uint32_t at = 0; at <= recovery; at++) {
+			disks_crash(&crashed, start, &f, order, at, &random);
+			expect_one_of_two(&crashed, 2u >> has, "the disk with the record is lost");
+		}
+		/* the next ones rely on it */
+		disks_mount(&crashed, 2u >> has);
+		assert_int_equal(disks_has(&crashed, 1, 2), 1);
+		disks_unmount(&crashed);
+		disks_unmount_fs(&c.d, f.set, false);
+		for (uint32_t n = 0; n < 2; n++)
+			free(start[n]);
+	}
+	disks_free(&crashed);
+	free_crash(&c);
+	free(order);
+}
+
+static void data_of_one_copy_is_in_all_when_its_record_counts(void **state)
+{
+	struct crash c;
+
+	(void)state;
+	make_crash(&c);
+	for (uint32_t has = 0; has < 2; has++) {
+		lose_data(&c, has);
+		disks_mount(&c.d, 3);
+		assert_int_equal(disks_has(&c.d, 1, 2), 1);
+		disks_unmount(&c.d);
+		/* with what the other disk has by itself */
+		disks_mount(&c.d, 2u >> has);
+		assert_int_equal(disks_has(&c.d, 1, 2), 1);
+		disks_unmount(&c.d);
+		disks_expect_clean(&c.d, 2u >> has);
+	}
+	free_crash(&c);
+}
+
+/* Of the pages that the last record has, disk `to` has older images where it can be: the log may have been that far before. */
+static uint32_t put_older_images(struct crash *c, uint32_t to)
+{
+	uint32_t count = 0;
+
+	for (uint64_t at = c->log; at < c->log_end; at += G4_PAGE_BYTES) {
+		const struct g4_block_header *now = (const struct g4_block_header *)(c->after[to] + at);
+		if (memcmp(c->before[to] + at, c->after[to] + at, G4_PAGE_BYTES) == 0 || now->magic != G4_BLOCK_MAGIC ||
+		    now->address == at - G4_CHUNK_UNIT)
+			continue;
+		for (uint64_t old = c->log; old < c->log_end; old += G4_PAGE_BYTES) {
+			const struct g4_block_header *then = (const struct g4_block_header *)(c->before[to] + old);
+			if (then->magic != G4_BLOCK_MAGIC || then->address != now->address)
+				continue;
+			memcpy(c->d.memory[to] + at, c->before[to] + old, G4_PAGE_BYTES);
+			count++;
+			break;
+		}
+	}
+	return count;
+}
+
+static void a_mount_that_can_not_write_reads_the_copy_that_is_whole(void **state)
+{
+	struct crash c;
+
+	(void)state;
+	make_crash(&c);
+	for (uint32_t has = 0; has < 2; has++) {
+		const struct g4_fs_options options = {.cache_bytes = 4 * G4_MIB, .flags = G4_FS_READ_ONLY};
+		struct disks *d = &c.d;
+		struct g4_dev *dev;
+		lose_record(&c, has);
+		assert_true(put_older_images(&c, 1 - has) > 0);
+		if (disks_try_open(d, 3, false, G4_DEV_READ_ONLY, &dev) < 0)
+			fail_msg("%s", d->message);
+		memset(&d->rig, 0, sizeof(d->rig));
+		d->rig.wg = g4_wg_create(0);
+		if (g4_fs_mount(d->rig.wg, dev, &options, &d->rig.fs, d->message, sizeof(d->message)) < 0)
+			fail_msg("%s", d->message);
+		assert_int_equal(disks_has(d, 1, 2), 1);
+		disks_unmount_fs(d, dev, false);
+		/* fsck sees the same */
+		disks_expect_clean(d, 3);
+	}
+	free_crash(&c);
+}
+
+/* ---- rebuilding while another one is away ---- */
+
+static void a_disk_that_was_away_during_a_rebuild_is_as_good_as_before(void **state)
+{
+	static const uint32_t orders[3][3] = {{0, 1, 2}, {1, 0, 2}, {2, 1, 0}};
+	uint32_t disk;
+
+	(void)state;
+	for (uint32_t o = 0; o < 3; o++) {
+		const struct g4_set_options options = {.degraded = false};
+		struct g4_dev *dev;
+		struct disks d;
+		disks_make(&d, 3, NULL);
+		disks_format_copies(&d, G4_RAID_1, 3, G4_CHECKSUM_NONE);
+		disks_mount(&d, 5);
+		assert_int_equal(disks_put(&d, 1, 1), 0);
+		disks_unmount(&d);
+		const char *two[2] = {d.names[0], d.names[1]}, *all[3];
+		if (g4_set_rebuild(two, 2, true, NULL, &disk, d.message, sizeof(d.message)) < 0)
+			fail_msg("%s", d.message);
+		assert_int_equal(disk, 1);
+		for (uint32_t n = 0; n < 3; n++)
+			all[n] = d.names[orders[o][n]];
+		if (g4_set_open(all, 3, &options, &dev, d.message, sizeof(d.message)) < 0)
+			fail_msg("%s", d.message);
+		g4_dev_close(dev);
+		/* what it missed since makes it stale, in any order */
+		disks_mount(&d, 3);
+		assert_int_equal(disks_put(&d, 1, 2), 0);
+		disks_unmount(&d);
+		assert_int_equal(g4_set_open(all, 3, &options, &dev, d.message, sizeof(d.message)), -G4_E_SB_DISKS);
+		assert_non_null(strstr(d.message, "stale"));
+		disks_free(&d);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fsck_repairs_metadata_from_another_copy),
+		cmocka_unit_test(fsck_repairs_each_copy_from_the_other),
+		cmocka_unit_test(fsck_compares_contents_of_all_copies),
+		cmocka_unit_test(fsck_finds_a_journal_of_which_one_copy_is_rotten),
+		cmocka_unit_test(a_record_of_one_copy_is_in_all_before_a_page_goes_home),
+		cmocka_unit_test(data_of_one_copy_is_in_all_when_its_record_counts),
+		cmocka_unit_test(a_mount_that_can_not_write_reads_the_copy_that_is_whole),
+		cmocka_unit_test(a_disk_that_was_away_during_a_rebuild_is_as_good_as_before),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
