@@ -18,9 +18,8 @@
 #include "data/split.h"
 #include "data/sums.h"
 
-#define G4_BATCH_PAGES 256u /* from the cache */
-#define G4_BATCH_SEGMENTS 256u
-#define G4_BATCH_SUMS 512u /* pages that have sums, from memory: a large page */
+#define G4_BATCH_PAGES 256u /* from the cache; as many segments */
+#define G4_BATCH_SUMS 512u  /* pages that have sums, from memory: a large page */
 
 /* Pages in a row, in the file and on the device. */
 struct g4_segment {
@@ -31,33 +30,65 @@ struct g4_segment {
 	bool in_place;	/* space that was allocated before and never written */
 };
 
+/* What batches keep their lists in. One batch has all of it, or several share it. */
+struct g4_batch_room {
+	uint32_t lines[G4_BATCH_PAGES];
+	uint64_t pages[G4_BATCH_PAGES];
+	struct g4_segment segments[G4_BATCH_PAGES];
+	struct g4_sum_entry sums[G4_BATCH_SUMS] __attribute__((aligned(16)));
+	struct g4_iov iovs[G4_BATCH_PAGES]; /* of what is stored at a time */
+	struct g4_space_io requests[G4_BATCH_PAGES / 2];
+};
+
 struct g4_batch {
+	struct g4_batch_room *room;
+	uint32_t most; /* lines, and segments, that its part of the room holds */
 	/* gather */
 	uint32_t count;
 	const uint8_t *direct; /* data of all pages, which are one row from direct_page on, instead of lines */
 	bool foreign;	       /* that is memory that others may change: sums are of what was stored of it */
 	uint64_t direct_page;
 	uint64_t reserved; /* pages of space reserved for them and their mapping */
-	uint32_t lines[G4_BATCH_PAGES];
-	uint64_t pages[G4_BATCH_PAGES];
+	uint32_t *lines;
+	uint64_t *pages;
 	/* place */
 	uint32_t segment_count;
 	uint64_t claimed; /* pages of new space, out of the reservation */
-	struct g4_segment segments[G4_BATCH_SEGMENTS];
+	struct g4_segment *segments;
 	/* hash */
 	uint32_t algorithm; /* enum g4_checksum_algorithm; 0: the pages have no sums */
-	struct g4_sum_entry sums[G4_BATCH_SUMS] __attribute__((aligned(16)));
-	/* store */
-	struct g4_iov iovs[G4_BATCH_PAGES];
-	struct g4_space_io requests[G4_BATCH_PAGES / 2];
+	struct g4_sum_entry *sums;
 };
-G4_STATIC_ASSERT(sizeof(struct g4_batch) + G4_PAGE_BYTES <= G4_FS_SCRATCH_BYTES,
-		 "with a page, their room in scratch memory");
+
+/* Several batches, and a page. */
+#define G4_BATCH_SCRATCH_BYTES(batches)                                                                                \
+	(sizeof(struct g4_batch_room) + (batches) * sizeof(struct g4_batch) + G4_PAGE_BYTES)
+G4_STATIC_ASSERT(G4_BATCH_SCRATCH_BYTES(1) <= G4_FS_SCRATCH_BYTES, "their room in scratch memory");
+
+/* The part of a room for `most` pages behind the first `used` ones. */
+G4_FN G4_INLINE void g4_batch_init(struct g4_batch *batch, struct g4_batch_room *room, uint32_t used, uint32_t most)
+{
+	memset(batch, 0, sizeof(*batch));
+	batch->room = room;
+	batch->most = most;
+	batch->lines = &room->lines[used];
+	batch->pages = &room->pages[used];
+	batch->segments = &room->segments[used];
+	batch->sums = &room->sums[used];
+}
+
+G4_FN G4_INLINE struct g4_batch_room *g4_batch_room_take(struct g4_wg *wg)
+{
+	return (struct g4_batch_room *)g4_scratch_take(wg, sizeof(struct g4_batch_room));
+}
 
 /* A batch in scratch memory, not before what may write back with another one. */
 G4_FN G4_INLINE struct g4_batch *g4_batch_take(struct g4_wg *wg)
 {
-	return (struct g4_batch *)g4_scratch_take(wg, sizeof(struct g4_batch));
+	struct g4_batch *batch = (struct g4_batch *)g4_scratch_take(wg, sizeof(struct g4_batch));
+
+	g4_batch_init(batch, g4_batch_room_take(wg), 0, G4_BATCH_PAGES);
+	return batch;
 }
 
 /* ---- gather.c ---- */
@@ -90,6 +121,8 @@ G4_FN void g4_place_undo(struct g4_fs *fs, const struct g4_batch *batch, uint32_
 /* ---- store.c ---- */
 /* Writes a placed batch to the device, together with idle workgroups where it is large. */
 G4_FN int g4_store(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch);
+/* Placed batches of one room, of dirty lines, in as few transfers as they fit in. */
+G4_FN int g4_store_together(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batches, uint32_t count);
 /* A piece of that (help.c): offsets count from the batch's first page. */
 G4_FN int g4_store_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch,
 			 const struct g4_split_piece *piece);
@@ -108,6 +141,12 @@ G4_FN int g4_publish_inline(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
  */
 G4_FN int g4_pipeline_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 			  uint64_t size, uint32_t *published);
+/*
+ * The same for a batch of dirty lines of each of several inodes, all of them write-locked, that share a room: what they have to
+ * store is on its way together. results: of each; published as above.
+ */
+G4_FN void g4_pipeline_run_together(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *const *inodes,
+				    struct g4_batch *batches, uint32_t count, int *results, uint32_t *published);
 /*
  * For a page that the caller's own transaction makes reachable, together with something else: stores it now, in space near
  * `goal` (0: anywhere). `policy`: of the file whose it will be. ahead->address is none if this fails.

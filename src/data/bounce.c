@@ -22,7 +22,7 @@ struct flight { /* pages of a buffer on their way to the device */
 	struct g4_iov parts[PARTS];
 	struct g4_space_io requests[PARTS];
 };
-G4_STATIC_ASSERT(sizeof(struct g4_batch) + FLIGHTS * sizeof(struct flight) <= G4_FS_SCRATCH_BYTES,
+G4_STATIC_ASSERT(G4_BATCH_SCRATCH_BYTES(1) - G4_PAGE_BYTES + FLIGHTS * sizeof(struct flight) <= G4_FS_SCRATCH_BYTES,
 		 "what a writer takes of scratch memory");
 G4_STATIC_ASSERT(G4_BOUNCE_BUFFERS == 32, "bits of a word");
 

@@ -18,7 +18,7 @@ G4_FN void g4_gather_dirty(struct g4_fs *fs, const struct g4_inode_core *inode, 
 
 	batch->direct = NULL;
 	batch->foreign = false;
-	for (; line != G4_NO_LINE && n < G4_BATCH_PAGES; line = g4_data_line(&fs->cache, line)->next) {
+	for (; line != G4_NO_LINE && n < batch->most; line = g4_data_line(&fs->cache, line)->next) {
 		uint64_t page = fs->cache.lines[line].index;
 		uint32_t k = n++;
 		for (; k > 0 && batch->pages[k - 1] > page; k--) {

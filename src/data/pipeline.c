@@ -3,24 +3,25 @@
 #include "data/batch.h"
 #include "data/map.h"
 
-G4_FN int g4_pipeline_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
-			  uint64_t size, uint32_t *published)
+/* What comes before a batch is stored. */
+G4_FN static int prepare(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch)
 {
-	const uint64_t reserved = batch->reserved;
 	int rc = g4_hash(wg, fs, inode->disk.policy, batch);
 
 	if (rc == 0)
 		rc = g4_place(wg, fs, inode, batch);
+	if (rc < 0 && batch->direct)
+		g4_alloc_unreserve(&fs->alloc, batch->reserved);
+	return rc;
+}
 
+/* And after it, which ended with `rc`. */
+G4_FN static int finish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+			uint64_t size, int rc, uint32_t *published)
+{
 	*published = 0;
-	if (rc < 0) {
-		if (batch->direct)
-			g4_alloc_unreserve(&fs->alloc, reserved);
-		return rc;
-	}
-	rc = g4_store(wg, fs, batch);
 	/* what the pages themselves did not take is for mapping, the growth last: others may need it later */
-	inode->map_reservation = reserved - batch->claimed + inode->growth_reservation;
+	inode->map_reservation = batch->reserved - batch->claimed + inode->growth_reservation;
 	if (rc == 0)
 		rc = g4_publish(wg, fs, inode, batch, size, published);
 	inode->growth_reservation = (uint32_t)g4_min64(inode->growth_reservation, inode->map_reservation);
@@ -32,6 +33,30 @@ G4_FN int g4_pipeline_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 			g4_add64(&fs->alloc.reserved, g4_gathered_reservation(fs, batch, *published));
 	}
 	return rc;
+}
+
+G4_FN int g4_pipeline_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+			  uint64_t size, uint32_t *published)
+{
+	int rc = prepare(wg, fs, inode, batch);
+
+	*published = 0;
+	return rc < 0 ? rc : finish(wg, fs, inode, batch, size, g4_store(wg, fs, batch), published);
+}
+
+G4_FN void g4_pipeline_run_together(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *const *inodes,
+				    struct g4_batch *batches, uint32_t count, int *results, uint32_t *published)
+{
+	for (uint32_t k = 0; k < count; k++) {
+		published[k] = 0;
+		results[k] = prepare(wg, fs, inodes[k], &batches[k]);
+		if (results[k] < 0)
+			batches[k].segment_count = 0; /* nothing of it is stored */
+	}
+	const int stored = g4_store_together(wg, fs, batches, count);
+	for (uint32_t k = 0; k < count; k++)
+		if (results[k] == 0)
+			results[k] = finish(wg, fs, inodes[k], &batches[k], inodes[k]->size, stored, &published[k]);
 }
 
 G4_FN int g4_store_ahead(struct g4_wg *wg, struct g4_fs *fs, uint32_t policy, struct g4_address goal,

@@ -86,7 +86,7 @@ G4_FN int g4_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *ino
 
 	batch->segment_count = 0;
 	batch->claimed = 0;
-	while (first < batch->count && batch->segment_count < G4_BATCH_SEGMENTS) {
+	while (first < batch->count && batch->segment_count < batch->most) {
 		int rc = place_next(wg, fs, inode, batch, first);
 		if (rc < 0) {
 			g4_place_undo(fs, batch, 0);

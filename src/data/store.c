@@ -95,28 +95,46 @@ G4_FN static int store_pieces(struct g4_wg *wg, struct g4_fs *fs, struct g4_batc
 	return rc;
 }
 
+G4_FN int g4_store_together(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batches, uint32_t count)
+{
+	struct g4_batch_room *room = batches[0].room;
+	uint32_t n = 0, parts = 0; /* of the room's requests and parts that are taken */
+	struct g4_address end = {0};
+	int rc = 0;
+
+	for (uint32_t b = 0; b < count; b++) {
+		const struct g4_batch *batch = &batches[b];
+
+		for (uint32_t s = 0; s < batch->segment_count && rc == 0; s++) {
+			const struct g4_segment *segment = &batch->segments[s];
+
+			if (n == G4_BATCH_PAGES / 2) {
+				rc = g4_space_transfer(wg, &fs->space, room->requests, n);
+				n = parts = 0;
+			}
+			const uint32_t made = make_parts(fs, batch, segment->first, segment->pages, &room->iovs[parts]);
+			if (n > 0 && g4_address_is(segment->address, end)) /* behind what was placed before */
+				room->requests[n - 1].io.iov_count += made;
+			else
+				g4_space_io_init(&room->requests[n++], G4_IO_WRITE, segment->address,
+						 &room->iovs[parts], made);
+			parts += made;
+			end = g4_address_after_pages(segment->address, segment->pages);
+		}
+	}
+	return n > 0 && rc == 0 ? g4_space_transfer(wg, &fs->space, room->requests, n) : rc;
+}
+
 G4_FN int g4_store(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch)
 {
 	const struct g4_split_work work = {G4_SPLIT_WRITE, 0,	  0,	 (uint64_t)batch->count * G4_PAGE_BYTES,
 					   NULL,	   false, false, batch};
 	struct g4_split_job *job = g4_split_open(wg, fs, &work);
-	uint32_t n = 0;
-	int rc = 0;
 
 	if (job)
 		return store_shared(wg, fs, job);
 	if (takes_sums(batch)) /* what was just copied is still near */
 		return g4_space_is_mapped(&fs->space) ? store_pieces(wg, fs, batch) :
 							g4_bounce_store(wg, fs, batch, 0, batch->count);
-	for (uint32_t s = 0; s < batch->segment_count && rc == 0; s++) {
-		struct g4_segment *segment = &batch->segments[s];
-		struct g4_iov *parts = &batch->iovs[batch->direct ? s : segment->first];
-		g4_space_io_init(&batch->requests[n++], G4_IO_WRITE, segment->address, parts,
-				 make_parts(fs, batch, segment->first, segment->pages, parts));
-		if (n == G4_BATCH_PAGES / 2 || s + 1 == batch->segment_count) {
-			rc = g4_space_transfer(wg, &fs->space, batch->requests, n);
-			n = 0;
-		}
-	}
-	return rc;
+	return g4_store_together(wg, fs, batch, 1);
 }

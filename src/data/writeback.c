@@ -52,6 +52,47 @@ G4_FN int g4_writeback(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 	return g4_check(fs, rc);
 }
 
+G4_STATIC_ASSERT(G4_BATCH_SCRATCH_BYTES(G4_TOGETHER_FILES) <= G4_FS_SCRATCH_BYTES, "their room in scratch memory");
+G4_STATIC_ASSERT(G4_TOGETHER_FILES *G4_TOGETHER_PAGES <= G4_BATCH_PAGES, "they fit one room");
+
+G4_FN void g4_writeback_together(struct g4_wg *wg, struct g4_fs *fs, const uint32_t *indices, uint32_t count,
+				 int *results)
+{
+	struct g4_inode_core *inodes[G4_TOGETHER_FILES];
+	uint32_t published[G4_TOGETHER_FILES], which[G4_TOGETHER_FILES], n = 0;
+	int rcs[G4_TOGETHER_FILES];
+
+	for (uint32_t k = 0; k < count; k++) {
+		struct g4_inode_core *inode = g4_icache_at(fs, indices[k]);
+		results[k] = 0;
+		if (inode->dead || inode->dirty_count == 0)
+			continue;
+		if (inode->dirty_count > G4_TOGETHER_PAGES || fits_inline(fs, inode)) {
+			results[k] = g4_writeback(wg, fs, indices[k]);
+			continue;
+		}
+		which[n] = k;
+		inodes[n++] = inode;
+	}
+	if (n == 0)
+		return;
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_batch *batches = (struct g4_batch *)g4_scratch_take(wg, n * sizeof(struct g4_batch));
+	struct g4_batch_room *room = g4_batch_room_take(wg);
+	for (uint32_t k = 0; k < n; k++) {
+		g4_batch_init(&batches[k], room, k * G4_TOGETHER_PAGES, G4_TOGETHER_PAGES);
+		g4_gather_dirty(fs, inodes[k], &batches[k]);
+	}
+	g4_pipeline_run_together(wg, fs, inodes, batches, n, rcs, published);
+	for (uint32_t k = 0; k < n; k++) {
+		for (uint32_t p = 0; p < published[k]; p++)
+			g4_dirty_remove(fs, inodes[k], batches[k].lines[p]);
+		inodes[k]->no_inline = false;
+		results[which[k]] = g4_check(fs, rcs[k]);
+	}
+	g4_scratch_release(wg, mark);
+}
+
 G4_FN int g4_writeback_mapped(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);

@@ -9,6 +9,15 @@
 G4_FN int g4_writeback(struct g4_wg *wg, struct g4_fs *fs, uint32_t index);
 /* The same in the middle of a change that maps more: nothing of it becomes inline data. */
 G4_FN int g4_writeback_mapped(struct g4_wg *wg, struct g4_fs *fs, uint32_t index);
+/* At most so many files are written back together, and of so many dirty pages each. */
+#define G4_TOGETHER_FILES 16u
+#define G4_TOGETHER_PAGES 16u
+/*
+ * The same as g4_writeback() for up to G4_TOGETHER_FILES inodes, none of which is there twice, all write-locked: dirty pages of a
+ * file that has few of them go to the device together with those of others. results: of each; 0 for dead ones, which are left.
+ */
+G4_FN void g4_writeback_together(struct g4_wg *wg, struct g4_fs *fs, const uint32_t *indices, uint32_t count,
+				 int *results);
 /*
  * Writes pages straight from memory and publishes them: whole pages, memory that the space takes. *done: pages that are written,
  * also when it fails.

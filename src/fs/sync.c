@@ -7,33 +7,41 @@
 #include "inode/queue.h"
 #include "inode/txn.h"
 
-/* Dirty pages and changed time stamps of a write-locked inode into the running transaction. */
-G4_FN static int flush_inode(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
+/* The size and the time stamps of a write-locked inode whose dirty pages are written. */
+G4_FN static int flush_size_and_times(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	struct g4_txn txn;
-	int rc = 0;
-
-	if (inode->dead)
-		return 0;
-	if (g4_is_reg(inode->disk.mode))
-		rc = g4_writeback(wg, fs, index);
 	/* the size is published with the pages that made it, unless these were punched out before they were written */
-	bool grown = g4_is_reg(inode->disk.mode) && inode->disk.size != inode->size;
-	if (rc == 0 && (grown || g4_load32_rlx(&inode->times_dirty))) {
-		rc = g4_begin(wg, fs, 4, &txn);
-		if (rc == 0) {
-			if (grown)
-				inode->disk.size = inode->size;
-			rc = g4_end(fs, &txn, g4_inode_log(wg, fs, &txn, inode));
-		}
-	}
-	return rc;
+	const bool grown = g4_is_reg(inode->disk.mode) && inode->disk.size != inode->size;
+
+	if (!grown && !g4_load32_rlx(&inode->times_dirty))
+		return 0;
+	int rc = g4_begin(wg, fs, 4, &txn);
+	if (rc < 0)
+		return rc;
+	if (grown)
+		inode->disk.size = inode->size;
+	return g4_end(fs, &txn, g4_inode_log(wg, fs, &txn, inode));
+}
+
+/*
+ * Dirty pages and changed time stamps of write-locked inodes into running transactions. `count`: at most G4_TOGETHER_FILES.
+ * results: of each.
+ */
+G4_FN static void flush_inodes(struct g4_wg *wg, struct g4_fs *fs, const uint32_t *indices, uint32_t count,
+			       int *results)
+{
+	g4_writeback_together(wg, fs, indices, count, results);
+	for (uint32_t k = 0; k < count; k++)
+		if (results[k] == 0 && !g4_icache_at(fs, indices[k])->dead)
+			results[k] = flush_size_and_times(wg, fs, indices[k]);
 }
 
 G4_FN int g4_writeback_all(struct g4_wg *wg, struct g4_fs *fs)
 {
-	uint32_t last, i, again = G4_NO_INODE;
+	uint32_t last, next, again = G4_NO_INODE;
+	bool end = false;
 	int first = 0;
 
 	g4_lock(&fs->dirty_list_lock);
@@ -42,28 +50,37 @@ G4_FN int g4_writeback_all(struct g4_wg *wg, struct g4_fs *fs)
 	if (last == G4_NO_INODE)
 		return 0;
 	g4_read_lock(&fs->flush_lock);
-	do {
-		i = g4_dequeue_dirty(fs);
-		if (i == G4_NO_INODE)
-			break;
-		struct g4_inode_core *inode = g4_icache_at(fs, i);
-		g4_write_lock(&inode->lock);
-		int rc = flush_inode(wg, fs, i);
-		bool left = inode->dirty_count > 0 || g4_load32_rlx(&inode->times_dirty);
-		g4_write_unlock(&inode->lock);
-		if (rc < 0) {
-			if (first == 0)
-				first = rc;
-			if (left && !inode->dead)
-				g4_queue_dirty(fs, i); /* tried again next time */
-			/* somebody else may have taken `last`: what comes round again ends the pass, too */
-			if (again == i)
-				last = i;
-			else if (again == G4_NO_INODE)
-				again = i;
+	for (next = g4_dequeue_dirty(fs); next != G4_NO_INODE;) {
+		uint32_t indices[G4_TOGETHER_FILES], count = 0;
+		int results[G4_TOGETHER_FILES];
+
+		/* the first one is waited for, others are only tried: inodes have no order among them here */
+		g4_write_lock(&g4_icache_at(fs, next)->lock);
+		do {
+			indices[count++] = next;
+			end = end || next == last;
+			next = end ? G4_NO_INODE : g4_dequeue_dirty(fs);
+		} while (next != G4_NO_INODE && count < G4_TOGETHER_FILES &&
+			 g4_write_trylock(&g4_icache_at(fs, next)->lock));
+		flush_inodes(wg, fs, indices, count, results);
+		for (uint32_t k = 0; k < count; k++) {
+			struct g4_inode_core *inode = g4_icache_at(fs, indices[k]);
+			const bool left = inode->dirty_count > 0 || g4_load32_rlx(&inode->times_dirty);
+			g4_write_unlock(&inode->lock);
+			if (results[k] < 0) {
+				if (first == 0)
+					first = results[k];
+				if (left && !inode->dead)
+					g4_queue_dirty(fs, indices[k]); /* tried again next time */
+				/* somebody else may have taken `last`: what comes round again ends the pass, too */
+				if (again == indices[k])
+					end = true;
+				else if (again == G4_NO_INODE)
+					again = indices[k];
+			}
+			g4_icache_put(fs, indices[k]);
 		}
-		g4_icache_put(fs, i);
-	} while (i != last);
+	}
 	g4_read_unlock(&fs->flush_lock);
 	return first;
 }
@@ -77,7 +94,7 @@ G4_FN int g4_fsync(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 	if (fs->flags & G4_FS_READ_ONLY)
 		return 0;
 	g4_write_lock(&inode->lock);
-	rc = flush_inode(wg, fs, index);
+	flush_inodes(wg, fs, &index, 1, &rc);
 	sequence = inode->logged;
 	g4_write_unlock(&inode->lock);
 	return rc < 0 ? rc : g4_commit(wg, fs, sequence, false);

@@ -19,9 +19,14 @@ static uint64_t ino;
 static uint8_t *data, *found; /* 2 MiB each */
 static uint64_t free_before, reserved_before;
 
+/* Memory that all workgroups reach. */
+static struct g4_batch_room the_room;
+static struct g4_batch the_batch;
+
 static int setup(void **state)
 {
 	(void)state;
+	g4_batch_init(&the_batch, &the_room, 0, G4_BATCH_PAGES);
 	data = rig_memory(G4_REGION_BYTES, 7);
 	found = rig_memory(G4_REGION_BYTES, 0);
 	rig_begin(&rig, DEVICE_BYTES, 0, NULL);
@@ -45,8 +50,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Memory that all workgroups reach. */
-static struct g4_batch the_batch;
 static _Alignas(4096) uint8_t the_page[G4_PAGE_BYTES];
 
 static void gather_direct(uint64_t page, uint32_t count, struct g4_batch *batch)

@@ -538,6 +538,7 @@ static void large_writes_go_past_the_cache(void **state)
 /* Whatever a caller does with its memory between the stages: the sum is of what is there. */
 static void a_caller_that_changes_its_memory_damages_nothing(void **state)
 {
+	static struct g4_batch_room room;
 	static struct g4_batch batch;
 	uint64_t ino, pages = LARGE, reserved;
 	uint32_t index, published;
@@ -549,6 +550,7 @@ static void a_caller_that_changes_its_memory_damages_nothing(void **state)
 	g4_write_lock(&inode->lock);
 	assert_int_equal(g4_reserve_direct(rig.wg, rig.fs, index, 0, &pages, &reserved), 0);
 	assert_int_equal(pages, LARGE);
+	g4_batch_init(&batch, &room, 0, G4_BATCH_PAGES);
 	g4_gather_memory(pattern, 0, LARGE, reserved, &batch);
 	batch.foreign = true;
 	assert_int_equal(g4_hash(rig.wg, rig.fs, inode->disk.policy, &batch), 0);

@@ -202,6 +202,96 @@ static void a_page_that_is_whole_is_not_read_first(void **state)
 	expect(4 * G4_PAGE_BYTES);
 }
 
+/* ---- many small files ---- */
+
+#define FILES 40u
+#define FILE_PAGES 3u
+
+static struct {
+	uint32_t index;
+	uint64_t ino;
+} files[FILES];
+
+static void write_files(const char *prefix)
+{
+	for (uint32_t k = 0; k < FILES; k++) {
+		char name[16];
+		snprintf(name, sizeof(name), "%s-%u", prefix, k);
+		files[k].index = rig_hold(&rig, name, &files[k].ino);
+		assert_int_equal(op_write(&rig, files[k].ino, 0, 0, data + k * G4_PAGE_BYTES,
+					  FILE_PAGES * G4_PAGE_BYTES - 100, NULL),
+				 0);
+	}
+}
+
+/* Their contents, from memory and from the device; how many of them have dirty pages. */
+static uint32_t check_files(bool stored)
+{
+	uint32_t dirty = 0;
+
+	for (uint32_t k = 0; k < FILES; k++) {
+		struct g4_inode_core *file = g4_icache_at(fs, files[k].index);
+		uint64_t done;
+
+		if (stored) {
+			g4_write_lock(&file->lock);
+			g4_cache_drop_range(&fs->cache, file->data_key, 0, FILE_PAGES);
+			g4_write_unlock(&file->lock);
+		}
+		dirty += file->dirty_count > 0;
+		assert_int_equal(op_read(&rig, files[k].ino, 0, 0, found, BYTES, &done), 0);
+		assert_int_equal(done, FILE_PAGES * G4_PAGE_BYTES - 100);
+		assert_memory_equal(found, data + k * G4_PAGE_BYTES, done);
+	}
+	return dirty;
+}
+
+static void put_files(void)
+{
+	for (uint32_t k = 0; k < FILES; k++)
+		g4_icache_put(fs, files[k].index);
+}
+
+static void small_files_go_to_the_device_together(void **state)
+{
+	uint64_t reads, before, after, flushes;
+
+	(void)state;
+	write_files("small");
+	assert_int_equal(check_files(false), FILES);
+	g4_dev_fault_counts(rig.dev, &reads, &before, &flushes);
+	assert_int_equal(g4_writeback_all(wg, fs), 0);
+	g4_dev_fault_counts(rig.dev, &reads, &after, &flushes);
+	assert_in_range(after - before, 1, FILES / 4);
+	assert_int_equal(fs->alloc.reserved, 0);
+	assert_int_equal(check_files(true), 0);
+	put_files();
+}
+
+/* What fails for several files stays dirty in each of them, and takes no more space in the end. */
+static void after_an_error_of_a_shared_transfer_all_of_it_is_dirty_still(void **state)
+{
+	const struct g4_fault fault = {.fail_write_at = 1};
+	uint64_t taken[2];
+
+	(void)state;
+	for (uint32_t failing = 0; failing < 2; failing++) {
+		write_files(failing ? "bad" : "good");
+		const uint64_t free_pages = fs->alloc.free_pages;
+		if (failing) {
+			g4_dev_fault_set(rig.dev, &fault);
+			assert_int_equal(g4_writeback_all(wg, fs), -G4_E_IO);
+			assert_in_range(check_files(false), 2, G4_TOGETHER_FILES);
+		}
+		assert_int_equal(g4_writeback_all(wg, fs), 0);
+		assert_int_equal(fs->alloc.reserved, 0);
+		assert_int_equal(check_files(true), 0);
+		taken[failing] = free_pages - fs->alloc.free_pages;
+		put_files();
+	}
+	assert_int_equal(taken[1], taken[0]);
+}
+
 #define writeback_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -213,6 +303,8 @@ int main(void)
 		writeback_test(a_large_write_replaces_dirty_and_cached_pages),
 		writeback_test(after_a_write_error_pages_are_dirty_still),
 		writeback_test(a_page_that_is_whole_is_not_read_first),
+		writeback_test(small_files_go_to_the_device_together),
+		writeback_test(after_an_error_of_a_shared_transfer_all_of_it_is_dirty_still),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
