@@ -230,8 +230,8 @@ struct g4_fsck {
 	uint64_t *unwritten;			   /* bit p: page p is a file's that never wrote it */
 	uint64_t *broken;			   /* bit p: page p should be metadata and is not */
 	uint64_t unnamed;			   /* inodes without a name met in this round */
-	/* of all rounds: names that directories counted and that are gone; inodes that got a name, links that went */
-	uint64_t names_missing, connected, links_missing;
+	/* of all rounds: names that directories counted and that are gone; inodes that got a name */
+	uint64_t names_missing, connected;
 	/* names that led to the wrong inode, or to none: those that they should lead to are without a name */
 	uint64_t names_astray;
 	bool dir_gone;	     /* a directory, and with it how many names it had: nobody counts these as missing */

@@ -249,7 +249,10 @@ static void search_group(struct hunt *hunt, uint64_t group)
 	settle_group(hunt, group, before);
 }
 
-/* Names that are gone and whose inodes were not found so far. */
+/*
+ * Names that are gone and whose inodes were not found so far. An inode with fewer names than links proves nothing: one of these
+ * may have been its, or its count is wrong.
+ */
 static uint64_t names_without_inode(struct g4_fsck *fsck)
 {
 	uint64_t found = fsck->connected + fsck->unnamed, astray = fsck->names_astray;
@@ -261,9 +264,7 @@ static uint64_t names_without_inode(struct g4_fsck *fsck)
 	}
 	for (uint64_t i = 0; i < fsck->links.room; i++) {
 		const struct g4_fsck_cell *link = &fsck->links.cells[i];
-		if (link->key != 0 && link->b > link->a)
-			found += link->b - link->a;
-		else if (link->key != 0)
+		if (link->key != 0 && link->a > link->b)
 			astray += link->a - link->b;
 	}
 	found -= g4_min64(found, astray);
@@ -354,7 +355,7 @@ uint64_t g4_fsck_missing_names(struct g4_fsck *fsck, const struct g4_inode *inod
 void g4_fsck_tell_missing(struct g4_fsck *fsck)
 {
 	/* Beside a directory that is gone, a file without a name may be one of its files, and not of those missed here. */
-	const uint64_t all = fsck->dir_gone ? 0 : fsck->connected + fsck->links_missing;
+	const uint64_t all = fsck->dir_gone ? 0 : fsck->connected;
 	const uint64_t found = all - g4_min64(all, fsck->names_astray);
 
 	if (fsck->names_missing <= found)

@@ -746,7 +746,6 @@ static void set_links(struct g4_fsck *fsck, const struct g4_fsck_where *where, u
 		return;
 	/* A name that is gone, or one that leads to the wrong file, shows like this. */
 	const bool expected = g4_fsck_is_touched(fsck, where->ino);
-	fsck->links_missing += inode->nlink > links ? inode->nlink - links : 0;
 	fsck->names_astray += links > inode->nlink ? links - inode->nlink : 0;
 	inode->nlink = links;
 	g4_fsck_seal_inode(fsck, where->ino);

@@ -475,6 +475,42 @@ static void test_name_and_inode(void **state)
 	assert_non_null(strstr(words, "lost: "));
 }
 
+/* A file whose link count is one too high may have lost a second name, or its count is wrong: it proves nothing found. */
+static void miscount_links(void)
+{
+	damage_inode(&rig, paged[3])->nlink++;
+	damage_seal(&rig, slab_of(paged[3]));
+}
+
+static void test_name_and_inode_beside_a_wrong_link_count(void **state)
+{
+	(void)state;
+	restore();
+	damage_drop_name(&rig, inline_dir, inlines[20]);
+	free_slot(inlines[20]);
+	miscount_links();
+	repair();
+	assert_int_equal(fsck.lost_files, 1);
+	assert_int_equal(said(G4_FSCK_LOST), 1);
+}
+
+/* The directory counts as many names more as the slab has inodes: all of them are looked for, though a link seems to be gone. */
+static void test_slab_beside_a_wrong_link_count(void **state)
+{
+	const uint64_t slab = slab_of(inlines[20]);
+
+	(void)state;
+	restore();
+	assert_int_equal(drop_names(inline_dir, inlines, slab), G4_SLAB_SLOTS - 1);
+	damage_free_page(&rig, slab, true);
+	miscount_links();
+	repair();
+	mount();
+	expect_found(inlines, slab, INLINE_BYTES);
+	expect_removed_stay_removed();
+	unmount();
+}
+
 /* Nothing but pages that nobody leads to speaks of it. */
 static void test_leaked_contents(void **state)
 {
@@ -560,6 +596,8 @@ int main(void)
 		cmocka_unit_test(test_slab_as_contents),
 		cmocka_unit_test(test_removed_files_stay_removed),
 		cmocka_unit_test(test_name_and_inode),
+		cmocka_unit_test(test_name_and_inode_beside_a_wrong_link_count),
+		cmocka_unit_test(test_slab_beside_a_wrong_link_count),
 		cmocka_unit_test(test_leaked_contents),
 		cmocka_unit_test(test_pointer_to_free_space),
 		cmocka_unit_test(test_name_of_another),

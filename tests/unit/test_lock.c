@@ -812,7 +812,7 @@ static void take_in_a_circle(bool by_way_of_another)
 /* In a process of its own: how it ends. */
 static bool is_aborted(bool by_way_of_another)
 {
-	int status;
+	int status = 0;
 	pid_t child = fork();
 
 	if (child == 0) {
