@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/memory_host.h"
 #include "fs/mkfs_host.h"
 #include "fsck/copies.h"
 #include "journal/block.h"
@@ -17,8 +18,8 @@
 #define CACHE_WAYS 8u
 #define NO_CHUNK UINT64_MAX
 
-struct g4_chunk_cache {			       /* least recently used of a set's ways is replaced */
-	uint8_t *data[CACHE_SETS][CACHE_WAYS]; /* NULL: not needed so far */
+struct g4_chunk_cache {	 /* least recently used of a set's ways is replaced */
+	uint8_t *memory; /* of all chunks, in huge pages: first one way of all sets, so that a small image needs few */
 	uint64_t chunk[CACHE_SETS][CACHE_WAYS];
 	uint64_t used_at[CACHE_SETS][CACHE_WAYS];
 	uint32_t damaged[CACHE_SETS][CACHE_WAYS]; /* bits of pages, as g4_image_read_copies() tells */
@@ -29,6 +30,16 @@ struct g4_chunk_cache {			       /* least recently used of a set's ways is repla
 
 /* ------------------------------------------------------------------ pages */
 
+static uint64_t memory_bytes(const struct g4_chunk_cache *cache)
+{
+	return (uint64_t)cache->sets * CACHE_WAYS * G4_CHUNK_BYTES;
+}
+
+static uint8_t *data_of(const struct g4_chunk_cache *cache, uint32_t set, uint32_t way)
+{
+	return cache->memory + ((uint64_t)way * cache->sets + set) * G4_CHUNK_BYTES;
+}
+
 static struct g4_chunk_cache *cache_create(uint32_t sets)
 {
 	struct g4_chunk_cache *cache = calloc(1, sizeof(*cache));
@@ -36,7 +47,8 @@ static struct g4_chunk_cache *cache_create(uint32_t sets)
 	if (cache == NULL)
 		return NULL;
 	cache->sets = sets;
-	cache->single = aligned_alloc(G4_PAGE_BYTES, G4_PAGE_BYTES);
+	cache->memory = (uint8_t *)g4_memory_map(memory_bytes(cache));
+	cache->single = cache->memory == NULL ? NULL : aligned_alloc(G4_PAGE_BYTES, G4_PAGE_BYTES);
 	memset(cache->chunk, 0xff, sizeof(cache->chunk));
 	return cache;
 }
@@ -45,10 +57,7 @@ static void cache_destroy(struct g4_chunk_cache *cache)
 {
 	if (cache == NULL)
 		return;
-	for (uint32_t set = 0; set < CACHE_SETS; set++) {
-		for (uint32_t way = 0; way < CACHE_WAYS; way++)
-			free(cache->data[set][way]);
-	}
+	g4_memory_unmap(cache->memory, memory_bytes(cache));
 	free(cache->single);
 	free(cache);
 }
@@ -75,22 +84,18 @@ static int get_chunk(struct g4_image *image, uint64_t chunk, const uint8_t **dat
 		way++;
 	if (way == CACHE_WAYS) {
 		way = victim_of(cache, set);
-		uint8_t **to = &cache->data[set][way];
 		const uint64_t start = chunk * G4_CHUNK_BYTES;
 		const uint64_t bytes =
 			g4_min64(G4_CHUNK_BYTES, g4_align_down(image->device_bytes, G4_PAGE_BYTES) - start);
 		cache->chunk[set][way] = NO_CHUNK;
-		if (*to == NULL)
-			*to = aligned_alloc(G4_PAGE_BYTES, G4_CHUNK_BYTES);
-		if (*to == NULL)
-			return -G4_E_NOMEM;
-		const int status = g4_image_read_copies(image, start, *to, bytes, &cache->damaged[set][way]);
+		const int status =
+			g4_image_read_copies(image, start, data_of(cache, set, way), bytes, &cache->damaged[set][way]);
 		if (status < 0)
 			return status;
 		cache->chunk[set][way] = chunk;
 	}
 	cache->used_at[set][way] = ++cache->clock;
-	*data = cache->data[set][way];
+	*data = data_of(cache, set, way);
 	*damaged = cache->damaged[set][way];
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "corrupt/judge.h"
 
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,6 +47,7 @@ int judge_repair(struct rig *rig, struct g4_fsck *fsck, uint64_t stop_at_write)
 	struct g4_image image = {.name = NULL};
 	char message[512];
 
+	prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0); /* a check reads all of the image into memory */
 	memset(fsck, 0, sizeof(*fsck));
 	fsck->out = open_memstream(&judge_words, &word_count);
 	fsck->printed_limit = 20;
