@@ -16,7 +16,6 @@
 #define PLACE_BYTES (32 * G4_KIB) /* data in an area is worth a request of its own from this size on */
 #define PLACE_MOST_BYTES (G4_MIB) /* and cut here, so that the device has several pieces to work on */
 #define OUTCOME_DONE (UINT64_C(1) << 32)
-#define RESTS_MOST 32u
 
 struct piece {
 	uint32_t op;
@@ -40,67 +39,17 @@ void g4_remote_init(struct g4_remote *remote, void *memory, uint32_t slots, uint
 	remote->staging = base + layout.staging_at;
 	remote->chunk_bytes = chunk_bytes;
 	remote->slots = slots;
-	remote->given = slots;
-	for (uint32_t i = 0; i < slots; i++)
-		remote->free_slots[i] = (uint64_t)(i + 1) << 32 | i;
+	g4_slots_init(&remote->pool, slots);
 }
 #endif
 
-/* Between two looks, longer and longer. */
-G4_FN static void rest(uint32_t *rests)
-{
-	for (uint32_t i = 0; i < *rests; i++)
-		g4_pause();
-	*rests = *rests < RESTS_MOST ? *rests * 2 : RESTS_MOST;
-}
-
-/* ---- free slots ---- */
-
-G4_FN static bool is_filled(struct g4_remote *r, uint32_t ticket, uint32_t *slot)
-{
-	uint64_t *place = &r->free_slots[ticket % r->slots];
-	uint64_t word = g4_load64_acq(place);
-
-	if ((uint32_t)(word >> 32) != ticket + 1)
-		return false;
-	*slot = (uint32_t)word;
-	g4_store64_rel(place, (uint64_t)(ticket + r->slots) << 32);
-	return true;
-}
-
 G4_FN static uint32_t await_slot(struct g4_remote *r)
 {
-	uint32_t ticket = g4_add32(&r->taken, 1), slot, rests = 1;
+	uint32_t ticket = g4_slots_ask(&r->pool), slot, rests = 1;
 
-	while (!is_filled(r, ticket, &slot))
-		rest(&rests);
+	while (!g4_slots_got(&r->pool, ticket, &slot))
+		g4_slots_rest(&rests);
 	return slot;
-}
-
-/* Only when there is one for everybody who waits. */
-G4_FN static bool take_slot(struct g4_remote *r, uint32_t *slot)
-{
-	uint32_t ticket, rests = 1;
-
-	do {
-		ticket = g4_load32_acq(&r->taken);
-		if ((int32_t)(g4_load32_acq(&r->given) - ticket) <= 0)
-			return false;
-	} while (!g4_cas32(&r->taken, ticket, ticket + 1));
-	while (!is_filled(r, ticket, slot))
-		rest(&rests);
-	return true;
-}
-
-G4_FN static void give_slot(struct g4_remote *r, uint32_t slot)
-{
-	uint32_t ticket = g4_add32(&r->given, 1), rests = 1;
-	uint64_t *place = &r->free_slots[ticket % r->slots];
-
-	/* whoever had this place before may not have read it yet */
-	while ((uint32_t)(g4_load64_acq(place) >> 32) != ticket)
-		rest(&rests);
-	g4_store64_rel(place, (uint64_t)(ticket + 1) << 32 | slot);
 }
 
 /* ---- cutting ---- */
@@ -231,7 +180,7 @@ G4_FN static void start(struct g4_wg *wg, struct g4_remote *r, struct g4_io *io,
 /* Sees what the agent has finished since, unless somebody else is looking. */
 G4_FN static void look(struct g4_remote *r)
 {
-	if (g4_load32_rlx(&r->looking) || !g4_cas32_acq(&r->looking, 0, 1))
+	if (!g4_slots_try_look(&r->pool))
 		return;
 	for (;;) {
 		uint32_t number = r->seen_count;
@@ -243,7 +192,7 @@ G4_FN static void look(struct g4_remote *r)
 		g4_store64_rel(&r->slot[((uint32_t)word >> G4_REMOTE_CODE_BITS) % r->slots].outcome,
 			       OUTCOME_DONE | (word & G4_REMOTE_CODE_MASK));
 	}
-	g4_store32_rel(&r->looking, 0);
+	g4_slots_looked(&r->pool);
 }
 
 /* Takes in what has ended of a request. */
@@ -266,7 +215,7 @@ G4_FN static void collect(struct g4_wg *wg, struct g4_remote *r, struct g4_io *i
 		if (io->result == 0)
 			io->result = code;
 		*link = own->next;
-		give_slot(r, slot);
+		g4_slots_give(&r->pool, slot);
 	}
 }
 
@@ -289,7 +238,7 @@ G4_FN static bool begin(struct g4_wg *wg, struct g4_remote *r, struct g4_io *io)
 	uint32_t slot;
 
 	while (next_piece(r, io, &piece)) {
-		if (!take_slot(r, &slot))
+		if (!g4_slots_take(&r->pool, &slot))
 			return false;
 		start(wg, r, io, &piece, slot);
 	}
@@ -325,7 +274,7 @@ G4_FN void g4_remote_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io
 		collect(wg, r, io);
 		if (ended(r, io))
 			return;
-		if (next_piece(r, io, &piece) && (io->queue == 0 || take_slot(r, &slot))) {
+		if (next_piece(r, io, &piece) && (io->queue == 0 || g4_slots_take(&r->pool, &slot))) {
 			if (io->queue == 0)
 				slot = await_slot(r);
 			start(wg, r, io, &piece, slot);
@@ -333,6 +282,6 @@ G4_FN void g4_remote_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io
 			continue;
 		}
 		look(r);
-		rest(&rests);
+		g4_slots_rest(&rests);
 	}
 }

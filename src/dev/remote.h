@@ -31,8 +31,9 @@
 #define G4_DEV_REMOTE_H
 
 #include "dev/dev.h"
+#include "dev/slots.h"
 
-#define G4_REMOTE_SLOTS 256u /* at most */
+#define G4_REMOTE_SLOTS G4_SLOTS_MOST /* at most */
 #define G4_REMOTE_AREAS 64u
 #define G4_REMOTE_STAGING 0u /* the area that the chunks are; others from 1 on */
 
@@ -101,20 +102,11 @@ struct g4_remote {
 	uint32_t slots;
 	uint32_t area_count; /* areas from this on are unused */
 	uint8_t padding0[80];
-	uint32_t taken; /* tickets for slots */
-	uint8_t padding1[124];
-	uint32_t given; /* slots given back, those at the beginning included */
-	uint8_t padding2[124];
 	uint32_t post_count;
 	uint8_t padding3[124];
-	uint32_t looking;    /* lock: 1 while somebody looks at `finished` */
-	uint32_t seen_count; /* entries of `finished` that were seen; of who holds the lock */
-	uint8_t padding4[120];
-	/*
-	 * Free slots. Place t % slots is for the ticket t: its high half is t while the place is to be filled, t + 1 when
-	 * it holds a slot, and t + slots when that was taken.
-	 */
-	uint64_t free_slots[G4_REMOTE_SLOTS];
+	uint32_t seen_count; /* entries of `finished` that were seen; of who looks */
+	uint8_t padding1[124];
+	struct g4_slots pool;
 	struct g4_remote_slot slot[G4_REMOTE_SLOTS];
 	struct g4_remote_area areas[G4_REMOTE_AREAS];
 };
