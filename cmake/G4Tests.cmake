@@ -67,6 +67,14 @@ foreach(source ${test_programs})
 		set_tests_properties(${name}.sums PROPERTIES
 			TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment};G4_TEST_CHECKSUM=1")
 	endif()
+	if(name MATCHES "^engine\\.recovery$")
+		# The same through the NVMe driver, on an emulated controller.
+		file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/nvme")
+		add_test(NAME ${name}.nvme COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:${target}>
+			WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/nvme")
+		set_tests_properties(${name}.nvme PROPERTIES LABELS nvme
+			TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment};G4_TEST_NVME=1")
+	endif()
 	if(name MATCHES "^engine\\.api_" AND NOT name MATCHES "mount")
 		# The same calls through a server's rings, and the same file names, which two tests must not share.
 		file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/connected")

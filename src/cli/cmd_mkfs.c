@@ -229,11 +229,6 @@ static int parse(int argc, char **argv, struct mkfs_options *options)
 	return 0;
 }
 
-static const char *path_of(const char *device)
-{
-	return strncmp(device, "dax:", 4) == 0 ? device + 4 : device;
-}
-
 /* How the device gets the size that was asked; *created tells whether there was no file before. 0 or an exit status. */
 static int prepare_size(struct mkfs_options *options, struct g4_dev_open_options *open, bool *created)
 {
@@ -245,7 +240,7 @@ static int prepare_size(struct mkfs_options *options, struct g4_dev_open_options
 	if (options->size_bytes == 0)
 		return 0;
 	options->size_bytes = g4_align_up(options->size_bytes, G4_PAGE_BYTES);
-	if (stat(path_of(options->device), &found) != 0) {
+	if (stat(g4_dev_path(options->device), &found) != 0) {
 		*created = errno == ENOENT;
 		open->flags |= *created ? G4_DEV_CREATE : 0;
 		open->create_bytes = options->size_bytes;
@@ -270,7 +265,7 @@ static int preallocate(const char *device)
 	struct stat file;
 	int code = 0;
 
-	const int fd = open(path_of(device), O_RDWR | O_CLOEXEC);
+	const int fd = open(g4_dev_path(device), O_RDWR | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &file) != 0)
 		code = errno;
 	else if (!S_ISREG(file.st_mode))
@@ -363,9 +358,9 @@ static int open_disk(struct mkfs_options *options, struct disk *disk)
 	if (status < 0) {
 		g4c_explain(status, options->device, message, sizeof(message));
 		g4_cli_error("mkfs", "%s%s", message,
-			     disk->created || options->size_bytes	 ? "" :
-			     access(path_of(options->device), F_OK) == 0 ? "" :
-									   "; --size SIZE creates a file");
+			     disk->created || options->size_bytes	     ? "" :
+			     access(g4_dev_path(options->device), F_OK) == 0 ? "" :
+									       "; --size SIZE creates a file");
 		return G4_EXIT_FAILURE;
 	}
 	return prepare(options, disk->dev);
@@ -412,7 +407,7 @@ int g4_cli_mkfs(int argc, char **argv)
 	for (uint32_t d = 0; d < options.device_count; d++) {
 		g4_dev_close(disks[d].dev);
 		if (status != 0 && disks[d].created)
-			unlink(path_of(options.devices[d]));
+			unlink(g4_dev_path(options.devices[d]));
 	}
 	return status;
 }

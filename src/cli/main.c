@@ -55,7 +55,8 @@ static void print_overview(FILE *out)
 	fputs("  help      show the help of a command\n"
 	      "  version   show the version\n\n"
 	      "'gpu4fs COMMAND --help' tells more. A device is an image file, a block device,\n"
-	      "dax:PATH for memory that is mapped, or mem:SIZE for memory that is not kept.\n",
+	      "dax:PATH for memory that is mapped, or mem:SIZE for memory that is not kept;\n"
+	      "emu: before one of these is an emulated NVMe controller over it, for tests.\n",
 	      out);
 }
 

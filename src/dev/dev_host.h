@@ -23,11 +23,13 @@ struct g4_dev_open_options {
 };
 
 /*
- * Opens `name`: "mem:SIZE" (SIZE with K, M, G, T suffix), "dax:PATH", a regular file or a block device. On failure
+ * Opens `name`: "mem:SIZE" (SIZE with K, M, G, T suffix), "dax:PATH", a regular file, a block device, or "emu:" and one of these. On failure
  * returns a negative code and writes one clear sentence (with the name in it) to message[message_bytes].
  */
 int g4_dev_open(const char *name, const struct g4_dev_open_options *options, struct g4_dev **out, char *message,
 		size_t message_bytes);
+/* The path in a device's name: what is behind "dax:" and "emu:". */
+const char *g4_dev_path(const char *name);
 /*
  * Makes a regular file longer or shorter, and asks a block device for its size, which may have changed. Others may use the device, but
  * not what is beyond the new end. -G4_E_NOTSUP: its size is fixed; -G4_E_DEV_SMALL: a block device has less than that.

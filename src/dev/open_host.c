@@ -4,6 +4,7 @@
 
 #include "base/units_host.h"
 #include "dev/dev_ops_host.h"
+#include "dev/nvme/device_host.h"
 
 /* The text after `prefix`, or NULL when the name does not start with it. */
 static const char *after(const char *name, const char *prefix)
@@ -28,6 +29,32 @@ static int open_mem(const char *name, const char *size, const struct g4_dev_open
 	return g4_mem_open(name, bytes, options, out, message);
 }
 
+/* A controller that a thread of this process plays, over another device. */
+static int open_emulated(const char *name, const char *inner, const struct g4_dev_open_options *options,
+			 struct g4_dev **out, struct g4_dev_message message)
+{
+	struct g4_dev_open_options own = *options;
+	struct g4_dev *medium;
+
+	if (*inner == '\0' || after(inner, "emu:"))
+		return g4_dev_fail(message, -G4_E_DEV_NAME, "%s: emu: takes the name of another device", name);
+	own.flags |= G4_DEV_SYNCHRONOUS;
+	char sentence[512] = "";
+	const int code = g4_dev_open(inner, &own, &medium, sentence, sizeof(sentence));
+	if (code != 0) /* it begins with the inner name */
+		return g4_dev_fail(message, code, "%.*s%s", (int)(inner - name), name, sentence);
+	return g4_nvme_emu_device_open(name, medium, NULL, NULL, out, NULL, message);
+}
+
+const char *g4_dev_path(const char *name)
+{
+	static const char *const kinds[] = {"emu:", "dax:"};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		name = after(name, kinds[i]) ? after(name, kinds[i]) : name;
+	return name;
+}
+
 int g4_dev_open(const char *name, const struct g4_dev_open_options *options, struct g4_dev **out, char *message,
 		size_t message_bytes)
 {
@@ -44,6 +71,8 @@ int g4_dev_open(const char *name, const struct g4_dev_open_options *options, str
 			return g4_dev_fail(sentence, -G4_E_DEV_NAME, "%s: dax: takes the path of a file", name);
 		return g4_dax_open(name, rest, options, out, sentence);
 	}
+	if ((rest = after(name, "emu:")))
+		return open_emulated(name, rest, options, out, sentence);
 	if (after(name, "nvme:"))
 		return g4_dev_fail(sentence, -G4_E_NOTSUP, "%s: this build has no NVMe driver; give the block device",
 				   name);

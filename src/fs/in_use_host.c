@@ -76,12 +76,6 @@ static bool same_file(const char *path, const struct stat *wanted)
 	return found.st_dev == wanted->st_dev && found.st_ino == wanted->st_ino;
 }
 
-/* A gpu4fs mount's source is a device name as users type it. */
-static const char *path_of_name(const char *name)
-{
-	return strncmp(name, "dax:", 4) == 0 ? name + 4 : name;
-}
-
 static bool is_mounted(const struct stat *wanted, char *use, size_t bytes)
 {
 	FILE *mounts = fopen("/proc/self/mountinfo", "re");
@@ -94,7 +88,7 @@ static bool is_mounted(const struct stat *wanted, char *use, size_t bytes)
 		if (!parse_mount_line(line, &mount))
 			continue;
 		found = (S_ISBLK(wanted->st_mode) && mount.device == wanted->st_rdev) ||
-			same_file(path_of_name(mount.source), wanted);
+			same_file(g4_dev_path(mount.source), wanted);
 		/* A directory that is bound elsewhere has a path as its root, never a device as its source. */
 		if (found)
 			snprintf(use, bytes, "mounted on %s", mount.point);
@@ -223,7 +217,7 @@ static bool is_in_use(const char *name, char *use, size_t bytes)
 {
 	struct stat wanted;
 
-	if (stat(path_of_name(name), &wanted) != 0)
+	if (stat(g4_dev_path(name), &wanted) != 0)
 		return false;
 	if (is_mounted(&wanted, use, bytes) || is_swap(&wanted, use, bytes))
 		return true;

@@ -43,11 +43,6 @@ struct opening {
 
 /* ---- names ---- */
 
-static const char *path_of(const char *name)
-{
-	return strncmp(name, "dax:", 4) == 0 ? name + 4 : name;
-}
-
 int g4_set_names(const char *name, char ***out, uint32_t *count)
 {
 	const size_t bytes = strlen(name) + 1;
@@ -62,7 +57,7 @@ int g4_set_names(const char *name, char ***out, uint32_t *count)
 	names[0] = to;
 	*count = 1;
 	*out = names;
-	if (access(path_of(name), F_OK) == 0) {
+	if (access(g4_dev_path(name), F_OK) == 0) {
 		memcpy(to, name, bytes);
 		return 0;
 	}
@@ -368,7 +363,7 @@ static bool is_same_file(const char *a, const char *b)
 
 	if (strcmp(a, b) == 0)
 		return strncmp(a, "mem:", 4) != 0;
-	if (stat(path_of(a), &one) != 0 || stat(path_of(b), &other) != 0)
+	if (stat(g4_dev_path(a), &one) != 0 || stat(g4_dev_path(b), &other) != 0)
 		return false;
 	return S_ISBLK(one.st_mode) && S_ISBLK(other.st_mode) ?
 		       one.st_rdev == other.st_rdev :

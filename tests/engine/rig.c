@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The device lies in a memfd, which the engine opens by its name in /proc: closing the device does not forget it. */
+/*
+ * The device lies in a memfd, which the engine opens by its name in /proc: closing the device does not forget it. With G4_TEST_NVME=1
+ * an emulated NVMe controller stands before it.
+ */
 #include "rig.h"
 
 #include <sys/mman.h>
@@ -41,7 +44,8 @@ void rig_open(struct rig *rig, uint64_t bytes, uint64_t journal_bytes)
 	assert_return_code(ftruncate(rig->fd, (off_t)bytes), 0);
 	rig->image = (uint8_t *)mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, rig->fd, 0);
 	assert_true(rig->image != MAP_FAILED);
-	snprintf(rig->name, sizeof(rig->name), "dax:/proc/self/fd/%d", rig->fd);
+	snprintf(rig->name, sizeof(rig->name), "%sdax:/proc/self/fd/%d", rig_setting("G4_TEST_NVME", 0) ? "emu:" : "",
+		 rig->fd);
 	struct g4_dev *dev = open_device(rig);
 	if (g4_mkfs(dev, &options, &sb, message, sizeof(message)) < 0)
 		fail_msg("%s", message);

@@ -71,6 +71,10 @@ static void names_without_a_device_are_refused(void **state)
 	assert_int_equal(try_open("", 0, 0, &dev), -G4_E_DEV_NAME);
 	assert_non_null(strstr(message, "empty"));
 	refuses("dax:", 0, 0, -G4_E_DEV_NAME, "path");
+	refuses("emu:", 0, 0, -G4_E_DEV_NAME, "another device");
+	refuses("emu:emu:mem:4M", 0, 0, -G4_E_DEV_NAME, "another device");
+	refuses("emu:/no/such/file", 0, 0, -G4_E_NOENT, "no such file");
+	refuses("emu:mem:1000", 0, 0, -G4_E_DEV_NAME, "multiple of 4096");
 	refuses("nvme:0000:03:00.0", 0, 0, -G4_E_NOTSUP, "NVMe");
 	refuses("/dev/null", 0, 0, -G4_E_DEV_OPEN, "neither a regular file nor a block device");
 	refuses("dax:/dev/null", 0, 0, -G4_E_DEV_OPEN, "neither a regular file nor a block device");

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A controller's life: reset, identify, queues, shutdown, and death (controller_host.h).
+ *
+ * Everything a controller says is checked before it is used; every wait for it has an end. A controller that fails is stopped
+ * first (CC.EN, or its provider if it does not obey) and only then declared dead: buffers go back to their owners when nothing
+ * writes to them any more.
+ */
+#define _GNU_SOURCE 1
+#include <inttypes.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log_host.h"
+#include "base/memory_host.h"
+#include "dev/nvme/controller_host.h"
+
+#define ADMIN_ENTRIES 32u
+#define SLOTS_DEFAULT 128u
+#define QUEUES_DEFAULT_MOST 8u
+#define TIMEOUT_NS UINT64_C(30000000000)
+#define READY_UNIT_NS UINT64_C(500000000)
+#define CHECK_NS UINT64_C(10000000)
+#define LOOKS 2000u /* before naps */
+#define NAP_NS 50000
+
+/* ---- registers ---- */
+
+static uint32_t read32(const struct g4_nvme *nvme, uint32_t at)
+{
+	return g4_load32_acq_sys((const uint32_t *)(nvme->provider.registers + at));
+}
+
+static void write32(const struct g4_nvme *nvme, uint32_t at, uint32_t value)
+{
+	g4_store32_rel_sys((uint32_t *)(nvme->provider.registers + at), value);
+}
+
+/* 64 bit registers may be accessed by halves (and those of some controllers must be). */
+static uint64_t read64(const struct g4_nvme *nvme, uint32_t at)
+{
+	return read32(nvme, at) | (uint64_t)read32(nvme, at + 4) << 32;
+}
+
+static void write64(const struct g4_nvme *nvme, uint32_t at, uint64_t value)
+{
+	write32(nvme, at, (uint32_t)value);
+	write32(nvme, at + 4, (uint32_t)(value >> 32));
+}
+
+static uint32_t *bell(const struct g4_nvme *nvme, uint32_t queue, uint32_t of_completions)
+{
+	const uint32_t apart = 4u << G4_NVME_CAP_DSTRD(nvme->cap);
+
+	return (uint32_t *)(nvme->provider.registers + G4_NVME_DOORBELLS + (2 * queue + of_completions) * apart);
+}
+
+/* One step of a wait: a pause at first, then naps. */
+static void rest(uint32_t *looks)
+{
+	const struct timespec nap = {.tv_nsec = NAP_NS};
+
+	if (++*looks < LOOKS)
+		g4_pause();
+	else
+		nanosleep(&nap, NULL); /* ending early does no harm */
+}
+
+/* Until CSTS & mask is `wanted`. False: it was not in time, or never will be. */
+static bool await_status(const struct g4_nvme *nvme, uint32_t mask, uint32_t wanted, uint64_t ns)
+{
+	const uint64_t until = g4_monotonic_ns() + ns;
+	uint32_t looks = 0;
+
+	for (;;) {
+		const uint32_t csts = read32(nvme, G4_NVME_CSTS);
+
+		if (csts == G4_NVME_GONE)
+			return false;
+		if ((csts & mask) == wanted)
+			return true;
+		if (wanted != 0 && (csts & G4_NVME_CSTS_CFS))
+			return false;
+		if (g4_monotonic_ns() >= until)
+			return false;
+		rest(&looks);
+	}
+}
+
+static uint64_t ready_ns(const struct g4_nvme *nvme)
+{
+	return g4_max64(G4_NVME_CAP_TO(nvme->cap), 1) * READY_UNIT_NS;
+}
+
+static bool disable(const struct g4_nvme *nvme)
+{
+	write32(nvme, G4_NVME_CC, read32(nvme, G4_NVME_CC) & ~G4_NVME_CC_EN);
+	return await_status(nvme, G4_NVME_CSTS_RDY, 0, ready_ns(nvme));
+}
+
+/* ---- admin commands: one at a time, by who opens ---- */
+
+/* Its status, and what it answers; -1: no answer in time. */
+static int32_t admin(struct g4_nvme *nvme, struct g4_nvme_command *command, uint32_t *result)
+{
+	const uint64_t until = g4_monotonic_ns() + nvme->timeout_ns;
+	const uint32_t id = ++nvme->admin_id & 0x7fff;
+	uint32_t looks = 0;
+	uint64_t end;
+
+	command->id = (g4_le16)id;
+	g4_nvme_pair_submit(&nvme->admin, command);
+	for (;;) {
+		const uint32_t csts = read32(nvme, G4_NVME_CSTS);
+
+		if (csts == G4_NVME_GONE || (csts & G4_NVME_CSTS_CFS) || g4_monotonic_ns() >= until)
+			return -1;
+		if (!g4_nvme_pair_next(&nvme->admin, &end, result)) {
+			rest(&looks);
+			continue;
+		}
+		g4_nvme_pair_consumed(&nvme->admin);
+		if (g4_nvme_completion_id(end) == id)
+			return (int32_t)g4_nvme_completion_status(end);
+	}
+}
+
+static int must(struct g4_nvme *nvme, struct g4_nvme_command *command, uint32_t *result, const char *what,
+		struct g4_dev_message message)
+{
+	const int32_t status = admin(nvme, command, result);
+
+	if (status < 0)
+		return g4_dev_fail(message, -G4_E_IO, "%s: the controller does not answer (%s)", nvme->name, what);
+	if (status != 0)
+		return g4_dev_fail(message, -G4_E_IO, "%s: the controller refuses: %s (status %03x)", nvme->name, what,
+				   (unsigned)status & G4_NVME_STATUS_MASK);
+	return 0;
+}
+
+/* ---- memory: the admin queues, a page for answers, then for each I/O queue its two and its lists ---- */
+
+#define ADMIN_BYTES (3 * G4_PAGE_BYTES)
+
+static uint64_t queue_bytes(uint32_t slots)
+{
+	return g4_align_up(2 * slots * sizeof(struct g4_nvme_command), G4_PAGE_BYTES) +
+	       g4_align_up(2 * slots * sizeof(struct g4_nvme_completion), G4_PAGE_BYTES) + slots * G4_NVME_LIST_BYTES;
+}
+
+static uint8_t *answer(const struct g4_nvme *nvme)
+{
+	return nvme->memory + 2 * G4_PAGE_BYTES;
+}
+
+/* ---- opening ---- */
+
+static int check_registers(struct g4_nvme *nvme, uint32_t slots, struct g4_dev_message message)
+{
+	nvme->cap = read64(nvme, G4_NVME_CAP);
+	if (nvme->cap == UINT64_MAX)
+		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: the controller is gone: its registers read all ones",
+				   nvme->name);
+	if (!G4_NVME_CAP_NVM(nvme->cap))
+		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: has no NVM command set", nvme->name);
+	if (G4_NVME_CAP_MPSMIN(nvme->cap) != 0)
+		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: has no pages of 4096 bytes", nvme->name);
+	if (G4_NVME_CAP_MQES(nvme->cap) + 1 < 2 * slots)
+		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: its queues have only %u entries", nvme->name,
+				   G4_NVME_CAP_MQES(nvme->cap) + 1);
+	return 0;
+}
+
+static int enable(struct g4_nvme *nvme, struct g4_dev_message message)
+{
+	if (!disable(nvme))
+		return g4_dev_fail(message, -G4_E_IO, "%s: the controller does not stop within %" PRIu64 " ms",
+				   nvme->name, ready_ns(nvme) / 1000000);
+	g4_nvme_pair_init(&nvme->admin, nvme->memory, nvme->memory + G4_PAGE_BYTES, bell(nvme, 0, 0), bell(nvme, 0, 1),
+			  ADMIN_ENTRIES);
+	write32(nvme, G4_NVME_AQA, (ADMIN_ENTRIES - 1) << 16 | (ADMIN_ENTRIES - 1));
+	write64(nvme, G4_NVME_ASQ, (uintptr_t)nvme->memory);
+	write64(nvme, G4_NVME_ACQ, (uintptr_t)nvme->memory + G4_PAGE_BYTES);
+	write32(nvme, G4_NVME_CC, G4_NVME_CC_ENTRIES | G4_NVME_CC_EN);
+	if (await_status(nvme, G4_NVME_CSTS_RDY, G4_NVME_CSTS_RDY, ready_ns(nvme)))
+		return 0;
+	if (read32(nvme, G4_NVME_CSTS) == G4_NVME_GONE)
+		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: the controller is gone: its registers read all ones",
+				   nvme->name);
+	return g4_dev_fail(message, -G4_E_IO, "%s: the controller does not become ready (status %08x)", nvme->name,
+			   read32(nvme, G4_NVME_CSTS));
+}
+
+static int identify(struct g4_nvme *nvme, uint32_t cns, uint32_t nsid, struct g4_dev_message message)
+{
+	struct g4_nvme_command command __attribute__((aligned(16))) = {
+		.opcode = G4_NVME_IDENTIFY, .nsid = nsid, .prp1 = (uintptr_t)answer(nvme), .dword10 = cns};
+	uint32_t result;
+
+	memset(answer(nvme), 0, G4_PAGE_BYTES);
+	return must(nvme, &command, &result,
+		    cns == G4_NVME_CNS_CONTROLLER ? "identify controller" : "identify namespace", message);
+}
+
+static int see_controller(struct g4_nvme *nvme, uint32_t nsid, uint64_t *piece_bytes, struct g4_dev_message message)
+{
+	const struct g4_nvme_controller_data *data = (const void *)answer(nvme);
+	const int rc = identify(nvme, G4_NVME_CNS_CONTROLLER, 0, message);
+
+	if (rc < 0)
+		return rc;
+	if ((data->sqes & 15) > 6 || (data->cqes & 15) > 4)
+		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: wants commands of another size (2^%u, 2^%u)",
+				   nvme->name, data->sqes & 15u, data->cqes & 15u);
+	if (nsid > data->namespaces)
+		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: there is no namespace %u, the highest is %u",
+				   nvme->name, nsid, data->namespaces);
+	*piece_bytes = G4_NVME_PIECE_MOST_BYTES;
+	if (data->mdts != 0 && data->mdts < 32)
+		*piece_bytes = g4_min64(*piece_bytes, G4_PAGE_BYTES << data->mdts);
+	nvme->atomic_blocks = data->awupf;
+	nvme->props.volatile_cache = data->vwc & 1;
+	nvme->props.discard = (data->oncs & G4_NVME_ONCS_DSM) && !nvme->props.read_only;
+	return 0;
+}
+
+static int see_namespace(struct g4_nvme *nvme, uint32_t nsid, struct g4_dev_message message)
+{
+	const struct g4_nvme_namespace_data *data = (const void *)answer(nvme);
+	const int rc = identify(nvme, G4_NVME_CNS_NAMESPACE, nsid, message);
+
+	if (rc < 0)
+		return rc;
+	const struct g4_nvme_format format = data->format_list[data->format & 15];
+	if (data->blocks == 0)
+		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: namespace %u is not there or not active", nvme->name,
+				   nsid);
+	if ((data->format & 15) > data->formats)
+		return g4_dev_fail(message, -G4_E_DEV_OPEN,
+				   "%s: the controller says that namespace %u has format %u of %u", nvme->name, nsid,
+				   data->format & 15u, data->formats + 1u);
+	if (format.lba_shift != 9 && format.lba_shift != 12)
+		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: blocks of 2^%u bytes: 512 or 4096 are needed",
+				   nvme->name, format.lba_shift);
+	if (format.metadata_bytes != 0)
+		return g4_dev_fail(message, -G4_E_DEV_OPEN,
+				   "%s: its format has %u bytes of metadata a block: a format "
+				   "without is needed",
+				   nvme->name, format.metadata_bytes);
+	if (data->blocks > (uint64_t)INT64_MAX >> format.lba_shift)
+		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: the controller says that it has %" PRIu64 " blocks",
+				   nvme->name, data->blocks);
+	nvme->props.sector_bytes = 1u << format.lba_shift;
+	nvme->props.size_bytes = data->blocks << format.lba_shift;
+	if (nvme->props.size_bytes < G4_PAGE_BYTES)
+		return g4_dev_fail(message, -G4_E_DEV_SMALL, "%s: is too small (%" PRIu64 " bytes)", nvme->name,
+				   nvme->props.size_bytes);
+	return 0;
+}
+
+/* How many I/O queues there may be. */
+static int ask_for_queues(struct g4_nvme *nvme, uint32_t *count, struct g4_dev_message message)
+{
+	struct g4_nvme_command command __attribute__((aligned(16))) = {.opcode = G4_NVME_SET_FEATURES,
+								       .dword10 = G4_NVME_FEATURE_QUEUES,
+								       .dword11 = (*count - 1) << 16 | (*count - 1)};
+	uint32_t result = 0;
+	const int rc = must(nvme, &command, &result, "set the number of queues", message);
+
+	*count = (uint32_t)g4_min64(*count, g4_min64(result & 0xffff, result >> 16) + 1);
+	return rc;
+}
+
+static int make_queue(struct g4_nvme *nvme, uint32_t index, uint32_t slots, struct g4_dev_message message)
+{
+	const uint32_t entries = 2 * slots, number = index + 1;
+	uint8_t *commands = nvme->memory + ADMIN_BYTES + index * queue_bytes(slots);
+	uint8_t *completions = commands + g4_align_up(entries * sizeof(struct g4_nvme_command), G4_PAGE_BYTES);
+	struct g4_nvme_queue *queue = &nvme->queues[index];
+	struct g4_nvme_command create __attribute__((aligned(16))) = {.opcode = G4_NVME_CREATE_CQ,
+								      .prp1 = (uintptr_t)completions,
+								      .dword10 = (entries - 1) << 16 | number,
+								      .dword11 = G4_NVME_QUEUE_CONTIGUOUS};
+	uint32_t result;
+	int rc = must(nvme, &create, &result, "create a completion queue", message);
+
+	if (rc < 0)
+		return rc;
+	create.opcode = G4_NVME_CREATE_SQ;
+	create.prp1 = (uintptr_t)commands;
+	create.dword11 |= number << 16; /* its completion queue */
+	rc = must(nvme, &create, &result, "create a submission queue", message);
+	if (rc < 0)
+		return rc;
+	g4_nvme_pair_init(&queue->pair, commands, completions, bell(nvme, number, 0), bell(nvme, number, 1), entries);
+	g4_slots_init(&queue->pool, slots);
+	queue->lists = completions + g4_align_up(entries * sizeof(struct g4_nvme_completion), G4_PAGE_BYTES);
+	return 0;
+}
+
+static int begin(struct g4_nvme *nvme, const struct g4_nvme_options *options, struct g4_dev_message message)
+{
+	const uint32_t nsid = options->nsid ? options->nsid : 1,
+		       slots = options->slots ? options->slots : SLOTS_DEFAULT;
+	uint32_t count = options->queues;
+	uint64_t piece_bytes = 0;
+	int rc = check_registers(nvme, slots, message);
+
+	if (rc < 0)
+		return rc;
+	if (count == 0)
+		count = (uint32_t)g4_min64((uint64_t)g4_max64((uint64_t)sysconf(_SC_NPROCESSORS_ONLN), 1),
+					   QUEUES_DEFAULT_MOST);
+	count = (uint32_t)g4_min64(count, G4_NVME_QUEUES_MOST);
+	const uint64_t bells = G4_NVME_DOORBELLS + 2 * (count + 1) * (4ull << G4_NVME_CAP_DSTRD(nvme->cap));
+	if (bells > nvme->provider.register_bytes)
+		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: its registers end before its doorbells", nvme->name);
+	nvme->memory_bytes = ADMIN_BYTES + count * queue_bytes(slots);
+	nvme->memory = g4_memory_map(nvme->memory_bytes);
+	nvme->queues = aligned_alloc(128, count * g4_align_up(sizeof(*nvme->queues), 128));
+	if (!nvme->memory || !nvme->queues)
+		return g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", nvme->name);
+	memset(nvme->queues, 0, count * sizeof(*nvme->queues));
+	if ((rc = enable(nvme, message)) < 0 || (rc = see_controller(nvme, nsid, &piece_bytes, message)) < 0 ||
+	    (rc = see_namespace(nvme, nsid, message)) < 0 || (rc = ask_for_queues(nvme, &count, message)) < 0)
+		return rc;
+	for (uint32_t i = 0; i < count && rc == 0; i++) {
+		nvme->queues[i].nsid = nsid;
+		nvme->queues[i].block_shift = nvme->props.sector_bytes == 512 ? 9 : 12;
+		nvme->queues[i].piece_bytes =
+			g4_min64(piece_bytes, (uint64_t)G4_NVME_MAX_BLOCKS * nvme->props.sector_bytes);
+		rc = make_queue(nvme, i, slots, message);
+		nvme->queue_count += rc == 0;
+	}
+	return rc;
+}
+
+/* The controller touches no memory any more. */
+static void stop(struct g4_nvme *nvme)
+{
+	const bool there = read32(nvme, G4_NVME_CSTS) != G4_NVME_GONE;
+
+	if (!there || !disable(nvme))
+		nvme->provider.halt(nvme->provider.context);
+}
+
+static void destroy(struct g4_nvme *nvme)
+{
+	nvme->provider.close(nvme->provider.context);
+	g4_memory_unmap(nvme->memory, nvme->memory_bytes);
+	free(nvme->queues);
+	free(nvme->name);
+	free(nvme);
+}
+
+int g4_nvme_open(const char *name, const struct g4_nvme_provider *provider, const struct g4_nvme_options *options,
+		 struct g4_nvme **out, struct g4_dev_message message)
+{
+	struct g4_nvme *nvme = aligned_alloc(128, g4_align_up(sizeof(*nvme), 128));
+	char *copy = strdup(name);
+
+	if (!nvme || !copy) {
+		free(nvme);
+		free(copy);
+		provider->close(provider->context);
+		return g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", name);
+	}
+	memset(nvme, 0, sizeof(*nvme));
+	nvme->provider = *provider;
+	nvme->name = copy;
+	nvme->props.read_only = options->read_only;
+	nvme->timeout_ns = options->timeout_ns ? options->timeout_ns : TIMEOUT_NS;
+	const int rc = begin(nvme, options, message);
+	if (rc < 0) {
+		if (nvme->memory)
+			stop(nvme);
+		destroy(nvme);
+		return rc;
+	}
+	*out = nvme;
+	return 0;
+}
+
+void g4_nvme_close(struct g4_nvme *nvme)
+{
+	if (g4_load32_acq(&nvme->dying) == 0) {
+		write32(nvme, G4_NVME_CC, (read32(nvme, G4_NVME_CC) & ~G4_NVME_CC_SHN_MASK) | G4_NVME_CC_SHN_NORMAL);
+		if (!await_status(nvme, G4_NVME_CSTS_SHST_MASK, G4_NVME_CSTS_SHST_DONE, nvme->timeout_ns))
+			g4_log(G4_LOG_WARN, "%s: the controller did not shut down", nvme->name);
+		stop(nvme);
+	}
+	destroy(nvme);
+}
+
+/* ---- death ---- */
+
+static void die(struct g4_nvme *nvme, const char *why)
+{
+	if (!g4_cas32(&nvme->dying, 0, 1))
+		return;
+	g4_log(G4_LOG_ERROR, "%s: %s; all requests to it fail until it is opened again", nvme->name, why);
+	stop(nvme);
+	for (uint32_t i = 0; i < nvme->queue_count; i++)
+		g4_store32_rel(&nvme->queues[i].dead, 1);
+}
+
+void g4_nvme_check(struct g4_nvme *nvme)
+{
+	const uint64_t now = g4_monotonic_ns(), due = g4_load64_rlx(&nvme->next_check_ns);
+
+	if (now < due || !g4_cas64(&nvme->next_check_ns, due, now + CHECK_NS))
+		return;
+	const uint32_t csts = read32(nvme, G4_NVME_CSTS);
+	if (csts == G4_NVME_GONE)
+		die(nvme, "the controller is gone: its registers read all ones");
+	else if (csts & G4_NVME_CSTS_CFS)
+		die(nvme, "the controller reports that it has failed");
+	for (uint32_t i = 0; i < nvme->queue_count; i++)
+		if (g4_nvme_overdue(&nvme->queues[i], now, nvme->timeout_ns))
+			die(nvme, "the controller does not answer in time");
+}

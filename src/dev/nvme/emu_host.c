@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The emulated controller (emu_host.h). One thread does everything: it sees registers change, takes commands from the submission
+ * queues, executes them on its medium and completes them. It believes nothing that a driver writes into registers and commands
+ * more than a drive would: what is out of range is refused with the status that the specification has for it.
+ *
+ * All memory that it shares with a driver is touched through atomics where the other side may touch it at the same time: registers,
+ * doorbells, completions. Commands are the controller's from the doorbell on, buffers until the completion.
+ */
+#define _GNU_SOURCE 1
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/memory_host.h"
+#include "base/thread_host.h"
+#include "dev/nvme/emu_host.h"
+#include "simt/simt_host.h"
+
+#define REGISTER_BYTES UINT64_C(8192)
+#define QUEUES (G4_NVME_QUEUES_MOST + 1)
+#define QUEUE_ENTRIES 1024u
+#define HELD_MOST 4096u
+#define LOOK_NS 50000u
+#define NAP_NS 20000u
+#define LONGEST_NAP_NS 1000000u
+#define BUFFERS ((uint32_t)G4_IO_MAX_IOV)
+
+struct submission {
+	const struct g4_nvme_command *entries;
+	uint32_t size, head, completions;
+	bool on;
+};
+struct completion {
+	struct g4_nvme_completion *entries;
+	uint32_t size, tail, phase;
+	bool on;
+};
+struct held { /* a command that was taken and is not complete */
+	struct g4_nvme_command command;
+	uint32_t queue;
+	uint64_t due_ns;
+};
+
+struct g4_emu {
+	uint8_t *registers;
+	struct g4_dev *medium;
+	struct g4_wg *wg;
+	pthread_t thread;
+	bool runs;
+	uint32_t stopping;
+	uint32_t block_shift;
+	uint64_t blocks;
+	struct g4_emu_options options;
+	pthread_mutex_t lock; /* of the faults */
+	struct g4_emu_faults faults;
+	bool enabled, dead;
+	uint64_t random;
+	struct submission sq[QUEUES];
+	struct completion cq[QUEUES];
+	struct held held[HELD_MOST];
+	uint32_t held_count;
+	struct g4_iov iov[BUFFERS];
+};
+
+/* ---- registers ---- */
+
+static uint32_t get32(const struct g4_emu *emu, uint64_t at)
+{
+	return g4_load32_acq_sys((const uint32_t *)(emu->registers + at));
+}
+
+static void put32(struct g4_emu *emu, uint64_t at, uint32_t value)
+{
+	g4_store32_rel_sys((uint32_t *)(emu->registers + at), value);
+}
+
+static uint64_t get64(const struct g4_emu *emu, uint64_t at)
+{
+	return get32(emu, at) | (uint64_t)get32(emu, at + 4) << 32;
+}
+
+static uint32_t get_bell(const struct g4_emu *emu, uint32_t queue, uint32_t of_completions)
+{
+	return get32(emu, G4_NVME_DOORBELLS + (2 * queue + of_completions) * 4);
+}
+
+static void set_capabilities(struct g4_emu *emu)
+{
+	const uint32_t entries = emu->options.lies & G4_EMU_SHORT_QUEUES ? 2 : QUEUE_ENTRIES;
+
+	if (emu->options.lies & G4_EMU_NOT_THERE) {
+		memset(emu->registers, 0xff, REGISTER_BYTES);
+		return;
+	}
+	put32(emu, G4_NVME_CAP, (entries - 1) | 1u << 16 | 1u << 24); /* CQR; half a second */
+	put32(emu, G4_NVME_CAP + 4, 1u << 5);			      /* NVM */
+	put32(emu, G4_NVME_VS, 1u << 16 | 4u << 8);
+}
+
+static void vanish(struct g4_emu *emu)
+{
+	for (uint64_t at = 0; at < G4_NVME_DOORBELLS; at += 4)
+		put32(emu, at, UINT32_MAX);
+	emu->dead = true;
+}
+
+/* ---- completing ---- */
+
+static bool has_room(const struct g4_emu *emu, const struct completion *cq, uint32_t number)
+{
+	return (cq->tail + 1) % cq->size != get_bell(emu, number, 1) % cq->size;
+}
+
+static void complete(struct g4_emu *emu, const struct held *held, uint32_t id, uint32_t status, uint32_t result)
+{
+	struct submission *sq = &emu->sq[held->queue];
+	struct completion *cq = &emu->cq[sq->completions];
+	struct g4_nvme_completion *entry = &cq->entries[cq->tail];
+	const uint64_t end = sq->head | (uint64_t)held->queue << 16 | (uint64_t)id << 32 | (uint64_t)cq->phase << 48 |
+			     (uint64_t)status << 49;
+
+	g4_store32_rlx_sys(&entry->result, result);
+	g4_store64_rel_sys(&entry->end, end);
+	if (++cq->tail == cq->size) {
+		cq->tail = 0;
+		cq->phase ^= 1;
+	}
+}
+
+/* ---- data ---- */
+
+static bool add_buffer(struct g4_emu *emu, uint32_t *count, uint64_t at, uint64_t bytes)
+{
+	struct g4_iov *last = *count > 0 ? &emu->iov[*count - 1] : NULL;
+
+	if (last && (uintptr_t)last->base + last->bytes == at) {
+		last->bytes += bytes;
+		return true;
+	}
+	if (*count == BUFFERS)
+		return false;
+	emu->iov[(*count)++] = (struct g4_iov){.base = (void *)(uintptr_t)at, .bytes = bytes};
+	return true;
+}
+
+/* The buffers that a command's PRPs describe, in emu->iov; a status. */
+static uint32_t find_buffers(struct g4_emu *emu, const struct g4_nvme_command *command, uint64_t bytes, uint32_t *count)
+{
+	const uint64_t first = g4_min64(bytes, G4_PAGE_BYTES - command->prp1 % G4_PAGE_BYTES);
+	const uint64_t *list = (const uint64_t *)(uintptr_t)command->prp2;
+	uint64_t left = bytes - first;
+
+	*count = 0;
+	if (command->prp1 == 0)
+		return G4_NVME_TRANSFER_ERROR;
+	/* the medium wants whole sectors in each buffer; the specification lets a controller want 4 bytes */
+	if (command->prp1 % emu->medium->props.sector_bytes != 0)
+		return G4_NVME_BAD_PRP;
+	add_buffer(emu, count, command->prp1, first);
+	if (left > 0 && command->prp2 == 0)
+		return G4_NVME_TRANSFER_ERROR;
+	if (left > 0 && left <= G4_PAGE_BYTES) {
+		if (command->prp2 % G4_PAGE_BYTES != 0 || !add_buffer(emu, count, command->prp2, left))
+			return G4_NVME_BAD_PRP;
+		return G4_NVME_OK;
+	}
+	if (left > 0 && command->prp2 % 8 != 0)
+		return G4_NVME_BAD_PRP;
+	while (left > 0) {
+		/* the last entry of a page of the list leads to its next page */
+		if ((uintptr_t)list % G4_PAGE_BYTES == G4_PAGE_BYTES - 8 && left > G4_PAGE_BYTES)
+			list = (const uint64_t *)(uintptr_t)*list;
+		const uint64_t at = *list++, n = g4_min64(left, G4_PAGE_BYTES);
+		if (at == 0 || at % G4_PAGE_BYTES != 0 || !add_buffer(emu, count, at, n))
+			return G4_NVME_BAD_PRP;
+		left -= n;
+	}
+	return G4_NVME_OK;
+}
+
+static uint32_t status_of(int code, uint32_t otherwise)
+{
+	switch (code) {
+	case 0:
+		return G4_NVME_OK;
+	case -G4_E_NOSPC:
+		return G4_NVME_CAPACITY | G4_NVME_DNR;
+	case -G4_E_DEV_READONLY:
+		return G4_NVME_READ_ONLY | G4_NVME_DNR;
+	case -G4_E_DEV_RANGE:
+		return G4_NVME_LBA_RANGE | G4_NVME_DNR;
+	default:
+		return otherwise | G4_NVME_DNR;
+	}
+}
+
+static int on_medium(struct g4_emu *emu, struct g4_io *io)
+{
+	g4_dev_submit(emu->wg, emu->medium, io);
+	return g4_dev_wait(emu->wg, emu->medium, io);
+}
+
+static uint32_t transfer(struct g4_emu *emu, const struct g4_nvme_command *command)
+{
+	const uint64_t lba = command->dword10 | (uint64_t)command->dword11 << 32;
+	const uint64_t blocks = (command->dword12 & 0xffff) + 1;
+	const bool reads = command->opcode == G4_NVME_READ;
+	uint32_t count;
+
+	if (lba > emu->blocks || blocks > emu->blocks - lba)
+		return G4_NVME_LBA_RANGE | G4_NVME_DNR;
+	if (emu->options.mdts && blocks << emu->block_shift > G4_PAGE_BYTES << emu->options.mdts)
+		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
+	const uint32_t status = find_buffers(emu, command, blocks << emu->block_shift, &count);
+	if (status != G4_NVME_OK)
+		return status | G4_NVME_DNR;
+	struct g4_io io = {.op = reads ? G4_IO_READ : G4_IO_WRITE,
+			   .flags = !reads && (command->dword12 & G4_NVME_RW_FUA) ? G4_IO_FUA : 0,
+			   .offset_bytes = lba << emu->block_shift,
+			   .iov = emu->iov,
+			   .iov_count = count};
+	return status_of(on_medium(emu, &io), reads ? G4_NVME_READ_FAULT : G4_NVME_WRITE_FAULT);
+}
+
+static uint32_t deallocate(struct g4_emu *emu, const struct g4_nvme_command *command)
+{
+	const struct g4_nvme_range *ranges = (const struct g4_nvme_range *)(uintptr_t)command->prp1;
+	const uint32_t count = (command->dword10 & 0xff) + 1;
+
+	if (command->prp1 == 0 || command->prp1 % G4_PAGE_BYTES + count * sizeof(*ranges) > G4_PAGE_BYTES)
+		return G4_NVME_BAD_PRP | G4_NVME_DNR;
+	for (uint32_t i = 0; i < count && (command->dword11 & G4_NVME_DSM_DEALLOCATE); i++) {
+		if (ranges[i].lba > emu->blocks || ranges[i].blocks > emu->blocks - ranges[i].lba)
+			return G4_NVME_LBA_RANGE | G4_NVME_DNR;
+		struct g4_io io = {.op = G4_IO_DISCARD,
+				   .offset_bytes = ranges[i].lba << emu->block_shift,
+				   .discard_bytes = (uint64_t)ranges[i].blocks << emu->block_shift};
+		const int code = on_medium(emu, &io);
+		if (code < 0)
+			return status_of(code, G4_NVME_INTERNAL_ERROR);
+	}
+	return G4_NVME_OK;
+}
+
+static uint32_t execute_io(struct g4_emu *emu, const struct g4_nvme_command *command)
+{
+	struct g4_io flush = {.op = G4_IO_FLUSH};
+
+	if (command->nsid != 1)
+		return G4_NVME_BAD_NAMESPACE | G4_NVME_DNR;
+	switch (command->opcode) {
+	case G4_NVME_FLUSH:
+		return status_of(on_medium(emu, &flush), G4_NVME_INTERNAL_ERROR);
+	case G4_NVME_READ:
+	case G4_NVME_WRITE:
+		return transfer(emu, command);
+	case G4_NVME_DSM:
+		if (emu->medium->props.discard)
+			return deallocate(emu, command);
+		return G4_NVME_BAD_OPCODE | G4_NVME_DNR;
+	default:
+		return G4_NVME_BAD_OPCODE | G4_NVME_DNR;
+	}
+}
+
+/* ---- admin commands ---- */
+
+static void pad(char *to, size_t bytes, const char *text)
+{
+	memset(to, ' ', bytes);
+	memcpy(to, text, g4_min64(strlen(text), bytes));
+}
+
+static uint32_t identify(struct g4_emu *emu, const struct g4_nvme_command *command)
+{
+	const uint32_t lies = emu->options.lies;
+	uint8_t *to = (uint8_t *)(uintptr_t)command->prp1;
+
+	if (!to || command->prp1 % G4_PAGE_BYTES != 0)
+		return G4_NVME_BAD_PRP | G4_NVME_DNR;
+	memset(to, 0, G4_PAGE_BYTES);
+	if (command->dword10 == G4_NVME_CNS_CONTROLLER) {
+		struct g4_nvme_controller_data *data = (struct g4_nvme_controller_data *)to;
+		pad(data->serial, sizeof(data->serial), "0");
+		pad(data->model, sizeof(data->model), "gpu4fs emulated controller");
+		pad(data->firmware, sizeof(data->firmware), "1");
+		data->mdts = (uint8_t)emu->options.mdts;
+		data->sqes = 0x60 | (lies & G4_EMU_LARGE_COMMANDS ? 7 : 6);
+		data->cqes = 0x44;
+		data->namespaces = 1;
+		data->oncs = emu->medium->props.discard ? G4_NVME_ONCS_DSM : 0;
+		data->vwc = emu->medium->props.volatile_cache;
+		return G4_NVME_OK;
+	}
+	if (command->dword10 != G4_NVME_CNS_NAMESPACE)
+		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
+	if (command->nsid != 1)
+		return G4_NVME_BAD_NAMESPACE | G4_NVME_DNR;
+	struct g4_nvme_namespace_data *data = (struct g4_nvme_namespace_data *)to;
+	data->blocks = lies & G4_EMU_NO_NAMESPACE ? 0 : lies & G4_EMU_TOO_MANY_BLOCKS ? UINT64_C(1) << 63 : emu->blocks;
+	data->capacity = data->used = data->blocks;
+	data->formats = 1;
+	data->format = lies & G4_EMU_NO_SUCH_FORMAT ? 9 : emu->block_shift == 12;
+	data->format_list[0].lba_shift = lies & G4_EMU_ODD_BLOCKS ? 7 : 9;
+	data->format_list[1].lba_shift = lies & G4_EMU_ODD_BLOCKS ? 7 : 12;
+	for (uint32_t i = 0; i < 2 && (lies & G4_EMU_METADATA); i++)
+		data->format_list[i].metadata_bytes = 8;
+	return G4_NVME_OK;
+}
+
+static uint32_t create_queue(struct g4_emu *emu, const struct g4_nvme_command *command)
+{
+	const uint32_t number = command->dword10 & 0xffff, size = (command->dword10 >> 16) + 1;
+	const uint32_t completions = command->dword11 >> 16;
+	const bool submits = command->opcode == G4_NVME_CREATE_SQ;
+
+	if (number == 0 || number >= QUEUES || (submits ? emu->sq[number].on : emu->cq[number].on) ||
+	    (emu->options.lies & G4_EMU_REFUSES_QUEUES))
+		return G4_NVME_BAD_QUEUE | G4_NVME_DNR;
+	if (size < 2 || size > QUEUE_ENTRIES)
+		return G4_NVME_BAD_QUEUE_SIZE | G4_NVME_DNR;
+	if (command->prp1 == 0 || command->prp1 % G4_PAGE_BYTES || !(command->dword11 & G4_NVME_QUEUE_CONTIGUOUS))
+		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
+	if (!submits) {
+		emu->cq[number] = (struct completion){
+			.entries = (void *)(uintptr_t)command->prp1, .size = size, .phase = 1, .on = true};
+		return G4_NVME_OK;
+	}
+	if (completions == 0 || completions >= QUEUES || !emu->cq[completions].on)
+		return G4_NVME_STATUS(1, 0x00) | G4_NVME_DNR;
+	emu->sq[number] = (struct submission){.entries = (const void *)(uintptr_t)command->prp1,
+					      .size = size,
+					      .completions = completions,
+					      .on = true};
+	return G4_NVME_OK;
+}
+
+static uint32_t execute_admin(struct g4_emu *emu, const struct g4_nvme_command *command, uint32_t *result)
+{
+	switch (command->opcode) {
+	case G4_NVME_IDENTIFY:
+		return identify(emu, command);
+	case G4_NVME_CREATE_CQ:
+	case G4_NVME_CREATE_SQ:
+		return create_queue(emu, command);
+	case G4_NVME_SET_FEATURES:
+	case G4_NVME_GET_FEATURES:
+		if ((command->dword10 & 0xff) != G4_NVME_FEATURE_QUEUES)
+			return G4_NVME_BAD_FIELD | G4_NVME_DNR;
+		*result = (QUEUES - 2) << 16 | (QUEUES - 2);
+		return G4_NVME_OK;
+	default:
+		return G4_NVME_BAD_OPCODE | G4_NVME_DNR;
+	}
+}
+
+/* ---- faults ---- */
+
+/* True when a counter of "the n-th from now" has run out. */
+static bool count_down(uint64_t *counter)
+{
+	return *counter > 0 && --*counter == 0;
+}
+
+struct fate {
+	bool mute, wrong_id, phantom, fatal, vanish;
+	uint32_t status;
+};
+
+static struct fate decide(struct g4_emu *emu)
+{
+	struct g4_emu_faults *f = &emu->faults;
+	struct fate fate = {0};
+
+	pthread_mutex_lock(&emu->lock);
+	if (count_down(&f->fail_at))
+		fate.status = f->status;
+	if (fate.status && f->fail_count > 1) {
+		f->fail_count--;
+		f->fail_at = 1;
+	}
+	fate.mute = count_down(&f->mute_at);
+	fate.wrong_id = count_down(&f->wrong_id_at);
+	fate.phantom = count_down(&f->phantom_at);
+	fate.fatal = count_down(&f->fatal_at);
+	fate.vanish = count_down(&f->vanish_at);
+	pthread_mutex_unlock(&emu->lock);
+	return fate;
+}
+
+/* ---- commands ---- */
+
+/* False: there is no room for its completion. */
+static bool execute(struct g4_emu *emu, const struct held *held)
+{
+	const uint32_t number = emu->sq[held->queue].completions;
+	const struct completion *cq = &emu->cq[number];
+	uint32_t result = 0;
+
+	if (!has_room(emu, cq, number))
+		return false;
+	if (held->queue == 0) {
+		const uint32_t status = execute_admin(emu, &held->command, &result);
+		if (!(emu->options.lies & G4_EMU_MUTE))
+			complete(emu, held, held->command.id, status, result);
+		return true;
+	}
+	const struct fate fate = decide(emu);
+	if (fate.vanish) {
+		vanish(emu);
+	} else if (fate.fatal) {
+		put32(emu, G4_NVME_CSTS, get32(emu, G4_NVME_CSTS) | G4_NVME_CSTS_CFS);
+		emu->dead = true;
+	}
+	if (emu->dead || fate.mute)
+		return true;
+	const uint32_t status = fate.status ? fate.status : execute_io(emu, &held->command);
+	complete(emu, held, fate.wrong_id ? 0xfffe : held->command.id, status, 0);
+	if (fate.phantom && has_room(emu, cq, number))
+		complete(emu, held, held->command.id, status, 0);
+	return true;
+}
+
+/* Takes what the doorbell of a queue offers. Returns how many. */
+static uint32_t take(struct g4_emu *emu, uint32_t number, uint64_t now)
+{
+	struct submission *sq = &emu->sq[number];
+	const uint32_t tail = get_bell(emu, number, 0);
+	uint32_t count = 0;
+
+	/* beyond the end is no place: the specification calls it an asynchronous error */
+	if (tail == sq->head || tail >= sq->size)
+		return 0;
+	pthread_mutex_lock(&emu->lock);
+	const uint64_t due = now + (number ? emu->faults.latency_ns : 0);
+	pthread_mutex_unlock(&emu->lock);
+	for (; sq->head != tail && emu->held_count < HELD_MOST; count++) {
+		emu->held[emu->held_count++] =
+			(struct held){.command = sq->entries[sq->head], .queue = number, .due_ns = due};
+		sq->head = (sq->head + 1) % sq->size;
+	}
+	return count;
+}
+
+static uint64_t next_random(struct g4_emu *emu)
+{
+	emu->random ^= emu->random << 13;
+	emu->random ^= emu->random >> 7;
+	return emu->random ^= emu->random << 17;
+}
+
+static void shuffle(struct g4_emu *emu)
+{
+	for (uint32_t i = emu->held_count; i > 1; i--) {
+		const uint32_t j = (uint32_t)(next_random(emu) % i);
+		const struct held other = emu->held[j];
+		emu->held[j] = emu->held[i - 1];
+		emu->held[i - 1] = other;
+	}
+}
+
+/* Executes what is due. Returns how many. */
+static uint32_t work(struct g4_emu *emu, uint64_t now)
+{
+	uint32_t left = 0, count = emu->held_count;
+
+	pthread_mutex_lock(&emu->lock);
+	const uint64_t seed = emu->faults.shuffle;
+	pthread_mutex_unlock(&emu->lock);
+	if (seed) {
+		emu->random = emu->random ? emu->random : seed;
+		shuffle(emu);
+	}
+	for (uint32_t i = 0; i < count && !emu->dead; i++) {
+		const struct held *held = &emu->held[i];
+		if (held->due_ns > now || !execute(emu, held))
+			emu->held[left++] = *held;
+	}
+	emu->held_count = left;
+	return count - left;
+}
+
+/* ---- life ---- */
+
+static void reset(struct g4_emu *emu)
+{
+	emu->enabled = false;
+	emu->held_count = 0;
+	memset(emu->sq, 0, sizeof(emu->sq));
+	memset(emu->cq, 0, sizeof(emu->cq));
+	for (uint64_t at = G4_NVME_DOORBELLS; at < REGISTER_BYTES; at += 4)
+		put32(emu, at, 0);
+	put32(emu, G4_NVME_CSTS, 0);
+}
+
+static void enable(struct g4_emu *emu)
+{
+	const uint32_t aqa = get32(emu, G4_NVME_AQA);
+
+	emu->enabled = true;
+	if (emu->options.lies & G4_EMU_NEVER_READY)
+		return;
+	emu->sq[0] = (struct submission){
+		.entries = (const void *)(uintptr_t)get64(emu, G4_NVME_ASQ), .size = (aqa & 0xfff) + 1, .on = true};
+	emu->cq[0] = (struct completion){.entries = (void *)(uintptr_t)get64(emu, G4_NVME_ACQ),
+					 .size = (aqa >> 16 & 0xfff) + 1,
+					 .phase = 1,
+					 .on = true};
+	const bool bad = !emu->sq[0].entries || !emu->cq[0].entries || (emu->options.lies & G4_EMU_FAILS_AT_ONCE);
+	emu->dead = bad;
+	put32(emu, G4_NVME_CSTS, bad ? G4_NVME_CSTS_CFS : G4_NVME_CSTS_RDY);
+}
+
+/* What the host has asked for in CC. */
+static void see_control(struct g4_emu *emu)
+{
+	const uint32_t cc = get32(emu, G4_NVME_CC), csts = get32(emu, G4_NVME_CSTS);
+
+	if (csts == G4_NVME_GONE)
+		return;
+	if (!(cc & G4_NVME_CC_EN) && emu->enabled) {
+		emu->dead = false;
+		reset(emu);
+	} else if ((cc & G4_NVME_CC_EN) && !emu->enabled) {
+		enable(emu);
+	} else if ((cc & G4_NVME_CC_SHN_MASK) && emu->held_count == 0 && !(csts & G4_NVME_CSTS_SHST_MASK)) {
+		struct g4_io flush = {.op = G4_IO_FLUSH};
+		(void)on_medium(emu, &flush); /* nobody is told; who wants to know has flushed */
+		put32(emu, G4_NVME_CSTS, csts | G4_NVME_CSTS_SHST_DONE);
+	}
+}
+
+static void *run(void *context)
+{
+	struct g4_emu *emu = context;
+	uint64_t busy_at = g4_monotonic_ns(), nap = NAP_NS;
+
+	while (!g4_load32_acq(&emu->stopping)) {
+		const uint64_t now = g4_monotonic_ns();
+		uint32_t count = 0;
+
+		see_control(emu);
+		for (uint32_t i = 0; i < QUEUES && !emu->dead; i++)
+			if (emu->sq[i].on)
+				count += take(emu, i, now);
+		if (!emu->dead && emu->held_count > 0)
+			count += work(emu, now);
+		if (count > 0 || emu->held_count > 0) {
+			busy_at = now;
+			nap = NAP_NS;
+			if (count == 0)
+				g4_pause();
+		} else if (now - busy_at < LOOK_NS) {
+			g4_pause();
+		} else {
+			const struct timespec time = {.tv_nsec = (long)nap};
+			nanosleep(&time, NULL); /* ending early does no harm */
+			nap = g4_min64(2 * nap, LONGEST_NAP_NS);
+		}
+	}
+	return NULL;
+}
+
+static void halt(void *context)
+{
+	struct g4_emu *emu = context;
+
+	g4_store32_rel(&emu->stopping, 1);
+	if (emu->runs)
+		pthread_join(emu->thread, NULL);
+	emu->runs = false;
+}
+
+static void close_emu(void *context)
+{
+	struct g4_emu *emu = context;
+
+	halt(emu);
+	g4_wg_destroy(emu->wg);
+	g4_memory_unmap(emu->registers, REGISTER_BYTES);
+	pthread_mutex_destroy(&emu->lock);
+	if (emu->medium)
+		emu->medium->ops->close(emu->medium);
+	free(emu);
+}
+
+int g4_emu_open(struct g4_dev *medium, const struct g4_emu_options *options, struct g4_emu **out,
+		struct g4_nvme_provider *provider)
+{
+	struct g4_emu *emu = calloc(1, sizeof(*emu));
+	const uint32_t sector = medium->props.sector_bytes;
+
+	if (!emu)
+		return -G4_E_NOMEM;
+	if (options)
+		emu->options = *options;
+	pthread_mutex_init(&emu->lock, NULL);
+	emu->block_shift = g4_max64(sector, emu->options.block_bytes) > 512 ? 12 : 9;
+	emu->blocks = medium->props.size_bytes >> emu->block_shift;
+	emu->wg = g4_wg_create(0);
+	emu->registers = g4_memory_map(REGISTER_BYTES);
+	if (emu->wg && emu->registers) {
+		set_capabilities(emu);
+		emu->medium = medium;
+		emu->runs = g4_thread_start(&emu->thread, run, emu) == 0;
+	}
+	if (!emu->runs) {
+		emu->medium = NULL;
+		close_emu(emu);
+		return -G4_E_NOMEM;
+	}
+	*out = emu;
+	*provider = (struct g4_nvme_provider){.registers = emu->registers,
+					      .register_bytes = REGISTER_BYTES,
+					      .context = emu,
+					      .halt = halt,
+					      .close = close_emu};
+	return 0;
+}
+
+void g4_emu_set(struct g4_emu *emu, const struct g4_emu_faults *faults)
+{
+	pthread_mutex_lock(&emu->lock);
+	emu->faults = *faults;
+	pthread_mutex_unlock(&emu->lock);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The emulated controller: a thread that does what an NVMe controller does with the registers and queues of a driver, in the same
+ * memory, over any device of gpu4fs as its medium. Where there is no drive, it is what the driver is tested with. Lost power, torn
+ * and lost writes are those of a medium that is a fault device (dev_host.h). Host only.
+ */
+#ifndef G4_DEV_NVME_EMU_HOST_H
+#define G4_DEV_NVME_EMU_HOST_H
+
+#include "dev/nvme/controller_host.h"
+
+/* What a controller may say that is not so, each a bit. */
+enum g4_emu_lie {
+	G4_EMU_NO_NAMESPACE = 1,     /* it has 0 blocks */
+	G4_EMU_TOO_MANY_BLOCKS = 2,  /* 2^63 */
+	G4_EMU_ODD_BLOCKS = 4,	     /* of 2^7 bytes */
+	G4_EMU_METADATA = 8,	     /* 8 bytes a block */
+	G4_EMU_NO_SUCH_FORMAT = 16,  /* number 9 of 2 */
+	G4_EMU_LARGE_COMMANDS = 32,  /* of 128 bytes */
+	G4_EMU_SHORT_QUEUES = 64,    /* of 2 entries */
+	G4_EMU_NEVER_READY = 128,    /* CSTS.RDY stays 0 */
+	G4_EMU_FAILS_AT_ONCE = 256,  /* CSTS.CFS when it is enabled */
+	G4_EMU_NOT_THERE = 512,	     /* all registers read all ones */
+	G4_EMU_MUTE = 1024,	     /* no answer to admin commands */
+	G4_EMU_REFUSES_QUEUES = 2048 /* creating I/O queues fails */
+};
+
+/* Counters: n > 0: the n-th I/O command from now, once. */
+struct g4_emu_faults {
+	uint64_t fail_at, fail_count; /* that one and those behind it: `status` */
+	uint32_t status;	      /* of them, with G4_NVME_DNR or without */
+	uint64_t mute_at;	      /* never answered */
+	uint64_t wrong_id_at;	      /* answered with an identifier that nothing has */
+	uint64_t phantom_at;	      /* answered twice */
+	uint64_t fatal_at;	      /* CSTS.CFS instead, and nothing after that */
+	uint64_t vanish_at;	      /* gone: registers read all ones, and nothing after that */
+	uint64_t latency_ns;	      /* from the doorbell to the completion, at least */
+	uint64_t shuffle;	      /* seed, not 0: commands are executed in any order */
+};
+
+struct g4_emu_options {
+	uint32_t block_bytes; /* 0: as the medium's sectors */
+	uint32_t lies;
+	uint32_t mdts; /* most data of a command: 4 KiB << this; 0: no limit */
+};
+
+struct g4_emu;
+/* The medium is the controller's if this succeeds. */
+int g4_emu_open(struct g4_dev *medium, const struct g4_emu_options *options, struct g4_emu **out,
+		struct g4_nvme_provider *provider);
+/* Copies the settings; counting starts anew. Thread-safe. */
+void g4_emu_set(struct g4_emu *emu, const struct g4_emu_faults *faults);
+
+#endif

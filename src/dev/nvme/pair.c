@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Queues that a controller and many lanes share (pair.h). */
+#include "dev/nvme/pair.h"
+
+#define RING_ROUNDS 4u
+
+#if !G4_CUDA
+void g4_nvme_pair_init(struct g4_nvme_pair *pair, void *commands, const void *completions, uint32_t *tail_bell,
+		       uint32_t *head_bell, uint32_t entries)
+{
+	const uint32_t first =
+		0u - 2 * entries; /* an even number of turns: place 0, and the phase of the first turn is 1 */
+
+	memset(pair, 0, sizeof(*pair));
+	pair->commands = (struct g4_nvme_command *)commands;
+	pair->completions = (const struct g4_nvme_completion *)completions;
+	pair->tail_bell = tail_bell;
+	pair->head_bell = head_bell;
+	pair->entries = entries;
+	pair->head = pair->rung = pair->tickets = pair->tail = first;
+	for (uint32_t i = 0; i < entries; i++)
+		pair->marks[i] = first + i + 1 - entries;
+}
+#endif
+
+/* Do not reorder stores to queue memory with the doorbell: the controller reads the one when it sees the other. */
+G4_FN static void ring(uint32_t *bell, uint32_t value)
+{
+#if defined(__CUDA_ARCH__)
+	/* I/O memory wants a store of its own kind; the fence orders what this lane has seen of others' stores before it */
+	__threadfence_system();
+	asm volatile("st.mmio.relaxed.sys.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(bell)), "r"(value)
+		     : "memory");
+#else
+	g4_store32_rel_sys(bell, value);
+#endif
+}
+
+G4_FN static bool is_marked(struct g4_nvme_pair *pair, uint32_t ticket)
+{
+	return g4_load32_acq(&pair->marks[ticket % pair->entries]) == ticket + 1;
+}
+
+/*
+ * Both ends of the bell are exchanges. Who finds it held has set its mark before that exchange; the holder's own, which lets go,
+ * comes later and sees it, and so do the loads behind.
+ */
+G4_FN static void move_tail(struct g4_nvme_pair *pair)
+{
+	for (uint32_t rounds = 0; rounds < RING_ROUNDS; rounds++) {
+		if (g4_xchg32(&pair->bell, 1) != 0)
+			return;
+		const uint32_t from = g4_load32_rlx(&pair->tail);
+		uint32_t tail = from;
+		while (tail - from < pair->entries && is_marked(pair, tail))
+			tail++;
+		if (tail != from) {
+			g4_store32_rlx(&pair->tail, tail);
+			g4_store32_rlx(&pair->bells, g4_load32_rlx(&pair->bells) + 1);
+			ring(pair->tail_bell, tail % pair->entries);
+		}
+		g4_xchg32(&pair->bell, 0);
+		if (!is_marked(pair, tail))
+			return;
+	}
+}
+
+G4_FN void g4_nvme_pair_submit(struct g4_nvme_pair *pair, const struct g4_nvme_command *command)
+{
+	const uint32_t ticket = g4_add32(&pair->tickets, 1), place = ticket % pair->entries;
+
+	g4_copy16(&pair->commands[place], command, sizeof(*command));
+	g4_store32_rel(&pair->marks[place], ticket + 1);
+	move_tail(pair);
+}
+
+G4_FN void g4_nvme_pair_help(struct g4_nvme_pair *pair)
+{
+	if (is_marked(pair, g4_load32_rlx(&pair->tail)))
+		move_tail(pair);
+}
+
+G4_FN bool g4_nvme_pair_next(struct g4_nvme_pair *pair, uint64_t *end, uint32_t *result)
+{
+	const struct g4_nvme_completion *entry = &pair->completions[pair->head % pair->entries];
+	const uint64_t word = g4_load64_acq_sys(&entry->end);
+
+	/* the controller turns the phase at each of its turns, from 0 to 1 first */
+	if (g4_nvme_completion_phase(word) == (pair->head / pair->entries & 1))
+		return false;
+	*end = word;
+	*result = g4_load32_rlx_sys(&entry->result);
+	pair->head++;
+	return true;
+}
+
+G4_FN void g4_nvme_pair_consumed(struct g4_nvme_pair *pair)
+{
+	if (pair->head == pair->rung)
+		return;
+	pair->rung = pair->head;
+	ring(pair->head_bell, pair->head % pair->entries);
+}

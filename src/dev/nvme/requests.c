@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests as commands (requests.h).
+ *
+ * Progress: whoever waits looks at completions, and these give slots back, whoever owns the requests. So a workgroup may wait for
+ * a slot while it has others, and none of those that wait needs another one's help.
+ */
+#include "dev/nvme/requests.h"
+
+#define STARTED_BITS 56u /* of g4_io.cookie: bytes that were started */
+#define STARTED_MASK ((UINT64_C(1) << STARTED_BITS) - 1)
+#define ALL_STARTED (UINT64_C(1) << STARTED_BITS)
+#define TURN_MASK 0x7fu	 /* identifiers stay below 2^15 */
+#define WRITING 0x10000u /* of g4_nvme_slot.under_way: its slot may not be given to somebody else yet */
+#define RANGE_MOST_BLOCKS (UINT64_C(1) << 31)
+
+G4_STATIC_ASSERT(sizeof(struct g4_nvme_slot) == 128, "no two slots share a cache line");
+G4_STATIC_ASSERT(sizeof(struct g4_nvme_queue) % 128 == 0, "nor two queues");
+
+/* ---- ending ---- */
+
+G4_FN static void release(struct g4_io *io)
+{
+	if (g4_sub32(&io->queue, 1) == 1)
+		g4_store32_rel(&io->done, 1);
+}
+
+G4_FN static int code_of(uint32_t status)
+{
+	switch (status & G4_NVME_STATUS_MASK) {
+	case G4_NVME_OK:
+		return 0;
+	case G4_NVME_CAPACITY:
+		return -G4_E_NOSPC;
+	case G4_NVME_LBA_RANGE:
+		return -G4_E_DEV_RANGE;
+	case G4_NVME_READ_ONLY:
+		return -G4_E_DEV_READONLY;
+	default:
+		return -G4_E_IO;
+	}
+}
+
+G4_FN static void submit(struct g4_nvme_queue *queue, uint32_t number)
+{
+	struct g4_nvme_slot *slot = &queue->slots[number];
+	const uint32_t id = number | (++slot->turn & TURN_MASK) << 8;
+
+	slot->tries++;
+	slot->command.id = (g4_le16)id;
+	g4_store64_rlx(&slot->since_ns, g4_monotonic_ns());
+	g4_store32_rel(&slot->under_way, (id + 1) | WRITING);
+	g4_nvme_pair_submit(&queue->pair, &slot->command);
+	g4_cas32(&slot->under_way, (id + 1) | WRITING, id + 1); /* otherwise it is complete, or another's by now */
+}
+
+/* Whether a slot waits for the completion with this identifier; from now on it does not. */
+G4_FN static bool claim(struct g4_nvme_slot *slot, uint32_t id)
+{
+	uint32_t seen;
+
+	do {
+		seen = g4_load32_acq(&slot->under_way);
+		if ((seen & ~WRITING) != id + 1)
+			return false;
+	} while (!g4_cas32(&slot->under_way, seen, 0));
+	return true;
+}
+
+/* The slot's command has ended; its slot is nobody's now but this caller's. */
+G4_FN static void end(struct g4_nvme_queue *queue, uint32_t number, uint32_t status)
+{
+	struct g4_nvme_slot *slot = &queue->slots[number];
+	struct g4_io *io = slot->io;
+	const int code = code_of(status);
+
+	if (code != 0 && !(status & G4_NVME_DNR) && slot->tries < G4_NVME_TRIES) {
+		g4_add64(&queue->counts.retried, 1);
+		submit(queue, number);
+		return;
+	}
+	g4_add64(code == 0 ? &queue->counts.completed : &queue->counts.failed, 1);
+	if (code != 0) /* the first one stays */
+		g4_cas32((uint32_t *)&io->result, 0, (uint32_t)code);
+	g4_slots_give(&queue->pool, number);
+	release(io);
+}
+
+/* Nothing that was under way comes back. */
+G4_FN static void end_all(struct g4_nvme_queue *queue)
+{
+	for (uint32_t i = 0; i < queue->pool.count; i++) {
+		uint32_t id = g4_load32_acq(&queue->slots[i].under_way);
+		if (id != 0 && !(id & WRITING) && g4_cas32(&queue->slots[i].under_way, id, 0))
+			end(queue, i, G4_NVME_INTERNAL_ERROR | G4_NVME_DNR);
+	}
+}
+
+/* Takes completions, at most as many as there are slots. */
+G4_FN static void take_completions(struct g4_nvme_queue *queue)
+{
+	uint64_t word;
+	uint32_t result;
+
+	for (uint32_t n = 0; n < queue->pool.count && g4_nvme_pair_next(&queue->pair, &word, &result); n++) {
+		const uint32_t id = g4_nvme_completion_id(word), number = id & 0xff;
+
+		if (number < queue->pool.count && claim(&queue->slots[number], id))
+			end(queue, number, g4_nvme_completion_status(word));
+		else
+			g4_add64(&queue->counts.strangers, 1);
+	}
+	g4_nvme_pair_consumed(&queue->pair);
+}
+
+/*
+ * Ends what is complete, for all, unless somebody else does. Slots are given back here and nowhere else, by one at a time, who
+ * does not sit on a slot that is there for its ticket: so nobody gives more than others have taken (slots.h).
+ */
+G4_FN static void look(struct g4_nvme_queue *queue, const struct g4_nvme_turn *turn)
+{
+	if (!g4_slots_try_look(&queue->pool))
+		return;
+	if (!turn || !turn->asked || !g4_slots_has(&queue->pool, turn->ticket)) {
+		if (g4_load32_acq(&queue->dead))
+			end_all(queue);
+		else
+			take_completions(queue);
+	}
+	g4_slots_looked(&queue->pool);
+}
+
+/* ---- starting ---- */
+
+G4_FN static bool is_data(const struct g4_io *io)
+{
+	return io->op == G4_IO_READ || io->op == G4_IO_WRITE;
+}
+
+G4_FN static uint64_t bytes_of(const struct g4_io *io)
+{
+	uint64_t bytes = 0;
+
+	if (!is_data(io))
+		return io->op == G4_IO_DISCARD ? io->discard_bytes : 1;
+	for (uint32_t i = 0; i < io->iov_count; i++)
+		bytes += io->iov[i].bytes;
+	return bytes;
+}
+
+/* PRPs: all pages but the first begin at a page's start, all but the last end at a page's end. */
+struct pages {
+	uint64_t *list; /* all but the first one */
+	uint64_t first;
+	uint64_t bytes;
+	uint32_t count;
+};
+
+/* Adds what it can of a buffer. False: the command ends here. */
+G4_FN static bool add_buffer(struct pages *pages, uint64_t at, uint64_t bytes, uint64_t most)
+{
+	while (bytes > 0) {
+		const uint64_t within = at & (G4_PAGE_BYTES - 1);
+		const uint64_t n = g4_min64(g4_min64(bytes, G4_PAGE_BYTES - within), most - pages->bytes);
+
+		if (n == 0 || (pages->count > 0 && within != 0))
+			return false;
+		if (pages->count == 0)
+			pages->first = at;
+		else
+			pages->list[pages->count - 1] = at;
+		pages->count++;
+		pages->bytes += n;
+		at += n;
+		bytes -= n;
+		if (at & (G4_PAGE_BYTES - 1))
+			return false;
+	}
+	return true;
+}
+
+/* The command for what comes at `skip` bytes of the request's data. Returns how many bytes it moves. */
+G4_FN static uint64_t describe_data(const struct g4_nvme_queue *queue, const struct g4_io *io, uint64_t skip,
+				    uint8_t *list, struct g4_nvme_command *command)
+{
+	const uint64_t lba = (io->offset_bytes + skip) >> queue->block_shift;
+	struct pages pages;
+	uint32_t i = 0;
+
+	memset(&pages, 0, sizeof(pages));
+	pages.list = (uint64_t *)list;
+	while (skip >= io->iov[i].bytes)
+		skip -= io->iov[i++].bytes;
+	for (; i < io->iov_count; i++) {
+		if (!add_buffer(&pages, (uintptr_t)io->iov[i].base + skip, io->iov[i].bytes - skip, queue->piece_bytes))
+			break;
+		skip = 0;
+	}
+	command->opcode = io->op == G4_IO_READ ? G4_NVME_READ : G4_NVME_WRITE;
+	command->prp1 = pages.first;
+	if (pages.count > 1)
+		command->prp2 = pages.count == 2 ? pages.list[0] : (uintptr_t)list;
+	command->dword10 = (uint32_t)lba;
+	command->dword11 = (uint32_t)(lba >> 32);
+	command->dword12 = (uint32_t)(pages.bytes >> queue->block_shift) - 1;
+	if (io->op == G4_IO_WRITE && (io->flags & G4_IO_FUA))
+		command->dword12 |= G4_NVME_RW_FUA;
+	return pages.bytes;
+}
+
+G4_FN static uint64_t describe_discard(const struct g4_nvme_queue *queue, const struct g4_io *io, uint64_t skip,
+				       uint8_t *list, struct g4_nvme_command *command)
+{
+	struct g4_nvme_range *range = (struct g4_nvme_range *)list;
+
+	range->attributes = 0;
+	range->blocks = (uint32_t)g4_min64((io->discard_bytes - skip) >> queue->block_shift, RANGE_MOST_BLOCKS);
+	range->lba = (io->offset_bytes + skip) >> queue->block_shift;
+	command->opcode = G4_NVME_DSM;
+	command->prp1 = (uintptr_t)list;
+	command->dword11 = G4_NVME_DSM_DEALLOCATE;
+	return (uint64_t)range->blocks << queue->block_shift;
+}
+
+/* Starts what comes next. */
+G4_FN static void start_next(struct g4_nvme_queue *queue, struct g4_io *io, uint32_t number)
+{
+	struct g4_nvme_slot *slot = &queue->slots[number];
+	uint8_t *list = queue->lists + number * G4_NVME_LIST_BYTES;
+	const uint64_t started = io->cookie & STARTED_MASK;
+
+	memset(&slot->command, 0, sizeof(slot->command));
+	slot->command.nsid = queue->nsid;
+	slot->io = io;
+	slot->tries = 0;
+	if (is_data(io))
+		io->cookie += describe_data(queue, io, started, list, &slot->command);
+	else if (io->op == G4_IO_DISCARD)
+		io->cookie += describe_discard(queue, io, started, list, &slot->command);
+	else /* G4_NVME_FLUSH is 0 */
+		io->cookie += 1;
+	g4_add32(&io->queue, 1);
+	submit(queue, number);
+}
+
+/* Whether something is left to start. If not, its owner lets go of the request, which may be done then. */
+G4_FN static bool has_more(struct g4_io *io)
+{
+	if (io->cookie & ALL_STARTED)
+		return false;
+	if ((io->cookie & STARTED_MASK) < bytes_of(io) && g4_load32_acq((uint32_t *)&io->result) == 0)
+		return true;
+	io->cookie |= ALL_STARTED;
+	release(io);
+	return false;
+}
+
+/* False: slots have run out. */
+G4_FN static bool start_more(struct g4_nvme_queue *queue, struct g4_io *io)
+{
+	uint32_t number;
+
+	while (has_more(io)) {
+		if (!g4_slots_take(&queue->pool, &number))
+			return false;
+		start_next(queue, io, number);
+	}
+	return true;
+}
+
+G4_FN void g4_nvme_start(struct g4_nvme_queue *queue, struct g4_io *io)
+{
+	io->queue = 1;
+	start_more(queue, io);
+}
+
+G4_FN bool g4_nvme_step(struct g4_nvme_queue *queue, struct g4_io *io, struct g4_nvme_turn *turn)
+{
+	uint32_t number;
+
+	if (g4_load32_acq(&io->done))
+		return true;
+	look(queue, turn);
+	g4_nvme_pair_help(&queue->pair);
+	if (g4_load32_acq(&io->done))
+		return true;
+	if (turn && turn->asked) {
+		if (!g4_slots_got(&queue->pool, turn->ticket, &number))
+			return false;
+		turn->asked = false;
+		start_next(queue, io, number);
+	}
+	/* a ticket only while nothing is under way: the request cannot end meanwhile, and the slot is used */
+	if (!(io->cookie & ALL_STARTED) && !start_more(queue, io) && turn && g4_load32_acq(&io->queue) == 1 &&
+	    has_more(io)) {
+		turn->ticket = g4_slots_ask(&queue->pool);
+		turn->asked = true;
+	}
+	return g4_load32_acq(&io->done) != 0;
+}
+
+G4_FN bool g4_nvme_overdue(struct g4_nvme_queue *queue, uint64_t now_ns, uint64_t ns)
+{
+	for (uint32_t i = 0; i < queue->pool.count; i++) {
+		const struct g4_nvme_slot *slot = &queue->slots[i];
+		if (g4_load32_acq(&slot->under_way) != 0 && g4_load64_rlx(&slot->since_ns) + ns <= now_ns)
+			return true;
+	}
+	return false;
+}

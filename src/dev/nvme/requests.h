@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests of a device as commands of one queue: engine code. A struct g4_io becomes one or more commands, each of which has a
+ * slot from its start to its completion; the slot's number and turn are the command's identifier, so a completion that nobody
+ * waits for, or that comes twice, is known.
+ *
+ * Device addresses are the engine's own: a provider maps memory for the controller where the process has it.
+ *
+ * Whoever looks at completions ends the requests that they complete, for all: the last touch of a struct g4_io is its `done`.
+ * Its fields meanwhile: `queue` counts commands under way, and 1 while its owner may start more; `cookie` is the owner's.
+ */
+#ifndef G4_DEV_NVME_REQUESTS_H
+#define G4_DEV_NVME_REQUESTS_H
+
+#include "dev/dev.h"
+#include "dev/nvme/pair.h"
+#include "dev/slots.h"
+
+#define G4_NVME_LIST_BYTES G4_PAGE_BYTES /* for each slot: the PRPs of a command, or the range of a DSM */
+#define G4_NVME_TRIES 4u		 /* of a command whose status does not forbid it */
+
+struct g4_nvme_slot {
+	struct g4_nvme_command command;
+	struct g4_io *io;
+	uint64_t since_ns; /* submitted; under_way says whether */
+	uint32_t turn;
+	uint32_t tries;
+	uint32_t under_way; /* 1 + the identifier of its command, and whether that is being written still; 0: nothing */
+	uint8_t padding[36];
+};
+
+struct g4_nvme_counts {
+	uint64_t completed, retried, failed;
+	uint64_t strangers; /* completions that nobody waits for */
+};
+
+struct g4_nvme_queue {
+	struct g4_nvme_pair pair;
+	struct g4_slots pool;
+	struct g4_nvme_slot slots[G4_SLOTS_MOST];
+	uint8_t *lists;
+	uint32_t nsid;
+	uint32_t block_shift;
+	uint64_t piece_bytes;	      /* most data of a command: whole pages, at most what a list of PRPs describes */
+	struct g4_nvme_counts counts; /* of who looks; words, for who is curious */
+	uint32_t dead;		      /* the controller does nothing any more, nor touches memory */
+	uint8_t padding[68];
+};
+#define G4_NVME_PIECE_MOST_BYTES (G4_NVME_LIST_BYTES / sizeof(uint64_t) * G4_PAGE_BYTES)
+
+/* A place in the queue for slots. */
+struct g4_nvme_turn {
+	bool asked;
+	uint32_t ticket;
+};
+
+/* Leader, thread-safe. Starts a request, whose cookie is 0 but for its 7 highest bits, as far as there are slots for everybody. */
+G4_FN void g4_nvme_start(struct g4_nvme_queue *queue, struct g4_io *io);
+/*
+ * The request's owner. Looks at completions and starts what is left. With a turn, zeroed at first, it gets its slots in the order of
+ * asking and has to be called until this returns true: the request is done.
+ */
+G4_FN bool g4_nvme_step(struct g4_nvme_queue *queue, struct g4_io *io, struct g4_nvme_turn *turn);
+/* Thread-safe. Whether a command is under way since `ns` or longer. */
+G4_FN bool g4_nvme_overdue(struct g4_nvme_queue *queue, uint64_t now_ns, uint64_t ns);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an NVMe controller and its host share: registers, commands, completions and what identify answers, as far as gpu4fs
+ * uses them. Source: NVM Express Base Specification 1.4 and 2.0, NVM Command Set Specification 1.0; the names are theirs.
+ */
+#ifndef G4_DEV_NVME_SPEC_H
+#define G4_DEV_NVME_SPEC_H
+
+#include "base/base.h"
+
+/* ---- registers: offsets in the controller's first BAR ---- */
+#define G4_NVME_CAP 0x00u  /* 64 bit: what the controller can do */
+#define G4_NVME_VS 0x08u   /* version: major << 16 | minor << 8 */
+#define G4_NVME_CC 0x14u   /* what the host wants */
+#define G4_NVME_CSTS 0x1cu /* how the controller is */
+#define G4_NVME_AQA 0x24u  /* entries of the admin queues, each less 1: completion << 16 | submission */
+#define G4_NVME_ASQ 0x28u  /* 64 bit: where they are */
+#define G4_NVME_ACQ 0x30u
+#define G4_NVME_DOORBELLS 0x1000u /* tail of submission queue 0, head of completion queue 0, tail of 1, ... */
+#define G4_NVME_GONE UINT32_MAX	  /* what registers of a device that has left the bus read */
+
+#define G4_NVME_CAP_MQES(cap) ((uint32_t)(cap)&0xffffu)		 /* most entries of a queue, less 1 */
+#define G4_NVME_CAP_TO(cap) ((uint32_t)((cap) >> 24) & 0xffu)	 /* 500 ms each: until CSTS.RDY follows CC.EN */
+#define G4_NVME_CAP_DSTRD(cap) ((uint32_t)((cap) >> 32) & 0xfu)	 /* doorbells are 4 << this apart */
+#define G4_NVME_CAP_NVM(cap) (((cap) >> 37) & 1u)		 /* has the NVM command set */
+#define G4_NVME_CAP_MPSMIN(cap) ((uint32_t)((cap) >> 48) & 0xfu) /* smallest page: 4 KiB << this */
+
+#define G4_NVME_CC_EN 1u
+#define G4_NVME_CC_SHN_NORMAL (1u << 14)
+#define G4_NVME_CC_SHN_MASK (3u << 14)
+#define G4_NVME_CC_ENTRIES (6u << 16 | 4u << 20) /* 64 B commands, 16 B completions */
+
+#define G4_NVME_CSTS_RDY 1u
+#define G4_NVME_CSTS_CFS 2u
+#define G4_NVME_CSTS_SHST_MASK (3u << 2)
+#define G4_NVME_CSTS_SHST_DONE (2u << 2)
+
+/* ---- commands ---- */
+enum g4_nvme_admin_op {
+	G4_NVME_CREATE_SQ = 0x01,
+	G4_NVME_CREATE_CQ = 0x05,
+	G4_NVME_IDENTIFY = 0x06,
+	G4_NVME_SET_FEATURES = 0x09,
+	G4_NVME_GET_FEATURES = 0x0a
+};
+enum g4_nvme_op { G4_NVME_FLUSH = 0x00, G4_NVME_WRITE = 0x01, G4_NVME_READ = 0x02, G4_NVME_DSM = 0x09 };
+
+struct g4_nvme_command {
+	uint8_t opcode;
+	uint8_t flags; /* bits 7-6: 0, data is described by PRPs */
+	g4_le16 id;
+	g4_le32 nsid;
+	g4_le32 dword2, dword3;
+	g4_le64 metadata;
+	g4_le64 prp1; /* a page of the data, the first may begin inside it */
+	g4_le64 prp2; /* the second and last one, or a list of the others */
+	g4_le32 dword10, dword11, dword12, dword13, dword14, dword15;
+};
+G4_STATIC_ASSERT(sizeof(struct g4_nvme_command) == 64, "CC.IOSQES is 6");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_command, prp1) == 24, "where the specification has it");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_command, dword10) == 40, "where the specification has it");
+
+#define G4_NVME_RW_FUA (1u << 30)	 /* dword 12 of READ and WRITE; bits 15-0: blocks less 1 */
+#define G4_NVME_DSM_DEALLOCATE (1u << 2) /* dword 11 of DSM; dword 10: ranges less 1 */
+#define G4_NVME_QUEUE_CONTIGUOUS 1u	 /* dword 11 of CREATE_SQ, CREATE_CQ */
+#define G4_NVME_FEATURE_CACHE 0x06u	 /* volatile write cache: bit 0 on */
+#define G4_NVME_FEATURE_QUEUES 0x07u	 /* completion << 16 | submission, each less 1 */
+#define G4_NVME_CNS_NAMESPACE 0u
+#define G4_NVME_CNS_CONTROLLER 1u
+#define G4_NVME_MAX_BLOCKS 65536u /* of one READ or WRITE */
+
+struct g4_nvme_range { /* of DSM */
+	g4_le32 attributes;
+	g4_le32 blocks;
+	g4_le64 lba;
+};
+G4_STATIC_ASSERT(sizeof(struct g4_nvme_range) == 16, "256 of them are a page");
+
+/* ---- completions ---- */
+struct g4_nvme_completion {
+	g4_le32 result;
+	g4_le32 reserved;
+	/* SQ head, SQ identifier << 16, command identifier << 32, phase << 48, status << 49 */
+	g4_le64 end;
+};
+G4_STATIC_ASSERT(sizeof(struct g4_nvme_completion) == 16, "CC.IOCQES is 4");
+
+G4_HD G4_INLINE uint32_t g4_nvme_completion_id(uint64_t end)
+{
+	return (uint32_t)(end >> 32) & 0xffffu;
+}
+G4_HD G4_INLINE uint32_t g4_nvme_completion_phase(uint64_t end)
+{
+	return (uint32_t)(end >> 48) & 1u;
+}
+/* Status: code in bits 7-0, its type in 10-8, DNR in 14; 0: success. */
+G4_HD G4_INLINE uint32_t g4_nvme_completion_status(uint64_t end)
+{
+	return (uint32_t)(end >> 49);
+}
+#define G4_NVME_STATUS(type, code) ((uint32_t)(type) << 8 | (code))
+#define G4_NVME_STATUS_MASK 0x7ffu
+#define G4_NVME_DNR (1u << 14) /* do not retry: the same command would fail again */
+#define G4_NVME_OK 0u
+#define G4_NVME_BAD_OPCODE G4_NVME_STATUS(0, 0x01)
+#define G4_NVME_BAD_FIELD G4_NVME_STATUS(0, 0x02)
+#define G4_NVME_TRANSFER_ERROR G4_NVME_STATUS(0, 0x04)
+#define G4_NVME_INTERNAL_ERROR G4_NVME_STATUS(0, 0x06)
+#define G4_NVME_BAD_NAMESPACE G4_NVME_STATUS(0, 0x0b)
+#define G4_NVME_BAD_PRP G4_NVME_STATUS(0, 0x13)
+#define G4_NVME_LBA_RANGE G4_NVME_STATUS(0, 0x80)
+#define G4_NVME_CAPACITY G4_NVME_STATUS(0, 0x81)
+#define G4_NVME_READ_ONLY G4_NVME_STATUS(1, 0x82)
+#define G4_NVME_BAD_QUEUE G4_NVME_STATUS(1, 0x01)
+#define G4_NVME_BAD_QUEUE_SIZE G4_NVME_STATUS(1, 0x02)
+#define G4_NVME_WRITE_FAULT G4_NVME_STATUS(2, 0x80)
+#define G4_NVME_READ_FAULT G4_NVME_STATUS(2, 0x81)
+
+/* ---- what identify answers ---- */
+struct g4_nvme_controller_data {
+	g4_le16 vendor, subsystem_vendor;
+	char serial[20], model[40], firmware[8];
+	uint8_t skipped0[5];
+	uint8_t mdts; /* most data of a command: smallest page << this; 0: no limit */
+	g4_le16 controller;
+	uint8_t skipped1[432];
+	uint8_t sqes, cqes; /* needed entry sizes in bits 3-0, powers of two */
+	g4_le16 maxcmd;
+	g4_le32 namespaces;
+	g4_le16 oncs; /* bit 2: DSM */
+	uint8_t skipped2[3];
+	uint8_t vwc;   /* bit 0: there is a volatile write cache */
+	g4_le16 awun;  /* blocks less 1 that are written whole; */
+	g4_le16 awupf; /* also when the power fails */
+	uint8_t skipped3[3566];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_nvme_controller_data) == 4096, "a page");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, mdts) == 77, "where the specification has it");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, sqes) == 512, "where the specification has it");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, oncs) == 520, "where the specification has it");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_controller_data, vwc) == 525, "where the specification has it");
+
+#define G4_NVME_ONCS_DSM 4u
+
+struct g4_nvme_format {
+	g4_le16 metadata_bytes;
+	uint8_t lba_shift;
+	uint8_t performance; /* bits 1-0: 0 best, 3 degraded */
+};
+G4_STATIC_ASSERT(sizeof(struct g4_nvme_format) == 4, "an LBA format");
+
+struct g4_nvme_namespace_data {
+	g4_le64 blocks, capacity, used;
+	uint8_t features;
+	uint8_t formats; /* less 1 */
+	uint8_t format;	 /* bits 3-0: which of them it has */
+	uint8_t skipped0[101];
+	struct g4_nvme_format format_list[16];
+	uint8_t skipped1[3904];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_nvme_namespace_data) == 4096, "a page");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_namespace_data, format_list) == 128, "where the specification has it");
+
+#endif

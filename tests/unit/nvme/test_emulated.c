@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The NVMe driver on the emulated controller: every shape of data that PRPs describe, short queues with many threads, commands in
+ * any order, and a controller that lies, fails, answers twice, to nobody or not at all, or goes away.
+ */
+#define _GNU_SOURCE 1
+#include <pthread.h>
+
+#include "base/log_host.h"
+#include "dev/nvme/device_host.h"
+#include "unit/dev_util.h"
+
+#define BUFFER_BYTES (6 * G4_MIB)
+#define THREADS 4u
+#define ROUNDS 300u
+#define SHORT_NS UINT64_C(300000000) /* how long a controller may be silent where it is to be */
+
+static struct g4_wg *wg;
+static uint8_t *buffer;
+static struct g4_emu *emu;
+static char message[256];
+
+static int setup(void **state)
+{
+	(void)state;
+	g4_log_set_level(G4_LOG_ERROR);
+	wg = g4_wg_create(1);
+	buffer = pages(BUFFER_BYTES);
+	return wg ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	free(buffer);
+	g4_wg_destroy(wg);
+	return 0;
+}
+
+static int try_open(const char *medium, const struct g4_emu_options *emu_options, const struct g4_nvme_options *options,
+		    struct g4_dev **dev)
+{
+	const struct g4_dev_message sentence = {.text = message, .bytes = sizeof(message)};
+
+	message[0] = '\0';
+	return g4_nvme_emu_device_open("emu:test", open_device(medium), emu_options, options, dev, &emu, sentence);
+}
+
+static struct g4_dev *open_emu(const struct g4_emu_options *emu_options, const struct g4_nvme_options *options)
+{
+	struct g4_dev *dev = NULL;
+
+	if (try_open("mem:16M", emu_options, options, &dev) < 0)
+		fail_msg("%s", message);
+	return dev;
+}
+
+static void set(struct g4_emu_faults faults)
+{
+	g4_emu_set(emu, &faults);
+}
+
+/* ------------------------------------------------------------------ data */
+
+static void write_and_read(struct g4_dev *dev, uint64_t offset, uint64_t at, uint64_t bytes, uint32_t flags)
+{
+	fill(buffer + at, bytes, offset, bytes + flags);
+	assert_int_equal(g4_dev_write(wg, dev, offset, buffer + at, bytes, flags), 0);
+	memset(buffer + at, 0, bytes);
+	assert_int_equal(g4_dev_read(wg, dev, offset, buffer + at, bytes), 0);
+	check(buffer + at, bytes, offset, bytes + flags);
+}
+
+/* One page, two, a list of them, and several commands; from a page's start and inside it. */
+static void all_shapes(struct g4_dev *dev)
+{
+	const uint64_t sector = g4_dev_props(dev)->sector_bytes;
+	const uint64_t sizes[] = {sector, 4096, 4096 + sector, 8192, 12288 + sector, 64 * 1024, G4_MIB, 5 * G4_MIB};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		write_and_read(dev, (i + 1) * sector, 0, sizes[i], 0);
+		write_and_read(dev, (i + 3) * sector, sector, sizes[i], G4_IO_FUA);
+	}
+	assert_int_equal(g4_dev_flush(wg, dev), 0);
+}
+
+static void data_comes_back(void **state)
+{
+	struct g4_dev *dev = open_emu(NULL, NULL);
+
+	(void)state;
+	assert_int_equal(g4_dev_props(dev)->sector_bytes, 512);
+	assert_int_equal(g4_dev_props(dev)->size_bytes, 16 * G4_MIB);
+	assert_true(g4_dev_props(dev)->discard);
+	all_shapes(dev);
+	g4_dev_close(dev);
+}
+
+static void blocks_of_4096_bytes_work_too(void **state)
+{
+	const struct g4_emu_options options = {.block_bytes = 4096};
+	struct g4_dev *dev = open_emu(&options, NULL);
+
+	(void)state;
+	assert_int_equal(g4_dev_props(dev)->sector_bytes, 4096);
+	all_shapes(dev);
+	assert_int_equal(g4_dev_write(wg, dev, 512, buffer, 512, 0), -G4_E_DEV_ALIGN);
+	g4_dev_close(dev);
+}
+
+static void small_transfers_and_one_slot_are_enough(void **state)
+{
+	const struct g4_emu_options options = {.mdts = 1};
+	const struct g4_nvme_options one = {.queues = 1, .slots = 1};
+	struct g4_dev *dev = open_emu(&options, &one);
+
+	(void)state;
+	all_shapes(dev);
+	g4_dev_close(dev);
+}
+
+/* Vectors whose pieces begin and end inside pages are several commands. */
+static void vectors_of_odd_pieces_work(void **state)
+{
+	struct g4_dev *dev = open_emu(NULL, NULL);
+	struct g4_iov iov[40];
+	uint64_t at = 0, bytes = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 40; i++) {
+		iov[i] = (struct g4_iov){.base = buffer + at, .bytes = 512 * (1 + mix(i) % 20)};
+		at += iov[i].bytes + 512 * (i % 5);
+		fill(iov[i].base, iov[i].bytes, bytes, 7);
+		bytes += iov[i].bytes;
+	}
+	struct g4_io io = {.op = G4_IO_WRITE, .offset_bytes = 1536, .iov = iov, .iov_count = 40};
+	g4_dev_submit(wg, dev, &io);
+	assert_int_equal(g4_dev_wait(wg, dev, &io), 0);
+	assert_int_equal(g4_dev_read(wg, dev, 1536, buffer + 3 * G4_MIB, bytes), 0);
+	check(buffer + 3 * G4_MIB, bytes, 0, 7);
+	memset(buffer, 0, at);
+	io.op = G4_IO_READ;
+	g4_dev_submit(wg, dev, &io);
+	assert_int_equal(g4_dev_wait(wg, dev, &io), 0);
+	for (uint32_t i = 0, from = 0; i < 40; from += (uint32_t)iov[i++].bytes)
+		check(iov[i].base, iov[i].bytes, from, 7);
+	g4_dev_close(dev);
+}
+
+static void discarded_blocks_are_given_back(void **state)
+{
+	struct g4_dev *dev = open_emu(NULL, NULL);
+	struct g4_io io = {.op = G4_IO_DISCARD, .offset_bytes = 8192, .discard_bytes = 8192};
+
+	(void)state;
+	fill(buffer, 32768, 0, 1);
+	assert_int_equal(g4_dev_write(wg, dev, 0, buffer, 32768, 0), 0);
+	g4_dev_submit(wg, dev, &io);
+	assert_int_equal(g4_dev_wait(wg, dev, &io), 0);
+	assert_int_equal(g4_dev_read(wg, dev, 0, buffer, 32768), 0);
+	check(buffer, 8192, 0, 1);
+	check(buffer + 16384, 16384, 16384, 1);
+	for (uint32_t i = 8192; i < 16384; i++) /* a medium of memory forgets */
+		assert_int_equal(buffer[i], 0);
+	g4_dev_close(dev);
+}
+
+static void what_is_empty_or_beyond_the_end_needs_no_controller(void **state)
+{
+	struct g4_dev *dev = open_emu(NULL, NULL);
+
+	(void)state;
+	assert_int_equal(g4_dev_read(wg, dev, 0, buffer, 0), 0);
+	assert_int_equal(g4_dev_read(wg, dev, 16 * G4_MIB, buffer, 512), -G4_E_DEV_RANGE);
+	assert_int_equal(g4_nvme_device_counts(dev).completed, 0);
+	g4_dev_close(dev);
+}
+
+/* ------------------------------------------------------------------ many at once */
+
+struct worker {
+	pthread_t thread;
+	struct g4_dev *dev;
+	uint32_t index;
+	bool polls;
+};
+
+/* Requests overlap; each thread has its own part of the device. */
+static void *work(void *argument)
+{
+	struct worker *w = argument;
+	struct g4_wg *own = g4_wg_create(w->index + 2);
+	const uint64_t base = w->index * 2 * G4_MIB;
+	uint8_t *memory = pages(8 * 16384);
+	struct g4_iov iov[8];
+	struct g4_io io[8];
+
+	for (uint32_t round = 0; round < ROUNDS / 8; round++) {
+		for (uint32_t pass = 0; pass < 2; pass++) {
+			for (uint32_t i = 0; i < 8; i++) {
+				iov[i] = (struct g4_iov){.base = memory + i * 16384,
+							 .bytes = 512 * (1 + (round + i) % 32)};
+				io[i] = (struct g4_io){.op = pass ? G4_IO_READ : G4_IO_WRITE,
+						       .offset_bytes = base + i * 65536,
+						       .iov = &iov[i],
+						       .iov_count = 1};
+				if (pass)
+					memset(iov[i].base, 0, iov[i].bytes);
+				else
+					fill(iov[i].base, iov[i].bytes, io[i].offset_bytes, round);
+			}
+			submit_all(own, w->dev, io, 8);
+			for (uint32_t i = 0; i < 8; i++) {
+				while (w->polls && !g4_dev_poll(own, w->dev, &io[i]))
+					g4_pause();
+				assert_int_equal(g4_dev_wait(own, w->dev, &io[i]), 0);
+				if (pass)
+					check(iov[i].base, iov[i].bytes, io[i].offset_bytes, round);
+			}
+		}
+	}
+	free(memory);
+	g4_wg_destroy(own);
+	return NULL;
+}
+
+static void run_workers(struct g4_dev *dev)
+{
+	struct worker workers[THREADS];
+
+	for (uint32_t i = 0; i < THREADS; i++) {
+		workers[i] = (struct worker){.dev = dev, .index = i, .polls = i == 0};
+		assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+	}
+	for (uint32_t i = 0; i < THREADS; i++)
+		pthread_join(workers[i].thread, NULL);
+}
+
+static void many_threads_share_queues_of_any_length(void **state)
+{
+	const struct g4_nvme_options queues[] = {
+		{.queues = 1, .slots = 1}, {.queues = 1, .slots = 4}, {.queues = 1}, {.queues = 3, .slots = 2}, {0}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(queues) / sizeof(queues[0]); i++) {
+		struct g4_dev *dev = open_emu(NULL, &queues[i]);
+		run_workers(dev);
+		assert_int_equal(g4_nvme_device_counts(dev).strangers, 0);
+		g4_dev_close(dev);
+	}
+}
+
+static void commands_may_be_late_and_in_any_order(void **state)
+{
+	const struct g4_nvme_options queues = {.queues = 2, .slots = 8};
+	struct g4_dev *dev = open_emu(NULL, &queues);
+
+	(void)state;
+	set((struct g4_emu_faults){.shuffle = 42, .latency_ns = 20000});
+	run_workers(dev);
+	g4_dev_close(dev);
+}
+
+/* ------------------------------------------------------------------ errors */
+
+static void a_status_without_dnr_is_tried_again(void **state)
+{
+	struct g4_dev *dev = open_emu(NULL, NULL);
+
+	(void)state;
+	set((struct g4_emu_faults){.fail_at = 1, .fail_count = 3, .status = G4_NVME_INTERNAL_ERROR});
+	assert_int_equal(g4_dev_read(wg, dev, 0, buffer, 4096), 0);
+	assert_int_equal(g4_nvme_device_counts(dev).retried, 3);
+	set((struct g4_emu_faults){.fail_at = 1, .fail_count = G4_NVME_TRIES, .status = G4_NVME_INTERNAL_ERROR});
+	assert_int_equal(g4_dev_read(wg, dev, 0, buffer, 4096), -G4_E_IO);
+	assert_int_equal(g4_dev_read(wg, dev, 0, buffer, 4096), 0);
+	g4_dev_close(dev);
+}
+
+static void a_status_with_dnr_is_an_error_at_once(void **state)
+{
+	const struct {
+		uint32_t status;
+		int code;
+	} cases[] = {{G4_NVME_READ_FAULT, -G4_E_IO},
+		     {G4_NVME_CAPACITY, -G4_E_NOSPC},
+		     {G4_NVME_READ_ONLY, -G4_E_DEV_READONLY},
+		     {G4_NVME_LBA_RANGE, -G4_E_DEV_RANGE},
+		     {G4_NVME_STATUS(7, 0xff), -G4_E_IO}};
+	struct g4_dev *dev = open_emu(NULL, NULL);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		set((struct g4_emu_faults){.fail_at = 1, .status = cases[i].status | G4_NVME_DNR});
+		assert_int_equal(g4_dev_write(wg, dev, 0, buffer, 4096, 0), cases[i].code);
+	}
+	assert_int_equal(g4_nvme_device_counts(dev).retried, 0);
+	assert_int_equal(g4_dev_write(wg, dev, 0, buffer, 4096, 0), 0);
+	g4_dev_close(dev);
+}
+
+static void one_command_of_several_that_fails_fails_the_request(void **state)
+{
+	const struct g4_emu_options options = {.mdts = 1};
+	struct g4_dev *dev = open_emu(&options, NULL);
+
+	(void)state;
+	set((struct g4_emu_faults){.fail_at = 5, .status = G4_NVME_WRITE_FAULT | G4_NVME_DNR});
+	assert_int_equal(g4_dev_write(wg, dev, 0, buffer, 128 * 1024, 0), -G4_E_IO);
+	assert_int_equal(g4_dev_write(wg, dev, 0, buffer, 128 * 1024, 0), 0);
+	g4_dev_close(dev);
+}
+
+static void errors_of_the_medium_arrive(void **state)
+{
+	const struct g4_dev_message sentence = {.text = message, .bytes = sizeof(message)};
+	const struct g4_fault faults = {.fail_read_at = 1, .fail_write_at = 1, .fail_flush_at = 1};
+	struct g4_dev *fault, *dev;
+
+	(void)state;
+	assert_int_equal(g4_dev_fault_open(open_device("mem:4M"), &fault), 0);
+	assert_int_equal(g4_nvme_emu_device_open("emu:test", fault, NULL, NULL, &dev, NULL, sentence), 0);
+	assert_true(g4_dev_props(dev)->volatile_cache);
+	g4_dev_fault_set(fault, &faults);
+	assert_int_equal(g4_dev_write(wg, dev, 0, buffer, 4096, 0), -G4_E_IO);
+	assert_int_equal(g4_dev_read(wg, dev, 0, buffer, 4096), -G4_E_IO);
+	assert_int_equal(g4_dev_flush(wg, dev), -G4_E_IO);
+	assert_int_equal(g4_dev_flush(wg, dev), 0);
+	g4_dev_close(dev);
+}
+
+/* What was flushed or written with FUA is there after power was lost, the rest is not. */
+static void lost_power_takes_what_was_not_flushed(void **state)
+{
+	const struct g4_dev_message sentence = {.text = message, .bytes = sizeof(message)};
+	const struct g4_fault settings = {0};
+	struct g4_dev *fault, *dev;
+
+	(void)state;
+	assert_int_equal(g4_dev_fault_open(open_device("mem:4M"), &fault), 0);
+	g4_dev_fault_set(fault, &settings);
+	assert_int_equal(g4_nvme_emu_device_open("emu:test", fault, NULL, NULL, &dev, NULL, sentence), 0);
+	fill(buffer, 12288, 0, 3);
+	assert_int_equal(g4_dev_write(wg, dev, 0, buffer, 4096, 0), 0);
+	assert_int_equal(g4_dev_flush(wg, dev), 0);
+	assert_int_equal(g4_dev_write(wg, dev, 4096, buffer + 4096, 4096, G4_IO_FUA), 0);
+	assert_int_equal(g4_dev_write(wg, dev, 8192, buffer + 8192, 4096, 0), 0);
+	assert_int_equal(g4_dev_fault_cut(fault), 0);
+	assert_int_equal(g4_dev_read(wg, dev, 0, buffer, 4096), -G4_E_IO);
+	g4_dev_fault_power_on(fault);
+	assert_int_equal(g4_dev_read(wg, dev, 0, buffer, 12288), 0);
+	check(buffer, 8192, 0, 3);
+	for (uint32_t i = 8192; i < 12288; i++)
+		assert_int_equal(buffer[i], 0);
+	g4_dev_close(dev);
+}
+
+static void a_completion_that_nobody_waits_for_is_counted_and_forgotten(void **state)
+{
+	struct g4_dev *dev = open_emu(NULL, NULL);
+
+	(void)state;
+	set((struct g4_emu_faults){.phantom_at = 1});
+	for (uint32_t i = 0; i < 1000; i++)
+		write_and_read(dev, i * 512, 0, 512, 0);
+	assert_int_equal(g4_nvme_device_counts(dev).strangers, 1);
+	g4_dev_close(dev);
+}
+
+/* ------------------------------------------------------------------ controllers that are of no more use */
+
+static void expect_death(struct g4_emu_faults faults)
+{
+	const struct g4_nvme_options options = {.timeout_ns = SHORT_NS};
+	struct g4_dev *dev = open_emu(NULL, &options);
+	struct g4_iov iov[3];
+	struct g4_io io[3];
+
+	set(faults);
+	for (uint32_t i = 0; i < 3; i++) {
+		iov[i] = (struct g4_iov){.base = buffer + i * G4_MIB, .bytes = 4096};
+		io[i] = (struct g4_io){.op = G4_IO_READ, .offset_bytes = i * 4096, .iov = &iov[i], .iov_count = 1};
+	}
+	submit_all(wg, dev, io, 3);
+	while (!g4_dev_poll(wg, dev, &io[2]))
+		g4_pause();
+	for (uint32_t i = 0; i < 3; i++)
+		(void)g4_dev_wait(wg, dev, &io[i]); /* all come to an end */
+	/* the one that the controller owes may not be among them; it is the only one after that */
+	int code = 0;
+	for (uint32_t i = 0; i < 100 && code == 0; i++)
+		code = g4_dev_write(wg, dev, 0, buffer, 8 * 4096, 0);
+	assert_int_equal(io[0].result < 0 || io[1].result < 0 || io[2].result < 0 || code < 0, 1);
+	assert_int_equal(g4_dev_write(wg, dev, 0, buffer, 4096, 0), -G4_E_IO);
+	assert_int_equal(g4_dev_flush(wg, dev), -G4_E_IO);
+	g4_dev_close(dev);
+}
+
+static void no_answer_ends_in_an_error(void **state)
+{
+	(void)state;
+	expect_death((struct g4_emu_faults){.mute_at = 1});
+	expect_death((struct g4_emu_faults){.mute_at = 3});
+}
+
+static void an_answer_with_a_wrong_identifier_is_none(void **state)
+{
+	(void)state;
+	expect_death((struct g4_emu_faults){.wrong_id_at = 2});
+}
+
+static void a_controller_that_has_failed_ends_all_requests(void **state)
+{
+	(void)state;
+	expect_death((struct g4_emu_faults){.fatal_at = 1});
+	expect_death((struct g4_emu_faults){.fatal_at = 2});
+}
+
+static void a_controller_that_has_left_ends_all_requests(void **state)
+{
+	(void)state;
+	expect_death((struct g4_emu_faults){.vanish_at = 1});
+	expect_death((struct g4_emu_faults){.vanish_at = 2});
+}
+
+/* Nobody hangs, and nobody gets a slot that still belongs to a command. */
+static void *work_until_it_fails(void *argument)
+{
+	struct worker *w = argument;
+	struct g4_wg *own = g4_wg_create(w->index + 2);
+	uint8_t *memory = pages(65536);
+	int code = 0;
+
+	while (code == 0)
+		code = g4_dev_write(own, w->dev, w->index * G4_MIB, memory, 65536, 0);
+	assert_int_equal(code, -G4_E_IO);
+	free(memory);
+	g4_wg_destroy(own);
+	return NULL;
+}
+
+static void all_threads_come_back_when_the_controller_dies(void **state)
+{
+	const struct g4_emu_options small = {.mdts = 1};
+	const struct g4_nvme_options options = {.queues = 2, .slots = 4, .timeout_ns = SHORT_NS};
+	const struct g4_emu_faults faults[] = {{.mute_at = 700}, {.fatal_at = 700}, {.vanish_at = 700}};
+	struct worker workers[THREADS];
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(faults) / sizeof(faults[0]); k++) {
+		struct g4_dev *dev = open_emu(&small, &options);
+		set(faults[k]);
+		for (uint32_t i = 0; i < THREADS; i++) {
+			workers[i] = (struct worker){.dev = dev, .index = i};
+			assert_int_equal(pthread_create(&workers[i].thread, NULL, work_until_it_fails, &workers[i]), 0);
+		}
+		for (uint32_t i = 0; i < THREADS; i++)
+			pthread_join(workers[i].thread, NULL);
+		g4_dev_close(dev);
+	}
+}
+
+/* ------------------------------------------------------------------ controllers that cannot be opened */
+
+static void a_controller_that_lies_is_refused(void **state)
+{
+	const struct {
+		uint32_t lies;
+		int code;
+		const char *sentence;
+	} cases[] = {
+		{G4_EMU_NO_NAMESPACE, -G4_E_DEV_OPEN, "not active"},
+		{G4_EMU_TOO_MANY_BLOCKS, -G4_E_DEV_OPEN, "9223372036854775808 blocks"},
+		{G4_EMU_ODD_BLOCKS, -G4_E_DEV_OPEN, "blocks of 2^7 bytes"},
+		{G4_EMU_METADATA, -G4_E_DEV_OPEN, "8 bytes of metadata"},
+		{G4_EMU_NO_SUCH_FORMAT, -G4_E_DEV_OPEN, "format 9 of 2"},
+		{G4_EMU_LARGE_COMMANDS, -G4_E_DEV_OPEN, "another size"},
+		{G4_EMU_SHORT_QUEUES, -G4_E_DEV_OPEN, "only 2 entries"},
+		{G4_EMU_NEVER_READY, -G4_E_IO, "does not become ready"},
+		{G4_EMU_FAILS_AT_ONCE, -G4_E_IO, "status 00000002"},
+		{G4_EMU_NOT_THERE, -G4_E_DEV_OPEN, "all ones"},
+		{G4_EMU_MUTE, -G4_E_IO, "does not answer (identify controller)"},
+		{G4_EMU_REFUSES_QUEUES, -G4_E_IO, "create a completion queue (status 101)"},
+	};
+	const struct g4_nvme_options options = {.timeout_ns = SHORT_NS};
+	struct g4_dev *dev;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct g4_emu_options lies = {.lies = cases[i].lies};
+		assert_int_equal(try_open("mem:4M", &lies, &options, &dev), cases[i].code);
+		if (!strstr(message, cases[i].sentence))
+			fail_msg("\"%s\" does not say \"%s\"", message, cases[i].sentence);
+		assert_ptr_equal(strstr(message, "emu:test: "), message);
+	}
+}
+
+static void a_namespace_that_is_not_there_is_refused(void **state)
+{
+	const struct g4_nvme_options options = {.nsid = 2};
+	struct g4_dev *dev;
+
+	(void)state;
+	assert_int_equal(try_open("mem:4M", NULL, &options, &dev), -G4_E_DEV_OPEN);
+	assert_non_null(strstr(message, "no namespace 2, the highest is 1"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(data_comes_back),
+		cmocka_unit_test(blocks_of_4096_bytes_work_too),
+		cmocka_unit_test(small_transfers_and_one_slot_are_enough),
+		cmocka_unit_test(vectors_of_odd_pieces_work),
+		cmocka_unit_test(discarded_blocks_are_given_back),
+		cmocka_unit_test(what_is_empty_or_beyond_the_end_needs_no_controller),
+		cmocka_unit_test(many_threads_share_queues_of_any_length),
+		cmocka_unit_test(commands_may_be_late_and_in_any_order),
+		cmocka_unit_test(a_status_without_dnr_is_tried_again),
+		cmocka_unit_test(a_status_with_dnr_is_an_error_at_once),
+		cmocka_unit_test(one_command_of_several_that_fails_fails_the_request),
+		cmocka_unit_test(errors_of_the_medium_arrive),
+		cmocka_unit_test(lost_power_takes_what_was_not_flushed),
+		cmocka_unit_test(a_completion_that_nobody_waits_for_is_counted_and_forgotten),
+		cmocka_unit_test(no_answer_ends_in_an_error),
+		cmocka_unit_test(an_answer_with_a_wrong_identifier_is_none),
+		cmocka_unit_test(a_controller_that_has_failed_ends_all_requests),
+		cmocka_unit_test(a_controller_that_has_left_ends_all_requests),
+		cmocka_unit_test(all_threads_come_back_when_the_controller_dies),
+		cmocka_unit_test(a_controller_that_lies_is_refused),
+		cmocka_unit_test(a_namespace_that_is_not_there_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
