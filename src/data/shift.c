@@ -359,15 +359,16 @@ G4_FN int g4_file_close_gap(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 G4_FN static int count_nodes(struct g4_wg *wg, struct g4_fs *fs, const struct shift *s, bool up, uint64_t *nodes)
 {
 	const struct g4_inode_core *inode = s->inode;
-	const uint64_t end = g4_map_capacity_pages(inode->disk.map_height),
-		       each = s->entries ? 1 + G4_SUMS_QUARTERS : 1;
+	const uint64_t end = g4_map_capacity_pages(inode->disk.map_height);
 	const uint32_t whole = whole_level(s);
 	uint64_t counted[G4_MAP_MAX_HEIGHT + 1] = {0}; /* by level: the first node that is not counted yet */
+	uint64_t rows[G4_MAP_MAX_HEIGHT + 1] = {0};    /* the same of pages of sums */
 	uint64_t page = up ? s->from : s->from + s->pages;
 	struct g4_run run = {G4_HOLE, 0, G4_NO_ADDRESS, 0};
 	int rc = 0;
 
-	*nodes = (2 * each + 1) * (G4_MAP_MAX_HEIGHT + 1); /* the ends, what is divided there, and a higher map */
+	/* at both ends a node and what is divided there, with a page of sums each, and a higher map */
+	*nodes = (s->entries ? 7 : 3) * (G4_MAP_MAX_HEIGHT + 1);
 	for (; page < end && rc == 0; page += run.pages) {
 		rc = g4_map_lookup(wg, fs, inode, page, end - page, &run);
 		if (rc < 0 || run.kind == G4_HOLE)
@@ -376,8 +377,15 @@ G4_FN static int count_nodes(struct g4_wg *wg, struct g4_fs *fs, const struct sh
 		for (uint32_t level = whole + 1; level <= G4_MAP_MAX_HEIGHT; level++) {
 			const uint64_t first = g4_max64(to >> (9 * level), counted[level]);
 			const uint64_t behind = ((to + run.pages - 1) >> (9 * level)) + 1;
-			*nodes += behind > first ? (behind - first) * each : 0;
+			*nodes += behind > first ? behind - first : 0;
 			counted[level] = g4_max64(counted[level], behind);
+			if (s->entries == NULL || level > run.level + 1)
+				continue;		    /* entries stand beside pointers to contents alone */
+			const uint32_t row = 9 * level - 2; /* log2 of the pages that have their entries in one page */
+			const uint64_t first_row = g4_max64(to >> row, rows[level]);
+			const uint64_t behind_rows = ((to + run.pages - 1) >> row) + 1;
+			*nodes += behind_rows > first_row ? behind_rows - first_row : 0;
+			rows[level] = g4_max64(rows[level], behind_rows);
 		}
 		for (uint32_t level = run.level; level > whole; level--)
 			*nodes += run.pages / g4_map_span(level) + 1;

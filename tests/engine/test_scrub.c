@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "fs/fs.h"
+#include "inode/icache.h"
 #include "simt/simt_host.h"
 
 #define DEVICE_BYTES (64 * G4_MIB)
@@ -425,6 +426,35 @@ static void it_obeys(void **state)
 	assert_int_equal(g4_jobs_serve(rig.wg, rig.fs, true), 0);
 }
 
+/* What it is in the middle of, running or paused, is freed when it is removed, and it goes on behind that. */
+static void what_is_removed_is_freed_at_once(void **state)
+{
+	static const char *const names[] = {"first", "second"};
+	uint64_t ino;
+
+	(void)state;
+	for (uint32_t paused = 0; paused < 2; paused++) {
+		make(G4_NODE_ROOT, names[paused], PATTERN_BYTES, &ino);
+		assert_int_equal(op_sync(&rig), 0);
+		const uint64_t before = rig.fs->alloc.free_pages;
+		assert_int_equal(order(G4_CMD_JOB_START, 0, 0, 0), 0);
+		do {
+			assert_int_equal(list()->state, G4_JOB_RUNNING);
+			steps(1);
+		} while (rig.fs->jobs.scrub.file == G4_NO_INODE ||
+			 g4_icache_at(rig.fs, rig.fs->jobs.scrub.file)->ino != ino || rig.fs->jobs.scrub.page == 0);
+		if (paused)
+			assert_int_equal(order(G4_CMD_JOB_SET, list()->number, G4_JOB_PAUSE, 0), 0);
+		assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, names[paused]), 0);
+		assert_int_equal(op_sync(&rig), 0);
+		assert_true(rig.fs->alloc.free_pages >= before + PATTERN_BYTES / G4_PAGE_BYTES);
+		if (paused)
+			assert_int_equal(order(G4_CMD_JOB_SET, list()->number, G4_JOB_RESUME, 0), 0);
+		assert_int_equal(steps(UINT32_MAX)->state, G4_JOB_DONE);
+		assert_int_equal(list()->errors, 0);
+	}
+}
+
 /* A file goes from where it will come to where it was, and a directory with files does. */
 static void what_is_moved_is_not_missed(void **state)
 {
@@ -719,6 +749,7 @@ int main(void)
 		TEST(it_goes_on_behind_a_crash),
 		TEST(what_was_not_logged_is_done_again),
 		TEST(it_obeys),
+		TEST(what_is_removed_is_freed_at_once),
 		TEST(what_is_moved_is_not_missed),
 		TEST(fsck_drops_them),
 		TEST(records_that_are_not_valid_are_left_out),

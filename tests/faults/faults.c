@@ -22,7 +22,7 @@
 #define JOURNAL_BYTES (2 * G4_MIB)
 #define LARGE_BYTES (4 * G4_MIB) /* of the file with large pointers, where the device has one */
 #define FILLER "filler"
-#define ENOUGH_PAGES 200u /* no operation needs more */
+#define ENOUGH_PAGES 400u /* no operation needs more, with sums, either */
 
 /* Beside the explorer's: what needs a page of metadata that the explorer's files have already. */
 static const struct operation more_operations[] = {
@@ -600,8 +600,10 @@ static bool fails_once(struct world *w, const struct part *part, const struct tr
 	w->rig.dev = w->rig.fault = NULL;
 	world_mount(w);
 	see(w, &later);
+	/* a collapse of several transactions is brought to its end by the mount */
+	const bool finished = stop && part->verb == COLLAPSE;
 	if (code < 0 || !stop)
-		expect_same(stop ? before : &live, &later, may_be_short(part) ? part->path : NULL, when);
+		expect_same(stop ? before : &live, &later, may_be_short(part) || finished ? part->path : NULL, when);
 	world_unmount(w);
 	rig_expect_clean(&w->rig, RIG_ANY_FREE, when);
 	tree_free(&live);
