@@ -8,11 +8,13 @@
 #include "store/restore.h"
 
 const char cli_help_restore[] =
-	"[OPTION]... --target DIR SNAPSHOT[:PATH]\n\n"
+	"[OPTION]... --target DIR SNAPSHOT[:PATH]\n"
+	"       shredder restore [OPTION]... --onto DEVICE SNAPSHOT:FILE\n\n"
 	"Writes a snapshot (the beginning of its name, or latest) into a directory, or what is below PATH in it. Of files that\n"
 	"are there already only what differs is written, so that an interrupted restore goes on where it was.\n"
 	"Exit status 1: something could not be restored as it was.\n\n" CLI_REPO_HELP CLI_FILTER_HELP
 	"  -T, --target DIR       where to\n"
+	"      --onto DEVICE      the contents of FILE onto a block device, which must be unused and large enough\n"
 	"  -e, --exclude PATTERN  leave out what matches, as in .gitignore\n"
 	"  -i, --include PATTERN  only what matches\n"
 	"      --no-owner         all files belong to who restores them; always so without root\n"
@@ -20,7 +22,7 @@ const char cli_help_restore[] =
 	"  -n, --dry-run          write nothing\n"
 	"      --help             show this\n";
 
-enum { OPT_NO_OWNER = CLI_OPT_REPO_FREE };
+enum { OPT_NO_OWNER = CLI_OPT_REPO_FREE, OPT_ONTO };
 
 struct restore {
 	struct cli_repo repo;
@@ -100,6 +102,9 @@ static int take(struct restore *r, int option, char **argv)
 	case 'T':
 		r->options.target = optarg;
 		return G4_EXIT_OK;
+	case OPT_ONTO:
+		r->options.device = optarg;
+		return G4_EXIT_OK;
 	case 'e':
 		store_exclude_add(&r->excludes, optarg);
 		return G4_EXIT_OK;
@@ -123,11 +128,23 @@ static int take(struct restore *r, int option, char **argv)
 	}
 }
 
+static int check_place(const struct restore *r)
+{
+	const struct store_restore_options *o = &r->options;
+
+	if (o->target == NULL && o->device == NULL)
+		return g4_cli_usage("restore", "where to? Say --target DIR, or --onto DEVICE");
+	if (o->device != NULL && (o->target != NULL || r->excludes.count > 0 || o->includes_count > 0))
+		return g4_cli_usage("restore", "--onto takes one file, with no --target, --exclude or --include");
+	return G4_EXIT_OK;
+}
+
 int cli_restore(int argc, char **argv)
 {
 	static const struct option long_options[] = {CLI_REPO_LONG,
 						     CLI_FILTER_LONG,
 						     {"target", required_argument, NULL, 'T'},
+						     {"onto", required_argument, NULL, OPT_ONTO},
 						     {"exclude", required_argument, NULL, 'e'},
 						     {"include", required_argument, NULL, 'i'},
 						     {"no-owner", no_argument, NULL, OPT_NO_OWNER},
@@ -145,8 +162,8 @@ int cli_restore(int argc, char **argv)
 			status = take(&r, option, argv);
 	if (status == G4_EXIT_OK && optind + 1 != argc)
 		status = g4_cli_usage("restore", "it takes one snapshot, or latest");
-	if (status == G4_EXIT_OK && r.options.target == NULL)
-		status = g4_cli_usage("restore", "where to? Say --target DIR");
+	if (status == G4_EXIT_OK)
+		status = check_place(&r);
 	r.options.excludes = &r.excludes;
 	r.options.includes = r.includes;
 	r.options.note = tell;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "store/backup_parts.h"
+#include "store/device.h"
 
 /* Files that changed so recently may change again without another time: file systems count in 10 ms, some in 2 s. */
 #define SETTLED_NS (INT64_C(2) * 1000000000)
@@ -109,11 +110,6 @@ static int read_content(struct backup_worker *w, int fd, const struct stat *st, 
 	return rc;
 }
 
-static bool all_zero(const uint8_t *data, size_t bytes)
-{
-	return data[0] == 0 && memcmp(data, data + 1, bytes - 1) == 0;
-}
-
 /* Into the cutter, whatever room it has. */
 static int cut_block(struct backup_worker *w, const uint8_t *data, size_t bytes)
 {
@@ -177,7 +173,7 @@ static int read_device(struct backup_worker *w, int fd, uint64_t *size)
 		atomic_fetch_add(&w->op->read_bytes, bytes);
 		atomic_fetch_add(&w->op->done_bytes, bytes);
 		backup_progress(w->op);
-		if (all_zero(block, bytes)) {
+		if (store_device_zeros(block, bytes)) {
 			rc = hole == 0 ? store_cutter_took(&w->cutter, 0, true) : 0;
 			hole += bytes;
 			continue;

@@ -6,6 +6,9 @@
  *
  * Every name is opened relative to the descriptor of its directory, with O_NOFOLLOW: a link that somebody puts into the target,
  * or that the snapshot itself has, is never followed, and names have no slashes (tree.c).
+ *
+ * A device that is written has a folder without a descriptor: it lies in nothing that is restored, keeps its owner, mode and times, and
+ * is not removed when its contents are not complete.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +22,7 @@
 #include <unistd.h>
 
 #include "store/crew.h"
+#include "store/device.h"
 #include "store/restore.h"
 
 #define JOBS_MAX 256
@@ -30,7 +34,7 @@
 struct folder {
 	struct folder *parent;
 	atomic_uint users;
-	int fd;
+	int fd;	    /* -1: of a device; and of everything in a dry run */
 	bool fresh; /* this restore has made it: nothing is in the way */
 	char *name;
 	struct store_buf entry; /* its node; empty for the target itself */
@@ -231,12 +235,20 @@ static void leave(struct operation *op, struct folder *folder)
 
 /* ---------------------------------------------------------------------------------------------------------- files */
 
+static bool on_device(const struct file *file)
+{
+	return file->folder->fd < 0;
+}
+
 static void end_file(struct operation *op, struct file *file)
 {
 	if (atomic_fetch_sub(&file->jobs, 1) != 1)
 		return;
 	if (!atomic_load(&file->failed)) {
-		set_open(op, file->folder, file->name, file->fd, &file->node);
+		if (!on_device(file))
+			set_open(op, file->folder, file->name, file->fd, &file->node);
+		else if (fsync(file->fd) != 0)
+			note_errno(op, file->folder, file->name, "writing");
 		if (close(file->fd) != 0)
 			note_errno(op, file->folder, file->name, "closing");
 		atomic_fetch_add(&op->files, 1);
@@ -295,20 +307,27 @@ static bool part_there(struct worker *w, const struct file *file, const struct s
 	return store_id_equal(&id, &part->id);
 }
 
-/* A hole: a new file has one there; in an old one it is made, or where that cannot be, written as zeros. */
+/* A hole: a new file has one there; in an old one it is made, or where that cannot be, what is no zero becomes one. */
 static int restore_hole(struct worker *w, const struct file *file, uint64_t bytes, uint64_t offset)
 {
 	if (!file->compare ||
 	    fallocate(file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes) == 0)
 		return 0;
-	if (errno != EOPNOTSUPP)
+	if (errno != EOPNOTSUPP && !(errno == EINVAL && on_device(file))) /* EINVAL: a part of a device's block */
 		return -1;
-	w->old.size = 0;
-	uint8_t *zeros = store_buf_reserve(&w->old, G4_MIB);
-	memset(zeros, 0, G4_MIB);
-	for (uint64_t done = 0; done < bytes; done += G4_MIB)
-		if (write_at(file->fd, zeros, g4_min64(G4_MIB, bytes - done), offset + done) != 0)
+	for (uint64_t done = 0; done < bytes; done += G4_MIB) {
+		const uint64_t now = g4_min64(G4_MIB, bytes - done);
+
+		w->old.size = 0;
+		if (!read_old(file->fd, &w->old, now, offset + done))
 			return -1;
+		if (store_device_zeros(w->old.data, now))
+			continue;
+		memset(w->old.data, 0, now);
+		if (write_at(file->fd, w->old.data, now, offset + done) != 0)
+			return -1;
+		atomic_fetch_add(&w->op->written, now);
+	}
 	return 0;
 }
 
@@ -349,7 +368,8 @@ static void do_job(void *member, void *user)
 	for (uint64_t i = 0; i < job->count && !atomic_load(&file->failed); i++) {
 		store_part_next(&job->parts, &part);
 		if (!restore_part(w, file, &part, job->offset)) {
-			if (!atomic_exchange(&file->failed, true)) /* nothing half right is left under the name */
+			/* nothing half right is left under the name */
+			if (!atomic_exchange(&file->failed, true) && !on_device(file))
 				unlinkat(file->folder->fd, file->name, 0);
 			break;
 		}
@@ -754,6 +774,26 @@ static void free_linked(struct operation *op)
 	free(op->linked);
 }
 
+/* The contents of one file onto the device; its folder is left. */
+static int begin_device(struct operation *op, struct folder *folder, const struct store_node *node)
+{
+	const char *path = op->options->device, *name = strrchr(path, '/');
+
+	if (node->type != STORE_NODE_FILE)
+		return store_fail(STORE_E_INVAL, "a device takes the contents of one file: say SNAPSHOT:PATH of one");
+	const int fd = store_device_open(path, node->size, op->options->dry_run);
+	if (fd < 0)
+		return fd;
+	if (op->options->dry_run) {
+		count_only(op, node);
+		close(fd);
+	} else {
+		add_file(op, folder, node, name != NULL ? name + 1 : path, fd, true);
+	}
+	leave(op, folder);
+	return 0;
+}
+
 /* What is restored, as a frame: a directory's content, or one file as a directory of one. */
 static int begin(struct walk *walk, const struct store_snapshot *snapshot, struct folder *target)
 {
@@ -762,9 +802,11 @@ static int begin(struct walk *walk, const struct store_snapshot *snapshot, struc
 	const char *subpath = op->options->subpath != NULL ? op->options->subpath : "/";
 	struct store_buf hold = {0};
 	struct store_node node;
-	const int rc = store_path_find(op->s, walk->codec, &root, subpath, &node, &hold);
+	int rc = store_path_find(op->s, walk->codec, &root, subpath, &node, &hold);
 
-	if (rc == 0 && node.type == STORE_NODE_DIR) {
+	if (rc == 0 && op->options->device != NULL) {
+		rc = begin_device(op, target, &node);
+	} else if (rc == 0 && node.type == STORE_NODE_DIR) {
 		/* the target becomes that directory */
 		if (node.raw != NULL && op->options->includes_count == 0 && !op->options->dry_run)
 			store_buf_add(&target->entry, node.raw, node.raw_bytes);
@@ -781,11 +823,12 @@ static int begin(struct walk *walk, const struct store_snapshot *snapshot, struc
 
 static struct folder *open_target(struct operation *op)
 {
-	const char *target = op->options->target;
+	const char *device = op->options->device, *target = device != NULL ? device : op->options->target;
+	const char *slash = device != NULL ? strrchr(device, '/') : NULL;
 	struct folder *folder = (struct folder *)store_alloc(sizeof(*folder));
 
 	folder->fd = -1;
-	if (!op->options->dry_run) {
+	if (!op->options->dry_run && device == NULL) {
 		if (mkdir(target, 0700) != 0 && errno != EEXIST)
 			store_fail(STORE_E_IO, "cannot make %s: %s", target, strerror(errno));
 		else if ((folder->fd = open(target, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
@@ -795,7 +838,9 @@ static struct folder *open_target(struct operation *op)
 			return NULL;
 		}
 	}
-	folder->name = store_strdup(target);
+	folder->name = store_strdup(device != NULL && slash == NULL ? "." : target);
+	if (slash != NULL)
+		folder->name[slash - device] = 0;
 	atomic_store(&folder->users, 1);
 	return folder;
 }

@@ -15,6 +15,7 @@ struct store_restore_stats {
 
 struct store_restore_options {
 	const char *target;  /* made when it is not there */
+	const char *device;  /* not NULL: no target, but the one file that subpath names onto this block device */
 	const char *subpath; /* of the snapshot; NULL: "/" */
 	const struct store_excludes *excludes;
 	const char *const *includes; /* patterns; only what matches one, and the directories above it */
@@ -31,7 +32,7 @@ struct store_restore_options {
 /*
  * Files that are there with the same size are compared chunk by chunk and written where they differ, so an interrupted restore goes on. What
  * is in the way and no directory is removed; what the snapshot does not have stays. No link is followed and no name leaves the
- * target. 0 also with stats->errors; an error when nothing more can be done.
+ * target. A device is compared and written in the same way; what it holds behind the file's size stays. 0 also with stats->errors; an error when nothing more can be done.
  */
 int store_restore(struct store *s, const struct store_snapshot *snapshot, const struct store_restore_options *options,
 		  struct store_restore_stats *stats);
