@@ -330,14 +330,6 @@ G4_FN static int do_extent(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cm
 
 #define COPY_MAX_BYTES G4_GIB
 
-/* Both locked, by number, as renames do. */
-G4_FN static void lock_files(struct g4_inode_core *a, struct g4_inode_core *b)
-{
-	g4_write_lock(a->ino <= b->ino ? &a->lock : &b->lock);
-	if (a != b)
-		g4_write_lock(a->ino <= b->ino ? &b->lock : &a->lock);
-}
-
 /*
  * Whole pages of what COPY_RANGE is to copy: *done bytes of them are shared from now on. What can not be shared is not, and that
  * is an error with G4_COPY_SHARE only. The last page of a file counts as whole where it becomes the last one again.
@@ -350,7 +342,7 @@ G4_FN static int share_pages(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 	uint64_t pages, shared = 0;
 	int rc;
 
-	lock_files(source, target);
+	g4_icache_lock_two(source, target);
 	rc = check_regular(source);
 	if (rc == 0)
 		rc = check_regular(target);
@@ -374,9 +366,7 @@ G4_FN static int share_pages(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 			rc = 0;
 	}
 	*done = g4_min64(shared << G4_PAGE_SHIFT, length);
-	g4_write_unlock(&source->lock);
-	if (source != target)
-		g4_write_unlock(&target->lock);
+	g4_icache_unlock_two(source, target);
 	return rc;
 }
 

@@ -333,14 +333,9 @@ G4_FN static int rename_found(struct g4_wg *wg, struct g4_fs *fs, struct rename 
 		return 0;
 	if (met && (r->met == r->from || r->met == r->to || r->moved == r->to))
 		return -G4_E_INVAL;
-	bool first = !met || moved->ino < met->ino;
-	g4_write_lock(first ? &moved->lock : &met->lock);
-	if (met)
-		g4_write_lock(first ? &met->lock : &moved->lock);
+	g4_icache_lock_two(moved, met);
 	rc = rename_locked(wg, fs, r);
-	g4_write_unlock(&moved->lock);
-	if (met)
-		g4_write_unlock(&met->lock);
+	g4_icache_unlock_two(moved, met);
 	return rc;
 }
 
