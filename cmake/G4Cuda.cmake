@@ -77,8 +77,8 @@ if(objects)
 	target_link_libraries(g4_cuda INTERFACE "${archive}" "${G4_CUDART}" dl rt stdc++)
 endif()
 
-# Every header that engine code may include also compiles alone, to PTX: a third of the time of an object, and release's check
-# has compiled it for the host, as C++.
+# Every header that engine code may include also compiles as CUDA, to PTX: a third of the time of an object. Release's check has
+# compiled each alone, as C and as C++; alone once more are those that have lines of their own for CUDA, all others are one unit.
 set(header_flags ${cuda_flags})
 list(FILTER header_flags EXCLUDE REGEX "maxrregcount")
 g4_sources(headers src/*/*.h src/*/cuda/*.h)
@@ -86,19 +86,34 @@ list(FILTER headers EXCLUDE REGEX "_host\\.h$")
 list(FILTER headers EXCLUDE REGEX "/src/(client|fuse|cli|fsck|print)/")
 list(FILTER headers EXCLUDE REGEX "/src/engine/engine\\.h$")
 set(stamps)
-foreach(header ${headers})
-	file(RELATIVE_PATH name "${CMAKE_CURRENT_SOURCE_DIR}/src" "${header}")
+# g4_cuda_headers(UNIT header...): one unit of these.
+function(g4_cuda_headers name)
 	set(unit "${CMAKE_BINARY_DIR}/headers/${name}.cu")
-	file(CONFIGURE OUTPUT "${unit}" CONTENT "#include \"${name}\"\n")
+	set(text)
+	foreach(header ${ARGN})
+		string(APPEND text "#include \"${header}\"\n")
+	endforeach()
+	file(CONFIGURE OUTPUT "${unit}" CONTENT "${text}")
 	add_custom_command(
 		OUTPUT "${unit}.ptx"
 		COMMAND ${G4_NVCC} ${header_flags} -MD -MT "${unit}.ptx" -MF "${unit}.d" -ptx "${unit}" -o "${unit}.ptx"
-		DEPENDS "${unit}" "${header}"
+		DEPENDS "${unit}" ${ARGN}
 		DEPFILE "${unit}.d"
 		COMMENT "nvcc header ${name}"
 		VERBATIM)
-	list(APPEND stamps "${unit}.ptx")
+	set(stamps ${stamps} "${unit}.ptx" PARENT_SCOPE)
+endfunction()
+set(shared)
+foreach(header ${headers})
+	file(STRINGS "${header}" lines REGEX "^#.*CUDA")
+	file(RELATIVE_PATH name "${CMAKE_CURRENT_SOURCE_DIR}/src" "${header}")
+	if(lines OR name MATCHES "/cuda/")
+		g4_cuda_headers(${name} "${header}")
+	else()
+		list(APPEND shared "${header}")
+	endif()
 endforeach()
+g4_cuda_headers(all ${shared})
 add_custom_target(header-check DEPENDS ${stamps})
 
 # Programs for a machine with a GPU. They are not part of `all` and CTest does not run them: CI has no GPU. They take CUDA's

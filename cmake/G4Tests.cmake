@@ -174,8 +174,8 @@ target_link_libraries(crash_explorer PRIVATE g4_test_support gpu4fs_static PkgCo
 target_link_options(crash_explorer PRIVATE "LINKER:--wrap=clock_gettime,--wrap=getrandom")
 set_target_properties(crash_explorer PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 set(explorer_options)
-if(G4_SANITIZE MATCHES thread) # the states are those of the other builds; each workload runs the threads that are looked at
-	set(explorer_options --sample 400)
+if(G4_TEST_CRASH_SAMPLE GREATER 0)
+	set(explorer_options --sample ${G4_TEST_CRASH_SAMPLE})
 endif()
 add_test(NAME crash.explorer COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> ${explorer_options} --keep .
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")

@@ -3,6 +3,7 @@
 # What `make check` runs: every build and every test. The last line counts them: "N passed, N failed, N skipped".
 # Usage: check.sh [STEP]...   (default: lint release fuse asan tsan lanes-tsan fuzz cuda)
 # The steps long are for `make check-long`: lanes runs the tests of lanes-tsan without ThreadSanitizer, which finds nothing else;
+# asan-gcc those of asan compiled by the other compiler, whose sanitizers look for much the same;
 # tsan-long and lanes-tsan-long what tsan and lanes-tsan leave out (cmake/G4LongTests.cmake).
 # The step gpu (`make check-gpu`) is for a machine with an NVIDIA GPU: the engine's tests with the engine on it, in less than
 # nine minutes. Its parts are steps, too: gpu-device gpu-file gpu-shredder gpu-api gpu-images gpu-crash gpu-fuse
@@ -12,7 +13,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 all_steps=(lint release fuse asan tsan lanes-tsan fuzz cuda)
-long_steps=(lanes tsan-long lanes-tsan-long)
+long_steps=(lanes asan-gcc tsan-long lanes-tsan-long)
 gpu_steps=(gpu-device gpu-file gpu-api gpu-images gpu-crash gpu-fuse gpu-shredder gpu-sanitizer)
 [[ $# -gt 0 ]] || set -- "${all_steps[@]}"
 steps=()
