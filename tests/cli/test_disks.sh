@@ -97,6 +97,25 @@ exits 0 "... but when that was said" "$gpu4fs" scrub start --degraded alone
 cp p alone
 exits 8 "a repair with a disk missing" "$gpu4fs" fsck -y alone
 exits 0 "... but when that was said" "$gpu4fs" fsck -y --degraded alone
+
+# a copy of everything is damaged, but for superblocks and chunks; by several threads and by one
+exits 0 "two good copies" "$gpu4fs" mkfs -q --raid 1 r s 32M
+python3 - <<-'END'
+	with open("s", "r+b") as disk:
+	    data = bytearray(disk.read())
+	    for at in range(1 << 20, len(data) - 4096, 4096):
+	        data[at + 100] ^= 16
+	    disk.seek(0)
+	    disk.write(data)
+END
+exits 4 "one that is damaged throughout is told" "$gpu4fs" fsck -j 8 r s
+says "... as a copy" "another one is whole"
+equals "... as often by one thread" "$("$gpu4fs" fsck -j 8 r s)" "$("$gpu4fs" fsck -j 1 r s)"
+exits 1 "... and repaired from the other" "$gpu4fs" fsck -y -j 8 r s
+says "... without loss" "0 doubtful, 0 lost"
+exits 0 "... for good" "$gpu4fs" fsck r s
+exits 0 "... so that it stands by itself" "$gpu4fs" fsck s
+
 exits 2 "no order" "$gpu4fs" disk mend p q
 exits 2 "no disk" "$gpu4fs" disk rebuild p
 
