@@ -104,7 +104,7 @@ static bool disable(const struct g4_nvme *nvme)
 /* Its status, and what it answers; -1: no answer in time. */
 static int32_t admin(struct g4_nvme *nvme, struct g4_nvme_command *command, uint32_t *result)
 {
-	const uint64_t until = g4_monotonic_ns() + nvme->timeout_ns;
+	const uint64_t until = g4_monotonic_ns() + nvme->admin_timeout_ns;
 	const uint32_t id = ++nvme->admin_id & 0x7fff;
 	uint32_t looks = 0;
 	uint64_t end;
@@ -371,6 +371,7 @@ int g4_nvme_open(const char *name, const struct g4_nvme_provider *provider, cons
 	nvme->name = copy;
 	nvme->props.read_only = options->read_only;
 	nvme->timeout_ns = options->timeout_ns ? options->timeout_ns : TIMEOUT_NS;
+	nvme->admin_timeout_ns = options->admin_timeout_ns ? options->admin_timeout_ns : TIMEOUT_NS;
 	const int rc = begin(nvme, options, message);
 	if (rc < 0) {
 		if (nvme->memory)
@@ -386,7 +387,7 @@ void g4_nvme_close(struct g4_nvme *nvme)
 {
 	if (g4_load32_acq(&nvme->dying) == 0) {
 		write32(nvme, G4_NVME_CC, (read32(nvme, G4_NVME_CC) & ~G4_NVME_CC_SHN_MASK) | G4_NVME_CC_SHN_NORMAL);
-		if (!await_status(nvme, G4_NVME_CSTS_SHST_MASK, G4_NVME_CSTS_SHST_DONE, nvme->timeout_ns))
+		if (!await_status(nvme, G4_NVME_CSTS_SHST_MASK, G4_NVME_CSTS_SHST_DONE, nvme->admin_timeout_ns))
 			g4_log(G4_LOG_WARN, "%s: the controller did not shut down", nvme->name);
 		stop(nvme);
 	}

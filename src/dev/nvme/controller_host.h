@@ -25,7 +25,8 @@ struct g4_nvme_options {
 	uint32_t queues;     /* of I/O; 0: one a processor, at most 8 */
 	uint32_t slots;	     /* commands under way in each; 0: 128 */
 	uint32_t nsid;	     /* 0: the first one */
-	uint64_t timeout_ns; /* for each command; 0: 30 s */
+	uint64_t timeout_ns; /* for each command of I/O; 0: 30 s */
+	uint64_t admin_timeout_ns;
 	bool read_only;
 };
 #define G4_NVME_QUEUES_MOST 64u
@@ -36,7 +37,7 @@ struct g4_nvme {
 	uint8_t *memory; /* of all queues, lists and what identify answers */
 	uint64_t memory_bytes;
 	uint64_t cap;
-	uint64_t timeout_ns;
+	uint64_t timeout_ns, admin_timeout_ns;
 	struct g4_nvme_pair admin;
 	uint32_t admin_id;
 	struct g4_nvme_queue *queues;

@@ -92,8 +92,9 @@ static void set_capabilities(struct g4_emu *emu)
 		memset(emu->registers, 0xff, REGISTER_BYTES);
 		return;
 	}
-	put32(emu, G4_NVME_CAP, (entries - 1) | 1u << 16 | 1u << 24); /* CQR; half a second */
-	put32(emu, G4_NVME_CAP + 4, 1u << 5);			      /* NVM */
+	/* CQR; the longest time that can be said, for this thread may have to wait for a processor */
+	put32(emu, G4_NVME_CAP, (entries - 1) | 1u << 16 | (emu->options.lies & G4_EMU_NEVER_READY ? 1u : 255u) << 24);
+	put32(emu, G4_NVME_CAP + 4, 1u << 5); /* NVM */
 	put32(emu, G4_NVME_VS, 1u << 16 | 4u << 8);
 }
 

@@ -482,12 +482,12 @@ static void a_controller_that_lies_is_refused(void **state)
 		{G4_EMU_MUTE, -G4_E_IO, "does not answer (identify controller)"},
 		{G4_EMU_REFUSES_QUEUES, -G4_E_IO, "create a completion queue (status 101)"},
 	};
-	const struct g4_nvme_options options = {.timeout_ns = SHORT_NS};
 	struct g4_dev *dev;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct g4_emu_options lies = {.lies = cases[i].lies};
+		const struct g4_nvme_options options = {.admin_timeout_ns = lies.lies == G4_EMU_MUTE ? SHORT_NS : 0};
 		assert_int_equal(try_open("mem:4M", &lies, &options, &dev), cases[i].code);
 		if (!strstr(message, cases[i].sentence))
 			fail_msg("\"%s\" does not say \"%s\"", message, cases[i].sentence);
