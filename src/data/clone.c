@@ -5,6 +5,7 @@
  */
 #include "data/clone.h"
 #include "data/dirty.h"
+#include "data/fetch.h"
 #include "data/map.h"
 #include "data/sums.h"
 #include "data/write.h"
@@ -116,5 +117,145 @@ G4_FN int g4_file_clone(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint6
 	g4_scratch_release(wg, mark);
 	if (*done > 0)
 		g4_touch(fs, to, true, true);
+	return g4_check(fs, rc);
+}
+
+/* ------------------------------------------------------------------ pages that are the same already */
+
+#define READ_PAGES 4u /* of each file that are compared at a time */
+
+struct pair {
+	struct clone c;
+	bool compare;
+	struct g4_sum_entry *to_sums; /* memory for CLONE_SUMS of them, or NULL */
+	uint8_t *from_bytes, *to_bytes;
+};
+
+enum verdict { DIFFERENT, SAME, READ };
+
+G4_FN static enum verdict by_sums(const struct pair *pair, uint32_t k)
+{
+	if (pair->c.sums == NULL)
+		return READ;
+	const uint32_t a = g4_sum_entry_algorithm(&pair->c.sums[k]), b = g4_sum_entry_algorithm(&pair->to_sums[k]);
+	if (a >= G4_CHECKSUM_LOST || b >= G4_CHECKSUM_LOST)
+		return DIFFERENT;
+	if (a != b || a == G4_CHECKSUM_NONE)
+		return READ;
+	if (memcmp(&pair->c.sums[k], &pair->to_sums[k], sizeof(pair->to_sums[k])) != 0)
+		return DIFFERENT;
+	return a == G4_CHECKSUM_BLAKE3 && !pair->compare ? SAME : READ;
+}
+
+G4_FN static int fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+		       struct g4_address address, uint32_t pages, void *to)
+{
+	struct g4_iov iov = {to, pages * G4_PAGE_BYTES};
+	struct g4_space_io request;
+
+	g4_space_io_init(&request, G4_IO_READ, address, &iov, 1);
+	return g4_fetch(wg, fs, inode, page, &request, 1);
+}
+
+/* *same: of a run of both, at most CLONE_SUMS pages, so many are the same from the first on. */
+G4_FN static int compare_runs(struct g4_wg *wg, struct g4_fs *fs, const struct pair *pair, struct g4_address from,
+			      struct g4_address to, uint32_t pages, uint32_t *same)
+{
+	const struct clone *c = &pair->c;
+	int rc = 0;
+
+	*same = 0;
+	if (c->sums != NULL) {
+		rc = g4_map_sums(wg, fs, c->from, c->from_page, pages, c->sums);
+		if (rc == 0)
+			rc = g4_map_sums(wg, fs, c->to, c->to_page, pages, pair->to_sums);
+	}
+	while (rc == 0 && *same < pages) {
+		const uint32_t k = *same;
+		const enum verdict verdict = by_sums(pair, k);
+		uint32_t n = 1;
+		if (verdict == DIFFERENT)
+			break;
+		if (verdict == SAME) {
+			++*same;
+			continue;
+		}
+		while (n < READ_PAGES && k + n < pages && by_sums(pair, k + n) == READ)
+			n++;
+		rc = fetch(wg, fs, c->from, c->from_page + k, g4_address_after_pages(from, k), n, pair->from_bytes);
+		if (rc == 0)
+			rc = fetch(wg, fs, c->to, c->to_page + k, g4_address_after_pages(to, k), n, pair->to_bytes);
+		if (rc < 0)
+			break;
+		for (uint32_t i = 0; i < n; i++) {
+			if (memcmp(pair->from_bytes + i * G4_PAGE_BYTES, pair->to_bytes + i * G4_PAGE_BYTES,
+				   G4_PAGE_BYTES) != 0)
+				return 0;
+			++*same;
+		}
+	}
+	return *same > 0 ? 0 : rc; /* who goes on behind them gets the error */
+}
+
+/* *pages of a run are the same and shared now; 0: the first one is not the same. */
+G4_FN static int dedupe_run(struct g4_wg *wg, struct g4_fs *fs, struct pair *pair, uint64_t most, uint64_t *pages)
+{
+	struct clone *c = &pair->c;
+	struct g4_run from, to;
+	uint32_t same;
+
+	*pages = 0;
+	int rc = g4_map_lookup(wg, fs, c->from, c->from_page, most, &from);
+	if (rc == 0)
+		rc = g4_map_lookup(wg, fs, c->to, c->to_page, most, &to);
+	if (rc < 0)
+		return rc;
+	from.pages = g4_min64(from.pages, to.pages);
+	if (from.kind != G4_WRITTEN || to.kind != G4_WRITTEN) {
+		*pages = from.kind != G4_WRITTEN && to.kind != G4_WRITTEN ? from.pages : 0;
+		return 0;
+	}
+	if (g4_address_is(from.address, to.address)) {
+		*pages = from.pages;
+		return 0;
+	}
+	from.pages = g4_min64(from.pages, CLONE_SUMS);
+	rc = compare_runs(wg, fs, pair, from.address, to.address, (uint32_t)from.pages, &same);
+	if (rc < 0 || same == 0)
+		return rc;
+	from.pages = same;
+	return clone_run(wg, fs, c, &from, c->to->size, pages);
+}
+
+G4_FN int g4_file_dedupe(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint64_t from_page, uint32_t to,
+			 uint64_t to_page, uint64_t pages, bool compare, uint64_t *done)
+{
+	struct pair pair = {
+		{g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL}, compare, NULL, NULL, NULL};
+	int rc = g4_writeback(wg, fs, from);
+
+	*done = 0;
+	if (rc == 0)
+		rc = g4_writeback(wg, fs, to);
+	if (rc < 0 || ((pair.c.from->disk.flags | pair.c.to->disk.flags) & G4_INODE_INLINE))
+		return g4_check(fs, rc);
+	const uint32_t mark = g4_scratch_mark(wg);
+	if (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SUMS) {
+		pair.c.sums = (struct g4_sum_entry *)g4_scratch_take(wg, CLONE_SUMS * sizeof(*pair.c.sums));
+		pair.to_sums = (struct g4_sum_entry *)g4_scratch_take(wg, CLONE_SUMS * sizeof(*pair.to_sums));
+	}
+	pair.from_bytes = (uint8_t *)g4_scratch_take(wg, READ_PAGES * G4_PAGE_BYTES);
+	pair.to_bytes = (uint8_t *)g4_scratch_take(wg, READ_PAGES * G4_PAGE_BYTES);
+	while (*done < pages && rc == 0) {
+		uint64_t n;
+
+		rc = dedupe_run(wg, fs, &pair, pages - *done, &n);
+		pair.c.from_page += n;
+		pair.c.to_page += n;
+		*done += n;
+		if (n == 0)
+			break;
+	}
+	g4_scratch_release(wg, mark);
 	return g4_check(fs, rc);
 }

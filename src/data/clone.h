@@ -18,4 +18,15 @@
 G4_FN int g4_file_clone(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint64_t from_page, uint32_t to,
 			uint64_t to_page, uint64_t pages, uint64_t end_bytes, uint64_t *done);
 
+/*
+ * The same pages in two files, or in two places of one that do not overlap, become one: the target's contents stay what they are, and
+ * so do its size and its times. Both in-core inodes are write-locked. Leader.
+ *
+ * Pages are the same if both have the same BLAKE3. Where they have other sums, or none, or with `compare`, they are read, and all
+ * bytes are the same. *done: pages from the first on that are shared now, or are no contents in both; it ends at the first that is not
+ * the same. Errors: g4_file_clone()'s, and those of reading. The file system has the feature SHARED.
+ */
+G4_FN int g4_file_dedupe(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint64_t from_page, uint32_t to,
+			 uint64_t to_page, uint64_t pages, bool compare, uint64_t *done);
+
 #endif

@@ -67,6 +67,15 @@ struct g4_map_extent {
 	uint32_t reserved;
 };
 
+/* SUMS: a page of a file that is stored, and its sum. Holes are left out, and so is what was not written back yet. */
+struct g4_page_sum {
+	uint64_t offset;    /* in the file */
+	uint64_t address;   /* on the device */
+	uint32_t algorithm; /* enum g4_checksum_algorithm; NONE, LOST, UNKNOWN: there is none to compare with */
+	uint32_t reserved;
+	uint8_t sum[32];
+};
+
 /* READDIR from this cookie on gives neither "." nor "..". */
 #define G4_COOKIE_NAMES UINT64_C(2)
 /* One packed readdir record, 8 B aligned; the name follows; the next record is record_bytes further. */
@@ -216,7 +225,9 @@ enum g4_command_property {
 	  "when it returns the job's step has ended, and that is durable")                                             \
 	X(context, JOB_LIST, 37, G4_DATA_OUT, "data=struct g4_health length", "value=bytes")                           \
 	X(context, PATH, 38, G4_DATA_OUT | G4_FOR_OWNER, "node node2=a directory that names it, data length",          \
-	  "value=bytes; the path from the root")
+	  "value=bytes; the path from the root")                                                                       \
+	X(context, SUMS, 39, G4_NEEDS_HANDLE | G4_DATA_OUT, "handle | node, offset data=struct g4_page_sum[] length",  \
+	  "value=bytes, 0 behind the last")
 
 enum g4_command_op {
 #define G4_COMMAND_ENUM(context, name, number, properties, arguments, results) G4_CMD_##name = (number),

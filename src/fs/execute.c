@@ -329,6 +329,7 @@ G4_FN static int do_extent(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cm
 }
 
 #define COPY_MAX_BYTES G4_GIB
+#define SAME_MAX_BYTES (16 * G4_MIB) /* it may all be read, under both locks */
 
 /*
  * Whole pages of what COPY_RANGE is to copy: *done bytes of them are shared from now on. What can not be shared is not, and that
@@ -370,6 +371,38 @@ G4_FN static int share_pages(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 	return rc;
 }
 
+/*
+ * Pages that are the same in both become one: *done bytes. What is behind the end of one of the files does not count; a page in which
+ * one ends may be shared, for it is the same behind that, too.
+ */
+G4_FN static int share_same_pages(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint64_t length,
+				  uint32_t from, uint32_t to, uint64_t *done)
+{
+	struct g4_inode_core *source = g4_icache_at(fs, from), *target = g4_icache_at(fs, to);
+	uint64_t shared = 0;
+
+	g4_icache_lock_two(source, target);
+	int rc = check_regular(source);
+	if (rc == 0)
+		rc = check_regular(target);
+	if (rc == 0 && (target->disk.flags & G4_INODE_IMMUTABLE))
+		rc = -G4_E_PERM;
+	const uint64_t wanted = length;
+	length = cmd->offset < source->size ? g4_min64(length, source->size - cmd->offset) : 0;
+	length = cmd->offset2 < target->size ? g4_min64(length, target->size - cmd->offset2) : 0;
+	if (rc == 0 && length == wanted && length % G4_PAGE_BYTES != 0 && cmd->offset + length < source->size &&
+	    cmd->offset2 + length < target->size)
+		rc = -G4_E_INVAL;
+	if (rc == 0 && length > 0)
+		rc = g4_super_add_feature(wg, fs, G4_FEATURE_INCOMPAT_SHARED);
+	if (rc == 0 && length > 0)
+		rc = g4_file_dedupe(wg, fs, from, cmd->offset >> G4_PAGE_SHIFT, to, cmd->offset2 >> G4_PAGE_SHIFT,
+				    g4_pages_for(length), (cmd->flags & G4_COPY_COMPARE) != 0, &shared);
+	*done = g4_min64(shared << G4_PAGE_SHIFT, length);
+	g4_icache_unlock_two(source, target);
+	return rc;
+}
+
 /* The part of COPY_RANGE that needs no copying. */
 G4_FN static int share_range(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, uint64_t length, uint64_t *done)
 {
@@ -381,7 +414,7 @@ G4_FN static int share_range(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *
 	if (length == 0)
 		return 0;
 	if (cmd->offset % G4_PAGE_BYTES != 0 || cmd->offset2 % G4_PAGE_BYTES != 0)
-		return cmd->flags & G4_COPY_SHARE ? -G4_E_INVAL : 0;
+		return cmd->flags & (G4_COPY_SHARE | G4_COPY_SAME) ? -G4_E_INVAL : 0;
 	if (!(g4_handle_flags(cmd->handle) & G4_OPEN_READ) || !(g4_handle_flags(cmd->handle2) & G4_OPEN_WRITE))
 		return -G4_E_BADF;
 	if ((fs->flags & G4_FS_READ_ONLY) || g4_load32_acq(&fs->journal.aborted))
@@ -392,7 +425,10 @@ G4_FN static int share_range(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *
 	target.handle = cmd->handle2;
 	rc = g4_icache_get_target(wg, fs, &target, &to);
 	if (rc == 0) {
-		rc = share_pages(wg, fs, cmd, length, from, to, done);
+		if (cmd->flags & G4_COPY_SAME)
+			rc = share_same_pages(wg, fs, cmd, length, from, to, done);
+		else
+			rc = share_pages(wg, fs, cmd, length, from, to, done);
 		if (rc == 0 && *done > 0 && (g4_handle_flags(cmd->handle2) & (G4_OPEN_SYNC | G4_OPEN_DSYNC)))
 			rc = g4_fsync(wg, fs, to);
 		g4_icache_put(fs, to);
@@ -410,8 +446,10 @@ G4_FN static int do_copy_range(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd
 
 	if (g4_handle_flags(cmd->handle2) & G4_OPEN_APPEND)
 		return -G4_E_BADF;
+	if ((cmd->flags & ~G4_COPY_FLAGS) || ((cmd->flags & G4_COPY_COMPARE) && !(cmd->flags & G4_COPY_SAME)))
+		return -G4_E_INVAL;
 	/* one command is not to run for ever: less than was asked for is what callers must expect */
-	uint64_t length = g4_min64(cmd->length, COPY_MAX_BYTES);
+	uint64_t length = g4_min64(cmd->length, cmd->flags & G4_COPY_SAME ? SAME_MAX_BYTES : COPY_MAX_BYTES);
 	const uint64_t last = g4_max64(cmd->offset, cmd->offset2);
 	if (last > UINT64_MAX - cmd->length)
 		return -G4_E_OVERFLOW;
@@ -419,7 +457,9 @@ G4_FN static int do_copy_range(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd
 	    last - g4_min64(cmd->offset, cmd->offset2) < cmd->length)
 		return -G4_E_INVAL;
 	rc = share_range(wg, fs, cmd, length, &done);
-	if (cmd->flags & G4_COPY_SHARE) /* a file that is its inode's has no pages: what is left is a few bytes */
+	if (cmd->flags & G4_COPY_SAME)
+		length = done;
+	else if (cmd->flags & G4_COPY_SHARE) /* a file that is its inode's has no pages: what is left is a few bytes */
 		length = rc == 0 && done == 0 ? g4_min64(length, G4_INLINE_BYTES) : done;
 	read.op = G4_CMD_READ;
 	read.handle = cmd->handle;
@@ -547,6 +587,68 @@ G4_FN static int do_map(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	return g4_check(fs, rc);
 }
 
+#define SUMS_AT_ONCE 64u
+
+/* Stored pages of a file from cmd->offset on, as many as there is room for. The in-core inode is locked. */
+G4_FN static int list_sums(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, struct g4_cmd *cmd,
+			   struct g4_sum_entry *sums)
+{
+	struct g4_page_sum *out = (struct g4_page_sum *)cmd->data;
+	const uint64_t room = cmd->length / sizeof(*out), end = g4_map_capacity_pages(inode->disk.map_height);
+	uint64_t count = 0;
+	struct g4_run run;
+
+	cmd->value = 0;
+	if (inode->disk.flags & G4_INODE_INLINE)
+		return 0;
+	for (uint64_t page = cmd->offset / G4_PAGE_BYTES; page < end && count < room; page += run.pages) {
+		int rc = g4_map_lookup(wg, fs, inode, page, end - page, &run);
+		if (rc < 0)
+			return rc;
+		if (run.kind != G4_WRITTEN)
+			continue;
+		run.pages = g4_min64(g4_min64(run.pages, SUMS_AT_ONCE), room - count);
+		memset(sums, 0, SUMS_AT_ONCE * sizeof(*sums));
+		if (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SUMS)
+			rc = g4_map_sums(wg, fs, inode, page, (uint32_t)run.pages, sums);
+		if (rc < 0)
+			return rc;
+		for (uint32_t k = 0; k < run.pages; k++, count++) {
+			memset(&out[count], 0, sizeof(out[count]));
+			out[count].offset = (page + k) * G4_PAGE_BYTES;
+			out[count].address = g4_address_stored(g4_address_after_pages(run.address, k));
+			out[count].algorithm = g4_sum_entry_algorithm(&sums[k]);
+			memcpy(out[count].sum, &sums[k], sizeof(sums[k]));
+		}
+	}
+	cmd->value = count * sizeof(*out);
+	return 0;
+}
+
+G4_FN static int do_sums(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	uint32_t i;
+
+	if (cmd->handle && !(g4_handle_flags(cmd->handle) & G4_OPEN_READ))
+		return -G4_E_BADF;
+	if (cmd->length < sizeof(struct g4_page_sum))
+		return -G4_E_INVAL;
+	int rc = g4_icache_get_target(wg, fs, cmd, &i);
+	if (rc < 0)
+		return g4_check(fs, rc);
+	struct g4_inode_core *inode = g4_icache_at(fs, i);
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_sum_entry *sums = (struct g4_sum_entry *)g4_scratch_take(wg, SUMS_AT_ONCE * sizeof(*sums));
+	g4_read_lock(&inode->lock);
+	rc = check_regular(inode);
+	if (rc == 0)
+		rc = list_sums(wg, fs, inode, cmd, sums);
+	g4_read_unlock(&inode->lock);
+	g4_scratch_release(wg, mark);
+	g4_icache_put(fs, i);
+	return g4_check(fs, rc);
+}
+
 /* ------------------------------------------------------------------ the switch */
 
 G4_FN static int dispatch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
@@ -615,6 +717,8 @@ G4_FN static int dispatch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 		return g4_trim(wg, fs, cmd->offset, cmd->length, cmd->least, &cmd->value);
 	case G4_CMD_MAP:
 		return do_map(wg, fs, cmd);
+	case G4_CMD_SUMS:
+		return do_sums(wg, fs, cmd);
 	case G4_CMD_RESIZE:
 		return g4_resize(wg, fs, cmd->bytes, false, &cmd->value);
 	case G4_CMD_JOB_START:

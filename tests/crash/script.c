@@ -137,6 +137,7 @@ static int run_set(struct actor *actor, const struct part *part, uint64_t node)
 static int run_copy(struct actor *actor, const struct part *part, uint64_t node)
 {
 	struct rig *rig = &actor->rig;
+	const bool same = part->verb == DEDUPE;
 	uint64_t source, from = 0, to = 0, done = 0;
 	int rc = resolve(actor, part->path2, &source);
 
@@ -145,12 +146,13 @@ static int run_copy(struct actor *actor, const struct part *part, uint64_t node)
 	if (rc == 0)
 		rc = op_open(rig, node, G4_OPEN_WRITE, &to);
 	if (rc == 0)
-		rc = op_copy(rig, from, 0, to, part->offset, part->bytes, &done);
+		rc = op_copy_as(rig, from, same ? part->offset : 0, to, part->offset, part->bytes,
+				same ? G4_COPY_SAME : 0, &done);
 	if (to != 0)
 		op_release(rig, to);
 	if (from != 0)
 		op_release(rig, from);
-	return rc == 0 && done < part->bytes ? -G4_E_NOSPC : rc;
+	return rc == 0 && done < part->bytes && !same ? -G4_E_NOSPC : rc;
 }
 
 /* Verbs about an inode. */
@@ -189,6 +191,7 @@ static int run_node(struct actor *actor, const struct part *part, uint64_t node)
 		attr.atime_ns = attr.mtime_ns = part->bytes;
 		return op_setattr(rig, node, G4_SET_ATIME | G4_SET_MTIME, &attr);
 	case COPY:
+	case DEDUPE:
 		return run_copy(actor, part, node);
 	case OPEN:
 		actor->opened = node;
@@ -239,10 +242,10 @@ bool part_is_sync(const struct part *part)
 void part_print(const struct part *part, char *to, size_t room)
 {
 	static const char *const names[] = {
-		"create",   "device",	"mkdir",  "symlink",   "link",	   "unlink", "rmdir", "rename",
-		"whiteout", "exchange", "write",  "truncate",  "allocate", "punch",  "zero",  "insert",
-		"collapse", "set",	"remove", "chmod",     "chown",	   "times",  "copy",  "open",
-		"cut-open", "tmpfile",	"fsync",  "fdatasync", "syncfs",
+		"create",   "device",	"mkdir",   "symlink",  "link",	    "unlink", "rmdir", "rename",
+		"whiteout", "exchange", "write",   "truncate", "allocate",  "punch",  "zero",  "insert",
+		"collapse", "set",	"remove",  "chmod",    "chown",	    "times",  "copy",  "dedupe",
+		"open",	    "cut-open", "tmpfile", "fsync",    "fdatasync", "syncfs",
 	};
 
 	snprintf(to, room, "%s %s %s %lu %lu", names[part->verb], part->path, part->path2, (unsigned long)part->offset,
@@ -366,6 +369,20 @@ const struct operation operations[] = {
 	 {{.verb = COPY, .path = "b", .path2 = "big", .offset = 8192, .bytes = 300000},
 	  {.verb = FSYNC, .path = "b"},
 	  {.verb = TRUNCATE, .path = "b", .bytes = 30000}}},
+	{"dedupe",
+	 "b",
+	 NULL,
+	 {{.verb = WRITE, .path = "big", .offset = 8192, .bytes = 49152, .id = 232},
+	  {.verb = WRITE, .path = "b", .offset = 8192, .bytes = 49152, .id = 232},
+	  {.verb = DEDUPE, .path = "b", .path2 = "big", .offset = 8192, .bytes = 49152},
+	  {.verb = WRITE, .path = "b", .offset = 20480, .bytes = 9000, .id = 233}}},
+	{"dedupe-unlink",
+	 "b",
+	 "",
+	 {{.verb = WRITE, .path = "big", .offset = 0, .bytes = 40960, .id = 234},
+	  {.verb = WRITE, .path = "b", .offset = 0, .bytes = 40960, .id = 234},
+	  {.verb = DEDUPE, .path = "b", .path2 = "big", .offset = 0, .bytes = 40960},
+	  {.verb = UNLINK, .path = "big"}}},
 	{"unlink-open", NULL, "", {{.verb = OPEN, .path = "big"}, {.verb = UNLINK, .path = "big"}}},
 	{"cut-unnamed",
 	 NULL,

@@ -32,6 +32,7 @@ enum verb {
 	CHOWN, /* the group: the owner tells whose inode it is */
 	TIMES,
 	COPY,	  /* from path2 */
+	DEDUPE,	  /* with the same place of path2, as far as they are the same */
 	OPEN,	  /* and keep open */
 	CUT_OPEN, /* truncates what was opened last, whatever its name */
 	TMPFILE,

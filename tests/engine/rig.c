@@ -390,18 +390,25 @@ int op_mknod_device(struct rig *rig, uint64_t dir, const char *name, uint32_t mo
 	return run(rig, &cmd);
 }
 
-int op_copy(struct rig *rig, uint64_t from, uint64_t from_offset, uint64_t to, uint64_t to_offset, uint64_t bytes,
-	    uint64_t *done)
+int op_copy_as(struct rig *rig, uint64_t from, uint64_t from_offset, uint64_t to, uint64_t to_offset, uint64_t bytes,
+	       uint32_t flags, uint64_t *done)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_COPY_RANGE,
 			     .handle = from,
 			     .handle2 = to,
 			     .offset = from_offset,
 			     .offset2 = to_offset,
-			     .length = bytes};
+			     .length = bytes,
+			     .flags = flags};
 	int rc = run(rig, &cmd);
 	*done = rc == 0 ? cmd.value : 0;
 	return rc;
+}
+
+int op_copy(struct rig *rig, uint64_t from, uint64_t from_offset, uint64_t to, uint64_t to_offset, uint64_t bytes,
+	    uint64_t *done)
+{
+	return op_copy_as(rig, from, from_offset, to, to_offset, bytes, 0, done);
 }
 
 int op_mkdir(struct rig *rig, uint64_t dir, const char *name, uint32_t mode, uint64_t *ino)

@@ -122,6 +122,9 @@ int op_write(struct rig *rig, uint64_t node, uint64_t handle, uint64_t offset, c
 /* Between two handles. */
 int op_copy(struct rig *rig, uint64_t from, uint64_t from_offset, uint64_t to, uint64_t to_offset, uint64_t bytes,
 	    uint64_t *done);
+/* flags: G4_COPY_* */
+int op_copy_as(struct rig *rig, uint64_t from, uint64_t from_offset, uint64_t to, uint64_t to_offset, uint64_t bytes,
+	       uint32_t flags, uint64_t *done);
 int op_truncate(struct rig *rig, uint64_t node, uint64_t bytes);
 int op_fallocate(struct rig *rig, uint64_t node, uint32_t mode, uint64_t offset, uint64_t bytes);
 int op_seek(struct rig *rig, uint64_t node, uint64_t offset, uint32_t whence, uint64_t *found);
