@@ -475,6 +475,34 @@ GPU4FS_API int64_t gpu4fs_copy_file_range(gpu4fs_file *from, int64_t *from_offse
  */
 GPU4FS_API int64_t gpu4fs_share_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *to, int64_t to_offset,
 				      uint64_t bytes);
+#define GPU4FS_DEDUPE_COMPARE 1u /* read both, and compare all bytes, whatever their sums are */
+/*
+ * Shares pages of two files, or of two places of one, that have the same contents already, as ioctl(2)'s FIDEDUPERANGE does it:
+ * neither file's contents, size or times change, whoever writes meanwhile. From the offsets on, multiples of 4096 bytes, so many of
+ * the pages as are the same in both. bytes is a multiple of 4096, too, unless the range ends where one of the files does; what is
+ * behind that does not count, so UINT64_MAX is all. Pages with the same BLAKE3 are the same, and are not read; all others are read and
+ * compared. A page whose contents have become damaged unnoticed has its old sum: GPU4FS_DEDUPE_COMPARE finds that.
+ * Returns the bytes from the offsets on that are the same and shared now (holes and what was shared before among them); fewer than
+ * asked for: the next page is another, or can not be shared, and another call tells why; 0: the first one is another, or lies behind
+ * an end, or a file of up to 128 bytes has no pages.
+ * Errors: as gpu4fs_share_range(); -EIO a page can not be read; -EPERM the target is immutable; -EINVAL unknown flags.
+ */
+GPU4FS_API int64_t gpu4fs_dedupe_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *to, int64_t to_offset,
+				       uint64_t bytes, uint32_t flags);
+
+struct gpu4fs_page_sum {
+	uint64_t offset;    /* of a page in the file */
+	uint64_t address;   /* on the device: the same for pages that are shared */
+	uint32_t algorithm; /* 1 BLAKE3, 2 CRC-32C, 3 XXH3-128; 0 and others: there is no sum to compare with */
+	uint32_t reserved;
+	uint8_t sum[32]; /* FORMAT.md, "Sums" */
+};
+/*
+ * The pages of a file that are stored on the device, and their sums, from offset on in their order: no data is read. Holes are left out,
+ * and what nobody has synced may be missing or be older.
+ * Returns how many they are, 0 behind the last one; fewer than count does not mean that it was the last.
+ */
+GPU4FS_API int64_t gpu4fs_page_sums(gpu4fs_file *file, int64_t offset, struct gpu4fs_page_sum *out, uint32_t count);
 /* Returns when the file's data and attributes are durable; fdatasync: its data and what is needed to read it. */
 GPU4FS_API int gpu4fs_fsync(gpu4fs_file *file);
 GPU4FS_API int gpu4fs_fdatasync(gpu4fs_file *file);

@@ -547,7 +547,9 @@ static int check_pair(const gpu4fs_file *from, const gpu4fs_file *to)
 													       0;
 }
 
-int64_t gpu4fs_share_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *to, int64_t to_offset, uint64_t bytes)
+/* One command after the other, until all is done or one does nothing. */
+static int64_t share_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *to, int64_t to_offset, uint64_t bytes,
+			   uint32_t flags)
 {
 	int64_t done = check_pair(from, to), all = 0;
 
@@ -557,10 +559,39 @@ int64_t gpu4fs_share_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *
 		return -EINVAL;
 	bytes = g4_min64(bytes, (uint64_t)(INT64_MAX - (from_offset > to_offset ? from_offset : to_offset)));
 	do {
-		done = copy_range(from, from_offset + all, to, to_offset + all, bytes - (uint64_t)all, G4_COPY_SHARE);
+		done = copy_range(from, from_offset + all, to, to_offset + all, bytes - (uint64_t)all, flags);
 		all += done > 0 ? done : 0;
 	} while (done > 0 && (uint64_t)all < bytes);
 	return all > 0 ? all : done;
+}
+
+int64_t gpu4fs_share_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *to, int64_t to_offset, uint64_t bytes)
+{
+	return share_range(from, from_offset, to, to_offset, bytes, G4_COPY_SHARE);
+}
+
+int64_t gpu4fs_dedupe_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *to, int64_t to_offset, uint64_t bytes,
+			    uint32_t flags)
+{
+	if (flags & ~GPU4FS_DEDUPE_COMPARE)
+		return -EINVAL;
+	return share_range(from, from_offset, to, to_offset, bytes,
+			   G4_COPY_SAME | (flags & GPU4FS_DEDUPE_COMPARE ? G4_COPY_COMPARE : 0));
+}
+
+int64_t gpu4fs_page_sums(gpu4fs_file *file, int64_t offset, struct gpu4fs_page_sum *out, uint32_t count)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_SUMS,
+			     .handle = file->handle,
+			     .offset = (uint64_t)offset,
+			     .data = out,
+			     .length = count * sizeof(*out)};
+
+	G4_STATIC_ASSERT(sizeof(struct gpu4fs_page_sum) == sizeof(struct g4_page_sum), "the engine's own");
+	if (offset < 0 || count == 0)
+		return -EINVAL;
+	const int rc = g4c_run(file->engine, &cmd);
+	return rc ? rc : (int64_t)(cmd.value / sizeof(*out));
 }
 
 int64_t gpu4fs_copy_file_range(gpu4fs_file *from, int64_t *from_offset, gpu4fs_file *to, int64_t *to_offset,

@@ -1094,6 +1094,50 @@ static void sharing_copies_nothing_or_says_why(void **state)
 	ok(gpu4fs_close(tiny));
 }
 
+static void what_is_the_same_is_shared_and_nothing_changes(void **state)
+{
+	enum { SIZE = 5000 * PAGE + 50 }; /* more than one command takes */
+	struct gpu4fs_page_sum sums[4], other;
+	struct gpu4fs_stat before, after;
+	gpu4fs_file *from, *to, *directory;
+
+	(void)state;
+	api_write_pattern("/one", 6, SIZE);
+	api_write_pattern("/two", 6, SIZE);
+	from = api_open("/one", O_RDWR, 0);
+	to = api_open("/two", O_RDWR, 0);
+	const int64_t used = free_blocks();
+	ok(gpu4fs_fstat(to, &before));
+	gives(gpu4fs_dedupe_range(from, 0, to, 0, UINT64_MAX, 0), SIZE);
+	ok(gpu4fs_fstat(to, &after));
+	assert_int_equal(before.size, after.size);
+	assert_memory_equal(&before.mtime, &after.mtime, sizeof(after.mtime));
+	assert_true(free_blocks() - used >= 5000 - 64);
+	api_check_pattern("/two", 6, SIZE);
+	gives(gpu4fs_page_sums(from, 4998 * PAGE, sums, 4), 3);
+	gives(gpu4fs_page_sums(to, 5000 * PAGE, &other, 1), 1);
+	assert_int_equal(sums[2].offset, 5000 * PAGE);
+	assert_int_equal(sums[2].address, other.address);
+	gives(gpu4fs_page_sums(to, 5001 * PAGE, &other, 1), 0);
+	gives(gpu4fs_pwrite(to, "x", 1, 3 * PAGE), 1);
+	gives(gpu4fs_dedupe_range(from, 0, to, 0, UINT64_MAX, GPU4FS_DEDUPE_COMPARE), 3 * PAGE);
+	gives(gpu4fs_dedupe_range(from, 3 * PAGE, to, 3 * PAGE, UINT64_MAX, 0), 0);
+	api_check_pattern("/one", 6, SIZE);
+	fails(gpu4fs_dedupe_range(from, 0, to, 0, PAGE, 2), EINVAL);
+	fails(gpu4fs_dedupe_range(from, 0, to, 5, PAGE, 0), EINVAL);
+	fails(gpu4fs_dedupe_range(from, -4096, to, 0, PAGE, 0), EINVAL);
+	fails(gpu4fs_page_sums(from, 0, sums, 0), EINVAL);
+	fails(gpu4fs_page_sums(from, -1, sums, 4), EINVAL);
+	directory = api_open("/", O_RDONLY | O_DIRECTORY, 0);
+	fails(gpu4fs_dedupe_range(directory, 0, to, 0, PAGE, 0), EISDIR);
+	ok(gpu4fs_close(directory));
+	ok(gpu4fs_close(from));
+	from = api_open("/one", O_RDONLY, 0);
+	fails(gpu4fs_dedupe_range(to, 0, from, 0, PAGE, 0), EBADF);
+	ok(gpu4fs_close(from));
+	ok(gpu4fs_close(to));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1117,6 +1161,7 @@ int main(void)
 		api_test(fallocate_changes_exactly_its_range_in_every_mode),
 		api_test(ranges_are_inserted_and_taken_out),
 		api_test(sharing_copies_nothing_or_says_why),
+		api_test(what_is_the_same_is_shared_and_nothing_changes),
 		api_test(fallocate_takes_and_punching_gives_back_space),
 		api_test(fallocate_refuses_what_makes_no_sense),
 		api_test(fallocate_gives_all_or_nothing),
