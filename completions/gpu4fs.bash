@@ -26,7 +26,7 @@ _gpu4fs_mount_options() {
 }
 
 _gpu4fs() {
-	local commands="mkfs mount umount serve fsck info df attr cp scrub disk resize tune map dump bench help version"
+	local commands="mkfs mount umount serve fsck info df attr cp dedup scrub disk resize tune map dump bench help version"
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command first=1 word place=0 i
 	COMPREPLY=()
 	case ${COMP_WORDS[0]##*/} in
@@ -64,6 +64,9 @@ _gpu4fs() {
 	attr:-*) _gpu4fs_words "$current" "--json --image --help --version" ;;
 	cp:-*)
 		_gpu4fs_words "$current" "-r -R --recursive --reflink --image --socket --help --version"
+		;;
+	dedup:-*)
+		_gpu4fs_words "$current" "--memory --rate --compare --json --image --socket --help --version"
 		;;
 	map:-*) _gpu4fs_words "$current" "--json --help --version" ;;
 	df:-*) _gpu4fs_words "$current" "-b --bytes --json --help --version" ;;
@@ -155,6 +158,12 @@ _gpu4fs() {
 		case $previous in
 		--image | --socket) _gpu4fs_files "$current" ;;
 		--reflink | =) _gpu4fs_words "${current#=}" "auto always never" ;;
+		esac
+		;;
+	dedup:*)
+		case $place:$previous in
+		*:--image | *:--socket) _gpu4fs_files "$current" ;;
+		1:*) _gpu4fs_words "$current" "run estimate stats" ;;
 		esac
 		;;
 	dump:*)

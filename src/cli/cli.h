@@ -21,6 +21,7 @@
 	X(df, "show how much space is used")                                                                           \
 	X(attr, "show and change the flags of files")                                                                  \
 	X(cp, "copy files inside a file system, by reference")                                                         \
+	X(dedup, "share what files have stored more than once")                                                        \
 	X(scrub, "find what is damaged, while it is in use")                                                           \
 	X(disk, "bring disks of a file system up to date, or replace one")                                             \
 	X(resize, "give a file system another size")                                                                   \

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpu4fs dedup: shares what is stored more than once, and says how much that is. */
+#include <getopt.h>
+#include <stdlib.h>
+
+#include "base/units_host.h"
+#include "cli/cli.h"
+#include "cli/dedup.h"
+#include "print/report.h"
+
+const char g4_help_dedup[] =
+	"run|estimate|stats [--memory SIZE] [--rate SIZE] [--compare] [--json]\n"
+	"                    --image IMAGE|--socket PATH [FILE|DIRECTORY]...\n\n"
+	"Finds 4 KiB pages of files that have the same contents, by their checksums (mkfs\n"
+	"--checksum, attr set checksum=), and lets files share them. Paths begin at the root of a\n"
+	"file system that is not mounted, or that 'gpu4fs serve' has; without any all files are\n"
+	"looked at.\n\n"
+	"  run       share them. Contents, sizes and times of files stay as they are; others may\n"
+	"            write meanwhile. It may be ended at any time, and begun again\n"
+	"  estimate  say how much that would free\n"
+	"  stats     say how much is shared, and how many pages of files a stored page has\n\n"
+	"Pages with the same BLAKE3 are shared without being read; with other checksums they are\n"
+	"read and compared. A page that has become damaged unnoticed is found by a scrub, or with\n"
+	"--compare.\n\n"
+	"      --image IMAGE   the device with the file system, which is not mounted\n"
+	"      --socket PATH   where 'gpu4fs serve' serves it\n"
+	"      --memory SIZE   of so much for what is known of pages, 48 bytes each; where they are\n"
+	"                      more, checksums are read several times. Names of files come on top\n"
+	"                      (256M)\n"
+	"      --rate SIZE     share so many bytes a second, at most\n"
+	"      --compare       read pages and compare them, also with BLAKE3\n"
+	"      --json          print one JSON object\n"
+	"      --help          show this\n\n"
+	"Exit status: 0 done; 1 some files could not be looked at or shared; 2 wrong usage.\n";
+
+#define PAGE_BYTES UINT64_C(4096)
+
+enum order { RUN, ESTIMATE, STATS };
+
+static double ratio(uint64_t pages, uint64_t stored)
+{
+	return stored == 0 ? 1 : (double)pages / (double)stored;
+}
+
+static void print_owners(struct g4_report *report, const struct g4_dedup *dedup)
+{
+	g4_report_list(report, "owners");
+	for (uint32_t k = 0; k < G4_DEDUP_CLASSES; k++) {
+		if (dedup->owners[k] == 0)
+			continue;
+		g4_report_object(report, NULL);
+		g4_report_count(report, "at_least", UINT64_C(1) << k);
+		g4_report_count(report, "at_most", (UINT64_C(2) << k) - 1);
+		g4_report_count(report, "pages", dedup->owners[k]);
+		g4_report_end(report);
+	}
+	g4_report_end(report);
+}
+
+static void print_result(enum order order, const struct g4_dedup *dedup, bool json)
+{
+	struct g4_report report;
+
+	g4_report_start(&report, stdout, json);
+	g4_report_count(&report, "files", dedup->files);
+	g4_report_count(&report, "files_left_out", dedup->left_out);
+	g4_report_size(&report, "data_bytes", dedup->pages * PAGE_BYTES);
+	g4_report_size(&report, "stored_bytes", dedup->stored * PAGE_BYTES);
+	g4_report_real(&report, "ratio", ratio(dedup->pages, dedup->stored));
+	g4_report_size(&report, "without_checksums_bytes", dedup->without_sums * PAGE_BYTES);
+	if (order != STATS) {
+		g4_report_size(&report, "duplicate_bytes", dedup->duplicates * PAGE_BYTES);
+		g4_report_count(&report, "passes", dedup->passes);
+	}
+	if (order == ESTIMATE)
+		g4_report_real(&report, "ratio_after", ratio(dedup->pages, dedup->stored - dedup->duplicates));
+	if (order == RUN) {
+		g4_report_size(&report, "shared_bytes", dedup->shared * PAGE_BYTES);
+		g4_report_size(&report, "different_bytes", dedup->different * PAGE_BYTES);
+		g4_report_size(&report, "failed_bytes", dedup->failed * PAGE_BYTES);
+	}
+	if (order == STATS)
+		print_owners(&report, dedup);
+	g4_report_finish(&report);
+}
+
+static bool parse_order(const char *word, enum order *order)
+{
+	static const char *const words[] = {"run", "estimate", "stats"};
+
+	for (uint32_t k = 0; k < sizeof(words) / sizeof(words[0]); k++) {
+		if (strcmp(word, words[k]) == 0) {
+			*order = (enum order)k;
+			return true;
+		}
+	}
+	return false;
+}
+
+static int go(struct g4_dedup *dedup, enum order order, char **paths, int count, const char *image, const char *socket,
+	      bool json)
+{
+	bool good = true;
+	int rc = image != NULL ? gpu4fs_mount(&image, 1, NULL, &dedup->fs) : gpu4fs_connect(socket, NULL, &dedup->fs);
+
+	if (rc < 0) {
+		g4_cli_error("dedup", "%s", gpu4fs_last_message());
+		return G4_EXIT_FAILURE;
+	}
+	for (int i = 0; i < count; i++)
+		good = g4_dedup_add(dedup, paths[i]) && good;
+	if (count == 0)
+		good = g4_dedup_add(dedup, "/");
+	rc = g4_dedup_go(dedup);
+	const int closed = gpu4fs_unmount(dedup->fs);
+	print_result(order, dedup, json);
+	rc = rc < 0 ? rc : closed;
+	if (rc < 0)
+		g4_cli_error("dedup", "%s: %s", image != NULL ? image : socket, strerror(-rc));
+	good = good && rc == 0 && dedup->left_out == 0 && dedup->failed == 0;
+	g4_dedup_free(dedup);
+	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
+}
+
+int g4_cli_dedup(int argc, char **argv)
+{
+	static const struct option long_options[] = {{"image", required_argument, NULL, 'i'},
+						     {"socket", required_argument, NULL, 's'},
+						     {"memory", required_argument, NULL, 'm'},
+						     {"rate", required_argument, NULL, 'r'},
+						     {"compare", no_argument, NULL, 'c'},
+						     {"json", no_argument, NULL, 'j'},
+						     {NULL, 0, NULL, 0}};
+	const char *image = NULL, *socket = NULL;
+	struct g4_dedup dedup = {.memory_bytes = 256 * G4_MIB};
+	enum order order;
+	bool json = false;
+
+	for (int answer; (answer = getopt_long(argc, argv, ":", long_options, NULL)) != -1;) {
+		if (answer == 'i')
+			image = optarg;
+		else if (answer == 's')
+			socket = optarg;
+		else if (answer == 'm' &&
+			 (g4_parse_size(optarg, &dedup.memory_bytes) < 0 || dedup.memory_bytes < G4_DEDUP_LEAST_BYTES))
+			return g4_cli_usage("dedup", "--memory is a size of at least 4K, not '%s'", optarg);
+		else if (answer == 'r' && (g4_parse_size(optarg, &dedup.rate) < 0 || dedup.rate == 0))
+			return g4_cli_usage("dedup", "--rate is a size, not '%s'", optarg);
+		else if (answer == 'c')
+			dedup.compare = true;
+		else if (answer == 'j')
+			json = true;
+		else if (answer != 'm' && answer != 'r')
+			return g4_cli_bad_option("dedup", answer, argv);
+	}
+	if (optind == argc)
+		return g4_cli_usage("dedup", "run, estimate or stats is needed");
+	if (!parse_order(argv[optind], &order))
+		return g4_cli_usage("dedup", "it can run, estimate or stats, not '%s'", argv[optind]);
+	if ((image == NULL) == (socket == NULL))
+		return g4_cli_usage("dedup", "one of --image and --socket is needed");
+	if (order != RUN && (dedup.rate != 0 || dedup.compare))
+		return g4_cli_usage("dedup", "--rate and --compare are for run");
+	dedup.share = order == RUN;
+	return go(&dedup, order, argv + optind + 1, argc - optind - 1, image, socket, json);
+}

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A record a page: a key made of its sum, its address, and where it is in which file. All records of a range of keys are in memory at a
+ * time; where there are more than fit, the range is halved and the rest is for another pass over the sums. Sorted, pages with the same
+ * contents lie in a row. Of those the address with the most pages stays, and the others' pages become jobs, in the order of files.
+ *
+ * Nothing is kept between runs: one that was ended at any point is begun anew, and finds what it did shared.
+ */
+#include "cli/dedup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/clock_host.h"
+#include "cli/cli.h"
+
+#define PAGE_BYTES UINT64_C(4096)
+#define TINY_BYTES 128u /* a file of so many has no pages */
+#define SUMS_AT_ONCE 512u
+#define JOB_PAGES 4096u /* that one call shares at most */
+#define HANDLES 64u	/* open at a time */
+#define NO_PAGE UINT32_MAX
+
+struct g4_dedup_file {
+	uint64_t ino;
+	char *path;
+	bool told; /* that it can not be opened */
+};
+
+struct g4_dedup_record {
+	uint64_t key; /* of a job: the page that stays, file << 32 | page */
+	uint64_t address;
+	uint32_t file, page;
+};
+
+struct handles { /* of files, by their number; a place is for several */
+	gpu4fs_file *open[HANDLES];
+	uint64_t number[HANDLES];
+};
+
+static bool failed(const char *path, int64_t result)
+{
+	g4_cli_error("dedup", "%s: %s", path, strerror((int)-result));
+	return false;
+}
+
+/* ------------------------------------------------------------------ files */
+
+static int add_file(struct g4_dedup *dedup, const char *path, const struct gpu4fs_stat *stat)
+{
+	if (dedup->files == dedup->file_room) {
+		const uint64_t room = dedup->file_room ? 2 * dedup->file_room : 1024;
+		struct g4_dedup_file *more = realloc(dedup->file_list, room * sizeof(*more));
+		if (more == NULL)
+			return -ENOMEM;
+		dedup->file_list = more;
+		dedup->file_room = room;
+	}
+	char *name = strdup(path);
+	if (name == NULL || dedup->files == UINT32_MAX) {
+		free(name);
+		return -ENOMEM;
+	}
+	dedup->file_list[dedup->files++] = (struct g4_dedup_file){stat->ino, name, false};
+	return 0;
+}
+
+static bool add_named(struct g4_dedup *dedup, const char *path, const struct gpu4fs_stat *stat);
+
+static bool add_directory(struct g4_dedup *dedup, const char *path)
+{
+	struct gpu4fs_dirent entry;
+	gpu4fs_dir *stream;
+	bool good = true;
+	int rc = gpu4fs_opendir(dedup->fs, NULL, path, GPU4FS_DIR_STAT, &stream);
+
+	if (rc < 0)
+		return failed(path, rc);
+	while ((rc = gpu4fs_readdir(stream, &entry)) > 0) {
+		const struct gpu4fs_stat stat = *entry.stat;
+		char *below;
+		if (asprintf(&below, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/", entry.name) < 0) {
+			rc = -ENOMEM;
+			break;
+		}
+		good = add_named(dedup, below, &stat) && good;
+		free(below);
+	}
+	gpu4fs_closedir(stream);
+	return rc < 0 ? failed(path, rc) : good;
+}
+
+static bool add_named(struct g4_dedup *dedup, const char *path, const struct gpu4fs_stat *stat)
+{
+	int rc = 0;
+
+	if (S_ISDIR(stat->mode))
+		return add_directory(dedup, path);
+	if (S_ISREG(stat->mode) && stat->size > TINY_BYTES)
+		rc = add_file(dedup, path, stat);
+	return rc < 0 ? failed(path, rc) : true;
+}
+
+bool g4_dedup_add(struct g4_dedup *dedup, const char *path)
+{
+	struct gpu4fs_stat stat;
+	const int rc = gpu4fs_lstat(dedup->fs, NULL, path, &stat);
+
+	if (rc < 0)
+		return failed(path, rc);
+	return add_named(dedup, path, &stat);
+}
+
+static int by_inode(const void *a, const void *b)
+{
+	const struct g4_dedup_file *first = a, *second = b;
+
+	return first->ino < second->ino ? -1 : first->ino > second->ino;
+}
+
+/* A file with several names, or that was added twice, counts once. */
+static void each_once(struct g4_dedup *dedup)
+{
+	uint64_t kept = 0;
+
+	if (dedup->files > 0)
+		qsort(dedup->file_list, dedup->files, sizeof(*dedup->file_list), by_inode);
+	for (uint64_t i = 0; i < dedup->files; i++) {
+		if (kept > 0 && dedup->file_list[kept - 1].ino == dedup->file_list[i].ino)
+			free(dedup->file_list[i].path);
+		else
+			dedup->file_list[kept++] = dedup->file_list[i];
+	}
+	dedup->files = kept;
+}
+
+/* ------------------------------------------------------------------ sharing */
+
+static void close_at(struct handles *handles, uint32_t place)
+{
+	if (handles->open[place] != NULL)
+		gpu4fs_close(handles->open[place]);
+	handles->open[place] = NULL;
+}
+
+/* One that stays open until another one of its place is wanted. */
+static int64_t open_file(struct g4_dedup *dedup, struct handles *handles, uint32_t number, int flags, gpu4fs_file **out)
+{
+	struct g4_dedup_file *file = &dedup->file_list[number];
+	const uint32_t place = number % HANDLES;
+
+	if (handles->open[place] == NULL || handles->number[place] != number) {
+		close_at(handles, place);
+		handles->number[place] = number;
+		const int64_t rc =
+			gpu4fs_open(dedup->fs, NULL, file->path, flags | O_NOFOLLOW, 0, &handles->open[place]);
+		if (rc < 0) {
+			handles->open[place] = NULL;
+			if (!file->told)
+				failed(file->path, rc);
+			file->told = true;
+			return rc;
+		}
+	}
+	*out = handles->open[place];
+	return 0;
+}
+
+/* Waits until so many pages may have been shared. */
+static void pay(struct g4_dedup *dedup, uint64_t pages)
+{
+	if (dedup->rate == 0)
+		return;
+	dedup->paid += pages * PAGE_BYTES;
+	const uint64_t due = dedup->begun_ns + (uint64_t)((double)dedup->paid / (double)dedup->rate * 1e9);
+	const uint64_t now = g4_clock_ns(CLOCK_MONOTONIC);
+	if (now < due) {
+		const struct timespec rest = {(time_t)((due - now) / UINT64_C(1000000000)),
+					      (long)((due - now) % UINT64_C(1000000000))};
+		nanosleep(&rest, NULL);
+	}
+}
+
+/* Errors that the next page would have, too. */
+static bool ends_all(int64_t rc)
+{
+	return rc == -ENOSPC || rc == -EROFS || rc == -EBUSY || rc == -ENOTCONN || rc == -EPIPE || rc == -ENOMEM;
+}
+
+/* Pages in a row of one file become those of another. */
+static int share_row(struct g4_dedup *dedup, struct handles *to_handles, struct handles *from_handles,
+		     const struct g4_dedup_record *job, uint32_t pages)
+{
+	const uint32_t from_number = (uint32_t)(job->key >> 32), from_page = (uint32_t)job->key;
+	gpu4fs_file *from, *to;
+	int64_t rc = open_file(dedup, to_handles, job->file, O_WRONLY, &to);
+
+	if (rc == 0)
+		rc = open_file(dedup, from_handles, from_number, O_RDONLY, &from);
+	if (rc < 0) {
+		dedup->failed += pages;
+		return ends_all(rc) ? (int)rc : 0;
+	}
+	for (uint32_t done = 0; done < pages;) {
+		const uint64_t left = (pages - done) * PAGE_BYTES;
+		rc = gpu4fs_dedupe_range(from, (int64_t)((from_page + (uint64_t)done) * PAGE_BYTES), to,
+					 (int64_t)((job->page + (uint64_t)done) * PAGE_BYTES), left,
+					 dedup->compare ? GPU4FS_DEDUPE_COMPARE : 0);
+		if (rc > 0) {
+			const uint32_t some = (uint32_t)(((uint64_t)rc + PAGE_BYTES - 1) / PAGE_BYTES);
+			dedup->shared += some;
+			done += some;
+			pay(dedup, some);
+			continue;
+		}
+		if (ends_all(rc))
+			return (int)rc;
+		*(rc == 0 ? &dedup->different : &dedup->failed) += 1;
+		if (rc < 0 && !dedup->file_list[job->file].told) {
+			failed(dedup->file_list[job->file].path, rc);
+			dedup->file_list[job->file].told = true;
+		}
+		done++;
+	}
+	return 0;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct g4_dedup_record *first = a, *second = b;
+
+	if (first->file != second->file)
+		return first->file < second->file ? -1 : 1;
+	return first->page < second->page ? -1 : first->page > second->page;
+}
+
+static int share_all(struct g4_dedup *dedup, struct g4_dedup_record *jobs, uint64_t count)
+{
+	struct handles *handles = calloc(2, sizeof(*handles));
+	int rc = handles == NULL ? -ENOMEM : 0;
+
+	if (count > 0)
+		qsort(jobs, count, sizeof(*jobs), by_place);
+	for (uint64_t i = 0; i < count && rc == 0;) {
+		uint32_t n = 1;
+		while (i + n < count && n < JOB_PAGES && jobs[i + n].file == jobs[i].file &&
+		       jobs[i + n].page == jobs[i].page + n && jobs[i + n].key == jobs[i].key + n)
+			n++;
+		rc = share_row(dedup, &handles[0], &handles[1], &jobs[i], n);
+		i += n;
+	}
+	for (uint32_t k = 0; k < 2 * HANDLES && handles != NULL; k++)
+		close_at(&handles[k / HANDLES], k % HANDLES);
+	free(handles);
+	return rc;
+}
+
+/* ------------------------------------------------------------------ what is the same */
+
+static int by_contents(const void *a, const void *b)
+{
+	const struct g4_dedup_record *first = a, *second = b;
+
+	if (first->key != second->key)
+		return first->key < second->key ? -1 : 1;
+	if (first->address != second->address)
+		return first->address < second->address ? -1 : 1;
+	return by_place(a, b);
+}
+
+static void count_owners(struct g4_dedup *dedup, uint64_t owners)
+{
+	uint32_t class = 0;
+
+	while (class + 1 < G4_DEDUP_CLASSES && owners >> (class + 1) != 0)
+		class ++;
+	dedup->owners[class]++;
+	dedup->stored++;
+}
+
+/*
+ * Pages of one key, sorted: counts them, and makes jobs of those at other addresses than the one that stays, which `stays` becomes.
+ * `known`: that is chosen, and was counted. Returns how many jobs there are.
+ */
+static uint64_t plan(struct g4_dedup *dedup, const struct g4_dedup_record *group, uint64_t count, bool known,
+		     struct g4_dedup_record *stays, struct g4_dedup_record *jobs)
+{
+	uint64_t most = 0, made = 0, addresses = 0;
+
+	for (uint64_t i = 0, n; i < count; i += n) {
+		for (n = 1; i + n < count && group[i + n].address == group[i].address; n++)
+			;
+		count_owners(dedup, n);
+		addresses++;
+		if (!known && (n > most || (n == most && by_place(&group[i], stays) < 0))) {
+			most = n;
+			*stays = group[i];
+		}
+	}
+	const struct g4_dedup_record chosen = *stays;
+	for (uint64_t i = 0; i < count; i++) {
+		const struct g4_dedup_record record = group[i];
+		if (record.address != chosen.address) {
+			jobs[made] = record;
+			jobs[made++].key = (uint64_t)chosen.file << 32 | chosen.page;
+		}
+	}
+	dedup->pages += count;
+	dedup->duplicates += addresses - (known ? 0 : 1);
+	return made;
+}
+
+/* All records, which are used up. */
+static int plan_all(struct g4_dedup *dedup, struct g4_dedup_record *known)
+{
+	struct g4_dedup_record *records = dedup->records, stays = {0};
+	uint64_t jobs = 0;
+
+	if (dedup->record_count > 0)
+		qsort(records, dedup->record_count, sizeof(*records), by_contents);
+	if (known != NULL && known->page != NO_PAGE)
+		stays = *known;
+	for (uint64_t i = 0, n; i < dedup->record_count; i += n) {
+		for (n = 1; i + n < dedup->record_count && records[i + n].key == records[i].key; n++)
+			;
+		jobs += plan(dedup, &records[i], n, known != NULL && known->page != NO_PAGE, &stays, &records[jobs]);
+		if (known != NULL)
+			*known = stays;
+	}
+	dedup->record_count = 0;
+	return dedup->share ? share_all(dedup, records, jobs) : 0;
+}
+
+/* ------------------------------------------------------------------ passes */
+
+struct pass {
+	uint64_t low, high; /* keys */
+	struct g4_dedup_record
+		heavy; /* low == high, and there are more pages than fit: the one that stays, unless NO_PAGE */
+};
+
+/* Room for another record: fewer keys, or if there is one only, what is there is shared at once. */
+static int make_room(struct g4_dedup *dedup, struct pass *pass)
+{
+	while (dedup->record_count == dedup->record_room) {
+		uint64_t kept = 0;
+		if (pass->low == pass->high)
+			return plan_all(dedup, &pass->heavy);
+		pass->high = pass->low + (pass->high - pass->low) / 2;
+		for (uint64_t i = 0; i < dedup->record_count; i++)
+			if (dedup->records[i].key <= pass->high)
+				dedup->records[kept++] = dedup->records[i];
+		dedup->record_count = kept;
+	}
+	return 0;
+}
+
+static bool has_sum(const struct gpu4fs_page_sum *page)
+{
+	return page->algorithm >= 1 && page->algorithm <= 3;
+}
+
+/* What has the same key may be the same; a page without a sum is like no other. */
+static uint64_t key_of(const struct gpu4fs_page_sum *page)
+{
+	uint64_t word = page->address;
+
+	if (has_sum(page))
+		memcpy(&word, page->sum, sizeof(word));
+	word = (word ^ (has_sum(page) ? page->algorithm : 0)) * UINT64_C(0x9e3779b97f4a7c15);
+	return word ^ word >> 32;
+}
+
+static int take_page(struct g4_dedup *dedup, struct pass *pass, uint32_t number, const struct gpu4fs_page_sum *page)
+{
+	const uint64_t key = key_of(page);
+	int rc = 0;
+
+	if (key < pass->low || key > pass->high)
+		return 0;
+	if (dedup->record_count == dedup->record_room)
+		rc = make_room(dedup, pass);
+	if (rc < 0 || key > pass->high)
+		return rc;
+	if (pass->heavy.page != NO_PAGE && pass->heavy.address == page->address) {
+		dedup->pages++;
+		return 0;
+	}
+	dedup->records[dedup->record_count++] =
+		(struct g4_dedup_record){key, page->address, number, (uint32_t)(page->offset / PAGE_BYTES)};
+	return 0;
+}
+
+/* All pages of an open file. */
+static int take_pages(struct g4_dedup *dedup, struct pass *pass, uint32_t number, gpu4fs_file *file, bool first,
+		      struct gpu4fs_page_sum *sums)
+{
+	int64_t offset = 0, count;
+
+	while ((count = gpu4fs_page_sums(file, offset, sums, SUMS_AT_ONCE)) > 0) {
+		for (int64_t i = 0; i < count; i++) {
+			if (sums[i].offset / PAGE_BYTES >= NO_PAGE)
+				return -EFBIG;
+			dedup->without_sums += first && !has_sum(&sums[i]);
+			const int rc = take_page(dedup, pass, number, &sums[i]);
+			if (rc < 0)
+				return rc;
+		}
+		offset = (int64_t)(sums[count - 1].offset + PAGE_BYTES);
+	}
+	return (int)count;
+}
+
+/* 0, or what ends the pass. */
+static int take_file(struct g4_dedup *dedup, struct pass *pass, uint32_t number, struct gpu4fs_page_sum *sums)
+{
+	const struct g4_dedup_file *file = &dedup->file_list[number];
+	const bool first = pass->low == 0;
+	gpu4fs_file *handle;
+	int rc = gpu4fs_open(dedup->fs, NULL, file->path, O_RDONLY | O_NOFOLLOW, 0, &handle);
+
+	if (rc == -ENOENT) /* it was removed */
+		return 0;
+	if (rc == 0) {
+		rc = take_pages(dedup, pass, number, handle, first, sums);
+		gpu4fs_close(handle);
+	}
+	if (rc < 0 && first && !ends_all(rc)) {
+		dedup->left_out++;
+		failed(file->path, rc);
+	}
+	return ends_all(rc) ? rc : 0;
+}
+
+static int take_all(struct g4_dedup *dedup, struct gpu4fs_page_sum *sums)
+{
+	struct pass pass = {0, UINT64_MAX, {.page = NO_PAGE}};
+	int rc = 0;
+
+	for (;;) {
+		for (uint64_t i = 0; i < dedup->files && rc == 0; i++)
+			rc = take_file(dedup, &pass, (uint32_t)i, sums);
+		dedup->passes++;
+		if (rc == 0)
+			rc = plan_all(dedup, pass.low == pass.high ? &pass.heavy : NULL);
+		if (rc < 0 || pass.high == UINT64_MAX)
+			return rc;
+		pass = (struct pass){pass.high + 1, UINT64_MAX, {.page = NO_PAGE}};
+	}
+}
+
+int g4_dedup_go(struct g4_dedup *dedup)
+{
+	struct gpu4fs_page_sum *sums = malloc(SUMS_AT_ONCE * sizeof(*sums));
+
+	each_once(dedup);
+	dedup->begun_ns = g4_clock_ns(CLOCK_MONOTONIC);
+	dedup->record_room = dedup->memory_bytes / (2 * sizeof(*dedup->records)); /* qsort() may take as much again */
+	dedup->records = malloc(dedup->record_room * sizeof(*dedup->records));
+	int rc = sums == NULL || dedup->records == NULL ? -ENOMEM : gpu4fs_syncfs(dedup->fs);
+	if (rc == -EROFS)
+		rc = 0;
+	if (rc == 0)
+		rc = take_all(dedup, sums);
+	free(sums);
+	return rc;
+}
+
+void g4_dedup_free(struct g4_dedup *dedup)
+{
+	for (uint64_t i = 0; i < dedup->files; i++)
+		free(dedup->file_list[i].path);
+	free(dedup->file_list);
+	free(dedup->records);
+}

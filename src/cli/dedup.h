@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds pages with the same contents in files of a file system by their sums, in bounded memory, and shares them. No data is read but
+ * what gpu4fs_dedupe_range() compares. Files may change meanwhile: what is found is a hint, which that function verifies.
+ */
+#ifndef G4_CLI_DEDUP_H
+#define G4_CLI_DEDUP_H
+
+#include "base/base.h"
+#include "gpu4fs/gpu4fs.h"
+
+#define G4_DEDUP_LEAST_BYTES UINT64_C(4096)
+#define G4_DEDUP_CLASSES 33u
+
+struct g4_dedup {
+	gpu4fs *fs;
+	/* what to do */
+	uint64_t memory_bytes; /* for what is known of pages; names of files come on top */
+	uint64_t rate;	       /* bytes a second that are shared, 0: no limit */
+	bool share;	       /* else it only looks */
+	bool compare;
+	/* what was found; pages of 4096 bytes */
+	uint64_t files, left_out; /* files that could not be read */
+	uint64_t passes;
+	uint64_t pages;	       /* that files have */
+	uint64_t stored;       /* different ones on the device */
+	uint64_t without_sums; /* of those of files */
+	uint64_t duplicates;   /* stored ones whose contents another one has, by their sums */
+	uint64_t shared;       /* of files that were another page before */
+	uint64_t different;    /* that were not the same after all */
+	uint64_t failed;       /* that could not be shared */
+	uint64_t owners
+		[G4_DEDUP_CLASSES]; /* stored pages that have 2^k pages of these files, or more, and less than 2^(k+1) */
+	/* its own */
+	struct g4_dedup_file *file_list;
+	uint64_t file_room;
+	struct g4_dedup_record *records;
+	uint64_t record_count, record_room;
+	uint64_t begun_ns, paid; /* of the rate */
+};
+
+/* Adds a file, or all that are in a directory and below. False: something could not be read, which was said. */
+bool g4_dedup_add(struct g4_dedup *dedup, const char *path);
+/* Goes through what was added. 0, or a negative errno that ended it. */
+int g4_dedup_go(struct g4_dedup *dedup);
+void g4_dedup_free(struct g4_dedup *dedup);
+
+#endif

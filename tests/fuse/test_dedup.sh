@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# gpu4fs dedup finds what is stored more than once and shares it: of an image and of a server, in as much memory as it is given.
+# shellcheck disable=SC2119 # arguments are optional
+# shellcheck source=tests/fuse/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" "$@"
+needs python3
+
+value() { # value KEY ARGUMENT...: of what dedup says, which has to succeed
+	local key=$1
+	shift
+	"$gpu4fs" dedup "$@" --json | python3 -c "import json, sys; print(json.load(sys.stdin)['$key'] // 4096)"
+}
+
+truncate -s 256M "$image"
+check "mkfs" "$gpu4fs" mkfs --checksum=blake3 "$image"
+# all of it from somewhere else: inside one file system cat(1) and cp(1) share
+mkdir -p "$work/tree/sub" "$work/without"
+head -c 8192000 /dev/urandom >"$work/tree/a" # 2000 pages
+cat "$work/tree/a" >"$work/tree/sub/b"
+{
+	head -c 4096 /dev/urandom
+	cat "$work/tree/a"
+} >"$work/tree/shifted"
+head -c 4096000 /dev/zero >"$work/tree/zeros"
+head -c 5000 /dev/urandom >"$work/tree/odd"
+cp "$work/tree/odd" "$work/tree/sub/odd"
+cp "$work/tree/odd" "$work/without/odd"
+echo tiny >"$work/tree/tiny"
+ln "$work/tree/a" "$work/tree/linked"
+mount_image
+mkdir "$mnt/without"
+"$gpu4fs" attr set checksum=none "$mnt/without"
+check "a tree" cp -a --sparse=never "$work/tree" "$mnt"
+check "... and what gets no checksums" cp "$work/without/odd" "$mnt/without"
+stat -c '%n %s %y' "$mnt"/tree/* >"$work/stat"
+unmount_image
+
+# 2000 + 2000 + 2001 + 1000 + 2 + 2 pages, of which 2000 + 1 + 1 + 2 are different, and 2 without checksums
+same "an estimate counts what is there" 7007 "$(value data_bytes estimate --image "$image")"
+same "... all of it stored" 7007 "$(value stored_bytes estimate --image "$image")"
+same "... and what is there more than once" 5001 "$(value duplicate_bytes estimate --image "$image")"
+same "... but not what has no checksums" 2 "$(value without_checksums_bytes estimate --image "$image")"
+same "... in hardly any memory" 5001 "$(value duplicate_bytes estimate --memory 16K --image "$image")"
+same "... of a part" 2000 "$(value duplicate_bytes estimate --image "$image" /tree/a /tree/sub)"
+same "a run in hardly any memory shares that" 5001 "$(value shared_bytes run --memory 16K --image "$image")"
+same "... so that nothing is left" 0 "$(value duplicate_bytes run --image "$image")"
+same "... and a page is stored for each" 2006 "$(value stored_bytes stats --image "$image")"
+fsck_image
+
+mount_image
+check "contents are what they were" diff -r "$work/tree" "$mnt/tree"
+check "... without checksums, too" diff -r "$work/without" "$mnt/without"
+stat -c '%n %s %y' "$mnt"/tree/* >"$work/stat.after"
+check "... and sizes and times" cmp "$work/stat" "$work/stat.after"
+cat "$work/tree/zeros" "$work/tree/a" >"$mnt/again"
+unmount_image
+"$gpu4fs" serve --socket "$work/socket" "$image" >"$work/served" 2>&1 &
+server=$!
+until grep -q serving "$work/served" || ! kill -0 "$server" 2>/dev/null; do
+	sleep 0.05
+done
+same "a run of what is served" 3000 "$(value shared_bytes run --compare --rate 1G --socket "$work/socket" /again /tree)"
+kill "$server"
+wait "$server"
+same "... is there afterwards" 0 "$(value duplicate_bytes estimate --image "$image")"
+fsck_image
+finish
