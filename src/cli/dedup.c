@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A record a page: a key made of its sum, its address, and where it is in which file. All records of a range of keys are in memory at a
- * time; where there are more than fit, the range is halved and the rest is for another pass over the sums. Sorted, pages with the same
- * contents lie in a row. Of those the address with the most pages stays, and the others' pages become jobs, in the order of files.
+ * time; where there are more than fit, the range is halved, down to a part of the addresses of one key, and the rest is for another pass
+ * over the sums. Sorted, pages with the same contents lie in a row. Of those the address with the most pages in its pass stays, and the
+ * others' pages become jobs, in the order of files.
  *
  * Nothing is kept between runs: one that was ended at any point is begun anew, and finds what it did shared.
  */
@@ -283,54 +284,69 @@ static void count_owners(struct g4_dedup *dedup, uint64_t owners)
 	dedup->stored++;
 }
 
+/* Keys, and addresses of each: what a pass has records of. */
+struct place {
+	uint64_t key, address;
+};
+
+struct pass {
+	struct place low, high;
+	bool keeps; /* `stays` is the page that stays of stays.key, whose first addresses were in a pass before */
+	struct g4_dedup_record stays;
+	uint64_t owners; /* low is high, and its pages are more than fit: so many of them were dealt with already */
+};
+
 /*
- * Pages of one key, sorted: counts them, and makes jobs of those at other addresses than the one that stays, which `stays` becomes.
- * `known`: that is chosen, and was counted. Returns how many jobs there are.
+ * Pages of one key, sorted: counts them, and makes jobs of those at other addresses than the one that stays. `all`: there are no more
+ * of the last address in this pass. Returns how many jobs there are.
  */
-static uint64_t plan(struct g4_dedup *dedup, const struct g4_dedup_record *group, uint64_t count, bool known,
-		     struct g4_dedup_record *stays, struct g4_dedup_record *jobs)
+static uint64_t plan(struct g4_dedup *dedup, struct pass *pass, const struct g4_dedup_record *group, uint64_t count,
+		     bool all, struct g4_dedup_record *jobs)
 {
+	const bool known = pass->keeps && pass->stays.key == group->key;
+	struct g4_dedup_record stays = known ? pass->stays : *group;
 	uint64_t most = 0, made = 0, addresses = 0;
 
 	for (uint64_t i = 0, n; i < count; i += n) {
 		for (n = 1; i + n < count && group[i + n].address == group[i].address; n++)
 			;
-		count_owners(dedup, n);
-		addresses++;
-		if (!known && (n > most || (n == most && by_place(&group[i], stays) < 0))) {
+		addresses += pass->owners == 0;
+		pass->owners += n;
+		if (all) {
+			count_owners(dedup, pass->owners);
+			pass->owners = 0;
+		}
+		if (!known && (n > most || (n == most && by_place(&group[i], &stays) < 0))) {
 			most = n;
-			*stays = group[i];
+			stays = group[i];
 		}
 	}
-	const struct g4_dedup_record chosen = *stays;
 	for (uint64_t i = 0; i < count; i++) {
 		const struct g4_dedup_record record = group[i];
-		if (record.address != chosen.address) {
+		if (record.address != stays.address) {
 			jobs[made] = record;
-			jobs[made++].key = (uint64_t)chosen.file << 32 | chosen.page;
+			jobs[made++].key = (uint64_t)stays.file << 32 | stays.page;
 		}
 	}
 	dedup->pages += count;
 	dedup->duplicates += addresses - (known ? 0 : 1);
+	pass->keeps = true;
+	pass->stays = stays;
 	return made;
 }
 
 /* All records, which are used up. */
-static int plan_all(struct g4_dedup *dedup, struct g4_dedup_record *known)
+static int plan_all(struct g4_dedup *dedup, struct pass *pass, bool all)
 {
-	struct g4_dedup_record *records = dedup->records, stays = {0};
+	struct g4_dedup_record *records = dedup->records;
 	uint64_t jobs = 0;
 
 	if (dedup->record_count > 0)
 		qsort(records, dedup->record_count, sizeof(*records), by_contents);
-	if (known != NULL && known->page != NO_PAGE)
-		stays = *known;
 	for (uint64_t i = 0, n; i < dedup->record_count; i += n) {
 		for (n = 1; i + n < dedup->record_count && records[i + n].key == records[i].key; n++)
 			;
-		jobs += plan(dedup, &records[i], n, known != NULL && known->page != NO_PAGE, &stays, &records[jobs]);
-		if (known != NULL)
-			*known = stays;
+		jobs += plan(dedup, pass, &records[i], n, all, &records[jobs]);
 	}
 	dedup->record_count = 0;
 	return dedup->share ? share_all(dedup, records, jobs) : 0;
@@ -338,22 +354,24 @@ static int plan_all(struct g4_dedup *dedup, struct g4_dedup_record *known)
 
 /* ------------------------------------------------------------------ passes */
 
-struct pass {
-	uint64_t low, high; /* keys */
-	struct g4_dedup_record
-		heavy; /* low == high, and there are more pages than fit: the one that stays, unless NO_PAGE */
-};
+static bool is_behind(struct place place, struct place other)
+{
+	return place.key != other.key ? place.key > other.key : place.address > other.address;
+}
 
-/* Room for another record: fewer keys, or if there is one only, what is there is shared at once. */
+/* Room for another record: fewer keys, or of one key fewer addresses, or if that is one, what is there is dealt with at once. */
 static int make_room(struct g4_dedup *dedup, struct pass *pass)
 {
 	while (dedup->record_count == dedup->record_room) {
 		uint64_t kept = 0;
-		if (pass->low == pass->high)
-			return plan_all(dedup, &pass->heavy);
-		pass->high = pass->low + (pass->high - pass->low) / 2;
+		if (pass->low.key < pass->high.key)
+			pass->high = (struct place){pass->low.key + (pass->high.key - pass->low.key) / 2, UINT64_MAX};
+		else if (pass->low.address < pass->high.address)
+			pass->high.address = pass->low.address + (pass->high.address - pass->low.address) / 2;
+		else
+			return plan_all(dedup, pass, false);
 		for (uint64_t i = 0; i < dedup->record_count; i++)
-			if (dedup->records[i].key <= pass->high)
+			if (!is_behind((struct place){dedup->records[i].key, dedup->records[i].address}, pass->high))
 				dedup->records[kept++] = dedup->records[i];
 		dedup->record_count = kept;
 	}
@@ -378,21 +396,17 @@ static uint64_t key_of(const struct gpu4fs_page_sum *page)
 
 static int take_page(struct g4_dedup *dedup, struct pass *pass, uint32_t number, const struct gpu4fs_page_sum *page)
 {
-	const uint64_t key = key_of(page);
+	const struct place place = {key_of(page), page->address};
 	int rc = 0;
 
-	if (key < pass->low || key > pass->high)
+	if (is_behind(pass->low, place) || is_behind(place, pass->high))
 		return 0;
 	if (dedup->record_count == dedup->record_room)
 		rc = make_room(dedup, pass);
-	if (rc < 0 || key > pass->high)
+	if (rc < 0 || is_behind(place, pass->high))
 		return rc;
-	if (pass->heavy.page != NO_PAGE && pass->heavy.address == page->address) {
-		dedup->pages++;
-		return 0;
-	}
 	dedup->records[dedup->record_count++] =
-		(struct g4_dedup_record){key, page->address, number, (uint32_t)(page->offset / PAGE_BYTES)};
+		(struct g4_dedup_record){place.key, place.address, number, (uint32_t)(page->offset / PAGE_BYTES)};
 	return 0;
 }
 
@@ -420,7 +434,7 @@ static int take_pages(struct g4_dedup *dedup, struct pass *pass, uint32_t number
 static int take_file(struct g4_dedup *dedup, struct pass *pass, uint32_t number, struct gpu4fs_page_sum *sums)
 {
 	const struct g4_dedup_file *file = &dedup->file_list[number];
-	const bool first = pass->low == 0;
+	const bool first = pass->low.key == 0 && pass->low.address == 0;
 	gpu4fs_file *handle;
 	int rc = gpu4fs_open(dedup->fs, NULL, file->path, O_RDONLY | O_NOFOLLOW, 0, &handle);
 
@@ -439,7 +453,7 @@ static int take_file(struct g4_dedup *dedup, struct pass *pass, uint32_t number,
 
 static int take_all(struct g4_dedup *dedup, struct gpu4fs_page_sum *sums)
 {
-	struct pass pass = {0, UINT64_MAX, {.page = NO_PAGE}};
+	struct pass pass = {.high = {UINT64_MAX, UINT64_MAX}};
 	int rc = 0;
 
 	for (;;) {
@@ -447,10 +461,12 @@ static int take_all(struct g4_dedup *dedup, struct gpu4fs_page_sum *sums)
 			rc = take_file(dedup, &pass, (uint32_t)i, sums);
 		dedup->passes++;
 		if (rc == 0)
-			rc = plan_all(dedup, pass.low == pass.high ? &pass.heavy : NULL);
-		if (rc < 0 || pass.high == UINT64_MAX)
+			rc = plan_all(dedup, &pass, true);
+		if (rc < 0 || (pass.high.key == UINT64_MAX && pass.high.address == UINT64_MAX))
 			return rc;
-		pass = (struct pass){pass.high + 1, UINT64_MAX, {.page = NO_PAGE}};
+		pass.low = pass.high;
+		pass.low.key += ++pass.low.address == 0;
+		pass.high = (struct place){UINT64_MAX, UINT64_MAX};
 	}
 }
 

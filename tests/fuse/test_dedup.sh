@@ -65,4 +65,32 @@ kill "$server"
 wait "$server"
 same "... is there afterwards" 0 "$(value duplicate_bytes estimate --image "$image")"
 fsck_image
+
+# One page is stored twice, and each of the two has 1400 owners: more than fit into that memory, of one key and of one address.
+check "mkfs" "$gpu4fs" mkfs --force --checksum=blake3 "$image"
+head -c 4096 /dev/urandom >"$work/page"
+for ((k = 0; k < 200; k++)); do
+	cat "$work/page"
+done >"$work/pages"
+mount_image
+cp "$work/pages" "$mnt/a"
+cp "$work/pages" "$mnt/b"
+unmount_image
+same "a file's own pages" 200 "$(($(value shared_bytes run --image "$image" /a) + 1))"
+same "... and another's" 200 "$(($(value shared_bytes run --image "$image" /b) + 1))"
+for k in 1 2 3 4 5 6; do
+	check "a reflink" "$gpu4fs" cp --reflink --image "$image" /a "/a$k"
+	check "a reflink" "$gpu4fs" cp --reflink --image "$image" /b "/b$k"
+done
+for memory in 256M 16K; do
+	same "in $memory: all pages" 2800 "$(value data_bytes estimate --memory "$memory" --image "$image")"
+	same "... two of them stored" 2 "$(value stored_bytes estimate --memory "$memory" --image "$image")"
+	same "... one of them once more" 1 "$(value duplicate_bytes estimate --memory "$memory" --image "$image")"
+	"$gpu4fs" dedup stats --memory "$memory" --json --image "$image" >"$work/stats"
+	same "... each with many owners" "[(1024, 2)]" \
+		"$(python3 -c "import json, sys; print([(c['at_least'], c['pages']) for c in json.load(sys.stdin)['owners']])" <"$work/stats")"
+done
+same "a run in 16K shares all of one" 1400 "$(value shared_bytes run --memory 16K --image "$image")"
+same "... so that a page is stored" 1 "$(value stored_bytes stats --memory 16K --image "$image")"
+fsck_image
 finish
