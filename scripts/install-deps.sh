@@ -10,7 +10,7 @@ declare -A packages=(
 	[demo]="diffutils fuse3 git python3 sqlite3"
 	[check]="acl attr clang clang-format fuse3 git libacl1-dev libclang-rt-14-dev libcmocka-dev openssl python3
 		shellcheck sqlite3 util-linux"
-	[bench]="borgbackup btrfs-progs casync e2fsprogs fuse3 gnuplot-nox libisal2 python3 restic util-linux xfsprogs"
+	[bench]="borgbackup btrfs-progs casync duperemove e2fsprogs fuse3 gnuplot-nox libisal2 python3 restic time util-linux xfsprogs"
 	[plot]="gnuplot-nox"
 	[lint]="clang clang-format clang-tidy cppcheck libcmocka-dev python3 shellcheck"
 )
