@@ -80,13 +80,28 @@ G4_FN void g4_nvme_pair_help(struct g4_nvme_pair *pair)
 		move_tail(pair);
 }
 
+/* The controller turns the phase at each of its turns, from 0 to 1 first. */
+G4_FN static bool is_new(const struct g4_nvme_pair *pair, uint64_t end)
+{
+	return g4_nvme_completion_phase(end) != (pair->head / pair->entries & 1);
+}
+
+G4_FN static const struct g4_nvme_completion *next_entry(const struct g4_nvme_pair *pair)
+{
+	return &pair->completions[pair->head % pair->entries];
+}
+
+G4_FN bool g4_nvme_pair_is_answered(const struct g4_nvme_pair *pair)
+{
+	return is_new(pair, g4_load64_acq_sys(&next_entry(pair)->end));
+}
+
 G4_FN bool g4_nvme_pair_next(struct g4_nvme_pair *pair, uint64_t *end, uint32_t *result)
 {
-	const struct g4_nvme_completion *entry = &pair->completions[pair->head % pair->entries];
+	const struct g4_nvme_completion *entry = next_entry(pair);
 	const uint64_t word = g4_load64_acq_sys(&entry->end);
 
-	/* the controller turns the phase at each of its turns, from 0 to 1 first */
-	if (g4_nvme_completion_phase(word) == (pair->head / pair->entries & 1))
+	if (!is_new(pair, word))
 		return false;
 	*end = word;
 	*result = g4_load32_rlx_sys(&entry->result);

@@ -52,6 +52,8 @@ G4_FN void g4_nvme_pair_submit(struct g4_nvme_pair *pair, const struct g4_nvme_c
 G4_FN void g4_nvme_pair_help(struct g4_nvme_pair *pair);
 /* Per-lane, one at a time. The next completion, if there is one: its last 8 bytes, and the first 4. */
 G4_FN bool g4_nvme_pair_next(struct g4_nvme_pair *pair, uint64_t *end, uint32_t *result);
+/* Per-lane, one at a time. Whether there is one. */
+G4_FN bool g4_nvme_pair_is_answered(const struct g4_nvme_pair *pair);
 /* Per-lane, one at a time. Gives what was taken back to the controller. */
 G4_FN void g4_nvme_pair_consumed(struct g4_nvme_pair *pair);
 

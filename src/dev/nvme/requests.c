@@ -299,7 +299,7 @@ G4_FN bool g4_nvme_step(struct g4_nvme_queue *queue, struct g4_io *io, struct g4
 	return g4_load32_acq(&io->done) != 0;
 }
 
-G4_FN bool g4_nvme_overdue(struct g4_nvme_queue *queue, uint64_t now_ns, uint64_t ns)
+G4_FN static bool is_overdue(const struct g4_nvme_queue *queue, uint64_t now_ns, uint64_t ns)
 {
 	for (uint32_t i = 0; i < queue->pool.count; i++) {
 		const struct g4_nvme_slot *slot = &queue->slots[i];
@@ -307,4 +307,16 @@ G4_FN bool g4_nvme_overdue(struct g4_nvme_queue *queue, uint64_t now_ns, uint64_
 			return true;
 	}
 	return false;
+}
+
+G4_FN bool g4_nvme_overdue(struct g4_nvme_queue *queue, uint64_t now_ns, uint64_t ns)
+{
+	bool overdue;
+
+	if (!is_overdue(queue, now_ns, ns) || !g4_slots_try_look(&queue->pool))
+		return false;
+	/* nobody else looks: what is under way still is not in anybody's hands */
+	overdue = is_overdue(queue, now_ns, ns) && !g4_nvme_pair_is_answered(&queue->pair);
+	g4_slots_looked(&queue->pool);
+	return overdue;
 }

@@ -61,7 +61,10 @@ G4_FN void g4_nvme_start(struct g4_nvme_queue *queue, struct g4_io *io);
  * asking and has to be called until this returns true: the request is done.
  */
 G4_FN bool g4_nvme_step(struct g4_nvme_queue *queue, struct g4_io *io, struct g4_nvme_turn *turn);
-/* Thread-safe. Whether a command is under way since `ns` or longer. */
+/*
+ * Thread-safe. Whether a command is under way since `ns` or longer and no completion is there. One that nobody has looked at is no
+ * fault of the controller: requests may be submitted and waited for much later. False, too, while somebody looks.
+ */
 G4_FN bool g4_nvme_overdue(struct g4_nvme_queue *queue, uint64_t now_ns, uint64_t ns);
 
 #endif

@@ -423,6 +423,26 @@ static void a_controller_that_has_left_ends_all_requests(void **state)
 	expect_death((struct g4_emu_faults){.vanish_at = 2});
 }
 
+/* Its owner looks at a request late, and somebody else at the clock meanwhile: the controller has done what it had to. */
+static void an_answer_that_nobody_has_looked_at_is_not_late(void **state)
+{
+	const struct g4_nvme_options options = {.queues = 2, .timeout_ns = SHORT_NS};
+	struct g4_dev *dev = open_emu(NULL, &options);
+	struct g4_nvme *nvme = dev->host;
+	struct g4_iov iov = {.base = buffer, .bytes = 4096};
+	struct g4_io io = {.op = G4_IO_READ, .iov = &iov, .iov_count = 1};
+	const uint64_t late = g4_monotonic_ns() + 2 * SHORT_NS;
+
+	(void)state;
+	g4_dev_submit(wg, dev, &io);
+	while (g4_monotonic_ns() < late || !g4_nvme_pair_is_answered(&nvme->queues[1].pair))
+		g4_pause();
+	g4_nvme_check(nvme);
+	assert_int_equal(g4_dev_wait(wg, dev, &io), 0);
+	assert_int_equal(g4_dev_read(wg, dev, 0, buffer, 4096), 0);
+	g4_dev_close(dev);
+}
+
 /* Nobody hangs, and nobody gets a slot that still belongs to a command. */
 static void *work_until_it_fails(void *argument)
 {
@@ -526,6 +546,7 @@ int main(void)
 		cmocka_unit_test(an_answer_with_a_wrong_identifier_is_none),
 		cmocka_unit_test(a_controller_that_has_failed_ends_all_requests),
 		cmocka_unit_test(a_controller_that_has_left_ends_all_requests),
+		cmocka_unit_test(an_answer_that_nobody_has_looked_at_is_not_late),
 		cmocka_unit_test(all_threads_come_back_when_the_controller_dies),
 		cmocka_unit_test(a_controller_that_lies_is_refused),
 		cmocka_unit_test(a_namespace_that_is_not_there_is_refused),
