@@ -157,3 +157,7 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS fuse3)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 include(CPack)
+
+# What the layers of the NVMe driver cost: tests/nvme/bench.c.
+add_executable(nvme_bench tests/nvme/bench.c)
+target_link_libraries(nvme_bench PRIVATE gpu4fs_static Threads::Threads)
