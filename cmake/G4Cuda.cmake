@@ -177,7 +177,7 @@ endif()
 
 # gpu-smoke: the GPU smoke test, one program with the engine twice: compiled for the GPU, and for the CPU to make images
 # and to check what the GPU did to them.
-g4_sources(smoke_fsck src/cli/cmd_fsck.c src/fsck/*.c src/print/*.c src/fuse/state.c)
+g4_sources(smoke_fsck src/cli/cmd_fsck.c src/cli/disks.c src/fsck/*.c src/print/*.c src/fuse/state.c)
 g4_gpu_program(gpu-smoke smoke HOST tests/gpu/smoke_host.c ${smoke_fsck} LIBRARY gpu4fs_static
 	FLAGS ${cuda_flags} LINK ${objects})
 target_link_libraries(gpu-smoke-host PRIVATE PkgConfig::fuse3)

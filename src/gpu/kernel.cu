@@ -363,7 +363,7 @@ static __device__ void dispatch(const struct world *w, uint32_t run, uint32_t la
 static __device__ void flush_in_background(const struct world *w, uint32_t run, struct g4_wg *wg)
 {
 	struct shared *s = w->shared;
-	uint64_t last = g4_monotonic_ns(), job_ns = 0;
+	uint64_t last = g4_monotonic_ns(), job_ns = 0, damaged = g4_load64_rlx(&w->fs->damaged_pages);
 
 	while (g4_load32_acq(&s->quit) != run) {
 		uint32_t wanted = g4_load32_acq(&s->sync_wanted), close = g4_load32_acq(&s->close_wanted);
@@ -373,6 +373,11 @@ static __device__ void flush_in_background(const struct world *w, uint32_t run, 
 			g4_session_close(wg, w->fs, &w->sessions[(close & 0xff) - 1]);
 			g4_store32_rel(&s->close_done, close);
 			g4_store32_rel_sys(&w->control->closed, close);
+		}
+		const uint64_t met = g4_load64_rlx(&w->fs->damaged_pages);
+		if (met != damaged && !(w->fs->flags & G4_FS_READ_ONLY)) {
+			(void)g4_jobs_log(wg, w->fs); /* the count; who can not log can not count for good */
+			damaged = met;
 		}
 		bool asked = wanted != g4_load32_rlx(&s->sync_done);
 		if (asked || g4_monotonic_ns() - last > w->commit_ns || g4_dirty_pressure(w->fs, false)) {

@@ -184,6 +184,18 @@ server_pid() {
 	return 1
 }
 
+# Waits for the end of a process that is not our child.
+wait_pid() {
+	tail --pid="$1" -s 0.1 -f /dev/null &
+	local waiter=$! deadline=$((SECONDS + 600))
+	while kill -0 "$waiter" 2>/dev/null; do
+		((SECONDS > deadline)) && kill "$waiter" && return 1
+		sleep 0.1
+	done
+	wait "$waiter" 2>/dev/null
+	return 0
+}
+
 finish() {
 	cd /
 	if ((failures)); then

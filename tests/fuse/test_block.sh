@@ -104,19 +104,17 @@ umount "$work/other"
 
 mount_image
 touch "$mnt/late"
-kill -TERM "$(server_pid)"
-while is_mounted; do
-	sleep 0.05
-done
+server=$(server_pid)
+kill -TERM "$server"
+wait_pid "$server"
 check "SIGTERM ends it clean" clean_now
 mount_image
 check "... with what was written last" test -e "$mnt/late"
 exec 3>"$mnt/busy"
 check_not "umount(8) of a mount in use is refused" umount "$mnt"
-kill -TERM "$(server_pid)"
-while is_mounted; do
-	sleep 0.05
-done
+server=$(server_pid)
+kill -TERM "$server"
+wait_pid "$server"
 exec 3>&-
 check "SIGTERM ends a mount that is in use, too" clean_now
 
