@@ -142,7 +142,7 @@ G4_FN static enum verdict by_sums(const struct pair *pair, uint32_t k)
 		return DIFFERENT;
 	if (a != b || a == G4_CHECKSUM_NONE)
 		return READ;
-	if (memcmp(&pair->c.sums[k], &pair->to_sums[k], sizeof(pair->to_sums[k])) != 0)
+	if (!g4_bytes_equal(&pair->c.sums[k], &pair->to_sums[k], sizeof(pair->to_sums[k])))
 		return DIFFERENT;
 	return a == G4_CHECKSUM_BLAKE3 && !pair->compare ? SAME : READ;
 }
@@ -188,8 +188,8 @@ G4_FN static int compare_runs(struct g4_wg *wg, struct g4_fs *fs, const struct p
 		if (rc < 0)
 			break;
 		for (uint32_t i = 0; i < n; i++) {
-			if (memcmp(pair->from_bytes + i * G4_PAGE_BYTES, pair->to_bytes + i * G4_PAGE_BYTES,
-				   G4_PAGE_BYTES) != 0)
+			if (!g4_bytes_equal(pair->from_bytes + i * G4_PAGE_BYTES, pair->to_bytes + i * G4_PAGE_BYTES,
+					    G4_PAGE_BYTES))
 				return 0;
 			++*same;
 		}
