@@ -278,6 +278,13 @@ static __device__ void build(struct scene *s, struct g4_caller *caller, uint32_t
 	});
 }
 
+static __device__ void leave(struct g4_caller *caller)
+{
+	__syncwarp();
+	if (threadIdx.x % G4_WARP_LANES == 0)
+		g4_caller_leave(caller);
+}
+
 /* No more registers than the engine: as many warps as it could have. */
 static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES, 65536 / (80 * BLOCK_WARPS * G4_WARP_LANES))
 	caller_kernel(struct scene *s)
@@ -288,8 +295,12 @@ static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES, 65536 / (80
 	if (warp >= s->job.warps)
 		return;
 	struct g4_caller *caller = &s->callers.caller[warp];
+	if (threadIdx.x % G4_WARP_LANES == 0)
+		g4_caller_enter(&s->callers, warp); /* its own place: nobody else has this hint */
+	__syncwarp();
 	if (s->job.work == GPU_BENCH_FOREST || s->job.work == GPU_BENCH_OPEN) {
 		build(s, caller, warp);
+		leave(caller);
 		return;
 	}
 	for (uint32_t i = 0; i < s->job.count; i++) {
@@ -304,6 +315,7 @@ static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES, 65536 / (80
 	good = g4_reduce_sum(caller->wg, good);
 	if (threadIdx.x % G4_WARP_LANES == 0)
 		atomicAdd(&s->done, (unsigned long long)good);
+	leave(caller);
 }
 
 /* ------------------------------------------------------------------ host */
