@@ -33,8 +33,10 @@ G4_FN uint32_t g4_resum_begin(struct g4_wg *wg, struct g4_fs *fs, const struct g
 	resum->page = page;
 	resum->address = run->address;
 	resum->count = resum->changed = 0;
-	if (g4_map_sums(wg, fs, inode, page, pages, resum->sums) < 0)
-		return 0; /* who reads it says so */
+	/* twice: an error may pass; if it stays, who reads the pages says so */
+	if (g4_map_sums(wg, fs, inode, page, pages, resum->sums) < 0 &&
+	    g4_map_sums(wg, fs, inode, page, pages, resum->sums) < 0)
+		return 0;
 	for (uint32_t k = 0; k < pages; k++)
 		change += may_change(&resum->sums[k], resum->algorithm);
 	return change ? pages : 0;
@@ -46,20 +48,30 @@ G4_FN void g4_resum_add(struct g4_wg *wg, struct g4_resum *resum, const uint8_t 
 		const uint32_t n = (uint32_t)g4_min64(count - first, G4_SUMS_AT_ONCE);
 		struct g4_sum_entry *to[G4_SUMS_AT_ONCE], made[G4_SUMS_AT_ONCE];
 		const void *from[G4_SUMS_AT_ONCE];
-		uint32_t wanted = 0;
+		struct g4_sum_entry has[G4_SUMS_AT_ONCE];
+		uint32_t wanted = 0, differ = 0, unknown = 0;
+		bool had = false;
 
 		for (uint32_t k = first; k < first + n; k++) {
 			struct g4_sum_entry *entry = &resum->sums[resum->count + k];
 			if ((keep >> k & 1) || !may_change(entry, resum->algorithm))
 				continue;
+			had = had || g4_sum_entry_algorithm(entry) != G4_CHECKSUM_NONE;
 			from[wanted] = pages + k * G4_PAGE_BYTES;
+			has[wanted] = *entry;
 			to[wanted++] = entry;
 		}
+		/* of this memory: the caller may have verified other bytes of the page, another copy's for example */
+		if (had)
+			g4_sums_compare(wg, from, wanted, has, made, &differ, &unknown);
 		if (wanted > 0)
 			g4_sums_make(wg, resum->algorithm, from, wanted, made);
-		for (uint32_t k = 0; k < wanted; k++)
+		for (uint32_t k = 0; k < wanted; k++) {
+			if ((differ | unknown) >> k & 1)
+				continue;
 			*to[k] = made[k];
-		resum->changed += wanted;
+			resum->changed++;
+		}
 	}
 	resum->count += count;
 }

@@ -55,6 +55,11 @@ G4_FN int g4_writeback(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 G4_STATIC_ASSERT(G4_BATCH_SCRATCH_BYTES(G4_TOGETHER_FILES) <= G4_FS_SCRATCH_BYTES, "their room in scratch memory");
 G4_STATIC_ASSERT(G4_TOGETHER_FILES *G4_TOGETHER_PAGES <= G4_BATCH_PAGES, "they fit one room");
 
+G4_FN bool g4_writeback_is_small(const struct g4_inode_core *inode)
+{
+	return g4_is_reg(inode->disk.mode) && inode->dirty_count <= G4_TOGETHER_PAGES;
+}
+
 G4_FN void g4_writeback_together(struct g4_wg *wg, struct g4_fs *fs, const uint32_t *indices, uint32_t count,
 				 int *results)
 {
@@ -67,7 +72,7 @@ G4_FN void g4_writeback_together(struct g4_wg *wg, struct g4_fs *fs, const uint3
 		results[k] = 0;
 		if (inode->dead || inode->dirty_count == 0)
 			continue;
-		if (inode->dirty_count > G4_TOGETHER_PAGES || fits_inline(fs, inode)) {
+		if (!g4_writeback_is_small(inode) || fits_inline(fs, inode)) {
 			results[k] = g4_writeback(wg, fs, indices[k]);
 			continue;
 		}

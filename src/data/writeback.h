@@ -12,6 +12,8 @@ G4_FN int g4_writeback_mapped(struct g4_wg *wg, struct g4_fs *fs, uint32_t index
 /* At most so many files are written back together, and of so many dirty pages each. */
 #define G4_TOGETHER_FILES 16u
 #define G4_TOGETHER_PAGES 16u
+/* Whether a write-locked inode is a file of those that go together. */
+G4_FN bool g4_writeback_is_small(const struct g4_inode_core *inode);
 /*
  * The same as g4_writeback() for up to G4_TOGETHER_FILES inodes, none of which is there twice, all write-locked: dirty pages of a
  * file that has few of them go to the device together with those of others. results: of each; 0 for dead ones, which are left.

@@ -6,7 +6,7 @@
  *
  * Pages of files are fetched as for any reader, but into memory of the scrub's own. Metadata is looked at on the device
  * (journal/look.c), and through the cache to get on. What is damaged becomes a finding, and is not followed; users who meet it get
- * their own errors. Nothing is changed.
+ * their own errors. Nothing is changed but sums, where they are to be added.
  *
  * The cursor says which directory, which position, and which page of the file there; what is in front of it is done. Where the scrub goes
  * on above that is in memory alone: after a remount it finds the place of the directory in its parent. Inodes that get other names
@@ -294,7 +294,7 @@ G4_FN static void look_at_nodes(struct step *step, const struct g4_inode_core *i
 		find_metadata(step, inode->ino, nodes.nodes[nodes.count - 1], rc);
 }
 
-/* Pages in a row of a file. Bits of those that are damaged. */
+/* Pages in a row of a file, into scrub->pages. Bits of those that are damaged, or can not be read. */
 G4_FN static uint64_t read_pages(struct step *step, const struct g4_inode_core *inode, uint64_t page,
 				 struct g4_address address, uint32_t pages)
 {
@@ -312,8 +312,10 @@ G4_FN static uint64_t read_pages(struct step *step, const struct g4_inode_core *
 		else if (rc == -G4_E_CORRUPT_SUMS) /* another page's */
 			code = -G4_E_DATA;
 		else if (one && rc != -G4_E_DATA) /* which of them can not be read */
-			code = g4_fetch_survey(step->wg, step->fs, inode, page + k, at, step->scrub->pages, 1, &one,
-					       &without);
+			code = g4_fetch_survey(step->wg, step->fs, inode, page + k, at,
+					       step->scrub->pages + k * G4_PAGE_BYTES, 1, &one, &without);
+		if (code == 0)
+			bad &= ~(UINT64_C(1) << k);
 		const struct g4_finding finding = {inode->ino, step->dir,      page + k, g4_address_stored(at),
 						   1,	       (uint32_t)-code};
 		if (one && code < 0)

@@ -38,6 +38,20 @@ G4_FN static void flush_inodes(struct g4_wg *wg, struct g4_fs *fs, const uint32_
 			results[k] = flush_size_and_times(wg, fs, indices[k]);
 }
 
+/* Whether an inode joins those that are locked already: a file of few dirty pages that nobody has. It is locked then. */
+G4_FN static bool joins(struct g4_fs *fs, uint32_t index)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+
+	/* the first one was waited for, others are only tried: inodes have no order among them here */
+	if (!g4_write_trylock(&inode->lock))
+		return false;
+	if (g4_writeback_is_small(inode))
+		return true;
+	g4_write_unlock(&inode->lock);
+	return false;
+}
+
 G4_FN int g4_writeback_all(struct g4_wg *wg, struct g4_fs *fs)
 {
 	uint32_t last, next, again = G4_NO_INODE;
@@ -54,14 +68,13 @@ G4_FN int g4_writeback_all(struct g4_wg *wg, struct g4_fs *fs)
 		uint32_t indices[G4_TOGETHER_FILES], count = 0;
 		int results[G4_TOGETHER_FILES];
 
-		/* the first one is waited for, others are only tried: inodes have no order among them here */
 		g4_write_lock(&g4_icache_at(fs, next)->lock);
+		const bool small = g4_writeback_is_small(g4_icache_at(fs, next));
 		do {
 			indices[count++] = next;
 			end = end || next == last;
 			next = end ? G4_NO_INODE : g4_dequeue_dirty(fs);
-		} while (next != G4_NO_INODE && count < G4_TOGETHER_FILES &&
-			 g4_write_trylock(&g4_icache_at(fs, next)->lock));
+		} while (small && next != G4_NO_INODE && count < G4_TOGETHER_FILES && joins(fs, next));
 		flush_inodes(wg, fs, indices, count, results);
 		for (uint32_t k = 0; k < count; k++) {
 			struct g4_inode_core *inode = g4_icache_at(fs, indices[k]);

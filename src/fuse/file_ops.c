@@ -216,7 +216,7 @@ void g4_fuse_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, str
 		cmd.offset += cmd.value;
 		cmd.data = (uint8_t *)cmd.data + cmd.value;
 		cmd.length -= cmd.value;
-	} while (cmd.length > 0);
+	} while (cmd.length > 0 && cmd.offset % G4_PAGE_BYTES == 0); /* inside a page only the file ends */
 	if (result < 0)
 		fuse_reply_err(req, g4_errno(result));
 	else

@@ -257,6 +257,44 @@ static void what_is_damaged_keeps_its_sum(void **state)
 	expect(large, 0, LARGE);
 }
 
+/* Whichever read fails for once: no page gets another one's sum, and none is left out. */
+static void a_read_that_fails_once_costs_nothing(void **state)
+{
+	const struct g4_fault no_fault = {0};
+	uint64_t before, after, other;
+	uint32_t summed = 0;
+
+	(void)state;
+	make_default(G4_CHECKSUM_CRC32C);
+	const uint64_t ino = make("f", 0, 150);
+	assert_int_equal(op_sync(&rig), 0);
+	rig_unmount_fs(&rig, rig.wg, rig.fs, true);
+	rig.fs = rig_mount_fs(&rig, rig.wg, &no_fault);
+	g4_dev_fault_counts(rig.dev, &before, &other, &other);
+	make_default(G4_CHECKSUM_XXH3);
+	assert_int_equal(add_sums()->summed, 150);
+	g4_dev_fault_counts(rig.dev, &after, &other, &other);
+	for (uint64_t read = 1; read <= after - before; read++) {
+		const uint32_t algorithm = read % 2 ? G4_CHECKSUM_CRC32C : G4_CHECKSUM_XXH3;
+		const struct g4_fault fault = {.fail_read_at = read};
+
+		rig_unmount_fs(&rig, rig.wg, rig.fs, true);
+		rig.fs = rig_mount_fs(&rig, rig.wg, &no_fault);
+		make_default(algorithm);
+		g4_dev_fault_set(rig.dev, &fault);
+		const struct g4_job_record *job = add_sums();
+		g4_dev_fault_set(rig.dev, &no_fault);
+		if (job->state == G4_JOB_DONE && job->errors == 0) {
+			expect_sums(ino, 0, 150, algorithm);
+			summed++;
+		}
+		expect(ino, 0, 150);
+		if (add_sums()->state == G4_JOB_DONE)
+			expect_sums(ino, 0, 150, algorithm);
+	}
+	assert_true(summed >= 3); /* the windows of the file */
+}
+
 /* What is shared stays so: only the entries of each map are its own. */
 static void copies_share_on(void **state)
 {
@@ -387,6 +425,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(every_shape_of_file_gets_them, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_algorithm_is_changed, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_damaged_keeps_its_sum, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_read_that_fails_once_costs_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(copies_share_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_dirty_does_not_matter, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_full_device_ends_it, setup, teardown),
