@@ -409,23 +409,21 @@ static void read_all(struct check *check)
 	struct g4_fsck *fsck = check->fsck;
 	const uint32_t wanted = (uint32_t)g4_max64(fsck->threads, 1);
 	struct reader *readers = calloc(wanted, sizeof(*readers));
-	uint32_t started = 1;
+	uint32_t made = 1, started = 1;
 
 	if (readers == NULL || !make_reader(&readers[0], check, 1)) {
 		fsck->fatal = -G4_E_NOMEM;
 		free(readers);
 		return;
 	}
-	while (started < wanted && make_reader(&readers[started], check, started + 1)) {
-		if (pthread_create(&readers[started].thread, NULL, work, &readers[started]) != 0) {
-			end_reader(&readers[started]);
-			break;
-		}
+	/* all of them first: what they share of the image changes once the first one runs */
+	while (made < wanted && make_reader(&readers[made], check, made + 1))
+		made++;
+	while (started < made && pthread_create(&readers[started].thread, NULL, work, &readers[started]) == 0)
 		started++;
-	}
 	read_pieces(&readers[0], &fsck->progress);
-	for (uint32_t i = 0; i < started; i++) {
-		if (i > 0)
+	for (uint32_t i = 0; i < made; i++) {
+		if (i > 0 && i < started)
 			pthread_join(readers[i].thread, NULL);
 		end_reader(&readers[i]);
 	}
