@@ -172,8 +172,8 @@ static int write_states(struct g4_wg *wg, struct g4_set *set)
 	return failed ? -G4_E_IO : 0;
 }
 
-/* Lock held. Durable on the disks that are there: which ones are missing, and since when. */
-static int record_missing(struct g4_wg *wg, struct g4_set *set)
+/* Lock held. A new generation, of the disks that are there: all others miss something from it on. */
+static void begin_generation(struct g4_set *set)
 {
 	const uint64_t generation = set->super->set_generation + 1;
 
@@ -181,6 +181,12 @@ static int record_missing(struct g4_wg *wg, struct g4_set *set)
 		if (!is_active(set, d) && set->super->disk_since[d] == 0)
 			set->super->disk_since[d] = generation;
 	set->super->set_generation = generation;
+}
+
+/* Lock held. Durable on the disks that are there: which ones are missing, and since when. */
+static int record_missing(struct g4_wg *wg, struct g4_set *set)
+{
+	begin_generation(set);
 	const int rc = write_states(wg, set);
 	if (rc == 0)
 		g4_store32_rel(&set->unrecorded, 0);
@@ -255,7 +261,8 @@ static int write_chunks(struct g4_wg *wg, struct g4_set *set, uint32_t fs_tag)
 
 /*
  * The others say first that it has everything, so it never speaks for a set that does not know it; until its own superblocks are there it
- * is no disk at all.
+ * is no disk at all. Disks that are not there miss something from now on, even if nothing is written: they may have been written with
+ * each other, of which nobody here knows, and would be taken for as good as these.
  */
 int g4_set_admit(struct g4_wg *wg, struct g4_set *set, uint32_t disk, struct g4_dev *dev, bool is_new)
 {
@@ -264,9 +271,9 @@ int g4_set_admit(struct g4_wg *wg, struct g4_set *set, uint32_t disk, struct g4_
 
 	pthread_mutex_lock(&set->lock);
 	if (rc == 0) {
+		begin_generation(set);
 		super->disk_since[disk] = 0;
 		super->disk_mended[disk] = is_new ? 0 : (uint64_t)super->disk_mended[disk];
-		super->set_generation++;
 		super->written_ns = (uint64_t)g4_realtime_ns();
 		rc = write_states(wg, set);
 	}

@@ -3,9 +3,10 @@
  * Opening and making sets. What is opened is judged by the superblocks alone, before anything is written:
  *
  *   - The disk with the highest set generation speaks for the set; of those the one whose superblock is newest.
- *   - A disk that it says has missed writes is stale, and refused. A disk that says so of all that are not stale was written without
- *     them: the set was used in two halves, and nobody can say which of them counts. If it says so of some, those were brought up to
- *     date while it was away: of those that it was last written with one at least would have been among the others.
+ *   - A disk that it says has missed writes is stale, and refused: each new generation says so of all disks that were not there. A
+ *     stale disk that says so of all that are not was written without them: the set was used in two halves, and nobody can say which
+ *     of them counts. If it says so of some, those were brought up to date while it was away. A disk that is not stale, and says so
+ *     of the one that speaks, was written without it, too: that one alone has its generation since a crash.
  *   - Disks that nobody named are missing. Without one whose chunks others have as well a set can be read; it is written only when
  *     that was asked for, and then the others say first that it misses something (set_label_host.c).
  *
@@ -175,13 +176,18 @@ static int place_disks(struct opening *o)
 	return 0;
 }
 
-/* Whether a disk was written without all of those that have missed nothing. */
+/*
+ * Whether a disk and the one that speaks were each written without the other. One that is stale was not if a third one was with both: the
+ * one that speaks was stale before, and caught up while this one was away.
+ */
 static bool is_split(const struct g4_superblock *lead, const struct g4_superblock *one)
 {
+	if (lead->disk_since[one->disk_index] == 0)
+		return one->disk_since[lead->disk_index] != 0;
 	for (uint32_t d = 0; d < lead->disk_count; d++)
-		if (d != one->disk_index && lead->disk_since[d] == 0 && one->disk_since[d] == 0)
+		if (lead->disk_since[d] == 0 && one->disk_since[d] == 0)
 			return false;
-	return one->disk_index != lead->disk_index;
+	return true;
 }
 
 /* Nobody is mixed in who has missed something. */

@@ -385,14 +385,35 @@ static void a_mount_that_can_not_write_reads_the_copy_that_is_whole(void **state
 
 /* ---- rebuilding while another one is away ---- */
 
-static void a_disk_that_was_away_during_a_rebuild_is_as_good_as_before(void **state)
+static int open_in_order(struct disks *d, const uint32_t *order, struct g4_dev **dev)
+{
+	const struct g4_set_options options = {.degraded = false};
+	const char *names[MOST_DISKS];
+
+	for (uint32_t n = 0; n < d->count; n++)
+		names[n] = d->names[order[n]];
+	return g4_set_open(names, d->count, &options, dev, d->message, sizeof(d->message));
+}
+
+static int rebuild(struct disks *d, uint32_t which, uint32_t *disk)
+{
+	const char *names[MOST_DISKS];
+	uint32_t count = 0;
+
+	for (uint32_t n = 0; n < d->count; n++)
+		if (which >> n & 1)
+			names[count++] = d->names[n];
+	return g4_set_rebuild(names, count, true, NULL, disk, d->message, sizeof(d->message));
+}
+
+/* Those that were rebuilt can not know what it was written with meanwhile. */
+static void a_disk_that_was_away_during_a_rebuild_is_stale_and_comes_back(void **state)
 {
 	static const uint32_t orders[3][3] = {{0, 1, 2}, {1, 0, 2}, {2, 1, 0}};
 	uint32_t disk;
 
 	(void)state;
 	for (uint32_t o = 0; o < 3; o++) {
-		const struct g4_set_options options = {.degraded = false};
 		struct g4_dev *dev;
 		struct disks d;
 		disks_make(&d, 3, NULL);
@@ -400,23 +421,109 @@ static void a_disk_that_was_away_during_a_rebuild_is_as_good_as_before(void **st
 		disks_mount(&d, 5);
 		assert_int_equal(disks_put(&d, 1, 1), 0);
 		disks_unmount(&d);
-		const char *two[2] = {d.names[0], d.names[1]}, *all[3];
-		if (g4_set_rebuild(two, 2, true, NULL, &disk, d.message, sizeof(d.message)) < 0)
+		if (rebuild(&d, 3, &disk) < 0)
 			fail_msg("%s", d.message);
 		assert_int_equal(disk, 1);
-		for (uint32_t n = 0; n < 3; n++)
-			all[n] = d.names[orders[o][n]];
-		if (g4_set_open(all, 3, &options, &dev, d.message, sizeof(d.message)) < 0)
+		for (uint32_t k = 0; k < 2; k++) {
+			assert_int_equal(open_in_order(&d, orders[o], &dev), -G4_E_SB_DISKS);
+			assert_non_null(strstr(d.message, "disk 2,"));
+			assert_non_null(strstr(d.message, "stale"));
+			/* what it misses since is no other case */
+			disks_mount(&d, 3);
+			assert_int_equal(disks_put(&d, 1, 2), 0);
+			disks_unmount(&d);
+		}
+		if (rebuild(&d, 7, &disk) < 0)
+			fail_msg("%s", d.message);
+		assert_int_equal(disk, 2);
+		if (open_in_order(&d, orders[o], &dev) < 0)
 			fail_msg("%s", d.message);
 		g4_dev_close(dev);
-		/* what it missed since makes it stale, in any order */
-		disks_mount(&d, 3);
-		assert_int_equal(disks_put(&d, 1, 2), 0);
+		disks_mount(&d, 4);
+		assert_int_equal(disks_has(&d, 1, 2), 1);
 		disks_unmount(&d);
-		assert_int_equal(g4_set_open(all, 3, &options, &dev, d.message, sizeof(d.message)), -G4_E_SB_DISKS);
-		assert_non_null(strstr(d.message, "stale"));
 		disks_free(&d);
 	}
+}
+
+static const uint32_t orders_of_four[4][4] = {{0, 1, 2, 3}, {1, 0, 3, 2}, {2, 3, 0, 1}, {3, 1, 2, 0}};
+
+static void a_rebuild_does_not_join_two_halves(void **state)
+{
+	struct g4_dev *dev;
+	struct disks d;
+	uint32_t disk;
+
+	(void)state;
+	disks_make(&d, 4, NULL);
+	disks_format_copies(&d, G4_RAID_1, 4, G4_CHECKSUM_NONE);
+	disks_mount(&d, 1 | 2 | 8);
+	assert_int_equal(disks_put(&d, 1, 1), 0);
+	disks_unmount(&d);
+	disks_mount(&d, 2 | 8);
+	assert_int_equal(disks_put(&d, 1, 2), 0);
+	disks_unmount(&d);
+	/* disk 0 knows nothing of that */
+	if (rebuild(&d, 1 | 4, &disk) < 0)
+		fail_msg("%s", d.message);
+	assert_int_equal(disk, 2);
+	for (uint32_t o = 0; o < 4; o++) {
+		assert_int_equal(open_in_order(&d, orders_of_four[o], &dev), -G4_E_SB_DISKS);
+		assert_non_null(strstr(d.message, "were each written without the other"));
+	}
+	assert_int_equal(rebuild(&d, 15, &disk), -G4_E_SB_DISKS);
+	/* each half is as it was */
+	for (uint32_t version = 1; version <= 2; version++) {
+		disks_mount(&d, version == 1 ? 1 | 4 : 2 | 8);
+		assert_int_equal(disks_has(&d, 1, version), 1);
+		disks_unmount(&d);
+	}
+	disks_free(&d);
+}
+
+/* What a set writes first when disks are missing: that they are, and a page. */
+static void write_a_page(struct disks *d, uint32_t which)
+{
+	uint8_t *page = rig_memory(G4_PAGE_BYTES, 3);
+	struct g4_wg *wg = g4_wg_create(0);
+	struct g4_dev *dev;
+
+	if (disks_try_open(d, which, true, 0, &dev) < 0)
+		fail_msg("%s", d->message);
+	assert_int_equal(g4_dev_write(wg, dev, 8 * G4_MIB, page, G4_PAGE_BYTES, 0), 0);
+	g4_dev_close(dev);
+	g4_wg_destroy(wg);
+	free(page);
+}
+
+/* The power fails when one disk alone says that another one is missing; then it is missing itself. */
+static void who_alone_says_what_is_missing_does_not_join_two_halves(void **state)
+{
+	uint8_t *before[4];
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	disks_make(&d, 4, NULL);
+	disks_format_copies(&d, G4_RAID_1, 4, G4_CHECKSUM_NONE);
+	for (uint32_t n = 0; n < 4; n++) {
+		before[n] = (uint8_t *)malloc(DISK_BYTES);
+		memcpy(before[n], d.memory[n], DISK_BYTES);
+	}
+	write_a_page(&d, 1 | 2 | 8);
+	for (uint32_t n = 1; n < 4; n++)
+		memcpy(d.memory[n], before[n], DISK_BYTES);
+	write_a_page(&d, 2 | 8);
+	/* without disk 2, which all call stale; the one that is named first speaks */
+	for (uint32_t first = 0; first < 4; first++) {
+		const struct g4_set_options options = {.degraded = true};
+		const char *names[3] = {d.names[first], d.names[first == 0 ? 1 : 0], d.names[first == 3 ? 1 : 3]};
+		if (first != 2)
+			assert_int_equal(g4_set_open(names, 3, &options, &dev, d.message, sizeof(d.message)),
+					 -G4_E_SB_DISKS);
+		free(before[first]);
+	}
+	disks_free(&d);
 }
 
 int main(void)
@@ -429,7 +536,9 @@ int main(void)
 		cmocka_unit_test(a_record_of_one_copy_is_in_all_before_a_page_goes_home),
 		cmocka_unit_test(data_of_one_copy_is_in_all_when_its_record_counts),
 		cmocka_unit_test(a_mount_that_can_not_write_reads_the_copy_that_is_whole),
-		cmocka_unit_test(a_disk_that_was_away_during_a_rebuild_is_as_good_as_before),
+		cmocka_unit_test(a_disk_that_was_away_during_a_rebuild_is_stale_and_comes_back),
+		cmocka_unit_test(a_rebuild_does_not_join_two_halves),
+		cmocka_unit_test(who_alone_says_what_is_missing_does_not_join_two_halves),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
