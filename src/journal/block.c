@@ -220,6 +220,26 @@ G4_FN G4_COLD static int take_other_copy(struct g4_wg *wg, struct g4_meta *meta,
 	return rc;
 }
 
+G4_FN G4_COLD int g4_block_read_image(struct g4_wg *wg, const struct g4_meta *meta, const struct g4_in_log *image,
+				      void *page)
+{
+	const uint32_t copies = g4_space_copies(meta->space), mark = g4_scratch_mark(wg);
+	uint8_t *room = g4_scratch_take_page(wg);
+	int rc = -G4_E_IO;
+
+	for (uint32_t copy = 0; copy < copies && rc < 0; copy++) {
+		if (copy == image->copy ||
+		    g4_space_read_copy(wg, meta->space, copy, image->log, page, G4_PAGE_BYTES) < 0)
+			continue;
+		g4_copy(wg, room, page, G4_PAGE_BYTES);
+		/* an older image of another copy of the log would look as good */
+		if (g4_block_generation(room, image->home, meta->fs_tag) == image->sequence)
+			rc = 0;
+	}
+	g4_scratch_release(wg, mark);
+	return rc;
+}
+
 G4_FN G4_COLD static int fill(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type,
 			      uint32_t line)
 {
@@ -230,9 +250,10 @@ G4_FN G4_COLD static int fill(struct g4_wg *wg, struct g4_meta *meta, struct g4_
 
 	if (rc == 0)
 		rc = take(meta, address, type, line);
-	/* an older image of another copy of the log would look as good */
 	if (rc < 0 && !image && g4_space_copies(meta->space) > 1)
 		rc = take_other_copy(wg, meta, address, type, line, rc);
+	else if (rc < 0 && image && g4_block_read_image(wg, meta, image, page) == 0)
+		rc = take(meta, address, type, line);
 	if (rc < 0)
 		g4_cache_abort(meta->cache, line);
 	else

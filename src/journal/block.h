@@ -14,6 +14,7 @@
 struct g4_in_log {		/* a page whose newest image has not come home */
 	struct g4_address home; /* where it belongs */
 	struct g4_address log;	/* where the image lies */
+	uint64_t sequence;	/* of its transaction, which it is sealed with */
 	uint32_t copy;		/* in which copy of the log: others may have an older image there */
 };
 
@@ -66,6 +67,9 @@ G4_FN int g4_sums_verify(struct g4_sums_page *page, struct g4_address address, u
 G4_FN bool g4_block_is_whole(void *page, struct g4_address address, uint32_t fs_tag, uint64_t *generation);
 /* That generation, 0 of anything else. The page may be changed. */
 G4_FN uint64_t g4_block_generation(void *page, struct g4_address address, uint32_t fs_tag);
+
+/* Another copy of an image than the one that was verified and is damaged since: one of the same transaction. 0, or there is none. */
+G4_FN int g4_block_read_image(struct g4_wg *wg, const struct g4_meta *meta, const struct g4_in_log *image, void *page);
 
 /*
  * Leader. References the cached block at `address`, reading and verifying it when needed. *line is to be given back

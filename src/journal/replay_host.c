@@ -293,6 +293,15 @@ static int compare_images(const void *a, const void *b)
 	return (x->log_page == UINT64_MAX) - (y->log_page == UINT64_MAX);
 }
 
+/* Where it is, for whoever reads it. */
+static struct g4_in_log place_of(const struct scan *scan, const struct image *image)
+{
+	return (struct g4_in_log){.home = g4_address_from(image->address),
+				  .log = page_address(scan, image->log_page),
+				  .sequence = image->sequence,
+				  .copy = image->copy};
+}
+
 #define BATCH 256u
 struct batch { /* images on their way home */
 	struct g4_space_io requests[BATCH];
@@ -329,10 +338,27 @@ static int transfer(struct scan *scan, struct batch *batch, uint32_t op)
 	return g4_space_transfer(scan->wg, scan->meta->space, batch->requests, count);
 }
 
+/* Not all of a batch could be read: what is in another copy comes from there. */
+static int read_again(struct scan *scan, const struct batch *batch)
+{
+	int rc = 0;
+
+	for (uint32_t k = 0; k < batch->count && rc == 0; k++) {
+		const struct g4_in_log at = place_of(scan, batch->images[k]);
+		uint8_t *page = scan->buffer + k * G4_PAGE_BYTES;
+		rc = g4_space_read_copy(scan->wg, scan->meta->space, at.copy, at.log, page, G4_PAGE_BYTES);
+		if (rc < 0)
+			rc = g4_block_read_image(scan->wg, scan->meta, &at, page);
+	}
+	return rc;
+}
+
 static int carry_home(struct scan *scan, struct batch *batch)
 {
 	int rc = batch->count ? transfer(scan, batch, G4_IO_READ) : 0;
 
+	if (rc < 0 && g4_space_copies(scan->meta->space) > 1)
+		rc = read_again(scan, batch);
 	if (rc == 0 && batch->count)
 		rc = transfer(scan, batch, G4_IO_WRITE);
 	batch->count = 0;
@@ -380,11 +406,8 @@ static int tell_images(struct scan *scan, struct g4_replay *out)
 	out->in_log = (struct g4_in_log *)malloc((out->blocks + 1) * sizeof(*out->in_log));
 	if (!out->in_log)
 		return -G4_E_NOMEM;
-	for (uint64_t i = 0; i < out->blocks; i++) {
-		out->in_log[i].home = g4_address_from(scan->images[i].address);
-		out->in_log[i].log = page_address(scan, scan->images[i].log_page);
-		out->in_log[i].copy = scan->images[i].copy;
-	}
+	for (uint64_t i = 0; i < out->blocks; i++)
+		out->in_log[i] = place_of(scan, &scan->images[i]);
 	return 0;
 }
 

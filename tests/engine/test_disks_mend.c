@@ -357,6 +357,18 @@ static uint32_t put_older_images(struct crash *c, uint32_t to)
 	return count;
 }
 
+static void mount_read_only(struct disks *d, struct g4_dev **dev)
+{
+	const struct g4_fs_options options = {.cache_bytes = 4 * G4_MIB, .flags = G4_FS_READ_ONLY};
+
+	if (disks_try_open(d, 3, false, G4_DEV_READ_ONLY, dev) < 0)
+		fail_msg("%s", d->message);
+	memset(&d->rig, 0, sizeof(d->rig));
+	d->rig.wg = g4_wg_create(0);
+	if (g4_fs_mount(d->rig.wg, *dev, &options, &d->rig.fs, d->message, sizeof(d->message)) < 0)
+		fail_msg("%s", d->message);
+}
+
 static void a_mount_that_can_not_write_reads_the_copy_that_is_whole(void **state)
 {
 	struct crash c;
@@ -364,22 +376,75 @@ static void a_mount_that_can_not_write_reads_the_copy_that_is_whole(void **state
 	(void)state;
 	make_crash(&c);
 	for (uint32_t has = 0; has < 2; has++) {
-		const struct g4_fs_options options = {.cache_bytes = 4 * G4_MIB, .flags = G4_FS_READ_ONLY};
 		struct disks *d = &c.d;
 		struct g4_dev *dev;
 		lose_record(&c, has);
 		assert_true(put_older_images(&c, 1 - has) > 0);
-		if (disks_try_open(d, 3, false, G4_DEV_READ_ONLY, &dev) < 0)
-			fail_msg("%s", d->message);
-		memset(&d->rig, 0, sizeof(d->rig));
-		d->rig.wg = g4_wg_create(0);
-		if (g4_fs_mount(d->rig.wg, dev, &options, &d->rig.fs, d->message, sizeof(d->message)) < 0)
-			fail_msg("%s", d->message);
+		mount_read_only(d, &dev);
 		assert_int_equal(disks_has(d, 1, 2), 1);
 		disks_unmount_fs(d, dev, false);
 		/* fsck sees the same */
 		disks_expect_clean(d, 3);
 	}
+	free_crash(&c);
+}
+
+/* What the copy that was verified has no more comes from another one, unless that has something older there. */
+static void images_of_the_log_come_from_any_copy_that_has_the_same(void **state)
+{
+	struct crash c;
+
+	(void)state;
+	make_crash(&c);
+	for (uint32_t older = 0; older < 2; older++) {
+		struct g4_dev *dev;
+		for (uint32_t n = 0; n < 2; n++)
+			memcpy(c.d.memory[n], c.after[n], DISK_BYTES);
+		mount_read_only(&c.d, &dev);
+		/* the first copy is the one that was verified */
+		for (uint64_t at = c.log; at < c.log_end; at += G4_PAGE_BYTES)
+			c.d.memory[0][at + 40] ^= 0x10;
+		if (older)
+			assert_true(put_older_images(&c, 1) > 0);
+		const int has = disks_has(&c.d, 1, 2);
+		if (older)
+			assert_true(has < 0);
+		else
+			assert_int_equal(has, 1);
+		disks_unmount_fs(&c.d, dev, false);
+	}
+	free_crash(&c);
+}
+
+static void recovery_does_without_any_one_read(void **state)
+{
+	uint64_t reads = UINT64_MAX, writes, flushes;
+	struct crash c;
+
+	(void)state;
+	make_crash(&c);
+	for (uint64_t at = 1; at <= reads; at += rig_every(4)) {
+		for (uint32_t bad = 0; bad < 2; bad++) {
+			const struct g4_fault fault = {.fail_read_at = at};
+			uint64_t before;
+			struct faulty f;
+			for (uint32_t n = 0; n < 2; n++)
+				memcpy(c.d.memory[n], c.after[n], DISK_BYTES);
+			disks_open_faulty(&c.d, &f);
+			g4_dev_fault_counts(f.fault[bad], &before, &writes, &flushes);
+			g4_dev_fault_set(f.fault[bad], &fault);
+			mount_set(&c.d, f.set);
+			if (bad == 0) {
+				g4_dev_fault_counts(f.fault[bad], &reads, &writes, &flushes);
+				reads -= before;
+			}
+			assert_int_equal(disks_has(&c.d, 1, 2), 1);
+			disks_unmount_fs(&c.d, f.set, false);
+		}
+	}
+	disks_expect_clean(&c.d, 3);
+	print_message("%llu reads\n", (unsigned long long)reads);
+	assert_true(reads > 10 && reads < 10000);
 	free_crash(&c);
 }
 
@@ -536,6 +601,8 @@ int main(void)
 		cmocka_unit_test(a_record_of_one_copy_is_in_all_before_a_page_goes_home),
 		cmocka_unit_test(data_of_one_copy_is_in_all_when_its_record_counts),
 		cmocka_unit_test(a_mount_that_can_not_write_reads_the_copy_that_is_whole),
+		cmocka_unit_test(images_of_the_log_come_from_any_copy_that_has_the_same),
+		cmocka_unit_test(recovery_does_without_any_one_read),
 		cmocka_unit_test(a_disk_that_was_away_during_a_rebuild_is_stale_and_comes_back),
 		cmocka_unit_test(a_rebuild_does_not_join_two_halves),
 		cmocka_unit_test(who_alone_says_what_is_missing_does_not_join_two_halves),
