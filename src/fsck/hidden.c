@@ -280,6 +280,12 @@ static bool any_leaked(const struct g4_fsck *fsck)
 	return false;
 }
 
+/* What is told of what was read: nothing that leads to inodes is gone with it. */
+static bool hides_nothing(enum g4_fsck_problem kind)
+{
+	return kind == G4_FSCK_SUPERBLOCK || kind == G4_FSCK_JOURNAL || kind == G4_FSCK_COPY || kind == G4_FSCK_JOB;
+}
+
 /* True when something is wrong that may have made inodes disappear. */
 static bool is_due(const struct g4_fsck *fsck)
 {
@@ -288,7 +294,7 @@ static bool is_due(const struct g4_fsck *fsck)
 	if (fsck->thorough || fsck->reset_journal)
 		return true;
 	for (uint32_t kind = 0; kind < G4_FSCK_PROBLEM_KINDS; kind++) {
-		if (fsck->by_kind[kind] != 0 && kind != G4_FSCK_SUPERBLOCK && kind != G4_FSCK_JOURNAL)
+		if (fsck->by_kind[kind] != 0 && !hides_nothing((enum g4_fsck_problem)kind))
 			return true;
 	}
 	return false;
