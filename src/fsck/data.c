@@ -96,8 +96,8 @@ static int read_page(struct reader *reader, uint32_t copy, uint32_t k)
 				  reader->pages + k * G4_PAGE_BYTES, G4_PAGE_BYTES);
 }
 
-/* One that does not match, or could not be read with the others, is read once more: all copies of it. */
-static void judge_page(struct reader *reader, uint32_t k)
+/* One that does not match, or could not be read with the others, is read once more: all copies of it. False: there is none. */
+static bool judge_page(struct reader *reader, uint32_t k)
 {
 	const void *page = reader->pages + k * G4_PAGE_BYTES;
 	struct g4_fsck_damage damage = {
@@ -107,12 +107,15 @@ static void judge_page(struct reader *reader, uint32_t k)
 		.expected = reader->expected[k],
 	};
 
+	bool there = false;
+
 	for (uint32_t copy = 0; copy < g4_space_copies(&reader->image.space); copy++) {
 		struct g4_sum_entry found = {0};
 		uint32_t differs = 0, unknown = 0;
 		int code = read_page(reader, copy, k);
 		if (code == -G4_E_NOENT)
 			continue; /* its disk is missing */
+		there = true;
 		if (code >= 0) {
 			g4_sums_compare(reader->image.wg, &page, 1, &reader->expected[k], &found, &differs, &unknown);
 			code = unknown != 0 ? -G4_E_CORRUPT_SUMS : differs != 0 ? -G4_E_DATA : 0;
@@ -123,8 +126,11 @@ static void judge_page(struct reader *reader, uint32_t k)
 			damage.found = found;
 		}
 	}
+	if (!there)
+		damage.code = -G4_E_IO;
 	if (damage.code < 0)
 		note_damage(reader, &damage);
+	return there;
 }
 
 /* One copy of the run, which has been read. */
@@ -148,7 +154,7 @@ static void end_run(struct reader *reader)
 {
 	const struct g4_fsck *fsck = reader->check->fsck;
 	const bool in_place = fsck->written || fsck->copy_count == 0;
-	bool bad[RUN_PAGES] = {false};
+	bool bad[RUN_PAGES] = {false}, compared = false;
 
 	for (uint32_t copy = 0; reader->run_count > 0 && copy < g4_space_copies(&reader->image.space); copy++) {
 		const int status = !in_place ? -G4_E_IO :
@@ -157,13 +163,13 @@ static void end_run(struct reader *reader)
 								  reader->run_count * G4_PAGE_BYTES);
 		if (status == 0)
 			compare_run(reader, bad);
-		for (uint32_t k = 0; status < 0 && status != -G4_E_NOENT && k < reader->run_count; k++)
-			bad[k] = true;
+		compared = compared || status == 0;
+		/* of a run that lies in two chunks one part may be on a disk that is missing, and the other one not */
+		for (uint32_t k = 0; status < 0 && k < reader->run_count; k++)
+			bad[k] = bad[k] || status != -G4_E_NOENT || read_page(reader, copy, k) != -G4_E_NOENT;
 	}
 	for (uint32_t k = 0; k < reader->run_count; k++)
-		if (bad[k])
-			judge_page(reader, k);
-	reader->compared += reader->run_count;
+		reader->compared += (compared && !bad[k]) || judge_page(reader, k);
 	reader->run_count = 0;
 }
 
