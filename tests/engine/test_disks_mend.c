@@ -146,6 +146,60 @@ static void fsck_compares_contents_of_all_copies(void **state)
 	}
 }
 
+#define SMALL_FILES 300u
+
+/* The pages of the small files that a disk has are damaged; how many. */
+static uint64_t rot_contents(struct disks *d, uint32_t bad)
+{
+	uint8_t *expected = (uint8_t *)malloc(FILE_PAGES * G4_PAGE_BYTES);
+	uint64_t count = 0;
+
+	for (uint32_t n = 0; n < SMALL_FILES; n++) {
+		rig_pattern(expected, 1000 * n + 1, FILE_PAGES * G4_PAGE_BYTES);
+		for (uint64_t at = G4_CHUNK_UNIT; at < d->bytes[bad]; at += G4_PAGE_BYTES)
+			for (uint32_t k = 0; k < FILE_PAGES; k++)
+				if (memcmp(d->memory[bad] + at, expected + k * G4_PAGE_BYTES, G4_PAGE_BYTES) == 0) {
+					d->memory[bad][at + 7] ^= 1;
+					count++;
+				}
+	}
+	free(expected);
+	return count;
+}
+
+/* There each copy of a run of pages may lie in part on the disk that is missing. */
+static void fsck_compares_contents_where_chunks_meet(void **state)
+{
+	struct disks d;
+	char *text;
+
+	(void)state;
+	disks_make(&d, 3, NULL);
+	disks_format_copies(&d, G4_RAID_1, 2, G4_CHECKSUM_CRC32C);
+	disks_mount(&d, 7);
+	for (uint32_t n = 0; n < SMALL_FILES; n++)
+		assert_int_equal(disks_put(&d, n, 1), 0);
+	disks_unmount(&d);
+	for (uint32_t bad = 0; bad < 3; bad++) {
+		const uint64_t rotten = rot_contents(&d, bad);
+		assert_true(rotten > SMALL_FILES);
+		for (uint32_t missing = 0; missing < 3; missing++) {
+			if (missing == bad)
+				continue;
+			snprintf(d.rig.name, sizeof(d.rig.name), "%s", disks_name_of(&d, 7u & ~(1u << missing)));
+			const struct rig_data data = rig_fsck_data(&d.rig, 2, &text);
+			free(text);
+			assert_int_equal(data.compared, SMALL_FILES * FILE_PAGES);
+			assert_int_equal(data.damaged, rotten);
+		}
+		struct g4_dev *dev;
+		disks_mount_fs(&d, 7, &dev);
+		assert_int_equal(disks_scrub(&d), 0);
+		disks_unmount_fs(&d, dev, true);
+	}
+	disks_free(&d);
+}
+
 static void fsck_finds_a_journal_of_which_one_copy_is_rotten(void **state)
 {
 	(void)state;
@@ -597,6 +651,7 @@ int main(void)
 		cmocka_unit_test(fsck_repairs_metadata_from_another_copy),
 		cmocka_unit_test(fsck_repairs_each_copy_from_the_other),
 		cmocka_unit_test(fsck_compares_contents_of_all_copies),
+		cmocka_unit_test(fsck_compares_contents_where_chunks_meet),
 		cmocka_unit_test(fsck_finds_a_journal_of_which_one_copy_is_rotten),
 		cmocka_unit_test(a_record_of_one_copy_is_in_all_before_a_page_goes_home),
 		cmocka_unit_test(data_of_one_copy_is_in_all_when_its_record_counts),
