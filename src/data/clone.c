@@ -20,6 +20,7 @@ struct clone {
 	struct g4_inode_core *from, *to;
 	uint64_t from_page, to_page; /* the next ones */
 	struct g4_sum_entry *sums;   /* memory for CLONE_SUMS of them; NULL: the file system has none */
+	bool has_sums; /* the pages of the next run are what the target had: their sums, in `sums`, stay */
 };
 
 /* Whether any page of a run has a sum; they are in c->sums then. */
@@ -28,7 +29,7 @@ G4_FN static int get_sums(struct g4_wg *wg, struct g4_fs *fs, const struct clone
 	*any = false;
 	if (c->sums == NULL)
 		return 0;
-	int rc = g4_map_sums(wg, fs, c->from, c->from_page, (uint32_t)pages, c->sums);
+	int rc = c->has_sums ? 0 : g4_map_sums(wg, fs, c->from, c->from_page, (uint32_t)pages, c->sums);
 	for (uint64_t i = 0; i < pages && rc == 0; i++)
 		*any |= g4_sum_entry_algorithm(&c->sums[i]) != G4_CHECKSUM_NONE;
 	return rc;
@@ -89,7 +90,7 @@ G4_FN static int settle(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint3
 G4_FN int g4_file_clone(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint64_t from_page, uint32_t to,
 			uint64_t to_page, uint64_t pages, uint64_t end_bytes, uint64_t *done)
 {
-	struct clone c = {g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL};
+	struct clone c = {g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL, false};
 	int rc = 0;
 
 	*done = 0;
@@ -224,14 +225,20 @@ G4_FN static int dedupe_run(struct g4_wg *wg, struct g4_fs *fs, struct pair *pai
 	if (rc < 0 || same == 0)
 		return rc;
 	from.pages = same;
+	/* the source may have weaker sums, or none: what protects the target is right as it was */
+	if (c->sums != NULL)
+		memcpy(c->sums, pair->to_sums, same * sizeof(*c->sums));
 	return clone_run(wg, fs, c, &from, c->to->size, pages);
 }
 
 G4_FN int g4_file_dedupe(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint64_t from_page, uint32_t to,
 			 uint64_t to_page, uint64_t pages, bool compare, uint64_t *done)
 {
-	struct pair pair = {
-		{g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL}, compare, NULL, NULL, NULL};
+	struct pair pair = {{g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL, true},
+			    compare,
+			    NULL,
+			    NULL,
+			    NULL};
 	int rc = g4_writeback(wg, fs, from);
 
 	*done = 0;

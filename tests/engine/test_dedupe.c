@@ -268,19 +268,32 @@ static void pages_of_one_crc_are_two(void **state)
 	expect(b, data, 8 * G4_PAGE_BYTES);
 }
 
-/* Sums of two kinds say nothing about each other. */
+/* Sums of two kinds say nothing about each other. Each file keeps its own: none gets a weaker one for a page that it had already. */
 static void pages_with_other_sums_are_compared(void **state)
 {
+	static const struct {
+		const char *from, *to;
+		uint32_t kept;
+	} cases[] = {{"blake3", "crc32c", G4_CHECKSUM_CRC32C},
+		     {"crc32c", "blake3", G4_CHECKSUM_BLAKE3},
+		     {"none", "blake3", G4_CHECKSUM_BLAKE3},
+		     {"blake3", "none", G4_CHECKSUM_NONE}};
+
 	(void)state;
-	rig_pattern(data, 6, 20 * G4_PAGE_BYTES);
-	const uint64_t a = make_with(0, data, 20 * G4_PAGE_BYTES), b = rig_make(&rig, 1);
-	assert_int_equal(op_setxattr(&rig, b, "gpu4fs.checksum", "crc32c", 6, 0), 0);
-	write_at(b, 0, data, 20 * G4_PAGE_BYTES);
-	assert_int_equal(op_sync(&rig), 0);
-	assert_int_equal(sum_of(b, 0).algorithm, G4_CHECKSUM_CRC32C);
-	assert_int_equal(dedupe(a, 0, b, 0, 20 * G4_PAGE_BYTES), 20 * G4_PAGE_BYTES);
-	assert_memory_equal(sum_of(b, 7).sum, sum_of(a, 7).sum, 32);
-	expect(b, data, 20 * G4_PAGE_BYTES);
+	for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		rig_pattern(data, 6 + i, 20 * G4_PAGE_BYTES);
+		const uint64_t a = rig_make(&rig, 2 * i), b = rig_make(&rig, 2 * i + 1);
+		assert_int_equal(op_setxattr(&rig, a, "gpu4fs.checksum", cases[i].from, strlen(cases[i].from), 0), 0);
+		assert_int_equal(op_setxattr(&rig, b, "gpu4fs.checksum", cases[i].to, strlen(cases[i].to), 0), 0);
+		write_at(a, 0, data, 20 * G4_PAGE_BYTES);
+		write_at(b, 0, data, 20 * G4_PAGE_BYTES);
+		assert_int_equal(op_sync(&rig), 0);
+		assert_int_equal(sum_of(b, 0).algorithm, cases[i].kept);
+		assert_int_equal(dedupe(a, 0, b, 0, 20 * G4_PAGE_BYTES), 20 * G4_PAGE_BYTES);
+		assert_int_equal(sum_of(b, 7).address, sum_of(a, 7).address);
+		assert_int_equal(sum_of(b, 7).algorithm, cases[i].kept);
+		expect(b, data, 20 * G4_PAGE_BYTES);
+	}
 }
 
 /* A page that became other bytes on the device: its sum says nothing of that, and --compare reads it. */

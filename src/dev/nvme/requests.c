@@ -74,7 +74,9 @@ G4_FN static void end(struct g4_nvme_queue *queue, uint32_t number, uint32_t sta
 	struct g4_io *io = slot->io;
 	const int code = code_of(status);
 
-	if (code != 0 && !(status & G4_NVME_DNR) && slot->tries < G4_NVME_TRIES) {
+	/* never a FLUSH: what a failed one lost stays lost, and one that succeeds after it says nothing about that */
+	if (code != 0 && !(status & G4_NVME_DNR) && slot->tries < G4_NVME_TRIES &&
+	    slot->command.opcode != G4_NVME_FLUSH) {
 		g4_add64(&queue->counts.retried, 1);
 		submit(queue, number);
 		return;

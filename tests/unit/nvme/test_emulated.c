@@ -277,6 +277,20 @@ static void a_status_without_dnr_is_tried_again(void **state)
 	g4_dev_close(dev);
 }
 
+/* A later one would succeed, and what this one lost would count as durable. */
+static void a_flush_that_fails_is_not_tried_again(void **state)
+{
+	struct g4_dev *dev = open_emu(NULL, NULL);
+
+	(void)state;
+	assert_int_equal(g4_dev_write(wg, dev, 0, buffer, 4096, 0), 0);
+	set((struct g4_emu_faults){.fail_at = 1, .fail_count = 1, .status = G4_NVME_INTERNAL_ERROR});
+	assert_int_equal(g4_dev_flush(wg, dev), -G4_E_IO);
+	assert_int_equal(g4_nvme_device_counts(dev).retried, 0);
+	assert_int_equal(g4_dev_flush(wg, dev), 0);
+	g4_dev_close(dev);
+}
+
 static void a_status_with_dnr_is_an_error_at_once(void **state)
 {
 	const struct {
@@ -537,6 +551,7 @@ int main(void)
 		cmocka_unit_test(many_threads_share_queues_of_any_length),
 		cmocka_unit_test(commands_may_be_late_and_in_any_order),
 		cmocka_unit_test(a_status_without_dnr_is_tried_again),
+		cmocka_unit_test(a_flush_that_fails_is_not_tried_again),
 		cmocka_unit_test(a_status_with_dnr_is_an_error_at_once),
 		cmocka_unit_test(one_command_of_several_that_fails_fails_the_request),
 		cmocka_unit_test(errors_of_the_medium_arrive),
