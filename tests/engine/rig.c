@@ -247,6 +247,18 @@ struct rig_verdict rig_fsck(struct rig *rig, char **text)
 	return verdict;
 }
 
+const struct g4_job_record *rig_last_job(struct rig *rig, struct g4_health *health)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_JOB_LIST, .data = health, .length = sizeof(*health)};
+	const struct g4_job_record *last = &health->jobs[0];
+
+	assert_int_equal(g4_execute(rig->wg, rig->fs, &cmd), 0);
+	for (uint32_t i = 1; i < G4_JOBS; i++)
+		if (health->jobs[i].number > last->number)
+			last = &health->jobs[i];
+	return last;
+}
+
 struct rig_data rig_fsck_data(struct rig *rig, uint32_t threads, char **text)
 {
 	static struct g4_fsck fsck;

@@ -76,6 +76,8 @@ struct rig_verdict {
 };
 /* Runs the checker on the unmounted image, its journal taken into account. Its words go to `text` (free it). */
 struct rig_verdict rig_fsck(struct rig *rig, char **text);
+/* Asks for health; the record of the newest job in it. */
+const struct g4_job_record *rig_last_job(struct rig *rig, struct g4_health *health);
 struct rig_data {
 	uint64_t problems, compared, damaged, without, unverified; /* the last four: pages */
 };

@@ -98,14 +98,7 @@ static int start(uint32_t flags)
 
 static const struct g4_job_record *list(void)
 {
-	struct g4_cmd cmd = {.op = G4_CMD_JOB_LIST, .data = &health, .length = sizeof(health)};
-	const struct g4_job_record *last = &health.jobs[0];
-
-	assert_int_equal(g4_execute(rig.wg, rig.fs, &cmd), 0);
-	for (uint32_t i = 1; i < G4_JOBS; i++)
-		if (health.jobs[i].number > last->number)
-			last = &health.jobs[i];
-	return last;
+	return rig_last_job(&rig, &health);
 }
 
 static const struct g4_job_record *steps(uint32_t most)
