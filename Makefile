@@ -1,5 +1,5 @@
 # The commands of gpu4fs. Each does its own set-up; CMakeLists.txt and CMakePresets.json hold the build itself.
-.PHONY: all demo check check-long check-gpu check-flips crash fuzz bench bench-gpu install uninstall deb clean format lint
+.PHONY: all demo check check-long check-gpu check-nvme check-flips crash fuzz bench bench-gpu install uninstall deb clean format lint
 .DEFAULT_GOAL := all
 
 PREFIX ?= /usr/local
@@ -27,18 +27,23 @@ check-gpu: ## the tests of the engine on a GPU, on a machine that has one
 	scripts/install-deps.sh check
 	scripts/check.sh gpu
 
+check-nvme: ## the NVMe driver through VFIO, in a virtual machine (docs/nvme.md)
+	scripts/install-deps.sh check nvme
+	cmake --preset release
+	cmake --build --preset release --target gpu4fs_tool test_engine_sync test_engine_txn test_engine_shift test_engine_model
+	tests/nvme/guest.sh build/release
+
 crash: ## explore millions of crash states (tests/crash/README.md; CRASH_ARGS="--slice 1/8", for example)
 	scripts/install-deps.sh check
 	cmake --preset release
 	cmake --build --preset release --target crash_explorer
 	build/release/tests/crash_explorer --long --keep build/release/tests $(CRASH_ARGS)
 
-check-flips: ## flip every bit of an image's metadata and every 64th of its contents, a part on each processor
+check-flips: ## flip every bit of an image's metadata and every 64th of its contents (FLIPS_ARGS="--slice 1/4" for a part)
 	scripts/install-deps.sh check
 	cmake --preset release
 	cmake --build --preset release --target flips
-	seq 0 $$(($$(nproc) - 1)) | FLIPS_FULL=1 FLIPS_SLICES=$$(nproc) xargs -P "$$(nproc)" -I {} \
-		env FLIPS_SLICE={} build/release/tests/flips
+	scripts/flips.sh $(FLIPS_ARGS)
 
 fuzz: ## libFuzzer for FUZZ_S seconds (default 300) in all on images, journals, rings and Shredder
 	scripts/install-deps.sh check

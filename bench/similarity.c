@@ -4,9 +4,15 @@
  * segments with given probabilities; each is cut and hashed, each digest is looked up, and a chunk or a pointer goes to the site, which makes the
  * image again. bench/similarity.py calls it and says what is measured.
  *
- * similarity ENGINE THREADS BYTES SEGMENT ROUNDS PROBABILITY...: one line of JSON for each round of each probability, in turns. Exit status 3: the
- * engine cannot run here.
+ * similarity ENGINE THREADS BYTES SEGMENT ROUNDS MEMORY SENDERS PROBABILITY...: one line of JSON for each round of each probability, in turns. Exit
+ * status 3: the engine cannot run here.
+ *
+ * MEMORY "locked": the image lies in page-locked memory, as the document's does, so that a GPU reads it by itself; "pageable": the driver's one thread
+ * copies all of it first. SENDERS: threads that copy new chunks to the site; 0: the one that looks up does.
  */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +33,30 @@ struct site {
 	uint64_t received_bytes;
 };
 
+#define COPIES 4096u
+#define PIECE 64u
+#define SENDERS_MAX 16u
+
+/* New chunks on their way to the site: one thread adds, any takes. */
+struct copy {
+	const uint8_t *from;
+	uint8_t *to;
+	uint64_t bytes;
+};
+struct senders {
+	pthread_t threads[SENDERS_MAX];
+	uint32_t count;
+	struct copy copies[COPIES];
+	uint64_t added, taken, done;
+	struct copy pending[PIECE]; /* the adder's */
+	uint32_t pending_count;
+	bool ending;
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+};
+
 struct sending {
+	struct senders *senders;
 	struct site *site;
 	const uint8_t *image;
 	const uint8_t **parts; /* what the site makes the image of, in its order; NULL: nobody asks */
@@ -85,6 +114,105 @@ static struct place *find(const struct site *site, const uint8_t *digest)
 	}
 }
 
+static void *send_some(void *user)
+{
+	struct senders *s = (struct senders *)user;
+	struct copy mine[PIECE];
+
+	pthread_mutex_lock(&s->mutex);
+	while (!s->ending || s->taken < s->added) {
+		const uint64_t left = s->added - s->taken, count = left < PIECE ? left : PIECE;
+
+		if (count == 0) {
+			pthread_cond_wait(&s->changed, &s->mutex);
+			continue;
+		}
+		for (uint64_t i = 0; i < count; i++)
+			mine[i] = s->copies[s->taken++ % COPIES];
+		pthread_cond_broadcast(&s->changed);
+		pthread_mutex_unlock(&s->mutex);
+		for (uint64_t i = 0; i < count; i++)
+			memcpy(mine[i].to, mine[i].from, mine[i].bytes);
+		pthread_mutex_lock(&s->mutex);
+		s->done += count;
+		pthread_cond_broadcast(&s->changed);
+	}
+	pthread_mutex_unlock(&s->mutex);
+	return NULL;
+}
+
+/* What was collected goes to the senders: a mutex for each chunk would cost as much as the copy. */
+static void hand_over(struct senders *s)
+{
+	pthread_mutex_lock(&s->mutex);
+	while (s->added + s->pending_count - s->taken > COPIES)
+		pthread_cond_wait(&s->changed, &s->mutex);
+	for (uint32_t i = 0; i < s->pending_count; i++)
+		s->copies[s->added++ % COPIES] = s->pending[i];
+	s->pending_count = 0;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->mutex);
+}
+
+static void send_bytes(struct senders *s, uint8_t *to, const uint8_t *from, uint64_t bytes)
+{
+	if (s->count == 0) {
+		memcpy(to, from, bytes);
+		return;
+	}
+	s->pending[s->pending_count++] = (struct copy){from, to, bytes};
+	if (s->pending_count == PIECE)
+		hand_over(s);
+}
+
+/* All of it is at the site. */
+static void wait_for_senders(struct senders *s)
+{
+	hand_over(s);
+	pthread_mutex_lock(&s->mutex);
+	while (s->done < s->added)
+		pthread_cond_wait(&s->changed, &s->mutex);
+	pthread_mutex_unlock(&s->mutex);
+}
+
+static void begin_senders(struct senders *s, uint64_t count)
+{
+	pthread_mutex_init(&s->mutex, NULL);
+	pthread_cond_init(&s->changed, NULL);
+	while (s->count < count && s->count < SENDERS_MAX &&
+	       pthread_create(&s->threads[s->count], NULL, send_some, s) == 0)
+		s->count++;
+}
+
+static void end_senders(struct senders *s)
+{
+	pthread_mutex_lock(&s->mutex);
+	s->ending = true;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->mutex);
+	for (uint32_t i = 0; i < s->count; i++)
+		pthread_join(s->threads[i], NULL);
+}
+
+/*
+ * Page-locks memory by the driver, in the context that the engine's runtime has opened. Without CUDA's headers: the program is built where there
+ * is none.
+ */
+static bool lock_pages(void *memory, size_t bytes)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+	int (*const init)(unsigned int) = driver == NULL ? NULL : (int (*)(unsigned int))dlsym(driver, "cuInit");
+	int (*const retain)(void **, int) =
+		driver == NULL ? NULL : (int (*)(void **, int))dlsym(driver, "cuDevicePrimaryCtxRetain");
+	int (*const set)(void *) = driver == NULL ? NULL : (int (*)(void *))dlsym(driver, "cuCtxSetCurrent");
+	int (*const lock)(void *, size_t, unsigned int) =
+		driver == NULL ? NULL : (int (*)(void *, size_t, unsigned int))dlsym(driver, "cuMemHostRegister_v2");
+	void *context;
+
+	return init != NULL && retain != NULL && set != NULL && lock != NULL && init(0) == 0 &&
+	       retain(&context, 0) == 0 && set(context) == 0 && lock(memory, bytes, 1 /* for all contexts */) == 0;
+}
+
 /* A chunk that the site has is a pointer, another one is sent. */
 static int send_chunk(void *user, const struct shredder_chunk *chunk)
 {
@@ -95,7 +223,7 @@ static int send_chunk(void *user, const struct shredder_chunk *chunk)
 	if (place->data == NULL) {
 		uint8_t *to = site->received + site->received_bytes;
 
-		memcpy(to, s->image + chunk->offset, chunk->length);
+		send_bytes(s->senders, to, s->image + chunk->offset, chunk->length);
 		memcpy(place->key, chunk->digest, sizeof(place->key));
 		place->data = to;
 		site->received_bytes += chunk->length;
@@ -127,6 +255,7 @@ static void back_up(shredder *chunker, struct sending *s, uint64_t bytes)
 {
 	must(chunker, shredder_begin_buffer(chunker, s->image, bytes));
 	must(chunker, shredder_each(chunker, send_chunk, s));
+	wait_for_senders(s->senders);
 }
 
 static uint64_t number(const char *text)
@@ -149,8 +278,9 @@ int main(int argc, char **argv)
 	shredder *chunker;
 	uint64_t state = 1;
 
-	if (argc < 7) {
-		fprintf(stderr, "usage: similarity ENGINE THREADS BYTES SEGMENT ROUNDS PROBABILITY...\n");
+	if (argc < 9) {
+		fprintf(stderr,
+			"usage: similarity ENGINE THREADS BYTES SEGMENT ROUNDS MEMORY SENDERS PROBABILITY...\n");
 		return 2;
 	}
 	options.engine = argv[1];
@@ -181,13 +311,20 @@ int main(int argc, char **argv)
 	const uint8_t **parts = (const uint8_t **)need(chunks_max * sizeof(*parts));
 	memset(site.received, 1, bytes); /* touched before time is measured */
 	fill(master, bytes, &state);
-	struct sending first = {.site = &has, .image = master};
+	if (strcmp(argv[6], "locked") == 0 && !lock_pages(image, bytes)) {
+		fprintf(stderr, "similarity: memory cannot be page-locked\n");
+		return 3;
+	}
+	struct senders *senders = (struct senders *)need(sizeof(*senders));
+	begin_senders(senders, number(argv[7]));
+	struct sending first = {.senders = senders, .site = &has, .image = master};
 	back_up(chunker, &first, bytes);
 
 	for (uint64_t round = 0; round < rounds; round++)
-		for (int i = 6; i < argc; i++) {
+		for (int i = 8; i < argc; i++) {
 			const double probability = strtod(argv[i], NULL);
-			struct sending s = {.site = &site, .image = image, .parts = round == 0 ? parts : NULL};
+			struct sending s = {
+				.senders = senders, .site = &site, .image = image, .parts = round == 0 ? parts : NULL};
 
 			memcpy(image, master, bytes);
 			for (uint64_t at = 0; at < bytes; at += segment)
@@ -219,6 +356,8 @@ int main(int argc, char **argv)
 			fflush(stdout);
 		}
 	shredder_close(chunker);
+	end_senders(senders);
+	free(senders);
 	free(has.places);
 	free(has.received);
 	free(site.places);

@@ -10,6 +10,8 @@ usage: similarity.py [OPTION]...
   --segment=SIZE       of which it consists [1M]
   --similarity=N,N     percent of the segments that stay, each drawn by itself [0,10,25,50,75,90,95,100]
   --threads=N          of each engine; 0: one a processor [0]
+  --memory=KIND        of the image: locked, as the document's, or pageable; `locked` is for cuda alone, others have pageable [locked]
+  --senders=N          threads that copy new chunks to the site, beside the one that looks up; 0: that one does [2]
   --rounds=N           everything N times; the median counts [3]
   --quick              little of everything, to see that it runs
 
@@ -45,7 +47,8 @@ def size(text):
 
 def options(words):
     settings = {"build": "build/release", "engines": "portable,cpu", "size": "256M", "segment": "1M",
-                "similarity": "0,10,25,50,75,90,95,100", "threads": "0", "rounds": "3"}
+                "similarity": "0,10,25,50,75,90,95,100", "threads": "0", "rounds": "3", "memory": "locked",
+                "senders": "2"}
     for word in words:
         name, _, value = word.removeprefix("--").partition("=")
         if word == "--quick":
@@ -61,7 +64,8 @@ def measure(settings, engine, percents):
     """Rows of one engine, or None: it cannot run here."""
     program = pathlib.Path(settings["build"]) / "bin/similarity_bench"
     done = subprocess.run([program, engine, settings["threads"], str(size(settings["size"])), str(size(settings["segment"])),
-                           settings["rounds"], *[f"{1 - percent / 100:.4f}" for percent in percents]],
+                           settings["rounds"], settings["memory"] if engine == "cuda" else "pageable", settings["senders"],
+                           *[f"{1 - percent / 100:.4f}" for percent in percents]],
                           capture_output=True, text=True)
     if done.returncode != 0:
         print(f"similarity.py: {engine} is left out: {done.stderr.strip()}", file=sys.stderr)

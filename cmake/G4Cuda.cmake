@@ -182,6 +182,10 @@ g4_gpu_program(gpu-smoke smoke HOST tests/gpu/smoke_host.c ${smoke_fsck} LIBRARY
 	FLAGS ${cuda_flags} LINK ${objects})
 target_link_libraries(gpu-smoke-host PRIVATE PkgConfig::fuse3)
 
+# gpu-fsck-data: contents of files compared with sums that the GPU makes.
+g4_gpu_program(gpu-fsck-data fsck_data HOST tests/gpu/fsck_data_host.c ${smoke_fsck} LIBRARY gpu4fs_static LINK "${archive}")
+target_link_libraries(gpu-fsck-data-host PRIVATE PkgConfig::fuse3)
+
 # gpu-file: the CUDA engine on a file or a block device. It has no kernels of its own.
 g4_gpu_program(gpu-file file HOST tests/gpu/file_host.c ${smoke_fsck} LIBRARY gpu4fs_static LINK "${archive}")
 target_link_libraries(gpu-file-host PRIVATE PkgConfig::fuse3)

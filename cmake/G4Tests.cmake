@@ -1,5 +1,6 @@
-# Every tests/unit/**/test_*.c and tests/engine/test_*.c is one cmocka program and one CTest test. Other .c files there
-# and in tests/support/ are shared by all of them. A program that exits with 77 counts as skipped.
+# Every tests/unit/**/test_*.c and tests/engine/test_*.c is one cmocka program and one CTest test, and so are those of a
+# folder of tests/files/ together. Other .c files there and in tests/support/ are shared by all of them. A program that
+# exits with 77 counts as skipped.
 pkg_check_modules(cmocka IMPORTED_TARGET cmocka)
 find_package(Python3 COMPONENTS Interpreter)
 if(NOT cmocka_FOUND OR NOT Python3_FOUND)
@@ -42,6 +43,14 @@ if(test_support)
 endif()
 
 file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+# The test `name`, of `target`, once more as NAME.VARIANT, in a folder of its own, with these in its environment.
+macro(g4_test_variant variant)
+	file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/${variant}")
+	add_test(NAME ${name}.${variant} COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:${target}>
+		WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/${variant}")
+	set_tests_properties(${name}.${variant} PROPERTIES
+		TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment};${ARGN}")
+endmacro()
 foreach(source ${test_programs})
 	file(RELATIVE_PATH name "${CMAKE_CURRENT_SOURCE_DIR}/tests" "${source}")
 	string(REGEX REPLACE "\\.c$" "" name "${name}")
@@ -60,29 +69,41 @@ foreach(source ${test_programs})
 	set_tests_properties(${name} PROPERTIES
 		TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment}")
 	if(name MATCHES "^engine\\.(model|crash|recovery|limits|read|fsck_threads)$")
-		# The same on an image whose pages have sums (tests/engine/rig.h); 1 is BLAKE3.
-		file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sums")
-		add_test(NAME ${name}.sums COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:${target}>
-			WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/sums")
-		set_tests_properties(${name}.sums PROPERTIES
-			TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment};G4_TEST_CHECKSUM=1")
+		# The same on an image whose pages have no sums (tests/engine/rig.h).
+		g4_test_variant(no_sums G4_TEST_CHECKSUM=0)
+	endif()
+	if(name MATCHES "^engine\\.(model|recovery)$")
+		# The same where pages that are there already are shared.
+		g4_test_variant(dedup G4_TEST_CHECKSUM=1 G4_TEST_DEDUP=1)
 	endif()
 	if(name MATCHES "^engine\\.recovery$")
 		# The same through the NVMe driver, on an emulated controller.
-		file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/nvme")
-		add_test(NAME ${name}.nvme COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:${target}>
-			WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/nvme")
-		set_tests_properties(${name}.nvme PROPERTIES LABELS nvme
-			TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment};G4_TEST_NVME=1")
+		g4_test_variant(nvme G4_TEST_NVME=1)
+		set_tests_properties(${name}.nvme PROPERTIES LABELS nvme)
 	endif()
 	if(name MATCHES "^engine\\.api_" AND NOT name MATCHES "mount")
 		# The same calls through a server's rings, and the same file names, which two tests must not share.
-		file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/connected")
-		add_test(NAME ${name}.connected COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:${target}>
-			WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/connected")
-		set_tests_properties(${name}.connected PROPERTIES
-			TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment};G4_TEST_CONNECTED=1")
+		g4_test_variant(connected G4_TEST_CONNECTED=1)
 	endif()
+endforeach()
+
+g4_sources(file_tests tests/files/*/test_*.c)
+foreach(source ${file_tests})
+	get_filename_component(folder "${source}" DIRECTORY)
+	get_filename_component(folder "${folder}" NAME)
+	list(APPEND file_test_folders ${folder})
+	list(APPEND file_tests_of_${folder} "${source}")
+endforeach()
+list(REMOVE_DUPLICATES file_test_folders)
+foreach(folder ${file_test_folders})
+	add_executable(test_files_${folder} tests/files/files.c ${file_tests_of_${folder}})
+	target_include_directories(test_files_${folder} PRIVATE tests tests/support)
+	target_link_libraries(test_files_${folder} PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
+	set_target_properties(test_files_${folder} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+	add_test(NAME files.${folder} COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:test_files_${folder}>
+		WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
+	set_tests_properties(files.${folder} PROPERTIES
+		TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment}")
 endforeach()
 
 set_target_properties(test_unit_gpu_sharing PROPERTIES ENABLE_EXPORTS ON) # it makes up a library that dlopen(3) finds
@@ -116,7 +137,7 @@ if(NOT G4_SANITIZE MATCHES thread AND G4_LANES EQUAL 0)
 	foreach(slice RANGE 3)
 		g4_corrupt_test(corrupt.${slice} corrupt CORRUPT_SLICES=4 CORRUPT_SLICE=${slice})
 	endforeach()
-	g4_corrupt_test(corrupt.sums corrupt G4_TEST_CHECKSUM=1 CORRUPT_SLICES=16 CORRUPT_SLICE=3) # pages have sums, some cases
+	g4_corrupt_test(corrupt.no_sums corrupt G4_TEST_CHECKSUM=0 CORRUPT_SLICES=16 CORRUPT_SLICE=3) # some cases
 endif()
 
 # Images that one engine makes and another one changes; in `make check` both are the same, in `make check-gpu` not.
@@ -183,8 +204,10 @@ add_test(NAME crash.explorer COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_exp
 add_test(NAME crash.explorer.remote
 	COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --engine remote --mixes 60 --sample 300 --keep .
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
-set_tests_properties(crash.explorer crash.explorer.remote PROPERTIES
-	LABELS crash PROCESSORS 2 TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment}")
+# Its workloads are a sample on images with sums; all of them are tried on images without.
+set_tests_properties(crash.explorer PROPERTIES ENVIRONMENT "${test_environment};G4_TEST_CHECKSUM=0")
+set_tests_properties(crash.explorer.remote PROPERTIES ENVIRONMENT "${test_environment}")
+set_tests_properties(crash.explorer crash.explorer.remote PROPERTIES LABELS crash PROCESSORS 2 TIMEOUT ${G4_TEST_TIMEOUT})
 
 # What runs out or goes away, on the explorer's operations. Every allocation of the program can be made to fail.
 add_executable(faults tests/faults/faults.c tests/crash/script.c tests/crash/look.c tests/crash/memory.c)
@@ -195,6 +218,14 @@ set_target_properties(faults PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY
 add_test(NAME engine.faults COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:faults>
 	WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
 set_tests_properties(engine.faults PROPERTIES TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment}")
+if(G4_SANITIZE MATCHES thread AND G4_LANES EQUAL 0)
+	# with what has one thread
+	file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/long")
+	add_test(NAME engine.faults.all COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:faults>
+		WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/long")
+	set_tests_properties(engine.faults.all PROPERTIES
+		TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment};G4_TEST_LONG=1")
+endif()
 
 # The longest ones first, so that no processor waits for another one at the end.
 set_tests_properties(engine.faults engine.crash engine.model engine.resize PROPERTIES COST 100)
@@ -206,6 +237,9 @@ endif()
 if(G4_TOOLS)
 	if(NOT G4_SANITIZE)
 		add_test(NAME layering COMMAND ${Python3_EXECUTABLE} "${CMAKE_CURRENT_SOURCE_DIR}/tests/layering.py")
+		add_test(NAME named COMMAND ${Python3_EXECUTABLE} "${CMAKE_CURRENT_SOURCE_DIR}/tests/named.py")
+		add_test(NAME named.self-test
+			COMMAND ${Python3_EXECUTABLE} "${CMAKE_CURRENT_SOURCE_DIR}/tests/named.py" --self-test)
 		add_test(NAME layering.self-test
 			COMMAND ${Python3_EXECUTABLE} "${CMAKE_CURRENT_SOURCE_DIR}/tests/layering.py" --self-test)
 		add_test(NAME junit_count.self-test

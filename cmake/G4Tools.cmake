@@ -158,6 +158,10 @@ set(CPACK_DEBIAN_PACKAGE_DEPENDS fuse3)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 include(CPack)
 
+# What the table of contents of deduplication costs: tests/dedup/bench.c.
+add_executable(ddt_bench tests/dedup/bench.c)
+target_link_libraries(ddt_bench PRIVATE gpu4fs_static Threads::Threads)
+
 # What the layers of the NVMe driver cost: tests/nvme/bench.c.
 add_executable(nvme_bench tests/nvme/bench.c)
 target_link_libraries(nvme_bench PRIVATE gpu4fs_static Threads::Threads)

@@ -26,7 +26,7 @@ _gpu4fs_mount_options() {
 }
 
 _gpu4fs() {
-	local commands="mkfs mount umount serve fsck info df attr cp dedup scrub disk resize tune map dump bench help version"
+	local commands="mkfs mount umount serve fsck info df attr cp rm dedup scrub status disk resize tune nvme map dump bench help version"
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command first=1 word place=0 i
 	COMPREPLY=()
 	case ${COMP_WORDS[0]##*/} in
@@ -50,20 +50,23 @@ _gpu4fs() {
 
 	case $command:$current in
 	mkfs:-*)
-		_gpu4fs_words "$current" "-L --label -U --uuid -J --journal-size -s --size --preallocate --raid --stripe --copies --checksum --owner --mode -f --force -q --quiet
+		_gpu4fs_words "$current" "-L --label -U --uuid -J --journal-size -s --size --preallocate --raid --stripe --copies --checksum --dedup --owner --mode -f --force -q --quiet
 			--json --help --version"
 		;;
 	mount:-*) _gpu4fs_words "$current" "-o -r -f -d --help --version" ;;
 	umount:-*) _gpu4fs_words "$current" "-l --lazy -f --force --help --version" ;;
 	serve:-*) _gpu4fs_words "$current" "-s --socket -m --mode -o --help --version" ;;
 	fsck:-*)
-		_gpu4fs_words "$current" "-n -p -a -y --repair --dry-run -f --force -v --verbose -j --jobs --data --degraded --find-superblock
+		_gpu4fs_words "$current" "-n -p -a -y --repair --dry-run -f --force -v --verbose -j --jobs --data --gpu --degraded --find-superblock
 			--json --help --version"
 		;;
 	info:-*) _gpu4fs_words "$current" "--json --udev --help --version" ;;
 	attr:-*) _gpu4fs_words "$current" "--json --image --help --version" ;;
 	cp:-*)
 		_gpu4fs_words "$current" "-r -R --recursive --reflink --image --socket --help --version"
+		;;
+	rm:-*)
+		_gpu4fs_words "$current" "-r -R --recursive -f --force -j --jobs -v --verbose --image --socket --help --version"
 		;;
 	dedup:-*)
 		_gpu4fs_words "$current" "--memory --rate --compare --json --image --socket --help --version"
@@ -74,8 +77,10 @@ _gpu4fs() {
 		_gpu4fs_words "$current" "-s --size --dirs --files --passes --cached-reads --random-ops --fsyncs --cache --remount
 			--server --json --help --version"
 		;;
-	tune:-*) _gpu4fs_words "$current" "-L --label -U --uuid --checksum --degraded --help --version" ;;
+	tune:-*) _gpu4fs_words "$current" "-L --label -U --uuid --checksum --dedup --degraded --help --version" ;;
+	nvme:-*) _gpu4fs_words "$current" "-f --force --destructive -j --json --help --version" ;;
 	scrub:-*) _gpu4fs_words "$current" "--add-sums --rate --now --wait --degraded --json --help --version" ;;
+	status:-*) _gpu4fs_words "$current" "--json --help --version" ;;
 	disk:-*) _gpu4fs_words "$current" "-f --force --help --version" ;;
 	resize:-*) _gpu4fs_words "$current" "--help --version" ;;
 	dump:-*) _gpu4fs_words "$current" "--raw --json --help --version" ;;
@@ -105,11 +110,13 @@ _gpu4fs() {
 		*) _gpu4fs_files "$current" ;;
 		esac
 		;;
+	nvme:*) [[ $place -gt 0 ]] || _gpu4fs_words "$current" "list bind unbind id log test" ;;
 	tune:*)
 		case $previous in
 		-L | --label) ;;
 		-U | --uuid) _gpu4fs_words "$current" random ;;
 		--checksum) _gpu4fs_words "$current" "none blake3 xxh3 crc32c" ;;
+		--dedup) _gpu4fs_words "$current" "on off" ;;
 		*) _gpu4fs_files "$current" ;;
 		esac
 		;;
@@ -141,7 +148,7 @@ _gpu4fs() {
 		_gpu4fs_mounts "$current"
 		_gpu4fs_files "$current"
 		;;
-	df:* | info:*)
+	df:* | info:* | status:*)
 		_gpu4fs_mounts "$current"
 		_gpu4fs_files "$current"
 		;;
@@ -149,7 +156,7 @@ _gpu4fs() {
 		if [[ $place -eq 0 ]]; then
 			_gpu4fs_words "$current" "get list set"
 		elif [[ $word == set && $place -eq 1 && $previous != --image ]]; then
-			_gpu4fs_words "$current" "checksum=blake3 checksum=xxh3 checksum=crc32c checksum=none checksum=default"
+			_gpu4fs_words "$current" "checksum=blake3 checksum=xxh3 checksum=crc32c checksum=none checksum=default dedup=on dedup=off dedup=default"
 		else
 			_gpu4fs_files "$current"
 		fi
@@ -158,6 +165,11 @@ _gpu4fs() {
 		case $previous in
 		--image | --socket) _gpu4fs_files "$current" ;;
 		--reflink | =) _gpu4fs_words "${current#=}" "auto always never" ;;
+		esac
+		;;
+	rm:*)
+		case $previous in
+		--image | --socket) _gpu4fs_files "$current" ;;
 		esac
 		;;
 	dedup:*)

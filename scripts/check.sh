@@ -4,7 +4,8 @@
 # Usage: check.sh [STEP]...   (default: lint release fuse asan tsan lanes-tsan fuzz cuda)
 # The steps long are for `make check-long`: lanes runs the tests of lanes-tsan without ThreadSanitizer, which finds nothing else;
 # asan-gcc those of asan compiled by the other compiler, whose sanitizers look for much the same;
-# tsan-long and lanes-tsan-long what tsan and lanes-tsan leave out (cmake/G4LongTests.cmake).
+# asan-long, tsan-long and lanes-tsan-long what asan, tsan and lanes-tsan leave out (cmake/G4LongTests.cmake); fuzz-long fuzzes for
+# FUZZ_LONG_S seconds, 600 by default.
 # The step gpu (`make check-gpu`) is for a machine with an NVIDIA GPU: the engine's tests with the engine on it, in less than
 # nine minutes. Its parts are steps, too: gpu-device gpu-file gpu-shredder gpu-api gpu-images gpu-crash gpu-fuse
 # gpu-sanitizer. Where they can not be compiled, GPU_BUILT names a copy of another machine's build/cuda.
@@ -13,7 +14,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 all_steps=(lint release fuse asan tsan lanes-tsan fuzz cuda)
-long_steps=(lanes asan-gcc tsan-long lanes-tsan-long)
+long_steps=(lanes asan-gcc asan-long tsan-long lanes-tsan-long fuzz-long)
 gpu_steps=(gpu-device gpu-file gpu-api gpu-images gpu-crash gpu-fuse gpu-shredder gpu-sanitizer)
 [[ $# -gt 0 ]] || set -- "${all_steps[@]}"
 steps=()
@@ -79,7 +80,7 @@ tests() {
 	shift 2
 	rm -f "$junit"
 	ctest --test-dir "build/$preset" --no-tests=error --output-on-failure \
-		--output-junit "$junit" "$@" >"$log" 2>&1 </dev/null || rc=$?
+		--test-output-truncation head --output-junit "$junit" "$@" >"$log" 2>&1 </dev/null || rc=$?
 	if ! counts=$(python3 scripts/junit_count.py "$junit") || ! read -r p f s <<<"$counts"; then
 		fail "$name" $((SECONDS - start)) "$log"
 		return 0
@@ -97,11 +98,11 @@ tests() {
 	fi
 }
 
-# build_and_test STEP PRESET CTEST-OPTIONS...: CTest only runs where the build worked. One test more than there are processors:
+# build_and_test STEP PRESET CTEST-OPTIONS...: CTest only runs where the build worked. Two tests more than there are processors:
 # some wait for a disk, for a process, for each other.
 build_and_test() {
 	if run "$1 build" build "$2" all; then
-		tests "$1 tests" "$2" --parallel "$(($(nproc) + 1))" "${@:3}"
+		tests "$1 tests" "$2" --parallel "$(($(nproc) + 2))" "${@:3}"
 	fi
 }
 
@@ -122,8 +123,8 @@ step_fuse() {
 	fi
 }
 
-step_fuzz() {
-	run "fuzz ${FUZZ_S:-200} s" env FUZZ_S="${FUZZ_S:-200}" scripts/fuzz.sh || return 0
+step_fuzz() { # step_fuzz SECONDS
+	run "fuzz $1 s" env FUZZ_S="$1" scripts/fuzz.sh || return 0
 }
 
 # ---- on a machine with a GPU
@@ -190,6 +191,7 @@ step_gpu-file() {
 step_gpu-shredder() {
 	gpu_test "BLAKE3" "$gpu_built/tests/gpu/blake3"
 	gpu_test "sums" "$gpu_built/tests/gpu/sums" -g 2 -r 1
+	gpu_test "fsck --data" "$gpu_built/tests/gpu/fsck_data" -g 2 "$gpu_work/fsck-data"
 	gpu_test "parity" "$gpu_built/tests/gpu/parity" -g 2 -r 1
 	gpu_test "Shredder" "$gpu_built/tests/gpu/shredder" 4 # MiB; more takes minutes
 }
@@ -252,7 +254,9 @@ step_cuda() {
 for step in "${steps[@]}"; do
 	case $step in
 	gpu-*) if prepare_gpu; then "step_$step"; fi ;;
-	lint | release | fuse | fuzz | cuda) "step_$step" ;;
+	lint | release | fuse | cuda) "step_$step" ;;
+	fuzz) step_fuzz "${FUZZ_S:-120}" ;;
+	fuzz-long) step_fuzz "${FUZZ_LONG_S:-600}" ;;
 	*-long) build_and_test "$step" "${step%-long}" --label-regex long ;;
 	*) build_and_test "$step" "$step" --label-exclude 'fuse|long' ;;
 	esac

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that a command of the Makefile needs; does nothing when they are there.
-# Usage: install-deps.sh [build|demo|check|bench|lint|plot]...   (default: build)
+# Usage: install-deps.sh [build|demo|check|bench|lint|nvme|plot]...   (default: build)
 set -euo pipefail
 
 declare -A packages=(
@@ -11,6 +11,7 @@ declare -A packages=(
 	[check]="acl attr clang clang-format fuse3 git libacl1-dev libclang-rt-14-dev libcmocka-dev openssl python3
 		shellcheck sqlite3 util-linux"
 	[bench]="borgbackup btrfs-progs casync duperemove e2fsprogs fuse3 gnuplot-nox libisal2 python3 restic time util-linux xfsprogs"
+	[nvme]="busybox-static qemu-system-x86 util-linux"
 	[plot]="gnuplot-nox"
 	[lint]="clang clang-format clang-tidy cppcheck libcmocka-dev python3 shellcheck"
 )

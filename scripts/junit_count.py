@@ -4,6 +4,7 @@
 
 Usage: junit_count.py FILE              prints "PASSED FAILED SKIPPED"
        junit_count.py --failures FILE   prints the failed tests: what says why, and the end of what each said
+       junit_count.py --costs FILE      prints the processor time of all tests and of each, user's and system's, dearest first
        junit_count.py --self-test
 """
 
@@ -32,6 +33,19 @@ TELLING = re.compile(
     r"Sanitizer: |runtime error: |[Aa]ssertion .*failed|^watch\.py: "
 )
 MOST_LINES = 12
+
+# tests/watch.py says it at the end.
+COST = re.compile(r"^processor time: ([0-9.]+) s user, ([0-9.]+) s system$", re.MULTILINE)
+
+
+def costs(cases):
+    """[(seconds of processor time, those in the kernel, wall time, name)], the dearest first."""
+    found = []
+    for case in cases:
+        said = COST.findall(case.findtext("system-out") or "")
+        user, system = map(float, said[-1]) if said else (0.0, 0.0)
+        found.append((user + system, system, float(case.get("time", 0)), case.get("name")))
+    return sorted(found, reverse=True)
 
 
 def excerpt(text):
@@ -81,7 +95,7 @@ def self_test():
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
-    arguments = [argument for argument in sys.argv[1:] if argument != "--failures"]
+    arguments = [argument for argument in sys.argv[1:] if argument not in ("--failures", "--costs")]
     if len(arguments) != 1:
         print(__doc__, file=sys.stderr)
         return 2
@@ -92,6 +106,12 @@ def main():
                 print(f"FAILED {case.get('name')} ({float(case.get('time', 0)):.1f} s)")
                 for line in excerpt(case.findtext("system-out") or "did not run"):
                     print(f"  | {line}")
+        return 0
+    if "--costs" in sys.argv:
+        each = costs(case for case, _ in cases)
+        print(f"{sum(cost for cost, *_ in each):8.0f} s of processor time, the kernel's of it, passed, test")
+        for cost, system, wall, name in each:
+            print(f"{cost:8.1f} {system:8.1f} {wall:8.1f}  {name}")
         return 0
     print(*(sum(result == kind for _, result in cases) for kind in ("passed", "failed", "skipped")))
     return 0

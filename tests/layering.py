@@ -30,7 +30,7 @@ SRC = {
     "alloc": ["journal"],
     "dedup": ["journal", "alloc", "hash"],
     "dir": ["journal", "alloc", "hash"],
-    "inode": ["dir", "task"],
+    "inode": ["dir", "dedup", "task"],
     "data": ["inode", "dedup"],
     "fs": ["data"],
     "ring": ["fs"],

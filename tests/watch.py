@@ -11,11 +11,13 @@ A limit of wall time fails on a machine that is slow or has other work. So two o
         less than a hundredth of that in processor time. This is a deadlock.
 --work  The test has used so much processor time. This is an endless loop.
 
-A test that is ended gets told what each of its threads was doing. The exit status is the command's, or 124.
+A test that is ended gets told what each of its threads was doing. The exit status is the command's, or 124. The last line of
+the output is the processor time that the test took, for scripts/junit_count.py; it lacks that of servers that outlive it.
 """
 
 import argparse
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -182,7 +184,10 @@ def main():
         return self_test()
     if not arguments.command:
         parser.error("a command is needed")
-    return watch(arguments.command, arguments.idle, arguments.work)
+    status = watch(arguments.command, arguments.idle, arguments.work)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"processor time: {used.ru_utime:.2f} s user, {used.ru_stime:.2f} s system", flush=True)
+    return status
 
 
 if __name__ == "__main__":

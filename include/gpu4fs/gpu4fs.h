@@ -97,7 +97,7 @@ GPU4FS_API const char *gpu4fs_version(void);
 
 /* Sums of all pages of files, which each read from the device is compared with; a file or directory may say otherwise. */
 enum gpu4fs_checksum {
-	GPU4FS_CHECKSUM_DEFAULT = 0, /* what this version does: none */
+	GPU4FS_CHECKSUM_DEFAULT = 0, /* what this version does: BLAKE3 */
 	GPU4FS_CHECKSUM_NONE = 1,
 	GPU4FS_CHECKSUM_BLAKE3 = 2,
 	GPU4FS_CHECKSUM_CRC32C = 3,
@@ -309,6 +309,13 @@ GPU4FS_API int gpu4fs_mkdir(gpu4fs *fs, gpu4fs_file *at, const char *path, uint3
 GPU4FS_API int gpu4fs_rmdir(gpu4fs *fs, gpu4fs_file *at, const char *path);
 /* Removes a name. The file goes when its last name and its last handle are gone. -EISDIR for a directory. */
 GPU4FS_API int gpu4fs_unlink(gpu4fs *fs, gpu4fs_file *at, const char *path);
+/*
+ * Removes names below a directory, at most `most` of them, as unlink and rmdir would one after the other; the directory stays.
+ * Returns how many; 0: nothing is below it. An error, such as -EACCES of a name that may not go, comes when nothing went before
+ * it. `from` says where in directories to begin: threads that clear one tree together give numbers that lie far apart.
+ * -ENOTDIR also for a symbolic link.
+ */
+GPU4FS_API int64_t gpu4fs_clear(gpu4fs *fs, gpu4fs_file *at, const char *path, uint64_t most, uint32_t from);
 
 #define GPU4FS_RENAME_NOREPLACE 1u /* -EEXIST if the target exists */
 #define GPU4FS_RENAME_EXCHANGE 2u  /* swaps two existing names, of any types */

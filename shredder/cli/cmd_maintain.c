@@ -15,7 +15,7 @@ const char cli_help_check[] =
 	"Checks that all snapshots can be restored: keys, index, packs, directories, and that every chunk they name is there.\n"
 	"Exit status 1: there are problems.\n\n" CLI_REPO_HELP
 	"  -d, --read-data        read, authenticate and decompress every chunk as well\n"
-	"      --repair           mend packs that have parity, and make a new index from the packs; needs the\n"
+	"      --repair           mend what has parity, and make a new index from the packs; needs the\n"
 	"                         repository alone\n"
 	"  -t, --threads N        [one a processor]\n"
 	"      --help             show this\n";
@@ -108,11 +108,12 @@ static int check(struct checking *c, struct store *s, struct store_check_options
 	g4_progress_clear(&c->progress);
 	if (c->repo.json)
 		printf("], \"complete\": %s, \"snapshots\": %llu, \"packs\": %llu, \"blobs\": %llu, \"directories\": %llu, "
-		       "\"unknown_packs\": %llu, \"mended_packs\": %llu, \"read_bytes\": %llu}\n",
+		       "\"unknown_packs\": %llu, \"mended_packs\": %llu, \"mended_others\": %llu, \"read_bytes\": %llu}\n",
 		       rc == 0 ? "true" : "false", (unsigned long long)result.snapshots,
 		       (unsigned long long)result.packs, (unsigned long long)result.blobs,
 		       (unsigned long long)result.trees, (unsigned long long)result.unknown_packs,
-		       (unsigned long long)result.mended, (unsigned long long)result.read_bytes);
+		       (unsigned long long)result.mended, (unsigned long long)result.mended_others,
+		       (unsigned long long)result.read_bytes);
 	if (rc != 0)
 		return cli_repo_failed(&c->repo, rc);
 	if (!c->repo.json) {
@@ -148,6 +149,7 @@ int cli_check(int argc, char **argv)
 	int option;
 
 	cli_repo_init(&c.repo, "check");
+	c.repo.mends = true;
 	while ((option = getopt_long(argc, argv, CLI_REPO_SHORT "dt:", long_options, NULL)) != -1) {
 		if (cli_repo_take(&c.repo, option, optarg))
 			continue;

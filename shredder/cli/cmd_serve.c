@@ -13,7 +13,7 @@
 const char cli_help_serve[] =
 	"[OPTION]... --identity FILE --clients FILE DIR\n\n"
 	"Keeps repositories below DIR for other machines, over HTTPS with TLS 1.3, until Ctrl-C. It needs no password and sees\n"
-	"no contents. A line of the clients' file is: NAME KEY REPOSITORY [append-only] [quota=SIZE].\n\n"
+	"no contents. A line of the clients' file is: NAME KEY REPOSITORY [append-only] [quota=SIZE]. SIGHUP: it is read again.\n\n"
 	"      --identity FILE    this site's key, made by 'shredder identity' [SHREDDER_IDENTITY]\n"
 	"  -c, --clients FILE     who may do what\n"
 	"  -l, --listen ADDRESS   [everywhere]\n"
@@ -47,7 +47,21 @@ static void tell_refused(void *user, const char *client, const char *sentence)
 	pthread_mutex_unlock(mutex);
 }
 
-static int serve(struct site_options *options, bool json)
+/* The old ones stay when the file is wrong. */
+static void read_clients(struct site *site, const struct site_options *options, const char *file)
+{
+	struct site_clients clients;
+
+	if (site_clients_read(file, &clients) != 0) {
+		options->note(options->user, file, store_message());
+		return;
+	}
+	const size_t count = clients.count;
+	site_take_clients(site, &clients);
+	fprintf(stderr, "%s serve: %s was read again: %zu lines\n", g4_program, file, count);
+}
+
+static int serve(struct site_options *options, const char *file, bool json)
 {
 	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 	char key[SITE_KEY_BYTES];
@@ -60,17 +74,29 @@ static int serve(struct site_options *options, bool json)
 	sigemptyset(&ending);
 	sigaddset(&ending, SIGINT);
 	sigaddset(&ending, SIGTERM);
+	sigaddset(&ending, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &ending, NULL); /* before there are threads */
 	signal(SIGPIPE, SIG_IGN);
-	if (site_identity_key(options->identity, key) != 0 || site_start(options, &site) != 0)
+	if (site_clients_read(file, &options->clients) != 0)
+		return failed("serve");
+	if (site_identity_key(options->identity, key) != 0) {
+		site_clients_free(&options->clients);
+		return failed("serve");
+	}
+	if (site_start(options, &site) != 0)
 		return failed("serve");
 	if (json)
 		printf("{\"port\": %u, \"key\": \"%s\"}\n", site_port(site), key);
 	else
 		printf("serving %s at port %u; clients say --site-key %s\n", options->root, site_port(site), key);
 	fflush(stdout);
-	while (sigwait(&ending, &number) == EINTR)
-		;
+	for (;;) {
+		if (sigwait(&ending, &number) != 0)
+			continue;
+		if (number != SIGHUP)
+			break;
+		read_clients(site, options, file);
+	}
 	site_stop(site);
 	return G4_EXIT_OK;
 }
@@ -84,7 +110,6 @@ int cli_serve(int argc, char **argv)
 						     {"json", no_argument, NULL, 'j'},
 						     {NULL, 0, NULL, 0}};
 	struct site_options options = {.identity = getenv("SHREDDER_IDENTITY"), .port = DEFAULT_PORT};
-	struct site_clients clients;
 	const char *file = NULL;
 	uint64_t number;
 	bool json = false;
@@ -111,11 +136,7 @@ int cli_serve(int argc, char **argv)
 	if (options.identity == NULL || file == NULL)
 		return g4_cli_usage("serve", "say --identity and --clients");
 	options.root = argv[optind];
-	if (site_clients_read(file, &clients) != 0)
-		return failed("serve");
-	options.clients = &clients;
-	const int status = serve(&options, json);
-	site_clients_free(&clients);
+	const int status = serve(&options, file, json);
 	return g4_cli_finish_output("serve", status);
 }
 

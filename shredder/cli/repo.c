@@ -10,6 +10,7 @@
 
 #include "cli/repo.h"
 #include "store/crypto.h"
+#include "store/mend.h"
 
 #define PASSWORD_MAX 4096
 #define KEY_FILE_MAX (1024 * 1024)
@@ -309,6 +310,10 @@ int cli_repo_open(struct cli_repo *repo, struct store **out)
 
 void cli_repo_close(struct cli_repo *repo, struct store *s)
 {
+	if (s != NULL && store_mends_any(s) && !repo->mends)
+		cli_warn(repo->command, repo->path,
+			 "files are damaged and were mended while they were read; 'shredder check --repair' mends them "
+			 "where they lie");
 	store_close(s);
 	if (repo->password != NULL)
 		store_wipe(repo->password, strlen(repo->password));

@@ -25,6 +25,7 @@ struct cli_repo {
 	size_t tags_count, paths_count;
 	char *password; /* held until the end */
 	struct store_buf key;
+	bool mends; /* tells itself what is damaged */
 };
 
 #define CLI_REPO_HELP                                                                                                  \

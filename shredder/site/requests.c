@@ -4,7 +4,9 @@
  *
  * A connection's key is asked of TLS at each request, and with the first words of the address it must stand in the list of clients; all that
  * follows happens in that client's repository. What is put must have the name of its content, and begin as a file of its kind: a broken
- * upload is never kept, and nothing that is kept is ever changed. So an upload that was cut off is sent again, as a whole.
+ * upload is never kept, and nothing that is kept is ever changed, unless it is damaged: then it becomes what its name says.
+ *
+ * What came of a long upload that was cut off stays in memory, for the same client to send the rest (parts.h).
  *
  * Append only: nothing is removed but locks, and of these its own: who may remove another one's lock could let a prune run beside a backup. Whose
  * a lock is stands in a file beside the repositories, for repositories hold no files but their own.
@@ -20,7 +22,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "site/parts.h"
 #include "site/tls.h"
+#include "store/pack_parity.h"
 #include "store/rest.h"
 
 #define CONNECTIONS_MAX 1024
@@ -43,6 +47,9 @@ struct repository {
 
 struct site {
 	struct site_options options;
+	struct site_generation
+		*generations; /* of lists of clients, the newest first: requests have pointers into any of them */
+	struct site_parts *parts;
 	struct MHD_Daemon *daemon;
 	struct store_buf identity;
 	pthread_mutex_t mutex;
@@ -50,9 +57,16 @@ struct site {
 	uint64_t bodies;
 };
 
+struct site_generation {
+	struct site_clients clients;
+	struct site_generation *next;
+};
+
 /* A request whose body is coming. */
 struct request {
 	const struct site_client *client;
+	char *upload;	 /* the address, of a POST; NULL when it has ended */
+	uint64_t wanted; /* bytes of the whole body; 0: it does not say */
 	struct store_buf body;
 	bool too_much;
 	uint64_t counted; /* in site.bodies */
@@ -287,11 +301,34 @@ static bool parse_range(const char *text, uint64_t size, uint64_t *from, uint64_
 	return true;
 }
 
-static enum MHD_Result do_get(struct site *site, struct MHD_Connection *connection, const struct target *t)
+/* A client that asks for what it could not send to its end learns how much of it is here. */
+static enum MHD_Result answer_absent(struct site *site, struct MHD_Connection *connection, const struct target *t,
+				     const char *url)
+{
+	static const char sentence[] = "there is none";
+	const size_t bytes = site_part_bytes(site->parts, t->client->key, url);
+	struct MHD_Response *response =
+		MHD_create_response_from_buffer(sizeof(sentence) - 1, (void *)sentence, MHD_RESPMEM_PERSISTENT);
+	char text[32];
+
+	if (response == NULL)
+		return MHD_NO;
+	snprintf(text, sizeof(text), "%zu", bytes);
+	if (bytes > 0)
+		MHD_add_response_header(response, "Shredder-Received", text);
+	const enum MHD_Result result = MHD_queue_response(connection, MHD_HTTP_NOT_FOUND, response);
+	MHD_destroy_response(response);
+	return result;
+}
+
+static enum MHD_Result do_get(struct site *site, struct MHD_Connection *connection, const struct target *t,
+			      const char *url)
 {
 	uint64_t size, from = 0, bytes;
 	int fd, rc = store_local_open_file(t->repository->backend, t->kind, &t->name, &fd, &size);
 
+	if (rc == STORE_E_ABSENT)
+		return answer_absent(site, connection, t, url);
 	if (rc != 0)
 		return answer_failure(site, connection, t, rc);
 	bytes = size;
@@ -320,6 +357,36 @@ static enum MHD_Result do_get(struct site *site, struct MHD_Connection *connecti
 	return result;
 }
 
+/*
+ * Whether a file that is there is damaged and `body`, which has its name, is what it should be. The configuration's name says nothing: what it
+ * should be is what its own parity makes of it.
+ */
+static bool mends_file(const struct target *t, const struct store_buf *body)
+{
+	struct store_buf file = {0};
+	const int rc = store_raw_get(t->repository->backend, t->kind, &t->name, &file);
+	bool mends = rc == STORE_E_DAMAGED || rc == STORE_E_VERSION || rc == STORE_E_IO;
+
+	if (t->kind == STORE_CONFIG)
+		mends = file.size == body->size && !store_parity_fits(file.data, file.size) &&
+			store_parity_mend(file.data, file.size, NULL) && memcmp(file.data, body->data, body->size) == 0;
+	store_buf_free(&file);
+	return mends;
+}
+
+/* Puts it in the place of what is there. */
+static enum MHD_Result do_mend(struct site *site, struct MHD_Connection *connection, const struct target *t,
+			       const struct store_buf *body)
+{
+	struct store_backend *backend = t->repository->backend;
+	const int rc = backend->ops->replace(backend, t->kind, &t->name, body->data, body->size);
+
+	pthread_mutex_lock(&t->repository->mutex);
+	t->repository->counted = false; /* its size may have been another one */
+	pthread_mutex_unlock(&t->repository->mutex);
+	return rc == 0 ? answer(connection, MHD_HTTP_OK, "") : answer_failure(site, connection, t, rc);
+}
+
 static enum MHD_Result do_put(struct site *site, struct MHD_Connection *connection, const struct target *t,
 			      const struct store_buf *body)
 {
@@ -339,11 +406,12 @@ static enum MHD_Result do_put(struct site *site, struct MHD_Connection *connecti
 		return refuse(site, connection, t->client->name, MHD_HTTP_BAD_REQUEST,
 			      "the bytes do not have that name");
 	if (backend->ops->size(backend, t->kind, &t->name, &there) == 0) {
+		if (mends_file(t, body))
+			return do_mend(site, connection, t, body);
 		if (t->kind == STORE_CONFIG)
 			return refuse(site, connection, t->client->name, MHD_HTTP_FORBIDDEN,
 				      "there is a configuration already");
-		return answer(connection, MHD_HTTP_OK,
-			      ""); /* the same bytes, or damaged ones that are not ours to replace */
+		return answer(connection, MHD_HTTP_OK, "");
 	}
 	if (!reserve(t->repository, t->client->quota_bytes, body->size))
 		return refuse(site, connection, t->client->name, MHD_HTTP_INSUFFICIENT_STORAGE, "the quota is used up");
@@ -385,8 +453,8 @@ static enum MHD_Result do_remove(struct site *site, struct MHD_Connection *conne
 	return answer(connection, MHD_HTTP_OK, "");
 }
 
-static enum MHD_Result do_request(struct site *site, struct MHD_Connection *connection, const char *method,
-				  const struct target *t, const struct store_buf *body)
+static enum MHD_Result do_request(struct site *site, struct MHD_Connection *connection, const char *url,
+				  const char *method, const struct target *t, const struct store_buf *body)
 {
 	const bool head = strcmp(method, "HEAD") == 0;
 
@@ -397,7 +465,7 @@ static enum MHD_Result do_request(struct site *site, struct MHD_Connection *conn
 		return head || strcmp(method, "GET") == 0 ? do_list(site, connection, t) :
 							    answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET only");
 	if (head || strcmp(method, "GET") == 0)
-		return do_get(site, connection, t);
+		return do_get(site, connection, t, url);
 	if (strcmp(method, "POST") == 0)
 		return do_put(site, connection, t, body);
 	if (strcmp(method, "DELETE") == 0)
@@ -460,6 +528,50 @@ static bool room_for(struct site *site, struct request *request, size_t bytes)
 	return may;
 }
 
+static const struct site_client *find_client(struct site *site, const char *key, const char *url)
+{
+	pthread_mutex_lock(&site->mutex);
+	const struct site_clients *clients = &site->generations->clients;
+	pthread_mutex_unlock(&site->mutex);
+	return site_client_find(clients, key, url);
+}
+
+/* "bytes A-B/C" of a body that goes on at A. */
+static bool parse_rest(const char *text, uint64_t *from, uint64_t *total)
+{
+	unsigned long long first, last, all;
+	int end = 0;
+
+	if (sscanf(text, "bytes %20llu-%20llu/%20llu%n", &first, &last, &all, &end) != 3 || text[end] != 0 ||
+	    first == 0 || last < first || all != last + 1)
+		return false;
+	*from = first;
+	*total = all;
+	return true;
+}
+
+/* An upload that goes on takes what came before. False: that is not here. */
+static bool begin_upload(struct site *site, struct MHD_Connection *connection, const char *url, struct request *request)
+{
+	const char *range = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Range");
+	const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Length");
+	uint64_t from;
+
+	if (range == NULL) {
+		request->wanted = length != NULL ? strtoull(length, NULL, 10) : 0;
+	} else if (!parse_rest(range, &from, &request->wanted) ||
+		   !site_part_take(site->parts, request->client->key, url, from, request->wanted, &request->body)) {
+		return false;
+	} else {
+		pthread_mutex_lock(&site->mutex);
+		site->bodies += request->body.size;
+		pthread_mutex_unlock(&site->mutex);
+		request->counted = request->body.size;
+	}
+	request->upload = store_strdup(url);
+	return true;
+}
+
 /* Called when the head of a request is there, with pieces of its body, and when all of it is there. */
 static enum MHD_Result handle(void *user, struct MHD_Connection *connection, const char *url, const char *method,
 			      const char *version, const char *upload, size_t *upload_bytes, void **state)
@@ -473,13 +585,15 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
 	if (request == NULL) { /* before anything of a body is kept */
 		if (!client_key(connection, key))
 			return refuse(site, connection, "?", MHD_HTTP_FORBIDDEN, "who are you? Say --identity");
-		t.client = site_client_find(site->options.clients, key, url);
+		t.client = find_client(site, key, url);
 		if (t.client == NULL)
 			return refuse(site, connection, key, MHD_HTTP_FORBIDDEN,
 				      "this key may not use this repository");
 		request = (struct request *)store_alloc(sizeof(*request));
 		request->client = t.client;
 		*state = request;
+		if (strcmp(method, "POST") == 0 && !begin_upload(site, connection, url, request))
+			return answer(connection, MHD_HTTP_CONFLICT, "what came before is not here any more");
 		return MHD_YES;
 	}
 	t.client = request->client;
@@ -496,13 +610,15 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
 			      request->body.size > BODY_MAX / 2 ? MHD_HTTP_CONTENT_TOO_LARGE :
 								  MHD_HTTP_SERVICE_UNAVAILABLE,
 			      "that is too much at a time");
+	free(request->upload); /* all of it is here */
+	request->upload = NULL;
 	const char *create = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "create");
 	if (!parse_target(url + strlen(t.client->repository) + 2, create != NULL && strcmp(create, "true") == 0, &t))
 		return answer(connection, MHD_HTTP_NOT_FOUND, "there is no such thing");
 	const bool makes = t.whole || (t.kind == STORE_CONFIG && strcmp(method, "POST") == 0);
 	const int rc = open_repository(site, t.client->repository, makes || strcmp(method, "POST") == 0, &t.repository);
 	return rc != 0 ? answer_failure(site, connection, &t, rc) :
-			 do_request(site, connection, method, &t, &request->body);
+			 do_request(site, connection, url, method, &t, &request->body);
 }
 
 static void completed(void *user, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode code)
@@ -514,9 +630,12 @@ static void completed(void *user, struct MHD_Connection *connection, void **stat
 	(void)code;
 	if (request == NULL)
 		return;
+	if (request->upload != NULL && !request->too_much && request->wanted > request->body.size)
+		site_part_keep(site->parts, request->client->key, request->upload, request->wanted, &request->body);
 	pthread_mutex_lock(&site->mutex);
 	site->bodies -= request->counted;
 	pthread_mutex_unlock(&site->mutex);
+	free(request->upload);
 	store_buf_free(&request->body);
 	free(request);
 	*state = NULL;
@@ -558,6 +677,9 @@ int site_start(const struct site_options *options, struct site **out)
 	int rc = store_crypto_init();
 
 	site->options = *options;
+	site->parts = site_parts_new();
+	site->generations = (struct site_generation *)store_alloc(sizeof(*site->generations));
+	site->generations->clients = options->clients;
 	pthread_mutex_init(&site->mutex, NULL);
 	if (rc == 0 && (stat(options->root, &st) != 0 || !S_ISDIR(st.st_mode)))
 		rc = store_fail(STORE_E_NO_STORE, "%s is no directory: repositories would lie below it", options->root);
@@ -592,6 +714,17 @@ int site_start(const struct site_options *options, struct site **out)
 	return 0;
 }
 
+void site_take_clients(struct site *site, const struct site_clients *clients)
+{
+	struct site_generation *generation = (struct site_generation *)store_alloc(sizeof(*generation));
+
+	generation->clients = *clients;
+	pthread_mutex_lock(&site->mutex);
+	generation->next = site->generations;
+	site->generations = generation;
+	pthread_mutex_unlock(&site->mutex);
+}
+
 uint16_t site_port(const struct site *site)
 {
 	const union MHD_DaemonInfo *info = MHD_get_daemon_info(site->daemon, MHD_DAEMON_INFO_BIND_PORT);
@@ -612,6 +745,14 @@ void site_stop(struct site *site)
 		free(site->repositories);
 		site->repositories = next;
 	}
+	while (site->generations != NULL) {
+		struct site_generation *next = site->generations->next;
+
+		site_clients_free(&site->generations->clients);
+		free(site->generations);
+		site->generations = next;
+	}
+	site_parts_free(site->parts);
 	if (site->identity.size > 0)
 		store_wipe(site->identity.data, site->identity.size);
 	store_buf_free(&site->identity);

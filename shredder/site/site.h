@@ -38,15 +38,21 @@ const struct site_client *site_client_find(const struct site_clients *clients, c
 struct site_options {
 	const char *root; /* repositories lie below it */
 	const char *identity;
-	const char *address; /* to listen at; NULL: everywhere */
-	uint16_t port;	     /* 0: any */
-	const struct site_clients *clients;
+	const char *address;	     /* to listen at; NULL: everywhere */
+	uint16_t port;		     /* 0: any */
+	struct site_clients clients; /* the site's from then on */
 	/* A sentence about a request that was refused; by any thread. */
 	void (*note)(void *user, const char *client, const char *sentence);
 	void *user;
 };
 struct site;
+/* Takes the clients, after a failure, too. */
 int site_start(const struct site_options *options, struct site **out);
+/*
+ * Others from now on, with their quotas; requests that have begun end by the old ones, which stay in memory until the site stops. `clients` is
+ * the site's then.
+ */
+void site_take_clients(struct site *site, const struct site_clients *clients);
 uint16_t site_port(const struct site *site);
 /* Lets requests end that have begun. */
 void site_stop(struct site *site);

@@ -14,6 +14,7 @@ typedef int store_list_fn(void *user, const struct store_id *name, uint64_t byte
 struct store_incoming; /* each backend's own */
 
 struct store_backend_ops {
+	bool remote; /* IO may be the connection's fault, and then it is all files' */
 	/* Makes the folders. EXISTS when there is a config. */
 	int (*create)(struct store_backend *b);
 	/* NO_STORE when there is none. */
@@ -35,7 +36,10 @@ struct store_backend_ops {
 	int (*size)(struct store_backend *b, enum store_kind kind, const struct store_id *name, uint64_t *bytes);
 	/* Names that are none are left out. Any order. */
 	int (*list)(struct store_backend *b, enum store_kind kind, store_list_fn *each, void *user);
-	/* Puts what a file of that name should be in the place of what it is, whole or not at all. NULL: that cannot be done. */
+	/*
+	 * Puts what a file of that name should be in the place of what it is, whole or not at all. NULL, or INVAL: that cannot be done
+	 * from here.
+	 */
 	int (*replace)(struct store_backend *b, enum store_kind kind, const struct store_id *name, const void *data,
 		       size_t bytes);
 	/* What is not there is no error. A crash may bring it back until settle(). */

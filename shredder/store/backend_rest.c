@@ -9,6 +9,9 @@
  * Every request can be sent again: a name has one content, so putting twice and removing twice are once. What a cut connection or a server
  * that starts again breaks off is tried again for two minutes. A server may be hostile: nothing that it sends is longer than what was asked
  * for, and what it says is shown without control characters.
+ *
+ * A site of ours keeps for a while what came of an upload that was cut off, and answers how much that is in "Shredder-Received" when it is
+ * asked for the file. Then the rest is sent, with "Content-Range", and nothing that another server would not understand before.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -29,6 +32,8 @@
 #define FIRST_WAIT_NS (UINT64_C(250) * 1000000)
 #define LAST_WAIT_NS (UINT64_C(15) * 1000000000)
 #define SILENCE_S 60L
+/* What is shorter is sent again as a whole. */
+#define RESUMED_BYTES (64 * G4_KIB)
 
 /* A connection that nobody uses at the moment. */
 struct line {
@@ -50,6 +55,8 @@ struct request {
 	const char *method;
 	const uint8_t *send;
 	size_t send_bytes;
+	size_t sent;
+	size_t skip;	   /* of these the server has so many from an upload that was cut off */
 	const char *range; /* NULL: none */
 	bool list;
 	uint8_t *to; /* a fixed place, or NULL: into `got` */
@@ -58,6 +65,7 @@ struct request {
 	char answer[ANSWER_BYTES]; /* the beginning of an error's text */
 	long status;
 	curl_off_t length;
+	uint64_t received; /* what a site of ours says that it has of a file that is not there */
 	CURL *curl;
 };
 
@@ -87,6 +95,16 @@ static size_t receive(char *data, size_t one, size_t count, void *user)
 	if (r->got.size + bytes > LIST_BYTES_MAX)
 		return 0;
 	store_buf_add(&r->got, data, bytes);
+	return bytes;
+}
+
+static size_t give(char *to, size_t one, size_t count, void *user)
+{
+	struct request *r = (struct request *)user;
+	const size_t bytes = (size_t)g4_min64(one * count, r->send_bytes - r->sent);
+
+	memcpy(to, r->send + r->sent, bytes);
+	r->sent += bytes;
 	return bytes;
 }
 
@@ -141,13 +159,30 @@ static void prepare(const struct rest *rest, CURL *curl, const char *path, struc
 		curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
 	if (strcmp(r->method, "POST") == 0) {
 		curl_easy_setopt(curl, CURLOPT_POST, 1L);
-		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, r->send != NULL ? (const char *)r->send : "");
-		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->send_bytes);
+		if (r->send_bytes < RESUMED_BYTES) {
+			curl_easy_setopt(curl, CURLOPT_POSTFIELDS, r->send != NULL ? (const char *)r->send : "");
+		} else { /* which libcurl cannot begin anew by itself */
+			curl_easy_setopt(curl, CURLOPT_READFUNCTION, give);
+			curl_easy_setopt(curl, CURLOPT_READDATA, r);
+		}
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)(r->send_bytes - r->skip));
 	}
 	if (strcmp(r->method, "DELETE") == 0)
 		curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, "DELETE");
 	if (r->range != NULL)
 		curl_easy_setopt(curl, CURLOPT_RANGE, r->range);
+}
+
+static uint64_t received_of(CURL *curl)
+{
+	struct curl_header *header;
+	unsigned long long bytes;
+	int end = 0;
+
+	if (curl_easy_header(curl, "Shredder-Received", 0, CURLH_HEADER, -1, &header) != CURLHE_OK ||
+	    sscanf(header->value, "%20llu%n", &bytes, &end) != 1 || header->value[end] != 0)
+		return 0;
+	return bytes;
 }
 
 /* libcurl's code; with CURLE_OK there is a status. */
@@ -163,8 +198,16 @@ static CURLcode perform(struct rest *rest, const char *path, struct request *r)
 	headers = curl_slist_append(headers, "Content-Type: application/octet-stream");
 	if (r->list)
 		headers = curl_slist_append(headers, "Accept: application/vnd.x.restic.rest.v2");
+	if (r->skip > 0) {
+		char text[96];
+
+		snprintf(text, sizeof(text), "Content-Range: bytes %zu-%zu/%zu", r->skip, r->send_bytes - 1,
+			 r->send_bytes);
+		headers = curl_slist_append(headers, text);
+	}
 	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
 	r->have = 0;
+	r->sent = r->skip;
 	r->got.size = 0;
 	memset(r->answer, 0, sizeof(r->answer));
 	r->status = 0;
@@ -173,6 +216,7 @@ static CURLcode perform(struct rest *rest, const char *path, struct request *r)
 	const CURLcode code = curl_easy_perform(curl);
 	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &r->status);
 	curl_easy_getinfo(curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &r->length);
+	r->received = received_of(curl);
 	curl_slist_free_all(headers);
 	give_line(rest, curl);
 	return code;
@@ -182,8 +226,9 @@ static CURLcode perform(struct rest *rest, const char *path, struct request *r)
 static bool worth_trying_again(CURLcode code, long status)
 {
 	switch (code) {
-	case CURLE_OK:
-		return status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
+	case CURLE_OK: /* 409: what came before is not there any more */
+		return status == 409 || status == 429 || status == 500 || status == 502 || status == 503 ||
+		       status == 504;
 	case CURLE_COULDNT_RESOLVE_HOST:
 	case CURLE_COULDNT_CONNECT:
 	case CURLE_PARTIAL_FILE:
@@ -191,6 +236,7 @@ static bool worth_trying_again(CURLcode code, long status)
 	case CURLE_GOT_NOTHING:
 	case CURLE_SSL_CONNECT_ERROR: /* it goes down while TLS begins */
 	case CURLE_SEND_ERROR:
+	case CURLE_SEND_FAIL_REWIND:
 	case CURLE_RECV_ERROR:
 	case CURLE_HTTP2:
 	case CURLE_HTTP2_STREAM:
@@ -198,6 +244,17 @@ static bool worth_trying_again(CURLcode code, long status)
 	default:
 		return false;
 	}
+}
+
+/* Before a long upload is sent again: what of it is there. */
+static void ask_received(struct rest *rest, const char *path, struct request *r)
+{
+	struct request head = {.method = "HEAD"};
+
+	r->skip = 0;
+	if (r->send_bytes >= RESUMED_BYTES && perform(rest, path, &head) == CURLE_OK && head.status == 404 &&
+	    head.received < r->send_bytes)
+		r->skip = (size_t)head.received;
 }
 
 /* 0 and a status below 300, ABSENT for 404, or IO with a sentence. */
@@ -218,6 +275,7 @@ static int ask(struct rest *rest, const char *path, struct request *r)
 			break;
 		const struct timespec pause = {(time_t)(wait / 1000000000), (long)(wait % 1000000000)};
 		nanosleep(&pause, NULL);
+		ask_received(rest, path, r);
 		wait = g4_min64(2 * wait, LAST_WAIT_NS);
 	}
 	if (code == CURLE_SSL_PINNEDPUBKEYNOTMATCH)
@@ -324,6 +382,31 @@ static int rest_create(struct store_backend *b)
 	return rc == STORE_E_ABSENT ? ask((struct rest *)b, "?create=true", &r) : rc;
 }
 
+/*
+ * A site of ours takes what has the right name in the place of what has not; other servers may keep what they have, so what they have is looked
+ * at. It is never removed before: what would be lost is all that there is to mend.
+ */
+static int rest_replace(struct store_backend *b, enum store_kind kind, const struct store_id *name, const void *data,
+			size_t bytes)
+{
+	struct request r = {.method = "POST", .send = (const uint8_t *)data, .send_bytes = bytes};
+	char path[96];
+	uint64_t there = 0;
+
+	path_of(kind, name, path);
+	const int rc = ask((struct rest *)b, path, &r);
+	if (rc != 0 && r.status != 403)
+		return rc;
+	bool same = rest_size(b, kind, name, &there) == 0 && there == bytes;
+	if (same) {
+		uint8_t *found = (uint8_t *)store_alloc(bytes);
+
+		same = rest_get(b, kind, name, 0, found, bytes) == 0 && memcmp(found, data, bytes) == 0;
+		free(found);
+	}
+	return same ? 0 : store_fail(STORE_E_INVAL, "%s keeps %s as it is", b->path, path);
+}
+
 static int rest_list(struct store_backend *b, enum store_kind kind, store_list_fn *each, void *user)
 {
 	struct request r = {.method = "GET", .list = true};
@@ -390,12 +473,14 @@ static void init_curl(void)
 
 int store_backend_rest(const struct store_place *place, struct store_backend **out)
 {
-	static const struct store_backend_ops ops = {.create = rest_create,
+	static const struct store_backend_ops ops = {.remote = true,
+						     .create = rest_create,
 						     .open = rest_open,
 						     .put = rest_put,
 						     .get = rest_get,
 						     .size = rest_size,
 						     .list = rest_list,
+						     .replace = rest_replace,
 						     .remove = rest_remove,
 						     .settle = rest_settle,
 						     .clean = rest_clean,

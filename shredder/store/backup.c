@@ -8,7 +8,7 @@
  *
  * backup_walk.c is the walker; backup_source.c reads files; cutter.c cuts them, names their chunks, and seals those that the index does not
  * know, and when another worker has nothing to do, it gets the sealing; backup_folder.c makes directories of entries. So memory holds names
- * of the directories that are open, and entries that wait for an earlier file.
+ * of the directories that are open, up to a limit (names.h), and entries that wait for an earlier file, up to another.
  *
  * The snapshot comes last: after all packs, after the index.
  */
@@ -116,7 +116,7 @@ static void do_job(void *member, void *user)
 	struct store_keeping_job *job = (struct store_keeping_job *)user;
 
 	if (!job->blob) {
-		backup_do_file(w, (struct backup_folder *)job->own.what, job->own.number);
+		backup_do_file(w, (struct backup_slot *)job->own.what);
 		return;
 	}
 	const int rc = store_cutter_do(&w->cutter, &job->of_blob);
@@ -225,6 +225,8 @@ int store_backup(struct store *s, const struct store_backup_options *options, st
 	op->keeping.level = options->level;
 	op->linked = (struct backup_linked **)store_alloc(BACKUP_LINKED_ROWS * sizeof(*op->linked));
 	pthread_mutex_init(&op->tree, NULL);
+	pthread_cond_init(&op->written, NULL);
+	op->waiting_max = options->waiting_max != 0 ? options->waiting_max : BACKUP_WAITING_MAX;
 	pthread_mutex_init(&op->notes, NULL);
 	if (stat(s->backend->path, &op->repository) != 0)
 		op->repository.st_ino = 0;

@@ -37,6 +37,8 @@ struct store_backup_options {
 	bool one_file_system, dry_run;
 	const char *resume_folder; /* notes about files of resume_bytes and more (resume.h); NULL: none are taken */
 	uint64_t resume_bytes;
+	size_t names_bytes;   /* of memory for the names of a directory (names.h); 0: STORE_NAMES_BYTES */
+	uint32_t waiting_max; /* entries of a directory that wait for one before them; 0: BACKUP_WAITING_MAX */
 	int level;
 	uint32_t threads; /* 0: one a processor */
 	/* Called by any thread, one at a time. FILE: it was read (not taken from the parent). */

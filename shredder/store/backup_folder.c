@@ -8,25 +8,24 @@
 
 #include "store/backup_parts.h"
 
-static int by_slot_name(const void *a, const void *b)
+struct backup_slot *backup_add_slot(struct backup *op, struct backup_folder *folder, const char *name)
 {
-	return strcmp(((const struct backup_slot *)a)->name, ((const struct backup_slot *)b)->name);
-}
+	const size_t bytes = strlen(name) + 1;
+	struct backup_slot *slot = (struct backup_slot *)store_alloc(sizeof(*slot) + bytes);
 
-void backup_sort_slots(struct backup_folder *folder)
-{
-	if (folder->count > 1)
-		qsort(folder->slots, folder->count, sizeof(*folder->slots), by_slot_name);
-}
-
-void backup_add_slot(struct backup_folder *folder, const char *name)
-{
-	if (folder->count == folder->room) {
-		folder->room = folder->room == 0 ? 16 : 2 * folder->room;
-		folder->slots =
-			(struct backup_slot *)store_realloc(folder->slots, folder->room * sizeof(*folder->slots));
-	}
-	folder->slots[folder->count++] = (struct backup_slot){.name = store_strdup(name)};
+	slot->folder = folder;
+	memcpy(slot->name, name, bytes);
+	pthread_mutex_lock(&op->tree);
+	while (folder->waiting >= op->waiting_max && !atomic_load(&op->failed))
+		pthread_cond_wait(&op->written, &op->tree);
+	if (folder->first == NULL)
+		folder->first = slot;
+	else
+		folder->last->next = slot;
+	folder->last = slot;
+	folder->waiting++;
+	pthread_mutex_unlock(&op->tree);
+	return slot;
 }
 
 struct backup_folder *backup_new_folder(struct backup *op)
@@ -53,11 +52,13 @@ static void free_folder(struct backup *op, struct backup_folder *folder)
 	pthread_mutex_unlock(&op->tree);
 	if (folder->fd >= 0)
 		close(folder->fd);
-	for (size_t i = 0; i < folder->count; i++) {
-		free(folder->slots[i].name);
-		free(folder->slots[i].entry);
+	while (folder->first != NULL) {
+		struct backup_slot *next = folder->first->next;
+
+		free(folder->first->entry);
+		free(folder->first);
+		folder->first = next;
 	}
-	free(folder->slots);
 	free(folder->name);
 	store_buf_free(&folder->attributes);
 	store_pieces_free(&folder->pieces);
@@ -70,21 +71,35 @@ void backup_free_folders(struct backup *op)
 		free_folder(op, op->folders);
 }
 
+/* The first slot leaves the folder, with the tree's mutex held. */
+static void drop_first(struct backup *op, struct backup_folder *folder)
+{
+	struct backup_slot *slot = folder->first;
+
+	folder->first = slot->next;
+	if (folder->waiting-- == op->waiting_max)
+		pthread_cond_signal(&op->written);
+	free(slot->entry);
+	free(slot);
+}
+
 /* The writer of the folder, with the tree's mutex held, which it gives back for the work: moves entries into pieces. */
 static int write_entries(struct backup_worker *w, struct backup_folder *folder)
 {
 	struct backup *op = w->op;
 	int rc = 0;
 
-	while (rc == 0 && folder->written < folder->count && folder->slots[folder->written].complete) {
-		struct backup_slot *slot = &folder->slots[folder->written++];
+	while (rc == 0 && folder->first != NULL && folder->first->complete) {
+		const struct backup_slot *slot = folder->first;
+		bool ends = false;
 
-		if (slot->entry == NULL)
-			continue;
-		store_buf_add(&folder->pieces.piece, slot->entry, slot->bytes);
-		free(slot->entry);
-		slot->entry = NULL;
-		if (store_piece_ends(folder->pieces.piece.size, (const uint8_t *)slot->name, strlen(slot->name))) {
+		if (slot->entry != NULL)
+			store_buf_add(&folder->pieces.piece, slot->entry, slot->bytes);
+		if (slot->entry != NULL || slot->added)
+			ends = store_piece_ends(folder->pieces.piece.size, (const uint8_t *)slot->name,
+						strlen(slot->name));
+		drop_first(op, folder);
+		if (ends) {
 			pthread_mutex_unlock(&op->tree);
 			rc = store_cutter_piece(&w->cutter, &folder->pieces);
 			pthread_mutex_lock(&op->tree);
@@ -106,57 +121,98 @@ static void folder_entry(struct backup *op, const struct backup_folder *folder, 
 	store_node_write(entry, &node);
 }
 
-void backup_complete(struct backup_worker *w, struct backup_folder *folder, size_t place, const struct store_buf *entry)
+/* Writes what is complete of a folder, unless somebody does, with the tree's mutex held. True: all of it is written. */
+static bool advance(struct backup_worker *w, struct backup_folder *folder, int *rc)
+{
+	if (folder->writing)
+		return false;
+	folder->writing = true;
+	*rc = write_entries(w, folder);
+	folder->writing = false;
+	return folder->scanned && folder->first == NULL && *rc == 0;
+}
+
+/* All entries of a folder are written. Its slot in its parent, whose entry is then in `own`, or NULL: it was the root. */
+static struct backup_slot *end_folder(struct backup_worker *w, struct backup_folder *folder, struct store_buf *own,
+				      int *rc)
+{
+	struct backup_slot *slot = folder->slot;
+	struct backup *op = w->op;
+
+	*rc = store_cutter_piece(&w->cutter, &folder->pieces);
+	if (*rc == 0 && folder->parent == NULL) {
+		pthread_mutex_lock(&op->tree);
+		op->root_bytes = folder->pieces.content;
+		memset(&folder->pieces.content, 0, sizeof(folder->pieces.content));
+		op->root =
+			(struct store_content){op->root_bytes.data, op->root_bytes.size, folder->pieces.content_count};
+		op->root_complete = true;
+		pthread_mutex_unlock(&op->tree);
+	}
+	if (*rc == 0 && folder->parent != NULL)
+		folder_entry(op, folder, own);
+	free_folder(op, folder);
+	return *rc == 0 ? slot : NULL;
+}
+
+/* With the tree's mutex held. What is first goes to its piece at once. */
+static void complete(struct backup_slot *slot, const struct store_buf *entry)
+{
+	struct backup_folder *folder = slot->folder;
+
+	if (entry != NULL && folder->first == slot && !folder->writing) {
+		store_buf_add(&folder->pieces.piece, entry->data, entry->size);
+		slot->added = true;
+	} else if (entry != NULL) {
+		slot->entry = (uint8_t *)store_alloc(entry->size);
+		slot->bytes = (uint32_t)entry->size;
+		memcpy(slot->entry, entry->data, entry->size);
+	}
+	slot->complete = true;
+}
+
+/* A folder of which something is complete, and those above it. */
+static void go_up(struct backup_worker *w, struct backup_folder *folder, bool whole, int rc)
 {
 	struct backup *op = w->op;
 	struct store_buf own = {0};
-	int rc = 0;
 
-	while (folder != NULL && rc == 0) {
+	while (whole && rc == 0) {
+		struct backup_slot *slot = end_folder(w, folder, &own, &rc);
+
+		if (slot == NULL)
+			break;
+		folder = slot->folder;
 		pthread_mutex_lock(&op->tree);
-		if (place == SIZE_MAX) {
-			folder->scanned = true;
-		} else {
-			struct backup_slot *slot = &folder->slots[place];
-
-			if (entry != NULL) {
-				slot->entry = (uint8_t *)store_alloc(entry->size);
-				slot->bytes = (uint32_t)entry->size;
-				memcpy(slot->entry, entry->data, entry->size);
-			}
-			slot->complete = true;
-		}
-		if (folder->writing) {
-			pthread_mutex_unlock(&op->tree);
-			break;
-		}
-		folder->writing = true;
-		rc = write_entries(w, folder);
-		folder->writing = false;
-		const bool whole = folder->scanned && folder->written == folder->count;
+		complete(slot, &own);
+		whole = advance(w, folder, &rc);
 		pthread_mutex_unlock(&op->tree);
-		if (!whole || rc != 0)
-			break;
-		rc = store_cutter_piece(&w->cutter, &folder->pieces);
-		if (folder->parent == NULL) {
-			pthread_mutex_lock(&op->tree);
-			op->root_bytes = folder->pieces.content;
-			memset(&folder->pieces.content, 0, sizeof(folder->pieces.content));
-			op->root = (struct store_content){op->root_bytes.data, op->root_bytes.size,
-							  folder->pieces.content_count};
-			op->root_complete = true;
-			pthread_mutex_unlock(&op->tree);
-			free_folder(op, folder);
-			break;
-		}
-		folder_entry(op, folder, &own);
-		entry = &own;
-		place = folder->place;
-		struct backup_folder *parent = folder->parent;
-		free_folder(op, folder);
-		folder = parent;
 	}
 	store_buf_free(&own);
 	if (rc != 0)
 		backup_fail(op, rc);
+}
+
+void backup_complete(struct backup_worker *w, struct backup_slot *slot, const struct store_buf *entry)
+{
+	struct backup_folder *folder = slot->folder;
+	struct backup *op = w->op;
+	int rc = 0;
+
+	pthread_mutex_lock(&op->tree);
+	complete(slot, entry);
+	const bool whole = advance(w, folder, &rc);
+	pthread_mutex_unlock(&op->tree);
+	go_up(w, folder, whole, rc);
+}
+
+void backup_scanned(struct backup_worker *w, struct backup_folder *folder)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&w->op->tree);
+	folder->scanned = true;
+	const bool whole = advance(w, folder, &rc);
+	pthread_mutex_unlock(&w->op->tree);
+	go_up(w, folder, whole, rc);
 }

@@ -10,26 +10,35 @@
 #include "store/cutter.h"
 #include "store/resume.h"
 
-/* One name of a directory: its entry once it is complete. */
+/* One name of a directory that the walker has come to: its entry once it is complete. It goes when that is written. */
 struct backup_slot {
-	char *name;
+	struct backup_folder *folder;
+	struct backup_slot *next; /* behind it in the directory */
 	uint8_t *entry;
 	uint32_t bytes;
-	bool complete; /* entry == NULL then: left out */
+	bool complete; /* neither `entry` nor `added` then: left out */
+	bool added;    /* to the folder's piece already */
 	bool device;   /* a block device that was named: read as a file */
+	char name[];
 };
+
+/*
+ * Names of one directory that may be waiting for one before them: the walker waits then. An entry of a small file has a hundred bytes, so these are
+ * some MiB.
+ */
+#define BACKUP_WAITING_MAX 32768u
 
 /* Guarded by backup.tree, but for what the walker alone uses. */
 struct backup_folder {
 	struct backup_folder *parent;
-	size_t place; /* in the parent */
-	char *name;   /* "" for the root */
+	struct backup_slot *slot; /* in the parent */
+	char *name;		  /* "" for the root */
 	int fd;
 	struct stat st; /* st_mode 0: the root, which no file system has */
 	struct store_buf attributes;
 	uint64_t attributes_count;
-	struct backup_slot *slots;
-	size_t count, room, written;
+	struct backup_slot *first, *last; /* that are not written yet */
+	uint32_t waiting;
 	bool scanned, writing;
 	struct store_pieces pieces;	    /* the writer's */
 	struct backup_folder *next, **link; /* of all that are open */
@@ -45,6 +54,8 @@ struct backup {
 	struct store_backup_stats *stats;
 
 	pthread_mutex_t tree;
+	uint32_t waiting_max;
+	pthread_cond_t written;	       /* fewer are waiting in some directory, or something has failed */
 	struct backup_folder *folders; /* that are open */
 	struct store_content root;     /* once it is complete */
 	struct store_buf root_bytes;
@@ -88,14 +99,15 @@ void backup_progress(struct backup *op);
 struct backup_folder *backup_new_folder(struct backup *op);
 /* No worker is at work any more. */
 void backup_free_folders(struct backup *op);
-void backup_add_slot(struct backup_folder *folder, const char *name);
-void backup_sort_slots(struct backup_folder *folder);
+/* By the walker, in the order of names; waits while too many are waiting. The slot is there until it is complete. */
+struct backup_slot *backup_add_slot(struct backup *op, struct backup_folder *folder, const char *name);
 /*
- * An entry is complete (NULL: left out; it is copied), or with place == SIZE_MAX the folder was scanned. Whoever completes a folder goes on with its
- * parent. One thread at a time writes a folder's pieces; another one that completes an entry meanwhile leaves it to that one.
+ * An entry is complete (NULL: left out; it is copied). Whoever completes a folder goes on with its parent. One thread at a time writes a folder's pieces;
+ * another one that completes an entry meanwhile leaves it to that one.
  */
-void backup_complete(struct backup_worker *w, struct backup_folder *folder, size_t place,
-		     const struct store_buf *entry);
+void backup_complete(struct backup_worker *w, struct backup_slot *slot, const struct store_buf *entry);
+/* The walker has been to all its names. */
+void backup_scanned(struct backup_worker *w, struct backup_folder *folder);
 
 /* ---- backup_node.c */
 /* All extended attributes of an open file, or with fd -1 of a path. -1 and errno. */
@@ -109,8 +121,8 @@ uint64_t backup_device_number(struct backup *op, dev_t device);
 /* ---- backup_source.c */
 /* True when the old entry still says what the file is; it becomes w->entry. */
 bool backup_take_old(struct backup_worker *w, const struct stat *st, const struct store_node *old);
-/* Reads a regular file and completes its place. */
-void backup_do_file(struct backup_worker *w, struct backup_folder *folder, size_t place);
+/* Reads a regular file and completes its slot. */
+void backup_do_file(struct backup_worker *w, struct backup_slot *slot);
 /* What is neither file nor directory, into w->entry. -1 and errno. */
 int backup_read_other(struct backup_worker *w, struct backup_folder *folder, const char *name, const struct stat *st);
 /* Standard input as the only file. */

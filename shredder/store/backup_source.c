@@ -318,13 +318,13 @@ static int read_open_file(struct backup_worker *w, const struct backup_folder *f
 	return 0;
 }
 
-void backup_do_file(struct backup_worker *w, struct backup_folder *folder, size_t place)
+void backup_do_file(struct backup_worker *w, struct backup_slot *slot)
 {
+	const struct backup_folder *folder = slot->folder;
 	struct backup *op = w->op;
-	const char *name = folder->slots[place].name;
-	const bool device = folder->slots[place].device;
-	const int fd = open_source(folder, name, device);
-	const int rc = fd < 0 ? 1 : read_open_file(w, folder, fd, name, device);
+	const char *name = slot->name;
+	const int fd = open_source(folder, name, slot->device);
+	const int rc = fd < 0 ? 1 : read_open_file(w, folder, fd, name, slot->device);
 	const int error = errno;
 
 	if (fd >= 0)
@@ -337,7 +337,7 @@ void backup_do_file(struct backup_worker *w, struct backup_folder *folder, size_
 		backup_note(op, STORE_NOTE_UNREAD, folder, name, strerror(error));
 	else if (rc == 0 && op->options->tell_files)
 		backup_note(op, STORE_NOTE_FILE, folder, name, "");
-	backup_complete(w, folder, place, rc == 0 ? &w->entry : NULL);
+	backup_complete(w, slot, rc == 0 ? &w->entry : NULL);
 }
 
 static uint8_t type_of(mode_t mode)
@@ -437,7 +437,7 @@ void backup_read_stdin(struct backup_worker *w)
 	uint64_t size;
 
 	folder->name = store_strdup("");
-	backup_add_slot(folder, op->options->stdin_name);
+	struct backup_slot *slot = backup_add_slot(op, folder, op->options->stdin_name);
 	st.st_uid = geteuid();
 	st.st_gid = getegid();
 	clock_gettime(CLOCK_REALTIME, &st.st_mtim);
@@ -458,8 +458,8 @@ void backup_read_stdin(struct backup_worker *w)
 	store_node_write(&w->entry, &node);
 	atomic_fetch_add(&op->files, 1);
 	atomic_fetch_add(&op->bytes, size);
-	backup_complete(w, folder, 0, &w->entry);
-	backup_complete(w, folder, SIZE_MAX, NULL);
+	backup_complete(w, slot, &w->entry);
+	backup_scanned(w, folder);
 }
 
 void backup_free_linked(struct backup *op)

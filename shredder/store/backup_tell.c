@@ -33,6 +33,9 @@ void backup_fail(struct backup *op, int rc)
 	}
 	pthread_mutex_unlock(&op->notes);
 	atomic_store(&op->failed, true);
+	pthread_mutex_lock(&op->tree); /* the walker may wait */
+	pthread_cond_signal(&op->written);
+	pthread_mutex_unlock(&op->tree);
 	if (op->keeping.crew != NULL)
 		store_crew_stop(op->keeping.crew);
 }

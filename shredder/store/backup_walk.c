@@ -12,6 +12,7 @@
 
 #include "store/backend.h"
 #include "store/backup_parts.h"
+#include "store/names.h"
 
 /* What the caller named, component by component: below a node without children everything is wanted. */
 struct want {
@@ -24,7 +25,7 @@ struct want {
 /* A directory that the walker is in. */
 struct frame {
 	struct backup_folder *folder;
-	size_t next;
+	struct store_names *names;
 	struct want *want; /* NULL: everything */
 	bool has_old, old_valid;
 	struct store_dir old; /* the parent's */
@@ -61,7 +62,7 @@ static void free_want(struct want *want)
 }
 
 /* The names of a directory, sorted. -1 and errno: not all could be read. */
-static int read_names(struct backup_folder *folder)
+static int read_names(struct backup_folder *folder, struct store_names *names)
 {
 	const int fd = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -74,10 +75,9 @@ static int read_names(struct backup_folder *folder)
 	}
 	while ((errno = 0, entry = readdir(dir)) != NULL)
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-			backup_add_slot(folder, entry->d_name);
+			store_names_add(names, entry->d_name);
 	const int error = errno;
 	closedir(dir);
-	backup_sort_slots(folder);
 	errno = error;
 	return error != 0 ? -1 : 0;
 }
@@ -111,27 +111,27 @@ struct walk {
 };
 
 /*
- * Goes into a directory, as name number `place` of `parent`. `old`: its content in the parent snapshot, or NULL. One
- * whose names cannot all be read is kept with those that could.
+ * Goes into a directory; slot == NULL: the root. `old`: its content in the parent snapshot, or NULL. One whose names cannot all be read is kept
+ * with those that could.
  */
-static void enter(struct walk *walk, struct backup_folder *parent, size_t place, int fd, const struct stat *st,
-		  struct want *want, const struct store_content *old, bool leave_empty)
+static void enter(struct walk *walk, struct backup_slot *slot, int fd, const struct stat *st, struct want *want,
+		  const struct store_content *old, bool leave_empty)
 {
 	struct backup *op = walk->w->op;
-	struct backup_folder *folder = backup_new_folder(op);
+	struct backup_folder *folder = backup_new_folder(op), *parent = slot == NULL ? NULL : slot->folder;
+	struct store_names *names = store_names_open(op->options->names_bytes);
 
 	folder->parent = parent;
-	folder->place = place;
-	folder->name = store_strdup(parent == NULL ? "" : parent->slots[place].name);
+	folder->slot = slot;
+	folder->name = store_strdup(slot == NULL ? "" : slot->name);
 	folder->fd = fd;
 	folder->st = *st;
 	if (parent != NULL && backup_read_attributes(fd, NULL, &folder->attributes, &folder->attributes_count) != 0)
 		backup_note(op, STORE_NOTE_UNREAD, parent, folder->name, strerror(errno));
 	if (want != NULL && !want->all) {
 		for (size_t i = 0; i < want->count; i++)
-			backup_add_slot(folder, want->children[i].name);
-		backup_sort_slots(folder);
-	} else if (!leave_empty && read_names(folder) != 0) {
+			store_names_add(names, want->children[i].name);
+	} else if (!leave_empty && read_names(folder, names) != 0) {
 		backup_note(op, STORE_NOTE_UNREAD, folder, "", strerror(errno));
 	}
 	if (parent != NULL)
@@ -143,6 +143,7 @@ static void enter(struct walk *walk, struct backup_folder *parent, size_t place,
 	struct frame *frame = &walk->frames[walk->depth++];
 	memset(frame, 0, sizeof(*frame));
 	frame->folder = folder;
+	frame->names = names;
 	frame->want = want != NULL && !want->all ? want : NULL;
 	if (old != NULL) {
 		frame->has_old = true;
@@ -170,13 +171,13 @@ static bool is_excluded(struct backup *op, const struct backup_folder *folder, c
 	return excluded;
 }
 
-static void enter_directory(struct walk *walk, struct frame *frame, size_t place, struct want *want,
+static void enter_directory(struct walk *walk, struct frame *frame, struct backup_slot *slot, struct want *want,
 			    const struct stat *st)
 {
 	struct backup_worker *w = walk->w;
 	struct backup *op = w->op;
 	struct backup_folder *folder = frame->folder;
-	const char *name = folder->slots[place].name;
+	const char *name = slot->name;
 	const bool through = want != NULL && !want->all; /* on the way to what was named: links are followed */
 	const struct store_node *old = old_entry(frame, name);
 	struct store_content content;
@@ -192,7 +193,7 @@ static void enter_directory(struct walk *walk, struct frame *frame, size_t place
 		if (fd >= 0)
 			close(fd);
 		backup_note(op, STORE_NOTE_UNREAD, folder, name, strerror(error));
-		backup_complete(w, folder, place, NULL);
+		backup_complete(w, slot, NULL);
 		return;
 	}
 	if (old != NULL && old->type == STORE_NODE_DIR)
@@ -201,7 +202,7 @@ static void enter_directory(struct walk *walk, struct frame *frame, size_t place
 	bool leave_empty = op->options->one_file_system && !through && want == NULL && st->st_dev != folder->st.st_dev;
 	if (op->options->exclude_if_present != NULL && faccessat(fd, op->options->exclude_if_present, F_OK, 0) == 0)
 		leave_empty = true;
-	enter(walk, folder, place, fd, &opened, through ? want : NULL,
+	enter(walk, slot, fd, &opened, through ? want : NULL,
 	      old != NULL && old->type == STORE_NODE_DIR ? &content : NULL, leave_empty);
 }
 
@@ -215,14 +216,14 @@ static bool is_device(const struct backup_folder *folder, const char *name, cons
 }
 
 /* One name of the directory on top. */
-static void visit(struct walk *walk)
+static void visit(struct walk *walk, const char *next)
 {
 	struct frame *frame = &walk->frames[walk->depth - 1];
 	struct backup_worker *w = walk->w;
 	struct backup *op = w->op;
 	struct backup_folder *folder = frame->folder;
-	const size_t place = frame->next++;
-	const char *name = folder->slots[place].name;
+	struct backup_slot *slot = backup_add_slot(op, folder, next);
+	const char *name = slot->name;
 	struct want *want = want_child(frame->want, name);
 	const bool through = want != NULL && !want->all;
 	struct stat st;
@@ -230,30 +231,30 @@ static void visit(struct walk *walk)
 	if (fstatat(folder->fd, name, &st, through ? 0 : AT_SYMLINK_NOFOLLOW) != 0) {
 		if (errno != ENOENT || want != NULL) /* else it was removed since its directory was read */
 			backup_note(op, STORE_NOTE_UNREAD, folder, name, strerror(errno));
-		backup_complete(w, folder, place, NULL);
+		backup_complete(w, slot, NULL);
 		return;
 	}
 	if (through && !S_ISDIR(st.st_mode)) {
 		backup_note(op, STORE_NOTE_UNREAD, folder, name, strerror(ENOTDIR));
-		backup_complete(w, folder, place, NULL);
+		backup_complete(w, slot, NULL);
 		return;
 	}
 	if (want == NULL && is_excluded(op, folder, name, &st)) {
-		backup_complete(w, folder, place, NULL);
+		backup_complete(w, slot, NULL);
 		return;
 	}
 	if (S_ISDIR(st.st_mode)) {
-		enter_directory(walk, frame, place, want, &st);
+		enter_directory(walk, frame, slot, want, &st);
 		return;
 	}
 	const struct store_node *old = old_entry(frame, name);
 	if (old != NULL && backup_take_old(w, &st, old)) {
-		backup_complete(w, folder, place, &w->entry);
+		backup_complete(w, slot, &w->entry);
 		return;
 	}
-	folder->slots[place].device = want != NULL && is_device(folder, name, &st);
-	if (S_ISREG(st.st_mode) || folder->slots[place].device) {
-		const struct store_keeping_job job = {.own = {folder, place}};
+	slot->device = want != NULL && is_device(folder, name, &st);
+	if (S_ISREG(st.st_mode) || slot->device) {
+		const struct store_keeping_job job = {.own = {.what = slot}};
 
 		store_crew_add(op->keeping.crew, &job); /* false after a failure, when nothing matters any more */
 		return;
@@ -261,7 +262,14 @@ static void visit(struct walk *walk)
 	const int rc = backup_read_other(w, folder, name, &st);
 	if (rc != 0)
 		backup_note(op, STORE_NOTE_UNREAD, folder, name, strerror(errno));
-	backup_complete(w, folder, place, rc == 0 ? &w->entry : NULL);
+	backup_complete(w, slot, rc == 0 ? &w->entry : NULL);
+}
+
+static void close_frame(struct frame *frame)
+{
+	if (frame->has_old)
+		store_dir_close(&frame->old);
+	store_names_close(frame->names);
 }
 
 static void walk_tree(struct walk *walk)
@@ -270,20 +278,23 @@ static void walk_tree(struct walk *walk)
 
 	while (walk->depth > 0 && !atomic_load(&op->failed)) {
 		struct frame *frame = &walk->frames[walk->depth - 1];
+		const char *name;
 
 		backup_progress(op);
-		if (frame->next < frame->folder->count) {
-			visit(walk);
+		const int more = store_names_next(frame->names, &name);
+		if (more == 1) {
+			visit(walk, name);
 			continue;
 		}
-		if (frame->has_old)
-			store_dir_close(&frame->old);
+		if (more < 0)
+			backup_fail(op, more);
+		close_frame(frame);
 		walk->depth--;
-		backup_complete(walk->w, frame->folder, SIZE_MAX, NULL);
+		if (more == 0)
+			backup_scanned(walk->w, frame->folder);
 	}
 	for (size_t i = 0; i < walk->depth; i++) /* after a failure */
-		if (walk->frames[i].has_old)
-			store_dir_close(&walk->frames[i].old);
+		close_frame(&walk->frames[i]);
 	free(walk->frames);
 }
 
@@ -307,7 +318,7 @@ void backup_walk_paths(struct backup_worker *w, char **paths, size_t count)
 	if (fd < 0 || (wants.all && fstat(fd, &none) != 0)) {
 		backup_fail(w->op, store_fail(STORE_E_IO, "/: %s", strerror(errno)));
 	} else {
-		enter(&walk, NULL, 0, fd, &none, wants.all ? NULL : &wants, o->parent != NULL ? &content : NULL, false);
+		enter(&walk, NULL, fd, &none, wants.all ? NULL : &wants, o->parent != NULL ? &content : NULL, false);
 		walk_tree(&walk);
 	}
 	free_want(&wants);

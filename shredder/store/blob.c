@@ -5,6 +5,7 @@
 
 #include "store/backend.h"
 #include "store/blob.h"
+#include "store/mend.h"
 
 /*
  * Groups that are held, up to 4 MiB each: more than one way down through directories has at a time. A thread uses one, while it fills it or
@@ -48,7 +49,8 @@ void store_groups_free(struct store_groups *g)
 	free(g);
 }
 
-int store_blob_raw(struct store *s, const struct store_entry *entry, struct store_buf *out)
+/* A blob's stored form; of one in a group, the group's. */
+static int get_stored(struct store *s, const struct store_entry *entry, struct store_buf *out)
 {
 	char hex[STORE_HEX_BYTES];
 
@@ -91,12 +93,28 @@ static struct held *find(struct store_groups *g, const struct store_id *pack, ui
 	}
 }
 
+/* What get_stored() gave, or failed to give, as it is in the mended pack. */
+static bool mend_stored(struct store *s, int rc, const struct store_entry *entry, struct store_buf *stored)
+{
+	if (entry->pack == STORE_PACK_PENDING)
+		return false;
+	const struct store_pack pack = store_pack_at(s, entry->pack);
+	stored->size = 0;
+	if (!store_mend_range(s, rc, &pack.name, entry->offset, store_buf_reserve(stored, entry->stored),
+			      entry->stored))
+		return false;
+	stored->size = entry->stored;
+	return true;
+}
+
 static int load(struct store *s, struct store_codec *codec, const struct store_entry *entry, struct store_buf *raw)
 {
 	struct store_buf stored = {0};
-	int rc = store_blob_raw(s, entry, &stored);
+	int rc = get_stored(s, entry, &stored);
 
 	if (rc == 0)
+		rc = store_group_unseal(s, codec, stored.data, stored.size, raw);
+	if (rc != 0 && mend_stored(s, rc, entry, &stored))
 		rc = store_group_unseal(s, codec, stored.data, stored.size, raw);
 	store_buf_free(&stored);
 	return rc;
@@ -158,15 +176,25 @@ static int get_grouped(struct store *s, struct store_codec *codec, const struct 
 	return rc != 0 ? rc : store_blob_verify(s, (enum store_blob_type)entry->type, &entry->id, out->data, out->size);
 }
 
+int store_blob_open(struct store *s, struct store_codec *codec, const struct store_entry *entry,
+		    struct store_buf *stored, struct store_buf *out)
+{
+	const enum store_blob_type type = (enum store_blob_type)entry->type;
+	int rc = get_stored(s, entry, stored);
+
+	if (rc == 0)
+		rc = store_blob_unseal(s, codec, type, &entry->id, stored->data, stored->size, entry->raw, out);
+	if (rc != 0 && mend_stored(s, rc, entry, stored))
+		rc = store_blob_unseal(s, codec, type, &entry->id, stored->data, stored->size, entry->raw, out);
+	return rc;
+}
+
 static int get_single(struct store *s, struct store_codec *codec, const struct store_entry *entry,
 		      struct store_buf *out)
 {
 	struct store_buf stored = {0};
-	int rc = store_blob_raw(s, entry, &stored);
+	const int rc = store_blob_open(s, codec, entry, &stored, out);
 
-	if (rc == 0)
-		rc = store_blob_unseal(s, codec, (enum store_blob_type)entry->type, &entry->id, stored.data,
-				       stored.size, entry->raw, out);
 	store_buf_free(&stored);
 	return rc;
 }

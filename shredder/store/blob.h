@@ -14,10 +14,11 @@ struct store_groups *store_groups_new(void);
 /* NULL is allowed. */
 void store_groups_free(struct store_groups *groups);
 
-/* Reads a blob; `out` is the caller's. NO_BLOB, DAMAGED, ABSENT. */
+/* Reads a blob; `out` is the caller's. What is damaged is mended where there is parity. NO_BLOB, DAMAGED, ABSENT. */
 int store_blob_get(struct store *s, struct store_codec *codec, enum store_blob_type type, const struct store_id *id,
 		   struct store_buf *out);
-/* Reads a blob's stored form; of one in a group, the group's. */
-int store_blob_raw(struct store *s, const struct store_entry *entry, struct store_buf *out);
+/* The same of a blob that stands alone, by its entry, with its stored form. */
+int store_blob_open(struct store *s, struct store_codec *codec, const struct store_entry *entry,
+		    struct store_buf *stored, struct store_buf *out);
 
 #endif

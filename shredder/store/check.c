@@ -15,10 +15,8 @@
 #include "store/index.h"
 #include "store/maintain.h"
 #include "store/marks.h"
+#include "store/mend.h"
 #include "store/pack_parity.h"
-
-/* Of what a disk can read, or not. */
-#define SECTOR_BYTES 4096u
 
 struct check {
 	struct store *s;
@@ -110,31 +108,40 @@ static bool open_blob(const struct check *c, struct store_codec *codec, const st
 	return store_blob_verify(c->s, type, &entry->id, out->data + entry->inner, entry->raw) == 0;
 }
 
+/* Blobs of a header that are looked up at a time. */
+#define TOGETHER 64
+
 /* The blobs that a header names against the index; `pack` may hold their bytes, or be NULL. */
 static void check_blobs(struct check *c, struct store_codec *codec, const struct store_pack *pack,
 			const struct store_buf *header, const uint8_t *bytes, struct store_buf *out)
 {
 	struct store_in in = store_in_of(header->data, header->size);
-	struct store_header_entry entry;
+	struct store_header_entry entries[TOGETHER];
+	struct store_found known[TOGETHER];
 	struct store_header cursor;
-	struct store_entry known;
 	char hex[STORE_HEX_BYTES], blob[STORE_HEX_BYTES];
-	uint32_t number;
 	bool whole = true; /* the group that `out` has */
+	size_t count;
 
 	store_header_open(&cursor, &in, c->s->version);
-	while (store_header_next(&cursor, &entry)) {
-		const int rc = store_index_find(c->s, &entry.id, &number, &known);
-
-		if (rc != 0 && rc != STORE_E_NO_BLOB)
+	do {
+		for (count = 0; count < TOGETHER && store_header_next(&cursor, &entries[count]); count++)
+			known[count].id = entries[count].id;
+		const int rc = store_index_find_all(c->s, known, count);
+		if (rc != 0)
 			problem(c, store_message());
-		else if (rc != 0 || known.type != entry.type || known.raw != entry.raw)
-			problem_format(c, "blob %.16s of pack %.16s is not in the index, or otherwise",
-				       store_hex(&entry.id, blob), store_hex(&pack->name, hex));
-		if (bytes != NULL && !open_blob(c, codec, &entry, bytes, out, &whole))
-			problem_format(c, "%s (in pack %.16s)", store_message(), store_hex(&pack->name, hex));
-		atomic_fetch_add(&c->blobs, 1);
-	}
+		for (size_t i = 0; i < count; i++) {
+			const struct store_header_entry *entry = &entries[i];
+
+			if (rc == 0 &&
+			    (!known[i].there || known[i].entry.type != entry->type || known[i].entry.raw != entry->raw))
+				problem_format(c, "blob %.16s of pack %.16s is not in the index, or otherwise",
+					       store_hex(&entry->id, blob), store_hex(&pack->name, hex));
+			if (bytes != NULL && !open_blob(c, codec, entry, bytes, out, &whole))
+				problem_format(c, "%s (in pack %.16s)", store_message(), store_hex(&pack->name, hex));
+			atomic_fetch_add(&c->blobs, 1);
+		}
+	} while (count > 0);
 }
 
 static void check_pack(struct check *c, struct store_codec *codec, const struct store_pack *pack,
@@ -207,77 +214,91 @@ static void check_all_packs(struct check *c)
 	free(others);
 }
 
-/* What can be read of a pack that cannot be read as a whole, zeros for the rest. Nothing when that is nothing. */
-static void read_around(const struct check *c, const struct store_listed *pack, struct store_buf *whole)
+/* A file that is not what its name says, or cannot be read, and has parity enough. */
+static int mend_one(struct check *c, enum store_kind kind, const struct store_id *name, struct store_buf *whole)
 {
-	bool any = false;
-
-	whole->size = 0;
-	if (pack->bytes < STORE_PREFIX_BYTES || pack->bytes > STORE_PACK_MAX)
-		return;
-	uint8_t *to = store_buf_reserve(whole, pack->bytes);
-	for (uint64_t at = 0; at < pack->bytes; at += SECTOR_BYTES) {
-		const size_t bytes = (size_t)g4_min64(SECTOR_BYTES, pack->bytes - at);
-
-		if (c->s->backend->ops->get(c->s->backend, STORE_PACK, &pack->name, at, to + at, bytes) == 0)
-			any = true;
-		else
-			memset(to + at, 0, bytes);
-	}
-	whole->size = any ? pack->bytes : 0;
-}
-
-/* One that is not what its name says, or cannot be read, and has parity enough. */
-static int mend_pack(struct check *c, const struct store_listed *pack, struct store_buf *whole)
-{
-	const struct store_id *name = &pack->name;
 	struct store *s = c->s;
-	char hex[STORE_HEX_BYTES], text[STORE_TEXT_BYTES];
-	int rc = store_raw_get(s->backend, STORE_PACK, name, whole);
+	char what[80], text[STORE_TEXT_BYTES];
+	int rc = store_raw_get(s->backend, kind, name, whole);
 
-	/* elsewhere it is the connection that fails, and does so for all packs */
-	const bool unreadable = rc == STORE_E_IO && s->backend->ops->replace != NULL;
 	snprintf(text, sizeof(text), "%s", rc == 0 ? "" : store_message());
-	if (unreadable)
-		read_around(c, pack, whole);
+	if (rc == 0 && (kind != STORE_CONFIG || store_parity_fits(whole->data, whole->size))) {
+		atomic_fetch_add(&c->bytes, whole->size);
+		return 0;
+	}
+	/* elsewhere it is the connection that fails, and does so for all files */
+	if (rc == STORE_E_ABSENT || (rc == STORE_E_IO && s->backend->ops->remote))
+		return rc == STORE_E_ABSENT ? 0 : rc;
+	const bool mended = store_mend_file(s, rc, kind, name, whole);
 	atomic_fetch_add(&c->bytes, whole->size);
-	if (rc != STORE_E_DAMAGED && rc != STORE_E_VERSION && !unreadable)
-		return rc;
-	if (whole->size == 0 || !store_parity_mend(whole->data, whole->size, name)) {
-		if (!c->options->read_data) /* which tells more */
+	if (!mended) {
+		if (kind == STORE_PACK &&
+		    !c->options->read_data) /* which tells more; of others, who needs them tells */
 			problem(c, text);
 		return 0;
 	}
-	if (s->backend->ops->replace == NULL) {
-		problem_format(
-			c,
-			"pack %.16s is damaged and can be mended, but not from here: 'shredder check --repair' at the "
-			"site does it",
-			store_hex(name, hex));
+	rc = s->backend->ops->replace == NULL ?
+		     STORE_E_INVAL :
+		     s->backend->ops->replace(s->backend, kind, name, whole->data, whole->size);
+	store_describe(kind, name, what);
+	if (rc == STORE_E_INVAL) {
+		problem_format(c,
+			       "%s is damaged and can be mended, but not from here: 'shredder check --repair' at the "
+			       "site does it",
+			       what);
 		return 0;
 	}
-	rc = s->backend->ops->replace(s->backend, STORE_PACK, name, whole->data, whole->size);
 	if (rc != 0)
 		return rc;
-	snprintf(text, sizeof(text), "pack %.16s was damaged and is mended", store_hex(name, hex));
-	c->result->mended++;
+	snprintf(text, sizeof(text), "%s was damaged and is mended", what);
+	c->result->mended += kind == STORE_PACK;
+	c->result->mended_others += kind != STORE_PACK;
 	if (c->options->mended != NULL)
 		c->options->mended(c->options->user, text);
 	return 0;
 }
 
-static int mend_packs(struct check *c)
-{
-	struct store_listed *packs;
-	struct store_buf whole = {0};
-	size_t count;
-	int rc = store_list_all(c->s->backend, STORE_PACK, &packs, &count);
+typedef int each_fn(struct check *c, enum store_kind kind, const struct store_id *name, struct store_buf *whole);
 
-	for (size_t i = 0; i < count && rc == 0; i++)
-		rc = mend_pack(c, &packs[i], &whole);
+static int each_file(struct check *c, enum store_kind kind, each_fn *each)
+{
+	struct store_listed config = {.bytes = 0}, *files = &config;
+	struct store_buf whole = {0};
+	size_t count = 1;
+	int rc = kind == STORE_CONFIG ? 0 : store_list_all(c->s->backend, kind, &files, &count);
+
+	for (size_t i = 0; rc == 0 && i < count; i++)
+		rc = each(c, kind, &files[i].name, &whole);
 	store_buf_free(&whole);
-	free(packs);
+	if (files != &config)
+		free(files);
 	return rc;
+}
+
+/* Those that may have parity but packs. What cannot be mended is told by who needs it. */
+static int each_other(struct check *c, each_fn *each)
+{
+	static const enum store_kind kinds[] = {STORE_CONFIG, STORE_KEY, STORE_SNAPSHOT, STORE_INDEX};
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds) && rc == 0; i++)
+		if (c->s->version >= STORE_VERSION_PARITY && (kinds[i] != STORE_KEY || c->s->encrypted))
+			rc = each_file(c, kinds[i], each);
+	return rc;
+}
+
+/* Readers mend it for themselves and go on; a check tells. */
+static int tell_mendable(struct check *c, enum store_kind kind, const struct store_id *name, struct store_buf *whole)
+{
+	const int rc = store_raw_get(c->s->backend, kind, name, whole);
+	char what[80];
+
+	if (rc == 0 && (kind != STORE_CONFIG || store_parity_fits(whole->data, whole->size)))
+		return 0;
+	if (store_mend_file(c->s, rc, kind, name, whole))
+		problem_format(c, "%s is damaged; 'shredder check --repair' mends it",
+			       store_describe(kind, name, what));
+	return 0;
 }
 
 /*
@@ -302,7 +323,7 @@ static int rebuild(struct check *c)
 		if (rc == 0)
 			rc = store_index_add(s, &packs[i].name, packs[i].bytes, &header);
 		else if (rc == STORE_E_DAMAGED || rc == STORE_E_VERSION ||
-			 (rc == STORE_E_IO && s->backend->ops->replace != NULL)) {
+			 (rc == STORE_E_IO && !s->backend->ops->remote)) {
 			unread = unread || rc == STORE_E_IO;
 			problem_format(c, "%s; its blobs are left out of the new index", store_message());
 			rc = 0;
@@ -324,6 +345,8 @@ static int rebuild(struct check *c)
 			again = store_file_get(s, STORE_INDEX, &old[i].name, &body) != STORE_E_DAMAGED;
 		if (!again)
 			rc = s->backend->ops->remove(s->backend, STORE_INDEX, &old[i].name);
+		if (rc != 0 && store_file_get(s, STORE_INDEX, &old[i].name, &body) == 0)
+			rc = 0; /* where nothing may be removed: it says what the new one says */
 	}
 	store_buf_free(&header);
 	store_buf_free(&body);
@@ -343,7 +366,7 @@ static void check_keys(struct check *c)
 	for (size_t i = 0; i < count; i++) {
 		struct store_buf file = {0};
 
-		if (store_raw_get(c->s->backend, STORE_KEY, &names[i].name, &file) != 0)
+		if (store_own_get(c->s, STORE_KEY, &names[i].name, &file) != 0)
 			problem(c, store_message());
 		store_buf_free(&file);
 	}
@@ -360,10 +383,12 @@ int store_check(struct store *s, const struct store_check_options *options, stru
 
 	memset(result, 0, sizeof(*result));
 	pthread_mutex_init(&c.mutex, NULL);
-	check_keys(&c);
 	rc = store_list_all(s->backend, STORE_SNAPSHOT, &snapshots, &snapshots_count);
+	if (rc == 0 && s->parity > 0)
+		rc = each_other(&c, options->repair ? mend_one : tell_mendable);
 	if (rc == 0 && options->repair && s->parity > 0)
-		rc = mend_packs(&c);
+		rc = each_file(&c, STORE_PACK, mend_one);
+	check_keys(&c);
 	if (rc == 0 && options->repair)
 		rc = rebuild(&c);
 	else if (rc == 0)

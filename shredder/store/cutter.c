@@ -131,6 +131,11 @@ static int keep_digest(struct store_cutter *c, enum store_blob_type type, const 
 	const int fresh = store_index_claim(k->s, id, type, &number);
 	if (fresh != 1)
 		return fresh;
+	if (k->packer == NULL) { /* then it counts as stored, or all that is new would stay in memory */
+		const struct store_header_entry nowhere = {.id = *id, .type = (uint8_t)type, .raw = (uint32_t)bytes};
+
+		store_index_place(k->s, number, &nowhere, 0);
+	}
 	if (k->s->version >= 2 && bytes <= STORE_GROUPED_BYTES) {
 		struct store_group *group = &c->groups[type];
 

@@ -4,6 +4,8 @@
 
 #include "store/backend.h"
 #include "store/crypto.h"
+#include "store/mend.h"
+#include "store/pack_parity.h"
 
 static const char magic[8] = {'s', 'h', 'r', 'e', 'd', 'd', 'e', 'r'};
 
@@ -48,8 +50,7 @@ int store_prefix_check(const uint8_t *prefix, enum store_kind kind, const char *
 	return 0;
 }
 
-/* "snapshot 0123456789abcdef" */
-static const char *describe(enum store_kind kind, const struct store_id *name, char text[80])
+const char *store_describe(enum store_kind kind, const struct store_id *name, char text[80])
 {
 	char hex[STORE_HEX_BYTES];
 
@@ -70,7 +71,7 @@ int store_raw_get(struct store_backend *backend, enum store_kind kind, const str
 	bool encrypted;
 	int rc = backend->ops->size(backend, kind, name, &size);
 
-	describe(kind, name, what);
+	store_describe(kind, name, what);
 	bytes->size = 0;
 	if (rc != 0)
 		return rc;
@@ -89,6 +90,39 @@ int store_raw_get(struct store_backend *backend, enum store_kind kind, const str
 	return 0;
 }
 
+/* Leaves the parity of a file out whose bytes are as they should be. */
+static int cut_parity(struct store_buf *bytes, const char *what)
+{
+	uint64_t own = bytes->size;
+
+	if (bytes->data[10] < STORE_VERSION_PARITY)
+		return 0;
+	if (!store_parity_split(bytes->data + bytes->size - STORE_PARITY_TAIL_BYTES, bytes->size, &own) ||
+	    own < STORE_PREFIX_BYTES)
+		return store_fail(STORE_E_DAMAGED, "%s is damaged: its parity has another size", what);
+	bytes->size = own;
+	return 0;
+}
+
+/* The configuration's name says nothing about its bytes, so its parity does, which may be what is damaged. */
+static bool config_fits(const struct store_buf *bytes)
+{
+	return store_parity_fits(bytes->data, bytes->size); /* the version may be what is damaged */
+}
+
+int store_own_get(struct store *s, enum store_kind kind, const struct store_id *name, struct store_buf *bytes)
+{
+	int rc = store_raw_get(s->backend, kind, name, bytes);
+	uint32_t version;
+	bool encrypted;
+	char what[80];
+
+	store_describe(kind, name, what);
+	if ((rc != 0 || (kind == STORE_CONFIG && !config_fits(bytes))) && store_mend_file(s, rc, kind, name, bytes))
+		rc = store_prefix_check(bytes->data, kind, what, &version, &encrypted);
+	return rc != 0 ? rc : cut_parity(bytes, what);
+}
+
 int store_file_put(struct store *s, enum store_kind kind, const struct store_buf *body, struct store_id *name)
 {
 	struct store_buf packed = {0}, file = {0};
@@ -102,6 +136,8 @@ int store_file_put(struct store *s, enum store_kind kind, const struct store_buf
 	uint8_t *to = store_buf_reserve(&file, packed.size + STORE_SEAL_BYTES);
 	store_seal(s->encrypted ? s->file_key : NULL, file.data, STORE_PREFIX_BYTES, packed.data, packed.size, to);
 	file.size += packed.size + store_seal_bytes(s->encrypted);
+	if (s->parity > 0 && s->version >= STORE_VERSION_PARITY && kind != STORE_LOCK)
+		store_parity_append(&file, s->parity);
 	memset(name, 0, sizeof(*name));
 	if (kind != STORE_CONFIG)
 		store_digest(file.data, file.size, name->bytes);
@@ -115,9 +151,9 @@ int store_file_get(struct store *s, enum store_kind kind, const struct store_id 
 {
 	struct store_buf file = {0}, packed = {0};
 	char what[80];
-	int rc = store_raw_get(s->backend, kind, name, &file);
+	int rc = store_own_get(s, kind, name, &file);
 
-	describe(kind, name, what);
+	store_describe(kind, name, what);
 	if (rc == 0 && ((file.data[9] & 1) != 0) != s->encrypted)
 		rc = store_fail(STORE_E_DAMAGED, "%s is %s, unlike the repository: it is not used", what,
 				s->encrypted ? "not encrypted" : "encrypted");

@@ -64,6 +64,11 @@ int store_index_find(struct store *s, const struct store_id *id, uint32_t *numbe
 				    store_hex(id, hex));
 }
 
+int store_index_find_all(struct store *s, struct store_found *found, size_t count)
+{
+	return store_table_find_all(s->index->table, found, count);
+}
+
 uint64_t store_index_count(struct store *s)
 {
 	return store_table_count(s->index->table);

@@ -26,6 +26,8 @@ void store_index_free(struct store *s);
 
 /* Blobs have numbers from 0 on in the order in which they came. NO_BLOB: the index does not have it; IO. */
 int store_index_find(struct store *s, const struct store_id *id, uint32_t *number, struct store_entry *entry);
+/* Several at a time; what is not there is no error. */
+int store_index_find_all(struct store *s, struct store_found *found, size_t count);
 uint64_t store_index_count(struct store *s);
 int store_index_at(struct store *s, uint32_t number, struct store_entry *entry);
 /* 1: nobody had it, and now the caller is who stores it. 0: somebody has. */

@@ -5,6 +5,7 @@
 #include "store/backend.h"
 #include "store/crypto.h"
 #include "store/keys.h"
+#include "store/pack_parity.h"
 
 #define HEAD_BYTES 116
 #define LABEL_BYTES 64
@@ -86,6 +87,8 @@ int store_key_add(struct store *s, const struct store_secret *secret, struct sto
 	store_buf_add(&file, label, LABEL_BYTES);
 	store_seal(wrap, file.data, HEAD_BYTES, s->master, sizeof(s->master), file.data + HEAD_BYTES);
 	file.size = KEY_FILE_BYTES;
+	if (s->parity > 0 && s->version >= STORE_VERSION_PARITY)
+		store_parity_append(&file, s->parity);
 	store_digest(file.data, file.size, name->bytes);
 	rc = s->backend->ops->put(s->backend, STORE_KEY, name, file.data, file.size);
 	store_wipe(wrap, sizeof(wrap));
@@ -99,7 +102,7 @@ static int try_key(struct store *s, const struct store_id *name, const struct st
 	uint8_t wrap[STORE_KEY_BYTES];
 	struct store_buf file = {0};
 	struct key_file key;
-	int rc = store_raw_get(s->backend, STORE_KEY, name, &file);
+	int rc = store_own_get(s, STORE_KEY, name, &file);
 
 	*right_kind = false;
 	if (rc == 0)
@@ -173,7 +176,7 @@ int store_key_list(struct store *s, struct store_key_info **list, size_t *count)
 		struct store_key_info *info = &(*list)[used];
 		struct key_file key;
 
-		rc = store_raw_get(s->backend, STORE_KEY, &names[i].name, &file);
+		rc = store_own_get(s, STORE_KEY, &names[i].name, &file);
 		if (rc == 0)
 			rc = parse(&file, &key);
 		if (rc != 0)

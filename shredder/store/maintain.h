@@ -8,7 +8,7 @@
 /* ---- check */
 struct store_check_options {
 	bool read_data; /* every blob, not only what directories and the index say */
-	bool repair;	/* packs are mended by their parity, and a new index is made of them */
+	bool repair;	/* what is damaged is mended by its parity, and a new index is made of the packs */
 	uint32_t threads;
 	void (*problem)(void *user, const char *sentence); /* by any thread, one at a time */
 	void (*mended)(void *user, const char *sentence);  /* what was one and is none any more */
@@ -21,6 +21,7 @@ struct store_check_result {
 	uint64_t unknown_packs; /* that no index file names: of a backup that did not finish */
 	uint64_t read_bytes;
 	uint64_t mended; /* packs */
+	uint64_t mended_others;
 };
 /* Loads the index itself. 0 also with problems; an error when it could not go on. */
 int store_check(struct store *s, const struct store_check_options *options, struct store_check_result *result);

@@ -5,6 +5,9 @@
 
 #include "store/marks.h"
 
+/* Blobs of a file that are looked up at a time. */
+#define TOGETHER 64
+
 /* Tree blobs to look at. */
 struct stack {
 	struct store_id *ids;
@@ -34,29 +37,30 @@ static void tell(struct store_marks *marks, const char *sentence)
 	marks->problem(marks->user, sentence);
 }
 
-/* Marks a blob; true when it was not marked before and is there. */
-static bool mark(struct store_marks *marks, const struct store_part *part, enum store_blob_type type, const char *of)
+/* Marks a blob that was looked up; true when it was not marked before and is there. */
+static bool mark(struct store_marks *marks, const struct store_found *found, uint64_t bytes, enum store_blob_type type,
+		 const char *of)
 {
-	struct store_entry entry;
 	char hex[STORE_HEX_BYTES], text[STORE_TEXT_BYTES];
-	uint32_t number;
 
-	if (part->hole)
-		return false;
-	const int rc = store_index_find(marks->s, &part->id, &number, &entry);
-	if (rc != 0 && rc != STORE_E_NO_BLOB) {
-		tell(marks, store_message());
-		return false;
-	}
-	if (rc != 0 || entry.type != type || entry.raw != part->bytes) {
+	if (!found->there || found->entry.type != type || found->entry.raw != bytes) {
 		snprintf(text, sizeof(text), "%s blob %.16s, of %s, is not in the index",
-			 type == STORE_TREE ? "directory" : "data", store_hex(&part->id, hex), of);
+			 type == STORE_TREE ? "directory" : "data", store_hex(&found->id, hex), of);
 		tell(marks, text);
 		return false;
 	}
-	const bool fresh = marks->used[number] == 0;
-	marks->used[number] = 1;
+	const bool fresh = marks->used[found->number] == 0;
+	marks->used[found->number] = 1;
 	return fresh;
+}
+
+static bool look_up(struct store_marks *marks, struct store_found *found, size_t count)
+{
+	const int rc = store_index_find_all(marks->s, found, count);
+
+	if (rc != 0)
+		tell(marks, store_message());
+	return rc == 0;
 }
 
 static void push_pieces(struct store_marks *marks, struct stack *stack, const struct store_content *content,
@@ -66,7 +70,9 @@ static void push_pieces(struct store_marks *marks, struct stack *stack, const st
 	struct store_part part;
 
 	while (in.at != in.end && store_part_next(&in, &part)) {
-		if (!mark(marks, &part, STORE_TREE, of))
+		struct store_found found = {.id = part.id};
+
+		if (part.hole || !look_up(marks, &found, 1) || !mark(marks, &found, part.bytes, STORE_TREE, of))
 			continue;
 		if (stack->count == stack->room) {
 			stack->room = stack->room == 0 ? 64 : 2 * stack->room;
@@ -80,11 +86,25 @@ static void mark_file(struct store_marks *marks, const struct store_node *node)
 {
 	struct store_in in = store_content_in(&node->content);
 	struct store_part part;
+	struct store_found found[TOGETHER];
+	uint64_t bytes[TOGETHER];
 	char of[STORE_NAME_MAX + 16];
+	size_t count = 0;
 
 	snprintf(of, sizeof(of), "file '%.*s'", (int)node->name_bytes, (const char *)node->name);
-	while (in.at != in.end && store_part_next(&in, &part))
-		mark(marks, &part, STORE_DATA, of);
+	for (bool more = true; more;) {
+		more = in.at != in.end && store_part_next(&in, &part);
+		if (more && !part.hole) {
+			found[count].id = part.id;
+			bytes[count++] = part.bytes;
+		}
+		if (count == TOGETHER || !more) {
+			if (look_up(marks, found, count))
+				for (size_t i = 0; i < count; i++)
+					mark(marks, &found[i], bytes[i], STORE_DATA, of);
+			count = 0;
+		}
+	}
 }
 
 static void mark_piece(struct store_marks *marks, struct stack *stack, const struct store_id *id,

@@ -7,6 +7,8 @@
 
 /* A pack is closed from this size on. */
 #define STORE_PACK_BYTES (16 * G4_MIB)
+/* And its header: of tiny blobs, whose ids are as long as they are, there would be many copies of a long one in memory. */
+#define STORE_HEADER_BYTES (2 * G4_MIB)
 
 /* What a header says about one blob. */
 struct store_header_entry {

@@ -148,6 +148,32 @@ const struct store_buf *store_parity_end(struct store_parity *p)
 	return &p->section;
 }
 
+void store_parity_append(struct store_buf *file, uint32_t parity)
+{
+	struct store_parity *p = store_parity_open(parity);
+
+	for (uint64_t at = 0; at < file->size; at += STORE_PARITY_STRIPE_BYTES)
+		store_parity_add(p, file->data + at, g4_min64(STORE_PARITY_STRIPE_BYTES, file->size - at));
+	const struct store_buf *section = store_parity_end(p);
+	store_buf_add(file, section->data, section->size);
+	store_parity_close(p);
+}
+
+bool store_parity_fits(const uint8_t *file, size_t bytes)
+{
+	struct store_buf fresh = {0};
+	uint64_t own;
+
+	if (bytes < STORE_PARITY_TAIL_BYTES ||
+	    !store_parity_split(file + bytes - STORE_PARITY_TAIL_BYTES, bytes, &own) || own == bytes)
+		return false;
+	store_buf_add(&fresh, file, own);
+	store_parity_append(&fresh, file[bytes - STORE_PARITY_TAIL_BYTES]);
+	const bool fits = fresh.size == bytes && memcmp(fresh.data, file, bytes) == 0;
+	store_buf_free(&fresh);
+	return fits;
+}
+
 /* ------------------------------------------------------------------------------------------------------- mending */
 
 /* The size of the pack in a file, from the file's size alone: the tail may be what is damaged. 0: that parity gives no such size. */
@@ -166,37 +192,43 @@ static uint64_t pack_in(uint64_t bytes, uint32_t parity)
 	return low + store_parity_bytes(low, parity) == bytes ? low : 0;
 }
 
-/* Blocks whose sums do not match, as far as that row's parity goes. */
-static void mend_row(struct store_parity *p, uint8_t *chunks, uint64_t chunk, const uint8_t *sums, uint64_t row,
+/* Blocks whose sums do not match. False: there are more of them than that row's parity. */
+static bool mend_row(struct store_parity *p, uint8_t *chunks, uint64_t chunk, const uint8_t *sums, uint64_t row,
 		     struct g4_parity_room *room)
 {
 	const uint64_t rows = rows_of(chunk), bytes = g4_min64(BLOCK_BYTES, chunk - row * BLOCK_BYTES);
 	void *blocks[CHUNKS + G4_PARITY_MOST];
 	uint64_t lost = 0;
+	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < CHUNKS + p->parity; i++) {
 		uint8_t sum[SUM_BYTES];
 
 		sum_block(chunks + i * chunk, chunk, row, sum);
 		blocks[i] = chunks + i * chunk + row * BLOCK_BYTES;
-		if (memcmp(sum, sums + (i * rows + row) * SUM_BYTES, SUM_BYTES) != 0)
+		if (memcmp(sum, sums + (i * rows + row) * SUM_BYTES, SUM_BYTES) != 0) {
 			lost |= UINT64_C(1) << i;
+			count++;
+		}
 	}
-	if (lost != 0)
-		g4_parity_reconstruct(p->wg, CHUNKS, p->parity, lost, blocks, bytes, room);
+	return count <= p->parity &&
+	       (lost == 0 || g4_parity_reconstruct(p->wg, CHUNKS, p->parity, lost, blocks, bytes, room));
 }
 
-static void mend_stripe(struct store_parity *p, uint8_t *data, size_t bytes, const uint8_t *section, uint8_t *chunks,
+/* False: a row could not be mended; the others are. */
+static bool mend_stripe(struct store_parity *p, uint8_t *data, size_t bytes, const uint8_t *section, uint8_t *chunks,
 			struct g4_parity_room *room)
 {
 	const uint64_t chunk = chunk_bytes(bytes);
+	bool whole = true;
 
 	memset(chunks, 0, CHUNKS * chunk);
 	memcpy(chunks, data, bytes);
 	memcpy(chunks + CHUNKS * chunk, section, p->parity * chunk);
 	for (uint64_t row = 0; row < rows_of(chunk); row++)
-		mend_row(p, chunks, chunk, section + p->parity * chunk, row, room);
+		whole = mend_row(p, chunks, chunk, section + p->parity * chunk, row, room) && whole;
 	memcpy(data, chunks, bytes);
+	return whole;
 }
 
 static bool mend_as(uint8_t *file, size_t bytes, uint64_t pack_bytes, uint32_t parity, const struct store_id *name)
@@ -206,11 +238,12 @@ static bool mend_as(uint8_t *file, size_t bytes, uint64_t pack_bytes, uint32_t p
 	uint8_t *chunks = (uint8_t *)store_alloc((CHUNKS + parity) * chunk_bytes(STORE_PARITY_STRIPE_BYTES));
 	const uint8_t *section = file + pack_bytes;
 	struct store_id found;
+	bool whole = true;
 
 	for (uint64_t at = 0; at < pack_bytes; at += STORE_PARITY_STRIPE_BYTES) {
 		const uint64_t stripe = g4_min64(STORE_PARITY_STRIPE_BYTES, pack_bytes - at);
 
-		mend_stripe(p, file + at, stripe, section, chunks, room);
+		whole = mend_stripe(p, file + at, stripe, section, chunks, room) && whole;
 		section += stripe_section(stripe, parity);
 		store_parity_add(p, file + at, stripe);
 	}
@@ -220,11 +253,13 @@ static bool mend_as(uint8_t *file, size_t bytes, uint64_t pack_bytes, uint32_t p
 	free(chunks);
 	free(room);
 	store_parity_close(p);
-	return store_id_equal(&found, name);
+	return name != NULL ? store_id_equal(&found, name) : whole;
 }
 
 bool store_parity_mend(uint8_t *file, size_t bytes, const struct store_id *name)
 {
+	if (bytes == 0)
+		return false;
 	uint8_t *old = (uint8_t *)store_alloc(bytes);
 	bool mended = false;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parity behind a pack, and mending a pack with it: FORMAT.md, section 4. A stripe is a piece of 2 MiB of the pack (the last one shorter), of
- * 32 chunks; rows of the chunks' blocks of 4 KiB can be mended while no more of them are damaged than there is parity.
+ * Parity behind a pack or another file, and mending it with that: FORMAT.md, section 4. A stripe is a piece of 2 MiB of the file (the last
+ * one shorter), of 32 chunks; rows of the chunks' blocks of 4 KiB can be mended while no more of them are damaged than there is parity.
  */
 #ifndef SHREDDER_STORE_PACK_PARITY_H
 #define SHREDDER_STORE_PACK_PARITY_H
@@ -26,10 +26,14 @@ void store_parity_close(struct store_parity *p);
 void store_parity_add(struct store_parity *p, const uint8_t *data, size_t bytes);
 /* The section of the stripes that were added, which stays until the next one is; then it begins anew. */
 const struct store_buf *store_parity_end(struct store_parity *p);
+/* Appends the section of all that is in `file`. */
+void store_parity_append(struct store_buf *file, uint32_t parity);
+/* There is a section at the end of the file, and it is what follows from the rest. */
+bool store_parity_fits(const uint8_t *file, size_t bytes);
 
 /*
  * Mends a file in place whose bytes are not what its name says. True: now they are. Nothing is believed but the name: what parity makes of
- * the bytes is hashed.
+ * the bytes is hashed. name == NULL: of a file that has none, where all sums must match; whoever uses it authenticates it.
  */
 bool store_parity_mend(uint8_t *file, size_t bytes, const struct store_id *name);
 

@@ -309,7 +309,7 @@ static struct pack *take_pack(struct store_packer *p, enum store_blob_type type)
 
 static int give_pack(struct store_packer *p, enum store_blob_type type, bool done)
 {
-	if (done && p->open[type]->bytes >= STORE_PACK_BYTES)
+	if (done && (p->open[type]->bytes >= STORE_PACK_BYTES || p->open[type]->header.size >= STORE_HEADER_BYTES))
 		done = close_pack(p, type);
 	pthread_mutex_lock(&p->mutex);
 	p->busy[type] = false;

@@ -118,10 +118,8 @@ static int move_blob(struct store *s, struct store_codec *codec, struct store_pa
 		     const struct store_entry *entry, struct store_buf *raw, struct store_buf *stored)
 {
 	const enum store_blob_type type = (enum store_blob_type)entry->type;
-	int rc = store_blob_raw(s, entry, stored);
+	const int rc = store_blob_open(s, codec, entry, stored, raw);
 
-	if (rc == 0)
-		rc = store_blob_unseal(s, codec, type, &entry->id, stored->data, stored->size, entry->raw, raw);
 	return rc != 0 ? rc : store_packer_add(packer, type, number, &entry->id, stored, entry->raw);
 }
 

@@ -9,6 +9,7 @@
 #include "store/crypto.h"
 #include "store/index.h"
 #include "store/keys.h"
+#include "store/mend.h"
 
 #define MASK_BITS 18
 #define SECRET_DEGREE 63
@@ -99,6 +100,7 @@ void store_close(struct store *s)
 	store_unlock(s);
 	store_index_free(s);
 	store_groups_free(s->groups);
+	store_mends_free(s->mends);
 	if (s->backend != NULL)
 		s->backend->ops->close(s->backend);
 	store_wipe(s, sizeof(*s));
@@ -133,6 +135,7 @@ int store_create_as(const struct store_place *place, const struct store_secret *
 	s->version = form->version;
 	s->parity = form->parity;
 	s->groups = store_groups_new();
+	s->mends = store_mends_new();
 	s->encrypted = secret != NULL;
 	if (rc == 0)
 		rc = s->backend->ops->create(s->backend);
@@ -165,7 +168,7 @@ static int open_config(struct store *s, store_ask_fn *ask, void *user)
 	struct store_buf raw = {0}, body = {0};
 	struct store_secret secret = {0};
 	struct store_id none = {0};
-	int rc = store_raw_get(s->backend, STORE_CONFIG, &none, &raw);
+	int rc = store_own_get(s, STORE_CONFIG, &none, &raw);
 
 	if (rc == 0) {
 		s->version = raw.data[10];
@@ -205,6 +208,7 @@ int store_open_backend(struct store_backend *backend, store_ask_fn *ask, void *u
 
 	s->backend = backend;
 	s->groups = store_groups_new();
+	s->mends = store_mends_new();
 	rc = backend->ops->open(backend);
 	if (rc == 0)
 		rc = open_config(s, ask, user);

@@ -7,6 +7,7 @@
  *	backend.h   where files lie; a file appears whole or not at all
  *	store.h     this: errors, opening, sealed files, locks
  *	index.h     where blobs lie; index files (table.h); the layout of packs (pack.h)
+ *	mend.h      what is damaged, mended while it is read (pack_parity.h)
  *	blob.h      reading blobs; packer.h writes them, group.h collects small ones
  *	tree.h      directories and snapshots
  *	backup.h, restore.h, maintain.h   what the commands do
@@ -26,7 +27,9 @@
 #include "store/bytes.h"
 #include <shredder/shredder.h>
 
-#define STORE_VERSION 2
+#define STORE_VERSION 3
+/* From which on all files but locks have parity, not packs alone. */
+#define STORE_VERSION_PARITY 3
 #define STORE_ID_BYTES 32
 #define STORE_HEX_BYTES (2 * STORE_ID_BYTES + 1)
 #define STORE_KEY_BYTES 32
@@ -98,6 +101,7 @@ enum store_blob_type { STORE_DATA = 1, STORE_TREE = 2 };
 struct store_backend;
 struct store_index;
 struct store_groups;
+struct store_mends;
 struct store_lock;
 
 /* Constant after opening, but for what the pointers lead to. */
@@ -114,6 +118,7 @@ struct store {
 	struct shredder_params params;
 	struct store_index *index; /* NULL until store_index_load() */
 	struct store_groups *groups;
+	struct store_mends *mends;
 	uint64_t index_bytes; /* of memory for entries, set before loading; 0: STORE_INDEX_BYTES */
 	struct store_lock *lock;
 };
@@ -143,7 +148,7 @@ int store_create(const struct store_place *place, const struct store_secret *sec
 /* The same with what is otherwise chosen. */
 struct store_form {
 	uint32_t version; /* 1 to STORE_VERSION */
-	uint32_t parity;  /* behind packs: 0 to STORE_PARITY_MOST; 0 in version 1 */
+	uint32_t parity;  /* behind packs, and from version 3 on other files: 0 to STORE_PARITY_MOST; 0 in version 1 */
 };
 int store_create_as(const struct store_place *place, const struct store_secret *secret,
 		    const struct shredder_params *params, const struct store_form *form, struct store **out);
@@ -164,9 +169,13 @@ void store_close(struct store *s);
 int store_file_put(struct store *s, enum store_kind kind, const struct store_buf *body, struct store_id *name);
 /* Reads, authenticates and decompresses one; `body` is the caller's to free. */
 int store_file_get(struct store *s, enum store_kind kind, const struct store_id *name, struct store_buf *body);
-/* The bytes of a whole file whose name was compared with them; prefix checked. */
+/* The bytes of a whole file, its parity with them, whose name was compared with them; prefix checked. */
 int store_raw_get(struct store_backend *backend, enum store_kind kind, const struct store_id *name,
 		  struct store_buf *bytes);
+/* The same without its parity, by which it is mended first if it must be. Of files that are no packs. */
+int store_own_get(struct store *s, enum store_kind kind, const struct store_id *name, struct store_buf *bytes);
+/* "snapshot 0123456789abcdef"; returns text. */
+const char *store_describe(enum store_kind kind, const struct store_id *name, char text[80]);
 /* Checks a prefix and tells its version and whether the file is encrypted. */
 int store_prefix_check(const uint8_t *prefix, enum store_kind kind, const char *what, uint32_t *version,
 		       bool *encrypted);

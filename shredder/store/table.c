@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Open addressing with linear probing. An entry never moves and never goes, so what a page of the file says stays true. */
-#include <errno.h>
-#include <fcntl.h>
+/*
+ * Open addressing by buckets, of which the next one is looked at where one is full. An entry never moves and never goes, so what a page of the
+ * file says stays true, and the first free slot that is met ends a search.
+ */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "store/scratch.h"
 #include "store/table.h"
 
 #define PAGE_BYTES 4096u
 #define PAGE_ENTRIES 78u
-#define SEGMENT_PAGES 210u
+#define SEGMENT_PAGES 512u
 #define SEGMENT_ENTRIES (SEGMENT_PAGES * PAGE_ENTRIES)
 #define SEGMENT_BYTES ((uint64_t)SEGMENT_PAGES * PAGE_BYTES)
-#define SLOTS_FIRST 65536u
+#define BUCKETS_FIRST 8192u
+#define BUCKET_SLOTS 10u
+/* Ids that are looked up side by side: as many reads of memory as a processor has under way. */
+#define TOGETHER 32u
 /* Pages of the file that are held. */
 #define CACHE_PAGES 1024u
 /* The number UINT32_MAX + 1 has no slot. */
@@ -26,6 +32,14 @@ struct page {
 };
 _Static_assert(sizeof(struct page) == PAGE_BYTES, "a page of the file");
 
+/* A line of the cache. Slots are taken from the first one on. */
+struct bucket {
+	uint32_t numbers[BUCKET_SLOTS]; /* number + 1; 0: free */
+	uint16_t tags[BUCKET_SLOTS];
+	uint8_t unused[4];
+};
+_Static_assert(sizeof(struct bucket) == 64, "one read of memory");
+
 struct segment {
 	struct page *pages; /* NULL: in the file, at its number times SEGMENT_BYTES */
 	uint32_t pending;
@@ -33,9 +47,8 @@ struct segment {
 
 struct store_table {
 	pthread_mutex_t mutex;
-	uint32_t *numbers; /* of slots: number + 1; 0: free */
-	uint16_t *tags;
-	uint64_t slots, count;
+	struct bucket *buckets;
+	uint64_t buckets_count, count;
 	struct segment *segments;
 	uint64_t segments_room;
 	uint64_t resident, resident_max; /* segments in memory, and how many there should be */
@@ -48,14 +61,41 @@ struct store_table {
 	uint64_t file_bytes, reads;
 };
 
+/*
+ * Memory that is read here and there: from 2 MiB on in pages of that size where there are some, since else finding the page is half the work. Zeros: what is
+ * not used of a page goes into the file.
+ */
+static void *scattered(uint64_t wanted)
+{
+	const size_t page = 2 * G4_MIB, unit = wanted >= page ? page : sizeof(struct bucket);
+	const size_t bytes = (wanted + unit - 1) / unit * unit;
+	void *memory = store_alloc_aligned(unit, bytes);
+
+	if (unit == page)
+		madvise(memory, bytes, MADV_HUGEPAGE); /* without them it is slower, and right */
+	return memset(memory, 0, bytes);
+}
+
+static struct bucket *make_buckets(uint64_t count)
+{
+	return (struct bucket *)scattered(count * sizeof(struct bucket));
+}
+
+/* So that of 20 slots 17 are taken. */
+static uint64_t buckets_for(uint64_t entries)
+{
+	const uint64_t count = entries / BUCKET_SLOTS * 20 / 17 + 1;
+
+	return count < BUCKETS_FIRST ? BUCKETS_FIRST : count;
+}
+
 struct store_table *store_table_open(uint64_t expected, uint64_t memory_bytes)
 {
 	struct store_table *t = (struct store_table *)store_alloc(sizeof(*t));
 
 	pthread_mutex_init(&t->mutex, NULL);
-	t->slots = expected + expected / 4 < SLOTS_FIRST ? SLOTS_FIRST : expected + expected / 4;
-	t->numbers = (uint32_t *)store_alloc(t->slots * sizeof(*t->numbers));
-	t->tags = (uint16_t *)store_alloc(t->slots * sizeof(*t->tags));
+	t->buckets_count = buckets_for(expected);
+	t->buckets = make_buckets(t->buckets_count);
 	t->resident_max = memory_bytes / SEGMENT_BYTES;
 	t->fd = -1;
 	return t;
@@ -70,8 +110,7 @@ void store_table_close(struct store_table *t)
 	if (t->fd >= 0)
 		close(t->fd);
 	free(t->segments);
-	free(t->numbers);
-	free(t->tags);
+	free(t->buckets);
 	free(t->cache);
 	free(t->cached);
 	pthread_mutex_destroy(&t->mutex);
@@ -79,41 +118,6 @@ void store_table_close(struct store_table *t)
 }
 
 /* ------------------------------------------------------------------------------------------------------- the file */
-
-/* Without a name: in TMPDIR, else /var/tmp, which is on a disk where /tmp is memory. */
-static int make_file(void)
-{
-	const char *folder = getenv("TMPDIR");
-	char path[4096];
-
-	if (folder == NULL || folder[0] != '/')
-		folder = "/var/tmp";
-	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (fd >= 0 || snprintf(path, sizeof(path), "%s/shredder-XXXXXX", folder) >= (int)sizeof(path))
-		return fd;
-	fd = mkostemp(path, O_CLOEXEC); /* a file system without such files */
-	if (fd >= 0)
-		unlink(path);
-	return fd;
-}
-
-static bool write_segment(const struct store_table *t, uint64_t number)
-{
-	const uint8_t *from = (const uint8_t *)t->segments[number].pages;
-	uint64_t done = 0;
-
-	while (done < SEGMENT_BYTES) {
-		const ssize_t bytes =
-			pwrite(t->fd, from + done, SEGMENT_BYTES - done, (off_t)(number * SEGMENT_BYTES + done));
-
-		if (bytes < 0 && errno == EINTR)
-			continue;
-		if (bytes <= 0)
-			return false;
-		done += (uint64_t)bytes;
-	}
-	return true;
-}
 
 /* Full segments without pending entries, the oldest first, until no more are in memory than should be. */
 static void spill(struct store_table *t)
@@ -128,8 +132,8 @@ static void spill(struct store_table *t)
 		if (segment->pages == NULL || segment->pending > 0)
 			continue;
 		if (t->fd < 0)
-			t->fd = make_file();
-		if (t->fd < 0 || !write_segment(t, i)) {
+			t->fd = store_scratch_file();
+		if (t->fd < 0 || !store_scratch_write(t->fd, segment->pages, SEGMENT_BYTES, i * SEGMENT_BYTES)) {
 			t->unwritten = true;
 			return;
 		}
@@ -142,20 +146,7 @@ static void spill(struct store_table *t)
 
 static int read_pages(const struct store_table *t, struct page *to, uint64_t first, uint64_t count)
 {
-	uint64_t done = 0;
-
-	while (done < count * PAGE_BYTES) {
-		const ssize_t bytes = pread(t->fd, (uint8_t *)to + done, count * PAGE_BYTES - done,
-					    (off_t)(first * PAGE_BYTES + done));
-
-		if (bytes < 0 && errno == EINTR)
-			continue;
-		if (bytes <= 0)
-			return store_fail(STORE_E_IO, "the index's temporary file cannot be read: %s",
-					  bytes < 0 ? strerror(errno) : "it is too short");
-		done += (uint64_t)bytes;
-	}
-	return 0;
+	return store_scratch_read(t->fd, to, count * PAGE_BYTES, first * PAGE_BYTES, "the index");
 }
 
 /* An entry in memory or in a page that is held; NULL and *rc after an error. It stays until the next call. */
@@ -184,7 +175,7 @@ static struct store_entry *entry_at(struct store_table *t, uint64_t number, int 
 
 /* ---------------------------------------------------------------------------------------------------------- slots */
 
-/* Ids are as good as random, so their bytes are the hash: the high bits choose the slot, the low ones are the tag. */
+/* Ids are as good as random, so their bytes are the hash: the high bits choose the bucket, the low ones are the tag. */
 static uint64_t hash_of(const struct store_id *id)
 {
 	uint64_t hash;
@@ -193,53 +184,68 @@ static uint64_t hash_of(const struct store_id *id)
 	return hash;
 }
 
-static uint64_t first_slot(const struct store_table *t, uint64_t hash)
+static uint64_t first_bucket(const struct store_table *t, uint64_t hash)
 {
-	return (uint64_t)(((unsigned __int128)hash * t->slots) >> 64);
+	return (uint64_t)(((unsigned __int128)hash * t->buckets_count) >> 64);
 }
 
-/* The slot of an id, or the free one where it would be. */
-static int find_slot(struct store_table *t, const struct store_id *id, uint64_t *slot, struct store_entry **entry)
+static uint64_t bucket_behind(const struct store_table *t, uint64_t bucket)
+{
+	return bucket + 1 < t->buckets_count ? bucket + 1 : 0;
+}
+
+/* The number and the entry of an id; *entry == NULL: it has none. */
+static int find_entry(struct store_table *t, const struct store_id *id, uint64_t *number, struct store_entry **entry)
 {
 	const uint64_t hash = hash_of(id);
 	int rc = 0;
 
-	for (*slot = first_slot(t, hash); t->numbers[*slot] != 0; *slot = *slot + 1 < t->slots ? *slot + 1 : 0) {
-		if (t->tags[*slot] != (uint16_t)hash)
-			continue;
-		*entry = entry_at(t, t->numbers[*slot] - 1, &rc);
-		if (*entry == NULL)
-			return rc;
-		if (store_id_equal(&(*entry)->id, id))
-			return 0;
-	}
 	*entry = NULL;
-	return 0;
+	for (uint64_t at = first_bucket(t, hash);; at = bucket_behind(t, at)) {
+		const struct bucket *bucket = &t->buckets[at];
+
+		for (uint32_t i = 0; i < BUCKET_SLOTS; i++) {
+			if (bucket->numbers[i] == 0)
+				return 0;
+			if (bucket->tags[i] != (uint16_t)hash)
+				continue;
+			*number = bucket->numbers[i] - 1;
+			*entry = entry_at(t, *number, &rc);
+			if (*entry == NULL)
+				return rc;
+			if (store_id_equal(&(*entry)->id, id))
+				return 0;
+			*entry = NULL;
+		}
+	}
 }
 
 static void fill_slot(struct store_table *t, uint64_t number, const struct store_id *id)
 {
 	const uint64_t hash = hash_of(id);
-	uint64_t slot = first_slot(t, hash);
 
-	while (t->numbers[slot] != 0)
-		slot = slot + 1 < t->slots ? slot + 1 : 0;
-	t->numbers[slot] = (uint32_t)number + 1;
-	t->tags[slot] = (uint16_t)hash;
+	for (uint64_t at = first_bucket(t, hash);; at = bucket_behind(t, at)) {
+		struct bucket *bucket = &t->buckets[at];
+
+		for (uint32_t i = 0; i < BUCKET_SLOTS; i++)
+			if (bucket->numbers[i] == 0) {
+				bucket->numbers[i] = (uint32_t)number + 1;
+				bucket->tags[i] = (uint16_t)hash;
+				return;
+			}
+	}
 }
 
 /* Half as many slots again: segments in the file are read for their ids. The old slots stay after an error. */
 static int grow(struct store_table *t)
 {
-	uint32_t *old_numbers = t->numbers;
-	uint16_t *old_tags = t->tags;
-	const uint64_t old_slots = t->slots;
+	struct bucket *old = t->buckets;
+	const uint64_t old_count = t->buckets_count;
 	struct page *buffer = NULL;
 	int rc = 0;
 
-	t->slots += t->slots / 2;
-	t->numbers = (uint32_t *)store_alloc(t->slots * sizeof(*t->numbers));
-	t->tags = (uint16_t *)store_alloc(t->slots * sizeof(*t->tags));
+	t->buckets_count += t->buckets_count / 2;
+	t->buckets = make_buckets(t->buckets_count);
 	for (uint64_t begin = 0; begin < t->count && rc == 0; begin += SEGMENT_ENTRIES) {
 		const struct page *pages = t->segments[begin / SEGMENT_ENTRIES].pages;
 
@@ -253,12 +259,10 @@ static int grow(struct store_table *t)
 			fill_slot(t, begin + i, &pages[i / PAGE_ENTRIES].entries[i % PAGE_ENTRIES].id);
 	}
 	free(buffer);
-	free(rc == 0 ? old_numbers : t->numbers);
-	free(rc == 0 ? old_tags : t->tags);
+	free(rc == 0 ? old : t->buckets);
 	if (rc != 0) {
-		t->numbers = old_numbers;
-		t->tags = old_tags;
-		t->slots = old_slots;
+		t->buckets = old;
+		t->buckets_count = old_count;
 	}
 	return rc;
 }
@@ -272,7 +276,7 @@ static void begin_segment(struct store_table *t)
 		t->segments_room = number == 0 ? 64 : 2 * number;
 		t->segments = (struct segment *)store_realloc(t->segments, t->segments_room * sizeof(*t->segments));
 	}
-	t->segments[number] = (struct segment){.pages = (struct page *)store_alloc(SEGMENT_BYTES)};
+	t->segments[number] = (struct segment){.pages = (struct page *)scattered(SEGMENT_BYTES)};
 	t->resident++;
 }
 
@@ -283,7 +287,7 @@ static int append(struct store_table *t, const struct store_entry *entry)
 
 	if (t->count == ENTRIES_MAX)
 		return store_fail(STORE_E_INVAL, "the repository has too many blobs");
-	if (5 * (t->count + 1) > 4 * t->slots && (rc = grow(t)) != 0)
+	if (20 * (t->count + 1) > 17 * BUCKET_SLOTS * t->buckets_count && (rc = grow(t)) != 0)
 		return rc;
 	if (t->count % SEGMENT_ENTRIES == 0)
 		begin_segment(t);
@@ -299,14 +303,67 @@ static int append(struct store_table *t, const struct store_entry *entry)
 int store_table_find(struct store_table *t, const struct store_id *id, uint32_t *number, struct store_entry *entry)
 {
 	struct store_entry *found;
-	uint64_t slot;
+	uint64_t place;
 
 	pthread_mutex_lock(&t->mutex);
-	int rc = find_slot(t, id, &slot, &found);
+	int rc = find_entry(t, id, &place, &found);
 	if (rc == 0 && found != NULL) {
-		*number = t->numbers[slot] - 1;
+		*number = (uint32_t)place;
 		*entry = *found;
 		rc = 1;
+	}
+	pthread_mutex_unlock(&t->mutex);
+	return rc;
+}
+
+/* Where the entry of an id is in memory, if it is: what the first slot with its tag says. */
+static void fetch_entry(const struct store_table *t, uint64_t hash, uint64_t at)
+{
+	const struct bucket *bucket = &t->buckets[at];
+
+	for (uint32_t i = 0; i < BUCKET_SLOTS; i++) {
+		if (bucket->tags[i] != (uint16_t)hash || bucket->numbers[i] == 0)
+			continue;
+		const uint64_t number = bucket->numbers[i] - 1, place = number % SEGMENT_ENTRIES;
+		const struct page *pages = t->segments[number / SEGMENT_ENTRIES].pages;
+
+		if (pages != NULL) {
+			const struct store_entry *entry = &pages[place / PAGE_ENTRIES].entries[place % PAGE_ENTRIES];
+
+			__builtin_prefetch(entry);
+			__builtin_prefetch((const uint8_t *)(entry + 1) - 1);
+		}
+		return;
+	}
+}
+
+int store_table_find_all(struct store_table *t, struct store_found *found, size_t count)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&t->mutex);
+	for (size_t begin = 0; begin < count && rc == 0; begin += TOGETHER) {
+		const size_t some = (size_t)g4_min64(TOGETHER, count - begin);
+		uint64_t at[TOGETHER];
+
+		for (size_t i = 0; i < some; i++) {
+			at[i] = first_bucket(t, hash_of(&found[begin + i].id));
+			__builtin_prefetch(&t->buckets[at[i]]);
+		}
+		for (size_t i = 0; i < some; i++)
+			fetch_entry(t, hash_of(&found[begin + i].id), at[i]);
+		for (size_t i = 0; i < some && rc == 0; i++) {
+			struct store_found *f = &found[begin + i];
+			struct store_entry *entry;
+			uint64_t number;
+
+			rc = find_entry(t, &f->id, &number, &entry);
+			f->there = entry != NULL;
+			if (f->there) {
+				f->number = (uint32_t)number;
+				f->entry = *entry;
+			}
+		}
 	}
 	pthread_mutex_unlock(&t->mutex);
 	return rc;
@@ -315,12 +372,12 @@ int store_table_find(struct store_table *t, const struct store_id *id, uint32_t 
 int store_table_add(struct store_table *t, const struct store_entry *entry, uint32_t *number)
 {
 	struct store_entry *found;
-	uint64_t slot;
+	uint64_t place;
 
 	pthread_mutex_lock(&t->mutex);
-	int rc = find_slot(t, &entry->id, &slot, &found);
+	int rc = find_entry(t, &entry->id, &place, &found);
 	if (rc == 0 && found != NULL) {
-		*number = t->numbers[slot] - 1;
+		*number = (uint32_t)place;
 	} else if (rc == 0 && (rc = append(t, entry)) == 0) {
 		*number = (uint32_t)(t->count - 1);
 		rc = 1;
@@ -371,7 +428,7 @@ struct store_table_sizes store_table_sizes(struct store_table *t)
 	struct store_table_sizes sizes;
 
 	pthread_mutex_lock(&t->mutex);
-	sizes.slot_bytes = t->slots * (sizeof(*t->numbers) + sizeof(*t->tags));
+	sizes.slot_bytes = t->buckets_count * sizeof(*t->buckets);
 	sizes.entry_bytes = t->resident * SEGMENT_BYTES + (t->cache != NULL ? CACHE_PAGES * sizeof(*t->cache) : 0);
 	sizes.file_bytes = t->file_bytes;
 	sizes.reads = t->reads;

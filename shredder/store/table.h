@@ -2,12 +2,13 @@
 /*
  * The entries of an index by number and by id, most of them in a file when they are too many for memory:
  *
- *	slots (memory)            pages of 78 entries, in the order in which the blobs came
- *	number + 1 | 16 bits      | 0 .. 77 | 78 .. 155 | ...                    |
- *	of the id                 +--- 210 pages: a segment, in memory or in the file
+ *	buckets (memory)          pages of 78 entries, in the order in which the blobs came
+ *	10 times number + 1 and   | 0 .. 77 | 78 .. 155 | ...                    |
+ *	16 bits of the id         +--- 512 pages: a segment, in memory or in the file
  *
  * A blob costs 7.5 bytes of memory (11 while a table that was not sized beforehand grows), and 52 more while its segment is in memory.
- * The tag tells that an id is new without reading: one look-up of 5000 reads a page for nothing.
+ * The tag tells that an id is new without reading: one look-up of 5000 reads a page for nothing. A bucket is a line of the processor's
+ * cache, and an entry one or two more: of ids that are looked up together these are read side by side.
  *
  * Neighbours in a pack are neighbours here. Whoever meets one blob of an old tree asks for those around it next, and finds them in the
  * page that was read.
@@ -43,6 +44,14 @@ struct store_table *store_table_open(uint64_t expected, uint64_t memory_bytes);
 void store_table_close(struct store_table *t);
 /* 1 with number and entry, 0: it has none, or an error with a sentence. */
 int store_table_find(struct store_table *t, const struct store_id *id, uint32_t *number, struct store_entry *entry);
+/* The same of several: faster, since their reads of memory overlap. 0, or an error with a sentence, after which none of them counts. */
+struct store_found {
+	struct store_id id;
+	bool there;
+	uint32_t number;
+	struct store_entry entry;
+};
+int store_table_find_all(struct store_table *t, struct store_found *found, size_t count);
 /* 1: it was added; 0: an entry of that id is there and stays; or an error with a sentence. *number: the entry's. */
 int store_table_add(struct store_table *t, const struct store_entry *entry, uint32_t *number);
 int store_table_at(struct store_table *t, uint32_t number, struct store_entry *entry);

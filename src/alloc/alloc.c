@@ -20,10 +20,7 @@ G4_FN static struct g4_group_descriptor *descriptor_in(void *page, uint64_t grou
 
 G4_FN static int get_descriptor(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t *line)
 {
-	uint64_t page = group / G4_GROUPS_PER_PAGE;
-
-	return g4_meta_get(wg, alloc->meta, g4_address_from(alloc->meta->layout.groups_address + page * G4_PAGE_BYTES),
-			   G4_BLOCK_GROUPS, line);
+	return g4_meta_get(wg, alloc->meta, g4_layout_groups_page(&alloc->meta->layout, group), G4_BLOCK_GROUPS, line);
 }
 
 G4_FN static struct g4_lock *load_lock(struct g4_alloc *alloc, uint64_t group)
@@ -47,7 +44,7 @@ G4_FN static int is_initialised(struct g4_wg *wg, struct g4_alloc *alloc, uint64
 
 G4_FN static struct g4_address map_address(const struct g4_alloc *alloc, uint64_t group)
 {
-	return g4_address_from(alloc->meta->layout.alloc_address + group * G4_PAGE_BYTES);
+	return g4_layout_map_page(&alloc->meta->layout, group);
 }
 
 G4_FN static int read_map(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t *line)
@@ -422,7 +419,7 @@ G4_FN static void clear_pages(struct g4_alloc *alloc, uint64_t page, uint64_t pa
 	}
 }
 
-/* Behind clear_pages(): whoever takes the mark finds the pages. */
+/* Behind clear_pages(): a workgroup that takes the mark finds the pages. */
 G4_FN static void mark_freed(struct g4_alloc *alloc, uint64_t page, uint64_t pages)
 {
 	for (uint64_t r = page / G4_REGION_PAGES; r * G4_REGION_PAGES < page + pages && pages > 0; r++)

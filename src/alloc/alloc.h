@@ -107,7 +107,7 @@ G4_FN uint64_t g4_alloc_take_freed(struct g4_alloc *alloc, uint64_t *region);
 /* 1 when the page is claimed or in use, 0 when it is free. */
 G4_FN int g4_alloc_in_use(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address);
 /*
- * Whether a page was a slab and is none now. Whoever writes files may have made it look like one again: it would be asked
+ * Whether a page was a slab and is none now. A user may have written contents that look like one: it would be asked
  * for by the number of an inode that is gone.
  */
 G4_FN bool g4_slab_is_past(const struct g4_alloc *alloc, struct g4_address address);
@@ -150,6 +150,12 @@ G4_FN void g4_alloc_grow(struct g4_alloc *alloc, uint64_t groups, uint64_t last_
 G4_FN int g4_slab_alloc(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind, uint64_t *reserved,
 			struct g4_address *address, uint32_t *near);
 G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address);
+/*
+ * Copies what begins at a slot of a slab whose page is in this line of the cache; false: nothing of this kind does. Whose number a
+ * caller has may be removed meanwhile, and the slot given to another: what comes is one or the other.
+ */
+G4_FN bool g4_slab_copy(struct g4_alloc *alloc, uint32_t line, uint32_t kind, struct g4_address address, void *to,
+			uint32_t bytes);
 /* The slab of a kind that shard s fills, which has one, is nobody's any more, and a free page if it is empty. */
 G4_FN int g4_slab_end(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t s, uint32_t kind);
 /* Sets or clears a page's bit in the slab map. */

@@ -17,8 +17,7 @@ static int read_descriptors(struct g4_wg *wg, struct g4_alloc *alloc)
 	const struct g4_layout *layout = &alloc->meta->layout;
 
 	for (uint64_t first = 0; first < alloc->group_count; first += G4_GROUPS_PER_PAGE) {
-		const struct g4_address address =
-			g4_address_from(layout->groups_address + first / G4_GROUPS_PER_PAGE * G4_PAGE_BYTES);
+		const struct g4_address address = g4_layout_groups_page(layout, first);
 		uint32_t line;
 		int rc = g4_meta_get(wg, alloc->meta, address, G4_BLOCK_GROUPS, &line);
 		if (rc < 0)

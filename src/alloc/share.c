@@ -139,7 +139,8 @@ G4_FN static int drop_counts(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 G4_FN static int check_acquire(const struct g4_region *bits, const g4_le32 *more, uint32_t first, uint64_t pages)
 {
 	for (uint64_t i = first; i < first + pages; i++) {
-		if ((bits->used[i / 64] >> i % 64 & 1) == 0 || (bits->slab[i / 64] >> i % 64 & 1) != 0)
+		if ((g4_load64_rlx(&bits->used[i / 64]) >> i % 64 & 1) == 0 ||
+		    (g4_load64_rlx(&bits->slab[i / 64]) >> i % 64 & 1) != 0)
 			return -G4_E_CORRUPT_MAP;
 		if (more && more[i] == MOST_OWNERS)
 			return -G4_E_MLINK;
@@ -241,6 +242,20 @@ G4_FN int g4_share_any(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_addre
 		g4_cache_put(alloc->meta->cache, map);
 	}
 	return rc;
+}
+
+G4_FN int g4_share_is_used(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address)
+{
+	const uint64_t page = g4_address_page(address), region = page / G4_REGION_PAGES;
+	uint32_t line;
+	int rc = g4_alloc_get_map(wg, alloc, region / G4_GROUP_REGIONS, &line);
+
+	if (rc < 0)
+		return rc;
+	const struct g4_alloc_page *map = (const struct g4_alloc_page *)g4_line_data(alloc->meta->cache, line);
+	const uint64_t used = g4_load64_rlx(&map->regions[region % G4_GROUP_REGIONS].used[page % G4_REGION_PAGES / 64]);
+	g4_cache_put(alloc->meta->cache, line);
+	return (int)(used >> page % 64 & 1);
 }
 
 G4_FN int g4_share_places(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group,

@@ -27,6 +27,8 @@ G4_FN int g4_share_release(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 			   uint64_t pages);
 /* Whether anything is shared in the groups that pages lie in: 0, 1, or an error. No transaction. */
 G4_FN int g4_share_any(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, uint64_t pages);
+/* 1: a page of data is somebody's in the disk view, 0: nobody's, or an error. Right while the caller's transaction lasts, if 0. */
+G4_FN int g4_share_is_used(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address);
 /*
  * Where the counts of a group stand now: its page of shares, then its pages of owners, as far as they can be read. No transaction.
  * *count of them; a negative code if the map can not be read.

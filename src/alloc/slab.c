@@ -270,6 +270,21 @@ G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *
 	return rc;
 }
 
+G4_FN bool g4_slab_copy(struct g4_alloc *alloc, uint32_t line, uint32_t kind, struct g4_address address, void *to,
+			uint32_t bytes)
+{
+	const struct g4_address page = g4_address_page_start(address);
+	const struct g4_slab_header *slab = header_of(alloc, line);
+	const uint32_t slot = g4_slab_slot_of(address);
+
+	g4_lock(stripe(alloc, page));
+	const bool there = slab->kind == kind && (slab->used & (1u << slot));
+	if (there)
+		g4_copy16(to, (const uint8_t *)slab + slot * G4_SLAB_SLOT_BYTES, bytes);
+	g4_unlock(stripe(alloc, page));
+	return there;
+}
+
 G4_FN int g4_slab_end(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t s, uint32_t kind)
 {
 	struct g4_alloc_shard *shard = &alloc->shards[s];

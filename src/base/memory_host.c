@@ -1,11 +1,96 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Anonymous mappings, aligned for huge pages by cutting off both ends of one that is too large. */
+/*
+ * Anonymous mappings, aligned for huge pages by cutting off both ends of one that is too large. A table knows the pieces; one that
+ * finds no place in it is memory like any other.
+ */
 #include "base/memory_host.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #define HUGE_BYTES (2 * G4_MIB)
 #define PAGE_BYTES UINT64_C(4096)
+
+#define PIECES 1024u
+
+struct piece {
+	uint8_t *memory; /* NULL: no piece */
+	uint64_t bytes;
+};
+
+static pthread_rwlock_t pieces_lock = PTHREAD_RWLOCK_INITIALIZER;
+static struct piece pieces[PIECES];
+static uint32_t piece_end; /* behind it are none */
+static struct g4_memory_watcher *watchers;
+
+static void enter(uint8_t *memory, uint64_t bytes)
+{
+	uint32_t at = 0;
+
+	pthread_rwlock_wrlock(&pieces_lock);
+	while (at < PIECES && pieces[at].memory)
+		at++;
+	if (at < PIECES)
+		pieces[at] = (struct piece){.memory = memory, .bytes = bytes};
+	if (at == piece_end && at < PIECES)
+		piece_end++;
+	pthread_rwlock_unlock(&pieces_lock);
+}
+
+static void leave(const uint8_t *memory)
+{
+	uint32_t at = 0;
+
+	pthread_rwlock_wrlock(&pieces_lock);
+	while (at < piece_end && pieces[at].memory != memory)
+		at++;
+	if (at < piece_end) {
+		for (const struct g4_memory_watcher *w = watchers; w; w = w->next)
+			w->goes(w->context, pieces[at].memory, pieces[at].bytes);
+		pieces[at].memory = NULL;
+		while (piece_end > 0 && !pieces[piece_end - 1].memory)
+			piece_end--;
+	}
+	pthread_rwlock_unlock(&pieces_lock);
+}
+
+bool g4_memory_find(const void *at, void **memory, uint64_t *bytes)
+{
+	const uint8_t *byte = (const uint8_t *)at;
+	bool found = false;
+
+	pthread_rwlock_rdlock(&pieces_lock);
+	for (uint32_t i = 0; i < piece_end && !found; i++) {
+		const struct piece *piece = &pieces[i];
+		found = piece->memory && byte >= piece->memory && byte < piece->memory + piece->bytes;
+		if (found) {
+			*memory = piece->memory;
+			*bytes = piece->bytes;
+		}
+	}
+	pthread_rwlock_unlock(&pieces_lock);
+	return found;
+}
+
+void g4_memory_watch(struct g4_memory_watcher *watcher)
+{
+	pthread_rwlock_wrlock(&pieces_lock);
+	watcher->next = watchers;
+	watchers = watcher;
+	pthread_rwlock_unlock(&pieces_lock);
+}
+
+void g4_memory_unwatch(struct g4_memory_watcher *watcher)
+{
+	struct g4_memory_watcher **link = &watchers;
+
+	pthread_rwlock_wrlock(&pieces_lock);
+	while (*link && *link != watcher)
+		link = &(*link)->next;
+	if (*link)
+		*link = watcher->next;
+	pthread_rwlock_unlock(&pieces_lock);
+}
 
 static uint64_t whole_pages(uint64_t bytes)
 {
@@ -23,17 +108,20 @@ void *g4_memory_map(uint64_t bytes)
 {
 	uint64_t size = whole_pages(bytes);
 
-	if (size < HUGE_BYTES)
-		return map(size);
-	uint8_t *memory = map(size + HUGE_BYTES);
+	uint8_t *memory = map(size < HUGE_BYTES ? size : size + HUGE_BYTES);
 	if (!memory)
 		return NULL;
+	if (size < HUGE_BYTES) {
+		enter(memory, size);
+		return memory;
+	}
 	uint8_t *aligned = (uint8_t *)g4_align_up((uintptr_t)memory, HUGE_BYTES);
 	uint64_t before = (uint64_t)(aligned - memory);
 	if (before > 0)
 		munmap(memory, before);
 	munmap(aligned + size, HUGE_BYTES - before);
 	madvise(aligned, size, MADV_HUGEPAGE); /* a kernel without huge pages refuses, and nothing is wrong */
+	enter(aligned, size);
 	return aligned;
 }
 
@@ -48,6 +136,8 @@ void g4_memory_small_pages(void *memory, uint64_t bytes)
 
 void g4_memory_unmap(void *memory, uint64_t bytes)
 {
-	if (memory)
-		munmap(memory, whole_pages(bytes));
+	if (!memory)
+		return;
+	leave((const uint8_t *)memory);
+	munmap(memory, whole_pages(bytes));
 }

@@ -19,4 +19,17 @@ void g4_memory_small_pages(void *memory, uint64_t bytes);
 /* Gives it back; `bytes` as it was asked for. NULL is fine. */
 void g4_memory_unmap(void *memory, uint64_t bytes);
 
+/*
+ * For who has memory pinned for a device: which piece of g4_memory_map() an address is in, false: in none, or too many are there to
+ * know; and a call before a piece goes away, during which no piece comes or goes. Thread-safe. A watcher is its owner's memory.
+ */
+struct g4_memory_watcher {
+	void (*goes)(void *context, void *memory, uint64_t bytes);
+	void *context;
+	struct g4_memory_watcher *next;
+};
+bool g4_memory_find(const void *at, void **memory, uint64_t *bytes);
+void g4_memory_watch(struct g4_memory_watcher *watcher);
+void g4_memory_unwatch(struct g4_memory_watcher *watcher); /* of one that does not watch: nothing */
+
 #endif

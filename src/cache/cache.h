@@ -7,7 +7,7 @@
  * count. A hit takes no lock: it counts itself in, then checks that the line is still what it wanted. Replacement takes
  * the set's fair lock and walks the set's clock hand.
  *
- * The cache never writes. Whoever makes a line dirty keeps a reference until it is clean again, so a line without
+ * The cache never writes. A line that is made dirty is referenced until it is clean again, so a line without
  * references is clean and may be replaced. What the document lacks: when every way of a set is referenced, the set
  * borrows a line from a common overflow pool and gives it back with the last reference, so that pinned metadata can
  * not block a set. See README.md for the lock rules.

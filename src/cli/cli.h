@@ -21,11 +21,14 @@
 	X(df, "show how much space is used")                                                                           \
 	X(attr, "show and change the flags of files")                                                                  \
 	X(cp, "copy files inside a file system, by reference")                                                         \
+	X(rm, "remove files and trees inside a file system")                                                           \
 	X(dedup, "share what files have stored more than once")                                                        \
 	X(scrub, "find what is damaged, while it is in use")                                                           \
+	X(status, "show the disks of a file system and how they are")                                                  \
 	X(disk, "bring disks of a file system up to date, or replace one")                                             \
 	X(resize, "give a file system another size")                                                                   \
 	X(tune, "change the label, the UUID or the sums of files")                                                     \
+	X(nvme, "take NVMe drives from the kernel and give them back, look at them, test them")                        \
 	X(map, "show where files lie on the device")                                                                   \
 	X(dump, "print any structure on the disk")                                                                     \
 	X(bench, "measure how fast a file system is")

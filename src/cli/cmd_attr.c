@@ -17,7 +17,7 @@ const char g4_help_attr[] =
 	"get [--json] [--image IMAGE] FILE...\n"
 	"   or: gpu4fs attr list [--json] DIRECTORY...\n"
 	"   or: gpu4fs attr set [+|-|=]FLAGS FILE...\n"
-	"   or: gpu4fs attr set [--image IMAGE] checksum=ALGORITHM FILE...\n\n"
+	"   or: gpu4fs attr set [--image IMAGE] checksum=ALGORITHM|dedup=WORD FILE...\n\n"
 	"get shows the flags, birth time, inode number and extended attributes of files on a\n"
 	"mounted file system; list shows the flags of everything in directories; set adds (+),\n"
 	"removes (-) or replaces (=) flags.\n\n"
@@ -27,14 +27,23 @@ const char g4_help_attr[] =
 	"  A  reading does not set the access time\n\n"
 	"set checksum= says what sums pages get that are written from now on: blake3, xxh3,\n"
 	"crc32c, none, or default, which is what mkfs was told. Of a directory: those of files and\n"
-	"directories that are made in it. With --image, get shows this and set changes it in a file\n"
+	"directories that are made in it. set dedup= says whether pages that are written from now on\n"
+	"and are there already are shared: on, off, or default; it goes by blake3 alone. With\n"
+	"--image, get shows this and set changes it in a file\n"
 	"system that is not mounted.\n\n"
 	"      --image IMAGE  of a device that is not mounted; paths begin at its root\n"
 	"      --json         print one JSON object\n"
 	"      --help         show this\n";
 
-#define CHECKSUM_NAME "gpu4fs.checksum"
-#define CHECKSUM_BYTES 32 /* more than any of its values */
+/* What says how contents are kept; each is an attribute "gpu4fs.WORD". */
+static const struct policy {
+	const char *word, *name, *none; /* none: what a value is that there is not */
+} policies[] = {
+	{"checksum", "gpu4fs.checksum", "there are no sums"},
+	{"dedup", "gpu4fs.dedup", "on, off and default are, and not"},
+};
+#define POLICY_COUNT (sizeof(policies) / sizeof(policies[0]))
+#define POLICY_BYTES 32 /* more than any of their values */
 
 static const struct flag {
 	char letter;
@@ -121,27 +130,27 @@ static bool set_one(const char *path, char how, int bits)
 	return good;
 }
 
-static bool set_checksum(gpu4fs *fs, const char *path, const char *value)
+static bool set_policy(gpu4fs *fs, const char *path, const struct policy *policy, const char *value)
 {
 	const size_t bytes = strlen(value);
 	int rc;
 
 	if (fs != NULL)
-		rc = gpu4fs_lsetxattr(fs, NULL, path, CHECKSUM_NAME, value, bytes, 0);
+		rc = gpu4fs_lsetxattr(fs, NULL, path, policy->name, value, bytes, 0);
 	else
-		rc = lsetxattr(path, CHECKSUM_NAME, value, bytes, 0) == 0 ? 0 : -errno;
+		rc = lsetxattr(path, policy->name, value, bytes, 0) == 0 ? 0 : -errno;
 	if (rc == -EINVAL)
-		g4_cli_error("attr", "%s: there are no sums '%s'", path, value);
+		g4_cli_error("attr", "%s: %s '%s'", path, policy->none, value);
 	return rc == 0 || (rc == -EINVAL ? false : failed_with(path, rc));
 }
 
-static int run_set_checksum(const char *image, const char *value, char **paths)
+static int run_set_policy(const char *image, const struct policy *policy, const char *value, char **paths)
 {
 	gpu4fs *fs = image ? mount_image(image, 0) : NULL;
 	bool good = image == NULL || fs != NULL;
 
 	for (; (fs != NULL || image == NULL) && *paths != NULL; paths++)
-		good = set_checksum(fs, *paths, value) && good;
+		good = set_policy(fs, *paths, policy, value) && good;
 	if (fs != NULL)
 		good = unmount_image(image, fs) && good;
 	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
@@ -149,7 +158,6 @@ static int run_set_checksum(const char *image, const char *value, char **paths)
 
 static int run_set(int argc, char **argv)
 {
-	static const char checksum[] = "checksum=";
 	const char *image = NULL;
 	bool good = true;
 	int bits;
@@ -161,8 +169,11 @@ static int run_set(int argc, char **argv)
 	}
 	if (argc < 3)
 		return g4_cli_usage("attr", "set needs flags and a file");
-	if (strncmp(argv[1], checksum, sizeof(checksum) - 1) == 0)
-		return run_set_checksum(image, argv[1] + sizeof(checksum) - 1, argv + 2);
+	for (size_t i = 0; i < POLICY_COUNT; i++) {
+		const size_t bytes = strlen(policies[i].word);
+		if (strncmp(argv[1], policies[i].word, bytes) == 0 && argv[1][bytes] == '=')
+			return run_set_policy(image, &policies[i], argv[1] + bytes + 1, argv + 2);
+	}
 	if (image != NULL)
 		return g4_cli_usage("attr", "flags are set on a mounted file system");
 	if (!parse_spec(argv[1], &bits))
@@ -213,13 +224,15 @@ static void report_xattrs(struct g4_report *report, const char *path)
 }
 
 /* What is on no gpu4fs has none. */
-static void report_checksum(struct g4_report *report, const char *path)
+static void report_policies(struct g4_report *report, const char *path)
 {
-	char text[CHECKSUM_BYTES];
-	const ssize_t bytes = lgetxattr(path, CHECKSUM_NAME, text, sizeof(text));
+	char text[POLICY_BYTES];
 
-	if (bytes >= 0)
-		g4_report_format(report, "checksum", "%.*s", (int)bytes, text);
+	for (size_t i = 0; i < POLICY_COUNT; i++) {
+		const ssize_t bytes = lgetxattr(path, policies[i].name, text, sizeof(text));
+		if (bytes >= 0)
+			g4_report_format(report, policies[i].word, "%.*s", (int)bytes, text);
+	}
 }
 
 static uint64_t time_of(const struct statx_timestamp *stamp)
@@ -260,7 +273,7 @@ static bool get_one(struct g4_report *report, const char *path)
 	g4_report_count(report, "allocated_bytes", found.stx_blocks * 512);
 	if ((found.stx_mask & STATX_BTIME) != 0)
 		g4_report_time(report, "btime_ns", time_of(&found.stx_btime));
-	report_checksum(report, path);
+	report_policies(report, path);
 	report_xattrs(report, path);
 	g4_report_end(report);
 	return true;
@@ -268,15 +281,19 @@ static bool get_one(struct g4_report *report, const char *path)
 
 static bool get_in_image(struct g4_report *report, gpu4fs *fs, const char *path)
 {
-	char text[CHECKSUM_BYTES];
-	const int64_t bytes = gpu4fs_lgetxattr(fs, NULL, path, CHECKSUM_NAME, text, sizeof(text));
+	char text[POLICY_COUNT][POLICY_BYTES];
+	int64_t bytes[POLICY_COUNT];
 
-	if (bytes < 0)
-		return failed_with(path, bytes);
+	for (size_t i = 0; i < POLICY_COUNT; i++) {
+		bytes[i] = gpu4fs_lgetxattr(fs, NULL, path, policies[i].name, text[i], sizeof(text[i]));
+		if (bytes[i] < 0)
+			return failed_with(path, bytes[i]);
+	}
 	start_files(report, false);
 	g4_report_object(report, NULL);
 	g4_report_text(report, "path", path);
-	g4_report_format(report, "checksum", "%.*s", (int)bytes, text);
+	for (size_t i = 0; i < POLICY_COUNT; i++)
+		g4_report_format(report, policies[i].word, "%.*s", (int)bytes[i], text[i]);
 	g4_report_end(report);
 	return true;
 }

@@ -12,7 +12,7 @@
 
 const char g4_help_disk[] = "rebuild DEVICE...\n"
 			    "       gpu4fs disk replace [-f] DEVICE... NEW\n\n"
-			    "For file systems with two copies of everything that are not mounted.\n\n"
+			    "For file systems with copies of everything, or parity, that are not mounted.\n\n"
 			    "'rebuild' brings a disk up to date that missed writes; all are named. 'replace' lets\n"
 			    "NEW take the place of a disk that is missing; those that are there are named. The old\n"
 			    "one is refused from then on. Both copy all of a disk.\n\n"

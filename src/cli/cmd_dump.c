@@ -105,7 +105,7 @@ static int dump_journal(struct dump *dump)
 		return status;
 	g4_report_text(report, "condition", state.status == 0 ? "good" : g4_strerror(state.status));
 	g4_report_hex(report, "address", dump->image->layout.journal_address);
-	g4_report_count(report, "log_pages", dump->image->layout.journal_bytes / G4_PAGE_BYTES - 1);
+	g4_report_count(report, "log_pages", g4_layout_log_pages(&dump->image->layout));
 	g4_report_count(report, "tail_sequence", state.header.tail_sequence);
 	g4_report_count(report, "tail_page", state.header.tail_page);
 	g4_report_count(report, "used_pages", state.pages);
@@ -118,7 +118,7 @@ static int dump_journal(struct dump *dump)
 static int dump_root(struct dump *dump)
 {
 	uint8_t page[G4_PAGE_BYTES];
-	const int status = g4_image_block(dump->image, dump->image->layout.root_address, G4_BLOCK_ROOT, page);
+	const int status = g4_image_block(dump->image, g4_layout_root(&dump->image->layout), G4_BLOCK_ROOT, page);
 
 	if (status < 0)
 		return status;
@@ -131,8 +131,7 @@ static int read_descriptors(struct dump *dump, uint64_t group, struct g4_groups_
 {
 	const struct g4_layout *layout = &dump->image->layout;
 
-	return g4_image_block(dump->image, layout->groups_address + group / G4_GROUPS_PER_PAGE * G4_PAGE_BYTES,
-			      G4_BLOCK_GROUPS, page);
+	return g4_image_block(dump->image, g4_layout_groups_page(layout, group), G4_BLOCK_GROUPS, page);
 }
 
 static int dump_groups(struct dump *dump)
@@ -170,8 +169,7 @@ static int dump_group(struct dump *dump)
 	g4_show_descriptor(&dump->report, group, descriptor);
 	if ((descriptor->flags & G4_GROUP_INITIALISED) == 0)
 		return 0;
-	status = g4_image_block(dump->image, dump->image->layout.alloc_address + group * G4_PAGE_BYTES, G4_BLOCK_ALLOC,
-				&alloc);
+	status = g4_image_block(dump->image, g4_layout_map_page(&dump->image->layout, group), G4_BLOCK_ALLOC, &alloc);
 	if (status < 0)
 		return status;
 	g4_report_object(&dump->report, "allocation_map");
@@ -242,10 +240,10 @@ struct extent { /* neighbours in the file and on the device, of one kind */
 
 static bool continues(const struct extent *extent, const struct g4_map_item *item)
 {
-	const uint64_t end = g4_ptr_offset(extent->ptr) + extent->pages * G4_PAGE_BYTES;
+	const struct g4_address end = g4_address_after_pages(g4_ptr_address(extent->ptr), extent->pages);
 
 	return item->kind == G4_MAP_DATA && extent->pages != 0 &&
-	       item->file_page == extent->file_page + extent->pages && g4_ptr_offset(item->ptr) == end &&
+	       item->file_page == extent->file_page + extent->pages && g4_address_is(g4_ptr_address(item->ptr), end) &&
 	       (item->ptr & G4_PTR_VALID) == (extent->ptr & G4_PTR_VALID);
 }
 
@@ -256,18 +254,18 @@ static void flush_extent(struct g4_report *report, struct extent *extent)
 	g4_report_object(report, NULL);
 	g4_report_count(report, "file_page", extent->file_page);
 	g4_report_count(report, "pages", extent->pages);
-	g4_report_hex(report, "address", g4_ptr_offset(extent->ptr));
+	g4_report_hex(report, "address", g4_address_stored(g4_ptr_address(extent->ptr)));
 	g4_report_bool(report, "written", (extent->ptr & G4_PTR_VALID) != 0);
 	g4_report_end(report);
 	extent->pages = 0;
 }
 
 /* Where the pages of sums of an indirect page are. */
-static void show_places(struct g4_report *report, const struct g4_sums_places *places, uint64_t indirect)
+static void show_places(struct g4_report *report, const struct g4_sums_places *places, struct g4_address indirect)
 {
 	g4_report_list(report, "sums");
 	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
-		const uint64_t address = g4_sums_place(places, indirect, quarter);
+		const uint64_t address = g4_sums_place(places, g4_address_stored(indirect), quarter);
 		if (address == 0)
 			continue;
 		g4_report_object(report, NULL);
@@ -287,7 +285,7 @@ static void show_node(struct g4_report *report, struct g4_map_walk *walk, const 
 	g4_report_count(report, "file_page", item->file_page);
 	g4_report_count(report, "level", item->height);
 	g4_show_pointer(report, "pointer", item->ptr);
-	const uint64_t indirect = g4_ptr_offset(item->ptr);
+	const struct g4_address indirect = g4_ptr_address(item->ptr);
 	if (item->kind == G4_MAP_INDIRECT)
 		status = g4_map_walk_enter(walk);
 	if (status == 0)
@@ -350,7 +348,7 @@ static int dump_xattr(struct dump *dump)
 	g4_report_hex(&dump->report, "inode", ino);
 	g4_report_list(&dump->report, "pages");
 	for (g4_ptr ptr = inode.xattr; ptr != 0 && status == 0; ptr = page.next) {
-		status = g4_image_block(dump->image, g4_ptr_offset(ptr), G4_BLOCK_XATTR, &page);
+		status = g4_image_block(dump->image, g4_ptr_address(ptr), G4_BLOCK_XATTR, &page);
 		if (status == 0)
 			status = g4_xattr_page_validate(&page, &dump->image->layout);
 		if (status == 0 && ++pages > dump->image->layout.size_bytes / G4_PAGE_BYTES)
@@ -358,7 +356,7 @@ static int dump_xattr(struct dump *dump)
 		if (status < 0)
 			break;
 		g4_report_object(&dump->report, NULL);
-		g4_report_hex(&dump->report, "address", g4_ptr_offset(ptr));
+		g4_report_hex(&dump->report, "address", g4_address_stored(g4_ptr_address(ptr)));
 		g4_show_xattr_page(&dump->report, &page);
 		g4_report_end(&dump->report);
 	}
@@ -369,7 +367,7 @@ static int dump_xattr(struct dump *dump)
 /* ------------------------------------------------------------------ any block */
 
 /* An indirect page has no header to be seen until its spare bits are put together. */
-static bool show_indirect(struct dump *dump, uint64_t address, const void *page)
+static bool show_indirect(struct dump *dump, struct g4_address address, const void *page)
 {
 	g4_le64 slots[G4_INDIRECT_SLOTS];
 	struct g4_indirect_header header;
@@ -379,9 +377,7 @@ static bool show_indirect(struct dump *dump, uint64_t address, const void *page)
 	if (header.header.magic != G4_BLOCK_MAGIC || header.header.type != G4_BLOCK_INDIRECT)
 		return false;
 	g4_report_text(&dump->report, "condition",
-		       g4_indirect_verify(slots, g4_address_from(address), dump->image->fs_tag, &header) == 0 ?
-			       "good" :
-			       "damaged");
+		       g4_indirect_verify(slots, address, dump->image->fs_tag, &header) == 0 ? "good" : "damaged");
 	g4_show_header(&dump->report, &header.header);
 	g4_report_hex(&dump->report, "inode", header.inode);
 	g4_report_count(&dump->report, "level", header.level);
@@ -400,7 +396,7 @@ static bool show_indirect(struct dump *dump, uint64_t address, const void *page)
 }
 
 /* Nor has a page of sums. */
-static bool show_sums_page(struct dump *dump, uint64_t address, const void *page)
+static bool show_sums_page(struct dump *dump, struct g4_address address, const void *page)
 {
 	struct g4_sums_header header;
 	struct g4_sums_page sums;
@@ -410,8 +406,7 @@ static bool show_sums_page(struct dump *dump, uint64_t address, const void *page
 	if (header.header.magic != G4_BLOCK_MAGIC || header.header.type != G4_BLOCK_CHECKSUMS)
 		return false;
 	g4_report_text(&dump->report, "condition",
-		       g4_sums_verify(&sums, g4_address_from(address), dump->image->fs_tag, &header) == 0 ? "good" :
-													    "damaged");
+		       g4_sums_verify(&sums, address, dump->image->fs_tag, &header) == 0 ? "good" : "damaged");
 	g4_show_header(&dump->report, &header.header);
 	g4_report_hex(&dump->report, "inode", header.inode);
 	g4_report_count(&dump->report, "level", header.level);
@@ -442,19 +437,19 @@ static int dump_block(struct dump *dump)
 {
 	uint8_t page[G4_PAGE_BYTES];
 	struct g4_block_header header;
-	uint64_t address;
+	uint64_t number;
 	const void *found;
 
-	if (!parse_number(dump->which, &address) || address >= dump->image->device_bytes)
+	if (!parse_number(dump->which, &number) || number >= dump->image->device_bytes)
 		return -G4_E_INVAL;
-	address = g4_align_down(address, G4_PAGE_BYTES);
+	const struct g4_address address = g4_address_page_start(g4_address_from(number));
 	const int status = g4_image_page(dump->image, address, &found);
 	if (status < 0)
 		return status;
 	memcpy(page, found, sizeof(page));
 	memcpy(&header, page, sizeof(header));
 	if (header.magic == G4_BLOCK_MAGIC) {
-		const int condition = g4_block_verify(page, header.type, g4_address_from(address), dump->image->fs_tag);
+		const int condition = g4_block_verify(page, header.type, address, dump->image->fs_tag);
 		g4_report_text(&dump->report, "condition", condition == 0 ? "good" : g4_strerror(condition));
 		g4_show_header(&dump->report, &header);
 		if (condition == 0)

@@ -70,8 +70,7 @@ static int count_free(struct g4_image *image, uint64_t *pages)
 
 	*pages = 0;
 	for (uint64_t first = 0; status == 0 && first < layout->group_count; first += G4_GROUPS_PER_PAGE) {
-		status = g4_image_block(image, layout->groups_address + first / G4_GROUPS_PER_PAGE * G4_PAGE_BYTES,
-					G4_BLOCK_GROUPS, &page);
+		status = g4_image_block(image, g4_layout_groups_page(layout, first), G4_BLOCK_GROUPS, &page);
 		if (status == 0)
 			status = g4_groups_page_validate(&page, first, layout->group_count);
 		for (uint64_t i = 0; status == 0 && i < G4_GROUPS_PER_PAGE && first + i < layout->group_count; i++)

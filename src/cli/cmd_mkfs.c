@@ -29,14 +29,18 @@ const char g4_help_mkfs[] = "[OPTION...] DEVICE... [SIZE]\n\n"
 			    "                           device; 1/64 of it by default, between 2M and 128M\n"
 			    "      --raid LEVEL         over several devices: none, one behind the other, the\n"
 			    "                           default; 0, striped; 1, copies of everything on\n"
-			    "                           different devices. Sizes may differ\n"
+			    "                           different devices; 5, 6, triple, quadruple: striped,\n"
+			    "                           with one to four parities: as many may be lost. Sizes\n"
+			    "                           may differ\n"
 			    "      --copies N           with --raid 1: 2 to 11, as many at most as there are\n"
 			    "                           devices; 2 by default. Any N - 1 devices may be lost\n"
-			    "      --stripe SIZE        with --raid 0: 16K to 1M, a power of 2; 128K by default\n"
+			    "      --stripe SIZE        not with --raid 1: 16K to 1M, a power of 2; 128K by default\n"
 			    "  -s, --size SIZE          create DEVICE as a file of this size; with --force an\n"
 			    "                           existing file gets this size\n"
 			    "      --checksum ALGORITHM  sums of all pages of files, verified on every read:\n"
-			    "                           blake3, xxh3, crc32c; none by default\n"
+			    "                           blake3, the default, xxh3, crc32c, or none\n"
+			    "      --dedup              pages that are there already are not stored again; their\n"
+			    "                           checksum is blake3 then\n"
 			    "      --preallocate        reserve all blocks of an image file now, so that it never\n"
 			    "                           finds the file system full that it lies in\n"
 			    "      --owner UID[:GID]    owner of the root directory; 0:0 by default\n"
@@ -66,6 +70,7 @@ enum {
 	OPTION_MODE,
 	OPTION_PREALLOCATE,
 	OPTION_CHECKSUM,
+	OPTION_DEDUP,
 	OPTION_RAID,
 	OPTION_STRIPE,
 	OPTION_COPIES
@@ -77,6 +82,7 @@ static const struct option long_options[] = {
 	{"size", required_argument, NULL, 's'},
 	{"preallocate", no_argument, NULL, OPTION_PREALLOCATE},
 	{"checksum", required_argument, NULL, OPTION_CHECKSUM},
+	{"dedup", no_argument, NULL, OPTION_DEDUP},
 	{"raid", required_argument, NULL, OPTION_RAID},
 	{"stripe", required_argument, NULL, OPTION_STRIPE},
 	{"copies", required_argument, NULL, OPTION_COPIES},
@@ -115,13 +121,20 @@ static bool parse_owner(const char *text, struct g4_mkfs_options *format)
 	return *end == 0;
 }
 
-static bool parse_raid(const char *text, enum g4_raid *raid)
+static bool parse_raid(const char *text, struct g4_set_plan *plan)
 {
-	static const char *const names[] = {"none", "0", "1"};
+	static const struct {
+		const char *name;
+		enum g4_raid raid;
+		uint32_t parity;
+	} levels[] = {{"none", G4_RAID_NONE, 0},       {"0", G4_RAID_0, 0},	 {"1", G4_RAID_1, 0},
+		      {"5", G4_RAID_PARITY, 1},	       {"6", G4_RAID_PARITY, 2}, {"triple", G4_RAID_PARITY, 3},
+		      {"quadruple", G4_RAID_PARITY, 4}};
 
-	for (uint32_t level = 0; level < sizeof(names) / sizeof(names[0]); level++) {
-		*raid = (enum g4_raid)level;
-		if (strcmp(text, names[level]) == 0)
+	for (uint32_t level = 0; level < sizeof(levels) / sizeof(levels[0]); level++) {
+		plan->raid = levels[level].raid;
+		plan->parity = levels[level].parity;
+		if (strcmp(text, levels[level].name) == 0)
 			return true;
 	}
 	return false;
@@ -172,9 +185,9 @@ static int parse_option(int answer, char **argv, struct mkfs_options *options)
 		return 0;
 	case OPTION_RAID:
 		options->set_said = true;
-		if (parse_raid(optarg, &options->set.raid))
+		if (parse_raid(optarg, &options->set))
 			return 0;
-		return g4_cli_usage("mkfs", "'%s' is no level: none, 0 and 1 are", optarg);
+		return g4_cli_usage("mkfs", "'%s' is no level: none, 0, 1, 5, 6, triple and quadruple are", optarg);
 	case OPTION_COPIES:
 		options->set_said = true;
 		if (parse_number(optarg, 10, G4_COPIES_MAX, &end, &options->set.copies) && *end == 0 &&
@@ -187,10 +200,13 @@ static int parse_option(int answer, char **argv, struct mkfs_options *options)
 			return 0;
 		return no_size(optarg);
 	case OPTION_CHECKSUM:
-		if (g4_policy_checksum_parse(optarg, strlen(optarg), &options->format.checksum) == 0 &&
+		if (g4_policy_parse(G4_POLICY_FIELD_CHECKSUM, optarg, strlen(optarg), &options->format.checksum) == 0 &&
 		    options->format.checksum != 0)
 			return 0;
 		return g4_cli_usage("mkfs", "'%s' is no checksum: none, blake3, xxh3 and crc32c are", optarg);
+	case OPTION_DEDUP:
+		options->format.dedup = true;
+		return 0;
 	default:
 		return g4_cli_bad_option("mkfs", answer, argv);
 	}
@@ -215,6 +231,7 @@ static int parse(int argc, char **argv, struct mkfs_options *options)
 		else
 			options->size_bytes = 0;
 	}
+	options->set.journal_bytes = options->format.journal_bytes;
 	options->devices = argv + optind;
 	options->device_count = count;
 	options->device = argv[optind];
@@ -222,8 +239,13 @@ static int parse(int argc, char **argv, struct mkfs_options *options)
 		return g4_cli_usage("mkfs", "a file system has at most %u devices", G4_MAX_DISKS);
 	if (count == 1 && options->set_said)
 		return g4_cli_usage("mkfs", "--raid, --stripe and --copies are for several devices");
-	if (options->set.stripe_bytes != 0 && options->set.raid != G4_RAID_0)
-		return g4_cli_usage("mkfs", "--stripe is for --raid 0");
+	const uint32_t blake3 = g4_policy_of(G4_CHECKSUM_BLAKE3);
+	if (options->format.dedup && options->format.checksum != 0 && options->format.checksum != blake3)
+		return g4_cli_usage("mkfs", "--dedup goes by blake3, and by no other checksum");
+	if (options->format.dedup)
+		options->format.checksum = blake3;
+	if (options->set.stripe_bytes != 0 && options->set.raid != G4_RAID_0 && options->set.raid != G4_RAID_PARITY)
+		return g4_cli_usage("mkfs", "--stripe is for --raid 0, 5, 6, triple and quadruple");
 	if (options->set.copies != 0 && options->set.raid != G4_RAID_1)
 		return g4_cli_usage("mkfs", "--copies is for --raid 1");
 	return 0;
@@ -239,6 +261,8 @@ static int prepare_size(struct mkfs_options *options, struct g4_dev_open_options
 		return g4_cli_usage("mkfs", "mem: has its size in its name");
 	if (options->size_bytes == 0)
 		return 0;
+	if (!g4_dev_has_path(options->device))
+		return g4_cli_usage("mkfs", "%s: only a file can be given a size", options->device);
 	options->size_bytes = g4_align_up(options->size_bytes, G4_PAGE_BYTES);
 	if (stat(g4_dev_path(options->device), &found) != 0) {
 		*created = errno == ENOENT;
@@ -358,8 +382,8 @@ static int open_disk(struct mkfs_options *options, struct disk *disk)
 	if (status < 0) {
 		g4c_explain(status, options->device, message, sizeof(message));
 		g4_cli_error("mkfs", "%s%s", message,
-			     disk->created || options->size_bytes	     ? "" :
-			     access(g4_dev_path(options->device), F_OK) == 0 ? "" :
+			     disk->created || options->size_bytes || !g4_dev_has_path(options->device) ? "" :
+			     access(g4_dev_path(options->device), F_OK) == 0			       ? "" :
 									       "; --size SIZE creates a file");
 		return G4_EXIT_FAILURE;
 	}

@@ -13,33 +13,36 @@
 #include "fuse/fuse.h"
 #include "space/set_host.h"
 
-const char g4_help_tune[] = "[-L LABEL] [-U UUID|random] [--checksum ALGORITHM]\n"
-			    "            [--degraded] DEVICE...\n\n"
-			    "Changes the label, the UUID or the sums of files of a file system that is not mounted.\n\n"
-			    "  -L, --label LABEL  at most 63 bytes; \"\" for none\n"
-			    "  -U, --uuid UUID    a UUID, or 'random'; versions before this one refuse an image\n"
-			    "                     whose UUID was changed\n"
-			    "      --checksum ALGORITHM\n"
-			    "                     sums of what is written from now on, of files that have none of\n"
-			    "                     their own: blake3, xxh3, crc32c or none; what is there gets them\n"
-			    "                     by gpu4fs scrub start --add-sums\n"
-			    "      --degraded     although a disk is missing, where the others have a copy of\n"
-			    "                     everything; it is out of date from then on\n"
-			    "      --help         show this\n";
+const char g4_help_tune[] =
+	"[-L LABEL] [-U UUID|random] [--checksum ALGORITHM]\n"
+	"            [--dedup on|off] [--degraded] DEVICE...\n\n"
+	"Changes the label, the UUID, the sums or the sharing of files of a file system that is not mounted.\n\n"
+	"  -L, --label LABEL  at most 63 bytes; \"\" for none\n"
+	"  -U, --uuid UUID    a UUID, or 'random'; versions before this one refuse an image\n"
+	"                     whose UUID was changed\n"
+	"      --checksum ALGORITHM\n"
+	"                     sums of what is written from now on, of files that have none of\n"
+	"                     their own: blake3, xxh3, crc32c or none; what is there gets them\n"
+	"                     by gpu4fs scrub start --add-sums\n"
+	"      --dedup on|off whether pages that are written from now on, and are there already,\n"
+	"                     are not stored again, of files that say nothing else and have\n"
+	"                     blake3\n"
+	"      --degraded     although a disk is missing, where the others have a copy of\n"
+	"                     everything; it is out of date from then on\n"
+	"      --help         show this\n";
 
 int g4_cli_tune(int argc, char **argv)
 {
-	static const struct option long_options[] = {{"label", required_argument, NULL, 'L'},
-						     {"uuid", required_argument, NULL, 'U'},
-						     {"checksum", required_argument, NULL, 'c'},
-						     {"degraded", no_argument, NULL, 'd'},
-						     {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {
+		{"label", required_argument, NULL, 'L'},    {"uuid", required_argument, NULL, 'U'},
+		{"checksum", required_argument, NULL, 'c'}, {"dedup", required_argument, NULL, 'D'},
+		{"degraded", no_argument, NULL, 'd'},	    {NULL, 0, NULL, 0}};
 	struct g4_set_options open_options = {.open = {.flags = G4_DEV_EXCLUSIVE, .queues = 1}};
 	const char *label = NULL;
 	char message[512] = "";
 	uint8_t uuid[16];
 	bool has_uuid = false;
-	uint32_t policy = 0;
+	uint32_t checksum = 0, dedup = 0;
 	struct g4_dev *dev;
 
 	for (int answer; (answer = getopt_long(argc, argv, ":L:U:", long_options, NULL)) != -1;) {
@@ -50,9 +53,13 @@ int g4_cli_tune(int argc, char **argv)
 			if (strcmp(optarg, "random") == 0 ? g4_uuid_random(uuid) < 0 : g4_uuid_parse(optarg, uuid) < 0)
 				return g4_cli_usage("tune", "'%s' is no UUID", optarg);
 		} else if (answer == 'c') {
-			if (g4_policy_checksum_parse(optarg, strlen(optarg), &policy) < 0 || policy == 0)
+			if (g4_policy_parse(G4_POLICY_FIELD_CHECKSUM, optarg, strlen(optarg), &checksum) < 0 ||
+			    checksum == 0)
 				return g4_cli_usage("tune", "'%s' is no checksum: none, blake3, xxh3 and crc32c are",
 						    optarg);
+		} else if (answer == 'D') {
+			if (g4_policy_parse(G4_POLICY_FIELD_DEDUP, optarg, strlen(optarg), &dedup) < 0 || dedup == 0)
+				return g4_cli_usage("tune", "'%s' is neither on nor off", optarg);
 		} else if (answer == 'd') {
 			open_options.degraded = true;
 		} else {
@@ -61,8 +68,8 @@ int g4_cli_tune(int argc, char **argv)
 	}
 	if (label != NULL && strlen(label) >= G4_LABEL_BYTES)
 		return g4_cli_usage("tune", "a label has at most %u bytes", G4_LABEL_BYTES - 1);
-	if (label == NULL && !has_uuid && policy == 0)
-		return g4_cli_usage("tune", "nothing to change: --label, --uuid or --checksum is needed");
+	if (label == NULL && !has_uuid && checksum == 0 && dedup == 0)
+		return g4_cli_usage("tune", "nothing to change: --label, --uuid, --checksum or --dedup is needed");
 	if (argc == optind)
 		return g4_cli_usage("tune", "a device is needed");
 	const char *device = g4_cli_disks(argv + optind, argc - optind);
@@ -73,7 +80,7 @@ int g4_cli_tune(int argc, char **argv)
 	}
 	int rc = g4_set_open(&device, 1, &open_options, &dev, message, sizeof(message));
 	if (rc == 0) {
-		rc = g4_tune(dev, label, has_uuid ? uuid : NULL, policy);
+		rc = g4_tune(dev, label, has_uuid ? uuid : NULL, checksum | dedup);
 		if (rc < 0)
 			snprintf(message, sizeof(message), "%s: %s", device, g4_strerror(rc));
 		g4_dev_close(dev);

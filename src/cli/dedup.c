@@ -62,12 +62,14 @@ static int add_file(struct g4_dedup *dedup, const char *path, const struct gpu4f
 		dedup->file_list = more;
 		dedup->file_room = room;
 	}
-	char *name = strdup(path);
-	if (name == NULL || dedup->files == UINT32_MAX) {
-		free(name);
+	if (dedup->files == UINT32_MAX)
 		return -ENOMEM;
-	}
-	dedup->file_list[dedup->files++] = (struct g4_dedup_file){stat->ino, name, false};
+	struct g4_dedup_file *file = &dedup->file_list[dedup->files];
+	*file = (struct g4_dedup_file){.ino = stat->ino};
+	file->path = strdup(path);
+	if (file->path == NULL)
+		return -ENOMEM;
+	dedup->files++;
 	return 0;
 }
 

@@ -49,6 +49,7 @@ void g4_show_superblock(struct g4_report *report, const struct g4_superblock *sb
 	g4_report_time(report, "written_ns", sb->written_ns);
 	g4_report_count(report, "mount_count", sb->mount_count);
 	g4_report_text(report, "data_checksums", g4_checksum_name(g4_policy_checksum(0, sb->policy)));
+	g4_report_text(report, "deduplication", g4_policy_dedup(0, sb->policy) ? "on" : "off");
 	g4_report_count(report, "inode_bytes", sb->inode_bytes);
 	g4_report_count(report, "small_block_bytes", sb->small_bytes);
 	g4_report_count(report, "disk_index", sb->disk_index);
@@ -84,9 +85,9 @@ void g4_show_pointer(struct g4_report *report, const char *key, g4_ptr ptr)
 		g4_report_text(report, key, "-");
 		return;
 	}
-	g4_report_format(report, key, "0x%" PRIx64 ":%s%s%s%s%s%s", g4_ptr_offset(ptr), sizes[g4_ptr_tag(ptr)],
-			 (ptr & G4_PTR_INDIRECT) != 0 ? ",indirect" : "", (ptr & G4_PTR_VALID) != 0 ? "" : ",unwritten",
-			 (ptr & G4_PTR_PHYSICAL) != 0 ? "" : ",logical",
+	g4_report_format(report, key, "0x%" PRIx64 ":%s%s%s%s%s%s", g4_address_stored(g4_ptr_address(ptr)),
+			 sizes[g4_ptr_tag(ptr)], (ptr & G4_PTR_INDIRECT) != 0 ? ",indirect" : "",
+			 (ptr & G4_PTR_VALID) != 0 ? "" : ",unwritten", (ptr & G4_PTR_PHYSICAL) != 0 ? "" : ",logical",
 			 (ptr & G4_PTR_CHECKSUM) != 0 ? ",checksum" : "", (ptr & G4_PTR_SPARE) != 0 ? ",spare" : "");
 }
 
@@ -186,7 +187,7 @@ static void show_contents(struct g4_report *report, const struct g4_inode *inode
 
 static const char *policy_text(uint32_t policy)
 {
-	return policy == 0 ? "default" : g4_checksum_name(g4_policy_checksum(policy, 0));
+	return (policy & G4_POLICY_CHECKSUM) == 0 ? "default" : g4_checksum_name(g4_policy_checksum(policy, 0));
 }
 
 void g4_show_inode(struct g4_report *report, uint64_t ino, const struct g4_inode *inode)
@@ -213,6 +214,10 @@ void g4_show_inode(struct g4_report *report, uint64_t ino, const struct g4_inode
 		g4_report_count(report, "entries", inode->entries);
 	}
 	g4_report_text(report, "checksum", policy_text(inode->policy));
+	g4_report_text(report, "dedup",
+		       (inode->policy & G4_POLICY_DEDUP) == 0 ? "default" :
+		       g4_policy_dedup(inode->policy, 0)      ? "on" :
+								"off");
 	g4_show_pointer(report, "xattr", inode->xattr);
 	if (inode->orphan_next != 0)
 		g4_report_hex(report, "orphan_next", inode->orphan_next);
@@ -289,7 +294,7 @@ static void show_slab(struct g4_report *report, const uint8_t *page)
 		g4_report_object(report, NULL);
 		g4_report_count(report, "slot", slot);
 		if (slab.kind == G4_SLAB_INODES) {
-			g4_report_hex(report, "inode", g4_ino_at(slab.header.address + slot * G4_SLAB_SLOT_BYTES));
+			g4_report_hex(report, "inode", g4_ino_of_slot(g4_address_from(slab.header.address), slot));
 			g4_report_text(report, "type", type_text(inode.mode));
 			g4_report_size(report, "size_bytes", inode.size);
 			g4_report_count(report, "nlink", inode.nlink);
@@ -418,7 +423,7 @@ static void show_leaf(struct g4_report *report, const struct g4_image *image, co
 		return;
 	}
 	g4_report_list(report, "entries");
-	g4_leaf_each_entry(leaf, leaf->header.address, show_entry_visit, report);
+	g4_leaf_each_entry(leaf, g4_address_from(leaf->header.address), show_entry_visit, report);
 	g4_report_end(report);
 }
 

@@ -23,6 +23,7 @@ int g4c_device_begin(gpu4fs *fs, const struct gpu4fs_device_options *options, st
 	if (!cuda)
 		return -EOPNOTSUPP;
 	out->fs = cuda->fs;
+	out->scratch_bytes = cuda->scratch_bytes;
 	out->cred = fs->cred;
 	out->start = fs->cwd ? fs->cwd->ino : G4_NODE_ROOT;
 	out->warps = own.warps;

@@ -18,8 +18,9 @@ struct g4_fs;
 struct g4c_device_session {
 	struct g4_fs *fs; /* in device memory */
 	struct g4_cred cred;
-	uint64_t start; /* the working directory */
-	uint32_t warps; /* that the options ask for; 0: the default */
+	uint64_t start;		/* the working directory */
+	uint32_t scratch_bytes; /* of a workgroup */
+	uint32_t warps;		/* that the options ask for; 0: the default */
 };
 
 /*

@@ -305,6 +305,21 @@ int gpu4fs_rmdir(gpu4fs *fs, gpu4fs_file *at, const char *path)
 	return run_on_name(fs, G4_CMD_RMDIR, &parent, &split, &cmd);
 }
 
+int64_t gpu4fs_clear(gpu4fs *fs, gpu4fs_file *at, const char *path, uint64_t most, uint32_t from)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_CLEAR, .cookie = from, .length = most, .cred = &fs->cred};
+	struct g4_attr attr;
+	int rc = g4c_resolve(fs, at, path, false, &attr);
+
+	if (rc)
+		return rc;
+	if (!S_ISDIR(attr.mode))
+		return -ENOTDIR;
+	g4c_set_node(&cmd, g4c_node_of(&attr));
+	rc = gone(g4c_run(fs->mount->engine, &cmd));
+	return rc ? rc : (int64_t)cmd.value;
+}
+
 /* ------------------------------------------------------------------ renaming */
 
 /* A slash at the end of either path demands a directory at the source, and for EXCHANGE at the target too. */

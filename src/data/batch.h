@@ -3,10 +3,9 @@
  * The write pipeline (DESIGN.md "The way of a write"): everything that is stored of a file's contents goes through its stages, a
  * batch of pages at a time.
  *
- *     gather -> hash -> place -> store -> publish
+ *     gather -> hash -> dedup -> place -> store -> publish
  *
- * Dedup will stand between hash and place, parity between place and store; a stage is a file that reads and extends
- * the batch. Data goes to space that nothing points to yet; publish alone touches metadata: it makes the data reachable in a
+ * Parity will stand between place and store; a stage is a file that reads and extends the batch. Data goes to space that nothing points to yet; publish alone touches metadata: it makes the data reachable in a
  * transaction, together with the size. Crash before publish: the old contents, and the space was never taken on disk. Crash
  * after: the new. An I/O error leaves dirty pages dirty and gives the claimed space back.
  *
@@ -21,14 +20,37 @@
 #define G4_BATCH_PAGES 256u /* from the cache; as many segments */
 #define G4_BATCH_SUMS 512u  /* pages that have sums, from memory: a large page */
 
+enum g4_segment_kind {
+	G4_SEGMENT_NEW,	     /* space that was claimed for it */
+	G4_SEGMENT_IN_PLACE, /* space that was allocated before and never written */
+	/* nothing is stored of these */
+	G4_SEGMENT_FOUND, /* pages with these contents, which others lead to */
+	G4_SEGMENT_ZEROS  /* a hole */
+};
+
 /* Pages in a row, in the file and on the device. */
 struct g4_segment {
 	struct g4_address address;
 	uint64_t page;
 	uint32_t pages;
 	uint32_t first; /* index into the batch */
-	bool in_place;	/* space that was allocated before and never written */
+	uint32_t kind;	/* enum g4_segment_kind */
 };
+
+G4_FN G4_INLINE bool g4_segment_is_stored(const struct g4_segment *segment)
+{
+	return segment->kind < G4_SEGMENT_FOUND;
+}
+
+/*
+ * What is known of a page's contents before it has a place: nothing, that they are zeros, twice the index (and 1) of the first page in
+ * the room that is like it, or the address of a page like it, which is larger.
+ */
+#define G4_KNOWN_NOT UINT64_C(0)
+#define G4_KNOWN_ZEROS UINT64_C(1)
+#define G4_KNOWN_SAME(index) (((index) + UINT64_C(1)) * 2)
+G4_STATIC_ASSERT(G4_KNOWN_SAME(G4_BATCH_PAGES) <= G4_PAGE_BYTES, "there is no page at these addresses");
+#define G4_BATCH_SEEN (2 * G4_BATCH_PAGES)
 
 /* What batches keep their lists in. One batch has all of it, or several share it. */
 struct g4_batch_room {
@@ -36,8 +58,13 @@ struct g4_batch_room {
 	uint64_t pages[G4_BATCH_PAGES];
 	struct g4_segment segments[G4_BATCH_PAGES];
 	struct g4_sum_entry sums[G4_BATCH_SUMS] __attribute__((aligned(16)));
-	struct g4_iov iovs[G4_BATCH_PAGES]; /* of what is stored at a time */
+	union {
+		struct g4_iov iovs[G4_BATCH_PAGES]; /* of what is stored at a time */
+		uint16_t
+			seen[G4_BATCH_SEEN]; /* before: a table by sum of indices, and 1, of pages that are the first */
+	};
 	struct g4_space_io requests[G4_BATCH_PAGES / 2];
+	uint64_t known[G4_BATCH_PAGES];
 };
 
 struct g4_batch {
@@ -58,6 +85,9 @@ struct g4_batch {
 	/* hash */
 	uint32_t algorithm; /* enum g4_checksum_algorithm; 0: the pages have no sums */
 	struct g4_sum_entry *sums;
+	/* dedup */
+	bool dedup; /* what is stored is for others to find, and the next is valid */
+	uint64_t *known;
 };
 
 /* Several batches, and a page. */
@@ -75,6 +105,7 @@ G4_FN G4_INLINE void g4_batch_init(struct g4_batch *batch, struct g4_batch_room 
 	batch->pages = &room->pages[used];
 	batch->segments = &room->segments[used];
 	batch->sums = &room->sums[used];
+	batch->known = &room->known[used];
 }
 
 G4_FN G4_INLINE struct g4_batch_room *g4_batch_room_take(struct g4_wg *wg)
@@ -107,6 +138,12 @@ G4_FN uint64_t g4_gathered_reservation(const struct g4_fs *fs, const struct g4_b
  */
 G4_FN int g4_hash(struct g4_wg *wg, struct g4_fs *fs, uint32_t policy, struct g4_batch *batch);
 
+/* ---- dedup.c ---- */
+/* Whether what is written to the file is looked for in the table of contents, page by page. */
+G4_FN bool g4_dedup_wanted(const struct g4_fs *fs, const struct g4_inode_core *inode);
+/* What is known of the contents of a batch of dirty lines, where the file's policy wants that. */
+G4_FN void g4_dedup_batch(struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch);
+
 /* ---- place.c: where a data page gets its address, and where a disk would be chosen ---- */
 /* Finds space for a batch, in segments; it ends where there is no room for more of them. */
 G4_FN int g4_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch);
@@ -128,7 +165,10 @@ G4_FN int g4_store_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *ba
 			 const struct g4_split_piece *piece);
 
 /* ---- publish.c ---- */
-/* Makes a stored batch reachable; `size` is what the file is long when all of it is. *published: pages done. */
+/*
+ * Makes a stored batch reachable; `size` is what the file is long when all of it is. *published: pages done, fewer than all of them
+ * without an error where a page that was found is gone: the next batch looks for none.
+ */
 G4_FN int g4_publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 		     uint64_t size, uint32_t *published);
 /* The whole contents of a tiny file go into the inode. */
@@ -136,8 +176,8 @@ G4_FN int g4_publish_inline(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
 
 /* ---- pipeline.c: the stages one after the other ---- */
 /*
- * Hash, place, store and publish one gathered batch. *published: pages that are reachable now, from the batch's start; their
- * reservation is used up, and so is all of a direct batch's.
+ * Hash, look up, place, store and publish one gathered batch. *published: pages that are reachable now, from the batch's start;
+ * their reservation is used up, and so is all of a direct batch's. The others, also where there was no error, are for the next batch.
  */
 G4_FN int g4_pipeline_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 			  uint64_t size, uint32_t *published);

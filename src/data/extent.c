@@ -29,11 +29,18 @@ G4_FN int g4_extent_acquire(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 G4_FN int g4_extent_release(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
 			    uint64_t pages)
 {
-	const int shared = g4_extent_is_shared(wg, fs, address, pages);
+	/* first: whom an entry leads here has counted itself before the entry can go */
+	const bool known = g4_ddt_any(&fs->ddt, address, pages);
+	const int shared = known ? 1 : g4_extent_is_shared(wg, fs, address, pages);
+	int rc;
 
-	if (shared > 0)
-		return g4_share_release(wg, &fs->alloc, txn, address, pages);
-	return shared < 0 ? shared : g4_alloc_free(wg, &fs->alloc, txn, address, pages);
+	if (shared < 0)
+		return shared;
+	rc = shared ? g4_share_release(wg, &fs->alloc, txn, address, pages) :
+		      g4_alloc_free(wg, &fs->alloc, txn, address, pages);
+	if (known)
+		g4_ddt_forget(wg, &fs->ddt, &fs->alloc, address, pages);
+	return rc;
 }
 
 G4_FN int g4_extent_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
@@ -42,11 +49,22 @@ G4_FN int g4_extent_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 	return g4_share_acquire(wg, &fs->alloc, txn, address, pages);
 }
 
-/* Nobody shares the file's pages meanwhile: that takes the lock of an inode that leads to them, or there are others already. */
+G4_FN int g4_extent_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
+				const struct g4_sum_entry *sum)
+{
+	return g4_ddt_share(wg, &fs->ddt, &fs->alloc, txn, sum->bytes, address);
+}
+
+/*
+ * Nobody shares the file's pages meanwhile: that takes the lock of an inode that leads to them, an entry of the table, or there are
+ * others already.
+ */
 G4_FN int g4_extent_is_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, uint64_t pages)
 {
 	if (!may_share(fs))
 		return 0;
+	if (g4_ddt_any(&fs->ddt, address, pages))
+		return 1;
 	return g4_share_any(wg, &fs->alloc, address, pages);
 }
 

@@ -24,14 +24,14 @@ G4_FN static int read_again(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 			    const struct check *check, uint32_t k)
 {
 	const uint32_t mark = g4_scratch_mark(wg), algorithm = g4_sum_entry_algorithm(&check->expected[k]);
-	const uint32_t copies = g4_space_copies(&fs->space);
+	const uint32_t copies = g4_space_copies(&fs->space), versions = g4_space_versions(&fs->space);
 	uint8_t *page = g4_scratch_take_page(wg);
 	const void *pages[1] = {page};
 	struct g4_sum_entry found;
 	uint32_t differs = 1, unknown;
 	int rc = -G4_E_NOENT;
 
-	for (uint32_t copy = 0; copy < copies && differs; copy++) {
+	for (uint32_t copy = 0; copy < versions && differs; copy++) {
 		const int one = g4_space_read_copy(wg, &fs->space, copy, check->addresses[k], page, G4_PAGE_BYTES);
 		rc = rc < 0 ? one : rc;
 		if (one == 0)
@@ -52,6 +52,8 @@ G4_FN static int read_again(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 			rc = -G4_E_DATA;
 		}
 	}
+	if (rc < 0)
+		g4_ddt_drop(&fs->ddt, check->addresses[k]); /* what is written again is stored again */
 	g4_scratch_release(wg, mark);
 	return rc;
 }

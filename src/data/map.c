@@ -205,7 +205,7 @@ G4_FN static int add_large(struct g4_wg *wg, struct g4_fs *fs, const struct g4_i
 			nodes->sums[nodes->sums_count++] = g4_address_from(first + k * G4_PAGE_BYTES);
 		if (level == 1)
 			return 0;
-		rc = g4_ptr_validate(g4_ptr_at(first, G4_TAG_4K, G4_PTR_VALID), &fs->meta.layout);
+		rc = g4_ptr_validate(g4_ptr_make(g4_address_from(first), G4_TAG_4K, G4_PTR_VALID), &fs->meta.layout);
 		if (rc == 0)
 			rc = g4_meta_get_sums(wg, &fs->meta, g4_address_from(first + quarter * G4_PAGE_BYTES),
 					      inode->ino, level, quarter, &line);
@@ -264,6 +264,7 @@ struct target {
 	uint64_t pages;
 	bool written;
 	bool shared;			 /* the space has an owner already; else it is claimed and not published */
+	bool found;			 /* shared: by an entry of the table of contents, which may go */
 	bool prepares;			 /* not written, and to have sums when it is */
 	const struct g4_sum_entry *sums; /* of the pages, or NULL */
 };
@@ -292,13 +293,14 @@ G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 				break;
 		}
 		if (target->shared)
-			most = g4_extent_part(to, most);
+			most = target->found ? 1 : g4_extent_part(to, most);
 		if (old.kind != G4_HOLE)
 			most = g4_extent_part(old.address, most);
 		extend_run(slots, (uint32_t)count, (uint32_t)k, most, &old);
 		const bool moves = !g4_address_is(old.address, to);
 		if (moves && target->shared) /* may find no space for a count: before anything else has changed */
-			rc = g4_extent_share(wg, fs, txn, to, old.pages);
+			rc = target->found ? g4_extent_share_found(wg, fs, txn, to, &sums[k]) :
+					     g4_extent_share(wg, fs, txn, to, old.pages);
 		if (rc < 0)
 			break;
 		if (target->written)
@@ -430,7 +432,7 @@ G4_FN static int set_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 		const struct g4_address to = g4_address_after_pages(target->address, *done);
 		const struct g4_sum_entry *sums = target->sums ? &target->sums[*done] : NULL;
 		uint64_t at = page + *done, n, changed = 0;
-		bool large = is_large(at, to, target->pages - *done, target->written);
+		bool large = !target->found && is_large(at, to, target->pages - *done, target->written);
 		struct g4_path path;
 
 		if (!g4_map_need_credits(txn, G4_MAP_CREDITS - 4))
@@ -475,7 +477,8 @@ G4_FN int g4_map_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, str
 		     struct g4_address address, uint64_t pages, bool written, const struct g4_sum_entry *sums,
 		     uint64_t *done)
 {
-	const struct target target = {address, pages, written, false, !written && g4_sums_wanted(fs, inode), sums};
+	const struct target target = {address, pages, written, false, false, !written && g4_sums_wanted(fs, inode),
+				      sums};
 
 	return set_pages(wg, fs, txn, inode, page, &target, done);
 }
@@ -484,7 +487,16 @@ G4_FN int g4_map_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 		       uint64_t page, struct g4_address address, uint64_t pages, const struct g4_sum_entry *sums,
 		       uint64_t *done)
 {
-	const struct target target = {address, pages, true, true, false, sums};
+	const struct target target = {address, pages, true, true, false, false, sums};
+
+	return set_pages(wg, fs, txn, inode, page, &target, done);
+}
+
+G4_FN int g4_map_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			     uint64_t page, struct g4_address address, uint64_t pages, const struct g4_sum_entry *sums,
+			     uint64_t *done)
+{
+	const struct target target = {address, pages, true, true, true, false, sums};
 
 	return set_pages(wg, fs, txn, inode, page, &target, done);
 }

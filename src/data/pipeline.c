@@ -3,11 +3,16 @@
 #include "data/batch.h"
 #include "data/map.h"
 
-/* What comes before a batch is stored. */
-G4_FN static int prepare(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch)
+/* What comes before a batch is stored; `first`: the first one of its room. */
+G4_FN static int prepare(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+			 bool first)
 {
+	if (first && !batch->direct && g4_ddt_is_there(&fs->ddt))
+		memset(batch->room->seen, 0, sizeof(batch->room->seen));
 	int rc = g4_hash(wg, fs, inode->disk.policy, batch);
 
+	if (rc == 0)
+		g4_dedup_batch(fs, inode, batch);
 	if (rc == 0)
 		rc = g4_place(wg, fs, inode, batch);
 	if (rc < 0 && batch->direct)
@@ -25,20 +30,23 @@ G4_FN static int finish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core
 	if (rc == 0)
 		rc = g4_publish(wg, fs, inode, batch, size, published);
 	inode->growth_reservation = (uint32_t)g4_min64(inode->growth_reservation, inode->map_reservation);
-	g4_alloc_unreserve(&fs->alloc, inode->map_reservation - inode->growth_reservation);
+	const uint64_t left = inode->map_reservation - inode->growth_reservation;
+	/* what was not published is dirty still, and its reservation holds before anybody else can have the space */
+	const uint64_t kept = batch->direct ? 0 : g4_gathered_reservation(fs, batch, *published);
 	inode->map_reservation = 0;
-	if (*published < batch->count) {
+	if (kept > left)
+		g4_add64(&fs->alloc.reserved, kept - left);
+	else
+		g4_alloc_unreserve(&fs->alloc, left - kept);
+	if (*published < batch->count)
 		g4_place_undo(fs, batch, *published);
-		if (!batch->direct)
-			g4_add64(&fs->alloc.reserved, g4_gathered_reservation(fs, batch, *published));
-	}
 	return rc;
 }
 
 G4_FN int g4_pipeline_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 			  uint64_t size, uint32_t *published)
 {
-	int rc = prepare(wg, fs, inode, batch);
+	int rc = prepare(wg, fs, inode, batch, true);
 
 	*published = 0;
 	return rc < 0 ? rc : finish(wg, fs, inode, batch, size, g4_store(wg, fs, batch), published);
@@ -49,7 +57,7 @@ G4_FN void g4_pipeline_run_together(struct g4_wg *wg, struct g4_fs *fs, struct g
 {
 	for (uint32_t k = 0; k < count; k++) {
 		published[k] = 0;
-		results[k] = prepare(wg, fs, inodes[k], &batches[k]);
+		results[k] = prepare(wg, fs, inodes[k], &batches[k], k == 0);
 		if (results[k] < 0)
 			batches[k].segment_count = 0; /* nothing of it is stored */
 	}

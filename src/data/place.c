@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stage of the write pipeline in which data gets its address: contiguous space that nothing points to yet, near what the
- * file had last, or space that was allocated for these pages and never written.
+ * file had last, space that was allocated for these pages and never written, or that of pages with the same contents.
  */
 #include "data/batch.h"
 #include "data/map.h"
@@ -22,7 +22,7 @@ G4_FN static uint64_t row_of(const struct g4_batch *batch, uint32_t first, uint6
 }
 
 G4_FN static void add_segment(struct g4_batch *batch, uint32_t first, uint64_t page, struct g4_address address,
-			      uint64_t pages, bool in_place)
+			      uint64_t pages, enum g4_segment_kind kind)
 {
 	struct g4_segment *segment = &batch->segments[batch->segment_count++];
 
@@ -30,7 +30,44 @@ G4_FN static void add_segment(struct g4_batch *batch, uint32_t first, uint64_t p
 	segment->page = page;
 	segment->pages = (uint32_t)pages;
 	segment->first = first;
-	segment->in_place = in_place;
+	segment->kind = (uint32_t)kind;
+}
+
+/*
+ * What is known of a page: zeros, or an address; or nothing. One that is like another in the room has that one's place, which is nothing
+ * if its batch could not be placed. Where it was given back nobody shares it: the table of contents does not have it.
+ */
+G4_FN static uint64_t known_of(const struct g4_batch *batch, uint32_t k)
+{
+	uint64_t known = batch->dedup ? batch->known[k] : G4_KNOWN_NOT;
+
+	if (known < G4_PAGE_BYTES && known >= G4_KNOWN_SAME(0)) {
+		known = batch->room->known[known / 2 - 1];
+		known = known < G4_PAGE_BYTES ? G4_KNOWN_NOT : known;
+	}
+	return known;
+}
+
+/* The page `first` is to be stored, and so many of the `most` pages from there on, before what they are like has a place. */
+G4_FN static uint64_t unknown_row(const struct g4_batch *batch, uint32_t first, uint64_t most)
+{
+	uint64_t n = 1;
+
+	while (n < most && batch->known[first + n] == G4_KNOWN_NOT)
+		n++;
+	return n;
+}
+
+/* The pages from `first` on, at most `most`, which get no space of their own: zeros, or what lies in a row from `known` on. */
+G4_FN static void add_known(struct g4_batch *batch, uint32_t first, uint64_t page, uint64_t most, uint64_t known)
+{
+	const bool zeros = known == G4_KNOWN_ZEROS;
+	uint64_t n = 1;
+
+	while (n < most && known_of(batch, first + (uint32_t)n) == known + (zeros ? 0 : n * G4_PAGE_BYTES))
+		n++;
+	add_segment(batch, first, page, zeros ? G4_NO_ADDRESS : g4_address_from(known), n,
+		    zeros ? G4_SEGMENT_ZEROS : G4_SEGMENT_FOUND);
 }
 
 /* Finds space for the pages from `first` on: one segment. */
@@ -44,10 +81,16 @@ G4_FN static int place_next(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
 	if (rc < 0)
 		return rc;
 	const bool in_place = old.kind == G4_UNWRITTEN;
-	if (in_place) {
+	const uint64_t known = known_of(batch, first);
+	if (!in_place && known != G4_KNOWN_NOT) {
+		add_known(batch, first, page, old.pages, known);
+		return 0;
+	}
+	if (in_place) { /* it is for this file alone, and there is no need to look for space */
 		address = old.address;
 		got = old.pages;
 	} else {
+		want = batch->dedup ? unknown_row(batch, first, want) : want;
 		uint64_t most = want;
 		/* a run that meets allocated, unwritten space further on ends there */
 		for (uint64_t at = old.pages; at < want && most == want; at += old.pages) {
@@ -64,7 +107,9 @@ G4_FN static int place_next(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
 			return rc;
 		batch->claimed += got;
 	}
-	add_segment(batch, first, page, address, got, in_place);
+	add_segment(batch, first, page, address, got, in_place ? G4_SEGMENT_IN_PLACE : G4_SEGMENT_NEW);
+	for (uint32_t k = 0; batch->dedup && k < got; k++) /* for those that are like it */
+		batch->known[first + k] = g4_address_stored(g4_address_after_pages(address, k));
 	inode->next_goal = g4_address_after_pages(address, got);
 	return 0;
 }
@@ -74,7 +119,7 @@ G4_FN void g4_place_undo(struct g4_fs *fs, const struct g4_batch *batch, uint32_
 	for (uint32_t s = 0; s < batch->segment_count; s++) {
 		const struct g4_segment *segment = &batch->segments[s];
 		uint32_t skip = from > segment->first ? from - segment->first : 0;
-		if (!segment->in_place && skip < segment->pages)
+		if (segment->kind == G4_SEGMENT_NEW && skip < segment->pages)
 			g4_alloc_release(&fs->alloc, g4_address_after_pages(segment->address, skip),
 					 segment->pages - skip);
 	}
@@ -108,7 +153,7 @@ G4_FN int g4_place_page(struct g4_wg *wg, struct g4_fs *fs, struct g4_address go
 	batch->segment_count = 0;
 	batch->claimed = 0;
 	if (rc == 0)
-		add_segment(batch, 0, batch->direct_page, address, 1, false);
+		add_segment(batch, 0, batch->direct_page, address, 1, G4_SEGMENT_NEW);
 	return rc;
 }
 

@@ -28,6 +28,32 @@ G4_FN static void tag_data(struct g4_fs *fs, struct g4_txn *txn, const struct g4
 	}
 }
 
+/* As much as the transaction allows of a segment from its page `from` on becomes the file's; *done pages. */
+G4_FN static int publish_part(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			      const struct g4_batch *batch, const struct g4_segment *segment, uint64_t from,
+			      uint64_t *done)
+{
+	const uint64_t page = segment->page + from, pages = segment->pages - from;
+	const struct g4_address address = g4_address_after_pages(segment->address, from);
+	const struct g4_sum_entry *sums = batch->algorithm ? &batch->sums[segment->first + from] : NULL;
+	uint64_t next;
+	int rc;
+
+	if (segment->kind == G4_SEGMENT_FOUND)
+		return g4_map_share_found(wg, fs, txn, inode, page, address, pages, sums, done);
+	if (segment->kind == G4_SEGMENT_ZEROS) {
+		rc = g4_map_clear(wg, fs, txn, inode, page, page + pages, &next);
+		*done = g4_min64(next - page, pages);
+		return rc;
+	}
+	rc = g4_map_set(wg, fs, txn, inode, page, address, pages, true, sums, done);
+	if (*done > 0)
+		tag_data(fs, txn, batch, segment, from, *done);
+	for (uint64_t p = 0; batch->dedup && p < *done; p++)
+		g4_ddt_insert(&fs->ddt, sums[p].bytes, g4_address_after_pages(address, p));
+	return rc;
+}
+
 G4_FN int g4_publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 		     uint64_t size, uint32_t *published)
 {
@@ -50,13 +76,9 @@ G4_FN int g4_publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *i
 			inode->disk.map_height = 0;
 		}
 		while (s < batch->segment_count && rc == 0) {
-			struct g4_segment *segment = &batch->segments[s];
+			const struct g4_segment *segment = &batch->segments[s];
 			uint64_t done;
-			rc = g4_map_set(wg, fs, &txn, inode, segment->page + inside,
-					g4_address_after_pages(segment->address, inside), segment->pages - inside, true,
-					batch->algorithm ? &batch->sums[segment->first + inside] : NULL, &done);
-			if (done > 0)
-				tag_data(fs, &txn, batch, segment, inside, done);
+			rc = publish_part(wg, fs, &txn, inode, batch, segment, inside, &done);
 			inside += done;
 			if (inside < segment->pages)
 				break;
@@ -65,6 +87,8 @@ G4_FN int g4_publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *i
 			if (g4_txn_is_crowded(&txn))
 				break;
 		}
+		const bool gone = rc == -G4_E_AGAIN && batch->segments[s].kind == G4_SEGMENT_FOUND;
+		rc = gone ? 0 : rc;
 		if (rc < 0 && !txn.changed) {
 			if (replaced) {
 				inode->disk.flags = flags;
@@ -81,7 +105,8 @@ G4_FN int g4_publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *i
 		int logged = g4_inode_log(wg, fs, &txn, inode);
 		rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
 		*published = (s < batch->segment_count ? batch->segments[s].first : batch->count) + (uint32_t)inside;
-		if (rc < 0)
+		inode->dedup_failed = gone;
+		if (rc < 0 || gone)
 			return rc;
 	}
 	return 0;

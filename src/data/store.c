@@ -62,6 +62,10 @@ G4_FN int g4_store_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *ba
 		if (first >= segment->first + segment->pages)
 			continue;
 		uint32_t pages = (uint32_t)g4_min64(end, segment->first + segment->pages) - first;
+		if (!g4_segment_is_stored(segment)) {
+			first += pages;
+			continue;
+		}
 		const struct g4_address address = g4_address_after_pages(segment->address, first - segment->first);
 		g4_space_io_init(&request, G4_IO_WRITE, address, parts, make_parts(fs, batch, first, pages, parts));
 		rc = g4_space_transfer(wg, &fs->space, &request, 1);
@@ -108,6 +112,8 @@ G4_FN int g4_store_together(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch 
 		for (uint32_t s = 0; s < batch->segment_count && rc == 0; s++) {
 			const struct g4_segment *segment = &batch->segments[s];
 
+			if (!g4_segment_is_stored(segment))
+				continue;
 			if (n == G4_BATCH_PAGES / 2) {
 				rc = g4_space_transfer(wg, &fs->space, room->requests, n);
 				n = parts = 0;

@@ -8,6 +8,7 @@
 #include "data/sums_region.h"
 
 G4_STATIC_ASSERT(sizeof(struct g4_sum) == sizeof(struct g4_sum_entry), "a sum is an entry");
+G4_STATIC_ASSERT(sizeof(struct g4_sums_job) <= G4_SUMS_SCRATCH_BYTES, "its room in scratch memory");
 
 G4_FN uint32_t g4_sums_algorithm(const struct g4_fs *fs, uint32_t policy)
 {
@@ -22,7 +23,7 @@ G4_REGION_BODY void g4_sums_region(struct g4_wg *wg, void *args)
 {
 	struct g4_sums_job *job = (struct g4_sums_job *)args;
 
-	g4_sums(wg, (enum g4_sum_algorithm)job->algorithm, job->count, job->pages, 1, job->sums, &job->room);
+	g4_page_sums(wg, (enum g4_sum_algorithm)job->algorithm, job->count, job->pages, job->sums, &job->room);
 }
 
 G4_FN void g4_sums_make(struct g4_wg *wg, uint32_t algorithm, const void *const *pages, uint32_t count,

@@ -10,7 +10,7 @@ struct g4_sums_job { /* in scratch memory */
 	uint32_t algorithm, count;
 	const void *pages[G4_SUMS_AT_ONCE];
 	struct g4_sum sums[G4_SUMS_AT_ONCE];
-	union g4_sums_room room;
+	union g4_page_sums_room room;
 };
 
 /* Collective; args: a job. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writing files: into the cache, or past it where a large part is aligned. */
 #include "data/write.h"
+#include "data/batch.h"
 #include "data/file.h"
 #include "data/page.h"
 #include "data/reserve.h"
@@ -88,7 +89,8 @@ G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint
 	while (*done < bytes && rc == 0) {
 		uint64_t now = offset + *done, inside = now & (G4_PAGE_BYTES - 1), n;
 		uint64_t whole = inside == 0 ? (bytes - *done) >> G4_PAGE_SHIFT : 0;
-		if (whole >= G4_DIRECT_PAGES && g4_space_takes(&fs->space, at + *done)) {
+		/* what may be known is looked at page by page */
+		if (whole >= G4_DIRECT_PAGES && g4_space_takes(&fs->space, at + *done) && !g4_dedup_wanted(fs, inode)) {
 			n = whole << G4_PAGE_SHIFT;
 			rc = inode->disk.flags & G4_INODE_INLINE ? g4_writeback(wg, fs, index) : 0;
 			uint64_t before = inode->size;

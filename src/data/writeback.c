@@ -92,10 +92,14 @@ G4_FN void g4_writeback_together(struct g4_wg *wg, struct g4_fs *fs, const uint3
 	for (uint32_t k = 0; k < n; k++) {
 		for (uint32_t p = 0; p < published[k]; p++)
 			g4_dirty_remove(fs, inodes[k], batches[k].lines[p]);
-		inodes[k]->no_inline = false;
 		results[which[k]] = g4_check(fs, rcs[k]);
 	}
 	g4_scratch_release(wg, mark);
+	for (uint32_t k = 0; k < n; k++) {
+		if (results[which[k]] == 0 && inodes[k]->dirty_count > 0) /* a page that was found is gone */
+			results[which[k]] = g4_writeback(wg, fs, indices[which[k]]);
+		inodes[k]->no_inline = false;
+	}
 }
 
 G4_FN int g4_writeback_mapped(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)

@@ -58,6 +58,8 @@ struct g4_dev_props {
 	bool discard;
 	uint32_t disks;	 /* of a set; else 0 */
 	uint32_t copies; /* of everything; 0 and 1: there is one */
+	/* READ with G4_IO_COPY(copies) and so many more: made of other pages, where those are in a row with parity */
+	uint32_t remakes;
 };
 
 /*

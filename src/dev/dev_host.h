@@ -23,11 +23,14 @@ struct g4_dev_open_options {
 };
 
 /*
- * Opens `name`: "mem:SIZE" (SIZE with K, M, G, T suffix), "dax:PATH", a regular file, a block device, or "emu:" and one of these. On failure
+ * Opens `name`: "mem:SIZE" (SIZE with K, M, G, T suffix), "dax:PATH", a regular file, a block device, "nvme:ADDRESS[/NAMESPACE]", or "emu:" and one
+ * of the others. On failure
  * returns a negative code and writes one clear sentence (with the name in it) to message[message_bytes].
  */
 int g4_dev_open(const char *name, const struct g4_dev_open_options *options, struct g4_dev **out, char *message,
 		size_t message_bytes);
+/* Whether a device's name has a path in it: not that of memory or of a controller. */
+bool g4_dev_has_path(const char *name);
 /* The path in a device's name: what is behind "dax:" and "emu:". */
 const char *g4_dev_path(const char *name);
 /*

@@ -96,7 +96,7 @@ static int record_add(struct record *record, const struct g4_io *io, uint64_t by
 	return 0;
 }
 
-/* Under the lock: whoever submitted it knows from now on that it is complete. */
+/* Under the lock: from now on the submitter sees that it is complete. */
 static void record_done(struct record *record, const struct g4_io *io)
 {
 	if (io->queue > 0 && io->queue <= record->count)

@@ -5,6 +5,7 @@
 #include "base/units_host.h"
 #include "dev/dev_ops_host.h"
 #include "dev/nvme/device_host.h"
+#include "dev/nvme/pci_host.h"
 
 /* The text after `prefix`, or NULL when the name does not start with it. */
 static const char *after(const char *name, const char *prefix)
@@ -46,6 +47,26 @@ static int open_emulated(const char *name, const char *inner, const struct g4_de
 	return g4_nvme_emu_device_open(name, medium, NULL, NULL, out, NULL, message);
 }
 
+/* A drive's controller, without the kernel's driver. */
+static int open_nvme(const char *name, const char *address, const struct g4_dev_open_options *options,
+		     struct g4_dev **out, struct g4_dev_message message)
+{
+	char pci[G4_PCI_NAME_BYTES];
+	uint32_t nsid;
+
+	if (!g4_pci_parse(address, pci, &nsid))
+		return g4_dev_fail(message, -G4_E_DEV_NAME,
+				   "%s: nvme: takes a PCI address, and a namespace's number if it is not 1: "
+				   "nvme:0000:03:00.0/2",
+				   name);
+	return g4_nvme_drive_open(name, pci, nsid, options->flags, out, message);
+}
+
+bool g4_dev_has_path(const char *name)
+{
+	return !after(name, "mem:") && !after(name, "nvme:");
+}
+
 const char *g4_dev_path(const char *name)
 {
 	static const char *const kinds[] = {"emu:", "dax:"};
@@ -73,9 +94,8 @@ int g4_dev_open(const char *name, const struct g4_dev_open_options *options, str
 	}
 	if ((rest = after(name, "emu:")))
 		return open_emulated(name, rest, options, out, sentence);
-	if (after(name, "nvme:"))
-		return g4_dev_fail(sentence, -G4_E_NOTSUP, "%s: this build has no NVMe driver; give the block device",
-				   name);
+	if ((rest = after(name, "nvme:")))
+		return open_nvme(name, rest, options, out, sentence);
 	if (*name == '\0')
 		return g4_dev_fail(sentence, -G4_E_DEV_NAME, "the device name is empty");
 	return g4_queued_open(name, options, out, sentence);

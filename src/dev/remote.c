@@ -6,7 +6,7 @@
  * several slots ends with a flush. In io->queue begins the list of its slots that are under way (1 + slot), io->cookie
  * counts the bytes of data that were started; UINT64_MAX: nothing is left to start.
  *
- * Progress: a workgroup that waits for a slot holds none. Whoever holds one finds it finished without anybody else's
+ * Progress: a workgroup that waits for a slot holds none. The holder of one finds it finished without anybody else's
  * help: the agent finishes what is posted, and a holder that waits looks itself.
  */
 #include "dev/remote.h"

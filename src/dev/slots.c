@@ -63,7 +63,7 @@ G4_FN void g4_slots_give(struct g4_slots *slots, uint32_t slot)
 	uint32_t ticket = g4_add32(&slots->given, 1), rests = 1;
 	uint64_t *place = &slots->places[ticket % slots->count];
 
-	/* whoever had this place before may not have read it yet */
+	/* the waiter that had this place before may not have read it yet */
 	while ((uint32_t)(g4_load64_acq(place) >> 32) != ticket)
 		g4_slots_rest(&rests);
 	g4_store64_rel(place, (uint64_t)(ticket + 1) << 32 | slot);

@@ -34,7 +34,7 @@ void g4_slots_init(struct g4_slots *slots, uint32_t count);
 
 /* All of it per-lane, thread-safe. Only when there is a slot for everybody who waits; never blocks for long. */
 G4_FN bool g4_slots_take(struct g4_slots *slots, uint32_t *slot);
-/* A ticket. Whoever has one has to take its slot: those behind wait for that. */
+/* A ticket. Its holder has to take its slot: those behind wait for that. */
 G4_FN uint32_t g4_slots_ask(struct g4_slots *slots);
 /* Whether the ticket's turn has come. */
 G4_FN bool g4_slots_has(const struct g4_slots *slots, uint32_t ticket);

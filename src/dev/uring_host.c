@@ -12,7 +12,7 @@
  * condition variable. Invariants, under ring->lock:
  *     - only the reaper, or a thread that holds the lock while there is none, consumes completions. So a reaper asleep in
  *       the kernel always finds the completions it sleeps for;
- *     - a parked waiter whose request completes is woken by whoever completed it;
+ *     - a parked waiter is woken by the thread that completes its request;
  *     - a waiter that leaves while others are parked and nobody reaps wakes one, which becomes the reaper.
  * A request's memory may be gone as soon as its `done` is set: that store is the last touch.
  *

@@ -3,47 +3,9 @@
 #include "dir/dir.h"
 
 #include "dir/leaf.h"
+#include "dir/tree.h"
 
 /* ------------------------------------------------------------------ tree */
-
-G4_FN static struct g4_cache *cache_of(const struct g4_dir *dir)
-{
-	return dir->alloc->meta->cache;
-}
-
-/* References a leaf or index page. */
-G4_FN static int get_page(struct g4_wg *wg, const struct g4_dir *dir, struct g4_address address, uint32_t *line)
-{
-	return g4_meta_get(wg, dir->alloc->meta, address, G4_BLOCK_DIR_LEAF, line);
-}
-
-G4_FN static bool is_index(const struct g4_dir *dir, uint32_t line)
-{
-	return g4_meta_line(cache_of(dir), line)->type == G4_BLOCK_DIR_INDEX;
-}
-
-/* Index of the last entry whose bound is at most `hash`. */
-G4_FN static uint32_t child_of(const struct g4_dir_index *index, uint32_t hash)
-{
-	uint32_t low = 0, high = index->count;
-
-	while (high - low > 1) {
-		uint32_t middle = (low + high) / 2;
-		if (index->entries[middle].hash <= hash)
-			low = middle;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-G4_FN static int check_index(const struct g4_dir_index *index, uint32_t above)
-{
-	if (index->count == 0 || index->count > G4_DIR_INDEX_ENTRIES || index->level == 0 ||
-	    index->level > G4_DIR_MAX_LEVEL || (above && index->level != above - 1))
-		return -G4_E_CORRUPT_DIR;
-	return 0;
-}
 
 /*
  * Descends to the leaf for `hash`. *bound: the lowest hash of the next leaf (2^32: none); *full: an index page on the way is,
@@ -62,24 +24,24 @@ G4_FN static int find_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint32_t 
 		near = G4_NO_LINE;
 		if (rc < 0)
 			return rc;
-		if (!is_index(dir, *line)) {
+		if (!g4_dir_is_index(dir, *line)) {
 			if (level > 1)
 				rc = -G4_E_CORRUPT_DIR;
 			if (rc < 0)
-				g4_cache_put(cache_of(dir), *line);
+				g4_cache_put(g4_dir_cache(dir), *line);
 			return rc;
 		}
-		const struct g4_dir_index *index = (const struct g4_dir_index *)g4_line_data(cache_of(dir), *line);
-		rc = check_index(index, level);
+		const struct g4_dir_index *index = (const struct g4_dir_index *)g4_line_data(g4_dir_cache(dir), *line);
+		rc = g4_dir_check_index(index, level);
 		if (rc == 0) {
-			uint32_t child = child_of(index, hash);
+			uint32_t child = g4_dir_child_of(index, hash);
 			level = index->level;
 			*full = *full || index->count == G4_DIR_INDEX_ENTRIES;
 			address = g4_address_from(index->entries[child].page);
 			if (child + 1 < index->count)
 				*bound = index->entries[child + 1].hash;
 		}
-		g4_cache_put(cache_of(dir), *line);
+		g4_cache_put(g4_dir_cache(dir), *line);
 		if (rc < 0)
 			return rc;
 	}
@@ -101,12 +63,13 @@ G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *
 	if (rc < 0)
 		return rc;
 	struct g4_leaf leaf;
-	g4_leaf_open(&leaf, cache_of(dir), line);
+	g4_leaf_open(&leaf, g4_dir_cache(dir), line);
 	slot->unit = g4_leaf_find(wg, &leaf, slot->hash, name, bytes, &slot->collides);
 	slot->line = line;
-	slot->page = g4_page_address(cache_of(dir)->lines[line].index);
+	slot->page = g4_page_address(g4_dir_cache(dir)->lines[line].index);
+	slot->room = g4_leaf_room(&leaf);
 	if (slot->unit == 0) {
-		slot->room = full ? 0 : g4_leaf_room(&leaf);
+		slot->room = full ? 0 : slot->room;
 		rc = -G4_E_NOENT;
 	} else {
 		const struct g4_dir_entry *entry = g4_leaf_entry(&leaf, slot->unit);
@@ -114,7 +77,7 @@ G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *
 		slot->collision = entry->collision;
 		slot->file_type = entry->file_type;
 	}
-	g4_cache_put(cache_of(dir), line);
+	g4_cache_put(g4_dir_cache(dir), line);
 	return rc;
 }
 
@@ -143,13 +106,13 @@ G4_FN static int put_root_above(struct g4_wg *wg, struct g4_dir *dir, struct g4_
 	int rc = new_page(wg, dir, txn, G4_BLOCK_DIR_INDEX, &address, &line);
 	if (rc < 0)
 		return rc;
-	struct g4_dir_index *index = (struct g4_dir_index *)g4_line_data(cache_of(dir), line);
+	struct g4_dir_index *index = (struct g4_dir_index *)g4_line_data(g4_dir_cache(dir), line);
 	index->count = 1;
 	index->level = level;
 	index->entries[0].hash = 0;
 	index->entries[0].page = g4_address_stored(g4_ptr_address(dir->root));
 	dir->root = g4_ptr_make(address, G4_TAG_4K, G4_PTR_VALID);
-	g4_cache_put(cache_of(dir), line);
+	g4_cache_put(g4_dir_cache(dir), line);
 	return 0;
 }
 
@@ -168,14 +131,14 @@ G4_FN static void index_insert(struct g4_dir_index *index, uint32_t child, uint3
 G4_FN static int split_index(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t line,
 			     struct g4_dir_index *parent, uint32_t parent_line, uint32_t child)
 {
-	struct g4_dir_index *old = (struct g4_dir_index *)g4_line_data(cache_of(dir), line);
+	struct g4_dir_index *old = (struct g4_dir_index *)g4_line_data(g4_dir_cache(dir), line);
 	uint32_t keep = old->count / 2, right_line;
 	struct g4_address right_address;
 	int rc = new_page(wg, dir, txn, G4_BLOCK_DIR_INDEX, &right_address, &right_line);
 
 	if (rc < 0)
 		return rc;
-	struct g4_dir_index *right = (struct g4_dir_index *)g4_line_data(cache_of(dir), right_line);
+	struct g4_dir_index *right = (struct g4_dir_index *)g4_line_data(g4_dir_cache(dir), right_line);
 	g4_txn_dirty(txn, line);
 	g4_txn_dirty(txn, parent_line);
 	right->level = old->level;
@@ -183,7 +146,7 @@ G4_FN static int split_index(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn
 	g4_copy(wg, right->entries, &old->entries[keep], (uint64_t)right->count * sizeof(right->entries[0]));
 	old->count = keep;
 	index_insert(parent, child, right->entries[0].hash, g4_address_stored(right_address));
-	g4_cache_put(cache_of(dir), right_line);
+	g4_cache_put(g4_dir_cache(dir), right_line);
 	return 0;
 }
 
@@ -195,7 +158,7 @@ G4_FN static int split_leaf(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn 
 	uint32_t right_line;
 	struct g4_address right_address;
 
-	g4_leaf_open_alone(&old, cache_of(dir), line);
+	g4_leaf_open_alone(&old, g4_dir_cache(dir), line);
 	const uint32_t pivot = g4_leaf_pivot(&old);
 	if (pivot == 0)
 		return -G4_E_NOSPC;
@@ -204,10 +167,10 @@ G4_FN static int split_leaf(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn 
 		return rc;
 	g4_txn_dirty(txn, line);
 	g4_txn_dirty(txn, parent_line);
-	g4_leaf_init(&right, cache_of(dir), right_line);
+	g4_leaf_init(&right, g4_dir_cache(dir), right_line);
 	g4_leaf_split(&old, &right, pivot);
 	index_insert(parent, child, pivot, g4_address_stored(right_address));
-	g4_cache_put(cache_of(dir), right_line);
+	g4_cache_put(g4_dir_cache(dir), right_line);
 	return 0;
 }
 
@@ -215,7 +178,7 @@ G4_FN static bool leaf_has_room(const struct g4_dir *dir, uint32_t line, uint32_
 {
 	struct g4_leaf leaf;
 
-	g4_leaf_open_alone(&leaf, cache_of(dir), line);
+	g4_leaf_open_alone(&leaf, g4_dir_cache(dir), line);
 	return g4_leaf_room(&leaf) >= units;
 }
 
@@ -226,18 +189,18 @@ G4_FN static bool leaf_has_room(const struct g4_dir *dir, uint32_t line, uint32_
 G4_FN static int step_down(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t parent_line,
 			   uint32_t hash, uint32_t units, uint32_t *line)
 {
-	struct g4_dir_index *parent = (struct g4_dir_index *)g4_line_data(cache_of(dir), parent_line);
-	int rc = check_index(parent, 0);
+	struct g4_dir_index *parent = (struct g4_dir_index *)g4_line_data(g4_dir_cache(dir), parent_line);
+	int rc = g4_dir_check_index(parent, 0);
 
 	if (rc < 0)
 		return rc;
-	uint32_t child = child_of(parent, hash);
-	rc = get_page(wg, dir, g4_address_from(parent->entries[child].page), line);
+	uint32_t child = g4_dir_child_of(parent, hash);
+	rc = g4_dir_get_page(wg, dir, g4_address_from(parent->entries[child].page), line);
 	if (rc < 0)
 		return rc;
-	void *page = g4_line_data(cache_of(dir), *line);
-	if (is_index(dir, *line)) {
-		rc = check_index((const struct g4_dir_index *)page, parent->level);
+	void *page = g4_line_data(g4_dir_cache(dir), *line);
+	if (g4_dir_is_index(dir, *line)) {
+		rc = g4_dir_check_index((const struct g4_dir_index *)page, parent->level);
 		if (rc == 0 && ((const struct g4_dir_index *)page)->count < G4_DIR_INDEX_ENTRIES)
 			return 0;
 		if (rc == 0)
@@ -250,7 +213,7 @@ G4_FN static int step_down(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *
 		else
 			rc = split_leaf(wg, dir, txn, *line, parent, parent_line, child);
 	}
-	g4_cache_put(cache_of(dir), *line);
+	g4_cache_put(g4_dir_cache(dir), *line);
 	return rc < 0 ? rc : 1;
 }
 
@@ -263,9 +226,9 @@ G4_FN static int first_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn 
 	if (rc < 0)
 		return rc;
 	struct g4_leaf leaf;
-	g4_leaf_init(&leaf, cache_of(dir), line);
+	g4_leaf_init(&leaf, g4_dir_cache(dir), line);
 	dir->root = g4_ptr_make(address, G4_TAG_4K, G4_PTR_VALID);
-	g4_cache_put(cache_of(dir), line);
+	g4_cache_put(g4_dir_cache(dir), line);
 	return 0;
 }
 
@@ -275,12 +238,12 @@ G4_FN static int prepare_root(struct g4_wg *wg, struct g4_dir *dir, struct g4_tx
 	int rc = dir->root ? 0 : first_page(wg, dir, txn);
 
 	if (rc == 0)
-		rc = get_page(wg, dir, g4_ptr_address(dir->root), line);
+		rc = g4_dir_get_page(wg, dir, g4_ptr_address(dir->root), line);
 	if (rc < 0)
 		return rc;
-	const void *page = g4_line_data(cache_of(dir), *line);
+	const void *page = g4_line_data(g4_dir_cache(dir), *line);
 	uint32_t level;
-	if (is_index(dir, *line)) {
+	if (g4_dir_is_index(dir, *line)) {
 		const struct g4_dir_index *index = (const struct g4_dir_index *)page;
 		if (index->count < G4_DIR_INDEX_ENTRIES)
 			return 0;
@@ -290,9 +253,9 @@ G4_FN static int prepare_root(struct g4_wg *wg, struct g4_dir *dir, struct g4_tx
 			return 0;
 		level = 1;
 	}
-	g4_cache_put(cache_of(dir), *line);
+	g4_cache_put(g4_dir_cache(dir), *line);
 	rc = put_root_above(wg, dir, txn, level);
-	return rc < 0 ? rc : get_page(wg, dir, g4_ptr_address(dir->root), line);
+	return rc < 0 ? rc : g4_dir_get_page(wg, dir, g4_ptr_address(dir->root), line);
 }
 
 G4_FN uint32_t g4_dir_insert_credits(const struct g4_dir_slot *slot, uint32_t name_bytes)
@@ -309,11 +272,11 @@ G4_FN G4_COLD static int make_room(struct g4_wg *wg, struct g4_dir *dir, struct 
 
 	if (rc < 0)
 		return rc;
-	while (is_index(dir, *line)) {
+	while (g4_dir_is_index(dir, *line)) {
 		rc = step_down(wg, dir, txn, *line, hash, units, &below);
 		if (rc == 1)
 			continue;
-		g4_cache_put(cache_of(dir), *line);
+		g4_cache_put(g4_dir_cache(dir), *line);
 		if (rc < 0)
 			return rc;
 		*line = below;
@@ -338,10 +301,10 @@ G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn
 	if (rc < 0)
 		return rc;
 	struct g4_leaf leaf;
-	g4_leaf_open_alone(&leaf, cache_of(dir), line);
+	g4_leaf_open_alone(&leaf, g4_dir_cache(dir), line);
 	g4_txn_dirty(txn, line);
 	rc = g4_leaf_insert(wg, &leaf, &entry, name, slot->collides) ? 0 : -G4_E_CORRUPT_DIR;
-	g4_cache_put(cache_of(dir), line);
+	g4_cache_put(g4_dir_cache(dir), line);
 	return rc;
 }
 
@@ -354,9 +317,9 @@ G4_FN int g4_dir_remove(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn
 	if (rc < 0)
 		return rc;
 	g4_txn_dirty(txn, line);
-	g4_leaf_open_alone(&leaf, cache_of(dir), line);
+	g4_leaf_open_alone(&leaf, g4_dir_cache(dir), line);
 	g4_leaf_remove(&leaf, slot->unit);
-	g4_cache_put(cache_of(dir), line);
+	g4_cache_put(g4_dir_cache(dir), line);
 	return 0;
 }
 
@@ -370,10 +333,10 @@ G4_FN int g4_dir_replace(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *tx
 	if (rc < 0)
 		return rc;
 	g4_txn_dirty(txn, line);
-	g4_leaf_open_alone(&leaf, cache_of(dir), line);
+	g4_leaf_open_alone(&leaf, g4_dir_cache(dir), line);
 	g4_leaf_entry(&leaf, slot->unit)->inode = inode;
 	g4_leaf_entry(&leaf, slot->unit)->file_type = file_type;
-	g4_cache_put(cache_of(dir), line);
+	g4_cache_put(g4_dir_cache(dir), line);
 	return 0;
 }
 
@@ -386,33 +349,33 @@ G4_FN int g4_dir_free_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *
 	if (dir->root == 0)
 		return 0;
 	for (;;) { /* to the last child of the last child ... */
-		rc = get_page(wg, dir, address, &line);
+		rc = g4_dir_get_page(wg, dir, address, &line);
 		if (rc < 0)
 			break;
-		const struct g4_dir_index *index = (const struct g4_dir_index *)g4_line_data(cache_of(dir), line);
-		if (!is_index(dir, line) || index->count == 0) {
-			g4_cache_put(cache_of(dir), line);
+		const struct g4_dir_index *index = (const struct g4_dir_index *)g4_line_data(g4_dir_cache(dir), line);
+		if (!g4_dir_is_index(dir, line) || index->count == 0) {
+			g4_cache_put(g4_dir_cache(dir), line);
 			break;
 		}
-		rc = check_index(index, level);
+		rc = g4_dir_check_index(index, level);
 		if (rc < 0) {
-			g4_cache_put(cache_of(dir), line);
+			g4_cache_put(g4_dir_cache(dir), line);
 			break;
 		}
 		level = index->level;
 		address = g4_address_from(index->entries[index->count - 1].page);
 		if (parent != G4_NO_LINE)
-			g4_cache_put(cache_of(dir), parent);
+			g4_cache_put(g4_dir_cache(dir), parent);
 		parent = line;
 	}
 	if (rc == 0 && parent != G4_NO_LINE) {
 		g4_txn_dirty(txn, parent);
-		((struct g4_dir_index *)g4_line_data(cache_of(dir), parent))->count--;
+		((struct g4_dir_index *)g4_line_data(g4_dir_cache(dir), parent))->count--;
 	} else if (rc == 0) {
 		dir->root = 0;
 	}
 	if (parent != G4_NO_LINE)
-		g4_cache_put(cache_of(dir), parent);
+		g4_cache_put(g4_dir_cache(dir), parent);
 	if (rc < 0)
 		return rc;
 	dir->pages--;
@@ -449,7 +412,7 @@ G4_FN int g4_dir_read_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint64_t 
 	if (rc < 0)
 		return rc;
 	struct g4_leaf leaf;
-	g4_leaf_open(&leaf, cache_of(dir), *line);
+	g4_leaf_open(&leaf, g4_dir_cache(dir), *line);
 	G4_LEAF_FOR_EACH(&leaf, unit, entry)
 	{
 		uint64_t position = g4_dir_position(entry->hash, entry->collision);
@@ -476,15 +439,15 @@ G4_FN int g4_dir_path(struct g4_wg *wg, const struct g4_dir *dir, uint64_t from,
 		return 0;
 	while (rc == 0) {
 		path[(*count)++] = address;
-		rc = get_page(wg, dir, address, &line);
+		rc = g4_dir_get_page(wg, dir, address, &line);
 		if (rc < 0)
 			return rc;
-		const bool leaf = !is_index(dir, line);
-		const struct g4_dir_index *index = (const struct g4_dir_index *)g4_line_data(cache_of(dir), line);
-		rc = leaf ? 0 : check_index(index, 0);
+		const bool leaf = !g4_dir_is_index(dir, line);
+		const struct g4_dir_index *index = (const struct g4_dir_index *)g4_line_data(g4_dir_cache(dir), line);
+		rc = leaf ? 0 : g4_dir_check_index(index, 0);
 		if (rc == 0 && !leaf)
-			address = g4_address_from(index->entries[child_of(index, (uint32_t)(from >> 16))].page);
-		g4_cache_put(cache_of(dir), line);
+			address = g4_address_from(index->entries[g4_dir_child_of(index, (uint32_t)(from >> 16))].page);
+		g4_cache_put(g4_dir_cache(dir), line);
 		if (leaf)
 			return 0;
 		if (*count == G4_DIR_PATH)

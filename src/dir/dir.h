@@ -36,7 +36,7 @@ struct g4_dir_slot { /* where a name is; valid while the inode lock is held */
 	uint8_t file_type;
 	bool collides; /* of a name that is not there: another one has its hash */
 	uint32_t
-		room; /* of a name that is not there: units that are free in its leaf; 0 where inserting splits a page */
+		room; /* units that are free in its leaf; 0 where inserting the name, which is not there, splits a page */
 };
 
 G4_FN G4_INLINE uint32_t g4_dir_hash(const uint64_t hash_key[2], const char *name, uint32_t bytes)

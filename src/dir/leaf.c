@@ -342,3 +342,25 @@ G4_FN void g4_leaf_split(struct g4_leaf *leaf, struct g4_leaf *right, uint32_t p
 	keep_note(leaf);
 	keep_note(right);
 }
+
+G4_FN bool g4_leaf_unite(struct g4_wg *wg, struct g4_leaf *leaf, const struct g4_leaf *right)
+{
+	struct g4_dir_entry *entry = NULL;
+	bool fits = true;
+
+	G4_LEAF_FOR_EACH(right, unit, entry)
+	{
+		const uint32_t units = g4_leaf_units_for(entry->name_bytes);
+		uint32_t to = find_run(leaf->page->used, units);
+		if (to == G4_DIR_UNITS) {
+			compact(wg, leaf);
+			to = find_run(leaf->page->used, units);
+		}
+		fits = fits && to < G4_DIR_UNITS && unit + units <= G4_DIR_UNITS;
+		if (!fits)
+			break;
+		put_entry(leaf, to, entry, g4_leaf_name(entry));
+	}
+	keep_note(leaf);
+	return fits;
+}

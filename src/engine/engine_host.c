@@ -89,8 +89,9 @@ static struct holder *take(struct g4_engine *engine, uint32_t at, uint32_t step)
 				g4_pause();
 			continue;
 		}
-		if (!holder->wg)
-			holder->wg = g4_wg_create(at % SLOTS);
+		if (!holder->wg) /* the first one mounts, and does not know yet what the mount needs */
+			holder->wg = g4_wg_create_with(at % SLOTS,
+						       engine->fs ? engine->fs->scratch_bytes : G4_WG_SCRATCH_BYTES);
 		if (holder->wg)
 			return holder;
 		g4_store32_rel(&holder->busy, 0);

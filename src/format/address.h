@@ -50,6 +50,10 @@ G4_FN G4_INLINE struct g4_address g4_address_page_start(struct g4_address addres
 {
 	return g4_address_from(g4_align_down(address.bits, G4_PAGE_BYTES));
 }
+G4_FN G4_INLINE bool g4_address_starts_page(struct g4_address address)
+{
+	return address.bits % G4_PAGE_BYTES == 0;
+}
 /* By where they lie, for what sorts: those of one disk are in a row. */
 G4_FN G4_INLINE bool g4_address_is_before(struct g4_address a, struct g4_address b)
 {

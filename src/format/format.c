@@ -16,7 +16,7 @@
  * Groups tile the disk from address 0: the fixed area, the second superblock, and what the last group has beyond the
  * end of the disk, are pages in use like any other.
  */
-#include "format/format.h"
+#include "format/layout.h"
 
 #define JOURNAL_MIN_BYTES (2 * G4_MIB) /* the largest operation must fit half of it */
 #define JOURNAL_DEFAULT_MIN_BYTES JOURNAL_MIN_BYTES
@@ -143,6 +143,9 @@ G4_FN static bool disks_are_possible(const struct g4_superblock *sb)
 {
 	if (sb->disk_count == 0 || sb->disk_count > G4_MAX_DISKS || sb->disk_index >= sb->disk_count)
 		return false;
+	if ((sb->features_incompat & G4_FEATURE_INCOMPAT_PARITY) &&
+	    !(sb->features_incompat & G4_FEATURE_INCOMPAT_DISKS))
+		return false;
 	/* what the set gives: the whole of it (space/set_host.c) */
 	if (sb->features_incompat & G4_FEATURE_INCOMPAT_DISKS)
 		return sb->disk_index_bits == 0 && sb->total_bytes == sb->size_bytes && sb->chunk_count != 0 &&
@@ -180,7 +183,15 @@ G4_FN int g4_superblock_validate(const struct g4_superblock *sb, uint64_t device
 
 G4_FN bool g4_policy_is_known(uint32_t policy)
 {
-	return (policy & ~G4_POLICY_KNOWN) == 0 && (policy & G4_POLICY_CHECKSUM) <= G4_CHECKSUM_COUNT;
+	return (policy & ~G4_POLICY_KNOWN) == 0 && (policy & G4_POLICY_CHECKSUM) <= G4_CHECKSUM_COUNT &&
+	       (policy & G4_POLICY_DEDUP) <= G4_POLICY_DEDUP_ON;
+}
+
+G4_FN bool g4_policy_dedup(uint32_t policy, uint32_t super)
+{
+	const uint32_t own = policy & G4_POLICY_DEDUP;
+
+	return (own ? own : super & G4_POLICY_DEDUP) == G4_POLICY_DEDUP_ON;
 }
 
 G4_FN uint32_t g4_policy_checksum(uint32_t policy, uint32_t super)

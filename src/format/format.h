@@ -51,7 +51,7 @@ G4_FN G4_INLINE struct g4_address g4_ptr_address(g4_ptr ptr)
 {
 	return g4_address_from(ptr & G4_PTR_OFFSET_MASK);
 }
-/* The same with numbers, for those who look at images from outside (fsck, dump): what is damaged may be no address. */
+/* The same with numbers: bytes of an image, for tests. */
 G4_FN G4_INLINE uint64_t g4_ptr_offset(g4_ptr ptr)
 {
 	return ptr & G4_PTR_OFFSET_MASK;
@@ -89,7 +89,8 @@ G4_FN G4_INLINE uint64_t g4_tag_pages(uint32_t tag)
 	X(DDT, 15, "deduplication table")                                                                              \
 	X(CHUNKS, 16, "chunks of a set")                                                                               \
 	X(SHARES, 18, "shares of a group")                                                                             \
-	X(OWNERS, 19, "owners of pages")
+	X(OWNERS, 19, "owners of pages")                                                                               \
+	X(PARITY_LOG, 20, "parity log")
 enum g4_block_type {
 	G4_BLOCK_NONE = 0,
 #define G4_BLOCK_ENUM(name, number, text) G4_BLOCK_##name = (number),
@@ -135,10 +136,13 @@ enum g4_checksum_algorithm {
 
 /*
  * Policy: how the data of a file that is written from now on is kept; a word in each inode, inherited from the directory, and in
- * the superblock. A field of 0: as the superblock says; there: off. Bits 4 to 31 are for what version 1 does not have, 0.
+ * the superblock. A field of 0: as the superblock says; there: off. Bits 8 to 31 are for what version 1 does not have, 0.
  */
 #define G4_POLICY_CHECKSUM UINT32_C(0xf) /* 1 + enum g4_checksum_algorithm */
-#define G4_POLICY_KNOWN G4_POLICY_CHECKSUM
+#define G4_POLICY_DEDUP UINT32_C(0xf0)	 /* whether pages that are there already are shared; of those with BLAKE3 */
+#define G4_POLICY_DEDUP_OFF UINT32_C(0x10)
+#define G4_POLICY_DEDUP_ON UINT32_C(0x20)
+#define G4_POLICY_KNOWN (G4_POLICY_CHECKSUM | G4_POLICY_DEDUP)
 G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 {
 	return algorithm + 1;
@@ -151,11 +155,13 @@ G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 #define G4_FEATURE_INCOMPAT_SUMS (UINT64_C(1) << 3)	/* pages of files may have sums */
 #define G4_FEATURE_INCOMPAT_SHARED (UINT64_C(1) << 4)	/* pages of data may have several owners */
 #define G4_FEATURE_INCOMPAT_DISKS (UINT64_C(1) << 5)	/* several disks: addresses are those of their chunks */
+#define G4_FEATURE_INCOMPAT_PARITY (UINT64_C(1) << 6)	/* chunks may have parity, and a log for it */
 #define G4_FEATURES_COMPAT UINT64_C(0)
 #define G4_FEATURES_RO_COMPAT UINT64_C(0)
 #define G4_FEATURES_INCOMPAT                                                                                           \
 	(G4_FEATURE_INCOMPAT_HTREE | G4_FEATURE_INCOMPAT_RESIZING | G4_FEATURE_INCOMPAT_TAG |                          \
-	 G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_DISKS)
+	 G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_DISKS |                           \
+	 G4_FEATURE_INCOMPAT_PARITY)
 
 struct g4_superblock {
 	struct g4_block_header header;
@@ -188,15 +194,16 @@ struct g4_superblock {
 	g4_le32 disk_index;
 	g4_le32 disk_index_bits;
 	g4_le64 reserved0;
-	g4_le64 chunk_tree_root; /* 0 */
-	g4_le64 chunk_list_head; /* with G4_FEATURE_INCOMPAT_DISKS: the first page of chunks, the same on each disk */
-	g4_le32 metadata_tag;	 /* with G4_FEATURE_INCOMPAT_TAG: fs_tag of all pages */
-	uint8_t reserved[300];
+	g4_le64 chunk_tree_root;  /* 0 */
+	g4_le64 chunk_list_head;  /* with G4_FEATURE_INCOMPAT_DISKS: the first page of chunks, the same on each disk */
+	g4_le32 metadata_tag;	  /* with G4_FEATURE_INCOMPAT_TAG: fs_tag of all pages */
+	g4_le32 parity_log_bytes; /* with G4_FEATURE_INCOMPAT_PARITY: of each disk, from 1 MiB on */
+	uint8_t reserved[296];
 	uint8_t disk_uuids[G4_MAX_DISKS][G4_UUID_BYTES]; /* in order of the disks' indices */
 	/* with G4_FEATURE_INCOMPAT_DISKS, else 0 */
 	g4_le64 set_generation; /* raised when a disk misses writes from then on, or has caught up */
 	g4_le32 chunk_count;
-	g4_le32 copies;			   /* of everything: 1 or 2 */
+	g4_le32 copies;			   /* of everything, or of what has no parity */
 	g4_le64 disk_bytes[G4_MAX_DISKS];  /* what is used of each, a multiple of 4 KiB */
 	g4_le64 disk_since[G4_MAX_DISKS];  /* 0, or the set_generation since which it has missed writes */
 	g4_le64 disk_mended[G4_MAX_DISKS]; /* pages of it that were not what was written and came from another copy */
@@ -217,16 +224,18 @@ G4_STATIC_ASSERT(offsetof(struct g4_superblock, disk_bytes) == 1664, "superblock
 
 /*
  * A piece of the address space: columns, each of which has `copies` places on as many disks. Its stripes go to the columns in turn.
- * Place c of column k is places[k * copies + c].
+ * Place c of column k is places[k * copies + c]. With parity the last `parity` columns are that, and copies is 1; column c of stripe s is
+ * in places[(c + s) % columns] then.
  */
 struct g4_chunk {
 	g4_le64 address;
-	g4_le64 bytes;	      /* columns * place_bytes */
+	g4_le64 bytes;	      /* columns * place_bytes, without the columns of parity */
 	g4_le64 place_bytes;  /* a multiple of G4_CHUNK_UNIT */
 	g4_le32 stripe_bytes; /* a power of 2; 0 with one column */
 	g4_le16 columns;
 	g4_le16 copies;
-	g4_le64 reserved;		 /* 0: what came later has parity */
+	g4_le16 parity; /* at most 4 */
+	g4_le16 reserved[3];
 	g4_le64 places[G4_CHUNK_PLACES]; /* the address on the disk, and in the low 6 bits the disk's index */
 };
 G4_STATIC_ASSERT(sizeof(struct g4_chunk) == 128, "chunk");
@@ -238,6 +247,26 @@ G4_FN G4_INLINE uint64_t g4_place_address(uint64_t place)
 {
 	return place & ~(uint64_t)(G4_MAX_DISKS - 1);
 }
+
+/* Pages of the parity log: its header, page 0, and descriptors of entries, behind which stand their pages. */
+enum g4_parity_log_kind { G4_PARITY_LOG_HEADER = 1, G4_PARITY_LOG_PAGES = 2, G4_PARITY_LOG_MARK = 3 };
+#define G4_PARITY_LOG_SLOTS 252u
+struct g4_parity_slot {
+	g4_le64 place; /* PAGES: where the page belongs, as in a chunk; MARK: chunk << 40 | which 8 MiB of its places */
+	g4_le32 crc32c; /* of the page */
+	g4_le32 reserved;
+};
+G4_STATIC_ASSERT(sizeof(struct g4_parity_slot) == 16, "parity slot");
+struct g4_parity_log {
+	struct g4_block_header
+		header; /* address: on the disk; generation: number of the entry in its epoch, from 1 on */
+	g4_le64 epoch;
+	g4_le32 kind;
+	g4_le32 count; /* slots that are used */
+	uint8_t reserved[16];
+	struct g4_parity_slot slots[G4_PARITY_LOG_SLOTS];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_parity_log) == 4096, "parity log");
 
 struct g4_chunks_page {
 	struct g4_block_header header; /* address: on the disk */
@@ -542,36 +571,11 @@ struct g4_journal_commit {
 G4_STATIC_ASSERT(sizeof(struct g4_journal_commit) == 4096, "journal commit");
 
 /* ------------------------------------------------------------------ layout and validation (format.c, validate.c) */
-struct g4_layout {
-	uint64_t size_bytes;
-	uint64_t journal_address, journal_bytes;
-	uint64_t groups_address, groups_pages;
-	uint64_t alloc_address, group_count;
-	uint64_t root_address;
-	uint64_t data_address;
-	uint64_t backup_address; /* second superblock */
-};
-/*
- * Where the space that structures may lie in ends: the second superblock. A resize moves it upwards while others look at addresses
- * (fs/resize.c), which is why it is loaded once for each of them, in one piece. Per-lane, thread-safe.
- */
-G4_FN G4_INLINE uint64_t g4_layout_end(const struct g4_layout *layout)
-{
-#if G4_CUDA
-	return *(const volatile uint64_t *)&layout->backup_address;
-#else
-	return __atomic_load_n(&layout->backup_address, __ATOMIC_RELAXED);
-#endif
-}
-/* Where everything goes on a device of size_bytes; journal_bytes 0 chooses. 0 or -G4_E_DEV_SMALL. */
-G4_FN int g4_layout_plan(uint64_t size_bytes, uint64_t journal_bytes, struct g4_layout *out);
+struct g4_layout; /* format/layout.h */
 /* What all pages of the file system have as fs_tag. */
 G4_FN uint32_t g4_superblock_tag(const struct g4_superblock *sb);
-/* For how many groups there is room in the areas of descriptors and maps. */
-G4_FN uint64_t g4_layout_room(const struct g4_layout *layout);
 /* Gives a superblock another size: what follows from it follows. -G4_E_SB_GEOMETRY: it has no room for that. */
 G4_FN int g4_superblock_resize(struct g4_superblock *sb, uint64_t size_bytes);
-G4_FN void g4_layout_of(const struct g4_superblock *sb, struct g4_layout *out);
 /*
  * The newest transaction that is home for certain, as are all before it; 0: the superblock does not tell. It is written
  * when the log is empty, at mount and unmount; only an unmount that failed writes one while the log may hold more.
@@ -591,6 +595,8 @@ G4_FN void g4_indirect_embed_places(g4_le64 *slots, const struct g4_sums_places 
 G4_FN bool g4_policy_is_known(uint32_t policy);
 /* What pages get by a file's policy and the superblock's: enum g4_checksum_algorithm, UNKNOWN where one is not known. */
 G4_FN uint32_t g4_policy_checksum(uint32_t policy, uint32_t super);
+/* Whether they say that pages are shared with what is there. */
+G4_FN bool g4_policy_dedup(uint32_t policy, uint32_t super);
 
 /* Each: 0 or the negative code of the structure. The page's checksum was verified before. */
 G4_FN int g4_inode_validate(const struct g4_inode *inode, const struct g4_layout *layout);
@@ -614,6 +620,11 @@ G4_FN bool g4_ino_plausible(uint64_t ino, const struct g4_layout *layout);
 G4_FN G4_INLINE uint64_t g4_ino_make(struct g4_address address)
 {
 	return g4_ptr_make(address, G4_TAG_SMALL, G4_PTR_VALID);
+}
+/* Of the inode in a slot of a slab. */
+G4_FN G4_INLINE uint64_t g4_ino_of_slot(struct g4_address slab, uint32_t slot)
+{
+	return g4_ino_make(g4_address_after(slab, slot * G4_SLAB_SLOT_BYTES));
 }
 G4_FN G4_INLINE uint64_t g4_ino_at(uint64_t offset)
 {

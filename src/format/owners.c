@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format/owners.h"
 #include "base/error.h"
+#include "format/layout.h"
 
 /* 0, or a page that the allocator may have given away. */
 G4_FN static bool is_metadata_or_none(uint64_t address, const struct g4_layout *layout)

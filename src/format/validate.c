@@ -5,7 +5,7 @@
  *
  * Version 1 writes no data checksums and no small data blocks, so pointers that claim either are damaged.
  */
-#include "format/format.h"
+#include "format/layout.h"
 
 #define REGION_WORDS 8u
 
@@ -27,7 +27,7 @@ G4_FN static uint32_t inode_type(const struct g4_inode *inode)
 
 G4_FN bool g4_ino_plausible(uint64_t ino, const struct g4_layout *layout)
 {
-	const uint64_t address = g4_ptr_offset(ino);
+	const uint64_t address = g4_address_stored(g4_ptr_address(ino));
 
 	if (ino != g4_ino_make(g4_ptr_address(ino)) || address % G4_SLAB_SLOT_BYTES != 0 ||
 	    address % G4_PAGE_BYTES == 0)
@@ -38,7 +38,7 @@ G4_FN bool g4_ino_plausible(uint64_t ino, const struct g4_layout *layout)
 G4_FN int g4_ptr_validate(g4_ptr ptr, const struct g4_layout *layout)
 {
 	const uint32_t tag = g4_ptr_tag(ptr);
-	const uint64_t address = g4_ptr_offset(ptr);
+	const uint64_t address = g4_address_stored(g4_ptr_address(ptr));
 	const uint64_t bytes = g4_tag_pages(tag) * G4_PAGE_BYTES, end = g4_layout_end(layout);
 
 	if ((ptr & G4_PTR_PHYSICAL) == 0 || (ptr & (G4_PTR_SPARE | G4_PTR_CHECKSUM)) != 0 || tag == G4_TAG_SMALL)
@@ -140,6 +140,13 @@ G4_FN bool g4_inode_gap_is_possible(const struct g4_inode *inode)
 	       inode->size <= G4_FILE_MAX_BYTES - inode->parent * G4_PAGE_BYTES;
 }
 
+/* A file may lead to one page from as many places as it has: it is not bound by the device. */
+G4_FN static uint64_t most_pages(const struct g4_inode *inode, const struct g4_layout *layout)
+{
+	return inode_type(inode) == TYPE_REG ? 2 * (G4_FILE_MAX_BYTES / G4_PAGE_BYTES) :
+					       g4_layout_end(layout) / G4_PAGE_BYTES;
+}
+
 G4_FN int g4_inode_validate(const struct g4_inode *inode, const struct g4_layout *layout)
 {
 	const bool directory = inode_type(inode) == TYPE_DIR;
@@ -149,7 +156,7 @@ G4_FN int g4_inode_validate(const struct g4_inode *inode, const struct g4_layout
 		return -G4_E_CORRUPT_INODE;
 	if (!inode_size_is_possible(inode) || !inode_map_is_possible(inode, layout))
 		return -G4_E_CORRUPT_INODE;
-	if (inode->nlink > G4_LINK_MAX || inode->pages > g4_layout_end(layout) / G4_PAGE_BYTES)
+	if (inode->nlink > G4_LINK_MAX || inode->pages > most_pages(inode, layout))
 		return -G4_E_CORRUPT_INODE;
 	if (directory ? inode->nlink == 1 : inode->entries != 0)
 		return -G4_E_CORRUPT_INODE;

@@ -55,7 +55,7 @@ struct g4_statfs {
 	uint8_t uuid[16];
 };
 
-/* MAP: what a piece of a file lies in. Holes are left out. Whoever wants to know the end of it syncs the file first. */
+/* MAP: what a piece of a file lies in. Holes are left out. To see all of it, sync the file first. */
 #define G4_MAP_UNWRITTEN 1u /* allocated and reads as zeros */
 #define G4_MAP_INLINE 2u    /* in the inode, which is at `address` */
 #define G4_MAP_HUGE 4u	    /* one 2 MiB page, or a larger one, or several in a row */
@@ -227,7 +227,9 @@ enum g4_command_property {
 	X(context, PATH, 38, G4_DATA_OUT | G4_FOR_OWNER, "node node2=a directory that names it, data length",          \
 	  "value=bytes; the path from the root")                                                                       \
 	X(context, SUMS, 39, G4_NEEDS_HANDLE | G4_DATA_OUT, "handle | node, offset data=struct g4_page_sum[] length",  \
-	  "value=bytes, 0 behind the last")
+	  "value=bytes, 0 behind the last")                                                                            \
+	X(context, CLEAR, 40, G4_CHANGES, "node length=most names cookie=hash to begin at cred",                       \
+	  "value=names removed below the directory, 0: there is none")
 
 enum g4_command_op {
 #define G4_COMMAND_ENUM(context, name, number, properties, arguments, results) G4_CMD_##name = (number),
@@ -268,7 +270,7 @@ struct g4_cmd {
 	union {
 		uint64_t offset; /* in the file; TRIM: in the space */
 		uint64_t token2; /* G4_TWO_NODES, over a ring: of node2 */
-		uint64_t cookie; /* READDIR: 0 at the start, else of the last entry */
+		uint64_t cookie; /* READDIR: 0 at the start, else of the last entry; CLEAR: a hash of 32 bits */
 		uint64_t rdev;	 /* MKNOD: Linux dev_t */
 		uint64_t bytes;	 /* RESIZE: the new size */
 		uint64_t rate;	 /* JOB_START, JOB_SET: bytes a second, 0: no limit */

@@ -231,7 +231,7 @@ G4_FN static int write_once(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, 
 
 	g4_write_lock(&inode->lock);
 	int rc = check_regular(inode);
-	/* whoever opened it before it was; of an append-only one they may write what they like, as in Linux */
+	/* handles from before it was; of an append-only one they may write what they like, as in Linux */
 	if (rc == 0 && (inode->disk.flags & G4_INODE_IMMUTABLE) && !(cmd->flags & G4_WRITE_TAKEN))
 		rc = -G4_E_PERM;
 	if (rc == 0 && cmd->length > 0)
@@ -500,6 +500,11 @@ G4_FN static int do_statfs(struct g4_fs *fs, struct g4_cmd *cmd)
 	out->blocks_free = free_pages + pending;
 	reserved += keep;
 	out->blocks_available = out->blocks_free > reserved ? out->blocks_free - reserved : 0;
+	if (g4_sums_algorithm(fs, 0) != G4_CHECKSUM_NONE && out->blocks_available > 0) {
+		/* what fallocate(2) takes beside the pages of a file from its beginning (count_needs()) */
+		const uint64_t pages = out->blocks_available - 1;
+		out->blocks_available = pages - (pages + G4_SUMS_SLOTS) / (G4_SUMS_SLOTS + 1);
+	}
 	out->inodes_free = out->blocks_available * (G4_SLAB_SLOTS - 1);
 	out->inodes = 0; /* a count of those in use would be one more block in every create's transaction */
 	out->name_max = G4_NAME_MAX;
@@ -545,7 +550,7 @@ G4_FN static int list_runs(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_c
 			return 0;
 		memset(extents, 0, sizeof(*extents));
 		extents->length = inode->size;
-		extents->address = g4_ptr_offset(inode->ino);
+		extents->address = g4_address_stored(g4_ptr_address(inode->ino));
 		extents->flags = G4_MAP_INLINE;
 		cmd->value = sizeof(*extents);
 		return 0;
@@ -678,6 +683,8 @@ G4_FN static int dispatch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 		return g4_do_remove(wg, fs, cmd);
 	case G4_CMD_RENAME:
 		return g4_do_rename(wg, fs, cmd);
+	case G4_CMD_CLEAR:
+		return g4_do_clear(wg, fs, cmd);
 	case G4_CMD_TMPFILE:
 		return g4_do_tmpfile(wg, fs, cmd);
 	case G4_CMD_OPEN:

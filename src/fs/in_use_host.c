@@ -190,7 +190,7 @@ static void name_of_process(long pid, char *name, size_t bytes)
 	name[strcspn(name, "\n")] = 0;
 }
 
-/* A server, a benchmark, a program with libgpu4fs, another repair: whoever would be in the way of an exclusive user. */
+/* A server, a benchmark, a program with libgpu4fs, another repair: what would be in the way of an exclusive user. */
 static bool is_claimed(const char *name, const struct stat *wanted, char *use, size_t bytes)
 {
 	const struct g4_dev_open_options open = {.flags = G4_DEV_READ_ONLY | G4_DEV_EXCLUSIVE};

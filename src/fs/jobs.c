@@ -16,7 +16,7 @@
 
 G4_FN static int get_root(struct g4_wg *wg, struct g4_fs *fs, uint32_t *line, struct g4_root **root)
 {
-	int rc = g4_meta_get(wg, &fs->meta, g4_address_from(fs->meta.layout.root_address), G4_BLOCK_ROOT, line);
+	int rc = g4_meta_get(wg, &fs->meta, g4_layout_root(&fs->meta.layout), G4_BLOCK_ROOT, line);
 
 	if (rc == 0)
 		*root = (struct g4_root *)g4_line_data(&fs->cache, *line);
@@ -104,7 +104,7 @@ G4_FN static uint32_t find_running(const struct g4_jobs *jobs)
 
 	for (uint32_t i = 0; i < G4_JOBS; i++)
 		if (jobs->records[i].kind != G4_JOB_NONE && jobs->records[i].state == G4_JOB_RUNNING &&
-		    (found == G4_JOBS || jobs->paces[i].last_ns < jobs->paces[found].last_ns))
+		    (found == G4_JOBS || jobs->throttles[i].last_ns < jobs->throttles[found].last_ns))
 			found = i;
 	return found;
 }
@@ -157,7 +157,7 @@ G4_FN uint64_t g4_jobs_serve(struct g4_wg *wg, struct g4_fs *fs, bool idle)
 	uint64_t wait = UINT64_MAX;
 	if (i < G4_JOBS) {
 		record = jobs->records[i];
-		wait = g4_job_wait_ns(&jobs->paces[i], begun, idle || (record.flags & G4_JOB_EAGER));
+		wait = g4_job_wait_ns(&jobs->throttles[i], begun, idle || (record.flags & G4_JOB_EAGER));
 	}
 	g4_unlock(&jobs->lock);
 	if (wait != 0) {
@@ -168,8 +168,8 @@ G4_FN uint64_t g4_jobs_serve(struct g4_wg *wg, struct g4_fs *fs, bool idle)
 	int rc = do_step(wg, fs, &record);
 	const uint64_t now = g4_monotonic_ns();
 	g4_lock(&jobs->lock);
-	record.run_ns += now - (jobs->paces[i].last_ns ? jobs->paces[i].last_ns : begun);
-	g4_job_paid(&jobs->paces[i], begun, now, record.bytes - before, jobs->records[i].rate);
+	record.run_ns += now - (jobs->throttles[i].last_ns ? jobs->throttles[i].last_ns : begun);
+	g4_job_paid(&jobs->throttles[i], begun, now, record.bytes - before, jobs->records[i].rate);
 	const bool over = settle(fs, &jobs->records[i], &record, rc);
 	const bool due = over || now - jobs->logged_ns > G4_JOB_LOG_NS;
 	g4_unlock(&jobs->lock);
@@ -235,7 +235,7 @@ G4_FN int g4_job_start(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (rc == 0) {
 		struct g4_job_record *record = &jobs->records[i];
 		memset(record, 0, sizeof(*record));
-		memset(&jobs->paces[i], 0, sizeof(jobs->paces[i]));
+		memset(&jobs->throttles[i], 0, sizeof(jobs->throttles[i]));
 		memset(jobs->findings, 0, sizeof(jobs->findings));
 		jobs->findings_lost = 0;
 		record->kind = (uint32_t)cmd->kind;
@@ -256,7 +256,8 @@ G4_FN int g4_job_start(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 }
 
 /* Jobs lock held. */
-G4_FN static int obey(struct g4_fs *fs, struct g4_job_record *job, struct g4_job_pace *pace, const struct g4_cmd *cmd)
+G4_FN static int obey(struct g4_fs *fs, struct g4_job_record *job, struct g4_job_throttle *throttle,
+		      const struct g4_cmd *cmd)
 {
 	if (!goes_on(job))
 		return -G4_E_INVAL;
@@ -266,7 +267,7 @@ G4_FN static int obey(struct g4_fs *fs, struct g4_job_record *job, struct g4_job
 		return 0;
 	case G4_JOB_RESUME:
 		job->state = G4_JOB_RUNNING;
-		memset(pace, 0, sizeof(*pace));
+		memset(throttle, 0, sizeof(*throttle));
 		return 0;
 	case G4_JOB_CANCEL:
 		job->state = G4_JOB_CANCELLED;
@@ -274,7 +275,7 @@ G4_FN static int obey(struct g4_fs *fs, struct g4_job_record *job, struct g4_job
 		return 0;
 	case G4_JOB_LIMIT:
 		job->rate = cmd->rate;
-		pace->due_ns = 0;
+		throttle->due_ns = 0;
 		return 0;
 	default:
 		return -G4_E_INVAL;
@@ -290,7 +291,7 @@ G4_FN int g4_job_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	g4_lock(&jobs->lock);
 	for (uint32_t i = 0; i < G4_JOBS; i++)
 		if (jobs->records[i].kind != G4_JOB_NONE && jobs->records[i].number == cmd->number)
-			rc = obey(fs, &jobs->records[i], &jobs->paces[i], cmd);
+			rc = obey(fs, &jobs->records[i], &jobs->throttles[i], cmd);
 	g4_unlock(&jobs->lock);
 	if (rc == 0 && cmd->mask == G4_JOB_CANCEL)
 		g4_scrub_leave(fs);

@@ -121,15 +121,14 @@ static int write_root_inode(struct maker *m, const struct g4_mkfs_options *optio
 	inode->nlink = 2;
 	inode->generation = 1;
 	inode->atime_ns = inode->mtime_ns = inode->ctime_ns = inode->btime_ns = now;
-	inode->parent = g4_ino_make(g4_address_from(m->layout.data_address + G4_SLAB_SLOT_BYTES));
+	inode->parent = g4_ino_of_slot(g4_address_from(m->layout.data_address), 1);
 	return put_page(m, G4_BLOCK_SLAB, m->layout.data_address);
 }
 
 static int write_root_block(struct maker *m)
 {
 	clear(m);
-	((struct g4_root *)m->page)->root_inode =
-		g4_ino_make(g4_address_from(m->layout.data_address + G4_SLAB_SLOT_BYTES));
+	((struct g4_root *)m->page)->root_inode = g4_ino_of_slot(g4_address_from(m->layout.data_address), 1);
 	return put_page(m, G4_BLOCK_ROOT, m->layout.root_address);
 }
 
@@ -183,6 +182,10 @@ static int fill_superblock(struct maker *m, const struct g4_mkfs_options *option
 	if (checksum != g4_policy_of(G4_CHECKSUM_NONE)) {
 		sb->policy = checksum;
 		sb->features_incompat |= G4_FEATURE_INCOMPAT_SUMS;
+	}
+	if (options->dedup) {
+		sb->policy |= G4_POLICY_DEDUP_ON;
+		sb->features_incompat |= G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED;
 	}
 	if (options->uuid) {
 		uint32_t tag;

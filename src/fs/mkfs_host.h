@@ -5,14 +5,15 @@
 
 #include "base/progress_host.h"
 #include "dev/dev.h"
-#include "format/format.h"
+#include "format/layout.h"
 
-#define G4_MKFS_CHECKSUM G4_CHECKSUM_NONE /* unless it is told otherwise */
+#define G4_MKFS_CHECKSUM G4_CHECKSUM_BLAKE3 /* unless it is told otherwise */
 
 struct g4_mkfs_options {
 	const char *label;			/* NULL: none; at most 63 bytes */
 	const uint8_t *uuid;			/* NULL: random */
 	uint32_t checksum;			/* of data: g4_policy_of(); 0: G4_MKFS_CHECKSUM */
+	bool dedup;				/* pages that are there already are shared; needs BLAKE3 */
 	uint64_t journal_bytes;			/* 0: chosen from the size */
 	uint32_t root_uid, root_gid, root_mode; /* mode 0: 0755 */
 	struct g4_progress *progress;		/* a started bar, which is told how far it is; NULL: none */

@@ -109,7 +109,8 @@ struct plan {
 	uint32_t line_count, set_count, icache_count, bucket_count, txn_blocks;
 	uint64_t log_pages, most_groups;
 	uint64_t lines, frames, places, sets, notes, icache, buckets, keys, lookup, journal, in_log, alloc, scrub,
-		bounce;
+		bounce, dedup;
+	uint64_t dedup_bytes; /* that the table of contents may take */
 	uint64_t total;
 };
 
@@ -118,6 +119,21 @@ static uint64_t place(uint64_t *total, uint64_t bytes)
 	uint64_t at = g4_align_up(*total, G4_PAGE_BYTES);
 	*total = at + bytes;
 	return at;
+}
+
+/*
+ * Memory of the table of contents. On a processor what is not used takes none; where all of it is copied to a device, an image has to
+ * have been told to deduplicate before the mount.
+ */
+static uint64_t dedup_bytes(const struct g4_superblock *sb, const struct g4_fs_options *options)
+{
+	const uint64_t needs = G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED;
+
+	if ((options->flags & G4_FS_READ_ONLY) || options->no_replay)
+		return 0;
+	if (options->places_fixed && (sb->features_incompat & needs) != needs)
+		return 0;
+	return options->dedup_bytes ? options->dedup_bytes : g4_max64(options->cache_bytes / 16, G4_MIB);
 }
 
 static void plan_memory(const struct g4_layout *layout, const struct g4_fs_options *options, bool bounces,
@@ -129,7 +145,7 @@ static void plan_memory(const struct g4_layout *layout, const struct g4_fs_optio
 	plan->icache_count = (uint32_t)g4_max64(ICACHE_MIN, g4_min64(plan->line_count, most));
 	for (plan->bucket_count = 1; plan->bucket_count < plan->icache_count; plan->bucket_count *= 2)
 		;
-	plan->log_pages = layout->journal_bytes / G4_PAGE_BYTES - 1;
+	plan->log_pages = g4_layout_log_pages(layout);
 	plan->total = g4_align_up(sizeof(struct g4_fs), G4_PAGE_BYTES);
 	plan->lines = place(&plan->total, plan->line_count * sizeof(struct g4_line));
 	plan->frames = place(&plan->total, plan->line_count * G4_PAGE_BYTES);
@@ -145,6 +161,7 @@ static void plan_memory(const struct g4_layout *layout, const struct g4_fs_optio
 	plan->in_log = place(&plan->total, plan->log_pages * sizeof(struct g4_in_log));
 	plan->most_groups = options->may_grow ? g4_layout_room(layout) : layout->group_count;
 	plan->alloc = place(&plan->total, g4_alloc_memory(plan->most_groups));
+	plan->dedup = place(&plan->total, g4_ddt_memory(plan->dedup_bytes, plan->most_groups * G4_GROUP_REGIONS));
 	plan->scrub = place(&plan->total, G4_SCRUB_PAGES * G4_PAGE_BYTES);
 	plan->bounce = place(&plan->total, bounces ? G4_BOUNCE_BUFFERS * G4_BOUNCE_PAGES * G4_PAGE_BYTES : 0);
 }
@@ -169,6 +186,14 @@ static void init_icache(struct g4_fs *fs, uint8_t *memory, const struct plan *pl
 	fs->dirty_first = fs->dirty_last = G4_NO_INODE;
 }
 
+static uint32_t scratch_for(const struct g4_fs *fs)
+{
+	const bool sums = !(fs->flags & G4_FS_READ_ONLY) || (fs->super.features_incompat & G4_FEATURE_INCOMPAT_SUMS);
+
+	return G4_LEAST_SCRATCH_BYTES + (sums ? G4_SUMS_SCRATCH_BYTES : 0) +
+	       (g4_space_copies(&fs->space) > 1 ? G4_COPIES_SCRATCH_BYTES : 0);
+}
+
 static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, const struct g4_fs_options *options,
 			   struct plan *plan)
 {
@@ -177,6 +202,7 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 
 	g4_layout_of(sb, &layout);
 	const bool bounces = !g4_dev_props(dev)->mapped;
+	plan->dedup_bytes = dedup_bytes(sb, options);
 	plan_memory(&layout, options, bounces, plan);
 	memory = (uint8_t *)g4_memory_map(plan->total);
 	if (!memory)
@@ -202,9 +228,11 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 	fs->meta.fs_tag = g4_superblock_tag(sb);
 	fs->next_generation = (uint32_t)g4_realtime_ns() | 1u;
 	init_icache(fs, memory, plan);
+	g4_ddt_init(&fs->ddt, memory + plan->dedup, plan->dedup_bytes, plan->most_groups * G4_GROUP_REGIONS);
 	fs->jobs.scrub.pages = memory + plan->scrub;
 	fs->bounce.memory = bounces ? memory + plan->bounce : NULL;
 	fs->jobs.scrub.dir = fs->jobs.scrub.file = G4_NO_INODE;
+	fs->scratch_bytes = scratch_for(fs);
 	return fs;
 }
 
@@ -249,7 +277,7 @@ static int finish_resize(struct g4_wg *wg, struct g4_fs *fs, bool can_write)
 
 	if (!(fs->super.features_incompat & G4_FEATURE_INCOMPAT_RESIZING))
 		return 0;
-	int rc = g4_meta_get(wg, &fs->meta, g4_address_from(fs->meta.layout.root_address), G4_BLOCK_ROOT, &line);
+	int rc = g4_meta_get(wg, &fs->meta, g4_layout_root(&fs->meta.layout), G4_BLOCK_ROOT, &line);
 	if (rc < 0)
 		return rc;
 	const uint64_t bytes = ((const struct g4_root *)g4_line_data(&fs->cache, line))->size_bytes;
@@ -273,7 +301,7 @@ static int finish_resize(struct g4_wg *wg, struct g4_fs *fs, bool can_write)
 static int find_root(struct g4_wg *wg, struct g4_fs *fs, uint64_t *orphan)
 {
 	uint32_t line;
-	int rc = g4_meta_get(wg, &fs->meta, g4_address_from(fs->meta.layout.root_address), G4_BLOCK_ROOT, &line);
+	int rc = g4_meta_get(wg, &fs->meta, g4_layout_root(&fs->meta.layout), G4_BLOCK_ROOT, &line);
 
 	if (rc < 0)
 		return rc;
@@ -512,6 +540,7 @@ void g4_fs_moved(struct g4_fs *fs, intptr_t by, struct g4_dev *dev)
 	G4_MOVE(fs->meta.in_log, by);
 	g4_journal_moved(&fs->journal, by);
 	g4_alloc_moved(&fs->alloc, by);
+	g4_ddt_moved(&fs->ddt, by);
 	G4_MOVE(fs->icache.inodes, by);
 	G4_MOVE(fs->icache.buckets, by);
 	G4_MOVE(fs->icache.keys, by);

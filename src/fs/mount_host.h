@@ -8,6 +8,7 @@
 struct g4_fs_options {
 	uint32_t flags; /* G4_FS_* */
 	uint64_t cache_bytes;
+	uint64_t dedup_bytes;	  /* of the table of contents; 0: a sixteenth of the cache, at least 1 MiB */
 	uint32_t most_inodes;	  /* inodes in memory, where the cache is large enough; 0: 32 768 */
 	uint32_t most_txn_blocks; /* metadata blocks of a transaction, where log and cache are; 0: G4_TXN_MAX_BLOCKS */
 	bool places_fixed;	  /* pages of the cache are not laid out in the order of their first use */

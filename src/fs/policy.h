@@ -5,12 +5,18 @@
 
 #include "inode/mounted.h"
 
-/* What sums the inode's own policy names, as a word of at most G4_POLICY_TEXT bytes, no NUL. Locked. Its length. */
+/* The fields that users set, by their names behind "gpu4fs.". */
+enum g4_policy_field { G4_POLICY_FIELD_CHECKSUM, G4_POLICY_FIELD_DEDUP };
+
+/* What the inode's own policy says in a field, as a word of at most G4_POLICY_TEXT bytes, no NUL. Locked. Its length. */
 #define G4_POLICY_TEXT 8u
-G4_FN uint32_t g4_policy_checksum_text(const struct g4_inode_core *inode, char *text);
-/* The field of the policy that a word names. -G4_E_INVAL: none. */
-G4_FN int g4_policy_checksum_parse(const char *text, uint64_t bytes, uint32_t *checksum);
-/* What is written to the file from now on, or to files that are made in the directory. Write-locked, outside of transactions. */
-G4_FN int g4_policy_set_checksum(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint32_t checksum);
+G4_FN uint32_t g4_policy_text(const struct g4_inode_core *inode, enum g4_policy_field field, char *text);
+/* The value of a field that a word names, in its bits of the policy. -G4_E_INVAL: none. */
+G4_FN int g4_policy_parse(enum g4_policy_field field, const char *text, uint64_t bytes, uint32_t *value);
+/*
+ * How what is written to the file from now on is kept, or to files that are made in the directory. `value`: of the field, in its bits.
+ * Write-locked, outside of transactions.
+ */
+G4_FN int g4_policy_set(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, enum g4_policy_field field, uint32_t value);
 
 #endif

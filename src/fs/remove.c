@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Removing names. */
 #include "fs/remove.h"
+#include "dir/shrink.h"
 #include "fs/commands.h"
 #include "fs/delete.h"
 #include "fs/names.h"
@@ -49,6 +50,7 @@ G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_ino
 	struct g4_dir dir = g4_dir_of(fs, parent);
 	bool directory = g4_is_dir(inode->disk.mode);
 	uint64_t now = g4_now(fs);
+	const uint32_t shrinking = g4_dir_shrink_credits(&dir, slot, cmd->name_bytes);
 	struct g4_txn txn;
 	int rc = g4_check_delete(parent, inode, cmd->cred);
 
@@ -59,11 +61,13 @@ G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_ino
 	if (rc == 0 && inode->ino == g4_icache_at(fs, fs->root_index)->ino)
 		rc = -G4_E_BUSY;
 	if (rc == 0)
-		rc = g4_begin(wg, fs, G4_NAME_CREDITS, &txn);
+		rc = g4_begin(wg, fs, G4_NAME_CREDITS + shrinking, &txn);
 	if (rc < 0)
 		return rc;
 	g4_name_forget(fs, parent, slot, cmd->name, cmd->name_bytes);
 	rc = g4_dir_remove(wg, &dir, &txn, slot);
+	if (rc == 0 && shrinking)
+		rc = g4_dir_shrink(wg, &dir, &txn, slot->hash);
 	if (rc == 0) {
 		g4_dir_changed(parent, &dir, -1, now);
 		parent->disk.nlink -= directory;

@@ -4,6 +4,7 @@
  * joined last.
  */
 #include "data/writeback.h"
+#include "dir/shrink.h"
 #include "fs/commands.h"
 #include "fs/create.h"
 #include "fs/delete.h"
@@ -34,7 +35,9 @@ G4_FN static int is_ancestor(struct g4_wg *wg, struct g4_fs *fs, uint64_t above,
 	return 1;
 }
 
-G4_STATIC_ASSERT(2 * G4_NAME_CREDITS + G4_DIR_CREDITS <= G4_TXN_LEAST_BLOCKS, "any transaction has these");
+G4_STATIC_ASSERT(2 * G4_NAME_CREDITS + G4_DIR_CREDITS <= G4_TXN_LEAST_BLOCKS &&
+			 G4_NAME_CREDITS + G4_DIR_CREDITS + G4_DIR_SHRINK_CREDITS <= G4_TXN_LEAST_BLOCKS,
+		 "any transaction has these");
 
 struct rename {
 	struct g4_cmd *cmd;
@@ -43,6 +46,8 @@ struct rename {
 	struct g4_dir_slot from_slot, to_slot;
 	bool unused;	   /* what it meets is to be deleted */
 	uint32_t whiteout; /* what the old name leads to afterwards; G4_NO_INODE: it goes */
+	uint32_t
+		shrinking; /* blocks that shrinking the directory which it goes from changes at most; 0: it is not tried */
 };
 
 G4_FN static int lock_directories(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
@@ -241,6 +246,10 @@ G4_FN static int move(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 		rc = g4_dir_lookup(wg, &from_pages, r->cmd->name, r->cmd->name_bytes, &r->from_slot);
 		rc = rc == 0 ? leave_name(wg, fs, txn, &from_pages, r) : rc == -G4_E_NOENT ? -G4_E_CORRUPT_DIR : rc;
 	}
+	if (rc == 0 && r->shrinking) { /* last, for slots do not hold behind it */
+		from_pages = g4_dir_of(fs, from);
+		rc = g4_dir_shrink(wg, &from_pages, txn, r->from_slot.hash);
+	}
 	if (rc < 0)
 		return rc;
 	g4_dir_changed(from, &from_pages, r->whiteout == G4_NO_INODE ? -1 : 0, now);
@@ -287,11 +296,26 @@ G4_FN static void end_whiteout(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn
 	g4_icache_put(fs, index);
 }
 
+/* See struct rename. */
+G4_FN static uint32_t shrinking_credits(struct g4_fs *fs, const struct rename *r)
+{
+	const struct g4_dir dir = g4_dir_of(fs, g4_icache_at(fs, r->from));
+
+	if (r->cmd->flags & (G4_RENAME_EXCHANGE | G4_RENAME_WHITEOUT))
+		return 0;
+	/* the new name may split the old one's leaf, which is sparse then */
+	if (r->from == r->to && r->met == G4_NO_INODE && g4_dir_insert_credits(&r->to_slot, r->cmd->name2_bytes) > 1)
+		return G4_DIR_SHRINK_CREDITS;
+	return g4_dir_shrink_credits(&dir, &r->from_slot, r->cmd->name_bytes);
+}
+
 G4_FN static int rename_locked(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
 {
 	struct g4_inode_core *moved = g4_icache_at(fs, r->moved);
 	struct g4_txn txn;
 	int rc = check_inodes(wg, fs, r);
+
+	r->shrinking = shrinking_credits(fs, r);
 
 	/* who writes a file and renames it over another expects the one or the other after a crash, never an empty one */
 	if (rc == 0 && r->met != G4_NO_INODE && g4_is_reg(moved->disk.mode))
@@ -299,7 +323,7 @@ G4_FN static int rename_locked(struct g4_wg *wg, struct g4_fs *fs, struct rename
 	if (rc == 0)
 		rc = g4_begin(wg, fs,
 			      (r->cmd->flags & G4_RENAME_WHITEOUT ? 2 : 1) * G4_NAME_CREDITS +
-				      g4_dir_insert_credits(&r->to_slot, r->cmd->name2_bytes),
+				      g4_dir_insert_credits(&r->to_slot, r->cmd->name2_bytes) + r->shrinking,
 			      &txn);
 	if (rc < 0)
 		return rc;
@@ -341,7 +365,7 @@ G4_FN static int rename_found(struct g4_wg *wg, struct g4_fs *fs, struct rename 
 
 G4_FN int g4_do_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
-	struct rename r = {cmd, G4_NO_INODE, G4_NO_INODE, G4_NO_INODE, G4_NO_INODE, {0}, {0}, false, G4_NO_INODE};
+	struct rename r = {cmd, G4_NO_INODE, G4_NO_INODE, G4_NO_INODE, G4_NO_INODE, {0}, {0}, false, G4_NO_INODE, 0};
 	int rc = g4_check_name(cmd->name, cmd->name_bytes);
 
 	if (rc == 0)

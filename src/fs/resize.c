@@ -46,7 +46,8 @@ G4_FN static uint64_t last_group_pages(uint64_t bytes)
 /* The map of the new last group: what is in front of the second superblock is free. */
 G4_FN static int write_last_map(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes)
 {
-	const uint64_t group = groups_of(bytes) - 1, address = fs->meta.layout.alloc_address + group * G4_PAGE_BYTES;
+	const uint64_t group = groups_of(bytes) - 1;
+	const struct g4_address address = g4_layout_map_page(&fs->meta.layout, group);
 	const uint32_t mark = g4_scratch_mark(wg);
 	struct g4_alloc_page *map = (struct g4_alloc_page *)(void *)g4_scratch_take_page(wg);
 
@@ -54,8 +55,8 @@ G4_FN static int write_last_map(struct g4_wg *wg, struct g4_fs *fs, uint64_t byt
 	map->group = group;
 	for (uint64_t p = last_group_pages(bytes); p < G4_GROUP_PAGES; p++)
 		map->regions[p / G4_REGION_PAGES].used[p % G4_REGION_PAGES / 64] |= UINT64_C(1) << (p % 64);
-	g4_block_seal(map, G4_BLOCK_ALLOC, g4_address_from(address), 0, fs->meta.fs_tag);
-	int rc = g4_space_write(wg, &fs->space, g4_address_from(address), map, sizeof(*map), 0);
+	g4_block_seal(map, G4_BLOCK_ALLOC, address, 0, fs->meta.fs_tag);
+	int rc = g4_space_write(wg, &fs->space, address, map, sizeof(*map), 0);
 	g4_scratch_release(wg, mark);
 	return rc;
 }
@@ -70,7 +71,7 @@ G4_FN static int write_descriptors(struct g4_wg *wg, struct g4_fs *fs, uint64_t 
 
 	for (uint64_t first = g4_align_up(old, G4_GROUPS_PER_PAGE); first < groups && rc == 0;
 	     first += G4_GROUPS_PER_PAGE) {
-		const uint64_t address = fs->meta.layout.groups_address + first / G4_GROUPS_PER_PAGE * G4_PAGE_BYTES;
+		const struct g4_address address = g4_layout_groups_page(&fs->meta.layout, first);
 		memset(page, 0, sizeof(*page));
 		page->first_group = first;
 		for (uint64_t g = first; g < groups && g < first + G4_GROUPS_PER_PAGE; g++) {
@@ -78,8 +79,8 @@ G4_FN static int write_descriptors(struct g4_wg *wg, struct g4_fs *fs, uint64_t 
 			to->free_pages = (g4_le16)(g + 1 < groups ? G4_GROUP_PAGES : last_group_pages(bytes));
 			to->flags = g + 1 < groups ? 0 : G4_GROUP_INITIALISED;
 		}
-		g4_block_seal(page, G4_BLOCK_GROUPS, g4_address_from(address), 0, fs->meta.fs_tag);
-		rc = g4_space_write(wg, &fs->space, g4_address_from(address), page, sizeof(*page), 0);
+		g4_block_seal(page, G4_BLOCK_GROUPS, address, 0, fs->meta.fs_tag);
+		rc = g4_space_write(wg, &fs->space, address, page, sizeof(*page), 0);
 	}
 	g4_scratch_release(wg, mark);
 	return rc;
@@ -106,7 +107,7 @@ G4_FN static int describe_new(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 G4_FN static int set_root_size(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint64_t bytes)
 {
 	uint32_t line;
-	int rc = g4_meta_get(wg, &fs->meta, g4_address_from(fs->meta.layout.root_address), G4_BLOCK_ROOT, &line);
+	int rc = g4_meta_get(wg, &fs->meta, g4_layout_root(&fs->meta.layout), G4_BLOCK_ROOT, &line);
 
 	if (rc < 0)
 		return rc;

@@ -196,15 +196,12 @@ G4_FN static bool look_at_fixed(struct step *step)
 		const struct g4_groups_page *page = (const struct g4_groups_page *)(const void *)step->room;
 		const uint64_t first = g4_align_down(*at, G4_GROUPS_PER_PAGE);
 		uint64_t written[G4_GROUPS_PER_PAGE / 64 + 1] = {0};
-		const struct g4_address place =
-			g4_address_from(layout->groups_address + first / G4_GROUPS_PER_PAGE * G4_PAGE_BYTES);
-		if (look(step, 0, place, G4_BLOCK_GROUPS) == 0)
+		if (look(step, 0, g4_layout_groups_page(layout, first), G4_BLOCK_GROUPS) == 0)
 			for (uint32_t k = 0; k < G4_GROUPS_PER_PAGE; k++)
 				written[k / 64] |= (uint64_t)(page->groups[k].flags & G4_GROUP_INITIALISED) << k % 64;
 		for (; *at < g4_min64(groups, first + G4_GROUPS_PER_PAGE); ++*at)
 			if (written[(*at - first) / 64] >> (*at - first) % 64 & 1) {
-				look(step, 0, g4_address_from(layout->alloc_address + *at * G4_PAGE_BYTES),
-				     G4_BLOCK_ALLOC);
+				look(step, 0, g4_layout_map_page(layout, *at), G4_BLOCK_ALLOC);
 				look_at_owners(step, *at);
 			}
 	}
@@ -540,8 +537,7 @@ G4_FN static int next_name(struct step *step, uint32_t *index, uint64_t *positio
 			*position = items[0].position;
 			step->dir = inode->ino;
 			if (g4_ino_plausible(ino, &step->fs->meta.layout)) {
-				const struct g4_address slab =
-					g4_address_from(g4_align_down(g4_ptr_offset(ino), G4_PAGE_BYTES));
+				const struct g4_address slab = g4_address_page_start(g4_ptr_address(ino));
 				look_at_slab(step, ino, slab);
 				rc = g4_icache_get(step->wg, step->fs, ino, index);
 				if (rc < 0)
@@ -737,8 +733,7 @@ G4_FN static void begin(struct step *step)
 	}
 	g4_icache_ref(fs, fs->root_index);
 	enter(step, fs->root_index, 0);
-	look_at_slab(step, cursor[CURSOR_DIR],
-		     g4_address_from(g4_align_down(g4_ptr_offset(cursor[CURSOR_DIR]), G4_PAGE_BYTES)));
+	look_at_slab(step, cursor[CURSOR_DIR], g4_address_page_start(g4_ptr_address(cursor[CURSOR_DIR])));
 	g4_read_lock(&g4_icache_at(fs, fs->root_index)->lock);
 	look_at_inode(step, g4_icache_at(fs, fs->root_index));
 	g4_read_unlock(&g4_icache_at(fs, fs->root_index)->lock);

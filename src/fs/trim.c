@@ -9,7 +9,7 @@
 
 #include "inode/txn.h"
 
-/* Pages of one request: with little free space few, since whoever wants space may have to wait for these. */
+/* Pages of one request: with little free space few, since a claim for space may have to wait for these. */
 #define MOST_PAGES UINT64_C(8192)
 #define LEAST_PAGES UINT64_C(64)
 

@@ -38,9 +38,13 @@ int g4_tune(struct g4_dev *dev, const char *label, const uint8_t *uuid, uint32_t
 		}
 		if (policy) {
 			/* what is dirty was written back by the unmount, or never will be: nothing is reserved by the old one */
-			sb->policy = policy;
-			if (policy != g4_policy_of(G4_CHECKSUM_NONE))
+			for (uint32_t field = G4_POLICY_CHECKSUM; field <= G4_POLICY_DEDUP; field <<= 4)
+				if (policy & field)
+					sb->policy = (sb->policy & ~field) | (policy & field);
+			if (sb->policy != g4_policy_of(G4_CHECKSUM_NONE))
 				sb->features_incompat |= G4_FEATURE_INCOMPAT_SUMS;
+			if (policy & G4_POLICY_DEDUP_ON)
+				sb->features_incompat |= G4_FEATURE_INCOMPAT_SHARED;
 		}
 		rc = write_copy(wg, dev, sb, second ? G4_SUPERBLOCK_ADDRESS : backup);
 		if (rc == 0)

@@ -6,7 +6,7 @@
 #include "fs/mount_host.h"
 
 /*
- * Gives a file system another label, UUID or policy of files that have none of their own (g4_policy_of()), durably; NULL, 0: as it is.
+ * Gives a file system another label, UUID or fields of the policy of files that have none of their own, durably; NULL, 0: as it is.
  * The caller has the device for itself.
  */
 int g4_tune(struct g4_dev *dev, const char *label, const uint8_t *uuid, uint32_t policy);

@@ -17,15 +17,16 @@ struct prefix {
 	uint32_t space;
 	bool whole; /* the prefix is the whole name */
 };
-#define SPACE_CHECKSUM                                                                                                 \
-	256u /* on no disk: a field of the inode's policy. It is there always, and not listed: cp -a leaves it out */
+/* on no disk: SPACE_POLICY and a field of the inode's policy. They are there always, and not listed: cp -a leaves them out */
+#define SPACE_POLICY 256u
 static G4_CONST struct prefix prefixes[] = {
 	{"user.", 5, G4_XATTR_USER, false},
 	{"trusted.", 8, G4_XATTR_TRUSTED, false},
 	{"security.", 9, G4_XATTR_SECURITY, false},
 	{"system.posix_acl_access", 23, G4_XATTR_ACL_ACCESS, true},
 	{"system.posix_acl_default", 24, G4_XATTR_ACL_DEFAULT, true},
-	{"gpu4fs.checksum", 15, SPACE_CHECKSUM, true},
+	{"gpu4fs.checksum", 15, SPACE_POLICY + G4_POLICY_FIELD_CHECKSUM, true},
+	{"gpu4fs.dedup", 12, SPACE_POLICY + G4_POLICY_FIELD_DEDUP, true},
 };
 #define PREFIXES (sizeof(prefixes) / sizeof(prefixes[0]))
 
@@ -34,6 +35,16 @@ struct full_name {
 	const char *name;
 	uint32_t bytes;
 };
+
+G4_FN static bool is_policy(const struct full_name *name)
+{
+	return name->space >= SPACE_POLICY;
+}
+
+G4_FN static enum g4_policy_field field_of(const struct full_name *name)
+{
+	return (enum g4_policy_field)(name->space - SPACE_POLICY);
+}
 
 G4_FN static int parse_name(const struct g4_cmd *cmd, struct full_name *out)
 {
@@ -71,7 +82,8 @@ G4_FN static int may(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *i
 		return g4_is_root(cred) ? 0 : change ? -G4_E_PERM : -G4_E_NODATA;
 	case G4_XATTR_SECURITY:
 		return !change || g4_is_root(cred) ? 0 : -G4_E_PERM;
-	case SPACE_CHECKSUM:
+	case SPACE_POLICY + G4_POLICY_FIELD_CHECKSUM:
+	case SPACE_POLICY + G4_POLICY_FIELD_DEDUP:
 		if (type != G4_S_IFREG && type != G4_S_IFDIR)
 			return -G4_E_NOTSUP;
 		return !change || g4_is_owner(inode, cred) ? 0 : -G4_E_PERM;
@@ -115,21 +127,22 @@ G4_FN static int set_acl(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn,
 }
 
 /* Removing it is setting it to what the file system does by default. */
-G4_FN static int change_checksum(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint32_t index, bool set)
+G4_FN static int change_policy(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, uint32_t index,
+			       enum g4_policy_field field, bool set)
 {
-	uint32_t checksum = 0;
-	int rc = set ? g4_policy_checksum_parse((const char *)cmd->data, cmd->length, &checksum) : 0;
+	uint32_t value = 0;
+	int rc = set ? g4_policy_parse(field, (const char *)cmd->data, cmd->length, &value) : 0;
 
 	if (rc == 0 && set && (cmd->flags & G4_XATTR_CREATE))
 		rc = -G4_E_EXIST;
-	return rc == 0 ? g4_policy_set_checksum(wg, fs, index, checksum) : rc;
+	return rc == 0 ? g4_policy_set(wg, fs, index, field, value) : rc;
 }
 
-G4_FN static int get_checksum(const struct g4_inode_core *inode, struct g4_cmd *cmd)
+G4_FN static int get_policy(const struct g4_inode_core *inode, enum g4_policy_field field, struct g4_cmd *cmd)
 {
 	char text[G4_POLICY_TEXT];
 
-	cmd->value = g4_policy_checksum_text(inode, text);
+	cmd->value = g4_policy_text(inode, field, text);
 	if (cmd->length > 0 && cmd->value > cmd->length)
 		return -G4_E_RANGE;
 	if (cmd->length > 0)
@@ -153,10 +166,12 @@ G4_FN static int change(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, 
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	g4_write_lock(&inode->lock);
 	rc = inode->dead ? -G4_E_STALE : may(wg, fs, inode, &name, cmd->cred, true);
-	const bool checksum = name.space == SPACE_CHECKSUM;
-	if (rc == 0)
-		rc = checksum ? change_checksum(wg, fs, cmd, index, set) : g4_begin(wg, fs, G4_XATTR_CREDITS, &txn);
-	if (rc == 0 && !checksum) {
+	const bool policy = rc == 0 && is_policy(&name);
+	if (policy)
+		rc = change_policy(wg, fs, cmd, index, field_of(&name), set);
+	else if (rc == 0)
+		rc = g4_begin(wg, fs, G4_XATTR_CREDITS, &txn);
+	if (rc == 0 && !policy) {
 		const struct g4_inode before = inode->disk;
 		bool acl = name.space == G4_XATTR_ACL_ACCESS || name.space == G4_XATTR_ACL_DEFAULT;
 		if (!set)
@@ -200,8 +215,8 @@ G4_FN int g4_do_getxattr(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	g4_read_lock(&inode->lock);
 	rc = inode->dead ? -G4_E_STALE : may(wg, fs, inode, &name, cmd->cred, false);
-	if (rc == 0 && name.space == SPACE_CHECKSUM)
-		rc = get_checksum(inode, cmd);
+	if (rc == 0 && is_policy(&name))
+		rc = get_policy(inode, field_of(&name), cmd);
 	else if (rc == 0)
 		rc = g4_xattr_get(wg, fs, inode, name.space, name.name, name.bytes, cmd->data, cmd->length,
 				  &cmd->value);

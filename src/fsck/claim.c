@@ -18,19 +18,17 @@ static bool set_word(struct g4_fsck *fsck, uint64_t **bitmap, uint64_t word, uin
 	return true;
 }
 
-void g4_fsck_note_broken(struct g4_fsck *fsck, uint64_t address)
+void g4_fsck_note_broken(struct g4_fsck *fsck, struct g4_address address)
 {
-	const struct g4_layout *layout = &fsck->image->layout;
-
-	if (fsck->repairing && address >= layout->data_address && address < layout->backup_address)
-		g4_fsck_set_bits(fsck, &fsck->broken, address / G4_PAGE_BYTES, 1);
+	if (fsck->repairing && g4_layout_holds(&fsck->image->layout, address))
+		g4_fsck_set_bits(fsck, &fsck->broken, g4_address_page(address), 1);
 }
 
-static bool claim(struct g4_fsck *fsck, uint64_t address, uint64_t pages, const struct g4_fsck_where *where,
+static bool claim(struct g4_fsck *fsck, struct g4_address address, uint64_t pages, const struct g4_fsck_where *where,
 		  const char *what, bool data)
 {
 	uint64_t first_shared = 0, shared = 0, met_before = 0;
-	const uint64_t first = address / G4_PAGE_BYTES, end = first + pages;
+	const uint64_t first = g4_address_page(address), end = first + pages;
 
 	for (uint64_t page = first; page < end; page = (page / 64 + 1) * 64) {
 		const uint64_t count = g4_min64(end - page, 64 - page % 64);
@@ -58,21 +56,23 @@ static bool claim(struct g4_fsck *fsck, uint64_t address, uint64_t pages, const 
 	return false;
 }
 
-bool g4_fsck_claim(struct g4_fsck *fsck, uint64_t address, uint64_t pages, const struct g4_fsck_where *where,
+bool g4_fsck_claim(struct g4_fsck *fsck, struct g4_address address, uint64_t pages, const struct g4_fsck_where *where,
 		   const char *what)
 {
 	return claim(fsck, address, pages, where, what, false);
 }
 
-bool g4_fsck_claim_data(struct g4_fsck *fsck, uint64_t address, uint64_t pages, const struct g4_fsck_where *where)
+bool g4_fsck_claim_data(struct g4_fsck *fsck, struct g4_address address, uint64_t pages,
+			const struct g4_fsck_where *where)
 {
 	return claim(fsck, address, pages, where, "data", true);
 }
 
-bool g4_fsck_claim_metadata(struct g4_fsck *fsck, uint64_t address, const struct g4_fsck_where *where, const char *what)
+bool g4_fsck_claim_metadata(struct g4_fsck *fsck, struct g4_address address, const struct g4_fsck_where *where,
+			    const char *what)
 {
 	if (fsck->repairing)
-		fsck->metadata[address / G4_PAGE_BYTES / 64] |= UINT64_C(1) << address / G4_PAGE_BYTES % 64;
+		g4_fsck_set_bit(fsck->metadata, g4_address_page(address));
 	return g4_fsck_claim(fsck, address, 1, where, what);
 }
 

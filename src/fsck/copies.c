@@ -12,13 +12,13 @@
 #define PAGES_MOST (G4_CHUNK_BYTES / G4_PAGE_BYTES)
 
 /* The generation of a page that is metadata in its place, or NO_METADATA. */
-static int64_t age_of(const struct g4_image *image, const uint8_t *page, uint64_t address)
+static int64_t age_of(const struct g4_image *image, const uint8_t *page, struct g4_address address)
 {
 	uint8_t *taken_apart = image->room + G4_CHUNK_BYTES;
 	uint64_t generation;
 
 	memcpy(taken_apart, page, G4_PAGE_BYTES);
-	if (!g4_block_is_whole(taken_apart, g4_address_from(address), image->fs_tag, &generation))
+	if (!g4_block_is_whole(taken_apart, address, image->fs_tag, &generation))
 		return NO_METADATA;
 	return (int64_t)(generation & INT64_MAX);
 }
@@ -30,7 +30,7 @@ struct choice {
 
 /* One page of one copy, which could be read. */
 static void offer(const struct g4_image *image, struct choice *choice, uint8_t *chosen, const uint8_t *page,
-		  uint64_t address, bool first)
+		  struct g4_address address, bool first)
 {
 	if (first) {
 		memcpy(chosen, page, G4_PAGE_BYTES);
@@ -45,40 +45,64 @@ static void offer(const struct g4_image *image, struct choice *choice, uint8_t *
 		memcpy(chosen, page, G4_PAGE_BYTES);
 }
 
-int g4_image_read_copies(struct g4_image *image, uint64_t address, uint8_t *to, uint64_t bytes, uint32_t *damaged)
+/*
+ * Pages that are no metadata in their place, but that are if they are made from others of their rows with parity. Those that are data
+ * are none either way.
+ */
+static void take_remakes(struct g4_image *image, struct g4_address address, uint8_t *to, uint64_t bytes,
+			 struct choice *choices)
+{
+	const uint32_t copies = g4_space_copies(&image->space), versions = g4_space_versions(&image->space);
+
+	for (uint32_t version = copies; version < versions; version++) {
+		if (g4_space_read_copy(image->wg, &image->space, version, address, image->room, bytes) < 0)
+			continue; /* not all of it has parity, or too little of that is there */
+		for (uint64_t p = 0; p < bytes / G4_PAGE_BYTES; p++) {
+			const uint64_t at = p * G4_PAGE_BYTES;
+			if (choices[p].age == NONE || memcmp(to + at, image->room + at, G4_PAGE_BYTES) == 0 ||
+			    age_of(image, to + at, g4_address_after(address, at)) >= 0 ||
+			    age_of(image, image->room + at, g4_address_after(address, at)) < 0)
+				continue;
+			memcpy(to + at, image->room + at, G4_PAGE_BYTES);
+			choices[p].differs = true;
+		}
+	}
+}
+
+int g4_image_read_copies(struct g4_image *image, struct g4_address address, uint8_t *to, uint64_t bytes,
+			 uint32_t *damaged)
 {
 	const uint64_t pages = bytes / G4_PAGE_BYTES;
 	struct choice choices[PAGES_MOST];
 
 	*damaged = 0;
 	if (image->room == NULL)
-		return g4_dev_read(image->wg, image->dev, address, to, bytes);
+		return g4_dev_read(image->wg, image->dev, g4_address_stored(address), to, bytes);
 	for (uint64_t p = 0; p < pages; p++)
 		choices[p] = (struct choice){.age = NONE};
 	for (uint32_t copy = 0; copy < g4_space_copies(&image->space); copy++) {
-		const int whole = g4_space_read_copy(image->wg, &image->space, copy, g4_address_from(address),
-						     image->room, bytes);
+		const int whole = g4_space_read_copy(image->wg, &image->space, copy, address, image->room, bytes);
 		if (whole == -G4_E_NOENT)
 			continue; /* its disk is missing */
 		for (uint64_t p = 0; p < pages; p++) {
 			const uint64_t at = p * G4_PAGE_BYTES;
+			const struct g4_address page = g4_address_after_pages(address, p);
 			/* one bad sector does not take its neighbours away */
 			const int one = whole == 0 ? 0 :
-						     g4_space_read_copy(image->wg, &image->space, copy,
-									g4_address_from(address + at), image->room + at,
-									G4_PAGE_BYTES);
+						     g4_space_read_copy(image->wg, &image->space, copy, page,
+									image->room + at, G4_PAGE_BYTES);
 			if (one == 0)
-				offer(image, &choices[p], to + at, image->room + at, address + at,
-				      choices[p].age == NONE);
+				offer(image, &choices[p], to + at, image->room + at, page, choices[p].age == NONE);
 			else
 				choices[p].missing = true;
 		}
 	}
+	take_remakes(image, address, to, bytes, choices);
 	for (uint64_t p = 0; p < pages; p++) {
 		if (choices[p].age == NONE)
 			return -G4_E_IO;
 		if ((choices[p].differs || choices[p].missing) &&
-		    age_of(image, to + p * G4_PAGE_BYTES, address + p * G4_PAGE_BYTES) >= 0)
+		    age_of(image, to + p * G4_PAGE_BYTES, g4_address_after_pages(address, p)) >= 0)
 			*damaged |= UINT32_C(1) << p;
 	}
 	return 0;

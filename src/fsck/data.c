@@ -6,6 +6,9 @@
  * on when something is damaged: what they find is put in order at the end, so that a report does not depend on who was first, and only
  * then is a name looked for. Sums are believed where the check has found what they stand in good; what else is wrong about them it has
  * told already.
+ *
+ * Where somebody hashes beside the processor (hash/page_hasher_host.h), pages are read into its slots instead, and each reader goes on to
+ * the next slot while one is hashed. What does not match there, or goes wrong, is judged as everything else is.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,6 +20,7 @@
 #include "fsck/report.h"
 #include "fsck/tables.h"
 #include "fsck/tree.h"
+#include "hash/page_hasher_host.h"
 #include "simt/simt_host.h"
 
 /* Pages read at a time: those whose sums stand in one page. */
@@ -27,10 +31,25 @@
 /* What is damaged beyond that is counted alone. */
 #define DAMAGES_KEPT 65536u
 #define SLAB_SLOTS 16u
+/* Of somebody who hashes beside the processor. */
+#define SLOTS_EACH 3u
 
 struct piece { /* pages of a file */
 	uint64_t ino, from, to;
 	struct g4_inode inode;
+};
+
+struct run { /* pages in a row */
+	uint64_t ino, page;
+	struct g4_address address;
+	uint32_t count;
+};
+
+struct batch { /* in a slot of the hasher, one run behind the other */
+	struct run *runs;
+	struct g4_sum_entry *expected;
+	uint32_t slot, run_count, pages;
+	bool started;
 };
 
 struct check {
@@ -49,16 +68,22 @@ struct reader {
 	struct g4_image image;
 	struct g4_map_walk walk;
 	const struct piece *piece;
-	struct g4_sums_page sums; /* of the indirect page of which the last entry was asked for */
-	uint64_t sums_address;	  /* 0: none */
+	struct g4_sums_page sums;	/* of the indirect page of which the last entry was asked for */
+	struct g4_address sums_address; /* 0: none */
 	int sums_status;
 
 	uint8_t *pages; /* RUN_PAGES */
-	uint64_t run_page, run_address;
+	uint64_t run_page;
+	struct g4_address run_address;
 	uint32_t run_count;
 	struct g4_sum_entry expected[RUN_PAGES];
 
+	struct g4_page_hasher *hasher; /* NULL: there is none, or it failed */
+	struct batch batches[SLOTS_EACH];
+	uint32_t batch; /* that is filled */
+
 	uint64_t compared, without, unverified;
+	uint64_t beside; /* of those compared: by the hasher */
 	pthread_t thread;
 };
 
@@ -77,34 +102,32 @@ static void note_damage(struct reader *reader, const struct g4_fsck_damage *dama
 }
 
 /* What a repair will move and has not yet. */
-static uint64_t place_of(const struct g4_fsck *fsck, uint64_t address)
+static struct g4_address place_of(const struct g4_fsck *fsck, struct g4_address address)
 {
 	for (uint64_t i = fsck->written ? fsck->copy_count : 0; i < fsck->copy_count; i++) {
 		const struct g4_fsck_copy *copy = &fsck->copies[i];
-		if (address >= copy->to && address < copy->to + copy->pages * G4_PAGE_BYTES)
-			return copy->from + (address - copy->to);
+		if (g4_address_in(address, copy->to, copy->pages))
+			return g4_address_after_pages(copy->from, g4_address_page(address) - g4_address_page(copy->to));
 	}
 	return address;
 }
 
-static int read_page(struct reader *reader, uint32_t copy, uint32_t k)
+/* Into reader->pages, at place k. */
+static int read_page(struct reader *reader, uint32_t copy, struct g4_address address, uint32_t k)
 {
-	const uint64_t address = reader->run_address + k * G4_PAGE_BYTES;
-
-	return g4_space_read_copy(reader->image.wg, &reader->image.space, copy,
-				  g4_address_from(place_of(reader->check->fsck, address)),
+	return g4_space_read_copy(reader->image.wg, &reader->image.space, copy, place_of(reader->check->fsck, address),
 				  reader->pages + k * G4_PAGE_BYTES, G4_PAGE_BYTES);
 }
 
-/* One that does not match, or could not be read with the others, is read once more: all copies of it. False: there is none. */
-static bool judge_page(struct reader *reader, uint32_t k)
+/* Page k of a run that does not match, or could not be read with the others, is read once more: all copies of it. False: there is none. */
+static bool judge_page(struct reader *reader, const struct run *run, uint32_t k, const struct g4_sum_entry *expected)
 {
 	const void *page = reader->pages + k * G4_PAGE_BYTES;
 	struct g4_fsck_damage damage = {
-		.ino = reader->piece->ino,
-		.file_page = reader->run_page + k,
-		.address = reader->run_address + k * G4_PAGE_BYTES,
-		.expected = reader->expected[k],
+		.ino = run->ino,
+		.file_page = run->page + k,
+		.address = g4_address_after_pages(run->address, k),
+		.expected = *expected,
 	};
 
 	bool there = false;
@@ -112,12 +135,12 @@ static bool judge_page(struct reader *reader, uint32_t k)
 	for (uint32_t copy = 0; copy < g4_space_copies(&reader->image.space); copy++) {
 		struct g4_sum_entry found = {0};
 		uint32_t differs = 0, unknown = 0;
-		int code = read_page(reader, copy, k);
+		int code = read_page(reader, copy, damage.address, k);
 		if (code == -G4_E_NOENT)
 			continue; /* its disk is missing */
 		there = true;
 		if (code >= 0) {
-			g4_sums_compare(reader->image.wg, &page, 1, &reader->expected[k], &found, &differs, &unknown);
+			g4_sums_compare(reader->image.wg, &page, 1, expected, &found, &differs, &unknown);
 			code = unknown != 0 ? -G4_E_CORRUPT_SUMS : differs != 0 ? -G4_E_DATA : 0;
 		}
 		damage.other_whole = damage.other_whole || code == 0;
@@ -133,47 +156,150 @@ static bool judge_page(struct reader *reader, uint32_t k)
 	return there;
 }
 
-/* One copy of the run, which has been read. */
-static void compare_run(struct reader *reader, bool *bad)
+/* Pages in memory, at most RUN_PAGES: bad[k] is set for those that are not what their entry says. */
+static void compare_pages(struct reader *reader, const uint8_t *memory, const struct g4_sum_entry *expected,
+			  uint32_t pages_count, bool *bad)
 {
 	struct g4_sum_entry found[G4_SUMS_AT_ONCE];
 	const void *pages[G4_SUMS_AT_ONCE];
 	uint32_t differ, unknown;
 
-	for (uint32_t first = 0; first < reader->run_count; first += G4_SUMS_AT_ONCE) {
-		const uint32_t count = (uint32_t)g4_min64(reader->run_count - first, G4_SUMS_AT_ONCE);
+	for (uint32_t first = 0; first < pages_count; first += G4_SUMS_AT_ONCE) {
+		const uint32_t count = (uint32_t)g4_min64(pages_count - first, G4_SUMS_AT_ONCE);
 		for (uint32_t k = 0; k < count; k++)
-			pages[k] = reader->pages + (first + k) * G4_PAGE_BYTES;
-		g4_sums_compare(reader->image.wg, pages, count, &reader->expected[first], found, &differ, &unknown);
+			pages[k] = memory + (first + k) * G4_PAGE_BYTES;
+		g4_sums_compare(reader->image.wg, pages, count, &expected[first], found, &differ, &unknown);
 		for (uint32_t k = 0; k < count; k++)
 			bad[first + k] = bad[first + k] || ((differ | unknown) >> k & 1) != 0;
 	}
 }
 
+/* ------------------------------------------------------------------ pages that somebody else hashes */
+
+/* What was started is over: its pages are judged. Where the sums can not be had they are made here. */
+static void finish_batch(struct reader *reader, struct batch *batch)
+{
+	const uint8_t *memory = g4_page_hasher_slot(reader->check->fsck->hasher, batch->slot);
+	const struct g4_sum_entry *expected = batch->expected;
+	const struct g4_sum *sums = NULL;
+
+	if (batch->started && reader->hasher->wait(reader->hasher, batch->slot, &sums) < 0)
+		sums = NULL;
+	for (uint32_t r = 0; r < batch->run_count; r++) {
+		const struct run *run = &batch->runs[r];
+		bool bad[RUN_PAGES] = {false};
+		if (sums == NULL)
+			compare_pages(reader, memory, expected, run->count, bad);
+		for (uint32_t k = 0; sums != NULL && k < run->count; k++)
+			bad[k] = memcmp(&sums[k], &expected[k], sizeof(expected[k])) != 0;
+		for (uint32_t k = 0; k < run->count; k++)
+			reader->compared += !bad[k] || judge_page(reader, run, k, &expected[k]);
+		sums = sums == NULL ? NULL : sums + run->count;
+		expected += run->count;
+		memory += run->count * G4_PAGE_BYTES;
+	}
+	reader->beside += sums != NULL ? batch->pages : 0;
+	batch->run_count = batch->pages = 0;
+	batch->started = false;
+}
+
+/* Hands over what was filled, and makes the next slot empty. */
+static void next_batch(struct reader *reader)
+{
+	struct batch *batch = &reader->batches[reader->batch];
+
+	batch->started = batch->pages > 0 && reader->hasher->start(reader->hasher, batch->slot, batch->pages) == 0;
+	reader->batch = (reader->batch + 1) % SLOTS_EACH;
+	finish_batch(reader, &reader->batches[reader->batch]);
+}
+
+/* Whether the run is in a slot now. With several copies each is compared here, and so is what has another sum than BLAKE3's. */
+static bool hash_beside(struct reader *reader, const struct run *run)
+{
+	struct batch *batch = &reader->batches[reader->batch];
+
+	if (reader->hasher == NULL || g4_space_copies(&reader->image.space) > 1)
+		return false;
+	for (uint32_t k = 0; k < run->count; k++)
+		if (g4_sum_entry_algorithm(&reader->expected[k]) != G4_CHECKSUM_BLAKE3)
+			return false;
+	if (batch->pages + run->count > reader->hasher->slot_pages)
+		next_batch(reader);
+	batch = &reader->batches[reader->batch];
+	if (g4_space_read_copy(reader->image.wg, &reader->image.space, 0, run->address,
+			       g4_page_hasher_slot(reader->hasher, batch->slot) + batch->pages * G4_PAGE_BYTES,
+			       run->count * G4_PAGE_BYTES) != 0)
+		return false;
+	memcpy(&batch->expected[batch->pages], reader->expected, run->count * sizeof(reader->expected[0]));
+	batch->runs[batch->run_count++] = *run;
+	batch->pages += run->count;
+	return true;
+}
+
+static void finish_all(struct reader *reader)
+{
+	for (uint32_t k = 0; reader->hasher != NULL && k < SLOTS_EACH; k++)
+		next_batch(reader);
+}
+
+static void free_batches(struct reader *reader)
+{
+	for (uint32_t k = 0; k < SLOTS_EACH; k++) {
+		free(reader->batches[k].runs);
+		free(reader->batches[k].expected);
+	}
+}
+
+/* Slots for reader `index`; without them, or memory, it hashes itself. */
+static void take_slots(struct reader *reader, uint32_t index)
+{
+	struct g4_page_hasher *hasher = reader->check->fsck->hasher;
+	bool made = hasher != NULL && (index + 1) * SLOTS_EACH <= hasher->slots && hasher->slot_pages >= RUN_PAGES;
+
+	for (uint32_t k = 0; made && k < SLOTS_EACH; k++) {
+		struct batch *batch = &reader->batches[k];
+		batch->slot = index * SLOTS_EACH + k;
+		batch->runs = calloc(hasher->slot_pages, sizeof(*batch->runs));
+		batch->expected = calloc(hasher->slot_pages, sizeof(*batch->expected));
+		made = batch->runs != NULL && batch->expected != NULL;
+	}
+	reader->hasher = made ? hasher : NULL;
+}
+
+/* ------------------------------------------------------------------ runs */
+
 static void end_run(struct reader *reader)
 {
 	const struct g4_fsck *fsck = reader->check->fsck;
 	const bool in_place = fsck->written || fsck->copy_count == 0;
+	const struct run run = {.page = reader->run_page,
+				.address = reader->run_address,
+				.count = reader->run_count,
+				.ino = reader->piece->ino};
 	bool bad[RUN_PAGES] = {false}, compared = false;
 
-	for (uint32_t copy = 0; reader->run_count > 0 && copy < g4_space_copies(&reader->image.space); copy++) {
-		const int status = !in_place ? -G4_E_IO :
-					       g4_space_read_copy(reader->image.wg, &reader->image.space, copy,
-								  g4_address_from(reader->run_address), reader->pages,
-								  reader->run_count * G4_PAGE_BYTES);
+	reader->run_count = 0;
+	if (run.count > 0 && in_place && hash_beside(reader, &run))
+		return;
+	for (uint32_t copy = 0; run.count > 0 && copy < g4_space_copies(&reader->image.space); copy++) {
+		const int status = !in_place ?
+					   -G4_E_IO :
+					   g4_space_read_copy(reader->image.wg, &reader->image.space, copy, run.address,
+							      reader->pages, run.count * G4_PAGE_BYTES);
 		if (status == 0)
-			compare_run(reader, bad);
+			compare_pages(reader, reader->pages, reader->expected, run.count, bad);
 		compared = compared || status == 0;
 		/* of a run that lies in two chunks one part may be on a disk that is missing, and the other one not */
-		for (uint32_t k = 0; status < 0 && k < reader->run_count; k++)
-			bad[k] = bad[k] || status != -G4_E_NOENT || read_page(reader, copy, k) != -G4_E_NOENT;
+		for (uint32_t k = 0; status < 0 && k < run.count; k++)
+			bad[k] = bad[k] || status != -G4_E_NOENT ||
+				 read_page(reader, copy, g4_address_after_pages(run.address, k), k) != -G4_E_NOENT;
 	}
-	for (uint32_t k = 0; k < reader->run_count; k++)
-		reader->compared += (compared && !bad[k]) || judge_page(reader, k);
-	reader->run_count = 0;
+	for (uint32_t k = 0; k < run.count; k++)
+		reader->compared += (compared && !bad[k]) || judge_page(reader, &run, k, &reader->expected[k]);
 }
 
-static void add_page(struct reader *reader, uint64_t file_page, uint64_t address, const struct g4_sum_entry *entry)
+static void add_page(struct reader *reader, uint64_t file_page, struct g4_address address,
+		     const struct g4_sum_entry *entry)
 {
 	const uint32_t n = reader->run_count, algorithm = g4_sum_entry_algorithm(entry);
 
@@ -182,7 +308,8 @@ static void add_page(struct reader *reader, uint64_t file_page, uint64_t address
 		reader->unverified += algorithm == G4_CHECKSUM_LOST;
 		return;
 	}
-	if (n == RUN_PAGES || file_page != reader->run_page + n || address != reader->run_address + n * G4_PAGE_BYTES)
+	if (n == RUN_PAGES || file_page != reader->run_page + n ||
+	    !g4_address_is(address, g4_address_after_pages(reader->run_address, n)))
 		end_run(reader);
 	if (reader->run_count == 0) {
 		reader->run_page = file_page;
@@ -202,19 +329,20 @@ static int entry_of(struct reader *reader, const struct g4_map_item *item, struc
 	struct g4_sums_block block;
 
 	memset(entry, 0, sizeof(*entry));
-	if (item->page == 0 && (inode->flags & G4_INODE_SUMS_INLINE) != 0) {
+	if (g4_address_is_none(item->page) && (inode->flags & G4_INODE_SUMS_INLINE) != 0) {
 		*entry = inode->few.sums[item->slot];
 		return 0;
 	}
-	if (item->page == 0) {
+	if (g4_address_is_none(item->page)) {
 		const int status = g4_fsck_read_block(&reader->image, inode, &block);
 		*entry = block.entries[item->slot];
 		return status;
 	}
-	const uint64_t address = g4_sums_place(places, item->page, quarter);
-	if (address == 0)
+	const struct g4_address address =
+		g4_address_from(g4_sums_place(places, g4_address_stored(item->page), quarter));
+	if (g4_address_is_none(address))
 		return 0;
-	if (address != reader->sums_address) {
+	if (!g4_address_is(address, reader->sums_address)) {
 		reader->sums_address = address;
 		reader->sums_status = g4_fsck_read_sums(&reader->image, address, reader->piece->ino, item->height + 1,
 							quarter, NULL, &reader->sums);
@@ -234,7 +362,8 @@ static uint64_t overlap(const struct reader *reader, uint64_t file_page, uint64_
 }
 
 /* 2 MiB, whose sums are where its entry says. A piece has all of it or nothing. */
-static void add_row(struct reader *reader, uint64_t file_page, uint64_t address, const struct g4_sum_entry *entry)
+static void add_row(struct reader *reader, uint64_t file_page, struct g4_address address,
+		    const struct g4_sum_entry *entry)
 {
 	const uint32_t algorithm = g4_sum_entry_algorithm(entry);
 	struct g4_sums_page page;
@@ -246,17 +375,19 @@ static void add_row(struct reader *reader, uint64_t file_page, uint64_t address,
 	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
 		const uint64_t first = (uint64_t)quarter * G4_SUMS_SLOTS;
 		const int status =
-			g4_fsck_read_sums(&reader->image, g4_sum_entry_place(entry) + quarter * G4_PAGE_BYTES,
+			g4_fsck_read_sums(&reader->image,
+					  g4_address_after_pages(g4_address_from(g4_sum_entry_place(entry)), quarter),
 					  reader->piece->ino, 1, quarter, entry, &page);
 		for (uint32_t i = 0; status == 0 && i < G4_SUMS_SLOTS; i++)
-			add_page(reader, file_page + first + i, address + (first + i) * G4_PAGE_BYTES,
+			add_page(reader, file_page + first + i, g4_address_after_pages(address, first + i),
 				 &page.entries[i]);
 		reader->unverified += status < 0 ? G4_SUMS_SLOTS : 0;
 	}
 }
 
 /* 1 GiB: each of its entries leads to those of 2 MiB. */
-static void add_rows(struct reader *reader, uint64_t file_page, uint64_t address, const struct g4_sum_entry *entry)
+static void add_rows(struct reader *reader, uint64_t file_page, struct g4_address address,
+		     const struct g4_sum_entry *entry)
 {
 	const uint64_t row_pages = G4_INDIRECT_SLOTS, quarter_pages = G4_SUMS_SLOTS * row_pages;
 	const uint32_t algorithm = g4_sum_entry_algorithm(entry);
@@ -272,7 +403,8 @@ static void add_rows(struct reader *reader, uint64_t file_page, uint64_t address
 			continue;
 		}
 		if (algorithm != G4_CHECKSUM_LARGE ||
-		    g4_fsck_read_sums(&reader->image, g4_sum_entry_place(entry) + quarter * G4_PAGE_BYTES,
+		    g4_fsck_read_sums(&reader->image,
+				      g4_address_after_pages(g4_address_from(g4_sum_entry_place(entry)), quarter),
 				      reader->piece->ino, 2, quarter, entry, &page) < 0) {
 			reader->unverified += pages;
 			continue;
@@ -280,13 +412,13 @@ static void add_rows(struct reader *reader, uint64_t file_page, uint64_t address
 		for (uint64_t i = 0; i < G4_SUMS_SLOTS; i++)
 			if (overlap(reader, file_page + first + i * row_pages, row_pages) > 0)
 				add_row(reader, file_page + first + i * row_pages,
-					address + (first + i * row_pages) * G4_PAGE_BYTES, &page.entries[i]);
+					g4_address_after_pages(address, first + i * row_pages), &page.entries[i]);
 	}
 }
 
 static void add_data(struct reader *reader, const struct g4_map_item *item)
 {
-	const uint64_t address = g4_ptr_offset(item->ptr);
+	const struct g4_address address = g4_ptr_address(item->ptr);
 	struct g4_sum_entry entry;
 
 	if ((item->ptr & G4_PTR_VALID) == 0)
@@ -304,7 +436,7 @@ static void add_data(struct reader *reader, const struct g4_map_item *item)
 static void read_piece(struct reader *reader, const struct piece *piece)
 {
 	reader->piece = piece;
-	reader->sums_address = 0;
+	reader->sums_address = G4_NO_ADDRESS;
 	g4_map_walk_start(&reader->walk, &reader->image, piece->ino, &piece->inode);
 	for (;;) {
 		const struct g4_map_item *item = g4_map_walk_next(&reader->walk);
@@ -333,7 +465,7 @@ static bool take_part(struct check *check, struct piece *piece)
 {
 	const struct g4_fsck_cell *slab = g4_fsck_find(&check->fsck->slabs, check->slabs[check->slab]);
 
-	piece->ino = g4_ino_at(check->slabs[check->slab] * G4_PAGE_BYTES + check->slot * G4_SLAB_SLOT_BYTES);
+	piece->ino = g4_ino_of_slot(g4_page_address(check->slabs[check->slab]), check->slot);
 	if (slab->c != 0 || (slab->b >> check->slot & 1) == 0 ||
 	    g4_image_inode(check->fsck->image, piece->ino, &piece->inode) < 0 || !has_contents(&piece->inode))
 		return false;
@@ -380,6 +512,7 @@ static void read_pieces(struct reader *reader, struct g4_progress *progress)
 		if (progress != NULL)
 			g4_progress_step(progress, done, check->fsck->pages_met);
 	}
+	finish_all(reader);
 }
 
 static void *work(void *argument)
@@ -393,8 +526,10 @@ static bool make_reader(struct reader *reader, struct check *check, uint32_t ind
 {
 	reader->check = check;
 	reader->pages = aligned_alloc(G4_PAGE_BYTES, RUN_PAGES * G4_PAGE_BYTES);
-	if (reader->pages != NULL && g4_image_share(check->fsck->image, index, &reader->image) == 0)
+	if (reader->pages != NULL && g4_image_share(check->fsck->image, index, &reader->image) == 0) {
+		take_slots(reader, index - 1);
 		return true;
+	}
 	free(reader->pages);
 	return false;
 }
@@ -406,7 +541,9 @@ static void end_reader(struct reader *reader)
 	fsck->data_compared += reader->compared;
 	fsck->data_without += reader->without;
 	fsck->data_unverified += reader->unverified;
+	fsck->data_beside += reader->beside;
 	g4_image_close(&reader->image);
+	free_batches(reader);
 	free(reader->pages);
 }
 
@@ -450,7 +587,7 @@ static bool take_name(void *context, const struct g4_entry_view *view)
 {
 	struct names *names = context;
 	struct g4_fsck *fsck = names->fsck;
-	const uint64_t page = view->leaf_address / G4_PAGE_BYTES;
+	const uint64_t page = g4_address_page(view->leaf_address);
 	const struct g4_fsck_where where = {
 		.dir = names->dir, .leaf_address = view->leaf_address, .unit = view->unit, .ino = view->entry.inode};
 	struct g4_fsck_cell *cell = g4_fsck_find(&names->files, where.ino);
@@ -514,7 +651,7 @@ static void tell_all(struct g4_fsck *fsck)
 		const struct g4_fsck_cell *cell = g4_fsck_find(&names.files, fsck->damages[i].ino);
 		const struct g4_fsck_where where = {
 			.dir = cell->a == 0 ? G4_NO_DIR : cell->a - 1,
-			.leaf_address = ((uint64_t)cell->c << 32 | cell->b) * G4_PAGE_BYTES,
+			.leaf_address = g4_page_address((uint64_t)cell->c << 32 | cell->b),
 			.unit = cell->d,
 			.ino = fsck->damages[i].ino,
 		};

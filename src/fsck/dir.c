@@ -37,7 +37,7 @@ static bool collect_entry(void *context, const struct g4_entry_view *view)
 	if (view->entry.hash < visit->low || view->entry.hash >= visit->high)
 		g4_fsck_problem(fsck, G4_FSCK_HASH, &visit->where,
 				"the entry's hash 0x%08x does not belong into its leaf at 0x%" PRIx64, view->entry.hash,
-				view->leaf_address);
+				g4_address_stored(view->leaf_address));
 	if (!g4_fsck_reserve(fsck, (void **)&fsck->entries, fsck->entry_count, &fsck->entry_room,
 			     sizeof(*fsck->entries)))
 		return true;
@@ -106,7 +106,7 @@ static void check_collisions(struct g4_fsck *fsck, const struct g4_fsck_where *d
 static bool check_page(struct g4_fsck *fsck, const struct g4_fsck_where *where)
 {
 	struct g4_dir_walk *walk = &fsck->dir_walk;
-	const uint64_t page = walk->address / G4_PAGE_BYTES;
+	const uint64_t page = g4_address_page(walk->address);
 
 	/* Not entered when it was met before: else a page that is its own child would be walked for ages. */
 	if (g4_fsck_bit(fsck->used, page) && (!fsck->repairing || g4_fsck_bit(fsck->metadata, page))) {
@@ -120,7 +120,7 @@ static bool check_page(struct g4_fsck *fsck, const struct g4_fsck_where *where)
 		g4_fsck_problem(fsck, G4_FSCK_DIRECTORY, where,
 				"the directory page at 0x%" PRIx64 ", for hashes from 0x%08" PRIx64
 				" on, is damaged or contradicts its parent: %s",
-				walk->address, walk->low, g4_strerror(status));
+				g4_address_stored(walk->address), walk->low, g4_strerror(status));
 		if (!fsck->repairing)
 			g4_fsck_claim_metadata(fsck, walk->address, where, "a directory page");
 		return false;

@@ -20,7 +20,7 @@
 
 /* ------------------------------------------------------------------ pages */
 
-uint8_t *g4_fsck_edit(struct g4_fsck *fsck, uint64_t address)
+uint8_t *g4_fsck_edit(struct g4_fsck *fsck, struct g4_address address)
 {
 	uint8_t *page = g4_image_patch(fsck->image, address);
 
@@ -29,24 +29,26 @@ uint8_t *g4_fsck_edit(struct g4_fsck *fsck, uint64_t address)
 	return page;
 }
 
-void g4_fsck_seal(struct g4_fsck *fsck, uint64_t address, uint32_t type)
+void g4_fsck_seal(struct g4_fsck *fsck, struct g4_address address, uint32_t type)
 {
 	uint8_t *page = g4_fsck_edit(fsck, address);
 
 	if (page != NULL)
-		g4_block_seal(page, type, g4_address_from(address), fsck->sequence, fsck->image->fs_tag);
+		g4_block_seal(page, type, address, fsck->sequence, fsck->image->fs_tag);
 }
 
-static uint64_t slab_address(uint64_t ino)
+static struct g4_address slab_address(uint64_t ino)
 {
-	return g4_align_down(g4_ptr_offset(ino), G4_PAGE_BYTES);
+	return g4_address_page_start(g4_ptr_address(ino));
 }
 
 struct g4_inode *g4_fsck_edit_inode(struct g4_fsck *fsck, uint64_t ino)
 {
 	uint8_t *page = g4_fsck_edit(fsck, slab_address(ino));
 
-	return page == NULL ? NULL : (struct g4_inode *)(void *)(page + g4_ptr_offset(ino) % G4_PAGE_BYTES);
+	return page == NULL ?
+		       NULL :
+		       (struct g4_inode *)(void *)(page + g4_slab_slot_of(g4_ptr_address(ino)) * G4_SLAB_SLOT_BYTES);
 }
 
 void g4_fsck_seal_inode(struct g4_fsck *fsck, uint64_t ino)
@@ -128,7 +130,7 @@ static uint8_t height_from_slots(struct g4_fsck *fsck, const struct g4_inode *in
 			continue;
 		if ((ptr & G4_PTR_INDIRECT) == 0)
 			return (uint8_t)(g4_ptr_tag(ptr) - G4_TAG_4K);
-		if (g4_image_indirect(fsck->image, g4_ptr_offset(ptr), slots, &header) == 0 && header.level >= 1 &&
+		if (g4_image_indirect(fsck->image, g4_ptr_address(ptr), slots, &header) == 0 && header.level >= 1 &&
 		    header.level <= G4_MAP_MAX_HEIGHT)
 			return (uint8_t)header.level;
 	}
@@ -247,7 +249,7 @@ void g4_fsck_free_slot(struct g4_fsck *fsck, uint64_t ino)
 	if (inode == NULL || slab == NULL)
 		return;
 	memset(inode, 0, sizeof(*inode));
-	const uint32_t slot = (uint32_t)(g4_ptr_offset(ino) % G4_PAGE_BYTES / G4_SLAB_SLOT_BYTES);
+	const uint32_t slot = g4_slab_slot_of(g4_ptr_address(ino));
 	slab->used &= (g4_le16) ~(1u << slot);
 	g4_fsck_seal_inode(fsck, ino);
 }
@@ -255,16 +257,16 @@ void g4_fsck_free_slot(struct g4_fsck *fsck, uint64_t ino)
 /* ------------------------------------------------------------------ slabs */
 
 /* True when the header is what a slab at this place has, whatever the checksum says. */
-static bool header_is_right(const struct g4_fsck *fsck, const struct g4_slab_header *slab, uint64_t address)
+static bool header_is_right(const struct g4_fsck *fsck, const struct g4_slab_header *slab, struct g4_address address)
 {
 	return slab->header.magic == G4_BLOCK_MAGIC && slab->header.type == G4_BLOCK_SLAB &&
-	       slab->header.fs_tag == fsck->image->fs_tag && slab->header.address == address &&
+	       slab->header.fs_tag == fsck->image->fs_tag && slab->header.address == g4_address_stored(address) &&
 	       slab->kind == G4_SLAB_INODES && (slab->used & 1) != 0;
 }
 
 int g4_fsck_salvage_slab(struct g4_fsck *fsck, uint64_t page, int status, struct g4_slab_header *slab)
 {
-	const uint64_t address = page * G4_PAGE_BYTES;
+	const struct g4_address address = g4_page_address(page);
 	uint8_t copy[G4_PAGE_BYTES] __attribute__((aligned(8)));
 	const void *contents;
 	uint32_t kept = 0;
@@ -277,7 +279,7 @@ int g4_fsck_salvage_slab(struct g4_fsck *fsck, uint64_t page, int status, struct
 	const bool trusted = header_is_right(fsck, slab, address);
 	for (uint32_t slot = 1; slot < G4_SLAB_SLOTS; slot++) {
 		struct g4_inode *inode = (struct g4_inode *)(void *)(copy + slot * G4_SLAB_SLOT_BYTES);
-		const uint64_t ino = g4_ino_at(address + slot * G4_SLAB_SLOT_BYTES);
+		const uint64_t ino = g4_ino_of_slot(address, slot);
 		const struct g4_fsck_where where = {.dir = G4_NO_DIR, .ino = ino};
 		/* Free slots are zero, whatever the header says of them. */
 		const bool used = trusted && (slab->used >> slot & 1) != 0;
@@ -317,8 +319,8 @@ void g4_fsck_empty_directory(struct g4_inode *inode, uint32_t permissions, uint6
 
 uint64_t g4_fsck_make_root(struct g4_fsck *fsck)
 {
-	const uint64_t address = fsck->image->layout.data_address;
-	const uint64_t ino = g4_ino_at(address + G4_SLAB_SLOT_BYTES);
+	const struct g4_address address = g4_address_from(fsck->image->layout.data_address);
+	const uint64_t ino = g4_ino_of_slot(address, 1);
 	uint8_t copy[G4_PAGE_BYTES];
 	const bool whole = g4_image_block(fsck->image, address, G4_BLOCK_SLAB, copy) == 0;
 	uint8_t *page = g4_fsck_edit(fsck, address);
@@ -340,7 +342,7 @@ uint64_t g4_fsck_make_root(struct g4_fsck *fsck)
 
 void g4_fsck_set_pointer(struct g4_fsck *fsck, uint64_t ino, const struct g4_fsck_spot *spot, g4_ptr ptr)
 {
-	if (spot->page == 0) {
+	if (g4_address_is_none(spot->page)) {
 		struct g4_inode *inode = g4_fsck_edit_inode(fsck, ino);
 		if (inode == NULL)
 			return;
@@ -356,8 +358,7 @@ void g4_fsck_set_pointer(struct g4_fsck *fsck, uint64_t ino, const struct g4_fsc
 	g4_indirect_strip(slots);
 	slots[spot->slot] = ptr;
 	g4_indirect_embed_places(slots, &header.sums);
-	g4_indirect_seal(slots, header.inode, header.level, g4_address_from(spot->page), fsck->sequence,
-			 fsck->image->fs_tag);
+	g4_indirect_seal(slots, header.inode, header.level, spot->page, fsck->sequence, fsck->image->fs_tag);
 }
 
 void g4_fsck_cut(struct g4_fsck *fsck, const struct g4_fsck_where *where, const struct g4_map_item *item)

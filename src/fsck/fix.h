@@ -6,9 +6,9 @@
 #include "fsck/fsck_types.h"
 
 /* The page's patch, to be sealed after the change; NULL: out of memory, fatal. */
-uint8_t *g4_fsck_edit(struct g4_fsck *fsck, uint64_t address);
+uint8_t *g4_fsck_edit(struct g4_fsck *fsck, struct g4_address address);
 /* Writes header and checksum of a page that is no indirect one. */
-void g4_fsck_seal(struct g4_fsck *fsck, uint64_t address, uint32_t type);
+void g4_fsck_seal(struct g4_fsck *fsck, struct g4_address address, uint32_t type);
 /* An inode to be changed in its slab's patch; call g4_fsck_seal_inode() after. NULL: out of memory. */
 struct g4_inode *g4_fsck_edit_inode(struct g4_fsck *fsck, uint64_t ino);
 void g4_fsck_seal_inode(struct g4_fsck *fsck, uint64_t ino);

@@ -54,9 +54,9 @@ enum g4_fsck_problem {
 #define G4_FSCK_GROUP_WORDS (G4_GROUP_PAGES / 64)
 #define G4_FSCK_REGION_WORDS (G4_REGION_PAGES / 64)
 
-struct g4_fsck_where {	       /* what a problem is about; the path is found only when it is printed */
-	uint32_t dir;	       /* G4_NO_DIR: no path */
-	uint64_t leaf_address; /* 0: the directory itself, else the entry at `unit` of this leaf */
+struct g4_fsck_where {			/* what a problem is about; the path is found only when it is printed */
+	uint32_t dir;			/* G4_NO_DIR: no path */
+	struct g4_address leaf_address; /* none: the directory itself, else the entry at `unit` of this leaf */
 	uint32_t unit;
 	uint64_t ino;	   /* 0: none */
 	uint8_t file_type; /* what the entry says, 0: nothing does */
@@ -79,7 +79,7 @@ struct g4_fsck_table { /* open addressing; zero is an empty table */
 
 struct g4_fsck_entry {
 	uint64_t ino;
-	uint64_t leaf_address;
+	struct g4_address leaf_address;
 	uint32_t hash;
 	uint16_t collision;
 	uint8_t unit;
@@ -87,13 +87,15 @@ struct g4_fsck_entry {
 };
 
 struct g4_fsck_owners { /* of a region with pages that several files have */
-	uint64_t region, address;
+	uint64_t region;
+	struct g4_address address;
 	uint32_t counted[G4_REGION_PAGES], met[G4_REGION_PAGES]; /* beyond the first */
 	uint64_t data[G4_FSCK_REGION_WORDS];			 /* bit i: page i was claimed as data */
 };
 
 struct g4_fsck_damage { /* a page of a file's contents */
-	uint64_t ino, file_page, address;
+	uint64_t ino, file_page;
+	struct g4_address address;
 	int code; /* -G4_E_DATA: it does not match; -G4_E_CORRUPT_SUMS: its sum is impossible; */
 	struct g4_sum_entry expected, found; /* or it can not be read. The sums: with -G4_E_DATA */
 	bool other_whole;		     /* another copy is what its sum says: a scrub writes it over this one */
@@ -114,8 +116,8 @@ struct g4_fsck_change { /* one thing that the repair did */
 	uint64_t offset, bytes; /* of the contents concerned; 0, 0: not a matter of contents */
 	char *text;
 };
-struct g4_fsck_spot {  /* a pointer of a file's map */
-	uint64_t page; /* the indirect page that holds it, 0: the inode */
+struct g4_fsck_spot {		/* a pointer of a file's map */
+	struct g4_address page; /* the indirect page that holds it; none: the inode */
 	uint32_t slot;
 };
 enum g4_fsck_task_kind {
@@ -136,7 +138,8 @@ struct g4_fsck_task {
 	uint32_t height;
 };
 struct g4_fsck_copy { /* contents to be copied into space that nothing uses */
-	uint64_t from, to, pages;
+	struct g4_address from, to;
+	uint64_t pages;
 };
 struct g4_fsck_addition { /* an entry for a directory that is about to be rebuilt */
 	uint64_t dir, ino;
@@ -155,8 +158,10 @@ struct g4_fsck {
 	struct g4_progress progress;
 	uint64_t problems;
 	uint64_t by_kind[G4_FSCK_PROBLEM_KINDS];
-	uint64_t printed_limit;	   /* lines a kind */
-	int fatal;		   /* -G4_E_NOMEM: give up */
+	uint64_t printed_limit; /* lines a kind */
+	int fatal;		/* -G4_E_NOMEM: give up */
+	struct g4_page_hasher
+		*hasher;	   /* of contents, beside the threads (hash/page_hasher_host.h); NULL: there is none */
 	uint32_t threads;	   /* that may be used, at most G4_FSCK_THREADS_MAX; 0 is 1 */
 	struct g4_fsck_team *team; /* whose member it is: it says nothing and stops at the first problem; NULL: alone */
 	bool find_superblock;	   /* go on when neither is good */
@@ -178,7 +183,7 @@ struct g4_fsck {
 	uint64_t *unknown_owners; /* bit r: the counts of region r could not be read */
 	uint64_t *
 		excess_owners; /* pages that more pointers were found to lead to than are counted; kept for all rounds */
-	uint64_t *group_shares; /* by group: address of its page of shares, 0: none */
+	struct g4_address *group_shares; /* by group: its page of shares, if it has one */
 	bool owners_wrong;
 
 	struct g4_fsck_table
@@ -201,6 +206,7 @@ struct g4_fsck {
 	/* contents compared with their sums; pages */
 	uint64_t data_compared, data_without,
 		data_unverified; /* without: they have no sum; unverified: it was damaged */
+	uint64_t data_beside;	 /* of those compared, by the hasher */
 	uint64_t damaged_pages;	 /* of those compared; not among `problems` */
 	struct g4_fsck_damage *damages;
 	uint64_t damage_count, damage_room;
@@ -229,6 +235,7 @@ struct g4_fsck {
 	uint64_t *taken;			   /* bit p: page p is new */
 	uint64_t *unwritten;			   /* bit p: page p is a file's that never wrote it */
 	uint64_t *broken;			   /* bit p: page p should be metadata and is not */
+	uint64_t *sums_twice;			   /* bit p: page p was the page of sums of two places */
 	uint64_t unnamed;			   /* inodes without a name met in this round */
 	/* of all rounds: names that directories counted and that are gone; inodes that got a name */
 	uint64_t names_missing, connected;

@@ -73,7 +73,7 @@ static void weigh_inode(struct g4_fsck *fsck, uint64_t ino, struct evidence *evi
 		return;
 	evidence->inodes++;
 	if (inode.xattr != 0)
-		weigh_pages(fsck, g4_ptr_offset(inode.xattr) / G4_PAGE_BYTES, 1, evidence);
+		weigh_pages(fsck, g4_address_page(g4_ptr_address(inode.xattr)), 1, evidence);
 	g4_map_walk_start(&fsck->map_walk, fsck->image, ino, &inode);
 	for (;;) {
 		const struct g4_map_item *item = g4_map_walk_next(&fsck->map_walk);
@@ -83,7 +83,7 @@ static void weigh_inode(struct g4_fsck *fsck, uint64_t ino, struct evidence *evi
 			evidence->outdated = true;
 			continue;
 		}
-		weigh_pages(fsck, g4_ptr_offset(item->ptr) / G4_PAGE_BYTES, g4_tag_pages(g4_ptr_tag(item->ptr)),
+		weigh_pages(fsck, g4_address_page(g4_ptr_address(item->ptr)), g4_tag_pages(g4_ptr_tag(item->ptr)),
 			    evidence);
 		if (item->kind == G4_MAP_INDIRECT && g4_map_walk_enter(&fsck->map_walk) < 0)
 			evidence->outdated = true;
@@ -113,7 +113,7 @@ static bool is_written(const struct g4_fsck *fsck, uint64_t page)
  */
 static void doubt_contents(struct g4_fsck *fsck, uint64_t page)
 {
-	const uint64_t address = page * G4_PAGE_BYTES;
+	const struct g4_address address = g4_page_address(page);
 	union {
 		g4_le64 slots[G4_INDIRECT_SLOTS];
 		struct g4_block_header header;
@@ -124,8 +124,8 @@ static void doubt_contents(struct g4_fsck *fsck, uint64_t page)
 	if (g4_image_page(fsck->image, address, &contents) < 0)
 		return;
 	memcpy(&copy, contents, sizeof(copy));
-	if (g4_block_verify(&copy, copy.header.type, g4_address_from(address), fsck->image->fs_tag) != 0 &&
-	    g4_indirect_verify(&copy, g4_address_from(address), fsck->image->fs_tag, &indirect) != 0)
+	if (g4_block_verify(&copy, copy.header.type, address, fsck->image->fs_tag) != 0 &&
+	    g4_indirect_verify(&copy, address, fsck->image->fs_tag, &indirect) != 0)
 		return;
 	g4_fsck_note_broken(fsck, address);
 	fsck->problems++;
@@ -142,12 +142,12 @@ static void judge(struct hunt *hunt, uint64_t page, uint64_t newest)
 	} copy;
 
 	if (g4_fsck_find(&fsck->slabs, page) != NULL ||
-	    g4_image_block(fsck->image, page * G4_PAGE_BYTES, G4_BLOCK_SLAB, copy.bytes) < 0 ||
+	    g4_image_block(fsck->image, g4_page_address(page), G4_BLOCK_SLAB, copy.bytes) < 0 ||
 	    g4_slab_validate(&copy.slab) != 0 || copy.slab.kind != G4_SLAB_INODES)
 		return;
 	for (uint32_t slot = 1; slot < G4_SLAB_SLOTS; slot++) {
 		if ((copy.slab.used >> slot & 1) != 0)
-			weigh_inode(fsck, g4_ino_at(page * G4_PAGE_BYTES + slot * G4_SLAB_SLOT_BYTES), &evidence);
+			weigh_inode(fsck, g4_ino_of_slot(g4_page_address(page), slot), &evidence);
 	}
 	if (evidence.inodes == 0)
 		return;
@@ -184,8 +184,7 @@ static uint64_t bits_missing(struct g4_fsck *fsck, uint64_t group)
 	struct g4_groups_page page;
 	uint64_t known = 0;
 
-	if (g4_image_block(fsck->image, layout->groups_address + group / G4_GROUPS_PER_PAGE * G4_PAGE_BYTES,
-			   G4_BLOCK_GROUPS, &page) < 0 ||
+	if (g4_image_block(fsck->image, g4_layout_groups_page(layout, group), G4_BLOCK_GROUPS, &page) < 0 ||
 	    g4_groups_page_validate(&page, first, layout->group_count) != 0 ||
 	    (page.groups[group - first].flags & G4_GROUP_INITIALISED) == 0)
 		return 0;
@@ -226,7 +225,7 @@ static void search_group(struct hunt *hunt, uint64_t group)
 
 	/* A damaged one is known to say nothing: who goes through the slabs looks at everything. Else it was never written. */
 	if (g4_fsck_bit(fsck->bad_group, group) ||
-	    g4_image_block(fsck->image, layout->alloc_address + group * G4_PAGE_BYTES, G4_BLOCK_ALLOC, &map) < 0 ||
+	    g4_image_block(fsck->image, g4_layout_map_page(layout, group), G4_BLOCK_ALLOC, &map) < 0 ||
 	    g4_alloc_page_validate(&map, group) != 0)
 		return;
 	if (fsck->repairing)
@@ -238,8 +237,7 @@ static void search_group(struct hunt *hunt, uint64_t group)
 			pages |= fsck->used[word] & ~fsck->metadata[word];
 		for (; pages != 0; pages &= pages - 1) {
 			const uint64_t page = word * 64 + (uint64_t)__builtin_ctzll(pages);
-			if (page * G4_PAGE_BYTES < layout->data_address ||
-			    page * G4_PAGE_BYTES >= layout->backup_address)
+			if (!g4_layout_holds(layout, g4_page_address(page)))
 				continue;
 			if (g4_fsck_bit(fsck->used, page) && is_written(fsck, page))
 				doubt_contents(fsck, page);
@@ -342,7 +340,7 @@ void g4_fsck_disarm(struct g4_fsck *fsck, uint64_t ino, const struct g4_fsck_whe
 
 bool g4_fsck_is_proven(const struct g4_fsck *fsck, uint64_t ino)
 {
-	const struct g4_fsck_cell *cell = g4_fsck_find(&fsck->hidden, g4_ptr_offset(ino) / G4_PAGE_BYTES);
+	const struct g4_fsck_cell *cell = g4_fsck_find(&fsck->hidden, g4_address_page(g4_ptr_address(ino)));
 
 	return cell == NULL || cell->a != 0;
 }

@@ -17,6 +17,7 @@
 #define SHARED_CACHE_SETS 4u
 #define CACHE_WAYS 8u
 #define NO_CHUNK UINT64_MAX
+#define CHUNK_PAGES (G4_CHUNK_BYTES / G4_PAGE_BYTES)
 
 struct g4_chunk_cache {	 /* least recently used of a set's ways is replaced */
 	uint8_t *memory; /* of all chunks, in huge pages: first one way of all sets, so that a small image needs few */
@@ -88,8 +89,8 @@ static int get_chunk(struct g4_image *image, uint64_t chunk, const uint8_t **dat
 		const uint64_t bytes =
 			g4_min64(G4_CHUNK_BYTES, g4_align_down(image->device_bytes, G4_PAGE_BYTES) - start);
 		cache->chunk[set][way] = NO_CHUNK;
-		const int status =
-			g4_image_read_copies(image, start, data_of(cache, set, way), bytes, &cache->damaged[set][way]);
+		const int status = g4_image_read_copies(image, g4_address_from(start), data_of(cache, set, way), bytes,
+							&cache->damaged[set][way]);
 		if (status < 0)
 			return status;
 		cache->chunk[set][way] = chunk;
@@ -106,17 +107,23 @@ static void forget_chunks(struct g4_image *image)
 	memset(image->cache->chunk, 0xff, sizeof(image->cache->chunk));
 }
 
-int g4_image_raw_page(struct g4_image *image, uint64_t address, const void **page)
+static bool is_page(const struct g4_image *image, struct g4_address address)
+{
+	return g4_address_starts_page(address) && g4_address_page(address) < image->device_bytes / G4_PAGE_BYTES;
+}
+
+int g4_image_raw_page(struct g4_image *image, struct g4_address address, const void **page)
 {
 	const uint8_t *data;
 	uint32_t damaged;
 
 	image->differs = false;
-	if (address % G4_PAGE_BYTES != 0 || address >= g4_align_down(image->device_bytes, G4_PAGE_BYTES))
+	if (!is_page(image, address))
 		return -G4_E_DEV_RANGE;
-	if (get_chunk(image, address / G4_CHUNK_BYTES, &data, &damaged) == 0) {
-		*page = data + address % G4_CHUNK_BYTES;
-		image->differs = (damaged >> address % G4_CHUNK_BYTES / G4_PAGE_BYTES & 1) != 0;
+	const uint64_t chunk = g4_address_page(address) / CHUNK_PAGES, inside = g4_address_page(address) % CHUNK_PAGES;
+	if (get_chunk(image, chunk, &data, &damaged) == 0) {
+		*page = data + inside * G4_PAGE_BYTES;
+		image->differs = (damaged >> inside & 1) != 0;
 		return 0;
 	}
 	/* One bad sector must not take its neighbours away. */
@@ -126,26 +133,26 @@ int g4_image_raw_page(struct g4_image *image, uint64_t address, const void **pag
 	return status < 0 ? status : 0;
 }
 
-int g4_image_copy_page(struct g4_image *image, uint32_t copy, uint64_t address, const void **page)
+int g4_image_copy_page(struct g4_image *image, uint32_t copy, struct g4_address address, const void **page)
 {
 	if (image->room == NULL)
 		return g4_image_raw_page(image, address, page);
 	image->differs = false;
-	if (address % G4_PAGE_BYTES != 0 || address >= g4_align_down(image->device_bytes, G4_PAGE_BYTES))
+	if (!is_page(image, address))
 		return -G4_E_DEV_RANGE;
 	*page = image->cache->single;
-	return g4_space_read_copy(image->wg, &image->space, copy, g4_address_from(address), image->cache->single,
-				  G4_PAGE_BYTES);
+	return g4_space_read_copy(image->wg, &image->space, copy, address, image->cache->single, G4_PAGE_BYTES);
 }
 
 /* What was read last is good metadata, and belongs at `address`. */
-static void note_copies(struct g4_image *image, uint64_t address)
+static void note_copies(struct g4_image *image, struct g4_address address)
 {
-	if (!image->differs || (image->damaged_count > 0 && image->damaged[image->damaged_count - 1] == address))
+	if (!image->differs ||
+	    (image->damaged_count > 0 && g4_address_is(image->damaged[image->damaged_count - 1], address)))
 		return;
 	if (image->damaged_count == image->damaged_room) {
 		const uint64_t room = image->damaged_room == 0 ? 64 : 2 * image->damaged_room;
-		uint64_t *larger = realloc(image->damaged, room * sizeof(*larger));
+		struct g4_address *larger = realloc(image->damaged, room * sizeof(*larger));
 		if (larger == NULL)
 			return; /* a check without memory ends elsewhere; the next one finds it again */
 		image->damaged = larger;
@@ -154,14 +161,13 @@ static void note_copies(struct g4_image *image, uint64_t address)
 	image->damaged[image->damaged_count++] = address;
 }
 
-static uint64_t overlay_find(const struct g4_overlay *overlay, uint64_t page)
+/* The newest image of a page in the log, if there is one. */
+static bool overlay_find(const struct g4_overlay *overlay, uint64_t page, struct g4_overlay_page *found)
 {
 	if (overlay->room == 0)
-		return 0;
-	uint64_t at = (page * UINT64_C(0x9e3779b97f4a7c15)) & (overlay->room - 1);
-	while (overlay->keys[at] != 0 && overlay->keys[at] != page)
-		at = (at + 1) & (overlay->room - 1);
-	return overlay->keys[at] == page ? overlay->addresses[at] : 0;
+		return false;
+	*found = overlay->pages[g4_overlay_slot(overlay, page)];
+	return found->page == page && !g4_address_is_none(found->image);
 }
 
 static uint64_t patch_slot(const struct g4_patches *patches, uint64_t page)
@@ -197,10 +203,10 @@ static bool grow_patches(struct g4_patches *patches)
 	return true;
 }
 
-uint8_t *g4_image_patch(struct g4_image *image, uint64_t address)
+uint8_t *g4_image_patch(struct g4_image *image, struct g4_address address)
 {
 	struct g4_patches *patches = &image->patches;
-	const uint64_t page = address / G4_PAGE_BYTES;
+	const uint64_t page = g4_address_page(address);
 	const void *contents;
 
 	if (2 * patches->count >= patches->room && !grow_patches(patches))
@@ -221,25 +227,25 @@ uint8_t *g4_image_patch(struct g4_image *image, uint64_t address)
 	return copy;
 }
 
-static int compare_addresses(const void *a, const void *b)
+int g4_image_compare_addresses(const void *a, const void *b)
 {
-	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	const struct g4_address x = *(const struct g4_address *)a, y = *(const struct g4_address *)b;
 
-	return x < y ? -1 : x > y;
+	return g4_address_is_before(x, y) ? -1 : g4_address_is_before(y, x);
 }
 
-uint64_t *g4_image_patched(const struct g4_image *image, uint64_t *count)
+struct g4_address *g4_image_patched(const struct g4_image *image, uint64_t *count)
 {
 	const struct g4_patches *patches = &image->patches;
-	uint64_t *addresses = patches->count == 0 ? NULL : malloc(patches->count * sizeof(*addresses));
+	struct g4_address *addresses = patches->count == 0 ? NULL : malloc(patches->count * sizeof(*addresses));
 
 	*count = 0;
 	for (uint64_t i = 0; addresses != NULL && i < patches->room; i++) {
 		if (patches->keys[i] != 0)
-			addresses[(*count)++] = patches->keys[i] * G4_PAGE_BYTES;
+			addresses[(*count)++] = g4_page_address(patches->keys[i]);
 	}
 	if (addresses != NULL)
-		qsort(addresses, *count, sizeof(*addresses), compare_addresses);
+		qsort(addresses, *count, sizeof(*addresses), g4_image_compare_addresses);
 	return addresses;
 }
 
@@ -251,33 +257,32 @@ static void free_patches(struct g4_patches *patches)
 	free(patches->pages);
 }
 
-int g4_image_page(struct g4_image *image, uint64_t address, const void **page)
+int g4_image_page(struct g4_image *image, struct g4_address address, const void **page)
 {
+	struct g4_overlay_page in_log;
+
 	if (image->patches.count != 0) {
-		const uint64_t at = patch_slot(&image->patches, address / G4_PAGE_BYTES);
+		const uint64_t at = patch_slot(&image->patches, g4_address_page(address));
 		if (image->patches.keys[at] != 0) {
 			*page = image->patches.pages[at];
 			image->differs = false;
 			return 0;
 		}
 	}
-	const uint64_t in_log = overlay_find(&image->overlay, address / G4_PAGE_BYTES);
-
-	if (in_log == 0)
-		return g4_image_raw_page(image, address, page);
-	const uint64_t copy = in_log % G4_PAGE_BYTES;
-	return g4_image_copy_page(image, (uint32_t)copy, in_log - copy, page);
+	if (overlay_find(&image->overlay, g4_address_page(address), &in_log))
+		return g4_image_copy_page(image, in_log.copy, in_log.image, page);
+	return g4_image_raw_page(image, address, page);
 }
 
 /* Of the page that was read last: what its check has said. */
-static int judged(struct g4_image *image, uint64_t address, int status)
+static int judged(struct g4_image *image, struct g4_address address, int status)
 {
 	if (status == 0)
 		note_copies(image, address);
 	return status;
 }
 
-int g4_image_block(struct g4_image *image, uint64_t address, uint32_t type, void *copy)
+int g4_image_block(struct g4_image *image, struct g4_address address, uint32_t type, void *copy)
 {
 	const void *page;
 	const int status = g4_image_page(image, address, &page);
@@ -285,10 +290,11 @@ int g4_image_block(struct g4_image *image, uint64_t address, uint32_t type, void
 	if (status < 0)
 		return status;
 	memcpy(copy, page, G4_PAGE_BYTES);
-	return judged(image, address, g4_block_verify(copy, type, g4_address_from(address), image->fs_tag));
+	return judged(image, address, g4_block_verify(copy, type, address, image->fs_tag));
 }
 
-int g4_image_indirect(struct g4_image *image, uint64_t address, g4_le64 *slots, struct g4_indirect_header *header)
+int g4_image_indirect(struct g4_image *image, struct g4_address address, g4_le64 *slots,
+		      struct g4_indirect_header *header)
 {
 	const void *page;
 	const int status = g4_image_page(image, address, &page);
@@ -296,10 +302,11 @@ int g4_image_indirect(struct g4_image *image, uint64_t address, g4_le64 *slots, 
 	if (status < 0)
 		return status;
 	memcpy(slots, page, G4_PAGE_BYTES);
-	return judged(image, address, g4_indirect_verify(slots, g4_address_from(address), image->fs_tag, header));
+	return judged(image, address, g4_indirect_verify(slots, address, image->fs_tag, header));
 }
 
-int g4_image_sums(struct g4_image *image, uint64_t address, struct g4_sums_page *sums, struct g4_sums_header *header)
+int g4_image_sums(struct g4_image *image, struct g4_address address, struct g4_sums_page *sums,
+		  struct g4_sums_header *header)
 {
 	const void *page;
 	const int status = g4_image_page(image, address, &page);
@@ -307,21 +314,21 @@ int g4_image_sums(struct g4_image *image, uint64_t address, struct g4_sums_page 
 	if (status < 0)
 		return status;
 	memcpy(sums, page, G4_PAGE_BYTES);
-	return judged(image, address, g4_sums_verify(sums, g4_address_from(address), image->fs_tag, header));
+	return judged(image, address, g4_sums_verify(sums, address, image->fs_tag, header));
 }
 
 static int check_children(const struct g4_image *image, const struct g4_dir_index *index)
 {
 	for (uint32_t i = 0; i < index->count; i++) {
-		const uint64_t address = index->entries[i].page;
-		if (g4_ptr_validate(g4_ptr_at(address, G4_TAG_4K, G4_PTR_VALID), &image->layout) != 0 ||
-		    address % G4_PAGE_BYTES != 0)
+		const struct g4_address address = g4_address_from(index->entries[i].page);
+		if (g4_ptr_validate(g4_ptr_make(address, G4_TAG_4K, G4_PTR_VALID), &image->layout) != 0 ||
+		    !g4_address_starts_page(address))
 			return -G4_E_CORRUPT_DIR;
 	}
 	return 0;
 }
 
-int g4_image_directory_page(struct g4_image *image, uint64_t address, void *copy, uint32_t *type)
+int g4_image_directory_page(struct g4_image *image, struct g4_address address, void *copy, uint32_t *type)
 {
 	const struct g4_block_header *header = copy;
 	const void *page;
@@ -331,7 +338,7 @@ int g4_image_directory_page(struct g4_image *image, uint64_t address, void *copy
 		return status;
 	memcpy(copy, page, G4_PAGE_BYTES);
 	*type = header->type == G4_BLOCK_DIR_INDEX ? G4_BLOCK_DIR_INDEX : G4_BLOCK_DIR_LEAF;
-	status = judged(image, address, g4_block_verify(copy, *type, g4_address_from(address), image->fs_tag));
+	status = judged(image, address, g4_block_verify(copy, *type, address, image->fs_tag));
 	if (status < 0)
 		return status;
 	if (*type == G4_BLOCK_DIR_LEAF)
@@ -342,20 +349,19 @@ int g4_image_directory_page(struct g4_image *image, uint64_t address, void *copy
 
 int g4_image_inode(struct g4_image *image, uint64_t ino, struct g4_inode *inode)
 {
-	const uint64_t address = g4_ptr_offset(ino), slab_address = g4_align_down(address, G4_PAGE_BYTES);
+	const uint32_t slot = g4_slab_slot_of(g4_ptr_address(ino));
 	uint8_t page[G4_PAGE_BYTES];
 	struct g4_slab_header slab;
 
 	if (!g4_ino_plausible(ino, &image->layout))
 		return -G4_E_NOENT;
-	int status = g4_image_block(image, slab_address, G4_BLOCK_SLAB, page);
+	int status = g4_image_block(image, g4_address_page_start(g4_ptr_address(ino)), G4_BLOCK_SLAB, page);
 	if (status < 0)
 		return status;
 	memcpy(&slab, page, sizeof(slab));
 	status = g4_slab_validate(&slab);
 	if (status < 0)
 		return status;
-	const uint64_t slot = (address - slab_address) / G4_SLAB_SLOT_BYTES;
 	if (slab.kind != G4_SLAB_INODES || (slab.used >> slot & 1) == 0)
 		return -G4_E_NOENT;
 	memcpy(inode, page + slot * G4_SLAB_SLOT_BYTES, sizeof(*inode));
@@ -364,7 +370,7 @@ int g4_image_inode(struct g4_image *image, uint64_t ino, struct g4_inode *inode)
 
 int g4_image_root(struct g4_image *image, struct g4_root *root)
 {
-	const int status = g4_image_block(image, image->layout.root_address, G4_BLOCK_ROOT, root);
+	const int status = g4_image_block(image, g4_layout_root(&image->layout), G4_BLOCK_ROOT, root);
 
 	if (status < 0)
 		return status;
@@ -373,7 +379,7 @@ int g4_image_root(struct g4_image *image, struct g4_root *root)
 
 /* ------------------------------------------------------------------ superblocks */
 
-int g4_image_read_superblock(struct g4_image *image, uint64_t address, struct g4_superblock *sb)
+int g4_image_read_superblock(struct g4_image *image, struct g4_address address, struct g4_superblock *sb)
 {
 	const void *page;
 	int status = g4_image_raw_page(image, address, &page);
@@ -386,7 +392,7 @@ int g4_image_read_superblock(struct g4_image *image, uint64_t address, struct g4
 	/* A newer version may seal its superblock differently: say so rather than "damaged". */
 	if (sb->version > G4_FORMAT_VERSION)
 		return -G4_E_SB_VERSION;
-	status = g4_block_verify(sb, G4_BLOCK_SUPERBLOCK, g4_address_from(address), g4_superblock_tag(sb));
+	status = g4_block_verify(sb, G4_BLOCK_SUPERBLOCK, address, g4_superblock_tag(sb));
 	return status < 0 ? status : g4_superblock_validate(sb, image->device_bytes);
 }
 
@@ -408,18 +414,21 @@ static bool says_where_backup_is(const struct g4_image *image)
 	       size >= G4_MIN_DEVICE_BYTES && size <= image->device_bytes;
 }
 
+/* In the last page of a file system of this size. */
+static int read_backup(struct g4_image *image, uint64_t size_bytes)
+{
+	return g4_image_read_superblock(image, g4_page_address(size_bytes / G4_PAGE_BYTES - 1), &image->backup);
+}
+
 int g4_image_choose_superblock(struct g4_image *image)
 {
-	const uint64_t last_page = g4_align_down(image->device_bytes, G4_PAGE_BYTES) - G4_PAGE_BYTES;
-
-	image->primary_status = g4_image_read_superblock(image, G4_SUPERBLOCK_ADDRESS, &image->primary);
-	image->backup_status = g4_image_read_superblock(
-		image, image->primary_status == 0 ? image->primary.size_bytes - G4_PAGE_BYTES : last_page,
-		&image->backup);
+	image->primary_status =
+		g4_image_read_superblock(image, g4_address_from(G4_SUPERBLOCK_ADDRESS), &image->primary);
+	image->backup_status =
+		read_backup(image, image->primary_status == 0 ? image->primary.size_bytes : image->device_bytes);
 	image->from_backup = image->primary_status < 0;
 	if (image->from_backup && image->backup_status < 0 && says_where_backup_is(image))
-		image->backup_status =
-			g4_image_read_superblock(image, image->primary.size_bytes - G4_PAGE_BYTES, &image->backup);
+		image->backup_status = read_backup(image, image->primary.size_bytes);
 	if (image->from_backup && image->backup_status < 0)
 		return image->primary_status;
 	if (image->primary_status == 0 && image->backup_status == 0)
@@ -509,8 +518,7 @@ void g4_image_close(struct g4_image *image)
 		g4_wg_destroy(image->wg);
 	if (!image->borrowed) {
 		free_patches(&image->patches);
-		free(image->overlay.keys);
-		free(image->overlay.addresses);
+		free(image->overlay.pages);
 		if (image->dev != NULL)
 			g4_dev_close(image->dev);
 	}

@@ -15,19 +15,32 @@
 #define G4_FSCK_IMAGE_H
 
 #include "dev/dev_host.h"
-#include "format/format.h"
+#include "format/layout.h"
 #include "space/space.h"
 
 #define G4_CHUNK_BYTES (64 * G4_KIB)
 
 struct g4_chunk_cache;
 
-struct g4_overlay { /* home page number -> address of its newest image in the log; open addressing, key 0: empty */
-	uint64_t *keys;
-	uint64_t *addresses; /* plus the number of the copy; 0: revoked */
-	uint64_t room;	     /* a power of two, 0: nothing in it */
-	uint64_t count;
+struct g4_overlay_page {
+	uint64_t page;		 /* its home; 0: empty */
+	struct g4_address image; /* the newest one in the log; none: revoked */
+	uint32_t copy;		 /* that has it */
 };
+struct g4_overlay { /* by home; open addressing */
+	struct g4_overlay_page *pages;
+	uint64_t room; /* a power of two, 0: nothing in it */
+};
+
+/* Where a page is in the overlay, or belongs. */
+static inline uint64_t g4_overlay_slot(const struct g4_overlay *overlay, uint64_t page)
+{
+	uint64_t at = (page * UINT64_C(0x9e3779b97f4a7c15)) & (overlay->room - 1);
+
+	while (overlay->pages[at].page != 0 && overlay->pages[at].page != page)
+		at = (at + 1) & (overlay->room - 1);
+	return at;
+}
 
 struct g4_patches { /* page number -> its changed contents; open addressing, key 0: empty */
 	uint64_t *keys;
@@ -55,9 +68,9 @@ struct g4_image {
 	bool borrowed; /* device, overlay and patches are another image's */
 	/* of a device with several copies */
 	struct g4_space space;
-	uint8_t *room;	   /* to compare them in; NULL: there is one */
-	bool differs;	   /* the page that was read last */
-	uint64_t *damaged; /* addresses of metadata that was read; some may be there twice */
+	uint8_t *room;		    /* to compare them in; NULL: there is one */
+	bool differs;		    /* the page that was read last */
+	struct g4_address *damaged; /* metadata that was read; some may be there twice */
 	uint64_t damaged_count, damaged_room;
 };
 
@@ -70,7 +83,7 @@ int g4_image_open(struct g4_image *image, const char *name, char *message, size_
 int g4_image_open_device(struct g4_image *image, const char *name, char *message, size_t bytes);
 int g4_image_choose_superblock(struct g4_image *image);
 /* Reads and judges the superblock at an address. *sb is what is there. */
-int g4_image_read_superblock(struct g4_image *image, uint64_t address, struct g4_superblock *sb);
+int g4_image_read_superblock(struct g4_image *image, struct g4_address address, struct g4_superblock *sb);
 /* From now on *sb is the image's superblock. */
 void g4_image_use_superblock(struct g4_image *image, const struct g4_superblock *sb);
 void g4_image_close(struct g4_image *image);
@@ -81,25 +94,29 @@ void g4_image_close(struct g4_image *image);
 int g4_image_share(const struct g4_image *image, uint32_t index, struct g4_image *other);
 
 /* A page as it is on the device; *page is good until the next call that reads. */
-int g4_image_raw_page(struct g4_image *image, uint64_t address, const void **page);
+int g4_image_raw_page(struct g4_image *image, struct g4_address address, const void **page);
 /* The same of one copy, counted from 0. -G4_E_NOENT: its disk is missing. */
-int g4_image_copy_page(struct g4_image *image, uint32_t copy, uint64_t address, const void **page);
+int g4_image_copy_page(struct g4_image *image, uint32_t copy, struct g4_address address, const void **page);
 /* The same through the overlay and the patches. */
-int g4_image_page(struct g4_image *image, uint64_t address, const void **page);
+int g4_image_page(struct g4_image *image, struct g4_address address, const void **page);
 /*
  * The patch of a page, to be changed; made from what g4_image_page() tells (zeros when that can not be read) at the
  * first call. The image owns it. NULL: out of memory.
  */
-uint8_t *g4_image_patch(struct g4_image *image, uint64_t address);
+uint8_t *g4_image_patch(struct g4_image *image, struct g4_address address);
+/* By address, for qsort(). */
+int g4_image_compare_addresses(const void *a, const void *b);
 /* The addresses of all patches, ascending, malloc'ed; NULL when there are none or for lack of memory. */
-uint64_t *g4_image_patched(const struct g4_image *image, uint64_t *count);
+struct g4_address *g4_image_patched(const struct g4_image *image, uint64_t *count);
 /* Copies a metadata page and verifies its header and checksum; indirect pages come stripped, by g4_image_indirect. */
-int g4_image_block(struct g4_image *image, uint64_t address, uint32_t type, void *copy);
-int g4_image_indirect(struct g4_image *image, uint64_t address, g4_le64 *slots, struct g4_indirect_header *header);
+int g4_image_block(struct g4_image *image, struct g4_address address, uint32_t type, void *copy);
+int g4_image_indirect(struct g4_image *image, struct g4_address address, g4_le64 *slots,
+		      struct g4_indirect_header *header);
 /* The same of a page of sums. */
-int g4_image_sums(struct g4_image *image, uint64_t address, struct g4_sums_page *sums, struct g4_sums_header *header);
+int g4_image_sums(struct g4_image *image, struct g4_address address, struct g4_sums_page *sums,
+		  struct g4_sums_header *header);
 /* A directory page: leaf or index, as *type tells; validated. */
-int g4_image_directory_page(struct g4_image *image, uint64_t address, void *copy, uint32_t *type);
+int g4_image_directory_page(struct g4_image *image, struct g4_address address, void *copy, uint32_t *type);
 /* An inode by its number: its slab is verified, its slot in use, its contents valid. */
 int g4_image_inode(struct g4_image *image, uint64_t ino, struct g4_inode *inode);
 /* The root directory's number. */
@@ -147,7 +164,7 @@ bool g4_image_find_tail(struct g4_image *image, struct g4_journal_header *header
 uint64_t g4_image_newest_fixed(struct g4_image *image);
 /* Scans and fills the overlay; a damaged header is replaced by what the log tells, as a mount does. */
 int g4_image_load_overlay(struct g4_image *image, struct g4_journal_state *state);
-uint64_t g4_image_log_address(const struct g4_image *image, uint64_t log_page);
+struct g4_address g4_image_log_address(const struct g4_image *image, uint64_t log_page);
 
 /* ---- block maps ----
  * A walk visits what an inode's map holds, in file order: data extents and indirect pages. The caller answers an
@@ -160,12 +177,12 @@ struct g4_map_item {
 	uint64_t file_page; /* first page that it covers */
 	uint32_t height;    /* of the slot that holds it */
 	g4_ptr ptr;
-	uint64_t page; /* the indirect page that holds it, 0: the inode */
-	uint32_t slot; /* in there */
+	struct g4_address page; /* the indirect page that holds it; none: the inode */
+	uint32_t slot;		/* in there */
 };
 struct g4_map_frame {
 	g4_le64 slots[G4_INDIRECT_SLOTS];
-	uint64_t page; /* address of the indirect page, 0: the inode */
+	struct g4_address page; /* the indirect page; none: the inode */
 	uint64_t file_page;
 	uint32_t height, next, count;
 	struct g4_sums_places sums; /* of the indirect page */
@@ -197,10 +214,10 @@ struct g4_dir_walk {
 	struct g4_image *image;
 	uint32_t depth; /* frames in use */
 	bool at_root;
-	uint64_t root;
+	struct g4_address root;
 	uint64_t entered;
 	/* the page at hand */
-	uint64_t address;
+	struct g4_address address;
 	uint64_t low, high;	 /* its hashes: low <= hash < high */
 	uint32_t level;		 /* what its parent says: 0 for a leaf; the root may be anything */
 	uint32_t type;		 /* once entered */
@@ -215,12 +232,13 @@ int g4_dir_walk_enter(struct g4_dir_walk *walk);
 struct g4_entry_view {
 	struct g4_dir_entry entry;
 	const uint8_t *name;
-	uint64_t leaf_address;
+	struct g4_address leaf_address;
 	uint32_t unit;
 };
 typedef bool (*g4_entry_visit)(void *context, const struct g4_entry_view *view);
 /* Visits the entries of a validated leaf until visit returns true; returns whether it did. */
-bool g4_leaf_each_entry(const struct g4_dir_leaf *leaf, uint64_t leaf_address, g4_entry_visit visit, void *context);
+bool g4_leaf_each_entry(const struct g4_dir_leaf *leaf, struct g4_address leaf_address, g4_entry_visit visit,
+			void *context);
 /* The same for all leaves of a directory; *found tells whether visit returned true. */
 int g4_image_each_entry(struct g4_image *image, uint64_t dir_ino, g4_entry_visit visit, void *context, bool *found);
 /* The entry with this name; -G4_E_NOENT: there is none. */

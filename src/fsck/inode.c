@@ -16,7 +16,7 @@
 /* The inode that a name leads to can not be used: its slot goes and, with it, the name. */
 static enum g4_fsck_met give_up(struct g4_fsck *fsck, const struct g4_fsck_where *where)
 {
-	if (fsck->repairing && where->leaf_address != 0) {
+	if (fsck->repairing && !g4_address_is_none(where->leaf_address)) {
 		fsck->dir_gone = fsck->dir_gone || where->file_type == S_IFDIR >> 12;
 		g4_fsck_change(fsck, G4_FSCK_LOST, where, 0, 0, "the inode 0x%" PRIx64 " and so the name", where->ino);
 		g4_fsck_drop_entry(fsck, where);
@@ -31,7 +31,7 @@ static bool mend(struct g4_fsck *fsck, uint64_t ino, const struct g4_fsck_where 
 
 	here.ino = ino;
 	if (!g4_fsck_mend_inode(fsck, ino, inode, &here)) {
-		if (where->leaf_address == 0)
+		if (g4_address_is_none(where->leaf_address))
 			g4_fsck_change(fsck, G4_FSCK_LOST, &here, 0, 0, "the inode 0x%" PRIx64, ino);
 		g4_fsck_free_slot(fsck, ino);
 		return false;
@@ -48,8 +48,9 @@ static bool mend(struct g4_fsck *fsck, uint64_t ino, const struct g4_fsck_where 
 enum g4_fsck_met g4_fsck_meet(struct g4_fsck *fsck, uint64_t ino, const struct g4_fsck_where *where,
 			      struct g4_inode *inode)
 {
-	const uint64_t address = g4_ptr_offset(ino), page = address / G4_PAGE_BYTES;
-	const uint32_t slot = (uint32_t)(address % G4_PAGE_BYTES / G4_SLAB_SLOT_BYTES);
+	const struct g4_address address = g4_ptr_address(ino);
+	const uint64_t page = g4_address_page(address);
+	const uint32_t slot = g4_slab_slot_of(address);
 	struct g4_fsck_cell *slab = g4_fsck_slab(fsck, page, where);
 	const void *data;
 
@@ -64,7 +65,7 @@ enum g4_fsck_met g4_fsck_meet(struct g4_fsck *fsck, uint64_t ino, const struct g
 		g4_fsck_problem(fsck, G4_FSCK_ENTRY, where, "inode 0x%" PRIx64 " is not in use", ino);
 		return give_up(fsck, where);
 	}
-	int status = g4_image_page(fsck->image, page * G4_PAGE_BYTES, &data);
+	int status = g4_image_page(fsck->image, g4_page_address(page), &data);
 	if (status == 0) {
 		memcpy(inode, (const uint8_t *)data + slot * G4_SLAB_SLOT_BYTES, sizeof(*inode));
 		status = g4_inode_validate(inode, &fsck->image->layout);
@@ -121,7 +122,7 @@ static void salvage_later(struct g4_fsck *fsck, const struct g4_map_item *item, 
 static bool check_indirect(struct g4_fsck *fsck, const struct g4_map_item *item, const struct g4_fsck_where *where)
 {
 	const struct g4_map_item here = *item;
-	const uint64_t address = g4_ptr_offset(here.ptr);
+	const struct g4_address address = g4_ptr_address(here.ptr);
 
 	if (!fsck->repairing && !g4_fsck_claim_metadata(fsck, address, where, "an indirect page"))
 		return false;
@@ -131,32 +132,33 @@ static bool check_indirect(struct g4_fsck *fsck, const struct g4_map_item *item,
 		g4_fsck_problem(fsck, G4_FSCK_MAP, where,
 				"the indirect page at 0x%" PRIx64 ", for the contents from page %" PRIu64
 				" on, is damaged: %s",
-				address, here.file_page, g4_strerror(status));
+				g4_address_stored(address), here.file_page, g4_strerror(status));
 		if (fsck->repairing)
 			salvage_later(fsck, &here, where);
 		return false;
 	}
-	if (!fsck->repairing || !g4_fsck_bit(fsck->metadata, address / G4_PAGE_BYTES)) {
+	if (!fsck->repairing || !g4_fsck_bit(fsck->metadata, g4_address_page(address))) {
 		if (fsck->repairing)
 			g4_fsck_claim_metadata(fsck, address, where, "an indirect page");
 		return true;
 	}
 	/* It is this file's and at its level, so the file has it twice. */
 	fsck->map_walk.depth--;
-	g4_fsck_problem(fsck, G4_FSCK_SHARED, where, "the indirect page at 0x%" PRIx64 " is in the map twice", address);
+	g4_fsck_problem(fsck, G4_FSCK_SHARED, where, "the indirect page at 0x%" PRIx64 " is in the map twice",
+			g4_address_stored(address));
 	g4_fsck_cut(fsck, where, &here);
 	return false;
 }
 
 /* In the round after one that found pages used twice: true when these contents are to move out of them. */
-static bool must_move(const struct g4_fsck *fsck, uint64_t address, uint64_t pages, bool *doubtful)
+static bool must_move(const struct g4_fsck *fsck, struct g4_address address, uint64_t pages, bool *doubtful)
 {
 	bool move = false;
 
 	*doubtful = false;
 	if (fsck->shared_before == NULL)
 		return false;
-	for (uint64_t page = address / G4_PAGE_BYTES; page < address / G4_PAGE_BYTES + pages; page++) {
+	for (uint64_t page = g4_address_page(address); page < g4_address_page(address) + pages; page++) {
 		if (!g4_fsck_bit(fsck->shared_before, page))
 			continue;
 		*doubtful = true;
@@ -168,7 +170,7 @@ static bool must_move(const struct g4_fsck *fsck, uint64_t address, uint64_t pag
 /* Either the map is wrong, or the pointer is; or what else leads there as metadata. New copies are in no map yet. */
 static bool is_disputed(const struct g4_fsck *fsck, g4_ptr ptr)
 {
-	const uint64_t first = g4_ptr_offset(ptr) / G4_PAGE_BYTES;
+	const uint64_t first = g4_address_page(g4_ptr_address(ptr));
 
 	for (uint64_t page = first; page < first + g4_tag_pages(g4_ptr_tag(ptr)); page++) {
 		if (fsck->broken != NULL && g4_fsck_bit(fsck->broken, page))
@@ -181,11 +183,11 @@ static bool is_disputed(const struct g4_fsck *fsck, g4_ptr ptr)
 }
 
 /* More lead there than its owners are counted: this file may be the one that should not. */
-static bool has_excess(const struct g4_fsck *fsck, uint64_t address, uint64_t pages)
+static bool has_excess(const struct g4_fsck *fsck, struct g4_address address, uint64_t pages)
 {
 	if (fsck->excess_owners == NULL)
 		return false;
-	for (uint64_t page = address / G4_PAGE_BYTES; page < address / G4_PAGE_BYTES + pages; page++) {
+	for (uint64_t page = g4_address_page(address); page < g4_address_page(address) + pages; page++) {
 		if (g4_fsck_bit(fsck->excess_owners, page))
 			return true;
 	}
@@ -194,7 +196,8 @@ static bool has_excess(const struct g4_fsck *fsck, uint64_t address, uint64_t pa
 
 static void check_data(struct g4_fsck *fsck, const struct g4_map_item *item, const struct g4_fsck_where *where)
 {
-	const uint64_t address = g4_ptr_offset(item->ptr), pages = g4_tag_pages(g4_ptr_tag(item->ptr));
+	const struct g4_address address = g4_ptr_address(item->ptr);
+	const uint64_t pages = g4_tag_pages(g4_ptr_tag(item->ptr));
 	bool doubtful;
 
 	if (must_move(fsck, address, pages, &doubtful)) {
@@ -213,7 +216,7 @@ static void check_data(struct g4_fsck *fsck, const struct g4_map_item *item, con
 		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, item->file_page * G4_PAGE_BYTES, pages * G4_PAGE_BYTES,
 			       "contents that more files lead to than its owners are counted");
 	if (fsck->repairing && (item->ptr & G4_PTR_VALID) == 0)
-		g4_fsck_set_bits(fsck, &fsck->unwritten, address / G4_PAGE_BYTES, pages);
+		g4_fsck_set_bits(fsck, &fsck->unwritten, g4_address_page(address), pages);
 	g4_fsck_claim_data(fsck, address, pages, where);
 }
 
@@ -265,20 +268,20 @@ static bool check_map(struct g4_fsck *fsck, uint64_t ino, const struct g4_inode 
 static bool read_xattr_page(struct g4_fsck *fsck, g4_ptr ptr, uint32_t type, uint64_t ino,
 			    const struct g4_fsck_where *where, struct g4_xattr_page *page)
 {
-	const uint64_t address = g4_ptr_offset(ptr);
+	const struct g4_address address = g4_ptr_address(ptr);
 
 	int status = g4_image_block(fsck->image, address, type, page);
 	if (status == 0)
 		status = g4_xattr_page_validate(page, &fsck->image->layout);
 	if (status == 0 && page->inode == ino) {
 		/* It says whose it is; who claims it as contents gets a copy in the next round. Not if it comes twice. */
-		const bool again = fsck->repairing && g4_fsck_bit(fsck->metadata, address / G4_PAGE_BYTES);
+		const bool again = fsck->repairing && g4_fsck_bit(fsck->metadata, g4_address_page(address));
 		const bool alone = g4_fsck_claim_metadata(fsck, address, where, "an attribute page");
 		return alone || (fsck->repairing && !again);
 	}
 	g4_fsck_note_broken(fsck, address);
-	g4_fsck_problem(fsck, G4_FSCK_XATTR, where, "the attribute page at 0x%" PRIx64 " %s%s", address,
-			status < 0 ? "is damaged: " : "belongs to another inode",
+	g4_fsck_problem(fsck, G4_FSCK_XATTR, where, "the attribute page at 0x%" PRIx64 " %s%s",
+			g4_address_stored(address), status < 0 ? "is damaged: " : "belongs to another inode",
 			status < 0 ? g4_strerror(status) : "");
 	return false;
 }
@@ -304,7 +307,7 @@ static bool check_value(struct g4_fsck *fsck, g4_ptr ptr, uint32_t value_bytes, 
 }
 
 /* Takes the record at payload byte `at` out of the attribute page at `address`. */
-static void drop_record(struct g4_fsck *fsck, uint64_t address, uint32_t at, const struct g4_fsck_where *where)
+static void drop_record(struct g4_fsck *fsck, struct g4_address address, uint32_t at, const struct g4_fsck_where *where)
 {
 	struct g4_xattr_page *page = (struct g4_xattr_page *)(void *)g4_fsck_edit(fsck, address);
 	struct g4_xattr_record record;
@@ -321,7 +324,7 @@ static void drop_record(struct g4_fsck *fsck, uint64_t address, uint32_t at, con
 	g4_fsck_seal(fsck, address, G4_BLOCK_XATTR);
 }
 
-static bool check_records(struct g4_fsck *fsck, uint64_t address, struct g4_xattr_page *page, uint64_t ino,
+static bool check_records(struct g4_fsck *fsck, struct g4_address address, struct g4_xattr_page *page, uint64_t ino,
 			  const struct g4_fsck_where *where, uint64_t *pages)
 {
 	bool good = true;
@@ -346,10 +349,10 @@ static bool check_records(struct g4_fsck *fsck, uint64_t address, struct g4_xatt
 	return good;
 }
 
-/* The pointer that led to an attribute page: in the page before, or in the inode (before = 0). */
-static void set_next(struct g4_fsck *fsck, uint64_t ino, uint64_t before, g4_ptr ptr)
+/* The pointer that led to an attribute page: in the page before, or in the inode (before: none). */
+static void set_next(struct g4_fsck *fsck, uint64_t ino, struct g4_address before, g4_ptr ptr)
 {
-	if (before == 0) {
+	if (g4_address_is_none(before)) {
 		struct g4_inode *inode = g4_fsck_edit_inode(fsck, ino);
 		if (inode != NULL)
 			inode->xattr = ptr;
@@ -367,15 +370,16 @@ static bool check_xattrs(struct g4_fsck *fsck, uint64_t ino, g4_ptr ptr, const s
 			 uint64_t *pages)
 {
 	struct g4_xattr_page page;
-	uint64_t before = 0;
+	struct g4_address before = G4_NO_ADDRESS;
 	bool good = true;
 
 	while (ptr != 0 && fsck->fatal == 0) {
-		const uint64_t address = g4_ptr_offset(ptr);
+		const struct g4_address address = g4_ptr_address(ptr);
 		if (!read_xattr_page(fsck, ptr, G4_BLOCK_XATTR, ino, where, &page)) {
 			if (fsck->repairing) {
 				g4_fsck_change(fsck, G4_FSCK_LOST, where, 0, 0,
-					       "extended attributes from page 0x%" PRIx64 " on", address);
+					       "extended attributes from page 0x%" PRIx64 " on",
+					       g4_address_stored(address));
 				set_next(fsck, ino, before, 0);
 			}
 			return false;
@@ -385,7 +389,7 @@ static bool check_xattrs(struct g4_fsck *fsck, uint64_t ino, g4_ptr ptr, const s
 		ptr = page.next;
 		if (page.bytes == 0) {
 			g4_fsck_problem(fsck, G4_FSCK_XATTR, where, "the attribute page at 0x%" PRIx64 " is empty",
-					address);
+					g4_address_stored(address));
 			if (fsck->repairing) {
 				g4_fsck_change(fsck, G4_FSCK_REPAIRED, where, 0, 0,
 					       "the empty attribute page is left out");

@@ -34,7 +34,7 @@ bool g4_fsck_sums_block(struct g4_fsck *fsck, const struct g4_inode *inode, cons
  * Reads a page of sums, for the slots of a quarter of an indirect page of `level`. With `large` it must be what this entry of a large
  * page says.
  */
-int g4_fsck_read_sums(struct g4_image *image, uint64_t address, uint64_t ino, uint32_t level, uint32_t quarter,
+int g4_fsck_read_sums(struct g4_image *image, struct g4_address address, uint64_t ino, uint32_t level, uint32_t quarter,
 		      const struct g4_sum_entry *large, struct g4_sums_page *page);
 /* The same of the block of an inode; zeros where it has none. */
 int g4_fsck_read_block(struct g4_image *image, const struct g4_inode *inode, struct g4_sums_block *block);

@@ -10,7 +10,8 @@
 
 static struct g4_root *edit_root(struct g4_fsck *fsck)
 {
-	return fsck->repairing ? (struct g4_root *)(void *)g4_fsck_edit(fsck, fsck->image->layout.root_address) : NULL;
+	return fsck->repairing ? (struct g4_root *)(void *)g4_fsck_edit(fsck, g4_layout_root(&fsck->image->layout)) :
+				 NULL;
 }
 
 static void drop_job(struct g4_fsck *fsck, const struct g4_job_record *job, uint32_t i)
@@ -22,7 +23,7 @@ static void drop_job(struct g4_fsck *fsck, const struct g4_job_record *job, uint
 	if (root == NULL)
 		return;
 	memset(&root->jobs[i], 0, sizeof(root->jobs[i]));
-	g4_fsck_seal(fsck, fsck->image->layout.root_address, G4_BLOCK_ROOT);
+	g4_fsck_seal(fsck, g4_layout_root(&fsck->image->layout), G4_BLOCK_ROOT);
 	g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0, "background job %" PRIu64 " is dropped", job->number);
 }
 
@@ -33,7 +34,7 @@ static void drop_finding(struct g4_fsck *fsck, uint32_t i)
 	if (root == NULL)
 		return;
 	memset(&root->findings[i], 0, sizeof(root->findings[i]));
-	g4_fsck_seal(fsck, fsck->image->layout.root_address, G4_BLOCK_ROOT);
+	g4_fsck_seal(fsck, g4_layout_root(&fsck->image->layout), G4_BLOCK_ROOT);
 	g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0, "a finding of the last scrub is dropped");
 }
 

@@ -14,18 +14,13 @@
 #include "fsck/report.h"
 #include "journal/block.h"
 
-static uint64_t log_pages(const struct g4_image *image)
-{
-	return image->layout.journal_bytes / G4_PAGE_BYTES - 1;
-}
-
 uint64_t g4_fsck_next_sequence(struct g4_image *image, const struct g4_journal_state *journal)
 {
 	uint64_t newest = g4_max64(image->sb.header.generation, g4_image_newest_fixed(image));
 
 	if (!journal->header_damaged)
 		newest = g4_max64(newest, journal->next_sequence);
-	for (uint64_t page = 0; page < log_pages(image); page++)
+	for (uint64_t page = 0; page < g4_layout_log_pages(&image->layout); page++)
 		newest = g4_max64(newest, g4_image_starts_record(image, page));
 	return newest + 1;
 }
@@ -33,7 +28,7 @@ uint64_t g4_fsck_next_sequence(struct g4_image *image, const struct g4_journal_s
 /* ------------------------------------------------------------------ what is lost with records */
 
 /* The inodes in a slab's image: each that differs from what is home would have been changed. */
-static void tell_slab(struct g4_fsck *fsck, uint64_t home, const uint8_t *image, uint64_t sequence)
+static void tell_slab(struct g4_fsck *fsck, struct g4_address home, const uint8_t *image, uint64_t sequence)
 {
 	struct g4_slab_header slab;
 	uint8_t old[G4_PAGE_BYTES];
@@ -45,7 +40,7 @@ static void tell_slab(struct g4_fsck *fsck, uint64_t home, const uint8_t *image,
 	memcpy(&slab, image, sizeof(slab));
 	for (uint32_t slot = 1; slot < G4_SLAB_SLOTS; slot++) {
 		const uint32_t at = slot * G4_SLAB_SLOT_BYTES;
-		const struct g4_fsck_where where = {.dir = G4_NO_DIR, .ino = g4_ino_at(home + at)};
+		const struct g4_fsck_where where = {.dir = G4_NO_DIR, .ino = g4_ino_of_slot(home, slot)};
 		if (memcmp(old + at, image + at, G4_SLAB_SLOT_BYTES) != 0)
 			g4_fsck_change(fsck, G4_FSCK_LOST, &where, 0, 0,
 				       "what transaction %" PRIu64 " changed in inode 0x%" PRIx64, sequence, where.ino);
@@ -63,22 +58,23 @@ static void tell_record(struct g4_fsck *fsck, uint64_t log_page, uint64_t sequen
 	if (g4_image_raw_page(image, g4_image_log_address(image, log_page), &page) < 0)
 		return;
 	memcpy(&first, page, sizeof(first));
-	const uint64_t blocks = g4_min64(first.block_count, g4_min64(G4_JOURNAL_TAGS, log_pages(image)));
+	const uint64_t blocks =
+		g4_min64(first.block_count, g4_min64(G4_JOURNAL_TAGS, g4_layout_log_pages(&image->layout)));
 	for (uint64_t i = 0; i < blocks; i++) {
-		const uint64_t home = first.tags[i];
-		const uint64_t at = g4_image_log_address(image, log_page + first.page_count + i);
-		if (home % G4_PAGE_BYTES != 0 || home < image->layout.data_address ||
-		    home >= image->layout.backup_address || g4_image_raw_page(image, at, &page) < 0)
+		const struct g4_address home = g4_address_from(first.tags[i]);
+		const struct g4_address at = g4_image_log_address(image, log_page + first.page_count + i);
+		if (!g4_address_starts_page(home) || !g4_layout_holds(&image->layout, home) ||
+		    g4_image_raw_page(image, at, &page) < 0)
 			continue;
 		memcpy(copy, page, sizeof(copy));
-		if (g4_block_verify(copy, G4_BLOCK_SLAB, g4_address_from(home), image->fs_tag) == 0)
+		if (g4_block_verify(copy, G4_BLOCK_SLAB, home, image->fs_tag) == 0)
 			tell_slab(fsck, home, copy, sequence);
 	}
 }
 
 static void tell_lost_records(struct g4_fsck *fsck, uint64_t expected)
 {
-	for (uint64_t page = 0; page < log_pages(fsck->image); page++) {
+	for (uint64_t page = 0; page < g4_layout_log_pages(&fsck->image->layout); page++) {
 		const uint64_t sequence = g4_image_starts_record(fsck->image, page);
 		if (sequence >= expected)
 			tell_record(fsck, page, sequence);

@@ -18,21 +18,17 @@
 #define LOG_READ_PAGES UINT64_C(256) /* at a time, where all of the log is looked at */
 #define SEQUENCE_END (UINT64_C(1) << 62)
 
-static uint64_t log_pages(const struct g4_image *image)
+struct g4_address g4_image_log_address(const struct g4_image *image, uint64_t log_page)
 {
-	return image->layout.journal_bytes / G4_PAGE_BYTES - 1;
-}
-
-uint64_t g4_image_log_address(const struct g4_image *image, uint64_t log_page)
-{
-	return image->layout.journal_address + (1 + log_page % log_pages(image)) * G4_PAGE_BYTES;
+	return g4_address_after_pages(g4_address_from(image->layout.journal_address),
+				      1 + log_page % g4_layout_log_pages(&image->layout));
 }
 
 /* Reads and verifies one page of a copy of the log; continues *crc over it. */
 static int read_log_page(struct g4_image *image, uint32_t number, uint64_t log_page, uint32_t type, uint64_t sequence,
 			 void *copy, uint32_t *crc)
 {
-	const uint64_t address = g4_image_log_address(image, log_page);
+	const struct g4_address address = g4_image_log_address(image, log_page);
 	const struct g4_block_header *header = copy;
 	const void *page;
 	int status = g4_image_copy_page(image, number, address, &page);
@@ -40,7 +36,7 @@ static int read_log_page(struct g4_image *image, uint32_t number, uint64_t log_p
 	if (status < 0)
 		return status;
 	memcpy(copy, page, G4_PAGE_BYTES);
-	status = g4_block_verify(copy, type, g4_address_from(address), image->fs_tag);
+	status = g4_block_verify(copy, type, address, image->fs_tag);
 	if (status == 0 && header->generation != sequence)
 		status = -G4_E_CORRUPT_JOURNAL;
 	*crc = g4_crc32c(*crc, copy, G4_PAGE_BYTES);
@@ -67,7 +63,7 @@ static bool read_descriptors(struct g4_image *image, struct g4_journal_record *r
 			record->revokes = page.revoke_count;
 			record->data_pages = page.data_count;
 			record->pages = (uint64_t)page.page_count + page.block_count + 1;
-			if (page.page_count == 0 || record->pages > log_pages(image) ||
+			if (page.page_count == 0 || record->pages > g4_layout_log_pages(&image->layout) ||
 			    count > (uint64_t)page.page_count * G4_JOURNAL_TAGS)
 				goto none;
 			all = malloc((uint64_t)page.page_count * sizeof(page.tags));
@@ -107,24 +103,25 @@ static bool is_committed(struct g4_image *image, struct g4_journal_record *recor
 	       commit.record_crc32c == crc;
 }
 
-static bool is_home(const struct g4_image *image, uint64_t address)
+static bool is_home(const struct g4_image *image, struct g4_address address)
 {
-	return address % G4_PAGE_BYTES == 0 && address >= image->layout.groups_address &&
-	       address < image->layout.backup_address;
+	return g4_address_starts_page(address) &&
+	       !g4_address_is_before(address, g4_address_from(image->layout.groups_address)) &&
+	       g4_address_is_before(address, g4_address_from(image->layout.backup_address));
 }
 
 /* A record may only write what transactions write: metadata behind the journal. */
 static bool tags_are_possible(const struct g4_image *image, const struct g4_journal_record *record)
 {
 	for (uint64_t i = 0; i < (uint64_t)record->blocks + record->revokes; i++) {
-		if (!is_home(image, record->tags[i]))
+		if (!is_home(image, g4_address_from(record->tags[i])))
 			return false;
 	}
 	return true;
 }
 
 /* In one copy: recovery writes it to the others. */
-static bool page_arrived(struct g4_image *image, uint64_t address, uint64_t crc)
+static bool page_arrived(struct g4_image *image, struct g4_address address, uint64_t crc)
 {
 	const void *page;
 
@@ -140,7 +137,8 @@ static bool data_arrived(struct g4_image *image, const struct g4_journal_record 
 	const g4_le64 *pairs = record->tags + record->blocks + record->revokes;
 
 	for (uint32_t i = 0; i < record->data_pages; i++) {
-		if (!is_home(image, pairs[2 * i]) || !page_arrived(image, pairs[2 * i], pairs[2 * i + 1]))
+		const struct g4_address address = g4_address_from(pairs[2 * i]);
+		if (!is_home(image, address) || !page_arrived(image, address, pairs[2 * i + 1]))
 			return false;
 	}
 	return true;
@@ -203,7 +201,7 @@ static void scan_records(struct g4_image *image, g4_journal_visit visit, void *c
 		if (!is_old && !tags_are_possible(image, &record))
 			state->status = -G4_E_CORRUPT_JOURNAL;
 		walked += record.pages;
-		if (state->status < 0 || walked > log_pages(image)) {
+		if (state->status < 0 || walked > g4_layout_log_pages(&image->layout)) {
 			free(tags);
 			break;
 		}
@@ -218,7 +216,7 @@ static void scan_records(struct g4_image *image, g4_journal_visit visit, void *c
 			newest_tags = tags;
 			add_record(state, &record);
 		}
-		record.log_page = (record.log_page + record.pages) % log_pages(image);
+		record.log_page = (record.log_page + record.pages) % g4_layout_log_pages(&image->layout);
 		record.sequence++;
 	}
 	state->next_sequence = record.sequence;
@@ -241,7 +239,8 @@ int g4_image_scan_journal(struct g4_image *image, g4_journal_visit visit, void *
 
 	memset(state, 0, sizeof(*state));
 	page = image->journal_header;
-	state->status = page != NULL ? 0 : g4_image_raw_page(image, image->layout.journal_address, &page);
+	state->status =
+		page != NULL ? 0 : g4_image_raw_page(image, g4_address_from(image->layout.journal_address), &page);
 	state->header_damaged = state->status < 0;
 	if (state->status < 0)
 		return 0;
@@ -249,8 +248,8 @@ int g4_image_scan_journal(struct g4_image *image, g4_journal_visit visit, void *
 	state->status = g4_block_verify(&state->header, G4_BLOCK_JOURNAL_HEADER,
 					g4_address_from(image->layout.journal_address), image->fs_tag);
 	/* Sequences begin below 2^32 and rise by one a transaction. */
-	if (state->status == 0 && (state->header.tail_page >= log_pages(image) || state->header.tail_sequence == 0 ||
-				   state->header.tail_sequence >= SEQUENCE_END))
+	if (state->status == 0 && (state->header.tail_page >= g4_layout_log_pages(&image->layout) ||
+				   state->header.tail_sequence == 0 || state->header.tail_sequence >= SEQUENCE_END))
 		state->status = -G4_E_CORRUPT_JOURNAL;
 	state->header_damaged = state->status < 0;
 	if (state->status < 0)
@@ -265,21 +264,21 @@ int g4_image_scan_journal(struct g4_image *image, g4_journal_visit visit, void *
 }
 
 /* The sequence of the record whose first page this is, 0: it is no such page. */
-static uint64_t first_of_record(const struct g4_image *image, const void *page, uint64_t address)
+static uint64_t first_of_record(const struct g4_image *image, const void *page, struct g4_address address)
 {
 	struct g4_journal_descriptor descriptor;
 
 	memcpy(&descriptor, page, sizeof(descriptor));
 	if (descriptor.header.magic != G4_BLOCK_MAGIC || descriptor.header.type != G4_BLOCK_JOURNAL_DESCRIPTOR ||
 	    descriptor.page_index != 0 || descriptor.header.generation != descriptor.sequence ||
-	    g4_block_verify(&descriptor, G4_BLOCK_JOURNAL_DESCRIPTOR, g4_address_from(address), image->fs_tag) < 0)
+	    g4_block_verify(&descriptor, G4_BLOCK_JOURNAL_DESCRIPTOR, address, image->fs_tag) < 0)
 		return 0;
 	return descriptor.sequence;
 }
 
 uint64_t g4_image_starts_record(struct g4_image *image, uint64_t log_page)
 {
-	const uint64_t address = g4_image_log_address(image, log_page);
+	const struct g4_address address = g4_image_log_address(image, log_page);
 	const void *page;
 
 	return g4_image_raw_page(image, address, &page) < 0 ? 0 : first_of_record(image, page, address);
@@ -290,15 +289,16 @@ uint64_t g4_image_records_between(struct g4_image *image, uint64_t after, uint64
 	uint8_t *buffer = aligned_alloc(G4_PAGE_BYTES, LOG_READ_PAGES * G4_PAGE_BYTES);
 	uint64_t count = 0;
 
-	for (uint64_t first = 0; first < log_pages(image); first += LOG_READ_PAGES) {
-		const uint64_t pages = g4_min64(LOG_READ_PAGES, log_pages(image) - first);
-		const uint64_t start = g4_image_log_address(image, first);
+	for (uint64_t first = 0; first < g4_layout_log_pages(&image->layout); first += LOG_READ_PAGES) {
+		const uint64_t pages = g4_min64(LOG_READ_PAGES, g4_layout_log_pages(&image->layout) - first);
+		const struct g4_address start = g4_image_log_address(image, first);
 		const bool whole = buffer != NULL && image->room == NULL &&
-				   g4_dev_read(image->wg, image->dev, start, buffer, pages * G4_PAGE_BYTES) >= 0;
+				   g4_dev_read(image->wg, image->dev, g4_address_stored(start), buffer,
+					       pages * G4_PAGE_BYTES) >= 0;
 		for (uint64_t i = 0; i < pages; i++) {
-			const uint64_t at = i * G4_PAGE_BYTES;
 			/* Without memory, with several copies, or with a sector that can not be read: page by page. */
-			const uint64_t sequence = whole ? first_of_record(image, buffer + at, start + at) :
+			const uint64_t sequence = whole ? first_of_record(image, buffer + i * G4_PAGE_BYTES,
+									  g4_address_after_pages(start, i)) :
 							  g4_image_starts_record(image, first + i);
 			count += sequence > after && sequence < before;
 		}
@@ -325,7 +325,7 @@ static bool newest_record(struct g4_image *image, struct g4_journal_record *newe
 	const uint64_t home = g4_superblock_home(&image->sb);
 	bool found = false;
 
-	for (uint64_t page = 0; page < log_pages(image); page++) {
+	for (uint64_t page = 0; page < g4_layout_log_pages(&image->layout); page++) {
 		struct g4_journal_record record;
 		const uint64_t sequence = g4_image_starts_record(image, page);
 		if (sequence <= home || (found && sequence <= newest->sequence) ||
@@ -340,17 +340,17 @@ static bool newest_record(struct g4_image *image, struct g4_journal_record *newe
 /* The record that ends where `next` starts and has the sequence before. */
 static bool record_before(struct g4_image *image, const struct g4_journal_record *next, struct g4_journal_record *found)
 {
-	for (uint64_t page = 0; page < log_pages(image); page++) {
+	for (uint64_t page = 0; page < g4_layout_log_pages(&image->layout); page++) {
 		if (g4_image_starts_record(image, page) == next->sequence - 1 &&
 		    read_at(image, page, next->sequence - 1, found) &&
-		    (page + found->pages) % log_pages(image) == next->log_page)
+		    (page + found->pages) % g4_layout_log_pages(&image->layout) == next->log_page)
 			return true;
 	}
 	return false;
 }
 
 /* The generation of a page that is metadata in its own place, and 0 of anything else. */
-static uint64_t generation_of(struct g4_image *image, uint64_t address)
+static uint64_t generation_of(struct g4_image *image, struct g4_address address)
 {
 	g4_le64 copy[G4_INDIRECT_SLOTS];
 	const void *page;
@@ -358,7 +358,7 @@ static uint64_t generation_of(struct g4_image *image, uint64_t address)
 	if (g4_image_raw_page(image, address, &page) < 0)
 		return 0;
 	memcpy(copy, page, sizeof(copy));
-	return g4_block_generation(copy, g4_address_from(address), image->fs_tag);
+	return g4_block_generation(copy, address, image->fs_tag);
 }
 
 uint64_t g4_image_newest_fixed(struct g4_image *image)
@@ -367,7 +367,7 @@ uint64_t g4_image_newest_fixed(struct g4_image *image)
 	uint64_t newest = 0;
 
 	for (uint64_t at = layout->groups_address; at < layout->data_address; at += G4_PAGE_BYTES)
-		newest = g4_max64(newest, generation_of(image, at));
+		newest = g4_max64(newest, generation_of(image, g4_address_from(at)));
 	return newest;
 }
 
@@ -381,7 +381,7 @@ static void look_at_home(void *context, const struct g4_journal_record *record)
 	struct age *age = context;
 
 	for (uint32_t i = 0; i < record->blocks; i++)
-		age->newest = g4_max64(age->newest, generation_of(age->image, record->tags[i]));
+		age->newest = g4_max64(age->newest, generation_of(age->image, g4_address_from(record->tags[i])));
 }
 
 /* Whether metadata in place is newer than the newest record of the row that begins at *header. */
@@ -405,7 +405,7 @@ bool g4_image_find_tail(struct g4_image *image, struct g4_journal_header *header
 	const uint64_t last = tail.sequence;
 	for (uint64_t walked = tail.pages; tail.sequence > home + 1 && record_before(image, &tail, &before);) {
 		walked += before.pages;
-		if (walked > log_pages(image))
+		if (walked > g4_layout_log_pages(&image->layout))
 			break;
 		tail = before;
 	}
@@ -423,32 +423,21 @@ bool g4_image_find_tail(struct g4_image *image, struct g4_journal_header *header
 
 /* ------------------------------------------------------------------ overlay */
 
-static uint64_t *overlay_slot(struct g4_overlay *overlay, uint64_t page)
-{
-	uint64_t at = (page * UINT64_C(0x9e3779b97f4a7c15)) & (overlay->room - 1);
-
-	while (overlay->keys[at] != 0 && overlay->keys[at] != page)
-		at = (at + 1) & (overlay->room - 1);
-	if (overlay->keys[at] == 0) {
-		overlay->keys[at] = page;
-		overlay->count++;
-	}
-	return &overlay->addresses[at];
-}
-
 static void overlay_record(void *context, const struct g4_journal_record *record)
 {
 	struct g4_image *image = context;
+	struct g4_overlay *overlay = &image->overlay;
 	const uint64_t first_image = record->log_page + record->descriptors;
 
 	for (uint32_t i = 0; i < record->blocks; i++) {
-		const uint64_t page = record->tags[i] / G4_PAGE_BYTES;
-		*overlay_slot(&image->overlay, page) = g4_image_log_address(image, first_image + i) | record->copy;
+		const uint64_t page = g4_address_page(g4_address_from(record->tags[i]));
+		overlay->pages[g4_overlay_slot(overlay, page)] = (struct g4_overlay_page){
+			.page = page, .image = g4_image_log_address(image, first_image + i), .copy = record->copy};
 	}
 	/* A page freed in this transaction: neither this record's image nor an older one may come back. */
 	for (uint32_t i = 0; i < record->revokes; i++) {
-		const uint64_t page = record->tags[record->blocks + i] / G4_PAGE_BYTES;
-		*overlay_slot(&image->overlay, page) = 0;
+		const uint64_t page = g4_address_page(g4_address_from(record->tags[record->blocks + i]));
+		overlay->pages[g4_overlay_slot(overlay, page)] = (struct g4_overlay_page){.page = page};
 	}
 }
 
@@ -471,9 +460,8 @@ static int load_overlay(struct g4_image *image, struct g4_journal_state *state)
 	uint64_t room = 64;
 	while (room < 2 * (state->blocks + state->revokes))
 		room *= 2;
-	overlay->keys = calloc(room, sizeof(*overlay->keys));
-	overlay->addresses = calloc(room, sizeof(*overlay->addresses));
-	if (overlay->keys == NULL || overlay->addresses == NULL)
+	overlay->pages = calloc(room, sizeof(*overlay->pages));
+	if (overlay->pages == NULL)
 		return -G4_E_NOMEM;
 	overlay->room = room;
 	struct g4_journal_state ignored;
@@ -487,7 +475,7 @@ static void finish_resize(struct g4_image *image)
 	struct g4_root root;
 
 	if (!(sb.features_incompat & G4_FEATURE_INCOMPAT_RESIZING) ||
-	    g4_image_block(image, image->layout.root_address, G4_BLOCK_ROOT, &root) < 0)
+	    g4_image_block(image, g4_layout_root(&image->layout), G4_BLOCK_ROOT, &root) < 0)
 		return;
 	sb.features_incompat &= ~G4_FEATURE_INCOMPAT_RESIZING;
 	if (root.size_bytes == 0 || root.size_bytes == sb.size_bytes ||

@@ -11,7 +11,7 @@ void g4_map_walk_start(struct g4_map_walk *walk, struct g4_image *image, uint64_
 	walk->entered = 0;
 	walk->depth = 0;
 	struct g4_map_frame *frame = &walk->frames[0];
-	frame->page = 0;
+	frame->page = G4_NO_ADDRESS;
 	frame->file_page = 0;
 	frame->height = inode->map_height;
 	frame->next = 0;
@@ -69,12 +69,12 @@ int g4_map_walk_enter(struct g4_map_walk *walk)
 	/* No map needs more indirect pages than the device has pages: a map that shares them would go on for ages. */
 	if (walk->item.kind != G4_MAP_INDIRECT || ++walk->entered > walk->image->layout.size_bytes / G4_PAGE_BYTES)
 		return -G4_E_CORRUPT_MAP;
-	const int status = g4_image_indirect(walk->image, g4_ptr_offset(walk->item.ptr), frame->slots, &header);
+	const int status = g4_image_indirect(walk->image, g4_ptr_address(walk->item.ptr), frame->slots, &header);
 	if (status < 0)
 		return status;
 	if (header.inode != walk->ino || header.level != walk->item.height)
 		return -G4_E_CORRUPT_MAP;
-	frame->page = g4_ptr_offset(walk->item.ptr);
+	frame->page = g4_ptr_address(walk->item.ptr);
 	frame->file_page = walk->item.file_page;
 	frame->height = walk->item.height - 1;
 	frame->next = 0;
@@ -91,7 +91,7 @@ void g4_dir_walk_start(struct g4_dir_walk *walk, struct g4_image *image, const s
 	walk->image = image;
 	walk->depth = 0;
 	walk->at_root = inode->map[0] != 0;
-	walk->root = g4_ptr_offset(inode->map[0]);
+	walk->root = g4_ptr_address(inode->map[0]);
 	walk->entered = 0;
 }
 
@@ -112,7 +112,7 @@ bool g4_dir_walk_next(struct g4_dir_walk *walk)
 			continue;
 		}
 		const uint32_t slot = frame->next++;
-		walk->address = frame->page.entries[slot].page;
+		walk->address = g4_address_from(frame->page.entries[slot].page);
 		walk->low = frame->page.entries[slot].hash;
 		walk->high = slot + 1 < frame->page.count ? frame->page.entries[slot + 1].hash : frame->high;
 		walk->level = frame->page.level - 1;
@@ -148,7 +148,8 @@ int g4_dir_walk_enter(struct g4_dir_walk *walk)
 	return 0;
 }
 
-bool g4_leaf_each_entry(const struct g4_dir_leaf *leaf, uint64_t leaf_address, g4_entry_visit visit, void *context)
+bool g4_leaf_each_entry(const struct g4_dir_leaf *leaf, struct g4_address leaf_address, g4_entry_visit visit,
+			void *context)
 {
 	uint32_t unit = G4_DIR_HEADER_UNITS;
 

@@ -43,7 +43,7 @@ static bool is_metadata(struct g4_fsck *fsck, uint64_t page)
 	struct g4_sums_header sums;
 	const void *contents;
 
-	if (g4_image_page(fsck->image, page * G4_PAGE_BYTES, &contents) < 0)
+	if (g4_image_page(fsck->image, g4_page_address(page), &contents) < 0)
 		return true;
 	memcpy(&header, contents, sizeof(header));
 	g4_indirect_extract(contents, &indirect);
@@ -89,7 +89,7 @@ static uint64_t search(struct g4_fsck *fsck, uint64_t pages, enum risk risk)
 	return 0;
 }
 
-uint64_t g4_fsck_find_room(struct g4_fsck *fsck, uint64_t pages)
+struct g4_address g4_fsck_find_room(struct g4_fsck *fsck, uint64_t pages)
 {
 	enum risk risk = SURE;
 	uint64_t first;
@@ -98,16 +98,16 @@ uint64_t g4_fsck_find_room(struct g4_fsck *fsck, uint64_t pages)
 		risk++;
 	if (first == 0) {
 		fsck->no_room = true;
-		return 0;
+		return G4_NO_ADDRESS;
 	}
 	if (risk == CRAMPED && !fsck->cramped)
 		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, NULL, 0, 0,
 			       "free space is scarce: what the maps may have forgotten is overwritten");
 	fsck->cramped = fsck->cramped || risk == CRAMPED;
 	if (!g4_fsck_set_bits(fsck, &fsck->taken, first, pages))
-		return 0;
+		return G4_NO_ADDRESS;
 	for (uint64_t page = first; page < first + pages; page++)
-		fsck->used[page / 64] |= UINT64_C(1) << page % 64;
+		g4_fsck_set_bit(fsck->used, page);
 	fsck->hand = first + pages;
-	return first * G4_PAGE_BYTES;
+	return g4_page_address(first);
 }

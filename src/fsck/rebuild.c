@@ -34,7 +34,7 @@ struct item {
 };
 
 struct child {
-	uint64_t address;
+	struct g4_address address;
 	uint32_t low;
 };
 
@@ -44,7 +44,7 @@ struct builder {
 	uint64_t count, room;
 	uint8_t *names;
 	uint64_t name_bytes, name_room;
-	uint64_t *stack;
+	struct g4_address *stack;
 	uint64_t depth, stack_room;
 	struct g4_fsck_table visited;
 	struct child *children;
@@ -140,28 +140,26 @@ static void take_doubtful_entries(struct builder *b, const struct g4_dir_leaf *l
 	}
 }
 
-static void push(struct builder *b, uint64_t address)
+static void push(struct builder *b, struct g4_address address)
 {
-	const struct g4_layout *layout = &b->fsck->image->layout;
-
-	if (address % G4_PAGE_BYTES != 0 || address < layout->data_address || address >= layout->backup_address ||
-	    g4_fsck_find(&b->visited, address) != NULL)
+	if (!g4_address_starts_page(address) || !g4_layout_holds(&b->fsck->image->layout, address) ||
+	    g4_fsck_find(&b->visited, g4_address_page(address)) != NULL)
 		return;
-	if (g4_fsck_add(b->fsck, &b->visited, address) == NULL ||
+	if (g4_fsck_add(b->fsck, &b->visited, g4_address_page(address)) == NULL ||
 	    !g4_fsck_reserve(b->fsck, (void **)&b->stack, b->depth, &b->stack_room, sizeof(*b->stack)))
 		return;
 	b->stack[b->depth++] = address;
 }
 
-static bool header_is_right(const struct builder *b, const struct g4_block_header *header, uint64_t address)
+static bool header_is_right(const struct builder *b, const struct g4_block_header *header, struct g4_address address)
 {
 	return header->magic == G4_BLOCK_MAGIC && header->fs_tag == b->fsck->image->fs_tag &&
-	       header->address == address;
+	       header->address == g4_address_stored(address);
 }
 
-static bool is_taken(const struct builder *b, uint64_t address)
+static bool is_taken(const struct builder *b, struct g4_address address)
 {
-	return g4_fsck_bit(b->fsck->used, address / G4_PAGE_BYTES);
+	return g4_fsck_bit(b->fsck->used, g4_address_page(address));
 }
 
 /* Children of an index page. When its checksum is wrong only those that nobody else has. */
@@ -170,13 +168,13 @@ static void push_children(struct builder *b, const struct g4_dir_index *index, b
 	const uint32_t count = whole && index->count <= G4_DIR_INDEX_ENTRIES ? index->count : G4_DIR_INDEX_ENTRIES;
 
 	for (uint32_t i = 0; i < count; i++) {
-		const uint64_t address = index->entries[i].page;
-		if (address < b->fsck->image->layout.backup_address && (whole || !is_taken(b, address)))
+		const struct g4_address address = g4_address_from(index->entries[i].page);
+		if (g4_layout_holds(&b->fsck->image->layout, address) && (whole || !is_taken(b, address)))
 			push(b, address);
 	}
 }
 
-static void collect_page(struct builder *b, uint64_t address)
+static void collect_page(struct builder *b, struct g4_address address)
 {
 	struct g4_fsck *fsck = b->fsck;
 	union {
@@ -197,7 +195,7 @@ static void collect_page(struct builder *b, uint64_t address)
 		return;
 	}
 	status = g4_image_directory_page(fsck->image, address, page.bytes, &type);
-	fsck->used[address / G4_PAGE_BYTES / 64] |= UINT64_C(1) << address / G4_PAGE_BYTES % 64;
+	g4_fsck_set_bit(fsck->used, g4_address_page(address));
 	b->doubtful = b->doubtful || status < 0;
 	if (page.header.type == G4_BLOCK_DIR_INDEX)
 		push_children(b, &page.index, status == 0);
@@ -214,7 +212,7 @@ static void collect(struct builder *b, uint64_t ino)
 	if (g4_image_inode(b->fsck->image, ino, &inode) < 0)
 		return;
 	if (inode.map[0] != 0 && (inode.map[0] & G4_PTR_INDIRECT) == 0)
-		push(b, g4_ptr_offset(inode.map[0]));
+		push(b, g4_ptr_address(inode.map[0]));
 	while (b->depth > 0 && b->fsck->fatal == 0)
 		collect_page(b, b->stack[--b->depth]);
 }
@@ -243,7 +241,7 @@ static bool ask_entry(void *context, const struct g4_entry_view *view)
 	struct owner_search *search = context;
 	struct g4_fsck *fsck = search->fsck;
 	struct g4_inode inode;
-	const uint64_t address = g4_ptr_offset(view->entry.inode);
+	const struct g4_address address = g4_ptr_address(view->entry.inode);
 	const uint32_t hash = (uint32_t)g4_siphash13(fsck->image->sb.hash_key, view->name, view->entry.name_bytes);
 
 	if (hash != view->entry.hash) {
@@ -251,8 +249,8 @@ static bool ask_entry(void *context, const struct g4_entry_view *view)
 		return true;
 	}
 	const bool usable = g4_image_inode(fsck->image, view->entry.inode, &inode) == 0;
-	const struct g4_fsck_cell *slab = g4_fsck_find(&fsck->slabs, address / G4_PAGE_BYTES);
-	const bool met = slab != NULL && (slab->b >> (address % G4_PAGE_BYTES / G4_SLAB_SLOT_BYTES) & 1) != 0;
+	const struct g4_fsck_cell *slab = g4_fsck_find(&fsck->slabs, g4_address_page(address));
+	const bool met = slab != NULL && (slab->b >> g4_slab_slot_of(address) & 1) != 0;
 	search->entries++;
 	if ((search->strict && !usable) || ((search->strict || search->alone) && met)) {
 		search->possible = false;
@@ -264,12 +262,12 @@ static bool ask_entry(void *context, const struct g4_entry_view *view)
 }
 
 /* The task of the directory that a lost leaf belongs to, or task_count. */
-static uint64_t find_owner(struct g4_fsck *fsck, const struct g4_dir_leaf *leaf, uint64_t address)
+static uint64_t find_owner(struct g4_fsck *fsck, const struct g4_dir_leaf *leaf, struct g4_address address)
 {
 	struct owner_search search = {
 		.fsck = fsck,
 		.possible = true,
-		.strict = g4_fsck_bit(fsck->bad_group, address / G4_PAGE_BYTES / G4_GROUP_PAGES),
+		.strict = g4_fsck_bit(fsck->bad_group, g4_address_page(address) / G4_GROUP_PAGES),
 	};
 	uint64_t only = fsck->task_count, candidates = 0;
 
@@ -302,16 +300,16 @@ static void adopt(struct g4_fsck *fsck, uint64_t page)
 	} copy;
 	uint32_t type;
 
-	if (g4_image_directory_page(fsck->image, page * G4_PAGE_BYTES, &copy, &type) < 0 || type != G4_BLOCK_DIR_LEAF)
+	if (g4_image_directory_page(fsck->image, g4_page_address(page), &copy, &type) < 0 || type != G4_BLOCK_DIR_LEAF)
 		return;
-	const uint64_t owner = find_owner(fsck, &copy.leaf, page * G4_PAGE_BYTES);
+	const uint64_t owner = find_owner(fsck, &copy.leaf, g4_page_address(page));
 	if (owner == fsck->task_count)
 		return;
 	struct g4_fsck_cell *cell = g4_fsck_add(fsck, &fsck->adopted, page);
 	if (cell == NULL)
 		return;
 	cell->a = (uint32_t)owner;
-	fsck->used[page / 64] |= UINT64_C(1) << page % 64;
+	g4_fsck_set_bit(fsck->used, page);
 }
 
 /* Directories that nothing leads to have their own pages, which are nobody else's. */
@@ -326,7 +324,7 @@ static void keep_lost_directories(struct g4_fsck *fsck)
 		uint32_t unmet = slab->c != 0 ? 0 : slab->a & ~slab->b & 0xfffeu;
 		for (; unmet != 0; unmet &= unmet - 1) {
 			const uint32_t slot = (uint32_t)__builtin_ctz(unmet);
-			const uint64_t ino = g4_ino_at(pages[i] * G4_PAGE_BYTES + slot * G4_SLAB_SLOT_BYTES);
+			const uint64_t ino = g4_ino_of_slot(g4_page_address(pages[i]), slot);
 			struct g4_inode inode;
 			if (g4_image_inode(fsck->image, ino, &inode) == 0 && S_ISDIR(inode.mode) && inode.nlink != 0)
 				g4_fsck_keep_directory(fsck, ino);
@@ -350,7 +348,7 @@ void g4_fsck_adopt_leaves(struct g4_fsck *fsck)
 
 static void rescue(struct g4_fsck *fsck, uint64_t page)
 {
-	const uint64_t address = page * G4_PAGE_BYTES;
+	const struct g4_address address = g4_page_address(page);
 	struct owner_search search = {.fsck = fsck, .possible = true, .alone = true};
 	struct g4_dir_leaf leaf;
 
@@ -364,7 +362,7 @@ static void rescue(struct g4_fsck *fsck, uint64_t page)
 	const struct g4_fsck_task task = {
 		.kind = G4_FSCK_RESCUE,
 		.where = {.dir = G4_NO_DIR},
-		.ptr = g4_ptr_at(address, G4_TAG_4K, G4_PTR_VALID),
+		.ptr = g4_ptr_make(address, G4_TAG_4K, G4_PTR_VALID),
 	};
 	fsck->problems++;
 	g4_fsck_add_task(fsck, &task);
@@ -390,7 +388,7 @@ static void collect_adopted(struct builder *b, uint64_t task)
 
 	for (uint64_t i = 0; i < count; i++) {
 		if (g4_fsck_find(&b->fsck->adopted, pages[i])->a == task)
-			push(b, pages[i] * G4_PAGE_BYTES);
+			push(b, g4_page_address(pages[i]));
 	}
 	free(pages);
 	while (b->depth > 0 && b->fsck->fatal == 0)
@@ -520,7 +518,7 @@ static uint32_t units_of(const struct item *item)
 	return 1 + (item->name_bytes + G4_DIR_UNIT_BYTES - 1u) / G4_DIR_UNIT_BYTES;
 }
 
-static bool add_child(struct builder *b, uint64_t address, uint32_t low)
+static bool add_child(struct builder *b, struct g4_address address, uint32_t low)
 {
 	if (!g4_fsck_reserve(b->fsck, (void **)&b->children, b->child_count, &b->child_room, sizeof(*b->children)))
 		return false;
@@ -529,13 +527,14 @@ static bool add_child(struct builder *b, uint64_t address, uint32_t low)
 	return true;
 }
 
-static uint64_t new_page(struct builder *b, uint8_t **page)
+/* None: there is no room, or no memory. */
+static struct g4_address new_page(struct builder *b, uint8_t **page)
 {
-	const uint64_t address = g4_fsck_find_room(b->fsck, 1);
+	const struct g4_address address = g4_fsck_find_room(b->fsck, 1);
 
-	*page = address == 0 ? NULL : g4_fsck_edit(b->fsck, address);
+	*page = g4_address_is_none(address) ? NULL : g4_fsck_edit(b->fsck, address);
 	if (*page == NULL)
-		return 0;
+		return G4_NO_ADDRESS;
 	memset(*page, 0, G4_PAGE_BYTES);
 	return address;
 }
@@ -571,11 +570,11 @@ static uint64_t end_of_hash(const struct builder *b, uint64_t first, uint32_t *u
 static uint64_t build_leaf(struct builder *b, uint64_t first)
 {
 	uint8_t *page;
-	const uint64_t address = new_page(b, &page);
+	const struct g4_address address = new_page(b, &page);
 	uint32_t unit = G4_DIR_HEADER_UNITS;
 	uint64_t at = first;
 
-	if (address == 0)
+	if (g4_address_is_none(address))
 		return b->count;
 	struct g4_dir_leaf *leaf = (struct g4_dir_leaf *)(void *)page;
 	leaf->used[0] = (UINT64_C(1) << G4_DIR_HEADER_UNITS) - 1;
@@ -601,16 +600,16 @@ static void build_level(struct builder *b, uint64_t first, uint64_t end, uint32_
 {
 	while (first < end && b->fsck->fatal == 0) {
 		uint8_t *page;
-		const uint64_t address = new_page(b, &page);
+		const struct g4_address address = new_page(b, &page);
 		struct g4_dir_index *index = (struct g4_dir_index *)(void *)page;
-		if (address == 0)
+		if (g4_address_is_none(address))
 			return;
 		const uint32_t low = b->children[first].low;
 		index->level = level;
 		index->count = (uint32_t)g4_min64(end - first, INDEX_ENTRIES_WANTED);
 		for (uint32_t i = 0; i < index->count; i++, first++) {
 			index->entries[i].hash = b->children[first].low;
-			index->entries[i].page = b->children[first].address;
+			index->entries[i].page = g4_address_stored(b->children[first].address);
 		}
 		g4_fsck_seal(b->fsck, address, G4_BLOCK_DIR_INDEX);
 		if (!add_child(b, address, low))
@@ -618,8 +617,8 @@ static void build_level(struct builder *b, uint64_t first, uint64_t end, uint32_
 	}
 }
 
-/* The address of the new tree's root, 0 for an empty directory. */
-static uint64_t build_tree(struct builder *b)
+/* The new tree's root; none for an empty directory. */
+static struct g4_address build_tree(struct builder *b)
 {
 	uint64_t first = 0;
 
@@ -636,7 +635,7 @@ static uint64_t build_tree(struct builder *b)
 		build_level(b, first, end, level);
 		first = end;
 	}
-	return b->child_count == 0 ? 0 : b->children[b->child_count - 1].address;
+	return b->child_count == 0 ? G4_NO_ADDRESS : b->children[b->child_count - 1].address;
 }
 
 static uint64_t attribute_pages(struct g4_fsck *fsck, g4_ptr ptr)
@@ -645,7 +644,7 @@ static uint64_t attribute_pages(struct g4_fsck *fsck, g4_ptr ptr)
 	uint64_t pages = 0;
 
 	while (ptr != 0 && pages < G4_GROUP_PAGES &&
-	       g4_image_block(fsck->image, g4_ptr_offset(ptr), G4_BLOCK_XATTR, &page) == 0) {
+	       g4_image_block(fsck->image, g4_ptr_address(ptr), G4_BLOCK_XATTR, &page) == 0) {
 		pages++;
 		ptr = page.next;
 	}
@@ -666,7 +665,7 @@ void g4_fsck_rebuild_directory(struct g4_fsck *fsck, uint64_t task)
 	while (separate_names(&b, &where) && fsck->fatal == 0)
 		;
 	sorted = NULL;
-	const uint64_t root = build_tree(&b);
+	const struct g4_address root = build_tree(&b);
 	struct g4_inode *inode = fsck->fatal != 0 || fsck->no_room ? NULL : g4_fsck_edit_inode(fsck, ino);
 	if (inode != NULL) {
 		struct g4_fsck_cell *dropped = g4_fsck_find(&fsck->dropped, ino);
@@ -675,7 +674,7 @@ void g4_fsck_rebuild_directory(struct g4_fsck *fsck, uint64_t task)
 			dropped->a = 0;
 		memset(inode->map, 0, sizeof(inode->map));
 		inode->map_height = 0;
-		inode->map[0] = root == 0 ? 0 : g4_ptr_at(root, G4_TAG_4K, G4_PTR_VALID);
+		inode->map[0] = g4_address_is_none(root) ? 0 : g4_ptr_make(root, G4_TAG_4K, G4_PTR_VALID);
 		inode->pages = b.pages + attribute_pages(fsck, inode->xattr);
 		inode->entries = (uint32_t)b.count;
 		g4_fsck_seal_inode(fsck, ino);

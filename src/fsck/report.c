@@ -37,7 +37,8 @@ const char *g4_fsck_problem_name(enum g4_fsck_problem kind)
 	return names[kind];
 }
 
-size_t g4_fsck_entry_name(struct g4_fsck *fsck, uint64_t leaf_address, uint32_t unit, uint8_t name[G4_NAME_MAX])
+size_t g4_fsck_entry_name(struct g4_fsck *fsck, struct g4_address leaf_address, uint32_t unit,
+			  uint8_t name[G4_NAME_MAX])
 {
 	const struct g4_dir_leaf *leaf;
 	const void *page;
@@ -83,7 +84,7 @@ static void make_path(struct g4_fsck *fsck, const struct g4_fsck_where *where, s
 	uint8_t name[G4_NAME_MAX];
 
 	add_directory(fsck, text, where->dir);
-	if (where->leaf_address != 0)
+	if (!g4_address_is_none(where->leaf_address))
 		add(text, name, g4_fsck_entry_name(fsck, where->leaf_address, where->unit, name));
 	else if (text->count > 1)
 		text->count--; /* a directory itself: without the slash */
@@ -159,7 +160,7 @@ void g4_fsck_tell_damage(struct g4_fsck *fsck, const struct g4_fsck_where *where
 	if (fsck->report != NULL) {
 		g4_report_count(fsck->report, "offset", offset);
 		g4_report_count(fsck->report, "bytes", G4_PAGE_BYTES);
-		g4_report_hex(fsck->report, "address", damage->address);
+		g4_report_hex(fsck->report, "address", g4_address_stored(damage->address));
 		if (damage->code == -G4_E_DATA) {
 			g4_report_text(fsck->report, "algorithm", g4_checksum_name(algorithm));
 			g4_report_text(fsck->report, "expected", print_sum(&damage->expected, algorithm, expected));
@@ -173,7 +174,7 @@ void g4_fsck_tell_damage(struct g4_fsck *fsck, const struct g4_fsck_where *where
 	if (where->dir == G4_NO_DIR)
 		fprintf(fsck->out, "inode 0x%" PRIx64 ": ", damage->ino);
 	fprintf(fsck->out, "bytes %" PRIu64 " to %" PRIu64 ", at 0x%" PRIx64 ": %s", offset, offset + G4_PAGE_BYTES - 1,
-		damage->address, g4_strerror(damage->code));
+		g4_address_stored(damage->address), g4_strerror(damage->code));
 	if (damage->code == -G4_E_DATA)
 		fprintf(fsck->out, ": %s expected %.32s, found %.32s", g4_checksum_name(algorithm),
 			print_sum(&damage->expected, algorithm, expected), print_sum(&damage->found, algorithm, found));

@@ -14,6 +14,7 @@ __attribute__((format(printf, 6, 7))) void g4_fsck_change(struct g4_fsck *fsck, 
 							  const struct g4_fsck_where *where, uint64_t offset,
 							  uint64_t bytes, const char *format, ...);
 /* Copies the name of the entry at `unit` of a leaf; its length, 0 when it can not be read. */
-size_t g4_fsck_entry_name(struct g4_fsck *fsck, uint64_t leaf_address, uint32_t unit, uint8_t name[G4_NAME_MAX]);
+size_t g4_fsck_entry_name(struct g4_fsck *fsck, struct g4_address leaf_address, uint32_t unit,
+			  uint8_t name[G4_NAME_MAX]);
 
 #endif

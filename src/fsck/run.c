@@ -24,13 +24,6 @@ static bool is_waiting(const struct g4_fsck *fsck)
 	return fsck->task_count != 0 || fsck->shared != NULL || fsck->new_root;
 }
 
-static int compare_addresses(const void *a, const void *b)
-{
-	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /*
  * Pages in use of which a copy is damaged. What was read instead becomes part of the repair, which writes all copies and goes through
  * the journal like any other.
@@ -41,20 +34,22 @@ static void check_copies(struct g4_fsck *fsck)
 
 	if (image->damaged_count == 0)
 		return;
-	qsort(image->damaged, image->damaged_count, sizeof(*image->damaged), compare_addresses);
+	qsort(image->damaged, image->damaged_count, sizeof(*image->damaged), g4_image_compare_addresses);
 	for (uint64_t i = 0; i < image->damaged_count; i++) {
-		const uint64_t address = image->damaged[i];
-		if ((i > 0 && image->damaged[i - 1] == address) || !g4_fsck_bit(fsck->used, address / G4_PAGE_BYTES))
+		const struct g4_address address = image->damaged[i];
+		if ((i > 0 && g4_address_is(image->damaged[i - 1], address)) ||
+		    !g4_fsck_bit(fsck->used, g4_address_page(address)))
 			continue;
 		g4_fsck_problem(fsck, G4_FSCK_COPY, NULL,
 				"a copy of the metadata at 0x%" PRIx64 " is damaged, and another one is whole",
-				address);
+				g4_address_stored(address));
 		if (!fsck->repairing)
 			continue;
 		if (g4_image_patch(image, address) == NULL)
 			fsck->fatal = -G4_E_NOMEM;
 		g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0,
-			       "the copies of the metadata at 0x%" PRIx64 " are the same again", address);
+			       "the copies of the metadata at 0x%" PRIx64 " are the same again",
+			       g4_address_stored(address));
 	}
 	image->damaged_count = 0;
 }
@@ -120,7 +115,8 @@ static void forget_round(struct g4_fsck *fsck)
 	free_bitmap(&fsck->alloc_slab);
 	free_bitmap(&fsck->bad_group);
 	free_bitmap(&fsck->unknown_owners);
-	free_bitmap(&fsck->group_shares);
+	free(fsck->group_shares);
+	fsck->group_shares = NULL;
 	free_table(&fsck->owner_regions);
 	fsck->owner_count = 0;
 	fsck->owners_wrong = false;
@@ -296,8 +292,8 @@ static void give_journal_up(struct g4_fsck *fsck, int status)
 static bool keep_overlay(struct g4_image *image)
 {
 	for (uint64_t i = 0; i < image->overlay.room; i++) {
-		if (image->overlay.addresses[i] != 0 &&
-		    g4_image_patch(image, image->overlay.keys[i] * G4_PAGE_BYTES) == NULL)
+		const struct g4_overlay_page *page = &image->overlay.pages[i];
+		if (!g4_address_is_none(page->image) && g4_image_patch(image, g4_page_address(page->page)) == NULL)
 			return false;
 	}
 	return true;
@@ -382,6 +378,7 @@ void g4_fsck_free(struct g4_fsck *fsck)
 	free(fsck->owners);
 	free(fsck->taken);
 	free(fsck->broken);
+	free(fsck->sums_twice);
 	free(fsck->dirs);
 	free(fsck->names);
 	free(fsck->stack);

@@ -22,7 +22,7 @@ static void damaged(struct g4_fsck *fsck, uint64_t first, uint64_t regions, cons
 	g4_fsck_set_bits(fsck, &fsck->unknown_owners, first, regions);
 }
 
-static void load_region(struct g4_fsck *fsck, uint64_t region, uint64_t address)
+static void load_region(struct g4_fsck *fsck, uint64_t region, struct g4_address address)
 {
 	struct g4_owners_page page;
 	int status = g4_image_block(fsck->image, address, G4_BLOCK_OWNERS, &page);
@@ -73,25 +73,25 @@ void g4_fsck_load_owners(struct g4_fsck *fsck, uint64_t group, const struct g4_a
 		g4_fsck_set_bits(fsck, &fsck->unknown_owners, first, G4_GROUP_REGIONS);
 		return;
 	}
-	if (map->shares % G4_PAGE_BYTES != 0 || map->shares < fsck->image->layout.data_address ||
-	    map->shares >= fsck->image->layout.backup_address)
+	const struct g4_address shares = g4_address_from(map->shares);
+	if (!g4_address_starts_page(shares) || !g4_layout_holds(&fsck->image->layout, shares))
 		status = -G4_E_CORRUPT_ALLOC;
 	if (status == 0)
-		status = g4_image_block(fsck->image, map->shares, G4_BLOCK_SHARES, &page);
+		status = g4_image_block(fsck->image, shares, G4_BLOCK_SHARES, &page);
 	if (status == 0)
 		status = g4_shares_page_validate(&page, group, &fsck->image->layout);
 	if (status < 0) {
 		damaged(fsck, first, G4_GROUP_REGIONS, "the page that leads to the counts of owners", status);
 		return;
 	}
-	if (!g4_fsck_claim_metadata(fsck, map->shares, NULL, "a page that leads to counts of owners")) {
+	if (!g4_fsck_claim_metadata(fsck, shares, NULL, "a page that leads to counts of owners")) {
 		fsck->owners_wrong = true;
 		return;
 	}
-	fsck->group_shares[group] = map->shares;
+	fsck->group_shares[group] = shares;
 	for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++)
 		if (page.owners[region] != 0)
-			load_region(fsck, first + region, page.owners[region]);
+			load_region(fsck, first + region, g4_address_from(page.owners[region]));
 }
 
 /* ------------------------------------------------------------------ both */
@@ -130,27 +130,27 @@ void g4_fsck_compare_owners(struct g4_fsck *fsck)
 
 /* ------------------------------------------------------------------ repair */
 
-static void unclaim(struct g4_fsck *fsck, uint64_t address)
+static void unclaim(struct g4_fsck *fsck, struct g4_address address)
 {
-	fsck->used[address / G4_PAGE_BYTES / 64] &= ~(UINT64_C(1) << address / G4_PAGE_BYTES % 64);
-	fsck->metadata[address / G4_PAGE_BYTES / 64] &= ~(UINT64_C(1) << address / G4_PAGE_BYTES % 64);
+	g4_fsck_clear_bit(fsck->used, g4_address_page(address));
+	g4_fsck_clear_bit(fsck->metadata, g4_address_page(address));
 }
 
-/* A new page of metadata; 0: there is no room, or no memory. */
-static uint64_t new_page(struct g4_fsck *fsck, const void *contents, uint32_t type)
+/* A new page of metadata; none: there is no room, or no memory. */
+static struct g4_address new_page(struct g4_fsck *fsck, const void *contents, uint32_t type)
 {
-	const uint64_t address = g4_fsck_find_room(fsck, 1);
-	uint8_t *page = address == 0 ? NULL : g4_fsck_edit(fsck, address);
+	const struct g4_address address = g4_fsck_find_room(fsck, 1);
+	uint8_t *page = g4_address_is_none(address) ? NULL : g4_fsck_edit(fsck, address);
 
 	if (page == NULL)
-		return 0;
+		return G4_NO_ADDRESS;
 	memcpy(page, contents, G4_PAGE_BYTES);
 	g4_fsck_seal(fsck, address, type);
-	fsck->metadata[address / G4_PAGE_BYTES / 64] |= UINT64_C(1) << address / G4_PAGE_BYTES % 64;
+	g4_fsck_set_bit(fsck->metadata, g4_address_page(address));
 	return address;
 }
 
-static uint64_t write_region(struct g4_fsck *fsck, const struct g4_fsck_owners *owners)
+static struct g4_address write_region(struct g4_fsck *fsck, const struct g4_fsck_owners *owners)
 {
 	struct g4_owners_page page = {.region = owners->region};
 
@@ -158,7 +158,7 @@ static uint64_t write_region(struct g4_fsck *fsck, const struct g4_fsck_owners *
 		page.more[i] = owners->met[i];
 		page.shared += owners->met[i] != 0;
 	}
-	return page.shared == 0 ? 0 : new_page(fsck, &page, G4_BLOCK_OWNERS);
+	return page.shared == 0 ? G4_NO_ADDRESS : new_page(fsck, &page, G4_BLOCK_OWNERS);
 }
 
 void g4_fsck_rebuild_owners(struct g4_fsck *fsck)
@@ -166,19 +166,19 @@ void g4_fsck_rebuild_owners(struct g4_fsck *fsck)
 	if (!fsck->owners_wrong || fsck->group_shares == NULL)
 		return;
 	for (uint64_t i = 0; i < fsck->owner_count; i++)
-		if (fsck->owners[i].address != 0)
+		if (!g4_address_is_none(fsck->owners[i].address))
 			unclaim(fsck, fsck->owners[i].address);
 	for (uint64_t group = 0; group < fsck->image->layout.group_count && fsck->fatal == 0; group++) {
 		struct g4_shares_page page = {.group = group};
 		uint32_t regions = 0;
-		if (fsck->group_shares[group] != 0)
+		if (!g4_address_is_none(fsck->group_shares[group]))
 			unclaim(fsck, fsck->group_shares[group]);
-		fsck->group_shares[group] = 0;
+		fsck->group_shares[group] = G4_NO_ADDRESS;
 		for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++) {
 			const struct g4_fsck_owners *owners =
 				g4_fsck_find_owners(fsck, group * G4_GROUP_REGIONS + region);
 			if (owners != NULL)
-				page.owners[region] = write_region(fsck, owners);
+				page.owners[region] = g4_address_stored(write_region(fsck, owners));
 			regions += page.owners[region] != 0;
 		}
 		if (regions != 0)

@@ -11,7 +11,7 @@
 static int read_slab(struct g4_fsck *fsck, uint64_t page, struct g4_slab_header *slab)
 {
 	uint8_t copy[G4_PAGE_BYTES];
-	int status = g4_image_block(fsck->image, page * G4_PAGE_BYTES, G4_BLOCK_SLAB, copy);
+	int status = g4_image_block(fsck->image, g4_page_address(page), G4_BLOCK_SLAB, copy);
 
 	memcpy(slab, copy, sizeof(*slab));
 	if (status == 0)
@@ -24,7 +24,7 @@ static int read_slab(struct g4_fsck *fsck, uint64_t page, struct g4_slab_header 
 static void tell_lost_slab(struct g4_fsck *fsck, uint64_t page)
 {
 	for (uint32_t slot = 1; slot < G4_SLAB_SLOTS; slot++) {
-		const uint64_t ino = g4_ino_at(page * G4_PAGE_BYTES + slot * G4_SLAB_SLOT_BYTES);
+		const uint64_t ino = g4_ino_of_slot(g4_page_address(page), slot);
 		const struct g4_fsck_where where = {.dir = G4_NO_DIR, .ino = ino};
 		g4_fsck_change(fsck, G4_FSCK_LOST, &where, 0, 0, "inode 0x%" PRIx64 ", if it was in use", ino);
 	}
@@ -42,7 +42,7 @@ struct g4_fsck_cell *g4_fsck_slab(struct g4_fsck *fsck, uint64_t page, const str
 		return NULL;
 	int status = read_slab(fsck, page, &slab);
 	if (status < 0) {
-		g4_fsck_note_broken(fsck, page * G4_PAGE_BYTES);
+		g4_fsck_note_broken(fsck, g4_page_address(page));
 		g4_fsck_problem(fsck, G4_FSCK_SLAB, NULL,
 				"the slab at 0x%" PRIx64 ", with up to 15 inodes, is damaged: %s", page * G4_PAGE_BYTES,
 				g4_strerror(status));
@@ -59,6 +59,6 @@ struct g4_fsck_cell *g4_fsck_slab(struct g4_fsck *fsck, uint64_t page, const str
 	if (g4_fsck_find(&fsck->hidden, page) != NULL)
 		cell->d |= G4_FSCK_HIDDEN;
 	if ((status == 0 || !fsck->repairing) && !fsck->slabs_later)
-		g4_fsck_claim_metadata(fsck, page * G4_PAGE_BYTES, where, "a slab");
+		g4_fsck_claim_metadata(fsck, g4_page_address(page), where, "a slab");
 	return cell;
 }

@@ -103,8 +103,8 @@ static void load_map(struct g4_fsck *fsck, uint64_t group, const struct g4_group
 
 	if ((descriptor->flags & G4_GROUP_INITIALISED) == 0)
 		return; /* all free, and so says the descriptor: it was validated */
-	int status = g4_image_block(fsck->image, fsck->image->layout.alloc_address + group * G4_PAGE_BYTES,
-				    G4_BLOCK_ALLOC, &page);
+	int status =
+		g4_image_block(fsck->image, g4_layout_map_page(&fsck->image->layout, group), G4_BLOCK_ALLOC, &page);
 	if (status == 0)
 		status = g4_alloc_page_validate(&page, group);
 	if (status < 0) {
@@ -132,8 +132,8 @@ static void load_map(struct g4_fsck *fsck, uint64_t group, const struct g4_group
 static void load_map_alone(struct g4_fsck *fsck, uint64_t group)
 {
 	struct g4_alloc_page page;
-	int status = g4_image_block(fsck->image, fsck->image->layout.alloc_address + group * G4_PAGE_BYTES,
-				    G4_BLOCK_ALLOC, &page);
+	int status =
+		g4_image_block(fsck->image, g4_layout_map_page(&fsck->image->layout, group), G4_BLOCK_ALLOC, &page);
 
 	if (status == 0)
 		status = g4_alloc_page_validate(&page, group);
@@ -149,9 +149,9 @@ static void claim_fixed_area(struct g4_fsck *fsck)
 	const struct g4_layout *layout = &fsck->image->layout;
 	const uint64_t end = layout->group_count * G4_GROUP_BYTES;
 
-	g4_fsck_claim(fsck, 0, layout->data_address / G4_PAGE_BYTES, NULL, "the fixed area");
-	g4_fsck_claim(fsck, layout->backup_address, (end - layout->backup_address) / G4_PAGE_BYTES, NULL,
-		      "the second superblock");
+	g4_fsck_claim(fsck, G4_NO_ADDRESS, layout->data_address / G4_PAGE_BYTES, NULL, "the fixed area");
+	g4_fsck_claim(fsck, g4_address_from(layout->backup_address), (end - layout->backup_address) / G4_PAGE_BYTES,
+		      NULL, "the second superblock");
 }
 
 bool g4_fsck_load_maps(struct g4_fsck *fsck)
@@ -173,9 +173,7 @@ bool g4_fsck_load_maps(struct g4_fsck *fsck)
 	for (uint64_t first = 0; first < layout->group_count; first += G4_GROUPS_PER_PAGE) {
 		const uint64_t count = g4_min64(layout->group_count - first, G4_GROUPS_PER_PAGE);
 		struct g4_groups_page page;
-		int status =
-			g4_image_block(fsck->image, layout->groups_address + first / G4_GROUPS_PER_PAGE * G4_PAGE_BYTES,
-				       G4_BLOCK_GROUPS, &page);
+		int status = g4_image_block(fsck->image, g4_layout_groups_page(layout, first), G4_BLOCK_GROUPS, &page);
 		if (status == 0)
 			status = g4_groups_page_validate(&page, first, layout->group_count);
 		if (status < 0)
@@ -202,7 +200,7 @@ static bool looks_like_slab(struct g4_fsck *fsck, uint64_t page, uint32_t kind)
 	const struct g4_slab_header *slab = (const struct g4_slab_header *)(const void *)copy;
 	const bool small = kind == G4_SLAB_SMALL;
 
-	if (g4_image_block(fsck->image, page * G4_PAGE_BYTES, G4_BLOCK_SLAB, copy) < 0)
+	if (g4_image_block(fsck->image, g4_page_address(page), G4_BLOCK_SLAB, copy) < 0)
 		return small && slab->header.magic == G4_BLOCK_MAGIC && slab->header.type == G4_BLOCK_SLAB &&
 		       slab->header.address == page * G4_PAGE_BYTES && slab->kind == G4_SLAB_SMALL;
 	return (slab->kind == G4_SLAB_SMALL) == small;
@@ -219,7 +217,7 @@ static void add_unconfirmed(struct g4_fsck *fsck, uint64_t page)
 		return;
 	cell->d = G4_FSCK_UNCONFIRMED;
 	cell->c = G4_E_CORRUPT_ALLOC;
-	if (g4_image_page(fsck->image, page * G4_PAGE_BYTES, &contents) < 0)
+	if (g4_image_page(fsck->image, g4_page_address(page), &contents) < 0)
 		return;
 	memcpy(&slab, contents, sizeof(slab));
 	if (g4_slab_validate(&slab) != 0 || slab.kind != G4_SLAB_INODES)

@@ -32,11 +32,11 @@ static uint64_t hash_of(const struct g4_sums_page *page)
 	return hash & G4_SUMS_HASH_MASK;
 }
 
-int g4_fsck_read_sums(struct g4_image *image, uint64_t address, uint64_t ino, uint32_t level, uint32_t quarter,
+int g4_fsck_read_sums(struct g4_image *image, struct g4_address address, uint64_t ino, uint32_t level, uint32_t quarter,
 		      const struct g4_sum_entry *large, struct g4_sums_page *page)
 {
 	struct g4_sums_header header;
-	int status = g4_ptr_validate(g4_ptr_make(g4_address_from(address), G4_TAG_4K, G4_PTR_VALID), &image->layout);
+	int status = g4_ptr_validate(g4_ptr_make(address, G4_TAG_4K, G4_PTR_VALID), &image->layout);
 
 	if (status == 0)
 		status = g4_image_sums(image, address, page, &header);
@@ -51,8 +51,9 @@ int g4_fsck_read_sums(struct g4_image *image, uint64_t address, uint64_t ino, ui
  * Reads and claims a page of sums, for the slots of a quarter of a level, from page `from` of the file on. With `large` it is what this
  * entry says. 0; 1: something is wrong, and it stays; or a negative code: it is to be given up.
  */
-static int check_page(struct g4_fsck *fsck, const struct g4_fsck_where *where, uint64_t address, uint32_t level,
-		      uint32_t quarter, uint64_t from, const struct g4_sum_entry *large, struct g4_sums_page *page)
+static int check_page(struct g4_fsck *fsck, const struct g4_fsck_where *where, struct g4_address address,
+		      uint32_t level, uint32_t quarter, uint64_t from, const struct g4_sum_entry *large,
+		      struct g4_sums_page *page)
 {
 	const int status = g4_fsck_read_sums(fsck->image, address, where->ino, level, quarter, large, page);
 
@@ -61,13 +62,22 @@ static int check_page(struct g4_fsck *fsck, const struct g4_fsck_where *where, u
 		g4_fsck_problem(fsck, G4_FSCK_SUMS, where,
 				"the page of sums at 0x%" PRIx64 ", for the contents from page %" PRIu64
 				" on, is damaged: %s",
-				address, from, g4_strerror(status));
+				g4_address_stored(address), from, g4_strerror(status));
 		return status;
 	}
-	if (g4_fsck_claim_metadata(fsck, address, where, "a page of sums"))
-		return 0;
-	/* it says whose it is; who claims it as contents gets a copy in the next round */
-	return fsck->repairing && !g4_fsck_bit(fsck->metadata, address / G4_PAGE_BYTES) ? -G4_E_CORRUPT_SUMS : 1;
+	const bool again = fsck->repairing && g4_fsck_bit(fsck->metadata, g4_address_page(address));
+	const bool disputed = fsck->sums_twice != NULL && g4_fsck_bit(fsck->sums_twice, g4_address_page(address));
+	const bool alone = g4_fsck_claim_metadata(fsck, address, where, "a page of sums");
+
+	if (!again && !disputed)
+		return alone ? 0 : 1; /* it says whose it is: who claims it as contents gets a copy in the next round */
+	/* two of this file's indirect pages lead there, and it does not say which is right: the first one gives it up a round later */
+	if (again)
+		g4_fsck_set_bits(fsck, &fsck->sums_twice, g4_address_page(address), 1);
+	else
+		g4_fsck_problem(fsck, G4_FSCK_SUMS, where, "the page of sums at 0x%" PRIx64 " was in the map twice",
+				g4_address_stored(address));
+	return -G4_E_CORRUPT_SUMS;
 }
 
 /* Contents whose sums were in a page that was damaged, when the file was written to. Clears them. */
@@ -101,8 +111,8 @@ static bool tell_lost(struct g4_fsck *fsck, const struct g4_fsck_where *where, u
 }
 
 /* Of a quarter of an indirect page of level 1, which the walk has entered. */
-static bool check_lost(struct g4_fsck *fsck, const struct g4_fsck_where *where, uint64_t address, uint64_t file_page,
-		       uint32_t quarter, struct g4_sums_page *page)
+static bool check_lost(struct g4_fsck *fsck, const struct g4_fsck_where *where, struct g4_address address,
+		       uint64_t file_page, uint32_t quarter, struct g4_sums_page *page)
 {
 	const g4_le64 *slots = &fsck->map_walk.frames[fsck->map_walk.depth].slots[quarter * G4_SUMS_SLOTS];
 	const uint32_t lost = take_lost(slots, page->entries, G4_SUMS_SLOTS);
@@ -113,14 +123,14 @@ static bool check_lost(struct g4_fsck *fsck, const struct g4_fsck_where *where, 
 	if (stored != NULL) {
 		g4_sums_extract(stored, &header);
 		*stored = *page;
-		g4_sums_seal(stored, header.inode, header.level, header.quarter, g4_address_from(address),
-			     fsck->sequence, fsck->image->fs_tag);
+		g4_sums_seal(stored, header.inode, header.level, header.quarter, address, fsck->sequence,
+			     fsck->image->fs_tag);
 	}
 	return tell_lost(fsck, where, lost, file_page + (uint64_t)quarter * G4_SUMS_SLOTS, G4_SUMS_SLOTS);
 }
 
-static void give_up_page(struct g4_fsck *fsck, const struct g4_fsck_where *where, uint64_t indirect, uint32_t level,
-			 uint64_t file_page, uint32_t quarter)
+static void give_up_page(struct g4_fsck *fsck, const struct g4_fsck_where *where, struct g4_address indirect,
+			 uint32_t level, uint64_t file_page, uint32_t quarter)
 {
 	const uint64_t bytes = (uint64_t)G4_SUMS_SLOTS * G4_PAGE_BYTES << 9 * (level - 1);
 	g4_le64 *slots = (g4_le64 *)(void *)g4_fsck_edit(fsck, indirect);
@@ -129,10 +139,9 @@ static void give_up_page(struct g4_fsck *fsck, const struct g4_fsck_where *where
 	if (slots == NULL)
 		return;
 	g4_indirect_extract(slots, &header);
-	(void)g4_sums_set_place(&header.sums, indirect, quarter, 0);
+	(void)g4_sums_set_place(&header.sums, g4_address_stored(indirect), quarter, 0);
 	g4_indirect_embed_places(slots, &header.sums);
-	g4_indirect_seal(slots, header.inode, header.level, g4_address_from(indirect), fsck->sequence,
-			 fsck->image->fs_tag);
+	g4_indirect_seal(slots, header.inode, header.level, indirect, fsck->sequence, fsck->image->fs_tag);
 	g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, file_page * G4_PAGE_BYTES + quarter * bytes, bytes,
 		       "contents whose sums are gone: they can not be verified");
 }
@@ -140,14 +149,16 @@ static void give_up_page(struct g4_fsck *fsck, const struct g4_fsck_where *where
 bool g4_fsck_sums_pages(struct g4_fsck *fsck, const struct g4_fsck_where *where, const struct g4_map_item *item,
 			const struct g4_sums_places *places, uint64_t *pages)
 {
-	const uint64_t indirect = g4_ptr_offset(item->ptr), file_page = item->file_page;
+	const struct g4_address indirect = g4_ptr_address(item->ptr);
+	const uint64_t file_page = item->file_page;
 	const uint32_t level = item->height;
 	bool good = true;
 
 	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
-		const uint64_t address = g4_sums_place(places, indirect, quarter);
+		const struct g4_address address =
+			g4_address_from(g4_sums_place(places, g4_address_stored(indirect), quarter));
 		struct g4_sums_page page;
-		if (address == 0)
+		if (g4_address_is_none(address))
 			continue;
 		const int status =
 			check_page(fsck, where, address, level, quarter,
@@ -164,14 +175,25 @@ bool g4_fsck_sums_pages(struct g4_fsck *fsck, const struct g4_fsck_where *where,
 
 /* ------------------------------------------------------------------ large pages */
 
+/* Where the block of an inode lies: its slab, and how many bytes behind the beginning. */
+static struct g4_address slab_of_block(const struct g4_inode *inode)
+{
+	return g4_address_page_start(g4_address_from(inode->checksums));
+}
+
+static uint32_t offset_of_block(const struct g4_inode *inode)
+{
+	return (uint32_t)(inode->checksums % G4_PAGE_BYTES);
+}
+
 int g4_fsck_read_block(struct g4_image *image, const struct g4_inode *inode, struct g4_sums_block *block)
 {
-	const uint64_t page = g4_align_down(inode->checksums, G4_PAGE_BYTES);
-	const uint32_t offset = (uint32_t)(inode->checksums - page);
+	const struct g4_address page = slab_of_block(inode);
+	const uint32_t offset = offset_of_block(inode);
 	uint8_t copy[G4_PAGE_BYTES] __attribute__((aligned(8)));
 
 	memset(block, 0, sizeof(*block));
-	if (page == 0)
+	if (g4_address_is_none(page))
 		return 0;
 	int status = g4_image_block(image, page, G4_BLOCK_SLAB, copy);
 	if (status == 0 && !g4_sums_block_is_used((const struct g4_slab_header *)(const void *)copy, offset))
@@ -183,7 +205,7 @@ int g4_fsck_read_block(struct g4_image *image, const struct g4_inode *inode, str
 
 /* The entry of a large page, and where it stands: in a page of sums, or in a block of them. */
 struct place {
-	uint64_t page;
+	struct g4_address page;
 	uint32_t offset;
 	bool in_block;
 	struct g4_sum_entry entry;
@@ -198,17 +220,17 @@ static void find_entry(struct g4_fsck *fsck, const struct g4_inode *inode, const
 	struct g4_sums_page page __attribute__((aligned(8)));
 
 	memset(place, 0, sizeof(*place));
-	if (item->page != 0) {
-		place->page = g4_sums_place(places, item->page, quarter);
+	if (!g4_address_is_none(item->page)) {
+		place->page = g4_address_from(g4_sums_place(places, g4_address_stored(item->page), quarter));
 		place->offset = item->slot % G4_SUMS_SLOTS * (uint32_t)sizeof(place->entry);
-		if (place->page != 0 && g4_fsck_read_sums(fsck->image, place->page, where->ino, item->height + 1,
-							  quarter, NULL, &page) == 0)
+		if (!g4_address_is_none(place->page) && g4_fsck_read_sums(fsck->image, place->page, where->ino,
+									  item->height + 1, quarter, NULL, &page) == 0)
 			place->entry = page.entries[item->slot % G4_SUMS_SLOTS];
 		return;
 	}
 	place->in_block = true;
-	place->page = g4_align_down(inode->checksums, G4_PAGE_BYTES);
-	place->offset = (uint32_t)(inode->checksums - place->page) + item->slot * (uint32_t)sizeof(place->entry);
+	place->page = slab_of_block(inode);
+	place->offset = offset_of_block(inode) + item->slot * (uint32_t)sizeof(place->entry);
 	struct g4_sums_block block;
 	if (g4_fsck_read_block(fsck->image, inode, &block) == 0)
 		place->entry = block.entries[item->slot];
@@ -231,8 +253,8 @@ static void give_up_entry(struct g4_fsck *fsck, const struct g4_fsck_where *wher
 	if (place->in_block)
 		g4_fsck_seal(fsck, place->page, G4_BLOCK_SLAB);
 	else
-		g4_sums_seal(page, header.inode, header.level, header.quarter, g4_address_from(place->page),
-			     fsck->sequence, fsck->image->fs_tag);
+		g4_sums_seal(page, header.inode, header.level, header.quarter, place->page, fsck->sequence,
+			     fsck->image->fs_tag);
 	g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, item->file_page * G4_PAGE_BYTES,
 		       g4_tag_pages(g4_ptr_tag(item->ptr)) * G4_PAGE_BYTES,
 		       "contents whose sums are gone: they can not be verified");
@@ -256,8 +278,10 @@ static int check_row(struct g4_fsck *fsck, const struct g4_fsck_where *where, co
 	}
 	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
 		const uint64_t from = file_page + ((uint64_t)quarter * G4_SUMS_SLOTS << 9 * (level - 1));
-		const int status = check_page(fsck, where, g4_sum_entry_place(entry) + quarter * G4_PAGE_BYTES, level,
-					      quarter, from, entry, &row[quarter]);
+		const int status =
+			check_page(fsck, where,
+				   g4_address_after_pages(g4_address_from(g4_sum_entry_place(entry)), quarter), level,
+				   quarter, from, entry, &row[quarter]);
 		*pages += status >= 0;
 		worst = status < 0 || worst == 0 ? status : worst;
 	}
@@ -297,7 +321,7 @@ struct g4_fsck_cell *g4_fsck_blocks(struct g4_fsck *fsck, uint64_t page)
 		return NULL;
 	int status = g4_ptr_validate(g4_ptr_make(g4_page_address(page), G4_TAG_4K, G4_PTR_VALID), &fsck->image->layout);
 	if (status == 0)
-		status = g4_image_block(fsck->image, page * G4_PAGE_BYTES, G4_BLOCK_SLAB, copy);
+		status = g4_image_block(fsck->image, g4_page_address(page), G4_BLOCK_SLAB, copy);
 	if (status == 0)
 		status = g4_slab_validate(slab);
 	if (status == 0 && slab->kind != G4_SLAB_SMALL)
@@ -305,11 +329,11 @@ struct g4_fsck_cell *g4_fsck_blocks(struct g4_fsck *fsck, uint64_t page)
 	cell->c = (uint32_t)-status;
 	cell->a = status == 0 ? slab->used : 0;
 	if (status < 0) {
-		g4_fsck_note_broken(fsck, page * G4_PAGE_BYTES);
+		g4_fsck_note_broken(fsck, g4_page_address(page));
 		g4_fsck_problem(fsck, G4_FSCK_SUMS, NULL, "the slab of blocks of sums at 0x%" PRIx64 " is damaged: %s",
 				page * G4_PAGE_BYTES, g4_strerror(status));
 	} else if (!fsck->slabs_later) {
-		g4_fsck_claim_metadata(fsck, page * G4_PAGE_BYTES, NULL, "a slab of blocks of sums");
+		g4_fsck_claim_metadata(fsck, g4_page_address(page), NULL, "a slab of blocks of sums");
 	}
 	return cell;
 }
@@ -317,7 +341,8 @@ struct g4_fsck_cell *g4_fsck_blocks(struct g4_fsck *fsck, uint64_t page)
 /* Of the slots of an inode. */
 static bool check_lost_in_block(struct g4_fsck *fsck, const struct g4_inode *inode, const struct g4_fsck_where *where)
 {
-	const uint64_t page = g4_align_down(inode->checksums, G4_PAGE_BYTES), offset = inode->checksums - page;
+	const struct g4_address page = slab_of_block(inode);
+	const uint32_t offset = offset_of_block(inode);
 	uint8_t copy[G4_PAGE_BYTES], *stored;
 	struct g4_sums_block block;
 
@@ -334,19 +359,19 @@ static bool check_lost_in_block(struct g4_fsck *fsck, const struct g4_inode *ino
 
 bool g4_fsck_sums_block(struct g4_fsck *fsck, const struct g4_inode *inode, const struct g4_fsck_where *where)
 {
-	const uint64_t address = inode->checksums;
-	const uint32_t slot = (uint32_t)(address % G4_PAGE_BYTES / G4_SLAB_SLOT_BYTES);
+	const struct g4_address address = g4_address_from(inode->checksums);
+	const uint32_t slot = g4_slab_slot_of(address);
 
-	if (address == 0)
+	if (g4_address_is_none(address))
 		return true;
-	struct g4_fsck_cell *cell = g4_fsck_blocks(fsck, address / G4_PAGE_BYTES);
+	struct g4_fsck_cell *cell = g4_fsck_blocks(fsck, g4_address_page(address));
 	if (cell == NULL)
 		return false;
 	if (cell->c == 0 && (cell->a >> slot & 1) != 0 && (cell->b >> slot & 1) == 0) {
 		cell->b |= 3u << slot;
 		return inode->map_height > 0 || check_lost_in_block(fsck, inode, where);
 	}
-	g4_fsck_problem(fsck, G4_FSCK_SUMS, where, "the block of sums at 0x%" PRIx64 " %s", address,
+	g4_fsck_problem(fsck, G4_FSCK_SUMS, where, "the block of sums at 0x%" PRIx64 " %s", inode->checksums,
 			cell->c != 0		   ? "can not be read" :
 			(cell->a >> slot & 1) == 0 ? "is not in use" :
 						     "is another file's, too");
@@ -377,11 +402,11 @@ void g4_fsck_unmet_blocks(struct g4_fsck *fsck)
 		struct g4_slab_header *slab =
 			!fsck->repairing ?
 				NULL :
-				(struct g4_slab_header *)(void *)g4_fsck_edit(fsck, pages[i] * G4_PAGE_BYTES);
+				(struct g4_slab_header *)(void *)g4_fsck_edit(fsck, g4_page_address(pages[i]));
 		if (slab == NULL)
 			continue;
 		slab->used = (g4_le16)(slab->used & ~unmet);
-		g4_fsck_seal(fsck, pages[i] * G4_PAGE_BYTES, G4_BLOCK_SLAB);
+		g4_fsck_seal(fsck, g4_page_address(pages[i]), G4_BLOCK_SLAB);
 		g4_fsck_find(&fsck->blocks, pages[i])->a &= ~unmet;
 		g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0, "blocks of sums that nobody has are free now");
 	}

@@ -30,18 +30,18 @@ struct search {
 };
 
 /* A copy of the page at an address, if it says that it is what is looked for. */
-static bool read_block(struct search *search, uint64_t address, uint32_t type, uint32_t fs_tag, void *copy)
+static bool read_block(struct search *search, struct g4_address address, uint32_t type, uint32_t fs_tag, void *copy)
 {
 	const void *page;
 
 	if (g4_image_raw_page(search->image, address, &page) < 0)
 		return false;
 	memcpy(copy, page, G4_PAGE_BYTES);
-	return g4_block_verify(copy, type, g4_address_from(address), fs_tag) == 0;
+	return g4_block_verify(copy, type, address, fs_tag) == 0;
 }
 
 /* How many groups are described from an address on; 0: not one. */
-static uint64_t count_groups(struct search *search, uint64_t address, uint32_t fs_tag)
+static uint64_t count_groups(struct search *search, struct g4_address address, uint32_t fs_tag)
 {
 	static const struct g4_group_descriptor none;
 	struct g4_groups_page page;
@@ -55,19 +55,19 @@ static uint64_t count_groups(struct search *search, uint64_t address, uint32_t f
 		if (here == 0)
 			break;
 		count += here;
-		address += G4_PAGE_BYTES;
+		address = g4_address_after_pages(address, 1);
 	}
 	return count;
 }
 
-/* The first page of a type from an address on, before `end`; 0: none. */
-static uint64_t find_block(struct search *search, uint64_t address, uint64_t end, uint32_t type, uint32_t fs_tag)
+/* The first page of a type in these bytes; 0: none. */
+static uint64_t find_block(struct search *search, uint64_t from, uint64_t end, uint32_t type, uint32_t fs_tag)
 {
 	uint8_t page[G4_PAGE_BYTES];
 
-	for (; address < end; address += G4_PAGE_BYTES)
-		if (read_block(search, address, type, fs_tag, page))
-			return address;
+	for (uint64_t at = from; at < end; at += G4_PAGE_BYTES)
+		if (read_block(search, g4_address_from(at), type, fs_tag, page))
+			return at;
 	return 0;
 }
 
@@ -83,7 +83,7 @@ static bool fits(struct search *search, uint64_t size_bytes, uint64_t groups_add
 	/* a journal that is too long for the size now was not for the size then */
 	if (g4_layout_plan(size_bytes, groups_address - JOURNAL_ADDRESS, layout) != 0)
 		return false;
-	if (!read_block(search, layout->root_address, G4_BLOCK_ROOT, fs_tag, page)) {
+	if (!read_block(search, g4_layout_root(layout), G4_BLOCK_ROOT, fs_tag, page)) {
 		const uint64_t end = groups_address + search->image->device_bytes / 4;
 		layout->alloc_address = find_block(search, groups_address + layout->groups_pages * G4_PAGE_BYTES, end,
 						   G4_BLOCK_ALLOC, fs_tag);
@@ -95,11 +95,11 @@ static bool fits(struct search *search, uint64_t size_bytes, uint64_t groups_add
 		if (layout->root_address == 0)
 			return false;
 	}
-	return read_block(search, layout->root_address, G4_BLOCK_ROOT, fs_tag, page) &&
-	       read_block(search, layout->data_address, G4_BLOCK_SLAB, fs_tag, page);
+	return read_block(search, g4_layout_root(layout), G4_BLOCK_ROOT, fs_tag, page) &&
+	       read_block(search, g4_address_from(layout->data_address), G4_BLOCK_SLAB, fs_tag, page);
 }
 
-static bool try_groups(struct search *search, uint64_t address, uint32_t fs_tag)
+static bool try_groups(struct search *search, struct g4_address address, uint32_t fs_tag)
 {
 	const uint64_t device = search->image->device_bytes;
 	const uint64_t groups = count_groups(search, address, fs_tag);
@@ -107,7 +107,7 @@ static bool try_groups(struct search *search, uint64_t address, uint32_t fs_tag)
 	if (groups == 0 || (groups - 1) * G4_GROUP_BYTES >= device)
 		return false;
 	/* Where the device has grown the end in the last group is not known; what is too much of it will be free space. */
-	return fits(search, g4_min64(device, groups * G4_GROUP_BYTES), address, fs_tag);
+	return fits(search, g4_min64(device, groups * G4_GROUP_BYTES), g4_address_stored(address), fs_tag);
 }
 
 /* True: layout and tag are known. */
@@ -116,7 +116,8 @@ static bool find_layout(struct search *search)
 	struct g4_image *image = search->image;
 	const uint64_t end = JOURNAL_ADDRESS + image->device_bytes / 4; /* no journal is longer */
 
-	for (uint64_t address = JOURNAL_ADDRESS; address < end; address += G4_PAGE_BYTES) {
+	for (uint64_t at = JOURNAL_ADDRESS; at < end; at += G4_PAGE_BYTES) {
+		const struct g4_address address = g4_address_from(at);
 		struct g4_block_header header;
 		uint8_t copy[G4_PAGE_BYTES];
 		const void *page;
@@ -126,7 +127,7 @@ static bool find_layout(struct search *search)
 		const bool journal = header.type == G4_BLOCK_JOURNAL_HEADER ||
 				     header.type == G4_BLOCK_JOURNAL_DESCRIPTOR ||
 				     header.type == G4_BLOCK_JOURNAL_COMMIT;
-		if (header.magic != G4_BLOCK_MAGIC || header.address != address ||
+		if (header.magic != G4_BLOCK_MAGIC || header.address != at ||
 		    (journal ? search->tag_known : header.type != G4_BLOCK_GROUPS) ||
 		    (search->tag_known && search->fs_tag != header.fs_tag) ||
 		    !read_block(search, address, header.type, header.fs_tag, copy))
@@ -145,10 +146,9 @@ static bool find_backup(struct search *search, struct g4_superblock *sb)
 	const struct g4_layout *layout = &search->layout;
 	const uint64_t first = (layout->group_count - 1) * G4_GROUP_BYTES;
 
-	for (uint64_t address = layout->size_bytes; address > first;) {
-		address -= G4_PAGE_BYTES;
-		if (g4_image_read_superblock(search->image, address, sb) == 0 &&
-		    sb->size_bytes == address + G4_PAGE_BYTES && sb->groups_address == layout->groups_address &&
+	for (uint64_t end = layout->size_bytes; end > first; end -= G4_PAGE_BYTES) {
+		if (g4_image_read_superblock(search->image, g4_address_from(end - G4_PAGE_BYTES), sb) == 0 &&
+		    sb->size_bytes == end && sb->groups_address == layout->groups_address &&
 		    g4_superblock_tag(sb) == search->fs_tag)
 			return true;
 	}

@@ -67,7 +67,7 @@ bool g4_fsck_reserve(struct g4_fsck *fsck, void **array, uint64_t count, uint64_
 	return true;
 }
 
-static int compare_keys(const void *a, const void *b)
+int g4_fsck_compare_numbers(const void *a, const void *b)
 {
 	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
@@ -88,7 +88,7 @@ uint64_t *g4_fsck_keys(struct g4_fsck *fsck, const struct g4_fsck_table *table, 
 		if (table->cells[i].key != 0)
 			keys[(*count)++] = table->cells[i].key;
 	}
-	qsort(keys, *count, sizeof(*keys), compare_keys);
+	qsort(keys, *count, sizeof(*keys), g4_fsck_compare_numbers);
 	return keys;
 }
 
@@ -98,7 +98,17 @@ bool g4_fsck_bit(const uint64_t *bitmap, uint64_t bit)
 	return (__atomic_load_n(&bitmap[bit / 64], __ATOMIC_RELAXED) >> (bit % 64) & 1) != 0;
 }
 
-static bool set_bit(struct g4_fsck *fsck, uint64_t **bitmap, uint64_t page)
+void g4_fsck_set_bit(uint64_t *bitmap, uint64_t bit)
+{
+	bitmap[bit / 64] |= UINT64_C(1) << bit % 64;
+}
+
+void g4_fsck_clear_bit(uint64_t *bitmap, uint64_t bit)
+{
+	bitmap[bit / 64] &= ~(UINT64_C(1) << bit % 64);
+}
+
+bool g4_fsck_set_bits(struct g4_fsck *fsck, uint64_t **bitmap, uint64_t first, uint64_t count)
 {
 	if (*bitmap == NULL)
 		*bitmap = calloc(fsck->bitmap_words, sizeof(uint64_t));
@@ -106,15 +116,7 @@ static bool set_bit(struct g4_fsck *fsck, uint64_t **bitmap, uint64_t page)
 		fsck->fatal = -G4_E_NOMEM;
 		return false;
 	}
-	(*bitmap)[page / 64] |= UINT64_C(1) << page % 64;
-	return true;
-}
-
-bool g4_fsck_set_bits(struct g4_fsck *fsck, uint64_t **bitmap, uint64_t first, uint64_t count)
-{
-	for (uint64_t page = first; page < first + count; page++) {
-		if (!set_bit(fsck, bitmap, page))
-			return false;
-	}
+	for (uint64_t bit = first; bit < first + count; bit++)
+		g4_fsck_set_bit(*bitmap, bit);
 	return true;
 }

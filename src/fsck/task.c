@@ -35,7 +35,7 @@ static bool has_more_owners(const struct g4_fsck *fsck, uint64_t page)
 static bool is_credible(struct g4_fsck *fsck, g4_ptr ptr, uint32_t height)
 {
 	const struct g4_layout *layout = &fsck->image->layout;
-	const uint64_t first = g4_ptr_offset(ptr) / G4_PAGE_BYTES, pages = g4_tag_pages(g4_ptr_tag(ptr));
+	const uint64_t first = g4_address_page(g4_ptr_address(ptr)), pages = g4_tag_pages(g4_ptr_tag(ptr));
 
 	if (g4_ptr_validate(ptr, layout) != 0)
 		return false;
@@ -73,7 +73,7 @@ static void tell_salvaged(struct g4_fsck *fsck, const struct g4_fsck_task *task,
 
 static void salvage_map(struct g4_fsck *fsck, const struct g4_fsck_task *task)
 {
-	const uint64_t address = g4_ptr_offset(task->ptr);
+	const struct g4_address address = g4_ptr_address(task->ptr);
 	struct g4_map_item item = {.file_page = task->file_page,
 				   .height = task->height,
 				   .ptr = task->ptr,
@@ -85,9 +85,10 @@ static void salvage_map(struct g4_fsck *fsck, const struct g4_fsck_task *task)
 
 	const int status = g4_image_indirect(fsck->image, address, slots, &header);
 	const bool ours = header.header.magic == G4_BLOCK_MAGIC && header.header.type == G4_BLOCK_INDIRECT &&
-			  header.header.fs_tag == fsck->image->fs_tag && header.header.address == address &&
-			  header.inode == task->ino && header.level == task->height;
-	if (status != -G4_E_CHECKSUM || !ours || g4_fsck_bit(fsck->used, address / G4_PAGE_BYTES)) {
+			  header.header.fs_tag == fsck->image->fs_tag &&
+			  header.header.address == g4_address_stored(address) && header.inode == task->ino &&
+			  header.level == task->height;
+	if (status != -G4_E_CHECKSUM || !ours || g4_fsck_bit(fsck->used, g4_address_page(address))) {
 		g4_fsck_cut(fsck, &task->where, &item);
 		return;
 	}
@@ -100,7 +101,7 @@ static void salvage_map(struct g4_fsck *fsck, const struct g4_fsck_task *task)
 		if (!credible)
 			slots[slot] = 0;
 		for (uint64_t page = 0; credible && page < g4_tag_pages(g4_ptr_tag(slots[slot])); page++) {
-			const uint64_t at = g4_ptr_offset(slots[slot]) / G4_PAGE_BYTES + page;
+			const uint64_t at = g4_address_page(g4_ptr_address(slots[slot])) + page;
 			keep_page(fsck, at, (slots[slot] & G4_PTR_INDIRECT) == 0);
 		}
 	}
@@ -110,8 +111,8 @@ static void salvage_map(struct g4_fsck *fsck, const struct g4_fsck_task *task)
 		return;
 	}
 	memcpy(patch, slots, sizeof(slots));
-	g4_indirect_seal(patch, task->ino, task->height, g4_address_from(address), fsck->sequence, fsck->image->fs_tag);
-	fsck->used[address / G4_PAGE_BYTES / 64] |= UINT64_C(1) << address / G4_PAGE_BYTES % 64;
+	g4_indirect_seal(patch, task->ino, task->height, address, fsck->sequence, fsck->image->fs_tag);
+	g4_fsck_set_bit(fsck->used, g4_address_page(address));
 }
 
 /* ------------------------------------------------------------------ contents used twice */
@@ -131,8 +132,8 @@ static void clone(struct g4_fsck *fsck, const struct g4_fsck_task *task)
 		g4_fsck_set_pointer(fsck, task->ino, &task->spot, 0);
 		return;
 	}
-	const uint64_t to = g4_fsck_find_room(fsck, pages);
-	if (to == 0) {
+	const struct g4_address to = g4_fsck_find_room(fsck, pages);
+	if (g4_address_is_none(to)) {
 		fsck->no_room = false;
 		g4_fsck_cut(fsck, &task->where, &item);
 		return;
@@ -140,11 +141,10 @@ static void clone(struct g4_fsck *fsck, const struct g4_fsck_task *task)
 	if (!g4_fsck_reserve(fsck, (void **)&fsck->copies, fsck->copy_count, &fsck->copy_room, sizeof(*fsck->copies)))
 		return;
 	fsck->copies[fsck->copy_count++] =
-		(struct g4_fsck_copy){.from = g4_ptr_offset(task->ptr), .to = to, .pages = pages};
+		(struct g4_fsck_copy){.from = g4_ptr_address(task->ptr), .to = to, .pages = pages};
 	g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, &task->where, task->file_page * G4_PAGE_BYTES, pages * G4_PAGE_BYTES,
 		       "contents that something else had, too; this file has a copy now");
-	g4_fsck_set_pointer(fsck, task->ino, &task->spot,
-			    (task->ptr & ~G4_PTR_OFFSET_MASK) | (to & G4_PTR_OFFSET_MASK));
+	g4_fsck_set_pointer(fsck, task->ino, &task->spot, (task->ptr & ~G4_PTR_OFFSET_MASK) | g4_address_stored(to));
 }
 
 /* ------------------------------------------------------------------ lost+found */
@@ -152,20 +152,21 @@ static void clone(struct g4_fsck *fsck, const struct g4_fsck_task *task)
 /* A slot of a slab that has one, or of a new slab; its number, 0: no room. */
 static uint64_t take_slot(struct g4_fsck *fsck)
 {
-	uint64_t count, address = 0;
+	struct g4_address address = G4_NO_ADDRESS;
+	uint64_t count;
 	uint64_t *pages = g4_fsck_keys(fsck, &fsck->slabs, &count);
 
-	for (uint64_t i = 0; i < count && address == 0; i++) {
+	for (uint64_t i = 0; i < count && g4_address_is_none(address); i++) {
 		const struct g4_fsck_cell *slab = g4_fsck_find(&fsck->slabs, pages[i]);
 		if (slab->c == 0 && slab->a != UINT16_MAX && g4_fsck_bit(fsck->used, pages[i]))
-			address = pages[i] * G4_PAGE_BYTES;
+			address = g4_page_address(pages[i]);
 	}
 	free(pages);
-	const bool fresh = address == 0;
+	const bool fresh = g4_address_is_none(address);
 	if (fresh)
 		address = g4_fsck_find_room(fsck, 1);
 	struct g4_slab_header *slab =
-		address == 0 ? NULL : (struct g4_slab_header *)(void *)g4_fsck_edit(fsck, address);
+		g4_address_is_none(address) ? NULL : (struct g4_slab_header *)(void *)g4_fsck_edit(fsck, address);
 	if (slab == NULL)
 		return 0;
 	if (fresh) {
@@ -175,11 +176,11 @@ static uint64_t take_slot(struct g4_fsck *fsck)
 	}
 	const uint32_t slot = (uint32_t)__builtin_ctz(~(uint32_t)slab->used);
 	slab->used |= (g4_le16)(1u << slot);
-	struct g4_fsck_cell *cell = g4_fsck_add(fsck, &fsck->slabs, address / G4_PAGE_BYTES);
+	struct g4_fsck_cell *cell = g4_fsck_add(fsck, &fsck->slabs, g4_address_page(address));
 	if (cell == NULL)
 		return 0;
 	cell->a = slab->used;
-	return g4_ino_at(address + slot * G4_SLAB_SLOT_BYTES);
+	return g4_ino_of_slot(address, slot);
 }
 
 static void make_directory(struct g4_fsck *fsck, uint64_t ino, uint64_t parent)
@@ -238,7 +239,7 @@ static void connect_inode(struct g4_fsck *fsck, const struct g4_fsck_task *task,
 {
 	char name[40];
 
-	snprintf(name, sizeof(name), "#%" PRIx64, g4_ptr_offset(task->ino));
+	snprintf(name, sizeof(name), "#%" PRIx64, g4_address_stored(g4_ptr_address(task->ino)));
 	g4_fsck_add_name(fsck, home, task->ino, task->height, name);
 	fsck->connected += g4_fsck_is_proven(fsck, task->ino);
 	g4_fsck_change(fsck, G4_FSCK_REPAIRED, &task->where, 0, 0, "inode 0x%" PRIx64 " is now " LOST_AND_FOUND "/%s",
@@ -269,7 +270,7 @@ static void rescue_leaf(struct g4_fsck *fsck, const struct g4_fsck_task *task, u
 	inode->map[0] = task->ptr;
 	inode->pages = 1;
 	g4_fsck_seal_inode(fsck, ino);
-	snprintf(name, sizeof(name), "#names-%" PRIx64, g4_ptr_offset(task->ptr));
+	snprintf(name, sizeof(name), "#names-%" PRIx64, g4_address_stored(g4_ptr_address(task->ptr)));
 	g4_fsck_add_name(fsck, home, ino, S_IFDIR >> 12, name);
 	g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0,
 		       "names of a directory that is lost are now in " LOST_AND_FOUND "/%s", name);
@@ -325,20 +326,13 @@ void g4_fsck_do_tasks(struct g4_fsck *fsck)
 
 /* ------------------------------------------------------------------ the orphan list */
 
-static int compare_numbers(const void *a, const void *b)
-{
-	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 void g4_fsck_relink_orphans(struct g4_fsck *fsck)
 {
-	const uint64_t address = fsck->image->layout.root_address;
+	const struct g4_address address = g4_layout_root(&fsck->image->layout);
 	uint64_t head = 0, linked = 0;
 
 	if (fsck->orphan_list_count > 1)
-		qsort(fsck->orphan_list, fsck->orphan_list_count, sizeof(*fsck->orphan_list), compare_numbers);
+		qsort(fsck->orphan_list, fsck->orphan_list_count, sizeof(*fsck->orphan_list), g4_fsck_compare_numbers);
 	for (uint64_t i = fsck->orphan_list_count; i-- > 0 && fsck->fatal == 0;) {
 		const uint64_t ino = fsck->orphan_list[i];
 		struct g4_inode *inode = ino == head ? NULL : g4_fsck_edit_inode(fsck, ino);
@@ -368,7 +362,7 @@ static void make_map(const struct g4_fsck *fsck, uint64_t group, struct g4_alloc
 	memset(map->regions, 0, sizeof(map->regions));
 	memset(map->reserved, 0, sizeof(map->reserved));
 	map->group = group;
-	map->shares = fsck->group_shares == NULL ? 0 : fsck->group_shares[group];
+	map->shares = fsck->group_shares == NULL ? 0 : g4_address_stored(fsck->group_shares[group]);
 	*free_pages = G4_GROUP_PAGES;
 	*slabs = 0;
 	for (uint32_t word = 0; word < G4_FSCK_GROUP_WORDS; word++) {
@@ -393,7 +387,7 @@ static void make_map(const struct g4_fsck *fsck, uint64_t group, struct g4_alloc
 static bool map_is_right(struct g4_fsck *fsck, uint64_t group, const struct g4_alloc_page *wanted)
 {
 	struct g4_alloc_page page;
-	const uint64_t address = fsck->image->layout.alloc_address + group * G4_PAGE_BYTES;
+	const struct g4_address address = g4_layout_map_page(&fsck->image->layout, group);
 
 	return g4_image_block(fsck->image, address, G4_BLOCK_ALLOC, &page) == 0 && page.group == group &&
 	       page.shares == wanted->shares && memcmp(page.regions, wanted->regions, sizeof(page.regions)) == 0;
@@ -403,7 +397,7 @@ static bool map_is_right(struct g4_fsck *fsck, uint64_t group, const struct g4_a
 static struct g4_group_descriptor mend_group(struct g4_fsck *fsck, uint64_t group,
 					     const struct g4_group_descriptor *before)
 {
-	const uint64_t address = fsck->image->layout.alloc_address + group * G4_PAGE_BYTES;
+	const struct g4_address address = g4_layout_map_page(&fsck->image->layout, group);
 	struct g4_alloc_page wanted = {.group = 0};
 	uint64_t free_pages, slabs;
 
@@ -431,7 +425,7 @@ void g4_fsck_rebuild_maps(struct g4_fsck *fsck)
 
 	g4_fsck_rebuild_owners(fsck);
 	for (uint64_t first = 0; first < layout->group_count && fsck->fatal == 0; first += G4_GROUPS_PER_PAGE) {
-		const uint64_t address = layout->groups_address + first / G4_GROUPS_PER_PAGE * G4_PAGE_BYTES;
+		const struct g4_address address = g4_layout_groups_page(layout, first);
 		const uint64_t count = g4_min64(layout->group_count - first, G4_GROUPS_PER_PAGE);
 		struct g4_groups_page page;
 		int status = g4_image_block(fsck->image, address, G4_BLOCK_GROUPS, &page);

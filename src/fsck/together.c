@@ -89,7 +89,7 @@ static void join_slab(struct g4_fsck *fsck, const struct g4_fsck_cell *cell)
 		return;
 	for (uint32_t twice = slab->b & cell->b; twice != 0; twice &= twice - 1) {
 		const uint64_t slot = (uint64_t)__builtin_ctz(twice);
-		const uint64_t ino = g4_ino_at(cell->key * G4_PAGE_BYTES + slot * G4_SLAB_SLOT_BYTES);
+		const uint64_t ino = g4_ino_of_slot(g4_page_address(cell->key), slot);
 		if (g4_fsck_find(&fsck->team->first->links, ino) == NULL)
 			g4_fsck_stop_team(fsck);
 	}
@@ -132,11 +132,11 @@ static void claim_slabs(struct g4_fsck *fsck)
 
 	fsck->slabs_later = false;
 	for (uint64_t i = 0; i < count; i++)
-		g4_fsck_claim_metadata(fsck, pages[i] * G4_PAGE_BYTES, NULL, "a slab");
+		g4_fsck_claim_metadata(fsck, g4_page_address(pages[i]), NULL, "a slab");
 	free(pages);
 	pages = g4_fsck_keys(fsck, &fsck->blocks, &count);
 	for (uint64_t i = 0; i < count; i++)
-		g4_fsck_claim_metadata(fsck, pages[i] * G4_PAGE_BYTES, NULL, "a slab of blocks of sums");
+		g4_fsck_claim_metadata(fsck, g4_page_address(pages[i]), NULL, "a slab of blocks of sums");
 	free(pages);
 }
 

@@ -393,8 +393,8 @@ static bool find_root(struct g4_fsck *fsck, uint64_t ino, struct g4_inode *inode
 /* A root block and a root directory where mkfs puts them; what the old ones led to is looked for. */
 static uint64_t replace_root(struct g4_fsck *fsck, struct g4_inode *inode)
 {
-	const uint64_t address = fsck->image->layout.root_address;
-	const uint64_t usual = g4_ino_at(fsck->image->layout.data_address + G4_SLAB_SLOT_BYTES);
+	const struct g4_address address = g4_layout_root(&fsck->image->layout);
+	const uint64_t usual = g4_ino_of_slot(g4_address_from(fsck->image->layout.data_address), 1);
 	struct g4_root root;
 	const bool whole = g4_image_block(fsck->image, address, G4_BLOCK_ROOT, &root) == 0;
 
@@ -425,7 +425,7 @@ static uint64_t replace_root(struct g4_fsck *fsck, struct g4_inode *inode)
 /* Of two that may be the root, the one that says so itself: it is its own parent, where mkfs puts the root. */
 static bool usual_is_better(struct g4_fsck *fsck, uint64_t ino)
 {
-	const uint64_t usual = g4_ino_at(fsck->image->layout.data_address + G4_SLAB_SLOT_BYTES);
+	const uint64_t usual = g4_ino_of_slot(g4_address_from(fsck->image->layout.data_address), 1);
 	struct g4_inode inode;
 
 	return usual != ino && g4_image_inode(fsck->image, usual, &inode) == 0 && S_ISDIR(inode.mode) &&
@@ -435,7 +435,8 @@ static bool usual_is_better(struct g4_fsck *fsck, uint64_t ino)
 /* The size by the last resize: where a resize is under way a mount believes it, so it must not wait there with another one. */
 static void check_size(struct g4_fsck *fsck, const struct g4_root *root)
 {
-	const uint64_t size = fsck->image->sb.size_bytes, address = fsck->image->layout.root_address;
+	const struct g4_address address = g4_layout_root(&fsck->image->layout);
+	const uint64_t size = fsck->image->sb.size_bytes;
 
 	if (root->size_bytes == 0 || root->size_bytes == size)
 		return;
@@ -571,7 +572,7 @@ void g4_fsck_orphans(struct g4_fsck *fsck)
 {
 	struct g4_root root;
 
-	if (g4_image_block(fsck->image, fsck->image->layout.root_address, G4_BLOCK_ROOT, &root) < 0)
+	if (g4_image_block(fsck->image, g4_layout_root(&fsck->image->layout), G4_BLOCK_ROOT, &root) < 0)
 		return; /* the tree says so */
 	for (uint64_t ino = root.orphan_head; ino != 0 && fsck->fatal == 0;)
 		ino = check_orphan(fsck, ino);
@@ -586,10 +587,10 @@ static uint64_t slots_unmet(const struct g4_fsck_cell *slab)
 
 static bool is_unmet(const struct g4_fsck *fsck, uint64_t ino)
 {
-	const uint64_t address = g4_ptr_offset(ino);
-	const struct g4_fsck_cell *slab = g4_fsck_find(&fsck->slabs, address / G4_PAGE_BYTES);
+	const struct g4_address address = g4_ptr_address(ino);
+	const struct g4_fsck_cell *slab = g4_fsck_find(&fsck->slabs, g4_address_page(address));
 
-	return slab != NULL && (slots_unmet(slab) >> (address % G4_PAGE_BYTES / G4_SLAB_SLOT_BYTES) & 1) != 0;
+	return slab != NULL && (slots_unmet(slab) >> g4_slab_slot_of(address) & 1) != 0;
 }
 
 /* The top of the lost tree that directory `ino` is part of. */
@@ -616,12 +617,12 @@ static bool is_convincing(struct g4_fsck *fsck, uint64_t ino)
 
 	if (g4_image_inode(fsck->image, ino, &inode) < 0 || (inode.nlink == 0 && (inode.flags & G4_INODE_ORPHAN) == 0))
 		return false;
-	if (inode.xattr != 0 && g4_fsck_bit(fsck->used, g4_ptr_offset(inode.xattr) / G4_PAGE_BYTES))
+	if (inode.xattr != 0 && g4_fsck_bit(fsck->used, g4_address_page(g4_ptr_address(inode.xattr))))
 		return false;
 	g4_map_walk_start(&fsck->map_walk, fsck->image, ino, &inode);
 	for (;;) {
 		const struct g4_map_item *item = g4_map_walk_next(&fsck->map_walk);
-		const uint64_t first = g4_ptr_offset(item->ptr) / G4_PAGE_BYTES;
+		const uint64_t first = g4_address_page(g4_ptr_address(item->ptr));
 		if (item->kind == G4_MAP_END)
 			return true;
 		if (item->kind == G4_MAP_DAMAGED)
@@ -640,15 +641,15 @@ static bool is_convincing(struct g4_fsck *fsck, uint64_t ino)
 /* An inode found by the looks of its slab only: true when it is taken for what it says. */
 static bool confirm(struct g4_fsck *fsck, uint64_t ino)
 {
-	const uint64_t address = g4_ptr_offset(ino), page = address / G4_PAGE_BYTES;
-	const uint32_t slot = (uint32_t)(address % G4_PAGE_BYTES / G4_SLAB_SLOT_BYTES);
+	const uint64_t page = g4_address_page(g4_ptr_address(ino));
+	const uint32_t slot = g4_slab_slot_of(g4_ptr_address(ino));
 	struct g4_fsck_cell *slab = g4_fsck_find(&fsck->slabs, page);
 
 	if ((slab->d & G4_FSCK_UNCONFIRMED) == 0)
 		return true;
 	if (is_convincing(fsck, ino)) {
 		if (!g4_fsck_bit(fsck->used, page))
-			g4_fsck_claim_metadata(fsck, page * G4_PAGE_BYTES, NULL, "a slab");
+			g4_fsck_claim_metadata(fsck, g4_page_address(page), NULL, "a slab");
 		return true;
 	}
 	slab->a &= ~(1u << slot);
@@ -701,7 +702,7 @@ static bool take_lost_of_slab(struct g4_fsck *fsck, uint64_t page, bool director
 	if (slots_unmet(g4_fsck_find(&fsck->slabs, page)) == 0)
 		return false;
 	for (uint32_t slot = 1; slot < G4_SLAB_SLOTS && fsck->fatal == 0; slot++) {
-		const uint64_t ino = g4_ino_at(page * G4_PAGE_BYTES + slot * G4_SLAB_SLOT_BYTES);
+		const uint64_t ino = g4_ino_of_slot(g4_page_address(page), slot);
 		struct g4_inode inode;
 		if (!is_unmet(fsck, ino))
 			continue;

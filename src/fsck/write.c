@@ -54,17 +54,17 @@ static void close_writer(struct writer *w)
 	free(w->page);
 }
 
-static int write_page(struct writer *w, uint64_t address, const void *contents)
+static int write_page(struct writer *w, struct g4_address address, const void *contents)
 {
 	struct g4_fsck *fsck = w->fsck;
 
 	memcpy(w->page, contents, G4_PAGE_BYTES);
 	if (fsck != NULL && fsck->stop_at_write != 0 && --fsck->stop_at_write == 0) {
-		g4_dev_write(w->wg, w->dev, address, w->page, G4_PAGE_BYTES / 2, 0);
+		g4_dev_write(w->wg, w->dev, g4_address_stored(address), w->page, G4_PAGE_BYTES / 2, 0);
 		fsck->stop_at_write = 1;
 		return -G4_E_IO;
 	}
-	return g4_dev_write(w->wg, w->dev, address, w->page, G4_PAGE_BYTES, 0);
+	return g4_dev_write(w->wg, w->dev, g4_address_stored(address), w->page, G4_PAGE_BYTES, 0);
 }
 
 static int flush(struct writer *w)
@@ -74,13 +74,13 @@ static int flush(struct writer *w)
 
 /* ------------------------------------------------------------------ superblocks */
 
-static int write_superblock(struct writer *w, uint64_t address, uint32_t state)
+static int write_superblock(struct writer *w, struct g4_address address, uint32_t state)
 {
 	struct g4_superblock sb = w->image->sb;
 
 	sb.state = state;
 	sb.written_ns = g4_clock_ns(CLOCK_REALTIME);
-	g4_block_seal(&sb, G4_BLOCK_SUPERBLOCK, g4_address_from(address), w->sequence - 1, w->image->fs_tag);
+	g4_block_seal(&sb, G4_BLOCK_SUPERBLOCK, address, w->sequence - 1, w->image->fs_tag);
 	const int status = write_page(w, address, &sb);
 	return status < 0 ? status : flush(w);
 }
@@ -88,18 +88,14 @@ static int write_superblock(struct writer *w, uint64_t address, uint32_t state)
 static int write_superblocks(struct writer *w, uint32_t state)
 {
 	const bool second_first = !w->image->from_backup;
-	const uint64_t addresses[2] = {G4_SUPERBLOCK_ADDRESS, w->image->layout.backup_address};
+	const struct g4_address addresses[2] = {g4_address_from(G4_SUPERBLOCK_ADDRESS),
+						g4_address_from(w->image->layout.backup_address)};
 	const int status = write_superblock(w, addresses[second_first], state);
 
 	return status < 0 ? status : write_superblock(w, addresses[!second_first], state);
 }
 
 /* ------------------------------------------------------------------ the journal */
-
-static uint64_t log_pages(const struct writer *w)
-{
-	return w->image->layout.journal_bytes / G4_PAGE_BYTES - 1;
-}
 
 static int move_tail(struct writer *w)
 {
@@ -108,35 +104,34 @@ static int move_tail(struct writer *w)
 	memset(&header, 0, sizeof(header));
 	header.tail_sequence = w->sequence;
 	header.tail_page = w->head;
-	g4_block_seal(&header, G4_BLOCK_JOURNAL_HEADER, g4_address_from(w->image->layout.journal_address),
-		      w->sequence - 1, w->image->fs_tag);
-	const int status = write_page(w, w->image->layout.journal_address, &header);
+	const struct g4_address address = g4_address_from(w->image->layout.journal_address);
+	g4_block_seal(&header, G4_BLOCK_JOURNAL_HEADER, address, w->sequence - 1, w->image->fs_tag);
+	const int status = write_page(w, address, &header);
 	return status < 0 ? status : flush(w);
 }
 
 /* The generation of a page in a record is the record's sequence. */
-static void reseal(const struct writer *w, uint8_t *page, uint64_t address)
+static void reseal(const struct writer *w, uint8_t *page, struct g4_address address)
 {
 	struct g4_indirect_header indirect;
 	struct g4_block_header header;
 
 	memcpy(&header, page, sizeof(header));
-	if (header.magic == G4_BLOCK_MAGIC && header.address == address) {
-		g4_block_seal(page, header.type, g4_address_from(address), w->sequence, w->image->fs_tag);
+	if (header.magic == G4_BLOCK_MAGIC && header.address == g4_address_stored(address)) {
+		g4_block_seal(page, header.type, address, w->sequence, w->image->fs_tag);
 		return;
 	}
 	struct g4_sums_page *sums = (struct g4_sums_page *)(void *)page;
 	struct g4_sums_header sums_header;
 	g4_sums_extract(sums, &sums_header);
-	if (sums_header.header.magic == G4_BLOCK_MAGIC && sums_header.header.address == address) {
-		g4_sums_seal(sums, sums_header.inode, sums_header.level, sums_header.quarter, g4_address_from(address),
-			     w->sequence, w->image->fs_tag);
+	if (sums_header.header.magic == G4_BLOCK_MAGIC && sums_header.header.address == g4_address_stored(address)) {
+		g4_sums_seal(sums, sums_header.inode, sums_header.level, sums_header.quarter, address, w->sequence,
+			     w->image->fs_tag);
 		return;
 	}
 	g4_le64 *slots = (g4_le64 *)(void *)page;
 	g4_indirect_extract(slots, &indirect);
-	g4_indirect_seal(slots, indirect.inode, indirect.level, g4_address_from(address), w->sequence,
-			 w->image->fs_tag);
+	g4_indirect_seal(slots, indirect.inode, indirect.level, address, w->sequence, w->image->fs_tag);
 }
 
 static int put_log_page(struct writer *w, uint64_t at, const void *page, uint32_t *crc)
@@ -146,7 +141,7 @@ static int put_log_page(struct writer *w, uint64_t at, const void *page, uint32_
 }
 
 /* One record of `count` pages: descriptors, images, commit page. Durable when it returns 0. */
-static int write_record(struct writer *w, const uint64_t *addresses, uint64_t count)
+static int write_record(struct writer *w, const struct g4_address *addresses, uint64_t count)
 {
 	const uint64_t descriptors = (count + G4_JOURNAL_TAGS - 1) / G4_JOURNAL_TAGS;
 	struct g4_journal_commit commit;
@@ -162,10 +157,9 @@ static int write_record(struct writer *w, const uint64_t *addresses, uint64_t co
 		page.page_index = (uint32_t)index;
 		page.page_count = (uint32_t)descriptors;
 		for (uint64_t tag = 0; tag < G4_JOURNAL_TAGS && index * G4_JOURNAL_TAGS + tag < count; tag++)
-			page.tags[tag] = addresses[index * G4_JOURNAL_TAGS + tag];
-		g4_block_seal(&page, G4_BLOCK_JOURNAL_DESCRIPTOR,
-			      g4_address_from(g4_image_log_address(w->image, w->head + at)), w->sequence,
-			      w->image->fs_tag);
+			page.tags[tag] = g4_address_stored(addresses[index * G4_JOURNAL_TAGS + tag]);
+		g4_block_seal(&page, G4_BLOCK_JOURNAL_DESCRIPTOR, g4_image_log_address(w->image, w->head + at),
+			      w->sequence, w->image->fs_tag);
 		status = put_log_page(w, at, &page, &crc);
 	}
 	for (uint64_t i = 0; i < count && status == 0; i++, at++) {
@@ -177,14 +171,14 @@ static int write_record(struct writer *w, const uint64_t *addresses, uint64_t co
 	commit.sequence = w->sequence;
 	commit.record_pages = at + 1;
 	commit.record_crc32c = crc;
-	g4_block_seal(&commit, G4_BLOCK_JOURNAL_COMMIT, g4_address_from(g4_image_log_address(w->image, w->head + at)),
-		      w->sequence, w->image->fs_tag);
+	g4_block_seal(&commit, G4_BLOCK_JOURNAL_COMMIT, g4_image_log_address(w->image, w->head + at), w->sequence,
+		      w->image->fs_tag);
 	if (status == 0)
 		status = put_log_page(w, at, &commit, &crc);
 	return status == 0 ? flush(w) : status;
 }
 
-static int write_batch(struct writer *w, const uint64_t *addresses, uint64_t count)
+static int write_batch(struct writer *w, const struct g4_address *addresses, uint64_t count)
 {
 	const uint64_t pages = (count + G4_JOURNAL_TAGS - 1) / G4_JOURNAL_TAGS + count + 1;
 	int status = write_record(w, addresses, count);
@@ -194,22 +188,21 @@ static int write_batch(struct writer *w, const uint64_t *addresses, uint64_t cou
 	if (status == 0)
 		status = flush(w);
 	w->sequence++;
-	w->head = (w->head + pages) % log_pages(w);
+	w->head = (w->head + pages) % g4_layout_log_pages(&w->image->layout);
 	return status == 0 ? move_tail(w) : status;
 }
 
 /* New pages first: those that no map calls used. */
-static void order_pages(struct writer *w, uint64_t *addresses, uint64_t count)
+static void order_pages(struct writer *w, struct g4_address *addresses, uint64_t count)
 {
-	uint64_t *ordered = malloc(count * sizeof(*ordered));
+	struct g4_address *ordered = malloc(count * sizeof(*ordered));
 	uint64_t at = 0;
 
 	if (ordered == NULL)
 		return; /* any order can be repaired again; this one only leaves less to do */
 	for (int old = 0; old < 2; old++) {
 		for (uint64_t i = 0; i < count; i++) {
-			const uint64_t page = addresses[i] / G4_PAGE_BYTES;
-			if (g4_fsck_bit(w->fsck->first_alloc, page) == (old != 0))
+			if (g4_fsck_bit(w->fsck->first_alloc, g4_address_page(addresses[i])) == (old != 0))
 				ordered[at++] = addresses[i];
 		}
 	}
@@ -221,12 +214,12 @@ static void order_pages(struct writer *w, uint64_t *addresses, uint64_t count)
  * A changed page that nothing leads to in the end stays as it was: with the generation of this repair a slab that was
  * given up would look newer than the map that calls it free.
  */
-static uint64_t keep_used(const struct writer *w, uint64_t *addresses, uint64_t count)
+static uint64_t keep_used(const struct writer *w, struct g4_address *addresses, uint64_t count)
 {
 	uint64_t kept = 0;
 
 	for (uint64_t i = 0; i < count; i++) {
-		if (g4_fsck_bit(w->fsck->used, addresses[i] / G4_PAGE_BYTES))
+		if (g4_fsck_bit(w->fsck->used, g4_address_page(addresses[i])))
 			addresses[kept++] = addresses[i];
 	}
 	return kept;
@@ -234,9 +227,10 @@ static uint64_t keep_used(const struct writer *w, uint64_t *addresses, uint64_t 
 
 static int write_patches(struct writer *w)
 {
-	const uint64_t room = log_pages(w) - 2 - log_pages(w) / G4_JOURNAL_TAGS;
+	const uint64_t room =
+		g4_layout_log_pages(&w->image->layout) - 2 - g4_layout_log_pages(&w->image->layout) / G4_JOURNAL_TAGS;
 	uint64_t count;
-	uint64_t *addresses = g4_image_patched(w->image, &count);
+	struct g4_address *addresses = g4_image_patched(w->image, &count);
 	int status = 0;
 
 	if (addresses == NULL)
@@ -259,9 +253,11 @@ static int copy_contents(struct writer *w, const struct g4_fsck_copy *copy)
 
 	for (uint64_t done = 0; done < copy->pages && status == 0; done += COPY_PAGES) {
 		const uint64_t bytes = g4_min64(COPY_PAGES, copy->pages - done) * G4_PAGE_BYTES;
-		status = g4_dev_read(w->wg, w->dev, copy->from + done * G4_PAGE_BYTES, buffer, bytes);
+		status =
+			g4_dev_read(w->wg, w->dev, g4_address_stored(copy->from) + done * G4_PAGE_BYTES, buffer, bytes);
 		if (status == 0)
-			status = g4_dev_write(w->wg, w->dev, copy->to + done * G4_PAGE_BYTES, buffer, bytes, 0);
+			status = g4_dev_write(w->wg, w->dev, g4_address_stored(copy->to) + done * G4_PAGE_BYTES, buffer,
+					      bytes, 0);
 	}
 	free(buffer);
 	return status;
@@ -325,7 +321,7 @@ int g4_fsck_replay(const struct g4_image *image, const struct g4_journal_header 
 
 	int status = open_writer(&w, target);
 	if (status == 0 && header != NULL) {
-		status = write_page(&w, image->layout.journal_address, header);
+		status = write_page(&w, g4_address_from(image->layout.journal_address), header);
 		if (status == 0)
 			status = flush(&w);
 	}

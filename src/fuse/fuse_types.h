@@ -69,7 +69,7 @@ struct g4_fuse_host {
 
 	/* limit.c */
 	char bdi[48];		    /* where the kernel is told such things about this mount */
-	uint64_t dirty_limit;	    /* what it is, in bytes; whoever takes `limiting` changes it */
+	uint64_t dirty_limit;	    /* what it is, in bytes; changed by the thread that takes `limiting` */
 	atomic_bool limiting;	    /* set: the next one may look */
 	_Atomic int64_t until_look; /* bytes that may be written before */
 

@@ -11,7 +11,7 @@ struct g4_fuse_host;
 
 /*
  * state.c: one small file per mount under /run, named by the mount's device number. The serving process holds an
- * exclusive lock on it for its whole life and writes its result into it last; whoever waits for the unmount waits for
+ * exclusive lock on it for its whole life and writes its result into it last; a process that waits for the unmount waits for
  * the lock.
  */
 struct g4_fuse_mount_entry {

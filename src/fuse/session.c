@@ -152,7 +152,7 @@ static int mount_engine(struct serving *s)
 		return result;
 	}
 	s->host.root_ino = attr.ino;
-	/* the engine may allow less than was asked for: whoever looks at the mount is told */
+	/* the engine may allow less than was asked for: the list of mounts says so */
 	if (g4_engine_execute(s->host.engine, &ask) == 0 && (state.flags & 1) != 0)
 		s->host.options.read_only = true;
 	if (o->debug)
@@ -167,7 +167,7 @@ static int add_word(char **words, const char *word)
 	return fuse_opt_add_opt_escaped(words, word);
 }
 
-/* Of each disk its path from the root on, for whoever finds it in the list of mounts. */
+/* Of each disk its path from the root on, for readers of the list of mounts. */
 static char *full_name(const char *device)
 {
 	char **names = NULL, *full[G4_MAX_DISKS] = {NULL}, *joined = NULL;

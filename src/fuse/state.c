@@ -166,7 +166,7 @@ int g4_fuse_state_create(const struct g4_fuse_mount_entry *entry, const char *de
 
 		if (fd < 0)
 			return -errno;
-		/* The number is ours while we are mounted: whoever still holds the lock is on the way out. */
+		/* The number is ours while we are mounted: a process that still holds the lock is on its way out. */
 		while (flock(fd, LOCK_EX) < 0) {
 			if (errno != EINTR) {
 				result = -errno;
@@ -298,7 +298,7 @@ int g4_fuse_state_wait(const struct g4_fuse_mount_entry *entry, int fd, int *res
 		return error;
 	value = state_value(text, "result");
 	if (!value) {
-		/* A killed server leaves its file behind. Whoever creates it anew notices that this one has no name. */
+		/* A killed server leaves its file behind. The process that creates it anew sees that this one has no name. */
 		if (state_path(entry, false, path, sizeof(path)) == 0)
 			unlink(path);
 		return -ENODATA;

@@ -56,7 +56,7 @@ static int run_fusermount(const char *path, bool lazy)
 }
 
 /*
- * umount(2), again while the mount is busy, for a second. Whoever is inside a call on it, statfs(2) for df(1) above all,
+ * umount(2), again while the mount is busy, for a second. A process inside a call on it, statfs(2) for df(1) above all,
  * keeps it busy until the server has answered; other file systems answer within the call, so fast that it is not noticed.
  */
 static int unmount_when_idle(const char *path, int flags)

@@ -804,7 +804,8 @@ static int start(struct cuda_engine *e, const struct g4_gpu_description *gpu)
 							      e->options.sms :
 							      (gpu->multiprocessors + MPS_SHARE - 1) / MPS_SHARE,
 					       .commit_ms = e->options.commit_ms,
-					       .idle_us = IDLE_US};
+					       .idle_us = IDLE_US,
+					       .scratch_bytes = e->host_fs->scratch_bytes};
 	int rc;
 
 	if (!gpu->mps)
@@ -817,6 +818,7 @@ static int start(struct cuda_engine *e, const struct g4_gpu_description *gpu)
 		e->shown.control = e->control = g4_gpu_control(e->gpu);
 		rc = move_there(e);
 		e->shown.fs = e->fs;
+		e->shown.scratch_bytes = options.scratch_bytes;
 	}
 	if (rc == 0)
 		rc = open_own(e);

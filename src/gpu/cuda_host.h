@@ -14,6 +14,7 @@ struct g4_cuda_engine {
 	struct g4_session_engine sessions; /* how it serves them */
 	struct g4_ring_client *ring;	   /* this process's way in */
 	void *fs;			   /* in device memory: where kernels of this process find the file system */
+	uint32_t scratch_bytes;		   /* that a workgroup of such a kernel needs */
 	struct g4_gpu_control *control;	   /* what host and kernel share, for benchmarks */
 };
 

@@ -42,9 +42,10 @@ struct g4_gpu_control {
 struct g4_gpu;
 
 struct g4_gpu_options {
-	uint32_t sms;	    /* multiprocessors to use at most; 0: all */
-	uint32_t commit_ms; /* longest time that a change stays uncommitted */
-	uint32_t idle_us;   /* without work for so long, the kernel writes back and leaves */
+	uint32_t sms;		/* multiprocessors to use at most; 0: all */
+	uint32_t commit_ms;	/* longest time that a change stays uncommitted */
+	uint32_t idle_us;	/* without work for so long, the kernel writes back and leaves */
+	uint32_t scratch_bytes; /* of a workgroup */
 };
 
 /* Devices that the engine can run on; 0 without a driver. */

@@ -665,19 +665,19 @@ static bool choose_size(struct g4_gpu *gpu, const struct g4_gpu_options *options
 	return gpu->blocks > 0;
 }
 
-static bool make_workers(struct g4_gpu *gpu)
+static bool make_workers(struct g4_gpu *gpu, uint32_t scratch_bytes)
 {
 	struct world *w = &gpu->world;
 	struct g4_wg *wgs = (struct g4_wg *)calloc(w->warps, sizeof(*wgs));
 
-	gpu->scratch = (uint8_t *)g4_gpu_alloc(gpu, (uint64_t)w->warps * G4_WG_SCRATCH_BYTES);
+	gpu->scratch = (uint8_t *)g4_gpu_alloc(gpu, (uint64_t)w->warps * scratch_bytes);
 	w->wgs = (struct g4_wg *)g4_gpu_alloc(gpu, w->warps * sizeof(struct g4_wg));
 	w->stages = (uint8_t *)g4_gpu_alloc(gpu, w->warps * STAGE_BYTES);
 	w->sessions = (struct g4_session *)g4_gpu_alloc(gpu, (G4_GPU_PORTS + 1) * sizeof(struct g4_session));
 	w->queue = (uint64_t *)g4_gpu_alloc(gpu, QUEUE_PLACES * sizeof(uint64_t));
 	w->shared = (struct shared *)g4_gpu_alloc(gpu, sizeof(struct shared));
 	for (uint32_t i = 0; wgs && i < w->warps; i++)
-		g4_wg_init(&wgs[i], i, gpu->scratch + (uint64_t)i * G4_WG_SCRATCH_BYTES);
+		g4_wg_init(&wgs[i], i, gpu->scratch + (uint64_t)i * scratch_bytes, scratch_bytes);
 	bool made = gpu->scratch && wgs && w->wgs && w->stages && w->sessions && w->queue && w->shared &&
 		    g4_gpu_put(gpu, w->wgs, wgs, w->warps * sizeof(*wgs)) == 0;
 	free(wgs);
@@ -693,7 +693,7 @@ extern "C" int g4_gpu_open(const struct g4_gpu_options *options, struct g4_gpu *
 	if (!choose_size(gpu, options) || !GOOD(cudaStreamCreateWithFlags(&gpu->kernel, cudaStreamNonBlocking)) ||
 	    !GOOD(cudaStreamCreateWithFlags(&gpu->admin, cudaStreamNonBlocking)) ||
 	    !GOOD(cudaHostAlloc((void **)&gpu->control, sizeof(*gpu->control), cudaHostAllocMapped)) ||
-	    !make_workers(gpu) || !GOOD(g4_clock_sync(gpu->admin))) {
+	    !make_workers(gpu, options->scratch_bytes) || !GOOD(g4_clock_sync(gpu->admin))) {
 		g4_gpu_close(gpu);
 		return -G4_E_NOTSUP;
 	}

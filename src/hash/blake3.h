@@ -101,6 +101,4 @@ struct g4_blake3_room {
 	uint16_t piece_of_slot[G4_BLAKE3_ROOM_LEAVES];
 	uint32_t cv[G4_BLAKE3_ROOM_LEAVES][8];
 };
-G4_STATIC_ASSERT(sizeof(struct g4_blake3_room) <= G4_WG_SCRATCH_BYTES / 2, "fits into a workgroup's scratch memory");
-
 #endif

@@ -32,14 +32,18 @@ G4_STATIC_ASSERT(sizeof(struct g4_sum) == G4_BLAKE3_BYTES, "a digest becomes a s
 #define G4_SUM_IS_BLAKE3 (UINT64_C(1) << 59) /* in word 3 */
 #define G4_SUM_ALGORITHM_SHIFT 51
 
-/* Room that the lanes share while sums are made. It may hold anything before and after. */
+/* Room that the lanes share while sums of pages are made. It may hold anything before and after. */
+union g4_page_sums_room {
+	struct g4_blake3_pages_room blake3;
+	struct g4_xxh3_room xxh3;
+};
+/* The same for buffers of several pages. */
 union g4_sums_room {
-	struct g4_blake3_pages_room blake3_pages;
+	union g4_page_sums_room pages;
 	struct {
 		uint64_t bytes[G4_BLAKE3_ROOM_LEAVES / 4]; /* as many pages fill the room */
 		struct g4_blake3_room room;
 	} blake3;
-	struct g4_xxh3_room xxh3;
 };
 
 /* Makes a digest of BLAKE3 the entry that says so. */
@@ -64,12 +68,14 @@ G4_HD G4_INLINE bool g4_sum_equal(const struct g4_sum *a, const struct g4_sum *b
 }
 
 /*
- * sums[i] = the sum of `pages` times 4 KiB (1 to 32) at data[i], for each of `n`: of a page with `pages` 1, of the entries of a large
- * page with 4. `data` is 16 B aligned.
+ * sums[i] = the sum of the page at data[i], 16 B aligned, for each of `n`.
  *
  * Collective, inside a region: every lane passes the same arguments, and what they point to is memory that the lanes share. Sums of
  * many pages in one call cost far less than one call each. The sums are there for every lane when it returns.
  */
+G4_FN void g4_page_sums(struct g4_wg *wg, enum g4_sum_algorithm algorithm, uint32_t n, const void *const *data,
+			struct g4_sum *sums, union g4_page_sums_room *room);
+/* The same of `pages` times 4 KiB, 1 to 32, at each data[i]. */
 G4_FN void g4_sums(struct g4_wg *wg, enum g4_sum_algorithm algorithm, uint32_t n, const void *const *data,
 		   uint32_t pages, struct g4_sum *sums, union g4_sums_room *room);
 

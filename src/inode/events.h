@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Damage that was met: counted here, and told to whoever hosts the engine. Leader, thread-safe. */
+/* Damage that was met: counted here, and reported to the engine's host. Leader, thread-safe. */
 #ifndef G4_EVENTS_H
 #define G4_EVENTS_H
 

@@ -41,6 +41,55 @@ G4_FN void g4_icache_unhash(struct g4_icache *icache, uint32_t index)
 	g4_unlock(bucket_lock(icache, bucket));
 }
 
+/*
+ * Numbers of 62 bits and generations of 32 do not fit one word, so keys are numbers of their own, from 1 on (0 is metadata).
+ * An inode that comes back into core gets the key that it had, as long as that is remembered: its pages may still be in
+ * the cache. If it is forgotten, those are never found again, and the clock takes them. Remembered is who leaves the table,
+ * and no longer than until it comes back: so who is in core, and what is removed, has no entry, and making an inode writes
+ * none.
+ */
+G4_FN uint64_t g4_icache_new_key(struct g4_icache *icache)
+{
+	return g4_add64(&icache->last_key, 1) + 1;
+}
+
+/* Bucket lock held. The key itself chooses the place, so that nothing is read: one write on the way of each who leaves. */
+G4_FN static void remember_key(struct g4_icache *icache, uint32_t bucket, uint64_t ino, uint32_t generation,
+			       uint64_t key)
+{
+	struct g4_icache_key *at = &icache->keys[bucket * G4_ICACHE_KEYS + key % G4_ICACHE_KEYS];
+
+	at->ino = ino;
+	at->generation = generation;
+	at->key = key;
+}
+
+G4_FN void g4_icache_remember_key(struct g4_icache *icache, uint64_t ino, uint32_t generation, uint64_t key)
+{
+	const uint32_t bucket = bucket_of(icache, ino);
+
+	g4_lock(bucket_lock(icache, bucket));
+	remember_key(icache, bucket, ino, generation, key);
+	g4_unlock(bucket_lock(icache, bucket));
+}
+
+G4_FN uint64_t g4_icache_recall_key(struct g4_icache *icache, uint64_t ino, uint32_t generation)
+{
+	const uint32_t bucket = bucket_of(icache, ino);
+	struct g4_icache_key *keys = &icache->keys[bucket * G4_ICACHE_KEYS];
+	uint64_t key = 0;
+
+	g4_lock(bucket_lock(icache, bucket));
+	for (uint32_t place = 0; place < G4_ICACHE_KEYS && key == 0; place++) {
+		if (keys[place].ino == ino && keys[place].generation == generation && keys[place].key != 0) {
+			key = keys[place].key;
+			keys[place].key = 0;
+		}
+	}
+	g4_unlock(bucket_lock(icache, bucket));
+	return key != 0 ? key : g4_icache_new_key(icache);
+}
+
 /* Makes an unused in-core inode ours; false when it is in use or was a moment ago. */
 G4_FN static bool take_this(struct g4_icache *icache, uint32_t index)
 {
@@ -58,7 +107,13 @@ G4_FN static bool take_this(struct g4_icache *icache, uint32_t index)
 		return false;
 	if (g4_load32_acq(&inode->state) == G4_ICACHE_FREE)
 		return true; /* given back meanwhile */
-	g4_icache_unhash(icache, index);
+	const uint32_t bucket = bucket_of(icache, inode->ino);
+
+	g4_lock(bucket_lock(icache, bucket));
+	remove_from_chain(icache, index);
+	if (g4_load32_rlx(&inode->state) == G4_ICACHE_READY && !inode->dead)
+		remember_key(icache, bucket, inode->ino, inode->disk.generation, inode->data_key);
+	g4_unlock(bucket_lock(icache, bucket));
 	return true;
 }
 
@@ -121,44 +176,19 @@ G4_FN void g4_icache_enter(struct g4_icache *icache, uint32_t index)
 	const uint32_t bucket = bucket_of(icache, inode->ino);
 
 	g4_lock(bucket_lock(icache, bucket));
+	for (uint32_t i = icache->buckets[bucket]; i != G4_NO_INODE; i = icache->inodes[i].next)
+		if (icache->inodes[i].ino == inode->ino && g4_load32_rlx(&icache->inodes[i].state) == G4_ICACHE_LOADING)
+			icache->inodes[i].overtaken = true;
 	g4_store32_rlx(&inode->state, G4_ICACHE_READY);
 	g4_store32_rlx(&inode->accessed, 1);
 	insert_inode(icache, bucket, index);
 	g4_unlock(bucket_lock(icache, bucket));
 }
 
-/*
- * Numbers of 62 bits and generations of 32 do not fit one word, so keys are numbers of their own, from 1 on (0 is metadata).
- * An inode that comes back into in-core inode gets the key that it had, as long as that is remembered: its pages may still be in
- * the cache. If it is forgotten, those are never found again, and the clock takes them.
- */
-G4_FN uint64_t g4_icache_key(struct g4_icache *icache, uint64_t ino, uint32_t generation, bool fresh)
-{
-	const uint32_t bucket = bucket_of(icache, ino);
-	struct g4_icache_key *keys = &icache->keys[bucket * G4_ICACHE_KEYS];
-	uint64_t key = 0;
-	uint32_t place = 0;
-
-	g4_lock(bucket_lock(icache, bucket));
-	while (place < G4_ICACHE_KEYS - 1 && (keys[place].ino != ino || keys[place].generation != generation))
-		place++;
-	if (!fresh && keys[place].ino == ino && keys[place].generation == generation)
-		key = keys[place].key;
-	if (key == 0)
-		key = g4_add64(&icache->last_key, 1) + 1;
-	for (; place > 0; place--)
-		keys[place] = keys[place - 1];
-	keys[0].ino = ino;
-	keys[0].generation = generation;
-	keys[0].key = key;
-	g4_unlock(bucket_lock(icache, bucket));
-	return key;
-}
-
 G4_FN static int load_inode(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode)
 {
 	const struct g4_address address = g4_ptr_address(inode->ino), page = g4_address_page_start(address);
-	uint32_t slot = g4_slab_slot_of(address), line;
+	uint32_t line;
 	/* a slab that was freed may still lie there, valid to the last byte */
 	int rc = g4_alloc_in_use(wg, &fs->alloc, page);
 
@@ -171,19 +201,14 @@ G4_FN static int load_inode(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
 		return -G4_E_STALE; /* the page is no slab: the number is old or made up */
 	if (rc < 0)
 		return rc;
-	const uint8_t *data = (const uint8_t *)g4_line_data(&fs->cache, line);
-	const struct g4_slab_header *slab = (const struct g4_slab_header *)data;
-	if (slab->kind != G4_SLAB_INODES || !(slab->used & (1u << slot))) {
+	if (!g4_slab_copy(&fs->alloc, line, G4_SLAB_INODES, address, &inode->disk, sizeof(inode->disk)))
 		rc = -G4_E_STALE;
-	} else {
-		g4_copy16(&inode->disk, data + slot * G4_SLAB_SLOT_BYTES, sizeof(inode->disk));
-		/* mode 0: given to an inode that is not written yet, and that stands in the table already or is about to */
+	else /* mode 0: given to an inode that is not written yet, and that stands in the table already or is about to */
 		rc = inode->disk.mode == 0 ? -G4_E_STALE : g4_inode_validate(&inode->disk, &fs->meta.layout);
-	}
 	g4_cache_put(&fs->cache, line);
 	inode->near = line;
 	inode->size = inode->disk.size;
-	inode->data_key = g4_icache_key(&fs->icache, inode->ino, inode->disk.generation, false);
+	inode->data_key = g4_icache_recall_key(&fs->icache, inode->ino, inode->disk.generation);
 	/* what changed it before it left the table may not be durable yet */
 	inode->logged = g4_load64_acq(&fs->journal.running);
 	return rc;
@@ -299,6 +324,14 @@ G4_FN G4_COLD static int get_locked(struct g4_wg *wg, struct g4_fs *fs, uint64_t
 			insert_inode(icache, bucket, fresh);
 			g4_unlock(bucket_lock(icache, bucket));
 			int rc = load_inode(wg, fs, &icache->inodes[fresh]);
+			/*
+			 * The number was an old one's, and a new inode has it by now: it is in the chain since before it was
+			 * written, so whatever came from the slab, also half of it, is none of ours.
+			 */
+			g4_lock(bucket_lock(icache, bucket));
+			if (icache->inodes[fresh].overtaken)
+				rc = -G4_E_STALE;
+			g4_unlock(bucket_lock(icache, bucket));
 			if (rc < 0) {
 				set_state(&icache->inodes[fresh], G4_ICACHE_FAILED);
 				g4_icache_discard(fs, fresh);

@@ -16,11 +16,12 @@ G4_FN bool g4_icache_ref_near(struct g4_fs *fs, uint64_t ino, uint32_t near);
  * at the in-core inode with g4_icache_read_optimistic().
  */
 G4_FN uint32_t g4_icache_place(const struct g4_fs *fs, uint64_t ino);
-/*
- * The key of an inode's pages in the cache. fresh: a new one; else the one that the same number and generation had, if that
- * is remembered. No two inodes or incarnations have had the same.
- */
-G4_FN uint64_t g4_icache_key(struct g4_icache *icache, uint64_t ino, uint32_t generation, bool fresh);
+/* A key for an inode's pages in the cache, which no inode or incarnation has had. */
+G4_FN uint64_t g4_icache_new_key(struct g4_icache *icache);
+/* Of an inode that leaves the table with its pages in the cache. */
+G4_FN void g4_icache_remember_key(struct g4_icache *icache, uint64_t ino, uint32_t generation, uint64_t key);
+/* The key that was remembered of the same number and generation, which then is forgotten; or a new one. */
+G4_FN uint64_t g4_icache_recall_key(struct g4_icache *icache, uint64_t ino, uint32_t generation);
 
 G4_FN G4_INLINE void g4_icache_put(struct g4_fs *fs, uint32_t index)
 {

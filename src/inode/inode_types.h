@@ -31,11 +31,13 @@ struct g4_inode_core {
 	uint32_t opens;			   /* open handles */
 	bool held;			   /* removed, kept for FORGET */
 	bool unnamed;			   /* TMPFILE that may still get its first name */
+	bool overtaken;			   /* its number was given to a new inode while it was loaded; bucket lock */
 	uint32_t orphan_prev, orphan_next; /* list in memory, guarded by orphan_lock */
 
 	struct g4_lock dirty_lock; /* the dirty list; taken inside lock */
 	uint32_t dirty_head, dirty_tail;
-	bool no_inline; /* the next write-back moves inline data to a page */
+	bool no_inline;	   /* the next write-back moves inline data to a page */
+	bool dedup_failed; /* a page that was found was gone: the next batch is stored without looking */
 	uint32_t queued;
 	uint32_t dirty_prev, dirty_next; /* list of in-core inodes to write back, guarded by dirty_list_lock */
 
@@ -86,7 +88,7 @@ struct g4_icache_key {
 	uint32_t unused;
 };
 
-#define G4_ICACHE_KEYS 4u /* of a bucket, newest first */
+#define G4_ICACHE_KEYS 4u /* of a bucket */
 #define G4_ICACHE_LOCKS 256u
 
 struct g4_icache {

@@ -7,9 +7,9 @@
 #define G4_MOUNTED_H
 
 #include "alloc/alloc.h"
+#include "dedup/table.h"
 #include "dir/dir.h"
 #include "dir/lookup.h"
-#include "hash/blake3.h"
 #include "inode/inode_types.h"
 #include "task/job.h"
 #include "task/task.h"
@@ -135,7 +135,7 @@ struct g4_jobs {
 	uint64_t findings_lost;
 	uint64_t count; /* started since mkfs */
 	uint64_t logged_ns;
-	struct g4_job_pace paces[G4_JOBS];
+	struct g4_job_throttle throttles[G4_JOBS];
 	struct g4_scrub scrub;
 };
 
@@ -154,6 +154,7 @@ struct g4_fs {
 	struct g4_meta meta;
 	struct g4_journal journal;
 	struct g4_alloc alloc;
+	struct g4_ddt ddt; /* what contents lie where, as far as it is known */
 	struct g4_icache icache;
 	struct g4_lookup lookup;
 	struct g4_superblock super;
@@ -180,7 +181,8 @@ struct g4_fs {
 	uint64_t damaged_pages; /* met since mkfs: they are not what was written */
 	struct g4_events events;
 	struct g4_jobs jobs;
-	uint64_t memory_bytes; /* of the mapping that begins here */
+	uint64_t memory_bytes;	/* of the mapping that begins here */
+	uint32_t scratch_bytes; /* that a workgroup needs; below */
 };
 
 G4_FN G4_INLINE struct g4_inode_core *g4_icache_at(struct g4_fs *fs, uint32_t i)
@@ -191,17 +193,25 @@ G4_FN G4_INLINE struct g4_inode_core *g4_icache_at(struct g4_fs *fs, uint32_t i)
 /*
  * Scratch memory that may be taken at a time (simt/scratch.h), from the outside to the inside:
  *
- *     16 KiB  whoever runs several operations in a row (COPY_RANGE's buffer, names of a device-API caller)
+ *     16 KiB  a caller that runs several operations in a row (COPY_RANGE's buffer, CLEAR, names of a device-API caller)
  *     48 KiB  the operation: a batch of the write pipeline and a page, or a path walk
- *     32 KiB  hashing that batch
+ *     12 KiB  sums of that batch's pages, unless the mount can not have any
  *      8 KiB  a commit on the way into its transaction, or one step's regions
+ *      8 KiB  pages that copies are compared with, where there are several
  *      8 KiB  what alignment to pages costs
+ *
+ * A file gets sums while it is mounted, too, and with the first of them the file system its feature: so all mounts that can write
+ * have room for them.
  */
 #define G4_COPY_SCRATCH_BYTES (16u * 1024)
 #define G4_FS_SCRATCH_BYTES (48u * 1024)
-G4_STATIC_ASSERT(G4_COPY_SCRATCH_BYTES + G4_FS_SCRATCH_BYTES + sizeof(struct g4_blake3_room) + G4_COMMIT_SCRATCH_BYTES +
-				 2 * G4_PAGE_BYTES <=
-			 G4_WG_SCRATCH_BYTES,
-		 "rooms fit the scratch memory");
+#define G4_SUMS_SCRATCH_BYTES (12u * 1024)
+#define G4_COPIES_SCRATCH_BYTES (2 * G4_PAGE_BYTES)
+#define G4_LEAST_SCRATCH_BYTES                                                                                         \
+	(G4_COPY_SCRATCH_BYTES + G4_FS_SCRATCH_BYTES + G4_COMMIT_SCRATCH_BYTES + 2 * (uint32_t)G4_PAGE_BYTES)
+G4_STATIC_ASSERT((G4_LEAST_SCRATCH_BYTES | G4_SUMS_SCRATCH_BYTES | G4_COPIES_SCRATCH_BYTES) % G4_PAGE_BYTES == 0,
+		 "one arena behind the other, and all begin with a page");
+G4_STATIC_ASSERT(G4_LEAST_SCRATCH_BYTES + G4_SUMS_SCRATCH_BYTES + G4_COPIES_SCRATCH_BYTES <= G4_WG_SCRATCH_BYTES,
+		 "enough for any mount");
 
 #endif

@@ -9,7 +9,7 @@
 
 G4_FN static int get_root_block(struct g4_wg *wg, struct g4_fs *fs, uint32_t *line)
 {
-	return g4_meta_get(wg, &fs->meta, g4_address_from(fs->meta.layout.root_address), G4_BLOCK_ROOT, line);
+	return g4_meta_get(wg, &fs->meta, g4_layout_root(&fs->meta.layout), G4_BLOCK_ROOT, line);
 }
 
 /* Writes one inode's orphan_next, in memory and slab. orphan_lock held. */

@@ -50,7 +50,7 @@ G4_FN int g4_begin(struct g4_wg *wg, struct g4_fs *fs, uint32_t credits, struct 
 {
 	if (fs->flags & G4_FS_READ_ONLY)
 		return -G4_E_ROFS;
-	/* one warp alone takes a third of a second for a large commit: whoever comes by does a few pages of it */
+	/* one warp alone takes a third of a second for a large commit: each workgroup that comes by does a few pages of it */
 	if (g4_wg_width(wg) > 1 && g4_commit_workers_call(&fs->journal))
 		g4_commit_workers_help(wg, &fs->journal);
 	int rc = g4_txn_begin(&fs->journal, credits, txn);

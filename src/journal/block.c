@@ -205,10 +205,10 @@ G4_FN static int take(struct g4_meta *meta, struct g4_address address, uint32_t 
 G4_FN G4_COLD static int take_other_copy(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address,
 					 uint32_t type, uint32_t line, int rc)
 {
-	const uint32_t copies = g4_space_copies(meta->space), mark = g4_scratch_mark(wg);
+	const uint32_t versions = g4_space_versions(meta->space), mark = g4_scratch_mark(wg);
 	uint8_t *room = g4_scratch_take_page(wg);
 
-	for (uint32_t copy = 0; copy < copies && rc < 0; copy++) {
+	for (uint32_t copy = 0; copy < versions && rc < 0; copy++) {
 		if (g4_space_read_copy(wg, meta->space, copy, address, room, G4_PAGE_BYTES) < 0)
 			continue;
 		g4_copy(wg, g4_line_data(meta->cache, line), room, G4_PAGE_BYTES);
@@ -250,7 +250,7 @@ G4_FN G4_COLD static int fill(struct g4_wg *wg, struct g4_meta *meta, struct g4_
 
 	if (rc == 0)
 		rc = take(meta, address, type, line);
-	if (rc < 0 && !image && g4_space_copies(meta->space) > 1)
+	if (rc < 0 && !image && g4_space_versions(meta->space) > 1)
 		rc = take_other_copy(wg, meta, address, type, line, rc);
 	else if (rc < 0 && image && g4_block_read_image(wg, meta, image, page) == 0)
 		rc = take(meta, address, type, line);

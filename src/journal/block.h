@@ -7,7 +7,7 @@
 #define G4_BLOCK_H
 
 #include "cache/cache.h"
-#include "format/format.h"
+#include "format/layout.h"
 #include "hash/crc32c.h"
 #include "space/sealed.h"
 

@@ -218,7 +218,7 @@ G4_FN void g4_journal_abort(struct g4_journal *j, int code)
 /* ------------------------------------------------------------------ commit */
 
 /*
- * Returns the credits that the transaction has used. Whoever finds the gate closed may have counted himself in for a
+ * Returns the credits that the transaction has used. An operation that finds the gate closed may have counted itself in for a
  * moment and out again, so the count is right only when nobody is inside, and opening takes off exactly that.
  */
 G4_FN static uint64_t close_gate(struct g4_journal *j)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Looking at metadata on the device, past the cache. A page's home may be old or half written while a newer image of it is in the
- * cache or on its way: whoever finds it wrong looks again with the commit lock held. Then nothing is on its way, and a line says
+ * cache or on its way: a reader that finds it wrong looks again with the commit lock held. Then nothing is on its way, and a line says
  * whether its home is still to be written; one that is can not be dropped from the cache.
  */
 #include "journal/journal.h"
@@ -41,11 +41,12 @@ G4_FN static int look(struct g4_wg *wg, struct g4_journal *j, struct g4_address 
 		      bool mend)
 {
 	struct g4_space *space = j->meta->space;
-	const uint32_t copies = g4_space_copies(space), mark = g4_scratch_mark(wg);
+	const uint32_t copies = g4_space_copies(space), versions = g4_space_versions(space);
+	const uint32_t mark = g4_scratch_mark(wg);
 	uint8_t *room = copies > 1 ? g4_scratch_take_page(wg) : NULL, *good = NULL;
 	int first = 0, rc = -G4_E_IO;
 
-	for (uint32_t copy = 0; copy < copies; copy++) {
+	for (uint32_t copy = 0; copy < copies || (copy < versions && !good); copy++) {
 		uint8_t *to = good ? room : (uint8_t *)page;
 		rc = g4_space_read_copy(wg, space, copy, address, to, G4_PAGE_BYTES);
 		if (rc == -G4_E_NOENT)
@@ -58,7 +59,7 @@ G4_FN static int look(struct g4_wg *wg, struct g4_journal *j, struct g4_address 
 	}
 	if (first < 0 && good && mend) {
 		/* the check has taken it apart */
-		for (uint32_t copy = 0; copy < copies && first < 0; copy++) {
+		for (uint32_t copy = 0; copy < versions && first < 0; copy++) {
 			rc = g4_space_read_copy(wg, space, copy, address, room, G4_PAGE_BYTES);
 			if (rc == 0) {
 				g4_copy(wg, page, room, G4_PAGE_BYTES);
@@ -75,7 +76,7 @@ G4_FN static int look(struct g4_wg *wg, struct g4_journal *j, struct g4_address 
 	return good || first < 0 ? first : -G4_E_IO;
 }
 
-/* A checkpoint may be writing what is read here: whoever finds it wrong looks again. */
+/* A checkpoint may be writing what is read here: a reader that finds it wrong looks again. */
 G4_FN static int look_unlocked(struct g4_wg *wg, struct g4_journal *j, struct g4_address address, uint32_t type,
 			       void *page)
 {

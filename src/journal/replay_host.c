@@ -15,7 +15,7 @@
  * up without a word. Such a log is not replayed; fsck is what gives up.
  *
  * With several copies of the log a record is whole if one copy of it is, and then goes to the others first. A crash may have left the
- * newest in some of them; whoever was told that it is durable was told when all had it.
+ * newest in some of them; a commit is reported durable when all copies have it.
  *
  * A run that ends before that would put old metadata over new. Records stay in the log long after they went home, so it
  * takes no more than a damaged newest record. Two things tell:
@@ -293,7 +293,7 @@ static int compare_images(const void *a, const void *b)
 	return (x->log_page == UINT64_MAX) - (y->log_page == UINT64_MAX);
 }
 
-/* Where it is, for whoever reads it. */
+/* Where it lies, for readers. */
 static struct g4_in_log place_of(const struct scan *scan, const struct image *image)
 {
 	return (struct g4_in_log){.home = g4_address_from(image->address),
@@ -708,7 +708,7 @@ int g4_journal_replay(struct g4_wg *wg, struct g4_meta *meta, const struct g4_su
 		.wg = wg,
 		.meta = meta,
 		.area = g4_address_from(meta->layout.journal_address),
-		.log_pages = meta->layout.journal_bytes / G4_PAGE_BYTES - 1,
+		.log_pages = g4_layout_log_pages(&meta->layout),
 		.home = g4_superblock_home(sb),
 		.clean = (sb->state & G4_STATE_CLEAN) != 0,
 		.up_to_gap = (flags & G4_REPLAY_UP_TO_GAP) != 0,

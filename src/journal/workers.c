@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A commit copies, seals and writes thousands of pages, each by itself. On a GPU one warp needs microseconds for each
- * while a thousand others wait for the gate: so these take pages, too. Whoever commits (the holder of the commit lock)
+ * while a thousand others wait for the gate: so these take pages, too. The committer (the holder of the commit lock)
  * opens one task after the other (task/task.h), and pages are taken in chunks.
  *
  * A helper holds no lock of the journal. Everything a task reads is constant while it is open.

@@ -50,7 +50,7 @@ G4_HD G4_INLINE uint8_t g4_gf_inverse(uint8_t a)
 }
 
 /*
- * Tables of 256 entries, for whoever multiplies by looking up. What an entry says is linear in its number: G4_GF_SUM() is the sum of
+ * Tables of 256 entries, for multiplication by lookup. What an entry says is linear in its number: G4_GF_SUM() is the sum of
  * what the entries 1, 2, 4, ... 128 say, for the bits that number c has, and the compiler makes the 256.
  */
 #define G4_GF_SUM(c, b0, b1, b2, b3, b4, b5, b6, b7)                                                                   \

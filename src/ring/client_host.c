@@ -165,7 +165,7 @@ struct g4_ring_client *g4_ring_client_new(void *ring, void *data, int doorbell, 
 	client->tail = header->tail;
 	for (uint32_t i = 0; i < POLLINGS; i++)
 		client->pollings[i].usual_ns = G4_POLLING_START_NS;
-	/* a quarter for small buffers and texts, half for large ones, what is left for whoever asks */
+	/* a quarter for small buffers and texts, half for large ones, what is left for any request */
 	uint32_t small = (uint32_t)g4_min64(client->data_bytes / 4 / SMALL_BYTES - TEXT_COUNT, SMALL_MAX);
 	uint32_t large = (uint32_t)g4_min64(client->data_bytes / 2 / LARGE_BYTES, LARGE_MAX);
 	init_buffers(&client->text, 0, SMALL_BYTES, TEXT_COUNT);

@@ -413,7 +413,7 @@ G4_FN static uint32_t make_result(const struct g4_session *session, uint32_t num
 /*
  * What this thread wrote for the client comes before what another one writes to the same place, once the client has used
  * it again. The word below orders that by way of the client; a checker that sees only our side of the shared memory
- * (ThreadSanitizer) is told here, and by whoever claims (session_host.c).
+ * (ThreadSanitizer) is told here, and by the thread that claims (session_host.c).
  */
 G4_FN static void note_published(struct g4_session *session)
 {

@@ -28,7 +28,7 @@
  * R says that there is more: `tops`, value, handle, offset, and attributes if bit 62 of `tops` says so; without R, value is the
  * number in the word (or 0 with an error) and handle and offset are unchanged. These words are stored in any order, also
  * behind the word above, since across PCIe keeping two stores in order is a wait of 1.5 us. So bit 63 of each says that it is
- * there, and bit i of `tops` is what bit 63 of word i would be. Whoever takes such a result clears its words
+ * there, and bit i of `tops` is what bit 63 of word i would be. A client that takes such a result clears its words
  * (g4_ring_result_take()). A slot is reused only when the client has taken the result of the command before.
  *
  * Sleeping: an engine that no longer looks at `tail` says in `engine_waits` how it wants to be woken. The client stores

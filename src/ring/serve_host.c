@@ -117,7 +117,7 @@ static int identify(int fd, struct g4_cred *cred)
 		return -G4_E_ACCES;
 	cred->uid = peer.uid;
 	cred->gid = peer.gid;
-	/* whoever has more groups than the engine looks at has the first ones, as in an embedded session */
+	/* a client with more groups than the engine looks at has the first ones, as in an embedded session */
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &group_bytes) != 0)
 		return 0;
 	for (uint32_t i = 0; i < group_bytes / sizeof(groups[0]) && i < G4_CRED_MAX_GROUPS; i++)

@@ -4,15 +4,20 @@
 
 #include "simt/simt_host.h"
 
-bool g4_scratch_allocate(struct g4_scratch *scratch)
+bool g4_scratch_allocate(struct g4_scratch *scratch, uint32_t bytes)
 {
-	void *memory = aligned_alloc(G4_PAGE_BYTES, G4_WG_SCRATCH_BYTES);
+	void *memory = aligned_alloc(G4_PAGE_BYTES, g4_align_up(bytes, G4_PAGE_BYTES));
 
 	if (!memory)
 		return false;
-	g4_scratch_init(scratch, memory, G4_WG_SCRATCH_BYTES);
+	g4_scratch_init(scratch, memory, bytes);
 	G4_SCRATCH_SHUT(scratch->base, scratch->bytes);
 	return true;
+}
+
+struct g4_wg *g4_wg_create(uint32_t index)
+{
+	return g4_wg_create_with(index, G4_WG_SCRATCH_BYTES);
 }
 
 void g4_scratch_free(struct g4_scratch *scratch)

@@ -13,8 +13,10 @@
  * starts the other lanes' threads, parked until the leader opens a region. `index` is below G4_WG_MAX. Returns NULL when it is not, or when memory or threads run out.
  */
 struct g4_wg *g4_wg_create(uint32_t index);
+/* The same with an arena of `scratch_bytes`. */
+struct g4_wg *g4_wg_create_with(uint32_t index, uint32_t scratch_bytes);
 /* Memory of a new workgroup's arena; false: there is none. For the files that make workgroups. */
-bool g4_scratch_allocate(struct g4_scratch *scratch);
+bool g4_scratch_allocate(struct g4_scratch *scratch, uint32_t bytes);
 void g4_scratch_free(struct g4_scratch *scratch);
 /* Ends the workgroup's threads and frees it. No operation may be running in it. NULL is allowed. */
 void g4_wg_destroy(struct g4_wg *wg);

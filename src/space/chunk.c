@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Planning, checking and looking up chunks (the document on RAID, chapter 4.1.4). A chunk is columns times copies: one column and one
- * copy is a disk as it is, several columns are RAID 0, several copies RAID 1.
+ * copy is a disk as it is, several columns are RAID 0 or with parity RAID 5 and 6, several copies RAID 1.
  */
 #include "space/chunk.h"
 
@@ -56,8 +56,9 @@ G4_FN static bool continues(const struct plan *plan, const uint32_t *disks, uint
 }
 
 G4_FN static void add_chunk(struct plan *plan, const uint32_t *disks, uint32_t columns, uint32_t copies,
-			    uint64_t place_bytes, uint64_t stripe_bytes)
+			    uint64_t place_bytes, uint64_t stripe_bytes, uint32_t parity)
 {
+	const uint64_t bytes = (columns - parity) * place_bytes;
 	const bool longer = continues(plan, disks, columns, copies);
 	struct g4_chunk *chunk = &plan->chunks[longer ? plan->count - 1 : plan->count];
 
@@ -66,14 +67,15 @@ G4_FN static void add_chunk(struct plan *plan, const uint32_t *disks, uint32_t c
 		chunk->address = plan->address;
 		chunk->columns = (uint16_t)columns;
 		chunk->copies = (uint16_t)copies;
+		chunk->parity = (uint16_t)parity;
 		chunk->stripe_bytes = columns > 1 ? (uint32_t)stripe_bytes : 0;
 		for (uint32_t k = 0; k < columns * copies; k++)
 			chunk->places[k] = plan->next[disks[k]] | disks[k];
 		plan->count++;
 	}
 	chunk->place_bytes += place_bytes;
-	chunk->bytes += columns * place_bytes;
-	plan->address += columns * place_bytes;
+	chunk->bytes += bytes;
+	plan->address += bytes;
 	for (uint32_t k = 0; k < columns * copies; k++) {
 		plan->next[disks[k]] += place_bytes;
 		plan->left[disks[k]] -= place_bytes;
@@ -85,22 +87,24 @@ G4_FN static void plan_none(struct plan *plan)
 {
 	for (uint32_t d = 0; d < plan->disk_count; d++)
 		if (plan->left[d])
-			add_chunk(plan, &d, 1, 1, plan->left[d], 0);
+			add_chunk(plan, &d, 1, 1, plan->left[d], 0, 0);
 }
 
-/* Over as many disks as have room, at most G4_CHUNK_PLACES at a time in groups of the same width, until none has. */
-G4_FN static void plan_striped(struct plan *plan, uint64_t stripe_bytes)
+/* Over as many disks as have room, at most G4_CHUNK_PLACES at a time in groups of the same width, until too few have. */
+G4_FN static void plan_striped(struct plan *plan, uint64_t stripe_bytes, uint32_t parity)
 {
 	for (;;) {
 		uint32_t disks[G4_MAX_DISKS], count = 0, done = 0;
 		while (count < plan->disk_count && (disks[count] = roomiest(plan, disks, count)) != G4_MAX_DISKS)
 			count++;
-		if (count == 0)
+		/* each group of columns has its own parity, and two columns of data at least */
+		if (count < (parity ? parity + 2 : 1))
 			return;
 		const uint32_t groups = (count + G4_CHUNK_PLACES - 1) / G4_CHUNK_PLACES;
 		for (uint32_t g = 0; g < groups && plan->count < G4_CHUNKS_MAX; g++) {
 			const uint32_t columns = (count - done + groups - g - 1) / (groups - g);
-			add_chunk(plan, &disks[done], columns, 1, plan->left[disks[done + columns - 1]], stripe_bytes);
+			add_chunk(plan, &disks[done], columns, 1, plan->left[disks[done + columns - 1]], stripe_bytes,
+				  parity);
 			done += columns;
 		}
 	}
@@ -124,25 +128,27 @@ G4_FN static uint64_t choose_disks(const struct plan *plan, uint32_t copies, uin
 	return least;
 }
 
-/* Pieces on the disks that have the most room, until fewer than there are copies have any. */
-G4_FN static void plan_mirrored(struct plan *plan, uint32_t copies)
+/* Pieces on the disks that have the most room, until fewer than there are copies have any, or all pieces have `most` bytes. */
+G4_FN static void plan_mirrored(struct plan *plan, uint32_t copies, uint64_t most)
 {
 	uint64_t total = 0;
 
 	for (uint32_t d = 0; d < plan->disk_count; d++)
 		total += plan->left[d];
-	const uint64_t unit = g4_align_up(total / MOST_PIECES + 1, G4_CHUNK_UNIT);
-	while (plan->count < G4_CHUNKS_MAX) {
+	/* the front of a set with parity is in one piece: a copy of a record of the journal is on one disk then */
+	const uint64_t unit = most < UINT64_MAX ? most : g4_align_up(total / MOST_PIECES + 1, G4_CHUNK_UNIT);
+	while (plan->count < G4_CHUNKS_MAX && plan->address < most) {
 		uint32_t disks[G4_COPIES_MAX];
 		const uint64_t least = choose_disks(plan, copies, disks);
 		if (least == 0)
 			return;
-		add_chunk(plan, disks, 1, copies, plan->disk_count == copies ? least : g4_min64(unit, least), 0);
+		const uint64_t room = g4_min64(least, most - plan->address);
+		add_chunk(plan, disks, 1, copies, plan->disk_count == copies ? room : g4_min64(unit, room), 0, 0);
 	}
 }
 
-G4_FN uint32_t g4_chunk_plan(enum g4_raid raid, uint32_t copies, uint64_t stripe_bytes, const uint64_t *disk_bytes,
-			     uint32_t disk_count, struct g4_chunk *chunks)
+G4_FN uint32_t g4_chunk_plan(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
+			     struct g4_chunk *chunks)
 {
 	struct plan plan;
 
@@ -150,15 +156,23 @@ G4_FN uint32_t g4_chunk_plan(enum g4_raid raid, uint32_t copies, uint64_t stripe
 	plan.chunks = chunks;
 	plan.disk_count = disk_count;
 	for (uint32_t d = 0; d < disk_count; d++) {
-		plan.next[d] = G4_CHUNK_UNIT;
-		plan.left[d] = g4_chunk_usable(disk_bytes[d]);
+		const uint64_t usable = g4_chunk_usable(disk_bytes[d]);
+		plan.next[d] = G4_CHUNK_UNIT + wish->log_bytes;
+		plan.left[d] = usable > wish->log_bytes ? usable - wish->log_bytes : 0;
 	}
-	if (raid == G4_RAID_0)
-		plan_striped(&plan, stripe_bytes);
-	else if (raid == G4_RAID_1)
-		plan_mirrored(&plan, copies);
-	else
+	if (wish->raid == G4_RAID_0) {
+		plan_striped(&plan, wish->stripe_bytes, 0);
+	} else if (wish->raid == G4_RAID_1) {
+		plan_mirrored(&plan, wish->copies, UINT64_MAX);
+	} else if (wish->raid == G4_RAID_PARITY) {
+		plan_mirrored(&plan, wish->copies, wish->front_bytes);
+		const uint32_t mirrors = plan.count;
+		if (plan.address == wish->front_bytes)
+			plan_striped(&plan, wish->stripe_bytes, wish->copies - 1);
+		return plan.count > mirrors ? plan.count : 0;
+	} else {
 		plan_none(&plan);
+	}
 	return plan.count;
 }
 
@@ -181,12 +195,15 @@ G4_FN static bool chunk_is_possible(const struct g4_chunk *chunk, const uint64_t
 	uint64_t disks = 0;
 
 	if (chunk->columns == 0 || chunk->columns > G4_CHUNK_PLACES || chunk->copies == 0 ||
-	    chunk->copies > G4_COPIES_MAX || places > G4_CHUNK_PLACES || chunk->reserved != 0)
+	    chunk->copies > G4_COPIES_MAX || places > G4_CHUNK_PLACES || chunk->reserved[0] != 0 ||
+	    chunk->reserved[1] != 0 || chunk->reserved[2] != 0)
+		return false;
+	if (chunk->parity && (chunk->parity > G4_CHUNK_PARITY_MOST || chunk->columns < chunk->parity + 2))
 		return false;
 	if (chunk->columns > 1 && chunk->copies > 1) /* no stripes of copies: a disk is rebuilt a column at a time */
 		return false;
 	if (chunk->place_bytes == 0 || chunk->place_bytes % G4_CHUNK_UNIT != 0 || chunk->place_bytes >> 56 != 0 ||
-	    chunk->bytes != chunk->columns * chunk->place_bytes)
+	    chunk->bytes != g4_chunk_data_columns(chunk) * chunk->place_bytes)
 		return false;
 	if (chunk->columns == 1 ? chunk->stripe_bytes != 0 :
 				  chunk->stripe_bytes < G4_STRIPE_MIN || chunk->stripe_bytes > G4_STRIPE_MAX ||
@@ -228,7 +245,7 @@ G4_FN int g4_chunk_validate(const struct g4_chunk *chunks, uint32_t count, const
 
 /* ---- looking up ---- */
 
-G4_FN static const struct g4_chunk *find(const struct g4_chunk_map *map, uint64_t address)
+G4_FN const struct g4_chunk *g4_chunk_find(const struct g4_chunk_map *map, uint64_t address)
 {
 	uint32_t low = 0, high = map->count - 1;
 
@@ -244,18 +261,22 @@ G4_FN static const struct g4_chunk *find(const struct g4_chunk_map *map, uint64_
 
 G4_FN void g4_chunk_translate(const struct g4_chunk_map *map, uint64_t address, uint64_t bytes, struct g4_piece *piece)
 {
-	const struct g4_chunk *chunk = find(map, address);
+	const struct g4_chunk *chunk = g4_chunk_find(map, address);
 	const uint64_t in_chunk = address - chunk->address;
 	uint64_t column = 0, in_place = in_chunk, most = chunk->bytes - in_chunk;
 
 	if (chunk->columns > 1) {
-		const uint64_t stripe = in_chunk / chunk->stripe_bytes, within = in_chunk % chunk->stripe_bytes;
-		column = stripe % chunk->columns;
-		in_place = stripe / chunk->columns * chunk->stripe_bytes + within;
+		const uint64_t index = in_chunk / chunk->stripe_bytes, within = in_chunk % chunk->stripe_bytes;
+		const uint32_t columns = g4_chunk_data_columns(chunk);
+		column = index % columns;
+		if (chunk->parity)
+			column = (column + index / columns) % chunk->columns;
+		in_place = index / columns * chunk->stripe_bytes + within;
 		most = chunk->stripe_bytes - within;
 	}
 	piece->bytes = g4_min64(bytes, most);
 	piece->copies = chunk->copies;
+	piece->parity = chunk->parity;
 	for (uint32_t c = 0; c < chunk->copies; c++) {
 		const uint64_t place = chunk->places[column * chunk->copies + c];
 		piece->disks[c] = g4_place_disk(place);

@@ -8,7 +8,8 @@
 
 #include "format/format.h"
 
-enum g4_raid { G4_RAID_NONE, G4_RAID_0, G4_RAID_1 };
+enum g4_raid { G4_RAID_NONE, G4_RAID_0, G4_RAID_1, G4_RAID_PARITY };
+#define G4_CHUNK_PARITY_MOST 4u
 #define G4_STRIPE_DEFAULT (UINT64_C(128) << 10)
 
 struct g4_chunk_map {
@@ -20,21 +21,39 @@ struct g4_chunk_map {
 struct g4_piece {
 	uint64_t bytes;
 	uint32_t copies;
+	uint32_t parity; /* of its chunk: what is lost can be made of other columns */
 	uint32_t disks[G4_CHUNK_PLACES];
 	uint64_t offsets[G4_CHUNK_PLACES]; /* on them */
 };
 
 /* Whether a disk of this size has room for a place. */
 G4_FN uint64_t g4_chunk_usable(uint64_t disk_bytes);
+struct g4_chunk_wish {
+	enum g4_raid raid;
+	uint32_t copies; /* of RAID 1, 2 to G4_COPIES_MAX; with parity one more than that, of the front; else 1 */
+	uint64_t stripe_bytes;
+	uint64_t log_bytes, front_bytes; /* with parity: a log on each disk, and what is in copies; whole MiB */
+};
 /*
- * Lays chunks over disks of these sizes (at least one, bytes as the superblock has them). copies: of RAID 1, 2 to G4_COPIES_MAX. How
- * many chunks, at most G4_CHUNKS_MAX; 0: the level can not be had with these disks. Per-lane.
+ * Lays chunks over disks of these sizes (at least one, bytes as the superblock has them). How many chunks, at most G4_CHUNKS_MAX;
+ * 0: the level can not be had with these disks. Per-lane.
  */
-G4_FN uint32_t g4_chunk_plan(enum g4_raid raid, uint32_t copies, uint64_t stripe_bytes, const uint64_t *disk_bytes,
-			     uint32_t disk_count, struct g4_chunk *chunks);
+G4_FN uint32_t g4_chunk_plan(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
+			     struct g4_chunk *chunks);
 /* Checks chunks that a disk has told: -G4_E_SB_GEOMETRY, or 0 and the map can be used. Per-lane. */
 G4_FN int g4_chunk_validate(const struct g4_chunk *chunks, uint32_t count, const uint64_t *disk_bytes,
 			    uint32_t disk_count, uint64_t total_bytes);
+G4_FN G4_INLINE uint32_t g4_chunk_data_columns(const struct g4_chunk *chunk)
+{
+	return (uint32_t)chunk->columns - chunk->parity;
+}
+/* Of a chunk with parity: the place that has a column of a stripe. Columns of data come first. */
+G4_FN G4_INLINE uint64_t g4_chunk_place(const struct g4_chunk *chunk, uint64_t stripe, uint32_t column)
+{
+	return chunk->places[(column + stripe) % chunk->columns];
+}
+/* The chunk of an address of the space. Per-lane. */
+G4_FN const struct g4_chunk *g4_chunk_find(const struct g4_chunk_map *map, uint64_t address);
 /* Where `bytes` from `address` on lie, as far as they lie together. The address is one of the space. Per-lane. */
 G4_FN void g4_chunk_translate(const struct g4_chunk_map *map, uint64_t address, uint64_t bytes, struct g4_piece *piece);
 

@@ -35,8 +35,10 @@ int g4_set_assemble(struct g4_dev *const *disks, const char *const *names, uint3
 
 struct g4_set_plan {
 	enum g4_raid raid;
-	uint32_t copies;       /* of RAID 1, at most G4_COPIES_MAX and one a disk; 0: 2 */
-	uint64_t stripe_bytes; /* of RAID 0; 0: G4_STRIPE_DEFAULT */
+	uint32_t copies;	/* of RAID 1, at most G4_COPIES_MAX and one a disk; 0: 2 */
+	uint32_t parity;	/* of G4_RAID_PARITY: 1 to 4 */
+	uint64_t stripe_bytes;	/* of RAID 0 and parity; 0: G4_STRIPE_DEFAULT */
+	uint64_t journal_bytes; /* as mkfs is going to be told: with parity the journal lies in copies */
 };
 /*
  * Makes a set of at least two open disks; what is on them is gone. What is written into it then, superblocks last, makes a
@@ -54,12 +56,19 @@ int g4_set_rebuild(const char *const *names, uint32_t count, bool rebuild, struc
 		   char *message, size_t message_bytes);
 
 /* ---- of an open device ---- */
-enum g4_disk_state { G4_DISK_ACTIVE, G4_DISK_MISSING, G4_DISK_DROPPED };
+enum g4_disk_state {
+	G4_DISK_ACTIVE,
+	G4_DISK_MISSING,
+	G4_DISK_DROPPED, /* after an error, while the set is open */
+	G4_DISK_STALE,	 /* missed writes while it was away; of g4_set_examine() alone, as the next */
+	G4_DISK_APART	 /* was written without the others, and they without it */
+};
 struct g4_disk_info {
 	const char *name; /* the set's; NULL: missing */
 	uint8_t uuid[G4_UUID_BYTES];
 	uint64_t bytes;
-	uint32_t state;	 /* enum g4_disk_state: dropped, after an error, while the set is open */
+	uint32_t state;	 /* enum g4_disk_state */
+	uint64_t since;	 /* the generation from which on it missed writes; 0: none */
 	uint64_t mended; /* pages that were not what was written and came from another copy */
 };
 /* Its disks in order, one at a time. False: there is no such disk, or the device is no set. Thread-safe. */
@@ -67,6 +76,27 @@ bool g4_set_disk(const struct g4_dev *dev, uint32_t index, struct g4_disk_info *
 const char *g4_disk_state_name(uint32_t state);
 /* Whether it is a set with a disk missing or dropped. */
 bool g4_set_is_degraded(const struct g4_dev *dev);
+
+/* ---- what disks say, of a set that is open elsewhere as well ---- */
+struct g4_set_status {
+	uint32_t count; /* disks of the set; 0: it is a device of its own */
+	uint32_t copies;
+	uint64_t generation;
+	bool usable; /* the active disks have everything; else `message` says why not */
+	bool whole;  /* and all are active */
+	struct g4_disk_info disks[G4_MAX_DISKS];
+	uint32_t other_count; /* names that are no disk of the set now */
+	struct {
+		const char *name;
+		char reason[256];
+	} others[G4_MAX_DISKS];
+};
+/*
+ * Judges the disks of a set by their superblocks alone, and refuses none of them. The names in *status are those that were given. A
+ * negative code and a sentence: none could be read.
+ */
+int g4_set_examine(const char *const *names, uint32_t count, struct g4_set_status *status, char *message,
+		   size_t message_bytes);
 
 /* ---- names ---- */
 /* The names that `name` stands for, as g4_set_open() sees them; at most `room`. *out is to be freed in one piece. 0 or a code. */

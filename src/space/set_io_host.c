@@ -13,7 +13,8 @@
 #include <stdlib.h>
 
 #include "base/log_host.h"
-#include "space/set_types_host.h"
+#include "simt/simt_host.h"
+#include "space/set_parity_host.h"
 
 #define NO_COPY UINT32_MAX
 #define TURN_SHIFT 20 /* reads of neighbouring MiB go to other copies */
@@ -66,6 +67,34 @@ static uint64_t bytes_of(const struct g4_io *io)
 static bool is_super(const struct g4_set *set, uint64_t address)
 {
 	return address == G4_SUPERBLOCK_ADDRESS || address == set->dev.props.size_bytes - G4_PAGE_BYTES;
+}
+
+/* Whether a chunk with parity does it by itself, at once (set_parity_host.c). Reads of a disk that is there are children. */
+static bool is_by_rows(const struct g4_set *set, const struct g4_io *io, const struct g4_piece *piece)
+{
+	const uint32_t wanted = io->flags & G4_IO_COPY_MASK;
+
+	if (!piece->parity || io->op == G4_IO_FLUSH)
+		return false;
+	return io->op != G4_IO_READ || wanted > G4_IO_COPY(0) || !is_active(set, piece->disks[0]);
+}
+
+static int do_rows(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io, const struct g4_piece *piece,
+		   uint64_t address, const struct g4_iov *iovs, uint32_t parts)
+{
+	const uint32_t wanted = io->flags & G4_IO_COPY_MASK, copies = set->dev.props.copies;
+
+	if (io->op == G4_IO_DISCARD)
+		return 0;
+	if (!wanted || (wanted == G4_IO_COPY(0) && io->op == G4_IO_READ))
+		return io->op == G4_IO_READ ?
+			       g4_set_parity_read(wg, set, address, piece->bytes, iovs, parts, G4_ANY_PARITY) :
+			       g4_set_parity_write(wg, set, address, piece->bytes, iovs, parts, io->flags);
+	if (wanted == G4_IO_COPY(0))
+		return g4_set_parity_mend(wg, set, address, piece->bytes, iovs, parts);
+	if (io->op == G4_IO_WRITE || wanted < G4_IO_COPY(copies))
+		return -G4_E_NOENT; /* there is one copy */
+	return g4_set_parity_read(wg, set, address, piece->bytes, iovs, parts, (wanted - G4_IO_COPY(copies)) >> 8);
 }
 
 /* How far from `address` on nothing is a superblock; a page where one is. */
@@ -179,6 +208,17 @@ static int do_super(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io
 	return at == G4_PAGE_BYTES ? rc : -G4_E_DEV_ALIGN;
 }
 
+/* The next piece. Writes to a chunk with parity stay together: rows that get all of their pages are cheaper. */
+static void translate(const struct g4_set *set, const struct g4_io *io, uint64_t address, uint64_t bytes,
+		      struct g4_piece *piece)
+{
+	g4_chunk_translate(&set->map, address, bytes, piece);
+	if (piece->parity && io->op == G4_IO_WRITE && !(io->flags & G4_IO_COPY_MASK)) {
+		const struct g4_chunk *chunk = g4_chunk_find(&set->map, address);
+		piece->bytes = g4_min64(bytes, chunk->address + chunk->bytes - address);
+	}
+}
+
 static void count_pieces(const struct g4_set *set, const struct g4_io *io, uint32_t *pieces, uint32_t *children)
 {
 	uint64_t address = io->offset_bytes, bytes = bytes_of(io);
@@ -188,7 +228,7 @@ static void count_pieces(const struct g4_set *set, const struct g4_io *io, uint3
 		uint64_t some = up_to_super(set, address, bytes);
 		if (!is_super(set, address)) {
 			struct g4_piece piece;
-			g4_chunk_translate(&set->map, address, some, &piece);
+			translate(set, io, address, some, &piece);
 			some = piece.bytes;
 			*children += piece.copies;
 		}
@@ -210,7 +250,7 @@ static void cut(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io, st
 		struct g4_iov *iovs = &work->iovs[work->parts];
 		uint32_t parts = 0;
 		if (!super)
-			g4_chunk_translate(&set->map, address, piece.bytes, &piece);
+			translate(set, io, address, piece.bytes, &piece);
 		if (moves && pieces == 1) {
 			iovs = io->iov;
 			parts = io->iov_count;
@@ -219,6 +259,8 @@ static void cut(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io, st
 			work->parts += parts;
 		}
 		work->result = super ? do_super(wg, set, io, address, iovs, parts) :
+			       is_by_rows(set, io, &piece) ?
+				       do_rows(wg, set, io, &piece, address, iovs, parts) :
 				       add_piece(set, work, io, &piece, address, number, iovs, parts);
 		address += piece.bytes;
 		bytes -= piece.bytes;
@@ -316,6 +358,9 @@ static int read_elsewhere(struct g4_wg *wg, struct g4_set *set, const struct g4_
 	for (uint32_t i = 0; i < child->io.iov_count; i++)
 		bytes += child->io.iov[i].bytes;
 	g4_chunk_translate(&set->map, child->address, bytes, &piece);
+	if (piece.parity)
+		return g4_set_parity_read(wg, set, child->address, bytes, child->io.iov, child->io.iov_count,
+					  G4_ANY_PARITY);
 	for (uint32_t c = 0; c < piece.copies && rc < 0; c++) {
 		if (piece.disks[c] == child->disk || !is_active(set, piece.disks[c]))
 			continue;
@@ -360,6 +405,9 @@ static void finish(struct g4_wg *wg, struct g4_set *set, struct g4_io *io)
 		for (uint32_t k = 0; k < work->count; k++) {
 			const struct child *child = &work->children[k];
 			const int one = child->io.result < 0 ? read_elsewhere(wg, set, io, child) : 0;
+			if (child->io.result == 0 && set->parity)
+				g4_set_log_patch(set, child->disk, child->io.offset_bytes, child->io.iov,
+						 child->io.iov_count);
 			rc = rc == 0 ? one : rc;
 		}
 	} else {
@@ -407,6 +455,7 @@ void g4_set_free(struct g4_set *set, bool disks)
 			g4_dev_close(set->disks[d].dev);
 		free(set->disks[d].name);
 	}
+	g4_set_parity_end(set);
 	pthread_mutex_destroy(&set->lock);
 	free(set->chunks);
 	free(set->super);
@@ -414,8 +463,20 @@ void g4_set_free(struct g4_set *set, bool disks)
 	free(set);
 }
 
+/* The log is left empty, so that the next open has nothing to do; where that fails, it has. */
+static void empty_log(struct g4_set *set)
+{
+	struct g4_wg *wg = set->parity && set->has_super && set->parity->head > 1 ? g4_wg_create(0) : NULL;
+
+	if (!wg)
+		return;
+	(void)g4_set_log_empty(wg, set);
+	g4_wg_destroy(wg);
+}
+
 static void set_close(struct g4_dev *dev)
 {
+	empty_log(set_of(dev));
 	g4_set_free(set_of(dev), true);
 }
 
@@ -435,6 +496,8 @@ void g4_set_begin(struct g4_set *set)
 				       .discard = true,
 				       .disks = set->count,
 				       .copies = set->super->copies};
+	for (uint32_t n = 0; n < set->super->chunk_count; n++)
+		props->remakes = (uint32_t)g4_max64(props->remakes, set->chunks[n].parity);
 	for (uint32_t d = 0; d < set->count; d++) {
 		if (!set->disks[d].dev)
 			continue;
@@ -442,7 +505,8 @@ void g4_set_begin(struct g4_set *set)
 		props->sector_bytes = own->sector_bytes > props->sector_bytes ? own->sector_bytes : props->sector_bytes;
 		props->read_only = props->read_only || own->read_only;
 		props->volatile_cache = props->volatile_cache || own->volatile_cache;
-		props->discard = props->discard && own->discard;
+		/* what is free in a row is part of its parity */
+		props->discard = props->discard && own->discard && !props->remakes;
 	}
 	set->map = (struct g4_chunk_map){.chunks = set->chunks, .count = set->super->chunk_count};
 	set->dev.ops = &set_ops;

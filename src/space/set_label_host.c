@@ -94,7 +94,8 @@ static void seal(struct g4_superblock *sb, uint64_t address)
 /* What of a superblock is the set's own. */
 static void take_over(struct g4_superblock *sb, const struct g4_superblock *own)
 {
-	sb->features_incompat |= G4_FEATURE_INCOMPAT_DISKS;
+	sb->features_incompat |= G4_FEATURE_INCOMPAT_DISKS | (own->features_incompat & G4_FEATURE_INCOMPAT_PARITY);
+	sb->parity_log_bytes = own->parity_log_bytes;
 	sb->disk_count = own->disk_count;
 	sb->disk_index_bits = 0;
 	sb->chunk_tree_root = 0;
@@ -149,13 +150,15 @@ bool g4_set_is_whole(const struct g4_set *set, uint32_t without)
 {
 	for (uint32_t n = 0; n < set->map.count; n++) {
 		const struct g4_chunk *chunk = &set->chunks[n];
+		uint32_t lost = 0;
 		for (uint32_t k = 0; k < chunk->columns; k++) {
 			bool there = false;
 			for (uint32_t c = 0; c < chunk->copies; c++) {
 				const uint32_t disk = g4_place_disk(chunk->places[k * chunk->copies + c]);
 				there = there || (disk != without && is_active(set, disk));
 			}
-			if (!there)
+			lost += !there;
+			if (lost > chunk->parity)
 				return false;
 		}
 	}
@@ -356,7 +359,8 @@ int g4_set_write_super(struct g4_wg *wg, struct g4_set *set, bool second, const 
 		take_over(set->super, &own);
 		if (rc == 0)
 			write_labels(wg, set, second, &failed);
-		set->has_super = set->has_super || (rc == 0 && !failed && !second);
+		if (!set->has_super && rc == 0 && !failed && !second)
+			set->has_super = true;
 	}
 	for (uint32_t d = 0; failed && rc == 0 && d < set->count; d++)
 		if (failed >> d & 1)

@@ -5,8 +5,9 @@
  *   - The disk with the highest set generation speaks for the set; of those the one whose superblock is newest.
  *   - A disk that it says has missed writes is stale, and refused: each new generation says so of all disks that were not there. A
  *     stale disk that says so of all that are not was written without them: the set was used in two halves, and nobody can say which
- *     of them counts. If it says so of some, those were brought up to date while it was away. A disk that is not stale, and says so
- *     of the one that speaks, was written without it, too: that one alone has its generation since a crash.
+ *     of them counts. If it says so of some, those were brought up to date while it was away. Disks are compared by UUID: one that took
+ *     the place of another was with nobody before. A disk that is not stale, and says so of the one that speaks, was written without
+ *     it, too: that one alone has its generation since a crash.
  *   - Disks that nobody named are missing. Without one whose chunks others have as well a set can be read; it is written only when
  *     that was asked for, and then the others say first that it misses something (set_label_host.c).
  *
@@ -22,9 +23,10 @@
 #include <unistd.h>
 
 #include "base/uuid_host.h"
+#include "format/layout.h"
 #include "simt/simt_host.h"
 #include "space/sealed.h"
-#include "space/set_types_host.h"
+#include "space/set_parity_host.h"
 
 struct candidate {
 	_Alignas(G4_PAGE_BYTES) struct g4_superblock sb;
@@ -105,7 +107,7 @@ static const char *uuid_text(const struct g4_superblock *sb, uint32_t disk, char
 	return g4_uuid_format(sb->disk_uuids[disk], text);
 }
 
-static bool is_set_label(const struct g4_superblock *sb)
+bool g4_set_is_label(const struct g4_superblock *sb)
 {
 	if (!(sb->features_incompat & G4_FEATURE_INCOMPAT_DISKS) || sb->disk_count < 1 ||
 	    sb->disk_count > G4_MAX_DISKS || sb->disk_index >= sb->disk_count)
@@ -116,6 +118,9 @@ static bool is_set_label(const struct g4_superblock *sb)
 	for (uint32_t d = 0; d < sb->disk_count; d++)
 		if (sb->disk_bytes[d] < 3 * G4_PAGE_BYTES || sb->disk_bytes[d] % G4_PAGE_BYTES != 0)
 			return false;
+	if (sb->parity_log_bytes % G4_CHUNK_UNIT != 0 || sb->parity_log_bytes > G4_PARITY_LOG_MOST ||
+	    (sb->parity_log_bytes != 0) != ((sb->features_incompat & G4_FEATURE_INCOMPAT_PARITY) != 0))
+		return false;
 	return sb->size_bytes == sb->disk_bytes[sb->disk_index];
 }
 
@@ -131,7 +136,7 @@ static int read_labels(struct opening *o)
 		if (!(one->sb.features_incompat & G4_FEATURE_INCOMPAT_DISKS))
 			return g4_dev_fail(o->message, -G4_E_SB_DISKS,
 					   "%s: has a file system of its own, which needs no other disk", one->name);
-		if (!is_set_label(&one->sb))
+		if (!g4_set_is_label(&one->sb))
 			return g4_dev_fail(o->message, -G4_E_SB_GEOMETRY, "%s: %s", one->name,
 					   g4_strerror(-G4_E_SB_GEOMETRY));
 		if (one->sb.size_bytes > g4_dev_props(one->dev)->size_bytes)
@@ -141,6 +146,12 @@ static int read_labels(struct opening *o)
 					   one->name, g4_dev_props(one->dev)->size_bytes, (uint64_t)one->sb.size_bytes);
 	}
 	return 0;
+}
+
+bool g4_set_speaks_before(const struct g4_superblock *a, const struct g4_superblock *b)
+{
+	return a->set_generation > b->set_generation ||
+	       (a->set_generation == b->set_generation && a->written_ns > b->written_ns);
 }
 
 /* All of one set, none twice; and who speaks for it. */
@@ -153,8 +164,7 @@ static int place_disks(struct opening *o)
 	for (uint32_t n = 0; n < o->count; n++) {
 		const struct g4_superblock *sb = &o->found[n].sb;
 		lead = &o->found[o->lead].sb;
-		if (sb->set_generation > lead->set_generation ||
-		    (sb->set_generation == lead->set_generation && sb->written_ns > lead->written_ns))
+		if (g4_set_speaks_before(sb, lead))
 			o->lead = n;
 	}
 	lead = &o->found[o->lead].sb;
@@ -178,14 +188,16 @@ static int place_disks(struct opening *o)
 
 /*
  * Whether a disk and the one that speaks were each written without the other. One that is stale was not if a third one was with both: the
- * one that speaks was stale before, and caught up while this one was away.
+ * one that speaks was stale before, and caught up while this one was away. The third is the same to both only by its UUID: a disk that
+ * took the place of another has its number, and nothing of what was written with that.
  */
-static bool is_split(const struct g4_superblock *lead, const struct g4_superblock *one)
+bool g4_set_is_split(const struct g4_superblock *lead, const struct g4_superblock *one)
 {
 	if (lead->disk_since[one->disk_index] == 0)
 		return one->disk_since[lead->disk_index] != 0;
 	for (uint32_t d = 0; d < lead->disk_count; d++)
-		if (lead->disk_since[d] == 0 && one->disk_since[d] == 0)
+		if (lead->disk_since[d] == 0 && one->disk_since[d] == 0 &&
+		    memcmp(lead->disk_uuids[d], one->disk_uuids[d], G4_UUID_BYTES) == 0)
 			return false;
 	return true;
 }
@@ -199,7 +211,7 @@ static int check_histories(const struct opening *o)
 	for (uint32_t n = 0; n < o->count; n++) {
 		const struct candidate *one = &o->found[n];
 		const uint32_t disk = one->sb.disk_index;
-		if (is_split(&lead->sb, &one->sb))
+		if (g4_set_is_split(&lead->sb, &one->sb))
 			return g4_dev_fail(
 				o->message, -G4_E_SB_DISKS,
 				"%s and %s were each written without the other and differ; mount one of them "
@@ -283,6 +295,12 @@ static struct g4_set *make_set(uint32_t count)
 	return set;
 }
 
+/* What a chunk has, in copies or by parity, is worth as much in all. */
+static bool has_copies(const struct g4_chunk *chunk, uint32_t copies)
+{
+	return chunk->parity ? chunk->copies == 1 && chunk->parity + 1u == copies : chunk->copies == copies;
+}
+
 /* The chunks as one disk has them. */
 static int read_chunks(const struct opening *o, struct g4_set *set, struct g4_dev *disk)
 {
@@ -298,7 +316,7 @@ static int read_chunks(const struct opening *o, struct g4_set *set, struct g4_de
 		if (rc == 0 && (page->first != first || page->count != count))
 			rc = -G4_E_SB_GEOMETRY;
 		for (uint32_t n = 0; rc == 0 && n < count; n++)
-			rc = page->chunks[n].copies == sb->copies ? 0 : -G4_E_SB_GEOMETRY;
+			rc = has_copies(&page->chunks[n], sb->copies) ? 0 : -G4_E_SB_GEOMETRY;
 		if (rc < 0)
 			return rc;
 		memcpy(&set->chunks[first], page->chunks, count * sizeof(struct g4_chunk));
@@ -336,7 +354,17 @@ static int fill_set(const struct opening *o, struct g4_set *set)
 				   o->found[0].name, g4_strerror(rc));
 	set->has_super = true;
 	g4_set_begin(set);
-	return check_missing(o, set);
+	rc = check_missing(o, set);
+	if (rc < 0)
+		return rc;
+	rc = g4_set_parity_begin(set);
+	if (rc == 0 && set->parity)
+		rc = g4_set_parity_recover(o->wg, set);
+	if (rc < 0)
+		return g4_dev_fail(o->message, rc,
+				   "%s: what was being written when it was interrupted can not be completed: %s",
+				   o->found[0].name, g4_strerror(rc));
+	return 0;
 }
 
 /* The disks stay the caller's unless it succeeds. */
@@ -519,6 +547,21 @@ static int copy_piece(const struct opening *o, struct g4_set *set, uint64_t addr
 	return rc == 0 ? g4_dev_write(o->wg, target, to, buffer, bytes, 0) : rc;
 }
 
+/* What a chunk with parity has in a place. */
+static int make_place(const struct opening *o, struct g4_set *set, const struct g4_chunk *chunk, uint32_t place,
+		      struct g4_dev *target, uint8_t *buffer)
+{
+	int rc = 0;
+
+	for (uint64_t at = 0; at < chunk->place_bytes && rc == 0; at += chunk->stripe_bytes) {
+		rc = g4_set_parity_lost(o->wg, set, chunk, at / chunk->stripe_bytes, place, buffer);
+		if (rc == 0)
+			rc = g4_dev_write(o->wg, target, g4_place_address(chunk->places[place]) + at, buffer,
+					  chunk->stripe_bytes, 0);
+	}
+	return rc;
+}
+
 /* All that chunks have on a disk. Chunks with copies have one column. */
 static int copy_disk(const struct opening *o, struct g4_set *set, uint32_t disk, struct g4_dev *target,
 		     struct g4_progress *progress)
@@ -530,9 +573,17 @@ static int copy_disk(const struct opening *o, struct g4_set *set, uint32_t disk,
 	if (posix_memalign((void **)&buffer, G4_PAGE_BYTES, COPY_BYTES) != 0)
 		return -G4_E_NOMEM;
 	rc = wipe_disk(o->wg, target, disk_bytes, buffer);
+	if (rc == 0 && set->parity) /* no header: it has no part in the log's epoch */
+		rc = g4_dev_write(o->wg, target, G4_CHUNK_UNIT, buffer, G4_PAGE_BYTES, 0);
 	for (uint32_t n = 0; n < set->map.count && rc == 0; n++) {
 		const struct g4_chunk *chunk = &set->chunks[n];
-		for (uint32_t c = 0; c < chunk->copies && rc == 0; c++) {
+		for (uint32_t c = 0; c < chunk->columns && chunk->parity && rc == 0; c++)
+			if (g4_place_disk(chunk->places[c]) == disk) {
+				rc = make_place(o, set, chunk, c, target, buffer);
+				if (progress)
+					g4_progress_step(progress, g4_place_address(chunk->places[c]), disk_bytes);
+			}
+		for (uint32_t c = 0; c < chunk->copies && !chunk->parity && rc == 0; c++) {
 			if (g4_place_disk(chunk->places[c]) != disk)
 				continue;
 			for (uint64_t at = 0; at < chunk->place_bytes && rc == 0; at += COPY_BYTES) {
@@ -556,7 +607,7 @@ static struct g4_dev *take_stale(struct opening *o, uint32_t *disk)
 
 	for (uint32_t n = 0; n < o->count; n++) {
 		const struct g4_superblock *sb = &o->found[n].sb;
-		const bool stale = lead.disk_since[sb->disk_index] != 0 && !is_split(&lead, sb);
+		const bool stale = lead.disk_since[sb->disk_index] != 0 && !g4_set_is_split(&lead, sb);
 		if (!stale) {
 			if (kept != n)
 				o->found[kept] = o->found[n];
@@ -673,16 +724,49 @@ int g4_set_rebuild(const char *const *names, uint32_t count, bool stale, struct 
 
 /* ---- making ---- */
 
+/* How long the log is, and how much is in copies: the journal and what stands before the data, and a 64th more. */
+static void plan_parity(struct g4_set *set, const struct g4_set_plan *plan, struct g4_chunk_wish *wish,
+			const uint64_t *disk_bytes)
+{
+	uint64_t least = UINT64_MAX, total = 0;
+	struct g4_layout layout;
+
+	for (uint32_t d = 0; d < set->count; d++) {
+		least = g4_min64(least, disk_bytes[d]);
+		total += g4_chunk_usable(disk_bytes[d]);
+	}
+	wish->log_bytes =
+		g4_min64(g4_max64(g4_align_down(least / 256, G4_CHUNK_UNIT), G4_CHUNK_UNIT), G4_PARITY_LOG_MOST);
+	wish->front_bytes = g4_align_up(total / 64 + 1, G4_CHUNK_UNIT);
+	if (g4_layout_plan(g4_align_down(total, G4_PAGE_BYTES), plan->journal_bytes, &layout) == 0)
+		wish->front_bytes += g4_align_up(layout.data_address, G4_CHUNK_UNIT);
+	set->super->parity_log_bytes = (uint32_t)wish->log_bytes;
+	set->super->features_incompat |= G4_FEATURE_INCOMPAT_PARITY;
+}
+
 static int plan_chunks(struct g4_set *set, const struct g4_set_plan *plan, struct g4_dev_message message)
 {
-	const uint64_t stripe = plan->stripe_bytes ? plan->stripe_bytes : G4_STRIPE_DEFAULT;
-	const uint32_t copies = plan->raid != G4_RAID_1 ? 1 : plan->copies ? plan->copies : 2;
+	struct g4_chunk_wish wish = {.raid = plan->raid,
+				     .copies = 1,
+				     .stripe_bytes = plan->stripe_bytes ? plan->stripe_bytes : G4_STRIPE_DEFAULT};
 	uint64_t bytes[G4_MAX_DISKS];
+
+	if (plan->raid == G4_RAID_1)
+		wish.copies = plan->copies ? plan->copies : 2;
+	else if (plan->raid == G4_RAID_PARITY)
+		wish.copies = plan->parity + 1;
+	const uint32_t copies = wish.copies;
 
 	if (copies > G4_COPIES_MAX)
 		return g4_dev_fail(message, -G4_E_INVAL, "there are at most %u copies of everything", G4_COPIES_MAX);
+	if (plan->raid == G4_RAID_PARITY && (plan->parity < 1 || plan->parity > G4_CHUNK_PARITY_MOST))
+		return g4_dev_fail(message, -G4_E_INVAL, "there are 1 to %u parities", G4_CHUNK_PARITY_MOST);
+	if (plan->raid == G4_RAID_PARITY && plan->parity + 2 > set->count)
+		return g4_dev_fail(message, -G4_E_INVAL, "%u parities need at least %u devices", plan->parity,
+				   plan->parity + 2);
 	if (copies > set->count)
 		return g4_dev_fail(message, -G4_E_INVAL, "%u copies of everything need as many devices", copies);
+	const uint64_t stripe = wish.stripe_bytes;
 	if (stripe < G4_STRIPE_MIN || stripe > G4_STRIPE_MAX || (stripe & (stripe - 1)) != 0)
 		return g4_dev_fail(message, -G4_E_INVAL,
 				   "a stripe has a power of 2 of bytes, at least 16 KiB and at most 1 MiB");
@@ -692,7 +776,9 @@ static int plan_chunks(struct g4_set *set, const struct g4_set_plan *plan, struc
 			return g4_dev_fail(message, -G4_E_DEV_SMALL,
 					   "%s: is too small: a disk of a set has at least 8 MiB", set->disks[d].name);
 	}
-	const uint32_t count = g4_chunk_plan(plan->raid, copies, stripe, bytes, set->count, set->chunks);
+	if (plan->raid == G4_RAID_PARITY)
+		plan_parity(set, plan, &wish, bytes);
+	const uint32_t count = g4_chunk_plan(&wish, bytes, set->count, set->chunks);
 	if (count == 0)
 		return g4_dev_fail(message, -G4_E_DEV_SMALL, "%s: there is no room for a set on these disks",
 				   set->disks[0].name);
@@ -707,7 +793,9 @@ static int plan_chunks(struct g4_set *set, const struct g4_set_plan *plan, struc
 static int wipe(struct g4_wg *wg, struct g4_set *set, struct g4_dev_message message)
 {
 	for (uint32_t d = 0; d < set->count; d++) {
-		const int rc = wipe_disk(wg, set->disks[d].dev, set->super->disk_bytes[d], set->page);
+		int rc = wipe_disk(wg, set->disks[d].dev, set->super->disk_bytes[d], set->page);
+		if (rc == 0 && set->super->parity_log_bytes) /* an older one of the same UUID */
+			rc = g4_dev_write(wg, set->disks[d].dev, G4_CHUNK_UNIT, set->page, G4_PAGE_BYTES, G4_IO_FUA);
 		if (rc < 0)
 			return g4_dev_fail(message, rc, "%s: %s", set->disks[d].name, g4_strerror(rc));
 	}
@@ -747,6 +835,8 @@ int g4_set_make(struct g4_dev *const *disks, const char *const *names, uint32_t 
 		rc = plan_chunks(set, plan, sentence);
 	if (rc == 0)
 		rc = wipe(wg, set, sentence);
+	if (rc == 0)
+		rc = g4_set_parity_begin(set);
 	if (rc == 0) {
 		g4_set_begin(set);
 		*out = &set->dev;
@@ -770,6 +860,7 @@ bool g4_set_disk(const struct g4_dev *dev, uint32_t index, struct g4_disk_info *
 	memcpy(info->uuid, set->super->disk_uuids[index], sizeof(info->uuid));
 	info->bytes = set->super->disk_bytes[index];
 	info->state = g4_load32_acq(&set->disks[index].state);
+	info->since = set->super->disk_since[index];
 	info->mended = set->super->disk_mended[index];
 	pthread_mutex_unlock(&set->lock);
 	return true;
@@ -777,9 +868,9 @@ bool g4_set_disk(const struct g4_dev *dev, uint32_t index, struct g4_disk_info *
 
 const char *g4_disk_state_name(uint32_t state)
 {
-	static const char *const names[] = {"active", "missing", "dropped"};
+	static const char *const names[] = {"active", "missing", "dropped", "stale", "written apart"};
 
-	return names[state <= G4_DISK_DROPPED ? state : G4_DISK_MISSING];
+	return names[state <= G4_DISK_APART ? state : G4_DISK_MISSING];
 }
 
 bool g4_set_is_degraded(const struct g4_dev *dev)

@@ -25,12 +25,21 @@ struct g4_set {
 	struct g4_set_member disks[G4_MAX_DISKS];
 	struct g4_chunk *chunks;
 	struct g4_chunk_map map;
-	struct g4_superblock *super; /* the newest, as the set gives it */
-	bool has_super;		     /* it was read or written; not while the set is being made */
-	bool chunks_damaged;	     /* on a disk: all get them again with the next superblock */
-	uint32_t unrecorded;	     /* atomic: a disk is missing, and the others do not say so yet */
-	uint8_t *page;		     /* aligned */
+	struct g4_superblock *super;  /* the newest, as the set gives it */
+	bool has_super;		      /* it was read or written; not while the set is being made */
+	bool chunks_damaged;	      /* on a disk: all get them again with the next superblock */
+	uint32_t unrecorded;	      /* atomic: a disk is missing, and the others do not say so yet */
+	uint8_t *page;		      /* aligned */
+	struct g4_set_parity *parity; /* set_parity_host.h; NULL: no chunk has any */
 };
+
+/* ---- judging (set_open_host.c) ---- */
+/* Whether a superblock that is whole can be one of a set. */
+bool g4_set_is_label(const struct g4_superblock *sb);
+/* Whether the disk of `a` speaks rather than that of `b`. */
+bool g4_set_speaks_before(const struct g4_superblock *a, const struct g4_superblock *b);
+/* Whether a disk and the one that speaks were each written without the other. */
+bool g4_set_is_split(const struct g4_superblock *lead, const struct g4_superblock *one);
 
 /* ---- superblocks (set_label_host.c) ---- */
 /* Where the copies of the superblock are on a disk, of which so much is used. */

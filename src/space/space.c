@@ -87,6 +87,11 @@ G4_FN uint32_t g4_space_copies(const struct g4_space *space)
 	return (uint32_t)g4_max64(g4_dev_props(space->disks[0])->copies, 1);
 }
 
+G4_FN uint32_t g4_space_versions(const struct g4_space *space)
+{
+	return g4_space_copies(space) + g4_dev_props(space->disks[0])->remakes;
+}
+
 G4_FN static int transfer_copy(struct g4_wg *wg, struct g4_space *space, uint32_t op, uint32_t copy,
 			       struct g4_address address, void *memory, uint64_t bytes)
 {

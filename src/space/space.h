@@ -51,6 +51,8 @@ G4_FN int g4_space_write(struct g4_wg *wg, struct g4_space *space, struct g4_add
  * missing.
  */
 G4_FN uint32_t g4_space_copies(const struct g4_space *space);
+/* Copies, and what parity makes of other pages: for who has found that no copy is right. */
+G4_FN uint32_t g4_space_versions(const struct g4_space *space);
 G4_FN int g4_space_read_copy(struct g4_wg *wg, struct g4_space *space, uint32_t copy, struct g4_address address,
 			     void *to, uint64_t bytes);
 /*

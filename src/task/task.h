@@ -6,7 +6,7 @@
  * journal/workers.c: the pages of a commit).
  *
  * `turn` holds the number of pieces and the next one. One addition takes pieces: with compare-and-swap all but one of
- * hundreds of warps failed. Whoever took a piece owns it; while one is not reported done, the task, and what its pieces
+ * hundreds of warps failed. The workgroup that took a piece owns it; while one is not reported done, the task, and what its pieces
  * read, stays as the owner opened it. A late addition to a task without pieces left takes nothing; if the task was opened
  * anew meanwhile, it takes a piece of that, which is as good.
  *
@@ -77,7 +77,7 @@ G4_FN G4_INLINE void g4_task_done(struct g4_task *task, uint32_t pieces)
 
 /*
  * A piece failed: code < 0, at a position that orders failures (below G4_TASK_MAX_POSITION). The failure with the lowest
- * position counts, whoever met it when.
+ * position counts, in whatever order they were met.
  */
 G4_FN G4_INLINE void g4_task_fail(struct g4_task *task, uint64_t position, int code)
 {

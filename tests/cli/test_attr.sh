@@ -30,6 +30,10 @@ is_json "attr get --image --json" "$gpu4fs" attr get --json --image disk.img /
 equals "... shows it" "xxh3" "$(json_value 'd["files"][0]["checksum"]')"
 exits 0 "the image has the feature now" "$gpu4fs" info disk.img
 says "... in its list" 'sums'
+exits 0 "attr set --image dedup=" "$gpu4fs" attr set --image disk.img dedup=on /
+exits 0 "... is kept" "$gpu4fs" attr get --json --image disk.img /
+equals "... shows it" "on" "$(json_value 'd["files"][0]["dedup"]')"
+exits 1 "a word that there is not" "$gpu4fs" attr set --image disk.img dedup=yes /
 exits 1 "sums that there are not" "$gpu4fs" attr set --image disk.img checksum=md5 /
 one_sentence "... fails with one sentence"
 exits 1 "of a file that is not there" "$gpu4fs" attr set --image disk.img checksum=none /missing

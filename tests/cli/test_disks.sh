@@ -116,8 +116,52 @@ says "... without loss" "0 doubtful, 0 lost"
 exits 0 "... for good" "$gpu4fs" fsck r s
 exits 0 "... so that it stands by itself" "$gpu4fs" fsck s
 
+# the state of a set; what is wrong with a disk is told, not refused
+state() { # state EXPRESSION DEVICE...: of status, bound to d
+	local expression=$1
+	shift
+	"$gpu4fs" status --json "$@" | python3 -c "import json, sys; d = json.load(sys.stdin); print($expression)"
+}
+exits 0 "a set that is whole" "$gpu4fs" status s r
+equals "... is told" "whole 2 ['active', 'active']" "$(state "d['state'], d['copies'], [x['state'] for x in d['disks']]" s,r)"
+equals "... with what was mended" True "$(state "d['disks'][1]['mended_pages'] >= 0 and d['disks'][1]['device'] == 's'" s r)"
+exits 1 "one disk of two" "$gpu4fs" status r
+says "... is degraded" "degraded"
+says "... and a new one can take the other's place" "disk replace"
+exits 0 "written without the other" "$gpu4fs" tune --degraded -L x r
+exits 1 "... a stale disk" "$gpu4fs" status r s
+equals "... is told" "degraded ['active', 'stale']" "$(state "d['state'], [x['state'] for x in d['disks']]" r s)"
+says "... and how it comes back" "disk rebuild"
+exits 0 "... also written by itself" "$gpu4fs" tune --degraded -L y s
+exits 1 "... were both written apart" "$gpu4fs" status r s
+says "... which is told" "written apart"
+exits 1 "a set that lacks too much" "$gpu4fs" status c d
+says "... is incomplete" "incomplete"
+exits 1 "what is no disk of it" "$gpu4fs" status c d e p single
+equals "... is told of each" "whole ['p', 'single']" "$(state "d['state'], [x['device'] for x in d['others']]" c d e p single)"
+exits 0 "a file system of one disk" "$gpu4fs" status single
+exits 1 "what holds none" "$gpu4fs" status /dev/null
+one_sentence "... is told in one sentence"
+equals "nothing of that changed anything" "$(sha256sum single c d e)" "$("$gpu4fs" status c d e single >/dev/null; sha256sum single c d e)"
+
 exits 2 "no order" "$gpu4fs" disk mend p q
 exits 2 "no disk" "$gpu4fs" disk rebuild p
+
+# parity
+for n in 1 2 3 4; do truncate -s 24M "v$n"; done
+exits 0 "two parities" "$gpu4fs" mkfs -q --raid 6 --stripe 16K v1 v2 v3 v4
+exits 0 "... are used" "$gpu4fs" bench --size 8M --files 10 --dirs 1 --random-ops 10 --fsyncs 1 --cached-reads 10 v1,v2,v3,v4
+exits 0 "... and a check finds nothing" "$gpu4fs" fsck v1 v2 v3 v4
+exits 0 "... nor with any two of four" "$gpu4fs" fsck v2 v4
+exits 1 "... which are degraded" "$gpu4fs" status v2 v4
+says "... and told to be" "degraded"
+exits 8 "one is too few" "$gpu4fs" fsck v3
+rm v1
+truncate -s 24M v1
+exits 0 "a new one is made of the others" "$gpu4fs" disk replace v2 v3 v4 v1
+exits 0 "... and stands for two of them" "$gpu4fs" fsck v1 v3
+exits 1 "parities need two disks more" "$gpu4fs" mkfs -f --raid triple v1 v2 v3 v4
+one_sentence "... is told in one sentence"
 
 exits 2 "a level that is none" "$gpu4fs" mkfs --raid 7 x y 16M
 exits 2 "a level of one device" "$gpu4fs" mkfs --raid 1 x 16M

@@ -74,6 +74,10 @@ for algorithm in blake3 xxh3 crc32c none; do
 	equals "... is in the superblock" "$algorithm" "$(json_value 'd["data_checksums"]')"
 	exits 0 "... and fsck is content" "$gpu4fs" fsck -f -n sums.img
 done
+exits 0 "--dedup" "$gpu4fs" mkfs -q -f --dedup --size 32M sums.img
+exits 0 "... is there" "$gpu4fs" info --json sums.img
+equals "... goes by BLAKE3" "blake3 on" "$(json_value 'd["data_checksums"] + " " + d["deduplication"]')"
+exits 2 "... and by nothing else" "$gpu4fs" mkfs -q -f --dedup --checksum=xxh3 --size 32M sums.img
 exits 2 "a checksum that there is not" "$gpu4fs" mkfs --checksum=md5 --size 32M sums.img
 
 foreign() { # foreign NAME IMAGE: mkfs refuses it and says what it is

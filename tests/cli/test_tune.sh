@@ -33,6 +33,11 @@ exits 0 "none any more" "$gpu4fs" tune --checksum none sums.img
 equals "... is the default" none "$("$gpu4fs" info --json sums.img |
 	python3 -c "import json, sys; print(json.load(sys.stdin)['data_checksums'])")"
 exits 0 "... and fsck finds nothing" "$gpu4fs" fsck sums.img
+exits 0 "pages are shared" "$gpu4fs" tune --dedup on sums.img
+equals "... and the checksums stay" "none on" "$("$gpu4fs" info --json sums.img |
+	python3 -c "import json, sys; d = json.load(sys.stdin); print(d['data_checksums'], d['deduplication'])")"
+exits 0 "... and fsck finds nothing" "$gpu4fs" fsck sums.img
+exits 2 "neither on nor off" "$gpu4fs" tune --dedup default sums.img
 exits 2 "no algorithm" "$gpu4fs" tune --checksum md5 sums.img
 exits 2 "only one that starts adds sums" "$gpu4fs" scrub resume --add-sums sums.img
 poke a.img 4096 "$(printf '00%.0s' $(seq 128))"

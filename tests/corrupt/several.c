@@ -87,7 +87,7 @@ static void add_inodes(uint64_t page)
 static bool add_entry(void *context, const struct g4_entry_view *view)
 {
 	(void)context;
-	add(&entries, (struct place){.page = view->leaf_address,
+	add(&entries, (struct place){.page = g4_address_stored(view->leaf_address),
 				     .offset = view->unit * G4_DIR_UNIT_BYTES,
 				     .ino = view->entry.inode});
 	return false;
@@ -115,7 +115,7 @@ static void add_page(uint64_t address)
 		add_inodes(address);
 	if (header.type == G4_BLOCK_DIR_LEAF) {
 		memcpy(&leaf, base.image + address, sizeof(leaf));
-		g4_leaf_each_entry(&leaf, address, add_entry, NULL);
+		g4_leaf_each_entry(&leaf, g4_address_from(address), add_entry, NULL);
 	}
 }
 

@@ -428,6 +428,13 @@ const struct operation operations[] = {
 	{"wide-create", "w2/n", "w2", {{.verb = CREATE, .path = "w2/n", .id = 113}}},
 	{"wide-unlink", NULL, "w2", {{.verb = UNLINK, .path = "w2/y"}}},
 	{"wide-rename", "w2/z", "w2", {{.verb = RENAME, .path = "w2/y", .path2 = "w2/z"}}},
+	{"unite", NULL, "w3", {{.verb = UNLINK, .path = "w3/yyyyyyyyyyyyyyyyy"}}},
+	{"unite-split",
+	 "w3/n",
+	 "w3",
+	 {{.verb = RENAME, .path = "w3/yyyyyyyyyyyyyyyyy", .path2 = "w3/z"},
+	  {.verb = RENAME, .path = "w3/z", .path2 = "w1/z"},
+	  {.verb = CREATE, .path = "w3/n", .id = 119}}},
 };
 const uint32_t operation_count = sizeof(operations) / sizeof(operations[0]);
 
@@ -523,8 +530,51 @@ static void populate_directory(struct actor *actor, const char *path, uint32_t i
 	}
 }
 
+/* Units in use of the leaf of a name, or of the one where it would be. */
+static uint32_t leaf_units(struct actor *actor, uint64_t ino, const char *name, uint64_t *leaf)
+{
+	struct g4_fs *fs = actor->rig.fs;
+	struct g4_dir_slot slot = {0};
+	uint32_t index;
+
+	must(g4_icache_get(actor->rig.wg, fs, ino, &index), name);
+	const struct g4_dir dir = g4_dir_of(fs, g4_icache_at(fs, index));
+	must(g4_dir_lookup(actor->rig.wg, &dir, name, (uint32_t)strlen(name), &slot), name);
+	g4_icache_put(fs, index);
+	*leaf = g4_address_stored(slot.page);
+	return G4_DIR_UNITS - G4_DIR_HEADER_UNITS - slot.room;
+}
+
+#define Y "yyyyyyyyyyyyyyyyy"
+/* A directory of two leaves of which removing y, of three units, makes one. */
+static void populate_sparse(struct actor *actor, const char *path, uint32_t id, uint32_t names)
+{
+	uint64_t dir, leaf, of_y;
+	char name[41];
+
+	populate_directory(actor, path, id, names);
+	must(resolve(actor, path, &dir), path);
+	actor->cred.uid = id + 1 + names;
+	must(op_mknod(&actor->rig, dir, Y, G4_S_IFREG | 0644, NULL), Y);
+	memset(name, 'x', sizeof(name));
+	name[40] = 0;
+	for (uint32_t k = 0; k < names; k++) {
+		name[0] = (char)('0' + k / 10);
+		name[1] = (char)('0' + k % 10);
+		(void)leaf_units(actor, dir, Y, &of_y);
+		/* 63 units are left where y is, 64 in the other one: too many for a page by one */
+		if (leaf_units(actor, dir, name, &leaf) > (leaf == of_y ? 63u : 64u))
+			must(op_unlink(&actor->rig, dir, name), name);
+	}
+	struct g4_attr attr;
+	must(op_getattr(&actor->rig, dir, &attr), path);
+	if (attr.size != 3 * G4_PAGE_BYTES) /* an index page, two leaves */
+		must(-G4_E_INVAL, "two sparse leaves");
+}
+
 static void populate_wide(struct actor *actor)
 {
+	populate_sparse(actor, "w3", 500, 66);
 	populate_directory(actor, "w1", 300, 63);
 	populate_directory(actor, "w2", 400, 66);
 	do_part(actor, (struct part){.verb = CREATE, .path = "w2/y", .id = 480});

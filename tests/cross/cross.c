@@ -175,16 +175,24 @@ static void exchange(uint32_t first, uint32_t second, enum way way)
 	rig_close(&rig);
 }
 
-static void made_by_the_cpu_engine_changed_by_the_other(void **state)
+/* Without another engine both ways are the same; to ThreadSanitizer they are, too: both engines make, and change. */
+static bool goes_both_ways(void)
 {
-	(void)state;
-	exchange(G4_ENGINE_CPU, other_engine(), IN_PLACE);
+	return other_engine() != G4_ENGINE_CPU && rig_every(1) == 1;
 }
 
 static void made_by_the_other_changed_by_the_cpu_engine(void **state)
 {
 	(void)state;
 	exchange(other_engine(), G4_ENGINE_CPU, IN_PLACE);
+}
+
+static void made_by_the_cpu_engine_changed_by_the_other(void **state)
+{
+	(void)state;
+	if (!goes_both_ways())
+		skip();
+	exchange(G4_ENGINE_CPU, other_engine(), IN_PLACE);
 }
 
 static void power_goes_under_the_other_engine(void **state)
@@ -196,6 +204,8 @@ static void power_goes_under_the_other_engine(void **state)
 static void power_goes_under_the_cpu_engine(void **state)
 {
 	(void)state;
+	if (!goes_both_ways())
+		skip();
 	exchange(other_engine(), G4_ENGINE_CPU, BEHIND_A_QUEUE);
 }
 

@@ -60,6 +60,8 @@ struct progress {
 void crash_populate(struct rig *rig);
 void crash_see(struct rig *rig, struct state *state);
 void crash_forget(struct state *state);
+/* Of an operation, the three kinds of sync; under ThreadSanitizer, which sees the same threads in each, one of them by turns. */
+bool crash_takes(uint32_t operation, uint32_t kind);
 /* Runs until something fails. look: notes the state after each step. */
 void crash_run(struct rig *rig, struct workload *w, struct progress *progress, bool look);
 void crash_describe(const struct workload *w, const struct g4_fault *fault);

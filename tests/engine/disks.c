@@ -66,9 +66,8 @@ int disks_try_open(struct disks *d, uint32_t which, bool degraded, uint32_t flag
 	return g4_set_open(&name, 1, &options, dev, d->message, sizeof(d->message));
 }
 
-void disks_format_copies(struct disks *d, enum g4_raid raid, uint32_t copies, uint32_t checksum)
+void disks_format_plan(struct disks *d, const struct g4_set_plan *plan, uint32_t checksum)
 {
-	const struct g4_set_plan plan = {.raid = raid, .copies = copies};
 	const struct g4_mkfs_options options = {.journal_bytes = JOURNAL_BYTES, .checksum = g4_policy_of(checksum)};
 	struct g4_dev *devs[MOST_DISKS], *set;
 	const char *names[MOST_DISKS];
@@ -78,10 +77,17 @@ void disks_format_copies(struct disks *d, enum g4_raid raid, uint32_t copies, ui
 		names[n] = d->names[n];
 		devs[n] = disks_open_one(names[n]);
 	}
-	if (g4_set_make(devs, names, d->count, &plan, &set, d->message, sizeof(d->message)) < 0 ||
+	if (g4_set_make(devs, names, d->count, plan, &set, d->message, sizeof(d->message)) < 0 ||
 	    g4_mkfs(set, &options, &sb, d->message, sizeof(d->message)) < 0)
 		fail_msg("%s", d->message);
 	g4_dev_close(set);
+}
+
+void disks_format_copies(struct disks *d, enum g4_raid raid, uint32_t copies, uint32_t checksum)
+{
+	const struct g4_set_plan plan = {.raid = raid, .copies = copies};
+
+	disks_format_plan(d, &plan, checksum);
 }
 
 void disks_format(struct disks *d, enum g4_raid raid, uint32_t checksum)
@@ -261,6 +267,50 @@ void disks_populate(struct disks *d)
 	free(data);
 }
 
+uint64_t disks_fill(struct disks *d, uint64_t *ino)
+{
+	uint8_t *data = rig_memory(G4_MIB, 5);
+	uint64_t done = 0, at = 0;
+
+	assert_int_equal(op_mknod(&d->rig, G4_NODE_ROOT, "big", G4_S_IFREG | 0644, ino), 0);
+	while (op_write(&d->rig, *ino, 0, at, data, G4_MIB, &done) == 0 && done == G4_MIB)
+		at += G4_MIB;
+	free(data);
+	return at;
+}
+
+void disks_expect_filled(struct disks *d, uint64_t ino, uint64_t bytes)
+{
+	uint8_t *data = rig_memory(G4_MIB, 5), *found = rig_memory(G4_MIB, 6);
+	uint64_t done = 0;
+
+	for (uint64_t offset = 0; offset < bytes; offset += G4_MIB) {
+		assert_int_equal(op_read(&d->rig, ino, 0, offset, found, G4_MIB, &done), 0);
+		assert_int_equal(done, G4_MIB);
+		assert_memory_equal(found, data, G4_MIB);
+	}
+	free(data);
+	free(found);
+}
+
+void disks_expect_refused(uint32_t count, const struct g4_set_plan *plan, const char *words)
+{
+	struct g4_dev *devs[G4_MAX_DISKS], *set;
+	const char *names[G4_MAX_DISKS];
+	struct disks d;
+
+	disks_make(&d, count, NULL);
+	for (uint32_t n = 0; n < count; n++) {
+		names[n] = d.names[n];
+		devs[n] = disks_open_one(names[n]);
+	}
+	assert_int_equal(g4_set_make(devs, names, count, plan, &set, d.message, sizeof(d.message)), -G4_E_INVAL);
+	assert_non_null(strstr(d.message, words));
+	for (uint32_t n = 0; n < count; n++)
+		g4_dev_close(devs[n]);
+	disks_free(&d);
+}
+
 void disks_expect_all(struct disks *d)
 {
 	static char value[20000];
@@ -341,7 +391,7 @@ static void crash_disk(uint8_t *image, struct g4_dev *fault, uint64_t count, uin
 		const bool durable = k < flushed || (op->flags & G4_IO_FUA);
 		for (uint64_t at = 0; op->op == G4_IO_WRITE && at < op->bytes; at += 512)
 			if (durable || rig_random(random) % 2)
-				memcpy(image + op->offset_bytes + at, op->data + at, 512);
+				rig_copy(image + op->offset_bytes + at, op->data + at, 512);
 	}
 }
 
@@ -362,7 +412,7 @@ void disks_crash(struct disks *crashed, uint8_t *const *start, struct faulty *f,
 	for (uint32_t k = 0; k < at; k++)
 		counts[order->disk[k]]++;
 	for (uint32_t n = 0; n < crashed->count; n++) {
-		memcpy(crashed->memory[n], start[n], crashed->bytes[n]);
+		rig_copy(crashed->memory[n], start[n], crashed->bytes[n]);
 		crash_disk(crashed->memory[n], f->fault[n], counts[n], random);
 	}
 }

@@ -38,6 +38,7 @@ const char *disks_name_of(struct disks *d, uint32_t which);
 struct g4_dev *disks_open_one(const char *name);
 int disks_try_open(struct disks *d, uint32_t which, bool degraded, uint32_t flags, struct g4_dev **dev);
 void disks_format(struct disks *d, enum g4_raid raid, uint32_t checksum);
+void disks_format_plan(struct disks *d, const struct g4_set_plan *plan, uint32_t checksum);
 void disks_format_copies(struct disks *d, enum g4_raid raid, uint32_t copies, uint32_t checksum);
 /* Mounts these disks; d->rig has the commands then. */
 int disks_try_mount(struct disks *d, uint32_t which, bool degraded);
@@ -49,6 +50,11 @@ int disks_put(struct disks *d, uint32_t number, uint32_t version);
 /* Whether the file has this content; a code where it can not be read. */
 int disks_has(struct disks *d, uint32_t number, uint32_t version);
 void disks_expect_files(struct disks *d, uint32_t count, uint32_t version);
+/* One file as large as fits, each MiB as rig_memory(G4_MIB, 5) has it, so that all disks are used to their ends. Its bytes. */
+uint64_t disks_fill(struct disks *d, uint64_t *ino);
+void disks_expect_filled(struct disks *d, uint64_t ino, uint64_t bytes);
+/* So many disks can not be a set by this plan, and the sentence has these words. */
+void disks_expect_refused(uint32_t count, const struct g4_set_plan *plan, const char *words);
 /* The disks, each behind a fault device; the set owns them. */
 void disks_open_faulty(struct disks *d, struct faulty *f);
 void disks_mount_faulty(struct disks *d, struct faulty *f);

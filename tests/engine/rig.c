@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The device lies in a memfd, which the engine opens by its name in /proc: closing the device does not forget it. With G4_TEST_NVME=1
- * an emulated NVMe controller stands before it.
+ * an emulated NVMe controller stands before it. G4_TEST_DEVICE names another device, of at least that size, for tests that do not look
+ * at rig->image.
  */
 #include "rig.h"
 
@@ -29,8 +30,10 @@ static struct g4_dev *open_device(struct rig *rig)
 
 void rig_open(struct rig *rig, uint64_t bytes, uint64_t journal_bytes)
 {
-	const struct g4_mkfs_options options = {.journal_bytes = journal_bytes,
-						.checksum = g4_policy_of((uint32_t)rig_setting("G4_TEST_CHECKSUM", 0))};
+	const struct g4_mkfs_options options = {
+		.journal_bytes = journal_bytes,
+		.checksum = g4_policy_of((uint32_t)rig_setting("G4_TEST_CHECKSUM", G4_CHECKSUM_BLAKE3)),
+		.dedup = rig_setting("G4_TEST_DEDUP", 0) != 0};
 	struct g4_superblock sb;
 	char message[256];
 
@@ -44,8 +47,12 @@ void rig_open(struct rig *rig, uint64_t bytes, uint64_t journal_bytes)
 	assert_return_code(ftruncate(rig->fd, (off_t)bytes), 0);
 	rig->image = (uint8_t *)mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, rig->fd, 0);
 	assert_true(rig->image != MAP_FAILED);
-	snprintf(rig->name, sizeof(rig->name), "%sdax:/proc/self/fd/%d", rig_setting("G4_TEST_NVME", 0) ? "emu:" : "",
-		 rig->fd);
+	const char *device = getenv("G4_TEST_DEVICE");
+	if (device)
+		snprintf(rig->name, sizeof(rig->name), "%s", device);
+	else
+		snprintf(rig->name, sizeof(rig->name), "%sdax:/proc/self/fd/%d",
+			 rig_setting("G4_TEST_NVME", 0) ? "emu:" : "", rig->fd);
 	struct g4_dev *dev = open_device(rig);
 	if (g4_mkfs(dev, &options, &sb, message, sizeof(message)) < 0)
 		fail_msg("%s", message);
@@ -261,6 +268,11 @@ const struct g4_job_record *rig_last_job(struct rig *rig, struct g4_health *heal
 
 struct rig_data rig_fsck_data(struct rig *rig, uint32_t threads, char **text)
 {
+	return rig_fsck_data_beside(rig, threads, NULL, text);
+}
+
+struct rig_data rig_fsck_data_beside(struct rig *rig, uint32_t threads, struct g4_page_hasher *hasher, char **text)
+{
 	static struct g4_fsck fsck;
 	struct g4_journal_state journal;
 	struct g4_image image;
@@ -271,13 +283,14 @@ struct rig_data rig_fsck_data(struct rig *rig, uint32_t threads, char **text)
 	fsck.out = open_memstream(text, &bytes);
 	fsck.printed_limit = UINT64_MAX;
 	fsck.threads = threads;
+	fsck.hasher = hasher;
 	if (g4_image_open(&image, rig->name, message, sizeof(message)) < 0)
 		fail_msg("the checker: %s", message);
 	assert_int_equal(g4_image_load_overlay(&image, &journal), 0);
 	assert_int_equal(g4_fsck_run(&fsck, &image, &journal), 0);
 	assert_int_equal(g4_fsck_data(&fsck), 0);
-	const struct rig_data data = {fsck.problems, fsck.data_compared, fsck.damaged_pages, fsck.data_without,
-				      fsck.data_unverified};
+	const struct rig_data data = {fsck.problems,	 fsck.data_compared,   fsck.damaged_pages,
+				      fsck.data_without, fsck.data_unverified, fsck.data_beside};
 	fclose(fsck.out);
 	g4_fsck_free(&fsck);
 	g4_image_close(&image);
@@ -669,6 +682,15 @@ uint64_t rig_make_file(struct rig *rig, const char *name, uint64_t offset, const
 	return ino;
 }
 
+uint64_t rig_free_pages(struct rig *rig)
+{
+	struct g4_statfs statfs;
+
+	assert_int_equal(op_sync(rig), 0);
+	assert_int_equal(op_statfs(rig, &statfs), 0);
+	return statfs.blocks_free;
+}
+
 void rig_expect_contents(struct rig *rig, uint64_t ino, uint64_t offset, uint8_t *found, const uint8_t *contents,
 			 uint64_t bytes)
 {
@@ -704,6 +726,15 @@ bool rig_lanes_are_watched(void)
 {
 #if defined(G4_TSAN) && defined(G4_LANES)
 	return true;
+#else
+	return false;
+#endif
+}
+
+bool rig_one_thread_is_watched(void)
+{
+#if defined(G4_TSAN) && !defined(G4_LANES)
+	return rig_setting("G4_TEST_LONG", 0) == 0;
 #else
 	return false;
 #endif

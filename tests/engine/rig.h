@@ -79,10 +79,13 @@ struct rig_verdict rig_fsck(struct rig *rig, char **text);
 /* Asks for health; the record of the newest job in it. */
 const struct g4_job_record *rig_last_job(struct rig *rig, struct g4_health *health);
 struct rig_data {
-	uint64_t problems, compared, damaged, without, unverified; /* the last four: pages */
+	uint64_t problems, compared, damaged, without, unverified; /* all but the first: pages */
+	uint64_t beside;					   /* compared by the hasher */
 };
 /* The same with --data: contents are compared with their sums by so many threads. */
 struct rig_data rig_fsck_data(struct rig *rig, uint32_t threads, char **text);
+struct g4_page_hasher;
+struct rig_data rig_fsck_data_beside(struct rig *rig, uint32_t threads, struct g4_page_hasher *hasher, char **text);
 struct rig_repair {
 	bool find_superblock, dry_run;
 	uint64_t stop_at_write; /* as a power cut; 0: no */
@@ -94,6 +97,8 @@ struct rig_repair {
 };
 /* What fsck -y does with the unmounted image: 0 or a negative code. A repair that does not come to an end fails the test. */
 int rig_repair(struct rig *rig, struct rig_repair *how);
+/* Free pages as statfs tells them, when all that was done is on the device. */
+uint64_t rig_free_pages(struct rig *rig);
 /*
  * Expects a clean image without orphans, with as much free space as statfs told before, and at most what an unmount frees: the empty
  * slabs of a test's workgroups.
@@ -169,6 +174,11 @@ bool rig_slow(void);
  * ThreadSanitizer.
  */
 bool rig_lanes_are_watched(void);
+/*
+ * True where ThreadSanitizer watches, and a test that has no engine's threads has only one: it sees nothing there. What takes long
+ * is left to the other builds then, unless G4_TEST_LONG is set (cmake/G4LongTests.cmake).
+ */
+bool rig_one_thread_is_watched(void);
 /*
  * memcpy() of a whole image, put aside or taken back while nothing else runs: ThreadSanitizer, to which this would be most of
  * the work of a test, does not look.

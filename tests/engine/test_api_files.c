@@ -542,9 +542,13 @@ static void fallocate_gives_all_or_nothing(void **state)
 {
 	gpu4fs_file *file = api_open("/f", O_RDWR | O_CREAT, 0644);
 	struct gpu4fs_statfs before, after;
-	int64_t available;
+	int64_t available, more = 0;
+	int rc = 0;
 
 	(void)state;
+	/* sums of a few pages take a part of a slab, which is kept a while */
+	ok(gpu4fs_fallocate(file, 0, 0, 16 * PAGE));
+	ok(gpu4fs_ftruncate(file, 0));
 	ok(gpu4fs_syncfs(fs));
 	ok(gpu4fs_statfs(fs, &before));
 	available = (int64_t)before.blocks_available * PAGE;
@@ -557,8 +561,13 @@ static void fallocate_gives_all_or_nothing(void **state)
 	}
 	ok(gpu4fs_fallocate(file, 0, 0, available));
 	ok(gpu4fs_fallocate(file, GPU4FS_FALLOC_ZERO_RANGE, 0, available)); /* nothing more of it */
-	fails(gpu4fs_fallocate(file, 0, available, PAGE), ENOSPC);
-	assert_int_equal(api_lstat("/f").size, available);
+	while (rc == 0 &&
+	       more <= 2) { /* what was offered is what is certain: of a page for sums all, and a slab for a few */
+		rc = gpu4fs_fallocate(file, 0, available + more * PAGE, PAGE);
+		more += rc == 0;
+	}
+	fails(rc, ENOSPC);
+	assert_int_equal(api_lstat("/f").size, available + more * PAGE);
 	ok(gpu4fs_ftruncate(file, 0));
 	ok(gpu4fs_syncfs(fs));
 	ok(gpu4fs_statfs(fs, &after));

@@ -46,7 +46,7 @@ static struct progress progress_at(const struct run *run, uint32_t at)
 static void restore(struct run *run)
 {
 	for (uint32_t n = 0; n < run->d.count; n++)
-		memcpy(run->d.memory[n], run->base[n], run->d.bytes[n]);
+		rig_copy(run->d.memory[n], run->base[n], run->d.bytes[n]);
 }
 
 static void judge(struct run *run, const struct workload *w, uint32_t at, uint32_t which)
@@ -117,10 +117,12 @@ static void explore_all(uint32_t disks, uint32_t every_operation, uint32_t every
 	disks_unmount(&run->d);
 	for (uint32_t n = 0; n < disks; n++) {
 		run->base[n] = (uint8_t *)malloc(run->d.bytes[n]);
-		memcpy(run->base[n], run->d.memory[n], run->d.bytes[n]);
+		rig_copy(run->base[n], run->d.memory[n], run->d.bytes[n]);
 	}
 	for (uint32_t k = 0; k < crash_operation_count; k += every_operation)
 		for (uint32_t kind = 0; kind < 3; kind++) {
+			if (!crash_takes(k / every_operation, kind))
+				continue;
 			*w = (struct workload){.steps = {&crash_operations[k]}, .count = 1};
 			w->syncs = kind > 0;
 			w->everything = kind == 2;

@@ -119,6 +119,31 @@ static uint64_t root_ino(void)
 	return ((const struct g4_root *)page_at(sb.root_address))->root_inode;
 }
 
+/* /a/b/c is /a, which says so too: nothing but the walk itself can tell. */
+static void a_tree_to_clear_that_is_below_itself(void **state)
+{
+	uint64_t leaf, a, b;
+	const struct g4_cred *cred = &root;
+
+	(void)state;
+	struct g4_fs *fs = mount();
+	assert_int_equal(on_name(fs, G4_CMD_LOOKUP, G4_NODE_ROOT, "a", &a), 0);
+	assert_int_equal(on_name(fs, G4_CMD_LOOKUP, a, "b", &b), 0);
+	assert_int_equal(on_name(fs, G4_CMD_MKDIR, b, "c", NULL), 0);
+	assert_int_equal(g4_fs_unmount(wg, fs, true), 0);
+	entry_of(b, &leaf)->inode = a;
+	seal(leaf);
+	inode_at(a)->parent = b;
+	seal(g4_align_down(g4_ptr_offset(a), G4_PAGE_BYTES));
+	fs = mount();
+	struct g4_cmd cmd = {.op = G4_CMD_CLEAR, .node = a, .length = 100, .cred = cred};
+	/* Users who move directories meanwhile can make it look the same, and that stops nobody else's file system. */
+	assert_int_equal(g4_execute(wg, fs, &cmd), -G4_E_NOTEMPTY);
+	assert_int_equal(cmd.value, 0);
+	assert_int_equal(on_name(fs, G4_CMD_MKDIR, b, "d", NULL), 0);
+	g4_fs_unmount(wg, fs, false);
+}
+
 static void a_name_that_leads_to_its_own_directory(void **state)
 {
 	uint64_t leaf;
@@ -199,6 +224,7 @@ static void a_directory_that_is_to_shrink(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_tree_to_clear_that_is_below_itself, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_name_that_leads_to_its_own_directory, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_name_that_leads_to_the_directory_above, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_index_page_that_is_its_own_child, setup, teardown),

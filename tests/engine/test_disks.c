@@ -36,24 +36,14 @@ static void every_level_keeps_what_is_written(void **state)
 		disks_make(&d, cases[c].count, cases[c].bytes);
 		disks_format(&d, cases[c].raid, G4_CHECKSUM_NONE);
 		disks_mount(&d, all);
-		/* as much as fits, so that all disks are used to their ends */
-		uint8_t *data = rig_memory(G4_MIB, 5), *found = rig_memory(G4_MIB, 6);
-		uint64_t ino, done = 0, at = 0;
-		assert_int_equal(op_mknod(&d.rig, G4_NODE_ROOT, "big", G4_S_IFREG | 0644, &ino), 0);
-		while (op_write(&d.rig, ino, 0, at, data, G4_MIB, &done) == 0 && done == G4_MIB)
-			at += G4_MIB;
+		uint64_t ino;
+		const uint64_t at = disks_fill(&d, &ino);
 		assert_true(at >= 8 * G4_MIB);
 		disks_unmount(&d);
 		disks_expect_clean(&d, all);
 		disks_mount(&d, all);
-		for (uint64_t offset = 0; offset < at; offset += G4_MIB) {
-			assert_int_equal(op_read(&d.rig, ino, 0, offset, found, G4_MIB, &done), 0);
-			assert_int_equal(done, G4_MIB);
-			assert_memory_equal(found, data, G4_MIB);
-		}
+		disks_expect_filled(&d, ino, at);
 		disks_unmount(&d);
-		free(data);
-		free(found);
 		disks_free(&d);
 	}
 }
@@ -104,7 +94,7 @@ static void two_halves_are_not_put_together(void **state)
 	}
 	for (uint32_t n = 0; n < 2; n++) {
 		before[n] = (uint8_t *)malloc(DISK_BYTES);
-		memcpy(before[n], d.memory[n], DISK_BYTES);
+		rig_copy(before[n], d.memory[n], DISK_BYTES);
 	}
 	assert_int_equal(disks_try_mount(&d, 3, false), -G4_E_SB_DISKS);
 	assert_non_null(strstr(d.message, "without the other"));
@@ -154,7 +144,7 @@ static void wrong_disks_are_told(void **state)
 	assert_int_equal(g4_set_open(twice, 2, &options, &dev, d.message, sizeof(d.message)), -G4_E_SB_DISKS);
 	assert_non_null(strstr(d.message, "twice"));
 	/* a copy of a disk is that disk */
-	memcpy(d.memory[2], d.memory[0], DISK_BYTES);
+	rig_copy(d.memory[2], d.memory[0], DISK_BYTES);
 	assert_int_equal(disks_try_open(&d, 7, true, 0, &dev), -G4_E_SB_DISKS);
 	assert_non_null(strstr(d.message, "the same disk"));
 	assert_return_code(ftruncate(other.fds[1], DISK_BYTES / 2), 0);
@@ -252,7 +242,7 @@ static void nothing_synced_is_lost_when_the_power_fails(void **state)
 	disks_format(&d, G4_RAID_1, G4_CHECKSUM_NONE);
 	for (uint32_t n = 0; n < 2; n++) {
 		start[n] = (uint8_t *)malloc(DISK_BYTES);
-		memcpy(start[n], d.memory[n], DISK_BYTES);
+		rig_copy(start[n], d.memory[n], DISK_BYTES);
 	}
 	disks_open_faulty(&d, &f);
 	disks_watch(&d, &f, order);
@@ -281,13 +271,13 @@ static void nothing_synced_is_lost_when_the_power_fails(void **state)
 				continue;
 			for (uint32_t n = 0; n < 2; n++) {
 				uint8_t *kept = (uint8_t *)malloc(DISK_BYTES);
-				memcpy(kept, crashed.memory[n], DISK_BYTES);
+				rig_copy(kept, crashed.memory[n], DISK_BYTES);
 				disks_mount(&crashed, 1u << n);
 				for (uint32_t p = 0; p < CRASH_PUTS; p++)
 					if (must_have(durable, p, at))
 						assert_int_equal(disks_has(&crashed, p % 7, p), 1);
 				disks_unmount(&crashed);
-				memcpy(crashed.memory[n], kept, DISK_BYTES);
+				rig_copy(crashed.memory[n], kept, DISK_BYTES);
 				free(kept);
 			}
 		}
@@ -411,7 +401,7 @@ static void a_disk_is_rebuilt_or_replaced(void **state)
 			assert_int_equal(disks_put(&d, 1, 3), 0);
 			disks_unmount(&d);
 			/* a new one in its place: the old one does not come back */
-			memcpy(old, d.memory[lost], DISK_BYTES);
+			rig_copy(old, d.memory[lost], DISK_BYTES);
 			memset(d.memory[lost], 0xa5, DISK_BYTES);
 			n = 0;
 			for (uint32_t k = 0; k < count; k++)
@@ -425,7 +415,7 @@ static void a_disk_is_rebuilt_or_replaced(void **state)
 			assert_int_equal(disks_has(&d, 1, 3), 1);
 			assert_int_equal(disks_has(&d, 2, 2), 1);
 			disks_unmount(&d);
-			memcpy(d.memory[lost], old, DISK_BYTES);
+			rig_copy(d.memory[lost], old, DISK_BYTES);
 			assert_int_equal(disks_try_open(&d, all, true, 0, &dev), -G4_E_SB_DISKS);
 			assert_non_null(strstr(d.message, "replaced"));
 			free(old);

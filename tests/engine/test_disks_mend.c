@@ -59,7 +59,7 @@ static void fsck_repairs_metadata_from_another_copy(void **state)
 {
 	(void)state;
 	for (uint32_t copies = 2; copies <= 3; copies++)
-		for (uint32_t bad = 0; bad < copies; bad++) {
+		for (uint32_t bad = 0; bad < copies; bad += (uint32_t)rig_every(1)) {
 			struct g4_dev *dev;
 			struct disks d;
 			disks_make(&d, copies, large);
@@ -272,12 +272,12 @@ static void make_crash(struct crash *c)
 	mount_set(&c->d, f.set);
 	for (uint32_t n = 0; n < 2; n++) {
 		c->before[n] = (uint8_t *)malloc(DISK_BYTES);
-		memcpy(c->before[n], c->d.memory[n], DISK_BYTES);
+		rig_copy(c->before[n], c->d.memory[n], DISK_BYTES);
 	}
 	assert_int_equal(disks_put(&c->d, 1, 2), 0);
 	for (uint32_t n = 0; n < 2; n++) {
 		c->after[n] = (uint8_t *)malloc(DISK_BYTES);
-		memcpy(c->after[n], c->d.memory[n], DISK_BYTES);
+		rig_copy(c->after[n], c->d.memory[n], DISK_BYTES);
 	}
 	disks_unmount_fs(&c->d, f.set, false);
 	/* the first chunk begins where chunks begin */
@@ -302,16 +302,16 @@ static void free_crash(struct crash *c)
 static void lose_record(struct crash *c, uint32_t has)
 {
 	for (uint32_t n = 0; n < 2; n++)
-		memcpy(c->d.memory[n], c->after[n], DISK_BYTES);
-	memcpy(c->d.memory[1 - has] + c->log, c->before[1 - has] + c->log, c->log_end - c->log);
+		rig_copy(c->d.memory[n], c->after[n], DISK_BYTES);
+	rig_copy(c->d.memory[1 - has] + c->log, c->before[1 - has] + c->log, c->log_end - c->log);
 }
 
 /* Only disk `has` has the data; both have the record that names it. */
 static void lose_data(struct crash *c, uint32_t has)
 {
 	for (uint32_t n = 0; n < 2; n++)
-		memcpy(c->d.memory[n], c->after[n], DISK_BYTES);
-	memcpy(c->d.memory[1 - has] + c->log_end, c->before[1 - has] + c->log_end, DISK_BYTES - c->log_end);
+		rig_copy(c->d.memory[n], c->after[n], DISK_BYTES);
+	rig_copy(c->d.memory[1 - has] + c->log_end, c->before[1 - has] + c->log_end, DISK_BYTES - c->log_end);
 }
 
 static void expect_one_of_two(struct disks *d, uint32_t which, const char *when)
@@ -344,7 +344,7 @@ static void a_record_of_one_copy_is_in_all_before_a_page_goes_home(void **state)
 		lose_record(&c, has);
 		for (uint32_t n = 0; n < 2; n++) {
 			start[n] = (uint8_t *)malloc(DISK_BYTES);
-			memcpy(start[n], c.d.memory[n], DISK_BYTES);
+			rig_copy(start[n], c.d.memory[n], DISK_BYTES);
 		}
 		memset(order, 0, sizeof(*order));
 		disks_open_faulty(&c.d, &f);
@@ -352,7 +352,7 @@ static void a_record_of_one_copy_is_in_all_before_a_page_goes_home(void **state)
 		mount_set(&c.d, f.set);
 		const uint32_t recovery = order->count;
 		assert_true(recovery > 10); /* the record, and pages written home */
-		for (uint32_t at = 0; at <= recovery; at++) {
+		for (uint32_t at = 0; at <= recovery; at += (uint32_t)rig_every(3)) {
 			disks_crash(&crashed, start, &f, order, at, &random);
 			expect_one_of_two(&crashed, 2u >> has, "the disk with the record is lost");
 		}
@@ -453,7 +453,7 @@ static void images_of_the_log_come_from_any_copy_that_has_the_same(void **state)
 	for (uint32_t older = 0; older < 2; older++) {
 		struct g4_dev *dev;
 		for (uint32_t n = 0; n < 2; n++)
-			memcpy(c.d.memory[n], c.after[n], DISK_BYTES);
+			rig_copy(c.d.memory[n], c.after[n], DISK_BYTES);
 		mount_read_only(&c.d, &dev);
 		/* the first copy is the one that was verified */
 		for (uint64_t at = c.log; at < c.log_end; at += G4_PAGE_BYTES)
@@ -483,7 +483,7 @@ static void recovery_does_without_any_one_read(void **state)
 			uint64_t before;
 			struct faulty f;
 			for (uint32_t n = 0; n < 2; n++)
-				memcpy(c.d.memory[n], c.after[n], DISK_BYTES);
+				rig_copy(c.d.memory[n], c.after[n], DISK_BYTES);
 			disks_open_faulty(&c.d, &f);
 			g4_dev_fault_counts(f.fault[bad], &before, &writes, &flushes);
 			g4_dev_fault_set(f.fault[bad], &fault);
@@ -627,11 +627,11 @@ static void who_alone_says_what_is_missing_does_not_join_two_halves(void **state
 	disks_format_copies(&d, G4_RAID_1, 4, G4_CHECKSUM_NONE);
 	for (uint32_t n = 0; n < 4; n++) {
 		before[n] = (uint8_t *)malloc(DISK_BYTES);
-		memcpy(before[n], d.memory[n], DISK_BYTES);
+		rig_copy(before[n], d.memory[n], DISK_BYTES);
 	}
 	write_a_page(&d, 1 | 2 | 8);
 	for (uint32_t n = 1; n < 4; n++)
-		memcpy(d.memory[n], before[n], DISK_BYTES);
+		rig_copy(d.memory[n], before[n], DISK_BYTES);
 	write_a_page(&d, 2 | 8);
 	/* without disk 2, which all call stale; the one that is named first speaks */
 	for (uint32_t first = 0; first < 4; first++) {

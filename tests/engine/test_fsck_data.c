@@ -8,6 +8,7 @@
 #include "data/map.h"
 #include "format/sums.h"
 #include "fsck/fsck.h"
+#include "hash/page_hasher_host.h"
 #include "simt/simt_host.h"
 
 #define DEVICE_BYTES (64 * G4_MIB)
@@ -17,22 +18,27 @@
 static struct rig rig;
 static uint8_t *pattern;
 
-static int open_without(void **state)
+static int open_with(const char *checksum)
 {
-	(void)state;
+	setenv("G4_TEST_CHECKSUM", checksum, 1);
 	rig_open(&rig, DEVICE_BYTES, JOURNAL_BYTES);
 	rig.wg = g4_wg_create(0);
 	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
 	pattern = rig_memory(PATTERN_BYTES, 3);
+	unsetenv("G4_TEST_CHECKSUM");
 	return 0;
 }
 
 static int open_with_sums(void **state)
 {
-	setenv("G4_TEST_CHECKSUM", "1", 1);
-	open_without(state);
-	unsetenv("G4_TEST_CHECKSUM");
-	return 0;
+	(void)state;
+	return open_with("1");
+}
+
+static int open_without(void **state)
+{
+	(void)state;
+	return open_with("0");
 }
 
 static int teardown(void **state)
@@ -301,6 +307,107 @@ static void a_repair_that_is_not_made(void **state)
 	go_on();
 }
 
+/* ------------------------------------------------------------------ somebody hashes beside the threads */
+
+#define HASHER_SLOTS 6u /* of two threads; a third one has none */
+#define HASHER_PAGES 136u
+
+/* Sums are made at the end of wait(), as late as can be: pages that did not stay as they were would be told as damaged. */
+struct late {
+	struct g4_page_hasher hasher; /* first */
+	struct g4_sum sums[HASHER_SLOTS][HASHER_PAGES];
+	uint32_t pages[HASHER_SLOTS];
+	uint32_t starts, waits, start_fails, wait_fails; /* from that one on; 0: none */
+};
+
+static int start_late(struct g4_page_hasher *hasher, uint32_t slot, uint32_t pages)
+{
+	struct late *late = (struct late *)(void *)hasher;
+	const uint32_t n = __atomic_add_fetch(&late->starts, 1, __ATOMIC_RELAXED);
+
+	assert_true(slot < HASHER_SLOTS && pages > 0 && pages <= HASHER_PAGES && late->pages[slot] == 0);
+	if (late->start_fails && n >= late->start_fails)
+		return -G4_E_IO;
+	late->pages[slot] = pages;
+	return 0;
+}
+
+static int wait_late(struct g4_page_hasher *hasher, uint32_t slot, const struct g4_sum **sums)
+{
+	struct late *late = (struct late *)(void *)hasher;
+	const uint32_t n = __atomic_add_fetch(&late->waits, 1, __ATOMIC_RELAXED), pages = late->pages[slot];
+
+	assert_true(pages > 0);
+	late->pages[slot] = 0;
+	if (late->wait_fails && n >= late->wait_fails)
+		return -G4_E_IO;
+	for (uint32_t k = 0; k < pages; k++) {
+		g4_blake3(g4_page_hasher_slot(hasher, slot) + k * G4_PAGE_BYTES, G4_PAGE_BYTES,
+			  (uint8_t *)&late->sums[slot][k]);
+		g4_sum_of_blake3(&late->sums[slot][k]);
+	}
+	*sums = late->sums[slot];
+	return 0;
+}
+
+static struct rig_data check_beside(struct late *late, uint32_t threads, uint32_t start_fails, uint32_t wait_fails,
+				    char **text)
+{
+	memset(late, 0, sizeof(*late));
+	late->hasher = (struct g4_page_hasher){
+		.slots = HASHER_SLOTS,
+		.slot_pages = HASHER_PAGES,
+		.memory = rig_memory(HASHER_SLOTS * HASHER_PAGES * G4_PAGE_BYTES, 1),
+		.start = start_late,
+		.wait = wait_late,
+	};
+	late->start_fails = start_fails;
+	late->wait_fails = wait_fails;
+	const struct rig_data data = rig_fsck_data_beside(&rig, threads, &late->hasher, text);
+	for (uint32_t k = 0; k < HASHER_SLOTS; k++)
+		assert_int_equal(late->pages[k], 0); /* nothing is under way */
+	free(late->hasher.memory);
+	return data;
+}
+
+static void sums_made_beside_the_threads(void **state)
+{
+	static struct late late;
+	uint64_t ino[FILES], pages = 0;
+	char *text, *alone;
+
+	(void)state;
+	for (uint32_t i = 0; i < FILES; i++)
+		ino[i] = make(G4_NODE_ROOT, files[i].name, files[i].checksum, files[i].bytes);
+	assert_int_equal(op_sync(&rig), 0);
+	for (uint32_t i = 0; i < FILES; i++)
+		if (files[i].bad != UINT64_MAX)
+			rig.image[rig_place(&rig, ino[i], files[i].bad) + 99] ^= 0x10;
+	for (uint32_t i = 0; i < FILES; i++)
+		pages += files[i].checksum || files[i].bytes < G4_PAGE_BYTES ? 0 : g4_pages_for(files[i].bytes);
+	stop();
+	struct rig_data data = rig_fsck_data(&rig, 1, &alone);
+	assert_int_equal(data.damaged, WITH_SUM);
+	assert_int_equal(data.beside, 0);
+	for (uint32_t threads = 1; threads <= 3; threads++) {
+		for (uint32_t fails = 0; fails < 4; fails++) { /* not; at once; later: both ways */
+			data = check_beside(&late, threads,
+					    fails == 1 ? 1 :
+					    fails == 2 ? 4 :
+							 0,
+					    fails == 3 ? 3 : 0, &text);
+			assert_string_equal(text, alone);
+			assert_int_equal(data.damaged, WITH_SUM);
+			assert_int_equal(data.compared, PAGES_WITH_SUM);
+			if (fails == 0 && threads < 3)
+				assert_int_equal(data.beside, pages);
+			assert_true(fails != 1 || data.beside == 0);
+			free(text);
+		}
+	}
+	free(alone);
+}
+
 /* Nothing to compare is no problem. */
 static void without_any_sum(void **state)
 {
@@ -323,6 +430,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(all_kinds_of_files),
 		TEST(shared_pages_and_links),
+		TEST(sums_made_beside_the_threads),
 		TEST(swapped_and_old_pages),
 		TEST(behind_damaged_sums),
 		TEST(a_repair_leaves_contents_alone),

@@ -25,11 +25,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-static uint64_t key_of_number(uint64_t ino, uint32_t generation)
-{
-	return g4_icache_key(&rig.fs->icache, ino, generation, false);
-}
-
 static uint64_t key_of(uint64_t ino)
 {
 	uint32_t inode;
@@ -58,8 +53,16 @@ static void far_numbers_and_high_generations_have_keys_of_their_own(void **state
 
 	(void)state;
 	for (uint32_t i = 0; i < count; i++) {
-		keys[i] = key_of_number(inodes[i].ino, inodes[i].generation);
+		keys[i] = g4_icache_new_key(&rig.fs->icache);
 		assert_int_not_equal(keys[i], 0); /* metadata */
+		g4_icache_remember_key(&rig.fs->icache, inodes[i].ino, inodes[i].generation, keys[i]);
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		const uint64_t key = keys[i];
+		keys[i] = g4_icache_recall_key(&rig.fs->icache, inodes[i].ino, inodes[i].generation);
+		assert_true(keys[i] == key || keys[i] > keys[count - 1]); /* forgotten */
+		assert_int_not_equal(g4_icache_recall_key(&rig.fs->icache, inodes[i].ino, inodes[i].generation),
+				     keys[i]);
 		for (uint32_t k = 0; k < i; k++)
 			if (keys[i] == keys[k])
 				fail_msg("inode 0x%lx of generation %u and 0x%lx of %u have one key",

@@ -110,7 +110,7 @@ static void a_row_becomes_a_segment_and_a_gap_another(void **state)
 		assert_int_equal(batch->segments[s].first, first[s]);
 		assert_int_equal(batch->segments[s].pages, length[s]);
 		assert_int_equal(batch->segments[s].page, pages[first[s]]);
-		assert_false(batch->segments[s].in_place);
+		assert_int_equal(batch->segments[s].kind, G4_SEGMENT_NEW);
 		assert_int_equal(g4_alloc_in_use(wg, &fs->alloc, batch->segments[s].address), 1);
 	}
 	/* given back, it is as if it had not been; the pipeline begins anew */
@@ -143,7 +143,7 @@ static void unwritten_space_is_a_segment_of_its_own(void **state)
 	assert_int_equal(batch->claimed, 20);
 	for (uint32_t s = 0; s < batch->segment_count; s++) {
 		const struct g4_segment *segment = &batch->segments[s];
-		assert_int_equal(segment->in_place, segment->page >= 10 && segment->page < 30);
+		assert_int_equal(segment->kind == G4_SEGMENT_IN_PLACE, segment->page >= 10 && segment->page < 30);
 		if (segment->page == 10)
 			assert_true(g4_address_is(segment->address, address));
 	}

@@ -285,12 +285,12 @@ static void poke(uint64_t ino, uint32_t policy)
 
 static void an_unknown_policy_is_read_and_not_written(void **state)
 {
-	static const uint32_t unknown[] = {6, 15, 0x10, 0x80000002u};
+	static const uint32_t unknown[] = {6, 15, 0x30, 0x100, 0x80000002u};
 	const uint64_t ino = make(G4_NODE_ROOT, "f");
 
 	(void)state;
 	put(ino, 0, 20);
-	for (uint32_t i = 0; i < 4; i++) {
+	for (uint32_t i = 0; i < 5; i++) {
 		struct rig_repair how = {0};
 		rig_unmount_fs(&rig, rig.wg, rig.fs, true);
 		poke(ino, unknown[i]);

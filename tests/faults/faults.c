@@ -165,7 +165,7 @@ static void world_open(struct world *w, enum tree_kind kind, bool large)
 	add_files(w, large);
 	fill(w);
 	world_unmount(w);
-	memcpy(w->base, w->rig.image, w->rig.bytes);
+	rig_copy(w->base, w->rig.image, w->rig.bytes);
 }
 
 static void world_close(struct world *w)
@@ -253,7 +253,7 @@ static bool with_pages(struct world *w, const struct operation *operation, uint6
 	int code = 0;
 
 	snprintf(when, sizeof(when), "%s with %lu free pages", operation->name, (unsigned long)pages);
-	memcpy(w->rig.image, w->base, w->rig.bytes);
+	rig_copy(w->rig.image, w->base, w->rig.bytes);
 	world_mount(w);
 	if (pages)
 		assert_int_equal(
@@ -297,13 +297,15 @@ static bool with_pages(struct world *w, const struct operation *operation, uint6
 	return part == OPERATION_PARTS;
 }
 
+/* In a directory w1, w2, ...: only that tree has them. */
+static bool in_wide(const char *path)
+{
+	return path[0] == 'w' && path[1] >= '1' && path[1] <= '9' && path[2] == '/';
+}
+
 static bool possible_in(const struct operation *operation, enum tree_kind kind)
 {
-	bool wide = strncmp(operation->parts[0].path, "w1/", 3) == 0 ||
-		    strncmp(operation->parts[0].path, "w2/", 3) == 0 ||
-		    strncmp(operation->parts[0].path2, "w1/", 3) == 0;
-
-	return wide == (kind == WIDE);
+	return (in_wide(operation->parts[0].path) || in_wide(operation->parts[0].path2)) == (kind == WIDE);
 }
 
 struct count {
@@ -353,12 +355,16 @@ static void full_device(enum tree_kind kind)
 static void every_operation_on_every_nearly_full_device(void **state)
 {
 	(void)state;
+	if (rig_one_thread_is_watched())
+		skip();
 	full_device(SMALL);
 }
 
 static void operations_on_wide_directories_on_every_nearly_full_device(void **state)
 {
 	(void)state;
+	if (rig_one_thread_is_watched())
+		skip();
 	full_device(WIDE);
 }
 
@@ -368,6 +374,8 @@ static void large_pointers_without_a_page_to_divide_them(void **state)
 	struct world w;
 
 	(void)state;
+	if (rig_one_thread_is_watched())
+		skip();
 	world_open(&w, SMALL, true);
 	for (uint32_t k = 0; k < LARGE_OPERATIONS; k++)
 		with_more_and_more(&w, &large_operations[k], &count);
@@ -448,7 +456,7 @@ static void a_mount_without_memory_says_so_and_harms_nothing(void **state)
 		struct g4_engine *engine = NULL;
 		char message[256] = "";
 
-		memcpy(w.rig.image, w.base, w.rig.bytes);
+		rig_copy(w.rig.image, w.base, w.rig.bytes);
 		g4_store64_rel(&allocations, 0);
 		g4_store64_rel(&fail_at, n);
 		int rc = try_mount(&engine, message, sizeof(message));
@@ -490,7 +498,7 @@ static bool vanishes_after(struct world *w, const struct operation *operation, u
 	uint64_t counts[3];
 	int code = 0;
 
-	memcpy(w->rig.image, w->base, w->rig.bytes);
+	rig_copy(w->rig.image, w->base, w->rig.bytes);
 	actor_start(&w->actor, rig_mount_fs(&w->rig, w->wg, &(struct g4_fault){0}), w->wg);
 	assert_int_equal(op_truncate(&w->actor.rig, find_node(w, FILLER), 0), 0);
 	assert_int_equal(op_sync(&w->actor.rig), 0);
@@ -528,6 +536,8 @@ static void a_device_that_vanishes_hangs_nobody(void **state)
 	struct world w;
 
 	(void)state;
+	if (rig_one_thread_is_watched())
+		skip();
 	world_open(&w, SMALL, false);
 	for (uint32_t k = 0; k < operation_count; k += (uint32_t)rig_every(5)) {
 		if (!possible_in(&operations[k], SMALL))
@@ -548,13 +558,13 @@ static const struct part *prepare(struct world *w, const struct operation *opera
 
 	while (last + 1 < OPERATION_PARTS && (operation->parts[last + 1].path[0] || operation->parts[last + 1].verb))
 		last++;
-	memcpy(w->rig.image, base, w->rig.bytes);
+	rig_copy(w->rig.image, base, w->rig.bytes);
 	world_mount(w);
 	assert_int_equal(op_truncate(&w->actor.rig, find_node(w, FILLER), 0), 0);
 	for (uint32_t p = 0; p < last; p++)
 		assert_int_equal(part_run(&w->actor, &operation->parts[p]), 0);
 	world_unmount(w);
-	memcpy(w->base, w->rig.image, w->rig.bytes);
+	rig_copy(w->base, w->rig.image, w->rig.bytes);
 	world_mount(w);
 	see(w, before);
 	world_unmount(w);
@@ -574,7 +584,7 @@ static bool fails_once(struct world *w, const struct part *part, const struct tr
 	struct g4_fault fault = {0};
 	uint64_t at_first[3], counts[3];
 
-	memcpy(w->rig.image, w->base, w->rig.bytes);
+	rig_copy(w->rig.image, w->base, w->rig.bytes);
 	actor_start(&w->actor, rig_mount_fs(&w->rig, w->wg, &fault), w->wg);
 	g4_dev_fault_counts(w->rig.fault, &at_first[READS], &at_first[WRITES], &at_first[FLUSHES]);
 	fault.fail_read_at = what == READS ? n : 0;
@@ -639,12 +649,14 @@ static void a_call_that_fails_with_the_device_changes_nothing(void **state)
 	uint64_t cases = 0, stopped = 0;
 
 	(void)state;
+	if (rig_one_thread_is_watched())
+		skip();
 	for (uint32_t t = 0; t < 2; t++) {
 		struct world w;
 		world_open(&w, kinds[t], t == 0);
 		uint8_t *base = (uint8_t *)malloc(w.rig.bytes);
 		assert_non_null(base);
-		memcpy(base, w.base, w.rig.bytes);
+		rig_copy(base, w.base, w.rig.bytes);
 		for (uint32_t k = 0; k < operation_count; k += (uint32_t)rig_every(4))
 			if (possible_in(&operations[k], kinds[t]))
 				fail_each_request(&w, &operations[k], base, &cases, &stopped);
@@ -666,7 +678,7 @@ static void a_call_that_fails_with_the_device_changes_nothing(void **state)
 /* What the operation makes of the image; with `blocks` no transaction has more. Times are left out. */
 static void with_blocks(struct world *w, const struct operation *operation, uint32_t blocks, struct tree *after)
 {
-	memcpy(w->rig.image, w->base, w->rig.bytes);
+	rig_copy(w->rig.image, w->base, w->rig.bytes);
 	world_mount(w);
 	assert_int_equal(op_truncate(&w->actor.rig, find_node(w, FILLER), 0), 0);
 	assert_int_equal(op_sync(&w->actor.rig), 0);
@@ -700,6 +712,8 @@ static void transactions_that_are_full_at_once_change_no_result(void **state)
 	struct world w;
 
 	(void)state;
+	if (rig_one_thread_is_watched())
+		skip();
 	world_open(&w, SMALL, true);
 	for (uint32_t k = 0; k < operation_count; k += (uint32_t)rig_every(4))
 		if (possible_in(&operations[k], SMALL))

@@ -68,10 +68,18 @@ for _ in $(seq 6000); do
 	sleep 0.1
 done
 check "over a socket" "$gpu4fs" cp --socket "$work/socket" --reflink=always -r /tree /served
+check "... and again" "$gpu4fs" cp --socket "$work/socket" -r /tree /again
+check "rm -r over a socket" "$gpu4fs" rm -r --socket "$work/socket" /again
 kill "$server"
 wait "$server"
 fsck_image
+refuses "rm of a directory" "-r was not given" "$gpu4fs" rm --image "$image" /copied
+used=$(used_kib)
+check "rm -r of trees" "$gpu4fs" rm -rv -j 3 --image "$image" /copied /always /never/
+check "... gives their space back ($((used - $(used_kib))) KiB)" test $((used - $(used_kib))) -gt 60
+fsck_image
 mount_image
+same "... and leaves the others" "served tree" "$(cd "$mnt" && echo *)"
 check "... it is all there" diff -r --exclude=tree --no-dereference "$work/wanted/sub" "$mnt/served/sub"
 check "... and the large file" cmp "$work/wanted/large" "$mnt/served/large"
 unmount_image

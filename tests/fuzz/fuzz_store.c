@@ -8,6 +8,7 @@
 
 #include "replay.h"
 #include "store/exclude.h"
+#include "store/pack_parity.h"
 #include "store/rest.h"
 #include "store/tree.h"
 #ifdef SHREDDER_REMOTE
@@ -106,6 +107,32 @@ static void pack(const uint8_t *data, size_t size)
 	store_buf_free(&out);
 }
 
+/* A file whose parity somebody made who is not us: what is mended without a name has parity that fits, and the same size. */
+static void parity(const uint8_t *data, size_t size)
+{
+	struct store_buf file = {0};
+	const size_t damage = size == 0 ? 0 : data[0];
+	uint64_t own;
+
+	store_buf_add(&file, data, size);
+	if (size >= STORE_PARITY_TAIL_BYTES && store_parity_split(data + size - STORE_PARITY_TAIL_BYTES, size, &own))
+		require(own <= size);
+	if (store_parity_fits(data, size))
+		outcome += 1;
+	if (store_parity_mend(file.data, file.size, NULL))
+		outcome += (uint32_t)store_parity_fits(file.data, file.size) + 1;
+	file.size = 0;
+	store_buf_add(&file, data, size);
+	if (size > 0) { /* one that is ours, with a damaged byte anywhere */
+		store_parity_append(&file, 1 + damage % STORE_PARITY_MOST);
+		require(store_parity_fits(file.data, file.size));
+		file.data[damage * 257 % file.size] ^= 1;
+		require(store_parity_mend(file.data, file.size, NULL));
+		require(memcmp(file.data, data, size) == 0 && store_parity_fits(file.data, file.size));
+	}
+	store_buf_free(&file);
+}
+
 static void patterns(const uint8_t *data, size_t size)
 {
 	char pattern[TEXT_BYTES] = {0}, path[TEXT_BYTES] = {0};
@@ -200,6 +227,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #ifdef SHREDDER_REMOTE
 		clients,
 #endif
+		parity,
 	};
 
 	outcome = 0;

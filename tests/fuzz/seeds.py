@@ -161,6 +161,7 @@ def store_inputs():
     yield "address", b"\7" + b"rest:https://user:secret@host:8000/a@b/"
     key = b"sha256//" + b"A" * 43 + b"="
     yield "clients", b"\x08" + b"# who\nann " + key + b" home/ann append-only quota=5G\nbob " + key + b" home/bob\n"
+    yield "parity", b"\x09\3some bytes that are a file"
 
 
 def main():

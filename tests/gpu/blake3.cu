@@ -59,7 +59,7 @@ static __global__ void groups(job j)
 	struct g4_blake3_room *room = (struct g4_blake3_room *)(j.scratch + blockIdx.x * (uint64_t)G4_WG_SCRATCH_BYTES);
 
 	if (threadIdx.x == 0)
-		g4_wg_init(wg, blockIdx.x, room);
+		g4_wg_init(wg, blockIdx.x, room, G4_WG_SCRATCH_BYTES);
 	__syncwarp();
 	for (uint64_t first = blockIdx.x * 37ull; first < j.n; first += gridDim.x * 37ull)
 		g4_blake3_group(wg, g4_min64(37, j.n - first), j.data + first, j.bytes + first, j.by_group + first,

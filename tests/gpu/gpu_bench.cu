@@ -390,7 +390,7 @@ bool gpu_bench_run(void *fs, const struct gpu_bench_job *job, struct gpu_bench_r
 	    !GOOD(cudaMallocAsync((void **)&on_gpu, sizeof(scene), stream)) || !make_callers(&scene, on_gpu, stream))
 		return false;
 	for (uint32_t i = 0; i < job->warps; i++) /* their numbers are behind the engine's own */
-		g4_wg_init(&wgs[i], 4096 + i, scratch + (uint64_t)i * G4_WG_SCRATCH_BYTES);
+		g4_wg_init(&wgs[i], 4096 + i, scratch + (uint64_t)i * G4_WG_SCRATCH_BYTES, G4_WG_SCRATCH_BYTES);
 	if (!GOOD(cudaMemcpyAsync(scene.wgs, wgs, job->warps * sizeof(*wgs), cudaMemcpyHostToDevice, stream)) ||
 	    !GOOD(cudaMemcpyAsync(on_gpu, &scene, sizeof(scene), cudaMemcpyHostToDevice, stream)) ||
 	    !GOOD(cudaEventRecord(begin, stream)))

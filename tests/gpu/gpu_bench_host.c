@@ -827,7 +827,8 @@ static const struct bench {
 
 static void mount(const char *device, uint32_t sms)
 {
-	const struct g4_mkfs_options format = {.journal_bytes = 512 * G4_MIB};
+	const struct g4_mkfs_options format = {.journal_bytes = 512 * G4_MIB,
+					       .checksum = g4_policy_of(G4_CHECKSUM_NONE)};
 	const struct g4_dev_open_options open = {.flags = G4_DEV_CREATE, .create_bytes = 72 * G4_GIB};
 	const struct g4_mount_options options = {.cache_bytes = cache_bytes, .kind = G4_ENGINE_CUDA, .sms = sms};
 	struct g4_superblock sb;

@@ -44,7 +44,7 @@ static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES)
 	const uint32_t warp = blockIdx.x * BLOCK_WARPS + in_block;
 	struct g4_wg wg;
 
-	g4_wg_init(&wg, warp, &rooms[warp]);
+	g4_wg_init(&wg, warp, &rooms[warp], sizeof(*rooms));
 	for (uint64_t first = warp * (uint64_t)WARP_PAGES; first < pages;
 	     first += (uint64_t)gridDim.x * BLOCK_WARPS * WARP_PAGES) {
 		uint64_t count = g4_min64(WARP_PAGES, pages - first);

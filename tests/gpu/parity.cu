@@ -82,7 +82,7 @@ static __global__ void __launch_bounds__(G4_WARP_LANES)
 {
 	struct g4_wg wg;
 
-	g4_wg_init(&wg, 0, scratch);
+	g4_wg_init(&wg, 0, scratch, G4_WG_SCRATCH_BYTES);
 	const uint64_t result = do_work(&wg, work, k, m, lost, call->chunk, n, call->term,
 					(const void *const *)call->chunk + k + m, bytes, &call->room);
 	if (!g4_all(&wg, result == g4_broadcast(&wg, result, 0)))
@@ -100,7 +100,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS)
 	struct scratch *scratch = (struct scratch *)(scratches + warp * (uint64_t)G4_WG_SCRATCH_BYTES);
 	struct g4_wg wg;
 
-	g4_wg_init(&wg, warp, scratch);
+	g4_wg_init(&wg, warp, scratch, G4_WG_SCRATCH_BYTES);
 	const uint32_t lane = g4_wg_lane(&wg);
 
 	for (uint64_t at = warp * bytes; at + bytes <= disk_bytes; at += gridDim.x * BLOCK_WARPS * bytes) {

@@ -445,7 +445,7 @@ extern "C" bool smoke_gpu_run(void *fs, uint32_t warps, uint32_t files, bool che
 	if (!on_gpu || !wgs || !scratch || !scene.wgs || !scene.buffers)
 		return false;
 	for (uint32_t w = 0; w < warps; w++)
-		g4_wg_init(&wgs[w], w, scratch + (uint64_t)w * G4_WG_SCRATCH_BYTES);
+		g4_wg_init(&wgs[w], w, scratch + (uint64_t)w * G4_WG_SCRATCH_BYTES, G4_WG_SCRATCH_BYTES);
 	bool good = smoke_gpu_put(scene.wgs, wgs, warps * sizeof(*wgs)) &&
 		    smoke_gpu_put(on_gpu, &scene, sizeof(scene)) &&
 		    CUDA(cudaDeviceSetLimit(cudaLimitStackSize, STACK_BYTES)) && CUDA(g4_clock_sync(0));

@@ -61,7 +61,7 @@ static __device__ uint32_t begin(struct g4_wg *wg, struct scratch *scratches)
 {
 	const uint32_t warp = blockIdx.x * BLOCK_WARPS + threadIdx.x / G4_WARP_LANES;
 
-	g4_wg_init(wg, warp, &scratches[warp]);
+	g4_wg_init(wg, warp, &scratches[warp], sizeof(*scratches));
 	return warp;
 }
 
@@ -137,7 +137,7 @@ static __global__ void latency_kernel(enum g4_sum_algorithm algorithm, const uin
 	const uint32_t lane = g4_wg_lane(&wg);
 	struct scratch *scratch = &scratches[0];
 
-	g4_wg_init(&wg, 0, scratch);
+	g4_wg_init(&wg, 0, scratch, sizeof(*scratch));
 	for (uint32_t i = 0; i < repeat; i++) {
 		if (lane == 0)
 			scratch->data[0] = data + i * G4_PAGE_BYTES;

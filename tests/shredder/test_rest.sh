@@ -49,7 +49,7 @@ SHREDDER_REPOSITORY=rest:http://127.0.0.1:$(cat port)
 export SHREDDER_REPOSITORY
 exits 10 "no repository there" "$shredder" snapshots
 one_sentence "... is told in one sentence"
-exits 0 "init" "$shredder" init
+exits 0 "init" "$shredder" init --parity 1
 exits 1 "a second one" "$shredder" init
 says "... is refused" "there is a repository already"
 exits 0 "backup" "$shredder" backup tree
@@ -129,4 +129,13 @@ says "... is told" "status 403, no.\[31m way"
 report $? "... without control characters"
 rm -f site.faults
 restored "after all of it the repository is whole"
+
+# ---- damage at a server that keeps what it has
+for file in site/config "$(find site/data -type f -size +1M | head -n 1)"; do
+	poke "$file" 20 "$([ "$(od -An -tx1 -j 20 -N 1 "$file")" = ' 00' ] && echo 01 || echo 00)"
+done
+restored "what is damaged is mended while it is read"
+exits 1 "check --repair" "$shredder" check --repair
+says "... says what it cannot do" "can be mended, but not from here"
+restored "... and spoils nothing"
 finish

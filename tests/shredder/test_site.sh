@@ -78,6 +78,7 @@ ann $(cat ann.key) shared/files
 bob $(cat bob.key) bob append-only
 bob $(cat bob.key) shared/files append-only
 bob $(cat bob.key) small append-only quota=2M
+bob $(cat bob.key) rot append-only quota=100M
 EOF
 serve
 report $? "it serves"
@@ -168,6 +169,67 @@ for i in {1..20}; do python3 "$here/site_request.py" --part "$port" bob.id "/bob
 wait "${cuts[@]}"
 exits 0 "uploads that were cut off leave nothing" as bob bob check --read-data
 equals "... at all" "" "$(ls root/bob/tmp; find root -name "$name")"
+
+# ---- mending what rots at the site, by who may only append, too
+exits 0 "init with parity" as bob rot init --parity 1
+exits 0 "backup" as bob rot backup tree
+cp -a root/rot rot
+for kind in config keys snapshots index packs; do
+	file=$(find "root/rot/$kind" -type f -printf '%s %p\n' | sort -n | tail -n 1 | cut -d' ' -f2)
+	poke "$file" 20 "$([ "$(od -An -tx1 -j 20 -N 1 "$file")" = ' 00' ] && echo 01 || echo 00)"
+done
+restored "what is damaged at the site is mended while it is read" bob rot
+exits 1 "a check" as bob rot check --read-data
+equals "a damaged configuration is not replaced by anything" 403 "$(request bob.id POST /rot/config root/bob/config | cut -d' ' -f1)"
+exits 0 "check --repair by a client that may append only" as bob rot check --repair
+says "... mends" "was damaged and is mended"
+equals "... all of it" "" "$(diff -r root/rot rot | grep -v '^Only in root/rot/index')"
+exits 0 "... and a check finds nothing" as bob rot check --read-data
+
+# ---- uploads that are cut off
+pack=$(find root/ann/packs -type f -size +1M | head -n 1)
+rm -f "root/bob/packs/${pack#root/ann/packs/}"
+equals "the rest of an upload, after one that does not fit" "True 409 200 0" \
+	"$(python3 "$here/site_request.py" --rest "$port" bob.id "/bob/data/${pack##*/}" "$pack")"
+cmp -s "$pack" "root/bob/packs/${pack#root/ann/packs/}"
+report $? "... is the whole file"
+head -c -1 "$pack" >wrong
+printf x >>wrong
+rm "root/bob/packs/${pack#root/ann/packs/}"
+equals "one of which a byte is wrong" "True 409 400 0" \
+	"$(python3 "$here/site_request.py" --rest "$port" bob.id "/bob/data/${pack##*/}" wrong)"
+equals "... leaves nothing" "" "$(find root/bob -name "${pack##*/}")"
+noise 15000000 8 >tree/cut
+site_port=$port
+python3 "$here/cut_proxy.py" "$port" 10000000 proxied 9>&- &
+proxy=$!
+until [ -s proxied ]; do kill -0 "$proxy" || break; sleep 0.05; done
+port=$(head -n 1 proxied)
+exits 0 "a backup of which a connection is cut" as ann ann backup tree
+port=$site_port
+kill "$proxy"
+wait "$proxy"
+[ "$(tail -n 1 proxied)" -gt 15000000 ] && [ "$(tail -n 1 proxied)" -lt 20000000 ]
+report $? "... sends little twice ($(tail -n 1 proxied) bytes)"
+rm tree/cut
+exits 0 "... and leaves a whole repository" as ann ann check --read-data
+
+# ---- other clients, other quotas
+exits 1 "eve is nobody" as eve eve init
+sed 's/quota=2M/quota=9M/' clients >clients.new
+echo "eve $(cat eve.key) eve" >>clients.new
+mv clients.new clients
+kill -HUP "$site"
+until grep -q 'was read again' refused; do kill -0 "$site" || break; sleep 0.05; done
+exits 0 "... until the file is read again" as eve eve init
+exits 0 "... and a quota is what it says now" as bob small backup tree
+echo "eve has no key" >clients.new
+cp clients clients.right
+mv clients.new clients
+kill -HUP "$site"
+until grep -q 'is no key' refused; do kill -0 "$site" || break; sleep 0.05; done
+exits 0 "a file that is wrong changes nothing" as eve eve snapshots
+mv clients.right clients
 
 # ---- many at a time
 for i in 1 2 3 4; do

@@ -23,6 +23,7 @@
 #include "store/backup.h"
 #include "store/exclude.h"
 #include "store/maintain.h"
+#include "store/names.h"
 #include "store/packer.h"
 #include "store/restore.h"
 #include "store/resume.h"
@@ -1114,6 +1115,205 @@ static void cleaning_leaves_what_is_being_written(void **state)
 	store_close(s);
 }
 
+/* ------------------------------------------------------------------------------------------- a source that changes */
+
+static const char *growing; /* is appended to when the first piece of a pack is written; NULL: no more */
+static unsigned int told_changes;
+
+static int add_and_change(struct store_backend *b, struct store_incoming *in, const void *data, size_t bytes)
+{
+	const char *path = __atomic_exchange_n(&growing, NULL, __ATOMIC_SEQ_CST);
+
+	if (path != NULL) {
+		FILE *file = fopen(path, "a");
+
+		if (file != NULL) {
+			fputs("more", file);
+			fclose(file);
+		}
+	}
+	return real_ops->add(b, in, data, bytes);
+}
+
+static void count_changes(void *user, enum store_note note, const char *path, const char *sentence)
+{
+	(void)user;
+	(void)sentence;
+	if (note == STORE_NOTE_CHANGED && strstr(path, "growing") != NULL)
+		told_changes++;
+}
+
+/* A file that changes while it is read is told, kept as it was read, and read again by the next backup, whatever its times say then. */
+static void a_file_that_changes_meanwhile_is_told(void **state)
+{
+	enum { BYTES = 40000000 }; /* more than is under way between reading and writing */
+	static struct store_backend_ops hooked;
+	char tree[96], name[128], repository[96];
+	const char *paths[] = {tree};
+	struct store_backup_options backup = {
+		.paths = paths, .paths_count = 1, .host = "here", .level = 1, .threads = 1, .note = count_changes};
+	struct store_backup_stats stats;
+	struct store_snapshot first, second;
+	struct store *s;
+
+	(void)state;
+	snprintf(repository, sizeof(repository), "%s/meanwhile", folder);
+	snprintf(tree, sizeof(tree), "%s/meanwhile.tree", folder);
+	assert_int_equal(mkdir(tree, 0700), 0);
+	snprintf(name, sizeof(name), "%s/growing", tree);
+	write_bytes(name, BYTES, BYTES);
+	assert_int_equal(store_create(&(struct store_place){.path = repository}, NULL, NULL, &s), 0);
+	assert_int_equal(store_index_load(s, NULL, NULL, NULL), 0);
+	real_ops = s->backend->ops;
+	hooked = *real_ops;
+	hooked.add = add_and_change;
+	s->backend->ops = &hooked;
+	growing = name;
+	assert_int_equal(store_backup(s, &backup, &first, &stats), 0);
+	assert_null(growing);
+	assert_int_equal(told_changes, 1);
+	assert_int_equal(stats.changed, 1);
+	assert_int_equal(stats.unread, 0);
+	assert_int_equal(stats.files, 1);
+	backup.parent = &first;
+	assert_int_equal(store_backup(s, &backup, &second, &stats), 0);
+	assert_int_equal(told_changes, 1);
+	assert_int_equal(stats.unchanged_files, 0);
+	assert_int_equal(stats.read_bytes, BYTES + 4);
+	store_snapshot_free(&first);
+	store_snapshot_free(&second);
+	s->backend->ops = real_ops;
+	store_close(s);
+}
+
+/* ------------------------------------------------------------------------------------------- many names */
+
+static int by_string(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Whatever memory there is, they come sorted, and each once. */
+static void names_come_in_order(void **state)
+{
+	enum { NAMES = 3000 };
+	static const size_t memories[] = {0, 1, 300, 20000};
+	static char *names[NAMES];
+
+	(void)state;
+	for (int i = 0; i < NAMES; i++) {
+		names[i] = (char *)malloc(STORE_NAME_MAX + 1);
+		memset(names[i], 'x', STORE_NAME_MAX);
+		const int bytes =
+			snprintf(names[i], STORE_NAME_MAX + 1, "%x%s", i * 7919 % NAMES, i % 5 == 0 ? "\xff\x01" : "");
+		if (i % 11 == 0)
+			names[i][bytes] = 'x';
+		names[i][i % 11 == 0 ? STORE_NAME_MAX : bytes] = 0;
+	}
+	for (size_t m = 0; m < sizeof(memories) / sizeof(*memories); m++) {
+		struct store_names *n = store_names_open(memories[m]);
+		char **sorted = (char **)malloc(sizeof(names));
+		const char *name;
+		int rc;
+
+		for (int i = 0; i < NAMES; i++) {
+			store_names_add(n, names[i]);
+			if (i % 100 == 0)
+				store_names_add(n, names[i / 2]);
+		}
+		memcpy(sorted, names, sizeof(names));
+		qsort(sorted, NAMES, sizeof(*sorted), by_string);
+		for (int i = 0; i < NAMES; i++) {
+			assert_int_equal(store_names_next(n, &name), 1);
+			assert_string_equal(name, sorted[i]);
+		}
+		rc = store_names_next(n, &name);
+		assert_int_equal(rc, 0);
+		free(sorted);
+		store_names_close(n);
+	}
+	struct store_names *none = store_names_open(0);
+	const char *name;
+	assert_int_equal(store_names_next(none, &name), 0);
+	store_names_close(none);
+	for (int i = 0; i < NAMES; i++)
+		free(names[i]);
+}
+
+/* What does not depend on when it was looked at. */
+static int note_entry(void *user, const char *path, const struct store_node *node)
+{
+	struct store_buf *seen = (struct store_buf *)user;
+
+	store_buf_add(seen, path, strlen(path) + 1);
+	store_buf_u64(seen, node->size);
+	if (node->type == STORE_NODE_FILE)
+		store_buf_add(seen, node->content.data, node->content.bytes);
+	return 0;
+}
+
+/* A directory is the same when its names do not fit into memory, and when entries may not wait for others. */
+static void a_directory_with_little_memory_is_the_same(void **state)
+{
+	static const struct {
+		size_t names_bytes;
+		uint32_t waiting_max;
+		bool dry_run;
+	} tries[] = {{0, 0, false}, {500, 0, false}, {0, 1, false}, {500, 3, false}, {500, 3, true}};
+	char tree[96], name[160], repository[96];
+	const char *paths[] = {tree};
+	struct store_buf first = {0};
+	struct store_codec codec;
+	struct store *s;
+
+	(void)state;
+	store_codec_init(&codec, 0);
+	snprintf(repository, sizeof(repository), "%s/names", folder);
+	snprintf(tree, sizeof(tree), "%s/names.tree", folder);
+	assert_int_equal(mkdir(tree, 0700), 0);
+	for (int i = 0; i < 400; i++) {
+		snprintf(name, sizeof(name), "%s/%d%s", tree, i * 7919 % 401, i % 3 == 0 ? " with a longer name" : "");
+		if (i % 50 == 7) {
+			assert_int_equal(mkdir(name, 0700), 0);
+			snprintf(name + strlen(name), 20, "/in it");
+		}
+		write_bytes(name, (size_t)(i == 200 ? 3000000 : i), i == 200 ? 3000000 : i);
+	}
+	assert_int_equal(store_create(&(struct store_place){.path = repository}, NULL, NULL, &s), 0);
+	assert_int_equal(store_index_load(s, NULL, NULL, NULL), 0);
+	for (size_t i = 0; i < sizeof(tries) / sizeof(*tries); i++) {
+		const struct store_backup_options backup = {.paths = paths,
+							    .paths_count = 1,
+							    .host = "here",
+							    .level = 1,
+							    .threads = 2,
+							    .note = ignore_note,
+							    .dry_run = tries[i].dry_run,
+							    .names_bytes = tries[i].names_bytes,
+							    .waiting_max = tries[i].waiting_max};
+		struct store_backup_stats stats;
+		struct store_snapshot snapshot;
+
+		assert_int_equal(store_backup(s, &backup, &snapshot, &stats), 0);
+		assert_int_equal(stats.files, 400);
+		if (!tries[i].dry_run) {
+			const struct store_content root = store_snapshot_root(&snapshot);
+			struct store_buf seen = {0};
+
+			assert_int_equal(store_visit(s, &codec, &root, "", note_entry, &seen), 0);
+			assert_true(first.size == 0 ||
+				    (first.size == seen.size && memcmp(first.data, seen.data, seen.size) == 0));
+			store_buf_free(&first);
+			first = seen;
+		}
+		store_snapshot_free(&snapshot);
+	}
+	assert_true(first.size > 0);
+	store_buf_free(&first);
+	store_codec_free(&codec);
+	store_close(s);
+}
+
 /* ------------------------------------------------------------------------------------------- a disk that cannot read */
 
 static struct store_id bad_pack;
@@ -1252,6 +1452,9 @@ int main(void)
 		cmocka_unit_test(notes_that_do_not_fit_count_for_nothing),
 		cmocka_unit_test(cleaning_leaves_what_is_being_written),
 		cmocka_unit_test(what_cannot_be_read_is_mended),
+		cmocka_unit_test(a_file_that_changes_meanwhile_is_told),
+		cmocka_unit_test(names_come_in_order),
+		cmocka_unit_test(a_directory_with_little_memory_is_the_same),
 	};
 
 	return cmocka_run_group_tests_name("store", tests, make_folder, remove_folder);

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "store/backend.h"
@@ -27,8 +28,8 @@
 #include "store/table.h"
 
 #define ENTRIES 300000u
-#define SEGMENT_BYTES 860160u
-#define SEGMENT_ENTRIES 16380u
+#define SEGMENT_BYTES 2097152u
+#define SEGMENT_ENTRIES 39936u
 
 /* Entry number i of a repository: its id is as good as random, and known. */
 static struct store_entry entry_of(uint32_t i)
@@ -102,6 +103,84 @@ static void check_all(struct store_table *t)
 	}
 }
 
+/* Looked up together they are what they are one by one: in memory and in the file, there and not, also twice the same. */
+static void check_together(struct store_table *t)
+{
+	enum { SOME = 1000 };
+	struct store_found *found = (struct store_found *)calloc(SOME, sizeof(*found));
+
+	assert_non_null(found);
+	for (uint32_t begin = 0; begin < 2 * ENTRIES; begin += 7 * SOME) {
+		const size_t count = begin == 0 ? SOME : 1 + begin % SOME;
+
+		for (size_t i = 0; i < count; i++)
+			found[i].id = entry_of((begin + 7919 * (uint32_t)(i - i % 5)) % (2 * ENTRIES)).id;
+		assert_int_equal(store_table_find_all(t, found, count), 0);
+		for (size_t i = 0; i < count; i++) {
+			const uint32_t number = (begin + 7919 * (uint32_t)(i - i % 5)) % (2 * ENTRIES);
+			const struct store_entry entry = entry_of(number);
+
+			assert_int_equal(found[i].there, number < ENTRIES);
+			if (!found[i].there)
+				continue;
+			assert_int_equal(found[i].number, number);
+			assert_same(&found[i].entry, &entry);
+			assert_memory_equal(&found[i].id, &entry.id, sizeof(entry.id));
+		}
+	}
+	assert_int_equal(store_table_find_all(t, found, 0), 0);
+	free(found);
+}
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* SHREDDER_TABLE_BLOBS=10000000: how many look-ups a second one thread does among so many, in any order. */
+static void how_fast_it_is(void **state)
+{
+	const char *text = getenv("SHREDDER_TABLE_BLOBS");
+	const uint32_t count = text == NULL ? 0 : (uint32_t)strtoul(text, NULL, 10), rounds = 4000;
+	enum { SOME = 1024 };
+	struct store_found *found = (struct store_found *)calloc(SOME, sizeof(*found));
+	double one = 0, together = 0;
+	uint64_t random = 1;
+
+	(void)state;
+	if (count == 0) {
+		free(found);
+		skip();
+	}
+	struct store_table *t = filled(count, UINT64_MAX, count);
+	for (uint32_t round = 0; round < rounds; round++) {
+		struct store_entry entry;
+		uint32_t number;
+
+		for (int i = 0; i < SOME; i++) {
+			random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+			found[i].id = entry_of((uint32_t)((random >> 32) * count >> 32)).id;
+		}
+		double begin = seconds();
+		for (int i = 0; i < SOME && round % 2 == 0; i++)
+			assert_int_equal(store_table_find(t, &found[i].id, &number, &entry), 1);
+		one += seconds() - begin;
+		begin = seconds();
+		if (round % 2 == 1)
+			assert_int_equal(store_table_find_all(t, found, SOME), 0);
+		together += seconds() - begin;
+	}
+	print_message(
+		"%u blobs, %.2f bytes of memory each to find them; %.1f million look-ups a second one by one, %.1f together\n",
+		count, (double)store_table_sizes(t).slot_bytes / count, rounds / 2 * SOME / one / 1e6,
+		rounds / 2 * SOME / together / 1e6);
+	store_table_close(t);
+	free(found);
+}
+
 static void entries_come_back_with_little_memory(void **state)
 {
 	const uint64_t expected[] = {0, ENTRIES}; /* it grows, with entries in the file; it is sized beforehand */
@@ -117,6 +196,7 @@ static void entries_come_back_with_little_memory(void **state)
 		assert_true(sizes.entry_bytes <= 4 * SEGMENT_BYTES + (4 << 20));
 		assert_true(sizes.slot_bytes <= (expected[i] != 0 ? 8 : 12) * (uint64_t)ENTRIES);
 		check_all(t);
+		check_together(t);
 		assert_int_equal(store_table_add(t, &again, &number), 0);
 		assert_int_equal(number, 17);
 		store_table_close(t);
@@ -465,6 +545,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(entries_come_back_with_little_memory),
 		cmocka_unit_test(neighbours_share_a_page),
+		cmocka_unit_test(how_fast_it_is),
 		cmocka_unit_test(pending_entries_stay_until_they_have_a_place),
 		cmocka_unit_test(without_a_file_entries_stay_in_memory),
 		cmocka_unit_test(a_file_that_cannot_be_read_is_an_error),

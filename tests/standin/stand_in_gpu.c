@@ -37,6 +37,7 @@ struct g4_gpu {
 	struct g4_session *sessions;
 	struct g4_fs *fs;
 	uint64_t commit_ns, idle_ns;
+	uint32_t scratch_bytes;
 	struct worker workers[WORKERS], keeper;
 	pthread_t kernel;
 	bool launched; /* and not waited for */
@@ -442,7 +443,9 @@ static bool make_worker(struct g4_gpu *gpu, struct worker *worker, uint32_t inde
 	const uint64_t head = sizeof(struct g4_session_stage);
 	uint8_t *memory = aligned_alloc(64, head + G4_RING_MAX_TEXT + G4_SESSION_STAGE_BYTES);
 
-	*worker = (struct worker){.gpu = gpu, .wg = g4_wg_create(index), .stage = (struct g4_session_stage *)memory};
+	*worker = (struct worker){.gpu = gpu,
+				  .wg = g4_wg_create_with(index, gpu->scratch_bytes),
+				  .stage = (struct g4_session_stage *)memory};
 	if (!memory || !worker->wg)
 		return false;
 	worker->stage->text = memory + head;
@@ -462,6 +465,7 @@ int g4_gpu_open(const struct g4_gpu_options *options, struct g4_gpu **out)
 	pthread_cond_init(&gpu->ended, NULL);
 	gpu->commit_ns = (uint64_t)options->commit_ms * 1000000;
 	gpu->idle_ns = (uint64_t)options->idle_us * 1000;
+	gpu->scratch_bytes = options->scratch_bytes;
 	gpu->control = g4_gpu_alloc(gpu, sizeof(*gpu->control));
 	gpu->sessions = g4_gpu_alloc(gpu, G4_GPU_PORTS * sizeof(*gpu->sessions));
 	for (uint32_t i = 0; i < WORKERS; i++)

@@ -75,7 +75,11 @@ static void names_without_a_device_are_refused(void **state)
 	refuses("emu:emu:mem:4M", 0, 0, -G4_E_DEV_NAME, "another device");
 	refuses("emu:/no/such/file", 0, 0, -G4_E_NOENT, "no such file");
 	refuses("emu:mem:1000", 0, 0, -G4_E_DEV_NAME, "multiple of 4096");
-	refuses("nvme:0000:03:00.0", 0, 0, -G4_E_NOTSUP, "NVMe");
+	refuses("nvme:", 0, 0, -G4_E_DEV_NAME, "PCI address");
+	refuses("nvme:0000:03:00.0/0", 0, 0, -G4_E_DEV_NAME, "PCI address");
+	refuses("nvme:0000:03:00.0/1/2", 0, 0, -G4_E_DEV_NAME, "PCI address");
+	refuses("nvme:0000:03:20.0", 0, 0, -G4_E_DEV_NAME, "PCI address");
+	refuses("nvme:ffff:ff:1f.7/2", 0, 0, -G4_E_NOENT, "no such PCI device");
 	refuses("/dev/null", 0, 0, -G4_E_DEV_OPEN, "neither a regular file nor a block device");
 	refuses("dax:/dev/null", 0, 0, -G4_E_DEV_OPEN, "neither a regular file nor a block device");
 	refuses("/tmp", 0, 0, -G4_E_ISDIR, "is a directory");

@@ -6,7 +6,7 @@
 /* cmocka needs the three above */
 #include <cmocka.h>
 
-#include "format/format.h"
+#include "format/layout.h"
 
 static struct g4_superblock good_superblock(uint64_t size_bytes)
 {
@@ -122,7 +122,7 @@ static void impossible_plans_are_refused(void **state)
 	X(inode_bytes, 128, SB_GEOMETRY)                                                                               \
 	X(small_bytes, 0, SB_GEOMETRY)                                                                                 \
 	X(policy, 6, POLICY)                                                                                           \
-	X(policy, 0x10, POLICY)                                                                                        \
+	X(policy, 0x30, POLICY)                                                                                        \
 	X(disk_count, 0, SB_GEOMETRY)                                                                                  \
 	X(disk_count, G4_MAX_DISKS + 1, SB_GEOMETRY)                                                                   \
 	X(disk_index, 1, SB_GEOMETRY)                                                                                  \

@@ -12,9 +12,11 @@
 
 #include "simt/simt_host.h"
 
+#define SCRATCH_BYTES (40u * 1024) /* what is made with it; no more than that */
+
 static int make_wg(void **state)
 {
-	*state = g4_wg_create(3);
+	*state = g4_wg_create_with(3, SCRATCH_BYTES);
 	return *state ? 0 : -1;
 }
 
@@ -79,7 +81,7 @@ static void all_of_it_can_be_taken_and_no_more(void **state)
 	struct g4_wg *wg = (struct g4_wg *)*state;
 	int status;
 
-	memset(g4_scratch_take(wg, G4_WG_SCRATCH_BYTES), 0x55, G4_WG_SCRATCH_BYTES);
+	memset(g4_scratch_take(wg, SCRATCH_BYTES), 0x55, SCRATCH_BYTES);
 	pid_t pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {

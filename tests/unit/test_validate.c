@@ -6,7 +6,7 @@
 /* cmocka needs the three above */
 #include <cmocka.h>
 
-#include "format/format.h"
+#include "format/layout.h"
 
 #define DIRECTORY 0040755
 #define REGULAR 0100644

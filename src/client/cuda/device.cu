@@ -501,7 +501,8 @@ static int fill(gpu4fs_device *device, const struct g4c_device_session *session,
 		for (uint32_t i = 0; i < warps; i++) {
 			caller[i].callers = &device->callers->callers;
 			caller[i].wg = device->wgs + i;
-			g4_wg_init(&wgs[i], FIRST_INDEX + i, device->scratch + (uint64_t)i * G4_WG_SCRATCH_BYTES);
+			g4_wg_init(&wgs[i], FIRST_INDEX + i, device->scratch + (uint64_t)i * session->scratch_bytes,
+				   session->scratch_bytes);
 		}
 		memset(&common, 0, sizeof(common));
 		common.callers.fs = session->fs;
@@ -530,7 +531,7 @@ static int make(gpu4fs_device *device, const struct g4c_device_session *session)
 	if (!allocate(device, &device->callers, sizeof(*device->callers)) ||
 	    !allocate(device, &device->caller, warps * sizeof(*device->caller)) ||
 	    !allocate(device, &device->wgs, warps * sizeof(*device->wgs)) ||
-	    !allocate(device, &device->scratch, (uint64_t)warps * G4_WG_SCRATCH_BYTES))
+	    !allocate(device, &device->scratch, (uint64_t)warps * session->scratch_bytes))
 		return -ENOMEM;
 	return fill(device, session, warps);
 }

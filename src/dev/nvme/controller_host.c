@@ -35,6 +35,7 @@ static uint32_t read32(const struct g4_nvme *nvme, uint32_t at)
 static void write32(const struct g4_nvme *nvme, uint32_t at, uint32_t value)
 {
 	g4_store32_rel_sys((uint32_t *)(nvme->provider.registers + at), value);
+	g4_nvme_rung(nvme);
 }
 
 /* 64 bit registers may be accessed by halves (and those of some controllers must be). */
@@ -111,6 +112,7 @@ static int32_t admin(struct g4_nvme *nvme, struct g4_nvme_command *command, uint
 
 	command->id = (g4_le16)id;
 	g4_nvme_pair_submit(&nvme->admin, command);
+	g4_nvme_rung(nvme);
 	for (;;) {
 		const uint32_t csts = read32(nvme, G4_NVME_CSTS);
 
@@ -192,21 +194,32 @@ static int enable(struct g4_nvme *nvme, struct g4_dev_message message)
 			   read32(nvme, G4_NVME_CSTS));
 }
 
-static int identify(struct g4_nvme *nvme, uint32_t cns, uint32_t nsid, struct g4_dev_message message)
+/* What is checked is a copy: the controller may write to the memory that it was given at any time. */
+int g4_nvme_ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t dword10, void *to, const char *what,
+		struct g4_dev_message message)
 {
+	const uint32_t words = G4_PAGE_BYTES / sizeof(uint64_t);
+	uint64_t *const from = (uint64_t *)answer(nvme);
 	struct g4_nvme_command command __attribute__((aligned(16))) = {
-		.opcode = G4_NVME_IDENTIFY, .nsid = nsid, .prp1 = (uintptr_t)answer(nvme), .dword10 = cns};
+		.opcode = (uint8_t)opcode, .nsid = nsid, .prp1 = (uintptr_t)from, .dword10 = dword10};
 	uint32_t result;
 
-	memset(answer(nvme), 0, G4_PAGE_BYTES);
-	return must(nvme, &command, &result,
-		    cns == G4_NVME_CNS_CONTROLLER ? "identify controller" : "identify namespace", message);
+	for (uint32_t i = 0; i < words; i++)
+		g4_store64_rlx_sys(&from[i], 0);
+	const int rc = must(nvme, &command, &result, what, message);
+	for (uint32_t i = 0; rc == 0 && i < words; i++) {
+		const uint64_t word = g4_load64_rlx_sys(&from[i]);
+		memcpy((uint8_t *)to + i * sizeof(word), &word, sizeof(word));
+	}
+	return rc;
 }
 
 static int see_controller(struct g4_nvme *nvme, uint32_t nsid, uint64_t *piece_bytes, struct g4_dev_message message)
 {
-	const struct g4_nvme_controller_data *data = (const void *)answer(nvme);
-	const int rc = identify(nvme, G4_NVME_CNS_CONTROLLER, 0, message);
+	struct g4_nvme_controller_data page __attribute__((aligned(8)));
+	const struct g4_nvme_controller_data *const data = &page;
+	const int rc =
+		g4_nvme_ask(nvme, G4_NVME_IDENTIFY, 0, G4_NVME_CNS_CONTROLLER, &page, "identify controller", message);
 
 	if (rc < 0)
 		return rc;
@@ -227,8 +240,10 @@ static int see_controller(struct g4_nvme *nvme, uint32_t nsid, uint64_t *piece_b
 
 static int see_namespace(struct g4_nvme *nvme, uint32_t nsid, struct g4_dev_message message)
 {
-	const struct g4_nvme_namespace_data *data = (const void *)answer(nvme);
-	const int rc = identify(nvme, G4_NVME_CNS_NAMESPACE, nsid, message);
+	struct g4_nvme_namespace_data page __attribute__((aligned(8)));
+	const struct g4_nvme_namespace_data *const data = &page;
+	const int rc =
+		g4_nvme_ask(nvme, G4_NVME_IDENTIFY, nsid, G4_NVME_CNS_NAMESPACE, &page, "identify namespace", message);
 
 	if (rc < 0)
 		return rc;
@@ -316,12 +331,19 @@ static int begin(struct g4_nvme *nvme, const struct g4_nvme_options *options, st
 	const uint64_t bells = G4_NVME_DOORBELLS + 2 * (count + 1) * (4ull << G4_NVME_CAP_DSTRD(nvme->cap));
 	if (bells > nvme->provider.register_bytes)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: its registers end before its doorbells", nvme->name);
-	nvme->memory_bytes = ADMIN_BYTES + count * queue_bytes(slots);
+	const uint64_t own_bytes = g4_align_up(ADMIN_BYTES + count * queue_bytes(slots), G4_PAGE_BYTES);
+	nvme->memory_bytes = own_bytes + (nvme->provider.reach ? G4_NVME_COPIES * G4_NVME_COPY_BYTES : 0);
 	nvme->memory = g4_memory_map(nvme->memory_bytes);
 	nvme->queues = aligned_alloc(128, count * g4_align_up(sizeof(*nvme->queues), 128));
 	if (!nvme->memory || !nvme->queues)
 		return g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", nvme->name);
 	memset(nvme->queues, 0, count * sizeof(*nvme->queues));
+	if (nvme->provider.reach && !nvme->provider.reach(nvme->provider.context, nvme->memory, nvme->memory_bytes))
+		return g4_dev_fail(message, -G4_E_NOMEM,
+				   "%s: its %" PRIu64 " KiB of queues can not be mapped for the controller: %m",
+				   nvme->name, nvme->memory_bytes / 1024);
+	if (nvme->provider.reach)
+		nvme->copies = nvme->memory + own_bytes;
 	if ((rc = enable(nvme, message)) < 0 || (rc = see_controller(nvme, nsid, &piece_bytes, message)) < 0 ||
 	    (rc = see_namespace(nvme, nsid, message)) < 0 || (rc = ask_for_queues(nvme, &count, message)) < 0)
 		return rc;
@@ -349,6 +371,8 @@ static void destroy(struct g4_nvme *nvme)
 {
 	nvme->provider.close(nvme->provider.context);
 	g4_memory_unmap(nvme->memory, nvme->memory_bytes);
+	for (uint32_t i = 0; i < G4_NVME_COPIES; i++)
+		pthread_mutex_destroy(&nvme->copy_locks[i]);
 	free(nvme->queues);
 	free(nvme->name);
 	free(nvme);
@@ -368,6 +392,8 @@ int g4_nvme_open(const char *name, const struct g4_nvme_provider *provider, cons
 	}
 	memset(nvme, 0, sizeof(*nvme));
 	nvme->provider = *provider;
+	for (uint32_t i = 0; i < G4_NVME_COPIES; i++)
+		pthread_mutex_init(&nvme->copy_locks[i], NULL);
 	nvme->name = copy;
 	nvme->props.read_only = options->read_only;
 	nvme->timeout_ns = options->timeout_ns ? options->timeout_ns : TIMEOUT_NS;
@@ -417,6 +443,8 @@ void g4_nvme_check(struct g4_nvme *nvme)
 		die(nvme, "the controller is gone: its registers read all ones");
 	else if (csts & G4_NVME_CSTS_CFS)
 		die(nvme, "the controller reports that it has failed");
+	else if (!(csts & G4_NVME_CSTS_RDY))
+		die(nvme, "the controller was reset by somebody else");
 	for (uint32_t i = 0; i < nvme->queue_count; i++)
 		if (g4_nvme_overdue(&nvme->queues[i], now, nvme->timeout_ns))
 			die(nvme, "the controller does not answer in time");

@@ -8,6 +8,9 @@
 /* Takes the provider over, also when it fails. Nothing is under way at g4_dev_close(). */
 int g4_nvme_device_open(const char *name, const struct g4_nvme_provider *provider,
 			const struct g4_nvme_options *options, struct g4_dev **out, struct g4_dev_message message);
+/* A drive's namespace through VFIO, at its PCI address; `flags` are those of g4_dev_open(). */
+int g4_nvme_drive_open(const char *name, const char *address, uint32_t nsid, uint32_t flags, struct g4_dev **out,
+		       struct g4_dev_message message);
 /* An emulated controller over a medium, which it takes over, also when it fails. *emu may be wanted for its faults, or NULL. */
 int g4_nvme_emu_device_open(const char *name, struct g4_dev *medium, const struct g4_emu_options *emu_options,
 			    const struct g4_nvme_options *options, struct g4_dev **out, struct g4_emu **emu,

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The emulated controller (emu_host.h). One thread does everything: it sees registers change, takes commands from the submission
- * queues, executes them on its medium and completes them. It believes nothing that a driver writes into registers and commands
+ * The emulated controller (emu_host.h). One thread at a time does everything: it sees registers change, takes commands from the
+ * submission queues, executes them on its medium and completes them. That is the controller's own, or, once it sleeps, one of those
+ * that wait for it: two switches of threads for each command would be most of a test's time. It believes nothing that a driver writes into registers and commands
  * more than a drive would: what is out of range is refused with the status that the specification has for it.
  *
  * All memory that it shares with a driver is touched through atomics where the other side may touch it at the same time: registers,
  * doorbells, completions. Commands are the controller's from the doorbell on, buffers until the completion.
  */
 #define _GNU_SOURCE 1
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/memory_host.h"
 #include "base/thread_host.h"
@@ -20,9 +26,8 @@
 #define QUEUES (G4_NVME_QUEUES_MOST + 1)
 #define QUEUE_ENTRIES 1024u
 #define HELD_MOST 4096u
-#define LOOK_NS 50000u
-#define NAP_NS 20000u
-#define LONGEST_NAP_NS 1000000u
+#define LOOKS 50u	/* behind the last command; then it sleeps, and has to be told */
+#define NAP_NS 1000000u /* for a driver that rings and does not tell */
 #define BUFFERS ((uint32_t)G4_IO_MAX_IOV)
 
 struct submission {
@@ -48,6 +53,11 @@ struct g4_emu {
 	pthread_t thread;
 	bool runs;
 	uint32_t stopping;
+	uint32_t turn;	  /* lock: 1 while somebody is the controller */
+	uint32_t asleep;  /* 1: its thread looks at registers no more until it is told */
+	uint32_t answers; /* completions written */
+	uint32_t dozing;  /* threads that wait for one */
+	uint8_t *told;	  /* what IDENTIFY has answered, where it is to change; else NULL */
 	uint32_t block_shift;
 	uint64_t blocks;
 	struct g4_emu_options options;
@@ -61,6 +71,13 @@ struct g4_emu {
 	uint32_t held_count;
 	struct g4_iov iov[BUFFERS];
 };
+
+static uint64_t next_random(struct g4_emu *emu)
+{
+	emu->random ^= emu->random << 13;
+	emu->random ^= emu->random >> 7;
+	return emu->random ^= emu->random << 17;
+}
 
 /* ---- registers ---- */
 
@@ -105,6 +122,39 @@ static void vanish(struct g4_emu *emu)
 	emu->dead = true;
 }
 
+/* ---- sleeping and waking ---- */
+
+static void futex_wait(const uint32_t *word, uint32_t seen, uint64_t ns)
+{
+	const struct timespec longest = {.tv_nsec = (long)ns};
+
+	if (syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &longest, NULL, 0) < 0 && errno != EAGAIN &&
+	    errno != EINTR && errno != ETIMEDOUT)
+		nanosleep(&longest, NULL); /* such a kernel has no faster way */
+}
+
+static void futex_wake(const uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0); /* if not: sleeps have an end */
+}
+
+/* Both sides exchange: the controller's comes later and what was rung is seen behind it, or this one finds it asleep. */
+static void rung(void *context)
+{
+	struct g4_emu *emu = context;
+
+	if (g4_xchg32(&emu->asleep, 0) == 1)
+		futex_wake(&emu->asleep);
+}
+
+/* Who is on its way to sleep may be missed; that costs it one nap. */
+static void answered(struct g4_emu *emu)
+{
+	g4_add32(&emu->answers, 1);
+	if (g4_load32_rlx(&emu->dozing) > 0)
+		futex_wake(&emu->answers);
+}
+
 /* ---- completing ---- */
 
 static bool has_room(const struct g4_emu *emu, const struct completion *cq, uint32_t number)
@@ -126,6 +176,7 @@ static void complete(struct g4_emu *emu, const struct held *held, uint32_t id, u
 		cq->tail = 0;
 		cq->phase ^= 1;
 	}
+	answered(emu);
 }
 
 /* ---- data ---- */
@@ -280,6 +331,7 @@ static uint32_t identify(struct g4_emu *emu, const struct g4_nvme_command *comma
 	if (!to || command->prp1 % G4_PAGE_BYTES != 0)
 		return G4_NVME_BAD_PRP | G4_NVME_DNR;
 	memset(to, 0, G4_PAGE_BYTES);
+	emu->told = lies & G4_EMU_REWRITES ? to : NULL;
 	if (command->dword10 == G4_NVME_CNS_CONTROLLER) {
 		struct g4_nvme_controller_data *data = (struct g4_nvme_controller_data *)to;
 		pad(data->serial, sizeof(data->serial), "0");
@@ -307,6 +359,15 @@ static uint32_t identify(struct g4_emu *emu, const struct g4_nvme_command *comma
 	for (uint32_t i = 0; i < 2 && (lies & G4_EMU_METADATA); i++)
 		data->format_list[i].metadata_bytes = 8;
 	return G4_NVME_OK;
+}
+
+/* Another word of the answer becomes one that would be refused, or what it was. */
+static void rewrite(struct g4_emu *emu)
+{
+	const uint64_t place = next_random(emu) % (G4_PAGE_BYTES / sizeof(uint64_t));
+	uint64_t *word = (uint64_t *)emu->told + place;
+
+	g4_store64_rlx_sys(word, ~g4_load64_rlx_sys(word));
 }
 
 static uint32_t create_queue(struct g4_emu *emu, const struct g4_nvme_command *command)
@@ -364,7 +425,7 @@ static bool count_down(uint64_t *counter)
 }
 
 struct fate {
-	bool mute, wrong_id, phantom, fatal, vanish;
+	bool mute, wrong_id, phantom, fatal, vanish, reset;
 	uint32_t status;
 };
 
@@ -385,6 +446,7 @@ static struct fate decide(struct g4_emu *emu)
 	fate.phantom = count_down(&f->phantom_at);
 	fate.fatal = count_down(&f->fatal_at);
 	fate.vanish = count_down(&f->vanish_at);
+	fate.reset = count_down(&f->reset_at);
 	pthread_mutex_unlock(&emu->lock);
 	return fate;
 }
@@ -409,6 +471,9 @@ static bool execute(struct g4_emu *emu, const struct held *held)
 	const struct fate fate = decide(emu);
 	if (fate.vanish) {
 		vanish(emu);
+	} else if (fate.reset) {
+		put32(emu, G4_NVME_CSTS, 0);
+		emu->dead = true;
 	} else if (fate.fatal) {
 		put32(emu, G4_NVME_CSTS, get32(emu, G4_NVME_CSTS) | G4_NVME_CSTS_CFS);
 		emu->dead = true;
@@ -441,13 +506,6 @@ static uint32_t take(struct g4_emu *emu, uint32_t number, uint64_t now)
 		sq->head = (sq->head + 1) % sq->size;
 	}
 	return count;
-}
-
-static uint64_t next_random(struct g4_emu *emu)
-{
-	emu->random ^= emu->random << 13;
-	emu->random ^= emu->random >> 7;
-	return emu->random ^= emu->random << 17;
 }
 
 static void shuffle(struct g4_emu *emu)
@@ -487,6 +545,7 @@ static void reset(struct g4_emu *emu)
 {
 	emu->enabled = false;
 	emu->held_count = 0;
+	emu->told = NULL;
 	memset(emu->sq, 0, sizeof(emu->sq));
 	memset(emu->cq, 0, sizeof(emu->cq));
 	for (uint64_t at = G4_NVME_DOORBELLS; at < REGISTER_BYTES; at += 4)
@@ -531,33 +590,59 @@ static void see_control(struct g4_emu *emu)
 	}
 }
 
+/* Looks at all registers once. False: there was nothing to do. */
+static bool look(struct g4_emu *emu, uint64_t now)
+{
+	uint32_t count = 0;
+
+	see_control(emu);
+	for (uint32_t i = 0; i < QUEUES && !emu->dead; i++)
+		if (emu->sq[i].on)
+			count += take(emu, i, now);
+	if (!emu->dead && emu->held_count > 0)
+		count += work(emu, now);
+	if (emu->told)
+		rewrite(emu);
+	return count > 0 || emu->held_count > 0 || emu->told;
+}
+
+/* The same, by whoever comes first. */
+static bool try_look(struct g4_emu *emu)
+{
+	if (g4_xchg32(&emu->turn, 1) != 0)
+		return false;
+	const bool done = look(emu, g4_monotonic_ns());
+	g4_store32_rel(&emu->turn, 0);
+	return done;
+}
+
+static void doze(void *context, uint32_t seen, uint64_t ns)
+{
+	struct g4_emu *emu = context;
+
+	if (try_look(emu))
+		return;
+	g4_add32(&emu->dozing, 1);
+	futex_wait(&emu->answers, seen, ns);
+	g4_sub32(&emu->dozing, 1);
+}
+
 static void *run(void *context)
 {
 	struct g4_emu *emu = context;
-	uint64_t busy_at = g4_monotonic_ns(), nap = NAP_NS;
+	uint32_t idle = 0;
 
 	while (!g4_load32_acq(&emu->stopping)) {
-		const uint64_t now = g4_monotonic_ns();
-		uint32_t count = 0;
-
-		see_control(emu);
-		for (uint32_t i = 0; i < QUEUES && !emu->dead; i++)
-			if (emu->sq[i].on)
-				count += take(emu, i, now);
-		if (!emu->dead && emu->held_count > 0)
-			count += work(emu, now);
-		if (count > 0 || emu->held_count > 0) {
-			busy_at = now;
-			nap = NAP_NS;
-			if (count == 0)
-				g4_pause();
-		} else if (now - busy_at < LOOK_NS) {
-			g4_pause();
-		} else {
-			const struct timespec time = {.tv_nsec = (long)nap};
-			nanosleep(&time, NULL); /* ending early does no harm */
-			nap = g4_min64(2 * nap, LONGEST_NAP_NS);
+		if (try_look(emu)) {
+			idle = 0;
+			continue;
 		}
+		if (++idle < LOOKS)
+			continue;
+		g4_xchg32(&emu->asleep, 1);
+		if (!try_look(emu) && !g4_load32_acq(&emu->stopping))
+			futex_wait(&emu->asleep, 1, NAP_NS);
+		g4_xchg32(&emu->asleep, 0);
 	}
 	return NULL;
 }
@@ -566,9 +651,13 @@ static void halt(void *context)
 {
 	struct g4_emu *emu = context;
 
+	if (!emu->runs)
+		return;
 	g4_store32_rel(&emu->stopping, 1);
-	if (emu->runs)
-		pthread_join(emu->thread, NULL);
+	rung(emu);
+	pthread_join(emu->thread, NULL);
+	while (g4_xchg32(&emu->turn, 1) != 0) /* and nobody else has it from now on */
+		g4_pause();
 	emu->runs = false;
 }
 
@@ -597,6 +686,7 @@ int g4_emu_open(struct g4_dev *medium, const struct g4_emu_options *options, str
 		emu->options = *options;
 	pthread_mutex_init(&emu->lock, NULL);
 	emu->block_shift = g4_max64(sector, emu->options.block_bytes) > 512 ? 12 : 9;
+	emu->random = 1;
 	emu->blocks = medium->props.size_bytes >> emu->block_shift;
 	emu->wg = g4_wg_create(0);
 	emu->registers = g4_memory_map(REGISTER_BYTES);
@@ -614,6 +704,9 @@ int g4_emu_open(struct g4_dev *medium, const struct g4_emu_options *options, str
 	*provider = (struct g4_nvme_provider){.registers = emu->registers,
 					      .register_bytes = REGISTER_BYTES,
 					      .context = emu,
+					      .rung = rung,
+					      .doze = doze,
+					      .answers = &emu->answers,
 					      .halt = halt,
 					      .close = close_emu};
 	return 0;

@@ -11,18 +11,19 @@
 
 /* What a controller may say that is not so, each a bit. */
 enum g4_emu_lie {
-	G4_EMU_NO_NAMESPACE = 1,     /* it has 0 blocks */
-	G4_EMU_TOO_MANY_BLOCKS = 2,  /* 2^63 */
-	G4_EMU_ODD_BLOCKS = 4,	     /* of 2^7 bytes */
-	G4_EMU_METADATA = 8,	     /* 8 bytes a block */
-	G4_EMU_NO_SUCH_FORMAT = 16,  /* number 9 of 2 */
-	G4_EMU_LARGE_COMMANDS = 32,  /* of 128 bytes */
-	G4_EMU_SHORT_QUEUES = 64,    /* of 2 entries */
-	G4_EMU_NEVER_READY = 128,    /* CSTS.RDY stays 0 */
-	G4_EMU_FAILS_AT_ONCE = 256,  /* CSTS.CFS when it is enabled */
-	G4_EMU_NOT_THERE = 512,	     /* all registers read all ones */
-	G4_EMU_MUTE = 1024,	     /* no answer to admin commands */
-	G4_EMU_REFUSES_QUEUES = 2048 /* creating I/O queues fails */
+	G4_EMU_NO_NAMESPACE = 1,      /* it has 0 blocks */
+	G4_EMU_TOO_MANY_BLOCKS = 2,   /* 2^63 */
+	G4_EMU_ODD_BLOCKS = 4,	      /* of 2^7 bytes */
+	G4_EMU_METADATA = 8,	      /* 8 bytes a block */
+	G4_EMU_NO_SUCH_FORMAT = 16,   /* number 9 of 2 */
+	G4_EMU_LARGE_COMMANDS = 32,   /* of 128 bytes */
+	G4_EMU_SHORT_QUEUES = 64,     /* of 2 entries */
+	G4_EMU_NEVER_READY = 128,     /* CSTS.RDY stays 0 */
+	G4_EMU_FAILS_AT_ONCE = 256,   /* CSTS.CFS when it is enabled */
+	G4_EMU_NOT_THERE = 512,	      /* all registers read all ones */
+	G4_EMU_MUTE = 1024,	      /* no answer to admin commands */
+	G4_EMU_REFUSES_QUEUES = 2048, /* creating I/O queues fails */
+	G4_EMU_REWRITES = 4096	      /* what IDENTIFY answered changes all the time */
 };
 
 /* Counters: n > 0: the n-th I/O command from now, once. */
@@ -34,6 +35,7 @@ struct g4_emu_faults {
 	uint64_t phantom_at;	      /* answered twice */
 	uint64_t fatal_at;	      /* CSTS.CFS instead, and nothing after that */
 	uint64_t vanish_at;	      /* gone: registers read all ones, and nothing after that */
+	uint64_t reset_at;	      /* as if somebody else had reset it: CSTS.RDY 0, and nothing after that */
 	uint64_t latency_ns;	      /* from the doorbell to the completion, at least */
 	uint64_t shuffle;	      /* seed, not 0: commands are executed in any order */
 };

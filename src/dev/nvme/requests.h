@@ -32,6 +32,7 @@ struct g4_nvme_slot {
 struct g4_nvme_counts {
 	uint64_t completed, retried, failed;
 	uint64_t strangers; /* completions that nobody waits for */
+	uint64_t copied;    /* requests whose data was copied; the host's to count */
 };
 
 struct g4_nvme_queue {
@@ -44,7 +45,7 @@ struct g4_nvme_queue {
 	uint64_t piece_bytes;	      /* most data of a command: whole pages, at most what a list of PRPs describes */
 	struct g4_nvme_counts counts; /* of who looks; words, for who is curious */
 	uint32_t dead;		      /* the controller does nothing any more, nor touches memory */
-	uint8_t padding[68];
+	uint8_t padding[60];
 };
 #define G4_NVME_PIECE_MOST_BYTES (G4_NVME_LIST_BYTES / sizeof(uint64_t) * G4_PAGE_BYTES)
 

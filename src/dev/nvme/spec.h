@@ -38,6 +38,7 @@
 /* ---- commands ---- */
 enum g4_nvme_admin_op {
 	G4_NVME_CREATE_SQ = 0x01,
+	G4_NVME_GET_LOG = 0x02,
 	G4_NVME_CREATE_CQ = 0x05,
 	G4_NVME_IDENTIFY = 0x06,
 	G4_NVME_SET_FEATURES = 0x09,
@@ -67,6 +68,9 @@ G4_STATIC_ASSERT(offsetof(struct g4_nvme_command, dword10) == 40, "where the spe
 #define G4_NVME_FEATURE_QUEUES 0x07u	 /* completion << 16 | submission, each less 1 */
 #define G4_NVME_CNS_NAMESPACE 0u
 #define G4_NVME_CNS_CONTROLLER 1u
+#define G4_NVME_CNS_ACTIVE 2u /* numbers of active namespaces above nsid, 32 bit each, in order; 0 behind the last */
+#define G4_NVME_LOG_HEALTH 2u /* dword 10 of GET_LOG: which log; its 4 byte words less 1 << 16 */
+#define G4_NVME_ALL_NAMESPACES 0xffffffffu
 #define G4_NVME_MAX_BLOCKS 65536u /* of one READ or WRITE */
 
 struct g4_nvme_range { /* of DSM */
@@ -160,5 +164,19 @@ struct g4_nvme_namespace_data {
 };
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_namespace_data) == 4096, "a page");
 G4_STATIC_ASSERT(offsetof(struct g4_nvme_namespace_data, format_list) == 128, "where the specification has it");
+
+/* ---- log pages ---- */
+struct g4_nvme_health_log {
+	uint8_t warnings;		  /* bits 0-4: spare, temperature, reliability, read-only, backup of memory */
+	uint8_t temperature[2];		  /* kelvin */
+	uint8_t spare, spare_least, used; /* percent */
+	uint8_t skipped0[26];
+	g4_le64 units_read[2], units_written[2]; /* of 1000 times 512 bytes; 128 bit, as all that follow */
+	g4_le64 reads[2], writes[2], busy_minutes[2], power_cycles[2], power_hours[2], unsafe_shutdowns[2];
+	g4_le64 media_errors[2], errors[2];
+	uint8_t skipped1[320];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_nvme_health_log) == 512, "the page of the specification");
+G4_STATIC_ASSERT(offsetof(struct g4_nvme_health_log, media_errors) == 160, "where the specification has it");
 
 #endif

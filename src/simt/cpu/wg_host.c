@@ -4,7 +4,7 @@
 
 #include "simt/simt_host.h"
 
-struct g4_wg *g4_wg_create(uint32_t index)
+struct g4_wg *g4_wg_create_with(uint32_t index, uint32_t scratch_bytes)
 {
 	struct g4_wg *wg;
 
@@ -13,7 +13,7 @@ struct g4_wg *g4_wg_create(uint32_t index)
 	wg = (struct g4_wg *)calloc(1, sizeof(*wg));
 	if (!wg)
 		return NULL;
-	if (!g4_scratch_allocate(&wg->scratch)) {
+	if (!g4_scratch_allocate(&wg->scratch, scratch_bytes)) {
 		free(wg);
 		return NULL;
 	}

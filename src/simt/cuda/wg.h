@@ -33,12 +33,12 @@ extern G4_FN int64_t g4_realtime_offset_ns;
 extern G4_FN int64_t g4_coarse_lag_ns;
 
 /*
- * Makes *wg from G4_WG_SCRATCH_BYTES bytes of device memory, 64 B aligned: on the host, before it is copied to the GPU, or by one
+ * Makes *wg from `bytes` of device memory, 64 B aligned: on the host, before it is copied to the GPU, or by one
  * lane before the others enter.
  */
-G4_HD G4_INLINE void g4_wg_init(struct g4_wg *wg, uint32_t index, void *scratch)
+G4_HD G4_INLINE void g4_wg_init(struct g4_wg *wg, uint32_t index, void *scratch, uint32_t bytes)
 {
-	g4_scratch_init(&wg->scratch, scratch, G4_WG_SCRATCH_BYTES);
+	g4_scratch_init(&wg->scratch, scratch, bytes);
 	wg->index = index;
 }
 

@@ -66,7 +66,7 @@ static bool start_lanes(struct g4_wg *wg)
 	return lane == G4_LANES;
 }
 
-struct g4_wg *g4_wg_create(uint32_t index)
+struct g4_wg *g4_wg_create_with(uint32_t index, uint32_t scratch_bytes)
 {
 	struct g4_wg *wg;
 
@@ -76,7 +76,7 @@ struct g4_wg *g4_wg_create(uint32_t index)
 	if (!wg)
 		return NULL;
 	wg->index = index;
-	if (!g4_scratch_allocate(&wg->scratch))
+	if (!g4_scratch_allocate(&wg->scratch, scratch_bytes))
 		goto free_wg;
 	if (!start_lanes(wg))
 		goto free_scratch;

@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include "base/log_host.h"
+#include "base/memory_host.h"
 #include "dev/nvme/device_host.h"
 #include "unit/dev_util.h"
 
@@ -250,6 +251,44 @@ static void many_threads_share_queues_of_any_length(void **state)
 	}
 }
 
+/* As an IOMMU would have it: what else is in a command fails the test. */
+static bool reaches(void *context, const void *memory, uint64_t bytes)
+{
+	void *piece;
+	uint64_t piece_bytes;
+
+	(void)context;
+	return g4_memory_find(memory, &piece, &piece_bytes) &&
+	       (const uint8_t *)memory + bytes <= (const uint8_t *)piece + piece_bytes;
+}
+
+static void data_in_memory_that_the_controller_does_not_have_is_copied(void **state)
+{
+	const struct g4_dev_message sentence = {.text = message, .bytes = sizeof(message)};
+	const struct g4_nvme_options queues = {.queues = 2, .slots = 4};
+	struct g4_nvme_provider provider;
+	struct g4_dev *dev;
+	uint8_t *const mine = buffer;
+
+	(void)state;
+	assert_int_equal(g4_emu_open(open_device("mem:16M"), NULL, &emu, &provider), 0);
+	provider.reach = reaches;
+	assert_int_equal(g4_nvme_device_open("emu:test", &provider, &queues, &dev, sentence), 0);
+	buffer = g4_memory_map(BUFFER_BYTES);
+	assert_non_null(buffer);
+	all_shapes(dev);
+	assert_int_equal(g4_nvme_device_counts(dev).copied, 0);
+	g4_memory_unmap(buffer, BUFFER_BYTES);
+	buffer = mine;
+	all_shapes(dev);
+	assert_int_equal(g4_nvme_device_counts(dev).copied, 32);
+	run_workers(dev);
+	set((struct g4_emu_faults){.fail_at = 2, .status = G4_NVME_WRITE_FAULT | G4_NVME_DNR});
+	assert_int_equal(g4_dev_write(wg, dev, 0, buffer, G4_MIB, 0), -G4_E_IO);
+	assert_int_equal(g4_dev_write(wg, dev, 0, buffer, G4_MIB, 0), 0);
+	g4_dev_close(dev);
+}
+
 static void commands_may_be_late_and_in_any_order(void **state)
 {
 	const struct g4_nvme_options queues = {.queues = 2, .slots = 8};
@@ -385,7 +424,8 @@ static void a_completion_that_nobody_waits_for_is_counted_and_forgotten(void **s
 
 static void expect_death(struct g4_emu_faults faults)
 {
-	const struct g4_nvme_options options = {.timeout_ns = SHORT_NS};
+	const bool silent = faults.mute_at || faults.wrong_id_at; /* otherwise the default has to be long enough */
+	const struct g4_nvme_options options = {.timeout_ns = silent ? SHORT_NS : 0};
 	struct g4_dev *dev = open_emu(NULL, &options);
 	struct g4_iov iov[3];
 	struct g4_io io[3];
@@ -435,6 +475,13 @@ static void a_controller_that_has_left_ends_all_requests(void **state)
 	(void)state;
 	expect_death((struct g4_emu_faults){.vanish_at = 1});
 	expect_death((struct g4_emu_faults){.vanish_at = 2});
+}
+
+static void a_controller_that_somebody_else_has_reset_ends_all_requests(void **state)
+{
+	(void)state;
+	expect_death((struct g4_emu_faults){.reset_at = 1});
+	expect_death((struct g4_emu_faults){.reset_at = 2});
 }
 
 /* Its owner looks at a request late, and somebody else at the clock meanwhile: the controller has done what it had to. */
@@ -529,6 +576,26 @@ static void a_controller_that_lies_is_refused(void **state)
 	}
 }
 
+/* What is checked is what is used, although the controller writes over it. ThreadSanitizer sees who looks at its memory. */
+static void an_answer_that_changes_is_looked_at_once(void **state)
+{
+	const struct g4_emu_options fickle = {.lies = G4_EMU_REWRITES};
+	const struct g4_nvme_options options = {.queues = 1, .slots = 1};
+	const uint32_t rounds = 200;
+	struct g4_dev *dev;
+
+	(void)state;
+	for (uint32_t i = 0; i < rounds; i++) {
+		if (try_open("mem:4M", &fickle, &options, &dev) < 0)
+			continue; /* with a sentence, which the tests of lies look at */
+		const struct g4_dev_props *props = g4_dev_props(dev);
+		assert_true(props->sector_bytes == 512 || props->sector_bytes == 4096);
+		assert_true(props->size_bytes >= G4_PAGE_BYTES && props->size_bytes <= INT64_MAX);
+		assert_int_equal(props->size_bytes % props->sector_bytes, 0);
+		g4_dev_close(dev);
+	}
+}
+
 static void a_namespace_that_is_not_there_is_refused(void **state)
 {
 	const struct g4_nvme_options options = {.nsid = 2};
@@ -549,6 +616,7 @@ int main(void)
 		cmocka_unit_test(discarded_blocks_are_given_back),
 		cmocka_unit_test(what_is_empty_or_beyond_the_end_needs_no_controller),
 		cmocka_unit_test(many_threads_share_queues_of_any_length),
+		cmocka_unit_test(data_in_memory_that_the_controller_does_not_have_is_copied),
 		cmocka_unit_test(commands_may_be_late_and_in_any_order),
 		cmocka_unit_test(a_status_without_dnr_is_tried_again),
 		cmocka_unit_test(a_flush_that_fails_is_not_tried_again),
@@ -561,9 +629,11 @@ int main(void)
 		cmocka_unit_test(an_answer_with_a_wrong_identifier_is_none),
 		cmocka_unit_test(a_controller_that_has_failed_ends_all_requests),
 		cmocka_unit_test(a_controller_that_has_left_ends_all_requests),
+		cmocka_unit_test(a_controller_that_somebody_else_has_reset_ends_all_requests),
 		cmocka_unit_test(an_answer_that_nobody_has_looked_at_is_not_late),
 		cmocka_unit_test(all_threads_come_back_when_the_controller_dies),
 		cmocka_unit_test(a_controller_that_lies_is_refused),
+		cmocka_unit_test(an_answer_that_changes_is_looked_at_once),
 		cmocka_unit_test(a_namespace_that_is_not_there_is_refused),
 	};
 

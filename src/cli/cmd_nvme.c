@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpu4fs nvme: drives that the engine drives itself. */
+#include <dirent.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock_host.h"
+#include "base/memory_host.h"
+#include "cli/cli.h"
+#include "client/explain.h"
+#include "dev/nvme/pci_host.h"
+#include "dev/nvme/vfio_host.h"
+#include "fs/mkfs_host.h"
+#include "fs/probe_host.h"
+#include "print/report.h"
+
+const char g4_help_nvme[] =
+	"list [-j]\n"
+	"       gpu4fs nvme bind [-f] ADDRESS\n"
+	"       gpu4fs nvme unbind ADDRESS\n"
+	"       gpu4fs nvme id|log [-j] ADDRESS\n"
+	"       gpu4fs nvme test --destructive [-f] ADDRESS[/NAMESPACE]\n\n"
+	"For NVMe drives that gpu4fs drives itself, as the device nvme:ADDRESS or, where it is not\n"
+	"the first namespace, nvme:ADDRESS/NAMESPACE; an address is one of PCI, 0000:03:00.0. The\n"
+	"kernel needs an IOMMU that is on, and vfio-pci.\n\n"
+	"'list' shows all drives. 'bind' takes one from the kernel's driver and gives it to VFIO,\n"
+	"'unbind' gives it back, also when the program that used it has crashed. A drive that\n"
+	"is in use is not taken. 'id' shows what a drive that was bound says about itself, 'log' how it\n"
+	"is. 'test' writes to it and compares; what it holds is gone.\n\n"
+	"  -f, --force        although there are partitions or a file system on it\n"
+	"      --destructive  what 'test' needs to begin\n"
+	"  -j, --json         as JSON\n"
+	"      --help         show this\n";
+
+#define DRIVES 256u
+#define TEST_BYTES (8 * G4_MIB)
+#define NODE_BYTES 300u
+
+struct request {
+	bool force, destructive, json;
+};
+
+static int failed(const char *message)
+{
+	g4_cli_error("nvme", "%s", message);
+	return G4_EXIT_FAILURE;
+}
+
+static struct g4_dev_message sentence_in(char *text, size_t bytes)
+{
+	text[0] = '\0';
+	return (struct g4_dev_message){.text = text, .bytes = bytes};
+}
+
+/* ---- list ---- */
+
+static uint64_t blocks_of(const char *disk)
+{
+	char path[NODE_BYTES + 32];
+	unsigned long long blocks = 0;
+
+	snprintf(path, sizeof(path), "/sys/block/%s/size", disk);
+	FILE *file = fopen(path, "re");
+	if (file) {
+		if (fscanf(file, "%llu", &blocks) != 1)
+			blocks = 0;
+		fclose(file);
+	}
+	return blocks;
+}
+
+static int list(const struct request *request)
+{
+	static struct g4_pci drives[DRIVES];
+	const uint32_t count = (uint32_t)g4_min64(g4_pci_list(drives, DRIVES), DRIVES);
+	struct g4_report report;
+	char disk[256], use[512], node[NODE_BYTES];
+
+	g4_report_start(&report, stdout, request->json);
+	g4_report_list(&report, "drives");
+	for (uint32_t i = 0; i < count; i++) {
+		const struct g4_pci *pci = &drives[i];
+		g4_report_object(&report, NULL);
+		g4_report_text(&report, "address", pci->name);
+		g4_report_format(&report, "id", "%04x:%04x", pci->vendor, pci->device);
+		g4_report_text(&report, "driver", pci->driver[0] ? pci->driver : "none");
+		if (pci->group == G4_PCI_NO_GROUP)
+			g4_report_text(&report, "iommu_group", "none");
+		else
+			g4_report_format(&report, "iommu_group", "%" PRIu32, pci->group);
+		g4_report_list(&report, "namespaces");
+		for (uint32_t n = 0; g4_pci_block(pci, n, disk, sizeof(disk)); n++) {
+			snprintf(node, sizeof(node), "/dev/%s", disk);
+			const bool used = g4_probe_in_use(node, use, sizeof(use));
+			g4_report_format(&report, NULL, "%s (%" PRIu64 " MiB%s%s)", node, blocks_of(disk) / 2048,
+					 used ? ", " : "", used ? use : "");
+		}
+		g4_report_end(&report);
+		g4_report_end(&report);
+	}
+	g4_report_finish(&report);
+	return G4_EXIT_OK;
+}
+
+/* ---- bind and unbind ---- */
+
+static bool has_partitions(const char *disk)
+{
+	char path[NODE_BYTES], below[2 * NODE_BYTES];
+	bool found = false;
+
+	snprintf(path, sizeof(path), "/sys/block/%s", disk);
+	DIR *dir = opendir(path);
+	for (struct dirent *entry; dir && !found && (entry = readdir(dir));) {
+		snprintf(below, sizeof(below), "%s/%s/partition", path, entry->d_name);
+		found = access(below, F_OK) == 0;
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+/* What is on a device, NULL: nothing that is known. */
+static const char *holds(const char *device)
+{
+	const struct g4_dev_open_options open = {.flags = G4_DEV_READ_ONLY, .queues = 1};
+	char unused[512];
+	struct g4_dev *dev;
+
+	if (g4_dev_open(device, &open, &dev, unused, sizeof(unused)) < 0)
+		return "what can not be read";
+	const char *what = g4_probe_foreign(dev);
+	g4_dev_close(dev);
+	return what;
+}
+
+/* Whether all namespaces of a drive may be taken from the kernel. */
+static bool may_take(const struct g4_pci *pci, bool force)
+{
+	char disk[256], node[NODE_BYTES], use[512];
+
+	for (uint32_t n = 0; g4_pci_block(pci, n, disk, sizeof(disk)); n++) {
+		snprintf(node, sizeof(node), "/dev/%s", disk);
+		if (access(node, F_OK) != 0) {
+			g4_cli_error("nvme", "%s: there is no %s to see whether it is in use", pci->name, node);
+			return false;
+		}
+		if (g4_probe_in_use(node, use, sizeof(use))) {
+			g4_cli_error("nvme", "%s: %s is %s", pci->name, node, use);
+			return false;
+		}
+		if (force)
+			continue;
+		const char *what = has_partitions(disk) ? "partitions" : holds(node);
+		if (what) {
+			g4_cli_error("nvme", "%s: %s holds %s; --force takes it nevertheless", pci->name, node, what);
+			return false;
+		}
+	}
+	return true;
+}
+
+static int bind_to(const char *address, bool take, const struct request *request)
+{
+	char name[G4_PCI_NAME_BYTES], message[1024];
+	const struct g4_dev_message sentence = sentence_in(message, sizeof(message));
+	struct g4_pci pci;
+
+	if (!g4_pci_parse(address, name, NULL))
+		return g4_cli_usage("nvme", "'%s' is no PCI address, such as 0000:03:00.0", address);
+	if (g4_pci_find(name, name, &pci, sentence) < 0)
+		return failed(message);
+	if (!take && strcmp(pci.driver, "vfio-pci") != 0 && pci.driver[0] != '\0')
+		return G4_EXIT_OK; /* somebody has it who is not of VFIO */
+	if (take && pci.group == G4_PCI_NO_GROUP)
+		g4_cli_error("nvme", "%s: the kernel uses no IOMMU for it; it can be bound, and not be used", name);
+	if (take && !may_take(&pci, request->force))
+		return G4_EXIT_FAILURE;
+	return g4_pci_give(&pci, take ? "vfio-pci" : NULL, sentence) < 0 ? failed(message) : G4_EXIT_OK;
+}
+
+/* ---- id and log ---- */
+
+static int open_controller(const char *address, struct g4_nvme **nvme)
+{
+	char name[G4_PCI_NAME_BYTES], message[1024];
+	const struct g4_dev_message sentence = sentence_in(message, sizeof(message));
+	struct g4_nvme_options options = {.queues = 1, .slots = 1, .read_only = true};
+	struct g4_nvme_provider provider;
+
+	if (!g4_pci_parse(address, name, &options.nsid))
+		return g4_cli_usage("nvme", "'%s' is no PCI address, such as 0000:03:00.0", address);
+	if (g4_vfio_open(name, name, &provider, sentence) < 0 ||
+	    g4_nvme_open(name, &provider, &options, nvme, sentence) < 0)
+		return failed(message);
+	return 0;
+}
+
+/* Text of a field without the blanks at its end. */
+static void put_field(struct g4_report *report, const char *key, const char *field, size_t bytes)
+{
+	while (bytes > 0 && (field[bytes - 1] == ' ' || field[bytes - 1] == '\0'))
+		bytes--;
+	g4_report_name(report, key, field, bytes);
+}
+
+static void put_namespace(struct g4_report *report, uint32_t nsid, const struct g4_nvme_namespace_data *data)
+{
+	const struct g4_nvme_format *format = &data->format_list[data->format & 15];
+
+	g4_report_object(report, NULL);
+	g4_report_count(report, "namespace", nsid);
+	g4_report_count(report, "blocks", data->blocks);
+	if (format->lba_shift >= 9 && format->lba_shift < 32)
+		g4_report_count(report, "block_bytes", UINT64_C(1) << format->lba_shift);
+	g4_report_count(report, "metadata_bytes", format->metadata_bytes);
+	g4_report_list(report, "formats");
+	for (uint32_t i = 0; i <= data->formats && i < 16; i++)
+		g4_report_format(report, NULL, "2^%u+%u", data->format_list[i].lba_shift,
+				 data->format_list[i].metadata_bytes);
+	g4_report_end(report);
+	g4_report_end(report);
+}
+
+static int show_id(struct g4_nvme *nvme, struct g4_report *report, struct g4_dev_message message)
+{
+	union {
+		struct g4_nvme_controller_data controller;
+		struct g4_nvme_namespace_data space;
+	} page;
+	uint32_t active[G4_PAGE_BYTES / sizeof(uint32_t)];
+	int rc = g4_nvme_ask(nvme, G4_NVME_IDENTIFY, 0, G4_NVME_CNS_CONTROLLER, &page, "identify controller", message);
+
+	if (rc < 0)
+		return rc;
+	put_field(report, "model", page.controller.model, sizeof(page.controller.model));
+	put_field(report, "serial", page.controller.serial, sizeof(page.controller.serial));
+	put_field(report, "firmware", page.controller.firmware, sizeof(page.controller.firmware));
+	g4_report_bool(report, "volatile_cache", page.controller.vwc & 1);
+	g4_report_bool(report, "discard", page.controller.oncs & G4_NVME_ONCS_DSM);
+	g4_report_count(report, "queue_entries", G4_NVME_CAP_MQES(nvme->cap) + 1);
+	if (page.controller.mdts != 0 && page.controller.mdts < 32)
+		g4_report_size(report, "largest_transfer_bytes", G4_PAGE_BYTES << page.controller.mdts);
+	g4_report_count(report, "atomic_blocks", page.controller.awupf + 1u);
+	rc = g4_nvme_ask(nvme, G4_NVME_IDENTIFY, 0, G4_NVME_CNS_ACTIVE, active, "list namespaces", message);
+	g4_report_list(report, "namespaces");
+	for (uint32_t i = 0; rc == 0 && i < sizeof(active) / sizeof(active[0]) && active[i] != 0; i++) {
+		rc = g4_nvme_ask(nvme, G4_NVME_IDENTIFY, active[i], G4_NVME_CNS_NAMESPACE, &page, "identify namespace",
+				 message);
+		if (rc == 0)
+			put_namespace(report, active[i], &page.space);
+	}
+	g4_report_end(report);
+	return rc;
+}
+
+/* Counters have 128 bits; nobody has seen one that needs more than 64. */
+static void put_counter(struct g4_report *report, const char *key, const g4_le64 counter[2])
+{
+	g4_report_count(report, key, counter[1] ? UINT64_MAX : counter[0]);
+}
+
+static int show_log(struct g4_nvme *nvme, struct g4_report *report, struct g4_dev_message message)
+{
+	union {
+		struct g4_nvme_health_log health;
+		uint8_t bytes[G4_PAGE_BYTES];
+	} page;
+	const struct g4_nvme_health_log *log = &page.health;
+	const uint32_t words = sizeof(*log) / sizeof(uint32_t);
+	const int rc = g4_nvme_ask(nvme, G4_NVME_GET_LOG, G4_NVME_ALL_NAMESPACES,
+				   (words - 1) << 16 | G4_NVME_LOG_HEALTH, &page, "get the log of its health", message);
+
+	if (rc < 0)
+		return rc;
+	g4_report_hex(report, "warnings", log->warnings);
+	g4_report_count(report, "temperature_kelvin", log->temperature[0] | (uint32_t)log->temperature[1] << 8);
+	g4_report_count(report, "spare_percent", log->spare);
+	g4_report_count(report, "spare_least_percent", log->spare_least);
+	g4_report_count(report, "used_percent", log->used);
+	put_counter(report, "units_read", log->units_read);
+	put_counter(report, "units_written", log->units_written);
+	put_counter(report, "reads", log->reads);
+	put_counter(report, "writes", log->writes);
+	put_counter(report, "busy_minutes", log->busy_minutes);
+	put_counter(report, "power_cycles", log->power_cycles);
+	put_counter(report, "power_hours", log->power_hours);
+	put_counter(report, "unsafe_shutdowns", log->unsafe_shutdowns);
+	put_counter(report, "media_errors", log->media_errors);
+	put_counter(report, "error_log_entries", log->errors);
+	return 0;
+}
+
+static int show(const char *address, bool id, const struct request *request)
+{
+	char message[1024];
+	const struct g4_dev_message sentence = sentence_in(message, sizeof(message));
+	struct g4_report report;
+	struct g4_nvme *nvme;
+	int status = open_controller(address, &nvme);
+
+	if (status != 0)
+		return status;
+	g4_report_start(&report, stdout, request->json);
+	if ((id ? show_id : show_log)(nvme, &report, sentence) < 0)
+		status = failed(message);
+	g4_report_finish(&report);
+	g4_nvme_close(nvme);
+	return status;
+}
+
+/* ---- test ---- */
+
+static uint64_t word_at(uint64_t offset, uint64_t seed)
+{
+	uint64_t x = (offset + 1) * UINT64_C(0x9e3779b97f4a7c15) ^ seed;
+
+	return (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
+}
+
+/* Writes and compares a range, which lies `within` the buffer's first page. 0 or a code. */
+static int write_and_compare(struct g4_dev *dev, uint8_t *buffer, uint64_t within, uint64_t offset, uint64_t bytes,
+			     uint32_t flags)
+{
+	uint64_t *words = (uint64_t *)(void *)(buffer + within);
+	const uint64_t count = bytes / sizeof(*words);
+
+	for (uint64_t i = 0; i < count; i++)
+		words[i] = word_at(offset + i, bytes);
+	int rc = g4_dev_write(NULL, dev, offset, words, bytes, flags);
+	memset(words, 0, bytes);
+	if (rc == 0)
+		rc = g4_dev_read(NULL, dev, offset, words, bytes);
+	for (uint64_t i = 0; rc == 0 && i < count; i++)
+		if (words[i] != word_at(offset + i, bytes))
+			return -G4_E_DATA;
+	return rc;
+}
+
+static int complain(uint64_t offset, uint64_t bytes, int rc)
+{
+	if (rc == -G4_E_DATA)
+		g4_cli_error("nvme", "%" PRIu64 " bytes at %" PRIu64 " came back with other contents", bytes, offset);
+	else
+		g4_cli_error("nvme", "%" PRIu64 " bytes at %" PRIu64 ": %s", bytes, offset, g4_strerror(rc));
+	return G4_EXIT_FAILURE;
+}
+
+/* Every size that a command treats in its own way, at both ends and in the middle, in memory of both kinds (vfio_host.h). */
+static int exercise(struct g4_dev *dev, uint8_t *buffer)
+{
+	const struct g4_dev_props *props = g4_dev_props(dev);
+	const uint64_t sector = props->sector_bytes;
+	const uint64_t sizes[] = {sector, 4096, 4096 + sector, 3 * 4096, 65536, G4_MIB, TEST_BYTES - 4096};
+	const uint64_t middle = g4_align_down(props->size_bytes / 2, sector);
+	struct g4_io discard = {.op = G4_IO_DISCARD, .offset_bytes = 0, .discard_bytes = g4_align_down(middle, sector)};
+	const uint64_t begin = g4_monotonic_ns();
+	uint64_t moved = 0;
+
+	for (uint32_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		const uint64_t places[] = {0, middle, props->size_bytes - sizes[i]};
+		for (uint32_t k = 0; k < 3 && sizes[i] < props->size_bytes / 4; k++) {
+			const int rc = write_and_compare(dev, buffer, k == 1 ? sector % G4_PAGE_BYTES : 0, places[k],
+							 sizes[i], k == 2 ? G4_IO_FUA : 0);
+			if (rc < 0)
+				return complain(places[k], sizes[i], rc);
+			moved += 2 * sizes[i];
+		}
+	}
+	int rc = g4_dev_flush(NULL, dev);
+	if (rc == 0 && props->discard) {
+		g4_dev_submit(NULL, dev, &discard);
+		rc = g4_dev_wait(NULL, dev, &discard);
+	}
+	if (rc < 0)
+		return complain(0, 0, rc);
+	printf("%" PRIu64 " MiB written and read: all as it was written (%.1f s)\n", moved >> 20,
+	       (double)(g4_monotonic_ns() - begin) / 1e9);
+	return G4_EXIT_OK;
+}
+
+static int test(const char *address, const struct request *request)
+{
+	const struct g4_dev_open_options open = {.flags = G4_DEV_EXCLUSIVE, .queues = 1};
+	char name[128], message[1024];
+	struct g4_dev *dev;
+
+	if (!request->destructive)
+		return g4_cli_usage("nvme", "a test overwrites what %s holds: it needs --destructive", address);
+	snprintf(name, sizeof(name), "nvme:%s", address);
+	const int rc = g4_dev_open(name, &open, &dev, message, sizeof(message));
+	if (rc < 0) {
+		g4c_explain(rc, name, message, sizeof(message));
+		return failed(message);
+	}
+	const char *what = request->force ? NULL : g4_probe_foreign(dev);
+	uint8_t *buffers[2] = {g4_memory_map(TEST_BYTES), aligned_alloc(G4_PAGE_BYTES, TEST_BYTES)};
+	int status = G4_EXIT_OK;
+	if (what) {
+		g4_cli_error("nvme", "%s holds %s; --force overwrites it", name, what);
+		status = G4_EXIT_FAILURE;
+	} else if (!buffers[0] || !buffers[1]) {
+		status = failed("out of memory");
+	}
+	for (uint32_t i = 0; i < 2 && status == G4_EXIT_OK; i++)
+		status = exercise(dev, buffers[i]);
+	g4_dev_close(dev);
+	g4_memory_unmap(buffers[0], TEST_BYTES);
+	free(buffers[1]);
+	return status;
+}
+
+int g4_cli_nvme(int argc, char **argv)
+{
+	static const struct option long_options[] = {{"force", no_argument, NULL, 'f'},
+						     {"destructive", no_argument, NULL, 'd'},
+						     {"json", no_argument, NULL, 'j'},
+						     {NULL, 0, NULL, 0}};
+	struct request request = {false, false, false};
+
+	for (int answer; (answer = getopt_long(argc, argv, ":fj", long_options, NULL)) != -1;) {
+		if (answer == 'f')
+			request.force = true;
+		else if (answer == 'd')
+			request.destructive = true;
+		else if (answer == 'j')
+			request.json = true;
+		else
+			return g4_cli_bad_option("nvme", answer, argv);
+	}
+	const char *word = optind < argc ? argv[optind++] : "";
+	if (strcmp(word, "list") == 0)
+		return optind < argc ? g4_cli_usage("nvme", "list takes no address") : list(&request);
+	const bool known = strcmp(word, "bind") == 0 || strcmp(word, "unbind") == 0 || strcmp(word, "id") == 0 ||
+			   strcmp(word, "log") == 0 || strcmp(word, "test") == 0;
+	if (!known)
+		return g4_cli_usage("nvme", "'%s' is no order: list, bind, unbind, id, log and test are", word);
+	if (optind + 1 != argc)
+		return g4_cli_usage("nvme", "%s takes one address", word);
+	if (strcmp(word, "id") == 0 || strcmp(word, "log") == 0)
+		return show(argv[optind], strcmp(word, "id") == 0, &request);
+	if (strcmp(word, "test") == 0)
+		return test(argv[optind], &request);
+	return bind_to(argv[optind], strcmp(word, "bind") == 0, &request);
+}

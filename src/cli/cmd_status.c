@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpu4fs status: the disks of a file system, mounted or not. */
+#include <getopt.h>
+#include <stdlib.h>
+
+#include "cli/cli.h"
+#include "fs/probe_host.h"
+#include "fuse/fuse.h"
+#include "print/report.h"
+#include "space/set_host.h"
+
+const char g4_help_status[] =
+	"[--json] DEVICE...|DIRECTORY\n\n"
+	"Shows the disks of the file system on DEVICE..., or mounted at DIRECTORY, by what they say\n"
+	"themselves: which are active, missing, stale because they missed writes, or written apart\n"
+	"from the others, and how many damaged pages of each were mended.\n\n"
+	"      --json  print one JSON object\n"
+	"      --help  show this\n\n"
+	"Exit status: 0 all disks are there and have everything; 1 not so; 2 wrong usage.\n";
+
+static void show_disk(struct g4_report *report, uint32_t number, const struct g4_disk_info *disk)
+{
+	g4_report_object(report, NULL);
+	g4_report_count(report, "disk", number);
+	g4_report_uuid(report, "uuid", disk->uuid);
+	g4_report_text(report, "device", disk->name != NULL ? disk->name : "-");
+	g4_report_text(report, "state", g4_disk_state_name(disk->state));
+	if (report->json || disk->since != 0)
+		g4_report_count(report, "missed_since_generation", disk->since);
+	g4_report_size(report, "size_bytes", disk->bytes);
+	g4_report_count(report, "mended_pages", disk->mended);
+	g4_report_end(report);
+}
+
+static const char *state_of(const struct g4_set_status *status)
+{
+	return status->whole ? "whole" : status->usable ? "degraded" : "incomplete";
+}
+
+/* What brings it back. */
+static const char *advice_on(const struct g4_set_status *status)
+{
+	bool stale = false, missing = false;
+
+	for (uint32_t d = 0; d < status->count; d++) {
+		if (status->disks[d].state == G4_DISK_APART)
+			return "disks were written apart: use those alone that count, and 'gpu4fs disk replace' for the rest";
+		stale = stale || status->disks[d].state == G4_DISK_STALE;
+		missing = missing || status->disks[d].state == G4_DISK_MISSING;
+	}
+	return stale && status->usable	 ? "'gpu4fs disk rebuild' brings stale disks up to date" :
+	       missing && status->usable ? "'gpu4fs disk replace' puts a new disk in the place of a missing one" :
+	       missing			 ? "missing disks alone have some of it: name them" :
+					   NULL;
+}
+
+static void show(const struct g4_set_status *status, const char *directory, const char *why, bool json)
+{
+	const char *advice = advice_on(status);
+	struct g4_report report;
+
+	g4_report_start(&report, stdout, json);
+	if (directory != NULL)
+		g4_report_text(&report, "mounted_on", directory);
+	g4_report_text(&report, "state", state_of(status));
+	if (!status->usable && why[0] != 0)
+		g4_report_text(&report, "reason", why);
+	g4_report_count(&report, "copies", status->copies);
+	if (status->count > 0)
+		g4_report_count(&report, "generation", status->generation);
+	if (advice != NULL)
+		g4_report_text(&report, "advice", advice);
+	g4_report_list(&report, "disks");
+	for (uint32_t d = 0; d < status->count; d++)
+		show_disk(&report, d, &status->disks[d]);
+	g4_report_end(&report);
+	g4_report_list(&report, "others");
+	for (uint32_t n = 0; n < status->other_count; n++) {
+		g4_report_object(&report, NULL);
+		g4_report_text(&report, "device", status->others[n].name);
+		g4_report_text(&report, "reason", status->others[n].reason);
+		g4_report_end(&report);
+	}
+	g4_report_end(&report);
+	g4_report_finish(&report);
+}
+
+int g4_cli_status(int argc, char **argv)
+{
+	static const struct option long_options[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+	char message[1024] = "", device[4096], **names = NULL;
+	static struct g4_set_status status;
+	uint32_t count = 0;
+	bool json = false;
+
+	for (int answer; (answer = getopt_long(argc, argv, ":", long_options, NULL)) != -1;) {
+		if (answer != 'j')
+			return g4_cli_bad_option("status", answer, argv);
+		json = true;
+	}
+	if (optind == argc)
+		return g4_cli_usage("status", "a device or a directory is needed");
+	const char *name = g4_cli_disks(argv + optind, argc - optind), *directory = NULL;
+	if (g4_probe_mount_source(name, true, device, sizeof(device))) {
+		directory = name;
+		name = device;
+	} else {
+		g4_fuse_wait_for_last_mount(name); /* umount(8) does not */
+	}
+	int rc = g4_set_names(name, &names, &count);
+	if (rc < 0)
+		snprintf(message, sizeof(message), "%.512s: %s", name, g4_strerror(rc));
+	else
+		rc = g4_set_examine((const char *const *)names, count, &status, message, sizeof(message));
+	if (rc < 0)
+		g4_cli_error("status", "%s", message);
+	else
+		show(&status, directory, message, json);
+	free(names);
+	return rc == 0 && status.whole && status.other_count == 0 ? G4_EXIT_OK : G4_EXIT_FAILURE;
+}

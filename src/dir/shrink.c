@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shrinking. It comes with the removal of a name, in the same transaction, under the same exclusive lock: a crash finds the
+ * tree before or behind both.
+ *
+ *   1. A leaf of which at most a quarter is in use is united with a neighbour below the same index page, if both together fill
+ *      at most half a page or one of them is empty. An empty leaf therefore goes at once, and what splits or unites a leaf
+ *      leaves it a quarter of a page away from the next such step.
+ *   2. An index page that has lost an entry and has at most a quarter of its entries left is united with a neighbour where both
+ *      fit half a page; otherwise the two share their entries evenly. So an index page below the root never runs out of leaves,
+ *      and the first bound of a page never changes but together with the entry that leads to it.
+ *   3. A root with a single child gives way to it: a level goes.
+ *
+ * Hence a directory that grew under these rules and lost all of its names has one page, an empty leaf. Positions of a listing
+ * are (hash, collision number), which no entry changes here, and a leaf's range only becomes wider: a listing that goes on
+ * behind a position meets all that is behind it, once.
+ */
+#include "dir/shrink.h"
+
+#include "dir/leaf.h"
+#include "dir/tree.h"
+
+#define LEAF_UNITS (G4_DIR_UNITS - G4_DIR_HEADER_UNITS)
+
+struct way { /* to a leaf; all lines are referenced */
+	uint32_t lines[G4_DIR_PATH], children[G4_DIR_PATH];
+	uint32_t count; /* index pages, the root first; the leaf is lines[count] */
+};
+
+G4_FN uint32_t g4_dir_shrink_credits(const struct g4_dir *dir, const struct g4_dir_slot *slot, uint32_t name_bytes)
+{
+	const bool sparse = LEAF_UNITS - slot->room <= LEAF_UNITS / 4 + g4_leaf_units_for(name_bytes);
+
+	return sparse && dir->pages > 1 ? G4_DIR_SHRINK_CREDITS : 0;
+}
+
+G4_FN static struct g4_dir_index *index_at(const struct g4_dir *dir, uint32_t line)
+{
+	return (struct g4_dir_index *)g4_line_data(g4_dir_cache(dir), line);
+}
+
+G4_FN static void let_go(const struct g4_dir *dir, const struct way *way, uint32_t lines)
+{
+	for (uint32_t k = 0; k < lines; k++)
+		g4_cache_put(g4_dir_cache(dir), way->lines[k]);
+}
+
+/* False, with nothing referenced: it cannot be walked. */
+G4_FN static bool find_way(struct g4_wg *wg, const struct g4_dir *dir, uint32_t hash, struct way *way)
+{
+	struct g4_address address = g4_ptr_address(dir->root);
+	uint32_t level = 0;
+
+	for (way->count = 0; way->count < G4_DIR_PATH; way->count++) {
+		uint32_t *line = &way->lines[way->count];
+		if (g4_dir_get_page(wg, dir, address, line) < 0)
+			break;
+		if (!g4_dir_is_index(dir, *line)) {
+			if (level <= 1)
+				return true;
+			way->count++;
+			break;
+		}
+		const struct g4_dir_index *index = index_at(dir, *line);
+		if (g4_dir_check_index(index, level) < 0) {
+			way->count++;
+			break;
+		}
+		level = index->level;
+		way->children[way->count] = g4_dir_child_of(index, hash);
+		address = g4_address_from(index->entries[way->children[way->count]].page);
+	}
+	let_go(dir, way, way->count);
+	return false;
+}
+
+G4_FN static int free_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t line)
+{
+	dir->pages--;
+	return g4_alloc_free_metadata(wg, dir->alloc, txn, g4_page_address(g4_dir_cache(dir)->lines[line].index));
+}
+
+/* Takes `count` entries from the beginning of a dirty page. */
+G4_FN static void drop_entries(struct g4_dir_index *index, uint32_t first, uint32_t count)
+{
+	for (uint32_t k = first; k + count < index->count; k++)
+		index->entries[k] = index->entries[k + count];
+	index->count -= count;
+}
+
+/*
+ * References children k and k + 1 of an index page; one of them is the page in line `have`, referenced already. False: they
+ * are none that could be united.
+ */
+G4_FN static bool get_pair(struct g4_wg *wg, const struct g4_dir *dir, const struct g4_dir_index *parent, uint32_t k,
+			   uint32_t have, uint32_t pair[2])
+{
+	const struct g4_address mine = g4_page_address(g4_dir_cache(dir)->lines[have].index);
+	const bool leaves = parent->level == 1;
+	uint32_t other;
+
+	if (k + 1 >= parent->count)
+		return false;
+	const bool left = g4_address_is(g4_address_from(parent->entries[k].page), mine);
+	const struct g4_address beside = g4_address_from(parent->entries[k + left].page);
+	if (g4_address_is(beside, mine) || g4_dir_get_page(wg, dir, beside, &other) < 0)
+		return false;
+	if (g4_dir_is_index(dir, other) == leaves ||
+	    (!leaves && g4_dir_check_index(index_at(dir, other), parent->level) < 0)) {
+		g4_cache_put(g4_dir_cache(dir), other);
+		return false;
+	}
+	pair[!left] = have;
+	pair[left] = other;
+	return true;
+}
+
+/* Unites children k and k + 1 of an index page. 1: done, so that it has an entry less; 0: they have too much for that. */
+G4_FN static int unite_leaves(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t parent_line,
+			      uint32_t k, const uint32_t pair[2])
+{
+	struct g4_dir_index *parent = index_at(dir, parent_line);
+	struct g4_leaf left, right;
+
+	g4_leaf_open_alone(&left, g4_dir_cache(dir), pair[0]);
+	g4_leaf_open_alone(&right, g4_dir_cache(dir), pair[1]);
+	const uint32_t used_left = LEAF_UNITS - g4_leaf_room(&left), used_right = LEAF_UNITS - g4_leaf_room(&right);
+	if (used_left > 0 && used_right > 0 && used_left + used_right > LEAF_UNITS / 2)
+		return 0;
+	g4_txn_dirty(txn, parent_line);
+	if (used_left > 0 && used_right > 0) {
+		g4_txn_dirty(txn, pair[0]);
+		if (!g4_leaf_unite(wg, &left, &right))
+			return -G4_E_CORRUPT_DIR;
+	} else if (used_left == 0) { /* the other one's entries stay where they are */
+		parent->entries[k].page = parent->entries[k + 1].page;
+	}
+	drop_entries(parent, k + 1, 1);
+	const int rc = free_page(wg, dir, txn, pair[used_left == 0 ? 0 : 1]);
+	return rc < 0 ? rc : 1;
+}
+
+/* The same for index pages; where they have too much to be one, each gets half of it. */
+G4_FN static int unite_indexes(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t parent_line,
+			       uint32_t k, const uint32_t pair[2])
+{
+	struct g4_dir_index *parent = index_at(dir, parent_line), *left = index_at(dir, pair[0]),
+			    *right = index_at(dir, pair[1]);
+	const uint32_t all = left->count + right->count, half = all / 2;
+
+	g4_txn_dirty(txn, parent_line);
+	g4_txn_dirty(txn, pair[0]);
+	g4_txn_dirty(txn, pair[1]);
+	if (all <= G4_DIR_INDEX_ENTRIES / 2) {
+		g4_copy(wg, &left->entries[left->count], right->entries,
+			(uint64_t)right->count * sizeof(right->entries[0]));
+		left->count = all;
+		drop_entries(parent, k + 1, 1);
+		const int rc = free_page(wg, dir, txn, pair[1]);
+		return rc < 0 ? rc : 1;
+	}
+	if (left->count < half) {
+		const uint32_t count = half - left->count;
+		g4_copy(wg, &left->entries[left->count], right->entries, (uint64_t)count * sizeof(right->entries[0]));
+		left->count = half;
+		drop_entries(right, 0, count);
+	} else {
+		const uint32_t count = left->count - half;
+		for (uint32_t e = right->count; e-- > 0;)
+			right->entries[e + count] = right->entries[e];
+		g4_copy(wg, right->entries, &left->entries[half], (uint64_t)count * sizeof(right->entries[0]));
+		right->count += count;
+		left->count = half;
+	}
+	parent->entries[k + 1].hash = right->entries[0].hash;
+	return 0;
+}
+
+/* The page of the way at `at` with its right neighbour, or else with its left one. 1: the page above has an entry less. */
+G4_FN static int unite_at(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct way *way, uint32_t at)
+{
+	const uint32_t parent_line = way->lines[at - 1], child = way->children[at - 1];
+	int rc = 0;
+
+	for (uint32_t side = 0; side < 2 && rc == 0; side++) {
+		uint32_t pair[2];
+		if (child < side || !get_pair(wg, dir, index_at(dir, parent_line), child - side, way->lines[at], pair))
+			continue;
+		rc = at == way->count ? unite_leaves(wg, dir, txn, parent_line, child - side, pair) :
+					unite_indexes(wg, dir, txn, parent_line, child - side, pair);
+		g4_cache_put(g4_dir_cache(dir), pair[pair[0] == way->lines[at]]);
+		if (at < way->count) /* united or even */
+			break;
+	}
+	return rc;
+}
+
+/* A root that leads to a single page gives way to it. */
+G4_FN static int lower_root(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t line)
+{
+	const struct g4_dir_index *root = index_at(dir, line);
+
+	if (root->count > 1)
+		return 0;
+	dir->root = g4_ptr_make(g4_address_from(root->entries[0].page), G4_TAG_4K, G4_PTR_VALID);
+	return free_page(wg, dir, txn, line);
+}
+
+G4_FN G4_COLD int g4_dir_shrink(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t hash)
+{
+	struct way way;
+	int rc = 1;
+
+	if (dir->root == 0 || !find_way(wg, dir, hash, &way))
+		return 0;
+	for (uint32_t at = way.count; at > 0 && rc > 0; at--) {
+		if (at == way.count || index_at(dir, way.lines[at])->count <= G4_DIR_INDEX_ENTRIES / 4)
+			rc = unite_at(wg, dir, txn, &way, at);
+		else
+			rc = 0;
+	}
+	if (rc >= 0 && way.count > 0)
+		rc = lower_root(wg, dir, txn, way.lines[0]);
+	let_go(dir, &way, way.count + 1);
+	return rc < 0 ? rc : 0;
+}

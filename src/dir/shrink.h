@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Directories that lose names lose pages, too. */
+#ifndef G4_SHRINK_H
+#define G4_SHRINK_H
+
+#include "dir/dir.h"
+
+/*
+ * Blocks that g4_dir_shrink() changes at most: of each of three levels two pages, of index pages their parent's being the next
+ * level's; the root; and where the pages that it frees are counted: one a level, and one more, of a map page and a descriptor each.
+ */
+#define G4_DIR_SHRINK_CREDITS (3 * 2 + 1 + 4 * 2)
+
+/* Blocks that g4_dir_shrink() changes at most once the name that a lookup has found is gone; 0: there is nothing to do for it. */
+G4_FN uint32_t g4_dir_shrink_credits(const struct g4_dir *dir, const struct g4_dir_slot *slot, uint32_t name_bytes);
+/*
+ * Names have gone from the leaf for `hash`: it is united with a neighbour where both fit half a page, and what that does to the
+ * index pages above is put right. Slots of lookups do not hold behind it. dir->root and dir->pages may change: store them in
+ * the transaction. What cannot be read or makes no sense stays as it is, and is no error: nobody asked for it.
+ */
+G4_FN int g4_dir_shrink(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t hash);
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of a set by what its disks say, which may be in use: who drops a disk says so in the superblocks of the others before anything
+ * else is acknowledged (set_label_host.c), so what is read here is true. Nothing is written, and no disk is refused: what is wrong with
+ * one is what this is for.
+ */
+#define _GNU_SOURCE 1
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "simt/simt_host.h"
+#include "space/set_types_host.h"
+
+struct label {
+	_Alignas(G4_PAGE_BYTES) struct g4_superblock sb;
+	const char *name;
+};
+
+static void add_other(struct g4_set_status *status, const char *name, const char *reason)
+{
+	if (status->other_count == G4_MAX_DISKS)
+		return;
+	status->others[status->other_count].name = name;
+	snprintf(status->others[status->other_count].reason, sizeof(status->others[0].reason), "%s", reason);
+	status->other_count++;
+}
+
+/* 0, and the label is read; else *why says what is wrong. */
+static int read_label(struct g4_wg *wg, const char *name, struct label *label, char *why, size_t bytes)
+{
+	const struct g4_dev_open_options open = {.flags = G4_DEV_READ_ONLY, .queues = 1};
+	struct g4_dev *dev;
+	int rc = g4_dev_open(name, &open, &dev, why, bytes);
+
+	if (rc < 0)
+		return rc;
+	rc = g4_set_read_label(wg, dev, &label->sb);
+	if (rc == 0 && (label->sb.features_incompat & G4_FEATURE_INCOMPAT_DISKS) && !g4_set_is_label(&label->sb))
+		rc = -G4_E_SB_GEOMETRY;
+	if (rc == 0 && label->sb.size_bytes > g4_dev_props(dev)->size_bytes)
+		rc = -G4_E_SB_TRUNCATED;
+	if (rc < 0)
+		snprintf(why, bytes, "%s: %s", name, g4_strerror(rc));
+	g4_dev_close(dev);
+	label->name = name;
+	return rc;
+}
+
+/* Which disk of the set it is; a sentence where it is none. */
+static const char *place(struct g4_set_status *status, const struct g4_superblock *lead, const struct label *one)
+{
+	const struct g4_superblock *sb = &one->sb;
+	const uint32_t disk = sb->disk_index;
+
+	if (!(sb->features_incompat & G4_FEATURE_INCOMPAT_DISKS))
+		return "has a file system of its own";
+	if (sb->disk_count != lead->disk_count ||
+	    memcmp(sb->disk_uuids[disk], lead->disk_uuids[disk], G4_UUID_BYTES) != 0)
+		return "belongs to another file system, or was replaced";
+	if (status->disks[disk].name)
+		return "is the same disk as another one that was named";
+	status->disks[disk].name = one->name;
+	status->disks[disk].state = g4_set_is_split(lead, sb)	? G4_DISK_APART :
+				    lead->disk_since[disk] != 0 ? G4_DISK_STALE :
+								  G4_DISK_ACTIVE;
+	return NULL;
+}
+
+/* Whether the disks that are active have everything: by opening them. */
+static void try_active(struct g4_set_status *status, char *message, size_t bytes)
+{
+	const struct g4_set_options options = {.open = {.flags = G4_DEV_READ_ONLY, .queues = 1}};
+	const char *names[G4_MAX_DISKS];
+	struct g4_dev *dev;
+	uint32_t count = 0;
+
+	for (uint32_t d = 0; d < status->count; d++)
+		if (status->disks[d].state == G4_DISK_ACTIVE)
+			names[count++] = status->disks[d].name;
+	status->usable = count > 0 && g4_set_open(names, count, &options, &dev, message, bytes) == 0;
+	status->whole = status->usable && count == status->count;
+	if (status->usable)
+		g4_dev_close(dev);
+}
+
+/* Whether one of the two disks knows the other one. */
+static bool is_related(const struct g4_superblock *a, const struct g4_superblock *b)
+{
+	const uint32_t x = a->disk_index, y = b->disk_index;
+
+	return a->disk_count == b->disk_count && (memcmp(a->disk_uuids[x], b->disk_uuids[x], G4_UUID_BYTES) == 0 ||
+						  memcmp(a->disk_uuids[y], b->disk_uuids[y], G4_UUID_BYTES) == 0);
+}
+
+/* The superblock that speaks for the set of the first disk of one that was named; NULL: none is. */
+static const struct g4_superblock *find_lead(const struct label *labels, uint32_t count)
+{
+	const struct g4_superblock *first = NULL, *lead = NULL;
+
+	for (uint32_t n = 0; n < count; n++) {
+		const struct g4_superblock *sb = &labels[n].sb;
+		if (!(sb->features_incompat & G4_FEATURE_INCOMPAT_DISKS))
+			continue;
+		first = first ? first : sb;
+		if (is_related(first, sb) && (!lead || g4_set_speaks_before(sb, lead)))
+			lead = sb;
+	}
+	return lead;
+}
+
+static void judge(struct label *labels, uint32_t count, struct g4_set_status *status, char *message, size_t bytes)
+{
+	const struct g4_superblock *lead = find_lead(labels, count);
+
+	if (!lead) {
+		status->usable = status->whole = true;
+		status->copies = 1;
+		for (uint32_t n = 1; n < count; n++)
+			add_other(status, labels[n].name, "has a file system of its own");
+		return;
+	}
+	status->count = lead->disk_count;
+	status->copies = lead->copies;
+	status->generation = lead->set_generation;
+	for (uint32_t d = 0; d < status->count; d++) {
+		struct g4_disk_info *disk = &status->disks[d];
+		memcpy(disk->uuid, lead->disk_uuids[d], G4_UUID_BYTES);
+		disk->state = G4_DISK_MISSING;
+		disk->bytes = lead->disk_bytes[d];
+		disk->since = lead->disk_since[d];
+		disk->mended = lead->disk_mended[d];
+	}
+	for (uint32_t n = 0; n < count; n++) {
+		const char *reason = place(status, lead, &labels[n]);
+		if (reason)
+			add_other(status, labels[n].name, reason);
+	}
+	try_active(status, message, bytes);
+}
+
+int g4_set_examine(const char *const *names, uint32_t count, struct g4_set_status *status, char *message,
+		   size_t message_bytes)
+{
+	struct g4_wg *wg = g4_wg_create(0);
+	struct label *labels = NULL;
+	uint32_t found = 0;
+	int rc = -G4_E_NOMEM;
+
+	memset(status, 0, sizeof(*status));
+	if (posix_memalign((void **)&labels, G4_PAGE_BYTES, count * sizeof(*labels)) != 0)
+		labels = NULL;
+	for (uint32_t n = 0; wg && labels && n < count; n++) {
+		char why[256] = "";
+		const int one = read_label(wg, names[n], &labels[found], why, sizeof(why));
+		if (one < 0)
+			add_other(status, names[n], why);
+		if (one < 0 && found == 0)
+			snprintf(message, message_bytes, "%s", why);
+		rc = found > 0 ? 0 : one;
+		found += one == 0;
+	}
+	if (!wg || !labels)
+		snprintf(message, message_bytes, "%s: out of memory", names[0]);
+	if (rc == 0)
+		judge(labels, found, status, message, message_bytes);
+	if (wg)
+		g4_wg_destroy(wg);
+	free(labels);
+	return rc;
+}

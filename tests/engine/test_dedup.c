@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Deduplication of what is written: a page that is there already takes no space, whoever wrote it and in whatever order; what is
+ * overwritten, cut or deleted comes back; and the table of contents never leads to what is not what it was.
+ */
+#include "rig.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "data/map.h"
+#include "dedup/table.h"
+#include "fs/fs.h"
+#include "inode/icache.h"
+#include "simt/simt_host.h"
+
+#define PAGES 700u /* more than a region, and than a batch */
+#define BYTES (PAGES * (uint64_t)G4_PAGE_BYTES)
+
+static struct rig rig;
+static uint8_t data[BYTES], found[BYTES];
+
+static void open_with(const char *dedup, uint64_t bytes)
+{
+	setenv("G4_TEST_CHECKSUM", "1", 1);
+	setenv("G4_TEST_DEDUP", dedup, 1);
+	rig_begin(&rig, bytes, 0, NULL);
+	unsetenv("G4_TEST_CHECKSUM");
+	unsetenv("G4_TEST_DEDUP");
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	open_with("1", 128 * G4_MIB);
+	return 0;
+}
+
+static int setup_off(void **state)
+{
+	(void)state;
+	open_with("0", 128 * G4_MIB);
+	return 0;
+}
+
+static int setup_small(void **state)
+{
+	(void)state;
+	open_with("1", 16 * G4_MIB);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	rig_end(&rig);
+	return 0;
+}
+
+static struct g4_ddt_stats stats(void)
+{
+	struct g4_ddt_stats stats;
+
+	g4_ddt_stats(&rig.fs->ddt, &stats);
+	return stats;
+}
+
+static void write_at(uint64_t ino, uint64_t offset, const void *from, uint64_t bytes)
+{
+	assert_int_equal(op_write(&rig, ino, 0, offset, from, bytes, NULL), 0);
+}
+
+static uint64_t make_with(uint32_t number, const uint8_t *from, uint64_t bytes)
+{
+	const uint64_t ino = rig_make(&rig, number);
+
+	write_at(ino, 0, from, bytes);
+	assert_int_equal(op_fsync(&rig, ino), 0);
+	return ino;
+}
+
+/* From the device. */
+static void expect(uint64_t ino, const uint8_t *contents, uint64_t bytes)
+{
+	uint64_t done;
+
+	assert_int_equal(op_read(&rig, ino, 0, 0, found, BYTES, &done), 0);
+	assert_int_equal(done, bytes);
+	assert_memory_equal(found, contents, bytes);
+}
+
+static int set(uint64_t ino, const char *word)
+{
+	return op_setxattr(&rig, ino, "gpu4fs.dedup", word, strlen(word), 0);
+}
+
+static void mount_again(void)
+{
+	rig_unmount_fs(&rig, rig.wg, rig.fs, true);
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+}
+
+/* ---------------------------------------------------------------------------------------------------- sharing */
+
+static void what_is_there_takes_no_space(void **state)
+{
+	const uint64_t bytes = BYTES - 1000; /* the last page is not full */
+
+	(void)state;
+	rig_pattern(data, 1, bytes);
+	const uint64_t a = make_with(0, data, bytes);
+	const uint64_t before = rig_free_pages(&rig);
+	const uint64_t b = make_with(1, data, bytes);
+	assert_true(before - rig_free_pages(&rig) < PAGES / 32); /* a map, sums and counts of owners */
+	for (uint64_t page = 0; page < PAGES; page++)
+		assert_int_equal(rig_place(&rig, a, page), rig_place(&rig, b, page));
+	assert_int_equal(stats().found, PAGES);
+	assert_int_equal(stats().entries, PAGES);
+	mount_again();
+	expect(b, data, bytes);
+	expect(a, data, bytes);
+	/* a page of one changes */
+	write_at(b, 5000, data + 9, 100);
+	assert_int_equal(op_fsync(&rig, b), 0);
+	expect(a, data, bytes);
+	memcpy(data + 5000, data + 9, 100);
+	expect(b, data, bytes);
+}
+
+static void pages_of_one_write_are_compared_with_each_other(void **state)
+{
+	(void)state;
+	rig_pattern(data, 2, 3 * G4_PAGE_BYTES);
+	for (uint64_t page = 3; page < PAGES; page++)
+		memcpy(data + page * G4_PAGE_BYTES, data + page % 3 * G4_PAGE_BYTES, G4_PAGE_BYTES);
+	const uint64_t before = rig_free_pages(&rig);
+	const uint64_t a = make_with(0, data, BYTES);
+	for (uint64_t page = 3; page < PAGES; page++)
+		assert_int_equal(rig_place(&rig, a, page), rig_place(&rig, a, page % 3));
+	assert_true(before - rig_free_pages(&rig) < 3 + 20);
+	mount_again();
+	expect(a, data, BYTES);
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f0"), 0);
+	assert_true(before - rig_free_pages(&rig) < 4);
+}
+
+static void zeros_become_a_hole(void **state)
+{
+	struct g4_run run;
+
+	(void)state;
+	rig_pattern(data, 3, BYTES);
+	memset(data + 10 * G4_PAGE_BYTES, 0, 200 * G4_PAGE_BYTES);
+	memset(data + (PAGES - 1) * G4_PAGE_BYTES, 0, G4_PAGE_BYTES);
+	const uint64_t a = make_with(0, data, BYTES);
+	for (uint64_t page = 10; page < 210; page++) {
+		rig_run_at(&rig, a, page, &run);
+		assert_int_equal(run.kind, G4_HOLE);
+	}
+	rig_run_at(&rig, a, PAGES - 1, &run);
+	assert_int_equal(run.kind, G4_HOLE);
+	/* what was allocated stays */
+	const uint64_t b = rig_make(&rig, 1);
+	assert_int_equal(op_fallocate(&rig, b, 0, 0, BYTES), 0);
+	write_at(b, 0, data, BYTES);
+	assert_int_equal(op_fsync(&rig, b), 0);
+	for (uint64_t page = 0; page < PAGES; page++)
+		assert_int_not_equal(rig_place(&rig, b, page), 0);
+	/* and pages become zeros */
+	memset(data + 300 * G4_PAGE_BYTES, 0, 100 * G4_PAGE_BYTES);
+	const uint64_t before = rig_free_pages(&rig);
+	write_at(a, 300 * G4_PAGE_BYTES, data + 300 * G4_PAGE_BYTES, 100 * G4_PAGE_BYTES);
+	assert_true(rig_free_pages(&rig) >= before + 100 - 4);
+	mount_again();
+	expect(a, data, BYTES);
+}
+
+static void what_goes_is_forgotten(void **state)
+{
+	(void)state;
+	rig_pattern(data, 4, BYTES);
+	const uint64_t before = rig_free_pages(&rig);
+	const uint64_t a = make_with(0, data, BYTES), b = make_with(1, data, BYTES);
+	assert_int_equal(op_truncate(&rig, a, 100 * G4_PAGE_BYTES), 0);
+	assert_int_equal(rig_free_pages(&rig) + PAGES + 30 > before, 1);
+	assert_int_equal(stats().entries, PAGES);
+	assert_int_equal(op_truncate(&rig, b, 50 * G4_PAGE_BYTES), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(stats().entries, 100);
+	assert_int_equal(op_fallocate(&rig, a, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE, 60 * G4_PAGE_BYTES,
+				      10 * G4_PAGE_BYTES),
+			 0);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(stats().entries, 90);
+	/* over themselves, and in another order: what is read at last was found while it went */
+	const uint64_t c = make_with(2, data, 50 * G4_PAGE_BYTES);
+	for (uint64_t page = 0; page < 50; page++)
+		write_at(c, page * G4_PAGE_BYTES, data + (49 - page) * G4_PAGE_BYTES, G4_PAGE_BYTES);
+	assert_int_equal(op_fsync(&rig, c), 0);
+	for (uint64_t page = 0; page < 50; page++)
+		memcpy(found + page * G4_PAGE_BYTES, data + (49 - page) * G4_PAGE_BYTES, G4_PAGE_BYTES);
+	memcpy(data, found, 50 * G4_PAGE_BYTES);
+	expect(c, data, 50 * G4_PAGE_BYTES);
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f0"), 0);
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f1"), 0);
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f2"), 0);
+	assert_true(rig_free_pages(&rig) + 3 >= before);
+	assert_int_equal(stats().entries, 0);
+}
+
+/* Pages whose only copy is in the file that is written: what is found goes in the same batch. */
+static void pages_change_places(void **state)
+{
+	(void)state;
+	rig_pattern(data, 5, 20 * G4_PAGE_BYTES);
+	const uint64_t a = make_with(0, data, 20 * G4_PAGE_BYTES);
+	for (uint32_t turn = 0; turn < 5; turn++) {
+		memcpy(found, data, G4_PAGE_BYTES);
+		memmove(data, data + G4_PAGE_BYTES, 19 * G4_PAGE_BYTES);
+		memcpy(data + 19 * G4_PAGE_BYTES, found, G4_PAGE_BYTES);
+		write_at(a, 0, data, 20 * G4_PAGE_BYTES);
+		assert_int_equal(op_fsync(&rig, a), 0);
+	}
+	mount_again();
+	expect(a, data, 20 * G4_PAGE_BYTES);
+}
+
+/* ---------------------------------------------------------------------------------------------------- policies */
+
+static void files_and_directories_say_whether(void **state)
+{
+	char word[8] = "";
+	uint64_t dir, off, on;
+
+	(void)state;
+	rig_pattern(data, 6, 8 * G4_PAGE_BYTES);
+	const uint64_t a = make_with(0, data, 8 * G4_PAGE_BYTES), b = make_with(1, data, 8 * G4_PAGE_BYTES);
+	assert_int_not_equal(rig_place(&rig, a, 0), rig_place(&rig, b, 0));
+	assert_int_equal(set(a, "yes"), -G4_E_INVAL);
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "d", 0755, &dir), 0);
+	assert_int_equal(set(dir, "on"), 0);
+	assert_int_equal(op_getxattr(&rig, dir, "gpu4fs.dedup", word, sizeof(word), NULL), 0);
+	assert_string_equal(word, "on");
+	assert_true(rig.fs->super.features_incompat & G4_FEATURE_INCOMPAT_SHARED);
+	assert_int_equal(op_mknod(&rig, dir, "on", G4_S_IFREG | 0644, &on), 0);
+	assert_int_equal(op_mknod(&rig, dir, "off", G4_S_IFREG | 0644, &off), 0);
+	assert_int_equal(set(off, "off"), 0);
+	write_at(on, 0, data, 4 * G4_PAGE_BYTES);
+	assert_int_equal(op_fsync(&rig, on), 0);
+	assert_int_equal(stats().entries, 4); /* what was written without it is not known */
+	write_at(on, 4 * G4_PAGE_BYTES, data, 4 * G4_PAGE_BYTES);
+	write_at(off, 0, data, 4 * G4_PAGE_BYTES);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(rig_place(&rig, on, 0), rig_place(&rig, on, 4));
+	assert_int_not_equal(rig_place(&rig, on, 0), rig_place(&rig, off, 0));
+	/* without BLAKE3 nothing is a reason to believe that two pages are the same */
+	assert_int_equal(op_setxattr(&rig, on, "gpu4fs.checksum", "xxh3", 4, 0), 0);
+	write_at(on, 8 * G4_PAGE_BYTES, data, 4 * G4_PAGE_BYTES);
+	assert_int_equal(op_fsync(&rig, on), 0);
+	assert_int_not_equal(rig_place(&rig, on, 0), rig_place(&rig, on, 8));
+}
+
+/* ---------------------------------------------------------------------------------------------------- in any order */
+
+#define FILES 6u
+#define FILE_PAGES 64u
+#define CONTENTS 40u
+
+static uint8_t contents[CONTENTS + 1][G4_PAGE_BYTES];
+static struct {
+	uint64_t ino;
+	uint32_t has[FILE_PAGES]; /* 0: zeros */
+	uint64_t pages;
+} files[FILES];
+
+static void make_contents(void)
+{
+	memset(contents, 0, sizeof(contents));
+	for (uint32_t k = 1; k <= CONTENTS; k++)
+		rig_pattern(contents[k], k, G4_PAGE_BYTES);
+}
+
+/* So many contents are there, and so many pages that are no zeros. */
+static uint64_t distinct(uint64_t *pages)
+{
+	bool there[CONTENTS + 1] = {false};
+	uint64_t n = 0;
+
+	*pages = 0;
+	for (uint32_t f = 0; f < FILES; f++) {
+		for (uint64_t page = 0; page < files[f].pages; page++) {
+			const uint32_t k = files[f].has[page];
+			*pages += k != 0;
+			n += k != 0 && !there[k];
+			there[k] = true;
+		}
+	}
+	return n;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Contents are those of the model; so many pages hold them. */
+static uint64_t check_files(void)
+{
+	static uint64_t places[FILES * FILE_PAGES];
+	uint64_t count = 0, used = 0, done;
+	struct g4_run run;
+
+	for (uint32_t f = 0; f < FILES; f++) {
+		assert_int_equal(op_read(&rig, files[f].ino, 0, 0, found, BYTES, &done), 0);
+		assert_int_equal(done, files[f].pages * G4_PAGE_BYTES);
+		for (uint64_t page = 0; page < files[f].pages; page++) {
+			assert_memory_equal(found + page * G4_PAGE_BYTES, contents[files[f].has[page]], G4_PAGE_BYTES);
+			rig_run_at(&rig, files[f].ino, page, &run);
+			if (run.kind != G4_HOLE)
+				places[count++] = g4_address_stored(run.address);
+		}
+	}
+	qsort(places, count, sizeof(*places), by_number);
+	for (uint64_t k = 0; k < count; k++)
+		used += k == 0 || places[k] != places[k - 1];
+	return used;
+}
+
+static void step(uint64_t *seed)
+{
+	const uint32_t f = (uint32_t)(rig_random(seed) % FILES);
+	const uint64_t page = rig_random(seed) % FILE_PAGES, what = rig_random(seed) % 16;
+	const uint64_t pages = g4_min64(1 + rig_random(seed) % 16, FILE_PAGES - page);
+
+	if (what < 10) {
+		for (uint64_t k = page; k < page + pages; k++) {
+			files[f].has[k] = (uint32_t)(rig_random(seed) % (CONTENTS + 1));
+			write_at(files[f].ino, k * G4_PAGE_BYTES, contents[files[f].has[k]], G4_PAGE_BYTES);
+		}
+		files[f].pages = g4_max64(files[f].pages, page + pages);
+	} else if (what < 12) {
+		assert_int_equal(op_truncate(&rig, files[f].ino, page * G4_PAGE_BYTES), 0);
+		memset(&files[f].has[page], 0, (FILE_PAGES - page) * sizeof(files[f].has[0]));
+		files[f].pages = page;
+	} else if (what < 13) {
+		assert_int_equal(op_fallocate(&rig, files[f].ino, G4_FALLOC_PUNCH_HOLE | G4_FALLOC_KEEP_SIZE,
+					      page * G4_PAGE_BYTES, pages * G4_PAGE_BYTES),
+				 0);
+		memset(&files[f].has[page], 0, pages * sizeof(files[f].has[0]));
+	} else {
+		assert_int_equal(op_fsync(&rig, files[f].ino), 0);
+	}
+}
+
+/* Files f10 and on. */
+static void random_steps(uint64_t seed, uint32_t steps)
+{
+	memset(files, 0, sizeof(files));
+	make_contents();
+	for (uint32_t f = 0; f < FILES; f++) {
+		files[f].ino = rig_make(&rig, 10 + f);
+		/* contents that fit the inode are pages of the model, too */
+		assert_int_equal(op_fsync(&rig, files[f].ino), 0);
+	}
+	for (uint32_t i = 0; i < steps; i++) {
+		uint64_t pages;
+		step(&seed);
+		if (i % 50 != 49)
+			continue;
+		assert_int_equal(op_sync(&rig), 0);
+		const uint64_t least = distinct(&pages), used = check_files();
+		assert_in_range(used, least, g4_max64(least, pages));
+		if (stats().evicted == 0) /* a batch is stored without looking behind a page that was found and gone */
+			assert_in_range(used, least, least + stats().stale * FILE_PAGES);
+		if (stats().stale == 0 && stats().evicted == 0)
+			assert_int_equal(used, least);
+	}
+}
+
+static void any_order(void **state)
+{
+	(void)state;
+	random_steps(rig_setting("G4_TEST_SEED", 1), rig_slow() ? 200 : 1000);
+	assert_true(stats().found > 0);
+}
+
+/* On a device that is nearly full: counts of owners find no page, and what is shared comes back. */
+static void on_a_full_device(void **state)
+{
+	uint64_t done, bytes = 0;
+	int rc = 0;
+
+	(void)state;
+	random_steps(7, 100);
+	const uint64_t big = rig_make(&rig, 100);
+	for (uint64_t seed = 100; rc == 0; seed++) {
+		rig_pattern(data, seed, 16 * G4_PAGE_BYTES);
+		rc = op_write(&rig, big, 0, bytes, data, 16 * G4_PAGE_BYTES, &done);
+		bytes += rc == 0 ? done : 0;
+	}
+	assert_int_equal(rc, -G4_E_NOSPC);
+	assert_int_equal(op_sync(&rig), 0);
+	for (uint32_t f = 0; f < FILES; f++)
+		for (uint64_t page = 0; page < files[f].pages;
+		     page++) /* what is there already, where there is space to try */
+			(void)op_write(&rig, files[f].ino, 0, page * G4_PAGE_BYTES, contents[files[f].has[page]],
+				       G4_PAGE_BYTES, NULL);
+	assert_int_equal(op_sync(&rig), 0);
+	check_files();
+	assert_int_equal(op_truncate(&rig, big, 0), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	for (uint32_t f = 0; f < FILES; f++)
+		assert_int_equal(op_truncate(&rig, files[f].ino, 0), 0);
+}
+
+/* The table has room for a part of what there is: then less is found, and nothing else happens. */
+static void a_table_that_is_full_forgets(void **state)
+{
+	const uint64_t bytes = 32 * 1024, regions = rig.fs->ddt.region_count;
+	void *memory = calloc(1, g4_ddt_memory(bytes, regions));
+
+	(void)state;
+	assert_non_null(memory);
+	g4_ddt_init(&rig.fs->ddt, memory, bytes, regions);
+	const uint64_t places = stats().places;
+	assert_in_range(places, 256, PAGES);
+	rig_pattern(data, 9, BYTES);
+	const uint64_t a = make_with(0, data, BYTES);
+	assert_true(stats().evicted > 0);
+	assert_true(stats().entries <= places);
+	const uint64_t before = stats().found, b = make_with(1, data, BYTES);
+	assert_true(stats().found > before);
+	assert_true(stats().found < before + PAGES);
+	random_steps(3, rig_slow() ? 100 : 300);
+	for (uint32_t f = 0; f < FILES; f++)
+		assert_int_equal(op_truncate(&rig, files[f].ino, 0), 0);
+	mount_again();
+	free(memory);
+	expect(a, data, BYTES);
+	expect(b, data, BYTES);
+}
+
+/* ---------------------------------------------------------------------------------------------------- what is written */
+
+static uint64_t written;
+
+static void count_writes(void *context, const struct g4_io *io)
+{
+	(void)context;
+	for (uint32_t k = 0; io->op == G4_IO_WRITE && k < io->iov_count; k++)
+		written += io->iov[k].bytes;
+}
+
+/* Bytes that a device gets for a file of pages of which so many in ten are there already; all of it, to a clean image. */
+static uint64_t device_bytes(const char *dedup, uint32_t duplicates)
+{
+	static const struct g4_fault harmless = {0};
+	uint64_t ino, seed = 1;
+
+	setenv("G4_TEST_CHECKSUM", "1", 1);
+	setenv("G4_TEST_DEDUP", dedup, 1);
+	rig_begin(&rig, 128 * G4_MIB, 0, &harmless);
+	unsetenv("G4_TEST_CHECKSUM");
+	unsetenv("G4_TEST_DEDUP");
+	ino = rig_make(&rig, 0);
+	written = 0;
+	g4_dev_fault_watch(rig.dev, count_writes, NULL);
+	for (uint32_t part = 0; part < 6; part++) {
+		for (uint64_t page = 0; page < PAGES; page++)
+			rig_pattern(data + page * G4_PAGE_BYTES,
+				    rig_random(&seed) % 10 < duplicates ? 1 : part * PAGES + page + 2, G4_PAGE_BYTES);
+		write_at(ino, part * BYTES, data, BYTES);
+		assert_int_equal(op_fsync(&rig, ino), 0);
+	}
+	assert_int_equal(op_sync(&rig), 0);
+	g4_dev_fault_watch(rig.dev, NULL, NULL);
+	rig_end(&rig);
+	return written;
+}
+
+static void less_is_written_where_there_is_less(void **state)
+{
+	(void)state;
+	const uint64_t without = device_bytes("0", 0), unique = device_bytes("1", 0), same = device_bytes("1", 9);
+
+	print_message("%.3f times as much for what is new, %.3f where nine pages in ten are not\n",
+		      (double)unique / (double)without, (double)same / (double)without);
+	assert_true(unique <= without + without / 10);
+	assert_true(same <= without / 5);
+}
+
+/* ---------------------------------------------------------------------------------------------------- side by side */
+
+#define THREADS 4u
+
+static void *write_and_delete(void *argument)
+{
+	const uint32_t number = (uint32_t)(uintptr_t)argument;
+	uint64_t seed = 1000 + number;
+	struct rig own = rig; /* its workgroup */
+	static uint8_t pages[THREADS][32 * G4_PAGE_BYTES], back[THREADS][32 * G4_PAGE_BYTES];
+	char name[16];
+
+	own.wg = g4_wg_create(1 + number);
+	for (uint32_t round = 0; round < (rig_slow() ? 30u : 150u); round++) {
+		const uint64_t count = 1 + rig_random(&seed) % 32;
+		uint64_t ino, done;
+
+		snprintf(name, sizeof(name), "t%u", number);
+		for (uint64_t page = 0; page < count; page++)
+			memcpy(pages[number] + page * G4_PAGE_BYTES, contents[rig_random(&seed) % (CONTENTS + 1)],
+			       G4_PAGE_BYTES);
+		assert_int_equal(op_mknod(&own, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &ino), 0);
+		assert_int_equal(op_write(&own, ino, 0, 0, pages[number], count * G4_PAGE_BYTES, NULL), 0);
+		assert_int_equal(op_fsync(&own, ino), 0);
+		assert_int_equal(op_read(&own, ino, 0, 0, back[number], count * G4_PAGE_BYTES, &done), 0);
+		assert_memory_equal(back[number], pages[number], count * G4_PAGE_BYTES);
+		if (round % 8 != 7)
+			assert_int_equal(op_unlink(&own, G4_NODE_ROOT, name), 0);
+		else
+			assert_int_equal(op_rename(&own, G4_NODE_ROOT, name, G4_NODE_ROOT, "kept", 0), 0);
+	}
+	g4_wg_destroy(own.wg);
+	return NULL;
+}
+
+static void writers_side_by_side(void **state)
+{
+	pthread_t threads[THREADS];
+
+	(void)state;
+	make_contents();
+	for (uintptr_t k = 0; k < THREADS; k++)
+		assert_int_equal(pthread_create(&threads[k], NULL, write_and_delete, (void *)k), 0);
+	for (uint32_t k = 0; k < THREADS; k++)
+		pthread_join(threads[k], NULL);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_true(stats().found > 0);
+	assert_true(stats().entries <= CONTENTS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(what_is_there_takes_no_space, setup, teardown),
+		cmocka_unit_test_setup_teardown(pages_of_one_write_are_compared_with_each_other, setup, teardown),
+		cmocka_unit_test_setup_teardown(zeros_become_a_hole, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_goes_is_forgotten, setup, teardown),
+		cmocka_unit_test_setup_teardown(pages_change_places, setup, teardown),
+		cmocka_unit_test_setup_teardown(files_and_directories_say_whether, setup_off, teardown),
+		cmocka_unit_test_setup_teardown(any_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(on_a_full_device, setup_small, teardown),
+		cmocka_unit_test_setup_teardown(a_table_that_is_full_forgets, setup, teardown),
+		cmocka_unit_test(less_is_written_where_there_is_less),
+		cmocka_unit_test_setup_teardown(writers_side_by_side, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pages that lead to counts of owners, and those with the counts: what is impossible in them is found. */
+#include "files/files.h"
+
+#include "format/layout.h"
+#include "format/owners.h"
+
+static void counts_are_of_their_region_and_add_up(void **state)
+{
+	struct g4_owners_page page = {.region = 7, .shared = 2};
+
+	(void)state;
+	page.more[0] = 1;
+	page.more[G4_REGION_PAGES - 1] = 9;
+	assert_int_equal(g4_owners_page_validate(&page, 7), 0);
+	assert_true(g4_owners_page_validate(&page, 8) < 0);
+	page.shared = 3;
+	assert_true(g4_owners_page_validate(&page, 7) < 0);
+}
+
+static void pages_of_counts_lie_where_pages_can(void **state)
+{
+	struct g4_shares_page page = {.group = 2};
+	struct g4_layout layout;
+
+	(void)state;
+	assert_int_equal(g4_layout_plan(G4_GIB, 0, &layout), 0);
+	assert_int_equal(g4_shares_page_validate(&page, 2, &layout), 0);
+	assert_true(g4_shares_page_validate(&page, 1, &layout) < 0);
+	page.owners[5] = layout.data_address + G4_PAGE_BYTES;
+	assert_int_equal(g4_shares_page_validate(&page, 2, &layout), 0);
+	page.owners[5] += 128;
+	assert_true(g4_shares_page_validate(&page, 2, &layout) < 0);
+	page.owners[5] = layout.backup_address;
+	assert_true(g4_shares_page_validate(&page, 2, &layout) < 0);
+}
+
+RUN_TESTS(cmocka_unit_test(counts_are_of_their_region_and_add_up),
+	  cmocka_unit_test(pages_of_counts_lie_where_pages_can))

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Chunks: plans over disks are valid, every address has its own places, and copies lie on different disks. */
+#include "files/files.h"
+
+#include "space/chunk.h"
+
+#define DISKS 3u
+
+static const uint64_t disks[DISKS] = {G4_GIB, 2 * G4_GIB, G4_GIB + 300 * G4_MIB};
+static struct g4_chunk chunks[G4_CHUNKS_MAX];
+
+static uint32_t plan(enum g4_raid raid, uint32_t copies)
+{
+	const struct g4_chunk_wish wish = {.raid = raid, .copies = copies, .stripe_bytes = G4_STRIPE_DEFAULT};
+
+	return g4_chunk_plan(&wish, disks, DISKS, chunks);
+}
+
+static uint64_t total_of(uint32_t count)
+{
+	uint64_t total = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		total += chunks[i].bytes;
+	return total;
+}
+
+static void check_plan(enum g4_raid raid, uint32_t copies)
+{
+	const uint32_t count = plan(raid, copies);
+	const struct g4_chunk_map map = {chunks, count};
+	struct g4_piece piece;
+
+	assert_true(count > 0);
+	const uint64_t total = total_of(count);
+	assert_int_equal(g4_chunk_validate(chunks, count, disks, DISKS, total), 0);
+	for (uint64_t address = 0; address < total; address += piece.bytes) {
+		g4_chunk_translate(&map, address, total - address, &piece);
+		assert_true(piece.bytes > 0 && piece.bytes <= total - address);
+		assert_int_equal(piece.copies, raid == G4_RAID_1 ? copies : 1);
+		for (uint32_t c = 0; c < piece.copies; c++) {
+			assert_true(piece.disks[c] < DISKS);
+			assert_true(piece.offsets[c] + piece.bytes <= disks[piece.disks[c]]);
+			for (uint32_t other = 0; other < c; other++)
+				assert_true(piece.disks[other] != piece.disks[c]);
+		}
+	}
+}
+
+static void a_plan_of_each_level_covers_its_space(void **state)
+{
+	(void)state;
+	check_plan(G4_RAID_NONE, 1);
+	check_plan(G4_RAID_0, 1);
+	check_plan(G4_RAID_1, 2);
+	check_plan(G4_RAID_1, 3);
+}
+
+static void more_copies_than_disks_can_not_be_had(void **state)
+{
+	(void)state;
+	assert_int_equal(plan(G4_RAID_1, DISKS + 1), 0);
+	assert_int_equal(g4_chunk_usable(G4_PAGE_BYTES), 0);
+}
+
+static void damaged_chunks_are_refused(void **state)
+{
+	const uint32_t count = plan(G4_RAID_1, 2);
+	const uint64_t total = total_of(count);
+
+	(void)state;
+	assert_int_equal(g4_chunk_validate(chunks, count, disks, DISKS, total + G4_PAGE_BYTES), -G4_E_SB_GEOMETRY);
+	chunks[0].places[1] = chunks[0].places[0]; /* both copies on one disk */
+	assert_int_equal(g4_chunk_validate(chunks, count, disks, DISKS, total), -G4_E_SB_GEOMETRY);
+}
+
+RUN_TESTS(cmocka_unit_test(a_plan_of_each_level_covers_its_space),
+	  cmocka_unit_test(more_copies_than_disks_can_not_be_had), cmocka_unit_test(damaged_chunks_are_refused))

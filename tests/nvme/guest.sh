@@ -1,0 +1,81 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The NVMe driver through VFIO, in a virtual machine: QEMU's controllers, QEMU's IOMMU, a Debian kernel; no KVM needed. The machine is
+# made of files of this build and of the packages qemu-system-x86, busybox-static and linux-image-cloud-amd64, of which the last one is
+# unpacked and not installed. docs/nvme.md says what runs in it.
+# Usage: guest.sh BUILD [TEST...]: a build with tests; what guest_init.sh calls a test, all without one; 'trace' shows commands
+set -euo pipefail
+here=$(realpath "$(dirname "$0")")
+build=$(realpath "$1")
+shift
+limit=${G4_GUEST_LIMIT:-1500} # seconds
+work=$build/tests/nvme-guest
+mkdir -p "$work"
+cd "$work"
+
+for program in qemu-system-x86_64 busybox dpkg-deb apt-get; do
+	[ -n "$(type -P $program)" ] || { echo "skipped: no $program (scripts/install-deps.sh nvme)"; exit 77; }
+done
+
+# ---- the kernel ----
+kernel=$(find kernel/boot -name 'vmlinuz-*' 2>/dev/null | head -1 || :)
+if [ -z "$kernel" ]; then
+	package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/^ *Depends: \(linux-image-[^ ]*\)$/\1/p' | head -1)
+	[ -n "$package" ] || { echo "skipped: apt knows no linux-image-cloud-amd64"; exit 77; }
+	rm -rf kernel ./*.deb
+	apt-get -qq download "$package" 2>/dev/null || { echo "skipped: $package can not be had"; exit 77; }
+	dpkg-deb --extract "$package"_*.deb kernel
+	rm -f ./*.deb
+	kernel=$(find kernel/boot -name 'vmlinuz-*' | head -1)
+fi
+
+# ---- its root: busybox, programs with their libraries, modules ----
+rm -rf root
+mkdir -p root/{bin,usr/bin,dev,proc,sys,tmp,mnt,run,etc,lib/modules}
+cp "$(type -P busybox)" root/bin/busybox
+cp "$here/guest_init.sh" root/init
+chmod +x root/init
+programs=("$build/gpu4fs")
+[ -x "${programs[0]}" ] || programs=("$build/bin/gpu4fs")
+programs+=("$(type -P setpriv)")
+for test in engine_sync engine_txn engine_shift engine_model; do
+	programs+=("$build/tests/test_$test")
+done
+for program in "${programs[@]}"; do
+	cp "$program" root/usr/bin/
+	ldd "$program" | grep -o '/[^ ]*' | while read -r library; do
+		mkdir -p "root$(dirname "$library")"
+		cp -L "$library" "root$library"
+	done
+done
+for module in irqbypass vfio vfio_iommu_type1 vfio_virqfd vfio-pci-core vfio-pci fuse; do
+	find kernel/lib/modules -name "$module.ko" -exec cp {} root/lib/modules/ \;
+done
+echo "$*" >root/etc/tests
+(cd root && find . | busybox cpio -o -H newc 2>/dev/null) | gzip -1 >initrd.gz
+
+# ---- drives: two namespaces of one controller with both formats, one with small transfers, one that fails once, one that the kernel
+# keeps, one that can not be read in the middle, two functions of one card ----
+for image in a b c d e f g h; do
+	rm -f $image.img
+	truncate --size 160M $image.img
+done
+printf '[inject-error]\nevent = "%s"\nerrno = "5"\nonce = "on"\nsector = "8192"\n\n' pwritev read_aio >once.conf
+printf '[inject-error]\nevent = "read_aio"\nerrno = "5"\nsector = "163840"\n' >always.conf
+drive() { echo "-drive id=$1,file=${2:-$1.img},format=raw,if=none,cache=writeback,discard=unmap"; }
+# shellcheck disable=SC2046
+setpriv --pdeathsig TERM timeout --kill-after 5 "$limit" qemu-system-x86_64 -nodefaults -display none -no-reboot \
+	-machine q35 -accel tcg,thread=multi -cpu max,la57=off -smp 2 -m 1024 -serial stdio \
+	-device intel-iommu,caching-mode=on,aw-bits=48 \
+	$(drive a) $(drive b) $(drive c) $(drive d blkdebug:once.conf:d.img) $(drive e) $(drive f blkdebug:always.conf:f.img) \
+	$(drive g) $(drive h) \
+	-device nvme,id=one,serial=one,addr=4 \
+	-device nvme-ns,bus=one,drive=a,nsid=1,logical_block_size=512 \
+	-device nvme-ns,bus=one,drive=b,nsid=2,logical_block_size=4096,physical_block_size=4096 \
+	-device nvme,id=two,serial=two,addr=5,drive=c,mdts=3,logical_block_size=4096,physical_block_size=4096 \
+	-device nvme,id=three,serial=three,addr=6,drive=d \
+	-device nvme,id=four,serial=four,addr=7,drive=e \
+	-device nvme,id=five,serial=five,addr=8,drive=f \
+	-device nvme,id=six,serial=six,addr=9.0,multifunction=on,drive=g -device nvme,id=seven,serial=seven,addr=9.1,drive=h \
+	-kernel "$kernel" -initrd initrd.gz -append "console=ttyS0 quiet intel_iommu=on panic=-1" </dev/null | tee log || :
+grep -q '^GUEST: all tests passed' log

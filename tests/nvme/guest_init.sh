@@ -1,0 +1,162 @@
+#!/bin/busybox sh
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=dash
+# The first process of the machine that guest.sh makes: gives controllers to VFIO, runs the tests, and switches the machine off. A test is a
+# function below.
+export PATH=/usr/bin:/bin HOME=/tmp CMOCKA_MESSAGE_OUTPUT=STDOUT
+/bin/busybox --install -s /bin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+mount -t tmpfs tmpfs /tmp
+mkdir -p /dev/shm
+mount -t tmpfs tmpfs /dev/shm
+ln -s /proc/self/fd /dev/fd
+ln -s /proc/self/mounts /etc/mtab
+for module in irqbypass vfio vfio_iommu_type1 vfio_virqfd vfio-pci-core vfio-pci fuse; do
+	[ ! -e /lib/modules/$module.ko ] || insmod /lib/modules/$module.ko
+done
+cd /tmp || exit 1
+
+one=0000:00:04.0 two=0000:00:05.0 three=0000:00:06.0 four=0000:00:07.0 five=0000:00:08.0 six=0000:00:09.0 seven=0000:00:09.1
+failed=
+
+fails() { # WORDS COMMAND...: it must fail and say so
+	words=$1
+	shift
+	if "$@" >out 2>&1; then
+		echo "succeeded: $*"
+		return 1
+	fi
+	grep -q "$words" out && return 0
+	echo "'$*' says:"
+	cat out
+	return 1
+}
+
+awaits() { # COMMAND...: until it succeeds, for some minutes at most
+	tries=2000
+	until "$@"; do
+		tries=$((tries - 1))
+		if [ $tries -eq 0 ]; then
+			echo "in vain: $*"
+			return 1
+		fi
+		sleep 0.1
+	done
+}
+
+appears() { # the kernel looks at a drive in its own time
+	awaits [ -e "$1" ]
+}
+
+mounted() { grep -q ' /mnt ' /proc/mounts; }
+nobody_serves() { ! pidof gpu4fs >/dev/null; }
+
+binding() {
+	gpu4fs nvme list &&
+		fails "no such PCI device" gpu4fs nvme bind 0000:00:1e.7 &&
+		fails "is no NVMe controller" gpu4fs nvme bind 0000:00:00.0 &&
+		fails "gpu4fs nvme bind" gpu4fs info "nvme:$one" || return 1
+	# what the kernel uses is not taken away
+	gpu4fs mkfs -q /dev/nvme3n1 && fails "gpu4fs" gpu4fs nvme bind "$four" || return 1
+	gpu4fs nvme bind --force "$four" && gpu4fs nvme unbind "$four" && appears /sys/block/nvme3n1 || return 1
+	for address in "$one" "$two" "$three" "$five"; do
+		gpu4fs nvme bind "$address" || return 1
+	done
+	gpu4fs nvme bind "$one" && # once more does no harm
+		gpu4fs nvme list && gpu4fs nvme id "$one" && gpu4fs nvme log "$one"
+}
+
+# Two functions that could reach each other behind the IOMMU's back are one group, and one program's.
+strangers() {
+	gpu4fs nvme bind "$six" && fails "can not tell it from.*$seven" gpu4fs info "nvme:$six" &&
+		gpu4fs nvme bind "$seven" && gpu4fs nvme test --destructive "$six" &&
+		gpu4fs nvme unbind "$six" && gpu4fs nvme unbind "$seven"
+}
+
+data() {
+	for device in "$one" "$one/2" "$two"; do
+		fails "destructive" gpu4fs nvme test "$device" || return 1
+		gpu4fs nvme test --destructive "$device" || return 1
+	done
+	fails "namespace 3 is not there" gpu4fs nvme test --destructive "$one/3"
+}
+
+engine() {
+	for device in "nvme:$one" "nvme:$one/2" "nvme:$two"; do
+		for program in sync txn shift; do
+			echo "$device: $program"
+			G4_TEST_DEVICE="$device" test_engine_$program >out 2>&1 || { cat out; return 1; }
+		done
+	done
+	G4_TEST_DEVICE="nvme:$two" G4_MODEL_STEPS=100 test_engine_model >out 2>&1 || { cat out; return 1; }
+}
+
+# A server that is killed leaves a controller that works; the next one resets it, and what was synchronised is there.
+killed() {
+	gpu4fs mkfs -q -f "nvme:$one" || return 1
+	gpu4fs mount -f "nvme:$one" /mnt &
+	server=$!
+	awaits mounted || return 1
+	dd if=/tmp/data of=/mnt/data bs=64k conv=fsync 2>/dev/null || return 1
+	(while cp /tmp/data /mnt/more; do :; done) 2>/dev/null &
+	awaits [ -s /mnt/more ] || return 1
+	kill -9 $server
+	wait
+	umount -l /mnt
+	gpu4fs fsck "nvme:$one" || return 1
+	gpu4fs mount "nvme:$one" /mnt && cmp /tmp/data /mnt/data && umount /mnt || return 1
+	awaits nobody_serves || return 1
+	gpu4fs fsck "nvme:$one"
+}
+
+# Errors that happen once are overcome; one that stays is told.
+errors() {
+	gpu4fs nvme test --destructive "$three" && fails "input/output error" gpu4fs nvme test --destructive "$five"
+}
+
+# Somebody resets a drive that is mounted: what is under way fails, soon, and the file system is checked and mounted again.
+reset() {
+	gpu4fs mkfs -q -f "nvme:$two" && gpu4fs mount "nvme:$two" /mnt && cp /tmp/data /mnt/data || return 1
+	echo 1 >"/sys/bus/pci/devices/$two/reset" || return 1
+	fails "error" dd if=/tmp/data of=/mnt/data bs=64k conv=fsync || return 1
+	umount /mnt
+	awaits nobody_serves || return 1
+	gpu4fs fsck -y "nvme:$two" || [ $? -eq 1 ] || return 1
+	gpu4fs mount "nvme:$two" /mnt && cp /tmp/data /mnt/more && umount /mnt || return 1
+	awaits nobody_serves && gpu4fs fsck "nvme:$two"
+}
+
+as_nobody() { /usr/bin/setpriv --reuid 65534 "$@"; }
+with_little_memory() { (ulimit -l 64 && as_nobody "$@"); }
+limits() {
+	fails "no permission" as_nobody gpu4fs info "nvme:$one" &&
+		chmod 666 /dev/vfio/* &&
+		fails "limit for locked memory is too small" with_little_memory gpu4fs info "nvme:$one" &&
+		as_nobody gpu4fs nvme id "$one" >out &&
+		chmod 600 /dev/vfio/*
+}
+
+unbinding() {
+	for address in "$one" "$two" "$three" "$five"; do
+		gpu4fs nvme unbind "$address" || return 1
+	done
+	appears /sys/block/nvme0n1 && gpu4fs nvme list
+}
+
+dd if=/dev/urandom of=/tmp/data bs=64k count=64 2>/dev/null
+wanted=$(sed s/trace// /etc/tests)
+trace=$(grep -o trace /etc/tests)
+for test in ${wanted:-binding strangers data engine killed reset errors limits unbinding}; do
+	echo "GUEST: $test"
+	[ -z "$trace" ] || set -x
+	if $test; then
+		echo "GUEST: $test passed"
+	else
+		failed="$failed $test"
+		echo "GUEST: $test FAILED"
+	fi
+done
+[ -n "$failed" ] || echo "GUEST: all tests passed"
+poweroff -f

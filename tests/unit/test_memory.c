@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pieces of memory are known while they are there, and who watches is told before one goes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+/* cmocka needs its own four first */
+#include <cmocka.h>
+
+#include "base/memory_host.h"
+
+#define PIECES 40u
+
+static void *gone;
+static uint64_t gone_bytes;
+static uint32_t told;
+
+static void goes(void *context, void *memory, uint64_t bytes)
+{
+	assert_ptr_equal(context, &told);
+	*(volatile uint8_t *)memory = 1; /* it is there still */
+	gone = memory;
+	gone_bytes = bytes;
+	told++;
+}
+
+static void a_piece_is_known_as_long_as_it_is_there(void **state)
+{
+	uint8_t *pieces[PIECES];
+	uint64_t bytes;
+	void *found;
+
+	(void)state;
+	for (uint32_t i = 0; i < PIECES; i++) {
+		pieces[i] = g4_memory_map(i % 2 ? 3 * G4_MIB : 5000);
+		assert_non_null(pieces[i]);
+	}
+	for (uint32_t i = 0; i < PIECES; i += 3)
+		g4_memory_unmap(pieces[i], i % 2 ? 3 * G4_MIB : 5000);
+	for (uint32_t i = 0; i < PIECES; i++) {
+		if (i % 3 == 0)
+			continue;
+		assert_true(g4_memory_find(pieces[i] + 4999, &found, &bytes));
+		assert_ptr_equal(found, pieces[i]);
+		assert_int_equal(bytes, i % 2 ? 4 * G4_MIB : 8192); /* whole pages */
+		g4_memory_unmap(pieces[i], i % 2 ? 3 * G4_MIB : 5000);
+	}
+	assert_false(g4_memory_find(&found, &found, &bytes));
+}
+
+static void watchers_hear_of_what_goes_until_they_leave(void **state)
+{
+	struct g4_memory_watcher one = {.goes = goes, .context = &told}, other = one, never = one;
+	void *piece = g4_memory_map(100), *later = g4_memory_map(3 * G4_MIB);
+
+	(void)state;
+	g4_memory_watch(&one);
+	g4_memory_watch(&other);
+	g4_memory_unwatch(&never);
+	g4_memory_unmap(piece, 100);
+	assert_int_equal(told, 2);
+	assert_ptr_equal(gone, piece);
+	assert_int_equal(gone_bytes, 4096);
+	g4_memory_unwatch(&one);
+	g4_memory_unmap(later, 3 * G4_MIB);
+	assert_int_equal(told, 3);
+	assert_int_equal(gone_bytes, 4 * G4_MIB);
+	g4_memory_unwatch(&other);
+	g4_memory_unmap(g4_memory_map(100), 100);
+	assert_int_equal(told, 3);
+	g4_memory_unmap(NULL, 100);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_piece_is_known_as_long_as_it_is_there),
+		cmocka_unit_test(watchers_hear_of_what_goes_until_they_leave),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
