@@ -156,6 +156,8 @@ G4_FN int g4_slab_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *
  */
 G4_FN bool g4_slab_copy(struct g4_alloc *alloc, uint32_t line, uint32_t kind, struct g4_address address, void *to,
 			uint32_t bytes);
+/* Whether a block of sums that is in use begins at an address, the page of which is in this line of the cache. */
+G4_FN bool g4_slab_has_sums(struct g4_alloc *alloc, uint32_t line, struct g4_address address);
 /* The slab of a kind that shard s fills, which has one, is nobody's any more, and a free page if it is empty. */
 G4_FN int g4_slab_end(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t s, uint32_t kind);
 /* Sets or clears a page's bit in the slab map. */

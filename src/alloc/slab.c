@@ -285,6 +285,17 @@ G4_FN bool g4_slab_copy(struct g4_alloc *alloc, uint32_t line, uint32_t kind, st
 	return there;
 }
 
+G4_FN bool g4_slab_has_sums(struct g4_alloc *alloc, uint32_t line, struct g4_address address)
+{
+	const struct g4_address page = g4_address_page_start(address);
+	const uint32_t offset = (uint32_t)(g4_address_stored(address) - g4_address_stored(page));
+
+	g4_lock(stripe(alloc, page));
+	const bool has = g4_sums_block_is_used(header_of(alloc, line), offset);
+	g4_unlock(stripe(alloc, page));
+	return has;
+}
+
 G4_FN int g4_slab_end(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t s, uint32_t kind)
 {
 	struct g4_alloc_shard *shard = &alloc->shards[s];

@@ -168,18 +168,17 @@ G4_FN static int get_block(struct g4_wg *wg, struct g4_fs *fs, const struct g4_i
 			   struct g4_sum_entry **entries)
 {
 	const uint64_t address = inode->disk.checksums, page = g4_align_down(address, G4_PAGE_BYTES);
-	const uint32_t offset = (uint32_t)(address - page);
 	int rc = check_page(fs, page);
 
 	if (rc == 0)
 		rc = g4_meta_get(wg, &fs->meta, g4_address_from(page), G4_BLOCK_SLAB, line);
 	if (rc < 0)
 		return damaged(rc);
-	if (!g4_sums_block_is_used((const struct g4_slab_header *)g4_line_data(&fs->cache, *line), offset)) {
+	if (!g4_slab_has_sums(&fs->alloc, *line, g4_address_from(address))) {
 		g4_cache_put(&fs->cache, *line);
 		return -G4_E_CORRUPT_SUMS;
 	}
-	*entries = entries_of(fs, *line, offset);
+	*entries = entries_of(fs, *line, (uint32_t)(address - page));
 	return 0;
 }
 
