@@ -165,6 +165,11 @@ set(parity_objects ${objects})
 list(FILTER parity_objects INCLUDE REGEX "/src/(parity|simt)/")
 g4_gpu_program(gpu-parity parity HOST tests/gpu/parity_host.c LIBRARY parity_static FLAGS ${cuda_flags} LINK ${parity_objects})
 
+# gpu-nvme: queues of NVMe controllers that lanes fill and poll, on emulated controllers.
+set(nvme_objects ${objects})
+list(FILTER nvme_objects INCLUDE REGEX "/src/(dev/nvme/|dev/slots|simt/)")
+g4_gpu_program(gpu-nvme nvme HOST tests/gpu/nvme_host.c LIBRARY gpu4fs_static FLAGS ${cuda_flags} LINK ${nvme_objects})
+
 # gpu-share: the GPU shared with another process, with MPS and without.
 g4_gpu_program(gpu-share share HOST tests/gpu/share_host.c LIBRARY gpu4fs_static FLAGS ${cuda_flags} LINK ${objects})
 

@@ -637,7 +637,7 @@ static void *run(void *context)
 			idle = 0;
 			continue;
 		}
-		if (++idle < LOOKS)
+		if (emu->options.awake || ++idle < LOOKS)
 			continue;
 		g4_xchg32(&emu->asleep, 1);
 		if (!try_look(emu) && !g4_load32_acq(&emu->stopping))

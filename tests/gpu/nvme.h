@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Queues of NVMe controllers used by lanes of a GPU: what nvme.cu does for nvme_host.c. */
+#ifndef G4_TEST_GPU_NVME_H
+#define G4_TEST_GPU_NVME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NVME_GPU_QUEUES 64u
+#define NVME_GPU_SAMPLES (UINT32_C(8) << 20)
+#define NVME_GPU_CALLERS 8192u
+#define NVME_GPU_BUFFER_BYTES 4096u
+
+enum nvme_way {
+	NVME_RAW,    /* one lane writes commands and doorbells by hand: no atomics, nothing shared */
+	NVME_PAIR,   /* the same commands through dev/nvme/pair.c, which many lanes may share */
+	NVME_DRIVER, /* requests, slots, retries: dev/nvme/requests.c */
+	NVME_CHECK   /* the driver: each caller writes blocks of its own, reads them back and compares */
+};
+
+struct nvme_run {
+	enum nvme_way way;
+	uint32_t callers;	 /* lanes with requests; 1 for RAW and PAIR */
+	uint32_t lanes_per_warp; /* of which are callers: 1 to 32 */
+	uint32_t depth;		 /* commands under way by hand; the driver's callers have one request each */
+	uint32_t queues;
+	uint32_t bytes;	 /* of a request: 512 to 4096 */
+	uint64_t blocks; /* of `bytes`, on the medium */
+	double seconds;
+	/* out: */
+	uint64_t done, wrong;
+	uint32_t error; /* 0; 1: a command failed; 2: no answer for 10 s */
+	double elapsed_s;
+	uint32_t sample_count;
+	uint32_t *samples; /* NVME_GPU_SAMPLES: ns from before the submission until the caller has seen the end */
+};
+
+/* Memory for all runs. False: the GPU failed, and a line on stderr said why; so for all of these. */
+bool nvme_gpu_open(void);
+void nvme_gpu_close(void);
+/* Makes memory of the host (queues, registers) the GPU's, too, at the same addresses. */
+bool nvme_gpu_share(void *memory, uint64_t bytes);
+void nvme_gpu_unshare(void *memory);
+/* Copies queue `index`, a struct g4_nvme_queue that nobody has used, into the GPU's memory. */
+bool nvme_gpu_put_queue(uint32_t index, const void *queue);
+bool nvme_gpu_run(struct nvme_run *run);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

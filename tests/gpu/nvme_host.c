@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Queues of NVMe controllers that lanes of a GPU fill and poll, with emulated controllers over memory, a thread of the host each:
+ * first that what lanes write is what they read, then how fast it is.
+ *
+ * Usage: nvme [-s SECONDS] [-c] [-o FILE.json]      SECONDS a row (1); -c: the check alone
+ * Prints a line a row: way, controllers, queues, lanes, depth, bytes, requests/s, then ns: minimum, quartiles, 99 %, 99.9 %, maximum.
+ * Exit status 1: something was wrong; 2: the GPU failed.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log_host.h"
+#include "dev/dev_host.h"
+#include "dev/nvme/device_host.h"
+#include "gpu/nvme.h"
+
+#define CONTROLLERS_MOST 8u
+#define MEDIUM_MIB 64u
+
+static const char *const way_names[] = {"raw", "pair", "driver", "check"};
+
+static FILE *json;
+static uint32_t rows, wrong;
+static double seconds = 1;
+static uint32_t *samples;
+
+static void die(int status, const char *what)
+{
+	fprintf(stderr, "nvme: %s\n", what);
+	exit(status);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static uint32_t sample_at(const struct nvme_run *run, uint64_t in_thousand)
+{
+	return run->sample_count ? samples[(run->sample_count - 1) * in_thousand / 1000] : 0;
+}
+
+static void print_row(const struct nvme_run *run, uint32_t controllers)
+{
+	static const uint64_t places[] = {0, 250, 500, 750, 990, 999, 1000};
+	const double rate = (double)run->done / run->elapsed_s;
+
+	qsort(samples, run->sample_count, sizeof(*samples), by_value);
+	printf("%-6s  %u  %2u  %5u/%-2u  %2u  %4u  %10.0f ", way_names[run->way], controllers, run->queues,
+	       run->callers, run->lanes_per_warp, run->depth, run->bytes, rate);
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		printf(" %7u", sample_at(run, places[i]));
+	printf("%s\n", run->error == 1 ? "  FAILED: a request failed" :
+		       run->error      ? "  FAILED: no answer" :
+		       run->wrong      ? "  FAILED: other contents" :
+					 "");
+	fflush(stdout);
+	wrong += run->error != 0 || run->wrong != 0 || run->done == 0;
+	if (!json)
+		return;
+	fprintf(json,
+		"%s{\"way\": \"%s\", \"controllers\": %u, \"queues\": %u, \"lanes\": %u, \"lanes_per_warp\": %u, \"depth\": %u, "
+		"\"bytes\": %u, \"requests_s\": %.0f, \"wrong\": %llu, \"ns\": [",
+		rows++ ? ",\n" : "", way_names[run->way], controllers, run->queues, run->callers, run->lanes_per_warp,
+		run->depth, run->bytes, rate, (unsigned long long)run->wrong);
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		fprintf(json, "%s%u", i ? ", " : "", sample_at(run, places[i]));
+	fprintf(json, "]}");
+}
+
+static void open_controller(struct g4_dev **dev, uint32_t queues)
+{
+	char text[256] = "", name[32];
+	const struct g4_dev_message message = {.text = text, .bytes = sizeof(text)};
+	const struct g4_emu_options emulated = {.awake = true};
+	const struct g4_nvme_options options = {.queues = queues};
+	struct g4_dev *medium;
+
+	snprintf(name, sizeof(name), "mem:%uM", MEDIUM_MIB);
+	if (g4_dev_open(name, NULL, &medium, text, sizeof(text)) < 0 ||
+	    g4_nvme_emu_device_open("test", medium, &emulated, &options, dev, NULL, message) < 0)
+		die(1, text[0] ? text : "cannot open the medium");
+	const struct g4_nvme *nvme = (*dev)->host;
+	if (nvme->queue_count != queues)
+		die(1, "the controller gave other queues");
+	if (!nvme_gpu_share(nvme->memory, nvme->memory_bytes) ||
+	    !nvme_gpu_share(nvme->provider.registers, nvme->provider.register_bytes))
+		die(2, "the GPU failed");
+}
+
+static void close_controller(struct g4_dev *dev)
+{
+	const struct g4_nvme *nvme = dev->host;
+
+	nvme_gpu_unshare(nvme->memory);
+	nvme_gpu_unshare(nvme->provider.registers);
+	g4_dev_close(dev);
+}
+
+/* The queues of all controllers in turns, so that neighbouring lanes meet at none. */
+static void row(enum nvme_way way, uint32_t controllers, uint32_t queues_each, uint32_t callers,
+		uint32_t lanes_per_warp, uint32_t depth, uint32_t bytes)
+{
+	struct g4_dev *devs[CONTROLLERS_MOST];
+	struct nvme_run run = {.way = way,
+			       .callers = callers,
+			       .lanes_per_warp = lanes_per_warp,
+			       .depth = depth,
+			       .queues = controllers * queues_each,
+			       .bytes = bytes,
+			       .blocks = MEDIUM_MIB * G4_MIB / bytes,
+			       .seconds = seconds,
+			       .samples = samples};
+
+	for (uint32_t i = 0; i < controllers; i++)
+		open_controller(&devs[i], queues_each);
+	for (uint32_t i = 0; i < run.queues; i++) {
+		const struct g4_nvme *nvme = devs[i % controllers]->host;
+		if (!nvme_gpu_put_queue(i, &nvme->queues[i / controllers]))
+			die(2, "the GPU failed");
+	}
+	if (!nvme_gpu_run(&run))
+		die(2, "the GPU failed");
+	print_row(&run, controllers);
+	for (uint32_t i = 0; i < controllers; i++)
+		close_controller(devs[i]);
+}
+
+static void check(void)
+{
+	row(NVME_CHECK, 1, 1, 1, 1, 1, 4096);
+	row(NVME_CHECK, 1, 1, 32, 32, 1, 512);
+	row(NVME_CHECK, 1, 1, 512, 32, 1, 512); /* more than slots: callers wait for their turn */
+	row(NVME_CHECK, 2, 8, 2048, 32, 1, 1024);
+	row(NVME_CHECK, 8, 8, NVME_GPU_CALLERS, 32, 1, 512);
+}
+
+static void measure(void)
+{
+	for (uint32_t depth = 1; depth <= 64; depth = depth == 1 ? 32 : depth * 2) {
+		row(NVME_RAW, 1, 1, 1, 1, depth, 512);
+		row(NVME_PAIR, 1, 1, 1, 1, depth, 512);
+	}
+	row(NVME_DRIVER, 1, 1, 1, 1, 1, 512);
+	row(NVME_DRIVER, 1, 1, 1, 1, 1, 4096);
+	for (uint32_t callers = 32; callers <= 128; callers *= 2) {
+		row(NVME_DRIVER, 1, 1, callers, 1, 1, 512);
+		row(NVME_DRIVER, 1, 1, callers, 32, 1, 512);
+	}
+	for (uint32_t controllers = 1; controllers <= CONTROLLERS_MOST; controllers *= 2) {
+		row(NVME_DRIVER, controllers, 8, 1024 * controllers, 32, 1, 512);
+		row(NVME_DRIVER, controllers, 8, 1024 * controllers, 32, 1, 4096);
+	}
+	row(NVME_DRIVER, 8, 8, 1024, 1, 1, 512);
+	row(NVME_DRIVER, 1, 8, NVME_GPU_CALLERS, 32, 1, 512); /* eight times as many as slots */
+}
+
+int main(int argc, char **argv)
+{
+	bool only_check = false;
+
+	for (int c; (c = getopt(argc, argv, "s:co:")) != -1;) {
+		if (c == 's')
+			seconds = strtod(optarg, NULL);
+		else if (c == 'c')
+			only_check = true;
+		else if (c != 'o' || !(json = fopen(optarg, "w")))
+			die(1, "usage: nvme [-s SECONDS] [-c] [-o FILE.json]");
+	}
+	samples = malloc(NVME_GPU_SAMPLES * sizeof(*samples));
+	if (!samples || !nvme_gpu_open())
+		die(2, "the GPU failed");
+	printf("way  controllers  queues  lanes/of a warp  depth  bytes  requests/s   minimum 25%% 50%% 75%% 99%% 99.9%% "
+	       "maximum (ns)\n");
+	if (json)
+		fprintf(json, "[");
+	check();
+	if (!only_check)
+		measure();
+	if (json) {
+		fprintf(json, "]\n");
+		fclose(json);
+	}
+	nvme_gpu_close();
+	printf("%u rows failed\n", wrong);
+	return wrong != 0;
+}
