@@ -150,9 +150,9 @@ add_test(NAME engine.cross COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:cross>
 set_tests_properties(engine.cross PROPERTIES TIMEOUT ${G4_TEST_TIMEOUT} ENVIRONMENT "${test_environment}")
 
 # The host's half of the CUDA engine, with threads in the place of a GPU: a test of its own, some of the API's, and images of
-# both engines. cuda_host.c is compiled anew for that; the library's, which refuses, is then not linked.
+# both engines. cuda_host.c and io_host.c are compiled anew for that; the library's, which refuse, are then not linked.
 if(NOT TARGET g4_cuda AND G4_LANES EQUAL 0)
-	add_library(g4_standin OBJECT src/gpu/cuda_host.c tests/standin/stand_in_gpu.c)
+	add_library(g4_standin OBJECT src/gpu/cuda_host.c src/gpu/io_host.c tests/standin/stand_in_gpu.c)
 	target_compile_definitions(g4_standin PRIVATE G4_HAVE_CUDA)
 	target_include_directories(g4_standin PRIVATE tests)
 	target_link_libraries(g4_standin PUBLIC g4_flags)

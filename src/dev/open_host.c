@@ -44,7 +44,8 @@ static int open_emulated(const char *name, const char *inner, const struct g4_de
 	const int code = g4_dev_open(inner, &own, &medium, sentence, sizeof(sentence));
 	if (code != 0) /* it begins with the inner name */
 		return g4_dev_fail(message, code, "%.*s%s", (int)(inner - name), name, sentence);
-	return g4_nvme_emu_device_open(name, medium, NULL, NULL, out, NULL, message);
+	return g4_nvme_emu_device_open(name, medium, NULL, &(struct g4_nvme_options){.lanes = true}, out, NULL,
+				       message);
 }
 
 /* A drive's controller, without the kernel's driver. */

@@ -7,11 +7,12 @@
  * counts the bytes of data that were started; UINT64_MAX: nothing is left to start.
  *
  * Progress: a workgroup that waits for a slot holds none. The holder of one finds it finished without anybody else's
- * help: the agent finishes what is posted, and a holder that waits looks itself.
+ * help: the agent or the controller finishes what is posted, and a holder that waits looks itself.
  */
 #include "dev/remote.h"
 
 #include "dev/dev_types.h"
+#include "dev/nvme/lanes.h"
 
 #define PLACE_BYTES (32 * G4_KIB) /* data in an area is worth a request of its own from this size on */
 #define PLACE_MOST_BYTES (G4_MIB) /* and cut here, so that the device has several pieces to work on */
@@ -148,11 +149,17 @@ G4_FN static uint8_t *chunk_of(const struct g4_remote *r, uint32_t slot)
 	return r->staging + slot * r->chunk_bytes;
 }
 
+G4_FN static void post(struct g4_remote *r, uint32_t slot, const struct g4_remote_request *request)
+{
+	r->requests[slot] = *request;
+	uint32_t number = g4_add32(&r->post_count, 1);
+	g4_store64_rel_sys(&r->posted[number % r->slots], g4_remote_word(number, slot));
+}
+
 G4_FN static void start(struct g4_wg *wg, struct g4_remote *r, struct g4_io *io, const struct piece *piece,
 			uint32_t slot)
 {
 	struct g4_remote_slot *own = &r->slot[slot];
-	struct g4_remote_request *request = &r->requests[slot];
 	bool data = piece->op == G4_IO_READ || piece->op == G4_IO_WRITE;
 	bool staged = data && piece->area == G4_REMOTE_STAGING;
 
@@ -165,33 +172,56 @@ G4_FN static void start(struct g4_wg *wg, struct g4_remote *r, struct g4_io *io,
 	io->cookie = data && piece->bytes < data_bytes(io) ? piece->within + piece->bytes : UINT64_MAX;
 	if (staged && piece->op == G4_IO_WRITE)
 		move(wg, io, piece->within, piece->bytes, chunk_of(r, slot));
-	request->op = piece->op;
-	request->flags = piece->flags;
-	request->offset_bytes = io->offset_bytes + piece->within;
-	request->bytes = piece->bytes;
-	request->at = staged ? slot * r->chunk_bytes : piece->at;
-	request->area = piece->area;
-	uint32_t number = g4_add32(&r->post_count, 1);
-	g4_store64_rel_sys(&r->posted[number % r->slots], g4_remote_word(number, slot));
+	const struct g4_remote_request request = {
+		.op = piece->op,
+		.flags = piece->flags,
+		.offset_bytes = io->offset_bytes + piece->within,
+		.bytes = piece->bytes,
+		.at = staged ? slot * r->chunk_bytes : piece->at,
+		.area = piece->area,
+	};
+	if (r->lanes)
+		g4_nvme_lanes_post(r->lanes, slot, &request);
+	else
+		post(r, slot, &request);
 }
 
 /* ---- ending ---- */
 
-/* Sees what the agent has finished since, unless somebody else is looking. */
+/* What the agent has finished next. */
+G4_FN static bool next_finished(struct g4_remote *r, uint32_t *slot, uint32_t *code)
+{
+	const uint32_t number = r->seen_count;
+	const uint64_t word = g4_load64_acq_sys(&r->finished[number % r->slots]);
+
+	if (!g4_remote_is(word, number))
+		return false;
+	r->seen_count = number + 1;
+	*slot = ((uint32_t)word >> G4_REMOTE_CODE_BITS) % r->slots;
+	*code = (uint32_t)word & G4_REMOTE_CODE_MASK;
+	return true;
+}
+
+/* The same of the controller. */
+G4_FN static bool next_completed(struct g4_remote *r, uint32_t *slot, uint32_t *code)
+{
+	int negative;
+
+	if (!g4_nvme_lanes_next(r->lanes, slot, &negative))
+		return false;
+	*code = (uint32_t)-negative;
+	return true;
+}
+
+/* Sees what has been finished since, unless somebody else is looking. */
 G4_FN static void look(struct g4_remote *r)
 {
+	uint32_t slot, code;
+
 	if (!g4_slots_try_look(&r->pool))
 		return;
-	for (;;) {
-		uint32_t number = r->seen_count;
-		uint64_t word = g4_load64_acq_sys(&r->finished[number % r->slots]);
-
-		if (!g4_remote_is(word, number))
-			break;
-		r->seen_count = number + 1;
-		g4_store64_rel(&r->slot[((uint32_t)word >> G4_REMOTE_CODE_BITS) % r->slots].outcome,
-			       OUTCOME_DONE | (word & G4_REMOTE_CODE_MASK));
-	}
+	while (r->lanes ? next_completed(r, &slot, &code) : next_finished(r, &slot, &code))
+		g4_store64_rel(&r->slot[slot].outcome, OUTCOME_DONE | code);
 	g4_slots_looked(&r->pool);
 }
 

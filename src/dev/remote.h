@@ -24,6 +24,9 @@
  * can overflow: an entry is overwritten `slots` entries later, but not more than `slots` requests have been posted whose
  * slots are not free again.
  *
+ * Where the device is a controller whose queues lanes can use, there is no agent: requests go into such a queue (nvme/lanes.h), with
+ * the same slots and chunks.
+ *
  * Over PCIe there are no atomics on host memory, and polling it by more than a few is slow for all. So everything that
  * is added to or locked lies in the engine's memory, and one waiter at a time looks at `finished`, for all.
  */
@@ -93,15 +96,17 @@ struct g4_remote_area {
 };
 
 /* In the engine's memory; each counter that many lanes change has a cache line. */
+struct g4_nvme_lanes;
 struct g4_remote {
-	uint64_t *posted; /* as the engine addresses them */
+	struct g4_nvme_lanes *lanes; /* NULL: an agent is behind it */
+	uint64_t *posted;	     /* as the engine addresses them */
 	const uint64_t *finished;
 	struct g4_remote_request *requests;
 	uint8_t *staging;
 	uint64_t chunk_bytes;
 	uint32_t slots;
 	uint32_t area_count; /* areas from this on are unused */
-	uint8_t padding0[80];
+	uint8_t padding0[72];
 	uint32_t post_count;
 	uint8_t padding3[124];
 	uint32_t seen_count; /* entries of `finished` that were seen; of who looks */

@@ -59,10 +59,10 @@ void g4_cuda_visit(struct g4_cuda_engine *engine, bool begin)
 #include "base/log_host.h"
 #include "base/thread_host.h"
 #include "base/units_host.h"
-#include "dev/agent_host.h"
 #include "dev/dev_host.h"
 #include "dev/dev_types.h"
 #include "gpu/gpu.h"
+#include "gpu/io_host.h"
 #include "gpu/sharing_host.h"
 #include "ring/client_host.h"
 #include "simt/simt_host.h"
@@ -97,10 +97,7 @@ struct cuda_engine {
 	uint8_t *fs;
 	uint8_t *image; /* on the device, of "mem:" */
 	bool image_registered;
-	struct g4_agent *io; /* does what the GPU cannot: files, block devices; else NULL */
-	bool io_registered;
-	uint8_t *remote;     /* on the device, struct g4_remote */
-	uint32_t area_count; /* as there */
+	struct g4_gpu_io io; /* to files, block devices, controllers */
 
 	struct g4_gpu_sharing *sharing; /* NULL: nobody to be warned of; the agent's, once it runs */
 	bool has_context;		/* this process computes there itself */
@@ -137,8 +134,7 @@ static struct g4_ring_header *header_of(const struct attached *a)
 /* Without the kernel only callers of the device API have requests for the I/O agent. */
 static void rest_io(struct cuda_engine *e)
 {
-	if (e->io)
-		g4_agent_rest(e->io, e->sleeping && e->callers == 0);
+	g4_gpu_io_rest(&e->io, e->sleeping && e->callers == 0);
 }
 
 static void set_sleeping(struct cuda_engine *e, bool sleeping)
@@ -330,29 +326,6 @@ static void stop_agent(struct cuda_engine *e)
 
 G4_STATIC_ASSERT(G4_GPU_PORTS < G4_REMOTE_AREAS, "every port has an area, number 1 on");
 
-/* The I/O agent may move data to and from a client's data area without a copy; 0 bytes: no longer. */
-static int set_area(struct cuda_engine *e, uint32_t id, uint8_t *host, const void *device, uint64_t bytes)
-{
-	const struct g4_remote_area area = {(uintptr_t)device, bytes};
-	const uint32_t index = id + 1;
-	int rc;
-
-	if (!e->io)
-		return 0;
-	if (bytes > 0)
-		g4_agent_set_area(e->io, index, host, bytes);
-	rc = g4_gpu_put(e->gpu, e->remote + offsetof(struct g4_remote, areas) + index * sizeof(area), &area,
-			sizeof(area));
-	if (rc == 0 && index >= e->area_count) {
-		e->area_count = index + 1;
-		rc = g4_gpu_put(e->gpu, e->remote + offsetof(struct g4_remote, area_count), &e->area_count,
-				sizeof(e->area_count));
-	}
-	if (bytes == 0)
-		g4_agent_set_area(e->io, index, NULL, 0);
-	return rc;
-}
-
 static int place_session(struct cuda_engine *e, struct attached *a, const struct g4_session *session,
 			 uint64_t ring_bytes, uint32_t id)
 {
@@ -365,7 +338,7 @@ static int place_session(struct cuda_engine *e, struct attached *a, const struct
 		return rc;
 	rc = g4_gpu_register(e->gpu, session->data, session->data_bytes, &data);
 	if (rc == 0) {
-		rc = set_area(e, id, session->data, data, session->data_bytes);
+		rc = g4_gpu_io_set_area(&e->io, id + 1, session->data, data, session->data_bytes);
 		a->handles = g4_gpu_alloc(e->gpu, session->handle_count * sizeof(struct g4_session_handle));
 		on_gpu.ring = ring;
 		on_gpu.data = data;
@@ -373,7 +346,8 @@ static int place_session(struct cuda_engine *e, struct attached *a, const struct
 		if (rc == 0)
 			rc = a->handles ? g4_gpu_set_session(e->gpu, id, &on_gpu) : -G4_E_NOMEM;
 		if (rc < 0) {
-			set_area(e, id, NULL, NULL, 0); /* the GPU does not work any more if it refuses this */
+			/* the GPU does not work any more if it refuses this */
+			g4_gpu_io_set_area(&e->io, id + 1, NULL, NULL, 0);
 			g4_gpu_unregister(e->gpu, session->data);
 		}
 	}
@@ -496,7 +470,7 @@ static void detach(void *context, uint32_t id)
 		drain(e, id);
 		close_handles(e, id);
 	}
-	set_area(e, id, NULL, NULL, 0);
+	g4_gpu_io_set_area(&e->io, id + 1, NULL, NULL, 0);
 	if (e->agent_runs)
 		send_away(e);
 	g4_gpu_unregister(e->gpu, a->data);
@@ -540,46 +514,9 @@ static int put_resident(struct cuda_engine *e, uint8_t *device, const uint8_t *h
 }
 
 /* What the GPU reads and writes itself needs no flush: everything else does, and system calls. */
-static bool needs_agent(const struct g4_dev *dev)
+static bool needs_requests(const struct g4_dev *dev)
 {
 	return !dev->props.mapped || dev->persist != G4_DEV_PERSIST_NEVER;
-}
-
-/* A device that the I/O agent serves, as the kernel sees it. */
-static int place_remote(struct cuda_engine *e, struct g4_dev *on_gpu)
-{
-	struct g4_remote *remote = malloc(sizeof(*remote));
-	void *shared;
-	int rc = -G4_E_NOMEM;
-
-	e->remote = g4_gpu_alloc(e->gpu, sizeof(*remote));
-	if (remote && e->remote)
-		rc = g4_agent_open(e->dev, NULL, &e->io);
-	if (rc == 0) {
-		uint64_t bytes;
-		void *memory = g4_agent_memory(e->io, &bytes);
-		rc = g4_gpu_register(e->gpu, memory, bytes, &shared);
-		e->io_registered = rc == 0;
-	}
-	if (rc == 0) {
-		g4_agent_describe(e->io, shared, remote, (struct g4_remote *)e->remote, on_gpu);
-		rc = g4_gpu_put(e->gpu, e->remote, remote, sizeof(*remote));
-		rest_io(e);
-	}
-	free(remote);
-	return rc;
-}
-
-/* The kernel is not there, nor callers of the device API. */
-static void close_io(struct cuda_engine *e)
-{
-	uint64_t bytes;
-
-	if (e->io_registered)
-		g4_gpu_unregister(e->gpu, g4_agent_memory(e->io, &bytes));
-	g4_agent_close(e->io);
-	e->io_registered = false;
-	e->io = NULL;
 }
 
 /* The device as the kernel sees it, behind the state. */
@@ -588,8 +525,11 @@ static int place_device(struct cuda_engine *e, struct g4_dev *on_gpu)
 	void *map;
 	int rc;
 
-	if (needs_agent(e->dev))
-		return place_remote(e, on_gpu);
+	if (needs_requests(e->dev)) {
+		rc = g4_gpu_io_open(&e->io, e->gpu, e->dev, on_gpu);
+		rest_io(e);
+		return rc;
+	}
 	*on_gpu = *e->dev;
 	on_gpu->host = NULL;
 	on_gpu->ops = NULL;
@@ -678,9 +618,8 @@ static void free_engine(struct cuda_engine *e)
 		munmap(e->host_fs, e->host_fs->memory_bytes);
 	if (e->image_registered)
 		g4_gpu_unregister(e->gpu, e->dev->map);
-	close_io(e);
+	g4_gpu_io_close(&e->io);
 	if (e->gpu) {
-		g4_gpu_free(e->gpu, e->remote);
 		g4_gpu_free(e->gpu, e->fs_memory);
 		g4_gpu_free(e->gpu, e->image);
 		g4_gpu_close(e->gpu);
@@ -708,7 +647,7 @@ int g4_cuda_unmount(struct g4_cuda_engine *engine, bool clean)
 
 	close_own(e);
 	stop_agent(e);
-	close_io(e);
+	g4_gpu_io_close(&e->io);
 	if (has_failed(e) || e->control->error)
 		rc = -G4_E_IO;
 	if (clean && !e->dev->anonymous && !(e->options.fs.flags & G4_FS_READ_ONLY)) {

@@ -363,6 +363,35 @@ static void the_end_comes_while_clients_post(void **state)
 	munmap(poster.header, poster.bytes);
 }
 
+/* ------------------------------------------------------------------ a controller's queue, used by the kernel itself */
+
+static void a_controllers_queue_needs_no_agent(void **state)
+{
+	const char *const image = "emu:standin-emu.img";
+
+	(void)state;
+	memset(&stand_in, 0, sizeof(stand_in));
+	api_image("standin-emu.img", 64 * G4_MIB);
+	for (uint32_t round = 0; round < 3; round++) { /* what one mount has written the next one finds */
+		fs = api_mount(image, round == 0);
+		assert_non_null(g4_engine_cuda(engine()));
+		assert_true(g4_load32_acq(&stand_in.registered) >=
+			    5); /* three pieces of the controller's, ring and data */
+		for (uint32_t i = 0; i < round; i++) {
+			char before[16];
+			snprintf(before, sizeof(before), "/file%u", i);
+			api_check_pattern(before, i, 3 * G4_MIB + 777);
+		}
+		char path[16];
+		snprintf(path, sizeof(path), "/file%u", round);
+		api_write_pattern(path, round, 3 * G4_MIB + 777);
+		ok(gpu4fs_syncfs(fs));
+		api_check_pattern(path, round, 3 * G4_MIB + 777);
+		ok(gpu4fs_unmount(fs));
+	}
+	unlink("standin-emu.img");
+}
+
 #define standin_test(f) cmocka_unit_test_setup_teardown(f, mount_it, nothing_is_left)
 
 int main(void)
@@ -376,6 +405,7 @@ int main(void)
 		standin_test(a_kernel_that_cannot_start_fails_every_call),
 		standin_test(a_kernel_that_faults_fails_every_call),
 		standin_test(the_end_comes_while_clients_post),
+		cmocka_unit_test_teardown(a_controllers_queue_needs_no_agent, nothing_is_left),
 	};
 
 	if (setenv("G4_TEST_ENGINE", "cuda", 1) != 0 || unsetenv("G4_TEST_CONNECTED") != 0)

@@ -327,7 +327,7 @@ static int begin(struct g4_nvme *nvme, const struct g4_nvme_options *options, st
 	if (count == 0)
 		count = (uint32_t)g4_min64((uint64_t)g4_max64((uint64_t)sysconf(_SC_NPROCESSORS_ONLN), 1),
 					   QUEUES_DEFAULT_MOST);
-	count = (uint32_t)g4_min64(count, G4_NVME_QUEUES_MOST);
+	count = (uint32_t)g4_min64(count + options->lanes, G4_NVME_QUEUES_MOST);
 	const uint64_t bells = G4_NVME_DOORBELLS + 2 * (count + 1) * (4ull << G4_NVME_CAP_DSTRD(nvme->cap));
 	if (bells > nvme->provider.register_bytes)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: its registers end before its doorbells", nvme->name);
@@ -355,6 +355,8 @@ static int begin(struct g4_nvme *nvme, const struct g4_nvme_options *options, st
 		rc = make_queue(nvme, i, slots, message);
 		nvme->queue_count += rc == 0;
 	}
+	if (rc == 0 && options->lanes && count > 1)
+		nvme->lanes = &nvme->queues[--nvme->queue_count];
 	return rc;
 }
 
@@ -432,6 +434,11 @@ static void die(struct g4_nvme *nvme, const char *why)
 		g4_store32_rel(&nvme->queues[i].dead, 1);
 }
 
+void g4_nvme_give_up(struct g4_nvme *nvme)
+{
+	die(nvme, "the controller does not answer in time");
+}
+
 void g4_nvme_check(struct g4_nvme *nvme)
 {
 	const uint64_t now = g4_monotonic_ns(), due = g4_load64_rlx(&nvme->next_check_ns);
@@ -447,5 +454,5 @@ void g4_nvme_check(struct g4_nvme *nvme)
 		die(nvme, "the controller was reset by somebody else");
 	for (uint32_t i = 0; i < nvme->queue_count; i++)
 		if (g4_nvme_overdue(&nvme->queues[i], now, nvme->timeout_ns))
-			die(nvme, "the controller does not answer in time");
+			g4_nvme_give_up(nvme);
 }

@@ -21,6 +21,11 @@ struct g4_nvme_provider {
 	void (*doze)(void *context, uint32_t seen, uint64_t ns);
 	const uint32_t *answers; /* counts completions */
 	/*
+	 * For such a controller: nobody tells it of doorbells from now on, or they do again. NULL: it is a device, whose registers are I/O
+	 * memory.
+	 */
+	void (*stay_awake)(void *context, bool awake);
+	/*
 	 * Makes memory the controller's; it stays so until it goes away. False, with an errno: it can not be, and commands must not name
 	 * it. Thread-safe, cheap the second time. NULL: all memory of the process is.
 	 */
@@ -37,6 +42,7 @@ struct g4_nvme_options {
 	uint64_t timeout_ns; /* for each command of I/O; 0: 30 s */
 	uint64_t admin_timeout_ns;
 	bool read_only;
+	bool lanes; /* one queue more, if the controller has it, for an engine's lanes (lanes_host.h) */
 };
 #define G4_NVME_QUEUES_MOST 64u
 #define G4_NVME_COPIES 4u
@@ -56,6 +62,7 @@ struct g4_nvme {
 	pthread_mutex_t copy_locks[G4_NVME_COPIES];
 	struct g4_nvme_queue *queues;
 	uint32_t queue_count;
+	struct g4_nvme_queue *lanes; /* one behind these, which the host does not use; NULL: there is none */
 	uint64_t next_check_ns;
 	uint64_t copied; /* requests whose data was copied */
 	uint32_t dying;
@@ -81,6 +88,8 @@ void g4_nvme_close(struct g4_nvme *nvme);
  * stopped, and all requests fail.
  */
 void g4_nvme_check(struct g4_nvme *nvme);
+/* The same for one that owes an answer for too long to somebody who cannot stop it. */
+void g4_nvme_give_up(struct g4_nvme *nvme);
 
 /* The controller may sleep, and registers were written. */
 G4_INLINE void g4_nvme_rung(const struct g4_nvme *nvme)

@@ -345,6 +345,11 @@ int g4_nvme_emu_device_open(const char *name, struct g4_dev *medium, const struc
 	return rc;
 }
 
+struct g4_nvme *g4_nvme_of(const struct g4_dev *dev)
+{
+	return dev->ops == &nvme_ops || dev->ops == &drive_ops ? dev->host : NULL;
+}
+
 struct g4_nvme_counts g4_nvme_device_counts(const struct g4_dev *dev)
 {
 	const struct g4_nvme *nvme = dev->host;

@@ -15,6 +15,8 @@ int g4_nvme_drive_open(const char *name, const char *address, uint32_t nsid, uin
 int g4_nvme_emu_device_open(const char *name, struct g4_dev *medium, const struct g4_emu_options *emu_options,
 			    const struct g4_nvme_options *options, struct g4_dev **out, struct g4_emu **emu,
 			    struct g4_dev_message message);
+/* The controller of a device, NULL where it is another kind. */
+struct g4_nvme *g4_nvme_of(const struct g4_dev *dev);
 /* What an open device of this kind has counted, all queues together. */
 struct g4_nvme_counts g4_nvme_device_counts(const struct g4_dev *dev);
 

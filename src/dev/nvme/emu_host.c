@@ -55,6 +55,7 @@ struct g4_emu {
 	uint32_t stopping;
 	uint32_t turn;	  /* lock: 1 while somebody is the controller */
 	uint32_t asleep;  /* 1: its thread looks at registers no more until it is told */
+	uint32_t awake;	  /* 1: it does not sleep, as nobody tells it of doorbells */
 	uint32_t answers; /* completions written */
 	uint32_t dozing;  /* threads that wait for one */
 	uint8_t *told;	  /* what IDENTIFY has answered, where it is to change; else NULL */
@@ -145,6 +146,14 @@ static void rung(void *context)
 
 	if (g4_xchg32(&emu->asleep, 0) == 1)
 		futex_wake(&emu->asleep);
+}
+
+static void stay_awake(void *context, bool awake)
+{
+	struct g4_emu *emu = context;
+
+	g4_store32_rel(&emu->awake, awake);
+	rung(emu);
 }
 
 /* Who is on its way to sleep may be missed; that costs it one nap. */
@@ -637,7 +646,7 @@ static void *run(void *context)
 			idle = 0;
 			continue;
 		}
-		if (emu->options.awake || ++idle < LOOKS)
+		if (g4_load32_rlx(&emu->awake) || ++idle < LOOKS)
 			continue;
 		g4_xchg32(&emu->asleep, 1);
 		if (!try_look(emu) && !g4_load32_acq(&emu->stopping))
@@ -687,6 +696,7 @@ int g4_emu_open(struct g4_dev *medium, const struct g4_emu_options *options, str
 	pthread_mutex_init(&emu->lock, NULL);
 	emu->block_shift = g4_max64(sector, emu->options.block_bytes) > 512 ? 12 : 9;
 	emu->random = 1;
+	emu->awake = emu->options.awake;
 	emu->blocks = medium->props.size_bytes >> emu->block_shift;
 	emu->wg = g4_wg_create(0);
 	emu->registers = g4_memory_map(REGISTER_BYTES);
@@ -707,6 +717,7 @@ int g4_emu_open(struct g4_dev *medium, const struct g4_emu_options *options, str
 					      .rung = rung,
 					      .doze = doze,
 					      .answers = &emu->answers,
+					      .stay_awake = stay_awake,
 					      .halt = halt,
 					      .close = close_emu};
 	return 0;

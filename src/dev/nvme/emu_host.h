@@ -44,7 +44,7 @@ struct g4_emu_options {
 	uint32_t block_bytes; /* 0: as the medium's sectors */
 	uint32_t lies;
 	uint32_t mdts; /* most data of a command: 4 KiB << this; 0: no limit */
-	bool awake;    /* its thread never sleeps: the driver rings doorbells without calling rung(), as lanes of a GPU do */
+	bool awake;    /* from the start: see stay_awake() of struct g4_nvme_provider */
 };
 
 struct g4_emu;

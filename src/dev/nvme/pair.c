@@ -23,17 +23,27 @@ void g4_nvme_pair_init(struct g4_nvme_pair *pair, void *commands, const void *co
 }
 #endif
 
-/* Do not reorder stores to queue memory with the doorbell: the controller reads the one when it sees the other. */
+/* I/O memory wants a store of its own kind from a GPU. */
 G4_FN static void ring(uint32_t *bell, uint32_t value)
 {
 #if defined(__CUDA_ARCH__)
-	/* I/O memory wants a store of its own kind; the fence orders what this lane has seen of others' stores before it */
-	__threadfence_system();
 	asm volatile("st.mmio.relaxed.sys.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(bell)), "r"(value)
 		     : "memory");
 #else
 	g4_store32_rel_sys(bell, value);
 #endif
+}
+
+/*
+ * Do not reorder stores to queue memory with the doorbell: the controller reads the one when it sees the other. The fence orders what
+ * this lane has seen of others' stores, too.
+ */
+G4_FN static void ring_tail(struct g4_nvme_pair *pair, uint32_t tail)
+{
+#if defined(__CUDA_ARCH__)
+	__threadfence_system();
+#endif
+	ring(pair->tail_bell, tail % pair->entries);
 }
 
 G4_FN static bool is_marked(struct g4_nvme_pair *pair, uint32_t ticket)
@@ -57,7 +67,7 @@ G4_FN static void move_tail(struct g4_nvme_pair *pair)
 		if (tail != from) {
 			g4_store32_rlx(&pair->tail, tail);
 			g4_store32_rlx(&pair->bells, g4_load32_rlx(&pair->bells) + 1);
-			ring(pair->tail_bell, tail % pair->entries);
+			ring_tail(pair, tail);
 		}
 		g4_xchg32(&pair->bell, 0);
 		if (!is_marked(pair, tail))
@@ -104,15 +114,17 @@ G4_FN bool g4_nvme_pair_next(struct g4_nvme_pair *pair, uint64_t *end, uint32_t 
 	if (!is_new(pair, word))
 		return false;
 	*end = word;
-	*result = g4_load32_rlx_sys(&entry->result);
+	if (result) /* over PCIe a load is a round trip */
+		*result = g4_load32_rlx_sys(&entry->result);
 	pair->head++;
 	return true;
 }
 
 G4_FN void g4_nvme_pair_consumed(struct g4_nvme_pair *pair)
 {
-	if (pair->head == pair->rung)
+	if (pair->head - pair->rung < (pair->entries + 3) / 4)
 		return;
+	/* the loads that saw the completions acquire: no store of this lane comes before them */
 	pair->rung = pair->head;
 	ring(pair->head_bell, pair->head % pair->entries);
 }

@@ -7,8 +7,10 @@
  * the doorbell once for them. Nobody waits: who finds the bell held leaves, for its holder looks at the marks again after
  * letting go. A mark is its ticket + 1, so it need not be taken away and one of the turn before is no mark.
  *
- * The caller sees to it that fewer commands than `entries` are under way (slots.h). So there is always a place: a controller takes
- * commands in their order, so if the command of `entries` tickets ago were not taken yet, all since then would be under way.
+ * The caller sees to it that at most half as many commands as `entries` are under way (slots.h). So there is always a place: a
+ * controller takes commands in their order, so if the command of `entries` tickets ago were not taken yet, all since then would be
+ * under way. And the controller always has room for completions though it is told of places that are free again only when they are a
+ * quarter of the queue: ringing is a store to I/O memory.
  * Tickets wrap around; they begin shortly before that, so that it happens all the time and not once a month.
  *
  * Document 002, chapter 4.1.1, with the differences that docs/design/nvme.md gives.
@@ -50,11 +52,11 @@ void g4_nvme_pair_init(struct g4_nvme_pair *pair, void *commands, const void *co
 G4_FN void g4_nvme_pair_submit(struct g4_nvme_pair *pair, const struct g4_nvme_command *command);
 /* Per-lane, thread-safe: for who waits. Rings for commands whose bell holder gave up after a few rounds. */
 G4_FN void g4_nvme_pair_help(struct g4_nvme_pair *pair);
-/* Per-lane, one at a time. The next completion, if there is one: its last 8 bytes, and the first 4. */
+/* Per-lane, one at a time. The next completion, if there is one: its last 8 bytes, and the first 4 where `result` is not NULL. */
 G4_FN bool g4_nvme_pair_next(struct g4_nvme_pair *pair, uint64_t *end, uint32_t *result);
 /* Per-lane, one at a time. Whether there is one. */
 G4_FN bool g4_nvme_pair_is_answered(const struct g4_nvme_pair *pair);
-/* Per-lane, one at a time. Gives what was taken back to the controller. */
+/* Per-lane, one at a time. Gives what was taken back to the controller, when it is worth a doorbell. */
 G4_FN void g4_nvme_pair_consumed(struct g4_nvme_pair *pair);
 
 #endif

@@ -25,7 +25,7 @@ G4_FN static void release(struct g4_io *io)
 		g4_store32_rel(&io->done, 1);
 }
 
-G4_FN static int code_of(uint32_t status)
+G4_FN int g4_nvme_code(uint32_t status)
 {
 	switch (status & G4_NVME_STATUS_MASK) {
 	case G4_NVME_OK:
@@ -39,6 +39,11 @@ G4_FN static int code_of(uint32_t status)
 	default:
 		return -G4_E_IO;
 	}
+}
+
+G4_FN bool g4_nvme_may_retry(uint32_t op, uint32_t status, uint32_t tries)
+{
+	return g4_nvme_code(status) != 0 && !(status & G4_NVME_DNR) && tries < G4_NVME_TRIES && op != G4_IO_FLUSH;
 }
 
 G4_FN static void submit(struct g4_nvme_queue *queue, uint32_t number)
@@ -72,11 +77,9 @@ G4_FN static void end(struct g4_nvme_queue *queue, uint32_t number, uint32_t sta
 {
 	struct g4_nvme_slot *slot = &queue->slots[number];
 	struct g4_io *io = slot->io;
-	const int code = code_of(status);
+	const int code = g4_nvme_code(status);
 
-	/* never a FLUSH: what a failed one lost stays lost, and one that succeeds after it says nothing about that */
-	if (code != 0 && !(status & G4_NVME_DNR) && slot->tries < G4_NVME_TRIES &&
-	    slot->command.opcode != G4_NVME_FLUSH) {
+	if (g4_nvme_may_retry(io->op, status, slot->tries)) {
 		g4_add64(&queue->counts.retried, 1);
 		submit(queue, number);
 		return;
@@ -102,9 +105,8 @@ G4_FN static void end_all(struct g4_nvme_queue *queue)
 G4_FN static void take_completions(struct g4_nvme_queue *queue)
 {
 	uint64_t word;
-	uint32_t result;
 
-	for (uint32_t n = 0; n < queue->pool.count && g4_nvme_pair_next(&queue->pair, &word, &result); n++) {
+	for (uint32_t n = 0; n < queue->pool.count && g4_nvme_pair_next(&queue->pair, &word, NULL); n++) {
 		const uint32_t id = g4_nvme_completion_id(word), number = id & 0xff;
 
 		if (number < queue->pool.count && claim(&queue->slots[number], id))

@@ -62,6 +62,13 @@ G4_FN void g4_nvme_start(struct g4_nvme_queue *queue, struct g4_io *io);
  * asking and has to be called until this returns true: the request is done.
  */
 G4_FN bool g4_nvme_step(struct g4_nvme_queue *queue, struct g4_io *io, struct g4_nvme_turn *turn);
+/* What a completion's status is to a request: 0 or a negative code. */
+G4_FN int g4_nvme_code(uint32_t status);
+/*
+ * Whether a command that ended with it is to be tried again, after so many tries. Never a FLUSH: what a failed one lost stays lost,
+ * and one that succeeds after it says nothing about that.
+ */
+G4_FN bool g4_nvme_may_retry(uint32_t op, uint32_t status, uint32_t tries); /* enum g4_io_op */
 /*
  * Thread-safe. Whether a command is under way since `ns` or longer and no completion is there. One that nobody has looked at is no
  * fault of the controller: requests may be submitted and waited for much later. False, too, while somebody looks.

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernel's way to devices that are not mapped (io_host.h). */
+#ifdef G4_HAVE_CUDA
+
+#include "gpu/io_host.h"
+
+#include <stdlib.h>
+
+/* ---- by an agent ---- */
+
+static int open_agent(struct g4_gpu_io *io, struct g4_dev *dev, struct g4_dev *on_gpu)
+{
+	struct g4_remote *remote = malloc(sizeof(*remote));
+	void *shared;
+	int rc = -G4_E_NOMEM;
+
+	io->remote = g4_gpu_alloc(io->gpu, sizeof(*remote));
+	if (remote && io->remote)
+		rc = g4_agent_open(dev, NULL, &io->agent);
+	if (rc == 0) {
+		uint64_t bytes;
+		void *memory = g4_agent_memory(io->agent, &bytes);
+		rc = g4_gpu_register(io->gpu, memory, bytes, &shared);
+		io->agent_registered = rc == 0;
+	}
+	if (rc == 0) {
+		g4_agent_describe(io->agent, shared, remote, (struct g4_remote *)io->remote, on_gpu);
+		rc = g4_gpu_put(io->gpu, io->remote, remote, sizeof(*remote));
+	}
+	free(remote);
+	return rc;
+}
+
+static void close_agent(struct g4_gpu_io *io)
+{
+	uint64_t bytes;
+
+	if (io->agent_registered)
+		g4_gpu_unregister(io->gpu, g4_agent_memory(io->agent, &bytes));
+	g4_agent_close(io->agent);
+	io->agent_registered = false;
+	io->agent = NULL;
+}
+
+/* ---- by the kernel's own lanes ---- */
+
+static void close_keeper(struct g4_gpu_io *io)
+{
+	uint64_t bytes;
+
+	while (io->keeper_registered > 0)
+		g4_gpu_unregister(io->gpu, g4_nvme_keeper_memory(io->keeper, --io->keeper_registered, &bytes));
+	g4_nvme_keeper_close(io->keeper);
+	io->keeper = NULL;
+}
+
+/* False: the GPU can not have all of it, or has it at another address. */
+static bool share_keeper(struct g4_gpu_io *io)
+{
+	void *at, *shared;
+	uint64_t bytes;
+
+	do {
+		at = g4_nvme_keeper_memory(io->keeper, io->keeper_registered, &bytes);
+		if (g4_gpu_register(io->gpu, at, bytes, &shared) < 0)
+			return false;
+		io->keeper_registered++;
+	} while (shared == at && io->keeper_registered < G4_NVME_KEEPER_PIECES);
+	return shared == at;
+}
+
+/* -G4_E_NOTSUP: it is no controller, or the GPU can not reach it; an agent can do its requests. */
+static int open_keeper(struct g4_gpu_io *io, struct g4_dev *dev, struct g4_dev *on_gpu)
+{
+	struct behind {
+		struct g4_remote remote;
+		struct g4_nvme_lanes lanes;
+	} *behind = NULL, *there;
+	int rc = g4_nvme_keeper_open(dev, NULL, &io->keeper);
+
+	if (rc < 0)
+		return rc;
+	if (!share_keeper(io)) {
+		close_keeper(io);
+		return -G4_E_NOTSUP;
+	}
+	behind = aligned_alloc(128, g4_align_up(sizeof(*behind), 128));
+	io->remote = g4_gpu_alloc(io->gpu, sizeof(*behind));
+	there = (struct behind *)io->remote;
+	rc = -G4_E_NOMEM;
+	if (behind && there) {
+		g4_nvme_keeper_describe(io->keeper, &behind->lanes, &there->lanes, &behind->remote, &there->remote,
+					on_gpu);
+		rc = g4_gpu_put(io->gpu, io->remote, behind, sizeof(*behind));
+	}
+	free(behind);
+	return rc;
+}
+
+/* ---- either ---- */
+
+int g4_gpu_io_open(struct g4_gpu_io *io, struct g4_gpu *gpu, struct g4_dev *dev, struct g4_dev *on_gpu)
+{
+	io->gpu = gpu;
+	const int rc = open_keeper(io, dev, on_gpu);
+	return rc == -G4_E_NOTSUP ? open_agent(io, dev, on_gpu) : rc;
+}
+
+void g4_gpu_io_close(struct g4_gpu_io *io)
+{
+	close_keeper(io);
+	close_agent(io);
+	if (io->remote)
+		g4_gpu_free(io->gpu, io->remote);
+	io->remote = NULL;
+}
+
+void g4_gpu_io_rest(struct g4_gpu_io *io, bool resting)
+{
+	if (io->agent)
+		g4_agent_rest(io->agent, resting);
+	if (io->keeper)
+		g4_nvme_keeper_rest(io->keeper, resting);
+}
+
+int g4_gpu_io_set_area(struct g4_gpu_io *io, uint32_t index, uint8_t *host, const void *device, uint64_t bytes)
+{
+	const struct g4_remote_area area = {(uintptr_t)device, bytes};
+	int rc;
+
+	if (!io->agent)
+		return 0;
+	if (bytes > 0)
+		g4_agent_set_area(io->agent, index, host, bytes);
+	rc = g4_gpu_put(io->gpu, io->remote + offsetof(struct g4_remote, areas) + index * sizeof(area), &area,
+			sizeof(area));
+	if (rc == 0 && index >= io->area_count) {
+		io->area_count = index + 1;
+		rc = g4_gpu_put(io->gpu, io->remote + offsetof(struct g4_remote, area_count), &io->area_count,
+				sizeof(io->area_count));
+	}
+	if (bytes == 0)
+		g4_agent_set_area(io->agent, index, NULL, 0);
+	return rc;
+}
+
+#endif
