@@ -23,9 +23,6 @@ ELSEWHERE = {
     "fs/execute": "unit/test_command.c",
     "fs/jobs": "engine/test_scrub.c",
     "fs/regions": "unit/test_simt.c",
-    "journal/look": "engine/test_scrub.c",
-    "journal/wide": "engine/test_journal.c",
-    "journal/workers": "engine/test_journal.c",
     "parity/combine": "unit/test_parity.c",
     "parity/combine_words": "unit/test_parity.c",
 }

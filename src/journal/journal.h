@@ -167,7 +167,7 @@ G4_FN int g4_journal_commit(struct g4_wg *wg, struct g4_journal *j, uint64_t wan
 G4_FN int g4_journal_finish(struct g4_wg *wg, struct g4_journal *j);
 /*
  * Leader, outside of transactions; what leads to the page is locked, so that it stays metadata. Whether the page is on the device as it
- * was written: 0, and `page` (4 KiB) has it; 1: it is going to be written; or what is wrong.
+ * was written: 0, and `page` (4 KiB, at a multiple of that) has it; 1: it is going to be written; or what is wrong.
  */
 G4_FN int g4_journal_look(struct g4_wg *wg, struct g4_journal *j, struct g4_address address, uint32_t type, void *page);
 /* Stops the journal: no transaction begins or commits any more. */
