@@ -22,8 +22,6 @@ ELSEWHERE = {
     "fs/execute": "unit/test_command.c",
     "fs/jobs": "engine/test_scrub.c",
     "fs/regions": "unit/test_simt.c",
-    "parity/combine": "unit/test_parity.c",
-    "parity/combine_words": "unit/test_parity.c",
 }
 ONE_SUBJECT = ("dedup",)  # folders
 ENGINE = ("hash format parity dev space cache journal alloc dedup dir inode data fs ring device").split()
