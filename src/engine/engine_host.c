@@ -19,6 +19,7 @@
 #include "fs/mount_host.h"
 #include "gpu/cuda_host.h"
 #include "ring/client_host.h"
+#include "ring/execute.h"
 #include "ring/serve_host.h"
 #include "ring/session_host.h"
 #include "simt/simt_host.h"

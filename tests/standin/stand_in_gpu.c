@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "fs/fs.h"
+#include "ring/execute.h"
 #include "simt/simt_host.h"
 
 #define WORKERS 3u
