@@ -338,8 +338,7 @@ static int entry_of(struct reader *reader, const struct g4_map_item *item, struc
 		*entry = block.entries[item->slot];
 		return status;
 	}
-	const struct g4_address address =
-		g4_address_from(g4_sums_place(places, g4_address_stored(item->page), quarter));
+	const struct g4_address address = g4_sums_place(places, item->page, quarter);
 	if (g4_address_is_none(address))
 		return 0;
 	if (!g4_address_is(address, reader->sums_address)) {
@@ -375,8 +374,7 @@ static void add_row(struct reader *reader, uint64_t file_page, struct g4_address
 	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
 		const uint64_t first = (uint64_t)quarter * G4_SUMS_SLOTS;
 		const int status =
-			g4_fsck_read_sums(&reader->image,
-					  g4_address_after_pages(g4_address_from(g4_sum_entry_place(entry)), quarter),
+			g4_fsck_read_sums(&reader->image, g4_address_after_pages(g4_sum_entry_place(entry), quarter),
 					  reader->piece->ino, 1, quarter, entry, &page);
 		for (uint32_t i = 0; status == 0 && i < G4_SUMS_SLOTS; i++)
 			add_page(reader, file_page + first + i, g4_address_after_pages(address, first + i),
@@ -403,8 +401,7 @@ static void add_rows(struct reader *reader, uint64_t file_page, struct g4_addres
 			continue;
 		}
 		if (algorithm != G4_CHECKSUM_LARGE ||
-		    g4_fsck_read_sums(&reader->image,
-				      g4_address_after_pages(g4_address_from(g4_sum_entry_place(entry)), quarter),
+		    g4_fsck_read_sums(&reader->image, g4_address_after_pages(g4_sum_entry_place(entry), quarter),
 				      reader->piece->ino, 2, quarter, entry, &page) < 0) {
 			reader->unverified += pages;
 			continue;
