@@ -150,6 +150,8 @@ ONLY = {
         "data/extent.c",),
     ("g4_map_set",): ("data/publish.c", "data/pipeline.c", "data/allocate.c", "data/resum.c"),
 }
+# What makes an address of a number of struct g4_layout: for src/format/layout.h alone.
+FROM_LAYOUT = re.compile(r"g4_address_from\([^;,]*?(?:(?:journal|groups|alloc|root|data|backup)_address\b|g4_layout_end\()")
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 STRING = re.compile(r'"(?:\\.|[^"\\])*"')
 OURS = r"((?:g4c?|gpu4fs|shredder|store|backup|site|cli|digests?|mounted)_\w+)"  # names that files offer to others
@@ -247,6 +249,9 @@ def check_calls(root):
                 above = top == "src" and folders.index(folder) >= folders.index("inode")
                 if above and name in names and f"{folder}/{own}" not in files and home.get(name) != file:
                     problems.append(f"{file}:{line}: {name}() is for {', '.join(files)}")
+        for match in FROM_LAYOUT.finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            problems.append(f"{file}:{line}: an address of the layout is a function of format/layout.h")
     for circle in find_circles(calls):
         way = "; ".join(f"{a} calls {calls[a][b]}() of {b}" for a, b in zip(circle, circle[1:]))
         problems.append(f"{circle[0]}:1: files call each other in a circle: {way}")
@@ -344,6 +349,8 @@ SAMPLES = [
     ("src/dedup/way.h", "G4_FN G4_INLINE int g4_way(void)\n{\n\treturn g4_far();\n}\n", None),
     ("src/dedup/way.c", "G4_FN int g4_home(void)\n{\n\treturn g4_way();\n}\n", None),
     ("src/dedup/far.c", "G4_FN int g4_far(void)\n{\n\treturn g4_home();\n}\n", "way.c calls g4_far() of"),
+    ("src/alloc/number.c", "G4_FN static void f(void)\n{\n\tg(g4_address_from(fs->meta.layout.data_address));\n}\n", "3: an address of the layout"),
+    ("src/alloc/length.c", "G4_FN static uint64_t f(void)\n{\n\treturn layout->backup_address - layout->data_address;\n}\n", None),
     ("src/simt/cpu/both.h", "G4_INLINE int g4_both(void)\n{\n\treturn g4_lanes();\n}\n", None),
     ("src/simt/lanes/both.c", "int g4_both(void)\n{\n\treturn 0;\n}\n", None),
     ("src/simt/lanes/lanes.c", "int g4_lanes(void)\n{\n\treturn g4_both();\n}\n", None),
