@@ -60,7 +60,7 @@ struct g4_gpu_description {
 };
 /* The device that g4_gpu_open() takes. Makes no context there. False: CUDA does not say. */
 bool g4_gpu_describe(struct g4_gpu_description *out);
-/* After g4_gpu_open(), by the same thread: ends this process's context there, with everything in it, whoever made that. */
+/* After g4_gpu_open(), by the same thread: ends this process's context there, with everything in it, whichever library made that. */
 void g4_gpu_leave(void);
 int g4_gpu_open(const struct g4_gpu_options *options, struct g4_gpu **out);
 /* The kernel has ended. */

@@ -70,7 +70,7 @@ struct g4_ring_header {
 	uint64_t data_bytes;
 	uint32_t handles;   /* files that the client may have open */
 	uint32_t may_act;   /* 1: commands may carry credentials (struct g4_cred) */
-	uint32_t completes; /* 1: the engine wakes those who sleep on a result; 0: it cannot, look again */
+	uint32_t completes; /* 1: the engine wakes clients that sleep on a result; 0: it cannot, look again */
 	uint8_t padding0[28];
 	uint32_t tail; /* at 64; client: number of the newest command */
 	uint8_t padding1[60];

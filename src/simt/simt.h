@@ -62,7 +62,7 @@ G4_REGION_FN bool g4_equal(struct g4_wg *wg, const void *a, const void *b, uint6
  * with g4_converge(). `args` lies in memory that all lanes share, such as the scratch area; never on the leader's stack, which on
  * a GPU is the leader's own. (The three above take addresses on the stack: the leader then works alone.)
  *
- * A GPU has no pointers to functions: there the lanes learn from `kind` what the leader runs. Whoever lets lanes serve calls
+ * A GPU has no pointers to functions: there the lanes learn from `kind` what the leader runs. Code that lets lanes serve calls
  * for them what may come: each layer has a function for the regions that it and those below it open, around g4_wg_next().
  */
 #define G4_REGION_USER 16

@@ -355,7 +355,7 @@ struct g4_nvme_counts g4_nvme_device_counts(const struct g4_dev *dev)
 		sum.completed += g4_load64_rlx(&counts->completed);
 		sum.retried += g4_load64_rlx(&counts->retried);
 		sum.failed += g4_load64_rlx(&counts->failed);
-		sum.strangers += g4_load64_rlx(&counts->strangers);
+		sum.stray += g4_load64_rlx(&counts->stray);
 	}
 	return sum;
 }

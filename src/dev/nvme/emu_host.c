@@ -96,7 +96,7 @@ static uint64_t get64(const struct g4_emu *emu, uint64_t at)
 	return get32(emu, at) | (uint64_t)get32(emu, at + 4) << 32;
 }
 
-static uint32_t get_bell(const struct g4_emu *emu, uint32_t queue, uint32_t of_completions)
+static uint32_t get_doorbell(const struct g4_emu *emu, uint32_t queue, uint32_t of_completions)
 {
 	return get32(emu, G4_NVME_DOORBELLS + (2 * queue + of_completions) * 4);
 }
@@ -159,7 +159,7 @@ static void answered(struct g4_emu *emu)
 
 static bool has_room(const struct g4_emu *emu, const struct completion *cq, uint32_t number)
 {
-	return (cq->tail + 1) % cq->size != get_bell(emu, number, 1) % cq->size;
+	return (cq->tail + 1) % cq->size != get_doorbell(emu, number, 1) % cq->size;
 }
 
 static void complete(struct g4_emu *emu, const struct held *held, uint32_t id, uint32_t status, uint32_t result)
@@ -491,7 +491,7 @@ static bool execute(struct g4_emu *emu, const struct held *held)
 static uint32_t take(struct g4_emu *emu, uint32_t number, uint64_t now)
 {
 	struct submission *sq = &emu->sq[number];
-	const uint32_t tail = get_bell(emu, number, 0);
+	const uint32_t tail = get_doorbell(emu, number, 0);
 	uint32_t count = 0;
 
 	/* beyond the end is no place: the specification calls it an asynchronous error */

@@ -5,8 +5,8 @@
 #define RING_ROUNDS 4u
 
 #if !G4_CUDA
-void g4_nvme_pair_init(struct g4_nvme_pair *pair, void *commands, const void *completions, uint32_t *tail_bell,
-		       uint32_t *head_bell, uint32_t entries)
+void g4_nvme_pair_init(struct g4_nvme_pair *pair, void *commands, const void *completions, uint32_t *tail_doorbell,
+		       uint32_t *head_doorbell, uint32_t entries)
 {
 	const uint32_t first =
 		0u - 2 * entries; /* an even number of turns: place 0, and the phase of the first turn is 1 */
@@ -14,25 +14,25 @@ void g4_nvme_pair_init(struct g4_nvme_pair *pair, void *commands, const void *co
 	memset(pair, 0, sizeof(*pair));
 	pair->commands = (struct g4_nvme_command *)commands;
 	pair->completions = (const struct g4_nvme_completion *)completions;
-	pair->tail_bell = tail_bell;
-	pair->head_bell = head_bell;
+	pair->tail_doorbell = tail_doorbell;
+	pair->head_doorbell = head_doorbell;
 	pair->entries = entries;
-	pair->head = pair->rung = pair->tickets = pair->tail = first;
+	pair->head = pair->told = pair->tickets = pair->tail = first;
 	for (uint32_t i = 0; i < entries; i++)
 		pair->marks[i] = first + i + 1 - entries;
 }
 #endif
 
 /* Do not reorder stores to queue memory with the doorbell: the controller reads the one when it sees the other. */
-G4_FN static void ring(uint32_t *bell, uint32_t value)
+G4_FN static void ring(uint32_t *doorbell, uint32_t value)
 {
 #if defined(__CUDA_ARCH__)
 	/* I/O memory wants a store of its own kind; the fence orders what this lane has seen of others' stores before it */
 	__threadfence_system();
-	asm volatile("st.mmio.relaxed.sys.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(bell)), "r"(value)
+	asm volatile("st.mmio.relaxed.sys.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(doorbell)), "r"(value)
 		     : "memory");
 #else
-	g4_store32_rel_sys(bell, value);
+	g4_store32_rel_sys(doorbell, value);
 #endif
 }
 
@@ -42,13 +42,13 @@ G4_FN static bool is_marked(struct g4_nvme_pair *pair, uint32_t ticket)
 }
 
 /*
- * Both ends of the bell are exchanges. Who finds it held has set its mark before that exchange; the holder's own, which lets go,
- * comes later and sees it, and so do the loads behind.
+ * The tail lock is taken and released by exchanges. A lane that finds it held has set its mark before that exchange; the holder's
+ * own, which releases it, comes later and sees the mark, and so do the loads behind.
  */
 G4_FN static void move_tail(struct g4_nvme_pair *pair)
 {
 	for (uint32_t rounds = 0; rounds < RING_ROUNDS; rounds++) {
-		if (g4_xchg32(&pair->bell, 1) != 0)
+		if (g4_xchg32(&pair->tail_lock, 1) != 0)
 			return;
 		const uint32_t from = g4_load32_rlx(&pair->tail);
 		uint32_t tail = from;
@@ -56,10 +56,10 @@ G4_FN static void move_tail(struct g4_nvme_pair *pair)
 			tail++;
 		if (tail != from) {
 			g4_store32_rlx(&pair->tail, tail);
-			g4_store32_rlx(&pair->bells, g4_load32_rlx(&pair->bells) + 1);
-			ring(pair->tail_bell, tail % pair->entries);
+			g4_store32_rlx(&pair->rings, g4_load32_rlx(&pair->rings) + 1);
+			ring(pair->tail_doorbell, tail % pair->entries);
 		}
-		g4_xchg32(&pair->bell, 0);
+		g4_xchg32(&pair->tail_lock, 0);
 		if (!is_marked(pair, tail))
 			return;
 	}
@@ -111,8 +111,8 @@ G4_FN bool g4_nvme_pair_next(struct g4_nvme_pair *pair, uint64_t *end, uint32_t 
 
 G4_FN void g4_nvme_pair_consumed(struct g4_nvme_pair *pair)
 {
-	if (pair->head == pair->rung)
+	if (pair->head == pair->told)
 		return;
-	pair->rung = pair->head;
-	ring(pair->head_bell, pair->head % pair->entries);
+	pair->told = pair->head;
+	ring(pair->head_doorbell, pair->head % pair->entries);
 }

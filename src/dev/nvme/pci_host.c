@@ -122,7 +122,7 @@ uint32_t g4_pci_list(struct g4_pci *to, uint32_t room)
 	return found;
 }
 
-void g4_pci_strangers(const struct g4_pci *pci, char *text, size_t bytes)
+void g4_pci_others(const struct g4_pci *pci, char *text, size_t bytes)
 {
 	char path[PATH_MAX];
 	size_t used = 0;

@@ -110,7 +110,7 @@ G4_FN static void take_completions(struct g4_nvme_queue *queue)
 		if (number < queue->pool.count && claim(&queue->slots[number], id))
 			end(queue, number, g4_nvme_completion_status(word));
 		else
-			g4_add64(&queue->counts.strangers, 1);
+			g4_add64(&queue->counts.stray, 1);
 	}
 	g4_nvme_pair_consumed(&queue->pair);
 }

@@ -123,7 +123,7 @@ static void many_submit_at_once(void **state)
 	}
 	for (uint32_t t = 0; t < THREADS; t++)
 		pthread_join(threads[t], NULL);
-	assert_true(g4_load32_rlx(&pair.bells) <= THREADS * EACH);
+	assert_true(g4_load32_rlx(&pair.rings) <= THREADS * EACH);
 }
 
 int main(void)

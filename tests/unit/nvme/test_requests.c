@@ -129,7 +129,7 @@ static void an_answer_to_nobody_ends_nothing(void **state)
 	assert_false(g4_nvme_step(&queue, &other, NULL));
 	answer(next_command()->id, G4_NVME_OK);
 	assert_true(g4_nvme_step(&queue, &other, NULL));
-	assert_int_equal(queue.counts.strangers, 3);
+	assert_int_equal(queue.counts.stray, 3);
 }
 
 /* Who waits gets the slots in the order of asking. */
