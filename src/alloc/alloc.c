@@ -431,7 +431,7 @@ G4_FN void g4_alloc_release(struct g4_alloc *alloc, struct g4_address address, u
 {
 	clear_pages(alloc, g4_address_page(address), pages);
 	mark_freed(alloc, g4_address_page(address), pages);
-	g4_add64(&alloc->free_pages, pages); /* last: who takes pages out of the count shall find them */
+	g4_add64(&alloc->free_pages, pages); /* last: a claim that takes pages out of the count shall find them */
 }
 
 /* ------------------------------------------------------------------ discarding */

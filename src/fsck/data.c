@@ -3,7 +3,7 @@
  * Contents of files compared with their sums: after the check of everything else, and after a repair, which changes none of it.
  *
  * Several threads take pieces of files, slab by slab, each with a workgroup and a cache of its own. Unlike the rest of the check they go
- * on when something is damaged: what they find is put in order at the end, so that a report does not depend on who was first, and only
+ * on when something is damaged: what they find is put in order at the end, so that a report does not depend on which was first, and only
  * then is a name looked for. Sums are believed where the check has found what they stand in good; what else is wrong about them it has
  * told already.
  *
@@ -31,7 +31,7 @@
 /* What is damaged beyond that is counted alone. */
 #define DAMAGES_KEPT 65536u
 #define SLAB_SLOTS 16u
-/* Of somebody who hashes beside the processor. */
+/* Of a hasher beside the processor. */
 #define SLOTS_EACH 3u
 
 struct piece { /* pages of a file */
@@ -449,7 +449,7 @@ static void read_piece(struct reader *reader, const struct piece *piece)
 	end_run(reader);
 }
 
-/* ------------------------------------------------------------------ who does what */
+/* ------------------------------------------------------------------ sharing the work */
 
 static bool has_contents(const struct g4_inode *inode)
 {

@@ -467,7 +467,7 @@ static int load_overlay(struct g4_image *image, struct g4_journal_state *state)
 	return g4_image_scan_journal(image, overlay_record, image, &ignored);
 }
 
-/* A resize that was committed and not brought to its end: the next mount will, and so has whoever writes superblocks. */
+/* A resize that was committed and not brought to its end: the next mount will, and so has a writer of superblocks. */
 static void finish_resize(struct g4_image *image)
 {
 	struct g4_superblock sb = image->sb;

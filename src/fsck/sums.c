@@ -70,7 +70,8 @@ static int check_page(struct g4_fsck *fsck, const struct g4_fsck_where *where, s
 	const bool alone = g4_fsck_claim_metadata(fsck, address, where, "a page of sums");
 
 	if (!again && !disputed)
-		return alone ? 0 : 1; /* it says whose it is: who claims it as contents gets a copy in the next round */
+		return alone ? 0 :
+			       1; /* it says whose it is: a file that claims it as contents gets a copy in the next round */
 	/* two of this file's indirect pages lead there, and it does not say which is right: the first one gives it up a round later */
 	if (again)
 		g4_fsck_set_bits(fsck, &fsck->sums_twice, g4_address_page(address), 1);

@@ -258,7 +258,7 @@ static uint64_t follow_run(struct g4_fsck *fsck, const struct g4_fsck_entry *ent
 	return subdirectories;
 }
 
-/* A large directory is work for several; that the entries are of the types they say is seen to by whoever follows them. */
+/* A large directory is work for several; that the entries are of the types they say is checked by the member that follows them. */
 static uint64_t hand_out_runs(struct g4_fsck *fsck, uint64_t ino)
 {
 	uint64_t subdirectories = 0;
@@ -346,7 +346,7 @@ void g4_fsck_do_job(struct g4_fsck *fsck, const struct g4_fsck_job *job)
 		follow_run(fsck, job->entries, job->count, job->dir, 0);
 	else if (g4_image_inode(fsck->image, job->dir, &inode) == 0)
 		check_directory(fsck, &inode, &where);
-	else /* it was good for whoever handed it out */
+	else /* it was good for the member that handed it out */
 		g4_fsck_stop_team(fsck);
 }
 

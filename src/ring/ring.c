@@ -72,7 +72,7 @@ G4_FN static int unuse_handle(struct g4_wg *wg, struct g4_fs *fs, struct g4_sess
 	return (old & HANDLE_CLOSING) && (old & HANDLE_USERS) == 1 ? release(wg, fs, entry) : 0;
 }
 
-/* Our own use is one of the users: the close happens in unuse_handle(), ours or that of who comes last. */
+/* Our own use is one of the users: the close happens in unuse_handle(), ours or the last user's. */
 G4_FN static int mark_closing(struct g4_session *session, uint64_t number)
 {
 	struct g4_session_handle *entry = handle_of(session, number);
@@ -147,7 +147,7 @@ G4_FN static int fetch_text(struct g4_wg *wg, const struct g4_session *session, 
 	return 0;
 }
 
-/* Who asks: what the engine knows of the client, or, from those who may act for others, what the command says. */
+/* The credentials: what the engine knows of the client, or, from clients that may act for others, what the command says. */
 G4_FN static int fetch_cred(const struct g4_session *session, struct g4_session_stage *stage, const uint8_t *text)
 {
 	const struct g4_ring_command *c = &stage->slot.command;
@@ -226,8 +226,8 @@ G4_FN static int check_untrusted(struct g4_wg *wg, struct g4_fs *fs, const struc
 			return -G4_E_PERM;
 	}
 	if (cmd->op == G4_CMD_SETATTR && (cmd->mask & G4_SET_CTIME))
-		return -G4_E_PERM;	/* who keeps this time for its files is a kernel */
-	if (cmd->op == G4_CMD_SETXATTR) /* and who is in which group is known here */
+		return -G4_E_PERM;	/* only a kernel keeps this time for its files */
+	if (cmd->op == G4_CMD_SETXATTR) /* the engine knows the client's groups itself */
 		cmd->flags &= ~G4_XATTR_KILL_SGID;
 	if (cmd->op == G4_CMD_WRITE)
 		cmd->flags &= ~G4_WRITE_TAKEN;

@@ -100,7 +100,7 @@ static bool disable(const struct g4_nvme *nvme)
 	return await_status(nvme, G4_NVME_CSTS_RDY, 0, ready_ns(nvme));
 }
 
-/* ---- admin commands: one at a time, by who opens ---- */
+/* ---- admin commands: one at a time, by the thread that opens ---- */
 
 /* Its status, and what it answers; -1: no answer in time. */
 static int32_t admin(struct g4_nvme *nvme, struct g4_nvme_command *command, uint32_t *result)

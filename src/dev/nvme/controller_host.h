@@ -77,8 +77,8 @@ int g4_nvme_ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t d
 /* Nothing is under way. Shuts the controller down. */
 void g4_nvme_close(struct g4_nvme *nvme);
 /*
- * Thread-safe, cheap: called now and then by a thread that waits. Once the controller is gone, has failed or owes an answer for too long, it is
- * stopped, and all requests fail.
+ * Thread-safe, cheap: called now and then by a thread that waits. Once the controller is gone, has failed or owes an answer for
+ * too long, it is stopped, and all requests fail.
  */
 void g4_nvme_check(struct g4_nvme *nvme);
 

@@ -147,7 +147,7 @@ static void rung(void *context)
 		futex_wake(&emu->asleep);
 }
 
-/* Who is on its way to sleep may be missed; that costs it one nap. */
+/* A thread on its way to sleep may be missed; that costs it one nap. */
 static void answered(struct g4_emu *emu)
 {
 	g4_add32(&emu->answers, 1);
@@ -585,7 +585,7 @@ static void see_control(struct g4_emu *emu)
 		enable(emu);
 	} else if ((cc & G4_NVME_CC_SHN_MASK) && emu->held_count == 0 && !(csts & G4_NVME_CSTS_SHST_MASK)) {
 		struct g4_io flush = {.op = G4_IO_FLUSH};
-		(void)on_medium(emu, &flush); /* nobody is told; who wants to know has flushed */
+		(void)on_medium(emu, &flush); /* nobody is told; a host that wants to know has flushed */
 		put32(emu, G4_NVME_CSTS, csts | G4_NVME_CSTS_SHST_DONE);
 	}
 }
@@ -606,7 +606,7 @@ static bool look(struct g4_emu *emu, uint64_t now)
 	return count > 0 || emu->held_count > 0 || emu->told;
 }
 
-/* The same, by whoever comes first. */
+/* The same, by the thread that comes first. */
 static bool try_look(struct g4_emu *emu)
 {
 	if (g4_xchg32(&emu->turn, 1) != 0)

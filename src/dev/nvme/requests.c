@@ -2,7 +2,7 @@
 /*
  * Requests as commands (requests.h).
  *
- * Progress: whoever waits looks at completions, and these give slots back, whoever owns the requests. So a workgroup may wait for
+ * Progress: every waiter looks at completions, and these give slots back, of all requests. So a workgroup may wait for
  * a slot while it has others, and none of those that wait needs another one's help.
  */
 #include "dev/nvme/requests.h"
