@@ -16,11 +16,11 @@ if(G4_SANITIZE MATCHES thread)
 	if(G4_LANES EQUAL 0)
 		string(APPEND long_tests
 			"|engine\\.(acl|api_permissions|cross|crowded|damaged_tree|delete|device_names|dir|faults\\.all|fsck_superblock|icache)"
-			"|engine\\.(inode|leaf|lost_writes|move|names|optimistic|perm|pipeline|policy|read|recovery|resum)"
+			"|engine\\.(inode|leaf|lost_writes|move|names|optimistic|perm|policy|read|recovery|resum|shrink)"
 			"|engine\\.(ring_serve|ring_session|ring_untrusted|rollback|sectors|sums|symlink|sync|truncate|txn|writeback|xattr)"
-			"|unit\\.(address|blake3|client_flags|command|crc32c|dev_mem|dev_open|error|format|fuse_options|parity|polling)"
-			"|unit\\.(scratch|siphash|sums|units|uuid|validate|xxh3)"
-			"|files\\..*"
+			"|unit\\.(address|blake3|client_flags|command|crc32c|dev_mem|dev_open|error|format|fuse_options|parity|parity_combine|polling)"
+			"|unit\\.(nvme\\.requests|scratch|siphash|sums|units|uuid|validate|xxh3)"
+			"|files\\.(alloc|data|dev|format|fs|inode|space)"
 			"|crash\\.explorer" # its threads are those of large commits, as in engine.crash; the remote one has an agent's
 			"|shredder\\.(cuts|formats|kernels|parity|rule|store_damage)"
 			"|cli\\.(attr|documented|dump|exit_codes|help|json|mkfs|names|tune)")
@@ -28,7 +28,7 @@ if(G4_SANITIZE MATCHES thread)
 		string(APPEND long_tests "|engine\\.fsck_(lost|superblock|threads)|engine\\.(crash_disks|disks_copies)|crash\\.explorer\\.remote"
 			"|engine\\.api_(dirs|meta|permissions|xattr_acl)\\.connected"
 			"|unit\\.(client_flags|command|dev_fault|dev_file|dev_mem|dev_open|dev_remote|error|format|fuse_options|gpu_sharing)"
-			"|unit\\.(log|nvme\\.emulated|polling|units|uuid|validate)")
+			"|unit\\.(log|nvme\\.(emulated|pair|requests)|polling|units|uuid|validate)")
 	endif()
 endif()
 get_property(tests DIRECTORY PROPERTY TESTS)

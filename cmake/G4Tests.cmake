@@ -1,6 +1,6 @@
 # Every tests/unit/**/test_*.c and tests/engine/test_*.c is one cmocka program and one CTest test, and so are those of a
-# folder of tests/files/ together. Other .c files there and in tests/support/ are shared by all of them. A program that
-# exits with 77 counts as skipped.
+# folder of tests/files/ together. Other .c files there and in tests/support/ are shared by all of them, those of a folder of
+# tests/files/ by that folder's. A program that exits with 77 counts as skipped.
 pkg_check_modules(cmocka IMPORTED_TARGET cmocka)
 find_package(Python3 COMPONENTS Interpreter)
 if(NOT cmocka_FOUND OR NOT Python3_FOUND)
@@ -87,7 +87,7 @@ foreach(source ${test_programs})
 	endif()
 endforeach()
 
-g4_sources(file_tests tests/files/*/test_*.c)
+g4_sources(file_tests tests/files/*/*.c)
 foreach(source ${file_tests})
 	get_filename_component(folder "${source}" DIRECTORY)
 	get_filename_component(folder "${folder}" NAME)

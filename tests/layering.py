@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Enforces the layers of DESIGN.md: a folder may include only what stands to its right, and what that may include.
 No headers include each other in a circle. In src/ and shredder/ it looks at calls, too: files do not call each other in a circle,
-some functions are for few files, and no file has more than its share.
+also not through functions and macros of headers, some functions are for few files, and no file has more than its share.
 
 Usage: layering.py              check the tree this script lies in
        layering.py --self-test  check that violations are found
@@ -150,12 +150,18 @@ ONLY = {
         "data/extent.c",),
     ("g4_map_set",): ("data/publish.c", "data/pipeline.c", "data/allocate.c", "data/resum.c"),
 }
+# What makes an address of a number of struct g4_layout: for src/format/layout.h alone.
+FROM_LAYOUT = re.compile(r"g4_address_from\([^;,]*?(?:(?:journal|groups|alloc|root|data|backup)_address\b|g4_layout_end\()")
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 STRING = re.compile(r'"(?:\\.|[^"\\])*"')
 OURS = r"((?:g4c?|gpu4fs|shredder|store|backup|site|cli|digests?|mounted)_\w+)"  # names that files offer to others
 DEFINITION = re.compile(rf"^(?!static|#|\s)(?![^\n;{{}}]*\bstatic\b)[^\n;{{}}]*?\b{OURS}\([^;{{}}]*?\)\n\{{", re.M)
 CALL = re.compile(r"\b(g4_\w+)\(")
+WORD = re.compile(r"\bG4_\w+\b")  # may be a macro
 MENTION = re.compile(rf"(?<!struct )(?<!\.)(?<!->)\b{OURS}\b")  # a table of operations leads to them as a call does
+BODY = re.compile(r"^([^\n;{}#][^;{}]*)\n\{\n(.*?)^\}", re.M | re.S)  # a definition's head and its body
+MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\([^)\n]*\)((?:[^\n]*\\\n)*[^\n]*)", re.M)
+PASTED = re.compile(r"\w+[ ]*##|##[ ]*\w+")
 OFFER = re.compile(r"^(?:[A-Z]\w+ )*[a-z][\w \*]*?\b([a-z]\w+)\([^;{}]*\)(?:;|\n\{)", re.M)
 
 
@@ -170,6 +176,22 @@ def sources(root):
         for file in sorted((root / folder).rglob("*.c*")):
             texts[str(file.relative_to(root))] = STRING.sub('""', without_comments(file.read_text(errors="replace")))
     return texts
+
+
+def headers(root):
+    """What functions and macros of headers call: header -> name -> names. Static ones of a header stand there as ''."""
+    called = {}
+    for top in ("src", "shredder"):
+        for file in sorted((root / top).rglob("*.h")):
+            text = STRING.sub('""', without_comments(file.read_text(errors="replace")))
+            own = called.setdefault(str(file.relative_to(root)), {})
+            for name, body in MACRO.findall(text):
+                body = PASTED.sub("", body)
+                own.setdefault(name, set()).update(MENTION.findall(body) + WORD.findall(body))
+            for head, body in BODY.findall(MACRO.sub("", text)):
+                names = re.findall(rf"\b{OURS}\(", head)
+                own.setdefault(names[0] if names else "", set()).update(MENTION.findall(body) + WORD.findall(body))
+    return called
 
 
 def find_circles(calls):
@@ -191,17 +213,35 @@ def find_circles(calls):
     return circles
 
 
-def check_calls(root):
-    """Problems with who calls whom. What each build has its own of (simt/cpu, simt/cuda, ...) has no home."""
-    texts, problems, calls, home = sources(root), [], {}, {}
+def find_calls(texts, inline):
+    """(calls, home): file -> file -> function, and function -> its file. A header is a file; a source that uses its own header calls
+    what that calls. What each build has its own of (simt/cpu, simt/cuda, ...) has no home."""
+    calls, home, mentioned = {}, {}, {}
+    for header, names in inline.items():
+        for name in names:
+            home[name] = None if name in home or not name else header
+        mentioned[header] = set().union(*names.values())
     for file, text in texts.items():
         for name in DEFINITION.findall(text):
             home[name] = None if name in home else file
+        mentioned[file] = set(MENTION.findall(text) + WORD.findall(text))
+    for file, names in mentioned.items():
+        own, seen = str(pathlib.PurePath(file).with_suffix(".h")), set()
+        while names:
+            seen |= names
+            names = set().union(*(inline[own].get(name, ()) for name in names if home.get(name) == own != file)) - seen
+        for name in sorted(seen):
+            if (home.get(name) or file) not in (file, own):
+                calls.setdefault(file, {}).setdefault(home[name], name)
+    return calls, home
+
+
+def check_calls(root):
+    """Problems with who calls whom."""
+    texts, problems = sources(root), []
+    calls, home = find_calls(texts, headers(root))
     folders = list(SRC)
     for file, text in texts.items():
-        for name in MENTION.findall(text):
-            if (home.get(name) or file) != file:
-                calls.setdefault(file, {}).setdefault(home[name], name)
         for match in CALL.finditer(text):
             name, line = match[1], text.count("\n", 0, match.start()) + 1
             for names, files in ONLY.items():
@@ -209,6 +249,9 @@ def check_calls(root):
                 above = top == "src" and folders.index(folder) >= folders.index("inode")
                 if above and name in names and f"{folder}/{own}" not in files and home.get(name) != file:
                     problems.append(f"{file}:{line}: {name}() is for {', '.join(files)}")
+        for match in FROM_LAYOUT.finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            problems.append(f"{file}:{line}: an address of the layout is a function of format/layout.h")
     for circle in find_circles(calls):
         way = "; ".join(f"{a} calls {calls[a][b]}() of {b}" for a, b in zip(circle, circle[1:]))
         problems.append(f"{circle[0]}:1: files call each other in a circle: {way}")
@@ -294,6 +337,23 @@ SAMPLES = [
     ("src/dir/c.h", '#include "a.h"\n', None),
     ("src/fuse/table.c", "const void *const g4_ops[] = {g4_op};\n\nvoid g4_shared(void)\n{\n}\n", None),
     ("src/fuse/op.c", "void g4_op(void)\n{\n\tg4_shared();\n}\n", "calls g4_op() of src/fuse/op.c"),
+    ("src/journal/user.c", "G4_FN int g4_user(void)\n{\n\treturn g4_in_header();\n}\n", None),
+    ("src/journal/inline.h", "G4_FN G4_INLINE int g4_in_header(void)\n{\n\treturn g4_below();\n}\n", "user.c calls g4_in_header() of"),
+    ("src/journal/below.c", "G4_FN int g4_below(void)\n{\n\treturn g4_user();\n}\n", None),
+    ("src/alloc/one.h", "#define G4_ONE(x) g4_two##x + \\\n\tg4_one(x)\n", "one.c calls g4_three() of src/alloc/three.c"),
+    ("src/alloc/one.c", "G4_FN int g4_one(void)\n{\n\treturn g4_three();\n}\n", None),
+    ("src/alloc/three.c", "G4_FN int g4_three(void)\n{\n\treturn G4_ONE(3);\n}\n", None),
+    ("src/dir/pure.h", "G4_FN G4_INLINE int g4_pure(int a)\n{\n\treturn a;\n}\nG4_FN int g4_impure(void);\n", None),
+    ("src/dir/pure.c", "G4_FN int g4_impure(void)\n{\n\treturn g4_pure(1) + g4_own();\n}\n", None),
+    ("src/dir/own.c", "G4_FN int g4_own(void)\n{\n\treturn g4_pure(2);\n}\n", None),
+    ("src/dedup/way.h", "G4_FN G4_INLINE int g4_way(void)\n{\n\treturn g4_far();\n}\n", None),
+    ("src/dedup/way.c", "G4_FN int g4_home(void)\n{\n\treturn g4_way();\n}\n", None),
+    ("src/dedup/far.c", "G4_FN int g4_far(void)\n{\n\treturn g4_home();\n}\n", "way.c calls g4_far() of"),
+    ("src/alloc/number.c", "G4_FN static void f(void)\n{\n\tg(g4_address_from(fs->meta.layout.data_address));\n}\n", "3: an address of the layout"),
+    ("src/alloc/length.c", "G4_FN static uint64_t f(void)\n{\n\treturn layout->backup_address - layout->data_address;\n}\n", None),
+    ("src/simt/cpu/both.h", "G4_INLINE int g4_both(void)\n{\n\treturn g4_lanes();\n}\n", None),
+    ("src/simt/lanes/both.c", "int g4_both(void)\n{\n\treturn 0;\n}\n", None),
+    ("src/simt/lanes/lanes.c", "int g4_lanes(void)\n{\n\treturn g4_both();\n}\n", None),
     ("src/alloc/long.c", "\n" * 901, "901 lines"),
     ("src/cli/long.c", "\n" * 901, "901 lines"),
     ("src/simt/cuda/long.c", "\n" * 901, "901 lines"),

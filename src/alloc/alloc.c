@@ -431,7 +431,7 @@ G4_FN void g4_alloc_release(struct g4_alloc *alloc, struct g4_address address, u
 {
 	clear_pages(alloc, g4_address_page(address), pages);
 	mark_freed(alloc, g4_address_page(address), pages);
-	g4_add64(&alloc->free_pages, pages); /* last: who takes pages out of the count shall find them */
+	g4_add64(&alloc->free_pages, pages); /* last: a claim that takes pages out of the count shall find them */
 }
 
 /* ------------------------------------------------------------------ discarding */
@@ -617,7 +617,7 @@ G4_FN int g4_alloc_free(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 	const uint64_t first = g4_address_page(address), last_group = (first + pages - 1) / G4_GROUP_PAGES;
 	int rc = 0;
 
-	if (g4_address_is_before(address, g4_address_from(alloc->meta->layout.data_address)) ||
+	if (g4_address_is_before(address, g4_layout_data(&alloc->meta->layout)) ||
 	    (first + pages) * G4_PAGE_BYTES > g4_layout_end(&alloc->meta->layout))
 		return -G4_E_CORRUPT_MAP;
 	for (uint64_t group = first / G4_GROUP_PAGES; group <= last_group && rc == 0; group++)

@@ -9,8 +9,8 @@
  *
  * So a crash between claim and publish leaks nothing, and a page freed in an uncommitted transaction is not reused.
  * Runs of any length coalesce by themselves: a free 2 MiB page is a region whose counter says 512, a free 1 GiB page 512
- * such regions. A region's counter is lowered before its bits are set and raised after they are cleared, so whoever
- * lowered it by n will find n clear bits.
+ * such regions. A region's counter is lowered before its bits are set and raised after they are cleared, so a
+ * workgroup that lowered it by n will find n clear bits.
  */
 #ifndef G4_ALLOC_H
 #define G4_ALLOC_H

@@ -157,7 +157,7 @@ G4_FN int g4_share_acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 	struct counts c;
 	int rc;
 
-	if (g4_address_is_before(address, g4_address_from(alloc->meta->layout.data_address)) ||
+	if (g4_address_is_before(address, g4_layout_data(&alloc->meta->layout)) ||
 	    (page + pages) * G4_PAGE_BYTES > g4_layout_end(&alloc->meta->layout))
 		return -G4_E_CORRUPT_MAP;
 	g4_lock(lock);

@@ -32,7 +32,7 @@
 #endif
 #define G4_INLINE static inline
 /*
- * For what is rarely needed, as `G4_FN G4_COLD static`: a function of its own. On a GPU whoever holds it would otherwise save
+ * For what is rarely needed, as `G4_FN G4_COLD static`: a function of its own. On a GPU a function that holds it would otherwise save
  * the registers that it needs in memory at each call, and its instructions would lie between those that are needed.
  */
 #define G4_COLD __attribute__((noinline))

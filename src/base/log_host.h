@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages to whoever runs the program: one line each, to stderr or to the system log. */
+/* Messages to the user of the program: one line each, to stderr or to the system log. */
 #ifndef G4_LOG_HOST_H
 #define G4_LOG_HOST_H
 

@@ -20,7 +20,7 @@ void g4_memory_small_pages(void *memory, uint64_t bytes);
 void g4_memory_unmap(void *memory, uint64_t bytes);
 
 /*
- * For who has memory pinned for a device: which piece of g4_memory_map() an address is in, false: in none, or too many are there to
+ * For a device that has memory pinned: which piece of g4_memory_map() an address is in, false: in none, or too many are there to
  * know; and a call before a piece goes away, during which no piece comes or goes. Thread-safe. A watcher is its owner's memory.
  */
 struct g4_memory_watcher {

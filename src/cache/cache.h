@@ -146,7 +146,7 @@ G4_FN void g4_cache_drop_range(struct g4_cache *cache, uint64_t owner, uint64_t 
 
 /*
  * Per-lane, thread-safe, neither waits nor locks. References the line when it is cached, valid and not borrowed from the
- * pool; G4_NO_LINE otherwise. Who gets one puts it back in the same operation or pins it.
+ * pool; G4_NO_LINE otherwise. The caller puts it back in the same operation or pins it.
  */
 G4_FN uint32_t g4_cache_peek(struct g4_cache *cache, uint64_t owner, uint64_t index);
 /* The same of one line, whatever number that is. False: it is another page's, or not one that a set has. */

@@ -379,7 +379,7 @@ static int sequential(struct state *state, const char *path)
 		return rc;
 	report(state, "seq_write", "MB/s", (double)bytes / 1e6 / seconds, used);
 
-	/* several times: a device that gives more in bursts has less for whoever wrote fast just before */
+	/* several times: a device that gives more in bursts has less for a target that wrote fast just before */
 	for (uint32_t pass = 0; pass < SEQUENTIAL_READS && rc == 0; pass++)
 		rc = read_uncached(state, path, &took[pass], &cpu);
 	if (rc < 0)

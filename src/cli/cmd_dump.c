@@ -265,12 +265,12 @@ static void show_places(struct g4_report *report, const struct g4_sums_places *p
 {
 	g4_report_list(report, "sums");
 	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
-		const uint64_t address = g4_sums_place(places, g4_address_stored(indirect), quarter);
-		if (address == 0)
+		const struct g4_address address = g4_sums_place(places, indirect, quarter);
+		if (g4_address_is_none(address))
 			continue;
 		g4_report_object(report, NULL);
 		g4_report_count(report, "quarter", quarter);
-		g4_report_hex(report, "address", address);
+		g4_report_hex(report, "address", g4_address_stored(address));
 		g4_report_end(report);
 	}
 	g4_report_end(report);

@@ -173,7 +173,7 @@ static int bind_to(const char *address, bool take, const struct request *request
 	if (g4_pci_find(name, name, &pci, sentence) < 0)
 		return failed(message);
 	if (!take && strcmp(pci.driver, "vfio-pci") != 0 && pci.driver[0] != '\0')
-		return G4_EXIT_OK; /* somebody has it who is not of VFIO */
+		return G4_EXIT_OK; /* another driver than VFIO's has it */
 	if (take && pci.group == G4_PCI_NO_GROUP)
 		g4_cli_error("nvme", "%s: the kernel uses no IOMMU for it; it can be bound, and not be used", name);
 	if (take && !may_take(&pci, request->force))

@@ -141,7 +141,8 @@ void g4_show_sum(struct g4_report *report, const char *key, const struct g4_sum_
 		return;
 	}
 	if (algorithm == G4_CHECKSUM_LARGE) {
-		g4_report_format(report, key, "pages of sums from 0x%" PRIx64 " on", g4_sum_entry_place(sum));
+		g4_report_format(report, key, "pages of sums from 0x%" PRIx64 " on",
+				 g4_address_stored(g4_sum_entry_place(sum)));
 		return;
 	}
 	for (uint32_t i = 0; i < bytes;

@@ -115,7 +115,7 @@ static void complete(gpu4fs *fs, struct gpu4fs_async *op)
 	append(&fs->done_head, &fs->done_tail, op);
 	fs->in_flight--;
 	pthread_cond_broadcast(&fs->async_done);
-	/* The last touch of fs: who collects the completion may close the session. */
+	/* The last touch of fs: the collector of the completion may close the session. */
 	pthread_mutex_unlock(&fs->async_lock);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making, mounting and unmounting; sessions and who they act for; state of the whole file system. */
+/* Making, mounting and unmounting; sessions and their credentials; state of the whole file system. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -197,18 +197,18 @@ G4_FN static int add_large(struct g4_wg *wg, struct g4_fs *fs, const struct g4_i
 	int rc = 0;
 
 	for (; rc == 0 && level > 0 && g4_sum_entry_algorithm(&entry) == G4_CHECKSUM_LARGE; level--) {
-		const uint64_t first = g4_sum_entry_place(&entry);
+		const struct g4_address first = g4_sum_entry_place(&entry);
 		const uint32_t slot = (uint32_t)(page >> (9 * (level - 1))) % G4_INDIRECT_SLOTS;
 		const uint32_t quarter = slot / G4_SUMS_SLOTS;
 		uint32_t line;
 		for (uint32_t k = 0; k < G4_SUMS_QUARTERS; k++)
-			nodes->sums[nodes->sums_count++] = g4_address_from(first + k * G4_PAGE_BYTES);
+			nodes->sums[nodes->sums_count++] = g4_address_after_pages(first, k);
 		if (level == 1)
 			return 0;
-		rc = g4_ptr_validate(g4_ptr_make(g4_address_from(first), G4_TAG_4K, G4_PTR_VALID), &fs->meta.layout);
+		rc = g4_ptr_validate(g4_ptr_make(first, G4_TAG_4K, G4_PTR_VALID), &fs->meta.layout);
 		if (rc == 0)
-			rc = g4_meta_get_sums(wg, &fs->meta, g4_address_from(first + quarter * G4_PAGE_BYTES),
-					      inode->ino, level, quarter, &line);
+			rc = g4_meta_get_sums(wg, &fs->meta, g4_address_after_pages(first, quarter), inode->ino, level,
+					      quarter, &line);
 		if (rc == 0) {
 			entry = ((const struct g4_sums_page *)g4_line_data(&fs->cache, line))
 					->entries[slot % G4_SUMS_SLOTS];
@@ -236,10 +236,10 @@ G4_FN int g4_map_nodes(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode
 		if (rc < 0)
 			return rc;
 		for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
-			const uint64_t sums = g4_sums_place(g4_meta_places(&fs->cache, line),
-							    g4_address_stored(g4_ptr_address(ptr)), quarter);
-			if (sums)
-				nodes->sums[nodes->sums_count++] = g4_address_from(sums);
+			const struct g4_address sums =
+				g4_sums_place(g4_meta_places(&fs->cache, line), g4_ptr_address(ptr), quarter);
+			if (!g4_address_is_none(sums))
+				nodes->sums[nodes->sums_count++] = sums;
 		}
 		ptr = g4_map_slots(fs, line)[(page >> (9 * (level - 1))) & (G4_INDIRECT_SLOTS - 1)];
 		g4_cache_put(&fs->cache, line);

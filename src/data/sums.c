@@ -134,27 +134,26 @@ G4_FN static int damaged(int rc)
 	}
 }
 
-G4_FN static uint64_t offset_of(const struct g4_fs *fs, uint32_t line)
+G4_FN static struct g4_address address_of(const struct g4_fs *fs, uint32_t line)
 {
-	return g4_address_stored(g4_page_address(fs->cache.lines[line].index));
+	return g4_page_address(fs->cache.lines[line].index);
 }
 
 /* Of a page of metadata that something on disk leads to: it may be anything. */
-G4_FN static int check_page(const struct g4_fs *fs, uint64_t stored)
+G4_FN static int check_page(const struct g4_fs *fs, struct g4_address address)
 {
-	return g4_ptr_validate(g4_ptr_make(g4_address_from(stored), G4_TAG_4K, G4_PTR_VALID), &fs->meta.layout);
+	return g4_ptr_validate(g4_ptr_make(address, G4_TAG_4K, G4_PTR_VALID), &fs->meta.layout);
 }
 
 /* References the page of a quarter; its address may be anything. */
-G4_FN static int get_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t indirect, uint32_t quarter, uint64_t address,
-			  uint32_t *line)
+G4_FN static int get_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t indirect, uint32_t quarter,
+			  struct g4_address address, uint32_t *line)
 {
 	const struct g4_meta_line *about = g4_meta_line(&fs->cache, indirect);
 	int rc = check_page(fs, address);
 
 	if (rc == 0)
-		rc = g4_meta_get_sums(wg, &fs->meta, g4_address_from(address), about->inode, about->level, quarter,
-				      line);
+		rc = g4_meta_get_sums(wg, &fs->meta, address, about->inode, about->level, quarter, line);
 	return damaged(rc);
 }
 
@@ -167,18 +166,18 @@ G4_FN static struct g4_sum_entry *entries_of(struct g4_fs *fs, uint32_t line, ui
 G4_FN static int get_block(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t *line,
 			   struct g4_sum_entry **entries)
 {
-	const uint64_t address = inode->disk.checksums, page = g4_align_down(address, G4_PAGE_BYTES);
+	const struct g4_address address = g4_address_from(inode->disk.checksums), page = g4_address_page_start(address);
 	int rc = check_page(fs, page);
 
 	if (rc == 0)
-		rc = g4_meta_get(wg, &fs->meta, g4_address_from(page), G4_BLOCK_SLAB, line);
+		rc = g4_meta_get(wg, &fs->meta, page, G4_BLOCK_SLAB, line);
 	if (rc < 0)
 		return damaged(rc);
-	if (!g4_slab_has_sums(&fs->alloc, *line, g4_address_from(address))) {
+	if (!g4_slab_has_sums(&fs->alloc, *line, address)) {
 		g4_cache_put(&fs->cache, *line);
 		return -G4_E_CORRUPT_SUMS;
 	}
-	*entries = entries_of(fs, *line, (uint32_t)(address - page));
+	*entries = entries_of(fs, *line, (uint32_t)(g4_address_stored(address) % G4_PAGE_BYTES));
 	return 0;
 }
 
@@ -207,10 +206,12 @@ G4_FN int g4_sums_read(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode
 	}
 	while (count > 0 && rc == 0) {
 		const uint32_t n = (uint32_t)g4_min64(count, g4_sums_row(first)), quarter = first / G4_SUMS_SLOTS;
-		const uint64_t address = g4_sums_place(g4_meta_places(&fs->cache, line), offset_of(fs, line), quarter);
-		if (address)
+		const struct g4_address address =
+			g4_sums_place(g4_meta_places(&fs->cache, line), address_of(fs, line), quarter);
+		const bool is_there = !g4_address_is_none(address);
+		if (is_there)
 			rc = get_page(wg, fs, line, quarter, address, &sums);
-		if (address && rc == 0) {
+		if (is_there && rc == 0) {
 			memcpy(to, entries_of(fs, sums, 0) + first % G4_SUMS_SLOTS, n * sizeof(*to));
 			g4_cache_put(&fs->cache, sums);
 		}
@@ -246,13 +247,13 @@ G4_FN static int new_page(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 
 	if (rc < 0)
 		return rc;
-	if (!g4_sums_set_place(g4_meta_places(&fs->cache, indirect), offset_of(fs, indirect), quarter,
-			       g4_address_stored(address)))
+	if (!g4_sums_set_place(g4_meta_places(&fs->cache, indirect), address_of(fs, indirect), quarter, address))
 		rc = -G4_E_NOSPC; /* none that is near enough */
 	else
 		rc = new_line(wg, fs, address, about->inode, about->level, quarter, line);
 	if (rc < 0) {
-		(void)g4_sums_set_place(g4_meta_places(&fs->cache, indirect), offset_of(fs, indirect), quarter, 0);
+		(void)g4_sums_set_place(g4_meta_places(&fs->cache, indirect), address_of(fs, indirect), quarter,
+					G4_NO_ADDRESS);
 		(void)g4_node_release(wg, fs, txn, inode, address);
 	}
 	return rc;
@@ -280,14 +281,14 @@ G4_FN static void make_lost(const g4_le64 *slots, struct g4_sum_entry *entries, 
  * should be may be somebody else's.
  */
 G4_FN static int replace_page(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-			      uint32_t indirect, uint32_t quarter, uint64_t damaged_page, uint32_t *line)
+			      uint32_t indirect, uint32_t quarter, struct g4_address damaged_page, uint32_t *line)
 {
 	const g4_le64 *slots = (const g4_le64 *)g4_line_data(&fs->cache, indirect) + (uint64_t)quarter * G4_SUMS_SLOTS;
 	struct g4_sums_places *places = g4_meta_places(&fs->cache, indirect);
 	int rc = new_page(wg, fs, txn, inode, indirect, quarter, line);
 
 	if (rc < 0) {
-		(void)g4_sums_set_place(places, offset_of(fs, indirect), quarter, damaged_page);
+		(void)g4_sums_set_place(places, address_of(fs, indirect), quarter, damaged_page);
 		return rc;
 	}
 	inode->disk.pages--;
@@ -403,8 +404,9 @@ G4_FN int g4_sums_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, 
 
 	if (line == G4_NO_LINE)
 		return write_block(wg, fs, txn, inode, first, count, from);
-	const uint64_t address = g4_sums_place(g4_meta_places(&fs->cache, line), offset_of(fs, line), quarter);
-	if (address) {
+	const struct g4_address address =
+		g4_sums_place(g4_meta_places(&fs->cache, line), address_of(fs, line), quarter);
+	if (!g4_address_is_none(address)) {
 		rc = get_page(wg, fs, line, quarter, address, &sums);
 		if (rc == -G4_E_CORRUPT_SUMS)
 			rc = replace_page(wg, fs, txn, inode, line, quarter, address, &sums);
@@ -424,7 +426,8 @@ G4_FN int g4_sums_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, 
 G4_FN bool g4_sums_ready(struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t line, uint32_t slot)
 {
 	if (line != G4_NO_LINE)
-		return g4_sums_place(g4_meta_places(&fs->cache, line), offset_of(fs, line), slot / G4_SUMS_SLOTS) != 0;
+		return !g4_address_is_none(
+			g4_sums_place(g4_meta_places(&fs->cache, line), address_of(fs, line), slot / G4_SUMS_SLOTS));
 	return inode->disk.checksums != 0 || ((inode->disk.flags & G4_INODE_SUMS_INLINE) && slot < G4_FEW_PAGES);
 }
 
@@ -441,10 +444,10 @@ G4_FN int g4_sums_prepare(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 
 /* Not where there can be none, whatever counted it: the file shall be able to go. */
 G4_FN static int release_page(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-			      uint64_t address)
+			      struct g4_address address)
 {
 	if (check_page(fs, address) == 0)
-		return g4_node_release(wg, fs, txn, inode, g4_address_from(address));
+		return g4_node_release(wg, fs, txn, inode, address);
 	inode->disk.pages--;
 	return 0;
 }
@@ -481,13 +484,13 @@ G4_FN int g4_sums_free(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 		return free_block(wg, fs, txn, inode);
 	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
 		struct g4_sums_places *places = g4_meta_places(&fs->cache, line);
-		const uint64_t address = g4_sums_place(places, offset_of(fs, line), quarter);
-		if (address == 0)
+		const struct g4_address address = g4_sums_place(places, address_of(fs, line), quarter);
+		if (g4_address_is_none(address))
 			continue;
 		int rc = release_page(wg, fs, txn, inode, address);
 		if (rc < 0)
 			return rc;
-		(void)g4_sums_set_place(places, offset_of(fs, line), quarter, 0);
+		(void)g4_sums_set_place(places, address_of(fs, line), quarter, G4_NO_ADDRESS);
 	}
 	return 0;
 }
@@ -495,7 +498,7 @@ G4_FN int g4_sums_free(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 G4_FN bool g4_sums_any(const struct g4_fs *fs, uint32_t line)
 {
 	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++)
-		if (g4_sums_place(g4_meta_places(&fs->cache, line), offset_of(fs, line), quarter))
+		if (!g4_address_is_none(g4_sums_place(g4_meta_places(&fs->cache, line), address_of(fs, line), quarter)))
 			return true;
 	return false;
 }
@@ -506,11 +509,11 @@ G4_FN bool g4_sums_any(const struct g4_fs *fs, uint32_t line)
 G4_FN static int get_page_of_large(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
 				   const struct g4_sum_entry *entry, uint32_t level, uint32_t quarter, uint32_t *line)
 {
-	const uint64_t address = g4_sum_entry_place(entry) + quarter * G4_PAGE_BYTES;
+	const struct g4_address address = g4_address_after_pages(g4_sum_entry_place(entry), quarter);
 	int rc = check_page(fs, address);
 
 	if (rc == 0)
-		rc = g4_meta_get_sums(wg, &fs->meta, g4_address_from(address), inode->ino, level, quarter, line);
+		rc = g4_meta_get_sums(wg, &fs->meta, address, inode->ino, level, quarter, line);
 	if (rc < 0)
 		return damaged(rc);
 	if (page_hash(wg, fs, *line) == g4_sum_entry_hash(entry, quarter))
@@ -549,13 +552,13 @@ G4_FN int g4_sums_read_large(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 G4_FN bool g4_sums_join(struct g4_wg *wg, struct g4_fs *fs, uint32_t line, struct g4_sum_entry *entry)
 {
 	const struct g4_sums_places *places = g4_meta_places(&fs->cache, line);
-	const uint64_t first = g4_sums_place(places, offset_of(fs, line), 0);
+	const struct g4_address first = g4_sums_place(places, address_of(fs, line), 0);
 	uint64_t hashes[G4_SUMS_QUARTERS];
 
 	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
-		const uint64_t address = g4_sums_place(places, offset_of(fs, line), quarter);
+		const struct g4_address address = g4_sums_place(places, address_of(fs, line), quarter);
 		uint32_t sums;
-		if (first == 0 || address != first + quarter * G4_PAGE_BYTES ||
+		if (g4_address_is_none(first) || !g4_address_is(address, g4_address_after_pages(first, quarter)) ||
 		    get_page(wg, fs, line, quarter, address, &sums) < 0)
 			return false;
 		hashes[quarter] = page_hash(wg, fs, sums);
@@ -572,8 +575,8 @@ G4_FN int g4_sums_part(struct g4_fs *fs, uint32_t line, const struct g4_sum_entr
 	if (g4_sum_entry_algorithm(entry) != G4_CHECKSUM_LARGE)
 		return -G4_E_CORRUPT_SUMS;
 	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++)
-		if (!g4_sums_set_place(g4_meta_places(&fs->cache, line), offset_of(fs, line), quarter,
-				       g4_sum_entry_place(entry) + quarter * G4_PAGE_BYTES))
+		if (!g4_sums_set_place(g4_meta_places(&fs->cache, line), address_of(fs, line), quarter,
+				       g4_address_after_pages(g4_sum_entry_place(entry), quarter)))
 			return -G4_E_NOSPC; /* none that is near enough */
 	return 0;
 }
@@ -605,7 +608,7 @@ G4_FN int g4_sums_new_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 		return rc;
 	}
 	make_hashes(wg, pages, G4_SUMS_QUARTERS, hashes);
-	g4_sum_entry_make_large(entry, g4_address_stored(first), hashes);
+	g4_sum_entry_make_large(entry, first, hashes);
 	return 0;
 }
 
@@ -617,6 +620,6 @@ G4_FN int g4_sums_free_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 	if (g4_sum_entry_algorithm(entry) != G4_CHECKSUM_LARGE) /* it leads to none, or to none that is known */
 		return 0;
 	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS && rc == 0; quarter++)
-		rc = release_page(wg, fs, txn, inode, g4_sum_entry_place(entry) + quarter * G4_PAGE_BYTES);
+		rc = release_page(wg, fs, txn, inode, g4_address_after_pages(g4_sum_entry_place(entry), quarter));
 	return rc;
 }

@@ -2,7 +2,7 @@
 /*
  * Claiming bytes, under whatever names they have. A file is locked, a block device is opened with O_EXCL; but a loop
  * device takes no lock on its file, partitions and device-mapper devices are names of parts of others, and each of them
- * would be used by somebody who looked at his own name alone. So a device is followed down to where its bytes lie, as
+ * would be used by a process that looked at its own name alone. So a device is followed down to where its bytes lie, as
  * sysfs tells, and all of these spans are claimed; then every loop device over one of them is.
  *
  *   file                   open file description lock of the span: shared by readers, exclusive for a writer

@@ -95,7 +95,7 @@ struct g4_fault_op {
 void g4_dev_fault_record(struct g4_dev *dev, bool on);
 /*
  * Calls `watcher` with every request, before it is executed and under the device's lock; NULL: nobody. It must not use the
- * device. For who wants to undo what is written to the wrapped device.
+ * device. For tests that undo what is written to the wrapped device.
  */
 typedef void (*g4_fault_watcher)(void *context, const struct g4_io *io);
 void g4_dev_fault_watch(struct g4_dev *dev, g4_fault_watcher watcher, void *context);

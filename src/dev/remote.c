@@ -188,8 +188,8 @@ G4_FN static void start(struct g4_wg *wg, struct g4_remote *r, struct g4_io *io,
 
 /* ---- ending ---- */
 
-/* What the agent has finished next. */
-G4_FN static bool next_finished(struct g4_remote *r, uint32_t *slot, uint32_t *code)
+/* Passes on what the agent has finished next. */
+G4_FN static bool pass_finished(struct g4_remote *r)
 {
 	const uint32_t number = r->seen_count;
 	const uint64_t word = g4_load64_acq_sys(&r->finished[number % r->slots]);
@@ -197,31 +197,32 @@ G4_FN static bool next_finished(struct g4_remote *r, uint32_t *slot, uint32_t *c
 	if (!g4_remote_is(word, number))
 		return false;
 	r->seen_count = number + 1;
-	*slot = ((uint32_t)word >> G4_REMOTE_CODE_BITS) % r->slots;
-	*code = (uint32_t)word & G4_REMOTE_CODE_MASK;
+	g4_store64_rel(&r->slot[((uint32_t)word >> G4_REMOTE_CODE_BITS) % r->slots].outcome,
+		       OUTCOME_DONE | (word & G4_REMOTE_CODE_MASK));
 	return true;
 }
 
-/* The same of the controller. */
-G4_FN static bool next_completed(struct g4_remote *r, uint32_t *slot, uint32_t *code)
+/* The same of the controller, several at a time. */
+G4_FN static bool pass_completed(struct g4_remote *r)
 {
-	int negative;
+	struct g4_nvme_lane_end ended[G4_NVME_TAKE_MOST];
+	const uint32_t count = g4_nvme_lanes_take(r->lanes, ended);
 
-	if (!g4_nvme_lanes_next(r->lanes, slot, &negative))
-		return false;
-	*code = (uint32_t)-negative;
-	return true;
+	g4_fence_rel();
+	for (uint32_t i = 0; i < count; i++)
+		g4_store64_rlx(&r->slot[ended[i].slot].outcome, OUTCOME_DONE | (uint32_t)-ended[i].code);
+	return count > 0;
 }
 
 /* Sees what has been finished since, unless somebody else is looking. */
 G4_FN static void look(struct g4_remote *r)
 {
-	uint32_t slot, code;
+	bool more = true;
 
 	if (!g4_slots_try_look(&r->pool))
 		return;
-	while (r->lanes ? next_completed(r, &slot, &code) : next_finished(r, &slot, &code))
-		g4_store64_rel(&r->slot[slot].outcome, OUTCOME_DONE | code);
+	while (more)
+		more = r->lanes ? pass_completed(r) : pass_finished(r);
 	g4_slots_looked(&r->pool);
 }
 

@@ -14,7 +14,7 @@
  *
  * A request goes: take a free slot; copy what is to be written into its chunk; fill its request; post it. The agent
  * executes requests in the order of their posting, many at a time, and finishes them in any. What was read is copied out
- * of the chunk, then the slot is free again. Who waits for a slot gets one in the order of asking.
+ * of the chunk, then the slot is free again. Slots are given in the order of asking.
  *
  * Data in an *area*, memory of the host that the engine was told of (data areas of clients), is not copied: the agent
  * does I/O on it in place.
@@ -109,7 +109,7 @@ struct g4_remote {
 	uint8_t padding0[72];
 	uint32_t post_count;
 	uint8_t padding3[124];
-	uint32_t seen_count; /* entries of `finished` that were seen; of who looks */
+	uint32_t seen_count; /* entries of `finished` that were seen; the reaper's */
 	uint8_t padding1[124];
 	struct g4_slots pool;
 	struct g4_remote_slot slot[G4_REMOTE_SLOTS];
@@ -124,7 +124,7 @@ void g4_remote_init(struct g4_remote *remote, void *memory, uint32_t slots, uint
 /*
  * For dev.c; leader, thread-safe. The requests, a list, are checked. Submitting starts them in their order for as long as there are
  * free slots; what is left starts when it is waited for. So a workgroup waits for its requests in their order, and does
- * not submit more before it has waited for all: who waits for a slot must not sit on others.
+ * not submit more before it has waited for all: a workgroup that waits for a slot must not hold others.
  */
 G4_FN void g4_remote_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first);
 G4_FN void g4_remote_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);

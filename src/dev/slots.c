@@ -24,7 +24,7 @@ G4_FN void g4_slots_rest(uint32_t *rests)
 
 G4_FN uint32_t g4_slots_ask(struct g4_slots *slots)
 {
-	return g4_add32(&slots->taken, 1);
+	return g4_add32_rlx(&slots->taken, 1);
 }
 
 G4_FN bool g4_slots_has(const struct g4_slots *slots, uint32_t ticket)
@@ -49,10 +49,10 @@ G4_FN bool g4_slots_take(struct g4_slots *slots, uint32_t *slot)
 	uint32_t ticket, rests = 1;
 
 	do {
-		ticket = g4_load32_acq(&slots->taken);
-		if ((int32_t)(g4_load32_acq(&slots->given) - ticket) <= 0)
+		ticket = g4_load32_rlx(&slots->taken);
+		if ((int32_t)(g4_load32_rlx(&slots->given) - ticket) <= 0)
 			return false;
-	} while (!g4_cas32(&slots->taken, ticket, ticket + 1));
+	} while (!g4_cas32_acq(&slots->taken, ticket, ticket + 1));
 	while (!g4_slots_got(slots, ticket, slot))
 		g4_slots_rest(&rests);
 	return true;
@@ -60,7 +60,7 @@ G4_FN bool g4_slots_take(struct g4_slots *slots, uint32_t *slot)
 
 G4_FN void g4_slots_give(struct g4_slots *slots, uint32_t slot)
 {
-	uint32_t ticket = g4_add32(&slots->given, 1), rests = 1;
+	uint32_t ticket = g4_add32_rlx(&slots->given, 1), rests = 1;
 	uint64_t *place = &slots->places[ticket % slots->count];
 
 	/* the waiter that had this place before may not have read it yet */

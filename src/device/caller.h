@@ -7,7 +7,7 @@
  * A caller executes its operations itself, as the calling thread does on a CPU. It needs nobody else: no ring, no worker, no
  * kernel of the engine's has to run.
  *
- * Who it acts for is constant: the credentials and the directory that its struct g4_callers was made with.
+ * It acts for the same user all the time: the credentials and the directory that its struct g4_callers was made with.
  *
  * Leader, thread-safe, unless a function says otherwise. Results that all lanes want (attributes, a file, a page) lie in
  * the caller's own memory, where the lanes read them when the leader is done.
@@ -111,7 +111,7 @@ struct g4_caller_open {
 
 /*
  * A place that nobody else has until g4_caller_leave(); looks from number `hint` on. While all are taken it waits: for
- * callers of the device API that are inside, who must not wait for this one.
+ * callers of the device API that are inside, which must not wait for this one.
  */
 G4_FN struct g4_caller *g4_caller_enter(struct g4_callers *callers, uint32_t hint);
 G4_FN void g4_caller_leave(struct g4_caller *caller);

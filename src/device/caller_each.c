@@ -2,7 +2,7 @@
 /*
  * Calls in which each lane has its own name, range or page of one directory or file. The leader checks and locks once, for
  * all; then, in a region, every lane does by itself what needs neither a lock nor a wait: what lies in the caches. A lane that
- * meets anything else leaves its wish to the leader, who runs the ordinary call for it, after the lock is given back: the
+ * meets anything else leaves its wish to the leader, which runs the ordinary call for it, after the lock is given back: the
  * results are those that ordinary calls could have had, and a writer waits for nobody's device.
  */
 #include "device/caller.h"

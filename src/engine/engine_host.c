@@ -19,6 +19,7 @@
 #include "fs/mount_host.h"
 #include "gpu/cuda_host.h"
 #include "ring/client_host.h"
+#include "ring/execute.h"
 #include "ring/serve_host.h"
 #include "ring/session_host.h"
 #include "simt/simt_host.h"
@@ -415,7 +416,7 @@ static void *serve_jobs(void *argument)
 		if (g4_load32_acq(&engine->jobs_stop))
 			break;
 		if (tell(fs, &teller) && !(fs->flags & G4_FS_READ_ONLY))
-			(void)g4_jobs_log(holder->wg, fs); /* the count; who can not log can not count for good */
+			(void)g4_jobs_log(holder->wg, fs); /* the count; where nothing can be logged it is lost */
 		uint64_t wait = g4_jobs_serve(holder->wg, fs, is_idle(engine));
 		if (wait == UINT64_MAX && teller.left_out == 0)
 			g4_wait(&fs->jobs.changed, seen);

@@ -112,6 +112,7 @@ G4_STATIC_ASSERT(sizeof(struct g4_block_header) == 32, "block header");
 
 /* ------------------------------------------------------------------ superblock, 4 KiB, at 4 KiB and in the last page */
 #define G4_SUPERBLOCK_ADDRESS UINT64_C(4096)
+#define G4_SUPERBLOCK g4_address_from(G4_SUPERBLOCK_ADDRESS)
 #define G4_MIN_DEVICE_BYTES (UINT64_C(8) << 20)
 #define G4_SUPERBLOCK_MAGIC UINT64_C(0x3153463455504721) /* "!GPU4FS1" */
 

@@ -5,7 +5,12 @@
 
 #include "format/format.h"
 
-struct g4_layout { /* in bytes from the beginning of the space, as the superblock has it */
+/*
+ * In bytes from the beginning of the space, as the superblock has it: areas are measured and divided, and stored numbers are compared
+ * with their ends before they are addresses. The functions below make addresses of them, and nothing else does
+ * (tests/layering.py).
+ */
+struct g4_layout {
 	uint64_t size_bytes;
 	uint64_t journal_address, journal_bytes;
 	uint64_t groups_address, groups_pages;
@@ -38,6 +43,19 @@ G4_FN G4_INLINE struct g4_address g4_layout_map_page(const struct g4_layout *lay
 G4_FN G4_INLINE struct g4_address g4_layout_root(const struct g4_layout *layout)
 {
 	return g4_address_from(layout->root_address);
+}
+/* The header of the journal, the first page that may be allocated, which is a slab, and the second superblock. */
+G4_FN G4_INLINE struct g4_address g4_layout_journal(const struct g4_layout *layout)
+{
+	return g4_address_from(layout->journal_address);
+}
+G4_FN G4_INLINE struct g4_address g4_layout_data(const struct g4_layout *layout)
+{
+	return g4_address_from(layout->data_address);
+}
+G4_FN G4_INLINE struct g4_address g4_layout_backup(const struct g4_layout *layout)
+{
+	return g4_address_from(g4_layout_end(layout));
 }
 /* Pages of the log: the journal without its header. */
 G4_FN G4_INLINE uint64_t g4_layout_log_pages(const struct g4_layout *layout)

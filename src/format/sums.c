@@ -3,7 +3,7 @@
 
 #define DISTANCE_BITS 40
 
-G4_FN uint64_t g4_sums_place(const struct g4_sums_places *places, uint64_t address, uint32_t quarter)
+G4_FN struct g4_address g4_sums_place(const struct g4_sums_places *places, struct g4_address address, uint32_t quarter)
 {
 	const uint8_t *bytes = places->distance[quarter];
 	uint64_t distance = 0;
@@ -11,15 +11,17 @@ G4_FN uint64_t g4_sums_place(const struct g4_sums_places *places, uint64_t addre
 	for (uint32_t i = 0; i < sizeof(places->distance[0]); i++)
 		distance |= (uint64_t)bytes[i] << (8 * i);
 	if (distance == 0)
-		return 0;
+		return G4_NO_ADDRESS;
 	if (distance >> (DISTANCE_BITS - 1))
 		distance |= ~UINT64_C(0) << DISTANCE_BITS;
-	return address + distance * G4_PAGE_BYTES;
+	return g4_address_after_pages(address, distance);
 }
 
-G4_FN bool g4_sums_set_place(struct g4_sums_places *places, uint64_t address, uint32_t quarter, uint64_t to)
+G4_FN bool g4_sums_set_place(struct g4_sums_places *places, struct g4_address address, uint32_t quarter,
+			     struct g4_address to)
 {
-	const int64_t distance = to == 0 ? 0 : (int64_t)(to >> G4_PAGE_SHIFT) - (int64_t)(address >> G4_PAGE_SHIFT);
+	const int64_t distance =
+		g4_address_is_none(to) ? 0 : (int64_t)g4_address_page(to) - (int64_t)g4_address_page(address);
 	const int64_t limit = INT64_C(1) << (DISTANCE_BITS - 1);
 
 	if (distance < -limit || distance >= limit)
@@ -119,18 +121,18 @@ G4_FN void g4_sum_entry_make_lost(struct g4_sum_entry *entry)
 	put_bits(entry, KIND_BIT, 8, LOST_KIND);
 }
 
-G4_FN void g4_sum_entry_make_large(struct g4_sum_entry *entry, uint64_t address, const uint64_t *hashes)
+G4_FN void g4_sum_entry_make_large(struct g4_sum_entry *entry, struct g4_address address, const uint64_t *hashes)
 {
 	memset(entry, 0, sizeof(*entry));
-	put_bits(entry, 0, PLACE_BITS, address >> G4_PAGE_SHIFT);
+	put_bits(entry, 0, PLACE_BITS, g4_address_page(address));
 	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++)
 		put_bits(entry, PLACE_BITS + quarter * HASH_BITS, HASH_BITS, hashes[quarter]);
 	put_bits(entry, KIND_BIT, 8, LARGE_KIND);
 }
 
-G4_FN uint64_t g4_sum_entry_place(const struct g4_sum_entry *entry)
+G4_FN struct g4_address g4_sum_entry_place(const struct g4_sum_entry *entry)
 {
-	return get_bits(entry, 0, PLACE_BITS) << G4_PAGE_SHIFT;
+	return g4_page_address(get_bits(entry, 0, PLACE_BITS));
 }
 
 G4_FN uint64_t g4_sum_entry_hash(const struct g4_sum_entry *entry, uint32_t quarter)

@@ -23,10 +23,10 @@ struct maker {
 	struct g4_progress *progress;
 };
 
-static int put_page(struct maker *m, uint32_t type, uint64_t address)
+static int put_page(struct maker *m, uint32_t type, struct g4_address address)
 {
-	g4_block_seal(m->page, type, g4_address_from(address), 0, m->fs_tag);
-	return g4_dev_write(m->wg, m->dev, address, m->page, G4_PAGE_BYTES, 0);
+	g4_block_seal(m->page, type, address, 0, m->fs_tag);
+	return g4_dev_write(m->wg, m->dev, g4_address_stored(address), m->page, G4_PAGE_BYTES, 0);
 }
 
 static void clear(struct maker *m)
@@ -70,7 +70,7 @@ static int write_map(struct maker *m, uint64_t group, uint16_t *free_pages, uint
 			(*slabs)++;
 		}
 	}
-	return put_page(m, G4_BLOCK_ALLOC, m->layout.alloc_address + group * G4_PAGE_BYTES);
+	return put_page(m, G4_BLOCK_ALLOC, g4_layout_map_page(&m->layout, group));
 }
 
 /* Maps of the few groups that have something in them, and all descriptors. */
@@ -78,7 +78,7 @@ static int write_groups(struct maker *m)
 {
 	for (uint64_t first = 0; first < m->layout.group_count; first += G4_GROUPS_PER_PAGE) {
 		struct g4_groups_page *page = NULL;
-		uint64_t address = m->layout.groups_address + first / G4_GROUPS_PER_PAGE * G4_PAGE_BYTES;
+		const struct g4_address address = g4_layout_groups_page(&m->layout, first);
 		int rc = 0;
 
 		if (posix_memalign((void **)&page, G4_PAGE_BYTES, sizeof(*page)) != 0)
@@ -121,15 +121,15 @@ static int write_root_inode(struct maker *m, const struct g4_mkfs_options *optio
 	inode->nlink = 2;
 	inode->generation = 1;
 	inode->atime_ns = inode->mtime_ns = inode->ctime_ns = inode->btime_ns = now;
-	inode->parent = g4_ino_of_slot(g4_address_from(m->layout.data_address), 1);
-	return put_page(m, G4_BLOCK_SLAB, m->layout.data_address);
+	inode->parent = g4_ino_of_slot(g4_layout_data(&m->layout), 1);
+	return put_page(m, G4_BLOCK_SLAB, g4_layout_data(&m->layout));
 }
 
 static int write_root_block(struct maker *m)
 {
 	clear(m);
-	((struct g4_root *)m->page)->root_inode = g4_ino_of_slot(g4_address_from(m->layout.data_address), 1);
-	return put_page(m, G4_BLOCK_ROOT, m->layout.root_address);
+	((struct g4_root *)m->page)->root_inode = g4_ino_of_slot(g4_layout_data(&m->layout), 1);
+	return put_page(m, G4_BLOCK_ROOT, g4_layout_root(&m->layout));
 }
 
 /* Starts the sequence at a random number, so that no record of an older file system here can continue it. */
@@ -142,7 +142,7 @@ static int write_journal(struct maker *m)
 		return -G4_E_IO;
 	clear(m);
 	header->tail_sequence = (uint64_t)start + 1;
-	return put_page(m, G4_BLOCK_JOURNAL_HEADER, m->layout.journal_address);
+	return put_page(m, G4_BLOCK_JOURNAL_HEADER, g4_layout_journal(&m->layout));
 }
 
 int g4_superblock_make(const struct g4_layout *layout, struct g4_superblock *sb)
@@ -205,7 +205,7 @@ static int fill_superblock(struct maker *m, const struct g4_mkfs_options *option
 
 static int write_superblocks(struct maker *m)
 {
-	uint64_t addresses[2] = {m->layout.backup_address, G4_SUPERBLOCK_ADDRESS};
+	const struct g4_address addresses[2] = {g4_layout_backup(&m->layout), G4_SUPERBLOCK};
 
 	for (int i = 0; i < 2; i++) {
 		memcpy(m->page, m->sb, sizeof(*m->sb));

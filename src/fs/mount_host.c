@@ -84,7 +84,7 @@ int g4_superblock_read(struct g4_wg *wg, struct g4_dev *dev, struct g4_superbloc
  */
 static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
 {
-	uint64_t addresses[2] = {G4_SUPERBLOCK_ADDRESS, fs->meta.layout.backup_address};
+	const struct g4_address addresses[2] = {G4_SUPERBLOCK, g4_layout_backup(&fs->meta.layout)};
 	uint32_t first = fs->super_is_second ? 0 : 1;
 	struct g4_superblock *copy = NULL;
 	int rc = 0;
@@ -93,11 +93,10 @@ static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
 		return -G4_E_NOMEM;
 	fs->super.written_ns = (uint64_t)g4_realtime_ns();
 	for (uint32_t i = 0; i < 2 && rc == 0; i++) {
-		uint64_t address = addresses[first ^ i];
+		const struct g4_address address = addresses[first ^ i];
 		*copy = fs->super;
-		g4_block_seal(copy, G4_BLOCK_SUPERBLOCK, g4_address_from(address), fs->super.header.generation,
-			      fs->meta.fs_tag);
-		rc = g4_space_write(wg, &fs->space, g4_address_from(address), copy, sizeof(*copy), G4_IO_FUA);
+		g4_block_seal(copy, G4_BLOCK_SUPERBLOCK, address, fs->super.header.generation, fs->meta.fs_tag);
+		rc = g4_space_write(wg, &fs->space, address, copy, sizeof(*copy), G4_IO_FUA);
 	}
 	free(copy);
 	return rc;
@@ -260,9 +259,8 @@ static int replay(struct g4_wg *wg, struct g4_fs *fs, const struct plan *plan, e
 		if (rc < 0)
 			return rc;
 	}
-	g4_journal_init(&fs->journal, &fs->meta, (uint8_t *)fs + plan->journal,
-			g4_address_from(fs->meta.layout.journal_address), plan->log_pages, replayed.head_page,
-			replayed.next_sequence, plan->txn_blocks);
+	g4_journal_init(&fs->journal, &fs->meta, (uint8_t *)fs + plan->journal, g4_layout_journal(&fs->meta.layout),
+			plan->log_pages, replayed.head_page, replayed.next_sequence, plan->txn_blocks);
 	return 0;
 }
 

@@ -228,11 +228,11 @@ G4_FN static int change_size(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes)
 
 	g4_or64(&fs->super.features_incompat, G4_FEATURE_INCOMPAT_RESIZING);
 	if (bytes > old)
-		rc = g4_super_write(wg, fs, bytes - G4_PAGE_BYTES);
+		rc = g4_super_write(wg, fs, g4_address_from(bytes - G4_PAGE_BYTES));
 	if (rc == 0)
-		rc = g4_super_write(wg, fs, old - G4_PAGE_BYTES);
+		rc = g4_super_write(wg, fs, g4_address_from(old - G4_PAGE_BYTES));
 	if (rc == 0)
-		rc = g4_super_write(wg, fs, G4_SUPERBLOCK_ADDRESS);
+		rc = g4_super_write(wg, fs, G4_SUPERBLOCK);
 	if (rc == 0)
 		rc = bytes > old ? commit_growth(wg, fs, bytes) : commit_shrinking(wg, fs, bytes);
 	if (rc < 0)
@@ -240,9 +240,9 @@ G4_FN static int change_size(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes)
 	g4_and64(&fs->super.features_incompat, ~G4_FEATURE_INCOMPAT_RESIZING);
 	rc = g4_superblock_resize(&fs->super, bytes);
 	if (rc == 0)
-		rc = g4_super_write(wg, fs, bytes - G4_PAGE_BYTES);
+		rc = g4_super_write(wg, fs, g4_address_from(bytes - G4_PAGE_BYTES));
 	if (rc == 0)
-		rc = g4_super_write(wg, fs, G4_SUPERBLOCK_ADDRESS);
+		rc = g4_super_write(wg, fs, G4_SUPERBLOCK);
 	if (rc < 0)
 		return leave_open(fs, old, rc);
 	use_size(fs, bytes);

@@ -184,13 +184,13 @@ G4_FN static bool look_at_fixed(struct step *step)
 
 	step->dir = 0;
 	if (*at == 0) {
-		const uint64_t places[FIXED_PAGES] = {G4_SUPERBLOCK_ADDRESS, layout->backup_address,
-						      layout->root_address, layout->journal_address};
+		const struct g4_address places[FIXED_PAGES] = {G4_SUPERBLOCK, g4_layout_backup(layout),
+							       g4_layout_root(layout), g4_layout_journal(layout)};
 		const uint32_t types[FIXED_PAGES] = {G4_BLOCK_SUPERBLOCK, G4_BLOCK_SUPERBLOCK, G4_BLOCK_ROOT,
 						     G4_BLOCK_JOURNAL_HEADER};
 		for (uint32_t k = 0; k < FIXED_PAGES; k++)
 			if (types[k] != G4_BLOCK_SUPERBLOCK || !g4_load32_acq(&step->fs->resizing))
-				look(step, 0, g4_address_from(places[k]), types[k]);
+				look(step, 0, places[k], types[k]);
 	}
 	while (*at < groups && step->pages < G4_SCRUB_PAGES) {
 		const struct g4_groups_page *page = (const struct g4_groups_page *)(const void *)step->room;

@@ -2,15 +2,14 @@
 /* Writing superblocks while the file system is mounted: one whole copy is there at any time, for they are written in turn. */
 #include "fs/super.h"
 
-G4_FN int g4_super_write(struct g4_wg *wg, struct g4_fs *fs, uint64_t address)
+G4_FN int g4_super_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address)
 {
 	const uint32_t mark = g4_scratch_mark(wg);
 	uint8_t *page = g4_scratch_take_page(wg);
 
 	memcpy(page, &fs->super, sizeof(fs->super));
-	g4_block_seal(page, G4_BLOCK_SUPERBLOCK, g4_address_from(address), fs->super.header.generation,
-		      fs->meta.fs_tag);
-	int rc = g4_space_write(wg, &fs->space, g4_address_from(address), page, sizeof(fs->super), G4_IO_FUA);
+	g4_block_seal(page, G4_BLOCK_SUPERBLOCK, address, fs->super.header.generation, fs->meta.fs_tag);
+	int rc = g4_space_write(wg, &fs->space, address, page, sizeof(fs->super), G4_IO_FUA);
 	g4_scratch_release(wg, mark);
 	return rc;
 }
@@ -24,9 +23,9 @@ G4_FN int g4_super_add_feature(struct g4_wg *wg, struct g4_fs *fs, uint64_t feat
 	if (!g4_cas32(&fs->resizing, 0, 1))
 		return -G4_E_BUSY;
 	g4_or64(&fs->super.features_incompat, feature);
-	int rc = g4_super_write(wg, fs, g4_layout_end(&fs->meta.layout));
+	int rc = g4_super_write(wg, fs, g4_layout_backup(&fs->meta.layout));
 	if (rc == 0)
-		rc = g4_super_write(wg, fs, G4_SUPERBLOCK_ADDRESS);
+		rc = g4_super_write(wg, fs, G4_SUPERBLOCK);
 	if (rc < 0)
 		g4_and64(&fs->super.features_incompat,
 			 ~feature); /* nothing needs it; a copy on disk that has it does no harm */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose a page is. A page has one purpose: whoever comes second finds it taken, unless its owners are counted. */
+/* Whose a page is. A page has one purpose: a second claim finds it taken, unless its owners are counted. */
 #include <inttypes.h>
 #include <stdlib.h>
 

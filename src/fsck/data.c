@@ -3,7 +3,7 @@
  * Contents of files compared with their sums: after the check of everything else, and after a repair, which changes none of it.
  *
  * Several threads take pieces of files, slab by slab, each with a workgroup and a cache of its own. Unlike the rest of the check they go
- * on when something is damaged: what they find is put in order at the end, so that a report does not depend on who was first, and only
+ * on when something is damaged: what they find is put in order at the end, so that a report does not depend on which was first, and only
  * then is a name looked for. Sums are believed where the check has found what they stand in good; what else is wrong about them it has
  * told already.
  *
@@ -31,7 +31,7 @@
 /* What is damaged beyond that is counted alone. */
 #define DAMAGES_KEPT 65536u
 #define SLAB_SLOTS 16u
-/* Of somebody who hashes beside the processor. */
+/* Of a hasher beside the processor. */
 #define SLOTS_EACH 3u
 
 struct piece { /* pages of a file */
@@ -338,8 +338,7 @@ static int entry_of(struct reader *reader, const struct g4_map_item *item, struc
 		*entry = block.entries[item->slot];
 		return status;
 	}
-	const struct g4_address address =
-		g4_address_from(g4_sums_place(places, g4_address_stored(item->page), quarter));
+	const struct g4_address address = g4_sums_place(places, item->page, quarter);
 	if (g4_address_is_none(address))
 		return 0;
 	if (!g4_address_is(address, reader->sums_address)) {
@@ -375,8 +374,7 @@ static void add_row(struct reader *reader, uint64_t file_page, struct g4_address
 	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
 		const uint64_t first = (uint64_t)quarter * G4_SUMS_SLOTS;
 		const int status =
-			g4_fsck_read_sums(&reader->image,
-					  g4_address_after_pages(g4_address_from(g4_sum_entry_place(entry)), quarter),
+			g4_fsck_read_sums(&reader->image, g4_address_after_pages(g4_sum_entry_place(entry), quarter),
 					  reader->piece->ino, 1, quarter, entry, &page);
 		for (uint32_t i = 0; status == 0 && i < G4_SUMS_SLOTS; i++)
 			add_page(reader, file_page + first + i, g4_address_after_pages(address, first + i),
@@ -403,8 +401,7 @@ static void add_rows(struct reader *reader, uint64_t file_page, struct g4_addres
 			continue;
 		}
 		if (algorithm != G4_CHECKSUM_LARGE ||
-		    g4_fsck_read_sums(&reader->image,
-				      g4_address_after_pages(g4_address_from(g4_sum_entry_place(entry)), quarter),
+		    g4_fsck_read_sums(&reader->image, g4_address_after_pages(g4_sum_entry_place(entry), quarter),
 				      reader->piece->ino, 2, quarter, entry, &page) < 0) {
 			reader->unverified += pages;
 			continue;
@@ -452,7 +449,7 @@ static void read_piece(struct reader *reader, const struct piece *piece)
 	end_run(reader);
 }
 
-/* ------------------------------------------------------------------ who does what */
+/* ------------------------------------------------------------------ sharing the work */
 
 static bool has_contents(const struct g4_inode *inode)
 {

@@ -319,7 +319,7 @@ void g4_fsck_empty_directory(struct g4_inode *inode, uint32_t permissions, uint6
 
 uint64_t g4_fsck_make_root(struct g4_fsck *fsck)
 {
-	const struct g4_address address = g4_address_from(fsck->image->layout.data_address);
+	const struct g4_address address = g4_layout_data(&fsck->image->layout);
 	const uint64_t ino = g4_ino_of_slot(address, 1);
 	uint8_t copy[G4_PAGE_BYTES];
 	const bool whole = g4_image_block(fsck->image, address, G4_BLOCK_SLAB, copy) == 0;

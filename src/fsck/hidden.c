@@ -16,7 +16,7 @@
  * somebody else's by now, or there are more inodes in it than names that are gone. What is taken so may be the wrong
  * thing, and does not count as found.
  *
- * What looks like a slab can have been made by whoever wrote a file there. Therefore inodes that are found like this are
+ * What looks like a slab can have been made by the writer of a file there. Therefore inodes that are found like this are
  * doubtful, and lose the rights to act as somebody else: set-id bits, and the permissions of device files.
  */
 #include <inttypes.h>
@@ -223,7 +223,7 @@ static void search_group(struct hunt *hunt, uint64_t group)
 	const uint64_t before = hunt->count;
 	struct g4_alloc_page map;
 
-	/* A damaged one is known to say nothing: who goes through the slabs looks at everything. Else it was never written. */
+	/* A damaged one is known to say nothing: a walk through the slabs looks at everything. Else it was never written. */
 	if (g4_fsck_bit(fsck->bad_group, group) ||
 	    g4_image_block(fsck->image, g4_layout_map_page(layout, group), G4_BLOCK_ALLOC, &map) < 0 ||
 	    g4_alloc_page_validate(&map, group) != 0)

@@ -422,8 +422,7 @@ static int read_backup(struct g4_image *image, uint64_t size_bytes)
 
 int g4_image_choose_superblock(struct g4_image *image)
 {
-	image->primary_status =
-		g4_image_read_superblock(image, g4_address_from(G4_SUPERBLOCK_ADDRESS), &image->primary);
+	image->primary_status = g4_image_read_superblock(image, G4_SUPERBLOCK, &image->primary);
 	image->backup_status =
 		read_backup(image, image->primary_status == 0 ? image->primary.size_bytes : image->device_bytes);
 	image->from_backup = image->primary_status < 0;

@@ -3,8 +3,8 @@
  * Reading an unmounted (or foreign-mounted) image without the engine: for info, df, dump and fsck. Never writes.
  *
  * With the overlay the image looks as it will after its journal has been replayed: pages of committed records are read
- * from the log. Patches lie above that: pages that a repair has changed in memory, and that whoever repairs writes when
- * the picture is whole. One image is used by one thread; others get one of their own by g4_image_share(). Errors are the
+ * from the log. Patches lie above that: pages that a repair has changed in memory, and writes when the picture is
+ * whole. One image is used by one thread; others get one of their own by g4_image_share(). Errors are the
  * negative codes of base/error.h.
  *
  * Where a device keeps several copies, a page is that of the copies that is whole metadata in its place, the newest if
@@ -59,7 +59,7 @@ struct g4_image {
 	uint32_t fs_tag;
 	bool from_backup; /* the first superblock is damaged, or older than the second */
 	int primary_status, backup_status;
-	struct g4_superblock primary, backup; /* as found, for whoever wants to look */
+	struct g4_superblock primary, backup; /* as found */
 	struct g4_overlay overlay;
 	struct g4_patches patches;
 	const struct g4_journal_header *journal_header; /* instead of the one on the device; NULL: that one */
@@ -77,7 +77,7 @@ struct g4_image {
 /* Opens read-only. Fails when neither superblock is good, with one sentence in message. */
 int g4_image_open(struct g4_image *image, const char *name, char *message, size_t bytes);
 /*
- * The same in two steps, for who goes on without a superblock: the device; then the superblock, 0 or what is wrong with
+ * The same in two steps, for callers that go on without a superblock: the device; then the superblock, 0 or what is wrong with
  * the first one. After the first step g4_image_close() is due in any case.
  */
 int g4_image_open_device(struct g4_image *image, const char *name, char *message, size_t bytes);
@@ -169,7 +169,7 @@ struct g4_address g4_image_log_address(const struct g4_image *image, uint64_t lo
 /* ---- block maps ----
  * A walk visits what an inode's map holds, in file order: data extents and indirect pages. The caller answers an
  * indirect page with g4_map_walk_enter() to see what is under it; not to do so skips it. So a page that several
- * pointers share is entered once only by a caller who keeps count, and every walk ends.
+ * pointers share is entered once only by a caller that keeps count, and every walk ends.
  */
 enum g4_map_kind { G4_MAP_END, G4_MAP_DATA, G4_MAP_INDIRECT, G4_MAP_DAMAGED };
 struct g4_map_item {

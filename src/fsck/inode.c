@@ -274,7 +274,7 @@ static bool read_xattr_page(struct g4_fsck *fsck, g4_ptr ptr, uint32_t type, uin
 	if (status == 0)
 		status = g4_xattr_page_validate(page, &fsck->image->layout);
 	if (status == 0 && page->inode == ino) {
-		/* It says whose it is; who claims it as contents gets a copy in the next round. Not if it comes twice. */
+		/* It says whose it is; a file that claims it as contents gets a copy in the next round. Not if it comes twice. */
 		const bool again = fsck->repairing && g4_fsck_bit(fsck->metadata, g4_address_page(address));
 		const bool alone = g4_fsck_claim_metadata(fsck, address, where, "an attribute page");
 		return alone || (fsck->repairing && !again);

@@ -20,7 +20,7 @@
 
 struct g4_address g4_image_log_address(const struct g4_image *image, uint64_t log_page)
 {
-	return g4_address_after_pages(g4_address_from(image->layout.journal_address),
+	return g4_address_after_pages(g4_layout_journal(&image->layout),
 				      1 + log_page % g4_layout_log_pages(&image->layout));
 }
 
@@ -106,8 +106,8 @@ static bool is_committed(struct g4_image *image, struct g4_journal_record *recor
 static bool is_home(const struct g4_image *image, struct g4_address address)
 {
 	return g4_address_starts_page(address) &&
-	       !g4_address_is_before(address, g4_address_from(image->layout.groups_address)) &&
-	       g4_address_is_before(address, g4_address_from(image->layout.backup_address));
+	       !g4_address_is_before(address, g4_layout_groups_page(&image->layout, 0)) &&
+	       g4_address_is_before(address, g4_layout_backup(&image->layout));
 }
 
 /* A record may only write what transactions write: metadata behind the journal. */
@@ -239,14 +239,13 @@ int g4_image_scan_journal(struct g4_image *image, g4_journal_visit visit, void *
 
 	memset(state, 0, sizeof(*state));
 	page = image->journal_header;
-	state->status =
-		page != NULL ? 0 : g4_image_raw_page(image, g4_address_from(image->layout.journal_address), &page);
+	state->status = page != NULL ? 0 : g4_image_raw_page(image, g4_layout_journal(&image->layout), &page);
 	state->header_damaged = state->status < 0;
 	if (state->status < 0)
 		return 0;
 	memcpy(&state->header, page, sizeof(state->header));
-	state->status = g4_block_verify(&state->header, G4_BLOCK_JOURNAL_HEADER,
-					g4_address_from(image->layout.journal_address), image->fs_tag);
+	state->status = g4_block_verify(&state->header, G4_BLOCK_JOURNAL_HEADER, g4_layout_journal(&image->layout),
+					image->fs_tag);
 	/* Sequences begin below 2^32 and rise by one a transaction. */
 	if (state->status == 0 && (state->header.tail_page >= g4_layout_log_pages(&image->layout) ||
 				   state->header.tail_sequence == 0 || state->header.tail_sequence >= SEQUENCE_END))
@@ -416,8 +415,8 @@ bool g4_image_find_tail(struct g4_image *image, struct g4_journal_header *header
 		*older = last;
 		return false;
 	}
-	g4_block_seal(header, G4_BLOCK_JOURNAL_HEADER, g4_address_from(image->layout.journal_address),
-		      tail.sequence - 1, image->fs_tag);
+	g4_block_seal(header, G4_BLOCK_JOURNAL_HEADER, g4_layout_journal(&image->layout), tail.sequence - 1,
+		      image->fs_tag);
 	return true;
 }
 
@@ -468,7 +467,7 @@ static int load_overlay(struct g4_image *image, struct g4_journal_state *state)
 	return g4_image_scan_journal(image, overlay_record, image, &ignored);
 }
 
-/* A resize that was committed and not brought to its end: the next mount will, and so has whoever writes superblocks. */
+/* A resize that was committed and not brought to its end: the next mount will, and so has a writer of superblocks. */
 static void finish_resize(struct g4_image *image)
 {
 	struct g4_superblock sb = image->sb;

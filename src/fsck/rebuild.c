@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Directories built anew: the entries of all pages that can still be read go, in the order of their hashes, into new
- * leaves under new index pages. The old pages stay as they are until the maps say that nothing uses them, so whoever
- * is interrupted has lost nothing.
+ * leaves under new index pages. The old pages stay as they are until the maps say that nothing uses them, so an
+ * interruption loses nothing.
  *
  * A leaf does not say whose it is. One that no index leads to is taken to be of the only directory that misses pages,
  * or of the one that a subdirectory in it calls its parent; else the inodes that it names go to lost+found. A leaf that

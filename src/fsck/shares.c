@@ -96,7 +96,7 @@ void g4_fsck_load_owners(struct g4_fsck *fsck, uint64_t group, const struct g4_a
 
 /* ------------------------------------------------------------------ both */
 
-/* One of those who lead there does so by mistake, and nobody knows which: the next round says so of each. */
+/* One of those that lead there does so by mistake, and nobody knows which: the next round says so of each. */
 static void note_excess(struct g4_fsck *fsck, const struct g4_fsck_owners *owners)
 {
 	for (uint32_t page = 0; page < G4_REGION_PAGES; page++) {

@@ -150,8 +150,8 @@ static void claim_fixed_area(struct g4_fsck *fsck)
 	const uint64_t end = layout->group_count * G4_GROUP_BYTES;
 
 	g4_fsck_claim(fsck, G4_NO_ADDRESS, layout->data_address / G4_PAGE_BYTES, NULL, "the fixed area");
-	g4_fsck_claim(fsck, g4_address_from(layout->backup_address), (end - layout->backup_address) / G4_PAGE_BYTES,
-		      NULL, "the second superblock");
+	g4_fsck_claim(fsck, g4_layout_backup(layout), (end - layout->backup_address) / G4_PAGE_BYTES, NULL,
+		      "the second superblock");
 }
 
 bool g4_fsck_load_maps(struct g4_fsck *fsck)

@@ -70,7 +70,8 @@ static int check_page(struct g4_fsck *fsck, const struct g4_fsck_where *where, s
 	const bool alone = g4_fsck_claim_metadata(fsck, address, where, "a page of sums");
 
 	if (!again && !disputed)
-		return alone ? 0 : 1; /* it says whose it is: who claims it as contents gets a copy in the next round */
+		return alone ? 0 :
+			       1; /* it says whose it is: a file that claims it as contents gets a copy in the next round */
 	/* two of this file's indirect pages lead there, and it does not say which is right: the first one gives it up a round later */
 	if (again)
 		g4_fsck_set_bits(fsck, &fsck->sums_twice, g4_address_page(address), 1);
@@ -139,7 +140,7 @@ static void give_up_page(struct g4_fsck *fsck, const struct g4_fsck_where *where
 	if (slots == NULL)
 		return;
 	g4_indirect_extract(slots, &header);
-	(void)g4_sums_set_place(&header.sums, g4_address_stored(indirect), quarter, 0);
+	(void)g4_sums_set_place(&header.sums, indirect, quarter, G4_NO_ADDRESS);
 	g4_indirect_embed_places(slots, &header.sums);
 	g4_indirect_seal(slots, header.inode, header.level, indirect, fsck->sequence, fsck->image->fs_tag);
 	g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, file_page * G4_PAGE_BYTES + quarter * bytes, bytes,
@@ -155,8 +156,7 @@ bool g4_fsck_sums_pages(struct g4_fsck *fsck, const struct g4_fsck_where *where,
 	bool good = true;
 
 	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
-		const struct g4_address address =
-			g4_address_from(g4_sums_place(places, g4_address_stored(indirect), quarter));
+		const struct g4_address address = g4_sums_place(places, indirect, quarter);
 		struct g4_sums_page page;
 		if (g4_address_is_none(address))
 			continue;
@@ -221,7 +221,7 @@ static void find_entry(struct g4_fsck *fsck, const struct g4_inode *inode, const
 
 	memset(place, 0, sizeof(*place));
 	if (!g4_address_is_none(item->page)) {
-		place->page = g4_address_from(g4_sums_place(places, g4_address_stored(item->page), quarter));
+		place->page = g4_sums_place(places, item->page, quarter);
 		place->offset = item->slot % G4_SUMS_SLOTS * (uint32_t)sizeof(place->entry);
 		if (!g4_address_is_none(place->page) && g4_fsck_read_sums(fsck->image, place->page, where->ino,
 									  item->height + 1, quarter, NULL, &page) == 0)
@@ -278,10 +278,8 @@ static int check_row(struct g4_fsck *fsck, const struct g4_fsck_where *where, co
 	}
 	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++) {
 		const uint64_t from = file_page + ((uint64_t)quarter * G4_SUMS_SLOTS << 9 * (level - 1));
-		const int status =
-			check_page(fsck, where,
-				   g4_address_after_pages(g4_address_from(g4_sum_entry_place(entry)), quarter), level,
-				   quarter, from, entry, &row[quarter]);
+		const int status = check_page(fsck, where, g4_address_after_pages(g4_sum_entry_place(entry), quarter),
+					      level, quarter, from, entry, &row[quarter]);
 		*pages += status >= 0;
 		worst = status < 0 || worst == 0 ? status : worst;
 	}

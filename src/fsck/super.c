@@ -96,7 +96,7 @@ static bool fits(struct search *search, uint64_t size_bytes, uint64_t groups_add
 			return false;
 	}
 	return read_block(search, g4_layout_root(layout), G4_BLOCK_ROOT, fs_tag, page) &&
-	       read_block(search, g4_address_from(layout->data_address), G4_BLOCK_SLAB, fs_tag, page);
+	       read_block(search, g4_layout_data(layout), G4_BLOCK_SLAB, fs_tag, page);
 }
 
 static bool try_groups(struct search *search, struct g4_address address, uint32_t fs_tag)

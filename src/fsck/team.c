@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the members of a team share: work for whoever is free, the table of links, the end. together.c is above. */
+/* What the members of a team share: work for members that are free, the table of links, the end. together.c is above. */
 #include <stdlib.h>
 
 #include "fsck/tables.h"

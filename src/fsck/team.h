@@ -29,7 +29,7 @@ struct g4_fsck_team {
  * found that alone. False: there is one, or something went wrong; what *fsck holds of this round means nothing.
  */
 bool g4_fsck_check_together(struct g4_fsck *fsck);
-/* Members: work for whoever is free. `entries` are copied. */
+/* Members: work for a member that is free. `entries` are copied. */
 void g4_fsck_hand_out(struct g4_fsck *fsck, uint64_t dir, const struct g4_fsck_entry *entries, uint64_t count);
 /* Members: a problem. Everybody stops. */
 void g4_fsck_stop_team(struct g4_fsck *fsck);
@@ -38,7 +38,7 @@ struct g4_fsck_table *g4_fsck_lock_links(struct g4_fsck *fsck);
 void g4_fsck_unlock_links(struct g4_fsck *fsck);
 /* Pages that the other members have met so far; 0 without a team. */
 uint64_t g4_fsck_met_by_others(const struct g4_fsck *fsck);
-/* Members: the next job. False: there is none, and nobody is left who could hand out any. */
+/* Members: the next job. False: there is none, and no member is left that could hand out any. */
 bool g4_fsck_take_job(struct g4_fsck_team *team, struct g4_fsck_job *job);
 
 #endif

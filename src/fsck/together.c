@@ -5,7 +5,7 @@
  * image without problems, the usual case, is checked as fast as the processors and the device allow.
  *
  * Each member is a struct g4_fsck with tables, a cache and a workgroup of its own. Work is a directory: its pages, its
- * inodes and all that these own; subdirectories are work for whoever is free. Shared are
+ * inodes and all that these own; subdirectories are work for a member that is free. Shared are
  *   - the bitmap of pages met, set by atomic operations: of two that claim a page one finds it taken;
  *   - the table of inodes with several links, and the list of work, under the team's lock;
  *   - the owners met of pages that several files have, counted by atomic operations;

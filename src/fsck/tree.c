@@ -258,7 +258,7 @@ static uint64_t follow_run(struct g4_fsck *fsck, const struct g4_fsck_entry *ent
 	return subdirectories;
 }
 
-/* A large directory is work for several; that the entries are of the types they say is seen to by whoever follows them. */
+/* A large directory is work for several; that the entries are of the types they say is checked by the member that follows them. */
 static uint64_t hand_out_runs(struct g4_fsck *fsck, uint64_t ino)
 {
 	uint64_t subdirectories = 0;
@@ -346,7 +346,7 @@ void g4_fsck_do_job(struct g4_fsck *fsck, const struct g4_fsck_job *job)
 		follow_run(fsck, job->entries, job->count, job->dir, 0);
 	else if (g4_image_inode(fsck->image, job->dir, &inode) == 0)
 		check_directory(fsck, &inode, &where);
-	else /* it was good for whoever handed it out */
+	else /* it was good for the member that handed it out */
 		g4_fsck_stop_team(fsck);
 }
 
@@ -394,7 +394,7 @@ static bool find_root(struct g4_fsck *fsck, uint64_t ino, struct g4_inode *inode
 static uint64_t replace_root(struct g4_fsck *fsck, struct g4_inode *inode)
 {
 	const struct g4_address address = g4_layout_root(&fsck->image->layout);
-	const uint64_t usual = g4_ino_of_slot(g4_address_from(fsck->image->layout.data_address), 1);
+	const uint64_t usual = g4_ino_of_slot(g4_layout_data(&fsck->image->layout), 1);
 	struct g4_root root;
 	const bool whole = g4_image_block(fsck->image, address, G4_BLOCK_ROOT, &root) == 0;
 
@@ -425,7 +425,7 @@ static uint64_t replace_root(struct g4_fsck *fsck, struct g4_inode *inode)
 /* Of two that may be the root, the one that says so itself: it is its own parent, where mkfs puts the root. */
 static bool usual_is_better(struct g4_fsck *fsck, uint64_t ino)
 {
-	const uint64_t usual = g4_ino_of_slot(g4_address_from(fsck->image->layout.data_address), 1);
+	const uint64_t usual = g4_ino_of_slot(g4_layout_data(&fsck->image->layout), 1);
 	struct g4_inode inode;
 
 	return usual != ino && g4_image_inode(fsck->image, usual, &inode) == 0 && S_ISDIR(inode.mode) &&

@@ -88,8 +88,7 @@ static int write_superblock(struct writer *w, struct g4_address address, uint32_
 static int write_superblocks(struct writer *w, uint32_t state)
 {
 	const bool second_first = !w->image->from_backup;
-	const struct g4_address addresses[2] = {g4_address_from(G4_SUPERBLOCK_ADDRESS),
-						g4_address_from(w->image->layout.backup_address)};
+	const struct g4_address addresses[2] = {G4_SUPERBLOCK, g4_layout_backup(&w->image->layout)};
 	const int status = write_superblock(w, addresses[second_first], state);
 
 	return status < 0 ? status : write_superblock(w, addresses[!second_first], state);
@@ -104,7 +103,7 @@ static int move_tail(struct writer *w)
 	memset(&header, 0, sizeof(header));
 	header.tail_sequence = w->sequence;
 	header.tail_page = w->head;
-	const struct g4_address address = g4_address_from(w->image->layout.journal_address);
+	const struct g4_address address = g4_layout_journal(&w->image->layout);
 	g4_block_seal(&header, G4_BLOCK_JOURNAL_HEADER, address, w->sequence - 1, w->image->fs_tag);
 	const int status = write_page(w, address, &header);
 	return status < 0 ? status : flush(w);
@@ -321,7 +320,7 @@ int g4_fsck_replay(const struct g4_image *image, const struct g4_journal_header 
 
 	int status = open_writer(&w, target);
 	if (status == 0 && header != NULL) {
-		status = write_page(&w, g4_address_from(image->layout.journal_address), header);
+		status = write_page(&w, g4_layout_journal(&image->layout), header);
 		if (status == 0)
 			status = flush(&w);
 	}

@@ -63,7 +63,7 @@ struct g4_fuse_host {
 	uint64_t destroy_unique;
 
 	/* What the kernel wrote back from its cache and we could not take: programs learn of it at fsync() or close(),
-	 * whoever unmounts from lost, and writers from write_lost(). */
+	 * the unmount from lost, and writers from write_lost(). */
 	atomic_int lost;  /* a negative code, or 0 */
 	atomic_uint full; /* pages that a write did not get: 0 once there are so many */
 
@@ -92,8 +92,8 @@ struct g4_fuse_host {
 extern _Thread_local struct g4_fuse_thread *g4_fuse_self;
 
 /*
- * What the kernel knows an open file by: the engine's handle, of which no kind has this bit, and a note that who has it open
- * may not read, though the kernel, which fills pages of its cache, does.
+ * What the kernel knows an open file by: the engine's handle, of which no kind has this bit, and a note that it was opened
+ * for writing only, though the kernel, which fills pages of its cache, reads it.
  */
 #define G4_FUSE_WRITE_ONLY (UINT64_C(1) << 31)
 static inline uint64_t g4_fuse_file(uint64_t handle, int flags, bool writeback)

@@ -21,7 +21,7 @@ struct g4_ioc_map {
 G4_STATIC_ASSERT(sizeof(struct g4_ioc_map) == 4096, "what an ioctl carries is below 16 KiB");
 #define G4_IOC_MAP _IOWR(0xb4, 1, struct g4_ioc_map)
 
-/* On a directory, for root and who mounted: another size, in whole pages. */
+/* On a directory, for root and the user who mounted: another size, in whole pages. */
 struct g4_ioc_resize {
 	uint64_t bytes;
 	uint64_t limit; /* out: the largest possible size, where that is why it was refused */
@@ -30,7 +30,7 @@ struct g4_ioc_resize {
 };
 #define G4_IOC_RESIZE _IOWR(0xb4, 2, struct g4_ioc_resize)
 
-/* On a directory, for root and who mounted: one of the commands JOB_START, JOB_SET, JOB_LIST and PATH. */
+/* On a directory, for root and the user who mounted: one of the commands JOB_START, JOB_SET, JOB_LIST and PATH. */
 struct g4_ioc_job {
 	uint32_t op;
 	uint32_t flags, mask; /* of the command */

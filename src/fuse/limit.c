@@ -2,7 +2,7 @@
 /*
  * How much the kernel may hold in its write-back cache. It takes a write without asking whether there is room, and what does not
  * fit is lost when it writes back. So its limit for this mount follows what is free: half of that, and never less than
- * LEAST_BYTES. The half leaves time: who writes fills the device by a part of the limit before we look again.
+ * LEAST_BYTES. The half leaves time: a writer fills the device by a part of the limit before we look again.
  *
  * Only root may set the limit. For others it is the kernel's, 1 % of the memory that may be dirty.
  */

@@ -309,7 +309,7 @@ static void do_job(fuse_req_t req, const void *in_buf)
 	fuse_reply_ioctl(req, 0, job, sizeof(*job));
 }
 
-/* Who has the file open for reading may ask where it lies; the kernel has opened it. */
+/* A process that has the file open for reading may ask where it lies; the kernel has opened it. */
 static void map(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_info *fi, const void *in_buf)
 {
 	struct g4_ioc_map *out = (struct g4_ioc_map *)g4_fuse_self->data;
@@ -330,7 +330,7 @@ static void map(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_info *fi,
 	fuse_reply_ioctl(req, 0, out, sizeof(*out));
 }
 
-/* The kernel has checked who may change flags before it asks. */
+/* The kernel has checked the right to change flags before it asks. */
 void g4_fuse_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg, struct fuse_file_info *fi,
 		   unsigned flags, const void *in_buf, size_t in_bytes, size_t out_bytes)
 {

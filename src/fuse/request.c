@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all operations share: who asks, and what the kernel is told of an inode. */
+/* What all operations share: the credentials of the request, and what the kernel is told of an inode. */
 #include <sys/stat.h>
 
 #include "format/format.h"

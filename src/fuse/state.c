@@ -315,7 +315,7 @@ bool g4_fuse_mount_is_dead(const char *path, const struct g4_fuse_mount_entry *e
 
 	if (fd >= 0)
 		close(fd);
-	/* Who holds the lock is alive, and may take long to answer. */
+	/* The holder of the lock is alive, and may take long to answer. */
 	return !served && statvfs(path, &st) < 0 && errno == ENOTCONN;
 }
 

@@ -7,7 +7,7 @@
  * holds moves too and dies with the mount, as it does on the CPU. "dax:" on tmpfs is registered with CUDA and used in
  * place. Any other device is the host's: an I/O agent (dev/agent_host.h) does the kernel's requests to it.
  *
- * The agent is a thread that sleeps: in CUDA while the kernel runs, on the doorbell while it does not; who rings in this
+ * The agent is a thread that sleeps: in CUDA while the kernel runs, on the doorbell while it does not; a client that rings in this
  * process starts the kernel itself. Between the two it
  * tells the clients that they have to ring, and then compares their tails with what the kernel saw when it left: a
  * client that stored its tail before it could know is found here, one that stored it later rings.
@@ -73,7 +73,7 @@ void g4_cuda_visit(struct g4_cuda_engine *engine, bool begin)
 #define STOP_NS (UINT64_C(1000) * 1000 * 1000)
 #define LOOK_US 200
 #define PATIENCE_NS (UINT64_C(300) * 1000 * 1000)      /* a kernel without work is gone long before */
-#define SHARING_NS (UINT64_C(60) * 1000 * 1000 * 1000) /* between two looks at who else is on the GPU */
+#define SHARING_NS (UINT64_C(60) * 1000 * 1000 * 1000) /* between two looks at the other processes on the GPU */
 /* With MPS others' blocks get the room that ours leave, and nothing takes it back from a kernel that stays. */
 #define MPS_SHARE 2u
 /* For thousands of workgroups instead of tens; as far as cache and journal allow. */
@@ -114,14 +114,14 @@ struct cuda_engine {
 	pthread_mutex_t lock; /* of all below, and of the sleeping of the sessions */
 	pthread_cond_t back;  /* nobody keeps the kernel away any more */
 	bool sleeping;	      /* the kernel is not there: clients ring */
-	uint32_t away;	      /* those who keep it so */
+	uint32_t away;	      /* threads that keep it so */
 	bool launched;	      /* it was started and the agent does not know yet */
 	int launch_rc;
 	char launch_error[256]; /* CUDA's sentence, where that is negative */
-	uint32_t callers;	/* those who let callers of the device API in, now */
+	uint32_t callers;	/* threads that let callers of the device API in, now */
 	bool had_callers;
 	uint32_t closes; /* questions asked in control->close */
-	struct attached attached[G4_GPU_PORTS];
+	struct attached attached[G4_GPU_SESSIONS];
 };
 
 /* ------------------------------------------------------------------ the agent */
@@ -141,7 +141,7 @@ static void set_sleeping(struct cuda_engine *e, bool sleeping)
 {
 	e->sleeping = sleeping;
 	rest_io(e);
-	for (uint32_t i = 0; i < G4_GPU_PORTS; i++)
+	for (uint32_t i = 0; i < G4_GPU_SESSIONS; i++)
 		if (e->attached[i].used)
 			g4_store32_rel(&header_of(&e->attached[i])->engine_waits,
 				       sleeping ? G4_RING_DOORBELL : G4_RING_AWAKE);
@@ -151,7 +151,7 @@ static void set_sleeping(struct cuda_engine *e, bool sleeping)
 /* Whether a client has something that the kernel did not see. */
 static bool has_work(const struct cuda_engine *e)
 {
-	for (uint32_t i = 0; i < G4_GPU_PORTS; i++)
+	for (uint32_t i = 0; i < G4_GPU_SESSIONS; i++)
 		if (e->attached[i].used && (e->control->active >> i & 1) &&
 		    g4_load32_acq(&header_of(&e->attached[i])->tail) != e->control->tails[i])
 			return true;
@@ -163,7 +163,7 @@ static void fail_all(struct cuda_engine *e, const char *why)
 {
 	pthread_mutex_lock(&e->lock);
 	g4_store32_rel(&e->failed, 1);
-	for (uint32_t i = 0; i < G4_GPU_PORTS; i++)
+	for (uint32_t i = 0; i < G4_GPU_SESSIONS; i++)
 		if (e->attached[i].used)
 			g4_store32_rel(&header_of(&e->attached[i])->state, G4_RING_DEAD);
 	pthread_mutex_unlock(&e->lock);
@@ -242,7 +242,7 @@ static void *agent(void *argument)
 		pthread_mutex_lock(&e->lock);
 		while (e->away && !e->launched) /* a kernel that runs is waited for: only then it sleeps */
 			pthread_cond_wait(&e->back, &e->lock);
-		if (!e->launched) /* by who rang the doorbell */
+		if (!e->launched) /* by the client that rang the doorbell */
 			launch(e, once);
 		else
 			last = false;
@@ -274,7 +274,7 @@ static void *agent(void *argument)
 }
 
 /*
- * Who rings is awake: it starts the kernel itself, which saves waking a thread for that (80 us on a virtual machine). The
+ * A client that rings is awake: it starts the kernel itself, which saves waking a thread for that (80 us on a virtual machine). The
  * agent is told, and waits for the kernel's end.
  */
 static void ring_doorbell(void *context)
@@ -324,7 +324,7 @@ static void stop_agent(struct cuda_engine *e)
 
 /* ------------------------------------------------------------------ sessions */
 
-G4_STATIC_ASSERT(G4_GPU_PORTS < G4_REMOTE_AREAS, "every port has an area, number 1 on");
+G4_STATIC_ASSERT(G4_GPU_SESSIONS < G4_REMOTE_AREAS, "every session has an area, number 1 on");
 
 static int place_session(struct cuda_engine *e, struct attached *a, const struct g4_session *session,
 			 uint64_t ring_bytes, uint32_t id)
@@ -365,7 +365,7 @@ static int attach(void *context, const struct g4_session *session, uint64_t ring
 	int rc = -G4_E_NFILE;
 
 	pthread_mutex_lock(&e->lock);
-	for (uint32_t i = 0; i < G4_GPU_PORTS && rc == -G4_E_NFILE; i++) {
+	for (uint32_t i = 0; i < G4_GPU_SESSIONS && rc == -G4_E_NFILE; i++) {
 		struct attached *a = &e->attached[i];
 		if (a->used)
 			continue;

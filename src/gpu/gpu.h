@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define G4_GPU_PORTS 63u /* clients at a time: two a lane of the dispatcher, one place is for control */
+#define G4_GPU_SESSIONS 63u /* clients at a time: two a lane of the dispatcher, one place is for control */
 
 /*
  * In host memory that the GPU reads; only the dispatcher does, in each of its rounds. Each side writes its own line.
@@ -33,7 +33,7 @@ struct g4_gpu_control {
 	uint64_t seen_active; /* the `active` that the dispatcher goes by */
 	uint32_t closed;      /* the last `close` that was done */
 	uint32_t left;	      /* the kernel has decided to leave; what it knew of the tails: */
-	uint32_t tails[G4_GPU_PORTS];
+	uint32_t tails[G4_GPU_SESSIONS];
 	uint32_t error;	    /* positive code of the last background write that failed */
 	int64_t started_ns; /* the kernel's first instruction, as above */
 	uint8_t padding1[100];
@@ -60,7 +60,7 @@ struct g4_gpu_description {
 };
 /* The device that g4_gpu_open() takes. Makes no context there. False: CUDA does not say. */
 bool g4_gpu_describe(struct g4_gpu_description *out);
-/* After g4_gpu_open(), by the same thread: ends this process's context there, with everything in it, whoever made that. */
+/* After g4_gpu_open(), by the same thread: ends this process's context there, with everything in it, whichever library made that. */
 void g4_gpu_leave(void);
 int g4_gpu_open(const struct g4_gpu_options *options, struct g4_gpu **out);
 /* The kernel has ended. */

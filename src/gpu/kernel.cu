@@ -27,11 +27,11 @@
 #define BLOCK_WARPS 4u
 #define BLOCKS_A_SM 6 /* with 80 registers a thread, as the engine is compiled for */
 #define FIRST_WORKER 2u
-#define QUEUE_PLACES 16384u /* more than there are workers, who each may have one place to read */
+#define QUEUE_PLACES 16384u /* more than there are workers, each of which may have one place to read */
 #define EAGER_AHEAD 16u	    /* a worker with so many before it looks all the time */
 #define AHEAD_NS 20u	    /* and one further back rests so long for each */
 #define LONGEST_NS 32000u
-#define HELPER_NS 8000u	 /* who helps others rests no longer */
+#define HELPER_NS 8000u	 /* a helper rests no longer */
 #define HELP_AHEAD 64u	 /* one with so many before it may do a piece of a large transfer or a commit meanwhile */
 #define HELP_EVERY 4u	 /* one in so many looks for that: enough, and the others leave the word alone */
 #define TURN_LOOKS 256u	 /* of an eager one at its place, before it asks whether the kernel ends */
@@ -72,7 +72,7 @@ struct world { /* constant while the kernel runs */
 
 static __device__ bool is_active(uint64_t active, uint32_t session)
 {
-	return session < G4_GPU_PORTS && (active >> session & 1);
+	return session < G4_GPU_SESSIONS && (active >> session & 1);
 }
 
 /* The host's words of the control page that the dispatcher reads: `active`, `stop` and `close`, `stay` and `once`. */
@@ -169,7 +169,7 @@ static __device__ void fill_places(const struct world *w, uint32_t place, uint32
 
 static __device__ bool is_busy(const struct world *w, uint32_t session)
 {
-	return session < G4_GPU_PORTS && g4_load32_acq(&w->sessions[session].done) != w->sessions[session].tail;
+	return session < G4_GPU_SESSIONS && g4_load32_acq(&w->sessions[session].done) != w->sessions[session].tail;
 }
 
 #define BURST 64u /* commands of a session that are worth asking how far the workers are */
@@ -209,7 +209,7 @@ static __device__ bool take(const struct world *w, struct watched watched[2], co
 	if (!__any_sync(G4_WARP_ALL, a != watched[0].tail || b != watched[1].tail))
 		return false;
 	/*
-	 * What the clients wrote before their tails is there for whoever reads the queue: both halves of this fence are
+	 * What the clients wrote before their tails is there for readers of the queue: both halves of this fence are
 	 * needed, and at the scope of the host. __threadfence_system() is the dearer kind.
 	 */
 	__nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_SYSTEM);
@@ -277,7 +277,7 @@ static __device__ bool settle(const struct world *w, struct watched watched[2], 
 /* served: the sessions that this launch has seen. The others' places may be given to clients meanwhile. */
 static __device__ void leave(const struct world *w, uint64_t served, uint32_t lane)
 {
-	for (uint32_t session = lane; session < G4_GPU_PORTS; session += G4_WARP_LANES)
+	for (uint32_t session = lane; session < G4_GPU_SESSIONS; session += G4_WARP_LANES)
 		if (is_active(served, session))
 			g4_store32_rlx_sys(&w->control->tails[session], w->sessions[session].tail);
 	__threadfence_system();
@@ -376,7 +376,7 @@ static __device__ void flush_in_background(const struct world *w, uint32_t run, 
 		}
 		const uint64_t met = g4_load64_rlx(&w->fs->damaged_pages);
 		if (met != damaged && !(w->fs->flags & G4_FS_READ_ONLY)) {
-			(void)g4_jobs_log(wg, w->fs); /* the count; who can not log can not count for good */
+			(void)g4_jobs_log(wg, w->fs); /* the count; where nothing can be logged it is lost */
 			damaged = met;
 		}
 		bool asked = wanted != g4_load32_rlx(&s->sync_done);
@@ -526,7 +526,7 @@ struct g4_gpu {
 	cudaStream_t kernel, admin;
 };
 
-static thread_local char last_error[256]; /* clients, the agent and who mounts call at the same time */
+static thread_local char last_error[256]; /* clients, the agent and the mounting thread call at the same time */
 
 static bool good(cudaError_t rc, const char *call)
 {
@@ -673,7 +673,7 @@ static bool make_workers(struct g4_gpu *gpu, uint32_t scratch_bytes)
 	gpu->scratch = (uint8_t *)g4_gpu_alloc(gpu, (uint64_t)w->warps * scratch_bytes);
 	w->wgs = (struct g4_wg *)g4_gpu_alloc(gpu, w->warps * sizeof(struct g4_wg));
 	w->stages = (uint8_t *)g4_gpu_alloc(gpu, w->warps * STAGE_BYTES);
-	w->sessions = (struct g4_session *)g4_gpu_alloc(gpu, (G4_GPU_PORTS + 1) * sizeof(struct g4_session));
+	w->sessions = (struct g4_session *)g4_gpu_alloc(gpu, (G4_GPU_SESSIONS + 1) * sizeof(struct g4_session));
 	w->queue = (uint64_t *)g4_gpu_alloc(gpu, QUEUE_PLACES * sizeof(uint64_t));
 	w->shared = (struct shared *)g4_gpu_alloc(gpu, sizeof(struct shared));
 	for (uint32_t i = 0; wgs && i < w->warps; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who else computes on a GPU, as NVIDIA's management library (NVML) sees it. CUDA itself does not tell. Without that
+ * Which other processes compute on a GPU, as NVIDIA's management library (NVML) sees it. CUDA itself does not tell. Without that
  * library, or where it sees only this container, nobody is there. Host only.
  */
 #ifndef G4_GPU_SHARING_HOST_H

@@ -92,7 +92,7 @@ extern "C" int g4_gpu_sums_make(void *memory, uint32_t slots, uint32_t slot_page
 	gpu->memory = (uint8_t *)memory;
 	gpu->slot_pages = slot_pages;
 	gpu->slot = (struct slot *)calloc(slots, sizeof(*gpu->slot));
-	/* who waits for a slot has a processor to spare for others */
+	/* a thread that waits for a slot has a processor to spare for others */
 	made = gpu->slot && GOOD(cudaSetDevice(0)) && GOOD(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync));
 	gpu->registered = made && GOOD(cudaHostRegister(memory, (uint64_t)slots * slot_pages * G4_PAGE_BYTES,
 							cudaHostRegisterDefault));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * BLAKE3 in 256-bit vectors, for two variants: who includes it defines TARGET, JOBS and the rotations of
+ * BLAKE3 in 256-bit vectors, for two variants. A source that includes it defines TARGET, JOBS and the rotations of
  * blake3_lanes_host.h. One job alone is faster without vectors.
  */
 #ifndef G4_BLAKE3_EIGHT_HOST_H

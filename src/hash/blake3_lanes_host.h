@@ -3,7 +3,7 @@
  * BLAKE3 with vectors: LANES jobs side by side. Register i holds word i of all of them, so that the rounds are those of
  * the portable variant; the message is transposed on its way in.
  *
- * The body of the variants: who includes it defines
+ * The body of the variants. A source that includes it defines
  *      TARGET, JOBS            the functions' attribute; the name of the one that others call
  *      LANES, VECTOR           32-bit words of a register; its type
  *      ADD, XOR, ROTATE_16, ROTATE_12, ROTATE_8, ROTATE_7      of words, to the right

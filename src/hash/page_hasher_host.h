@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Somebody who makes sums of pages beside the processor, of many at a time: a GPU (gpu/sums_host.h). Host only.
+ * What makes sums of pages beside the processor, of many at a time: a GPU (gpu/sums_host.h). Host only.
  *
- * The pages lie in slots of one buffer. Whoever has a slot fills it, starts it, goes on with another one, and comes back for the sums.
+ * The pages lie in slots of one buffer. A thread fills its slot, starts it, goes on with another one, and comes back for the sums.
  * Different slots are used by different threads at the same time.
  */
 #ifndef G4_PAGE_HASHER_HOST_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small ring between those who meet damage, on whatever engine, and the one who writes lines about it. */
+/* A small ring between workgroups that meet damage, on whatever engine, and the thread that writes lines about it. */
 #include "inode/events.h"
 
 G4_FN void g4_event_post(struct g4_fs *fs, const struct g4_event *event)

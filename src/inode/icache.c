@@ -44,8 +44,8 @@ G4_FN void g4_icache_unhash(struct g4_icache *icache, uint32_t index)
 /*
  * Numbers of 62 bits and generations of 32 do not fit one word, so keys are numbers of their own, from 1 on (0 is metadata).
  * An inode that comes back into core gets the key that it had, as long as that is remembered: its pages may still be in
- * the cache. If it is forgotten, those are never found again, and the clock takes them. Remembered is who leaves the table,
- * and no longer than until it comes back: so who is in core, and what is removed, has no entry, and making an inode writes
+ * the cache. If it is forgotten, those are never found again, and the clock takes them. Remembered are inodes that leave the
+ * table, and no longer than until they come back: so what is in core, and what is removed, has no entry, and making an inode writes
  * none.
  */
 G4_FN uint64_t g4_icache_new_key(struct g4_icache *icache)
@@ -53,7 +53,7 @@ G4_FN uint64_t g4_icache_new_key(struct g4_icache *icache)
 	return g4_add64(&icache->last_key, 1) + 1;
 }
 
-/* Bucket lock held. The key itself chooses the place, so that nothing is read: one write on the way of each who leaves. */
+/* Bucket lock held. The key itself chooses the place, so that nothing is read: one write for each that leaves. */
 G4_FN static void remember_key(struct g4_icache *icache, uint32_t bucket, uint64_t ino, uint32_t generation,
 			       uint64_t key)
 {
@@ -138,8 +138,8 @@ G4_FN void g4_icache_untake(struct g4_icache *icache, uint32_t index)
 }
 
 /*
- * Of an in-core inode that is taken: the step that clears G4_ICACHE_TAKEN publishes all of this to those who look the number up, the second
- * version to those who read optimistically.
+ * Of an in-core inode that is taken: the step that clears G4_ICACHE_TAKEN publishes all of this to lookups of the number, the second
+ * version to optimistic readers.
  */
 G4_FN void g4_icache_reset(struct g4_inode_core *inode, uint64_t ino)
 {
@@ -160,7 +160,7 @@ G4_FN void g4_icache_reset(struct g4_inode_core *inode, uint64_t ino)
 	inode->dirty_head = inode->dirty_tail = G4_NO_LINE;
 	inode->orphan_prev = inode->orphan_next = G4_NO_INODE;
 	inode->dirty_prev = inode->dirty_next = G4_NO_INODE;
-	g4_next_version(&inode->lock); /* and a reader who looked meanwhile sees that this is over */
+	g4_next_version(&inode->lock); /* and a reader that looked meanwhile sees that this is over */
 }
 
 G4_FN static void insert_inode(struct g4_icache *icache, uint32_t bucket, uint32_t index)

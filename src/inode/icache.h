@@ -7,7 +7,7 @@
 
 /* References the in-core inode of a number. -G4_E_STALE: no such inode. */
 G4_FN int g4_icache_get(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t *index);
-/* The same for a caller who saw the inode at this place of the table before (G4_NO_INODE: nowhere). */
+/* The same for a caller that saw the inode at this place of the table before (G4_NO_INODE: nowhere). */
 G4_FN int g4_icache_get_near(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t near, uint32_t *index);
 /* Per-lane; neither waits nor locks. References the in-core inode at that place, if it is the inode's and loaded. */
 G4_FN bool g4_icache_ref_near(struct g4_fs *fs, uint64_t ino, uint32_t near);
@@ -36,7 +36,7 @@ G4_FN void g4_icache_unlock_two(struct g4_inode_core *a, struct g4_inode_core *b
 /* Removes an in-core inode from the table when its inode never came to be. */
 G4_FN void g4_icache_discard(struct g4_fs *fs, uint32_t index);
 
-/* ---- for who gives an in-core inode to a new inode (inode.c) ---- */
+/* ---- for inode.c, which gives an in-core inode to a new inode ---- */
 /* Takes an unused in-core inode out of the table, G4_ICACHE_TAKEN; G4_NO_INODE: all are in use. */
 G4_FN uint32_t g4_icache_take(struct g4_icache *icache);
 /* Gives a taken in-core inode back that was not used. */

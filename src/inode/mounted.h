@@ -75,7 +75,7 @@ struct g4_split {
 #define G4_BOUNCE_PAGES G4_SPLIT_PIECE_PAGES /* of a buffer: a piece of a transfer fits one */
 
 struct g4_bounce {
-	struct g4_lock turn; /* who waits for a buffer has it: first come, first served */
+	struct g4_lock turn; /* held while waiting for a buffer: first come, first served */
 	uint32_t used;	     /* bit i: buffer i is somebody's */
 	uint8_t *memory;     /* NULL: the device is memory, and nobody needs any */
 };
@@ -106,7 +106,7 @@ struct g4_events {
 #define G4_SCRUB_MOVED 64u
 #define G4_SCRUB_PAGES 64u /* read at a time */
 
-struct g4_scrub {	    /* what a scrub knows beyond its cursor; of who does its step, but `moved` */
+struct g4_scrub {	    /* what a scrub knows beyond its cursor; the step's, but `moved` */
 	uint8_t *pages;	    /* G4_SCRUB_PAGES */
 	uint32_t dir, file; /* referenced */
 	bool extra;	    /* the file was moved: the cursor knows nothing of it */
@@ -129,7 +129,7 @@ struct g4_jobs {
 	struct g4_lock lock; /* of records, findings and findings_lost */
 	uint32_t owner;	     /* somebody does a step */
 	uint32_t wanted;     /* so many commands wait for the step's end: nobody begins another */
-	uint32_t changed;    /* grows with what who serves jobs should know of; they wait on it */
+	uint32_t changed;    /* grows with each order that servers of jobs should see; they wait on it */
 	struct g4_job_record records[G4_JOBS];
 	struct g4_finding findings[G4_FINDINGS];
 	uint64_t findings_lost;

@@ -29,7 +29,7 @@ G4_FN G4_COLD static void wake_at_gate(struct g4_journal *j, uint64_t old, uint6
 		g4_add32(&j->drain_word, 1);
 		g4_wake(&j->drain_word);
 	}
-	/* who sets the flag again between the two has read the word before, and does not wait */
+	/* an operation that sets the flag again between the two has read the word before, and does not wait */
 	if ((old & GATE_STARVING) && (credits > 0 || GATE_INSIDE(old) == 1)) {
 		g4_and64(&j->gate, ~GATE_STARVING);
 		g4_add32(&j->credit_word, 1);
@@ -37,7 +37,7 @@ G4_FN G4_COLD static void wake_at_gate(struct g4_journal *j, uint64_t old, uint6
 	}
 }
 
-/* Leaves the gate: tells the commit that waits for the last one inside, and those who wait for credits. */
+/* Leaves the gate: tells the commit that waits for the last one inside, and those that wait for credits. */
 G4_FN static void leave_gate(struct g4_journal *j, uint64_t credits)
 {
 	uint64_t old = g4_sub64_rel(&j->gate, GATE_ONE + credits);
@@ -403,7 +403,7 @@ G4_FN int g4_journal_commit(struct g4_wg *wg, struct g4_journal *j, uint64_t wan
 		return 0;
 	}
 	uint64_t used = close_gate(j);
-	if (g4_load32_acq(&j->aborted)) { /* by one of those inside, who left its work half done */
+	if (g4_load32_acq(&j->aborted)) { /* by one of those inside, which left its work half done */
 		open_gate(j, used);
 		g4_unlock(&j->commit_lock);
 		return -G4_E_SHUTDOWN;

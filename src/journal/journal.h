@@ -4,7 +4,7 @@
  *
  * An operation joins the running transaction with g4_txn_begin(), announcing how many metadata blocks it may change at
  * most (credits), marks each block dirty before it changes it, and leaves with g4_txn_end(). Locks that may be waited
- * for while holding a transaction are never held by somebody who waits for a transaction (README.md, rule 2).
+ * for while holding a transaction are never held while waiting for a transaction (README.md, rule 2).
  *
  * Commit: closes the gate, waits for the operations inside, copies the dirty blocks, opens the gate; then seals the
  * copies, flushes data, writes one journal record and makes it durable. Crash at any line: the record is complete
@@ -136,8 +136,8 @@ G4_FN bool g4_txn_await(struct g4_wg *wg, struct g4_journal *j, uint32_t credits
 /* More credits without leaving; false when there are none. */
 G4_FN bool g4_txn_extend(struct g4_txn *txn, uint32_t credits);
 /*
- * Whether so much was freed in the transaction that what is left of its lists is for steps under way: whoever frees many
- * runs, which may cost no credits, goes on in the next one.
+ * Whether so much was freed in the transaction that what is left of its lists is for steps under way. A caller that frees
+ * many runs, which may cost no credits, goes on in the next transaction.
  */
 G4_FN bool g4_txn_is_crowded(const struct g4_txn *txn);
 G4_FN void g4_txn_end(struct g4_txn *txn);
@@ -167,7 +167,7 @@ G4_FN int g4_journal_commit(struct g4_wg *wg, struct g4_journal *j, uint64_t wan
 G4_FN int g4_journal_finish(struct g4_wg *wg, struct g4_journal *j);
 /*
  * Leader, outside of transactions; what leads to the page is locked, so that it stays metadata. Whether the page is on the device as it
- * was written: 0, and `page` (4 KiB) has it; 1: it is going to be written; or what is wrong.
+ * was written: 0, and `page` (4 KiB, at a multiple of that) has it; 1: it is going to be written; or what is wrong.
  */
 G4_FN int g4_journal_look(struct g4_wg *wg, struct g4_journal *j, struct g4_address address, uint32_t type, void *page);
 /* Stops the journal: no transaction begins or commits any more. */

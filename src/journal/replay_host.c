@@ -707,7 +707,7 @@ int g4_journal_replay(struct g4_wg *wg, struct g4_meta *meta, const struct g4_su
 	struct scan scan = {
 		.wg = wg,
 		.meta = meta,
-		.area = g4_address_from(meta->layout.journal_address),
+		.area = g4_layout_journal(&meta->layout),
 		.log_pages = g4_layout_log_pages(&meta->layout),
 		.home = g4_superblock_home(sb),
 		.clean = (sb->state & G4_STATE_CLEAN) != 0,
@@ -725,7 +725,7 @@ int g4_journal_replay(struct g4_wg *wg, struct g4_meta *meta, const struct g4_su
 
 int g4_journal_skip(struct g4_wg *wg, struct g4_meta *meta, struct g4_replay *replay)
 {
-	struct scan scan = {.wg = wg, .meta = meta, .area = g4_address_from(meta->layout.journal_address)};
+	struct scan scan = {.wg = wg, .meta = meta, .area = g4_layout_journal(&meta->layout)};
 	int rc = grow_buffer(&scan, 1);
 
 	replay->next_sequence++;

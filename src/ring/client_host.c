@@ -76,7 +76,7 @@ struct g4_ring_client {
 	pthread_mutex_t buffer_lock;
 	pthread_cond_t buffer_free;
 	struct buffers small, large;
-	struct buffers text; /* held while nothing else is waited for, so that those who hold data get one */
+	struct buffers text; /* held while nothing else is waited for, so that callers that hold data get one */
 	uint64_t alloc_next; /* behind the buffers: not yet given away */
 };
 
@@ -204,7 +204,7 @@ void g4_ring_client_stop(struct g4_ring_client *client)
 
 /* ------------------------------------------------------------------ submitting and waiting */
 
-/* Looked at by those who wait long: the engine said so itself, or its process is gone. */
+/* Looked at by waiters after some time: the engine said so itself, or its process is gone. */
 static bool is_gone(struct g4_ring_client *client)
 {
 	struct pollfd watched = {.fd = client->watched, .events = POLLRDHUP};
@@ -323,7 +323,7 @@ static void free_slot(struct g4_ring_client *client, uint32_t number)
 	pthread_mutex_unlock(&client->submit_lock);
 }
 
-/* Until the engine wakes those who sleep on this result. */
+/* Until the engine wakes the sleepers on this result. */
 static void sleep_on(struct g4_ring_client *client, struct g4_ring_result *result, uint32_t number)
 {
 	const struct timespec longest = {.tv_nsec = FUTEX_NS};

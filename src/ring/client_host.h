@@ -40,7 +40,7 @@ void g4_ring_client_stop(struct g4_ring_client *client);
  */
 void *g4_ring_client_alloc(struct g4_ring_client *client, uint64_t bytes);
 
-/* After `tail` was stored: wakes the engine in the way it asks for. For those who fill slots themselves. */
+/* After `tail` was stored: wakes the engine in the way it asks for. For callers that fill slots themselves. */
 void g4_ring_wake(struct g4_ring_header *header, int doorbell);
 
 /*

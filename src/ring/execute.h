@@ -13,6 +13,10 @@ G4_STATIC_ASSERT(sizeof(struct g4_ring_slot) % sizeof(uint64_t) == 0 &&
 			 sizeof(struct g4_ring_result) % sizeof(uint64_t) == 0,
 		 "whole words");
 
+/* A lookup by all lanes, for a leader whose lanes serve. As g4_session_look_up_optimistically(), optimistic.h. */
+G4_FN uint32_t g4_session_look_up_in_region(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session,
+					    uint32_t number, struct g4_session_stage *stage);
+
 /* In all of the following: collective if `together`, else the leader's. */
 
 G4_FN G4_INLINE void g4_session_fetch(bool together, struct g4_wg *wg, struct g4_session *session, uint32_t number,
@@ -119,5 +123,12 @@ G4_FN G4_INLINE void g4_session_execute_as(bool together, struct g4_wg *wg, stru
 	g4_session_mark(together, wg, &stage->result, bytes);
 	g4_session_give(together, wg, session, number, stage, bytes, looked_up);
 }
+
+/*
+ * Leader, thread-safe. Executes command `number` of a session, which this workgroup alone claimed, and publishes its
+ * result.
+ */
+G4_FN void g4_session_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session, uint32_t number,
+			      struct g4_session_stage *stage);
 
 #endif

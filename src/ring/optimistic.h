@@ -22,27 +22,6 @@ G4_FN G4_INLINE struct g4_session_view g4_session_view(const struct g4_session *
 	return view;
 }
 
-/*
- * Makes a result that is more than its word; how many bytes behind the word that is. The attributes are there already. Marks are
- * not: execute.h.
- */
-G4_FN G4_INLINE uint32_t g4_session_full_result(const struct g4_session *session, bool in_core, uint32_t number,
-						const uint64_t words[G4_RING_FEW_WORDS], bool attr,
-						struct g4_ring_result *result)
-{
-	result->word = (number & G4_RING_NUMBER_MASK) | G4_RING_WORD_FULL;
-	result->tops = attr ? G4_RING_HAS_ATTR : 0;
-	result->value = words[0];
-	result->handle = words[1];
-	result->offset = words[2];
-	result->padding = 0;
-	if (!attr)
-		return (1 + G4_RING_FEW_WORDS) * sizeof(uint64_t);
-	if (!in_core && result->attr.ino != 0)
-		result->attr.token = g4_session_token(session, result->attr.ino, result->attr.generation);
-	return (1 + G4_RING_ALL_WORDS) * sizeof(uint64_t);
-}
-
 /* Nothing of the slot needs to be fetched or checked further. */
 G4_FN G4_INLINE bool g4_session_is_plain(struct g4_wg *wg, const struct g4_session *session,
 					 struct g4_session_view view, const struct g4_ring_command *c)

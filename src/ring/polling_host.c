@@ -5,7 +5,7 @@
  * than a few naps is looked for, where a nap ends in time from half of the usual time on, as Linux polls block devices
  * ("hybrid polling").
  *
- * Who sleeps first learns of a result that came earlier only that it was there at the first look. So `usual_ns` goes down
+ * A client that sleeps first learns of a result that came earlier only that it was there at the first look. So `usual_ns` goes down
  * by an eighth then, and up by a sixteenth of what was missing otherwise: it settles where nearly all take longer, and the
  * nap after it finds most of them. Where results are looked for it is their mean. What takes long once, as a sync does now and
  * then, counts as twice the usual at most.

@@ -7,8 +7,10 @@
  * the data of every command but READ and WRITE. Their data may change while they are moved; that spoils the client's
  * own bytes and nothing else, because no decision is made by them.
  */
+#include "ring/ring.h"
+
+#include "fs/execute.h"
 #include "hash/siphash.h"
-#include "ring/execute.h"
 
 #define HANDLE_OPEN (UINT64_C(1) << 31)
 #define HANDLE_CLOSING (UINT64_C(1) << 30)
@@ -70,7 +72,7 @@ G4_FN static int unuse_handle(struct g4_wg *wg, struct g4_fs *fs, struct g4_sess
 	return (old & HANDLE_CLOSING) && (old & HANDLE_USERS) == 1 ? release(wg, fs, entry) : 0;
 }
 
-/* Our own use is one of the users: the close happens in unuse_handle(), ours or that of who comes last. */
+/* Our own use is one of the users: the close happens in unuse_handle(), ours or the last user's. */
 G4_FN static int mark_closing(struct g4_session *session, uint64_t number)
 {
 	struct g4_session_handle *entry = handle_of(session, number);
@@ -145,7 +147,7 @@ G4_FN static int fetch_text(struct g4_wg *wg, const struct g4_session *session, 
 	return 0;
 }
 
-/* Who asks: what the engine knows of the client, or, from those who may act for others, what the command says. */
+/* The credentials: what the engine knows of the client, or, from clients that may act for others, what the command says. */
 G4_FN static int fetch_cred(const struct g4_session *session, struct g4_session_stage *stage, const uint8_t *text)
 {
 	const struct g4_ring_command *c = &stage->slot.command;
@@ -224,8 +226,8 @@ G4_FN static int check_untrusted(struct g4_wg *wg, struct g4_fs *fs, const struc
 			return -G4_E_PERM;
 	}
 	if (cmd->op == G4_CMD_SETATTR && (cmd->mask & G4_SET_CTIME))
-		return -G4_E_PERM;	/* who keeps this time for its files is a kernel */
-	if (cmd->op == G4_CMD_SETXATTR) /* and who is in which group is known here */
+		return -G4_E_PERM;	/* only a kernel keeps this time for its files */
+	if (cmd->op == G4_CMD_SETXATTR) /* the engine knows the client's groups itself */
 		cmd->flags &= ~G4_XATTR_KILL_SGID;
 	if (cmd->op == G4_CMD_WRITE)
 		cmd->flags &= ~G4_WRITE_TAKEN;
@@ -446,50 +448,4 @@ G4_FN uint32_t g4_session_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_sess
 	if (bytes == 0)
 		g4_session_publish(session, number, stage);
 	return bytes;
-}
-
-struct optimistic_job {
-	struct g4_optimistic_memory room;
-	struct g4_fs *fs;
-	struct g4_session *session;
-	struct g4_session_stage *stage;
-	uint32_t number;
-	uint32_t bytes;
-};
-
-G4_REGION_BODY static void optimistic_region(struct g4_wg *wg, void *args)
-{
-	struct optimistic_job *job = (struct optimistic_job *)args;
-
-	g4_converge(wg);
-	const struct g4_session_view view = g4_session_view(job->session);
-	const uint32_t bytes =
-		g4_session_look_up_optimistically(wg, &job->room, job->fs, job->session, view, job->number, job->stage);
-
-	if (g4_wg_lane(wg) == 0)
-		job->bytes = bytes;
-}
-
-G4_FN uint32_t g4_session_look_up_in_region(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session,
-					    uint32_t number, struct g4_session_stage *stage)
-{
-	if (g4_wg_width(wg) == 1 || !g4_command_is(stage->slot.command.op, G4_LOOKS_UP))
-		return G4_SESSION_NOT_PLAIN;
-	const uint32_t mark = g4_scratch_mark(wg);
-	struct optimistic_job *job = (struct optimistic_job *)g4_scratch_take(wg, sizeof(*job));
-	g4_optimistic_furnish(&job->room, fs);
-	job->fs = fs;
-	job->session = session;
-	job->stage = stage;
-	job->number = number;
-	g4_region(wg, G4_REGION_OPTIMISTIC_LOOKUP, optimistic_region, job);
-	const uint32_t bytes = job->bytes;
-	g4_scratch_release(wg, mark);
-	return bytes;
-}
-
-G4_FN void g4_session_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session, uint32_t number,
-			      struct g4_session_stage *stage)
-{
-	g4_session_execute_as(false, wg, NULL, fs, session, number, stage);
 }

@@ -70,7 +70,7 @@ struct g4_ring_header {
 	uint64_t data_bytes;
 	uint32_t handles;   /* files that the client may have open */
 	uint32_t may_act;   /* 1: commands may carry credentials (struct g4_cred) */
-	uint32_t completes; /* 1: the engine wakes those who sleep on a result; 0: it cannot, look again */
+	uint32_t completes; /* 1: the engine wakes clients that sleep on a result; 0: it cannot, look again */
 	uint8_t padding0[28];
 	uint32_t tail; /* at 64; client: number of the newest command */
 	uint8_t padding1[60];
@@ -233,22 +233,13 @@ G4_STATIC_ASSERT(offsetof(struct g4_session_stage, cmd) % 16 == 0 && sizeof(stru
 
 struct g4_fs;
 /*
- * Leader, thread-safe. Executes command `number` of a session, which this workgroup alone claimed, and publishes its
- * result.
- */
-G4_FN void g4_session_execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session, uint32_t number,
-			      struct g4_session_stage *stage);
-/*
- * Parts of that for execute.h. g4_session_run() executes the command that was copied to stage->slot. 0: its result is published.
- * Else so many bytes of stage->result, behind the word, are to be marked and written to the result of that number, and then
- * g4_session_publish() is to be called.
+ * Leader, thread-safe: parts of executing a command (execute.h). g4_session_run() executes the one that was copied to stage->slot.
+ * 0: its result is published. Else so many bytes of stage->result, behind the word, are to be marked and written to the result of
+ * that number, and then g4_session_publish() is to be called.
  */
 G4_FN uint32_t g4_session_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session, uint32_t number,
 			      struct g4_session_stage *stage);
 G4_FN void g4_session_publish(struct g4_session *session, uint32_t number, const struct g4_session_stage *stage);
-/* A lookup by all lanes, for a leader whose lanes serve. As g4_session_look_up_optimistically(), optimistic.h. */
-G4_FN uint32_t g4_session_look_up_in_region(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session,
-					    uint32_t number, struct g4_session_stage *stage);
 /* What a client shows to name an inode of this generation. */
 G4_FN uint64_t g4_session_token(const struct g4_session *session, uint64_t ino, uint64_t generation);
 /*
@@ -259,6 +250,26 @@ G4_FN G4_INLINE bool g4_session_names(const struct g4_session *session, uint64_t
 				      uint64_t token)
 {
 	return node <= G4_NODE_ROOT || g4_session_token(session, node, generation) == token;
+}
+/*
+ * Makes a result that is more than its word; how many bytes behind the word that is. The attributes are there already. Marks are
+ * not: execute.h.
+ */
+G4_FN G4_INLINE uint32_t g4_session_full_result(const struct g4_session *session, bool in_core, uint32_t number,
+						const uint64_t words[G4_RING_FEW_WORDS], bool attr,
+						struct g4_ring_result *result)
+{
+	result->word = (number & G4_RING_NUMBER_MASK) | G4_RING_WORD_FULL;
+	result->tops = attr ? G4_RING_HAS_ATTR : 0;
+	result->value = words[0];
+	result->handle = words[1];
+	result->offset = words[2];
+	result->padding = 0;
+	if (!attr)
+		return (1 + G4_RING_FEW_WORDS) * sizeof(uint64_t);
+	if (!in_core && result->attr.ino != 0)
+		result->attr.token = g4_session_token(session, result->attr.ino, result->attr.generation);
+	return (1 + G4_RING_ALL_WORDS) * sizeof(uint64_t);
 }
 /* Leader. Gives back every handle of a session that no command runs on any more. */
 G4_FN void g4_session_close(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon's side of the socket: one thread accepts, greets, passes doorbells on and notices who is gone. Nothing there
+ * The daemon's side of the socket: one thread accepts, greets, passes doorbells on and notices clients that are gone. Nothing there
  * waits for a client: sockets are not blocking, a client that does not greet in time is dropped, and what has to wait
  * for commands under way, ending a session, happens in a thread of its own. A session has its place until that is done:
- * who leaves running commands behind does not get more sessions by that.
+ * a client that leaves running commands behind does not get more sessions by that.
  */
 #include "ring/serve_host.h"
 
@@ -104,7 +104,7 @@ static void drop_client(struct g4_server *server, struct client *client)
 
 /* ------------------------------------------------------------------ greeting */
 
-/* Who is at the other end, as the kernel says. */
+/* The user at the other end, as the kernel says. */
 static int identify(int fd, struct g4_cred *cred)
 {
 	struct ucred peer;

@@ -5,8 +5,8 @@
  * The socket is of type SOCK_SEQPACKET. A client sends one struct g4_hello; the answer is one struct g4_welcome, with the
  * descriptors of ring and data area (SCM_RIGHTS) where status is 0. A server without a place for it answers -G4_E_BUSY at
  * once and hangs up. After a welcome the client sends 8 bytes of anything when it finds G4_RING_DOORBELL in its ring, and the
- * connection's end is the session's end, for both sides. Who the client is, the server asks the kernel (SO_PEERCRED,
- * SO_PEERGROUPS).
+ * connection's end is the session's end, for both sides. The server learns from the kernel who the client is
+ * (SO_PEERCRED, SO_PEERGROUPS).
  */
 #ifndef G4_SERVE_HOST_H
 #define G4_SERVE_HOST_H

@@ -62,7 +62,7 @@ G4_REGION_FN bool g4_equal(struct g4_wg *wg, const void *a, const void *b, uint6
  * with g4_converge(). `args` lies in memory that all lanes share, such as the scratch area; never on the leader's stack, which on
  * a GPU is the leader's own. (The three above take addresses on the stack: the leader then works alone.)
  *
- * A GPU has no pointers to functions: there the lanes learn from `kind` what the leader runs. Whoever lets lanes serve calls
+ * A GPU has no pointers to functions: there the lanes learn from `kind` what the leader runs. Code that lets lanes serve calls
  * for them what may come: each layer has a function for the regions that it and those below it open, around g4_wg_next().
  */
 #define G4_REGION_USER 16
@@ -120,7 +120,7 @@ G4_REGION_FN void g4_copy_in_region(struct g4_wg *wg, void *to, const void *from
  *     g4_add32_acq g4_add32_rel g4_sub32_rel, the same for 64: with one half of that order. On a GPU each half is a wait
  *     for the memory system of about half a microsecond; where a counter only takes or only gives, use these
  *     g4_cas32_acq g4_cas64_acq: acquire only
- *     g4_fence_acq(): relaxed loads before it come before what is behind it
+ *     g4_fence_acq(), g4_fence_acq_sys(): relaxed loads before it come before what is behind it
  *     g4_cas32 g4_cas64(p, expected, desired): bool, acquire-release on success, acquire on failure
  */
 

@@ -8,7 +8,7 @@
  *     |    next    |  sleepers  |  readers   |  serving   |
  *     +------------+------------+------------+------------+
  *
- * next      the ticket of whoever comes next
+ * next      the ticket that is given next
  * sleepers  waiters that need a wake-up to notice a change
  * readers   readers inside
  * serving   the ticket whose turn it is
@@ -19,12 +19,12 @@
  * that came after it.
  *
  * Because everything is in one word, each step is one atomic operation that returns a consistent snapshot. A wake-up
- * cannot be lost: a sleeper counts itself in the same word the turn changes in, so either it sees the turn or the one
- * who passes the turn sees it. And nobody touches a lock after the operation that released it, so whoever takes a lock
- * next may free the memory it lies in. (Of a readers/writer lock on a CPU, who takes it for writing: cpu/lock.c.)
+ * cannot be lost: a sleeper counts itself in the same word the turn changes in, so either it sees the turn or the
+ * workgroup that passes the turn sees it. And nobody touches a lock after the operation that released it, so the next
+ * holder may free the memory it lies in. (Of a readers/writer lock on a CPU, the next writer: cpu/lock.c.)
  *
  * `next` may be added to by anyone at any time: it lies at the top, where it wraps without a carry. `serving` is changed
- * only by the one whose turn it is, who therefore can wrap it by hand. The other two count at most G4_WG_MAX each.
+ * only by the workgroup whose turn it is, which therefore can wrap it by hand. The other two count at most G4_WG_MAX each.
  *
  * Theory: Mellor-Crummey and Scott, "Scalable Reader-Writer Synchronization for Shared-Memory Multiprocessors" (1991),
  * section 3.1, the fair ticket lock; here readers are counted in place of their completed tickets.

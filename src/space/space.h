@@ -33,7 +33,7 @@ G4_FN G4_INLINE bool g4_space_has_volatile_cache(const struct g4_space *space)
 }
 /* What is stored at an address of such a space, in memory; up to the end of the page. */
 G4_FN const void *g4_space_memory(const struct g4_space *space, struct g4_address address);
-/* Whether who has submitted requests may submit others before those are collected (below). */
+/* Whether a caller may submit requests before those that it has submitted are collected (below). */
 G4_FN bool g4_space_may_overlap(const struct g4_space *space);
 G4_FN bool g4_space_can_discard(const struct g4_space *space);
 /* Whether transfers to and from this memory are possible: it is aligned to the devices' sectors, as pages always are. */
@@ -51,7 +51,7 @@ G4_FN int g4_space_write(struct g4_wg *wg, struct g4_space *space, struct g4_add
  * missing.
  */
 G4_FN uint32_t g4_space_copies(const struct g4_space *space);
-/* Copies, and what parity makes of other pages: for who has found that no copy is right. */
+/* Copies, and what parity makes of other pages: for a caller that has found no copy to be right. */
 G4_FN uint32_t g4_space_versions(const struct g4_space *space);
 G4_FN int g4_space_read_copy(struct g4_wg *wg, struct g4_space *space, uint32_t copy, struct g4_address address,
 			     void *to, uint64_t bytes);
@@ -69,9 +69,9 @@ G4_FN int g4_space_discard(struct g4_wg *wg, struct g4_space *space, struct g4_a
 /*
  * ---- requests that are submitted and collected: leader, thread-safe ----
  * A read or a write. It and what it points to are the caller's, stay until it is collected, and lie in memory that all
- * workgroups reach: then whoever collects it need not be who submitted it, if it was told so with release and acquire order.
- * Whoever submitted requests collects them, or hands them on, before it submits others, unless g4_space_may_overlap(): behind an
- * I/O agent requests hold slots, and no one may wait for a slot who sits on some (dev/README.md, "Locks" 6).
+ * workgroups reach: then another workgroup may collect it, if it was told so with release and acquire order. A workgroup
+ * collects its requests, or hands them on, before it submits others, unless g4_space_may_overlap(): behind an I/O agent
+ * requests hold slots, and a workgroup that waits for a slot must not hold some (dev/README.md, "Locks" 6).
  */
 struct g4_space_io {
 	struct g4_address address;
@@ -90,7 +90,7 @@ G4_FN G4_INLINE void g4_space_io_init(struct g4_space_io *request, uint32_t op, 
 G4_FN void g4_space_submit(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count);
 /* Returns when all are done; the error of the first, in their order, that failed. Each has its own in io.result. */
 G4_FN int g4_space_collect(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count);
-/* Both, one after the other, or what is faster for the one who waits. */
+/* Both, one after the other, or what is faster for a caller that waits. */
 G4_FN int g4_space_transfer(struct g4_wg *wg, struct g4_space *space, struct g4_space_io *requests, uint32_t count);
 
 #endif

@@ -32,7 +32,7 @@ G4_FN G4_INLINE uint64_t g4_job_wait_ns(const struct g4_job_throttle *throttle, 
 	return idle || now - throttle->last_ns >= G4_JOB_LEAST_NS ? 0 : G4_JOB_LOOK_NS;
 }
 
-/* A step has ended that began at `begun`. Who was kept from running does not catch up. */
+/* A step has ended that began at `begun`. Time in which it could not run is not made up for. */
 G4_FN G4_INLINE void g4_job_paid(struct g4_job_throttle *throttle, uint64_t begun, uint64_t now, uint64_t bytes,
 				 uint64_t rate)
 {

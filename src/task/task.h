@@ -15,8 +15,8 @@
  *     | pieces                   | next piece               |
  *     +--------------------------+--------------------------+
  *
- * Rules. 1. Helpers hold no lock that a piece takes, and only who is in no operation helps: one that helped inside of its own
- * would keep others waiting for what it holds. 2. A piece never waits for the owner. 3. The owner waits for pieces that were
+ * Rules. 1. Helpers hold no lock that a piece takes, and a workgroup inside an operation never helps: others would wait for what it
+ * holds. 2. A piece never waits for the owner. 3. The owner waits for pieces that were
  * taken, and for nothing else. 4. Only the owner opens a task, after it has waited for the one before.
  *
  * All functions: leader, thread-safe, and on a GPU in memory that all workgroups reach.

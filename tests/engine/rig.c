@@ -606,6 +606,24 @@ int op_trim(struct rig *rig, uint64_t start, uint64_t bytes, uint64_t least, uin
 	return run_for_value(rig, &cmd, done);
 }
 
+int op_job_start(struct rig *rig, uint64_t kind, uint32_t flags, uint64_t rate)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_JOB_START, .flags = flags};
+
+	cmd.kind = kind;
+	cmd.rate = rate;
+	return run(rig, &cmd);
+}
+
+int op_job_set(struct rig *rig, uint64_t number, uint32_t mask, uint64_t rate)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_JOB_SET, .mask = mask};
+
+	cmd.number = number;
+	cmd.rate = rate;
+	return run(rig, &cmd);
+}
+
 int op_map(struct rig *rig, uint64_t node, uint64_t offset, struct g4_map_extent *to, uint32_t room, uint32_t *count)
 {
 	struct g4_cmd cmd = {

@@ -147,6 +147,9 @@ int op_readdir(struct rig *rig, uint64_t dir, uint64_t cookie, void *to, uint64_
 int op_statfs(struct rig *rig, struct g4_statfs *out);
 /* *done bytes */
 int op_trim(struct rig *rig, uint64_t start, uint64_t bytes, uint64_t least, uint64_t *done);
+int op_job_start(struct rig *rig, uint64_t kind, uint32_t flags, uint64_t rate);
+/* mask: G4_JOB_PAUSE, ... */
+int op_job_set(struct rig *rig, uint64_t number, uint32_t mask, uint64_t rate);
 /* As many extents as there is room for; *count of them. */
 int op_map(struct rig *rig, uint64_t node, uint64_t offset, struct g4_map_extent *to, uint32_t room, uint32_t *count);
 

@@ -219,7 +219,7 @@ static void behind_damaged_sums(void **state)
 	const uint64_t indirect = g4_ptr_offset(damage_inode(&rig, ino)->map[0]);
 	struct g4_indirect_header header;
 	g4_indirect_extract((const g4_le64 *)(const void *)(rig.image + indirect), &header);
-	const uint64_t sums = g4_sums_place(&header.sums, indirect, 1);
+	const uint64_t sums = g4_address_stored(g4_sums_place(&header.sums, g4_address_from(indirect), 1));
 	rig.image[sums + 50] ^= 4;
 	const struct rig_data data = rig_fsck_data(&rig, 2, &text);
 	assert_true(data.problems > 0);

@@ -6,7 +6,7 @@
 #include "fs/fs.h"
 #include "rig.h"
 #include "ring/client_host.h"
-#include "ring/optimistic.h"
+#include "ring/execute.h"
 #include "simt/simt_host.h"
 
 #define FILES 100u /* more than one slab holds */

@@ -119,8 +119,8 @@ static void make_default(uint32_t algorithm)
 {
 	assert_int_equal(g4_super_add_feature(rig.wg, rig.fs, G4_FEATURE_INCOMPAT_SUMS), 0);
 	rig.fs->super.policy = g4_policy_of(algorithm);
-	assert_int_equal(g4_super_write(rig.wg, rig.fs, g4_layout_end(&rig.fs->meta.layout)), 0);
-	assert_int_equal(g4_super_write(rig.wg, rig.fs, G4_SUPERBLOCK_ADDRESS), 0);
+	assert_int_equal(g4_super_write(rig.wg, rig.fs, g4_layout_backup(&rig.fs->meta.layout)), 0);
+	assert_int_equal(g4_super_write(rig.wg, rig.fs, G4_SUPERBLOCK), 0);
 }
 
 static uint32_t level_at(uint64_t ino, uint64_t page)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Scrub: what is damaged is found in one pass and named, whatever page it is, with everything in the cache and with nothing; what is whole
- * has no findings, beside writers, too. It goes on behind a remount and a crash, and is paused, resumed and cancelled.
+ * has no findings, beside writers, too. It goes on behind a remount and a crash. (Pausing and limits: files/fs/test_jobs.c.)
  */
 #include "rig.h"
 
@@ -111,17 +111,6 @@ static void populate(void)
 	again(true); /* everything is home */
 }
 
-static int order(uint32_t op, uint64_t number, uint32_t mask, uint64_t rate)
-{
-	struct g4_cmd cmd = {.op = op, .mask = mask, .rate = rate};
-
-	if (op == G4_CMD_JOB_START)
-		cmd.kind = G4_JOB_SCRUB;
-	else
-		cmd.number = number;
-	return g4_execute(rig.wg, rig.fs, &cmd);
-}
-
 static const struct g4_job_record *list(void)
 {
 	return rig_last_job(&rig, &health);
@@ -151,7 +140,7 @@ static const struct g4_job_record *steps(uint32_t most)
 
 static const struct g4_job_record *scrub(void)
 {
-	assert_int_equal(order(G4_CMD_JOB_START, 0, 0, 0), 0);
+	assert_int_equal(op_job_start(&rig, G4_JOB_SCRUB, 0, 0), 0);
 	return steps(UINT32_MAX);
 }
 
@@ -351,7 +340,7 @@ static void it_goes_on_behind_a_crash(void **state)
 	again(true);
 	rig.image[place(ino, 900)] ^= 1;
 	const uint64_t whole = scrub()->done;
-	assert_int_equal(order(G4_CMD_JOB_START, 0, 0, 0), 0);
+	assert_int_equal(op_job_start(&rig, G4_JOB_SCRUB, 0, 0), 0);
 	uint32_t crashes = 0;
 	const struct g4_job_record *job = list();
 	for (; job->state == G4_JOB_RUNNING; crashes++) {
@@ -379,44 +368,13 @@ static void what_was_not_logged_is_done_again(void **state)
 	(void)state;
 	populate();
 	const uint64_t whole = scrub()->done;
-	assert_int_equal(order(G4_CMD_JOB_START, 0, 0, 0), 0);
+	assert_int_equal(op_job_start(&rig, G4_JOB_SCRUB, 0, 0), 0);
 	steps(3);
 	assert_true(list()->done > 0);
 	again(false);
 	assert_int_equal(list()->state, G4_JOB_RUNNING);
 	assert_int_equal(list()->done, 0);
 	assert_int_equal(steps(UINT32_MAX)->done, whole);
-}
-
-static void it_obeys(void **state)
-{
-	(void)state;
-	populate();
-	assert_int_equal(order(G4_CMD_JOB_START, 0, 0, 0), 0);
-	assert_int_equal(order(G4_CMD_JOB_START, 0, 0, 0), -G4_E_BUSY);
-	steps(2);
-	const uint64_t number = list()->number, done = list()->done;
-	assert_int_equal(order(G4_CMD_JOB_SET, number, G4_JOB_PAUSE, 0), 0);
-	assert_int_equal(g4_jobs_serve(rig.wg, rig.fs, true), UINT64_MAX);
-	again(false);
-	assert_int_equal(list()->state, G4_JOB_PAUSED);
-	assert_int_equal(list()->done, done);
-	assert_int_equal(g4_jobs_serve(rig.wg, rig.fs, true), UINT64_MAX);
-	assert_int_equal(order(G4_CMD_JOB_SET, number, G4_JOB_RESUME, 0), 0);
-	steps(1);
-	assert_true(list()->done > done);
-	assert_int_equal(order(G4_CMD_JOB_SET, number, G4_JOB_CANCEL, 0), 0);
-	assert_int_equal(list()->state, G4_JOB_CANCELLED);
-	assert_int_equal(g4_jobs_serve(rig.wg, rig.fs, true), UINT64_MAX);
-	assert_int_equal(order(G4_CMD_JOB_SET, number, G4_JOB_RESUME, 0), -G4_E_INVAL);
-	assert_int_equal(order(G4_CMD_JOB_SET, number + 7, G4_JOB_PAUSE, 0), -G4_E_NOENT);
-	/* a limit: a step's bytes are paid for */
-	assert_int_equal(order(G4_CMD_JOB_START, 0, 0, 4096), 0);
-	assert_int_equal(g4_jobs_serve(rig.wg, rig.fs, true), 0);
-	const uint64_t wait = g4_jobs_serve(rig.wg, rig.fs, true);
-	assert_true(wait > UINT64_C(1000000000) && wait != UINT64_MAX);
-	assert_int_equal(order(G4_CMD_JOB_SET, list()->number, G4_JOB_LIMIT, 0), 0);
-	assert_int_equal(g4_jobs_serve(rig.wg, rig.fs, true), 0);
 }
 
 /* What it is in the middle of, running or paused, is freed when it is removed, and it goes on behind that. */
@@ -430,19 +388,19 @@ static void what_is_removed_is_freed_at_once(void **state)
 		make(G4_NODE_ROOT, names[paused], PATTERN_BYTES, &ino);
 		assert_int_equal(op_sync(&rig), 0);
 		const uint64_t before = rig.fs->alloc.free_pages;
-		assert_int_equal(order(G4_CMD_JOB_START, 0, 0, 0), 0);
+		assert_int_equal(op_job_start(&rig, G4_JOB_SCRUB, 0, 0), 0);
 		do {
 			assert_int_equal(list()->state, G4_JOB_RUNNING);
 			steps(1);
 		} while (rig.fs->jobs.scrub.file == G4_NO_INODE ||
 			 g4_icache_at(rig.fs, rig.fs->jobs.scrub.file)->ino != ino || rig.fs->jobs.scrub.page == 0);
 		if (paused)
-			assert_int_equal(order(G4_CMD_JOB_SET, list()->number, G4_JOB_PAUSE, 0), 0);
+			assert_int_equal(op_job_set(&rig, list()->number, G4_JOB_PAUSE, 0), 0);
 		assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, names[paused]), 0);
 		assert_int_equal(op_sync(&rig), 0);
 		assert_true(rig.fs->alloc.free_pages >= before + PATTERN_BYTES / G4_PAGE_BYTES);
 		if (paused)
-			assert_int_equal(order(G4_CMD_JOB_SET, list()->number, G4_JOB_RESUME, 0), 0);
+			assert_int_equal(op_job_set(&rig, list()->number, G4_JOB_RESUME, 0), 0);
 		assert_int_equal(steps(UINT32_MAX)->state, G4_JOB_DONE);
 		assert_int_equal(list()->errors, 0);
 	}
@@ -465,7 +423,7 @@ static void what_is_moved_is_not_missed(void **state)
 		make(inner, "victim", 30000, &ino);
 	}
 	assert_int_equal(op_sync(&rig), 0);
-	assert_int_equal(order(G4_CMD_JOB_START, 0, 0, 0), 0);
+	assert_int_equal(op_job_start(&rig, G4_JOB_SCRUB, 0, 0), 0);
 	uint64_t at = 0;
 	while (at != first && at != second) {
 		steps(1);
@@ -690,7 +648,7 @@ static void records_that_are_not_valid_are_left_out(void **state)
 	/* a cursor that leads anywhere: the scrub begins anew, or finds what there is */
 	populate();
 	for (uint64_t wild = 0; wild < 40; wild++) {
-		assert_int_equal(order(G4_CMD_JOB_START, 0, 0, 0), 0);
+		assert_int_equal(op_job_start(&rig, G4_JOB_SCRUB, 0, 0), 0);
 		uint64_t random = wild + 1;
 		for (uint32_t i = 0; i < G4_JOBS; i++)
 			for (uint32_t k = 0; k < 8 && rig.fs->jobs.records[i].state == G4_JOB_RUNNING; k++)
@@ -741,7 +699,6 @@ int main(void)
 		TEST(a_file_is_named_with_the_range),
 		TEST(it_goes_on_behind_a_crash),
 		TEST(what_was_not_logged_is_done_again),
-		TEST(it_obeys),
 		TEST(what_is_removed_is_freed_at_once),
 		TEST(what_is_moved_is_not_missed),
 		TEST(fsck_drops_them),

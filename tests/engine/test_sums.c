@@ -545,7 +545,7 @@ static uint64_t sums_page_of(uint64_t ino, uint64_t quarter)
 	struct g4_indirect_header header;
 
 	g4_indirect_extract((const g4_le64 *)(const void *)(rig.image + indirect), &header);
-	return g4_sums_place(&header.sums, indirect, (uint32_t)quarter);
+	return g4_address_stored(g4_sums_place(&header.sums, g4_address_from(indirect), (uint32_t)quarter));
 }
 
 static int read_page(uint64_t ino, uint64_t page)

@@ -388,7 +388,7 @@ static void put_row(uint64_t address, uint64_t ino, uint32_t level, uint32_t tag
 		hashes[quarter] = hash_of(page);
 		g4_sums_seal(page, ino, level, quarter, g4_address_from(at), 1, tag);
 	}
-	g4_sum_entry_make_large(entry, address, hashes);
+	g4_sum_entry_make_large(entry, g4_address_from(address), hashes);
 }
 
 /* The engine makes none of 1 GiB itself: it is written by hand, and fsck puts the maps right. All of it is zeros. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writing and write-back: tiny files into the inode and out of it, dirty pages to space of their own, large writes past the cache and
- * past dirty pages, and what is left of each after an error. (The stages: test_pipeline.c; space for them: test_reserve.c.)
+ * past dirty pages, and what is left of each after an error. (The stages by themselves: tests/files/data; space for them:
+ * test_reserve.c.)
  */
 #include "rig.h"
 

@@ -15,6 +15,7 @@
 #include "fs/fs.h"
 #include "fuzz.h"
 #include "ring/client_host.h"
+#include "ring/execute.h"
 #include "ring/session_host.h"
 #include "ring_hooks.h"
 #include "simt/simt_host.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a fuzzed client may change its memory under the engine's eyes: ring_hooked.c is src/ring/ring.c with these in
- * the place of g4_copy(), by which everything is fetched and given back, and of g4_execute().
+ * Where a fuzzed client may change its memory under the engine's eyes: ring_hooked.c is ring.c and execute.c of src/ring with these
+ * in the place of g4_copy(), by which everything is fetched and given back, and of g4_execute().
  */
 #ifndef RING_HOOKS_H
 #define RING_HOOKS_H

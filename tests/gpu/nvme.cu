@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "dev/nvme/requests.h"
+#include "dev/nvme/lanes.h"
 #include "gpu/nvme.h"
 
 #define BLOCK_WARPS 2u
@@ -24,7 +24,16 @@ struct caller {
 	uint32_t sample_count, error;
 };
 
+/* Lanes' side of a queue, as dev/remote.c has it: slots, and what has become of each one's request. */
+struct lanes_side {
+	struct g4_nvme_lanes lanes;
+	struct g4_slots pool;
+	uint32_t outcome[G4_NVME_LANE_SLOTS]; /* 0: under way; 1 + the positive code */
+	uint8_t padding[64];
+};
+
 static struct g4_nvme_queue *queues;
+static struct lanes_side *sides;
 static struct caller *callers;
 static uint32_t *samples;
 static uint8_t *buffers, *buffers_host; /* page-locked */
@@ -41,6 +50,7 @@ static bool good(cudaError_t rc, const char *call)
 struct job {
 	struct nvme_run run;
 	struct g4_nvme_queue *queues;
+	struct lanes_side *sides;
 	struct caller *callers;
 	uint32_t *samples; /* those of a caller lie one after the other */
 	uint32_t samples_each;
@@ -91,7 +101,7 @@ static __device__ void send(const struct job *job, struct caller *c, struct by_h
 	}
 	g4_copy16(&pair->commands[hand->tail], &command, sizeof(command));
 	hand->tail = (hand->tail + 1) % pair->entries;
-	g4_store32_rel_sys(pair->tail_bell, hand->tail);
+	g4_store32_rel_sys(pair->tail_doorbell, hand->tail);
 }
 
 /* The identifier of the next completion; DEPTH_MOST: there was none for long, or it is no good. */
@@ -112,7 +122,7 @@ static __device__ uint32_t receive(const struct job *job, struct caller *c, stru
 			end = g4_load64_acq_sys(&pair->completions[hand->head % pair->entries].end);
 			if (g4_nvme_completion_phase(end) != (hand->head / pair->entries & 1)) {
 				hand->head++;
-				g4_store32_rel_sys(pair->head_bell, hand->head % pair->entries);
+				g4_store32_rel_sys(pair->head_doorbell, hand->head % pair->entries);
 				break;
 			}
 		}
@@ -190,6 +200,67 @@ static __device__ void run_driver(const struct job *job, struct caller *c, uint3
 	} while (g4_monotonic_ns() < until);
 }
 
+/* ---- lanes: any number of them; what dev/remote.c does for a workgroup, without moving data ---- */
+
+static __device__ void pass_on(struct lanes_side *side)
+{
+	struct g4_nvme_lane_end ended[G4_NVME_TAKE_MOST];
+	uint32_t count;
+
+	if (!g4_slots_try_look(&side->pool))
+		return;
+	do {
+		count = g4_nvme_lanes_take(&side->lanes, ended);
+		g4_fence_rel();
+		for (uint32_t i = 0; i < count; i++)
+			g4_store32_rlx(&side->outcome[ended[i].slot], 1 + (uint32_t)-ended[i].code);
+	} while (count > 0);
+	g4_slots_looked(&side->pool);
+}
+
+static __device__ uint32_t take_slot(struct lanes_side *side)
+{
+	uint32_t slot, rests = 1;
+
+	if (g4_slots_take(&side->pool, &slot))
+		return slot;
+	const uint32_t ticket = g4_slots_ask(&side->pool);
+	while (!g4_slots_got(&side->pool, ticket, &slot)) {
+		pass_on(side);
+		g4_slots_rest(&rests);
+	}
+	return slot;
+}
+
+static __device__ void run_lanes(const struct job *job, struct caller *c, uint32_t number, uint64_t until)
+{
+	struct lanes_side *side = &job->sides[number % job->run.queues];
+	struct g4_remote_request request;
+
+	memset(&request, 0, sizeof(request));
+	request.op = G4_IO_READ;
+	request.bytes = job->run.bytes;
+	do {
+		const uint64_t since = clock64();
+		const uint32_t slot = take_slot(side);
+		uint32_t rests = 1, outcome;
+
+		g4_store32_rlx(&side->outcome[slot], 0);
+		request.offset_bytes = next_block(c, job->run.blocks) * job->run.bytes;
+		g4_nvme_lanes_post(&side->lanes, slot, &request);
+		while ((outcome = g4_load32_acq(&side->outcome[slot])) == 0) {
+			pass_on(side);
+			g4_slots_rest(&rests);
+		}
+		g4_slots_give(&side->pool, slot);
+		ended(job, c, number, since);
+		if (outcome != 1) {
+			c->error = 1;
+			return;
+		}
+	} while (g4_monotonic_ns() < until);
+}
+
 static __device__ uint64_t pattern(uint32_t number, uint64_t turn, uint32_t word)
 {
 	return (uint64_t)number << 40 ^ turn << 10 ^ word ^ UINT64_C(0x9e3779b97f4a7c15);
@@ -242,6 +313,8 @@ static __global__ void __launch_bounds__(BLOCK_THREADS) run_kernel(const struct 
 	c->random = number * UINT64_C(0x9e3779b97f4a7c15) + 1;
 	if (job.run.way == NVME_CHECK)
 		run_check(&job, c, number, until);
+	else if (job.run.way == NVME_LANES)
+		run_lanes(&job, c, number, until);
 	else if (job.run.way == NVME_DRIVER)
 		run_driver(&job, c, number, until);
 	else
@@ -258,6 +331,7 @@ bool nvme_gpu_open(void)
 {
 	return GOOD(cudaDeviceSetLimit(cudaLimitStackSize, STACK_BYTES)) &&
 	       GOOD(cudaMalloc(&queues, NVME_GPU_QUEUES * sizeof(*queues))) &&
+	       GOOD(cudaMalloc(&sides, NVME_GPU_QUEUES * sizeof(*sides))) &&
 	       GOOD(cudaMalloc(&callers, NVME_GPU_CALLERS * sizeof(*callers))) &&
 	       GOOD(cudaMalloc(&samples, NVME_GPU_SAMPLES * sizeof(*samples))) &&
 	       GOOD(cudaMalloc(&times, 4 * sizeof(*times))) &&
@@ -269,6 +343,7 @@ bool nvme_gpu_open(void)
 void nvme_gpu_close(void)
 {
 	GOOD(cudaFree(queues));
+	GOOD(cudaFree(sides));
 	GOOD(cudaFree(callers));
 	GOOD(cudaFree(samples));
 	GOOD(cudaFree(times));
@@ -295,6 +370,13 @@ void nvme_gpu_unshare(void *memory)
 bool nvme_gpu_put_queue(uint32_t index, const void *queue)
 {
 	return GOOD(cudaMemcpy(&queues[index], queue, sizeof(*queues), cudaMemcpyHostToDevice));
+}
+
+bool nvme_gpu_put_lanes(uint32_t index, const void *lanes, const void *pool)
+{
+	return GOOD(cudaMemset(&sides[index], 0, sizeof(*sides))) &&
+	       GOOD(cudaMemcpy(&sides[index].lanes, lanes, sizeof(sides->lanes), cudaMemcpyHostToDevice)) &&
+	       GOOD(cudaMemcpy(&sides[index].pool, pool, sizeof(sides->pool), cudaMemcpyHostToDevice));
 }
 
 static bool collect(struct nvme_run *run, const struct job *job)
@@ -330,6 +412,7 @@ bool nvme_gpu_run(struct nvme_run *run)
 
 	job.run = *run;
 	job.queues = queues;
+	job.sides = sides;
 	job.callers = callers;
 	job.samples = samples;
 	job.samples_each = NVME_GPU_SAMPLES / run->callers;

@@ -19,7 +19,8 @@ enum nvme_way {
 	NVME_RAW,    /* one lane writes commands and doorbells by hand: no atomics, nothing shared */
 	NVME_PAIR,   /* the same commands through dev/nvme/pair.c, which many lanes may share */
 	NVME_DRIVER, /* requests, slots, retries: dev/nvme/requests.c */
-	NVME_CHECK   /* the driver: each caller writes blocks of its own, reads them back and compares */
+	NVME_LANES, /* what the engine's lanes do: dev/nvme/lanes.c, with slots of dev/slots.c; data stays in the slot's chunk */
+	NVME_CHECK /* the driver: each caller writes blocks of its own, reads them back and compares */
 };
 
 struct nvme_run {
@@ -47,6 +48,8 @@ bool nvme_gpu_share(void *memory, uint64_t bytes);
 void nvme_gpu_unshare(void *memory);
 /* Copies queue `index`, a struct g4_nvme_queue that nobody has used, into the GPU's memory. */
 bool nvme_gpu_put_queue(uint32_t index, const void *queue);
+/* The same of struct g4_nvme_lanes, `pool` its slots. */
+bool nvme_gpu_put_lanes(uint32_t index, const void *lanes, const void *pool);
 bool nvme_gpu_run(struct nvme_run *run);
 
 #ifdef __cplusplus

@@ -14,12 +14,13 @@
 #include "base/log_host.h"
 #include "dev/dev_host.h"
 #include "dev/nvme/device_host.h"
+#include "dev/nvme/lanes_host.h"
 #include "gpu/nvme.h"
 
 #define CONTROLLERS_MOST 8u
 #define MEDIUM_MIB 64u
 
-static const char *const way_names[] = {"raw", "pair", "driver", "check"};
+static const char *const way_names[] = {"raw", "pair", "driver", "lanes", "check"};
 
 static FILE *json;
 static uint32_t rows, wrong;
@@ -72,12 +73,13 @@ static void print_row(const struct nvme_run *run, uint32_t controllers)
 	fprintf(json, "]}");
 }
 
-static void open_controller(struct g4_dev **dev, uint32_t queues)
+/* `lanes`: with a queue for lanes beside the others. */
+static void open_controller(struct g4_dev **dev, uint32_t queues, bool lanes)
 {
 	char text[256] = "", name[32];
 	const struct g4_dev_message message = {.text = text, .bytes = sizeof(text)};
 	const struct g4_emu_options emulated = {.awake = true};
-	const struct g4_nvme_options options = {.queues = queues};
+	const struct g4_nvme_options options = {.queues = queues, .lanes = lanes};
 	struct g4_dev *medium;
 
 	snprintf(name, sizeof(name), "mem:%uM", MEDIUM_MIB);
@@ -101,11 +103,41 @@ static void close_controller(struct g4_dev *dev)
 	g4_dev_close(dev);
 }
 
+static void share_keeper(const struct g4_nvme_keeper *keeper, bool share)
+{
+	uint64_t bytes;
+	void *staging = g4_nvme_keeper_memory(keeper, G4_NVME_KEEPER_PIECES - 1, &bytes);
+
+	if (!share)
+		nvme_gpu_unshare(staging);
+	else if (!nvme_gpu_share(staging, bytes)) /* its other pieces are the controller's */
+		die(2, "the GPU failed");
+}
+
+static struct g4_nvme_keeper *put_lanes(struct g4_dev *dev, uint32_t index)
+{
+	static struct g4_nvme_lanes lanes;
+	static struct g4_remote remote;
+	struct g4_nvme_keeper *keeper;
+	struct g4_dev seen;
+
+	if (g4_nvme_keeper_open(dev, NULL, &keeper) < 0)
+		die(1, "the controller has no queue for lanes");
+	share_keeper(keeper, true);
+	g4_nvme_keeper_describe(keeper, &lanes, &lanes, &remote, &remote, &seen);
+	g4_nvme_keeper_rest(keeper, false);
+	if (!nvme_gpu_put_lanes(index, &lanes, &remote.pool))
+		die(2, "the GPU failed");
+	return keeper;
+}
+
 /* The queues of all controllers in turns, so that neighbouring lanes meet at none. */
 static void row(enum nvme_way way, uint32_t controllers, uint32_t queues_each, uint32_t callers,
 		uint32_t lanes_per_warp, uint32_t depth, uint32_t bytes)
 {
 	struct g4_dev *devs[CONTROLLERS_MOST];
+	struct g4_nvme_keeper *keepers[CONTROLLERS_MOST];
+	const bool lanes = way == NVME_LANES;
 	struct nvme_run run = {.way = way,
 			       .callers = callers,
 			       .lanes_per_warp = lanes_per_warp,
@@ -117,8 +149,10 @@ static void row(enum nvme_way way, uint32_t controllers, uint32_t queues_each, u
 			       .samples = samples};
 
 	for (uint32_t i = 0; i < controllers; i++)
-		open_controller(&devs[i], queues_each);
-	for (uint32_t i = 0; i < run.queues; i++) {
+		open_controller(&devs[i], queues_each, lanes);
+	for (uint32_t i = 0; lanes && i < controllers; i++)
+		keepers[i] = put_lanes(devs[i], i);
+	for (uint32_t i = 0; !lanes && i < run.queues; i++) {
 		const struct g4_nvme *nvme = devs[i % controllers]->host;
 		if (!nvme_gpu_put_queue(i, &nvme->queues[i / controllers]))
 			die(2, "the GPU failed");
@@ -126,8 +160,13 @@ static void row(enum nvme_way way, uint32_t controllers, uint32_t queues_each, u
 	if (!nvme_gpu_run(&run))
 		die(2, "the GPU failed");
 	print_row(&run, controllers);
-	for (uint32_t i = 0; i < controllers; i++)
+	for (uint32_t i = 0; i < controllers; i++) {
+		if (lanes) {
+			share_keeper(keepers[i], false);
+			g4_nvme_keeper_close(keepers[i]);
+		}
 		close_controller(devs[i]);
+	}
 }
 
 static void check(void)
@@ -145,18 +184,21 @@ static void measure(void)
 		row(NVME_RAW, 1, 1, 1, 1, depth, 512);
 		row(NVME_PAIR, 1, 1, 1, 1, depth, 512);
 	}
-	row(NVME_DRIVER, 1, 1, 1, 1, 1, 512);
-	row(NVME_DRIVER, 1, 1, 1, 1, 1, 4096);
-	for (uint32_t callers = 32; callers <= 128; callers *= 2) {
-		row(NVME_DRIVER, 1, 1, callers, 1, 1, 512);
-		row(NVME_DRIVER, 1, 1, callers, 32, 1, 512);
+	for (int way = NVME_DRIVER; way <= NVME_LANES; way++) {
+		row((enum nvme_way)way, 1, 1, 1, 1, 1, 512);
+		row((enum nvme_way)way, 1, 1, 1, 1, 1, 4096);
+		row((enum nvme_way)way, 1, 1, 32, 1, 1, 512);
+		row((enum nvme_way)way, 1, 1, 128, 1, 1, 512);
+		row((enum nvme_way)way, 1, 1, 128, 32, 1, 512);
+		for (uint32_t controllers = 2; controllers <= CONTROLLERS_MOST; controllers *= 2)
+			row((enum nvme_way)way, controllers, 1, 128 * controllers, 1, 1, 512);
+		row((enum nvme_way)way, CONTROLLERS_MOST, 1, 1024, 1, 1, 4096);
+		row((enum nvme_way)way, CONTROLLERS_MOST, 1, NVME_GPU_CALLERS, 32, 1,
+		    512); /* eight times as many as slots */
 	}
-	for (uint32_t controllers = 1; controllers <= CONTROLLERS_MOST; controllers *= 2) {
+	for (uint32_t controllers = 1; controllers <= CONTROLLERS_MOST; controllers *= 2)
 		row(NVME_DRIVER, controllers, 8, 1024 * controllers, 32, 1, 512);
-		row(NVME_DRIVER, controllers, 8, 1024 * controllers, 32, 1, 4096);
-	}
-	row(NVME_DRIVER, 8, 8, 1024, 1, 1, 512);
-	row(NVME_DRIVER, 1, 8, NVME_GPU_CALLERS, 32, 1, 512); /* eight times as many as slots */
+	row(NVME_DRIVER, CONTROLLERS_MOST, 8, 1024, 1, 1, 512);
 }
 
 int main(int argc, char **argv)

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "fs/fs.h"
+#include "ring/execute.h"
 #include "simt/simt_host.h"
 
 #define WORKERS 3u
@@ -80,7 +81,7 @@ static struct g4_ring_header *header_of(const struct g4_session *session)
 /* A command that nobody has begun. The lock is held. */
 static struct g4_session *claim(struct g4_gpu *gpu, uint32_t *number)
 {
-	for (uint32_t i = 0; i < G4_GPU_PORTS; i++) {
+	for (uint32_t i = 0; i < G4_GPU_SESSIONS; i++) {
 		struct g4_session *session = &gpu->sessions[i];
 
 		if (session->claimed == session->tail)
@@ -155,7 +156,7 @@ static bool take(struct g4_gpu *gpu, uint64_t active)
 {
 	bool found = false;
 
-	for (uint32_t i = 0; i < G4_GPU_PORTS; i++) {
+	for (uint32_t i = 0; i < G4_GPU_SESSIONS; i++) {
 		struct g4_session *session = &gpu->sessions[i];
 
 		if (!(active >> i & 1) || g4_load32_acq(&session->broken))
@@ -181,7 +182,7 @@ static bool any_busy(struct g4_gpu *gpu)
 	bool busy = false;
 
 	pthread_mutex_lock(&gpu->lock); /* sessions come meanwhile */
-	for (uint32_t i = 0; i < G4_GPU_PORTS; i++)
+	for (uint32_t i = 0; i < G4_GPU_SESSIONS; i++)
 		busy |= g4_load32_acq(&gpu->sessions[i].done) != gpu->sessions[i].tail;
 	pthread_mutex_unlock(&gpu->lock);
 	return busy;
@@ -251,7 +252,7 @@ static void *run(void *argument)
 
 	gpu->control->started_ns = g4_realtime_ns();
 	const uint64_t served = dispatch(gpu);
-	for (uint32_t i = 0; i < G4_GPU_PORTS; i++)
+	for (uint32_t i = 0; i < G4_GPU_SESSIONS; i++)
 		if (served >> i & 1)
 			g4_store32_rlx(&gpu->control->tails[i], gpu->sessions[i].tail);
 	g4_store32_rel(&gpu->control->left, 1);
@@ -467,7 +468,7 @@ int g4_gpu_open(const struct g4_gpu_options *options, struct g4_gpu **out)
 	gpu->idle_ns = (uint64_t)options->idle_us * 1000;
 	gpu->scratch_bytes = options->scratch_bytes;
 	gpu->control = g4_gpu_alloc(gpu, sizeof(*gpu->control));
-	gpu->sessions = g4_gpu_alloc(gpu, G4_GPU_PORTS * sizeof(*gpu->sessions));
+	gpu->sessions = g4_gpu_alloc(gpu, G4_GPU_SESSIONS * sizeof(*gpu->sessions));
 	for (uint32_t i = 0; i < WORKERS; i++)
 		made &= make_worker(gpu, &gpu->workers[i], 1 + i);
 	made &= make_worker(gpu, &gpu->keeper, 0);

@@ -204,7 +204,7 @@ static void many_threads_share_few_slots(void **state)
 		run_workers();
 		g4_emu_set(emu, &(struct g4_emu_faults){.shuffle = 42, .latency_ns = 20000});
 		run_workers();
-		assert_int_equal(g4_dev_lanes_counts(dev).strangers, 0);
+		assert_int_equal(g4_dev_lanes_counts(dev).stray, 0);
 	}
 }
 
@@ -252,9 +252,9 @@ static void a_completion_that_nobody_waits_for_is_counted_and_forgotten(void **s
 {
 	(void)state;
 	g4_emu_set(emu, &(struct g4_emu_faults){.phantom_at = 1});
-	for (uint32_t i = 0; i < 1000; i++)
+	for (uint32_t i = 0; i < 300; i++)
 		write_and_read(i * 512, 512, 0);
-	assert_int_equal(g4_dev_lanes_counts(dev).strangers, 1);
+	assert_int_equal(g4_dev_lanes_counts(dev).stray, 1);
 }
 
 static void all_fails_and_nothing_hangs(void)

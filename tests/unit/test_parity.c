@@ -1,43 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parity: that the code is MDS, every square part of its matrix; vectors; all variants against the portable one; all erasures of stripes of
- * up to 16 disks and samples of up to 64; changes and verification.
+ * Parity: that the code is MDS, every square part of its matrix; vectors; all erasures of stripes of up to 16 disks and samples of up to
+ * 64; changes and verification. (The variants: test_parity_combine.c.)
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "hash/crc32c.h"
-#include "parity/combine.h"
-#include "simt/simt_host.h"
+#include "unit/parity_stripe.h"
 #include "unit/parity_vectors.h"
 
-#define MOST_BYTES 8320u /* a multiple of 64, as GUARD is: so all chunks can be aligned */
-#define GUARD 64u
-#define MOST_CHUNKS (2 * G4_PARITY_DISKS)
-
-static uint8_t memory[MOST_CHUNKS][MOST_BYTES + 2 * GUARD] __attribute__((aligned(64)));
-static uint64_t random_state = 88172645463325252u;
 static struct g4_parity_room *room;
 static struct g4_wg *wg;
-
-static uint64_t next_random(void)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state;
-}
-
-static uint32_t below(uint32_t n)
-{
-	return (uint32_t)(next_random() % n);
-}
 
 static int begin(void **state)
 {
@@ -225,14 +196,6 @@ static void the_documents_code_is_not_mds(void **state)
 
 /* ---- stripes ---- */
 
-struct stripe {
-	uint32_t k, m, bytes;
-	uint32_t shift[G4_PARITY_DISKS]; /* of each chunk's beginning from a multiple of 64 */
-	void *chunk[G4_PARITY_DISKS];	 /* k of data, m of parity */
-};
-
-static struct stripe stripe;
-
 enum action { ENCODE, VERIFY, UPDATE, RECONSTRUCT };
 
 struct call {
@@ -284,15 +247,7 @@ static uint64_t do_call(enum action action)
 
 static void begin_stripe(uint32_t k, uint32_t m, uint32_t bytes, bool aligned)
 {
-	stripe.k = k;
-	stripe.m = m;
-	stripe.bytes = bytes;
-	for (uint32_t i = 0; i < k + m; i++) {
-		stripe.shift[i] = aligned ? 0 : below(GUARD);
-		stripe.chunk[i] = memory[i] + GUARD + stripe.shift[i];
-		memset(memory[i], 0xee, GUARD + stripe.shift[i]);
-		memset((uint8_t *)stripe.chunk[i] + bytes, 0xee, GUARD);
-	}
+	place_stripe(k, m, bytes, aligned);
 	memcpy(call.chunk, stripe.chunk, sizeof(call.chunk));
 }
 
@@ -304,18 +259,6 @@ static void expect_guards(void)
 			assert_int_equal(((uint8_t *)stripe.chunk[i])[(int)b - (int)GUARD], 0xee);
 		}
 	}
-}
-
-static void fill_random(void *to, uint32_t bytes)
-{
-	for (uint32_t i = 0; i < bytes; i++)
-		((uint8_t *)to)[i] = (uint8_t)(next_random() >> 20);
-}
-
-static void fill_stripe(void)
-{
-	for (uint32_t j = 0; j < stripe.k; j++)
-		fill_random(stripe.chunk[j], stripe.bytes);
 }
 
 /* The parity as the header defines it. */
@@ -354,142 +297,6 @@ static void vectors_match(void **state)
 			expect_guards();
 		}
 	}
-}
-
-/* ---- variants ---- */
-
-struct variant_call {
-	const struct g4_parity_job *job;
-	uint64_t bytes;
-	uint32_t wrong;
-};
-
-static void run_words(struct g4_wg *group, void *args)
-{
-	struct variant_call *c = (struct variant_call *)args;
-	uint32_t mine, wrong = 0;
-
-	g4_converge(group);
-	mine = g4_parity_combine_words(group, c->job, c->bytes);
-	for (uint32_t r = 0; r < G4_PARITY_MOST; r++)
-		wrong |= (uint32_t)g4_any(group, mine >> r & 1) << r;
-	if (g4_wg_lane(group) == 0)
-		c->wrong = wrong;
-}
-
-static uint32_t by_words(const struct g4_parity_job *job, uint64_t from, uint64_t to)
-{
-	struct variant_call *c = malloc(sizeof(*c));
-	uint32_t wrong;
-
-	assert_int_equal(from, 0);
-	assert_non_null(c);
-	c->job = job;
-	c->bytes = to;
-	g4_region(wg, G4_REGION_USER, run_words, c);
-	wrong = c->wrong;
-	free(c);
-	return wrong;
-}
-
-typedef uint32_t combine_fn(const struct g4_parity_job *job, uint64_t from, uint64_t to);
-
-/* Some columns, rows, terms, lengths and alignments, of each way and shape: the same bytes as from the portable variant. */
-static void compare_variant(combine_fn *variant, uint32_t rounds, bool any_beginning)
-{
-	static uint8_t expected[G4_PARITY_MOST][MOST_BYTES + 2 * GUARD];
-	static uint32_t code[G4_PARITY_DISKS];
-
-	for (uint32_t round = 0; round < rounds; round++) {
-		const uint32_t columns = 1 + below(round % 8 ? 9 : 60), rows = 1 + below(4);
-		const uint32_t bytes = below(round % 16 ? 700 : MOST_BYTES);
-		const uint32_t from = any_beginning && bytes ? below(bytes) : 0;
-		void *out[4], *other[4];
-		struct g4_parity_job job = {
-			.way = (enum g4_parity_way)below(3),
-			.shape = (enum g4_parity_shape)below(3),
-			.rows = rows,
-			.columns = columns,
-			.term = code,
-			.in = (const void *const *)stripe.chunk,
-			.out = out,
-		};
-		struct g4_parity_job portable = job;
-		uint32_t wrong;
-
-		begin_stripe(columns, rows, bytes, round % 2);
-		fill_stripe();
-		for (uint32_t c = 0; c < columns; c++) {
-			if (below(8) == 0)
-				stripe.chunk[c] = NULL;
-			code[c] = 0;
-			for (uint32_t r = 0; r < rows; r++)
-				code[c] |= (uint32_t)(job.shape == G4_PARITY_CODE ? g4_parity_coefficient(r, c) :
-						      job.shape == G4_PARITY_ONES && r == 0 ? 1 :
-						      below(4)				    ? below(256) :
-											      below(2))
-					   << 8 * r;
-		}
-		portable.out = other;
-		for (uint32_t r = 0; r < rows; r++) {
-			out[r] = stripe.chunk[columns + r];
-			other[r] = expected[r] + stripe.shift[columns + r];
-			fill_random(out[r], bytes);
-			memcpy(other[r], out[r], bytes);
-		}
-		if (job.way == G4_PARITY_COMPARE && bytes > from) {
-			/* mostly right: one row has a wrong byte */
-			const uint32_t bad = below(rows + 1), at = from + below(bytes - from);
-
-			portable.way = G4_PARITY_SET;
-			g4_parity_combine_portable(&portable, from, bytes);
-			portable.way = G4_PARITY_COMPARE;
-			if (bad < rows)
-				((uint8_t *)other[bad])[at] ^= (uint8_t)(1 << below(8));
-			for (uint32_t r = 0; r < rows; r++)
-				memcpy(out[r], other[r], bytes);
-			wrong = bad < rows ? 1u << bad : 0;
-		} else {
-			wrong = 0;
-		}
-		assert_int_equal(g4_parity_combine_portable(&portable, from, bytes), wrong);
-		assert_int_equal(variant(&job, from, bytes), wrong);
-		for (uint32_t r = 0; r < rows; r++) {
-			assert_memory_equal(out[r], other[r], bytes);
-			for (uint32_t b = 0; b < GUARD; b++)
-				assert_int_equal(((uint8_t *)out[r])[bytes + b], 0xee);
-		}
-	}
-}
-
-static void avx2_agrees_with_portable(void **state)
-{
-	(void)state;
-#if G4_PARITY_HAVE_X86
-	if (g4_parity_avx2_usable()) {
-		compare_variant(g4_parity_combine_avx2, 4000, true);
-		return;
-	}
-#endif
-	skip();
-}
-
-static void avx512_agrees_with_portable(void **state)
-{
-	(void)state;
-#if G4_PARITY_HAVE_X86
-	if (g4_parity_avx512_usable()) {
-		compare_variant(g4_parity_combine_avx512, 4000, true);
-		return;
-	}
-#endif
-	skip();
-}
-
-static void words_agree_with_portable(void **state)
-{
-	(void)state;
-	compare_variant(by_words, 4000, false);
 }
 
 /* ---- what the functions promise ---- */
@@ -717,9 +524,6 @@ int main(void)
 		cmocka_unit_test(every_square_part_has_an_inverse),
 		cmocka_unit_test(the_documents_code_is_not_mds),
 		cmocka_unit_test(vectors_match),
-		cmocka_unit_test(avx2_agrees_with_portable),
-		cmocka_unit_test(avx512_agrees_with_portable),
-		cmocka_unit_test(words_agree_with_portable),
 		cmocka_unit_test(parity_is_as_defined),
 		cmocka_unit_test(one_wrong_bit_is_seen),
 		cmocka_unit_test(changes_give_the_same_parity),

@@ -50,7 +50,7 @@ static void write64(const struct g4_nvme *nvme, uint32_t at, uint64_t value)
 	write32(nvme, at + 4, (uint32_t)(value >> 32));
 }
 
-static uint32_t *bell(const struct g4_nvme *nvme, uint32_t queue, uint32_t of_completions)
+static uint32_t *doorbell(const struct g4_nvme *nvme, uint32_t queue, uint32_t of_completions)
 {
 	const uint32_t apart = 4u << G4_NVME_CAP_DSTRD(nvme->cap);
 
@@ -100,7 +100,7 @@ static bool disable(const struct g4_nvme *nvme)
 	return await_status(nvme, G4_NVME_CSTS_RDY, 0, ready_ns(nvme));
 }
 
-/* ---- admin commands: one at a time, by who opens ---- */
+/* ---- admin commands: one at a time, by the thread that opens ---- */
 
 /* Its status, and what it answers; -1: no answer in time. */
 static int32_t admin(struct g4_nvme *nvme, struct g4_nvme_command *command, uint32_t *result)
@@ -179,8 +179,8 @@ static int enable(struct g4_nvme *nvme, struct g4_dev_message message)
 	if (!disable(nvme))
 		return g4_dev_fail(message, -G4_E_IO, "%s: the controller does not stop within %" PRIu64 " ms",
 				   nvme->name, ready_ns(nvme) / 1000000);
-	g4_nvme_pair_init(&nvme->admin, nvme->memory, nvme->memory + G4_PAGE_BYTES, bell(nvme, 0, 0), bell(nvme, 0, 1),
-			  ADMIN_ENTRIES);
+	g4_nvme_pair_init(&nvme->admin, nvme->memory, nvme->memory + G4_PAGE_BYTES, doorbell(nvme, 0, 0),
+			  doorbell(nvme, 0, 1), ADMIN_ENTRIES);
 	write32(nvme, G4_NVME_AQA, (ADMIN_ENTRIES - 1) << 16 | (ADMIN_ENTRIES - 1));
 	write64(nvme, G4_NVME_ASQ, (uintptr_t)nvme->memory);
 	write64(nvme, G4_NVME_ACQ, (uintptr_t)nvme->memory + G4_PAGE_BYTES);
@@ -308,7 +308,8 @@ static int make_queue(struct g4_nvme *nvme, uint32_t index, uint32_t slots, stru
 	rc = must(nvme, &create, &result, "create a submission queue", message);
 	if (rc < 0)
 		return rc;
-	g4_nvme_pair_init(&queue->pair, commands, completions, bell(nvme, number, 0), bell(nvme, number, 1), entries);
+	g4_nvme_pair_init(&queue->pair, commands, completions, doorbell(nvme, number, 0), doorbell(nvme, number, 1),
+			  entries);
 	g4_slots_init(&queue->pool, slots);
 	queue->lists = completions + g4_align_up(entries * sizeof(struct g4_nvme_completion), G4_PAGE_BYTES);
 	return 0;
@@ -328,8 +329,8 @@ static int begin(struct g4_nvme *nvme, const struct g4_nvme_options *options, st
 		count = (uint32_t)g4_min64((uint64_t)g4_max64((uint64_t)sysconf(_SC_NPROCESSORS_ONLN), 1),
 					   QUEUES_DEFAULT_MOST);
 	count = (uint32_t)g4_min64(count + options->lanes, G4_NVME_QUEUES_MOST);
-	const uint64_t bells = G4_NVME_DOORBELLS + 2 * (count + 1) * (4ull << G4_NVME_CAP_DSTRD(nvme->cap));
-	if (bells > nvme->provider.register_bytes)
+	const uint64_t doorbells = G4_NVME_DOORBELLS + 2 * (count + 1) * (4ull << G4_NVME_CAP_DSTRD(nvme->cap));
+	if (doorbells > nvme->provider.register_bytes)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: its registers end before its doorbells", nvme->name);
 	const uint64_t own_bytes = g4_align_up(ADMIN_BYTES + count * queue_bytes(slots), G4_PAGE_BYTES);
 	nvme->memory_bytes = own_bytes + (nvme->provider.reach ? G4_NVME_COPIES * G4_NVME_COPY_BYTES : 0);

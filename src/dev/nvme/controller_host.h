@@ -8,7 +8,7 @@
 #include "dev/dev_ops_host.h"
 #include "dev/nvme/requests.h"
 
-/* Who gives a process a controller, which then has memory of the process at the same addresses. */
+/* Gives a process a controller, which then has memory of the process at the same addresses. */
 struct g4_nvme_provider {
 	uint8_t *registers;
 	uint64_t register_bytes;
@@ -84,8 +84,8 @@ int g4_nvme_ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t d
 /* Nothing is under way. Shuts the controller down. */
 void g4_nvme_close(struct g4_nvme *nvme);
 /*
- * Thread-safe, cheap: for who waits, now and then. Once the controller is gone, has failed or owes an answer for too long, it is
- * stopped, and all requests fail.
+ * Thread-safe, cheap: called now and then by a thread that waits. Once the controller is gone, has failed or owes an answer for
+ * too long, it is stopped, and all requests fail.
  */
 void g4_nvme_check(struct g4_nvme *nvme);
 /* The same for one that owes an answer for too long to somebody who cannot stop it. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kind of devices that NVMe controllers are (device_host.h): requests.c does the requests; who waits does so here, with a
+ * The kind of devices that NVMe controllers are (device_host.h): requests.c does the requests; waiting is here, with a
  * look at the controller now and then, so that no wait is for ever.
  */
 #define _GNU_SOURCE 1
@@ -43,7 +43,7 @@ static void poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 }
 
 /*
- * One step of a wait. Who sleeps misses a completion that somebody else has taken and not passed on yet, so naps have an end soon
+ * One step of a wait. A thread that sleeps misses a completion that somebody else has taken and not passed on yet, so naps have an end soon
  * and grow.
  */
 static void rest(const struct g4_nvme *nvme, uint32_t looks, uint32_t seen, uint64_t *nap_ns)
@@ -117,7 +117,7 @@ static void copy(const struct g4_io *io, uint64_t skip, uint8_t *buffer, uint64_
 	}
 }
 
-/* From start to end. Who holds a buffer waits for the controller only. */
+/* From start to end. The holder of a buffer waits for the controller only. */
 static void execute_copied(struct g4_dev *dev, uint32_t index, struct g4_io *io)
 {
 	struct g4_nvme *nvme = dev->host;
@@ -360,7 +360,7 @@ struct g4_nvme_counts g4_nvme_device_counts(const struct g4_dev *dev)
 		sum.completed += g4_load64_rlx(&counts->completed);
 		sum.retried += g4_load64_rlx(&counts->retried);
 		sum.failed += g4_load64_rlx(&counts->failed);
-		sum.strangers += g4_load64_rlx(&counts->strangers);
+		sum.stray += g4_load64_rlx(&counts->stray);
 	}
 	return sum;
 }

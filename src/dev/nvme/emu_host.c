@@ -97,7 +97,7 @@ static uint64_t get64(const struct g4_emu *emu, uint64_t at)
 	return get32(emu, at) | (uint64_t)get32(emu, at + 4) << 32;
 }
 
-static uint32_t get_bell(const struct g4_emu *emu, uint32_t queue, uint32_t of_completions)
+static uint32_t get_doorbell(const struct g4_emu *emu, uint32_t queue, uint32_t of_completions)
 {
 	return get32(emu, G4_NVME_DOORBELLS + (2 * queue + of_completions) * 4);
 }
@@ -156,7 +156,7 @@ static void stay_awake(void *context, bool awake)
 	rung(emu);
 }
 
-/* Who is on its way to sleep may be missed; that costs it one nap. */
+/* A thread on its way to sleep may be missed; that costs it one nap. */
 static void answered(struct g4_emu *emu)
 {
 	g4_add32(&emu->answers, 1);
@@ -168,7 +168,7 @@ static void answered(struct g4_emu *emu)
 
 static bool has_room(const struct g4_emu *emu, const struct completion *cq, uint32_t number)
 {
-	return (cq->tail + 1) % cq->size != get_bell(emu, number, 1) % cq->size;
+	return (cq->tail + 1) % cq->size != get_doorbell(emu, number, 1) % cq->size;
 }
 
 static void complete(struct g4_emu *emu, const struct held *held, uint32_t id, uint32_t status, uint32_t result)
@@ -500,7 +500,7 @@ static bool execute(struct g4_emu *emu, const struct held *held)
 static uint32_t take(struct g4_emu *emu, uint32_t number, uint64_t now)
 {
 	struct submission *sq = &emu->sq[number];
-	const uint32_t tail = get_bell(emu, number, 0);
+	const uint32_t tail = get_doorbell(emu, number, 0);
 	uint32_t count = 0;
 
 	/* beyond the end is no place: the specification calls it an asynchronous error */
@@ -594,7 +594,7 @@ static void see_control(struct g4_emu *emu)
 		enable(emu);
 	} else if ((cc & G4_NVME_CC_SHN_MASK) && emu->held_count == 0 && !(csts & G4_NVME_CSTS_SHST_MASK)) {
 		struct g4_io flush = {.op = G4_IO_FLUSH};
-		(void)on_medium(emu, &flush); /* nobody is told; who wants to know has flushed */
+		(void)on_medium(emu, &flush); /* nobody is told; a host that wants to know has flushed */
 		put32(emu, G4_NVME_CSTS, csts | G4_NVME_CSTS_SHST_DONE);
 	}
 }
@@ -615,7 +615,7 @@ static bool look(struct g4_emu *emu, uint64_t now)
 	return count > 0 || emu->held_count > 0 || emu->told;
 }
 
-/* The same, by whoever comes first. */
+/* The same, by the thread that comes first. */
 static bool try_look(struct g4_emu *emu)
 {
 	if (g4_xchg32(&emu->turn, 1) != 0)

@@ -89,21 +89,51 @@ G4_FN void g4_nvme_lanes_post(struct g4_nvme_lanes *lanes, uint32_t slot, const 
 
 /* ---- completions ---- */
 
-/* One that nothing waits for, or that is to be sent again: true, and nothing has ended. */
-G4_FN static bool goes_on(struct g4_nvme_lanes *lanes, uint32_t id, uint32_t status)
+/* False: nothing waits for it, or it is sent again. */
+G4_FN static bool has_ended(struct g4_nvme_lanes *lanes, uint32_t id, uint32_t under_way, uint32_t status)
 {
 	const uint32_t number = id & 0xff;
-	struct g4_nvme_lane_slot *slot = &lanes->slot[number % G4_NVME_LANE_SLOTS];
 
-	if (number >= lanes->slots || g4_load32_acq(&slot->under_way) != id + 1) {
-		lanes->counts.strangers++;
-		return true;
-	}
-	if (!g4_nvme_may_retry(slot->request.op, status, slot->tries))
+	if (number >= lanes->slots || under_way != id + 1) {
+		lanes->counts.stray++;
 		return false;
+	}
+	if (status == 0 || !g4_nvme_may_retry(lanes->slot[number].request.op, status, lanes->slot[number].tries))
+		return true;
 	lanes->counts.retried++;
 	send(lanes, number);
-	return true;
+	return false;
+}
+
+/* In loops of their own, so that loads do not wait for each other. */
+G4_FN static uint32_t take_completions(struct g4_nvme_lanes *lanes, struct g4_nvme_lane_end ended[G4_NVME_TAKE_MOST])
+{
+	uint64_t word[G4_NVME_TAKE_MOST];
+	uint32_t under_way[G4_NVME_TAKE_MOST], count = 0;
+	const uint32_t taken = g4_nvme_pair_take(&lanes->pair, word);
+
+	g4_nvme_pair_consumed(&lanes->pair);
+	for (uint32_t i = 0; i < G4_NVME_TAKE_MOST; i++)
+		under_way[i] =
+			i < taken ?
+				g4_load32_rlx(
+					&lanes->slot[g4_nvme_completion_id(word[i]) % G4_NVME_LANE_SLOTS].under_way) :
+				0;
+	g4_fence_acq();
+	for (uint32_t i = 0; i < taken; i++) {
+		const uint32_t id = g4_nvme_completion_id(word[i]), status = g4_nvme_completion_status(word[i]);
+
+		for (uint32_t k = 0; k < i; k++) /* the same one may be there twice */
+			if (g4_nvme_completion_id(word[k]) == id)
+				under_way[i] = 0;
+		if (!has_ended(lanes, id, under_way[i], status))
+			continue;
+		ended[count].slot = id & 0xff;
+		ended[count].code = g4_nvme_code(status);
+		g4_store32_rlx(&lanes->slot[id & 0xff].under_way, 0);
+		count++;
+	}
+	return count;
 }
 
 G4_FN static bool is_overdue(const struct g4_nvme_lanes *lanes)
@@ -127,44 +157,34 @@ G4_FN static void check_controller(struct g4_nvme_lanes *lanes)
 	lanes->dead = silent || g4_load32_acq_sys(lanes->gone) != 0;
 }
 
-/* A slot that a dead controller owes an answer. */
-G4_FN static bool next_abandoned(struct g4_nvme_lanes *lanes, uint32_t *number)
+/* Slots that a dead controller owes an answer. */
+G4_FN static uint32_t take_abandoned(struct g4_nvme_lanes *lanes, struct g4_nvme_lane_end ended[G4_NVME_TAKE_MOST])
 {
-	for (uint32_t i = 0; i < lanes->slots; i++)
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < lanes->slots && count < G4_NVME_TAKE_MOST; i++)
 		if (g4_load32_acq(&lanes->slot[i].under_way) != 0) {
-			*number = i;
-			return true;
+			ended[count].slot = i;
+			ended[count++].code = -G4_E_IO;
+			g4_store32_rlx(&lanes->slot[i].under_way, 0);
 		}
-	return false;
+	return count;
 }
 
-G4_FN bool g4_nvme_lanes_next(struct g4_nvme_lanes *lanes, uint32_t *slot, int *code)
+G4_FN uint32_t g4_nvme_lanes_take(struct g4_nvme_lanes *lanes, struct g4_nvme_lane_end ended[G4_NVME_TAKE_MOST])
 {
-	uint64_t word;
-	bool ended = false;
+	uint32_t count = lanes->dead ? 0 : take_completions(lanes, ended), failed = 0;
 
-	while (!ended && !lanes->dead && g4_nvme_pair_next(&lanes->pair, &word, NULL)) {
-		const uint32_t id = g4_nvme_completion_id(word), status = g4_nvme_completion_status(word);
-
-		g4_nvme_pair_consumed(&lanes->pair);
-		if (goes_on(lanes, id, status))
-			continue;
-		*slot = id & 0xff;
-		*code = g4_nvme_code(status);
-		ended = true;
-	}
-	if (!ended) {
+	if (count == 0) {
 		g4_nvme_pair_help(&lanes->pair);
 		if (!lanes->dead && ++lanes->idle % LOOKS_PER_CHECK == 0)
 			check_controller(lanes);
-		if (!lanes->dead || !next_abandoned(lanes, slot))
-			return false;
-		*code = -G4_E_IO;
+		if (lanes->dead)
+			count = take_abandoned(lanes, ended);
 	}
-	if (*code == 0)
-		lanes->counts.completed++;
-	else
-		lanes->counts.failed++;
-	g4_store32_rel(&lanes->slot[*slot].under_way, 0);
-	return true;
+	for (uint32_t i = 0; i < count; i++)
+		failed += ended[i].code != 0;
+	lanes->counts.failed += failed;
+	lanes->counts.completed += count - failed;
+	return count;
 }

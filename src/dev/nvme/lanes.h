@@ -37,6 +37,11 @@ struct g4_nvme_lane_slot {
 };
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_lane_slot) == 128, "no two slots share a cache line");
 
+struct g4_nvme_lane_end {
+	uint32_t slot;
+	int32_t code; /* 0 or negative */
+};
+
 struct g4_nvme_lanes {
 	struct g4_nvme_pair pair;
 	struct g4_nvme_lane_slot slot[G4_NVME_LANE_SLOTS];
@@ -56,7 +61,7 @@ struct g4_nvme_lanes {
 
 /* For remote.c, all per-lane. Starts what a slot is to do; its holder alone. */
 G4_FN void g4_nvme_lanes_post(struct g4_nvme_lanes *lanes, uint32_t slot, const struct g4_remote_request *request);
-/* One at a time: the next slot whose request has ended, and 0 or the negative code of an error. False: none has. */
-G4_FN bool g4_nvme_lanes_next(struct g4_nvme_lanes *lanes, uint32_t *slot, int *code);
+/* One at a time: slots whose requests have ended, at most so many; how many. */
+G4_FN uint32_t g4_nvme_lanes_take(struct g4_nvme_lanes *lanes, struct g4_nvme_lane_end ended[G4_NVME_TAKE_MOST]);
 
 #endif

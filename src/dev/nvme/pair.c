@@ -5,8 +5,8 @@
 #define RING_ROUNDS 4u
 
 #if !G4_CUDA
-void g4_nvme_pair_init(struct g4_nvme_pair *pair, void *commands, const void *completions, uint32_t *tail_bell,
-		       uint32_t *head_bell, uint32_t entries)
+void g4_nvme_pair_init(struct g4_nvme_pair *pair, void *commands, const void *completions, uint32_t *tail_doorbell,
+		       uint32_t *head_doorbell, uint32_t entries)
 {
 	const uint32_t first =
 		0u - 2 * entries; /* an even number of turns: place 0, and the phase of the first turn is 1 */
@@ -14,23 +14,23 @@ void g4_nvme_pair_init(struct g4_nvme_pair *pair, void *commands, const void *co
 	memset(pair, 0, sizeof(*pair));
 	pair->commands = (struct g4_nvme_command *)commands;
 	pair->completions = (const struct g4_nvme_completion *)completions;
-	pair->tail_bell = tail_bell;
-	pair->head_bell = head_bell;
+	pair->tail_doorbell = tail_doorbell;
+	pair->head_doorbell = head_doorbell;
 	pair->entries = entries;
-	pair->head = pair->rung = pair->tickets = pair->tail = first;
+	pair->head = pair->told = pair->tickets = pair->tail = first;
 	for (uint32_t i = 0; i < entries; i++)
 		pair->marks[i] = first + i + 1 - entries;
 }
 #endif
 
 /* I/O memory wants a store of its own kind from a GPU. */
-G4_FN static void ring(uint32_t *bell, uint32_t value)
+G4_FN static void ring(uint32_t *doorbell, uint32_t value)
 {
 #if defined(__CUDA_ARCH__)
-	asm volatile("st.mmio.relaxed.sys.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(bell)), "r"(value)
+	asm volatile("st.mmio.relaxed.sys.global.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(doorbell)), "r"(value)
 		     : "memory");
 #else
-	g4_store32_rel_sys(bell, value);
+	g4_store32_rel_sys(doorbell, value);
 #endif
 }
 
@@ -43,7 +43,7 @@ G4_FN static void ring_tail(struct g4_nvme_pair *pair, uint32_t tail)
 #if defined(__CUDA_ARCH__)
 	__threadfence_system();
 #endif
-	ring(pair->tail_bell, tail % pair->entries);
+	ring(pair->tail_doorbell, tail % pair->entries);
 }
 
 G4_FN static bool is_marked(struct g4_nvme_pair *pair, uint32_t ticket)
@@ -52,13 +52,13 @@ G4_FN static bool is_marked(struct g4_nvme_pair *pair, uint32_t ticket)
 }
 
 /*
- * Both ends of the bell are exchanges. Who finds it held has set its mark before that exchange; the holder's own, which lets go,
- * comes later and sees it, and so do the loads behind.
+ * The tail lock is taken and released by exchanges. A lane that finds it held has set its mark before that exchange; the holder's
+ * own, which releases it, comes later and sees the mark, and so do the loads behind.
  */
 G4_FN static void move_tail(struct g4_nvme_pair *pair)
 {
 	for (uint32_t rounds = 0; rounds < RING_ROUNDS; rounds++) {
-		if (g4_xchg32(&pair->bell, 1) != 0)
+		if (g4_xchg32(&pair->tail_lock, 1) != 0)
 			return;
 		const uint32_t from = g4_load32_rlx(&pair->tail);
 		uint32_t tail = from;
@@ -66,10 +66,10 @@ G4_FN static void move_tail(struct g4_nvme_pair *pair)
 			tail++;
 		if (tail != from) {
 			g4_store32_rlx(&pair->tail, tail);
-			g4_store32_rlx(&pair->bells, g4_load32_rlx(&pair->bells) + 1);
+			g4_store32_rlx(&pair->rings, g4_load32_rlx(&pair->rings) + 1);
 			ring_tail(pair, tail);
 		}
-		g4_xchg32(&pair->bell, 0);
+		g4_xchg32(&pair->tail_lock, 0);
 		if (!is_marked(pair, tail))
 			return;
 	}
@@ -77,7 +77,7 @@ G4_FN static void move_tail(struct g4_nvme_pair *pair)
 
 G4_FN void g4_nvme_pair_submit(struct g4_nvme_pair *pair, const struct g4_nvme_command *command)
 {
-	const uint32_t ticket = g4_add32(&pair->tickets, 1), place = ticket % pair->entries;
+	const uint32_t ticket = g4_add32_rlx(&pair->tickets, 1), place = ticket % pair->entries;
 
 	g4_copy16(&pair->commands[place], command, sizeof(*command));
 	g4_store32_rel(&pair->marks[place], ticket + 1);
@@ -90,10 +90,15 @@ G4_FN void g4_nvme_pair_help(struct g4_nvme_pair *pair)
 		move_tail(pair);
 }
 
-/* The controller turns the phase at each of its turns, from 0 to 1 first. */
+/* Of completions at a place of the endless queue: the controller turns it at each of its turns, from 0 to 1 first. */
+G4_FN static uint32_t phase_at(const struct g4_nvme_pair *pair, uint32_t at)
+{
+	return ~(at / pair->entries) & 1;
+}
+
 G4_FN static bool is_new(const struct g4_nvme_pair *pair, uint64_t end)
 {
-	return g4_nvme_completion_phase(end) != (pair->head / pair->entries & 1);
+	return g4_nvme_completion_phase(end) == phase_at(pair, pair->head);
 }
 
 G4_FN static const struct g4_nvme_completion *next_entry(const struct g4_nvme_pair *pair)
@@ -120,11 +125,29 @@ G4_FN bool g4_nvme_pair_next(struct g4_nvme_pair *pair, uint64_t *end, uint32_t 
 	return true;
 }
 
+/* Over PCIe a load is a round trip: if there is one completion, so many are asked for at the same time. */
+G4_FN uint32_t g4_nvme_pair_take(struct g4_nvme_pair *pair, uint64_t end[G4_NVME_TAKE_MOST])
+{
+	const uint32_t head = pair->head;
+	uint32_t count = 0;
+
+	end[0] = g4_load64_rlx_sys(&next_entry(pair)->end);
+	if (!is_new(pair, end[0]))
+		return 0;
+	for (uint32_t i = 1; i < G4_NVME_TAKE_MOST; i++)
+		end[i] = g4_load64_rlx_sys(&pair->completions[(head + i) % pair->entries].end);
+	while (count < G4_NVME_TAKE_MOST && g4_nvme_completion_phase(end[count]) == phase_at(pair, head + count))
+		count++;
+	g4_fence_acq_sys();
+	pair->head = head + count;
+	return count;
+}
+
 G4_FN void g4_nvme_pair_consumed(struct g4_nvme_pair *pair)
 {
-	if (pair->head - pair->rung < (pair->entries + 3) / 4)
+	if (pair->head - pair->told < (pair->entries + 3) / 4)
 		return;
 	/* the loads that saw the completions acquire: no store of this lane comes before them */
-	pair->rung = pair->head;
-	ring(pair->head_bell, pair->head % pair->entries);
+	pair->told = pair->head;
+	ring(pair->head_doorbell, pair->head % pair->entries);
 }

@@ -2,10 +2,10 @@
 /*
  * A submission queue and its completion queue, shared with a controller: engine code, so that lanes fill and poll them.
  *
- * Any number of lanes submits at once. A ticket is a place in an endless queue, and place t % entries of the real one. Who has
- * written its command there sets the place's mark, and then whoever holds the bell moves the tail over all marked places and rings
- * the doorbell once for them. Nobody waits: who finds the bell held leaves, for its holder looks at the marks again after
- * letting go. A mark is its ticket + 1, so it need not be taken away and one of the turn before is no mark.
+ * Any number of lanes submits at once. A ticket is a place in an endless queue, and place t % entries of the real one. A lane
+ * writes its command there and sets the place's mark. Then the holder of the tail lock moves the tail over all marked places and
+ * rings the doorbell once for them. Nobody waits: a lane that finds the lock held leaves, for its holder looks at the marks again
+ * after releasing it. A mark is its ticket + 1, so it need not be taken away and one of the turn before is no mark.
  *
  * The caller sees to it that at most half as many commands as `entries` are under way (slots.h). So there is always a place: a
  * controller takes commands in their order, so if the command of `entries` tickets ago were not taken yet, all since then would be
@@ -22,38 +22,41 @@
 #include "simt/simt.h"
 
 #define G4_NVME_ENTRIES_MOST 256u
+#define G4_NVME_TAKE_MOST 8u
 
 /* Each word that many lanes change has a cache line. */
 struct g4_nvme_pair {
 	struct g4_nvme_command *commands; /* as the engine addresses them */
 	const struct g4_nvme_completion *completions;
-	uint32_t *tail_bell;
-	uint32_t *head_bell;
+	uint32_t *tail_doorbell;
+	uint32_t *head_doorbell;
 	uint32_t entries; /* of both: a power of two */
-	uint32_t head;	  /* of who looks for completions; one at a time */
-	uint32_t rung;	  /* the head that the controller knows */
+	uint32_t head;	  /* the reaper's; one at a time */
+	uint32_t told;	  /* the head that the controller knows */
 	uint8_t padding0[84];
 	uint32_t tickets;
 	uint8_t padding1[124];
-	uint32_t bell; /* lock: 1 while somebody moves the tail */
+	uint32_t tail_lock; /* 1 while a lane moves the tail */
 	uint32_t tail;
-	uint32_t bells; /* how often it was rung */
+	uint32_t rings; /* of the tail's doorbell */
 	uint8_t padding2[116];
 	uint32_t marks[G4_NVME_ENTRIES_MOST];
 };
 
 /* Nothing under way; the queues' memory is zeroed, and `entries` at least 2. Host only. */
 #if !G4_CUDA
-void g4_nvme_pair_init(struct g4_nvme_pair *pair, void *commands, const void *completions, uint32_t *tail_bell,
-		       uint32_t *head_bell, uint32_t entries);
+void g4_nvme_pair_init(struct g4_nvme_pair *pair, void *commands, const void *completions, uint32_t *tail_doorbell,
+		       uint32_t *head_doorbell, uint32_t entries);
 #endif
 
 /* Per-lane, thread-safe. Submits a copy of the command, which is aligned to 16 B. */
 G4_FN void g4_nvme_pair_submit(struct g4_nvme_pair *pair, const struct g4_nvme_command *command);
-/* Per-lane, thread-safe: for who waits. Rings for commands whose bell holder gave up after a few rounds. */
+/* Per-lane, thread-safe: for a lane that waits. Rings for commands that the holder of the tail lock left after a few rounds. */
 G4_FN void g4_nvme_pair_help(struct g4_nvme_pair *pair);
 /* Per-lane, one at a time. The next completion, if there is one: its last 8 bytes, and the first 4 where `result` is not NULL. */
 G4_FN bool g4_nvme_pair_next(struct g4_nvme_pair *pair, uint64_t *end, uint32_t *result);
+/* Per-lane, one at a time. The same of as many as there are, at most G4_NVME_TAKE_MOST; how many. */
+G4_FN uint32_t g4_nvme_pair_take(struct g4_nvme_pair *pair, uint64_t end[G4_NVME_TAKE_MOST]);
 /* Per-lane, one at a time. Whether there is one. */
 G4_FN bool g4_nvme_pair_is_answered(const struct g4_nvme_pair *pair);
 /* Per-lane, one at a time. Gives what was taken back to the controller, when it is worth a doorbell. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NVMe controllers in sysfs (pci_host.h). A device is given to another driver by naming that one in driver_override, taking it from
- * the one it has and letting the kernel look again. Nothing is kept anywhere else: whoever gives it back needs not know who took it,
- * or whether that one is still alive.
+ * the one it has and letting the kernel look again. Nothing is kept anywhere else: a program gives it back without knowing which one
+ * took it, or whether that one is still alive.
  */
 #define _GNU_SOURCE 1
 #include <ctype.h>
@@ -122,7 +122,7 @@ uint32_t g4_pci_list(struct g4_pci *to, uint32_t room)
 	return found;
 }
 
-void g4_pci_strangers(const struct g4_pci *pci, char *text, size_t bytes)
+void g4_pci_others(const struct g4_pci *pci, char *text, size_t bytes)
 {
 	char path[PATH_MAX];
 	size_t used = 0;

@@ -27,7 +27,7 @@ int g4_pci_find(const char *name, const char *address, struct g4_pci *pci, struc
 /* All NVMe controllers, in the order of names; at most `room`. Returns how many there are. */
 uint32_t g4_pci_list(struct g4_pci *to, uint32_t room);
 /* The other devices of its group that a driver of the kernel has, as text with blanks between; "": there are none. */
-void g4_pci_strangers(const struct g4_pci *pci, char *text, size_t bytes);
+void g4_pci_others(const struct g4_pci *pci, char *text, size_t bytes);
 /* Block devices that the kernel has of it, the index-th: "nvme0n1". False: there is none. */
 bool g4_pci_block(const struct g4_pci *pci, uint32_t index, char *name, size_t bytes);
 /* Another driver: "vfio-pci", or NULL for what the kernel would take by itself. Returns when that one has it. */

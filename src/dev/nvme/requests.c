@@ -2,7 +2,7 @@
 /*
  * Requests as commands (requests.h).
  *
- * Progress: whoever waits looks at completions, and these give slots back, whoever owns the requests. So a workgroup may wait for
+ * Progress: every waiter looks at completions, and these give slots back, of all requests. So a workgroup may wait for
  * a slot while it has others, and none of those that wait needs another one's help.
  */
 #include "dev/nvme/requests.h"
@@ -80,11 +80,11 @@ G4_FN static void end(struct g4_nvme_queue *queue, uint32_t number, uint32_t sta
 	const int code = g4_nvme_code(status);
 
 	if (g4_nvme_may_retry(io->op, status, slot->tries)) {
-		g4_add64(&queue->counts.retried, 1);
+		g4_add64_rlx(&queue->counts.retried, 1);
 		submit(queue, number);
 		return;
 	}
-	g4_add64(code == 0 ? &queue->counts.completed : &queue->counts.failed, 1);
+	g4_add64_rlx(code == 0 ? &queue->counts.completed : &queue->counts.failed, 1);
 	if (code != 0) /* the first one stays */
 		g4_cas32((uint32_t *)&io->result, 0, (uint32_t)code);
 	g4_slots_give(&queue->pool, number);
@@ -112,7 +112,7 @@ G4_FN static void take_completions(struct g4_nvme_queue *queue)
 		if (number < queue->pool.count && claim(&queue->slots[number], id))
 			end(queue, number, g4_nvme_completion_status(word));
 		else
-			g4_add64(&queue->counts.strangers, 1);
+			g4_add64_rlx(&queue->counts.stray, 1);
 	}
 	g4_nvme_pair_consumed(&queue->pair);
 }

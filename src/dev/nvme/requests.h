@@ -6,7 +6,7 @@
  *
  * Device addresses are the engine's own: a provider maps memory for the controller where the process has it.
  *
- * Whoever looks at completions ends the requests that they complete, for all: the last touch of a struct g4_io is its `done`.
+ * The reaper of completions, one at a time, ends the requests of all that they complete: the last touch of a struct g4_io is its `done`.
  * Its fields meanwhile: `queue` counts commands under way, and 1 while its owner may start more; `cookie` is the owner's.
  */
 #ifndef G4_DEV_NVME_REQUESTS_H
@@ -31,8 +31,8 @@ struct g4_nvme_slot {
 
 struct g4_nvme_counts {
 	uint64_t completed, retried, failed;
-	uint64_t strangers; /* completions that nobody waits for */
-	uint64_t copied;    /* requests whose data was copied; the host's to count */
+	uint64_t stray;	 /* completions that nobody waits for */
+	uint64_t copied; /* requests whose data was copied; the host's to count */
 };
 
 struct g4_nvme_queue {
@@ -43,7 +43,7 @@ struct g4_nvme_queue {
 	uint32_t nsid;
 	uint32_t block_shift;
 	uint64_t piece_bytes;	      /* most data of a command: whole pages, at most what a list of PRPs describes */
-	struct g4_nvme_counts counts; /* of who looks; words, for who is curious */
+	struct g4_nvme_counts counts; /* the reaper's; read by others word by word */
 	uint32_t dead;		      /* the controller does nothing any more, nor touches memory */
 	uint8_t padding[60];
 };

@@ -261,7 +261,7 @@ static int open_group(struct g4_vfio *vfio, const char *name, const struct g4_pc
 {
 	struct vfio_group_status status = {.argsz = sizeof(status)};
 	const struct timespec pause = {.tv_nsec = BUSY_PAUSE_NS};
-	char path[64], strangers[512];
+	char path[64], others[512];
 
 	snprintf(path, sizeof(path), "/dev/vfio/%u", pci->group);
 	for (uint32_t tries = 0; vfio->group < 0 && tries < BUSY_TRIES; tries++) {
@@ -279,11 +279,11 @@ static int open_group(struct g4_vfio *vfio, const char *name, const struct g4_pc
 	if (vfio->group < 0)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: %s can not be opened: %m", name, path);
 	if (ioctl(vfio->group, VFIO_GROUP_GET_STATUS, &status) != 0 || !(status.flags & VFIO_GROUP_FLAGS_VIABLE)) {
-		g4_pci_strangers(pci, strangers, sizeof(strangers));
+		g4_pci_others(pci, others, sizeof(others));
 		return g4_dev_fail(message, -G4_E_DEV_BUSY,
 				   "%s: the IOMMU can not tell it from devices that the kernel uses: %s; they would "
 				   "have to be given to vfio-pci as well",
-				   name, strangers[0] ? strangers : "unknown ones");
+				   name, others[0] ? others : "unknown ones");
 	}
 	if (ioctl(vfio->group, VFIO_GROUP_SET_CONTAINER, &vfio->container) != 0 ||
 	    ioctl(vfio->container, VFIO_SET_IOMMU, VFIO_TYPE1v2_IOMMU) != 0)

@@ -84,6 +84,10 @@ G4_INLINE void g4_fence_acq(void)
 {
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 }
+G4_INLINE void g4_fence_acq_sys(void)
+{
+	g4_fence_acq();
+}
 
 #undef G4_ATOMICS
 #undef G4_ATOMIC_FETCH_ORDERED

@@ -128,8 +128,9 @@ void g4_read_unlock(struct g4_rwlock *lock)
  * The gate in front of a readers/writer lock, which one writer at a time passes. Tickets alone would make a queue of writers: once
  * more of them wait than there are processors, every turn is a sleeper's, and each write takes as long as waking a thread does
  * (4 KiB writes to one file by 8 threads of a FUSE server on 2 processors: 19 us instead of 9). At the gate a thread that is awake
- * passes those that sleep, and of these one at a time is on its way. Who has lost in this way for a millisecond goes round the gate to
- * the tickets, so that nobody waits for long: without that a writer that comes again and again kept others out for seconds.
+ * passes those that sleep, and of these one at a time is on its way. A thread that has lost in this way for a millisecond goes round
+ * the gate to the tickets, so that nobody waits for long: without that a writer that comes again and again kept others out for
+ * seconds.
  *
  *      31            3        2         1       0
  *     +---------------+-------------+-------+-------+
@@ -161,7 +162,7 @@ static bool gate_wait(uint32_t *gate)
 			return true;
 	}
 	const uint64_t until = g4_clock_ns(CLOCK_MONOTONIC) + GATE_PATIENCE_NS;
-	bool woken = false; /* who was not woken has not lost to anybody */
+	bool woken = false; /* a thread that was not woken has not lost to another */
 	g4_add32(gate, GATE_WAITER);
 	for (;;) {
 		uint32_t old = g4_load32_rlx(gate), looked = old & ~GATE_WOKEN;
@@ -170,7 +171,7 @@ static bool gate_wait(uint32_t *gate)
 			if (g4_cas32_acq(gate, old, (looked - GATE_WAITER) | GATE_TAKEN))
 				return true;
 		} else if (woken && g4_clock_ns(CLOCK_MONOTONIC) > until) {
-			if (g4_cas32(gate, old, looked - GATE_WAITER)) /* who has taken it wakes somebody */
+			if (g4_cas32(gate, old, looked - GATE_WAITER)) /* its holder wakes a sleeper */
 				return false;
 		} else if (old == looked || g4_cas32(gate, old, looked)) {
 			woken |= futex_wait(gate, looked, FUTEX_BITSET_MATCH_ANY);
@@ -193,7 +194,7 @@ static void gate_leave(uint32_t *gate)
 }
 
 /*
- * The fence: who reads without the lock and sees a store of ours sees our ticket. Acquire order alone lets an arm64 show the
+ * The fence: a reader without the lock that sees a store of ours sees our ticket. Acquire order alone lets an arm64 show the
  * store first; an x86 does not, and there the fence costs nothing.
  */
 void g4_write_lock(struct g4_rwlock *lock)

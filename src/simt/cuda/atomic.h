@@ -77,6 +77,10 @@ G4_FN G4_INLINE void g4_fence_acq(void)
 {
 	__nv_atomic_thread_fence(__NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE);
 }
+G4_FN G4_INLINE void g4_fence_acq_sys(void)
+{
+	__nv_atomic_thread_fence(__NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_SYSTEM);
+}
 
 G4_FN G4_INLINE void g4_peek_acq(uint64_t *to, const uint64_t *from)
 {

@@ -24,22 +24,23 @@ static void a_header_is_spread_and_put_together(void **state)
 
 static void a_place_is_told_in_both_directions(void **state)
 {
-	const uint64_t indirect = UINT64_C(1) << 40, distances[] = {G4_PAGE_BYTES, 7 * G4_GIB, UINT64_C(1) << 39};
+	const uint64_t distances[] = {1, 7 * G4_GIB / G4_PAGE_BYTES, (UINT64_C(1) << 39) / G4_PAGE_BYTES};
+	const struct g4_address indirect = g4_address_from(UINT64_C(1) << 40);
 	struct g4_sums_places places;
 
 	(void)state;
 	memset(&places, 0, sizeof(places));
-	assert_int_equal(g4_sums_place(&places, indirect, 1), 0);
-	for (uint32_t i = 0; i < 3; i++) {
-		assert_true(g4_sums_set_place(&places, indirect, 1, indirect + distances[i]));
-		assert_int_equal(g4_sums_place(&places, indirect, 1), indirect + distances[i]);
-		assert_true(g4_sums_set_place(&places, indirect, 1, indirect - distances[i]));
-		assert_int_equal(g4_sums_place(&places, indirect, 1), indirect - distances[i]);
-		assert_int_equal(g4_sums_place(&places, indirect, 0), 0);
+	assert_true(g4_address_is_none(g4_sums_place(&places, indirect, 1)));
+	for (uint32_t i = 0; i < 6; i++) {
+		const struct g4_address to =
+			g4_address_after_pages(indirect, i % 2 ? 0 - distances[i / 2] : distances[i / 2]);
+		assert_true(g4_sums_set_place(&places, indirect, 1, to));
+		assert_true(g4_address_is(g4_sums_place(&places, indirect, 1), to));
+		assert_true(g4_address_is_none(g4_sums_place(&places, indirect, 0)));
 	}
-	assert_false(g4_sums_set_place(&places, 0, 1, UINT64_C(1) << 52)); /* 4 PiB */
-	assert_true(g4_sums_set_place(&places, indirect, 1, 0));
-	assert_int_equal(g4_sums_place(&places, indirect, 1), 0);
+	assert_false(g4_sums_set_place(&places, G4_NO_ADDRESS, 1, g4_address_from(UINT64_C(1) << 52))); /* 4 PiB */
+	assert_true(g4_sums_set_place(&places, indirect, 1, G4_NO_ADDRESS));
+	assert_true(g4_address_is_none(g4_sums_place(&places, indirect, 1)));
 }
 
 static void the_entry_of_a_large_page_says_where_its_parts_are(void **state)
@@ -48,9 +49,9 @@ static void the_entry_of_a_large_page_says_where_its_parts_are(void **state)
 	struct g4_sum_entry entry;
 
 	(void)state;
-	g4_sum_entry_make_large(&entry, 12345 * G4_PAGE_BYTES, hashes);
+	g4_sum_entry_make_large(&entry, g4_page_address(12345), hashes);
 	assert_int_equal(g4_sum_entry_algorithm(&entry), G4_CHECKSUM_LARGE);
-	assert_int_equal(g4_sum_entry_place(&entry), 12345 * G4_PAGE_BYTES);
+	assert_true(g4_address_is(g4_sum_entry_place(&entry), g4_page_address(12345)));
 	for (uint32_t i = 0; i < G4_SUMS_QUARTERS; i++)
 		assert_int_equal(g4_sum_entry_hash(&entry, i), hashes[i] & G4_SUMS_HASH_MASK);
 	g4_sum_entry_make_lost(&entry);

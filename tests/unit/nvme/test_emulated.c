@@ -246,7 +246,7 @@ static void many_threads_share_queues_of_any_length(void **state)
 	for (size_t i = 0; i < sizeof(queues) / sizeof(queues[0]); i++) {
 		struct g4_dev *dev = open_emu(NULL, &queues[i]);
 		run_workers(dev);
-		assert_int_equal(g4_nvme_device_counts(dev).strangers, 0);
+		assert_int_equal(g4_nvme_device_counts(dev).stray, 0);
 		g4_dev_close(dev);
 	}
 }
@@ -416,7 +416,7 @@ static void a_completion_that_nobody_waits_for_is_counted_and_forgotten(void **s
 	set((struct g4_emu_faults){.phantom_at = 1});
 	for (uint32_t i = 0; i < 1000; i++)
 		write_and_read(dev, i * 512, 0, 512, 0);
-	assert_int_equal(g4_nvme_device_counts(dev).strangers, 1);
+	assert_int_equal(g4_nvme_device_counts(dev).stray, 1);
 	g4_dev_close(dev);
 }
 

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests as commands: what they say of their data, that a request ends with its last command, and what answers that are none, late
+ * or errors come to. (On a controller with threads and faults: test_emulated.c.)
+ */
+#include "unit/nvme/queue_memory.h"
+
+#define SLOTS 4u
+
+static struct g4_nvme_queue queue;
+static uint8_t *data;
+static struct g4_iov iov;
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&queue, 0, sizeof(queue));
+	begin_queue_memory(&queue.pair);
+	g4_slots_init(&queue.pool, SLOTS);
+	queue.lists = pages(SLOTS * G4_NVME_LIST_BYTES);
+	queue.nsid = 5;
+	queue.block_shift = 9;
+	queue.piece_bytes = 64 * G4_KIB;
+	data = pages(G4_MIB);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	free(queue.lists);
+	free(data);
+	return 0;
+}
+
+static struct g4_io request(uint32_t op, uint64_t offset, void *base, uint64_t bytes)
+{
+	const struct g4_io io = {.op = op, .offset_bytes = offset, .iov = &iov, .iov_count = 1};
+
+	iov = (struct g4_iov){base, bytes};
+	return io;
+}
+
+static void a_command_says_where_and_how_much(void **state)
+{
+	struct g4_io io = request(G4_IO_WRITE, 512 * UINT64_C(0x123456789), data, 3 * G4_PAGE_BYTES);
+
+	(void)state;
+	io.flags = G4_IO_FUA;
+	g4_nvme_start(&queue, &io);
+	const struct g4_nvme_command *command = next_command();
+	assert_non_null(command);
+	assert_int_equal(command->opcode, G4_NVME_WRITE);
+	assert_int_equal(command->nsid, 5);
+	assert_int_equal(command->dword10, 0x23456789);
+	assert_int_equal(command->dword11, 0x1);
+	assert_int_equal(command->dword12, (3 * G4_PAGE_BYTES / 512 - 1) | G4_NVME_RW_FUA);
+	assert_int_equal(command->prp1, (uintptr_t)data);
+	const uint64_t *list = (const uint64_t *)(uintptr_t)command->prp2;
+	assert_int_equal(list[0], (uintptr_t)data + G4_PAGE_BYTES);
+	assert_int_equal(list[1], (uintptr_t)data + 2 * G4_PAGE_BYTES);
+	assert_null(next_command());
+	assert_false(g4_nvme_step(&queue, &io, NULL));
+	answer(command->id, G4_NVME_OK);
+	assert_true(g4_nvme_step(&queue, &io, NULL));
+	assert_int_equal(io.result, 0);
+	assert_int_equal(queue.counts.completed, 1);
+}
+
+/* More commands than slots: the others start as those end, and the request ends with the last. */
+static void a_long_request_is_several_commands(void **state)
+{
+	struct g4_io io = request(G4_IO_READ, 0, data, G4_MIB);
+	uint32_t commands = 0;
+
+	(void)state;
+	g4_nvme_start(&queue, &io);
+	while (!g4_nvme_step(&queue, &io, NULL)) {
+		const struct g4_nvme_command *command = next_command();
+		assert_non_null(command);
+		assert_int_equal(command->dword10, commands * 64 * G4_KIB / 512);
+		assert_int_equal(command->dword12, 64 * G4_KIB / 512 - 1);
+		assert_int_equal(command->prp1, (uintptr_t)data + commands * 64 * G4_KIB);
+		answer(command->id, G4_NVME_OK);
+		commands++;
+	}
+	assert_int_equal(commands, G4_MIB / (64 * G4_KIB));
+	assert_int_equal(io.result, 0);
+}
+
+static void an_error_may_be_tried_again_unless_it_is_final(void **state)
+{
+	struct g4_io io = request(G4_IO_READ, 0, data, 512);
+
+	(void)state;
+	g4_nvme_start(&queue, &io);
+	for (uint32_t tries = 1; tries < G4_NVME_TRIES; tries++) {
+		answer(next_command()->id, G4_NVME_INTERNAL_ERROR);
+		assert_false(g4_nvme_step(&queue, &io, NULL));
+		assert_int_equal(queue.counts.retried, tries);
+	}
+	answer(next_command()->id, G4_NVME_INTERNAL_ERROR);
+	assert_true(g4_nvme_step(&queue, &io, NULL));
+	assert_int_equal(io.result, -G4_E_IO);
+	io = request(G4_IO_WRITE, 0, data, 512);
+	g4_nvme_start(&queue, &io);
+	answer(next_command()->id, G4_NVME_CAPACITY | G4_NVME_DNR);
+	assert_true(g4_nvme_step(&queue, &io, NULL));
+	assert_int_equal(io.result, -G4_E_NOSPC);
+	assert_int_equal(queue.counts.failed, 2);
+}
+
+/* One of a slot's turn before, one of no slot, and one that comes twice: nobody ends by them. */
+static void an_answer_to_nobody_ends_nothing(void **state)
+{
+	struct g4_io io = request(G4_IO_READ, 0, data, 512);
+
+	(void)state;
+	g4_nvme_start(&queue, &io);
+	const uint32_t id = next_command()->id;
+	answer(id ^ 0x100, G4_NVME_OK);
+	answer(SLOTS, G4_NVME_OK);
+	assert_false(g4_nvme_step(&queue, &io, NULL));
+	answer(id, G4_NVME_OK);
+	answer(id, G4_NVME_OK);
+	assert_true(g4_nvme_step(&queue, &io, NULL));
+	struct g4_io other = request(G4_IO_READ, 512, data, 512);
+	g4_nvme_start(&queue, &other);
+	assert_false(g4_nvme_step(&queue, &other, NULL));
+	answer(next_command()->id, G4_NVME_OK);
+	assert_true(g4_nvme_step(&queue, &other, NULL));
+	assert_int_equal(queue.counts.stray, 3);
+}
+
+/* Who waits gets the slots in the order of asking. */
+static void slots_go_to_those_who_asked_first(void **state)
+{
+	struct g4_io full[SLOTS], first = request(G4_IO_FLUSH, 0, data, 0), second = first;
+	struct g4_nvme_turn turns[2] = {{0}};
+
+	(void)state;
+	for (uint32_t i = 0; i < SLOTS; i++) {
+		full[i] = (struct g4_io){.op = G4_IO_FLUSH};
+		g4_nvme_start(&queue, &full[i]);
+	}
+	g4_nvme_start(&queue, &first);
+	g4_nvme_start(&queue, &second);
+	assert_false(g4_nvme_step(&queue, &first, &turns[0]));
+	assert_false(g4_nvme_step(&queue, &second, &turns[1]));
+	answer(next_command()->id, G4_NVME_OK);
+	assert_false(g4_nvme_step(&queue, &second, &turns[1])); /* which looks, and leaves the slot to the other */
+	for (uint32_t i = 1; i < SLOTS; i++)
+		(void)next_command();
+	assert_null(next_command());
+	assert_false(g4_nvme_step(&queue, &first, &turns[0]));
+	const struct g4_nvme_command *command = next_command();
+	assert_non_null(command);
+	answer(command->id, G4_NVME_OK);
+	assert_true(g4_nvme_step(&queue, &first, &turns[0]));
+	assert_false(g4_nvme_step(&queue, &second, &turns[1]));
+	answer(next_command()->id, G4_NVME_OK);
+	assert_true(g4_nvme_step(&queue, &second, &turns[1]));
+}
+
+static void a_controller_that_is_dead_ends_all(void **state)
+{
+	struct g4_io io = request(G4_IO_READ, 0, data, G4_MIB);
+
+	(void)state;
+	g4_nvme_start(&queue, &io);
+	assert_false(g4_nvme_overdue(&queue, g4_monotonic_ns(), UINT64_C(1000000000000)));
+	assert_true(g4_nvme_overdue(&queue, UINT64_MAX, 0));
+	answer(next_command()->id, G4_NVME_OK);
+	assert_false(g4_nvme_overdue(&queue, UINT64_MAX, 0)); /* it has answered, and nobody has looked */
+	g4_store32_rel(&queue.dead, 1);
+	while (!g4_nvme_step(&queue, &io, NULL))
+		;
+	assert_int_equal(io.result, -G4_E_IO);
+}
+
+#define request_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		request_test(a_command_says_where_and_how_much),
+		request_test(a_long_request_is_several_commands),
+		request_test(an_error_may_be_tried_again_unless_it_is_final),
+		request_test(an_answer_to_nobody_ends_nothing),
+		request_test(slots_go_to_those_who_asked_first),
+		request_test(a_controller_that_is_dead_ends_all),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
