@@ -186,6 +186,7 @@ step_gpu-device() {
 # Many threads, kills, a device that vanishes.
 step_gpu-file() {
 	gpu_test "image file" "$gpu_built/tests/gpu/file" -m 8192 -g 1 "$gpu_work/image"
+	gpu_test "emulated controller" "$gpu_built/tests/gpu/file" -m 4096 -r 2 "emu:$gpu_work/image" tree kill
 }
 
 step_gpu-shredder() {
@@ -193,6 +194,7 @@ step_gpu-shredder() {
 	gpu_test "sums" "$gpu_built/tests/gpu/sums" -g 2 -r 1
 	gpu_test "fsck --data" "$gpu_built/tests/gpu/fsck_data" -g 2 "$gpu_work/fsck-data"
 	gpu_test "parity" "$gpu_built/tests/gpu/parity" -g 2 -r 1
+	gpu_test "NVMe queues" "$gpu_built/tests/gpu/nvme" -c -s 0.2
 	gpu_test "Shredder" "$gpu_built/tests/gpu/shredder" 4 # MiB; more takes minutes
 }
 

@@ -214,14 +214,17 @@ G4_FN static bool pass_completed(struct g4_remote *r)
 	return count > 0;
 }
 
-/* Sees what has been finished since, unless somebody else is looking. */
+/*
+ * Sees what has been finished since, unless somebody else is looking. It ends after as many rounds as there are slots: with others
+ * that post all the time there would always be more, and the one who looks has a request of its own to go on with.
+ */
 G4_FN static void look(struct g4_remote *r)
 {
 	bool more = true;
 
 	if (!g4_slots_try_look(&r->pool))
 		return;
-	while (more)
+	for (uint32_t round = 0; round < r->slots && more; round++)
 		more = r->lanes ? pass_completed(r) : pass_finished(r);
 	g4_slots_looked(&r->pool);
 }

@@ -205,16 +205,16 @@ static __device__ void run_driver(const struct job *job, struct caller *c, uint3
 static __device__ void pass_on(struct lanes_side *side)
 {
 	struct g4_nvme_lane_end ended[G4_NVME_TAKE_MOST];
-	uint32_t count;
+	uint32_t count = 1;
 
 	if (!g4_slots_try_look(&side->pool))
 		return;
-	do {
+	for (uint32_t round = 0; round < side->lanes.slots && count > 0; round++) {
 		count = g4_nvme_lanes_take(&side->lanes, ended);
 		g4_fence_rel();
 		for (uint32_t i = 0; i < count; i++)
 			g4_store32_rlx(&side->outcome[ended[i].slot], 1 + (uint32_t)-ended[i].code);
-	} while (count > 0);
+	}
 	g4_slots_looked(&side->pool);
 }
 
