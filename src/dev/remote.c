@@ -210,7 +210,7 @@ G4_FN static bool pass_completed(struct g4_remote *r)
 
 	g4_fence_rel();
 	for (uint32_t i = 0; i < count; i++)
-		g4_store64_rlx(&r->slot[ended[i].slot].outcome, OUTCOME_DONE | (uint32_t)-ended[i].code);
+		g4_store64_fenced(&r->slot[ended[i].slot].outcome, OUTCOME_DONE | (uint32_t)-ended[i].code);
 	return count > 0;
 }
 

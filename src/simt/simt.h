@@ -121,6 +121,9 @@ G4_REGION_FN void g4_copy_in_region(struct g4_wg *wg, void *to, const void *from
  *     for the memory system of about half a microsecond; where a counter only takes or only gives, use these
  *     g4_cas32_acq g4_cas64_acq: acquire only
  *     g4_fence_acq(), g4_fence_acq_sys(): relaxed loads before it come before what is behind it
+ *     g4_load32_fenced g4_load64_fenced_sys g4_store64_fenced: one of several loads before an acquire fence, of several stores
+ *     behind a release fence. On a GPU relaxed, so that they do not wait for each other; elsewhere they acquire or release
+ *     themselves, which costs nothing there, and ThreadSanitizer knows no fences
  *     g4_cas32 g4_cas64(p, expected, desired): bool, acquire-release on success, acquire on failure
  */
 

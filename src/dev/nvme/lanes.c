@@ -116,7 +116,7 @@ G4_FN static uint32_t take_completions(struct g4_nvme_lanes *lanes, struct g4_nv
 	for (uint32_t i = 0; i < G4_NVME_TAKE_MOST; i++)
 		under_way[i] =
 			i < taken ?
-				g4_load32_rlx(
+				g4_load32_fenced(
 					&lanes->slot[g4_nvme_completion_id(word[i]) % G4_NVME_LANE_SLOTS].under_way) :
 				0;
 	g4_fence_acq();

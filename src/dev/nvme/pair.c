@@ -131,11 +131,11 @@ G4_FN uint32_t g4_nvme_pair_take(struct g4_nvme_pair *pair, uint64_t end[G4_NVME
 	const uint32_t head = pair->head;
 	uint32_t count = 0;
 
-	end[0] = g4_load64_rlx_sys(&next_entry(pair)->end);
+	end[0] = g4_load64_fenced_sys(&next_entry(pair)->end);
 	if (!is_new(pair, end[0]))
 		return 0;
 	for (uint32_t i = 1; i < G4_NVME_TAKE_MOST; i++)
-		end[i] = g4_load64_rlx_sys(&pair->completions[(head + i) % pair->entries].end);
+		end[i] = g4_load64_fenced_sys(&pair->completions[(head + i) % pair->entries].end);
 	while (count < G4_NVME_TAKE_MOST && g4_nvme_completion_phase(end[count]) == phase_at(pair, head + count))
 		count++;
 	g4_fence_acq_sys();

@@ -89,6 +89,19 @@ G4_INLINE void g4_fence_acq_sys(void)
 	g4_fence_acq();
 }
 
+G4_INLINE uint32_t g4_load32_fenced(const uint32_t *p)
+{
+	return g4_load32_acq(p);
+}
+G4_INLINE uint64_t g4_load64_fenced_sys(const uint64_t *p)
+{
+	return g4_load64_acq_sys(p);
+}
+G4_INLINE void g4_store64_fenced(uint64_t *p, uint64_t value)
+{
+	g4_store64_rel(p, value);
+}
+
 #undef G4_ATOMICS
 #undef G4_ATOMIC_FETCH_ORDERED
 #undef G4_ATOMIC_FETCH

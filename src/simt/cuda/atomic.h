@@ -82,6 +82,19 @@ G4_FN G4_INLINE void g4_fence_acq_sys(void)
 	__nv_atomic_thread_fence(__NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_SYSTEM);
 }
 
+G4_FN G4_INLINE uint32_t g4_load32_fenced(const uint32_t *p)
+{
+	return g4_load32_rlx(p);
+}
+G4_FN G4_INLINE uint64_t g4_load64_fenced_sys(const uint64_t *p)
+{
+	return g4_load64_rlx_sys(p);
+}
+G4_FN G4_INLINE void g4_store64_fenced(uint64_t *p, uint64_t value)
+{
+	g4_store64_rlx(p, value);
+}
+
 G4_FN G4_INLINE void g4_peek_acq(uint64_t *to, const uint64_t *from)
 {
 	*to = g4_load64_acq(from);
