@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock_host.h"
-#include "store/crew.h"
+#include "store/pool.h"
 #include "store/store.h"
 
 #define GIVEN_MAX 64
@@ -17,13 +17,13 @@
 #define PROGRESS_NS 100000000
 
 struct member {
-	struct store_crew *crew;
+	struct store_pool *pool;
 	void *user;
 	pthread_t thread;
 };
 
-struct store_crew {
-	struct store_crew_options options;
+struct store_pool {
+	struct store_pool_options options;
 	struct member *members;
 	pthread_mutex_t mutex;
 	pthread_cond_t work, room;
@@ -33,156 +33,156 @@ struct store_crew {
 	bool ending, stopped;
 };
 
-static uint8_t *job_at(const struct store_crew *crew, size_t place)
+static uint8_t *job_at(const struct store_pool *pool, size_t place)
 {
-	return crew->jobs + place % crew->places * crew->options.job_bytes;
+	return pool->jobs + place % pool->places * pool->options.job_bytes;
 }
 
 /* With the mutex held: the next job, or false. */
-static bool take(struct store_crew *crew, uint8_t *job)
+static bool take(struct store_pool *pool, uint8_t *job)
 {
-	if (crew->given == 0 && (crew->stopped || crew->count == 0))
+	if (pool->given == 0 && (pool->stopped || pool->count == 0))
 		return false;
-	memcpy(job, job_at(crew, crew->first), crew->options.job_bytes);
-	crew->first = (crew->first + 1) % crew->places;
-	crew->count--;
-	if (crew->given > 0)
-		crew->given--;
+	memcpy(job, job_at(pool, pool->first), pool->options.job_bytes);
+	pool->first = (pool->first + 1) % pool->places;
+	pool->count--;
+	if (pool->given > 0)
+		pool->given--;
 	else
-		pthread_cond_signal(&crew->room);
+		pthread_cond_signal(&pool->room);
 	return true;
 }
 
 static void *work(void *user)
 {
 	const struct member *member = (const struct member *)user;
-	struct store_crew *crew = member->crew;
-	uint8_t *job = (uint8_t *)store_alloc(crew->options.job_bytes);
+	struct store_pool *pool = member->pool;
+	uint8_t *job = (uint8_t *)store_alloc(pool->options.job_bytes);
 
-	pthread_mutex_lock(&crew->mutex);
+	pthread_mutex_lock(&pool->mutex);
 	for (;;) {
-		if (take(crew, job)) {
-			pthread_mutex_unlock(&crew->mutex);
-			crew->options.work(member->user, job);
-			pthread_mutex_lock(&crew->mutex);
+		if (take(pool, job)) {
+			pthread_mutex_unlock(&pool->mutex);
+			pool->options.work(member->user, job);
+			pthread_mutex_lock(&pool->mutex);
 			continue;
 		}
-		crew->idle++;
-		if (crew->stopped || (crew->ending && crew->idle == crew->threads))
+		pool->idle++;
+		if (pool->stopped || (pool->ending && pool->idle == pool->threads))
 			break;
-		pthread_cond_wait(&crew->work, &crew->mutex);
-		crew->idle--;
+		pthread_cond_wait(&pool->work, &pool->mutex);
+		pool->idle--;
 	}
 	/* whoever left stays idle, so that the last one sees that it is the last */
-	pthread_cond_broadcast(&crew->work);
-	pthread_mutex_unlock(&crew->mutex);
+	pthread_cond_broadcast(&pool->work);
+	pthread_mutex_unlock(&pool->mutex);
 	free(job);
 	return NULL;
 }
 
-static void free_crew(struct store_crew *crew)
+static void free_pool(struct store_pool *pool)
 {
-	pthread_cond_destroy(&crew->work);
-	pthread_cond_destroy(&crew->room);
-	pthread_mutex_destroy(&crew->mutex);
-	free(crew->members);
-	free(crew->jobs);
-	free(crew);
+	pthread_cond_destroy(&pool->work);
+	pthread_cond_destroy(&pool->room);
+	pthread_mutex_destroy(&pool->mutex);
+	free(pool->members);
+	free(pool->jobs);
+	free(pool);
 }
 
-struct store_crew *store_crew_open(const struct store_crew_options *options)
+struct store_pool *store_pool_open(const struct store_pool_options *options)
 {
-	struct store_crew *crew = (struct store_crew *)store_alloc(sizeof(*crew));
+	struct store_pool *pool = (struct store_pool *)store_alloc(sizeof(*pool));
 
-	crew->options = *options;
-	crew->places = options->jobs_max + GIVEN_MAX;
-	crew->jobs = (uint8_t *)store_alloc(crew->places * options->job_bytes);
-	crew->members = (struct member *)store_alloc(options->threads * sizeof(*crew->members));
-	pthread_mutex_init(&crew->mutex, NULL);
-	pthread_cond_init(&crew->work, NULL);
-	pthread_cond_init(&crew->room, NULL);
-	pthread_mutex_lock(&crew->mutex); /* nobody counts the idle ones before all are there */
-	while (crew->threads < options->threads) {
-		struct member *member = &crew->members[crew->threads];
+	pool->options = *options;
+	pool->places = options->jobs_max + GIVEN_MAX;
+	pool->jobs = (uint8_t *)store_alloc(pool->places * options->job_bytes);
+	pool->members = (struct member *)store_alloc(options->threads * sizeof(*pool->members));
+	pthread_mutex_init(&pool->mutex, NULL);
+	pthread_cond_init(&pool->work, NULL);
+	pthread_cond_init(&pool->room, NULL);
+	pthread_mutex_lock(&pool->mutex); /* nobody counts the idle ones before all are there */
+	while (pool->threads < options->threads) {
+		struct member *member = &pool->members[pool->threads];
 
-		member->crew = crew;
-		member->user = (uint8_t *)options->members + crew->threads * options->member_bytes;
+		member->pool = pool;
+		member->user = (uint8_t *)options->members + pool->threads * options->member_bytes;
 		if (pthread_create(&member->thread, NULL, work, member) != 0)
 			break;
-		crew->threads++;
+		pool->threads++;
 	}
-	const bool started = crew->threads > 0;
-	pthread_mutex_unlock(&crew->mutex);
+	const bool started = pool->threads > 0;
+	pthread_mutex_unlock(&pool->mutex);
 	if (started)
-		return crew;
-	free_crew(crew);
+		return pool;
+	free_pool(pool);
 	store_fail(STORE_E_IO, "a thread cannot be started");
 	return NULL;
 }
 
-bool store_crew_add(struct store_crew *crew, const void *job)
+bool store_pool_add(struct store_pool *pool, const void *job)
 {
-	pthread_mutex_lock(&crew->mutex);
-	while (!crew->stopped && crew->count - crew->given == crew->options.jobs_max)
-		pthread_cond_wait(&crew->room, &crew->mutex);
-	const bool added = !crew->stopped;
+	pthread_mutex_lock(&pool->mutex);
+	while (!pool->stopped && pool->count - pool->given == pool->options.jobs_max)
+		pthread_cond_wait(&pool->room, &pool->mutex);
+	const bool added = !pool->stopped;
 	if (added) {
-		memcpy(job_at(crew, crew->first + crew->count++), job, crew->options.job_bytes);
-		pthread_cond_signal(&crew->work);
+		memcpy(job_at(pool, pool->first + pool->count++), job, pool->options.job_bytes);
+		pthread_cond_signal(&pool->work);
 	}
-	pthread_mutex_unlock(&crew->mutex);
+	pthread_mutex_unlock(&pool->mutex);
 	return added;
 }
 
 /* With the mutex held. */
-static bool may_give(const struct store_crew *crew)
+static bool may_give(const struct store_pool *pool)
 {
-	return !crew->stopped && crew->given < crew->idle && crew->given < GIVEN_MAX;
+	return !pool->stopped && pool->given < pool->idle && pool->given < GIVEN_MAX;
 }
 
-bool store_crew_has_idle(struct store_crew *crew)
+bool store_pool_has_idle(struct store_pool *pool)
 {
-	pthread_mutex_lock(&crew->mutex);
-	const bool idle = may_give(crew);
-	pthread_mutex_unlock(&crew->mutex);
+	pthread_mutex_lock(&pool->mutex);
+	const bool idle = may_give(pool);
+	pthread_mutex_unlock(&pool->mutex);
 	return idle;
 }
 
-bool store_crew_give(struct store_crew *crew, const void *job)
+bool store_pool_give(struct store_pool *pool, const void *job)
 {
-	pthread_mutex_lock(&crew->mutex);
-	const bool given = may_give(crew);
+	pthread_mutex_lock(&pool->mutex);
+	const bool given = may_give(pool);
 	if (given) {
-		crew->first = (crew->first + crew->places - 1) % crew->places;
-		memcpy(job_at(crew, crew->first), job, crew->options.job_bytes);
-		crew->count++;
-		crew->given++;
-		pthread_cond_signal(&crew->work);
+		pool->first = (pool->first + pool->places - 1) % pool->places;
+		memcpy(job_at(pool, pool->first), job, pool->options.job_bytes);
+		pool->count++;
+		pool->given++;
+		pthread_cond_signal(&pool->work);
 	}
-	pthread_mutex_unlock(&crew->mutex);
+	pthread_mutex_unlock(&pool->mutex);
 	return given;
 }
 
-void store_crew_stop(struct store_crew *crew)
+void store_pool_stop(struct store_pool *pool)
 {
-	pthread_mutex_lock(&crew->mutex);
-	crew->stopped = true;
-	pthread_cond_broadcast(&crew->work);
-	pthread_cond_broadcast(&crew->room);
-	pthread_mutex_unlock(&crew->mutex);
+	pthread_mutex_lock(&pool->mutex);
+	pool->stopped = true;
+	pthread_cond_broadcast(&pool->work);
+	pthread_cond_broadcast(&pool->room);
+	pthread_mutex_unlock(&pool->mutex);
 }
 
-void store_crew_close(struct store_crew *crew)
+void store_pool_close(struct store_pool *pool)
 {
-	if (crew == NULL)
+	if (pool == NULL)
 		return;
-	pthread_mutex_lock(&crew->mutex);
-	crew->ending = true;
-	pthread_cond_broadcast(&crew->work);
-	pthread_mutex_unlock(&crew->mutex);
-	for (uint32_t i = 0; i < crew->threads; i++)
-		pthread_join(crew->members[i].thread, NULL);
-	free_crew(crew);
+	pthread_mutex_lock(&pool->mutex);
+	pool->ending = true;
+	pthread_cond_broadcast(&pool->work);
+	pthread_mutex_unlock(&pool->mutex);
+	for (uint32_t i = 0; i < pool->threads; i++)
+		pthread_join(pool->members[i].thread, NULL);
+	free_pool(pool);
 }
 
 uint32_t store_threads(uint32_t wanted)
