@@ -166,7 +166,7 @@ static void end_measuring(struct measuring *m)
 static int run(struct backup *op, uint32_t threads, char **paths, size_t count)
 {
 	struct backup_worker *workers = (struct backup_worker *)store_alloc((threads + 1) * sizeof(*workers));
-	const struct store_crew_options crew = {.threads = threads,
+	const struct store_pool_options pool = {.threads = threads,
 						.members = workers,
 						.member_bytes = sizeof(*workers),
 						.job_bytes = sizeof(struct store_keeping_job),
@@ -181,7 +181,7 @@ static int run(struct backup *op, uint32_t threads, char **paths, size_t count)
 		workers[i].resume.fd = -1;
 		rc = store_cutter_open(&workers[i].cutter, &op->keeping);
 	}
-	if (rc == 0 && (op->keeping.crew = store_crew_open(&crew)) == NULL)
+	if (rc == 0 && (op->keeping.pool = store_pool_open(&pool)) == NULL)
 		rc = STORE_E_IO;
 	if (rc != 0)
 		backup_fail(op, rc);
@@ -189,8 +189,8 @@ static int run(struct backup *op, uint32_t threads, char **paths, size_t count)
 		backup_read_stdin(&workers[threads]);
 	else
 		backup_walk_paths(&workers[threads], paths, count);
-	store_crew_close(op->keeping.crew);
-	op->keeping.crew = NULL;
+	store_pool_close(op->keeping.pool);
+	op->keeping.pool = NULL;
 	for (uint32_t i = 0; i <= threads && !atomic_load(&op->failed); i++)
 		if ((rc = store_cutter_flush(&workers[i].cutter)) != 0)
 			backup_fail(op, rc);

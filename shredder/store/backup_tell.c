@@ -36,8 +36,8 @@ void backup_fail(struct backup *op, int rc)
 	pthread_mutex_lock(&op->tree); /* the walker may wait */
 	pthread_cond_signal(&op->written);
 	pthread_mutex_unlock(&op->tree);
-	if (op->keeping.crew != NULL)
-		store_crew_stop(op->keeping.crew);
+	if (op->keeping.pool != NULL)
+		store_pool_stop(op->keeping.pool);
 }
 
 void backup_note(struct backup *op, enum store_note kind, const struct backup_folder *folder, const char *name,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The walker of a backup goes through directories in the order of names, beside the parent's entries in the same order, so that comparing
- * needs neither a table nor a search. What is unchanged is copied from there; other files go to the crew.
+ * needs neither a table nor a search. What is unchanged is copied from there; other files go to the pool.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -256,7 +256,7 @@ static void visit(struct walk *walk, const char *next)
 	if (S_ISREG(st.st_mode) || slot->device) {
 		const struct store_keeping_job job = {.own = {.what = slot}};
 
-		store_crew_add(op->keeping.crew, &job); /* false after a failure, when nothing matters any more */
+		store_pool_add(op->keeping.pool, &job); /* false after a failure, when nothing matters any more */
 		return;
 	}
 	const int rc = backup_read_other(w, folder, name, &st);

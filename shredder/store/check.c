@@ -10,13 +10,13 @@
 #include <stdlib.h>
 
 #include "store/backend.h"
-#include "store/crew.h"
 #include "store/crypto.h"
 #include "store/index.h"
 #include "store/maintain.h"
 #include "store/marks.h"
 #include "store/mend.h"
 #include "store/pack_parity.h"
+#include "store/pool.h"
 
 struct check {
 	struct store *s;

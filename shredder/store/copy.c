@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copying a snapshot has two passes. The first one reads its directories and gives the contents of files to a crew, which reads the
+ * Copying a snapshot has two passes. The first one reads its directories and gives the contents of files to a pool, which reads the
  * chunks, names and seals them for the target; the second one writes the directories again, with the names that the first one found.
  *
- * With the same cuts, what the crew gets is single chunks, each once: `ids` has the new name of each blob of the source, by its number
+ * With the same cuts, what the pool gets is single chunks, each once: `ids` has the new name of each blob of the source, by its number
  * in the index. With other cuts it gets whole contents, which are cut again: `contents` has the new content for each old one; the
  * second pass keeps directories there, too, so that one that several snapshots have is written once.
  *
@@ -20,7 +20,7 @@
 #include "store/copy.h"
 #include "store/cutter.h"
 
-/* Of a blob: the crew has it, or its new name is known; of a directory's: learn() has seen it. */
+/* Of a blob: the pool has it, or its new name is known; of a directory's: learn() has seen it. */
 enum { GIVEN = 1, LEARNED = 2 };
 
 #define JOBS_MAX 64
@@ -29,7 +29,7 @@ enum { GIVEN = 1, LEARNED = 2 };
 /* An old content and what it became. */
 struct mapped {
 	struct store_id key;
-	struct store_buf old; /* until the crew has done it */
+	struct store_buf old; /* until the pool has done it */
 	struct store_buf content;
 	uint64_t count;
 	struct mapped *next;
@@ -76,7 +76,7 @@ static void fail(struct copy *op, int rc)
 	}
 	pthread_mutex_unlock(&op->mutex);
 	atomic_store(&op->failed, true);
-	store_crew_stop(op->keeping.crew);
+	store_pool_stop(op->keeping.pool);
 }
 
 /* --------------------------------------------------------------------------------------------------- old and new */
@@ -141,7 +141,7 @@ static int find_blob(struct copy *op, const struct store_part *part, enum store_
 			  op->from->backend->path, store_hex(&part->id, hex));
 }
 
-/* --------------------------------------------------------------------------------------------------------- crew */
+/* --------------------------------------------------------------------------------------------------------- pool */
 
 static int copy_blob(struct worker *w, uint32_t number)
 {
@@ -241,7 +241,7 @@ static int push_pieces(struct copy *op, struct stack *stack, const struct store_
 	return rc;
 }
 
-/* Gives to the crew what of a file is not known. */
+/* Gives to the pool what of a file is not known. */
 static int give_file(struct copy *op, const struct store_node *node)
 {
 	struct store_in in = store_content_in(&node->content);
@@ -258,7 +258,7 @@ static int give_file(struct copy *op, const struct store_node *node)
 		struct mapped *mapped = add_mapped(op, &key);
 		store_buf_add(&mapped->old, node->content.data, node->content.bytes);
 		job.own.what = mapped;
-		store_crew_add(op->keeping.crew, &job);
+		store_pool_add(op->keeping.pool, &job);
 		return 0;
 	}
 	while (rc == 0 && in.at != in.end && store_part_next(&in, &part)) {
@@ -269,7 +269,7 @@ static int give_file(struct copy *op, const struct store_node *node)
 			continue;
 		op->known[number] = GIVEN;
 		job.own.number = number;
-		store_crew_add(op->keeping.crew, &job);
+		store_pool_add(op->keeping.pool, &job);
 	}
 	return rc;
 }
@@ -303,7 +303,7 @@ static int first_pass(struct copy *op, const struct store_content *root)
 {
 	const uint32_t threads = store_threads(op->options->threads);
 	struct worker *workers = (struct worker *)store_alloc(threads * sizeof(*workers));
-	const struct store_crew_options crew = {.threads = threads,
+	const struct store_pool_options pool = {.threads = threads,
 						.members = workers,
 						.member_bytes = sizeof(*workers),
 						.job_bytes = sizeof(struct store_keeping_job),
@@ -317,7 +317,7 @@ static int first_pass(struct copy *op, const struct store_content *root)
 		workers[i].op = op;
 		rc = store_cutter_open(&workers[i].cutter, &op->keeping);
 	}
-	if (rc == 0 && (op->keeping.crew = store_crew_open(&crew)) == NULL)
+	if (rc == 0 && (op->keeping.pool = store_pool_open(&pool)) == NULL)
 		rc = STORE_E_IO;
 	if (rc == 0)
 		rc = push_pieces(op, &stack, root);
@@ -327,10 +327,10 @@ static int first_pass(struct copy *op, const struct store_content *root)
 		rc = give_piece(op, &stack, &part, &piece);
 		report_progress(op);
 	}
-	if (rc != 0 && op->keeping.crew != NULL)
+	if (rc != 0 && op->keeping.pool != NULL)
 		fail(op, rc);
-	store_crew_close(op->keeping.crew);
-	op->keeping.crew = NULL;
+	store_pool_close(op->keeping.pool);
+	op->keeping.pool = NULL;
 	for (uint32_t i = 0; i < threads && rc == 0 && !atomic_load(&op->failed); i++)
 		rc = store_cutter_flush(&workers[i].cutter);
 	for (uint32_t i = 0; i < threads; i++) {

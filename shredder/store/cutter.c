@@ -52,14 +52,14 @@ static bool give(struct store_keeping *k, enum store_blob_type type, uint32_t nu
 {
 	struct store_keeping_job job = {.blob = true};
 
-	if (k->crew == NULL || !store_crew_has_idle(k->crew))
+	if (k->pool == NULL || !store_pool_has_idle(k->pool))
 		return false;
 	job.of_blob = (struct store_blob_job){
 		.type = type, .number = number, .id = *id, .data = (uint8_t *)malloc(bytes), .bytes = bytes};
 	if (job.of_blob.data == NULL)
 		return false;
 	memcpy(job.of_blob.data, data, bytes);
-	if (store_crew_give(k->crew, &job))
+	if (store_pool_give(k->pool, &job))
 		return true;
 	free(job.of_blob.data);
 	return false;
@@ -85,10 +85,10 @@ static int end_group(struct store_cutter *c, struct store_group *group)
 
 	if (group->count == 0)
 		return 0;
-	if (k->crew != NULL && store_crew_has_idle(k->crew)) {
+	if (k->pool != NULL && store_pool_has_idle(k->pool)) {
 		job.of_blob.group = (struct store_group *)store_alloc(sizeof(*group));
 		*job.of_blob.group = *group;
-		if (store_crew_give(k->crew, &job)) {
+		if (store_pool_give(k->pool, &job)) {
 			memset(group, 0, sizeof(*group));
 			return 0;
 		}

@@ -10,9 +10,9 @@
 
 #include <stdatomic.h>
 
-#include "store/crew.h"
 #include "store/crypto.h"
 #include "store/packer.h"
+#include "store/pool.h"
 #include "store/tree.h"
 
 /* A piece of a stream: twice the longest chunk at least. */
@@ -23,7 +23,7 @@ struct store_keeping {
 	struct store *s;
 	struct store_packer *packer; /* NULL: nothing is written */
 	int level;
-	struct store_crew *crew; /* whose members have the cutters, and do blob jobs; NULL: nothing is given away */
+	struct store_pool *pool; /* whose members have the cutters, and do blob jobs; NULL: nothing is given away */
 	atomic_ullong new_blobs, new_bytes, stored_bytes;
 };
 
@@ -36,7 +36,7 @@ struct store_blob_job {
 	uint8_t *data;
 	size_t bytes;
 };
-/* What such a crew does: a blob, or something of its owner's. */
+/* What such a pool does: a blob, or something of its owner's. */
 struct store_keeping_job {
 	bool blob;
 	union {
@@ -89,7 +89,7 @@ void store_pieces_free(struct store_pieces *p);
 int store_cutter_keep(struct store_cutter *c, enum store_blob_type type, const void *data, size_t bytes,
 		      struct store_id *id);
 int store_cutter_do(struct store_cutter *c, struct store_blob_job *job);
-/* Stores the small blobs that wait for others: before the packer finishes, when the crew is done. */
+/* Stores the small blobs that wait for others: before the packer finishes, when the pool is done. */
 int store_cutter_flush(struct store_cutter *c);
 
 #endif

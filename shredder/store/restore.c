@@ -21,8 +21,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "store/crew.h"
 #include "store/device.h"
+#include "store/pool.h"
 #include "store/restore.h"
 
 #define JOBS_MAX 256
@@ -70,7 +70,7 @@ struct operation {
 	struct store *s;
 	const struct store_restore_options *options;
 	bool as_root;
-	struct store_crew *crew;
+	struct store_pool *pool;
 	pthread_mutex_t notes;
 	struct linked **linked;
 	atomic_ullong files, directories, others, bytes, written, errors;
@@ -395,13 +395,13 @@ static void add_jobs(struct operation *op, struct file *file)
 		if (bytes < JOB_BYTES || in.at == in.end)
 			continue;
 		atomic_fetch_add(&file->jobs, 1);
-		store_crew_add(op->crew, &job);
+		store_pool_add(op->pool, &job);
 		job = (struct job){.file = file, .parts = in, .offset = at};
 		bytes = 0;
 	}
 	if (job.count > 0) {
 		atomic_fetch_add(&file->jobs, 1);
-		store_crew_add(op->crew, &job);
+		store_pool_add(op->pool, &job);
 	}
 	end_file(op, file);
 }
@@ -852,7 +852,7 @@ int store_restore(struct store *s, const struct store_snapshot *snapshot, const 
 	struct operation *op = (struct operation *)store_alloc(sizeof(*op));
 	struct worker *workers = (struct worker *)store_alloc((threads + 1) * sizeof(*workers));
 	struct walk walk = {.op = op, .codec = &workers[threads].codec};
-	const struct store_crew_options crew = {.threads = threads,
+	const struct store_pool_options pool = {.threads = threads,
 						.members = workers,
 						.member_bytes = sizeof(*workers),
 						.job_bytes = sizeof(struct job),
@@ -871,15 +871,15 @@ int store_restore(struct store *s, const struct store_snapshot *snapshot, const 
 		workers[i].op = op;
 		store_codec_init(&workers[i].codec, 0);
 	}
-	op->crew = store_crew_open(&crew);
-	struct folder *target = op->crew != NULL ? open_target(op) : NULL;
+	op->pool = store_pool_open(&pool);
+	struct folder *target = op->pool != NULL ? open_target(op) : NULL;
 	if (target == NULL)
 		rc = STORE_E_IO;
 	if (rc == 0 && (rc = begin(&walk, snapshot, target)) == 0)
 		walk_tree(&walk, stats);
 	else if (target != NULL)
 		leave(op, target);
-	store_crew_close(op->crew);
+	store_pool_close(op->pool);
 	free_linked(op);
 	for (uint32_t i = 0; i <= threads; i++) {
 		store_codec_free(&workers[i].codec);

@@ -122,9 +122,9 @@ G4_FN void g4_cache_unpin_none(struct g4_cache *cache, uint32_t count)
 	g4_sub32(&cache->pins, count);
 }
 
-G4_FN void g4_cache_unpin(struct g4_cache *cache, uint32_t i)
+G4_FN void g4_cache_unpin(struct g4_cache *cache, uint32_t line)
 {
-	g4_cache_put(cache, i);
+	g4_cache_put(cache, line);
 	g4_cache_unpin_none(cache, 1);
 }
 
@@ -226,28 +226,28 @@ G4_FN uint32_t g4_cache_get(struct g4_cache *cache, uint64_t owner, uint64_t ind
 	}
 }
 
-G4_FN void g4_cache_filled(struct g4_cache *cache, uint32_t i)
+G4_FN void g4_cache_filled(struct g4_cache *cache, uint32_t line)
 {
-	struct g4_line *line = &cache->lines[i];
+	struct g4_line *about = &cache->lines[line];
 
-	g4_or32(&line->state, G4_LINE_VALID | G4_LINE_ACCESSED);
-	if (g4_and32(&line->state, ~(G4_LINE_BUSY | G4_LINE_WAITERS)) & G4_LINE_WAITERS)
-		g4_wake(&line->state);
+	g4_or32(&about->state, G4_LINE_VALID | G4_LINE_ACCESSED);
+	if (g4_and32(&about->state, ~(G4_LINE_BUSY | G4_LINE_WAITERS)) & G4_LINE_WAITERS)
+		g4_wake(&about->state);
 }
 
-G4_FN void g4_cache_abort(struct g4_cache *cache, uint32_t i)
+G4_FN void g4_cache_abort(struct g4_cache *cache, uint32_t line)
 {
-	struct g4_line *line = &cache->lines[i];
+	struct g4_line *about = &cache->lines[line];
 
-	set_tag(line, UINT64_MAX, UINT64_MAX);
-	if (g4_and32(&line->state, ~(G4_LINE_VALID | G4_LINE_BUSY | G4_LINE_WAITERS)) & G4_LINE_WAITERS)
-		g4_wake(&line->state);
-	g4_cache_put(cache, i);
+	set_tag(about, UINT64_MAX, UINT64_MAX);
+	if (g4_and32(&about->state, ~(G4_LINE_VALID | G4_LINE_BUSY | G4_LINE_WAITERS)) & G4_LINE_WAITERS)
+		g4_wake(&about->state);
+	g4_cache_put(cache, line);
 }
 
-G4_FN void g4_cache_ref(struct g4_cache *cache, uint32_t i)
+G4_FN void g4_cache_ref(struct g4_cache *cache, uint32_t line)
 {
-	g4_add32(&cache->lines[i].state, 1);
+	g4_add32(&cache->lines[line].state, 1);
 }
 
 /* Unlinks an overflow line that lost its last reference and gives it back to the pool. */
@@ -282,21 +282,21 @@ G4_FN static void return_overflow(struct g4_cache *cache, uint32_t i, uint32_t s
 	g4_unlock(&cache->pool_lock);
 }
 
-G4_FN void g4_cache_put(struct g4_cache *cache, uint32_t i)
+G4_FN void g4_cache_put(struct g4_cache *cache, uint32_t line)
 {
-	struct g4_line *line = &cache->lines[i];
+	struct g4_line *about = &cache->lines[line];
 
-	if (g4_cache_put_way(cache, i))
+	if (g4_cache_put_way(cache, line))
 		return;
-	uint32_t set = line->set; /* read before the reference goes: the line may be reused after that */
-	if ((g4_sub32(&line->state, 1) & G4_LINE_REFS) == 1)
-		return_overflow(cache, i, set);
+	uint32_t set = about->set; /* read before the reference goes: the line may be reused after that */
+	if ((g4_sub32(&about->state, 1) & G4_LINE_REFS) == 1)
+		return_overflow(cache, line, set);
 }
 
-G4_FN void g4_cache_put_cold(struct g4_cache *cache, uint32_t i)
+G4_FN void g4_cache_put_cold(struct g4_cache *cache, uint32_t line)
 {
-	g4_and32(&cache->lines[i].state, ~G4_LINE_ACCESSED);
-	g4_cache_put(cache, i);
+	g4_and32(&cache->lines[line].state, ~G4_LINE_ACCESSED);
+	g4_cache_put(cache, line);
 }
 
 /* Set lock held. */

@@ -5,8 +5,8 @@
  *
  *     gather -> hash -> dedup -> place -> store -> publish
  *
- * Parity will stand between place and store; a stage is a file that reads and extends the batch. Data goes to space that nothing points to yet; publish alone touches metadata: it makes the data reachable in a
- * transaction, together with the size. Crash before publish: the old contents, and the space was never taken on disk. Crash
+ * A stage is a file that reads and extends the batch; parity is made below, by sets of disks. Data goes to space that nothing points
+ * to yet; publish alone touches metadata: it makes the data reachable in a transaction, together with the size. Crash before publish: the old contents, and the space was never taken on disk. Crash
  * after: the new. An I/O error leaves dirty pages dirty and gives the claimed space back.
  *
  * Leader, in-core inode write-locked.
@@ -144,7 +144,7 @@ G4_FN bool g4_dedup_wanted(const struct g4_fs *fs, const struct g4_inode_core *i
 /* What is known of the contents of a batch of dirty lines, where the file's policy wants that. */
 G4_FN void g4_dedup_batch(struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch);
 
-/* ---- place.c: where a data page gets its address, and where a disk would be chosen ---- */
+/* ---- place.c: where a data page gets its address; src/space chooses the disk by it ---- */
 /* Finds space for a batch, in segments; it ends where there is no room for more of them. */
 G4_FN int g4_place(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch);
 /* The same for one page whose inode may not exist yet, near `goal` (0: anywhere), from what nobody has reserved. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large transfers, done by more than one workgroup (fs/README.md, rules 10 and 11). Leader. Who moves the bytes of a piece
- * is not known here: an owner does it itself (read.c, store.c), a helper in help.c.
+ * Large transfers, done by more than one workgroup (fs/README.md, rules 10 and 11). Leader. Moving the bytes of a piece
+ * is not done here: an owner does it itself (read.c, store.c), a helper in help.c.
  */
 #ifndef G4_SPLIT_H
 #define G4_SPLIT_H

@@ -4,7 +4,7 @@
  * of eighty loads, each waiting for the last. In memory the cache keeps a note for each line (g4_cache.notes), and a
  * leaf's is the set of units at which an entry starts: searches look at all entries side by side, on a GPU one a lane.
  *
- * The note is made by whoever looks first and kept by whoever changes the leaf. Whoever fills the line clears it.
+ * The first search makes the note, and each change of the leaf keeps it. Filling the line clears it.
  */
 #ifndef G4_LEAF_H
 #define G4_LEAF_H
@@ -13,7 +13,7 @@
 
 #define G4_LEAF_WORDS (G4_DIR_UNITS / 64)
 
-/* An open leaf: its line is referenced, and the directory's inode lock is held, exclusive by whoever changes it. */
+/* An open leaf: its line is referenced, and the directory's inode lock is held, exclusive for changes. */
 struct g4_leaf {
 	struct g4_dir_leaf *page;
 	struct g4_note *note;
@@ -21,7 +21,7 @@ struct g4_leaf {
 };
 
 G4_FN void g4_leaf_open(struct g4_leaf *leaf, const struct g4_cache *cache, uint32_t line);
-/* The same for whoever has the directory to himself: no reader is making the note. */
+/* The same with the directory's lock held exclusively: no reader is making the note. */
 G4_FN void g4_leaf_open_alone(struct g4_leaf *leaf, const struct g4_cache *cache, uint32_t line);
 /* The same for a new page, all zero but for its header. */
 G4_FN void g4_leaf_init(struct g4_leaf *leaf, const struct g4_cache *cache, uint32_t line);

@@ -6,8 +6,8 @@
  * sequence lock: readers take no lock and never wait. A directory is named by a key that no later directory gets.
  * Beside the number of the inode stands where it is in the icache, which spares the way through the table's buckets.
  *
- * The caller holds the directory's inode lock: shared to find and put, exclusive to forget. Whoever removes a name, or
- * lets it lead elsewhere, forgets it; entries of other names in the same place may be lost at any time.
+ * The caller holds the directory's inode lock: shared to find and put, exclusive to forget. An operation that removes a
+ * name, or lets it lead elsewhere, forgets it; entries of other names in the same place may be lost at any time.
  */
 #ifndef G4_LOOKUP_H
 #define G4_LOOKUP_H

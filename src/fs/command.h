@@ -34,7 +34,7 @@ struct g4_attr {
 	uint64_t token; /* over a ring: what the client shows when it names this inode (ring/ring.h); else 0 */
 };
 
-/* Who asks. The engine checks permissions against it unless G4_CRED_TRUSTED is set (the kernel checked already). */
+/* The user who asks. The engine checks permissions against it unless G4_CRED_TRUSTED is set (the kernel checked already). */
 #define G4_CRED_MAX_GROUPS 64
 #define G4_CRED_TRUSTED 1u /* skip permission checks; ownership rules for new files still use uid and gid */
 struct g4_cred {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who asks: per-lane. NULL: root. */
+/* Credentials: per-lane. NULL: root. */
 #ifndef G4_CRED_H
 #define G4_CRED_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file system, for who stands above it: all headers of its subjects. README.md has the lock order. */
+/* The file system, for the layers above it: all headers of its subjects. README.md has the lock order. */
 #ifndef G4_FS_H
 #define G4_FS_H
 

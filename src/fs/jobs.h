@@ -18,8 +18,8 @@ G4_FN G4_INLINE uint32_t g4_fs_state(const struct g4_fs *fs)
 }
 
 /*
- * For those who have nothing else to do and are in no operation: a step of a job that runs, if one is due. How many nanoseconds later to
- * ask again, 0: at once; UINT64_MAX: none runs, and fs->jobs.changed changes when one does. idle: no user's command is under way.
+ * For workgroups that have nothing else to do and are in no operation: a step of a job that runs, if one is due. How many nanoseconds
+ * later to ask again, 0: at once; UINT64_MAX: none runs, and fs->jobs.changed changes when one does. idle: no user's command is under way.
  */
 G4_FN uint64_t g4_jobs_serve(struct g4_wg *wg, struct g4_fs *fs, bool idle);
 /* At the mount: records that are not valid are left out. */

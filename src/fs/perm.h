@@ -7,7 +7,7 @@
 #include "inode/mounted.h"
 
 /*
- * Per-lane. What the mode of a locked in-core inode, or of a copy, says to somebody who wants something (G4_ACCESS_* bits): 0, or
+ * Per-lane. What the mode of a locked in-core inode, or of a copy, permits of `want` (G4_ACCESS_* bits): 0, or
  * -G4_E_ACCES; 1: an access list decides, if there is one.
  */
 G4_FN G4_INLINE int g4_mode_permits(const struct g4_inode_core *inode, const struct g4_cred *cred, uint32_t want)

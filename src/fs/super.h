@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The superblocks of a mounted file system. Leader, who has set `resizing` of struct g4_fs, which guards them. */
+/* The superblocks of a mounted file system. Leader, which has set `resizing` of struct g4_fs, which guards them. */
 #ifndef G4_SUPER_H
 #define G4_SUPER_H
 

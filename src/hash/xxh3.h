@@ -40,7 +40,7 @@ G4_FN void g4_xxh3_sums_portable(const uint8_t *data, uint64_t bytes, uint64_t s
 #if !G4_CUDA && defined(__x86_64__)
 #define G4_XXH3_HAVE_X86 1
 bool g4_xxh3_avx2_usable(void);
-void g4_xxh3_sums_avx2(const uint8_t *data, uint64_t bytes, uint64_t sums[8]);
+void g4_xxh3_sums_avx2(const uint8_t *data, uint64_t bytes, uint64_t out[8]);
 #else
 #define G4_XXH3_HAVE_X86 0
 #endif

@@ -129,18 +129,18 @@ G4_FN void g4_txn_end(struct g4_txn *txn)
 	txn->credits = 0;
 }
 
-G4_FN void g4_txn_dirty(struct g4_txn *txn, uint32_t i)
+G4_FN void g4_txn_dirty(struct g4_txn *txn, uint32_t line)
 {
 	struct g4_journal *j = txn->journal;
-	struct g4_meta_line *line = g4_meta_line(j->meta->cache, i);
+	struct g4_meta_line *about = g4_meta_line(j->meta->cache, line);
 	struct g4_txn_log *log = &j->logs[txn->sequence & 1];
 
 	txn->changed = true;
 	/* if it is ours, somebody inside of the gate has put it on the list, or is about to */
-	if (g4_load64_rlx(&line->txn) == txn->sequence || !g4_cas64(&line->txn, 0, txn->sequence))
+	if (g4_load64_rlx(&about->txn) == txn->sequence || !g4_cas64(&about->txn, 0, txn->sequence))
 		return;
-	g4_cache_ref(j->meta->cache, i);
-	log->lines[g4_add32(&log->line_count, 1)] = i;
+	g4_cache_ref(j->meta->cache, line);
+	log->lines[g4_add32(&log->line_count, 1)] = line;
 	if (txn->credits > 0)
 		txn->credits--; /* the credit stays given out: the block counts against the transaction */
 	else

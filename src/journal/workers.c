@@ -102,10 +102,10 @@ G4_FN static void freeze_home(struct g4_wg *wg, struct g4_journal *j, uint64_t s
 	j->home_addresses[n] = address;
 }
 
-G4_FN void g4_line_is_home(struct g4_journal *j, uint32_t i)
+G4_FN void g4_line_is_home(struct g4_journal *j, uint32_t line)
 {
-	g4_meta_line(j->meta->cache, i)->home = 0;
-	g4_cache_put(j->meta->cache, i);
+	g4_meta_line(j->meta->cache, line)->home = 0;
+	g4_cache_put(j->meta->cache, line);
 }
 
 G4_FN static int do_page(struct g4_wg *wg, struct g4_journal *j, uint32_t kind, uint64_t sequence, uint32_t k)
