@@ -51,6 +51,12 @@ void store_index_place(struct store *s, uint32_t number, const struct store_head
 void store_index_record(struct store_buf *records, const struct store_id *name, uint64_t bytes,
 			const struct store_buf *header);
 int store_index_put(struct store *s, uint64_t packs, const struct store_buf *records, struct store_id *name);
+/*
+ * What index files say of packs, by the number of a name in `names`, which are sorted: for one whose header is lost. Each pack once at most; files
+ * that cannot be read are passed over. Anything but 0 ends it.
+ */
+typedef int store_known_fn(void *user, size_t number, uint64_t bytes, const struct store_buf *header);
+int store_index_known(struct store *s, const struct store_id *names, size_t count, store_known_fn *each, void *user);
 /* Writes index files of all packs for which keep() is true, and gives their names. */
 int store_index_rewrite(struct store *s, const bool *keep, struct store_id **names, size_t *count);
 

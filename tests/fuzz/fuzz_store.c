@@ -119,15 +119,16 @@ static void parity(const uint8_t *data, size_t size)
 		require(own <= size);
 	if (store_parity_fits(data, size))
 		outcome += 1;
-	if (store_parity_mend(file.data, file.size, NULL))
+	if (store_parity_mend(file.data, file.size, NULL) == STORE_MENDED)
 		outcome += (uint32_t)store_parity_fits(file.data, file.size) + 1;
 	file.size = 0;
 	store_buf_add(&file, data, size);
 	if (size > 0) { /* one that is ours, with a damaged byte anywhere */
-		store_parity_append(&file, 1 + damage % STORE_PARITY_MOST);
+		store_parity_append(&file, (enum store_parity_layout)(damage / 64 % STORE_PARITY_LAYOUTS),
+				    1 + damage % STORE_PARITY_MOST);
 		require(store_parity_fits(file.data, file.size));
 		file.data[damage * 257 % file.size] ^= 1;
-		require(store_parity_mend(file.data, file.size, NULL));
+		require(store_parity_mend(file.data, file.size, NULL) == STORE_MENDED);
 		require(memcmp(file.data, data, size) == 0 && store_parity_fits(file.data, file.size));
 	}
 	store_buf_free(&file);
