@@ -2,8 +2,8 @@
 /*
  * Where blobs lie: a table of all index files (table.h), and the packs. FORMAT.md, section 5.
  *
- * Locking: the table, the packs, the packer (packer.h) and the groups that are read (blob.h) have a mutex each, and none is taken while
- * another is held. No I/O happens under any but the table's.
+ * Locking: the packs, the packer (packer.h) and the groups that are read (blob.h) have a mutex each, the table has locks of its own (table.h),
+ * and none is taken while another is held. No I/O happens under any but the table's.
  */
 #ifndef SHREDDER_STORE_INDEX_H
 #define SHREDDER_STORE_INDEX_H
