@@ -83,7 +83,7 @@ for fault in swap names huge redirect endless older nothing; do
 		done < <(find out -type f 2>/dev/null)
 		# nobody can tell that a newer snapshot never was (FORMAT.md, section 11): then it is an older one
 		[ "$wrong" -eq 0 ] && [ "$status" -ne 124 ] && [ "$status" -lt 128 ] &&
-			{ [ "$status" -ne 0 ] || diff -r tree out >/dev/null || [ "$fault" = older ]; } && ! grep -q 'Sanitizer\|runtime error' .err
+			{ [ "$status" -ne 0 ] || diff -r --no-dereference tree out >/dev/null || [ "$fault" = older ]; } && ! grep -q 'Sanitizer\|runtime error' .err
 		report $? "'$fault' of $kind: no wrong restore"
 	done
 	[ "$refused" -gt 0 ]
