@@ -14,6 +14,7 @@ usage: backup.py [OPTION]...
   --only=A,B         of tree, sources, image, tiny
   --tools=A,B        of shredder, restic, borg, borg-zstd, casync
   --threads=N        shredder's; the others choose
+  --secret=WHAT      shredder's: password, as the others have, or key: a key file, which needs no Argon2id [password]
   --rounds=N         everything N times, with new repositories; another tool begins in each [1]
   --quick            little of everything, to see that it runs
 
@@ -38,6 +39,17 @@ import common
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SEGMENT = 65536
+# Runs a command as a child of its own and writes its exit code, processor seconds and kilobytes of memory. Between fork and exec a child counts
+# its parent's memory as its own, so the parent must be small.
+LAUNCHER = """
+import os, sys
+child = os.fork()
+if child == 0:
+    os.execvp(sys.argv[2], sys.argv[2:])
+_, status, usage = os.wait4(child, 0)
+with open(sys.argv[1], "w") as result:
+    print(os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, usage.ru_maxrss, file=result)
+"""
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 RIVALS = ("restic", "borg", "borg-zstd")  # they compress and encrypt, as Shredder does
 # How many times better than the best of them, in wall time and in CPU time; of sizes than the smallest, of memory than restic.
@@ -71,18 +83,17 @@ class Tool:
             command = [str(word).format(**words) for word in step]
             with open(self.folder / "log", "ab") as log:
                 began = time.monotonic()
-                child = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                                         cwd=words.get("target"))
-                _, status, usage = os.wait4(child.pid, 0)
-                child.returncode = os.waitstatus_to_exitcode(status)
+                subprocess.run([sys.executable, "-I", "-S", "-c", LAUNCHER, self.folder / "usage", *command], env=self.environment,
+                               stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=words.get("target"), check=True)
                 seconds = time.monotonic() - began
-            if child.returncode != 0:
-                print(f"backup.py: {self.name} {what} failed with {child.returncode}; see {self.folder}/log", file=sys.stderr)
+            code, processor, kilobytes = (self.folder / "usage").read_text().split()
+            if code != "0":
+                print(f"backup.py: {self.name} {what} failed with {code}; see {self.folder}/log", file=sys.stderr)
                 self.failed = True
                 return None
             total[0] += seconds
-            total[1] += usage.ru_utime + usage.ru_stime
-            total[2] = max(total[2], usage.ru_maxrss / 1024)
+            total[1] += float(processor)
+            total[2] = max(total[2], int(kilobytes) / 1024)
         if what == "backup":
             self.generation += 1
         return total
@@ -94,6 +105,11 @@ class Tool:
 def make_tools(options, folder):
     shredder = str((pathlib.Path(options["build"]) / "bin/shredder").resolve())
     threads = ["--threads", options["threads"]] if options["threads"] else []
+    secret = {"SHREDDER_PASSWORD": "bench"}
+    if options["secret"] == "key":
+        secret = {"SHREDDER_KEY_FILE": str(folder / "key")}
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "key").write_bytes(os.urandom(64))
     borg = {"init": [["borg", "init", "--encryption=repokey-blake2", "{repo}"]],
             "backup": [["borg", "create", "{repo}::{generation}", "{source}"]],
             "restore": [["borg", "extract", "{repo}::{last}"]],
@@ -101,7 +117,7 @@ def make_tools(options, folder):
             "prune": [["borg", "prune", "--keep-last=1", "{repo}"], ["borg", "compact", "{repo}"]]}
     borg_zstd = {**borg, "backup": [["borg", "create", "--compression=zstd,3", "{repo}::{generation}", "{source}"]]}
     all_commands = {
-        "shredder": ({"SHREDDER_PASSWORD": "bench"}, {
+        "shredder": (secret, {
             "init": [[shredder, "init", "-r", "{repo}"]],
             "backup": [[shredder, "backup", "-r", "{repo}", *threads, "{source}"]],
             "restore": [[shredder, "restore", "-r", "{repo}", *threads, "latest", "--target", "{target}"]],
@@ -304,7 +320,8 @@ def measure_workload(bench, workload, source, turn):
 def main():
     options = {"build": str(ROOT / "build/release"), "tree": "/usr/share", "commits": "10", "image": "512M", "images": "5",
                "files": "100000", "folder": str(ROOT / "build/bench/backup"), "only": "tree,sources,image,tiny",
-               "tools": "shredder,restic,borg,borg-zstd,casync", "threads": "", "rounds": "1"}
+               "tools": "shredder,restic,borg,borg-zstd,casync", "threads": "", "rounds": "1",
+               "secret": "password"}
     try:
         given, rest = getopt.getopt(sys.argv[1:], "", [name + "=" for name in options] + ["quick", "help"])
     except getopt.GetoptError as error:
@@ -321,6 +338,8 @@ def main():
         sys.exit("backup.py: it takes no argument")
     if not options["rounds"].isdigit() or int(options["rounds"]) == 0:
         sys.exit("backup.py: --rounds takes a number")
+    if options["secret"] not in ("password", "key"):
+        sys.exit("backup.py: --secret is password or key")
     options["tools"] = options["tools"].split(",")
     folder = pathlib.Path(options["folder"]).resolve()
     options["folder"] = folder

@@ -11,7 +11,8 @@ const char cli_help_init[] =
 	"Makes a repository in a directory, which is made when it is not there. It is encrypted: without the\n"
 	"password or the key file nobody can read it, and nobody can help.\n\n" CLI_REPO_HELP
 	"      --copy-chunker-params  cut files where the source cuts them, so that copies between the two share chunks\n" CLI_FROM_HELP
-	"      --format N             older ones: 1, in which small files take more space, 2, in which packs alone have parity [3]\n"
+	"      --format N             older ones: 1, in which small files take more space, 2, in which packs alone have parity,\n"
+	"                         3, in which a lost sector takes short files along [4]\n"
 	"      --parity N         behind each file, from which damage is mended: 0 to 4, 3 % of the size each [0]\n"
 	"      --help             show this\n";
 
@@ -69,14 +70,14 @@ int cli_init(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, CLI_REPO_SHORT, long_options, NULL)) != -1) {
 		if (option == OPT_COPY_PARAMS)
 			copy = true;
-		else if (option == OPT_FORMAT && optarg[0] >= '1' && optarg[0] <= '3' && optarg[1] == 0)
+		else if (option == OPT_FORMAT && optarg[0] >= '1' && optarg[0] <= '4' && optarg[1] == 0)
 			form.version = (uint32_t)(optarg[0] - '0');
 		else if (option == OPT_PARITY && optarg[0] >= '0' && optarg[0] <= '4' && optarg[1] == 0)
 			form.parity = (uint32_t)(optarg[0] - '0');
 		else if (option == OPT_PARITY)
 			return g4_cli_usage("init", "'%s' is no parity: 0 to 4", optarg);
 		else if (option == OPT_FORMAT)
-			return g4_cli_usage("init", "'%s' is no format: 1 to 3", optarg);
+			return g4_cli_usage("init", "'%s' is no format: 1 to 4", optarg);
 		else if (!cli_repo_take(&repo, option, optarg) && !cli_repo_take_from(&from, option, optarg))
 			return g4_cli_bad_option("init", option, argv);
 	}

@@ -26,7 +26,7 @@ const char cli_help_forget[] =
 	"      --keep-last N      the last N\n"
 	"      --keep-hourly N    the last one of each of the last N hours that have one; likewise:\n"
 	"      --keep-daily N, --keep-weekly N, --keep-monthly N, --keep-yearly N\n"
-	"      --keep-within TIME all that are so much older than the newest one: 2y5m7d3h\n"
+	"      --keep-within TIME all up to so much older than the newest one, or than now if that is earlier: 2y5m7d3h\n"
 	"      --keep-tag TAG,... those that have all of these tags\n"
 	"      --group-by NAMES   host, paths, tags, with commas; or nothing [host,paths]\n"
 	"      --prune            prune afterwards\n" PRUNE_HELP "      --help             show this\n";
@@ -365,7 +365,7 @@ static int apply(struct forgetting *f, struct store *s, const struct store_snaps
 		if (done[i])
 			continue;
 		group[0] = list[i];
-		store_policy_apply(&f->policy, group, members + 1, keep);
+		store_policy_apply(&f->policy, group, members + 1, store_now().seconds, keep);
 		for (size_t k = 0; k <= members && rc == 0; k++) {
 			if (keep[k])
 				f->kept++;

@@ -65,10 +65,10 @@ struct site_generation {
 /* A request whose body is coming. */
 struct request {
 	const struct site_client *client;
-	char *upload;	 /* the address, of a POST; NULL when it has ended */
-	uint64_t wanted; /* bytes of the whole body; 0: it does not say */
-	struct store_buf body;
-	bool too_much;
+	struct site_part *part; /* of a POST, while it comes; NULL: there is none */
+	uint64_t bytes;		/* of it */
+	struct store_buf body;	/* all of it */
+	bool too_much, given_up;
 	uint64_t counted; /* in site.bodies */
 };
 
@@ -369,7 +369,8 @@ static bool mends_file(const struct target *t, const struct store_buf *body)
 
 	if (t->kind == STORE_CONFIG)
 		mends = file.size == body->size && !store_parity_fits(file.data, file.size) &&
-			store_parity_mend(file.data, file.size, NULL) && memcmp(file.data, body->data, body->size) == 0;
+			store_parity_mend(file.data, file.size, NULL) == STORE_MENDED &&
+			memcmp(file.data, body->data, body->size) == 0;
 	store_buf_free(&file);
 	return mends;
 }
@@ -517,7 +518,7 @@ static bool client_key(struct MHD_Connection *connection, char key[SITE_KEY_BYTE
 
 static bool room_for(struct site *site, struct request *request, size_t bytes)
 {
-	if (request->too_much || request->body.size + bytes > BODY_MAX)
+	if (request->too_much || request->bytes + bytes > BODY_MAX)
 		return false;
 	pthread_mutex_lock(&site->mutex);
 	const bool may = site->bodies + bytes <= BODIES_MAX;
@@ -525,6 +526,7 @@ static bool room_for(struct site *site, struct request *request, size_t bytes)
 		site->bodies += bytes;
 	pthread_mutex_unlock(&site->mutex);
 	request->counted += may ? bytes : 0;
+	request->bytes += may ? bytes : 0;
 	return may;
 }
 
@@ -555,21 +557,34 @@ static bool begin_upload(struct site *site, struct MHD_Connection *connection, c
 {
 	const char *range = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Range");
 	const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Length");
-	uint64_t from;
+	const char *key = request->client->key;
+	uint64_t from, wanted;
 
 	if (range == NULL) {
-		request->wanted = length != NULL ? strtoull(length, NULL, 10) : 0;
-	} else if (!parse_rest(range, &from, &request->wanted) ||
-		   !site_part_take(site->parts, request->client->key, url, from, request->wanted, &request->body)) {
-		return false;
-	} else {
-		pthread_mutex_lock(&site->mutex);
-		site->bodies += request->body.size;
-		pthread_mutex_unlock(&site->mutex);
-		request->counted = request->body.size;
+		wanted = length != NULL ? strtoull(length, NULL, 10) : 0;
+		request->part = site_part_begin(site->parts, key, url, wanted);
+		return true;
 	}
-	request->upload = store_strdup(url);
+	if (!parse_rest(range, &from, &wanted))
+		return false;
+	request->part = site_part_resume(site->parts, key, url, from, wanted);
+	if (request->part == NULL)
+		return false;
+	pthread_mutex_lock(&site->mutex);
+	site->bodies += from;
+	pthread_mutex_unlock(&site->mutex);
+	request->counted = from;
+	request->bytes = from;
 	return true;
+}
+
+/* The next piece of a body. */
+static void take_piece(struct site *site, struct request *request, const char *data, size_t bytes)
+{
+	if (request->part == NULL || !room_for(site, request, bytes))
+		request->too_much = true;
+	else if (!site_part_add(site->parts, request->part, data, bytes))
+		request->given_up = true;
 }
 
 /* Called when the head of a request is there, with pieces of its body, and when all of it is there. */
@@ -598,20 +613,19 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
 	}
 	t.client = request->client;
 	if (*upload_bytes > 0) {
-		if (room_for(site, request, *upload_bytes))
-			store_buf_add(&request->body, upload, *upload_bytes);
-		else
-			request->too_much = true;
+		take_piece(site, request, upload, *upload_bytes);
 		*upload_bytes = 0;
 		return MHD_YES;
 	}
 	if (request->too_much)
 		return answer(connection,
-			      request->body.size > BODY_MAX / 2 ? MHD_HTTP_CONTENT_TOO_LARGE :
-								  MHD_HTTP_SERVICE_UNAVAILABLE,
+			      request->bytes > BODY_MAX / 2 ? MHD_HTTP_CONTENT_TOO_LARGE : MHD_HTTP_SERVICE_UNAVAILABLE,
 			      "that is too much at a time");
-	free(request->upload); /* all of it is here */
-	request->upload = NULL;
+	if (request->given_up)
+		return answer(connection, MHD_HTTP_CONFLICT, "another connection goes on with this");
+	if (request->part != NULL)
+		site_part_take(site->parts, request->part, &request->body);
+	request->part = NULL;
 	const char *create = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "create");
 	if (!parse_target(url + strlen(t.client->repository) + 2, create != NULL && strcmp(create, "true") == 0, &t))
 		return answer(connection, MHD_HTTP_NOT_FOUND, "there is no such thing");
@@ -630,12 +644,11 @@ static void completed(void *user, struct MHD_Connection *connection, void **stat
 	(void)code;
 	if (request == NULL)
 		return;
-	if (request->upload != NULL && !request->too_much && request->wanted > request->body.size)
-		site_part_keep(site->parts, request->client->key, request->upload, request->wanted, &request->body);
+	if (request->part != NULL)
+		site_part_leave(site->parts, request->part);
 	pthread_mutex_lock(&site->mutex);
 	site->bodies -= request->counted;
 	pthread_mutex_unlock(&site->mutex);
-	free(request->upload);
 	store_buf_free(&request->body);
 	free(request);
 	*state = NULL;

@@ -93,7 +93,7 @@ static struct held *find(struct store_groups *g, const struct store_id *pack, ui
 	}
 }
 
-/* What get_stored() gave, or failed to give, as it is in the mended pack. */
+/* What get_stored() gave, or failed to give, as it is in the mended pack; its reader authenticates it. */
 static bool mend_stored(struct store *s, int rc, const struct store_entry *entry, struct store_buf *stored)
 {
 	if (entry->pack == STORE_PACK_PENDING)
@@ -109,13 +109,21 @@ static bool mend_stored(struct store *s, int rc, const struct store_entry *entry
 
 static int load(struct store *s, struct store_codec *codec, const struct store_entry *entry, struct store_buf *raw)
 {
+	char text[STORE_TEXT_BYTES];
 	struct store_buf stored = {0};
 	int rc = get_stored(s, entry, &stored);
 
 	if (rc == 0)
 		rc = store_group_unseal(s, codec, stored.data, stored.size, raw);
-	if (rc != 0 && mend_stored(s, rc, entry, &stored))
-		rc = store_group_unseal(s, codec, stored.data, stored.size, raw);
+	if (rc != 0) {
+		const int first = rc;
+
+		snprintf(text, sizeof(text), "%s", store_message());
+		if (mend_stored(s, rc, entry, &stored))
+			rc = store_group_unseal(s, codec, stored.data, stored.size, raw);
+		if (rc != 0)
+			rc = store_fail(first, "%s", text);
+	}
 	store_buf_free(&stored);
 	return rc;
 }
@@ -180,12 +188,20 @@ int store_blob_open(struct store *s, struct store_codec *codec, const struct sto
 		    struct store_buf *stored, struct store_buf *out)
 {
 	const enum store_blob_type type = (enum store_blob_type)entry->type;
+	char text[STORE_TEXT_BYTES];
 	int rc = get_stored(s, entry, stored);
 
 	if (rc == 0)
 		rc = store_blob_unseal(s, codec, type, &entry->id, stored->data, stored->size, entry->raw, out);
-	if (rc != 0 && mend_stored(s, rc, entry, stored))
-		rc = store_blob_unseal(s, codec, type, &entry->id, stored->data, stored->size, entry->raw, out);
+	if (rc != 0) {
+		const int first = rc;
+
+		snprintf(text, sizeof(text), "%s", store_message());
+		if (mend_stored(s, rc, entry, stored))
+			rc = store_blob_unseal(s, codec, type, &entry->id, stored->data, stored->size, entry->raw, out);
+		if (rc != 0)
+			rc = store_fail(first, "%s", text);
+	}
 	return rc;
 }
 

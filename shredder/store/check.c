@@ -229,9 +229,20 @@ static int mend_one(struct check *c, enum store_kind kind, const struct store_id
 	/* elsewhere it is the connection that fails, and does so for all files */
 	if (rc == STORE_E_ABSENT || (rc == STORE_E_IO && s->backend->ops->remote))
 		return rc == STORE_E_ABSENT ? 0 : rc;
-	const bool mended = store_mend_file(s, rc, kind, name, whole);
+	const bool unread = rc == STORE_E_IO;
+	const enum store_mended mended = store_mend_file(s, rc, kind, name, whole);
 	atomic_fetch_add(&c->bytes, whole->size);
-	if (!mended) {
+	/* what could not be read stays: it may be read another time, and a site takes nothing that has not its name */
+	if (mended == STORE_MENDED_PARTLY && kind == STORE_PACK && !unread && !s->backend->ops->remote) {
+		rc = s->backend->ops->replace(s->backend, kind, name, whole->data, whole->size);
+		if (rc != 0)
+			return rc;
+		problem_format(c,
+			       "%s was damaged beyond its parity: what could be mended is, blobs in the rest are lost",
+			       store_describe(kind, name, what));
+		return 0;
+	}
+	if (mended != STORE_MENDED) {
 		if (kind == STORE_PACK &&
 		    !c->options->read_data) /* which tells more; of others, who needs them tells */
 			problem(c, text);
@@ -295,10 +306,59 @@ static int tell_mendable(struct check *c, enum store_kind kind, const struct sto
 
 	if (rc == 0 && (kind != STORE_CONFIG || store_parity_fits(whole->data, whole->size)))
 		return 0;
-	if (store_mend_file(c->s, rc, kind, name, whole))
+	if (store_mend_file(c->s, rc, kind, name, whole) == STORE_MENDED)
 		problem_format(c, "%s is damaged; 'shredder check --repair' mends it",
 			       store_describe(kind, name, what));
 	return 0;
+}
+
+struct rebuilding {
+	struct check *c;
+	struct store_id *lost; /* packs whose header cannot be read */
+	size_t lost_count, known;
+};
+
+/* What an old index file says of a pack whose own header is lost. */
+static int add_known(void *user, size_t number, uint64_t bytes, const struct store_buf *header)
+{
+	struct rebuilding *r = (struct rebuilding *)user;
+	const int rc = store_index_add(r->c->s, &r->lost[number], bytes, header);
+
+	r->known += rc == 0;
+	return rc == STORE_E_DAMAGED ? 0 : rc;
+}
+
+/* Its index is that of all headers, and of what the old one says where a header is lost. */
+static int add_packs(struct check *c, const struct store_listed *packs, size_t count, bool *unread)
+{
+	struct rebuilding r = {.c = c, .lost = (struct store_id *)store_alloc((count + 1) * sizeof(*r.lost))};
+	struct store_buf header = {0};
+	struct store *s = c->s;
+	int rc = 0;
+
+	store_index_new(s);
+	for (size_t i = 0; i < count && rc == 0; i++) {
+		rc = store_pack_header_get(s, &packs[i].name, packs[i].bytes, &header);
+		if (rc == 0) {
+			rc = store_index_add(s, &packs[i].name, packs[i].bytes, &header);
+		} else if (store_pack_header_lost(s, rc)) {
+			*unread = *unread || rc == STORE_E_IO;
+			problem_format(c, "%s; what the old index says of it is kept", store_message());
+			r.lost[r.lost_count++] = packs[i].name;
+			rc = 0;
+		}
+	}
+	if (rc == 0 && r.lost_count > 0)
+		rc = store_index_known(s, r.lost, r.lost_count, add_known, &r);
+	if (rc == 0 && r.known < r.lost_count)
+		problem_format(
+			c,
+			"of %zu packs whose header is lost no index file says anything: their blobs are left out "
+			"of the new index",
+			r.lost_count - r.known);
+	store_buf_free(&header);
+	free(r.lost);
+	return rc;
 }
 
 /*
@@ -310,25 +370,15 @@ static int rebuild(struct check *c)
 	struct store *s = c->s;
 	struct store_listed *packs, *old = NULL;
 	size_t count, old_count = 0, names_count;
-	struct store_buf header = {0}, body = {0};
+	struct store_buf body = {0};
 	struct store_id *names = NULL;
 	bool unread = false;
 	int rc = store_list_all(s->backend, STORE_PACK, &packs, &count);
 
 	if (rc == 0)
 		rc = store_list_all(s->backend, STORE_INDEX, &old, &old_count);
-	store_index_new(s);
-	for (size_t i = 0; i < count && rc == 0; i++) {
-		rc = store_pack_header_get(s, &packs[i].name, packs[i].bytes, &header);
-		if (rc == 0)
-			rc = store_index_add(s, &packs[i].name, packs[i].bytes, &header);
-		else if (rc == STORE_E_DAMAGED || rc == STORE_E_VERSION ||
-			 (rc == STORE_E_IO && !s->backend->ops->remote)) {
-			unread = unread || rc == STORE_E_IO;
-			problem_format(c, "%s; its blobs are left out of the new index", store_message());
-			rc = 0;
-		}
-	}
+	if (rc == 0)
+		rc = add_packs(c, packs, count, &unread);
 	if (rc == 0) {
 		bool *keep = (bool *)store_alloc(store_pack_count(s) + 1);
 
@@ -348,7 +398,6 @@ static int rebuild(struct check *c)
 		if (rc != 0 && store_file_get(s, STORE_INDEX, &old[i].name, &body) == 0)
 			rc = 0; /* where nothing may be removed: it says what the new one says */
 	}
-	store_buf_free(&header);
 	store_buf_free(&body);
 	free(names);
 	free(packs);

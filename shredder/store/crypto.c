@@ -270,10 +270,10 @@ int store_blob_unseal(const struct store *s, struct store_codec *codec, enum sto
 static const uint8_t group_associated[1] = {3};
 #define GROUP_HEAD_BYTES 5
 
-/* A level less: what blobs have in common saves more than the level does, and takes no time. */
+/* Two levels less: what blobs have in common saves more than levels do, and takes no time. */
 static int group_level(int level)
 {
-	return level > 1 ? level - 1 : level;
+	return level > 2 ? level - 2 : level > 1 ? 1 : level;
 }
 
 void store_group_seal(const struct store *s, struct store_codec *codec, const void *data, size_t bytes,

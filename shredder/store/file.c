@@ -118,7 +118,8 @@ int store_own_get(struct store *s, enum store_kind kind, const struct store_id *
 	char what[80];
 
 	store_describe(kind, name, what);
-	if ((rc != 0 || (kind == STORE_CONFIG && !config_fits(bytes))) && store_mend_file(s, rc, kind, name, bytes))
+	if ((rc != 0 || (kind == STORE_CONFIG && !config_fits(bytes))) &&
+	    store_mend_file(s, rc, kind, name, bytes) == STORE_MENDED)
 		rc = store_prefix_check(bytes->data, kind, what, &version, &encrypted);
 	return rc != 0 ? rc : cut_parity(bytes, what);
 }
@@ -137,7 +138,7 @@ int store_file_put(struct store *s, enum store_kind kind, const struct store_buf
 	store_seal(s->encrypted ? s->file_key : NULL, file.data, STORE_PREFIX_BYTES, packed.data, packed.size, to);
 	file.size += packed.size + store_seal_bytes(s->encrypted);
 	if (s->parity > 0 && s->version >= STORE_VERSION_PARITY && kind != STORE_LOCK)
-		store_parity_append(&file, s->parity);
+		store_parity_append(&file, store_parity_layout(s->version), s->parity);
 	memset(name, 0, sizeof(*name));
 	if (kind != STORE_CONFIG)
 		store_digest(file.data, file.size, name->bytes);

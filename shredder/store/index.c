@@ -276,15 +276,6 @@ int store_index_put(struct store *s, uint64_t packs, const struct store_buf *rec
 	return rc;
 }
 
-static int put_named(struct store *s, uint64_t packs, const struct store_buf *records, struct store_id **names,
-		     size_t *count)
-{
-	*names = (struct store_id *)store_realloc(*names, (*count + 1) * sizeof(**names));
-	const int rc = store_index_put(s, packs, records, &(*names)[*count]);
-	*count += rc == 0;
-	return rc;
-}
-
 void store_index_record(struct store_buf *records, const struct store_id *name, uint64_t bytes,
 			const struct store_buf *header)
 {
@@ -293,37 +284,160 @@ void store_index_record(struct store_buf *records, const struct store_id *name, 
 	store_buf_add(records, header->data, header->size);
 }
 
+/* ---- what older index files say */
+
+struct known {
+	struct store *s;
+	const struct store_id *names;
+	size_t count;
+	bool *told;
+	store_known_fn *each;
+	void *user;
+};
+
+static int by_id(const void *a, const void *b)
+{
+	return memcmp(a, b, STORE_ID_BYTES);
+}
+
+/* The records of one index file. */
+static int tell_known(struct known *k, const struct store_buf *body)
+{
+	struct store_in in = store_in_of(body->data, body->size);
+	int rc = 0;
+
+	for (uint64_t packs = store_in_count(&in, STORE_ID_BYTES + 2); packs > 0 && rc == 0; packs--) {
+		const uint8_t *name = store_in_bytes(&in, STORE_ID_BYTES);
+		const uint64_t bytes = store_in_limited(&in, STORE_PACK_MAX);
+		struct store_buf record = {.data = (uint8_t *)in.at};
+		struct store_header_entry entry;
+		struct store_header header;
+
+		store_header_open(&header, &in, k->s->version);
+		while (store_header_next(&header, &entry))
+			;
+		if (in.bad || header.offset > bytes)
+			break;
+		record.size = (size_t)(in.at - record.data);
+		const struct store_id *found =
+			(const struct store_id *)bsearch(name, k->names, k->count, sizeof(*k->names), by_id);
+		if (found == NULL || k->told[found - k->names])
+			continue;
+		k->told[found - k->names] = true;
+		rc = k->each(k->user, (size_t)(found - k->names), bytes, &record);
+	}
+	return rc;
+}
+
+int store_index_known(struct store *s, const struct store_id *names, size_t count, store_known_fn *each, void *user)
+{
+	struct known k = {.s = s, .names = names, .count = count, .each = each, .user = user};
+	struct store_buf body = {0};
+	struct store_listed *files;
+	size_t files_count;
+	int rc = store_list_all(s->backend, STORE_INDEX, &files, &files_count);
+
+	k.told = (bool *)store_alloc(count + 1);
+	for (size_t i = 0; i < files_count && rc == 0; i++) {
+		rc = store_file_get(s, STORE_INDEX, &files[i].name, &body);
+		if (rc == 0)
+			rc = tell_known(&k, &body);
+		else if (rc == STORE_E_ABSENT || store_pack_header_lost(s, rc))
+			rc = 0;
+	}
+	free(k.told);
+	free(files);
+	store_buf_free(&body);
+	return rc;
+}
+
+/* ---- writing all of it again */
+
+struct rewriting {
+	struct store *s;
+	struct store_buf records;
+	uint64_t packs;
+	struct store_id *names; /* of what was written */
+	size_t count;
+	struct store_id *lost; /* packs whose header cannot be read */
+	size_t lost_count, known;
+	char text[STORE_TEXT_BYTES]; /* of the last one of these */
+};
+
+static int put_records(struct rewriting *r)
+{
+	int rc = 0;
+
+	if (r->packs > 0) {
+		r->names = (struct store_id *)store_realloc(r->names, (r->count + 1) * sizeof(*r->names));
+		rc = store_index_put(r->s, r->packs, &r->records, &r->names[r->count]);
+		r->count += rc == 0;
+	}
+	r->records.size = 0;
+	r->packs = 0;
+	return rc;
+}
+
+static int add_record(struct rewriting *r, const struct store_id *name, uint64_t bytes, const struct store_buf *header)
+{
+	store_index_record(&r->records, name, bytes, header);
+	r->packs++;
+	return r->records.size >= STORE_INDEX_BODY_BYTES ? put_records(r) : 0;
+}
+
+static int add_known_record(void *user, size_t number, uint64_t bytes, const struct store_buf *header)
+{
+	struct rewriting *r = (struct rewriting *)user;
+
+	r->known++;
+	return add_record(r, &r->lost[number], bytes, header);
+}
+
+/* Where no header can be read, what an older index file says of the pack is what is known of it. */
+static int add_lost(struct rewriting *r)
+{
+	int rc;
+
+	if (r->lost_count == 0)
+		return 0;
+	qsort(r->lost, r->lost_count, sizeof(*r->lost), by_id);
+	rc = store_index_known(r->s, r->lost, r->lost_count, add_known_record, r);
+	return rc != 0 || r->known == r->lost_count ? rc : store_fail(STORE_E_DAMAGED, "%s", r->text);
+}
+
 /*
  * A blob that lies in several packs is in the table once, so of the others' headers there are gaps: packs are written with the headers that
  * they have, read again.
  */
 int store_index_rewrite(struct store *s, const bool *keep, struct store_id **names, size_t *count)
 {
-	struct store_buf records = {0}, header = {0};
-	uint64_t packs = 0;
+	struct rewriting r = {.s = s};
+	struct store_buf header = {0};
 	int rc = 0;
 
-	*names = NULL;
-	*count = 0;
+	r.lost = (struct store_id *)store_alloc((s->index->packs_count + 1) * sizeof(*r.lost));
 	for (uint32_t i = 0; i < s->index->packs_count && rc == 0; i++) {
 		const struct store_pack pack = store_pack_at(s, i);
 
 		if (!keep[i])
 			continue;
 		rc = store_pack_header_get(s, &pack.name, pack.bytes, &header);
-		if (rc != 0)
-			break;
-		store_index_record(&records, &pack.name, pack.bytes, &header);
-		packs++;
-		if (records.size >= STORE_INDEX_BODY_BYTES) {
-			rc = put_named(s, packs, &records, names, count);
-			records.size = 0;
-			packs = 0;
+		if (rc == 0) {
+			rc = add_record(&r, &pack.name, pack.bytes, &header);
+		} else if (store_pack_header_lost(s, rc)) {
+			snprintf(r.text, sizeof(r.text), "%s", store_message());
+			r.lost[r.lost_count++] = pack.name;
+			rc = 0;
 		}
 	}
-	if (rc == 0 && packs > 0)
-		rc = put_named(s, packs, &records, names, count);
-	store_buf_free(&records);
+	if (rc == 0)
+		rc = add_lost(&r);
+	if (rc == 0)
+		rc = put_records(&r);
+	*names = r.names;
+	*count = r.count;
+	free(r.lost);
+	store_buf_free(&r.records);
 	store_buf_free(&header);
 	return rc;
 }

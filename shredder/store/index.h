@@ -2,8 +2,8 @@
 /*
  * Where blobs lie: a table of all index files (table.h), and the packs. FORMAT.md, section 5.
  *
- * Locking: the table, the packs, the packer (packer.h) and the groups that are read (blob.h) have a mutex each, and none is taken while
- * another is held. No I/O happens under any but the table's.
+ * Locking: the packs, the packer (packer.h) and the groups that are read (blob.h) have a mutex each, the table has locks of its own (table.h),
+ * and none is taken while another is held. No I/O happens under any but the table's.
  */
 #ifndef SHREDDER_STORE_INDEX_H
 #define SHREDDER_STORE_INDEX_H
@@ -51,6 +51,12 @@ void store_index_place(struct store *s, uint32_t number, const struct store_head
 void store_index_record(struct store_buf *records, const struct store_id *name, uint64_t bytes,
 			const struct store_buf *header);
 int store_index_put(struct store *s, uint64_t packs, const struct store_buf *records, struct store_id *name);
+/*
+ * What index files say of packs, by the number of a name in `names`, which are sorted: for one whose header is lost. Each pack once at most; files
+ * that cannot be read are passed over. Anything but 0 ends it.
+ */
+typedef int store_known_fn(void *user, size_t number, uint64_t bytes, const struct store_buf *header);
+int store_index_known(struct store *s, const struct store_id *names, size_t count, store_known_fn *each, void *user);
 /* Writes index files of all packs for which keep() is true, and gives their names. */
 int store_index_rewrite(struct store *s, const bool *keep, struct store_id **names, size_t *count);
 

@@ -88,7 +88,7 @@ int store_key_add(struct store *s, const struct store_secret *secret, struct sto
 	store_seal(wrap, file.data, HEAD_BYTES, s->master, sizeof(s->master), file.data + HEAD_BYTES);
 	file.size = KEY_FILE_BYTES;
 	if (s->parity > 0 && s->version >= STORE_VERSION_PARITY)
-		store_parity_append(&file, s->parity);
+		store_parity_append(&file, store_parity_layout(s->version), s->parity);
 	store_digest(file.data, file.size, name->bytes);
 	rc = s->backend->ops->put(s->backend, STORE_KEY, name, file.data, file.size);
 	store_wipe(wrap, sizeof(wrap));

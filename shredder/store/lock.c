@@ -265,7 +265,7 @@ int store_locks_clear(struct store *s, bool all, uint64_t *removed, uint64_t *le
 		store_host(host);
 		if (readable && !remove)
 			remove = body.info.dead ||
-				 (strcmp(host, body.info.host) != 0 && body.info.time + STALE_SECONDS < now);
+				 (strcmp(host, body.info.host) != 0 && body.info.time < now - STALE_SECONDS);
 		if (remove)
 			rc = s->backend->ops->remove(s->backend, STORE_LOCK, &names[i].name);
 		*(remove ? removed : left) += 1;

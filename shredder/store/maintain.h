@@ -34,7 +34,8 @@ struct store_policy {
 	size_t tags_count;
 };
 /* keep[i] for each of a list that is sorted by time, the oldest first. */
-void store_policy_apply(const struct store_policy *policy, const struct store_snapshot *list, size_t count, bool *keep);
+void store_policy_apply(const struct store_policy *policy, const struct store_snapshot *list, size_t count, int64_t now,
+			bool *keep);
 static inline bool store_policy_empty(const struct store_policy *p)
 {
 	return (p->last | p->hourly | p->daily | p->weekly | p->monthly | p->yearly) == 0 && p->within_seconds == 0 &&

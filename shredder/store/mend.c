@@ -16,8 +16,8 @@ struct store_mends {
 	atomic_bool any;
 	pthread_mutex_t mutex;
 	struct store_id pack; /* the last one that was tried */
-	bool tried, whole;
-	struct store_buf bytes; /* of it, when it is whole */
+	bool tried, there;
+	struct store_buf bytes; /* of it, as far as it could be mended */
 };
 
 struct store_mends *store_mends_new(void)
@@ -87,18 +87,19 @@ static bool is_whole(enum store_kind kind, const struct store_id *name, const st
 	return kind != STORE_CONFIG && store_id_equal(&digest, name);
 }
 
-bool store_mend_file(struct store *s, int rc, enum store_kind kind, const struct store_id *name,
-		     struct store_buf *bytes)
+enum store_mended store_mend_file(struct store *s, int rc, enum store_kind kind, const struct store_id *name,
+				  struct store_buf *bytes)
 {
 	char text[STORE_TEXT_BYTES];
+	enum store_mended mended = STORE_MENDED_NOT;
 
 	if (!may_help(s, rc) || kind == STORE_LOCK)
-		return false;
+		return STORE_MENDED_NOT;
 	snprintf(text, sizeof(text), "%s", store_message());
 	const bool there = (rc != STORE_E_IO && bytes->size > 0) || read_around(s, kind, name, bytes);
-	const bool mended = there && !is_whole(kind, name, bytes) &&
-			    store_parity_mend(bytes->data, bytes->size, kind == STORE_CONFIG ? NULL : name);
-	if (mended)
+	if (there && !is_whole(kind, name, bytes))
+		mended = store_parity_mend(bytes->data, bytes->size, kind == STORE_CONFIG ? NULL : name);
+	if (mended == STORE_MENDED)
 		atomic_store(&s->mends->any, true);
 	else
 		store_fail(rc, "%s", text);
@@ -112,14 +113,10 @@ static void try_pack(struct store *s, const struct store_id *pack)
 
 	m->pack = *pack;
 	m->tried = true;
-	m->whole = false;
-	if (!read_around(s, STORE_PACK, pack, &m->bytes))
-		return;
-	m->whole = is_whole(STORE_PACK, pack, &m->bytes);
-	if (!m->whole && store_parity_mend(m->bytes.data, m->bytes.size, pack)) {
-		m->whole = true;
+	m->there = read_around(s, STORE_PACK, pack, &m->bytes);
+	if (m->there && !is_whole(STORE_PACK, pack, &m->bytes) &&
+	    store_parity_mend(m->bytes.data, m->bytes.size, pack) != STORE_MENDED_NOT)
 		atomic_store(&m->any, true);
-	}
 }
 
 bool store_mend_range(struct store *s, int rc, const struct store_id *pack, uint64_t offset, void *to, size_t bytes)
@@ -133,7 +130,7 @@ bool store_mend_range(struct store *s, int rc, const struct store_id *pack, uint
 	pthread_mutex_lock(&m->mutex);
 	if (!m->tried || !store_id_equal(&m->pack, pack))
 		try_pack(s, pack);
-	const bool there = m->whole && offset <= m->bytes.size && bytes <= m->bytes.size - offset;
+	const bool there = m->there && offset <= m->bytes.size && bytes <= m->bytes.size - offset;
 	if (there)
 		memcpy(to, m->bytes.data + offset, bytes);
 	pthread_mutex_unlock(&m->mutex);

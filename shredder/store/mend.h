@@ -8,6 +8,7 @@
 #ifndef SHREDDER_STORE_MEND_H
 #define SHREDDER_STORE_MEND_H
 
+#include "store/pack_parity.h"
 #include "store/store.h"
 
 struct store_mends *store_mends_new(void);
@@ -18,11 +19,15 @@ bool store_mends_any(struct store *s);
 
 /*
  * Of a file that a reader has failed at with `rc`, or that is the configuration (rc 0) with a parity that does not fit. `bytes`: as far as they
- * were read. True: they are what they should be, parity included. False leaves this thread's sentence.
+ * were read. MENDED: they are what they should be, parity included. Else this thread's sentence stays; PARTLY: what could be mended of
+ * the file is.
  */
-bool store_mend_file(struct store *s, int rc, enum store_kind kind, const struct store_id *name,
-		     struct store_buf *bytes);
-/* The same of a part of a pack. */
+enum store_mended store_mend_file(struct store *s, int rc, enum store_kind kind, const struct store_id *name,
+				  struct store_buf *bytes);
+/*
+ * The same of a part of a pack, for somebody who authenticates what he gets: of a pack that is beyond parity as a whole it may be one of the
+ * parts that could be mended. False leaves this thread's sentence.
+ */
 bool store_mend_range(struct store *s, int rc, const struct store_id *pack, uint64_t offset, void *to, size_t bytes);
 
 #endif

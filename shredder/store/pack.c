@@ -228,3 +228,8 @@ int store_pack_header_get(struct store *s, const struct store_id *name, uint64_t
 	store_buf_free(&sealed);
 	return rc;
 }
+
+bool store_pack_header_lost(const struct store *s, int rc)
+{
+	return rc == STORE_E_DAMAGED || rc == STORE_E_VERSION || (rc == STORE_E_IO && !s->backend->ops->remote);
+}

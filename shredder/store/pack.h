@@ -47,4 +47,7 @@ int store_pack_header(const struct store *s, const uint8_t *pack, size_t bytes, 
 /* The header of a pack of `bytes` bytes, read from its end; the blobs are not looked at. */
 int store_pack_header_get(struct store *s, const struct store_id *name, uint64_t bytes, struct store_buf *body);
 
+/* What store_pack_header_get() failed with is this pack's own trouble: others may have theirs. */
+bool store_pack_header_lost(const struct store *s, int rc);
+
 #endif

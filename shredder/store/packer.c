@@ -146,7 +146,8 @@ static int write_piece(struct store_packer *p, const struct piece *piece)
 
 	if (!pack->begun) {
 		g4_blake3_init(&pack->hash);
-		pack->parity = p->s->parity > 0 ? store_parity_open(p->s->parity) : NULL;
+		pack->parity =
+			p->s->parity == 0 ? NULL : store_parity_open(store_parity_layout(p->s->version), p->s->parity);
 		rc = store_upload_begin(&pack->upload, p->s->backend, STORE_PACK);
 		pack->begun = rc == 0;
 	}

@@ -59,7 +59,20 @@ static bool has_tags(const struct store_snapshot *snapshot, const char *list)
 	}
 }
 
-void store_policy_apply(const struct store_policy *policy, const struct store_snapshot *list, size_t count, bool *keep)
+/*
+ * Counted from the newest snapshot, or from now where that is earlier: a snapshot of a clock that was ahead, or of somebody who wants the others gone,
+ * makes nothing older than it is; nor does this machine's clock when it is ahead.
+ */
+static bool is_within(const struct store_snapshot *snapshot, const struct store_snapshot *newest, int64_t now,
+		      int64_t seconds)
+{
+	const int64_t from = newest->time.seconds < now ? newest->time.seconds : now;
+
+	return snapshot->time.seconds >= from || (uint64_t)from - (uint64_t)snapshot->time.seconds <= (uint64_t)seconds;
+}
+
+void store_policy_apply(const struct store_policy *policy, const struct store_snapshot *list, size_t count, int64_t now,
+			bool *keep)
 {
 	uint32_t left[PERIODS] = {policy->hourly, policy->daily, policy->weekly, policy->monthly, policy->yearly};
 	uint32_t last = policy->last;
@@ -70,9 +83,7 @@ void store_policy_apply(const struct store_policy *policy, const struct store_sn
 
 		keep[i] = last > 0;
 		last -= last > 0;
-		/* from the newest one, not from this machine's clock, which may have jumped */
-		if (policy->within_seconds > 0 &&
-		    list[count - 1].time.seconds - snapshot->time.seconds <= policy->within_seconds)
+		if (policy->within_seconds > 0 && is_within(snapshot, &list[count - 1], now, policy->within_seconds))
 			keep[i] = true;
 		for (size_t tag = 0; tag < policy->tags_count; tag++)
 			keep[i] = keep[i] || has_tags(snapshot, policy->tags[tag]);

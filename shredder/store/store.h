@@ -27,9 +27,11 @@
 #include "store/bytes.h"
 #include <shredder/shredder.h>
 
-#define STORE_VERSION 3
+#define STORE_VERSION 4
 /* From which on all files but locks have parity, not packs alone. */
 #define STORE_VERSION_PARITY 3
+/* From which on a sector that is lost takes no short file along (pack_parity.h). */
+#define STORE_VERSION_APART 4
 #define STORE_ID_BYTES 32
 #define STORE_HEX_BYTES (2 * STORE_ID_BYTES + 1)
 #define STORE_KEY_BYTES 32

@@ -46,7 +46,7 @@ struct segment {
 };
 
 struct store_table {
-	pthread_mutex_t mutex;
+	pthread_rwlock_t lock; /* of all but what `reading` guards */
 	struct bucket *buckets;
 	uint64_t buckets_count, count;
 	struct segment *segments;
@@ -56,9 +56,12 @@ struct store_table {
 
 	int fd;		/* -1: no file yet */
 	bool unwritten; /* and none will be */
+	uint64_t file_bytes;
+
+	pthread_mutex_t reading; /* within the lock: of the pages that are held */
 	struct page *cache;
 	uint64_t *cached; /* page + 1 */
-	uint64_t file_bytes, reads;
+	uint64_t reads;
 };
 
 /*
@@ -93,7 +96,8 @@ struct store_table *store_table_open(uint64_t expected, uint64_t memory_bytes)
 {
 	struct store_table *t = (struct store_table *)store_alloc(sizeof(*t));
 
-	pthread_mutex_init(&t->mutex, NULL);
+	pthread_rwlock_init(&t->lock, NULL);
+	pthread_mutex_init(&t->reading, NULL);
 	t->buckets_count = buckets_for(expected);
 	t->buckets = make_buckets(t->buckets_count);
 	t->resident_max = memory_bytes / SEGMENT_BYTES;
@@ -113,7 +117,8 @@ void store_table_close(struct store_table *t)
 	free(t->buckets);
 	free(t->cache);
 	free(t->cached);
-	pthread_mutex_destroy(&t->mutex);
+	pthread_rwlock_destroy(&t->lock);
+	pthread_mutex_destroy(&t->reading);
 	free(t);
 }
 
@@ -149,28 +154,37 @@ static int read_pages(const struct store_table *t, struct page *to, uint64_t fir
 	return store_scratch_read(t->fd, to, count * PAGE_BYTES, first * PAGE_BYTES, "the index");
 }
 
-/* An entry in memory or in a page that is held; NULL and *rc after an error. It stays until the next call. */
-static struct store_entry *entry_at(struct store_table *t, uint64_t number, int *rc)
+/* Where an entry is in memory; NULL: it is in the file. */
+static struct store_entry *in_memory(const struct store_table *t, uint64_t number)
 {
-	const uint64_t in_segment = number % SEGMENT_ENTRIES, page = number / PAGE_ENTRIES;
-	const struct segment *segment = &t->segments[number / SEGMENT_ENTRIES];
+	const uint64_t in_segment = number % SEGMENT_ENTRIES;
+	struct page *pages = t->segments[number / SEGMENT_ENTRIES].pages;
 
-	if (segment->pages != NULL)
-		return &segment->pages[in_segment / PAGE_ENTRIES].entries[in_segment % PAGE_ENTRIES];
+	return pages == NULL ? NULL : &pages[in_segment / PAGE_ENTRIES].entries[in_segment % PAGE_ENTRIES];
+}
+
+/* One that is in the file, out of a page that is held. */
+static int read_entry(struct store_table *t, uint64_t number, struct store_entry *entry)
+{
+	const uint64_t page = number / PAGE_ENTRIES, place = page % CACHE_PAGES;
+	int rc = 0;
+
+	pthread_mutex_lock(&t->reading);
 	if (t->cache == NULL) {
 		t->cache = (struct page *)store_alloc(CACHE_PAGES * sizeof(*t->cache));
 		t->cached = (uint64_t *)store_alloc(CACHE_PAGES * sizeof(*t->cached));
 	}
-	const uint64_t place = page % CACHE_PAGES;
 	if (t->cached[place] != page + 1) {
 		t->cached[place] = 0;
 		t->reads++;
-		*rc = read_pages(t, &t->cache[place], page, 1);
-		if (*rc != 0)
-			return NULL;
-		t->cached[place] = page + 1;
+		rc = read_pages(t, &t->cache[place], page, 1);
+		if (rc == 0)
+			t->cached[place] = page + 1;
 	}
-	return &t->cache[place].entries[in_segment % PAGE_ENTRIES];
+	if (rc == 0)
+		*entry = t->cache[place].entries[number % PAGE_ENTRIES];
+	pthread_mutex_unlock(&t->reading);
+	return rc;
 }
 
 /* ---------------------------------------------------------------------------------------------------------- slots */
@@ -194,29 +208,44 @@ static uint64_t bucket_behind(const struct store_table *t, uint64_t bucket)
 	return bucket + 1 < t->buckets_count ? bucket + 1 : 0;
 }
 
-/* The number and the entry of an id; *entry == NULL: it has none. */
-static int find_entry(struct store_table *t, const struct store_id *id, uint64_t *number, struct store_entry **entry)
+/* Slots of a bucket that have a tag, a bit each; without branches, so that a processor compares them side by side. */
+static uint32_t slots_with(const struct bucket *bucket, uint16_t tag)
+{
+	uint32_t slots = 0;
+
+	for (uint32_t i = 0; i < BUCKET_SLOTS; i++)
+		slots |= (uint32_t)(bucket->tags[i] == tag && bucket->numbers[i] != 0) << i;
+	return slots;
+}
+
+/* The number and a copy of the entry of an id: 1. 0: it has none. */
+static int find_entry(struct store_table *t, const struct store_id *id, uint32_t *number, struct store_entry *entry)
 {
 	const uint64_t hash = hash_of(id);
-	int rc = 0;
 
-	*entry = NULL;
 	for (uint64_t at = first_bucket(t, hash);; at = bucket_behind(t, at)) {
 		const struct bucket *bucket = &t->buckets[at];
 
-		for (uint32_t i = 0; i < BUCKET_SLOTS; i++) {
-			if (bucket->numbers[i] == 0)
-				return 0;
-			if (bucket->tags[i] != (uint16_t)hash)
+		for (uint32_t slots = slots_with(bucket, (uint16_t)hash); slots != 0; slots &= slots - 1) {
+			const uint32_t place = bucket->numbers[__builtin_ctz(slots)] - 1;
+			const struct store_entry *known = in_memory(t, place);
+
+			if (known == NULL) {
+				const int rc = read_entry(t, place, entry);
+
+				if (rc != 0)
+					return rc;
+				known = entry;
+			}
+			if (!store_id_equal(&known->id, id))
 				continue;
-			*number = bucket->numbers[i] - 1;
-			*entry = entry_at(t, *number, &rc);
-			if (*entry == NULL)
-				return rc;
-			if (store_id_equal(&(*entry)->id, id))
-				return 0;
-			*entry = NULL;
+			if (known != entry)
+				*entry = *known;
+			*number = place;
+			return 1;
 		}
+		if (bucket->numbers[BUCKET_SLOTS - 1] == 0)
+			return 0;
 	}
 }
 
@@ -280,7 +309,7 @@ static void begin_segment(struct store_table *t)
 	t->resident++;
 }
 
-/* With the mutex held: an id that is not there. */
+/* With the lock held for itself: an id that is not there. */
 static int append(struct store_table *t, const struct store_entry *entry)
 {
 	int rc = 0;
@@ -292,7 +321,7 @@ static int append(struct store_table *t, const struct store_entry *entry)
 	if (t->count % SEGMENT_ENTRIES == 0)
 		begin_segment(t);
 	const uint64_t number = t->count++;
-	*entry_at(t, number, &rc) = *entry; /* the newest segment is in memory */
+	*in_memory(t, number) = *entry; /* as the newest segment is */
 	t->segments[number / SEGMENT_ENTRIES].pending += entry->pack == STORE_PACK_PENDING;
 	fill_slot(t, number, &entry->id);
 	return 0;
@@ -302,17 +331,9 @@ static int append(struct store_table *t, const struct store_entry *entry)
 
 int store_table_find(struct store_table *t, const struct store_id *id, uint32_t *number, struct store_entry *entry)
 {
-	struct store_entry *found;
-	uint64_t place;
-
-	pthread_mutex_lock(&t->mutex);
-	int rc = find_entry(t, id, &place, &found);
-	if (rc == 0 && found != NULL) {
-		*number = (uint32_t)place;
-		*entry = *found;
-		rc = 1;
-	}
-	pthread_mutex_unlock(&t->mutex);
+	pthread_rwlock_rdlock(&t->lock);
+	const int rc = find_entry(t, id, number, entry);
+	pthread_rwlock_unlock(&t->lock);
 	return rc;
 }
 
@@ -320,20 +341,14 @@ int store_table_find(struct store_table *t, const struct store_id *id, uint32_t 
 static void fetch_entry(const struct store_table *t, uint64_t hash, uint64_t at)
 {
 	const struct bucket *bucket = &t->buckets[at];
+	const uint32_t slots = slots_with(bucket, (uint16_t)hash);
 
-	for (uint32_t i = 0; i < BUCKET_SLOTS; i++) {
-		if (bucket->tags[i] != (uint16_t)hash || bucket->numbers[i] == 0)
-			continue;
-		const uint64_t number = bucket->numbers[i] - 1, place = number % SEGMENT_ENTRIES;
-		const struct page *pages = t->segments[number / SEGMENT_ENTRIES].pages;
-
-		if (pages != NULL) {
-			const struct store_entry *entry = &pages[place / PAGE_ENTRIES].entries[place % PAGE_ENTRIES];
-
-			__builtin_prefetch(entry);
-			__builtin_prefetch((const uint8_t *)(entry + 1) - 1);
-		}
+	if (slots == 0)
 		return;
+	const struct store_entry *entry = in_memory(t, bucket->numbers[__builtin_ctz(slots)] - 1);
+	if (entry != NULL) {
+		__builtin_prefetch(entry);
+		__builtin_prefetch((const uint8_t *)(entry + 1) - 1);
 	}
 }
 
@@ -341,8 +356,8 @@ int store_table_find_all(struct store_table *t, struct store_found *found, size_
 {
 	int rc = 0;
 
-	pthread_mutex_lock(&t->mutex);
-	for (size_t begin = 0; begin < count && rc == 0; begin += TOGETHER) {
+	pthread_rwlock_rdlock(&t->lock);
+	for (size_t begin = 0; begin < count && rc >= 0; begin += TOGETHER) {
 		const size_t some = (size_t)g4_min64(TOGETHER, count - begin);
 		uint64_t at[TOGETHER];
 
@@ -352,37 +367,30 @@ int store_table_find_all(struct store_table *t, struct store_found *found, size_
 		}
 		for (size_t i = 0; i < some; i++)
 			fetch_entry(t, hash_of(&found[begin + i].id), at[i]);
-		for (size_t i = 0; i < some && rc == 0; i++) {
+		for (size_t i = 0; i < some && rc >= 0; i++) {
 			struct store_found *f = &found[begin + i];
-			struct store_entry *entry;
-			uint64_t number;
 
-			rc = find_entry(t, &f->id, &number, &entry);
-			f->there = entry != NULL;
-			if (f->there) {
-				f->number = (uint32_t)number;
-				f->entry = *entry;
-			}
+			rc = find_entry(t, &f->id, &f->number, &f->entry);
+			f->there = rc == 1;
 		}
 	}
-	pthread_mutex_unlock(&t->mutex);
-	return rc;
+	pthread_rwlock_unlock(&t->lock);
+	return rc < 0 ? rc : 0;
 }
 
 int store_table_add(struct store_table *t, const struct store_entry *entry, uint32_t *number)
 {
-	struct store_entry *found;
-	uint64_t place;
+	struct store_entry found;
 
-	pthread_mutex_lock(&t->mutex);
-	int rc = find_entry(t, &entry->id, &place, &found);
-	if (rc == 0 && found != NULL) {
-		*number = (uint32_t)place;
+	pthread_rwlock_wrlock(&t->lock);
+	int rc = find_entry(t, &entry->id, number, &found);
+	if (rc == 1) {
+		rc = 0;
 	} else if (rc == 0 && (rc = append(t, entry)) == 0) {
 		*number = (uint32_t)(t->count - 1);
 		rc = 1;
 	}
-	pthread_mutex_unlock(&t->mutex);
+	pthread_rwlock_unlock(&t->lock);
 	return rc;
 }
 
@@ -390,36 +398,35 @@ int store_table_at(struct store_table *t, uint32_t number, struct store_entry *e
 {
 	int rc = 0;
 
-	pthread_mutex_lock(&t->mutex);
-	const struct store_entry *found = entry_at(t, number, &rc);
-	if (found != NULL)
-		*entry = *found;
-	pthread_mutex_unlock(&t->mutex);
+	pthread_rwlock_rdlock(&t->lock);
+	const struct store_entry *known = in_memory(t, number);
+	if (known != NULL)
+		*entry = *known;
+	else
+		rc = read_entry(t, number, entry);
+	pthread_rwlock_unlock(&t->lock);
 	return rc;
 }
 
 void store_table_place(struct store_table *t, uint32_t number, const struct store_entry *place)
 {
-	int rc = 0;
-
-	pthread_mutex_lock(&t->mutex);
-	struct segment *segment = &t->segments[number / SEGMENT_ENTRIES];
-	struct store_entry *entry = segment->pages != NULL ? entry_at(t, number, &rc) : NULL;
+	pthread_rwlock_wrlock(&t->lock);
+	struct store_entry *entry = in_memory(t, number);
 	if (entry != NULL && entry->pack == STORE_PACK_PENDING) {
 		const struct store_id id = entry->id;
 
 		*entry = *place;
 		entry->id = id;
-		segment->pending--;
+		t->segments[number / SEGMENT_ENTRIES].pending--;
 	}
-	pthread_mutex_unlock(&t->mutex);
+	pthread_rwlock_unlock(&t->lock);
 }
 
 uint64_t store_table_count(struct store_table *t)
 {
-	pthread_mutex_lock(&t->mutex);
+	pthread_rwlock_rdlock(&t->lock);
 	const uint64_t count = t->count;
-	pthread_mutex_unlock(&t->mutex);
+	pthread_rwlock_unlock(&t->lock);
 	return count;
 }
 
@@ -427,11 +434,13 @@ struct store_table_sizes store_table_sizes(struct store_table *t)
 {
 	struct store_table_sizes sizes;
 
-	pthread_mutex_lock(&t->mutex);
+	pthread_rwlock_rdlock(&t->lock);
+	pthread_mutex_lock(&t->reading);
 	sizes.slot_bytes = t->buckets_count * sizeof(*t->buckets);
 	sizes.entry_bytes = t->resident * SEGMENT_BYTES + (t->cache != NULL ? CACHE_PAGES * sizeof(*t->cache) : 0);
 	sizes.file_bytes = t->file_bytes;
 	sizes.reads = t->reads;
-	pthread_mutex_unlock(&t->mutex);
+	pthread_mutex_unlock(&t->reading);
+	pthread_rwlock_unlock(&t->lock);
 	return sizes;
 }

@@ -16,7 +16,8 @@
  * The file has no name: nothing is left behind by a crash. When it cannot be made or written, entries stay in memory. When it cannot be
  * read, the call fails; nothing is taken for absent.
  *
- * Threads may call everything at a time. One mutex; the file is read and written under it.
+ * Threads may call everything at a time. Look-ups hold a lock together, so they run side by side; what changes the table holds it alone, and
+ * writes the file under it. Pages of the file that are held have a mutex, within the lock.
  */
 #ifndef SHREDDER_STORE_TABLE_H
 #define SHREDDER_STORE_TABLE_H

@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "replay.h"
+#include "store/backend.h"
 #include "store/exclude.h"
+#include "store/index.h"
 #include "store/pack_parity.h"
 #include "store/rest.h"
 #include "store/tree.h"
@@ -119,15 +121,16 @@ static void parity(const uint8_t *data, size_t size)
 		require(own <= size);
 	if (store_parity_fits(data, size))
 		outcome += 1;
-	if (store_parity_mend(file.data, file.size, NULL))
+	if (store_parity_mend(file.data, file.size, NULL) == STORE_MENDED)
 		outcome += (uint32_t)store_parity_fits(file.data, file.size) + 1;
 	file.size = 0;
 	store_buf_add(&file, data, size);
 	if (size > 0) { /* one that is ours, with a damaged byte anywhere */
-		store_parity_append(&file, 1 + damage % STORE_PARITY_MOST);
+		store_parity_append(&file, (enum store_parity_layout)(damage / 64 % STORE_PARITY_LAYOUTS),
+				    1 + damage % STORE_PARITY_MOST);
 		require(store_parity_fits(file.data, file.size));
 		file.data[damage * 257 % file.size] ^= 1;
-		require(store_parity_mend(file.data, file.size, NULL));
+		require(store_parity_mend(file.data, file.size, NULL) == STORE_MENDED);
 		require(memcmp(file.data, data, size) == 0 && store_parity_fits(file.data, file.size));
 	}
 	store_buf_free(&file);
@@ -187,6 +190,165 @@ static void address(const uint8_t *data, size_t size)
 	free(text);
 }
 
+/* ---- a repository without encryption that has one file of each kind, made by somebody who is not us */
+
+struct holder {
+	struct store_backend base;
+	struct store_buf config, other;
+};
+
+static const struct store_buf *held(struct store_backend *b, enum store_kind kind)
+{
+	struct holder *h = (struct holder *)b;
+
+	return kind == STORE_CONFIG ? &h->config : &h->other;
+}
+
+static int holder_open(struct store_backend *b)
+{
+	(void)b;
+	return 0;
+}
+
+static int holder_size(struct store_backend *b, enum store_kind kind, const struct store_id *name, uint64_t *bytes)
+{
+	(void)name;
+	*bytes = held(b, kind)->size;
+	return 0;
+}
+
+static int holder_get(struct store_backend *b, enum store_kind kind, const struct store_id *name, uint64_t offset,
+		      void *to, size_t bytes)
+{
+	const struct store_buf *file = held(b, kind);
+
+	(void)name;
+	if (offset > file->size || bytes > file->size - offset)
+		return store_fail(STORE_E_DAMAGED, "shorter");
+	memcpy(to, file->data + offset, bytes);
+	return 0;
+}
+
+static int holder_list(struct store_backend *b, enum store_kind kind, store_list_fn *each, void *user)
+{
+	const struct store_buf *file = held(b, kind);
+	struct store_id name;
+
+	store_digest(file->data, file->size, name.bytes);
+	return each(user, &name, file->size);
+}
+
+static int holder_remove(struct store_backend *b, enum store_kind kind, const struct store_id *name)
+{
+	(void)b;
+	(void)kind;
+	(void)name;
+	return 0;
+}
+
+static void holder_close(struct store_backend *b)
+{
+	(void)b;
+}
+
+/* prefix | sealed(body), as the body may be anybody's: who can write there can make the check right. */
+static void make_file(struct store_buf *file, enum store_kind kind, uint32_t version, const uint8_t *data, size_t size)
+{
+	const struct store_buf raw = {(uint8_t *)data, size, size};
+	struct store_buf packed = {0};
+
+	store_prefix_make(store_buf_reserve(file, STORE_PREFIX_BYTES), kind, version, false);
+	file->size = STORE_PREFIX_BYTES;
+	store_body_pack(&raw, &packed);
+	const size_t sealed = packed.size + store_seal_bytes(false);
+	uint8_t *to = store_buf_reserve(file, sealed);
+	store_seal(NULL, file->data, STORE_PREFIX_BYTES, packed.data, packed.size, to);
+	file->size += sealed;
+	store_buf_free(&packed);
+}
+
+/* An id, created, rabin, 18 bits; polynomial, marker, sizes that the library chooses: zeros; parity 0. */
+static void make_config(struct store_buf *file, uint32_t version)
+{
+	const uint8_t body[59] = {[24] = 1, [25] = 18};
+
+	make_file(file, STORE_CONFIG, version, body, version >= 2 ? 59 : 58);
+}
+
+static int known(void *user, size_t number, uint64_t bytes, const struct store_buf *header)
+{
+	(void)user;
+	require(number == 0 && header->size > 0 && bytes <= STORE_PACK_MAX);
+	outcome += (uint32_t)header->size;
+	return 0;
+}
+
+static void use_index(struct store *s, const uint8_t *data, size_t size)
+{
+	struct store_id pack = {{0}};
+
+	if (store_index_load(s, NULL, NULL, NULL) == 0)
+		outcome += (uint32_t)store_index_count(s) + store_pack_count(s);
+	for (uint32_t i = 0; i < store_index_count(s); i++) {
+		struct store_entry entry;
+		uint32_t number;
+
+		require(store_index_at(s, i, &entry) == 0 && entry.pack < store_pack_count(s));
+		require(store_index_find(s, &entry.id, &number, &entry) == 0 && number == i);
+	}
+	memcpy(&pack, data + (size > 1), size > sizeof(pack) ? sizeof(pack) : 0);
+	store_index_known(s, &pack, 1, known, NULL);
+}
+
+static void repository(const uint8_t *data, size_t size)
+{
+	static const struct store_backend_ops ops = {.open = holder_open,
+						     .get = holder_get,
+						     .size = holder_size,
+						     .list = holder_list,
+						     .remove = holder_remove,
+						     .close = holder_close};
+	static const enum store_kind kinds[] = {STORE_CONFIG, STORE_INDEX, STORE_LOCK, STORE_KEY};
+	struct holder h = {.base = {.ops = &ops, .path = (char *)"here"}};
+	const uint8_t chosen = size > 0 ? data[0] : 0;
+	const enum store_kind kind = kinds[chosen % 4];
+	const uint32_t version = 1 + chosen / 4 % STORE_VERSION;
+	struct store_key_info *keys = NULL;
+	uint64_t removed, left;
+	struct store *s;
+	size_t count;
+
+	data += size > 0;
+	size -= size > 0;
+	if (kind == STORE_CONFIG)
+		make_file(&h.config, kind, version, data, size);
+	else
+		make_config(&h.config, version);
+	if (kind == STORE_KEY) { /* which is not sealed as a whole */
+		store_prefix_make(store_buf_reserve(&h.other, STORE_PREFIX_BYTES), kind, version, true);
+		h.other.size = STORE_PREFIX_BYTES;
+		store_buf_add(&h.other, data, size);
+	} else if (kind != STORE_CONFIG) {
+		make_file(&h.other, kind, version, data, size);
+	}
+	if (store_open_backend(&h.base, NULL, NULL, &s) == 0) {
+		require(s->parity <= STORE_PARITY_MOST && s->params.max_bytes <= 2 * G4_MIB);
+		if (kind == STORE_INDEX)
+			use_index(s, data, size);
+		else if (kind == STORE_LOCK && store_locks_clear(s, false, &removed, &left) == 0)
+			outcome += (uint32_t)(removed + 2 * left);
+		else if (kind == STORE_KEY && store_key_list(s, &keys, &count) == 0)
+			outcome += (uint32_t)count;
+		free(keys);
+		outcome += s->version;
+		store_close(s);
+	} else {
+		require(kind == STORE_CONFIG); /* ours can be opened */
+	}
+	store_buf_free(&h.config);
+	store_buf_free(&h.other);
+}
+
 #ifdef SHREDDER_REMOTE
 static void clients(const uint8_t *data, size_t size)
 {
@@ -223,11 +385,11 @@ uint32_t fuzz_outcome(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static void (*const parsers[])(const uint8_t *, size_t) = {
-		entries, snapshot, header, body, pack, patterns, rest_list, address,
+		entries, snapshot,   header, body, pack, patterns, rest_list, address,
 #ifdef SHREDDER_REMOTE
 		clients,
 #endif
-		parity,
+		parity,	 repository,
 	};
 
 	outcome = 0;

@@ -162,6 +162,13 @@ def store_inputs():
     key = b"sha256//" + b"A" * 43 + b"="
     yield "clients", b"\x08" + b"# who\nann " + key + b" home/ann append-only quota=5G\nbob " + key + b" home/bob\n"
     yield "parity", b"\x09\3some bytes that are a file"
+    for version in range(4):  # what a repository has beside packs and snapshots; the kind, and the version less one times four
+        yield f"config-{version + 1}", bytes([10, 4 * version]) + bytes(24) + b"\1\x12" + bytes(32) + b"\2" * (version > 0)
+    yield "index", bytes([10, 13]) + varint(1) + identity + varint(1000) + blobs
+    yield "index-group", bytes([10, 5]) + varint(1) + identity + varint(1000) + varint(2) + b"\3" + varint(100) + varint(2) + \
+        b"\1" + identity + varint(40) + b"\1" + bytes(reversed(identity)) + varint(50)
+    yield "lock", bytes([10, 14, 0]) + struct.pack("<qQQ", 1700000000, 4000, 12345) + string(b"boot") + string(b"host") + string(b"user")
+    yield "key", bytes([10, 15, 1, 0, 0, 0]) + struct.pack("<II", 3, 65536) + bytes(16) + struct.pack("<q", 1) + b"user@host".ljust(64, b"\0") + bytes(72)
 
 
 def main():

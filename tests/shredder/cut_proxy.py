@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Passes connections on to a site, and cuts one of them.
 
-Usage: cut_proxy.py PORT BYTES FILE
+Usage: cut_proxy.py PORT BYTES FILE [hang]
 
-Cuts the first connection over which more than BYTES bytes have come from the client, when the site has all of these. FILE
+Cuts the first connection over which more than BYTES bytes have come from the client, when the site has all of these. With
+"hang" the site does not see that: its side of the connection stays open. FILE
 gets a line with its port, and when the proxy is told to end (SIGTERM) one with the bytes that have come from clients.
 """
 
@@ -15,6 +16,7 @@ import sys
 import threading
 
 site_port, limit, file = int(sys.argv[1]), int(sys.argv[2]), pathlib.Path(sys.argv[3])
+hangs = sys.argv[4:] == ["hang"]
 listener = socket.create_server(("127.0.0.1", 0))
 lock = threading.Lock()
 sent = 0
@@ -51,8 +53,13 @@ def connection(client):
     except OSError:
         pass
     if ending:
-        closed.clear()
+        client.shutdown(socket.SHUT_RDWR)
         client.close()
+    if ending and hangs:
+        answers.join()
+        return
+    if ending:
+        closed.clear()
     try:
         site.shutdown(socket.SHUT_WR)
     except OSError:

@@ -5,7 +5,8 @@
 Usage: rest_server.py FOLDER PORT-FILE
 
 Serves FOLDER, which holds config and data/, keys/, locks/, snapshots/, index/. Writes the port into PORT-FILE. Reads the file
-FOLDER.faults before each request and behaves badly once for each line in it, taken from its beginning:
+FOLDER.faults before each request and behaves badly once for each line in it, taken from its beginning, or with "FAULT:KIND" as its
+only line at each request for a file or a list of that kind, config among them:
 
     503         answers so
     cut         closes the connection in the middle of the answer
@@ -13,6 +14,15 @@ FOLDER.faults before each request and behaves badly once for each line in it, ta
     long        sends more than was asked for
     short       sends less than it says, and says less than was asked for
     403         refuses, with control characters in its words
+    swap        sends another file of the same kind
+    names       a list with names that lead elsewhere, twice the same, and of what is not there
+    huge        a list or an answer that says impossible sizes
+    redirect    sends the client to a file of its own machine
+    endless     sends zeros until the client hangs up
+    older       says that there is less than there is
+    nothing     an empty answer
+
+All requests with their headers go into FOLDER.requests.
 """
 
 import http.server
@@ -36,11 +46,49 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def fault(self):
         path = pathlib.Path(f"{FOLDER}.faults")
         lines = path.read_text().split() if path.exists() else []
+        if lines and ":" in lines[0]:
+            fault, _, kind = lines[0].partition(":")
+            return fault if self.path.split("/")[1] == kind else ""
         if lines:
             path.write_text("\n".join(lines[1:]))
         return lines[0] if lines else ""
 
+    def hostile(self, kind, body, fault, begin):
+        """An attacker's answer in the place of `body`; None: there is none such."""
+        names = sorted(p for p in (FOLDER / kind).glob("*") if p.is_file()) if kind in TYPES else []
+        listed = [{"name": p.name, "size": p.stat().st_size} for p in names]
+        if fault == "swap" and self.path.endswith("/"):
+            return json.dumps([entry | {"name": other["name"]} for entry, other in zip(listed, listed[1:] + listed[:1])]).encode()
+        if fault == "swap":
+            others = (p.read_bytes()[begin:begin + len(body)] for p in names)
+            return next((other for other in others if other != body and len(other) == len(body)), bytes(len(body)))
+        if fault == "names":
+            bad = ["../../../escaped", "/etc/passwd", "..", "", "0" * 63 + "/", "f" * 64, "F" * 64, "a" * 300]
+            return json.dumps([{"name": name, "size": 100} for name in bad] + listed * 2).encode()
+        if fault == "huge":
+            return json.dumps([entry | {"size": 2**63 - 1} for entry in listed]).encode()
+        if fault == "older":
+            return json.dumps(listed[:len(listed) // 2]).encode()
+        return b"" if fault == "nothing" else None
+
+    def endless(self):
+        self.send_response(200)
+        self.send_header("Content-Length", str(2**62))
+        self.end_headers()
+        try:
+            while True:
+                self.wfile.write(bytes(1 << 20))
+        except OSError:
+            self.close_connection = True
+
     def answer(self, status, body=b"", fault="", **headers):
+        if fault == "endless" and self.command == "GET":
+            return self.endless()
+        if fault == "redirect":
+            status, body, headers = 302, b"", {"Location": "file:///etc/hostname"}
+        begin = int(re.match(r"(bytes )?(\d*)", headers.get("Content_Range", "0"))[2])
+        other = self.hostile(self.path.split("/")[1], body, fault, begin) if status < 300 else None
+        body = body if other is None else other
         self.send_response(status)
         sent = body
         if fault == "long":
@@ -57,10 +105,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(sent)
         if fault == "cut":
             self.close_connection = True
+        return None
 
     def serve(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         fault = self.fault()
+        with open(f"{FOLDER}.requests", "ab") as requests:
+            requests.write(f"{self.requestline}\n{self.headers}".encode())
         if fault == "503":
             return self.answer(503, b"later")
         if fault == "403":

@@ -137,7 +137,7 @@ for kind in config keys snapshots index; do
 	done
 done
 again
-python3 damage.py repo/config 16 32 48 64
+python3 damage.py repo/config 16 5000 # its one block that is not empty, and of the parity
 exits 1 "a configuration that cannot be mended" "$shredder" snapshots -r repo
 says "... is told" "is damaged"
 exits 0 "init of format 2 with parity" "$shredder" init -r second --format 2 --parity 1
@@ -145,6 +145,102 @@ exits 0 "... backup" "$shredder" backup -r second tree
 python3 damage.py "$(packs second | tail -n 1)" 20000
 restored "... a pack is mended while it is read" second
 equals "... other files have no parity" "" "$(grep -rl 'parity $' second/config second/keys second/snapshots second/index)"
+
+exits 0 "init of format 3 with parity" "$shredder" init -r third --format 3 --parity 1
+exits 0 "... backup" "$shredder" backup -r third tree
+python3 damage.py "$(packs third | tail -n 1)" 20000
+for kind in config keys snapshots index; do python3 damage.py "$(find third/$kind -type f)" 20; done
+restored "... everything is mended while it is read" third
+exits 0 "... and where it lies" "$shredder" check -r third --repair --read-data
+
+# ---- a sector that is lost takes no file along, however short
+for parity in 1 4; do
+	rm -rf single good
+	exits 0 "init with parity $parity" "$shredder" init -r single --parity "$parity"
+	"$shredder" backup -r single tree >/dev/null
+	cp -a single good
+	for kind in config keys snapshots index packs; do
+		again
+		file=$(packs repo | head -n 1) # of directories
+		[ "$kind" = packs ] || file=$(find "repo/$kind" -type f)
+		for ((at = 0; at < $(stat -c %s "$file"); at += 4096)); do
+			again
+			bytes=$(($(stat -c %s "$file") - at))
+			dd if=/dev/zero of="$file" bs=1 seek="$at" count=$((bytes < 4096 ? bytes : 4096)) conv=notrunc status=none
+			rm -f "$XDG_STATE_HOME"/*/* 2>/dev/null
+			restored "$kind without the sector at $at" repo
+			exits 0 "... is mended" "$shredder" check -r repo --repair --read-data
+			cmp -s "$file" "good${file#repo}" || [[ $kind == index && ! -e $file ]]
+			report $? "... to what it was"
+		done
+	done
+done
+
+# ---- a row beyond parity, and others that are not
+cat >rows.py <<'END'
+"""rows.py FILE OFFSET...: places of one row beyond parity 1, for each offset: a byte there, and one in its stripe's parity chunk."""
+import os
+import sys
+
+STRIPE, BLOCK = 2 << 20, 4096
+size = os.path.getsize(sys.argv[1])
+with open(sys.argv[1], "rb") as file:
+    file.seek(size - 12)
+    own = int.from_bytes(file.read(4), "little")
+padded = own // BLOCK * BLOCK + BLOCK
+for offset in map(int, sys.argv[2:]):
+    at, section = 0, padded
+    while True:
+        chunk = -(-min(STRIPE, padded - at) // (32 * BLOCK)) * BLOCK
+        if offset < at + STRIPE:
+            break
+        at, section = at + STRIPE, section + chunk + 33 * chunk // BLOCK * 8
+    print(offset, section + (offset - at) % chunk)
+END
+exits 0 "a repository of many files" "$shredder" init -r many --parity 1
+mkdir files
+for i in {1..24}; do noise 200000 "$((100 + i))" >"files/$i"; done
+"$shredder" backup -r many files >/dev/null
+rm -rf good
+cp -a many good
+again
+large=$(packs repo | tail -n 1)
+unread() { # those files that a restore could not write
+	rm -rf out
+	run "$shredder" restore -r repo "latest:$work/files" --target out
+	diff -rq files out | sort
+}
+python3 damage.py "$large" 100000 165536 # of two chunks
+unread >lost
+[ -s lost ] && [ "$(wc -l <lost)" -lt 8 ]
+report $? "a row beyond parity takes some files ($(wc -l <lost))"
+python3 damage.py "$large" 1000000 2500000 3000000
+unread >lost_then
+same "... and no others, though more is damaged that can be mended" lost lost_then
+exits 1 "check --repair" "$shredder" check -r repo --repair
+says "... tells" "what could be mended is"
+cp "good${large#repo}" expected
+python3 damage.py expected 100000 165536
+cmp -s "$large" expected
+report $? "... and leaves what is beyond parity as it is, and nothing else"
+unread >lost_then
+same "... as many files are lost" lost lost_then
+again
+own=$(pack_bytes "$large")
+header=$((own - 16 - $(od -An -tu4 -j $((own - 16)) -N 4 "$large" | tr -d ' ')))
+# shellcheck disable=SC2046 # words are meant
+python3 damage.py "$large" $(python3 rows.py "$large" $((header + 30)))
+exits 1 "a header beyond parity" "$shredder" check -r repo --repair
+says "... is told, and what the old index said stays" "what the old index says of it is kept"
+unread >lost_then
+same "... so nothing is lost" /dev/null lost_then
+echo more >files/more
+exits 0 "... a backup" "$shredder" backup -r repo files
+exits 0 "... and a prune go on" "$shredder" forget -r repo --keep-last 1 --prune
+exits 0 "... restore" "$shredder" restore -r repo "latest:$work/files" --target out2
+exits 0 "... as it was" diff -r files out2
+exits 1 "... without the index there is nothing" bash -c "rm repo/index/*; '$shredder' check -r repo --repair"
+says "... which is told" "no index file says anything"
 
 # ---- what prune and copy write has parity, and a repository without has none
 again

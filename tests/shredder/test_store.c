@@ -413,7 +413,7 @@ static void a_policy_keeps_the_last_of_each_period(void **state)
 	for (size_t c = 0; c < sizeof(cases) / sizeof(*cases); c++) {
 		char kept[COUNT + 1] = {0};
 
-		store_policy_apply(&cases[c].policy, list, COUNT, keep);
+		store_policy_apply(&cases[c].policy, list, COUNT, INT64_MAX, keep);
 		for (int i = 0; i < COUNT; i++)
 			kept[i] = keep[i] ? 'k' : '-';
 		if (strcmp(kept, cases[c].kept) != 0)

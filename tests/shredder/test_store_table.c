@@ -13,6 +13,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -367,6 +368,69 @@ static void one_of_several_threads_is_the_first(void **state)
 	store_table_close(t);
 }
 
+#define AT_A_TIME 40u
+
+struct looking {
+	struct store_table *t;
+	atomic_uint *there; /* entries that were added */
+	uint32_t seed, wrong, absent;
+};
+
+/* What is there is found as it is, by batches and one by one, though others come and old ones go into the file meanwhile. */
+static void *look_meanwhile(void *user)
+{
+	struct looking *l = (struct looking *)user;
+	struct store_found found[AT_A_TIME];
+	struct store_entry one;
+	uint32_t there, number;
+
+	do {
+		there = atomic_load(l->there);
+		for (uint32_t i = 0; i < AT_A_TIME; i++)
+			found[i].id = entry_of((l->seed += 7919) % there).id;
+		l->wrong += store_table_find_all(l->t, found, AT_A_TIME) != 0;
+		for (uint32_t i = 0; i < AT_A_TIME; i++) {
+			const struct store_entry wanted = entry_of(found[i].number);
+
+			l->absent += !found[i].there;
+			l->wrong += found[i].there && memcmp(&wanted, &found[i].entry, sizeof(wanted)) != 0;
+		}
+		l->wrong += store_table_find(l->t, &found[0].id, &number, &one) != 1 || number != found[0].number;
+		l->wrong += store_table_at(l->t, number, &one) != 0 || !store_id_equal(&one.id, &found[0].id);
+	} while (there < ENTRIES);
+	return NULL;
+}
+
+static void threads_look_up_while_entries_come(void **state)
+{
+	struct looking looking[2];
+	pthread_t threads[2];
+	atomic_uint there = 1;
+	uint32_t number;
+
+	(void)state;
+	struct store_table *t = store_table_open(0, SEGMENT_BYTES);
+	struct store_entry entry = entry_of(0);
+	assert_int_equal(store_table_add(t, &entry, &number), 1);
+	for (uint32_t i = 0; i < 2; i++) {
+		looking[i] = (struct looking){.t = t, .there = &there, .seed = i * 1000};
+		assert_int_equal(pthread_create(&threads[i], NULL, look_meanwhile, &looking[i]), 0);
+	}
+	for (uint32_t i = 1; i < ENTRIES; i++) {
+		entry = entry_of(i);
+		assert_int_equal(store_table_add(t, &entry, &number), 1);
+		assert_int_equal(number, i);
+		atomic_store(&there, i + 1);
+	}
+	for (uint32_t i = 0; i < 2; i++) {
+		pthread_join(threads[i], NULL);
+		assert_int_equal(looking[i].wrong, 0);
+		assert_int_equal(looking[i].absent, 0);
+	}
+	assert_true(store_table_sizes(t).file_bytes > 0);
+	store_table_close(t);
+}
+
 /* --------------------------------------------------------------------------------------------------- a repository */
 
 #define FILES 40000u
@@ -550,6 +614,7 @@ int main(void)
 		cmocka_unit_test(without_a_file_entries_stay_in_memory),
 		cmocka_unit_test(a_file_that_cannot_be_read_is_an_error),
 		cmocka_unit_test(one_of_several_threads_is_the_first),
+		cmocka_unit_test(threads_look_up_while_entries_come),
 		cmocka_unit_test(a_repository_needs_no_memory_for_entries),
 	};
 	char command[128];
