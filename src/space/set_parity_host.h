@@ -39,11 +39,11 @@ struct g4_set_parity {
 };
 
 /* ---- rows ---- */
-/* Memory for a set that has chunks with parity; 0 or -G4_E_NOMEM. */
+/* Memory for a set that has chunks with parity; 0 or -G4_E_NOMEM. Of set_rows_host.c. */
 int g4_set_parity_begin(struct g4_set *set);
+void g4_set_parity_end(struct g4_set *set);
 /* Completes what a crash has interrupted, if the set can be written; else it is read through the log. */
 int g4_set_parity_recover(struct g4_wg *wg, struct g4_set *set);
-void g4_set_parity_end(struct g4_set *set);
 /* Contents of one chunk with parity, from start to end. */
 int g4_set_parity_write(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
 			const struct g4_iov *iovs, uint32_t parts, uint32_t flags);

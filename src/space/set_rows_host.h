@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows of a set in memory and on its disks (set_rows_host.c). Of the files of this folder alone. */
+#ifndef G4_SET_ROWS_HOST_H
+#define G4_SET_ROWS_HOST_H
+
+#include "space/set_parity_host.h"
+
+/* The lock of the set's rows is held, or nobody else has the set yet. Sets of columns have a bit for each. */
+#define G4_ROW_COLUMNS G4_CHUNK_PLACES
+static inline uint64_t g4_row_mask(uint32_t count)
+{
+	return (UINT64_C(1) << count) - 1;
+}
+
+static inline bool g4_set_is_active(const struct g4_set *set, uint32_t disk)
+{
+	return g4_load32_acq(&set->disks[disk].state) == G4_DISK_ACTIVE;
+}
+
+/* Where a column lies: a disk, and the address on it. */
+uint64_t g4_row_place(const struct g4_row *row, uint32_t column);
+/* The parities of columns of data. */
+void g4_row_encode(struct g4_wg *wg, const struct g4_chunk *chunk, uint8_t *const *columns, uint64_t bytes);
+/* The columns that are lost; one that is NULL is not wanted, or not to be used. False: too much is lost. */
+bool g4_row_reconstruct(struct g4_wg *wg, const struct g4_chunk *chunk, uint64_t lost, uint8_t *const *columns,
+			uint64_t bytes);
+/* The same request of columns, all at once. The columns that it could not be done of. */
+uint64_t g4_row_transfer(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t op, uint32_t flags,
+			 uint64_t columns, uint8_t *const *memory);
+/*
+ * Columns `wanted` of a row, those that can not be read (and `lost`, which are not asked) from the others. memory has room for every
+ * column; only what is wanted is to be used. -G4_E_IO: too much is lost.
+ */
+int g4_row_read(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint64_t wanted, uint64_t lost,
+		uint8_t *const *memory);
+/* Columns go to their disks; one that does not take it is dropped. */
+int g4_row_write(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t flags, uint64_t columns,
+		 uint8_t *const *memory);
+
+#endif
