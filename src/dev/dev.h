@@ -56,6 +56,7 @@ struct g4_dev_props {
 	bool read_only;
 	bool volatile_cache; /* FLUSH means something */
 	bool discard;
+	bool zeroes;	 /* what was discarded reads as zeros until it is written */
 	uint32_t disks;	 /* of a set; else 0 */
 	uint32_t copies; /* of everything; 0 and 1: there is one */
 	/* READ with G4_IO_COPY(copies) and so many more: made of other pages, where those are in a row with parity */

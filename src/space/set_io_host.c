@@ -466,7 +466,8 @@ void g4_set_free(struct g4_set *set, bool disks)
 /* The log is left empty, so that the next open has nothing to do; where that fails, it has. */
 static void empty_log(struct g4_set *set)
 {
-	struct g4_wg *wg = set->parity && set->has_super && set->parity->head > 1 ? g4_wg_create(0) : NULL;
+	const struct g4_set_parity *p = set->parity;
+	struct g4_wg *wg = p && set->has_super && (p->head > 1 || p->made_changed) ? g4_wg_create(0) : NULL;
 
 	if (!wg)
 		return;

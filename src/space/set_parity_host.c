@@ -3,8 +3,11 @@
  * Rows with parity: k pages of data, one of each column of a stripe, and m of parity (parity/parity.h). A crash at any request, with any
  * m disks lost in it, leaves every page that was not being written as it was (set_log_host.c says why):
  *
- *   - New parity is made of the new pages and of the others as they are on their disks, never from the old parity: so what an older
- *     crash left wrong in a row of which nothing was in use does not outlive the first write to it, and mkfs writes no parity.
+ *   - Rows of which some pages stay get their new parity from the old one and the pages that change, old and new. So pages that stay are
+ *     not looked at: one that has rotted meanwhile is still made right by parity, for whoever finds it. A page that changes may have
+ *     rotted as well; then parity is as wrong as it was before, and a scrub's matter. This needs parity that is right, wherever
+ *     something was not written yet: the map (set_check_host.c).
+ *   - Rows that are written as a whole get parity of the new pages alone.
  *   - A disk that is missing has what the others make of it. Its new contents are those of the parity that is written.
  *   - A disk that fails a write is dropped before the request is done. Any error counts: a page that is old beside its new parity would
  *     make others wrong.
@@ -15,10 +18,19 @@
 
 #include <stdlib.h>
 
-#include "base/log_host.h"
 #include "space/set_rows_host.h"
 
 /* ---- writing ---- */
+
+/* Columns of a row that the log has, or that is marked. */
+static int write_in_place(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t flags,
+			  uint64_t columns, uint8_t *const *memory)
+{
+	const int rc = g4_row_write(wg, set, row, flags, columns, memory);
+
+	set->parity->incomplete = set->parity->incomplete || rc < 0;
+	return rc;
+}
 
 static void offset_columns(uint8_t *to[G4_ROW_COLUMNS], uint8_t *const *from, uint32_t count, uint64_t offset)
 {
@@ -53,37 +65,90 @@ static int write_logged(struct g4_wg *wg, struct g4_set *set, const struct g4_ro
 		}
 		rc = g4_set_log_pages(wg, set, &row, places, from, count);
 		if (rc == 0)
-			rc = g4_row_write(wg, set, &row, flags, changed, here);
+			rc = write_in_place(wg, set, &row, flags, changed, here);
 		done += row.bytes;
 	}
+	return rc;
+}
+
+/* The parities of rows that get these columns, from what was there before: into `now`. */
+static int change_parity(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint64_t given,
+			 uint8_t *const *now)
+{
+	const uint32_t k = g4_chunk_data_columns(rows->chunk), count = rows->chunk->columns;
+	uint8_t *old[G4_ROW_COLUMNS];
+	uint64_t parity = 0;
+
+	offset_columns(old, set->parity->columns + G4_ROW_COLUMNS, count, rows->within);
+	for (uint32_t c = k; c < count; c++) {
+		old[c] = now[c]; /* changed where it is */
+		parity |= (uint64_t)g4_set_is_active(set, g4_place_disk(g4_row_place(rows, c))) << c;
+	}
+	const int rc = parity ? g4_row_read(wg, set, rows, given | parity, 0, old) : 0;
+	if (rc == 0 && parity)
+		g4_row_change(wg, rows->chunk, given, old, now, rows->bytes);
+	return rc;
+}
+
+/* The same from all pages of data; those that are not given are read. */
+static int make_parity(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint64_t given,
+		       uint8_t *const *now)
+{
+	const uint32_t k = g4_chunk_data_columns(rows->chunk);
+	const uint64_t kept = g4_row_mask(k) & ~given;
+	uint8_t *memory[G4_ROW_COLUMNS];
+	int rc = 0;
+
+	if (kept) {
+		offset_columns(memory, set->parity->columns + G4_ROW_COLUMNS, rows->chunk->columns, rows->within);
+		for (uint32_t c = 0; c < k; c++)
+			memory[c] = kept >> c & 1 ? now[c] : memory[c];
+		rc = g4_row_read(wg, set, rows, kept, 0, memory);
+	}
+	if (rc == 0)
+		g4_row_encode(wg, rows->chunk, now, rows->bytes);
 	return rc;
 }
 
 /* Rows that get these columns, which are in p->columns. */
 static int write_rows(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint64_t given, uint32_t flags)
 {
-	const struct g4_set_parity *p = set->parity;
 	const uint32_t k = g4_chunk_data_columns(rows->chunk), count = rows->chunk->columns;
-	const uint64_t parity = g4_row_mask(count) & ~g4_row_mask(k), kept = g4_row_mask(k) & ~given;
-	uint8_t *now[G4_ROW_COLUMNS], *memory[G4_ROW_COLUMNS];
-	int rc = 0;
+	const uint64_t parity = g4_row_mask(count) & ~g4_row_mask(k),
+		       from = rows->stripe * rows->chunk->stripe_bytes + rows->within;
+	const bool stay = (g4_row_mask(k) & ~given) != 0;
+	uint8_t *now[G4_ROW_COLUMNS];
+	int rc = -G4_E_IO;
 
-	offset_columns(now, p->columns, count, rows->within);
-	if (kept) {
-		offset_columns(memory, p->columns + G4_ROW_COLUMNS, count, rows->within);
-		for (uint32_t c = 0; c < k; c++)
-			memory[c] = kept >> c & 1 ? now[c] : memory[c];
-		rc = g4_row_read(wg, set, rows, kept, 0, memory);
-	}
+	offset_columns(now, set->parity->columns, count, rows->within);
+	if (stay && set->has_super)
+		rc = change_parity(wg, set, rows, given, now);
+	if (rc < 0) /* also where the old pages can not be had, but those that stay can */
+		rc = make_parity(wg, set, rows, given, now);
 	if (rc < 0)
 		return rc;
-	g4_row_encode(wg, rows->chunk, now, rows->bytes);
 	if (!set->has_super) /* it is being made: no crash leaves a file system of it */
 		return g4_row_write(wg, set, rows, flags, given | parity, now);
-	if (kept)
+	if (stay)
 		return write_logged(wg, set, rows, given | parity, now, flags);
-	rc = g4_set_log_mark(wg, set, rows);
-	return rc == 0 ? g4_row_write(wg, set, rows, flags, given | parity, now) : rc;
+	rc = g4_set_log_mark(wg, set, rows->chunk, from, from + rows->bytes);
+	return rc == 0 ? write_in_place(wg, set, rows, flags, given | parity, now) : rc;
+}
+
+/* Before a part of a chunk's data is written: what of its rows are written as a whole is marked at once. */
+static int prepare(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
+{
+	const uint64_t stripe = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk), first = from / stripe,
+		       last = (to - 1) / stripe;
+	uint64_t whole = (from + stripe - 1) / stripe, end = to / stripe;
+	int rc;
+
+	if (!set->has_super)
+		return 0;
+	rc = g4_rows_make(wg, set, chunk, first * chunk->stripe_bytes, (last + 1) * chunk->stripe_bytes);
+	if (rc == 0 && whole < end)
+		rc = g4_set_log_mark(wg, set, chunk, whole * chunk->stripe_bytes, end * chunk->stripe_bytes);
+	return rc;
 }
 
 /* Between memory in parts and memory in one piece. */
@@ -147,6 +212,8 @@ int g4_set_parity_write(struct g4_wg *wg, struct g4_set *set, uint64_t address, 
 	if ((address | bytes) % G4_PAGE_BYTES != 0)
 		return -G4_E_DEV_ALIGN;
 	pthread_rwlock_wrlock(&set->parity->lock);
+	if (bytes > 0)
+		rc = prepare(wg, set, chunk, address - chunk->address, address - chunk->address + bytes);
 	for (uint64_t pos = address - chunk->address, end = pos + bytes; pos < end && rc == 0;) {
 		const uint64_t stripe = pos / stripe_bytes, begin = stripe * stripe_bytes,
 			       to = g4_min64(end, begin + stripe_bytes);
@@ -211,30 +278,50 @@ int g4_set_parity_read(struct g4_wg *wg, struct g4_set *set, uint64_t address, u
 
 /* ---- mending and making again ---- */
 
+/* Lock held. Whether one parity makes the page that is in columns[column] of the others, now. */
+static bool is_remade(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t column,
+		      uint8_t *const *columns, uint8_t *room)
+{
+	const uint32_t k = g4_chunk_data_columns(row->chunk);
+	uint8_t *memory[G4_ROW_COLUMNS];
+
+	memcpy(memory, columns, row->chunk->columns * sizeof(memory[0]));
+	memory[column] = room;
+	for (uint32_t only = 0; only < row->chunk->parity; only++) {
+		const uint64_t lost =
+			UINT64_C(1) << column | (g4_row_mask(row->chunk->parity) << k & ~(UINT64_C(1) << (k + only)));
+		if (g4_row_read(wg, set, row, UINT64_C(1) << column, lost, memory) == 0 &&
+		    memcmp(room, columns[column], row->bytes) == 0)
+			return true;
+	}
+	return false;
+}
+
 int g4_set_parity_mend(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
 		       const struct g4_iov *iovs, uint32_t parts)
 {
-	uint8_t *columns[G4_ROW_COLUMNS];
+	uint8_t *columns[G4_ROW_COLUMNS + 1];
 	struct cursor at = {.iovs = iovs};
 	uint32_t column;
 	const struct g4_row row = row_at(set, address, bytes, &column);
 	const uint32_t disk = g4_place_disk(g4_row_place(&row, column));
+	int rc = -G4_E_NOENT;
 
 	(void)parts;
 	if (!g4_set_is_active(set, disk))
 		return -G4_E_NOENT;
-	uint8_t *memory = take_columns(row.chunk->columns, bytes, columns);
+	uint8_t *memory = take_columns(row.chunk->columns + 1, bytes, columns);
 	if (!memory)
 		return -G4_E_NOMEM;
 	move(&at, columns[column], bytes, false);
 	pthread_rwlock_wrlock(&set->parity->lock);
-	const uint64_t failed = g4_row_transfer(wg, set, &row, G4_IO_WRITE, 0, UINT64_C(1) << column, columns);
+	if (is_remade(wg, set, &row, column, columns, columns[row.chunk->columns]))
+		rc = g4_row_transfer(wg, set, &row, G4_IO_WRITE, 0, UINT64_C(1) << column, columns) ? -G4_E_IO : 0;
 	pthread_rwlock_unlock(&set->parity->lock);
 	free(memory);
-	if (failed)
-		return -G4_E_IO;
-	g4_set_count_mended(set, disk, bytes / G4_PAGE_BYTES);
-	return 0;
+	if (rc == 0)
+		g4_set_count_mended(set, disk, bytes / G4_PAGE_BYTES);
+	return rc;
 }
 
 int g4_set_parity_lost(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t stripe,
@@ -249,41 +336,44 @@ int g4_set_parity_lost(struct g4_wg *wg, struct g4_set *set, const struct g4_chu
 	return g4_row_read(wg, set, &row, UINT64_C(1) << column, UINT64_C(1) << column, columns);
 }
 
-/* Parity of whole stripes is made anew from data; what is lost of that, from the first parities. */
-static int remake_parity(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from,
-			 uint64_t bytes)
+int g4_set_parity_check(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes)
 {
-	const struct g4_set_parity *p = set->parity;
-	const uint32_t k = g4_chunk_data_columns(chunk);
-	const uint64_t end = g4_min64(from + bytes, chunk->place_bytes),
-		       parity = g4_row_mask(chunk->columns) & ~g4_row_mask(k);
+	const struct g4_chunk *chunk = g4_chunk_find(&set->map, address);
+	const uint64_t stripe = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk),
+		       first = (address - chunk->address) / stripe,
+		       last = (address + bytes - 1 - chunk->address) / stripe;
 	int rc = 0;
 
-	for (uint64_t at = from; at < end && rc == 0; at += chunk->stripe_bytes) {
-		const struct g4_row row = {chunk, at / chunk->stripe_bytes, 0, chunk->stripe_bytes};
-		uint64_t differ = 0;
-		if (g4_row_read(wg, set, &row, g4_row_mask(k), 0, p->columns) < 0) {
-			g4_log(G4_LOG_WARN, "parity of %llu bytes can not be made again",
-			       (unsigned long long)row.bytes);
-			continue;
-		}
-		g4_row_encode(wg, chunk, p->columns, row.bytes);
-		const uint64_t failed =
-			g4_row_transfer(wg, set, &row, G4_IO_READ, 0, parity, p->columns + G4_ROW_COLUMNS);
-		for (uint32_t c = k; c < chunk->columns; c++)
-			if ((failed >> c & 1) || memcmp(p->columns[c], p->columns[G4_ROW_COLUMNS + c], row.bytes) != 0)
-				differ |= UINT64_C(1) << c;
-		if (differ)
-			rc = g4_row_write(wg, set, &row, 0, differ, p->columns);
+	if (!chunk->parity || bytes == 0)
+		return 0;
+	pthread_rwlock_wrlock(&set->parity->lock);
+	for (uint64_t at = first; at <= last && rc >= 0; at++) {
+		const int one = g4_rows_compare(wg, set, chunk, at);
+		rc = one < 0 || one > rc ? one : rc;
 	}
+	pthread_rwlock_unlock(&set->parity->lock);
+	return rc > 0 ? -G4_E_CHECKSUM : rc;
+}
+
+/* Rows that were being written as a whole get a parity that fits. */
+static int complete_marked(struct g4_wg *wg, struct g4_set *set)
+{
+	const struct g4_chunk *chunk;
+	uint64_t at = 1, region, units;
+	int rc = 0;
+
+	while (rc == 0 && g4_set_log_next_mark(set, &at, &chunk, &region, &units))
+		for (uint32_t unit = 0; unit < 64 && rc == 0; unit++) {
+			const uint64_t from = region * G4_PARITY_REGION_BYTES + unit * G4_PARITY_UNIT_BYTES;
+			if ((units >> unit & 1) && from < chunk->place_bytes)
+				rc = g4_rows_complete(wg, set, chunk, from,
+						      g4_min64(from + G4_PARITY_UNIT_BYTES, chunk->place_bytes));
+		}
 	return rc;
 }
 
 int g4_set_parity_recover(struct g4_wg *wg, struct g4_set *set)
 {
-	const struct g4_chunk *chunk;
-	uint64_t page = 1, from;
-
 	set->parity->tag = g4_superblock_tag(set->super);
 	int rc = g4_set_log_load(wg, set);
 
@@ -295,8 +385,8 @@ int g4_set_parity_recover(struct g4_wg *wg, struct g4_set *set)
 		rc = g4_set_record_missing(wg, set);
 	if (rc == 0)
 		rc = g4_set_log_replay(wg, set);
-	while (rc == 0 && g4_set_log_next_mark(set, &page, &chunk, &from))
-		rc = remake_parity(wg, set, chunk, from, G4_PARITY_REGION_BYTES);
+	if (rc == 0)
+		rc = complete_marked(wg, set);
 	if (rc == 0)
 		rc = g4_set_log_empty(wg, set);
 	if (rc == 0)

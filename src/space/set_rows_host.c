@@ -11,6 +11,18 @@
 
 /* ---- memory ---- */
 
+/* Where the log ends and the map begins. One that there is no room for is in memory alone. */
+static void plan_map(struct g4_set *set)
+{
+	struct g4_set_parity *p = set->parity;
+
+	for (uint32_t n = 0; n < set->super->chunk_count; n++)
+		p->regions += set->chunks[n].parity ? g4_set_log_regions(&set->chunks[n]) : 0;
+	const uint64_t map = (p->regions / 8 + G4_PARITY_MAP_BYTES) / G4_PARITY_MAP_BYTES;
+	p->area = set->super->parity_log_bytes / G4_PAGE_BYTES;
+	p->pages = p->area - (map < p->area / 4 ? map : 0);
+}
+
 int g4_set_parity_begin(struct g4_set *set)
 {
 	uint64_t stripe = 0, columns = 0;
@@ -33,11 +45,12 @@ int g4_set_parity_begin(struct g4_set *set)
 	}
 	set->parity = p;
 	p->parity = parity;
-	p->pages = set->super->parity_log_bytes / G4_PAGE_BYTES;
 	p->old_end = p->head = 1;
+	plan_map(set);
+	p->made = calloc(1, p->regions / 8 + 1);
 	p->rows = calloc(G4_PARITY_LOG_ROWS, sizeof(*p->rows));
 	const uint64_t entry = (1 + G4_PARITY_LOG_SLOTS) * G4_PAGE_BYTES;
-	if (!p->rows ||
+	if (!p->rows || !p->made ||
 	    posix_memalign((void **)&p->memory, G4_PAGE_BYTES, 2 * columns * stripe + entry + G4_PAGE_BYTES) != 0)
 		return -G4_E_NOMEM;
 	p->entry = p->memory;
@@ -56,6 +69,7 @@ void g4_set_parity_end(struct g4_set *set)
 	pthread_rwlock_destroy(&p->lock);
 	free(p->memory);
 	free(p->rows);
+	free(p->made);
 	free(p->old);
 	free(p);
 	set->parity = NULL;
@@ -69,8 +83,23 @@ struct computation {
 	uint8_t *const *columns;
 	uint64_t bytes;
 	bool makes, done;
+	uint64_t changed; /* columns that had `old`, and have `columns`; the parities are changed by that */
+	uint8_t *const *old;
 	struct g4_parity_room room;
 };
+
+static void change(struct g4_wg *wg, struct computation *c)
+{
+	uint32_t chunks[2 * G4_ROW_COLUMNS], terms = 0;
+	const void *data[2 * G4_ROW_COLUMNS];
+
+	for (uint32_t k = 0; k < c->k; k++)
+		for (uint32_t side = 0; side < 2 && (c->changed >> k & 1); side++, terms++) {
+			chunks[terms] = k;
+			data[terms] = side ? c->old[k] : c->columns[k];
+		}
+	g4_parity_update(wg, terms, chunks, data, c->m, (void *const *)(c->columns + c->k), c->bytes, &c->room);
+}
 
 G4_REGION_BODY static void compute_in_region(struct g4_wg *wg, void *args)
 {
@@ -82,6 +111,8 @@ G4_REGION_BODY static void compute_in_region(struct g4_wg *wg, void *args)
 			g4_parity_reconstruct(wg, c->k, c->m, c->lost, (void *const *)c->columns, c->bytes, &c->room);
 		if (g4_wg_lane(wg) == 0)
 			c->done = done;
+	} else if (c->changed) {
+		change(wg, c);
 	} else {
 		g4_parity_encode(wg, c->k, c->m, (const void *const *)c->columns, (void *const *)(c->columns + c->k),
 				 c->bytes);
@@ -106,6 +137,19 @@ void g4_row_encode(struct g4_wg *wg, const struct g4_chunk *chunk, uint8_t *cons
 {
 	const struct computation c = {
 		.k = g4_chunk_data_columns(chunk), .m = chunk->parity, .columns = columns, .bytes = bytes};
+
+	compute(wg, &c);
+}
+
+void g4_row_change(struct g4_wg *wg, const struct g4_chunk *chunk, uint64_t changed, uint8_t *const *old,
+		   uint8_t *const *columns, uint64_t bytes)
+{
+	const struct computation c = {.k = g4_chunk_data_columns(chunk),
+				      .m = chunk->parity,
+				      .columns = columns,
+				      .bytes = bytes,
+				      .changed = changed,
+				      .old = old};
 
 	compute(wg, &c);
 }
