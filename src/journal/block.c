@@ -107,21 +107,24 @@ G4_FN static int take(struct g4_meta *meta, struct g4_address address, uint32_t 
 /*
  * The copy that was read is damaged, with `rc`: another one takes its place, here and on the device. Nobody writes there meanwhile: a
  * page that is going to be written is in the cache, and what leads to this one is locked. Only of slabs that is not certain, for an
- * inode's number may be of long ago: those are mended by a scrub, and when they change.
+ * inode's number may be of long ago: copies of those are mended by a scrub, and when they change. What parity made needs no lock: it goes to
+ * its place only if parity still makes the same (space/set_parity_host.c).
  */
 G4_FN G4_COLD static int take_other_copy(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address,
 					 uint32_t type, uint32_t line, int rc)
 {
-	const uint32_t versions = g4_space_versions(meta->space), mark = g4_scratch_mark(wg);
+	const uint32_t copies = g4_space_copies(meta->space), versions = g4_space_versions(meta->space),
+		       mark = g4_scratch_mark(wg);
 	uint8_t *room = g4_scratch_take_page(wg);
+	uint32_t copy = 0;
 
-	for (uint32_t copy = 0; copy < versions && rc < 0; copy++) {
+	for (; copy < versions && rc < 0; copy++) {
 		if (g4_space_read_copy(wg, meta->space, copy, address, room, G4_PAGE_BYTES) < 0)
 			continue;
 		g4_copy(wg, g4_line_data(meta->cache, line), room, G4_PAGE_BYTES);
 		rc = take(meta, address, type, line);
 	}
-	if (rc == 0 && type != G4_BLOCK_SLAB)
+	if (rc == 0 && (type != G4_BLOCK_SLAB || copy > copies))
 		g4_space_mend(wg, meta->space, address, room, G4_PAGE_BYTES);
 	g4_scratch_release(wg, mark);
 	return rc;

@@ -211,19 +211,21 @@ static uint64_t tag_of(const struct scan *scan, uint32_t n)
 static int page_arrived(struct scan *scan, const struct data_page *data)
 {
 	const struct g4_address address = g4_address_from(data->address);
-	const uint32_t copies = g4_space_copies(scan->meta->space);
+	const uint32_t copies = g4_space_copies(scan->meta->space), versions = g4_space_versions(scan->meta->space);
 	uint32_t right = 0, there = 0;
 	int rc = -G4_E_NOENT;
 
-	for (uint32_t copy = 0; copy < copies; copy++) {
+	for (uint32_t copy = 0; copy < versions; copy++) {
+		const bool made = copy >= copies; /* of other pages, by parity */
 		const int one =
 			g4_space_read_copy(scan->wg, scan->meta->space, copy, address, scan->buffer, G4_PAGE_BYTES);
-		there += one != -G4_E_NOENT;
-		rc = one == 0 || rc == -G4_E_NOENT ? one : rc; /* what could not be read counts where nothing could */
+		there += one != -G4_E_NOENT && !made;
+		/* what could not be read counts where nothing could */
+		rc = !made && (one == 0 || rc == -G4_E_NOENT) ? one : rc;
 		if (one < 0 || g4_crc32c(0, scan->buffer, G4_PAGE_BYTES) != data->crc32c)
 			continue;
-		right++;
-		if (scan->write && copies > 1) {
+		right += !made;
+		if (scan->write && versions > 1) {
 			g4_space_mend(scan->wg, scan->meta->space, address, scan->buffer, G4_PAGE_BYTES);
 			return 1;
 		}
