@@ -155,7 +155,7 @@ static void count_mended(struct g4_set *set, const struct g4_row *row, uint64_t 
 			g4_set_count_mended(set, g4_place_disk(g4_row_place(row, c)), row->bytes / G4_PAGE_BYTES);
 }
 
-/* One row of pages. 1: something was wrong, or a negative code. */
+/* One row of pages. 1: something is wrong still, or a negative code. */
 static int check_row(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint8_t *const *columns,
 		     bool write, bool counts)
 {
@@ -178,7 +178,7 @@ static int check_row(struct g4_wg *wg, struct g4_set *set, const struct g4_row *
 	const int rc = write ? g4_row_write(wg, set, row, 0, wrong, j.have) : 0;
 	if (rc == 0 && write && counts)
 		count_mended(set, row, wrong);
-	return rc < 0 ? rc : 1;
+	return write || rc < 0 ? rc : 1;
 }
 
 /* Rows of which a disk is not there: what is lost of the data is what the first parities make of it, and so the others are. */
@@ -309,5 +309,6 @@ int g4_rows_compare(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk 
 
 	if (!is_made(set, g4_set_log_region(set, chunk, region)) || away(set, &rows))
 		return 0;
-	return check_pages(wg, set, &rows, !set->dev.props.read_only, true);
+	/* a disk that is missing elsewhere is told of before anything is written, which this is not worth */
+	return check_pages(wg, set, &rows, !set->dev.props.read_only && !g4_load32_acq(&set->unrecorded), true);
 }

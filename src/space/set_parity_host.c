@@ -336,20 +336,29 @@ int g4_set_parity_lost(struct g4_wg *wg, struct g4_set *set, const struct g4_chu
 	return g4_row_read(wg, set, &row, UINT64_C(1) << column, UINT64_C(1) << column, columns);
 }
 
+/* What a crash has left in the log of a set that can not be written is no rot; nor is it looked for where the log is kept. */
+static bool can_compare(const struct g4_set *set)
+{
+	return set->parity && set->parity->old_end <= 1 && !set->parity->incomplete;
+}
+
 int g4_set_parity_check(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes)
 {
-	const struct g4_chunk *chunk = g4_chunk_find(&set->map, address);
-	const uint64_t stripe = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk),
-		       first = (address - chunk->address) / stripe,
-		       last = (address + bytes - 1 - chunk->address) / stripe;
 	int rc = 0;
 
-	if (!chunk->parity || bytes == 0)
+	if (bytes == 0 || !can_compare(set))
 		return 0;
 	pthread_rwlock_wrlock(&set->parity->lock);
-	for (uint64_t at = first; at <= last && rc >= 0; at++) {
-		const int one = g4_rows_compare(wg, set, chunk, at);
+	for (uint64_t at = address, end = address + bytes; at < end && rc >= 0;) {
+		const struct g4_chunk *chunk = g4_chunk_find(&set->map, at);
+		const uint64_t stripe = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk),
+			       number = chunk->parity ? (at - chunk->address + stripe - 1) / stripe : 0;
+		at = chunk->address + (chunk->parity ? number * stripe : chunk->bytes);
+		if (at >= end || !chunk->parity || at == chunk->address + chunk->bytes)
+			continue;
+		const int one = g4_rows_compare(wg, set, chunk, number);
 		rc = one < 0 || one > rc ? one : rc;
+		at += stripe;
 	}
 	pthread_rwlock_unlock(&set->parity->lock);
 	return rc > 0 ? -G4_E_CHECKSUM : rc;

@@ -71,10 +71,7 @@ int g4_set_parity_read(struct g4_wg *wg, struct g4_set *set, uint64_t address, u
 /* A page that was verified goes where it lies, which parity has right. */
 int g4_set_parity_mend(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
 		       const struct g4_iov *iovs, uint32_t parts);
-/*
- * Compares rows in which these addresses are, and has what is wrong in them written again, unless the set can not be written (set_check_host.c
- * says which column that is). -G4_E_CHECKSUM: something was wrong.
- */
+/* Compares stripes whose data begins between two addresses; G4_IO_CHECK says what it does. */
 int g4_set_parity_check(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes);
 /* What a disk that is not there has of a whole stripe, into `to`. */
 int g4_set_parity_lost(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t stripe,

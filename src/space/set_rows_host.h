@@ -48,8 +48,9 @@ void g4_rows_clear(struct g4_wg *wg, struct g4_set *set);
 /* Before rows between two places are changed by their old parity: in their regions it fits when this returns 0. */
 int g4_rows_make(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to);
 /*
- * 1: a column of a stripe was wrong, and is right now if the set can be written. 0 also of a stripe that nothing was written to, and of one
- * of which a disk is not there: nobody could tell. -G4_E_IO: a disk that can not be done without has failed.
+ * Of a stripe what is wrong is written again, and counted, if the set can be written; 1: something is wrong still. 0 also of a stripe that
+ * nothing was written to, and of one of which a disk is not there: nobody could tell. -G4_E_IO: a disk that can not be done without has
+ * failed.
  */
 int g4_rows_compare(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t stripe);
 

@@ -627,6 +627,93 @@ static void recovery_asks_parity_for_contents_that_rotted(void **state)
 	disks_free(&d);
 }
 
+/* ---- rows are compared ---- */
+
+/* Every page of a disk's rows, so far as files and metadata may be there. */
+static void rot_rows(struct disks *d, uint32_t disk)
+{
+	for (uint64_t at = 4 * G4_MIB; at < d->bytes[disk] - G4_PAGE_BYTES; at += G4_PAGE_BYTES)
+		d->memory[disk][at + 40 + at / G4_PAGE_BYTES * 7 % 3000] ^= 0x10;
+}
+
+static uint64_t mended(struct g4_dev *dev, uint32_t disk)
+{
+	struct g4_disk_info info;
+
+	assert_true(g4_set_disk(dev, disk, &info));
+	return info.mended;
+}
+
+static void fsck_and_scrub_find_parity_that_rotted(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < 3; l++) {
+		const uint32_t count = levels[l].disks, all = (1u << count) - 1;
+		for (uint32_t bad = 0; bad < count; bad++) {
+			const uint64_t sizes[5] = {32 * G4_MIB, 32 * G4_MIB, 32 * G4_MIB, 32 * G4_MIB, 32 * G4_MIB};
+			struct g4_dev *dev;
+			struct disks d;
+			char *text;
+			disks_make(&d, count, sizes);
+			disks_format_rows(&d, levels[l].parity, G4_CHECKSUM_CRC32C);
+			disks_mount_fs(&d, all, &dev);
+			disks_populate(&d);
+			disks_unmount_fs(&d, dev, true);
+			snprintf(d.rig.name, sizeof(d.rig.name), "%s", disks_name_of(&d, all));
+			rig_fsck_data(&d.rig, 2, &text);
+			if (strstr(text, "do not fit"))
+				fail_msg("before: %s", text);
+			free(text);
+			rot_rows(&d, bad);
+			snprintf(d.rig.name, sizeof(d.rig.name), "%s", disks_name_of(&d, all));
+			rig_fsck_data(&d.rig, 2, &text);
+			assert_non_null(strstr(text, "do not fit together"));
+			free(text);
+			disks_mount_fs(&d, all, &dev);
+			assert_int_equal(disks_scrub(&d), 0);
+			assert_true(mended(dev, bad) > 1000); /* what was in use, and all else there */
+			for (uint32_t other = 0; other < count; other++)
+				assert_true(other == bad || levels[l].parity == 1 || mended(dev, other) == 0);
+			disks_unmount_fs(&d, dev, true);
+			snprintf(d.rig.name, sizeof(d.rig.name), "%s", disks_name_of(&d, all));
+			rig_fsck_data(&d.rig, 2, &text);
+			if (strstr(text, "do not fit"))
+				fail_msg("afterwards: %s", text);
+			free(text);
+			/* and it serves: any other disk may be lost */
+			const uint32_t later = all & ~(1u << (bad + 1) % count);
+			disks_mount_fs(&d, later, &dev);
+			disks_expect_all(&d);
+			disks_unmount_fs(&d, dev, true);
+			disks_expect_clean(&d, later);
+			disks_free(&d);
+		}
+	}
+}
+
+/* Contents without a sum: with two parities the row tells, with one it is parity that follows. */
+static void a_row_with_two_parities_tells_what_rotted(void **state)
+{
+	struct rows r;
+
+	(void)state;
+	make_rows(&r, 5, 2);
+	for (uint32_t n = 0; n < PAGES; n++)
+		put_page(&r, n, 1);
+	for (uint32_t n = 5; n < PAGES; n += EVERY)
+		rot_page(&r, n, 1);
+	struct g4_io io = {.op = G4_IO_CHECK, .offset_bytes = 0, .discard_bytes = g4_dev_props(r.dev)->size_bytes};
+	g4_dev_submit(r.wg, r.dev, &io);
+	assert_int_equal(g4_dev_wait(r.wg, r.dev, &io), 0);
+	for (uint32_t n = 0; n < PAGES; n++) {
+		assert_int_equal(get_version(&r, n, 0), 0);
+		rig_pattern(r.page, 1000 * n + 1, G4_PAGE_BYTES);
+		assert_memory_equal(r.page, r.found, G4_PAGE_BYTES);
+		expect_remade(&r, n, 1, "compared");
+	}
+	free_rows(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -638,6 +725,8 @@ int main(void)
 		cmocka_unit_test(any_read_of_the_log_may_fail),
 		cmocka_unit_test(a_log_may_fail_on_a_set_that_lacks_a_disk),
 		cmocka_unit_test(a_lookup_has_a_rotten_slab_written_back),
+		cmocka_unit_test(fsck_and_scrub_find_parity_that_rotted),
+		cmocka_unit_test(a_row_with_two_parities_tells_what_rotted),
 		cmocka_unit_test(an_inode_that_can_not_be_made_again_is_an_error),
 		cmocka_unit_test(recovery_asks_parity_for_contents_that_rotted),
 	};
