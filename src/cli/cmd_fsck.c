@@ -31,7 +31,7 @@ const char g4_help_fsck[] = "[-n | -p | -y | --repair | --dry-run] [-f] [-v] [--
 			    "                  with -p: check even when it was unmounted cleanly; with\n"
 			    "                  --find-superblock: repair even where another file system is\n"
 			    "      --data      read the contents of files, too, and compare them with their sums;\n"
-			    "                  what does not match is told and never repaired\n"
+			    "                  what does not match is told and never repaired; so is parity\n"
 			    "      --gpu=WHEN  with --data, in a build with CUDA: auto, the default, lets a GPU make\n"
 			    "                  sums by BLAKE3 where that is faster than the threads; on, wherever\n"
 			    "                  there is one; off\n"
@@ -198,7 +198,7 @@ static void print_summary(const struct g4_fsck *fsck, const struct g4_journal_st
 			fsck->data_unverified);
 	if (data && fsck->data_beside > 0)
 		fprintf(fsck->out, "%s: %" PRIu64 " of them by a GPU\n", image->name, fsck->data_beside);
-	const uint64_t found = fsck->found + fsck->damaged_pages;
+	const uint64_t found = fsck->found + fsck->damaged_pages + fsck->parity_damaged;
 	if (found == 0)
 		fprintf(fsck->out, "%s: no problem found\n", image->name);
 	else
@@ -258,6 +258,7 @@ static void report_data(const struct g4_fsck *fsck)
 	g4_report_count(report, "pages_damaged", fsck->damaged_pages);
 	g4_report_count(report, "pages_without_sum", fsck->data_without);
 	g4_report_count(report, "pages_with_damaged_sum", fsck->data_unverified);
+	g4_report_count(report, "places_with_damaged_parity", fsck->parity_damaged);
 	g4_report_end(report);
 }
 
@@ -268,7 +269,7 @@ static void report_summary(const struct g4_fsck *fsck, const struct g4_journal_s
 	const uint64_t beyond = fsck->image->layout.group_count * G4_GROUP_PAGES - pages;
 
 	g4_report_end(report); /* the list of problems */
-	g4_report_count(report, "problem_count", fsck->found + fsck->damaged_pages);
+	g4_report_count(report, "problem_count", fsck->found + fsck->damaged_pages + fsck->parity_damaged);
 	g4_report_object(report, "problems_by_kind");
 	for (uint32_t kind = 0; kind < G4_FSCK_PROBLEM_KINDS; kind++) {
 		if (fsck->by_kind[kind] != 0)
@@ -346,9 +347,9 @@ static int exit_status(const struct g4_fsck *fsck, const struct fsck_options *op
 {
 	/* Also a mark that is taken away is something corrected. */
 	if (fsck->found == 0 && (fsck->change_count == 0 || options->dry_run))
-		return fsck->damaged_pages == 0 ? G4_FSCK_OK : G4_FSCK_UNCORRECTED;
+		return fsck->damaged_pages + fsck->parity_damaged == 0 ? G4_FSCK_OK : G4_FSCK_UNCORRECTED;
 	if (fsck->problems == 0 && !options->dry_run && repairs(options))
-		return fsck->damaged_pages == 0 ? G4_FSCK_CORRECTED : G4_FSCK_UNCORRECTED;
+		return fsck->damaged_pages + fsck->parity_damaged == 0 ? G4_FSCK_CORRECTED : G4_FSCK_UNCORRECTED;
 	if (options->preen)
 		g4_cli_error("fsck",
 			     "%s: more is wrong than can be repaired without anybody looking: run fsck.gpu4fs -y",

@@ -59,6 +59,8 @@ G4_FN static int check_request(const struct g4_dev *dev, const struct g4_io *io)
 		return check_vector(dev, io);
 	case G4_IO_FLUSH:
 		return 0;
+	case G4_IO_CHECK:
+		return check_range(dev, io->offset_bytes, io->discard_bytes);
 	case G4_IO_DISCARD:
 		return dev->props.discard ? check_range(dev, io->offset_bytes, io->discard_bytes) : -G4_E_NOTSUP;
 	default:
@@ -191,6 +193,11 @@ G4_FN static void complete(struct g4_io *io, int result)
 	g4_store32_rel(&io->done, 1);
 }
 
+G4_FN static bool is_nothing(const struct g4_dev *dev, const struct g4_io *io)
+{
+	return io->op == G4_IO_CHECK && dev->props.remakes == 0;
+}
+
 /* Checks a request and, on a mapped device, executes it. Returns false when it is left for the kind's queue. */
 G4_FN static bool begin(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 {
@@ -198,6 +205,10 @@ G4_FN static bool begin(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 	io->cookie = 0;
 	g4_store32_rlx(&io->done, 0);
 	int code = check_request(dev, io);
+	if (code == 0 && is_nothing(dev, io)) {
+		complete(io, 0);
+		return true;
+	}
 	if (code == 0 && !dev->props.mapped) {
 		if (kind_is_usable(dev))
 			return false;
@@ -238,7 +249,7 @@ G4_FN static int execute(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 {
 	int result = check_request(dev, io);
 
-	if (result < 0)
+	if (result < 0 || is_nothing(dev, io))
 		return result;
 	if (dev->props.mapped)
 		return mapped_execute(wg, dev, io);

@@ -15,7 +15,7 @@
 
 struct g4_dev; /* one open device */
 
-enum g4_io_op { G4_IO_READ, G4_IO_WRITE, G4_IO_FLUSH, G4_IO_DISCARD };
+enum g4_io_op { G4_IO_READ, G4_IO_WRITE, G4_IO_FLUSH, G4_IO_DISCARD, G4_IO_CHECK };
 #define G4_IO_FUA 1u /* WRITE: durable when complete */
 /*
  * READ and WRITE of a device that keeps several copies: of this one alone, counted from 0. Without it a read gives what any copy
@@ -31,8 +31,9 @@ struct g4_iov {
 
 /*
  * One request. The caller owns it and everything it points to until it is complete. offset and every iov length are
- * multiples of the sector size, every base aligned to it; at most G4_IO_MAX_IOV vectors. FLUSH uses no range; DISCARD
- * takes offset and discard_bytes.
+ * multiples of the sector size, every base aligned to it; at most G4_IO_MAX_IOV vectors. FLUSH uses no range; DISCARD and CHECK
+ * take offset and discard_bytes. CHECK of a device with parity compares rows that begin in the range, and writes again what is wrong in
+ * them, where it can be written: -G4_E_CHECKSUM: something is wrong still. Of others nothing is done.
  */
 #define G4_IO_MAX_IOV 1024
 struct g4_io {
@@ -56,6 +57,7 @@ struct g4_dev_props {
 	bool read_only;
 	bool volatile_cache; /* FLUSH means something */
 	bool discard;
+	bool zeroes;	 /* what was discarded reads as zeros until it is written */
 	uint32_t disks;	 /* of a set; else 0 */
 	uint32_t copies; /* of everything; 0 and 1: there is one */
 	/* READ with G4_IO_COPY(copies) and so many more: made of other pages, where those are in a row with parity */

@@ -203,6 +203,7 @@ static int map_file(struct g4_dev *dev, const struct g4_file *file)
 	dev->props.size_bytes = bytes;
 	dev->props.volatile_cache = dev->persist != G4_DEV_PERSIST_NEVER;
 	dev->props.discard = !dev->props.read_only && g4_file_can_discard(file);
+	dev->props.zeroes = !file->block_device;
 	return 0;
 }
 

@@ -471,6 +471,7 @@ static void fill_props(struct g4_dev *dev, const struct queued *queued, uint32_t
 	dev->props.read_only = flags & G4_DEV_READ_ONLY;
 	dev->props.volatile_cache = true;
 	dev->props.discard = !dev->props.read_only && g4_file_can_discard(&queued->file);
+	dev->props.zeroes = !queued->file.block_device; /* holes; a drive need not */
 }
 
 int g4_queued_open(const char *name, const struct g4_dev_open_options *options, struct g4_dev **out,

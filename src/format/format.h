@@ -249,11 +249,20 @@ G4_FN G4_INLINE uint64_t g4_place_address(uint64_t place)
 	return place & ~(uint64_t)(G4_MAX_DISKS - 1);
 }
 
-/* Pages of the parity log: its header, page 0, and descriptors of entries, behind which stand their pages. */
-enum g4_parity_log_kind { G4_PARITY_LOG_HEADER = 1, G4_PARITY_LOG_PAGES = 2, G4_PARITY_LOG_MARK = 3 };
+/*
+ * Pages of the parity log: its header, page 0; descriptors of entries, behind which stand their pages; at its end the map, which has bits in
+ * the place of slots.
+ */
+enum g4_parity_log_kind {
+	G4_PARITY_LOG_HEADER = 1,
+	G4_PARITY_LOG_PAGES = 2,
+	G4_PARITY_LOG_MARK = 3,
+	G4_PARITY_LOG_MAP = 4
+};
 #define G4_PARITY_LOG_SLOTS 252u
 struct g4_parity_slot {
-	g4_le64 place; /* PAGES: where the page belongs, as in a chunk; MARK: chunk << 40 | which 8 MiB of its places */
+	/* PAGES: where the page belongs, as in a chunk; MARK: of slot 0 chunk << 40 | which 8 MiB of its places, of slot 1 which parts */
+	g4_le64 place;
 	g4_le32 crc32c; /* of the page */
 	g4_le32 reserved;
 };
@@ -263,7 +272,7 @@ struct g4_parity_log {
 		header; /* address: on the disk; generation: number of the entry in its epoch, from 1 on */
 	g4_le64 epoch;
 	g4_le32 kind;
-	g4_le32 count; /* slots that are used */
+	g4_le32 count; /* of PAGES and MARK, slots that are used; of MAP, which page of it this is */
 	uint8_t reserved[16];
 	struct g4_parity_slot slots[G4_PARITY_LOG_SLOTS];
 };

@@ -27,10 +27,11 @@ G4_FN static int step_down(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_c
 			return rc;
 	} else {
 		rc = g4_name_find(wg, fs, dir, name, bytes, &slot);
-		if (rc == 0)
-			rc = g4_icache_get(wg, fs, slot.inode, next);
 		if (rc < 0)
 			return rc;
+		rc = g4_icache_get(wg, fs, slot.inode, next);
+		if (rc < 0) /* it is there, for the name is: its slab can not be had */
+			return rc == -G4_E_STALE ? -G4_E_CORRUPT_INODE : rc;
 	}
 	g4_name_remember(fs, &key, *next);
 	return 0;

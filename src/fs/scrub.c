@@ -11,6 +11,8 @@
  * The cursor says which directory, which position, and which page of the file there; what is in front of it is done. Where the scrub goes
  * on above that is in memory alone: after a remount it finds the place of the directory in its parent. Inodes that get other names
  * meanwhile are looked at once more, for they may have gone from where it will come to where it was.
+ *
+ * Last, on sets with parity, rows are compared: what does not fit is written again by the set, which counts it by disk.
  */
 #include "fs/scrub.h"
 
@@ -23,9 +25,10 @@
 #include "inode/icache.h"
 #include "inode/txn.h"
 
-enum { PHASE_FIXED, PHASE_TREE };
+enum { PHASE_FIXED, PHASE_TREE, PHASE_ROWS };
 enum { CURSOR_PHASE, CURSOR_AT, CURSOR_DIR, CURSOR_POSITION, CURSOR_FILE, CURSOR_PAGE, CURSOR_GENERATION };
 #define FIXED_PAGES 4u
+#define ROWS_BYTES (G4_SCRUB_PAGES * G4_PAGE_BYTES)
 
 struct step {
 	struct g4_wg *wg;
@@ -667,6 +670,34 @@ G4_FN static int walk(struct step *step)
 	return 0;
 }
 
+/* ------------------------------------------------------------------ parity */
+
+G4_FN static bool has_rows(const struct g4_fs *fs)
+{
+	return g4_space_versions(&fs->space) > g4_space_copies(&fs->space);
+}
+
+/*
+ * When all that has a sum is as it was written: what does not fit with it then is parity, or nobody's. Not when something was damaged, and
+ * parity could not help: it stays as it is for who can do more with it. 1: through.
+ */
+G4_FN static int compare_rows(struct step *step)
+{
+	const uint64_t end = g4_space_bytes(&step->fs->space);
+	uint64_t *at = &step->record->cursor[CURSOR_AT];
+
+	if (step->record->errors > 0 || *at >= end)
+		return 1;
+	const struct g4_address address = g4_address_from(*at);
+	const uint64_t bytes = g4_min64(ROWS_BYTES, end - *at);
+	const int rc = g4_space_check(step->wg, &step->fs->space, address, bytes);
+	if (rc < 0)
+		find_metadata(step, 0, address, rc);
+	count(step, (uint32_t)(bytes / G4_PAGE_BYTES));
+	*at += bytes;
+	return *at >= end;
+}
+
 /* ------------------------------------------------------------------ the step */
 
 G4_FN void g4_scrub_moved(struct g4_fs *fs, uint32_t index)
@@ -747,12 +778,15 @@ G4_FN int g4_scrub_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record
 
 	if (record->units == 0)
 		record->units = FIXED_PAGES + fs->meta.layout.groups_pages + fs->meta.layout.group_count +
-				g4_load64_rlx(&fs->alloc.total_pages) - g4_load64_rlx(&fs->alloc.free_pages);
+				g4_load64_rlx(&fs->alloc.total_pages) - g4_load64_rlx(&fs->alloc.free_pages) +
+				(has_rows(fs) ? g4_space_bytes(&fs->space) / G4_PAGE_BYTES : 0);
 	if (step.scrub->dir == G4_NO_INODE)
 		begin(&step);
 	if (record->cursor[CURSOR_PHASE] == PHASE_FIXED) {
 		if (look_at_fixed(&step))
 			record->cursor[CURSOR_PHASE] = PHASE_TREE;
+	} else if (record->cursor[CURSOR_PHASE] == PHASE_ROWS) {
+		rc = compare_rows(&step);
 	} else {
 		/* names cost something, too */
 		for (uint32_t k = 0; rc == 0 && step.rc == 0 && k < 4 * G4_SCRUB_PAGES && step.pages < G4_SCRUB_PAGES;
@@ -763,6 +797,11 @@ G4_FN int g4_scrub_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record
 		g4_unlock(&step.scrub->moved_lock);
 		if (step.rc < 0)
 			rc = step.rc;
+		if (rc == 1 && has_rows(fs)) {
+			record->cursor[CURSOR_PHASE] = PHASE_ROWS;
+			record->cursor[CURSOR_AT] = 0;
+			rc = 0;
+		}
 		if (g4_load32_acq(&fs->journal.aborted))
 			rc = -(int)g4_load32_acq(&fs->journal.aborted);
 	}

@@ -659,6 +659,32 @@ static void tell_all(struct g4_fsck *fsck)
 	free(names.dirs.cells);
 }
 
+/* ------------------------------------------------------------------ parity */
+
+#define PARITY_BYTES UINT64_C(65536)
+
+/* Rows of a set with parity, which is told and no more: what of them is wrong a scrub finds out, and mends. */
+static void compare_parity(struct g4_fsck *fsck)
+{
+	struct g4_image *image = fsck->image;
+	const uint64_t end = g4_space_bytes(&image->space);
+
+	if (g4_space_versions(&image->space) == g4_space_copies(&image->space))
+		return;
+	if (fsck->progress.label != NULL)
+		g4_progress_start(&fsck->progress, "comparing parity");
+	for (uint64_t at = 0; at < end && fsck->fatal == 0; at += PARITY_BYTES) {
+		const int status =
+			g4_space_check(image->wg, &image->space, g4_address_from(at), g4_min64(PARITY_BYTES, end - at));
+		if (status == -G4_E_CHECKSUM)
+			g4_fsck_tell_parity(fsck, at);
+		else if (status < 0)
+			fsck->fatal = status;
+		g4_progress_step(&fsck->progress, at, end);
+	}
+	g4_progress_clear(&fsck->progress);
+}
+
 int g4_fsck_data(struct g4_fsck *fsck)
 {
 	struct check check = {.fsck = fsck, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -672,5 +698,7 @@ int g4_fsck_data(struct g4_fsck *fsck)
 	g4_progress_clear(&fsck->progress);
 	if (fsck->fatal == 0)
 		tell_all(fsck);
+	if (fsck->fatal == 0)
+		compare_parity(fsck);
 	return fsck->fatal;
 }

@@ -40,7 +40,8 @@
 	X(ORPHAN, "orphan")		    /* the orphan list and the inodes' flags disagree */                       \
 	X(COPY, "copy")			    /* a copy of a page is damaged, and another one is whole */                \
 	X(JOB, "job")			    /* the record of a background job, or what one found, is not valid */      \
-	X(DATA, "data")			    /* contents of a file are not what their sum says */
+	X(DATA, "data")			    /* contents of a file are not what their sum says */                       \
+	X(PARITY, "parity")		    /* columns of a row do not fit together */
 
 enum g4_fsck_problem {
 #define G4_FSCK_ENUM(name, text) G4_FSCK_##name,
@@ -208,6 +209,7 @@ struct g4_fsck {
 		data_unverified; /* without: they have no sum; unverified: it was damaged */
 	uint64_t data_beside;	 /* of those compared, by the hasher */
 	uint64_t damaged_pages;	 /* of those compared; not among `problems` */
+	uint64_t parity_damaged; /* places where rows do not fit together; not among `problems` */
 	struct g4_fsck_damage *damages;
 	uint64_t damage_count, damage_room;
 

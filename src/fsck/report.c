@@ -148,6 +148,21 @@ static const char *print_sum(const struct g4_sum_entry *entry, uint32_t algorith
 	return text;
 }
 
+void g4_fsck_tell_parity(struct g4_fsck *fsck, uint64_t address)
+{
+	fsck->parity_damaged++;
+	if (fsck->by_kind[G4_FSCK_PARITY]++ >= fsck->printed_limit)
+		return;
+	begin_problem(fsck, G4_FSCK_PARITY, NULL);
+	if (fsck->report != NULL) {
+		g4_report_hex(fsck->report, "address", address);
+		g4_report_text(fsck->report, "text", "data and parity do not fit together");
+		g4_report_end(fsck->report);
+		return;
+	}
+	fprintf(fsck->out, "data and parity from 0x%" PRIx64 " on do not fit together\n", address);
+}
+
 void g4_fsck_tell_damage(struct g4_fsck *fsck, const struct g4_fsck_where *where, const struct g4_fsck_damage *damage)
 {
 	const uint32_t algorithm = g4_sum_entry_algorithm(&damage->expected);

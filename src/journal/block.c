@@ -3,7 +3,6 @@
 #include "journal/block.h"
 #include "format/owners.h"
 
-#include "format/sums.h"
 #include "hash/crc32c.h"
 #include "simt/scratch.h"
 
@@ -15,98 +14,6 @@ G4_FN uint32_t g4_block_seal_wide(struct g4_wg *wg, void *page, uint32_t type, s
 	g4_block_fill(header, type, address, generation, fs_tag);
 	header->crc32c = g4_crc32c_wide(wg, page);
 	return g4_crc32c_set_field(header->crc32c, header->crc32c);
-}
-
-G4_FN void g4_indirect_seal(void *page, uint64_t inode, uint32_t level, struct g4_address address, uint64_t generation,
-			    uint32_t fs_tag)
-{
-	struct g4_indirect_header header, before;
-
-	g4_indirect_extract((const g4_le64 *)page, &before);
-	memset(&header, 0, sizeof(header));
-	g4_block_fill(&header.header, G4_BLOCK_INDIRECT, address, generation, fs_tag);
-	header.sums = before.sums;
-	header.inode = inode;
-	header.level = level;
-	g4_indirect_embed((g4_le64 *)page, &header);
-	header.header.crc32c = g4_crc32c(0, page, G4_PAGE_BYTES);
-	g4_indirect_strip((g4_le64 *)page);
-	g4_indirect_embed((g4_le64 *)page, &header);
-}
-
-G4_FN void g4_sums_seal(struct g4_sums_page *page, uint64_t inode, uint32_t level, uint32_t quarter,
-			struct g4_address address, uint64_t generation, uint32_t fs_tag)
-{
-	struct g4_sums_header header;
-
-	memset(&header, 0, sizeof(header));
-	g4_block_fill(&header.header, G4_BLOCK_CHECKSUMS, address, generation, fs_tag);
-	header.inode = inode;
-	header.level = level;
-	header.quarter = quarter;
-	g4_sums_embed(page, &header);
-	header.header.crc32c = g4_crc32c(0, page, G4_PAGE_BYTES);
-	g4_sums_embed(page, &header);
-}
-
-G4_FN int g4_indirect_verify(void *page, struct g4_address address, uint32_t fs_tag, struct g4_indirect_header *header)
-{
-	struct g4_indirect_header zeroed;
-	uint32_t crc;
-
-	g4_indirect_extract((const g4_le64 *)page, header);
-	zeroed = *header;
-	zeroed.header.crc32c = 0;
-	g4_indirect_strip((g4_le64 *)page);
-	g4_indirect_embed((g4_le64 *)page, &zeroed);
-	crc = g4_crc32c(0, page, G4_PAGE_BYTES);
-	g4_indirect_strip((g4_le64 *)page);
-	if (crc != header->header.crc32c)
-		return -G4_E_CHECKSUM;
-	return g4_block_check(&header->header, G4_BLOCK_INDIRECT, address, fs_tag);
-}
-
-G4_FN int g4_sums_verify(struct g4_sums_page *page, struct g4_address address, uint32_t fs_tag,
-			 struct g4_sums_header *header)
-{
-	struct g4_sums_header zeroed;
-	uint32_t crc;
-
-	g4_sums_extract(page, header);
-	zeroed = *header;
-	zeroed.header.crc32c = 0;
-	g4_sums_embed(page, &zeroed);
-	crc = g4_crc32c(0, page, G4_PAGE_BYTES);
-	g4_sums_strip(page);
-	if (crc != header->header.crc32c)
-		return -G4_E_CHECKSUM;
-	return g4_block_check(&header->header, G4_BLOCK_CHECKSUMS, address, fs_tag);
-}
-
-G4_FN bool g4_block_is_whole(void *page, struct g4_address address, uint32_t fs_tag, uint64_t *generation)
-{
-	const struct g4_block_header header = *(const struct g4_block_header *)page;
-	struct g4_indirect_header indirect;
-	struct g4_sums_header sums;
-
-	*generation = header.generation;
-	if (g4_block_verify(page, header.type, address, fs_tag) == 0)
-		return true;
-	g4_sums_extract((const struct g4_sums_page *)page, &sums);
-	*generation = sums.header.generation;
-	if (sums.header.magic == G4_BLOCK_MAGIC &&
-	    g4_sums_verify((struct g4_sums_page *)page, address, fs_tag, &sums) == 0)
-		return true;
-	const bool whole = g4_indirect_verify(page, address, fs_tag, &indirect) == 0;
-	*generation = indirect.header.generation;
-	return whole;
-}
-
-G4_FN uint64_t g4_block_generation(void *page, struct g4_address address, uint32_t fs_tag)
-{
-	uint64_t generation;
-
-	return g4_block_is_whole(page, address, fs_tag, &generation) ? generation : 0;
 }
 
 G4_FN static int validate(const struct g4_meta *meta, const void *page, uint32_t type)
@@ -200,21 +107,24 @@ G4_FN static int take(struct g4_meta *meta, struct g4_address address, uint32_t 
 /*
  * The copy that was read is damaged, with `rc`: another one takes its place, here and on the device. Nobody writes there meanwhile: a
  * page that is going to be written is in the cache, and what leads to this one is locked. Only of slabs that is not certain, for an
- * inode's number may be of long ago: those are mended by a scrub, and when they change.
+ * inode's number may be of long ago: copies of those are mended by a scrub, and when they change. What parity made needs no lock: it goes to
+ * its place only if parity still makes the same (space/set_parity_host.c).
  */
 G4_FN G4_COLD static int take_other_copy(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address,
 					 uint32_t type, uint32_t line, int rc)
 {
-	const uint32_t versions = g4_space_versions(meta->space), mark = g4_scratch_mark(wg);
+	const uint32_t copies = g4_space_copies(meta->space), versions = g4_space_versions(meta->space),
+		       mark = g4_scratch_mark(wg);
 	uint8_t *room = g4_scratch_take_page(wg);
+	uint32_t copy = 0;
 
-	for (uint32_t copy = 0; copy < versions && rc < 0; copy++) {
+	for (; copy < versions && rc < 0; copy++) {
 		if (g4_space_read_copy(wg, meta->space, copy, address, room, G4_PAGE_BYTES) < 0)
 			continue;
 		g4_copy(wg, g4_line_data(meta->cache, line), room, G4_PAGE_BYTES);
 		rc = take(meta, address, type, line);
 	}
-	if (rc == 0 && type != G4_BLOCK_SLAB)
+	if (rc == 0 && (type != G4_BLOCK_SLAB || copy > copies))
 		g4_space_mend(wg, meta->space, address, room, G4_PAGE_BYTES);
 	g4_scratch_release(wg, mark);
 	return rc;

@@ -49,25 +49,9 @@ struct g4_meta { /* what verification needs to know */
 	struct g4_in_log *in_log; /* by home; of a mount that can not write what the journal holds. Constant */
 };
 
-/* g4_block_seal() for an indirect page: embeds the header in the spare bits. Where its pages of sums are stands there already. */
-G4_FN void g4_indirect_seal(void *page, uint64_t inode, uint32_t level, struct g4_address address, uint64_t generation,
-			    uint32_t fs_tag);
-G4_FN void g4_sums_seal(struct g4_sums_page *page, uint64_t inode, uint32_t level, uint32_t quarter,
-			struct g4_address address, uint64_t generation, uint32_t fs_tag);
 /* Leader. Seals a page that has its header at its beginning, by all lanes; returns the checksum of the sealed page. */
 G4_FN uint32_t g4_block_seal_wide(struct g4_wg *wg, void *page, uint32_t type, struct g4_address address,
 				  uint64_t generation, uint32_t fs_tag);
-/* Verifies an indirect page and strips it to bare pointers; the header goes to *header. */
-G4_FN int g4_indirect_verify(void *page, struct g4_address address, uint32_t fs_tag, struct g4_indirect_header *header);
-/* The same of a page of sums, whose entries are bare then. */
-G4_FN int g4_sums_verify(struct g4_sums_page *page, struct g4_address address, uint32_t fs_tag,
-			 struct g4_sums_header *header);
-
-/* Whether a page is metadata of whatever type in its own place; its generation then. The page may be changed. */
-G4_FN bool g4_block_is_whole(void *page, struct g4_address address, uint32_t fs_tag, uint64_t *generation);
-/* That generation, 0 of anything else. The page may be changed. */
-G4_FN uint64_t g4_block_generation(void *page, struct g4_address address, uint32_t fs_tag);
-
 /* Another copy of an image than the one that was verified and is damaged since: one of the same transaction. 0, or there is none. */
 G4_FN int g4_block_read_image(struct g4_wg *wg, const struct g4_meta *meta, const struct g4_in_log *image, void *page);
 

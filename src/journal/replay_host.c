@@ -73,6 +73,22 @@ static struct g4_address page_address(const struct scan *scan, uint64_t page)
 	return g4_address_after_pages(scan->area, 1 + page % scan->log_pages);
 }
 
+/* One page of a copy; where its disk is missing, of the next copy that has it. */
+static int read_page(struct scan *scan, uint64_t page, uint8_t *to)
+{
+	const uint32_t copies = g4_space_copies(scan->meta->space);
+	int rc = -G4_E_NOENT;
+
+	for (uint32_t k = 0; k < copies && rc == -G4_E_NOENT; k++)
+		rc = g4_space_read_copy(scan->wg, scan->meta->space, (scan->copy + k) % copies,
+					page_address(scan, page), to, G4_PAGE_BYTES);
+	return rc;
+}
+
+/*
+ * Pages of one copy. With fewer copies than disks a copy lies in pieces on several of them: one that is missing takes its pieces away, and
+ * not the copy. -G4_E_NOENT: no copy has all of them.
+ */
 static int read_pages(struct scan *scan, uint64_t page, uint64_t count, uint8_t *to)
 {
 	uint64_t start = page % scan->log_pages;
@@ -80,10 +96,15 @@ static int read_pages(struct scan *scan, uint64_t page, uint64_t count, uint8_t 
 	int rc = g4_space_read_copy(scan->wg, scan->meta->space, scan->copy, page_address(scan, start), to,
 				    first * G4_PAGE_BYTES);
 
-	if (rc < 0 || first == count)
+	if (rc == 0 && first < count)
+		rc = g4_space_read_copy(scan->wg, scan->meta->space, scan->copy, page_address(scan, 0),
+					to + first * G4_PAGE_BYTES, (count - first) * G4_PAGE_BYTES);
+	if (rc != -G4_E_NOENT || g4_space_copies(scan->meta->space) == 1)
 		return rc;
-	return g4_space_read_copy(scan->wg, scan->meta->space, scan->copy, page_address(scan, 0),
-				  to + first * G4_PAGE_BYTES, (count - first) * G4_PAGE_BYTES);
+	rc = 0;
+	for (uint64_t k = 0; k < count && rc == 0; k++)
+		rc = read_page(scan, page + k, to + k * G4_PAGE_BYTES);
+	return rc;
 }
 
 /* The same of any copy that can be read. */
@@ -211,19 +232,21 @@ static uint64_t tag_of(const struct scan *scan, uint32_t n)
 static int page_arrived(struct scan *scan, const struct data_page *data)
 {
 	const struct g4_address address = g4_address_from(data->address);
-	const uint32_t copies = g4_space_copies(scan->meta->space);
+	const uint32_t copies = g4_space_copies(scan->meta->space), versions = g4_space_versions(scan->meta->space);
 	uint32_t right = 0, there = 0;
 	int rc = -G4_E_NOENT;
 
-	for (uint32_t copy = 0; copy < copies; copy++) {
+	for (uint32_t copy = 0; copy < versions; copy++) {
+		const bool made = copy >= copies; /* of other pages, by parity */
 		const int one =
 			g4_space_read_copy(scan->wg, scan->meta->space, copy, address, scan->buffer, G4_PAGE_BYTES);
-		there += one != -G4_E_NOENT;
-		rc = one == 0 || rc == -G4_E_NOENT ? one : rc; /* what could not be read counts where nothing could */
+		there += one != -G4_E_NOENT && !made;
+		/* what could not be read counts where nothing could */
+		rc = !made && (one == 0 || rc == -G4_E_NOENT) ? one : rc;
 		if (one < 0 || g4_crc32c(0, scan->buffer, G4_PAGE_BYTES) != data->crc32c)
 			continue;
-		right++;
-		if (scan->write && copies > 1) {
+		right += !made;
+		if (scan->write && versions > 1) {
 			g4_space_mend(scan->wg, scan->meta->space, address, scan->buffer, G4_PAGE_BYTES);
 			return 1;
 		}

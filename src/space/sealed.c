@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sealing and verifying pages that begin with a block header. */
+/* Sealing and verifying pages with a block header: at their beginning, or in the spare bits of their entries. */
 #include "space/sealed.h"
 
+#include "format/sums.h"
 #include "hash/crc32c.h"
 
 G4_STATIC_ASSERT(offsetof(struct g4_block_header, crc32c) == G4_CRC32C_FIELD, "where the checksum stands");
@@ -48,4 +49,96 @@ G4_FN int g4_block_verify(const void *page, uint32_t type, struct g4_address add
 	if (header->magic != G4_BLOCK_MAGIC || crc != header->crc32c)
 		return -G4_E_CHECKSUM;
 	return g4_block_check(header, type, address, fs_tag);
+}
+
+G4_FN void g4_indirect_seal(void *page, uint64_t inode, uint32_t level, struct g4_address address, uint64_t generation,
+			    uint32_t fs_tag)
+{
+	struct g4_indirect_header header, before;
+
+	g4_indirect_extract((const g4_le64 *)page, &before);
+	memset(&header, 0, sizeof(header));
+	g4_block_fill(&header.header, G4_BLOCK_INDIRECT, address, generation, fs_tag);
+	header.sums = before.sums;
+	header.inode = inode;
+	header.level = level;
+	g4_indirect_embed((g4_le64 *)page, &header);
+	header.header.crc32c = g4_crc32c(0, page, G4_PAGE_BYTES);
+	g4_indirect_strip((g4_le64 *)page);
+	g4_indirect_embed((g4_le64 *)page, &header);
+}
+
+G4_FN void g4_sums_seal(struct g4_sums_page *page, uint64_t inode, uint32_t level, uint32_t quarter,
+			struct g4_address address, uint64_t generation, uint32_t fs_tag)
+{
+	struct g4_sums_header header;
+
+	memset(&header, 0, sizeof(header));
+	g4_block_fill(&header.header, G4_BLOCK_CHECKSUMS, address, generation, fs_tag);
+	header.inode = inode;
+	header.level = level;
+	header.quarter = quarter;
+	g4_sums_embed(page, &header);
+	header.header.crc32c = g4_crc32c(0, page, G4_PAGE_BYTES);
+	g4_sums_embed(page, &header);
+}
+
+G4_FN int g4_indirect_verify(void *page, struct g4_address address, uint32_t fs_tag, struct g4_indirect_header *header)
+{
+	struct g4_indirect_header zeroed;
+	uint32_t crc;
+
+	g4_indirect_extract((const g4_le64 *)page, header);
+	zeroed = *header;
+	zeroed.header.crc32c = 0;
+	g4_indirect_strip((g4_le64 *)page);
+	g4_indirect_embed((g4_le64 *)page, &zeroed);
+	crc = g4_crc32c(0, page, G4_PAGE_BYTES);
+	g4_indirect_strip((g4_le64 *)page);
+	if (crc != header->header.crc32c)
+		return -G4_E_CHECKSUM;
+	return g4_block_check(&header->header, G4_BLOCK_INDIRECT, address, fs_tag);
+}
+
+G4_FN int g4_sums_verify(struct g4_sums_page *page, struct g4_address address, uint32_t fs_tag,
+			 struct g4_sums_header *header)
+{
+	struct g4_sums_header zeroed;
+	uint32_t crc;
+
+	g4_sums_extract(page, header);
+	zeroed = *header;
+	zeroed.header.crc32c = 0;
+	g4_sums_embed(page, &zeroed);
+	crc = g4_crc32c(0, page, G4_PAGE_BYTES);
+	g4_sums_strip(page);
+	if (crc != header->header.crc32c)
+		return -G4_E_CHECKSUM;
+	return g4_block_check(&header->header, G4_BLOCK_CHECKSUMS, address, fs_tag);
+}
+
+G4_FN bool g4_block_is_whole(void *page, struct g4_address address, uint32_t fs_tag, uint64_t *generation)
+{
+	const struct g4_block_header header = *(const struct g4_block_header *)page;
+	struct g4_indirect_header indirect;
+	struct g4_sums_header sums;
+
+	*generation = header.generation;
+	if (g4_block_verify(page, header.type, address, fs_tag) == 0)
+		return true;
+	g4_sums_extract((const struct g4_sums_page *)page, &sums);
+	*generation = sums.header.generation;
+	if (sums.header.magic == G4_BLOCK_MAGIC &&
+	    g4_sums_verify((struct g4_sums_page *)page, address, fs_tag, &sums) == 0)
+		return true;
+	const bool whole = g4_indirect_verify(page, address, fs_tag, &indirect) == 0;
+	*generation = indirect.header.generation;
+	return whole;
+}
+
+G4_FN uint64_t g4_block_generation(void *page, struct g4_address address, uint32_t fs_tag)
+{
+	uint64_t generation;
+
+	return g4_block_is_whole(page, address, fs_tag, &generation) ? generation : 0;
 }

@@ -290,6 +290,12 @@ static struct work *plan(struct g4_wg *wg, struct g4_set *set, const struct g4_i
 				add_child(work, io, d, 0, 0, d);
 		return work;
 	}
+	if (io->op == G4_IO_CHECK) {
+		work = make_work(0, 0);
+		if (work)
+			work->result = g4_set_parity_check(wg, set, io->offset_bytes, io->discard_bytes);
+		return work;
+	}
 	count_pieces(set, io, &pieces, &children);
 	work = make_work(children, pieces > 1 ? io->iov_count + pieces : 0);
 	if (!work)
@@ -414,7 +420,7 @@ static void finish(struct g4_wg *wg, struct g4_set *set, struct g4_io *io)
 		const int settled = settle(wg, set, io, work);
 		rc = rc == 0 ? settled : rc;
 		/* also by another request, which has left a disk out that this one did not write to any more */
-		if (rc == 0 && io->op != G4_IO_DISCARD && g4_load32_acq(&set->unrecorded))
+		if (rc == 0 && io->op != G4_IO_DISCARD && io->op != G4_IO_CHECK && g4_load32_acq(&set->unrecorded))
 			rc = g4_set_record_missing(wg, set);
 	}
 	if (rc == 0 && io->op == G4_IO_WRITE && (io->flags & G4_IO_COPY_MASK))
@@ -466,7 +472,8 @@ void g4_set_free(struct g4_set *set, bool disks)
 /* The log is left empty, so that the next open has nothing to do; where that fails, it has. */
 static void empty_log(struct g4_set *set)
 {
-	struct g4_wg *wg = set->parity && set->has_super && set->parity->head > 1 ? g4_wg_create(0) : NULL;
+	const struct g4_set_parity *p = set->parity;
+	struct g4_wg *wg = p && set->has_super && (p->head > 1 || p->made_changed) ? g4_wg_create(0) : NULL;
 
 	if (!wg)
 		return;

@@ -165,14 +165,14 @@ bool g4_set_is_whole(const struct g4_set *set, uint32_t without)
 	return true;
 }
 
-/* Lock held. Both copies, the second first. */
-static int write_states(struct g4_wg *wg, struct g4_set *set)
+/* Lock held. Both copies, the second first. The disks that could not be written. */
+static uint64_t write_states(struct g4_wg *wg, struct g4_set *set)
 {
 	uint64_t failed = 0;
 
 	write_labels(wg, set, true, &failed);
 	write_labels(wg, set, false, &failed);
-	return failed ? -G4_E_IO : 0;
+	return failed;
 }
 
 /* Lock held. A new generation, of the disks that are there: all others miss something from it on. */
@@ -186,31 +186,43 @@ static void begin_generation(struct g4_set *set)
 	set->super->set_generation = generation;
 }
 
-/* Lock held. Durable on the disks that are there: which ones are missing, and since when. */
-static int record_missing(struct g4_wg *wg, struct g4_set *set)
-{
-	begin_generation(set);
-	const int rc = write_states(wg, set);
-	if (rc == 0)
-		g4_store32_rel(&set->unrecorded, 0);
-	return rc;
-}
-
-/* Lock held. */
-static int drop(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
+/* Lock held. False: it can not be done without. */
+static bool leave_out(struct g4_set *set, uint32_t disk)
 {
 	char uuid[G4_UUID_TEXT_BYTES];
 
-	if (!is_active(set, disk))
-		return 0;
 	if (!set->has_super || !g4_set_is_whole(set, disk))
-		return -G4_E_IO;
+		return false;
 	/* before others leave the disk out: they wait until the rest says so (finish() in set_io_host.c) */
 	g4_store32_rel(&set->unrecorded, 1);
 	g4_store32_rel(&set->disks[disk].state, G4_DISK_DROPPED);
 	g4_log(G4_LOG_ERROR, "%s: disk %u, %s, failed and is no longer used; everything is on the other disks",
 	       set->disks[disk].name, disk, g4_uuid_format(set->super->disk_uuids[disk], uuid));
-	return record_missing(wg, set);
+	return true;
+}
+
+/* Lock held. Durable on the disks that are there: which ones are missing, and since when. One that fails at that is missing, too. */
+static int record_missing(struct g4_wg *wg, struct g4_set *set)
+{
+	for (;;) {
+		begin_generation(set);
+		const uint64_t failed = write_states(wg, set);
+		if (!failed)
+			break;
+		for (uint32_t d = 0; d < set->count; d++)
+			if ((failed >> d & 1) && !leave_out(set, d))
+				return -G4_E_IO;
+	}
+	g4_store32_rel(&set->unrecorded, 0);
+	return 0;
+}
+
+/* Lock held. */
+static int drop(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
+{
+	if (!is_active(set, disk))
+		return 0;
+	return leave_out(set, disk) ? record_missing(wg, set) : -G4_E_IO;
 }
 
 int g4_set_drop(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
@@ -278,14 +290,14 @@ int g4_set_admit(struct g4_wg *wg, struct g4_set *set, uint32_t disk, struct g4_
 		super->disk_since[disk] = 0;
 		super->disk_mended[disk] = is_new ? 0 : (uint64_t)super->disk_mended[disk];
 		super->written_ns = (uint64_t)g4_realtime_ns();
-		rc = write_states(wg, set);
+		rc = write_states(wg, set) ? -G4_E_IO : 0;
 	}
 	if (rc == 0) {
 		set->disks[disk].dev = dev;
 		g4_store32_rel(&set->disks[disk].state, G4_DISK_ACTIVE);
 		rc = write_chunks(wg, set, tag_of(super));
 		if (rc == 0)
-			rc = write_states(wg, set);
+			rc = write_states(wg, set) ? -G4_E_IO : 0;
 		set->disks[disk].dev = rc == 0 ? dev : NULL;
 		if (rc < 0)
 			g4_store32_rel(&set->disks[disk].state, G4_DISK_MISSING);

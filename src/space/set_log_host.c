@@ -6,9 +6,10 @@
  *   - Rows of which some pages stay are written to the log first: all new pages of data and parity, with a descriptor, durable on m + 1
  *     disks (the holders) before the first of them goes to its place. A crash in between leaves a mixture of both in place; the next
  *     open writes what the log has over it. What of the log is not whole was not begun in place.
- *   - Rows that are written as a whole need no page in the log: all that a wrong parity could spoil is what was being written. But the
- *     region is marked in the log before, durably, and parity in marked regions is made anew after a crash: of a part that arrived, a
- *     commit may be found whole.
+ *   - Rows that are written as a whole need no page in the log: all that a wrong parity could spoil is what was being written. But they
+ *     are marked in the log before, durably, and after a crash marked rows that do not fit together get a new parity: of a part that
+ *     arrived, a commit may be found whole. No other row is touched, for what does not fit there has rotted. Only in front of a writer
+ *     who goes on and on some more is marked, so that he need not wait each time.
  *   - The log is emptied by flushing all disks and giving it another epoch, in a header on all disks; entries of other epochs count for
  *     nothing. This is done before a whole row is written that the log has pages of, for replay would bring these back; when a holder
  *     was dropped, for the epoch's other entries have to be on m + 1 disks that are there; and when there is no room.
@@ -22,14 +23,9 @@
 #include "base/clock_host.h"
 #include "hash/crc32c.h"
 #include "space/sealed.h"
-#include "space/set_parity_host.h"
+#include "space/set_rows_host.h"
 
 #define LOG_ADDRESS G4_CHUNK_UNIT
-
-static bool is_active(const struct g4_set *set, uint32_t disk)
-{
-	return g4_load32_acq(&set->disks[disk].state) == G4_DISK_ACTIVE;
-}
 
 static uint64_t address_of(uint64_t page)
 {
@@ -74,7 +70,7 @@ static uint64_t active_disks(const struct g4_set *set, uint32_t most)
 	uint32_t count = 0;
 
 	for (uint32_t d = 0; d < set->count && count < most; d++)
-		if (is_active(set, d)) {
+		if (g4_set_is_active(set, d)) {
 			disks |= UINT64_C(1) << d;
 			count++;
 		}
@@ -86,10 +82,68 @@ static int flush_all(struct g4_wg *wg, struct g4_set *set)
 	int rc = 0;
 
 	for (uint32_t d = 0; d < set->count && rc == 0; d++)
-		if (is_active(set, d) && g4_dev_props(set->disks[d].dev)->volatile_cache &&
+		if (g4_set_is_active(set, d) && g4_dev_props(set->disks[d].dev)->volatile_cache &&
 		    g4_dev_flush(wg, set->disks[d].dev) < 0)
 			rc = g4_set_drop(wg, set, d);
 	return rc;
+}
+
+/* ---- the map ---- */
+
+#define MAP_BYTES G4_PARITY_MAP_BYTES
+
+uint64_t g4_set_log_region(const struct g4_set *set, const struct g4_chunk *chunk, uint64_t region)
+{
+	for (const struct g4_chunk *one = set->chunks; one < chunk; one++)
+		region += one->parity ? g4_set_log_regions(one) : 0;
+	return region;
+}
+
+static uint64_t map_bytes(const struct g4_set_parity *p, uint64_t page)
+{
+	return g4_min64((p->regions + 7) / 8 - page * MAP_BYTES, MAP_BYTES);
+}
+
+/* All that was written before is flushed: so regions that it says are right are. */
+static int write_map(struct g4_wg *wg, struct g4_set *set)
+{
+	struct g4_set_parity *p = set->parity;
+	struct g4_parity_log *map = (struct g4_parity_log *)(void *)p->entry;
+	int rc = 0;
+
+	p->epoch = g4_max64(p->epoch + 1, (uint64_t)g4_realtime_ns());
+	for (uint64_t page = 0; p->pages + page < p->area && rc == 0; page++) {
+		memset(map, 0, sizeof(*map));
+		map->epoch = p->epoch;
+		map->kind = G4_PARITY_LOG_MAP;
+		map->count = (uint32_t)page;
+		memcpy(map->slots, p->made + page * MAP_BYTES, map_bytes(p, page));
+		g4_block_seal(map, G4_BLOCK_PARITY_LOG, g4_address_from(address_of(p->pages + page)), 0, tag_of(set));
+		rc = write_log(wg, set, active_disks(set, G4_MAX_DISKS), p->pages + page, map, 1);
+	}
+	p->made_changed = rc < 0;
+	return rc;
+}
+
+/* Of each page the newest that a disk has: none has ever less in it. What no disk has counts for nothing. */
+static void load_map(struct g4_wg *wg, struct g4_set *set)
+{
+	struct g4_set_parity *p = set->parity;
+	const struct g4_parity_log *map = (const struct g4_parity_log *)(const void *)p->kept;
+
+	for (uint64_t page = 0; p->pages + page < p->area; page++) {
+		const uint64_t address = address_of(p->pages + page);
+		uint64_t newest = 0;
+		for (uint32_t d = 0; d < set->count; d++) {
+			if (!g4_set_is_active(set, d) ||
+			    g4_dev_read(wg, set->disks[d].dev, address, p->kept, G4_PAGE_BYTES) < 0 ||
+			    g4_block_verify(map, G4_BLOCK_PARITY_LOG, g4_address_from(address), tag_of(set)) < 0 ||
+			    map->kind != G4_PARITY_LOG_MAP || map->count != page || map->epoch <= newest)
+				continue;
+			newest = map->epoch;
+			memcpy(p->made + page * MAP_BYTES, map->slots, map_bytes(p, page));
+		}
+	}
 }
 
 /* A header of an empty log on all disks. */
@@ -105,6 +159,7 @@ static int begin_epoch(struct g4_wg *wg, struct g4_set *set)
 	memset(header, 0, sizeof(*header));
 	header->epoch = p->epoch;
 	header->kind = G4_PARITY_LOG_HEADER;
+	header->slots[0].place = p->holders;
 	g4_block_seal(header, G4_BLOCK_PARITY_LOG, g4_address_from(address_of(0)), 0, tag_of(set));
 	return write_log(wg, set, active_disks(set, G4_MAX_DISKS), 0, header, 1);
 }
@@ -114,8 +169,12 @@ int g4_set_log_empty(struct g4_wg *wg, struct g4_set *set)
 	struct g4_set_parity *p = set->parity;
 	int rc;
 
+	if (p->incomplete)
+		return -G4_E_IO;
 	do {
 		rc = flush_all(wg, set);
+		if (rc == 0 && p->made_changed)
+			rc = write_map(wg, set);
 		p->holders = active_disks(set, p->parity + 1);
 		if (rc == 0)
 			rc = begin_epoch(wg, set);
@@ -128,7 +187,7 @@ int g4_set_log_empty(struct g4_wg *wg, struct g4_set *set)
 static bool holders_are_there(const struct g4_set *set)
 {
 	for (uint32_t d = 0; d < set->count; d++)
-		if ((set->parity->holders >> d & 1) && !is_active(set, d))
+		if ((set->parity->holders >> d & 1) && !g4_set_is_active(set, d))
 			return false;
 	return true;
 }
@@ -198,55 +257,108 @@ int g4_set_log_pages(struct g4_wg *wg, struct g4_set *set, const struct g4_row *
 	return rc;
 }
 
-static bool overlap(const struct g4_row *a, const struct g4_row *b)
+/* Whether the log has pages of rows between these places. */
+static bool has_rows(const struct g4_set_parity *p, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
 {
-	return a->chunk == b->chunk && a->stripe == b->stripe && a->within < b->within + b->bytes &&
-	       b->within < a->within + a->bytes;
+	for (uint32_t n = 0; n < p->row_count; n++) {
+		const struct g4_row *row = &p->rows[n];
+		const uint64_t begin = row->stripe * row->chunk->stripe_bytes + row->within;
+		if (row->chunk == chunk && begin < to && from < begin + row->bytes)
+			return true;
+	}
+	return false;
 }
 
-int g4_set_log_mark(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row)
+/* The mark of a region; NULL: it has none. */
+static struct g4_parity_mark *find_mark(struct g4_set_parity *p, uint64_t region)
+{
+	for (uint32_t n = 0; n < p->mark_count; n++)
+		if (p->marks[n].region == region)
+			return &p->marks[n];
+	return NULL;
+}
+
+/* Units between two places of one region, of which bit 0 begins at `region`. */
+static uint64_t units_of(uint64_t region, uint64_t from, uint64_t to)
+{
+	const uint64_t first = (from - region) / G4_PARITY_UNIT_BYTES, last = (to - 1 - region) / G4_PARITY_UNIT_BYTES;
+
+	return UINT64_MAX >> (63 - (last - first)) << first;
+}
+
+/* Units of a region are marked durably. */
+static int add_mark(struct g4_wg *wg, struct g4_set *set, uint64_t region, uint64_t units)
 {
 	struct g4_set_parity *p = set->parity;
 	struct g4_parity_log *entry = (struct g4_parity_log *)(void *)p->entry;
-	const uint64_t region = row->stripe * row->chunk->stripe_bytes / G4_PARITY_REGION_BYTES;
-	const uint64_t mark = (uint64_t)(row->chunk - set->chunks) << 40 | region;
-	bool again = false;
-	int rc = 0;
+	struct g4_parity_mark *mark = find_mark(p, region);
 
-	for (uint32_t n = 0; n < p->row_count && !again; n++)
-		again = overlap(&p->rows[n], row);
-	if (again || p->mark_count == G4_PARITY_MARKS || (p->holders && !holders_are_there(set)))
-		rc = g4_set_log_empty(wg, set);
-	for (uint32_t n = 0; n < p->mark_count; n++)
-		if (p->marks[n] == mark)
-			return rc;
-	if (rc < 0)
-		return rc;
 	memset(entry, 0, sizeof(*entry));
 	entry->kind = G4_PARITY_LOG_MARK;
 	entry->count = 1;
-	entry->slots[0].place = mark;
-	rc = append(wg, set, 0);
-	if (rc == 0)
-		p->marks[p->mark_count++] = mark;
+	entry->slots[0].place = region;
+	entry->slots[1].place = units;
+	const int rc = append(wg, set, 0);
+	if (rc < 0)
+		return rc;
+	mark = find_mark(p, region); /* there may be a new epoch */
+	if (!mark) {
+		mark = &p->marks[p->mark_count++];
+		*mark = (struct g4_parity_mark){.region = region};
+	}
+	mark->units |= units;
+	return 0;
+}
+
+/* Rows of one region. `most`: how far more may be marked. */
+static int mark_region(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to,
+		       uint64_t most)
+{
+	struct g4_set_parity *p = set->parity;
+	const uint64_t begin = g4_align_down(from, G4_PARITY_REGION_BYTES),
+		       region = (uint64_t)(chunk - set->chunks) << 40 | begin / G4_PARITY_REGION_BYTES;
+	const struct g4_parity_mark *mark = find_mark(p, region);
+	int rc = 0;
+
+	if ((!mark && p->mark_count == G4_PARITY_MARKS) || (p->holders && !holders_are_there(set)))
+		rc = g4_set_log_empty(wg, set);
+	mark = find_mark(p, region);
+	if (rc < 0 || (mark && (units_of(begin, from, to) & ~mark->units) == 0))
+		return rc;
+	return add_mark(wg, set, region, units_of(begin, from, g4_min64(most, begin + G4_PARITY_REGION_BYTES)));
+}
+
+#define AHEAD_MOST (UINT64_C(1) << 20)
+int g4_set_log_mark(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
+{
+	struct g4_set_parity *p = set->parity;
+	int rc = has_rows(p, chunk, from, to) ? g4_set_log_empty(wg, set) : 0;
+
+	if (p->next_chunk == chunk && p->next_from == from)
+		p->ahead = g4_min64(g4_max64(2 * p->ahead, to - from), AHEAD_MOST);
+	else
+		p->ahead = 0;
+	p->next_chunk = chunk;
+	p->next_from = to;
+	while (from < to && rc == 0) {
+		const uint64_t some =
+			g4_min64(to, g4_align_down(from, G4_PARITY_REGION_BYTES) + G4_PARITY_REGION_BYTES);
+		rc = mark_region(wg, set, chunk, from, some, g4_min64(to + p->ahead, chunk->place_bytes));
+		from = some;
+	}
 	return rc;
 }
 
 /* ---- after a crash ---- */
 
-struct copy { /* the log of one disk */
-	uint8_t *pages;
-	uint64_t entries, end; /* whole ones of the epoch, and the page behind the last */
-};
-
-static const struct g4_parity_log *log_at(const struct copy *copy, uint64_t page)
+static const struct g4_parity_log *log_at(const uint8_t *pages, uint64_t page)
 {
-	return (const struct g4_parity_log *)(const void *)(copy->pages + page * G4_PAGE_BYTES);
+	return (const struct g4_parity_log *)(const void *)(pages + page * G4_PAGE_BYTES);
 }
 
-static bool is_entry(const struct g4_set *set, const struct copy *copy, uint64_t page)
+static bool is_entry(const struct g4_set *set, const uint8_t *pages, uint64_t page)
 {
-	const struct g4_parity_log *entry = log_at(copy, page);
+	const struct g4_parity_log *entry = log_at(pages, page);
 
 	return g4_block_verify(entry, G4_BLOCK_PARITY_LOG, g4_address_from(address_of(page)), tag_of(set)) == 0 &&
 	       entry->count <= G4_PARITY_LOG_SLOTS;
@@ -258,100 +370,180 @@ static bool place_is_possible(const struct g4_set *set, uint64_t place)
 	const uint64_t address = g4_place_address(place);
 
 	return disk < set->count && address % G4_PAGE_BYTES == 0 &&
-	       address >= G4_CHUNK_UNIT + set->parity->pages * G4_PAGE_BYTES &&
+	       address >= G4_CHUNK_UNIT + set->parity->area * G4_PAGE_BYTES &&
 	       address < G4_CHUNK_UNIT + g4_chunk_usable(set->super->disk_bytes[disk]);
 }
 
-/* How far the entries of the epoch are whole. */
-static void count_entries(const struct g4_set *set, struct copy *copy, uint64_t epoch)
+/* Pages of an entry behind its descriptor. */
+static uint32_t pages_of(const struct g4_parity_log *entry)
 {
-	const struct g4_set_parity *p = set->parity;
-	uint64_t page = 1;
-
-	for (uint64_t sequence = 1; page < p->pages && is_entry(set, copy, page); sequence++) {
-		const struct g4_parity_log *entry = log_at(copy, page);
-		const uint32_t pages = entry->kind == G4_PARITY_LOG_PAGES ? entry->count : 0;
-		if (entry->epoch != epoch || entry->header.generation != sequence || page + pages >= p->pages)
-			break;
-		for (uint32_t i = 0; i < pages; i++)
-			if (!place_is_possible(set, entry->slots[i].place) ||
-			    g4_crc32c(0, log_at(copy, page + 1 + i), G4_PAGE_BYTES) != entry->slots[i].crc32c)
-				return;
-		page += 1 + pages;
-		copy->entries = sequence;
-		copy->end = page;
-	}
+	return entry->kind == G4_PARITY_LOG_PAGES ? (uint32_t)entry->count : 0;
 }
 
-/* The newest epoch's entries, of the disk that has most of them, into p->old. */
+struct copies { /* of the log: what each disk has of it that may have entries of the epoch */
+	uint8_t *pages[G4_MAX_DISKS];
+	uint32_t count;
+	uint64_t epoch;
+};
+
+/* The descriptor of this number, of whichever copy has it whole; NULL: none. */
+static const struct g4_parity_log *find_entry(const struct g4_set *set, const struct copies *copies, uint64_t page,
+					      uint64_t sequence)
+{
+	for (uint32_t c = 0; c < copies->count; c++) {
+		const struct g4_parity_log *entry = log_at(copies->pages[c], page);
+		bool possible = is_entry(set, copies->pages[c], page) && entry->epoch == copies->epoch &&
+				entry->header.generation == sequence && page + pages_of(entry) < set->parity->area;
+		for (uint32_t i = 0; possible && i < pages_of(entry); i++)
+			possible = place_is_possible(set, entry->slots[i].place);
+		if (possible)
+			return entry;
+	}
+	return NULL;
+}
+
+/* A page of an entry goes into the first copy, of whichever has it whole. */
+static bool take_page(const struct copies *copies, uint64_t page, uint32_t crc32c)
+{
+	uint8_t *to = copies->pages[0] + page * G4_PAGE_BYTES;
+
+	for (uint32_t c = 0; c < copies->count; c++) {
+		const uint8_t *from = copies->pages[c] + page * G4_PAGE_BYTES;
+		if (g4_crc32c(0, from, G4_PAGE_BYTES) != crc32c)
+			continue;
+		if (from != to)
+			memcpy(to, from, G4_PAGE_BYTES);
+		return true;
+	}
+	return false;
+}
+
+/* The entries of the epoch that are whole go into the first copy, one behind the other; the page behind the last. */
+static uint64_t merge(const struct g4_set *set, const struct copies *copies)
+{
+	uint64_t page = 1;
+
+	for (uint64_t sequence = 1; page < set->parity->area; sequence++) {
+		const struct g4_parity_log *entry = find_entry(set, copies, page, sequence);
+		if (!entry)
+			break;
+		if (entry != log_at(copies->pages[0], page))
+			memcpy(copies->pages[0] + page * G4_PAGE_BYTES, entry, G4_PAGE_BYTES);
+		for (uint32_t i = 0; i < pages_of(entry); i++)
+			if (!take_page(copies, page + 1 + i, entry->slots[i].crc32c))
+				return page;
+		page += 1 + pages_of(entry);
+	}
+	return page;
+}
+
+/* Pages of a disk's log; what can not be read is zeros, and takes none of the others with it. */
+static void read_log(struct g4_wg *wg, struct g4_set *set, uint32_t disk, uint8_t *to, uint64_t pages)
+{
+	struct g4_dev *dev = set->disks[disk].dev;
+
+	if (g4_dev_read(wg, dev, address_of(0), to, pages * G4_PAGE_BYTES) == 0)
+		return;
+	for (uint64_t page = 0; page < pages; page++)
+		if (g4_dev_read(wg, dev, address_of(page), to + page * G4_PAGE_BYTES, G4_PAGE_BYTES) < 0)
+			memset(to + page * G4_PAGE_BYTES, 0, G4_PAGE_BYTES);
+}
+
+/* Whether a disk may have entries. Those that do have one behind the header, unless it can not be read: for who does not know them. */
+static bool may_hold(struct g4_wg *wg, struct g4_set *set, uint32_t disk, uint64_t holders, uint64_t epoch)
+{
+	uint8_t *first = set->parity->entry + G4_PAGE_BYTES;
+
+	if (!g4_set_is_active(set, disk) || holders)
+		return holders >> disk & 1 && g4_set_is_active(set, disk);
+	return g4_dev_read(wg, set->disks[disk].dev, address_of(1), first, G4_PAGE_BYTES) < 0 ||
+	       (is_entry(set, set->parity->entry, 1) && log_at(first, 0)->epoch == epoch);
+}
+
+/* The copies that may have entries, of disks that have the newest epoch as far as they tell. -G4_E_NOMEM, or 0. */
+static int read_copies(struct g4_wg *wg, struct g4_set *set, struct copies *copies)
+{
+	const struct g4_set_parity *p = set->parity;
+	uint64_t holders = 0;
+
+	for (uint32_t d = 0; d < set->count; d++) {
+		if (!g4_set_is_active(set, d))
+			continue;
+		read_log(wg, set, d, p->entry, 1);
+		const struct g4_parity_log *header = log_at(p->entry, 0);
+		if (!is_entry(set, p->entry, 0) || header->kind != G4_PARITY_LOG_HEADER ||
+		    header->epoch <= copies->epoch)
+			continue;
+		copies->epoch = header->epoch;
+		holders = header->slots[0].place;
+	}
+	for (uint32_t d = 0; d < set->count; d++) {
+		if (!may_hold(wg, set, d, holders, copies->epoch))
+			continue;
+		uint8_t **pages = &copies->pages[copies->count];
+		if (posix_memalign((void **)pages, G4_PAGE_BYTES, p->area * G4_PAGE_BYTES) != 0)
+			return -G4_E_NOMEM;
+		copies->count++;
+		read_log(wg, set, d, *pages, p->area);
+	}
+	return 0;
+}
+
+/* The newest epoch's entries, of all disks that have any, into p->old. */
 int g4_set_log_load(struct g4_wg *wg, struct g4_set *set)
 {
 	struct g4_set_parity *p = set->parity;
-	struct copy best = {NULL, 0, 1}, copy;
+	struct copies copies = {.epoch = 0};
+	int rc = read_copies(wg, set, &copies);
 
-	for (uint32_t d = 0; d < set->count; d++) {
-		if (!is_active(set, d))
-			continue;
-		copy = (struct copy){NULL, 0, 1};
-		if (posix_memalign((void **)&copy.pages, G4_PAGE_BYTES, p->pages * G4_PAGE_BYTES) != 0) {
-			free(best.pages);
-			return -G4_E_NOMEM;
-		}
-		const bool has_header =
-			g4_dev_read(wg, set->disks[d].dev, address_of(0), copy.pages, p->pages * G4_PAGE_BYTES) == 0 &&
-			is_entry(set, &copy, 0) && log_at(&copy, 0)->kind == G4_PARITY_LOG_HEADER;
-		const uint64_t epoch = has_header ? (uint64_t)log_at(&copy, 0)->epoch : 0;
-		if (has_header)
-			count_entries(set, &copy, epoch);
-		if (has_header && (epoch > p->epoch || (epoch == p->epoch && copy.entries > best.entries))) {
-			free(best.pages);
-			best = copy;
-			p->epoch = epoch;
-		} else {
-			free(copy.pages);
-		}
+	load_map(wg, set);
+	p->epoch = copies.epoch;
+	p->old_end = 1;
+	if (rc == 0 && copies.count > 0) {
+		p->old_end = merge(set, &copies);
+		p->old = copies.pages[0];
 	}
-	p->old = best.pages;
-	p->old_end = best.end;
-	return 0;
+	for (uint32_t c = p->old ? 1 : 0; c < copies.count; c++)
+		free(copies.pages[c]);
+	return rc;
 }
 
 /* All pages of the log in the order in which they were written. */
 int g4_set_log_replay(struct g4_wg *wg, struct g4_set *set)
 {
 	const struct g4_set_parity *p = set->parity;
-	const struct copy copy = {p->old, 0, p->old_end};
 	int rc = 0;
 
 	for (uint64_t page = 1; page < p->old_end && rc == 0;) {
-		const struct g4_parity_log *entry = log_at(&copy, page++);
+		const struct g4_parity_log *entry = log_at(p->old, page++);
 		if (entry->kind != G4_PARITY_LOG_PAGES)
 			continue;
 		for (uint32_t i = 0; i < entry->count && rc == 0; i++, page++) {
 			const uint32_t disk = g4_place_disk(entry->slots[i].place);
-			if (is_active(set, disk) &&
+			if (g4_set_is_active(set, disk) &&
 			    g4_dev_write(wg, set->disks[disk].dev, g4_place_address(entry->slots[i].place),
-					 log_at(&copy, page), G4_PAGE_BYTES, 0) < 0)
+					 log_at(p->old, page), G4_PAGE_BYTES, 0) < 0)
 				rc = g4_set_drop(wg, set, disk);
 		}
 	}
 	return rc;
 }
 
-bool g4_set_log_next_mark(const struct g4_set *set, uint64_t *page, const struct g4_chunk **chunk, uint64_t *from)
+bool g4_set_log_next_mark(const struct g4_set *set, uint64_t *at, const struct g4_chunk **chunk, uint64_t *region,
+			  uint64_t *units)
 {
 	const struct g4_set_parity *p = set->parity;
-	const struct copy copy = {p->old, 0, p->old_end};
 
-	while (*page < p->old_end) {
-		const struct g4_parity_log *entry = log_at(&copy, (*page)++);
-		*page += entry->kind == G4_PARITY_LOG_PAGES ? (uint32_t)entry->count : 0;
+	while (*at < p->old_end) {
+		const struct g4_parity_log *entry = log_at(p->old, (*at)++);
+		*at += pages_of(entry);
 		if (entry->kind != G4_PARITY_LOG_MARK || entry->count != 1)
 			continue;
-		const uint64_t mark = entry->slots[0].place, n = mark >> 40;
-		*from = (mark & ((UINT64_C(1) << 40) - 1)) * G4_PARITY_REGION_BYTES;
+		const uint64_t place = entry->slots[0].place, n = place >> 40;
+		*region = place & ((UINT64_C(1) << 40) - 1);
+		*units = entry->slots[1].place ? (uint64_t)entry->slots[1].place : UINT64_MAX;
 		*chunk = &set->chunks[n];
-		if (n < set->map.count && (*chunk)->parity && *from < (*chunk)->place_bytes)
+		if (n < set->map.count && (*chunk)->parity && *region * G4_PARITY_REGION_BYTES < (*chunk)->place_bytes)
 			return true;
 	}
 	return false;
@@ -368,7 +560,6 @@ void g4_set_log_patch(const struct g4_set *set, uint32_t disk, uint64_t offset, 
 		      uint32_t parts)
 {
 	const struct g4_set_parity *p = set->parity;
-	const struct copy copy = {p ? p->old : NULL, 0, p ? p->old_end : 1};
 	uint64_t bytes = 0;
 
 	if (!p || p->old_end == 1)
@@ -376,7 +567,7 @@ void g4_set_log_patch(const struct g4_set *set, uint32_t disk, uint64_t offset, 
 	for (uint32_t k = 0; k < parts; k++)
 		bytes += iovs[k].bytes;
 	for (uint64_t page = 1; page < p->old_end;) {
-		const struct g4_parity_log *entry = log_at(&copy, page++);
+		const struct g4_parity_log *entry = log_at(p->old, page++);
 		for (uint32_t i = 0; entry->kind == G4_PARITY_LOG_PAGES && i < entry->count; i++, page++) {
 			const uint64_t at = g4_place_address(entry->slots[i].place);
 			if (g4_place_disk(entry->slots[i].place) != disk || at + G4_PAGE_BYTES <= offset ||
@@ -389,7 +580,7 @@ void g4_set_log_patch(const struct g4_set *set, uint32_t disk, uint64_t offset, 
 					       to = g4_min64(at + G4_PAGE_BYTES, begin + iovs[k].bytes);
 				if (from < to)
 					memcpy((uint8_t *)iovs[k].base + (from - begin),
-					       (const uint8_t *)log_at(&copy, page) + (from - at), to - from);
+					       (const uint8_t *)log_at(p->old, page) + (from - at), to - from);
 			}
 		}
 	}

@@ -26,7 +26,7 @@
 #include "format/layout.h"
 #include "simt/simt_host.h"
 #include "space/sealed.h"
-#include "space/set_parity_host.h"
+#include "space/set_rows_host.h"
 
 struct candidate {
 	_Alignas(G4_PAGE_BYTES) struct g4_superblock sb;
@@ -837,6 +837,8 @@ int g4_set_make(struct g4_dev *const *disks, const char *const *names, uint32_t 
 		rc = wipe(wg, set, sentence);
 	if (rc == 0)
 		rc = g4_set_parity_begin(set);
+	if (rc == 0 && set->parity)
+		g4_rows_clear(wg, set);
 	if (rc == 0) {
 		g4_set_begin(set);
 		*out = &set->dev;

@@ -3,8 +3,11 @@
  * Rows with parity: k pages of data, one of each column of a stripe, and m of parity (parity/parity.h). A crash at any request, with any
  * m disks lost in it, leaves every page that was not being written as it was (set_log_host.c says why):
  *
- *   - New parity is made of the new pages and of the others as they are on their disks, never from the old parity: so what an older
- *     crash left wrong in a row of which nothing was in use does not outlive the first write to it, and mkfs writes no parity.
+ *   - Rows of which some pages stay get their new parity from the old one and the pages that change, old and new. So pages that stay are
+ *     not looked at: one that has rotted meanwhile is still made right by parity, for whoever finds it. A page that changes may have
+ *     rotted as well; then parity is as wrong as it was before, and a scrub's matter. This needs parity that is right, wherever
+ *     something was not written yet: the map (set_check_host.c).
+ *   - Rows that are written as a whole get parity of the new pages alone.
  *   - A disk that is missing has what the others make of it. Its new contents are those of the parity that is written.
  *   - A disk that fails a write is dropped before the request is done. Any error counts: a page that is old beside its new parity would
  *     make others wrong.
@@ -15,216 +18,21 @@
 
 #include <stdlib.h>
 
-#include "base/log_host.h"
-#include "space/set_parity_host.h"
-
-#define MOST_COLUMNS G4_CHUNK_PLACES
-#define NO_COLUMNS UINT64_C(0)
-
-static bool is_active(const struct g4_set *set, uint32_t disk)
-{
-	return g4_load32_acq(&set->disks[disk].state) == G4_DISK_ACTIVE;
-}
-
-static uint64_t mask(uint32_t count)
-{
-	return (UINT64_C(1) << count) - 1;
-}
-
-/* ---- memory ---- */
-
-int g4_set_parity_begin(struct g4_set *set)
-{
-	uint64_t stripe = 0, columns = 0;
-	uint32_t parity = 0;
-
-	for (uint32_t n = 0; n < set->super->chunk_count; n++) {
-		const struct g4_chunk *chunk = &set->chunks[n];
-		if (!chunk->parity)
-			continue;
-		stripe = g4_max64(stripe, chunk->stripe_bytes);
-		columns = g4_max64(columns, chunk->columns);
-		parity = (uint32_t)g4_max64(parity, chunk->parity);
-	}
-	if (!parity)
-		return 0;
-	struct g4_set_parity *p = calloc(1, sizeof(*p));
-	if (!p || pthread_rwlock_init(&p->lock, NULL) != 0) {
-		free(p);
-		return -G4_E_NOMEM;
-	}
-	set->parity = p;
-	p->parity = parity;
-	p->pages = set->super->parity_log_bytes / G4_PAGE_BYTES;
-	p->old_end = p->head = 1;
-	p->rows = calloc(G4_PARITY_LOG_ROWS, sizeof(*p->rows));
-	const uint64_t entry = (1 + G4_PARITY_LOG_SLOTS) * G4_PAGE_BYTES;
-	if (!p->rows ||
-	    posix_memalign((void **)&p->memory, G4_PAGE_BYTES, 2 * columns * stripe + entry + G4_PAGE_BYTES) != 0)
-		return -G4_E_NOMEM;
-	p->entry = p->memory;
-	p->kept = p->entry + entry;
-	for (uint32_t c = 0; c < 2 * columns; c++)
-		p->columns[c % columns + (c < columns ? 0 : MOST_COLUMNS)] = p->kept + G4_PAGE_BYTES + c * stripe;
-	return 0;
-}
-
-void g4_set_parity_end(struct g4_set *set)
-{
-	struct g4_set_parity *p = set->parity;
-
-	if (!p)
-		return;
-	pthread_rwlock_destroy(&p->lock);
-	free(p->memory);
-	free(p->rows);
-	free(p->old);
-	free(p);
-	set->parity = NULL;
-}
-
-/* ---- computing ---- */
-
-struct computation {
-	uint32_t k, m;
-	uint64_t lost;
-	uint8_t *const *columns;
-	uint64_t bytes;
-	bool makes, done;
-	struct g4_parity_room room;
-};
-
-G4_REGION_BODY static void compute_in_region(struct g4_wg *wg, void *args)
-{
-	struct computation *c = (struct computation *)args;
-
-	g4_converge(wg);
-	if (c->makes) {
-		const bool done =
-			g4_parity_reconstruct(wg, c->k, c->m, c->lost, (void *const *)c->columns, c->bytes, &c->room);
-		if (g4_wg_lane(wg) == 0)
-			c->done = done;
-	} else {
-		g4_parity_encode(wg, c->k, c->m, (const void *const *)c->columns, (void *const *)(c->columns + c->k),
-				 c->bytes);
-	}
-	g4_converge(wg);
-}
-
-/* Whether it was done. All lanes see what is in scratch memory, not what is on the leader's stack. */
-static bool compute(struct g4_wg *wg, const struct computation *asked)
-{
-	const uint32_t mark = g4_scratch_mark(wg);
-	struct computation *c = (struct computation *)g4_scratch_take(wg, sizeof(*c));
-
-	*c = *asked;
-	g4_region(wg, G4_REGION_USER, compute_in_region, c);
-	const bool done = c->done;
-	g4_scratch_release(wg, mark);
-	return done;
-}
-
-static void encode(struct g4_wg *wg, const struct g4_chunk *chunk, uint8_t *const *columns, uint64_t bytes)
-{
-	const struct computation c = {
-		.k = g4_chunk_data_columns(chunk), .m = chunk->parity, .columns = columns, .bytes = bytes};
-
-	compute(wg, &c);
-}
-
-static bool reconstruct(struct g4_wg *wg, const struct g4_chunk *chunk, uint64_t lost, uint8_t *const *columns,
-			uint64_t bytes)
-{
-	const struct computation c = {.k = g4_chunk_data_columns(chunk),
-				      .m = chunk->parity,
-				      .lost = lost,
-				      .columns = columns,
-				      .bytes = bytes,
-				      .makes = true};
-
-	return compute(wg, &c);
-}
-
-/* ---- disks ---- */
-
-static uint64_t place_of(const struct g4_row *row, uint32_t column)
-{
-	return g4_chunk_place(row->chunk, row->stripe, column) + row->stripe * row->chunk->stripe_bytes + row->within;
-}
-
-/* The same request of columns, all at once. The columns that it could not be done of, a bit each. */
-static uint64_t transfer(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t op, uint32_t flags,
-			 uint64_t columns, uint8_t *const *memory)
-{
-	struct g4_io ios[MOST_COLUMNS];
-	struct g4_iov iovs[MOST_COLUMNS];
-	uint64_t failed = 0, begun = 0;
-
-	memset(ios, 0, sizeof(ios));
-	for (uint32_t c = 0; c < row->chunk->columns; c++) {
-		const uint64_t place = place_of(row, c);
-		if (!(columns >> c & 1))
-			continue;
-		if (!is_active(set, g4_place_disk(place))) {
-			failed |= UINT64_C(1) << c;
-			continue;
-		}
-		iovs[c] = (struct g4_iov){memory[c], row->bytes};
-		ios[c] = (struct g4_io){.op = op,
-					.flags = flags,
-					.offset_bytes = g4_place_address(place),
-					.iov = &iovs[c],
-					.iov_count = 1};
-		begun |= UINT64_C(1) << c;
-		g4_dev_submit(wg, set->disks[g4_place_disk(place)].dev, &ios[c]);
-	}
-	for (uint32_t c = 0; c < row->chunk->columns; c++) {
-		if (!(begun >> c & 1))
-			continue;
-		const uint32_t disk = g4_place_disk(place_of(row, c));
-		if (g4_dev_wait(wg, set->disks[disk].dev, &ios[c]) < 0)
-			failed |= UINT64_C(1) << c;
-		else if (op == G4_IO_READ)
-			g4_set_log_patch(set, disk, ios[c].offset_bytes, &iovs[c], 1);
-	}
-	return failed;
-}
-
-/*
- * Columns `wanted` of a row, those that can not be read (and `lost`, which are not asked) from the others. memory has room for every
- * column; only what is wanted is to be used. -G4_E_IO: too much is lost.
- */
-static int read_columns(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint64_t wanted, uint64_t lost,
-			uint8_t *const *memory)
-{
-	const uint64_t all = mask(row->chunk->columns);
-	uint8_t *columns[MOST_COLUMNS];
-
-	lost |= transfer(wg, set, row, G4_IO_READ, 0, wanted & ~lost, memory);
-	if (!(wanted & lost))
-		return 0;
-	lost |= transfer(wg, set, row, G4_IO_READ, 0, all & ~wanted & ~lost, memory);
-	for (uint32_t c = 0; c < row->chunk->columns; c++)
-		columns[c] = (lost & ~wanted) >> c & 1 ? NULL : memory[c];
-	return reconstruct(wg, row->chunk, lost, columns, row->bytes) ? 0 : -G4_E_IO;
-}
-
-/* Columns go to their disks; one that does not take it is dropped. */
-static int write_columns(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t flags,
-			 uint64_t columns, uint8_t *const *memory)
-{
-	const uint64_t failed = transfer(wg, set, row, G4_IO_WRITE, flags, columns, memory);
-	int rc = 0;
-
-	for (uint32_t c = 0; c < row->chunk->columns && rc == 0; c++)
-		if (failed >> c & 1)
-			rc = g4_set_drop(wg, set, g4_place_disk(place_of(row, c)));
-	return rc;
-}
+#include "space/set_rows_host.h"
 
 /* ---- writing ---- */
 
-static void offset_columns(uint8_t *to[MOST_COLUMNS], uint8_t *const *from, uint32_t count, uint64_t offset)
+/* Columns of a row that the log has, or that is marked. */
+static int write_in_place(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t flags,
+			  uint64_t columns, uint8_t *const *memory)
+{
+	const int rc = g4_row_write(wg, set, row, flags, columns, memory);
+
+	set->parity->incomplete = set->parity->incomplete || rc < 0;
+	return rc;
+}
+
+static void offset_columns(uint8_t *to[G4_ROW_COLUMNS], uint8_t *const *from, uint32_t count, uint64_t offset)
 {
 	for (uint32_t c = 0; c < count; c++)
 		to[c] = from[c] + offset;
@@ -241,14 +49,14 @@ static int write_logged(struct g4_wg *wg, struct g4_set *set, const struct g4_ro
 
 	for (uint64_t done = 0; done < rows->bytes && rc == 0;) {
 		struct g4_row row = *rows;
-		uint8_t *here[MOST_COLUMNS];
+		uint8_t *here[G4_ROW_COLUMNS];
 		uint32_t count = 0;
 		row.within += done;
 		row.bytes = g4_min64(rows->bytes - done, most * G4_PAGE_BYTES);
 		offset_columns(here, now, row.chunk->columns, done);
 		for (uint32_t c = 0; c < row.chunk->columns; c++) {
-			const uint64_t place = place_of(&row, c);
-			if (!(changed >> c & 1) || !is_active(set, g4_place_disk(place)))
+			const uint64_t place = g4_row_place(&row, c);
+			if (!(changed >> c & 1) || !g4_set_is_active(set, g4_place_disk(place)))
 				continue;
 			for (uint64_t at = 0; at < row.bytes; at += G4_PAGE_BYTES, count++) {
 				places[count] = place + at;
@@ -257,37 +65,90 @@ static int write_logged(struct g4_wg *wg, struct g4_set *set, const struct g4_ro
 		}
 		rc = g4_set_log_pages(wg, set, &row, places, from, count);
 		if (rc == 0)
-			rc = write_columns(wg, set, &row, flags, changed, here);
+			rc = write_in_place(wg, set, &row, flags, changed, here);
 		done += row.bytes;
 	}
+	return rc;
+}
+
+/* The parities of rows that get these columns, from what was there before: into `now`. */
+static int change_parity(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint64_t given,
+			 uint8_t *const *now)
+{
+	const uint32_t k = g4_chunk_data_columns(rows->chunk), count = rows->chunk->columns;
+	uint8_t *old[G4_ROW_COLUMNS];
+	uint64_t parity = 0;
+
+	offset_columns(old, set->parity->columns + G4_ROW_COLUMNS, count, rows->within);
+	for (uint32_t c = k; c < count; c++) {
+		old[c] = now[c]; /* changed where it is */
+		parity |= (uint64_t)g4_set_is_active(set, g4_place_disk(g4_row_place(rows, c))) << c;
+	}
+	const int rc = parity ? g4_row_read(wg, set, rows, given | parity, 0, old) : 0;
+	if (rc == 0 && parity)
+		g4_row_change(wg, rows->chunk, given, old, now, rows->bytes);
+	return rc;
+}
+
+/* The same from all pages of data; those that are not given are read. */
+static int make_parity(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint64_t given,
+		       uint8_t *const *now)
+{
+	const uint32_t k = g4_chunk_data_columns(rows->chunk);
+	const uint64_t kept = g4_row_mask(k) & ~given;
+	uint8_t *memory[G4_ROW_COLUMNS];
+	int rc = 0;
+
+	if (kept) {
+		offset_columns(memory, set->parity->columns + G4_ROW_COLUMNS, rows->chunk->columns, rows->within);
+		for (uint32_t c = 0; c < k; c++)
+			memory[c] = kept >> c & 1 ? now[c] : memory[c];
+		rc = g4_row_read(wg, set, rows, kept, 0, memory);
+	}
+	if (rc == 0)
+		g4_row_encode(wg, rows->chunk, now, rows->bytes);
 	return rc;
 }
 
 /* Rows that get these columns, which are in p->columns. */
 static int write_rows(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint64_t given, uint32_t flags)
 {
-	const struct g4_set_parity *p = set->parity;
 	const uint32_t k = g4_chunk_data_columns(rows->chunk), count = rows->chunk->columns;
-	const uint64_t parity = mask(count) & ~mask(k), kept = mask(k) & ~given;
-	uint8_t *now[MOST_COLUMNS], *memory[MOST_COLUMNS];
-	int rc = 0;
+	const uint64_t parity = g4_row_mask(count) & ~g4_row_mask(k),
+		       from = rows->stripe * rows->chunk->stripe_bytes + rows->within;
+	const bool stay = (g4_row_mask(k) & ~given) != 0;
+	uint8_t *now[G4_ROW_COLUMNS];
+	int rc = -G4_E_IO;
 
-	offset_columns(now, p->columns, count, rows->within);
-	if (kept) {
-		offset_columns(memory, p->columns + MOST_COLUMNS, count, rows->within);
-		for (uint32_t c = 0; c < k; c++)
-			memory[c] = kept >> c & 1 ? now[c] : memory[c];
-		rc = read_columns(wg, set, rows, kept, NO_COLUMNS, memory);
-	}
+	offset_columns(now, set->parity->columns, count, rows->within);
+	if (stay && set->has_super)
+		rc = change_parity(wg, set, rows, given, now);
+	if (rc < 0) /* also where the old pages can not be had, but those that stay can */
+		rc = make_parity(wg, set, rows, given, now);
 	if (rc < 0)
 		return rc;
-	encode(wg, rows->chunk, now, rows->bytes);
 	if (!set->has_super) /* it is being made: no crash leaves a file system of it */
-		return write_columns(wg, set, rows, flags, given | parity, now);
-	if (kept)
+		return g4_row_write(wg, set, rows, flags, given | parity, now);
+	if (stay)
 		return write_logged(wg, set, rows, given | parity, now, flags);
-	rc = g4_set_log_mark(wg, set, rows);
-	return rc == 0 ? write_columns(wg, set, rows, flags, given | parity, now) : rc;
+	rc = g4_set_log_mark(wg, set, rows->chunk, from, from + rows->bytes);
+	return rc == 0 ? write_in_place(wg, set, rows, flags, given | parity, now) : rc;
+}
+
+/* Before a part of a chunk's data is written: what of its rows are written as a whole is marked at once. */
+static int prepare(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
+{
+	const uint64_t stripe = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk), first = from / stripe,
+		       last = (to - 1) / stripe;
+	uint64_t whole = (from + stripe - 1) / stripe, end = to / stripe;
+	int rc;
+
+	if (!set->has_super)
+		return 0;
+	rc = g4_rows_make(wg, set, chunk, first * chunk->stripe_bytes, (last + 1) * chunk->stripe_bytes);
+	if (rc == 0 && whole < end)
+		rc = g4_set_log_mark(wg, set, chunk, whole * chunk->stripe_bytes, end * chunk->stripe_bytes);
+	return rc;
 }
 
 /* Between memory in parts and memory in one piece. */
@@ -351,6 +212,8 @@ int g4_set_parity_write(struct g4_wg *wg, struct g4_set *set, uint64_t address, 
 	if ((address | bytes) % G4_PAGE_BYTES != 0)
 		return -G4_E_DEV_ALIGN;
 	pthread_rwlock_wrlock(&set->parity->lock);
+	if (bytes > 0)
+		rc = prepare(wg, set, chunk, address - chunk->address, address - chunk->address + bytes);
 	for (uint64_t pos = address - chunk->address, end = pos + bytes; pos < end && rc == 0;) {
 		const uint64_t stripe = pos / stripe_bytes, begin = stripe * stripe_bytes,
 			       to = g4_min64(end, begin + stripe_bytes);
@@ -373,7 +236,7 @@ static struct g4_row row_at(const struct g4_set *set, uint64_t address, uint64_t
 	return (struct g4_row){chunk, index / k, (address - chunk->address) % chunk->stripe_bytes, bytes};
 }
 
-static uint8_t *take_columns(uint32_t count, uint64_t bytes, uint8_t *to[MOST_COLUMNS])
+static uint8_t *take_columns(uint32_t count, uint64_t bytes, uint8_t *to[G4_ROW_COLUMNS])
 {
 	const uint64_t each = g4_align_up(bytes, G4_PAGE_BYTES);
 	uint8_t *memory = NULL;
@@ -388,7 +251,7 @@ static uint8_t *take_columns(uint32_t count, uint64_t bytes, uint8_t *to[MOST_CO
 int g4_set_parity_read(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
 		       const struct g4_iov *iovs, uint32_t parts, uint32_t only)
 {
-	uint8_t *columns[MOST_COLUMNS];
+	uint8_t *columns[G4_ROW_COLUMNS];
 	struct cursor at = {.iovs = iovs};
 	uint64_t lost = 0;
 	uint32_t column;
@@ -399,13 +262,13 @@ int g4_set_parity_read(struct g4_wg *wg, struct g4_set *set, uint64_t address, u
 	if (only != G4_ANY_PARITY) {
 		if (only >= row.chunk->parity)
 			return -G4_E_NOENT;
-		lost = UINT64_C(1) << column | (mask(row.chunk->parity) << k & ~(UINT64_C(1) << (k + only)));
+		lost = UINT64_C(1) << column | (g4_row_mask(row.chunk->parity) << k & ~(UINT64_C(1) << (k + only)));
 	}
 	uint8_t *memory = take_columns(row.chunk->columns, bytes, columns);
 	if (!memory)
 		return -G4_E_NOMEM;
 	pthread_rwlock_rdlock(&set->parity->lock);
-	const int rc = read_columns(wg, set, &row, UINT64_C(1) << column, lost, columns);
+	const int rc = g4_row_read(wg, set, &row, UINT64_C(1) << column, lost, columns);
 	pthread_rwlock_unlock(&set->parity->lock);
 	if (rc == 0)
 		move(&at, columns[column], bytes, true);
@@ -415,30 +278,50 @@ int g4_set_parity_read(struct g4_wg *wg, struct g4_set *set, uint64_t address, u
 
 /* ---- mending and making again ---- */
 
+/* Lock held. Whether one parity makes the page that is in columns[column] of the others, now. */
+static bool is_remade(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t column,
+		      uint8_t *const *columns, uint8_t *room)
+{
+	const uint32_t k = g4_chunk_data_columns(row->chunk);
+	uint8_t *memory[G4_ROW_COLUMNS];
+
+	memcpy(memory, columns, row->chunk->columns * sizeof(memory[0]));
+	memory[column] = room;
+	for (uint32_t only = 0; only < row->chunk->parity; only++) {
+		const uint64_t lost =
+			UINT64_C(1) << column | (g4_row_mask(row->chunk->parity) << k & ~(UINT64_C(1) << (k + only)));
+		if (g4_row_read(wg, set, row, UINT64_C(1) << column, lost, memory) == 0 &&
+		    memcmp(room, columns[column], row->bytes) == 0)
+			return true;
+	}
+	return false;
+}
+
 int g4_set_parity_mend(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
 		       const struct g4_iov *iovs, uint32_t parts)
 {
-	uint8_t *columns[MOST_COLUMNS];
+	uint8_t *columns[G4_ROW_COLUMNS + 1];
 	struct cursor at = {.iovs = iovs};
 	uint32_t column;
 	const struct g4_row row = row_at(set, address, bytes, &column);
-	const uint32_t disk = g4_place_disk(place_of(&row, column));
+	const uint32_t disk = g4_place_disk(g4_row_place(&row, column));
+	int rc = -G4_E_NOENT;
 
 	(void)parts;
-	if (!is_active(set, disk))
+	if (!g4_set_is_active(set, disk))
 		return -G4_E_NOENT;
-	uint8_t *memory = take_columns(row.chunk->columns, bytes, columns);
+	uint8_t *memory = take_columns(row.chunk->columns + 1, bytes, columns);
 	if (!memory)
 		return -G4_E_NOMEM;
 	move(&at, columns[column], bytes, false);
 	pthread_rwlock_wrlock(&set->parity->lock);
-	const uint64_t failed = transfer(wg, set, &row, G4_IO_WRITE, 0, UINT64_C(1) << column, columns);
+	if (is_remade(wg, set, &row, column, columns, columns[row.chunk->columns]))
+		rc = g4_row_transfer(wg, set, &row, G4_IO_WRITE, 0, UINT64_C(1) << column, columns) ? -G4_E_IO : 0;
 	pthread_rwlock_unlock(&set->parity->lock);
 	free(memory);
-	if (failed)
-		return -G4_E_IO;
-	g4_set_count_mended(set, disk, bytes / G4_PAGE_BYTES);
-	return 0;
+	if (rc == 0)
+		g4_set_count_mended(set, disk, bytes / G4_PAGE_BYTES);
+	return rc;
 }
 
 int g4_set_parity_lost(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t stripe,
@@ -446,46 +329,60 @@ int g4_set_parity_lost(struct g4_wg *wg, struct g4_set *set, const struct g4_chu
 {
 	const uint32_t column = (uint32_t)((place + chunk->columns - stripe % chunk->columns) % chunk->columns);
 	const struct g4_row row = {chunk, stripe, 0, chunk->stripe_bytes};
-	uint8_t *columns[MOST_COLUMNS];
+	uint8_t *columns[G4_ROW_COLUMNS];
 
 	memcpy(columns, set->parity->columns, sizeof(columns));
 	columns[column] = to;
-	return read_columns(wg, set, &row, UINT64_C(1) << column, UINT64_C(1) << column, columns);
+	return g4_row_read(wg, set, &row, UINT64_C(1) << column, UINT64_C(1) << column, columns);
 }
 
-/* Parity of whole stripes is made anew from data; what is lost of that, from the first parities. */
-static int remake_parity(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from,
-			 uint64_t bytes)
+/* What a crash has left in the log of a set that can not be written is no rot; nor is it looked for where the log is kept. */
+static bool can_compare(const struct g4_set *set)
 {
-	const struct g4_set_parity *p = set->parity;
-	const uint32_t k = g4_chunk_data_columns(chunk);
-	const uint64_t end = g4_min64(from + bytes, chunk->place_bytes), parity = mask(chunk->columns) & ~mask(k);
+	return set->parity && set->parity->old_end <= 1 && !set->parity->incomplete;
+}
+
+int g4_set_parity_check(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes)
+{
 	int rc = 0;
 
-	for (uint64_t at = from; at < end && rc == 0; at += chunk->stripe_bytes) {
-		const struct g4_row row = {chunk, at / chunk->stripe_bytes, 0, chunk->stripe_bytes};
-		uint64_t differ = 0;
-		if (read_columns(wg, set, &row, mask(k), NO_COLUMNS, p->columns) < 0) {
-			g4_log(G4_LOG_WARN, "parity of %llu bytes can not be made again",
-			       (unsigned long long)row.bytes);
+	if (bytes == 0 || !can_compare(set))
+		return 0;
+	pthread_rwlock_wrlock(&set->parity->lock);
+	for (uint64_t at = address, end = address + bytes; at < end && rc >= 0;) {
+		const struct g4_chunk *chunk = g4_chunk_find(&set->map, at);
+		const uint64_t stripe = (uint64_t)chunk->stripe_bytes * g4_chunk_data_columns(chunk),
+			       number = chunk->parity ? (at - chunk->address + stripe - 1) / stripe : 0;
+		at = chunk->address + (chunk->parity ? number * stripe : chunk->bytes);
+		if (at >= end || !chunk->parity || at == chunk->address + chunk->bytes)
 			continue;
-		}
-		encode(wg, chunk, p->columns, row.bytes);
-		const uint64_t failed = transfer(wg, set, &row, G4_IO_READ, 0, parity, p->columns + MOST_COLUMNS);
-		for (uint32_t c = k; c < chunk->columns; c++)
-			if ((failed >> c & 1) || memcmp(p->columns[c], p->columns[MOST_COLUMNS + c], row.bytes) != 0)
-				differ |= UINT64_C(1) << c;
-		if (differ)
-			rc = write_columns(wg, set, &row, 0, differ, p->columns);
+		const int one = g4_rows_compare(wg, set, chunk, number);
+		rc = one < 0 || one > rc ? one : rc;
+		at += stripe;
 	}
+	pthread_rwlock_unlock(&set->parity->lock);
+	return rc > 0 ? -G4_E_CHECKSUM : rc;
+}
+
+/* Rows that were being written as a whole get a parity that fits. */
+static int complete_marked(struct g4_wg *wg, struct g4_set *set)
+{
+	const struct g4_chunk *chunk;
+	uint64_t at = 1, region, units;
+	int rc = 0;
+
+	while (rc == 0 && g4_set_log_next_mark(set, &at, &chunk, &region, &units))
+		for (uint32_t unit = 0; unit < 64 && rc == 0; unit++) {
+			const uint64_t from = region * G4_PARITY_REGION_BYTES + unit * G4_PARITY_UNIT_BYTES;
+			if ((units >> unit & 1) && from < chunk->place_bytes)
+				rc = g4_rows_complete(wg, set, chunk, from,
+						      g4_min64(from + G4_PARITY_UNIT_BYTES, chunk->place_bytes));
+		}
 	return rc;
 }
 
 int g4_set_parity_recover(struct g4_wg *wg, struct g4_set *set)
 {
-	const struct g4_chunk *chunk;
-	uint64_t page = 1, from;
-
 	set->parity->tag = g4_superblock_tag(set->super);
 	int rc = g4_set_log_load(wg, set);
 
@@ -497,8 +394,8 @@ int g4_set_parity_recover(struct g4_wg *wg, struct g4_set *set)
 		rc = g4_set_record_missing(wg, set);
 	if (rc == 0)
 		rc = g4_set_log_replay(wg, set);
-	while (rc == 0 && g4_set_log_next_mark(set, &page, &chunk, &from))
-		rc = remake_parity(wg, set, chunk, from, G4_PARITY_REGION_BYTES);
+	if (rc == 0)
+		rc = complete_marked(wg, set);
 	if (rc == 0)
 		rc = g4_set_log_empty(wg, set);
 	if (rc == 0)

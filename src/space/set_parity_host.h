@@ -14,36 +14,53 @@ struct g4_row {
 
 #define G4_PARITY_MARKS 32u
 #define G4_PARITY_LOG_ROWS 4096u
-/* so much of a chunk's places is marked at a time, and read after a crash */
+/* So much of a chunk's places is a region: a mark has a bit for each unit of one, and the map one for all of it. */
 #define G4_PARITY_REGION_BYTES (UINT64_C(8) << 20)
+#define G4_PARITY_UNIT_BYTES (G4_PARITY_REGION_BYTES / 64)
+#define G4_PARITY_MAP_BYTES (G4_PARITY_LOG_SLOTS * sizeof(struct g4_parity_slot)) /* of a page of the map */
+static inline uint64_t g4_set_log_regions(const struct g4_chunk *chunk)
+{
+	return (chunk->place_bytes + G4_PARITY_REGION_BYTES - 1) / G4_PARITY_REGION_BYTES;
+}
+struct g4_parity_mark {
+	uint64_t region; /* chunk << 40 | which of its regions */
+	uint64_t units;	 /* where rows are being written as a whole */
+};
 #define G4_PARITY_LOG_MOST (UINT64_C(16) << 20)
 /* The lock is held by who writes rows, and shared by who makes a lost page from others. */
 struct g4_set_parity {
 	pthread_rwlock_t lock;
 	uint32_t parity;   /* the most that a chunk has */
-	uint64_t pages;	   /* of the log of a disk */
+	uint64_t area;	   /* pages of the log of a disk, with the map at their end */
+	uint64_t pages;	   /* before the map */
 	uint32_t tag;	   /* of the file system's pages; 0: the set is being made */
 	uint64_t epoch;	   /* of what is written now */
 	uint64_t sequence; /* of the entry that was written last; 0: none */
 	uint64_t head;	   /* page of the next one */
+	bool incomplete;   /* a row could be written in part only: what the log has of it is for the next open */
 	uint64_t holders;  /* disks that have the epoch's entries, a bit each; 0: not decided yet */
 	uint32_t mark_count, row_count;
-	uint64_t marks[G4_PARITY_MARKS];
-	struct g4_row *rows; /* that the log has pages of */
-	uint8_t *entry;	     /* a descriptor and its pages */
-	uint8_t *kept;	     /* a page */
+	struct g4_parity_mark marks[G4_PARITY_MARKS];
+	const struct g4_chunk *next_chunk; /* where the row behind those that were marked last begins, */
+	uint64_t next_from, ahead;	   /* and how far in front of a writer who goes on there is marked */
+	struct g4_row *rows;		   /* that the log has pages of */
+	uint8_t *entry;			   /* a descriptor and its pages */
+	uint8_t *kept;			   /* a page */
 	uint8_t *columns[2 * G4_CHUNK_PLACES];
 	uint8_t *memory;
+	uint8_t *made; /* the map: a bit for each region of chunks with parity, in their order, whose rows are right */
+	uint64_t regions;  /* of them */
+	bool made_changed; /* since it was written */
 	uint8_t *old; /* the log as it was found, of a set that can not be written; NULL: there was nothing in it */
 	uint64_t old_end;
 };
 
 /* ---- rows ---- */
-/* Memory for a set that has chunks with parity; 0 or -G4_E_NOMEM. */
+/* Memory for a set that has chunks with parity; 0 or -G4_E_NOMEM. Of set_rows_host.c. */
 int g4_set_parity_begin(struct g4_set *set);
+void g4_set_parity_end(struct g4_set *set);
 /* Completes what a crash has interrupted, if the set can be written; else it is read through the log. */
 int g4_set_parity_recover(struct g4_wg *wg, struct g4_set *set);
-void g4_set_parity_end(struct g4_set *set);
 /* Contents of one chunk with parity, from start to end. */
 int g4_set_parity_write(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
 			const struct g4_iov *iovs, uint32_t parts, uint32_t flags);
@@ -54,6 +71,8 @@ int g4_set_parity_read(struct g4_wg *wg, struct g4_set *set, uint64_t address, u
 /* A page that was verified goes where it lies, which parity has right. */
 int g4_set_parity_mend(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
 		       const struct g4_iov *iovs, uint32_t parts);
+/* Compares stripes whose data begins between two addresses; G4_IO_CHECK says what it does. */
+int g4_set_parity_check(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes);
 /* What a disk that is not there has of a whole stripe, into `to`. */
 int g4_set_parity_lost(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t stripe,
 		       uint32_t place, uint8_t *to);
@@ -64,16 +83,19 @@ int g4_set_log_load(struct g4_wg *wg, struct g4_set *set);
 void g4_set_log_forget(struct g4_set *set);
 /* All its pages go to their places. */
 int g4_set_log_replay(struct g4_wg *wg, struct g4_set *set);
-/* The next region that was marked, from entry *page on, at first 1: of this chunk's places. False: there is none. */
-bool g4_set_log_next_mark(const struct g4_set *set, uint64_t *page, const struct g4_chunk **chunk, uint64_t *from);
+/* The next entry's marks, from page *at on, at first 1. False: there is none. */
+bool g4_set_log_next_mark(const struct g4_set *set, uint64_t *at, const struct g4_chunk **chunk, uint64_t *region,
+			  uint64_t *units);
 /* All that was written to rows is durable in place then. */
 int g4_set_log_empty(struct g4_wg *wg, struct g4_set *set);
 /* Pages that an entry has room for, and one that is durable when this returns 0. places: as a chunk's. */
 uint32_t g4_set_log_room(const struct g4_set *set);
 int g4_set_log_pages(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, const uint64_t *places,
 		     const uint8_t *const *from, uint32_t count);
-/* Before rows are written as a whole. */
-int g4_set_log_mark(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row);
+/* Before rows are written as a whole: all those between two of a chunk's places. */
+int g4_set_log_mark(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to);
+/* Which bit of the map is that of a region. */
+uint64_t g4_set_log_region(const struct g4_set *set, const struct g4_chunk *chunk, uint64_t region);
 /* What was read from a disk becomes what the log has of it. */
 void g4_set_log_patch(const struct g4_set *set, uint32_t disk, uint64_t offset, const struct g4_iov *iovs,
 		      uint32_t parts);

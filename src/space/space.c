@@ -148,16 +148,28 @@ G4_FN int g4_space_flush(struct g4_wg *wg, struct g4_space *space)
 	return space->volatile_cache ? g4_dev_flush(wg, space->disks[0]) : 0;
 }
 
-G4_FN int g4_space_discard(struct g4_wg *wg, struct g4_space *space, struct g4_address address, uint64_t bytes)
+/* A request of a range without memory. */
+G4_FN static int do_range(struct g4_wg *wg, struct g4_space *space, uint32_t op, struct g4_address address,
+			  uint64_t bytes)
 {
 	struct g4_io io;
 
 	memset(&io, 0, sizeof(io));
-	io.op = G4_IO_DISCARD;
+	io.op = op;
 	io.discard_bytes = bytes;
 	struct g4_dev *disk = disk_of(space, address, &io.offset_bytes);
 	g4_dev_submit(wg, disk, &io);
 	return g4_dev_wait(wg, disk, &io);
+}
+
+G4_FN int g4_space_discard(struct g4_wg *wg, struct g4_space *space, struct g4_address address, uint64_t bytes)
+{
+	return do_range(wg, space, G4_IO_DISCARD, address, bytes);
+}
+
+G4_FN int g4_space_check(struct g4_wg *wg, struct g4_space *space, struct g4_address address, uint64_t bytes)
+{
+	return do_range(wg, space, G4_IO_CHECK, address, bytes);
 }
 
 /* ---- submit and collect ---- */

@@ -61,6 +61,8 @@ G4_FN int g4_space_read_copy(struct g4_wg *wg, struct g4_space *space, uint32_t 
  */
 G4_FN uint64_t g4_space_mend(struct g4_wg *wg, struct g4_space *space, struct g4_address address, const void *good,
 			     uint64_t bytes);
+/* With parity: rows that begin there are compared, and what is wrong is written again. -G4_E_CHECKSUM: something is wrong still. */
+G4_FN int g4_space_check(struct g4_wg *wg, struct g4_space *space, struct g4_address address, uint64_t bytes);
 /* Completed writes become durable. */
 G4_FN int g4_space_flush(struct g4_wg *wg, struct g4_space *space);
 /* What a discarded range reads is undefined until it is written. -G4_E_NOTSUP: it can not. */

@@ -83,6 +83,26 @@ void disks_format_plan(struct disks *d, const struct g4_set_plan *plan, uint32_t
 	g4_dev_close(set);
 }
 
+#define FRONT_BYTES (60 * 15 * G4_PAGE_BYTES)
+void disks_format_rows(struct disks *d, uint32_t parity, uint32_t checksum)
+{
+	const struct g4_set_plan plan = {
+		.raid = G4_RAID_PARITY, .parity = parity, .stripe_bytes = ROWS_STRIPE, .journal_bytes = JOURNAL_BYTES};
+	uint8_t *data = rig_memory(FRONT_BYTES, 3);
+	uint64_t ino, done;
+
+	disks_format_plan(d, &plan, checksum);
+	disks_mount(d, (1u << d->count) - 1);
+	assert_int_equal(op_mknod(&d->rig, G4_NODE_ROOT, "front", G4_S_IFREG | 0644, &ino), 0);
+	/* with holes, so that it is in no page of 2 MiB, which would lie elsewhere */
+	for (uint64_t at = 0; at < FRONT_BYTES; at += 15 * G4_PAGE_BYTES) {
+		assert_int_equal(op_write(&d->rig, ino, 0, at / 15 * 16, data, 15 * G4_PAGE_BYTES, &done), 0);
+		assert_int_equal(done, 15 * G4_PAGE_BYTES);
+	}
+	disks_unmount(d);
+	free(data);
+}
+
 void disks_format_copies(struct disks *d, enum g4_raid raid, uint32_t copies, uint32_t checksum)
 {
 	const struct g4_set_plan plan = {.raid = raid, .copies = copies};

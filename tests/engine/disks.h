@@ -39,6 +39,12 @@ struct g4_dev *disks_open_one(const char *name);
 int disks_try_open(struct disks *d, uint32_t which, bool degraded, uint32_t flags, struct g4_dev **dev);
 void disks_format(struct disks *d, enum g4_raid raid, uint32_t checksum);
 void disks_format_plan(struct disks *d, const struct g4_set_plan *plan, uint32_t checksum);
+/*
+ * With parity, in stripes of ROWS_STRIPE bytes, and a file that takes what is left of the front, which has copies: what comes then lies in
+ * rows.
+ */
+#define ROWS_STRIPE (16 * 1024u)
+void disks_format_rows(struct disks *d, uint32_t parity, uint32_t checksum);
 void disks_format_copies(struct disks *d, enum g4_raid raid, uint32_t copies, uint32_t checksum);
 /* Mounts these disks; d->rig has the commands then. */
 int disks_try_mount(struct disks *d, uint32_t which, bool degraded);

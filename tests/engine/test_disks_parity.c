@@ -5,33 +5,11 @@
  */
 #include "disks.h"
 
-#define STRIPE (16 * 1024u)
-#define FRONT_BYTES (60 * 15 * G4_PAGE_BYTES)
 #define FILES 7u
 
 struct level {
 	uint32_t disks, parity;
 };
-
-/* With a file that takes what is left of the front, which has copies: what comes then lies in rows. */
-static void format(struct disks *d, uint32_t parity, uint32_t checksum)
-{
-	const struct g4_set_plan plan = {
-		.raid = G4_RAID_PARITY, .parity = parity, .stripe_bytes = STRIPE, .journal_bytes = JOURNAL_BYTES};
-	uint8_t *data = rig_memory(FRONT_BYTES, 3);
-	uint64_t ino, done;
-
-	disks_format_plan(d, &plan, checksum);
-	disks_mount(d, (1u << d->count) - 1);
-	assert_int_equal(op_mknod(&d->rig, G4_NODE_ROOT, "front", G4_S_IFREG | 0644, &ino), 0);
-	/* with holes, so that it is in no page of 2 MiB, which would lie elsewhere */
-	for (uint64_t at = 0; at < FRONT_BYTES; at += 15 * G4_PAGE_BYTES) {
-		assert_int_equal(op_write(&d->rig, ino, 0, at / 15 * 16, data, 15 * G4_PAGE_BYTES, &done), 0);
-		assert_int_equal(done, 15 * G4_PAGE_BYTES);
-	}
-	disks_unmount(d);
-	free(data);
-}
 
 /* Parts of rows and whole ones. */
 static uint64_t bytes_of(uint32_t number)
@@ -125,7 +103,7 @@ static void any_disks_can_be_missing(void **state)
 		uint8_t *before[MOST_DISKS];
 		struct disks d;
 		disks_make(&d, count, sizes);
-		format(&d, levels[l].parity, G4_CHECKSUM_NONE);
+		disks_format_rows(&d, levels[l].parity, G4_CHECKSUM_NONE);
 		disks_mount(&d, all);
 		for (uint32_t n = 0; n < FILES; n++)
 			assert_int_equal(put(&d, n, 1), 0);
@@ -165,7 +143,7 @@ static void it_is_used_to_its_end(void **state)
 
 	(void)state;
 	disks_make(&d, 4, NULL);
-	format(&d, 1, G4_CHECKSUM_CRC32C);
+	disks_format_rows(&d, 1, G4_CHECKSUM_CRC32C);
 	disks_mount(&d, 15);
 	const uint64_t at = disks_fill(&d, &ino);
 	assert_true(at >= 24 * G4_MIB);
@@ -196,7 +174,7 @@ static void disks_may_fail_at_any_write(void **state)
 			struct faulty f;
 			struct disks d;
 			disks_make(&d, count, NULL);
-			format(&d, levels[l].parity, G4_CHECKSUM_NONE);
+			disks_format_rows(&d, levels[l].parity, G4_CHECKSUM_NONE);
 			disks_open_faulty(&d, &f);
 			disks_mount_faulty(&d, &f);
 			for (uint32_t k = 0; k < levels[l].parity; k++) {
@@ -244,7 +222,7 @@ static void explore(const struct level *level, uint32_t step, uint64_t *states)
 	struct disks d, crashed;
 
 	disks_make(&d, count, NULL);
-	format(&d, level->parity, G4_CHECKSUM_NONE);
+	disks_format_rows(&d, level->parity, G4_CHECKSUM_NONE);
 	keep(&d, start);
 	disks_open_faulty(&d, &f);
 	disks_watch(&d, &f, order);
@@ -321,14 +299,13 @@ static void a_rotten_disk_is_read_past(void **state)
 		struct g4_dev *dev;
 		struct disks d;
 		disks_make(&d, 4, sizes);
-		format(&d, 1, G4_CHECKSUM_CRC32C);
+		disks_format_rows(&d, 1, G4_CHECKSUM_CRC32C);
 		disks_mount_fs(&d, 15, &dev);
 		disks_populate(&d);
 		disks_unmount_fs(&d, dev, true);
 		disks_rot(&d, bad);
 		disks_mount_fs(&d, 15, &dev);
-		d.rig.fs->flags |= G4_FS_NOATIME; /* a row that is written keeps what rots beside it: docs/roadmap.md */
-		disks_expect_all(&d);		  /* users notice nothing */
+		disks_expect_all(&d); /* users notice nothing, and what they write beside it loses nothing */
 		assert_true(g4_set_disk(dev, bad, &info));
 		assert_true(info.mended > 100);
 		disks_unmount_fs(&d, dev, true);

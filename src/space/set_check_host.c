@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows whose columns do not fit together, and what of them is wrong. The set has no sums, so it goes by what there is, in this order:
+ *
+ *   1. A column that can not be read is wrong.
+ *   2. With several parities: if one of them alone does not fit, it is wrong; if there is one column of data of which all parities make
+ *      the same other contents, that is wrong.
+ *   3. A page of data that is no metadata in its place, and is if parity makes it, is wrong. Nothing else looks like that.
+ *   4. Else parity is wrong. Whoever asks has compared all contents that have sums before, or asks about rows that a crash has cut short.
+ *
+ * The map: which regions have only rows that fit together. What a disk had before the set was made does not, and is no rot: a region that
+ * nobody has written to yet gets its parity, all of it, before the first row there is written. From then on a row that does not fit is one
+ * that has rotted.
+ */
+#define _GNU_SOURCE 1
+
+#include "base/log_host.h"
+#include "space/sealed.h"
+#include "space/set_rows_host.h"
+
+struct judged { /* a page of each column */
+	struct g4_wg *wg;
+	struct g4_set *set;
+	const struct g4_row *row;
+	uint8_t *have[G4_ROW_COLUMNS];
+	uint8_t *made[G4_ROW_COLUMNS]; /* room */
+};
+
+static uint64_t differing(const struct judged *j, uint64_t columns)
+{
+	uint64_t differ = 0;
+
+	for (uint32_t c = 0; c < j->row->chunk->columns; c++)
+		if ((columns >> c & 1) && memcmp(j->have[c], j->made[c], G4_PAGE_BYTES) != 0)
+			differ |= UINT64_C(1) << c;
+	return differ;
+}
+
+static uint64_t parities(const struct g4_chunk *chunk)
+{
+	return g4_row_mask(chunk->columns) & ~g4_row_mask(g4_chunk_data_columns(chunk));
+}
+
+/* Parities that are not those of the data; what they should be is in made[]. */
+static uint64_t wrong_parities(const struct judged *j)
+{
+	const struct g4_chunk *chunk = j->row->chunk;
+	uint8_t *columns[G4_ROW_COLUMNS];
+
+	for (uint32_t c = 0; c < chunk->columns; c++)
+		columns[c] = c < g4_chunk_data_columns(chunk) ? j->have[c] : j->made[c];
+	g4_row_encode(j->wg, chunk, columns, G4_PAGE_BYTES);
+	return differing(j, parities(chunk));
+}
+
+/* A column of data as one parity makes it, in made[]. */
+static void make_by(const struct judged *j, uint32_t column, uint32_t parity)
+{
+	const struct g4_chunk *chunk = j->row->chunk;
+	const uint64_t by = UINT64_C(1) << (g4_chunk_data_columns(chunk) + parity);
+	const uint64_t lost = UINT64_C(1) << column | (parities(chunk) & ~by);
+	uint8_t *columns[G4_ROW_COLUMNS];
+
+	for (uint32_t c = 0; c < chunk->columns; c++)
+		columns[c] = c == column ? j->made[c] : (lost >> c & 1) ? NULL : j->have[c];
+	g4_row_reconstruct(j->wg, chunk, lost, columns, G4_PAGE_BYTES);
+}
+
+/* Whether all parities make the same of a column, which is in made[] then. */
+static bool all_make(const struct judged *j, uint32_t column)
+{
+	struct judged with = *j;
+
+	make_by(j, column, 0);
+	with.have[column] = j->made[column];
+	with.made[column] = j->have[column];
+	return wrong_parities(&with) == 0;
+}
+
+static bool is_metadata(const struct judged *j, uint32_t column, const uint8_t *page)
+{
+	const struct g4_row *row = j->row;
+	const uint64_t at = row->stripe * g4_chunk_data_columns(row->chunk) + column;
+	uint64_t generation;
+
+	memcpy(j->set->parity->kept, page, G4_PAGE_BYTES);
+	return g4_block_is_whole(j->set->parity->kept,
+				 g4_address_from(row->chunk->address + at * row->chunk->stripe_bytes + row->within),
+				 j->set->parity->tag, &generation);
+}
+
+/* Whether a column is wrong by 2. or 3. of the above; as it should be in made[] then. */
+static bool is_wrong(const struct judged *j, uint32_t column)
+{
+	const uint32_t parity = j->row->chunk->parity;
+
+	if (parity > 1 && all_make(j, column))
+		return true;
+	if (is_metadata(j, column, j->have[column]))
+		return false;
+	for (uint32_t p = 0; p < parity; p++) {
+		make_by(j, column, p);
+		if (is_metadata(j, column, j->made[column]))
+			return true;
+	}
+	return false;
+}
+
+static void take(struct judged *j, uint64_t columns)
+{
+	for (uint32_t c = 0; c < j->row->chunk->columns; c++)
+		if (columns >> c & 1)
+			memcpy(j->have[c], j->made[c], G4_PAGE_BYTES);
+}
+
+/* The columns of a row that are wrong, which have what they should be in have[] then. None is one that could not be read. */
+static uint64_t judge(struct judged *j)
+{
+	const struct g4_chunk *chunk = j->row->chunk;
+	uint64_t wrong = 0, fits = wrong_parities(j);
+
+	while (fits && __builtin_popcountll(wrong) < chunk->parity &&
+	       !(chunk->parity > 1 && (fits & (fits - 1)) == 0)) {
+		uint32_t c = 0;
+		while (c < g4_chunk_data_columns(chunk) && ((wrong >> c & 1) || !is_wrong(j, c)))
+			c++;
+		if (c == g4_chunk_data_columns(chunk))
+			break;
+		take(j, UINT64_C(1) << c);
+		wrong |= UINT64_C(1) << c;
+		fits = wrong_parities(j);
+	}
+	if (fits) {
+		wrong_parities(j); /* made[] was used */
+		take(j, fits);
+	}
+	return wrong | fits;
+}
+
+/* ---- rows on disks ---- */
+
+static uint64_t away(const struct g4_set *set, const struct g4_row *row)
+{
+	uint64_t columns = 0;
+
+	for (uint32_t c = 0; c < row->chunk->columns; c++)
+		columns |= (uint64_t)!g4_set_is_active(set, g4_place_disk(g4_row_place(row, c))) << c;
+	return columns;
+}
+
+static void count_mended(struct g4_set *set, const struct g4_row *row, uint64_t columns)
+{
+	for (uint32_t c = 0; c < row->chunk->columns; c++)
+		if (columns >> c & 1)
+			g4_set_count_mended(set, g4_place_disk(g4_row_place(row, c)), row->bytes / G4_PAGE_BYTES);
+}
+
+/* One row of pages. 1: something is wrong still, or a negative code. */
+static int check_row(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint8_t *const *columns,
+		     bool write, bool counts)
+{
+	const uint64_t all = g4_row_mask(row->chunk->columns);
+	struct judged j = {.wg = wg, .set = set, .row = row};
+
+	for (uint32_t c = 0; c < row->chunk->columns; c++) {
+		j.have[c] = columns[c];
+		j.made[c] = columns[c + G4_ROW_COLUMNS];
+	}
+	uint64_t wrong = g4_row_transfer(wg, set, row, G4_IO_READ, 0, all, j.have);
+	if (wrong && !g4_row_reconstruct(wg, row->chunk, wrong, j.have, row->bytes)) {
+		g4_log(G4_LOG_WARN, "more of a row than it has parity can not be read");
+		return 1;
+	}
+	if (!wrong)
+		wrong = judge(&j);
+	if (!wrong)
+		return 0;
+	const int rc = write ? g4_row_write(wg, set, row, 0, wrong, j.have) : 0;
+	if (rc == 0 && write && counts)
+		count_mended(set, row, wrong);
+	return write || rc < 0 ? rc : 1;
+}
+
+/* Rows of which a disk is not there: what is lost of the data is what the first parities make of it, and so the others are. */
+static int remake(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint8_t *const *columns,
+		  uint64_t missing)
+{
+	const uint64_t data = g4_row_mask(g4_chunk_data_columns(row->chunk)), parity = parities(row->chunk) & ~missing;
+	uint64_t differ = 0;
+
+	if (!parity)
+		return 0;
+	if (g4_row_read(wg, set, row, data, 0, columns) < 0) {
+		g4_log(G4_LOG_WARN, "parity of %llu bytes can not be made again", (unsigned long long)row->bytes);
+		return 0;
+	}
+	g4_row_encode(wg, row->chunk, columns, row->bytes);
+	const uint64_t failed = g4_row_transfer(wg, set, row, G4_IO_READ, 0, parity, columns + G4_ROW_COLUMNS);
+	for (uint32_t c = 0; c < row->chunk->columns; c++)
+		if ((parity >> c & 1) &&
+		    ((failed >> c & 1) || memcmp(columns[c], columns[G4_ROW_COLUMNS + c], row->bytes) != 0))
+			differ |= UINT64_C(1) << c;
+	return differ ? g4_row_write(wg, set, row, 0, differ, columns) : 0;
+}
+
+/* Whether all columns can be read and fit together, of any number of rows. */
+static bool fit(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint8_t *const *columns)
+{
+	const uint32_t k = g4_chunk_data_columns(rows->chunk), count = rows->chunk->columns;
+	uint8_t *memory[G4_ROW_COLUMNS] = {NULL};
+	bool same = true;
+
+	for (uint32_t c = 0; c < count; c++)
+		memory[c] = columns[c < k ? c : c + G4_ROW_COLUMNS];
+	if (g4_row_transfer(wg, set, rows, G4_IO_READ, 0, g4_row_mask(count), memory))
+		return false;
+	g4_row_encode(wg, rows->chunk, columns, rows->bytes);
+	for (uint32_t c = k; c < count && same; c++)
+		same = memcmp(columns[c], memory[c], rows->bytes) == 0;
+	return same;
+}
+
+static int check_pages(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, bool write, bool counts)
+{
+	uint8_t *const *columns = set->parity->columns;
+	int rc = 0;
+
+	if (fit(wg, set, rows, columns))
+		return 0;
+	for (uint64_t at = 0; at < rows->bytes && rc >= 0; at += G4_PAGE_BYTES) {
+		const struct g4_row row = {rows->chunk, rows->stripe, rows->within + at, G4_PAGE_BYTES};
+		const int one = check_row(wg, set, &row, columns, write, counts);
+		rc = one < 0 || one > rc ? one : rc;
+	}
+	return rc;
+}
+
+int g4_rows_complete(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
+{
+	int rc = 0;
+
+	for (uint64_t at = from, some; at < to && rc >= 0; at += some) {
+		const uint64_t within = at % chunk->stripe_bytes;
+		some = g4_min64(to - at, chunk->stripe_bytes - within);
+		const struct g4_row rows = {chunk, at / chunk->stripe_bytes, within, some};
+		const uint64_t missing = away(set, &rows);
+		rc = missing ? remake(wg, set, &rows, set->parity->columns, missing) :
+			       check_pages(wg, set, &rows, true, false);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+/* ---- the map ---- */
+
+static bool is_made(const struct g4_set *set, uint64_t bit)
+{
+	return set->parity->made[bit / 8] >> bit % 8 & 1;
+}
+
+int g4_rows_make(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
+{
+	struct g4_set_parity *p = set->parity;
+
+	for (uint64_t at = g4_align_down(from, G4_PARITY_REGION_BYTES); at < to; at += G4_PARITY_REGION_BYTES) {
+		const uint64_t bit = g4_set_log_region(set, chunk, at / G4_PARITY_REGION_BYTES);
+		if (is_made(set, bit))
+			continue;
+		const int rc =
+			g4_rows_complete(wg, set, chunk, at, g4_min64(at + G4_PARITY_REGION_BYTES, chunk->place_bytes));
+		if (rc < 0)
+			return rc;
+		p->made[bit / 8] |= (uint8_t)(1u << bit % 8);
+		p->made_changed = true;
+	}
+	return 0;
+}
+
+/* A place reads as zeros then, or it is not certain. */
+static bool clear_place(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t place)
+{
+	struct g4_dev *disk = set->disks[g4_place_disk(place)].dev;
+	struct g4_io io = {
+		.op = G4_IO_DISCARD, .offset_bytes = g4_place_address(place), .discard_bytes = chunk->place_bytes};
+
+	if (!g4_dev_props(disk)->discard || !g4_dev_props(disk)->zeroes)
+		return false;
+	g4_dev_submit(wg, disk, &io);
+	return g4_dev_wait(wg, disk, &io) == 0;
+}
+
+void g4_rows_clear(struct g4_wg *wg, struct g4_set *set)
+{
+	bool cleared = true;
+
+	for (uint32_t n = 0; n < set->super->chunk_count; n++) {
+		const struct g4_chunk *chunk = &set->chunks[n];
+		for (uint32_t c = 0; chunk->parity && c < chunk->columns && cleared; c++)
+			cleared = clear_place(wg, set, chunk, chunk->places[c]);
+	}
+	if (cleared)
+		memset(set->parity->made, 0xff, set->parity->regions / 8 + 1);
+	set->parity->made_changed = true; /* there may be one of an older set */
+}
+
+int g4_rows_compare(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t stripe)
+{
+	const struct g4_row rows = {chunk, stripe, 0, chunk->stripe_bytes};
+	const uint64_t region = stripe * chunk->stripe_bytes / G4_PARITY_REGION_BYTES;
+
+	if (!is_made(set, g4_set_log_region(set, chunk, region)) || away(set, &rows))
+		return 0;
+	/* a disk that is missing elsewhere is told of before anything is written, which this is not worth */
+	return check_pages(wg, set, &rows, !set->dev.props.read_only && !g4_load32_acq(&set->unrecorded), true);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows: the memory that they are read into, what is computed of them, and requests to all of their disks at once. What a crash has left in
+ * the log is what a row has, for whoever reads it here. Who may read and write which row: set_parity_host.c.
+ */
+#define _GNU_SOURCE 1
+
+#include <stdlib.h>
+
+#include "space/set_rows_host.h"
+
+/* ---- memory ---- */
+
+/* Where the log ends and the map begins. One that there is no room for is in memory alone. */
+static void plan_map(struct g4_set *set)
+{
+	struct g4_set_parity *p = set->parity;
+
+	for (uint32_t n = 0; n < set->super->chunk_count; n++)
+		p->regions += set->chunks[n].parity ? g4_set_log_regions(&set->chunks[n]) : 0;
+	const uint64_t map = (p->regions / 8 + G4_PARITY_MAP_BYTES) / G4_PARITY_MAP_BYTES;
+	p->area = set->super->parity_log_bytes / G4_PAGE_BYTES;
+	p->pages = p->area - (map < p->area / 4 ? map : 0);
+}
+
+int g4_set_parity_begin(struct g4_set *set)
+{
+	uint64_t stripe = 0, columns = 0;
+	uint32_t parity = 0;
+
+	for (uint32_t n = 0; n < set->super->chunk_count; n++) {
+		const struct g4_chunk *chunk = &set->chunks[n];
+		if (!chunk->parity)
+			continue;
+		stripe = g4_max64(stripe, chunk->stripe_bytes);
+		columns = g4_max64(columns, chunk->columns);
+		parity = (uint32_t)g4_max64(parity, chunk->parity);
+	}
+	if (!parity)
+		return 0;
+	struct g4_set_parity *p = calloc(1, sizeof(*p));
+	if (!p || pthread_rwlock_init(&p->lock, NULL) != 0) {
+		free(p);
+		return -G4_E_NOMEM;
+	}
+	set->parity = p;
+	p->parity = parity;
+	p->old_end = p->head = 1;
+	plan_map(set);
+	p->made = calloc(1, p->regions / 8 + 1);
+	p->rows = calloc(G4_PARITY_LOG_ROWS, sizeof(*p->rows));
+	const uint64_t entry = (1 + G4_PARITY_LOG_SLOTS) * G4_PAGE_BYTES;
+	if (!p->rows || !p->made ||
+	    posix_memalign((void **)&p->memory, G4_PAGE_BYTES, 2 * columns * stripe + entry + G4_PAGE_BYTES) != 0)
+		return -G4_E_NOMEM;
+	p->entry = p->memory;
+	p->kept = p->entry + entry;
+	for (uint32_t c = 0; c < 2 * columns; c++)
+		p->columns[c % columns + (c < columns ? 0 : G4_ROW_COLUMNS)] = p->kept + G4_PAGE_BYTES + c * stripe;
+	return 0;
+}
+
+void g4_set_parity_end(struct g4_set *set)
+{
+	struct g4_set_parity *p = set->parity;
+
+	if (!p)
+		return;
+	pthread_rwlock_destroy(&p->lock);
+	free(p->memory);
+	free(p->rows);
+	free(p->made);
+	free(p->old);
+	free(p);
+	set->parity = NULL;
+}
+
+/* ---- computing ---- */
+
+struct computation {
+	uint32_t k, m;
+	uint64_t lost;
+	uint8_t *const *columns;
+	uint64_t bytes;
+	bool makes, done;
+	uint64_t changed; /* columns that had `old`, and have `columns`; the parities are changed by that */
+	uint8_t *const *old;
+	struct g4_parity_room room;
+};
+
+static void change(struct g4_wg *wg, struct computation *c)
+{
+	uint32_t chunks[2 * G4_ROW_COLUMNS], terms = 0;
+	const void *data[2 * G4_ROW_COLUMNS];
+
+	for (uint32_t k = 0; k < c->k; k++)
+		for (uint32_t side = 0; side < 2 && (c->changed >> k & 1); side++, terms++) {
+			chunks[terms] = k;
+			data[terms] = side ? c->old[k] : c->columns[k];
+		}
+	g4_parity_update(wg, terms, chunks, data, c->m, (void *const *)(c->columns + c->k), c->bytes, &c->room);
+}
+
+G4_REGION_BODY static void compute_in_region(struct g4_wg *wg, void *args)
+{
+	struct computation *c = (struct computation *)args;
+
+	g4_converge(wg);
+	if (c->makes) {
+		const bool done =
+			g4_parity_reconstruct(wg, c->k, c->m, c->lost, (void *const *)c->columns, c->bytes, &c->room);
+		if (g4_wg_lane(wg) == 0)
+			c->done = done;
+	} else if (c->changed) {
+		change(wg, c);
+	} else {
+		g4_parity_encode(wg, c->k, c->m, (const void *const *)c->columns, (void *const *)(c->columns + c->k),
+				 c->bytes);
+	}
+	g4_converge(wg);
+}
+
+/* Whether it was done. All lanes see what is in scratch memory, not what is on the leader's stack. */
+static bool compute(struct g4_wg *wg, const struct computation *asked)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct computation *c = (struct computation *)g4_scratch_take(wg, sizeof(*c));
+
+	*c = *asked;
+	g4_region(wg, G4_REGION_USER, compute_in_region, c);
+	const bool done = c->done;
+	g4_scratch_release(wg, mark);
+	return done;
+}
+
+void g4_row_encode(struct g4_wg *wg, const struct g4_chunk *chunk, uint8_t *const *columns, uint64_t bytes)
+{
+	const struct computation c = {
+		.k = g4_chunk_data_columns(chunk), .m = chunk->parity, .columns = columns, .bytes = bytes};
+
+	compute(wg, &c);
+}
+
+void g4_row_change(struct g4_wg *wg, const struct g4_chunk *chunk, uint64_t changed, uint8_t *const *old,
+		   uint8_t *const *columns, uint64_t bytes)
+{
+	const struct computation c = {.k = g4_chunk_data_columns(chunk),
+				      .m = chunk->parity,
+				      .columns = columns,
+				      .bytes = bytes,
+				      .changed = changed,
+				      .old = old};
+
+	compute(wg, &c);
+}
+
+bool g4_row_reconstruct(struct g4_wg *wg, const struct g4_chunk *chunk, uint64_t lost, uint8_t *const *columns,
+			uint64_t bytes)
+{
+	const struct computation c = {.k = g4_chunk_data_columns(chunk),
+				      .m = chunk->parity,
+				      .lost = lost,
+				      .columns = columns,
+				      .bytes = bytes,
+				      .makes = true};
+
+	return compute(wg, &c);
+}
+
+/* ---- disks ---- */
+
+uint64_t g4_row_place(const struct g4_row *row, uint32_t column)
+{
+	return g4_chunk_place(row->chunk, row->stripe, column) + row->stripe * row->chunk->stripe_bytes + row->within;
+}
+
+uint64_t g4_row_transfer(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t op, uint32_t flags,
+			 uint64_t columns, uint8_t *const *memory)
+{
+	struct g4_io ios[G4_ROW_COLUMNS];
+	struct g4_iov iovs[G4_ROW_COLUMNS];
+	uint64_t failed = 0, begun = 0;
+
+	memset(ios, 0, sizeof(ios));
+	for (uint32_t c = 0; c < row->chunk->columns; c++) {
+		const uint64_t place = g4_row_place(row, c);
+		if (!(columns >> c & 1))
+			continue;
+		if (!g4_set_is_active(set, g4_place_disk(place))) {
+			failed |= UINT64_C(1) << c;
+			continue;
+		}
+		iovs[c] = (struct g4_iov){memory[c], row->bytes};
+		ios[c] = (struct g4_io){.op = op,
+					.flags = flags,
+					.offset_bytes = g4_place_address(place),
+					.iov = &iovs[c],
+					.iov_count = 1};
+		begun |= UINT64_C(1) << c;
+		g4_dev_submit(wg, set->disks[g4_place_disk(place)].dev, &ios[c]);
+	}
+	for (uint32_t c = 0; c < row->chunk->columns; c++) {
+		if (!(begun >> c & 1))
+			continue;
+		const uint32_t disk = g4_place_disk(g4_row_place(row, c));
+		if (g4_dev_wait(wg, set->disks[disk].dev, &ios[c]) < 0)
+			failed |= UINT64_C(1) << c;
+		else if (op == G4_IO_READ)
+			g4_set_log_patch(set, disk, ios[c].offset_bytes, &iovs[c], 1);
+	}
+	return failed;
+}
+
+int g4_row_read(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint64_t wanted, uint64_t lost,
+		uint8_t *const *memory)
+{
+	const uint64_t all = g4_row_mask(row->chunk->columns);
+	uint8_t *columns[G4_ROW_COLUMNS];
+
+	lost |= g4_row_transfer(wg, set, row, G4_IO_READ, 0, wanted & ~lost, memory);
+	if (!(wanted & lost))
+		return 0;
+	lost |= g4_row_transfer(wg, set, row, G4_IO_READ, 0, all & ~wanted & ~lost, memory);
+	for (uint32_t c = 0; c < row->chunk->columns; c++)
+		columns[c] = (lost & ~wanted) >> c & 1 ? NULL : memory[c];
+	return g4_row_reconstruct(wg, row->chunk, lost, columns, row->bytes) ? 0 : -G4_E_IO;
+}
+
+int g4_row_write(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t flags, uint64_t columns,
+		 uint8_t *const *memory)
+{
+	const uint64_t failed = g4_row_transfer(wg, set, row, G4_IO_WRITE, flags, columns, memory);
+	int rc = 0;
+
+	for (uint32_t c = 0; c < row->chunk->columns && rc == 0; c++)
+		if (failed >> c & 1)
+			rc = g4_set_drop(wg, set, g4_place_disk(g4_row_place(row, c)));
+	return rc;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows of a set in memory and on its disks (set_rows_host.c). Of the files of this folder alone. */
+#ifndef G4_SET_ROWS_HOST_H
+#define G4_SET_ROWS_HOST_H
+
+#include "space/set_parity_host.h"
+
+/* The lock of the set's rows is held, or nobody else has the set yet. Sets of columns have a bit for each. */
+#define G4_ROW_COLUMNS G4_CHUNK_PLACES
+static inline uint64_t g4_row_mask(uint32_t count)
+{
+	return (UINT64_C(1) << count) - 1;
+}
+
+static inline bool g4_set_is_active(const struct g4_set *set, uint32_t disk)
+{
+	return g4_load32_acq(&set->disks[disk].state) == G4_DISK_ACTIVE;
+}
+
+/* Where a column lies: a disk, and the address on it. */
+uint64_t g4_row_place(const struct g4_row *row, uint32_t column);
+/* The parities of columns of data. */
+void g4_row_encode(struct g4_wg *wg, const struct g4_chunk *chunk, uint8_t *const *columns, uint64_t bytes);
+/* Columns of data had `old` before: the parities become what they are with the new ones, as far from right as they were. */
+void g4_row_change(struct g4_wg *wg, const struct g4_chunk *chunk, uint64_t changed, uint8_t *const *old,
+		   uint8_t *const *columns, uint64_t bytes);
+/* The columns that are lost; one that is NULL is not wanted, or not to be used. False: too much is lost. */
+bool g4_row_reconstruct(struct g4_wg *wg, const struct g4_chunk *chunk, uint64_t lost, uint8_t *const *columns,
+			uint64_t bytes);
+/* The same request of columns, all at once. The columns that it could not be done of. */
+uint64_t g4_row_transfer(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t op, uint32_t flags,
+			 uint64_t columns, uint8_t *const *memory);
+/*
+ * Columns `wanted` of a row, those that can not be read (and `lost`, which are not asked) from the others. memory has room for every
+ * column; only what is wanted is to be used. -G4_E_IO: too much is lost.
+ */
+int g4_row_read(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint64_t wanted, uint64_t lost,
+		uint8_t *const *memory);
+/* Columns go to their disks; one that does not take it is dropped. */
+int g4_row_write(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t flags, uint64_t columns,
+		 uint8_t *const *memory);
+
+/* ---- what is right (set_check_host.c) ---- */
+/* Rows between two of a chunk's places, some of which a crash has cut short, get a parity that fits. 0 or a negative code. */
+int g4_rows_complete(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to);
+/* A set is being made: where discards are known to leave zeros all its rows fit from the beginning. */
+void g4_rows_clear(struct g4_wg *wg, struct g4_set *set);
+/* Before rows between two places are changed by their old parity: in their regions it fits when this returns 0. */
+int g4_rows_make(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to);
+/*
+ * Of a stripe what is wrong is written again, and counted, if the set can be written; 1: something is wrong still. 0 also of a stripe that
+ * nothing was written to, and of one of which a disk is not there: nobody could tell. -G4_E_IO: a disk that can not be done without has
+ * failed.
+ */
+int g4_rows_compare(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t stripe);
+
+#endif

@@ -1,0 +1,735 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pages that rot in rows with parity. Whatever is written beside a page, and wherever the power fails meanwhile, parity has the page as it
+ * was written until somebody has it written back.
+ */
+#include "disks.h"
+
+#include "simt/simt_host.h"
+#include "space/sealed.h"
+
+#define PAGES 96u
+#define BASE (16 * G4_MIB) /* behind the front, which has copies */
+
+struct rows { /* an open set, of which pages are written without a file system */
+	struct disks d;
+	struct g4_dev *dev;
+	struct g4_wg *wg;
+	uint32_t copies, parity;
+	_Alignas(G4_PAGE_BYTES) uint8_t page[G4_PAGE_BYTES];
+	_Alignas(G4_PAGE_BYTES) uint8_t found[G4_PAGE_BYTES];
+};
+
+static void open_rows(struct rows *r)
+{
+	if (disks_try_open(&r->d, (1u << r->d.count) - 1, false, 0, &r->dev) < 0)
+		fail_msg("%s", r->d.message);
+	r->copies = g4_dev_props(r->dev)->copies;
+	r->parity = g4_dev_props(r->dev)->remakes;
+}
+
+static void make_rows(struct rows *r, uint32_t count, uint32_t parity)
+{
+	const struct g4_set_plan plan = {
+		.raid = G4_RAID_PARITY, .parity = parity, .stripe_bytes = ROWS_STRIPE, .journal_bytes = JOURNAL_BYTES};
+
+	uint64_t sizes[MOST_DISKS];
+
+	memset(r, 0, sizeof(*r));
+	for (uint32_t n = 0; n < count; n++)
+		sizes[n] = 24 * G4_MIB;
+	disks_make(&r->d, count, sizes);
+	disks_format_plan(&r->d, &plan, G4_CHECKSUM_NONE);
+	r->wg = g4_wg_create(0);
+	open_rows(r);
+}
+
+static void free_rows(struct rows *r)
+{
+	g4_dev_close(r->dev);
+	g4_wg_destroy(r->wg);
+	disks_free(&r->d);
+}
+
+static void put_page(struct rows *r, uint32_t number, uint32_t version)
+{
+	rig_pattern(r->page, 1000 * number + version, G4_PAGE_BYTES);
+	assert_int_equal(g4_dev_write(r->wg, r->dev, BASE + number * G4_PAGE_BYTES, r->page, G4_PAGE_BYTES, 0), 0);
+}
+
+/* Into r->found; in one copy, or made by one parity alone. */
+static int get_version(struct rows *r, uint32_t number, uint32_t version)
+{
+	struct g4_iov iov = {r->found, G4_PAGE_BYTES};
+	struct g4_io io = {.op = G4_IO_READ,
+			   .flags = G4_IO_COPY(version),
+			   .offset_bytes = BASE + number * G4_PAGE_BYTES,
+			   .iov = &iov,
+			   .iov_count = 1};
+
+	g4_dev_submit(r->wg, r->dev, &io);
+	return g4_dev_wait(r->wg, r->dev, &io);
+}
+
+/* Where a page is that was put, in the memory of a disk. */
+static uint8_t *find_page(struct rows *r, uint32_t number, uint32_t version)
+{
+	rig_pattern(r->page, 1000 * number + version, G4_PAGE_BYTES);
+	for (uint32_t n = 0; n < r->d.count; n++)
+		for (uint64_t at = 4 * G4_MIB; at < r->d.bytes[n]; at += G4_PAGE_BYTES)
+			if (memcmp(r->d.memory[n] + at, r->page, G4_PAGE_BYTES) == 0)
+				return r->d.memory[n] + at;
+	fail_msg("page %u is nowhere", number);
+	return NULL;
+}
+
+static void rot_page(struct rows *r, uint32_t number, uint32_t version)
+{
+	find_page(r, number, version)[number % 4000] ^= 0x40;
+}
+
+/* Each parity has the page as it was written. */
+static void expect_remade(struct rows *r, uint32_t number, uint32_t version, const char *when)
+{
+	for (uint32_t p = 0; p < r->parity; p++) {
+		assert_int_equal(get_version(r, number, r->copies + p), 0);
+		rig_pattern(r->page, 1000 * number + version, G4_PAGE_BYTES);
+		if (memcmp(r->found, r->page, G4_PAGE_BYTES) != 0)
+			fail_msg("%s: parity %u has not page %u as it was written", when, p, number);
+	}
+}
+
+/* All pages but those that rotted: what is written beside them stays in part, and is whole rows at the end. */
+static void write_beside(struct rows *r, uint32_t version, uint32_t every)
+{
+	for (uint32_t n = 0; n < PAGES; n++)
+		if (n % every != 5)
+			put_page(r, n, version);
+}
+
+/* A seventh of the pages: so there is never more than one in a row, of stripes of four pages. */
+#define EVERY 7u
+
+static void expect_all_remade(struct rows *r, uint32_t version, const char *when)
+{
+	for (uint32_t n = 5; n < PAGES; n += EVERY)
+		expect_remade(r, n, version, when);
+}
+
+static const struct {
+	uint32_t disks, parity;
+} levels[] = {{3, 1}, {4, 1}, {5, 2}, {7, 4}};
+#define LEVELS (sizeof(levels) / sizeof(levels[0]))
+
+static void a_write_beside_a_rotten_page_keeps_what_parity_has_of_it(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		struct rows r;
+		make_rows(&r, levels[l].disks, levels[l].parity);
+		for (uint32_t n = 0; n < PAGES; n++)
+			put_page(&r, n, 1);
+		expect_all_remade(&r, 1, "before");
+		for (uint32_t n = 5; n < PAGES; n += EVERY)
+			rot_page(&r, n, 1);
+		write_beside(&r, 2, EVERY);
+		expect_all_remade(&r, 1, "written beside");
+		/* the set remembers which parity is right */
+		g4_dev_close(r.dev);
+		open_rows(&r);
+		write_beside(&r, 3, EVERY);
+		expect_all_remade(&r, 1, "written beside after it was opened again");
+		free_rows(&r);
+	}
+}
+
+/* ---- the power fails ---- */
+
+/* What the disks have now, as after a crash in which all that was written arrived. */
+static void crash_rows(struct rows *r)
+{
+	uint8_t *before[MOST_DISKS];
+
+	for (uint32_t n = 0; n < r->d.count; n++) {
+		before[n] = (uint8_t *)malloc(r->d.bytes[n]);
+		rig_copy(before[n], r->d.memory[n], r->d.bytes[n]);
+	}
+	g4_dev_close(r->dev);
+	for (uint32_t n = 0; n < r->d.count; n++) {
+		rig_copy(r->d.memory[n], before[n], r->d.bytes[n]);
+		free(before[n]);
+	}
+}
+
+static void put_large(struct rows *r, uint64_t at, uint64_t bytes, uint32_t seed)
+{
+	uint8_t *data = rig_memory(bytes, seed);
+
+	assert_int_equal(g4_dev_write(r->wg, r->dev, BASE + at, data, bytes, 0), 0);
+	free(data);
+}
+
+static void recovery_takes_no_rot_into_parity(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		struct rows r;
+		make_rows(&r, levels[l].disks, levels[l].parity);
+		for (uint32_t n = 0; n < PAGES; n++)
+			put_page(&r, n, 1);
+		g4_dev_close(r.dev);
+		open_rows(&r);
+		/* whole rows, in the same regions */
+		put_large(&r, 4 * G4_MIB, 2 * G4_MIB, 5);
+		put_large(&r, 7 * G4_MIB, G4_MIB / 2, 6);
+		for (uint32_t n = 5; n < PAGES; n += EVERY)
+			rot_page(&r, n, 1);
+		crash_rows(&r);
+		open_rows(&r);
+		expect_all_remade(&r, 1, "after a crash");
+		free_rows(&r);
+	}
+}
+
+/* Rows that were being written as a whole have a parity that fits, whatever arrived. */
+static void recovery_makes_parity_of_rows_that_were_being_written(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		uint8_t *data = rig_memory(G4_MIB, 9);
+		uint32_t wrong = 0;
+		struct rows r;
+		make_rows(&r, levels[l].disks, levels[l].parity);
+		put_large(&r, 0, G4_MIB, 8);
+		g4_dev_close(r.dev);
+		open_rows(&r);
+		put_large(&r, 0, G4_MIB, 9);
+		/* one disk has not got it: of no row can be told what is in it, but parity is that of what is there */
+		for (uint64_t at = 4 * G4_MIB; at < r.d.bytes[1]; at += G4_PAGE_BYTES)
+			for (uint64_t page = 0; page < G4_MIB; page += G4_PAGE_BYTES)
+				if (memcmp(r.d.memory[1] + at, data + page, G4_PAGE_BYTES) == 0)
+					memset(r.d.memory[1] + at, 0x5a, G4_PAGE_BYTES);
+		crash_rows(&r);
+		open_rows(&r);
+		for (uint32_t n = 0; n < G4_MIB / G4_PAGE_BYTES; n++) {
+			assert_int_equal(get_version(&r, n, 0), 0);
+			rig_copy(r.page, r.found, G4_PAGE_BYTES);
+			for (uint32_t p = 0; p < r.parity; p++) {
+				assert_int_equal(get_version(&r, n, r.copies + p), 0);
+				wrong += memcmp(r.page, r.found, G4_PAGE_BYTES) != 0;
+			}
+		}
+		assert_int_equal(wrong, 0);
+		free_rows(&r);
+		free(data);
+	}
+}
+
+/* ---- what was there before ---- */
+
+/* No map, and on free places whatever a disk had: as of a set that an older version has made, or disks that can not be cleared. */
+static void parity_is_right_whatever_the_disks_had(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		struct rows r;
+		make_rows(&r, levels[l].disks, levels[l].parity);
+		g4_dev_close(r.dev);
+		for (uint32_t n = 0; n < r.d.count; n++) {
+			rig_pattern(r.d.memory[n] + 2 * G4_MIB - G4_PAGE_BYTES, n, G4_PAGE_BYTES); /* the map */
+			rig_pattern(r.d.memory[n] + 10 * G4_MIB, 77 + n, 13 * G4_MIB);
+		}
+		open_rows(&r);
+		for (uint32_t n = 0; n < PAGES; n += 3)
+			put_page(&r, n, 1);
+		for (uint32_t n = 0; n < PAGES; n += 3)
+			expect_remade(&r, n, 1, "on old contents");
+		free_rows(&r);
+	}
+}
+
+/* ---- the log ---- */
+
+#define LOG_AT G4_MIB
+#define LOG_BYTES G4_MIB
+
+/* All pages have version 1, and those that are given version 2 in the log alone. How many of the log's pages are used. */
+static uint32_t leave_log(struct rows *r, uint32_t every)
+{
+	uint8_t *log[MOST_DISKS], *before[MOST_DISKS];
+	uint32_t used = 0;
+
+	for (uint32_t n = 0; n < PAGES; n++)
+		put_page(r, n, 1);
+	g4_dev_close(r->dev);
+	open_rows(r);
+	for (uint32_t n = 0; n < r->d.count; n++) {
+		before[n] = (uint8_t *)malloc(r->d.bytes[n]);
+		rig_copy(before[n], r->d.memory[n], r->d.bytes[n]);
+	}
+	for (uint32_t n = 0; n < PAGES; n += every)
+		put_page(r, n, 2);
+	for (uint32_t n = 0; n < r->d.count; n++) {
+		log[n] = (uint8_t *)malloc(LOG_BYTES);
+		rig_copy(log[n], r->d.memory[n] + LOG_AT, LOG_BYTES);
+	}
+	g4_dev_close(r->dev);
+	for (uint32_t n = 0; n < r->d.count; n++) {
+		rig_copy(r->d.memory[n], before[n], r->d.bytes[n]);
+		rig_copy(r->d.memory[n] + LOG_AT, log[n], LOG_BYTES);
+		free(before[n]);
+		free(log[n]);
+	}
+	/* an entry is a descriptor, the page and its parities */
+	used = 1 + (PAGES + every - 1) / every * (2 + r->parity);
+	return used;
+}
+
+static void expect_versions(struct rows *r, uint32_t every)
+{
+	for (uint32_t n = 0; n < PAGES; n++) {
+		const uint32_t version = n % every == 0 ? 2 : 1;
+		assert_int_equal(get_version(r, n, 0), 0);
+		rig_pattern(r->page, 1000 * n + version, G4_PAGE_BYTES);
+		if (memcmp(r->page, r->found, G4_PAGE_BYTES) != 0)
+			fail_msg("page %u has not version %u", n, version);
+		expect_remade(r, n, version, "with the log");
+	}
+}
+
+/* One bad page is not the end of a log that another disk has, whether it is a descriptor or contents. */
+static void damaged_pages_of_the_log_come_from_another_disk(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++)
+		for (uint32_t first = 0; first < 3; first++) {
+			struct rows r;
+			make_rows(&r, levels[l].disks, levels[l].parity);
+			const uint32_t used = leave_log(&r, 11);
+			/* each page is damaged in all copies but one, the header among them */
+			for (uint32_t page = 0; page < used; page++)
+				for (uint32_t n = 0; n <= r.parity; n++)
+					if ((page + first) % (r.parity + 1) != n)
+						r.d.memory[n][LOG_AT + page * G4_PAGE_BYTES + 99] ^= 4;
+			open_rows(&r);
+			expect_versions(&r, 11);
+			free_rows(&r);
+		}
+}
+
+/* The set behind fault devices, without the disks that are missing. */
+static int assemble_rows(struct rows *r, uint32_t missing, struct g4_dev **fault, const struct g4_fault *faults)
+{
+	const struct g4_set_options options = {.degraded = true};
+	struct g4_dev *devs[MOST_DISKS];
+	const char *names[MOST_DISKS];
+	uint32_t count = 0;
+
+	for (uint32_t n = 0; n < r->d.count; n++) {
+		if (missing >> n & 1)
+			continue;
+		assert_int_equal(g4_dev_fault_open(disks_open_one(r->d.names[n]), &fault[n]), 0);
+		if (faults)
+			g4_dev_fault_set(fault[n], &faults[n]);
+		devs[count] = fault[n];
+		names[count++] = r->d.names[n];
+	}
+	const int rc = g4_set_assemble(devs, names, count, &options, &r->dev, r->d.message, sizeof(r->d.message));
+	for (uint32_t n = 0; rc < 0 && n < count; n++)
+		g4_dev_close(devs[n]);
+	return rc;
+}
+
+static void any_read_of_the_log_may_fail(void **state)
+{
+	struct rows r;
+	uint32_t opened = 0;
+
+	(void)state;
+	make_rows(&r, 4, 1);
+	leave_log(&r, 11);
+	for (uint32_t at = 1; at < 12; at++)
+		for (uint32_t disk = 0; disk < 4; disk++) {
+			struct g4_fault faults[MOST_DISKS] = {{.cut_after_writes = 0}};
+			struct g4_dev *fault[MOST_DISKS];
+			faults[disk].fail_read_at = at;
+			uint8_t *before[4];
+			for (uint32_t n = 0; n < 4; n++) {
+				before[n] = (uint8_t *)malloc(r.d.bytes[n]);
+				rig_copy(before[n], r.d.memory[n], r.d.bytes[n]);
+			}
+			if (assemble_rows(&r, 0, fault, faults) == 0) { /* else it was a superblock */
+				faults[disk].fail_read_at = 0;
+				g4_dev_fault_set(fault[disk], &faults[disk]);
+				expect_versions(&r, 11);
+				g4_dev_close(r.dev);
+				opened++;
+			}
+			for (uint32_t n = 0; n < 4; n++) {
+				rig_copy(r.d.memory[n], before[n], r.d.bytes[n]);
+				free(before[n]);
+			}
+		}
+	assert_true(opened > 20);
+	open_rows(&r);
+	free_rows(&r);
+}
+
+/*
+ * A write to the log that fails, on a set that lacks a disk: with another parity the set goes on without that disk, too; else whoever writes
+ * is told, and what was told to be written is there afterwards.
+ */
+static void a_log_may_fail_on_a_set_that_lacks_a_disk(void **state)
+{
+	uint32_t refused = 0, went_on = 0;
+
+	(void)state;
+	for (uint32_t l = 1; l < 3; l++)
+		for (uint32_t at = 1; at < 24; at += 1 + l)
+			for (uint32_t disk = 0; disk < 2; disk++) {
+				struct g4_fault faults[MOST_DISKS] = {{.cut_after_writes = 0}};
+				const uint32_t missing = 1u << (levels[l].disks - 1);
+				struct g4_dev *fault[MOST_DISKS];
+				uint32_t versions[PAGES];
+				struct rows r;
+				int rc = 0;
+				make_rows(&r, levels[l].disks, levels[l].parity);
+				for (uint32_t n = 0; n < PAGES; n++) {
+					put_page(&r, n, 1);
+					versions[n] = 1;
+				}
+				g4_dev_close(r.dev);
+				assert_int_equal(assemble_rows(&r, missing, fault, faults), 0);
+				faults[disk].cut_after_writes = at;
+				faults[disk].cut_inside = true;
+				g4_dev_fault_set(fault[disk], &faults[disk]);
+				for (uint32_t n = 0; n < PAGES && rc == 0; n += 5) {
+					rig_pattern(r.page, 1000 * n + 2, G4_PAGE_BYTES);
+					rc = g4_dev_write(r.wg, r.dev, BASE + n * G4_PAGE_BYTES, r.page, G4_PAGE_BYTES,
+							  0);
+					if (rc == 0)
+						rc = g4_dev_flush(r.wg, r.dev);
+					versions[n] = rc == 0 ? 2 : 3; /* 3: either */
+				}
+				if (rc < 0 && (rc != -G4_E_IO || r.parity > 1))
+					fail_msg("%d, write %u of disk %u of %u: %s", rc, at, disk, r.d.count,
+						 g4_strerror(rc));
+				refused += rc < 0;
+				went_on += rc == 0;
+				struct g4_disk_info info;
+				assert_true(g4_set_disk(r.dev, disk, &info));
+				const bool dropped = info.state == G4_DISK_DROPPED;
+				g4_dev_fault_power_on(fault[disk]);
+				g4_dev_close(r.dev);
+				assert_int_equal(assemble_rows(&r, missing | (dropped ? 1u << disk : 0), fault, NULL),
+						 0);
+				for (uint32_t n = 0; n < PAGES; n++) {
+					struct g4_iov iov = {r.found, G4_PAGE_BYTES};
+					struct g4_io io = {.op = G4_IO_READ,
+							   .offset_bytes = BASE + n * G4_PAGE_BYTES,
+							   .iov = &iov,
+							   .iov_count = 1};
+					g4_dev_submit(r.wg, r.dev, &io);
+					assert_int_equal(g4_dev_wait(r.wg, r.dev, &io), 0);
+					rig_pattern(r.page, 1000 * n + 2, G4_PAGE_BYTES);
+					const bool newer = memcmp(r.page, r.found, G4_PAGE_BYTES) == 0;
+					rig_pattern(r.page, 1000 * n + 1, G4_PAGE_BYTES);
+					const bool older = memcmp(r.page, r.found, G4_PAGE_BYTES) == 0;
+					if (!(versions[n] & 2 ? newer : false) && !(versions[n] & 1 ? older : false))
+						fail_msg("page %u is lost, write %u of disk %u of %u", n, at, disk,
+							 r.d.count);
+				}
+				free_rows(&r);
+			}
+	assert_true(refused > 0 && went_on > 0);
+}
+
+/* ---- what the file system makes of it ---- */
+
+#define NAMES 300u
+
+static struct g4_chunk_map map_of(const struct disks *d)
+{
+	const struct g4_chunks_page *page =
+		(const struct g4_chunks_page *)(const void *)(d->memory[0] + G4_CHUNKS_ADDRESS);
+
+	return (struct g4_chunk_map){.chunks = page->chunks, .count = page->count};
+}
+
+/* Whether this place of a disk is that of an address of a row with parity. */
+static bool is_home(const struct disks *d, uint32_t disk, uint64_t at, uint64_t address)
+{
+	const struct g4_chunk_map map = map_of(d);
+	struct g4_piece piece;
+
+	g4_chunk_translate(&map, address, G4_PAGE_BYTES, &piece);
+	return piece.parity > 0 && piece.disks[0] == disk && piece.offsets[0] == at;
+}
+
+/* What is done to slabs that lie in rows on some disks, and how many there are. */
+static uint32_t each_slab(struct disks *d, uint32_t which, void (*act)(struct disks *d, uint32_t disk, uint64_t at))
+{
+	uint32_t slabs = 0;
+
+	for (uint32_t n = 0; n < d->count; n++)
+		for (uint64_t at = 2 * G4_MIB; at < d->bytes[n] - G4_PAGE_BYTES; at += G4_PAGE_BYTES) {
+			const struct g4_block_header *header = (const struct g4_block_header *)(d->memory[n] + at);
+			if (header->magic != G4_BLOCK_MAGIC || header->type != G4_BLOCK_SLAB || !(which >> n & 1) ||
+			    !is_home(d, n, at, header->address))
+				continue;
+			slabs++;
+			act(d, n, at);
+		}
+	return slabs;
+}
+
+static void rot_one(struct disks *d, uint32_t disk, uint64_t at)
+{
+	d->memory[disk][at + 1000] ^= 0x20;
+}
+
+/* And the first parity of its row. */
+static void rot_with_parity(struct disks *d, uint32_t disk, uint64_t at)
+{
+	const uint64_t address = ((const struct g4_block_header *)(d->memory[disk] + at))->address;
+	const struct g4_chunk_map map = map_of(d);
+	const struct g4_chunk *chunk = g4_chunk_find(&map, address);
+	const uint32_t k = g4_chunk_data_columns(chunk);
+	const uint64_t stripe = (address - chunk->address) / chunk->stripe_bytes / k;
+	const uint64_t place = g4_chunk_place(chunk, stripe, k) + stripe * chunk->stripe_bytes +
+			       (address - chunk->address) % chunk->stripe_bytes;
+
+	d->memory[disk][at + 1000]++;
+	d->memory[g4_place_disk(place)][g4_place_address(place) + 1001]++;
+}
+
+static void expect_whole(struct disks *d, uint32_t disk, uint64_t at)
+{
+	const struct g4_block_header *header = (const struct g4_block_header *)(d->memory[disk] + at);
+
+	assert_int_equal(g4_block_verify(header, G4_BLOCK_SLAB, g4_address_from(header->address), header->fs_tag), 0);
+}
+
+static void make_names(struct disks *d)
+{
+	char name[32];
+	uint64_t ino;
+
+	for (uint32_t n = 0; n < NAMES; n++) {
+		snprintf(name, sizeof(name), "name %u", n);
+		assert_int_equal(op_mknod(&d->rig, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &ino), 0);
+	}
+}
+
+static int look_up(struct disks *d, uint32_t number)
+{
+	struct g4_attr attr;
+	char name[32];
+
+	snprintf(name, sizeof(name), "name %u", number);
+	return op_lookup(&d->rig, G4_NODE_ROOT, name, &attr);
+}
+
+static void a_lookup_has_a_rotten_slab_written_back(void **state)
+{
+	uint32_t slabs = 0;
+
+	(void)state;
+	for (uint32_t l = 0; l < 3; l++) {
+		const uint32_t all = (1u << levels[l].disks) - 1;
+		struct g4_dev *dev;
+		struct disks d;
+		disks_make(&d, levels[l].disks, NULL);
+		disks_format_rows(&d, levels[l].parity, G4_CHECKSUM_NONE);
+		disks_mount_fs(&d, all, &dev);
+		make_names(&d);
+		disks_unmount_fs(&d, dev, true);
+		for (uint32_t bad = 0; bad < levels[l].disks; bad++) {
+			slabs += each_slab(&d, 1u << bad, rot_one);
+			disks_mount_fs(&d, all, &dev);
+			for (uint32_t n = 0; n < NAMES; n++)
+				assert_int_equal(look_up(&d, n), 0);
+			disks_unmount_fs(&d, dev, true);
+			each_slab(&d, all, expect_whole);
+		}
+		disks_expect_clean(&d, all);
+		disks_free(&d);
+	}
+	assert_true(slabs > 15);
+}
+
+static void an_inode_that_can_not_be_made_again_is_an_error(void **state)
+{
+	struct g4_dev *dev;
+	uint32_t damaged = 0;
+	struct disks d;
+
+	(void)state;
+	disks_make(&d, 4, NULL);
+	disks_format_rows(&d, 1, G4_CHECKSUM_NONE);
+	disks_mount_fs(&d, 15, &dev);
+	make_names(&d);
+	disks_unmount_fs(&d, dev, true);
+	assert_true(each_slab(&d, 15, rot_with_parity) > 5);
+	disks_mount_fs(&d, 15, &dev);
+	for (uint32_t n = 0; n < NAMES; n++) {
+		const int rc = look_up(&d, n);
+		assert_int_not_equal(rc, -G4_E_NOENT);
+		damaged += rc == -G4_E_CORRUPT_INODE;
+	}
+	assert_true(damaged > 0);
+	disks_unmount_fs(&d, dev, false);
+	disks_free(&d);
+}
+
+/* Contents that the newest record of the journal relies on have rotted since they were flushed. */
+static void recovery_asks_parity_for_contents_that_rotted(void **state)
+{
+	uint8_t *data = (uint8_t *)malloc(FILE_PAGES * G4_PAGE_BYTES), *crashed[4];
+	uint32_t rotten = 0;
+	struct faulty f;
+	struct disks d;
+
+	(void)state;
+	disks_make(&d, 4, NULL);
+	disks_format_rows(&d, 1, G4_CHECKSUM_NONE);
+	disks_open_faulty(&d, &f);
+	disks_mount_faulty(&d, &f);
+	for (uint32_t n = 0; n < 4; n++)
+		assert_int_equal(disks_put(&d, n, 1), 0);
+	disks_unmount(&d);
+	disks_open_faulty(&d, &f);
+	disks_mount_faulty(&d, &f);
+	assert_int_equal(disks_put(&d, 1, 2), 0);
+	for (uint32_t n = 0; n < 4; n++) {
+		crashed[n] = (uint8_t *)malloc(d.bytes[n]);
+		rig_copy(crashed[n], d.memory[n], d.bytes[n]);
+	}
+	disks_unmount(&d);
+	for (uint32_t n = 0; n < 4; n++) {
+		rig_copy(d.memory[n], crashed[n], d.bytes[n]);
+		free(crashed[n]);
+	}
+	rig_pattern(data, 1002, FILE_PAGES * G4_PAGE_BYTES);
+	for (uint32_t n = 0; n < 4; n++) {
+		d.memory[n][LOG_AT + 99] ^= 1; /* no header: the log, which has it as well, was emptied since */
+		for (uint64_t at = 2 * G4_MIB; at < d.bytes[n] && rotten == 0; at += G4_PAGE_BYTES)
+			if (memcmp(d.memory[n] + at, data, G4_PAGE_BYTES) == 0) {
+				d.memory[n][at + 5] ^= 1;
+				rotten++;
+			}
+	}
+	assert_int_equal(rotten, 1);
+	disks_mount(&d, 15);
+	assert_int_equal(disks_has(&d, 1, 2), 1);
+	disks_unmount(&d);
+	free(data);
+	disks_free(&d);
+}
+
+/* ---- rows are compared ---- */
+
+/* Every page of a disk's rows, so far as files and metadata may be there. */
+static void rot_rows(struct disks *d, uint32_t disk)
+{
+	for (uint64_t at = 4 * G4_MIB; at < d->bytes[disk] - G4_PAGE_BYTES; at += G4_PAGE_BYTES)
+		d->memory[disk][at + 40 + at / G4_PAGE_BYTES * 7 % 3000] ^= 0x10;
+}
+
+static uint64_t mended(struct g4_dev *dev, uint32_t disk)
+{
+	struct g4_disk_info info;
+
+	assert_true(g4_set_disk(dev, disk, &info));
+	return info.mended;
+}
+
+static void fsck_and_scrub_find_parity_that_rotted(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < 3; l++) {
+		const uint32_t count = levels[l].disks, all = (1u << count) - 1;
+		for (uint32_t bad = 0; bad < count; bad++) {
+			const uint64_t sizes[5] = {32 * G4_MIB, 32 * G4_MIB, 32 * G4_MIB, 32 * G4_MIB, 32 * G4_MIB};
+			struct g4_dev *dev;
+			struct disks d;
+			char *text;
+			disks_make(&d, count, sizes);
+			disks_format_rows(&d, levels[l].parity, G4_CHECKSUM_CRC32C);
+			disks_mount_fs(&d, all, &dev);
+			disks_populate(&d);
+			disks_unmount_fs(&d, dev, true);
+			snprintf(d.rig.name, sizeof(d.rig.name), "%s", disks_name_of(&d, all));
+			rig_fsck_data(&d.rig, 2, &text);
+			if (strstr(text, "do not fit"))
+				fail_msg("before: %s", text);
+			free(text);
+			rot_rows(&d, bad);
+			snprintf(d.rig.name, sizeof(d.rig.name), "%s", disks_name_of(&d, all));
+			rig_fsck_data(&d.rig, 2, &text);
+			assert_non_null(strstr(text, "do not fit together"));
+			free(text);
+			disks_mount_fs(&d, all, &dev);
+			assert_int_equal(disks_scrub(&d), 0);
+			assert_true(mended(dev, bad) > 1000); /* what was in use, and all else there */
+			for (uint32_t other = 0; other < count; other++)
+				assert_true(other == bad || levels[l].parity == 1 || mended(dev, other) == 0);
+			disks_unmount_fs(&d, dev, true);
+			snprintf(d.rig.name, sizeof(d.rig.name), "%s", disks_name_of(&d, all));
+			rig_fsck_data(&d.rig, 2, &text);
+			if (strstr(text, "do not fit"))
+				fail_msg("afterwards: %s", text);
+			free(text);
+			/* and it serves: any other disk may be lost */
+			const uint32_t later = all & ~(1u << (bad + 1) % count);
+			disks_mount_fs(&d, later, &dev);
+			disks_expect_all(&d);
+			disks_unmount_fs(&d, dev, true);
+			disks_expect_clean(&d, later);
+			disks_free(&d);
+		}
+	}
+}
+
+/* Contents without a sum: with two parities the row tells, with one it is parity that follows. */
+static void a_row_with_two_parities_tells_what_rotted(void **state)
+{
+	struct rows r;
+
+	(void)state;
+	make_rows(&r, 5, 2);
+	for (uint32_t n = 0; n < PAGES; n++)
+		put_page(&r, n, 1);
+	for (uint32_t n = 5; n < PAGES; n += EVERY)
+		rot_page(&r, n, 1);
+	struct g4_io io = {.op = G4_IO_CHECK, .offset_bytes = 0, .discard_bytes = g4_dev_props(r.dev)->size_bytes};
+	g4_dev_submit(r.wg, r.dev, &io);
+	assert_int_equal(g4_dev_wait(r.wg, r.dev, &io), 0);
+	for (uint32_t n = 0; n < PAGES; n++) {
+		assert_int_equal(get_version(&r, n, 0), 0);
+		rig_pattern(r.page, 1000 * n + 1, G4_PAGE_BYTES);
+		assert_memory_equal(r.page, r.found, G4_PAGE_BYTES);
+		expect_remade(&r, n, 1, "compared");
+	}
+	free_rows(&r);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_write_beside_a_rotten_page_keeps_what_parity_has_of_it),
+		cmocka_unit_test(recovery_takes_no_rot_into_parity),
+		cmocka_unit_test(recovery_makes_parity_of_rows_that_were_being_written),
+		cmocka_unit_test(parity_is_right_whatever_the_disks_had),
+		cmocka_unit_test(damaged_pages_of_the_log_come_from_another_disk),
+		cmocka_unit_test(any_read_of_the_log_may_fail),
+		cmocka_unit_test(a_log_may_fail_on_a_set_that_lacks_a_disk),
+		cmocka_unit_test(a_lookup_has_a_rotten_slab_written_back),
+		cmocka_unit_test(fsck_and_scrub_find_parity_that_rotted),
+		cmocka_unit_test(a_row_with_two_parities_tells_what_rotted),
+		cmocka_unit_test(an_inode_that_can_not_be_made_again_is_an_error),
+		cmocka_unit_test(recovery_asks_parity_for_contents_that_rotted),
+	};
+	cmocka_set_test_filter(getenv("CMOCKA_TEST_FILTER"));
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
