@@ -26,7 +26,7 @@ _gpu4fs_mount_options() {
 }
 
 _gpu4fs() {
-	local commands="mkfs mount umount serve fsck info df attr cp rm dedup scrub status disk resize tune nvme map dump bench help version"
+	local commands="mkfs mount umount serve fsck info df attr cp rm import export dedup scrub status disk resize tune nvme map dump bench help version"
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command first=1 word place=0 i
 	COMPREPLY=()
 	case ${COMP_WORDS[0]##*/} in
@@ -65,6 +65,8 @@ _gpu4fs() {
 	cp:-*)
 		_gpu4fs_words "$current" "-r -R --recursive --reflink --image --socket --help --version"
 		;;
+	import:-*) _gpu4fs_words "$current" "-j --jobs -v --verbose --image --socket --help --version" ;;
+	export:-*) _gpu4fs_words "$current" "-v --verbose --image --socket --help --version" ;;
 	rm:-*)
 		_gpu4fs_words "$current" "-r -R --recursive -f --force -j --jobs -v --verbose --image --socket --help --version"
 		;;
@@ -165,6 +167,12 @@ _gpu4fs() {
 		case $previous in
 		--image | --socket) _gpu4fs_files "$current" ;;
 		--reflink | =) _gpu4fs_words "${current#=}" "auto always never" ;;
+		esac
+		;;
+	import:* | export:*)
+		case $previous in
+		-j | --jobs) ;;
+		*) _gpu4fs_files "$current" ;;
 		esac
 		;;
 	rm:*)
