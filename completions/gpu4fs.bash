@@ -26,7 +26,7 @@ _gpu4fs_mount_options() {
 }
 
 _gpu4fs() {
-	local commands="mkfs mount umount serve fsck info df attr cp rm import export dedup scrub status disk resize tune nvme map dump bench help version"
+	local commands="mkfs mount umount serve fsck info df attr cp rm du import export dedup scrub status disk resize tune nvme map dump bench help version"
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command first=1 word place=0 i
 	COMPREPLY=()
 	case ${COMP_WORDS[0]##*/} in
@@ -65,6 +65,7 @@ _gpu4fs() {
 	cp:-*)
 		_gpu4fs_words "$current" "-r -R --recursive --reflink --image --socket --help --version"
 		;;
+	du:-*) _gpu4fs_words "$current" "--json --image --socket --help --version" ;;
 	import:-*) _gpu4fs_words "$current" "-j --jobs -v --verbose --image --socket --help --version" ;;
 	export:-*) _gpu4fs_words "$current" "-v --verbose --image --socket --help --version" ;;
 	rm:-*)
@@ -175,7 +176,7 @@ _gpu4fs() {
 		*) _gpu4fs_files "$current" ;;
 		esac
 		;;
-	rm:*)
+	rm:* | du:*)
 		case $previous in
 		--image | --socket) _gpu4fs_files "$current" ;;
 		esac

@@ -317,6 +317,24 @@ GPU4FS_API int gpu4fs_unlink(gpu4fs *fs, gpu4fs_file *at, const char *path);
  */
 GPU4FS_API int64_t gpu4fs_clear(gpu4fs *fs, gpu4fs_file *at, const char *path, uint64_t most, uint32_t from);
 
+struct gpu4fs_usage {
+	uint64_t directories, files, links, others; /* links: symbolic ones */
+	uint64_t bytes;				    /* sizes of files and symbolic links */
+	uint64_t blocks;			    /* allocated, in units of 512 bytes */
+	uint64_t unread; /* directories that may not be read, or are damaged: what is in them is not counted */
+	uint64_t reserved[5];
+};
+
+/*
+ * What a path's tree takes, the path itself included. Files with several names in it count once; symbolic links are not followed. The
+ * engine sums up directories, so this is a call or a few for each, not one for each name. A name that is there all the time is
+ * counted; of others it depends.
+ * progress: called now and then with the sums so far, unless NULL; a value other than 0 ends the walk.
+ * out: filled. Errors: -ECANCELED progress said so; -ENOMEM.
+ */
+GPU4FS_API int gpu4fs_usage(gpu4fs *fs, gpu4fs_file *at, const char *path, struct gpu4fs_usage *out,
+			    int (*progress)(void *context, const struct gpu4fs_usage *so_far), void *context);
+
 #define GPU4FS_RENAME_NOREPLACE 1u /* -EEXIST if the target exists */
 #define GPU4FS_RENAME_EXCHANGE 2u  /* swaps two existing names, of any types */
 #define GPU4FS_RENAME_WHITEOUT 4u  /* leaves a character device 0:0 at the old name, as overlayfs wants it */

@@ -685,6 +685,8 @@ G4_FN static int dispatch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 		return g4_do_rename(wg, fs, cmd);
 	case G4_CMD_CLEAR:
 		return g4_do_clear(wg, fs, cmd);
+	case G4_CMD_TALLY:
+		return g4_do_tally(wg, fs, cmd);
 	case G4_CMD_BATCH:
 		return g4_do_batch(wg, fs, cmd);
 	case G4_CMD_TMPFILE:

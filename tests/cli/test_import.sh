@@ -114,6 +114,33 @@ exits 0 "... has it" diff wanted found
 python3 tell.py back >found
 exits 0 "... and what was there is as it was" diff wanted found
 
+# how much it is
+python3 - tree >counts <<'PYTHON'
+import os, stat, sys
+seen, files, directories, links, others, size = set(), 0, 1, 0, 0, 0
+for top, folders, names in os.walk(sys.argv[1]):
+    directories += len(folders)
+    for name in names:
+        info = os.lstat(os.path.join(top, name))
+        if info.st_ino in seen:
+            continue
+        seen.add(info.st_ino)
+        files += stat.S_ISREG(info.st_mode)
+        links += stat.S_ISLNK(info.st_mode)
+        others += not stat.S_ISREG(info.st_mode) and not stat.S_ISLNK(info.st_mode)
+        size += info.st_size if stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode) else 0
+print(files, directories, links, others, size)
+PYTHON
+is_json "du" "$gpu4fs" du --json --image disk.img /one /one/large
+equals "... counts what there is" "$(cat counts)" \
+	"$(json_value '" ".join(str(d["names"][0][k]) for k in ("files", "directories", "links", "others", "size_bytes"))')"
+equals "... and the space of a file, with what leads to it" True "$(json_value '5242880 <= d["names"][1]["space_bytes"] < 5500000')"
+exits 0 "... as text" "$gpu4fs" du --image disk.img /one
+exits 1 "du of what is not there" "$gpu4fs" du --image disk.img /none
+one_sentence "... fails with one sentence"
+exits 2 "du without a name" "$gpu4fs" du --image disk.img
+exits 2 "du without a file system" "$gpu4fs" du /one
+
 # a server's
 "$gpu4fs" serve --socket "$work/socket" disk.img >serve.out 2>&1 &
 server=$!

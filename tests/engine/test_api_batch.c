@@ -163,13 +163,68 @@ static void missing_parents(void **state)
 	ok(gpu4fs_session_close(user));
 }
 
+static int count_calls(void *context, const struct gpu4fs_usage *so_far)
+{
+	uint32_t *left = context;
+
+	assert_true(so_far->directories > 0);
+	return (*left)-- == 1;
+}
+
+static void what_a_tree_takes(void **state)
+{
+	gpu4fs *user = api_session(1000, 1000, 0);
+	struct gpu4fs_usage usage;
+	uint32_t calls = 1000;
+	char name[64];
+
+	(void)state;
+	for (uint32_t k = 0; k < 200; k++) {
+		snprintf(name, sizeof(name), "/t/%u/%u", k % 20, k);
+		ok(gpu4fs_mkdir_all(fs, NULL, name, 0755, NULL));
+	}
+	api_write_pattern("/t/file", 1, 50000);
+	api_write_pattern("/outside", 1, 100);
+	for (uint32_t k = 0; k < 30; k++) {
+		snprintf(name, sizeof(name), "/t/%u/link", k);
+		if (k < 20)
+			ok(gpu4fs_link(fs, NULL, k % 2 ? "/outside" : "/t/file", NULL, name, 0));
+	}
+	ok(gpu4fs_symlink(fs, "/t", NULL, "/t/around"));
+	ok(gpu4fs_mknod(fs, NULL, "/t/pipe", S_IFIFO | 0600, 0));
+	ok(gpu4fs_syncfs(fs));
+	ok(gpu4fs_usage(fs, NULL, "/t", &usage, count_calls, &calls));
+	assert_int_equal(usage.directories, 221);
+	assert_int_equal(usage.files, 2);
+	assert_int_equal(usage.links, 1);
+	assert_int_equal(usage.others, 1);
+	assert_int_equal(usage.bytes, 50100 + 2);
+	assert_int_equal(usage.unread, 0);
+	/* one page for each directory that has names */
+	assert_int_equal(usage.blocks,
+			 api_lstat("/t").blocks + 20 * 8 + api_lstat("/t/file").blocks + api_lstat("/outside").blocks);
+	assert_true(calls < 1000);
+	calls = 5;
+	fails(gpu4fs_usage(fs, NULL, "/t", &usage, count_calls, &calls), ECANCELED);
+	ok(gpu4fs_usage(fs, NULL, "/t/file", &usage, NULL, NULL));
+	assert_int_equal(usage.files, 1);
+	assert_int_equal(usage.bytes, 50000);
+	ok(gpu4fs_usage(fs, NULL, "/t/around", &usage, NULL, NULL));
+	assert_int_equal(usage.links, 1);
+	fails(gpu4fs_usage(fs, NULL, "/none", &usage, NULL, NULL), ENOENT);
+	ok(gpu4fs_chmod(fs, NULL, "/t/7", 0700));
+	ok(gpu4fs_usage(user, NULL, "/t", &usage, NULL, NULL));
+	assert_int_equal(usage.unread, 1);
+	assert_int_equal(usage.directories, 211);
+	ok(gpu4fs_session_close(user));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		api_test(one_by_one_or_together),
-		api_test(more_than_one_command_takes),
-		api_test(paths_longer_than_a_command),
-		api_test(missing_parents),
+		api_test(one_by_one_or_together),      api_test(more_than_one_command_takes),
+		api_test(paths_longer_than_a_command), api_test(missing_parents),
+		api_test(what_a_tree_takes),
 	};
 
 	return cmocka_run_group_tests_name("api batches", tests, NULL, NULL);

@@ -124,7 +124,7 @@ static void no_command_takes_a_number_alone(void **state)
 		G4_CMD_LOOKUP, G4_CMD_RESOLVE, G4_CMD_GETATTR,	G4_CMD_SETATTR,	 G4_CMD_READLINK,  G4_CMD_MKNOD,
 		G4_CMD_MKDIR,  G4_CMD_SYMLINK, G4_CMD_UNLINK,	G4_CMD_RMDIR,	 G4_CMD_CREATE,	   G4_CMD_TMPFILE,
 		G4_CMD_OPEN,   G4_CMD_READDIR, G4_CMD_SETXATTR, G4_CMD_GETXATTR, G4_CMD_LISTXATTR, G4_CMD_REMOVEXATTR,
-		G4_CMD_ACCESS, G4_CMD_CLEAR,   G4_CMD_BATCH,
+		G4_CMD_ACCESS, G4_CMD_CLEAR,   G4_CMD_BATCH,	G4_CMD_TALLY,
 	};
 	struct g4_ring_slot slot;
 
@@ -398,6 +398,37 @@ static void tokens_of_a_batch(void **state)
 	assert_int_equal(untrusted_run(&s, &slot), -G4_E_INVAL);
 }
 
+/* A tally brings tokens of directories, and looks into none that its caller may not read. */
+static void tokens_of_a_tally(void **state)
+{
+	const struct g4_tally *tally = (const struct g4_tally *)(const void *)s.data;
+	const struct g4_tally_item *items = (const struct g4_tally_item *)(const void *)(tally + 1);
+	struct g4_ring_slot slot = slot_of(G4_CMD_TALLY, NULL);
+
+	(void)state;
+	private_file();
+	ok(gpu4fs_mkdir(fs, NULL, "/open", 0755));
+	ok(gpu4fs_mkdir(fs, NULL, "/open/below", 0755));
+	slot.command.length = 4096;
+	ok(untrusted_run(&s, &slot));
+	assert_int_equal(tally->items, 2);
+	assert_int_equal(tally->directories, 2);
+	assert_true(tally->cookie == UINT64_MAX);
+	uint32_t readable = 0;
+	const struct g4_tally_item both[2] = {items[0], items[1]};
+	for (uint32_t k = 0; k < 2; k++) {
+		set_node(&slot, (struct name){both[k].ino, both[k].generation, both[k].token});
+		const int rc = untrusted_run(&s, &slot);
+		assert_true(rc == 0 || rc == -G4_E_ACCES);
+		readable += rc == 0;
+		if (rc == 0)
+			assert_int_equal(tally->names, 1);
+	}
+	assert_int_equal(readable, 1);
+	slot.command.length = sizeof(*tally);
+	assert_int_equal(untrusted_run(&s, &slot), -G4_E_INVAL);
+}
+
 static void a_listing_with_attributes_needs_search_permission(void **state)
 {
 	struct g4_ring_slot list = slot_of(G4_CMD_READDIR, NULL);
@@ -594,6 +625,7 @@ int main(void)
 		untrusted_test(attributes_of_others_stay),
 		untrusted_test(times_of_change_and_unknown_bits_are_not_set),
 		untrusted_test(tokens_of_a_batch),
+		untrusted_test(tokens_of_a_tally),
 		untrusted_test(a_listing_with_attributes_needs_search_permission),
 		untrusted_test(others_files_get_no_name_from_who_may_not_change_them),
 		untrusted_test(links_of_others_in_sticky_directories_are_not_followed),

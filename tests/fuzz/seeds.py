@@ -118,6 +118,8 @@ def sequences():
         step("batch", node="public", name="new", mask=7, mode=REGULAR, flags=2, arg=0xff << 32 | 13, hook=SPOIL | DATA),
         step("batch", node="public", name="public/link", mask=7, length=2**32 + 8), step("batch", node="public", mask=3, length=40),
         step("batch", node="public", name="mine", mask=7, data=DATA_BYTES - 16), step("batch", node="public", text=BARE, mask=3),
+        step("tally", length=4000), step("tally", node="folder", length=200, data=9), step("tally", node="folder", length=70000, offset=2**40),
+        step("tally", node="their_folder", length=4000), step("tally", node="mine", length=4000), step("tally", length=70),
         step("batch", node="folder", name="theirs/secret", mask=8 + 7, flags=7), step(kind=CRASH)]
     yield "quotas", [open_file(name) for name in ("mine", "inline", "new", "new_too", "a")] + [
         step("release", handle=2), open_file("a"), step("fallocate", handle=0, length=2**40),
