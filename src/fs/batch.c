@@ -74,7 +74,7 @@ G4_FN static int find_directory(struct g4_wg *wg, struct g4_fs *fs, struct batch
 	const bool empty = split->last == G4_LAST_ROOT; /* no text leads there, as none leads to where others start */
 
 	*known = !empty && b->near != NULL && b->near_bytes == split->directory_bytes &&
-		 memcmp(b->near, split->directory, split->directory_bytes) == 0;
+		 g4_bytes_equal(b->near, split->directory, split->directory_bytes);
 	if (*known)
 		return 0;
 	b->near = NULL;
