@@ -24,16 +24,18 @@ PEERS = ["ext4", "xfs", "btrfs", "btrfs-xxhash", "btrfs-blake2", "passthrough_hp
 BESIDE = {"in-process, BLAKE3": "btrfs-blake2", "in-process, XXH3": "btrfs"}  # who is to be slower in every row
 SMALL = ["small_write", "small_read"]
 METADATA = ["create", "stat", "lookup", "rename", "unlink"]
+BATCHES = ["batch_create", "batch_stat", "batch_unlink"]  # behind system calls: one by one
+DEEP = ["deep_mkdir", "deep_stat"]  # behind system calls: mkdirat and openat a level
 DATA = ["seq_write", "seq_read", "rand_write_4k", "rand_read_4k", "cached_read_4k"]
 LATENCY = ["fsync_p50", "fsync_p99"]
-METRICS = METADATA + DATA + SMALL + LATENCY
+METRICS = METADATA + BATCHES + DEEP + DATA + SMALL + LATENCY
 
 
 def target_of(engine, metric):
     """What the project asks for: a ratio to a peer (above 1 is better), an absolute limit, or nothing."""
     if engine in BESIDE:
         return {"peer": BESIDE[engine], "ratio": 1.0} if metric != "lookup" else None
-    if engine == "FUSE" and metric in SMALL:
+    if engine == "FUSE" and metric in SMALL + BATCHES + DEEP:
         return None
     if engine == "FUSE":
         return {"peer": "passthrough_hp", "ratio": 1.5 if metric in METADATA else 1.0}
@@ -45,6 +47,10 @@ def target_of(engine, metric):
         return {"peer": "ext4", "ratio": 1.0}
     if metric in METADATA and metric != "lookup":  # nothing can be forgotten in-process: no fair comparison
         return {"peer": "ext4", "ratio": 3.0}
+    if metric in BATCHES:
+        return {"peer": "ext4", "ratio": 3.0}
+    if metric in DEEP:
+        return {"peer": "ext4", "ratio": 2.0}
     return None
 
 

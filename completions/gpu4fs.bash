@@ -26,7 +26,7 @@ _gpu4fs_mount_options() {
 }
 
 _gpu4fs() {
-	local commands="mkfs mount umount serve fsck info df attr cp rm dedup scrub status disk resize tune nvme map dump bench help version"
+	local commands="mkfs mount umount serve fsck info df attr cp rm du import export dedup scrub status disk resize tune nvme map dump bench help version"
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command first=1 word place=0 i
 	COMPREPLY=()
 	case ${COMP_WORDS[0]##*/} in
@@ -65,6 +65,9 @@ _gpu4fs() {
 	cp:-*)
 		_gpu4fs_words "$current" "-r -R --recursive --reflink --image --socket --help --version"
 		;;
+	du:-*) _gpu4fs_words "$current" "--json --image --socket --help --version" ;;
+	import:-*) _gpu4fs_words "$current" "-j --jobs -v --verbose --image --socket --help --version" ;;
+	export:-*) _gpu4fs_words "$current" "-v --verbose --image --socket --help --version" ;;
 	rm:-*)
 		_gpu4fs_words "$current" "-r -R --recursive -f --force -j --jobs -v --verbose --image --socket --help --version"
 		;;
@@ -83,7 +86,7 @@ _gpu4fs() {
 	status:-*) _gpu4fs_words "$current" "--json --help --version" ;;
 	disk:-*) _gpu4fs_words "$current" "-f --force --help --version" ;;
 	resize:-*) _gpu4fs_words "$current" "--help --version" ;;
-	dump:-*) _gpu4fs_words "$current" "--raw --json --help --version" ;;
+	dump:-*) _gpu4fs_words "$current" "--dir --dot --raw --json --help --version" ;;
 	help:*) _gpu4fs_words "$current" "${commands% help version}" ;;
 	version:*) ;;
 	mkfs:*)
@@ -167,7 +170,13 @@ _gpu4fs() {
 		--reflink | =) _gpu4fs_words "${current#=}" "auto always never" ;;
 		esac
 		;;
-	rm:*)
+	import:* | export:*)
+		case $previous in
+		-j | --jobs) ;;
+		*) _gpu4fs_files "$current" ;;
+		esac
+		;;
+	rm:* | du:*)
 		case $previous in
 		--image | --socket) _gpu4fs_files "$current" ;;
 		esac

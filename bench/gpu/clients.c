@@ -32,6 +32,10 @@
 #define PIECE (UINT64_C(2) << 20)
 #define PIECES 32u /* of a client's memory */
 #define PAGE 4096u
+#define BATCH 64u /* names a call */
+#define NAME_BYTES 32u
+#define LEVELS 4000u
+#define PATHS 5u	 /* of so many levels */
 #define SAMPLES 2000000u /* of one call at a time, at most */
 
 static const char usage[] =
@@ -109,6 +113,57 @@ static int64_t do_mknod(struct client *c, const struct object *at, const char *n
 {
 	return c->fs ? gpu4fs_mknod(c->fs, at->file, name, S_IFREG | 0644, 0) :
 		       result(mknodat(at->fd, name, S_IFREG | 0644, 0));
+}
+
+/* Many new names, or what many names lead to: one call where there is one. */
+static int64_t do_many(struct client *c, const struct object *at, bool make, char (*names)[NAME_BYTES])
+{
+	struct gpu4fs_batch_entry entries[BATCH];
+	struct gpu4fs_stat stats[BATCH];
+	struct stat theirs;
+	int64_t rc = 0;
+
+	for (uint32_t k = 0; k < BATCH && !c->fs && rc >= 0; k++)
+		rc = make ? result(mknodat(at->fd, names[k], S_IFREG | 0644, 0)) :
+			    result(fstatat(at->fd, names[k], &theirs, 0));
+	if (!c->fs)
+		return rc;
+	for (uint32_t k = 0; k < BATCH; k++)
+		entries[k] = (struct gpu4fs_batch_entry){.op = make ? GPU4FS_BATCH_CREATE : GPU4FS_BATCH_STAT,
+							 .mode = 0644,
+							 .path = names[k],
+							 .stat = make ? NULL : &stats[k]};
+	rc = gpu4fs_batch(c->fs, at->file, entries, BATCH, 0);
+	for (uint32_t k = 0; k < BATCH && rc >= 0 && rc < BATCH; k++)
+		rc = entries[k].result < 0 ? entries[k].result : rc;
+	return rc;
+}
+
+/* Directories one in the other, named "d". */
+static int64_t do_deep(struct client *c, const char *top, uint32_t levels)
+{
+	char *path = malloc(strlen(top) + 2 * levels + 1);
+	int64_t rc = path ? 0 : -ENOMEM;
+
+	if (path && c->fs) {
+		strcpy(path, top);
+		for (uint32_t k = 1; k < levels; k++)
+			strcat(path + strlen(top) + 2 * (k - 1), "/d");
+		rc = gpu4fs_mkdir_all(c->fs, NULL, path, 0755, NULL);
+	}
+	for (int fd = c->root.fd, k = 0; path && !c->fs && rc >= 0 && k < (int)levels; k++) {
+		const char *name = k == 0 ? top : "d";
+		rc = result(mkdirat(fd, name, 0755));
+		const int below = rc < 0 ? -1 : openat(fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		rc = rc < 0 ? rc : result(below);
+		if (fd != c->root.fd)
+			close(fd);
+		fd = below;
+		if (k + 1 == (int)levels && below >= 0)
+			close(below);
+	}
+	free(path);
+	return rc;
 }
 
 static int64_t do_stat(struct client *c, const char *path)
@@ -327,6 +382,55 @@ static void *make_all(void *argument)
 	return NULL;
 }
 
+static void *many_all(void *argument)
+{
+	struct client *c = argument;
+	char names[BATCH][NAME_BYTES];
+
+	while (c->error >= 0 && c->done < set.names && (c->done == 0 || goes_on(c))) {
+		for (uint32_t k = 0; k < BATCH; k++)
+			snprintf(names[k], NAME_BYTES, "b%u", (unsigned)c->done + k);
+		c->error = (int)do_many(c, &c->directories[c->done / BATCH % DIRECTORIES], true, names);
+		c->done += BATCH;
+	}
+	c->error = c->error > 0 ? 0 : c->error;
+	return NULL;
+}
+
+/* The first names of the first directory, again and again. */
+static void *look_all(void *argument)
+{
+	struct client *c = argument;
+	char names[BATCH][NAME_BYTES];
+
+	for (uint32_t k = 0; k < BATCH; k++)
+		snprintf(names[k], NAME_BYTES, "b%u", k);
+	while (c->error >= 0 && (c->done == 0 || goes_on(c))) {
+		c->error = (int)do_many(c, &c->directories[0], false, names);
+		c->done += BATCH;
+	}
+	c->error = c->error > 0 ? 0 : c->error;
+	return NULL;
+}
+
+static void bench_many(void)
+{
+	struct cpu_use use;
+	char top[32];
+	uint64_t done = run_all(many_all, "a batch", &use);
+
+	report("create, 64 names a call, 8 clients", "M/s", (double)done / 1e6 / use.wall, NULL, &use);
+	done = run_all(look_all, "a batch", &use);
+	report("stat, 64 names a call, 8 clients", "M/s", (double)done / 1e6 / use.wall, NULL, &use);
+	const struct cpu_use start = begin();
+	for (uint32_t k = 0; k < PATHS; k++) {
+		snprintf(top, sizeof(top), "deep%u", k);
+		must(do_deep(&clients[0], top, LEVELS), top);
+	}
+	use = end(&start);
+	report("a path of 4 000 directories is made", "ms", use.wall * 1e3 / PATHS, NULL, &use);
+}
+
 static void bench_make(void)
 {
 	struct cpu_use use;
@@ -341,6 +445,7 @@ static void bench_make(void)
 	}
 	uint64_t done = run_all(make_all, "mknod", &use);
 	report("create in many directories, 8 clients", "M/s", (double)done / 1e6 / use.wall, NULL, &use);
+	bench_many();
 	for (uint32_t i = 0; i < CLIENTS; i++)
 		for (uint32_t d = 0; d < DIRECTORIES; d++)
 			must(do_close(&clients[i], &clients[i].directories[d]), "close");

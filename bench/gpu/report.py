@@ -224,6 +224,7 @@ def busy_cores(r, peer):
 LATENCY = {"null command, depth 1, p50": "null command", "stat of a cached path, depth 1, p50": "stat, p50",
            "stat of a cached path, depth 1, p99": "stat, p99", "4 KiB cached read, depth 1, p50": "4 KiB cached read"}
 RATES = {"stat of a cached path, 8 clients": "stat", "create in many directories, 8 clients": "create",
+         "create, 64 names a call, 8 clients": "create, 64 a call", "stat, 64 names a call, 8 clients": "stat, 64 a call",
          "4 KiB random read, 8 host clients": "4 KiB cached read"}
 DATA = {"write 64 files": "write", "read 64 files": "read"}
 METADATA = {name: name for name in ("create", "stat", "lookup", "rename", "unlink")}

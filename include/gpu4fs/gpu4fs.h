@@ -317,6 +317,24 @@ GPU4FS_API int gpu4fs_unlink(gpu4fs *fs, gpu4fs_file *at, const char *path);
  */
 GPU4FS_API int64_t gpu4fs_clear(gpu4fs *fs, gpu4fs_file *at, const char *path, uint64_t most, uint32_t from);
 
+struct gpu4fs_usage {
+	uint64_t directories, files, links, others; /* links: symbolic ones */
+	uint64_t bytes;				    /* sizes of files and symbolic links */
+	uint64_t blocks;			    /* allocated, in units of 512 bytes */
+	uint64_t unread; /* directories that may not be read, or are damaged: what is in them is not counted */
+	uint64_t reserved[5];
+};
+
+/*
+ * What a path's tree takes, the path itself included. Files with several names in it count once; symbolic links are not followed. The
+ * engine sums up directories, so this is a call or a few for each, not one for each name. A name that is there all the time is
+ * counted; of others it depends.
+ * progress: called now and then with the sums so far, unless NULL; a value other than 0 ends the walk.
+ * out: filled. Errors: -ECANCELED progress said so; -ENOMEM.
+ */
+GPU4FS_API int gpu4fs_usage(gpu4fs *fs, gpu4fs_file *at, const char *path, struct gpu4fs_usage *out,
+			    int (*progress)(void *context, const struct gpu4fs_usage *so_far), void *context);
+
 #define GPU4FS_RENAME_NOREPLACE 1u /* -EEXIST if the target exists */
 #define GPU4FS_RENAME_EXCHANGE 2u  /* swaps two existing names, of any types */
 #define GPU4FS_RENAME_WHITEOUT 4u  /* leaves a character device 0:0 at the old name, as overlayfs wants it */
@@ -344,6 +362,61 @@ GPU4FS_API int64_t gpu4fs_readlink(gpu4fs *fs, gpu4fs_file *at, const char *path
 /* Makes a node. mode: S_IFREG (or 0), S_IFIFO, S_IFSOCK, S_IFCHR or S_IFBLK (these two need uid 0), and permissions.
  * Nodes that are neither files nor directories can be stored and listed, but not opened: -ENXIO. */
 GPU4FS_API int gpu4fs_mknod(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode, uint64_t rdev);
+
+/*
+ * Makes a directory and whatever its path lacks, as `mkdir -p` does; one that is there already is no error. The path may have any
+ * length, for gpu4fs_mkdir_all_names() in names: none is empty, "." or "..", or has a slash. Symbolic links are followed.
+ * mode: of the last one, as for gpu4fs_mkdir(); those above it get write and search permission for their owner besides.
+ * made: how many were made, also before an error; may be NULL.
+ * From the top down, each is there as gpu4fs_mkdir() would have made it; a crash may leave a beginning of them. Several callers may
+ * make the same path at a time.
+ * Errors: those of mkdir(2); -EEXIST the path leads to something else than a directory.
+ */
+GPU4FS_API int gpu4fs_mkdir_all(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode, uint64_t *made);
+GPU4FS_API int gpu4fs_mkdir_all_names(gpu4fs *fs, gpu4fs_file *at, const char *const *names, uint64_t count,
+				      uint32_t mode, uint64_t *made);
+
+enum gpu4fs_batch_op {
+	GPU4FS_BATCH_STAT = 0,
+	GPU4FS_BATCH_LSTAT = 1,
+	GPU4FS_BATCH_CREATE = 2, /* as gpu4fs_mknod(), -EEXIST if the name is there: files, FIFOs and sockets */
+	GPU4FS_BATCH_MKDIR = 3,
+	GPU4FS_BATCH_MKDIR_ALL = 4,
+	GPU4FS_BATCH_UNLINK = 5,
+	GPU4FS_BATCH_RMDIR = 6,
+	GPU4FS_BATCH_RENAME = 7,
+};
+
+#define GPU4FS_BATCH_AT_NAME UINT32_MAX
+
+struct gpu4fs_batch_entry {
+	uint32_t op;		  /* enum gpu4fs_batch_op */
+	uint32_t mode;		  /* of what is made; RENAME: GPU4FS_RENAME_* */
+	const char *path;	  /* of up to 65 000 bytes, from `at` on unless it begins with a slash */
+	const char *path2;	  /* RENAME: the new one */
+	struct gpu4fs_stat *stat; /* out, or NULL: of what the path leads to; not of what is removed or renamed */
+	int32_t result;		  /* out: 0 or a negative errno */
+	/*
+	 * out, of an error: GPU4FS_BATCH_AT_NAME: it is about the last component (with -ENOENT: that file is missing); else which
+	 * component of the path, counted from 0, is missing, is no directory, or may not be looked up. RENAME: of path2 if made is 1.
+	 */
+	uint32_t component;
+	uint32_t made; /* out: MKDIR_ALL: directories that were made, also before an error */
+	uint32_t reserved;
+};
+
+#define GPU4FS_BATCH_STOP 1u /* in order, up to the first that fails; those behind it get -ECANCELED */
+
+/*
+ * Does operations on many names, with few commands to the engine: what each costs beside the work itself is paid once for hundreds.
+ * Entries are independent: each has its own result, and a bad one keeps no other from being done. Without GPU4FS_BATCH_STOP they are
+ * done in any order. Of entries about one name some order decides: of two that create it, one gets -EEXIST. After a crash each
+ * entry is done or not, as if each had been a call.
+ * Returns how many entries have succeeded; a negative errno if none was tried: -EINVAL unknown flags, -ENOTDIR `at` is no
+ * directory, -EIO the server is gone (also the result of each entry).
+ */
+GPU4FS_API int64_t gpu4fs_batch(gpu4fs *fs, gpu4fs_file *at, struct gpu4fs_batch_entry *entries, uint32_t count,
+				uint32_t flags);
 
 /* Sets permission, set-id and sticky bits. Follows symbolic links. -EPERM unless the owner or uid 0. */
 GPU4FS_API int gpu4fs_chmod(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode);
@@ -606,6 +679,7 @@ enum gpu4fs_async_op {
 	GPU4FS_ASYNC_LINK = 19,	   /* file = at, path, file2 = at, path2, flags */
 	GPU4FS_ASYNC_SYMLINK = 20, /* path2 = target, file = at, path */
 	GPU4FS_ASYNC_SYNCFS = 21,
+	GPU4FS_ASYNC_BATCH = 22, /* file = at, buffer = struct gpu4fs_batch_entry[], bytes = their number, flags */
 };
 
 struct gpu4fs_async {

@@ -9,6 +9,8 @@
 #include "cli/bench_workload.h"
 #include "gpu4fs/gpu4fs.h"
 
+#define MANY_MOST 64u
+
 struct context {
 	const struct g4_bench_options *options;
 	bool memory;
@@ -98,6 +100,78 @@ static int do_unlink(void *context, const char *path)
 	struct context *self = context;
 
 	return gpu4fs_unlink(self->fs, self->folder, path);
+}
+
+static int do_many(void *context, enum g4_bench_many kind, const char *const *paths, uint32_t count)
+{
+	static const uint32_t ops[] = {GPU4FS_BATCH_CREATE, GPU4FS_BATCH_STAT, GPU4FS_BATCH_UNLINK};
+	struct context *self = context;
+	struct gpu4fs_batch_entry entries[MANY_MOST];
+	struct gpu4fs_stat stats[MANY_MOST];
+
+	if (count > MANY_MOST)
+		return -EINVAL;
+	for (uint32_t i = 0; i < count; i++)
+		entries[i] = (struct gpu4fs_batch_entry){.op = ops[kind],
+							 .mode = 0644,
+							 .path = paths[i],
+							 .stat = kind == G4_BENCH_MANY_STAT ? &stats[i] : NULL};
+	const int64_t done = gpu4fs_batch(self->fs, self->folder, entries, count, 0);
+	for (uint32_t i = 0; i < count && done != count; i++)
+		if (entries[i].result < 0)
+			return entries[i].result;
+	return done < 0 ? (int)done : 0;
+}
+
+/* As a path, with another one behind it. Free it. */
+static char *deep_path(const char *name, uint32_t levels)
+{
+	const size_t bytes = strlen(name) + 1;
+	char *path = malloc(levels * bytes + 1);
+
+	for (uint32_t i = 0; path && i < levels; i++) {
+		memcpy(path + i * bytes, name, bytes - 1);
+		path[(i + 1) * bytes - 1] = '/';
+	}
+	if (path)
+		path[levels * bytes] = 0;
+	return path;
+}
+
+static int do_deep_mkdir(void *context, const char *name, uint32_t levels)
+{
+	struct context *self = context;
+	char *path = deep_path(name, levels);
+	const int rc = path ? gpu4fs_mkdir_all(self->fs, self->folder, path, 0755, NULL) : -ENOMEM;
+
+	free(path);
+	return rc;
+}
+
+static int do_deep_stat(void *context, const char *name, uint32_t levels)
+{
+	struct context *self = context;
+	struct gpu4fs_stat stat;
+	struct gpu4fs_batch_entry entry = {.op = GPU4FS_BATCH_STAT, .stat = &stat};
+	char *path = deep_path(name, levels);
+	int64_t rc = -ENOMEM;
+
+	entry.path = path;
+	if (path)
+		rc = gpu4fs_batch(self->fs, self->folder, &entry, 1, 0);
+	free(path);
+	return rc < 0 ? (int)rc : entry.result;
+}
+
+static int do_deep_rmdir(void *context, const char *name, uint32_t levels)
+{
+	struct context *self = context;
+	int64_t removed;
+
+	do
+		removed = gpu4fs_clear(self->fs, self->folder, name, levels, 0);
+	while (removed > 0);
+	return removed < 0 ? (int)removed : gpu4fs_rmdir(self->fs, self->folder, name);
 }
 
 static int64_t do_pread(void *file, void *buffer, size_t bytes, int64_t offset)
@@ -236,6 +310,10 @@ int g4_bench_inprocess(const struct g4_bench_options *options, struct g4_bench_t
 		.stat = do_stat,
 		.rename = do_rename,
 		.unlink = do_unlink,
+		.many = do_many,
+		.deep_mkdir = do_deep_mkdir,
+		.deep_stat = do_deep_stat,
+		.deep_rmdir = do_deep_rmdir,
 		.pread = do_pread,
 		.pwrite = do_pwrite,
 		.fsync = do_fsync,

@@ -84,6 +84,63 @@ static int do_unlink(void *context, const char *path)
 	return result(unlinkat(folder_of(context), path, 0));
 }
 
+/* The directory below, in place of *fd, which is closed; the target's own stays open. */
+static int enter(void *context, int *fd, const char *name)
+{
+	const int below = openat(*fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), error = errno;
+
+	if (*fd != folder_of(context))
+		close(*fd);
+	*fd = below < 0 ? folder_of(context) : below;
+	return below < 0 ? -error : 0;
+}
+
+static void leave(void *context, int fd)
+{
+	if (fd != folder_of(context))
+		close(fd);
+}
+
+/* make: what is not there. Paths of 4 096 bytes and more have no other way. */
+static int descend(void *context, const char *name, uint32_t levels, bool make)
+{
+	int fd = folder_of(context), rc = 0;
+
+	for (uint32_t i = 0; i < levels && rc == 0; i++) {
+		if (make)
+			rc = result(mkdirat(fd, name, 0755));
+		if (rc == 0)
+			rc = enter(context, &fd, name);
+	}
+	leave(context, fd);
+	return rc;
+}
+
+static int do_deep_mkdir(void *context, const char *name, uint32_t levels)
+{
+	return descend(context, name, levels, true);
+}
+
+static int do_deep_stat(void *context, const char *name, uint32_t levels)
+{
+	return descend(context, name, levels, false);
+}
+
+static int do_deep_rmdir(void *context, const char *name, uint32_t levels)
+{
+	int fd = folder_of(context), rc = 0;
+
+	for (uint32_t i = 1; i < levels && rc == 0; i++)
+		rc = enter(context, &fd, name);
+	for (uint32_t i = levels; i > 0 && rc == 0; i--) {
+		rc = result(unlinkat(fd, name, AT_REMOVEDIR));
+		if (rc == 0 && i > 1)
+			rc = enter(context, &fd, "..");
+	}
+	leave(context, fd);
+	return rc;
+}
+
 static int64_t do_pread(void *file, void *buffer, size_t bytes, int64_t offset)
 {
 	ssize_t got = pread(fd_of(file), buffer, bytes, offset);
@@ -309,6 +366,9 @@ int g4_bench_posix(const struct g4_bench_options *options, struct g4_bench_targe
 		.stat = do_stat,
 		.rename = do_rename,
 		.unlink = do_unlink,
+		.deep_mkdir = do_deep_mkdir,
+		.deep_stat = do_deep_stat,
+		.deep_rmdir = do_deep_rmdir,
 		.pread = do_pread,
 		.pwrite = do_pwrite,
 		.fsync = do_fsync,

@@ -19,6 +19,7 @@
 #define SMALL_PAGES g4_pages_for(SMALL_BYTES)
 #define POOL_BYTES (8 * MIB)
 #define PATH_BYTES 64
+#define DEEP_LEVELS 4000u
 #define STEP 64u	  /* operations between two looks at the clock and the signals */
 #define CACHED_STEP 4096u /* the same for what takes less than a microsecond */
 
@@ -224,7 +225,99 @@ static int run_metadata(struct state *state, enum operation operation, struct to
 	return check(state, state->target->sync(state->target->context), "sync");
 }
 
-static int metadata_pass(struct state *state, struct total totals[OPERATIONS])
+static int many_one_by_one(const struct g4_bench_target *target, enum g4_bench_many kind, const char *const *paths,
+			   uint32_t count)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < count && rc == 0; i++) {
+		if (kind == G4_BENCH_MANY_CREATE)
+			rc = create_one(target, paths[i]);
+		else if (kind == G4_BENCH_MANY_UNLINK)
+			rc = target->unlink(target->context, paths[i]);
+		else
+			rc = target->stat(target->context, paths[i]);
+	}
+	return rc;
+}
+
+static int run_many(struct state *state, enum g4_bench_many kind, const struct names *names, uint32_t count,
+		    struct total *total)
+{
+	const struct g4_bench_target *target = state->target;
+	const char *paths[STEP];
+	double seconds = 0, cpu = 0;
+	int rc = start(state);
+
+	for (uint32_t i = 0, n; i < count && rc == 0; i += n) {
+		n = (uint32_t)g4_min64(STEP, count - i);
+		for (uint32_t k = 0; k < n; k++)
+			paths[k] = names[i + k].path;
+		rc = check(state,
+			   target->many ? target->many(target->context, kind, paths, n) :
+					  many_one_by_one(target, kind, paths, n),
+			   "a batch");
+		if (rc == 0 && n == STEP)
+			rc = step(state, STEP);
+	}
+	if (rc == 0)
+		rc = stop(state, &seconds, &cpu);
+	total->seconds += seconds;
+	total->cpu_seconds += cpu;
+	return rc < 0 ? rc : check(state, target->sync(target->context), "sync");
+}
+
+/* Files in the directories of metadata_pass(), by calls for many names. */
+static int batches_pass(struct state *state, struct total totals[G4_BENCH_MANY_KINDS])
+{
+	const uint32_t count = state->options->dirs * state->options->files;
+	int rc = 0;
+
+	for (int kind = 0; kind < G4_BENCH_MANY_KINDS && rc == 0; kind++) {
+		struct names *names = NULL;
+		rc = make_names(state, kind == G4_BENCH_MANY_CREATE ? CREATE : STAT, count, &names);
+		if (rc == 0)
+			rc = run_many(state, (enum g4_bench_many)kind, names, count, &totals[kind]);
+		free(names);
+	}
+	return rc;
+}
+
+static uint32_t deep_levels(const struct g4_bench_options *options)
+{
+	return (uint32_t)g4_min64(DEEP_LEVELS, (uint64_t)options->dirs * options->files);
+}
+
+static int deep_one(struct state *state, int (*run)(void *context, const char *name, uint32_t levels),
+		    const char *metric)
+{
+	const uint32_t levels = deep_levels(state->options);
+	double seconds = 0, cpu = 0;
+	int rc = start(state);
+
+	if (rc == 0)
+		rc = check(state, run(state->target->context, "deep", levels), metric);
+	if (rc == 0)
+		rc = stop(state, &seconds, &cpu);
+	if (rc < 0)
+		return rc;
+	report(state, metric, "ops/s", levels / seconds, cpu);
+	return step(state, STEP);
+}
+
+static int deep(struct state *state, const char *path)
+{
+	const struct g4_bench_target *target = state->target;
+	int rc = deep_one(state, target->deep_mkdir, "deep_mkdir");
+
+	(void)path;
+	if (rc == 0)
+		rc = deep_one(state, target->deep_stat, "deep_stat");
+	return rc < 0 ? rc :
+			check(state, target->deep_rmdir(target->context, "deep", deep_levels(state->options)), "rmdir");
+}
+
+static int make_dirs(struct state *state, bool make)
 {
 	const struct g4_bench_target *target = state->target;
 	char path[PATH_BYTES];
@@ -232,31 +325,41 @@ static int metadata_pass(struct state *state, struct total totals[OPERATIONS])
 
 	for (uint32_t i = 0; i < state->options->dirs && rc == 0; i++) {
 		snprintf(path, sizeof(path), "dir-%u", i);
-		rc = check(state, target->mkdir(target->context, path), "mkdir");
+		rc = check(state, (make ? target->mkdir : target->rmdir)(target->context, path),
+			   make ? "mkdir" : "rmdir");
 	}
+	return rc;
+}
+
+static int metadata_pass(struct state *state, struct total totals[OPERATIONS], struct total many[G4_BENCH_MANY_KINDS])
+{
+	const struct g4_bench_target *target = state->target;
+	int rc = make_dirs(state, true);
+
 	for (enum operation operation = CREATE; operation < OPERATIONS && rc == 0; operation++) {
 		if (operation == LOOKUP)
 			rc = check(state, target->forget_names(target->context), "forget names");
 		if (rc == 0)
 			rc = run_metadata(state, operation, &totals[operation]);
 	}
-	for (uint32_t i = 0; i < state->options->dirs && rc == 0; i++) {
-		snprintf(path, sizeof(path), "dir-%u", i);
-		rc = check(state, target->rmdir(target->context, path), "rmdir");
-	}
-	return rc;
+	if (rc == 0)
+		rc = batches_pass(state, many);
+	return rc < 0 ? rc : make_dirs(state, false);
 }
 
 static int metadata(struct state *state)
 {
+	static const char *const many_names[] = {"batch_create", "batch_stat", "batch_unlink"};
 	double count = (double)state->options->passes * state->options->dirs * state->options->files;
-	struct total totals[OPERATIONS] = {0};
+	struct total totals[OPERATIONS] = {0}, many[G4_BENCH_MANY_KINDS] = {0};
 	int rc = 0;
 
 	for (uint32_t i = 0; i < state->options->passes && rc == 0; i++)
-		rc = metadata_pass(state, totals);
+		rc = metadata_pass(state, totals, many);
 	for (int i = 0; i < OPERATIONS && rc == 0; i++)
 		report(state, operation_names[i], "ops/s", count / totals[i].seconds, totals[i].cpu_seconds);
+	for (int i = 0; i < G4_BENCH_MANY_KINDS && rc == 0; i++)
+		report(state, many_names[i], "ops/s", count / many[i].seconds, many[i].cpu_seconds);
 	return rc;
 }
 
@@ -606,7 +709,8 @@ static int warm_up(struct state *state)
 /* As step() counts them. */
 static uint64_t metadata_steps(const struct g4_bench_options *options)
 {
-	return (uint64_t)options->dirs * options->files / STEP * STEP * OPERATIONS * options->passes;
+	return (uint64_t)options->dirs * options->files / STEP * STEP * (OPERATIONS + G4_BENCH_MANY_KINDS) *
+	       options->passes;
 }
 
 static uint64_t cached_steps(const struct g4_bench_options *options)
@@ -620,7 +724,7 @@ static uint64_t all_steps(const struct g4_bench_options *options)
 
 	return metadata_steps(&warm) + cached_steps(&warm) + metadata_steps(options) + cached_steps(options) +
 	       options->file_bytes / MIB * (1 + SEQUENTIAL_READS) * STEP + random_count(options) / STEP * STEP * 2 +
-	       (uint64_t)options->fsyncs * STEP + options->files / STEP * STEP * UINT64_C(2);
+	       (uint64_t)options->fsyncs * STEP + UINT64_C(2) * STEP + options->files / STEP * STEP * UINT64_C(2);
 }
 
 uint64_t g4_bench_space(const struct g4_bench_options *options)
@@ -629,7 +733,8 @@ uint64_t g4_bench_space(const struct g4_bench_options *options)
 
 	/* a new inode and its name take less than 1 KiB anywhere; new pages come before the old ones are free */
 	return options->file_bytes + g4_max64(cached_file_bytes(options), 2 * PAGE * random_count(options)) +
-	       files * 1024 + options->dirs * 8 * PAGE + options->files * (SMALL_PAGES + 1) * PAGE + 2 * MIB;
+	       files * 1024 + options->dirs * 8 * PAGE + deep_levels(options) * 2 * PAGE +
+	       options->files * (SMALL_PAGES + 1) * PAGE + 2 * MIB;
 }
 
 bool g4_bench_name(char name[G4_BENCH_NAME_BYTES])
@@ -645,9 +750,9 @@ bool g4_bench_name(char name[G4_BENCH_NAME_BYTES])
 
 static int run_all(struct state *state)
 {
-	int (*const parts[])(struct state *, const char *) = {sequential, cached_reads, random_pages, fsyncs,
-							      small_files};
-	const char *const paths[] = {"data", "cached", "data", "data", "small"};
+	int (*const parts[])(struct state *, const char *) = {deep,	    sequential, cached_reads,
+							      random_pages, fsyncs,	small_files};
+	const char *const paths[] = {"deep", "data", "cached", "data", "data", "small"};
 	int rc = warm_up(state);
 
 	if (rc == 0)

@@ -12,6 +12,11 @@
  *	lookup	   ops/s  stat of every file once, in random order, after the kernel has forgotten names and attributes;
  *			  its caches of blocks stay. In-process nothing is remembered by name, so nothing is forgotten.
  *	unlink	   ops/s  every file once, in random order
+ *	batch_create, batch_stat, batch_unlink  ops/s  as create, stat and unlink, 64 names a call where the target has calls
+ *		   for many (gpu4fs_batch()); else one by one
+ *	deep_mkdir, deep_stat  ops/s  levels of a path of `dirs` * `files` directories, at most 4000, one in the other, that is
+ *		   made (mkdir -p), and whose end is looked up; by one call where the target has one for it, else by
+ *		   mkdirat and openat, or openat, a level
  *	seq_write  MB/s	  a new file in 1 MiB writes; the time includes one fsync at the end
  *	seq_read   MB/s	  the file in 1 MiB reads, caches dropped before; the median of five passes
  *	cached_read_4k  ns    4 KiB reads at random pages of a file of at most 16 MiB that was read before
@@ -54,6 +59,8 @@ struct g4_bench_options {
  * A fresh directory of a file system, to which all paths are relative. All return 0 or a count, and a negative errno on
  * failure. Files are the target's own.
  */
+enum g4_bench_many { G4_BENCH_MANY_CREATE, G4_BENCH_MANY_STAT, G4_BENCH_MANY_UNLINK, G4_BENCH_MANY_KINDS };
+
 struct g4_bench_target {
 	void *context;
 	int (*mkdir)(void *context, const char *path);
@@ -63,6 +70,12 @@ struct g4_bench_target {
 	int (*stat)(void *context, const char *path);
 	int (*rename)(void *context, const char *from, const char *to);
 	int (*unlink)(void *context, const char *path);
+	/* One operation on many paths; NULL: there is no call for it. */
+	int (*many)(void *context, enum g4_bench_many kind, const char *const *paths, uint32_t count);
+	/* Directories of this name, one in the other: making so many, looking the last one up, removing all. */
+	int (*deep_mkdir)(void *context, const char *name, uint32_t levels);
+	int (*deep_stat)(void *context, const char *name, uint32_t levels);
+	int (*deep_rmdir)(void *context, const char *name, uint32_t levels);
 	int64_t (*pread)(void *file, void *buffer, size_t bytes, int64_t offset);
 	int64_t (*pwrite)(void *file, const void *buffer, size_t bytes, int64_t offset);
 	int (*fsync)(void *file);

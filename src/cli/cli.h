@@ -22,6 +22,9 @@
 	X(attr, "show and change the flags of files")                                                                  \
 	X(cp, "copy files inside a file system, by reference")                                                         \
 	X(rm, "remove files and trees inside a file system")                                                           \
+	X(du, "show how much space trees take")                                                                        \
+	X(import, "copy a tree of the host into a file system")                                                        \
+	X(export, "copy a tree of a file system to the host")                                                          \
 	X(dedup, "share what files have stored more than once")                                                        \
 	X(scrub, "find what is damaged, while it is in use")                                                           \
 	X(status, "show the disks of a file system and how they are")                                                  \

@@ -37,7 +37,7 @@ const char g4_help_bench[] = "[OPTION...] TARGET\n\n"
 			     "Without the right to empty the kernel's caches, or on mem:SIZE, which would be gone,\n"
 			     "reads that should come from the device come from memory in part.\n";
 
-#define RESULTS_MAX 16u
+#define RESULTS_MAX 24u
 #define NUMBER_MAX 100000000u
 
 static volatile sig_atomic_t signal_caught;

@@ -8,8 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
-#include "gpu4fs/gpu4fs.h"
+#include "cli/attach.h"
 
 const char g4_help_cp[] =
 	"[-r] [--reflink[=WHEN]] --image IMAGE|--socket PATH SOURCE... TARGET\n\n"
@@ -274,16 +273,6 @@ static int copy_all(struct copy *copy, char **sources, int count, const char *ta
 	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
 }
 
-static gpu4fs *attach(const char *image, const char *socket)
-{
-	gpu4fs *fs = NULL;
-	const int rc = image != NULL ? gpu4fs_mount(&image, 1, NULL, &fs) : gpu4fs_connect(socket, NULL, &fs);
-
-	if (rc < 0)
-		g4_cli_error("cp", "%s", gpu4fs_last_message());
-	return rc < 0 ? NULL : fs;
-}
-
 static bool parse_when(const char *word, enum when *when)
 {
 	static const char *const words[] = {"auto", "always", "never"};
@@ -323,7 +312,7 @@ int g4_cli_cp(int argc, char **argv)
 		return g4_cli_usage("cp", "one of --image and --socket is needed: on a mounted file system use cp(1)");
 	if (argc - optind < 2)
 		return g4_cli_usage("cp", "a source and a target are needed");
-	copy.fs = attach(image, socket);
+	copy.fs = g4_cli_attach("cp", image, socket);
 	if (copy.fs == NULL)
 		return G4_EXIT_FAILURE;
 	int status = copy_all(&copy, argv + optind, argc - optind - 1, argv[argc - 1]);

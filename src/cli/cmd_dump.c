@@ -6,12 +6,14 @@
 #include <sys/stat.h>
 
 #include "cli/cli.h"
+#include "cli/dump_dir.h"
 #include "cli/show.h"
 #include "format/sums.h"
 #include "fuse/fuse.h"
 #include "journal/block.h"
 
-const char g4_help_dump[] = "[--json] [--raw] DEVICE [STRUCTURE [WHICH]]\n\n"
+const char g4_help_dump[] = "[--json] [--raw] DEVICE [STRUCTURE [WHICH]]\n"
+			    "       gpu4fs dump [--json | --dot] [--raw] --dir INODE DEVICE\n\n"
 			    "Prints a structure of the file system on DEVICE, which is only read. What the journal\n"
 			    "holds is shown in place of what it will replace.\n\n"
 			    "  superblock [backup]   the first or the second superblock; without STRUCTURE both\n"
@@ -26,14 +28,17 @@ const char g4_help_dump[] = "[--json] [--raw] DEVICE [STRUCTURE [WHICH]]\n\n"
 			    "  block ADDRESS         whatever lies at an address\n\n"
 			    "INODE is a number as other structures give it, 1 for the root directory, or a path\n"
 			    "that starts with /. Numbers may be decimal or, with 0x, hexadecimal.\n\n"
-			    "      --raw   the device as it is, without the journal\n"
-			    "      --json  print one JSON object\n"
-			    "      --help  show this\n";
+			    "      --dir INODE  the pages of a directory: levels, how full they are, equal hashes\n"
+			    "      --dot        print them as a graph, for Graphviz\n"
+			    "      --raw        the device as it is, without the journal\n"
+			    "      --json       print one JSON object\n"
+			    "      --help       show this\n";
 
 struct dump {
 	struct g4_image *image;
 	struct g4_report report;
 	const char *which; /* NULL: not given */
+	bool dot;
 };
 
 static bool parse_number(const char *text, uint64_t *value)
@@ -231,6 +236,21 @@ static int dump_directory(struct dump *dump)
 	status = g4_image_each_entry(dump->image, ino, show_entry_visit, &dump->report, &found);
 	g4_report_end(&dump->report);
 	return status;
+}
+
+static int dump_pages(struct dump *dump)
+{
+	struct g4_inode inode;
+	uint64_t ino;
+	const int status = find_inode(dump, &ino, &inode);
+
+	if (status < 0)
+		return status;
+	if (!S_ISDIR(inode.mode))
+		return -G4_E_NOTDIR;
+	if (dump->dot)
+		return g4_dump_dir_dot(dump->image, stdout, ino, &inode);
+	return g4_dump_dir_tree(dump->image, &dump->report, ino, &inode);
 }
 
 struct extent { /* neighbours in the file and on the device, of one kind */
@@ -474,6 +494,8 @@ static const struct structure {
 	{"xattr", "xattr", dump_xattr, true},	      {"block", "page", dump_block, true},
 };
 
+static const struct structure pages = {"the directory", "", dump_pages, true};
+
 static const struct structure *find_structure(const char *name)
 {
 	for (size_t i = 0; i < sizeof(structures) / sizeof(structures[0]); i++) {
@@ -483,53 +505,86 @@ static const struct structure *find_structure(const char *name)
 	return NULL;
 }
 
-static int run(struct g4_image *image, const struct structure *structure, const char *which, bool json, bool raw)
-{
-	struct dump dump = {.image = image, .which = which};
-	struct g4_journal_state journal;
-	int status = raw ? 0 : g4_image_load_overlay(image, &journal);
+struct wanted {
+	const struct structure *structure;
+	const char *which;
+	bool json, raw, dot;
+};
 
-	g4_report_start(&dump.report, stdout, json);
+static int run(struct g4_image *image, const struct wanted *wanted)
+{
+	const struct structure *structure = wanted->structure;
+	const char *which = wanted->which;
+	struct dump dump = {.image = image, .which = which, .dot = wanted->dot};
+	struct g4_journal_state journal;
+	int status = wanted->raw ? 0 : g4_image_load_overlay(image, &journal);
+
+	if (!wanted->dot)
+		g4_report_start(&dump.report, stdout, wanted->json);
 	if (status == 0)
 		status = structure == NULL ? dump_superblocks(&dump) : structure->dump(&dump);
-	g4_report_finish(&dump.report);
+	if (!wanted->dot)
+		g4_report_finish(&dump.report);
 	if (status < 0)
 		g4_cli_error("dump", "%s: %s%s%s: %s", image->name, structure == NULL ? "superblocks" : structure->name,
 			     which == NULL ? "" : " ", which == NULL ? "" : which, g4_strerror(status));
 	return status < 0 ? G4_EXIT_FAILURE : G4_EXIT_OK;
 }
 
-int g4_cli_dump(int argc, char **argv)
+/* What is asked for, of the words behind the options: the device, and with --dir nothing else. */
+static int parse_words(int words, char **word, struct wanted *wanted)
 {
-	static const struct option long_options[] = {
-		{"json", no_argument, NULL, 'j'}, {"raw", no_argument, NULL, 'r'}, {NULL, 0, NULL, 0}};
-	const struct structure *structure = NULL;
-	struct g4_image image;
-	char message[512];
-	bool json = false, raw = false;
-
-	for (int answer; (answer = getopt_long(argc, argv, ":", long_options, NULL)) != -1;) {
-		if (answer != 'j' && answer != 'r')
-			return g4_cli_bad_option("dump", answer, argv);
-		json = json || answer == 'j';
-		raw = raw || answer == 'r';
-	}
-	const int words = argc - optind;
+	if (wanted->which != NULL && words != 1)
+		return g4_cli_usage("dump", "with --dir a device is what can be given");
 	if (words < 1 || words > 3)
 		return g4_cli_usage("dump", "a device, a structure and which of them is what can be given");
-	if (words > 1) {
-		structure = find_structure(argv[optind + 1]);
-		if (structure == NULL)
-			return g4_cli_usage("dump", "there is no structure '%s'", argv[optind + 1]);
-		if (structure->needs_which && words < 3)
-			return g4_cli_usage("dump", "which %s?", structure->name);
+	if (wanted->dot && (wanted->which == NULL || wanted->json))
+		return g4_cli_usage("dump", "--dot goes with --dir, and not with --json");
+	if (wanted->which != NULL)
+		wanted->structure = &pages;
+	if (words == 1)
+		return G4_EXIT_OK;
+	wanted->structure = find_structure(word[1]);
+	if (wanted->structure == NULL)
+		return g4_cli_usage("dump", "there is no structure '%s'", word[1]);
+	if (wanted->structure->needs_which && words < 3)
+		return g4_cli_usage("dump", "which %s?", wanted->structure->name);
+	wanted->which = words > 2 ? word[2] : NULL;
+	return G4_EXIT_OK;
+}
+
+int g4_cli_dump(int argc, char **argv)
+{
+	static const struct option long_options[] = {{"json", no_argument, NULL, 'j'},
+						     {"raw", no_argument, NULL, 'r'},
+						     {"dir", required_argument, NULL, 'd'},
+						     {"dot", no_argument, NULL, 'g'},
+						     {NULL, 0, NULL, 0}};
+	struct wanted wanted = {.which = NULL};
+	struct g4_image image;
+	char message[512];
+
+	for (int answer; (answer = getopt_long(argc, argv, ":", long_options, NULL)) != -1;) {
+		if (answer == 'j')
+			wanted.json = true;
+		else if (answer == 'r')
+			wanted.raw = true;
+		else if (answer == 'g')
+			wanted.dot = true;
+		else if (answer == 'd')
+			wanted.which = optarg;
+		else
+			return g4_cli_bad_option("dump", answer, argv);
 	}
+	const int status = parse_words(argc - optind, argv + optind, &wanted);
+	if (status != G4_EXIT_OK)
+		return status;
 	g4_fuse_wait_for_last_mount(argv[optind]); /* umount(8) does not */
 	if (g4_image_open(&image, argv[optind], message, sizeof(message)) < 0) {
 		g4_cli_error("dump", "%s", message);
 		return G4_EXIT_FAILURE;
 	}
-	const int status = run(&image, structure, words > 2 ? argv[optind + 2] : NULL, json, raw);
+	const int result = run(&image, &wanted);
 	g4_image_close(&image);
-	return status;
+	return result;
 }

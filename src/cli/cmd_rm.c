@@ -2,16 +2,11 @@
 /* gpu4fs rm: removes inside a file system that is not mounted, or that gpu4fs serve has: trees by commands that remove many names. */
 #include <errno.h>
 #include <getopt.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "cli/cli.h"
-#include "gpu4fs/gpu4fs.h"
+#include "cli/attach.h"
 
 const char g4_help_rm[] = "[-rfv] [-j N] --image IMAGE|--socket PATH NAME...\n\n"
 			  "Removes files, and with -r directories with all that is in them, from a file system that\n"
@@ -25,7 +20,6 @@ const char g4_help_rm[] = "[-rfv] [-j N] --image IMAGE|--socket PATH NAME...\n\n
 			  "  -v, --verbose         say how many names went\n"
 			  "      --help            show this\n";
 
-#define MOST_THREADS 64
 #define NAMES_AT_ONCE 4096 /* that a command removes: so long an interruption may have to wait */
 #define ROUNDS 1000	   /* somebody puts names into a directory as fast as they go */
 
@@ -44,14 +38,6 @@ struct helper {
 	int error;
 };
 
-static volatile sig_atomic_t interrupted;
-
-static void interrupt(int number)
-{
-	(void)number;
-	interrupted = 1;
-}
-
 static bool failed(const char *path, int error)
 {
 	g4_cli_error("rm", "%s: %s", path, strerror(-error));
@@ -64,7 +50,7 @@ static void *help(void *context)
 	struct removal *removal = helper->removal;
 	int64_t names = 1;
 
-	while (names > 0 && !interrupted) {
+	while (names > 0 && !g4_cli_interrupted()) {
 		names = gpu4fs_clear(removal->fs, NULL, removal->path, NAMES_AT_ONCE, helper->from);
 		if (names > 0)
 			__atomic_fetch_add(&removal->removed, (uint64_t)names, __ATOMIC_RELAXED);
@@ -76,7 +62,7 @@ static void *help(void *context)
 /* What is below the directory. */
 static int clear(struct removal *removal)
 {
-	struct helper helpers[MOST_THREADS];
+	struct helper helpers[G4_CLI_MOST_JOBS];
 	long started = 1;
 	int error = 0;
 
@@ -90,7 +76,7 @@ static int clear(struct removal *removal)
 		pthread_join(helpers[k].id, NULL);
 	for (long k = 0; k < started && error == 0; k++)
 		error = helpers[k].error;
-	return error == 0 && interrupted ? -EINTR : error;
+	return error == 0 && g4_cli_interrupted() ? -EINTR : error;
 }
 
 /* The root, and what would be gone from under its own path. */
@@ -138,25 +124,6 @@ static bool remove_argument(struct removal *removal)
 	return rc == 0 || failed(path, rc);
 }
 
-static gpu4fs *attach(const char *image, const char *socket)
-{
-	gpu4fs *fs = NULL;
-	const int rc = image != NULL ? gpu4fs_mount(&image, 1, NULL, &fs) : gpu4fs_connect(socket, NULL, &fs);
-
-	if (rc < 0)
-		g4_cli_error("rm", "%s", gpu4fs_last_message());
-	return rc < 0 ? NULL : fs;
-}
-
-static bool parse_jobs(const char *word, long *jobs)
-{
-	char *end;
-
-	errno = 0;
-	*jobs = strtol(word, &end, 10);
-	return errno == 0 && end != word && *end == 0 && *jobs >= 1 && *jobs <= MOST_THREADS;
-}
-
 int g4_cli_rm(int argc, char **argv)
 {
 	static const struct option long_options[] = {{"image", required_argument, NULL, 'i'},
@@ -167,8 +134,7 @@ int g4_cli_rm(int argc, char **argv)
 						     {"verbose", no_argument, NULL, 'v'},
 						     {NULL, 0, NULL, 0}};
 	const char *image = NULL, *socket = NULL;
-	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-	struct removal removal = {.jobs = processors < 1 ? 1 : processors > 8 ? 8 : processors};
+	struct removal removal = {.jobs = g4_cli_jobs()};
 	bool verbose = false, good = true;
 
 	for (int answer; (answer = getopt_long(argc, argv, ":rRfj:v", long_options, NULL)) != -1;) {
@@ -182,8 +148,8 @@ int g4_cli_rm(int argc, char **argv)
 			removal.force = true;
 		else if (answer == 'v')
 			verbose = true;
-		else if (answer == 'j' && !parse_jobs(optarg, &removal.jobs))
-			return g4_cli_usage("rm", "-j is a number from 1 to %d, not '%s'", MOST_THREADS, optarg);
+		else if (answer == 'j' && !g4_cli_parse_jobs(optarg, &removal.jobs))
+			return g4_cli_usage("rm", "-j is a number from 1 to %d, not '%s'", G4_CLI_MOST_JOBS, optarg);
 		else if (answer != 'j')
 			return g4_cli_bad_option("rm", answer, argv);
 	}
@@ -191,12 +157,11 @@ int g4_cli_rm(int argc, char **argv)
 		return g4_cli_usage("rm", "one of --image and --socket is needed: on a mounted file system use rm(1)");
 	if (optind == argc)
 		return g4_cli_usage("rm", "a name is needed");
-	removal.fs = attach(image, socket);
+	removal.fs = g4_cli_attach("rm", image, socket);
 	if (removal.fs == NULL)
 		return G4_EXIT_FAILURE;
-	signal(SIGINT, interrupt);
-	signal(SIGTERM, interrupt);
-	for (int i = optind; i < argc && !interrupted; i++) {
+	g4_cli_catch_interrupts();
+	for (int i = optind; i < argc && !g4_cli_interrupted(); i++) {
 		/* a slash behind a symbolic link would lead through it */
 		for (size_t end = strlen(argv[i]); end > 1 && argv[i][end - 1] == '/'; end--)
 			argv[i][end - 1] = '\0';

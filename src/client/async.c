@@ -105,6 +105,9 @@ static int64_t execute(gpu4fs *fs, struct gpu4fs_async *op)
 		return gpu4fs_symlink(fs, op->path2, op->file, op->path);
 	case GPU4FS_ASYNC_SYNCFS:
 		return gpu4fs_syncfs(fs);
+	case GPU4FS_ASYNC_BATCH:
+		return op->bytes > UINT32_MAX ? -EINVAL :
+						gpu4fs_batch(fs, op->file, op->buffer, (uint32_t)op->bytes, op->flags);
 	}
 	return -EINVAL;
 }
@@ -238,7 +241,7 @@ int gpu4fs_submit(gpu4fs *fs, struct gpu4fs_async *ops, uint32_t count)
 	int rc;
 
 	for (uint32_t i = 0; i < count; i++) {
-		if (ops[i].size != ASYNC_V1 || ops[i].op > GPU4FS_ASYNC_SYNCFS)
+		if (ops[i].size != ASYNC_V1 || ops[i].op > GPU4FS_ASYNC_BATCH)
 			return -EINVAL;
 	}
 	if (count == 0)

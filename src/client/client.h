@@ -24,6 +24,7 @@
 #define G4C_PATH_MAX 4096u /* with terminator */
 #define G4C_NAME_MAX 255u
 #define G4C_LINKS_MAX 40u
+#define G4C_MKDIR_MODE 01777u /* of the bits of a mode, those that mkdir(2) takes */
 #define G4C_FILE_MAX_BYTES INT64_MAX
 #define G4C_IO_MAX_BYTES (UINT64_C(0x80000000) - 4096)
 
@@ -116,6 +117,8 @@ static inline struct g4c_node g4c_node_of_file(const gpu4fs_file *file)
 {
 	return (struct g4c_node){file->ino, (uint32_t)file->generation, file->token};
 }
+/* Where a walk starts; -ENOTDIR when it would start at a file (path.c). */
+int g4c_start_of(gpu4fs *fs, gpu4fs_file *at, bool absolute, struct g4c_node *node);
 /* Makes it the node of a command, or the node2. */
 static inline void g4c_set_node(struct g4_cmd *cmd, struct g4c_node node)
 {

@@ -14,8 +14,7 @@
 
 /* ------------------------------------------------------------------ walking */
 
-/* Where a walk starts; -ENOTDIR when it would start at a file. */
-static int start_of(gpu4fs *fs, gpu4fs_file *at, bool absolute, struct g4c_node *node)
+int g4c_start_of(gpu4fs *fs, gpu4fs_file *at, bool absolute, struct g4c_node *node)
 {
 	if (!at)
 		at = fs->cwd;
@@ -61,7 +60,7 @@ int g4c_resolve(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follow, stru
 	rc = g4c_split_path(path, &split);
 	if (rc)
 		return rc;
-	rc = start_of(fs, at, split.absolute, &node);
+	rc = g4c_start_of(fs, at, split.absolute, &node);
 	if (rc)
 		return rc;
 	rc = walk(fs, &node, path, split.directory_bytes + split.name_bytes, follow || split.slash, attr);
@@ -79,7 +78,7 @@ int g4c_resolve_parent(gpu4fs *fs, gpu4fs_file *at, const char *path, struct g4c
 	rc = g4c_split_path(path, split);
 	if (rc)
 		return rc;
-	rc = start_of(fs, at, split->absolute, parent);
+	rc = g4c_start_of(fs, at, split->absolute, parent);
 	if (rc || split->directory_bytes == 0)
 		return rc;
 	rc = walk(fs, parent, split->directory, split->directory_bytes, true, &attr);
@@ -109,6 +108,14 @@ static int run_on_name(gpu4fs *fs, uint32_t op, const struct g4c_node *parent, c
 	return gone(g4c_run(fs->mount->engine, cmd));
 }
 
+/* Whether the operation can be about what the path ends in. */
+static int check_last(const struct g4_path_split *split, uint32_t op)
+{
+	const int rc = g4_path_check_last(split->last, op);
+
+	return rc < 0 ? -g4_errno(rc) : 0;
+}
+
 /* Does the name exist, and as what? */
 static int lookup(gpu4fs *fs, const struct g4c_node *parent, const struct g4_path_split *split, struct g4_attr *attr)
 {
@@ -132,17 +139,16 @@ static int place_of_new(gpu4fs *fs, gpu4fs_file *at, const char *path, bool dire
 	rc = g4c_resolve_parent(fs, at, path, parent, split);
 	if (rc)
 		return rc;
-	if (split->last != G4_LAST_NAME)
-		return -EEXIST;
-	if (!split->slash || directory)
-		return 0;
+	rc = check_last(split, G4_CMD_MKDIR);
+	if (rc || !split->slash || directory)
+		return rc;
 	rc = lookup(fs, parent, split, &attr);
 	return rc ? rc : -EEXIST;
 }
 
 int gpu4fs_mkdir(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode)
 {
-	struct g4_cmd cmd = {.mode = mode & (S_IRWXU | S_IRWXG | S_IRWXO | S_ISVTX)};
+	struct g4_cmd cmd = {.mode = mode & G4C_MKDIR_MODE};
 	struct g4_path_split split;
 	struct g4c_node parent;
 	int rc;
@@ -271,8 +277,9 @@ int gpu4fs_unlink(gpu4fs *fs, gpu4fs_file *at, const char *path)
 	rc = g4c_resolve_parent(fs, at, path, &parent, &split);
 	if (rc)
 		return rc;
-	if (split.last != G4_LAST_NAME)
-		return -EISDIR;
+	rc = check_last(&split, G4_CMD_UNLINK);
+	if (rc)
+		return rc;
 	if (split.slash) {
 		rc = lookup(fs, &parent, &split, &attr);
 		if (rc)
@@ -292,16 +299,9 @@ int gpu4fs_rmdir(gpu4fs *fs, gpu4fs_file *at, const char *path)
 	rc = g4c_resolve_parent(fs, at, path, &parent, &split);
 	if (rc)
 		return rc;
-	switch (split.last) {
-	case G4_LAST_DOT:
-		return -EINVAL;
-	case G4_LAST_DOTDOT:
-		return -ENOTEMPTY;
-	case G4_LAST_ROOT:
-		return -EBUSY;
-	case G4_LAST_NAME:
-		break;
-	}
+	rc = check_last(&split, G4_CMD_RMDIR);
+	if (rc)
+		return rc;
 	return run_on_name(fs, G4_CMD_RMDIR, &parent, &split, &cmd);
 }
 
@@ -366,10 +366,11 @@ int gpu4fs_rename(gpu4fs *fs, gpu4fs_file *from_at, const char *from, gpu4fs_fil
 	rc = g4c_resolve_parent(fs, to_at, to, &to_parent, &to_split);
 	if (rc)
 		return rc;
-	if (from_split.last != G4_LAST_NAME)
-		return -EBUSY;
-	if (to_split.last != G4_LAST_NAME)
-		return flags & GPU4FS_RENAME_NOREPLACE ? -EEXIST : -EBUSY;
+	rc = check_last(&from_split, G4_CMD_RENAME);
+	if (rc == 0)
+		rc = check_last(&to_split, flags & GPU4FS_RENAME_NOREPLACE ? G4_CMD_LINK : G4_CMD_RENAME);
+	if (rc)
+		return rc;
 	if (from_split.slash || to_split.slash) {
 		rc = rename_check_slashes(fs, &from_parent, &from_split, &to_parent, &to_split, flags);
 		if (rc)

@@ -101,6 +101,57 @@ struct g4_health {
 	struct g4_finding findings[G4_FINDINGS];
 };
 
+/*
+ * BATCH: entries, then an attribute structure for each if G4_BATCH_ATTR asks for them, then the paths, in any order; the data begins at
+ * a multiple of 8. An entry is an operation on a path, relative to the command's node unless it begins with a slash, of any length.
+ *
+ *      0         count * 32          [+ count * sizeof(struct g4_attr)]                length
+ *     +---------+------------------------------------------------------+-----------------+
+ *     | entries | attributes                                           | paths           |
+ *     +---------+------------------------------------------------------+-----------------+
+ */
+#define G4_BATCH_STOP 1u /* in order, and none behind the first that fails: they get CANCELED */
+#define G4_BATCH_ATTR 2u
+#define G4_BATCH_FLAGS (G4_BATCH_STOP | G4_BATCH_ATTR)
+#define G4_BATCH_MKDIR_ALL 0x100u   /* an operation beside LOOKUP, MKNOD, MKDIR, UNLINK, RMDIR and RENAME */
+#define G4_BATCH_AT_NAME UINT32_MAX /* component: the last one, the name that the operation is about */
+struct g4_batch_entry {
+	uint32_t op;	  /* G4_CMD_LOOKUP, ... (by path), or G4_BATCH_MKDIR_ALL */
+	uint32_t mode;	  /* MKNOD, MKDIR, MKDIR_ALL: of what is made; LOOKUP: G4_RESOLVE_*; RENAME: G4_RENAME_* */
+	uint32_t path_at; /* where in the data it begins */
+	uint32_t path_bytes;
+	uint32_t path2_bytes; /* RENAME: the new path, which lies behind the other one */
+	int32_t status;	      /* out: 0 or a negative code */
+	uint32_t component;   /* out, with an error: which one, from 0, of the path (the new one's if it is that one) */
+	uint32_t made; /* out: MKDIR_ALL: directories, also before an error; RENAME with an error: 1: the new path's */
+};
+G4_STATIC_ASSERT(sizeof(struct g4_batch_entry) == 32, "entries of a batch");
+
+/* Where the paths of a batch may begin: behind what it has of results. */
+G4_FN G4_INLINE uint64_t g4_batch_head_bytes(uint64_t count, uint32_t flags)
+{
+	return count * (sizeof(struct g4_batch_entry) + (flags & G4_BATCH_ATTR ? sizeof(struct g4_attr) : 0));
+}
+
+/* TALLY: sums over names of a directory, and behind it the items that are told one by one. */
+struct g4_tally {
+	uint64_t cookie;		    /* to go on at; UINT64_MAX: behind the last name */
+	uint64_t names;			    /* that were looked at */
+	uint64_t directories, files, links; /* of those; but files with several names are items and nothing else */
+	uint64_t bytes;			    /* of files and symbolic links */
+	uint64_t blocks_512;		    /* directories' own among them */
+	uint32_t items;
+	uint32_t reserved;
+};
+struct g4_tally_item { /* a directory to look into, or a file with several names */
+	uint64_t ino, generation;
+	uint64_t token; /* over a ring: attr.token */
+	uint64_t size;
+	uint64_t blocks_512;
+	uint32_t mode;
+	uint32_t reserved;
+};
+
 /* g4_cmd.mask of SETATTR: which fields of attr to set */
 #define G4_SET_MODE (1u << 0)
 #define G4_SET_UID (1u << 1)
@@ -229,7 +280,12 @@ enum g4_command_property {
 	X(context, SUMS, 39, G4_NEEDS_HANDLE | G4_DATA_OUT, "handle | node, offset data=struct g4_page_sum[] length",  \
 	  "value=bytes, 0 behind the last")                                                                            \
 	X(context, CLEAR, 40, G4_CHANGES, "node length=most names cookie=hash to begin at cred",                       \
-	  "value=names removed below the directory, 0: there is none")
+	  "value=names removed below the directory, 0: there is none")                                                 \
+	X(context, BATCH, 41, G4_MAY_CHANGE | G4_DATA_IN | G4_DATA_OUT,                                                \
+	  "node data=struct g4_batch_entry[] ... length mask=entries flags=G4_BATCH_* cred",                           \
+	  "value=bytes of entries and attributes, with their results in them")                                         \
+	X(context, TALLY, 42, G4_DATA_OUT, "node data=struct g4_tally ... length cookie=position to begin at, 0 cred", \
+	  "value=bytes: sums over names of a directory, and which to look into")
 
 enum g4_command_op {
 #define G4_COMMAND_ENUM(context, name, number, properties, arguments, results) G4_CMD_##name = (number),
@@ -270,10 +326,11 @@ struct g4_cmd {
 	union {
 		uint64_t offset; /* in the file; TRIM: in the space */
 		uint64_t token2; /* G4_TWO_NODES, over a ring: of node2 */
-		uint64_t cookie; /* READDIR: 0 at the start, else of the last entry; CLEAR: a hash of 32 bits */
-		uint64_t rdev;	 /* MKNOD: Linux dev_t */
-		uint64_t bytes;	 /* RESIZE: the new size */
-		uint64_t rate;	 /* JOB_START, JOB_SET: bytes a second, 0: no limit */
+		uint64_t
+			cookie; /* READDIR: 0 at the start, else of the last entry; CLEAR: a hash of 32 bits; TALLY: of the last */
+		uint64_t rdev;	/* MKNOD: Linux dev_t */
+		uint64_t bytes; /* RESIZE: the new size */
+		uint64_t rate;	/* JOB_START, JOB_SET: bytes a second, 0: no limit */
 	};
 	uint64_t length;
 	void *data;

@@ -24,6 +24,12 @@ G4_FN int g4_do_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 /* ---- clear.c ---- */
 G4_FN int g4_do_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 
+/* ---- tally.c ---- */
+G4_FN int g4_do_tally(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+
+/* ---- batch.c ---- */
+G4_FN int g4_do_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
+
 /* ---- path_of.c ---- */
 G4_FN int g4_do_path(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 

@@ -685,6 +685,10 @@ G4_FN static int dispatch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 		return g4_do_rename(wg, fs, cmd);
 	case G4_CMD_CLEAR:
 		return g4_do_clear(wg, fs, cmd);
+	case G4_CMD_TALLY:
+		return g4_do_tally(wg, fs, cmd);
+	case G4_CMD_BATCH:
+		return g4_do_batch(wg, fs, cmd);
 	case G4_CMD_TMPFILE:
 		return g4_do_tmpfile(wg, fs, cmd);
 	case G4_CMD_OPEN:
@@ -749,21 +753,6 @@ G4_FN static bool has_changed(const struct g4_cmd *cmd)
 	return g4_command_is(cmd->op, G4_CHANGES | G4_MAY_CHANGE);
 }
 
-/* Whether what the command did not get may be there now. Nothing of it was done. */
-G4_FN G4_COLD static bool make_room(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd)
-{
-	switch (-cmd->status) {
-	case G4_E_NOSPC: /* removed files and reservations may hold it */
-		return (g4_command_is(cmd->op, G4_CHANGES) || cmd->op == G4_CMD_CREATE) && cmd->op != G4_CMD_RESIZE &&
-		       (g4_load64_acq(&fs->alloc.pending_pages) || g4_load64_rlx(&fs->dirty_pages)) &&
-		       g4_writeback_all(wg, fs) == 0 && g4_commit(wg, fs, UINT64_MAX, false) == 0;
-	case G4_E_NFILE: /* inodes stay in memory until they are written back */
-		return g4_load32_rlx(&fs->queued_inodes) && g4_writeback_all(wg, fs) == 0;
-	default:
-		return false;
-	}
-}
-
 G4_FN G4_COLD static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	uint32_t tries = 0;
@@ -773,7 +762,7 @@ G4_FN G4_COLD static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_c
 		return cmd->status = -G4_E_ROFS;
 	do
 		cmd->status = dispatch(wg, fs, cmd);
-	while (cmd->status < 0 && tries++ == 0 && make_room(wg, fs, cmd));
+	while (cmd->status < 0 && tries++ == 0 && g4_fs_make_room(wg, fs, cmd->op, cmd->status));
 	if (cmd->status == 0 && (fs->flags & G4_FS_SYNC) && has_changed(cmd))
 		cmd->status = g4_sync_all(wg, fs, false);
 	return cmd->status;

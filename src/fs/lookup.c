@@ -6,8 +6,10 @@
 #include "data/symlink.h"
 #include "fs/attr.h"
 #include "fs/commands.h"
+#include "fs/execute.h"
 #include "fs/names.h"
 #include "fs/node.h"
+#include "fs/walk.h"
 #include "inode/icache.h"
 #include "inode/times.h"
 #include "inode/txn.h"
@@ -122,6 +124,7 @@ struct walk {
 	char path[2 * G4_PATH_MAX + 512];
 	char target[G4_PATH_MAX];
 	uint32_t at, bytes, links;
+	uint32_t own; /* so many bytes at the end are the path's own, and not a link's target */
 };
 
 G4_STATIC_ASSERT(sizeof(struct walk) <= G4_FS_SCRATCH_BYTES, "its room in scratch memory");
@@ -177,71 +180,193 @@ G4_FN static uint32_t component(struct walk *walk)
 	return n;
 }
 
-G4_FN static int resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, struct walk *walk)
+/* Where the walk is: the in-core inode is referenced. */
+G4_FN static void note_place(struct g4_fs *fs, uint32_t index, struct g4_walked *walked)
 {
-	uint32_t index, next;
+	walked->ino = g4_icache_at(fs, index)->ino;
+	walked->generation = g4_icache_at(fs, index)->disk.generation;
+}
+
+/* Gives the in-core inode at *index back, for the one at `next`. */
+G4_FN static void move_to(struct g4_fs *fs, uint32_t *index, uint32_t next)
+{
+	g4_icache_put(fs, *index);
+	*index = next;
+}
+
+/* A link was met in the directory at *index: the walk goes on with what it says. */
+G4_FN static int follow(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd *cmd, struct walk *walk,
+			uint32_t *index, uint32_t link)
+{
+	uint32_t root;
+	int rc = check_follow(fs, *index, link, cmd->cred);
+
+	if (rc == 0)
+		rc = expand(wg, fs, walk, link);
+	g4_icache_put(fs, link);
+	if (rc == 0 && walk->path[0] == '/') {
+		rc = g4_icache_get(wg, fs, G4_NODE_ROOT, &root);
+		if (rc == 0)
+			move_to(fs, index, root);
+	}
+	return rc;
+}
+
+/* One component of n bytes. */
+G4_FN static int walk_component(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, struct walk *walk, uint32_t n,
+				uint32_t *index, bool *given, struct g4_walked *walked)
+{
+	const uint32_t left = walk->bytes - walk->at;
+	struct g4_attr *attr = n == left ? cmd->attr : NULL;
+	uint32_t next;
+
+	walked->own = left <= walk->own;
+	if (walked->own)
+		walked->at = cmd->name_bytes - left;
+	int rc = step(wg, fs, *index, walk->path + walk->at, n, cmd->cred, attr, given, &next);
+	if (rc < 0)
+		return rc;
+	if (walked->own)
+		walk->own = left - n;
+	walk->at += n;
+	const bool slash = n < left; /* link/ means what it points to */
+	const uint32_t type = g4_inode_core_type(g4_icache_at(fs, next));
+	if (g4_is_link(type) && (slash || !(cmd->flags & G4_RESOLVE_NOFOLLOW))) {
+		*given = false;
+		return follow(wg, fs, cmd, walk, index, next);
+	}
+	if (slash && !g4_is_dir(type)) {
+		g4_icache_put(fs, next);
+		return -G4_E_NOTDIR;
+	}
+	move_to(fs, index, next);
+	return 0;
+}
+
+G4_FN static int resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, struct walk *walk,
+			 struct g4_walked *walked)
+{
+	uint32_t index, n;
 	bool given = false;
 	int rc;
 
 	memcpy(walk->path, cmd->name, cmd->name_bytes);
 	walk->at = walk->links = 0;
-	walk->bytes = cmd->name_bytes;
+	walk->bytes = walk->own = cmd->name_bytes;
+	walked->at = 0;
+	walked->own = false;
 	rc = walk->path[0] == '/' || cmd->node == 0 ? g4_icache_get(wg, fs, G4_NODE_ROOT, &index) :
 						      g4_icache_get_node(wg, fs, cmd, &index);
-	while (rc == 0) {
-		uint32_t n = component(walk);
-		if (n == 0)
-			break;
-		struct g4_attr *attr = walk->at + n == walk->bytes ? cmd->attr : NULL;
-		rc = step(wg, fs, index, walk->path + walk->at, n, cmd->cred, attr, &given, &next);
-		if (rc < 0) {
-			g4_icache_put(fs, index);
-			break;
-		}
-		walk->at += n;
-		bool last = walk->at == walk->bytes;
-		bool slash = !last; /* link/ means what it points to */
-		if (g4_is_link(g4_inode_core_type(g4_icache_at(fs, next))) &&
-		    (slash || !(cmd->flags & G4_RESOLVE_NOFOLLOW))) {
-			rc = check_follow(fs, index, next, cmd->cred);
-			if (rc == 0)
-				rc = expand(wg, fs, walk, next);
-			g4_icache_put(fs, next);
-			given = false;
-			if (rc == 0 && walk->path[0] == '/') {
-				g4_icache_put(fs, index);
-				rc = g4_icache_get(wg, fs, G4_NODE_ROOT, &index);
-				if (rc < 0)
-					return rc;
-			}
-			if (rc < 0)
-				g4_icache_put(fs, index);
-			continue;
-		}
-		g4_icache_put(fs, index);
-		index = next;
-		if (slash && !g4_is_dir(g4_inode_core_type(g4_icache_at(fs, index)))) {
-			g4_icache_put(fs, index);
-			rc = -G4_E_NOTDIR;
-		}
-	}
 	if (rc < 0)
 		return g4_check(fs, rc);
-	if (!given && cmd->attr)
+	while (rc == 0 && (n = component(walk)) > 0)
+		rc = walk_component(wg, fs, cmd, walk, n, &index, &given, walked);
+	if (rc == 0 && !given && cmd->attr)
 		fill_attr(fs, index, cmd->attr);
+	note_place(fs, index, walked);
 	g4_icache_put(fs, index);
-	return 0;
+	return g4_check(fs, rc);
+}
+
+G4_FN static int walk_short(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, struct g4_walked *walked)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	int rc = resolve(wg, fs, cmd, (struct walk *)g4_scratch_take(wg, sizeof(struct walk)), walked);
+
+	g4_scratch_release(wg, mark);
+	return rc;
 }
 
 G4_FN int g4_do_resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
+	struct g4_walked walked;
+
 	if (cmd->name_bytes == 0)
 		return -G4_E_NOENT;
 	if (cmd->name_bytes >= G4_PATH_MAX)
 		return -G4_E_NAMETOOLONG;
-	const uint32_t mark = g4_scratch_mark(wg);
-	int rc = resolve(wg, fs, cmd, (struct walk *)g4_scratch_take(wg, sizeof(struct walk)));
+	return walk_short(wg, fs, cmd, &walked);
+}
 
-	g4_scratch_release(wg, mark);
-	return rc;
+/* ------------------------------------------------------------------ paths of any length */
+
+/* How much of a path a walk takes at a time: as much as fits, up to behind a slash; 0: a component is too long. */
+G4_FN static uint32_t piece_of(const char *path, uint64_t bytes)
+{
+	uint32_t n = G4_PATH_MAX - 1;
+
+	if (bytes <= n)
+		return (uint32_t)bytes;
+	while (n > 0 && path[n - 1] != '/')
+		n--;
+	return n;
+}
+
+/* One piece; only what the definition says of an error tells where it is. */
+G4_FN static int walk_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, struct g4_walked *walked)
+{
+	if (!g4_optimistic_alone(fs, cmd))
+		return walk_short(wg, fs, cmd, walked);
+	walked->ino = cmd->attr->ino;
+	walked->generation = (uint32_t)cmd->attr->generation;
+	return 0;
+}
+
+/* The piece ends in front of slashes, behind which there is more: it leads to a directory. */
+G4_FN static int check_directory(const struct g4_cmd *cmd, struct g4_walked *walked)
+{
+	if (g4_is_dir(cmd->attr->mode))
+		return 0;
+	walked->own = true;
+	walked->at = cmd->name_bytes;
+	while (walked->at > 0 && cmd->name[walked->at - 1] != '/')
+		walked->at--;
+	return -G4_E_NOTDIR;
+}
+
+G4_FN int g4_walk(struct g4_wg *wg, struct g4_fs *fs, const struct g4_place *from, const char *path, uint64_t bytes,
+		  uint32_t flags, const struct g4_cred *cred, struct g4_attr *attr, struct g4_walked *walked)
+{
+	struct g4_cmd cmd = {0};
+	uint64_t at = 0;
+	int rc = bytes == 0 ? -G4_E_NOENT : 0;
+
+	cmd.op = G4_CMD_RESOLVE;
+	cmd.attr = attr;
+	cmd.cred = cred;
+	walked->ino = from->ino;
+	walked->generation = from->generation;
+	walked->own = false;
+	walked->at = 0;
+	while (rc == 0 && at < bytes) {
+		uint32_t n = piece_of(path + at, bytes - at);
+		const uint64_t end = at + n;
+		const bool last = end == bytes;
+		while (!last && n > 1 && path[at + n - 1] == '/') /* of what is plain the caches know more */
+			n--;
+		if (n == 0)
+			return -G4_E_NAMETOOLONG;
+		cmd.node = walked->ino;
+		cmd.generation = walked->generation;
+		cmd.name = path + at;
+		cmd.name_bytes = (uint16_t)n;
+		cmd.flags = last ? flags : 0;
+		rc = walk_piece(wg, fs, &cmd, walked);
+		if (rc == 0 && !last)
+			rc = check_directory(&cmd, walked);
+		walked->at += at; /* with an error */
+		at = end;
+		while (at < bytes && path[at] == '/') /* or the next piece would begin at the root */
+			at++;
+	}
+	return rc == -G4_E_STALE ? -G4_E_NOENT : rc;
+}
+
+G4_FN uint32_t g4_path_components(const char *path, uint64_t bytes)
+{
+	uint32_t count = 0;
+
+	for (uint64_t at = 0; at < bytes; at++)
+		count += path[at] != '/' && (at == 0 || path[at - 1] == '/');
+	return count;
 }

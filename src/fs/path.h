@@ -7,6 +7,7 @@
 #define G4_FS_PATH_H
 
 #include "format/format.h"
+#include "fs/command.h"
 
 enum g4_last { G4_LAST_NAME, G4_LAST_DOT, G4_LAST_DOTDOT, G4_LAST_ROOT };
 struct g4_path_split {
@@ -20,5 +21,9 @@ struct g4_path_split {
 };
 /* 0, -G4_E_NOENT for an empty path, -G4_E_NAMETOOLONG for a path or last name too long. */
 G4_FN int g4_path_cut(const char *path, uint64_t bytes, struct g4_path_split *out);
+/* The same of a path of any length. */
+G4_FN int g4_path_cut_long(const char *path, uint32_t bytes, struct g4_path_split *out);
+/* Whether a command that makes, removes or renames what a path names can be about its last component: 0 or a negative code. */
+G4_FN int g4_path_check_last(enum g4_last last, uint32_t op);
 
 #endif

@@ -550,7 +550,7 @@ int g4_ring_client_execute(struct g4_ring_client *client, struct g4_cmd *cmd)
 		return call_copied(client, cmd);
 	if (g4_command_is(cmd->op, G4_DATA_IN_PLACE))
 		return call_in_pieces(client, cmd);
-	if (g4_command_is(cmd->op, G4_DATA_OUT)) { /* no listing or value is longer: a larger buffer is not filled */
+	if (!g4_command_is(cmd->op, G4_DATA_IN)) { /* no listing or value is longer: a larger buffer is not filled */
 		uint64_t length = cmd->length;
 		cmd->length = LARGE_BYTES;
 		int rc = call_copied(client, cmd);

@@ -365,6 +365,30 @@ G4_FN static int run(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *sess
 	return g4_execute(wg, fs, cmd);
 }
 
+/* Tokens of what the entries of a batch have led to. All other attributes there are zero: fs/batch.c. */
+G4_FN static void seal_batch(const struct g4_session *session, const struct g4_cmd *cmd)
+{
+	struct g4_attr *attrs = (struct g4_attr *)(void *)((struct g4_batch_entry *)cmd->data + cmd->mask);
+
+	if ((session->flags & G4_SESSION_IN_PROCESS) || !(cmd->flags & G4_BATCH_ATTR))
+		return;
+	for (uint32_t k = 0; k < cmd->mask; k++)
+		if (attrs[k].ino != 0)
+			attrs[k].token = g4_session_token(session, attrs[k].ino, attrs[k].generation);
+}
+
+/* And of what a tally tells one by one, which is the engine's alone. */
+G4_FN static void seal_tally(const struct g4_session *session, const struct g4_cmd *cmd)
+{
+	const struct g4_tally *tally = (const struct g4_tally *)cmd->data;
+	struct g4_tally_item *items = (struct g4_tally_item *)(void *)((uint8_t *)cmd->data + sizeof(*tally));
+
+	if (session->flags & G4_SESSION_IN_PROCESS)
+		return;
+	for (uint32_t k = 0; k < tally->items; k++)
+		items[k].token = g4_session_token(session, items[k].ino, items[k].generation);
+}
+
 G4_FN static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session, struct g4_session_stage *stage)
 {
 	struct g4_cmd *cmd = &stage->cmd;
@@ -385,6 +409,10 @@ G4_FN static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *
 		if (cmd->op == G4_CMD_RELEASE && rc == 0)
 			rc = closed;
 	}
+	if (rc == 0 && cmd->op == G4_CMD_BATCH)
+		seal_batch(session, cmd);
+	if (rc == 0 && cmd->op == G4_CMD_TALLY)
+		seal_tally(session, cmd);
 	if (rc == 0 && g4_command_is_in(STAGED_OUT, cmd->op))
 		g4_copy(wg, session->data + stage->slot.command.data, stage->data, g4_min64(cmd->value, cmd->length));
 	return rc;

@@ -5,7 +5,7 @@
 
 small=(--size 1M --dirs 2 --files 70 --cached-reads 100 --random-ops 16 --fsyncs 3)
 endless=(--size 1M --dirs 2 --files 70 --passes 1000000)
-metrics="create stat rename lookup unlink seq_write seq_read cached_read_4k rand_read_4k rand_write_4k fsync_p50 fsync_p99 small_write small_read"
+metrics="create stat rename lookup unlink batch_create batch_stat batch_unlink deep_mkdir deep_stat seq_write seq_read cached_read_4k rand_read_4k rand_write_4k fsync_p50 fsync_p99 small_write small_read"
 
 names() { # names IMAGE: what is in its root directory
 	"$gpu4fs" dump --json "$1" dir / | python3 -c 'import json, sys; print([e["name"] for e in json.load(sys.stdin)["entries"]])'

@@ -48,6 +48,15 @@ equals "a group's map agrees with its descriptor" True \
 run "$gpu4fs" df --json a.img
 equals "df counts the same" $((free * 4096)) "$(json_value 'd["filesystems"][0]["free_bytes"]')"
 
+# the pages of a directory
+run "$gpu4fs" dump --json --dir / a.img
+equals "an empty directory has no pages" "0 [] []" "$(json_value '" ".join(str(d[k]) for k in ("pages", "levels", "tree"))')"
+exits 0 "... as a graph" "$gpu4fs" dump --dot --dir 1 a.img
+says "... for Graphviz" '^digraph directory {$'
+exits 2 "--dot without --dir" "$gpu4fs" dump --dot a.img
+exits 2 "--dir beside a structure" "$gpu4fs" dump --dir / a.img inode 1
+exits 1 "--dir of what is not there" "$gpu4fs" dump --dir /none a.img
+one_sentence "... fails with one sentence"
 exits 0 "text" "$gpu4fs" dump a.img inode 1
 says "... has a value a line" '^type  *directory$'
 exits 0 "text of a block of data" "$gpu4fs" dump a.img block 0

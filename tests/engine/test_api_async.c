@@ -158,6 +158,14 @@ static void every_operation_gives_what_its_function_gives(void **state)
 	ok(run(&op));
 	op = operation(GPU4FS_ASYNC_SYNCFS);
 	ok(run(&op));
+	struct gpu4fs_batch_entry entries[] = {{.op = GPU4FS_BATCH_MKDIR, .path = "in batch", .mode = 0755},
+					       {.op = GPU4FS_BATCH_RMDIR, .path = "none"}};
+	op = operation(GPU4FS_ASYNC_BATCH);
+	op.buffer = entries;
+	op.bytes = 2;
+	assert_int_equal(run(&op), 1);
+	assert_int_equal(entries[1].result, -ENOENT);
+	assert_true(api_exists("/in batch"));
 	api_check_text("/g", "abc");
 }
 

@@ -121,10 +121,10 @@ static void an_inode_is_named_with_its_token(void **state)
 static void no_command_takes_a_number_alone(void **state)
 {
 	static const uint32_t ops[] = {
-		G4_CMD_LOOKUP,	 G4_CMD_RESOLVE,   G4_CMD_GETATTR,     G4_CMD_SETATTR, G4_CMD_READLINK,
-		G4_CMD_MKNOD,	 G4_CMD_MKDIR,	   G4_CMD_SYMLINK,     G4_CMD_UNLINK,  G4_CMD_RMDIR,
-		G4_CMD_CREATE,	 G4_CMD_TMPFILE,   G4_CMD_OPEN,	       G4_CMD_READDIR, G4_CMD_SETXATTR,
-		G4_CMD_GETXATTR, G4_CMD_LISTXATTR, G4_CMD_REMOVEXATTR, G4_CMD_ACCESS,  G4_CMD_CLEAR,
+		G4_CMD_LOOKUP, G4_CMD_RESOLVE, G4_CMD_GETATTR,	G4_CMD_SETATTR,	 G4_CMD_READLINK,  G4_CMD_MKNOD,
+		G4_CMD_MKDIR,  G4_CMD_SYMLINK, G4_CMD_UNLINK,	G4_CMD_RMDIR,	 G4_CMD_CREATE,	   G4_CMD_TMPFILE,
+		G4_CMD_OPEN,   G4_CMD_READDIR, G4_CMD_SETXATTR, G4_CMD_GETXATTR, G4_CMD_LISTXATTR, G4_CMD_REMOVEXATTR,
+		G4_CMD_ACCESS, G4_CMD_CLEAR,   G4_CMD_BATCH,	G4_CMD_TALLY,
 	};
 	struct g4_ring_slot slot;
 
@@ -351,6 +351,84 @@ static void times_of_change_and_unknown_bits_are_not_set(void **state)
 	}
 }
 
+/* What a batch has led to can be named, and nothing that the client wrote where attributes go. */
+static void tokens_of_a_batch(void **state)
+{
+	const struct name closed = private_file();
+	struct g4_batch_entry *entries = (struct g4_batch_entry *)(void *)s.data;
+	struct g4_attr *attrs = (struct g4_attr *)(void *)(entries + 3);
+	struct g4_ring_slot slot = slot_of(G4_CMD_BATCH, NULL);
+	const uint32_t head = (uint32_t)g4_batch_head_bytes(3, G4_BATCH_ATTR);
+
+	(void)state;
+	memcpy(s.data + head, "mine", 4);
+	memcpy(s.data + head + 4, "/closed/file", 12);
+	entries[0] =
+		(struct g4_batch_entry){.op = G4_CMD_MKNOD, .mode = S_IFREG | 0644, .path_at = head, .path_bytes = 4};
+	entries[1] = (struct g4_batch_entry){.op = G4_CMD_UNLINK, .path_at = head + 5, .path_bytes = 2};
+	entries[2] = (struct g4_batch_entry){.op = G4_CMD_LOOKUP, .path_at = head + 4, .path_bytes = 12};
+	for (uint32_t k = 0; k < 3; k++)
+		attrs[k] = (struct g4_attr){.ino = closed.ino, .generation = closed.generation, .token = 1};
+	slot.command.mask = 3;
+	slot.command.flags = G4_BATCH_ATTR;
+	slot.command.length = head + 16;
+	ok(untrusted_run(&s, &slot));
+	assert_int_equal(entries[0].status, 0);
+	ok(run_on(G4_CMD_OPEN, name_of(&attrs[0])));
+	assert_int_equal(entries[1].status, -G4_E_NOENT);
+	assert_int_equal(entries[2].status, -G4_E_ACCES);
+	assert_int_equal(entries[2].component, G4_BATCH_AT_NAME);
+	for (uint32_t k = 1; k < 3; k++)
+		assert_int_equal(attrs[k].ino | attrs[k].generation | attrs[k].token, 0);
+	/* one that succeeds without attributes brings none either */
+	entries[1].path_at = head;
+	entries[1].path_bytes = 4;
+	attrs[1] = (struct g4_attr){.ino = closed.ino, .generation = closed.generation};
+	ok(untrusted_run(&s, &slot));
+	assert_int_equal(entries[1].status, 0);
+	assert_int_equal(attrs[1].ino | attrs[1].generation | attrs[1].token, 0);
+	/* devices are nothing that a batch makes, whoever asks */
+	entries[0].mode = S_IFCHR | 0666;
+	ok(untrusted_run(&s, &slot));
+	assert_int_equal(entries[0].status, -G4_E_PERM);
+	slot.command.length = G4_SESSION_STAGE_BYTES + 8;
+	assert_int_equal(untrusted_run(&s, &slot), -G4_E_XATTR_BIG);
+	slot.command.length = 16;
+	slot.command.data = 4 * G4_MIB - 8;
+	assert_int_equal(untrusted_run(&s, &slot), -G4_E_INVAL);
+}
+
+/* A tally brings tokens of directories, and looks into none that its caller may not read. */
+static void tokens_of_a_tally(void **state)
+{
+	const struct g4_tally *tally = (const struct g4_tally *)(const void *)s.data;
+	const struct g4_tally_item *items = (const struct g4_tally_item *)(const void *)(tally + 1);
+	struct g4_ring_slot slot = slot_of(G4_CMD_TALLY, NULL);
+
+	(void)state;
+	private_file();
+	ok(gpu4fs_mkdir(fs, NULL, "/open", 0755));
+	ok(gpu4fs_mkdir(fs, NULL, "/open/below", 0755));
+	slot.command.length = 4096;
+	ok(untrusted_run(&s, &slot));
+	assert_int_equal(tally->items, 2);
+	assert_int_equal(tally->directories, 2);
+	assert_true(tally->cookie == UINT64_MAX);
+	uint32_t readable = 0;
+	const struct g4_tally_item both[2] = {items[0], items[1]};
+	for (uint32_t k = 0; k < 2; k++) {
+		set_node(&slot, (struct name){both[k].ino, both[k].generation, both[k].token});
+		const int rc = untrusted_run(&s, &slot);
+		assert_true(rc == 0 || rc == -G4_E_ACCES);
+		readable += rc == 0;
+		if (rc == 0)
+			assert_int_equal(tally->names, 1);
+	}
+	assert_int_equal(readable, 1);
+	slot.command.length = sizeof(*tally);
+	assert_int_equal(untrusted_run(&s, &slot), -G4_E_INVAL);
+}
+
 static void a_listing_with_attributes_needs_search_permission(void **state)
 {
 	struct g4_ring_slot list = slot_of(G4_CMD_READDIR, NULL);
@@ -546,6 +624,8 @@ int main(void)
 		untrusted_test(nodes_have_a_known_type),
 		untrusted_test(attributes_of_others_stay),
 		untrusted_test(times_of_change_and_unknown_bits_are_not_set),
+		untrusted_test(tokens_of_a_batch),
+		untrusted_test(tokens_of_a_tally),
 		untrusted_test(a_listing_with_attributes_needs_search_permission),
 		untrusted_test(others_files_get_no_name_from_who_may_not_change_them),
 		untrusted_test(links_of_others_in_sticky_directories_are_not_followed),

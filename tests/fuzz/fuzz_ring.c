@@ -646,6 +646,35 @@ static void place_acl(struct client *c, const struct step *step)
 	poke(c, false, step->data, acl, sizeof(acl));
 }
 
+/* So is a batch: of operations in turn, on names in turn. `arg` spoils a byte of it. */
+static void place_batch(struct client *c, const struct step *step, struct g4_ring_command *command)
+{
+	static const uint32_t ops[] = {G4_CMD_LOOKUP, G4_CMD_MKNOD, G4_BATCH_MKDIR_ALL, G4_CMD_UNLINK,
+				       G4_CMD_MKDIR,  G4_CMD_RMDIR, G4_CMD_RENAME};
+	uint64_t room[G4_PAGE_BYTES / sizeof(uint64_t)] = {0};
+	struct g4_batch_entry *entries = (struct g4_batch_entry *)(void *)room;
+	uint8_t *bytes = (uint8_t *)room;
+
+	command->mask = 1 + step->mask % 8;
+	uint64_t at = g4_batch_head_bytes(command->mask, step->flags);
+	for (uint32_t k = 0; k < command->mask; k++) {
+		const char *path = names[(step->name + k) % NAMES], *path2 = names[(step->name2 + k) % NAMES];
+		struct g4_batch_entry *entry = &entries[k];
+		entry->op = ops[(step->mask / 8 + k) % (sizeof(ops) / sizeof(ops[0]))];
+		entry->mode = entry->op == G4_CMD_LOOKUP || entry->op == G4_CMD_RENAME ? step->mask >> 16 : step->mode;
+		entry->path_at = (uint32_t)at;
+		entry->path_bytes = (uint32_t)strlen(path);
+		entry->path2_bytes = entry->op == G4_CMD_RENAME ? (uint32_t)strlen(path2) : 0;
+		memcpy(bytes + at, path, entry->path_bytes);
+		memcpy(bytes + at + entry->path_bytes, path2, entry->path2_bytes);
+		at += entry->path_bytes + entry->path2_bytes;
+	}
+	bytes[step->arg % at] ^= (uint8_t)(step->arg >> 32);
+	if (command->length == 0)
+		command->length = at;
+	poke(c, false, step->data, bytes, at);
+}
+
 /* What the client has, or a made-up one. */
 static uint64_t pick_handle(const struct step *step, uint32_t which)
 {
@@ -709,6 +738,8 @@ static void make_slot(struct client *c, const struct step *step, struct g4_ring_
 	place_text(c, step, slot, text, bytes);
 	if (command->op == G4_CMD_SETXATTR && strstr(names[step->name % NAMES], "acl") != NULL)
 		place_acl(c, step);
+	if (command->op == G4_CMD_BATCH)
+		place_batch(c, step, command);
 	const uint32_t patch_at = step->patch_at % sizeof(*slot);
 	memcpy((uint8_t *)slot + patch_at, &step->patch, g4_min64(step->patch_bytes % 9, sizeof(*slot) - patch_at));
 }

@@ -110,6 +110,17 @@ def sequences():
         step("nop", patch=2**64 - 1, patch_bytes=8), step(kind=SET_RING, data=4096 + 256, patch=2**63),
         step(kind=SET_DATA, mode=511, patch=0x0101010101010101), step(kind=SET_TAIL, patch=3),
         step("nop", hook=TAIL, patch=7), step(kind=SET_TAIL, patch=1000), open_file()]
+    yield "batches", [
+        step("batch", node="public", name="mine", mask=7, mode=REGULAR, flags=2), step("batch", node="public", name="new", mask=8 * 2 + 7, mode=0o755),
+        step("batch", node="public", name="a/b", name2="new", mask=8 * 6 + 7, mode=REGULAR, flags=3, data=4096),
+        step("batch", node="theirs", name="kept", mask=8 * 3 + 7, mode=0o777, flags=2), step("batch", node="secret", name="mine", mask=7),
+        step("batch", node="public", name="new", mask=7, mode=REGULAR, flags=2, arg=0xff << 32 | 11),
+        step("batch", node="public", name="new", mask=7, mode=REGULAR, flags=2, arg=0xff << 32 | 13, hook=SPOIL | DATA),
+        step("batch", node="public", name="public/link", mask=7, length=2**32 + 8), step("batch", node="public", mask=3, length=40),
+        step("batch", node="public", name="mine", mask=7, data=DATA_BYTES - 16), step("batch", node="public", text=BARE, mask=3),
+        step("tally", length=4000), step("tally", node="folder", length=200, data=9), step("tally", node="folder", length=70000, offset=2**40),
+        step("tally", node="their_folder", length=4000), step("tally", node="mine", length=4000), step("tally", length=70),
+        step("batch", node="folder", name="theirs/secret", mask=8 + 7, flags=7), step(kind=CRASH)]
     yield "quotas", [open_file(name) for name in ("mine", "inline", "new", "new_too", "a")] + [
         step("release", handle=2), open_file("a"), step("fallocate", handle=0, length=2**40),
         step("fallocate", handle=0, length=14 << 20), step("fallocate", handle=1, length=2**63 - 1),

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What subcommands that work inside a file system through the library share: getting at it, and at trees of files. */
+#ifndef G4_CLI_ATTACH_H
+#define G4_CLI_ATTACH_H
+
+#include <pthread.h>
+#include <sys/stat.h>
+
+#include "cli/cli.h"
+#include "gpu4fs/gpu4fs.h"
+
+#define G4_CLI_MOST_JOBS 64
+
+/* Mounts the image or, if that is NULL, connects to the server at the socket. NULL: it was said why not. */
+gpu4fs *g4_cli_attach(const char *command, const char *image, const char *socket);
+/* The number of an option -j; false: it is none from 1 to G4_CLI_MOST_JOBS. */
+bool g4_cli_parse_jobs(const char *word, long *jobs);
+/* What it is without the option: as many as there are processors, at most 8. */
+long g4_cli_jobs(void);
+/* From now on SIGINT and SIGTERM make g4_cli_interrupted() true, and nothing else. */
+void g4_cli_catch_interrupts(void);
+bool g4_cli_interrupted(void);
+
+/* A walk has each directory above the one at hand open: as many as the system lets it have. */
+void g4_cli_allow_open_files(void);
+
+/* Names of files that have several: by device and inode number. Thread-safe but for its beginning and end. */
+struct g4_cli_links {
+	pthread_mutex_t lock;
+	struct g4_cli_link *buckets[4096];
+};
+struct g4_cli_link {
+	struct g4_cli_link *next;
+	uint64_t device, inode;
+	char path[];
+};
+void g4_cli_links_begin(struct g4_cli_links *links);
+void g4_cli_links_end(struct g4_cli_links *links);
+/* The caller has the lock. The first path that was noted of a file; NULL: none. */
+const char *g4_cli_links_find(const struct g4_cli_links *links, uint64_t device, uint64_t inode);
+/* The caller has the lock. False: no memory. */
+bool g4_cli_links_note(struct g4_cli_links *links, uint64_t device, uint64_t inode, const char *path);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpu4fs du: what trees take, inside a file system that is not mounted, or that gpu4fs serve has: sums come from the engine. */
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/attach.h"
+#include "print/report.h"
+
+const char g4_help_du[] = "[--json] --image IMAGE|--socket PATH NAME...\n\n"
+			  "Says how much space each NAME takes, with all that is below it, how long its files are\n"
+			  "together, and how many they are, in a file system that is not mounted, or that\n"
+			  "'gpu4fs serve' has. Names begin at its root. Files with several names below one NAME\n"
+			  "count once. On a mounted file system use du(1).\n\n"
+			  "      --image IMAGE  the device with the file system, which is not mounted\n"
+			  "      --socket PATH  where 'gpu4fs serve' serves it\n"
+			  "      --json         print one JSON object\n"
+			  "      --help         show this\n";
+
+static int show_progress(void *context, const struct gpu4fs_usage *so_far)
+{
+	struct g4_progress *progress = context;
+	char text[80];
+
+	if (g4_progress_wanted(progress)) {
+		snprintf(text, sizeof(text), "%llu files, %llu directories", (unsigned long long)so_far->files,
+			 (unsigned long long)so_far->directories);
+		g4_progress_text(progress, text);
+	}
+	return g4_cli_interrupted();
+}
+
+static bool show(struct g4_report *report, gpu4fs *fs, const char *name)
+{
+	struct g4_progress progress = {0};
+	struct gpu4fs_usage usage;
+
+	g4_progress_start(&progress, "du");
+	const int rc = gpu4fs_usage(fs, NULL, name, &usage, show_progress, &progress);
+	g4_progress_clear(&progress);
+	if (rc < 0) {
+		g4_cli_error("du", "%s: %s", name, strerror(-rc));
+		return false;
+	}
+	g4_report_object(report, NULL);
+	g4_report_name(report, "name", name, strlen(name));
+	g4_report_size(report, "space_bytes", usage.blocks * 512);
+	g4_report_size(report, "size_bytes", usage.bytes);
+	g4_report_count(report, "files", usage.files);
+	g4_report_count(report, "directories", usage.directories);
+	g4_report_count(report, "links", usage.links);
+	g4_report_count(report, "others", usage.others);
+	g4_report_end(report);
+	if (usage.unread == 0)
+		return true;
+	g4_cli_error("du", "%s: %llu directories below it could not be read, and are not counted", name,
+		     (unsigned long long)usage.unread);
+	return false;
+}
+
+int g4_cli_du(int argc, char **argv)
+{
+	static const struct option long_options[] = {{"image", required_argument, NULL, 'i'},
+						     {"socket", required_argument, NULL, 's'},
+						     {"json", no_argument, NULL, 'j'},
+						     {NULL, 0, NULL, 0}};
+	const char *image = NULL, *socket = NULL;
+	struct g4_report report;
+	bool json = false, good = true;
+
+	for (int answer; (answer = getopt_long(argc, argv, ":", long_options, NULL)) != -1;) {
+		if (answer == 'i')
+			image = optarg;
+		else if (answer == 's')
+			socket = optarg;
+		else if (answer == 'j')
+			json = true;
+		else
+			return g4_cli_bad_option("du", answer, argv);
+	}
+	if ((image == NULL) == (socket == NULL))
+		return g4_cli_usage("du", "one of --image and --socket is needed: on a mounted file system use du(1)");
+	if (optind == argc)
+		return g4_cli_usage("du", "a name is needed");
+	gpu4fs *fs = g4_cli_attach("du", image, socket);
+	if (fs == NULL)
+		return G4_EXIT_FAILURE;
+	g4_cli_catch_interrupts();
+	g4_report_start(&report, stdout, json);
+	g4_report_list(&report, "names");
+	for (int i = optind; i < argc && !g4_cli_interrupted(); i++)
+		good = show(&report, fs, argv[i]) && good;
+	g4_report_end(&report);
+	g4_report_finish(&report);
+	const int rc = gpu4fs_unmount(fs);
+	if (rc < 0)
+		g4_cli_error("du", "%s: %s", image != NULL ? image : socket, strerror(-rc));
+	return good && rc == 0 ? G4_EXIT_OK : G4_EXIT_FAILURE;
+}

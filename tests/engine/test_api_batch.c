@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Batches and missing parents through the public API: more entries, and longer paths, than one command of the engine takes. */
+#include "api_fixture.h"
+#include "rig.h"
+
+static void one_by_one_or_together(void **state)
+{
+	struct gpu4fs_stat stat = {0}, link = {0};
+	struct gpu4fs_batch_entry entries[] = {
+		{.op = GPU4FS_BATCH_MKDIR, .path = "d", .mode = 07777},
+		{.op = GPU4FS_BATCH_CREATE, .path = "d/f", .mode = 0666},
+		{.op = GPU4FS_BATCH_CREATE, .path = "none/f", .mode = 0666},
+		{.op = GPU4FS_BATCH_STAT, .path = "d/f", .stat = &stat},
+		{.op = GPU4FS_BATCH_MKDIR_ALL, .path = "d/a/b/c", .mode = 0755},
+		{.op = GPU4FS_BATCH_RENAME, .path = "d/f", .path2 = "d/a/g"},
+		{.op = GPU4FS_BATCH_LSTAT, .path = "/link", .stat = &link},
+		{.op = GPU4FS_BATCH_STAT, .path = "/link/a/none/x", .stat = &link},
+		{.op = GPU4FS_BATCH_UNLINK, .path = "d/a/g"},
+		{.op = GPU4FS_BATCH_RMDIR, .path = "d"},
+		{.op = 77, .path = "d"},
+		{.op = GPU4FS_BATCH_STAT, .path = NULL},
+		{.op = GPU4FS_BATCH_CREATE, .path = "pipe", .mode = S_IFIFO | 0600},
+		{.op = GPU4FS_BATCH_CREATE, .path = "disk", .mode = S_IFBLK | 0600},
+	};
+	const struct {
+		int result;
+		uint32_t component;
+	} wanted[] = {
+		{0, GPU4FS_BATCH_AT_NAME},
+		{0, GPU4FS_BATCH_AT_NAME},
+		{-ENOENT, 0},
+		{0, GPU4FS_BATCH_AT_NAME},
+		{0, GPU4FS_BATCH_AT_NAME},
+		{0, GPU4FS_BATCH_AT_NAME},
+		{0, GPU4FS_BATCH_AT_NAME},
+		{-ENOENT, 2},
+		{0, GPU4FS_BATCH_AT_NAME},
+		{-ENOTEMPTY, GPU4FS_BATCH_AT_NAME},
+		{-EINVAL, GPU4FS_BATCH_AT_NAME},
+		{-ENOENT, GPU4FS_BATCH_AT_NAME},
+		{0, GPU4FS_BATCH_AT_NAME},
+		{-EPERM, GPU4FS_BATCH_AT_NAME},
+	};
+	const uint32_t count = sizeof(entries) / sizeof(entries[0]);
+
+	(void)state;
+	ok(gpu4fs_symlink(fs, "d", NULL, "/link"));
+	gives(gpu4fs_batch(fs, NULL, entries, count, 0), 8);
+	for (uint32_t k = 0; k < count; k++) {
+		if (entries[k].result != wanted[k].result || entries[k].component != wanted[k].component)
+			fail_msg("entry %u: %d at %d", k, entries[k].result, (int)entries[k].component);
+	}
+	assert_int_equal(stat.mode, S_IFREG | 0644);
+	assert_int_equal(link.mode & S_IFMT, S_IFLNK);
+	assert_int_equal(entries[4].made, 3);
+	assert_int_equal(api_lstat("/d").mode, S_IFDIR | 01755);
+	gpu4fs_file *d = api_open("/d", O_RDONLY | O_DIRECTORY, 0), *file = api_open("/x", O_RDWR | O_CREAT, 0600);
+	struct gpu4fs_batch_entry more = {.op = GPU4FS_BATCH_CREATE, .path = "in d"};
+	gives(gpu4fs_batch(fs, d, &more, 1, GPU4FS_BATCH_STOP), 1);
+	assert_true(api_exists("/d/in d"));
+	fails(gpu4fs_batch(fs, file, &more, 1, 0), ENOTDIR);
+	fails(gpu4fs_batch(fs, d, &more, 1, 2), EINVAL);
+	gives(gpu4fs_batch(fs, d, &more, 0, 0), 0);
+	ok(gpu4fs_close(file));
+	ok(gpu4fs_close(d));
+}
+
+#define MANY 3000u
+
+static void more_than_one_command_takes(void **state)
+{
+	static struct gpu4fs_batch_entry entries[MANY];
+	static struct gpu4fs_stat stats[MANY];
+	static char names[MANY][200];
+	const uint32_t count = rig_slow() ? MANY / 3 : MANY;
+
+	(void)state;
+	for (uint32_t k = 0; k < count; k++) {
+		snprintf(names[k], sizeof(names[k]), "%s%0*u", k == count / 2 ? "none/" : "", (int)(8 + k % 150), k);
+		entries[k] = (struct gpu4fs_batch_entry){
+			.op = GPU4FS_BATCH_CREATE, .path = names[k], .mode = 0600, .stat = k % 3 ? &stats[k] : NULL};
+	}
+	gives(gpu4fs_batch(fs, NULL, entries, count, 0), count - 1);
+	assert_int_equal(api_count_names("/"), count - 1);
+	for (uint32_t k = 0; k < count; k++) {
+		assert_int_equal(entries[k].result, k == count / 2 ? -ENOENT : 0);
+		if (k % 3 && k != count / 2)
+			assert_int_equal(stats[k].ino, api_lstat(names[k]).ino);
+		entries[k].op = GPU4FS_BATCH_UNLINK;
+	}
+	gives(gpu4fs_batch(fs, NULL, entries, count, GPU4FS_BATCH_STOP), count / 2);
+	for (uint32_t k = 0; k < count; k++)
+		assert_int_equal(entries[k].result, k < count / 2 ? 0 : k == count / 2 ? -ENOENT : -ECANCELED);
+	assert_int_equal(api_count_names("/"), count - count / 2 - 1);
+}
+
+static void paths_longer_than_a_command(void **state)
+{
+	const uint32_t levels = rig_slow() ? 400 : 1200, name_bytes = 200;
+	static char name[256], path[1200 * 201 + 64];
+	static const char *names[1200];
+	struct gpu4fs_batch_entry too_long = {.op = GPU4FS_BATCH_STAT, .path = path};
+	uint64_t made = 99, left = 0;
+	int64_t removed;
+	char *end = path;
+
+	(void)state;
+	memset(name, 'n', name_bytes);
+	*end++ = '/';
+	for (uint32_t k = 0; k < levels; k++) {
+		memcpy(end, name, name_bytes);
+		end[name_bytes] = '/';
+		end += name_bytes + 1;
+		names[k] = name;
+	}
+	ok(gpu4fs_mkdir_all(fs, NULL, path, 0750, &made));
+	assert_int_equal(made, levels);
+	ok(gpu4fs_mkdir_all(fs, NULL, path, 0750, &made));
+	assert_int_equal(made, 0);
+	ok(gpu4fs_mkdir_all_names(fs, NULL, names, levels, 0750, &made));
+	assert_int_equal(made, 0);
+	strcpy(end, "///more//");
+	ok(gpu4fs_mkdir_all(fs, NULL, path, 0750, NULL));
+	gives(gpu4fs_batch(fs, NULL, &too_long, 1, 0), 0);
+	assert_int_equal(too_long.result, -ENAMETOOLONG);
+	while ((removed = gpu4fs_clear(fs, NULL, "/", 1000, 0)) > 0)
+		left += (uint64_t)removed;
+	assert_int_equal(left, levels + 1);
+	ok(gpu4fs_mkdir_all_names(fs, NULL, names, levels, 0750, &made));
+	assert_int_equal(made, levels);
+}
+
+static void missing_parents(void **state)
+{
+	const char *names[] = {"p", "q", "r"}, *dots[] = {"p", "..", "r"}, *slash[] = {"p", "q/r"}, *none[] = {"", "x"};
+	gpu4fs *user = api_session(1000, 1000, 0);
+	uint64_t made;
+
+	(void)state;
+	ok(gpu4fs_mkdir_all(fs, NULL, "a/b/c", 0555, &made));
+	assert_int_equal(made, 3);
+	assert_int_equal(api_lstat("/a/b").mode & 0777, 0755);
+	assert_int_equal(api_lstat("/a/b/c").mode & 0777, 0555);
+	ok(gpu4fs_mkdir_all_names(fs, NULL, names, 3, 0755, &made));
+	assert_int_equal(made, 3);
+	assert_true(api_exists("/p/q/r"));
+	fails(gpu4fs_mkdir_all_names(fs, NULL, dots, 3, 0755, &made), EINVAL);
+	assert_int_equal(made, 0);
+	fails(gpu4fs_mkdir_all_names(fs, NULL, slash, 2, 0755, &made), EINVAL);
+	fails(gpu4fs_mkdir_all_names(fs, NULL, none, 2, 0755, &made), ENOENT);
+	fails(gpu4fs_mkdir_all_names(fs, NULL, names, 0, 0755, &made), ENOENT);
+	fails(gpu4fs_mkdir_all(fs, NULL, "", 0755, &made), ENOENT);
+	fails(gpu4fs_mkdir_all(fs, NULL, NULL, 0755, &made), ENOENT);
+	ok(gpu4fs_mkdir_all(fs, NULL, "///", 0755, &made));
+	api_touch("/file", 0644);
+	fails(gpu4fs_mkdir_all(fs, NULL, "/file", 0755, &made), EEXIST);
+	fails(gpu4fs_mkdir_all(fs, NULL, "/file/x", 0755, &made), ENOTDIR);
+	fails(gpu4fs_mkdir_all(user, NULL, "/p/u/v", 0755, &made), EACCES);
+	ok(gpu4fs_chmod(fs, NULL, "/p", 0777));
+	ok(gpu4fs_mkdir_all(user, NULL, "/p/u/v", 0755, &made));
+	assert_int_equal(made, 2);
+	assert_int_equal(api_lstat("/p/u/v").uid, 1000);
+	ok(gpu4fs_session_close(user));
+}
+
+static int count_calls(void *context, const struct gpu4fs_usage *so_far)
+{
+	uint32_t *left = context;
+
+	assert_true(so_far->directories > 0);
+	return (*left)-- == 1;
+}
+
+static void what_a_tree_takes(void **state)
+{
+	gpu4fs *user = api_session(1000, 1000, 0);
+	struct gpu4fs_usage usage;
+	uint32_t calls = 1000;
+	char name[64];
+
+	(void)state;
+	for (uint32_t k = 0; k < 200; k++) {
+		snprintf(name, sizeof(name), "/t/%u/%u", k % 20, k);
+		ok(gpu4fs_mkdir_all(fs, NULL, name, 0755, NULL));
+	}
+	api_write_pattern("/t/file", 1, 50000);
+	api_write_pattern("/outside", 1, 100);
+	for (uint32_t k = 0; k < 30; k++) {
+		snprintf(name, sizeof(name), "/t/%u/link", k);
+		if (k < 20)
+			ok(gpu4fs_link(fs, NULL, k % 2 ? "/outside" : "/t/file", NULL, name, 0));
+	}
+	ok(gpu4fs_symlink(fs, "/t", NULL, "/t/around"));
+	ok(gpu4fs_mknod(fs, NULL, "/t/pipe", S_IFIFO | 0600, 0));
+	ok(gpu4fs_syncfs(fs));
+	ok(gpu4fs_usage(fs, NULL, "/t", &usage, count_calls, &calls));
+	assert_int_equal(usage.directories, 221);
+	assert_int_equal(usage.files, 2);
+	assert_int_equal(usage.links, 1);
+	assert_int_equal(usage.others, 1);
+	assert_int_equal(usage.bytes, 50100 + 2);
+	assert_int_equal(usage.unread, 0);
+	/* one page for each directory that has names */
+	assert_int_equal(usage.blocks,
+			 api_lstat("/t").blocks + 20 * 8 + api_lstat("/t/file").blocks + api_lstat("/outside").blocks);
+	assert_true(calls < 1000);
+	calls = 5;
+	fails(gpu4fs_usage(fs, NULL, "/t", &usage, count_calls, &calls), ECANCELED);
+	ok(gpu4fs_usage(fs, NULL, "/t/file", &usage, NULL, NULL));
+	assert_int_equal(usage.files, 1);
+	assert_int_equal(usage.bytes, 50000);
+	ok(gpu4fs_usage(fs, NULL, "/t/around", &usage, NULL, NULL));
+	assert_int_equal(usage.links, 1);
+	fails(gpu4fs_usage(fs, NULL, "/none", &usage, NULL, NULL), ENOENT);
+	ok(gpu4fs_chmod(fs, NULL, "/t/7", 0700));
+	ok(gpu4fs_usage(user, NULL, "/t", &usage, NULL, NULL));
+	assert_int_equal(usage.unread, 1);
+	assert_int_equal(usage.directories, 211);
+	ok(gpu4fs_session_close(user));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		api_test(one_by_one_or_together),      api_test(more_than_one_command_takes),
+		api_test(paths_longer_than_a_command), api_test(missing_parents),
+		api_test(what_a_tree_takes),
+	};
+
+	return cmocka_run_group_tests_name("api batches", tests, NULL, NULL);
+}
