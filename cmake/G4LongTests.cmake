@@ -15,11 +15,11 @@ if(G4_SANITIZE MATCHES thread)
 	string(APPEND long_tests "|engine\\.(crash|recovery|limits|fsck_threads)\\.no_sums|engine\\.recovery\\.nvme|engine\\.recovery\\.dedup")
 	if(G4_LANES EQUAL 0)
 		string(APPEND long_tests
-			"|engine\\.(acl|api_permissions|cross|crowded|damaged_tree|delete|device_names|dir|faults\\.all|fsck_superblock|icache)"
-			"|engine\\.(inode|leaf|lost_writes|move|names|optimistic|perm|policy|read|recovery|resum|shrink)"
-			"|engine\\.(ring_serve|ring_session|ring_untrusted|rollback|sectors|sums|symlink|sync|truncate|txn|writeback|xattr)"
-			"|unit\\.(address|blake3|client_flags|command|crc32c|dev_mem|dev_open|error|format|fuse_options|parity|parity_combine|polling)"
-			"|unit\\.(nvme\\.requests|scratch|siphash|sums|units|uuid|validate|xxh3)"
+			"|engine\\.(acl|api_permissions|cross|crowded|damaged_tree|delete|device_names|dir|faults\\.all|fsck_superblock|icache"
+			"|inode|leaf|lost_writes|move|names|optimistic|perm|policy|read|recovery|resum|shrink"
+			"|ring_serve|ring_session|ring_untrusted|rollback|sectors|sums|symlink|sync|truncate|txn|writeback|xattr)"
+			"|unit\\.(address|blake3|client_flags|command|crc32c|dev_mem|dev_open|error|format|fuse_options|parity|parity_combine|polling"
+			"|nvme\\.requests|scratch|siphash|sums|units|uuid|validate|xxh3)"
 			"|files\\.(alloc|data|dev|format|fs|inode|space)"
 			"|crash\\.explorer" # its threads are those of large commits, as in engine.crash; the remote one has an agent's
 			"|shredder\\.(cuts|formats|kernels|parity|rule|store_damage)"
