@@ -98,6 +98,10 @@ if(G4_TESTS AND TARGET PkgConfig::cmocka)
 		if(name STREQUAL "store_clock") # its clock jumps
 			target_link_options(test_shredder_${name} PRIVATE "LINKER:--wrap=store_now,--wrap=store_host")
 		endif()
+		if(name STREQUAL "store_owners") # who has which name
+			target_link_options(test_shredder_${name} PRIVATE
+				"LINKER:--wrap=getpwuid,--wrap=getgrgid,--wrap=getpwnam,--wrap=getgrnam")
+		endif()
 		set_target_properties(test_shredder_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 		add_test(NAME shredder.${name} COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:test_shredder_${name}>
 			WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")

@@ -76,6 +76,10 @@ foreach(source ${test_programs})
 		# The same where pages that are there already are shared.
 		g4_test_variant(dedup G4_TEST_CHECKSUM=1 G4_TEST_DEDUP=1)
 	endif()
+	if(name MATCHES "^engine\\.(model|linear|crash)$")
+		# The same where names are made, looked up, removed and renamed by batches.
+		g4_test_variant(batch G4_TEST_BATCH=1)
+	endif()
 	if(name MATCHES "^engine\\.recovery$")
 		# The same through the NVMe driver, on an emulated controller.
 		g4_test_variant(nvme G4_TEST_NVME=1)

@@ -51,7 +51,7 @@ _shredder() {
 				--one-file-system --tag --host --parent --force --level --threads --dry-run --verbose"
 			;;
 		restore:-*)
-			_shredder_words "$current" "$repository $which --target --onto --exclude --include --no-owner --threads --dry-run"
+			_shredder_words "$current" "$repository $which --target --onto --exclude --include --no-owner --owner-names --threads --dry-run"
 			;;
 		ls:-*) _shredder_words "$current" "$repository $which --long --directory --null" ;;
 		snapshots:-* | find:-* | diff:-* | stats:-*) _shredder_words "$current" "$repository $which" ;;

@@ -18,11 +18,12 @@ const char cli_help_restore[] =
 	"  -e, --exclude PATTERN  leave out what matches, as in .gitignore\n"
 	"  -i, --include PATTERN  only what matches\n"
 	"      --no-owner         all files belong to who restores them; always so without root\n"
+	"      --owner-names      files belong to who has their owner's name here; else to who has the number\n"
 	"  -t, --threads N        that fetch and write [one a processor]\n"
 	"  -n, --dry-run          write nothing\n"
 	"      --help             show this\n";
 
-enum { OPT_NO_OWNER = CLI_OPT_REPO_FREE, OPT_ONTO };
+enum { OPT_NO_OWNER = CLI_OPT_REPO_FREE, OPT_ONTO, OPT_OWNER_NAMES };
 
 struct restore {
 	struct cli_repo repo;
@@ -115,6 +116,9 @@ static int take(struct restore *r, int option, char **argv)
 	case OPT_NO_OWNER:
 		r->options.no_owner = true;
 		return G4_EXIT_OK;
+	case OPT_OWNER_NAMES:
+		r->options.owner_names = true;
+		return G4_EXIT_OK;
 	case 'n':
 		r->options.dry_run = true;
 		return G4_EXIT_OK;
@@ -148,6 +152,7 @@ int cli_restore(int argc, char **argv)
 						     {"exclude", required_argument, NULL, 'e'},
 						     {"include", required_argument, NULL, 'i'},
 						     {"no-owner", no_argument, NULL, OPT_NO_OWNER},
+						     {"owner-names", no_argument, NULL, OPT_OWNER_NAMES},
 						     {"threads", required_argument, NULL, 't'},
 						     {"dry-run", no_argument, NULL, 'n'},
 						     {NULL, 0, NULL, 0}};

@@ -88,6 +88,8 @@ static int make_snapshot(struct backup *op, char **paths, size_t count, struct s
 	snapshot->bytes = atomic_load(&op->bytes);
 	snapshot->unread = atomic_load(&op->unread);
 	snapshot->program = store_strdup("shredder " G4_VERSION);
+	if (op->s->version >= STORE_VERSION_OWNERS)
+		store_owners_of(op->owners, &snapshot->owners);
 	return o->dry_run ? 0 : store_snapshot_put(op->s, snapshot);
 }
 
@@ -224,6 +226,7 @@ int store_backup(struct store *s, const struct store_backup_options *options, st
 	op->keeping.s = s;
 	op->keeping.level = options->level;
 	op->linked = (struct backup_linked **)store_alloc(BACKUP_LINKED_ROWS * sizeof(*op->linked));
+	op->owners = store_owner_set_new();
 	pthread_mutex_init(&op->tree, NULL);
 	pthread_cond_init(&op->written, NULL);
 	op->waiting_max = options->waiting_max != 0 ? options->waiting_max : BACKUP_WAITING_MAX;
@@ -258,6 +261,7 @@ int store_backup(struct store *s, const struct store_backup_options *options, st
 		free(paths[i]);
 	free(paths);
 	backup_free_linked(op);
+	store_owner_set_free(op->owners);
 	store_buf_free(&op->root_bytes);
 	free(op);
 	return rc;

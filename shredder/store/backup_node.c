@@ -62,6 +62,18 @@ int backup_read_attributes(int fd, const char *path, struct store_buf *out, uint
 	return 0;
 }
 
+void backup_note_owners(struct backup *op, const struct store_node *node)
+{
+	struct store_in in = store_in_of(node->attributes, node->attributes_bytes);
+	const uint8_t *name, *value;
+	size_t name_bytes, value_bytes;
+
+	store_owner_note(op->owners, STORE_USER, node->uid);
+	store_owner_note(op->owners, STORE_GROUP, node->gid);
+	while (in.at != in.end && store_attribute_next(&in, &name, &name_bytes, &value, &value_bytes))
+		store_owner_note_acl(op->owners, name, name_bytes, value, value_bytes);
+}
+
 void backup_describe(struct backup *op, struct store_node *node, const struct stat *st, const char *name,
 		     const struct store_buf *attributes, uint64_t attributes_count)
 {
@@ -88,4 +100,5 @@ void backup_describe(struct backup *op, struct store_node *node, const struct st
 		node->attributes_bytes = attributes->size;
 		node->attributes_count = attributes_count;
 	}
+	backup_note_owners(op, node);
 }

@@ -61,6 +61,7 @@ struct backup {
 	struct store_buf root_bytes;
 	bool root_complete;
 	struct backup_linked **linked;
+	struct store_owner_set *owners;
 	dev_t *devices; /* in the order in which they came */
 	size_t devices_count;
 
@@ -112,6 +113,8 @@ void backup_scanned(struct backup_worker *w, struct backup_folder *folder);
 /* ---- backup_node.c */
 /* All extended attributes of an open file, or with fd -1 of a path. -1 and errno. */
 int backup_read_attributes(int fd, const char *path, struct store_buf *out, uint64_t *count);
+/* Owners of a node, and those that its access control lists name. */
+void backup_note_owners(struct backup *op, const struct store_node *node);
 /* Fills what every entry has. */
 void backup_describe(struct backup *op, struct store_node *node, const struct stat *st, const char *name,
 		     const struct store_buf *attributes, uint64_t attributes_count);

@@ -376,6 +376,7 @@ bool backup_take_old(struct backup_worker *w, const struct stat *st, const struc
 		return false;
 	if (old->type == STORE_NODE_FILE && (old->size != (uint64_t)st->st_size || !content_there(op, &old->content)))
 		return false;
+	backup_note_owners(op, old);
 	w->entry.size = 0;
 	if (old->flags & STORE_LINKED) {
 		struct store_node node = *old;

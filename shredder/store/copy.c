@@ -678,6 +678,8 @@ static void describe(const struct store_snapshot *old, struct store_snapshot *co
 	copied->bytes = old->bytes;
 	copied->unread = old->unread;
 	copied->program = store_strdup(old->program);
+	store_buf_add(&copied->owners.list, old->owners.list.data, old->owners.list.size);
+	copied->owners.count = old->owners.count;
 }
 
 static void add_both(struct copy *op, const struct store_id *from, const struct store_id *to)

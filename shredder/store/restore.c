@@ -69,6 +69,7 @@ struct linked {
 struct operation {
 	struct store *s;
 	const struct store_restore_options *options;
+	struct store_owner_map *owners; /* NULL: numbers stay */
 	bool as_root;
 	struct store_pool *pool;
 	pthread_mutex_t notes;
@@ -122,18 +123,6 @@ static void note_errno(struct operation *op, const struct folder *folder, const 
 
 /* ------------------------------------------------------------------------------------------------------- metadata */
 
-static bool has_attribute(const struct store_node *node, const char *name)
-{
-	struct store_in in = store_in_of(node->attributes, node->attributes_bytes);
-	const uint8_t *key, *value;
-	size_t key_bytes, value_bytes;
-
-	while (in.at != in.end && store_attribute_next(&in, &key, &key_bytes, &value, &value_bytes))
-		if (strlen(name) == key_bytes && memcmp(name, key, key_bytes) == 0)
-			return true;
-	return false;
-}
-
 /* Those of an old file, and access lists that the target's directory handed down, go when the snapshot does not have them. */
 static void drop_attributes(int fd, const struct store_node *node)
 {
@@ -142,7 +131,7 @@ static void drop_attributes(int fd, const struct store_node *node)
 
 	for (const char *name = names; bytes > 0 && name < names + bytes; name += strlen(name) + 1)
 		if ((strncmp(name, "user.", 5) == 0 || strncmp(name, "system.posix_acl", 16) == 0) &&
-		    !has_attribute(node, name))
+		    !store_attribute_there(node, name))
 			fremovexattr(fd, name);
 }
 
@@ -154,10 +143,12 @@ static void set_attributes(struct operation *op, const struct folder *folder, co
 	const uint8_t *key, *value;
 	size_t key_bytes, value_bytes;
 	char text[STORE_NAME_MAX + 1];
+	struct store_buf room = {0};
 
 	while (in.at != in.end && store_attribute_next(&in, &key, &key_bytes, &value, &value_bytes)) {
 		memcpy(text, key, key_bytes);
 		text[key_bytes] = 0;
+		value = store_owner_acl_here(op->owners, text, value, value_bytes, &room);
 		if ((fd >= 0 ? fsetxattr(fd, text, value, value_bytes, 0) :
 			       lsetxattr(path, text, value, value_bytes, 0)) == 0)
 			continue;
@@ -168,6 +159,7 @@ static void set_attributes(struct operation *op, const struct folder *folder, co
 		snprintf(sentence, sizeof(sentence), "attribute %s: %s", text, strerror(errno));
 		note(op, folder, name, sentence);
 	}
+	store_buf_free(&room);
 }
 
 static void times_of(const struct store_node *node, struct timespec times[2])
@@ -182,7 +174,8 @@ static void set_open(struct operation *op, const struct folder *folder, const ch
 {
 	struct timespec times[2];
 
-	if (op->as_root && fchown(fd, node->uid, node->gid) != 0)
+	if (op->as_root && fchown(fd, store_owner_here(op->owners, STORE_USER, node->uid),
+				  store_owner_here(op->owners, STORE_GROUP, node->gid)) != 0)
 		note_errno(op, folder, name, "owner");
 	drop_attributes(fd, node);
 	set_attributes(op, folder, name, fd, NULL, node);
@@ -199,7 +192,8 @@ static void set_closed(struct operation *op, const struct folder *folder, const 
 	char path[64 + STORE_NAME_MAX];
 	struct timespec times[2];
 
-	if (op->as_root && fchownat(folder->fd, name, node->uid, node->gid, AT_SYMLINK_NOFOLLOW) != 0)
+	if (op->as_root && fchownat(folder->fd, name, store_owner_here(op->owners, STORE_USER, node->uid),
+				    store_owner_here(op->owners, STORE_GROUP, node->gid), AT_SYMLINK_NOFOLLOW) != 0)
 		note_errno(op, folder, name, "owner");
 	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", folder->fd, name);
 	set_attributes(op, folder, name, -1, path, node);
@@ -865,6 +859,7 @@ int store_restore(struct store *s, const struct store_snapshot *snapshot, const 
 	op->s = s;
 	op->options = options;
 	op->as_root = geteuid() == 0 && !options->no_owner;
+	op->owners = options->owner_names ? store_owner_map_new(&snapshot->owners) : NULL;
 	op->linked = (struct linked **)store_alloc(LINK_ROWS * sizeof(*op->linked));
 	pthread_mutex_init(&op->notes, NULL);
 	for (uint32_t i = 0; i <= threads; i++) {
@@ -881,6 +876,7 @@ int store_restore(struct store *s, const struct store_snapshot *snapshot, const 
 		leave(op, target);
 	store_pool_close(op->pool);
 	free_linked(op);
+	store_owner_map_free(op->owners);
 	for (uint32_t i = 0; i <= threads; i++) {
 		store_codec_free(&workers[i].codec);
 		store_buf_free(&workers[i].blob);

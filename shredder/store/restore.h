@@ -22,6 +22,7 @@ struct store_restore_options {
 	size_t includes_count;
 	bool dry_run;
 	bool no_owner;	  /* owners stay the caller's; always so without root */
+	bool owner_names; /* owners are those who have their names here, where the snapshot says them */
 	uint32_t threads; /* 0: one a processor */
 	/* A path that could not be restored as it was; by any thread, one at a time. */
 	void (*note)(void *user, const char *path, const char *sentence);

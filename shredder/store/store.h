@@ -32,6 +32,8 @@
 #define STORE_VERSION_PARITY 3
 /* From which on a sector that is lost takes no short file along (pack_parity.h). */
 #define STORE_VERSION_APART 4
+/* From which on snapshots name owners (owners.h). */
+#define STORE_VERSION_OWNERS 4
 #define STORE_ID_BYTES 32
 #define STORE_HEX_BYTES (2 * STORE_ID_BYTES + 1)
 #define STORE_KEY_BYTES 32

@@ -143,6 +143,18 @@ bool store_attribute_next(struct store_in *in, const uint8_t **name, size_t *nam
 	return !in->bad;
 }
 
+bool store_attribute_there(const struct store_node *node, const char *name)
+{
+	struct store_in in = store_in_of(node->attributes, node->attributes_bytes);
+	const uint8_t *key, *value;
+	size_t key_bytes, value_bytes;
+
+	while (in.at != in.end && store_attribute_next(&in, &key, &key_bytes, &value, &value_bytes))
+		if (strlen(name) == key_bytes && memcmp(name, key, key_bytes) == 0)
+			return true;
+	return false;
+}
+
 static void read_attributes(struct store_in *in, struct store_node *node)
 {
 	const uint8_t *name, *value;
@@ -317,6 +329,8 @@ int store_snapshot_put(struct store *s, struct store_snapshot *snapshot)
 	store_buf_varint(&body, snapshot->bytes);
 	store_buf_varint(&body, snapshot->unread);
 	add_text(&body, snapshot->program);
+	if (s->version >= STORE_VERSION_OWNERS)
+		store_owners_write(&body, &snapshot->owners);
 	const int rc = store_file_put(s, STORE_SNAPSHOT, &body, &snapshot->name);
 	store_buf_free(&body);
 	return rc;
@@ -346,7 +360,7 @@ static char **read_texts(struct store_in *in, size_t *count)
 	return texts;
 }
 
-int store_snapshot_parse(const struct store_buf *body, struct store_snapshot *snapshot)
+int store_snapshot_parse(uint32_t version, const struct store_buf *body, struct store_snapshot *snapshot)
 {
 	struct store_in in = store_in_of(body->data, body->size);
 
@@ -372,6 +386,8 @@ int store_snapshot_parse(const struct store_buf *body, struct store_snapshot *sn
 	snapshot->bytes = store_in_varint(&in);
 	snapshot->unread = store_in_varint(&in);
 	snapshot->program = read_text(&in, 255);
+	if (version >= STORE_VERSION_OWNERS)
+		store_owners_read(&in, &snapshot->owners);
 	if (store_in_done(&in) && has_parent <= 1)
 		return 0;
 	store_snapshot_free(snapshot);
@@ -385,7 +401,7 @@ int store_snapshot_get(struct store *s, const struct store_id *name, struct stor
 	int rc = store_file_get(s, STORE_SNAPSHOT, name, &body);
 
 	memset(snapshot, 0, sizeof(*snapshot));
-	if (rc == 0 && (rc = store_snapshot_parse(&body, snapshot)) != 0)
+	if (rc == 0 && (rc = store_snapshot_parse(s->version, &body, snapshot)) != 0)
 		rc = store_fail(rc, "snapshot %.16s is damaged: %s", store_hex(name, hex), store_message());
 	snapshot->name = *name;
 	store_buf_free(&body);
@@ -407,6 +423,7 @@ void store_snapshot_free(struct store_snapshot *snapshot)
 	free_texts(snapshot->paths, snapshot->paths_count);
 	free_texts(snapshot->tags, snapshot->tags_count);
 	store_buf_free(&snapshot->root);
+	store_buf_free(&snapshot->owners.list);
 	memset(snapshot, 0, sizeof(*snapshot));
 }
 

@@ -4,6 +4,7 @@
 #define SHREDDER_STORE_TREE_H
 
 #include "store/blob.h"
+#include "store/owners.h"
 
 /* X(NAME, number, word) */
 #define STORE_NODE_TYPES(X)                                                                                            \
@@ -67,6 +68,7 @@ struct store_node {
 void store_node_write(struct store_buf *out, const struct store_node *node);
 /* False when it is none: then in->bad is set. */
 bool store_node_read(struct store_in *in, struct store_node *node);
+bool store_attribute_there(const struct store_node *node, const char *name);
 /* The attributes one by one. */
 bool store_attribute_next(struct store_in *in, const uint8_t **name, size_t *name_bytes, const uint8_t **value,
 			  size_t *value_bytes);
@@ -106,6 +108,7 @@ struct store_snapshot {
 	uint64_t root_count;
 	uint64_t files, directories, others, bytes, unread;
 	char *program;
+	struct store_owners owners; /* none before STORE_VERSION_OWNERS */
 };
 static inline struct store_content store_snapshot_root(const struct store_snapshot *snapshot)
 {
@@ -113,7 +116,8 @@ static inline struct store_content store_snapshot_root(const struct store_snapsh
 }
 int store_snapshot_put(struct store *s, struct store_snapshot *snapshot);
 int store_snapshot_get(struct store *s, const struct store_id *name, struct store_snapshot *snapshot);
-int store_snapshot_parse(const struct store_buf *body, struct store_snapshot *snapshot);
+/* version: the repository's. */
+int store_snapshot_parse(uint32_t version, const struct store_buf *body, struct store_snapshot *snapshot);
 void store_snapshot_free(struct store_snapshot *snapshot);
 
 /* Which snapshots; zero: all. */

@@ -410,12 +410,13 @@ G4_FN int g4_do_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	int failed = 0;
 
 	cmd->value = 0;
-	if (cmd->mask == 0 || (cmd->flags & ~G4_BATCH_FLAGS) || head > cmd->length || cmd->length > UINT32_MAX)
+	if (cmd->node == 0 || cmd->mask == 0 || (cmd->flags & ~G4_BATCH_FLAGS) || head > cmd->length ||
+	    cmd->length > UINT32_MAX)
 		return -G4_E_INVAL;
 	struct g4_attr *attrs = (struct g4_attr *)(void *)(entries + cmd->mask);
 	b.cmd = cmd;
 	b.paths = (const char *)cmd->data;
-	b.start.ino = cmd->node ? cmd->node : G4_NODE_ROOT;
+	b.start.ino = cmd->node;
 	b.start.generation = cmd->generation;
 	/* what a ring seals here is what was led to, and nothing that its client wrote */
 	memset(attrs, 0, (size_t)(head - cmd->mask * sizeof(*entries)));

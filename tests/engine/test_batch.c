@@ -333,6 +333,7 @@ static void what_a_batch_may_not_say(void **state)
 	b.count = UINT32_MAX;
 	assert_int_equal(run(&b, G4_NODE_ROOT), -G4_E_INVAL);
 	b.count = 2;
+	assert_int_equal(run(&b, 0), -G4_E_INVAL); /* a node that was not found is not the root */
 	b.flags = 4;
 	assert_int_equal(run(&b, G4_NODE_ROOT), -G4_E_INVAL);
 	b.flags = 0;

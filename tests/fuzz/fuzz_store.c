@@ -53,10 +53,14 @@ static void snapshot(const uint8_t *data, size_t size)
 	const struct store_buf body = {(uint8_t *)data, size, size};
 	struct store_snapshot parsed;
 
-	if (store_snapshot_parse(&body, &parsed) != 0)
-		return;
-	outcome += (uint32_t)(parsed.paths_count + 100 * parsed.tags_count + parsed.files);
-	store_snapshot_free(&parsed);
+	for (uint32_t version = STORE_VERSION_OWNERS - 1; version <= STORE_VERSION_OWNERS; version++) {
+		if (store_snapshot_parse(version, &body, &parsed) != 0)
+			continue;
+		outcome +=
+			(uint32_t)(parsed.paths_count + 100 * parsed.tags_count + parsed.files + parsed.owners.count);
+		store_owner_map_free(store_owner_map_new(&parsed.owners));
+		store_snapshot_free(&parsed);
+	}
 }
 
 static void header(const uint8_t *data, size_t size)

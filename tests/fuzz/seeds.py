@@ -160,6 +160,9 @@ def store_inputs():
     yield "entry-attributes", b"\0" + entry(b"a", 6, 3, attributes) + entry(b"b", 7, 4, b"")
     yield "entry-parent", b"\0" + entry(b"..", 6, 0, b"")
     texts = varint(1) + string(b"/home")
+    owners = varint(3) + b"\0" + varint(0) + string(b"root") + b"\0" + varint(1000) + string(b"ann") + b"\1" + varint(0) + string(b"wheel")
+    yield "snapshot-owners", b"\1" + varint(10) + varint(0) + string(b"host") + string(b"user") + varint(0) * 2 + texts * 2 + b"\0" + \
+        pieces + varint(1) * 5 + string(b"program") + owners
     yield "snapshot", b"\1" + varint(10) + varint(0) + string(b"host") + string(b"user") + varint(0) * 2 + texts * 2 + b"\1" + \
         identity + pieces + varint(1) * 5 + string(b"program")
     blobs = varint(2) + b"\1" + identity + varint(100) + varint(90) + b"\2" + identity + varint(50) + varint(300)

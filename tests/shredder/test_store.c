@@ -220,7 +220,7 @@ static void any_bytes_are_survived(void **state)
 			assert_int_equal(again.size, back.raw_bytes);
 			assert_memory_equal(again.data, back.raw, again.size);
 		}
-		if (store_snapshot_parse(&buf, &snapshot) == 0)
+		if (store_snapshot_parse(STORE_VERSION, &buf, &snapshot) == 0)
 			store_snapshot_free(&snapshot);
 	}
 	store_buf_free(&buf);
