@@ -22,7 +22,7 @@ _gpu4fs_mount_options() {
 	compopt -o nospace
 	mapfile -t COMPREPLY < <(compgen -P "$head" -W "ro rw remount cache= commit= engine= sms= device= degraded discard nodiscard relatime noatime strictatime sync dirsync nosuid nodev
 		noexec allow_other writeback nowriteback threads= readdirplus=yes readdirplus=auto readdirplus=no attr_timeout=
-		entry_timeout= negative_timeout=" -- "$last")
+		entry_timeout= negative_timeout= socket=" -- "$last")
 }
 
 _gpu4fs() {

@@ -40,6 +40,7 @@
 	X(INTR, 24, EINTR, "interrupted")                                                                              \
 	X(OVERFLOW, 25, EOVERFLOW, "a value does not fit its field")                                                   \
 	X(XATTR_SPACE, 26, ENOSPC, "no room for more extended attributes in this file")                                \
+	X(LEAVES, 27, EXDEV, "the path leaves the file system")                                                        \
 	/* resources */                                                                                                \
 	X(NOSPC, 40, ENOSPC, "the file system is full")                                                                \
 	X(NOMEM, 41, ENOMEM, "out of memory")                                                                          \

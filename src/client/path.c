@@ -46,7 +46,7 @@ static int walk(gpu4fs *fs, const struct g4c_node *node, const char *path, uint3
 	} else {
 		cmd.name = path;
 		cmd.name_bytes = (uint16_t)bytes;
-		cmd.flags = follow ? 0 : G4_RESOLVE_NOFOLLOW;
+		cmd.flags = (follow ? 0 : G4_RESOLVE_NOFOLLOW) | fs->resolve_flags;
 	}
 	g4c_set_node(&cmd, *node);
 	return g4c_run(fs->mount->engine, &cmd);

@@ -176,6 +176,13 @@ G4_FN static uint32_t component(struct walk *walk)
 	return n;
 }
 
+/* ".." of the root is the root, but for who sees the file system mounted below another one. */
+G4_FN static int leaves_by_dotdot(const struct g4_fs *fs, uint32_t index, const char *name, uint32_t bytes,
+				  uint32_t flags)
+{
+	return (flags & G4_RESOLVE_BENEATH) && index == fs->root_index && g4_is_dotdot(name, bytes) ? -G4_E_LEAVES : 0;
+}
+
 G4_FN static int resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, struct walk *walk)
 {
 	uint32_t index, next;
@@ -192,7 +199,9 @@ G4_FN static int resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd,
 		if (n == 0)
 			break;
 		struct g4_attr *attr = walk->at + n == walk->bytes ? cmd->attr : NULL;
-		rc = step(wg, fs, index, walk->path + walk->at, n, cmd->cred, attr, &given, &next);
+		rc = leaves_by_dotdot(fs, index, walk->path + walk->at, n, cmd->flags);
+		if (rc == 0)
+			rc = step(wg, fs, index, walk->path + walk->at, n, cmd->cred, attr, &given, &next);
 		if (rc < 0) {
 			g4_icache_put(fs, index);
 			break;
@@ -205,6 +214,8 @@ G4_FN static int resolve(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd,
 			rc = check_follow(fs, index, next, cmd->cred);
 			if (rc == 0)
 				rc = expand(wg, fs, walk, next);
+			if (rc == 0 && walk->path[0] == '/' && (cmd->flags & G4_RESOLVE_BENEATH))
+				rc = -G4_E_LEAVES;
 			g4_icache_put(fs, next);
 			given = false;
 			if (rc == 0 && walk->path[0] == '/') {

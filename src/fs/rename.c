@@ -262,6 +262,8 @@ G4_FN static int move(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 	rc = g4_inode_log(wg, fs, txn, moved);
 	if (rc == 0 && replaces)
 		rc = g4_lose_name(wg, fs, txn, r->met, now, &r->unused);
+	if (rc == 0 && replaces && g4_icache_at(fs, r->met)->held)
+		r->cmd->value = g4_icache_at(fs, r->met)->ino;
 	return rc;
 }
 

@@ -20,6 +20,8 @@ struct g4_ring_client;
 struct g4_ring_client *g4_ring_client_new(void *ring, void *data, int doorbell, int watched, const struct g4_cred *own);
 /* From now on the doorbell is rung by a call, in this process, which may begin the work itself. Before the first command. */
 void g4_ring_client_ring_by(struct g4_ring_client *client, void (*ring_doorbell)(void *context), void *context);
+/* The same two descriptors under other numbers; the old ones stay open. */
+void g4_ring_client_watch(struct g4_ring_client *client, int doorbell, int watched);
 /* No call is running. */
 void g4_ring_client_free(struct g4_ring_client *client);
 /*
