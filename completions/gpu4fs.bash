@@ -26,7 +26,7 @@ _gpu4fs_mount_options() {
 }
 
 _gpu4fs() {
-	local commands="mkfs mount umount serve fsck info df attr cp rm dedup scrub status disk resize tune nvme map dump bench help version"
+	local commands="mkfs mount umount serve run fsck info df attr cp rm dedup scrub status disk resize tune nvme map dump bench help version"
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command first=1 word place=0 i
 	COMPREPLY=()
 	case ${COMP_WORDS[0]##*/} in
@@ -56,6 +56,7 @@ _gpu4fs() {
 	mount:-*) _gpu4fs_words "$current" "-o -r -f -d --help --version" ;;
 	umount:-*) _gpu4fs_words "$current" "-l --lazy -f --force --help --version" ;;
 	serve:-*) _gpu4fs_words "$current" "-s --socket -m --mode -o --help --version" ;;
+	run:-*) _gpu4fs_words "$current" "-m --map -o --trace --help --version" ;;
 	fsck:-*)
 		_gpu4fs_words "$current" "-n -p -a -y --repair --dry-run -f --force -v --verbose -j --jobs --data --gpu --degraded --find-superblock
 			--json --help --version"
@@ -123,6 +124,12 @@ _gpu4fs() {
 	serve:*)
 		case $previous in
 		-m | --mode | -o) ;;
+		*) _gpu4fs_files "$current" ;;
+		esac
+		;;
+	run:*)
+		case $previous in
+		-o) _gpu4fs_mount_options "$current" ;;
 		*) _gpu4fs_files "$current" ;;
 		esac
 		;;

@@ -39,8 +39,9 @@ SRC = {
     "engine": ["ring", "gpu", "device"],
     "fsck": ["fs", "print"],
     "client": ["engine", "gpu4fs"],
+    "preload": ["client"],
     "fuse": ["engine", "client"],
-    "cli": ["engine", "client", "fuse", "fsck", "print"],
+    "cli": ["engine", "client", "preload", "fuse", "fsck", "print"],
 }
 # Folders beside src/, by their first component. gpu4fs and shredder are the public headers, include/NAME/; the folders of
 # shredder/, some of which are called as those of src/ are, stand here as shredder/NAME.
@@ -152,7 +153,7 @@ ONLY = {
 }
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 STRING = re.compile(r'"(?:\\.|[^"\\])*"')
-OURS = r"((?:g4c?|gpu4fs|shredder|store|backup|site|cli|digests?|mounted)_\w+)"  # names that files offer to others
+OURS = r"((?:g4[cp]?|gpu4fs|shredder|store|backup|site|cli|digests?|mounted)_\w+)"  # names that files offer to others
 DEFINITION = re.compile(rf"^(?!static|#|\s)(?![^\n;{{}}]*\bstatic\b)[^\n;{{}}]*?\b{OURS}\([^;{{}}]*?\)\n\{{", re.M)
 CALL = re.compile(r"\b(g4_\w+)\(")
 MENTION = re.compile(rf"(?<!struct )(?<!\.)(?<!->)\b{OURS}\b")  # a table of operations leads to them as a call does
