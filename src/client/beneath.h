@@ -12,7 +12,7 @@
 
 /*
  * From now on a path that leads out of the root, by ".." there or by a symbolic link to a path from "/", is -EXDEV: where it would
- * lead only the kernel knows. Before the first call with fs.
+ * lead only the kernel knows. So is a rename of a directory, whose place the kernel remembers. Before the first call with fs.
  */
 void g4c_stay_beneath(gpu4fs *fs);
 /* The bits that new files do not get. No call is running. */

@@ -132,9 +132,12 @@ struct g4_health {
 #define G4_RENAME_NOREPLACE 1u /* same numbers as renameat2(2) */
 #define G4_RENAME_EXCHANGE 2u
 #define G4_RENAME_WHITEOUT 4u /* leaves a character device 0:0 at the old name */
+/* -G4_E_LEAVES instead of moving a directory: a kernel that has it mounted, and remembers its place, is to do that itself */
+#define G4_RENAME_FILES_ONLY 8u
 /* Whether flags of a RENAME go together. */
 G4_FN G4_INLINE bool g4_rename_flags_valid(uint32_t flags)
 {
+	flags &= ~G4_RENAME_FILES_ONLY;
 	if (flags & ~(G4_RENAME_NOREPLACE | G4_RENAME_EXCHANGE | G4_RENAME_WHITEOUT))
 		return false;
 	return !(flags & G4_RENAME_EXCHANGE) || flags == G4_RENAME_EXCHANGE;

@@ -292,7 +292,7 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
 	struct g4_cred cred;
 	struct g4_cmd cmd = {.op = G4_CMD_RENAME, .node = parent, .node2 = new_parent, .flags = flags, .cred = &cred};
 
-	if (!g4_rename_flags_valid(flags)) {
+	if ((flags & G4_RENAME_FILES_ONLY) || !g4_rename_flags_valid(flags)) {
 		fuse_reply_err(req, EINVAL);
 		return;
 	}

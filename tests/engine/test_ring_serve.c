@@ -250,6 +250,11 @@ static void a_path_that_leaves_is_said_to_leave(void **state)
 	fails(gpu4fs_stat(connection, NULL, "/d/outside", &stat), EXDEV);
 	fails(gpu4fs_mkdir(connection, NULL, "/absolute/new", 0755), EXDEV);
 	fails(gpu4fs_rename(connection, NULL, "/inside", NULL, "/absolute/new", 0), EXDEV);
+	fails(gpu4fs_rename(connection, NULL, "/d", NULL, "/moved", 0), EXDEV);
+	fails(gpu4fs_rename(connection, NULL, "/inside", NULL, "/d", GPU4FS_RENAME_EXCHANGE), EXDEV);
+	fails(gpu4fs_rename(connection, NULL, "/inside", NULL, "/moved", 8), EINVAL);
+	ok(gpu4fs_rename(connection, NULL, "/inside", NULL, "/moved", 0));
+	ok(gpu4fs_rename(connection, NULL, "/moved", NULL, "/inside", 0));
 	fails(gpu4fs_open(connection, NULL, "/makes", O_RDWR | O_CREAT, 0644, &file), EXDEV);
 	ok(gpu4fs_stat(other, NULL, "/absolute", &stat));
 	ok(gpu4fs_stat(other, NULL, "/..", &stat));
