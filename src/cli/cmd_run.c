@@ -151,19 +151,23 @@ static int check_socket(struct map *map)
 	struct gpu4fs_stat root;
 	struct stat st;
 	gpu4fs *fs;
+	int rc;
 
-	if (strlen(map->source) >= sizeof(map->socket)) {
-		g4_cli_error("run", "%s: the name is too long for a socket", map->source);
-		return G4_EXIT_FAILURE;
-	}
 	char *full = realpath(map->source, NULL); /* the command may run elsewhere */
-	if (!full || strlen(full) >= sizeof(map->socket) || gpu4fs_connect(full, &options, &fs) != 0) {
-		g4_cli_error("run", "%s", full ? gpu4fs_last_message() : map->source);
+	if (!full || strlen(full) >= sizeof(map->socket)) {
+		g4_cli_error("run", "%s: %s", map->source, strerror(full ? ENAMETOOLONG : errno));
 		free(full);
 		return G4_EXIT_FAILURE;
 	}
 	strcpy(map->socket, full);
 	free(full);
+	rc = gpu4fs_connect(map->socket, &options, &fs);
+	if (rc == -EBUSY) /* no place at this time: the command's programs may find one */
+		return 0;
+	if (rc < 0) {
+		g4_cli_error("run", "%s", gpu4fs_last_message());
+		return G4_EXIT_FAILURE;
+	}
 	bool same = gpu4fs_stat(fs, NULL, "/", &root) == 0 && stat(map->directory, &st) == 0 && st.st_ino == root.ino;
 	gpu4fs_unmount(fs);
 	if (!same)
