@@ -13,20 +13,88 @@
 	X(openat)                                                                                                      \
 	X(creat)                                                                                                       \
 	X(close)                                                                                                       \
-	X(read) X(write) X(pread) X(pwrite) X(readv) X(writev) X(preadv) X(pwritev) X(lseek) X(stat) X(lstat) X(fstat) \
-		X(fstatat) X(statx) X(access) X(faccessat) X(opendir) X(fdopendir) X(readdir) X(mkdir) X(mkdirat) X(   \
-			rmdir) X(unlink) X(unlinkat) X(remove) X(rename) X(renameat) X(renameat2) X(link) X(linkat)    \
-			X(symlink) X(symlinkat) X(readlink) X(readlinkat) X(chmod) X(fchmod) X(fchmodat) X(chown)      \
-				X(lchown) X(fchown) X(fchownat) X(utimensat) X(futimens) X(utimes) X(truncate)         \
-					X(ftruncate) X(fallocate) X(fsync) X(fdatasync) X(syncfs) X(copy_file_range)   \
-						X(ioctl) X(fcntl) X(flock) X(mmap) X(poll) X(select) X(sendfile)       \
-							X(splice) X(sendmsg) X(dup) X(chdir) X(fchdir) X(fdopen)       \
-								X(fopen) X(exec) X(spawn) X(fork) X(mknodat) X(handle) \
-									X(aio) X(dprintf) X(getdents64) X(scandirat)   \
-										X(getxattr) X(setxattr) X(listxattr)   \
-											X(removexattr) X(fadvise)      \
-												X(isatty) X(io_uring)  \
-													X(proc)
+	X(read)                                                                                                        \
+	X(write)                                                                                                       \
+	X(pread)                                                                                                       \
+	X(pwrite)                                                                                                      \
+	X(readv)                                                                                                       \
+	X(writev)                                                                                                      \
+	X(preadv)                                                                                                      \
+	X(pwritev)                                                                                                     \
+	X(lseek)                                                                                                       \
+	X(stat)                                                                                                        \
+	X(lstat)                                                                                                       \
+	X(fstat)                                                                                                       \
+	X(statx)                                                                                                       \
+	X(access)                                                                                                      \
+	X(faccessat)                                                                                                   \
+	X(opendir)                                                                                                     \
+	X(fdopendir)                                                                                                   \
+	X(readdir)                                                                                                     \
+	X(mkdir)                                                                                                       \
+	X(mkdirat)                                                                                                     \
+	X(rmdir)                                                                                                       \
+	X(unlink)                                                                                                      \
+	X(unlinkat)                                                                                                    \
+	X(remove)                                                                                                      \
+	X(rename)                                                                                                      \
+	X(renameat)                                                                                                    \
+	X(renameat2)                                                                                                   \
+	X(link)                                                                                                        \
+	X(linkat)                                                                                                      \
+	X(symlink)                                                                                                     \
+	X(symlinkat)                                                                                                   \
+	X(readlink)                                                                                                    \
+	X(readlinkat)                                                                                                  \
+	X(chmod)                                                                                                       \
+	X(fchmod)                                                                                                      \
+	X(fchmodat)                                                                                                    \
+	X(chown)                                                                                                       \
+	X(lchown)                                                                                                      \
+	X(fchown)                                                                                                      \
+	X(fchownat)                                                                                                    \
+	X(utimensat)                                                                                                   \
+	X(futimens)                                                                                                    \
+	X(utimes)                                                                                                      \
+	X(truncate)                                                                                                    \
+	X(ftruncate)                                                                                                   \
+	X(fallocate)                                                                                                   \
+	X(fsync)                                                                                                       \
+	X(fdatasync)                                                                                                   \
+	X(syncfs)                                                                                                      \
+	X(copy_file_range)                                                                                             \
+	X(ioctl)                                                                                                       \
+	X(fcntl)                                                                                                       \
+	X(flock)                                                                                                       \
+	X(mmap)                                                                                                        \
+	X(poll)                                                                                                        \
+	X(select)                                                                                                      \
+	X(sendfile)                                                                                                    \
+	X(splice)                                                                                                      \
+	X(sendmsg)                                                                                                     \
+	X(dup)                                                                                                         \
+	X(chdir)                                                                                                       \
+	X(fchdir)                                                                                                      \
+	X(fdopen)                                                                                                      \
+	X(fopen)                                                                                                       \
+	X(exec)                                                                                                        \
+	X(spawn)                                                                                                       \
+	X(fork)                                                                                                        \
+	X(mknodat)                                                                                                     \
+	X(handle)                                                                                                      \
+	X(aio)                                                                                                         \
+	X(dprintf)                                                                                                     \
+	X(getdents64)                                                                                                  \
+	X(scandirat)                                                                                                   \
+	X(getxattr)                                                                                                    \
+	X(setxattr)                                                                                                    \
+	X(listxattr)                                                                                                   \
+	X(removexattr)                                                                                                 \
+	X(fadvise)                                                                                                     \
+	X(isatty)                                                                                                      \
+	X(io_uring)                                                                                                    \
+	X(syscall)                                                                                                     \
+	X(proc)
 
 enum g4p_number {
 #define G4P_NUMBER(name) G4P_##name,

@@ -359,6 +359,19 @@ def copies_are_made_inside():
     os.close(target)
 
 
+def system_calls_by_number_work_on_files():
+    source = make("f", b"0123456789")
+    target = make("g")
+    zero = ctypes.c_longlong(0)
+    assert libc.syscall(326, source, ctypes.byref(zero), target, None, ctypes.c_size_t(10), 0) == 10  # copy_file_range
+    assert os.pread(target, 20, 0) == b"0123456789"
+    if "gpu4fs_preload" in os.environ.get("LD_PRELOAD", ""):
+        assert libc.syscall(425, 4, None) == -1 and ctypes.get_errno() == errno.ENOSYS  # io_uring_setup
+    libc.syscall(3, target)
+    raises(errno.EBADF, os.fstat, target)
+    os.close(source)
+
+
 TESTS = [function for name, function in sorted(globals().items())
          if callable(function) and function.__module__ == "__main__" and name not in ("make", "content", "raises", "in_child")]
 
