@@ -25,6 +25,7 @@
 	X(stat)                                                                                                        \
 	X(lstat)                                                                                                       \
 	X(fstat)                                                                                                       \
+	X(fstatat)                                                                                                     \
 	X(statx)                                                                                                       \
 	X(access)                                                                                                      \
 	X(faccessat)                                                                                                   \
@@ -93,8 +94,8 @@
 	X(fadvise)                                                                                                     \
 	X(isatty)                                                                                                      \
 	X(io_uring)                                                                                                    \
-	X(syscall)                                                                                                     \
-	X(proc)
+	X(proc)                                                                                                        \
+	X(syscall)
 
 enum g4p_number {
 #define G4P_NUMBER(name) G4P_##name,
