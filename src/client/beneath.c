@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "client/client.h"
+#include "ring/client_host.h"
 #include "ring/serve_host.h"
 
 void g4c_stay_beneath(gpu4fs *fs)
@@ -40,6 +41,11 @@ void g4c_close_unwaited(gpu4fs_file *file)
 bool g4c_is_directory(const gpu4fs_file *file)
 {
 	return S_ISDIR(file->format);
+}
+
+bool g4c_is_over(const gpu4fs *fs)
+{
+	return g4_ring_client_is_stopped(g4_connection_ring(g4_engine_connection(fs->mount->engine)));
 }
 
 int g4c_move_socket(gpu4fs *fs, int least)

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "client/beneath.h"
 #include "preload/preload.h"
 
 /* ------------------------------------------------------------------ calls by path */
@@ -125,6 +126,11 @@ int64_t g4p_leave(struct g4p_call *call, int64_t result)
 
 	if (kernel)
 		settle_start(call);
+	if (result == -EIO && g4c_is_over(call->fs)) { /* the mount has ended as well, or is there anew */
+		g4p_disconnect(call->mount, call->fs);
+		why = G4P_SERVER_ANSWER;
+		kernel = true;
+	}
 	if (call->held)
 		g4p_put(call->held);
 	g4p_restless(&call->calm);

@@ -2,7 +2,8 @@
 /*
  * Which directories are served, the connections to their servers, and the working directory. A connection is made by the first
  * call that needs it and ends with the process; a forked child has none at first. Its memory and descriptors are the library's own:
- * they lie above the numbers that programs get, and close(2) of them is refused.
+ * they lie above the numbers that programs get, and close(2) of them is refused. When a server has ended, the next call by path
+ * connects to whoever serves the socket by then, once.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +44,6 @@ static void add_mount(const char *line, size_t bytes)
 	memcpy(mount->socket, line, socket_bytes);
 	memcpy(mount->directory, equals + 1, rest);
 	mount->directory_bytes = rest;
-	mount->base = -1;
 	mount_count++;
 }
 
@@ -74,27 +74,20 @@ struct g4p_mount *g4p_mounts(uint32_t *count)
 
 /* ------------------------------------------------------------------ own descriptors */
 
-/* Moves a descriptor to where programs do not count on finding theirs. */
-static int move_up(int fd)
+/* Where descriptors lie that programs do not count on finding theirs. */
+static int high_number(void)
 {
 	struct rlimit limit;
-	int least = HIGH_FD;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < HIGH_FD + 32)
-		least = (int)(limit.rlim_cur / 2);
-	int high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, least);
-	if (high < 0)
-		return fd;
-	syscall(SYS_close, fd);
-	return high;
+	return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < HIGH_FD + 32 ? (int)(limit.rlim_cur / 2) :
+											HIGH_FD;
 }
 
 bool g4p_owns(int fd)
 {
 	for (uint32_t i = 0; i < mount_count; i++) {
 		gpu4fs *fs = __atomic_load_n(&mounts[i].fs, __ATOMIC_ACQUIRE);
-		if (fd >= 0 &&
-		    (fd == __atomic_load_n(&mounts[i].base, __ATOMIC_RELAXED) || (fs && fd == g4c_socket(fs))))
+		if (fd >= 0 && fs && fd == g4c_socket(fs))
 			return true;
 	}
 	return false;
@@ -104,9 +97,7 @@ void g4p_make_way(int fd)
 {
 	pthread_mutex_lock(&lock);
 	for (uint32_t i = 0; i < mount_count; i++) {
-		if (fd == mounts[i].base)
-			mounts[i].base = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, fd + 1);
-		else if (mounts[i].fs && fd == g4c_socket(mounts[i].fs))
+		if (mounts[i].fs && fd == g4c_socket(mounts[i].fs))
 			(void)g4c_move_socket(mounts[i].fs, fd + 1);
 	}
 	pthread_mutex_unlock(&lock);
@@ -134,15 +125,12 @@ static void connect_mount(struct g4p_mount *mount)
 	struct stat st;
 	gpu4fs *fs;
 
-	mount->base = open(mount->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (mount->base >= 0)
-		mount->base = move_up(mount->base);
-	if (mount->base < 0 || fstat(mount->base, &st) != 0 || gpu4fs_connect(mount->socket, &options, &fs) != 0) {
+	if (stat(mount->directory, &st) != 0 || gpu4fs_connect(mount->socket, &options, &fs) != 0) {
 		mount->off = true;
 		return;
 	}
 	g4c_stay_beneath(fs);
-	int low = g4c_move_socket(fs, HIGH_FD);
+	int low = g4c_move_socket(fs, high_number());
 	if (low >= 0)
 		syscall(SYS_close, low);
 	mount->device = st.st_dev;
@@ -165,6 +153,23 @@ gpu4fs *g4p_connect(struct g4p_mount *mount)
 	return fs;
 }
 
+/* What has it still in use gets EIO from it, so it stays in memory. */
+void g4p_disconnect(struct g4p_mount *mount, gpu4fs *fs)
+{
+	struct g4p_file *old = NULL;
+
+	pthread_mutex_lock(&lock);
+	if (mount->fs == fs) {
+		__atomic_store_n(&mount->fs, NULL, __ATOMIC_RELEASE);
+		old = working;
+		working = NULL;
+		working_known = false;
+	}
+	pthread_mutex_unlock(&lock);
+	if (old)
+		g4p_put(old);
+}
+
 void g4p_connect_lock(bool take)
 {
 	if (take)
@@ -183,9 +188,6 @@ void g4p_connect_forked(void)
 		if (mounts[i].fs)
 			g4c_forsake(mounts[i].fs);
 		mounts[i].fs = NULL;
-		if (mounts[i].base >= 0)
-			syscall(SYS_close, mounts[i].base);
-		mounts[i].base = -1;
 	}
 	if (calmed)
 		g4p_restless(&calm);

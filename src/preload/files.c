@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Descriptors. A file that the engine serves has a number of the kernel all the same: a copy of the O_PATH descriptor of the mount's
+ * Descriptors. A file that the engine serves has a number of the kernel all the same: an O_PATH descriptor of the mount's
  * directory, its placeholder, with which the kernel does nothing but count, copy and close it. When somebody is to have the file who
  * has not this library's memory, it is settled: the server opens it in the kernel, and that takes the placeholders' numbers.
  *
@@ -112,7 +112,7 @@ int g4p_install(struct g4p_mount *mount, gpu4fs_file *handle, int flags)
 				  .handle = handle,
 				  .mount = mount};
 	pthread_rwlock_init(&file->lock, NULL);
-	fd = (int)syscall(SYS_fcntl, mount->base, flags & O_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, 0);
+	fd = (int)syscall(SYS_openat, AT_FDCWD, mount->directory, O_PATH | O_DIRECTORY | (flags & O_CLOEXEC));
 	rc = fd < 0 ? -errno : fd;
 	if (fd >= (int)G4P_FILES) {
 		syscall(SYS_close, fd);

@@ -35,8 +35,7 @@ struct g4p_mount {
 	size_t directory_bytes;
 	char socket[108];
 	dev_t device; /* of the mount below */
-	int base;     /* descriptor of the directory (O_PATH), which placeholders are made from; -1: none yet */
-	gpu4fs *fs;   /* NULL: not connected; set once, by connect.c */
+	gpu4fs *fs;   /* NULL: not connected; changed by connect.c */
 	bool off;     /* the engine is not asked any more, or never was */
 	bool opens;   /* the server gives the kernel's descriptors, so files may be opened here */
 };
@@ -110,6 +109,8 @@ void g4p_start(void); /* reads the environment, once; called by whatever comes f
 struct g4p_mount *g4p_mounts(uint32_t *count);
 /* The mount's file system, connected; NULL: there is none to be had. Calm. */
 gpu4fs *g4p_connect(struct g4p_mount *mount);
+/* The server of this connection has ended: the next call makes a new one, if there is a server again. Calm. */
+void g4p_disconnect(struct g4p_mount *mount, gpu4fs *fs);
 /* Whether a descriptor is this library's own, which programs may not close. */
 bool g4p_owns(int fd);
 /* Gets the library's own descriptor out of the way of a number that the program asks for. Calm. */

@@ -210,6 +210,11 @@ void g4_ring_client_stop(struct g4_ring_client *client)
 
 /* ------------------------------------------------------------------ submitting and waiting */
 
+bool g4_ring_client_is_stopped(const struct g4_ring_client *client)
+{
+	return g4_load32_acq(&client->stopped) != 0;
+}
+
 /* Looked at by those who wait long: the engine said so itself, or its process is gone. */
 static bool is_gone(struct g4_ring_client *client)
 {

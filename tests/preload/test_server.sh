@@ -122,6 +122,35 @@ same "a program outlives its server" 0 $?
 sed 's/^/#   /' "$work/out"
 umount -l "$mnt"
 
+# a server that comes again under a program that goes on
+python3 - "$gpu4fs" "$image" "$socket" "$mnt" <<'PYTHON' >"$work/out" 2>&1
+import subprocess, sys
+tool, image, socket, top = sys.argv[1:]
+program = """
+import os, sys
+f = sys.argv[1] + '/f'
+assert os.stat(f).st_size == 5
+print('ready', flush=True)
+sys.stdin.read(1)
+assert os.stat(f).st_size == 5
+assert os.read(os.open(f, os.O_RDONLY), 9) == b'text' + bytes([10])
+assert os.stat(f).st_size == 5
+"""
+subprocess.run([tool, "mount", "-o", "socket=" + socket, image, top], check=True)
+child = subprocess.Popen([tool, "run", "--trace", "-m", f"{socket}={top}", sys.executable, "-c", program, top],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+assert child.stdout.readline() == b"ready\n"
+subprocess.run([tool, "umount", top], check=True)
+subprocess.run([tool, "mount", "-o", "socket=" + socket, image, top], check=True)
+_, trace = child.communicate(b"x")
+assert child.returncode == 0, trace
+counts = {line.split()[0]: line.split()[1:] for line in trace.decode().splitlines()}
+assert counts["open"][0] == "1" and counts["read"][0] == "1", trace
+PYTHON
+same "a program that has nothing open lets its mount end, and finds the next one" 0 $?
+sed 's/^/#   /' "$work/out"
+"$gpu4fs" umount "$mnt"
+
 # an image: mounted as long as somebody uses it
 check "an image is mounted for a command" "$gpu4fs" run -m "$image=$mnt" -o cache=64M cp /etc/passwd "$mnt/copy"
 same "and unmounted behind it" "" "$(ls "$mnt")"
