@@ -2,7 +2,6 @@
 /* A connection beside a mount of the same file system. */
 #include "client/beneath.h"
 
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "client/client.h"
@@ -25,17 +24,6 @@ int g4c_hand_over(gpu4fs_file *file, int flags)
 	int fd = connection ? g4_connection_hand_over(connection, file->handle, (uint32_t)flags) : -G4_E_NOTSUP;
 
 	return fd < 0 ? -g4_errno(fd) : fd;
-}
-
-void g4c_close_unwaited(gpu4fs_file *file)
-{
-	struct g4_cmd cmd = {.op = G4_CMD_RELEASE, .handle = file->handle};
-	gpu4fs *fs = file->fs;
-
-	g4_engine_post(file->engine, &cmd);
-	pthread_mutex_destroy(&file->position_lock);
-	free(file);
-	__atomic_sub_fetch(&fs->users, 1, __ATOMIC_RELEASE);
 }
 
 bool g4c_is_directory(const gpu4fs_file *file)

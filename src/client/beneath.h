@@ -23,8 +23,6 @@ void g4c_set_umask(gpu4fs *fs, uint32_t umask);
  * has no mount or may not open files by handle. Thread-safe.
  */
 int g4c_hand_over(gpu4fs_file *file, int flags);
-/* gpu4fs_close() that does not wait for the server, and has no result; of a file without locks. */
-void g4c_close_unwaited(gpu4fs_file *file);
 bool g4c_is_directory(const gpu4fs_file *file);
 /* Whether a call has found that the server is gone. */
 bool g4c_is_over(const gpu4fs *fs);

@@ -57,7 +57,7 @@ void g4p_put(struct g4p_file *file)
 	if (refs > 0)
 		return;
 	bool calmed = g4p_calm(&calm);
-	g4c_close_unwaited(file->handle);
+	gpu4fs_close(file->handle);
 	if (calmed)
 		g4p_restless(&calm);
 	pthread_rwlock_destroy(&file->lock);
