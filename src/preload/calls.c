@@ -30,10 +30,11 @@ static struct g4p_mount *mount_of(const char *path, const char **rest)
 	return best;
 }
 
-/* What lies below /proc and /dev/fd may be one of our descriptors, which only the kernel can show when it is its own. */
+/* What lies in /proc/PID/fd and behind /dev/fd may be one of our descriptors, which only the kernel can show when it is its own. */
 static bool shows_descriptors(const char *path)
 {
-	return strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/dev/", 5) == 0;
+	return (strncmp(path, "/proc/", 6) == 0 && strstr(path, "/fd")) || strncmp(path, "/dev/fd", 7) == 0 ||
+	       strncmp(path, "/dev/std", 8) == 0;
 }
 
 static bool locate(struct g4p_call *call, int at, const char *path)
@@ -72,7 +73,7 @@ bool g4p_enter(struct g4p_call *call, enum g4p_number number, int at, const char
 		return false;
 	if (path[0] == '/' && !mount_of(path, &call->path)) {
 		if (shows_descriptors(path) && g4p_any_files())
-			g4p_settle_all(false);
+			g4p_settle_all(false, G4P_proc);
 		g4p_count(number, G4P_OUTSIDE_ANSWER);
 		return false;
 	}

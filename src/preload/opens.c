@@ -17,16 +17,22 @@
 	(O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_DIRECTORY | O_NOFOLLOW | O_SYNC | O_DSYNC | O_NOATIME | \
 	 O_DIRECT | O_TMPFILE | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | SHOWN_LARGEFILE)
 
-/* What is no file or directory (-ENXIO) only the kernel can open. */
+/*
+ * What is no file or directory (-ENXIO) only the kernel can open. A place in the tree (O_PATH) that is a directory one may read is as good as
+ * an open one.
+ */
 static int64_t open_here(struct g4p_call *c, int flags, mode_t mode)
 {
+	const bool place = (flags & O_PATH) && (flags & O_DIRECTORY);
 	gpu4fs_file *handle;
 
+	if (place)
+		flags &= O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 	if ((flags & ~OPENED_HERE) || (flags & O_ACCMODE) == O_ACCMODE || !c->mount->opens)
 		return G4P_KERNEL;
 	int rc = gpu4fs_open(c->fs, c->at, c->path, flags & ~SHOWN_LARGEFILE, mode, &handle);
 	if (rc < 0)
-		return rc == -ENXIO ? G4P_KERNEL : rc;
+		return rc == -ENXIO || (place && rc == -EACCES) ? G4P_KERNEL : rc;
 	return g4p_install(c->mount, handle, flags);
 }
 

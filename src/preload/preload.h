@@ -135,7 +135,7 @@ void g4p_forget(int fd);
 int g4p_settle_file(struct g4p_file *file);
 /* The same from outside: of one descriptor, which may be the kernel's; of all of them, or those that an exec keeps. */
 bool g4p_settle(int fd, enum g4p_number number);
-void g4p_settle_all(bool kept_by_exec); /* streams.c */
+void g4p_settle_all(bool kept_by_exec, enum g4p_number number); /* streams.c */
 void g4p_files_lock(bool lock);
 void g4p_files_forked(void);
 bool g4p_any_files(void);

@@ -25,7 +25,7 @@
 static void before_fork(void)
 {
 	if (g4p_any_files())
-		g4p_settle_all(false);
+		g4p_settle_all(false, G4P_fork);
 	g4p_connect_lock(true);
 	g4p_files_lock(true);
 }
@@ -63,7 +63,7 @@ pid_t vfork(void)
 static void before_exec(void)
 {
 	if (g4p_any_files())
-		g4p_settle_all(true);
+		g4p_settle_all(true, G4P_exec);
 }
 
 int execve(const char *path, char *const arguments[], char *const environment[])
@@ -158,7 +158,7 @@ int posix_spawn(pid_t *restrict pid, const char *restrict path, const posix_spaw
 		char *const environment[restrict])
 {
 	if (g4p_any_files())
-		g4p_settle_all(false);
+		g4p_settle_all(false, G4P_spawn);
 	return G4P_NEXT(posix_spawn)(pid, path, actions, attributes, arguments, environment);
 }
 
@@ -167,21 +167,21 @@ int posix_spawnp(pid_t *restrict pid, const char *restrict file, const posix_spa
 		 char *const environment[restrict])
 {
 	if (g4p_any_files())
-		g4p_settle_all(false);
+		g4p_settle_all(false, G4P_spawn);
 	return G4P_NEXT(posix_spawnp)(pid, file, actions, attributes, arguments, environment);
 }
 
 int system(const char *command)
 {
 	if (g4p_any_files())
-		g4p_settle_all(false);
+		g4p_settle_all(false, G4P_spawn);
 	return G4P_NEXT(system)(command);
 }
 
 FILE *popen(const char *command, const char *mode)
 {
 	if (g4p_any_files())
-		g4p_settle_all(false);
+		g4p_settle_all(false, G4P_spawn);
 	return G4P_NEXT(popen)(command, mode);
 }
 

@@ -61,7 +61,14 @@ static void settle_streams(void)
 	pthread_mutex_unlock(&streams_lock);
 }
 
-void g4p_settle_all(bool kept_by_exec)
+/* Without a server: EBADF for whoever uses it then. */
+static void settle_for(struct g4p_file *file, enum g4p_number number)
+{
+	(void)g4p_settle_file(file);
+	g4p_count(number, G4P_SETTLED_ANSWER);
+}
+
+void g4p_settle_all(bool kept_by_exec, enum g4p_number number)
 {
 	struct g4p_calm calm;
 	bool calmed = g4p_calm(&calm);
@@ -74,7 +81,7 @@ void g4p_settle_all(bool kept_by_exec)
 		if (!file)
 			continue;
 		if (!kept_by_exec || !((int)syscall(SYS_fcntl, fd, F_GETFD) & FD_CLOEXEC))
-			(void)g4p_settle_file(file); /* without a server: EBADF for whoever uses it then */
+			settle_for(file, number);
 		g4p_put(file);
 	}
 	if (calmed)

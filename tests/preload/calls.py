@@ -132,6 +132,19 @@ def proc_shows_what_is_open():
     os.close(fd)
 
 
+def a_place_is_where_paths_begin():
+    os.mkdir("d")
+    place = os.open("d", os.O_PATH | os.O_DIRECTORY)
+    os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=place))
+    os.rename("d", "e")
+    assert os.stat("f", dir_fd=place).st_size == 0 and os.listdir("e") == ["f"]
+    raises(errno.EBADF, os.write, place, b"x")
+    os.chdir(place)
+    assert os.listdir(".") == ["f"]
+    os.chdir("..")
+    os.close(place)
+
+
 def standard_streams_write_where_they_are_sent():
     script = "echo one; exec >>second; echo two; printf three; exec 5>third; echo four >&5; cat second >&2"
     with open("first", "wb") as out:
