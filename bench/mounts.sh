@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 # Formatting, mounting and cleaning up one file system after the other, for the scripts of bench/, which source this:
-# inprocess, fuse, ext4, xfs, btrfs or passthrough_hp, and with sums inprocess-ALGORITHM and btrfs-ALGORITHM, on $image. In the folder $work are mnt, lower, and while they are
+# inprocess, fuse, preload (gpu4fs run), ext4, xfs, btrfs or passthrough_hp, and with sums inprocess-ALGORITHM and btrfs-ALGORITHM, on $image. In the folder $work are mnt, lower, and while they are
 # in use loop (a device) and server (a process id); log gets what programs say. gpu4fs is in $build/bin.
 : "${work:=}" "${image:=}" "${build:=}"
 loop_options=(--direct-io=on) # no data is cached twice
@@ -49,6 +49,7 @@ mount_peer() {
 	if [[ -e $work/loop ]]; then loop=$(<"$work/loop"); fi
 	case $1 in
 	fuse) serve "$build/bin/gpu4fs" mount -f "$image" "$work/mnt" ;;
+	preload) serve "$build/bin/gpu4fs" mount -f -o socket="$work/socket" "$image" "$work/mnt" && wait_for 60 test -S "$work/socket" ;;
 	btrfs | btrfs-*) mount -t btrfs -o nodiscard "$loop" "$work/mnt" ;;
 	ext4 | xfs) mount -t "$1" "$loop" "$work/mnt" ;;
 	passthrough_hp)
@@ -75,7 +76,7 @@ unmount_peer() {
 format_peer() {
 	local loop
 	case $1 in
-	inprocess | fuse) "$build/bin/gpu4fs" mkfs --force --quiet --checksum=none "$image" && return || return 1 ;;
+	inprocess | fuse | preload) "$build/bin/gpu4fs" mkfs --force --quiet --checksum=none "$image" && return || return 1 ;;
 	inprocess-*) "$build/bin/gpu4fs" mkfs --force --quiet --checksum="${1#*-}" "$image" && return || return 1 ;;
 	esac
 	loop=$(losetup --find --show "${loop_options[@]}" "$image") || return 1
@@ -112,7 +113,7 @@ release_peer() {
 # missing PEER: says why it cannot be measured, in words; nothing when it can.
 missing() {
 	case $1 in
-	fuse | passthrough_hp)
+	fuse | preload | passthrough_hp)
 		(exec 3<>/dev/fuse) 2>/dev/null || { echo "/dev/fuse is missing" && return; }
 		;;&
 	ext4 | xfs | btrfs | btrfs-* | passthrough_hp)

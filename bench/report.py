@@ -16,7 +16,7 @@ import sys
 
 from common import bars, commit, machine, number, ratio, times
 
-ENGINES = {"inprocess": "in-process", "fuse": "FUSE", "inprocess-blake3": "in-process, BLAKE3",
+ENGINES = {"inprocess": "in-process", "fuse": "FUSE", "preload": "interception", "inprocess-blake3": "in-process, BLAKE3",
            "inprocess-xxh3": "in-process, XXH3", "inprocess-crc32c": "in-process, CRC-32C"}
 # what sums cost: the same measurements, judged against those without
 COSTS = {"inprocess-blake3": "cost of BLAKE3", "inprocess-xxh3": "cost of XXH3", "inprocess-crc32c": "cost of CRC-32C"}

@@ -15,7 +15,7 @@ usage: bench/run.sh [OPTION]... [-- OPTION-OF-GPU4FS-BENCH]...
   --image-mib=N   size of the image file [4096]
   --folder=DIR    where the image lies; it needs that much space [build/bench]
   --build=DIR     where gpu4fs is built [build/release]
-  --peers=LIST    of inprocess,fuse,ext4,xfs,btrfs,passthrough_hp [all]
+  --peers=LIST    of inprocess,fuse,preload,ext4,xfs,btrfs,passthrough_hp [all]
   --sums=LIST     gpu4fs in-process with sums, too, of blake3,xxh3,crc32c, beside Btrfs with
                   xxhash and blake2 [none]
   --quick         one round of a small workload, to see that everything runs
@@ -42,18 +42,19 @@ fi
 # measure PEER ROUND: one run into $work/results/PEER.ROUND; false when it fails
 measure() {
 	local peer=$1 round=$2 started=$SECONDS target=$work/mnt
-	local options=(--json "${workload[@]}") status=0
+	local options=(--json "${workload[@]}") through=() status=0
 	sync --file-system "$image"
 	format_peer "$peer" >>"$work/log" 2>&1 && mount_peer "$peer" >>"$work/log" 2>&1 || return 1
 	case $peer in
 	inprocess | inprocess-*) target=$image ;;
 	*) options+=("--remount=$root/bench/run.sh remount $peer") ;;
 	esac
-	if [[ $peer == fuse || $peer == passthrough_hp ]]; then
+	if [[ $peer == fuse || $peer == preload || $peer == passthrough_hp ]]; then
 		options+=("--server=$work/server")
 	fi
+	[[ $peer != preload ]] || through=(run -m "$work/socket=$work/mnt" "$build/bin/gpu4fs")
 	set -m # a process group of its own, so that an interrupt ends all of it
-	"$build/bin/gpu4fs" bench "${options[@]}" "$target" >"$work/results/$peer.$round" 2>>"$work/log" </dev/null &
+	"$build/bin/gpu4fs" "${through[@]}" bench "${options[@]}" "$target" >"$work/results/$peer.$round" 2>>"$work/log" </dev/null &
 	job=$!
 	set +m
 	wait "$job" || status=1
@@ -68,7 +69,7 @@ run_peer() {
 	measure "$1" "$2" && return
 	say "the workload failed on $1; the last lines that were written:"
 	tail -n 10 "$work/log" >&2
-	[[ $1 != inprocess* && $1 != fuse ]] || exit 1
+	[[ $1 != inprocess* && $1 != fuse && $1 != preload ]] || exit 1
 	failed[$1]=yes
 	release_peer >>"$work/log" 2>&1 || exit 1
 	rm -f "$work/results/$1".*
@@ -76,7 +77,7 @@ run_peer() {
 
 # ---- the run
 rounds=3 image_mib=4096 folder=build/bench build=build/release sums=
-wanted=inprocess,fuse,ext4,xfs,btrfs,passthrough_hp
+wanted=inprocess,fuse,preload,ext4,xfs,btrfs,passthrough_hp
 workload=(--dirs=8 --files=2000 --passes=4 --size=1G --random-ops=16384 --cached-reads=500000 --fsyncs=1000)
 arguments=("$@")
 while [[ $# -gt 0 ]]; do

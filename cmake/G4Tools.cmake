@@ -66,6 +66,8 @@ if(cli_sources)
 	add_executable(gpu4fs_tool ${cli_sources} ${fuse_sources})
 	target_link_libraries(gpu4fs_tool PRIVATE gpu4fs_static PkgConfig::fuse3)
 	set_target_properties(gpu4fs_tool PROPERTIES OUTPUT_NAME gpu4fs)
+	file(RELATIVE_PATH from_bin "${CMAKE_INSTALL_FULL_BINDIR}" "${CMAKE_INSTALL_FULL_LIBDIR}/gpu4fs/libgpu4fs_preload.so")
+	set_source_files_properties(src/cli/cmd_run.c PROPERTIES COMPILE_DEFINITIONS "G4_PRELOAD_FROM_BIN=\"${from_bin}\"")
 	foreach(name ${tool_names})
 		add_custom_command(TARGET gpu4fs_tool POST_BUILD
 			COMMAND ${CMAKE_COMMAND} -E create_symlink gpu4fs "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${name}")
@@ -101,8 +103,20 @@ if(cli_sources)
 		endif()")
 endif()
 
+# The interception library. It stands in front of the C library: so it sees that without the redirections of headers.
+g4_sources(preload_sources src/preload/*.c)
+add_library(gpu4fs_preload SHARED ${preload_sources})
+target_link_libraries(gpu4fs_preload PRIVATE gpu4fs_static ${CMAKE_DL_LIBS})
+set_source_files_properties(${preload_sources} PROPERTIES COMPILE_OPTIONS # of a source: behind those of g4_flags
+	"-U_FILE_OFFSET_BITS;-U_FORTIFY_SOURCE;-fno-builtin;-Wno-nonnull-compare")
+target_link_options(gpu4fs_preload PRIVATE "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cmake/gpu4fs_preload.map"
+	-Wl,--exclude-libs,ALL -Wl,--gc-sections)
+set_target_properties(gpu4fs_preload PROPERTIES LINKER_LANGUAGE C
+	LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cmake/gpu4fs_preload.map")
+install(TARGETS gpu4fs_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/gpu4fs)
+
 # What `make` builds: all that is installed.
-add_custom_target(product DEPENDS gpu4fs)
+add_custom_target(product DEPENDS gpu4fs gpu4fs_preload)
 if(TARGET gpu4fs_tool)
 	add_dependencies(product gpu4fs_tool)
 endif()

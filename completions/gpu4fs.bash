@@ -22,11 +22,11 @@ _gpu4fs_mount_options() {
 	compopt -o nospace
 	mapfile -t COMPREPLY < <(compgen -P "$head" -W "ro rw remount cache= commit= engine= sms= device= degraded discard nodiscard relatime noatime strictatime sync dirsync nosuid nodev
 		noexec allow_other writeback nowriteback threads= readdirplus=yes readdirplus=auto readdirplus=no attr_timeout=
-		entry_timeout= negative_timeout=" -- "$last")
+		entry_timeout= negative_timeout= socket=" -- "$last")
 }
 
 _gpu4fs() {
-	local commands="mkfs mount umount serve fsck info df attr cp rm du import export dedup scrub status disk resize tune nvme map dump bench help version"
+	local commands="mkfs mount umount serve run fsck info df attr cp rm du import export dedup scrub status disk resize tune nvme map dump bench help version"
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command first=1 word place=0 i
 	COMPREPLY=()
 	case ${COMP_WORDS[0]##*/} in
@@ -56,6 +56,7 @@ _gpu4fs() {
 	mount:-*) _gpu4fs_words "$current" "-o -r -f -d --help --version" ;;
 	umount:-*) _gpu4fs_words "$current" "-l --lazy -f --force --help --version" ;;
 	serve:-*) _gpu4fs_words "$current" "-s --socket -m --mode -o --help --version" ;;
+	run:-*) _gpu4fs_words "$current" "-m --map -o --trace --help --version" ;;
 	fsck:-*)
 		_gpu4fs_words "$current" "-n -p -a -y --repair --dry-run -f --force -v --verbose -j --jobs --data --gpu --degraded --find-superblock
 			--json --help --version"
@@ -126,6 +127,12 @@ _gpu4fs() {
 	serve:*)
 		case $previous in
 		-m | --mode | -o) ;;
+		*) _gpu4fs_files "$current" ;;
+		esac
+		;;
+	run:*)
+		case $previous in
+		-o) _gpu4fs_mount_options "$current" ;;
 		*) _gpu4fs_files "$current" ;;
 		esac
 		;;

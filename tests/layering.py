@@ -39,8 +39,9 @@ SRC = {
     "engine": ["ring", "gpu", "device"],
     "fsck": ["fs", "print"],
     "client": ["engine", "gpu4fs"],
+    "preload": ["client"],
     "fuse": ["engine", "client"],
-    "cli": ["engine", "client", "fuse", "fsck", "print"],
+    "cli": ["engine", "client", "preload", "fuse", "fsck", "print"],
 }
 # Folders beside src/, by their first component. gpu4fs and shredder are the public headers, include/NAME/; the folders of
 # shredder/, some of which are called as those of src/ are, stand here as shredder/NAME.
@@ -154,7 +155,7 @@ ONLY = {
 FROM_LAYOUT = re.compile(r"g4_address_from\([^;,]*?(?:(?:journal|groups|alloc|root|data|backup)_address\b|g4_layout_end\()")
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 STRING = re.compile(r'"(?:\\.|[^"\\])*"')
-OURS = r"((?:g4c?|gpu4fs|shredder|store|backup|site|cli|digests?|mounted)_\w+)"  # names that files offer to others
+OURS = r"((?:g4[cp]?|gpu4fs|shredder|store|backup|site|cli|digests?|mounted)_\w+)"  # names that files offer to others
 DEFINITION = re.compile(rf"^(?!static|#|\s)(?![^\n;{{}}]*\bstatic\b)[^\n;{{}}]*?\b{OURS}\([^;{{}}]*?\)\n\{{", re.M)
 CALL = re.compile(r"\b(g4_\w+)\(")
 WORD = re.compile(r"\bG4_\w+\b")  # may be a macro

@@ -596,6 +596,7 @@ GPU4FS_API int gpu4fs_futimens(gpu4fs_file *file, const struct timespec times[2]
 /* ------------------------------------------------------------------------------------------------ directories */
 
 #define GPU4FS_DIR_STAT 1u /* gpu4fs_readdir() also delivers attributes: one pass instead of a stat a name */
+#define GPU4FS_DIR_DOTS 2u /* and "." and ".." */
 
 struct gpu4fs_dirent {
 	uint64_t ino;
@@ -606,12 +607,12 @@ struct gpu4fs_dirent {
 	const struct gpu4fs_stat *stat; /* with GPU4FS_DIR_STAT, else NULL; valid as long as name */
 };
 
-/* Opens a directory stream. flags: 0 or GPU4FS_DIR_STAT. Give it back with gpu4fs_closedir(). */
+/* Opens a directory stream. flags: GPU4FS_DIR_*. Give it back with gpu4fs_closedir(). */
 GPU4FS_API int gpu4fs_opendir(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t flags, gpu4fs_dir **out);
 /* The same on an open directory, which stays the caller's and must stay open as long as the stream. */
 GPU4FS_API int gpu4fs_opendir_file(gpu4fs_file *file, uint32_t flags, gpu4fs_dir **out);
 /*
- * The next name: 1 and *out filled in, or 0 at the end. "." and ".." are not delivered. A name that exists all the time
+ * The next name: 1 and *out filled in, or 0 at the end. "." and ".." are delivered with GPU4FS_DIR_DOTS only. A name that exists all the time
  * from opendir (or seekdir) to the end is delivered exactly once, whatever else is created and removed meanwhile.
  */
 GPU4FS_API int gpu4fs_readdir(gpu4fs_dir *dir, struct gpu4fs_dirent *out);

@@ -41,6 +41,7 @@
 	X(OVERFLOW, 25, EOVERFLOW, "a value does not fit its field")                                                   \
 	X(XATTR_SPACE, 26, ENOSPC, "no room for more extended attributes in this file")                                \
 	X(CANCELED, 27, ECANCELED, "not tried, because something before it failed")                                    \
+	X(LEAVES, 28, EXDEV, "the path leaves the file system")                                                        \
 	/* resources */                                                                                                \
 	X(NOSPC, 40, ENOSPC, "the file system is full")                                                                \
 	X(NOMEM, 41, ENOMEM, "out of memory")                                                                          \

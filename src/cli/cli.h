@@ -16,6 +16,7 @@
 	X(mount, "mount a gpu4fs file system")                                                                         \
 	X(umount, "unmount a gpu4fs file system")                                                                      \
 	X(serve, "serve a file system to programs over a socket")                                                      \
+	X(run, "run a program whose file calls go to the engine")                                                      \
 	X(fsck, "check and repair a file system")                                                                      \
 	X(info, "show a file system's superblock")                                                                     \
 	X(df, "show how much space is used")                                                                           \

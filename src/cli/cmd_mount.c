@@ -33,6 +33,8 @@ const char g4_help_mount[] = "[-f] [-d] [-r] [-o OPTION,...] DEVICE... DIRECTORY
 			     "  nosuid nodev noexec            as for any file system\n"
 			     "  allow_other                    for other users, too; the default for root\n"
 			     "  writeback nowriteback          the kernel collects small writes, the default\n"
+			     "  socket=PATH                    serve programs there, too (gpu4fs run); the kernel\n"
+			     "                                 then caches nothing\n"
 			     "  threads=N                      threads that serve; by default by the processors\n"
 			     "  readdirplus=yes|auto|no        attributes along with names\n"
 			     "  attr_timeout=S entry_timeout=S negative_timeout=S\n"

@@ -49,8 +49,9 @@ struct gpu4fs {
 	pthread_mutex_t async_lock;
 	pthread_cond_t async_done; /* a completion was appended, or in_flight became 0; on CLOCK_MONOTONIC */
 	struct gpu4fs_async *done_head, *done_tail; /* guarded by async_lock, linked by reserved[0] */
-	uint64_t in_flight;  /* submitted and not yet appended to the list; guarded by async_lock */
-	struct g4_cred cred; /* constant */
+	uint64_t in_flight;	/* submitted and not yet appended to the list; guarded by async_lock */
+	struct g4_cred cred;	/* constant, but for umask (beneath.h) */
+	uint32_t resolve_flags; /* G4_RESOLVE_BENEATH or nothing (beneath.h) */
 };
 
 struct gpu4fs_file {

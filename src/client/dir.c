@@ -28,7 +28,7 @@ int gpu4fs_opendir_file(gpu4fs_file *file, uint32_t flags, gpu4fs_dir **out)
 {
 	gpu4fs_dir *dir;
 
-	if (flags & ~GPU4FS_DIR_STAT)
+	if (flags & ~(GPU4FS_DIR_STAT | GPU4FS_DIR_DOTS))
 		return -EINVAL;
 	if (!S_ISDIR(file->format))
 		return -ENOTDIR;
@@ -153,7 +153,7 @@ int gpu4fs_readdir(gpu4fs_dir *dir, struct gpu4fs_dirent *out)
 			dir->next = dir->filled;
 			return rc;
 		}
-	} while (is_dot(&entry));
+	} while (is_dot(&entry) && !(dir->flags & GPU4FS_DIR_DOTS));
 	*out = entry;
 	return 1;
 }

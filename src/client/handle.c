@@ -184,6 +184,8 @@ static int open_create(gpu4fs *fs, gpu4fs_file *at, const char *path, const stru
 		if (rc != 1)
 			return rc;
 		path = target[links & 1];
+		if (path[0] == '/' && (fs->resolve_flags & G4_RESOLVE_BENEATH))
+			return -EXDEV;
 		if (++links > G4C_LINKS_MAX)
 			return -ELOOP;
 		memset(&directory, 0, sizeof(directory));

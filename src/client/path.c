@@ -45,7 +45,7 @@ static int walk(gpu4fs *fs, const struct g4c_node *node, const char *path, uint3
 	} else {
 		cmd.name = path;
 		cmd.name_bytes = (uint16_t)bytes;
-		cmd.flags = follow ? 0 : G4_RESOLVE_NOFOLLOW;
+		cmd.flags = (follow ? 0 : G4_RESOLVE_NOFOLLOW) | fs->resolve_flags;
 	}
 	g4c_set_node(&cmd, *node);
 	return g4c_run(fs->mount->engine, &cmd);
@@ -358,8 +358,10 @@ int gpu4fs_rename(gpu4fs *fs, gpu4fs_file *from_at, const char *from, gpu4fs_fil
 				 GPU4FS_RENAME_EXCHANGE == G4_RENAME_EXCHANGE &&
 				 GPU4FS_RENAME_WHITEOUT == G4_RENAME_WHITEOUT,
 			 "renameat2(2)");
-	if (!g4_rename_flags_valid(flags))
+	if ((flags & G4_RENAME_FILES_ONLY) || !g4_rename_flags_valid(flags))
 		return -EINVAL;
+	if (fs->resolve_flags & G4_RESOLVE_BENEATH)
+		cmd.flags |= G4_RENAME_FILES_ONLY;
 	rc = g4c_resolve_parent(fs, from_at, from, &from_parent, &from_split);
 	if (rc)
 		return rc;

@@ -153,7 +153,7 @@ G4_FN int g4_caller_rename(struct g4_caller *caller, const struct g4_caller_path
 	const bool exchange = flags == G4_RENAME_EXCHANGE;
 	struct g4_caller_place old, new_;
 
-	if (!g4_rename_flags_valid(flags))
+	if ((flags & G4_RENAME_FILES_ONLY) || !g4_rename_flags_valid(flags))
 		return -G4_E_INVAL;
 	int rc = g4_caller_find(caller, from, &old);
 	if (rc == 0)

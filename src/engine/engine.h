@@ -54,6 +54,8 @@ int g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *op
  */
 int g4_engine_connect(const char *path, uint32_t umask, uint64_t data_bytes, struct g4_engine **out, char *message,
 		      size_t message_bytes);
+/* The connection behind that handle (ring/serve_host.h); NULL for any other engine. */
+struct g4_connection *g4_engine_connection(const struct g4_engine *engine);
 /* How it serves sessions and servers (ring/session_host.h), for as long as it is mounted. */
 const struct g4_session_engine *g4_engine_sessions(const struct g4_engine *engine);
 /* What runs on a GPU (gpu/cuda_host.h); NULL for any other engine. */

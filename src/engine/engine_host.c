@@ -238,6 +238,23 @@ static int close_session(void *context, struct g4_session *session)
 	return 0;
 }
 
+static int unuse_handle(void *context, struct g4_session *session, uint64_t number)
+{
+	struct g4_engine *engine = context;
+	struct holder *holder = borrow(engine);
+
+	if (!holder)
+		return -G4_E_NOMEM;
+	g4_session_unuse_handle(holder->wg, engine->fs, session, number);
+	give_back(holder);
+	return 0;
+}
+
+struct g4_connection *g4_engine_connection(const struct g4_engine *engine)
+{
+	return engine->connection;
+}
+
 const struct g4_session_engine *g4_engine_sessions(const struct g4_engine *engine)
 {
 	return engine->cuda ? &engine->cuda->sessions : &engine->sessions;
@@ -545,7 +562,8 @@ static int mount_cpu(struct g4_dev *dev, const struct g4_mount_options *options,
 		return rc;
 	fs_options.may_grow = true;
 	message[0] = 0;
-	engine->sessions = (struct g4_session_engine){.context = engine, .run = run_session, .close = close_session};
+	engine->sessions = (struct g4_session_engine){
+		.context = engine, .run = run_session, .close = close_session, .unuse_handle = unuse_handle};
 	engine->dev = dev;
 	engine->commit_ms = commit_ms_of(options);
 	holder = borrow(engine);

@@ -168,6 +168,8 @@ struct g4_tally_item { /* a directory to look into, or a file with several names
 
 /* g4_cmd.flags of RESOLVE, OPEN, CREATE ... */
 #define G4_RESOLVE_NOFOLLOW 1u /* do not follow a symbolic link in the last component */
+/* -G4_E_LEAVES where the path leaves the file system as one that is mounted: ".." of the root, or a link to a path from "/" */
+#define G4_RESOLVE_BENEATH 2u
 #define G4_OPEN_READ (1u << 0)
 #define G4_OPEN_WRITE (1u << 1)
 #define G4_OPEN_APPEND (1u << 2)
@@ -181,9 +183,12 @@ struct g4_tally_item { /* a directory to look into, or a file with several names
 #define G4_RENAME_NOREPLACE 1u /* same numbers as renameat2(2) */
 #define G4_RENAME_EXCHANGE 2u
 #define G4_RENAME_WHITEOUT 4u /* leaves a character device 0:0 at the old name */
+/* -G4_E_LEAVES instead of moving a directory: a kernel that has it mounted, and remembers its place, is to do that itself */
+#define G4_RENAME_FILES_ONLY 8u
 /* Whether flags of a RENAME go together. */
 G4_FN G4_INLINE bool g4_rename_flags_valid(uint32_t flags)
 {
+	flags &= ~G4_RENAME_FILES_ONLY;
 	if (flags & ~(G4_RENAME_NOREPLACE | G4_RENAME_EXCHANGE | G4_RENAME_WHITEOUT))
 		return false;
 	return !(flags & G4_RENAME_EXCHANGE) || flags == G4_RENAME_EXCHANGE;
@@ -235,9 +240,10 @@ enum g4_command_property {
 	X(context, MKDIR, 7, G4_CHANGES, "node name mode cred", "attr")                                                \
 	X(context, SYMLINK, 8, G4_CHANGES, "node name name2=target cred", "attr")                                      \
 	X(context, LINK, 9, G4_CHANGES | G4_TWO_NODES, "node=inode node2=directory name2 cred", "attr")                \
-	X(context, UNLINK, 10, G4_CHANGES, "node name cred", "")                                                       \
-	X(context, RMDIR, 11, G4_CHANGES, "node name cred", "")                                                        \
-	X(context, RENAME, 12, G4_CHANGES | G4_TWO_NODES, "node name node2 name2 flags=G4_RENAME_* cred", "")          \
+	X(context, UNLINK, 10, G4_CHANGES, "node name cred", "value=its number, if it is held for FORGET")             \
+	X(context, RMDIR, 11, G4_CHANGES, "node name cred", "value=its number, if it is held for FORGET")              \
+	X(context, RENAME, 12, G4_CHANGES | G4_TWO_NODES, "node name node2 name2 flags=G4_RENAME_* cred",              \
+	  "value=the number of what it replaced, if that is held for FORGET")                                          \
 	X(context, CREATE, 13, G4_MAY_CHANGE | G4_MAKES_HANDLE, "node name mode flags=G4_OPEN_* cred",                 \
 	  "attr handle value=1 if created")                                                                            \
 	X(context, TMPFILE, 14, G4_CHANGES | G4_MAKES_HANDLE, "node mode flags=G4_OPEN_* cred", "attr handle")         \

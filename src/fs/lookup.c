@@ -180,6 +180,13 @@ G4_FN static uint32_t component(struct walk *walk)
 	return n;
 }
 
+/* ".." of the root is the root, but for who sees the file system mounted below another one. */
+G4_FN static int leaves_by_dotdot(const struct g4_fs *fs, uint32_t index, const char *name, uint32_t bytes,
+				  uint32_t flags)
+{
+	return (flags & G4_RESOLVE_BENEATH) && index == fs->root_index && g4_is_dotdot(name, bytes) ? -G4_E_LEAVES : 0;
+}
+
 /* Where the walk is: the in-core inode is referenced. */
 G4_FN static void note_place(struct g4_fs *fs, uint32_t index, struct g4_walked *walked)
 {
@@ -203,6 +210,8 @@ G4_FN static int follow(struct g4_wg *wg, struct g4_fs *fs, const struct g4_cmd 
 
 	if (rc == 0)
 		rc = expand(wg, fs, walk, link);
+	if (rc == 0 && walk->path[0] == '/' && (cmd->flags & G4_RESOLVE_BENEATH))
+		rc = -G4_E_LEAVES;
 	g4_icache_put(fs, link);
 	if (rc == 0 && walk->path[0] == '/') {
 		rc = g4_icache_get(wg, fs, G4_NODE_ROOT, &root);
@@ -223,7 +232,9 @@ G4_FN static int walk_component(struct g4_wg *wg, struct g4_fs *fs, struct g4_cm
 	walked->own = left <= walk->own;
 	if (walked->own)
 		walked->at = cmd->name_bytes - left;
-	int rc = step(wg, fs, *index, walk->path + walk->at, n, cmd->cred, attr, given, &next);
+	int rc = leaves_by_dotdot(fs, *index, walk->path + walk->at, n, cmd->flags);
+	if (rc == 0)
+		rc = step(wg, fs, *index, walk->path + walk->at, n, cmd->cred, attr, given, &next);
 	if (rc < 0)
 		return rc;
 	if (walked->own)

@@ -44,7 +44,7 @@ G4_FN int g4_lose_name(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, u
 }
 
 G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, uint32_t index,
-			       const struct g4_dir_slot *slot, const struct g4_cmd *cmd, bool *unused)
+			       const struct g4_dir_slot *slot, struct g4_cmd *cmd, bool *unused)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	struct g4_dir dir = g4_dir_of(fs, parent);
@@ -75,6 +75,7 @@ G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_ino
 	}
 	if (rc == 0)
 		rc = g4_lose_name(wg, fs, &txn, index, now, unused);
+	cmd->value = rc == 0 && inode->held ? inode->ino : 0;
 	return g4_end(fs, &txn, rc);
 }
 

@@ -83,6 +83,16 @@ G4_FN static void unlock_directories(struct g4_fs *fs, struct rename *r)
 	}
 }
 
+G4_FN static int check_files_only(struct g4_fs *fs, const struct rename *r)
+{
+	const uint32_t flags = r->cmd->flags;
+	bool directory = g4_is_dir(g4_inode_core_type(g4_icache_at(fs, r->moved)));
+
+	if (flags & G4_RENAME_EXCHANGE)
+		directory |= g4_is_dir(g4_inode_core_type(g4_icache_at(fs, r->met)));
+	return (flags & G4_RENAME_FILES_ONLY) && directory ? -G4_E_LEAVES : 0;
+}
+
 /* Looks both names up and references what they lead to. */
 G4_FN static int find_both(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
 {
@@ -113,7 +123,7 @@ G4_FN static int find_both(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
 		rc = g4_check_dir(wg, fs, from, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
 	if (rc == 0)
 		rc = g4_check_dir(wg, fs, to, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
-	return rc;
+	return rc ? rc : check_files_only(fs, r);
 }
 
 G4_FN static int check_tree(struct g4_wg *wg, struct g4_fs *fs, const struct rename *r)
@@ -262,6 +272,8 @@ G4_FN static int move(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 	rc = g4_inode_log(wg, fs, txn, moved);
 	if (rc == 0 && replaces)
 		rc = g4_lose_name(wg, fs, txn, r->met, now, &r->unused);
+	if (rc == 0 && replaces && g4_icache_at(fs, r->met)->held)
+		r->cmd->value = g4_icache_at(fs, r->met)->ino;
 	return rc;
 }
 

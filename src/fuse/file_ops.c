@@ -107,6 +107,13 @@ static int open_node(fuse_req_t req, fuse_ino_t ino, bool writeback, struct fuse
 	return result;
 }
 
+/* Of a file that somebody else may change as well the kernel keeps nothing, but for mappings. */
+static void how_it_caches(const struct g4_fuse_host *host, struct fuse_file_info *fi)
+{
+	fi->keep_cache = !host->share;
+	fi->direct_io |= host->share != NULL;
+}
+
 /*
  * keep_cache: nobody else writes. direct_io stays off also for O_DIRECT, which the kernel does by itself then, with shared
  * mappings intact. The one exception is a file with the append-only attribute: the write-back cache rewrites whole pages,
@@ -134,7 +141,7 @@ void g4_fuse_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 			return;
 		}
 	}
-	fi->keep_cache = 1;
+	how_it_caches(host, fi);
 	fi->noflush = !host->writeback;
 	g4_fuse_writer_opened(host, ino, fi->flags, 1);
 	if (fuse_reply_open(req, fi) == -ENOENT) {
@@ -184,7 +191,7 @@ void g4_fuse_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t 
 	}
 	g4_fuse_entry(host, &attr, &entry);
 	fi->fh = g4_fuse_file(cmd.handle, fi->flags, host->writeback);
-	fi->keep_cache = 1;
+	how_it_caches(host, fi);
 	fi->noflush = !host->writeback;
 	g4_fuse_writer_opened(host, attr.ino, fi->flags, 1);
 	if (fuse_reply_create(req, &entry, fi) == -ENOENT) {

@@ -40,6 +40,7 @@ struct g4_fuse_options {
 	uint32_t commit_ms;   /* 0: the engine's default */
 	uint32_t engine;      /* enum g4_engine_kind */
 	uint32_t sms;	      /* of a GPU, at most; 0: the engine's default */
+	char socket[108];     /* where programs find the same file system (ring/serve_host.h); "": nowhere */
 	uint32_t threads;     /* 0: chosen from the number of processors; at most 256 */
 	double attr_timeout_s, entry_timeout_s, negative_timeout_s; /* default: one week */
 };
@@ -54,6 +55,7 @@ void g4_fuse_options_init(struct g4_fuse_options *options);
  *   degraded  device=NAME (another disk of the set)
  *   engine=cpu|cuda|auto  sms=N  cache=SIZE (K, M, G, T)  commit=SECONDS  threads=N
  *   attr_timeout=S entry_timeout=S negative_timeout=S
+ *   socket=PATH: serves programs there as well; then the kernel caches nothing, whatever the options in front say
  *
  * Returns 0, or -G4_E_INVAL with one sentence that names the option in message[message_bytes].
  */

@@ -41,6 +41,7 @@ struct g4_fuse_thread {
 };
 
 struct g4_fuse_seek_job;
+struct g4_fuse_share;
 
 struct g4_fuse_host {
 	struct g4_fuse_options options;
@@ -53,6 +54,9 @@ struct g4_fuse_host {
 	uint64_t init_unique; /* INIT's request number and the flags the kernel offered in it */
 	uint64_t init_offered;
 	bool initialised;
+
+	struct g4_fuse_share *share; /* share.c; NULL: nobody but the kernel changes the file system */
+	const char *share_path;	     /* where it is mounted */
 
 	struct g4_fuse_thread *threads;
 	uint32_t thread_count;

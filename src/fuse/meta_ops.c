@@ -9,6 +9,7 @@
 
 #include "fuse/ioctl.h"
 #include "fuse/ops.h"
+#include "fuse/share.h"
 
 /* A reply and the engine's records it is made from share the worker's buffer. */
 #define DIR_REPLY_BYTES ((size_t)(256 * G4_KIB))
@@ -47,6 +48,8 @@ static size_t add_entry(fuse_req_t req, char *reply, size_t room, const struct g
 		bytes = fuse_add_direntry_plus(req, reply, room, name, &entry, (off_t)record->cookie);
 	else
 		bytes = fuse_add_direntry(req, reply, room, name, &entry.attr, (off_t)record->cookie);
+	if (bytes > room && entry.ino > FUSE_ROOT_ID) /* the kernel does not get it */
+		g4_fuse_share_known(g4_fuse_host_of(req), entry.ino, -1);
 	return bytes <= room ? bytes : 0;
 }
 

@@ -16,6 +16,7 @@
 
 #include "format/format.h"
 #include "fuse/ops.h"
+#include "fuse/share.h"
 
 static void set_name(struct g4_cmd *cmd, const char *name)
 {
@@ -88,10 +89,11 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	fuse_reply_entry(req, &entry);
 }
 
-static void forget_one(struct g4_fuse_host *host, uint64_t ino)
+static void forget_one(struct g4_fuse_host *host, uint64_t ino, uint64_t lookups)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_FORGET, .node = ino};
 
+	g4_fuse_share_known(host, ino, -(int64_t)lookups);
 	g4_fuse_quiet_end(host, ino);
 	/* An inode that is gone already needs no forgetting; real damage shows in the next operation that has a reply. */
 	g4_engine_post(host->engine, &cmd);
@@ -99,15 +101,14 @@ static void forget_one(struct g4_fuse_host *host, uint64_t ino)
 
 static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t lookups)
 {
-	(void)lookups;
-	forget_one(g4_fuse_host_of(req), ino);
+	forget_one(g4_fuse_host_of(req), ino, lookups);
 	fuse_reply_none(req);
 }
 
 static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
 {
 	for (size_t i = 0; i < count; i++)
-		forget_one(g4_fuse_host_of(req), forgets[i].ino);
+		forget_one(g4_fuse_host_of(req), forgets[i].ino, forgets[i].nlookup);
 	fuse_reply_none(req);
 }
 
@@ -291,7 +292,7 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
 	struct g4_cred cred;
 	struct g4_cmd cmd = {.op = G4_CMD_RENAME, .node = parent, .node2 = new_parent, .flags = flags, .cred = &cred};
 
-	if (!g4_rename_flags_valid(flags)) {
+	if ((flags & G4_RENAME_FILES_ONLY) || !g4_rename_flags_valid(flags)) {
 		fuse_reply_err(req, EINVAL);
 		return;
 	}

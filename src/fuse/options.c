@@ -146,6 +146,13 @@ static int set_value(const char *key, const char *value, struct g4_fuse_options 
 			return -1;
 		return 1;
 	}
+	if (!strcmp(key, "socket")) {
+		*expected = "the path of a socket";
+		if (*value == 0 || strlen(value) >= sizeof(options->socket))
+			return -1;
+		strcpy(options->socket, value);
+		return 1;
+	}
 	if (!strcmp(key, "engine")) {
 		*expected = "cpu, cuda or auto";
 		return g4_engine_parse_kind(value, &options->engine) == 0 ? 1 : -1;

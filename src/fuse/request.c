@@ -4,6 +4,7 @@
 
 #include "format/format.h"
 #include "fuse/ops.h"
+#include "fuse/share.h"
 
 struct g4_fuse_host *g4_fuse_host_of(fuse_req_t req)
 {
@@ -53,6 +54,8 @@ double g4_fuse_attr_timeout(const struct g4_fuse_host *host, const struct g4_att
 void g4_fuse_entry(const struct g4_fuse_host *host, const struct g4_attr *attr, struct fuse_entry_param *entry)
 {
 	entry->ino = attr->ino == host->root_ino ? FUSE_ROOT_ID : attr->ino;
+	if (attr->ino != host->root_ino)
+		g4_fuse_share_known((struct g4_fuse_host *)(uintptr_t)host, attr->ino, 1);
 	entry->generation = attr->generation;
 	g4_fuse_stat(attr, &entry->attr);
 	entry->attr_timeout = g4_fuse_attr_timeout(host, attr);

@@ -34,6 +34,7 @@
 #include "fuse/mounts.h"
 #include "fuse/ops.h"
 #include "fuse/server.h"
+#include "fuse/share.h"
 #include "space/set_host.h"
 
 #define MESSAGE_BYTES 512
@@ -664,19 +665,64 @@ static void create_state(struct serving *s)
 			 strerror(-result));
 }
 
+/* With socket=: before the kernel may ask, and when it has been answered. False: not so, and the reason has been printed. */
+static bool prepare_socket(struct serving *s)
+{
+	struct g4_fuse_options *o = &s->host.options;
+	char message[MESSAGE_BYTES] = "";
+
+	if (o->socket[0] == 0)
+		return true;
+	if (o->socket[0] != '/') { /* the socket is removed by name when the process is somewhere else */
+		char name[sizeof(o->socket)], *here = getcwd(NULL, 0);
+		int bytes = snprintf(name, sizeof(name), "%s/%s", here ? here : "", o->socket);
+
+		free(here);
+		if (bytes >= (int)sizeof(name)) {
+			complain("%s: the name is too long for a socket", o->socket);
+			return false;
+		}
+		strcpy(o->socket, name);
+	}
+	o->writeback = false;
+	o->attr_timeout_s = o->entry_timeout_s = o->negative_timeout_s = 0;
+	if (g4_fuse_share_prepare(&s->host, message, sizeof(message)) == 0)
+		return true;
+	complain("%s", message);
+	return false;
+}
+
+static bool start_socket(struct serving *s)
+{
+	char message[MESSAGE_BYTES] = "";
+
+	if (!s->host.share || g4_fuse_share_start(&s->host, s->mountpoint, message, sizeof(message)) == 0)
+		return true;
+	complain("%s", message);
+	return false;
+}
+
 /* The mount from INIT to its end. 0 or an exit status. */
 static int serve_mount(struct serving *s, int report_fd)
 {
 	struct g4_fuse_host *host = &s->host;
 	int status = start_threads(s);
 
-	if (status == 0) {
+	if (status == 0 && !start_socket(s)) {
+		stop_mount(s);
+		status = G4_MOUNT_EXIT_FAIL;
+		report(report_fd, status);
+		wait_for_end(s);
+		join_workers(host);
+		g4_fuse_seek_stop(host);
+	} else if (status == 0) {
 		create_state(s);
 		tune_kernel(s);
 		if (report_fd >= 0)
 			let_go_of_terminal(s);
 		report(report_fd, G4_MOUNT_EXIT_OK);
 		wait_for_end(s);
+		g4_fuse_share_stop(host);
 		join_workers(host);
 		g4_fuse_seek_stop(host);
 	} else {
@@ -705,8 +751,9 @@ static int serve(const struct g4_fuse_options *options, char *mountpoint, int re
 		return status;
 	}
 	(void)prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0); /* needs CAP_SYS_RESOURCE; see tune_kernel() */
-	if (mount_engine(&s) < 0 || (status = start_session(&s)) != 0) {
+	if (mount_engine(&s) < 0 || !prepare_socket(&s) || (status = start_session(&s)) != 0) {
 		report(report_fd, status);
+		g4_fuse_share_free(&s.host);
 		if (s.host.engine && s.taken)
 			g4_engine_abandon(s.host.engine);
 		else if (s.host.engine)
@@ -715,6 +762,7 @@ static int serve(const struct g4_fuse_options *options, char *mountpoint, int re
 		return status;
 	}
 	status = serve_mount(&s, report_fd);
+	g4_fuse_share_free(&s.host);
 	result = g4_engine_unmount(s.host.engine);
 	if (result == 0)
 		result = atomic_load(&s.host.lost);

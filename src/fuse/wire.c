@@ -22,6 +22,7 @@
 #include "format/format.h"
 #include "fuse/ops.h"
 #include "fuse/server.h"
+#include "fuse/share.h"
 
 #define HEAD_BYTES (sizeof(struct fuse_in_header) + sizeof(struct fuse_write_in))
 
@@ -118,7 +119,9 @@ static void answer_tmpfile(struct g4_fuse_host *host, const struct fuse_in_heade
 	out.entry.attr_valid = timeout_parts(host->options.attr_timeout_s, &out.entry.attr_valid_nsec);
 	fill_attr(&attr, &out.entry.attr);
 	out.open.fh = g4_fuse_file(cmd.handle, (int)arg->flags, host->writeback);
-	out.open.open_flags = FOPEN_KEEP_CACHE | (host->writeback ? 0 : FOPEN_NOFLUSH);
+	g4_fuse_share_known(host, attr.ino, 1);
+	out.open.open_flags =
+		(host->share ? FOPEN_DIRECT_IO : FOPEN_KEEP_CACHE) | (host->writeback ? 0 : FOPEN_NOFLUSH);
 	g4_fuse_writer_opened(host, attr.ino, (int)arg->flags, 1);
 	if (reply(in->unique, 0, &out, sizeof(out)) < 0 && errno == ENOENT) {
 		struct g4_cmd forget = {.op = G4_CMD_FORGET, .node = attr.ino};

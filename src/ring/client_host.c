@@ -179,6 +179,12 @@ struct g4_ring_client *g4_ring_client_new(void *ring, void *data, int doorbell, 
 	return client;
 }
 
+void g4_ring_client_watch(struct g4_ring_client *client, int doorbell, int watched)
+{
+	__atomic_store_n(&client->doorbell, doorbell, __ATOMIC_RELAXED);
+	__atomic_store_n(&client->watched, watched, __ATOMIC_RELAXED);
+}
+
 void g4_ring_client_ring_by(struct g4_ring_client *client, void (*ring_doorbell)(void *context), void *context)
 {
 	client->ring_doorbell = ring_doorbell;
@@ -203,6 +209,11 @@ void g4_ring_client_stop(struct g4_ring_client *client)
 }
 
 /* ------------------------------------------------------------------ submitting and waiting */
+
+bool g4_ring_client_is_stopped(const struct g4_ring_client *client)
+{
+	return g4_load32_acq(&client->stopped) != 0;
+}
 
 /* Looked at by waiters after some time: the engine said so itself, or its process is gone. */
 static bool is_gone(struct g4_ring_client *client)

@@ -20,6 +20,8 @@ struct g4_ring_client;
 struct g4_ring_client *g4_ring_client_new(void *ring, void *data, int doorbell, int watched, const struct g4_cred *own);
 /* From now on the doorbell is rung by a call, in this process, which may begin the work itself. Before the first command. */
 void g4_ring_client_ring_by(struct g4_ring_client *client, void (*ring_doorbell)(void *context), void *context);
+/* The same two descriptors under other numbers; the old ones stay open. */
+void g4_ring_client_watch(struct g4_ring_client *client, int doorbell, int watched);
 /* No call is running. */
 void g4_ring_client_free(struct g4_ring_client *client);
 /*
@@ -34,6 +36,8 @@ int g4_ring_client_execute(struct g4_ring_client *client, struct g4_cmd *cmd);
 void g4_ring_client_post(struct g4_ring_client *client, struct g4_cmd *cmd);
 /* Fails every call from now on, also those that wait (the engine stopped, or the connection is closed). Thread-safe. */
 void g4_ring_client_stop(struct g4_ring_client *client);
+/* Whether that was done, by the caller or by a call that found the engine gone. Thread-safe. */
+bool g4_ring_client_is_stopped(const struct g4_ring_client *client);
 /*
  * Memory of the data area for buffers that commands then use without a copy: `bytes` bytes, 4 KiB aligned, the caller's
  * until the client is freed. NULL: none is left. Thread-safe.

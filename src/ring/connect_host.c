@@ -2,6 +2,7 @@
 /* The client's side of the socket (serve_host.h has the protocol). */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -15,6 +16,8 @@
 #define ANSWER_MS 10000
 
 struct g4_connection {
+	pthread_mutex_t asking; /* one question at a time: an answer does not say to which it belongs */
+	bool unanswered;	/* a question has had no answer: whatever comes now may be that */
 	int fd;
 	void *ring, *data;
 	uint64_t ring_bytes, data_bytes;
@@ -30,7 +33,32 @@ void g4_connection_close(struct g4_connection *connection)
 		munmap(connection->data, connection->data_bytes);
 	if (connection->fd >= 0)
 		close(connection->fd);
+	pthread_mutex_destroy(&connection->asking);
 	free(connection);
+}
+
+int g4_connection_socket(const struct g4_connection *connection)
+{
+	return connection->fd;
+}
+
+int g4_connection_move_socket(struct g4_connection *connection, int least)
+{
+	const int old = connection->fd, moved = fcntl(old, F_DUPFD_CLOEXEC, least);
+
+	if (moved < 0)
+		return -1;
+	connection->fd = moved;
+	g4_ring_client_watch(connection->client, moved, moved);
+	return old;
+}
+
+/* Whatever else belongs to it may be locked by a thread that this process does not have. */
+void g4_connection_forsake(struct g4_connection *connection)
+{
+	munmap(connection->ring, connection->ring_bytes);
+	munmap(connection->data, connection->data_bytes);
+	close(connection->fd);
 }
 
 struct g4_ring_client *g4_connection_ring(const struct g4_connection *connection)
@@ -64,14 +92,14 @@ static int reach(const char *path, int *fd, char *message, size_t message_bytes)
 		    errno == ECONNREFUSED ? "no server listens there" : strerror(errno));
 }
 
-/* Waits for the answer and takes the descriptors out of it. */
-static int receive_welcome(int fd, struct g4_welcome *welcome, int fds[2])
+/* Waits for an answer of `bytes` bytes and takes up to two descriptors out of it; those that are not there are -1. */
+static int receive(int fd, void *answer_bytes, size_t wanted, int fds[2])
 {
 	union {
 		char bytes[CMSG_SPACE(2 * sizeof(int))];
 		struct cmsghdr align;
 	} control;
-	struct iovec part = {.iov_base = welcome, .iov_len = sizeof(*welcome)};
+	struct iovec part = {.iov_base = answer_bytes, .iov_len = wanted};
 	struct msghdr message = {.msg_iov = &part,
 				 .msg_iovlen = 1,
 				 .msg_control = control.bytes,
@@ -85,12 +113,19 @@ static int receive_welcome(int fd, struct g4_welcome *welcome, int fds[2])
 	/* a server that refused us and hung up before it saw the greeting: its answer lies behind the error */
 	if (bytes < 0 && errno == ECONNRESET)
 		bytes = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-	if (bytes != sizeof(*welcome))
-		return -G4_E_IO;
-	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+	struct cmsghdr *head = bytes >= 0 ? CMSG_FIRSTHDR(&message) : NULL;
 	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
-	    head->cmsg_len == CMSG_LEN(2 * sizeof(int)))
-		memcpy(fds, CMSG_DATA(head), 2 * sizeof(int));
+	    head->cmsg_len <= CMSG_LEN(2 * sizeof(int)))
+		memcpy(fds, CMSG_DATA(head), head->cmsg_len - CMSG_LEN(0));
+	return bytes == (ssize_t)wanted ? 0 : -G4_E_IO;
+}
+
+static int receive_welcome(int fd, struct g4_welcome *welcome, int fds[2])
+{
+	int rc = receive(fd, welcome, sizeof(*welcome), fds);
+
+	if (rc < 0)
+		return rc;
 	if (welcome->magic != G4_HELLO_MAGIC || welcome->version != G4_HELLO_VERSION)
 		return -G4_E_INVAL;
 	if (welcome->status < 0)
@@ -141,6 +176,7 @@ int g4_connect(const char *path, uint32_t umask, uint64_t data_bytes, struct g4_
 
 	if (!c)
 		return fail(message, message_bytes, path, -G4_E_NOMEM, "out of memory");
+	pthread_mutex_init(&c->asking, NULL);
 	c->fd = -1;
 	rc = reach(path, &c->fd, message, message_bytes);
 	if (rc == 0) {
@@ -159,4 +195,38 @@ int g4_connect(const char *path, uint32_t umask, uint64_t data_bytes, struct g4_
 	else
 		*out = c;
 	return rc;
+}
+
+/* ------------------------------------------------------------------ a descriptor of the kernel */
+
+static int ask(int fd, const struct g4_hand_over_ask *question, int fds[2])
+{
+	struct g4_hand_over_answer answer = {0};
+	int rc;
+
+	if (send(fd, question, sizeof(*question), MSG_NOSIGNAL) != sizeof(*question))
+		return -G4_E_IO;
+	rc = receive(fd, &answer, sizeof(answer), fds);
+	if (rc == 0 && answer.magic != G4_HELLO_MAGIC)
+		rc = -G4_E_IO;
+	if (rc == 0)
+		rc = answer.status;
+	return rc == 0 && fds[0] < 0 ? -G4_E_IO : rc;
+}
+
+int g4_connection_hand_over(struct g4_connection *connection, uint64_t handle, uint32_t flags)
+{
+	const struct g4_hand_over_ask question = {G4_HELLO_MAGIC, handle, flags & G4_HAND_OVER_FLAGS, 0};
+	int fds[2] = {-1, -1};
+	int rc;
+
+	pthread_mutex_lock(&connection->asking);
+	rc = connection->unanswered ? -G4_E_IO : ask(connection->fd, &question, fds);
+	connection->unanswered = rc == -G4_E_IO;
+	pthread_mutex_unlock(&connection->asking);
+	if (rc < 0 && fds[0] >= 0)
+		close(fds[0]);
+	if (fds[1] >= 0)
+		close(fds[1]);
+	return rc < 0 ? rc : fds[0];
 }

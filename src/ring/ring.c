@@ -32,7 +32,7 @@ G4_FN static struct g4_session_handle *handle_of(struct g4_session *session, uin
 }
 
 /* Counts a user of an open handle in; the engine's handle. -G4_E_BADF where there is none. */
-G4_FN static int use_handle(struct g4_session *session, uint64_t number, uint64_t *engine)
+G4_FN int g4_session_use_handle(struct g4_session *session, uint64_t number, uint64_t *engine)
 {
 	struct g4_session_handle *entry = handle_of(session, number);
 
@@ -64,7 +64,7 @@ G4_FN static int release(struct g4_wg *wg, struct g4_fs *fs, struct g4_session_h
 }
 
 /* The last user of a handle that is being closed closes it. */
-G4_FN static int unuse_handle(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session, uint64_t number)
+G4_FN int g4_session_unuse_handle(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session, uint64_t number)
 {
 	struct g4_session_handle *entry = handle_of(session, number);
 	uint64_t old = g4_sub64(&entry->state, 1);
@@ -72,7 +72,7 @@ G4_FN static int unuse_handle(struct g4_wg *wg, struct g4_fs *fs, struct g4_sess
 	return (old & HANDLE_CLOSING) && (old & HANDLE_USERS) == 1 ? release(wg, fs, entry) : 0;
 }
 
-/* Our own use is one of the users: the close happens in unuse_handle(), ours or the last user's. */
+/* Our own use is one of the users: the close happens in g4_session_unuse_handle(), ours or the last user's. */
 G4_FN static int mark_closing(struct g4_session *session, uint64_t number)
 {
 	struct g4_session_handle *entry = handle_of(session, number);
@@ -318,12 +318,12 @@ G4_FN static int use_handles(struct g4_session *session, struct g4_cmd *cmd, str
 	used->count = 0;
 	if (cmd->handle != 0) {
 		used->number[0] = cmd->handle;
-		rc = use_handle(session, cmd->handle, &cmd->handle);
+		rc = g4_session_use_handle(session, cmd->handle, &cmd->handle);
 		used->count += rc == 0;
 	}
 	if (rc == 0 && g4_command_is(cmd->op, G4_TWO_HANDLES)) {
 		used->number[used->count] = cmd->handle2;
-		rc = use_handle(session, cmd->handle2, &cmd->handle2);
+		rc = g4_session_use_handle(session, cmd->handle2, &cmd->handle2);
 		used->count += rc == 0;
 	}
 	return rc;
@@ -405,7 +405,7 @@ G4_FN static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *
 	else if (rc == 0)
 		rc = run(wg, fs, session, cmd);
 	for (uint32_t k = 0; k < used.count; k++) {
-		int closed = unuse_handle(wg, fs, session, used.number[k]);
+		int closed = g4_session_unuse_handle(wg, fs, session, used.number[k]);
 		if (cmd->op == G4_CMD_RELEASE && rc == 0)
 			rc = closed;
 	}

@@ -271,6 +271,12 @@ G4_FN G4_INLINE uint32_t g4_session_full_result(const struct g4_session *session
 		result->attr.token = g4_session_token(session, result->attr.ino, result->attr.generation);
 	return (1 + G4_RING_ALL_WORDS) * sizeof(uint64_t);
 }
+/*
+ * The engine's handle behind one of the client's, until g4_session_unuse_handle(), which closes it if the client has meanwhile. 0 or
+ * a negative code.
+ */
+G4_FN int g4_session_use_handle(struct g4_session *session, uint64_t number, uint64_t *engine);
+G4_FN int g4_session_unuse_handle(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session, uint64_t number);
 /* Leader. Gives back every handle of a session that no command runs on any more. */
 G4_FN void g4_session_close(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session);
 

@@ -179,6 +179,53 @@ static bool greet(struct g4_server *server, struct client *client, const struct 
 	return send_welcome(client->fd, client->session, &welcome) == 0 && welcome.status == 0;
 }
 
+/* ------------------------------------------------------------------ handing descriptors over */
+
+static int open_handle(struct g4_server *server, struct client *client, const struct g4_hand_over_ask *ask)
+{
+	struct g4_session *session = g4_session_of(client->session);
+	uint64_t handle;
+	int rc;
+
+	if (ask->magic != G4_HELLO_MAGIC || (ask->flags & ~(uint32_t)G4_HAND_OVER_FLAGS))
+		return -G4_E_INVAL;
+	if (!server->options.hand_over || !server->engine->unuse_handle)
+		return -G4_E_NOTSUP;
+	rc = g4_session_use_handle(session, ask->handle, &handle);
+	if (rc < 0)
+		return rc;
+	rc = server->options.hand_over(server->options.context, handle, ask->flags);
+	(void)server->engine->unuse_handle(server->engine->context, session,
+					   ask->handle); /* or it is used until the end */
+	return rc;
+}
+
+static bool hand_over(struct g4_server *server, struct client *client, const struct g4_hand_over_ask *ask)
+{
+	int fd = open_handle(server, client, ask);
+	const struct g4_hand_over_answer answer = {.magic = G4_HELLO_MAGIC, .status = fd < 0 ? fd : 0};
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {{0}};
+	struct iovec part = {.iov_base = (void *)(uintptr_t)&answer, .iov_len = sizeof(answer)};
+	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+	if (fd >= 0) {
+		message.msg_control = control.bytes;
+		message.msg_controllen = sizeof(control.bytes);
+		struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+		head->cmsg_level = SOL_SOCKET;
+		head->cmsg_type = SCM_RIGHTS;
+		head->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(head), &fd, sizeof(int));
+	}
+	bool sent = sendmsg(client->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(answer);
+	if (fd >= 0)
+		close(fd);
+	return sent;
+}
+
 /* ------------------------------------------------------------------ the loop */
 
 /* What a client sent. False: it goes. */
@@ -194,6 +241,11 @@ static bool receive(struct g4_server *server, struct client *client)
 			break;
 		if (bytes <= 0)
 			return false;
+		if (client->session && bytes == sizeof(struct g4_hand_over_ask)) {
+			if (!hand_over(server, client, (const struct g4_hand_over_ask *)buffer))
+				return false;
+			continue;
+		}
 		if (client->session) {
 			if (bytes != sizeof(uint64_t))
 				return false;

@@ -5,11 +5,15 @@
  * The socket is of type SOCK_SEQPACKET. A client sends one struct g4_hello; the answer is one struct g4_welcome, with the
  * descriptors of ring and data area (SCM_RIGHTS) where status is 0. A server without a place for it answers -G4_E_BUSY at
  * once and hangs up. After a welcome the client sends 8 bytes of anything when it finds G4_RING_DOORBELL in its ring, and the
- * connection's end is the session's end, for both sides. The server learns from the kernel who the client is
- * (SO_PEERCRED, SO_PEERGROUPS).
+ * connection's end is the session's end, for both sides. It may also send a struct g4_hand_over_ask: where the server has
+ * a mount of the same file system, the answer is a struct g4_hand_over_answer with the kernel's descriptor of what the client
+ * has open under that handle, opened anew by the server, so that neither the file's name nor its mode matters any more. The
+ * server learns from the kernel who the client is (SO_PEERCRED, SO_PEERGROUPS).
  */
 #ifndef G4_SERVE_HOST_H
 #define G4_SERVE_HOST_H
+
+#include <fcntl.h>
 
 #include "base/base.h"
 
@@ -18,6 +22,7 @@ struct g4_server;
 
 #define G4_HELLO_MAGIC UINT64_C(0x6f6c6c6568736667) /* "gfshello" */
 #define G4_HELLO_VERSION 2u
+#define G4_HAND_OVER_FLAGS (O_APPEND | O_SYNC | O_DSYNC | O_DIRECT | O_NOATIME | O_NONBLOCK)
 
 struct g4_hello {
 	uint64_t magic;
@@ -38,6 +43,19 @@ struct g4_welcome {
 	uint32_t reserved;
 };
 
+struct g4_hand_over_ask {
+	uint64_t magic; /* G4_HELLO_MAGIC */
+	uint64_t handle;
+	uint32_t flags; /* of open(2): what of G4_HAND_OVER_FLAGS the description is to have */
+	uint32_t reserved;
+};
+
+struct g4_hand_over_answer {
+	uint64_t magic;
+	int32_t status; /* 0 or a negative code */
+	uint32_t reserved;
+};
+
 struct g4_server_options {
 	const char *path;	 /* of the socket; made, and removed at the end */
 	uint32_t mode;		 /* its permission bits; 0: 0666, for the engine checks who may do what */
@@ -45,6 +63,12 @@ struct g4_server_options {
 	uint32_t entries;	 /* commands that one client may have under way; 0: the default */
 	uint64_t max_data_bytes; /* of one client's data area; 0: 128 MiB */
 	uint32_t handles;	 /* files that one client may have open; 0: the default */
+	/*
+	 * Opens what the engine's handle stands for as a file of the kernel, readable and writable as the handle is: a descriptor,
+	 * the server's to close, or a negative code. Called by the server's thread. NULL: this server has no mount.
+	 */
+	int (*hand_over)(void *context, uint64_t handle, uint32_t flags);
+	void *context;
 };
 
 /* Starts serving, in threads of its own. On failure: a negative code and one sentence in message. */
@@ -64,6 +88,17 @@ int g4_connect(const char *path, uint32_t umask, uint64_t data_bytes, struct g4_
 	       size_t message_bytes);
 /* The way in, until the connection is closed. */
 struct g4_ring_client *g4_connection_ring(const struct g4_connection *connection);
+/*
+ * The kernel's descriptor of what this client has open, close-on-exec and the caller's, or a negative code: -G4_E_NOTSUP where
+ * the server has none to give. flags: of open(2). Thread-safe.
+ */
+int g4_connection_hand_over(struct g4_connection *connection, uint64_t handle, uint32_t flags);
+/* Its socket, which only the connection may use and close. */
+int g4_connection_socket(const struct g4_connection *connection);
+/* Goes on with a copy at `least` or above. The old number is the caller's to close or to replace; -1: there is no copy. */
+int g4_connection_move_socket(struct g4_connection *connection, int least);
+/* In a process that was forked: lets go of the connection, which stays the parent's. Nothing may be done with it any more. */
+void g4_connection_forsake(struct g4_connection *connection);
 /* No call is running. */
 void g4_connection_close(struct g4_connection *connection);
 

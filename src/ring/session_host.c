@@ -45,6 +45,11 @@ struct g4_session_host {
 	struct worker workers[MAX_THREADS];
 };
 
+struct g4_session *g4_session_of(struct g4_session_host *host)
+{
+	return &host->session;
+}
+
 static struct g4_ring_header *header_of(const struct g4_session_host *host)
 {
 	return (struct g4_ring_header *)host->session.ring;

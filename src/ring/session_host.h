@@ -17,6 +17,8 @@ struct g4_session_engine {
 	int (*run)(void *context, struct g4_session *session, uint32_t number, struct g4_session_stage *stage);
 	/* Closes the handles of a session that nobody serves any more. */
 	int (*close)(void *context, struct g4_session *session);
+	/* Ends a use that g4_session_use_handle() began, in this process; fails only for want of memory. NULL: there are none. */
+	int (*unuse_handle)(void *context, struct g4_session *session, uint64_t number);
 	/* Serves one more session, until `detach` returns: then no command of it runs and its handles are closed. */
 	int (*attach)(void *context, const struct g4_session *session, uint64_t ring_bytes, uint32_t *id);
 	void (*detach)(void *context, uint32_t id);
@@ -46,6 +48,8 @@ int g4_session_claim(struct g4_session *session, uint32_t *number);
 /* The client rang. */
 void g4_session_rung(struct g4_session_host *host);
 
+/* For g4_session_use_handle(). */
+struct g4_session *g4_session_of(struct g4_session_host *host);
 /* The memory, as this process sees it. */
 void *g4_session_ring(const struct g4_session_host *host);
 void *g4_session_data(const struct g4_session_host *host);

@@ -737,6 +737,30 @@ static void a_stream_delivers_types_and_attributes(void **state)
 	ok(gpu4fs_closedir(dir));
 }
 
+static void dots_come_where_they_are_asked_for(void **state)
+{
+	struct gpu4fs_stat child, root;
+	struct gpu4fs_dirent entry;
+	gpu4fs_dir *dir;
+
+	(void)state;
+	ok(gpu4fs_mkdir(fs, NULL, "/d", 0755));
+	api_touch("/d/f", 0644);
+	ok(gpu4fs_stat(fs, NULL, "/d", &child));
+	ok(gpu4fs_stat(fs, NULL, "/", &root));
+	ok(gpu4fs_opendir(fs, NULL, "/d", GPU4FS_DIR_DOTS, &dir));
+	gives(gpu4fs_readdir(dir, &entry), 1);
+	assert_string_equal(entry.name, ".");
+	assert_int_equal(entry.ino, child.ino);
+	gives(gpu4fs_readdir(dir, &entry), 1);
+	assert_string_equal(entry.name, "..");
+	assert_int_equal(entry.ino, root.ino);
+	gives(gpu4fs_readdir(dir, &entry), 1);
+	assert_string_equal(entry.name, "f");
+	gives(gpu4fs_readdir(dir, &entry), 0);
+	ok(gpu4fs_closedir(dir));
+}
+
 static void streams_need_a_directory(void **state)
 {
 	gpu4fs_file *file;
@@ -746,7 +770,7 @@ static void streams_need_a_directory(void **state)
 	api_touch("/f", 0644);
 	fails(gpu4fs_opendir(fs, NULL, "/f", 0, &dir), ENOTDIR);
 	fails(gpu4fs_opendir(fs, NULL, "/none", 0, &dir), ENOENT);
-	fails(gpu4fs_opendir(fs, NULL, "/", 2, &dir), EINVAL);
+	fails(gpu4fs_opendir(fs, NULL, "/", 4, &dir), EINVAL);
 	file = api_open("/f", O_RDONLY, 0);
 	fails(gpu4fs_opendir_file(file, 0, &dir), ENOTDIR);
 	ok(gpu4fs_close(file));
@@ -899,6 +923,7 @@ int main(void)
 		api_test(a_directory_is_removed_while_it_is_read),
 		api_test(cookies_lead_back_to_their_place),
 		api_test(a_stream_delivers_types_and_attributes),
+		api_test(dots_come_where_they_are_asked_for),
 		api_test(streams_need_a_directory),
 		api_test(threads_on_the_same_names_leave_counts_that_add_up),
 		api_test(the_tree_survives_unmount_and_mount),

@@ -169,6 +169,45 @@ static void an_inode_without_names_lives_while_it_is_open_or_known(void **state)
 	}
 }
 
+/* Whoever takes a last name of an inode that is held learns its number: it may be his to forget. */
+static void who_takes_a_last_name_learns_what_is_held(void **state)
+{
+	static const struct g4_cred root = {.umask = 022};
+	struct g4_cmd unlink = {
+		.op = G4_CMD_UNLINK, .node = G4_NODE_ROOT, .name = "f1", .name_bytes = 2, .cred = &root};
+	struct g4_cmd rename = {.op = G4_CMD_RENAME,
+				.node = G4_NODE_ROOT,
+				.node2 = G4_NODE_ROOT,
+				.name = "other",
+				.name_bytes = 5,
+				.name2 = "f1",
+				.name2_bytes = 2,
+				.cred = &root};
+	uint64_t ino, other;
+
+	(void)state;
+	ino = make();
+	assert_int_equal(g4_execute(rig.wg, rig.fs, &unlink), 0);
+	assert_int_equal(unlink.value, 0); /* nobody holds it */
+	rig.fs->flags |= G4_FS_HOLD_UNLINKED;
+	ino = make();
+	assert_int_equal(op_link(&rig, ino, G4_NODE_ROOT, "second"), 0);
+	assert_int_equal(g4_execute(rig.wg, rig.fs, &unlink), 0);
+	assert_int_equal(unlink.value, 0); /* it has another name */
+	unlink.name = "second";
+	unlink.name_bytes = 6;
+	assert_int_equal(g4_execute(rig.wg, rig.fs, &unlink), 0);
+	assert_int_equal(unlink.value, ino);
+	assert_int_equal(forget(ino), 0);
+	ino = make();
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "other", 0100644, &other), 0);
+	assert_int_equal(g4_execute(rig.wg, rig.fs, &rename), 0);
+	assert_int_equal(rename.value, ino);
+	assert_int_equal(forget(ino), 0);
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f1"), 0);
+	assert_int_equal(forget(other), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -177,6 +216,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_directory_that_lives_gives_its_pages_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_inode_without_names_lives_while_it_is_open_or_known, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(who_takes_a_last_name_learns_what_is_held, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "api_fixture.h"
+#include "client/beneath.h"
 #include "client/client.h"
 #include "ring/serve_host.h"
 #include "simt/simt.h"
@@ -225,6 +226,151 @@ static void calls_on_a_server_that_ended_fail(void **state)
 	ok(gpu4fs_unmount(connection));
 }
 
+/* Paths of one connection, each with an answer of its own. */
+static void a_path_that_leaves_is_said_to_leave(void **state)
+{
+	gpu4fs *connection = connect_here(), *other = connect_here();
+	struct gpu4fs_stat stat;
+	gpu4fs_file *file;
+
+	(void)state;
+	g4c_stay_beneath(connection);
+	ok(gpu4fs_mkdir(fs, NULL, "/d", 0755));
+	ok(gpu4fs_symlink(fs, "/d", NULL, "/absolute"));
+	ok(gpu4fs_symlink(fs, "d/../d", NULL, "/inside"));
+	ok(gpu4fs_symlink(fs, "../../above", NULL, "/d/outside"));
+	ok(gpu4fs_symlink(fs, "/d/made", NULL, "/makes"));
+	ok(gpu4fs_stat(connection, NULL, "/d/../d", &stat));
+	ok(gpu4fs_stat(connection, NULL, "/inside", &stat));
+	ok(gpu4fs_lstat(connection, NULL, "/absolute", &stat));
+	fails(gpu4fs_stat(connection, NULL, "/absolute", &stat), EXDEV);
+	fails(gpu4fs_stat(connection, NULL, "/absolute/x", &stat), EXDEV);
+	fails(gpu4fs_stat(connection, NULL, "/..", &stat), EXDEV);
+	fails(gpu4fs_stat(connection, NULL, "/d/../..", &stat), EXDEV);
+	fails(gpu4fs_stat(connection, NULL, "/d/outside", &stat), EXDEV);
+	fails(gpu4fs_mkdir(connection, NULL, "/absolute/new", 0755), EXDEV);
+	fails(gpu4fs_rename(connection, NULL, "/inside", NULL, "/absolute/new", 0), EXDEV);
+	fails(gpu4fs_rename(connection, NULL, "/d", NULL, "/moved", 0), EXDEV);
+	fails(gpu4fs_rename(connection, NULL, "/inside", NULL, "/d", GPU4FS_RENAME_EXCHANGE), EXDEV);
+	fails(gpu4fs_rename(connection, NULL, "/inside", NULL, "/moved", 8), EINVAL);
+	ok(gpu4fs_rename(connection, NULL, "/inside", NULL, "/moved", 0));
+	ok(gpu4fs_rename(connection, NULL, "/moved", NULL, "/inside", 0));
+	fails(gpu4fs_open(connection, NULL, "/makes", O_RDWR | O_CREAT, 0644, &file), EXDEV);
+	ok(gpu4fs_stat(other, NULL, "/absolute", &stat));
+	ok(gpu4fs_stat(other, NULL, "/..", &stat));
+	fails(gpu4fs_stat(other, NULL, "/d/made", &stat), ENOENT);
+	ok(gpu4fs_unmount(connection));
+	ok(gpu4fs_unmount(other));
+}
+
+/* ------------------------------------------------------------------ descriptors of the kernel */
+
+static uint64_t asked_handle;
+static uint32_t asked_flags;
+
+/* In place of a mount: any file of the kernel's. */
+static int give_null(void *context, uint64_t handle, uint32_t flags)
+{
+	struct g4_attr attr;
+	struct g4_cmd cmd = {.op = G4_CMD_GETATTR, .handle = handle, .attr = &attr};
+
+	asked_handle = handle;
+	asked_flags = flags;
+	if (g4_engine_execute(fs->mount->engine, &cmd) < 0 || attr.size == 0)
+		return -G4_E_STALE;
+	return open(context, O_RDONLY | O_CLOEXEC);
+}
+
+static void restart_with_descriptors(void)
+{
+	char message[256];
+
+	g4_server_stop(server);
+	ok(g4_server_start(g4_engine_sessions(fs->mount->engine),
+			   &(struct g4_server_options){
+				   .path = path, .hand_over = give_null, .context = (void *)(uintptr_t) "/dev/null"},
+			   &server, message, sizeof(message)));
+}
+
+static void a_server_with_a_mount_gives_descriptors(void **state)
+{
+	struct stat st;
+	gpu4fs_file *file, *empty;
+
+	(void)state;
+	restart_with_descriptors();
+	gpu4fs *connection = connect_here();
+	ok(gpu4fs_open(connection, NULL, "/f", O_RDWR | O_CREAT, 0644, &file));
+	ok(gpu4fs_open(connection, NULL, "/empty", O_RDWR | O_CREAT, 0644, &empty));
+	gives(gpu4fs_write(file, "text", 4), 4);
+	int fd = g4c_hand_over(file, O_APPEND | O_RDWR | O_CREAT);
+	assert_true(fd >= 0);
+	assert_int_equal(asked_flags, O_APPEND); /* no others of the client's word */
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	assert_true(fstat(fd, &st) == 0 && S_ISCHR(st.st_mode));
+	close(fd);
+	fails(g4c_hand_over(empty, 0), ESTALE);
+	gives(gpu4fs_write(file, "more", 4), 4); /* the handle goes on */
+	ok(gpu4fs_close(empty));
+	ok(gpu4fs_close(file));
+	ok(gpu4fs_unmount(connection));
+	await_clients(0);
+	assert_int_equal(open_files(), 0);
+}
+
+static void handles_of_others_are_not_handed_over(void **state)
+{
+	struct g4_hand_over_ask ask = {.magic = G4_HELLO_MAGIC, .handle = UINT64_C(1) << 32};
+	gpu4fs_file *file;
+
+	(void)state;
+	restart_with_descriptors();
+	gpu4fs *one = connect_here(), *two = connect_here();
+	ok(gpu4fs_open(one, NULL, "/f", O_RDWR | O_CREAT, 0644, &file));
+	gives(gpu4fs_write(file, "text", 4), 4);
+	const uint64_t handle = file->handle;
+	gpu4fs_file forged = *file;
+	forged.engine = two->mount->engine;
+	asked_handle = 0;
+	fails(g4c_hand_over(&forged, 0), EBADF);
+	forged.handle = ask.handle | 77;
+	fails(g4c_hand_over(&forged, 0), EBADF);
+	assert_int_equal(asked_handle, 0);
+	ok(gpu4fs_close(file));
+	forged.handle = handle;
+	forged.engine = one->mount->engine;
+	fails(g4c_hand_over(&forged, 0), EBADF);
+	ok(gpu4fs_unmount(one));
+	ok(gpu4fs_unmount(two));
+}
+
+static void a_server_without_a_mount_has_no_descriptors(void **state)
+{
+	gpu4fs *connection = connect_here();
+	gpu4fs_file *file;
+
+	(void)state;
+	ok(gpu4fs_open(connection, NULL, "/f", O_RDWR | O_CREAT, 0644, &file));
+	fails(g4c_hand_over(file, 0), EOPNOTSUPP);
+	fails(g4c_hand_over(file, 0), EOPNOTSUPP);
+	gives(gpu4fs_write(file, "text", 4), 4);
+	ok(gpu4fs_close(file));
+	ok(gpu4fs_unmount(connection));
+}
+
+static void a_socket_can_lie_elsewhere(void **state)
+{
+	gpu4fs *connection = connect_here();
+	struct gpu4fs_stat stat;
+
+	(void)state;
+	int old = g4c_move_socket(connection, 100);
+	assert_true(old >= 0 && g4c_socket(connection) >= 100);
+	close(old);
+	ok(gpu4fs_stat(connection, NULL, "/", &stat));
+	ok(gpu4fs_unmount(connection));
+}
+
 static void two_servers_do_not_share_a_socket(void **state)
 {
 	struct g4_server *second;
@@ -248,6 +394,11 @@ int main(void)
 		serve_test(silent_clients_do_not_stand_in_the_way),
 		serve_test(calls_on_a_server_that_ended_fail),
 		serve_test(two_servers_do_not_share_a_socket),
+		serve_test(a_path_that_leaves_is_said_to_leave),
+		serve_test(a_server_with_a_mount_gives_descriptors),
+		serve_test(handles_of_others_are_not_handed_over),
+		serve_test(a_server_without_a_mount_has_no_descriptors),
+		serve_test(a_socket_can_lie_elsewhere),
 	};
 
 	unsetenv("G4_TEST_CONNECTED");

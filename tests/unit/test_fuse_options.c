@@ -50,6 +50,9 @@ static void options_of_fstab_are_understood(void **state)
 	assert_int_equal(parse("engine=auto,sms=16", &o), 0);
 	assert_int_equal(o.engine, G4_ENGINE_AUTO);
 	assert_int_equal(o.sms, 16);
+	assert_string_equal(o.socket, "");
+	assert_int_equal(parse("socket=/run/data.sock,ro", &o), 0);
+	assert_string_equal(o.socket, "/run/data.sock");
 	assert_int_equal(parse("noatime,relatime,writeback,nowriteback,readdirplus=auto", &o), 0);
 	assert_int_equal(o.atime, G4_ATIME_RELATIME);
 	assert_int_equal(o.readdirplus, G4_READDIRPLUS_AUTO);

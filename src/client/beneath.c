@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A connection beside a mount of the same file system. */
+#include "client/beneath.h"
+
+#include <sys/stat.h>
+
+#include "client/client.h"
+#include "ring/client_host.h"
+#include "ring/serve_host.h"
+
+void g4c_stay_beneath(gpu4fs *fs)
+{
+	fs->resolve_flags = G4_RESOLVE_BENEATH;
+}
+
+void g4c_set_umask(gpu4fs *fs, uint32_t umask)
+{
+	fs->cred.umask = umask & 0777u;
+}
+
+int g4c_hand_over(gpu4fs_file *file, int flags)
+{
+	struct g4_connection *connection = g4_engine_connection(file->engine);
+	int fd = connection ? g4_connection_hand_over(connection, file->handle, (uint32_t)flags) : -G4_E_NOTSUP;
+
+	return fd < 0 ? -g4_errno(fd) : fd;
+}
+
+bool g4c_is_directory(const gpu4fs_file *file)
+{
+	return S_ISDIR(file->format);
+}
+
+bool g4c_is_over(const gpu4fs *fs)
+{
+	return g4_ring_client_is_stopped(g4_connection_ring(g4_engine_connection(fs->mount->engine)));
+}
+
+int g4c_move_socket(gpu4fs *fs, int least)
+{
+	return g4_connection_move_socket(g4_engine_connection(fs->mount->engine), least);
+}
+
+int g4c_socket(const gpu4fs *fs)
+{
+	return g4_connection_socket(g4_engine_connection(fs->mount->engine));
+}
+
+void g4c_forsake(gpu4fs *fs)
+{
+	g4_connection_forsake(g4_engine_connection(fs->mount->engine));
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * For those who use a connection in place of a mount of the same file system (src/preload): paths that would leave the mount are
+ * not followed, and what is open can become the kernel's.
+ */
+#ifndef G4_CLIENT_BENEATH_H
+#define G4_CLIENT_BENEATH_H
+
+#include <stdbool.h>
+
+#include "gpu4fs/gpu4fs.h"
+
+/*
+ * From now on a path that leads out of the root, by ".." there or by a symbolic link to a path from "/", is -EXDEV: where it would
+ * lead only the kernel knows. So is a rename of a directory, whose place the kernel remembers. Before the first call with fs.
+ */
+void g4c_stay_beneath(gpu4fs *fs);
+/* The bits that new files do not get. No call is running. */
+void g4c_set_umask(gpu4fs *fs, uint32_t umask);
+/*
+ * A descriptor of the kernel for an open file, close-on-exec, the caller's; flags: of open(2), what of O_APPEND, O_SYNC, O_DSYNC,
+ * O_DIRECT, O_NOATIME and O_NONBLOCK it is to have. Its position is the beginning. Or a negative errno: -EOPNOTSUPP where the server
+ * has no mount or may not open files by handle. Thread-safe.
+ */
+int g4c_hand_over(gpu4fs_file *file, int flags);
+bool g4c_is_directory(const gpu4fs_file *file);
+/* Whether a call has found that the server is gone. */
+bool g4c_is_over(const gpu4fs *fs);
+/* The connection's socket. */
+int g4c_socket(const gpu4fs *fs);
+/*
+ * Uses a copy of the socket at the first free number from `least` on. The number that it had is still open, for the caller to close,
+ * or better to replace where other calls may be running; -1: it could not be copied.
+ */
+int g4c_move_socket(gpu4fs *fs, int least);
+/* In a process that was forked: lets go of a connection that stays the parent's. Nothing of fs may be used any more. */
+void g4c_forsake(gpu4fs *fs);
+
+#endif

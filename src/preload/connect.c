@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which directories are served, the connections to their servers, and the working directory. A connection is made by the first
+ * call that needs it and ends with the process; a forked child has none at first. Its memory and descriptors are the library's own:
+ * they lie above the numbers that programs get, and close(2) of them is refused. When a server has ended, the next call by path
+ * connects to whoever serves the socket by then, once.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "client/beneath.h"
+#include "preload/preload.h"
+
+#define DATA_BYTES (8u << 20) /* shared with the server: a small process shall not cost it 32 MiB */
+#define HIGH_FD 900	      /* where own descriptors lie, if the process may have so many */
+
+static struct g4p_mount mounts[G4P_MOUNTS];
+static uint32_t mount_count;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* connecting, own descriptors, the working directory */
+static struct g4p_file *working;
+static bool working_known;
+
+/* ------------------------------------------------------------------ the environment */
+
+/* One line SOCKET=DIRECTORY. The directory is absolute and has no links in it: gpu4fs run has seen to that. */
+static void add_mount(const char *line, size_t bytes)
+{
+	struct g4p_mount *mount = &mounts[mount_count];
+	const char *equals = memchr(line, '=', bytes);
+	const size_t socket_bytes = equals ? (size_t)(equals - line) : 0;
+	const size_t rest = equals ? bytes - socket_bytes - 1 : 0;
+
+	if (mount_count == G4P_MOUNTS || socket_bytes == 0 || socket_bytes >= sizeof(mount->socket) || rest < 2 ||
+	    rest >= sizeof(mount->directory) || equals[1] != '/')
+		return;
+	memcpy(mount->socket, line, socket_bytes);
+	memcpy(mount->directory, equals + 1, rest);
+	mount->directory_bytes = rest;
+	mount_count++;
+}
+
+static void read_environment(void)
+{
+	const char *text = getenv(G4P_ENVIRONMENT);
+
+	while (text && *text) {
+		const size_t bytes = strcspn(text, "\n");
+		add_mount(text, bytes);
+		text += bytes + (text[bytes] == '\n');
+	}
+	if (mount_count)
+		g4p_trace_start();
+}
+
+void g4p_start(void)
+{
+	pthread_once(&once, read_environment);
+}
+
+struct g4p_mount *g4p_mounts(uint32_t *count)
+{
+	g4p_start();
+	*count = mount_count;
+	return mounts;
+}
+
+/* ------------------------------------------------------------------ own descriptors */
+
+/* Where descriptors lie that programs do not count on finding theirs. */
+static int high_number(void)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < HIGH_FD + 32 ? (int)(limit.rlim_cur / 2) :
+											HIGH_FD;
+}
+
+bool g4p_owns(int fd)
+{
+	for (uint32_t i = 0; i < mount_count; i++) {
+		gpu4fs *fs = __atomic_load_n(&mounts[i].fs, __ATOMIC_ACQUIRE);
+		if (fd >= 0 && fs && fd == g4c_socket(fs))
+			return true;
+	}
+	return false;
+}
+
+void g4p_make_way(int fd)
+{
+	pthread_mutex_lock(&lock);
+	for (uint32_t i = 0; i < mount_count; i++) {
+		if (mounts[i].fs && fd == g4c_socket(mounts[i].fs))
+			(void)g4c_move_socket(mounts[i].fs, fd + 1);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* ------------------------------------------------------------------ connections */
+
+/* Whether the server hands descriptors over: without that a file that is open here could never become the kernel's. */
+static bool asks_for_root(gpu4fs *fs)
+{
+	gpu4fs_file *root;
+
+	if (gpu4fs_open(fs, NULL, "/", O_RDONLY | O_DIRECTORY, 0, &root) != 0)
+		return false;
+	int fd = g4c_hand_over(root, 0);
+	gpu4fs_close(root);
+	if (fd >= 0)
+		syscall(SYS_close, fd);
+	return fd >= 0;
+}
+
+static void connect_mount(struct g4p_mount *mount)
+{
+	const struct gpu4fs_connect_options options = {.size = sizeof(options), .data_bytes = DATA_BYTES};
+	struct stat st;
+	gpu4fs *fs;
+
+	if (stat(mount->directory, &st) != 0 || gpu4fs_connect(mount->socket, &options, &fs) != 0) {
+		mount->off = true;
+		return;
+	}
+	g4c_stay_beneath(fs);
+	int low = g4c_move_socket(fs, high_number());
+	if (low >= 0)
+		syscall(SYS_close, low);
+	mount->device = st.st_dev;
+	mount->opens = asks_for_root(fs);
+	__atomic_store_n(&mount->fs, fs, __ATOMIC_RELEASE);
+}
+
+gpu4fs *g4p_connect(struct g4p_mount *mount)
+{
+	if (__atomic_load_n(&mount->off, __ATOMIC_RELAXED))
+		return NULL;
+	gpu4fs *fs = __atomic_load_n(&mount->fs, __ATOMIC_ACQUIRE);
+	if (fs)
+		return fs;
+	pthread_mutex_lock(&lock);
+	if (!mount->fs && !mount->off)
+		connect_mount(mount);
+	fs = mount->fs;
+	pthread_mutex_unlock(&lock);
+	return fs;
+}
+
+/* What has it still in use gets EIO from it, so it stays in memory. */
+void g4p_disconnect(struct g4p_mount *mount, gpu4fs *fs)
+{
+	struct g4p_file *old = NULL;
+
+	pthread_mutex_lock(&lock);
+	if (mount->fs == fs) {
+		__atomic_store_n(&mount->fs, NULL, __ATOMIC_RELEASE);
+		old = working;
+		working = NULL;
+		working_known = false;
+	}
+	pthread_mutex_unlock(&lock);
+	if (old)
+		g4p_put(old);
+}
+
+void g4p_connect_lock(bool take)
+{
+	if (take)
+		pthread_mutex_lock(&lock);
+	else
+		pthread_mutex_unlock(&lock);
+}
+
+/* In the child, where nothing else runs. What the parent's connection has in memory stays, unused. */
+void g4p_connect_forked(void)
+{
+	struct g4p_calm calm;
+	bool calmed = g4p_calm(&calm);
+
+	for (uint32_t i = 0; i < mount_count; i++) {
+		if (mounts[i].fs)
+			g4c_forsake(mounts[i].fs);
+		mounts[i].fs = NULL;
+	}
+	if (calmed)
+		g4p_restless(&calm);
+	working = NULL;
+	working_known = false;
+}
+
+/* The server knows the process as who it was when it connected. */
+void g4p_credentials_changed(void)
+{
+	for (uint32_t i = 0; i < mount_count; i++)
+		__atomic_store_n(&mounts[i].off, true, __ATOMIC_RELAXED);
+}
+
+void g4p_umask_changed(mode_t mask)
+{
+	for (uint32_t i = 0; i < mount_count; i++) {
+		gpu4fs *fs = __atomic_load_n(&mounts[i].fs, __ATOMIC_ACQUIRE);
+		if (fs)
+			g4c_set_umask(fs, mask);
+	}
+}
+
+/* ------------------------------------------------------------------ the working directory */
+
+void g4p_directory_changed(void)
+{
+	struct g4p_calm calm;
+	struct g4p_file *old;
+
+	if (mount_count == 0 || !g4p_calm(&calm))
+		return;
+	pthread_mutex_lock(&lock);
+	old = working;
+	working = NULL;
+	working_known = false;
+	pthread_mutex_unlock(&lock);
+	if (old)
+		g4p_put(old);
+	g4p_restless(&calm);
+}
+
+/* The kernel's word for it: what getcwd(2) names is in a mount, and the engine has the same directory there. */
+static struct g4p_file *find_working(struct g4p_mount **found)
+{
+	char path[G4P_PATH_BYTES];
+	struct gpu4fs_stat attributes;
+	struct g4p_file *file = NULL;
+	gpu4fs_file *handle;
+	struct stat st;
+
+	if (syscall(SYS_getcwd, path, sizeof(path)) < 0)
+		return NULL;
+	for (uint32_t i = 0; i < mount_count && !file; i++) {
+		struct g4p_mount *mount = &mounts[i];
+		const size_t bytes = mount->directory_bytes;
+
+		if (strncmp(path, mount->directory, bytes) != 0 || (path[bytes] != '/' && path[bytes] != 0))
+			continue;
+		if (!mount->fs && !mount->off)
+			connect_mount(mount);
+		if (mount->off || gpu4fs_open(mount->fs, NULL, path[bytes] ? path + bytes + 1 : ".",
+					      O_RDONLY | O_DIRECTORY, 0, &handle) != 0)
+			continue;
+		if (gpu4fs_fstat(handle, &attributes) == 0 && stat(".", &st) == 0 && st.st_dev == mount->device &&
+		    st.st_ino == attributes.ino)
+			file = calloc(1, sizeof(*file));
+		if (!file) {
+			gpu4fs_close(handle);
+			continue;
+		}
+		*file = (struct g4p_file){.refs = 1, .directory = true, .handle = handle, .mount = mount};
+		pthread_rwlock_init(&file->lock, NULL);
+		*found = mount;
+	}
+	return file;
+}
+
+struct g4p_file *g4p_working_directory(void)
+{
+	struct g4p_mount *mount = NULL;
+	struct g4p_file *file;
+
+	pthread_mutex_lock(&lock);
+	if (!working_known) {
+		working = find_working(&mount);
+		working_known = true;
+	}
+	file = working;
+	if (file) {
+		g4p_files_lock(true);
+		file->refs++;
+		g4p_files_lock(false);
+	}
+	pthread_mutex_unlock(&lock);
+	return file;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Descriptors. A file that the engine serves has a number of the kernel all the same: an O_PATH descriptor of the mount's
+ * directory, its placeholder, with which the kernel does nothing but count, copy and close it. When somebody is to have the file who
+ * has not this library's memory, it is settled: the server opens it in the kernel, and that takes the placeholders' numbers.
+ *
+ * Locks: a file's lock before the table's. The table's is a leaf.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "client/beneath.h"
+#include "preload/preload.h"
+
+/* What F_GETFL shows. */
+#define KEPT_FLAGS (O_ACCMODE | O_APPEND | O_SYNC | O_DSYNC | O_DIRECT | O_NOATIME | O_NONBLOCK | O_DIRECTORY)
+
+static struct g4p_file *table[G4P_FILES];
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static int table_end; /* behind the largest number that was ever used */
+static uint32_t table_used;
+
+bool g4p_any_files(void)
+{
+	return __atomic_load_n(&table_used, __ATOMIC_RELAXED) > 0;
+}
+
+int g4p_files_end(void)
+{
+	return __atomic_load_n(&table_end, __ATOMIC_RELAXED);
+}
+
+struct g4p_file *g4p_get(int fd)
+{
+	struct g4p_file *file;
+
+	if (fd < 0 || fd >= (int)G4P_FILES || !__atomic_load_n(&table[fd], __ATOMIC_RELAXED))
+		return NULL;
+	pthread_mutex_lock(&table_lock);
+	file = table[fd];
+	if (file)
+		file->refs++;
+	pthread_mutex_unlock(&table_lock);
+	return file;
+}
+
+void g4p_put(struct g4p_file *file)
+{
+	struct g4p_calm calm;
+
+	pthread_mutex_lock(&table_lock);
+	const uint32_t refs = --file->refs;
+	pthread_mutex_unlock(&table_lock);
+	if (refs > 0)
+		return;
+	bool calmed = g4p_calm(&calm);
+	gpu4fs_close(file->handle);
+	if (calmed)
+		g4p_restless(&calm);
+	pthread_rwlock_destroy(&file->lock);
+	free(file);
+}
+
+/* The number's place has another file, or none; what was there comes back for g4p_put(). Table locked. */
+static struct g4p_file *replace(int fd, struct g4p_file *file)
+{
+	struct g4p_file *old = table[fd];
+
+	__atomic_store_n(&table[fd], file, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&table_used, (file != NULL) - (old != NULL), __ATOMIC_RELAXED);
+	if (fd >= table_end)
+		table_end = fd + 1;
+	return old;
+}
+
+void g4p_set(int fd, struct g4p_file *file)
+{
+	struct g4p_file *old;
+
+	if (fd < 0 || fd >= (int)G4P_FILES)
+		return;
+	pthread_mutex_lock(&table_lock);
+	if (file)
+		file->refs++;
+	old = replace(fd, file);
+	pthread_mutex_unlock(&table_lock);
+	if (old)
+		g4p_put(old);
+}
+
+void g4p_forget(int fd)
+{
+	if (fd >= 0 && fd < (int)G4P_FILES && __atomic_load_n(&table[fd], __ATOMIC_RELAXED))
+		g4p_set(fd, NULL);
+}
+
+int g4p_install(struct g4p_mount *mount, gpu4fs_file *handle, int flags)
+{
+	struct g4p_file *file = calloc(1, sizeof(*file));
+	int fd, rc;
+
+	if (!file) {
+		gpu4fs_close(handle);
+		return -ENOMEM;
+	}
+	*file = (struct g4p_file){.refs = 1,
+				  .directory = g4c_is_directory(handle),
+				  .flags = flags & KEPT_FLAGS,
+				  .handle = handle,
+				  .mount = mount};
+	pthread_rwlock_init(&file->lock, NULL);
+	fd = (int)syscall(SYS_openat, AT_FDCWD, mount->directory, O_PATH | O_DIRECTORY | (flags & O_CLOEXEC));
+	rc = fd < 0 ? -errno : fd;
+	if (fd >= (int)G4P_FILES) {
+		syscall(SYS_close, fd);
+		rc = -EMFILE;
+	}
+	if (rc >= 0)
+		g4p_set(fd, file);
+	g4p_put(file);
+	return rc;
+}
+
+/* ------------------------------------------------------------------ becoming the kernel's */
+
+/* Puts the kernel's description under each number of the file. */
+static void take_numbers(struct g4p_file *file, int fd)
+{
+	pthread_mutex_lock(&table_lock);
+	for (int i = 0; i < table_end; i++) {
+		if (table[i] != file)
+			continue;
+		const int kept = (int)syscall(SYS_fcntl, i, F_GETFD);
+		syscall(SYS_dup3, fd, i, kept & FD_CLOEXEC ? O_CLOEXEC : 0);
+		replace(i, NULL);
+		file->refs--; /* not the last: the caller has one */
+	}
+	pthread_mutex_unlock(&table_lock);
+}
+
+int g4p_settle_file(struct g4p_file *file)
+{
+	int fd = 0;
+
+	pthread_rwlock_wrlock(&file->lock);
+	if (!file->settled) {
+		const int64_t position = file->directory ? 0 : gpu4fs_lseek(file->handle, 0, SEEK_CUR);
+
+		fd = position < 0 ? (int)position : g4c_hand_over(file->handle, file->flags);
+		if (fd >= 0) {
+			if (position > 0)
+				syscall(SYS_lseek, fd, position, SEEK_SET);
+			take_numbers(file, fd);
+			syscall(SYS_close, fd);
+			file->settled = true;
+		}
+	}
+	pthread_rwlock_unlock(&file->lock);
+	return fd < 0 ? fd : 0;
+}
+
+bool g4p_settle(int fd, enum g4p_number number)
+{
+	struct g4p_file *file = g4p_get(fd);
+	struct g4p_calm calm;
+
+	if (!file)
+		return true;
+	bool calmed = g4p_calm(&calm);
+	int rc = g4p_settle_file(file);
+	g4p_put(file);
+	if (calmed)
+		g4p_restless(&calm);
+	g4p_count(number, G4P_SETTLED_ANSWER);
+	if (rc < 0)
+		errno = -rc;
+	return rc == 0;
+}
+
+void g4p_files_lock(bool take)
+{
+	if (take)
+		pthread_mutex_lock(&table_lock);
+	else
+		pthread_mutex_unlock(&table_lock);
+}
+
+/* In the child of a fork: what could not be settled is lost to it. */
+void g4p_files_forked(void)
+{
+	for (int fd = 0; fd < table_end; fd++)
+		table[fd] = NULL;
+	table_used = 0;
+}

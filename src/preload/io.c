@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls on open files: reading and writing, positions, space, attributes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/select.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "preload/preload.h"
+
+#define MAPPED_MAX_BYTES (64u << 20) /* of a private mapping that is read instead */
+
+/* The frame of a call on one descriptor; u.handle is the engine's. */
+#define BY_FD(number, fd, work, kernel)                                                                                \
+	do {                                                                                                           \
+		struct g4p_use u;                                                                                      \
+		if (!g4p_use(&u, G4P_##number, fd))                                                                    \
+			return (kernel);                                                                               \
+		return (__typeof__(kernel))g4p_done(&u, work);                                                         \
+	} while (0)
+
+/* ------------------------------------------------------------------ reading and writing */
+
+ssize_t read(int fd, void *buffer, size_t bytes)
+{
+	BY_FD(read, fd, gpu4fs_read(u.handle, buffer, bytes), G4P_NEXT(read)(fd, buffer, bytes));
+}
+
+ssize_t write(int fd, const void *buffer, size_t bytes)
+{
+	BY_FD(write, fd, gpu4fs_write(u.handle, buffer, bytes), G4P_NEXT(write)(fd, buffer, bytes));
+}
+
+ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset)
+{
+	BY_FD(pread, fd, gpu4fs_pread(u.handle, buffer, bytes, offset), G4P_NEXT(pread)(fd, buffer, bytes, offset));
+}
+
+ssize_t pwrite(int fd, const void *buffer, size_t bytes, off_t offset)
+{
+	BY_FD(pwrite, fd, gpu4fs_pwrite(u.handle, buffer, bytes, offset), G4P_NEXT(pwrite)(fd, buffer, bytes, offset));
+}
+
+ssize_t preadv(int fd, const struct iovec *parts, int count, off_t offset)
+{
+	BY_FD(preadv, fd, gpu4fs_preadv(u.handle, parts, count, offset), G4P_NEXT(preadv)(fd, parts, count, offset));
+}
+
+ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t offset)
+{
+	BY_FD(pwritev, fd, gpu4fs_pwritev(u.handle, parts, count, offset), G4P_NEXT(pwritev)(fd, parts, count, offset));
+}
+
+/*
+ * readv and writev at the position, which no call of the engine's library has: the kernel's, whose description has the position
+ * from then on. One part is what read and write do.
+ */
+ssize_t readv(int fd, const struct iovec *parts, int count)
+{
+	if (count == 1)
+		return read(fd, parts[0].iov_base, parts[0].iov_len);
+	return g4p_settle(fd, G4P_readv) ? G4P_NEXT(readv)(fd, parts, count) : -1;
+}
+
+ssize_t writev(int fd, const struct iovec *parts, int count)
+{
+	if (count == 1)
+		return write(fd, parts[0].iov_base, parts[0].iov_len);
+	return g4p_settle(fd, G4P_writev) ? G4P_NEXT(writev)(fd, parts, count) : -1;
+}
+
+ssize_t preadv2(int fd, const struct iovec *parts, int count, off_t offset, int flags)
+{
+	if (flags == 0)
+		return offset == -1 ? readv(fd, parts, count) : preadv(fd, parts, count, offset);
+	return g4p_settle(fd, G4P_preadv) ? G4P_NEXT(preadv2)(fd, parts, count, offset, flags) : -1;
+}
+
+ssize_t pwritev2(int fd, const struct iovec *parts, int count, off_t offset, int flags)
+{
+	if (flags == 0)
+		return offset == -1 ? writev(fd, parts, count) : pwritev(fd, parts, count, offset);
+	return g4p_settle(fd, G4P_pwritev) ? G4P_NEXT(pwritev2)(fd, parts, count, offset, flags) : -1;
+}
+
+ssize_t __read_chk(int fd, void *buffer, size_t bytes, size_t room);
+ssize_t __read_chk(int fd, void *buffer, size_t bytes, size_t room)
+{
+	return bytes > room ? G4P_NEXT(__read_chk)(fd, buffer, bytes, room) : read(fd, buffer, bytes);
+}
+
+ssize_t __pread_chk(int fd, void *buffer, size_t bytes, off_t offset, size_t room);
+ssize_t __pread_chk(int fd, void *buffer, size_t bytes, off_t offset, size_t room)
+{
+	return bytes > room ? G4P_NEXT(__pread_chk)(fd, buffer, bytes, offset, room) : pread(fd, buffer, bytes, offset);
+}
+
+off_t lseek(int fd, off_t offset, int whence)
+{
+	if (g4p_any_files()) {
+		struct g4p_file *file = g4p_get(fd);
+		const bool directory = file && file->directory;
+
+		if (file)
+			g4p_put(file);
+		if (directory && !g4p_settle(fd, G4P_lseek)) /* its position is a cookie of the kernel's listing */
+			return -1;
+	}
+	BY_FD(lseek, fd, gpu4fs_lseek(u.handle, offset, whence), G4P_NEXT(lseek)(fd, offset, whence));
+}
+
+/* ------------------------------------------------------------------ space, durability, attributes */
+
+int ftruncate(int fd, off_t size)
+{
+	BY_FD(ftruncate, fd, gpu4fs_ftruncate(u.handle, size), G4P_NEXT(ftruncate)(fd, size));
+}
+
+int fallocate(int fd, int mode, off_t offset, off_t bytes)
+{
+	BY_FD(fallocate, fd, gpu4fs_fallocate(u.handle, (uint32_t)mode, offset, bytes),
+	      G4P_NEXT(fallocate)(fd, mode, offset, bytes));
+}
+
+int posix_fallocate(int fd, off_t offset, off_t bytes)
+{
+	struct g4p_use use;
+	const int errors = errno;
+
+	if (!g4p_use(&use, G4P_fallocate, fd))
+		return G4P_NEXT(posix_fallocate)(fd, offset, bytes);
+	const int rc = g4p_done(&use, gpu4fs_fallocate(use.handle, 0, offset, bytes)) < 0 ? errno : 0;
+	errno = errors;
+	return rc;
+}
+
+int fsync(int fd)
+{
+	BY_FD(fsync, fd, gpu4fs_fsync(u.handle), G4P_NEXT(fsync)(fd));
+}
+
+int fdatasync(int fd)
+{
+	BY_FD(fdatasync, fd, gpu4fs_fdatasync(u.handle), G4P_NEXT(fdatasync)(fd));
+}
+
+int syncfs(int fd)
+{
+	BY_FD(syncfs, fd, gpu4fs_syncfs(u.file->mount->fs), G4P_NEXT(syncfs)(fd));
+}
+
+int sync_file_range(int fd, off_t offset, off_t bytes, unsigned int flags)
+{
+	BY_FD(fdatasync, fd, gpu4fs_fdatasync(u.handle), G4P_NEXT(sync_file_range)(fd, offset, bytes, flags));
+}
+
+int posix_fadvise(int fd, off_t offset, off_t bytes, int advice)
+{
+	BY_FD(fadvise, fd, 0, G4P_NEXT(posix_fadvise)(fd, offset, bytes, advice));
+}
+
+ssize_t readahead(int fd, off_t offset, size_t bytes)
+{
+	BY_FD(fadvise, fd, 0, G4P_NEXT(readahead)(fd, offset, bytes));
+}
+
+int fchmod(int fd, mode_t mode)
+{
+	BY_FD(fchmod, fd, gpu4fs_fchmod(u.handle, mode), G4P_NEXT(fchmod)(fd, mode));
+}
+
+int fchown(int fd, uid_t uid, gid_t gid)
+{
+	BY_FD(fchown, fd, gpu4fs_fchown(u.handle, uid, gid), G4P_NEXT(fchown)(fd, uid, gid));
+}
+
+int futimens(int fd, const struct timespec times[2])
+{
+	BY_FD(futimens, fd, gpu4fs_futimens(u.handle, times), G4P_NEXT(futimens)(fd, times));
+}
+
+int futimes(int fd, const struct timeval times[2])
+{
+	return futimesat(fd, NULL, times);
+}
+
+ssize_t fgetxattr(int fd, const char *name, void *value, size_t bytes)
+{
+	BY_FD(getxattr, fd, gpu4fs_fgetxattr(u.handle, name, value, bytes),
+	      G4P_NEXT(fgetxattr)(fd, name, value, bytes));
+}
+
+int fsetxattr(int fd, const char *name, const void *value, size_t bytes, int flags)
+{
+	BY_FD(setxattr, fd, gpu4fs_fsetxattr(u.handle, name, value, bytes, (uint32_t)flags),
+	      G4P_NEXT(fsetxattr)(fd, name, value, bytes, flags));
+}
+
+ssize_t flistxattr(int fd, char *list, size_t bytes)
+{
+	BY_FD(listxattr, fd, gpu4fs_flistxattr(u.handle, list, bytes), G4P_NEXT(flistxattr)(fd, list, bytes));
+}
+
+int fremovexattr(int fd, const char *name)
+{
+	BY_FD(removexattr, fd, gpu4fs_fremovexattr(u.handle, name), G4P_NEXT(fremovexattr)(fd, name));
+}
+
+/* ------------------------------------------------------------------ two descriptors */
+
+/* Whether a descriptor of the kernel's is of another file system than this file. */
+static bool is_elsewhere(int fd, const struct g4p_file *file)
+{
+	struct stat st;
+
+	return G4P_NEXT(fstat)(fd, &st) != 0 || st.st_dev != file->mount->device;
+}
+
+/*
+ * Whether one of two descriptors is the engine's and the other is of another file system. The kernel would say EXDEV, and so do we: whoever
+ * copies then reads and writes, and the file need not become the kernel's for that.
+ */
+static bool are_apart(int from, int to)
+{
+	struct g4p_file *source = g4p_get(from), *target = g4p_get(to);
+	const bool apart = (source == NULL) != (target == NULL) &&
+			   (source ? is_elsewhere(to, source) : is_elsewhere(from, target));
+
+	if (source)
+		g4p_put(source);
+	if (target)
+		g4p_put(target);
+	if (apart)
+		errno = EXDEV;
+	return apart;
+}
+
+/* Whether both are the engine's, and of one mount; then both are in use. Else neither is the engine's any more. */
+static bool use_both(enum g4p_number number, int from, int to, struct g4p_use *use, struct g4p_file **other)
+{
+	*other = g4p_get(to);
+	if (*other && g4p_use(use, number, from)) {
+		if (use->file == *other ||
+		    ((*other)->mount == use->file->mount && pthread_rwlock_tryrdlock(&(*other)->lock) == 0)) {
+			if (!(*other)->settled)
+				return true;
+			if (use->file != *other)
+				pthread_rwlock_unlock(&(*other)->lock);
+		}
+		(void)g4p_done(use, 0);
+	}
+	if (*other)
+		g4p_put(*other);
+	g4p_settle(from, number);
+	g4p_settle(to, number);
+	return false;
+}
+
+static int64_t done_both(struct g4p_use *use, struct g4p_file *other, int64_t result)
+{
+	if (use->file != other)
+		pthread_rwlock_unlock(&other->lock);
+	g4p_put(other);
+	return g4p_done(use, result);
+}
+
+ssize_t copy_file_range(int from, off_t *from_offset, int to, off_t *to_offset, size_t bytes, unsigned int flags)
+{
+	struct g4p_use use;
+	struct g4p_file *other;
+
+	if (g4p_any_files() && are_apart(from, to))
+		return -1;
+	if (!g4p_any_files() || flags || !use_both(G4P_copy_file_range, from, to, &use, &other))
+		return G4P_NEXT(copy_file_range)(from, from_offset, to, to_offset, bytes, flags);
+	return done_both(&use, other, gpu4fs_copy_file_range(use.handle, from_offset, other->handle, to_offset, bytes));
+}
+
+/* FICLONE of two files of the engine's: what it shares, which through the mount nobody can ask for. */
+static int clone_file(int to, int from)
+{
+	struct g4p_use use;
+	struct g4p_file *other;
+	int64_t done = 0, shared;
+
+	if (are_apart(from, to))
+		return -1;
+	if (!use_both(G4P_ioctl, from, to, &use, &other))
+		return G4P_NEXT(ioctl)(to, FICLONE, from);
+	while ((shared = gpu4fs_share_range(use.handle, done, other->handle, done, UINT64_MAX)) > 0)
+		done += shared;
+	return done_both(&use, other, shared) < 0 ? -1 : 0;
+}
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	va_list list;
+
+	va_start(list, request);
+	void *argument = va_arg(list, void *);
+	va_end(list);
+	if (request == FICLONE && g4p_any_files())
+		return clone_file(fd, (int)(intptr_t)argument);
+	return g4p_settle(fd, G4P_ioctl) ? G4P_NEXT(ioctl)(fd, request, argument) : -1;
+}
+
+ssize_t sendfile(int to, int from, off_t *offset, size_t bytes)
+{
+	return g4p_settle(to, G4P_sendfile) && g4p_settle(from, G4P_sendfile) ?
+		       G4P_NEXT(sendfile)(to, from, offset, bytes) :
+		       -1;
+}
+
+ssize_t splice(int from, off_t *from_offset, int to, off_t *to_offset, size_t bytes, unsigned int flags)
+{
+	return g4p_settle(to, G4P_splice) && g4p_settle(from, G4P_splice) ?
+		       G4P_NEXT(splice)(from, from_offset, to, to_offset, bytes, flags) :
+		       -1;
+}
+
+/* ------------------------------------------------------------------ what only the kernel can do */
+
+int flock(int fd, int operation)
+{
+	return g4p_settle(fd, G4P_flock) ? G4P_NEXT(flock)(fd, operation) : -1;
+}
+
+int lockf(int fd, int command, off_t bytes)
+{
+	return g4p_settle(fd, G4P_fcntl) ? G4P_NEXT(lockf)(fd, command, bytes) : -1;
+}
+
+int isatty(int fd)
+{
+	struct g4p_use use;
+
+	if (!g4p_use(&use, G4P_isatty, fd))
+		return G4P_NEXT(isatty)(fd);
+	(void)g4p_done(&use, -ENOTTY);
+	return 0;
+}
+
+int poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+	for (nfds_t i = 0; g4p_any_files() && i < count; i++)
+		g4p_settle(fds[i].fd, G4P_poll);
+	return G4P_NEXT(poll)(fds, count, timeout);
+}
+
+int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
+{
+	for (nfds_t i = 0; g4p_any_files() && i < count; i++)
+		g4p_settle(fds[i].fd, G4P_poll);
+	return G4P_NEXT(ppoll)(fds, count, timeout, mask);
+}
+
+static void settle_set(int count, const fd_set *set)
+{
+	for (int fd = 0; set && g4p_any_files() && fd < count && fd < FD_SETSIZE; fd++)
+		if (FD_ISSET(fd, set))
+			g4p_settle(fd, G4P_select);
+}
+
+int select(int count, fd_set *restrict in, fd_set *restrict out, fd_set *restrict other,
+	   struct timeval *restrict timeout)
+{
+	settle_set(count, in);
+	settle_set(count, out);
+	settle_set(count, other);
+	return G4P_NEXT(select)(count, in, out, other, timeout);
+}
+
+int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
+{
+	return g4p_settle(fd, G4P_poll) ? G4P_NEXT(epoll_ctl)(epoll, operation, fd, event) : -1;
+}
+
+/* Descriptors that go to another process. */
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	struct cmsghdr *part = message && g4p_any_files() ? CMSG_FIRSTHDR(message) : NULL;
+
+	for (; part; part = CMSG_NXTHDR((struct msghdr *)(uintptr_t)message, part)) {
+		if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= part->cmsg_len; i++) {
+			int sent;
+			memcpy(&sent, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
+			g4p_settle(sent, G4P_sendmsg);
+		}
+	}
+	return G4P_NEXT(sendmsg)(fd, message, flags);
+}
+
+/*
+ * A private mapping is a copy of what the file holds now, which POSIX allows: it does not say whether later changes show. Behind the
+ * end of the file it has zeros, where the kernel would send SIGBUS.
+ */
+static int64_t fill(gpu4fs_file *handle, char *memory, size_t bytes, off_t offset)
+{
+	size_t done = 0;
+	int64_t part = 1;
+
+	while (done < bytes && (part = gpu4fs_pread(handle, memory + done, bytes - done, offset + (off_t)done)) > 0)
+		done += (size_t)part;
+	return part < 0 ? part : 0;
+}
+
+void *mmap(void *where, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+	struct g4p_use use;
+	void *memory;
+
+	if (fd < 0 || (flags & MAP_ANONYMOUS) || !g4p_any_files())
+		return G4P_NEXT(mmap)(where, bytes, protection, flags, fd, offset);
+	if ((flags & MAP_TYPE) != MAP_PRIVATE || (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_32BIT)) ||
+	    (protection & PROT_EXEC) || bytes == 0 || bytes > MAPPED_MAX_BYTES || offset < 0 || offset % 4096 != 0 ||
+	    !g4p_use(&use, G4P_mmap, fd)) {
+		g4p_settle(fd, G4P_mmap);
+		return G4P_NEXT(mmap)(where, bytes, protection, flags, fd, offset);
+	}
+	memory = G4P_NEXT(mmap)(where, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int64_t rc = memory == MAP_FAILED ? -ENOMEM : fill(use.handle, memory, bytes, offset);
+	if (rc == 0 && protection != (PROT_READ | PROT_WRITE))
+		rc = mprotect(memory, bytes, protection) == 0 ? 0 : -errno;
+	if (g4p_done(&use, rc) == 0)
+		return memory;
+	if (memory != MAP_FAILED)
+		munmap(memory, bytes);
+	g4p_settle(fd, G4P_mmap);
+	return G4P_NEXT(mmap)(where, bytes, protection, flags, fd, offset);
+}
+
+#define SAME(name, other) ".globl " name "\n.set " name ", " other "\n"
+__asm__(SAME("pread64", "pread") SAME("pwrite64", "pwrite") SAME("preadv64", "preadv") SAME("pwritev64", "pwritev")
+		SAME("preadv64v2", "preadv2") SAME("pwritev64v2", "pwritev2") SAME("__pread64_chk", "__pread_chk")
+			SAME("lseek64", "lseek") SAME("ftruncate64", "ftruncate") SAME("fallocate64", "fallocate")
+				SAME("posix_fallocate64", "posix_fallocate") SAME("posix_fadvise64", "posix_fadvise")
+					SAME("sendfile64", "sendfile") SAME("mmap64", "mmap") SAME("lockf64", "lockf"));

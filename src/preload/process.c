@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What changes a process: fork, exec and their relatives, credentials, the working directory; and io_uring, which is refused.
+ *
+ * Before another process may use a descriptor, it is the kernel's: at a fork all are settled, and so they are where the C library forks
+ * by itself (posix_spawn, system, popen); at an exec those that stay open. vfork() is fork(): its child shares memory with the
+ * parent, and so the table of descriptors, but not the descriptors.
+ */
+#include <errno.h>
+#include <grp.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/preload.h"
+
+/* ------------------------------------------------------------------ fork */
+
+static void before_fork(void)
+{
+	if (g4p_any_files())
+		g4p_settle_all(false, G4P_fork);
+	g4p_connect_lock(true);
+	g4p_files_lock(true);
+}
+
+static void in_parent(void)
+{
+	g4p_files_lock(false);
+	g4p_connect_lock(false);
+}
+
+static void in_child(void)
+{
+	g4p_files_forked();
+	g4p_connect_forked();
+	g4p_files_lock(false);
+	g4p_connect_lock(false);
+}
+
+static __attribute__((constructor)) void begin(void)
+{
+	uint32_t count;
+
+	g4p_mounts(&count);
+	if (count)
+		pthread_atfork(before_fork, in_parent, in_child);
+}
+
+pid_t vfork(void)
+{
+	return fork();
+}
+
+/* ------------------------------------------------------------------ exec */
+
+static void before_exec(void)
+{
+	if (g4p_any_files())
+		g4p_settle_all(true, G4P_exec);
+}
+
+int execve(const char *path, char *const arguments[], char *const environment[])
+{
+	before_exec();
+	return G4P_NEXT(execve)(path, arguments, environment);
+}
+
+int execv(const char *path, char *const arguments[])
+{
+	before_exec();
+	return G4P_NEXT(execv)(path, arguments);
+}
+
+int execvp(const char *file, char *const arguments[])
+{
+	before_exec();
+	return G4P_NEXT(execvp)(file, arguments);
+}
+
+int execvpe(const char *file, char *const arguments[], char *const environment[])
+{
+	before_exec();
+	return G4P_NEXT(execvpe)(file, arguments, environment);
+}
+
+int fexecve(int fd, char *const arguments[], char *const environment[])
+{
+	g4p_settle(fd, G4P_exec);
+	before_exec();
+	return G4P_NEXT(fexecve)(fd, arguments, environment);
+}
+
+int execveat(int at, const char *path, char *const arguments[], char *const environment[], int flags)
+{
+	g4p_settle(at, G4P_exec);
+	before_exec();
+	return G4P_NEXT(execveat)(at, path, arguments, environment, flags);
+}
+
+/* The arguments of an execl(), in a vector with their NULL; freed by nobody if the program is gone. */
+static char **vector_of(const char *first, va_list list, char *const **environment)
+{
+	va_list again;
+	size_t count = 1;
+
+	va_copy(again, list);
+	while (va_arg(again, char *))
+		count++;
+	va_end(again);
+	char **vector = malloc((count + 1) * sizeof(*vector));
+	if (!vector)
+		return NULL;
+	vector[0] = (char *)(uintptr_t)first;
+	for (size_t i = 1; i <= count; i++)
+		vector[i] = va_arg(list, char *);
+	if (environment)
+		*environment = va_arg(list, char *const *);
+	return vector;
+}
+
+#define EXEC_LIST(call, first, environment)                                                                            \
+	do {                                                                                                           \
+		va_list list;                                                                                          \
+		va_start(list, first);                                                                                 \
+		char **vector = vector_of(first, list, environment);                                                   \
+		va_end(list);                                                                                          \
+		int rc = vector ? (call) : -1;                                                                         \
+		free(vector);                                                                                          \
+		return rc;                                                                                             \
+	} while (0)
+
+int execl(const char *path, const char *first, ...)
+{
+	EXEC_LIST(execv(path, vector), first, NULL);
+}
+
+int execlp(const char *file, const char *first, ...)
+{
+	EXEC_LIST(execvp(file, vector), first, NULL);
+}
+
+int execle(const char *path, const char *first, ...)
+{
+	char *const *environment = NULL;
+
+	EXEC_LIST(execve(path, vector, environment), first, &environment);
+}
+
+int posix_spawn(pid_t *restrict pid, const char *restrict path, const posix_spawn_file_actions_t *restrict actions,
+		const posix_spawnattr_t *restrict attributes, char *const arguments[restrict],
+		char *const environment[restrict])
+{
+	if (g4p_any_files())
+		g4p_settle_all(false, G4P_spawn);
+	return G4P_NEXT(posix_spawn)(pid, path, actions, attributes, arguments, environment);
+}
+
+int posix_spawnp(pid_t *restrict pid, const char *restrict file, const posix_spawn_file_actions_t *restrict actions,
+		 const posix_spawnattr_t *restrict attributes, char *const arguments[restrict],
+		 char *const environment[restrict])
+{
+	if (g4p_any_files())
+		g4p_settle_all(false, G4P_spawn);
+	return G4P_NEXT(posix_spawnp)(pid, file, actions, attributes, arguments, environment);
+}
+
+int system(const char *command)
+{
+	if (g4p_any_files())
+		g4p_settle_all(false, G4P_spawn);
+	return G4P_NEXT(system)(command);
+}
+
+FILE *popen(const char *command, const char *mode)
+{
+	if (g4p_any_files())
+		g4p_settle_all(false, G4P_spawn);
+	return G4P_NEXT(popen)(command, mode);
+}
+
+/* ------------------------------------------------------------------ the process's own state */
+
+int chdir(const char *path)
+{
+	int rc = G4P_NEXT(chdir)(path);
+
+	if (rc == 0)
+		g4p_directory_changed();
+	return rc;
+}
+
+int fchdir(int fd)
+{
+	int rc = g4p_settle(fd, G4P_fchdir) ? G4P_NEXT(fchdir)(fd) : -1;
+
+	if (rc == 0)
+		g4p_directory_changed();
+	return rc;
+}
+
+/* Paths begin somewhere else from now on. */
+int chroot(const char *path)
+{
+	int rc = G4P_NEXT(chroot)(path);
+
+	if (rc == 0) {
+		g4p_directory_changed();
+		g4p_credentials_changed();
+	}
+	return rc;
+}
+
+mode_t umask(mode_t mask)
+{
+	g4p_umask_changed(mask);
+	return G4P_NEXT(umask)(mask);
+}
+
+#define CREDENTIALS(call)                                                                                              \
+	do {                                                                                                           \
+		int rc = call;                                                                                         \
+		if (rc == 0)                                                                                           \
+			g4p_credentials_changed();                                                                     \
+		return rc;                                                                                             \
+	} while (0)
+
+int setuid(uid_t uid)
+{
+	CREDENTIALS(G4P_NEXT(setuid)(uid));
+}
+
+int setgid(gid_t gid)
+{
+	CREDENTIALS(G4P_NEXT(setgid)(gid));
+}
+
+int seteuid(uid_t uid)
+{
+	CREDENTIALS(G4P_NEXT(seteuid)(uid));
+}
+
+int setegid(gid_t gid)
+{
+	CREDENTIALS(G4P_NEXT(setegid)(gid));
+}
+
+int setreuid(uid_t real, uid_t effective)
+{
+	CREDENTIALS(G4P_NEXT(setreuid)(real, effective));
+}
+
+int setregid(gid_t real, gid_t effective)
+{
+	CREDENTIALS(G4P_NEXT(setregid)(real, effective));
+}
+
+int setresuid(uid_t real, uid_t effective, uid_t saved)
+{
+	CREDENTIALS(G4P_NEXT(setresuid)(real, effective, saved));
+}
+
+int setresgid(gid_t real, gid_t effective, gid_t saved)
+{
+	CREDENTIALS(G4P_NEXT(setresgid)(real, effective, saved));
+}
+
+int setgroups(size_t count, const gid_t *groups)
+{
+	CREDENTIALS(G4P_NEXT(setgroups)(count, groups));
+}
+
+int initgroups(const char *user, gid_t group)
+{
+	CREDENTIALS(G4P_NEXT(initgroups)(user, group));
+}
+
+int setfsuid(uid_t uid)
+{
+	g4p_credentials_changed();
+	return G4P_NEXT(setfsuid)(uid);
+}
+
+int setfsgid(gid_t gid)
+{
+	g4p_credentials_changed();
+	return G4P_NEXT(setfsgid)(gid);
+}
+
+/* ------------------------------------------------------------------ io_uring */
+
+/*
+ * A ring of the kernel would take placeholders for files. Programs have other ways where there is no io_uring; those that make the
+ * system call with instructions of their own are not stopped, and get EBADF.
+ */
+struct io_uring;
+struct io_uring_params;
+
+int io_uring_queue_init(unsigned int entries, struct io_uring *ring, unsigned int flags);
+int io_uring_queue_init(unsigned int entries, struct io_uring *ring, unsigned int flags)
+{
+	(void)entries;
+	(void)ring;
+	(void)flags;
+	g4p_count(G4P_io_uring, G4P_UNSUPPORTED_ANSWER);
+	return -ENOSYS;
+}
+
+int io_uring_queue_init_params(unsigned int entries, struct io_uring *ring, struct io_uring_params *params);
+int io_uring_queue_init_params(unsigned int entries, struct io_uring *ring, struct io_uring_params *params)
+{
+	(void)params;
+	return io_uring_queue_init(entries, ring, 0);
+}

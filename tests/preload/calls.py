@@ -1,0 +1,415 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Calls whose meaning crosses processes, descriptors and threads: calls.py DIRECTORY [NAME...]. Run through the library or without."""
+import array
+import ctypes
+import errno
+import fcntl
+import mmap
+import os
+import select
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def make(name, text=b"", flags=os.O_RDWR):
+    fd = os.open(name, flags | os.O_CREAT | os.O_TRUNC, 0o644)
+    if text:
+        os.write(fd, text)
+    return fd
+
+
+def content(name):
+    """What the C library's streams see: through the mount."""
+    return subprocess.run(["env", "-u", "LD_PRELOAD", "cat", name], check=True, stdout=subprocess.PIPE).stdout
+
+
+def raises(number, function, *arguments, **named):
+    try:
+        function(*arguments, **named)
+    except OSError as error:
+        assert error.errno == number, error
+        return
+    raise AssertionError(f"{function} did not fail")
+
+
+def in_child(function):
+    """Forks; the child's exit says whether the function came to its end."""
+    child = os.fork()
+    if child == 0:
+        try:
+            function()
+            os._exit(0)
+        except BaseException as error:
+            print("in the child:", repr(error), file=sys.stderr, flush=True)
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def a_position_is_shared_by_copies_and_children():
+    fd = make("f", b"0123456789")
+    other = os.dup(fd)
+    os.lseek(fd, 2, os.SEEK_SET)
+    assert os.read(other, 2) == b"23"
+    third = fcntl.fcntl(fd, fcntl.F_DUPFD, 50)
+    assert third >= 50 and os.read(third, 1) == b"4"
+    in_child(lambda: os.read(other, 2) == b"56" or 1 / 0)
+    assert os.read(fd, 1) == b"7"
+    os.write(third, b"X")
+    assert content("f") == b"01234567X9"
+    for each in (fd, other, third):
+        os.close(each)
+    raises(errno.EBADF, os.read, fd, 1)
+
+
+def a_program_inherits_what_is_not_closed():
+    fd = make("f", b"inherited")
+    os.lseek(fd, 0, os.SEEK_SET)
+    os.set_inheritable(fd, True)
+    closed = make("g", b"x")
+    out = subprocess.run(["sh", "-c", f"cat <&{fd}; (: <&{closed}) 2>/dev/null || echo closed"], close_fds=False,
+                         stdout=subprocess.PIPE, check=True).stdout
+    assert out == b"inheritedclosed\n", out
+    os.close(fd)
+    os.close(closed)
+
+
+def a_child_goes_on_with_an_unlinked_file():
+    fd = make("f", b"still here")
+    os.unlink("f")
+    assert os.fstat(fd).st_nlink == 0
+
+    def child():
+        os.lseek(fd, 0, os.SEEK_SET)
+        assert os.read(fd, 20) == b"still here"
+        os.write(fd, b", and more")
+
+    in_child(child)
+    os.lseek(fd, 0, os.SEEK_SET)
+    assert os.read(fd, 40) == b"still here, and more"
+    os.close(fd)
+
+
+def a_file_that_may_not_be_opened_again_can_be_handed_over():
+    fd = os.open("f", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o444)
+    os.write(fd, b"read-only")
+    os.rename("f", "g")
+    in_child(lambda: os.write(fd, b" and written"))
+    assert content("g") == b"read-only and written"
+    os.close(fd)
+
+
+def both_sides_of_a_fork_make_files():
+    make("before", b"1")
+    in_child(lambda: os.close(make("child", b"2")))
+    make("after", b"3")
+    assert sorted(os.listdir(".")) == ["after", "before", "child"]
+    assert content("child") == b"2"
+
+
+def a_descriptor_is_passed_to_another_process():
+    left, right = socket.socketpair()
+    fd = make("f", b"passed on")
+    os.lseek(fd, 7, os.SEEK_SET)
+    left.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
+    os.close(fd)
+    message, rights, _, _ = right.recvmsg(1, socket.CMSG_SPACE(4))
+    got = array.array("i", rights[0][2])[0]
+    assert message == b"x" and os.read(got, 10) == b"on"
+    os.close(got)
+
+
+def proc_shows_what_is_open():
+    fd = make("f", b"seen")
+    with open(f"/dev/fd/{fd}", "rb") as again:
+        assert again.read() == b"seen"
+    os.close(fd)
+
+
+def a_place_is_where_paths_begin():
+    os.mkdir("d")
+    place = os.open("d", os.O_PATH | os.O_DIRECTORY)
+    os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=place))
+    os.rename("d", "e")
+    assert os.stat("f", dir_fd=place).st_size == 0 and os.listdir("e") == ["f"]
+    raises(errno.EBADF, os.write, place, b"x")
+    os.chdir(place)
+    assert os.listdir(".") == ["f"]
+    os.chdir("..")
+    os.close(place)
+
+
+def standard_streams_write_where_they_are_sent():
+    script = "echo one; exec >>second; echo two; printf three; exec 5>third; echo four >&5; cat second >&2"
+    with open("first", "wb") as out:
+        subprocess.run(["bash", "-c", script], stdout=out, stderr=subprocess.DEVNULL, check=True)
+    assert content("first") == b"one\n" and content("second") == b"two\nthree" and content("third") == b"four\n"
+
+
+def ranges_of_descriptors_close():
+    fds = [make(f"f{i}", b"x") for i in range(5)]
+    libc.close_range(fds[0], 2**32 - 1, 0)  # and with them all that is nobody's
+    raises(errno.EBADF, os.fstat, fds[3])
+    again = make("again", b"works")
+    assert os.stat("again").st_size == 5 and os.listdir(".")
+    os.close(again)
+    for fd in range(3, 1100):
+        try:
+            os.close(fd)
+        except OSError as error:
+            assert error.errno == errno.EBADF
+    os.close(make("still", b"works"))
+    assert content("still") == b"works"
+
+
+def numbers_that_the_library_has_can_be_asked_for():
+    fd = make("f", b"x")
+    for number in range(895, 1000):
+        os.dup2(fd, number)
+    os.close(make("g", b"works"))
+    assert os.stat("g").st_size == 5
+    for number in range(895, 1000):
+        assert os.fstat(number).st_ino == os.fstat(fd).st_ino
+        os.close(number)
+    os.close(fd)
+
+
+def paths_that_leave_are_the_kernels():
+    here = os.getcwd()
+    outside = os.path.dirname(here.rstrip("/"))
+    os.mkdir("d")
+    os.symlink(os.path.join(here, "d"), "absolute")
+    os.symlink("d", "relative")
+    os.symlink("/etc", "etc")
+    os.symlink("/etc/passwd", "d/passwd")
+    os.symlink(os.path.join(here, "made"), "makes")
+    os.close(make("absolute/f", b"x"))
+    assert os.listdir("relative") and os.stat("d/f").st_size == 1
+    assert os.stat("etc/passwd").st_ino == os.stat("/etc/passwd").st_ino
+    assert os.stat("d/passwd").st_ino == os.stat("/etc/passwd").st_ino
+    top = os.path.relpath("/etc/passwd", here)
+    assert os.stat(top).st_ino == os.stat("/etc/passwd").st_ino
+    assert os.stat("d/../../" + os.path.basename(here)).st_ino == os.stat(here).st_ino
+    assert os.stat("..").st_ino == os.stat(outside).st_ino
+    os.close(make("makes", b"12"))
+    assert os.stat("made").st_size == 2
+    fd = os.open("d", os.O_RDONLY | os.O_DIRECTORY)
+    assert os.stat("passwd", dir_fd=fd).st_ino == os.stat("/etc/passwd").st_ino
+    assert os.stat("f", dir_fd=fd).st_size == 1
+    os.rename("f", os.path.join(here, "out"), src_dir_fd=fd)
+    assert os.listdir(fd) == ["passwd"]
+    os.close(fd)
+    raises(errno.EXDEV, os.rename, "out", "/dev/shm/gpu4fs-nowhere")
+    raises(errno.EXDEV, os.link, "/etc/passwd", "linked")
+    os.chdir("d")
+    assert os.stat("../out").st_size == 1 and os.getcwd() == os.path.join(here, "d")
+    os.chdir("..")
+    os.rename("d", "renamed")
+    assert os.getcwd() == here
+
+
+def a_working_directory_can_move_and_go():
+    here = os.getcwd()
+    os.mkdir("w")
+    os.chdir("w")
+    os.close(make("f", b"x"))
+    os.rename(os.path.join(here, "w"), os.path.join(here, "v"))
+    assert os.stat("f").st_size == 1 and os.getcwd() == os.path.join(here, "v")
+    os.close(make("g", b"xx"))
+    assert sorted(os.listdir(".")) == ["f", "g"] and os.stat(os.path.join(here, "v/g")).st_size == 2
+    in_child(lambda: os.stat("g").st_size == 2 or 1 / 0)
+    os.chdir(here)
+
+
+def private_mappings_are_what_the_file_holds():
+    fd = make("f", b"a" * 5000)
+    memory = mmap.mmap(fd, 5000, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    assert memory[:] == b"a" * 5000
+    memory[0:1] = b"b"
+    assert os.pread(fd, 1, 0) == b"a"
+    shared = mmap.mmap(fd, 5000)
+    shared[1:2] = b"c"
+    shared.flush()
+    assert os.pread(fd, 3, 0) == b"aca" and content("f")[:3] == b"aca"
+    os.pwrite(fd, b"d", 2)
+    assert shared[0:3] == b"acd"
+    os.close(fd)
+
+
+def locks_hold_between_programs():
+    fd = make("f", b"x")
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    fcntl.lockf(fd, fcntl.LOCK_EX, 10, 5)
+    try_all = ("import fcntl,os,sys\nfd=os.open('f',os.O_RDWR)\n"
+               "for f in (lambda: fcntl.flock(fd,fcntl.LOCK_EX|fcntl.LOCK_NB), lambda: fcntl.lockf(fd,fcntl.LOCK_EX|fcntl.LOCK_NB,1,7)):\n"
+               "  try: f()\n  except OSError: continue\n  sys.exit(1)\nfcntl.lockf(fd,fcntl.LOCK_EX|fcntl.LOCK_NB,1,20)\n")
+    subprocess.run([sys.executable, "-c", try_all], check=True)
+    subprocess.run(["env", "-u", "LD_PRELOAD", sys.executable, "-c", try_all], check=True)
+    os.close(fd)
+
+
+def threads_share_what_is_open():
+    fd = make("f", b"", os.O_RDWR | os.O_APPEND)
+    line = b"0123456789abcde\n"
+
+    def work(number):
+        for i in range(50):
+            os.write(fd, line)
+            own = make(f"t{number}.{i}", line)
+            assert os.pread(own, 100, 0) == line
+            os.close(own)
+            os.unlink(f"t{number}.{i}")
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(5):
+        in_child(lambda: os.write(fd, line))
+    for thread in threads:
+        thread.join()
+    os.lseek(fd, 0, os.SEEK_SET)
+    assert content("f") == line * 205, len(content("f"))
+    assert os.listdir(".") == ["f"]
+    os.close(fd)
+
+
+def signals_come_between_calls():
+    came = []
+    signal.signal(signal.SIGALRM, lambda *_: came.append(os.close(make("from-handler", b"x"))))
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    while len(came) < 50:
+        os.close(make("f", b"x" * 1000))
+        os.unlink("f")
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    assert os.stat("from-handler").st_size == 1
+
+
+def the_umask_and_the_user_are_the_programs():
+    old = os.umask(0o077)
+    os.close(os.open("f", os.O_CREAT | os.O_WRONLY, 0o666))
+    os.mkdir("d")
+    assert stat.S_IMODE(os.stat("f").st_mode) == 0o600 and stat.S_IMODE(os.stat("d").st_mode) == 0o700
+    os.umask(old)
+    if os.geteuid() != 0:
+        return
+
+    def other():
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+        raises(errno.EACCES, os.open, "f", os.O_RDONLY)
+        raises(errno.EACCES, os.unlink, "d/x")
+        raises(errno.EACCES, os.mkdir, "e")
+
+    in_child(other)
+    os.chmod(".", 0o777)
+
+    def own():
+        os.setgid(65534)
+        os.setuid(65534)
+        os.close(make("own", b"x"))
+        assert os.stat("own").st_uid == 65534
+
+    in_child(own)
+
+
+def a_listing_goes_on_behind_a_fork():
+    for i in range(300):
+        os.close(os.open(f"n{i:03}", os.O_CREAT | os.O_WRONLY))
+    with os.scandir(".") as stream:
+        names = [next(stream).name for _ in range(100)]
+        in_child(lambda: None)
+        names += [entry.name for entry in stream]
+    assert sorted(names) == [f"n{i:03}" for i in range(300)], len(names)
+
+
+def files_are_always_ready():
+    fd = make("f", b"x")
+    assert select.select([fd], [fd], [], 0) == ([fd], [fd], [])
+    fd2 = make("g", b"x")
+    poller = select.poll()
+    poller.register(fd2, select.POLLIN)
+    assert poller.poll(0) == [(fd2, select.POLLIN)]
+    assert not os.isatty(make("h", b"x"))
+    os.close(fd)
+    os.close(fd2)
+
+
+def space_and_attributes_are_kept():
+    fd = make("f", b"x")
+    os.posix_fallocate(fd, 0, 100000)
+    assert os.fstat(fd).st_size == 100000
+    os.ftruncate(fd, 10)
+    os.utime(fd, ns=(1_000_000_001, 2_000_000_002))
+    os.setxattr(fd, "user.a", b"value")
+    os.fchmod(fd, 0o604)
+    os.fsync(fd)
+    st = os.stat("f")
+    assert (st.st_atime_ns, st.st_mtime_ns, st.st_size, stat.S_IMODE(st.st_mode)) == (1_000_000_001, 2_000_000_002, 10, 0o604)
+    assert os.getxattr("f", "user.a") == b"value" and os.listxattr("f") == ["user.a"]
+    out = subprocess.run(["env", "-u", "LD_PRELOAD", "stat", "-c", "%d %i %s %a %Y", "f"], check=True, stdout=subprocess.PIPE).stdout
+    assert out.split() == [b"%d" % st.st_dev, b"%d" % st.st_ino, b"10", b"604", b"2"], (out, st)
+    assert os.statvfs("f").f_bsize == os.fstatvfs(fd).f_bsize
+    os.close(fd)
+
+
+def copies_are_made_inside():
+    source = make("f", b"0123456789" * 1000)
+    target = make("g", b"")
+    assert os.copy_file_range(source, target, 10000, 0, 0) == 10000
+    assert content("g") == b"0123456789" * 1000
+    os.lseek(source, 5, os.SEEK_SET)
+    os.lseek(target, 0, os.SEEK_SET)
+    assert os.sendfile(target, source, None, 5) == 5
+    assert os.pread(target, 10, 0) == b"5678956789" and os.lseek(source, 0, os.SEEK_CUR) == 10
+    os.close(source)
+    os.close(target)
+
+
+def system_calls_by_number_work_on_files():
+    source = make("f", b"0123456789")
+    target = make("g")
+    zero = ctypes.c_longlong(0)
+    assert libc.syscall(326, source, ctypes.byref(zero), target, None, ctypes.c_size_t(10), 0) == 10  # copy_file_range
+    assert os.pread(target, 20, 0) == b"0123456789"
+    if "gpu4fs_preload" in os.environ.get("LD_PRELOAD", ""):
+        assert libc.syscall(425, 4, None) == -1 and ctypes.get_errno() == errno.ENOSYS  # io_uring_setup
+    libc.syscall(3, target)
+    raises(errno.EBADF, os.fstat, target)
+    os.close(source)
+
+
+TESTS = [function for name, function in sorted(globals().items())
+         if callable(function) and function.__module__ == "__main__" and name not in ("make", "content", "raises", "in_child")]
+
+
+def main():
+    top = sys.argv[1]
+    wanted = sys.argv[2:]
+    failed = 0
+    for test in TESTS:
+        if wanted and test.__name__ not in wanted:
+            continue
+        place = os.path.join(top, test.__name__)
+
+        def run():
+            os.mkdir(place)
+            os.chdir(place)
+            test()
+
+        try:
+            in_child(run)
+            print("ok -", test.__name__.replace("_", " "), flush=True)
+        except AssertionError:
+            failed += 1
+            print("not ok -", test.__name__.replace("_", " "), flush=True)
+    sys.exit(failed != 0)
+
+
+main()

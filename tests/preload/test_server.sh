@@ -1,0 +1,160 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# gpu4fs run: which calls the engine answers, an image in place of a server, servers that end, that have no place, or no mount; another
+# library in front; programs that cannot be preloaded.
+# shellcheck source=tests/preload/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" "$@"
+needs python3
+
+make_image
+mount_shared
+
+# who answers
+echo text >"$mnt/f"
+same "the engine opens" 1 "$(traced open engine python3 -c "import os; os.read(os.open('$mnt/f', 0), 9)")"
+same "and reads" 1 "$(traced read engine python3 -c "import os; os.read(os.open('$mnt/f', 0), 9)")"
+ln -s /etc/passwd "$mnt/out"
+same "a path that leaves is the kernel's" 1 "$(traced stat leaves python3 -c "import os; os.stat('$mnt/out')")"
+same "a lock hands the file over" 1 \
+	"$(traced flock handed python3 -c "import os, fcntl; fcntl.flock(os.open('$mnt/f', 0), fcntl.LOCK_EX)")"
+same "other files are not touched" 0 "$(traced stat engine stat /etc/passwd)"
+
+# the command line
+run sh -c 'exit 7'
+same "the status is the command's" 7 $?
+run --trace sh -c 'kill -TERM $$' 2>/dev/null
+same "also of one that was killed" 143 $?
+run "$work/nothing" 2>/dev/null
+same "127 says that it is not there" 127 $?
+refuses "a socket of another mount" "not mounted there" "$gpu4fs" run -m "$socket=$work" true
+refuses "no socket and no device" "No such file" "$gpu4fs" run -m "$work/none=$mnt" true
+refuses "no directory" "SOURCE=DIRECTORY" "$gpu4fs" run -m "$socket" true
+same "relative names are right where the command goes elsewhere" text \
+	"$(cd "$work" && "$gpu4fs" run -m socket=mnt sh -c 'cd / && cat "$1"' sh "$mnt/f")"
+
+# another library in front of the C library
+cat >"$work/other.c" <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+int unlink(const char *path)
+{
+	if (strstr(path, "precious"))
+		return 0;
+	return ((int (*)(const char *))dlsym(RTLD_NEXT, "unlink"))(path);
+}
+C
+if command -v cc >/dev/null; then
+	cc -shared -fPIC -o "$work/other.so" "$work/other.c"
+	remove='import os; os.unlink("precious"); os.unlink("other")'
+	mkdir "$mnt/two" && touch "$mnt/two/precious" "$mnt/two/other" "$work/precious" "$work/other"
+	# ours stands in front: what is not the engine's goes on to the other one
+	(cd "$work" && LD_PRELOAD="$work/other.so" run python3 -c "$remove")
+	same "a library that was there before has what is not ours" precious "$(cd "$work" && ls precious other 2>/dev/null)"
+	LD_PRELOAD="$work/other.so" run python3 -c "import os; os.chdir('$mnt/two'); $remove"
+	same "and not what is" "" "$(ls "$mnt/two")"
+	cc -static -o "$work/static" -x c - <<'C' 2>/dev/null && same "a static program uses the mount" text "$(run "$work/static" "$mnt/f")"
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+	char text[9];
+	FILE *file = fopen(argv[argc - 1], "r");
+	return !file || !fgets(text, sizeof(text), file) || fputs(text, stdout) < 0;
+}
+C
+fi
+
+# a server whose places are taken
+hold='import os, sys, time
+os.stat(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.read()'
+python3 - "$gpu4fs" "$socket=$mnt" "$mnt/f" "$hold" <<'PYTHON' >"$work/out" 2>&1
+import subprocess, sys
+tool, where, name, hold = sys.argv[1:]
+def start():
+    child = subprocess.Popen([tool, "run", "-m", where, sys.executable, "-c", hold, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout.readline() == b"ready\n"
+    return child
+children = [start() for _ in range(66)]  # the server has 64 places
+for child in children:
+    child.stdin.close()
+    assert child.wait() == 0
+PYTHON
+same "who finds no place goes through the mount" 0 $?
+
+# a server that is killed
+server=$(pgrep -f -- "socket=$socket")
+python3 - "$gpu4fs" "$socket=$mnt" "$mnt" "$server" <<'PYTHON' >"$work/out" 2>&1
+import os, signal, subprocess, sys
+tool, where, top, server = sys.argv[1:]
+program = """
+import errno, os, sys
+os.chdir(sys.argv[1])
+fd = os.open('f', os.O_RDWR)
+print('ready', flush=True)
+sys.stdin.read(1)
+def fails(function, *arguments):
+    try:
+        function(*arguments)
+    except OSError as error:
+        assert error.errno in (errno.EIO, errno.ENOTCONN, errno.ECONNABORTED), error
+        return
+    raise AssertionError(function)
+fails(os.read, fd, 1)
+fails(os.stat, sys.argv[1] + '/f')
+fails(os.open, sys.argv[1] + '/g', os.O_CREAT | os.O_RDWR)
+if os.fork() == 0:
+    fails(os.stat, sys.argv[1] + '/f')
+    os._exit(0)
+assert os.wait()[1] == 0
+os.close(fd)
+print('alive', flush=True)
+"""
+child = subprocess.Popen([tool, "run", "-m", where, sys.executable, "-c", program, top], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+assert child.stdout.readline() == b"ready\n"
+os.kill(int(server), signal.SIGKILL)
+out, _ = child.communicate(b"x")
+assert out == b"alive\n" and child.returncode == 0, (out, child.returncode)
+PYTHON
+same "a program outlives its server" 0 $?
+sed 's/^/#   /' "$work/out"
+umount -l "$mnt"
+
+# a server that comes again under a program that goes on
+python3 - "$gpu4fs" "$image" "$socket" "$mnt" <<'PYTHON' >"$work/out" 2>&1
+import subprocess, sys
+tool, image, socket, top = sys.argv[1:]
+program = """
+import os, sys
+f = sys.argv[1] + '/f'
+assert os.stat(f).st_size == 5
+print('ready', flush=True)
+sys.stdin.read(1)
+assert os.stat(f).st_size == 5
+assert os.read(os.open(f, os.O_RDONLY), 9) == b'text' + bytes([10])
+assert os.stat(f).st_size == 5
+"""
+subprocess.run([tool, "mount", "-o", "socket=" + socket, image, top], check=True)
+child = subprocess.Popen([tool, "run", "--trace", "-m", f"{socket}={top}", sys.executable, "-c", program, top],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+assert child.stdout.readline() == b"ready\n"
+subprocess.run([tool, "umount", top], check=True)
+subprocess.run([tool, "mount", "-o", "socket=" + socket, image, top], check=True)
+_, trace = child.communicate(b"x")
+assert child.returncode == 0, trace
+counts = {line.split()[0]: line.split()[1:] for line in trace.decode().splitlines()}
+assert counts["open"][0] == "1" and counts["read"][0] == "1", trace
+PYTHON
+same "a program that has nothing open lets its mount end, and finds the next one" 0 $?
+sed 's/^/#   /' "$work/out"
+"$gpu4fs" umount "$mnt"
+
+# an image: mounted as long as somebody uses it
+check "an image is mounted for a command" "$gpu4fs" run -m "$image=$mnt" -o cache=64M cp /etc/passwd "$mnt/copy"
+same "and unmounted behind it" "" "$(ls "$mnt")"
+check "what it left is waited for" "$gpu4fs" run -m "$image=$mnt" sh -c "cp '$mnt/copy' '$mnt/late' &" </dev/null
+check "and what that did is there" "$gpu4fs" run -m "$image=$mnt" cmp "$mnt/copy" "$mnt/late"
+check "the image is clean" "$gpu4fs" fsck "$image"
+finish
