@@ -51,12 +51,17 @@ int g4_set_parity_begin(struct g4_set *set)
 	p->rows = calloc(G4_PARITY_LOG_ROWS, sizeof(*p->rows));
 	const uint64_t entry = (1 + G4_PARITY_LOG_SLOTS) * G4_PAGE_BYTES;
 	if (!p->rows || !p->made ||
-	    posix_memalign((void **)&p->memory, G4_PAGE_BYTES, 2 * columns * stripe + entry + G4_PAGE_BYTES) != 0)
+	    posix_memalign((void **)&p->memory, G4_PAGE_BYTES,
+			   2 * columns * stripe + entry + (1 + columns) * G4_PAGE_BYTES) != 0)
 		return -G4_E_NOMEM;
 	p->entry = p->memory;
 	p->kept = p->entry + entry;
+	if (g4_set_held_begin(set, columns) < 0)
+		return -G4_E_NOMEM;
 	for (uint32_t c = 0; c < 2 * columns; c++)
 		p->columns[c % columns + (c < columns ? 0 : G4_ROW_COLUMNS)] = p->kept + G4_PAGE_BYTES + c * stripe;
+	for (uint32_t c = 0; c < columns; c++)
+		p->spare[c] = p->kept + (1 + c) * G4_PAGE_BYTES + 2 * columns * stripe;
 	return 0;
 }
 
@@ -66,6 +71,7 @@ void g4_set_parity_end(struct g4_set *set)
 
 	if (!p)
 		return;
+	g4_set_held_end(set);
 	pthread_rwlock_destroy(&p->lock);
 	free(p->memory);
 	free(p->rows);

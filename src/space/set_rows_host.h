@@ -40,6 +40,23 @@ int g4_row_read(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, 
 int g4_row_write(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t flags, uint64_t columns,
 		 uint8_t *const *memory);
 
+/* ---- pages that are held back (set_held_host.c) ---- */
+int g4_set_held_begin(struct g4_set *set, uint64_t columns);
+void g4_set_held_end(struct g4_set *set);
+bool g4_set_held_any(const struct g4_set *set);
+/* Without a lock. Whether a page of a column of these rows is held. */
+bool g4_set_held_has(const struct g4_set *set, const struct g4_row *rows, uint32_t column);
+/* What was read of a column becomes what is held of it. */
+void g4_set_held_patch(const struct g4_set *set, const struct g4_row *rows, uint32_t column, uint8_t *memory);
+/* Holds columns of rows; of so many bytes of them, for there may be no room for all. */
+uint64_t g4_set_held_add(struct g4_set *set, const struct g4_row *rows, uint64_t given, uint8_t *const *columns);
+/* Of so many bytes of rows, from the first on, all data is held, and is in `columns` now. */
+uint64_t g4_set_held_whole(struct g4_set *set, const struct g4_row *rows, uint8_t *const *columns);
+/* Rows were written: nothing of them is held any more. */
+void g4_set_held_drop(struct g4_set *set, const struct g4_row *rows);
+/* The next row that is held, from *at on, at first 0; its pages stay where they are while it is. False: there is none. */
+bool g4_set_held_next(const struct g4_set *set, uint32_t *at, struct g4_row *row, uint64_t *given, uint8_t **columns);
+
 /* ---- what is right (set_check_host.c) ---- */
 /* Rows between two of a chunk's places, some of which a crash has cut short, get a parity that fits. 0 or a negative code. */
 int g4_rows_complete(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to);
