@@ -70,6 +70,11 @@ bool g4_set_held_any(const struct g4_set *set)
 	return g4_load32_acq(&set->parity->held->count) != 0;
 }
 
+uint32_t g4_set_held_count(const struct g4_set *set)
+{
+	return g4_load32_acq(&set->parity->held->count);
+}
+
 /* ---- finding ---- */
 
 static uint32_t bucket_of(const struct g4_set *set, const struct g4_chunk *chunk, uint64_t stripe, uint64_t within)

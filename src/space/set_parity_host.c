@@ -88,83 +88,139 @@ static int write_whole(struct g4_wg *wg, struct g4_set *set, const struct g4_row
 #define BATCH_ROWS (G4_PARITY_LOG_SLOTS / 2)
 struct batch { /* rows of one entry */
 	struct g4_row rows[BATCH_ROWS];
-	uint64_t changed[BATCH_ROWS];
-	uint8_t *now[BATCH_ROWS][G4_ROW_COLUMNS];
+	uint64_t given[BATCH_ROWS];
+	uint8_t *now[BATCH_ROWS][G4_ROW_COLUMNS]; /* those that are active in the memory of the entry */
+	uint8_t *old[BATCH_ROWS][G4_ROW_COLUMNS]; /* what is given, in `room`; parity is read to where it is changed */
+	struct g4_row_io transfers[BATCH_ROWS];
 	uint64_t places[G4_PARITY_LOG_SLOTS];
-	uint32_t count, pages;
+	uint32_t count, pages, room_pages;
+	uint8_t *room;
 };
 
-/* A row's pages, in the memory of the entry, with the parities that they make. */
-static int add_row(struct g4_wg *wg, struct g4_set *set, struct batch *b, const struct g4_row *row, uint64_t given,
-		   uint8_t *const *held)
+static struct batch *make_batch(void)
 {
-	const uint32_t k = g4_chunk_data_columns(row->chunk);
-	uint8_t **now = b->now[b->count];
+	struct batch *b = malloc(sizeof(*b));
 
-	b->rows[b->count] = *row;
-	b->changed[b->count] = given | (g4_row_mask(row->chunk->columns) & ~g4_row_mask(k));
+	if (b && posix_memalign((void **)&b->room, G4_PAGE_BYTES, G4_PARITY_LOG_SLOTS * G4_PAGE_BYTES) != 0) {
+		free(b);
+		return NULL;
+	}
+	return b;
+}
+
+static void free_batch(struct batch *b)
+{
+	if (b)
+		free(b->room);
+	free(b);
+}
+
+static uint64_t parities_of(const struct g4_row *row)
+{
+	return g4_row_mask(row->chunk->columns) & ~g4_row_mask(g4_chunk_data_columns(row->chunk));
+}
+
+/* A row's pages get their places in the entry, and what they replace begins to be read. */
+static void add_row(struct g4_wg *wg, struct g4_set *set, struct batch *b, const struct g4_row *row, uint64_t given,
+		    uint8_t *const *held)
+{
+	const uint32_t n = b->count++;
+	uint8_t **now = b->now[n], **old = b->old[n];
+	uint64_t wanted = given;
+
+	b->rows[n] = *row;
+	b->given[n] = given;
 	memcpy(now, set->parity->spare, sizeof(set->parity->spare));
 	for (uint32_t c = 0; c < row->chunk->columns; c++) {
-		const uint64_t place = g4_row_place(row, c);
-		if (!(b->changed[b->count] >> c & 1))
+		const uint64_t place = g4_row_place(row, c), bit = UINT64_C(1) << c;
+		if (!((given | parities_of(row)) & bit))
 			continue;
 		if (g4_set_is_active(set, g4_place_disk(place))) {
 			b->places[b->pages] = place;
 			now[c] = g4_set_log_page(set, b->pages++);
+			wanted |= bit;
+		} else if (given & bit) {
+			now[c] = held[c];
 		}
-		if (c < k)
+		old[c] = given & bit ? b->room + b->room_pages++ * G4_PAGE_BYTES : now[c];
+		if ((given & bit) && now[c] != held[c])
 			memcpy(now[c], held[c], G4_PAGE_BYTES);
 	}
-	int rc = change_parity(wg, set, row, given, now);
-	if (rc < 0) /* where the old pages can not be had, but those that stay can */
-		rc = make_parity(wg, set, row, given, now);
-	b->count += rc == 0;
-	return rc;
+	g4_row_begin(wg, set, row, G4_IO_READ, 0, wanted, old, &b->transfers[n]);
 }
 
 /* As many rows as an entry has room for, from *at on. */
-static int take_rows(struct g4_wg *wg, struct g4_set *set, struct batch *b, uint32_t *at)
+static void take_rows(struct g4_wg *wg, struct g4_set *set, struct batch *b, uint32_t *at)
 {
 	const uint32_t room = g4_set_log_room(set);
 	uint32_t next = *at;
 	uint8_t *held[G4_ROW_COLUMNS];
 	struct g4_row row;
 	uint64_t given;
-	int rc = 0;
 
-	b->count = b->pages = 0;
-	while (rc == 0 && b->count < BATCH_ROWS && g4_set_held_next(set, &next, &row, &given, held)) {
+	b->count = b->pages = b->room_pages = 0;
+	while (b->count < BATCH_ROWS && g4_set_held_next(set, &next, &row, &given, held)) {
 		if (b->pages + (uint32_t)__builtin_popcountll(given) + row.chunk->parity > room)
 			break;
-		rc = add_row(wg, set, b, &row, given, held);
+		add_row(wg, set, b, &row, given, held);
 		*at = next;
 	}
+}
+
+/* Their parities. What could not be read, or is on a disk that is not there, is made of others, row by row. */
+static int make_parities(struct g4_wg *wg, struct g4_set *set, struct batch *b)
+{
+	int rc = 0;
+
+	for (uint32_t n = 0; n < b->count; n++) {
+		const struct g4_row *row = &b->rows[n];
+		if (g4_row_end(wg, set, row, &b->transfers[n]) == 0)
+			g4_row_change(wg, row->chunk, b->given[n], b->old[n], b->now[n], row->bytes);
+	}
+	for (uint32_t n = 0; n < b->count && rc == 0; n++) {
+		if (!b->transfers[n].failed)
+			continue;
+		rc = change_parity(wg, set, &b->rows[n], b->given[n], b->now[n]);
+		if (rc < 0) /* where the old pages can not be had, but those that stay can */
+			rc = make_parity(wg, set, &b->rows[n], b->given[n], b->now[n]);
+	}
+	return rc;
+}
+
+static int write_batch(struct g4_wg *wg, struct g4_set *set, struct batch *b)
+{
+	int rc = 0;
+
+	for (uint32_t n = 0; n < b->count; n++)
+		g4_row_begin(wg, set, &b->rows[n], G4_IO_WRITE, 0, b->given[n] | parities_of(&b->rows[n]), b->now[n],
+			     &b->transfers[n]);
+	for (uint32_t n = 0; n < b->count; n++) {
+		const uint64_t failed = g4_row_end(wg, set, &b->rows[n], &b->transfers[n]);
+		const int one = g4_row_drop(wg, set, &b->rows[n], failed);
+		rc = rc == 0 ? one : rc;
+	}
+	for (uint32_t n = 0; n < b->count && rc == 0; n++)
+		g4_set_held_drop(set, &b->rows[n]);
 	return rc;
 }
 
 /* Lock held. All of it; flush: and what was written before is durable. */
 static int drain(struct g4_wg *wg, struct g4_set *set, bool flush)
 {
-	struct batch *b = malloc(sizeof(*b));
+	struct batch *b = make_batch();
 	uint32_t at = 0;
 	int rc = b ? 0 : -G4_E_NOMEM;
 
 	while (rc == 0 && g4_set_held_any(set)) {
-		uint32_t next = at;
-		struct g4_row row;
-		uint64_t given;
-		uint8_t *held[G4_ROW_COLUMNS];
-		rc = take_rows(wg, set, b, &at);
-		next = at;
-		const bool last = !g4_set_held_next(set, &next, &row, &given, held);
+		take_rows(wg, set, b, &at);
+		const bool last = g4_set_held_count(set) == b->count;
+		rc = make_parities(wg, set, b);
 		if (rc == 0)
 			rc = g4_set_log_pages(wg, set, b->rows, b->count, b->places, b->pages, flush && last);
-		for (uint32_t n = 0; n < b->count && rc == 0; n++)
-			rc = g4_row_write(wg, set, &b->rows[n], 0, b->changed[n], b->now[n]);
-		for (uint32_t n = 0; n < b->count && rc == 0; n++)
-			g4_set_held_drop(set, &b->rows[n]);
+		if (rc == 0)
+			rc = write_batch(wg, set, b);
 	}
-	free(b);
+	free_batch(b);
 	return rc;
 }
 
