@@ -14,7 +14,7 @@
 
 #include "base/log_host.h"
 #include "simt/simt_host.h"
-#include "space/set_parity_host.h"
+#include "space/set_rows_host.h"
 
 #define NO_COPY UINT32_MAX
 #define TURN_SHIFT 20 /* reads of neighbouring MiB go to other copies */
@@ -70,13 +70,14 @@ static bool is_super(const struct g4_set *set, uint64_t address)
 }
 
 /* Whether a chunk with parity does it by itself, at once (set_parity_host.c). Reads of a disk that is there are children. */
-static bool is_by_rows(const struct g4_set *set, const struct g4_io *io, const struct g4_piece *piece)
+static bool is_by_rows(const struct g4_set *set, const struct g4_io *io, const struct g4_piece *piece, uint64_t address)
 {
 	const uint32_t wanted = io->flags & G4_IO_COPY_MASK;
 
 	if (!piece->parity || io->op == G4_IO_FLUSH)
 		return false;
-	return io->op != G4_IO_READ || wanted > G4_IO_COPY(0) || !is_active(set, piece->disks[0]);
+	return io->op != G4_IO_READ || wanted > G4_IO_COPY(0) || !is_active(set, piece->disks[0]) ||
+	       g4_set_parity_holds(set, address, piece->bytes);
 }
 
 static int do_rows(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io, const struct g4_piece *piece,
@@ -259,7 +260,7 @@ static void cut(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io, st
 			work->parts += parts;
 		}
 		work->result = super ? do_super(wg, set, io, address, iovs, parts) :
-			       is_by_rows(set, io, &piece) ?
+			       is_by_rows(set, io, &piece, address) ?
 				       do_rows(wg, set, io, &piece, address, iovs, parts) :
 				       add_piece(set, work, io, &piece, address, number, iovs, parts);
 		address += piece.bytes;
@@ -283,6 +284,12 @@ static struct work *plan(struct g4_wg *wg, struct g4_set *set, const struct g4_i
 	uint32_t pieces = 0, children = set->count;
 	struct work *work;
 
+	if (io->op == G4_IO_FLUSH && set->parity && g4_set_held_any(set)) {
+		work = make_work(0, 0);
+		if (work)
+			work->result = g4_set_parity_flush(wg, set);
+		return work;
+	}
 	if (io->op == G4_IO_FLUSH) {
 		work = make_work(children, 0);
 		for (uint32_t d = 0; work && d < set->count; d++)
@@ -473,10 +480,14 @@ void g4_set_free(struct g4_set *set, bool disks)
 static void empty_log(struct g4_set *set)
 {
 	const struct g4_set_parity *p = set->parity;
-	struct g4_wg *wg = p && set->has_super && (p->head > 1 || p->made_changed) ? g4_wg_create(0) : NULL;
+	struct g4_wg *wg = p && set->has_super && (p->head > 1 || p->made_changed || g4_set_held_any(set)) ?
+				   g4_wg_create(0) :
+				   NULL;
 
 	if (!wg)
 		return;
+	if (!g4_load32_acq(&set->stuck) && g4_set_held_any(set))
+		(void)g4_set_parity_flush(wg, set);
 	(void)g4_set_log_empty(wg, set);
 	g4_wg_destroy(wg);
 }
@@ -515,6 +526,7 @@ void g4_set_begin(struct g4_set *set)
 		/* what is free in a row is part of its parity */
 		props->discard = props->discard && own->discard && !props->remakes;
 	}
+	props->volatile_cache = props->volatile_cache || props->remakes; /* set_held_host.c */
 	set->map = (struct g4_chunk_map){.chunks = set->chunks, .count = set->super->chunk_count};
 	set->dev.ops = &set_ops;
 	set->dev.host = set;

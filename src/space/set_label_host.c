@@ -229,6 +229,8 @@ int g4_set_drop(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
 {
 	pthread_mutex_lock(&set->lock);
 	const int rc = drop(wg, set, disk);
+	if (rc < 0)
+		g4_store32_rel(&set->stuck, 1);
 	pthread_mutex_unlock(&set->lock);
 	return rc;
 }

@@ -4,7 +4,7 @@
  * row's pages changes its parity, which other pages are made from when their disk is lost.
  *
  *   - Rows of which some pages stay are written to the log first: all new pages of data and parity, with a descriptor, durable on m + 1
- *     disks (the holders) before the first of them goes to its place. A crash in between leaves a mixture of both in place; the next
+ *     disks (the holders) before the first of them goes to its place: by FUA, or by the flush that somebody waits for. A crash in between leaves a mixture of both in place; the next
  *     open writes what the log has over it. What of the log is not whole was not begun in place.
  *   - Rows that are written as a whole need no page in the log: all that a wrong parity could spoil is what was being written. But they
  *     are marked in the log before, durably, and after a crash marked rows that do not fit together get a new parity: of a part that
@@ -41,7 +41,8 @@ static uint32_t tag_of(const struct g4_set *set)
 /* ---- an epoch ---- */
 
 /* The same pages of the log on these disks; those that fail are dropped. -G4_E_IO: that can not be. */
-static int write_log(struct g4_wg *wg, struct g4_set *set, uint64_t disks, uint64_t page, void *from, uint64_t pages)
+static int write_log(struct g4_wg *wg, struct g4_set *set, uint64_t disks, uint64_t page, void *from, uint64_t pages,
+		     uint32_t flags)
 {
 	struct g4_iov iov = {from, pages * G4_PAGE_BYTES};
 	struct g4_io ios[G4_MAX_DISKS];
@@ -52,7 +53,7 @@ static int write_log(struct g4_wg *wg, struct g4_set *set, uint64_t disks, uint6
 		if (!(disks >> d & 1))
 			continue;
 		ios[d] = (struct g4_io){.op = G4_IO_WRITE,
-					.flags = G4_IO_FUA,
+					.flags = flags,
 					.offset_bytes = address_of(page),
 					.iov = &iov,
 					.iov_count = 1};
@@ -77,15 +78,30 @@ static uint64_t active_disks(const struct g4_set *set, uint32_t most)
 	return disks;
 }
 
+/* All at once; a disk that fails is dropped. */
 static int flush_all(struct g4_wg *wg, struct g4_set *set)
 {
+	struct g4_io ios[G4_MAX_DISKS];
+	uint64_t begun = 0;
 	int rc = 0;
 
-	for (uint32_t d = 0; d < set->count && rc == 0; d++)
-		if (g4_set_is_active(set, d) && g4_dev_props(set->disks[d].dev)->volatile_cache &&
-		    g4_dev_flush(wg, set->disks[d].dev) < 0)
+	for (uint32_t d = 0; d < set->count; d++) {
+		if (!g4_set_is_active(set, d) || !g4_dev_props(set->disks[d].dev)->volatile_cache)
+			continue;
+		memset(&ios[d], 0, sizeof(ios[d]));
+		ios[d].op = G4_IO_FLUSH;
+		begun |= UINT64_C(1) << d;
+		g4_dev_submit(wg, set->disks[d].dev, &ios[d]);
+	}
+	for (uint32_t d = 0; d < set->count; d++)
+		if ((begun >> d & 1) && g4_dev_wait(wg, set->disks[d].dev, &ios[d]) < 0 && rc == 0)
 			rc = g4_set_drop(wg, set, d);
 	return rc;
+}
+
+int g4_set_log_flush(struct g4_wg *wg, struct g4_set *set)
+{
+	return flush_all(wg, set);
 }
 
 /* ---- the map ---- */
@@ -119,7 +135,7 @@ static int write_map(struct g4_wg *wg, struct g4_set *set)
 		map->count = (uint32_t)page;
 		memcpy(map->slots, p->made + page * MAP_BYTES, map_bytes(p, page));
 		g4_block_seal(map, G4_BLOCK_PARITY_LOG, g4_address_from(address_of(p->pages + page)), 0, tag_of(set));
-		rc = write_log(wg, set, active_disks(set, G4_MAX_DISKS), p->pages + page, map, 1);
+		rc = write_log(wg, set, active_disks(set, G4_MAX_DISKS), p->pages + page, map, 1, G4_IO_FUA);
 	}
 	p->made_changed = rc < 0;
 	return rc;
@@ -161,7 +177,7 @@ static int begin_epoch(struct g4_wg *wg, struct g4_set *set)
 	header->kind = G4_PARITY_LOG_HEADER;
 	header->slots[0].place = p->holders;
 	g4_block_seal(header, G4_BLOCK_PARITY_LOG, g4_address_from(address_of(0)), 0, tag_of(set));
-	return write_log(wg, set, active_disks(set, G4_MAX_DISKS), 0, header, 1);
+	return write_log(wg, set, active_disks(set, G4_MAX_DISKS), 0, header, 1, G4_IO_FUA);
 }
 
 int g4_set_log_empty(struct g4_wg *wg, struct g4_set *set)
@@ -169,7 +185,7 @@ int g4_set_log_empty(struct g4_wg *wg, struct g4_set *set)
 	struct g4_set_parity *p = set->parity;
 	int rc;
 
-	if (p->incomplete)
+	if (g4_load32_acq(&set->stuck))
 		return -G4_E_IO;
 	do {
 		rc = flush_all(wg, set);
@@ -193,7 +209,7 @@ static bool holders_are_there(const struct g4_set *set)
 }
 
 /* The entry that p->entry holds, with so many pages behind its descriptor. */
-static int append(struct g4_wg *wg, struct g4_set *set, uint32_t pages)
+static int append(struct g4_wg *wg, struct g4_set *set, uint32_t pages, uint32_t flags)
 {
 	struct g4_set_parity *p = set->parity;
 	struct g4_parity_log *entry = (struct g4_parity_log *)(void *)p->entry;
@@ -213,7 +229,7 @@ static int append(struct g4_wg *wg, struct g4_set *set, uint32_t pages)
 		entry->count = count;
 		g4_block_seal(entry, G4_BLOCK_PARITY_LOG, g4_address_from(address_of(p->head)), ++p->sequence,
 			      tag_of(set));
-		const int rc = write_log(wg, set, p->holders, p->head, entry, 1 + pages);
+		const int rc = write_log(wg, set, p->holders, p->head, entry, 1 + pages, flags);
 		if (rc < 0) {
 			p->holders = p->mark_count = 0; /* it may be whole on a disk, and its number is used */
 			return rc;
@@ -232,29 +248,49 @@ uint32_t g4_set_log_room(const struct g4_set *set)
 	return (uint32_t)g4_min64(G4_PARITY_LOG_SLOTS, set->parity->pages - 2);
 }
 
-int g4_set_log_pages(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, const uint64_t *places,
-		     const uint8_t *const *from, uint32_t count)
+uint8_t *g4_set_log_page(const struct g4_set *set, uint32_t page)
 {
-	struct g4_set_parity *p = set->parity;
-	struct g4_parity_log *entry = (struct g4_parity_log *)(void *)p->entry;
+	return set->parity->entry + (uint64_t)(1 + page) * G4_PAGE_BYTES;
+}
 
-	if (p->row_count == G4_PARITY_LOG_ROWS) {
-		const int rc = g4_set_log_empty(wg, set);
-		if (rc < 0)
-			return rc;
-	}
+static void fill_entry(struct g4_set *set, const uint64_t *places, uint32_t count)
+{
+	struct g4_parity_log *entry = (struct g4_parity_log *)(void *)set->parity->entry;
+
 	memset(entry, 0, sizeof(*entry));
 	entry->kind = G4_PARITY_LOG_PAGES;
 	entry->count = count;
 	for (uint32_t i = 0; i < count; i++) {
 		entry->slots[i].place = places[i];
-		entry->slots[i].crc32c = g4_crc32c(0, from[i], G4_PAGE_BYTES);
-		memcpy(p->entry + (uint64_t)(1 + i) * G4_PAGE_BYTES, from[i], G4_PAGE_BYTES);
+		entry->slots[i].crc32c = g4_crc32c(0, g4_set_log_page(set, i), G4_PAGE_BYTES);
 	}
-	const int rc = append(wg, set, count);
-	if (rc == 0)
-		p->rows[p->row_count++] = *row;
-	return rc;
+}
+
+int g4_set_log_pages(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint32_t row_count,
+		     const uint64_t *places, uint32_t count, bool flush)
+{
+	struct g4_set_parity *p = set->parity;
+	int rc = p->row_count + row_count > G4_PARITY_LOG_ROWS ? g4_set_log_empty(wg, set) : 0;
+
+	if (rc < 0)
+		return rc;
+	fill_entry(set, places, count);
+	rc = append(wg, set, count, flush ? 0 : G4_IO_FUA);
+	if (rc == 0 && flush)
+		rc = flush_all(wg, set);
+	if (rc == 0 && !holders_are_there(set)) { /* one has failed at that */
+		rc = g4_set_log_empty(wg, set);
+		fill_entry(set, places, count);
+		if (rc == 0)
+			rc = append(wg, set, count, G4_IO_FUA);
+	}
+	if (rc < 0) {
+		p->holders = p->mark_count = 0;
+		return rc;
+	}
+	memcpy(&p->rows[p->row_count], rows, row_count * sizeof(*rows));
+	p->row_count += row_count;
+	return 0;
 }
 
 /* Whether the log has pages of rows between these places. */
@@ -298,7 +334,7 @@ static int add_mark(struct g4_wg *wg, struct g4_set *set, uint64_t region, uint6
 	entry->count = 1;
 	entry->slots[0].place = region;
 	entry->slots[1].place = units;
-	const int rc = append(wg, set, 0);
+	const int rc = append(wg, set, 0, G4_IO_FUA);
 	if (rc < 0)
 		return rc;
 	mark = find_mark(p, region); /* there may be a new epoch */

@@ -22,53 +22,10 @@
 
 /* ---- writing ---- */
 
-/* Columns of a row that the log has, or that is marked. */
-static int write_in_place(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t flags,
-			  uint64_t columns, uint8_t *const *memory)
-{
-	const int rc = g4_row_write(wg, set, row, flags, columns, memory);
-
-	set->parity->incomplete = set->parity->incomplete || rc < 0;
-	return rc;
-}
-
 static void offset_columns(uint8_t *to[G4_ROW_COLUMNS], uint8_t *const *from, uint32_t count, uint64_t offset)
 {
 	for (uint32_t c = 0; c < count; c++)
 		to[c] = from[c] + offset;
-}
-
-/* Rows of which some pages stay: through the log, as many at a time as it has room for. `now` has all columns. */
-static int write_logged(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint64_t changed,
-			uint8_t *const *now, uint32_t flags)
-{
-	uint64_t places[G4_PARITY_LOG_SLOTS];
-	const uint8_t *from[G4_PARITY_LOG_SLOTS];
-	const uint32_t columns = (uint32_t)__builtin_popcountll(changed), most = g4_set_log_room(set) / columns;
-	int rc = 0;
-
-	for (uint64_t done = 0; done < rows->bytes && rc == 0;) {
-		struct g4_row row = *rows;
-		uint8_t *here[G4_ROW_COLUMNS];
-		uint32_t count = 0;
-		row.within += done;
-		row.bytes = g4_min64(rows->bytes - done, most * G4_PAGE_BYTES);
-		offset_columns(here, now, row.chunk->columns, done);
-		for (uint32_t c = 0; c < row.chunk->columns; c++) {
-			const uint64_t place = g4_row_place(&row, c);
-			if (!(changed >> c & 1) || !g4_set_is_active(set, g4_place_disk(place)))
-				continue;
-			for (uint64_t at = 0; at < row.bytes; at += G4_PAGE_BYTES, count++) {
-				places[count] = place + at;
-				from[count] = here[c] + at;
-			}
-		}
-		rc = g4_set_log_pages(wg, set, &row, places, from, count);
-		if (rc == 0)
-			rc = write_in_place(wg, set, &row, flags, changed, here);
-		done += row.bytes;
-	}
-	return rc;
 }
 
 /* The parities of rows that get these columns, from what was there before: into `now`. */
@@ -110,29 +67,213 @@ static int make_parity(struct g4_wg *wg, struct g4_set *set, const struct g4_row
 	return rc;
 }
 
+/* All data of rows, in p->columns. */
+static int write_whole(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint32_t flags)
+{
+	const uint64_t from = rows->stripe * rows->chunk->stripe_bytes + rows->within;
+	uint8_t *now[G4_ROW_COLUMNS];
+	int rc = g4_set_log_mark(wg, set, rows->chunk, from, from + rows->bytes);
+
+	offset_columns(now, set->parity->columns, rows->chunk->columns, rows->within);
+	g4_row_encode(wg, rows->chunk, now, rows->bytes);
+	if (rc == 0)
+		rc = g4_row_write(wg, set, rows, flags, g4_row_mask(rows->chunk->columns), now);
+	if (rc == 0) /* not before: who reads meanwhile may have what was held */
+		g4_set_held_drop(set, rows);
+	return rc;
+}
+
+/* ---- what is held goes to the log, and to its places ---- */
+
+#define BATCH_ROWS (G4_PARITY_LOG_SLOTS / 2)
+struct batch { /* rows of one entry */
+	struct g4_row rows[BATCH_ROWS];
+	uint64_t given[BATCH_ROWS];
+	uint8_t *now[BATCH_ROWS][G4_ROW_COLUMNS]; /* those that are active in the memory of the entry */
+	uint8_t *old[BATCH_ROWS][G4_ROW_COLUMNS]; /* what is given, in `room`; parity is read to where it is changed */
+	struct g4_row_io transfers[BATCH_ROWS];
+	uint64_t places[G4_PARITY_LOG_SLOTS];
+	uint32_t count, pages, room_pages;
+	uint8_t *room;
+};
+
+static struct batch *make_batch(void)
+{
+	struct batch *b = malloc(sizeof(*b));
+
+	if (b && posix_memalign((void **)&b->room, G4_PAGE_BYTES, G4_PARITY_LOG_SLOTS * G4_PAGE_BYTES) != 0) {
+		free(b);
+		return NULL;
+	}
+	return b;
+}
+
+static void free_batch(struct batch *b)
+{
+	if (b)
+		free(b->room);
+	free(b);
+}
+
+static uint64_t parities_of(const struct g4_row *row)
+{
+	return g4_row_mask(row->chunk->columns) & ~g4_row_mask(g4_chunk_data_columns(row->chunk));
+}
+
+/* A row's pages get their places in the entry, and what they replace begins to be read. */
+static void add_row(struct g4_wg *wg, struct g4_set *set, struct batch *b, const struct g4_row *row, uint64_t given,
+		    uint8_t *const *held)
+{
+	const uint32_t n = b->count++;
+	uint8_t **now = b->now[n], **old = b->old[n];
+	uint64_t wanted = given;
+
+	b->rows[n] = *row;
+	b->given[n] = given;
+	memcpy(now, set->parity->spare, sizeof(set->parity->spare));
+	for (uint32_t c = 0; c < row->chunk->columns; c++) {
+		const uint64_t place = g4_row_place(row, c), bit = UINT64_C(1) << c;
+		if (!((given | parities_of(row)) & bit))
+			continue;
+		if (g4_set_is_active(set, g4_place_disk(place))) {
+			b->places[b->pages] = place;
+			now[c] = g4_set_log_page(set, b->pages++);
+			wanted |= bit;
+		} else if (given & bit) {
+			now[c] = held[c];
+		}
+		old[c] = given & bit ? b->room + b->room_pages++ * G4_PAGE_BYTES : now[c];
+		if ((given & bit) && now[c] != held[c])
+			memcpy(now[c], held[c], G4_PAGE_BYTES);
+	}
+	g4_row_begin(wg, set, row, G4_IO_READ, 0, wanted, old, &b->transfers[n]);
+}
+
+/* As many rows as an entry has room for, from *at on. */
+static void take_rows(struct g4_wg *wg, struct g4_set *set, struct batch *b, uint32_t *at)
+{
+	const uint32_t room = g4_set_log_room(set);
+	uint32_t next = *at;
+	uint8_t *held[G4_ROW_COLUMNS];
+	struct g4_row row;
+	uint64_t given;
+
+	b->count = b->pages = b->room_pages = 0;
+	while (b->count < BATCH_ROWS && g4_set_held_next(set, &next, &row, &given, held)) {
+		if (b->pages + (uint32_t)__builtin_popcountll(given) + row.chunk->parity > room)
+			break;
+		add_row(wg, set, b, &row, given, held);
+		*at = next;
+	}
+}
+
+/* Their parities. What could not be read, or is on a disk that is not there, is made of others, row by row. */
+static int make_parities(struct g4_wg *wg, struct g4_set *set, struct batch *b)
+{
+	int rc = 0;
+
+	for (uint32_t n = 0; n < b->count; n++) {
+		const struct g4_row *row = &b->rows[n];
+		if (g4_row_end(wg, set, row, &b->transfers[n]) == 0)
+			g4_row_change(wg, row->chunk, b->given[n], b->old[n], b->now[n], row->bytes);
+	}
+	for (uint32_t n = 0; n < b->count && rc == 0; n++) {
+		if (!b->transfers[n].failed)
+			continue;
+		rc = change_parity(wg, set, &b->rows[n], b->given[n], b->now[n]);
+		if (rc < 0) /* where the old pages can not be had, but those that stay can */
+			rc = make_parity(wg, set, &b->rows[n], b->given[n], b->now[n]);
+	}
+	return rc;
+}
+
+static int write_batch(struct g4_wg *wg, struct g4_set *set, struct batch *b)
+{
+	int rc = 0;
+
+	for (uint32_t n = 0; n < b->count; n++)
+		g4_row_begin(wg, set, &b->rows[n], G4_IO_WRITE, 0, b->given[n] | parities_of(&b->rows[n]), b->now[n],
+			     &b->transfers[n]);
+	for (uint32_t n = 0; n < b->count; n++) {
+		const uint64_t failed = g4_row_end(wg, set, &b->rows[n], &b->transfers[n]);
+		const int one = g4_row_drop(wg, set, &b->rows[n], failed);
+		rc = rc == 0 ? one : rc;
+	}
+	for (uint32_t n = 0; n < b->count && rc == 0; n++)
+		g4_set_held_drop(set, &b->rows[n]);
+	return rc;
+}
+
+/* Lock held. All of it; flush: and what was written before is durable. */
+static int drain(struct g4_wg *wg, struct g4_set *set, bool flush)
+{
+	struct batch *b = make_batch();
+	uint32_t at = 0;
+	int rc = b ? 0 : -G4_E_NOMEM;
+
+	while (rc == 0 && g4_set_held_any(set)) {
+		take_rows(wg, set, b, &at);
+		const bool last = g4_set_held_count(set) == b->count;
+		rc = make_parities(wg, set, b);
+		if (rc == 0)
+			rc = g4_set_log_pages(wg, set, b->rows, b->count, b->places, b->pages, flush && last);
+		if (rc == 0)
+			rc = write_batch(wg, set, b);
+	}
+	free_batch(b);
+	return rc;
+}
+
+int g4_set_parity_flush(struct g4_wg *wg, struct g4_set *set)
+{
+	int rc = set->dev.props.read_only ? -G4_E_DEV_READONLY : 0;
+
+	pthread_rwlock_wrlock(&set->parity->lock);
+	if (rc == 0)
+		rc = g4_set_held_any(set) ? drain(wg, set, true) : g4_set_log_flush(wg, set);
+	pthread_rwlock_unlock(&set->parity->lock);
+	return rc;
+}
+
+/* Rows that are held, and may have become whole by what came last: those that are, are written. */
+static int write_held(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows)
+{
+	uint8_t *now[G4_ROW_COLUMNS];
+	int rc = 0;
+
+	for (uint64_t at = 0, some; at < rows->bytes && rc == 0; at += some ? some : G4_PAGE_BYTES) {
+		struct g4_row row = {rows->chunk, rows->stripe, rows->within + at, rows->bytes - at};
+		offset_columns(now, set->parity->columns, row.chunk->columns, row.within);
+		some = row.bytes = g4_set_held_whole(set, &row, now);
+		if (some)
+			rc = write_whole(wg, set, &row, 0);
+	}
+	return rc;
+}
+
 /* Rows that get these columns, which are in p->columns. */
 static int write_rows(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint64_t given, uint32_t flags)
 {
 	const uint32_t k = g4_chunk_data_columns(rows->chunk), count = rows->chunk->columns;
-	const uint64_t parity = g4_row_mask(count) & ~g4_row_mask(k),
-		       from = rows->stripe * rows->chunk->stripe_bytes + rows->within;
-	const bool stay = (g4_row_mask(k) & ~given) != 0;
 	uint8_t *now[G4_ROW_COLUMNS];
-	int rc = -G4_E_IO;
+	int rc = 0;
 
 	offset_columns(now, set->parity->columns, count, rows->within);
-	if (stay && set->has_super)
-		rc = change_parity(wg, set, rows, given, now);
-	if (rc < 0) /* also where the old pages can not be had, but those that stay can */
+	if (!set->has_super) { /* it is being made: no crash leaves a file system of it */
 		rc = make_parity(wg, set, rows, given, now);
-	if (rc < 0)
-		return rc;
-	if (!set->has_super) /* it is being made: no crash leaves a file system of it */
-		return g4_row_write(wg, set, rows, flags, given | parity, now);
-	if (stay)
-		return write_logged(wg, set, rows, given | parity, now, flags);
-	rc = g4_set_log_mark(wg, set, rows->chunk, from, from + rows->bytes);
-	return rc == 0 ? write_in_place(wg, set, rows, flags, given | parity, now) : rc;
+		return rc < 0 ? rc :
+				g4_row_write(wg, set, rows, flags, given | (g4_row_mask(count) & ~g4_row_mask(k)), now);
+	}
+	if (given == g4_row_mask(k))
+		return write_whole(wg, set, rows, flags);
+	for (uint64_t done = 0, some; done < rows->bytes && rc == 0; done += some) {
+		const struct g4_row row = {rows->chunk, rows->stripe, rows->within + done, rows->bytes - done};
+		offset_columns(now, set->parity->columns, count, row.within);
+		some = g4_set_held_add(set, &row, given, now);
+		if (some < row.bytes)
+			rc = drain(wg, set, false);
+	}
+	return rc == 0 ? write_held(wg, set, rows) : rc;
 }
 
 /* Before a part of a chunk's data is written: what of its rows are written as a whole is marked at once. */
@@ -220,6 +361,8 @@ int g4_set_parity_write(struct g4_wg *wg, struct g4_set *set, uint64_t address, 
 		rc = write_stripe(wg, set, chunk, stripe, pos - begin, to - begin, &at, flags & G4_IO_FUA);
 		pos = to;
 	}
+	if (rc == 0 && (flags & G4_IO_FUA) && g4_set_held_any(set))
+		rc = drain(wg, set, false);
 	pthread_rwlock_unlock(&set->parity->lock);
 	return rc;
 }
@@ -269,11 +412,21 @@ int g4_set_parity_read(struct g4_wg *wg, struct g4_set *set, uint64_t address, u
 		return -G4_E_NOMEM;
 	pthread_rwlock_rdlock(&set->parity->lock);
 	const int rc = g4_row_read(wg, set, &row, UINT64_C(1) << column, lost, columns);
+	if (rc == 0 && only == G4_ANY_PARITY)
+		g4_set_held_patch(set, &row, column, columns[column]);
 	pthread_rwlock_unlock(&set->parity->lock);
 	if (rc == 0)
 		move(&at, columns[column], bytes, true);
 	free(memory);
 	return rc;
+}
+
+bool g4_set_parity_holds(const struct g4_set *set, uint64_t address, uint64_t bytes)
+{
+	uint32_t column;
+	const struct g4_row row = row_at(set, address, bytes, &column);
+
+	return g4_set_held_has(set, &row, column);
 }
 
 /* ---- mending and making again ---- */
@@ -339,7 +492,7 @@ int g4_set_parity_lost(struct g4_wg *wg, struct g4_set *set, const struct g4_chu
 /* What a crash has left in the log of a set that can not be written is no rot; nor is it looked for where the log is kept. */
 static bool can_compare(const struct g4_set *set)
 {
-	return set->parity && set->parity->old_end <= 1 && !set->parity->incomplete;
+	return set->parity && set->parity->old_end <= 1 && !g4_load32_acq(&set->stuck);
 }
 
 int g4_set_parity_check(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes)

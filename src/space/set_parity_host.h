@@ -12,6 +12,8 @@ struct g4_row {
 	uint64_t stripe, within, bytes;
 };
 
+struct g4_set_held;
+
 #define G4_PARITY_MARKS 32u
 #define G4_PARITY_LOG_ROWS 4096u
 /* So much of a chunk's places is a region: a mark has a bit for each unit of one, and the map one for all of it. */
@@ -37,15 +39,16 @@ struct g4_set_parity {
 	uint64_t epoch;	   /* of what is written now */
 	uint64_t sequence; /* of the entry that was written last; 0: none */
 	uint64_t head;	   /* page of the next one */
-	bool incomplete;   /* a row could be written in part only: what the log has of it is for the next open */
 	uint64_t holders;  /* disks that have the epoch's entries, a bit each; 0: not decided yet */
 	uint32_t mark_count, row_count;
 	struct g4_parity_mark marks[G4_PARITY_MARKS];
 	const struct g4_chunk *next_chunk; /* where the row behind those that were marked last begins, */
 	uint64_t next_from, ahead;	   /* and how far in front of a writer who goes on there is marked */
 	struct g4_row *rows;		   /* that the log has pages of */
-	uint8_t *entry;			   /* a descriptor and its pages */
-	uint8_t *kept;			   /* a page */
+	struct g4_set_held *held;
+	uint8_t *spare[G4_CHUNK_PLACES]; /* a page of each column */
+	uint8_t *entry;			 /* a descriptor and its pages */
+	uint8_t *kept;			 /* a page */
 	uint8_t *columns[2 * G4_CHUNK_PLACES];
 	uint8_t *memory;
 	uint8_t *made; /* the map: a bit for each region of chunks with parity, in their order, whose rows are right */
@@ -68,6 +71,10 @@ int g4_set_parity_write(struct g4_wg *wg, struct g4_set *set, uint64_t address, 
 #define G4_ANY_PARITY UINT32_MAX
 int g4_set_parity_read(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
 		       const struct g4_iov *iovs, uint32_t parts, uint32_t only);
+/* Whether a page there is held back: then it is to be read as above. */
+bool g4_set_parity_holds(const struct g4_set *set, uint64_t address, uint64_t bytes);
+/* All that was written before is durable when this returns 0. */
+int g4_set_parity_flush(struct g4_wg *wg, struct g4_set *set);
 /* A page that was verified goes where it lies, which parity has right. */
 int g4_set_parity_mend(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes,
 		       const struct g4_iov *iovs, uint32_t parts);
@@ -86,12 +93,16 @@ int g4_set_log_replay(struct g4_wg *wg, struct g4_set *set);
 /* The next entry's marks, from page *at on, at first 1. False: there is none. */
 bool g4_set_log_next_mark(const struct g4_set *set, uint64_t *at, const struct g4_chunk **chunk, uint64_t *region,
 			  uint64_t *units);
+/* A flush of all disks. */
+int g4_set_log_flush(struct g4_wg *wg, struct g4_set *set);
 /* All that was written to rows is durable in place then. */
 int g4_set_log_empty(struct g4_wg *wg, struct g4_set *set);
-/* Pages that an entry has room for, and one that is durable when this returns 0. places: as a chunk's. */
+/* Pages that an entry has room for, and where they are to be. */
 uint32_t g4_set_log_room(const struct g4_set *set);
-int g4_set_log_pages(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, const uint64_t *places,
-		     const uint8_t *const *from, uint32_t count);
+uint8_t *g4_set_log_page(const struct g4_set *set, uint32_t page);
+/* An entry of these rows, of pages that go to these places; it is durable when this returns 0. flush: by a flush of all disks. */
+int g4_set_log_pages(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint32_t row_count,
+		     const uint64_t *places, uint32_t count, bool flush);
 /* Before rows are written as a whole: all those between two of a chunk's places. */
 int g4_set_log_mark(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to);
 /* Which bit of the map is that of a region. */

@@ -51,12 +51,17 @@ int g4_set_parity_begin(struct g4_set *set)
 	p->rows = calloc(G4_PARITY_LOG_ROWS, sizeof(*p->rows));
 	const uint64_t entry = (1 + G4_PARITY_LOG_SLOTS) * G4_PAGE_BYTES;
 	if (!p->rows || !p->made ||
-	    posix_memalign((void **)&p->memory, G4_PAGE_BYTES, 2 * columns * stripe + entry + G4_PAGE_BYTES) != 0)
+	    posix_memalign((void **)&p->memory, G4_PAGE_BYTES,
+			   2 * columns * stripe + entry + (1 + columns) * G4_PAGE_BYTES) != 0)
 		return -G4_E_NOMEM;
 	p->entry = p->memory;
 	p->kept = p->entry + entry;
+	if (g4_set_held_begin(set, columns) < 0)
+		return -G4_E_NOMEM;
 	for (uint32_t c = 0; c < 2 * columns; c++)
 		p->columns[c % columns + (c < columns ? 0 : G4_ROW_COLUMNS)] = p->kept + G4_PAGE_BYTES + c * stripe;
+	for (uint32_t c = 0; c < columns; c++)
+		p->spare[c] = p->kept + (1 + c) * G4_PAGE_BYTES + 2 * columns * stripe;
 	return 0;
 }
 
@@ -66,6 +71,7 @@ void g4_set_parity_end(struct g4_set *set)
 
 	if (!p)
 		return;
+	g4_set_held_end(set);
 	pthread_rwlock_destroy(&p->lock);
 	free(p->memory);
 	free(p->rows);
@@ -174,41 +180,51 @@ uint64_t g4_row_place(const struct g4_row *row, uint32_t column)
 	return g4_chunk_place(row->chunk, row->stripe, column) + row->stripe * row->chunk->stripe_bytes + row->within;
 }
 
-uint64_t g4_row_transfer(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t op, uint32_t flags,
-			 uint64_t columns, uint8_t *const *memory)
+void g4_row_begin(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t op, uint32_t flags,
+		  uint64_t columns, uint8_t *const *memory, struct g4_row_io *t)
 {
-	struct g4_io ios[G4_ROW_COLUMNS];
-	struct g4_iov iovs[G4_ROW_COLUMNS];
-	uint64_t failed = 0, begun = 0;
-
-	memset(ios, 0, sizeof(ios));
+	memset(t->ios, 0, sizeof(t->ios));
+	t->begun = t->failed = 0;
 	for (uint32_t c = 0; c < row->chunk->columns; c++) {
 		const uint64_t place = g4_row_place(row, c);
 		if (!(columns >> c & 1))
 			continue;
 		if (!g4_set_is_active(set, g4_place_disk(place))) {
-			failed |= UINT64_C(1) << c;
+			t->failed |= UINT64_C(1) << c;
 			continue;
 		}
-		iovs[c] = (struct g4_iov){memory[c], row->bytes};
-		ios[c] = (struct g4_io){.op = op,
-					.flags = flags,
-					.offset_bytes = g4_place_address(place),
-					.iov = &iovs[c],
-					.iov_count = 1};
-		begun |= UINT64_C(1) << c;
-		g4_dev_submit(wg, set->disks[g4_place_disk(place)].dev, &ios[c]);
+		t->iovs[c] = (struct g4_iov){memory[c], row->bytes};
+		t->ios[c] = (struct g4_io){.op = op,
+					   .flags = flags,
+					   .offset_bytes = g4_place_address(place),
+					   .iov = &t->iovs[c],
+					   .iov_count = 1};
+		t->begun |= UINT64_C(1) << c;
+		g4_dev_submit(wg, set->disks[g4_place_disk(place)].dev, &t->ios[c]);
 	}
+}
+
+uint64_t g4_row_end(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, struct g4_row_io *t)
+{
 	for (uint32_t c = 0; c < row->chunk->columns; c++) {
-		if (!(begun >> c & 1))
+		if (!(t->begun >> c & 1))
 			continue;
 		const uint32_t disk = g4_place_disk(g4_row_place(row, c));
-		if (g4_dev_wait(wg, set->disks[disk].dev, &ios[c]) < 0)
-			failed |= UINT64_C(1) << c;
-		else if (op == G4_IO_READ)
-			g4_set_log_patch(set, disk, ios[c].offset_bytes, &iovs[c], 1);
+		if (g4_dev_wait(wg, set->disks[disk].dev, &t->ios[c]) < 0)
+			t->failed |= UINT64_C(1) << c;
+		else if (t->ios[c].op == G4_IO_READ)
+			g4_set_log_patch(set, disk, t->ios[c].offset_bytes, &t->iovs[c], 1);
 	}
-	return failed;
+	return t->failed;
+}
+
+uint64_t g4_row_transfer(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t op, uint32_t flags,
+			 uint64_t columns, uint8_t *const *memory)
+{
+	struct g4_row_io transfer;
+
+	g4_row_begin(wg, set, row, op, flags, columns, memory, &transfer);
+	return g4_row_end(wg, set, row, &transfer);
 }
 
 int g4_row_read(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint64_t wanted, uint64_t lost,
@@ -226,14 +242,18 @@ int g4_row_read(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, 
 	return g4_row_reconstruct(wg, row->chunk, lost, columns, row->bytes) ? 0 : -G4_E_IO;
 }
 
-int g4_row_write(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t flags, uint64_t columns,
-		 uint8_t *const *memory)
+int g4_row_drop(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint64_t columns)
 {
-	const uint64_t failed = g4_row_transfer(wg, set, row, G4_IO_WRITE, flags, columns, memory);
 	int rc = 0;
 
 	for (uint32_t c = 0; c < row->chunk->columns && rc == 0; c++)
-		if (failed >> c & 1)
+		if (columns >> c & 1)
 			rc = g4_set_drop(wg, set, g4_place_disk(g4_row_place(row, c)));
 	return rc;
+}
+
+int g4_row_write(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t flags, uint64_t columns,
+		 uint8_t *const *memory)
+{
+	return g4_row_drop(wg, set, row, g4_row_transfer(wg, set, row, G4_IO_WRITE, flags, columns, memory));
 }

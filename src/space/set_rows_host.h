@@ -30,6 +30,17 @@ bool g4_row_reconstruct(struct g4_wg *wg, const struct g4_chunk *chunk, uint64_t
 /* The same request of columns, all at once. The columns that it could not be done of. */
 uint64_t g4_row_transfer(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t op, uint32_t flags,
 			 uint64_t columns, uint8_t *const *memory);
+/* The same in two steps, so that several rows are under way at a time. */
+struct g4_row_io {
+	struct g4_io ios[G4_ROW_COLUMNS];
+	struct g4_iov iovs[G4_ROW_COLUMNS];
+	uint64_t begun, failed;
+};
+void g4_row_begin(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t op, uint32_t flags,
+		  uint64_t columns, uint8_t *const *memory, struct g4_row_io *transfer);
+uint64_t g4_row_end(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, struct g4_row_io *transfer);
+/* The disks of columns that were not written are dropped. */
+int g4_row_drop(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint64_t columns);
 /*
  * Columns `wanted` of a row, those that can not be read (and `lost`, which are not asked) from the others. memory has room for every
  * column; only what is wanted is to be used. -G4_E_IO: too much is lost.
@@ -39,6 +50,24 @@ int g4_row_read(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, 
 /* Columns go to their disks; one that does not take it is dropped. */
 int g4_row_write(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t flags, uint64_t columns,
 		 uint8_t *const *memory);
+
+/* ---- pages that are held back (set_held_host.c) ---- */
+int g4_set_held_begin(struct g4_set *set, uint64_t columns);
+void g4_set_held_end(struct g4_set *set);
+bool g4_set_held_any(const struct g4_set *set);
+uint32_t g4_set_held_count(const struct g4_set *set);
+/* Without a lock. Whether a page of a column of these rows is held. */
+bool g4_set_held_has(const struct g4_set *set, const struct g4_row *rows, uint32_t column);
+/* What was read of a column becomes what is held of it. */
+void g4_set_held_patch(const struct g4_set *set, const struct g4_row *rows, uint32_t column, uint8_t *memory);
+/* Holds columns of rows; of so many bytes of them, for there may be no room for all. */
+uint64_t g4_set_held_add(struct g4_set *set, const struct g4_row *rows, uint64_t given, uint8_t *const *columns);
+/* Of so many bytes of rows, from the first on, all data is held, and is in `columns` now. */
+uint64_t g4_set_held_whole(struct g4_set *set, const struct g4_row *rows, uint8_t *const *columns);
+/* Rows were written: nothing of them is held any more. */
+void g4_set_held_drop(struct g4_set *set, const struct g4_row *rows);
+/* The next row that is held, from *at on, at first 0; its pages stay where they are while it is. False: there is none. */
+bool g4_set_held_next(const struct g4_set *set, uint32_t *at, struct g4_row *row, uint64_t *given, uint8_t **columns);
 
 /* ---- what is right (set_check_host.c) ---- */
 /* Rows between two of a chunk's places, some of which a crash has cut short, get a parity that fits. 0 or a negative code. */

@@ -25,10 +25,12 @@ struct g4_set {
 	struct g4_set_member disks[G4_MAX_DISKS];
 	struct g4_chunk *chunks;
 	struct g4_chunk_map map;
-	struct g4_superblock *super;  /* the newest, as the set gives it */
-	bool has_super;		      /* it was read or written; not while the set is being made */
-	bool chunks_damaged;	      /* on a disk: all get them again with the next superblock */
-	uint32_t unrecorded;	      /* atomic: a disk is missing, and the others do not say so yet */
+	struct g4_superblock *super; /* the newest, as the set gives it */
+	bool has_super;		     /* it was read or written; not while the set is being made */
+	bool chunks_damaged;	     /* on a disk: all get them again with the next superblock */
+	uint32_t unrecorded;	     /* atomic: a disk is missing, and the others do not say so yet */
+	uint32_t
+		stuck; /* atomic: a disk has failed that can not be done without, and what it had not flushed may be lost */
 	uint8_t *page;		      /* aligned */
 	struct g4_set_parity *parity; /* set_parity_host.h; NULL: no chunk has any */
 };
