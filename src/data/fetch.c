@@ -44,8 +44,8 @@ G4_FN static int read_again(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 				g4_space_mend(wg, &fs->space, check->addresses[k], page, G4_PAGE_BYTES);
 		} else {
 			struct g4_event event = {inode->ino, check->page + k, g4_address_stored(check->addresses[k]),
-						 G4_E_DATA,  algorithm,	      {0},
-						 {0}};
+						 0,	     G4_E_DATA,	      algorithm,
+						 {0},	     {0}};
 			memcpy(event.expected, check->expected[k].bytes, sizeof(event.expected));
 			memcpy(event.found, found.bytes, sizeof(event.found));
 			g4_event_post(fs, &event);

@@ -207,7 +207,8 @@ struct g4_superblock {
 	g4_le64 disk_bytes[G4_MAX_DISKS];  /* what is used of each, a multiple of 4 KiB */
 	g4_le64 disk_since[G4_MAX_DISKS];  /* 0, or the set_generation since which it has missed writes */
 	g4_le64 disk_mended[G4_MAX_DISKS]; /* pages of it that were not what was written and came from another copy */
-	uint8_t tail[896];
+	g4_le64 disk_damaged[G4_MAX_DISKS]; /* pages of it that were met damaged, and no copy was right */
+	uint8_t tail[384];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_superblock) == 4096, "superblock");
 G4_STATIC_ASSERT(offsetof(struct g4_superblock, disk_bytes) == 1664, "superblock");

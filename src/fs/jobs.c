@@ -38,6 +38,10 @@ G4_FN int g4_jobs_load(struct g4_wg *wg, struct g4_fs *fs)
 	if (rc < 0)
 		return rc;
 	fs->damaged_pages = root->damaged_pages;
+	for (uint32_t d = 0; d < G4_MAX_DISKS; d++)
+		fs->space.damaged[d] = fs->super.disk_damaged[d];
+	if (!(fs->super.features_incompat & G4_FEATURE_INCOMPAT_DISKS))
+		fs->space.damaged[0] = root->damaged_pages;
 	jobs->count = root->job_count;
 	jobs->findings_lost = root->findings_lost;
 	for (uint32_t i = 0; i < G4_FINDINGS; i++)
@@ -318,9 +322,14 @@ G4_FN int g4_job_list(struct g4_fs *fs, struct g4_cmd *cmd)
 	health->last.address = last->address;
 	health->last.code = last->code;
 	health->last.pages = last->code ? 1 : 0;
+	const uint64_t last_disks = last->disks;
 	g4_unlock(&fs->events.lock);
 	health->flags = g4_fs_state(fs);
 	health->mended_since_mount = g4_load64_rlx(&fs->space.mended);
+	health->last_disks = last_disks;
+	health->disk_count = g4_space_disks(&fs->space);
+	for (uint32_t d = 0; d < health->disk_count; d++)
+		health->disk_damaged[d] = g4_load64_rlx(&fs->space.damaged[d]);
 	g4_lock(&jobs->lock);
 	health->damaged_pages = g4_load64_rlx(&fs->damaged_pages);
 	health->findings_lost = jobs->findings_lost;

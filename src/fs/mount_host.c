@@ -92,6 +92,7 @@ static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
 	if (posix_memalign((void **)&copy, G4_PAGE_BYTES, sizeof(*copy)) != 0)
 		return -G4_E_NOMEM;
 	fs->super.written_ns = (uint64_t)g4_realtime_ns();
+	g4_super_take_counts(fs);
 	for (uint32_t i = 0; i < 2 && rc == 0; i++) {
 		uint64_t address = addresses[first ^ i];
 		*copy = fs->super;

@@ -77,7 +77,7 @@ G4_FN static void find_metadata(struct step *step, uint64_t ino, struct g4_addre
 {
 	const struct g4_finding finding = {ino, step->dir,	G4_FINDING_METADATA, g4_address_stored(address),
 					   1,	(uint32_t)-code};
-	const struct g4_event event = {ino, G4_FINDING_METADATA, g4_address_stored(address), (uint32_t)-code, 0, {0},
+	const struct g4_event event = {ino, G4_FINDING_METADATA, g4_address_stored(address), 0, (uint32_t)-code, 0, {0},
 				       {0}};
 	const uint64_t before = step->record->errors;
 

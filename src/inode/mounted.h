@@ -87,7 +87,8 @@ struct g4_event {
 	uint64_t ino;  /* 0: the file system's own */
 	uint64_t page; /* of the file, or G4_FINDING_METADATA */
 	uint64_t address;
-	uint32_t code; /* positive */
+	uint64_t disks; /* bit d: disk d of a set has it; 1 where there is one device. g4_event_post() fills it in */
+	uint32_t code;	/* positive */
 	uint32_t algorithm;
 	uint8_t expected[16], found[16]; /* the beginnings of the sums, with code DATA */
 };
