@@ -30,6 +30,7 @@
 #include "fs/path.h"
 #include "fs/perm.h"
 #include "fs/resize.h"
+#include "fs/scrub_span.h"
 #include "fs/super.h"
 #include "fs/sync.h"
 #include "fs/trim.h"

@@ -16,7 +16,5 @@ G4_FN void g4_scrub_watch(struct g4_fs *fs, uint64_t skipped);
 G4_FN void g4_scrub_leave(struct g4_fs *fs);
 /* An inode has got another name; its directories are locked. */
 G4_FN void g4_scrub_moved(struct g4_fs *fs, uint32_t index);
-/* What was found, for whoever asks. */
-G4_FN void g4_finding_add(struct g4_fs *fs, struct g4_job_record *record, const struct g4_finding *finding);
 
 #endif
