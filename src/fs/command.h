@@ -222,7 +222,7 @@ enum g4_command_property {
 	  "value=bytes, 0 behind the last")                                                                            \
 	X(context, RESIZE, 34, G4_CHANGES | G4_FOR_OWNER, "bytes",                                                     \
 	  "value=the largest possible size, where that is why it is refused")                                          \
-	X(context, JOB_START, 35, G4_CHANGES | G4_FOR_OWNER, "kind flags=G4_JOB_* rate", "value=number")               \
+	X(context, JOB_START, 35, G4_CHANGES | G4_FOR_OWNER, "node kind flags=G4_JOB_* rate", "value=number")          \
 	X(context, JOB_SET, 36, G4_CHANGES | G4_FOR_OWNER, "number mask=one of enum g4_job_order, rate with LIMIT",    \
 	  "when it returns the job's step has ended, and that is durable")                                             \
 	X(context, JOB_LIST, 37, G4_DATA_OUT, "data=struct g4_health length", "value=bytes")                           \

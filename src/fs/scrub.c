@@ -205,7 +205,8 @@ G4_FN static uint64_t unlike(struct g4_scrub_step *step, const struct g4_inode_c
 }
 
 /*
- * The same for pages that get sums, the inode being write-locked: so many are done, 0: none of them gets any. A large page is done as a whole.
+ * The same for pages that get sums, the inode being write-locked: so many are done, 0: none of them gets any. A large page is done as a
+ * whole, from its beginning on.
  */
 G4_FN static uint64_t give_sums(struct g4_scrub_step *step, uint32_t index, uint64_t page, uint64_t end)
 {
@@ -217,14 +218,19 @@ G4_FN static uint64_t give_sums(struct g4_scrub_step *step, uint32_t index, uint
 	uint32_t pages = 0;
 
 	g4_scrub_look_at_nodes(step, inode, page);
-	if (g4_map_lookup(step->wg, step->fs, inode, page, end - page, &run) == 0)
-		pages = g4_resum_begin(step->wg, step->fs, inode, page, &run, G4_SCRUB_PAGES, resum);
+	int rc = g4_map_lookup(step->wg, step->fs, inode, page, end - page, &run);
+	/* what was done of it before it became a large page is done with it once more */
+	const uint64_t first = rc == 0 && run.level > 0 ? g4_align_down(page, G4_RESUM_PAGES) : page;
+	if (first < page)
+		rc = g4_map_lookup(step->wg, step->fs, inode, first, end - first, &run);
+	if (rc == 0)
+		pages = g4_resum_begin(step->wg, step->fs, inode, first, &run, G4_SCRUB_PAGES, resum);
 	step->to = step->scrub->pages; /* of this memory the sums are */
 	for (uint32_t done = 0; done < pages;) {
 		const struct g4_address at = g4_address_after_pages(run.address, done);
 		const uint32_t n = (uint32_t)g4_min64(pages - done, G4_SCRUB_PAGES);
-		uint64_t keep = g4_scrub_read(step, inode, page + done, at, n);
-		keep |= unlike(step, inode, page + done, at, n, &resum->sums[done]);
+		uint64_t keep = g4_scrub_read(step, inode, first + done, at, n);
+		keep |= unlike(step, inode, first + done, at, n, &resum->sums[done]);
 		g4_resum_add(step->wg, resum, step->scrub->pages, n, keep);
 		done += n;
 	}
@@ -234,7 +240,7 @@ G4_FN static uint64_t give_sums(struct g4_scrub_step *step, uint32_t index, uint
 	if (pages > 0 && step->rc == 0)
 		step->record->summed += resum->changed;
 	g4_scratch_release(step->wg, mark);
-	return pages;
+	return pages ? pages - (page - first) : 0;
 }
 
 /* Goes on with a file, read-locked, or write-locked where it gets sums, from *page on. Whether it is through. */

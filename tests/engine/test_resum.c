@@ -210,6 +210,34 @@ static void an_algorithm_is_changed(void **state)
 	expect(large, 0, LARGE);
 }
 
+/* Pages that were not done yet become a page of 2 MiB together with those that were. */
+static void the_rest_of_a_page_that_became_a_large_one(void **state)
+{
+	uint64_t ino, done;
+
+	(void)state;
+	make_default(G4_CHECKSUM_CRC32C);
+	ino = make("file", 0, LARGE - 1);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(level_at(ino, 0), 0);
+	make_default(G4_CHECKSUM_BLAKE3);
+	assert_int_equal(start(G4_JOB_ADD_SUMS), 0);
+	while (sum_of(ino, 0) != G4_CHECKSUM_BLAKE3)
+		assert_int_equal(steps(1)->state, G4_JOB_RUNNING);
+	assert_int_equal(sum_of(ino, LARGE - 2), G4_CHECKSUM_CRC32C);
+	assert_int_equal(op_write(&rig, ino, 0, (LARGE - 1) * G4_PAGE_BYTES, pattern + (LARGE - 1) * G4_PAGE_BYTES,
+				  G4_PAGE_BYTES, &done),
+			 0);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(level_at(ino, 0), 1);
+	assert_int_equal(steps(UINT32_MAX)->state, G4_JOB_DONE);
+	expect_sums(ino, 0, LARGE, G4_CHECKSUM_BLAKE3);
+	assert_int_equal(list()->errors, 0);
+	again();
+	expect(ino, 0, LARGE);
+	expect_sums(ino, 0, LARGE, G4_CHECKSUM_BLAKE3);
+}
+
 static void flip(uint64_t ino, uint64_t page)
 {
 	struct g4_run run;
@@ -417,6 +445,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(every_shape_of_file_gets_them, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_algorithm_is_changed, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_rest_of_a_page_that_became_a_large_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_damaged_keeps_its_sum, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_read_that_fails_once_costs_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(copies_share_on, setup, teardown),
