@@ -224,10 +224,16 @@ G4_FN static uint32_t find_place(const struct g4_jobs *jobs)
 G4_FN int g4_job_start(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct g4_jobs *jobs = &fs->jobs;
+	struct g4_job_record wish;
 	int rc = 0;
 
 	if (cmd->kind == G4_JOB_NONE || cmd->kind >= G4_JOB_KINDS || (cmd->flags & ~G4_JOB_FLAGS))
 		return -G4_E_INVAL;
+	memset(&wish, 0, sizeof(wish));
+	if (cmd->node != 0 && cmd->node != G4_NODE_ROOT)
+		rc = g4_scrub_limit(wg, fs, cmd->node, &wish);
+	if (rc < 0)
+		return rc;
 	take_over(jobs);
 	g4_lock(&jobs->lock);
 	const uint32_t i = find_place(jobs);
@@ -238,7 +244,7 @@ G4_FN int g4_job_start(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		rc = -G4_E_BUSY;
 	if (rc == 0) {
 		struct g4_job_record *record = &jobs->records[i];
-		memset(record, 0, sizeof(*record));
+		*record = wish;
 		memset(&jobs->throttles[i], 0, sizeof(jobs->throttles[i]));
 		memset(jobs->findings, 0, sizeof(jobs->findings));
 		jobs->findings_lost = 0;

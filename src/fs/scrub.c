@@ -8,6 +8,9 @@
  * (journal/look.c), and through the cache to get on. What is damaged becomes a finding, and is not followed; users who meet it get
  * their own errors. Nothing is changed but sums, where they are to be added.
  *
+ * A scrub of one file or directory alone begins there, and looks at nothing that lies at fixed places. Of a file
+ * alone the cursor has the page, and whether it is done: CURSOR_AT.
+ *
  * The cursor says which directory, which position, and which page of the file there; what is in front of it is done. Where the scrub goes
  * on above that is in memory alone: after a remount it finds the place of the directory in its parent. Inodes that get other names
  * meanwhile are looked at once more, for they may have gone from where it will come to where it was.
@@ -22,6 +25,8 @@
 #include "inode/txn.h"
 
 enum { PHASE_FIXED, PHASE_TREE };
+/* What alone is looked at, with what is below it; 0: everything. */
+enum { ARGUMENT_INODE, ARGUMENT_GENERATION };
 enum { CURSOR_PHASE, CURSOR_AT, CURSOR_DIR, CURSOR_POSITION, CURSOR_FILE, CURSOR_PAGE, CURSOR_GENERATION };
 #define FIXED_PAGES 4u
 
@@ -328,6 +333,39 @@ G4_FN static uint64_t position_of(struct g4_scrub_step *step, const struct g4_in
 	return found;
 }
 
+/* Where the scrub begins, referenced. G4_NO_INODE: that is not there any more, or can not be had. */
+G4_FN static uint32_t get_top(struct g4_scrub_step *step)
+{
+	const uint64_t *arguments = step->record->arguments;
+	uint32_t index = step->fs->root_index;
+
+	if (arguments[ARGUMENT_INODE] == 0) {
+		g4_icache_ref(step->fs, index);
+		return index;
+	}
+	if (!g4_ino_plausible(arguments[ARGUMENT_INODE], &step->fs->meta.layout) ||
+	    g4_icache_get(step->wg, step->fs, arguments[ARGUMENT_INODE], &index) < 0)
+		return G4_NO_INODE;
+	if (g4_icache_at(step->fs, index)->disk.generation == arguments[ARGUMENT_GENERATION])
+		return index;
+	g4_icache_put(step->fs, index);
+	return G4_NO_INODE;
+}
+
+/* Into the directory where it begins, or to the end of the tree where that is none. */
+G4_FN static void enter_top(struct g4_scrub_step *step)
+{
+	uint32_t top = get_top(step);
+	const bool dir = top != G4_NO_INODE && g4_is_dir(g4_inode_core_type(g4_icache_at(step->fs, top)));
+
+	if (!dir) {
+		let_go(step->fs, &top);
+		top = step->fs->root_index;
+		g4_icache_ref(step->fs, top);
+	}
+	enter(step, top, dir ? 0 : UINT64_MAX);
+}
+
 /* The directory is through. Whether the tree is. */
 G4_FN static bool ascend(struct g4_scrub_step *step)
 {
@@ -343,7 +381,7 @@ G4_FN static bool ascend(struct g4_scrub_step *step)
 		enter(step, scrub->stack[scrub->depth], scrub->positions[scrub->depth]);
 		return false;
 	}
-	if (scrub->dir == step->fs->root_index)
+	if (scrub->dir == step->fs->root_index || ino == step->record->arguments[ARGUMENT_INODE])
 		return g4_load32_rlx(&scrub->moved_count) == 0;
 	g4_read_lock(&g4_icache_at(step->fs, scrub->dir)->lock);
 	if (!inode->dead && g4_icache_get(step->wg, step->fs, inode->disk.parent, &parent) < 0)
@@ -356,14 +394,13 @@ G4_FN static bool ascend(struct g4_scrub_step *step)
 			position = position_of(step, above, ino);
 		g4_read_unlock(&above->lock);
 	}
-	if (position ==
-	    UINT64_MAX) { /* it was removed, or what is above it can not be had: from the root on once more */
-		let_go(step->fs, &parent);
-		parent = step->fs->root_index;
-		g4_icache_ref(step->fs, parent);
-	}
 	let_go(step->fs, &scrub->dir);
-	enter(step, parent, position == UINT64_MAX ? 0 : position + 1);
+	if (position == UINT64_MAX) { /* it was removed, or what is above it can not be had: from the top on once more */
+		let_go(step->fs, &parent);
+		enter_top(step);
+	} else {
+		enter(step, parent, position + 1);
+	}
 	return false;
 }
 
@@ -469,6 +506,7 @@ G4_FN static void walk_file(struct g4_scrub_step *step)
 	uint64_t *cursor = step->record->cursor;
 
 	const bool gives = (step->record->flags & G4_JOB_ADD_SUMS) != 0;
+	const uint64_t ino = inode->ino;
 
 	step->dir = scrub->extra ? 0 : g4_icache_at(step->fs, scrub->dir)->ino;
 	if (gives)
@@ -482,6 +520,10 @@ G4_FN static void walk_file(struct g4_scrub_step *step)
 		g4_read_unlock(&inode->lock);
 	if (through)
 		let_go(step->fs, &scrub->file);
+	if (scrub->extra && ino == step->record->arguments[ARGUMENT_INODE]) {
+		cursor[CURSOR_AT] = through;
+		cursor[CURSOR_PAGE] = scrub->page;
+	}
 	if (scrub->extra)
 		return;
 	cursor[CURSOR_PAGE] = through ? 0 : scrub->page;
@@ -574,6 +616,17 @@ G4_FN void g4_scrub_leave(struct g4_fs *fs)
 	let_go(fs, &scrub->dir);
 }
 
+/* The first step of a scrub of one file alone. */
+G4_FN static void begin_file(struct g4_scrub_step *step, uint32_t index)
+{
+	const uint64_t page = step->record->cursor[CURSOR_PAGE];
+
+	enter_top(step);
+	look_at_slab(step, g4_icache_at(step->fs, index)->ino,
+		     g4_address_page_start(g4_ptr_address(g4_icache_at(step->fs, index)->ino)));
+	meet(step, index, UINT64_MAX, page, true);
+}
+
 /* The first step since it was started, or since the mount. */
 G4_FN static void begin(struct g4_scrub_step *step)
 {
@@ -584,6 +637,12 @@ G4_FN static void begin(struct g4_scrub_step *step)
 	for (uint32_t k = 0; k < G4_SCRUB_SEEN; k++)
 		step->scrub->seen[k] = 0;
 	step->scrub->depth = 0;
+	index = get_top(step);
+	if (index != G4_NO_INODE && !g4_is_dir(g4_inode_core_type(g4_icache_at(fs, index))) && !cursor[CURSOR_AT]) {
+		begin_file(step, index);
+		return;
+	}
+	let_go(fs, &index);
 	if (cursor[CURSOR_DIR] && g4_ino_plausible(cursor[CURSOR_DIR], &fs->meta.layout) &&
 	    g4_icache_get(step->wg, fs, cursor[CURSOR_DIR], &index) == 0) {
 		const struct g4_inode_core *inode = g4_icache_at(fs, index);
@@ -593,12 +652,30 @@ G4_FN static void begin(struct g4_scrub_step *step)
 		}
 		g4_icache_put(fs, index);
 	}
-	g4_icache_ref(fs, fs->root_index);
-	enter(step, fs->root_index, 0);
+	enter_top(step);
 	look_at_slab(step, cursor[CURSOR_DIR], g4_address_page_start(g4_ptr_address(cursor[CURSOR_DIR])));
-	g4_read_lock(&g4_icache_at(fs, fs->root_index)->lock);
-	look_at_inode(step, g4_icache_at(fs, fs->root_index));
-	g4_read_unlock(&g4_icache_at(fs, fs->root_index)->lock);
+	g4_read_lock(&g4_icache_at(fs, step->scrub->dir)->lock);
+	look_at_inode(step, g4_icache_at(fs, step->scrub->dir));
+	g4_read_unlock(&g4_icache_at(fs, step->scrub->dir)->lock);
+}
+
+G4_FN int g4_scrub_limit(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, struct g4_job_record *record)
+{
+	uint32_t index;
+	int rc = g4_ino_plausible(ino, &fs->meta.layout) ? g4_icache_get(wg, fs, ino, &index) : -G4_E_NOENT;
+
+	if (rc < 0)
+		return rc;
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	g4_read_lock(&inode->lock);
+	record->arguments[ARGUMENT_INODE] = ino;
+	record->arguments[ARGUMENT_GENERATION] = inode->disk.generation;
+	if (!g4_is_dir(inode->disk.mode))
+		record->units = inode->disk.pages + 1;
+	rc = inode->dead ? -G4_E_NOENT : 0;
+	g4_read_unlock(&inode->lock);
+	g4_icache_put(fs, index);
+	return rc;
 }
 
 G4_FN int g4_scrub_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record)
@@ -607,6 +684,8 @@ G4_FN int g4_scrub_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record
 	struct g4_scrub_step step = {wg, fs, &fs->jobs.scrub, record, 0, 0, g4_scratch_take_page(wg), NULL, 0};
 	int rc = 0;
 
+	if (record->arguments[ARGUMENT_INODE])
+		record->cursor[CURSOR_PHASE] = PHASE_TREE;
 	if (record->units == 0)
 		record->units = FIXED_PAGES + fs->meta.layout.groups_pages + fs->meta.layout.group_count +
 				g4_load64_rlx(&fs->alloc.total_pages) - g4_load64_rlx(&fs->alloc.free_pages);
