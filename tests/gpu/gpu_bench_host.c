@@ -23,6 +23,7 @@
 #include "dev/dev_host.h"
 #include "engine/engine.h"
 #include "fs/mkfs_host.h"
+#include "fs/policy.h"
 #include "gpu/cpu_use.h"
 #include "gpu/cuda_host.h"
 #include "gpu/gpu.h"
