@@ -268,8 +268,9 @@ struct gpu4fs_health {
 };
 
 struct gpu4fs_device_health {
-	uint64_t damaged_pages; /* of 4 KiB, since the file system was made: those of which no other copy was right either */
-	uint64_t reserved[7];	/* 0 */
+	uint64_t
+		damaged_pages; /* of 4 KiB, since the file system was made: those of which no other copy was right either */
+	uint64_t reserved[7]; /* 0 */
 };
 
 /*

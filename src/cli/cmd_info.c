@@ -244,8 +244,7 @@ static void show_disks(struct g4_report *report, const struct g4_dev *dev, const
 		g4_report_text(report, "state", g4_disk_state_name(disk.state));
 		g4_report_size(report, "size_bytes", disk.bytes);
 		g4_report_count(report, "mended_pages", disk.mended);
-		g4_report_count(report, "damaged_pages_met",
-				health != NULL ? health->disk_damaged[d] : disk.damaged);
+		g4_report_count(report, "damaged_pages_met", health != NULL ? health->disk_damaged[d] : disk.damaged);
 		g4_report_end(report);
 	}
 	g4_report_end(report);

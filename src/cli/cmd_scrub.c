@@ -420,14 +420,11 @@ static bool is_action(const char *word)
 
 int g4_cli_scrub(int argc, char **argv)
 {
-	static const struct option long_options[] = {{"add-sums", no_argument, NULL, 'a'},
-						     {"only", required_argument, NULL, 'o'},
-						     {"rate", required_argument, NULL, 'r'},
-						     {"now", no_argument, NULL, 'n'},
-						     {"wait", no_argument, NULL, 'w'},
-						     {"degraded", no_argument, NULL, 'd'},
-						     {"json", no_argument, NULL, 'j'},
-						     {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {
+		{"add-sums", no_argument, NULL, 'a'},	{"only", required_argument, NULL, 'o'},
+		{"rate", required_argument, NULL, 'r'}, {"now", no_argument, NULL, 'n'},
+		{"wait", no_argument, NULL, 'w'},	{"degraded", no_argument, NULL, 'd'},
+		{"json", no_argument, NULL, 'j'},	{NULL, 0, NULL, 0}};
 	struct scrub_options options = {0};
 	char source[4096];
 

@@ -45,9 +45,14 @@ G4_FN static int read_again(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 			if (copies > 1)
 				g4_space_mend(wg, &fs->space, check->addresses[k], page, G4_PAGE_BYTES);
 		} else {
-			struct g4_event event = {inode->ino, check->page + k, g4_address_stored(check->addresses[k]),
-						 0,	     G4_E_DATA,	      algorithm,
-						 {0},	     {0}};
+			struct g4_event event = {inode->ino,
+						 check->page + k,
+						 g4_address_stored(check->addresses[k]),
+						 0,
+						 G4_E_DATA,
+						 algorithm,
+						 {0},
+						 {0}};
 			memcpy(event.expected, check->expected[k].bytes, sizeof(event.expected));
 			memcpy(event.found, found.bytes, sizeof(event.found));
 			g4_event_post(fs, &event);
@@ -149,7 +154,8 @@ G4_FN static int survey_copy(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 	struct check *check = (struct check *)g4_scratch_take(wg, sizeof(*check));
 	check->in_place = !to;
 	for (uint32_t at = 0; at < count; at += check->count) {
-		const uint64_t row = G4_SUMS_SLOTS - (page + at) % G4_SUMS_SLOTS; /* of pages whose sums stand together */
+		const uint64_t row =
+			G4_SUMS_SLOTS - (page + at) % G4_SUMS_SLOTS; /* of pages whose sums stand together */
 		uint32_t some, without;
 		check->page = page + at;
 		check->count = (uint32_t)g4_min64(g4_min64(count - at, row), G4_SUMS_AT_ONCE);

@@ -119,8 +119,8 @@ G4_FN static bool look_at_fixed(struct g4_scrub_step *step)
 }
 
 /* A page of attributes or of the value of one, referenced; NULL: it can not be had, which was said. */
-G4_FN static const struct g4_xattr_page *look_at_link(struct g4_scrub_step *step, const struct g4_inode_core *inode, g4_ptr ptr,
-						      uint32_t type, uint32_t *line)
+G4_FN static const struct g4_xattr_page *look_at_link(struct g4_scrub_step *step, const struct g4_inode_core *inode,
+						      g4_ptr ptr, uint32_t type, uint32_t *line)
 {
 	const struct g4_address address = g4_ptr_address(ptr);
 
@@ -395,7 +395,8 @@ G4_FN static bool ascend(struct g4_scrub_step *step)
 		g4_read_unlock(&above->lock);
 	}
 	let_go(step->fs, &scrub->dir);
-	if (position == UINT64_MAX) { /* it was removed, or what is above it can not be had: from the top on once more */
+	if (position ==
+	    UINT64_MAX) { /* it was removed, or what is above it can not be had: from the top on once more */
 		let_go(step->fs, &parent);
 		enter_top(step);
 	} else {

@@ -106,7 +106,8 @@ G4_FN int g4_scrub_look(struct g4_scrub_step *step, uint64_t ino, struct g4_addr
 	return rc;
 }
 
-G4_FN void g4_scrub_look_once(struct g4_scrub_step *step, uint64_t ino, struct g4_address address, uint32_t type, uint64_t *seen)
+G4_FN void g4_scrub_look_once(struct g4_scrub_step *step, uint64_t ino, struct g4_address address, uint32_t type,
+			      uint64_t *seen)
 {
 	if (g4_xchg64(seen, g4_address_stored(address)) != g4_address_stored(address))
 		g4_scrub_look(step, ino, address, type);
@@ -128,11 +129,10 @@ G4_FN void g4_scrub_look_at_nodes(struct g4_scrub_step *step, const struct g4_in
 }
 
 G4_FN uint64_t g4_scrub_read(struct g4_scrub_step *step, const struct g4_inode_core *inode, uint64_t page,
-				 struct g4_address address, uint32_t pages)
+			     struct g4_address address, uint32_t pages)
 {
 	uint64_t bad, unverified;
-	int rc =
-		g4_fetch_survey(step->wg, step->fs, inode, page, address, step->to, pages, &bad, &unverified);
+	int rc = g4_fetch_survey(step->wg, step->fs, inode, page, address, step->to, pages, &bad, &unverified);
 
 	g4_scrub_count(step, pages);
 	for (uint32_t k = 0; rc < 0 && k < pages; k++) {
@@ -155,4 +155,3 @@ G4_FN uint64_t g4_scrub_read(struct g4_scrub_step *step, const struct g4_inode_c
 	}
 	return bad;
 }
-

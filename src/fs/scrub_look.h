@@ -17,8 +17,9 @@ struct g4_scrub_step { /* of one workgroup: a step of the job, or a piece of a s
 	uint32_t pages;		      /* looked at */
 	uint64_t dir;		      /* that named what is looked at */
 	uint8_t *room;		      /* a page */
-	uint8_t *to; /* where pages of files are read to, G4_SCRUB_PAGES; NULL: the device is memory, and they are looked at there */
-	int rc;	     /* why the job can not go on */
+	uint8_t *
+		to; /* where pages of files are read to, G4_SCRUB_PAGES; NULL: the device is memory, and they are looked at there */
+	int rc; /* why the job can not go on */
 };
 
 G4_FN void g4_finding_add(struct g4_fs *fs, struct g4_job_record *record, const struct g4_finding *finding);

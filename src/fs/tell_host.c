@@ -48,7 +48,8 @@ void g4_event_text(const struct g4_event *event, const struct g4_dev *dev, char 
 	}
 	hex(expected, event->expected, sizeof(event->expected));
 	hex(found, event->found, sizeof(event->found));
-	snprintf(text, bytes, "damaged data: inode 0x%llx, offset %llu, on %s, at 0x%llx: %s expected %s..., found %s...",
+	snprintf(text, bytes,
+		 "damaged data: inode 0x%llx, offset %llu, on %s, at 0x%llx: %s expected %s..., found %s...",
 		 (unsigned long long)event->ino, (unsigned long long)(event->page * G4_PAGE_BYTES), device,
 		 (unsigned long long)event->address, g4_checksum_name(event->algorithm), expected, found);
 }

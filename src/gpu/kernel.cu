@@ -295,7 +295,7 @@ static __device__ void dispatch(const struct world *w, uint32_t run, uint32_t la
 	struct shared *s = w->shared;
 	uint64_t idle_since = g4_monotonic_ns(), seen_active = 0, served = 0;
 	uint32_t seen_close = 0, stop = 0, rounds = 0; /* rounds without anything new */
-	bool users = true; /* as s->users: not known yet */
+	bool users = true;			       /* as s->users: not known yet */
 	struct watched watched[2] = {{NULL, 0, 0}, {NULL, 0, 0}};
 	/* tickets of the last launch that found nothing are void: new ones begin where the queue is empty */
 	uint32_t filled = s->filled, tickets = filled;
@@ -435,9 +435,9 @@ static __device__ bool help(const struct world *w, struct g4_wg *wg, bool helper
 	struct g4_fs *fs = w->fs;
 	bool helped = false;
 
-	if (!__any_sync(G4_WARP_ALL, (helper && (g4_load32_rlx(&fs->split.open) != 0 ||
-						 g4_commit_workers_call(&fs->journal))) ||
-					     (works && g4_scrub_calls(fs))))
+	if (!__any_sync(G4_WARP_ALL,
+			(helper && (g4_load32_rlx(&fs->split.open) != 0 || g4_commit_workers_call(&fs->journal))) ||
+				(works && g4_scrub_calls(fs))))
 		return false;
 	if (lane == 0) {
 		helped = (helper && (g4_split_help(wg, fs) || g4_commit_workers_help(wg, &fs->journal))) ||

@@ -10,7 +10,7 @@
 
 #include "inode/events.h"
 
-struct g4_gpu_told { /* each side writes its own line */
+struct g4_gpu_told {  /* each side writes its own line */
 	uint32_t put; /* GPU: events in the ring, of all */
 	uint32_t padding0;
 	uint64_t lost; /* of all: those that found no room in the engine's ring */

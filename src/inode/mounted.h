@@ -113,13 +113,13 @@ struct g4_scrub_span { /* pages of a file that several workgroups look at (fs/sc
 	uint32_t index; /* of the inode, which the owner has locked */
 	uint32_t used;	/* buffers: bit k */
 	uint64_t page, end;
-	uint64_t dir;		      /* that named it */
+	uint64_t dir;		/* that named it */
 	uint64_t looked, found; /* pages, and damaged ones */
 };
 
-struct g4_scrub {	    /* what a scrub knows beyond its cursor; of who does its step, but `moved` and `span` */
-	uint8_t *pages;	    /* buffers of G4_SCRUB_PAGES: the first is the owner's */
-	uint32_t helpers;   /* workgroups that call g4_scrub_help() when idle */
+struct g4_scrub {	  /* what a scrub knows beyond its cursor; of who does its step, but `moved` and `span` */
+	uint8_t *pages;	  /* buffers of G4_SCRUB_PAGES: the first is the owner's */
+	uint32_t helpers; /* workgroups that call g4_scrub_help() when idle */
 	struct g4_scrub_span span;
 	uint32_t dir, file; /* referenced */
 	bool extra;	    /* the file was moved: the cursor knows nothing of it */

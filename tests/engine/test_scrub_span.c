@@ -309,10 +309,8 @@ static void a_rate_keeps_steps_small(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(where_the_device_is_memory),
-		cmocka_unit_test(where_it_is_none),
-		cmocka_unit_test(damaged_metadata_is_found_once),
-		cmocka_unit_test(beside_a_writer_nothing_is_found),
+		cmocka_unit_test(where_the_device_is_memory),	  cmocka_unit_test(where_it_is_none),
+		cmocka_unit_test(damaged_metadata_is_found_once), cmocka_unit_test(beside_a_writer_nothing_is_found),
 		cmocka_unit_test(a_rate_keeps_steps_small),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

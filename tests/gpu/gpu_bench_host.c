@@ -36,7 +36,7 @@
 #define KERNEL_SMS 100u /* for kernels beside the engine */
 
 static struct g4_engine *engine;
-static bool in_host_memory; /* "dax:", which has a target of its own */
+static bool in_host_memory;  /* "dax:", which has a target of its own */
 static const char *checksum; /* NULL: none */
 static uint32_t checksum_policy;
 static FILE *json;
@@ -925,16 +925,14 @@ static const struct bench {
 	const char *name;
 	void (*run)(void);
 } benches[] = {
-	{"null", bench_null},	  {"stat", bench_stat},	    {"make", bench_make},
-	{"kernel", bench_kernel}, {"random", bench_random}, {"one", bench_one},
-	{"stream", bench_stream}, {"idle", bench_idle},	    {"forest", bench_forest},
-	{"scrub", bench_scrub},	  {"single", bench_single},
+	{"null", bench_null},	  {"stat", bench_stat},	  {"make", bench_make},	    {"kernel", bench_kernel},
+	{"random", bench_random}, {"one", bench_one},	  {"stream", bench_stream}, {"idle", bench_idle},
+	{"forest", bench_forest}, {"scrub", bench_scrub}, {"single", bench_single},
 };
 
 static void mount(const char *device, uint32_t sms)
 {
-	const struct g4_mkfs_options format = {.journal_bytes = 512 * G4_MIB,
-					       .checksum = checksum_policy};
+	const struct g4_mkfs_options format = {.journal_bytes = 512 * G4_MIB, .checksum = checksum_policy};
 	const struct g4_dev_open_options open = {.flags = G4_DEV_CREATE, .create_bytes = 72 * G4_GIB};
 	const struct g4_mount_options options = {.cache_bytes = cache_bytes, .kind = G4_ENGINE_CUDA, .sms = sms};
 	struct g4_superblock sb;
