@@ -83,7 +83,7 @@ _gpu4fs() {
 		;;
 	tune:-*) _gpu4fs_words "$current" "-L --label -U --uuid --checksum --dedup --degraded --help --version" ;;
 	nvme:-*) _gpu4fs_words "$current" "-f --force --destructive -j --json --help --version" ;;
-	scrub:-*) _gpu4fs_words "$current" "--add-sums --rate --now --wait --degraded --json --help --version" ;;
+	scrub:-*) _gpu4fs_words "$current" "--add-sums --only --rate --now --wait --degraded --json --help --version" ;;
 	status:-*) _gpu4fs_words "$current" "--json --help --version" ;;
 	disk:-*) _gpu4fs_words "$current" "-f --force --help --version" ;;
 	resize:-*) _gpu4fs_words "$current" "--help --version" ;;
@@ -145,7 +145,7 @@ _gpu4fs() {
 	umount:*) _gpu4fs_mounts "$current" ;;
 	scrub:*)
 		case $previous in
-		--rate) ;;
+		--rate | --only) ;;
 		scrub) _gpu4fs_words "$current" "start pause resume cancel status" ;;
 		*)
 			_gpu4fs_mounts "$current"

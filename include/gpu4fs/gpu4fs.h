@@ -260,8 +260,17 @@ struct gpu4fs_health {
 	uint32_t last_kind; /* GPU4FS_DAMAGE_*: what was met last since the mount, of which the next three are */
 	uint64_t last_ino;
 	uint64_t last_offset;  /* bytes, in the file */
-	uint64_t last_address; /* bytes, on the device */
-	uint64_t reserved[8];  /* 0 */
+	uint64_t last_address; /* bytes, on the device; of several devices in the space that they make together */
+	uint64_t last_devices; /* bit d: device d has that page, or a copy of it */
+	uint32_t devices;      /* how many there are, numbered from 0 on */
+	uint32_t reserved1;    /* 0 */
+	uint64_t reserved[6];  /* 0 */
+};
+
+struct gpu4fs_device_health {
+	uint64_t
+		damaged_pages; /* of 4 KiB, since the file system was made: those of which no other copy was right either */
+	uint64_t reserved[7]; /* 0 */
 };
 
 /*
@@ -272,6 +281,12 @@ struct gpu4fs_health {
  * Errors: -EIO the server is gone.
  */
 GPU4FS_API int gpu4fs_health(gpu4fs *fs, struct gpu4fs_health *out);
+/*
+ * The same of one device. A page that lies on several devices and is damaged on all of them counts for each; one that came from a good
+ * copy counts for none. Of several devices a crash costs what was counted since the mount. device: 0 to devices - 1. Thread-safe.
+ * Errors: -ENODEV there is no such device; -EIO the server is gone.
+ */
+GPU4FS_API int gpu4fs_device_health(gpu4fs *fs, uint32_t device, struct gpu4fs_device_health *out);
 /* Returns when every change made before the call is durable. */
 GPU4FS_API int gpu4fs_syncfs(gpu4fs *fs);
 

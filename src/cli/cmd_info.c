@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu4fs info and gpu4fs df. */
-#include <fcntl.h>
 #include <getopt.h>
 #include <mntent.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "base/units_host.h"
 #include "base/uuid_host.h"
 #include "cli/cli.h"
+#include "cli/health.h"
 #include "cli/show.h"
 #include "fs/probe_host.h"
 #include "fuse/fuse.h"
-#include "fuse/ioctl.h"
 #include "space/set_host.h"
 
 const char g4_help_info[] = "[--json | --udev] DEVICE...|DIRECTORY\n\n"
@@ -215,29 +212,23 @@ int g4_cli_df(int argc, char **argv)
 }
 
 /* Pages that were found damaged since mkfs: of a mount its server knows, unless it is not ours to ask. */
-static bool count_damage(struct g4_image *image, const char *directory, uint64_t *pages)
+static bool count_damage(struct g4_image *image, const struct g4_health *health, uint64_t *pages)
 {
-	static struct g4_ioc_job job;
 	struct g4_journal_state journal;
 	struct g4_root root;
-	const int fd = directory == NULL ? -1 : open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	memset(&job, 0, sizeof(job));
-	job.op = G4_CMD_JOB_LIST;
-	const bool told = fd >= 0 && ioctl(fd, G4_IOC_JOB, &job) == 0 && job.status == 0;
-	if (fd >= 0)
-		close(fd);
-	*pages = job.health.damaged_pages;
-	if (told)
+	if (health != NULL) {
+		*pages = health->damaged_pages;
 		return true;
+	}
 	if (g4_image_load_overlay(image, &journal) < 0 || g4_image_root(image, &root) < 0)
 		return false;
 	*pages = root.damaged_pages;
 	return true;
 }
 
-/* Of a set: which disks it has. */
-static void show_disks(struct g4_report *report, const struct g4_dev *dev)
+/* Of a set: which disks it has. Those who know more than its superblocks say so in `health`. */
+static void show_disks(struct g4_report *report, const struct g4_dev *dev, const struct g4_health *health)
 {
 	struct g4_disk_info disk;
 
@@ -253,6 +244,7 @@ static void show_disks(struct g4_report *report, const struct g4_dev *dev)
 		g4_report_text(report, "state", g4_disk_state_name(disk.state));
 		g4_report_size(report, "size_bytes", disk.bytes);
 		g4_report_count(report, "mended_pages", disk.mended);
+		g4_report_count(report, "damaged_pages_met", health != NULL ? health->disk_damaged[d] : disk.damaged);
 		g4_report_end(report);
 	}
 	g4_report_end(report);
@@ -260,6 +252,8 @@ static void show_disks(struct g4_report *report, const struct g4_dev *dev)
 
 static void print_info(struct g4_image *image, const struct g4_journal_state *journal, const char *directory, bool json)
 {
+	struct g4_health of_mount;
+	const struct g4_health *health = g4_cli_mount_health(directory, &of_mount) ? &of_mount : NULL;
 	struct g4_report report;
 	char engine[16], use[512];
 	uint64_t damaged;
@@ -275,14 +269,14 @@ static void print_info(struct g4_image *image, const struct g4_journal_state *jo
 	if (directory != NULL && g4_fuse_mount_access(directory) != NULL)
 		g4_report_text(&report, "access", g4_fuse_mount_access(directory));
 	g4_show_superblock(&report, &image->sb);
-	show_disks(&report, image->dev);
+	show_disks(&report, image->dev, health);
 	g4_report_text(&report, "first_superblock",
 		       image->primary_status == 0 ? "good" : g4_strerror(image->primary_status));
 	g4_report_text(&report, "second_superblock",
 		       image->backup_status == 0 ? "good" : g4_strerror(image->backup_status));
 	g4_report_text(&report, "journal", journal->status == 0 ? "good" : g4_strerror(journal->status));
 	g4_report_count(&report, "journal_transactions", journal->records);
-	if (count_damage(image, directory, &damaged))
+	if (count_damage(image, health, &damaged))
 		g4_report_count(&report, "damaged_pages_met", damaged);
 	g4_report_finish(&report);
 }

@@ -5,6 +5,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,8 +20,8 @@
 #include "task/job.h"
 
 const char g4_help_scrub[] =
-	"start|pause|resume|cancel|status [--add-sums] [--rate SIZE] [--now] [--wait]\n"
-	"                    [--degraded] [--json] DEVICE|DIRECTORY\n\n"
+	"start|pause|resume|cancel|status [--add-sums] [--only PATH] [--rate SIZE] [--now]\n"
+	"                    [--wait] [--degraded] [--json] DEVICE|DIRECTORY\n\n"
 	"Reads everything that is in use of the file system on DEVICE, or mounted at\n"
 	"DIRECTORY, past the cache, and compares it with its checksums: metadata, and files\n"
 	"that have sums. What is damaged is counted and named; of two copies (mkfs --raid 1)\n"
@@ -36,6 +37,8 @@ const char g4_help_scrub[] =
 	"      --add-sums   with start: files that were written before they were to have\n"
 	"                   sums, or with another algorithm, get those of now\n"
 	"                   (gpu4fs tune --checksum, gpu4fs attr set checksum=)\n"
+	"      --only PATH  with start: this file or directory alone, with what is below it;\n"
+	"                   the path begins at the file system's root\n"
 	"      --rate SIZE  so many bytes a second, at most; with resume: from now on\n"
 	"      --now        do not wait until nobody else works\n"
 	"      --wait       return when it is over\n"
@@ -54,6 +57,7 @@ struct target { /* one of the two */
 
 struct scrub_options {
 	uint64_t rate;
+	const char *only; /* NULL: everything */
 	bool has_rate, add_sums, now, wait, degraded, json;
 };
 
@@ -175,6 +179,7 @@ static void print_job(struct g4_report *report, const struct g4_job_record *job)
 		g4_report_count(report, "damaged_pages", job->errors);
 		g4_report_count(report, "moved_and_not_read", job->skipped);
 		g4_report_count(report, "pages_given_sums", job->summed);
+		g4_report_bool(report, "of_everything", job->arguments[0] == 0);
 		g4_report_time(report, "started_ns", job->started_ns);
 		g4_report_end(report);
 		return;
@@ -230,12 +235,39 @@ static bool print_status(const struct target *target, const struct scrub_options
 
 /* ------------------------------------------------------------------ doing */
 
+/* The inode behind a path of the file system. False: there is none, which was said. */
+static bool find_inode(const struct target *target, const char *path, uint64_t *ino)
+{
+	struct g4_attr attr = {0};
+	struct g4_cmd cmd = {.op = G4_CMD_RESOLVE, .node = G4_NODE_ROOT, .flags = G4_RESOLVE_NOFOLLOW, .attr = &attr};
+	struct stat root, st;
+	int rc;
+
+	path += strspn(path, "/");
+	if (target->engine == NULL) {
+		rc = fstatat(target->fd, path[0] != 0 ? path : ".", &st, AT_SYMLINK_NOFOLLOW) < 0 ? errno : 0;
+		if (rc != 0 || fstat(target->fd, &root) < 0)
+			return failed(target, strerror(rc != 0 ? rc : errno));
+		*ino = st.st_ino;
+		return st.st_dev == root.st_dev || failed(target, "another file system is mounted there");
+	}
+	cmd.name = path;
+	cmd.name_bytes = (uint16_t)g4_min64(strlen(path), UINT16_MAX);
+	if (cmd.name_bytes == 0)
+		cmd.op = G4_CMD_GETATTR;
+	rc = g4_engine_execute(target->engine, &cmd);
+	*ino = attr.ino;
+	return rc == 0 || failed(target, g4_strerror(rc));
+}
+
 static bool start(const struct target *target, const struct scrub_options *options)
 {
 	static struct g4_ioc_job job;
 
 	memset(&job, 0, sizeof(job));
 	job.op = G4_CMD_JOB_START;
+	if (options->only != NULL && !find_inode(target, options->only, &job.node))
+		return false;
 	job.node2 = G4_JOB_SCRUB;
 	job.flags = (options->now ? G4_JOB_EAGER : 0) | (options->add_sums ? G4_JOB_ADD_SUMS : 0);
 	job.rate = options->rate;
@@ -388,13 +420,11 @@ static bool is_action(const char *word)
 
 int g4_cli_scrub(int argc, char **argv)
 {
-	static const struct option long_options[] = {{"add-sums", no_argument, NULL, 'a'},
-						     {"rate", required_argument, NULL, 'r'},
-						     {"now", no_argument, NULL, 'n'},
-						     {"wait", no_argument, NULL, 'w'},
-						     {"degraded", no_argument, NULL, 'd'},
-						     {"json", no_argument, NULL, 'j'},
-						     {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {
+		{"add-sums", no_argument, NULL, 'a'},	{"only", required_argument, NULL, 'o'},
+		{"rate", required_argument, NULL, 'r'}, {"now", no_argument, NULL, 'n'},
+		{"wait", no_argument, NULL, 'w'},	{"degraded", no_argument, NULL, 'd'},
+		{"json", no_argument, NULL, 'j'},	{NULL, 0, NULL, 0}};
 	struct scrub_options options = {0};
 	char source[4096];
 
@@ -405,6 +435,8 @@ int g4_cli_scrub(int argc, char **argv)
 				return g4_cli_usage("scrub", "'%s' is no size", optarg);
 		} else if (answer == 'a') {
 			options.add_sums = true;
+		} else if (answer == 'o') {
+			options.only = optarg;
 		} else if (answer == 'n') {
 			options.now = true;
 		} else if (answer == 'w') {
@@ -424,6 +456,8 @@ int g4_cli_scrub(int argc, char **argv)
 		return g4_cli_usage("scrub", "'%s' is none of start, pause, resume, cancel and status", what);
 	if (options.add_sums && strcmp(what, "start") != 0)
 		return g4_cli_usage("scrub", "--add-sums is for 'start': one that is there keeps what it was told");
+	if (options.only != NULL && strcmp(what, "start") != 0)
+		return g4_cli_usage("scrub", "--only is for 'start': one that is there keeps what it was told");
 	const bool good = g4_probe_mount_source(name, true, source, sizeof(source)) ?
 				  act_on_mount(name, what, &options) :
 				  act_on_device(name, what, &options);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "cli/cli.h"
+#include "cli/health.h"
 #include "fs/probe_host.h"
 #include "fuse/fuse.h"
 #include "print/report.h"
@@ -13,12 +14,13 @@ const char g4_help_status[] =
 	"[--json] DEVICE...|DIRECTORY\n\n"
 	"Shows the disks of the file system on DEVICE..., or mounted at DIRECTORY, by what they say\n"
 	"themselves: which are active, missing, stale because they missed writes, or written apart\n"
-	"from the others, and how many damaged pages of each were mended.\n\n"
+	"from the others, how many damaged pages of each were mended, and how many could not be.\n\n"
 	"      --json  print one JSON object\n"
 	"      --help  show this\n\n"
 	"Exit status: 0 all disks are there and have everything; 1 not so; 2 wrong usage.\n";
 
-static void show_disk(struct g4_report *report, uint32_t number, const struct g4_disk_info *disk)
+static void show_disk(struct g4_report *report, uint32_t number, const struct g4_disk_info *disk,
+		      const struct g4_health *health)
 {
 	g4_report_object(report, NULL);
 	g4_report_count(report, "disk", number);
@@ -29,6 +31,7 @@ static void show_disk(struct g4_report *report, uint32_t number, const struct g4
 		g4_report_count(report, "missed_since_generation", disk->since);
 	g4_report_size(report, "size_bytes", disk->bytes);
 	g4_report_count(report, "mended_pages", disk->mended);
+	g4_report_count(report, "damaged_pages_met", health != NULL ? health->disk_damaged[number] : disk->damaged);
 	g4_report_end(report);
 }
 
@@ -57,6 +60,8 @@ static const char *advice_on(const struct g4_set_status *status)
 static void show(const struct g4_set_status *status, const char *directory, const char *why, bool json)
 {
 	const char *advice = advice_on(status);
+	struct g4_health of_mount;
+	const struct g4_health *health = g4_cli_mount_health(directory, &of_mount) ? &of_mount : NULL;
 	struct g4_report report;
 
 	g4_report_start(&report, stdout, json);
@@ -68,11 +73,13 @@ static void show(const struct g4_set_status *status, const char *directory, cons
 	g4_report_count(&report, "copies", status->copies);
 	if (status->count > 0)
 		g4_report_count(&report, "generation", status->generation);
+	else if (health != NULL)
+		g4_report_count(&report, "damaged_pages_met", health->damaged_pages);
 	if (advice != NULL)
 		g4_report_text(&report, "advice", advice);
 	g4_report_list(&report, "disks");
 	for (uint32_t d = 0; d < status->count; d++)
-		show_disk(&report, d, &status->disks[d]);
+		show_disk(&report, d, &status->disks[d], health);
 	g4_report_end(&report);
 	g4_report_list(&report, "others");
 	for (uint32_t n = 0; n < status->other_count; n++) {

@@ -226,12 +226,18 @@ int gpu4fs_statfs(gpu4fs *fs, struct gpu4fs_statfs *out)
 	return 0;
 }
 
+static int get_health(gpu4fs *fs, struct g4_health *health)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_JOB_LIST, .length = sizeof(*health), .data = health};
+
+	return g4c_run(fs->mount->engine, &cmd);
+}
+
 int gpu4fs_health(gpu4fs *fs, struct gpu4fs_health *out)
 {
 	struct g4_health health = {0};
-	struct g4_cmd cmd = {.op = G4_CMD_JOB_LIST, .length = sizeof(health), .data = &health};
 	const struct g4_finding *last = &health.last;
-	int rc = g4c_run(fs->mount->engine, &cmd);
+	int rc = get_health(fs, &health);
 
 	if (rc)
 		return rc;
@@ -240,6 +246,8 @@ int gpu4fs_health(gpu4fs *fs, struct gpu4fs_health *out)
 		.damaged_since_mount = health.damaged_since_mount,
 		.repaired_pages = health.mended_since_mount,
 		.state = health.flags,
+		.last_devices = health.last_disks,
+		.devices = health.disk_count,
 	};
 	if (last->code == 0)
 		return 0;
@@ -248,6 +256,19 @@ int gpu4fs_health(gpu4fs *fs, struct gpu4fs_health *out)
 	out->last_ino = last->inode;
 	out->last_offset = metadata ? 0 : last->page * G4_PAGE_BYTES;
 	out->last_address = last->address;
+	return 0;
+}
+
+int gpu4fs_device_health(gpu4fs *fs, uint32_t device, struct gpu4fs_device_health *out)
+{
+	struct g4_health health = {0};
+	int rc = get_health(fs, &health);
+
+	if (rc)
+		return rc;
+	if (device >= health.disk_count)
+		return -ENODEV;
+	*out = (struct gpu4fs_device_health){.damaged_pages = health.disk_damaged[device]};
 	return 0;
 }
 

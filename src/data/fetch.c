@@ -8,6 +8,7 @@
 /* A few pages of a transfer, while they are verified. In scratch memory. */
 struct check {
 	uint32_t count;
+	bool in_place; /* the pages are the device's own */
 	uint64_t page; /* of the file: the first */
 	void *pages[G4_SUMS_AT_ONCE];
 	struct g4_address addresses[G4_SUMS_AT_ONCE];
@@ -39,12 +40,18 @@ G4_FN static int read_again(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 	}
 	if (rc == 0) {
 		if (!differs) {
-			g4_copy(wg, check->pages[k], page, G4_PAGE_BYTES);
+			if (!check->in_place)
+				g4_copy(wg, check->pages[k], page, G4_PAGE_BYTES);
 			if (copies > 1)
 				g4_space_mend(wg, &fs->space, check->addresses[k], page, G4_PAGE_BYTES);
 		} else {
-			struct g4_event event = {inode->ino, check->page + k, g4_address_stored(check->addresses[k]),
-						 G4_E_DATA,  algorithm,	      {0},
+			struct g4_event event = {inode->ino,
+						 check->page + k,
+						 g4_address_stored(check->addresses[k]),
+						 0,
+						 G4_E_DATA,
+						 algorithm,
+						 {0},
 						 {0}};
 			memcpy(event.expected, check->expected[k].bytes, sizeof(event.expected));
 			memcpy(event.found, found.bytes, sizeof(event.found));
@@ -65,11 +72,12 @@ G4_FN static int read_again(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 G4_FN static int verify(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, struct check *check,
 			uint32_t *bad, uint32_t *unverified)
 {
+	const uint32_t all = UINT32_MAX >> (32 - check->count);
 	uint32_t differ;
 	int rc = g4_map_sums(wg, fs, inode, check->page, check->count, check->expected);
 
-	*bad = rc < 0 ? UINT32_MAX : 0;
-	*unverified = rc == -G4_E_CORRUPT_SUMS ? UINT32_MAX : 0;
+	*bad = rc < 0 ? all : 0;
+	*unverified = rc == -G4_E_CORRUPT_SUMS ? all : 0;
 	if (rc < 0)
 		return rc;
 	g4_sums_compare(wg, (const void *const *)check->pages, check->count, check->expected, check->found, &differ,
@@ -96,6 +104,7 @@ G4_FN int g4_fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_cor
 	const uint32_t mark = g4_scratch_mark(wg);
 	struct check *check = (struct check *)g4_scratch_take(wg, sizeof(*check));
 	uint32_t bad, unverified;
+	check->in_place = false;
 	check->page = page;
 	check->count = 0;
 	for (uint32_t r = 0; r < count && rc == 0; r++) {
@@ -135,7 +144,7 @@ G4_FN static int survey_copy(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 			     uint32_t copy, struct g4_address address, uint8_t *to, uint32_t count, uint64_t *bad,
 			     uint64_t *unverified)
 {
-	int rc = g4_space_read_copy(wg, &fs->space, copy, address, to, count * G4_PAGE_BYTES);
+	int rc = to ? g4_space_read_copy(wg, &fs->space, copy, address, to, count * G4_PAGE_BYTES) : 0;
 
 	*bad = rc < 0 ? UINT64_MAX : 0;
 	*unverified = 0;
@@ -143,13 +152,17 @@ G4_FN static int survey_copy(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 		return rc;
 	const uint32_t mark = g4_scratch_mark(wg);
 	struct check *check = (struct check *)g4_scratch_take(wg, sizeof(*check));
-	for (uint32_t at = 0; at < count; at += G4_SUMS_AT_ONCE) {
+	check->in_place = !to;
+	for (uint32_t at = 0; at < count; at += check->count) {
+		const uint64_t row =
+			G4_SUMS_SLOTS - (page + at) % G4_SUMS_SLOTS; /* of pages whose sums stand together */
 		uint32_t some, without;
 		check->page = page + at;
-		check->count = (uint32_t)g4_min64(count - at, G4_SUMS_AT_ONCE);
+		check->count = (uint32_t)g4_min64(g4_min64(count - at, row), G4_SUMS_AT_ONCE);
 		for (uint32_t k = 0; k < check->count; k++) {
-			check->pages[k] = to + (at + k) * G4_PAGE_BYTES;
 			check->addresses[k] = g4_address_after_pages(address, at + k);
+			check->pages[k] = to ? to + (at + k) * G4_PAGE_BYTES :
+					       (void *)(uintptr_t)g4_space_memory(&fs->space, check->addresses[k]);
 		}
 		int verified = verify(wg, fs, inode, check, &some, &without);
 		*bad |= (uint64_t)some << at;

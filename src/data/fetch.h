@@ -23,7 +23,8 @@ G4_FN G4_INLINE bool g4_fetch_is_damage(int rc)
 G4_FN int g4_fetch_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
 			struct g4_address address, void *to);
 /*
- * At most 64 pages in a row, into memory that nobody else changes. The first error; bit k of *bad: page k is damaged or can not be
+ * At most 64 pages in a row, into memory that nobody else changes; `to` NULL: they are looked at where they lie, in the memory that a
+ * device of one copy is. The first error; bit k of *bad: page k is damaged or can not be
  * verified, and then also of *unverified: its sum can not be had.
  */
 G4_FN int g4_fetch_survey(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,

@@ -112,6 +112,12 @@ G4_FN static bool kind_execute(struct g4_dev *dev, struct g4_io *io, int *result
 	(void)result;
 	return false;
 }
+G4_FN static uint64_t kind_disks_at(const struct g4_dev *dev, uint64_t offset)
+{
+	(void)dev;
+	(void)offset;
+	return 1;
+}
 #else
 static bool kind_is_usable(const struct g4_dev *dev)
 {
@@ -147,6 +153,10 @@ static bool kind_execute(struct g4_dev *dev, struct g4_io *io, int *result)
 		return false;
 	*result = dev->ops->execute(dev, io);
 	return true;
+}
+static uint64_t kind_disks_at(const struct g4_dev *dev, uint64_t offset)
+{
+	return dev->ops && dev->ops->disks_at ? dev->ops->disks_at(dev, offset) : 1;
 }
 #endif
 
@@ -295,6 +305,11 @@ G4_FN int g4_dev_flush(struct g4_wg *wg, struct g4_dev *dev)
 }
 
 /* ---- properties ---- */
+
+G4_FN uint64_t g4_dev_disks_at(const struct g4_dev *dev, uint64_t offset)
+{
+	return kind_disks_at(dev, offset);
+}
 
 G4_FN const struct g4_dev_props *g4_dev_props(const struct g4_dev *dev)
 {

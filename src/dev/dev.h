@@ -81,6 +81,8 @@ G4_FN int g4_dev_flush(struct g4_wg *wg, struct g4_dev *dev);
 G4_FN const struct g4_dev_props *g4_dev_props(const struct g4_dev *dev);
 /* Whether a caller with requests under way may submit others: behind an agent requests hold slots (README.md, "Locks" 6). */
 G4_FN bool g4_dev_may_overlap(const struct g4_dev *dev);
+/* Bit d: the page at `offset` lies on disk d of a set, or would; 1 of any other device. */
+G4_FN uint64_t g4_dev_disks_at(const struct g4_dev *dev, uint64_t offset);
 /* The address of byte `offset` of a mapped device; NULL for a queued one and beyond the end. */
 G4_FN void *g4_dev_map(struct g4_dev *dev, uint64_t offset);
 

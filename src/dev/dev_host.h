@@ -29,6 +29,8 @@ struct g4_dev_open_options {
  */
 int g4_dev_open(const char *name, const struct g4_dev_open_options *options, struct g4_dev **out, char *message,
 		size_t message_bytes);
+/* The name, or its beginning, that an open device was opened by; of a set and of what wraps another one "the device". */
+const char *g4_dev_name(const struct g4_dev *dev);
 /* Whether a device's name has a path in it: not that of memory or of a controller. */
 bool g4_dev_has_path(const char *name);
 /* The path in a device's name: what is behind "dax:" and "emu:". */

@@ -29,6 +29,8 @@ struct g4_dev_ops {
 	int (*discard)(struct g4_dev *dev, uint64_t offset, uint64_t bytes);
 	/* g4_dev_set_size(); NULL: the size is fixed. */
 	int (*set_size)(struct g4_dev *dev, uint64_t bytes);
+	/* g4_dev_disks_at(); NULL: it is no set. */
+	uint64_t (*disks_at)(const struct g4_dev *dev, uint64_t offset);
 	void (*close)(struct g4_dev *dev);
 };
 

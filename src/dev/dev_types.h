@@ -5,6 +5,8 @@
 
 #include "dev/dev.h"
 
+#define G4_DEV_NAME_BYTES 128u
+
 /* How stores to a mapped device become durable. */
 enum g4_dev_persist {
 	G4_DEV_PERSIST_NEVER,	 /* memory: nothing survives a power cut, so there is nothing to do */
@@ -19,6 +21,7 @@ struct g4_dev {
 	uint8_t *map;		      /* first byte of a mapped device, else NULL */
 	const struct g4_dev_ops *ops; /* what its kind does; host only */
 	void *host;		      /* the kind's own state; host only */
+	char name[G4_DEV_NAME_BYTES]; /* as it was opened, perhaps cut; "": by itself */
 	struct g4_remote *remote;     /* the engine's side of an agent, in the engine's memory; else NULL */
 };
 

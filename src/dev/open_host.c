@@ -2,6 +2,8 @@
 /* Device names, opening by kind, and what is done with any open device. */
 #define _GNU_SOURCE 1
 
+#include <stdio.h>
+
 #include "base/units_host.h"
 #include "dev/dev_ops_host.h"
 #include "dev/nvme/device_host.h"
@@ -77,15 +79,11 @@ const char *g4_dev_path(const char *name)
 	return name;
 }
 
-int g4_dev_open(const char *name, const struct g4_dev_open_options *options, struct g4_dev **out, char *message,
-		size_t message_bytes)
+static int open_kind(const char *name, const struct g4_dev_open_options *options, struct g4_dev **out,
+		     struct g4_dev_message sentence)
 {
-	static const struct g4_dev_open_options defaults;
-	struct g4_dev_message sentence = {.text = message, .bytes = message_bytes};
 	const char *rest;
-	*out = NULL;
-	if (!options)
-		options = &defaults;
+
 	if ((rest = after(name, "mem:")))
 		return open_mem(name, rest, options, out, sentence);
 	if ((rest = after(name, "dax:"))) {
@@ -100,6 +98,24 @@ int g4_dev_open(const char *name, const struct g4_dev_open_options *options, str
 	if (*name == '\0')
 		return g4_dev_fail(sentence, -G4_E_DEV_NAME, "the device name is empty");
 	return g4_queued_open(name, options, out, sentence);
+}
+
+int g4_dev_open(const char *name, const struct g4_dev_open_options *options, struct g4_dev **out, char *message,
+		size_t message_bytes)
+{
+	static const struct g4_dev_open_options defaults;
+	const struct g4_dev_message sentence = {.text = message, .bytes = message_bytes};
+
+	*out = NULL;
+	int rc = open_kind(name, options ? options : &defaults, out, sentence);
+	if (rc == 0)
+		snprintf((*out)->name, sizeof((*out)->name), "%s", name);
+	return rc;
+}
+
+const char *g4_dev_name(const struct g4_dev *dev)
+{
+	return dev->name[0] ? dev->name : "the device";
 }
 
 int g4_dev_set_size(struct g4_dev *dev, uint64_t bytes)

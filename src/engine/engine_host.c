@@ -17,6 +17,7 @@
 #include "base/thread_host.h"
 #include "dev/dev_host.h"
 #include "fs/mount_host.h"
+#include "fs/tell_host.h"
 #include "gpu/cuda_host.h"
 #include "ring/client_host.h"
 #include "ring/execute.h"
@@ -324,14 +325,16 @@ static void *read_ahead(void *argument)
 	if (!holder)
 		return NULL;
 	g4_add32(&fs->ahead.servers, 1);
+	g4_add32(&fs->jobs.scrub.helpers, 1);
 	for (;;) {
 		uint32_t seen = g4_load32_acq(&fs->ahead.posted);
 
 		if (g4_load32_acq(&engine->ahead_stop))
 			break;
-		if (!g4_ahead_serve(holder->wg, fs))
+		if (!g4_ahead_serve(holder->wg, fs) && !g4_scrub_help(holder->wg, fs))
 			g4_wait(&fs->ahead.posted, seen);
 	}
+	g4_sub32(&fs->jobs.scrub.helpers, 1);
 	g4_sub32(&fs->ahead.servers, 1);
 	give_back(holder);
 	return NULL;
@@ -357,57 +360,15 @@ static void stop_ahead(struct g4_engine *engine)
 
 /* ------------------------------------------------------------------ jobs, and what is to be told */
 
-#define TOLD_A_SECOND 10u
-
-static void hex(char *to, const uint8_t *bytes, uint32_t count)
+/* Writes lines about damaged pages that were met. True: there were some. */
+static bool tell(struct g4_fs *fs, struct g4_teller *teller)
 {
-	for (uint32_t i = 0; i < count; i++)
-		snprintf(to + 2 * i, 3, "%02x", bytes[i]);
-}
-
-static void tell_one(const struct g4_event *event)
-{
-	char expected[2 * sizeof(event->expected) + 1], found[2 * sizeof(event->found) + 1];
-
-	if (event->page == G4_FINDING_METADATA) {
-		g4_log(G4_LOG_ERROR, "damaged metadata at 0x%llx, of inode 0x%llx: %s",
-		       (unsigned long long)event->address, (unsigned long long)event->ino,
-		       g4_strerror(-(int)event->code));
-		return;
-	}
-	hex(expected, event->expected, sizeof(event->expected));
-	hex(found, event->found, sizeof(event->found));
-	g4_log(G4_LOG_ERROR, "damaged data: inode 0x%llx, page %llu, at 0x%llx: %s expected %s..., found %s...",
-	       (unsigned long long)event->ino, (unsigned long long)event->page, (unsigned long long)event->address,
-	       g4_checksum_name(event->algorithm), expected, found);
-}
-
-struct teller { /* at most so many lines a second */
-	uint64_t since_ns, left_out, lost;
-	uint32_t told;
-};
-
-/* Writes a line for each damaged page that was met. True: there was some. */
-static bool tell(struct g4_fs *fs, struct teller *teller)
-{
-	const uint64_t now = g4_monotonic_ns();
 	struct g4_event event;
 	bool any = false;
 
-	if (now - teller->since_ns > UINT64_C(1000000000)) {
-		const uint64_t lost = g4_load64_rlx(&fs->events.lost) - teller->lost;
-		if (teller->left_out + lost > 0)
-			g4_log(G4_LOG_ERROR, "%llu more damaged pages were met",
-			       (unsigned long long)(teller->left_out + lost));
-		*teller = (struct teller){.since_ns = now, .lost = teller->lost + lost};
-	}
-	while (g4_event_take(fs, &event)) {
-		any = true;
-		if (teller->told++ < TOLD_A_SECOND)
-			tell_one(&event);
-		else
-			teller->left_out++;
-	}
+	g4_teller_look(teller, g4_load64_rlx(&fs->events.lost));
+	for (; g4_event_take(fs, &event); any = true)
+		g4_teller_tell(teller, &event);
 	return any;
 }
 
@@ -425,7 +386,7 @@ static void *serve_jobs(void *argument)
 	struct g4_engine *engine = (struct g4_engine *)argument;
 	struct g4_fs *fs = engine->fs;
 	struct holder *holder = settle(engine);
-	struct teller teller = {0};
+	struct g4_teller teller = {.dev = engine->dev};
 
 	while (holder) {
 		uint32_t seen = g4_load32_acq(&fs->jobs.changed);
@@ -435,7 +396,7 @@ static void *serve_jobs(void *argument)
 		if (tell(fs, &teller) && !(fs->flags & G4_FS_READ_ONLY))
 			(void)g4_jobs_log(holder->wg, fs); /* the count; where nothing can be logged it is lost */
 		uint64_t wait = g4_jobs_serve(holder->wg, fs, is_idle(engine));
-		if (wait == UINT64_MAX && teller.left_out == 0)
+		if (wait == UINT64_MAX && !g4_teller_waits(&teller))
 			g4_wait(&fs->jobs.changed, seen);
 		else if (wait != 0)
 			rest(wait);

@@ -204,11 +204,12 @@ struct g4_superblock {
 	/* with G4_FEATURE_INCOMPAT_DISKS, else 0 */
 	g4_le64 set_generation; /* raised when a disk misses writes from then on, or has caught up */
 	g4_le32 chunk_count;
-	g4_le32 copies;			   /* of everything, or of what has no parity */
-	g4_le64 disk_bytes[G4_MAX_DISKS];  /* what is used of each, a multiple of 4 KiB */
-	g4_le64 disk_since[G4_MAX_DISKS];  /* 0, or the set_generation since which it has missed writes */
-	g4_le64 disk_mended[G4_MAX_DISKS]; /* pages of it that were not what was written and came from another copy */
-	uint8_t tail[896];
+	g4_le32 copies;			    /* of everything, or of what has no parity */
+	g4_le64 disk_bytes[G4_MAX_DISKS];   /* what is used of each, a multiple of 4 KiB */
+	g4_le64 disk_since[G4_MAX_DISKS];   /* 0, or the set_generation since which it has missed writes */
+	g4_le64 disk_mended[G4_MAX_DISKS];  /* pages of it that were not what was written and came from another copy */
+	g4_le64 disk_damaged[G4_MAX_DISKS]; /* pages of it that were met damaged, and no copy was right */
+	uint8_t tail[384];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_superblock) == 4096, "superblock");
 G4_STATIC_ASSERT(offsetof(struct g4_superblock, disk_bytes) == 1664, "superblock");

@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/numbers.h"
-#include "format/job.h"
+#include "format/format.h"
 
 /* Times are signed nanoseconds since 1970-01-01 UTC, carried as uint64_t. */
 
@@ -94,9 +94,11 @@ struct g4_health {
 	uint64_t damaged_since_mount;
 	uint64_t mended_since_mount; /* pages of a copy that were not what the other one has */
 	struct g4_finding last;	     /* of those: what was met last; code 0: nothing */
+	uint64_t last_disks;	     /* bit d: disk d has that page */
 	uint32_t flags;		     /* those of g4_statfs */
-	uint32_t reserved;
-	uint64_t findings_lost; /* that there was no room for */
+	uint32_t disk_count;
+	uint64_t disk_damaged[G4_MAX_DISKS]; /* by disk, since mkfs: damaged pages of which no copy was right */
+	uint64_t findings_lost;		     /* that there was no room for */
 	struct g4_job_record jobs[G4_JOBS];
 	struct g4_finding findings[G4_FINDINGS];
 };
@@ -277,7 +279,7 @@ enum g4_command_property {
 	  "value=bytes, 0 behind the last")                                                                            \
 	X(context, RESIZE, 34, G4_CHANGES | G4_FOR_OWNER, "bytes",                                                     \
 	  "value=the largest possible size, where that is why it is refused")                                          \
-	X(context, JOB_START, 35, G4_CHANGES | G4_FOR_OWNER, "kind flags=G4_JOB_* rate", "value=number")               \
+	X(context, JOB_START, 35, G4_CHANGES | G4_FOR_OWNER, "node kind flags=G4_JOB_* rate", "value=number")          \
 	X(context, JOB_SET, 36, G4_CHANGES | G4_FOR_OWNER, "number mask=one of enum g4_job_order, rate with LIMIT",    \
 	  "when it returns the job's step has ended, and that is durable")                                             \
 	X(context, JOB_LIST, 37, G4_DATA_OUT, "data=struct g4_health length", "value=bytes")                           \

@@ -31,6 +31,7 @@
 #include "fs/perm.h"
 #include "fs/resize.h"
 #include "fs/room.h"
+#include "fs/scrub_span.h"
 #include "fs/super.h"
 #include "fs/sync.h"
 #include "fs/trim.h"

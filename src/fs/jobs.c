@@ -38,6 +38,10 @@ G4_FN int g4_jobs_load(struct g4_wg *wg, struct g4_fs *fs)
 	if (rc < 0)
 		return rc;
 	fs->damaged_pages = root->damaged_pages;
+	for (uint32_t d = 0; d < G4_MAX_DISKS; d++)
+		fs->space.damaged[d] = fs->super.disk_damaged[d];
+	if (!(fs->super.features_incompat & G4_FEATURE_INCOMPAT_DISKS))
+		fs->space.damaged[0] = root->damaged_pages;
 	jobs->count = root->job_count;
 	jobs->findings_lost = root->findings_lost;
 	for (uint32_t i = 0; i < G4_FINDINGS; i++)
@@ -220,10 +224,16 @@ G4_FN static uint32_t find_place(const struct g4_jobs *jobs)
 G4_FN int g4_job_start(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct g4_jobs *jobs = &fs->jobs;
+	struct g4_job_record wish;
 	int rc = 0;
 
 	if (cmd->kind == G4_JOB_NONE || cmd->kind >= G4_JOB_KINDS || (cmd->flags & ~G4_JOB_FLAGS))
 		return -G4_E_INVAL;
+	memset(&wish, 0, sizeof(wish));
+	if (cmd->node != 0 && cmd->node != G4_NODE_ROOT)
+		rc = g4_scrub_limit(wg, fs, cmd->node, &wish);
+	if (rc < 0)
+		return rc;
 	take_over(jobs);
 	g4_lock(&jobs->lock);
 	const uint32_t i = find_place(jobs);
@@ -234,7 +244,7 @@ G4_FN int g4_job_start(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		rc = -G4_E_BUSY;
 	if (rc == 0) {
 		struct g4_job_record *record = &jobs->records[i];
-		memset(record, 0, sizeof(*record));
+		*record = wish;
 		memset(&jobs->throttles[i], 0, sizeof(jobs->throttles[i]));
 		memset(jobs->findings, 0, sizeof(jobs->findings));
 		jobs->findings_lost = 0;
@@ -318,9 +328,14 @@ G4_FN int g4_job_list(struct g4_fs *fs, struct g4_cmd *cmd)
 	health->last.address = last->address;
 	health->last.code = last->code;
 	health->last.pages = last->code ? 1 : 0;
+	const uint64_t last_disks = last->disks;
 	g4_unlock(&fs->events.lock);
 	health->flags = g4_fs_state(fs);
 	health->mended_since_mount = g4_load64_rlx(&fs->space.mended);
+	health->last_disks = last_disks;
+	health->disk_count = g4_space_disks(&fs->space);
+	for (uint32_t d = 0; d < health->disk_count; d++)
+		health->disk_damaged[d] = g4_load64_rlx(&fs->space.damaged[d]);
 	g4_lock(&jobs->lock);
 	health->damaged_pages = g4_load64_rlx(&fs->damaged_pages);
 	health->findings_lost = jobs->findings_lost;

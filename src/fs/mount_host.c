@@ -92,6 +92,7 @@ static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
 	if (posix_memalign((void **)&copy, G4_PAGE_BYTES, sizeof(*copy)) != 0)
 		return -G4_E_NOMEM;
 	fs->super.written_ns = (uint64_t)g4_realtime_ns();
+	g4_super_take_counts(fs);
 	for (uint32_t i = 0; i < 2 && rc == 0; i++) {
 		const struct g4_address address = addresses[first ^ i];
 		*copy = fs->super;
@@ -161,7 +162,7 @@ static void plan_memory(const struct g4_layout *layout, const struct g4_fs_optio
 	plan->most_groups = options->may_grow ? g4_layout_room(layout) : layout->group_count;
 	plan->alloc = place(&plan->total, g4_alloc_memory(plan->most_groups));
 	plan->dedup = place(&plan->total, g4_ddt_memory(plan->dedup_bytes, plan->most_groups * G4_GROUP_REGIONS));
-	plan->scrub = place(&plan->total, G4_SCRUB_PAGES * G4_PAGE_BYTES);
+	plan->scrub = place(&plan->total, (bounces ? G4_SCRUB_BUFFERS : 1) * G4_SCRUB_PAGES * G4_PAGE_BYTES);
 	plan->bounce = place(&plan->total, bounces ? G4_BOUNCE_BUFFERS * G4_BOUNCE_PAGES * G4_PAGE_BYTES : 0);
 }
 

@@ -8,6 +8,9 @@
  * (journal/look.c), and through the cache to get on. What is damaged becomes a finding, and is not followed; users who meet it get
  * their own errors. Nothing is changed but sums, where they are to be added.
  *
+ * A scrub of one file or directory alone begins there, and looks at nothing that lies at fixed places. Of a file
+ * alone the cursor has the page, and whether it is done: CURSOR_AT.
+ *
  * The cursor says which directory, which position, and which page of the file there; what is in front of it is done. Where the scrub goes
  * on above that is in memory alone: after a remount it finds the place of the directory in its parent. Inodes that get other names
  * meanwhile are looked at once more, for they may have gone from where it will come to where it was.
@@ -17,123 +20,30 @@
 #include "fs/scrub.h"
 
 #include "alloc/share.h"
-#include "data/fetch.h"
-#include "data/map.h"
 #include "data/resum.h"
+#include "fs/scrub_look.h"
+#include "fs/scrub_span.h"
 #include "fs/xattr.h"
-#include "inode/events.h"
-#include "inode/icache.h"
 #include "inode/txn.h"
 
 enum { PHASE_FIXED, PHASE_TREE, PHASE_ROWS };
+/* What alone is looked at, with what is below it; 0: everything. */
+enum { ARGUMENT_INODE, ARGUMENT_GENERATION };
 enum { CURSOR_PHASE, CURSOR_AT, CURSOR_DIR, CURSOR_POSITION, CURSOR_FILE, CURSOR_PAGE, CURSOR_GENERATION };
 #define FIXED_PAGES 4u
 #define ROWS_BYTES (G4_SCRUB_PAGES * G4_PAGE_BYTES)
 
-struct step {
-	struct g4_wg *wg;
-	struct g4_fs *fs;
-	struct g4_scrub *scrub;
-	struct g4_job_record *record;
-	uint32_t pages; /* looked at in this step */
-	uint64_t dir;	/* that named what is looked at */
-	uint8_t *room;	/* a page */
-	int rc;		/* why the job can not go on */
-};
-
-/* ------------------------------------------------------------------ findings */
-
-G4_FN void g4_finding_add(struct g4_fs *fs, struct g4_job_record *record, const struct g4_finding *finding)
-{
-	struct g4_jobs *jobs = &fs->jobs;
-	struct g4_finding *place = NULL;
-	bool known = false;
-
-	g4_lock(&jobs->lock);
-	for (uint32_t i = 0; i < G4_FINDINGS && !known; i++) {
-		struct g4_finding *old = &jobs->findings[i];
-		const bool same = old->code == finding->code && old->inode == finding->inode;
-		if (old->code == 0) {
-			place = place ? place : old;
-		} else if (same && finding->page == G4_FINDING_METADATA) {
-			known = old->page == finding->page && old->address == finding->address;
-		} else if (same && old->page != G4_FINDING_METADATA && finding->page >= old->page) {
-			known = finding->page < old->page + old->pages;
-			if (!known && finding->page == old->page + old->pages) {
-				old->pages++;
-				record->errors++;
-				known = true;
-			}
-		}
-	}
-	if (!known) {
-		record->errors++;
-		if (place)
-			*place = *finding;
-		else
-			jobs->findings_lost++;
-	}
-	g4_unlock(&jobs->lock);
-}
-
-G4_FN static void find_metadata(struct step *step, uint64_t ino, struct g4_address address, int code)
-{
-	const struct g4_finding finding = {ino, step->dir,	G4_FINDING_METADATA, g4_address_stored(address),
-					   1,	(uint32_t)-code};
-	const struct g4_event event = {ino, G4_FINDING_METADATA, g4_address_stored(address), (uint32_t)-code, 0, {0},
-				       {0}};
-	const uint64_t before = step->record->errors;
-
-	g4_finding_add(step->fs, step->record, &finding);
-	if (step->record->errors != before)
-		g4_event_post(step->fs, &event);
-}
-
 /* ------------------------------------------------------------------ metadata */
 
-G4_FN static void count(struct step *step, uint32_t pages)
+G4_FN static void look_at_slab(struct g4_scrub_step *step, uint64_t ino, struct g4_address address)
 {
-	step->pages += pages;
-	step->record->done += pages;
-	step->record->bytes += pages * G4_PAGE_BYTES;
+	g4_scrub_look_once(step, ino, address, G4_BLOCK_SLAB, g4_scrub_seen(step, address));
 }
 
-/* Of a page that something locked leads to. Its contents are in step->room if it says 0. */
-G4_FN static int look(struct step *step, uint64_t ino, struct g4_address address, uint32_t type)
-{
-	int rc = g4_ptr_validate(g4_ptr_make(address, G4_TAG_4K, G4_PTR_VALID), &step->fs->meta.layout);
-
-	if (rc == 0 || type == G4_BLOCK_SUPERBLOCK || type == G4_BLOCK_ROOT || type == G4_BLOCK_JOURNAL_HEADER ||
-	    type == G4_BLOCK_GROUPS || type == G4_BLOCK_ALLOC)
-		rc = g4_journal_look(step->wg, &step->fs->journal, address, type, step->room);
-	count(step, 1);
-	if (rc < 0)
-		find_metadata(step, ino, address, rc);
-	return rc;
-}
-
-/* The same for one of which the last is remembered in *seen. */
-G4_FN static void look_once(struct step *step, uint64_t ino, struct g4_address address, uint32_t type, uint64_t *seen)
-{
-	if (*seen == g4_address_stored(address))
-		return;
-	*seen = g4_address_stored(address);
-	look(step, ino, address, type);
-}
-
-/* Where it is noted that a page was looked at: for those to which several lead. */
-G4_FN static uint64_t *seen(struct step *step, struct g4_address address)
-{
-	return &step->scrub->seen[g4_address_page(address) % G4_SCRUB_SEEN];
-}
-
-G4_FN static void look_at_slab(struct step *step, uint64_t ino, struct g4_address address)
-{
-	look_once(step, ino, address, G4_BLOCK_SLAB, seen(step, address));
-}
+/* ------------------------------------------------------------------ contents */
 
 /* Whether a page of counts still stands where it was found. */
-G4_FN static bool is_place(struct step *step, uint64_t group, struct g4_address address)
+G4_FN static bool is_place(struct g4_scrub_step *step, uint64_t group, struct g4_address address)
 {
 	struct g4_address places[G4_SHARE_PLACES];
 	uint32_t places_count;
@@ -150,7 +60,7 @@ G4_FN static bool is_place(struct step *step, uint64_t group, struct g4_address 
  * One copy of a page of counts is damaged: the next checkpoint writes all copies, for they stay where they are in a transaction alone.
  * Whether that is so.
  */
-G4_FN static bool rewrite_owners(struct step *step, uint64_t group)
+G4_FN static bool rewrite_owners(struct g4_scrub_step *step, uint64_t group)
 {
 	struct g4_txn txn;
 
@@ -162,7 +72,7 @@ G4_FN static bool rewrite_owners(struct step *step, uint64_t group)
 }
 
 /* Counts of owners. Nothing keeps them where they are: what looks wrong may have been given back meanwhile. */
-G4_FN static void look_at_owners(struct step *step, uint64_t group)
+G4_FN static void look_at_owners(struct g4_scrub_step *step, uint64_t group)
 {
 	struct g4_address places[G4_SHARE_PLACES];
 	uint32_t places_count;
@@ -172,14 +82,14 @@ G4_FN static void look_at_owners(struct step *step, uint64_t group)
 	for (uint32_t k = 0; k < places_count; k++) {
 		const int rc = g4_journal_look(step->wg, &step->fs->journal, places[k],
 					       k == 0 ? G4_BLOCK_SHARES : G4_BLOCK_OWNERS, step->room);
-		count(step, 1);
+		g4_scrub_count(step, 1);
 		if (rc < 0 && is_place(step, group, places[k]) && !rewrite_owners(step, group))
-			find_metadata(step, 0, places[k], rc);
+			g4_scrub_find_metadata(step, 0, places[k], rc);
 	}
 }
 
 /* Whether all maps are done. */
-G4_FN static bool look_at_fixed(struct step *step)
+G4_FN static bool look_at_fixed(struct g4_scrub_step *step)
 {
 	const struct g4_layout *layout = &step->fs->meta.layout;
 	const uint64_t groups = layout->group_count;
@@ -193,18 +103,18 @@ G4_FN static bool look_at_fixed(struct step *step)
 						     G4_BLOCK_JOURNAL_HEADER};
 		for (uint32_t k = 0; k < FIXED_PAGES; k++)
 			if (types[k] != G4_BLOCK_SUPERBLOCK || !g4_load32_acq(&step->fs->resizing))
-				look(step, 0, places[k], types[k]);
+				g4_scrub_look(step, 0, places[k], types[k]);
 	}
 	while (*at < groups && step->pages < G4_SCRUB_PAGES) {
 		const struct g4_groups_page *page = (const struct g4_groups_page *)(const void *)step->room;
 		const uint64_t first = g4_align_down(*at, G4_GROUPS_PER_PAGE);
 		uint64_t written[G4_GROUPS_PER_PAGE / 64 + 1] = {0};
-		if (look(step, 0, g4_layout_groups_page(layout, first), G4_BLOCK_GROUPS) == 0)
+		if (g4_scrub_look(step, 0, g4_layout_groups_page(layout, first), G4_BLOCK_GROUPS) == 0)
 			for (uint32_t k = 0; k < G4_GROUPS_PER_PAGE; k++)
 				written[k / 64] |= (uint64_t)(page->groups[k].flags & G4_GROUP_INITIALISED) << k % 64;
 		for (; *at < g4_min64(groups, first + G4_GROUPS_PER_PAGE); ++*at)
 			if (written[(*at - first) / 64] >> (*at - first) % 64 & 1) {
-				look(step, 0, g4_layout_map_page(layout, *at), G4_BLOCK_ALLOC);
+				g4_scrub_look(step, 0, g4_layout_map_page(layout, *at), G4_BLOCK_ALLOC);
 				look_at_owners(step, *at);
 			}
 	}
@@ -212,16 +122,16 @@ G4_FN static bool look_at_fixed(struct step *step)
 }
 
 /* A page of attributes or of the value of one, referenced; NULL: it can not be had, which was said. */
-G4_FN static const struct g4_xattr_page *look_at_link(struct step *step, const struct g4_inode_core *inode, g4_ptr ptr,
-						      uint32_t type, uint32_t *line)
+G4_FN static const struct g4_xattr_page *look_at_link(struct g4_scrub_step *step, const struct g4_inode_core *inode,
+						      g4_ptr ptr, uint32_t type, uint32_t *line)
 {
 	const struct g4_address address = g4_ptr_address(ptr);
 
-	if (look(step, inode->ino, address, type) < 0)
+	if (g4_scrub_look(step, inode->ino, address, type) < 0)
 		return NULL;
 	int rc = g4_meta_get(step->wg, &step->fs->meta, address, type, line);
 	if (rc < 0) {
-		find_metadata(step, inode->ino, address, rc);
+		g4_scrub_find_metadata(step, inode->ino, address, rc);
 		return NULL;
 	}
 	const struct g4_xattr_page *page = (const struct g4_xattr_page *)g4_line_data(&step->fs->cache, *line);
@@ -229,12 +139,12 @@ G4_FN static const struct g4_xattr_page *look_at_link(struct step *step, const s
 		rc = g4_xattr_page_validate(page, &step->fs->meta.layout);
 	if (rc == 0 && page->inode == inode->ino)
 		return page;
-	find_metadata(step, inode->ino, address, -G4_E_CORRUPT_XATTR);
+	g4_scrub_find_metadata(step, inode->ino, address, -G4_E_CORRUPT_XATTR);
 	g4_cache_put(&step->fs->cache, *line);
 	return NULL;
 }
 
-G4_FN static void look_at_value(struct step *step, const struct g4_inode_core *inode, g4_ptr ptr)
+G4_FN static void look_at_value(struct g4_scrub_step *step, const struct g4_inode_core *inode, g4_ptr ptr)
 {
 	for (uint32_t n = 0; ptr && n < G4_XATTR_MAX_PAGES; n++) {
 		uint32_t line;
@@ -246,7 +156,7 @@ G4_FN static void look_at_value(struct step *step, const struct g4_inode_core *i
 	}
 }
 
-G4_FN static void look_at_attributes(struct step *step, const struct g4_inode_core *inode)
+G4_FN static void look_at_attributes(struct g4_scrub_step *step, const struct g4_inode_core *inode)
 {
 	g4_ptr ptr = inode->disk.xattr, value;
 
@@ -269,7 +179,7 @@ G4_FN static void look_at_attributes(struct step *step, const struct g4_inode_co
 }
 
 /* What an inode owns beside its contents. Read-locked. */
-G4_FN static void look_at_inode(struct step *step, const struct g4_inode_core *inode)
+G4_FN static void look_at_inode(struct g4_scrub_step *step, const struct g4_inode_core *inode)
 {
 	const uint64_t block = g4_align_down(inode->disk.checksums, G4_PAGE_BYTES);
 
@@ -280,52 +190,8 @@ G4_FN static void look_at_inode(struct step *step, const struct g4_inode_core *i
 
 /* ------------------------------------------------------------------ contents */
 
-/* The indirect pages and pages of sums of a page of a file. */
-G4_FN static void look_at_nodes(struct step *step, const struct g4_inode_core *inode, uint64_t page)
-{
-	struct g4_map_nodes nodes;
-	int rc = g4_map_nodes(step->wg, step->fs, inode, page, &nodes);
-
-	for (uint32_t k = 0; k < nodes.count; k++)
-		look_once(step, inode->ino, nodes.nodes[k], G4_BLOCK_INDIRECT, &step->scrub->nodes[k]);
-	for (uint32_t k = 0; k < nodes.sums_count; k++)
-		look_once(step, inode->ino, nodes.sums[k], G4_BLOCK_CHECKSUMS, seen(step, nodes.sums[k]));
-	if (rc < 0 && rc != -G4_E_CORRUPT_SUMS && nodes.count > 0)
-		find_metadata(step, inode->ino, nodes.nodes[nodes.count - 1], rc);
-}
-
-/* Pages in a row of a file, into scrub->pages. Bits of those that are damaged, or can not be read. */
-G4_FN static uint64_t read_pages(struct step *step, const struct g4_inode_core *inode, uint64_t page,
-				 struct g4_address address, uint32_t pages)
-{
-	uint64_t bad, unverified;
-	int rc =
-		g4_fetch_survey(step->wg, step->fs, inode, page, address, step->scrub->pages, pages, &bad, &unverified);
-
-	count(step, pages);
-	for (uint32_t k = 0; rc < 0 && k < pages; k++) {
-		const struct g4_address at = g4_address_after_pages(address, k);
-		uint64_t one = bad >> k & 1, without;
-		int code = rc;
-		if (unverified >> k & 1)
-			code = -G4_E_CORRUPT_SUMS;
-		else if (rc == -G4_E_CORRUPT_SUMS) /* another page's */
-			code = -G4_E_DATA;
-		else if (one && rc != -G4_E_DATA) /* which of them can not be read */
-			code = g4_fetch_survey(step->wg, step->fs, inode, page + k, at,
-					       step->scrub->pages + k * G4_PAGE_BYTES, 1, &one, &without);
-		if (code == 0)
-			bad &= ~(UINT64_C(1) << k);
-		const struct g4_finding finding = {inode->ino, step->dir,      page + k, g4_address_stored(at),
-						   1,	       (uint32_t)-code};
-		if (one && code < 0)
-			g4_finding_add(step->fs, step->record, &finding);
-	}
-	return bad;
-}
-
 /* The pages of copies that are not the same, of those that were just read: without sums nobody can tell which of them is right. */
-G4_FN static uint64_t unlike(struct step *step, const struct g4_inode_core *inode, uint64_t page,
+G4_FN static uint64_t unlike(struct g4_scrub_step *step, const struct g4_inode_core *inode, uint64_t page,
 			     struct g4_address address, uint32_t pages, const struct g4_sum_entry *sums)
 {
 	const uint32_t copies = g4_space_copies(&step->fs->space);
@@ -347,33 +213,46 @@ G4_FN static uint64_t unlike(struct step *step, const struct g4_inode_core *inod
 }
 
 /*
- * The same for pages that get sums, the inode being write-locked: so many are done, 0: none of them gets any. A large page is done as a whole.
+ * The same for pages that get sums, the inode being write-locked: so many are done, 0: none of them gets any. A large page is done as a
+ * whole, from its beginning on.
  */
-G4_FN static uint64_t give_sums(struct step *step, uint32_t index, uint64_t page, const struct g4_run *run)
+G4_FN static uint64_t give_sums(struct g4_scrub_step *step, uint32_t index, uint64_t page, uint64_t end)
 {
 	const struct g4_inode_core *inode = g4_icache_at(step->fs, index);
 	const uint32_t mark = g4_scratch_mark(step->wg);
+	uint8_t *const to = step->to;
+	struct g4_run run;
 	struct g4_resum *resum = (struct g4_resum *)g4_scratch_take(step->wg, sizeof(*resum));
-	const uint32_t pages = g4_resum_begin(step->wg, step->fs, inode, page, run, G4_SCRUB_PAGES, resum);
+	uint32_t pages = 0;
 
+	g4_scrub_look_at_nodes(step, inode, page);
+	int rc = g4_map_lookup(step->wg, step->fs, inode, page, end - page, &run);
+	/* what was done of it before it became a large page is done with it once more */
+	const uint64_t first = rc == 0 && run.level > 0 ? g4_align_down(page, G4_RESUM_PAGES) : page;
+	if (first < page)
+		rc = g4_map_lookup(step->wg, step->fs, inode, first, end - first, &run);
+	if (rc == 0)
+		pages = g4_resum_begin(step->wg, step->fs, inode, first, &run, G4_SCRUB_PAGES, resum);
+	step->to = step->scrub->pages; /* of this memory the sums are */
 	for (uint32_t done = 0; done < pages;) {
-		const struct g4_address at = g4_address_after_pages(run->address, done);
+		const struct g4_address at = g4_address_after_pages(run.address, done);
 		const uint32_t n = (uint32_t)g4_min64(pages - done, G4_SCRUB_PAGES);
-		uint64_t keep = read_pages(step, inode, page + done, at, n);
-		keep |= unlike(step, inode, page + done, at, n, &resum->sums[done]);
+		uint64_t keep = g4_scrub_read(step, inode, first + done, at, n);
+		keep |= unlike(step, inode, first + done, at, n, &resum->sums[done]);
 		g4_resum_add(step->wg, resum, step->scrub->pages, n, keep);
 		done += n;
 	}
+	step->to = to;
 	if (pages > 0)
 		step->rc = g4_resum_end(step->wg, step->fs, index, resum);
 	if (pages > 0 && step->rc == 0)
 		step->record->summed += resum->changed;
 	g4_scratch_release(step->wg, mark);
-	return pages;
+	return pages ? pages - (page - first) : 0;
 }
 
 /* Goes on with a file, read-locked, or write-locked where it gets sums, from *page on. Whether it is through. */
-G4_FN static bool read_file(struct step *step, uint32_t index, bool gives, uint64_t *page)
+G4_FN static bool read_file(struct g4_scrub_step *step, uint32_t index, bool gives, uint64_t *page)
 {
 	const struct g4_inode_core *inode = g4_icache_at(step->fs, index);
 	const uint64_t end = g4_map_capacity_pages(inode->disk.map_height);
@@ -382,26 +261,16 @@ G4_FN static bool read_file(struct step *step, uint32_t index, bool gives, uint6
 	    !(g4_is_reg(inode->disk.mode) || g4_is_link(inode->disk.mode)))
 		return true;
 	while (*page < end && step->pages < G4_SCRUB_PAGES && step->rc == 0) {
-		struct g4_run run;
-		uint64_t given = 0;
-		look_at_nodes(step, inode, *page);
-		int rc = g4_map_lookup(step->wg, step->fs, inode, *page, end - *page, &run);
-		if (rc < 0) { /* what is there can not be had: on to what another pointer of the inode leads to */
+		const uint64_t given = gives ? give_sums(step, index, *page, end) : g4_scrub_share(step, index, *page);
+		if (step->rc < 0)
+			break;
+		const int64_t done = given ? (int64_t)given : g4_scrub_some(step, inode, *page, end);
+		if (done < 0) { /* what is there can not be had: on to what another pointer of the inode leads to */
 			const uint64_t span = UINT64_C(1) << 9 * g4_max64(inode->disk.map_height, 1);
 			*page = inode->disk.map_height ? g4_align_down(*page, span) + span : end;
 			continue;
 		}
-		if (gives)
-			given = give_sums(step, index, *page, &run);
-		if (given > 0) {
-			run.pages = step->rc == 0 ? given : 0;
-		} else if (run.kind == G4_WRITTEN) {
-			run.pages = g4_min64(run.pages, G4_SCRUB_PAGES);
-			read_pages(step, inode, *page, run.address, (uint32_t)run.pages);
-		} else {
-			step->pages++;
-		}
-		*page += run.pages;
+		*page += (uint64_t)done;
 	}
 	return *page >= end;
 }
@@ -416,7 +285,7 @@ G4_FN static void let_go(struct g4_fs *fs, uint32_t *index)
 }
 
 /* Into a directory, referenced, which the scrub has from now on. */
-G4_FN static void enter(struct step *step, uint32_t index, uint64_t position)
+G4_FN static void enter(struct g4_scrub_step *step, uint32_t index, uint64_t position)
 {
 	const struct g4_inode_core *inode = g4_icache_at(step->fs, index);
 
@@ -430,7 +299,7 @@ G4_FN static void enter(struct step *step, uint32_t index, uint64_t position)
 }
 
 /* The same, to come back to the one that it is in, at `position`. Of too many above each other the highest is forgotten. */
-G4_FN static void descend(struct step *step, uint32_t index, uint64_t position)
+G4_FN static void descend(struct g4_scrub_step *step, uint32_t index, uint64_t position)
 {
 	struct g4_scrub *scrub = step->scrub;
 
@@ -448,7 +317,7 @@ G4_FN static void descend(struct step *step, uint32_t index, uint64_t position)
 }
 
 /* Where a directory, locked for reading, names an inode; UINT64_MAX: nowhere. */
-G4_FN static uint64_t position_of(struct step *step, const struct g4_inode_core *dir, uint64_t ino)
+G4_FN static uint64_t position_of(struct g4_scrub_step *step, const struct g4_inode_core *dir, uint64_t ino)
 {
 	struct g4_dir of = {&step->fs->alloc, step->fs->hash_key, dir->disk.map[0], dir->disk.pages};
 	struct g4_dir_item items[G4_DIR_LEAF_ENTRIES];
@@ -467,8 +336,41 @@ G4_FN static uint64_t position_of(struct step *step, const struct g4_inode_core 
 	return found;
 }
 
+/* Where the scrub begins, referenced. G4_NO_INODE: that is not there any more, or can not be had. */
+G4_FN static uint32_t get_top(struct g4_scrub_step *step)
+{
+	const uint64_t *arguments = step->record->arguments;
+	uint32_t index = step->fs->root_index;
+
+	if (arguments[ARGUMENT_INODE] == 0) {
+		g4_icache_ref(step->fs, index);
+		return index;
+	}
+	if (!g4_ino_plausible(arguments[ARGUMENT_INODE], &step->fs->meta.layout) ||
+	    g4_icache_get(step->wg, step->fs, arguments[ARGUMENT_INODE], &index) < 0)
+		return G4_NO_INODE;
+	if (g4_icache_at(step->fs, index)->disk.generation == arguments[ARGUMENT_GENERATION])
+		return index;
+	g4_icache_put(step->fs, index);
+	return G4_NO_INODE;
+}
+
+/* Into the directory where it begins, or to the end of the tree where that is none. */
+G4_FN static void enter_top(struct g4_scrub_step *step)
+{
+	uint32_t top = get_top(step);
+	const bool dir = top != G4_NO_INODE && g4_is_dir(g4_inode_core_type(g4_icache_at(step->fs, top)));
+
+	if (!dir) {
+		let_go(step->fs, &top);
+		top = step->fs->root_index;
+		g4_icache_ref(step->fs, top);
+	}
+	enter(step, top, dir ? 0 : UINT64_MAX);
+}
+
 /* The directory is through. Whether the tree is. */
-G4_FN static bool ascend(struct step *step)
+G4_FN static bool ascend(struct g4_scrub_step *step)
 {
 	struct g4_scrub *scrub = step->scrub;
 	const struct g4_inode_core *inode = g4_icache_at(step->fs, scrub->dir);
@@ -482,7 +384,7 @@ G4_FN static bool ascend(struct step *step)
 		enter(step, scrub->stack[scrub->depth], scrub->positions[scrub->depth]);
 		return false;
 	}
-	if (scrub->dir == step->fs->root_index)
+	if (scrub->dir == step->fs->root_index || ino == step->record->arguments[ARGUMENT_INODE])
 		return g4_load32_rlx(&scrub->moved_count) == 0;
 	g4_read_lock(&g4_icache_at(step->fs, scrub->dir)->lock);
 	if (!inode->dead && g4_icache_get(step->wg, step->fs, inode->disk.parent, &parent) < 0)
@@ -495,14 +397,14 @@ G4_FN static bool ascend(struct step *step)
 			position = position_of(step, above, ino);
 		g4_read_unlock(&above->lock);
 	}
-	if (position ==
-	    UINT64_MAX) { /* it was removed, or what is above it can not be had: from the root on once more */
-		let_go(step->fs, &parent);
-		parent = step->fs->root_index;
-		g4_icache_ref(step->fs, parent);
-	}
 	let_go(step->fs, &scrub->dir);
-	enter(step, parent, position == UINT64_MAX ? 0 : position + 1);
+	if (position ==
+	    UINT64_MAX) { /* it was removed, or what is above it can not be had: from the top on once more */
+		let_go(step->fs, &parent);
+		enter_top(step);
+	} else {
+		enter(step, parent, position + 1);
+	}
 	return false;
 }
 
@@ -510,7 +412,7 @@ G4_FN static bool ascend(struct step *step)
  * What the next name of the directory leads to, referenced; 0: there is none; -1: there is no room for it. Under the directory's lock, so that it is what the name
  * means, and its slab is one.
  */
-G4_FN static int next_name(struct step *step, uint32_t *index, uint64_t *position)
+G4_FN static int next_name(struct g4_scrub_step *step, uint32_t *index, uint64_t *position)
 {
 	struct g4_inode_core *inode = g4_icache_at(step->fs, step->scrub->dir);
 	struct g4_dir_item items[G4_DIR_LEAF_ENTRIES];
@@ -526,12 +428,12 @@ G4_FN static int next_name(struct step *step, uint32_t *index, uint64_t *positio
 		uint64_t next = UINT64_MAX;
 		int rc = g4_dir_path(step->wg, &dir, from, path, &ways);
 		for (uint32_t k = 0; k < ways; k++)
-			look_once(step, inode->ino, path[k], G4_BLOCK_DIR_LEAF, &step->scrub->leaves[k]);
+			g4_scrub_look_once(step, inode->ino, path[k], G4_BLOCK_DIR_LEAF, &step->scrub->leaves[k]);
 		if (rc == 0)
 			rc = g4_dir_read_leaf(step->wg, &dir, from, items, &items_count, &next, &line);
 		if (rc < 0) { /* the rest of its names can not be had */
 			if (ways > 0)
-				find_metadata(step, inode->ino, path[ways - 1], rc);
+				g4_scrub_find_metadata(step, inode->ino, path[ways - 1], rc);
 			from = UINT64_MAX;
 			break;
 		}
@@ -547,9 +449,9 @@ G4_FN static int next_name(struct step *step, uint32_t *index, uint64_t *positio
 					*index = G4_NO_INODE;
 				found = rc == -G4_E_NFILE || rc == -G4_E_NOMEM ? -1 : 1;
 				if (rc < 0 && found > 0)
-					find_metadata(step, ino, slab, rc);
+					g4_scrub_find_metadata(step, ino, slab, rc);
 			} else {
-				find_metadata(step, inode->ino, path[ways - 1], -G4_E_CORRUPT_DIR);
+				g4_scrub_find_metadata(step, inode->ino, path[ways - 1], -G4_E_CORRUPT_DIR);
 				found = 1;
 			}
 		}
@@ -564,7 +466,7 @@ G4_FN static int next_name(struct step *step, uint32_t *index, uint64_t *positio
 }
 
 /* An inode, referenced: what it has beside its contents. The reference is given on. back: where the directory goes on. */
-G4_FN static void meet(struct step *step, uint32_t index, uint64_t back, uint64_t page, bool extra)
+G4_FN static void meet(struct g4_scrub_step *step, uint32_t index, uint64_t back, uint64_t page, bool extra)
 {
 	struct g4_inode_core *inode = g4_icache_at(step->fs, index);
 
@@ -573,8 +475,6 @@ G4_FN static void meet(struct step *step, uint32_t index, uint64_t back, uint64_
 	if (!inode->dead)
 		look_at_inode(step, inode);
 	g4_read_unlock(&inode->lock);
-	for (uint32_t k = 0; k < G4_MAP_MAX_HEIGHT; k++)
-		step->scrub->nodes[k] = 0;
 	if (dir) {
 		descend(step, index, back);
 		return;
@@ -603,13 +503,14 @@ G4_FN static uint32_t take_moved(struct g4_scrub *scrub)
 }
 
 /* Goes on with the file that it is at. Those that were moved have no place in the cursor. */
-G4_FN static void walk_file(struct step *step)
+G4_FN static void walk_file(struct g4_scrub_step *step)
 {
 	struct g4_scrub *scrub = step->scrub;
 	struct g4_inode_core *inode = g4_icache_at(step->fs, scrub->file);
 	uint64_t *cursor = step->record->cursor;
 
 	const bool gives = (step->record->flags & G4_JOB_ADD_SUMS) != 0;
+	const uint64_t ino = inode->ino;
 
 	step->dir = scrub->extra ? 0 : g4_icache_at(step->fs, scrub->dir)->ino;
 	if (gives)
@@ -623,6 +524,10 @@ G4_FN static void walk_file(struct step *step)
 		g4_read_unlock(&inode->lock);
 	if (through)
 		let_go(step->fs, &scrub->file);
+	if (scrub->extra && ino == step->record->arguments[ARGUMENT_INODE]) {
+		cursor[CURSOR_AT] = through;
+		cursor[CURSOR_PAGE] = scrub->page;
+	}
 	if (scrub->extra)
 		return;
 	cursor[CURSOR_PAGE] = through ? 0 : scrub->page;
@@ -633,7 +538,7 @@ G4_FN static void walk_file(struct step *step)
 }
 
 /* Goes on with what the cursor is at: a file, another name, the directory above. 1: the tree is through. */
-G4_FN static int walk(struct step *step)
+G4_FN static int walk(struct g4_scrub_step *step)
 {
 	struct g4_scrub *scrub = step->scrub;
 	uint64_t *cursor = step->record->cursor, position = cursor[CURSOR_POSITION];
@@ -681,7 +586,7 @@ G4_FN static bool has_rows(const struct g4_fs *fs)
  * When all that has a sum is as it was written: what does not fit with it then is parity, or nobody's. Not when something was damaged, and
  * parity could not help: it stays as it is for who can do more with it. 1: through.
  */
-G4_FN static int compare_rows(struct step *step)
+G4_FN static int compare_rows(struct g4_scrub_step *step)
 {
 	const uint64_t end = g4_space_bytes(&step->fs->space);
 	uint64_t *at = &step->record->cursor[CURSOR_AT];
@@ -692,8 +597,8 @@ G4_FN static int compare_rows(struct step *step)
 	const uint64_t bytes = g4_min64(ROWS_BYTES, end - *at);
 	const int rc = g4_space_check(step->wg, &step->fs->space, address, bytes);
 	if (rc < 0)
-		find_metadata(step, 0, address, rc);
-	count(step, (uint32_t)(bytes / G4_PAGE_BYTES));
+		g4_scrub_find_metadata(step, 0, address, rc);
+	g4_scrub_count(step, (uint32_t)(bytes / G4_PAGE_BYTES));
 	*at += bytes;
 	return *at >= end;
 }
@@ -743,8 +648,19 @@ G4_FN void g4_scrub_leave(struct g4_fs *fs)
 	let_go(fs, &scrub->dir);
 }
 
+/* The first step of a scrub of one file alone. */
+G4_FN static void begin_file(struct g4_scrub_step *step, uint32_t index)
+{
+	const uint64_t page = step->record->cursor[CURSOR_PAGE];
+
+	enter_top(step);
+	look_at_slab(step, g4_icache_at(step->fs, index)->ino,
+		     g4_address_page_start(g4_ptr_address(g4_icache_at(step->fs, index)->ino)));
+	meet(step, index, UINT64_MAX, page, true);
+}
+
 /* The first step since it was started, or since the mount. */
-G4_FN static void begin(struct step *step)
+G4_FN static void begin(struct g4_scrub_step *step)
 {
 	struct g4_fs *fs = step->fs;
 	uint64_t *cursor = step->record->cursor;
@@ -753,6 +669,12 @@ G4_FN static void begin(struct step *step)
 	for (uint32_t k = 0; k < G4_SCRUB_SEEN; k++)
 		step->scrub->seen[k] = 0;
 	step->scrub->depth = 0;
+	index = get_top(step);
+	if (index != G4_NO_INODE && !g4_is_dir(g4_inode_core_type(g4_icache_at(fs, index))) && !cursor[CURSOR_AT]) {
+		begin_file(step, index);
+		return;
+	}
+	let_go(fs, &index);
 	if (cursor[CURSOR_DIR] && g4_ino_plausible(cursor[CURSOR_DIR], &fs->meta.layout) &&
 	    g4_icache_get(step->wg, fs, cursor[CURSOR_DIR], &index) == 0) {
 		const struct g4_inode_core *inode = g4_icache_at(fs, index);
@@ -762,24 +684,45 @@ G4_FN static void begin(struct step *step)
 		}
 		g4_icache_put(fs, index);
 	}
-	g4_icache_ref(fs, fs->root_index);
-	enter(step, fs->root_index, 0);
+	enter_top(step);
 	look_at_slab(step, cursor[CURSOR_DIR], g4_address_page_start(g4_ptr_address(cursor[CURSOR_DIR])));
-	g4_read_lock(&g4_icache_at(fs, fs->root_index)->lock);
-	look_at_inode(step, g4_icache_at(fs, fs->root_index));
-	g4_read_unlock(&g4_icache_at(fs, fs->root_index)->lock);
+	g4_read_lock(&g4_icache_at(fs, step->scrub->dir)->lock);
+	look_at_inode(step, g4_icache_at(fs, step->scrub->dir));
+	g4_read_unlock(&g4_icache_at(fs, step->scrub->dir)->lock);
+}
+
+G4_FN int g4_scrub_limit(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, struct g4_job_record *record)
+{
+	uint32_t index;
+	int rc = g4_ino_plausible(ino, &fs->meta.layout) ? g4_icache_get(wg, fs, ino, &index) : -G4_E_NOENT;
+
+	if (rc < 0)
+		return rc;
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	g4_read_lock(&inode->lock);
+	record->arguments[ARGUMENT_INODE] = ino;
+	record->arguments[ARGUMENT_GENERATION] = inode->disk.generation;
+	if (!g4_is_dir(inode->disk.mode))
+		record->units = inode->disk.pages + 1;
+	rc = inode->dead ? -G4_E_NOENT : 0;
+	g4_read_unlock(&inode->lock);
+	g4_icache_put(fs, index);
+	return rc;
 }
 
 G4_FN int g4_scrub_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record)
 {
 	const uint32_t mark = g4_scratch_mark(wg);
-	struct step step = {wg, fs, &fs->jobs.scrub, record, 0, 0, g4_scratch_take_page(wg), 0};
+	struct g4_scrub_step step = {wg, fs, &fs->jobs.scrub, record, 0, 0, g4_scratch_take_page(wg), NULL, 0};
 	int rc = 0;
 
+	if (record->arguments[ARGUMENT_INODE])
+		record->cursor[CURSOR_PHASE] = PHASE_TREE;
 	if (record->units == 0)
 		record->units = FIXED_PAGES + fs->meta.layout.groups_pages + fs->meta.layout.group_count +
 				g4_load64_rlx(&fs->alloc.total_pages) - g4_load64_rlx(&fs->alloc.free_pages) +
 				(has_rows(fs) ? g4_space_bytes(&fs->space) / G4_PAGE_BYTES : 0);
+	step.to = g4_scrub_is_in_place(fs) ? NULL : step.scrub->pages;
 	if (step.scrub->dir == G4_NO_INODE)
 		begin(&step);
 	if (record->cursor[CURSOR_PHASE] == PHASE_FIXED) {
@@ -797,7 +740,7 @@ G4_FN int g4_scrub_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record
 		g4_unlock(&step.scrub->moved_lock);
 		if (step.rc < 0)
 			rc = step.rc;
-		if (rc == 1 && has_rows(fs)) {
+		if (rc == 1 && has_rows(fs) && !record->arguments[ARGUMENT_INODE]) {
 			record->cursor[CURSOR_PHASE] = PHASE_ROWS;
 			record->cursor[CURSOR_AT] = 0;
 			rc = 0;

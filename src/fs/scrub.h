@@ -10,13 +10,13 @@
  * it can not go on. Nothing is locked, and outside of a transaction.
  */
 G4_FN int g4_scrub_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record);
+/* Before the first step: of one inode alone, and what is below it. -G4_E_NOENT: there is none. Outside of a transaction. */
+G4_FN int g4_scrub_limit(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, struct g4_job_record *record);
 /* From now on, until g4_scrub_leave(), inodes that get another name are noted. skipped: those that were not, before. */
 G4_FN void g4_scrub_watch(struct g4_fs *fs, uint64_t skipped);
 /* Nobody goes on with it: gives back what it has referenced. */
 G4_FN void g4_scrub_leave(struct g4_fs *fs);
 /* An inode has got another name; its directories are locked. */
 G4_FN void g4_scrub_moved(struct g4_fs *fs, uint32_t index);
-/* What was found. */
-G4_FN void g4_finding_add(struct g4_fs *fs, struct g4_job_record *record, const struct g4_finding *finding);
 
 #endif

@@ -7,6 +7,7 @@ G4_FN int g4_super_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_address a
 	const uint32_t mark = g4_scratch_mark(wg);
 	uint8_t *page = g4_scratch_take_page(wg);
 
+	g4_super_take_counts(fs);
 	memcpy(page, &fs->super, sizeof(fs->super));
 	g4_block_seal(page, G4_BLOCK_SUPERBLOCK, address, fs->super.header.generation, fs->meta.fs_tag);
 	int rc = g4_space_write(wg, &fs->space, address, page, sizeof(fs->super), G4_IO_FUA);

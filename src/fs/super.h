@@ -5,6 +5,12 @@
 
 #include "inode/mounted.h"
 
+/* Counts of damage by disk go into the superblock in memory, which is to be written; of one device the root block has the count. */
+G4_FN G4_INLINE void g4_super_take_counts(struct g4_fs *fs)
+{
+	for (uint32_t d = 0; (fs->super.features_incompat & G4_FEATURE_INCOMPAT_DISKS) && d < G4_MAX_DISKS; d++)
+		fs->super.disk_damaged[d] = g4_load64_rlx(&fs->space.damaged[d]);
+}
 /* The superblock as it is in memory, durably, to one place: also its generation, that of what was home at the mount. */
 G4_FN int g4_super_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address);
 /*

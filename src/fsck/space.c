@@ -26,6 +26,9 @@ static bool superblocks_agree(const struct g4_superblock *a, const struct g4_sup
 	left.mount_count = right.mount_count = 0;
 	memset(left.label, 0, sizeof(left.label));
 	memset(right.label, 0, sizeof(right.label));
+	/* of several disks counts that were written by themselves; of one it has none */
+	if (a->features_incompat & b->features_incompat & G4_FEATURE_INCOMPAT_DISKS)
+		memcpy(left.disk_damaged, right.disk_damaged, sizeof(left.disk_damaged));
 	/* what is added while mounted is in one first, and is used when both have it */
 	left.features_incompat &= ~added;
 	right.features_incompat &= ~added;

@@ -64,6 +64,7 @@ void g4_cuda_visit(struct g4_cuda_engine *engine, bool begin)
 #include "gpu/gpu.h"
 #include "gpu/io_host.h"
 #include "gpu/sharing_host.h"
+#include "gpu/teller_host.h"
 #include "ring/client_host.h"
 #include "simt/simt_host.h"
 
@@ -105,6 +106,7 @@ struct cuda_engine {
 
 	struct g4_session_host *own_session;
 
+	struct g4_gpu_teller *teller;
 	pthread_t agent;
 	bool agent_runs;
 	int doorbell;
@@ -146,6 +148,7 @@ static void set_sleeping(struct cuda_engine *e, bool sleeping)
 			g4_store32_rel(&header_of(&e->attached[i])->engine_waits,
 				       sleeping ? G4_RING_DOORBELL : G4_RING_AWAKE);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* engine_waits before the tails */
+	g4_gpu_teller_look(e->teller, !sleeping);
 }
 
 /* Whether a client has something that the kernel did not see. */
@@ -614,6 +617,7 @@ static int mark_clean(struct cuda_engine *e)
 /* All but the device. */
 static void free_engine(struct cuda_engine *e)
 {
+	g4_gpu_teller_stop(e->teller); /* the kernel has left for good */
 	if (e->host_fs)
 		munmap(e->host_fs, e->host_fs->memory_bytes);
 	if (e->image_registered)
@@ -761,6 +765,8 @@ static int start(struct cuda_engine *e, const struct g4_gpu_description *gpu)
 	}
 	if (rc == 0)
 		rc = open_own(e);
+	if (rc == 0)
+		rc = g4_gpu_teller_start(&e->control->told, e->dev, &e->teller);
 	return rc < 0 ? rc : start_agent(e);
 }
 

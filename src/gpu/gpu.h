@@ -6,6 +6,7 @@
 #ifndef G4_GPU_H
 #define G4_GPU_H
 
+#include "gpu/told.h"
 #include "ring/ring.h"
 
 #ifdef __cplusplus
@@ -37,6 +38,7 @@ struct g4_gpu_control {
 	uint32_t error;	    /* positive code of the last background write that failed */
 	int64_t started_ns; /* the kernel's first instruction, as above */
 	uint8_t padding1[100];
+	struct g4_gpu_told told; /* damage that was met */
 };
 
 struct g4_gpu;

@@ -52,7 +52,8 @@ struct shared {		  /* in device memory */
 	uint32_t close_wanted, close_done; /* as g4_gpu_control.close */
 	uint32_t sync_error;
 	uint32_t works; /* a job runs */
-	uint8_t padding1[96];
+	uint32_t users; /* commands are under way, as the dispatcher knows while a job runs */
+	uint8_t padding1[92];
 };
 
 struct world { /* constant while the kernel runs */
@@ -294,6 +295,7 @@ static __device__ void dispatch(const struct world *w, uint32_t run, uint32_t la
 	struct shared *s = w->shared;
 	uint64_t idle_since = g4_monotonic_ns(), seen_active = 0, served = 0;
 	uint32_t seen_close = 0, stop = 0, rounds = 0; /* rounds without anything new */
+	bool users = true;			       /* as s->users: not known yet */
 	struct watched watched[2] = {{NULL, 0, 0}, {NULL, 0, 0}};
 	/* tickets of the last launch that found nothing are void: new ones begin where the queue is empty */
 	uint32_t filled = s->filled, tickets = filled;
@@ -301,6 +303,7 @@ static __device__ void dispatch(const struct world *w, uint32_t run, uint32_t la
 	if (lane == 0) {
 		c->started_ns = g4_realtime_ns();
 		g4_store32_rlx(&s->tickets, filled);
+		g4_store32_rlx(&s->users, 1);
 		g4_store32_rel(&s->run, run);
 	}
 	for (;;) {
@@ -329,6 +332,9 @@ static __device__ void dispatch(const struct world *w, uint32_t run, uint32_t la
 				g4_store32_rel(&s->close_wanted, close);
 		}
 		if (found && !stop) {
+			if (!users && lane == 0)
+				g4_store32_rlx(&s->users, 1);
+			users = true;
 			rounds = 0;
 			continue;
 		}
@@ -340,6 +346,11 @@ static __device__ void dispatch(const struct world *w, uint32_t run, uint32_t la
 			idle_since = now;
 		bool closing = seen_close && seen_close != __shfl_sync(G4_WARP_ALL, g4_load32_acq(&s->close_done), 0);
 		bool works = !stop && !once && __shfl_sync(G4_WARP_ALL, g4_load32_rlx(&s->works), 0);
+		if (works && users && !found && !any_busy(w, lane)) {
+			users = false;
+			if (lane == 0)
+				g4_store32_rlx(&s->users, 0);
+		}
 		if (found || closing || works) {
 			idle_since = now;
 			continue;
@@ -379,6 +390,7 @@ static __device__ void flush_in_background(const struct world *w, uint32_t run, 
 			(void)g4_jobs_log(wg, w->fs); /* the count; where nothing can be logged it is lost */
 			damaged = met;
 		}
+		g4_gpu_put_told(w->fs, &w->control->told);
 		bool asked = wanted != g4_load32_rlx(&s->sync_done);
 		if (asked || g4_monotonic_ns() - last > w->commit_ns || g4_dirty_pressure(w->fs, false)) {
 			rc = g4_sync_all(wg, w->fs, false);
@@ -390,7 +402,7 @@ static __device__ void flush_in_background(const struct world *w, uint32_t run, 
 			g4_store32_rel_sys(&w->control->error, (uint32_t)-rc);
 		uint64_t wait = 1;
 		if (g4_monotonic_ns() >= job_ns) {
-			wait = g4_jobs_serve(wg, w->fs, true);
+			wait = g4_jobs_serve(wg, w->fs, !g4_load32_rlx(&s->users));
 			g4_store32_rlx(&s->works, wait != UINT64_MAX);
 			job_ns = g4_monotonic_ns() + (wait == UINT64_MAX ? HOUSE_NS : wait);
 		}
@@ -399,6 +411,7 @@ static __device__ void flush_in_background(const struct world *w, uint32_t run, 
 		else if (wait != 0)
 			__nanosleep(HOUSE_NS);
 	}
+	g4_gpu_put_told(w->fs, &w->control->told);
 }
 
 /* ------------------------------------------------------------------ workers, all lanes converged */
@@ -414,16 +427,21 @@ static __device__ bool has_come(const uint64_t *place, uint32_t ticket, uint64_t
 	return true;
 }
 
-/* Does a piece of somebody's large transfer or commit. False: there was none. */
-static __device__ bool help(const struct world *w, struct g4_wg *wg, uint32_t lane)
+/*
+ * Does a piece of somebody's large transfer or commit, if it is one of those that look for these, or of a scrub. False: there was none.
+ */
+static __device__ bool help(const struct world *w, struct g4_wg *wg, bool helper, bool works, uint32_t lane)
 {
 	struct g4_fs *fs = w->fs;
 	bool helped = false;
 
-	if (!__any_sync(G4_WARP_ALL, g4_load32_rlx(&fs->split.open) != 0 || g4_commit_workers_call(&fs->journal)))
+	if (!__any_sync(G4_WARP_ALL,
+			(helper && (g4_load32_rlx(&fs->split.open) != 0 || g4_commit_workers_call(&fs->journal))) ||
+				(works && g4_scrub_calls(fs))))
 		return false;
 	if (lane == 0) {
-		helped = g4_split_help(wg, fs) || g4_commit_workers_help(wg, &fs->journal);
+		helped = (helper && (g4_split_help(wg, fs) || g4_commit_workers_help(wg, &fs->journal))) ||
+			 g4_scrub_help(wg, fs);
 		g4_wg_dismiss(wg);
 	} else {
 		g4_fs_serve(wg);
@@ -452,10 +470,12 @@ static __device__ bool await_turn(const struct world *w, struct g4_wg *wg, uint3
 			return false;
 		if (eager)
 			continue;
-		const bool helper = ticket % HELP_EVERY == 0 && ahead >= (int32_t)HELP_AHEAD;
-		if (helper && help(w, wg, lane))
+		const bool far = ahead >= (int32_t)HELP_AHEAD, helper = far && ticket % HELP_EVERY == 0;
+		/* a job wants all of them */
+		const bool works = far && __any_sync(G4_WARP_ALL, g4_load32_rlx(&s->works) != 0);
+		if ((helper || works) && help(w, wg, helper, works, lane))
 			continue;
-		const uint32_t rest = (uint32_t)ahead * AHEAD_NS, most = helper ? HELPER_NS : LONGEST_NS;
+		const uint32_t rest = (uint32_t)ahead * AHEAD_NS, most = helper || works ? HELPER_NS : LONGEST_NS;
 		__nanosleep(rest < most ? rest : most);
 	}
 }
@@ -468,8 +488,10 @@ static __device__ void work(const struct world *w, uint32_t run, uint32_t warp, 
 
 	while (__any_sync(G4_WARP_ALL, g4_load32_acq(&w->shared->run) != run))
 		__nanosleep(AHEAD_NS);
-	if (warp == FIRST_WORKER && lane == 0)
+	if (warp == FIRST_WORKER && lane == 0) {
 		g4_store32_rlx(&w->fs->split.helpers, (w->warps - FIRST_WORKER) / HELP_EVERY);
+		g4_store32_rlx(&w->fs->jobs.scrub.helpers, w->warps - FIRST_WORKER);
+	}
 	for (;;) {
 		uint32_t ticket = lane == 0 ? atomicAdd(&w->shared->tickets, 1u) : 0;
 
@@ -480,8 +502,10 @@ static __device__ void work(const struct world *w, uint32_t run, uint32_t warp, 
 		for (uint32_t k = 0; k < (word >> 32 & 0xff); k++)
 			g4_session_execute_as(true, wg, room, w->fs, session, (uint32_t)word + k, stage);
 	}
-	if (warp == FIRST_WORKER && lane == 0)
+	if (warp == FIRST_WORKER && lane == 0) {
 		g4_store32_rlx(&w->fs->split.helpers, 0);
+		g4_store32_rlx(&w->fs->jobs.scrub.helpers, 0);
+	}
 }
 
 static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES, BLOCKS_A_SM)

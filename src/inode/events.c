@@ -5,14 +5,16 @@
 G4_FN void g4_event_post(struct g4_fs *fs, const struct g4_event *event)
 {
 	struct g4_events *events = &fs->events;
+	struct g4_event whole = *event;
 
 	g4_add64(&fs->damaged_pages, 1);
+	whole.disks = g4_space_blame(&fs->space, g4_address_from(event->address));
 	g4_lock(&events->lock);
 	if (events->posted - events->taken < G4_EVENTS)
-		events->ring[events->posted++ % G4_EVENTS] = *event;
+		events->ring[events->posted++ % G4_EVENTS] = whole;
 	else
 		events->lost++;
-	events->last = *event;
+	events->last = whole;
 	g4_unlock(&events->lock);
 	g4_add32(&fs->jobs.changed, 1);
 	g4_wake(&fs->jobs.changed);

@@ -87,7 +87,8 @@ struct g4_event {
 	uint64_t ino;  /* 0: the file system's own */
 	uint64_t page; /* of the file, or G4_FINDING_METADATA */
 	uint64_t address;
-	uint32_t code; /* positive */
+	uint64_t disks; /* bit d: disk d of a set has it; 1 where there is one device. g4_event_post() fills it in */
+	uint32_t code;	/* positive */
 	uint32_t algorithm;
 	uint8_t expected[16], found[16]; /* the beginnings of the sums, with code DATA */
 };
@@ -102,12 +103,24 @@ struct g4_events {
 
 /* ------------------------------------------------------------------ background jobs (fs/jobs.c, fs/scrub.c) */
 #define G4_SCRUB_DEPTH 64u
-#define G4_SCRUB_SEEN 1024u
+#define G4_SCRUB_SEEN 4096u
 #define G4_SCRUB_MOVED 64u
-#define G4_SCRUB_PAGES 64u /* read at a time */
+#define G4_SCRUB_PAGES 64u  /* read at a time */
+#define G4_SCRUB_BUFFERS 4u /* of so many pages, where the device is no memory */
 
-struct g4_scrub {	    /* what a scrub knows beyond its cursor; the step's, but `moved` */
-	uint8_t *pages;	    /* G4_SCRUB_PAGES */
+struct g4_scrub_span { /* pages of a file that several workgroups look at (fs/scrub_span.c); they take atomics, and the rest stays */
+	struct g4_task task;
+	uint32_t index; /* of the inode, which the owner has locked */
+	uint32_t used;	/* buffers: bit k */
+	uint64_t page, end;
+	uint64_t dir;		/* that named it */
+	uint64_t looked, found; /* pages, and damaged ones */
+};
+
+struct g4_scrub {	  /* what a scrub knows beyond its cursor; the step's, but `moved` and `span` */
+	uint8_t *pages;	  /* buffers of G4_SCRUB_PAGES: the first is the owner's */
+	uint32_t helpers; /* workgroups that call g4_scrub_help() when idle */
+	struct g4_scrub_span span;
 	uint32_t dir, file; /* referenced */
 	bool extra;	    /* the file was moved: the cursor knows nothing of it */
 	uint64_t page;	    /* of the file, where it goes on */
@@ -115,8 +128,8 @@ struct g4_scrub {	    /* what a scrub knows beyond its cursor; the step's, but `
 	uint32_t stack[G4_SCRUB_DEPTH];
 	uint64_t positions[G4_SCRUB_DEPTH];
 	/* looked at last */
-	uint64_t seen[G4_SCRUB_SEEN]; /* slabs and pages of sums, by page */
-	uint64_t leaves[G4_DIR_PATH], nodes[G4_MAP_MAX_HEIGHT];
+	uint64_t seen[G4_SCRUB_SEEN]; /* slabs, indirect pages and pages of sums, by page; atomic */
+	uint64_t leaves[G4_DIR_PATH];
 	/* inodes that got another name meanwhile, referenced: they may have been moved from where it will come to where it was */
 	struct g4_lock moved_lock;
 	uint32_t watching; /* somebody scrubs: they are collected */

@@ -70,6 +70,8 @@ struct g4_disk_info {
 	uint32_t state;	 /* enum g4_disk_state */
 	uint64_t since;	 /* the generation from which on it missed writes; 0: none */
 	uint64_t mended; /* pages that were not what was written and came from another copy */
+	uint64_t
+		damaged; /* by the superblock that was written last: pages that were met damaged, and no copy was right */
 };
 /* Its disks in order, one at a time. False: there is no such disk, or the device is no set. Thread-safe. */
 bool g4_set_disk(const struct g4_dev *dev, uint32_t index, struct g4_disk_info *info);

@@ -498,7 +498,22 @@ static void set_close(struct g4_dev *dev)
 	g4_set_free(set_of(dev), true);
 }
 
-static const struct g4_dev_ops set_ops = {.submit = set_submit, .poll = set_poll, .wait = set_wait, .close = set_close};
+static uint64_t set_disks_at(const struct g4_dev *dev, uint64_t offset)
+{
+	const struct g4_set *set = (const struct g4_set *)dev->host;
+	struct g4_piece piece;
+	uint64_t disks = 0;
+
+	if (is_super(set, offset))
+		return (UINT64_MAX >> (G4_MAX_DISKS - set->count));
+	g4_chunk_translate(&set->map, offset, G4_PAGE_BYTES, &piece);
+	for (uint32_t c = 0; c < piece.copies; c++)
+		disks |= UINT64_C(1) << piece.disks[c];
+	return disks;
+}
+
+static const struct g4_dev_ops set_ops = {
+	.submit = set_submit, .poll = set_poll, .wait = set_wait, .disks_at = set_disks_at, .close = set_close};
 
 bool g4_set_is(const struct g4_dev *dev)
 {

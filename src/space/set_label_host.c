@@ -291,6 +291,7 @@ int g4_set_admit(struct g4_wg *wg, struct g4_set *set, uint32_t disk, struct g4_
 		begin_generation(set);
 		super->disk_since[disk] = 0;
 		super->disk_mended[disk] = is_new ? 0 : (uint64_t)super->disk_mended[disk];
+		super->disk_damaged[disk] = is_new ? 0 : (uint64_t)super->disk_damaged[disk];
 		super->written_ns = (uint64_t)g4_realtime_ns();
 		rc = write_states(wg, set) ? -G4_E_IO : 0;
 	}

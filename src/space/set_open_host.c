@@ -864,6 +864,7 @@ bool g4_set_disk(const struct g4_dev *dev, uint32_t index, struct g4_disk_info *
 	info->state = g4_load32_acq(&set->disks[index].state);
 	info->since = set->super->disk_since[index];
 	info->mended = set->super->disk_mended[index];
+	info->damaged = set->super->disk_damaged[index];
 	pthread_mutex_unlock(&set->lock);
 	return true;
 }

@@ -130,6 +130,7 @@ static void judge(struct label *labels, uint32_t count, struct g4_set_status *st
 		disk->bytes = lead->disk_bytes[d];
 		disk->since = lead->disk_since[d];
 		disk->mended = lead->disk_mended[d];
+		disk->damaged = lead->disk_damaged[d];
 	}
 	for (uint32_t n = 0; n < count; n++) {
 		const char *reason = place(status, lead, &labels[n]);

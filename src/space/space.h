@@ -14,6 +14,8 @@ struct g4_space { /* of the files of this folder; a mount has one in the engine'
 	uint32_t disk_count;
 	bool volatile_cache; /* as it was when the space was opened */
 	uint64_t mended;     /* pages of a copy, by g4_space_mend(); atomic */
+	/* atomic, by disk: pages that were met damaged, and no copy was right; begins with what the superblock says */
+	uint64_t damaged[G4_MAX_DISKS];
 };
 
 /* The space on one disk, which stays the caller's. */
@@ -63,6 +65,10 @@ G4_FN uint64_t g4_space_mend(struct g4_wg *wg, struct g4_space *space, struct g4
 			     uint64_t bytes);
 /* With parity: rows that begin there are compared, and what is wrong is written again. -G4_E_CHECKSUM: something is wrong still. */
 G4_FN int g4_space_check(struct g4_wg *wg, struct g4_space *space, struct g4_address address, uint64_t bytes);
+/* A page was met of which no copy is right: counts it for each disk that has one, and says which, disk d by bit d. Thread-safe. */
+G4_FN uint64_t g4_space_blame(struct g4_space *space, struct g4_address address);
+/* How many disks `damaged` counts for. */
+G4_FN uint32_t g4_space_disks(const struct g4_space *space);
 /* Completed writes become durable. */
 G4_FN int g4_space_flush(struct g4_wg *wg, struct g4_space *space);
 /* What a discarded range reads is undefined until it is written. -G4_E_NOTSUP: it can not. */

@@ -125,6 +125,9 @@ state() { # state EXPRESSION DEVICE...: of status, bound to d
 exits 0 "a set that is whole" "$gpu4fs" status s r
 equals "... is told" "whole 2 ['active', 'active']" "$(state "d['state'], d['copies'], [x['state'] for x in d['disks']]" s,r)"
 equals "... with what was mended" True "$(state "d['disks'][1]['mended_pages'] >= 0 and d['disks'][1]['device'] == 's'" s r)"
+equals "... and what could not be" "[0, 0]" "$(state "[x['damaged_pages_met'] for x in d['disks']]" s r)"
+equals "... which info tells, too" "[0, 0]" \
+	"$("$gpu4fs" info --json s r | python3 -c "import json, sys; print([x['damaged_pages_met'] for x in json.load(sys.stdin)['disks']])")"
 exits 1 "one disk of two" "$gpu4fs" status r
 says "... is degraded" "degraded"
 says "... and a new one can take the other's place" "disk replace"

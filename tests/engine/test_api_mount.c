@@ -132,9 +132,17 @@ static struct gpu4fs_health health_of(gpu4fs *mounted)
 
 	memset(&health, 0xee, sizeof(health));
 	ok(gpu4fs_health(mounted, &health));
-	for (uint32_t i = 0; i < 8; i++)
+	for (uint32_t i = 0; i < 6; i++)
 		assert_int_equal(health.reserved[i], 0);
-	assert_int_equal(health.repaired_pages, 0);
+	assert_int_equal(health.repaired_pages + health.reserved1, 0);
+	struct gpu4fs_device_health device;
+	memset(&device, 0xee, sizeof(device));
+	assert_int_equal(health.devices, 1);
+	ok(gpu4fs_device_health(mounted, 0, &device));
+	assert_int_equal(device.damaged_pages, health.damaged_pages);
+	for (uint32_t i = 0; i < 7; i++)
+		assert_int_equal(device.reserved[i], 0);
+	fails(gpu4fs_device_health(mounted, 1, &device), ENODEV);
 	return health;
 }
 
@@ -174,6 +182,7 @@ static void damage_is_counted(void **state)
 	assert_int_equal(health.last_ino, api_lstat("/file").ino);
 	assert_int_equal(health.last_offset, 3 * sizeof(page));
 	assert_int_equal(health.last_address, address);
+	assert_int_equal(health.last_devices, 1);
 	ok(gpu4fs_close(file));
 	gpu4fs *user = api_session(1000, 1000, 0);
 	assert_int_equal(health_of(user).damaged_pages, health.damaged_pages);

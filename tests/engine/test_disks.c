@@ -359,6 +359,69 @@ static void what_is_read_is_mended(void **state)
 	}
 }
 
+/* One bit of each copy of a page that stands on some disks as it is: those disks. */
+static uint32_t flip_all_copies(struct disks *d, const uint8_t *page)
+{
+	uint32_t disks = 0;
+
+	for (uint32_t n = 0; n < d->count; n++)
+		for (uint64_t at = 0; at < d->bytes[n]; at += G4_PAGE_BYTES)
+			if (memcmp(d->memory[n] + at, page, G4_PAGE_BYTES) == 0) {
+				d->memory[n][at + 99] ^= 4;
+				disks |= 1u << n;
+			}
+	return disks;
+}
+
+/* By the mounted file system, and by the superblocks of a set that is open. */
+static void expect_damaged(struct disks *d, const struct g4_dev *dev, uint32_t disks, uint64_t each)
+{
+	struct g4_cmd list = {.op = G4_CMD_JOB_LIST, .length = sizeof(disks_health), .data = &disks_health};
+	struct g4_disk_info info;
+
+	assert_int_equal(g4_execute(d->rig.wg, d->rig.fs, &list), 0);
+	assert_int_equal(disks_health.disk_count, d->count);
+	for (uint32_t n = 0; n < d->count; n++) {
+		assert_int_equal(disks_health.disk_damaged[n], disks >> n & 1 ? each : 0);
+		assert_true(g4_set_disk(dev, n, &info));
+		if (each > 1) /* of mounts before */
+			assert_in_range(info.damaged, disks >> n & 1 ? each - 1 : 0, disks >> n & 1 ? each : 0);
+	}
+}
+
+static void what_no_copy_has_is_counted_by_disk(void **state)
+{
+	const uint64_t sizes[3] = {32 * G4_MIB, 32 * G4_MIB, 32 * G4_MIB};
+	uint8_t *data = rig_memory(8 * G4_PAGE_BYTES, 77), *page = data + 3 * G4_PAGE_BYTES, back[16];
+	struct g4_set_status status;
+	struct g4_dev *dev;
+	uint64_t ino, done;
+	struct disks d;
+
+	(void)state;
+	disks_make(&d, 3, sizes);
+	disks_format_copies(&d, G4_RAID_1, 2, G4_CHECKSUM_BLAKE3);
+	disks_mount_fs(&d, 7, &dev);
+	assert_int_equal(op_mknod(&d.rig, G4_NODE_ROOT, "f", G4_S_IFREG | 0644, &ino), 0);
+	assert_int_equal(op_write(&d.rig, ino, 0, 0, data, 8 * G4_PAGE_BYTES, &done), 0);
+	disks_unmount_fs(&d, dev, true);
+	const uint32_t disks = flip_all_copies(&d, page);
+	assert_int_equal(__builtin_popcount(disks), 2);
+	for (uint64_t mount = 1; mount <= 3; mount++) {
+		disks_mount_fs(&d, 7, &dev);
+		assert_int_equal(op_read(&d.rig, ino, 0, 3 * G4_PAGE_BYTES, back, sizeof(back), &done), -G4_E_DATA);
+		expect_damaged(&d, dev, disks, mount);
+		assert_int_equal(disks_health.last_disks, disks);
+		disks_unmount_fs(&d, dev, true);
+	}
+	const char *names[3] = {d.names[0], d.names[1], d.names[2]};
+	assert_int_equal(g4_set_examine(names, 3, &status, d.message, sizeof(d.message)), 0);
+	for (uint32_t n = 0; n < 3; n++)
+		assert_int_equal(status.disks[n].damaged, disks >> n & 1 ? 3 : 0);
+	free(data);
+	disks_free(&d);
+}
+
 static void a_disk_is_rebuilt_or_replaced(void **state)
 {
 	(void)state;
@@ -475,6 +538,7 @@ int main(void)
 		cmocka_unit_test(nothing_synced_is_lost_when_the_power_fails),
 		cmocka_unit_test(a_scrub_mends_a_disk_that_is_rotten_throughout),
 		cmocka_unit_test(what_is_read_is_mended),
+		cmocka_unit_test(what_no_copy_has_is_counted_by_disk),
 		cmocka_unit_test(a_journal_of_which_one_copy_is_rotten_is_replayed),
 		cmocka_unit_test(a_disk_is_rebuilt_or_replaced),
 		cmocka_unit_test(names_may_have_commas),

@@ -210,6 +210,83 @@ static void an_algorithm_is_changed(void **state)
 	expect(large, 0, LARGE);
 }
 
+static int start_only(uint64_t ino)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_JOB_START, .node = ino, .kind = G4_JOB_SCRUB, .flags = G4_JOB_ADD_SUMS};
+
+	return g4_execute(rig.wg, rig.fs, &cmd);
+}
+
+/* One file, or a directory with what is below it, gets them, and nothing else; so it is behind a remount after each step. */
+static void one_file_or_directory_alone(void **state)
+{
+	uint64_t file, beside, dir, below, in, in_below;
+
+	(void)state;
+	file = make("file", 0, 400);
+	beside = make("beside", 0, 40);
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "dir", 0755, &dir), 0);
+	assert_int_equal(op_mkdir(&rig, dir, "below", 0755, &below), 0);
+	in = make("in", 0, 200);
+	in_below = make("in_below", 0, 200);
+	assert_int_equal(op_rename(&rig, G4_NODE_ROOT, "in", dir, "in", 0), 0);
+	assert_int_equal(op_rename(&rig, G4_NODE_ROOT, "in_below", below, "in_below", 0), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	make_default(G4_CHECKSUM_BLAKE3);
+	for (uint32_t remounts = 0; remounts < 2; remounts++) {
+		const uint64_t inos[2] = {file, dir};
+		make_default(remounts ? G4_CHECKSUM_XXH3 : G4_CHECKSUM_BLAKE3);
+		const uint32_t algorithm = remounts ? G4_CHECKSUM_XXH3 : G4_CHECKSUM_BLAKE3;
+		const uint32_t before = remounts ? G4_CHECKSUM_BLAKE3 : G4_CHECKSUM_NONE;
+		for (uint32_t k = 0; k < 2; k++) {
+			expect_sums(k == 0 ? file : in_below, 0, 200, before);
+			assert_int_equal(start_only(inos[k]), 0);
+			while (remounts && steps(1)->state == G4_JOB_RUNNING)
+				again();
+			assert_int_equal(steps(UINT32_MAX)->state, G4_JOB_DONE);
+			assert_int_equal(list()->summed, 400);
+		}
+		expect_sums(file, 0, 400, algorithm);
+		expect_sums(in, 0, 200, algorithm);
+		expect_sums(in_below, 0, 200, algorithm);
+		expect_sums(beside, 0, 40, G4_CHECKSUM_NONE);
+	}
+	assert_int_equal(start_only(file + 1), -G4_E_NOENT);
+	/* one that is gone before its first step: there is nothing to do */
+	assert_int_equal(start_only(file), 0);
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "file"), 0);
+	assert_int_equal(steps(UINT32_MAX)->state, G4_JOB_DONE);
+	assert_int_equal(list()->summed, 0);
+}
+
+/* Pages that were not done yet become a page of 2 MiB together with those that were. */
+static void the_rest_of_a_page_that_became_a_large_one(void **state)
+{
+	uint64_t ino, done;
+
+	(void)state;
+	make_default(G4_CHECKSUM_CRC32C);
+	ino = make("file", 0, LARGE - 1);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(level_at(ino, 0), 0);
+	make_default(G4_CHECKSUM_BLAKE3);
+	assert_int_equal(start(G4_JOB_ADD_SUMS), 0);
+	while (sum_of(ino, 0) != G4_CHECKSUM_BLAKE3)
+		assert_int_equal(steps(1)->state, G4_JOB_RUNNING);
+	assert_int_equal(sum_of(ino, LARGE - 2), G4_CHECKSUM_CRC32C);
+	assert_int_equal(op_write(&rig, ino, 0, (LARGE - 1) * G4_PAGE_BYTES, pattern + (LARGE - 1) * G4_PAGE_BYTES,
+				  G4_PAGE_BYTES, &done),
+			 0);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(level_at(ino, 0), 1);
+	assert_int_equal(steps(UINT32_MAX)->state, G4_JOB_DONE);
+	expect_sums(ino, 0, LARGE, G4_CHECKSUM_BLAKE3);
+	assert_int_equal(list()->errors, 0);
+	again();
+	expect(ino, 0, LARGE);
+	expect_sums(ino, 0, LARGE, G4_CHECKSUM_BLAKE3);
+}
+
 static void flip(uint64_t ino, uint64_t page)
 {
 	struct g4_run run;
@@ -417,6 +494,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(every_shape_of_file_gets_them, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_algorithm_is_changed, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_file_or_directory_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_rest_of_a_page_that_became_a_large_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_damaged_keeps_its_sum, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_read_that_fails_once_costs_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(copies_share_on, setup, teardown),

@@ -139,8 +139,11 @@ before=$(cat "$mnt/file" "$mnt/small" | sha256sum)
 unmount_image
 check "a file system is to have sums" "$gpu4fs" tune --checksum blake3 "$image"
 mount_image
-check "files of before get them" "$gpu4fs" scrub start --add-sums --now --wait "$mnt"
-same "all of them" "771" "$(status "s['scrub']['pages_given_sums']")"
+check "one file of before gets them" "$gpu4fs" scrub start --add-sums --only /small --now --wait "$mnt"
+same "it alone" "3 False" "$(status "s['scrub']['pages_given_sums'], s['scrub']['of_everything']" | tr -d "(),")"
+refuses "no other file" "No such file" "$gpu4fs" scrub start --only /none "$mnt"
+check "all others do" "$gpu4fs" scrub start --add-sums --now --wait "$mnt"
+same "all of them" "768 True" "$(status "s['scrub']['pages_given_sums'], s['scrub']['of_everything']" | tr -d "(),")"
 same "they are what they were" "$before" "$(cat "$mnt/file" "$mnt/small" | sha256sum)"
 flip "$mnt/file" 500
 flip "$mnt/small" 1

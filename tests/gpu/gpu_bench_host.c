@@ -3,8 +3,8 @@
  * What the CUDA engine costs and gives: rings, metadata and data, from host clients and from kernels. Clients here
  * write slots by hand, so that the figures are the engine's and not a client library's.
  *
- * Usage: gpu_bench [-s SMS] [-d DEVICE] [-c CACHE_MIB] [-f MIB of each of 64 files] [-o FILE.json] [NAME]...
- *	default: all; names as in the table at the end
+ * Usage: gpu_bench [-s SMS] [-d DEVICE] [-c CACHE_MIB] [-f MIB of each of 64 files] [-k CHECKSUM] [-o FILE.json] [NAME]...
+ *	default: all, without sums; names as in the table at the end. With -k names of rows end with the checksum's
  *
  * cpu_seconds of a row are the engine's: the clients' own, who poll, are beside them, and so is what the whole machine
  * was busy with meanwhile (kernel threads, too).
@@ -23,6 +23,7 @@
 #include "dev/dev_host.h"
 #include "engine/engine.h"
 #include "fs/mkfs_host.h"
+#include "fs/policy.h"
 #include "gpu/cpu_use.h"
 #include "gpu/cuda_host.h"
 #include "gpu/gpu.h"
@@ -35,7 +36,9 @@
 #define KERNEL_SMS 100u /* for kernels beside the engine */
 
 static struct g4_engine *engine;
-static bool in_host_memory; /* "dax:", which has a target of its own */
+static bool in_host_memory;  /* "dax:", which has a target of its own */
+static const char *checksum; /* NULL: none */
+static uint32_t checksum_policy;
 static FILE *json;
 static int rows;
 
@@ -81,7 +84,12 @@ static double cpu_seconds(void)
 static void report(const char *metric, const char *unit, double value, double target, bool more, double cpu)
 {
 	bool met = target == 0 || (more ? value >= target : value <= target);
+	char named[96];
 
+	if (checksum) {
+		snprintf(named, sizeof(named), "%s, %s", metric, checksum);
+		metric = named;
+	}
 	printf("%-44s %14.3f %-8s target %10.3f %-4s cpu %.3f s", metric, value, unit, target,
 	       target == 0 ? "-" :
 	       met	   ? "yes" :
@@ -601,6 +609,103 @@ static void bench_one(void)
 	close_loads(&load, 1);
 }
 
+#define SCRUB_BYTES (32 * G4_GIB)
+#define SINGLES 2000u /* writes */
+
+static void fill_scrubbed(struct load *load, struct g4_ring_slot *slot, uint64_t i)
+{
+	/* four files in turn */
+	fill_one(load, slot, i / 4);
+	slot->command.handle = load->nodes[i % 4];
+	slot->command.data = i % ONE_PLACES * ONE_PIECE;
+}
+
+/* The newest job, as the engine tells it. */
+static struct g4_job_record last_job(struct hand *h)
+{
+	struct g4_ring_slot list = command(G4_CMD_JOB_LIST);
+	const struct g4_health *health = (const struct g4_health *)(const void *)h->data;
+	struct g4_job_record last = {0};
+	struct g4_ring_result result;
+
+	list.command.data = 0;
+	list.command.length = sizeof(*health);
+	must(run_one(h, &list, &result), "asking for jobs");
+	for (uint32_t i = 0; i < G4_JOBS; i++)
+		if (health->jobs[i].number > last.number)
+			last = health->jobs[i];
+	return last;
+}
+
+/* Of 32 GiB in four files. The rate is that of the time in which it ran, by the engine's own clock. */
+static void bench_scrub(void)
+{
+	struct g4_ring_slot start = command(G4_CMD_JOB_START);
+	struct g4_ring_result result;
+	struct load load;
+	char name[16];
+
+	open_loads(&load, 1, ONE_PLACES * ONE_PIECE);
+	for (uint64_t k = 0; k < ONE_PLACES * ONE_PIECE / 8; k++)
+		((uint64_t *)load.hand.data)[k] = k * 0x9e3779b97f4a7c15;
+	for (uint32_t f = 0; f < 4; f++) {
+		snprintf(name, sizeof(name), "scrub%u", f);
+		load.nodes[f] = open_file(&load.hand, G4_NODE_ROOT, name, NULL);
+	}
+	load.fill = fill_scrubbed;
+	load.count = SCRUB_BYTES / ONE_PIECE;
+	load.depth = 4;
+	load.slot = command(G4_CMD_WRITE);
+	run_loads(&load, 1);
+	for (uint32_t round = 0; round < 3; round++) {
+		double cpu = cpu_seconds();
+		start.command.node2 = G4_JOB_SCRUB;
+		start.command.flags = G4_JOB_EAGER;
+		must(run_one(&load.hand, &start, &result), "starting a scrub");
+		struct g4_job_record job;
+		while ((job = last_job(&load.hand)).state == G4_JOB_RUNNING)
+			usleep(2000);
+		must(job.state == G4_JOB_DONE && job.errors == 0 && job.bytes >= SCRUB_BYTES ? 0 : 1, "the scrub");
+		report("scrub of 32 GiB in 4 files", "GB/s", (double)job.bytes / (double)job.run_ns,
+		       in_host_memory ? 0 : 1000, true, cpu_seconds() - cpu);
+	}
+	for (uint32_t f = 0; f < 4; f++) {
+		snprintf(name, sizeof(name), "scrub%u", f);
+		remove_one(&load.hand, load.nodes[f], name);
+	}
+	close_loads(&load, 1);
+}
+
+/* One write at a time, with nobody else there: into the cache, and with an fsync behind it. */
+static void bench_single(void)
+{
+	static uint64_t into[SINGLES], durable[SINGLES];
+	struct g4_ring_slot write = command(G4_CMD_WRITE), sync = command(G4_CMD_FSYNC);
+	struct g4_ring_result result;
+	struct hand h;
+
+	open_hand(&h, G4_MIB);
+	write.command.handle = sync.command.handle = open_file(&h, G4_NODE_ROOT, "single", NULL);
+	write.command.node = sync.command.node = 0;
+	write.command.length = 4096;
+	write.command.data = 0;
+	for (uint32_t i = 0; i < SINGLES; i++) {
+		write.command.offset = (uint64_t)i % 64 * 4096;
+		const int64_t begin = g4_realtime_ns();
+		must(run_one(&h, &write, &result), "writing");
+		const int64_t written = g4_realtime_ns();
+		must(run_one(&h, &sync, &result), "syncing");
+		into[i] = (uint64_t)(written - begin);
+		durable[i] = (uint64_t)(g4_realtime_ns() - begin);
+	}
+	qsort(into, SINGLES, sizeof(into[0]), by_value);
+	qsort(durable, SINGLES, sizeof(durable[0]), by_value);
+	report("one 4 KiB write into the cache, p50", "us", (double)into[SINGLES / 2] / 1e3, 0, false, 0);
+	report("one 4 KiB write and fsync, p50", "us", (double)durable[SINGLES / 2] / 1e3, 0, false, 0);
+	remove_one(&h, write.command.handle, "single");
+	g4_session_shut(h.session);
+}
+
 #define SMALL_FILE (512 * G4_MIB)
 
 static void fill_random(struct load *load, struct g4_ring_slot *slot, uint64_t i)
@@ -820,15 +925,14 @@ static const struct bench {
 	const char *name;
 	void (*run)(void);
 } benches[] = {
-	{"null", bench_null},	  {"stat", bench_stat},	    {"make", bench_make},
-	{"kernel", bench_kernel}, {"random", bench_random}, {"one", bench_one},
-	{"stream", bench_stream}, {"idle", bench_idle},	    {"forest", bench_forest},
+	{"null", bench_null},	  {"stat", bench_stat},	  {"make", bench_make},	    {"kernel", bench_kernel},
+	{"random", bench_random}, {"one", bench_one},	  {"stream", bench_stream}, {"idle", bench_idle},
+	{"forest", bench_forest}, {"scrub", bench_scrub}, {"single", bench_single},
 };
 
 static void mount(const char *device, uint32_t sms)
 {
-	const struct g4_mkfs_options format = {.journal_bytes = 512 * G4_MIB,
-					       .checksum = g4_policy_of(G4_CHECKSUM_NONE)};
+	const struct g4_mkfs_options format = {.journal_bytes = 512 * G4_MIB, .checksum = checksum_policy};
 	const struct g4_dev_open_options open = {.flags = G4_DEV_CREATE, .create_bytes = 72 * G4_GIB};
 	const struct g4_mount_options options = {.cache_bytes = cache_bytes, .kind = G4_ENGINE_CUDA, .sms = sms};
 	struct g4_superblock sb;
@@ -850,7 +954,7 @@ int main(int argc, char **argv)
 	const char *device = "mem:72G";
 	uint32_t sms = 0;
 
-	for (int option; (option = getopt(argc, argv, "s:o:d:c:f:")) != -1;) {
+	for (int option; (option = getopt(argc, argv, "s:o:d:c:f:k:")) != -1;) {
 		if (option == 's')
 			sms = (uint32_t)atoi(optarg);
 		else if (option == 'd')
@@ -859,9 +963,13 @@ int main(int argc, char **argv)
 			cache_bytes = strtoull(optarg, NULL, 10) * G4_MIB;
 		else if (option == 'f') /* whole pieces */
 			file_bytes = g4_align_up(strtoull(optarg, NULL, 10) * G4_MIB, PIECE);
+		else if (option == 'k')
+			checksum = optarg;
 		else if (option == 'o')
 			json = fopen(optarg, "w");
 	}
+	const char *word = checksum ? checksum : "none";
+	must(g4_policy_parse(G4_POLICY_FIELD_CHECKSUM, word, strlen(word), &checksum_policy), "-k");
 	if (json)
 		fputs("[", json);
 	mount(device, sms);

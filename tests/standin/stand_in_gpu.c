@@ -127,6 +127,7 @@ static void *flush_in_background(void *argument)
 		pthread_mutex_unlock(&gpu->lock);
 		int rc = 0;
 
+		g4_gpu_put_told(gpu->fs, &gpu->control->told);
 		if (quit)
 			break;
 		if (closes)

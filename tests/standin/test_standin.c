@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "client/client.h"
+#include "dev/dev_types.h"
 #include "engine/engine.h"
 #include "gpu/cuda_host.h"
 #include "ring/client_host.h"
@@ -392,6 +393,111 @@ static void a_controllers_queue_needs_no_agent(void **state)
 	unlink("standin-emu.img");
 }
 
+/* ------------------------------------------------------------------ damage */
+
+#define LOG_BYTES 65536u
+static FILE *lines; /* in the place of stderr */
+static int saved_stderr;
+
+static void catch_log(void)
+{
+	lines = tmpfile();
+	assert_non_null(lines);
+	saved_stderr = dup(STDERR_FILENO);
+	assert_true(saved_stderr >= 0);
+	assert_true(dup2(fileno(lines), STDERR_FILENO) >= 0);
+}
+
+static void release_log(void)
+{
+	assert_true(dup2(saved_stderr, STDERR_FILENO) >= 0);
+	close(saved_stderr);
+	assert_int_equal(fclose(lines), 0);
+}
+
+/* How many lines that were written have these words. */
+static uint32_t count_lines(const char *words)
+{
+	static char text[LOG_BYTES];
+	const ssize_t bytes = pread(fileno(lines), text, sizeof(text) - 1, 0);
+	uint32_t count = 0;
+
+	assert_true(bytes >= 0);
+	text[bytes] = 0;
+	for (const char *at = text; (at = strstr(at, words)); at++)
+		count++;
+	return count;
+}
+
+/* Where a page of a file lies in what the engine has as its device, by its contents. */
+static uint8_t *find_page(const uint8_t *contents)
+{
+	const struct g4_fs *mounted = g4_engine_cuda(engine())->fs;
+	const struct g4_dev *dev = mounted->space.disks[0];
+
+	for (uint64_t at = 0; at < dev->props.size_bytes; at += 4096)
+		if (memcmp(dev->map + at, contents, 4096) == 0)
+			return dev->map + at;
+	fail_msg("the page is not there");
+	return NULL;
+}
+
+/* A file that goes past the cache, with `damaged` pages from the fourth on that are not what was written. */
+static void write_damaged(uint32_t pages, uint32_t damaged)
+{
+	uint8_t page[4096];
+
+	api_write_pattern("/damaged", 7, pages * 4096);
+	for (uint32_t k = 3; k < 3 + damaged; k++) {
+		api_pattern(page, 7, k * sizeof(page), sizeof(page));
+		find_page(page)[100] ^= 1;
+	}
+}
+
+static void read_damaged(gpu4fs_file *file, uint32_t damaged)
+{
+	uint8_t page[4096];
+
+	for (uint32_t k = 3; k < 3 + damaged; k++)
+		fails(gpu4fs_pread(file, page, sizeof(page), (int64_t)k * 4096), EIO);
+}
+
+static void damage_that_the_kernel_met_is_told(void **state)
+{
+	gpu4fs_file *file;
+	uint8_t page[4096];
+
+	(void)state;
+	catch_log();
+	write_damaged(64, 40);
+	file = api_open("/damaged", O_RDONLY | O_DIRECT, 0);
+	fails(gpu4fs_pread(file, page, sizeof(page), 3 * 4096), EIO);
+	await(count_lines("damaged data: inode ") > 0); /* a reader may meet it more than once */
+	assert_true(count_lines(", offset 12288, on mem:64M, at 0x") > 0);
+	assert_true(count_lines(": blake3 expected ") > 0);
+	/* more than ten in a second, or than the rings hold, come sooner or later */
+	await((read_damaged(file, 40), count_lines(" more damaged pages were met on mem:64M") > 0));
+	ok(gpu4fs_close(file));
+	ok(gpu4fs_unmount(fs));
+	release_log();
+}
+
+static void what_is_met_last_is_told_before_the_end(void **state)
+{
+	gpu4fs_file *file;
+	uint8_t page[4096];
+
+	(void)state;
+	catch_log();
+	write_damaged(64, 1);
+	file = api_open("/damaged", O_RDONLY | O_DIRECT, 0);
+	fails(gpu4fs_pread(file, page, sizeof(page), 3 * 4096), EIO);
+	ok(gpu4fs_close(file));
+	ok(gpu4fs_unmount(fs));
+	assert_true(count_lines("damaged data: inode ") > 0);
+	release_log();
+}
+
 #define standin_test(f) cmocka_unit_test_setup_teardown(f, mount_it, nothing_is_left)
 
 int main(void)
@@ -406,6 +512,8 @@ int main(void)
 		standin_test(a_kernel_that_faults_fails_every_call),
 		standin_test(the_end_comes_while_clients_post),
 		cmocka_unit_test_teardown(a_controllers_queue_needs_no_agent, nothing_is_left),
+		standin_test(damage_that_the_kernel_met_is_told),
+		standin_test(what_is_met_last_is_told_before_the_end),
 	};
 
 	if (setenv("G4_TEST_ENGINE", "cuda", 1) != 0 || unsetenv("G4_TEST_CONNECTED") != 0)
