@@ -38,7 +38,7 @@ static void show_features(struct g4_report *report, const char *key, uint64_t bi
 
 void g4_show_superblock(struct g4_report *report, const struct g4_superblock *sb)
 {
-	static const char *const incompat[] = {"htree", "resizing", "tag", "sums", "shared", "disks"};
+	static const char *const incompat[] = {"htree", "resizing", "tag", "sums", "shared", "disks", "parity", "listed"};
 	g4_report_name(report, "label", sb->label, strnlen((const char *)sb->label, G4_LABEL_BYTES));
 	g4_report_uuid(report, "uuid", sb->uuid);
 	g4_report_count(report, "format_version", sb->version);
@@ -63,7 +63,7 @@ void g4_show_superblock(struct g4_report *report, const struct g4_superblock *sb
 	g4_report_hex(report, "data_address", sb->data_address);
 	show_features(report, "features_compat", sb->features_compat, NULL, 0);
 	show_features(report, "features_ro_compat", sb->features_ro_compat, NULL, 0);
-	show_features(report, "features_incompat", sb->features_incompat, incompat, 6);
+	show_features(report, "features_incompat", sb->features_incompat, incompat, 8);
 }
 
 void g4_show_header(struct g4_report *report, const struct g4_block_header *header)

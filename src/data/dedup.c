@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stage of the write pipeline in which contents are recognised: pages of zeros, which become holes, pages that the table of
- * contents has, and those that are stored just before them. Nothing changes yet: publish.c shares what was found, and makes entries of what
+ * The stage of the write pipeline in which contents are recognised: pages of zeros, which become holes, pages that are
+ * listed, of which the table of contents has hints, and those that are stored just before them. Nothing changes yet: publish.c shares what was found, and makes entries of what
  * was stored. What is hashed, looked for and stored is the same line, which nobody changes meanwhile: the inode is locked.
  */
+#include "data/dedup.h"
+
+#include "alloc/share.h"
 #include "data/batch.h"
 
 G4_FN bool g4_dedup_wanted(const struct g4_fs *fs, const struct g4_inode_core *inode)
 {
 	return g4_ddt_is_there(&fs->ddt) && g4_is_reg(inode->disk.mode) &&
 	       g4_policy_dedup(inode->disk.policy, fs->super.policy) &&
-	       (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SHARED) &&
+	       (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED) &&
 	       g4_sums_algorithm(fs, inode->disk.policy) == G4_CHECKSUM_BLAKE3;
 }
 
@@ -38,7 +41,20 @@ G4_FN static uint64_t find_same(const struct g4_batch *batch, uint32_t k)
 	return G4_KNOWN_NOT;
 }
 
-G4_FN void g4_dedup_batch(struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch)
+/* The address of a listed page with a sum, or 0. It is right until that is freed: publish looks again. */
+G4_FN static uint64_t find_listed(struct g4_wg *wg, struct g4_fs *fs, const struct g4_sum_entry *sum)
+{
+	const struct g4_address address = g4_ddt_find(&fs->ddt, sum->bytes);
+
+	if (g4_address_is_none(address))
+		return G4_KNOWN_NOT;
+	if (g4_share_is_listed(wg, &fs->alloc, address, sum->bytes) > 0)
+		return g4_address_stored(address);
+	g4_ddt_remove(&fs->ddt, sum->bytes, address, false);
+	return G4_KNOWN_NOT;
+}
+
+G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch)
 {
 	const bool again = inode->dedup_failed;
 
@@ -54,8 +70,42 @@ G4_FN void g4_dedup_batch(struct g4_fs *fs, struct g4_inode_core *inode, struct 
 		if (is_zeros(g4_line_data(&fs->cache, batch->lines[k])))
 			batch->known[k] = G4_KNOWN_ZEROS;
 		else
-			batch->known[k] = g4_address_stored(g4_ddt_find(&fs->ddt, batch->sums[k].bytes));
+			batch->known[k] = find_listed(wg, fs, &batch->sums[k]);
 		if (batch->known[k] == G4_KNOWN_NOT)
 			batch->known[k] = find_same(batch, k);
 	}
+}
+
+/* The hints of a quarter of a region; false: the group has none. What can not be read is not found. */
+G4_FN static bool load_quarter(struct g4_wg *wg, struct g4_fs *fs, uint64_t group, uint32_t quarter,
+			       struct g4_listing_page *page)
+{
+	const uint64_t first = group * G4_GROUP_PAGES + quarter * G4_LISTING_PAGES;
+	uint64_t bits[G4_LISTING_WORDS];
+
+	if (g4_share_listed(wg, &fs->alloc, group, quarter, bits, page) == -G4_E_NOENT)
+		return false;
+	for (uint32_t k = 0; k < G4_LISTING_PAGES; k++)
+		if (bits[k / 64] >> k % 64 & 1)
+			g4_ddt_fill(&fs->ddt, page->sums[k], g4_page_address(first + k));
+	return true;
+}
+
+G4_FN bool g4_dedup_load(struct g4_wg *wg, struct g4_fs *fs)
+{
+	const uint64_t group = g4_load64_rlx(&fs->ddt.load_group);
+
+	if (group >= g4_load64_acq(&fs->alloc.group_count) || !g4_ddt_is_there(&fs->ddt) ||
+	    !(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED))
+		return false;
+	if (g4_load32_rlx(&fs->alloc.group_free[group]) < G4_GROUP_PAGES) {
+		const uint32_t mark = g4_scratch_mark(wg);
+		struct g4_listing_page *page = (struct g4_listing_page *)(void *)g4_scratch_take_page(wg);
+		for (uint32_t quarter = 0; quarter < G4_GROUP_REGIONS * G4_LISTING_QUARTERS; quarter++)
+			if (!load_quarter(wg, fs, group, quarter, page))
+				break;
+		g4_scratch_release(wg, mark);
+	}
+	g4_store64_rel(&fs->ddt.load_group, group + 1);
+	return true;
 }
