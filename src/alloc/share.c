@@ -199,8 +199,7 @@ G4_FN static int is_listed(struct g4_wg *wg, struct g4_alloc *alloc, const struc
 	int rc = get_listing(wg, alloc, c, at / G4_LISTING_PAGES, &line);
 	if (rc < 0)
 		return rc;
-	const struct g4_listing_page *page =
-		(const struct g4_listing_page *)g4_line_data(alloc->meta->cache, line);
+	const struct g4_listing_page *page = (const struct g4_listing_page *)g4_line_data(alloc->meta->cache, line);
 	rc = g4_bytes_equal(page->sums[at % G4_LISTING_PAGES], sum, G4_LISTING_SUM_BYTES);
 	g4_cache_put(alloc->meta->cache, line);
 	return rc;

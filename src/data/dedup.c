@@ -41,15 +41,48 @@ G4_FN static uint64_t find_same(const struct g4_batch *batch, uint32_t k)
 	return G4_KNOWN_NOT;
 }
 
-/* The address of a listed page with a sum, or 0. It is right until that is freed: publish looks again. */
-G4_FN static uint64_t find_listed(struct g4_wg *wg, struct g4_fs *fs, const struct g4_sum_entry *sum)
+/*
+ * What is listed in a quarter of a region, of a group's the how many'th, becomes hints; only where there is room, or wherever. False: the
+ * group has none. What can not be read is not found.
+ */
+G4_FN static bool bring_quarter(struct g4_wg *wg, struct g4_fs *fs, uint64_t group, uint32_t quarter, bool fill)
+{
+	const uint64_t first = group * G4_GROUP_PAGES + quarter * G4_LISTING_PAGES;
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_listing_page *page = (struct g4_listing_page *)(void *)g4_scratch_take_page(wg);
+	uint64_t bits[G4_LISTING_WORDS];
+
+	const int rc = g4_share_listed(wg, &fs->alloc, group, quarter, bits, page);
+	for (uint32_t k = 0; k < G4_LISTING_PAGES; k++) {
+		if (!(bits[k / 64] >> k % 64 & 1))
+			continue;
+		if (fill)
+			g4_ddt_fill(&fs->ddt, page->sums[k], g4_page_address(first + k));
+		else
+			g4_ddt_bring(&fs->ddt, page->sums[k], g4_page_address(first + k));
+	}
+	g4_scratch_release(wg, mark);
+	return rc != -G4_E_NOENT;
+}
+
+/*
+ * The address of a listed page with a sum, or 0. It is right until that is freed: publish looks again. *brought: the table has others
+ * now that it had not.
+ */
+G4_FN static uint64_t find_listed(struct g4_wg *wg, struct g4_fs *fs, const struct g4_sum_entry *sum, bool *brought)
 {
 	const struct g4_address address = g4_ddt_find(&fs->ddt, sum->bytes);
 
 	if (g4_address_is_none(address))
 		return G4_KNOWN_NOT;
-	if (g4_share_is_listed(wg, &fs->alloc, address, sum->bytes) > 0)
+	if (g4_share_is_listed(wg, &fs->alloc, address, sum->bytes) > 0) {
+		if (g4_ddt_brings(&fs->ddt, address)) {
+			const uint64_t page = g4_address_page(address), in_group = page % G4_GROUP_PAGES;
+			*brought = bring_quarter(wg, fs, page / G4_GROUP_PAGES, (uint32_t)(in_group / G4_LISTING_PAGES),
+						 false);
+		}
 		return g4_address_stored(address);
+	}
 	g4_ddt_remove(&fs->ddt, sum->bytes, address, false);
 	return G4_KNOWN_NOT;
 }
@@ -66,29 +99,18 @@ G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 	/* what lies in the inode goes with the first page that is published */
 	if (again || (inode->disk.flags & G4_INODE_INLINE))
 		return;
+	bool brought = false;
 	for (uint32_t k = 0; k < batch->count; k++) {
 		if (is_zeros(g4_line_data(&fs->cache, batch->lines[k])))
 			batch->known[k] = G4_KNOWN_ZEROS;
 		else
-			batch->known[k] = find_listed(wg, fs, &batch->sums[k]);
+			batch->known[k] = find_listed(wg, fs, &batch->sums[k], &brought);
 		if (batch->known[k] == G4_KNOWN_NOT)
 			batch->known[k] = find_same(batch, k);
 	}
-}
-
-/* The hints of a quarter of a region; false: the group has none. What can not be read is not found. */
-G4_FN static bool load_quarter(struct g4_wg *wg, struct g4_fs *fs, uint64_t group, uint32_t quarter,
-			       struct g4_listing_page *page)
-{
-	const uint64_t first = group * G4_GROUP_PAGES + quarter * G4_LISTING_PAGES;
-	uint64_t bits[G4_LISTING_WORDS];
-
-	if (g4_share_listed(wg, &fs->alloc, group, quarter, bits, page) == -G4_E_NOENT)
-		return false;
-	for (uint32_t k = 0; k < G4_LISTING_PAGES; k++)
-		if (bits[k / 64] >> k % 64 & 1)
-			g4_ddt_fill(&fs->ddt, page->sums[k], g4_page_address(first + k));
-	return true;
+	for (uint32_t k = 0; brought && k < batch->count; k++) /* those before the one that brought its neighbours */
+		if (batch->known[k] == G4_KNOWN_NOT)
+			batch->known[k] = find_listed(wg, fs, &batch->sums[k], &brought);
 }
 
 G4_FN bool g4_dedup_load(struct g4_wg *wg, struct g4_fs *fs)
@@ -99,12 +121,9 @@ G4_FN bool g4_dedup_load(struct g4_wg *wg, struct g4_fs *fs)
 	    !(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED))
 		return false;
 	if (g4_load32_rlx(&fs->alloc.group_free[group]) < G4_GROUP_PAGES) {
-		const uint32_t mark = g4_scratch_mark(wg);
-		struct g4_listing_page *page = (struct g4_listing_page *)(void *)g4_scratch_take_page(wg);
 		for (uint32_t quarter = 0; quarter < G4_GROUP_REGIONS * G4_LISTING_QUARTERS; quarter++)
-			if (!load_quarter(wg, fs, group, quarter, page))
+			if (!bring_quarter(wg, fs, group, quarter, true))
 				break;
-		g4_scratch_release(wg, mark);
 	}
 	g4_store64_rel(&fs->ddt.load_group, group + 1);
 	return true;

@@ -6,6 +6,7 @@
 #define PAGE_MASK ((UINT64_C(1) << PAGE_BITS) - 1)
 #define ASKED (UINT64_C(1) << PAGE_BITS)
 #define TAG_SHIFT (PAGE_BITS + 1)
+#define ANCHORS 16u /* one hint in so many */
 
 /* Where a hint with a hash is. */
 struct home {
@@ -52,24 +53,40 @@ G4_FN struct g4_address g4_ddt_find(struct g4_ddt *ddt, const void *hash)
 	return G4_NO_ADDRESS;
 }
 
-/* The place that a new hint goes to: an empty one, or that of the first that nobody has asked for, or any. */
-G4_FN static uint32_t choose(const struct home *home, uint64_t page)
+G4_FN static bool is_anchor(uint64_t place)
 {
-	uint32_t at = (uint32_t)(page % G4_DDT_PLACES);
-
-	for (uint32_t k = 0; k < G4_DDT_PLACES; k++)
-		if (g4_load64_rlx(&home->places[k]) == 0)
-			return k;
-	for (uint32_t k = 0; k < G4_DDT_PLACES; k++, at = (at + 1) % G4_DDT_PLACES) {
-		const uint64_t place = g4_load64_rlx(&home->places[at]);
-		if (!(place & ASKED))
-			return at;
-		g4_cas64(&home->places[at], place, place & ~ASKED);
-	}
-	return at;
+	return (place >> TAG_SHIFT) % ANCHORS == 0;
 }
 
-G4_FN static void put(struct g4_ddt *ddt, const void *hash, struct g4_address address, bool fill)
+/* How much a hint is worth keeping; an empty place is worth nothing. */
+G4_FN static uint32_t worth(uint64_t place)
+{
+	return place == 0 ? 0 : 1 + (is_anchor(place) ? 2 : 0) + ((place & ASKED) != 0);
+}
+
+/* The place that a new hint goes to: the one that is worth the least, of several the first from one on that the page chooses. */
+G4_FN static uint32_t choose(const struct home *home, uint64_t page)
+{
+	uint32_t least = UINT32_MAX, found = 0;
+
+	for (uint32_t k = 0; k < G4_DDT_PLACES && least > 0; k++) {
+		const uint32_t at = (uint32_t)((page + k) % G4_DDT_PLACES);
+		const uint32_t here = worth(g4_load64_rlx(&home->places[at]));
+		if (here < least) {
+			least = here;
+			found = at;
+		}
+	}
+	if (least > 0) /* who has been asked for once does not stay for ever */
+		for (uint32_t k = 0; k < G4_DDT_PLACES; k++) {
+			const uint64_t place = g4_load64_rlx(&home->places[k]);
+			if (place & ASKED)
+				g4_cas64(&home->places[k], place, place & ~ASKED);
+		}
+	return found;
+}
+
+G4_FN static void put(struct g4_ddt *ddt, const void *hash, struct g4_address address, uint64_t asked, bool fill)
 {
 	const uint64_t page = g4_address_page(address);
 
@@ -80,12 +97,16 @@ G4_FN static void put(struct g4_ddt *ddt, const void *hash, struct g4_address ad
 	while (at < G4_DDT_PLACES && !has_tag(g4_load64_rlx(&home.places[at]), home.tag))
 		at++;
 	const bool there = at < G4_DDT_PLACES;
+	if (there && fill)
+		return;
 	if (!there)
 		at = choose(&home, page);
 	const uint64_t before = g4_load64_rlx(&home.places[at]);
-	if (fill && before != 0)
+	if (before != 0 && !there)
+		g4_store32_rlx(&ddt->crowded, 1);
+	if (fill && before != 0 && (is_anchor(before) || !is_anchor(home.tag)))
 		return;
-	if (!g4_cas64(&home.places[at], before, home.tag | page))
+	if (!g4_cas64(&home.places[at], before, home.tag | asked | page))
 		return;
 	g4_add64(&home.tally->inserted, 1);
 	if (there)
@@ -94,14 +115,30 @@ G4_FN static void put(struct g4_ddt *ddt, const void *hash, struct g4_address ad
 		g4_add64(&home.tally->evicted, 1);
 }
 
+G4_FN bool g4_ddt_brings(struct g4_ddt *ddt, struct g4_address page)
+{
+	const uint64_t quarter = g4_address_page(page) / G4_LISTING_PAGES;
+	uint64_t *brought = &ddt->brought[quarter % G4_DDT_BROUGHT];
+
+	if (!g4_load32_rlx(&ddt->crowded) || g4_load64_rlx(brought) == quarter)
+		return false;
+	g4_store64_rlx(brought, quarter);
+	return true;
+}
+
 G4_FN void g4_ddt_insert(struct g4_ddt *ddt, const void *hash, struct g4_address address)
 {
-	put(ddt, hash, address, false);
+	put(ddt, hash, address, 0, false);
+}
+
+G4_FN void g4_ddt_bring(struct g4_ddt *ddt, const void *hash, struct g4_address address)
+{
+	put(ddt, hash, address, ASKED, false);
 }
 
 G4_FN void g4_ddt_fill(struct g4_ddt *ddt, const void *hash, struct g4_address address)
 {
-	put(ddt, hash, address, true);
+	put(ddt, hash, address, 0, true);
 }
 
 G4_FN void g4_ddt_remove(struct g4_ddt *ddt, const void *hash, struct g4_address address, bool stale)

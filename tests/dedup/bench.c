@@ -67,8 +67,7 @@ static void *work(void *user)
 			hash_of(n, hash);
 			const bool found = !g4_address_is_none(g4_ddt_find(worker->ddt, hash));
 			if (worker->kind == INSERT_FULL && !found)
-				g4_ddt_insert(worker->ddt, hash,
-					      g4_page_address(1 + n % (UINT64_C(1) << 40)));
+				g4_ddt_insert(worker->ddt, hash, g4_page_address(1 + n % (UINT64_C(1) << 40)));
 			worker->found += found;
 		}
 		worker->done += 256;

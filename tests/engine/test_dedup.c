@@ -518,6 +518,39 @@ static void a_table_that_is_full_forgets(void **state)
 	expect(b, data, BYTES);
 }
 
+/* What was written together is found together, though the table has one hint in many of it. */
+static void a_small_table_finds_files(void **state)
+{
+	enum { MANY = 24 };
+	const uint64_t bytes = 16 * 1024;
+	void *memory = calloc(1, g4_ddt_memory(bytes));
+	uint64_t first[MANY], shared = 0;
+
+	(void)state;
+	assert_non_null(memory);
+	g4_ddt_init(&rig.fs->ddt, memory, bytes);
+	for (uint32_t f = 0; f < MANY; f++) {
+		rig_pattern(data, 100 + f, BYTES);
+		first[f] = make_with(f, data, BYTES);
+	}
+	assert_true(stats().places * 8 < MANY * PAGES);
+	for (uint32_t f = 0; f < MANY; f += 3) {
+		rig_pattern(data, 100 + f, BYTES);
+		const uint64_t again = make_with(MANY + f, data, BYTES);
+		for (uint64_t page = 0; page < PAGES; page++)
+			shared += rig_place(&rig, first[f], page) == rig_place(&rig, again, page);
+		assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f0"), f == 0 ? 0 : -G4_E_NOENT);
+	}
+	print_message("%llu of %llu pages are found by a table for %llu of %llu\n", (unsigned long long)shared,
+		      (unsigned long long)(MANY / 3 * PAGES), (unsigned long long)stats().places,
+		      (unsigned long long)(MANY * PAGES));
+	assert_true(shared * 100 >= MANY / 3 * PAGES * 95);
+	mount_again();
+	free(memory);
+	rig_pattern(data, 100 + 3, BYTES);
+	expect(first[3], data, BYTES);
+}
+
 /* ---------------------------------------------------------------------------------------------------- what is written */
 
 static uint64_t written;
@@ -641,6 +674,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(any_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(on_a_full_device, setup_small, teardown),
 		cmocka_unit_test_setup_teardown(a_table_that_is_full_forgets, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_small_table_finds_files, setup, teardown),
 		cmocka_unit_test(less_is_written_where_there_is_less),
 		cmocka_unit_test_setup_teardown(writers_side_by_side, setup, teardown),
 	};
