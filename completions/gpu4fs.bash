@@ -181,7 +181,7 @@ _gpu4fs() {
 	dump:*)
 		case $place:$previous in
 		0:*) _gpu4fs_files "$current" ;;
-		1:*) _gpu4fs_words "$current" "superblock journal root groups group inode dir map xattr block" ;;
+		1:*) _gpu4fs_words "$current" "superblock journal root groups group listed inode dir map xattr block" ;;
 		2:superblock) _gpu4fs_words "$current" backup ;;
 		esac
 		;;

@@ -8,6 +8,7 @@
 
 #include "alloc/share.h"
 #include "data/batch.h"
+#include "inode/txn.h"
 
 G4_FN bool g4_dedup_wanted(const struct g4_fs *fs, const struct g4_inode_core *inode)
 {
@@ -113,18 +114,36 @@ G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 			batch->known[k] = find_listed(wg, fs, &batch->sums[k], &brought);
 }
 
-G4_FN bool g4_dedup_load(struct g4_wg *wg, struct g4_fs *fs)
+/* Nobody shall find a damaged page after the next mount either. What fails is told by the journal, or is tried when it is met again. */
+G4_FN static bool unlist_damaged(struct g4_wg *wg, struct g4_fs *fs)
+{
+	const struct g4_address page = g4_ddt_take_damaged(&fs->ddt);
+	struct g4_txn txn;
+
+	if (g4_address_is_none(page))
+		return false;
+	if (g4_begin(wg, fs, 1, &txn) == 0)
+		(void)g4_end(fs, &txn, g4_share_unlist(wg, &fs->alloc, &txn, page));
+	return true;
+}
+
+G4_FN static bool load(struct g4_wg *wg, struct g4_fs *fs)
 {
 	const uint64_t group = g4_load64_rlx(&fs->ddt.load_group);
 
-	if (group >= g4_load64_acq(&fs->alloc.group_count) || !g4_ddt_is_there(&fs->ddt) ||
-	    !(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED))
+	if (group >= g4_load64_acq(&fs->alloc.group_count))
 		return false;
-	if (g4_load32_rlx(&fs->alloc.group_free[group]) < G4_GROUP_PAGES) {
+	if (g4_load32_rlx(&fs->alloc.group_free[group]) < G4_GROUP_PAGES)
 		for (uint32_t quarter = 0; quarter < G4_GROUP_REGIONS * G4_LISTING_QUARTERS; quarter++)
 			if (!bring_quarter(wg, fs, group, quarter, true))
 				break;
-	}
 	g4_store64_rel(&fs->ddt.load_group, group + 1);
 	return true;
+}
+
+G4_FN bool g4_dedup_serve(struct g4_wg *wg, struct g4_fs *fs)
+{
+	if (!g4_ddt_is_there(&fs->ddt) || !(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED))
+		return false;
+	return unlist_damaged(wg, fs) || load(wg, fs);
 }

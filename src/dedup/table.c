@@ -164,8 +164,21 @@ G4_FN static uint64_t suspect_bit(struct g4_address page)
 G4_FN void g4_ddt_suspect(struct g4_ddt *ddt, struct g4_address page)
 {
 	const uint64_t bit = suspect_bit(page);
+	const uint64_t before = g4_or64(&ddt->suspects[bit / 64 % G4_DDT_SUSPECT_WORDS], UINT64_C(1) << bit % 64);
 
-	g4_or64(&ddt->suspects[bit / 64 % G4_DDT_SUSPECT_WORDS], UINT64_C(1) << bit % 64);
+	for (uint32_t k = 0; k < G4_DDT_DAMAGED && !(before >> bit % 64 & 1); k++)
+		if (g4_cas64(&ddt->damaged[k], 0, g4_address_stored(page)))
+			break;
+}
+
+G4_FN struct g4_address g4_ddt_take_damaged(struct g4_ddt *ddt)
+{
+	for (uint32_t k = 0; k < G4_DDT_DAMAGED; k++) {
+		const uint64_t page = g4_load64_rlx(&ddt->damaged[k]);
+		if (page != 0 && g4_cas64(&ddt->damaged[k], page, 0))
+			return g4_address_from(page);
+	}
+	return G4_NO_ADDRESS;
 }
 
 G4_FN bool g4_ddt_is_suspect(const struct g4_ddt *ddt, struct g4_address page)

@@ -23,6 +23,7 @@
 #define G4_DDT_TALLIES 64u
 #define G4_DDT_SUSPECT_WORDS 64u
 #define G4_DDT_BROUGHT 64u
+#define G4_DDT_DAMAGED 16u
 
 struct g4_ddt_tally { /* of a part of the buckets */
 	uint64_t found, inserted, evicted, removed, stale;
@@ -39,6 +40,7 @@ struct g4_ddt {
 	struct g4_ddt_tally tallies[G4_DDT_TALLIES];
 	/* Bits for pages, by a hash: what lies there is not what was written, or can not be read. Some are bits of others, too. */
 	uint64_t suspects[G4_DDT_SUSPECT_WORDS];
+	uint64_t damaged[G4_DDT_DAMAGED]; /* some of those pages, that are to go from the list; 0: none */
 	uint64_t brought[G4_DDT_BROUGHT]; /* quarters of regions that lately brought their hints */
 };
 
@@ -78,8 +80,10 @@ G4_FN void g4_ddt_bring(struct g4_ddt *ddt, const void *hash, struct g4_address 
 G4_FN bool g4_ddt_brings(struct g4_ddt *ddt, struct g4_address page);
 /* What was found there is not listed any more. `stale`: it was when somebody looked, and not when it was to be shared. */
 G4_FN void g4_ddt_remove(struct g4_ddt *ddt, const void *hash, struct g4_address address, bool stale);
-/* What lies there is not what was written, or can not be read: nobody shall find it. */
+/* What lies there is not what was written, or can not be read: nobody shall find it, and it is to go from the list. */
 G4_FN void g4_ddt_suspect(struct g4_ddt *ddt, struct g4_address page);
+/* One that is to go from the list, or none; it is the caller's then. */
+G4_FN struct g4_address g4_ddt_take_damaged(struct g4_ddt *ddt);
 G4_FN bool g4_ddt_is_suspect(const struct g4_ddt *ddt, struct g4_address page);
 
 #endif

@@ -153,7 +153,7 @@ G4_FN uint64_t g4_jobs_serve(struct g4_wg *wg, struct g4_fs *fs, bool idle)
 		return UINT64_MAX;
 	if (g4_load32_rlx(&jobs->wanted) != 0 || !g4_cas32_acq(&jobs->owner, 0, 1))
 		return G4_JOB_LOOK_NS;
-	if (g4_dedup_load(wg, fs)) { /* sooner than what a job does: what is written meanwhile may be there already */
+	if (g4_dedup_serve(wg, fs)) { /* before what a job does: what is written meanwhile may be there already */
 		give_back(jobs);
 		return 0;
 	}

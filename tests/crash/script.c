@@ -224,7 +224,7 @@ static void scrub_some(struct actor *actor)
 /* With G4_TEST_DEDUP: what an earlier mount has written is found. */
 static void find_all(struct actor *actor)
 {
-	while (actor->rig.fs && rig_setting("G4_TEST_DEDUP", 0) && g4_dedup_load(actor->rig.wg, actor->rig.fs))
+	while (actor->rig.fs && rig_setting("G4_TEST_DEDUP", 0) && g4_dedup_serve(actor->rig.wg, actor->rig.fs))
 		;
 }
 

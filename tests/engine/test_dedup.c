@@ -84,7 +84,7 @@ static uint64_t listed(void)
 
 static void load(void)
 {
-	while (g4_dedup_load(rig.wg, rig.fs))
+	while (g4_dedup_serve(rig.wg, rig.fs))
 		;
 }
 

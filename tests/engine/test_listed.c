@@ -64,7 +64,7 @@ static void unmount(void)
 static void mount_and_load(void)
 {
 	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
-	while (g4_dedup_load(rig.wg, rig.fs))
+	while (g4_dedup_serve(rig.wg, rig.fs))
 		;
 }
 
@@ -207,6 +207,35 @@ static void a_damaged_list_costs_space_alone(void **state)
 	}
 }
 
+/* A page that a reader has met as damaged is not shared any more, in this mount and, when that was noted, in the next one. */
+static void what_is_damaged_is_stored_anew(void **state)
+{
+	uint64_t done;
+
+	(void)state;
+	rig_pattern(data, 4, BYTES);
+	const uint64_t a = make_with(0), at = rig_place(&rig, a, 0);
+	unmount();
+	mount_and_load();
+	rig.image[at + 100] ^= 1;
+	assert_int_not_equal(op_read(&rig, a, 0, 0, found, BYTES, &done), 0);
+	const uint64_t b = make_with(1);
+	assert_int_not_equal(rig_place(&rig, b, 0), at);
+	assert_int_equal(rig_place(&rig, b, 1), rig_place(&rig, a, 1));
+	assert_true(g4_dedup_serve(rig.wg, rig.fs));
+	assert_false(g4_dedup_serve(rig.wg, rig.fs));
+	unmount();
+	mount_and_load();
+	const uint64_t c = make_with(2);
+	assert_int_equal(rig_place(&rig, c, 0), rig_place(&rig, b, 0));
+	expect(b);
+	expect(c);
+	rig.image[at + 100] ^= 1;
+	unmount();
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+	expect(a);
+}
+
 /* An image from before pages were listed, told to deduplicate: the first mount that may write says that they are. */
 static void an_older_image_gets_a_list(void **state)
 {
@@ -234,6 +263,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_is_listed_wrongly_is_found_and_repaired, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_damaged_list_costs_space_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_damaged_is_stored_anew, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_older_image_gets_a_list, setup, teardown),
 	};
 

@@ -98,6 +98,9 @@ static void a_page_that_is_damaged_is_not_found(void **state)
 	assert_false(g4_ddt_is_suspect(&ddt, g4_page_address(3)));
 	assert_int_equal(found(1, false), 0);
 	assert_int_equal(found(2, false), 3);
+	g4_ddt_suspect(&ddt, g4_page_address(2)); /* it was told already */
+	assert_int_equal(g4_address_page(g4_ddt_take_damaged(&ddt)), 2);
+	assert_true(g4_address_is_none(g4_ddt_take_damaged(&ddt)));
 	end();
 }
 
