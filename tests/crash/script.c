@@ -2,7 +2,6 @@
 /* Parts, operations, trees. */
 #include "script.h"
 
-#include "data/dedup.h"
 #include "fs/fs.h"
 
 #define BUFFER_BYTES (512 * G4_KIB)
@@ -221,19 +220,11 @@ static void scrub_some(struct actor *actor)
 		must(-(int)actor->rig.fs->jobs.records[i].errors, "a scrub finds damage");
 }
 
-/* With G4_TEST_DEDUP: what an earlier mount has written is found. */
-static void find_all(struct actor *actor)
-{
-	while (actor->rig.fs && rig_setting("G4_TEST_DEDUP", 0) && g4_dedup_serve(actor->rig.wg, actor->rig.fs))
-		;
-}
-
 int part_run(struct actor *actor, const struct part *part)
 {
 	uint64_t node = actor->opened;
 
 	scrub_some(actor);
-	find_all(actor);
 	actor->cred.uid = part->id;
 	if (part->verb == SYNCFS)
 		return op_sync(&actor->rig);
