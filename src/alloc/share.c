@@ -337,26 +337,54 @@ G4_FN int g4_share_is_listed(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 	return rc;
 }
 
-G4_FN int g4_share_listed(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t quarter,
-			  uint64_t bits[G4_LISTING_WORDS], struct g4_listing_page *to)
+/* Of the group that is locked; *c is to be put, also after an error. */
+G4_FN static int get_listed(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t quarter,
+			    uint64_t bits[G4_LISTING_WORDS], struct counts *c)
 {
 	const uint32_t region = quarter / G4_LISTING_QUARTERS, part = quarter % G4_LISTING_QUARTERS;
-	struct counts c;
-	uint32_t line;
-	int rc;
+	int rc = get_shares(wg, alloc, group * G4_GROUP_REGIONS + region, c);
 
 	memset(bits, 0, G4_LISTING_WORDS * sizeof(*bits));
-	g4_lock(lock_of(alloc, group));
-	rc = get_shares(wg, alloc, group * G4_GROUP_REGIONS + region, &c);
-	if (rc == 0 && c.shares == G4_NO_LINE)
+	if (rc == 0 && c->shares == G4_NO_LINE)
 		rc = -G4_E_NOENT;
-	if (rc == 0 && g4_listed_any(shares_of(alloc, &c), region, part)) {
+	if (rc == 0)
+		memcpy(bits, &shares_of(alloc, c)->listed[region][part * G4_LISTING_WORDS],
+		       G4_LISTING_WORDS * sizeof(*bits));
+	return rc;
+}
+
+G4_FN int g4_share_listed(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t quarter,
+			  uint64_t bits[G4_LISTING_WORDS], struct g4_address *sums)
+{
+	const uint32_t part = quarter % G4_LISTING_QUARTERS;
+	struct counts c;
+
+	*sums = G4_NO_ADDRESS;
+	g4_lock(lock_of(alloc, group));
+	const int rc = get_listed(wg, alloc, group, quarter, bits, &c);
+	if (rc == 0 && g4_listed_any(shares_of(alloc, &c), c.region, part))
+		*sums = g4_address_from(shares_of(alloc, &c)->listings[c.region][part]);
+	put_counts(alloc, &c);
+	g4_unlock(lock_of(alloc, group));
+	return rc;
+}
+
+G4_FN int g4_share_listed_sums(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t quarter,
+			       uint64_t bits[G4_LISTING_WORDS], struct g4_listing_page *to)
+{
+	const uint32_t part = quarter % G4_LISTING_QUARTERS;
+	struct counts c;
+	uint32_t line;
+
+	g4_lock(lock_of(alloc, group));
+	int rc = get_listed(wg, alloc, group, quarter, bits, &c);
+	if (rc == 0 && g4_listed_any(shares_of(alloc, &c), c.region, part)) {
 		rc = get_listing(wg, alloc, &c, part, &line);
 		if (rc == 0) {
-			memcpy(bits, &shares_of(alloc, &c)->listed[region][part * G4_LISTING_WORDS],
-			       G4_LISTING_WORDS * sizeof(*bits));
 			memcpy(to, g4_line_data(alloc->meta->cache, line), sizeof(*to));
 			g4_cache_put(alloc->meta->cache, line);
+		} else {
+			memset(bits, 0, G4_LISTING_WORDS * sizeof(*bits));
 		}
 	}
 	put_counts(alloc, &c);

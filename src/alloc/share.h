@@ -55,12 +55,15 @@ G4_FN int g4_share_unlist(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_tx
 /* 1: a page is listed with this sum, now; 0: it is not; or an error. No transaction. */
 G4_FN int g4_share_is_listed(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, const void *sum);
 /*
- * The listed pages of a quarter (4 a region, from the first of the group on): bits of those that are, and in *to their sums, if there are
- * any. -G4_E_NOENT: the group has none. No transaction.
+ * The listed pages of a quarter (4 a region, from the first of the group on): bits of those that are, and where their sums are, or none.
+ * -G4_E_NOENT: the group has none. No transaction.
  */
 #define G4_LISTING_WORDS (G4_LISTING_PAGES / 64)
 G4_FN int g4_share_listed(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t quarter,
-			  uint64_t bits[G4_LISTING_WORDS], struct g4_listing_page *to);
+			  uint64_t bits[G4_LISTING_WORDS], struct g4_address *sums);
+/* The same with the sums themselves, where there are any. */
+G4_FN int g4_share_listed_sums(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t quarter,
+			       uint64_t bits[G4_LISTING_WORDS], struct g4_listing_page *to);
 
 /* ---- for a scrub. No transaction ---- */
 /* Places of a group's pages: that of shares, then each region's page of owners, and of sums. */

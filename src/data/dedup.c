@@ -42,28 +42,59 @@ G4_FN static uint64_t find_same(const struct g4_batch *batch, uint32_t k)
 	return G4_KNOWN_NOT;
 }
 
-/*
- * What is listed in a quarter of a region, of a group's the how many'th, becomes hints; only where there is room, or wherever. False: the
- * group has none. What can not be read is not found.
- */
-G4_FN static bool bring_quarter(struct g4_wg *wg, struct g4_fs *fs, uint64_t group, uint32_t quarter, bool fill)
+/* The hints of a quarter, the how many'th of a group; `load`: only where there is room. */
+G4_FN static void make_hints(struct g4_fs *fs, uint64_t group, uint32_t quarter, const uint64_t *bits,
+			     const struct g4_listing_page *page, bool load)
 {
 	const uint64_t first = group * G4_GROUP_PAGES + quarter * G4_LISTING_PAGES;
-	const uint32_t mark = g4_scratch_mark(wg);
-	struct g4_listing_page *page = (struct g4_listing_page *)(void *)g4_scratch_take_page(wg);
-	uint64_t bits[G4_LISTING_WORDS];
 
-	const int rc = g4_share_listed(wg, &fs->alloc, group, quarter, bits, page);
 	for (uint32_t k = 0; k < G4_LISTING_PAGES; k++) {
 		if (!(bits[k / 64] >> k % 64 & 1))
 			continue;
-		if (fill)
+		if (load)
 			g4_ddt_fill(&fs->ddt, page->sums[k], g4_page_address(first + k));
 		else
 			g4_ddt_bring(&fs->ddt, page->sums[k], g4_page_address(first + k));
 	}
+}
+
+/* What is listed beside a page that was found. Whether there is anything. */
+G4_FN static bool bring(struct g4_wg *wg, struct g4_fs *fs, struct g4_address found)
+{
+	const uint64_t page = g4_address_page(found), group = page / G4_GROUP_PAGES;
+	const uint32_t quarter = (uint32_t)(page % G4_GROUP_PAGES / G4_LISTING_PAGES), mark = g4_scratch_mark(wg);
+	struct g4_listing_page *sums = (struct g4_listing_page *)(void *)g4_scratch_take_page(wg);
+	uint64_t bits[G4_LISTING_WORDS];
+
+	const bool there = g4_share_listed_sums(wg, &fs->alloc, group, quarter, bits, sums) == 0;
+	if (there)
+		make_hints(fs, group, quarter, bits, sums, false);
 	g4_scratch_release(wg, mark);
-	return rc != -G4_E_NOENT;
+	return there;
+}
+
+/*
+ * All that a quarter lists. False: its group lists nothing. The sums are read past the cache, which has better things to keep; nothing
+ * holds them where they are meanwhile, and what is made of others' sums are wrong hints.
+ */
+G4_FN static bool load_quarter(struct g4_wg *wg, struct g4_fs *fs, uint64_t group, uint32_t quarter)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_listing_page *page = (struct g4_listing_page *)(void *)g4_scratch_take_page(wg);
+	uint64_t bits[G4_LISTING_WORDS];
+	struct g4_address sums;
+
+	int rc = g4_share_listed(wg, &fs->alloc, group, quarter, bits, &sums);
+	const bool any = rc != -G4_E_NOENT;
+	if (rc == 0 && !g4_address_is_none(sums)) {
+		rc = g4_journal_look(wg, &fs->journal, sums, G4_BLOCK_LISTING, page);
+		if (rc > 0) /* it is newer in the cache */
+			rc = g4_share_listed_sums(wg, &fs->alloc, group, quarter, bits, page);
+		if (rc == 0)
+			make_hints(fs, group, quarter, bits, page, true);
+	}
+	g4_scratch_release(wg, mark);
+	return any;
 }
 
 /*
@@ -77,11 +108,8 @@ G4_FN static uint64_t find_listed(struct g4_wg *wg, struct g4_fs *fs, const stru
 	if (g4_address_is_none(address))
 		return G4_KNOWN_NOT;
 	if (g4_share_is_listed(wg, &fs->alloc, address, sum->bytes) > 0) {
-		if (g4_ddt_brings(&fs->ddt, address)) {
-			const uint64_t page = g4_address_page(address), in_group = page % G4_GROUP_PAGES;
-			*brought = bring_quarter(wg, fs, page / G4_GROUP_PAGES, (uint32_t)(in_group / G4_LISTING_PAGES),
-						 false);
-		}
+		if (g4_ddt_brings(&fs->ddt, address))
+			*brought = bring(wg, fs, address) || *brought;
 		return g4_address_stored(address);
 	}
 	g4_ddt_remove(&fs->ddt, sum->bytes, address, false);
@@ -135,7 +163,7 @@ G4_FN static bool load(struct g4_wg *wg, struct g4_fs *fs)
 		return false;
 	if (g4_load32_rlx(&fs->alloc.group_free[group]) < G4_GROUP_PAGES)
 		for (uint32_t quarter = 0; quarter < G4_GROUP_REGIONS * G4_LISTING_QUARTERS; quarter++)
-			if (!bring_quarter(wg, fs, group, quarter, true))
+			if (!load_quarter(wg, fs, group, quarter))
 				break;
 	g4_store64_rel(&fs->ddt.load_group, group + 1);
 	return true;

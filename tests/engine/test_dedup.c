@@ -74,7 +74,7 @@ static uint64_t listed(void)
 
 	for (uint64_t group = 0; group < rig.fs->alloc.group_count; group++)
 		for (uint32_t quarter = 0; quarter < G4_GROUP_REGIONS * G4_LISTING_QUARTERS; quarter++) {
-			(void)g4_share_listed(rig.wg, &rig.fs->alloc, group, quarter, bits, &page);
+			(void)g4_share_listed_sums(rig.wg, &rig.fs->alloc, group, quarter, bits, &page);
 			for (uint32_t w = 0; w < G4_LISTING_WORDS; w++)
 				count += (uint64_t)__builtin_popcountll(bits[w]);
 		}
