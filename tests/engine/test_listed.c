@@ -236,6 +236,39 @@ static void what_is_damaged_is_stored_anew(void **state)
 	expect(a);
 }
 
+static uint32_t scrub(void)
+{
+	struct g4_cmd start = {.op = G4_CMD_JOB_START};
+	uint32_t findings = 0;
+
+	start.kind = G4_JOB_SCRUB;
+	assert_int_equal(g4_execute(rig.wg, rig.fs, &start), 0);
+	while (g4_jobs_serve(rig.wg, rig.fs, true) == 0)
+		;
+	for (uint32_t k = 0; k < G4_JOBS; k++)
+		assert_int_not_equal(rig.fs->jobs.records[k].state, G4_JOB_RUNNING);
+	for (uint32_t k = 0; k < G4_FINDINGS; k++)
+		findings += rig.fs->jobs.findings[k].code != 0;
+	return findings;
+}
+
+static void a_scrub_looks_at_it(void **state)
+{
+	(void)state;
+	rig_pattern(data, 5, BYTES);
+	const uint64_t a = make_with(0), at = rig_place(&rig, a, 0);
+	unmount();
+	mount_and_load();
+	assert_int_equal(scrub(), 0);
+	unmount();
+	damage_list(BROKEN, at);
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+	assert_int_equal(scrub(), 1);
+	assert_int_equal(rig.fs->journal.aborted, 0);
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f0"), 0);
+	assert_int_equal(scrub(), 0);
+}
+
 /* An image from before pages were listed, told to deduplicate: the first mount that may write says that they are. */
 static void an_older_image_gets_a_list(void **state)
 {
@@ -264,6 +297,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_listed_wrongly_is_found_and_repaired, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_damaged_list_costs_space_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_damaged_is_stored_anew, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_scrub_looks_at_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_older_image_gets_a_list, setup, teardown),
 	};
 
