@@ -70,7 +70,11 @@ G4_FN static int publish_part(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 	*done = 0;
 	if (lists && !first && !g4_txn_extend(txn, G4_LIST_CREDITS))
 		return 0; /* another transaction has them */
+	if (lists)	  /* they are not for the map */
+		txn->credits -= G4_LIST_CREDITS;
 	rc = g4_map_set(wg, fs, txn, inode, page, address, pages, true, sums, done);
+	if (lists)
+		txn->credits += G4_LIST_CREDITS;
 	if (*done > 0)
 		tag_data(fs, txn, batch, segment, from, *done);
 	return rc == 0 && lists && *done > 0 ? list(wg, fs, txn, address, (uint32_t)*done, sums) : rc;
