@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts of owners. Crash at any line: counts, the maps that lead to them and the pointers that are counted change in one transaction. */
+/*
+ * Counts of owners, and listed pages. Crash at any line: counts, the maps that lead to them and the pointers that are counted change
+ * in one transaction, and so does what is listed.
+ */
 #include "alloc/share.h"
 
 #define MOST_OWNERS UINT32_MAX
+#define UNLIST_CREDITS 3u /* a page of sums is freed: the page, a map, a descriptor */
 
 /* The lines of what leads to the counts of a region, referenced; G4_NO_LINE: there is none. */
 struct counts {
@@ -46,8 +50,8 @@ G4_FN static void put_counts(struct g4_alloc *alloc, struct counts *c)
 	put(alloc, &c->map);
 }
 
-/* The group's lock is held. */
-G4_FN static int get_counts(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t region, struct counts *c)
+/* The group's lock is held. What leads to the counts of a region, and the listed pages. */
+G4_FN static int get_shares(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t region, struct counts *c)
 {
 	int rc;
 
@@ -60,15 +64,25 @@ G4_FN static int get_counts(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t r
 				 &c->shares);
 		if (rc == 0 && shares_of(alloc, c)->group != c->group)
 			rc = -G4_E_CORRUPT_ALLOC;
-		if (rc == 0 && shares_of(alloc, c)->owners[c->region] != 0) {
-			rc = g4_meta_get(wg, alloc->meta, g4_address_from(shares_of(alloc, c)->owners[c->region]),
-					 G4_BLOCK_OWNERS, &c->owners);
-			if (rc == 0 && owners_of(alloc, c)->region != region)
-				rc = -G4_E_CORRUPT_ALLOC;
-		}
 	}
 	if (rc < 0)
 		put_counts(alloc, c);
+	return rc;
+}
+
+/* The group's lock is held. */
+G4_FN static int get_counts(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t region, struct counts *c)
+{
+	int rc = get_shares(wg, alloc, region, c);
+
+	if (rc == 0 && c->shares != G4_NO_LINE && shares_of(alloc, c)->owners[c->region] != 0) {
+		rc = g4_meta_get(wg, alloc->meta, g4_address_from(shares_of(alloc, c)->owners[c->region]),
+				 G4_BLOCK_OWNERS, &c->owners);
+		if (rc == 0 && owners_of(alloc, c)->region != region)
+			rc = -G4_E_CORRUPT_ALLOC;
+		if (rc < 0)
+			put_counts(alloc, c);
+	}
 	return rc;
 }
 
@@ -87,23 +101,33 @@ G4_FN static int make_page(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 	return rc;
 }
 
+/* Makes the page of the group, if there is none. */
+G4_FN static int make_shares(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t *reserved,
+			     struct counts *c)
+{
+	struct g4_address address;
+
+	if (c->shares != G4_NO_LINE)
+		return 0;
+	int rc = make_page(wg, alloc, txn, G4_BLOCK_SHARES, reserved, &address, &c->shares);
+	if (rc == 0) {
+		shares_of(alloc, c)->group = c->group;
+		g4_txn_dirty(txn, c->map);
+		map_of(alloc, c)->shares = g4_address_stored(address);
+	}
+	return rc;
+}
+
 /* Makes what get_counts() has not found. */
 G4_FN static int make_counts(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
 {
 	uint64_t reserved = c->shares == G4_NO_LINE ? 2 : 1;
 	struct g4_address address;
-	int rc = 0;
+	int rc;
 
 	if (!g4_alloc_reserve(alloc, reserved))
 		return -G4_E_NOSPC;
-	if (c->shares == G4_NO_LINE) {
-		rc = make_page(wg, alloc, txn, G4_BLOCK_SHARES, &reserved, &address, &c->shares);
-		if (rc == 0) {
-			shares_of(alloc, c)->group = c->group;
-			g4_txn_dirty(txn, c->map);
-			map_of(alloc, c)->shares = g4_address_stored(address);
-		}
-	}
+	rc = make_shares(wg, alloc, txn, &reserved, c);
 	if (rc == 0)
 		rc = make_page(wg, alloc, txn, G4_BLOCK_OWNERS, &reserved, &address, &c->owners);
 	if (rc == 0) {
@@ -115,25 +139,259 @@ G4_FN static int make_counts(struct g4_wg *wg, struct g4_alloc *alloc, struct g4
 	return rc;
 }
 
-/* Frees pages in which no count is left. */
-G4_FN static int drop_counts(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
+/* Frees the page of the group if it leads to nothing. */
+G4_FN static int drop_shares(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
 {
-	struct g4_shares_page *shares = shares_of(alloc, c);
-	struct g4_address address = g4_address_from(shares->owners[c->region]);
+	const struct g4_shares_page *shares = shares_of(alloc, c);
 
-	g4_txn_dirty(txn, c->shares);
-	shares->owners[c->region] = 0;
-	put(alloc, &c->owners);
-	int rc = g4_alloc_free_metadata(wg, alloc, txn, address);
-	for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++)
-		if (rc < 0 || shares->owners[region] != 0)
-			return rc;
-	address = g4_address_from(map_of(alloc, c)->shares);
+	for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++) {
+		if (shares->owners[region] != 0)
+			return 0;
+		for (uint32_t quarter = 0; quarter < G4_LISTING_QUARTERS; quarter++)
+			if (shares->listings[region][quarter] != 0)
+				return 0;
+	}
+	const struct g4_address address = g4_address_from(map_of(alloc, c)->shares);
 	g4_txn_dirty(txn, c->map);
 	map_of(alloc, c)->shares = 0;
 	put(alloc, &c->shares);
 	return g4_alloc_free_metadata(wg, alloc, txn, address);
 }
+
+/* Frees a page in which no count is left. */
+G4_FN static int drop_owners(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
+{
+	struct g4_shares_page *shares = shares_of(alloc, c);
+	const struct g4_address address = g4_address_from(shares->owners[c->region]);
+
+	g4_txn_dirty(txn, c->shares);
+	shares->owners[c->region] = 0;
+	put(alloc, &c->owners);
+	return g4_alloc_free_metadata(wg, alloc, txn, address);
+}
+
+/* ------------------------------------------------------------------ listed pages */
+
+/* The page of sums of a quarter, which there is; referenced. */
+G4_FN static int get_listing(struct g4_wg *wg, struct g4_alloc *alloc, const struct counts *c, uint32_t quarter,
+			     uint32_t *line)
+{
+	const struct g4_address address = g4_address_from(shares_of(alloc, c)->listings[c->region][quarter]);
+	int rc = g4_meta_get(wg, alloc->meta, address, G4_BLOCK_LISTING, line);
+
+	if (rc == 0) {
+		rc = g4_listing_page_validate((const struct g4_listing_page *)g4_line_data(alloc->meta->cache, *line),
+					      c->group * G4_GROUP_REGIONS + c->region, quarter);
+		if (rc < 0)
+			g4_cache_put(alloc->meta->cache, *line);
+	}
+	return rc;
+}
+
+/* 1: page `at` of the region is listed with this sum. The group's lock is held. */
+G4_FN static int is_listed(struct g4_wg *wg, struct g4_alloc *alloc, const struct counts *c, uint32_t at,
+			   const void *sum)
+{
+	uint32_t line;
+
+	if (c->shares == G4_NO_LINE || !g4_listed(shares_of(alloc, c), c->region, at))
+		return 0;
+	int rc = get_listing(wg, alloc, c, at / G4_LISTING_PAGES, &line);
+	if (rc < 0)
+		return rc;
+	const struct g4_listing_page *page = (const struct g4_listing_page *)g4_line_data(alloc->meta->cache, line);
+	rc = g4_bytes_equal(page->sums[at % G4_LISTING_PAGES], sum, G4_LISTING_SUM_BYTES);
+	g4_cache_put(alloc->meta->cache, line);
+	return rc;
+}
+
+G4_FN static int free_listing(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
+			      uint32_t quarter)
+{
+	g4_le64 *place = &shares_of(alloc, c)->listings[c->region][quarter];
+	const struct g4_address address = g4_address_from(*place);
+
+	*place = 0;
+	return g4_alloc_free_metadata(wg, alloc, txn, address);
+}
+
+/* A page of the region is listed no more. */
+G4_FN static void unlist(struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c, uint32_t at)
+{
+	if (c->shares == G4_NO_LINE || !g4_listed(shares_of(alloc, c), c->region, at))
+		return;
+	g4_txn_dirty(txn, c->shares);
+	shares_of(alloc, c)->listed[c->region][at / 64] &= ~(UINT64_C(1) << at % 64);
+}
+
+/* Frees pages of sums of which none is listed, as far as the transaction gets the credits: what is left serves the next ones. */
+G4_FN static int drop_listings(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c)
+{
+	int rc = 0;
+
+	for (uint32_t quarter = 0; quarter < G4_LISTING_QUARTERS && rc == 0; quarter++)
+		if (shares_of(alloc, c)->listings[c->region][quarter] != 0 &&
+		    !g4_listed_any(shares_of(alloc, c), c->region, quarter) && g4_txn_extend(txn, UNLIST_CREDITS)) {
+			g4_txn_dirty(txn, c->shares);
+			rc = free_listing(wg, alloc, txn, c, quarter);
+		}
+	return rc;
+}
+
+/* Makes what there is not of a quarter's page of sums; it is referenced. -G4_E_NOSPC: there is no room, and nothing has changed. */
+G4_FN static int make_listing(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
+			      uint32_t quarter, uint32_t *line)
+{
+	uint64_t reserved = c->shares == G4_NO_LINE ? 2 : 1;
+	struct g4_address address;
+
+	if (!g4_alloc_reserve(alloc, reserved))
+		return -G4_E_NOSPC;
+	int rc = make_shares(wg, alloc, txn, &reserved, c);
+	if (rc == 0)
+		rc = make_page(wg, alloc, txn, G4_BLOCK_LISTING, &reserved, &address, line);
+	if (rc == 0) {
+		struct g4_listing_page *page = (struct g4_listing_page *)g4_line_data(alloc->meta->cache, *line);
+		page->region = c->group * G4_GROUP_REGIONS + c->region;
+		page->quarter = quarter;
+		g4_txn_dirty(txn, c->shares);
+		shares_of(alloc, c)->listings[c->region][quarter] = g4_address_stored(address);
+	}
+	g4_alloc_unreserve(alloc, reserved);
+	return rc;
+}
+
+/* Where the counts of the region that an address lies in are, and their lock, which is held then unless there is an error. */
+G4_FN static int lock_shares(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, struct counts *c)
+{
+	const uint64_t region = g4_address_page(address) / G4_REGION_PAGES;
+
+	if (!g4_layout_holds(&alloc->meta->layout, address))
+		return -G4_E_CORRUPT_MAP;
+	g4_lock(lock_of(alloc, region / G4_GROUP_REGIONS));
+	const int rc = get_shares(wg, alloc, region, c);
+	if (rc < 0)
+		g4_unlock(lock_of(alloc, region / G4_GROUP_REGIONS));
+	return rc;
+}
+
+G4_FN static void unlock_shares(struct g4_alloc *alloc, struct counts *c)
+{
+	put_counts(alloc, c);
+	g4_unlock(lock_of(alloc, c->group));
+}
+
+G4_FN int g4_share_list(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
+			uint32_t pages, const struct g4_sum_entry *sums)
+{
+	const uint32_t first = (uint32_t)(g4_address_page(address) % G4_REGION_PAGES);
+	const uint32_t quarter = first / G4_LISTING_PAGES;
+	struct counts c;
+	uint32_t line;
+	int rc = lock_shares(wg, alloc, address, &c);
+
+	if (rc < 0)
+		return 0;
+	const bool there = c.shares != G4_NO_LINE && shares_of(alloc, &c)->listings[c.region][quarter] != 0;
+	rc = there ? get_listing(wg, alloc, &c, quarter, &line) : make_listing(wg, alloc, txn, &c, quarter, &line);
+	if (rc == 0) {
+		struct g4_listing_page *page = (struct g4_listing_page *)g4_line_data(alloc->meta->cache, line);
+		g4_txn_dirty(txn, line);
+		g4_txn_dirty(txn, c.shares);
+		for (uint32_t i = 0; i < pages; i++) {
+			const uint32_t at = first + i;
+			memcpy(page->sums[at % G4_LISTING_PAGES], sums[i].bytes, G4_LISTING_SUM_BYTES);
+			shares_of(alloc, &c)->listed[c.region][at / 64] |= UINT64_C(1) << at % 64;
+		}
+		g4_cache_put(alloc->meta->cache, line);
+		rc = 1;
+	} else if (there || rc == -G4_E_NOSPC) {
+		rc = 0;
+	}
+	unlock_shares(alloc, &c);
+	return rc;
+}
+
+G4_FN int g4_share_unlist(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address)
+{
+	struct counts c;
+	int rc = lock_shares(wg, alloc, address, &c);
+
+	if (rc < 0)
+		return rc;
+	unlist(alloc, txn, &c, (uint32_t)(g4_address_page(address) % G4_REGION_PAGES));
+	unlock_shares(alloc, &c);
+	return 0;
+}
+
+G4_FN int g4_share_is_listed(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, const void *sum)
+{
+	struct counts c;
+	int rc = lock_shares(wg, alloc, address, &c);
+
+	if (rc < 0)
+		return rc;
+	rc = is_listed(wg, alloc, &c, (uint32_t)(g4_address_page(address) % G4_REGION_PAGES), sum);
+	unlock_shares(alloc, &c);
+	return rc;
+}
+
+/* Of the group that is locked; *c is to be put, also after an error. */
+G4_FN static int get_listed(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t quarter,
+			    uint64_t bits[G4_LISTING_WORDS], struct counts *c)
+{
+	const uint32_t region = quarter / G4_LISTING_QUARTERS, part = quarter % G4_LISTING_QUARTERS;
+	int rc = get_shares(wg, alloc, group * G4_GROUP_REGIONS + region, c);
+
+	memset(bits, 0, G4_LISTING_WORDS * sizeof(*bits));
+	if (rc == 0 && c->shares == G4_NO_LINE)
+		rc = -G4_E_NOENT;
+	if (rc == 0)
+		memcpy(bits, &shares_of(alloc, c)->listed[region][part * G4_LISTING_WORDS],
+		       G4_LISTING_WORDS * sizeof(*bits));
+	return rc;
+}
+
+G4_FN int g4_share_listed(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t quarter,
+			  uint64_t bits[G4_LISTING_WORDS], struct g4_address *sums)
+{
+	const uint32_t part = quarter % G4_LISTING_QUARTERS;
+	struct counts c;
+
+	*sums = G4_NO_ADDRESS;
+	g4_lock(lock_of(alloc, group));
+	const int rc = get_listed(wg, alloc, group, quarter, bits, &c);
+	if (rc == 0 && g4_listed_any(shares_of(alloc, &c), c.region, part))
+		*sums = g4_address_from(shares_of(alloc, &c)->listings[c.region][part]);
+	put_counts(alloc, &c);
+	g4_unlock(lock_of(alloc, group));
+	return rc;
+}
+
+G4_FN int g4_share_listed_sums(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t quarter,
+			       uint64_t bits[G4_LISTING_WORDS], struct g4_listing_page *to)
+{
+	const uint32_t part = quarter % G4_LISTING_QUARTERS;
+	struct counts c;
+	uint32_t line;
+
+	g4_lock(lock_of(alloc, group));
+	int rc = get_listed(wg, alloc, group, quarter, bits, &c);
+	if (rc == 0 && g4_listed_any(shares_of(alloc, &c), c.region, part)) {
+		rc = get_listing(wg, alloc, &c, part, &line);
+		if (rc == 0) {
+			memcpy(to, g4_line_data(alloc->meta->cache, line), sizeof(*to));
+			g4_cache_put(alloc->meta->cache, line);
+		} else {
+			memset(bits, 0, G4_LISTING_WORDS * sizeof(*bits));
+		}
+	}
+	put_counts(alloc, &c);
+	g4_unlock(lock_of(alloc, group));
+	return rc;
+}
+
+/* ------------------------------------------------------------------ owners */
 
 /* Whether pages of a region can have an owner more; `more` of the first of them, or NULL. */
 G4_FN static int check_acquire(const struct g4_region *bits, const g4_le32 *more, uint32_t first, uint64_t pages)
@@ -148,8 +406,9 @@ G4_FN static int check_acquire(const struct g4_region *bits, const g4_le32 *more
 	return 0;
 }
 
-G4_FN int g4_share_acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
-			   uint64_t pages)
+/* With `sum`: one page, if it is listed with that. */
+G4_FN static int acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
+			 uint64_t pages, const void *sum)
 {
 	const uint64_t page = g4_address_page(address), region = page / G4_REGION_PAGES;
 	const uint32_t first = (uint32_t)(page % G4_REGION_PAGES);
@@ -163,8 +422,11 @@ G4_FN int g4_share_acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 	g4_lock(lock);
 	rc = get_counts(wg, alloc, region, &c);
 	if (rc == 0) {
-		rc = check_acquire(&map_of(alloc, &c)->regions[c.region],
-				   c.owners == G4_NO_LINE ? NULL : owners_of(alloc, &c)->more, first, pages);
+		const int listed = sum ? is_listed(wg, alloc, &c, first, sum) : 1;
+		rc = listed < 0 ? listed : listed ? 0 : -G4_E_AGAIN;
+		if (rc == 0)
+			rc = check_acquire(&map_of(alloc, &c)->regions[c.region],
+					   c.owners == G4_NO_LINE ? NULL : owners_of(alloc, &c)->more, first, pages);
 		if (rc == 0 && c.owners == G4_NO_LINE)
 			rc = make_counts(wg, alloc, txn, &c);
 		if (rc == 0) {
@@ -179,10 +441,34 @@ G4_FN int g4_share_acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 	return rc;
 }
 
-/* Of pages that are counted: one owner less each, and runs of those that had no other are freed. */
-G4_FN static int release_counted(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
-				 struct g4_owners_page *owners, struct g4_address address, uint64_t pages)
+G4_FN int g4_share_acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
+			   uint64_t pages)
 {
+	return acquire(wg, alloc, txn, address, pages, NULL);
+}
+
+G4_FN int g4_share_acquire_listed(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
+				  struct g4_address address, const void *sum)
+{
+	return acquire(wg, alloc, txn, address, 1, sum);
+}
+
+/* Pages of which the last owner goes. */
+G4_FN static int release_last(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
+			      struct g4_address address, uint64_t pages)
+{
+	const uint32_t first = (uint32_t)(g4_address_page(address) % G4_REGION_PAGES);
+
+	for (uint32_t at = first; at < first + pages; at++)
+		unlist(alloc, txn, c, at);
+	return g4_alloc_free(wg, alloc, txn, address, pages);
+}
+
+/* Of pages that are counted: one owner less each, and runs of those that had no other are freed. */
+G4_FN static int release_counted(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct counts *c,
+				 struct g4_address address, uint64_t pages)
+{
+	struct g4_owners_page *owners = owners_of(alloc, c);
 	const uint32_t first = (uint32_t)(g4_address_page(address) % G4_REGION_PAGES);
 	uint64_t done = 0, run;
 	int rc = 0;
@@ -191,7 +477,7 @@ G4_FN static int release_counted(struct g4_wg *wg, struct g4_alloc *alloc, struc
 		for (run = 0; done + run < pages && owners->more[first + done + run] == 0; run++)
 			;
 		if (run > 0) {
-			rc = g4_alloc_free(wg, alloc, txn, g4_address_after_pages(address, done), run);
+			rc = release_last(wg, alloc, txn, c, g4_address_after_pages(address, done), run);
 		} else {
 			run = 1;
 			owners->shared -= --owners->more[first + done] == 0;
@@ -212,13 +498,21 @@ G4_FN int g4_share_release(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 		return -G4_E_CORRUPT_MAP;
 	g4_lock(lock);
 	rc = get_counts(wg, alloc, region, &c);
-	if (rc == 0 && c.owners == G4_NO_LINE) {
+	if (rc == 0 && c.shares == G4_NO_LINE) {
 		rc = g4_alloc_free(wg, alloc, txn, address, pages);
 	} else if (rc == 0) {
-		g4_txn_dirty(txn, c.owners);
-		rc = release_counted(wg, alloc, txn, owners_of(alloc, &c), address, pages);
-		if (rc == 0 && owners_of(alloc, &c)->shared == 0)
-			rc = drop_counts(wg, alloc, txn, &c);
+		if (c.owners == G4_NO_LINE) {
+			rc = release_last(wg, alloc, txn, &c, address, pages);
+		} else {
+			g4_txn_dirty(txn, c.owners);
+			rc = release_counted(wg, alloc, txn, &c, address, pages);
+			if (rc == 0 && owners_of(alloc, &c)->shared == 0)
+				rc = drop_owners(wg, alloc, txn, &c);
+		}
+		if (rc == 0)
+			rc = drop_listings(wg, alloc, txn, &c);
+		if (rc == 0)
+			rc = drop_shares(wg, alloc, txn, &c);
 	}
 	put_counts(alloc, &c);
 	g4_unlock(lock);
@@ -244,61 +538,61 @@ G4_FN int g4_share_any(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_addre
 	return rc;
 }
 
-G4_FN int g4_share_is_used(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address)
-{
-	const uint64_t page = g4_address_page(address), region = page / G4_REGION_PAGES;
-	uint32_t line;
-	int rc = g4_alloc_get_map(wg, alloc, region / G4_GROUP_REGIONS, &line);
+/* ------------------------------------------------------------------ scrub */
 
-	if (rc < 0)
-		return rc;
-	const struct g4_alloc_page *map = (const struct g4_alloc_page *)g4_line_data(alloc->meta->cache, line);
-	const uint64_t used = g4_load64_rlx(&map->regions[region % G4_GROUP_REGIONS].used[page % G4_REGION_PAGES / 64]);
-	g4_cache_put(alloc->meta->cache, line);
-	return (int)(used >> page % 64 & 1);
+/* The group's lock is held; *c is to be put, also after an error. */
+G4_FN static int find_place(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t n, struct counts *c,
+			    struct g4_address *address, uint32_t *type)
+{
+	const uint32_t step = 1 + G4_LISTING_QUARTERS, region = n ? (n - 1) / step : 0, k = n ? (n - 1) % step : 0;
+	uint64_t at;
+
+	c->map = c->shares = c->owners = G4_NO_LINE;
+	if (n == 0) { /* it need not be whole */
+		c->group = group;
+		int rc = g4_alloc_get_map(wg, alloc, group, &c->map);
+		if (rc < 0)
+			return rc;
+		at = map_of(alloc, c)->shares;
+		*type = G4_BLOCK_SHARES;
+	} else {
+		int rc = get_shares(wg, alloc, group * G4_GROUP_REGIONS + region, c);
+		if (rc < 0 || c->shares == G4_NO_LINE)
+			return rc < 0 ? rc : -G4_E_NOENT;
+		at = k == 0 ? shares_of(alloc, c)->owners[region] : shares_of(alloc, c)->listings[region][k - 1];
+		*type = k == 0 ? G4_BLOCK_OWNERS : G4_BLOCK_LISTING;
+	}
+	*address = g4_address_from(at);
+	return at ? 0 : -G4_E_NOENT;
 }
 
-G4_FN int g4_share_places(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group,
-			  struct g4_address places[G4_SHARE_PLACES], uint32_t *count)
+G4_FN int g4_share_place(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t n,
+			 struct g4_address *address, uint32_t *type)
 {
-	uint32_t map, line;
+	struct counts c;
 
-	*count = 0;
 	g4_lock(lock_of(alloc, group));
-	int rc = g4_alloc_get_map(wg, alloc, group, &map);
-	if (rc == 0) {
-		const uint64_t shares = ((const struct g4_alloc_page *)g4_line_data(alloc->meta->cache, map))->shares;
-		g4_cache_put(alloc->meta->cache, map);
-		if (shares)
-			places[(*count)++] = g4_address_from(shares);
-		if (shares && g4_meta_get(wg, alloc->meta, places[0], G4_BLOCK_SHARES, &line) == 0) {
-			const struct g4_shares_page *page =
-				(const struct g4_shares_page *)g4_line_data(alloc->meta->cache, line);
-			for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++)
-				if (page->owners[region])
-					places[(*count)++] = g4_address_from(page->owners[region]);
-			g4_cache_put(alloc->meta->cache, line);
-		}
-	}
+	const int rc = find_place(wg, alloc, group, n, &c, address, type);
+	put_counts(alloc, &c);
 	g4_unlock(lock_of(alloc, group));
 	return rc;
 }
 
-G4_FN int g4_share_rewrite(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group)
+G4_FN int g4_share_rewrite(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group, uint32_t n)
 {
+	struct g4_address address;
 	struct counts c;
-	int rc = 0;
+	uint32_t line, type;
 
 	g4_lock(lock_of(alloc, group));
-	for (uint32_t region = 0; region < G4_GROUP_REGIONS && rc == 0; region++) {
-		rc = get_counts(wg, alloc, group * G4_GROUP_REGIONS + region, &c);
-		if (rc == 0 && c.shares != G4_NO_LINE)
-			g4_txn_dirty(txn, c.shares);
-		if (rc == 0 && c.owners != G4_NO_LINE)
-			g4_txn_dirty(txn, c.owners);
-		if (rc == 0)
-			put_counts(alloc, &c);
+	int rc = find_place(wg, alloc, group, n, &c, &address, &type);
+	if (rc == 0)
+		rc = g4_meta_get(wg, alloc->meta, address, type, &line);
+	if (rc == 0) {
+		g4_txn_dirty(txn, line);
+		g4_cache_put(alloc->meta->cache, line);
 	}
+	put_counts(alloc, &c);
 	g4_unlock(lock_of(alloc, group));
 	return rc;
 }

@@ -4,6 +4,10 @@
  * to a page of its group, that to a page of counts for each region in which anything is shared (FORMAT.md, "Owners"). Pages
  * that nobody shares cost one load.
  *
+ * And listed pages, which others may share who know their contents (FORMAT.md, "Listed pages"): the group's page has a bit for each,
+ * and leads to the sums. A page is listed in a transaction in which it has an owner, and is no more in the one in which the last owner goes. So who finds it
+ * listed with a sum, and counts himself as an owner under the same lock, shares these contents and no others.
+ *
  * Leader, in a transaction, thread-safe: counts are changed under a lock of their group, which is taken while inode locks are
  * held and is left before anything else is waited for but a read of metadata.
  */
@@ -16,27 +20,58 @@
 /* Metadata blocks that one call of the first two changes beside those that g4_alloc_free() does: both pages, made or freed. */
 #define G4_SHARE_CREDITS 6u
 
+/* And of g4_share_list(): the sums' page, made; that of the group, made; the map that leads to it. */
+#define G4_LIST_CREDITS 7u
+
 /*
  * Pages of one region that are in use get an owner more. -G4_E_NOSPC: there is no page for the counts; -G4_E_MLINK: one has as
  * many owners as can be counted; -G4_E_CORRUPT_MAP: one is not in use, or can be no file's. Nothing has changed then.
  */
 G4_FN int g4_share_acquire(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			   uint64_t pages);
-/* Pages of one region lose an owner; those that had one only are freed. Needs no space. */
+/* The same of a page that is listed with this sum; -G4_E_AGAIN: it is not. */
+G4_FN int g4_share_acquire_listed(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn,
+				  struct g4_address address, const void *sum);
+/* Pages of one region lose an owner; those that had one only are freed, and listed no more. Needs no space. */
 G4_FN int g4_share_release(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			   uint64_t pages);
 /* Whether anything is shared in the groups that pages lie in: 0, 1, or an error. No transaction. */
 G4_FN int g4_share_any(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, uint64_t pages);
-/* 1: a page of data is somebody's in the disk view, 0: nobody's, or an error. Right while the caller's transaction lasts, if 0. */
-G4_FN int g4_share_is_used(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address);
+
+/* ---- listed pages. Sums: G4_LISTING_SUM_BYTES, or more, of BLAKE3 ---- */
 /*
- * Where the counts of a group stand now: its page of shares, then its pages of owners, as far as they can be read. No transaction.
- * *count of them; a negative code if the map can not be read.
+ * In a transaction with G4_LIST_CREDITS: pages of a quarter of a region, written and of the caller's file alone, are listed with these
+ * sums. 1; 0: there is no page for that, or what leads there can not be read, and nothing has changed; or an error.
  */
-#define G4_SHARE_PLACES (1u + G4_GROUP_REGIONS)
-G4_FN int g4_share_places(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group,
-			  struct g4_address places[G4_SHARE_PLACES], uint32_t *count);
-/* Writes all counts of a group anew, to all copies. Metadata blocks that it changes: G4_SHARE_PLACES. */
-G4_FN int g4_share_rewrite(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group);
+G4_FN int g4_share_list(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
+			uint32_t pages, const struct g4_sum_entry *sums);
+/* How many of so many pages can be listed at a time: those of the quarter that the first lies in. */
+G4_FN G4_INLINE uint64_t g4_share_list_part(struct g4_address address, uint64_t pages)
+{
+	return g4_min64(pages, G4_LISTING_PAGES - g4_address_page(address) % G4_LISTING_PAGES);
+}
+/* In a transaction: a page is listed no more. 0 also where it was not. Changes a block. */
+G4_FN int g4_share_unlist(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address);
+/* 1: a page is listed with this sum, now; 0: it is not; or an error. No transaction. */
+G4_FN int g4_share_is_listed(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, const void *sum);
+/*
+ * The listed pages of a quarter (4 a region, from the first of the group on): bits of those that are, and where their sums are, or none.
+ * -G4_E_NOENT: the group has none. No transaction.
+ */
+#define G4_LISTING_WORDS (G4_LISTING_PAGES / 64)
+G4_FN int g4_share_listed(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t quarter,
+			  uint64_t bits[G4_LISTING_WORDS], struct g4_address *sums);
+/* The same with the sums themselves, where there are any. */
+G4_FN int g4_share_listed_sums(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t quarter,
+			       uint64_t bits[G4_LISTING_WORDS], struct g4_listing_page *to);
+
+/* ---- for a scrub. No transaction ---- */
+/* Places of a group's pages: that of shares, then each region's page of owners, and of sums. */
+#define G4_SHARE_PLACES (1u + G4_GROUP_REGIONS * (1u + G4_LISTING_QUARTERS))
+/* What is at the n-th place now, and where; -G4_E_NOENT: nothing; or an error, where what leads there can not be read. */
+G4_FN int g4_share_place(struct g4_wg *wg, struct g4_alloc *alloc, uint64_t group, uint32_t n,
+			 struct g4_address *address, uint32_t *type);
+/* In a transaction with a credit: what is at the n-th place is written anew, to all copies. */
+G4_FN int g4_share_rewrite(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group, uint32_t n);
 
 #endif

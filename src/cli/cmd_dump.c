@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/dump_dir.h"
 #include "cli/show.h"
+#include "format/owners.h"
 #include "format/sums.h"
 #include "fuse/fuse.h"
 #include "journal/block.h"
@@ -21,6 +22,7 @@ const char g4_help_dump[] = "[--json] [--raw] DEVICE [STRUCTURE [WHICH]]\n"
 			    "  root                  the root block\n"
 			    "  groups                all group descriptors\n"
 			    "  group N               a group's descriptor and allocation map\n"
+			    "  listed                pages that others find by their contents, how many\n"
 			    "  inode INODE           an inode\n"
 			    "  dir INODE             a directory's entries\n"
 			    "  map INODE             where a file's contents lie\n"
@@ -181,6 +183,51 @@ static int dump_group(struct dump *dump)
 	g4_show_alloc_page(&dump->report, &alloc);
 	g4_report_end(&dump->report);
 	return 0;
+}
+
+/* What a group lists, added to *pages and *listings. What can not be read is none, and counted in *damaged. */
+static void count_listed(struct dump *dump, uint64_t group, uint64_t *pages, uint64_t *listings, uint64_t *damaged)
+{
+	struct g4_alloc_page map;
+	struct g4_shares_page shares;
+	int status = g4_image_block(dump->image, g4_layout_map_page(&dump->image->layout, group), G4_BLOCK_ALLOC, &map);
+
+	if (status == 0 && map.shares == 0)
+		return;
+	const struct g4_address address = g4_address_from(status == 0 ? map.shares : 0);
+	if (status == 0 && (!g4_address_starts_page(address) || !g4_layout_holds(&dump->image->layout, address)))
+		status = -G4_E_CORRUPT_ALLOC;
+	if (status == 0)
+		status = g4_image_block(dump->image, address, G4_BLOCK_SHARES, &shares);
+	if (status == 0)
+		status = g4_shares_page_validate(&shares, group, &dump->image->layout);
+	*damaged += status < 0;
+	for (uint32_t i = 0; status == 0 && i < G4_GROUP_REGIONS; i++) {
+		for (uint32_t word = 0; word < G4_REGION_PAGES / 64; word++)
+			*pages += (uint64_t)__builtin_popcountll(shares.listed[i][word]);
+		for (uint32_t quarter = 0; quarter < G4_LISTING_QUARTERS; quarter++)
+			*listings += shares.listings[i][quarter] != 0;
+	}
+}
+
+static int dump_listed(struct dump *dump)
+{
+	const struct g4_layout *layout = &dump->image->layout;
+	uint64_t pages = 0, listings = 0, damaged = 0;
+	struct g4_groups_page page;
+	int status = 0;
+
+	for (uint64_t group = 0; group < layout->group_count && status == 0; group++) {
+		if (group % G4_GROUPS_PER_PAGE == 0)
+			status = read_descriptors(dump, group, &page);
+		if (status == 0 && (page.groups[group % G4_GROUPS_PER_PAGE].flags & G4_GROUP_INITIALISED) != 0)
+			count_listed(dump, group, &pages, &listings, &damaged);
+	}
+	g4_report_count(&dump->report, "listed", pages);
+	g4_report_size(&dump->report, "listed_bytes", pages * G4_PAGE_BYTES);
+	g4_report_size(&dump->report, "sums_bytes", listings * G4_PAGE_BYTES);
+	g4_report_count(&dump->report, "damaged_groups", damaged);
+	return status;
 }
 
 /* ------------------------------------------------------------------ inodes and what they own */
@@ -487,11 +534,17 @@ static const struct structure {
 	int (*dump)(struct dump *dump);
 	bool needs_which;
 } structures[] = {
-	{"superblock", "sb", dump_superblock, false}, {"journal", "log", dump_journal, false},
-	{"root", "root", dump_root, false},	      {"groups", "groups", dump_groups, false},
-	{"group", "alloc", dump_group, true},	      {"inode", "inode", dump_inode, true},
-	{"dir", "directory", dump_directory, true},   {"map", "map", dump_map, true},
-	{"xattr", "xattr", dump_xattr, true},	      {"block", "page", dump_block, true},
+	{"superblock", "sb", dump_superblock, false},
+	{"journal", "log", dump_journal, false},
+	{"root", "root", dump_root, false},
+	{"groups", "groups", dump_groups, false},
+	{"group", "alloc", dump_group, true},
+	{"listed", "listed", dump_listed, false},
+	{"inode", "inode", dump_inode, true},
+	{"dir", "directory", dump_directory, true},
+	{"map", "map", dump_map, true},
+	{"xattr", "xattr", dump_xattr, true},
+	{"block", "page", dump_block, true},
 };
 
 static const struct structure pages = {"the directory", "", dump_pages, true};

@@ -20,8 +20,9 @@ const char g4_help_serve[] = "--socket PATH [-o OPTION,...] DEVICE...\n\n"
 			     "Who a program is, the socket tells; the engine checks what it may do.\n\n"
 			     "  -s, --socket PATH  where programs find it\n"
 			     "  -m, --mode MODE    permissions of the socket, octal; 666\n"
-			     "  -o OPTION,...      ro, degraded, discard, cache=SIZE, commit=SECONDS,\n"
-			     "                     engine=cpu|cuda|auto, sms=N (multiprocessors at most),\n"
+			     "  -o OPTION,...      ro, degraded, discard, cache=SIZE, dedup_memory=SIZE,\n"
+			     "                     commit=SECONDS, engine=cpu|cuda|auto,\n"
+			     "                     sms=N (multiprocessors at most),\n"
 			     "                     clients=N (64; half of them for one user but root),\n"
 			     "                     files=N (open files of a client),\n"
 			     "                     data=SIZE (memory shared with a client, at most; 128M)\n"
@@ -64,6 +65,8 @@ static bool parse_word(const char *word, struct options *options)
 	}
 	if (strncmp(word, "cache=", 6) == 0)
 		return g4_parse_size(word + 6, &options->mount.cache_bytes) == 0;
+	if (strncmp(word, "dedup_memory=", 13) == 0)
+		return g4_parse_size(word + 13, &options->mount.dedup_bytes) == 0;
 	if (strncmp(word, "commit=", 7) == 0) {
 		if (!parse_number(word + 7, 3600, &seconds))
 			return false;

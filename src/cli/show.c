@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* On-disk structures as named values. What is shown may be damaged: counts are bounded before they are used. */
 #include "cli/show.h"
+#include "format/owners.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,7 +39,8 @@ static void show_features(struct g4_report *report, const char *key, uint64_t bi
 
 void g4_show_superblock(struct g4_report *report, const struct g4_superblock *sb)
 {
-	static const char *const incompat[] = {"htree", "resizing", "tag", "sums", "shared", "disks"};
+	static const char *const incompat[] = {"htree",	 "resizing", "tag",    "sums",
+					       "shared", "disks",    "parity", "listed"};
 	g4_report_name(report, "label", sb->label, strnlen((const char *)sb->label, G4_LABEL_BYTES));
 	g4_report_uuid(report, "uuid", sb->uuid);
 	g4_report_count(report, "format_version", sb->version);
@@ -63,7 +65,7 @@ void g4_show_superblock(struct g4_report *report, const struct g4_superblock *sb
 	g4_report_hex(report, "data_address", sb->data_address);
 	show_features(report, "features_compat", sb->features_compat, NULL, 0);
 	show_features(report, "features_ro_compat", sb->features_ro_compat, NULL, 0);
-	show_features(report, "features_incompat", sb->features_incompat, incompat, 6);
+	show_features(report, "features_incompat", sb->features_incompat, incompat, 8);
 }
 
 void g4_show_header(struct g4_report *report, const struct g4_block_header *header)
@@ -247,6 +249,7 @@ static uint32_t count_bits(const g4_le64 *words)
 void g4_show_alloc_page(struct g4_report *report, const struct g4_alloc_page *page)
 {
 	g4_report_count(report, "group", page->group);
+	g4_report_hex(report, "shares", page->shares);
 	g4_report_list(report, "regions");
 	for (uint32_t i = 0; i < G4_GROUP_REGIONS; i++) {
 		const struct g4_region *region = &page->regions[i];
@@ -258,6 +261,80 @@ void g4_show_alloc_page(struct g4_report *report, const struct g4_alloc_page *pa
 		g4_report_count(report, "used", count_bits(region->used));
 		g4_report_count(report, "slabs", count_bits(region->slab));
 		g4_report_text(report, "map", used);
+		g4_report_end(report);
+	}
+	g4_report_end(report);
+}
+
+static uint32_t count_listed(const g4_le64 *words, uint32_t count)
+{
+	uint32_t bits = 0;
+
+	for (uint32_t word = 0; word < count; word++)
+		bits += (uint32_t)__builtin_popcountll(words[word]);
+	return bits;
+}
+
+static void show_shares(struct g4_report *report, const struct g4_shares_page *page)
+{
+	g4_report_count(report, "group", page->group);
+	g4_report_list(report, "regions");
+	for (uint32_t i = 0; i < G4_GROUP_REGIONS; i++) {
+		const uint32_t listed = count_listed(page->listed[i], G4_REGION_PAGES / 64);
+		if (page->owners[i] == 0 && listed == 0)
+			continue;
+		g4_report_object(report, NULL);
+		g4_report_hex(report, "address", (page->group * G4_GROUP_REGIONS + i) * G4_REGION_BYTES);
+		g4_report_hex(report, "owners", page->owners[i]);
+		g4_report_count(report, "listed", listed);
+		g4_report_list(report, "listings");
+		for (uint32_t quarter = 0; quarter < G4_LISTING_QUARTERS; quarter++) {
+			g4_report_object(report, NULL);
+			g4_report_hex(report, "address", page->listings[i][quarter]);
+			g4_report_count(report, "listed", count_listed(&page->listed[i][2 * quarter], 2));
+			g4_report_end(report);
+		}
+		g4_report_end(report);
+		g4_report_end(report);
+	}
+	g4_report_end(report);
+}
+
+static void show_owners(struct g4_report *report, const struct g4_owners_page *page)
+{
+	g4_report_hex(report, "region", page->region * G4_REGION_BYTES);
+	g4_report_count(report, "shared", page->shared);
+	g4_report_list(report, "pages");
+	for (uint32_t i = 0; i < G4_REGION_PAGES; i++) {
+		if (page->more[i] == 0)
+			continue;
+		g4_report_object(report, NULL);
+		g4_report_hex(report, "address", page->region * G4_REGION_BYTES + i * G4_PAGE_BYTES);
+		g4_report_count(report, "owners", UINT64_C(1) + page->more[i]);
+		g4_report_end(report);
+	}
+	g4_report_end(report);
+}
+
+/* Which of them are listed the page of shares says. */
+static void show_listing(struct g4_report *report, const struct g4_listing_page *page)
+{
+	static const uint8_t none[G4_LISTING_SUM_BYTES];
+	char text[2 * G4_LISTING_SUM_BYTES + 1];
+
+	g4_report_hex(report, "region", page->region * G4_REGION_BYTES);
+	g4_report_count(report, "quarter", page->quarter);
+	g4_report_list(report, "sums");
+	for (uint32_t i = 0; i < G4_LISTING_PAGES; i++) {
+		if (memcmp(page->sums[i], none, sizeof(none)) == 0)
+			continue;
+		for (uint32_t k = 0; k < G4_LISTING_SUM_BYTES; k++)
+			snprintf(text + 2 * k, 3, "%02x", page->sums[i][k]);
+		g4_report_object(report, NULL);
+		g4_report_hex(report, "address",
+			      page->region * G4_REGION_BYTES +
+				      ((uint64_t)page->quarter * G4_LISTING_PAGES + i) * G4_PAGE_BYTES);
+		g4_report_text(report, "sum", text);
 		g4_report_end(report);
 	}
 	g4_report_end(report);
@@ -455,6 +532,15 @@ void g4_show_block(struct g4_report *report, struct g4_image *image, const void 
 		break;
 	case G4_BLOCK_ALLOC:
 		g4_show_alloc_page(report, page);
+		break;
+	case G4_BLOCK_SHARES:
+		show_shares(report, page);
+		break;
+	case G4_BLOCK_OWNERS:
+		show_owners(report, page);
+		break;
+	case G4_BLOCK_LISTING:
+		show_listing(report, page);
 		break;
 	case G4_BLOCK_SLAB:
 		show_slab(report, page);

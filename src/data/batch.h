@@ -142,7 +142,7 @@ G4_FN int g4_hash(struct g4_wg *wg, struct g4_fs *fs, uint32_t policy, struct g4
 /* Whether what is written to the file is looked for in the table of contents, page by page. */
 G4_FN bool g4_dedup_wanted(const struct g4_fs *fs, const struct g4_inode_core *inode);
 /* What is known of the contents of a batch of dirty lines, where the file's policy wants that. */
-G4_FN void g4_dedup_batch(struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch);
+G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch);
 
 /* ---- place.c: where a data page gets its address; src/space chooses the disk by it ---- */
 /* Finds space for a batch, in segments; it ends where there is no room for more of them. */

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stage of the write pipeline in which contents are recognised: pages of zeros, which become holes, pages that the table of
- * contents has, and those that are stored just before them. Nothing changes yet: publish.c shares what was found, and makes entries of what
+ * The stage of the write pipeline in which contents are recognised: pages of zeros, which become holes, pages that are
+ * listed, of which the table of contents has hints, and those that are stored just before them. Nothing changes yet: publish.c shares what was found, and makes entries of what
  * was stored. What is hashed, looked for and stored is the same line, which nobody changes meanwhile: the inode is locked.
  */
+#include "data/dedup.h"
+
+#include "alloc/share.h"
 #include "data/batch.h"
+#include "inode/txn.h"
 
 G4_FN bool g4_dedup_wanted(const struct g4_fs *fs, const struct g4_inode_core *inode)
 {
 	return g4_ddt_is_there(&fs->ddt) && g4_is_reg(inode->disk.mode) &&
 	       g4_policy_dedup(inode->disk.policy, fs->super.policy) &&
-	       (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SHARED) &&
+	       (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED) &&
 	       g4_sums_algorithm(fs, inode->disk.policy) == G4_CHECKSUM_BLAKE3;
 }
 
@@ -38,7 +42,81 @@ G4_FN static uint64_t find_same(const struct g4_batch *batch, uint32_t k)
 	return G4_KNOWN_NOT;
 }
 
-G4_FN void g4_dedup_batch(struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch)
+/* The hints of a quarter, the how many'th of a group; `load`: only where there is room. */
+G4_FN static void make_hints(struct g4_fs *fs, uint64_t group, uint32_t quarter, const uint64_t *bits,
+			     const struct g4_listing_page *page, bool load)
+{
+	const uint64_t first = group * G4_GROUP_PAGES + quarter * G4_LISTING_PAGES;
+
+	for (uint32_t k = 0; k < G4_LISTING_PAGES; k++) {
+		if (!(bits[k / 64] >> k % 64 & 1))
+			continue;
+		if (load)
+			g4_ddt_fill(&fs->ddt, page->sums[k], g4_page_address(first + k));
+		else
+			g4_ddt_bring(&fs->ddt, page->sums[k], g4_page_address(first + k));
+	}
+}
+
+/* What is listed beside a page that was found. Whether there is anything. */
+G4_FN static bool bring(struct g4_wg *wg, struct g4_fs *fs, struct g4_address found)
+{
+	const uint64_t page = g4_address_page(found), group = page / G4_GROUP_PAGES;
+	const uint32_t quarter = (uint32_t)(page % G4_GROUP_PAGES / G4_LISTING_PAGES), mark = g4_scratch_mark(wg);
+	struct g4_listing_page *sums = (struct g4_listing_page *)(void *)g4_scratch_take_page(wg);
+	uint64_t bits[G4_LISTING_WORDS];
+
+	const bool there = g4_share_listed_sums(wg, &fs->alloc, group, quarter, bits, sums) == 0;
+	if (there)
+		make_hints(fs, group, quarter, bits, sums, false);
+	g4_scratch_release(wg, mark);
+	return there;
+}
+
+/*
+ * All that a quarter lists. False: its group lists nothing. The sums are read past the cache, which has better things to keep; nothing
+ * holds them where they are meanwhile, and what is made of others' sums are wrong hints.
+ */
+G4_FN static bool load_quarter(struct g4_wg *wg, struct g4_fs *fs, uint64_t group, uint32_t quarter)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_listing_page *page = (struct g4_listing_page *)(void *)g4_scratch_take_page(wg);
+	uint64_t bits[G4_LISTING_WORDS];
+	struct g4_address sums;
+
+	int rc = g4_share_listed(wg, &fs->alloc, group, quarter, bits, &sums);
+	const bool any = rc != -G4_E_NOENT;
+	if (rc == 0 && !g4_address_is_none(sums)) {
+		rc = g4_journal_look(wg, &fs->journal, sums, G4_BLOCK_LISTING, page);
+		if (rc > 0) /* it is newer in the cache */
+			rc = g4_share_listed_sums(wg, &fs->alloc, group, quarter, bits, page);
+		if (rc == 0)
+			make_hints(fs, group, quarter, bits, page, true);
+	}
+	g4_scratch_release(wg, mark);
+	return any;
+}
+
+/*
+ * The address of a listed page with a sum, or 0. It is right until that is freed: publish looks again. *brought: the table has others
+ * now that it had not.
+ */
+G4_FN static uint64_t find_listed(struct g4_wg *wg, struct g4_fs *fs, const struct g4_sum_entry *sum, bool *brought)
+{
+	const struct g4_address address = g4_ddt_find(&fs->ddt, sum->bytes);
+
+	if (g4_address_is_none(address))
+		return G4_KNOWN_NOT;
+	if (g4_share_is_listed(wg, &fs->alloc, address, sum->bytes) > 0) {
+		if (g4_ddt_brings(&fs->ddt, address))
+			*brought = bring(wg, fs, address) || *brought;
+		return g4_address_stored(address);
+	}
+	g4_ddt_remove(&fs->ddt, sum->bytes, address, false);
+	return G4_KNOWN_NOT;
+}
+
+G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch)
 {
 	const bool again = inode->dedup_failed;
 
@@ -50,12 +128,50 @@ G4_FN void g4_dedup_batch(struct g4_fs *fs, struct g4_inode_core *inode, struct 
 	/* what lies in the inode goes with the first page that is published */
 	if (again || (inode->disk.flags & G4_INODE_INLINE))
 		return;
+	bool brought = false;
 	for (uint32_t k = 0; k < batch->count; k++) {
 		if (is_zeros(g4_line_data(&fs->cache, batch->lines[k])))
 			batch->known[k] = G4_KNOWN_ZEROS;
 		else
-			batch->known[k] = g4_address_stored(g4_ddt_find(&fs->ddt, batch->sums[k].bytes));
+			batch->known[k] = find_listed(wg, fs, &batch->sums[k], &brought);
 		if (batch->known[k] == G4_KNOWN_NOT)
 			batch->known[k] = find_same(batch, k);
 	}
+	for (uint32_t k = 0; brought && k < batch->count; k++) /* those before the one that brought its neighbours */
+		if (batch->known[k] == G4_KNOWN_NOT)
+			batch->known[k] = find_listed(wg, fs, &batch->sums[k], &brought);
+}
+
+/* Nobody shall find a damaged page after the next mount either. What fails is told by the journal, or is tried when it is met again. */
+G4_FN static bool unlist_damaged(struct g4_wg *wg, struct g4_fs *fs)
+{
+	const struct g4_address page = g4_ddt_take_damaged(&fs->ddt);
+	struct g4_txn txn;
+
+	if (g4_address_is_none(page))
+		return false;
+	if (g4_begin(wg, fs, 1, &txn) == 0)
+		(void)g4_end(fs, &txn, g4_share_unlist(wg, &fs->alloc, &txn, page));
+	return true;
+}
+
+G4_FN static bool load(struct g4_wg *wg, struct g4_fs *fs)
+{
+	const uint64_t group = g4_load64_rlx(&fs->ddt.load_group);
+
+	if (group >= g4_load64_acq(&fs->alloc.group_count))
+		return false;
+	if (g4_load32_rlx(&fs->alloc.group_free[group]) < G4_GROUP_PAGES)
+		for (uint32_t quarter = 0; quarter < G4_GROUP_REGIONS * G4_LISTING_QUARTERS; quarter++)
+			if (!load_quarter(wg, fs, group, quarter))
+				break;
+	g4_store64_rel(&fs->ddt.load_group, group + 1);
+	return true;
+}
+
+G4_FN bool g4_dedup_serve(struct g4_wg *wg, struct g4_fs *fs)
+{
+	if (!g4_ddt_is_there(&fs->ddt) || !(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED))
+		return false;
+	return unlist_damaged(wg, fs) || load(wg, fs);
 }

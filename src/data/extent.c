@@ -29,18 +29,12 @@ G4_FN int g4_extent_acquire(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 G4_FN int g4_extent_release(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
 			    uint64_t pages)
 {
-	/* first: whom an entry leads here has counted itself before the entry can go */
-	const bool known = g4_ddt_any(&fs->ddt, address, pages);
-	const int shared = known ? 1 : g4_extent_is_shared(wg, fs, address, pages);
-	int rc;
+	const int shared = g4_extent_is_shared(wg, fs, address, pages);
 
 	if (shared < 0)
 		return shared;
-	rc = shared ? g4_share_release(wg, &fs->alloc, txn, address, pages) :
-		      g4_alloc_free(wg, &fs->alloc, txn, address, pages);
-	if (known)
-		g4_ddt_forget(wg, &fs->ddt, &fs->alloc, address, pages);
-	return rc;
+	return shared ? g4_share_release(wg, &fs->alloc, txn, address, pages) :
+			g4_alloc_free(wg, &fs->alloc, txn, address, pages);
 }
 
 G4_FN int g4_extent_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
@@ -52,19 +46,27 @@ G4_FN int g4_extent_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 G4_FN int g4_extent_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
 				const struct g4_sum_entry *sum)
 {
-	return g4_ddt_share(wg, &fs->ddt, &fs->alloc, txn, sum->bytes, address);
+	int rc = g4_ddt_is_suspect(&fs->ddt, address) ?
+			 -G4_E_AGAIN :
+			 g4_share_acquire_listed(wg, &fs->alloc, txn, address, sum->bytes);
+
+	/* no page for counts, or none that can be read, too many owners, or freed */
+	if (rc == -G4_E_NOSPC || rc == -G4_E_MLINK || rc == -G4_E_CORRUPT_MAP || rc == -G4_E_IO ||
+	    rc == -G4_E_CHECKSUM || rc == -G4_E_MISDIRECTED || rc == -G4_E_TYPE || rc == -G4_E_CORRUPT_ALLOC)
+		rc = -G4_E_AGAIN;
+	if (rc == -G4_E_AGAIN)
+		g4_ddt_remove(&fs->ddt, sum->bytes, address, true);
+	return rc;
 }
 
 /*
- * Nobody shares the file's pages meanwhile: that takes the lock of an inode that leads to them, an entry of the table, or there are
- * others already.
+ * Nobody shares the file's pages meanwhile: that takes the lock of an inode that leads to them, or they are listed, or there are
+ * others already. What is listed is in a group that has a page of shares.
  */
 G4_FN int g4_extent_is_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, uint64_t pages)
 {
 	if (!may_share(fs))
 		return 0;
-	if (g4_ddt_any(&fs->ddt, address, pages))
-		return 1;
 	return g4_share_any(wg, &fs->alloc, address, pages);
 }
 

@@ -60,7 +60,7 @@ G4_FN static int read_again(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 		}
 	}
 	if (rc < 0)
-		g4_ddt_drop(&fs->ddt, check->addresses[k]); /* what is written again is stored again */
+		g4_ddt_suspect(&fs->ddt, check->addresses[k]); /* what is written again is stored again */
 	g4_scratch_release(wg, mark);
 	return rc;
 }

@@ -5,6 +5,7 @@
 #ifndef G4_MAP_H
 #define G4_MAP_H
 
+#include "alloc/share.h"
 #include "inode/mounted.h"
 
 enum g4_extent_kind { G4_HOLE = 0, G4_UNWRITTEN = 1, G4_WRITTEN = 2 };
@@ -20,6 +21,7 @@ struct g4_run {
 #define G4_MAP_CREDITS 32u
 G4_STATIC_ASSERT(2 * G4_MAP_CREDITS <= G4_TXN_LEAST_BLOCKS, "any transaction has those of two pieces");
 /* What a transaction begins with that maps pages: more where counts of owners may change. */
+G4_STATIC_ASSERT(2 * G4_MAP_CREDITS + G4_LIST_CREDITS <= G4_TXN_LEAST_BLOCKS, "and those of listing what was written");
 G4_FN G4_INLINE uint32_t g4_map_credits(const struct g4_fs *fs)
 {
 	return g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SHARED ? 2 * G4_MAP_CREDITS :

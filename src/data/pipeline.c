@@ -12,7 +12,7 @@ G4_FN static int prepare(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_cor
 	int rc = g4_hash(wg, fs, inode->disk.policy, batch);
 
 	if (rc == 0)
-		g4_dedup_batch(fs, inode, batch);
+		g4_dedup_batch(wg, fs, inode, batch);
 	if (rc == 0)
 		rc = g4_place(wg, fs, inode, batch);
 	if (rc < 0 && batch->direct)

@@ -6,6 +6,7 @@
  * A commit must not point at data that did not arrive. Small batches are tagged: their checksums, of pages in engine memory, go
  * into the record. Others are flushed before the record is written.
  */
+#include "alloc/share.h"
 #include "data/batch.h"
 #include "data/map.h"
 #include "hash/crc32c.h"
@@ -28,14 +29,34 @@ G4_FN static void tag_data(struct g4_fs *fs, struct g4_txn *txn, const struct g4
 	}
 }
 
-/* As much as the transaction allows of a segment from its page `from` on becomes the file's; *done pages. */
+/* Others may find pages that were published. */
+G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address, uint32_t pages,
+		      const struct g4_sum_entry *sums)
+{
+	const int rc = g4_share_list(wg, &fs->alloc, txn, address, pages, sums);
+
+	for (uint32_t p = 0; rc > 0 && p < pages; p++) {
+		/* of two copies the one stays to which the hint leads, unless it is gone: the batch may have been stored without looking */
+		const struct g4_address other = g4_ddt_find(&fs->ddt, sums[p].bytes);
+		if (g4_address_is_none(other) || g4_share_is_listed(wg, &fs->alloc, other, sums[p].bytes) <= 0)
+			g4_ddt_insert(&fs->ddt, sums[p].bytes, g4_address_after_pages(address, p));
+	}
+	return rc < 0 ? rc : 0;
+}
+
+/*
+ * As much as the transaction allows of a segment from its page `from` on becomes the file's; *done pages. `first`: the transaction has
+ * begun with the credits for it.
+ */
 G4_FN static int publish_part(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
-			      const struct g4_batch *batch, const struct g4_segment *segment, uint64_t from,
+			      const struct g4_batch *batch, const struct g4_segment *segment, uint64_t from, bool first,
 			      uint64_t *done)
 {
-	const uint64_t page = segment->page + from, pages = segment->pages - from;
+	const uint64_t page = segment->page + from;
 	const struct g4_address address = g4_address_after_pages(segment->address, from);
+	const bool lists = batch->dedup && g4_segment_is_stored(segment);
 	const struct g4_sum_entry *sums = batch->algorithm ? &batch->sums[segment->first + from] : NULL;
+	const uint64_t pages = lists ? g4_share_list_part(address, segment->pages - from) : segment->pages - from;
 	uint64_t next;
 	int rc;
 
@@ -46,12 +67,17 @@ G4_FN static int publish_part(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 		*done = g4_min64(next - page, pages);
 		return rc;
 	}
+	*done = 0;
+	if (lists && !first && !g4_txn_extend(txn, G4_LIST_CREDITS))
+		return 0; /* another transaction has them */
+	if (lists)	  /* they are not for the map */
+		txn->credits -= G4_LIST_CREDITS;
 	rc = g4_map_set(wg, fs, txn, inode, page, address, pages, true, sums, done);
+	if (lists)
+		txn->credits += G4_LIST_CREDITS;
 	if (*done > 0)
 		tag_data(fs, txn, batch, segment, from, *done);
-	for (uint64_t p = 0; batch->dedup && p < *done; p++)
-		g4_ddt_insert(&fs->ddt, sums[p].bytes, g4_address_after_pages(address, p));
-	return rc;
+	return rc == 0 && lists && *done > 0 ? list(wg, fs, txn, address, (uint32_t)*done, sums) : rc;
 }
 
 G4_FN int g4_publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
@@ -66,7 +92,8 @@ G4_FN int g4_publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *i
 		const uint32_t flags = inode->disk.flags;
 		const bool replaced = flags & G4_INODE_INLINE;
 		struct g4_txn txn;
-		int rc = g4_begin(wg, fs, g4_map_credits(fs), &txn);
+		int rc = g4_begin(wg, fs, g4_map_credits(fs) + (batch->dedup ? G4_LIST_CREDITS : 0), &txn);
+		bool first = true;
 		if (rc < 0)
 			return rc;
 		if (replaced) { /* page 0 comes first in the batch and replaces it */
@@ -78,13 +105,14 @@ G4_FN int g4_publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *i
 		while (s < batch->segment_count && rc == 0) {
 			const struct g4_segment *segment = &batch->segments[s];
 			uint64_t done;
-			rc = publish_part(wg, fs, &txn, inode, batch, segment, inside, &done);
+			rc = publish_part(wg, fs, &txn, inode, batch, segment, inside, first, &done);
+			first = false;
 			inside += done;
-			if (inside < segment->pages)
-				break;
-			s++;
-			inside = 0;
-			if (g4_txn_is_crowded(&txn))
+			if (inside == segment->pages) {
+				s++;
+				inside = 0;
+			}
+			if (done == 0 || g4_txn_is_crowded(&txn))
 				break;
 		}
 		const bool gone = rc == -G4_E_AGAIN && batch->segments[s].kind == G4_SEGMENT_FOUND;

@@ -35,6 +35,7 @@ struct g4_mount_options {
 	uint32_t flags;
 	uint32_t commit_ms;   /* longest time a change stays uncommitted; 0: 5000 */
 	uint64_t cache_bytes; /* 0: 256 MiB */
+	uint64_t dedup_bytes; /* of hints where contents are that are there already; 0: a sixteenth of the cache */
 	uint32_t kind;	      /* enum g4_engine_kind */
 	uint32_t sms;	      /* CUDA: multiprocessors to use at most; 0: all, or half of them under MPS */
 };

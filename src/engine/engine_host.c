@@ -485,6 +485,7 @@ static struct g4_fs_options fs_options_of(const struct g4_mount_options *options
 	uint64_t cache = options->cache_bytes ? options->cache_bytes : DEFAULT_CACHE_BYTES;
 
 	out.cache_bytes = g4_max64(cache, MIN_CACHE_BYTES);
+	out.dedup_bytes = options->dedup_bytes;
 	out.flags |= options->flags & G4_MOUNT_READ_ONLY ? G4_FS_READ_ONLY : 0;
 	out.flags |= options->flags & G4_MOUNT_NOATIME ? G4_FS_NOATIME : 0;
 	out.flags |= options->flags & G4_MOUNT_STRICTATIME ? G4_FS_STRICTATIME : 0;

@@ -86,7 +86,7 @@ G4_FN G4_INLINE uint64_t g4_tag_pages(uint32_t tag)
 	X(XATTR, 12, "extended attributes")                                                                            \
 	X(XATTR_VALUE, 13, "extended attribute value")                                                                 \
 	X(CHECKSUMS, 14, "checksums")                                                                                  \
-	X(DDT, 15, "deduplication table")                                                                              \
+	X(LISTING, 15, "listing of pages")                                                                             \
 	X(CHUNKS, 16, "chunks of a set")                                                                               \
 	X(SHARES, 18, "shares of a group")                                                                             \
 	X(OWNERS, 19, "owners of pages")                                                                               \
@@ -157,12 +157,13 @@ G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 #define G4_FEATURE_INCOMPAT_SHARED (UINT64_C(1) << 4)	/* pages of data may have several owners */
 #define G4_FEATURE_INCOMPAT_DISKS (UINT64_C(1) << 5)	/* several disks: addresses are those of their chunks */
 #define G4_FEATURE_INCOMPAT_PARITY (UINT64_C(1) << 6)	/* chunks may have parity, and a log for it */
+#define G4_FEATURE_INCOMPAT_LISTED (UINT64_C(1) << 7) /* pages of data may be listed: others find them by their sums */
 #define G4_FEATURES_COMPAT UINT64_C(0)
 #define G4_FEATURES_RO_COMPAT UINT64_C(0)
 #define G4_FEATURES_INCOMPAT                                                                                           \
 	(G4_FEATURE_INCOMPAT_HTREE | G4_FEATURE_INCOMPAT_RESIZING | G4_FEATURE_INCOMPAT_TAG |                          \
 	 G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_DISKS |                           \
-	 G4_FEATURE_INCOMPAT_PARITY)
+	 G4_FEATURE_INCOMPAT_PARITY | G4_FEATURE_INCOMPAT_LISTED)
 
 struct g4_superblock {
 	struct g4_block_header header;

@@ -14,9 +14,14 @@ G4_FN int g4_shares_page_validate(const struct g4_shares_page *page, uint64_t gr
 {
 	if (page->group != group)
 		return -G4_E_CORRUPT_ALLOC;
-	for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++)
+	for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++) {
 		if (!is_metadata_or_none(page->owners[region], layout))
 			return -G4_E_CORRUPT_ALLOC;
+		for (uint32_t quarter = 0; quarter < G4_LISTING_QUARTERS; quarter++)
+			if (!is_metadata_or_none(page->listings[region][quarter], layout) ||
+			    (page->listings[region][quarter] == 0 && g4_listed_any(page, region, quarter)))
+				return -G4_E_CORRUPT_ALLOC;
+	}
 	return 0;
 }
 
@@ -27,4 +32,9 @@ G4_FN int g4_owners_page_validate(const struct g4_owners_page *page, uint64_t re
 	for (uint32_t i = 0; i < G4_REGION_PAGES; i++)
 		shared += page->more[i] != 0;
 	return page->region != region || page->shared != shared ? -G4_E_CORRUPT_ALLOC : 0;
+}
+
+G4_FN int g4_listing_page_validate(const struct g4_listing_page *page, uint64_t region, uint32_t quarter)
+{
+	return page->region != region || page->quarter != quarter ? -G4_E_CORRUPT_ALLOC : 0;
 }

@@ -1,19 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages of data with several owners, on disk: FORMAT.md, "Owners". */
+/* Pages of data that have several owners, or may get them, on disk: FORMAT.md, "Owners" and "Listed pages". */
 #ifndef G4_OWNERS_H
 #define G4_OWNERS_H
 
 #include "format/format.h"
 
-/* Pages with several owners: those of a region that has any lead to a page of counts. */
+#define G4_LISTING_PAGES 128u /* of a quarter of a region */
+#define G4_LISTING_QUARTERS (G4_REGION_PAGES / G4_LISTING_PAGES)
+#define G4_LISTING_SUM_BYTES 31u
+
+/*
+ * Pages with several owners: those of a region that has any lead to a page of counts. And those that others may find by their
+ * contents, with the feature LISTED.
+ */
 struct g4_shares_page {
 	struct g4_block_header header;
 	g4_le64 group;
 	uint8_t reserved[24];
 	g4_le64 owners[G4_GROUP_REGIONS]; /* addresses of struct g4_owners_page; 0: none in the region is shared */
-	uint8_t reserved2[3784];
+	/* addresses of struct g4_listing_page; 0: none in the quarter is listed */
+	g4_le64 listings[G4_GROUP_REGIONS][G4_LISTING_QUARTERS];
+	g4_le64 listed[G4_GROUP_REGIONS][G4_REGION_PAGES / 64]; /* a bit a page, as in struct g4_region */
+	uint8_t reserved2[808];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_shares_page) == 4096, "shares of a group");
+G4_STATIC_ASSERT(offsetof(struct g4_shares_page, listed) == 1304, "shares of a group");
 struct g4_owners_page {
 	struct g4_block_header header;
 	g4_le64 region;
@@ -24,7 +35,28 @@ struct g4_owners_page {
 };
 G4_STATIC_ASSERT(sizeof(struct g4_owners_page) == 4096, "owners of a region's pages");
 
+/* The sums of listed pages. */
+struct g4_listing_page {
+	struct g4_block_header header;
+	g4_le64 region;
+	g4_le32 quarter; /* of the region */
+	uint8_t reserved[84];
+	uint8_t sums[G4_LISTING_PAGES][G4_LISTING_SUM_BYTES]; /* the lower 248 bits of BLAKE3-256 */
+};
+G4_STATIC_ASSERT(sizeof(struct g4_listing_page) == 4096, "listing of a quarter of a region");
+
+/* Whether any page of a quarter is listed. */
+G4_FN G4_INLINE bool g4_listed_any(const struct g4_shares_page *page, uint32_t region, uint32_t quarter)
+{
+	return (page->listed[region][2 * quarter] | page->listed[region][2 * quarter + 1]) != 0;
+}
+G4_FN G4_INLINE bool g4_listed(const struct g4_shares_page *page, uint32_t region, uint32_t at)
+{
+	return (page->listed[region][at / 64] >> at % 64 & 1) != 0;
+}
+
 G4_FN int g4_shares_page_validate(const struct g4_shares_page *page, uint64_t group, const struct g4_layout *layout);
 G4_FN int g4_owners_page_validate(const struct g4_owners_page *page, uint64_t region);
+G4_FN int g4_listing_page_validate(const struct g4_listing_page *page, uint64_t region, uint32_t quarter);
 
 #endif

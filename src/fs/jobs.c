@@ -8,6 +8,7 @@
  */
 #include "fs/jobs.h"
 
+#include "data/dedup.h"
 #include "fs/scrub.h"
 #include "inode/times.h"
 #include "inode/txn.h"
@@ -156,6 +157,10 @@ G4_FN uint64_t g4_jobs_serve(struct g4_wg *wg, struct g4_fs *fs, bool idle)
 		return UINT64_MAX;
 	if (g4_load32_rlx(&jobs->wanted) != 0 || !g4_cas32_acq(&jobs->owner, 0, 1))
 		return G4_JOB_LOOK_NS;
+	if (g4_dedup_serve(wg, fs)) { /* before what a job does: what is written meanwhile may be there already */
+		give_back(jobs);
+		return 0;
+	}
 	g4_lock(&jobs->lock);
 	const uint32_t i = find_running(jobs);
 	uint64_t wait = UINT64_MAX;

@@ -127,7 +127,7 @@ static uint64_t place(uint64_t *total, uint64_t bytes)
  */
 static uint64_t dedup_bytes(const struct g4_superblock *sb, const struct g4_fs_options *options)
 {
-	const uint64_t needs = G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED;
+	const uint64_t needs = G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_LISTED;
 
 	if ((options->flags & G4_FS_READ_ONLY) || options->no_replay)
 		return 0;
@@ -161,7 +161,7 @@ static void plan_memory(const struct g4_layout *layout, const struct g4_fs_optio
 	plan->in_log = place(&plan->total, plan->log_pages * sizeof(struct g4_in_log));
 	plan->most_groups = options->may_grow ? g4_layout_room(layout) : layout->group_count;
 	plan->alloc = place(&plan->total, g4_alloc_memory(plan->most_groups));
-	plan->dedup = place(&plan->total, g4_ddt_memory(plan->dedup_bytes, plan->most_groups * G4_GROUP_REGIONS));
+	plan->dedup = place(&plan->total, g4_ddt_memory(plan->dedup_bytes));
 	plan->scrub = place(&plan->total, (bounces ? G4_SCRUB_BUFFERS : 1) * G4_SCRUB_PAGES * G4_PAGE_BYTES);
 	plan->bounce = place(&plan->total, bounces ? G4_BOUNCE_BUFFERS * G4_BOUNCE_PAGES * G4_PAGE_BYTES : 0);
 }
@@ -228,7 +228,7 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 	fs->meta.fs_tag = g4_superblock_tag(sb);
 	fs->next_generation = (uint32_t)g4_realtime_ns() | 1u;
 	init_icache(fs, memory, plan);
-	g4_ddt_init(&fs->ddt, memory + plan->dedup, plan->dedup_bytes, plan->most_groups * G4_GROUP_REGIONS);
+	g4_ddt_init(&fs->ddt, memory + plan->dedup, plan->dedup_bytes);
 	fs->jobs.scrub.pages = memory + plan->scrub;
 	fs->bounce.memory = bounces ? memory + plan->bounce : NULL;
 	fs->jobs.scrub.dir = fs->jobs.scrub.file = G4_NO_INODE;
@@ -361,6 +361,9 @@ static int finish_orphans(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino)
 static int mark_mounted(struct g4_wg *wg, struct g4_fs *fs)
 {
 	fs->super.state = (fs->super.state & G4_STATE_ERROR) | G4_STATE_MOUNTED;
+	/* what was told to deduplicate before there were listed pages */
+	if (g4_policy_dedup(0, fs->super.policy) && (fs->super.features_incompat & G4_FEATURE_INCOMPAT_SHARED))
+		fs->super.features_incompat |= G4_FEATURE_INCOMPAT_LISTED;
 	fs->super.mounted_ns = (uint64_t)g4_realtime_ns();
 	fs->super.mount_count++;
 	fs->super.header.generation = fs->journal.durable;

@@ -76,7 +76,7 @@ G4_FN int g4_policy_set(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, enum
 	if (rc == 0 && policy != 0)
 		rc = g4_super_add_feature(wg, fs, G4_FEATURE_INCOMPAT_SUMS);
 	if (rc == 0 && value == G4_POLICY_DEDUP_ON)
-		rc = g4_super_add_feature(wg, fs, G4_FEATURE_INCOMPAT_SHARED);
+		rc = g4_super_add_feature(wg, fs, G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_LISTED);
 	if (rc == 0)
 		rc = g4_begin(wg, fs, 4, &txn);
 	if (rc < 0)

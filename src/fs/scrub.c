@@ -42,49 +42,38 @@ G4_FN static void look_at_slab(struct g4_scrub_step *step, uint64_t ino, struct 
 
 /* ------------------------------------------------------------------ contents */
 
-/* Whether a page of counts still stands where it was found. */
-G4_FN static bool is_place(struct g4_scrub_step *step, uint64_t group, struct g4_address address)
-{
-	struct g4_address places[G4_SHARE_PLACES];
-	uint32_t places_count;
-
-	if (g4_share_places(step->wg, &step->fs->alloc, group, places, &places_count) < 0)
-		return false;
-	for (uint32_t k = 0; k < places_count; k++)
-		if (g4_address_is(places[k], address))
-			return true;
-	return false;
-}
-
 /*
  * One copy of a page of counts is damaged: the next checkpoint writes all copies, for they stay where they are in a transaction alone.
  * Whether that is so.
  */
-G4_FN static bool rewrite_owners(struct g4_scrub_step *step, uint64_t group)
+G4_FN static bool rewrite_owners(struct g4_scrub_step *step, uint64_t group, uint32_t n)
 {
 	struct g4_txn txn;
 
 	if (g4_space_copies(&step->fs->space) == 1 || (step->fs->flags & G4_FS_READ_ONLY) ||
-	    g4_begin(step->wg, step->fs, G4_SHARE_PLACES, &txn) < 0)
+	    g4_begin(step->wg, step->fs, 1, &txn) < 0)
 		return false;
-	const int rc = g4_share_rewrite(step->wg, &step->fs->alloc, &txn, group);
+	const int rc = g4_share_rewrite(step->wg, &step->fs->alloc, &txn, group, n);
 	return g4_end(step->fs, &txn, 0) == 0 && rc == 0;
 }
 
-/* Counts of owners. Nothing keeps them where they are: what looks wrong may have been given back meanwhile. */
+/* Counts of owners, and listed pages. Nothing keeps them where they are: what looks wrong may have been given back meanwhile. */
 G4_FN static void look_at_owners(struct g4_scrub_step *step, uint64_t group)
 {
-	struct g4_address places[G4_SHARE_PLACES];
-	uint32_t places_count;
+	struct g4_alloc *alloc = &step->fs->alloc;
+	struct g4_address at, now;
+	uint32_t type;
 
-	if (g4_share_places(step->wg, &step->fs->alloc, group, places, &places_count) < 0)
-		return; /* its map can not be read, which was found */
-	for (uint32_t k = 0; k < places_count; k++) {
-		const int rc = g4_journal_look(step->wg, &step->fs->journal, places[k],
-					       k == 0 ? G4_BLOCK_SHARES : G4_BLOCK_OWNERS, step->room);
+	if (g4_share_place(step->wg, alloc, group, 0, &at, &type) < 0)
+		return; /* nothing; or the map can not be read, which was found */
+	for (uint32_t n = 0; n < G4_SHARE_PLACES; n++) {
+		if (g4_share_place(step->wg, alloc, group, n, &at, &type) < 0)
+			continue; /* what leads there was found, if it is damaged */
+		const int rc = g4_journal_look(step->wg, &step->fs->journal, at, type, step->room);
 		g4_scrub_count(step, 1);
-		if (rc < 0 && is_place(step, group, places[k]) && !rewrite_owners(step, group))
-			g4_scrub_find_metadata(step, 0, places[k], rc);
+		if (rc < 0 && g4_share_place(step->wg, alloc, group, n, &now, &type) == 0 && g4_address_is(at, now) &&
+		    !rewrite_owners(step, group, n))
+			g4_scrub_find_metadata(step, 0, at, rc);
 	}
 }
 

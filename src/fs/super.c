@@ -17,19 +17,21 @@ G4_FN int g4_super_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_address a
 
 G4_FN int g4_super_add_feature(struct g4_wg *wg, struct g4_fs *fs, uint64_t feature)
 {
-	if (g4_load64_acq(&fs->super.features_incompat) & feature)
+	const uint64_t added = feature & ~g4_load64_acq(&fs->super.features_incompat);
+
+	if (added == 0)
 		return 0;
 	if (fs->flags & G4_FS_READ_ONLY)
 		return -G4_E_ROFS;
 	if (!g4_cas32(&fs->resizing, 0, 1))
 		return -G4_E_BUSY;
-	g4_or64(&fs->super.features_incompat, feature);
+	g4_or64(&fs->super.features_incompat, added);
 	int rc = g4_super_write(wg, fs, g4_layout_backup(&fs->meta.layout));
 	if (rc == 0)
 		rc = g4_super_write(wg, fs, G4_SUPERBLOCK);
 	if (rc < 0)
 		g4_and64(&fs->super.features_incompat,
-			 ~feature); /* nothing needs it; a copy on disk that has it does no harm */
+			 ~added); /* nothing needs it; a copy on disk that has it does no harm */
 	g4_store32_rel(&fs->resizing, 0);
 	return rc;
 }

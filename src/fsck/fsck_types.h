@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/progress_host.h"
+#include "format/owners.h"
 #include "fsck/image.h"
 #include "print/report.h"
 
@@ -18,6 +19,7 @@
 	X(LEAKED, "page_leaked")	    /* marked used, used by nothing */                                         \
 	X(UNMARKED, "page_unmarked")	    /* used, marked free */                                                    \
 	X(OWNERS, "owner_count")	    /* counts of owners are damaged, or differ from those met */               \
+	X(LISTED, "page_listed")	    /* what pages others may find is damaged, or wrong */                      \
 	X(SHARED, "page_shared")	    /* used twice */                                                           \
 	X(SLAB, "slab")			    /* a slab is damaged */                                                    \
 	X(SLAB_BIT, "slab_bit")		    /* the map's slab bit disagrees with the slab */                           \
@@ -185,7 +187,10 @@ struct g4_fsck {
 	uint64_t *
 		excess_owners; /* pages that more pointers were found to lead to than are counted; kept for all rounds */
 	struct g4_address *group_shares; /* by group: its page of shares, if it has one */
-	bool owners_wrong;
+	bool owners_wrong;		 /* or what is listed */
+	struct g4_fsck_listed **listed;	 /* by group: pages that others may find, if there are any (listed.c) */
+	struct g4_listing_page listing;	 /* the one that was looked at last */
+	struct g4_address listing_at;
 
 	struct g4_fsck_table
 		slabs; /* page number -> a: used slots, b: slots met, c: code (positive) of a damaged one */

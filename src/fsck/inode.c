@@ -6,6 +6,7 @@
 #include "fsck/claim.h"
 #include "fsck/fix.h"
 #include "fsck/inode.h"
+#include "fsck/listed.h"
 #include "fsck/plan.h"
 #include "fsck/report.h"
 #include "fsck/space.h"
@@ -215,6 +216,8 @@ static void check_data(struct g4_fsck *fsck, const struct g4_map_item *item, con
 	else if (fsck->repairing && has_excess(fsck, address, pages) && !g4_fsck_is_touched(fsck, where->ino))
 		g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, item->file_page * G4_PAGE_BYTES, pages * G4_PAGE_BYTES,
 			       "contents that more files lead to than its owners are counted");
+	if ((item->ptr & G4_PTR_VALID) != 0)
+		g4_fsck_meet_listed(fsck, address, pages);
 	if (fsck->repairing && (item->ptr & G4_PTR_VALID) == 0)
 		g4_fsck_set_bits(fsck, &fsck->unwritten, g4_address_page(address), pages);
 	g4_fsck_claim_data(fsck, address, pages, where);
@@ -464,6 +467,8 @@ bool g4_fsck_contents(struct g4_fsck *fsck, uint64_t ino, const struct g4_inode 
 	else
 		good = check_map(fsck, ino, inode, where, &pages);
 	good = g4_fsck_sums_block(fsck, inode, where) && good;
+	if ((inode->flags & G4_INODE_SUMS_INLINE) != 0)
+		g4_fsck_check_listed(fsck, where, inode->few.map, inode->few.sums, G4_FEW_PAGES);
 
 	good = check_xattrs(fsck, ino, inode->xattr, where, &pages) && good;
 	if (S_ISLNK(inode->mode) && inode->size == 0) {

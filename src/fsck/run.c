@@ -5,6 +5,7 @@
 
 #include "fsck/fsck.h"
 #include "fsck/journal.h"
+#include "fsck/listed.h"
 #include "fsck/report.h"
 #include "fsck/space.h"
 #include "fsck/tables.h"
@@ -120,6 +121,7 @@ static void forget_round(struct g4_fsck *fsck)
 	free_table(&fsck->owner_regions);
 	fsck->owner_count = 0;
 	fsck->owners_wrong = false;
+	g4_fsck_free_listed(fsck);
 	free_table(&fsck->slabs);
 	free_table(&fsck->blocks);
 	free_table(&fsck->links);
@@ -177,6 +179,7 @@ static bool is_safe(enum g4_fsck_problem kind)
 	case G4_FSCK_GROUP_COUNT:
 	case G4_FSCK_ALLOC:
 	case G4_FSCK_OWNERS:
+	case G4_FSCK_LISTED:
 	case G4_FSCK_LEAKED:
 	case G4_FSCK_UNMARKED:
 	case G4_FSCK_SLAB_BIT:

@@ -6,6 +6,7 @@
 #include "format/owners.h"
 #include "fsck/claim.h"
 #include "fsck/fix.h"
+#include "fsck/listed.h"
 #include "fsck/owners.h"
 #include "fsck/plan.h"
 #include "fsck/report.h"
@@ -92,6 +93,7 @@ void g4_fsck_load_owners(struct g4_fsck *fsck, uint64_t group, const struct g4_a
 	for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++)
 		if (page.owners[region] != 0)
 			load_region(fsck, first + region, g4_address_from(page.owners[region]));
+	g4_fsck_load_listed(fsck, group, &page);
 }
 
 /* ------------------------------------------------------------------ both */
@@ -181,7 +183,8 @@ void g4_fsck_rebuild_owners(struct g4_fsck *fsck)
 				page.owners[region] = g4_address_stored(write_region(fsck, owners));
 			regions += page.owners[region] != 0;
 		}
-		if (regions != 0)
+		const bool lists = g4_fsck_write_listed(fsck, group, &page);
+		if (regions != 0 || lists)
 			fsck->group_shares[group] = new_page(fsck, &page, G4_BLOCK_SHARES);
 	}
 	g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0, "the owners of shared pages are counted anew");

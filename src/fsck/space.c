@@ -5,6 +5,7 @@
 
 #include "fsck/claim.h"
 #include "fsck/inode.h"
+#include "fsck/listed.h"
 #include "fsck/report.h"
 #include "fsck/shares.h"
 #include "fsck/space.h"
@@ -14,7 +15,8 @@
 
 static bool superblocks_agree(const struct g4_superblock *a, const struct g4_superblock *b)
 {
-	const uint64_t added = G4_FEATURE_INCOMPAT_RESIZING | G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED;
+	const uint64_t added = G4_FEATURE_INCOMPAT_RESIZING | G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED |
+			       G4_FEATURE_INCOMPAT_LISTED;
 	struct g4_superblock left = *a, right = *b;
 
 	/* What each write changes, and the header. */
@@ -341,6 +343,7 @@ void g4_fsck_compare_maps(struct g4_fsck *fsck)
 {
 	g4_fsck_unmet_blocks(fsck);
 	g4_fsck_compare_owners(fsck);
+	g4_fsck_compare_listed(fsck);
 	if (fsck->repairing)
 		tell_leaked(fsck);
 	compare_bits(fsck, true);

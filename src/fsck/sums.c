@@ -10,6 +10,7 @@
 #include "fsck/claim.h"
 #include "fsck/fix.h"
 #include "fsck/inode.h"
+#include "fsck/listed.h"
 #include "fsck/report.h"
 #include "fsck/tables.h"
 #include "hash/blake3.h"
@@ -167,8 +168,12 @@ bool g4_fsck_sums_pages(struct g4_fsck *fsck, const struct g4_fsck_where *where,
 		good = good && status == 0;
 		if (status < 0 && fsck->repairing)
 			give_up_page(fsck, where, indirect, level, file_page, quarter);
-		if (status >= 0 && level == 1)
+		if (status >= 0 && level == 1) {
+			const struct g4_map_frame *frame = &fsck->map_walk.frames[fsck->map_walk.depth];
+			g4_fsck_check_listed(fsck, where, &frame->slots[quarter * G4_SUMS_SLOTS], page.entries,
+					     G4_SUMS_SLOTS);
 			good = check_lost(fsck, where, address, file_page, quarter, &page) && good;
+		}
 	}
 	return good;
 }
@@ -286,6 +291,14 @@ static int check_row(struct g4_fsck *fsck, const struct g4_fsck_where *where, co
 	return worst;
 }
 
+static void check_listed_rows(struct g4_fsck *fsck, const struct g4_fsck_where *where, struct g4_address address,
+			      const struct g4_sums_page *row)
+{
+	for (uint32_t quarter = 0; quarter < G4_SUMS_QUARTERS; quarter++)
+		g4_fsck_check_listed_row(fsck, where, g4_address_after_pages(address, quarter * G4_SUMS_SLOTS),
+					 row[quarter].entries, G4_SUMS_SLOTS);
+}
+
 bool g4_fsck_sums_large(struct g4_fsck *fsck, const struct g4_inode *inode, const struct g4_fsck_where *where,
 			const struct g4_map_item *item, uint64_t *pages)
 {
@@ -294,9 +307,16 @@ bool g4_fsck_sums_large(struct g4_fsck *fsck, const struct g4_inode *inode, cons
 
 	find_entry(fsck, inode, where, item, &place);
 	int status = check_row(fsck, where, &place.entry, item->height, item->file_page, row, pages);
+	if (item->height == 1 && status >= 0)
+		check_listed_rows(fsck, where, g4_ptr_address(item->ptr), row);
 	for (uint32_t i = 0; item->height == 2 && status >= 0 && i < G4_INDIRECT_SLOTS; i++) {
 		const int part = check_row(fsck, where, &row[i / G4_SUMS_SLOTS].entries[i % G4_SUMS_SLOTS], 1,
 					   item->file_page + (uint64_t)i * G4_INDIRECT_SLOTS, below, pages);
+		if (part >= 0)
+			check_listed_rows(fsck, where,
+					  g4_address_after_pages(g4_ptr_address(item->ptr),
+								 (uint64_t)i * G4_INDIRECT_SLOTS),
+					  below);
 		status = part < 0 || status == 0 ? part : status;
 	}
 	if (status < 0 && fsck->repairing)
@@ -347,6 +367,7 @@ static bool check_lost_in_block(struct g4_fsck *fsck, const struct g4_inode *ino
 	if (g4_image_block(fsck->image, page, G4_BLOCK_SLAB, copy) < 0)
 		return false;
 	memcpy(&block, copy + offset, sizeof(block));
+	g4_fsck_check_listed(fsck, where, inode->map, block.entries, G4_MAP_SLOTS);
 	const uint32_t lost = take_lost(inode->map, block.entries, G4_MAP_SLOTS);
 	if (lost > 0 && fsck->repairing && (stored = g4_fsck_edit(fsck, page)) != NULL) {
 		memcpy(stored + offset, &block, sizeof(block));

@@ -9,6 +9,7 @@
  *   - the bitmap of pages met, set by atomic operations: of two that claim a page one finds it taken;
  *   - the table of inodes with several links, and the list of work, under the team's lock;
  *   - the owners met of pages that several files have, counted by atomic operations;
+ *   - which of the listed pages were met, set by them, too;
  *   - the image and the maps, which nobody changes.
  * A slab has inodes of several directories. Members note in their own tables which of its slots they have met. When
  * all is done these become one table: a slot that two have met is a problem unless the inode has several links.
@@ -60,6 +61,7 @@ static bool start_member(struct member *member, const struct g4_fsck *first, uin
 	fsck->orphans = first->orphans;
 	fsck->owner_regions = first->owner_regions;
 	fsck->owners = first->owners;
+	fsck->listed = first->listed;
 	fsck->owner_count = first->owner_count;
 	if (pthread_create(&member->thread, NULL, work, fsck) == 0)
 		return true;

@@ -131,11 +131,14 @@ static int set_value(const char *key, const char *value, struct g4_fuse_options 
 {
 	uint64_t number;
 
-	if (!strcmp(key, "cache")) {
+	if (!strcmp(key, "cache") || !strcmp(key, "dedup_memory")) {
 		*expected = "a size such as 512M, of at least 1M";
 		if (g4_parse_size(value, &number) < 0 || number < G4_MIB)
 			return -1;
-		options->cache_bytes = number;
+		if (*key == 'c')
+			options->cache_bytes = number;
+		else
+			options->dedup_bytes = number;
 		return 1;
 	}
 	if (!strcmp(key, "device")) {

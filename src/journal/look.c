@@ -27,10 +27,10 @@ G4_FN static int check(struct g4_journal *j, struct g4_address address, uint32_t
 	}
 }
 
-/* Whether a page of counts may be written to where it lies: not without its lock, which is not held here (alloc/share.c). */
+/* Whether a page of counts, or of listed pages, may be written to where it lies: not without its lock, which is not held here (alloc/share.c). */
 G4_FN static bool stays(uint32_t type)
 {
-	return type != G4_BLOCK_SHARES && type != G4_BLOCK_OWNERS;
+	return type != G4_BLOCK_SHARES && type != G4_BLOCK_OWNERS && type != G4_BLOCK_LISTING;
 }
 
 /*

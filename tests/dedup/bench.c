@@ -16,7 +16,8 @@
 #include "dedup/table.h"
 
 #define MOST_THREADS 64u
-#define ENTRY_BYTES 56u
+#define ENTRY_BYTES 8u
+#define ROOM_PERCENT 125u /* so that few buckets are full */
 
 enum kind { FIND_PRESENT, FIND_ABSENT, INSERT_FULL, KINDS };
 
@@ -66,8 +67,7 @@ static void *work(void *user)
 			hash_of(n, hash);
 			const bool found = !g4_address_is_none(g4_ddt_find(worker->ddt, hash));
 			if (worker->kind == INSERT_FULL && !found)
-				g4_ddt_insert(worker->ddt, hash,
-					      g4_page_address(n % (worker->ddt->region_count * G4_REGION_PAGES)));
+				g4_ddt_insert(worker->ddt, hash, g4_page_address(1 + n % (UINT64_C(1) << 40)));
 			worker->found += found;
 		}
 		worker->done += 256;
@@ -109,7 +109,7 @@ int main(int argc, char **argv)
 	const uint64_t entries = argc > 1 ? strtoull(argv[1], NULL, 10) : 16000000;
 	const uint32_t threads = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 1;
 	const double seconds = argc > 3 ? strtod(argv[3], NULL) : 3;
-	const uint64_t bytes = entries * ENTRY_BYTES / 100 * 101, regions = entries / G4_REGION_PAGES + 1;
+	const uint64_t bytes = entries * ENTRY_BYTES / 100 * ROOM_PERCENT;
 	static struct g4_ddt ddt;
 	struct g4_ddt_stats stats;
 	uint64_t hash[4];
@@ -118,23 +118,23 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: ddt_bench [ENTRIES [THREADS [SECONDS]]], 100000 entries at least\n");
 		return 2;
 	}
-	void *memory = g4_memory_map(g4_ddt_memory(bytes, regions));
+	void *memory = g4_memory_map(g4_ddt_memory(bytes));
 	if (!memory) {
 		fprintf(stderr, "ddt_bench: there is no memory for %llu entries\n", (unsigned long long)entries);
 		return 1;
 	}
-	g4_ddt_init(&ddt, memory, bytes, regions);
+	g4_ddt_init(&ddt, memory, bytes);
 	const double start = now();
 	for (uint64_t n = 0; n < entries; n++) {
 		hash_of(n, hash);
-		g4_ddt_insert(&ddt, hash, g4_page_address(n));
+		g4_ddt_insert(&ddt, hash, g4_page_address(n + 1));
 	}
 	printf("%-44s %7.2f M/s\n", "insert into an empty table", (double)entries / (now() - start) * 1e-6);
 	g4_ddt_stats(&ddt, &stats);
 	printf("%llu entries of %llu, %.1f bytes each\n", (unsigned long long)stats.entries,
-	       (unsigned long long)stats.places, (double)g4_ddt_memory(bytes, regions) / (double)stats.places);
+	       (unsigned long long)stats.places, (double)g4_ddt_memory(bytes) / (double)stats.places);
 	for (uint32_t kind = 0; kind < KINDS; kind++)
 		measure(&ddt, entries, threads, seconds, (enum kind)kind);
-	g4_memory_unmap(memory, g4_ddt_memory(bytes, regions));
+	g4_memory_unmap(memory, g4_ddt_memory(bytes));
 	return 0;
 }

@@ -35,5 +35,27 @@ static void pages_of_counts_lie_where_pages_can(void **state)
 	assert_true(g4_shares_page_validate(&page, 2, &layout) < 0);
 }
 
+static void what_is_listed_has_a_sum(void **state)
+{
+	struct g4_shares_page page = {.group = 2};
+	struct g4_listing_page listing = {.region = 70, .quarter = 3};
+	struct g4_layout layout;
+
+	(void)state;
+	assert_int_equal(g4_layout_plan(G4_GIB, 0, &layout), 0);
+	page.listed[8][7] = UINT64_C(1) << 63;
+	assert_true(g4_listed(&page, 8, G4_REGION_PAGES - 1));
+	assert_true(g4_listed_any(&page, 8, 3));
+	assert_false(g4_listed_any(&page, 8, 2));
+	assert_true(g4_shares_page_validate(&page, 2, &layout) < 0);
+	page.listings[8][3] = layout.data_address + G4_PAGE_BYTES;
+	assert_int_equal(g4_shares_page_validate(&page, 2, &layout), 0);
+	page.listings[8][2] = layout.alloc_address;
+	assert_true(g4_shares_page_validate(&page, 2, &layout) < 0);
+	assert_int_equal(g4_listing_page_validate(&listing, 70, 3), 0);
+	assert_true(g4_listing_page_validate(&listing, 70, 2) < 0);
+	assert_true(g4_listing_page_validate(&listing, 71, 3) < 0);
+}
+
 RUN_TESTS(cmocka_unit_test(counts_are_of_their_region_and_add_up),
-	  cmocka_unit_test(pages_of_counts_lie_where_pages_can))
+	  cmocka_unit_test(pages_of_counts_lie_where_pages_can), cmocka_unit_test(what_is_listed_has_a_sum))

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is to be done for deduplication beside operations. */
+#ifndef G4_DATA_DEDUP_H
+#define G4_DATA_DEDUP_H
+
+#include "inode/mounted.h"
+
+/*
+ * A step: pages that are damaged go from the list; or the listed pages of one group, the next one, become hints of the table of contents,
+ * which is in memory and was empty when the file system was mounted. False: there is nothing left to do. By who does background jobs, one
+ * at a time, outside of operations.
+ */
+G4_FN bool g4_dedup_serve(struct g4_wg *wg, struct g4_fs *fs);
+
+#endif

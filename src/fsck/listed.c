@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Listed pages. A wrong one would give a file somebody else's contents, so what is listed must be contents that a file has, and that
+ * have no other sum there. What is not goes from the list: it costs nothing but space.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "format/sums.h"
+#include "fsck/claim.h"
+#include "fsck/listed.h"
+#include "fsck/report.h"
+#include "fsck/tables.h"
+
+struct g4_fsck_listed { /* of a group */
+	g4_le64 listings[G4_GROUP_REGIONS][G4_LISTING_QUARTERS];
+	uint64_t listed[G4_FSCK_GROUP_WORDS], met[G4_FSCK_GROUP_WORDS];
+};
+
+static struct g4_fsck_listed *of_page(const struct g4_fsck *fsck, uint64_t page)
+{
+	return fsck->listed == NULL ? NULL : fsck->listed[page / G4_GROUP_PAGES];
+}
+
+static bool is_listed(const struct g4_fsck *fsck, uint64_t page)
+{
+	const struct g4_fsck_listed *listed = of_page(fsck, page);
+
+	return listed != NULL && g4_fsck_bit(listed->listed, page % G4_GROUP_PAGES);
+}
+
+/* ------------------------------------------------------------------ what is listed */
+
+static void drop_quarter(struct g4_fsck *fsck, struct g4_fsck_listed *listed, uint32_t region, uint32_t quarter)
+{
+	uint64_t *words = &listed->listed[region * G4_FSCK_REGION_WORDS + quarter * 2];
+
+	listed->listings[region][quarter] = 0;
+	words[0] = words[1] = 0;
+	fsck->owners_wrong = true;
+}
+
+static void load_quarter(struct g4_fsck *fsck, uint64_t group, struct g4_fsck_listed *listed, uint32_t region,
+			 uint32_t quarter)
+{
+	const struct g4_address address = g4_address_from(listed->listings[region][quarter]);
+	struct g4_listing_page page;
+	int status = g4_image_block(fsck->image, address, G4_BLOCK_LISTING, &page);
+
+	if (status == 0)
+		status = g4_listing_page_validate(&page, group * G4_GROUP_REGIONS + region, quarter);
+	if (status < 0)
+		g4_fsck_problem(fsck, G4_FSCK_LISTED, NULL,
+				"the page at 0x%" PRIx64 " with the sums of listed pages is damaged: %s",
+				g4_address_stored(address), g4_strerror(status));
+	if (status < 0 || !g4_fsck_claim_metadata(fsck, address, NULL, "a page of sums of listed pages"))
+		drop_quarter(fsck, listed, region, quarter);
+}
+
+void g4_fsck_load_listed(struct g4_fsck *fsck, uint64_t group, const struct g4_shares_page *page)
+{
+	const bool may = (fsck->image->sb.features_incompat & G4_FEATURE_INCOMPAT_LISTED) != 0;
+	bool any = false;
+
+	for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++)
+		for (uint32_t quarter = 0; quarter < G4_LISTING_QUARTERS; quarter++)
+			any = any || page->listings[region][quarter] != 0;
+	if (!any)
+		return;
+	if (!may) { /* they would be believed when that comes */
+		g4_fsck_problem(fsck, G4_FSCK_LISTED, NULL, "pages of group %" PRIu64 " are listed, and none may be",
+				group);
+		fsck->owners_wrong = true;
+		return;
+	}
+	if (fsck->listed == NULL)
+		fsck->listed = calloc(fsck->image->layout.group_count, sizeof(struct g4_fsck_listed *));
+	struct g4_fsck_listed *listed = fsck->listed == NULL ? NULL : calloc(1, sizeof(*listed));
+	if (listed == NULL) {
+		fsck->fatal = -G4_E_NOMEM;
+		return;
+	}
+	fsck->listed[group] = listed;
+	memcpy(listed->listings, page->listings, sizeof(listed->listings));
+	memcpy(listed->listed, page->listed, sizeof(listed->listed));
+	for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++)
+		for (uint32_t quarter = 0; quarter < G4_LISTING_QUARTERS; quarter++)
+			if (listed->listings[region][quarter] != 0)
+				load_quarter(fsck, group, listed, region, quarter);
+}
+
+/* ------------------------------------------------------------------ what is met */
+
+void g4_fsck_meet_listed(struct g4_fsck *fsck, struct g4_address address, uint64_t pages)
+{
+	const uint64_t first = g4_address_page(address);
+
+	for (uint64_t page = first; fsck->listed != NULL && page < first + pages; page++) {
+		struct g4_fsck_listed *listed = of_page(fsck, page);
+		if (listed != NULL)
+			__atomic_fetch_or(&listed->met[page % G4_GROUP_PAGES / 64], UINT64_C(1) << page % 64,
+					  __ATOMIC_RELAXED);
+	}
+}
+
+/* The sum that a page is listed with. NULL: it can not be read, which was told. */
+static const uint8_t *listed_sum(struct g4_fsck *fsck, uint64_t page)
+{
+	const uint64_t in_group = page % G4_GROUP_PAGES, quarter = in_group / G4_LISTING_PAGES;
+	const struct g4_address address = g4_address_from(
+		of_page(fsck, page)->listings[quarter / G4_LISTING_QUARTERS][quarter % G4_LISTING_QUARTERS]);
+
+	if (!g4_address_is(fsck->listing_at, address)) {
+		fsck->listing_at = G4_NO_ADDRESS;
+		if (g4_image_block(fsck->image, address, G4_BLOCK_LISTING, &fsck->listing) < 0)
+			return NULL;
+		fsck->listing_at = address;
+	}
+	return fsck->listing.sums[page % G4_LISTING_PAGES];
+}
+
+static bool check_sum(struct g4_fsck *fsck, const struct g4_fsck_where *where, struct g4_address address,
+		      const struct g4_sum_entry *entry)
+{
+	const uint64_t page = g4_address_page(address);
+
+	if (g4_sum_entry_algorithm(entry) != G4_CHECKSUM_BLAKE3 || !is_listed(fsck, page))
+		return true;
+	const uint8_t *sum = listed_sum(fsck, page);
+	if (sum == NULL || memcmp(sum, entry->bytes, G4_LISTING_SUM_BYTES) == 0)
+		return true;
+	g4_fsck_problem(fsck, G4_FSCK_LISTED, where,
+			"the page at 0x%" PRIx64 " is listed with another sum than it has here",
+			g4_address_stored(address));
+	g4_fsck_clear_bit(of_page(fsck, page)->listed, page % G4_GROUP_PAGES);
+	fsck->owners_wrong = true;
+	return false;
+}
+
+bool g4_fsck_check_listed(struct g4_fsck *fsck, const struct g4_fsck_where *where, const g4_le64 *slots,
+			  const struct g4_sum_entry *entries, uint32_t count)
+{
+	bool good = true;
+
+	for (uint32_t i = 0; fsck->listed != NULL && i < count; i++)
+		if ((slots[i] & (G4_PTR_VALID | G4_PTR_INDIRECT)) == G4_PTR_VALID &&
+		    g4_ptr_validate(slots[i], &fsck->image->layout) == 0)
+			good = check_sum(fsck, where, g4_ptr_address(slots[i]), &entries[i]) && good;
+	return good;
+}
+
+bool g4_fsck_check_listed_row(struct g4_fsck *fsck, const struct g4_fsck_where *where, struct g4_address address,
+			      const struct g4_sum_entry *entries, uint32_t count)
+{
+	bool good = true;
+
+	for (uint32_t i = 0; fsck->listed != NULL && i < count; i++)
+		good = check_sum(fsck, where, g4_address_after_pages(address, i), &entries[i]) && good;
+	return good;
+}
+
+void g4_fsck_compare_listed(struct g4_fsck *fsck)
+{
+	for (uint64_t group = 0; fsck->listed != NULL && group < fsck->image->layout.group_count; group++) {
+		struct g4_fsck_listed *listed = fsck->listed[group];
+		uint64_t count = 0, first = 0;
+		for (uint64_t word = 0; listed != NULL && word < G4_FSCK_GROUP_WORDS; word++) {
+			const uint64_t wrong = listed->listed[word] & ~listed->met[word];
+			if (wrong != 0 && count == 0)
+				first = group * G4_GROUP_PAGES + word * 64 + (uint64_t)__builtin_ctzll(wrong);
+			count += (uint64_t)__builtin_popcountll(wrong);
+			listed->listed[word] &= ~wrong;
+		}
+		if (count == 0)
+			continue;
+		fsck->owners_wrong = true;
+		g4_fsck_problem(fsck, G4_FSCK_LISTED, NULL,
+				"%" PRIu64 " pages from 0x%" PRIx64 " on are listed, and no file's contents", count,
+				first * G4_PAGE_BYTES);
+	}
+}
+
+/* ------------------------------------------------------------------ repair */
+
+bool g4_fsck_write_listed(const struct g4_fsck *fsck, uint64_t group, struct g4_shares_page *page)
+{
+	const struct g4_fsck_listed *listed = fsck->listed == NULL ? NULL : fsck->listed[group];
+	bool any = false;
+
+	if (listed == NULL)
+		return false;
+	memcpy(page->listings, listed->listings, sizeof(page->listings));
+	memcpy(page->listed, listed->listed, sizeof(page->listed));
+	for (uint32_t region = 0; region < G4_GROUP_REGIONS; region++)
+		for (uint32_t quarter = 0; quarter < G4_LISTING_QUARTERS; quarter++)
+			any = any || page->listings[region][quarter] != 0;
+	return any;
+}
+
+void g4_fsck_free_listed(struct g4_fsck *fsck)
+{
+	for (uint64_t group = 0; fsck->listed != NULL && group < fsck->image->layout.group_count; group++)
+		free(fsck->listed[group]);
+	free(fsck->listed);
+	fsck->listed = NULL;
+	fsck->listing_at = G4_NO_ADDRESS;
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pages that are listed, in an image that is damaged or hostile: what is wrong is found by the checker and taken from the list by a repair,
+ * and costs a mount that meets it no more than a duplicate.
+ */
+#include "damage.h"
+
+#include <stdlib.h>
+
+#include "alloc/share.h"
+#include "data/dedup.h"
+#include "format/owners.h"
+#include "fs/fs.h"
+#include "fsck/fsck.h"
+
+#define PAGES 200u
+#define BYTES (PAGES * (uint64_t)G4_PAGE_BYTES)
+
+static struct rig rig;
+static uint8_t data[BYTES], found[BYTES];
+
+static int setup(void **state)
+{
+	(void)state;
+	setenv("G4_TEST_CHECKSUM", "1", 1);
+	setenv("G4_TEST_DEDUP", "1", 1);
+	rig_begin(&rig, 64 * G4_MIB, 0, NULL);
+	unsetenv("G4_TEST_CHECKSUM");
+	unsetenv("G4_TEST_DEDUP");
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	rig_end(&rig);
+	return 0;
+}
+
+static uint64_t make_with(uint32_t number)
+{
+	const uint64_t ino = rig_make(&rig, number);
+
+	assert_int_equal(op_write(&rig, ino, 0, 0, data, BYTES, NULL), 0);
+	assert_int_equal(op_fsync(&rig, ino), 0);
+	return ino;
+}
+
+static void expect(uint64_t ino)
+{
+	uint64_t done;
+
+	assert_int_equal(op_read(&rig, ino, 0, 0, found, BYTES, &done), 0);
+	assert_int_equal(done, BYTES);
+	assert_memory_equal(found, data, BYTES);
+}
+
+static void unmount(void)
+{
+	rig_unmount_fs(&rig, rig.wg, rig.fs, true);
+	rig.fs = NULL;
+}
+
+static void mount_and_load(void)
+{
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+	while (g4_dedup_serve(rig.wg, rig.fs))
+		;
+}
+
+/* ---------------------------------------------------------------------------------------------------- the checker */
+
+enum damage { SUM, UNUSED, METADATA, BROKEN, NOWHERE, OTHERS, DATA, FEATURE, DAMAGES };
+
+static void drop_feature(uint64_t address)
+{
+	struct g4_superblock *sb = (struct g4_superblock *)(void *)&rig.image[address];
+
+	sb->features_incompat &= ~G4_FEATURE_INCOMPAT_LISTED;
+	sb->policy &= ~G4_POLICY_DEDUP;
+	damage_seal(&rig, address);
+}
+
+/* `at`: the address of the first page of a file. */
+static void damage_list(enum damage kind, uint64_t at)
+{
+	const struct g4_alloc_page *map = damage_map(&rig, at);
+	struct g4_shares_page *shares = (struct g4_shares_page *)(void *)&rig.image[map->shares];
+	const uint64_t page = at / G4_PAGE_BYTES % G4_GROUP_PAGES;
+	const uint32_t region = (uint32_t)(page / G4_REGION_PAGES), in_region = (uint32_t)(page % G4_REGION_PAGES);
+	const uint32_t quarter = in_region / G4_LISTING_PAGES;
+	const uint64_t listing_at = shares->listings[region][quarter];
+	struct g4_listing_page *listing = (struct g4_listing_page *)(void *)&rig.image[listing_at];
+	uint64_t other = 0; /* of the group */
+
+	assert_true(g4_listed(shares, region, in_region));
+	switch (kind) {
+	case SUM:
+		listing->sums[in_region % G4_LISTING_PAGES][5] ^= 1;
+		damage_seal(&rig, listing_at);
+		return;
+	case UNUSED: /* the last page of the region, or another one that nobody has */
+		for (other = region * G4_REGION_PAGES + G4_REGION_PAGES - 1;
+		     map->regions[region].used[other % G4_REGION_PAGES / 64] >> other % 64 & 1; other--)
+			;
+		break;
+	case METADATA: /* itself */
+		assert_int_equal(listing_at / G4_GROUP_BYTES, at / G4_GROUP_BYTES);
+		other = listing_at / G4_PAGE_BYTES % G4_GROUP_PAGES;
+		break;
+	case BROKEN:
+		listing->sums[0][0] ^= 1;
+		return;
+	case NOWHERE:
+		shares->listings[region][quarter] = rig.bytes / 2;
+		damage_seal(&rig, map->shares);
+		return;
+	case OTHERS: /* its page of sums is another quarter's */
+		listing->quarter++;
+		damage_seal(&rig, listing_at);
+		return;
+	case DATA: /* that is contents of a file */
+		shares->listings[region][quarter] = at;
+		damage_seal(&rig, map->shares);
+		return;
+	default:
+		drop_feature(G4_SUPERBLOCK_ADDRESS);
+		drop_feature(rig.bytes - G4_PAGE_BYTES);
+		return;
+	}
+	shares->listed[other / G4_REGION_PAGES][other % G4_REGION_PAGES / 64] |= UINT64_C(1) << other % 64;
+	g4_le64 *place = &shares->listings[other / G4_REGION_PAGES][other % G4_REGION_PAGES / G4_LISTING_PAGES];
+	if (*place == 0)
+		*place = listing_at; /* one more thing that is wrong */
+	damage_seal(&rig, map->shares);
+}
+
+static void what_is_listed_wrongly_is_found_and_repaired(void **state)
+{
+	(void)state;
+	rig_pattern(data, 1, BYTES);
+	for (uint32_t kind = 0; kind < DAMAGES; kind++) {
+		struct rig_repair how = {0};
+		char *text;
+
+		if (rig.fs == NULL)
+			rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+		const uint64_t a = make_with(2 * kind), at = rig_place(&rig, a, 0);
+		unmount();
+		damage_list((enum damage)kind, at);
+		const struct rig_verdict verdict = rig_fsck(&rig, &text);
+		if (verdict.problems == 0)
+			print_error("damage %u is not found\n", kind);
+		assert_int_not_equal(verdict.problems, 0);
+		assert_non_null(strstr(text, "listed"));
+		free(text);
+		assert_int_equal(rig_repair(&rig, &how), 0);
+		assert_int_equal(how.outcome[G4_FSCK_LOST], 0);
+		if (kind < BROKEN) /* a page of sums that nothing leads to is free, and was something */
+			assert_int_equal(how.outcome[G4_FSCK_DOUBTFUL], 0);
+		free(how.text);
+		rig_expect_clean(&rig, RIG_ANY_FREE, "after the repair");
+		mount_and_load();
+		expect(a);
+		const uint64_t b = make_with(2 * kind + 1);
+		if (kind < BROKEN) /* one page is gone from the list, at most */
+			assert_int_equal(rig_place(&rig, a, PAGES - 1), rig_place(&rig, b, PAGES - 1));
+		unmount();
+		rig_expect_clean(&rig, RIG_ANY_FREE, "with one more file");
+		rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+		expect(b);
+		for (uint32_t f = 0; f < 2; f++) {
+			char name[16];
+			snprintf(name, sizeof(name), "f%u", 2 * kind + f);
+			assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, name), 0);
+		}
+	}
+}
+
+/* ---------------------------------------------------------------------------------------------------- a mount */
+
+/* Nobody has checked the image: duplicates are stored, and files can be read, written and removed. */
+static void a_damaged_list_costs_space_alone(void **state)
+{
+	static const enum damage kinds[] = {SUM, BROKEN, OTHERS};
+
+	(void)state;
+	rig_pattern(data, 2, BYTES);
+	for (uint32_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+		const uint64_t a = make_with(2 * k), at = rig_place(&rig, a, 0);
+		unmount();
+		damage_list(kinds[k], at);
+		mount_and_load();
+		const uint64_t b = make_with(2 * k + 1);
+		assert_int_not_equal(rig_place(&rig, b, 0), at);
+		assert_int_equal(rig_place(&rig, b, PAGES - 1), rig_place(&rig, a, PAGES - 1)); /* another quarter */
+		expect(a);
+		expect(b);
+		assert_int_equal(rig.fs->journal.aborted, 0);
+		for (uint32_t f = 0; f < 2; f++) {
+			char name[16];
+			snprintf(name, sizeof(name), "f%u", 2 * k + f);
+			assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, name), 0);
+		}
+		assert_int_equal(op_sync(&rig), 0);
+		assert_int_equal(rig.fs->journal.aborted, 0);
+	}
+}
+
+/* A page that a reader has met as damaged is not shared any more, in this mount and, when that was noted, in the next one. */
+static void what_is_damaged_is_stored_anew(void **state)
+{
+	uint64_t done;
+
+	(void)state;
+	rig_pattern(data, 4, BYTES);
+	const uint64_t a = make_with(0), at = rig_place(&rig, a, 0);
+	unmount();
+	mount_and_load();
+	rig.image[at + 100] ^= 1;
+	assert_int_not_equal(op_read(&rig, a, 0, 0, found, BYTES, &done), 0);
+	const uint64_t b = make_with(1);
+	assert_int_not_equal(rig_place(&rig, b, 0), at);
+	assert_int_equal(rig_place(&rig, b, 1), rig_place(&rig, a, 1));
+	assert_true(g4_dedup_serve(rig.wg, rig.fs));
+	assert_false(g4_dedup_serve(rig.wg, rig.fs));
+	unmount();
+	mount_and_load();
+	const uint64_t c = make_with(2);
+	assert_int_equal(rig_place(&rig, c, 0), rig_place(&rig, b, 0));
+	expect(b);
+	expect(c);
+	rig.image[at + 100] ^= 1;
+	unmount();
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+	expect(a);
+}
+
+static uint32_t scrub(void)
+{
+	struct g4_cmd start = {.op = G4_CMD_JOB_START};
+	uint32_t findings = 0;
+
+	start.kind = G4_JOB_SCRUB;
+	assert_int_equal(g4_execute(rig.wg, rig.fs, &start), 0);
+	while (g4_jobs_serve(rig.wg, rig.fs, true) == 0)
+		;
+	for (uint32_t k = 0; k < G4_JOBS; k++)
+		assert_int_not_equal(rig.fs->jobs.records[k].state, G4_JOB_RUNNING);
+	for (uint32_t k = 0; k < G4_FINDINGS; k++)
+		findings += rig.fs->jobs.findings[k].code != 0;
+	return findings;
+}
+
+static void a_scrub_looks_at_it(void **state)
+{
+	(void)state;
+	rig_pattern(data, 5, BYTES);
+	const uint64_t a = make_with(0), at = rig_place(&rig, a, 0);
+	unmount();
+	mount_and_load();
+	assert_int_equal(scrub(), 0);
+	unmount();
+	damage_list(BROKEN, at);
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+	assert_int_equal(scrub(), 1);
+	assert_int_equal(rig.fs->journal.aborted, 0);
+	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f0"), 0);
+	assert_int_equal(scrub(), 0);
+}
+
+/* An image from before pages were listed, told to deduplicate: the first mount that may write says that they are. */
+static void an_older_image_gets_a_list(void **state)
+{
+	(void)state;
+	unmount();
+	for (uint32_t copy = 0; copy < 2; copy++) {
+		const uint64_t at = copy ? rig.bytes - G4_PAGE_BYTES : G4_SUPERBLOCK_ADDRESS;
+		struct g4_superblock *sb = (struct g4_superblock *)(void *)&rig.image[at];
+		sb->features_incompat &= ~G4_FEATURE_INCOMPAT_LISTED;
+		damage_seal(&rig, at);
+	}
+	mount_and_load();
+	rig_pattern(data, 3, BYTES);
+	const uint64_t a = make_with(0), b = make_with(1);
+	assert_int_equal(rig_place(&rig, a, 0), rig_place(&rig, b, 0));
+	for (uint32_t copy = 0; copy < 2; copy++) {
+		const uint64_t at = copy ? rig.bytes - G4_PAGE_BYTES : G4_SUPERBLOCK_ADDRESS;
+		const struct g4_superblock *sb = (const struct g4_superblock *)(const void *)&rig.image[at];
+		assert_true(sb->features_incompat & G4_FEATURE_INCOMPAT_LISTED);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(what_is_listed_wrongly_is_found_and_repaired, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_damaged_list_costs_space_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_damaged_is_stored_anew, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_scrub_looks_at_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_older_image_gets_a_list, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Deduplication of what is written, across mounts: a file that an earlier mount has written takes no space when it is written again.
+# shellcheck disable=SC2119 # arguments are optional
+# shellcheck source=tests/fuse/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" "$@"
+needs python3
+
+stored() { # pages that the device has for the files of the image, which is not mounted
+	"$gpu4fs" dedup stats --json --image "$image" | python3 -c 'import json, sys; print(json.load(sys.stdin)["stored_bytes"] // 4096)'
+}
+
+listed() {
+	"$gpu4fs" dump --json "$image" listed | python3 -c 'import json, sys; print(json.load(sys.stdin)["listed"])'
+}
+
+truncate -s 256M "$image"
+check "mkfs" "$gpu4fs" mkfs --dedup "$image"
+same "nothing is listed" 0 "$(listed)"
+head -c 8192000 /dev/urandom >"$work/a" # 2000 pages
+mount_image
+check "a file" cp "$work/a" "$mnt/a"
+unmount_image
+same "its pages are listed" 2000 "$(listed)"
+fsck_image
+
+# Soon after the mount they are found. Until then a copy is stored, and goes again.
+mount_image dedup_memory=1M
+found=no
+for ((try = 0; try < 200; try++)); do
+	sync "$mnt"
+	before=$(stat -f -c %f "$mnt")
+	cp "$work/a" "$mnt/b"
+	sync "$mnt/b"
+	if ((before - $(stat -f -c %f "$mnt") < 200)); then
+		found=yes
+		break
+	fi
+	rm "$mnt/b"
+	free_again "$before" >/dev/null
+done
+same "the next mount finds them" yes "$found"
+check "... and they are what was written" cmp "$work/a" "$mnt/b"
+rm "$mnt/a"
+check "... also when the first file has gone" cmp "$work/a" "$mnt/b"
+unmount_image
+same "a page is stored once" 2000 "$(stored)"
+fsck_image
+mount_image
+rm "$mnt/b"
+unmount_image
+same "what is removed is listed no more" 0 "$(listed)"
+fsck_image
+finish
