@@ -59,12 +59,12 @@ set(G4_HELPER_DIR /usr/sbin CACHE PATH "Where mount(8) finds helpers; install pu
 set(tool_names mkfs.gpu4fs fsck.gpu4fs mount.gpu4fs)
 # The names that mount(8) and fsck(8) look for with the types that /proc/mounts shows.
 list(APPEND tool_names mount.fuse.gpu4fs fsck.fuse.gpu4fs mount.fuseblk.gpu4fs fsck.fuseblk.gpu4fs)
-g4_sources(cli_sources src/cli/*.c src/fsck/*.c src/print/*.c)
+g4_sources(cli_sources src/cli/*.c)
 g4_sources(fuse_sources src/fuse/*.c)
 if(cli_sources)
 	pkg_check_modules(fuse3 REQUIRED IMPORTED_TARGET fuse3)
 	add_executable(gpu4fs_tool ${cli_sources} ${fuse_sources})
-	target_link_libraries(gpu4fs_tool PRIVATE gpu4fs_static PkgConfig::fuse3)
+	target_link_libraries(gpu4fs_tool PRIVATE g4_checker gpu4fs_static PkgConfig::fuse3)
 	set_target_properties(gpu4fs_tool PROPERTIES OUTPUT_NAME gpu4fs)
 	foreach(name ${tool_names})
 		add_custom_command(TARGET gpu4fs_tool POST_BUILD
