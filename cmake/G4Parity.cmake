@@ -1,9 +1,9 @@
-# src/parity without the engine, for programs that measure it: a library for the host.
+# src/parity without the engine, for programs that measure it: a library for the host, of the engine's objects.
 if(G4_LANES GREATER 0)
 	return()
 endif()
-g4_sources(parity_sources src/parity/*.c src/base/*.c src/hash/*.c src/simt/*.c src/simt/cpu/*.c)
-add_library(parity_static STATIC EXCLUDE_FROM_ALL ${parity_sources})
+g4_objects_of(parity_objects_used g4_objects parity base hash simt)
+add_library(parity_static STATIC EXCLUDE_FROM_ALL ${parity_objects_used})
 target_link_libraries(parity_static PUBLIC g4_flags Threads::Threads)
 set_target_properties(parity_static PROPERTIES LINKER_LANGUAGE C)
 

@@ -23,6 +23,13 @@ function(g4_engine_sources out)
 	set(${out} ${found} PARENT_SCOPE)
 endfunction()
 
+# g4_objects_of(OUT TARGET folder...): what an object library has compiled of these folders of src/, for a library that needs no
+# more: each source is compiled once.
+function(g4_objects_of out target)
+	list(JOIN ARGN "|" folders)
+	set(${out} "$<FILTER:$<TARGET_OBJECTS:${target}>,INCLUDE,/src/(${folders})/>" PARENT_SCOPE)
+endfunction()
+
 # g4_gpu_subset(OUT): the engine files that are compiled for the GPU too. Host-only files are named *_host.c.
 function(g4_gpu_subset out)
 	set(patterns src/simt/*.c)

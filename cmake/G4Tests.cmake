@@ -33,11 +33,10 @@ list(FILTER test_programs INCLUDE REGEX "/test_[^/]*\\.c$")
 set(test_support ${test_sources})
 list(FILTER test_support EXCLUDE REGEX "/test_[^/]*\\.c$")
 g4_sources(more_support tests/support/*.c)
-# the offline checker judges what the engine's tests leave behind
-g4_sources(checker src/fsck/*.c src/print/*.c)
-list(APPEND test_support ${more_support} ${checker})
+list(APPEND test_support ${more_support})
 if(test_support)
 	add_library(g4_test_support STATIC ${test_support})
+	target_link_libraries(g4_test_support PRIVATE g4_checker)
 	target_include_directories(g4_test_support PUBLIC tests tests/support)
 	target_link_libraries(g4_test_support PUBLIC gpu4fs_static PkgConfig::cmocka)
 endif()
@@ -211,7 +210,15 @@ add_test(NAME crash.explorer.remote
 # Its workloads are a sample on images with sums; all of them are tried on images without.
 set_tests_properties(crash.explorer PROPERTIES ENVIRONMENT "${test_environment};G4_TEST_CHECKSUM=0")
 set_tests_properties(crash.explorer.remote PROPERTIES ENVIRONMENT "${test_environment}")
-set_tests_properties(crash.explorer crash.explorer.remote PROPERTIES LABELS crash PROCESSORS 2 TIMEOUT ${G4_TEST_TIMEOUT})
+set(explorer_tests crash.explorer crash.explorer.remote)
+if(G4_TEST_CRASH_SAMPLE GREATER 0 AND NOT G4_SANITIZE)
+	file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/all")
+	add_test(NAME crash.explorer.all COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:crash_explorer> --keep .
+		WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work/all")
+	set_tests_properties(crash.explorer.all PROPERTIES ENVIRONMENT "${test_environment};G4_TEST_CHECKSUM=0")
+	list(APPEND explorer_tests crash.explorer.all)
+endif()
+set_tests_properties(${explorer_tests} PROPERTIES LABELS crash PROCESSORS 2 TIMEOUT ${G4_TEST_TIMEOUT})
 
 # What runs out or goes away, on the explorer's operations. Every allocation of the program can be made to fail.
 add_executable(faults tests/faults/faults.c tests/crash/script.c tests/crash/look.c tests/crash/memory.c)

@@ -4,8 +4,8 @@
 # Usage: check.sh [STEP]...   (default: lint release fuse asan tsan lanes-tsan fuzz cuda)
 # The steps long are for `make check-long`: lanes runs the tests of lanes-tsan without ThreadSanitizer, which finds nothing else;
 # asan-gcc those of asan compiled by the other compiler, whose sanitizers look for much the same;
-# asan-long, tsan-long and lanes-tsan-long what asan, tsan and lanes-tsan leave out (cmake/G4LongTests.cmake); fuzz-long fuzzes for
-# FUZZ_LONG_S seconds, 600 by default.
+# release-long, asan-long, tsan-long and lanes-tsan-long what release, asan, tsan and lanes-tsan leave out
+# (cmake/G4LongTests.cmake); fuzz-long fuzzes for FUZZ_LONG_S seconds, 600 by default.
 # The step gpu (`make check-gpu`) is for a machine with an NVIDIA GPU: the engine's tests with the engine on it, in less than
 # nine minutes. Its parts are steps, too: gpu-device gpu-file gpu-shredder gpu-api gpu-images gpu-crash gpu-fuse
 # gpu-sanitizer. Where they can not be compiled, GPU_BUILT names a copy of another machine's build/cuda.
@@ -14,7 +14,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 all_steps=(lint release fuse asan tsan lanes-tsan fuzz cuda)
-long_steps=(lanes asan-gcc asan-long tsan-long lanes-tsan-long fuzz-long)
+long_steps=(lanes asan-gcc release-long asan-long tsan-long lanes-tsan-long fuzz-long)
 gpu_steps=(gpu-device gpu-file gpu-api gpu-images gpu-crash gpu-fuse gpu-shredder gpu-sanitizer)
 [[ $# -gt 0 ]] || set -- "${all_steps[@]}"
 steps=()
@@ -111,7 +111,7 @@ step_lint() {
 }
 
 step_release() {
-	build_and_test release release --label-exclude fuse
+	build_and_test release release --label-exclude 'fuse|long'
 	run "headers C and C++" build release header-check || return 0
 }
 
