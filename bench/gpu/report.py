@@ -6,7 +6,7 @@ report.py collect FOLDER [KEY=VALUE]...  reads FOLDER/*.json, prints the JSON ar
 report.py table FILE.json                prints the table
 report.py plot FILE.json FOLDER          draws FOLDER/gpu-NAME.png; also of what tests/gpu/shredder_speed printed alone
 
-FOLDER has, as far as there are any: mem.json, dax.json (tests/gpu/gpu_bench), embedded.json, connected.json, ext4.json,
+FOLDER has, as far as there are any: mem.json, dax.json, sums-CHECKSUM.json, scrub-CHECKSUM.json (tests/gpu/gpu_bench), embedded.json, connected.json, ext4.json,
 xfs.json, btrfs.json (bench_clients), fuse.workload.json and those of the peers (gpu4fs bench --json), shredder.json
 (tests/gpu/shredder_speed).
 Exit status: 0, also when a target is missed; 1 when something could not be read or drawn.
@@ -20,7 +20,9 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from common import bars, commit, machine, number, output_of, ratio, times  # noqa: E402
 
-ENGINES = {"mem": "cuda", "dax": "cuda, dax", "embedded": "library", "connected": "library, connected", "fuse": "FUSE"}
+ENGINES = {"mem": "cuda", "sums-none": "cuda, sums", "sums-xxh3": "cuda, sums", "sums-blake3": "cuda, sums",
+           "scrub-xxh3": "cuda, sums", "scrub-blake3": "cuda, sums", "dax": "cuda, dax", "embedded": "library",
+           "connected": "library, connected", "fuse": "FUSE"}
 PEERS = ["ext4", "xfs", "btrfs"]
 NOBODY = "peers only"  # the engine of figures that only peers have
 
@@ -149,7 +151,7 @@ def table_of_gpu(records):
     print("cores: processor seconds a second while it was measured. own: of the engine (cuda), or of the program with its")
     print("clients, and of a server; clients: threads that wait for the cuda engine; all: the whole machine, kernel threads too.")
     print("Ratios are gpu4fs to the others; above 1 gpu4fs is better.")
-    for engine in [*ENGINES.values()]:
+    for engine in [*dict.fromkeys(ENGINES.values())]:
         rows = [r for r in records if r["engine"] == engine]
         if not rows:
             continue
@@ -199,7 +201,7 @@ def table(records):
 
 def plot_against_peers(records, name, questions, title, label, folder, log=True, value=None):
     """A group for each question, a bar for each engine and peer."""
-    engines = list(ENGINES.values())
+    engines = list(dict.fromkeys(ENGINES.values()))
     rows = []
     for metric, short in questions.items():
         asked = [r for r in records if question(r["metric"]) == metric]

@@ -12,7 +12,7 @@ usage() {
 	cat <<'TEXT'
 usage: bench/gpu/run.sh [OPTION]... [-- BENCHMARK-OF-GPU_BENCH...]
 
-  --only=LIST      parts, of mem,dax,embedded,connected,ext4,xfs,btrfs,fuse,shredder [all]
+  --only=LIST      parts, of mem,sums,dax,embedded,connected,ext4,xfs,btrfs,fuse,shredder [all]
   --build=DIR      where gpu4fs is built with the preset cuda, perhaps by another machine; without it,
                    build/cuda is brought up to date
   --out=DIR        for gpu.json, gpu-*.png and gpu.log [build/bench]
@@ -67,6 +67,19 @@ part_mem() {
 	while ((file > 16 && 64 * file + 2 * 8192 > device_mib * 9 / 10)); do file=$((file / 2)); done
 	limited "$work/log" "$build/tests/gpu/gpu_bench" -d "mem:$((64 * file + 8192))M" -c 8192 -f "$file" -o "$work/results/mem.json" \
 		"${benchmarks[@]}"
+}
+
+# Host memory to and from files, single writes and cached reads without and with sums; a scrub of 32 GiB.
+part_sums() {
+	local checksum status=0
+	for checksum in none xxh3 blake3; do
+		limited "$work/log" "$build/tests/gpu/gpu_bench" -d "mem:$((64 * file_mib + 8192))M" -c 4096 -f "$file_mib" -k "$checksum" \
+			-o "$work/results/sums-$checksum.json" random single stream || status=1
+	done
+	for checksum in xxh3 blake3; do
+		limited "$work/log" "$build/tests/gpu/gpu_bench" -d mem:44G -k "$checksum" -o "$work/results/scrub-$checksum.json" scrub || status=1
+	done
+	return "$status"
 }
 
 part_dax() {
@@ -126,7 +139,7 @@ part_shredder() {
 # why_not PART: in words; nothing when it can run.
 why_not() {
 	case $1 in
-	mem | dax | shredder) [[ -e /dev/nvidiactl ]] || echo "there is no NVIDIA GPU here" ;;
+	mem | sums | dax | shredder) [[ -e /dev/nvidiactl ]] || echo "there is no NVIDIA GPU here" ;;
 	embedded | connected | fuse)
 		[[ $engine != cuda || -e /dev/nvidiactl ]] || { echo "there is no NVIDIA GPU here" && return; }
 		;;&
@@ -155,7 +168,7 @@ run_part() {
 }
 
 # ---- the run
-parts=mem,dax,embedded,connected,ext4,xfs,btrfs,fuse,shredder
+parts=mem,sums,dax,embedded,connected,ext4,xfs,btrfs,fuse,shredder
 only=$parts build='' out=build/bench file_mib=256 mem_file_mib=1024 limit=350 engine=cuda commit='' seconds=2
 part_limit=90
 tool_workload=(--dirs=8 --files=500 --size=256M --fsyncs=300)

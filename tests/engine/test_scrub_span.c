@@ -263,6 +263,8 @@ static void beside_a_writer_nothing_is_found(void **state)
 	struct helper writer = {0};
 
 	(void)state;
+	if (rig_lanes_are_watched()) /* a page of metadata is looked at while a checkpoint writes it, and then once more */
+		skip();
 	begin(NULL);
 	for (uint64_t pieces = 0, round = 0; pieces == 0 && round < ROUNDS_MOST; round++) {
 		start_helpers();
