@@ -364,18 +364,37 @@ static int mark_region(struct g4_wg *wg, struct g4_set *set, const struct g4_chu
 	return add_mark(wg, set, region, units_of(begin, from, g4_min64(most, begin + G4_PARITY_REGION_BYTES)));
 }
 
+/* Whether all of these places are marked, in an epoch that goes on. */
+static bool is_marked(struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
+{
+	bool marked = set->parity->holders && holders_are_there(set);
+
+	while (from < to && marked) {
+		const uint64_t begin = g4_align_down(from, G4_PARITY_REGION_BYTES),
+			       some = g4_min64(to, begin + G4_PARITY_REGION_BYTES);
+		const struct g4_parity_mark *mark =
+			find_mark(set->parity, (uint64_t)(chunk - set->chunks) << 40 | begin / G4_PARITY_REGION_BYTES);
+		marked = mark && (units_of(begin, from, some) & ~mark->units) == 0;
+		from = some;
+	}
+	return marked;
+}
+
 #define AHEAD_MOST (UINT64_C(1) << 20)
 int g4_set_log_mark(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
 {
 	struct g4_set_parity *p = set->parity;
 	int rc = has_rows(p, chunk, from, to) ? g4_set_log_empty(wg, set) : 0;
 
-	if (p->next_chunk == chunk && p->next_from == from)
+	if (rc < 0 || is_marked(set, chunk, from, to))
+		return rc;
+	/* a stripe in between may be in two requests, and be held until the second */
+	if (p->next_chunk == chunk && from <= p->next_from + chunk->stripe_bytes && p->next_from < to)
 		p->ahead = g4_min64(g4_max64(2 * p->ahead, to - from), AHEAD_MOST);
 	else
 		p->ahead = 0;
 	p->next_chunk = chunk;
-	p->next_from = to;
+	p->next_from = to + p->ahead;
 	while (from < to && rc == 0) {
 		const uint64_t some =
 			g4_min64(to, g4_align_down(from, G4_PARITY_REGION_BYTES) + G4_PARITY_REGION_BYTES);
