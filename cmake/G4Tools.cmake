@@ -103,20 +103,26 @@ if(cli_sources)
 		endif()")
 endif()
 
-# The interception library. It stands in front of the C library: so it sees that without the redirections of headers.
-g4_sources(preload_sources src/preload/*.c)
-add_library(gpu4fs_preload SHARED ${preload_sources})
-target_link_libraries(gpu4fs_preload PRIVATE gpu4fs_static ${CMAKE_DL_LIBS})
-set_source_files_properties(${preload_sources} PROPERTIES COMPILE_OPTIONS # of a source: behind those of g4_flags
-	"-U_FILE_OFFSET_BITS;-U_FORTIFY_SOURCE;-fno-builtin;-Wno-nonnull-compare")
-target_link_options(gpu4fs_preload PRIVATE "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cmake/gpu4fs_preload.map"
-	-Wl,--exclude-libs,ALL -Wl,--gc-sections)
-set_target_properties(gpu4fs_preload PROPERTIES LINKER_LANGUAGE C
-	LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cmake/gpu4fs_preload.map")
-install(TARGETS gpu4fs_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/gpu4fs)
+# The interception library. It stands in front of the C library: so it sees that without the redirections of headers. The run-time
+# library of a sanitizer would have to be loaded before it: such builds have none.
+if(NOT G4_SANITIZE)
+	g4_sources(preload_sources src/preload/*.c)
+	add_library(gpu4fs_preload SHARED ${preload_sources})
+	target_link_libraries(gpu4fs_preload PRIVATE gpu4fs_static ${CMAKE_DL_LIBS})
+	set_source_files_properties(${preload_sources} PROPERTIES COMPILE_OPTIONS # of a source: behind those of g4_flags
+		"-U_FILE_OFFSET_BITS;-U_FORTIFY_SOURCE;-fno-builtin;-Wno-nonnull-compare")
+	target_link_options(gpu4fs_preload PRIVATE "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cmake/gpu4fs_preload.map"
+		-Wl,--exclude-libs,ALL -Wl,--gc-sections)
+	set_target_properties(gpu4fs_preload PROPERTIES LINKER_LANGUAGE C
+		LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cmake/gpu4fs_preload.map")
+	install(TARGETS gpu4fs_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/gpu4fs)
+endif()
 
 # What `make` builds: all that is installed.
-add_custom_target(product DEPENDS gpu4fs gpu4fs_preload)
+add_custom_target(product DEPENDS gpu4fs)
+if(TARGET gpu4fs_preload)
+	add_dependencies(product gpu4fs_preload)
+endif()
 if(TARGET gpu4fs_tool)
 	add_dependencies(product gpu4fs_tool)
 endif()

@@ -29,6 +29,7 @@ same "127 says that it is not there" 127 $?
 refuses "a socket of another mount" "not mounted there" "$gpu4fs" run -m "$socket=$work" true
 refuses "no socket and no device" "No such file" "$gpu4fs" run -m "$work/none=$mnt" true
 refuses "no directory" "SOURCE=DIRECTORY" "$gpu4fs" run -m "$socket" true
+# shellcheck disable=SC2016 # the inner shell expands it
 same "relative names are right where the command goes elsewhere" text \
 	"$(cd "$work" && "$gpu4fs" run -m socket=mnt sh -c 'cd / && cat "$1"' sh "$mnt/f")"
 
