@@ -8,7 +8,7 @@
 #   AddressSanitizer         half of the damaged images, which differ in the field that is damaged, and those without sums; fsck by
 #                            several threads, which are ThreadSanitizer's; the explorer behind an I/O agent, whose code engine.agent
 #                            and unit.dev_remote run; calls through a ring, and through the CUDA engine's host half, that are made
-#                            in-process as well; the backup's table when it is large, for shredder.store and shredder.backup have it
+#                            in-process as well
 #   ThreadSanitizer          the model on images without sums and on shared pages: other bytes, the same threads; those
 #                            that share pages are engine.dedup's and engine.dedupe's
 #   ... of the cpu engine    programs and commands of one thread (strace -f -e clone,clone3 tells); sets of disks that crash or have
@@ -27,8 +27,7 @@ if(G4_SANITIZE)
 endif()
 if(G4_SANITIZE MATCHES address)
 	list(APPEND long_tests "corrupt\\.(1|3|no_sums)" "engine\\.fsck_threads" "crash\\.explorer\\.remote"
-		"engine\\.api_(dirs|permissions|xattr_acl)\\.connected" "engine\\.standin\\.(api_async|api_files|cross)"
-		"shredder\\.store_table")
+		"engine\\.api_(dirs|permissions|xattr_acl)\\.connected" "engine\\.standin\\.(api_async|api_files|cross)")
 endif()
 if(G4_SANITIZE MATCHES thread)
 	list(APPEND long_tests "engine\\.model\\.(no_sums|dedup)")
