@@ -9,7 +9,8 @@
 #                            several threads, which are ThreadSanitizer's; the explorer behind an I/O agent, whose code engine.agent
 #                            and unit.dev_remote run; calls through a ring, and through the CUDA engine's host half, that are made
 #                            in-process as well
-#   ThreadSanitizer          the model on images without sums and on shared pages: other bytes, the same threads
+#   ThreadSanitizer          the model on images without sums and on shared pages: other bytes, the same threads; those
+#                            that share pages are engine.dedup's and engine.dedupe's
 #   ... of the cpu engine    programs and commands of one thread (strace -f -e clone,clone3 tells); sets of disks that crash or have
 #                            copies, whose threads are those of engine.disks; calls of the CUDA engine's host half, whose threads
 #                            engine.standin and its api_meta have; fsck as a command, whose threads are engine.fsck_threads';
