@@ -120,7 +120,7 @@ static void make_wrong(enum wrong wrong, struct g4_sum_entry *entry, const struc
 		g4_sum_entry_make_lost(entry);
 		break;
 	default:
-		g4_sum_entry_make_large(entry, places[wrong], hashes);
+		g4_sum_entry_make_large(entry, g4_address_from(places[wrong]), hashes);
 	}
 }
 
@@ -269,7 +269,7 @@ static void an_entry_that_leads_elsewhere(void **state)
 		if (wrong < INTO_ANOTHER_FILES_SUMS) /* all of it, hashes and all */
 			*entry = *theirs;
 		else
-			make_wrong((enum wrong)wrong, entry, NULL, NULL, g4_sum_entry_place(theirs), their_data);
+			make_wrong((enum wrong)wrong, entry, NULL, NULL, g4_address_stored(g4_sum_entry_place(theirs)), their_data);
 		const struct g4_inode *inode = (const struct g4_inode *)(const void *)(rig.image + g4_ptr_offset(ino));
 		damage_seal(&rig, inode->checksums);
 		expect_fsck_to_say_so(which);

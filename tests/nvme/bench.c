@@ -87,7 +87,7 @@ static void send(struct worker *w, uint32_t index)
 	}
 	pair->commands[w->tail] = command;
 	w->tail = (w->tail + 1) % pair->entries;
-	g4_store32_rel_sys(pair->tail_bell, w->tail);
+	g4_store32_rel_sys(pair->tail_doorbell, w->tail);
 }
 
 /* The identifier of the next completion, when there is one. */
@@ -108,7 +108,7 @@ static uint32_t receive(struct worker *w)
 		       g4_nvme_completion_phase(end) != phase)
 			g4_pause();
 		w->head++;
-		g4_store32_rel_sys(pair->head_bell, w->head % pair->entries);
+		g4_store32_rel_sys(pair->head_doorbell, w->head % pair->entries);
 	}
 	if (g4_nvme_completion_status(end) != 0 || g4_nvme_completion_id(end) >= w->depth)
 		die("a command failed");
