@@ -269,7 +269,8 @@ static void an_entry_that_leads_elsewhere(void **state)
 		if (wrong < INTO_ANOTHER_FILES_SUMS) /* all of it, hashes and all */
 			*entry = *theirs;
 		else
-			make_wrong((enum wrong)wrong, entry, NULL, NULL, g4_address_stored(g4_sum_entry_place(theirs)), their_data);
+			make_wrong((enum wrong)wrong, entry, NULL, NULL, g4_address_stored(g4_sum_entry_place(theirs)),
+				   their_data);
 		const struct g4_inode *inode = (const struct g4_inode *)(const void *)(rig.image + g4_ptr_offset(ino));
 		damage_seal(&rig, inode->checksums);
 		expect_fsck_to_say_so(which);
