@@ -69,8 +69,20 @@ G4_STATIC_ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "gpu4fs supports lit
 #define G4_PAGE_SHIFT 12
 #define G4_PAGE_BYTES UINT64_C(4096)
 
+/* In builds with assertions, for what a mask is made of. */
+G4_HD G4_INLINE void g4_must_be_power_of_two(uint64_t number)
+{
+#if !defined(NDEBUG) && !defined(__CUDA_ARCH__)
+	if (number == 0 || (number & (number - 1)) != 0)
+		G4_TRAP();
+#else
+	(void)number;
+#endif
+}
+
 G4_HD G4_INLINE uint64_t g4_align_up(uint64_t value, uint64_t power_of_two)
 {
+	g4_must_be_power_of_two(power_of_two);
 	return (value + power_of_two - 1) & ~(power_of_two - 1);
 }
 
@@ -86,6 +98,7 @@ G4_HD G4_INLINE void g4_prefetch(const void *address)
 
 G4_HD G4_INLINE uint64_t g4_align_down(uint64_t value, uint64_t power_of_two)
 {
+	g4_must_be_power_of_two(power_of_two);
 	return value & ~(power_of_two - 1);
 }
 

@@ -31,6 +31,15 @@ G4_FN G4_INLINE uint64_t g4_layout_end(const struct g4_layout *layout)
 	return __atomic_load_n(&layout->backup_address, __ATOMIC_RELAXED);
 #endif
 }
+/* The first group in the page of descriptors that has `group`; the first page's border at `groups` or behind it. */
+G4_FN G4_INLINE uint64_t g4_layout_groups_first(uint64_t group)
+{
+	return group - group % G4_GROUPS_PER_PAGE;
+}
+G4_FN G4_INLINE uint64_t g4_layout_groups_border(uint64_t groups)
+{
+	return g4_layout_groups_first(groups + G4_GROUPS_PER_PAGE - 1);
+}
 /* The page of descriptors that a group has its own in, its allocation map, and the root block. */
 G4_FN G4_INLINE struct g4_address g4_layout_groups_page(const struct g4_layout *layout, uint64_t group)
 {

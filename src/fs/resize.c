@@ -69,8 +69,7 @@ G4_FN static int write_descriptors(struct g4_wg *wg, struct g4_fs *fs, uint64_t 
 	struct g4_groups_page *page = (struct g4_groups_page *)(void *)g4_scratch_take_page(wg);
 	int rc = 0;
 
-	for (uint64_t first = g4_align_up(old, G4_GROUPS_PER_PAGE); first < groups && rc == 0;
-	     first += G4_GROUPS_PER_PAGE) {
+	for (uint64_t first = g4_layout_groups_border(old); first < groups && rc == 0; first += G4_GROUPS_PER_PAGE) {
 		const struct g4_address address = g4_layout_groups_page(&fs->meta.layout, first);
 		memset(page, 0, sizeof(*page));
 		page->first_group = first;
@@ -90,7 +89,7 @@ G4_FN static int write_descriptors(struct g4_wg *wg, struct g4_fs *fs, uint64_t 
 G4_FN static int describe_new(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint64_t bytes)
 {
 	const uint64_t old = fs->meta.layout.group_count, groups = groups_of(bytes);
-	const uint64_t end = g4_min64(groups, g4_align_up(old, G4_GROUPS_PER_PAGE));
+	const uint64_t end = g4_min64(groups, g4_layout_groups_border(old));
 	const uint64_t whole = end == groups ? end - 1 : end;
 	int rc = 0;
 
@@ -180,7 +179,7 @@ G4_FN static int commit_shrinking(struct g4_wg *wg, struct g4_fs *fs, uint64_t b
 {
 	const uint64_t groups = groups_of(bytes), page = bytes / G4_PAGE_BYTES - 1;
 	const uint64_t end = g4_min64(groups * G4_GROUP_PAGES, fs->meta.layout.backup_address / G4_PAGE_BYTES);
-	const uint64_t described = g4_min64(fs->meta.layout.group_count, g4_align_up(groups, G4_GROUPS_PER_PAGE));
+	const uint64_t described = g4_min64(fs->meta.layout.group_count, g4_layout_groups_border(groups));
 	struct g4_txn txn;
 	int rc = g4_begin(wg, fs, RESIZE_CREDITS, &txn);
 

@@ -96,7 +96,7 @@ G4_FN static bool look_at_fixed(struct g4_scrub_step *step)
 	}
 	while (*at < groups && step->pages < G4_SCRUB_PAGES) {
 		const struct g4_groups_page *page = (const struct g4_groups_page *)(const void *)step->room;
-		const uint64_t first = g4_align_down(*at, G4_GROUPS_PER_PAGE);
+		const uint64_t first = g4_layout_groups_first(*at);
 		uint64_t written[G4_GROUPS_PER_PAGE / 64 + 1] = {0};
 		if (g4_scrub_look(step, 0, g4_layout_groups_page(layout, first), G4_BLOCK_GROUPS) == 0)
 			for (uint32_t k = 0; k < G4_GROUPS_PER_PAGE; k++)

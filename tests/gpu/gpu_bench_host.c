@@ -688,7 +688,7 @@ static void bench_single(void)
 	struct g4_ring_result result;
 	struct hand h;
 
-	open_hand(&h, G4_MIB);
+	open_hand(&h, G4_RING_MIN_DATA_BYTES);
 	write.command.handle = sync.command.handle = open_file(&h, G4_NODE_ROOT, "single", NULL);
 	write.command.node = sync.command.node = 0;
 	write.command.length = 4096;
