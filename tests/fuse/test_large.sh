@@ -9,11 +9,16 @@ fill_groups() { # fill_groups SIZE: space that nothing is written to, so that gr
 	fallocate -l "$1" "$mnt/space" && sync "$mnt/space"
 }
 
-make_image 4G
+make_image 8G
 check "it grows over the end of a page of descriptors" "$gpu4fs" resize "$image" 40G
 fsck_image "fsck finds nothing after that"
 check "and over the next one" "$gpu4fs" resize "$image" 63G
 fsck_image "fsck finds nothing after that, either"
+check "it shrinks" "$gpu4fs" resize "$image" 33G
+fsck_image "fsck finds nothing when it has shrunk"
+check "within the first page" "$gpu4fs" resize "$image" 29G
+fsck_image "fsck finds nothing after that, too"
+check "it grows back" "$gpu4fs" resize "$image" 63G
 
 mount_image
 check "it can be filled" fill_groups 35G
@@ -23,14 +28,10 @@ check "removing it" rm "$mnt/space"
 unmount_image
 fsck_image "fsck finds nothing in what was used"
 
-check "it shrinks" "$gpu4fs" resize "$image" 33G
-fsck_image "fsck finds nothing after that"
-check "within the first page" "$gpu4fs" resize "$image" 29G
-fsck_image "fsck finds nothing after that, too"
 if ! on_gpu; then
 	mount_image
-	check "it grows while it is mounted" "$gpu4fs" resize "$mnt" 50G
-	check "and can be filled" fill_groups 45G
+	check "it grows while it is mounted" "$gpu4fs" resize "$mnt" 100G
+	check "and can be filled" fill_groups 90G
 	unmount_image
 	fsck_image "fsck finds nothing at the end"
 fi
