@@ -41,7 +41,7 @@ equals "... it never shrinks" True "$(python3 -c 'import re, sys
 shares = [int(s) for s in re.findall(rb"(\d+) %", open(".err", "rb").read())]
 print(shares == sorted(shares) and 0 < len(shares) and shares[-1] <= 100)')"
 equals "... and is cleared at the end" True "$(python3 -c 'print(open(".err", "rb").read().endswith(b"\r\x1b[K"))')"
-equals "... apart from the table" 15 "$(wc -l <.out)"
+equals "... apart from the table" 20 "$(wc -l <.out)"
 on_terminal "$gpu4fs" mkfs -q --size 64M quick.img
 equals "what is done at once" 0 "$status"
 equals "... shows none" "" "$(cat .err)"

@@ -85,7 +85,8 @@ for child in children:
 PYTHON
 same "who finds no place goes through the mount" 0 $?
 
-# a server that is killed
+# a server that is killed; what the next mount is to find has to be on the device by then
+sync "$mnt/f"
 server=$(pgrep -f -- "socket=$socket")
 python3 - "$gpu4fs" "$socket=$mnt" "$mnt" "$server" <<'PYTHON' >"$work/out" 2>&1
 import os, signal, subprocess, sys
