@@ -30,6 +30,7 @@ struct batch {
 	const char *near;
 	uint32_t near_bytes;
 	struct g4_place here;
+	uint64_t text; /* bytes of paths so far */
 };
 
 /* ------------------------------------------------------------------ walking */
@@ -343,7 +344,7 @@ G4_FN static int make_all(struct g4_wg *wg, struct g4_fs *fs, struct batch *b)
 /* ------------------------------------------------------------------ entries */
 
 /* Whether the engine may read what the entry says, and knows what that is. */
-G4_FN static int check_entry(const struct g4_fs *fs, const struct batch *b, uint32_t op)
+G4_FN static int check_entry(const struct g4_fs *fs, struct batch *b, uint32_t op)
 {
 	const struct g4_batch_entry *entry = b->entry;
 	const uint64_t head = g4_batch_head_bytes(b->cmd->mask, b->cmd->flags);
@@ -363,6 +364,13 @@ G4_FN static int check_entry(const struct g4_fs *fs, const struct batch *b, uint
 	}
 	if (entry->path_at < head || end > b->cmd->length || (op != G4_CMD_RENAME && entry->path2_bytes > 0))
 		return -G4_E_INVAL;
+	/* entries have text of their own, so that there is an end to what one command walks */
+	b->text += (uint64_t)entry->path_bytes + entry->path2_bytes;
+	if (head + b->text > b->cmd->length)
+		return -G4_E_INVAL;
+	/* the host would have to hear of each inode that loses its last name; from a batch it does not */
+	if ((fs->flags & G4_FS_HOLD_UNLINKED) && (op == G4_CMD_UNLINK || op == G4_CMD_RMDIR || op == G4_CMD_RENAME))
+		return -G4_E_NOTSUP;
 	if (g4_command_is(op, G4_CHANGES) && ((fs->flags & G4_FS_READ_ONLY) || g4_load32_acq(&fs->journal.aborted)))
 		return -G4_E_ROFS;
 	return 0;

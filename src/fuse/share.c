@@ -203,10 +203,10 @@ static int access_of(struct g4_fuse_host *host, uint64_t handle, const struct g4
 {
 	struct g4_cmd read = {.op = G4_CMD_READ, .handle = handle}, write = {.op = G4_CMD_WRITE, .handle = handle};
 
-	if (S_ISDIR(attr->mode))
-		return O_RDONLY | O_DIRECTORY;
 	bool reads = g4_engine_execute(host->engine, &read) != -G4_E_BADF;
 	bool writes = g4_engine_execute(host->engine, &write) != -G4_E_BADF;
+	if (S_ISDIR(attr->mode)) /* names may be walked through that may not be listed */
+		return reads ? O_RDONLY | O_DIRECTORY : -G4_E_BADF;
 	return reads && writes ? O_RDWR : writes ? O_WRONLY : reads ? O_RDONLY : -G4_E_BADF;
 }
 

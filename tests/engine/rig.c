@@ -407,6 +407,8 @@ static int run_in_batch(struct rig *rig, struct g4_cmd *cmd)
 	if (rc < 0)
 		return rc;
 	assert_true(entries[0].status < 0);
+	if (entries[1].status == -G4_E_NOTSUP) /* mounts that hold removed inodes want removals one by one */
+		return run_alone(rig, cmd);
 	if (cmd->attr && entries[1].status == 0)
 		*cmd->attr = ((struct g4_attr *)(void *)(entries + 2))[1];
 	return cmd->status = entries[1].status;

@@ -354,6 +354,41 @@ static void what_a_batch_may_not_say(void **state)
 	result_is(1, -G4_E_INVAL, G4_BATCH_AT_NAME);
 }
 
+/* Else a small command could walk one long path as often as it has entries. */
+static void entries_have_text_of_their_own(void **state)
+{
+	(void)state;
+	begin(&b, 3, 0);
+	put(&b, 0, G4_CMD_MKNOD, 0644, "long enough");
+	put(&b, 1, G4_CMD_LOOKUP, 0, "long enough");
+	put(&b, 2, G4_CMD_LOOKUP, 0, "long enough");
+	b.text -= strlen("long enough");
+	entries(&b)[2].path_at = entries(&b)[1].path_at;
+	assert_int_equal(run(&b, G4_NODE_ROOT), 0);
+	result_is(0, 0, G4_BATCH_AT_NAME);
+	result_is(1, 0, G4_BATCH_AT_NAME);
+	result_is(2, -G4_E_INVAL, G4_BATCH_AT_NAME);
+}
+
+/* Where the host keeps numbers of inodes it has to hear of each that goes, and does not from a batch. */
+static void names_stay_where_the_host_has_to_hear_of_it(void **state)
+{
+	uint64_t ino;
+
+	(void)state;
+	assert_int_equal(rig_unmount(&rig), 0);
+	assert_int_equal(rig_try_mount(&rig, G4_MOUNT_HOLD_UNLINKED, NULL), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "a", G4_S_IFREG | 0644, &ino), 0);
+	begin(&b, 3, 0);
+	put(&b, 0, G4_CMD_UNLINK, 0, "a");
+	put_bytes(&b, 1, G4_CMD_RENAME, 0, "a", 1, "b");
+	put(&b, 2, G4_CMD_LOOKUP, 0, "a");
+	assert_int_equal(run(&b, G4_NODE_ROOT), 0);
+	result_is(0, -G4_E_NOTSUP, G4_BATCH_AT_NAME);
+	result_is(1, -G4_E_NOTSUP, G4_BATCH_AT_NAME);
+	result_is(2, 0, G4_BATCH_AT_NAME);
+}
+
 static void a_file_system_that_may_not_change(void **state)
 {
 	(void)state;
@@ -677,6 +712,8 @@ int main(void)
 		TEST(renames_and_their_paths),
 		TEST(permissions_are_each_entrys),
 		TEST(what_a_batch_may_not_say),
+		TEST(entries_have_text_of_their_own),
+		TEST(names_stay_where_the_host_has_to_hear_of_it),
 		TEST(a_file_system_that_may_not_change),
 		TEST(a_full_device_half_way),
 		TEST(what_a_path_lacks_is_made),
