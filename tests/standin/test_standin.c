@@ -430,7 +430,7 @@ static uint32_t count_lines(const char *words)
 }
 
 /* Where a page of a file lies in what the engine has as its device, by its contents. */
-static uint8_t *find_page(const uint8_t *contents)
+static uint8_t *find_in_device(const uint8_t *contents)
 {
 	const struct g4_fs *mounted = g4_engine_cuda(engine())->fs;
 	const struct g4_dev *dev = mounted->space.disks[0];
@@ -450,7 +450,7 @@ static void write_damaged(uint32_t pages, uint32_t damaged)
 	api_write_pattern("/damaged", 7, pages * 4096);
 	for (uint32_t k = 3; k < 3 + damaged; k++) {
 		api_pattern(page, 7, k * sizeof(page), sizeof(page));
-		find_page(page)[100] ^= 1;
+		find_in_device(page)[100] ^= 1;
 	}
 }
 
