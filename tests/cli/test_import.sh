@@ -114,6 +114,55 @@ exits 0 "... has it" diff wanted found
 python3 tell.py back >found
 exits 0 "... and what was there is as it was" diff wanted found
 
+# others who replace names meanwhile: a race, in which what is right holds whoever wins
+cat >exchange.py <<'PYTHON'
+"""export of FIFOs, each of which another process replaces by a link: exchange.py VICTIM FOLDER COUNT COMMAND..."""
+import ctypes, os, signal, subprocess, sys
+
+victim, folder, count = sys.argv[1:4]
+libc = ctypes.CDLL(None, use_errno=True)
+os.mkdir(folder)
+names = []
+for k in range(int(count)):
+    os.symlink(victim, f"link{k}")
+    names.append((f"link{k}".encode(), f"{folder}/pipe{k}".encode()))
+parent = os.getpid()
+child = os.fork()
+if child == 0:
+    while names and os.getppid() == parent:
+        names = [pair for pair in names if libc.renameat2(-100, pair[0], -100, pair[1], 2) != 0]  # RENAME_EXCHANGE
+    os._exit(0)
+status = subprocess.run(sys.argv[4:]).returncode
+os.kill(child, signal.SIGKILL)
+os.waitpid(child, 0)
+for k in range(int(count)):
+    os.unlink(f"link{k}")
+sys.exit(status not in (0, 1))
+PYTHON
+mkdir pipes
+for k in $(seq 0 9); do
+	mkfifo "pipes/pipe$k"
+	chmod 6777 "pipes/pipe$k"
+done
+exits 0 "import of FIFOs" "$gpu4fs" import --image disk.img pipes /pipes
+(umask 077 && : >victim)
+for k in $(seq 8); do
+	exits 0 "export while they are replaced by links" python3 exchange.py "$work/victim" "pipes.back$k" 10 \
+		"$gpu4fs" export --image disk.img /pipes "pipes.back$k"
+done
+equals "... leaves what the links lead to" 600 "$(stat -c %a victim)"
+
+# names in the way
+mkdir in-the-way in-the-way/plain
+ln -s "$work/victim" in-the-way/pipe
+ln -s "$work/pipes" in-the-way/deep
+mkfifo in-the-way/large
+exits 1 "export onto links and a FIFO" "$gpu4fs" export --image disk.img /one in-the-way
+says "... names the link" 'pipe: File exists'
+says "... names the FIFO" 'large: File exists'
+equals "... leaves what the links lead to" "600 10" "$(stat -c %a victim) $(find pipes -mindepth 1 | wc -l)"
+equals "... and the rest is there" 2 "$(stat -c %h 'in-the-way/third name of it')"
+
 # how much it is
 python3 - tree >counts <<'PYTHON'
 import os, stat, sys
