@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gpu4fs export: a tree of a file system that is not mounted, or that gpu4fs serve has, to the host. One thread walks it, a level a
- * call; names are looked up beside open directories, so whatever is renamed meanwhile, nothing is written outside of the target.
+ * call. Others may rename and replace names of the target meanwhile, and still nothing is written outside of it: names are looked up
+ * beside open directories, links are not followed, and attributes go to what is open, never to a name.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -95,9 +98,15 @@ static int64_t copy_data(struct export *export, gpu4fs_file *from, int to, int64
 	return result(ftruncate(to, size));
 }
 
-/* The attributes of ours, by handle or by name, given to the host's: open, or without a descriptor by its path. */
+/* A file of the host's: open, or held with O_PATH, where calls that need an open file take the path of the descriptor instead. */
+struct copy {
+	int fd;
+	const char *path; /* NULL: open */
+};
+
+/* The attributes of ours, by handle or by name, given to the host's. */
 static int64_t copy_xattrs(struct export *export, gpu4fs_file *from, const struct level *level, const char *name,
-			   int to, const char *path)
+			   const struct copy *to)
 {
 	int64_t bytes = from ? gpu4fs_flistxattr(from, (char *)export->buffer, BUFFER_BYTES) :
 			       gpu4fs_llistxattr(export->fs, level->from, name, (char *)export->buffer, BUFFER_BYTES);
@@ -112,36 +121,32 @@ static int64_t copy_xattrs(struct export *export, gpu4fs_file *from, const struc
 			       gpu4fs_lgetxattr(export->fs, level->from, name, its, export->value, VALUE_BYTES);
 		if (got < 0)
 			rc = got;
-		else if (to >= 0)
-			rc = result(fsetxattr(to, its, export->value, (size_t)got, 0));
+		else if (to->path == NULL)
+			rc = result(fsetxattr(to->fd, its, export->value, (size_t)got, 0));
 		else
-			rc = result(lsetxattr(path, its, export->value, (size_t)got, 0));
+			rc = result(setxattr(to->path, its, export->value, (size_t)got, 0));
 	}
 	return rc;
 }
 
-/* Owners first, for a change of them takes set-id bits and capabilities; times last. */
+/* Owners first, for a change of them takes set-id bits and capabilities; times last. Set-id bits are for the owner they came with. */
 static int64_t copy_attributes(struct export *export, gpu4fs_file *from, const struct level *level, const char *name,
-			       int to, const struct gpu4fs_stat *stat)
+			       const struct copy *to, const struct gpu4fs_stat *stat)
 {
 	const struct timespec times[2] = {stat->atime, stat->mtime};
-	char path[64 + NAME_MAX + 1] = "";
-	int64_t rc = to >= 0 ? result(fchown(to, stat->uid, stat->gid)) :
-			       result(fchownat(level->to, name, stat->uid, stat->gid, AT_SYMLINK_NOFOLLOW));
+	uint32_t mode = stat->mode & 07777;
+	int64_t rc = result(fchownat(to->fd, "", stat->uid, stat->gid, AT_EMPTY_PATH));
 
-	if (rc == -EPERM && !export->root)
+	if (rc == -EPERM && !export->root) {
+		mode &= ~(uint32_t)(S_ISUID | S_ISGID);
 		rc = 0;
-	if (to < 0)
-		snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", level->to, name);
+	}
 	if (rc == 0)
-		rc = copy_xattrs(export, from, level, name, to, path);
-	if (rc == 0 && to >= 0)
-		rc = result(fchmod(to, stat->mode & 07777));
-	else if (rc == 0 && !S_ISLNK(stat->mode))
-		rc = result(fchmodat(level->to, name, stat->mode & 07777, 0));
+		rc = copy_xattrs(export, from, level, name, to);
+	if (rc == 0 && !S_ISLNK(stat->mode))
+		rc = result(to->path == NULL ? fchmod(to->fd, mode) : chmod(to->path, mode));
 	if (rc == 0)
-		rc = to >= 0 ? result(futimens(to, times)) :
-			       result(utimensat(level->to, name, times, AT_SYMLINK_NOFOLLOW));
+		rc = result(to->path == NULL ? futimens(to->fd, times) : utimensat(AT_FDCWD, to->path, times, 0));
 	return rc;
 }
 
@@ -155,13 +160,13 @@ static int64_t copy_file(struct export *export, const struct level *level, const
 
 	if (rc < 0)
 		return rc;
-	const int to = openat(level->to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	rc = result(to);
+	const struct copy to = {.fd = openat(level->to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
+	rc = result(to.fd);
 	if (rc == 0)
-		rc = copy_data(export, from, to, (int64_t)stat->size);
+		rc = copy_data(export, from, to.fd, (int64_t)stat->size);
 	if (rc == 0)
-		rc = copy_attributes(export, from, level, name, to, stat);
-	if (to >= 0 && close(to) != 0 && rc == 0)
+		rc = copy_attributes(export, from, level, name, &to, stat);
+	if (to.fd >= 0 && close(to.fd) != 0 && rc == 0)
 		rc = -errno;
 	gpu4fs_close(from);
 	return rc;
@@ -190,6 +195,29 @@ static int note_first(struct export *export, const struct level *level, const ch
 	return g4_cli_links_note(&export->links, 0, stat->ino, path) ? 0 : -ENOMEM;
 }
 
+/*
+ * Attributes of a link or special file that was just made. Others who may write the directory can have put something else there: only
+ * what is like it, and has no other name anywhere, gets them.
+ */
+static int64_t copy_attributes_of_made(struct export *export, const struct level *level, const char *name,
+				       const struct gpu4fs_stat *wanted)
+{
+	char path[64];
+	struct stat found;
+	const struct copy to = {.fd = openat(level->to, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), .path = path};
+	int64_t rc = result(to.fd < 0 ? to.fd : fstat(to.fd, &found));
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", to.fd);
+	if (rc == 0 && ((found.st_mode & S_IFMT) != (wanted->mode & S_IFMT) || found.st_nlink != 1 ||
+			((S_ISCHR(wanted->mode) || S_ISBLK(wanted->mode)) && found.st_rdev != wanted->rdev)))
+		rc = -ESTALE;
+	if (rc == 0)
+		rc = copy_attributes(export, NULL, level, name, &to, wanted);
+	if (to.fd >= 0)
+		close(to.fd);
+	return rc;
+}
+
 static int64_t make_name(struct export *export, const struct level *level, const char *name,
 			 const struct gpu4fs_stat *stat)
 {
@@ -201,7 +229,25 @@ static int64_t make_name(struct export *export, const struct level *level, const
 		rc = copy_link(export, level, name);
 	else
 		rc = result(mknodat(level->to, name, (stat->mode & S_IFMT) | 0600, stat->rdev));
-	return rc < 0 ? rc : copy_attributes(export, NULL, level, name, -1, stat);
+	return rc < 0 ? rc : copy_attributes_of_made(export, level, name, stat);
+}
+
+/* Another name for what has one below the target. Directories on the way there that became links are not followed. */
+static int64_t link_to(const struct export *export, const char *first, const struct level *level, const char *name)
+{
+	const struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+				     .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+	const char *slash = strrchr(first, '/');
+	char folder[PATH_MAX] = ".";
+
+	if (slash != NULL)
+		snprintf(folder, sizeof(folder), "%.*s", (int)(slash - first), first);
+	const int fd = (int)syscall(SYS_openat2, export->top, folder, &how, sizeof(how));
+	if (fd < 0)
+		return -errno;
+	const int64_t rc = result(linkat(fd, slash != NULL ? slash + 1 : first, level->to, name, 0));
+	close(fd);
+	return rc;
 }
 
 static void copy_name(struct export *export, const struct level *level, const char *name,
@@ -211,7 +257,7 @@ static void copy_name(struct export *export, const struct level *level, const ch
 	int64_t rc;
 
 	if (first != NULL) {
-		rc = result(linkat(export->top, first, level->to, name, 0));
+		rc = link_to(export, first, level, name);
 	} else {
 		rc = make_name(export, level, name, stat);
 		if (rc == 0)
@@ -256,7 +302,7 @@ static void copy_opened(struct export *export, const struct level *level, const 
 	int64_t rc = copy_names(export, level);
 
 	if (rc == 0 && !g4_cli_interrupted())
-		rc = copy_attributes(export, level->from, level, "", level->to, stat);
+		rc = copy_attributes(export, level->from, level, "", &(const struct copy){.fd = level->to}, stat);
 	if (rc < 0)
 		failed(export, level, "", rc);
 	else

@@ -105,21 +105,21 @@ static bool is_wanted(const struct import *import, const char *name)
 	return import->root || strncmp(name, "user.", 5) == 0;
 }
 
-/* A file of the host's, open, or, what can not be opened, by its path. */
+/* A file of the host's: open, or held with O_PATH, where calls that need an open file take the path of the descriptor instead. */
 struct source {
-	int fd; /* -1: by path */
-	const char *path;
+	int fd;
+	const char *path; /* NULL: open */
 };
 
 static ssize_t list_of(const struct source *source, char *names, size_t bytes)
 {
-	return source->fd >= 0 ? flistxattr(source->fd, names, bytes) : llistxattr(source->path, names, bytes);
+	return source->path == NULL ? flistxattr(source->fd, names, bytes) : listxattr(source->path, names, bytes);
 }
 
 static ssize_t value_of(const struct source *source, const char *name, void *value, size_t bytes)
 {
-	return source->fd >= 0 ? fgetxattr(source->fd, name, value, bytes) :
-				 lgetxattr(source->path, name, value, bytes);
+	return source->path == NULL ? fgetxattr(source->fd, name, value, bytes) :
+				      getxattr(source->path, name, value, bytes);
 }
 
 /* Ours is the handle, or without one the name in the directory. */
@@ -151,23 +151,26 @@ static int64_t copy_xattrs(struct worker *worker, const struct source *source, g
 	return rc;
 }
 
-/* Owners first, for a change of them takes set-id bits and capabilities; times last. */
+/* Owners first, for a change of them takes set-id bits and capabilities; times last. Set-id bits are for the owner they came with. */
 static int64_t copy_attributes(struct worker *worker, const struct source *source, gpu4fs_file *to,
 			       const struct directory *dir, const char *name, const struct stat *stat)
 {
 	const struct timespec times[2] = {stat->st_atim, stat->st_mtim};
 	gpu4fs *fs = worker->import->fs;
+	uint32_t mode = stat->st_mode & 07777;
 	int64_t rc = to != NULL ? gpu4fs_fchown(to, stat->st_uid, stat->st_gid) :
 				  gpu4fs_chown(fs, dir->to, name, stat->st_uid, stat->st_gid, AT_SYMLINK_NOFOLLOW);
 
-	if (rc == -EPERM && !worker->import->root)
+	if (rc == -EPERM && !worker->import->root) {
+		mode &= ~(uint32_t)(S_ISUID | S_ISGID);
 		rc = 0;
+	}
 	if (rc == 0)
 		rc = copy_xattrs(worker, source, to, dir, name);
 	if (rc == 0 && to != NULL)
-		rc = gpu4fs_fchmod(to, stat->st_mode & 07777);
+		rc = gpu4fs_fchmod(to, mode);
 	else if (rc == 0 && !S_ISLNK(stat->st_mode))
-		rc = gpu4fs_chmod(fs, dir->to, name, stat->st_mode & 07777);
+		rc = gpu4fs_chmod(fs, dir->to, name, mode);
 	if (rc == 0)
 		rc = to != NULL ? gpu4fs_futimens(to, times) :
 				  gpu4fs_utimens(fs, dir->to, name, times, AT_SYMLINK_NOFOLLOW);
@@ -176,28 +179,46 @@ static int64_t copy_attributes(struct worker *worker, const struct source *sourc
 
 /* ------------------------------------------------------------------ one name */
 
-static int64_t fill_file(struct worker *worker, const struct directory *dir, const struct item *item)
+/*
+ * Opens what was listed, or holds what has no contents, and takes its attributes as they are now. Others may have put something else
+ * there since, which may be what they can not read: that is an error, and a FIFO is not waited for.
+ */
+static int open_item(const struct directory *dir, struct item *item)
 {
-	const struct source from = {.fd = openat(dir->fd, item->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)};
-	gpu4fs_file *to = NULL;
+	const int how = S_ISREG(item->stat.st_mode) ? O_RDONLY | O_NONBLOCK : O_PATH;
+	const int fd = openat(dir->fd, item->name, how | O_NOFOLLOW | O_CLOEXEC);
+	struct stat now;
+	int rc = fd < 0 || fstat(fd, &now) != 0 ? -errno : 0;
 
-	if (from.fd < 0)
-		return -errno;
+	if (rc == 0 && (now.st_dev != item->stat.st_dev || now.st_ino != item->stat.st_ino ||
+			(now.st_mode & S_IFMT) != (item->stat.st_mode & S_IFMT)))
+		rc = -ESTALE;
+	if (rc == 0)
+		item->stat = now;
+	else if (fd >= 0)
+		close(fd);
+	return rc < 0 ? rc : fd;
+}
+
+static int64_t fill_file(struct worker *worker, const struct source *from, const struct directory *dir,
+			 const struct item *item)
+{
+	gpu4fs_file *to = NULL;
 	int64_t rc = gpu4fs_open(worker->import->fs, dir->to, item->name, O_WRONLY | O_NOFOLLOW, 0, &to);
-	if (rc == 0) {
-		rc = copy_data(worker, from.fd, to, &item->stat);
-		if (rc == 0)
-			rc = copy_attributes(worker, &from, to, dir, item->name, &item->stat);
-		gpu4fs_close(to);
-	}
-	close(from.fd);
+
+	if (rc < 0)
+		return rc;
+	rc = copy_data(worker, from->fd, to, &item->stat);
+	if (rc == 0)
+		rc = copy_attributes(worker, from, to, dir, item->name, &item->stat);
+	gpu4fs_close(to);
 	return rc;
 }
 
-static int64_t make_link(struct import *import, const struct directory *dir, const struct item *item)
+static int64_t make_link(struct import *import, int from, const struct directory *dir, const struct item *item)
 {
 	char target[PATH_MAX];
-	const ssize_t bytes = readlinkat(dir->fd, item->name, target, sizeof(target) - 1);
+	const ssize_t bytes = readlinkat(from, "", target, sizeof(target) - 1);
 
 	if (bytes < 0)
 		return -errno;
@@ -205,31 +226,33 @@ static int64_t make_link(struct import *import, const struct directory *dir, con
 	return gpu4fs_symlink(import->fs, target, dir->to, item->name);
 }
 
-static int64_t make_name(struct import *import, const struct directory *dir, const struct item *item)
+static int64_t make_name(struct import *import, int from, const struct directory *dir, struct item *item)
 {
-	if (item->made)
-		return 0;
-	if (S_ISLNK(item->stat.st_mode))
-		return make_link(import, dir, item);
-	return gpu4fs_mknod(import->fs, dir->to, item->name, (item->stat.st_mode & S_IFMT) | 0600,
-			    S_ISCHR(item->stat.st_mode) || S_ISBLK(item->stat.st_mode) ? item->stat.st_rdev : 0);
+	const mode_t mode = item->stat.st_mode;
+	const int64_t rc = S_ISLNK(mode) ? make_link(import, from, dir, item) :
+					   gpu4fs_mknod(import->fs, dir->to, item->name, (mode & S_IFMT) | 0600,
+							S_ISCHR(mode) || S_ISBLK(mode) ? item->stat.st_rdev : 0);
+
+	item->made = rc == 0;
+	return rc;
 }
 
 /* The first name of a file with several makes it; 1: another one has, and this is a link to it. */
-static int64_t make_or_link(struct import *import, const struct directory *dir, const struct item *item)
+static int64_t make_or_link(struct import *import, int from, const struct directory *dir, struct item *item)
 {
 	char path[PATH_MAX];
-	int64_t rc;
 
+	if (item->made)
+		return 0;
 	if (item->stat.st_nlink < 2)
-		return make_name(import, dir, item);
+		return make_name(import, from, dir, item);
 	pthread_mutex_lock(&import->links.lock);
 	const char *first = g4_cli_links_find(&import->links, item->stat.st_dev, item->stat.st_ino);
-	if (first != NULL) {
-		rc = gpu4fs_link(import->fs, NULL, first, dir->to, item->name, 0);
-		rc = rc == 0 ? 1 : rc;
-	} else {
-		rc = make_name(import, dir, item);
+	int64_t rc = first != NULL ? gpu4fs_link(import->fs, NULL, first, dir->to, item->name, 0) : -ENOENT;
+	if (rc == 0) {
+		rc = 1;
+	} else if (rc == -ENOENT) { /* also: the first is gone again, for it could not be filled */
+		rc = make_name(import, from, dir, item);
 		/* a path that is too long to be linked to is a file of its own */
 		if (rc == 0 && snprintf(path, sizeof(path), "%s/%s", dir->path, item->name) < (int)sizeof(path) &&
 		    !g4_cli_links_note(&import->links, item->stat.st_dev, item->stat.st_ino, path))
@@ -239,23 +262,28 @@ static int64_t make_or_link(struct import *import, const struct directory *dir, 
 	return rc;
 }
 
-static void copy_item(struct worker *worker, const struct directory *dir, const struct item *item)
+/* What was made of a name that fails goes again: with it in the way the next import would fail, too. */
+static void copy_item(struct worker *worker, const struct directory *dir, struct item *item)
 {
 	struct import *import = worker->import;
-	int64_t rc = make_or_link(import, dir, item);
+	const bool regular = S_ISREG(item->stat.st_mode);
+	char path[64];
+	const struct source from = {.fd = open_item(dir, item), .path = regular ? NULL : path};
+	int64_t rc = from.fd < 0 ? from.fd : make_or_link(import, from.fd, dir, item);
 
-	if (rc == 0 && S_ISREG(item->stat.st_mode)) {
-		rc = fill_file(worker, dir, item);
-	} else if (rc == 0) {
-		char path[64 + NAME_MAX + 1];
-		const struct source from = {.fd = -1, .path = path};
-		snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dir->fd, item->name);
-		rc = copy_attributes(worker, &from, NULL, dir, item->name, &item->stat);
-	}
-	if (rc < 0)
-		failed(import, dir, item->name, rc);
-	else
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", from.fd);
+	if (rc == 0)
+		rc = regular ? fill_file(worker, &from, dir, item) :
+			       copy_attributes(worker, &from, NULL, dir, item->name, &item->stat);
+	if (from.fd >= 0)
+		close(from.fd);
+	if (rc >= 0) {
 		__atomic_fetch_add(&import->files, 1, __ATOMIC_RELAXED);
+		return;
+	}
+	failed(import, dir, item->name, rc);
+	if (item->made && (rc = gpu4fs_unlink(import->fs, dir->to, item->name)) < 0)
+		failed(import, dir, item->name, rc);
 }
 
 /* ------------------------------------------------------------------ directories */
@@ -410,7 +438,8 @@ static int open_both(struct import *import, struct directory *dir)
 {
 	if (dir->fd < 0)
 		dir->fd = openat(dir->parent->fd, dir->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir->fd < 0)
+	/* it may be another one than was listed, with other rights */
+	if (dir->fd < 0 || fstat(dir->fd, &dir->stat) != 0)
 		return -errno;
 	if (dir->to != NULL)
 		return 0;

@@ -114,6 +114,120 @@ exits 0 "... has it" diff wanted found
 python3 tell.py back >found
 exits 0 "... and what was there is as it was" diff wanted found
 
+# others who replace names meanwhile: a race, in which what is right holds whoever wins
+cat >swap.py <<'PYTHON'
+"""import of a folder whose names are replaced once they were listed: swap.py FOLDER ELSEWHERE COMMAND..."""
+import ctypes, os, subprocess, sys
+
+folder, elsewhere = sys.argv[1:3]
+libc = ctypes.CDLL(None, use_errno=True)
+watch = libc.inotify_init1(os.O_CLOEXEC)
+assert watch >= 0 and libc.inotify_add_watch(watch, folder.encode(), 0x10) > 0  # IN_CLOSE_NOWRITE: it was listed
+command = subprocess.Popen(sys.argv[3:])
+os.read(watch, 4096)
+for name in os.listdir(elsewhere):
+    os.rename(f"{elsewhere}/{name}", f"{folder}/{name}")
+try:
+    status = command.wait(60)
+except subprocess.TimeoutExpired:  # it waits for a writer of the FIFO
+    command.kill()
+    sys.exit("it hangs")
+sys.exit(status not in (0, 1))
+PYTHON
+mkdir replaced secrets fifos
+for k in $(seq 3000); do
+	: >"replaced/name $k"
+done
+for k in $(seq 20); do
+	echo public >"replaced/was public $k"
+	echo public >"replaced/was a file $k"
+	(umask 077 && echo secret >"secrets/was public $k")
+	mkfifo "fifos/was a file $k"
+done
+exits 0 "import while files become FIFOs" python3 swap.py replaced fifos "$gpu4fs" import --image disk.img replaced /fifos
+exits 0 "import while files become secret ones" python3 swap.py replaced secrets "$gpu4fs" import --image disk.img replaced /secrets
+exits 0 "... leaves a clean image" "$gpu4fs" fsck -f -n disk.img
+exits 0 "... and what can be exported" "$gpu4fs" export --image disk.img /secrets secrets.back
+equals "... without what others may not read" "" "$(find secrets.back -type f -perm /077 -exec grep -l secret {} +)"
+equals "... and without a file that is only a part" "" "$(find secrets.back -name 'was*' -type f -empty)"
+
+cat >exchange.py <<'PYTHON'
+"""export of FIFOs, each of which another process replaces by a link: exchange.py VICTIM FOLDER COUNT COMMAND..."""
+import ctypes, os, signal, subprocess, sys
+
+victim, folder, count = sys.argv[1:4]
+libc = ctypes.CDLL(None, use_errno=True)
+os.mkdir(folder)
+names = []
+for k in range(int(count)):
+    os.symlink(victim, f"link{k}")
+    names.append((f"link{k}".encode(), f"{folder}/pipe{k}".encode()))
+parent = os.getpid()
+child = os.fork()
+if child == 0:
+    while names and os.getppid() == parent:
+        names = [pair for pair in names if libc.renameat2(-100, pair[0], -100, pair[1], 2) != 0]  # RENAME_EXCHANGE
+    os._exit(0)
+status = subprocess.run(sys.argv[4:]).returncode
+os.kill(child, signal.SIGKILL)
+os.waitpid(child, 0)
+for k in range(int(count)):
+    os.unlink(f"link{k}")
+sys.exit(status not in (0, 1))
+PYTHON
+mkdir pipes
+for k in $(seq 0 9); do
+	mkfifo "pipes/pipe$k"
+	chmod 6777 "pipes/pipe$k"
+done
+exits 0 "import of FIFOs" "$gpu4fs" import --image disk.img pipes /pipes
+(umask 077 && : >victim)
+for k in $(seq 8); do
+	exits 0 "export while they are replaced by links" python3 exchange.py "$work/victim" "pipes.back$k" 10 \
+		"$gpu4fs" export --image disk.img /pipes "pipes.back$k"
+done
+equals "... leaves what the links lead to" 600 "$(stat -c %a victim)"
+
+# names in the way
+mkdir in-the-way in-the-way/plain
+ln -s "$work/victim" in-the-way/pipe
+ln -s "$work/pipes" in-the-way/deep
+mkfifo in-the-way/large
+exits 1 "export onto links and a FIFO" "$gpu4fs" export --image disk.img /one in-the-way
+says "... names the link" 'pipe: File exists'
+says "... names the FIFO" 'large: File exists'
+equals "... leaves what the links lead to" "600 10" "$(stat -c %a victim) $(find pipes -mindepth 1 | wc -l)"
+equals "... and the rest is there" 2 "$(stat -c %h 'in-the-way/third name of it')"
+
+# who may not give files away keeps none of their set-id bits
+nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+chmod 755 "$work"
+if [ "$(id -u)" -eq 0 ] && "${nobody[@]}" test -x "$gpu4fs" 2>/dev/null; then
+	mkdir set-id own open
+	: >set-id/file
+	mkfifo set-id/pipe
+	: >set-id/own
+	chown 65534:65534 own open set-id/own
+	chmod 6755 set-id/*
+	exits 0 "mkfs of another user" "${nobody[@]}" "$gpu4fs" mkfs -q --size 16M own/own.img
+	exits 0 "import of a directory of that user" "$gpu4fs" import --image own/own.img open /open
+	exits 0 "import by that user" "${nobody[@]}" "$gpu4fs" import --image own/own.img set-id /open/set-id
+	exits 0 "export of it" "$gpu4fs" export --image own/own.img /open/set-id own/root
+	equals "... no set-id bits but of what is the user's" "755 755 6755" \
+		"$(stat -c %a own/root/file own/root/pipe own/root/own | paste -sd ' ')"
+	exits 0 "import by root" "$gpu4fs" import --image own/own.img set-id /kept
+	exits 0 "export by that user" "${nobody[@]}" "$gpu4fs" export --image own/own.img /kept own/user
+	equals "... no set-id bits but of what is the user's" "755 755 6755" \
+		"$(stat -c %a own/user/file own/user/pipe own/user/own | paste -sd ' ')"
+	# what can not be read is not begun
+	mkdir unreadable
+	(umask 077 && echo text >unreadable/file && echo text >unreadable/linked && ln unreadable/linked unreadable/again)
+	exits 1 "import of what can not be read" "${nobody[@]}" "$gpu4fs" import --image own/own.img unreadable /open/unreadable
+	equals "... names each" 3 "$(grep -c 'Permission denied' .err)"
+	chmod 644 unreadable/*
+	exits 0 "... once it can be, it gets there" "${nobody[@]}" "$gpu4fs" import --image own/own.img unreadable /open/unreadable
+fi
+
 # how much it is
 python3 - tree >counts <<'PYTHON'
 import os, stat, sys
@@ -188,8 +302,17 @@ one_sentence "... fails with one sentence"
 exits 2 "... of what is no path from the root" "$gpu4fs" export --image disk.img one x
 mkdir big
 head -c 20M /dev/urandom >big/file
+ln big/file big/another
+echo text >big/small
 exits 0 "mkfs of a small one" "$gpu4fs" mkfs -q --size 12M small.img
 exits 1 "import of more than there is room for" "$gpu4fs" import --image small.img big /x
 says "... says so" 'No space left'
+exits 1 "... again" "$gpu4fs" import --image small.img big /x
+equals "... nothing of it is in the way" "2 1" "$(grep -c 'No space left' .err) $(grep -c 'File exists' .err)"
+truncate -s 5 big/file
+rm big/small
+exits 0 "... once there is room, it gets there" "$gpu4fs" import --image small.img big /x
+exits 0 "... with its names" "$gpu4fs" export --image small.img /x big.back
+equals "... of one file" "2 5" "$(stat -c '%h %s' big.back/another)"
 exits 0 "... and leaves a clean image" "$gpu4fs" fsck -f -n small.img
 finish
