@@ -195,11 +195,13 @@ void g4p_connect_forked(void)
 	working_known = false;
 }
 
-/* The server knows the process as who it was when it connected. */
+/* The server knows the process as who it was when it connected, also where files are open. */
 void g4p_credentials_changed(void)
 {
 	for (uint32_t i = 0; i < mount_count; i++)
 		__atomic_store_n(&mounts[i].off, true, __ATOMIC_RELAXED);
+	if (g4p_any_files())
+		g4p_settle_all(false, G4P_credentials);
 }
 
 void g4p_umask_changed(mode_t mask)
