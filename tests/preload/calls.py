@@ -373,6 +373,20 @@ def copies_are_made_inside():
     os.close(target)
 
 
+def files_of_any_size_are_cloned():
+    if "gpu4fs_preload" not in os.environ.get("LD_PRELOAD", ""):
+        return  # FUSE has no FICLONE
+    for size in (0, 1, 128, 129, 4095, 4096, 4097, 10000, 40960, 1000001):
+        text = (b"%07d" % size) * (size // 7 + 1)
+        source = make("f", text[:size])
+        target = make("g")
+        fcntl.ioctl(target, 0x40049409, source)  # FICLONE
+        assert os.fstat(target).st_size == size and os.pread(target, size + 1, 0) == text[:size], size
+        assert content("g") == text[:size]
+        os.close(source)
+        os.close(target)
+
+
 def system_calls_by_number_work_on_files():
     source = make("f", b"0123456789")
     target = make("g")
