@@ -267,7 +267,15 @@ static int start_trace(struct running *run)
 	return 0;
 }
 
-static void end_trace(struct running *run)
+static void remove_trace(const struct running *run)
+{
+	char name[sizeof(run->folder) + 8];
+
+	snprintf(name, sizeof(name), "%s/trace", run->folder);
+	(void)unlink(name);
+}
+
+static void print_trace(const struct running *run)
 {
 	static const char *const functions[] = {
 #define FUNCTION_NAME(name) #name,
@@ -279,7 +287,6 @@ static void end_trace(struct running *run)
 		G4P_ANSWERS(ANSWER_WORDS)
 #undef ANSWER_WORDS
 	};
-	char name[sizeof(run->folder) + 8];
 
 	fprintf(stderr, "%-16s", "function");
 	for (uint32_t k = 0; k < G4P_ANSWER_COUNT; k++)
@@ -297,8 +304,6 @@ static void end_trace(struct running *run)
 			fprintf(stderr, " %12llu", (unsigned long long)row[k]);
 		fputc('\n', stderr);
 	}
-	snprintf(name, sizeof(name), "%s/trace", run->folder);
-	(void)unlink(name);
 }
 
 /* ------------------------------------------------------------------ running */
@@ -366,8 +371,11 @@ int g4_cli_run(int argc, char **argv)
 		waits |= run.maps[i].mounted || run.trace;
 	if (status == 0)
 		status = waits ? run_and_wait(&run) : become(&run);
-	if (run.counts)
-		end_trace(&run);
+	signal(SIGPIPE, SIG_IGN); /* whoever reads what is printed may be gone, and mounts have to end all the same */
+	if (run.trace_fd >= 0)
+		remove_trace(&run);
 	ended = end_maps(&run);
+	if (run.counts && run.counts != MAP_FAILED)
+		print_trace(&run);
 	return status ? status : ended;
 }

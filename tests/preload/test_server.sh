@@ -158,5 +158,17 @@ check "an image is mounted for a command" "$gpu4fs" run -m "$image=$mnt" -o cach
 same "and unmounted behind it" "" "$(ls "$mnt")"
 check "what it left is waited for" "$gpu4fs" run -m "$image=$mnt" sh -c "cp '$mnt/copy' '$mnt/late' &" </dev/null
 check "and what that did is there" "$gpu4fs" run -m "$image=$mnt" cmp "$mnt/copy" "$mnt/late"
+# whoever reads the trace has gone: python runs programs with SIGPIPE as it is by default
+mkdir "$work/tmp"
+TMPDIR=$work/tmp python3 - "$gpu4fs" "$image=$mnt" <<'PYTHON'
+import os, subprocess, sys
+tool, where = sys.argv[1:]
+reader, writer = os.pipe()
+os.close(reader)
+sys.exit(subprocess.run([tool, "run", "--trace", "-m", where, "true"], stderr=writer).returncode != 0)
+PYTHON
+same "a trace that nobody reads leaves the status to the command" 0 $?
+check_not "and no mount" is_mounted
+same "and no folder" "" "$(ls "$work/tmp")"
 check "the image is clean" "$gpu4fs" fsck "$image"
 finish
