@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "client/beneath.h"
 #include "preload/preload.h"
 
 #define EXIT_CANNOT_RUN 126
@@ -148,8 +149,8 @@ static int mount_device(struct running *run, struct map *map)
 static int check_socket(struct map *map)
 {
 	const struct gpu4fs_connect_options options = {.size = sizeof(options), .data_bytes = 4 << 20};
-	struct gpu4fs_stat root;
 	struct stat st;
+	bool handed;
 	gpu4fs *fs;
 	int rc;
 
@@ -168,7 +169,7 @@ static int check_socket(struct map *map)
 		g4_cli_error("run", "%s", gpu4fs_last_message());
 		return G4_EXIT_FAILURE;
 	}
-	bool same = gpu4fs_stat(fs, NULL, "/", &root) == 0 && stat(map->directory, &st) == 0 && st.st_ino == root.ino;
+	bool same = g4c_is_mounted_at(fs, map->directory, &st, &handed);
 	gpu4fs_unmount(fs);
 	if (!same)
 		g4_cli_error("run", "%s: what %s serves is not mounted there (mount -o socket=)", map->directory,
