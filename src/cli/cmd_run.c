@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "client/beneath.h"
 #include "preload/preload.h"
 
 #define EXIT_CANNOT_RUN 126
@@ -148,8 +149,8 @@ static int mount_device(struct running *run, struct map *map)
 static int check_socket(struct map *map)
 {
 	const struct gpu4fs_connect_options options = {.size = sizeof(options), .data_bytes = 4 << 20};
-	struct gpu4fs_stat root;
 	struct stat st;
+	bool handed;
 	gpu4fs *fs;
 	int rc;
 
@@ -168,7 +169,7 @@ static int check_socket(struct map *map)
 		g4_cli_error("run", "%s", gpu4fs_last_message());
 		return G4_EXIT_FAILURE;
 	}
-	bool same = gpu4fs_stat(fs, NULL, "/", &root) == 0 && stat(map->directory, &st) == 0 && st.st_ino == root.ino;
+	bool same = g4c_is_mounted_at(fs, map->directory, &st, &handed);
 	gpu4fs_unmount(fs);
 	if (!same)
 		g4_cli_error("run", "%s: what %s serves is not mounted there (mount -o socket=)", map->directory,
@@ -267,7 +268,15 @@ static int start_trace(struct running *run)
 	return 0;
 }
 
-static void end_trace(struct running *run)
+static void remove_trace(const struct running *run)
+{
+	char name[sizeof(run->folder) + 8];
+
+	snprintf(name, sizeof(name), "%s/trace", run->folder);
+	(void)unlink(name);
+}
+
+static void print_trace(const struct running *run)
 {
 	static const char *const functions[] = {
 #define FUNCTION_NAME(name) #name,
@@ -279,7 +288,6 @@ static void end_trace(struct running *run)
 		G4P_ANSWERS(ANSWER_WORDS)
 #undef ANSWER_WORDS
 	};
-	char name[sizeof(run->folder) + 8];
 
 	fprintf(stderr, "%-16s", "function");
 	for (uint32_t k = 0; k < G4P_ANSWER_COUNT; k++)
@@ -297,8 +305,6 @@ static void end_trace(struct running *run)
 			fprintf(stderr, " %12llu", (unsigned long long)row[k]);
 		fputc('\n', stderr);
 	}
-	snprintf(name, sizeof(name), "%s/trace", run->folder);
-	(void)unlink(name);
 }
 
 /* ------------------------------------------------------------------ running */
@@ -366,8 +372,11 @@ int g4_cli_run(int argc, char **argv)
 		waits |= run.maps[i].mounted || run.trace;
 	if (status == 0)
 		status = waits ? run_and_wait(&run) : become(&run);
-	if (run.counts)
-		end_trace(&run);
+	signal(SIGPIPE, SIG_IGN); /* whoever reads what is printed may be gone, and mounts have to end all the same */
+	if (run.trace_fd >= 0)
+		remove_trace(&run);
 	ended = end_maps(&run);
+	if (run.counts && run.counts != MAP_FAILED)
+		print_trace(&run);
 	return status ? status : ended;
 }

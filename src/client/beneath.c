@@ -2,7 +2,8 @@
 /* A connection beside a mount of the same file system. */
 #include "client/beneath.h"
 
-#include <sys/stat.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "client/client.h"
 #include "ring/client_host.h"
@@ -29,6 +30,42 @@ int g4c_hand_over(gpu4fs_file *file, int flags)
 bool g4c_is_directory(const gpu4fs_file *file)
 {
 	return S_ISDIR(file->format);
+}
+
+static int root_of(gpu4fs *fs)
+{
+	gpu4fs_file *root;
+	int fd = gpu4fs_open(fs, NULL, "/", O_RDONLY | O_DIRECTORY, 0, &root);
+
+	if (fd < 0)
+		return fd;
+	fd = g4c_hand_over(root, 0);
+	gpu4fs_close(root);
+	return fd;
+}
+
+static bool is_later(struct timespec a, struct timespec b)
+{
+	return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
+}
+
+bool g4c_is_mounted_at(gpu4fs *fs, const char *directory, struct stat *found, bool *handed)
+{
+	struct gpu4fs_stat before, after;
+	struct stat root;
+	int fd = root_of(fs);
+
+	*handed = fd >= 0;
+	if (fd >= 0) {
+		bool same = fstat(fd, &root) == 0 && stat(directory, found) == 0 && root.st_dev == found->st_dev &&
+			    root.st_ino == found->st_ino;
+		close(fd);
+		return same;
+	}
+	/* others may be changing it */
+	return gpu4fs_stat(fs, NULL, "/", &before) == 0 && stat(directory, found) == 0 &&
+	       gpu4fs_stat(fs, NULL, "/", &after) == 0 && found->st_ino == before.ino &&
+	       !is_later(before.ctime, found->st_ctim) && !is_later(found->st_ctim, after.ctime);
 }
 
 bool g4c_is_over(const gpu4fs *fs)

@@ -7,6 +7,7 @@
 #define G4_CLIENT_BENEATH_H
 
 #include <stdbool.h>
+#include <sys/stat.h>
 
 #include "gpu4fs/gpu4fs.h"
 
@@ -24,6 +25,11 @@ void g4c_set_umask(gpu4fs *fs, uint32_t umask);
  */
 int g4c_hand_over(gpu4fs_file *file, int flags);
 bool g4c_is_directory(const gpu4fs_file *file);
+/*
+ * Whether the directory, of which stat(2) says `found`, is the root of this server's mount. handed: the server hands descriptors over,
+ * and that of its root has told; else the inode's number and the time of its last change have, which a copy of the image has as well.
+ */
+bool g4c_is_mounted_at(gpu4fs *fs, const char *directory, struct stat *found, bool *handed);
 /* Whether a call has found that the server is gone. */
 bool g4c_is_over(const gpu4fs *fs);
 /* The connection's socket. */

@@ -105,27 +105,13 @@ void g4p_make_way(int fd)
 
 /* ------------------------------------------------------------------ connections */
 
-/* Whether the server hands descriptors over: without that a file that is open here could never become the kernel's. */
-static bool asks_for_root(gpu4fs *fs)
-{
-	gpu4fs_file *root;
-
-	if (gpu4fs_open(fs, NULL, "/", O_RDONLY | O_DIRECTORY, 0, &root) != 0)
-		return false;
-	int fd = g4c_hand_over(root, 0);
-	gpu4fs_close(root);
-	if (fd >= 0)
-		syscall(SYS_close, fd);
-	return fd >= 0;
-}
-
 static void connect_mount(struct g4p_mount *mount)
 {
 	const struct gpu4fs_connect_options options = {.size = sizeof(options), .data_bytes = DATA_BYTES};
 	struct stat st;
 	gpu4fs *fs;
 
-	if (stat(mount->directory, &st) != 0 || gpu4fs_connect(mount->socket, &options, &fs) != 0) {
+	if (gpu4fs_connect(mount->socket, &options, &fs) != 0) {
 		mount->off = true;
 		return;
 	}
@@ -133,8 +119,13 @@ static void connect_mount(struct g4p_mount *mount)
 	int low = g4c_move_socket(fs, high_number());
 	if (low >= 0)
 		syscall(SYS_close, low);
+	/* without descriptors a file that is open here could never become the kernel's */
+	if (!g4c_is_mounted_at(fs, mount->directory, &st, &mount->opens)) {
+		gpu4fs_unmount(fs);
+		mount->off = true;
+		return;
+	}
 	mount->device = st.st_dev;
-	mount->opens = asks_for_root(fs);
 	__atomic_store_n(&mount->fs, fs, __ATOMIC_RELEASE);
 }
 
@@ -195,11 +186,13 @@ void g4p_connect_forked(void)
 	working_known = false;
 }
 
-/* The server knows the process as who it was when it connected. */
+/* The server knows the process as who it was when it connected, also where files are open. */
 void g4p_credentials_changed(void)
 {
 	for (uint32_t i = 0; i < mount_count; i++)
 		__atomic_store_n(&mounts[i].off, true, __ATOMIC_RELAXED);
+	if (g4p_any_files())
+		g4p_settle_all(false, G4P_credentials);
 }
 
 void g4p_umask_changed(mode_t mask)

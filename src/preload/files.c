@@ -126,7 +126,7 @@ int g4p_install(struct g4p_mount *mount, gpu4fs_file *handle, int flags)
 
 /* ------------------------------------------------------------------ becoming the kernel's */
 
-/* Puts the kernel's description under each number of the file. */
+/* Puts the kernel's description under each number of the file; fd -1: there is none, and its placeholders stay. */
 static void take_numbers(struct g4p_file *file, int fd)
 {
 	pthread_mutex_lock(&table_lock);
@@ -134,7 +134,8 @@ static void take_numbers(struct g4p_file *file, int fd)
 		if (table[i] != file)
 			continue;
 		const int kept = (int)syscall(SYS_fcntl, i, F_GETFD);
-		syscall(SYS_dup3, fd, i, kept & FD_CLOEXEC ? O_CLOEXEC : 0);
+		if (fd >= 0)
+			syscall(SYS_dup3, fd, i, kept & FD_CLOEXEC ? O_CLOEXEC : 0);
 		replace(i, NULL);
 		file->refs--; /* not the last: the caller has one */
 	}
@@ -160,6 +161,15 @@ int g4p_settle_file(struct g4p_file *file)
 	}
 	pthread_rwlock_unlock(&file->lock);
 	return fd < 0 ? fd : 0;
+}
+
+void g4p_lose_file(struct g4p_file *file)
+{
+	pthread_rwlock_wrlock(&file->lock);
+	if (!file->settled)
+		take_numbers(file, -1);
+	file->settled = true;
+	pthread_rwlock_unlock(&file->lock);
 }
 
 bool g4p_settle(int fd, enum g4p_number number)

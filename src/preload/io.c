@@ -295,13 +295,14 @@ static int clone_file(int to, int from)
 {
 	struct g4p_use use;
 	struct g4p_file *other;
-	int64_t done = 0, shared;
+	int64_t done = 0, shared = 0;
 
 	if (are_apart(from, to))
 		return -1;
 	if (!use_both(G4P_ioctl, from, to, &use, &other))
 		return G4P_NEXT(ioctl)(to, FICLONE, from);
-	while ((shared = gpu4fs_share_range(use.handle, done, other->handle, done, UINT64_MAX)) > 0)
+	while (done % 4096 == 0 && /* else it has come to the end */
+	       (shared = gpu4fs_share_range(use.handle, done, other->handle, done, UINT64_MAX)) > 0)
 		done += shared;
 	return done_both(&use, other, shared) < 0 ? -1 : 0;
 }

@@ -117,6 +117,7 @@ bool g4p_owns(int fd);
 void g4p_make_way(int fd);
 void g4p_connect_forked(void);
 void g4p_connect_lock(bool lock);
+/* Credentials, the root or a namespace, of a thread or of all: from now on all is the kernel's, what is open as well. */
 void g4p_credentials_changed(void);
 void g4p_umask_changed(mode_t mask);
 
@@ -136,6 +137,8 @@ int g4p_settle_file(struct g4p_file *file);
 /* The same from outside: of one descriptor, which may be the kernel's; of all of them, or those that an exec keeps. */
 bool g4p_settle(int fd, enum g4p_number number);
 void g4p_settle_all(bool kept_by_exec, enum g4p_number number); /* streams.c */
+/* Where it cannot become the kernel's, and may not go on: its numbers are nothing's, EBADF for whoever uses them. Calm. */
+void g4p_lose_file(struct g4p_file *file);
 void g4p_files_lock(bool lock);
 void g4p_files_forked(void);
 bool g4p_any_files(void);
@@ -146,6 +149,13 @@ int g4p_files_end(void); /* behind the largest descriptor that was ever one of o
 void g4p_directory_changed(void);
 /* The working directory where it is in a mount, with a reference; NULL: it is not. Calm. */
 struct g4p_file *g4p_working_directory(void);
+
+/* ------------------------------------------------------------------ process.c: another process, another program */
+
+/* Around a fork by number; child: in that, where the parent's connections end. Calm. */
+void g4p_fork_begins(void);
+void g4p_fork_ends(bool child);
+void g4p_exec_begins(void);
 
 /* stats.c */
 void g4p_to_stat(const struct g4p_mount *mount, const struct gpu4fs_stat *from, struct stat *to);

@@ -8,6 +8,8 @@
  */
 #include <errno.h>
 #include <grp.h>
+#include <linux/capability.h>
+#include <sched.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,7 +24,7 @@
 
 /* ------------------------------------------------------------------ fork */
 
-static void before_fork(void)
+void g4p_fork_begins(void)
 {
 	if (g4p_any_files())
 		g4p_settle_all(false, G4P_fork);
@@ -30,18 +32,24 @@ static void before_fork(void)
 	g4p_files_lock(true);
 }
 
-static void in_parent(void)
+void g4p_fork_ends(bool child)
 {
+	if (child) {
+		g4p_files_forked();
+		g4p_connect_forked();
+	}
 	g4p_files_lock(false);
 	g4p_connect_lock(false);
 }
 
+static void in_parent(void)
+{
+	g4p_fork_ends(false);
+}
+
 static void in_child(void)
 {
-	g4p_files_forked();
-	g4p_connect_forked();
-	g4p_files_lock(false);
-	g4p_connect_lock(false);
+	g4p_fork_ends(true);
 }
 
 static __attribute__((constructor)) void begin(void)
@@ -50,7 +58,7 @@ static __attribute__((constructor)) void begin(void)
 
 	g4p_mounts(&count);
 	if (count)
-		pthread_atfork(before_fork, in_parent, in_child);
+		pthread_atfork(g4p_fork_begins, in_parent, in_child);
 }
 
 pid_t vfork(void)
@@ -60,7 +68,7 @@ pid_t vfork(void)
 
 /* ------------------------------------------------------------------ exec */
 
-static void before_exec(void)
+void g4p_exec_begins(void)
 {
 	if (g4p_any_files())
 		g4p_settle_all(true, G4P_exec);
@@ -68,39 +76,39 @@ static void before_exec(void)
 
 int execve(const char *path, char *const arguments[], char *const environment[])
 {
-	before_exec();
+	g4p_exec_begins();
 	return G4P_NEXT(execve)(path, arguments, environment);
 }
 
 int execv(const char *path, char *const arguments[])
 {
-	before_exec();
+	g4p_exec_begins();
 	return G4P_NEXT(execv)(path, arguments);
 }
 
 int execvp(const char *file, char *const arguments[])
 {
-	before_exec();
+	g4p_exec_begins();
 	return G4P_NEXT(execvp)(file, arguments);
 }
 
 int execvpe(const char *file, char *const arguments[], char *const environment[])
 {
-	before_exec();
+	g4p_exec_begins();
 	return G4P_NEXT(execvpe)(file, arguments, environment);
 }
 
 int fexecve(int fd, char *const arguments[], char *const environment[])
 {
 	g4p_settle(fd, G4P_exec);
-	before_exec();
+	g4p_exec_begins();
 	return G4P_NEXT(fexecve)(fd, arguments, environment);
 }
 
 int execveat(int at, const char *path, char *const arguments[], char *const environment[], int flags)
 {
 	g4p_settle(at, G4P_exec);
-	before_exec();
+	g4p_exec_begins();
 	return G4P_NEXT(execveat)(at, path, arguments, environment, flags);
 }
 
@@ -283,14 +291,34 @@ int initgroups(const char *user, gid_t group)
 
 int setfsuid(uid_t uid)
 {
+	int before = G4P_NEXT(setfsuid)(uid);
+
 	g4p_credentials_changed();
-	return G4P_NEXT(setfsuid)(uid);
+	return before;
 }
 
 int setfsgid(gid_t gid)
 {
+	int before = G4P_NEXT(setfsgid)(gid);
+
 	g4p_credentials_changed();
-	return G4P_NEXT(setfsgid)(gid);
+	return before;
+}
+
+int capset(cap_user_header_t header, const cap_user_data_t data);
+int capset(cap_user_header_t header, const cap_user_data_t data)
+{
+	CREDENTIALS(G4P_NEXT(capset)(header, data));
+}
+
+int unshare(int flags)
+{
+	CREDENTIALS(G4P_NEXT(unshare)(flags));
+}
+
+int setns(int fd, int type)
+{
+	CREDENTIALS(G4P_NEXT(setns)(fd, type));
 }
 
 /* ------------------------------------------------------------------ io_uring */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * syscall(2): system calls that programs make by number, through the C library. Those that take descriptors get the kernel's; with a path
- * they go through the mount. io_uring is refused.
+ * they go through the mount. What changes the process is as if it had been called by name. io_uring is refused.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <sys/syscall.h>
@@ -46,6 +47,7 @@ static const struct {
 	{SYS_fchmod, FIRST},
 	{SYS_fchown, FIRST},
 	{SYS_fchmodat, FIRST},
+	{SYS_mknodat, FIRST},
 	{SYS_fchownat, FIRST},
 	{SYS_utimensat, FIRST},
 	{SYS_fgetxattr, FIRST},
@@ -88,6 +90,74 @@ static void settle_arguments(long number, const long arguments[6])
 				g4p_settle((int)arguments[k], G4P_syscall);
 }
 
+#define CREDENTIALS 1u
+#define DIRECTORY 2u
+#define UMASK 4u
+
+/* What is another one when the call has succeeded. */
+static const struct {
+	long number;
+	unsigned int what;
+} changing[] = {
+	{SYS_setuid, CREDENTIALS},
+	{SYS_setgid, CREDENTIALS},
+	{SYS_setreuid, CREDENTIALS},
+	{SYS_setregid, CREDENTIALS},
+	{SYS_setresuid, CREDENTIALS},
+	{SYS_setresgid, CREDENTIALS},
+	{SYS_setfsuid, CREDENTIALS},
+	{SYS_setfsgid, CREDENTIALS},
+	{SYS_setgroups, CREDENTIALS},
+	{SYS_capset, CREDENTIALS},
+	{SYS_unshare, CREDENTIALS},
+	{SYS_setns, CREDENTIALS},
+	{SYS_chroot, CREDENTIALS | DIRECTORY},
+	{SYS_pivot_root, CREDENTIALS | DIRECTORY},
+	{SYS_chdir, DIRECTORY},
+	{SYS_fchdir, DIRECTORY},
+	{SYS_umask, UMASK},
+};
+
+static void note_changes(long number, long argument)
+{
+	unsigned int what = 0;
+
+	for (size_t i = 0; i < sizeof(changing) / sizeof(changing[0]); i++)
+		if (changing[i].number == number)
+			what = changing[i].what;
+	if (what & DIRECTORY)
+		g4p_directory_changed();
+	if (what & CREDENTIALS)
+		g4p_credentials_changed();
+	if (what & UMASK)
+		g4p_umask_changed((mode_t)argument);
+}
+
+/* What a new thread or process shares with this one; of other calls, all. */
+static uint64_t shared_by(long number, const long arguments[6])
+{
+	if (number == SYS_clone3 && arguments[0])
+		return *(const uint64_t *)arguments[0]; /* the first member of struct clone_args */
+	if (number == SYS_clone)
+		return (uint64_t)arguments[0];
+	return number == SYS_fork ? 0 : CLONE_VM | CLONE_FILES;
+}
+
+static long fork_by_number(long number, const long arguments[6])
+{
+	struct g4p_calm calm;
+
+	g4p_calm(&calm);
+	g4p_fork_begins();
+	long result = G4P_NEXT(syscall)(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
+					arguments[5]);
+	if (result < 0)
+		calm.error = errno;
+	g4p_fork_ends(result == 0);
+	g4p_restless(&calm);
+	return result;
+}
+
 long syscall(long number, ...)
 {
 	long arguments[6];
@@ -97,11 +167,14 @@ long syscall(long number, ...)
 	for (int i = 0; i < 6; i++)
 		arguments[i] = va_arg(list, long);
 	va_end(list);
-	if (!g4p_is_calm()) {
+	const bool calm = g4p_is_calm();
+	if (!calm) {
 		if (number == SYS_close)
 			return close((int)arguments[0]);
 		if (number == SYS_close_range)
 			return close_range((unsigned int)arguments[0], (unsigned int)arguments[1], (int)arguments[2]);
+		if (number == SYS_vfork)
+			return vfork();
 		if (number == SYS_io_uring_setup) {
 			g4p_count(G4P_io_uring, G4P_UNSUPPORTED_ANSWER);
 			errno = ENOSYS;
@@ -109,7 +182,17 @@ long syscall(long number, ...)
 		}
 		if (g4p_any_files())
 			settle_arguments(number, arguments);
+		if (number == SYS_execve || number == SYS_execveat)
+			g4p_exec_begins();
+		const uint64_t shared = shared_by(number, arguments);
+		if (!(shared & CLONE_VM))
+			return fork_by_number(number, arguments);
+		if (!(shared & CLONE_FILES) && g4p_any_files())
+			g4p_settle_all(false, G4P_fork);
 	}
-	return G4P_NEXT(syscall)(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
-				 arguments[5]);
+	long result = G4P_NEXT(syscall)(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
+					arguments[5]);
+	if (!calm && result != -1)
+		note_changes(number, arguments[0]);
+	return result;
 }

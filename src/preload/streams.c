@@ -61,10 +61,11 @@ static void settle_streams(void)
 	pthread_mutex_unlock(&streams_lock);
 }
 
-/* Without a server: EBADF for whoever uses it then. */
+/* Without a server: EBADF for another process that uses it then, and for this one when the engine would take it for somebody else. */
 static void settle_for(struct g4p_file *file, enum g4p_number number)
 {
-	(void)g4p_settle_file(file);
+	if (g4p_settle_file(file) != 0 && number == G4P_credentials)
+		g4p_lose_file(file);
 	g4p_count(number, G4P_SETTLED_ANSWER);
 }
 

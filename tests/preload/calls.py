@@ -7,6 +7,7 @@ import errno
 import fcntl
 import mmap
 import os
+import resource
 import select
 import signal
 import socket
@@ -372,6 +373,20 @@ def copies_are_made_inside():
     os.close(target)
 
 
+def files_of_any_size_are_cloned():
+    if "gpu4fs_preload" not in os.environ.get("LD_PRELOAD", ""):
+        return  # FUSE has no FICLONE
+    for size in (0, 1, 128, 129, 4095, 4096, 4097, 10000, 40960, 1000001):
+        text = (b"%07d" % size) * (size // 7 + 1)
+        source = make("f", text[:size])
+        target = make("g")
+        fcntl.ioctl(target, 0x40049409, source)  # FICLONE
+        assert os.fstat(target).st_size == size and os.pread(target, size + 1, 0) == text[:size], size
+        assert content("g") == text[:size]
+        os.close(source)
+        os.close(target)
+
+
 def system_calls_by_number_work_on_files():
     source = make("f", b"0123456789")
     target = make("g")
@@ -385,8 +400,100 @@ def system_calls_by_number_work_on_files():
     os.close(source)
 
 
+def number_of(name):
+    """Of a system call of x86-64."""
+    return {"fork": 57, "chdir": 80, "fchdir": 81, "umask": 95, "setresuid": 117, "setresgid": 119}[name]
+
+
+def a_working_directory_that_is_changed_by_number_is_noticed():
+    here = os.getcwd()
+    for name in ("one", "two", "three"):
+        os.mkdir(name)
+        os.close(make(f"{name}/f", name.encode()))
+    os.chdir("one")
+    assert os.stat("f").st_size == 3 and os.read(os.open("f", os.O_RDONLY), 9) == b"one"
+    assert libc.syscall(number_of("chdir"), os.path.join(here, "two").encode()) == 0
+    assert os.read(os.open("f", os.O_RDONLY), 9) == b"two"
+    place = os.open("../three", os.O_RDONLY | os.O_DIRECTORY)
+    assert libc.syscall(number_of("fchdir"), place) == 0
+    assert os.read(os.open("f", os.O_RDONLY), 9) == b"three"
+    os.chdir(here)
+
+
+def a_umask_that_is_set_by_number_is_the_programs():
+    os.close(make("before"))
+    old = libc.syscall(number_of("umask"), 0o077)
+    os.close(os.open("f", os.O_CREAT | os.O_WRONLY, 0o666))
+    os.umask(old)
+    assert stat.S_IMODE(os.stat("f").st_mode) == 0o600
+
+
+def whoever_has_changed_may_not_do_with_open_files_what_root_may():
+    if os.geteuid() != 0:
+        return
+    os.chmod(".", 0o777)
+
+    def by_name():
+        os.seteuid(65534)
+
+    def by_number():
+        assert libc.syscall(number_of("setresuid"), 65534, 65534, 65534) == 0
+
+    def of_one_group():
+        os.setgroups([])
+        assert libc.syscall(number_of("setresgid"), 65534, 65534, 65534) == 0
+        os.setresuid(65534, 65534, 65534)
+
+    for change in (by_name, by_number, of_one_group):
+
+        def other():
+            fd = make("f", b"root's")
+            os.fchmod(fd, 0o600)
+            change()
+            raises(errno.EPERM, os.fchmod, fd, 0o666)
+            raises(errno.EPERM, os.fchown, fd, 65534, 65534)
+            raises(errno.EACCES, os.open, "f", os.O_RDONLY)
+            assert os.pread(fd, 9, 0) == b"root's"  # what is open stays so
+            own = make("own", b"x")
+            assert os.fstat(own).st_uid == 65534
+            os.unlink("own")
+
+        in_child(other)
+        assert stat.S_IMODE(os.stat("f").st_mode) == 0o600
+
+
+def an_open_file_that_cannot_be_handed_over_is_nobodys_behind_setuid():
+    if os.geteuid() != 0:
+        return
+
+    def other():
+        fd = make("f", b"root's")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (fd + 1, fd + 1))  # no number for another one
+        os.seteuid(65534)
+        try:
+            os.fchmod(fd, 0o666)
+        except OSError as error:
+            assert error.errno in (errno.EPERM, errno.EBADF), error
+
+    in_child(other)
+    assert stat.S_IMODE(os.stat("f").st_mode) == 0o644
+
+
+def a_child_by_number_shares_what_is_open():
+    fd = make("f", b"0123456789")
+    os.lseek(fd, 0, os.SEEK_SET)
+    child = libc.syscall(number_of("fork"))
+    if child == 0:
+        good = os.read(fd, 4) == b"0123" and os.stat("f").st_size == 10
+        os.close(make("child", b"x"))
+        os._exit(0 if good else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert os.read(fd, 4) == b"4567" and content("child") == b"x" and os.stat("child").st_size == 1
+    os.close(fd)
+
+
 TESTS = [function for name, function in sorted(globals().items())
-         if callable(function) and function.__module__ == "__main__" and name not in ("make", "content", "raises", "in_child")]
+         if callable(function) and function.__module__ == "__main__" and name not in ("make", "content", "raises", "in_child", "number_of")]
 
 
 def main():

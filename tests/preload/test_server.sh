@@ -27,6 +27,27 @@ same "also of one that was killed" 143 $?
 run "$work/nothing" 2>/dev/null
 same "127 says that it is not there" 127 $?
 refuses "a socket of another mount" "not mounted there" "$gpu4fs" run -m "$socket=$work" true
+other=$work/second
+mkdir "$other"
+truncate -s 512M "$other.image"
+check "a second image" "$gpu4fs" mkfs "$other.image"
+check "is mounted, too" "$gpu4fs" mount "$other.image" "$other"
+refuses "and the socket is not that mount's" "not mounted there" "$gpu4fs" run -m "$socket=$other" true
+LD_PRELOAD=$(dirname "$gpu4fs")/../lib/libgpu4fs_preload.so GPU4FS_PRELOAD=$socket=$other \
+	python3 -c "import os; os.mkdir('$other/made')"
+same "also the library does not take it for that" "$other/made" "$(ls -d "$other/made" "$mnt/made" 2>/dev/null)"
+"$gpu4fs" umount "$other"
+# who may not open the root cannot compare it
+chmod 755 "$work"
+nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+if ((EUID == 0)) && "${nobody[@]}" test -x "$gpu4fs" 2>/dev/null; then
+	check "another mount with a socket" "$gpu4fs" mount -o "socket=$other.socket" "$other.image" "$other"
+	chmod 711 "$other"
+	refuses "the socket is not this mount's" "not mounted there" "${nobody[@]}" "$gpu4fs" run -m "$other.socket=$mnt" true
+	"${nobody[@]}" "$gpu4fs" run --trace -m "$other.socket=$other" stat "$other/made" >/dev/null 2>"$work/trace"
+	same "but its own mount's, where the engine answers" 1 "$(awk '$1 ~ /stat/ { sum += $2 } END { print sum + 0 }' "$work/trace")"
+	"$gpu4fs" umount "$other"
+fi
 refuses "no socket and no device" "No such file" "$gpu4fs" run -m "$work/none=$mnt" true
 refuses "no directory" "SOURCE=DIRECTORY" "$gpu4fs" run -m "$socket" true
 # shellcheck disable=SC2016 # the inner shell expands it
@@ -158,5 +179,17 @@ check "an image is mounted for a command" "$gpu4fs" run -m "$image=$mnt" -o cach
 same "and unmounted behind it" "" "$(ls "$mnt")"
 check "what it left is waited for" "$gpu4fs" run -m "$image=$mnt" sh -c "cp '$mnt/copy' '$mnt/late' &" </dev/null
 check "and what that did is there" "$gpu4fs" run -m "$image=$mnt" cmp "$mnt/copy" "$mnt/late"
+# whoever reads the trace has gone: python runs programs with SIGPIPE as it is by default
+mkdir "$work/tmp"
+TMPDIR=$work/tmp python3 - "$gpu4fs" "$image=$mnt" <<'PYTHON'
+import os, subprocess, sys
+tool, where = sys.argv[1:]
+reader, writer = os.pipe()
+os.close(reader)
+sys.exit(subprocess.run([tool, "run", "--trace", "-m", where, "true"], stderr=writer).returncode != 0)
+PYTHON
+same "a trace that nobody reads leaves the status to the command" 0 $?
+check_not "and no mount" is_mounted
+same "and no folder" "" "$(ls "$work/tmp")"
 check "the image is clean" "$gpu4fs" fsck "$image"
 finish
