@@ -236,6 +236,28 @@ static void what_is_damaged_is_stored_anew(void **state)
 	expect(a);
 }
 
+/* Whoever writes the right contents to the place of a page that has rotted gets them, whether anybody has met that page or not. */
+static void writing_it_again_heals_it(void **state)
+{
+	(void)state;
+	rig_pattern(data, 6, BYTES);
+	const uint64_t a = make_with(0), at = rig_place(&rig, a, 0), good = rig_place(&rig, a, PAGES - 1);
+	unmount();
+	rig.image[at + 100] ^= 1;
+	mount_and_load();
+	assert_int_equal(op_write(&rig, a, 0, 0, data, BYTES, NULL), 0);
+	assert_int_equal(op_fsync(&rig, a), 0);
+	assert_int_not_equal(rig_place(&rig, a, 0), at);
+	assert_int_not_equal(rig_place(&rig, a, PAGES - 1), good);
+	unmount();
+	mount_and_load();
+	expect(a);
+	/* a second owner finds what was written last */
+	const uint64_t b = make_with(1);
+	assert_int_equal(rig_place(&rig, b, 0), rig_place(&rig, a, 0));
+	expect(b);
+}
+
 static uint32_t scrub(void)
 {
 	struct g4_cmd start = {.op = G4_CMD_JOB_START};
@@ -297,6 +319,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_listed_wrongly_is_found_and_repaired, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_damaged_list_costs_space_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_damaged_is_stored_anew, setup, teardown),
+		cmocka_unit_test_setup_teardown(writing_it_again_heals_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_scrub_looks_at_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_older_image_gets_a_list, setup, teardown),
 	};
