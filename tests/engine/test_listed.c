@@ -236,6 +236,35 @@ static void what_is_damaged_is_stored_anew(void **state)
 	expect(a);
 }
 
+/* So is a page that can not be read. */
+static void what_is_unreadable_is_stored_anew(void **state)
+{
+	struct g4_fault fault = {0};
+	uint64_t done;
+
+	(void)state;
+	rig_pattern(data, 7, BYTES);
+	const uint64_t a = make_with(0), at = rig_place(&rig, a, 3);
+	unmount();
+	rig.fs = rig_mount_fs(&rig, rig.wg, &fault);
+	while (g4_dedup_serve(rig.wg, rig.fs))
+		;
+	assert_int_equal(rig_place(&rig, a, 3), at); /* what leads to it is in the cache */
+	fault.fail_read_at = 1;
+	g4_dev_fault_set(rig.fault, &fault);
+	assert_int_equal(op_read(&rig, a, 0, 3 * G4_PAGE_BYTES, found, G4_PAGE_BYTES, &done), -G4_E_IO);
+	const uint64_t b = make_with(1);
+	assert_int_not_equal(rig_place(&rig, b, 3), at);
+	assert_int_equal(rig_place(&rig, b, PAGES - 1), rig_place(&rig, a, PAGES - 1));
+	while (g4_dedup_serve(rig.wg, rig.fs))
+		;
+	unmount();
+	mount_and_load();
+	const uint64_t c = make_with(2);
+	assert_int_equal(rig_place(&rig, c, 3), rig_place(&rig, b, 3));
+	expect(c);
+}
+
 /* Whoever writes the right contents to the place of a page that has rotted gets them, whether anybody has met that page or not. */
 static void writing_it_again_heals_it(void **state)
 {
@@ -319,6 +348,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_listed_wrongly_is_found_and_repaired, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_damaged_list_costs_space_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_damaged_is_stored_anew, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_unreadable_is_stored_anew, setup, teardown),
 		cmocka_unit_test_setup_teardown(writing_it_again_heals_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_scrub_looks_at_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_older_image_gets_a_list, setup, teardown),
