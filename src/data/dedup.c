@@ -181,7 +181,8 @@ G4_FN static int unlist_suspects(struct g4_wg *wg, struct g4_fs *fs, uint64_t fi
 	for (; k < G4_LISTING_PAGES && rc == 0; k++)
 		if ((bits[k / 64] >> k % 64 & 1) && g4_ddt_is_suspect(&fs->ddt, g4_page_address(first + k)))
 			rc = g4_share_unlist(wg, &fs->alloc, &txn, g4_page_address(first + k));
-	return g4_end(fs, &txn, rc);
+	const int ended = g4_end(fs, &txn, txn.changed ? 0 : rc); /* what fails has changed nothing */
+	return rc < 0 ? rc : ended;
 }
 
 /* The same for a group, the last one that is left. Nobody shares what stands in a page that can not be read. */

@@ -16,11 +16,13 @@ struct check {
 	struct g4_sum_entry found[G4_SUMS_AT_ONCE];
 };
 
-/* Pages can not be read, one of them at least: what is written again is stored again. */
+/* Pages are damaged or can not be read, one of them at least: what is written again is stored again. Who does jobs has them unlisted. */
 G4_FN static void suspect(struct g4_fs *fs, struct g4_address address, uint64_t bytes)
 {
 	for (uint64_t at = 0; at < bytes; at += G4_PAGE_BYTES)
 		g4_ddt_suspect(&fs->ddt, g4_address_after(address, at));
+	g4_add32(&fs->jobs.changed, 1);
+	g4_wake(&fs->jobs.changed);
 }
 
 G4_FN static void suspect_request(struct g4_fs *fs, const struct g4_space_io *request)
@@ -76,7 +78,7 @@ G4_FN static int read_again(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 		}
 	}
 	if (rc < 0)
-		g4_ddt_suspect(&fs->ddt, check->addresses[k]); /* what is written again is stored again */
+		suspect(fs, check->addresses[k], G4_PAGE_BYTES);
 	g4_scratch_release(wg, mark);
 	return rc;
 }
