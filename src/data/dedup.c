@@ -142,17 +142,72 @@ G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 			batch->known[k] = find_listed(wg, fs, &batch->sums[k], &brought);
 }
 
-/* Nobody shall find a damaged page after the next mount either. What fails is told by the journal, or is tried when it is met again. */
+/* ------------------------------------------------------------------ damaged pages: nobody shall find one after the next mount either */
+
+/* Of those that are queued the first one that can go. What fails stays, and is tried when this is called again. */
 G4_FN static bool unlist_damaged(struct g4_wg *wg, struct g4_fs *fs)
 {
-	const struct g4_address page = g4_ddt_take_damaged(&fs->ddt);
-	struct g4_txn txn;
+	for (uint32_t k = 0; k < G4_DDT_DAMAGED; k++) {
+		const struct g4_address page = g4_ddt_damaged(&fs->ddt, k);
+		struct g4_txn txn;
 
-	if (g4_address_is_none(page))
+		if (g4_address_is_none(page))
+			continue;
+		int rc = g4_begin(wg, fs, 1, &txn);
+		if (rc == 0)
+			rc = g4_end(fs, &txn, g4_share_unlist(wg, &fs->alloc, &txn, page));
+		if (rc == 0) {
+			g4_ddt_unlisted(&fs->ddt, k, page);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* All listed pages of a quarter that are suspect: they stand in one page. */
+G4_FN static int unlist_suspects(struct g4_wg *wg, struct g4_fs *fs, uint64_t first, const uint64_t *bits)
+{
+	struct g4_txn txn;
+	uint32_t k = 0;
+
+	while (k < G4_LISTING_PAGES &&
+	       !((bits[k / 64] >> k % 64 & 1) && g4_ddt_is_suspect(&fs->ddt, g4_page_address(first + k))))
+		k++;
+	if (k == G4_LISTING_PAGES)
+		return 0;
+	int rc = g4_begin(wg, fs, 1, &txn);
+	if (rc < 0)
+		return rc;
+	for (; k < G4_LISTING_PAGES && rc == 0; k++)
+		if ((bits[k / 64] >> k % 64 & 1) && g4_ddt_is_suspect(&fs->ddt, g4_page_address(first + k)))
+			rc = g4_share_unlist(wg, &fs->alloc, &txn, g4_page_address(first + k));
+	const int ended = g4_end(fs, &txn, txn.changed ? 0 : rc); /* what fails has changed nothing */
+	return rc < 0 ? rc : ended;
+}
+
+/* The same for a group, the last one that is left. Nobody shares what stands in a page that can not be read. */
+G4_FN static bool sweep(struct g4_wg *wg, struct g4_fs *fs)
+{
+	struct g4_ddt *ddt = &fs->ddt;
+	int rc = 0, there = 0;
+
+	if (g4_ddt_overflowed(ddt))
+		g4_store64_rlx(&ddt->sweep_left, g4_load64_acq(&fs->alloc.group_count));
+	const uint64_t left = g4_load64_rlx(&ddt->sweep_left);
+	if (left == 0)
 		return false;
-	if (g4_begin(wg, fs, 1, &txn) == 0)
-		(void)g4_end(fs, &txn, g4_share_unlist(wg, &fs->alloc, &txn, page));
-	return true;
+	for (uint32_t quarter = 0; quarter < G4_GROUP_REGIONS * G4_LISTING_QUARTERS && there == 0 && rc == 0;
+	     quarter++) {
+		uint64_t bits[G4_LISTING_WORDS];
+		struct g4_address sums;
+
+		there = g4_share_listed(wg, &fs->alloc, left - 1, quarter, bits, &sums);
+		if (there == 0)
+			rc = unlist_suspects(wg, fs, (left - 1) * G4_GROUP_PAGES + quarter * G4_LISTING_PAGES, bits);
+	}
+	if (rc == 0)
+		g4_store64_rlx(&ddt->sweep_left, left - 1);
+	return rc == 0;
 }
 
 G4_FN static bool load(struct g4_wg *wg, struct g4_fs *fs)
@@ -173,5 +228,5 @@ G4_FN bool g4_dedup_serve(struct g4_wg *wg, struct g4_fs *fs)
 {
 	if (!g4_ddt_is_there(&fs->ddt) || !(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED))
 		return false;
-	return unlist_damaged(wg, fs) || load(wg, fs);
+	return unlist_damaged(wg, fs) || sweep(wg, fs) || load(wg, fs);
 }

@@ -16,6 +16,24 @@ struct check {
 	struct g4_sum_entry found[G4_SUMS_AT_ONCE];
 };
 
+/* Pages are damaged or can not be read, one of them at least: what is written again is stored again. Who does jobs has them unlisted. */
+G4_FN static void suspect(struct g4_fs *fs, struct g4_address address, uint64_t bytes)
+{
+	for (uint64_t at = 0; at < bytes; at += G4_PAGE_BYTES)
+		g4_ddt_suspect(&fs->ddt, g4_address_after(address, at));
+	g4_add32(&fs->jobs.changed, 1);
+	g4_wake(&fs->jobs.changed);
+}
+
+G4_FN static void suspect_request(struct g4_fs *fs, const struct g4_space_io *request)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t part = 0; part < request->io.iov_count; part++)
+		bytes += request->io.iov[part].bytes;
+	suspect(fs, request->address, bytes);
+}
+
 /*
  * Page k of the check does not match. It is read again, into memory that nobody else can change: that decides, whatever a caller
  * does with its own memory meanwhile. A copy that matches takes the place of those that do not: the inode is locked, so the page is
@@ -60,7 +78,7 @@ G4_FN static int read_again(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 		}
 	}
 	if (rc < 0)
-		g4_ddt_suspect(&fs->ddt, check->addresses[k]); /* what is written again is stored again */
+		suspect(fs, check->addresses[k], G4_PAGE_BYTES);
 	g4_scratch_release(wg, mark);
 	return rc;
 }
@@ -99,6 +117,9 @@ G4_FN int g4_fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_cor
 {
 	int rc = g4_space_transfer(wg, &fs->space, requests, count);
 
+	for (uint32_t r = 0; r < count && rc < 0; r++)
+		if (count == 1 || requests[r].io.result < 0) /* one alone has no result of its own */
+			suspect_request(fs, &requests[r]);
 	if (rc < 0 || !(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SUMS))
 		return rc;
 	const uint32_t mark = g4_scratch_mark(wg);
@@ -148,6 +169,8 @@ G4_FN static int survey_copy(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 
 	*bad = rc < 0 ? UINT64_MAX : 0;
 	*unverified = 0;
+	if (rc < 0 && rc != -G4_E_NOENT) /* not that its disk is missing */
+		suspect(fs, address, count * (uint64_t)G4_PAGE_BYTES);
 	if (rc < 0 || !(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SUMS))
 		return rc;
 	const uint32_t mark = g4_scratch_mark(wg);

@@ -70,6 +70,23 @@ G4_FN static void add_known(struct g4_batch *batch, uint32_t first, uint64_t pag
 		    zeros ? G4_SEGMENT_ZEROS : G4_SEGMENT_FOUND);
 }
 
+/*
+ * The pages from `first` on, at most `most`, were found where they lie already, from `address` on. What is there may have rotted since, and
+ * is not read: they are stored, and those who write the same later find the new ones.
+ */
+G4_FN static void forget_own(struct g4_fs *fs, struct g4_batch *batch, uint32_t first, uint64_t most,
+			     struct g4_address address)
+{
+	for (uint32_t n = 0; n < most; n++) {
+		const struct g4_address own = g4_address_after_pages(address, n);
+
+		if (known_of(batch, first + n) != g4_address_stored(own))
+			break;
+		g4_ddt_remove(&fs->ddt, batch->sums[first + n].bytes, own, false);
+		batch->known[first + n] = G4_KNOWN_NOT;
+	}
+}
+
 /* Finds space for the pages from `first` on: one segment. */
 G4_FN static int place_next(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 			    uint32_t first)
@@ -81,6 +98,8 @@ G4_FN static int place_next(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
 	if (rc < 0)
 		return rc;
 	const bool in_place = old.kind == G4_UNWRITTEN;
+	if (!in_place && old.kind != G4_HOLE)
+		forget_own(fs, batch, first, old.pages, old.address);
 	const uint64_t known = known_of(batch, first);
 	if (!in_place && known != G4_KNOWN_NOT) {
 		add_known(batch, first, page, old.pages, known);

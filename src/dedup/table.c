@@ -161,24 +161,36 @@ G4_FN static uint64_t suspect_bit(struct g4_address page)
 	return g4_address_page(page) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
 }
 
+/* Whoever meets it again queues it again: it may have been listed anew, and to unlist what is not listed changes nothing. */
 G4_FN void g4_ddt_suspect(struct g4_ddt *ddt, struct g4_address page)
 {
-	const uint64_t bit = suspect_bit(page);
-	const uint64_t before = g4_or64(&ddt->suspects[bit / 64 % G4_DDT_SUSPECT_WORDS], UINT64_C(1) << bit % 64);
+	const uint64_t bit = suspect_bit(page), stored = g4_address_stored(page);
 
-	for (uint32_t k = 0; k < G4_DDT_DAMAGED && !(before >> bit % 64 & 1); k++)
-		if (g4_cas64(&ddt->damaged[k], 0, g4_address_stored(page)))
-			break;
+	g4_or64(&ddt->suspects[bit / 64 % G4_DDT_SUSPECT_WORDS], UINT64_C(1) << bit % 64);
+	for (uint32_t k = 0; k < G4_DDT_DAMAGED; k++)
+		if (g4_load64_rlx(&ddt->damaged[k]) == stored)
+			return;
+	for (uint32_t k = 0; k < G4_DDT_DAMAGED; k++)
+		if (g4_cas64(&ddt->damaged[k], 0, stored))
+			return;
+	g4_store32_rel(&ddt->overflow, 1);
 }
 
-G4_FN struct g4_address g4_ddt_take_damaged(struct g4_ddt *ddt)
+G4_FN struct g4_address g4_ddt_damaged(const struct g4_ddt *ddt, uint32_t k)
 {
-	for (uint32_t k = 0; k < G4_DDT_DAMAGED; k++) {
-		const uint64_t page = g4_load64_rlx(&ddt->damaged[k]);
-		if (page != 0 && g4_cas64(&ddt->damaged[k], page, 0))
-			return g4_address_from(page);
-	}
-	return G4_NO_ADDRESS;
+	const uint64_t page = g4_load64_rlx(&ddt->damaged[k]);
+
+	return page == 0 ? G4_NO_ADDRESS : g4_address_from(page);
+}
+
+G4_FN void g4_ddt_unlisted(struct g4_ddt *ddt, uint32_t k, struct g4_address page)
+{
+	g4_cas64(&ddt->damaged[k], g4_address_stored(page), 0);
+}
+
+G4_FN bool g4_ddt_overflowed(struct g4_ddt *ddt)
+{
+	return g4_load32_acq(&ddt->overflow) && g4_cas32(&ddt->overflow, 1, 0);
 }
 
 G4_FN bool g4_ddt_is_suspect(const struct g4_ddt *ddt, struct g4_address page)

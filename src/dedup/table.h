@@ -21,7 +21,7 @@
 
 #define G4_DDT_PLACES 16u /* of a bucket */
 #define G4_DDT_TALLIES 64u
-#define G4_DDT_SUSPECT_WORDS 64u
+#define G4_DDT_SUSPECT_WORDS 1024u
 #define G4_DDT_BROUGHT 64u
 #define G4_DDT_DAMAGED 16u
 
@@ -40,7 +40,9 @@ struct g4_ddt {
 	struct g4_ddt_tally tallies[G4_DDT_TALLIES];
 	/* Bits for pages, by a hash: what lies there is not what was written, or can not be read. Some are bits of others, too. */
 	uint64_t suspects[G4_DDT_SUSPECT_WORDS];
-	uint64_t damaged[G4_DDT_DAMAGED]; /* some of those pages, that are to go from the list; 0: none */
+	uint64_t damaged[G4_DDT_DAMAGED]; /* of those pages, that are to go from the list; 0: none */
+	uint32_t overflow;		  /* there was no place for one of them: all that has a bit is to go */
+	uint64_t sweep_left;		  /* the groups below are still to be looked at for that */
 	uint64_t brought[G4_DDT_BROUGHT]; /* quarters of regions that lately brought their hints */
 };
 
@@ -82,8 +84,12 @@ G4_FN bool g4_ddt_brings(struct g4_ddt *ddt, struct g4_address page);
 G4_FN void g4_ddt_remove(struct g4_ddt *ddt, const void *hash, struct g4_address address, bool stale);
 /* What lies there is not what was written, or can not be read: nobody shall find it, and it is to go from the list. */
 G4_FN void g4_ddt_suspect(struct g4_ddt *ddt, struct g4_address page);
-/* One that is to go from the list, or none; it is the caller's then. */
-G4_FN struct g4_address g4_ddt_take_damaged(struct g4_ddt *ddt);
+/* Those that are to go from the list: the k'th of G4_DDT_DAMAGED, or none. */
+G4_FN struct g4_address g4_ddt_damaged(const struct g4_ddt *ddt, uint32_t k);
+/* It has gone. */
+G4_FN void g4_ddt_unlisted(struct g4_ddt *ddt, uint32_t k, struct g4_address page);
+/* Whether more are to go than these, which happened since the last call: all that are suspect. */
+G4_FN bool g4_ddt_overflowed(struct g4_ddt *ddt);
 G4_FN bool g4_ddt_is_suspect(const struct g4_ddt *ddt, struct g4_address page);
 
 #endif

@@ -285,7 +285,7 @@ G4_FN int g4_resize(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes, bool alo
 	*limit = 0;
 	if (fs->super.features_incompat & G4_FEATURE_INCOMPAT_DISKS)
 		return -G4_E_NOTSUP;
-	if (!g4_cas32(&fs->resizing, 0, 1))
+	if (!g4_cas32(&fs->resizing, 0, G4_FS_RESIZES))
 		return -G4_E_BUSY;
 	/* what was freed is free, and what is deleted is gone, when the end is looked at */
 	int rc = g4_sync_all(wg, fs, alone);

@@ -2,36 +2,55 @@
 /* Writing superblocks while the file system is mounted: one whole copy is there at any time, for they are written in turn. */
 #include "fs/super.h"
 
-G4_FN int g4_super_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address)
+/* With features more than are there in memory. */
+G4_FN static int write_with(struct g4_wg *wg, struct g4_fs *fs, uint64_t added, struct g4_address address)
 {
 	const uint32_t mark = g4_scratch_mark(wg);
-	uint8_t *page = g4_scratch_take_page(wg);
+	struct g4_superblock *page = (struct g4_superblock *)(void *)g4_scratch_take_page(wg);
 
 	g4_super_take_counts(fs);
 	memcpy(page, &fs->super, sizeof(fs->super));
+	page->features_incompat |= added;
 	g4_block_seal(page, G4_BLOCK_SUPERBLOCK, address, fs->super.header.generation, fs->meta.fs_tag);
 	int rc = g4_space_write(wg, &fs->space, address, page, sizeof(fs->super), G4_IO_FUA);
 	g4_scratch_release(wg, mark);
 	return rc;
 }
 
+G4_FN int g4_super_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address)
+{
+	return write_with(wg, fs, 0, address);
+}
+
+/* `resizing` is the caller's, or somebody else changes the size. */
+G4_FN static int take(struct g4_fs *fs)
+{
+	while (!g4_cas32(&fs->resizing, 0, G4_FS_ADDS_FEATURE)) {
+		if (g4_load32_acq(&fs->resizing) == G4_FS_RESIZES)
+			return -G4_E_BUSY;
+		g4_pause(); /* somebody adds one, which takes two writes */
+	}
+	return 0;
+}
+
 G4_FN int g4_super_add_feature(struct g4_wg *wg, struct g4_fs *fs, uint64_t feature)
 {
-	const uint64_t added = feature & ~g4_load64_acq(&fs->super.features_incompat);
+	uint64_t added = feature & ~g4_load64_acq(&fs->super.features_incompat);
 
 	if (added == 0)
 		return 0;
 	if (fs->flags & G4_FS_READ_ONLY)
 		return -G4_E_ROFS;
-	if (!g4_cas32(&fs->resizing, 0, 1))
-		return -G4_E_BUSY;
-	g4_or64(&fs->super.features_incompat, added);
-	int rc = g4_super_write(wg, fs, g4_layout_backup(&fs->meta.layout));
-	if (rc == 0)
-		rc = g4_super_write(wg, fs, G4_SUPERBLOCK);
+	int rc = take(fs);
 	if (rc < 0)
-		g4_and64(&fs->super.features_incompat,
-			 ~added); /* nothing needs it; a copy on disk that has it does no harm */
+		return rc;
+	added = feature & ~g4_load64_acq(&fs->super.features_incompat);
+	if (added != 0)
+		rc = write_with(wg, fs, added, g4_layout_backup(&fs->meta.layout));
+	if (added != 0 && rc == 0)
+		rc = write_with(wg, fs, added, G4_SUPERBLOCK);
+	if (rc == 0) /* whoever sees it may use it. A copy on disk that has it where this fails does no harm */
+		g4_or64(&fs->super.features_incompat, added);
 	g4_store32_rel(&fs->resizing, 0);
 	return rc;
 }

@@ -5,13 +5,16 @@
  */
 #include "damage.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "alloc/share.h"
 #include "data/dedup.h"
 #include "format/owners.h"
 #include "fs/fs.h"
+#include "fs/super.h"
 #include "fsck/fsck.h"
+#include "simt/simt_host.h"
 
 #define PAGES 200u
 #define BYTES (PAGES * (uint64_t)G4_PAGE_BYTES)
@@ -207,33 +210,99 @@ static void a_damaged_list_costs_space_alone(void **state)
 	}
 }
 
-/* A page that a reader has met as damaged is not shared any more, in this mount and, when that was noted, in the next one. */
+#define ROTTED 64u /* more than a queue of them holds */
+
+static void rot(const uint64_t *at)
+{
+	for (uint32_t k = 0; k < ROTTED; k++)
+		rig.image[at[k] + 100] ^= 1;
+}
+
+/* Pages that a reader has met as damaged are not shared any more, in this mount and, when that was noted, in the next one. */
 static void what_is_damaged_is_stored_anew(void **state)
 {
-	uint64_t done;
+	uint64_t at[ROTTED], done;
 
 	(void)state;
 	rig_pattern(data, 4, BYTES);
-	const uint64_t a = make_with(0), at = rig_place(&rig, a, 0);
+	const uint64_t a = make_with(0);
+	for (uint32_t k = 0; k < ROTTED; k++)
+		at[k] = rig_place(&rig, a, 2 * k);
 	unmount();
 	mount_and_load();
-	rig.image[at + 100] ^= 1;
-	assert_int_not_equal(op_read(&rig, a, 0, 0, found, BYTES, &done), 0);
+	rot(at);
+	for (uint32_t k = 0; k < ROTTED; k++)
+		assert_int_equal(op_read(&rig, a, 0, 2 * k * (uint64_t)G4_PAGE_BYTES, found, G4_PAGE_BYTES, &done),
+				 -G4_E_DATA);
 	const uint64_t b = make_with(1);
-	assert_int_not_equal(rig_place(&rig, b, 0), at);
-	assert_int_equal(rig_place(&rig, b, 1), rig_place(&rig, a, 1));
+	for (uint32_t k = 0; k < ROTTED; k++)
+		assert_int_not_equal(rig_place(&rig, b, 2 * k), at[k]);
+	assert_int_equal(rig_place(&rig, b, PAGES - 1), rig_place(&rig, a, PAGES - 1));
 	assert_true(g4_dedup_serve(rig.wg, rig.fs));
-	assert_false(g4_dedup_serve(rig.wg, rig.fs));
+	while (g4_dedup_serve(rig.wg, rig.fs))
+		;
 	unmount();
 	mount_and_load();
 	const uint64_t c = make_with(2);
-	assert_int_equal(rig_place(&rig, c, 0), rig_place(&rig, b, 0));
+	for (uint32_t k = 0; k < ROTTED; k++)
+		assert_int_equal(rig_place(&rig, c, 2 * k), rig_place(&rig, b, 2 * k));
 	expect(b);
 	expect(c);
-	rig.image[at + 100] ^= 1;
+	rot(at);
 	unmount();
 	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
 	expect(a);
+}
+
+/* So is a page that can not be read. */
+static void what_is_unreadable_is_stored_anew(void **state)
+{
+	struct g4_fault fault = {0};
+	uint64_t done;
+
+	(void)state;
+	rig_pattern(data, 7, BYTES);
+	const uint64_t a = make_with(0), at = rig_place(&rig, a, 3);
+	unmount();
+	rig.fs = rig_mount_fs(&rig, rig.wg, &fault);
+	while (g4_dedup_serve(rig.wg, rig.fs))
+		;
+	assert_int_equal(rig_place(&rig, a, 3), at); /* what leads to it is in the cache */
+	fault.fail_read_at = 1;
+	g4_dev_fault_set(rig.fault, &fault);
+	assert_int_equal(op_read(&rig, a, 0, 3 * G4_PAGE_BYTES, found, G4_PAGE_BYTES, &done), -G4_E_IO);
+	const uint64_t b = make_with(1);
+	assert_int_not_equal(rig_place(&rig, b, 3), at);
+	assert_int_equal(rig_place(&rig, b, PAGES - 1), rig_place(&rig, a, PAGES - 1));
+	while (g4_dedup_serve(rig.wg, rig.fs))
+		;
+	unmount();
+	mount_and_load();
+	const uint64_t c = make_with(2);
+	assert_int_equal(rig_place(&rig, c, 3), rig_place(&rig, b, 3));
+	expect(c);
+}
+
+/* Whoever writes the right contents to the place of a page that has rotted gets them, whether anybody has met that page or not. */
+static void writing_it_again_heals_it(void **state)
+{
+	(void)state;
+	rig_pattern(data, 6, BYTES);
+	const uint64_t a = make_with(0), at = rig_place(&rig, a, 0), good = rig_place(&rig, a, PAGES - 1);
+	unmount();
+	rig.image[at + 100] ^= 1;
+	mount_and_load();
+	assert_int_equal(op_write(&rig, a, 0, 0, data, BYTES, NULL), 0);
+	assert_int_equal(op_fsync(&rig, a), 0);
+	assert_int_not_equal(rig_place(&rig, a, 0), at);
+	assert_int_not_equal(rig_place(&rig, a, PAGES - 1), good);
+	unmount();
+	mount_and_load();
+	expect(a);
+	/* a second owner finds what was written last */
+	const uint64_t b = make_with(1);
+	assert_int_equal(rig_place(&rig, b, 0), rig_place(&rig, a, 0));
+	expect(b);
 }
 
 static uint32_t scrub(void)
@@ -269,6 +338,17 @@ static void a_scrub_looks_at_it(void **state)
 	assert_int_equal(scrub(), 0);
 }
 
+static bool image_has(uint64_t feature)
+{
+	for (uint32_t copy = 0; copy < 2; copy++) {
+		const uint64_t at = copy ? rig.bytes - G4_PAGE_BYTES : G4_SUPERBLOCK_ADDRESS;
+		const struct g4_superblock *sb = (const struct g4_superblock *)(const void *)&rig.image[at];
+		if (!(__atomic_load_n(&sb->features_incompat, __ATOMIC_RELAXED) & feature))
+			return false;
+	}
+	return true;
+}
+
 /* An image from before pages were listed, told to deduplicate: the first mount that may write says that they are. */
 static void an_older_image_gets_a_list(void **state)
 {
@@ -284,11 +364,55 @@ static void an_older_image_gets_a_list(void **state)
 	rig_pattern(data, 3, BYTES);
 	const uint64_t a = make_with(0), b = make_with(1);
 	assert_int_equal(rig_place(&rig, a, 0), rig_place(&rig, b, 0));
-	for (uint32_t copy = 0; copy < 2; copy++) {
-		const uint64_t at = copy ? rig.bytes - G4_PAGE_BYTES : G4_SUPERBLOCK_ADDRESS;
-		const struct g4_superblock *sb = (const struct g4_superblock *)(const void *)&rig.image[at];
-		assert_true(sb->features_incompat & G4_FEATURE_INCOMPAT_LISTED);
+	assert_true(image_has(G4_FEATURE_INCOMPAT_LISTED));
+}
+
+#define ADDERS 4u
+static pthread_barrier_t adders;
+static int added[ADDERS];
+static bool durable[ADDERS];
+
+static void *add_feature(void *argument)
+{
+	const uint32_t k = (uint32_t)(uintptr_t)argument;
+	struct g4_wg *wg = g4_wg_create(1 + k);
+
+	(void)pthread_barrier_wait(&adders);
+	added[k] = g4_super_add_feature(wg, rig.fs, G4_FEATURE_INCOMPAT_LISTED);
+	durable[k] = image_has(G4_FEATURE_INCOMPAT_LISTED); /* whoever is told so relies on it */
+	g4_wg_destroy(wg);
+	return NULL;
+}
+
+/* Nobody uses a feature that the superblocks do not have yet, and where one can not be written nobody has seen it. */
+static void a_feature_is_seen_when_it_is_durable(void **state)
+{
+	struct g4_fault fault = {.write_through = true}; /* what it has is in the image */
+	pthread_t threads[ADDERS];
+
+	(void)state;
+	unmount();
+	drop_feature(G4_SUPERBLOCK_ADDRESS);
+	drop_feature(rig.bytes - G4_PAGE_BYTES);
+	rig.fs = rig_mount_fs(&rig, rig.wg, &fault);
+	fault.fail_write_at = 2;
+	g4_dev_fault_set(rig.fault, &fault);
+	assert_int_equal(g4_super_add_feature(rig.wg, rig.fs, G4_FEATURE_INCOMPAT_LISTED), -G4_E_IO);
+	assert_false(rig.fs->super.features_incompat & G4_FEATURE_INCOMPAT_LISTED);
+	fault.fail_write_at = 0;
+	fault.delay_ns = 20000000;
+	g4_dev_fault_set(rig.fault, &fault);
+	assert_int_equal(pthread_barrier_init(&adders, NULL, ADDERS), 0);
+	for (uintptr_t k = 0; k < ADDERS; k++)
+		assert_int_equal(pthread_create(&threads[k], NULL, add_feature, (void *)k), 0);
+	for (uint32_t k = 0; k < ADDERS; k++) {
+		pthread_join(threads[k], NULL);
+		assert_int_equal(added[k], 0);
+		assert_true(durable[k]);
 	}
+	(void)pthread_barrier_destroy(&adders);
+	fault.delay_ns = 0;
+	g4_dev_fault_set(rig.fault, &fault);
 }
 
 int main(void)
@@ -297,8 +421,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_listed_wrongly_is_found_and_repaired, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_damaged_list_costs_space_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_damaged_is_stored_anew, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_unreadable_is_stored_anew, setup, teardown),
+		cmocka_unit_test_setup_teardown(writing_it_again_heals_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_scrub_looks_at_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_older_image_gets_a_list, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_feature_is_seen_when_it_is_durable, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

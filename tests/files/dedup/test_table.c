@@ -99,8 +99,20 @@ static void a_page_that_is_damaged_is_not_found(void **state)
 	assert_int_equal(found(1, false), 0);
 	assert_int_equal(found(2, false), 3);
 	g4_ddt_suspect(&ddt, g4_page_address(2)); /* it was told already */
-	assert_int_equal(g4_address_page(g4_ddt_take_damaged(&ddt)), 2);
-	assert_true(g4_address_is_none(g4_ddt_take_damaged(&ddt)));
+	assert_int_equal(g4_address_page(g4_ddt_damaged(&ddt, 0)), 2);
+	assert_true(g4_address_is_none(g4_ddt_damaged(&ddt, 1)));
+	g4_ddt_unlisted(&ddt, 0, g4_page_address(2));
+	assert_true(g4_address_is_none(g4_ddt_damaged(&ddt, 0)));
+	assert_true(g4_ddt_is_suspect(&ddt, g4_page_address(2)));
+	g4_ddt_suspect(&ddt, g4_page_address(2)); /* it may have been listed since */
+	assert_int_equal(g4_address_page(g4_ddt_damaged(&ddt, 0)), 2);
+	for (uint64_t page = 2; page < 2 + G4_DDT_DAMAGED; page++)
+		g4_ddt_suspect(&ddt, g4_page_address(page));
+	assert_false(g4_ddt_overflowed(&ddt));
+	g4_ddt_suspect(&ddt, g4_page_address(2 + G4_DDT_DAMAGED));
+	assert_true(g4_ddt_is_suspect(&ddt, g4_page_address(2 + G4_DDT_DAMAGED)));
+	assert_true(g4_ddt_overflowed(&ddt));
+	assert_false(g4_ddt_overflowed(&ddt));
 	end();
 }
 
