@@ -789,6 +789,33 @@ static void a_row_with_two_parities_tells_what_rotted(void **state)
 	free_rows(&r);
 }
 
+/* One page of each row is held; then another comes, durably, and makes the row whole. */
+static void a_write_that_completes_a_row_durably_takes_what_was_held_with_it(void **state)
+{
+	struct g4_dev *fault[MOST_DISKS];
+	struct rows r;
+
+	(void)state;
+	make_rows(&r, 3, 1);
+	for (uint32_t n = 0; n < PAGES; n++)
+		put_page(&r, n, 1);
+	g4_dev_close(r.dev);
+	assert_int_equal(assemble_rows(&r, 0, fault, NULL), 0);
+	for (uint32_t n = 0; n < PAGES; n++) { /* stripes of two times four pages */
+		rig_pattern(r.page, 1000 * n + 2, G4_PAGE_BYTES);
+		assert_int_equal(g4_dev_write(r.wg, r.dev, BASE + n * G4_PAGE_BYTES, r.page, G4_PAGE_BYTES,
+					      n % 8 < 4 ? 0 : G4_IO_FUA),
+				 0);
+	}
+	for (uint32_t n = 0; n < 3; n++)
+		assert_int_equal(g4_dev_fault_cut(fault[n]), 0);
+	crash_rows(&r);
+	open_rows(&r);
+	for (uint32_t n = 0; n < PAGES; n++)
+		expect_read(&r, n, 2, 0);
+	free_rows(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -803,6 +830,7 @@ int main(void)
 		cmocka_unit_test(a_lookup_has_a_rotten_slab_written_back),
 		cmocka_unit_test(fsck_and_scrub_find_parity_that_rotted),
 		cmocka_unit_test(a_row_with_two_parities_tells_what_rotted),
+		cmocka_unit_test(a_write_that_completes_a_row_durably_takes_what_was_held_with_it),
 		cmocka_unit_test(an_inode_that_can_not_be_made_again_is_an_error),
 		cmocka_unit_test(recovery_asks_parity_for_contents_that_rotted),
 	};
