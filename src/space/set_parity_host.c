@@ -527,9 +527,11 @@ static int complete_marked(struct g4_wg *wg, struct g4_set *set)
 	while (rc == 0 && g4_set_log_next_mark(set, &at, &chunk, &region, &units))
 		for (uint32_t unit = 0; unit < 64 && rc == 0; unit++) {
 			const uint64_t from = region * G4_PARITY_REGION_BYTES + unit * G4_PARITY_UNIT_BYTES;
-			if ((units >> unit & 1) && from < chunk->place_bytes)
-				rc = g4_rows_complete(wg, set, chunk, from,
-						      g4_min64(from + G4_PARITY_UNIT_BYTES, chunk->place_bytes));
+			if (!(units >> unit & 1) || from >= chunk->place_bytes)
+				continue;
+			const int one = g4_rows_complete(wg, set, chunk, from,
+							 g4_min64(from + G4_PARITY_UNIT_BYTES, chunk->place_bytes));
+			rc = one < 0 ? one : 0;
 		}
 	return rc;
 }
