@@ -32,8 +32,8 @@ struct g4_iov {
 /*
  * One request. The caller owns it and everything it points to until it is complete. offset and every iov length are
  * multiples of the sector size, every base aligned to it; at most G4_IO_MAX_IOV vectors. FLUSH uses no range; DISCARD and CHECK
- * take offset and discard_bytes. CHECK of a device with parity compares rows that begin in the range, and writes again what is wrong in
- * them, where it can be written: -G4_E_CHECKSUM: something is wrong still. Of others nothing is done.
+ * take offset and discard_bytes. CHECK of a device with parity compares rows that begin in the range, and writes again what is known to be
+ * wrong in them, where it can be written: -G4_E_CHECKSUM: something is wrong still. Of others nothing is done.
  */
 #define G4_IO_MAX_IOV 1024
 struct g4_io {

@@ -15,7 +15,8 @@
  * on above that is in memory alone: after a remount it finds the place of the directory in its parent. Inodes that get other names
  * meanwhile are looked at once more, for they may have gone from where it will come to where it was.
  *
- * Last, on sets with parity, rows are compared: what does not fit is written again by the set, which counts it by disk.
+ * Last, on sets with parity, rows are compared: what is known to be wrong in one that does not fit is written again by the set, which
+ * counts it by disk; else it becomes a finding.
  */
 #include "fs/scrub.h"
 
@@ -29,7 +30,17 @@
 enum { PHASE_FIXED, PHASE_TREE, PHASE_ROWS };
 /* What alone is looked at, with what is below it; 0: everything. */
 enum { ARGUMENT_INODE, ARGUMENT_GENERATION };
-enum { CURSOR_PHASE, CURSOR_AT, CURSOR_DIR, CURSOR_POSITION, CURSOR_FILE, CURSOR_PAGE, CURSOR_GENERATION };
+/* Damaged: whether anything was, before rows are compared. */
+enum {
+	CURSOR_PHASE,
+	CURSOR_AT,
+	CURSOR_DIR,
+	CURSOR_POSITION,
+	CURSOR_FILE,
+	CURSOR_PAGE,
+	CURSOR_GENERATION,
+	CURSOR_DAMAGED
+};
 #define FIXED_PAGES 4u
 #define ROWS_BYTES (G4_SCRUB_PAGES * G4_PAGE_BYTES)
 
@@ -572,15 +583,15 @@ G4_FN static bool has_rows(const struct g4_fs *fs)
 }
 
 /*
- * When all that has a sum is as it was written: what does not fit with it then is parity, or nobody's. Not when something was damaged, and
- * parity could not help: it stays as it is for who can do more with it. 1: through.
+ * Not when something was damaged before, and parity could not help: what of it can not be read would be written again as something else.
+ * 1: through.
  */
 G4_FN static int compare_rows(struct g4_scrub_step *step)
 {
 	const uint64_t end = g4_space_bytes(&step->fs->space);
 	uint64_t *at = &step->record->cursor[CURSOR_AT];
 
-	if (step->record->errors > 0 || *at >= end)
+	if (step->record->cursor[CURSOR_DAMAGED] || *at >= end)
 		return 1;
 	const struct g4_address address = g4_address_from(*at);
 	const uint64_t bytes = g4_min64(ROWS_BYTES, end - *at);
@@ -732,6 +743,7 @@ G4_FN int g4_scrub_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record
 		if (rc == 1 && has_rows(fs) && !record->arguments[ARGUMENT_INODE]) {
 			record->cursor[CURSOR_PHASE] = PHASE_ROWS;
 			record->cursor[CURSOR_AT] = 0;
+			record->cursor[CURSOR_DAMAGED] = record->errors > 0;
 			rc = 0;
 		}
 		if (g4_load32_acq(&fs->journal.aborted))

@@ -3,10 +3,12 @@
  * Rows whose columns do not fit together, and what of them is wrong. The set has no sums, so it goes by what there is, in this order:
  *
  *   1. A column that can not be read is wrong.
- *   2. With several parities: if one of them alone does not fit, it is wrong; if there is one column of data of which all parities make
- *      the same other contents, that is wrong.
- *   3. A page of data that is no metadata in its place, and is if parity makes it, is wrong. Nothing else looks like that.
- *   4. Else parity is wrong. Whoever asks has compared all contents that have sums before, or asks about rows that a crash has cut short.
+ *   2. With several parities: parities are wrong that are no more than half of them, and if there is one column of data of which all
+ *      parities make the same other contents, that is wrong.
+ *   3. A page of data that is no metadata in its place, and is if parity makes it, is wrong. Nothing else looks like that. If all pages of
+ *      data are metadata in their places, parity is wrong.
+ *   4. Of a row that a crash has cut short, parity is wrong. Of any other it is not known, and nothing of it is written: what parity has
+ *      may be the last good version of a page, as of a file without a name, or of one that has rotted since it was read.
  *
  * The map: which regions have only rows that fit together. What a disk had before the set was made does not, and is no rot: a region that
  * nobody has written to yet gets its parity, all of it, before the first row there is written. From then on a row that does not fit is one
@@ -18,10 +20,14 @@
 #include "space/sealed.h"
 #include "space/set_rows_host.h"
 
+enum reason { CUT_SHORT, ROTTED };
+
 struct judged { /* a page of each column */
 	struct g4_wg *wg;
 	struct g4_set *set;
 	const struct g4_row *row;
+	enum reason reason;
+	uint64_t unreadable; /* have[] has what the others make of them */
 	uint8_t *have[G4_ROW_COLUMNS];
 	uint8_t *made[G4_ROW_COLUMNS]; /* room */
 };
@@ -113,14 +119,30 @@ static void take(struct judged *j, uint64_t columns)
 			memcpy(j->have[c], j->made[c], G4_PAGE_BYTES);
 }
 
-/* The columns of a row that are wrong, which have what they should be in have[] then. None is one that could not be read. */
-static uint64_t judge(struct judged *j)
+static bool all_are_metadata(const struct judged *j)
+{
+	for (uint32_t c = 0; c < g4_chunk_data_columns(j->row->chunk); c++)
+		if (!is_metadata(j, c, j->have[c]))
+			return false;
+	return true;
+}
+
+/* Whether these parities and no others are wrong: too few for anything else to explain it. */
+static bool are_few(const struct judged *j, uint64_t parities)
+{
+	return 2 * __builtin_popcountll(parities) + __builtin_popcountll(j->unreadable) <= j->row->chunk->parity;
+}
+
+/*
+ * The columns of a row that are wrong, which have what they should be in have[] then. *known: that is all of them; else nobody can tell,
+ * and nothing is to be written. With columns that could not be read nothing but parities is found.
+ */
+static uint64_t judge(struct judged *j, bool *known)
 {
 	const struct g4_chunk *chunk = j->row->chunk;
 	uint64_t wrong = 0, fits = wrong_parities(j);
 
-	while (fits && __builtin_popcountll(wrong) < chunk->parity &&
-	       !(chunk->parity > 1 && (fits & (fits - 1)) == 0)) {
+	while (fits && !j->unreadable && __builtin_popcountll(wrong) < chunk->parity && !are_few(j, fits)) {
 		uint32_t c = 0;
 		while (c < g4_chunk_data_columns(chunk) && ((wrong >> c & 1) || !is_wrong(j, c)))
 			c++;
@@ -130,11 +152,13 @@ static uint64_t judge(struct judged *j)
 		wrong |= UINT64_C(1) << c;
 		fits = wrong_parities(j);
 	}
+	*known = !fits || are_few(j, fits) || all_are_metadata(j) ||
+		 (j->reason == CUT_SHORT && !(j->unreadable & ~parities(chunk)));
 	if (fits) {
 		wrong_parities(j); /* made[] was used */
 		take(j, fits);
 	}
-	return wrong | fits;
+	return j->unreadable | wrong | fits;
 }
 
 /* ---- rows on disks ---- */
@@ -157,31 +181,36 @@ static void count_mended(struct g4_set *set, const struct g4_row *row, uint64_t 
 
 /* One row of pages. 1: something is wrong still, or a negative code. */
 static int check_row(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint8_t *const *columns,
-		     bool write, bool counts)
+		     bool write, enum reason reason)
 {
 	const uint64_t all = g4_row_mask(row->chunk->columns);
-	struct judged j = {.wg = wg, .set = set, .row = row};
+	struct judged j = {.wg = wg, .set = set, .row = row, .reason = reason};
+	bool known;
 
 	for (uint32_t c = 0; c < row->chunk->columns; c++) {
 		j.have[c] = columns[c];
 		j.made[c] = columns[c + G4_ROW_COLUMNS];
 	}
-	uint64_t wrong = g4_row_transfer(wg, set, row, G4_IO_READ, 0, all, j.have);
-	if (wrong && !g4_row_reconstruct(wg, row->chunk, wrong, j.have, row->bytes)) {
+	j.unreadable = g4_row_transfer(wg, set, row, G4_IO_READ, 0, all, j.have);
+	if (j.unreadable && !g4_row_reconstruct(wg, row->chunk, j.unreadable, j.have, row->bytes)) {
 		g4_log(G4_LOG_WARN, "more of a row than it has parity can not be read");
 		return 1;
 	}
-	if (!wrong)
-		wrong = judge(&j);
+	const uint64_t wrong = judge(&j, &known);
 	if (!wrong)
 		return 0;
-	const int rc = write ? g4_row_write(wg, set, row, 0, wrong, j.have) : 0;
-	if (rc == 0 && write && counts)
+	if (!known || !write)
+		return 1;
+	const int rc = g4_row_write(wg, set, row, 0, wrong, j.have);
+	if (rc == 0 && reason == ROTTED)
 		count_mended(set, row, wrong);
-	return write || rc < 0 ? rc : 1;
+	return rc;
 }
 
-/* Rows of which a disk is not there: what is lost of the data is what the first parities make of it, and so the others are. */
+/*
+ * Rows of which a disk is not there: what is lost of the data is what the first parities make of it, and so the others are. 1: it can not
+ * be read.
+ */
 static int remake(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint8_t *const *columns,
 		  uint64_t missing)
 {
@@ -192,7 +221,7 @@ static int remake(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row
 		return 0;
 	if (g4_row_read(wg, set, row, data, 0, columns) < 0) {
 		g4_log(G4_LOG_WARN, "parity of %llu bytes can not be made again", (unsigned long long)row->bytes);
-		return 0;
+		return 1;
 	}
 	g4_row_encode(wg, row->chunk, columns, row->bytes);
 	const uint64_t failed = g4_row_transfer(wg, set, row, G4_IO_READ, 0, parity, columns + G4_ROW_COLUMNS);
@@ -220,7 +249,7 @@ static bool fit(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows,
 	return same;
 }
 
-static int check_pages(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, bool write, bool counts)
+static int check_pages(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, bool write, enum reason reason)
 {
 	uint8_t *const *columns = set->parity->columns;
 	int rc = 0;
@@ -229,7 +258,7 @@ static int check_pages(struct g4_wg *wg, struct g4_set *set, const struct g4_row
 		return 0;
 	for (uint64_t at = 0; at < rows->bytes && rc >= 0; at += G4_PAGE_BYTES) {
 		const struct g4_row row = {rows->chunk, rows->stripe, rows->within + at, G4_PAGE_BYTES};
-		const int one = check_row(wg, set, &row, columns, write, counts);
+		const int one = check_row(wg, set, &row, columns, write, reason);
 		rc = one < 0 || one > rc ? one : rc;
 	}
 	return rc;
@@ -237,17 +266,20 @@ static int check_pages(struct g4_wg *wg, struct g4_set *set, const struct g4_row
 
 int g4_rows_complete(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to)
 {
+	bool left = false;
 	int rc = 0;
 
-	for (uint64_t at = from, some; at < to && rc >= 0; at += some) {
+	for (uint64_t at = from, some; at < to && rc == 0; at += some) {
 		const uint64_t within = at % chunk->stripe_bytes;
 		some = g4_min64(to - at, chunk->stripe_bytes - within);
 		const struct g4_row rows = {chunk, at / chunk->stripe_bytes, within, some};
 		const uint64_t missing = away(set, &rows);
-		rc = missing ? remake(wg, set, &rows, set->parity->columns, missing) :
-			       check_pages(wg, set, &rows, true, false);
+		const int one = missing ? remake(wg, set, &rows, set->parity->columns, missing) :
+					  check_pages(wg, set, &rows, true, CUT_SHORT);
+		left = left || one > 0;
+		rc = one < 0 ? one : 0;
 	}
-	return rc < 0 ? rc : 0;
+	return rc == 0 && left ? 1 : rc;
 }
 
 /* ---- the map ---- */
@@ -269,6 +301,8 @@ int g4_rows_make(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *ch
 			g4_rows_complete(wg, set, chunk, at, g4_min64(at + G4_PARITY_REGION_BYTES, chunk->place_bytes));
 		if (rc < 0)
 			return rc;
+		if (rc > 0) /* it is tried again with the next write there */
+			continue;
 		p->made[bit / 8] |= (uint8_t)(1u << bit % 8);
 		p->made_changed = true;
 	}
@@ -310,5 +344,5 @@ int g4_rows_compare(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk 
 	if (!is_made(set, g4_set_log_region(set, chunk, region)) || away(set, &rows))
 		return 0;
 	/* a disk that is missing elsewhere is told of before anything is written, which this is not worth */
-	return check_pages(wg, set, &rows, !set->dev.props.read_only && !g4_load32_acq(&set->unrecorded), true);
+	return check_pages(wg, set, &rows, !set->dev.props.read_only && !g4_load32_acq(&set->unrecorded), ROTTED);
 }

@@ -236,7 +236,7 @@ int g4_set_parity_flush(struct g4_wg *wg, struct g4_set *set)
 }
 
 /* Rows that are held, and may have become whole by what came last: those that are, are written. */
-static int write_held(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows)
+static int write_held(struct g4_wg *wg, struct g4_set *set, const struct g4_row *rows, uint32_t flags)
 {
 	uint8_t *now[G4_ROW_COLUMNS];
 	int rc = 0;
@@ -246,7 +246,7 @@ static int write_held(struct g4_wg *wg, struct g4_set *set, const struct g4_row 
 		offset_columns(now, set->parity->columns, row.chunk->columns, row.within);
 		some = row.bytes = g4_set_held_whole(set, &row, now);
 		if (some)
-			rc = write_whole(wg, set, &row, 0);
+			rc = write_whole(wg, set, &row, flags);
 	}
 	return rc;
 }
@@ -273,7 +273,7 @@ static int write_rows(struct g4_wg *wg, struct g4_set *set, const struct g4_row 
 		if (some < row.bytes)
 			rc = drain(wg, set, false);
 	}
-	return rc == 0 ? write_held(wg, set, rows) : rc;
+	return rc == 0 ? write_held(wg, set, rows, flags) : rc;
 }
 
 /* Before a part of a chunk's data is written: what of its rows are written as a whole is marked at once. */
@@ -527,9 +527,11 @@ static int complete_marked(struct g4_wg *wg, struct g4_set *set)
 	while (rc == 0 && g4_set_log_next_mark(set, &at, &chunk, &region, &units))
 		for (uint32_t unit = 0; unit < 64 && rc == 0; unit++) {
 			const uint64_t from = region * G4_PARITY_REGION_BYTES + unit * G4_PARITY_UNIT_BYTES;
-			if ((units >> unit & 1) && from < chunk->place_bytes)
-				rc = g4_rows_complete(wg, set, chunk, from,
-						      g4_min64(from + G4_PARITY_UNIT_BYTES, chunk->place_bytes));
+			if (!(units >> unit & 1) || from >= chunk->place_bytes)
+				continue;
+			const int one = g4_rows_complete(wg, set, chunk, from,
+							 g4_min64(from + G4_PARITY_UNIT_BYTES, chunk->place_bytes));
+			rc = one < 0 ? one : 0;
 		}
 	return rc;
 }

@@ -70,16 +70,22 @@ void g4_set_held_drop(struct g4_set *set, const struct g4_row *rows);
 bool g4_set_held_next(const struct g4_set *set, uint32_t *at, struct g4_row *row, uint64_t *given, uint8_t **columns);
 
 /* ---- what is right (set_check_host.c) ---- */
-/* Rows between two of a chunk's places, some of which a crash has cut short, get a parity that fits. 0 or a negative code. */
+/*
+ * Rows between two of a chunk's places, some of which a crash has cut short, get a parity that fits. 1: not all, for
+ * what could not be read; or a negative code.
+ */
 int g4_rows_complete(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to);
 /* A set is being made: where discards are known to leave zeros all its rows fit from the beginning. */
 void g4_rows_clear(struct g4_wg *wg, struct g4_set *set);
-/* Before rows between two places are changed by their old parity: in their regions it fits when this returns 0. */
+/*
+ * Before rows between two places are changed by their old parity: in their regions it fits when this returns 0, but for what
+ * can not be read.
+ */
 int g4_rows_make(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t from, uint64_t to);
 /*
- * Of a stripe what is wrong is written again, and counted, if the set can be written; 1: something is wrong still. 0 also of a stripe that
- * nothing was written to, and of one of which a disk is not there: nobody could tell. -G4_E_IO: a disk that can not be done without has
- * failed.
+ * Of a stripe what is known to be wrong is written again, and counted, if the set can be written; 1: something is wrong still, or nobody
+ * can tell what. 0 also of a stripe that nothing was written to, and of one of which a disk is not there. -G4_E_IO: a disk that can not be
+ * done without has failed.
  */
 int g4_rows_compare(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t stripe);
 

@@ -63,7 +63,10 @@ G4_FN int g4_space_read_copy(struct g4_wg *wg, struct g4_space *space, uint32_t 
  */
 G4_FN uint64_t g4_space_mend(struct g4_wg *wg, struct g4_space *space, struct g4_address address, const void *good,
 			     uint64_t bytes);
-/* With parity: rows that begin there are compared, and what is wrong is written again. -G4_E_CHECKSUM: something is wrong still. */
+/*
+ * With parity: rows that begin there are compared, and what is known to be wrong is written again. -G4_E_CHECKSUM: something is wrong
+ * still.
+ */
 G4_FN int g4_space_check(struct g4_wg *wg, struct g4_space *space, struct g4_address address, uint64_t bytes);
 /* A page was met of which no copy is right: counts it for each disk that has one, and says which, disk d by bit d. Thread-safe. */
 G4_FN uint64_t g4_space_blame(struct g4_space *space, struct g4_address address);
