@@ -108,7 +108,7 @@ enum g4p_number {
 /* Who answered, or why the kernel did. */
 #define G4P_ANSWERS(X)                                                                                                 \
 	X(ENGINE, "engine")   /* it did */                                                                             \
-	X(OUTSIDE, "outside") /* no path or descriptor of a DIRECTORY, or the descriptor is the kernel's by now */     \
+	X(OUTSIDE, "outside") /* no path from or below a DIRECTORY, or the descriptor is the kernel's by now */        \
 	X(LEAVES, "leaves")   /* the path leads out of the DIRECTORY */                                                \
 	X(UNSUPPORTED, "unsupported") /* the engine's part of the library does not do that */                          \
 	X(SETTLED, "handed over")     /* a descriptor became the kernel's for this */                                  \

@@ -13,6 +13,10 @@ mount_shared
 echo text >"$mnt/f"
 same "the engine opens" 1 "$(traced open engine python3 -c "import os; os.read(os.open('$mnt/f', 0), 9)")"
 same "and reads" 1 "$(traced read engine python3 -c "import os; os.read(os.open('$mnt/f', 0), 9)")"
+same "a path is relative to a working directory below" 1 \
+	"$(traced open engine python3 -c "import os; os.chdir('$mnt'); os.read(os.open('f', 0), 9)")"
+same "and from elsewhere the kernel's" 0 \
+	"$(traced open engine python3 -c "import os; os.chdir('$work'); os.read(os.open('mnt/f', 0), 9)")"
 ln -s /etc/passwd "$mnt/out"
 same "a path that leaves is the kernel's" 1 "$(traced stat leaves python3 -c "import os; os.stat('$mnt/out')")"
 same "a lock hands the file over" 1 \
