@@ -164,6 +164,9 @@ static int64_t copy_file(struct export *export, const struct level *level, const
 	rc = result(to.fd);
 	if (rc == 0)
 		rc = copy_data(export, from, to.fd, (int64_t)stat->size);
+	/* a part would be in the way of the next export */
+	if (rc < 0 && to.fd >= 0 && unlinkat(level->to, name, 0) != 0)
+		failed(export, level, name, -errno);
 	if (rc == 0)
 		rc = copy_attributes(export, from, level, name, &to, stat);
 	if (to.fd >= 0 && close(to.fd) != 0 && rc == 0)

@@ -263,6 +263,11 @@ until [ -S "$work/socket" ] || ! kill -0 $server 2>/dev/null; do
 done
 exits 0 "import into what is served" "$gpu4fs" import --socket "$work/socket" tree /served
 exits 0 "export from it" "$gpu4fs" export --socket "$work/socket" /served served
+exits 1 "export of larger files than the host takes" \
+	bash -c 'trap "" XFSZ; ulimit -f 2048; exec "$@"' - "$gpu4fs" export --socket "$work/socket" /served limited
+says "... says so" 'large: File too large'
+equals "... leaves no part of them" "" "$(find limited -name '*large*' -o -name '*third*' -o -name sparse)"
+equals "... and all others" 1500 "$(find limited/many -type f | wc -l)"
 kill $server
 wait $server
 python3 tell.py served >found
