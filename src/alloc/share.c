@@ -489,12 +489,14 @@ G4_FN static int release_counted(struct g4_wg *wg, struct g4_alloc *alloc, struc
 G4_FN int g4_share_release(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
 			   uint64_t pages)
 {
-	const uint64_t region = g4_address_page(address) / G4_REGION_PAGES;
+	const uint64_t page = g4_address_page(address), region = page / G4_REGION_PAGES;
 	struct g4_lock *lock = lock_of(alloc, region / G4_GROUP_REGIONS);
 	struct counts c;
 	int rc;
 
-	if (g4_address_page(address) * G4_PAGE_BYTES >= g4_layout_end(&alloc->meta->layout))
+	/* a pointer to more than a region, whose space nobody shared when it was looked at, is what a hostile image has */
+	if (page * G4_PAGE_BYTES >= g4_layout_end(&alloc->meta->layout) || pages > G4_REGION_PAGES ||
+	    page % G4_REGION_PAGES + pages > G4_REGION_PAGES)
 		return -G4_E_CORRUPT_MAP;
 	g4_lock(lock);
 	rc = get_counts(wg, alloc, region, &c);

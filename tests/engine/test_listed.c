@@ -14,6 +14,7 @@
 #include "fs/fs.h"
 #include "fs/super.h"
 #include "fsck/fsck.h"
+#include "inode/txn.h"
 #include "simt/simt_host.h"
 
 #define PAGES 200u
@@ -73,7 +74,7 @@ static void mount_and_load(void)
 
 /* ---------------------------------------------------------------------------------------------------- the checker */
 
-enum damage { SUM, UNUSED, METADATA, BROKEN, NOWHERE, OTHERS, DATA, FEATURE, DAMAGES };
+enum damage { SUM, UNUSED, METADATA, BROKEN, NOWHERE, OTHERS, DATA, SUMLESS, FEATURE, DAMAGES };
 
 static void drop_feature(uint64_t address)
 {
@@ -126,6 +127,13 @@ static void damage_list(enum damage kind, uint64_t at)
 		shares->listings[region][quarter] = at;
 		damage_seal(&rig, map->shares);
 		return;
+	case SUMLESS: /* the bits of another quarter, which has no page of sums */
+		for (other = 0; shares->listings[other / G4_LISTING_QUARTERS][other % G4_LISTING_QUARTERS] != 0;
+		     other++)
+			;
+		shares->listed[other / G4_LISTING_QUARTERS][other % G4_LISTING_QUARTERS * G4_LISTING_WORDS] = 6;
+		damage_seal(&rig, map->shares);
+		return;
 	default:
 		drop_feature(G4_SUPERBLOCK_ADDRESS);
 		drop_feature(rig.bytes - G4_PAGE_BYTES);
@@ -155,7 +163,8 @@ static void what_is_listed_wrongly_is_found_and_repaired(void **state)
 		if (verdict.problems == 0)
 			print_error("damage %u is not found\n", kind);
 		assert_int_not_equal(verdict.problems, 0);
-		assert_non_null(strstr(text, "listed"));
+		/* a page of shares that contradicts itself is damaged as a whole */
+		assert_non_null(strstr(text, kind == SUMLESS ? "counts of owners" : "listed"));
 		free(text);
 		assert_int_equal(rig_repair(&rig, &how), 0);
 		assert_int_equal(how.outcome[G4_FSCK_LOST], 0);
@@ -338,6 +347,22 @@ static void a_scrub_looks_at_it(void **state)
 	assert_int_equal(scrub(), 0);
 }
 
+/* As a pointer to a page of 1 GiB may ask for whose space has a page of shares: counts and lists are of one region. */
+static void a_release_is_of_one_region(void **state)
+{
+	struct g4_txn txn;
+
+	(void)state;
+	rig_pattern(data, 8, BYTES);
+	const uint64_t a = make_with(0);
+	const struct g4_address first = g4_address_from(rig_place(&rig, a, 0));
+	assert_int_equal(g4_begin(rig.wg, rig.fs, 4, &txn), 0);
+	assert_int_equal(g4_share_release(rig.wg, &rig.fs->alloc, &txn, first, G4_REGION_PAGES + 1), -G4_E_CORRUPT_MAP);
+	assert_int_equal(g4_share_release(rig.wg, &rig.fs->alloc, &txn, first, UINT64_MAX), -G4_E_CORRUPT_MAP);
+	assert_int_equal(g4_end(rig.fs, &txn, 0), 0);
+	expect(a);
+}
+
 static bool image_has(uint64_t feature)
 {
 	for (uint32_t copy = 0; copy < 2; copy++) {
@@ -424,6 +449,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_unreadable_is_stored_anew, setup, teardown),
 		cmocka_unit_test_setup_teardown(writing_it_again_heals_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_scrub_looks_at_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_release_is_of_one_region, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_older_image_gets_a_list, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_feature_is_seen_when_it_is_durable, setup, teardown),
 	};
