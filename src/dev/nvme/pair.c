@@ -75,9 +75,22 @@ G4_FN static void move_tail(struct g4_nvme_pair *pair)
 	}
 }
 
+/*
+ * The command of a turn ago at this place has been taken, for of the tickets since then one was given to a lane that saw it completed
+ * or a later one. The count of tickets carries that to this lane. On a GPU the address of the stores, which needs the ticket, does.
+ */
+G4_FN static uint32_t take_ticket(struct g4_nvme_pair *pair)
+{
+#if defined(__CUDA_ARCH__)
+	return g4_add32_rlx(&pair->tickets, 1);
+#else
+	return g4_add32(&pair->tickets, 1);
+#endif
+}
+
 G4_FN void g4_nvme_pair_submit(struct g4_nvme_pair *pair, const struct g4_nvme_command *command)
 {
-	const uint32_t ticket = g4_add32_rlx(&pair->tickets, 1), place = ticket % pair->entries;
+	const uint32_t ticket = take_ticket(pair), place = ticket % pair->entries;
 
 	g4_copy16(&pair->commands[place], command, sizeof(*command));
 	g4_store32_rel(&pair->marks[place], ticket + 1);
