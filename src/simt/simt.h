@@ -4,7 +4,7 @@
  *
  * A *workgroup* executes one operation. It has one leader lane and, on `lanes` and `cuda`, further lanes:
  *     cpu    width 1: the calling thread
- *     lanes  width G4_LANES (4 by default): real threads, for tests only
+ *     lanes  width G4_LANES (4 by default): one after the other, for tests only
  *     cuda   width 32: one warp
  *
  * Execution model (DESIGN.md "One source, three builds"): control flow of an operation runs on the leader alone, in plain

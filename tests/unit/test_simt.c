@@ -336,12 +336,12 @@ static void open_region(struct g4_wg *wg, void *args)
 }
 
 /*
- * Runs a region in a process of its own, which has to end with an abort, and looks for `text` in what it wrote. The
- * arguments are on the stack if on_stack.
+ * Runs a region in a process of its own and looks for `text` in what it wrote. How it ended, as waitpid() has it. The arguments are on
+ * the stack if on_stack.
  */
-static void assert_aborts(void (*run)(struct g4_wg *wg, void *args), bool on_stack, const char *text)
+static int run_apart(void (*run)(struct g4_wg *wg, void *args), bool on_stack, const char *text)
 {
-	char message[1024];
+	char message[16384]; /* a report of ThreadSanitizer's, too */
 	size_t bytes = 0;
 	ssize_t n;
 	int ends[2];
@@ -367,10 +367,35 @@ static void assert_aborts(void (*run)(struct g4_wg *wg, void *args), bool on_sta
 	close(ends[0]);
 	message[bytes] = '\0';
 	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_non_null(strstr(message, text));
+	return status;
+}
+
+static void assert_aborts(void (*run)(struct g4_wg *wg, void *args), bool on_stack, const char *text)
+{
+	const int status = run_apart(run, on_stack, text);
+
 	assert_true(WIFSIGNALED(status));
 	assert_int_equal(WTERMSIG(status), SIGABRT);
-	assert_non_null(strstr(message, text));
 }
+
+#if defined(G4_TSAN)
+static void count_in_one_word(struct g4_wg *wg, void *args)
+{
+	(void)wg;
+	++*(uint32_t *)args;
+}
+
+/* One lane runs after the other, and still they race. */
+static void lanes_that_race_are_reported(void **state)
+{
+	(void)state;
+	const int status = run_apart(count_in_one_word, false, "data race");
+
+	assert_true(WIFEXITED(status));
+	assert_int_not_equal(WEXITSTATUS(status), 0);
+}
+#endif
 
 static void lanes_at_different_collectives_are_reported(void **state)
 {
@@ -492,6 +517,9 @@ int main(void)
 		cmocka_unit_test(lanes_with_different_arguments_are_reported),
 		cmocka_unit_test(a_region_within_a_region_is_reported),
 		cmocka_unit_test(arguments_on_the_leaders_stack_are_reported),
+#if defined(G4_TSAN)
+		cmocka_unit_test(lanes_that_race_are_reported),
+#endif
 #endif
 		cmocka_unit_test_setup_teardown(a_workgroup_knows_itself, make_wg, drop_wg),
 		cmocka_unit_test(a_workgroup_beyond_the_limit_is_refused),

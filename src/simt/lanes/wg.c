@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Regions and collectives of the lanes build. Its purpose is to find mistakes that one lane cannot make: data races
- * between lanes (ThreadSanitizer sees real threads) and divergence (lanes at different collectives).
+ * between lanes (ThreadSanitizer takes each for a thread) and divergence (lanes at different collectives).
  *
  * Everything is made from one operation, the meeting: each lane leaves a value and the name of the collective in its
  * slot, all wait for each other, and each then reads all slots. Beginning and end of a region are meetings as well, so
@@ -14,8 +14,16 @@
 #include "simt/lanes/wg_types.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#if defined(G4_TSAN)
+#include <sanitizer/tsan_interface.h>
+/* Between two lanes it belongs to neither. */
+#define G4_LANES_UNSEEN __attribute__((noinline, no_sanitize("thread")))
+#else
+#define G4_LANES_UNSEEN __attribute__((noinline))
+#endif
 
 /* Below this many bytes waking the lanes costs more than it saves: the leader does it alone. */
 #define ALONE_BYTES 256
@@ -31,7 +39,14 @@
 /* Lanes share a transfer in parts of whole cache lines. */
 #define PART_ALIGN 64
 
-__thread uint32_t g4_lane_self;
+/* Of the thread's lanes the one that runs; 0, the leader, outside of regions. */
+static __thread uint32_t lane_self;
+
+/* All lanes of a thread use its variable, one after the other; for ThreadSanitizer it is the thread's own. */
+G4_LANES_UNSEEN static uint32_t this_lane(void)
+{
+	return lane_self;
+}
 
 static const char *meeting_text(uint32_t meeting)
 {
@@ -47,23 +62,35 @@ static const char *meeting_text(uint32_t meeting)
 
 static void fail(const struct g4_wg *wg, const char *what)
 {
-	fprintf(stderr, "gpu4fs: workgroup %" PRIu32 ", lane %" PRIu32 ": %s\n", wg->index, g4_lane_self, what);
+	fprintf(stderr, "gpu4fs: workgroup %" PRIu32 ", lane %" PRIu32 ": %s\n", wg->index, this_lane(), what);
 	abort();
 }
 
-/* All lanes find the same difference; lane 0 tells and ends the process, the others wait for that. */
 static void fail_diverged(const struct g4_wg *wg, const struct g4_slot *slots, uint32_t lane)
 {
-	if (g4_lane_self != 0) {
-		for (;;)
-			g4_pause();
-	}
 	fprintf(stderr,
 		"gpu4fs: workgroup %" PRIu32 " diverged: lane 0 %s (meeting %" PRIu64 ", argument %" PRIu32
 		"), lane %" PRIu32 " %s (meeting %" PRIu64 ", argument %" PRIu32 ")\n",
 		wg->index, meeting_text(slots[0].meeting), slots[0].sequence, slots[0].detail, lane,
 		meeting_text(slots[lane].meeting), slots[lane].sequence, slots[lane].detail);
 	abort();
+}
+
+/*
+ * Goes on as another lane of this workgroup. It returns when a lane goes on as this one: maybe in another thread, between whose
+ * beginning of a region and its end all of them stay. So nothing here may keep the address of a variable of the thread.
+ */
+G4_LANES_UNSEEN static void go_on_as(struct g4_wg *wg, uint32_t lane)
+{
+	struct g4_lane *from = &wg->lanes[this_lane()], *to = &wg->lanes[lane];
+
+	lane_self = lane;
+#if defined(G4_TSAN)
+	from->fiber = __tsan_get_current_fiber();
+	__tsan_release(from); /* to who ends the lane */
+	__tsan_switch_to_fiber(to->fiber, __tsan_switch_to_fiber_no_sync);
+#endif
+	swapcontext(&from->context, &to->context);
 }
 
 static void barrier(struct g4_wg *wg)
@@ -73,17 +100,16 @@ static void barrier(struct g4_wg *wg)
 	if (g4_add32(&wg->arrived, 1) == G4_LANES - 1) {
 		g4_store32_rlx(&wg->arrived, 0);
 		g4_add32(&wg->generation, 1);
-		g4_wake(&wg->generation);
 		return;
 	}
 	while (g4_load32_acq(&wg->generation) == generation)
-		g4_wait(&wg->generation, generation);
+		go_on_as(wg, (this_lane() + 1) % G4_LANES);
 }
 
 /* The slots of all lanes. They may be read until this lane's next meeting. */
 static const struct g4_slot *meet(struct g4_wg *wg, enum g4_meeting meeting, uint32_t detail, uint64_t value)
 {
-	uint32_t lane = g4_lane_self;
+	uint32_t lane = this_lane();
 	uint64_t sequence = wg->sequence[lane]++;
 	struct g4_slot *slots = wg->slots[sequence & 1];
 
@@ -111,7 +137,7 @@ uint32_t g4_wg_width(const struct g4_wg *wg)
 uint32_t g4_wg_lane(const struct g4_wg *wg)
 {
 	(void)wg;
-	return g4_lane_self;
+	return this_lane();
 }
 
 uint32_t g4_wg_index(const struct g4_wg *wg)
@@ -131,7 +157,7 @@ static uint64_t part_of(uint64_t bytes, uint64_t *from)
 {
 	uint64_t part = g4_align_up((bytes + G4_LANES - 1) / G4_LANES, PART_ALIGN);
 
-	*from = g4_min64(bytes, part * g4_lane_self);
+	*from = g4_min64(bytes, part * this_lane());
 	return g4_min64(part, bytes - *from);
 }
 
@@ -150,7 +176,7 @@ static void run_transfer(struct g4_wg *wg, uint32_t kind, struct g4_transfer *t)
 		equal = memcmp(t->to + at, t->from + at, bytes) == 0;
 	if (kind == G4_REGION_EQUAL) {
 		equal = g4_all(wg, equal);
-		if (g4_lane_self == 0)
+		if (this_lane() == 0)
 			t->equal = equal;
 	}
 }
@@ -164,7 +190,7 @@ static uint32_t run_region(struct g4_wg *wg)
 	kind = wg->region_kind;
 	if (kind >= G4_REGION_USER)
 		wg->region_run(wg, wg->region_args);
-	else if (kind != G4_REGION_DISMISS && kind != G4_REGION_QUIT)
+	else if (kind != G4_REGION_DISMISS)
 		run_transfer(wg, kind, (struct g4_transfer *)wg->region_args);
 	/* Only now may the leader write what the next region is. */
 	meet(wg, G4_MEET_REGION_END, 0, 0);
@@ -173,7 +199,7 @@ static uint32_t run_region(struct g4_wg *wg)
 
 static void check_leader(const struct g4_wg *wg)
 {
-	if (g4_lane_self != 0)
+	if (this_lane() != 0)
 		fail(wg, "calls a function that is the leader's");
 	if (wg->in_region)
 		fail(wg, "calls a function that opens a region while it is in one");
@@ -262,26 +288,12 @@ bool g4_equal(struct g4_wg *wg, const void *a, const void *b, uint64_t bytes)
 	return bytes == 0 || memcmp(a, b, bytes) == 0;
 }
 
-/*
- * That a lane is to end is the region's kind, not a flag beside it: a lane that was dismissed a moment ago and has not
- * come back to serve must still take part in the region that ends it.
- */
-bool g4_lanes_serve(struct g4_wg *wg)
+void g4_lanes_serve(struct g4_wg *wg)
 {
-	uint32_t kind;
-
-	if (g4_lane_self == 0)
+	if (this_lane() == 0)
 		fail(wg, "serves, and it is the leader");
-	do
-		kind = run_region(wg);
-	while (kind != G4_REGION_DISMISS && kind != G4_REGION_QUIT);
-	return kind == G4_REGION_QUIT;
-}
-
-void g4_lanes_quit(struct g4_wg *wg)
-{
-	check_leader(wg);
-	open_region(wg, G4_REGION_QUIT, NULL);
+	while (run_region(wg) != G4_REGION_DISMISS)
+		;
 }
 
 bool g4_wg_next(struct g4_wg *wg, struct g4_wg_region *region)
@@ -384,7 +396,7 @@ uint64_t g4_reduce_sum(struct g4_wg *wg, uint64_t value)
 
 uint64_t g4_scan_exclusive(struct g4_wg *wg, uint64_t value)
 {
-	return sum_below(meet(wg, G4_MEET_SCAN_EXCLUSIVE, 0, value), g4_lane_self);
+	return sum_below(meet(wg, G4_MEET_SCAN_EXCLUSIVE, 0, value), this_lane());
 }
 
 void g4_copy_in_region(struct g4_wg *wg, void *to, const void *from, uint64_t bytes)

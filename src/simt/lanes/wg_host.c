@@ -1,69 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Making workgroups in the lanes build: a thread for each lane but the leader. The threads serve until they are
- * dismissed, and serve again unless the workgroup is being destroyed.
- */
+/* Making workgroups in the lanes build: a stack for each lane but the leader, which uses its thread's. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#if defined(G4_TSAN)
+#include <sanitizer/tsan_interface.h>
+#endif
 
-#include "base/thread_host.h"
 #include "simt/lanes/wg_types.h"
 #include "simt/simt_host.h"
 
-static void *lane_main(void *arg)
-{
-	struct g4_lane_thread *self = (struct g4_lane_thread *)arg;
-	struct g4_wg *wg = self->wg;
-	uint32_t start;
+#define STACK_BYTES (256 * G4_KIB)
 
-	g4_lane_self = self->lane;
-	while ((start = g4_load32_acq(&wg->start)) == G4_START_WAIT)
-		g4_wait(&wg->start, G4_START_WAIT);
-	if (start == G4_START_ABANDON)
-		return NULL;
-	while (!g4_lanes_serve(wg))
-		;
-	return NULL;
+/* makecontext() passes numbers of the size of an int. */
+static void lane_main(unsigned int high, unsigned int low)
+{
+	struct g4_wg *wg = (struct g4_wg *)(uintptr_t)((uint64_t)high << 32 | low);
+
+	for (;;)
+		g4_lanes_serve(wg);
 }
 
-static void set_start(struct g4_wg *wg, enum g4_start start)
+/* They are in the middle of nothing: each waits for a region. */
+static void free_lanes(struct g4_wg *wg)
 {
-	g4_store32_rel(&wg->start, (uint32_t)start);
-	g4_wake(&wg->start);
-}
-
-/* For calls that fail only when this file is wrong. */
-static void must_be_zero(int rc, const char *what)
-{
-	if (rc == 0)
-		return;
-	fprintf(stderr, "gpu4fs: %s: error %d\n", what, rc);
-	abort();
-}
-
-static void join_lanes(struct g4_wg *wg, uint32_t end)
-{
-	for (uint32_t lane = 1; lane < end; lane++)
-		must_be_zero(pthread_join(wg->threads[lane].thread, NULL), "pthread_join");
-}
-
-static bool start_lanes(struct g4_wg *wg)
-{
-	uint32_t lane;
-
-	for (lane = 1; lane < G4_LANES; lane++) {
-		wg->threads[lane].wg = wg;
-		wg->threads[lane].lane = lane;
-		if (g4_thread_start(&wg->threads[lane].thread, lane_main, &wg->threads[lane]) != 0)
-			break;
+	for (uint32_t i = 1; i < G4_LANES; i++) {
+#if defined(G4_TSAN)
+		if (wg->lanes[i].fiber) {
+			__tsan_acquire(&wg->lanes[i]);
+			__tsan_destroy_fiber(wg->lanes[i].fiber);
+		}
+#endif
+		if (wg->lanes[i].stack)
+			munmap(wg->lanes[i].stack, STACK_BYTES);
 	}
-	set_start(wg, lane == G4_LANES ? G4_START_GO : G4_START_ABANDON);
-	if (lane < G4_LANES)
-		join_lanes(wg, lane);
-	return lane == G4_LANES;
+}
+
+/* The lowest page is closed: a stack that is too small ends the program. */
+static bool make_lane(struct g4_wg *wg, struct g4_lane *lane)
+{
+	void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+
+	if (stack == MAP_FAILED)
+		return false;
+	lane->stack = stack;
+	if (mprotect(stack, (size_t)sysconf(_SC_PAGESIZE), PROT_NONE) != 0 || getcontext(&lane->context) != 0)
+		return false;
+	lane->context.uc_stack.ss_sp = stack;
+	lane->context.uc_stack.ss_size = STACK_BYTES;
+	makecontext(&lane->context, (void (*)(void))lane_main, 2, (unsigned int)((uint64_t)(uintptr_t)wg >> 32),
+		    (unsigned int)(uintptr_t)wg);
+#if defined(G4_TSAN)
+	lane->fiber = __tsan_create_fiber(0);
+#endif
+	return true;
+}
+
+static bool make_lanes(struct g4_wg *wg)
+{
+	for (uint32_t i = 1; i < G4_LANES; i++) {
+		if (!make_lane(wg, &wg->lanes[i])) {
+			free_lanes(wg);
+			return false;
+		}
+	}
+	return true;
 }
 
 struct g4_wg *g4_wg_create_with(uint32_t index, uint32_t scratch_bytes)
@@ -78,7 +82,7 @@ struct g4_wg *g4_wg_create_with(uint32_t index, uint32_t scratch_bytes)
 	wg->index = index;
 	if (!g4_scratch_allocate(&wg->scratch, scratch_bytes))
 		goto free_wg;
-	if (!start_lanes(wg))
+	if (!make_lanes(wg))
 		goto free_scratch;
 	return wg;
 
@@ -93,8 +97,7 @@ void g4_wg_destroy(struct g4_wg *wg)
 {
 	if (!wg)
 		return;
-	g4_lanes_quit(wg);
-	join_lanes(wg, G4_LANES);
+	free_lanes(wg);
 	g4_scratch_free(&wg->scratch);
 	free(wg);
 }
