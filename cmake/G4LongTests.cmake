@@ -10,14 +10,15 @@
 #                            and unit.dev_remote run; calls through a ring, and through the CUDA engine's host half, that are made
 #                            in-process as well
 #   ThreadSanitizer          the model on images without sums and on shared pages: other bytes, the same threads; those
-#                            that share pages are engine.dedup's and engine.dedupe's
-#   ... of the cpu engine    programs and commands of one thread (strace -f -e clone,clone3 tells); sets of disks that crash or have
-#                            copies, whose threads are those of engine.disks; calls of the CUDA engine's host half, whose threads
-#                            engine.standin and its api_meta have; fsck as a command, whose threads are engine.fsck_threads';
-#                            repositories that are damaged, copied, of other formats, with parity: the threads are those of
-#                            shredder.backup
-#   ... of the lanes engine  where lanes are threads: what of the host is below the engine or beside it, and calls through a ring
-#                            that are made in-process as well; the same in both
+#                            that share pages are engine.dedup's and engine.dedupe's; sets of disks that crash, rot or have
+#                            copies, whose threads are those of engine.disks
+#   ... of the cpu engine    tests of the engine that the lanes engine has: the same source, called by the same threads, but for
+#                            those where threads meet most (model, linear, share, disks); programs and commands of one thread (strace
+#                            -f -e clone,clone3 tells); calls of the CUDA engine's host half, whose threads engine.standin and its
+#                            api_meta have; fsck as a command, whose threads are engine.fsck_threads'; repositories that are
+#                            damaged, copied, of other formats, with parity: the threads are those of shredder.backup
+#   ... of the lanes engine  what of the host is below the engine or beside it, and calls through a ring that are made in-process
+#                            as well; the same in both
 if(G4_SANITIZE MATCHES fuzzer)
 	return()
 endif()
@@ -30,13 +31,11 @@ if(G4_SANITIZE MATCHES address)
 		"engine\\.api_(dirs|permissions|xattr_acl)\\.connected" "engine\\.standin\\.(api_async|api_files|cross)")
 endif()
 if(G4_SANITIZE MATCHES thread)
-	list(APPEND long_tests "engine\\.model\\.(no_sums|dedup)")
+	list(APPEND long_tests "engine\\.model\\.(no_sums|dedup)" "engine\\.(crash_disks|disks_copies|disks_parity|disks_rot)")
 	if(G4_LANES EQUAL 0)
 		list(APPEND long_tests
-			"engine\\.(acl|api_permissions|crash_disks|cross|crowded|damaged_tree|delete|device_names|dir|disks_copies|faults\\.all)"
-			"engine\\.(fsck_superblock|icache|inode|leaf|lost_writes|move|names|optimistic|perm|policy|read|recovery|resum)"
-			"engine\\.(ring_serve|ring_session|ring_untrusted|rollback|sectors|shrink|sums|symlink|sync|truncate|txn|writeback|xattr)"
-			"engine\\.standin\\.(api_async|api_files|cross)" "engine\\.read\\.no_sums"
+			# what is not of the engine alone stays, and what lanes leave out
+			"engine\\.[a-z_]*" "engine\\.[a-z_]*\\.(all|batch|no_sums)" "engine\\.standin\\.(api_async|api_files|cross)"
 			"unit\\.(address|blake3|client_flags|command|crc32c|dev_mem|dev_open|error|format|fuse_options|parity|parity_combine|polling)"
 			"unit\\.(nvme\\.requests|scratch|siphash|sums|units|uuid|validate|xxh3)"
 			"files\\.(alloc|data|dev|format|fs|inode|space)"
@@ -44,7 +43,7 @@ if(G4_SANITIZE MATCHES thread)
 			"shredder\\.(copy|cuts|formats|kernels|parity|rule|store_damage)"
 			"cli\\.(attr|disks|documented|dump|exit_codes|fsck|help|json|mkfs|names|tune)")
 	else()
-		list(APPEND long_tests "engine\\.fsck_(lost|superblock|threads)" "engine\\.(crash_disks|disks_copies|disks_parity)"
+		list(APPEND long_tests "engine\\.fsck_(lost|superblock|threads)"
 			"crash\\.explorer\\.remote"
 			"engine\\.api_(dirs|meta|permissions|xattr_acl)\\.connected"
 			"unit\\.(client_flags|command|dev_fault|dev_file|dev_mem|dev_open|dev_remote|error|format|fuse_options|gpu_sharing)"
@@ -52,9 +51,16 @@ if(G4_SANITIZE MATCHES thread)
 	endif()
 endif()
 get_property(tests DIRECTORY PROPERTY TESTS)
+set(short_tests)
+if(G4_SANITIZE MATCHES thread AND G4_LANES EQUAL 0)
+	set(short_tests "^engine\\.(disks|fsck_lost|fsck_threads|linear|model|share|standin)$")
+endif()
 foreach(pattern ${long_tests}) # one by one: CMake takes few parentheses in a pattern
 	set(found ${tests})
 	list(FILTER found INCLUDE REGEX "^${pattern}$")
+	foreach(exception ${short_tests})
+		list(FILTER found EXCLUDE REGEX "${exception}")
+	endforeach()
 	if(found)
 		set_property(TEST ${found} APPEND PROPERTY LABELS long)
 	endif()

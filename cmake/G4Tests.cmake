@@ -17,7 +17,7 @@ if(G4_SANITIZE MATCHES thread)
 	endif()
 endif()
 # A test that no longer progresses is ended, however slow the machine is. CTest's own limit is for what watch.py would miss.
-set(G4_WATCH ${Python3_EXECUTABLE} "${CMAKE_CURRENT_SOURCE_DIR}/tests/watch.py" --work ${G4_TEST_WORK})
+set(G4_WATCH ${Python3_EXECUTABLE} -S -I "${CMAKE_CURRENT_SOURCE_DIR}/tests/watch.py" --work ${G4_TEST_WORK})
 list(PREPEND G4_TEST_LAUNCHER ${G4_WATCH})
 set(G4_TEST_TIMEOUT 7200)
 set(test_environment
