@@ -224,9 +224,19 @@ G4_FN static bool load(struct g4_wg *wg, struct g4_fs *fs)
 	return true;
 }
 
+G4_FN static bool forget_damaged(struct g4_wg *wg, struct g4_fs *fs)
+{
+	return (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED) &&
+	       (unlist_damaged(wg, fs) || sweep(wg, fs));
+}
+
 G4_FN bool g4_dedup_serve(struct g4_wg *wg, struct g4_fs *fs)
 {
-	if (!g4_ddt_is_there(&fs->ddt) || !(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED))
-		return false;
-	return unlist_damaged(wg, fs) || sweep(wg, fs) || load(wg, fs);
+	return forget_damaged(wg, fs) || (g4_ddt_is_there(&fs->ddt) && load(wg, fs));
+}
+
+G4_FN void g4_dedup_finish(struct g4_wg *wg, struct g4_fs *fs)
+{
+	while (forget_damaged(wg, fs))
+		;
 }

@@ -11,5 +11,7 @@
  * at a time, outside of operations. What fails is tried again when it is called again.
  */
 G4_FN bool g4_dedup_serve(struct g4_wg *wg, struct g4_fs *fs);
+/* All damaged pages that were met go from the list, but for those of which that fails. Before an unmount, when nobody else works. */
+G4_FN void g4_dedup_finish(struct g4_wg *wg, struct g4_fs *fs);
 
 #endif

@@ -263,6 +263,116 @@ static void what_is_damaged_is_stored_anew(void **state)
 	expect(a);
 }
 
+/* Files of the next mount share what is listed and whole, and nothing that has rotted. */
+static void expect_none_of(const uint64_t *at, uint64_t a, uint32_t number)
+{
+	mount_and_load();
+	const uint64_t b = make_with(number);
+
+	for (uint32_t k = 0; k < ROTTED; k++)
+		assert_int_not_equal(rig_place(&rig, b, 2 * k), at[k]);
+	assert_int_equal(rig_place(&rig, b, PAGES - 1), rig_place(&rig, a, PAGES - 1));
+	expect(b);
+}
+
+static uint64_t make_rotten(uint64_t *at)
+{
+	const uint64_t a = make_with(0);
+
+	for (uint32_t k = 0; k < ROTTED; k++)
+		at[k] = rig_place(&rig, a, 2 * k);
+	return a;
+}
+
+/* Nobody has had the time to take from the list what readers have met: an unmount does. */
+static void an_unmount_takes_what_is_damaged_from_the_list(void **state)
+{
+	static const uint32_t met[] = {3, ROTTED}; /* with places for all of them, and without */
+	uint64_t at[ROTTED], done;
+
+	(void)state;
+	for (uint32_t round = 0; round < 2; round++) {
+		rig_pattern(data, 9 + round, BYTES);
+		const uint64_t a = make_with(2 * round);
+		for (uint32_t k = 0; k < ROTTED; k++)
+			at[k] = rig_place(&rig, a, 2 * k);
+		unmount();
+		mount_and_load();
+		for (uint32_t k = 0; k < met[round]; k++) {
+			rig.image[at[k] + 100] ^= 1;
+			assert_int_equal(op_read(&rig, a, 0, 2 * k * (uint64_t)G4_PAGE_BYTES, found, G4_PAGE_BYTES,
+						 &done),
+					 -G4_E_DATA);
+		}
+		unmount();
+		mount_and_load();
+		const uint64_t b = make_with(2 * round + 1);
+		for (uint32_t k = 0; k < met[round]; k++)
+			assert_int_not_equal(rig_place(&rig, b, 2 * k), at[k]);
+		assert_int_equal(rig_place(&rig, b, PAGES - 1), rig_place(&rig, a, PAGES - 1));
+		expect(b);
+	}
+}
+
+/* Nobody has met them but the checker: a repair that reads contents takes them from the list. */
+static void a_repair_takes_what_is_damaged_from_the_list(void **state)
+{
+	static uint8_t before[64 * G4_MIB];
+	struct rig_repair how = {.data = true, .dry_run = true};
+	uint64_t at[ROTTED];
+
+	(void)state;
+	rig_pattern(data, 11, BYTES);
+	const uint64_t a = make_rotten(at);
+	unmount();
+	rot(at);
+	memcpy(before, rig.image, sizeof(before));
+	assert_int_equal(rig_repair(&rig, &how), 0);
+	assert_non_null(strstr(how.text, "64 pages"));
+	free(how.text);
+	assert_memory_equal(rig.image, before, sizeof(before));
+	how.dry_run = false;
+	assert_int_equal(rig_repair(&rig, &how), 0);
+	assert_int_equal(how.outcome[G4_FSCK_REPAIRED], 1);
+	assert_non_null(strstr(how.text, "64 pages"));
+	free(how.text);
+	rig_expect_clean(&rig, RIG_ANY_FREE, "after the repair");
+	assert_int_equal(rig_repair(&rig, &how), 0); /* which has nothing left to do */
+	assert_int_equal(how.outcome[G4_FSCK_REPAIRED], 0);
+	free(how.text);
+	expect_none_of(at, a, 1);
+}
+
+/* The same cut short at each of its writes, and made once more. */
+static void a_repair_of_the_list_survives_a_power_cut(void **state)
+{
+	static uint8_t before[64 * G4_MIB];
+	uint64_t at[ROTTED];
+	bool cut = true;
+
+	(void)state;
+	rig_pattern(data, 12, BYTES);
+	const uint64_t a = make_rotten(at);
+	unmount();
+	rot(at);
+	memcpy(before, rig.image, sizeof(before));
+	for (uint64_t n = 1; cut; n++) {
+		struct rig_repair first = {.data = true, .stop_at_write = n}, again = {.data = true};
+		memcpy(rig.image, before, sizeof(before));
+		cut = rig_repair(&rig, &first) < 0;
+		free(first.text);
+		assert_int_equal(rig_repair(&rig, &again), 0);
+		free(again.text);
+		rig_expect_clean(&rig, RIG_ANY_FREE, "after a cut");
+		assert_true(!cut || n < 40);
+		if (cut && n % 3)
+			continue;
+		expect_none_of(at, a, 1);
+		unmount();
+	}
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+}
+
 /* So is a page that can not be read. */
 static void what_is_unreadable_is_stored_anew(void **state)
 {
@@ -447,6 +557,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_damaged_list_costs_space_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_damaged_is_stored_anew, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_unreadable_is_stored_anew, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_unmount_takes_what_is_damaged_from_the_list, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_repair_takes_what_is_damaged_from_the_list, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_repair_of_the_list_survives_a_power_cut, setup, teardown),
 		cmocka_unit_test_setup_teardown(writing_it_again_heals_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_scrub_looks_at_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_release_is_of_one_region, setup, teardown),
