@@ -363,10 +363,15 @@ int g4_fsck_repair_device(struct g4_fsck *fsck, struct g4_image *image, const ch
 	return status < 0 ? status : repair_claimed(fsck, image, name, options, journal, message, bytes);
 }
 
-void g4_fsck_free(struct g4_fsck *fsck)
+void g4_fsck_release(struct g4_fsck *fsck)
 {
 	g4_dev_close(fsck->target);
 	fsck->target = NULL;
+}
+
+void g4_fsck_free(struct g4_fsck *fsck)
+{
+	g4_fsck_release(fsck);
 	forget_round(fsck);
 	free(fsck->shared_before);
 	free(fsck->metadata_before);
