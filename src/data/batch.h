@@ -181,6 +181,11 @@ G4_FN int g4_publish_inline(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
  */
 G4_FN int g4_pipeline_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 			  uint64_t size, uint32_t *published);
+/* Its parts: what comes before a batch is stored, `first` of its room or not; and after it, which ended with `rc`. */
+G4_FN int g4_pipeline_prepare(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+			      bool first);
+G4_FN int g4_pipeline_finish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+			     uint64_t size, int rc, uint32_t *published);
 /*
  * The same for a batch of dirty lines of each of several inodes, all of them write-locked, that share a room: what they have to
  * store is on its way together. results: of each; published as above.

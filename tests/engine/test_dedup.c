@@ -9,6 +9,8 @@
 #include <stdlib.h>
 
 #include "alloc/share.h"
+#include "data/batch.h"
+#include "data/dirty.h"
 #include "data/map.h"
 #include "dedup/table.h"
 #include "fs/fs.h"
@@ -628,6 +630,136 @@ static void less_is_written_where_there_is_less(void **state)
 
 /* ---------------------------------------------------------------------------------------------------- side by side */
 
+#define RACE_PAGES 200u /* of a batch */
+
+/* The dirty pages of a file are written back, and when they are stored `other` is written back, before they are published. */
+static void write_back_around(uint64_t ino, uint64_t other)
+{
+	struct g4_wg *wg = g4_wg_create(1);
+	uint32_t index, published;
+
+	assert_int_equal(g4_icache_get(wg, rig.fs, ino, &index), 0);
+	struct g4_inode_core *inode = g4_icache_at(rig.fs, index);
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_batch *batch = g4_batch_take(wg);
+	g4_gather_dirty(rig.fs, inode, batch);
+	assert_int_equal(batch->count, RACE_PAGES);
+	assert_int_equal(g4_pipeline_prepare(wg, rig.fs, inode, batch, true), 0);
+	const int stored = g4_store(wg, rig.fs, batch);
+	assert_int_equal(op_fsync(&rig, other), 0);
+	assert_int_equal(g4_pipeline_finish(wg, rig.fs, inode, batch, inode->size, stored, &published), 0);
+	assert_int_equal(published, RACE_PAGES);
+	for (uint32_t k = 0; k < published; k++)
+		g4_dirty_remove(rig.fs, inode, batch->lines[k]);
+	g4_scratch_release(wg, mark);
+	g4_icache_put(rig.fs, index);
+	g4_wg_destroy(wg);
+}
+
+/* Neither has found the other's pages when it looked: of those that are published second none stays. */
+static void of_two_at_a_time_one_wins(void **state)
+{
+	const uint64_t bytes = RACE_PAGES * (uint64_t)G4_PAGE_BYTES;
+	static const uint32_t others[] = {0, 1, 7, 50, 199}; /* pages that only one of them has */
+
+	(void)state;
+	rig_pattern(data, 1, bytes);
+	memcpy(data + 20 * G4_PAGE_BYTES, data, 5 * G4_PAGE_BYTES); /* what a batch has twice */
+	const uint64_t a = rig_make(&rig, 0), b = rig_make(&rig, 1), before = rig_free_pages(&rig);
+	write_at(a, 0, data, bytes);
+	for (uint32_t k = 0; k < sizeof(others) / sizeof(others[0]); k++)
+		write_at(a, others[k] * G4_PAGE_BYTES, "of one alone", 12);
+	write_at(b, 0, data, bytes);
+	write_back_around(a, b);
+	assert_int_equal(op_sync(&rig), 0);
+	for (uint64_t page = 0, k = 0; page < RACE_PAGES; page++) {
+		const bool same = rig_place(&rig, a, page) == rig_place(&rig, b, page);
+		assert_true(same == (page != others[k]));
+		k += page == others[k] && k + 1 < sizeof(others) / sizeof(others[0]);
+	}
+	expect(b, data, bytes);
+	for (uint32_t k = 0; k < sizeof(others) / sizeof(others[0]); k++)
+		memcpy(data + others[k] * G4_PAGE_BYTES, "of one alone", 12);
+	expect(a, data, bytes);
+	assert_int_equal(op_truncate(&rig, a, 0), 0);
+	assert_int_equal(op_truncate(&rig, b, 0), 0);
+	/* also what the loser had claimed; a slab may be kept */
+	assert_true(rig_free_pages(&rig) + 1 >= before);
+	assert_int_equal(listed(), 0);
+}
+
+/* The file has them already, and may have them rotten: what is written once more is stored, whoever was faster. */
+static void what_is_written_again_is_stored_again(void **state)
+{
+	const uint64_t bytes = RACE_PAGES * (uint64_t)G4_PAGE_BYTES;
+
+	(void)state;
+	rig_pattern(data, 2, bytes);
+	const uint64_t a = make_with(0, data, bytes), b = rig_make(&rig, 1), at = rig_place(&rig, a, 0);
+	write_at(a, 0, data, bytes);
+	write_at(b, 0, data, bytes);
+	write_back_around(a, b);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_not_equal(rig_place(&rig, a, 0), at);
+	expect(a, data, bytes);
+	expect(b, data, bytes);
+}
+
+#define RACERS 2u
+static pthread_barrier_t racers;
+
+/* The same pages, at the same time, to a file of its own. */
+static void *race(void *argument)
+{
+	const uint32_t number = (uint32_t)(uintptr_t)argument;
+	struct rig own = rig;
+	uint64_t ino, done;
+	char name[16];
+
+	own.wg = g4_wg_create(1 + number);
+	for (uint32_t round = 0; round < (rig_slow() ? 4u : 20u); round++) {
+		snprintf(name, sizeof(name), "r%u %u", number, round);
+		assert_int_equal(op_mknod(&own, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &ino), 0);
+		if (number == 0)
+			rig_pattern(data, 100 + round, RACE_PAGES * G4_PAGE_BYTES);
+		(void)pthread_barrier_wait(&racers);
+		assert_int_equal(op_write(&own, ino, 0, 0, data, RACE_PAGES * G4_PAGE_BYTES, &done), 0);
+		assert_int_equal(op_fsync(&own, ino), 0);
+		(void)pthread_barrier_wait(&racers);
+	}
+	g4_wg_destroy(own.wg);
+	return NULL;
+}
+
+static void racers_store_little_twice(void **state)
+{
+	pthread_t threads[RACERS];
+	uint64_t twice = 0, all = 0;
+
+	(void)state;
+	assert_int_equal(pthread_barrier_init(&racers, NULL, RACERS), 0);
+	for (uintptr_t k = 0; k < RACERS; k++)
+		assert_int_equal(pthread_create(&threads[k], NULL, race, (void *)k), 0);
+	for (uint32_t k = 0; k < RACERS; k++)
+		pthread_join(threads[k], NULL);
+	(void)pthread_barrier_destroy(&racers);
+	for (uint32_t round = 0; round < (rig_slow() ? 4u : 20u); round++) {
+		struct g4_attr of[RACERS];
+		for (uint32_t k = 0; k < RACERS; k++) {
+			char name[16];
+			snprintf(name, sizeof(name), "r%u %u", k, round);
+			assert_int_equal(op_lookup(&rig, G4_NODE_ROOT, name, &of[k]), 0);
+			rig_pattern(data, 100 + round, RACE_PAGES * G4_PAGE_BYTES);
+			expect(of[k].ino, data, RACE_PAGES * G4_PAGE_BYTES);
+		}
+		for (uint64_t page = 0; page < RACE_PAGES; page++)
+			twice += rig_place(&rig, of[0].ino, page) != rig_place(&rig, of[1].ino, page);
+		all += RACE_PAGES;
+	}
+	print_message("of %lu pages that two wrote at a time %lu are there twice\n", (unsigned long)all,
+		      (unsigned long)twice);
+}
+
 #define THREADS 4u
 
 static void *write_and_delete(void *argument)
@@ -702,6 +834,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_table_that_is_full_forgets, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_small_table_finds_files, setup, teardown),
 		cmocka_unit_test(less_is_written_where_there_is_less),
+		cmocka_unit_test_setup_teardown(of_two_at_a_time_one_wins, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_written_again_is_stored_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(racers_store_little_twice, setup, teardown),
 		cmocka_unit_test_setup_teardown(writers_side_by_side, setup, teardown),
 	};
 
