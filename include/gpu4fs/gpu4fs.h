@@ -287,6 +287,28 @@ GPU4FS_API int gpu4fs_health(gpu4fs *fs, struct gpu4fs_health *out);
  * Errors: -ENODEV there is no such device; -EIO the server is gone.
  */
 GPU4FS_API int gpu4fs_device_health(gpu4fs *fs, uint32_t device, struct gpu4fs_device_health *out);
+/* Deduplication of what is written, since the mount. Pages are of 4 KiB. */
+struct gpu4fs_dedup_stats {
+	uint64_t hits;	 /* pages that were there already, and are shared */
+	uint64_t misses; /* that were stored, and can be found by others */
+	uint64_t zeros;	 /* that were zeros, and became holes */
+	uint64_t saved_bytes;
+	uint64_t places, hints; /* the table in memory: what it has room for, and what is in it */
+	uint64_t inserted;	/* hints that came */
+	uint64_t evicted;	/* that went since there was no room */
+	uint64_t stale;		/* that led to what had just gone */
+	uint64_t groups;	/* of 62 MiB that the file system has */
+	uint64_t groups_loaded; /* of which the table has had what earlier mounts have written */
+	uint64_t reserved[5];	/* 0 */
+};
+/* Reads nothing from the device. out: filled. Thread-safe. Errors: -EPERM the file system is another process's. */
+GPU4FS_API int gpu4fs_dedup_stats(gpu4fs *fs, struct gpu4fs_dedup_stats *out);
+/*
+ * Pages of which there is one copy and one owner are no more found by others, until they are written again: what is listed of them takes
+ * space (33 bytes a page), memory, and time after a mount. Returns how many pages that were. May take long, beside others; thread-safe.
+ * Errors: as above; -EROFS.
+ */
+GPU4FS_API int64_t gpu4fs_dedup_prune(gpu4fs *fs);
 /* Returns when every change made before the call is durable. */
 GPU4FS_API int gpu4fs_syncfs(gpu4fs *fs);
 

@@ -391,6 +391,33 @@ G4_FN int g4_share_listed_sums(struct g4_wg *wg, struct g4_alloc *alloc, uint64_
 	return rc;
 }
 
+G4_FN int g4_share_prune(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group, uint32_t quarter,
+			 uint64_t gone[G4_LISTING_WORDS])
+{
+	const uint32_t region = quarter / G4_LISTING_QUARTERS, first = quarter % G4_LISTING_QUARTERS * G4_LISTING_PAGES;
+	bool any = false;
+	struct counts c;
+
+	memset(gone, 0, G4_LISTING_WORDS * sizeof(*gone));
+	g4_lock(lock_of(alloc, group));
+	int rc = get_counts(wg, alloc, group * G4_GROUP_REGIONS + region, &c);
+	for (uint32_t k = 0; rc == 0 && c.shares != G4_NO_LINE && k < G4_LISTING_PAGES; k++) {
+		if (!g4_listed(shares_of(alloc, &c), region, first + k) ||
+		    (c.owners != G4_NO_LINE && owners_of(alloc, &c)->more[first + k] != 0))
+			continue;
+		unlist(alloc, txn, &c, first + k);
+		gone[k / 64] |= UINT64_C(1) << k % 64;
+		any = true;
+	}
+	if (any)
+		rc = drop_listings(wg, alloc, txn, &c);
+	if (any && rc == 0)
+		rc = drop_shares(wg, alloc, txn, &c);
+	put_counts(alloc, &c);
+	g4_unlock(lock_of(alloc, group));
+	return rc;
+}
+
 /* ------------------------------------------------------------------ owners */
 
 /* Whether pages of a region can have an owner more; `more` of the first of them, or NULL. */

@@ -224,19 +224,64 @@ G4_FN static bool load(struct g4_wg *wg, struct g4_fs *fs)
 	return true;
 }
 
-G4_FN static bool forget_damaged(struct g4_wg *wg, struct g4_fs *fs)
+G4_FN static bool lists(const struct g4_fs *fs)
 {
-	return (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED) &&
-	       (unlist_damaged(wg, fs) || sweep(wg, fs));
+	return (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED) != 0;
 }
 
 G4_FN bool g4_dedup_serve(struct g4_wg *wg, struct g4_fs *fs)
 {
-	return forget_damaged(wg, fs) || (g4_ddt_is_there(&fs->ddt) && load(wg, fs));
+	return g4_ddt_is_there(&fs->ddt) && lists(fs) && (unlist_damaged(wg, fs) || sweep(wg, fs) || load(wg, fs));
 }
 
 G4_FN void g4_dedup_finish(struct g4_wg *wg, struct g4_fs *fs)
 {
-	while (forget_damaged(wg, fs))
+	while (lists(fs) && (unlist_damaged(wg, fs) || sweep(wg, fs)))
 		;
+}
+
+/* ------------------------------------------------------------------ pages that nobody has asked for */
+
+/* Their hints go, too: there is room for others. Without their sums they stay until somebody follows them. */
+G4_FN static void drop_hints(struct g4_fs *fs, uint64_t first, const uint64_t *gone, const struct g4_listing_page *page,
+			     uint64_t *count)
+{
+	for (uint32_t k = 0; k < G4_LISTING_PAGES; k++) {
+		if (!(gone[k / 64] >> k % 64 & 1))
+			continue;
+		++*count;
+		if (page)
+			g4_ddt_remove(&fs->ddt, page->sums[k], g4_page_address(first + k), false);
+	}
+}
+
+G4_FN static int prune_quarter(struct g4_wg *wg, struct g4_fs *fs, uint64_t group, uint32_t quarter, uint64_t *count)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_listing_page *page = (struct g4_listing_page *)(void *)g4_scratch_take_page(wg);
+	uint64_t bits[G4_LISTING_WORDS], gone[G4_LISTING_WORDS];
+	struct g4_txn txn;
+
+	int rc = g4_share_listed_sums(wg, &fs->alloc, group, quarter, bits, page);
+	const bool known = rc == 0;
+	if (rc != -G4_E_NOENT && !(known && (bits[0] | bits[1]) == 0)) {
+		rc = g4_begin(wg, fs, G4_SHARE_CREDITS, &txn);
+		if (rc == 0)
+			rc = g4_end(fs, &txn, g4_share_prune(wg, &fs->alloc, &txn, group, quarter, gone));
+		if (rc == 0)
+			drop_hints(fs, group * G4_GROUP_PAGES + quarter * G4_LISTING_PAGES, gone, known ? page : NULL,
+				   count);
+	}
+	g4_scratch_release(wg, mark);
+	return rc;
+}
+
+G4_FN int g4_dedup_prune(struct g4_wg *wg, struct g4_fs *fs, uint64_t group, uint64_t *gone)
+{
+	int rc = 0;
+
+	*gone = 0;
+	for (uint32_t quarter = 0; quarter < G4_GROUP_REGIONS * G4_LISTING_QUARTERS && rc == 0; quarter++)
+		rc = prune_quarter(wg, fs, group, quarter, gone);
+	return rc == -G4_E_NOENT ? 0 : rc; /* the group lists nothing, or nothing any more */
 }

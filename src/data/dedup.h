@@ -11,6 +11,8 @@
  * at a time, outside of operations. What fails is tried again when it is called again.
  */
 G4_FN bool g4_dedup_serve(struct g4_wg *wg, struct g4_fs *fs);
+/* Pages of a group that are listed, and have one owner, are listed no more; *gone: how many. Outside of operations. */
+G4_FN int g4_dedup_prune(struct g4_wg *wg, struct g4_fs *fs, uint64_t group, uint64_t *gone);
 /* All damaged pages that were met go from the list, but for those of which that fails. Before an unmount, when nobody else works. */
 G4_FN void g4_dedup_finish(struct g4_wg *wg, struct g4_fs *fs);
 

@@ -123,11 +123,15 @@ G4_FN static int publish_part(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 	uint64_t next;
 	int rc = 0;
 
-	if (segment->kind == G4_SEGMENT_FOUND)
-		return publish_found(wg, fs, txn, inode, page, address, pages, sums, done);
+	if (segment->kind == G4_SEGMENT_FOUND) {
+		rc = publish_found(wg, fs, txn, inode, page, address, pages, sums, done);
+		g4_ddt_count(&fs->ddt, page, *done, 0, 0);
+		return rc;
+	}
 	if (segment->kind == G4_SEGMENT_ZEROS) {
 		rc = g4_map_clear(wg, fs, txn, inode, page, page + pages, &next);
 		*done = g4_min64(next - page, pages);
+		g4_ddt_count(&fs->ddt, page, 0, 0, *done);
 		return rc;
 	}
 	*done = 0;
@@ -135,13 +139,17 @@ G4_FN static int publish_part(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 		return 0; /* another transaction has them */
 	if (looks)
 		pages = yield_pages(wg, fs, txn, inode, page, address, pages, sums, done, &rc);
-	if (pages == 0)
+	if (pages == 0) {
+		g4_ddt_count(&fs->ddt, page, *done, 0, 0);
 		return rc;
+	}
 	if (lists) /* they are not for the map */
 		txn->credits -= G4_LIST_CREDITS;
 	rc = g4_map_set(wg, fs, txn, inode, page, address, pages, true, sums, done);
 	if (lists)
 		txn->credits += G4_LIST_CREDITS;
+	if (lists)
+		g4_ddt_count(&fs->ddt, page, 0, *done, 0);
 	if (*done > 0)
 		tag_data(fs, txn, batch, segment, from, *done);
 	return rc == 0 && lists && *done > 0 ? list(wg, fs, txn, address, (uint32_t)*done, sums, looks) : rc;

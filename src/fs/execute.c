@@ -740,6 +740,8 @@ G4_FN static int dispatch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 		return g4_job_list(fs, cmd);
 	case G4_CMD_PATH:
 		return g4_do_path(wg, fs, cmd);
+	case G4_CMD_DEDUP:
+		return g4_do_dedup(wg, fs, cmd);
 	default:
 		return -G4_E_NOSYS;
 	}
