@@ -166,7 +166,7 @@ _gpu4fs() {
 		if [[ $place -eq 0 ]]; then
 			_gpu4fs_words "$current" "get list set"
 		elif [[ $word == set && $place -eq 1 && $previous != --image ]]; then
-			_gpu4fs_words "$current" "checksum=blake3 checksum=xxh3 checksum=crc32c checksum=none checksum=default dedup=on dedup=off dedup=default"
+			_gpu4fs_words "$current" "checksum=blake3 checksum=xxh3 checksum=crc32c checksum=none checksum=default dedup=on dedup=off dedup=domain dedup=default"
 		else
 			_gpu4fs_files "$current"
 		fi

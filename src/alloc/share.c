@@ -282,7 +282,7 @@ G4_FN static void unlock_shares(struct g4_alloc *alloc, struct counts *c)
 }
 
 G4_FN int g4_share_list(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
-			uint32_t pages, const struct g4_sum_entry *sums)
+			uint32_t pages, const struct g4_sum_entry *sums, uint64_t domain)
 {
 	const uint32_t first = (uint32_t)(g4_address_page(address) % G4_REGION_PAGES);
 	const uint32_t quarter = first / G4_LISTING_PAGES;
@@ -300,7 +300,8 @@ G4_FN int g4_share_list(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 		g4_txn_dirty(txn, c.shares);
 		for (uint32_t i = 0; i < pages; i++) {
 			const uint32_t at = first + i;
-			memcpy(page->sums[at % G4_LISTING_PAGES], sums[i].bytes, G4_LISTING_SUM_BYTES);
+			const struct g4_listing_key key = g4_listing_key(&sums[i], domain);
+			memcpy(page->sums[at % G4_LISTING_PAGES], key.bytes, G4_LISTING_SUM_BYTES);
 			shares_of(alloc, &c)->listed[c.region][at / 64] |= UINT64_C(1) << at % 64;
 		}
 		g4_cache_put(alloc->meta->cache, line);

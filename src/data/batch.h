@@ -63,7 +63,10 @@ struct g4_batch_room {
 		uint16_t
 			seen[G4_BATCH_SEEN]; /* before: a table by sum of indices, and 1, of pages that are the first */
 	};
-	struct g4_space_io requests[G4_BATCH_PAGES / 2];
+	union {
+		struct g4_space_io requests[G4_BATCH_PAGES / 2];
+		uint32_t domains[G4_BATCH_PAGES]; /* before: of the batch that a page is of, by its index in the room */
+	};
 	uint64_t known[G4_BATCH_PAGES];
 };
 
@@ -86,7 +89,8 @@ struct g4_batch {
 	uint32_t algorithm; /* enum g4_checksum_algorithm; 0: the pages have no sums */
 	struct g4_sum_entry *sums;
 	/* dedup */
-	bool dedup; /* what is stored is for others to find, and the next is valid */
+	bool dedup;	 /* what is stored is for others to find, and the next two are valid */
+	uint64_t domain; /* for which */
 	uint64_t *known;
 };
 

@@ -12,6 +12,9 @@
 
 G4_FN bool g4_dedup_wanted(const struct g4_fs *fs, const struct g4_inode_core *inode)
 {
+	/* an inode that lacks its domain is damaged, and nobody else's */
+	if ((inode->disk.policy & G4_POLICY_DEDUP) == G4_POLICY_DEDUP_DOMAIN && g4_inode_domain(&inode->disk) == 0)
+		return false;
 	return g4_ddt_is_there(&fs->ddt) && g4_is_reg(inode->disk.mode) &&
 	       g4_policy_dedup(inode->disk.policy, fs->super.policy) &&
 	       (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED) &&
@@ -36,9 +39,11 @@ G4_FN static uint64_t find_same(const struct g4_batch *batch, uint32_t k)
 	uint32_t at = (sum->bytes[8] | (uint32_t)sum->bytes[9] << 8) % G4_BATCH_SEEN;
 
 	for (; room->seen[at]; at = (at + 1) % G4_BATCH_SEEN)
-		if (g4_bytes_equal(room->sums[room->seen[at] - 1].bytes, sum->bytes, sizeof(sum->bytes)))
+		if (room->domains[room->seen[at] - 1] == batch->domain &&
+		    g4_bytes_equal(room->sums[room->seen[at] - 1].bytes, sum->bytes, sizeof(sum->bytes)))
 			return G4_KNOWN_SAME(room->seen[at] - 1u);
 	room->seen[at] = (uint16_t)(&batch->sums[k] - room->sums + 1);
+	room->domains[room->seen[at] - 1] = (uint32_t)batch->domain;
 	return G4_KNOWN_NOT;
 }
 
@@ -98,21 +103,23 @@ G4_FN static bool load_quarter(struct g4_wg *wg, struct g4_fs *fs, uint64_t grou
 }
 
 /*
- * The address of a listed page with a sum, or 0. It is right until that is freed: publish looks again. *brought: the table has others
+ * The address of a listed page with a sum, in a domain, or 0. It is right until that is freed: publish looks again. *brought: the table has others
  * now that it had not.
  */
-G4_FN static uint64_t find_listed(struct g4_wg *wg, struct g4_fs *fs, const struct g4_sum_entry *sum, bool *brought)
+G4_FN static uint64_t find_listed(struct g4_wg *wg, struct g4_fs *fs, const struct g4_sum_entry *sum, uint64_t domain,
+				  bool *brought)
 {
-	const struct g4_address address = g4_ddt_find(&fs->ddt, sum->bytes);
+	const struct g4_listing_key key = g4_listing_key(sum, domain);
+	const struct g4_address address = g4_ddt_find(&fs->ddt, key.bytes);
 
 	if (g4_address_is_none(address))
 		return G4_KNOWN_NOT;
-	if (g4_share_is_listed(wg, &fs->alloc, address, sum->bytes) > 0) {
+	if (g4_share_is_listed(wg, &fs->alloc, address, key.bytes) > 0) {
 		if (g4_ddt_brings(&fs->ddt, address))
 			*brought = bring(wg, fs, address) || *brought;
 		return g4_address_stored(address);
 	}
-	g4_ddt_remove(&fs->ddt, sum->bytes, address, false);
+	g4_ddt_remove(&fs->ddt, key.bytes, address, false);
 	return G4_KNOWN_NOT;
 }
 
@@ -121,6 +128,7 @@ G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 	const bool again = inode->dedup_failed;
 
 	batch->dedup = !batch->direct && g4_dedup_wanted(fs, inode);
+	batch->domain = g4_inode_domain(&inode->disk);
 	inode->dedup_failed = false;
 	if (!batch->dedup)
 		return;
@@ -133,13 +141,13 @@ G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 		if (is_zeros(g4_line_data(&fs->cache, batch->lines[k])))
 			batch->known[k] = G4_KNOWN_ZEROS;
 		else
-			batch->known[k] = find_listed(wg, fs, &batch->sums[k], &brought);
+			batch->known[k] = find_listed(wg, fs, &batch->sums[k], batch->domain, &brought);
 		if (batch->known[k] == G4_KNOWN_NOT)
 			batch->known[k] = find_same(batch, k);
 	}
 	for (uint32_t k = 0; brought && k < batch->count; k++) /* those before the one that brought its neighbours */
 		if (batch->known[k] == G4_KNOWN_NOT)
-			batch->known[k] = find_listed(wg, fs, &batch->sums[k], &brought);
+			batch->known[k] = find_listed(wg, fs, &batch->sums[k], batch->domain, &brought);
 }
 
 /* ------------------------------------------------------------------ damaged pages: nobody shall find one after the next mount either */

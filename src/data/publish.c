@@ -29,24 +29,28 @@ G4_FN static void tag_data(struct g4_fs *fs, struct g4_txn *txn, const struct g4
 	}
 }
 
-/* What is listed with a sum now, or none. */
-G4_FN static struct g4_address find_listed(struct g4_wg *wg, struct g4_fs *fs, const struct g4_sum_entry *sum)
+/* What is listed with a sum now in a domain, or none. */
+G4_FN static struct g4_address find_listed(struct g4_wg *wg, struct g4_fs *fs, const struct g4_sum_entry *sum,
+					   uint64_t domain)
 {
-	const struct g4_address other = g4_ddt_find(&fs->ddt, sum->bytes);
+	const struct g4_listing_key key = g4_listing_key(sum, domain);
+	const struct g4_address other = g4_ddt_find(&fs->ddt, key.bytes);
 
-	return g4_address_is_none(other) || g4_share_is_listed(wg, &fs->alloc, other, sum->bytes) <= 0 ? G4_NO_ADDRESS :
-													 other;
+	return g4_address_is_none(other) || g4_share_is_listed(wg, &fs->alloc, other, key.bytes) <= 0 ? G4_NO_ADDRESS :
+													other;
 }
 
 /* Others may find pages that were published. `looked`: nobody else has listed the same. */
 G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address, uint32_t pages,
-		      const struct g4_sum_entry *sums, bool looked)
+		      const struct g4_sum_entry *sums, uint64_t domain, bool looked)
 {
-	const int rc = g4_share_list(wg, &fs->alloc, txn, address, pages, sums);
+	const int rc = g4_share_list(wg, &fs->alloc, txn, address, pages, sums, domain);
 
 	for (uint32_t p = 0; rc > 0 && p < pages; p++) /* of two copies the one stays to which the hint leads */
-		if (looked || g4_address_is_none(find_listed(wg, fs, &sums[p])))
-			g4_ddt_insert(&fs->ddt, sums[p].bytes, g4_address_after_pages(address, p));
+		if (looked || g4_address_is_none(find_listed(wg, fs, &sums[p], domain))) {
+			const struct g4_listing_key key = g4_listing_key(&sums[p], domain);
+			g4_ddt_insert(&fs->ddt, key.bytes, g4_address_after_pages(address, p));
+		}
 	return rc < 0 ? rc : 0;
 }
 
@@ -54,7 +58,7 @@ G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 G4_FN static struct g4_address find_others(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode,
 					   uint64_t page, const struct g4_sum_entry *sum)
 {
-	const struct g4_address other = find_listed(wg, fs, sum);
+	const struct g4_address other = find_listed(wg, fs, sum, g4_inode_domain(&inode->disk));
 	struct g4_run own;
 
 	if (g4_address_is_none(other) || g4_map_lookup(wg, fs, inode, page, 1, &own) < 0 ||
@@ -152,7 +156,8 @@ G4_FN static int publish_part(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 		g4_ddt_count(&fs->ddt, page, 0, *done, 0);
 	if (*done > 0)
 		tag_data(fs, txn, batch, segment, from, *done);
-	return rc == 0 && lists && *done > 0 ? list(wg, fs, txn, address, (uint32_t)*done, sums, looks) : rc;
+	return rc == 0 && lists && *done > 0 ? list(wg, fs, txn, address, (uint32_t)*done, sums, batch->domain, looks) :
+					       rc;
 }
 
 G4_FN int g4_publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,

@@ -129,7 +129,7 @@ static bool check_sum(struct g4_fsck *fsck, const struct g4_fsck_where *where, s
 	if (g4_sum_entry_algorithm(entry) != G4_CHECKSUM_BLAKE3 || !is_listed(fsck, page))
 		return true;
 	const uint8_t *sum = listed_sum(fsck, page);
-	if (sum == NULL || memcmp(sum, entry->bytes, G4_LISTING_SUM_BYTES) == 0)
+	if (sum == NULL || g4_listing_is_of(sum, entry))
 		return true;
 	g4_fsck_problem(fsck, G4_FSCK_LISTED, where,
 			"the page at 0x%" PRIx64 " is listed with another sum than it has here",

@@ -70,6 +70,7 @@ static const char *const says_nothing[] = {
 	"g4_root.damaged_pages",
 	"g4_root.job_count",
 	"g4_root.findings_lost",
+	"g4_root.domains",
 	/* attributes that users set, and times */
 	"g4_inode.mode",
 	"g4_inode.flags",

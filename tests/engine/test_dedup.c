@@ -338,6 +338,101 @@ static void files_and_directories_say_whether(void **state)
 	assert_int_not_equal(rig_place(&rig, on, 0), rig_place(&rig, on, 8));
 }
 
+/* What a directory's files have is shared among them, and is not found by others, nor are others' pages by them. */
+static void a_domain_is_alone(void **state)
+{
+	const uint64_t bytes = 150 * (uint64_t)G4_PAGE_BYTES;
+	uint64_t dir, below, other, files_of[6], outside[2];
+	char word[8] = "";
+
+	(void)state;
+	rig_pattern(data, 6, bytes);
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "d", 0755, &dir), 0);
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "e", 0755, &other), 0);
+	assert_int_equal(set(dir, "domain"), 0);
+	assert_int_equal(set(other, "domain"), 0);
+	assert_true(rig.fs->super.features_incompat & G4_FEATURE_INCOMPAT_DOMAINS);
+	assert_int_equal(op_mkdir(&rig, dir, "below", 0755, &below), 0);
+	assert_int_equal(op_getxattr(&rig, below, "gpu4fs.dedup", word, sizeof(word), NULL), 0);
+	assert_string_equal(word, "domain");
+	for (uint32_t k = 0; k < 6; k++) { /* two of each, and none together with another one's */
+		char name[8];
+		snprintf(name, sizeof(name), "%u", k);
+		assert_int_equal(op_mknod(&rig,
+					  k < 2 ? dir :
+					  k < 4 ? below :
+						  other,
+					  name, G4_S_IFREG | 0644, &files_of[k]),
+				 0);
+		write_at(files_of[k], 0, data, bytes);
+	}
+	outside[0] = rig_make(&rig, 0);
+	outside[1] = rig_make(&rig, 1);
+	for (uint32_t k = 0; k < 2; k++)
+		write_at(outside[k], 0, data, bytes);
+	assert_int_equal(op_sync(&rig), 0); /* small files side by side in one batch */
+	for (uint32_t round = 0; round < 2; round++) {
+		for (uint64_t page = 0; page < 150; page++) {
+			const uint64_t ours = rig_place(&rig, files_of[0], page),
+				       others = rig_place(&rig, files_of[4], page),
+				       everybodys = rig_place(&rig, outside[0], page);
+			for (uint32_t k = 1; k < 4; k++)
+				assert_int_equal(rig_place(&rig, files_of[k], page), ours);
+			assert_int_equal(rig_place(&rig, files_of[5], page), others);
+			assert_int_equal(rig_place(&rig, outside[1], page), everybodys);
+			assert_true(ours != others && ours != everybodys && others != everybodys);
+		}
+		assert_int_equal(listed(), 450);
+		/* after a mount what is read from the device leads there as well */
+		mount_again();
+		load();
+		assert_int_equal(op_mknod(&rig, below, round ? "new" : "newer", G4_S_IFREG | 0644, &files_of[3]), 0);
+		write_at(files_of[3], 0, data, bytes);
+		outside[1] = make_with(10 + round, data, bytes);
+		assert_int_equal(op_sync(&rig), 0);
+	}
+	/* a file stays in the domain that it was made in */
+	assert_int_equal(op_rename(&rig, below, "2", G4_NODE_ROOT, "moved", 0), 0);
+	write_at(files_of[2], bytes, data, bytes);
+	assert_int_equal(op_fsync(&rig, files_of[2]), 0);
+	assert_int_equal(rig_place(&rig, files_of[2], 150), rig_place(&rig, files_of[0], 0));
+	expect(files_of[3], data, bytes);
+	/* who leaves it is among all others with what he writes from then on */
+	assert_int_equal(set(files_of[3], "on"), 0);
+	write_at(files_of[3], 0, data, bytes);
+	assert_int_equal(op_fsync(&rig, files_of[3]), 0);
+	assert_int_equal(rig_place(&rig, files_of[3], 7), rig_place(&rig, outside[0], 7));
+}
+
+/* Who asks whether two files of different domains are the same is not told; a copy by reference is what its user asked for. */
+static void domains_are_not_compared(void **state)
+{
+	const uint64_t bytes = 40 * (uint64_t)G4_PAGE_BYTES;
+	uint64_t dir, a, in, out, done = 1;
+
+	(void)state;
+	rig_pattern(data, 7, bytes);
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "d", 0755, &dir), 0);
+	assert_int_equal(set(dir, "domain"), 0);
+	assert_int_equal(op_mknod(&rig, dir, "a", G4_S_IFREG | 0644, &a), 0);
+	write_at(a, 0, data, bytes);
+	const uint64_t b = make_with(0, data, bytes);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(op_open(&rig, a, G4_OPEN_READ, &in), 0);
+	assert_int_equal(op_open(&rig, b, G4_OPEN_WRITE, &out), 0);
+	struct g4_cmd same = {
+		.op = G4_CMD_COPY_RANGE, .handle = in, .handle2 = out, .length = bytes, .flags = G4_COPY_SAME};
+	assert_int_equal(g4_execute(rig.wg, rig.fs, &same), 0);
+	assert_int_equal(same.value, 0);
+	assert_int_not_equal(rig_place(&rig, a, 0), rig_place(&rig, b, 0));
+	assert_int_equal(op_copy(&rig, in, 0, out, 0, bytes, &done), 0);
+	assert_int_equal(done, bytes);
+	assert_int_equal(rig_place(&rig, a, 0),
+			 rig_place(&rig, b, 0)); /* and the checker understands that (teardown) */
+	assert_int_equal(op_release(&rig, in), 0);
+	assert_int_equal(op_release(&rig, out), 0);
+}
+
 /* ---------------------------------------------------------------------------------------------------- in any order */
 
 #define FILES 6u
@@ -829,6 +924,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(so_does_the_one_after_a_crash, setup, teardown),
 		cmocka_unit_test_setup_teardown(loading_beside_writers, setup, teardown),
 		cmocka_unit_test_setup_teardown(files_and_directories_say_whether, setup_off, teardown),
+		cmocka_unit_test_setup_teardown(a_domain_is_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(domains_are_not_compared, setup, teardown),
 		cmocka_unit_test_setup_teardown(any_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(on_a_full_device, setup_small, teardown),
 		cmocka_unit_test_setup_teardown(a_table_that_is_full_forgets, setup, teardown),

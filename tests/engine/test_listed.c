@@ -189,6 +189,55 @@ static void what_is_listed_wrongly_is_found_and_repaired(void **state)
 	}
 }
 
+/* A domain that was not made, or made and lost by the root block, or that the image may not have: nothing is deduplicated there. */
+static void a_domain_that_there_is_not_is_given_up(void **state)
+{
+	(void)state;
+	rig_pattern(data, 13, BYTES);
+	for (uint32_t kind = 0; kind < 4; kind++) {
+		struct rig_repair how = {0};
+		uint64_t dir, ino;
+		char *text, word[8] = "", name[8];
+
+		snprintf(name, sizeof(name), "d%u", kind);
+		if (rig.fs == NULL)
+			rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+		assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, name, 0755, &dir), 0);
+		assert_int_equal(op_setxattr(&rig, dir, "gpu4fs.dedup", "domain", 6, 0), 0);
+		assert_int_equal(op_mknod(&rig, dir, "f", G4_S_IFREG | 0644, &ino), 0);
+		assert_int_equal(op_write(&rig, ino, 0, 0, data, BYTES, NULL), 0);
+		const uint64_t root = g4_address_stored(g4_layout_root(&rig.fs->meta.layout));
+		unmount();
+		rig_expect_clean(&rig, RIG_ANY_FREE, "with a domain");
+		struct g4_inode *inode = damage_inode(&rig, ino);
+		if (kind == 0) {
+			assert_int_equal(inode->entries, 1);
+			inode->entries = 77;
+		} else if (kind == 1) {
+			inode->entries = 0;
+		} else if (kind == 2) {
+			((struct g4_root *)(void *)&rig.image[root])->domains = 1;
+			damage_seal(&rig, root);
+		} else { /* of a directory */
+			damage_inode(&rig, dir)->rdev = UINT64_MAX;
+			damage_seal(&rig, g4_ptr_offset(dir) / G4_PAGE_BYTES * G4_PAGE_BYTES);
+		}
+		damage_seal(&rig, g4_ptr_offset(ino) / G4_PAGE_BYTES * G4_PAGE_BYTES);
+		assert_int_not_equal(rig_fsck(&rig, &text).problems, 0);
+		assert_non_null(strstr(text, "of deduplication, which there is not"));
+		free(text);
+		assert_int_equal(rig_repair(&rig, &how), 0);
+		assert_int_equal(how.outcome[G4_FSCK_LOST], 0);
+		assert_int_not_equal(how.outcome[G4_FSCK_DOUBTFUL], 0);
+		free(how.text);
+		rig_expect_clean(&rig, RIG_ANY_FREE, "after the repair");
+		mount_and_load();
+		expect(ino);
+		assert_int_equal(op_getxattr(&rig, kind == 3 ? dir : ino, "gpu4fs.dedup", word, sizeof(word), NULL), 0);
+		assert_string_equal(word, "off");
+	}
+}
+
 /* ---------------------------------------------------------------------------------------------------- a mount */
 
 /* Nobody has checked the image: duplicates are stored, and files can be read, written and removed. */
@@ -554,6 +603,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_is_listed_wrongly_is_found_and_repaired, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_domain_that_there_is_not_is_given_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_damaged_list_costs_space_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_damaged_is_stored_anew, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_unreadable_is_stored_anew, setup, teardown),
