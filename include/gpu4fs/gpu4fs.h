@@ -510,13 +510,19 @@ GPU4FS_API int gpu4fs_fremovexattr(gpu4fs_file *file, const char *name);
 
 /* ------------------------------------------------------------------------------------------------ open and close */
 
+/* Flags of gpu4fs_open() that open(2) does not have. */
+#define GPU4FS_O_DEDUP                                                                                                 \
+	0x10000000 /* what is written is deduplicated, whatever the file's policy says (gpu4fs attr set dedup=) */
+#define GPU4FS_O_NODEDUP 0x20000000 /* is not */
+
 /*
  * Opens a file or directory.
  *
  * flags: O_RDONLY, O_WRONLY or O_RDWR, and any of O_CREAT, O_EXCL, O_TRUNC, O_APPEND, O_DIRECTORY, O_NOFOLLOW, O_SYNC,
  *	O_DSYNC, O_NOATIME, O_DIRECT (large I/O bypasses the cache; no alignment is required), O_TMPFILE (path is a
  *	directory; the file has no name until gpu4fs_link_file(), and never gets one with O_EXCL). O_CLOEXEC, O_NOCTTY
- *	and O_NONBLOCK mean nothing here and are accepted.
+ *	and O_NONBLOCK mean nothing here and are accepted. One of GPU4FS_O_DEDUP and GPU4FS_O_NODEDUP: of pages that
+ *	several write before they are stored the last one's counts. Files without BLAKE3 sums are never deduplicated.
  * mode: permissions of a new file, less the umask. Looked at only with O_CREAT or O_TMPFILE.
  * out: the handle; give it back with gpu4fs_close(). A directory's handle serves as `at`.
  * Errors: open(2)'s; -EINVAL an unknown flag; -ENXIO a FIFO, socket or device.

@@ -10,13 +10,14 @@
 #include "data/batch.h"
 #include "inode/txn.h"
 
-G4_FN bool g4_dedup_wanted(const struct g4_fs *fs, const struct g4_inode_core *inode)
+G4_FN bool g4_dedup_wanted(const struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t wish)
 {
 	/* an inode that lacks its domain is damaged, and nobody else's */
 	if ((inode->disk.policy & G4_POLICY_DEDUP) == G4_POLICY_DEDUP_DOMAIN && g4_inode_domain(&inode->disk) == 0)
 		return false;
 	return g4_ddt_is_there(&fs->ddt) && g4_is_reg(inode->disk.mode) &&
-	       g4_policy_dedup(inode->disk.policy, fs->super.policy) &&
+	       (wish == G4_DEDUP_WISHED ||
+		(wish == G4_DEDUP_BY_POLICY && g4_policy_dedup(inode->disk.policy, fs->super.policy))) &&
 	       (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED) &&
 	       g4_sums_algorithm(fs, inode->disk.policy) == G4_CHECKSUM_BLAKE3;
 }
@@ -43,7 +44,7 @@ G4_FN static uint64_t find_same(const struct g4_batch *batch, uint32_t k)
 		    g4_bytes_equal(room->sums[room->seen[at] - 1].bytes, sum->bytes, sizeof(sum->bytes)))
 			return G4_KNOWN_SAME(room->seen[at] - 1u);
 	room->seen[at] = (uint16_t)(&batch->sums[k] - room->sums + 1);
-	room->domains[room->seen[at] - 1] = (uint32_t)batch->domain;
+	room->domains[room->seen[at] - 1] = batch->domain;
 	return G4_KNOWN_NOT;
 }
 
@@ -127,8 +128,8 @@ G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 {
 	const bool again = inode->dedup_failed;
 
-	batch->dedup = !batch->direct && g4_dedup_wanted(fs, inode);
-	batch->domain = g4_inode_domain(&inode->disk);
+	batch->dedup = !batch->direct && g4_dedup_wanted(fs, inode, batch->wish);
+	batch->domain = (uint32_t)g4_inode_domain(&inode->disk);
 	inode->dedup_failed = false;
 	if (!batch->dedup)
 		return;

@@ -197,7 +197,9 @@ struct g4_tally_item { /* a directory to look into, or a file with several names
 #define G4_OPEN_DIRECT (1u << 7) /* the caller keeps what it reads: large or random reads bypass the cache */
 #define G4_OPEN_NOATIME (1u << 8)
 #define G4_OPEN_DIRECTORY (1u << 9)
-#define G4_RENAME_NOREPLACE 1u /* same numbers as renameat2(2) */
+#define G4_OPEN_DEDUP (1u << 10)   /* what is written is deduplicated, whatever the file's policy says; */
+#define G4_OPEN_NODEDUP (1u << 11) /* is not */
+#define G4_RENAME_NOREPLACE 1u	   /* same numbers as renameat2(2) */
 #define G4_RENAME_EXCHANGE 2u
 #define G4_RENAME_WHITEOUT 4u /* leaves a character device 0:0 at the old name */
 /* -G4_E_LEAVES instead of moving a directory: a kernel that has it mounted, and remembers its place, is to do that itself */
@@ -215,6 +217,9 @@ G4_FN G4_INLINE bool g4_rename_flags_valid(uint32_t flags)
 #define G4_XATTR_KILL_SGID                                                                                             \
 	4u /* an access list: set-gid goes, because its setter, who is trusted, is not in the group */
 #define G4_READDIR_PLUS 1u
+#define G4_WRITE_DEDUP                                                                                                 \
+	2u /* this is deduplicated, whatever handle and policy say; of two writes to a page the last one counts */
+#define G4_WRITE_NODEDUP 4u /* is not */
 #define G4_WRITE_TAKEN 1u /* a kernel took the data earlier: from its cache, also of a file that is immutable by now */
 #define G4_FSYNC_DATA 1u
 #define G4_ACCESS_READ 4u /* access(2) */
@@ -269,7 +274,7 @@ enum g4_command_property {
 	X(context, READ, 17, G4_NEEDS_HANDLE | G4_DATA_OUT | G4_DATA_IN_PLACE, "handle | node, offset length data",    \
 	  "value=bytes")                                                                                               \
 	X(context, WRITE, 18, G4_MAY_CHANGE | G4_NEEDS_HANDLE | G4_DATA_IN | G4_DATA_IN_PLACE,                         \
-	  "handle | node, offset length data flags=G4_WRITE_TAKEN cred", "value=bytes; appending handles set offset")  \
+	  "handle | node, offset length data flags=G4_WRITE_* cred", "value=bytes; appending handles set offset")      \
 	X(context, FSYNC, 19, G4_NEEDS_HANDLE, "handle | node, flags=G4_FSYNC_DATA", "")                               \
 	X(context, SYNCFS, 20, 0, "", "")                                                                              \
 	X(context, FALLOCATE, 21, G4_CHANGES | G4_NEEDS_HANDLE, "handle | node, flags=G4_FALLOC_* offset length cred", \

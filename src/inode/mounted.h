@@ -161,6 +161,9 @@ struct g4_jobs {
 #define G4_FS_DISCARD 32u    /* what was freed is discarded behind its commit */
 #define G4_FS_TICK_TIMES 64u /* stamps are of the clock's last tick, and not before the latest that a caller brought */
 
+/* What a writer wants of deduplication, with its command or its handle. */
+enum g4_dedup_wish { G4_DEDUP_BY_POLICY, G4_DEDUP_WISHED, G4_DEDUP_REFUSED };
+
 struct g4_fs {
 	struct g4_space space;
 	struct g4_cache cache;

@@ -338,6 +338,69 @@ static void files_and_directories_say_whether(void **state)
 	assert_int_not_equal(rig_place(&rig, on, 0), rig_place(&rig, on, 8));
 }
 
+static void write_as(uint64_t handle, uint32_t flags, uint64_t page, uint64_t pages)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_WRITE, .handle = handle, .flags = flags, .data = data + page * G4_PAGE_BYTES};
+
+	cmd.offset = page * G4_PAGE_BYTES;
+	cmd.length = pages * G4_PAGE_BYTES;
+	assert_int_equal(g4_execute(rig.wg, rig.fs, &cmd), 0);
+	assert_int_equal(cmd.value, cmd.length);
+}
+
+/* The pages of a file are one after the other those of another one, or not, as often in a row as this says. */
+static void expect_shared(uint64_t a, uint64_t b, const uint64_t *rows, uint32_t count)
+{
+	uint64_t page = 0;
+
+	for (uint32_t k = 0; k < count; k++)
+		for (const uint64_t end = page + rows[k]; page < end; page++)
+			assert_true((rig_place(&rig, a, page) == rig_place(&rig, b, page)) == (k % 2 == 0));
+}
+
+/* A handle goes before the policy, and a command before the handle; large writes as well as small ones. */
+static void writers_say_whether(void **state)
+{
+	static const uint64_t rows[] = {100, 100, 50, 50, 300}, refused[] = {0, 20, 10, 30};
+	uint64_t a, b, c, in;
+
+	(void)state;
+	rig_pattern(data, 30, BYTES);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "a", G4_S_IFREG | 0644, &a), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "b", G4_S_IFREG | 0644, &b), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "c", G4_S_IFREG | 0644, &c), 0);
+	assert_false(rig.fs->super.features_incompat & G4_FEATURE_INCOMPAT_LISTED);
+	assert_int_equal(op_open(&rig, a, G4_OPEN_WRITE | G4_OPEN_DEDUP, &in), 0);
+	write_as(in, 0, 0, 600); /* so large that it would go past the cache */
+	assert_true(rig.fs->super.features_incompat & G4_FEATURE_INCOMPAT_LISTED);
+	assert_int_equal(op_release(&rig, in), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(listed(), 600);
+	assert_int_equal(op_open(&rig, b, G4_OPEN_WRITE | G4_OPEN_DEDUP, &in), 0);
+	write_as(in, 0, 0, 100);
+	write_as(in, G4_WRITE_NODEDUP, 100, 100);
+	write_as(in, G4_WRITE_DEDUP, 200, 50);
+	write_as(in, 0, 250, 350);
+	write_as(in, G4_WRITE_NODEDUP, 250, 50); /* the last one counts */
+	assert_int_equal(op_release(&rig, in), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	expect_shared(a, b, rows, 5);
+	expect(b, data, 600 * G4_PAGE_BYTES);
+	assert_int_equal(set(c, "on"), 0);
+	assert_int_equal(op_open(&rig, c, G4_OPEN_WRITE | G4_OPEN_NODEDUP, &in), 0);
+	write_as(in, 0, 0, 20);
+	write_as(in, G4_WRITE_DEDUP, 20, 10);
+	write_as(in, 0, 30, 30);
+	assert_int_equal(op_release(&rig, in), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	expect_shared(a, c, refused, 4);
+	write_at(c, 0, data,
+		 60 * G4_PAGE_BYTES); /* without either its policy counts; what it has already is stored anew */
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(rig_place(&rig, a, 5), rig_place(&rig, c, 5));
+	expect(c, data, 60 * G4_PAGE_BYTES);
+}
+
 /* What a directory's files have is shared among them, and is not found by others, nor are others' pages by them. */
 static void a_domain_is_alone(void **state)
 {
@@ -924,6 +987,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(so_does_the_one_after_a_crash, setup, teardown),
 		cmocka_unit_test_setup_teardown(loading_beside_writers, setup, teardown),
 		cmocka_unit_test_setup_teardown(files_and_directories_say_whether, setup_off, teardown),
+		cmocka_unit_test_setup_teardown(writers_say_whether, setup_off, teardown),
 		cmocka_unit_test_setup_teardown(a_domain_is_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(domains_are_not_compared, setup, teardown),
 		cmocka_unit_test_setup_teardown(any_order, setup, teardown),
