@@ -294,3 +294,38 @@ G4_FN int g4_dedup_prune(struct g4_wg *wg, struct g4_fs *fs, uint64_t group, uin
 		rc = prune_quarter(wg, fs, group, quarter, gone);
 	return rc == -G4_E_NOENT ? 0 : rc; /* the group lists nothing, or nothing any more */
 }
+
+/* ------------------------------------------------------------------ contents that only the list has a sum of */
+
+G4_FN uint64_t g4_dedup_compare(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, const uint8_t *pages,
+				uint32_t count, const struct g4_sum_entry *has)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_listing_page *listing = (struct g4_listing_page *)(void *)g4_scratch_take_page(wg);
+	uint64_t bits[G4_LISTING_WORDS] = {0}, at_hand = UINT64_MAX, bad = 0;
+
+	for (uint32_t k = 0; lists(fs) && k < count; k++) {
+		const struct g4_address at = g4_address_after_pages(address, k);
+		const uint64_t page = g4_address_page(at), quarter = page / G4_LISTING_PAGES;
+		const uint32_t in = (uint32_t)(page % G4_LISTING_PAGES);
+		const void *from[1] = {pages + k * G4_PAGE_BYTES};
+		struct g4_sum_entry made;
+
+		if (g4_sum_entry_algorithm(&has[k]) != G4_CHECKSUM_NONE)
+			continue;
+		if (quarter != at_hand &&
+		    g4_share_listed_sums(wg, &fs->alloc, page / G4_GROUP_PAGES,
+					 (uint32_t)(page % G4_GROUP_PAGES / G4_LISTING_PAGES), bits, listing) < 0)
+			memset(bits, 0, sizeof(bits));
+		at_hand = quarter;
+		if (!(bits[in / 64] >> in % 64 & 1))
+			continue;
+		g4_sums_make(wg, G4_CHECKSUM_BLAKE3, from, 1, &made);
+		if (g4_listing_is_of(listing->sums[in], &made))
+			continue;
+		bad |= UINT64_C(1) << k;
+		g4_ddt_suspect(&fs->ddt, at);
+	}
+	g4_scratch_release(wg, mark);
+	return bad;
+}

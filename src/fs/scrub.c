@@ -21,6 +21,7 @@
 #include "fs/scrub.h"
 
 #include "alloc/share.h"
+#include "data/dedup.h"
 #include "data/resum.h"
 #include "fs/scrub_look.h"
 #include "fs/scrub_span.h"
@@ -212,6 +213,22 @@ G4_FN static uint64_t unlike(struct g4_scrub_step *step, const struct g4_inode_c
 	return differ;
 }
 
+/* And those without a sum that were listed with that of other contents (data/dedup.h). */
+G4_FN static uint64_t unlisted(struct g4_scrub_step *step, const struct g4_inode_core *inode, uint64_t page,
+			       struct g4_address address, uint32_t pages, const struct g4_sum_entry *sums)
+{
+	const uint64_t bad = g4_dedup_compare(step->wg, step->fs, address, step->scrub->pages, pages, sums);
+
+	for (uint32_t k = 0; k < pages; k++) {
+		const struct g4_address at = g4_address_after_pages(address, k);
+		const struct g4_finding finding = {inode->ino, step->dir, page + k, g4_address_stored(at),
+						   1,	       G4_E_DATA};
+		if (bad >> k & 1)
+			g4_finding_add(step->fs, step->record, &finding);
+	}
+	return bad;
+}
+
 /*
  * The same for pages that get sums, the inode being write-locked: so many are done, 0: none of them gets any. A large page is done as a
  * whole, from its beginning on.
@@ -239,6 +256,7 @@ G4_FN static uint64_t give_sums(struct g4_scrub_step *step, uint32_t index, uint
 		const uint32_t n = (uint32_t)g4_min64(pages - done, G4_SCRUB_PAGES);
 		uint64_t keep = g4_scrub_read(step, inode, first + done, at, n);
 		keep |= unlike(step, inode, first + done, at, n, &resum->sums[done]);
+		keep |= unlisted(step, inode, first + done, at, n, &resum->sums[done]);
 		g4_resum_add(step->wg, resum, step->scrub->pages, n, keep);
 		done += n;
 	}

@@ -46,6 +46,12 @@ void g4_event_text(const struct g4_event *event, const struct g4_dev *dev, char 
 			 g4_strerror(-(int)event->code));
 		return;
 	}
+	if (event->code != G4_E_DATA) {
+		snprintf(text, bytes, "data that can not be read: inode 0x%llx, offset %llu, on %s, at 0x%llx: %s",
+			 (unsigned long long)event->ino, (unsigned long long)(event->page * G4_PAGE_BYTES), device,
+			 (unsigned long long)event->address, g4_strerror(-(int)event->code));
+		return;
+	}
 	hex(expected, event->expected, sizeof(event->expected));
 	hex(found, event->found, sizeof(event->found));
 	snprintf(text, bytes,

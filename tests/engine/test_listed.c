@@ -438,7 +438,10 @@ static void what_is_unreadable_is_stored_anew(void **state)
 	assert_int_equal(rig_place(&rig, a, 3), at); /* what leads to it is in the cache */
 	fault.fail_read_at = 1;
 	g4_dev_fault_set(rig.fault, &fault);
+	const uint64_t counted = rig.fs->damaged_pages;
 	assert_int_equal(op_read(&rig, a, 0, 3 * G4_PAGE_BYTES, found, G4_PAGE_BYTES, &done), -G4_E_IO);
+	assert_int_equal(rig.fs->damaged_pages, counted + 1);
+	assert_int_equal(rig.fs->space.damaged[0], counted + 1);
 	const uint64_t b = make_with(1);
 	assert_int_not_equal(rig_place(&rig, b, 3), at);
 	assert_int_equal(rig_place(&rig, b, PAGES - 1), rig_place(&rig, a, PAGES - 1));
@@ -504,6 +507,42 @@ static void a_scrub_looks_at_it(void **state)
 	assert_int_equal(rig.fs->journal.aborted, 0);
 	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f0"), 0);
 	assert_int_equal(scrub(), 0);
+}
+
+/* Pages whose file has lost their sums, and which the list has one of: a scrub that adds sums gives none to what is something else. */
+static void sums_are_added_to_what_was_listed(void **state)
+{
+	struct g4_cmd start = {.op = G4_CMD_JOB_START, .flags = G4_JOB_ADD_SUMS};
+	uint64_t done;
+
+	(void)state;
+	rig_pattern(data, 14, BYTES);
+	const uint64_t a = rig_make(&rig, 0);
+	assert_int_equal(op_write(&rig, a, 0, 0, data, 3 * G4_PAGE_BYTES, NULL), 0);
+	assert_int_equal(op_fsync(&rig, a), 0);
+	const uint64_t at = rig_place(&rig, a, 1);
+	unmount();
+	struct g4_inode *inode = damage_inode(&rig, a);
+	assert_true(inode->flags & G4_INODE_SUMS_INLINE);
+	memset(inode->few.sums, 0, sizeof(inode->few.sums));
+	damage_seal(&rig, g4_ptr_offset(a) / G4_PAGE_BYTES * G4_PAGE_BYTES);
+	rig.image[at + 100] ^= 1;
+	mount_and_load();
+	start.kind = G4_JOB_SCRUB;
+	assert_int_equal(g4_execute(rig.wg, rig.fs, &start), 0);
+	while (g4_jobs_serve(rig.wg, rig.fs, true) == 0)
+		;
+	assert_int_equal(rig.fs->jobs.records[0].state, G4_JOB_DONE);
+	assert_int_equal(rig.fs->jobs.records[0].summed, 2);
+	assert_int_equal(rig.fs->jobs.records[0].errors, 1);
+	/* and who writes the right contents stores them */
+	const uint64_t b = rig_make(&rig, 1);
+	assert_int_equal(op_write(&rig, b, 0, 0, data, 3 * G4_PAGE_BYTES, NULL), 0);
+	assert_int_equal(op_fsync(&rig, b), 0);
+	assert_int_equal(rig_place(&rig, a, 0), rig_place(&rig, b, 0));
+	assert_int_not_equal(at, rig_place(&rig, b, 1));
+	assert_int_equal(op_read(&rig, b, 0, 0, found, BYTES, &done), 0);
+	assert_memory_equal(found, data, 3 * G4_PAGE_BYTES);
 }
 
 /* As a pointer to a page of 1 GiB may ask for whose space has a page of shares: counts and lists are of one region. */
@@ -612,6 +651,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_repair_of_the_list_survives_a_power_cut, setup, teardown),
 		cmocka_unit_test_setup_teardown(writing_it_again_heals_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_scrub_looks_at_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(sums_are_added_to_what_was_listed, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_release_is_of_one_region, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_older_image_gets_a_list, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_feature_is_seen_when_it_is_durable, setup, teardown),
