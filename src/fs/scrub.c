@@ -13,7 +13,8 @@
  *
  * The cursor says which directory, which position, and which page of the file there; what is in front of it is done. Where the scrub goes
  * on above that is in memory alone: after a remount it finds the place of the directory in its parent. Inodes that get other names
- * meanwhile are looked at once more, for they may have gone from where it will come to where it was.
+ * meanwhile are looked at once more, for they may have gone from where it will come to where it was. When the tree is through
+ * inodes are met that no name leads to any more: the orphan list has them.
  *
  * Last, on sets with parity, rows are compared: what is known to be wrong in one that does not fit is written again by the set, which
  * counts it by disk; else it becomes a finding.
@@ -387,6 +388,30 @@ G4_FN static void enter_top(struct g4_scrub_step *step)
 	enter(step, top, dir ? 0 : UINT64_MAX);
 }
 
+/*
+ * The next inodes that no name leads to, but somebody who has them open: they are met as those that were moved are. Whether there are any. Who
+ * goes from the list meanwhile may hide one that is far behind.
+ */
+G4_FN static bool take_nameless(struct g4_scrub_step *step)
+{
+	struct g4_fs *fs = step->fs;
+	uint32_t skip = step->scrub->nameless, taken = 0;
+
+	g4_lock(&fs->orphan_lock);
+	for (uint32_t index = fs->orphan_head; index != G4_NO_INODE && taken < G4_SCRUB_MOVED;
+	     index = g4_icache_at(fs, index)->orphan_next) {
+		if (skip > 0) {
+			skip--;
+			continue;
+		}
+		g4_scrub_moved(fs, index);
+		taken++;
+	}
+	g4_unlock(&fs->orphan_lock);
+	step->scrub->nameless += taken;
+	return taken > 0;
+}
+
 /* The directory is through. Whether the tree is. */
 G4_FN static bool ascend(struct g4_scrub_step *step)
 {
@@ -403,7 +428,8 @@ G4_FN static bool ascend(struct g4_scrub_step *step)
 		return false;
 	}
 	if (scrub->dir == step->fs->root_index || ino == step->record->arguments[ARGUMENT_INODE])
-		return g4_load32_rlx(&scrub->moved_count) == 0;
+		return g4_load32_rlx(&scrub->moved_count) == 0 &&
+		       (step->record->arguments[ARGUMENT_INODE] != 0 || !take_nameless(step));
 	g4_read_lock(&g4_icache_at(step->fs, scrub->dir)->lock);
 	if (!inode->dead && g4_icache_get(step->wg, step->fs, inode->disk.parent, &parent) < 0)
 		parent = G4_NO_INODE;
@@ -687,6 +713,7 @@ G4_FN static void begin(struct g4_scrub_step *step)
 	for (uint32_t k = 0; k < G4_SCRUB_SEEN; k++)
 		step->scrub->seen[k] = 0;
 	step->scrub->depth = 0;
+	step->scrub->nameless = 0;
 	index = get_top(step);
 	if (index != G4_NO_INODE && !g4_is_dir(g4_inode_core_type(g4_icache_at(fs, index))) && !cursor[CURSOR_AT]) {
 		begin_file(step, index);

@@ -136,6 +136,7 @@ struct g4_scrub {	  /* what a scrub knows beyond its cursor; the step's, but `mo
 	uint32_t moved_count;
 	uint64_t moved_lost;
 	uint32_t moved[G4_SCRUB_MOVED];
+	uint32_t nameless; /* so many inodes of the orphan list were among them */
 };
 
 struct g4_jobs {
