@@ -496,6 +496,70 @@ static void domains_are_not_compared(void **state)
 	assert_int_equal(op_release(&rig, out), 0);
 }
 
+/* Two files of one domain, of which the second shares; and pages that nobody shares are pruned. Whether all of it is durable. */
+static bool make_domain(struct rig *r)
+{
+	struct g4_dedup_counts counts;
+	struct g4_cmd prune = {.op = G4_CMD_DEDUP, .mask = G4_DEDUP_PRUNE, .data = &counts, .length = sizeof(counts)};
+	uint64_t dir = 0, ino;
+
+	if (op_mkdir(r, G4_NODE_ROOT, "d", 0755, &dir) < 0 || op_setxattr(r, dir, "gpu4fs.dedup", "domain", 6, 0) < 0)
+		return false;
+	for (uint32_t k = 0; k < 2; k++) {
+		if (op_mknod(r, dir, k ? "b" : "a", G4_S_IFREG | 0644, &ino) < 0 ||
+		    op_write(r, ino, 0, 0, data, (20 + 20 * k) * G4_PAGE_BYTES, NULL) < 0 || op_fsync(r, ino) < 0)
+			return false;
+	}
+	return g4_engine_execute(r->engine, &prune) == 0 && op_sync(r) == 0;
+}
+
+/* There is a domain or there is none, and what is in it is what was written, and listed for it. */
+static void a_domain_survives_a_power_cut(void **state)
+{
+	const uint64_t every = rig_every(5);
+	uint64_t reads, flushes, last = 0, seed = 9, with = 0;
+	struct g4_statfs statfs;
+	struct rig r;
+
+	(void)state;
+	rig_pattern(data, 40, 40 * G4_PAGE_BYTES);
+	rig_open(&r, 16 * G4_MIB, 2 * G4_MIB);
+	uint8_t *base = malloc(r.bytes);
+	assert_non_null(base);
+	rig_copy(base, r.image, r.bytes);
+	const struct g4_fault none = {0};
+	for (uint64_t cut = 0; cut == 0 || cut <= last; cut += cut == 0 ? 1 : every) {
+		const struct g4_fault fault = {.cut_after_writes = cut,
+					       .seed = cut % 3 == 1 ? rig_random(&seed) | 1 : 0,
+					       .keep_unflushed = cut % 3 == 2,
+					       .cut_inside = cut % 2 == 1};
+		bool synced = false;
+
+		rig_copy(r.image, base, r.bytes);
+		if (rig_try_mount(&r, 0, cut == 0 ? &none : &fault) == 0) { /* or it is cut while it is mounted */
+			synced = make_domain(&r);
+			if (cut == 0)
+				g4_dev_fault_counts(r.fault, &reads, &last, &flushes);
+			g4_dev_fault_cut(r.fault);
+			rig_abandon(&r);
+		}
+		assert_true(cut > 0 || (synced && last > 4));
+		assert_int_equal(rig_try_mount(&r, 0, NULL), 0);
+		struct g4_attr dir;
+		char word[8] = "";
+		if (op_lookup(&r, G4_NODE_ROOT, "d", &dir) == 0)
+			assert_int_equal(op_getxattr(&r, dir.ino, "gpu4fs.dedup", word, sizeof(word), NULL), 0);
+		with += strcmp(word, "domain") == 0;
+		assert_true(!synced || strcmp(word, "domain") == 0);
+		assert_int_equal(op_statfs(&r, &statfs), 0);
+		assert_int_equal(rig_unmount(&r), 0);
+		rig_expect_clean(&r, statfs.blocks_free, "after a crash with a domain");
+	}
+	assert_true(with > 0);
+	free(base);
+	rig_close(&r);
+}
+
 /* ---------------------------------------------------------------------------------------------------- in any order */
 
 #define FILES 6u
@@ -990,6 +1054,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(writers_say_whether, setup_off, teardown),
 		cmocka_unit_test_setup_teardown(a_domain_is_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(domains_are_not_compared, setup, teardown),
+		cmocka_unit_test(a_domain_survives_a_power_cut),
 		cmocka_unit_test_setup_teardown(any_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(on_a_full_device, setup_small, teardown),
 		cmocka_unit_test_setup_teardown(a_table_that_is_full_forgets, setup, teardown),
