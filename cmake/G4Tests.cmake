@@ -122,8 +122,9 @@ if(NOT G4_SANITIZE MATCHES thread AND G4_LANES EQUAL 0)
 	add_custom_command(OUTPUT "${field_table}"
 		COMMAND ${CMAKE_COMMAND} -E make_directory "${CMAKE_BINARY_DIR}/tests/generated"
 		COMMAND ${Python3_EXECUTABLE} "${CMAKE_CURRENT_SOURCE_DIR}/tests/corrupt/fields.py"
-			"${CMAKE_CURRENT_SOURCE_DIR}/src/format/format.h" "${field_table}"
-		DEPENDS src/format/format.h tests/corrupt/fields.py VERBATIM)
+			"${field_table}" "${CMAKE_CURRENT_SOURCE_DIR}/src/format/format.h"
+			"${CMAKE_CURRENT_SOURCE_DIR}/src/format/owners.h"
+		DEPENDS src/format/format.h src/format/owners.h tests/corrupt/fields.py VERBATIM)
 	set(corrupt_shared tests/corrupt/judge.c tests/corrupt/world.c tests/crash/clock.c)
 	add_executable(corrupt tests/corrupt/corrupt.c ${corrupt_shared} "${field_table}")
 	add_executable(corrupt_several tests/corrupt/several.c ${corrupt_shared}) # several structures at once

@@ -73,7 +73,7 @@ _gpu4fs() {
 		_gpu4fs_words "$current" "-r -R --recursive -f --force -j --jobs -v --verbose --image --socket --help --version"
 		;;
 	dedup:-*)
-		_gpu4fs_words "$current" "--memory --rate --compare --json --image --socket --help --version"
+		_gpu4fs_words "$current" "--memory --rate --compare --json --image --socket --mount --help --version"
 		;;
 	map:-*) _gpu4fs_words "$current" "--json --help --version" ;;
 	df:-*) _gpu4fs_words "$current" "-b --bytes --json --help --version" ;;
@@ -166,7 +166,7 @@ _gpu4fs() {
 		if [[ $place -eq 0 ]]; then
 			_gpu4fs_words "$current" "get list set"
 		elif [[ $word == set && $place -eq 1 && $previous != --image ]]; then
-			_gpu4fs_words "$current" "checksum=blake3 checksum=xxh3 checksum=crc32c checksum=none checksum=default dedup=on dedup=off dedup=default"
+			_gpu4fs_words "$current" "checksum=blake3 checksum=xxh3 checksum=crc32c checksum=none checksum=default dedup=on dedup=off dedup=domain dedup=default"
 		else
 			_gpu4fs_files "$current"
 		fi
@@ -190,8 +190,8 @@ _gpu4fs() {
 		;;
 	dedup:*)
 		case $place:$previous in
-		*:--image | *:--socket) _gpu4fs_files "$current" ;;
-		1:*) _gpu4fs_words "$current" "run estimate stats" ;;
+		*:--image | *:--socket | *:--mount) _gpu4fs_files "$current" ;;
+		1:*) _gpu4fs_words "$current" "run estimate stats prune" ;;
 		esac
 		;;
 	dump:*)

@@ -287,6 +287,28 @@ GPU4FS_API int gpu4fs_health(gpu4fs *fs, struct gpu4fs_health *out);
  * Errors: -ENODEV there is no such device; -EIO the server is gone.
  */
 GPU4FS_API int gpu4fs_device_health(gpu4fs *fs, uint32_t device, struct gpu4fs_device_health *out);
+/* Deduplication of what is written, since the mount. Pages are of 4 KiB. */
+struct gpu4fs_dedup_stats {
+	uint64_t hits;	 /* pages that were there already, and are shared */
+	uint64_t misses; /* that were stored, and can be found by others */
+	uint64_t zeros;	 /* that were zeros, and became holes */
+	uint64_t saved_bytes;
+	uint64_t places, hints; /* the table in memory: what it has room for, and what is in it */
+	uint64_t inserted;	/* hints that came */
+	uint64_t evicted;	/* that went since there was no room */
+	uint64_t stale;		/* that led to what had just gone */
+	uint64_t groups;	/* of 62 MiB that the file system has */
+	uint64_t groups_loaded; /* of which the table has had what earlier mounts have written */
+	uint64_t reserved[5];	/* 0 */
+};
+/* Reads nothing from the device. out: filled. Thread-safe. Errors: -EPERM the file system is another process's. */
+GPU4FS_API int gpu4fs_dedup_stats(gpu4fs *fs, struct gpu4fs_dedup_stats *out);
+/*
+ * Pages of which there is one copy and one owner are no more found by others, until they are written again: what is listed of them takes
+ * space (33 bytes a page), memory, and time after a mount. Returns how many pages that were. May take long, beside others; thread-safe.
+ * Errors: as above; -EROFS.
+ */
+GPU4FS_API int64_t gpu4fs_dedup_prune(gpu4fs *fs);
 /* Returns when every change made before the call is durable. */
 GPU4FS_API int gpu4fs_syncfs(gpu4fs *fs);
 
@@ -488,13 +510,19 @@ GPU4FS_API int gpu4fs_fremovexattr(gpu4fs_file *file, const char *name);
 
 /* ------------------------------------------------------------------------------------------------ open and close */
 
+/* Flags of gpu4fs_open() that open(2) does not have. */
+#define GPU4FS_O_DEDUP                                                                                                 \
+	0x10000000 /* what is written is deduplicated, whatever the file's policy says (gpu4fs attr set dedup=) */
+#define GPU4FS_O_NODEDUP 0x20000000 /* is not */
+
 /*
  * Opens a file or directory.
  *
  * flags: O_RDONLY, O_WRONLY or O_RDWR, and any of O_CREAT, O_EXCL, O_TRUNC, O_APPEND, O_DIRECTORY, O_NOFOLLOW, O_SYNC,
  *	O_DSYNC, O_NOATIME, O_DIRECT (large I/O bypasses the cache; no alignment is required), O_TMPFILE (path is a
  *	directory; the file has no name until gpu4fs_link_file(), and never gets one with O_EXCL). O_CLOEXEC, O_NOCTTY
- *	and O_NONBLOCK mean nothing here and are accepted.
+ *	and O_NONBLOCK mean nothing here and are accepted. One of GPU4FS_O_DEDUP and GPU4FS_O_NODEDUP: of pages that
+ *	several write before they are stored the last one's counts. Files without BLAKE3 sums are never deduplicated.
  * mode: permissions of a new file, less the umask. Looked at only with O_CREAT or O_TMPFILE.
  * out: the handle; give it back with gpu4fs_close(). A directory's handle serves as `at`.
  * Errors: open(2)'s; -EINVAL an unknown flag; -ENXIO a FIFO, socket or device.

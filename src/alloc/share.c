@@ -282,7 +282,7 @@ G4_FN static void unlock_shares(struct g4_alloc *alloc, struct counts *c)
 }
 
 G4_FN int g4_share_list(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
-			uint32_t pages, const struct g4_sum_entry *sums)
+			uint32_t pages, const struct g4_sum_entry *sums, uint64_t domain)
 {
 	const uint32_t first = (uint32_t)(g4_address_page(address) % G4_REGION_PAGES);
 	const uint32_t quarter = first / G4_LISTING_PAGES;
@@ -300,7 +300,8 @@ G4_FN int g4_share_list(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn 
 		g4_txn_dirty(txn, c.shares);
 		for (uint32_t i = 0; i < pages; i++) {
 			const uint32_t at = first + i;
-			memcpy(page->sums[at % G4_LISTING_PAGES], sums[i].bytes, G4_LISTING_SUM_BYTES);
+			const struct g4_listing_key key = g4_listing_key(&sums[i], domain);
+			memcpy(page->sums[at % G4_LISTING_PAGES], key.bytes, G4_LISTING_SUM_BYTES);
 			shares_of(alloc, &c)->listed[c.region][at / 64] |= UINT64_C(1) << at % 64;
 		}
 		g4_cache_put(alloc->meta->cache, line);
@@ -386,6 +387,33 @@ G4_FN int g4_share_listed_sums(struct g4_wg *wg, struct g4_alloc *alloc, uint64_
 			memset(bits, 0, G4_LISTING_WORDS * sizeof(*bits));
 		}
 	}
+	put_counts(alloc, &c);
+	g4_unlock(lock_of(alloc, group));
+	return rc;
+}
+
+G4_FN int g4_share_prune(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group, uint32_t quarter,
+			 uint64_t gone[G4_LISTING_WORDS])
+{
+	const uint32_t region = quarter / G4_LISTING_QUARTERS, first = quarter % G4_LISTING_QUARTERS * G4_LISTING_PAGES;
+	bool any = false;
+	struct counts c;
+
+	memset(gone, 0, G4_LISTING_WORDS * sizeof(*gone));
+	g4_lock(lock_of(alloc, group));
+	int rc = get_counts(wg, alloc, group * G4_GROUP_REGIONS + region, &c);
+	for (uint32_t k = 0; rc == 0 && c.shares != G4_NO_LINE && k < G4_LISTING_PAGES; k++) {
+		if (!g4_listed(shares_of(alloc, &c), region, first + k) ||
+		    (c.owners != G4_NO_LINE && owners_of(alloc, &c)->more[first + k] != 0))
+			continue;
+		unlist(alloc, txn, &c, first + k);
+		gone[k / 64] |= UINT64_C(1) << k % 64;
+		any = true;
+	}
+	if (any)
+		rc = drop_listings(wg, alloc, txn, &c);
+	if (any && rc == 0)
+		rc = drop_shares(wg, alloc, txn, &c);
 	put_counts(alloc, &c);
 	g4_unlock(lock_of(alloc, group));
 	return rc;

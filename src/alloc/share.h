@@ -38,13 +38,13 @@ G4_FN int g4_share_release(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 /* Whether anything is shared in the groups that pages lie in: 0, 1, or an error. No transaction. */
 G4_FN int g4_share_any(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, uint64_t pages);
 
-/* ---- listed pages. Sums: G4_LISTING_SUM_BYTES, or more, of BLAKE3 ---- */
+/* ---- listed pages. `sum`: a key (format/owners.h), which in no domain is G4_LISTING_SUM_BYTES of BLAKE3 ---- */
 /*
  * In a transaction with G4_LIST_CREDITS: pages of a quarter of a region, written and of the caller's file alone, are listed with these
- * sums. 1; 0: there is no page for that, or what leads there can not be read, and nothing has changed; or an error.
+ * sums, in a domain. 1; 0: there is no page for that, or what leads there can not be read, and nothing has changed; or an error.
  */
 G4_FN int g4_share_list(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address,
-			uint32_t pages, const struct g4_sum_entry *sums);
+			uint32_t pages, const struct g4_sum_entry *sums, uint64_t domain);
 /* How many of so many pages can be listed at a time: those of the quarter that the first lies in. */
 G4_FN G4_INLINE uint64_t g4_share_list_part(struct g4_address address, uint64_t pages)
 {
@@ -52,6 +52,9 @@ G4_FN G4_INLINE uint64_t g4_share_list_part(struct g4_address address, uint64_t 
 }
 /* In a transaction: a page is listed no more. 0 also where it was not. Changes a block. */
 G4_FN int g4_share_unlist(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, struct g4_address address);
+/* In a transaction with G4_SHARE_CREDITS: pages of a quarter of a group that one thing alone leads to are listed no more: the bits in `gone`. */
+G4_FN int g4_share_prune(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint64_t group, uint32_t quarter,
+			 uint64_t gone[G4_LISTING_PAGES / 64]);
 /* 1: a page is listed with this sum, now; 0: it is not; or an error. No transaction. */
 G4_FN int g4_share_is_listed(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_address address, const void *sum);
 /*

@@ -28,7 +28,8 @@ const char g4_help_attr[] =
 	"set checksum= says what sums pages get that are written from now on: blake3, xxh3,\n"
 	"crc32c, none, or default, which is what mkfs was told. Of a directory: those of files and\n"
 	"directories that are made in it. set dedup= says whether pages that are written from now on\n"
-	"and are there already are shared: on, off, or default; it goes by blake3 alone. With\n"
+	"and are there already are shared: on, off, default, or domain, which is on among the files\n"
+	"of this directory, or in this file, and with no others; it goes by blake3 alone. With\n"
 	"--image, get shows this and set changes it in a file\n"
 	"system that is not mounted.\n\n"
 	"      --image IMAGE  of a device that is not mounted; paths begin at its root\n"
@@ -40,7 +41,7 @@ static const struct policy {
 	const char *word, *name, *none; /* none: what a value is that there is not */
 } policies[] = {
 	{"checksum", "gpu4fs.checksum", "there are no sums"},
-	{"dedup", "gpu4fs.dedup", "on, off and default are, and not"},
+	{"dedup", "gpu4fs.dedup", "on, off, domain and default are, and not"},
 };
 #define POLICY_COUNT (sizeof(policies) / sizeof(policies[0]))
 #define POLICY_BYTES 32 /* more than any of their values */

@@ -4,13 +4,17 @@
 #include <stdlib.h>
 
 #include "base/units_host.h"
+#include "cli/attach.h"
 #include "cli/cli.h"
 #include "cli/dedup.h"
+#include "cli/health.h"
 #include "print/report.h"
 
 const char g4_help_dedup[] =
 	"run|estimate|stats [--memory SIZE] [--rate SIZE] [--compare] [--json]\n"
-	"                    --image IMAGE|--socket PATH [FILE|DIRECTORY]...\n\n"
+	"                    --image IMAGE|--socket PATH [FILE|DIRECTORY]...\n"
+	"   or: gpu4fs dedup stats|prune [--json] --mount DIRECTORY\n"
+	"   or: gpu4fs dedup prune [--json] --image IMAGE\n\n"
 	"Finds 4 KiB pages of files that have the same contents, by their checksums (mkfs\n"
 	"--checksum, attr set checksum=), and lets files share them. Paths begin at the root of a\n"
 	"file system that is not mounted, or that 'gpu4fs serve' has; without any all files are\n"
@@ -18,12 +22,18 @@ const char g4_help_dedup[] =
 	"  run       share them. Contents, sizes and times of files stay as they are; others may\n"
 	"            write meanwhile. It may be ended at any time, and begun again\n"
 	"  estimate  say how much that would free\n"
-	"  stats     say how much is shared, and how many pages of files a stored page has\n\n"
+	"  stats     say how much is shared, and how many pages of files a stored page has. Of a mounted\n"
+	"            file system: how often what was written was there already since the mount (with\n"
+	"            mkfs --dedup or attr set dedup=on), and how full the table in memory is\n"
+	"  prune     no longer find pages that nobody shares: where what is written once stays alone it\n"
+	"            frees space, memory, and time after a mount\n\n"
 	"Pages with the same BLAKE3 are shared without being read; with other checksums they are\n"
 	"read and compared. A page that has become damaged unnoticed is found by a scrub, or with\n"
 	"--compare.\n\n"
 	"      --image IMAGE   the device with the file system, which is not mounted\n"
 	"      --socket PATH   where 'gpu4fs serve' serves it\n"
+	"      --mount DIRECTORY\n"
+	"                      where it is mounted; for root and the user who did that\n"
 	"      --memory SIZE   of so much for what is known of pages, 48 bytes each; where they are\n"
 	"                      more, checksums are read several times. Names of files come on top\n"
 	"                      (256M)\n"
@@ -35,7 +45,16 @@ const char g4_help_dedup[] =
 
 #define PAGE_BYTES UINT64_C(4096)
 
-enum order { RUN, ESTIMATE, STATS };
+enum order { RUN, ESTIMATE, STATS, PRUNE };
+
+struct target { /* one of them is not NULL */
+	const char *image, *socket, *mount;
+};
+
+static const char *name_of(const struct target *target)
+{
+	return target->image != NULL ? target->image : target->socket != NULL ? target->socket : target->mount;
+}
 
 static double ratio(uint64_t pages, uint64_t stored)
 {
@@ -54,6 +73,23 @@ static void print_owners(struct g4_report *report, const struct g4_dedup *dedup)
 		g4_report_count(report, "pages", dedup->owners[k]);
 		g4_report_end(report);
 	}
+	g4_report_end(report);
+}
+
+static void print_counts(struct g4_report *report, const struct g4_dedup_counts *counts)
+{
+	g4_report_object(report, "since_mount");
+	g4_report_count(report, "hits", counts->hits);
+	g4_report_count(report, "misses", counts->misses);
+	g4_report_count(report, "zeros", counts->zeros);
+	g4_report_size(report, "saved_bytes", (counts->hits + counts->zeros) * PAGE_BYTES);
+	g4_report_count(report, "hints", counts->hints);
+	g4_report_count(report, "places", counts->places);
+	g4_report_count(report, "inserted", counts->inserted);
+	g4_report_count(report, "evicted", counts->evicted);
+	g4_report_count(report, "stale", counts->stale);
+	g4_report_count(report, "groups_loaded", counts->loaded);
+	g4_report_count(report, "groups", counts->groups);
 	g4_report_end(report);
 }
 
@@ -81,12 +117,13 @@ static void print_result(enum order order, const struct g4_dedup *dedup, bool js
 	}
 	if (order == STATS)
 		print_owners(&report, dedup);
+
 	g4_report_finish(&report);
 }
 
 static bool parse_order(const char *word, enum order *order)
 {
-	static const char *const words[] = {"run", "estimate", "stats"};
+	static const char *const words[] = {"run", "estimate", "stats", "prune"};
 
 	for (uint32_t k = 0; k < sizeof(words) / sizeof(words[0]); k++) {
 		if (strcmp(word, words[k]) == 0) {
@@ -97,26 +134,90 @@ static bool parse_order(const char *word, enum order *order)
 	return false;
 }
 
-static int go(struct g4_dedup *dedup, enum order order, char **paths, int count, const char *image, const char *socket,
-	      bool json)
+/* In the library's words. */
+static int ask_mount(const char *mount, uint32_t order, uint64_t group, struct g4_dedup_counts *counts)
 {
-	bool good = true;
-	int rc = image != NULL ? gpu4fs_mount(&image, 1, NULL, &dedup->fs) : gpu4fs_connect(socket, NULL, &dedup->fs);
+	int status = 0;
+	const int rc = g4_cli_mount_dedup(mount, order, group, counts, &status);
+
+	return rc < 0 ? rc : -g4_errno(status);
+}
+
+static int mount_stats(const char *mount, bool json)
+{
+	struct g4_dedup_counts counts;
+	struct g4_report report;
+	const int rc = ask_mount(mount, G4_DEDUP_STATS, 0, &counts);
 
 	if (rc < 0) {
-		g4_cli_error("dedup", "%s", gpu4fs_last_message());
+		g4_cli_error("dedup", "%s: %s", mount, strerror(-rc));
 		return G4_EXIT_FAILURE;
 	}
+
+	g4_report_start(&report, stdout, json);
+	print_counts(&report, &counts);
+	g4_report_finish(&report);
+	return G4_EXIT_OK;
+}
+
+static int64_t prune_mount(const char *mount)
+{
+	struct g4_dedup_counts counts = {.groups = 1};
+	int64_t pruned = 0;
+	int rc = 0;
+
+	while (rc == 0 && counts.next < counts.groups) {
+		rc = ask_mount(mount, G4_DEDUP_PRUNE, counts.next, &counts);
+		pruned += (int64_t)counts.pruned;
+	}
+	return rc < 0 ? rc : pruned;
+}
+
+static int prune(const struct target *target, bool json)
+{
+	struct g4_report report;
+	int64_t pruned;
+	int rc = 0;
+
+	if (target->mount != NULL) {
+		pruned = prune_mount(target->mount);
+	} else {
+		gpu4fs *fs = g4_cli_attach("dedup", target->image, NULL);
+		if (fs == NULL)
+			return G4_EXIT_FAILURE;
+		pruned = gpu4fs_dedup_prune(fs);
+		rc = gpu4fs_unmount(fs);
+	}
+	rc = pruned < 0 ? (int)pruned : rc;
+	if (rc < 0) {
+		g4_cli_error("dedup", "%s: %s", name_of(target), strerror(-rc));
+		return G4_EXIT_FAILURE;
+	}
+	g4_report_start(&report, stdout, json);
+	g4_report_count(&report, "pruned_pages", (uint64_t)pruned);
+	g4_report_finish(&report);
+	return G4_EXIT_OK;
+}
+
+static int go(struct g4_dedup *dedup, enum order order, char **paths, int count, const struct target *target, bool json)
+{
+	bool good = true;
+	int rc;
+
+	dedup->fs = g4_cli_attach("dedup", target->image, target->socket);
+	if (dedup->fs == NULL)
+		return G4_EXIT_FAILURE;
 	for (int i = 0; i < count; i++)
 		good = g4_dedup_add(dedup, paths[i]) && good;
 	if (count == 0)
 		good = g4_dedup_add(dedup, "/");
 	rc = g4_dedup_go(dedup);
+
 	const int closed = gpu4fs_unmount(dedup->fs);
 	print_result(order, dedup, json);
 	rc = rc < 0 ? rc : closed;
 	if (rc < 0)
-		g4_cli_error("dedup", "%s: %s", image != NULL ? image : socket, strerror(-rc));
+		g4_cli_error("dedup", "%s: %s", name_of(target), strerror(-rc));
 	good = good && rc == 0 && dedup->left_out == 0 && dedup->failed == 0;
 	g4_dedup_free(dedup);
 	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
@@ -124,23 +225,23 @@ static int go(struct g4_dedup *dedup, enum order order, char **paths, int count,
 
 int g4_cli_dedup(int argc, char **argv)
 {
-	static const struct option long_options[] = {{"image", required_argument, NULL, 'i'},
-						     {"socket", required_argument, NULL, 's'},
-						     {"memory", required_argument, NULL, 'm'},
-						     {"rate", required_argument, NULL, 'r'},
-						     {"compare", no_argument, NULL, 'c'},
-						     {"json", no_argument, NULL, 'j'},
-						     {NULL, 0, NULL, 0}};
-	const char *image = NULL, *socket = NULL;
+	static const struct option long_options[] = {
+		{"image", required_argument, NULL, 'i'}, {"socket", required_argument, NULL, 's'},
+		{"mount", required_argument, NULL, 'M'}, {"memory", required_argument, NULL, 'm'},
+		{"rate", required_argument, NULL, 'r'},	 {"compare", no_argument, NULL, 'c'},
+		{"json", no_argument, NULL, 'j'},	 {NULL, 0, NULL, 0}};
+	struct target target = {NULL, NULL, NULL};
 	struct g4_dedup dedup = {.memory_bytes = 256 * G4_MIB};
 	enum order order;
 	bool json = false;
 
 	for (int answer; (answer = getopt_long(argc, argv, ":", long_options, NULL)) != -1;) {
 		if (answer == 'i')
-			image = optarg;
+			target.image = optarg;
 		else if (answer == 's')
-			socket = optarg;
+			target.socket = optarg;
+		else if (answer == 'M')
+			target.mount = optarg;
 		else if (answer == 'm' &&
 			 (g4_parse_size(optarg, &dedup.memory_bytes) < 0 || dedup.memory_bytes < G4_DEDUP_LEAST_BYTES))
 			return g4_cli_usage("dedup", "--memory is a size of at least 4K, not '%s'", optarg);
@@ -154,13 +255,23 @@ int g4_cli_dedup(int argc, char **argv)
 			return g4_cli_bad_option("dedup", answer, argv);
 	}
 	if (optind == argc)
-		return g4_cli_usage("dedup", "run, estimate or stats is needed");
+		return g4_cli_usage("dedup", "run, estimate, stats or prune is needed");
 	if (!parse_order(argv[optind], &order))
-		return g4_cli_usage("dedup", "it can run, estimate or stats, not '%s'", argv[optind]);
-	if ((image == NULL) == (socket == NULL))
-		return g4_cli_usage("dedup", "one of --image and --socket is needed");
+		return g4_cli_usage("dedup", "it can run, estimate, stats or prune, not '%s'", argv[optind]);
+	if ((target.image != NULL) + (target.socket != NULL) + (target.mount != NULL) != 1)
+		return g4_cli_usage("dedup", "one of --image, --socket and --mount is needed");
 	if (order != RUN && (dedup.rate != 0 || dedup.compare))
 		return g4_cli_usage("dedup", "--rate and --compare are for run");
+	if (target.mount != NULL && order != STATS && order != PRUNE)
+		return g4_cli_usage("dedup", "--mount is for stats and prune");
+	if (target.socket != NULL && order == PRUNE)
+		return g4_cli_usage("dedup", "prune is for --image and --mount");
+	if ((target.mount != NULL || order == PRUNE) && optind + 1 < argc)
+		return g4_cli_usage("dedup", "it is about all files, not '%s' alone", argv[optind + 1]);
+	if (order == PRUNE)
+		return prune(&target, json);
+	if (target.mount != NULL)
+		return mount_stats(target.mount, json);
 	dedup.share = order == RUN;
-	return go(&dedup, order, argv + optind + 1, argc - optind - 1, image, socket, json);
+	return go(&dedup, order, argv + optind + 1, argc - optind - 1, &target, json);
 }

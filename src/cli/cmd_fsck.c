@@ -31,7 +31,8 @@ const char g4_help_fsck[] = "[-n | -p | -y | --repair | --dry-run] [-f] [-v] [--
 			    "                  with -p: check even when it was unmounted cleanly; with\n"
 			    "                  --find-superblock: repair even where another file system is\n"
 			    "      --data      read the contents of files, too, and compare them with their sums;\n"
-			    "                  what does not match is told and never repaired; so is parity\n"
+			    "                  what does not match is told and never repaired; so is parity. A\n"
+			    "                  repair makes that deduplication finds no such page any more\n"
 			    "      --gpu=WHEN  with --data, in a build with CUDA: auto, the default, lets a GPU make\n"
 			    "                  sums by BLAKE3 where that is faster than the threads; on, wherever\n"
 			    "                  there is one; off\n"
@@ -336,6 +337,11 @@ static int examine(struct g4_fsck *fsck, struct g4_image *image, const struct fs
 	}
 	if (status == 0 && options->data)
 		status = compare_data(fsck, options);
+	if (status == 0 && options->data && repairs(options)) {
+		status = g4_fsck_unlist_damaged(fsck, journal);
+		if (status < 0 && status != -G4_E_NOMEM)
+			snprintf(message, sizeof(message), "%s: %s", image->name, g4_strerror(status));
+	}
 	g4_progress_clear(&fsck->progress);
 	if (status < 0)
 		g4_cli_error("fsck", "%s%s%s", message, status == -G4_E_NOMEM ? ": the check was not finished: " : "",

@@ -29,7 +29,7 @@ static void show_features(struct g4_report *report, const char *key, uint64_t bi
 	for (uint32_t bit = 0; bit < 64; bit++) {
 		if ((bits >> bit & 1) == 0)
 			continue;
-		if (bit < count)
+		if (bit < count && names[bit] != NULL)
 			g4_report_text(report, NULL, names[bit]);
 		else
 			g4_report_format(report, NULL, "unknown_%u", bit);
@@ -39,8 +39,8 @@ static void show_features(struct g4_report *report, const char *key, uint64_t bi
 
 void g4_show_superblock(struct g4_report *report, const struct g4_superblock *sb)
 {
-	static const char *const incompat[] = {"htree",	 "resizing", "tag",    "sums",
-					       "shared", "disks",    "parity", "listed"};
+	static const char *const incompat[] = {"htree", "resizing", "tag",    "sums", "shared",
+					       "disks", "parity",   "listed", NULL,   "domains"};
 	g4_report_name(report, "label", sb->label, strnlen((const char *)sb->label, G4_LABEL_BYTES));
 	g4_report_uuid(report, "uuid", sb->uuid);
 	g4_report_count(report, "format_version", sb->version);
@@ -65,7 +65,8 @@ void g4_show_superblock(struct g4_report *report, const struct g4_superblock *sb
 	g4_report_hex(report, "data_address", sb->data_address);
 	show_features(report, "features_compat", sb->features_compat, NULL, 0);
 	show_features(report, "features_ro_compat", sb->features_ro_compat, NULL, 0);
-	show_features(report, "features_incompat", sb->features_incompat, incompat, 8);
+	show_features(report, "features_incompat", sb->features_incompat, incompat,
+		      sizeof(incompat) / sizeof(incompat[0]));
 }
 
 void g4_show_header(struct g4_report *report, const struct g4_block_header *header)
@@ -219,8 +220,11 @@ void g4_show_inode(struct g4_report *report, uint64_t ino, const struct g4_inode
 	g4_report_text(report, "checksum", policy_text(inode->policy));
 	g4_report_text(report, "dedup",
 		       (inode->policy & G4_POLICY_DEDUP) == 0 ? "default" :
+		       g4_inode_domain(inode) != 0	      ? "domain" :
 		       g4_policy_dedup(inode->policy, 0)      ? "on" :
 								"off");
+	if (g4_inode_domain(inode) != 0)
+		g4_report_count(report, "domain", g4_inode_domain(inode));
 	g4_show_pointer(report, "xattr", inode->xattr);
 	if (inode->orphan_next != 0)
 		g4_report_hex(report, "orphan_next", inode->orphan_next);

@@ -19,11 +19,13 @@ G4_HD G4_INLINE int g4c_open_flags(int posix, struct g4c_open_flags *out)
 {
 	const int tmpfile_bit = O_TMPFILE & ~O_DIRECTORY;
 	const int known = O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_DIRECTORY | O_NOFOLLOW | O_SYNC |
-			  O_DIRECT | tmpfile_bit | O_NOATIME | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+			  O_DIRECT | tmpfile_bit | O_NOATIME | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | GPU4FS_O_DEDUP |
+			  GPU4FS_O_NODEDUP;
+	const int both = GPU4FS_O_DEDUP | GPU4FS_O_NODEDUP;
 	int access = posix & O_ACCMODE;
 
 	memset(out, 0, sizeof(*out));
-	if ((posix & ~known) || access == O_ACCMODE)
+	if ((posix & ~known) || access == O_ACCMODE || (posix & both) == both)
 		return -EINVAL;
 	out->engine = access == O_RDONLY ? G4_OPEN_READ :
 		      access == O_WRONLY ? G4_OPEN_WRITE :
@@ -57,6 +59,10 @@ G4_HD G4_INLINE int g4c_open_flags(int posix, struct g4c_open_flags *out)
 		out->engine |= G4_OPEN_DIRECT;
 	if (posix & O_NOATIME)
 		out->engine |= G4_OPEN_NOATIME;
+	if (posix & GPU4FS_O_DEDUP)
+		out->engine |= G4_OPEN_DEDUP;
+	if (posix & GPU4FS_O_NODEDUP)
+		out->engine |= G4_OPEN_NODEDUP;
 	return 0;
 }
 

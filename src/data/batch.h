@@ -63,7 +63,10 @@ struct g4_batch_room {
 		uint16_t
 			seen[G4_BATCH_SEEN]; /* before: a table by sum of indices, and 1, of pages that are the first */
 	};
-	struct g4_space_io requests[G4_BATCH_PAGES / 2];
+	union {
+		struct g4_space_io requests[G4_BATCH_PAGES / 2];
+		uint32_t domains[G4_BATCH_PAGES]; /* before: of the batch that a page is of, by its index in the room */
+	};
 	uint64_t known[G4_BATCH_PAGES];
 };
 
@@ -74,8 +77,10 @@ struct g4_batch {
 	uint32_t count;
 	const uint8_t *direct; /* data of all pages, which are one row from direct_page on, instead of lines */
 	bool foreign;	       /* that is memory that others may change: sums are of what was stored of it */
+	uint8_t wish;	       /* of all lines; enum g4_dedup_wish */
 	uint64_t direct_page;
 	uint64_t reserved; /* pages of space reserved for them and their mapping */
+
 	uint32_t *lines;
 	uint64_t *pages;
 	/* place */
@@ -86,7 +91,8 @@ struct g4_batch {
 	uint32_t algorithm; /* enum g4_checksum_algorithm; 0: the pages have no sums */
 	struct g4_sum_entry *sums;
 	/* dedup */
-	bool dedup; /* what is stored is for others to find, and the next is valid */
+	bool dedup;	 /* what is stored is for others to find, and the next two are valid */
+	uint32_t domain; /* for which: a file's */
 	uint64_t *known;
 };
 
@@ -123,7 +129,7 @@ G4_FN G4_INLINE struct g4_batch *g4_batch_take(struct g4_wg *wg)
 }
 
 /* ---- gather.c ---- */
-/* Up to a batch of an inode's dirty lines, sorted by page. */
+/* Up to a batch of an inode's dirty lines, sorted by page, whose writers wished the same. */
 G4_FN void g4_gather_dirty(struct g4_fs *fs, const struct g4_inode_core *inode, struct g4_batch *batch);
 /* Pages in a row, whole, from memory that the space takes. */
 G4_FN void g4_gather_memory(const uint8_t *from, uint64_t page, uint32_t count, uint64_t reserved,
@@ -139,8 +145,8 @@ G4_FN uint64_t g4_gathered_reservation(const struct g4_fs *fs, const struct g4_b
 G4_FN int g4_hash(struct g4_wg *wg, struct g4_fs *fs, uint32_t policy, struct g4_batch *batch);
 
 /* ---- dedup.c ---- */
-/* Whether what is written to the file is looked for in the table of contents, page by page. */
-G4_FN bool g4_dedup_wanted(const struct g4_fs *fs, const struct g4_inode_core *inode);
+/* Whether what is written to the file with a wish is looked for in the table of contents, page by page. */
+G4_FN bool g4_dedup_wanted(const struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t wish);
 /* What is known of the contents of a batch of dirty lines, where the file's policy wants that. */
 G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch);
 
@@ -181,6 +187,11 @@ G4_FN int g4_publish_inline(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
  */
 G4_FN int g4_pipeline_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 			  uint64_t size, uint32_t *published);
+/* Its parts: what comes before a batch is stored, `first` of its room or not; and after it, which ended with `rc`. */
+G4_FN int g4_pipeline_prepare(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+			      bool first);
+G4_FN int g4_pipeline_finish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+			     uint64_t size, int rc, uint32_t *published);
 /*
  * The same for a batch of dirty lines of each of several inodes, all of them write-locked, that share a room: what they have to
  * store is on its way together. results: of each; published as above.

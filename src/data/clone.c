@@ -239,9 +239,10 @@ G4_FN int g4_file_dedupe(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint
 			    NULL,
 			    NULL,
 			    NULL};
-	int rc = g4_writeback(wg, fs, from);
-
 	*done = 0;
+	if (g4_inode_domain(&pair.c.from->disk) != g4_inode_domain(&pair.c.to->disk))
+		return 0; /* that they are the same would tell one domain of the other */
+	int rc = g4_writeback(wg, fs, from);
 	if (rc == 0)
 		rc = g4_writeback(wg, fs, to);
 	if (rc < 0 || ((pair.c.from->disk.flags | pair.c.to->disk.flags) & G4_INODE_INLINE))

@@ -10,10 +10,14 @@
 #include "data/batch.h"
 #include "inode/txn.h"
 
-G4_FN bool g4_dedup_wanted(const struct g4_fs *fs, const struct g4_inode_core *inode)
+G4_FN bool g4_dedup_wanted(const struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t wish)
 {
+	/* an inode that lacks its domain is damaged, and nobody else's */
+	if ((inode->disk.policy & G4_POLICY_DEDUP) == G4_POLICY_DEDUP_DOMAIN && g4_inode_domain(&inode->disk) == 0)
+		return false;
 	return g4_ddt_is_there(&fs->ddt) && g4_is_reg(inode->disk.mode) &&
-	       g4_policy_dedup(inode->disk.policy, fs->super.policy) &&
+	       (wish == G4_DEDUP_WISHED ||
+		(wish == G4_DEDUP_BY_POLICY && g4_policy_dedup(inode->disk.policy, fs->super.policy))) &&
 	       (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED) &&
 	       g4_sums_algorithm(fs, inode->disk.policy) == G4_CHECKSUM_BLAKE3;
 }
@@ -36,9 +40,11 @@ G4_FN static uint64_t find_same(const struct g4_batch *batch, uint32_t k)
 	uint32_t at = (sum->bytes[8] | (uint32_t)sum->bytes[9] << 8) % G4_BATCH_SEEN;
 
 	for (; room->seen[at]; at = (at + 1) % G4_BATCH_SEEN)
-		if (g4_bytes_equal(room->sums[room->seen[at] - 1].bytes, sum->bytes, sizeof(sum->bytes)))
+		if (room->domains[room->seen[at] - 1] == batch->domain &&
+		    g4_bytes_equal(room->sums[room->seen[at] - 1].bytes, sum->bytes, sizeof(sum->bytes)))
 			return G4_KNOWN_SAME(room->seen[at] - 1u);
 	room->seen[at] = (uint16_t)(&batch->sums[k] - room->sums + 1);
+	room->domains[room->seen[at] - 1] = batch->domain;
 	return G4_KNOWN_NOT;
 }
 
@@ -98,21 +104,23 @@ G4_FN static bool load_quarter(struct g4_wg *wg, struct g4_fs *fs, uint64_t grou
 }
 
 /*
- * The address of a listed page with a sum, or 0. It is right until that is freed: publish looks again. *brought: the table has others
+ * The address of a listed page with a sum, in a domain, or 0. It is right until that is freed: publish looks again. *brought: the table has others
  * now that it had not.
  */
-G4_FN static uint64_t find_listed(struct g4_wg *wg, struct g4_fs *fs, const struct g4_sum_entry *sum, bool *brought)
+G4_FN static uint64_t find_listed(struct g4_wg *wg, struct g4_fs *fs, const struct g4_sum_entry *sum, uint64_t domain,
+				  bool *brought)
 {
-	const struct g4_address address = g4_ddt_find(&fs->ddt, sum->bytes);
+	const struct g4_listing_key key = g4_listing_key(sum, domain);
+	const struct g4_address address = g4_ddt_find(&fs->ddt, key.bytes);
 
 	if (g4_address_is_none(address))
 		return G4_KNOWN_NOT;
-	if (g4_share_is_listed(wg, &fs->alloc, address, sum->bytes) > 0) {
+	if (g4_share_is_listed(wg, &fs->alloc, address, key.bytes) > 0) {
 		if (g4_ddt_brings(&fs->ddt, address))
 			*brought = bring(wg, fs, address) || *brought;
 		return g4_address_stored(address);
 	}
-	g4_ddt_remove(&fs->ddt, sum->bytes, address, false);
+	g4_ddt_remove(&fs->ddt, key.bytes, address, false);
 	return G4_KNOWN_NOT;
 }
 
@@ -120,7 +128,8 @@ G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 {
 	const bool again = inode->dedup_failed;
 
-	batch->dedup = !batch->direct && g4_dedup_wanted(fs, inode);
+	batch->dedup = !batch->direct && g4_dedup_wanted(fs, inode, batch->wish);
+	batch->domain = (uint32_t)g4_inode_domain(&inode->disk);
 	inode->dedup_failed = false;
 	if (!batch->dedup)
 		return;
@@ -133,13 +142,13 @@ G4_FN void g4_dedup_batch(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 		if (is_zeros(g4_line_data(&fs->cache, batch->lines[k])))
 			batch->known[k] = G4_KNOWN_ZEROS;
 		else
-			batch->known[k] = find_listed(wg, fs, &batch->sums[k], &brought);
+			batch->known[k] = find_listed(wg, fs, &batch->sums[k], batch->domain, &brought);
 		if (batch->known[k] == G4_KNOWN_NOT)
 			batch->known[k] = find_same(batch, k);
 	}
 	for (uint32_t k = 0; brought && k < batch->count; k++) /* those before the one that brought its neighbours */
 		if (batch->known[k] == G4_KNOWN_NOT)
-			batch->known[k] = find_listed(wg, fs, &batch->sums[k], &brought);
+			batch->known[k] = find_listed(wg, fs, &batch->sums[k], batch->domain, &brought);
 }
 
 /* ------------------------------------------------------------------ damaged pages: nobody shall find one after the next mount either */
@@ -224,9 +233,99 @@ G4_FN static bool load(struct g4_wg *wg, struct g4_fs *fs)
 	return true;
 }
 
+G4_FN static bool lists(const struct g4_fs *fs)
+{
+	return (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED) != 0;
+}
+
 G4_FN bool g4_dedup_serve(struct g4_wg *wg, struct g4_fs *fs)
 {
-	if (!g4_ddt_is_there(&fs->ddt) || !(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_LISTED))
-		return false;
-	return unlist_damaged(wg, fs) || sweep(wg, fs) || load(wg, fs);
+	return g4_ddt_is_there(&fs->ddt) && lists(fs) && (unlist_damaged(wg, fs) || sweep(wg, fs) || load(wg, fs));
+}
+
+G4_FN void g4_dedup_finish(struct g4_wg *wg, struct g4_fs *fs)
+{
+	while (lists(fs) && (unlist_damaged(wg, fs) || sweep(wg, fs)))
+		;
+}
+
+/* ------------------------------------------------------------------ pages that nobody has asked for */
+
+/* Their hints go, too: there is room for others. Without their sums they stay until somebody follows them. */
+G4_FN static void drop_hints(struct g4_fs *fs, uint64_t first, const uint64_t *gone, const struct g4_listing_page *page,
+			     uint64_t *count)
+{
+	for (uint32_t k = 0; k < G4_LISTING_PAGES; k++) {
+		if (!(gone[k / 64] >> k % 64 & 1))
+			continue;
+		++*count;
+		if (page)
+			g4_ddt_remove(&fs->ddt, page->sums[k], g4_page_address(first + k), false);
+	}
+}
+
+G4_FN static int prune_quarter(struct g4_wg *wg, struct g4_fs *fs, uint64_t group, uint32_t quarter, uint64_t *count)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_listing_page *page = (struct g4_listing_page *)(void *)g4_scratch_take_page(wg);
+	uint64_t bits[G4_LISTING_WORDS], gone[G4_LISTING_WORDS];
+	struct g4_txn txn;
+
+	int rc = g4_share_listed_sums(wg, &fs->alloc, group, quarter, bits, page);
+	const bool known = rc == 0;
+	if (rc != -G4_E_NOENT && !(known && (bits[0] | bits[1]) == 0)) {
+		rc = g4_begin(wg, fs, G4_SHARE_CREDITS, &txn);
+		if (rc == 0)
+			rc = g4_end(fs, &txn, g4_share_prune(wg, &fs->alloc, &txn, group, quarter, gone));
+		if (rc == 0)
+			drop_hints(fs, group * G4_GROUP_PAGES + quarter * G4_LISTING_PAGES, gone, known ? page : NULL,
+				   count);
+	}
+	g4_scratch_release(wg, mark);
+	return rc;
+}
+
+G4_FN int g4_dedup_prune(struct g4_wg *wg, struct g4_fs *fs, uint64_t group, uint64_t *gone)
+{
+	int rc = 0;
+
+	*gone = 0;
+	for (uint32_t quarter = 0; quarter < G4_GROUP_REGIONS * G4_LISTING_QUARTERS && rc == 0; quarter++)
+		rc = prune_quarter(wg, fs, group, quarter, gone);
+	return rc == -G4_E_NOENT ? 0 : rc; /* the group lists nothing, or nothing any more */
+}
+
+/* ------------------------------------------------------------------ contents that only the list has a sum of */
+
+G4_FN uint64_t g4_dedup_compare(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, const uint8_t *pages,
+				uint32_t count, const struct g4_sum_entry *has)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_listing_page *listing = (struct g4_listing_page *)(void *)g4_scratch_take_page(wg);
+	uint64_t bits[G4_LISTING_WORDS] = {0}, at_hand = UINT64_MAX, bad = 0;
+
+	for (uint32_t k = 0; lists(fs) && k < count; k++) {
+		const struct g4_address at = g4_address_after_pages(address, k);
+		const uint64_t page = g4_address_page(at), quarter = page / G4_LISTING_PAGES;
+		const uint32_t in = (uint32_t)(page % G4_LISTING_PAGES);
+		const void *from[1] = {pages + k * G4_PAGE_BYTES};
+		struct g4_sum_entry made;
+
+		if (g4_sum_entry_algorithm(&has[k]) != G4_CHECKSUM_NONE)
+			continue;
+		if (quarter != at_hand &&
+		    g4_share_listed_sums(wg, &fs->alloc, page / G4_GROUP_PAGES,
+					 (uint32_t)(page % G4_GROUP_PAGES / G4_LISTING_PAGES), bits, listing) < 0)
+			memset(bits, 0, sizeof(bits));
+		at_hand = quarter;
+		if (!(bits[in / 64] >> in % 64 & 1))
+			continue;
+		g4_sums_make(wg, G4_CHECKSUM_BLAKE3, from, 1, &made);
+		if (g4_listing_is_of(listing->sums[in], &made))
+			continue;
+		bad |= UINT64_C(1) << k;
+		g4_ddt_suspect(&fs->ddt, at);
+	}
+	g4_scratch_release(wg, mark);
+	return bad;
 }

@@ -11,5 +11,15 @@
  * at a time, outside of operations. What fails is tried again when it is called again.
  */
 G4_FN bool g4_dedup_serve(struct g4_wg *wg, struct g4_fs *fs);
+/* Pages of a group that are listed, and have one owner, are listed no more; *gone: how many. Outside of operations. */
+G4_FN int g4_dedup_prune(struct g4_wg *wg, struct g4_fs *fs, uint64_t group, uint64_t *gone);
+/*
+ * Pages in a row on the device, and in memory, at most 64: bits of those that have no sum in their file and are listed with that of
+ * something else. They are damaged, and go from the list. The inode is locked.
+ */
+G4_FN uint64_t g4_dedup_compare(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, const uint8_t *pages,
+				uint32_t count, const struct g4_sum_entry *has);
+/* All damaged pages that were met go from the list, but for those of which that fails. Before an unmount, when nobody else works. */
+G4_FN void g4_dedup_finish(struct g4_wg *wg, struct g4_fs *fs);
 
 #endif

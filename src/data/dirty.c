@@ -11,6 +11,7 @@ G4_FN void g4_dirty_add(struct g4_fs *fs, uint32_t index, uint32_t line)
 	g4_cache_ref(&fs->cache, line);
 	g4_lock(&inode->dirty_lock);
 	l->dirty = 1;
+	l->wish = G4_DEDUP_BY_POLICY;
 	l->prev = inode->dirty_tail;
 	l->next = G4_NO_LINE;
 	if (inode->dirty_tail == G4_NO_LINE)

@@ -10,6 +10,7 @@ struct g4_data_line {
 	uint32_t prev, next; /* of the list */
 	uint8_t reservation; /* pages of space reserved for it and its mapping (reserve.c) */
 	uint8_t dirty;	     /* it is on the list */
+	uint8_t wish;	     /* enum g4_dedup_wish, of who wrote it last */
 };
 G4_STATIC_ASSERT(sizeof(struct g4_data_line) <= sizeof(((struct g4_line *)0)->kept), "a line keeps it");
 

@@ -44,18 +44,19 @@ G4_FN int g4_extent_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 }
 
 G4_FN int g4_extent_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
-				const struct g4_sum_entry *sum)
+				const struct g4_sum_entry *sum, uint64_t domain)
 {
+	const struct g4_listing_key key = g4_listing_key(sum, domain);
 	int rc = g4_ddt_is_suspect(&fs->ddt, address) ?
 			 -G4_E_AGAIN :
-			 g4_share_acquire_listed(wg, &fs->alloc, txn, address, sum->bytes);
+			 g4_share_acquire_listed(wg, &fs->alloc, txn, address, key.bytes);
 
 	/* no page for counts, or none that can be read, too many owners, or freed */
 	if (rc == -G4_E_NOSPC || rc == -G4_E_MLINK || rc == -G4_E_CORRUPT_MAP || rc == -G4_E_IO ||
 	    rc == -G4_E_CHECKSUM || rc == -G4_E_MISDIRECTED || rc == -G4_E_TYPE || rc == -G4_E_CORRUPT_ALLOC)
 		rc = -G4_E_AGAIN;
 	if (rc == -G4_E_AGAIN)
-		g4_ddt_remove(&fs->ddt, sum->bytes, address, true);
+		g4_ddt_remove(&fs->ddt, key.bytes, address, true);
 	return rc;
 }
 

@@ -23,9 +23,9 @@ G4_FN int g4_extent_acquire(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 /* A pointer leads to space that another one leads to already. The errors of g4_share_acquire(). Of one region. */
 G4_FN int g4_extent_share(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
 			  uint64_t pages);
-/* The same of a page that the table of contents has under this sum. -G4_E_AGAIN: it has it no more, or can not be shared. */
+/* The same of a page that the table of contents has under this sum, in a domain. -G4_E_AGAIN: it has it no more, or can not be shared. */
 G4_FN int g4_extent_share_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address,
-				const struct g4_sum_entry *sum);
+				const struct g4_sum_entry *sum, uint64_t domain);
 /* Whether an extent of several regions may have other owners, or get them: it can not be released as one then. 0, 1, or an error. */
 G4_FN int g4_extent_is_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address, uint64_t pages);
 /* As many of the pages as can be shared or released at a time: those of the region that the first lies in. */

@@ -112,8 +112,8 @@ G4_FN static int verify(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inod
 	return rc;
 }
 
-G4_FN int g4_fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
-		   struct g4_space_io *requests, uint32_t count)
+G4_FN static int fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+		       struct g4_space_io *requests, uint32_t count)
 {
 	int rc = g4_space_transfer(wg, &fs->space, requests, count);
 
@@ -150,14 +150,45 @@ G4_FN int g4_fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_cor
 	return rc;
 }
 
-G4_FN int g4_fetch_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
-			struct g4_address address, void *to)
+/* A page that can not be read counts for the disks that have it, where it was asked for alone: of several nobody knows which it is. */
+G4_FN static void tell_unreadable(struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+				  struct g4_address address, int code)
+{
+	const struct g4_event event = {inode->ino, page, g4_address_stored(address), 0, (uint32_t)-code, 0, {0}, {0}};
+
+	g4_event_post(fs, &event);
+}
+
+G4_FN int g4_fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+		   struct g4_space_io *requests, uint32_t count)
+{
+	const int rc = fetch(wg, fs, inode, page, requests, count);
+
+	if (rc < 0 && !g4_fetch_is_damage(rc) && count == 1 && requests[0].io.iov_count == 1 &&
+	    requests[0].io.iov[0].bytes == G4_PAGE_BYTES)
+		tell_unreadable(fs, inode, page, requests[0].address, rc);
+	return rc;
+}
+
+/* Who asks tells. */
+G4_FN static int fetch_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			    struct g4_address address, void *to)
 {
 	struct g4_iov iov = {to, G4_PAGE_BYTES};
 	struct g4_space_io request;
 
 	g4_space_io_init(&request, G4_IO_READ, address, &iov, 1);
-	return g4_fetch(wg, fs, inode, page, &request, 1);
+	return fetch(wg, fs, inode, page, &request, 1);
+}
+
+G4_FN int g4_fetch_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			struct g4_address address, void *to)
+{
+	const int rc = fetch_page(wg, fs, inode, page, address, to);
+
+	if (rc < 0 && !g4_fetch_is_damage(rc))
+		tell_unreadable(fs, inode, page, address, rc);
+	return rc;
 }
 
 /* Of one copy. */
@@ -210,7 +241,7 @@ G4_FN static int survey_each(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 		uint64_t one_bad, without;
 		int one = survey_copy(wg, fs, inode, page + k, copy, at, here, 1, &one_bad, &without);
 		/* what was unreadable for a moment may be the only good one: it is not written over by what is wrong */
-		if (one == -G4_E_IO && g4_fetch_page(wg, fs, inode, page + k, at, here) == 0 &&
+		if (one == -G4_E_IO && fetch_page(wg, fs, inode, page + k, at, here) == 0 &&
 		    g4_space_mend(wg, &fs->space, at, here, G4_PAGE_BYTES) != 0)
 			one = survey_copy(wg, fs, inode, page + k, copy, at, here, 1, &one_bad, &without);
 		*bad |= (one_bad & 1) << k;

@@ -14,8 +14,9 @@
  */
 G4_FN int g4_file_read(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, void *to, uint64_t bytes,
 		       bool bypass, uint64_t *done);
+/* `wish`: enum g4_dedup_wish. */
 G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, const void *from,
-			uint64_t bytes, uint64_t *done);
+			uint64_t bytes, uint32_t wish, uint64_t *done);
 /* Sets the size. */
 G4_FN int g4_file_truncate(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t size);
 /* Recovery: frees what lies behind the size of an inode on the orphan list. */

@@ -28,6 +28,11 @@ G4_FN void g4_gather_dirty(struct g4_fs *fs, const struct g4_inode_core *inode, 
 		batch->pages[k] = page;
 		batch->lines[k] = line;
 	}
+	/* in order, so that the size never leads to what is not there yet: the others are for the next batch */
+	batch->wish = n ? g4_data_line(&fs->cache, batch->lines[0])->wish : (uint8_t)G4_DEDUP_BY_POLICY;
+	for (uint32_t k = 1; k < n; k++)
+		if (g4_data_line(&fs->cache, batch->lines[k])->wish != batch->wish)
+			n = k;
 	batch->count = n;
 	batch->reserved = g4_gathered_reservation(fs, batch, 0);
 }

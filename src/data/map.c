@@ -299,8 +299,9 @@ G4_FN static int set_slots(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 		extend_run(slots, (uint32_t)count, (uint32_t)k, most, &old);
 		const bool moves = !g4_address_is(old.address, to);
 		if (moves && target->shared) /* may find no space for a count: before anything else has changed */
-			rc = target->found ? g4_extent_share_found(wg, fs, txn, to, &sums[k]) :
-					     g4_extent_share(wg, fs, txn, to, old.pages);
+			rc = target->found ?
+				     g4_extent_share_found(wg, fs, txn, to, &sums[k], g4_inode_domain(&inode->disk)) :
+				     g4_extent_share(wg, fs, txn, to, old.pages);
 		if (rc < 0)
 			break;
 		if (target->written)

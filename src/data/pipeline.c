@@ -3,9 +3,8 @@
 #include "data/batch.h"
 #include "data/map.h"
 
-/* What comes before a batch is stored; `first`: the first one of its room. */
-G4_FN static int prepare(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
-			 bool first)
+G4_FN int g4_pipeline_prepare(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+			      bool first)
 {
 	if (first && !batch->direct && g4_ddt_is_there(&fs->ddt))
 		memset(batch->room->seen, 0, sizeof(batch->room->seen));
@@ -20,9 +19,8 @@ G4_FN static int prepare(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_cor
 	return rc;
 }
 
-/* And after it, which ended with `rc`. */
-G4_FN static int finish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
-			uint64_t size, int rc, uint32_t *published)
+G4_FN int g4_pipeline_finish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
+			     uint64_t size, int rc, uint32_t *published)
 {
 	*published = 0;
 	/* what the pages themselves did not take is for mapping, the growth last: others may need it later */
@@ -46,10 +44,10 @@ G4_FN static int finish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core
 G4_FN int g4_pipeline_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 			  uint64_t size, uint32_t *published)
 {
-	int rc = prepare(wg, fs, inode, batch, true);
+	int rc = g4_pipeline_prepare(wg, fs, inode, batch, true);
 
 	*published = 0;
-	return rc < 0 ? rc : finish(wg, fs, inode, batch, size, g4_store(wg, fs, batch), published);
+	return rc < 0 ? rc : g4_pipeline_finish(wg, fs, inode, batch, size, g4_store(wg, fs, batch), published);
 }
 
 G4_FN void g4_pipeline_run_together(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *const *inodes,
@@ -57,14 +55,15 @@ G4_FN void g4_pipeline_run_together(struct g4_wg *wg, struct g4_fs *fs, struct g
 {
 	for (uint32_t k = 0; k < count; k++) {
 		published[k] = 0;
-		results[k] = prepare(wg, fs, inodes[k], &batches[k], k == 0);
+		results[k] = g4_pipeline_prepare(wg, fs, inodes[k], &batches[k], k == 0);
 		if (results[k] < 0)
 			batches[k].segment_count = 0; /* nothing of it is stored */
 	}
 	const int stored = g4_store_together(wg, fs, batches, count);
 	for (uint32_t k = 0; k < count; k++)
 		if (results[k] == 0)
-			results[k] = finish(wg, fs, inodes[k], &batches[k], inodes[k]->size, stored, &published[k]);
+			results[k] = g4_pipeline_finish(wg, fs, inodes[k], &batches[k], inodes[k]->size, stored,
+							&published[k]);
 }
 
 G4_FN int g4_store_ahead(struct g4_wg *wg, struct g4_fs *fs, uint32_t policy, struct g4_address goal,

@@ -82,7 +82,8 @@ G4_FN static void forget_own(struct g4_fs *fs, struct g4_batch *batch, uint32_t 
 
 		if (known_of(batch, first + n) != g4_address_stored(own))
 			break;
-		g4_ddt_remove(&fs->ddt, batch->sums[first + n].bytes, own, false);
+		const struct g4_listing_key key = g4_listing_key(&batch->sums[first + n], batch->domain);
+		g4_ddt_remove(&fs->ddt, key.bytes, own, false);
 		batch->known[first + n] = G4_KNOWN_NOT;
 	}
 }

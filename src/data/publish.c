@@ -29,19 +29,85 @@ G4_FN static void tag_data(struct g4_fs *fs, struct g4_txn *txn, const struct g4
 	}
 }
 
-/* Others may find pages that were published. */
-G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address, uint32_t pages,
-		      const struct g4_sum_entry *sums)
+/* What is listed with a sum now in a domain, or none. */
+G4_FN static struct g4_address find_listed(struct g4_wg *wg, struct g4_fs *fs, const struct g4_sum_entry *sum,
+					   uint64_t domain)
 {
-	const int rc = g4_share_list(wg, &fs->alloc, txn, address, pages, sums);
+	const struct g4_listing_key key = g4_listing_key(sum, domain);
+	const struct g4_address other = g4_ddt_find(&fs->ddt, key.bytes);
 
-	for (uint32_t p = 0; rc > 0 && p < pages; p++) {
-		/* of two copies the one stays to which the hint leads, unless it is gone: the batch may have been stored without looking */
-		const struct g4_address other = g4_ddt_find(&fs->ddt, sums[p].bytes);
-		if (g4_address_is_none(other) || g4_share_is_listed(wg, &fs->alloc, other, sums[p].bytes) <= 0)
-			g4_ddt_insert(&fs->ddt, sums[p].bytes, g4_address_after_pages(address, p));
-	}
+	return g4_address_is_none(other) || g4_share_is_listed(wg, &fs->alloc, other, key.bytes) <= 0 ? G4_NO_ADDRESS :
+													other;
+}
+
+/* Others may find pages that were published. `looked`: nobody else has listed the same. */
+G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_address address, uint32_t pages,
+		      const struct g4_sum_entry *sums, uint64_t domain, bool looked)
+{
+	const int rc = g4_share_list(wg, &fs->alloc, txn, address, pages, sums, domain);
+
+	for (uint32_t p = 0; rc > 0 && p < pages; p++) /* of two copies the one stays to which the hint leads */
+		if (looked || g4_address_is_none(find_listed(wg, fs, &sums[p], domain))) {
+			const struct g4_listing_key key = g4_listing_key(&sums[p], domain);
+			g4_ddt_insert(&fs->ddt, key.bytes, g4_address_after_pages(address, p));
+		}
 	return rc < 0 ? rc : 0;
+}
+
+/* The same, of a page that is the file's own, is none: what it writes again is stored again. */
+G4_FN static struct g4_address find_others(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode,
+					   uint64_t page, const struct g4_sum_entry *sum)
+{
+	const struct g4_address other = find_listed(wg, fs, sum, g4_inode_domain(&inode->disk));
+	struct g4_run own;
+
+	if (g4_address_is_none(other) || g4_map_lookup(wg, fs, inode, page, 1, &own) < 0 ||
+	    (own.kind != G4_HOLE && g4_address_is(own.address, other)))
+		return G4_NO_ADDRESS;
+	return other;
+}
+
+/*
+ * Between the look of the stage dedup and now the batch was stored, and others may have stored the same, and published it: the first
+ * one wins. How many of the pages are still to be published from the first one on. 0: that one is the file's now, *done, and its space is given
+ * back; or an error; or the credits ran out.
+ */
+G4_FN static uint64_t yield_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+				  uint64_t page, struct g4_address address, uint64_t pages,
+				  const struct g4_sum_entry *sums, uint64_t *done, int *rc)
+{
+	struct g4_address other = G4_NO_ADDRESS;
+	uint64_t n = 0;
+
+	*done = 0;
+	*rc = 0;
+	while (n < pages && g4_address_is_none(other = find_others(wg, fs, inode, page + n, &sums[n])))
+		n++;
+	if (n > 0)
+		return n;
+	*rc = g4_map_share_found(wg, fs, txn, inode, page, other, 1, sums, done);
+	if (*rc == -G4_E_AGAIN) { /* gone, or nobody can share it */
+		*rc = 0;
+		return 1;
+	}
+	if (*done > 0)
+		g4_alloc_release(&fs->alloc, address, *done);
+	return 0;
+}
+
+/* Pages that the stage dedup has found; of one that is not listed any more another one may be by now. */
+G4_FN static int publish_found(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			       uint64_t page, struct g4_address address, uint64_t pages,
+			       const struct g4_sum_entry *sums, uint64_t *done)
+{
+	int rc = g4_map_share_found(wg, fs, txn, inode, page, address, pages, sums, done);
+
+	if (rc == -G4_E_AGAIN && *done == 0) {
+		const struct g4_address other = find_others(wg, fs, inode, page, sums);
+		if (!g4_address_is_none(other))
+			rc = g4_map_share_found(wg, fs, txn, inode, page, other, 1, sums, done);
+	}
+	return rc;
 }
 
 /*
@@ -56,28 +122,42 @@ G4_FN static int publish_part(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 	const struct g4_address address = g4_address_after_pages(segment->address, from);
 	const bool lists = batch->dedup && g4_segment_is_stored(segment);
 	const struct g4_sum_entry *sums = batch->algorithm ? &batch->sums[segment->first + from] : NULL;
-	const uint64_t pages = lists ? g4_share_list_part(address, segment->pages - from) : segment->pages - from;
+	const bool looks = lists && segment->kind == G4_SEGMENT_NEW; /* what was asked for by fallocate(2) is kept */
+	uint64_t pages = lists ? g4_share_list_part(address, segment->pages - from) : segment->pages - from;
 	uint64_t next;
-	int rc;
+	int rc = 0;
 
-	if (segment->kind == G4_SEGMENT_FOUND)
-		return g4_map_share_found(wg, fs, txn, inode, page, address, pages, sums, done);
+	if (segment->kind == G4_SEGMENT_FOUND) {
+		rc = publish_found(wg, fs, txn, inode, page, address, pages, sums, done);
+		g4_ddt_count(&fs->ddt, page, *done, 0, 0);
+		return rc;
+	}
 	if (segment->kind == G4_SEGMENT_ZEROS) {
 		rc = g4_map_clear(wg, fs, txn, inode, page, page + pages, &next);
 		*done = g4_min64(next - page, pages);
+		g4_ddt_count(&fs->ddt, page, 0, 0, *done);
 		return rc;
 	}
 	*done = 0;
 	if (lists && !first && !g4_txn_extend(txn, G4_LIST_CREDITS))
 		return 0; /* another transaction has them */
-	if (lists)	  /* they are not for the map */
+	if (looks)
+		pages = yield_pages(wg, fs, txn, inode, page, address, pages, sums, done, &rc);
+	if (pages == 0) {
+		g4_ddt_count(&fs->ddt, page, *done, 0, 0);
+		return rc;
+	}
+	if (lists) /* they are not for the map */
 		txn->credits -= G4_LIST_CREDITS;
 	rc = g4_map_set(wg, fs, txn, inode, page, address, pages, true, sums, done);
 	if (lists)
 		txn->credits += G4_LIST_CREDITS;
+	if (lists)
+		g4_ddt_count(&fs->ddt, page, 0, *done, 0);
 	if (*done > 0)
 		tag_data(fs, txn, batch, segment, from, *done);
-	return rc == 0 && lists && *done > 0 ? list(wg, fs, txn, address, (uint32_t)*done, sums) : rc;
+	return rc == 0 && lists && *done > 0 ? list(wg, fs, txn, address, (uint32_t)*done, sums, batch->domain, looks) :
+					       rc;
 }
 
 G4_FN int g4_publish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,

@@ -2,6 +2,7 @@
 /* Writing files: into the cache, or past it where a large part is aligned. */
 #include "data/write.h"
 #include "data/batch.h"
+#include "data/dirty.h"
 #include "data/file.h"
 #include "data/page.h"
 #include "data/reserve.h"
@@ -33,8 +34,8 @@ G4_FN int g4_inline_leave(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 	return g4_writeback(wg, fs, index);
 }
 
-G4_FN int g4_page_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t inside,
-			const void *from, uint64_t bytes)
+G4_FN static int write_page(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t inside,
+			    const void *from, uint64_t bytes, uint32_t wish)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	bool fresh = false;
@@ -50,6 +51,7 @@ G4_FN int g4_page_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint
 	/* space first: a page for which no space can be reserved must not change */
 	rc = g4_page_dirty(wg, fs, index, line);
 	if (rc == 0) {
+		g4_data_line(&fs->cache, line)->wish = (uint8_t)wish;
 		uint8_t *to = (uint8_t *)g4_line_data(&fs->cache, line) + inside;
 		if (from)
 			g4_copy(wg, to, from, bytes);
@@ -66,6 +68,12 @@ G4_FN int g4_page_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint
 	return rc;
 }
 
+G4_FN int g4_page_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t inside,
+			const void *from, uint64_t bytes)
+{
+	return write_page(wg, fs, index, page, inside, from, bytes, G4_DEDUP_BY_POLICY);
+}
+
 /* Too much is dirty: the writer writes back its own pages before it makes more. */
 G4_FN static int throttle(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 {
@@ -73,7 +81,7 @@ G4_FN static int throttle(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 }
 
 G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t offset, const void *from,
-			uint64_t bytes, uint64_t *done)
+			uint64_t bytes, uint32_t wish, uint64_t *done)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	const uint8_t *at = (const uint8_t *)from;
@@ -90,7 +98,8 @@ G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint
 		uint64_t now = offset + *done, inside = now & (G4_PAGE_BYTES - 1), n;
 		uint64_t whole = inside == 0 ? (bytes - *done) >> G4_PAGE_SHIFT : 0;
 		/* what may be known is looked at page by page */
-		if (whole >= G4_DIRECT_PAGES && g4_space_takes(&fs->space, at + *done) && !g4_dedup_wanted(fs, inode)) {
+		if (whole >= G4_DIRECT_PAGES && g4_space_takes(&fs->space, at + *done) &&
+		    !g4_dedup_wanted(fs, inode, wish)) {
 			n = whole << G4_PAGE_SHIFT;
 			rc = inode->disk.flags & G4_INODE_INLINE ? g4_writeback(wg, fs, index) : 0;
 			uint64_t before = inode->size;
@@ -107,7 +116,7 @@ G4_FN int g4_file_write(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint
 			}
 		} else {
 			n = g4_min64(bytes - *done, G4_PAGE_BYTES - inside);
-			rc = g4_page_write(wg, fs, index, now >> G4_PAGE_SHIFT, inside, at + *done, n);
+			rc = write_page(wg, fs, index, now >> G4_PAGE_SHIFT, inside, at + *done, n, wish);
 			if (rc == 0)
 				g4_set_size(inode, g4_max64(inode->size, now + n));
 			if (rc == 0)

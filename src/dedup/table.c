@@ -156,6 +156,39 @@ G4_FN void g4_ddt_remove(struct g4_ddt *ddt, const void *hash, struct g4_address
 	}
 }
 
+G4_FN void g4_ddt_count(struct g4_ddt *ddt, uint64_t page, uint64_t hits, uint64_t misses, uint64_t zeros)
+{
+	struct g4_ddt_tally *tally = &ddt->tallies[page % G4_DDT_TALLIES];
+
+	if (hits)
+		g4_add64(&tally->hits, hits);
+	if (misses)
+		g4_add64(&tally->misses, misses);
+	if (zeros)
+		g4_add64(&tally->zeros, zeros);
+}
+
+G4_FN void g4_ddt_stats(const struct g4_ddt *ddt, struct g4_ddt_stats *stats)
+{
+	uint64_t gone = 0;
+
+	memset(stats, 0, sizeof(*stats));
+	stats->places = ddt->bucket_count * G4_DDT_PLACES;
+	stats->bytes = ddt->bucket_count * G4_DDT_PLACES * sizeof(uint64_t);
+	for (uint32_t t = 0; t < G4_DDT_TALLIES; t++) {
+		const struct g4_ddt_tally *tally = &ddt->tallies[t];
+		stats->found += g4_load64_rlx(&tally->found);
+		stats->inserted += g4_load64_rlx(&tally->inserted);
+		stats->evicted += g4_load64_rlx(&tally->evicted);
+		stats->stale += g4_load64_rlx(&tally->stale);
+		stats->hits += g4_load64_rlx(&tally->hits);
+		stats->misses += g4_load64_rlx(&tally->misses);
+		stats->zeros += g4_load64_rlx(&tally->zeros);
+		gone += g4_load64_rlx(&tally->removed);
+	}
+	stats->entries = stats->inserted - g4_min64(stats->inserted, stats->evicted + gone);
+}
+
 G4_FN static uint64_t suspect_bit(struct g4_address page)
 {
 	return g4_address_page(page) * UINT64_C(0x9e3779b97f4a7c15) >> 32;

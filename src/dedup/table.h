@@ -27,7 +27,7 @@
 
 struct g4_ddt_tally { /* of a part of the buckets */
 	uint64_t found, inserted, evicted, removed, stale;
-	uint64_t padding[3];
+	uint64_t hits, misses, zeros; /* pages that were written */
 };
 G4_STATIC_ASSERT(sizeof(struct g4_ddt_tally) == 64, "a line of a processor's cache");
 
@@ -52,6 +52,8 @@ struct g4_ddt_stats {
 	uint64_t found;		  /* lookups that found something */
 	uint64_t inserted, evicted;
 	uint64_t stale; /* found, and gone when it was to be shared */
+	/* pages that were written: shared, stored, and holes that zeros became */
+	uint64_t hits, misses, zeros;
 };
 
 /* ---- host (table_host.c) ---- */
@@ -60,8 +62,6 @@ uint64_t g4_ddt_memory(uint64_t bytes);
 /* Sets up over that memory, with the same number. */
 void g4_ddt_init(struct g4_ddt *ddt, void *memory, uint64_t bytes);
 void g4_ddt_moved(struct g4_ddt *ddt, intptr_t by);
-/* Counted while others go on. */
-void g4_ddt_stats(const struct g4_ddt *ddt, struct g4_ddt_stats *stats);
 
 /* ---- what is where. `hash`: of 16 bytes at least, alike in every byte ---- */
 G4_FN G4_INLINE bool g4_ddt_is_there(const struct g4_ddt *ddt)
@@ -82,6 +82,10 @@ G4_FN void g4_ddt_bring(struct g4_ddt *ddt, const void *hash, struct g4_address 
 G4_FN bool g4_ddt_brings(struct g4_ddt *ddt, struct g4_address page);
 /* What was found there is not listed any more. `stale`: it was when somebody looked, and not when it was to be shared. */
 G4_FN void g4_ddt_remove(struct g4_ddt *ddt, const void *hash, struct g4_address address, bool stale);
+/* Counted while others go on. */
+G4_FN void g4_ddt_stats(const struct g4_ddt *ddt, struct g4_ddt_stats *stats);
+/* Pages that were written. `page`: any of the file's, so that not all count in one place. */
+G4_FN void g4_ddt_count(struct g4_ddt *ddt, uint64_t page, uint64_t hits, uint64_t misses, uint64_t zeros);
 /* What lies there is not what was written, or can not be read: nobody shall find it, and it is to go from the list. */
 G4_FN void g4_ddt_suspect(struct g4_ddt *ddt, struct g4_address page);
 /* Those that are to go from the list: the k'th of G4_DDT_DAMAGED, or none. */

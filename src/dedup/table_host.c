@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizing the table of contents, setting it up over memory that the mount took, and counting what is in it. */
+/* Sizing the table of contents, and setting it up over memory that the mount took. */
 #include "base/move_host.h"
 #include "dedup/table.h"
 
@@ -26,22 +26,4 @@ void g4_ddt_moved(struct g4_ddt *ddt, intptr_t by)
 {
 	if (g4_ddt_is_there(ddt))
 		G4_MOVE(ddt->places, by);
-}
-
-void g4_ddt_stats(const struct g4_ddt *ddt, struct g4_ddt_stats *stats)
-{
-	uint64_t gone = 0;
-
-	memset(stats, 0, sizeof(*stats));
-	stats->places = ddt->bucket_count * G4_DDT_PLACES;
-	stats->bytes = ddt->bucket_count * BUCKET_BYTES;
-	for (uint32_t t = 0; t < G4_DDT_TALLIES; t++) {
-		const struct g4_ddt_tally *tally = &ddt->tallies[t];
-		stats->found += g4_load64_rlx(&tally->found);
-		stats->inserted += g4_load64_rlx(&tally->inserted);
-		stats->evicted += g4_load64_rlx(&tally->evicted);
-		stats->stale += g4_load64_rlx(&tally->stale);
-		gone += g4_load64_rlx(&tally->removed);
-	}
-	stats->entries = stats->inserted - g4_min64(stats->inserted, stats->evicted + gone);
 }

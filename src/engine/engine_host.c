@@ -360,15 +360,32 @@ static void stop_ahead(struct g4_engine *engine)
 
 /* ------------------------------------------------------------------ jobs, and what is to be told */
 
+/* The path of what was met, if a scrub has come to it by a name. Else nobody knows which directories name a file. */
+static const char *path_of(struct g4_wg *wg, struct g4_fs *fs, const struct g4_event *event, char *room, size_t bytes)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_PATH, .node = event->ino, .data = room, .length = bytes - 1};
+
+	g4_lock(&fs->jobs.lock);
+	for (uint32_t i = 0; i < G4_FINDINGS && cmd.node2 == 0; i++)
+		if (fs->jobs.findings[i].code != 0 && fs->jobs.findings[i].inode == event->ino)
+			cmd.node2 = fs->jobs.findings[i].dir;
+	g4_unlock(&fs->jobs.lock);
+	if (event->ino == 0 || cmd.node2 == 0 || g4_execute(wg, fs, &cmd) < 0)
+		return NULL;
+	room[cmd.value] = 0;
+	return room;
+}
+
 /* Writes lines about damaged pages that were met. True: there were some. */
-static bool tell(struct g4_fs *fs, struct g4_teller *teller)
+static bool tell(struct g4_wg *wg, struct g4_fs *fs, struct g4_teller *teller)
 {
 	struct g4_event event;
 	bool any = false;
+	char path[G4_PATH_MAX];
 
 	g4_teller_look(teller, g4_load64_rlx(&fs->events.lost));
 	for (; g4_event_take(fs, &event); any = true)
-		g4_teller_tell(teller, &event);
+		g4_teller_tell(teller, &event, path_of(wg, fs, &event, path, sizeof(path)));
 	return any;
 }
 
@@ -393,7 +410,7 @@ static void *serve_jobs(void *argument)
 
 		if (g4_load32_acq(&engine->jobs_stop))
 			break;
-		if (tell(fs, &teller) && !(fs->flags & G4_FS_READ_ONLY))
+		if (tell(holder->wg, fs, &teller) && !(fs->flags & G4_FS_READ_ONLY))
 			(void)g4_jobs_log(holder->wg, fs); /* the count; where nothing can be logged it is lost */
 		uint64_t wait = g4_jobs_serve(holder->wg, fs, is_idle(engine));
 		if (wait == UINT64_MAX && !g4_teller_waits(&teller))

@@ -143,6 +143,7 @@ enum g4_checksum_algorithm {
 #define G4_POLICY_DEDUP UINT32_C(0xf0)	 /* whether pages that are there already are shared; of those with BLAKE3 */
 #define G4_POLICY_DEDUP_OFF UINT32_C(0x10)
 #define G4_POLICY_DEDUP_ON UINT32_C(0x20)
+#define G4_POLICY_DEDUP_DOMAIN UINT32_C(0x30) /* among the files of one domain (g4_inode_domain()); of inodes alone */
 #define G4_POLICY_KNOWN (G4_POLICY_CHECKSUM | G4_POLICY_DEDUP)
 G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 {
@@ -157,13 +158,14 @@ G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 #define G4_FEATURE_INCOMPAT_SHARED (UINT64_C(1) << 4)	/* pages of data may have several owners */
 #define G4_FEATURE_INCOMPAT_DISKS (UINT64_C(1) << 5)	/* several disks: addresses are those of their chunks */
 #define G4_FEATURE_INCOMPAT_PARITY (UINT64_C(1) << 6)	/* chunks may have parity, and a log for it */
-#define G4_FEATURE_INCOMPAT_LISTED (UINT64_C(1) << 7) /* pages of data may be listed: others find them by their sums */
+#define G4_FEATURE_INCOMPAT_LISTED (UINT64_C(1) << 7)  /* pages of data may be listed: others find them by their sums */
+#define G4_FEATURE_INCOMPAT_DOMAINS (UINT64_C(1) << 9) /* within domains: sums of listed pages are keyed */
 #define G4_FEATURES_COMPAT UINT64_C(0)
 #define G4_FEATURES_RO_COMPAT UINT64_C(0)
 #define G4_FEATURES_INCOMPAT                                                                                           \
 	(G4_FEATURE_INCOMPAT_HTREE | G4_FEATURE_INCOMPAT_RESIZING | G4_FEATURE_INCOMPAT_TAG |                          \
 	 G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_DISKS |                           \
-	 G4_FEATURE_INCOMPAT_PARITY | G4_FEATURE_INCOMPAT_LISTED)
+	 G4_FEATURE_INCOMPAT_PARITY | G4_FEATURE_INCOMPAT_LISTED | G4_FEATURE_INCOMPAT_DOMAINS)
 
 struct g4_superblock {
 	struct g4_block_header header;
@@ -300,7 +302,8 @@ struct g4_root {
 	g4_le64 damaged_pages; /* met since mkfs, not always different ones; see struct g4_finding for which */
 	g4_le64 job_count;     /* jobs started since mkfs */
 	g4_le64 findings_lost; /* of the last scrub: those that there was no room for */
-	g4_le64 reserved[20];
+	g4_le64 domains;       /* of deduplication that were made: the highest number of one */
+	g4_le64 reserved[19];
 	struct g4_job_record jobs[G4_JOBS];
 	struct g4_finding findings[G4_FINDINGS]; /* of the last scrub */
 	g4_le64 reserved1[64];
@@ -409,13 +412,13 @@ struct g4_inode {
 	g4_le64 mtime_ns;
 	g4_le64 ctime_ns;
 	g4_le64 btime_ns;
-	g4_le64 rdev;	      /* Linux dev_t of device files; G4_INODE_GAP: where it is */
+	g4_le64 rdev;	      /* Linux dev_t of device files; G4_INODE_GAP: where it is; directories: domain */
 	g4_le64 parent;	      /* directories: number of the parent; the root is its own. G4_INODE_GAP: its pages */
 	g4_le64 xattr;	      /* g4_ptr of the first attribute page, 0: none */
 	g4_le64 checksums;    /* address of the block of sums of map[], two slots of a slab; 0: none */
 	g4_le64 orphan_next;  /* g4_ptr */
 	g4_le64 change_count; /* grows with every change of the inode or its contents */
-	g4_le32 entries;      /* directories: names in it, without . and .. */
+	g4_le32 entries;      /* directories: names in it, without . and ..; others: domain */
 	g4_le32 policy;	      /* how data is kept that is written from now on; inherited */
 	union {
 		g4_le64 map[G4_MAP_SLOTS]; /* each slot covers 512^map_height pages */
@@ -425,6 +428,21 @@ struct g4_inode {
 };
 G4_STATIC_ASSERT(sizeof(struct g4_inode) == 256, "inode");
 G4_STATIC_ASSERT(offsetof(struct g4_inode, map) == 128, "inode map");
+/* The domain of deduplication, with G4_POLICY_DEDUP_DOMAIN in the policy; else 0. */
+G4_FN G4_INLINE uint64_t g4_inode_domain(const struct g4_inode *inode)
+{
+	if ((inode->policy & G4_POLICY_DEDUP) != G4_POLICY_DEDUP_DOMAIN)
+		return 0;
+	return (inode->mode & G4_S_IFMT) == G4_S_IFDIR ? (uint64_t)inode->rdev : (uint64_t)inode->entries;
+}
+/* After the mode; of no directory beyond 32 bits. */
+G4_FN G4_INLINE void g4_inode_set_domain(struct g4_inode *inode, uint64_t domain)
+{
+	if ((inode->mode & G4_S_IFMT) == G4_S_IFDIR)
+		inode->rdev = domain;
+	else
+		inode->entries = (uint32_t)domain;
+}
 /* How many of map[] are pointers. */
 G4_FN G4_INLINE uint32_t g4_inode_slots(const struct g4_inode *inode)
 {
@@ -603,7 +621,7 @@ G4_FN void g4_indirect_extract(const g4_le64 *slots, struct g4_indirect_header *
 G4_FN void g4_indirect_strip(g4_le64 *slots);
 /* Only the part of the header that says where the pages of sums are; the rest of the spare bits stay. */
 G4_FN void g4_indirect_embed_places(g4_le64 *slots, const struct g4_sums_places *places);
-/* Whether a policy says nothing but what this version knows. */
+/* Whether a policy, of an inode or a superblock, says nothing but what this version knows. */
 G4_FN bool g4_policy_is_known(uint32_t policy);
 /* What pages get by a file's policy and the superblock's: enum g4_checksum_algorithm, UNKNOWN where one is not known. */
 G4_FN uint32_t g4_policy_checksum(uint32_t policy, uint32_t super);

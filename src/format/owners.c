@@ -38,3 +38,15 @@ G4_FN int g4_listing_page_validate(const struct g4_listing_page *page, uint64_t 
 {
 	return page->region != region || page->quarter != quarter ? -G4_E_CORRUPT_ALLOC : 0;
 }
+
+G4_FN bool g4_listing_is_of(const uint8_t *listed, const struct g4_sum_entry *sum)
+{
+	uint64_t words[3], of[3];
+
+	memcpy(words, listed, sizeof(words));
+	memcpy(of, sum->bytes, sizeof(of));
+	const uint64_t domain = words[2] ^ of[2];
+	const struct g4_listing_key key = g4_listing_key(sum, domain);
+
+	return domain <= G4_DOMAIN_MOST && g4_bytes_equal(key.bytes, listed, G4_LISTING_SUM_BYTES);
+}

@@ -45,6 +45,34 @@ struct g4_listing_page {
 };
 G4_STATIC_ASSERT(sizeof(struct g4_listing_page) == 4096, "listing of a quarter of a region");
 
+#define G4_DOMAIN_MOST UINT64_C(0xffffffff)
+
+/*
+ * What a page with this sum is listed with in a domain of deduplication; 0 is everybody's, in which it is the sum. So what is asked for in
+ * one domain is not found in another, as if its contents were others, and who knows both sums can tell the domain: the third word of a
+ * domain's constant is its number. The first two choose the place in the table of contents.
+ */
+struct g4_listing_key {
+	uint8_t bytes[G4_LISTING_SUM_BYTES + 1]; /* the last one is the sum's */
+};
+G4_FN G4_INLINE struct g4_listing_key g4_listing_key(const struct g4_sum_entry *sum, uint64_t domain)
+{
+	struct g4_listing_key key;
+	uint64_t words[3];
+
+	memcpy(&key, sum, sizeof(key));
+	memcpy(words, key.bytes, sizeof(words));
+	words[0] ^= domain * UINT64_C(0x9e3779b97f4a7c15);
+	words[1] ^= domain * UINT64_C(0xc2b2ae3d27d4eb4f);
+	words[2] ^= domain;
+	memcpy(key.bytes, words, sizeof(words));
+	return key;
+}
+G4_STATIC_ASSERT(sizeof(struct g4_listing_key) == sizeof(struct g4_sum_entry),
+		 "a key is a sum, and what does not count");
+/* Whether a page that is listed so has this sum, in whatever domain. */
+G4_FN bool g4_listing_is_of(const uint8_t *listed, const struct g4_sum_entry *sum);
+
 /* Whether any page of a quarter is listed. */
 G4_FN G4_INLINE bool g4_listed_any(const struct g4_shares_page *page, uint32_t region, uint32_t quarter)
 {

@@ -158,7 +158,7 @@ G4_FN int g4_inode_validate(const struct g4_inode *inode, const struct g4_layout
 		return -G4_E_CORRUPT_INODE;
 	if (inode->nlink > G4_LINK_MAX || inode->pages > most_pages(inode, layout))
 		return -G4_E_CORRUPT_INODE;
-	if (directory ? inode->nlink == 1 : inode->entries != 0)
+	if (directory ? inode->nlink == 1 : inode->entries != g4_inode_domain(inode))
 		return -G4_E_CORRUPT_INODE;
 	if (directory && inode->nlink != 0 && !g4_ino_plausible(inode->parent, layout))
 		return -G4_E_CORRUPT_INODE;

@@ -19,7 +19,7 @@ G4_FN G4_INLINE void g4_fill_attr(const struct g4_inode_core *inode, struct g4_a
 	attr->mtime_ns = disk->mtime_ns;
 	attr->ctime_ns = disk->ctime_ns;
 	attr->btime_ns = disk->btime_ns;
-	attr->rdev = disk->rdev;
+	attr->rdev = g4_is_dir(disk->mode) ? 0 : disk->rdev; /* there it is the domain */
 	attr->generation = disk->generation;
 	attr->change_count = disk->change_count;
 	attr->mode = disk->mode;

@@ -103,6 +103,19 @@ struct g4_health {
 	struct g4_finding findings[G4_FINDINGS];
 };
 
+/* DEDUP: deduplication of what is written, since the mount. PRUNE takes pages that nobody shares from the list, a group at a time. */
+enum g4_dedup_order { G4_DEDUP_STATS, G4_DEDUP_PRUNE, G4_DEDUP_ORDERS };
+struct g4_dedup_counts {
+	uint64_t hits;	 /* pages that were written and shared: so many were not stored */
+	uint64_t misses; /* that were stored and listed */
+	uint64_t zeros;	 /* that became holes */
+	/* the table in memory: hints that there is room for, and that there are; what came, was pushed out, and led to what had gone */
+	uint64_t places, hints, inserted, evicted, stale;
+	uint64_t groups, loaded; /* of 62 MiB: all; those whose listed pages of earlier mounts the table has had */
+	uint64_t next;		 /* PRUNE: the group to begin at; `groups`: there is nothing left */
+	uint64_t pruned;	 /* of this one */
+};
+
 /*
  * BATCH: entries, then an attribute structure for each if G4_BATCH_ATTR asks for them, then the paths, in any order; the data begins at
  * a multiple of 8. An entry is an operation on a path, relative to the command's node unless it begins with a slash, of any length.
@@ -184,7 +197,9 @@ struct g4_tally_item { /* a directory to look into, or a file with several names
 #define G4_OPEN_DIRECT (1u << 7) /* the caller keeps what it reads: large or random reads bypass the cache */
 #define G4_OPEN_NOATIME (1u << 8)
 #define G4_OPEN_DIRECTORY (1u << 9)
-#define G4_RENAME_NOREPLACE 1u /* same numbers as renameat2(2) */
+#define G4_OPEN_DEDUP (1u << 10)   /* what is written is deduplicated, whatever the file's policy says; */
+#define G4_OPEN_NODEDUP (1u << 11) /* is not */
+#define G4_RENAME_NOREPLACE 1u	   /* same numbers as renameat2(2) */
 #define G4_RENAME_EXCHANGE 2u
 #define G4_RENAME_WHITEOUT 4u /* leaves a character device 0:0 at the old name */
 /* -G4_E_LEAVES instead of moving a directory: a kernel that has it mounted, and remembers its place, is to do that itself */
@@ -202,6 +217,9 @@ G4_FN G4_INLINE bool g4_rename_flags_valid(uint32_t flags)
 #define G4_XATTR_KILL_SGID                                                                                             \
 	4u /* an access list: set-gid goes, because its setter, who is trusted, is not in the group */
 #define G4_READDIR_PLUS 1u
+#define G4_WRITE_DEDUP                                                                                                 \
+	2u /* this is deduplicated, whatever handle and policy say; of two writes to a page the last one counts */
+#define G4_WRITE_NODEDUP 4u /* is not */
 #define G4_WRITE_TAKEN 1u /* a kernel took the data earlier: from its cache, also of a file that is immutable by now */
 #define G4_FSYNC_DATA 1u
 #define G4_ACCESS_READ 4u /* access(2) */
@@ -256,7 +274,7 @@ enum g4_command_property {
 	X(context, READ, 17, G4_NEEDS_HANDLE | G4_DATA_OUT | G4_DATA_IN_PLACE, "handle | node, offset length data",    \
 	  "value=bytes")                                                                                               \
 	X(context, WRITE, 18, G4_MAY_CHANGE | G4_NEEDS_HANDLE | G4_DATA_IN | G4_DATA_IN_PLACE,                         \
-	  "handle | node, offset length data flags=G4_WRITE_TAKEN cred", "value=bytes; appending handles set offset")  \
+	  "handle | node, offset length data flags=G4_WRITE_* cred", "value=bytes; appending handles set offset")      \
 	X(context, FSYNC, 19, G4_NEEDS_HANDLE, "handle | node, flags=G4_FSYNC_DATA", "")                               \
 	X(context, SYNCFS, 20, 0, "", "")                                                                              \
 	X(context, FALLOCATE, 21, G4_CHANGES | G4_NEEDS_HANDLE, "handle | node, flags=G4_FALLOC_* offset length cred", \
@@ -295,7 +313,10 @@ enum g4_command_property {
 	  "node data=struct g4_batch_entry[] ... length mask=entries flags=G4_BATCH_* cred",                           \
 	  "value=bytes of entries and attributes, with their results in them")                                         \
 	X(context, TALLY, 42, G4_DATA_OUT, "node data=struct g4_tally ... length cookie=position to begin at, 0 cred", \
-	  "value=bytes: sums over names of a directory, and which to look into")
+	  "value=bytes: sums over names of a directory, and which to look into")                                       \
+	X(context, DEDUP, 43, G4_MAY_CHANGE | G4_DATA_OUT | G4_FOR_OWNER,                                              \
+	  "mask=one of enum g4_dedup_order, cookie=group to begin at, data=struct g4_dedup_counts length",             \
+	  "value=bytes")
 
 enum g4_command_op {
 #define G4_COMMAND_ENUM(context, name, number, properties, arguments, results) G4_CMD_##name = (number),
@@ -337,7 +358,7 @@ struct g4_cmd {
 		uint64_t offset; /* in the file; TRIM: in the space */
 		uint64_t token2; /* G4_TWO_NODES, over a ring: of node2 */
 		uint64_t
-			cookie; /* READDIR: 0 at the start, else of the last entry; CLEAR: a hash of 32 bits; TALLY: of the last */
+			cookie; /* READDIR: 0 at the start, else of the last entry; CLEAR: a hash of 32 bits; TALLY: of the last; DEDUP: a group */
 		uint64_t rdev;	/* MKNOD: Linux dev_t */
 		uint64_t bytes; /* RESIZE: the new size */
 		uint64_t rate;	/* JOB_START, JOB_SET: bytes a second, 0: no limit */

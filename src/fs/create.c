@@ -24,6 +24,7 @@ struct new_inode { /* what decides a new inode */
 	uint32_t mode;
 	uint32_t uid, gid;
 	uint32_t policy;
+	uint64_t domain;
 	struct g4_page_ahead target; /* of a long link */
 	bool published;		     /* the target belongs to the inode */
 	struct g4_acl_result acl;
@@ -38,6 +39,7 @@ G4_FN static int prepare(struct g4_wg *wg, struct g4_fs *fs, const struct g4_ino
 	new_inode->target.address = G4_NO_ADDRESS;
 	new_inode->published = false;
 	new_inode->policy = parent ? parent->disk.policy : 0;
+	new_inode->domain = parent ? g4_inode_domain(&parent->disk) : 0;
 	new_inode->uid = cred ? cred->uid : 0;
 	new_inode->gid = cred ? cred->gid : 0;
 	if (parent && (parent->disk.mode & G4_S_ISGID)) {
@@ -90,6 +92,7 @@ G4_FN static int make_inode(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	inode->disk.nlink = g4_is_dir(new_inode->acl.mode) ? 2 : 1;
 	inode->disk.parent = g4_is_dir(new_inode->acl.mode) && parent ? parent->ino : 0;
 	inode->disk.rdev = cmd->op == G4_CMD_MKNOD ? cmd->rdev : 0;
+	g4_inode_set_domain(&inode->disk, new_inode->domain);
 	if (g4_is_link(new_inode->acl.mode) || new_inode->acl.access_bytes || new_inode->acl.default_bytes)
 		return set_new_attributes(wg, fs, txn, cmd, new_inode, inode);
 	return 0;

@@ -224,8 +224,29 @@ G4_FN static int do_read(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	return g4_check(fs, rc);
 }
 
+/* The command's own flag before the handle's. */
+G4_FN static enum g4_dedup_wish wish_of(const struct g4_cmd *cmd)
+{
+	const uint32_t flags = g4_handle_flags(cmd->handle), own = cmd->flags & (G4_WRITE_DEDUP | G4_WRITE_NODEDUP);
+
+	if (own)
+		return own == G4_WRITE_DEDUP ? G4_DEDUP_WISHED : G4_DEDUP_REFUSED;
+	return flags & G4_OPEN_NODEDUP ? G4_DEDUP_REFUSED :
+	       flags & G4_OPEN_DEDUP   ? G4_DEDUP_WISHED :
+					 G4_DEDUP_BY_POLICY;
+}
+
+/* What is shared and listed has its features in the superblocks before. */
+G4_FN static int allow_wish(struct g4_wg *wg, struct g4_fs *fs, enum g4_dedup_wish wish)
+{
+	if (wish != G4_DEDUP_WISHED || !g4_ddt_is_there(&fs->ddt))
+		return 0;
+	return g4_super_add_feature(wg, fs, G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_LISTED);
+}
+
 G4_FN static int write_once(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, struct g4_cmd *cmd)
 {
+	const enum g4_dedup_wish wish = wish_of(cmd);
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	uint32_t flags = g4_handle_flags(cmd->handle);
 
@@ -239,7 +260,7 @@ G4_FN static int write_once(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, 
 	if (flags & G4_OPEN_APPEND)
 		cmd->offset = inode->size; /* tells the caller where */
 	if (rc == 0)
-		rc = g4_file_write(wg, fs, index, cmd->offset, cmd->data, cmd->length, &cmd->value);
+		rc = g4_file_write(wg, fs, index, cmd->offset, cmd->data, cmd->length, wish, &cmd->value);
 	g4_write_unlock(&inode->lock);
 	return rc;
 }
@@ -256,7 +277,9 @@ G4_FN static int do_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 		return -G4_E_ROFS;
 	if (g4_load32_acq(&fs->journal.aborted))
 		return -G4_E_ROFS;
-	rc = g4_dirty_pressure(fs, true) ? g4_writeback_all(wg, fs) : 0;
+	rc = allow_wish(wg, fs, wish_of(cmd));
+	if (rc == 0 && g4_dirty_pressure(fs, true))
+		rc = g4_writeback_all(wg, fs);
 	if (rc == 0)
 		rc = g4_icache_get_target(wg, fs, cmd, &i);
 	if (rc < 0)
@@ -740,6 +763,8 @@ G4_FN static int dispatch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 		return g4_job_list(fs, cmd);
 	case G4_CMD_PATH:
 		return g4_do_path(wg, fs, cmd);
+	case G4_CMD_DEDUP:
+		return g4_do_dedup(wg, fs, cmd);
 	default:
 		return -G4_E_NOSYS;
 	}

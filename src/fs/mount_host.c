@@ -11,6 +11,7 @@
 #include "base/log_host.h"
 #include "base/memory_host.h"
 #include "base/move_host.h"
+#include "data/dedup.h"
 
 #define ICACHE_MIN 4096u
 #define ICACHE_MAX 32768u
@@ -507,8 +508,10 @@ int g4_fs_unmount(struct g4_wg *wg, struct g4_fs *fs, bool clean)
 	int rc = 0;
 
 	if (clean && !(fs->flags & G4_FS_READ_ONLY)) {
-		if (!g4_load32_acq(&fs->journal.aborted))
+		if (!g4_load32_acq(&fs->journal.aborted)) {
 			rc = delete_orphans(wg, fs);
+			g4_dedup_finish(wg, fs);
+		}
 		if (rc == 0 && !g4_load32_acq(&fs->journal.aborted))
 			rc = end_slabs(wg, fs);
 		if (rc == 0 && !g4_load32_acq(&fs->journal.aborted))

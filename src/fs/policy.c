@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Setting policies. A file system without sums, or shared pages, gets the feature first, durably, so that no older program meets what it does not know.
+ * Setting policies. A file system without sums, shared pages, or domains gets the feature first, durably, so that no older program meets what it does not know.
  * What is dirty is written back before: its space was reserved by the policy that it was written under.
  */
 #include "fs/policy.h"
 
 #include "data/writeback.h"
+#include "format/owners.h"
 #include "fs/super.h"
 #include "inode/inode.h"
 #include "inode/times.h"
@@ -22,11 +23,12 @@ struct word {
 #define CHECKSUM_WORD(name, number, text) WORD(text),
 /* by their fields' values */
 static G4_CONST struct word checksums[] = {WORD("default"), G4_CHECKSUMS(CHECKSUM_WORD)};
-static G4_CONST struct word dedups[] = {WORD("default"), WORD("off"), WORD("on")};
+static G4_CONST struct word dedups[] = {WORD("default"), WORD("off"), WORD("on"), WORD("domain")};
 #define CHECKSUMS (sizeof(checksums) / sizeof(checksums[0]))
 #define DEDUPS (sizeof(dedups) / sizeof(dedups[0]))
 G4_STATIC_ASSERT(CHECKSUMS == 1 + G4_CHECKSUM_COUNT, "in the order of their numbers");
-G4_STATIC_ASSERT(G4_POLICY_DEDUP_OFF == 1 << 4 && G4_POLICY_DEDUP_ON == 2 << 4, "in the order of their numbers");
+G4_STATIC_ASSERT(G4_POLICY_DEDUP_OFF == 1 << 4 && G4_POLICY_DEDUP_ON == 2 << 4 && G4_POLICY_DEDUP_DOMAIN == 3 << 4,
+		 "in the order of their numbers");
 static G4_CONST struct word unknown = WORD("unknown");
 
 struct field {
@@ -65,28 +67,57 @@ G4_FN int g4_policy_parse(enum g4_policy_field field, const char *text, uint64_t
 	return -G4_E_INVAL;
 }
 
+/* A number that no domain has had. In a transaction with a credit. */
+G4_FN static int new_domain(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, uint64_t *domain)
+{
+	uint32_t line;
+	int rc = g4_meta_get(wg, &fs->meta, g4_layout_root(&fs->meta.layout), G4_BLOCK_ROOT, &line);
+
+	if (rc < 0)
+		return rc;
+	struct g4_root *root = (struct g4_root *)g4_line_data(&fs->cache, line);
+	g4_txn_dirty(txn, line);
+	*domain = g4_add64(&root->domains, 1) + 1; /* another directory may get one at the same time */
+	g4_cache_put(&fs->cache, line);
+	return *domain > G4_DOMAIN_MOST ? -G4_E_NOSPC : 0;
+}
+
+/* The field changes in an inode, and the domain with it: what is a directory's, or a file's, own from now on. */
+G4_FN static int change(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			enum g4_policy_field field, uint32_t value)
+{
+	const struct g4_inode before = inode->disk;
+	uint64_t domain = 0;
+	int rc = value == G4_POLICY_DEDUP_DOMAIN ? new_domain(wg, fs, txn, &domain) : 0;
+
+	if (rc < 0)
+		return rc;
+	inode->disk.policy = (before.policy & ~field_of(field).mask) | value;
+	if (field == G4_POLICY_FIELD_DEDUP && (domain != 0 || g4_inode_domain(&before) != 0))
+		g4_inode_set_domain(&inode->disk, domain);
+	inode->disk.ctime_ns = g4_now(fs);
+	rc = g4_inode_log(wg, fs, txn, inode);
+	if (rc < 0)
+		inode->disk = before;
+	return rc;
+}
+
 G4_FN int g4_policy_set(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, enum g4_policy_field field, uint32_t value)
 {
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
-	const uint32_t before = inode->disk.policy, policy = (before & ~field_of(field).mask) | value;
-	const uint64_t ctime_ns = inode->disk.ctime_ns;
+	const uint32_t policy = (inode->disk.policy & ~field_of(field).mask) | value;
 	struct g4_txn txn;
 	int rc = g4_writeback(wg, fs, index);
 
 	if (rc == 0 && policy != 0)
 		rc = g4_super_add_feature(wg, fs, G4_FEATURE_INCOMPAT_SUMS);
-	if (rc == 0 && value == G4_POLICY_DEDUP_ON)
+	if (rc == 0 && (value == G4_POLICY_DEDUP_ON || value == G4_POLICY_DEDUP_DOMAIN))
 		rc = g4_super_add_feature(wg, fs, G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_LISTED);
+	if (rc == 0 && value == G4_POLICY_DEDUP_DOMAIN)
+		rc = g4_super_add_feature(wg, fs, G4_FEATURE_INCOMPAT_DOMAINS);
 	if (rc == 0)
-		rc = g4_begin(wg, fs, 4, &txn);
+		rc = g4_begin(wg, fs, 5, &txn);
 	if (rc < 0)
 		return rc;
-	inode->disk.policy = policy;
-	inode->disk.ctime_ns = g4_now(fs);
-	rc = g4_inode_log(wg, fs, &txn, inode);
-	if (rc < 0) {
-		inode->disk.policy = before;
-		inode->disk.ctime_ns = ctime_ns;
-	}
-	return g4_end(fs, &txn, rc);
+	return g4_end(fs, &txn, change(wg, fs, &txn, inode, field, value));
 }

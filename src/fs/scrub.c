@@ -13,7 +13,8 @@
  *
  * The cursor says which directory, which position, and which page of the file there; what is in front of it is done. Where the scrub goes
  * on above that is in memory alone: after a remount it finds the place of the directory in its parent. Inodes that get other names
- * meanwhile are looked at once more, for they may have gone from where it will come to where it was.
+ * meanwhile are looked at once more, for they may have gone from where it will come to where it was. When the tree is through
+ * inodes are met that no name leads to any more: the orphan list has them.
  *
  * Last, on sets with parity, rows are compared: what is known to be wrong in one that does not fit is written again by the set, which
  * counts it by disk; else it becomes a finding.
@@ -21,6 +22,7 @@
 #include "fs/scrub.h"
 
 #include "alloc/share.h"
+#include "data/dedup.h"
 #include "data/resum.h"
 #include "fs/scrub_look.h"
 #include "fs/scrub_span.h"
@@ -212,6 +214,22 @@ G4_FN static uint64_t unlike(struct g4_scrub_step *step, const struct g4_inode_c
 	return differ;
 }
 
+/* And those without a sum that were listed with that of other contents (data/dedup.h). */
+G4_FN static uint64_t unlisted(struct g4_scrub_step *step, const struct g4_inode_core *inode, uint64_t page,
+			       struct g4_address address, uint32_t pages, const struct g4_sum_entry *sums)
+{
+	const uint64_t bad = g4_dedup_compare(step->wg, step->fs, address, step->scrub->pages, pages, sums);
+
+	for (uint32_t k = 0; k < pages; k++) {
+		const struct g4_address at = g4_address_after_pages(address, k);
+		const struct g4_finding finding = {inode->ino, step->dir, page + k, g4_address_stored(at),
+						   1,	       G4_E_DATA};
+		if (bad >> k & 1)
+			g4_finding_add(step->fs, step->record, &finding);
+	}
+	return bad;
+}
+
 /*
  * The same for pages that get sums, the inode being write-locked: so many are done, 0: none of them gets any. A large page is done as a
  * whole, from its beginning on.
@@ -239,6 +257,7 @@ G4_FN static uint64_t give_sums(struct g4_scrub_step *step, uint32_t index, uint
 		const uint32_t n = (uint32_t)g4_min64(pages - done, G4_SCRUB_PAGES);
 		uint64_t keep = g4_scrub_read(step, inode, first + done, at, n);
 		keep |= unlike(step, inode, first + done, at, n, &resum->sums[done]);
+		keep |= unlisted(step, inode, first + done, at, n, &resum->sums[done]);
 		g4_resum_add(step->wg, resum, step->scrub->pages, n, keep);
 		done += n;
 	}
@@ -369,6 +388,30 @@ G4_FN static void enter_top(struct g4_scrub_step *step)
 	enter(step, top, dir ? 0 : UINT64_MAX);
 }
 
+/*
+ * The next inodes that no name leads to, but somebody who has them open: they are met as those that were moved are. Whether there are any. Who
+ * goes from the list meanwhile may hide one that is far behind.
+ */
+G4_FN static bool take_nameless(struct g4_scrub_step *step)
+{
+	struct g4_fs *fs = step->fs;
+	uint32_t skip = step->scrub->nameless, taken = 0;
+
+	g4_lock(&fs->orphan_lock);
+	for (uint32_t index = fs->orphan_head; index != G4_NO_INODE && taken < G4_SCRUB_MOVED;
+	     index = g4_icache_at(fs, index)->orphan_next) {
+		if (skip > 0) {
+			skip--;
+			continue;
+		}
+		g4_scrub_moved(fs, index);
+		taken++;
+	}
+	g4_unlock(&fs->orphan_lock);
+	step->scrub->nameless += taken;
+	return taken > 0;
+}
+
 /* The directory is through. Whether the tree is. */
 G4_FN static bool ascend(struct g4_scrub_step *step)
 {
@@ -385,7 +428,8 @@ G4_FN static bool ascend(struct g4_scrub_step *step)
 		return false;
 	}
 	if (scrub->dir == step->fs->root_index || ino == step->record->arguments[ARGUMENT_INODE])
-		return g4_load32_rlx(&scrub->moved_count) == 0;
+		return g4_load32_rlx(&scrub->moved_count) == 0 &&
+		       (step->record->arguments[ARGUMENT_INODE] != 0 || !take_nameless(step));
 	g4_read_lock(&g4_icache_at(step->fs, scrub->dir)->lock);
 	if (!inode->dead && g4_icache_get(step->wg, step->fs, inode->disk.parent, &parent) < 0)
 		parent = G4_NO_INODE;
@@ -669,6 +713,7 @@ G4_FN static void begin(struct g4_scrub_step *step)
 	for (uint32_t k = 0; k < G4_SCRUB_SEEN; k++)
 		step->scrub->seen[k] = 0;
 	step->scrub->depth = 0;
+	step->scrub->nameless = 0;
 	index = get_top(step);
 	if (index != G4_NO_INODE && !g4_is_dir(g4_inode_core_type(g4_icache_at(fs, index))) && !cursor[CURSOR_AT]) {
 		begin_file(step, index);

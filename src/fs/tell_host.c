@@ -3,6 +3,7 @@
 #include "fs/tell_host.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log_host.h"
 #include "dev/dev_host.h"
@@ -35,7 +36,7 @@ static void name_devices(uint64_t disks, const struct g4_dev *dev, char *text, s
 	}
 }
 
-void g4_event_text(const struct g4_event *event, const struct g4_dev *dev, char *text, size_t bytes)
+static void event_text(const struct g4_event *event, const struct g4_dev *dev, char *text, size_t bytes)
 {
 	char expected[2 * sizeof(event->expected) + 1], found[2 * sizeof(event->found) + 1], device[384];
 
@@ -46,12 +47,39 @@ void g4_event_text(const struct g4_event *event, const struct g4_dev *dev, char 
 			 g4_strerror(-(int)event->code));
 		return;
 	}
+	if (event->code != G4_E_DATA) {
+		snprintf(text, bytes, "data that can not be read: inode 0x%llx, offset %llu, on %s, at 0x%llx: %s",
+			 (unsigned long long)event->ino, (unsigned long long)(event->page * G4_PAGE_BYTES), device,
+			 (unsigned long long)event->address, g4_strerror(-(int)event->code));
+		return;
+	}
 	hex(expected, event->expected, sizeof(event->expected));
 	hex(found, event->found, sizeof(event->found));
 	snprintf(text, bytes,
 		 "damaged data: inode 0x%llx, offset %llu, on %s, at 0x%llx: %s expected %s..., found %s...",
 		 (unsigned long long)event->ino, (unsigned long long)(event->page * G4_PAGE_BYTES), device,
 		 (unsigned long long)event->address, g4_checksum_name(event->algorithm), expected, found);
+}
+
+/* A path is bytes that users choose: what is none of a line is not written. */
+static void add_path(const char *path, char *text, size_t bytes)
+{
+	const char *before = "; the path is '", *behind = "'";
+	size_t at = strlen(text);
+
+	if (at + strlen(before) + 2 > bytes)
+		return;
+	at += (size_t)snprintf(text + at, bytes - at, "%s", before);
+	for (; *path && at + 2 < bytes; path++)
+		text[at++] = (unsigned char)*path < ' ' || *path == 0x7f ? '?' : *path;
+	snprintf(text + at, bytes - at, "%s", behind);
+}
+
+void g4_event_text(const struct g4_event *event, const struct g4_dev *dev, const char *path, char *text, size_t bytes)
+{
+	event_text(event, dev, text, bytes);
+	if (path)
+		add_path(path, text, bytes);
 }
 
 void g4_teller_look(struct g4_teller *teller, uint64_t lost)
@@ -70,7 +98,7 @@ void g4_teller_look(struct g4_teller *teller, uint64_t lost)
 	teller->told = 0;
 }
 
-void g4_teller_tell(struct g4_teller *teller, const struct g4_event *event)
+void g4_teller_tell(struct g4_teller *teller, const struct g4_event *event, const char *path)
 {
 	char text[G4_LOG_LINE_BYTES];
 
@@ -78,7 +106,7 @@ void g4_teller_tell(struct g4_teller *teller, const struct g4_event *event)
 		teller->left_out++;
 		return;
 	}
-	g4_event_text(event, teller->dev, text, sizeof(text));
+	g4_event_text(event, teller->dev, path, text, sizeof(text));
 	g4_log(G4_LOG_ERROR, "%s", text);
 }
 

@@ -18,11 +18,12 @@ struct g4_teller {
 
 /* Before events are told, and now and then while g4_teller_waits(). lost: of all, those that nobody took in time. */
 void g4_teller_look(struct g4_teller *teller, uint64_t lost);
-void g4_teller_tell(struct g4_teller *teller, const struct g4_event *event);
+/* path: of its inode, NULL where that is not known. */
+void g4_teller_tell(struct g4_teller *teller, const struct g4_event *event, const char *path);
 /* Whether a line about what was left out is still to be written. */
 bool g4_teller_waits(const struct g4_teller *teller);
-/* The sentence about an event. */
-void g4_event_text(const struct g4_event *event, const struct g4_dev *dev, char *text, size_t bytes);
+/* The sentence about an event. The path comes last: it is what a line has no room for. */
+void g4_event_text(const struct g4_event *event, const struct g4_dev *dev, const char *path, char *text, size_t bytes);
 
 #ifdef __cplusplus
 }

@@ -10,6 +10,7 @@
  * Where somebody hashes beside the processor (hash/page_hasher_host.h), pages are read into its slots instead, and each reader goes on to
  * the next slot while one is hashed. What does not match there, or goes wrong, is judged as everything else is.
  */
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -17,6 +18,8 @@
 #include "data/sums.h"
 #include "fsck/fsck.h"
 #include "fsck/inode.h"
+#include "fsck/journal.h"
+#include "fsck/listed.h"
 #include "fsck/report.h"
 #include "fsck/tables.h"
 #include "fsck/tree.h"
@@ -153,7 +156,21 @@ static bool judge_page(struct reader *reader, const struct run *run, uint32_t k,
 		damage.code = -G4_E_IO;
 	if (damage.code < 0)
 		note_damage(reader, &damage);
+	if (damage.code == 0 || damage.other_whole)
+		g4_fsck_vouch_listed(reader->check->fsck, damage.address);
+	else
+		g4_fsck_doubt_listed(reader->check->fsck, damage.address);
 	return there;
+}
+
+/* Page k of a run was compared; those that are not `good` are judged. Whether it counts as compared. */
+static bool settle_page(struct reader *reader, const struct run *run, uint32_t k, bool good,
+			const struct g4_sum_entry *expected)
+{
+	if (!good)
+		return judge_page(reader, run, k, expected);
+	g4_fsck_vouch_listed(reader->check->fsck, g4_address_after_pages(run->address, k));
+	return true;
 }
 
 /* Pages in memory, at most RUN_PAGES: bad[k] is set for those that are not what their entry says. */
@@ -193,7 +210,7 @@ static void finish_batch(struct reader *reader, struct batch *batch)
 		for (uint32_t k = 0; sums != NULL && k < run->count; k++)
 			bad[k] = memcmp(&sums[k], &expected[k], sizeof(expected[k])) != 0;
 		for (uint32_t k = 0; k < run->count; k++)
-			reader->compared += !bad[k] || judge_page(reader, run, k, &expected[k]);
+			reader->compared += settle_page(reader, run, k, !bad[k], &expected[k]);
 		sums = sums == NULL ? NULL : sums + run->count;
 		expected += run->count;
 		memory += run->count * G4_PAGE_BYTES;
@@ -295,7 +312,7 @@ static void end_run(struct reader *reader)
 				 read_page(reader, copy, g4_address_after_pages(run.address, k), k) != -G4_E_NOENT;
 	}
 	for (uint32_t k = 0; k < run.count; k++)
-		reader->compared += (compared && !bad[k]) || judge_page(reader, &run, k, &reader->expected[k]);
+		reader->compared += settle_page(reader, &run, k, compared && !bad[k], &reader->expected[k]);
 }
 
 static void add_page(struct reader *reader, uint64_t file_page, struct g4_address address,
@@ -701,4 +718,24 @@ int g4_fsck_data(struct g4_fsck *fsck)
 	if (fsck->fatal == 0)
 		compare_parity(fsck);
 	return fsck->fatal;
+}
+
+int g4_fsck_unlist_damaged(struct g4_fsck *fsck, struct g4_journal_state *journal)
+{
+	struct g4_address *changed;
+	uint64_t changed_count;
+	int status = 0;
+
+	if (fsck->problems != 0)
+		return 0; /* nothing else was written either */
+	const uint64_t count = g4_fsck_drop_doubtful(fsck, &changed, &changed_count);
+	if (count > 0 && fsck->fatal == 0)
+		g4_fsck_change(fsck, G4_FSCK_REPAIRED, NULL, 0, 0,
+			       "deduplication does not find %" PRIu64
+			       " pages any more that are damaged, or have no sum",
+			       count);
+	if (count > 0 && fsck->fatal == 0 && fsck->target != NULL)
+		status = g4_fsck_write_pages(fsck, journal, changed, changed_count);
+	free(changed);
+	return fsck->fatal != 0 ? fsck->fatal : status;
 }

@@ -112,7 +112,7 @@ static void mend_plain_fields(const struct g4_fsck *fsck, uint64_t ino, struct g
 	if (inode->pages > layout->size_bytes / G4_PAGE_BYTES)
 		inode->pages = 0;
 	if (!directory)
-		inode->entries = 0;
+		inode->entries = (uint32_t)g4_inode_domain(inode);
 	if (directory && inode->nlink != 0 && !g4_ino_plausible(inode->parent, layout))
 		inode->parent = ino;
 	if (!g4_ino_plausible(inode->orphan_next, layout))

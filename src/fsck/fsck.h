@@ -49,6 +49,11 @@ int g4_fsck_open(struct g4_fsck *fsck, struct g4_image *image, const char *name,
  * fsck->damaged_pages, apart from fsck->problems and fsck->found. 0 or -G4_E_NOMEM.
  */
 int g4_fsck_data(struct g4_fsck *fsck);
+/*
+ * After that, behind a repair: deduplication finds a page no more whose contents are damaged, or could not be compared with a sum. In a
+ * dry run it is said alone. 0 or a negative code.
+ */
+int g4_fsck_unlist_damaged(struct g4_fsck *fsck, struct g4_journal_state *journal);
 
 /* Runs all checks. 0, or -G4_E_NOMEM; the problems are counted in fsck->problems. */
 int g4_fsck_run(struct g4_fsck *fsck, struct g4_image *image, const struct g4_journal_state *journal);
@@ -61,7 +66,7 @@ int g4_fsck_repair(struct g4_fsck *fsck, struct g4_image *image, const struct g4
 		   bool safe_only);
 /*
  * All of a repair: opens the device, replays the journal, makes the rounds, and writes their outcome unless dry_run. The
- * image stays open for a summary (close it, also after a failure). 0, or a negative code with a sentence in message;
+ * image stays open for a summary (close it, also after a failure), and the device claimed until g4_fsck_release() or g4_fsck_free(). 0, or a negative code with a sentence in message;
  * fsck->found and fsck->problems as above.
  */
 struct g4_fsck_repair_options {
@@ -73,6 +78,8 @@ struct g4_fsck_repair_options {
 int g4_fsck_repair_device(struct g4_fsck *fsck, struct g4_image *image, const char *name,
 			  const struct g4_fsck_repair_options *options, struct g4_journal_state *journal, char *message,
 			  size_t bytes);
+/* Gives up the claim of a repair, after which nothing more is written. */
+void g4_fsck_release(struct g4_fsck *fsck);
 void g4_fsck_free(struct g4_fsck *fsck);
 
 #endif

@@ -455,6 +455,29 @@ static void check_policy(struct g4_fsck *fsck, uint64_t ino, uint32_t policy, co
 	g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, 0, 0, "what is written from now on is kept as by default");
 }
 
+/* A domain that nobody has made would be made once more, and then be two at a time. */
+static void check_domain(struct g4_fsck *fsck, uint64_t ino, const struct g4_inode *inode,
+			 const struct g4_fsck_where *where)
+{
+	const bool has = (inode->policy & G4_POLICY_DEDUP) == G4_POLICY_DEDUP_DOMAIN;
+	const bool may = (fsck->image->sb.features_incompat & G4_FEATURE_INCOMPAT_DOMAINS) != 0;
+	const uint64_t domain = g4_inode_domain(inode);
+	struct g4_root root;
+
+	if (!has || (may && domain != 0 && g4_image_root(fsck->image, &root) == 0 && domain <= root.domains))
+		return;
+	g4_fsck_problem(fsck, G4_FSCK_INODE, where,
+			"inode 0x%" PRIx64 " is of domain %" PRIu64 " of deduplication, which there is not", ino,
+			domain);
+	struct g4_inode *slot = fsck->repairing ? g4_fsck_edit_inode(fsck, ino) : NULL;
+	if (slot == NULL)
+		return;
+	g4_inode_set_domain(slot, 0);
+	slot->policy = (slot->policy & ~G4_POLICY_DEDUP) | G4_POLICY_DEDUP_OFF;
+	g4_fsck_seal_inode(fsck, ino);
+	g4_fsck_change(fsck, G4_FSCK_DOUBTFUL, where, 0, 0, "what is written from now on is not deduplicated");
+}
+
 bool g4_fsck_contents(struct g4_fsck *fsck, uint64_t ino, const struct g4_inode *inode,
 		      const struct g4_fsck_where *where)
 {
@@ -462,6 +485,7 @@ bool g4_fsck_contents(struct g4_fsck *fsck, uint64_t ino, const struct g4_inode 
 	bool good;
 
 	check_policy(fsck, ino, inode->policy, where);
+	check_domain(fsck, ino, inode, where);
 	if (S_ISDIR(inode->mode))
 		good = g4_fsck_read_directory(fsck, inode, where, &pages);
 	else

@@ -16,6 +16,9 @@ uint64_t g4_fsck_next_sequence(struct g4_image *image, const struct g4_journal_s
 /* Writes the header, if one is given, and brings the journal home with the engine's own replay. 0 or a negative code. */
 int g4_fsck_replay(const struct g4_image *image, const struct g4_journal_header *header, struct g4_dev *target);
 /* Writes what g4_fsck_repair() has prepared, and the superblocks. Nothing, when nothing is to be changed. */
-int g4_fsck_write(struct g4_fsck *fsck, const struct g4_journal_state *journal);
+int g4_fsck_write(struct g4_fsck *fsck, struct g4_journal_state *journal);
+/* After that, the patches of these pages alone. */
+int g4_fsck_write_pages(struct g4_fsck *fsck, struct g4_journal_state *journal, const struct g4_address *addresses,
+			uint64_t count);
 
 #endif

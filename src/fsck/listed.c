@@ -8,6 +8,7 @@
 
 #include "format/sums.h"
 #include "fsck/claim.h"
+#include "fsck/fix.h"
 #include "fsck/listed.h"
 #include "fsck/report.h"
 #include "fsck/tables.h"
@@ -15,6 +16,7 @@
 struct g4_fsck_listed { /* of a group */
 	g4_le64 listings[G4_GROUP_REGIONS][G4_LISTING_QUARTERS];
 	uint64_t listed[G4_FSCK_GROUP_WORDS], met[G4_FSCK_GROUP_WORDS];
+	uint64_t whole[G4_FSCK_GROUP_WORDS], doubtful[G4_FSCK_GROUP_WORDS]; /* contents, where they were read */
 };
 
 static struct g4_fsck_listed *of_page(const struct g4_fsck *fsck, uint64_t page)
@@ -127,7 +129,7 @@ static bool check_sum(struct g4_fsck *fsck, const struct g4_fsck_where *where, s
 	if (g4_sum_entry_algorithm(entry) != G4_CHECKSUM_BLAKE3 || !is_listed(fsck, page))
 		return true;
 	const uint8_t *sum = listed_sum(fsck, page);
-	if (sum == NULL || memcmp(sum, entry->bytes, G4_LISTING_SUM_BYTES) == 0)
+	if (sum == NULL || g4_listing_is_of(sum, entry))
 		return true;
 	g4_fsck_problem(fsck, G4_FSCK_LISTED, where,
 			"the page at 0x%" PRIx64 " is listed with another sum than it has here",
@@ -178,6 +180,67 @@ void g4_fsck_compare_listed(struct g4_fsck *fsck)
 				"%" PRIu64 " pages from 0x%" PRIx64 " on are listed, and no file's contents", count,
 				first * G4_PAGE_BYTES);
 	}
+}
+
+/* ------------------------------------------------------------------ what was read */
+
+static void set_bit(uint64_t *bits, uint64_t page)
+{
+	__atomic_fetch_or(&bits[page % G4_GROUP_PAGES / 64], UINT64_C(1) << page % 64, __ATOMIC_RELAXED);
+}
+
+void g4_fsck_vouch_listed(struct g4_fsck *fsck, struct g4_address address)
+{
+	struct g4_fsck_listed *listed = of_page(fsck, g4_address_page(address));
+
+	if (listed != NULL)
+		set_bit(listed->whole, g4_address_page(address));
+}
+
+void g4_fsck_doubt_listed(struct g4_fsck *fsck, struct g4_address address)
+{
+	struct g4_fsck_listed *listed = of_page(fsck, g4_address_page(address));
+
+	if (listed != NULL)
+		set_bit(listed->doubtful, g4_address_page(address));
+}
+
+/* Of a group: only what was found whole stays. How many pages went. */
+static uint64_t keep_whole(struct g4_fsck_listed *listed)
+{
+	uint64_t count = 0;
+
+	for (uint64_t word = 0; word < G4_FSCK_GROUP_WORDS; word++) {
+		const uint64_t keep = listed->whole[word] & ~listed->doubtful[word];
+		count += (uint64_t)__builtin_popcountll(listed->listed[word] & ~keep);
+		listed->listed[word] &= keep;
+	}
+	return count;
+}
+
+uint64_t g4_fsck_drop_doubtful(struct g4_fsck *fsck, struct g4_address **changed, uint64_t *changed_count)
+{
+	const uint64_t groups = fsck->image->layout.group_count;
+	uint64_t count = 0;
+
+	*changed = fsck->listed == NULL ? NULL : calloc(groups, sizeof(**changed));
+	*changed_count = 0;
+	if (fsck->listed != NULL && *changed == NULL)
+		fsck->fatal = -G4_E_NOMEM;
+	for (uint64_t group = 0; *changed != NULL && group < groups && fsck->fatal == 0; group++) {
+		struct g4_fsck_listed *listed = fsck->listed[group];
+		const uint64_t dropped = listed == NULL ? 0 : keep_whole(listed);
+		const struct g4_address address = dropped == 0 ? G4_NO_ADDRESS : fsck->group_shares[group];
+		struct g4_shares_page *page =
+			dropped == 0 ? NULL : (struct g4_shares_page *)(void *)g4_fsck_edit(fsck, address);
+		if (page == NULL)
+			continue;
+		memcpy(page->listed, listed->listed, sizeof(page->listed));
+		g4_fsck_seal(fsck, address, G4_BLOCK_SHARES);
+		(*changed)[(*changed_count)++] = address;
+		count += dropped;
+	}
+	return count;
 }
 
 /* ------------------------------------------------------------------ repair */

@@ -360,15 +360,18 @@ int g4_fsck_repair_device(struct g4_fsck *fsck, struct g4_image *image, const ch
 	fsck->repairing = true;
 	if (!options->dry_run)
 		status = g4_set_open(&name, 1, &claim, &fsck->target, message, bytes);
-	if (status == 0)
-		status = repair_claimed(fsck, image, name, options, journal, message, bytes);
+	return status < 0 ? status : repair_claimed(fsck, image, name, options, journal, message, bytes);
+}
+
+void g4_fsck_release(struct g4_fsck *fsck)
+{
 	g4_dev_close(fsck->target);
 	fsck->target = NULL;
-	return status;
 }
 
 void g4_fsck_free(struct g4_fsck *fsck)
 {
+	g4_fsck_release(fsck);
 	forget_round(fsck);
 	free(fsck->shared_before);
 	free(fsck->metadata_before);

@@ -224,10 +224,26 @@ static uint64_t keep_used(const struct writer *w, struct g4_address *addresses, 
 	return kept;
 }
 
+/* What fits one record. */
+static uint64_t record_room(const struct writer *w)
+{
+	const uint64_t pages = g4_layout_log_pages(&w->image->layout);
+
+	return pages - 2 - pages / G4_JOURNAL_TAGS;
+}
+
+static int write_batches(struct writer *w, const struct g4_address *addresses, uint64_t count)
+{
+	const uint64_t room = record_room(w);
+	int status = 0;
+
+	for (uint64_t at = 0; at < count && status == 0; at += room)
+		status = write_batch(w, addresses + at, g4_min64(room, count - at));
+	return status;
+}
+
 static int write_patches(struct writer *w)
 {
-	const uint64_t room =
-		g4_layout_log_pages(&w->image->layout) - 2 - g4_layout_log_pages(&w->image->layout) / G4_JOURNAL_TAGS;
 	uint64_t count;
 	struct g4_address *addresses = g4_image_patched(w->image, &count);
 	int status = 0;
@@ -235,10 +251,9 @@ static int write_patches(struct writer *w)
 	if (addresses == NULL)
 		return w->image->patches.count != 0 ? -G4_E_NOMEM : 0;
 	count = keep_used(w, addresses, count);
-	if (count > room)
+	if (count > record_room(w))
 		order_pages(w, addresses, count);
-	for (uint64_t at = 0; at < count && status == 0; at += room)
-		status = write_batch(w, addresses + at, g4_min64(room, count - at));
+	status = write_batches(w, addresses, count);
 	free(addresses);
 	return status;
 }
@@ -295,7 +310,14 @@ static int write_all(struct writer *w)
 	return status == 0 ? write_superblocks(w, G4_STATE_CLEAN) : status;
 }
 
-int g4_fsck_write(struct g4_fsck *fsck, const struct g4_journal_state *journal)
+/* Where the next record goes, if something more is to be written. */
+static void end_records(const struct writer *w, struct g4_journal_state *journal)
+{
+	w->fsck->sequence = w->sequence;
+	journal->next_page = w->head;
+}
+
+int g4_fsck_write(struct g4_fsck *fsck, struct g4_journal_state *journal)
 {
 	struct writer w = {.fsck = fsck, .image = fsck->image, .sequence = fsck->sequence};
 
@@ -306,6 +328,24 @@ int g4_fsck_write(struct g4_fsck *fsck, const struct g4_journal_state *journal)
 	int status = open_writer(&w, fsck->target);
 	if (status == 0)
 		status = write_all(&w);
+	end_records(&w, journal);
+	close_writer(&w);
+	return status;
+}
+
+int g4_fsck_write_pages(struct g4_fsck *fsck, struct g4_journal_state *journal, const struct g4_address *addresses,
+			uint64_t count)
+{
+	struct writer w = {.fsck = fsck, .image = fsck->image, .sequence = fsck->sequence, .head = journal->next_page};
+	int status = open_writer(&w, fsck->target);
+
+	if (status == 0)
+		status = write_superblocks(&w, G4_STATE_ERROR | (w.image->sb.state & G4_STATE_CLEAN));
+	if (status == 0)
+		status = write_batches(&w, addresses, count);
+	if (status == 0)
+		status = write_superblocks(&w, G4_STATE_CLEAN);
+	end_records(&w, journal);
 	close_writer(&w);
 	return status;
 }

@@ -30,17 +30,18 @@ struct g4_ioc_resize {
 };
 #define G4_IOC_RESIZE _IOWR(0xb4, 2, struct g4_ioc_resize)
 
-/* On a directory, for root and the user who mounted: one of the commands JOB_START, JOB_SET, JOB_LIST and PATH. */
+/* On a directory, for root and the user who mounted: one of the commands JOB_START, JOB_SET, JOB_LIST, PATH and DEDUP. */
 struct g4_ioc_job {
 	uint32_t op;
 	uint32_t flags, mask; /* of the command */
 	int32_t status;	      /* out: 0 or a negative code */
 	uint64_t node, node2; /* kind and number lie at node2 as in the command */
-	uint64_t rate;
-	uint64_t value; /* out */
+	uint64_t rate;	      /* DEDUP: its cookie */
+	uint64_t value;	      /* out */
 	union {
 		struct g4_health health; /* JOB_LIST */
 		char path[4096];	 /* PATH: value bytes */
+		struct g4_dedup_counts dedup;
 	};
 };
 #define G4_IOC_JOB _IOWR(0xb4, 3, struct g4_ioc_job)
@@ -52,6 +53,12 @@ static inline bool g4_ioc_job_command(struct g4_ioc_job *job, struct g4_cmd *cmd
 	cmd->node2 = job->node2;
 	if (job->op == G4_CMD_JOB_START || job->op == G4_CMD_JOB_SET) {
 		cmd->rate = job->rate;
+		return true;
+	}
+	if (job->op == G4_CMD_DEDUP) {
+		cmd->cookie = job->rate; /* they lie at one place in the command, too */
+		cmd->data = &job->dedup;
+		cmd->length = sizeof(job->dedup);
 		return true;
 	}
 	cmd->data = job->op == G4_CMD_PATH ? (void *)job->path : (void *)&job->health;

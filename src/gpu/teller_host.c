@@ -27,7 +27,7 @@ static void tell(struct g4_gpu_teller *t)
 
 	g4_teller_look(&t->lines, g4_load64_rlx_sys(&t->told->lost));
 	while (g4_gpu_take_told(t->told, &event))
-		g4_teller_tell(&t->lines, &event);
+		g4_teller_tell(&t->lines, &event, NULL);
 }
 
 static void *run(void *argument)

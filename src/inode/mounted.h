@@ -136,6 +136,7 @@ struct g4_scrub {	  /* what a scrub knows beyond its cursor; the step's, but `mo
 	uint32_t moved_count;
 	uint64_t moved_lost;
 	uint32_t moved[G4_SCRUB_MOVED];
+	uint32_t nameless; /* so many inodes of the orphan list were among them */
 };
 
 struct g4_jobs {
@@ -160,6 +161,9 @@ struct g4_jobs {
 #define G4_FS_SYNC 16u
 #define G4_FS_DISCARD 32u    /* what was freed is discarded behind its commit */
 #define G4_FS_TICK_TIMES 64u /* stamps are of the clock's last tick, and not before the latest that a caller brought */
+
+/* What a writer wants of deduplication, with its command or its handle. */
+enum g4_dedup_wish { G4_DEDUP_BY_POLICY, G4_DEDUP_WISHED, G4_DEDUP_REFUSED };
 
 struct g4_fs {
 	struct g4_space space;

@@ -33,6 +33,13 @@ says "... in its list" 'sums'
 exits 0 "attr set --image dedup=" "$gpu4fs" attr set --image disk.img dedup=on /
 exits 0 "... is kept" "$gpu4fs" attr get --json --image disk.img /
 equals "... shows it" "on" "$(json_value 'd["files"][0]["dedup"]')"
+exits 0 "attr set --image dedup=domain" "$gpu4fs" attr set --image disk.img dedup=domain /
+exits 0 "... is kept" "$gpu4fs" attr get --json --image disk.img /
+equals "... shows it" "domain" "$(json_value 'd["files"][0]["dedup"]')"
+exits 0 "the image has the feature now" "$gpu4fs" info disk.img
+says "... in its list" 'domains'
+exits 0 "dump of the directory" "$gpu4fs" dump disk.img inode /
+says "... shows the number" 'domain  *1$'
 exits 1 "a word that there is not" "$gpu4fs" attr set --image disk.img dedup=yes /
 exits 1 "sums that there are not" "$gpu4fs" attr set --image disk.img checksum=md5 /
 one_sentence "... fails with one sentence"

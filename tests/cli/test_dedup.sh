@@ -20,6 +20,18 @@ done
 exits 2 "with a rate that is none" "$gpu4fs" dedup run --rate often --image disk.img
 exits 2 "an estimate with a rate" "$gpu4fs" dedup estimate --rate 1M --image disk.img
 exits 2 "statistics that compare" "$gpu4fs" dedup stats --compare --image disk.img
+exits 2 "prune with a socket" "$gpu4fs" dedup prune --socket s
+exits 2 "prune of a part" "$gpu4fs" dedup prune --image disk.img /a
+one_sentence "... fails with one sentence"
+exits 2 "a run of a mount" "$gpu4fs" dedup run --mount .
+one_sentence "... fails with one sentence"
+exits 1 "counts of what is not mounted" "$gpu4fs" dedup stats --mount .
+one_sentence "... fails with one sentence"
+exits 1 "prune of what is not mounted" "$gpu4fs" dedup prune --mount .
+exits 1 "prune of an image that is none" "$gpu4fs" dedup prune --image empty
+one_sentence "... fails with one sentence"
+is_json "prune of an image as JSON" "$gpu4fs" dedup prune --json --image disk.img
+equals "... has nothing to do" 0 "$(json_value 'd["pruned_pages"]')"
 exits 1 "of an image that is none" "$gpu4fs" dedup run --image empty
 one_sentence "... fails with one sentence"
 exits 1 "of a socket that is none" "$gpu4fs" dedup run --socket empty

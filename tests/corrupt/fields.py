@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the table of all fields of the structures in src/format/format.h: a field that is added there is corrupted, too.
+"""Writes the table of all fields of the structures in headers of src/format: a field that is added there is corrupted, too.
 
-Usage: fields.py FORMAT_H OUTPUT
+Usage: fields.py OUTPUT HEADER...
 Each line is FIELD(struct, member, bytes of one element). A member that is a struct of ours is left to that struct's own lines.
 """
 import re
@@ -21,11 +21,14 @@ def fields(text):
 
 
 def main():
-    with open(sys.argv[1], encoding="utf-8") as header:
-        found = list(fields(header.read()))
-    if len(found) < 100:
-        sys.exit("fields.py: the structures of format.h are not written as they were")
-    with open(sys.argv[2], "w", encoding="utf-8") as out:
+    found = []
+    for name in sys.argv[2:]:
+        with open(name, encoding="utf-8") as header:
+            of_header = list(fields(header.read()))
+        if len(of_header) < (100 if name.endswith("format.h") else 10):
+            sys.exit(f"fields.py: the structures of {name} are not written as they were")
+        found += of_header
+    with open(sys.argv[1], "w", encoding="utf-8") as out:
         for struct, member, size in found:
             out.write(f"FIELD({struct}, {member}, {size})\n")
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Single bits. On an image with sums of every algorithm, and with files whose sums are in the inode, in a block, in pages of sums and in
- * those of pages of 2 MiB, each bit that means something is flipped, one at a time:
+ * those of pages of 2 MiB, and with pages that are listed, each bit that means something is flipped, one at a time:
  *
  *   metadata   every bit of every page: fsck finds it; and of some the image is mounted and everything read, and what is given is what
  *              was written, or an error
@@ -34,9 +34,11 @@
 #define CONTENT_SAMPLE 61u
 
 static const char *const algorithms[] = {"blake3", "xxh3", "crc32c"};
+#define KINDS (sizeof(algorithms) / sizeof(algorithms[0]) + 1) /* and pages that are listed, with BLAKE3 */
+#define LISTED (KINDS - 1)
 static const uint64_t sizes[] = {100, 4096, 2 * 4096 + 77, 7 * 4096, 16 * 4096, 17 * 4096, 150 * 4096 + 1, 4 * G4_MIB};
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
-#define FILES (SIZES * sizeof(algorithms) / sizeof(algorithms[0]))
+#define FILES (SIZES * KINDS)
 
 struct file {
 	uint64_t ino, bytes, seed;
@@ -110,9 +112,12 @@ static void populate(void)
 
 	memset(value, 'v', sizeof(value));
 	memset(target, 't', sizeof(target) - 1);
-	for (uint32_t a = 0; a < FILES / SIZES; a++) {
-		must(op_mkdir(&rig, G4_NODE_ROOT, algorithms[a], 0755, &dir), "mkdir");
-		must(op_setxattr(&rig, dir, "gpu4fs.checksum", algorithms[a], strlen(algorithms[a]), 0), "checksum");
+	for (uint32_t a = 0; a < KINDS; a++) {
+		const char *algorithm = algorithms[a == LISTED ? 0 : a];
+		must(op_mkdir(&rig, G4_NODE_ROOT, a == LISTED ? "listed" : algorithm, 0755, &dir), "mkdir");
+		must(op_setxattr(&rig, dir, "gpu4fs.checksum", algorithm, strlen(algorithm), 0), "checksum");
+		if (a == LISTED)
+			must(op_setxattr(&rig, dir, "gpu4fs.dedup", "on", 2, 0), "dedup");
 		for (uint32_t s = 0; s < SIZES; s++)
 			make_file(a * SIZES + s, dir, s);
 	}
@@ -126,7 +131,7 @@ static void populate(void)
 		must(op_mknod(&rig, dir, name, S_IFREG | 0644, &ino), "mknod");
 	}
 	must(op_sync(&rig), "sync");
-	for (uint32_t a = 0; a < FILES / SIZES; a++) {
+	for (uint32_t a = 0; a < LISTED; a++) {
 		struct g4_run run;
 		rig_run_at(&rig, files[a * SIZES + SIZES - 1].ino, 0, &run);
 		if (run.level != 1)

@@ -54,6 +54,7 @@ int judge_repair(struct rig *rig, struct g4_fsck *fsck, uint64_t stop_at_write)
 	fsck->stop_at_write = stop_at_write;
 	const int status = g4_fsck_repair_device(fsck, &image, rig->name, &options, &journal, message, sizeof(message));
 	fclose(fsck->out);
+	g4_fsck_release(fsck);
 	if (status < 0 && stop_at_write == 0)
 		judge_bad("the repair failed: %s", message);
 	if (status == 0 && fsck->problems != 0)

@@ -315,8 +315,12 @@ int rig_repair(struct rig *rig, struct rig_repair *how)
 	fsck.printed_limit = 20;
 	fsck.find_superblock = how->find_superblock;
 	fsck.stop_at_write = how->stop_at_write;
-	const int status =
+	int status =
 		g4_fsck_repair_device(&fsck, &image, rig->name, &options, &journal, how->words, sizeof(how->words));
+	if (status == 0 && how->data)
+		status = g4_fsck_data(&fsck);
+	if (status == 0 && how->data)
+		status = g4_fsck_unlist_damaged(&fsck, &journal);
 	how->found = fsck.found;
 	memcpy(how->outcome, fsck.by_outcome, sizeof(how->outcome));
 	fclose(fsck.out);

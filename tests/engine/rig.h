@@ -88,6 +88,7 @@ struct g4_page_hasher;
 struct rig_data rig_fsck_data_beside(struct rig *rig, uint32_t threads, struct g4_page_hasher *hasher, char **text);
 struct rig_repair {
 	bool find_superblock, dry_run;
+	bool data;		/* contents are read, too, and pages that are damaged are no more listed */
 	uint64_t stop_at_write; /* as a power cut; 0: no */
 	/* out */
 	uint64_t found;	     /* problems */

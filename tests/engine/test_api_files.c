@@ -46,6 +46,37 @@ static void small_overwrites_change_only_their_bytes(void **state)
 	ok(gpu4fs_close(file));
 }
 
+/* With a flag of open(2) alone, in a file system that has never heard of it; without sums nothing is believed to be the same. */
+static void what_is_written_twice_is_stored_once_where_the_writer_says_so(void **state)
+{
+	enum { BYTES = 40 * PAGE };
+	static unsigned char bytes[BYTES];
+	static const int flags[] = {GPU4FS_O_DEDUP, GPU4FS_O_NODEDUP, 0, GPU4FS_O_DEDUP};
+	struct gpu4fs_dedup_stats stats;
+	gpu4fs *here = api_in_process(); /* nobody else is told */
+
+	(void)state;
+	api_pattern(bytes, 3, 0, BYTES);
+	for (int i = 0; i < 4; i++) {
+		char name[8];
+		snprintf(name, sizeof(name), "/f%d", i);
+		gpu4fs_file *file = api_open(name, O_RDWR | O_CREAT | flags[i], 0644);
+		gives(gpu4fs_pwrite(file, bytes, BYTES, 0), BYTES);
+		ok(gpu4fs_fsync(file));
+		api_check_bytes(file, bytes, BYTES);
+		ok(gpu4fs_close(file));
+	}
+	ok(gpu4fs_dedup_stats(here, &stats));
+	assert_int_equal(stats.hits, 40);
+	assert_int_equal(stats.misses, 40);
+	assert_int_equal(stats.saved_bytes, BYTES);
+	assert_int_equal(stats.hints, 40);
+	ok(gpu4fs_unlink(fs, NULL, "/f0"));
+	ok(gpu4fs_syncfs(fs));
+	gives(gpu4fs_dedup_prune(here), 40); /* one owner is left */
+	gives(gpu4fs_dedup_prune(here), 0);
+}
+
 static void reading_at_or_behind_the_end_gives_nothing(void **state)
 {
 	gpu4fs_file *file;
@@ -1152,6 +1183,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		api_test(what_was_written_is_read_back_at_every_size),
 		api_test(small_overwrites_change_only_their_bytes),
+		api_test(what_is_written_twice_is_stored_once_where_the_writer_says_so),
 		api_test(reading_at_or_behind_the_end_gives_nothing),
 		api_test(a_write_behind_the_end_leaves_zeros_between),
 		api_test(a_zero_length_write_changes_nothing),

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 
 #include "alloc/share.h"
+#include "data/batch.h"
+#include "data/dirty.h"
 #include "data/map.h"
 #include "dedup/table.h"
 #include "fs/fs.h"
@@ -336,6 +338,228 @@ static void files_and_directories_say_whether(void **state)
 	assert_int_not_equal(rig_place(&rig, on, 0), rig_place(&rig, on, 8));
 }
 
+static void write_as(uint64_t handle, uint32_t flags, uint64_t page, uint64_t pages)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_WRITE, .handle = handle, .flags = flags, .data = data + page * G4_PAGE_BYTES};
+
+	cmd.offset = page * G4_PAGE_BYTES;
+	cmd.length = pages * G4_PAGE_BYTES;
+	assert_int_equal(g4_execute(rig.wg, rig.fs, &cmd), 0);
+	assert_int_equal(cmd.value, cmd.length);
+}
+
+/* The pages of a file are one after the other those of another one, or not, as often in a row as this says. */
+static void expect_shared(uint64_t a, uint64_t b, const uint64_t *rows, uint32_t count)
+{
+	uint64_t page = 0;
+
+	for (uint32_t k = 0; k < count; k++)
+		for (const uint64_t end = page + rows[k]; page < end; page++)
+			assert_true((rig_place(&rig, a, page) == rig_place(&rig, b, page)) == (k % 2 == 0));
+}
+
+/* A handle goes before the policy, and a command before the handle; large writes as well as small ones. */
+static void writers_say_whether(void **state)
+{
+	static const uint64_t rows[] = {100, 100, 50, 50, 300}, refused[] = {0, 20, 10, 30};
+	uint64_t a, b, c, in;
+
+	(void)state;
+	rig_pattern(data, 30, BYTES);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "a", G4_S_IFREG | 0644, &a), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "b", G4_S_IFREG | 0644, &b), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "c", G4_S_IFREG | 0644, &c), 0);
+	assert_false(rig.fs->super.features_incompat & G4_FEATURE_INCOMPAT_LISTED);
+	assert_int_equal(op_open(&rig, a, G4_OPEN_WRITE | G4_OPEN_DEDUP, &in), 0);
+	write_as(in, 0, 0, 600); /* so large that it would go past the cache */
+	assert_true(rig.fs->super.features_incompat & G4_FEATURE_INCOMPAT_LISTED);
+	assert_int_equal(op_release(&rig, in), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(listed(), 600);
+	assert_int_equal(op_open(&rig, b, G4_OPEN_WRITE | G4_OPEN_DEDUP, &in), 0);
+	write_as(in, 0, 0, 100);
+	write_as(in, G4_WRITE_NODEDUP, 100, 100);
+	write_as(in, G4_WRITE_DEDUP, 200, 50);
+	write_as(in, 0, 250, 350);
+	write_as(in, G4_WRITE_NODEDUP, 250, 50); /* the last one counts */
+	assert_int_equal(op_release(&rig, in), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	expect_shared(a, b, rows, 5);
+	expect(b, data, 600 * G4_PAGE_BYTES);
+	assert_int_equal(set(c, "on"), 0);
+	assert_int_equal(op_open(&rig, c, G4_OPEN_WRITE | G4_OPEN_NODEDUP, &in), 0);
+	write_as(in, 0, 0, 20);
+	write_as(in, G4_WRITE_DEDUP, 20, 10);
+	write_as(in, 0, 30, 30);
+	assert_int_equal(op_release(&rig, in), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	expect_shared(a, c, refused, 4);
+	write_at(c, 0, data,
+		 60 * G4_PAGE_BYTES); /* without either its policy counts; what it has already is stored anew */
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(rig_place(&rig, a, 5), rig_place(&rig, c, 5));
+	expect(c, data, 60 * G4_PAGE_BYTES);
+}
+
+/* What a directory's files have is shared among them, and is not found by others, nor are others' pages by them. */
+static void a_domain_is_alone(void **state)
+{
+	const uint64_t bytes = 150 * (uint64_t)G4_PAGE_BYTES;
+	uint64_t dir, below, other, files_of[6], outside[2];
+	char word[8] = "";
+
+	(void)state;
+	rig_pattern(data, 6, bytes);
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "d", 0755, &dir), 0);
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "e", 0755, &other), 0);
+	assert_int_equal(set(dir, "domain"), 0);
+	assert_int_equal(set(other, "domain"), 0);
+	assert_true(rig.fs->super.features_incompat & G4_FEATURE_INCOMPAT_DOMAINS);
+	assert_int_equal(op_mkdir(&rig, dir, "below", 0755, &below), 0);
+	assert_int_equal(op_getxattr(&rig, below, "gpu4fs.dedup", word, sizeof(word), NULL), 0);
+	assert_string_equal(word, "domain");
+	for (uint32_t k = 0; k < 6; k++) { /* two of each, and none together with another one's */
+		char name[8];
+		snprintf(name, sizeof(name), "%u", k);
+		assert_int_equal(op_mknod(&rig,
+					  k < 2 ? dir :
+					  k < 4 ? below :
+						  other,
+					  name, G4_S_IFREG | 0644, &files_of[k]),
+				 0);
+		write_at(files_of[k], 0, data, bytes);
+	}
+	outside[0] = rig_make(&rig, 0);
+	outside[1] = rig_make(&rig, 1);
+	for (uint32_t k = 0; k < 2; k++)
+		write_at(outside[k], 0, data, bytes);
+	assert_int_equal(op_sync(&rig), 0); /* small files side by side in one batch */
+	for (uint32_t round = 0; round < 2; round++) {
+		for (uint64_t page = 0; page < 150; page++) {
+			const uint64_t ours = rig_place(&rig, files_of[0], page),
+				       others = rig_place(&rig, files_of[4], page),
+				       everybodys = rig_place(&rig, outside[0], page);
+			for (uint32_t k = 1; k < 4; k++)
+				assert_int_equal(rig_place(&rig, files_of[k], page), ours);
+			assert_int_equal(rig_place(&rig, files_of[5], page), others);
+			assert_int_equal(rig_place(&rig, outside[1], page), everybodys);
+			assert_true(ours != others && ours != everybodys && others != everybodys);
+		}
+		assert_int_equal(listed(), 450);
+		/* after a mount what is read from the device leads there as well */
+		mount_again();
+		load();
+		assert_int_equal(op_mknod(&rig, below, round ? "new" : "newer", G4_S_IFREG | 0644, &files_of[3]), 0);
+		write_at(files_of[3], 0, data, bytes);
+		outside[1] = make_with(10 + round, data, bytes);
+		assert_int_equal(op_sync(&rig), 0);
+	}
+	/* a file stays in the domain that it was made in */
+	assert_int_equal(op_rename(&rig, below, "2", G4_NODE_ROOT, "moved", 0), 0);
+	write_at(files_of[2], bytes, data, bytes);
+	assert_int_equal(op_fsync(&rig, files_of[2]), 0);
+	assert_int_equal(rig_place(&rig, files_of[2], 150), rig_place(&rig, files_of[0], 0));
+	expect(files_of[3], data, bytes);
+	/* who leaves it is among all others with what he writes from then on */
+	assert_int_equal(set(files_of[3], "on"), 0);
+	write_at(files_of[3], 0, data, bytes);
+	assert_int_equal(op_fsync(&rig, files_of[3]), 0);
+	assert_int_equal(rig_place(&rig, files_of[3], 7), rig_place(&rig, outside[0], 7));
+}
+
+/* Who asks whether two files of different domains are the same is not told; a copy by reference is what its user asked for. */
+static void domains_are_not_compared(void **state)
+{
+	const uint64_t bytes = 40 * (uint64_t)G4_PAGE_BYTES;
+	uint64_t dir, a, in, out, done = 1;
+
+	(void)state;
+	rig_pattern(data, 7, bytes);
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "d", 0755, &dir), 0);
+	assert_int_equal(set(dir, "domain"), 0);
+	assert_int_equal(op_mknod(&rig, dir, "a", G4_S_IFREG | 0644, &a), 0);
+	write_at(a, 0, data, bytes);
+	const uint64_t b = make_with(0, data, bytes);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(op_open(&rig, a, G4_OPEN_READ, &in), 0);
+	assert_int_equal(op_open(&rig, b, G4_OPEN_WRITE, &out), 0);
+	struct g4_cmd same = {
+		.op = G4_CMD_COPY_RANGE, .handle = in, .handle2 = out, .length = bytes, .flags = G4_COPY_SAME};
+	assert_int_equal(g4_execute(rig.wg, rig.fs, &same), 0);
+	assert_int_equal(same.value, 0);
+	assert_int_not_equal(rig_place(&rig, a, 0), rig_place(&rig, b, 0));
+	assert_int_equal(op_copy(&rig, in, 0, out, 0, bytes, &done), 0);
+	assert_int_equal(done, bytes);
+	assert_int_equal(rig_place(&rig, a, 0),
+			 rig_place(&rig, b, 0)); /* and the checker understands that (teardown) */
+	assert_int_equal(op_release(&rig, in), 0);
+	assert_int_equal(op_release(&rig, out), 0);
+}
+
+/* Two files of one domain, of which the second shares; and pages that nobody shares are pruned. Whether all of it is durable. */
+static bool make_domain(struct rig *r)
+{
+	struct g4_dedup_counts counts;
+	struct g4_cmd prune = {.op = G4_CMD_DEDUP, .mask = G4_DEDUP_PRUNE, .data = &counts, .length = sizeof(counts)};
+	uint64_t dir = 0, ino;
+
+	if (op_mkdir(r, G4_NODE_ROOT, "d", 0755, &dir) < 0 || op_setxattr(r, dir, "gpu4fs.dedup", "domain", 6, 0) < 0)
+		return false;
+	for (uint32_t k = 0; k < 2; k++) {
+		if (op_mknod(r, dir, k ? "b" : "a", G4_S_IFREG | 0644, &ino) < 0 ||
+		    op_write(r, ino, 0, 0, data, (20 + 20 * k) * G4_PAGE_BYTES, NULL) < 0 || op_fsync(r, ino) < 0)
+			return false;
+	}
+	return g4_engine_execute(r->engine, &prune) == 0 && op_sync(r) == 0;
+}
+
+/* There is a domain or there is none, and what is in it is what was written, and listed for it. */
+static void a_domain_survives_a_power_cut(void **state)
+{
+	const uint64_t every = rig_every(5);
+	uint64_t reads, flushes, last = 0, seed = 9, with = 0;
+	struct g4_statfs statfs;
+	struct rig r;
+
+	(void)state;
+	rig_pattern(data, 40, 40 * G4_PAGE_BYTES);
+	rig_open(&r, 16 * G4_MIB, 2 * G4_MIB);
+	uint8_t *base = malloc(r.bytes);
+	assert_non_null(base);
+	rig_copy(base, r.image, r.bytes);
+	const struct g4_fault none = {0};
+	for (uint64_t cut = 0; cut == 0 || cut <= last; cut += cut == 0 ? 1 : every) {
+		const struct g4_fault fault = {.cut_after_writes = cut,
+					       .seed = cut % 3 == 1 ? rig_random(&seed) | 1 : 0,
+					       .keep_unflushed = cut % 3 == 2,
+					       .cut_inside = cut % 2 == 1};
+		bool synced = false;
+
+		rig_copy(r.image, base, r.bytes);
+		if (rig_try_mount(&r, 0, cut == 0 ? &none : &fault) == 0) { /* or it is cut while it is mounted */
+			synced = make_domain(&r);
+			if (cut == 0)
+				g4_dev_fault_counts(r.fault, &reads, &last, &flushes);
+			g4_dev_fault_cut(r.fault);
+			rig_abandon(&r);
+		}
+		assert_true(cut > 0 || (synced && last > 4));
+		assert_int_equal(rig_try_mount(&r, 0, NULL), 0);
+		struct g4_attr dir;
+		char word[8] = "";
+		if (op_lookup(&r, G4_NODE_ROOT, "d", &dir) == 0)
+			assert_int_equal(op_getxattr(&r, dir.ino, "gpu4fs.dedup", word, sizeof(word), NULL), 0);
+		with += strcmp(word, "domain") == 0;
+		assert_true(!synced || strcmp(word, "domain") == 0);
+		assert_int_equal(op_statfs(&r, &statfs), 0);
+		assert_int_equal(rig_unmount(&r), 0);
+		rig_expect_clean(&r, statfs.blocks_free, "after a crash with a domain");
+	}
+	assert_true(with > 0);
+	free(base);
+	rig_close(&r);
+}
+
 /* ---------------------------------------------------------------------------------------------------- in any order */
 
 #define FILES 6u
@@ -628,6 +852,136 @@ static void less_is_written_where_there_is_less(void **state)
 
 /* ---------------------------------------------------------------------------------------------------- side by side */
 
+#define RACE_PAGES 200u /* of a batch */
+
+/* The dirty pages of a file are written back, and when they are stored `other` is written back, before they are published. */
+static void write_back_around(uint64_t ino, uint64_t other)
+{
+	struct g4_wg *wg = g4_wg_create(1);
+	uint32_t index, published;
+
+	assert_int_equal(g4_icache_get(wg, rig.fs, ino, &index), 0);
+	struct g4_inode_core *inode = g4_icache_at(rig.fs, index);
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_batch *batch = g4_batch_take(wg);
+	g4_gather_dirty(rig.fs, inode, batch);
+	assert_int_equal(batch->count, RACE_PAGES);
+	assert_int_equal(g4_pipeline_prepare(wg, rig.fs, inode, batch, true), 0);
+	const int stored = g4_store(wg, rig.fs, batch);
+	assert_int_equal(op_fsync(&rig, other), 0);
+	assert_int_equal(g4_pipeline_finish(wg, rig.fs, inode, batch, inode->size, stored, &published), 0);
+	assert_int_equal(published, RACE_PAGES);
+	for (uint32_t k = 0; k < published; k++)
+		g4_dirty_remove(rig.fs, inode, batch->lines[k]);
+	g4_scratch_release(wg, mark);
+	g4_icache_put(rig.fs, index);
+	g4_wg_destroy(wg);
+}
+
+/* Neither has found the other's pages when it looked: of those that are published second none stays. */
+static void of_two_at_a_time_one_wins(void **state)
+{
+	const uint64_t bytes = RACE_PAGES * (uint64_t)G4_PAGE_BYTES;
+	static const uint32_t others[] = {0, 1, 7, 50, 199}; /* pages that only one of them has */
+
+	(void)state;
+	rig_pattern(data, 1, bytes);
+	memcpy(data + 20 * G4_PAGE_BYTES, data, 5 * G4_PAGE_BYTES); /* what a batch has twice */
+	const uint64_t a = rig_make(&rig, 0), b = rig_make(&rig, 1), before = rig_free_pages(&rig);
+	write_at(a, 0, data, bytes);
+	for (uint32_t k = 0; k < sizeof(others) / sizeof(others[0]); k++)
+		write_at(a, others[k] * G4_PAGE_BYTES, "of one alone", 12);
+	write_at(b, 0, data, bytes);
+	write_back_around(a, b);
+	assert_int_equal(op_sync(&rig), 0);
+	for (uint64_t page = 0, k = 0; page < RACE_PAGES; page++) {
+		const bool same = rig_place(&rig, a, page) == rig_place(&rig, b, page);
+		assert_true(same == (page != others[k]));
+		k += page == others[k] && k + 1 < sizeof(others) / sizeof(others[0]);
+	}
+	expect(b, data, bytes);
+	for (uint32_t k = 0; k < sizeof(others) / sizeof(others[0]); k++)
+		memcpy(data + others[k] * G4_PAGE_BYTES, "of one alone", 12);
+	expect(a, data, bytes);
+	assert_int_equal(op_truncate(&rig, a, 0), 0);
+	assert_int_equal(op_truncate(&rig, b, 0), 0);
+	/* also what the loser had claimed; a slab may be kept */
+	assert_true(rig_free_pages(&rig) + 1 >= before);
+	assert_int_equal(listed(), 0);
+}
+
+/* The file has them already, and may have them rotten: what is written once more is stored, whoever was faster. */
+static void what_is_written_again_is_stored_again(void **state)
+{
+	const uint64_t bytes = RACE_PAGES * (uint64_t)G4_PAGE_BYTES;
+
+	(void)state;
+	rig_pattern(data, 2, bytes);
+	const uint64_t a = make_with(0, data, bytes), b = rig_make(&rig, 1), at = rig_place(&rig, a, 0);
+	write_at(a, 0, data, bytes);
+	write_at(b, 0, data, bytes);
+	write_back_around(a, b);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_not_equal(rig_place(&rig, a, 0), at);
+	expect(a, data, bytes);
+	expect(b, data, bytes);
+}
+
+#define RACERS 2u
+static pthread_barrier_t racers;
+
+/* The same pages, at the same time, to a file of its own. */
+static void *race(void *argument)
+{
+	const uint32_t number = (uint32_t)(uintptr_t)argument;
+	struct rig own = rig;
+	uint64_t ino, done;
+	char name[16];
+
+	own.wg = g4_wg_create(1 + number);
+	for (uint32_t round = 0; round < (rig_slow() ? 4u : 20u); round++) {
+		snprintf(name, sizeof(name), "r%u %u", number, round);
+		assert_int_equal(op_mknod(&own, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &ino), 0);
+		if (number == 0)
+			rig_pattern(data, 100 + round, RACE_PAGES * G4_PAGE_BYTES);
+		(void)pthread_barrier_wait(&racers);
+		assert_int_equal(op_write(&own, ino, 0, 0, data, RACE_PAGES * G4_PAGE_BYTES, &done), 0);
+		assert_int_equal(op_fsync(&own, ino), 0);
+		(void)pthread_barrier_wait(&racers);
+	}
+	g4_wg_destroy(own.wg);
+	return NULL;
+}
+
+static void racers_store_little_twice(void **state)
+{
+	pthread_t threads[RACERS];
+	uint64_t twice = 0, all = 0;
+
+	(void)state;
+	assert_int_equal(pthread_barrier_init(&racers, NULL, RACERS), 0);
+	for (uintptr_t k = 0; k < RACERS; k++)
+		assert_int_equal(pthread_create(&threads[k], NULL, race, (void *)k), 0);
+	for (uint32_t k = 0; k < RACERS; k++)
+		pthread_join(threads[k], NULL);
+	(void)pthread_barrier_destroy(&racers);
+	for (uint32_t round = 0; round < (rig_slow() ? 4u : 20u); round++) {
+		struct g4_attr of[RACERS];
+		for (uint32_t k = 0; k < RACERS; k++) {
+			char name[16];
+			snprintf(name, sizeof(name), "r%u %u", k, round);
+			assert_int_equal(op_lookup(&rig, G4_NODE_ROOT, name, &of[k]), 0);
+			rig_pattern(data, 100 + round, RACE_PAGES * G4_PAGE_BYTES);
+			expect(of[k].ino, data, RACE_PAGES * G4_PAGE_BYTES);
+		}
+		for (uint64_t page = 0; page < RACE_PAGES; page++)
+			twice += rig_place(&rig, of[0].ino, page) != rig_place(&rig, of[1].ino, page);
+		all += RACE_PAGES;
+	}
+	print_message("of %lu pages that two wrote at a time %lu are there twice\n", (unsigned long)all,
+		      (unsigned long)twice);
+}
+
 #define THREADS 4u
 
 static void *write_and_delete(void *argument)
@@ -697,11 +1051,18 @@ int main(void)
 		cmocka_unit_test_setup_teardown(so_does_the_one_after_a_crash, setup, teardown),
 		cmocka_unit_test_setup_teardown(loading_beside_writers, setup, teardown),
 		cmocka_unit_test_setup_teardown(files_and_directories_say_whether, setup_off, teardown),
+		cmocka_unit_test_setup_teardown(writers_say_whether, setup_off, teardown),
+		cmocka_unit_test_setup_teardown(a_domain_is_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(domains_are_not_compared, setup, teardown),
+		cmocka_unit_test(a_domain_survives_a_power_cut),
 		cmocka_unit_test_setup_teardown(any_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(on_a_full_device, setup_small, teardown),
 		cmocka_unit_test_setup_teardown(a_table_that_is_full_forgets, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_small_table_finds_files, setup, teardown),
 		cmocka_unit_test(less_is_written_where_there_is_less),
+		cmocka_unit_test_setup_teardown(of_two_at_a_time_one_wins, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_written_again_is_stored_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(racers_store_little_twice, setup, teardown),
 		cmocka_unit_test_setup_teardown(writers_side_by_side, setup, teardown),
 	};
 

@@ -189,6 +189,55 @@ static void what_is_listed_wrongly_is_found_and_repaired(void **state)
 	}
 }
 
+/* A domain that was not made, or made and lost by the root block, or that the image may not have: nothing is deduplicated there. */
+static void a_domain_that_there_is_not_is_given_up(void **state)
+{
+	(void)state;
+	rig_pattern(data, 13, BYTES);
+	for (uint32_t kind = 0; kind < 4; kind++) {
+		struct rig_repair how = {0};
+		uint64_t dir, ino;
+		char *text, word[8] = "", name[8];
+
+		snprintf(name, sizeof(name), "d%u", kind);
+		if (rig.fs == NULL)
+			rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+		assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, name, 0755, &dir), 0);
+		assert_int_equal(op_setxattr(&rig, dir, "gpu4fs.dedup", "domain", 6, 0), 0);
+		assert_int_equal(op_mknod(&rig, dir, "f", G4_S_IFREG | 0644, &ino), 0);
+		assert_int_equal(op_write(&rig, ino, 0, 0, data, BYTES, NULL), 0);
+		const uint64_t root = g4_address_stored(g4_layout_root(&rig.fs->meta.layout));
+		unmount();
+		rig_expect_clean(&rig, RIG_ANY_FREE, "with a domain");
+		struct g4_inode *inode = damage_inode(&rig, ino);
+		if (kind == 0) {
+			assert_int_equal(inode->entries, 1);
+			inode->entries = 77;
+		} else if (kind == 1) {
+			inode->entries = 0;
+		} else if (kind == 2) {
+			((struct g4_root *)(void *)&rig.image[root])->domains = 1;
+			damage_seal(&rig, root);
+		} else { /* of a directory */
+			damage_inode(&rig, dir)->rdev = UINT64_MAX;
+			damage_seal(&rig, g4_ptr_offset(dir) / G4_PAGE_BYTES * G4_PAGE_BYTES);
+		}
+		damage_seal(&rig, g4_ptr_offset(ino) / G4_PAGE_BYTES * G4_PAGE_BYTES);
+		assert_int_not_equal(rig_fsck(&rig, &text).problems, 0);
+		assert_non_null(strstr(text, "of deduplication, which there is not"));
+		free(text);
+		assert_int_equal(rig_repair(&rig, &how), 0);
+		assert_int_equal(how.outcome[G4_FSCK_LOST], 0);
+		assert_int_not_equal(how.outcome[G4_FSCK_DOUBTFUL], 0);
+		free(how.text);
+		rig_expect_clean(&rig, RIG_ANY_FREE, "after the repair");
+		mount_and_load();
+		expect(ino);
+		assert_int_equal(op_getxattr(&rig, kind == 3 ? dir : ino, "gpu4fs.dedup", word, sizeof(word), NULL), 0);
+		assert_string_equal(word, "off");
+	}
+}
+
 /* ---------------------------------------------------------------------------------------------------- a mount */
 
 /* Nobody has checked the image: duplicates are stored, and files can be read, written and removed. */
@@ -263,6 +312,116 @@ static void what_is_damaged_is_stored_anew(void **state)
 	expect(a);
 }
 
+/* Files of the next mount share what is listed and whole, and nothing that has rotted. */
+static void expect_none_of(const uint64_t *at, uint64_t a, uint32_t number)
+{
+	mount_and_load();
+	const uint64_t b = make_with(number);
+
+	for (uint32_t k = 0; k < ROTTED; k++)
+		assert_int_not_equal(rig_place(&rig, b, 2 * k), at[k]);
+	assert_int_equal(rig_place(&rig, b, PAGES - 1), rig_place(&rig, a, PAGES - 1));
+	expect(b);
+}
+
+static uint64_t make_rotten(uint64_t *at)
+{
+	const uint64_t a = make_with(0);
+
+	for (uint32_t k = 0; k < ROTTED; k++)
+		at[k] = rig_place(&rig, a, 2 * k);
+	return a;
+}
+
+/* Nobody has had the time to take from the list what readers have met: an unmount does. */
+static void an_unmount_takes_what_is_damaged_from_the_list(void **state)
+{
+	static const uint32_t met[] = {3, ROTTED}; /* with places for all of them, and without */
+	uint64_t at[ROTTED], done;
+
+	(void)state;
+	for (uint32_t round = 0; round < 2; round++) {
+		rig_pattern(data, 9 + round, BYTES);
+		const uint64_t a = make_with(2 * round);
+		for (uint32_t k = 0; k < ROTTED; k++)
+			at[k] = rig_place(&rig, a, 2 * k);
+		unmount();
+		mount_and_load();
+		for (uint32_t k = 0; k < met[round]; k++) {
+			rig.image[at[k] + 100] ^= 1;
+			assert_int_equal(op_read(&rig, a, 0, 2 * k * (uint64_t)G4_PAGE_BYTES, found, G4_PAGE_BYTES,
+						 &done),
+					 -G4_E_DATA);
+		}
+		unmount();
+		mount_and_load();
+		const uint64_t b = make_with(2 * round + 1);
+		for (uint32_t k = 0; k < met[round]; k++)
+			assert_int_not_equal(rig_place(&rig, b, 2 * k), at[k]);
+		assert_int_equal(rig_place(&rig, b, PAGES - 1), rig_place(&rig, a, PAGES - 1));
+		expect(b);
+	}
+}
+
+/* Nobody has met them but the checker: a repair that reads contents takes them from the list. */
+static void a_repair_takes_what_is_damaged_from_the_list(void **state)
+{
+	static uint8_t before[64 * G4_MIB];
+	struct rig_repair how = {.data = true, .dry_run = true};
+	uint64_t at[ROTTED];
+
+	(void)state;
+	rig_pattern(data, 11, BYTES);
+	const uint64_t a = make_rotten(at);
+	unmount();
+	rot(at);
+	memcpy(before, rig.image, sizeof(before));
+	assert_int_equal(rig_repair(&rig, &how), 0);
+	assert_non_null(strstr(how.text, "64 pages"));
+	free(how.text);
+	assert_memory_equal(rig.image, before, sizeof(before));
+	how.dry_run = false;
+	assert_int_equal(rig_repair(&rig, &how), 0);
+	assert_int_equal(how.outcome[G4_FSCK_REPAIRED], 1);
+	assert_non_null(strstr(how.text, "64 pages"));
+	free(how.text);
+	rig_expect_clean(&rig, RIG_ANY_FREE, "after the repair");
+	assert_int_equal(rig_repair(&rig, &how), 0); /* which has nothing left to do */
+	assert_int_equal(how.outcome[G4_FSCK_REPAIRED], 0);
+	free(how.text);
+	expect_none_of(at, a, 1);
+}
+
+/* The same cut short at each of its writes, and made once more. */
+static void a_repair_of_the_list_survives_a_power_cut(void **state)
+{
+	static uint8_t before[64 * G4_MIB];
+	uint64_t at[ROTTED];
+	bool cut = true;
+
+	(void)state;
+	rig_pattern(data, 12, BYTES);
+	const uint64_t a = make_rotten(at);
+	unmount();
+	rot(at);
+	memcpy(before, rig.image, sizeof(before));
+	for (uint64_t n = 1; cut; n++) {
+		struct rig_repair first = {.data = true, .stop_at_write = n}, again = {.data = true};
+		memcpy(rig.image, before, sizeof(before));
+		cut = rig_repair(&rig, &first) < 0;
+		free(first.text);
+		assert_int_equal(rig_repair(&rig, &again), 0);
+		free(again.text);
+		rig_expect_clean(&rig, RIG_ANY_FREE, "after a cut");
+		assert_true(!cut || n < 40);
+		if (cut && n % 3)
+			continue;
+		expect_none_of(at, a, 1);
+		unmount();
+	}
+	rig.fs = rig_mount_fs(&rig, rig.wg, NULL);
+}
+
 /* So is a page that can not be read. */
 static void what_is_unreadable_is_stored_anew(void **state)
 {
@@ -279,7 +438,10 @@ static void what_is_unreadable_is_stored_anew(void **state)
 	assert_int_equal(rig_place(&rig, a, 3), at); /* what leads to it is in the cache */
 	fault.fail_read_at = 1;
 	g4_dev_fault_set(rig.fault, &fault);
+	const uint64_t counted = rig.fs->damaged_pages;
 	assert_int_equal(op_read(&rig, a, 0, 3 * G4_PAGE_BYTES, found, G4_PAGE_BYTES, &done), -G4_E_IO);
+	assert_int_equal(rig.fs->damaged_pages, counted + 1);
+	assert_int_equal(rig.fs->space.damaged[0], counted + 1);
 	const uint64_t b = make_with(1);
 	assert_int_not_equal(rig_place(&rig, b, 3), at);
 	assert_int_equal(rig_place(&rig, b, PAGES - 1), rig_place(&rig, a, PAGES - 1));
@@ -345,6 +507,42 @@ static void a_scrub_looks_at_it(void **state)
 	assert_int_equal(rig.fs->journal.aborted, 0);
 	assert_int_equal(op_unlink(&rig, G4_NODE_ROOT, "f0"), 0);
 	assert_int_equal(scrub(), 0);
+}
+
+/* Pages whose file has lost their sums, and which the list has one of: a scrub that adds sums gives none to what is something else. */
+static void sums_are_added_to_what_was_listed(void **state)
+{
+	struct g4_cmd start = {.op = G4_CMD_JOB_START, .flags = G4_JOB_ADD_SUMS};
+	uint64_t done;
+
+	(void)state;
+	rig_pattern(data, 14, BYTES);
+	const uint64_t a = rig_make(&rig, 0);
+	assert_int_equal(op_write(&rig, a, 0, 0, data, 3 * G4_PAGE_BYTES, NULL), 0);
+	assert_int_equal(op_fsync(&rig, a), 0);
+	const uint64_t at = rig_place(&rig, a, 1);
+	unmount();
+	struct g4_inode *inode = damage_inode(&rig, a);
+	assert_true(inode->flags & G4_INODE_SUMS_INLINE);
+	memset(inode->few.sums, 0, sizeof(inode->few.sums));
+	damage_seal(&rig, g4_ptr_offset(a) / G4_PAGE_BYTES * G4_PAGE_BYTES);
+	rig.image[at + 100] ^= 1;
+	mount_and_load();
+	start.kind = G4_JOB_SCRUB;
+	assert_int_equal(g4_execute(rig.wg, rig.fs, &start), 0);
+	while (g4_jobs_serve(rig.wg, rig.fs, true) == 0)
+		;
+	assert_int_equal(rig.fs->jobs.records[0].state, G4_JOB_DONE);
+	assert_int_equal(rig.fs->jobs.records[0].summed, 2);
+	assert_int_equal(rig.fs->jobs.records[0].errors, 1);
+	/* and who writes the right contents stores them */
+	const uint64_t b = rig_make(&rig, 1);
+	assert_int_equal(op_write(&rig, b, 0, 0, data, 3 * G4_PAGE_BYTES, NULL), 0);
+	assert_int_equal(op_fsync(&rig, b), 0);
+	assert_int_equal(rig_place(&rig, a, 0), rig_place(&rig, b, 0));
+	assert_int_not_equal(at, rig_place(&rig, b, 1));
+	assert_int_equal(op_read(&rig, b, 0, 0, found, BYTES, &done), 0);
+	assert_memory_equal(found, data, 3 * G4_PAGE_BYTES);
 }
 
 /* As a pointer to a page of 1 GiB may ask for whose space has a page of shares: counts and lists are of one region. */
@@ -444,11 +642,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_is_listed_wrongly_is_found_and_repaired, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_domain_that_there_is_not_is_given_up, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_damaged_list_costs_space_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_damaged_is_stored_anew, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_unreadable_is_stored_anew, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_unmount_takes_what_is_damaged_from_the_list, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_repair_takes_what_is_damaged_from_the_list, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_repair_of_the_list_survives_a_power_cut, setup, teardown),
 		cmocka_unit_test_setup_teardown(writing_it_again_heals_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_scrub_looks_at_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(sums_are_added_to_what_was_listed, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_release_is_of_one_region, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_older_image_gets_a_list, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_feature_is_seen_when_it_is_durable, setup, teardown),

@@ -329,6 +329,32 @@ static void a_file_is_named_with_the_range(void **state)
 }
 
 /* A step at a time, the power gone behind each of them: as much work as in one go, and the same findings. */
+#define NAMELESS 70u /* more than are taken at a time */
+
+/* Files that somebody has open, and whose names are gone. */
+static void what_has_no_name_is_read(void **state)
+{
+	uint64_t inos[NAMELESS], handles[NAMELESS], done;
+
+	(void)state;
+	for (uint32_t k = 0; k < NAMELESS; k++) {
+		assert_int_equal(op_tmpfile(&rig, G4_NODE_ROOT, &inos[k], &handles[k]), 0);
+		assert_int_equal(
+			op_write(&rig, 0, handles[k], 0, pattern + k * G4_PAGE_BYTES, 5 * G4_PAGE_BYTES, &done), 0);
+	}
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(scrub()->errors, 0);
+	assert_int_equal(list()->skipped, 0);
+	for (uint32_t k = 0; k < NAMELESS; k++)
+		rig.image[place(inos[k], k % 5) + 9] ^= 1;
+	assert_int_equal(scrub()->errors, NAMELESS);
+	for (uint32_t k = 0; k < NAMELESS; k++) {
+		rig.image[place(inos[k], k % 5) + 9] ^= 1;
+		assert_int_equal(op_release(&rig, handles[k]), 0);
+	}
+	assert_int_equal(scrub()->errors, 0);
+}
+
 static void it_goes_on_behind_a_crash(void **state)
 {
 	uint64_t ino;
@@ -697,6 +723,7 @@ int main(void)
 		TEST(a_whole_image_has_no_findings),
 		TEST(fixed_pages_are_looked_at),
 		TEST(a_file_is_named_with_the_range),
+		TEST(what_has_no_name_is_read),
 		TEST(it_goes_on_behind_a_crash),
 		TEST(what_was_not_logged_is_done_again),
 		TEST(what_is_removed_is_freed_at_once),

@@ -41,6 +41,14 @@ for ((try = 0; try < 200; try++)); do
 done
 same "the next mount finds them" yes "$found"
 check "... and they are what was written" cmp "$work/a" "$mnt/b"
+counts=$("$gpu4fs" dedup stats --json --mount "$mnt")
+count() {
+	python3 -c 'import json, sys; print(json.loads(sys.argv[1])["since_mount"][sys.argv[2]])' "$counts" "$1"
+}
+check "the mount has counted that" test "$(count hits)" -ge 1800 -a "$(count saved_bytes)" -ge 7372800
+same "... and has had all that earlier mounts have written" "$(count groups)" "$(count groups_loaded)"
+same "nothing is pruned where everything is shared" 0 "$("$gpu4fs" dedup prune --json --mount "$mnt" | python3 -c 'import json, sys; print(json.load(sys.stdin)["pruned_pages"])')"
+refuses "another user does not learn what is counted" "Permission denied\|not permitted" setpriv --reuid 65534 --clear-groups "$gpu4fs" dedup stats --mount "$mnt"
 rm "$mnt/a"
 check "... also when the first file has gone" cmp "$work/a" "$mnt/b"
 unmount_image

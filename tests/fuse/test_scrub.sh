@@ -84,6 +84,7 @@ unmount_image
 
 # an image
 refuses "an image is scrubbed, too" "/a/b/file: bytes 2048000 to 2056191" "$gpu4fs" scrub start "$image"
+refuses "its lines in the log name the file" "the path is '/a/b/file'" "$gpu4fs" scrub start "$image"
 refuses "and says so later" "2 damaged pages" "$gpu4fs" scrub status "$image"
 # one that was killed while it ran goes on when its image is mounted, and ends by itself when it will
 truncate -s 64M "$image.2"

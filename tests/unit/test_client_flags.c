@@ -37,6 +37,8 @@ static void each_flag_becomes_its_own_and_no_other(void **state)
 		{O_DIRECT, G4_OPEN_DIRECT},
 		{O_NOATIME, G4_OPEN_NOATIME},
 		{O_DIRECTORY, G4_OPEN_DIRECTORY},
+		{GPU4FS_O_DEDUP, G4_OPEN_DEDUP},
+		{GPU4FS_O_NODEDUP, G4_OPEN_NODEDUP},
 		{O_CREAT, 0},
 		{O_CREAT | O_EXCL, G4_OPEN_EXCL},
 		{O_EXCL, 0},
@@ -64,6 +66,7 @@ static void contradictions_are_refused(void **state)
 	assert_int_equal(g4c_open_flags(O_TMPFILE | O_RDWR | O_CREAT, &flags), -EINVAL);
 	assert_int_equal(g4c_open_flags(O_CREAT | O_DIRECTORY, &flags), -EINVAL);
 	assert_int_equal(g4c_open_flags(O_PATH, &flags), -EINVAL);
+	assert_int_equal(g4c_open_flags(O_RDWR | GPU4FS_O_DEDUP | GPU4FS_O_NODEDUP, &flags), -EINVAL);
 	assert_int_equal(g4c_open_flags(1 << 30, &flags), -EINVAL);
 	assert_int_equal(g4c_open_flags(O_TMPFILE | O_RDWR | O_EXCL, &flags), 0);
 	assert_true(flags.tmpfile && flags.exclusive && !flags.directory && !flags.create);
