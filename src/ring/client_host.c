@@ -33,8 +33,9 @@
 #define SPIN_NS 200000u /* a GPU needs some tens of microseconds for most operations */
 #define SPIN_DATA_NS 50000u
 #define DATA_BYTES (64 * G4_KIB)
-#define LOOKS 4096	    /* at the words of a result, before one whether the engine is gone */
-#define POSTED_NS 50000L    /* between two looks for the result of a posted command whose slot is wanted */
+#define LATE_LOOKS 96u	 /* some microseconds: a command that is not begun by then was left to an engine that is busy */
+#define LOOKS 4096	 /* at the words of a result, before one whether the engine is gone */
+#define POSTED_NS 50000L /* between two looks for the result of a posted command whose slot is wanted */
 #define GONE_NS 1000000000L /* and whether the engine is there, where a slot is wanted that a thread has */
 #define FUTEX_NS 100000000L /* after so long a sleeper looks whether the engine is there */
 
@@ -232,16 +233,31 @@ static bool is_gone(struct g4_ring_client *client)
 /* Whether a doorbell has to be rung. */
 static bool wake(struct g4_ring_header *header)
 {
-	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* tail before engine_waits */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* tail before engine_looks and engine_waits */
+	if (g4_load32_acq(&header->engine_looks))
+		return false;
 	switch (g4_load32_acq(&header->engine_waits)) {
 	case G4_RING_AWAKE:
 		return false;
 	case G4_RING_FUTEX:
+	case G4_RING_FUTEX_SOME:
 		syscall(SYS_futex, &header->tail, FUTEX_WAKE, 1, NULL, NULL, 0);
 		return false;
 	default:
 		return true;
 	}
+}
+
+/* Whether the engine will come to the command in a moment, without being woken. */
+static bool comes_soon(struct g4_ring_header *header)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* as above */
+	return g4_load32_acq(&header->engine_looks) || g4_load32_acq(&header->engine_waits) == G4_RING_FUTEX_SOME;
+}
+
+static bool is_begun(const struct g4_ring_header *header, uint32_t number)
+{
+	return (int32_t)(g4_load32_acq(&header->engine_claimed) - number) >= 0;
 }
 
 static void ring(int doorbell)
@@ -305,9 +321,12 @@ static bool await_slot(struct g4_ring_client *client)
 	       !is_gone(client);
 }
 
-/* Fills the next slot, and says how it is taken. False: the engine is gone. */
-static bool submit(struct g4_ring_client *client, const struct g4_ring_slot *slot, uint32_t text_bytes, enum taken how,
-		   uint32_t *number)
+/*
+ * Fills the next slot, and says how it is taken. *left: nobody was woken for it, so that is for whoever waits for the result, if it
+ * takes long. NULL: nobody will wait. False: the engine is gone.
+ */
+static bool submit(struct g4_ring_client *client, const struct g4_ring_slot *slot, uint32_t text_bytes,
+		   uint32_t *number, bool *left)
 {
 	pthread_mutex_lock(&client->submit_lock);
 	while (!next_is_free(client)) {
@@ -317,11 +336,15 @@ static bool submit(struct g4_ring_client *client, const struct g4_ring_slot *slo
 		}
 	}
 	*number = ++client->tail;
-	client->taken[*number & (client->entries - 1)] = (uint8_t)how;
+	client->taken[*number & (client->entries - 1)] = left ? AWAITED : POSTED;
 	memcpy(g4_ring_slot_of(client->ring, client->entries, *number), slot, sizeof(slot->command) + text_bytes);
+	g4_store32_rlx(&client->header->client_runs_on, g4_runs_on());
 	g4_store32_rel(&client->header->tail, *number);
 	pthread_mutex_unlock(&client->submit_lock);
-	wake_engine(client);
+	if (left)
+		*left = comes_soon(client->header);
+	if (!left || !*left)
+		wake_engine(client);
 	return true;
 }
 
@@ -369,16 +392,24 @@ static uint32_t most_spin_ns(const struct g4_ring_client *client, const struct g
 	return moves_data(c) && c->length >= DATA_BYTES ? SPIN_DATA_NS : SPIN_NS;
 }
 
-/* False: the engine is gone without a result. */
-static bool wait_for(struct g4_ring_client *client, const struct g4_ring_command *c, uint32_t number, uint64_t *word)
+/* left: by submit(). False: the engine is gone without a result. */
+static bool wait_for(struct g4_ring_client *client, const struct g4_ring_command *c, uint32_t number, bool left,
+		     uint64_t *word)
 {
 	struct g4_ring_result *result = g4_ring_result_of(client->ring, client->entries, number);
 	struct g4_waiter waiter;
 	bool done;
 
 	g4_waiter_begin(&waiter, polling_of(client, c), most_spin_ns(client, c), client->header->completes);
+	waiter.peer = &client->header->engine_runs_on;
 	while (!(done = has_result(result, number, word))) {
-		if (g4_waiter_spins(&waiter))
+		const bool spins = g4_waiter_spins(&waiter);
+		if (left && (!spins || waiter.looks >= LATE_LOOKS)) {
+			left = false;
+			if (!is_begun(client->header, number))
+				wake_engine(client);
+		}
+		if (spins)
 			continue;
 		if (is_gone(client)) {
 			done = has_result(result, number, word);
@@ -494,14 +525,15 @@ static int call(struct g4_ring_client *client, struct g4_cmd *cmd, uint64_t at)
 	struct g4_ring_slot slot;
 	uint32_t inline_bytes, number;
 	uint64_t word;
+	bool left;
 	int rc = marshal(client, cmd, &slot, &inline_bytes);
 
 	if (rc < 0)
 		return cmd->status = rc;
 	slot.command.data = at;
 	cmd->status = -G4_E_IO;
-	if (!g4_load32_acq(&client->stopped) && submit(client, &slot, inline_bytes, AWAITED, &number)) {
-		if (wait_for(client, &slot.command, number, &word) && !unmarshal(client, number, word, cmd))
+	if (!g4_load32_acq(&client->stopped) && submit(client, &slot, inline_bytes, &number, &left)) {
+		if (wait_for(client, &slot.command, number, left, &word) && !unmarshal(client, number, word, cmd))
 			cmd->status = -G4_E_IO;
 		free_slot(client, number);
 	}
@@ -584,5 +616,5 @@ void g4_ring_client_post(struct g4_ring_client *client, struct g4_cmd *cmd)
 		return;
 	}
 	if (!g4_load32_acq(&client->stopped))
-		(void)submit(client, &slot, inline_bytes, POSTED, &number);
+		(void)submit(client, &slot, inline_bytes, &number, NULL);
 }
