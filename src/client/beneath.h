@@ -25,6 +25,8 @@ void g4c_set_umask(gpu4fs *fs, uint32_t umask);
  */
 int g4c_hand_over(gpu4fs_file *file, int flags);
 bool g4c_is_directory(const gpu4fs_file *file);
+/* Closes a file; where the engine is elsewhere, without waiting until that has happened. */
+void g4c_close_soon(gpu4fs_file *file);
 /*
  * Whether the directory, of which stat(2) says `found`, is the root of this server's mount. handed: the server hands descriptors over,
  * and that of its root has told; else the inode's number and the time of its last change have, which a copy of the image has as well.

@@ -442,15 +442,15 @@ static uint16_t append(uint8_t *text, uint32_t *bytes, const void *from, uint32_
 }
 
 /* Everything but data, into the slot or, where the text is long, a borrowed buffer. Returns the text in the slot. */
-static int marshal(struct g4_ring_client *client, const struct g4_cmd *cmd, struct g4_ring_slot *slot,
-		   uint32_t *inline_bytes)
+static int marshal(struct g4_ring_client *client, const struct g4_cmd *cmd, const struct g4_walk *walk,
+		   struct g4_ring_slot *slot, uint32_t *inline_bytes)
 {
 	struct g4_ring_command *c = &slot->command;
 	uint8_t text[G4_RING_MAX_TEXT];
 	const struct g4_cred *cred = cmd->cred ? cmd->cred : &client->own;
 	uint32_t bytes = 0;
 
-	if (cmd->name_bytes > 4096 || cmd->name2_bytes > 4096)
+	if (cmd->name_bytes > 4096 || cmd->name2_bytes > 4096 || (walk && cmd->name_bytes + walk->bytes > 4096))
 		return -G4_E_NAMETOOLONG;
 	*c = (struct g4_ring_command){.op = cmd->op,
 				      .flags = cmd->flags,
@@ -472,6 +472,10 @@ static int marshal(struct g4_ring_client *client, const struct g4_cmd *cmd, stru
 		c->cred_bytes = append(
 			text, &bytes, cred,
 			(uint32_t)(offsetof(struct g4_cred, groups) + cred->group_count * sizeof(cred->groups[0])));
+	}
+	if (walk) {
+		c->walk_flags = (uint16_t)walk->flags;
+		c->walk_bytes = append(text, &bytes, walk->path, walk->bytes);
 	}
 	c->name_bytes = append(text, &bytes, cmd->name, cmd->name_bytes);
 	c->name2_bytes = append(text, &bytes, cmd->name2, cmd->name2_bytes);
@@ -519,14 +523,14 @@ static bool unmarshal(struct g4_ring_client *client, uint32_t number, uint64_t w
 	return true;
 }
 
-/* One command whose data, if any, lies at `at` in the data area. */
-static int call(struct g4_ring_client *client, struct g4_cmd *cmd, uint64_t at)
+/* One command whose data, if any, lies at `at` in the data area; walk: NULL: none. */
+static int call(struct g4_ring_client *client, struct g4_cmd *cmd, const struct g4_walk *walk, uint64_t at)
 {
 	struct g4_ring_slot slot;
 	uint32_t inline_bytes, number;
 	uint64_t word;
 	bool left;
-	int rc = marshal(client, cmd, &slot, &inline_bytes);
+	int rc = marshal(client, cmd, walk, &slot, &inline_bytes);
 
 	if (rc < 0)
 		return cmd->status = rc;
@@ -550,7 +554,7 @@ static int call_copied(struct g4_ring_client *client, struct g4_cmd *cmd)
 
 	if (g4_command_is(cmd->op, G4_DATA_IN))
 		memcpy(client->data + at, cmd->data, cmd->length);
-	int rc = call(client, cmd, at);
+	int rc = call(client, cmd, NULL, at);
 	if (rc == 0 && g4_command_is(cmd->op, G4_DATA_OUT))
 		memcpy(cmd->data, client->data + at, g4_min64(cmd->value, cmd->length));
 	give_back(client, buffers, at);
@@ -586,9 +590,9 @@ int g4_ring_client_execute(struct g4_ring_client *client, struct g4_cmd *cmd)
 	uint64_t at = (uint64_t)((uint8_t *)cmd->data - client->data);
 
 	if (!g4_command_is(cmd->op, G4_DATA_IN | G4_DATA_OUT) || cmd->length == 0)
-		return call(client, cmd, 0);
+		return call(client, cmd, NULL, 0);
 	if (cmd->data && at < client->data_bytes && cmd->length <= client->data_bytes - at)
-		return call(client, cmd, at);
+		return call(client, cmd, NULL, at);
 	if (cmd->length <= LARGE_BYTES)
 		return call_copied(client, cmd);
 	if (g4_command_is(cmd->op, G4_DATA_IN_PLACE))
@@ -603,12 +607,17 @@ int g4_ring_client_execute(struct g4_ring_client *client, struct g4_cmd *cmd)
 	return cmd->status = -G4_E_XATTR_BIG;
 }
 
+int g4_ring_client_execute_at(struct g4_ring_client *client, struct g4_cmd *cmd, const struct g4_walk *walk)
+{
+	return call(client, cmd, walk->bytes > 0 ? walk : NULL, 0);
+}
+
 void g4_ring_client_post(struct g4_ring_client *client, struct g4_cmd *cmd)
 {
 	struct g4_ring_slot slot;
 	uint32_t inline_bytes, number;
 
-	if (marshal(client, cmd, &slot, &inline_bytes) < 0)
+	if (marshal(client, cmd, NULL, &slot, &inline_bytes) < 0)
 		return;
 	if (slot.command.text_at != G4_RING_TEXT_INLINE) { /* a buffer is given back when the result is there */
 		give_back(client, &client->text, slot.command.text_at);

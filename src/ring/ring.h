@@ -99,8 +99,13 @@ G4_STATIC_ASSERT(offsetof(struct g4_ring_header, engine_waits) == 128, "and what
 /*
  * struct g4_cmd (fs/command.h), with the same unions, but without pointers: `data` is an offset into the data area, names and
  * the like are text:
- *     [struct g4_cred, cred_bytes of it][name][name2][struct g4_attr, attr_bytes of it]
+ *     [struct g4_cred, cred_bytes of it][path to walk][name][name2][struct g4_attr, attr_bytes of it]
+ *
+ * A command with a path to walk is two of the engine's: RESOLVE, and what it asks for, of the inode that was found. An error of the first
+ * one is its result. MKNOD, MKDIR, SYMLINK, UNLINK, RMDIR, RENAME, CREATE and OPEN may bring one.
  */
+#define G4_WALK_DIRECTORY 0x100u /* it must lead to a directory: else NOTDIR */
+#define G4_WALK_BOTH 0x200u	 /* what it leads to is node2 as well */
 struct g4_ring_command {
 	uint32_t op;
 	uint32_t flags;
@@ -137,9 +142,25 @@ struct g4_ring_command {
 	uint32_t umask;	     /* without credentials of its own: applied to new files */
 	uint32_t wants_attr; /* 1: the result shall have attributes */
 	uint64_t token;	     /* of node */
-	uint8_t reserved[24];
+	uint16_t walk_bytes; /* not 0: a path leads from node to the inode that the command is about */
+	uint16_t walk_flags; /* of that walk: G4_RESOLVE_*, G4_WALK_* */
+	uint8_t reserved[20];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_ring_command) == 128, "ring command");
+
+/* The walk of a command has led to an inode with these attributes: 0, or why the command cannot be about that one. */
+G4_FN G4_INLINE int g4_walk_arrived(struct g4_cmd *cmd, const struct g4_attr *attr, uint32_t walk_flags)
+{
+	if ((walk_flags & G4_WALK_DIRECTORY) && (attr->mode & G4_S_IFMT) != G4_S_IFDIR)
+		return -G4_E_NOTDIR;
+	cmd->node = attr->ino;
+	cmd->generation = (uint32_t)attr->generation;
+	if (walk_flags & G4_WALK_BOTH) {
+		cmd->node2 = attr->ino;
+		cmd->generation2 = (uint32_t)attr->generation;
+	}
+	return 0;
+}
 
 struct g4_ring_slot {
 	struct g4_ring_command command;
