@@ -355,18 +355,36 @@ int isatty(int fd)
 	return 0;
 }
 
-int poll(struct pollfd *fds, nfds_t count, int timeout)
+void g4p_settle_polled(const struct pollfd *fds, nfds_t count)
 {
 	for (nfds_t i = 0; g4p_any_files() && i < count; i++)
 		g4p_settle(fds[i].fd, G4P_poll);
+}
+
+int poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+	g4p_settle_polled(fds, count);
 	return G4P_NEXT(poll)(fds, count, timeout);
 }
 
 int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
 {
-	for (nfds_t i = 0; g4p_any_files() && i < count; i++)
-		g4p_settle(fds[i].fd, G4P_poll);
+	g4p_settle_polled(fds, count);
 	return G4P_NEXT(ppoll)(fds, count, timeout, mask);
+}
+
+int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room);
+int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room)
+{
+	g4p_settle_polled(fds, count);
+	return G4P_NEXT(__poll_chk)(fds, count, timeout, room);
+}
+
+int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask, size_t room);
+int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask, size_t room)
+{
+	g4p_settle_polled(fds, count);
+	return G4P_NEXT(__ppoll_chk)(fds, count, timeout, mask, room);
 }
 
 static void settle_set(int count, const fd_set *set)
@@ -376,13 +394,25 @@ static void settle_set(int count, const fd_set *set)
 			g4p_settle(fd, G4P_select);
 }
 
-int select(int count, fd_set *restrict in, fd_set *restrict out, fd_set *restrict other,
-	   struct timeval *restrict timeout)
+void g4p_settle_sets(int count, const fd_set *in, const fd_set *out, const fd_set *other)
 {
 	settle_set(count, in);
 	settle_set(count, out);
 	settle_set(count, other);
+}
+
+int select(int count, fd_set *restrict in, fd_set *restrict out, fd_set *restrict other,
+	   struct timeval *restrict timeout)
+{
+	g4p_settle_sets(count, in, out, other);
 	return G4P_NEXT(select)(count, in, out, other, timeout);
+}
+
+int pselect(int count, fd_set *restrict in, fd_set *restrict out, fd_set *restrict other,
+	    const struct timespec *restrict timeout, const sigset_t *restrict mask)
+{
+	g4p_settle_sets(count, in, out, other);
+	return G4P_NEXT(pselect)(count, in, out, other, timeout, mask);
 }
 
 int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
@@ -391,7 +421,7 @@ int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 }
 
 /* Descriptors that go to another process. */
-ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+void g4p_settle_rights(const struct msghdr *message)
 {
 	struct cmsghdr *part = message && g4p_any_files() ? CMSG_FIRSTHDR(message) : NULL;
 
@@ -404,7 +434,19 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 			g4p_settle(sent, G4P_sendmsg);
 		}
 	}
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	g4p_settle_rights(message);
 	return G4P_NEXT(sendmsg)(fd, message, flags);
+}
+
+int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags)
+{
+	for (unsigned int i = 0; i < count; i++)
+		g4p_settle_rights(&messages[i].msg_hdr);
+	return G4P_NEXT(sendmmsg)(fd, messages, count, flags);
 }
 
 /*

@@ -8,10 +8,13 @@
 #ifndef G4_PRELOAD_H
 #define G4_PRELOAD_H
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/select.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -132,6 +135,8 @@ int g4p_install(struct g4p_mount *mount, gpu4fs_file *handle, int flags);
 void g4p_set(int fd, struct g4p_file *file);
 /* The number is going to be closed. */
 void g4p_forget(int fd);
+/* The kernel is going to give the number to another description, by dup2(2). */
+void g4p_number_goes(int fd);
 /* Makes a file the kernel's, under all of its numbers: 0 or a negative errno. Calm. */
 int g4p_settle_file(struct g4p_file *file);
 /* The same from outside: of one descriptor, which may be the kernel's; of all of them, or those that an exec keeps. */
@@ -139,6 +144,12 @@ bool g4p_settle(int fd, enum g4p_number number);
 void g4p_settle_all(bool kept_by_exec, enum g4p_number number); /* streams.c */
 /* Where it cannot become the kernel's, and may not go on: its numbers are nothing's, EBADF for whoever uses them. Calm. */
 void g4p_lose_file(struct g4p_file *file);
+/* The same of what lies in the arguments of poll(2), select(2), sendmsg(2) and io_submit(2): io.c, opens.c. */
+void g4p_settle_polled(const struct pollfd *fds, nfds_t count);
+void g4p_settle_sets(int count, const fd_set *in, const fd_set *out, const fd_set *other);
+void g4p_settle_rights(const struct msghdr *message);
+struct iocb;
+void g4p_settle_blocks(long count, struct iocb **blocks);
 void g4p_files_lock(bool lock);
 void g4p_files_forked(void);
 bool g4p_any_files(void);

@@ -66,6 +66,62 @@ pid_t vfork(void)
 	return fork();
 }
 
+/* Without the handlers of pthread_atfork(3), and with them ours. */
+pid_t _Fork(void)
+{
+	struct g4p_calm calm;
+	const bool calmed = g4p_calm(&calm);
+
+	g4p_fork_begins();
+	const pid_t child = G4P_NEXT(_Fork)();
+	if (child < 0)
+		calm.error = errno;
+	g4p_fork_ends(child == 0);
+	if (calmed)
+		g4p_restless(&calm);
+	return child;
+}
+
+struct cloned { /* on the parent's stack, of which the child has a copy */
+	int (*function)(void *);
+	void *argument;
+	struct g4p_calm calm;
+};
+
+static int in_clone(void *argument)
+{
+	struct cloned *cloned = argument;
+
+	g4p_fork_ends(true);
+	g4p_restless(&cloned->calm);
+	return cloned->function(cloned->argument);
+}
+
+/* A child with memory of its own is a fork's; one that shares it has the table as well, so nothing may be in that. */
+int clone(int (*function)(void *), void *stack, int flags, void *argument, ...)
+{
+	struct cloned cloned = {.function = function, .argument = argument};
+	va_list list;
+
+	va_start(list, argument);
+	pid_t *parent = va_arg(list, pid_t *);
+	void *tls = va_arg(list, void *);
+	pid_t *child = va_arg(list, pid_t *);
+	va_end(list);
+	if (!(flags & CLONE_VM) && g4p_calm(&cloned.calm)) {
+		g4p_fork_begins();
+		const int pid = G4P_NEXT(clone)(in_clone, stack, flags, &cloned, parent, tls, child);
+		if (pid < 0)
+			cloned.calm.error = errno;
+		g4p_fork_ends(false);
+		g4p_restless(&cloned.calm);
+		return pid;
+	}
+	if (!(flags & CLONE_FILES) && g4p_any_files())
+		g4p_settle_all(false, G4P_fork);
+	return G4P_NEXT(clone)(function, stack, flags, argument, parent, tls, child);
+}
+
 /* ------------------------------------------------------------------ exec */
 
 void g4p_exec_begins(void)

@@ -75,15 +75,45 @@ static const struct {
 	{SYS_ioctl, FIRST},
 	{SYS_fchdir, FIRST},
 	{SYS_dup, FIRST},
-	{SYS_dup2, FIRST},
-	{SYS_dup3, FIRST},
 	{SYS_mmap, FIFTH},
 	{SYS_execveat, FIRST},
 	{SYS_name_to_handle_at, FIRST},
+	{SYS_epoll_ctl, THIRD},
+	{SYS_vmsplice, FIRST},
+	{SYS_tee, FIRST | SECOND},
 };
+
+/* Descriptors that lie in what the arguments point to. */
+static void settle_pointed(long number, const long arguments[6])
+{
+	const struct mmsghdr *messages = (const struct mmsghdr *)arguments[1];
+
+	switch (number) {
+	case SYS_poll:
+	case SYS_ppoll:
+		g4p_settle_polled((const struct pollfd *)arguments[0], (nfds_t)arguments[1]);
+		break;
+	case SYS_select:
+	case SYS_pselect6:
+		g4p_settle_sets((int)arguments[0], (const fd_set *)arguments[1], (const fd_set *)arguments[2],
+				(const fd_set *)arguments[3]);
+		break;
+	case SYS_sendmsg:
+		g4p_settle_rights((const struct msghdr *)arguments[1]);
+		break;
+	case SYS_sendmmsg:
+		for (unsigned int i = 0; i < (unsigned int)arguments[2]; i++)
+			g4p_settle_rights(&messages[i].msg_hdr);
+		break;
+	case SYS_io_submit:
+		g4p_settle_blocks(arguments[1], (struct iocb **)arguments[2]);
+		break;
+	}
+}
 
 static void settle_arguments(long number, const long arguments[6])
 {
+	settle_pointed(number, arguments);
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		for (unsigned int k = 0; known[i].number == number && k < 6; k++)
 			if (known[i].descriptors >> k & 1)
@@ -173,6 +203,10 @@ long syscall(long number, ...)
 			return close((int)arguments[0]);
 		if (number == SYS_close_range)
 			return close_range((unsigned int)arguments[0], (unsigned int)arguments[1], (int)arguments[2]);
+		if (number == SYS_dup2)
+			return dup2((int)arguments[0], (int)arguments[1]);
+		if (number == SYS_dup3)
+			return dup3((int)arguments[0], (int)arguments[1], (int)arguments[2]);
 		if (number == SYS_vfork)
 			return vfork();
 		if (number == SYS_io_uring_setup) {

@@ -126,6 +126,19 @@ def a_descriptor_is_passed_to_another_process():
     os.close(got)
 
 
+def a_number_is_given_away_by_system_call():
+    reader, writer = os.pipe2(os.O_NONBLOCK)
+    for number in (33, 292):  # dup2, dup3
+        fd = make("f", b"text")
+        libc.syscall(number, writer, fd, 0)
+        os.write(fd, b"x")
+        assert os.read(reader, 9) == b"x"
+        os.close(fd)
+        assert content("f") == b"text"
+    os.close(reader)
+    os.close(writer)
+
+
 def proc_shows_what_is_open():
     fd = make("f", b"seen")
     with open(f"/dev/fd/{fd}", "rb") as again:
@@ -489,6 +502,80 @@ def a_child_by_number_shares_what_is_open():
         os._exit(0 if good else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert os.read(fd, 4) == b"4567" and content("child") == b"x" and os.stat("child").st_size == 1
+    os.close(fd)
+
+
+def a_fork_without_handlers_is_a_fork():
+    fd = make("f", b"0123456789")
+    os.lseek(fd, 0, os.SEEK_SET)
+    child = libc._Fork()
+    if child == 0:
+        good = os.read(fd, 4) == b"0123" and os.stat("f").st_size == 10
+        os.close(make("child", b"x"))
+        os._exit(0 if good else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert os.read(fd, 4) == b"4567" and content("child") == b"x" and os.stat("child").st_size == 1
+    os.close(fd)
+
+
+def a_clone_is_a_fork_or_a_thread():
+    fd = make("f", b"0123456789")
+    os.lseek(fd, 0, os.SEEK_SET)
+    stack = mmap.mmap(-1, 1 << 20)
+    top = ctypes.addressof(ctypes.c_char.from_buffer(stack)) + (1 << 20)
+
+    def work(_):
+        good = os.read(fd, 4) == b"0123" and os.stat("f").st_size == 10
+        os.close(make("child", b"x"))
+        return 0 if good else 1
+
+    main_of_it = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(work)
+    pid = libc.clone(main_of_it, ctypes.c_void_p(top), signal.SIGCHLD, None, None, None, None)
+    assert pid > 0 and os.waitpid(pid, 0)[1] == 0
+    assert os.read(fd, 4) == b"4567" and content("child") == b"x" and os.stat("child").st_size == 1
+    os.close(fd)
+
+
+def system_calls_wait_for_files_and_pass_them_on():
+    class Poll(ctypes.Structure):
+        _fields_ = [("fd", ctypes.c_int), ("events", ctypes.c_short), ("revents", ctypes.c_short)]
+
+    fd = make("f", b"0123456789")
+    polled = Poll(fd, select.POLLIN, 0)
+    assert libc.syscall(7, ctypes.byref(polled), 1, 0) == 1 and polled.revents == select.POLLIN
+    os.close(fd)
+
+    fd = make("f", b"0123456789")
+    bits = (ctypes.c_ulong * 16)()
+    bits[fd // 64] = 1 << fd % 64
+    assert libc.syscall(23, fd + 1, bits, None, None, (ctypes.c_long * 2)(0, 0)) == 1
+    os.close(fd)
+
+    fd = make("f", b"0123456789")
+    bits[fd // 64] = 1 << fd % 64
+    assert libc.pselect(fd + 1, bits, None, None, (ctypes.c_long * 2)(0, 0), None) == 1
+    os.close(fd)
+
+    fd = make("f", b"0123456789")
+    epoll = select.epoll()
+    event = (ctypes.c_uint32 * 3)(select.EPOLLIN, 0, 0)
+    assert libc.syscall(233, epoll.fileno(), 1, fd, event) == 0 and epoll.poll(0) == [(0, select.EPOLLIN)]
+    os.close(fd)
+
+    left, right = socket.socketpair()
+    fd = make("f", b"passed on")
+    os.lseek(fd, 7, os.SEEK_SET)
+    for number in (46, 307):  # sendmsg, sendmmsg
+        byte = ctypes.create_string_buffer(b"x")
+        part = (ctypes.c_void_p * 2)(ctypes.addressof(byte), 1)
+        control = (ctypes.c_uint32 * 6)(20, 0, socket.SOL_SOCKET, socket.SCM_RIGHTS, fd, 0)
+        message = (ctypes.c_void_p * 8)(None, 0, ctypes.addressof(part), 1, ctypes.addressof(control), 24, 0, 0)
+        assert libc.syscall(number, left.fileno(), message, 0 if number == 46 else 1, 0) == 1
+        _, rights, _, _ = right.recvmsg(1, socket.CMSG_SPACE(4))
+        got = array.array("i", rights[0][2][:4])[0]
+        os.lseek(got, 7, os.SEEK_SET)
+        assert os.read(got, 10) == b"on"
+        os.close(got)
     os.close(fd)
 
 
