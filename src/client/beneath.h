@@ -32,7 +32,7 @@ void g4c_close_soon(gpu4fs_file *file);
  * and that of its root has told; else the inode's number and the time of its last change have, which a copy of the image has as well.
  */
 bool g4c_is_mounted_at(gpu4fs *fs, const char *directory, struct stat *found, bool *handed);
-/* Whether a call has found that the server is gone. */
+/* Whether the server has said that it goes, or a call has found that it is gone. */
 bool g4c_is_over(const gpu4fs *fs);
 /* The connection's socket. */
 int g4c_socket(const gpu4fs *fs);

@@ -55,6 +55,18 @@ static bool locate(struct g4p_call *call, int at, const char *path)
 	return true;
 }
 
+/*
+ * What the path begins at is of a connection that has ended meanwhile. The working directory is found again; what the program has opened
+ * is gone with the server, and the kernel says so.
+ */
+static bool relocate(struct g4p_call *call, int at, const char *path)
+{
+	if (!call->by_working_directory)
+		return false;
+	g4p_put(call->held);
+	return locate(call, at, path) && call->held->fs == call->fs;
+}
+
 /* The kernel is going to be asked: where the path begins at a placeholder, that must be the directory itself. */
 static void settle_start(struct g4p_call *call)
 {
@@ -86,6 +98,8 @@ bool g4p_enter(struct g4p_call *call, enum g4p_number number, int at, const char
 		return false;
 	}
 	call->fs = g4p_connect(call->mount);
+	if (call->fs && call->held && call->held->fs != call->fs && !relocate(call, at, path))
+		call->fs = NULL;
 	if (!call->fs) {
 		g4p_count(number, G4P_SERVER_ANSWER);
 		settle_start(call);
@@ -103,7 +117,7 @@ bool g4p_enter_second(struct g4p_call *second, const struct g4p_call *first, int
 		second->held = NULL;
 		return false;
 	}
-	return second->mount == first->mount;
+	return second->mount == first->mount && (!second->held || second->held->fs == first->fs);
 }
 
 void g4p_leave_second(struct g4p_call *second)

@@ -134,8 +134,10 @@ gpu4fs *g4p_connect(struct g4p_mount *mount)
 	if (__atomic_load_n(&mount->off, __ATOMIC_RELAXED))
 		return NULL;
 	gpu4fs *fs = __atomic_load_n(&mount->fs, __ATOMIC_ACQUIRE);
-	if (fs)
+	if (fs && !g4c_is_over(fs))
 		return fs;
+	if (fs)
+		g4p_disconnect(mount, fs);
 	pthread_mutex_lock(&lock);
 	if (!mount->fs && !mount->off)
 		connect_mount(mount);
@@ -252,7 +254,8 @@ static struct g4p_file *find_working(struct g4p_mount **found)
 			gpu4fs_close(handle);
 			continue;
 		}
-		*file = (struct g4p_file){.refs = 1, .directory = true, .handle = handle, .mount = mount};
+		*file = (struct g4p_file){
+			.refs = 1, .directory = true, .handle = handle, .mount = mount, .fs = mount->fs};
 		pthread_rwlock_init(&file->lock, NULL);
 		*found = mount;
 	}

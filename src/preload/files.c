@@ -144,7 +144,8 @@ int g4p_install(struct g4p_mount *mount, gpu4fs_file *handle, int flags)
 				  .directory = g4c_is_directory(handle),
 				  .flags = flags & KEPT_FLAGS,
 				  .handle = handle,
-				  .mount = mount};
+				  .mount = mount,
+				  .fs = __atomic_load_n(&mount->fs, __ATOMIC_ACQUIRE)};
 	pthread_rwlock_init(&file->lock, NULL);
 	fd = make_placeholder(mount, flags);
 	if (fd >= (int)G4P_FILES) {

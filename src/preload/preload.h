@@ -52,6 +52,7 @@ struct g4p_file {
 	int flags; /* of open(2), without what matters to opening alone */
 	gpu4fs_file *handle;
 	struct g4p_mount *mount;
+	gpu4fs *fs; /* the connection that it was opened by, which may be another one than the mount's by now */
 };
 
 /* ------------------------------------------------------------------ calm.c: around the library's own code */

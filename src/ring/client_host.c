@@ -213,7 +213,7 @@ void g4_ring_client_stop(struct g4_ring_client *client)
 
 bool g4_ring_client_is_stopped(const struct g4_ring_client *client)
 {
-	return g4_load32_acq(&client->stopped) != 0;
+	return g4_load32_acq(&client->stopped) != 0 || g4_load32_acq(&client->header->state) != G4_RING_RUNS;
 }
 
 /* Looked at by waiters after some time: the engine said so itself, or its process is gone. */

@@ -44,7 +44,7 @@ int g4_ring_client_execute_at(struct g4_ring_client *client, struct g4_cmd *cmd,
 void g4_ring_client_post(struct g4_ring_client *client, struct g4_cmd *cmd);
 /* Fails every call from now on, also those that wait (the engine stopped, or the connection is closed). Thread-safe. */
 void g4_ring_client_stop(struct g4_ring_client *client);
-/* Whether that was done, by the caller or by a call that found the engine gone. Thread-safe. */
+/* Whether that was done, by the caller or by a call that found the engine gone, or the engine has said that it goes. Thread-safe. */
 bool g4_ring_client_is_stopped(const struct g4_ring_client *client);
 /*
  * Memory of the data area for buffers that commands then use without a copy: `bytes` bytes, 4 KiB aligned, the caller's
