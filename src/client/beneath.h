@@ -25,6 +25,7 @@ void g4c_set_umask(gpu4fs *fs, uint32_t umask);
  */
 int g4c_hand_over(gpu4fs_file *file, int flags);
 bool g4c_is_directory(const gpu4fs_file *file);
+uint64_t g4c_inode_of(const gpu4fs_file *file);
 /* Closes a file; where the engine is elsewhere, without waiting until that has happened. */
 void g4c_close_soon(gpu4fs_file *file);
 /*

@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "client/beneath.h"
@@ -22,7 +24,18 @@ static struct g4p_file *table[G4P_FILES];
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static int table_end; /* behind the largest number that was ever used */
 static uint32_t table_used;
-static int copied = -1; /* the number of a placeholder, to copy; guarded by table_lock */
+/*
+ * Files of which the process has had record locks. One that is handed over arrives under a number of its own, which is closed when the
+ * file has its place, and with each number of a file that is closed the locks of the process go. So all that stands for such a file is
+ * the kernel's before the first lock, and from the start afterwards. Guarded by table_lock.
+ */
+#define LOCKED_MAX 256u
+static struct {
+	const struct g4p_mount *mount;
+	uint64_t ino;
+} locked[LOCKED_MAX];
+static uint32_t locked_count; /* more than LOCKED_MAX: all files count as such */
+static int copied = -1;	      /* the number of a placeholder, to copy; guarded by table_lock */
 
 bool g4p_any_files(void)
 {
@@ -121,14 +134,41 @@ static int make_placeholder(const struct g4p_mount *mount, int flags)
 	return fd < 0 ? -errno : fd;
 }
 
-/* The number is a placeholder of the file from now on. */
-static void give_number(int fd, struct g4p_file *file)
+static bool is_locked(const struct g4p_mount *mount, uint64_t ino)
 {
-	g4p_set(fd, file);
+	for (uint32_t i = 0; i < locked_count && i < LOCKED_MAX; i++)
+		if (locked[i].mount == mount && locked[i].ino == ino)
+			return true;
+	return locked_count > LOCKED_MAX;
+}
+
+/* The number is a placeholder of the file from now on. False: a file that has record locks has none. */
+static bool give_number(int fd, struct g4p_file *file)
+{
+	struct g4p_file *old = NULL;
+
 	pthread_mutex_lock(&table_lock);
-	if (copied < 0 || !table[copied] || table[copied]->mount != file->mount)
-		copied = fd;
+	const bool may = file->directory || !is_locked(file->mount, g4c_inode_of(file->handle));
+	if (may) {
+		file->refs++;
+		old = replace(fd, file);
+		if (copied < 0 || !table[copied] || table[copied]->mount != file->mount)
+			copied = fd;
+	}
 	pthread_mutex_unlock(&table_lock);
+	if (old)
+		g4p_put(old);
+	return may;
+}
+
+/* The kernel's from the start, under the number that it comes with. */
+static int hand_over_at_once(const struct g4p_file *file, int flags)
+{
+	const int fd = g4c_hand_over(file->handle, file->flags);
+
+	if (fd >= 0 && !(flags & O_CLOEXEC))
+		syscall(SYS_fcntl, fd, F_SETFD, 0);
+	return fd;
 }
 
 int g4p_install(struct g4p_mount *mount, gpu4fs_file *handle, int flags)
@@ -152,8 +192,10 @@ int g4p_install(struct g4p_mount *mount, gpu4fs_file *handle, int flags)
 		syscall(SYS_close, fd);
 		fd = -EMFILE;
 	}
-	if (fd >= 0)
-		give_number(fd, file);
+	if (fd >= 0 && !give_number(fd, file)) {
+		syscall(SYS_close, fd);
+		fd = hand_over_at_once(file, flags);
+	}
 	g4p_put(file);
 	return fd;
 }
@@ -222,6 +264,63 @@ bool g4p_settle(int fd, enum g4p_number number)
 	if (rc < 0)
 		errno = -rc;
 	return rc == 0;
+}
+
+/* Which mount's inode a descriptor of the kernel is of. */
+static const struct g4p_mount *inode_of(int fd, uint64_t *ino)
+{
+	struct statx at;
+	uint32_t count;
+	const struct g4p_mount *mounts = g4p_mounts(&count);
+
+	if (count == 0 || syscall(SYS_statx, fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &at) != 0)
+		return NULL;
+	*ino = at.stx_ino;
+	for (uint32_t i = 0; i < count; i++)
+		if (mounts[i].device == makedev(at.stx_dev_major, at.stx_dev_minor))
+			return &mounts[i];
+	return NULL;
+}
+
+/* A placeholder's file of the inode, with a reference; NULL: there is none. */
+static struct g4p_file *next_of_inode(const struct g4p_mount *mount, uint64_t ino)
+{
+	struct g4p_file *file = NULL;
+
+	pthread_mutex_lock(&table_lock);
+	for (int i = 0; i < table_end && !file; i++)
+		if (table[i] && table[i]->mount == mount && g4c_inode_of(table[i]->handle) == ino)
+			file = table[i];
+	if (file)
+		file->refs++;
+	pthread_mutex_unlock(&table_lock);
+	return file;
+}
+
+void g4p_record_lock(int fd)
+{
+	struct g4p_calm calm;
+	struct g4p_file *file;
+	uint64_t ino;
+	const struct g4p_mount *mount = inode_of(fd, &ino);
+	bool settled = true;
+
+	if (!mount || !g4p_calm(&calm))
+		return;
+	pthread_mutex_lock(&table_lock);
+	if (!is_locked(mount, ino)) {
+		if (locked_count < LOCKED_MAX) {
+			locked[locked_count].mount = mount;
+			locked[locked_count].ino = ino;
+		}
+		locked_count++;
+	}
+	pthread_mutex_unlock(&table_lock);
+	while (settled && (file = next_of_inode(mount, ino)) != NULL) {
+		settled = g4p_settle_file(file) == 0;
+		g4p_put(file);
+	}
+	g4p_restless(&calm);
 }
 
 void g4p_files_lock(bool take)

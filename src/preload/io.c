@@ -2,6 +2,7 @@
 /* Calls on open files: reading and writing, positions, space, attributes. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/fs.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -33,6 +34,14 @@
 		return (__typeof__(kernel))g4p_done(&u, work);                                                         \
 	} while (0)
 
+/* The same of a call that may make the file longer. */
+#define BY_FD_GROWING(number, fd, work, kernel)                                                                        \
+	do {                                                                                                           \
+		if (g4p_is_limited() && !g4p_settle(fd, G4P_##number))                                                 \
+			return -1;                                                                                     \
+		BY_FD(number, fd, work, kernel);                                                                       \
+	} while (0)
+
 /* ------------------------------------------------------------------ reading and writing */
 
 ssize_t read(int fd, void *buffer, size_t bytes)
@@ -42,7 +51,7 @@ ssize_t read(int fd, void *buffer, size_t bytes)
 
 ssize_t write(int fd, const void *buffer, size_t bytes)
 {
-	BY_FD(write, fd, gpu4fs_write(u.handle, buffer, bytes), G4P_NEXT(write)(fd, buffer, bytes));
+	BY_FD_GROWING(write, fd, gpu4fs_write(u.handle, buffer, bytes), G4P_NEXT(write)(fd, buffer, bytes));
 }
 
 ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset)
@@ -52,7 +61,8 @@ ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset)
 
 ssize_t pwrite(int fd, const void *buffer, size_t bytes, off_t offset)
 {
-	BY_FD(pwrite, fd, gpu4fs_pwrite(u.handle, buffer, bytes, offset), G4P_NEXT(pwrite)(fd, buffer, bytes, offset));
+	BY_FD_GROWING(pwrite, fd, gpu4fs_pwrite(u.handle, buffer, bytes, offset),
+		      G4P_NEXT(pwrite)(fd, buffer, bytes, offset));
 }
 
 ssize_t preadv(int fd, const struct iovec *parts, int count, off_t offset)
@@ -62,7 +72,8 @@ ssize_t preadv(int fd, const struct iovec *parts, int count, off_t offset)
 
 ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t offset)
 {
-	BY_FD(pwritev, fd, gpu4fs_pwritev(u.handle, parts, count, offset), G4P_NEXT(pwritev)(fd, parts, count, offset));
+	BY_FD_GROWING(pwritev, fd, gpu4fs_pwritev(u.handle, parts, count, offset),
+		      G4P_NEXT(pwritev)(fd, parts, count, offset));
 }
 
 /*
@@ -71,14 +82,14 @@ ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t offset)
  */
 ssize_t readv(int fd, const struct iovec *parts, int count)
 {
-	if (count == 1)
+	if (count == 1 && parts[0].iov_len <= SSIZE_MAX)
 		return read(fd, parts[0].iov_base, parts[0].iov_len);
 	return g4p_settle(fd, G4P_readv) ? G4P_NEXT(readv)(fd, parts, count) : -1;
 }
 
 ssize_t writev(int fd, const struct iovec *parts, int count)
 {
-	if (count == 1)
+	if (count == 1 && parts[0].iov_len <= SSIZE_MAX)
 		return write(fd, parts[0].iov_base, parts[0].iov_len);
 	return g4p_settle(fd, G4P_writev) ? G4P_NEXT(writev)(fd, parts, count) : -1;
 }
@@ -127,13 +138,13 @@ off_t lseek(int fd, off_t offset, int whence)
 
 int ftruncate(int fd, off_t size)
 {
-	BY_FD(ftruncate, fd, gpu4fs_ftruncate(u.handle, size), G4P_NEXT(ftruncate)(fd, size));
+	BY_FD_GROWING(ftruncate, fd, gpu4fs_ftruncate(u.handle, size), G4P_NEXT(ftruncate)(fd, size));
 }
 
 int fallocate(int fd, int mode, off_t offset, off_t bytes)
 {
-	BY_FD(fallocate, fd, gpu4fs_fallocate(u.handle, (uint32_t)mode, offset, bytes),
-	      G4P_NEXT(fallocate)(fd, mode, offset, bytes));
+	BY_FD_GROWING(fallocate, fd, gpu4fs_fallocate(u.handle, (uint32_t)mode, offset, bytes),
+		      G4P_NEXT(fallocate)(fd, mode, offset, bytes));
 }
 
 int posix_fallocate(int fd, off_t offset, off_t bytes)
@@ -141,6 +152,8 @@ int posix_fallocate(int fd, off_t offset, off_t bytes)
 	struct g4p_use use;
 	const int errors = errno;
 
+	if (g4p_is_limited())
+		g4p_settle(fd, G4P_fallocate);
 	if (!g4p_use(&use, G4P_fallocate, fd))
 		return G4P_NEXT(posix_fallocate)(fd, offset, bytes);
 	const int rc = g4p_done(&use, gpu4fs_fallocate(use.handle, 0, offset, bytes)) < 0 ? errno : 0;
@@ -285,6 +298,8 @@ ssize_t copy_file_range(int from, off_t *from_offset, int to, off_t *to_offset, 
 
 	if (g4p_any_files() && are_apart(from, to))
 		return -1;
+	if (g4p_is_limited() && !g4p_settle(to, G4P_copy_file_range))
+		return -1;
 	if (!g4p_any_files() || flags || !use_both(G4P_copy_file_range, from, to, &use, &other))
 		return G4P_NEXT(copy_file_range)(from, from_offset, to, to_offset, bytes, flags);
 	return done_both(&use, other, gpu4fs_copy_file_range(use.handle, from_offset, other->handle, to_offset, bytes));
@@ -342,7 +357,10 @@ int flock(int fd, int operation)
 
 int lockf(int fd, int command, off_t bytes)
 {
-	return g4p_settle(fd, G4P_fcntl) ? G4P_NEXT(lockf)(fd, command, bytes) : -1;
+	if (!g4p_settle(fd, G4P_fcntl))
+		return -1;
+	g4p_record_lock(fd);
+	return G4P_NEXT(lockf)(fd, command, bytes);
 }
 
 int isatty(int fd)

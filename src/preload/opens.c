@@ -230,6 +230,8 @@ static int control(int fd, int command, void *argument)
 	default: /* locks above all: they are the kernel's, who sees all processes */
 		if (!g4p_settle(fd, G4P_fcntl))
 			return -1;
+		if (command == F_SETLK || command == F_SETLKW)
+			g4p_record_lock(fd);
 	}
 	return G4P_NEXT(fcntl)(fd, command, argument);
 }

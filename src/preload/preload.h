@@ -143,6 +143,8 @@ int g4p_settle_file(struct g4p_file *file);
 /* The same from outside: of one descriptor, which may be the kernel's; of all of them, or those that an exec keeps. */
 bool g4p_settle(int fd, enum g4p_number number);
 void g4p_settle_all(bool kept_by_exec, enum g4p_number number); /* streams.c */
+/* The process is going to lock a part of a file, as fcntl(2) does, by a descriptor of the kernel's. */
+void g4p_record_lock(int fd);
 /* Where it cannot become the kernel's, and may not go on: its numbers are nothing's, EBADF for whoever uses them. Calm. */
 void g4p_lose_file(struct g4p_file *file);
 /* The same of what lies in the arguments of poll(2), select(2), sendmsg(2) and io_submit(2): io.c, opens.c. */
@@ -168,6 +170,10 @@ struct g4p_file *g4p_working_directory(void);
 void g4p_fork_begins(void);
 void g4p_fork_ends(bool child);
 void g4p_exec_begins(void);
+
+/* Whether files may not grow as they like (RLIMIT_FSIZE): then the kernel writes, who looks at that. */
+bool g4p_is_limited(void);
+void g4p_limits_changed(void);
 
 /* stats.c */
 void g4p_to_stat(const struct g4p_mount *mount, const struct gpu4fs_stat *from, struct stat *to);

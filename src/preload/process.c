@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -57,6 +58,7 @@ static __attribute__((constructor)) void begin(void)
 	uint32_t count;
 
 	g4p_mounts(&count);
+	g4p_limits_changed();
 	if (count)
 		pthread_atfork(g4p_fork_begins, in_parent, in_child);
 }
@@ -281,6 +283,40 @@ int chroot(const char *path)
 	return rc;
 }
 
+/* ------------------------------------------------------------------ the limit of files */
+
+static bool limited;
+
+bool g4p_is_limited(void)
+{
+	return __atomic_load_n(&limited, __ATOMIC_RELAXED);
+}
+
+void g4p_limits_changed(void)
+{
+	struct rlimit limit;
+
+	__atomic_store_n(&limited, getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY,
+			 __ATOMIC_RELAXED);
+}
+
+int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
+{
+	const int rc = G4P_NEXT(setrlimit)(resource, limit);
+
+	g4p_limits_changed();
+	return rc;
+}
+
+int prlimit(pid_t pid, __rlimit_resource_t resource, const struct rlimit *limit, struct rlimit *old)
+{
+	const int rc = G4P_NEXT(prlimit)(pid, resource, limit, old);
+
+	if (limit)
+		g4p_limits_changed();
+	return rc;
+}
+
 mode_t umask(mode_t mask)
 {
 	g4p_umask_changed(mask);
@@ -402,3 +438,6 @@ int io_uring_queue_init_params(unsigned int entries, struct io_uring *ring, stru
 	(void)params;
 	return io_uring_queue_init(entries, ring, 0);
 }
+
+#define SAME(name, other) ".globl " name "\n.set " name ", " other "\n"
+__asm__(SAME("setrlimit64", "setrlimit") SAME("prlimit64", "prlimit"));

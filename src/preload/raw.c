@@ -4,6 +4,7 @@
  * they go through the mount. What changes the process is as if it had been called by name. io_uring is refused.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +16,7 @@
 #define FIRST 1u
 #define SECOND 2u
 #define THIRD 4u
+#define FOURTH 8u
 #define FIFTH 16u
 
 /* Which arguments are descriptors. */
@@ -79,6 +81,23 @@ static const struct {
 	{SYS_execveat, FIRST},
 	{SYS_name_to_handle_at, FIRST},
 	{SYS_epoll_ctl, THIRD},
+	{SYS_futimesat, FIRST},
+	{SYS_fstatfs, FIRST},
+	{SYS_open_by_handle_at, FIRST},
+	{SYS_fanotify_mark, FOURTH},
+	{SYS_finit_module, FIRST},
+	{SYS_move_mount, FIRST | THIRD},
+	{SYS_open_tree, FIRST},
+	{SYS_mount_setattr, FIRST},
+	/* newer than some headers: cachestat, fchmodat2, setxattrat and its relatives, file_getattr and file_setattr */
+	{451, FIRST},
+	{452, FIRST},
+	{463, FIRST},
+	{464, FIRST},
+	{465, FIRST},
+	{466, FIRST},
+	{468, FIRST},
+	{469, FIRST},
 	{SYS_vmsplice, FIRST},
 	{SYS_tee, FIRST | SECOND},
 };
@@ -123,6 +142,7 @@ static void settle_arguments(long number, const long arguments[6])
 #define CREDENTIALS 1u
 #define DIRECTORY 2u
 #define UMASK 4u
+#define LIMITS 8u
 
 /* What is another one when the call has succeeded. */
 static const struct {
@@ -146,6 +166,8 @@ static const struct {
 	{SYS_chdir, DIRECTORY},
 	{SYS_fchdir, DIRECTORY},
 	{SYS_umask, UMASK},
+	{SYS_setrlimit, LIMITS},
+	{SYS_prlimit64, LIMITS},
 };
 
 static void note_changes(long number, long argument)
@@ -155,6 +177,8 @@ static void note_changes(long number, long argument)
 	for (size_t i = 0; i < sizeof(changing) / sizeof(changing[0]); i++)
 		if (changing[i].number == number)
 			what = changing[i].what;
+	if (what & LIMITS)
+		g4p_limits_changed();
 	if (what & DIRECTORY)
 		g4p_directory_changed();
 	if (what & CREDENTIALS)
@@ -214,8 +238,12 @@ long syscall(long number, ...)
 			errno = ENOSYS;
 			return -1;
 		}
+		const int error = errno;
 		if (g4p_any_files())
 			settle_arguments(number, arguments);
+		errno = error;
+		if (number == SYS_fcntl && (arguments[1] == F_SETLK || arguments[1] == F_SETLKW))
+			g4p_record_lock((int)arguments[0]);
 		if (number == SYS_execve || number == SYS_execveat)
 			g4p_exec_begins();
 		const uint64_t shared = shared_by(number, arguments);

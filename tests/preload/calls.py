@@ -268,6 +268,91 @@ def locks_hold_between_programs():
     os.close(fd)
 
 
+def record_locks_outlive_that_a_file_is_opened_again():
+    fd = make("f", b"x" * 100)
+    second = os.open("f", os.O_RDWR)
+    fcntl.lockf(fd, fcntl.LOCK_EX, 10, 0)
+    fcntl.lockf(second, fcntl.LOCK_EX, 10, 20)
+    third = os.open("f", os.O_RDWR | os.O_CREAT)
+    assert os.pread(third, 1, 0) == b"x"
+    fcntl.lockf(third, fcntl.LOCK_EX, 10, 40)
+    fourth = os.open("f", os.O_RDONLY)
+
+    def other():
+        mine = os.open("f", os.O_RDWR)
+        for start in (0, 20, 40):
+            raises(errno.EAGAIN, fcntl.lockf, mine, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, start)
+        fcntl.lockf(mine, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 60)
+
+    in_child(other)
+    os.close(fourth)  # and with any of them, all that the process has locked
+
+    def all_free():
+        mine = os.open("f", os.O_RDWR)
+        fcntl.lockf(mine, fcntl.LOCK_EX | fcntl.LOCK_NB, 100, 0)
+
+    in_child(all_free)
+    for each in (fd, second, third):
+        os.close(each)
+
+
+def files_do_not_grow_beyond_the_limit():
+    fd = make("f", b"x" * 10)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, resource.RLIM_INFINITY))
+    assert os.write(fd, b"y" * 20) == 10
+    raises(errno.EFBIG, os.write, fd, b"y")
+    raises(errno.EFBIG, os.ftruncate, fd, 30)
+    other = os.open("g", os.O_RDWR | os.O_CREAT)
+    assert os.pwrite(other, b"y" * 30, 10) == 10
+    raises(errno.EFBIG, os.truncate, "g", 30)
+    raises(errno.EFBIG, os.posix_fallocate, other, 0, 30)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert os.write(fd, b"y" * 20) == 20
+    os.close(fd)
+    os.close(other)
+
+
+def a_file_without_a_name_gets_one():
+    fd = os.open(".", os.O_TMPFILE | os.O_RDWR, 0o600)
+    os.write(fd, b"named later")
+    assert libc.linkat(-100, b"/proc/self/fd/%d" % fd, -100, b"f", 0x400) == 0  # AT_FDCWD, AT_SYMLINK_FOLLOW
+    assert content("f") == b"named later" and os.fstat(fd).st_nlink == 1
+    os.close(fd)
+
+
+def lengths_are_checked_as_the_kernel_does():
+    fd = make("f", b"0123456789")
+    room = ctypes.create_string_buffer(16)
+    part = (ctypes.c_size_t * 2)(ctypes.addressof(room), 2**64 - 1)
+    for call in (libc.readv, libc.writev):
+        os.lseek(fd, 0, os.SEEK_SET)
+        ctypes.set_errno(0)
+        assert call(fd, part, 1) == -1 and ctypes.get_errno() == errno.EINVAL
+    os.close(fd)
+
+
+def a_call_that_succeeds_leaves_errno_alone():
+    os.close(make("f", b"x"))
+    os.mkdir("d")
+    gone = os.open("d", os.O_RDONLY | os.O_DIRECTORY)
+    os.rmdir("d")
+    ctypes.set_errno(0)
+    path = os.path.join(os.getcwd(), "f").encode()
+    assert libc.syscall(265, gone, path, gone, path + b"2", 0) == 0 and ctypes.get_errno() == 0  # linkat
+    os.close(gone)
+
+
+def a_removed_directory_still_has_attributes():
+    os.mkdir("d")
+    fd = os.open("d", os.O_RDONLY | os.O_DIRECTORY)
+    os.rmdir("d")
+    assert os.stat(".", dir_fd=fd).st_nlink == 0 and os.listdir(fd) == []
+    raises(errno.ENOENT, os.stat, "x", dir_fd=fd)
+    raises(errno.ENOENT, os.mkdir, "x", dir_fd=fd)
+    os.close(fd)
+
+
 def threads_share_what_is_open():
     fd = make("f", b"", os.O_RDWR | os.O_APPEND)
     line = b"0123456789abcde\n"
