@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "client/beneath.h"
-#include "preload/preload.h"
+#include "preload/settle.h"
 
 /* ------------------------------------------------------------------ calls by path */
 
@@ -189,4 +189,17 @@ int64_t g4p_done(struct g4p_use *use, int64_t result)
 	if (result < 0)
 		errno = (int)-result;
 	return result < 0 ? -1 : result;
+}
+
+void g4p_record_lock(int fd)
+{
+	struct g4p_calm calm;
+	uint64_t ino;
+
+	if (!g4p_calm(&calm))
+		return;
+	const struct g4p_mount *mount = g4p_inode_of(fd, &ino);
+	if (mount)
+		g4p_settle_inode(mount, ino);
+	g4p_restless(&calm);
 }

@@ -12,11 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "client/beneath.h"
-#include "preload/preload.h"
+#include "preload/settle.h"
 
 #define DATA_BYTES (8u << 20) /* shared with the server: a small process shall not cost it 32 MiB */
 #define HIGH_FD 900	      /* where own descriptors lie, if the process may have so many */
@@ -204,6 +206,19 @@ void g4p_umask_changed(mode_t mask)
 		if (fs)
 			g4c_set_umask(fs, mask);
 	}
+}
+
+const struct g4p_mount *g4p_inode_of(int fd, uint64_t *ino)
+{
+	struct statx at;
+
+	if (mount_count == 0 || syscall(SYS_statx, fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &at) != 0)
+		return NULL;
+	*ino = at.stx_ino;
+	for (uint32_t i = 0; i < mount_count; i++)
+		if (mounts[i].device == makedev(at.stx_dev_major, at.stx_dev_minor))
+			return &mounts[i];
+	return NULL;
 }
 
 /* ------------------------------------------------------------------ the working directory */

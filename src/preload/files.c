@@ -9,13 +9,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "client/beneath.h"
-#include "preload/preload.h"
+#include "preload/settle.h"
 
 /* What F_GETFL shows. */
 #define KEPT_FLAGS (O_ACCMODE | O_APPEND | O_SYNC | O_DSYNC | O_DIRECT | O_NOATIME | O_NONBLOCK | O_DIRECTORY)
@@ -266,22 +264,6 @@ bool g4p_settle(int fd, enum g4p_number number)
 	return rc == 0;
 }
 
-/* Which mount's inode a descriptor of the kernel is of. */
-static const struct g4p_mount *inode_of(int fd, uint64_t *ino)
-{
-	struct statx at;
-	uint32_t count;
-	const struct g4p_mount *mounts = g4p_mounts(&count);
-
-	if (count == 0 || syscall(SYS_statx, fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &at) != 0)
-		return NULL;
-	*ino = at.stx_ino;
-	for (uint32_t i = 0; i < count; i++)
-		if (mounts[i].device == makedev(at.stx_dev_major, at.stx_dev_minor))
-			return &mounts[i];
-	return NULL;
-}
-
 /* A placeholder's file of the inode, with a reference; NULL: there is none. */
 static struct g4p_file *next_of_inode(const struct g4p_mount *mount, uint64_t ino)
 {
@@ -297,16 +279,11 @@ static struct g4p_file *next_of_inode(const struct g4p_mount *mount, uint64_t in
 	return file;
 }
 
-void g4p_record_lock(int fd)
+void g4p_settle_inode(const struct g4p_mount *mount, uint64_t ino)
 {
-	struct g4p_calm calm;
 	struct g4p_file *file;
-	uint64_t ino;
-	const struct g4p_mount *mount = inode_of(fd, &ino);
 	bool settled = true;
 
-	if (!mount || !g4p_calm(&calm))
-		return;
 	pthread_mutex_lock(&table_lock);
 	if (!is_locked(mount, ino)) {
 		if (locked_count < LOCKED_MAX) {
@@ -320,7 +297,6 @@ void g4p_record_lock(int fd)
 		settled = g4p_settle_file(file) == 0;
 		g4p_put(file);
 	}
-	g4p_restless(&calm);
 }
 
 void g4p_files_lock(bool take)

@@ -21,7 +21,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "preload/preload.h"
+#include "preload/settle.h"
 
 #define MAPPED_MAX_BYTES (64u << 20) /* of a private mapping that is read instead */
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <utime.h>
 
-#include "preload/preload.h"
+#include "preload/settle.h"
 
 /* The frame of a call on one path: `work` is the engine's answer, `kernel` what is called where it has none. */
 #define BY_PATH(number, at, path, work, kernel)                                                                        \

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "preload/preload.h"
+#include "preload/settle.h"
 
 /* O_LARGEFILE is 0 in this library's headers and set in what the kernel shows. */
 #define SHOWN_LARGEFILE 0100000

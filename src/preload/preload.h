@@ -8,13 +8,10 @@
 #ifndef G4_PRELOAD_H
 #define G4_PRELOAD_H
 
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/select.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -143,16 +140,8 @@ int g4p_settle_file(struct g4p_file *file);
 /* The same from outside: of one descriptor, which may be the kernel's; of all of them, or those that an exec keeps. */
 bool g4p_settle(int fd, enum g4p_number number);
 void g4p_settle_all(bool kept_by_exec, enum g4p_number number); /* streams.c */
-/* The process is going to lock a part of a file, as fcntl(2) does, by a descriptor of the kernel's. */
-void g4p_record_lock(int fd);
 /* Where it cannot become the kernel's, and may not go on: its numbers are nothing's, EBADF for whoever uses them. Calm. */
 void g4p_lose_file(struct g4p_file *file);
-/* The same of what lies in the arguments of poll(2), select(2), sendmsg(2) and io_submit(2): io.c, opens.c. */
-void g4p_settle_polled(const struct pollfd *fds, nfds_t count);
-void g4p_settle_sets(int count, const fd_set *in, const fd_set *out, const fd_set *other);
-void g4p_settle_rights(const struct msghdr *message);
-struct iocb;
-void g4p_settle_blocks(long count, struct iocb **blocks);
 void g4p_files_lock(bool lock);
 void g4p_files_forked(void);
 bool g4p_any_files(void);
@@ -170,10 +159,6 @@ struct g4p_file *g4p_working_directory(void);
 void g4p_fork_begins(void);
 void g4p_fork_ends(bool child);
 void g4p_exec_begins(void);
-
-/* Whether files may not grow as they like (RLIMIT_FSIZE): then the kernel writes, who looks at that. */
-bool g4p_is_limited(void);
-void g4p_limits_changed(void);
 
 /* stats.c */
 void g4p_to_stat(const struct g4p_mount *mount, const struct gpu4fs_stat *from, struct stat *to);
