@@ -48,7 +48,7 @@ struct g4_session_host {
 
 	bool alone;	    /* there is one processor: nothing comes while a thread looks for it */
 	uint32_t has_first; /* atomic: a worker is the first */
-	uint32_t look_ns;   /* how long the first one looks; its own */
+	uint32_t look_ns;   /* atomic: how long the first one looks; whoever was the first sets it */
 
 	pthread_mutex_t lock; /* of sleeping, and engine_waits, which follows it */
 	uint32_t sleeping;
@@ -128,7 +128,7 @@ static bool look(struct worker *worker)
 {
 	struct g4_session_host *host = worker->session;
 	const bool first = becomes_first(worker);
-	const uint64_t until = g4_monotonic_ns() + (first ? host->look_ns : LEAST_LOOK_NS);
+	const uint64_t until = g4_monotonic_ns() + (first ? g4_load32_rlx(&host->look_ns) : LEAST_LOOK_NS);
 	uint32_t claimed, seen = 0, pending = 0;
 
 	if (host->alone)
@@ -149,10 +149,11 @@ static bool look(struct worker *worker)
 /* What a longer look would have found makes the next one longer. */
 static void learn(struct g4_session_host *host, uint64_t slept_ns)
 {
-	const bool longer = slept_ns < SHORT_SLEEP_NS && host->look_ns < MOST_LOOK_NS;
+	const uint32_t looked_ns = g4_load32_rlx(&host->look_ns);
+	const bool longer = slept_ns < SHORT_SLEEP_NS && looked_ns < MOST_LOOK_NS;
 
-	host->look_ns = (uint32_t)(longer ? g4_min64(host->look_ns * 2, MOST_LOOK_NS) :
-					    g4_max64(host->look_ns / 2, LEAST_LOOK_NS));
+	g4_store32_rlx(&host->look_ns, (uint32_t)(longer ? g4_min64(looked_ns * 2, MOST_LOOK_NS) :
+							   g4_max64(looked_ns / 2, LEAST_LOOK_NS)));
 }
 
 static void sleep_on_tail(struct worker *worker)
