@@ -32,6 +32,11 @@ bool g4c_is_directory(const gpu4fs_file *file)
 	return S_ISDIR(file->format);
 }
 
+uint64_t g4c_inode_of(const gpu4fs_file *file)
+{
+	return file->ino;
+}
+
 static int root_of(gpu4fs *fs)
 {
 	gpu4fs_file *root;

@@ -25,12 +25,15 @@ void g4c_set_umask(gpu4fs *fs, uint32_t umask);
  */
 int g4c_hand_over(gpu4fs_file *file, int flags);
 bool g4c_is_directory(const gpu4fs_file *file);
+uint64_t g4c_inode_of(const gpu4fs_file *file);
+/* Closes a file; where the engine is elsewhere, without waiting until that has happened. */
+void g4c_close_soon(gpu4fs_file *file);
 /*
  * Whether the directory, of which stat(2) says `found`, is the root of this server's mount. handed: the server hands descriptors over,
  * and that of its root has told; else the inode's number and the time of its last change have, which a copy of the image has as well.
  */
 bool g4c_is_mounted_at(gpu4fs *fs, const char *directory, struct stat *found, bool *handed);
-/* Whether a call has found that the server is gone. */
+/* Whether the server has said that it goes, or a call has found that it is gone. */
 bool g4c_is_over(const gpu4fs *fs);
 /* The connection's socket. */
 int g4c_socket(const gpu4fs *fs);

@@ -20,6 +20,7 @@
 #include "engine/engine.h"
 #include "fs/path.h"
 #include "gpu4fs/gpu4fs.h"
+#include "ring/client_host.h"
 
 #define G4C_PATH_MAX 4096u /* with terminator */
 #define G4C_NAME_MAX 255u
@@ -136,6 +137,11 @@ static inline void g4c_set_node2(struct g4_cmd *cmd, struct g4c_node node)
 /* Finds the directory that the last component lives in, and that component. */
 int g4c_resolve_parent(gpu4fs *fs, gpu4fs_file *at, const char *path, struct g4c_node *parent,
 		       struct g4_path_split *split);
+/*
+ * Runs a command about the inode that `bytes` bytes of a path lead to from its node, together with that walk; flags: G4_RESOLVE_* and
+ * G4_WALK_* beside those of the session. 0 or a negative errno.
+ */
+int g4c_run_at(gpu4fs *fs, struct g4_cmd *cmd, const char *path, uint32_t bytes, uint32_t flags);
 /* Makes a handle of what a command returned. On failure the engine's handle is released. */
 int g4c_file_new(gpu4fs *fs, const struct g4_cmd *opened, const struct g4_attr *attr, uint32_t flags, bool linkable,
 		 gpu4fs_file **out);

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/beneath.h"
 #include "client/client.h"
 
 #define GATHER_MAX_BYTES (256 * 1024)
@@ -53,19 +54,35 @@ int g4c_file_new(gpu4fs *fs, const struct g4_cmd *opened, const struct g4_attr *
 	return 0;
 }
 
+static void free_file(gpu4fs_file *file)
+{
+	gpu4fs *fs = file->fs;
+
+	pthread_mutex_destroy(&file->position_lock);
+	free(file);
+	__atomic_sub_fetch(&fs->users, 1, __ATOMIC_RELEASE);
+}
+
 int gpu4fs_close(gpu4fs_file *file)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_RELEASE, .handle = file->handle};
-	gpu4fs *fs = file->fs;
 	int rc;
 
 	if (__atomic_load_n(&file->has_locks, __ATOMIC_ACQUIRE))
 		g4c_locks_close(file);
 	rc = g4c_run(file->engine, &cmd);
-	pthread_mutex_destroy(&file->position_lock);
-	free(file);
-	__atomic_sub_fetch(&fs->users, 1, __ATOMIC_RELEASE);
+	free_file(file);
 	return rc;
+}
+
+void g4c_close_soon(gpu4fs_file *file)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_RELEASE, .handle = file->handle};
+
+	if (__atomic_load_n(&file->has_locks, __ATOMIC_ACQUIRE))
+		g4c_locks_close(file);
+	g4_engine_post(file->engine, &cmd);
+	free_file(file);
 }
 
 /* ------------------------------------------------------------------ opening */
@@ -86,12 +103,34 @@ static int check_type(const gpu4fs *fs, const struct g4_attr *attr, const struct
 	return 0;
 }
 
+/* Opens what a path leads to with one command. False: it is to be done step by step. */
+static bool open_at_once(gpu4fs *fs, gpu4fs_file *at, const char *path, const struct g4c_open_flags *flags,
+			 gpu4fs_file **out, int *rc)
+{
+	struct g4_attr attr;
+	struct g4_cmd cmd = {.op = G4_CMD_OPEN, .flags = flags->engine, .attr = &attr, .cred = &fs->cred};
+	struct g4_path_split split;
+	struct g4c_node start;
+
+	if (flags->noatime || g4c_split_path(path, &split) || split.slash ||
+	    g4c_start_of(fs, at, split.absolute, &start))
+		return false;
+	g4c_set_node(&cmd, start);
+	*rc = g4c_run_at(fs, &cmd, split.directory, split.directory_bytes + split.name_bytes,
+			 flags->nofollow ? G4_RESOLVE_NOFOLLOW : 0);
+	if (*rc == 0)
+		*rc = g4c_file_new(fs, &cmd, &attr, flags->engine, false, out);
+	return *rc != -ESTALE;
+}
+
 static int open_existing(gpu4fs *fs, gpu4fs_file *at, const char *path, const struct g4c_open_flags *flags,
 			 gpu4fs_file **out)
 {
 	uint32_t attempts = 0;
 	int rc;
 
+	if (open_at_once(fs, at, path, flags, out, &rc))
+		return rc;
 	do {
 		struct g4_attr found, attr;
 		struct g4_cmd cmd = {.op = G4_CMD_OPEN, .flags = flags->engine, .attr = &attr, .cred = &fs->cred};
@@ -160,6 +199,37 @@ static int create_once(gpu4fs *fs, const struct g4c_node *parent, const struct g
 	return g4c_file_new(fs, &cmd, &attr, flags->engine, false, out);
 }
 
+/* With one command, unless the path ends in a link, or in no name. False: it is to be done step by step. */
+static bool create_at_once(gpu4fs *fs, gpu4fs_file *at, const char *path, const struct g4c_open_flags *flags,
+			   uint32_t mode, gpu4fs_file **out, int *rc)
+{
+	struct g4_attr attr;
+	struct g4_cmd cmd = {.op = G4_CMD_CREATE,
+			     .flags = flags->engine,
+			     .mode = S_IFREG | (mode & 07777),
+			     .attr = &attr,
+			     .cred = &fs->cred};
+	struct g4_path_split split;
+	struct g4c_node start;
+
+	if (flags->noatime || g4c_split_path(path, &split) || split.slash || split.last != G4_LAST_NAME ||
+	    g4c_start_of(fs, at, split.absolute, &start))
+		return false;
+	g4c_set_node(&cmd, start);
+	cmd.name = split.name;
+	cmd.name_bytes = (uint16_t)split.name_bytes;
+	*rc = g4c_run_at(fs, &cmd, split.directory, split.directory_bytes, G4_WALK_DIRECTORY);
+	if (*rc == 0)
+		*rc = check_type(fs, &attr, flags);
+	else
+		return *rc != -ESTALE && *rc != -ELOOP;
+	if (*rc == 0)
+		*rc = g4c_file_new(fs, &cmd, &attr, flags->engine, false, out);
+	else
+		release(fs, cmd.handle);
+	return true;
+}
+
 /* O_CREAT follows a symbolic link at the end of the path, also to a name that does not exist yet. */
 static int open_create(gpu4fs *fs, gpu4fs_file *at, const char *path, const struct g4c_open_flags *flags, uint32_t mode,
 		       gpu4fs_file **out)
@@ -167,11 +237,13 @@ static int open_create(gpu4fs *fs, gpu4fs_file *at, const char *path, const stru
 	char target[2][G4C_PATH_MAX];
 	gpu4fs_file directory; /* only as the start of a walk */
 	uint32_t links = 0, attempts = 0;
+	int rc;
 
+	if (create_at_once(fs, at, path, flags, mode, out, &rc))
+		return rc;
 	for (;;) {
 		struct g4_path_split split;
 		struct g4c_node parent;
-		int rc;
 
 		rc = g4c_resolve_parent(fs, at, path, &parent, &split);
 		if (rc)

@@ -28,18 +28,24 @@ int g4c_start_of(gpu4fs *fs, gpu4fs_file *at, bool absolute, struct g4c_node *no
 	return 0;
 }
 
-/* Walks `bytes` bytes of a path from a node. Slashes at either end are ignored; nothing left means the node itself. */
+/* Slashes at either end of a path are ignored. */
+static void trim(const char **path, uint32_t *bytes)
+{
+	while (*bytes && (*path)[*bytes - 1] == '/')
+		--*bytes;
+	while (*bytes && (*path)[0] == '/') {
+		++*path;
+		--*bytes;
+	}
+}
+
+/* Walks `bytes` bytes of a path from a node; nothing left of it means the node itself. */
 static int walk(gpu4fs *fs, const struct g4c_node *node, const char *path, uint32_t bytes, bool follow,
 		struct g4_attr *attr)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_RESOLVE, .attr = attr, .cred = &fs->cred};
 
-	while (bytes && path[bytes - 1] == '/')
-		bytes--;
-	while (bytes && path[0] == '/') {
-		path++;
-		bytes--;
-	}
+	trim(&path, &bytes);
 	if (bytes == 0) {
 		cmd.op = G4_CMD_GETATTR;
 	} else {
@@ -49,6 +55,15 @@ static int walk(gpu4fs *fs, const struct g4c_node *node, const char *path, uint3
 	}
 	g4c_set_node(&cmd, *node);
 	return g4c_run(fs->mount->engine, &cmd);
+}
+
+int g4c_run_at(gpu4fs *fs, struct g4_cmd *cmd, const char *path, uint32_t bytes, uint32_t flags)
+{
+	struct g4_walk walk = {.path = path, .bytes = bytes, .flags = flags | fs->resolve_flags};
+
+	trim(&walk.path, &walk.bytes);
+	const int rc = g4_engine_execute_at(fs->mount->engine, cmd, &walk);
+	return __builtin_expect(rc < 0, 0) ? -g4_errno(rc) : 0;
 }
 
 int g4c_resolve(gpu4fs *fs, gpu4fs_file *at, const char *path, bool follow, struct g4_attr *attr)
@@ -96,7 +111,19 @@ static int gone(int rc)
 	return rc == -ESTALE ? -ENOENT : rc;
 }
 
-/* Runs a command on the name that a split path ends in. */
+/* Runs a command on the name that a split path ends in, in the directory before that, which begins at `start`. */
+static int run_on_path(gpu4fs *fs, uint32_t op, const struct g4c_node *start, const struct g4_path_split *split,
+		       struct g4_cmd *cmd)
+{
+	cmd->op = op;
+	g4c_set_node(cmd, *start);
+	cmd->name = split->name;
+	cmd->name_bytes = (uint16_t)split->name_bytes;
+	cmd->cred = &fs->cred;
+	return gone(g4c_run_at(fs, cmd, split->directory, split->directory_bytes, G4_WALK_DIRECTORY));
+}
+
+/* The same in a directory that was walked to. */
 static int run_on_name(gpu4fs *fs, uint32_t op, const struct g4c_node *parent, const struct g4_path_split *split,
 		       struct g4_cmd *cmd)
 {
@@ -146,6 +173,24 @@ static int place_of_new(gpu4fs *fs, gpu4fs_file *at, const char *path, bool dire
 	return rc ? rc : -EEXIST;
 }
 
+/*
+ * Runs a command that makes or removes a name, and where it is that name's directory is walked to on the way. Otherwise *rc is to be
+ * found out step by step: the walk's errors come before those of the last component.
+ */
+static bool run_at_once(gpu4fs *fs, uint32_t op, gpu4fs_file *at, const char *path, bool directory, struct g4_cmd *cmd,
+			int *rc)
+{
+	const uint32_t checked_as = op == G4_CMD_UNLINK || op == G4_CMD_RMDIR ? op : G4_CMD_MKDIR;
+	struct g4_path_split split;
+	struct g4c_node start;
+
+	if (g4c_split_path(path, &split) || g4c_start_of(fs, at, split.absolute, &start) ||
+	    check_last(&split, checked_as) || (split.slash && !directory))
+		return false;
+	*rc = run_on_path(fs, op, &start, &split, cmd);
+	return true;
+}
+
 int gpu4fs_mkdir(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode)
 {
 	struct g4_cmd cmd = {.mode = mode & G4C_MKDIR_MODE};
@@ -153,6 +198,8 @@ int gpu4fs_mkdir(gpu4fs *fs, gpu4fs_file *at, const char *path, uint32_t mode)
 	struct g4c_node parent;
 	int rc;
 
+	if (run_at_once(fs, G4_CMD_MKDIR, at, path, true, &cmd, &rc))
+		return rc;
 	rc = place_of_new(fs, at, path, true, &parent, &split);
 	if (rc)
 		return rc;
@@ -205,11 +252,13 @@ int gpu4fs_symlink(gpu4fs *fs, const char *target, gpu4fs_file *at, const char *
 		return -ENOENT;
 	if (bytes >= G4C_PATH_MAX)
 		return -ENAMETOOLONG;
+	cmd.name2 = target;
+	cmd.name2_bytes = (uint16_t)bytes;
+	if (run_at_once(fs, G4_CMD_SYMLINK, at, path, false, &cmd, &rc))
+		return rc;
 	rc = place_of_new(fs, at, path, false, &parent, &split);
 	if (rc)
 		return rc;
-	cmd.name2 = target;
-	cmd.name2_bytes = (uint16_t)bytes;
 	return run_on_name(fs, G4_CMD_SYMLINK, &parent, &split, &cmd);
 }
 
@@ -274,6 +323,8 @@ int gpu4fs_unlink(gpu4fs *fs, gpu4fs_file *at, const char *path)
 	struct g4c_node parent;
 	int rc;
 
+	if (run_at_once(fs, G4_CMD_UNLINK, at, path, false, &cmd, &rc))
+		return rc;
 	rc = g4c_resolve_parent(fs, at, path, &parent, &split);
 	if (rc)
 		return rc;
@@ -296,6 +347,8 @@ int gpu4fs_rmdir(gpu4fs *fs, gpu4fs_file *at, const char *path)
 	struct g4c_node parent;
 	int rc;
 
+	if (run_at_once(fs, G4_CMD_RMDIR, at, path, true, &cmd, &rc))
+		return rc;
 	rc = g4c_resolve_parent(fs, at, path, &parent, &split);
 	if (rc)
 		return rc;
@@ -346,6 +399,28 @@ static int rename_check_slashes(gpu4fs *fs, const struct g4c_node *from_parent, 
 	return 0;
 }
 
+/* Whether the names are in one directory, by the same way, and a name is what both paths end in: then one command does all. */
+static bool rename_at_once(gpu4fs *fs, gpu4fs_file *from_at, const char *from, gpu4fs_file *to_at, const char *to,
+			   struct g4_cmd *cmd, int *rc)
+{
+	struct g4_path_split a, b;
+	struct g4c_node start;
+
+	if (g4c_split_path(from, &a) || g4c_split_path(to, &b) || a.absolute != b.absolute || a.slash || b.slash ||
+	    a.last != G4_LAST_NAME || b.last != G4_LAST_NAME || a.directory_bytes != b.directory_bytes ||
+	    memcmp(a.directory, b.directory, a.directory_bytes) != 0 || (!a.absolute && from_at != to_at) ||
+	    g4c_start_of(fs, from_at, a.absolute, &start))
+		return false;
+	g4c_set_node(cmd, start);
+	g4c_set_node2(cmd, start);
+	cmd->name = a.name;
+	cmd->name_bytes = (uint16_t)a.name_bytes;
+	cmd->name2 = b.name;
+	cmd->name2_bytes = (uint16_t)b.name_bytes;
+	*rc = gone(g4c_run_at(fs, cmd, a.directory, a.directory_bytes, G4_WALK_DIRECTORY | G4_WALK_BOTH));
+	return true;
+}
+
 int gpu4fs_rename(gpu4fs *fs, gpu4fs_file *from_at, const char *from, gpu4fs_file *to_at, const char *to,
 		  uint32_t flags)
 {
@@ -362,6 +437,8 @@ int gpu4fs_rename(gpu4fs *fs, gpu4fs_file *from_at, const char *from, gpu4fs_fil
 		return -EINVAL;
 	if (fs->resolve_flags & G4_RESOLVE_BENEATH)
 		cmd.flags |= G4_RENAME_FILES_ONLY;
+	if (rename_at_once(fs, from_at, from, to_at, to, &cmd, &rc))
+		return rc;
 	rc = g4c_resolve_parent(fs, from_at, from, &from_parent, &from_split);
 	if (rc)
 		return rc;

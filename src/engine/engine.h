@@ -76,6 +76,9 @@ uint32_t g4_engine_open_inodes(struct g4_engine *engine, uint64_t *inodes, uint3
 int g4_engine_resize(struct g4_engine *engine, uint64_t bytes, uint64_t *limit);
 /* Runs one command on the calling thread; returns cmd->status. */
 int g4_engine_execute(struct g4_engine *engine, struct g4_cmd *cmd);
+/* The same with a walk before it (ring/client_host.h); where the engine runs elsewhere, they wait for it once. */
+struct g4_walk;
+int g4_engine_execute_at(struct g4_engine *engine, struct g4_cmd *cmd, const struct g4_walk *walk);
 /*
  * Has a command run whose result nobody wants, one without data: here and now, or, where the engine runs elsewhere, without
  * waiting for it, so that later commands may pass it. What has not begun when a GPU's engine unmounts may be left out: the unmount does the same.

@@ -180,6 +180,28 @@ int g4_engine_execute(struct g4_engine *engine, struct g4_cmd *cmd)
 	return cmd->status;
 }
 
+int g4_engine_execute_at(struct g4_engine *engine, struct g4_cmd *cmd, const struct g4_walk *walk)
+{
+	struct g4_attr attr;
+	struct g4_cmd look = {.op = G4_CMD_RESOLVE,
+			      .flags = walk->flags & (G4_RESOLVE_NOFOLLOW | G4_RESOLVE_BENEATH),
+			      .node = cmd->node,
+			      .generation = cmd->generation,
+			      .name = walk->path,
+			      .name_bytes = (uint16_t)walk->bytes,
+			      .cred = cmd->cred,
+			      .attr = &attr};
+	int rc = 0;
+
+	if (engine->ring)
+		return g4_ring_client_execute_at(engine->ring, cmd, walk);
+	if (walk->bytes > 0)
+		rc = g4_engine_execute(engine, &look);
+	if (rc == 0 && walk->bytes > 0)
+		rc = g4_walk_arrived(cmd, &attr, walk->flags);
+	return rc < 0 ? (cmd->status = rc) : g4_engine_execute(engine, cmd);
+}
+
 int g4_engine_resize(struct g4_engine *engine, uint64_t bytes, uint64_t *limit)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_RESIZE, .bytes = bytes};

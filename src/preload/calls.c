@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "client/beneath.h"
-#include "preload/preload.h"
+#include "preload/settle.h"
 
 /* ------------------------------------------------------------------ calls by path */
 
@@ -55,6 +55,18 @@ static bool locate(struct g4p_call *call, int at, const char *path)
 	return true;
 }
 
+/*
+ * What the path begins at is of a connection that has ended meanwhile. The working directory is found again; what the program has opened
+ * is gone with the server, and the kernel says so.
+ */
+static bool relocate(struct g4p_call *call, int at, const char *path)
+{
+	if (!call->by_working_directory)
+		return false;
+	g4p_put(call->held);
+	return locate(call, at, path) && call->held->fs == call->fs;
+}
+
 /* The kernel is going to be asked: where the path begins at a placeholder, that must be the directory itself. */
 static void settle_start(struct g4p_call *call)
 {
@@ -86,6 +98,8 @@ bool g4p_enter(struct g4p_call *call, enum g4p_number number, int at, const char
 		return false;
 	}
 	call->fs = g4p_connect(call->mount);
+	if (call->fs && call->held && call->held->fs != call->fs && !relocate(call, at, path))
+		call->fs = NULL;
 	if (!call->fs) {
 		g4p_count(number, G4P_SERVER_ANSWER);
 		settle_start(call);
@@ -103,7 +117,7 @@ bool g4p_enter_second(struct g4p_call *second, const struct g4p_call *first, int
 		second->held = NULL;
 		return false;
 	}
-	return second->mount == first->mount;
+	return second->mount == first->mount && (!second->held || second->held->fs == first->fs);
 }
 
 void g4p_leave_second(struct g4p_call *second)
@@ -175,4 +189,17 @@ int64_t g4p_done(struct g4p_use *use, int64_t result)
 	if (result < 0)
 		errno = (int)-result;
 	return result < 0 ? -1 : result;
+}
+
+void g4p_record_lock(int fd)
+{
+	struct g4p_calm calm;
+	uint64_t ino;
+
+	if (!g4p_calm(&calm))
+		return;
+	const struct g4p_mount *mount = g4p_inode_of(fd, &ino);
+	if (mount)
+		g4p_settle_inode(mount, ino);
+	g4p_restless(&calm);
 }

@@ -12,11 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "client/beneath.h"
-#include "preload/preload.h"
+#include "preload/settle.h"
 
 #define DATA_BYTES (8u << 20) /* shared with the server: a small process shall not cost it 32 MiB */
 #define HIGH_FD 900	      /* where own descriptors lie, if the process may have so many */
@@ -134,8 +136,10 @@ gpu4fs *g4p_connect(struct g4p_mount *mount)
 	if (__atomic_load_n(&mount->off, __ATOMIC_RELAXED))
 		return NULL;
 	gpu4fs *fs = __atomic_load_n(&mount->fs, __ATOMIC_ACQUIRE);
-	if (fs)
+	if (fs && !g4c_is_over(fs))
 		return fs;
+	if (fs)
+		g4p_disconnect(mount, fs);
 	pthread_mutex_lock(&lock);
 	if (!mount->fs && !mount->off)
 		connect_mount(mount);
@@ -204,6 +208,19 @@ void g4p_umask_changed(mode_t mask)
 	}
 }
 
+const struct g4p_mount *g4p_inode_of(int fd, uint64_t *ino)
+{
+	struct statx at;
+
+	if (mount_count == 0 || syscall(SYS_statx, fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &at) != 0)
+		return NULL;
+	*ino = at.stx_ino;
+	for (uint32_t i = 0; i < mount_count; i++)
+		if (mounts[i].device == makedev(at.stx_dev_major, at.stx_dev_minor))
+			return &mounts[i];
+	return NULL;
+}
+
 /* ------------------------------------------------------------------ the working directory */
 
 void g4p_directory_changed(void)
@@ -252,7 +269,8 @@ static struct g4p_file *find_working(struct g4p_mount **found)
 			gpu4fs_close(handle);
 			continue;
 		}
-		*file = (struct g4p_file){.refs = 1, .directory = true, .handle = handle, .mount = mount};
+		*file = (struct g4p_file){
+			.refs = 1, .directory = true, .handle = handle, .mount = mount, .fs = mount->fs};
 		pthread_rwlock_init(&file->lock, NULL);
 		*found = mount;
 	}

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "client/beneath.h"
-#include "preload/preload.h"
+#include "preload/settle.h"
 
 /* What F_GETFL shows. */
 #define KEPT_FLAGS (O_ACCMODE | O_APPEND | O_SYNC | O_DSYNC | O_DIRECT | O_NOATIME | O_NONBLOCK | O_DIRECTORY)
@@ -22,6 +22,18 @@ static struct g4p_file *table[G4P_FILES];
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static int table_end; /* behind the largest number that was ever used */
 static uint32_t table_used;
+/*
+ * Files of which the process has had record locks. One that is handed over arrives under a number of its own, which is closed when the
+ * file has its place, and with each number of a file that is closed the locks of the process go. So all that stands for such a file is
+ * the kernel's before the first lock, and from the start afterwards. Guarded by table_lock.
+ */
+#define LOCKED_MAX 256u
+static struct {
+	const struct g4p_mount *mount;
+	uint64_t ino;
+} locked[LOCKED_MAX];
+static uint32_t locked_count; /* more than LOCKED_MAX: all files count as such */
+static int copied = -1;	      /* the number of a placeholder, to copy; guarded by table_lock */
 
 bool g4p_any_files(void)
 {
@@ -57,7 +69,7 @@ void g4p_put(struct g4p_file *file)
 	if (refs > 0)
 		return;
 	bool calmed = g4p_calm(&calm);
-	gpu4fs_close(file->handle);
+	g4c_close_soon(file->handle);
 	if (calmed)
 		g4p_restless(&calm);
 	pthread_rwlock_destroy(&file->lock);
@@ -97,10 +109,70 @@ void g4p_forget(int fd)
 		g4p_set(fd, NULL);
 }
 
+void g4p_number_goes(int fd)
+{
+	pthread_mutex_lock(&table_lock);
+	if (copied == fd)
+		copied = -1;
+	pthread_mutex_unlock(&table_lock);
+}
+
+/* A copy of another placeholder takes a quarter of the time that the path takes. A negative errno: no number is free. */
+static int make_placeholder(const struct g4p_mount *mount, int flags)
+{
+	const bool kept_by_exec = !(flags & O_CLOEXEC);
+	int fd = -1;
+
+	pthread_mutex_lock(&table_lock);
+	if (copied >= 0 && table[copied] && table[copied]->mount == mount)
+		fd = (int)syscall(SYS_fcntl, copied, kept_by_exec ? F_DUPFD : F_DUPFD_CLOEXEC, 0);
+	pthread_mutex_unlock(&table_lock);
+	if (fd < 0)
+		fd = (int)syscall(SYS_openat, AT_FDCWD, mount->directory, O_PATH | O_DIRECTORY | (flags & O_CLOEXEC));
+	return fd < 0 ? -errno : fd;
+}
+
+static bool is_locked(const struct g4p_mount *mount, uint64_t ino)
+{
+	for (uint32_t i = 0; i < locked_count && i < LOCKED_MAX; i++)
+		if (locked[i].mount == mount && locked[i].ino == ino)
+			return true;
+	return locked_count > LOCKED_MAX;
+}
+
+/* The number is a placeholder of the file from now on. False: a file that has record locks has none. */
+static bool give_number(int fd, struct g4p_file *file)
+{
+	struct g4p_file *old = NULL;
+
+	pthread_mutex_lock(&table_lock);
+	const bool may = file->directory || !is_locked(file->mount, g4c_inode_of(file->handle));
+	if (may) {
+		file->refs++;
+		old = replace(fd, file);
+		if (copied < 0 || !table[copied] || table[copied]->mount != file->mount)
+			copied = fd;
+	}
+	pthread_mutex_unlock(&table_lock);
+	if (old)
+		g4p_put(old);
+	return may;
+}
+
+/* The kernel's from the start, under the number that it comes with. */
+static int hand_over_at_once(const struct g4p_file *file, int flags)
+{
+	const int fd = g4c_hand_over(file->handle, file->flags);
+
+	if (fd >= 0 && !(flags & O_CLOEXEC))
+		syscall(SYS_fcntl, fd, F_SETFD, 0);
+	return fd;
+}
+
 int g4p_install(struct g4p_mount *mount, gpu4fs_file *handle, int flags)
 {
 	struct g4p_file *file = calloc(1, sizeof(*file));
-	int fd, rc;
+	int fd;
 
 	if (!file) {
 		gpu4fs_close(handle);
@@ -110,18 +182,20 @@ int g4p_install(struct g4p_mount *mount, gpu4fs_file *handle, int flags)
 				  .directory = g4c_is_directory(handle),
 				  .flags = flags & KEPT_FLAGS,
 				  .handle = handle,
-				  .mount = mount};
+				  .mount = mount,
+				  .fs = __atomic_load_n(&mount->fs, __ATOMIC_ACQUIRE)};
 	pthread_rwlock_init(&file->lock, NULL);
-	fd = (int)syscall(SYS_openat, AT_FDCWD, mount->directory, O_PATH | O_DIRECTORY | (flags & O_CLOEXEC));
-	rc = fd < 0 ? -errno : fd;
+	fd = make_placeholder(mount, flags);
 	if (fd >= (int)G4P_FILES) {
 		syscall(SYS_close, fd);
-		rc = -EMFILE;
+		fd = -EMFILE;
 	}
-	if (rc >= 0)
-		g4p_set(fd, file);
+	if (fd >= 0 && !give_number(fd, file)) {
+		syscall(SYS_close, fd);
+		fd = hand_over_at_once(file, flags);
+	}
 	g4p_put(file);
-	return rc;
+	return fd;
 }
 
 /* ------------------------------------------------------------------ becoming the kernel's */
@@ -190,6 +264,41 @@ bool g4p_settle(int fd, enum g4p_number number)
 	return rc == 0;
 }
 
+/* A placeholder's file of the inode, with a reference; NULL: there is none. */
+static struct g4p_file *next_of_inode(const struct g4p_mount *mount, uint64_t ino)
+{
+	struct g4p_file *file = NULL;
+
+	pthread_mutex_lock(&table_lock);
+	for (int i = 0; i < table_end && !file; i++)
+		if (table[i] && table[i]->mount == mount && g4c_inode_of(table[i]->handle) == ino)
+			file = table[i];
+	if (file)
+		file->refs++;
+	pthread_mutex_unlock(&table_lock);
+	return file;
+}
+
+void g4p_settle_inode(const struct g4p_mount *mount, uint64_t ino)
+{
+	struct g4p_file *file;
+	bool settled = true;
+
+	pthread_mutex_lock(&table_lock);
+	if (!is_locked(mount, ino)) {
+		if (locked_count < LOCKED_MAX) {
+			locked[locked_count].mount = mount;
+			locked[locked_count].ino = ino;
+		}
+		locked_count++;
+	}
+	pthread_mutex_unlock(&table_lock);
+	while (settled && (file = next_of_inode(mount, ino)) != NULL) {
+		settled = g4p_settle_file(file) == 0;
+		g4p_put(file);
+	}
+}
+
 void g4p_files_lock(bool take)
 {
 	if (take)
@@ -204,4 +313,5 @@ void g4p_files_forked(void)
 	for (int fd = 0; fd < table_end; fd++)
 		table[fd] = NULL;
 	table_used = 0;
+	copied = -1;
 }

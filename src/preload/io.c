@@ -2,6 +2,7 @@
 /* Calls on open files: reading and writing, positions, space, attributes. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/fs.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -20,7 +21,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "preload/preload.h"
+#include "preload/settle.h"
 
 #define MAPPED_MAX_BYTES (64u << 20) /* of a private mapping that is read instead */
 
@@ -33,6 +34,14 @@
 		return (__typeof__(kernel))g4p_done(&u, work);                                                         \
 	} while (0)
 
+/* The same of a call that may make the file longer. */
+#define BY_FD_GROWING(number, fd, work, kernel)                                                                        \
+	do {                                                                                                           \
+		if (g4p_is_limited() && !g4p_settle(fd, G4P_##number))                                                 \
+			return -1;                                                                                     \
+		BY_FD(number, fd, work, kernel);                                                                       \
+	} while (0)
+
 /* ------------------------------------------------------------------ reading and writing */
 
 ssize_t read(int fd, void *buffer, size_t bytes)
@@ -42,7 +51,7 @@ ssize_t read(int fd, void *buffer, size_t bytes)
 
 ssize_t write(int fd, const void *buffer, size_t bytes)
 {
-	BY_FD(write, fd, gpu4fs_write(u.handle, buffer, bytes), G4P_NEXT(write)(fd, buffer, bytes));
+	BY_FD_GROWING(write, fd, gpu4fs_write(u.handle, buffer, bytes), G4P_NEXT(write)(fd, buffer, bytes));
 }
 
 ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset)
@@ -52,7 +61,8 @@ ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset)
 
 ssize_t pwrite(int fd, const void *buffer, size_t bytes, off_t offset)
 {
-	BY_FD(pwrite, fd, gpu4fs_pwrite(u.handle, buffer, bytes, offset), G4P_NEXT(pwrite)(fd, buffer, bytes, offset));
+	BY_FD_GROWING(pwrite, fd, gpu4fs_pwrite(u.handle, buffer, bytes, offset),
+		      G4P_NEXT(pwrite)(fd, buffer, bytes, offset));
 }
 
 ssize_t preadv(int fd, const struct iovec *parts, int count, off_t offset)
@@ -62,7 +72,8 @@ ssize_t preadv(int fd, const struct iovec *parts, int count, off_t offset)
 
 ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t offset)
 {
-	BY_FD(pwritev, fd, gpu4fs_pwritev(u.handle, parts, count, offset), G4P_NEXT(pwritev)(fd, parts, count, offset));
+	BY_FD_GROWING(pwritev, fd, gpu4fs_pwritev(u.handle, parts, count, offset),
+		      G4P_NEXT(pwritev)(fd, parts, count, offset));
 }
 
 /*
@@ -71,14 +82,14 @@ ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t offset)
  */
 ssize_t readv(int fd, const struct iovec *parts, int count)
 {
-	if (count == 1)
+	if (count == 1 && parts[0].iov_len <= SSIZE_MAX)
 		return read(fd, parts[0].iov_base, parts[0].iov_len);
 	return g4p_settle(fd, G4P_readv) ? G4P_NEXT(readv)(fd, parts, count) : -1;
 }
 
 ssize_t writev(int fd, const struct iovec *parts, int count)
 {
-	if (count == 1)
+	if (count == 1 && parts[0].iov_len <= SSIZE_MAX)
 		return write(fd, parts[0].iov_base, parts[0].iov_len);
 	return g4p_settle(fd, G4P_writev) ? G4P_NEXT(writev)(fd, parts, count) : -1;
 }
@@ -127,13 +138,13 @@ off_t lseek(int fd, off_t offset, int whence)
 
 int ftruncate(int fd, off_t size)
 {
-	BY_FD(ftruncate, fd, gpu4fs_ftruncate(u.handle, size), G4P_NEXT(ftruncate)(fd, size));
+	BY_FD_GROWING(ftruncate, fd, gpu4fs_ftruncate(u.handle, size), G4P_NEXT(ftruncate)(fd, size));
 }
 
 int fallocate(int fd, int mode, off_t offset, off_t bytes)
 {
-	BY_FD(fallocate, fd, gpu4fs_fallocate(u.handle, (uint32_t)mode, offset, bytes),
-	      G4P_NEXT(fallocate)(fd, mode, offset, bytes));
+	BY_FD_GROWING(fallocate, fd, gpu4fs_fallocate(u.handle, (uint32_t)mode, offset, bytes),
+		      G4P_NEXT(fallocate)(fd, mode, offset, bytes));
 }
 
 int posix_fallocate(int fd, off_t offset, off_t bytes)
@@ -141,6 +152,8 @@ int posix_fallocate(int fd, off_t offset, off_t bytes)
 	struct g4p_use use;
 	const int errors = errno;
 
+	if (g4p_is_limited())
+		g4p_settle(fd, G4P_fallocate);
 	if (!g4p_use(&use, G4P_fallocate, fd))
 		return G4P_NEXT(posix_fallocate)(fd, offset, bytes);
 	const int rc = g4p_done(&use, gpu4fs_fallocate(use.handle, 0, offset, bytes)) < 0 ? errno : 0;
@@ -285,6 +298,8 @@ ssize_t copy_file_range(int from, off_t *from_offset, int to, off_t *to_offset, 
 
 	if (g4p_any_files() && are_apart(from, to))
 		return -1;
+	if (g4p_is_limited() && !g4p_settle(to, G4P_copy_file_range))
+		return -1;
 	if (!g4p_any_files() || flags || !use_both(G4P_copy_file_range, from, to, &use, &other))
 		return G4P_NEXT(copy_file_range)(from, from_offset, to, to_offset, bytes, flags);
 	return done_both(&use, other, gpu4fs_copy_file_range(use.handle, from_offset, other->handle, to_offset, bytes));
@@ -342,7 +357,10 @@ int flock(int fd, int operation)
 
 int lockf(int fd, int command, off_t bytes)
 {
-	return g4p_settle(fd, G4P_fcntl) ? G4P_NEXT(lockf)(fd, command, bytes) : -1;
+	if (!g4p_settle(fd, G4P_fcntl))
+		return -1;
+	g4p_record_lock(fd);
+	return G4P_NEXT(lockf)(fd, command, bytes);
 }
 
 int isatty(int fd)
@@ -355,18 +373,36 @@ int isatty(int fd)
 	return 0;
 }
 
-int poll(struct pollfd *fds, nfds_t count, int timeout)
+void g4p_settle_polled(const struct pollfd *fds, nfds_t count)
 {
 	for (nfds_t i = 0; g4p_any_files() && i < count; i++)
 		g4p_settle(fds[i].fd, G4P_poll);
+}
+
+int poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+	g4p_settle_polled(fds, count);
 	return G4P_NEXT(poll)(fds, count, timeout);
 }
 
 int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
 {
-	for (nfds_t i = 0; g4p_any_files() && i < count; i++)
-		g4p_settle(fds[i].fd, G4P_poll);
+	g4p_settle_polled(fds, count);
 	return G4P_NEXT(ppoll)(fds, count, timeout, mask);
+}
+
+int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room);
+int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room)
+{
+	g4p_settle_polled(fds, count);
+	return G4P_NEXT(__poll_chk)(fds, count, timeout, room);
+}
+
+int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask, size_t room);
+int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask, size_t room)
+{
+	g4p_settle_polled(fds, count);
+	return G4P_NEXT(__ppoll_chk)(fds, count, timeout, mask, room);
 }
 
 static void settle_set(int count, const fd_set *set)
@@ -376,13 +412,25 @@ static void settle_set(int count, const fd_set *set)
 			g4p_settle(fd, G4P_select);
 }
 
-int select(int count, fd_set *restrict in, fd_set *restrict out, fd_set *restrict other,
-	   struct timeval *restrict timeout)
+void g4p_settle_sets(int count, const fd_set *in, const fd_set *out, const fd_set *other)
 {
 	settle_set(count, in);
 	settle_set(count, out);
 	settle_set(count, other);
+}
+
+int select(int count, fd_set *restrict in, fd_set *restrict out, fd_set *restrict other,
+	   struct timeval *restrict timeout)
+{
+	g4p_settle_sets(count, in, out, other);
 	return G4P_NEXT(select)(count, in, out, other, timeout);
+}
+
+int pselect(int count, fd_set *restrict in, fd_set *restrict out, fd_set *restrict other,
+	    const struct timespec *restrict timeout, const sigset_t *restrict mask)
+{
+	g4p_settle_sets(count, in, out, other);
+	return G4P_NEXT(pselect)(count, in, out, other, timeout, mask);
 }
 
 int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
@@ -391,7 +439,7 @@ int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 }
 
 /* Descriptors that go to another process. */
-ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+void g4p_settle_rights(const struct msghdr *message)
 {
 	struct cmsghdr *part = message && g4p_any_files() ? CMSG_FIRSTHDR(message) : NULL;
 
@@ -404,7 +452,19 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 			g4p_settle(sent, G4P_sendmsg);
 		}
 	}
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	g4p_settle_rights(message);
 	return G4P_NEXT(sendmsg)(fd, message, flags);
+}
+
+int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags)
+{
+	for (unsigned int i = 0; i < count; i++)
+		g4p_settle_rights(&messages[i].msg_hdr);
+	return G4P_NEXT(sendmmsg)(fd, messages, count, flags);
 }
 
 /*

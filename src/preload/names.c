@@ -2,7 +2,9 @@
 /* Calls that make, remove and change names, and change attributes by name. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -10,7 +12,7 @@
 #include <unistd.h>
 #include <utime.h>
 
-#include "preload/preload.h"
+#include "preload/settle.h"
 
 /* The frame of a call on one path: `work` is the engine's answer, `kernel` what is called where it has none. */
 #define BY_PATH(number, at, path, work, kernel)                                                                        \
@@ -108,8 +110,50 @@ int link(const char *from, const char *to)
 		     G4P_NEXT(link)(from, to));
 }
 
+/* The number in /proc/self/fd/N; -1: it is no such path. */
+static int descriptor_of(const char *path)
+{
+	static const char folder[] = "/proc/self/fd/";
+	char *end;
+
+	if (!path || strncmp(path, folder, sizeof(folder) - 1) != 0 || path[sizeof(folder) - 1] < '0' ||
+	    path[sizeof(folder) - 1] > '9')
+		return -1;
+	const long fd = strtol(path + sizeof(folder) - 1, &end, 10);
+	return *end == 0 && fd <= INT_MAX ? (int)fd : -1;
+}
+
+/*
+ * What open(2) tells to do with a file that has no name: to link what stands in /proc for its descriptor. False: that is not ours.
+ */
+static bool linked_descriptor(const char *from, int to_at, const char *to, int *result)
+{
+	const int fd = descriptor_of(from);
+	struct g4p_call c;
+	int64_t rc = G4P_KERNEL;
+
+	if (fd < 0 || !g4p_any_files() || !g4p_enter(&c, G4P_linkat, to_at, to))
+		return false;
+	struct g4p_file *file = g4p_get(fd);
+	if (file && file->fs == c.fs && !file->directory) {
+		pthread_rwlock_rdlock(&file->lock);
+		if (!file->settled)
+			rc = gpu4fs_link_file(file->handle, c.at, c.path);
+		pthread_rwlock_unlock(&file->lock);
+	}
+	if (file)
+		g4p_put(file);
+	rc = g4p_leave(&c, rc);
+	*result = (int)rc;
+	return rc != G4P_KERNEL;
+}
+
 int linkat(int from_at, const char *from, int to_at, const char *to, int flags)
 {
+	int result;
+
+	if (flags == AT_SYMLINK_FOLLOW && linked_descriptor(from, to_at, to, &result))
+		return result;
 	if (flags & AT_EMPTY_PATH)
 		g4p_settle(from_at, G4P_linkat);
 	BY_TWO_PATHS(linkat, from_at, from, to_at, to,
@@ -297,7 +341,8 @@ int utime(const char *path, const struct utimbuf *times)
 
 int truncate(const char *path, off_t size)
 {
-	BY_PATH(truncate, AT_FDCWD, path, gpu4fs_truncate(c.fs, c.at, c.path, size), G4P_NEXT(truncate)(path, size));
+	BY_PATH(truncate, AT_FDCWD, path, g4p_is_limited() ? G4P_KERNEL : gpu4fs_truncate(c.fs, c.at, c.path, size),
+		G4P_NEXT(truncate)(path, size));
 }
 
 /* ------------------------------------------------------------------ extended attributes */

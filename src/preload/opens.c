@@ -4,12 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/aio_abi.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "preload/preload.h"
+#include "preload/settle.h"
 
 /* O_LARGEFILE is 0 in this library's headers and set in what the kernel shows. */
 #define SHOWN_LARGEFILE 0100000
@@ -181,6 +182,7 @@ static void replaced(int fd, int to)
 {
 	make_way(to);
 	g4p_settle(fd, G4P_dup);
+	g4p_number_goes(to);
 }
 
 int dup2(int fd, int to)
@@ -228,6 +230,8 @@ static int control(int fd, int command, void *argument)
 	default: /* locks above all: they are the kernel's, who sees all processes */
 		if (!g4p_settle(fd, G4P_fcntl))
 			return -1;
+		if (command == F_SETLK || command == F_SETLKW)
+			g4p_record_lock(fd);
 	}
 	return G4P_NEXT(fcntl)(fd, command, argument);
 }
@@ -307,6 +311,20 @@ int lio_listio(int mode, struct aiocb *const list[], int count, struct sigevent 
 		if (list[i])
 			g4p_settle(list[i]->aio_fildes, G4P_aio);
 	return G4P_NEXT(lio_listio)(mode, list, count, event);
+}
+
+/* The kernel's own, through libaio. */
+void g4p_settle_blocks(long count, struct iocb **blocks)
+{
+	for (long i = 0; g4p_any_files() && i < count; i++)
+		g4p_settle((int)blocks[i]->aio_fildes, G4P_aio);
+}
+
+int io_submit(aio_context_t context, long count, struct iocb **blocks);
+int io_submit(aio_context_t context, long count, struct iocb **blocks)
+{
+	g4p_settle_blocks(count, blocks);
+	return G4P_NEXT(io_submit)(context, count, blocks);
 }
 
 #define SAME(name, other) ".globl " name "\n.set " name ", " other "\n"

@@ -49,6 +49,7 @@ struct g4p_file {
 	int flags; /* of open(2), without what matters to opening alone */
 	gpu4fs_file *handle;
 	struct g4p_mount *mount;
+	gpu4fs *fs; /* the connection that it was opened by, which may be another one than the mount's by now */
 };
 
 /* ------------------------------------------------------------------ calm.c: around the library's own code */
@@ -132,6 +133,8 @@ int g4p_install(struct g4p_mount *mount, gpu4fs_file *handle, int flags);
 void g4p_set(int fd, struct g4p_file *file);
 /* The number is going to be closed. */
 void g4p_forget(int fd);
+/* The kernel is going to give the number to another description, by dup2(2). */
+void g4p_number_goes(int fd);
 /* Makes a file the kernel's, under all of its numbers: 0 or a negative errno. Calm. */
 int g4p_settle_file(struct g4p_file *file);
 /* The same from outside: of one descriptor, which may be the kernel's; of all of them, or those that an exec keeps. */

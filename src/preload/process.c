@@ -16,11 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "preload/preload.h"
+#include "preload/settle.h"
 
 /* ------------------------------------------------------------------ fork */
 
@@ -57,6 +58,7 @@ static __attribute__((constructor)) void begin(void)
 	uint32_t count;
 
 	g4p_mounts(&count);
+	g4p_limits_changed();
 	if (count)
 		pthread_atfork(g4p_fork_begins, in_parent, in_child);
 }
@@ -64,6 +66,62 @@ static __attribute__((constructor)) void begin(void)
 pid_t vfork(void)
 {
 	return fork();
+}
+
+/* Without the handlers of pthread_atfork(3), and with them ours. */
+pid_t _Fork(void)
+{
+	struct g4p_calm calm;
+	const bool calmed = g4p_calm(&calm);
+
+	g4p_fork_begins();
+	const pid_t child = G4P_NEXT(_Fork)();
+	if (child < 0)
+		calm.error = errno;
+	g4p_fork_ends(child == 0);
+	if (calmed)
+		g4p_restless(&calm);
+	return child;
+}
+
+struct cloned { /* on the parent's stack, of which the child has a copy */
+	int (*function)(void *);
+	void *argument;
+	struct g4p_calm calm;
+};
+
+static int in_clone(void *argument)
+{
+	struct cloned *cloned = argument;
+
+	g4p_fork_ends(true);
+	g4p_restless(&cloned->calm);
+	return cloned->function(cloned->argument);
+}
+
+/* A child with memory of its own is a fork's; one that shares it has the table as well, so nothing may be in that. */
+int clone(int (*function)(void *), void *stack, int flags, void *argument, ...)
+{
+	struct cloned cloned = {.function = function, .argument = argument};
+	va_list list;
+
+	va_start(list, argument);
+	pid_t *parent = va_arg(list, pid_t *);
+	void *tls = va_arg(list, void *);
+	pid_t *child = va_arg(list, pid_t *);
+	va_end(list);
+	if (!(flags & CLONE_VM) && g4p_calm(&cloned.calm)) {
+		g4p_fork_begins();
+		const int pid = G4P_NEXT(clone)(in_clone, stack, flags, &cloned, parent, tls, child);
+		if (pid < 0)
+			cloned.calm.error = errno;
+		g4p_fork_ends(false);
+		g4p_restless(&cloned.calm);
+		return pid;
+	}
+	if (!(flags & CLONE_FILES) && g4p_any_files())
+		g4p_settle_all(false, G4P_fork);
+	return G4P_NEXT(clone)(function, stack, flags, argument, parent, tls, child);
 }
 
 /* ------------------------------------------------------------------ exec */
@@ -225,6 +283,40 @@ int chroot(const char *path)
 	return rc;
 }
 
+/* ------------------------------------------------------------------ the limit of files */
+
+static bool limited;
+
+bool g4p_is_limited(void)
+{
+	return __atomic_load_n(&limited, __ATOMIC_RELAXED);
+}
+
+void g4p_limits_changed(void)
+{
+	struct rlimit limit;
+
+	__atomic_store_n(&limited, getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY,
+			 __ATOMIC_RELAXED);
+}
+
+int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
+{
+	const int rc = G4P_NEXT(setrlimit)(resource, limit);
+
+	g4p_limits_changed();
+	return rc;
+}
+
+int prlimit(pid_t pid, __rlimit_resource_t resource, const struct rlimit *limit, struct rlimit *old)
+{
+	const int rc = G4P_NEXT(prlimit)(pid, resource, limit, old);
+
+	if (limit)
+		g4p_limits_changed();
+	return rc;
+}
+
 mode_t umask(mode_t mask)
 {
 	g4p_umask_changed(mask);
@@ -346,3 +438,6 @@ int io_uring_queue_init_params(unsigned int entries, struct io_uring *ring, stru
 	(void)params;
 	return io_uring_queue_init(entries, ring, 0);
 }
+
+#define SAME(name, other) ".globl " name "\n.set " name ", " other "\n"
+__asm__(SAME("setrlimit64", "setrlimit") SAME("prlimit64", "prlimit"));

@@ -4,17 +4,19 @@
  * they go through the mount. What changes the process is as if it had been called by name. io_uring is refused.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "preload/preload.h"
+#include "preload/settle.h"
 
 #define FIRST 1u
 #define SECOND 2u
 #define THIRD 4u
+#define FOURTH 8u
 #define FIFTH 16u
 
 /* Which arguments are descriptors. */
@@ -75,15 +77,62 @@ static const struct {
 	{SYS_ioctl, FIRST},
 	{SYS_fchdir, FIRST},
 	{SYS_dup, FIRST},
-	{SYS_dup2, FIRST},
-	{SYS_dup3, FIRST},
 	{SYS_mmap, FIFTH},
 	{SYS_execveat, FIRST},
 	{SYS_name_to_handle_at, FIRST},
+	{SYS_epoll_ctl, THIRD},
+	{SYS_futimesat, FIRST},
+	{SYS_fstatfs, FIRST},
+	{SYS_open_by_handle_at, FIRST},
+	{SYS_fanotify_mark, FOURTH},
+	{SYS_finit_module, FIRST},
+	{SYS_move_mount, FIRST | THIRD},
+	{SYS_open_tree, FIRST},
+	{SYS_mount_setattr, FIRST},
+	/* newer than some headers: cachestat, fchmodat2, setxattrat and its relatives, file_getattr and file_setattr */
+	{451, FIRST},
+	{452, FIRST},
+	{463, FIRST},
+	{464, FIRST},
+	{465, FIRST},
+	{466, FIRST},
+	{468, FIRST},
+	{469, FIRST},
+	{SYS_vmsplice, FIRST},
+	{SYS_tee, FIRST | SECOND},
 };
+
+/* Descriptors that lie in what the arguments point to. */
+static void settle_pointed(long number, const long arguments[6])
+{
+	const struct mmsghdr *messages = (const struct mmsghdr *)arguments[1];
+
+	switch (number) {
+	case SYS_poll:
+	case SYS_ppoll:
+		g4p_settle_polled((const struct pollfd *)arguments[0], (nfds_t)arguments[1]);
+		break;
+	case SYS_select:
+	case SYS_pselect6:
+		g4p_settle_sets((int)arguments[0], (const fd_set *)arguments[1], (const fd_set *)arguments[2],
+				(const fd_set *)arguments[3]);
+		break;
+	case SYS_sendmsg:
+		g4p_settle_rights((const struct msghdr *)arguments[1]);
+		break;
+	case SYS_sendmmsg:
+		for (unsigned int i = 0; i < (unsigned int)arguments[2]; i++)
+			g4p_settle_rights(&messages[i].msg_hdr);
+		break;
+	case SYS_io_submit:
+		g4p_settle_blocks(arguments[1], (struct iocb **)arguments[2]);
+		break;
+	}
+}
 
 static void settle_arguments(long number, const long arguments[6])
 {
+	settle_pointed(number, arguments);
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		for (unsigned int k = 0; known[i].number == number && k < 6; k++)
 			if (known[i].descriptors >> k & 1)
@@ -93,6 +142,7 @@ static void settle_arguments(long number, const long arguments[6])
 #define CREDENTIALS 1u
 #define DIRECTORY 2u
 #define UMASK 4u
+#define LIMITS 8u
 
 /* What is another one when the call has succeeded. */
 static const struct {
@@ -116,6 +166,8 @@ static const struct {
 	{SYS_chdir, DIRECTORY},
 	{SYS_fchdir, DIRECTORY},
 	{SYS_umask, UMASK},
+	{SYS_setrlimit, LIMITS},
+	{SYS_prlimit64, LIMITS},
 };
 
 static void note_changes(long number, long argument)
@@ -125,6 +177,8 @@ static void note_changes(long number, long argument)
 	for (size_t i = 0; i < sizeof(changing) / sizeof(changing[0]); i++)
 		if (changing[i].number == number)
 			what = changing[i].what;
+	if (what & LIMITS)
+		g4p_limits_changed();
 	if (what & DIRECTORY)
 		g4p_directory_changed();
 	if (what & CREDENTIALS)
@@ -173,6 +227,10 @@ long syscall(long number, ...)
 			return close((int)arguments[0]);
 		if (number == SYS_close_range)
 			return close_range((unsigned int)arguments[0], (unsigned int)arguments[1], (int)arguments[2]);
+		if (number == SYS_dup2)
+			return dup2((int)arguments[0], (int)arguments[1]);
+		if (number == SYS_dup3)
+			return dup3((int)arguments[0], (int)arguments[1], (int)arguments[2]);
 		if (number == SYS_vfork)
 			return vfork();
 		if (number == SYS_io_uring_setup) {
@@ -180,8 +238,12 @@ long syscall(long number, ...)
 			errno = ENOSYS;
 			return -1;
 		}
+		const int error = errno;
 		if (g4p_any_files())
 			settle_arguments(number, arguments);
+		errno = error;
+		if (number == SYS_fcntl && (arguments[1] == F_SETLK || arguments[1] == F_SETLKW))
+			g4p_record_lock((int)arguments[0]);
 		if (number == SYS_execve || number == SYS_execveat)
 			g4p_exec_begins();
 		const uint64_t shared = shared_by(number, arguments);

@@ -58,6 +58,14 @@ static void to_statx(const struct g4p_mount *mount, const struct gpu4fs_stat *fr
 	};
 }
 
+/* A directory without a name still has attributes, under "." alone. */
+static int stat_here(const struct g4p_call *c, bool follow, struct gpu4fs_stat *out)
+{
+	const int rc = follow ? gpu4fs_stat(c->fs, c->at, c->path, out) : gpu4fs_lstat(c->fs, c->at, c->path, out);
+
+	return rc == -ENOENT && c->at && strcmp(c->path, ".") == 0 ? gpu4fs_fstat(c->at, out) : rc;
+}
+
 /* By path: 1 with attributes in out; 0: the kernel's; -1 with errno. */
 static int by_path(enum g4p_number number, int at, const char *path, bool follow, struct gpu4fs_stat *out,
 		   struct g4p_mount **mount)
@@ -67,8 +75,7 @@ static int by_path(enum g4p_number number, int at, const char *path, bool follow
 	if (!g4p_enter(&c, number, at, path))
 		return 0;
 	*mount = c.mount;
-	int64_t rc =
-		g4p_leave(&c, follow ? gpu4fs_stat(c.fs, c.at, c.path, out) : gpu4fs_lstat(c.fs, c.at, c.path, out));
+	int64_t rc = g4p_leave(&c, stat_here(&c, follow, out));
 	return rc == G4P_KERNEL ? 0 : rc < 0 ? -1 : 1;
 }
 

@@ -33,8 +33,9 @@
 #define SPIN_NS 200000u /* a GPU needs some tens of microseconds for most operations */
 #define SPIN_DATA_NS 50000u
 #define DATA_BYTES (64 * G4_KIB)
-#define LOOKS 4096	    /* at the words of a result, before one whether the engine is gone */
-#define POSTED_NS 50000L    /* between two looks for the result of a posted command whose slot is wanted */
+#define LATE_LOOKS 96u	 /* some microseconds: a command that is not begun by then was left to an engine that is busy */
+#define LOOKS 4096	 /* at the words of a result, before one whether the engine is gone */
+#define POSTED_NS 50000L /* between two looks for the result of a posted command whose slot is wanted */
 #define GONE_NS 1000000000L /* and whether the engine is there, where a slot is wanted that a thread has */
 #define FUTEX_NS 100000000L /* after so long a sleeper looks whether the engine is there */
 
@@ -212,7 +213,7 @@ void g4_ring_client_stop(struct g4_ring_client *client)
 
 bool g4_ring_client_is_stopped(const struct g4_ring_client *client)
 {
-	return g4_load32_acq(&client->stopped) != 0;
+	return g4_load32_acq(&client->stopped) != 0 || g4_load32_acq(&client->header->state) != G4_RING_RUNS;
 }
 
 /* Looked at by waiters after some time: the engine said so itself, or its process is gone. */
@@ -232,16 +233,31 @@ static bool is_gone(struct g4_ring_client *client)
 /* Whether a doorbell has to be rung. */
 static bool wake(struct g4_ring_header *header)
 {
-	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* tail before engine_waits */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* tail before engine_looks and engine_waits */
+	if (g4_load32_acq(&header->engine_looks))
+		return false;
 	switch (g4_load32_acq(&header->engine_waits)) {
 	case G4_RING_AWAKE:
 		return false;
 	case G4_RING_FUTEX:
+	case G4_RING_FUTEX_SOME:
 		syscall(SYS_futex, &header->tail, FUTEX_WAKE, 1, NULL, NULL, 0);
 		return false;
 	default:
 		return true;
 	}
+}
+
+/* Whether the engine will come to the command in a moment, without being woken. */
+static bool comes_soon(struct g4_ring_header *header)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* as above */
+	return g4_load32_acq(&header->engine_looks) || g4_load32_acq(&header->engine_waits) == G4_RING_FUTEX_SOME;
+}
+
+static bool is_begun(const struct g4_ring_header *header, uint32_t number)
+{
+	return (int32_t)(g4_load32_acq(&header->engine_claimed) - number) >= 0;
 }
 
 static void ring(int doorbell)
@@ -305,9 +321,12 @@ static bool await_slot(struct g4_ring_client *client)
 	       !is_gone(client);
 }
 
-/* Fills the next slot, and says how it is taken. False: the engine is gone. */
-static bool submit(struct g4_ring_client *client, const struct g4_ring_slot *slot, uint32_t text_bytes, enum taken how,
-		   uint32_t *number)
+/*
+ * Fills the next slot, and says how it is taken. *left: nobody was woken for it, so that is for whoever waits for the result, if it
+ * takes long. NULL: nobody will wait. False: the engine is gone.
+ */
+static bool submit(struct g4_ring_client *client, const struct g4_ring_slot *slot, uint32_t text_bytes,
+		   uint32_t *number, bool *left)
 {
 	pthread_mutex_lock(&client->submit_lock);
 	while (!next_is_free(client)) {
@@ -317,11 +336,15 @@ static bool submit(struct g4_ring_client *client, const struct g4_ring_slot *slo
 		}
 	}
 	*number = ++client->tail;
-	client->taken[*number & (client->entries - 1)] = (uint8_t)how;
+	client->taken[*number & (client->entries - 1)] = left ? AWAITED : POSTED;
 	memcpy(g4_ring_slot_of(client->ring, client->entries, *number), slot, sizeof(slot->command) + text_bytes);
+	g4_store32_rlx(&client->header->client_runs_on, g4_runs_on());
 	g4_store32_rel(&client->header->tail, *number);
 	pthread_mutex_unlock(&client->submit_lock);
-	wake_engine(client);
+	if (left)
+		*left = comes_soon(client->header);
+	if (!left || !*left)
+		wake_engine(client);
 	return true;
 }
 
@@ -369,16 +392,24 @@ static uint32_t most_spin_ns(const struct g4_ring_client *client, const struct g
 	return moves_data(c) && c->length >= DATA_BYTES ? SPIN_DATA_NS : SPIN_NS;
 }
 
-/* False: the engine is gone without a result. */
-static bool wait_for(struct g4_ring_client *client, const struct g4_ring_command *c, uint32_t number, uint64_t *word)
+/* left: by submit(). False: the engine is gone without a result. */
+static bool wait_for(struct g4_ring_client *client, const struct g4_ring_command *c, uint32_t number, bool left,
+		     uint64_t *word)
 {
 	struct g4_ring_result *result = g4_ring_result_of(client->ring, client->entries, number);
 	struct g4_waiter waiter;
 	bool done;
 
 	g4_waiter_begin(&waiter, polling_of(client, c), most_spin_ns(client, c), client->header->completes);
+	waiter.peer = &client->header->engine_runs_on;
 	while (!(done = has_result(result, number, word))) {
-		if (g4_waiter_spins(&waiter))
+		const bool spins = g4_waiter_spins(&waiter);
+		if (left && (!spins || waiter.looks >= LATE_LOOKS)) {
+			left = false;
+			if (!is_begun(client->header, number))
+				wake_engine(client);
+		}
+		if (spins)
 			continue;
 		if (is_gone(client)) {
 			done = has_result(result, number, word);
@@ -411,15 +442,15 @@ static uint16_t append(uint8_t *text, uint32_t *bytes, const void *from, uint32_
 }
 
 /* Everything but data, into the slot or, where the text is long, a borrowed buffer. Returns the text in the slot. */
-static int marshal(struct g4_ring_client *client, const struct g4_cmd *cmd, struct g4_ring_slot *slot,
-		   uint32_t *inline_bytes)
+static int marshal(struct g4_ring_client *client, const struct g4_cmd *cmd, const struct g4_walk *walk,
+		   struct g4_ring_slot *slot, uint32_t *inline_bytes)
 {
 	struct g4_ring_command *c = &slot->command;
 	uint8_t text[G4_RING_MAX_TEXT];
 	const struct g4_cred *cred = cmd->cred ? cmd->cred : &client->own;
 	uint32_t bytes = 0;
 
-	if (cmd->name_bytes > 4096 || cmd->name2_bytes > 4096)
+	if (cmd->name_bytes > 4096 || cmd->name2_bytes > 4096 || (walk && cmd->name_bytes + walk->bytes > 4096))
 		return -G4_E_NAMETOOLONG;
 	*c = (struct g4_ring_command){.op = cmd->op,
 				      .flags = cmd->flags,
@@ -441,6 +472,10 @@ static int marshal(struct g4_ring_client *client, const struct g4_cmd *cmd, stru
 		c->cred_bytes = append(
 			text, &bytes, cred,
 			(uint32_t)(offsetof(struct g4_cred, groups) + cred->group_count * sizeof(cred->groups[0])));
+	}
+	if (walk) {
+		c->walk_flags = (uint16_t)walk->flags;
+		c->walk_bytes = append(text, &bytes, walk->path, walk->bytes);
 	}
 	c->name_bytes = append(text, &bytes, cmd->name, cmd->name_bytes);
 	c->name2_bytes = append(text, &bytes, cmd->name2, cmd->name2_bytes);
@@ -488,20 +523,21 @@ static bool unmarshal(struct g4_ring_client *client, uint32_t number, uint64_t w
 	return true;
 }
 
-/* One command whose data, if any, lies at `at` in the data area. */
-static int call(struct g4_ring_client *client, struct g4_cmd *cmd, uint64_t at)
+/* One command whose data, if any, lies at `at` in the data area; walk: NULL: none. */
+static int call(struct g4_ring_client *client, struct g4_cmd *cmd, const struct g4_walk *walk, uint64_t at)
 {
 	struct g4_ring_slot slot;
 	uint32_t inline_bytes, number;
 	uint64_t word;
-	int rc = marshal(client, cmd, &slot, &inline_bytes);
+	bool left;
+	int rc = marshal(client, cmd, walk, &slot, &inline_bytes);
 
 	if (rc < 0)
 		return cmd->status = rc;
 	slot.command.data = at;
 	cmd->status = -G4_E_IO;
-	if (!g4_load32_acq(&client->stopped) && submit(client, &slot, inline_bytes, AWAITED, &number)) {
-		if (wait_for(client, &slot.command, number, &word) && !unmarshal(client, number, word, cmd))
+	if (!g4_load32_acq(&client->stopped) && submit(client, &slot, inline_bytes, &number, &left)) {
+		if (wait_for(client, &slot.command, number, left, &word) && !unmarshal(client, number, word, cmd))
 			cmd->status = -G4_E_IO;
 		free_slot(client, number);
 	}
@@ -518,7 +554,7 @@ static int call_copied(struct g4_ring_client *client, struct g4_cmd *cmd)
 
 	if (g4_command_is(cmd->op, G4_DATA_IN))
 		memcpy(client->data + at, cmd->data, cmd->length);
-	int rc = call(client, cmd, at);
+	int rc = call(client, cmd, NULL, at);
 	if (rc == 0 && g4_command_is(cmd->op, G4_DATA_OUT))
 		memcpy(cmd->data, client->data + at, g4_min64(cmd->value, cmd->length));
 	give_back(client, buffers, at);
@@ -554,9 +590,9 @@ int g4_ring_client_execute(struct g4_ring_client *client, struct g4_cmd *cmd)
 	uint64_t at = (uint64_t)((uint8_t *)cmd->data - client->data);
 
 	if (!g4_command_is(cmd->op, G4_DATA_IN | G4_DATA_OUT) || cmd->length == 0)
-		return call(client, cmd, 0);
+		return call(client, cmd, NULL, 0);
 	if (cmd->data && at < client->data_bytes && cmd->length <= client->data_bytes - at)
-		return call(client, cmd, at);
+		return call(client, cmd, NULL, at);
 	if (cmd->length <= LARGE_BYTES)
 		return call_copied(client, cmd);
 	if (g4_command_is(cmd->op, G4_DATA_IN_PLACE))
@@ -571,12 +607,17 @@ int g4_ring_client_execute(struct g4_ring_client *client, struct g4_cmd *cmd)
 	return cmd->status = -G4_E_XATTR_BIG;
 }
 
+int g4_ring_client_execute_at(struct g4_ring_client *client, struct g4_cmd *cmd, const struct g4_walk *walk)
+{
+	return call(client, cmd, walk->bytes > 0 ? walk : NULL, 0);
+}
+
 void g4_ring_client_post(struct g4_ring_client *client, struct g4_cmd *cmd)
 {
 	struct g4_ring_slot slot;
 	uint32_t inline_bytes, number;
 
-	if (marshal(client, cmd, &slot, &inline_bytes) < 0)
+	if (marshal(client, cmd, NULL, &slot, &inline_bytes) < 0)
 		return;
 	if (slot.command.text_at != G4_RING_TEXT_INLINE) { /* a buffer is given back when the result is there */
 		give_back(client, &client->text, slot.command.text_at);
@@ -584,5 +625,5 @@ void g4_ring_client_post(struct g4_ring_client *client, struct g4_cmd *cmd)
 		return;
 	}
 	if (!g4_load32_acq(&client->stopped))
-		(void)submit(client, &slot, inline_bytes, POSTED, &number);
+		(void)submit(client, &slot, inline_bytes, &number, NULL);
 }

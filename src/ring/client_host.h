@@ -29,6 +29,14 @@ void g4_ring_client_free(struct g4_ring_client *client);
  * pieces where it is long. -G4_E_IO when the engine is gone. Thread-safe.
  */
 int g4_ring_client_execute(struct g4_ring_client *client, struct g4_cmd *cmd);
+/* A path that leads from cmd->node to the inode that the command is about. */
+struct g4_walk {
+	const char *path;
+	uint32_t bytes; /* 0: cmd->node is that inode */
+	uint32_t flags; /* G4_RESOLVE_*, G4_WALK_* (ring.h, which says what commands) */
+};
+/* The same with a walk before it, as one command of the ring; it has no data. Thread-safe. */
+int g4_ring_client_execute_at(struct g4_ring_client *client, struct g4_cmd *cmd, const struct g4_walk *walk);
 /*
  * Has a command run whose result nobody wants: one without data and with little text, such as RELEASE and FORGET. Other commands may
  * pass it. Thread-safe.
@@ -36,7 +44,7 @@ int g4_ring_client_execute(struct g4_ring_client *client, struct g4_cmd *cmd);
 void g4_ring_client_post(struct g4_ring_client *client, struct g4_cmd *cmd);
 /* Fails every call from now on, also those that wait (the engine stopped, or the connection is closed). Thread-safe. */
 void g4_ring_client_stop(struct g4_ring_client *client);
-/* Whether that was done, by the caller or by a call that found the engine gone. Thread-safe. */
+/* Whether that was done, by the caller or by a call that found the engine gone, or the engine has said that it goes. Thread-safe. */
 bool g4_ring_client_is_stopped(const struct g4_ring_client *client);
 /*
  * Memory of the data area for buffers that commands then use without a copy: `bytes` bytes, 4 KiB aligned, the caller's

@@ -29,7 +29,7 @@ G4_FN G4_INLINE bool g4_session_is_plain(struct g4_wg *wg, const struct g4_sessi
 	uint64_t named = 0;
 
 	if (!g4_command_is(c->op, G4_LOOKS_UP) || c->text_at != G4_RING_TEXT_INLINE ||
-	    c->name_bytes > G4_RING_TEXT_BYTES || c->name2_bytes || c->cred_bytes || c->attr_bytes)
+	    c->name_bytes > G4_RING_TEXT_BYTES || c->name2_bytes || c->cred_bytes || c->attr_bytes || c->walk_bytes)
 		return false;
 	if (view.in_core || c->node <= G4_NODE_ROOT)
 		return true;

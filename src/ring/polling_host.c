@@ -29,11 +29,29 @@
 	(10u * 1000 * 1000) /* what was slow for a while is not slept for so long when it is quick again */
 #define PARTS 16u	    /* a nap is this part of the time that went by */
 
+uint32_t g4_runs_on(void)
+{
+	return (uint32_t)sched_getcpu() + 1;
+}
+
+bool g4_step_aside(const uint32_t *runs_on)
+{
+	if (g4_load32_rlx(runs_on) != g4_runs_on())
+		return false;
+	sched_yield();
+	return true;
+}
+
 void g4_waiter_begin(struct g4_waiter *waiter, struct g4_polling *polling, uint32_t most_spin_ns, bool woken)
 {
 	uint32_t usual_ns = g4_load32_rlx(&polling->usual_ns);
 
 	*waiter = (struct g4_waiter){.polling = polling, .began_ns = g4_monotonic_ns(), .usual_ns = usual_ns};
+	if (usual_ns > most_spin_ns && woken && g4_add32(&polling->slept, 1) % G4_POLLING_TRIES == 0) {
+		waiter->tries = true;
+		waiter->spin_ns = most_spin_ns;
+		return;
+	}
 	if (usual_ns > most_spin_ns) {
 		waiter->first_ns = (uint32_t)g4_max64(usual_ns, LATE_NS + LEAST_NAP_NS) - LATE_NS;
 		return;
@@ -52,6 +70,8 @@ bool g4_waiter_spins(struct g4_waiter *waiter)
 		waiter->spin_ns = 0;
 		return false;
 	}
+	if (waiter->peer && g4_step_aside(waiter->peer))
+		return true;
 	if (waiter->looks % YIELD_LOOKS == 0)
 		sched_yield();
 	g4_pause();
@@ -84,6 +104,8 @@ static uint64_t learn(const struct g4_waiter *waiter)
 
 	if (waiter->overslept)
 		return usual - usual / 8;
+	if (waiter->tries && waiter->spin_ns)
+		return took;
 	if (took < usual)
 		return usual - (usual - took) / 8;
 	return usual + (g4_min64(took, 2 * usual) - usual) / (waiter->looks ? 8 : 16) + 1;

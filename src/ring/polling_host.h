@@ -14,6 +14,7 @@
  */
 struct g4_polling {
 	uint32_t usual_ns;
+	uint32_t slept; /* waits that were slept for; what is woken looks now and then in place of that */
 };
 #define G4_POLLING_START_NS 30000u
 
@@ -25,15 +26,27 @@ struct g4_waiter {
 	uint32_t first_ns; /* sleeps so long before it looks at all */
 	uint32_t spin_ns;  /* looks until then, and then sleeps */
 	uint32_t looks, naps;
-	bool overslept; /* perhaps: it may have come during the one nap so far */
-	int slack_ns;	/* the thread's own */
+	bool tries;	      /* looks although it usually takes too long */
+	const uint32_t *peer; /* for g4_step_aside(); NULL: it cannot be there */
+	bool overslept;	      /* perhaps: it may have come during the one nap so far */
+	int slack_ns;	      /* the thread's own */
 };
+
+/* The processor that this thread runs on, + 1. */
+uint32_t g4_runs_on(void);
+/*
+ * One step of looking for what a thread does that said in *runs_on where it runs: if that is here, it gets the processor. False: it is
+ * elsewhere, as far as is known, and nothing was done.
+ */
+bool g4_step_aside(const uint32_t *runs_on);
 
 /*
  * A wait begins. What is over within `most_spin_ns` as a rule is looked for, twice as long as usual and never longer than that,
  * all the time or after a nap of half the usual time. For what takes longer the waiter sleeps. woken: its sleep is not a nap
- * but has an end that somebody tells.
+ * but has an end that somebody tells. That takes longer than many a command, so what is slept for looks slow: one wait of G4_POLLING_TRIES
+ * is looked for all the same, to learn of what has become quick.
  */
+#define G4_POLLING_TRIES 16u
 void g4_waiter_begin(struct g4_waiter *waiter, struct g4_polling *polling, uint32_t most_spin_ns, bool woken);
 /* After a look in vain. True: look again, a moment went by. False: sleep now. */
 bool g4_waiter_spins(struct g4_waiter *waiter);

@@ -134,7 +134,7 @@ G4_FN static int fetch_text(struct g4_wg *wg, const struct g4_session *session, 
 			    const uint8_t **text)
 {
 	const struct g4_ring_command *c = &stage->slot.command;
-	uint32_t bytes = (uint32_t)c->name_bytes + c->name2_bytes + c->cred_bytes + c->attr_bytes;
+	uint32_t bytes = (uint32_t)c->name_bytes + c->name2_bytes + c->cred_bytes + c->attr_bytes + c->walk_bytes;
 
 	if (c->text_at == G4_RING_TEXT_INLINE) {
 		*text = stage->slot.text;
@@ -275,7 +275,7 @@ G4_FN static int translate(struct g4_wg *wg, const struct g4_session *session, s
 		rc = fetch_cred(session, stage, text);
 	if (rc < 0)
 		return rc;
-	text += c->cred_bytes;
+	text += c->cred_bytes + c->walk_bytes;
 	cmd->node = c->node;
 	cmd->node2 = c->node2; /* of a union, like two below: what lies there for this command */
 	cmd->handle = g4_command_is(c->op, G4_TAKES_HANDLE | G4_NEEDS_HANDLE) ? c->handle : 0;
@@ -304,6 +304,33 @@ G4_FN static int translate(struct g4_wg *wg, const struct g4_session *session, s
 }
 
 /* ------------------------------------------------------------------ executing */
+
+#define WALKS                                                                                                          \
+	(UINT64_C(1) << G4_CMD_MKNOD | UINT64_C(1) << G4_CMD_MKDIR | UINT64_C(1) << G4_CMD_SYMLINK |                   \
+	 UINT64_C(1) << G4_CMD_UNLINK | UINT64_C(1) << G4_CMD_RMDIR | UINT64_C(1) << G4_CMD_RENAME |                   \
+	 UINT64_C(1) << G4_CMD_CREATE | UINT64_C(1) << G4_CMD_OPEN)
+
+/* Puts the inode that the command's path leads to in the place of the one where it begins. The client may name that one by then. */
+G4_FN static int walk(struct g4_wg *wg, struct g4_fs *fs, struct g4_session_stage *stage)
+{
+	const struct g4_ring_command *c = &stage->slot.command;
+	struct g4_cmd *cmd = &stage->cmd, look;
+	struct g4_attr attr;
+
+	if (!g4_command_is_in(WALKS, c->op))
+		return -G4_E_INVAL;
+	memset(&look, 0, sizeof(look));
+	look.op = G4_CMD_RESOLVE;
+	look.flags = c->walk_flags & (G4_RESOLVE_NOFOLLOW | G4_RESOLVE_BENEATH);
+	look.node = cmd->node;
+	look.generation = cmd->generation;
+	look.name = cmd->name - c->walk_bytes;
+	look.name_bytes = c->walk_bytes;
+	look.cred = cmd->cred;
+	look.attr = &attr;
+	int rc = g4_execute(wg, fs, &look);
+	return rc < 0 ? rc : g4_walk_arrived(cmd, &attr, c->walk_flags);
+}
 
 struct used { /* the client's handles that a command uses */
 	uint64_t number[2];
@@ -397,6 +424,8 @@ G4_FN static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *
 
 	if (rc == 0)
 		rc = check_untrusted(wg, fs, session, &stage->slot.command, cmd);
+	if (rc == 0 && stage->slot.command.walk_bytes > 0)
+		rc = walk(wg, fs, stage);
 	if (rc < 0)
 		return rc;
 	rc = use_handles(session, cmd, &used);

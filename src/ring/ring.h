@@ -33,7 +33,11 @@
  *
  * Sleeping: an engine that no longer looks at `tail` says in `engine_waits` how it wants to be woken. The client stores
  * tail, then reads engine_waits; the engine stores engine_waits, then reads tail; a full fence between the two on each
- * side. The same the other way round with a result's word and client_waits.
+ * side. The same the other way round with a result's word and client_waits. An engine of several threads counts in
+ * `engine_looks` those that look at tail; while there is one, nobody needs to be woken. It leaves the count before it reads tail
+ * for the last time. G4_RING_FUTEX_SOME: a thread that runs a command will look soon, so whoever waits for a result looks for that a
+ * moment, and wakes another thread when `engine_claimed` has not come to its command by then. Two that run on one processor see
+ * that by `client_runs_on` and `engine_runs_on`: neither has anything to look for before the other one has run.
  *
  * Naming inodes: attributes that a result brings have a token, a keyed hash of inode number and generation. A command names
  * an inode by all three (node, generation, token; node2, generation2, token2), and the engine
@@ -47,7 +51,7 @@
 #include "simt/simt.h"
 
 #define G4_RING_MAGIC UINT64_C(0x676e697273346667) /* "gf4sring" */
-#define G4_RING_VERSION 3u
+#define G4_RING_VERSION 4u
 #define G4_RING_HEADER_BYTES 4096u
 #define G4_RING_MAX_ENTRIES 65536u
 #define G4_RING_TEXT_BYTES 128u
@@ -59,9 +63,10 @@ enum g4_ring_state {
 	G4_RING_DEAD = 2  /* it does not any more: what has no result yet will not get one */
 };
 /* engine_waits: how the engine sleeps */
-#define G4_RING_AWAKE 0u    /* it polls tail */
-#define G4_RING_FUTEX 1u    /* on tail, a futex that the processes share */
-#define G4_RING_DOORBELL 2u /* on a file: write 8 bytes to the descriptor that the client was given */
+#define G4_RING_AWAKE 0u      /* it polls tail */
+#define G4_RING_FUTEX 1u      /* on tail, a futex that the processes share */
+#define G4_RING_DOORBELL 2u   /* on a file: write 8 bytes to the descriptor that the client was given */
+#define G4_RING_FUTEX_SOME 3u /* as G4_RING_FUTEX, but not all of its threads sleep */
 
 struct g4_ring_header {
 	uint64_t magic; /* up to data_bytes: written once, by the engine */
@@ -72,11 +77,15 @@ struct g4_ring_header {
 	uint32_t may_act;   /* 1: commands may carry credentials (struct g4_cred) */
 	uint32_t completes; /* 1: the engine wakes clients that sleep on a result; 0: it cannot, look again */
 	uint8_t padding0[28];
-	uint32_t tail; /* at 64; client: number of the newest command */
-	uint8_t padding1[60];
-	uint32_t engine_waits; /* at 128; engine: G4_RING_AWAKE, ... */
-	uint32_t state;	       /* engine: enum g4_ring_state */
-	uint8_t padding2[56];
+	uint32_t tail;		 /* at 64; client: number of the newest command */
+	uint32_t client_runs_on; /* client: the processor of the thread that stored it, + 1; 0: not said */
+	uint8_t padding1[56];
+	uint32_t engine_waits;	 /* at 128; engine: G4_RING_AWAKE, ... */
+	uint32_t state;		 /* engine: enum g4_ring_state */
+	uint32_t engine_looks;	 /* engine: threads that look at tail; 0 where engine_waits says all */
+	uint32_t engine_claimed; /* engine: a command that it has begun, the newest or nearly so */
+	uint32_t engine_runs_on; /* engine: the processor of the thread that looks or has looked, + 1; 0: not said */
+	uint8_t padding2[44];
 	uint32_t client_waits; /* at 192; client: threads that sleep on results */
 	uint8_t padding3[60];
 };
@@ -90,8 +99,13 @@ G4_STATIC_ASSERT(offsetof(struct g4_ring_header, engine_waits) == 128, "and what
 /*
  * struct g4_cmd (fs/command.h), with the same unions, but without pointers: `data` is an offset into the data area, names and
  * the like are text:
- *     [struct g4_cred, cred_bytes of it][name][name2][struct g4_attr, attr_bytes of it]
+ *     [struct g4_cred, cred_bytes of it][path to walk][name][name2][struct g4_attr, attr_bytes of it]
+ *
+ * A command with a path to walk is two of the engine's: RESOLVE, and what it asks for, of the inode that was found. An error of the first
+ * one is its result. MKNOD, MKDIR, SYMLINK, UNLINK, RMDIR, RENAME, CREATE and OPEN may bring one.
  */
+#define G4_WALK_DIRECTORY 0x100u /* it must lead to a directory: else NOTDIR */
+#define G4_WALK_BOTH 0x200u	 /* what it leads to is node2 as well */
 struct g4_ring_command {
 	uint32_t op;
 	uint32_t flags;
@@ -128,9 +142,25 @@ struct g4_ring_command {
 	uint32_t umask;	     /* without credentials of its own: applied to new files */
 	uint32_t wants_attr; /* 1: the result shall have attributes */
 	uint64_t token;	     /* of node */
-	uint8_t reserved[24];
+	uint16_t walk_bytes; /* not 0: a path leads from node to the inode that the command is about */
+	uint16_t walk_flags; /* of that walk: G4_RESOLVE_*, G4_WALK_* */
+	uint8_t reserved[20];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_ring_command) == 128, "ring command");
+
+/* The walk of a command has led to an inode with these attributes: 0, or why the command cannot be about that one. */
+G4_FN G4_INLINE int g4_walk_arrived(struct g4_cmd *cmd, const struct g4_attr *attr, uint32_t walk_flags)
+{
+	if ((walk_flags & G4_WALK_DIRECTORY) && (attr->mode & G4_S_IFMT) != G4_S_IFDIR)
+		return -G4_E_NOTDIR;
+	cmd->node = attr->ino;
+	cmd->generation = (uint32_t)attr->generation;
+	if (walk_flags & G4_WALK_BOTH) {
+		cmd->node2 = attr->ino;
+		cmd->generation2 = (uint32_t)attr->generation;
+	}
+	return 0;
+}
 
 struct g4_ring_slot {
 	struct g4_ring_command command;

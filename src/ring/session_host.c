@@ -20,15 +20,22 @@
 #include "base/log_host.h"
 #include "base/thread_host.h"
 #include "ring/client_host.h"
+#include "ring/polling_host.h"
 
 #define DEFAULT_HANDLES 4096u
 #define MAX_THREADS 16u
-#define SPIN_PAUSES 200u /* a few microseconds: what a client needs between two commands */
+/* How long a worker looks for the next command before it sleeps. */
+#define LEAST_LOOK_NS 5000u /* what a client needs between two commands that it has at hand */
+#define MOST_LOOK_NS 50000u
+#define SHORT_SLEEP_NS 100000u /* to sleep so long, and to be woken, costs more than to look */
+#define HELP_LOOKS 40u	       /* about a microsecond: at a command that the first worker does not take */
+#define CLOCK_LOOKS 8u	       /* the clock is slower than a look */
 
 struct worker {
 	struct g4_session_host *session;
 	struct g4_session_stage *stage;
 	pthread_t thread;
+	bool first; /* takes commands at once; the others help it */
 };
 
 struct g4_session_host {
@@ -39,8 +46,13 @@ struct g4_session_host {
 	uint32_t remote_id;
 	uint32_t stop;
 
+	bool alone;	    /* there is one processor: nothing comes while a thread looks for it */
+	uint32_t has_first; /* atomic: a worker is the first */
+	uint32_t look_ns;   /* atomic: how long the first one looks; whoever was the first sets it */
+
 	pthread_mutex_t lock; /* of sleeping, and engine_waits, which follows it */
 	uint32_t sleeping;
+	uint32_t threads; /* workers that there are, or will be in a moment; guarded by lock */
 	uint32_t worker_count;
 	struct worker workers[MAX_THREADS];
 };
@@ -84,26 +96,95 @@ static void count_sleeper(struct g4_session_host *host, int change)
 {
 	pthread_mutex_lock(&host->lock);
 	host->sleeping += (uint32_t)change;
-	g4_store32_rel(&header_of(host)->engine_waits, host->sleeping ? G4_RING_FUTEX : G4_RING_AWAKE);
+	g4_store32_rel(&header_of(host)->engine_waits, host->sleeping == 0	       ? G4_RING_AWAKE :
+						       host->sleeping == host->threads ? G4_RING_FUTEX :
+											 G4_RING_FUTEX_SOME);
 	pthread_mutex_unlock(&host->lock);
 }
 
-static void sleep_on_tail(struct g4_session_host *host)
+static bool has_work(const struct g4_session_host *host, uint32_t *claimed)
 {
-	uint32_t *tail = &header_of(host)->tail;
+	*claimed = g4_load32_acq(&host->session.claimed);
+	return g4_load32_acq(&header_of(host)->tail) != *claimed || g4_load32_acq(&host->stop);
+}
 
-	for (uint32_t i = 0; i < SPIN_PAUSES; i++) {
-		if (g4_load32_acq(tail) != g4_load32_acq(&host->session.claimed) || g4_load32_acq(&host->stop))
-			return;
-		g4_pause();
+/* One worker takes what comes at once, so that a client with one thread has one worker that is awake. */
+static bool becomes_first(struct worker *worker)
+{
+	if (!worker->first)
+		worker->first = g4_cas32(&worker->session->has_first, 0, 1);
+	return worker->first;
+}
+
+static void is_first_no_more(struct worker *worker)
+{
+	if (worker->first)
+		g4_store32_rel(&worker->session->has_first, 0);
+	worker->first = false;
+}
+
+/* Looks for a command. False: none has come for this worker. */
+static bool look(struct worker *worker)
+{
+	struct g4_session_host *host = worker->session;
+	const bool first = becomes_first(worker);
+	const uint64_t until = g4_monotonic_ns() + (first ? g4_load32_rlx(&host->look_ns) : LEAST_LOOK_NS);
+	uint32_t claimed, seen = 0, pending = 0;
+
+	if (host->alone)
+		return has_work(host, &claimed);
+	for (uint32_t looks = 1; looks % CLOCK_LOOKS || g4_monotonic_ns() < until; looks++) {
+		if (has_work(host, &claimed)) {
+			pending = claimed == seen ? pending + 1 : 0;
+			seen = claimed;
+			if (first || pending >= HELP_LOOKS)
+				return true;
+		}
+		if (!g4_step_aside(&header_of(host)->client_runs_on))
+			g4_pause();
 	}
+	return false;
+}
+
+/* What a longer look would have found makes the next one longer. */
+static void learn(struct g4_session_host *host, uint64_t slept_ns)
+{
+	const uint32_t looked_ns = g4_load32_rlx(&host->look_ns);
+	const bool longer = slept_ns < SHORT_SLEEP_NS && looked_ns < MOST_LOOK_NS;
+
+	g4_store32_rlx(&host->look_ns, (uint32_t)(longer ? g4_min64(looked_ns * 2, MOST_LOOK_NS) :
+							   g4_max64(looked_ns / 2, LEAST_LOOK_NS)));
+}
+
+static void sleep_on_tail(struct worker *worker)
+{
+	struct g4_session_host *host = worker->session;
+	uint32_t claimed;
+
 	count_sleeper(host, 1);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* engine_waits before tail */
-	uint32_t claimed = g4_load32_acq(&host->session.claimed);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* engine_looks and engine_waits before tail */
 	/* a stop changes tail, so that it is not missed either */
-	if (!g4_load32_acq(&host->stop))
-		syscall(SYS_futex, tail, FUTEX_WAIT, claimed, NULL, NULL, 0);
+	if (!has_work(host, &claimed)) {
+		const uint64_t since = g4_monotonic_ns();
+		const bool first = worker->first;
+		is_first_no_more(worker);
+		syscall(SYS_futex, &header_of(host)->tail, FUTEX_WAIT, claimed, NULL, NULL, 0);
+		if (first)
+			learn(host, g4_monotonic_ns() - since);
+	}
 	count_sleeper(host, -1);
+}
+
+/* Until there may be a command to claim. */
+static void await_command(struct worker *worker)
+{
+	uint32_t *looks = &header_of(worker->session)->engine_looks;
+
+	g4_add32(looks, 1);
+	const bool found = look(worker);
+	__atomic_fetch_sub(looks, 1, __ATOMIC_SEQ_CST);
+	if (!found)
+		sleep_on_tail(worker);
 }
 
 static void wake_client(struct g4_session_host *host, uint32_t number)
@@ -142,9 +223,11 @@ static void *serve(void *argument)
 			break;
 		}
 		if (got == 0) {
-			sleep_on_tail(host);
+			g4_store32_rlx(&header_of(host)->engine_runs_on, g4_runs_on());
+			await_command(worker);
 			continue;
 		}
+		g4_store32_rel(&header_of(host)->engine_claimed, number);
 		/* no memory for a workgroup: others will give theirs back */
 		while (host->engine->run(host->engine->context, &host->session, number, worker->stage) < 0 &&
 		       !g4_load32_acq(&host->stop))
@@ -179,8 +262,14 @@ static bool start_worker(struct g4_session_host *host)
 
 static int start_workers(struct g4_session_host *host, uint32_t wanted)
 {
+	host->threads = wanted;
+	host->look_ns = LEAST_LOOK_NS;
+	host->alone = sysconf(_SC_NPROCESSORS_ONLN) == 1;
 	while (host->worker_count < wanted && start_worker(host))
 		;
+	pthread_mutex_lock(&host->lock);
+	host->threads = host->worker_count;
+	pthread_mutex_unlock(&host->lock);
 	return host->worker_count ? 0 : -G4_E_NOMEM;
 }
 

@@ -108,6 +108,91 @@ static void a_client_is_who_the_engine_says(void **state)
 	untrusted_leave(&s);
 }
 
+/* A command about `name` where `path` leads from the root. */
+static struct g4_ring_slot walk_slot(uint32_t op, const char *path, uint32_t flags, const char *name)
+{
+	struct g4_ring_slot slot = slot_of(op, NULL);
+
+	slot.command.mode = op == G4_CMD_MKNOD ? G4_S_IFREG | 0644 : 0755;
+	slot.command.walk_flags = (uint16_t)flags;
+	slot.command.walk_bytes = (uint16_t)strlen(path);
+	slot.command.name_bytes = (uint16_t)strlen(name);
+	snprintf((char *)slot.text, sizeof(slot.text), "%s%s", path, name);
+	return slot;
+}
+
+static int run_walk(struct untrusted *s, uint32_t op, const char *path, uint32_t flags, const char *name)
+{
+	struct g4_ring_slot slot = walk_slot(op, path, flags, name);
+
+	slot.command.flags = op == G4_CMD_OPEN ? G4_OPEN_READ : 0;
+	return untrusted_run(s, &slot);
+}
+
+static void a_command_walks_as_its_client_may(void **state)
+{
+	struct untrusted s;
+
+	(void)state;
+	make_public_root();
+	ok(gpu4fs_mkdir(fs, NULL, "/closed", 0700));
+	ok(gpu4fs_mkdir(fs, NULL, "/closed/inner", 0777));
+	ok(gpu4fs_chmod(fs, NULL, "/closed/inner", 0777));
+	ok(gpu4fs_symlink(fs, "/outside", NULL, "/absolute"));
+	untrusted_enter(&s, &somebody);
+	ok(run_walk(&s, G4_CMD_MKDIR, ".", 0, "d"));
+	ok(run_walk(&s, G4_CMD_MKDIR, "d", 0, "e"));
+	ok(run_walk(&s, G4_CMD_MKNOD, "d/e", G4_WALK_DIRECTORY, "f"));
+	assert_int_equal(api_lstat("/d/e/f").uid, 1000);
+	assert_int_equal(run_walk(&s, G4_CMD_MKNOD, "closed/inner", 0, "f"), -G4_E_ACCES);
+	assert_int_equal(run_walk(&s, G4_CMD_UNLINK, "nothing", 0, "f"), -G4_E_NOENT);
+	assert_int_equal(run_walk(&s, G4_CMD_UNLINK, "d/e/f", G4_WALK_DIRECTORY, "f"), -G4_E_NOTDIR);
+	assert_true(run_walk(&s, G4_CMD_UNLINK, "d/e/f", 0, "f") < 0);
+	assert_int_equal(run_walk(&s, G4_CMD_MKDIR, "absolute", G4_RESOLVE_BENEATH, "f"), -G4_E_LEAVES);
+	assert_int_equal(run_walk(&s, G4_CMD_OPEN, "absolute", G4_RESOLVE_NOFOLLOW, ""), -G4_E_LOOP);
+	ok(run_walk(&s, G4_CMD_OPEN, "d/e/f", 0, ""));
+	/* a start that the client does not know */
+	struct g4_ring_slot slot = walk_slot(G4_CMD_UNLINK, "e", 0, "f");
+	slot.command.node = api_lstat("/d").ino;
+	assert_int_equal(untrusted_run(&s, &slot), -G4_E_STALE);
+	/* both names of a rename */
+	slot = walk_slot(G4_CMD_RENAME, "d/e", G4_WALK_DIRECTORY | G4_WALK_BOTH, "fg");
+	slot.command.node2 = slot.command.node;
+	slot.command.name_bytes = slot.command.name2_bytes = 1;
+	ok(untrusted_run(&s, &slot));
+	assert_int_equal(api_lstat("/d/e/g").uid, 1000);
+	untrusted_leave(&s);
+}
+
+static void other_commands_do_not_walk(void **state)
+{
+	struct untrusted s;
+
+	(void)state;
+	make_public_root();
+	untrusted_enter(&s, &somebody);
+	ok(run_walk(&s, G4_CMD_MKDIR, "", 0, "d"));
+	for (uint32_t op = G4_CMD_LOOKUP; op < G4_COMMAND_COUNT; op++) {
+		const bool walks = op == G4_CMD_MKNOD || op == G4_CMD_MKDIR || op == G4_CMD_SYMLINK ||
+				   op == G4_CMD_UNLINK || op == G4_CMD_RMDIR || op == G4_CMD_RENAME ||
+				   op == G4_CMD_CREATE || op == G4_CMD_OPEN;
+		struct g4_ring_slot slot = walk_slot(op, "d", 0, "d");
+		if (!walks && !g4_command_is(op, G4_FOR_OWNER | G4_NEEDS_HANDLE | G4_ATTR_IN))
+			assert_int_equal(untrusted_run(&s, &slot), -G4_E_INVAL);
+	}
+	/* text that does not fit */
+	struct g4_ring_slot slot = walk_slot(G4_CMD_MKDIR, "d", 0, "e");
+	slot.command.walk_bytes = G4_RING_TEXT_BYTES;
+	assert_int_equal(untrusted_run(&s, &slot), -G4_E_INVAL);
+	slot.command.text_at = 4 * G4_MIB - G4_RING_TEXT_BYTES;
+	assert_int_equal(untrusted_run(&s, &slot), -G4_E_INVAL);
+	slot.command.walk_bytes = UINT16_MAX;
+	slot.command.text_at = 0;
+	assert_int_equal(untrusted_run(&s, &slot), -G4_E_INVAL);
+	assert_int_equal(api_count_names("/d"), 0);
+	untrusted_leave(&s);
+}
+
 static void quotas_hold(void **state)
 {
 	struct untrusted s;
@@ -190,6 +275,7 @@ static void random_slot(uint64_t *seed, struct g4_ring_slot *slot)
 	slot->command.name_bytes = api_random(seed) % 3;
 	slot->command.name2_bytes = api_random(seed) % 3;
 	slot->command.cred_bytes = 0;
+	slot->command.walk_bytes = api_random(seed) % 4 ? 0 : api_random(seed) % 3;
 	slot->command.attr_bytes = slot->command.op == G4_CMD_SETATTR ? sizeof(struct g4_attr) : 0;
 	slot->command.text_at = api_random(seed) % 4 ? G4_RING_TEXT_INLINE : api_random(seed) % (5 * G4_MIB);
 	slot->command.node = api_random(seed) % 2 ? G4_NODE_ROOT : api_random(seed) % 4096 << 15 | 1;
@@ -264,6 +350,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ring_test(a_slot_by_hand_writes_and_reads),	ring_test(a_made_up_handle_opens_nothing),
 		ring_test(a_client_is_who_the_engine_says),	ring_test(quotas_hold),
+		ring_test(a_command_walks_as_its_client_may),	ring_test(other_commands_do_not_walk),
 		ring_test(what_a_client_left_open_is_closed),	ring_test(a_tail_out_of_range_ends_that_session_alone),
 		ring_test(garbage_in_a_ring_harms_nobody_else),
 	};

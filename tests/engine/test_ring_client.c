@@ -114,6 +114,79 @@ static void results_come_to_those_whom_nobody_wakes(void **state)
 	leave();
 }
 
+/* ------------------------------------------------------------------ an engine of several threads */
+
+static const struct g4_session_engine *behind;
+static uint32_t begun, others; /* the long command runs; commands that ran meanwhile */
+#define LONG_FLAGS 1u	       /* of a NOP: it ends when another command has run */
+
+static int run_slowly(void *context, struct g4_session *s, uint32_t number, struct g4_session_stage *stage)
+{
+	const struct g4_ring_slot *slot = g4_ring_slot_of(s->ring, s->entries, number);
+	const bool is_long = slot->command.op == G4_CMD_NOP && slot->command.flags == LONG_FLAGS;
+
+	g4_add32(is_long ? &begun : &others, 1);
+	while (is_long && g4_load32_acq(&others) == 0)
+		g4_pause();
+	return behind->run(context, s, number, stage);
+}
+
+static void *run_long(void *argument)
+{
+	struct g4_cmd nop = {.op = G4_CMD_NOP, .flags = LONG_FLAGS};
+
+	(void)argument;
+	return (void *)(intptr_t)g4_ring_client_execute(client, &nop);
+}
+
+/* Begins a command that does not end before another one has run, with an engine that is awake or asleep. */
+static pthread_t begin_long(struct g4_session_engine *engine)
+{
+	const struct g4_session_options options = {.entries = 16, .data_bytes = 8 * G4_MIB, .threads = 2};
+	pthread_t thread;
+
+	behind = g4_engine_sessions(fs->mount->engine);
+	*engine = *behind;
+	engine->run = run_slowly;
+	begun = others = 0;
+	ok(g4_session_open(engine, &options, &session));
+	client = g4_ring_client_new(g4_session_ring(session), g4_session_data(session), -1, -1, &options.cred);
+	assert_non_null(client);
+	assert_int_equal(pthread_create(&thread, NULL, run_long, NULL), 0);
+	while (g4_load32_acq(&begun) == 0)
+		g4_pause();
+	return thread;
+}
+
+static void end_long(pthread_t thread)
+{
+	void *result;
+
+	pthread_join(thread, &result);
+	assert_ptr_equal(result, NULL);
+	leave();
+}
+
+static void a_long_command_delays_no_other(void **state)
+{
+	struct g4_session_engine engine;
+
+	(void)state;
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		pthread_t thread = begin_long(&engine);
+		if (i % 2) /* the other thread of the engine has gone to sleep */
+			while (g4_load32_acq(&((struct g4_ring_header *)g4_session_ring(session))->engine_waits) !=
+			       G4_RING_FUTEX_SOME)
+				g4_pause();
+		struct g4_cmd nop = {.op = G4_CMD_NOP};
+		if (i % 4 < 2)
+			ok(g4_ring_client_execute(client, &nop));
+		else
+			g4_ring_client_post(client, &nop);
+		end_long(thread);
+	}
+}
+
 /* A single thread serves, in order: what is posted has run when the next command does. */
 static void what_is_posted_runs(void **state)
 {
@@ -171,6 +244,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		api_test(results_come_to_those_whom_nobody_wakes),
+		api_test(a_long_command_delays_no_other),
 		api_test(what_is_posted_runs),
 		api_test(what_does_not_fit_a_slot_is_posted_too),
 		api_test(nobody_waits_for_an_engine_that_is_gone),

@@ -50,8 +50,8 @@ struct step {
 	uint16_t patch_at;
 	uint8_t patch_bytes; /* modulo 9: 0 for none */
 	uint8_t hook;	     /* HOOK_*: what the client does while the engine works */
-	uint32_t reserved;
-	uint64_t patch; /* written over the finished slot, or the value of other kinds */
+	uint32_t walk;	     /* 0: none; low half: a name, from 1; high half: flags */
+	uint64_t patch;	     /* written over the finished slot, or the value of other kinds */
 };
 G4_STATIC_ASSERT(sizeof(struct step) == 64, "steps have no holes");
 
@@ -714,7 +714,7 @@ static void name_nodes(const struct client *c, const struct step *step, struct g
 static void make_slot(struct client *c, const struct step *step, struct g4_ring_slot *slot)
 {
 	static const uint32_t ops = G4_COMMAND_COUNT + 1;
-	uint8_t text[2 * 4097 + sizeof(struct g4_cred) + sizeof(struct g4_attr)];
+	uint8_t text[3 * 4097 + sizeof(struct g4_cred) + sizeof(struct g4_attr)];
 	struct g4_ring_command *command = &slot->command;
 	uint32_t bytes = 0;
 
@@ -731,6 +731,8 @@ static void make_slot(struct client *c, const struct step *step, struct g4_ring_
 						  .wants_attr = step->text >> 3 & 1}};
 	name_nodes(c, step, command);
 	command->cred_bytes = append_cred(text, &bytes, step->cred >> 1 & 3);
+	command->walk_flags = (uint16_t)(step->walk >> 16);
+	command->walk_bytes = step->walk & 0xffff ? append_name(text, &bytes, (step->walk & 0xffff) - 1) : 0;
 	command->name_bytes = append_name(text, &bytes, step->name);
 	command->name2_bytes = append_name(text, &bytes, step->name2);
 	if (g4_command_is(command->op, G4_ATTR_IN))

@@ -126,6 +126,19 @@ def a_descriptor_is_passed_to_another_process():
     os.close(got)
 
 
+def a_number_is_given_away_by_system_call():
+    reader, writer = os.pipe2(os.O_NONBLOCK)
+    for number in (33, 292):  # dup2, dup3
+        fd = make("f", b"text")
+        libc.syscall(number, writer, fd, 0)
+        os.write(fd, b"x")
+        assert os.read(reader, 9) == b"x"
+        os.close(fd)
+        assert content("f") == b"text"
+    os.close(reader)
+    os.close(writer)
+
+
 def proc_shows_what_is_open():
     fd = make("f", b"seen")
     with open(f"/dev/fd/{fd}", "rb") as again:
@@ -252,6 +265,91 @@ def locks_hold_between_programs():
                "  try: f()\n  except OSError: continue\n  sys.exit(1)\nfcntl.lockf(fd,fcntl.LOCK_EX|fcntl.LOCK_NB,1,20)\n")
     subprocess.run([sys.executable, "-c", try_all], check=True)
     subprocess.run(["env", "-u", "LD_PRELOAD", sys.executable, "-c", try_all], check=True)
+    os.close(fd)
+
+
+def record_locks_outlive_that_a_file_is_opened_again():
+    fd = make("f", b"x" * 100)
+    second = os.open("f", os.O_RDWR)
+    fcntl.lockf(fd, fcntl.LOCK_EX, 10, 0)
+    fcntl.lockf(second, fcntl.LOCK_EX, 10, 20)
+    third = os.open("f", os.O_RDWR | os.O_CREAT)
+    assert os.pread(third, 1, 0) == b"x"
+    fcntl.lockf(third, fcntl.LOCK_EX, 10, 40)
+    fourth = os.open("f", os.O_RDONLY)
+
+    def other():
+        mine = os.open("f", os.O_RDWR)
+        for start in (0, 20, 40):
+            raises(errno.EAGAIN, fcntl.lockf, mine, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, start)
+        fcntl.lockf(mine, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 60)
+
+    in_child(other)
+    os.close(fourth)  # and with any of them, all that the process has locked
+
+    def all_free():
+        mine = os.open("f", os.O_RDWR)
+        fcntl.lockf(mine, fcntl.LOCK_EX | fcntl.LOCK_NB, 100, 0)
+
+    in_child(all_free)
+    for each in (fd, second, third):
+        os.close(each)
+
+
+def files_do_not_grow_beyond_the_limit():
+    fd = make("f", b"x" * 10)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, resource.RLIM_INFINITY))
+    assert os.write(fd, b"y" * 20) == 10
+    raises(errno.EFBIG, os.write, fd, b"y")
+    raises(errno.EFBIG, os.ftruncate, fd, 30)
+    other = os.open("g", os.O_RDWR | os.O_CREAT)
+    assert os.pwrite(other, b"y" * 30, 10) == 10
+    raises(errno.EFBIG, os.truncate, "g", 30)
+    raises(errno.EFBIG, os.posix_fallocate, other, 0, 30)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert os.write(fd, b"y" * 20) == 20
+    os.close(fd)
+    os.close(other)
+
+
+def a_file_without_a_name_gets_one():
+    fd = os.open(".", os.O_TMPFILE | os.O_RDWR, 0o600)
+    os.write(fd, b"named later")
+    assert libc.linkat(-100, b"/proc/self/fd/%d" % fd, -100, b"f", 0x400) == 0  # AT_FDCWD, AT_SYMLINK_FOLLOW
+    assert content("f") == b"named later" and os.fstat(fd).st_nlink == 1
+    os.close(fd)
+
+
+def lengths_are_checked_as_the_kernel_does():
+    fd = make("f", b"0123456789")
+    room = ctypes.create_string_buffer(16)
+    part = (ctypes.c_size_t * 2)(ctypes.addressof(room), 2**64 - 1)
+    for call in (libc.readv, libc.writev):
+        os.lseek(fd, 0, os.SEEK_SET)
+        ctypes.set_errno(0)
+        assert call(fd, part, 1) == -1 and ctypes.get_errno() == errno.EINVAL
+    os.close(fd)
+
+
+def a_call_that_succeeds_leaves_errno_alone():
+    os.close(make("f", b"x"))
+    os.mkdir("d")
+    gone = os.open("d", os.O_RDONLY | os.O_DIRECTORY)
+    os.rmdir("d")
+    ctypes.set_errno(0)
+    path = os.path.join(os.getcwd(), "f").encode()
+    assert libc.syscall(265, gone, path, gone, path + b"2", 0) == 0 and ctypes.get_errno() == 0  # linkat
+    os.close(gone)
+
+
+def a_removed_directory_still_has_attributes():
+    os.mkdir("d")
+    fd = os.open("d", os.O_RDONLY | os.O_DIRECTORY)
+    os.rmdir("d")
+    assert os.stat(".", dir_fd=fd).st_nlink == 0 and os.listdir(fd) == []
+    raises(errno.ENOENT, os.stat, "x", dir_fd=fd)
+    raises(errno.ENOENT, os.mkdir, "x", dir_fd=fd)
     os.close(fd)
 
 
@@ -489,6 +587,80 @@ def a_child_by_number_shares_what_is_open():
         os._exit(0 if good else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert os.read(fd, 4) == b"4567" and content("child") == b"x" and os.stat("child").st_size == 1
+    os.close(fd)
+
+
+def a_fork_without_handlers_is_a_fork():
+    fd = make("f", b"0123456789")
+    os.lseek(fd, 0, os.SEEK_SET)
+    child = libc._Fork()
+    if child == 0:
+        good = os.read(fd, 4) == b"0123" and os.stat("f").st_size == 10
+        os.close(make("child", b"x"))
+        os._exit(0 if good else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert os.read(fd, 4) == b"4567" and content("child") == b"x" and os.stat("child").st_size == 1
+    os.close(fd)
+
+
+def a_clone_is_a_fork_or_a_thread():
+    fd = make("f", b"0123456789")
+    os.lseek(fd, 0, os.SEEK_SET)
+    stack = mmap.mmap(-1, 1 << 20)
+    top = ctypes.addressof(ctypes.c_char.from_buffer(stack)) + (1 << 20)
+
+    def work(_):
+        good = os.read(fd, 4) == b"0123" and os.stat("f").st_size == 10
+        os.close(make("child", b"x"))
+        return 0 if good else 1
+
+    main_of_it = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(work)
+    pid = libc.clone(main_of_it, ctypes.c_void_p(top), signal.SIGCHLD, None, None, None, None)
+    assert pid > 0 and os.waitpid(pid, 0)[1] == 0
+    assert os.read(fd, 4) == b"4567" and content("child") == b"x" and os.stat("child").st_size == 1
+    os.close(fd)
+
+
+def system_calls_wait_for_files_and_pass_them_on():
+    class Poll(ctypes.Structure):
+        _fields_ = [("fd", ctypes.c_int), ("events", ctypes.c_short), ("revents", ctypes.c_short)]
+
+    fd = make("f", b"0123456789")
+    polled = Poll(fd, select.POLLIN, 0)
+    assert libc.syscall(7, ctypes.byref(polled), 1, 0) == 1 and polled.revents == select.POLLIN
+    os.close(fd)
+
+    fd = make("f", b"0123456789")
+    bits = (ctypes.c_ulong * 16)()
+    bits[fd // 64] = 1 << fd % 64
+    assert libc.syscall(23, fd + 1, bits, None, None, (ctypes.c_long * 2)(0, 0)) == 1
+    os.close(fd)
+
+    fd = make("f", b"0123456789")
+    bits[fd // 64] = 1 << fd % 64
+    assert libc.pselect(fd + 1, bits, None, None, (ctypes.c_long * 2)(0, 0), None) == 1
+    os.close(fd)
+
+    fd = make("f", b"0123456789")
+    epoll = select.epoll()
+    event = (ctypes.c_uint32 * 3)(select.EPOLLIN, 0, 0)
+    assert libc.syscall(233, epoll.fileno(), 1, fd, event) == 0 and epoll.poll(0) == [(0, select.EPOLLIN)]
+    os.close(fd)
+
+    left, right = socket.socketpair()
+    fd = make("f", b"passed on")
+    os.lseek(fd, 7, os.SEEK_SET)
+    for number in (46, 307):  # sendmsg, sendmmsg
+        byte = ctypes.create_string_buffer(b"x")
+        part = (ctypes.c_void_p * 2)(ctypes.addressof(byte), 1)
+        control = (ctypes.c_uint32 * 6)(20, 0, socket.SOL_SOCKET, socket.SCM_RIGHTS, fd, 0)
+        message = (ctypes.c_void_p * 8)(None, 0, ctypes.addressof(part), 1, ctypes.addressof(control), 24, 0, 0)
+        assert libc.syscall(number, left.fileno(), message, 0 if number == 46 else 1, 0) == 1
+        _, rights, _, _ = right.recvmsg(1, socket.CMSG_SPACE(4))
+        got = array.array("i", rights[0][2][:4])[0]
+        os.lseek(got, 7, os.SEEK_SET)
+        assert os.read(got, 10) == b"on"
+        os.close(got)
     os.close(fd)
 
 

@@ -159,6 +159,9 @@ f = sys.argv[1] + '/f'
 assert os.stat(f).st_size == 5
 print('ready', flush=True)
 sys.stdin.read(1)
+top = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECTORY)
+assert os.stat('f', dir_fd=top).st_size == 5
+os.close(top)
 assert os.stat(f).st_size == 5
 assert os.read(os.open(f, os.O_RDONLY), 9) == b'text' + bytes([10])
 assert os.stat(f).st_size == 5
@@ -172,7 +175,7 @@ subprocess.run([tool, "mount", "-o", "socket=" + socket, image, top], check=True
 _, trace = child.communicate(b"x")
 assert child.returncode == 0, trace
 counts = {line.split()[0]: line.split()[1:] for line in trace.decode().splitlines()}
-assert counts["open"][0] == "1" and counts["read"][0] == "1", trace
+assert counts["open"][0] == "2" and counts["fstatat"][0] == "1" and counts["read"][0] == "1", trace
 PYTHON
 same "a program that has nothing open lets its mount end, and finds the next one" 0 $?
 sed 's/^/#   /' "$work/out"

@@ -34,9 +34,62 @@ static void a_thread_that_napped_is_as_lazy_as_before(void **state)
 	assert_true(fast.usual_ns > 10000);
 }
 
+/* Being woken takes so long that what is slept for looks slow for ever. */
+static void what_has_become_quick_is_found_out(void **state)
+{
+	struct g4_polling polling = {.usual_ns = 100000};
+	struct g4_waiter waiter;
+
+	(void)state;
+	while (polling.usual_ns > 50000) { /* it is there at the first look, but the sleepers come 100 us late */
+		uint32_t slept = 0;
+		for (;;) {
+			g4_waiter_begin(&waiter, &polling, 50000, true);
+			if (g4_waiter_spins(&waiter))
+				break;
+			assert_true(++slept < 2 * G4_POLLING_TRIES);
+			waiter.began_ns -= 100000;
+			g4_waiter_end(&waiter, true);
+		}
+		g4_waiter_end(&waiter, true);
+	}
+}
+
+static void what_stays_slow_is_slept_for(void **state)
+{
+	struct g4_polling polling = {.usual_ns = 100000};
+	struct g4_waiter waiter;
+	uint32_t tries = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 4 * G4_POLLING_TRIES; i++) {
+		g4_waiter_begin(&waiter, &polling, 50000, true);
+		for (; g4_waiter_spins(&waiter); tries += waiter.looks == 1)
+			;
+		waiter.began_ns -= 100000;
+		g4_waiter_end(&waiter, true);
+	}
+	assert_int_equal(tries, 4);
+	assert_true(polling.usual_ns >= 100000);
+}
+
+static void who_shares_a_processor_steps_aside(void **state)
+{
+	uint32_t elsewhere = 0, here;
+
+	(void)state;
+	assert_false(g4_step_aside(&elsewhere));
+	do /* it may be moved in between */
+		here = g4_runs_on();
+	while (!g4_step_aside(&here));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_has_become_quick_is_found_out),
+		cmocka_unit_test(what_stays_slow_is_slept_for),
+		cmocka_unit_test(who_shares_a_processor_steps_aside),
 		cmocka_unit_test(a_thread_that_napped_is_as_lazy_as_before),
 	};
 
