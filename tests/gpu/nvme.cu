@@ -34,6 +34,7 @@ struct lanes_side {
 
 static struct g4_nvme_queue *queues;
 static struct lanes_side *sides;
+static struct g4_nvme_cache *cache; /* of all */
 static struct caller *callers;
 static uint32_t *samples;
 static uint8_t *buffers, *buffers_host; /* page-locked */
@@ -83,7 +84,7 @@ struct by_hand {
 
 static __device__ void send(const struct job *job, struct caller *c, struct by_hand *hand, uint32_t index)
 {
-	struct g4_nvme_pair *pair = &job->queues[0].pair;
+	struct g4_nvme_pair *pair = &job->queues[0].flight.pair;
 	const uint32_t shift = job->queues[0].block_shift;
 	alignas(16) struct g4_nvme_command command;
 
@@ -96,7 +97,7 @@ static __device__ void send(const struct job *job, struct caller *c, struct by_h
 	command.dword10 = (uint32_t)(next_block(c, job->run.blocks) * job->run.bytes >> shift);
 	command.dword12 = (job->run.bytes >> shift) - 1;
 	if (job->run.way == NVME_PAIR) {
-		g4_nvme_pair_submit(pair, &command);
+		g4_nvme_pair_submit(pair, &command, NULL);
 		return;
 	}
 	g4_copy16(&pair->commands[hand->tail], &command, sizeof(command));
@@ -107,7 +108,7 @@ static __device__ void send(const struct job *job, struct caller *c, struct by_h
 /* The identifier of the next completion; DEPTH_MOST: there was none for long, or it is no good. */
 static __device__ uint32_t receive(const struct job *job, struct caller *c, struct by_hand *hand)
 {
-	struct g4_nvme_pair *pair = &job->queues[0].pair;
+	struct g4_nvme_pair *pair = &job->queues[0].flight.pair;
 	const uint64_t until = g4_monotonic_ns() + SILENCE_NS;
 	uint64_t end = 0;
 	uint32_t result, looks = 0;
@@ -209,7 +210,7 @@ static __device__ void pass_on(struct lanes_side *side)
 
 	if (!g4_slots_try_look(&side->pool))
 		return;
-	for (uint32_t round = 0; round < side->lanes.slots && count > 0; round++) {
+	for (uint32_t round = 0; round < side->lanes.flight.count && count > 0; round++) {
 		count = g4_nvme_lanes_take(&side->lanes, ended);
 		g4_fence_rel();
 		for (uint32_t i = 0; i < count; i++)
@@ -331,7 +332,8 @@ bool nvme_gpu_open(void)
 {
 	return GOOD(cudaDeviceSetLimit(cudaLimitStackSize, STACK_BYTES)) &&
 	       GOOD(cudaMalloc(&queues, NVME_GPU_QUEUES * sizeof(*queues))) &&
-	       GOOD(cudaMalloc(&sides, NVME_GPU_QUEUES * sizeof(*sides))) &&
+	       GOOD(cudaMalloc(&sides, NVME_GPU_QUEUES * sizeof(*sides))) && GOOD(cudaMalloc(&cache, sizeof(*cache))) &&
+	       GOOD(cudaMemset(cache, 0, sizeof(*cache))) &&
 	       GOOD(cudaMalloc(&callers, NVME_GPU_CALLERS * sizeof(*callers))) &&
 	       GOOD(cudaMalloc(&samples, NVME_GPU_SAMPLES * sizeof(*samples))) &&
 	       GOOD(cudaMalloc(&times, 4 * sizeof(*times))) &&
@@ -344,6 +346,7 @@ void nvme_gpu_close(void)
 {
 	GOOD(cudaFree(queues));
 	GOOD(cudaFree(sides));
+	GOOD(cudaFree(cache));
 	GOOD(cudaFree(callers));
 	GOOD(cudaFree(samples));
 	GOOD(cudaFree(times));
@@ -367,15 +370,22 @@ void nvme_gpu_unshare(void *memory)
 	GOOD(cudaHostUnregister(memory));
 }
 
+static bool put_cache(struct g4_nvme_flight *flight)
+{
+	return GOOD(cudaMemcpy(&flight->cache, &cache, sizeof(cache), cudaMemcpyHostToDevice));
+}
+
 bool nvme_gpu_put_queue(uint32_t index, const void *queue)
 {
-	return GOOD(cudaMemcpy(&queues[index], queue, sizeof(*queues), cudaMemcpyHostToDevice));
+	return GOOD(cudaMemcpy(&queues[index], queue, sizeof(*queues), cudaMemcpyHostToDevice)) &&
+	       put_cache(&queues[index].flight);
 }
 
 bool nvme_gpu_put_lanes(uint32_t index, const void *lanes, const void *pool)
 {
 	return GOOD(cudaMemset(&sides[index], 0, sizeof(*sides))) &&
 	       GOOD(cudaMemcpy(&sides[index].lanes, lanes, sizeof(sides->lanes), cudaMemcpyHostToDevice)) &&
+	       put_cache(&sides[index].lanes.flight) &&
 	       GOOD(cudaMemcpy(&sides[index].pool, pool, sizeof(sides->pool), cudaMemcpyHostToDevice));
 }
 

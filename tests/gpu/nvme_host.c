@@ -78,15 +78,15 @@ static void open_controller(struct g4_dev **dev, uint32_t queues, bool lanes)
 {
 	char text[256] = "", name[32];
 	const struct g4_dev_message message = {.text = text, .bytes = sizeof(text)};
-	const struct g4_emu_options emulated = {.awake = true};
 	const struct g4_nvme_options options = {.queues = queues, .lanes = lanes};
 	struct g4_dev *medium;
 
 	snprintf(name, sizeof(name), "mem:%uM", MEDIUM_MIB);
 	if (g4_dev_open(name, NULL, &medium, text, sizeof(text)) < 0 ||
-	    g4_nvme_emu_device_open("test", medium, &emulated, &options, dev, NULL, message) < 0)
+	    g4_nvme_emu_device_open("test", medium, NULL, &options, dev, NULL, message) < 0)
 		die(1, text[0] ? text : "cannot open the medium");
 	const struct g4_nvme *nvme = (*dev)->host;
+	nvme->provider.stay_awake(nvme->provider.context, true); /* who fills queues here tells it nothing */
 	if (nvme->queue_count != queues)
 		die(1, "the controller gave other queues");
 	if (!nvme_gpu_share(nvme->memory, nvme->memory_bytes) ||

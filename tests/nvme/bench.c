@@ -73,7 +73,7 @@ static void ended(struct worker *w, uint32_t index)
 
 static void send(struct worker *w, uint32_t index)
 {
-	struct g4_nvme_pair *pair = &w->queue->pair;
+	struct g4_nvme_pair *pair = &w->queue->flight.pair;
 	struct g4_nvme_command command __attribute__((aligned(16))) = {
 		.opcode = G4_NVME_READ, .id = (g4_le16)index, .nsid = 1, .prp1 = (uintptr_t)w->memory + index * 4096};
 	const uint64_t lba = next_offset(w) >> w->queue->block_shift;
@@ -82,7 +82,7 @@ static void send(struct worker *w, uint32_t index)
 	command.dword10 = (uint32_t)lba;
 	command.dword12 = (uint32_t)(read_bytes >> w->queue->block_shift) - 1;
 	if (w->way == PAIR) {
-		g4_nvme_pair_submit(pair, &command);
+		g4_nvme_pair_submit(pair, &command, NULL);
 		return;
 	}
 	pair->commands[w->tail] = command;
@@ -93,7 +93,7 @@ static void send(struct worker *w, uint32_t index)
 /* The identifier of the next completion, when there is one. */
 static uint32_t receive(struct worker *w)
 {
-	struct g4_nvme_pair *pair = &w->queue->pair;
+	struct g4_nvme_pair *pair = &w->queue->flight.pair;
 	uint64_t end;
 	uint32_t result;
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A controller's life: reset, identify, queues, shutdown, and death (controller_host.h).
+ * A controller's life: reset, identify, queues, shutdown (controller_host.h).
  *
- * Everything a controller says is checked before it is used; every wait for it has an end. A controller that fails is stopped
- * first (CC.EN, or its provider if it does not obey) and only then declared dead: buffers go back to their owners when nothing
- * writes to them any more.
+ * Everything a controller says is checked before it is used; every wait for it has an end.
  */
 #define _GNU_SOURCE 1
 #include <inttypes.h>
@@ -21,7 +19,7 @@
 #define QUEUES_DEFAULT_MOST 8u
 #define TIMEOUT_NS UINT64_C(30000000000)
 #define READY_UNIT_NS UINT64_C(500000000)
-#define CHECK_NS UINT64_C(10000000)
+#define RESETS_MOST 3u
 #define LOOKS 2000u /* before naps */
 #define NAP_NS 50000
 
@@ -100,7 +98,7 @@ static bool disable(const struct g4_nvme *nvme)
 	return await_status(nvme, G4_NVME_CSTS_RDY, 0, ready_ns(nvme));
 }
 
-/* ---- admin commands: one at a time, by the thread that opens ---- */
+/* ---- admin commands: one at a time ---- */
 
 /* Its status, and what it answers; -1: no answer in time. */
 static int32_t admin(struct g4_nvme *nvme, struct g4_nvme_command *command, uint32_t *result)
@@ -111,7 +109,7 @@ static int32_t admin(struct g4_nvme *nvme, struct g4_nvme_command *command, uint
 	uint64_t end;
 
 	command->id = (g4_le16)id;
-	g4_nvme_pair_submit(&nvme->admin, command);
+	g4_nvme_pair_submit(&nvme->admin, command, NULL);
 	g4_nvme_rung(nvme);
 	for (;;) {
 		const uint32_t csts = read32(nvme, G4_NVME_CSTS);
@@ -174,11 +172,10 @@ static int check_registers(struct g4_nvme *nvme, uint32_t slots, struct g4_dev_m
 	return 0;
 }
 
+/* The controller is disabled. */
 static int enable(struct g4_nvme *nvme, struct g4_dev_message message)
 {
-	if (!disable(nvme))
-		return g4_dev_fail(message, -G4_E_IO, "%s: the controller does not stop within %" PRIu64 " ms",
-				   nvme->name, ready_ns(nvme) / 1000000);
+	memset(nvme->memory, 0, 2 * G4_PAGE_BYTES);
 	g4_nvme_pair_init(&nvme->admin, nvme->memory, nvme->memory + G4_PAGE_BYTES, doorbell(nvme, 0, 0),
 			  doorbell(nvme, 0, 1), ADMIN_ENTRIES);
 	write32(nvme, G4_NVME_AQA, (ADMIN_ENTRIES - 1) << 16 | (ADMIN_ENTRIES - 1));
@@ -187,16 +184,16 @@ static int enable(struct g4_nvme *nvme, struct g4_dev_message message)
 	write32(nvme, G4_NVME_CC, G4_NVME_CC_ENTRIES | G4_NVME_CC_EN);
 	if (await_status(nvme, G4_NVME_CSTS_RDY, G4_NVME_CSTS_RDY, ready_ns(nvme)))
 		return 0;
-	if (read32(nvme, G4_NVME_CSTS) == G4_NVME_GONE)
+	if (g4_nvme_csts(nvme) == G4_NVME_GONE)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: the controller is gone: its registers read all ones",
 				   nvme->name);
 	return g4_dev_fail(message, -G4_E_IO, "%s: the controller does not become ready (status %08x)", nvme->name,
-			   read32(nvme, G4_NVME_CSTS));
+			   g4_nvme_csts(nvme));
 }
 
 /* What is checked is a copy: the controller may write to the memory that it was given at any time. */
-int g4_nvme_ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t dword10, void *to, const char *what,
-		struct g4_dev_message message)
+static int ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t dword10, void *to, const char *what,
+	       struct g4_dev_message message)
 {
 	const uint32_t words = G4_PAGE_BYTES / sizeof(uint64_t);
 	uint64_t *const from = (uint64_t *)answer(nvme);
@@ -214,36 +211,45 @@ int g4_nvme_ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t d
 	return rc;
 }
 
-static int see_controller(struct g4_nvme *nvme, uint32_t nsid, uint64_t *piece_bytes, struct g4_dev_message message)
+int g4_nvme_ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t dword10, void *to, const char *what,
+		struct g4_dev_message message)
+{
+	pthread_mutex_lock(&nvme->admin_lock);
+	const int rc = ask(nvme, opcode, nsid, dword10, to, what, message);
+	pthread_mutex_unlock(&nvme->admin_lock);
+	return rc;
+}
+
+static int see_controller(struct g4_nvme *nvme, struct g4_nvme_identity *identity, struct g4_dev_message message)
 {
 	struct g4_nvme_controller_data page __attribute__((aligned(8)));
 	const struct g4_nvme_controller_data *const data = &page;
-	const int rc =
-		g4_nvme_ask(nvme, G4_NVME_IDENTIFY, 0, G4_NVME_CNS_CONTROLLER, &page, "identify controller", message);
+	const int rc = ask(nvme, G4_NVME_IDENTIFY, 0, G4_NVME_CNS_CONTROLLER, &page, "identify controller", message);
 
 	if (rc < 0)
 		return rc;
 	if ((data->sqes & 15) > 6 || (data->cqes & 15) > 4)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: wants commands of another size (2^%u, 2^%u)",
 				   nvme->name, data->sqes & 15u, data->cqes & 15u);
-	if (nsid > data->namespaces)
+	if (nvme->nsid > data->namespaces)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: there is no namespace %u, the highest is %u",
-				   nvme->name, nsid, data->namespaces);
-	*piece_bytes = G4_NVME_PIECE_MOST_BYTES;
+				   nvme->name, nvme->nsid, data->namespaces);
+	identity->piece_bytes = G4_NVME_PIECE_MOST_BYTES;
 	if (data->mdts != 0 && data->mdts < 32)
-		*piece_bytes = g4_min64(*piece_bytes, G4_PAGE_BYTES << data->mdts);
-	nvme->atomic_blocks = data->awupf;
-	nvme->props.volatile_cache = data->vwc & 1;
-	nvme->props.discard = (data->oncs & G4_NVME_ONCS_DSM) && !nvme->props.read_only;
+		identity->piece_bytes = g4_min64(identity->piece_bytes, G4_PAGE_BYTES << data->mdts);
+	memcpy(identity->serial, data->serial, sizeof(identity->serial));
+	identity->atomic_blocks = data->awupf;
+	identity->props.volatile_cache = data->vwc & 1;
+	identity->props.discard = (data->oncs & G4_NVME_ONCS_DSM) && !identity->props.read_only;
 	return 0;
 }
 
-static int see_namespace(struct g4_nvme *nvme, uint32_t nsid, struct g4_dev_message message)
+static int see_namespace(struct g4_nvme *nvme, struct g4_nvme_identity *identity, struct g4_dev_message message)
 {
+	const uint32_t nsid = nvme->nsid;
 	struct g4_nvme_namespace_data page __attribute__((aligned(8)));
 	const struct g4_nvme_namespace_data *const data = &page;
-	const int rc =
-		g4_nvme_ask(nvme, G4_NVME_IDENTIFY, nsid, G4_NVME_CNS_NAMESPACE, &page, "identify namespace", message);
+	const int rc = ask(nvme, G4_NVME_IDENTIFY, nsid, G4_NVME_CNS_NAMESPACE, &page, "identify namespace", message);
 
 	if (rc < 0)
 		return rc;
@@ -266,11 +272,13 @@ static int see_namespace(struct g4_nvme *nvme, uint32_t nsid, struct g4_dev_mess
 	if (data->blocks > (uint64_t)INT64_MAX >> format.lba_shift)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: the controller says that it has %" PRIu64 " blocks",
 				   nvme->name, data->blocks);
-	nvme->props.sector_bytes = 1u << format.lba_shift;
-	nvme->props.size_bytes = data->blocks << format.lba_shift;
-	if (nvme->props.size_bytes < G4_PAGE_BYTES)
+	identity->props.sector_bytes = 1u << format.lba_shift;
+	identity->props.size_bytes = data->blocks << format.lba_shift;
+	identity->piece_bytes =
+		g4_min64(identity->piece_bytes, (uint64_t)G4_NVME_MAX_BLOCKS * identity->props.sector_bytes);
+	if (identity->props.size_bytes < G4_PAGE_BYTES)
 		return g4_dev_fail(message, -G4_E_DEV_SMALL, "%s: is too small (%" PRIu64 " bytes)", nvme->name,
-				   nvme->props.size_bytes);
+				   identity->props.size_bytes);
 	return 0;
 }
 
@@ -287,41 +295,86 @@ static int ask_for_queues(struct g4_nvme *nvme, uint32_t *count, struct g4_dev_m
 	return rc;
 }
 
-static int make_queue(struct g4_nvme *nvme, uint32_t index, uint32_t slots, struct g4_dev_message message)
+static uint8_t *commands_of(const struct g4_nvme *nvme, uint32_t index)
 {
-	const uint32_t entries = 2 * slots, number = index + 1;
-	uint8_t *commands = nvme->memory + ADMIN_BYTES + index * queue_bytes(slots);
-	uint8_t *completions = commands + g4_align_up(entries * sizeof(struct g4_nvme_command), G4_PAGE_BYTES);
-	struct g4_nvme_queue *queue = &nvme->queues[index];
+	return nvme->memory + ADMIN_BYTES + index * queue_bytes(nvme->slots);
+}
+
+static uint8_t *completions_of(const struct g4_nvme *nvme, uint32_t index)
+{
+	return commands_of(nvme, index) + g4_align_up(2 * nvme->slots * sizeof(struct g4_nvme_command), G4_PAGE_BYTES);
+}
+
+int g4_nvme_make_queue(struct g4_nvme *nvme, uint32_t index, struct g4_dev_message message)
+{
+	const uint32_t entries = 2 * nvme->slots, number = index + 1;
+	const uint64_t completion_bytes = entries * sizeof(struct g4_nvme_completion);
 	struct g4_nvme_command create __attribute__((aligned(16))) = {.opcode = G4_NVME_CREATE_CQ,
-								      .prp1 = (uintptr_t)completions,
+								      .prp1 = (uintptr_t)completions_of(nvme, index),
 								      .dword10 = (entries - 1) << 16 | number,
 								      .dword11 = G4_NVME_QUEUE_CONTIGUOUS};
 	uint32_t result;
-	int rc = must(nvme, &create, &result, "create a completion queue", message);
+	int rc;
 
+	memset(completions_of(nvme, index), 0, completion_bytes);
+	rc = must(nvme, &create, &result, "create a completion queue", message);
 	if (rc < 0)
 		return rc;
 	create.opcode = G4_NVME_CREATE_SQ;
-	create.prp1 = (uintptr_t)commands;
+	create.prp1 = (uintptr_t)commands_of(nvme, index);
 	create.dword11 |= number << 16; /* its completion queue */
-	rc = must(nvme, &create, &result, "create a submission queue", message);
-	if (rc < 0)
-		return rc;
-	g4_nvme_pair_init(&queue->pair, commands, completions, doorbell(nvme, number, 0), doorbell(nvme, number, 1),
-			  entries);
-	g4_slots_init(&queue->pool, slots);
-	queue->lists = completions + g4_align_up(entries * sizeof(struct g4_nvme_completion), G4_PAGE_BYTES);
+	return must(nvme, &create, &result, "create a submission queue", message);
+}
+
+/* The driver's side of a queue that has just been made for the first time. */
+static void begin_queue(struct g4_nvme *nvme, uint32_t index)
+{
+	const uint32_t entries = 2 * nvme->slots, number = index + 1;
+	struct g4_nvme_queue *queue = &nvme->queues[index];
+
+	g4_nvme_pair_init(&queue->flight.pair, commands_of(nvme, index), completions_of(nvme, index),
+			  doorbell(nvme, number, 0), doorbell(nvme, number, 1), entries);
+	g4_slots_init(&queue->pool, nvme->slots);
+	queue->flight.count = nvme->slots;
+	queue->flight.cache = &nvme->cache;
+	queue->lists =
+		completions_of(nvme, index) + g4_align_up(entries * sizeof(struct g4_nvme_completion), G4_PAGE_BYTES);
+	queue->nsid = nvme->nsid;
+	queue->block_shift = nvme->identity.props.sector_bytes == 512 ? 9 : 12;
+	queue->piece_bytes = nvme->identity.piece_bytes;
+}
+
+static int map_memory(struct g4_nvme *nvme, uint32_t count, struct g4_dev_message message)
+{
+	const uint64_t own_bytes = g4_align_up(ADMIN_BYTES + count * queue_bytes(nvme->slots), G4_PAGE_BYTES);
+	const struct g4_nvme_provider *provider = &nvme->provider;
+
+	nvme->memory_bytes = own_bytes + (provider->reach ? G4_NVME_COPIES * G4_NVME_COPY_BYTES : 0);
+	nvme->memory = g4_memory_map(nvme->memory_bytes);
+	nvme->queues = aligned_alloc(128, count * g4_align_up(sizeof(*nvme->queues), 128));
+	if (!nvme->memory || !nvme->queues)
+		return g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", nvme->name);
+	memset(nvme->queues, 0, count * sizeof(*nvme->queues));
+	if (provider->reach && !provider->reach(provider->context, nvme->memory, nvme->memory_bytes))
+		return g4_dev_fail(message, -G4_E_NOMEM,
+				   "%s: its %" PRIu64 " KiB of queues can not be mapped for the controller: %m",
+				   nvme->name, nvme->memory_bytes / 1024);
+	if (provider->reach)
+		nvme->copies = nvme->memory + own_bytes;
 	return 0;
+}
+
+static int identify(struct g4_nvme *nvme, struct g4_nvme_identity *identity, struct g4_dev_message message)
+{
+	const int rc = see_controller(nvme, identity, message);
+
+	return rc < 0 ? rc : see_namespace(nvme, identity, message);
 }
 
 static int begin(struct g4_nvme *nvme, const struct g4_nvme_options *options, struct g4_dev_message message)
 {
-	const uint32_t nsid = options->nsid ? options->nsid : 1,
-		       slots = options->slots ? options->slots : SLOTS_DEFAULT;
 	uint32_t count = options->queues;
-	uint64_t piece_bytes = 0;
-	int rc = check_registers(nvme, slots, message);
+	int rc = check_registers(nvme, nvme->slots, message);
 
 	if (rc < 0)
 		return rc;
@@ -332,28 +385,19 @@ static int begin(struct g4_nvme *nvme, const struct g4_nvme_options *options, st
 	const uint64_t doorbells = G4_NVME_DOORBELLS + 2 * (count + 1) * (4ull << G4_NVME_CAP_DSTRD(nvme->cap));
 	if (doorbells > nvme->provider.register_bytes)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: its registers end before its doorbells", nvme->name);
-	const uint64_t own_bytes = g4_align_up(ADMIN_BYTES + count * queue_bytes(slots), G4_PAGE_BYTES);
-	nvme->memory_bytes = own_bytes + (nvme->provider.reach ? G4_NVME_COPIES * G4_NVME_COPY_BYTES : 0);
-	nvme->memory = g4_memory_map(nvme->memory_bytes);
-	nvme->queues = aligned_alloc(128, count * g4_align_up(sizeof(*nvme->queues), 128));
-	if (!nvme->memory || !nvme->queues)
-		return g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", nvme->name);
-	memset(nvme->queues, 0, count * sizeof(*nvme->queues));
-	if (nvme->provider.reach && !nvme->provider.reach(nvme->provider.context, nvme->memory, nvme->memory_bytes))
-		return g4_dev_fail(message, -G4_E_NOMEM,
-				   "%s: its %" PRIu64 " KiB of queues can not be mapped for the controller: %m",
-				   nvme->name, nvme->memory_bytes / 1024);
-	if (nvme->provider.reach)
-		nvme->copies = nvme->memory + own_bytes;
-	if ((rc = enable(nvme, message)) < 0 || (rc = see_controller(nvme, nsid, &piece_bytes, message)) < 0 ||
-	    (rc = see_namespace(nvme, nsid, message)) < 0 || (rc = ask_for_queues(nvme, &count, message)) < 0)
+	if ((rc = map_memory(nvme, count, message)) < 0)
 		return rc;
+	if (!disable(nvme))
+		return g4_dev_fail(message, -G4_E_IO, "%s: the controller does not stop within %" PRIu64 " ms",
+				   nvme->name, ready_ns(nvme) / 1000000);
+	if ((rc = enable(nvme, message)) < 0 || (rc = identify(nvme, &nvme->identity, message)) < 0 ||
+	    (rc = ask_for_queues(nvme, &count, message)) < 0)
+		return rc;
+	nvme->cache.is_volatile = nvme->identity.props.volatile_cache;
 	for (uint32_t i = 0; i < count && rc == 0; i++) {
-		nvme->queues[i].nsid = nsid;
-		nvme->queues[i].block_shift = nvme->props.sector_bytes == 512 ? 9 : 12;
-		nvme->queues[i].piece_bytes =
-			g4_min64(piece_bytes, (uint64_t)G4_NVME_MAX_BLOCKS * nvme->props.sector_bytes);
-		rc = make_queue(nvme, i, slots, message);
+		rc = g4_nvme_make_queue(nvme, i, message);
+		if (rc == 0)
+			begin_queue(nvme, i);
 		nvme->queue_count += rc == 0;
 	}
 	if (rc == 0 && options->lanes && count > 1)
@@ -361,14 +405,60 @@ static int begin(struct g4_nvme *nvme, const struct g4_nvme_options *options, st
 	return rc;
 }
 
-/* The controller touches no memory any more. */
-static void stop(struct g4_nvme *nvme)
-{
-	const bool there = read32(nvme, G4_NVME_CSTS) != G4_NVME_GONE;
+/* ---- again ---- */
 
-	if (!there || !disable(nvme))
-		nvme->provider.halt(nvme->provider.context);
+uint32_t g4_nvme_csts(const struct g4_nvme *nvme)
+{
+	return read32(nvme, G4_NVME_CSTS);
 }
+
+bool g4_nvme_stop(struct g4_nvme *nvme)
+{
+	const bool there = g4_nvme_csts(nvme) != G4_NVME_GONE;
+
+	if (there && disable(nvme))
+		return true;
+	nvme->provider.halt(nvme->provider.context);
+	return false;
+}
+
+static bool is_same(const struct g4_nvme_identity *a, const struct g4_nvme_identity *b)
+{
+	return a->props.size_bytes == b->props.size_bytes && a->props.sector_bytes == b->props.sector_bytes &&
+	       a->props.volatile_cache == b->props.volatile_cache && a->props.discard == b->props.discard &&
+	       a->piece_bytes == b->piece_bytes && memcmp(a->serial, b->serial, sizeof(a->serial)) == 0;
+}
+
+int g4_nvme_start_again(struct g4_nvme *nvme, uint32_t count, struct g4_dev_message message)
+{
+	struct g4_nvme_identity now = {.props.read_only = nvme->identity.props.read_only};
+	const uint32_t all = nvme->queue_count + (nvme->lanes != NULL);
+	uint32_t granted = all;
+	int rc = enable(nvme, message);
+
+	if (rc < 0 || (rc = identify(nvme, &now, message)) < 0)
+		return rc;
+	if (!is_same(&now, &nvme->identity))
+		return g4_dev_fail(message, -G4_E_IO, "%s: is not what it was before its reset", nvme->name);
+	if ((rc = ask_for_queues(nvme, &granted, message)) < 0)
+		return rc;
+	if (granted < all)
+		return g4_dev_fail(message, -G4_E_IO, "%s: has fewer queues than before its reset", nvme->name);
+	for (uint32_t i = 0; i < count && rc == 0; i++)
+		rc = g4_nvme_make_queue(nvme, i, message);
+	return rc;
+}
+
+bool g4_nvme_abort(struct g4_nvme *nvme, uint32_t index, uint32_t id)
+{
+	struct g4_nvme_command command
+		__attribute__((aligned(16))) = {.opcode = G4_NVME_ABORT, .dword10 = id << 16 | (index + 1)};
+	uint32_t result;
+
+	return admin(nvme, &command, &result) >= 0;
+}
+
+/* ---- opening and closing ---- */
 
 static void destroy(struct g4_nvme *nvme)
 {
@@ -376,6 +466,8 @@ static void destroy(struct g4_nvme *nvme)
 	g4_memory_unmap(nvme->memory, nvme->memory_bytes);
 	for (uint32_t i = 0; i < G4_NVME_COPIES; i++)
 		pthread_mutex_destroy(&nvme->copy_locks[i]);
+	pthread_mutex_destroy(&nvme->admin_lock);
+	pthread_mutex_destroy(&nvme->start_lock);
 	free(nvme->queues);
 	free(nvme->name);
 	free(nvme);
@@ -397,14 +489,19 @@ int g4_nvme_open(const char *name, const struct g4_nvme_provider *provider, cons
 	nvme->provider = *provider;
 	for (uint32_t i = 0; i < G4_NVME_COPIES; i++)
 		pthread_mutex_init(&nvme->copy_locks[i], NULL);
+	pthread_mutex_init(&nvme->admin_lock, NULL);
+	pthread_mutex_init(&nvme->start_lock, NULL);
 	nvme->name = copy;
-	nvme->props.read_only = options->read_only;
+	nvme->identity.props.read_only = options->read_only;
+	nvme->nsid = options->nsid ? options->nsid : 1;
+	nvme->slots = options->slots ? options->slots : SLOTS_DEFAULT;
+	nvme->resets_most = options->resets == G4_NVME_NO_RESETS ? 0 : options->resets ? options->resets : RESETS_MOST;
 	nvme->timeout_ns = options->timeout_ns ? options->timeout_ns : TIMEOUT_NS;
 	nvme->admin_timeout_ns = options->admin_timeout_ns ? options->admin_timeout_ns : TIMEOUT_NS;
 	const int rc = begin(nvme, options, message);
 	if (rc < 0) {
 		if (nvme->memory)
-			stop(nvme);
+			g4_nvme_stop(nvme);
 		destroy(nvme);
 		return rc;
 	}
@@ -414,46 +511,13 @@ int g4_nvme_open(const char *name, const struct g4_nvme_provider *provider, cons
 
 void g4_nvme_close(struct g4_nvme *nvme)
 {
-	if (g4_load32_acq(&nvme->dying) == 0) {
+	if (nvme->thread_runs)
+		pthread_join(nvme->thread, NULL);
+	if (g4_load32_acq(&nvme->state) != G4_NVME_DEAD) {
 		write32(nvme, G4_NVME_CC, (read32(nvme, G4_NVME_CC) & ~G4_NVME_CC_SHN_MASK) | G4_NVME_CC_SHN_NORMAL);
 		if (!await_status(nvme, G4_NVME_CSTS_SHST_MASK, G4_NVME_CSTS_SHST_DONE, nvme->admin_timeout_ns))
 			g4_log(G4_LOG_WARN, "%s: the controller did not shut down", nvme->name);
-		stop(nvme);
+		g4_nvme_stop(nvme);
 	}
 	destroy(nvme);
-}
-
-/* ---- death ---- */
-
-static void die(struct g4_nvme *nvme, const char *why)
-{
-	if (!g4_cas32(&nvme->dying, 0, 1))
-		return;
-	g4_log(G4_LOG_ERROR, "%s: %s; all requests to it fail until it is opened again", nvme->name, why);
-	stop(nvme);
-	for (uint32_t i = 0; i < nvme->queue_count; i++)
-		g4_store32_rel(&nvme->queues[i].dead, 1);
-}
-
-void g4_nvme_give_up(struct g4_nvme *nvme)
-{
-	die(nvme, "the controller does not answer in time");
-}
-
-void g4_nvme_check(struct g4_nvme *nvme)
-{
-	const uint64_t now = g4_monotonic_ns(), due = g4_load64_rlx(&nvme->next_check_ns);
-
-	if (now < due || !g4_cas64(&nvme->next_check_ns, due, now + CHECK_NS))
-		return;
-	const uint32_t csts = read32(nvme, G4_NVME_CSTS);
-	if (csts == G4_NVME_GONE)
-		die(nvme, "the controller is gone: its registers read all ones");
-	else if (csts & G4_NVME_CSTS_CFS)
-		die(nvme, "the controller reports that it has failed");
-	else if (!(csts & G4_NVME_CSTS_RDY))
-		die(nvme, "the controller was reset by somebody else");
-	for (uint32_t i = 0; i < nvme->queue_count; i++)
-		if (g4_nvme_overdue(&nvme->queues[i], now, nvme->timeout_ns))
-			g4_nvme_give_up(nvme);
 }

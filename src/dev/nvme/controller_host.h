@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An NVMe controller from the host's side: finding out what it is, its I/O queues, and its end. Host only. */
+/*
+ * An NVMe controller from the host's side: finding out what it is, its I/O queues, beginning anew with it, and its end. What is done
+ * when it fails is in recovery_host.h. Host only.
+ */
 #ifndef G4_DEV_NVME_CONTROLLER_HOST_H
 #define G4_DEV_NVME_CONTROLLER_HOST_H
 
@@ -41,12 +44,24 @@ struct g4_nvme_options {
 	uint32_t nsid;	     /* 0: the first one */
 	uint64_t timeout_ns; /* for each command of I/O; 0: 30 s */
 	uint64_t admin_timeout_ns;
+	uint32_t resets; /* in an hour; after that it is given up. 0: 3; G4_NVME_NO_RESETS: at once */
 	bool read_only;
 	bool lanes; /* one queue more, if the controller has it, for an engine's lanes (lanes_host.h) */
 };
+#define G4_NVME_NO_RESETS UINT32_MAX
 #define G4_NVME_QUEUES_MOST 64u
 #define G4_NVME_COPIES 4u
 #define G4_NVME_COPY_BYTES (256 * G4_KIB)
+
+/* What the driver relies on; it must be so still after a reset. */
+struct g4_nvme_identity {
+	struct g4_dev_props props;
+	uint64_t piece_bytes; /* most data of a command */
+	char serial[20];
+	uint16_t atomic_blocks; /* AWUPF, less 1 */
+};
+
+enum g4_nvme_state { G4_NVME_WORKS, G4_NVME_RECOVERS, G4_NVME_DEAD };
 
 struct g4_nvme {
 	struct g4_nvme_provider provider;
@@ -55,6 +70,7 @@ struct g4_nvme {
 	uint64_t memory_bytes;
 	uint64_t cap;
 	uint64_t timeout_ns, admin_timeout_ns;
+	pthread_mutex_t admin_lock; /* of what follows, and of everything that takes several admin commands */
 	struct g4_nvme_pair admin;
 	uint32_t admin_id;
 	/* data in memory that the controller does not have goes through these; NULL: there is no such memory */
@@ -62,12 +78,27 @@ struct g4_nvme {
 	pthread_mutex_t copy_locks[G4_NVME_COPIES];
 	struct g4_nvme_queue *queues;
 	uint32_t queue_count;
+	uint32_t nsid, slots;
 	struct g4_nvme_queue *lanes; /* one behind these, which the host does not use; NULL: there is none */
-	uint64_t next_check_ns;
+	struct g4_nvme_cache cache;  /* of what goes through the host's queues */
+	struct g4_nvme_identity identity;
 	uint64_t copied; /* requests whose data was copied */
-	uint32_t dying;
-	struct g4_dev_props props;
-	uint16_t atomic_blocks; /* AWUPF, less 1 */
+
+	/* recovery_host.c's */
+	uint64_t next_check_ns;
+	uint32_t state;	      /* enum g4_nvme_state */
+	uint32_t reset;	      /* the number of the last one that succeeded */
+	bool lanes_taken;     /* what follows is so; admin_lock */
+	uint32_t lanes_reset; /* the reset after which their queue was made */
+	uint64_t aborted;
+	uint32_t resets_most, resets; /* `resets` since the hour began */
+	uint64_t hour_ns;
+	const char *why;
+	uint32_t late,
+		late_queue; /* 1 + the identifier of the command that is to be aborted; 0: the controller is to be reset */
+	pthread_mutex_t start_lock; /* of what follows */
+	pthread_t thread;
+	bool thread_runs; /* or has run, and is to be joined */
 };
 
 /*
@@ -76,20 +107,22 @@ struct g4_nvme {
  */
 int g4_nvme_open(const char *name, const struct g4_nvme_provider *provider, const struct g4_nvme_options *options,
 		 struct g4_nvme **out, struct g4_dev_message message);
-/*
- * An admin command that answers with a page, which is copied to `to`. `what` it is goes into the sentence, should it fail. One at a time.
- */
+/* An admin command that answers with a page, which is copied to `to`. `what` it is goes into the sentence, should it fail. */
 int g4_nvme_ask(struct g4_nvme *nvme, uint32_t opcode, uint32_t nsid, uint32_t dword10, void *to, const char *what,
 		struct g4_dev_message message);
 /* Nothing is under way. Shuts the controller down. */
 void g4_nvme_close(struct g4_nvme *nvme);
-/*
- * Thread-safe, cheap: called now and then by a thread that waits. Once the controller is gone, has failed or owes an answer for
- * too long, it is stopped, and all requests fail.
- */
-void g4_nvme_check(struct g4_nvme *nvme);
-/* The same for one that owes an answer for too long to somebody who cannot stop it. */
-void g4_nvme_give_up(struct g4_nvme *nvme);
+
+/* ---- for recovery_host.c, by the holder of admin_lock ---- */
+uint32_t g4_nvme_csts(const struct g4_nvme *nvme);
+/* From the return on, the controller does nothing. True: it could be enabled again. */
+bool g4_nvme_stop(struct g4_nvme *nvme);
+/* Enables one that was stopped. It must be what it was; its I/O queues, `count` of them, are empty ones in the same memory. */
+int g4_nvme_start_again(struct g4_nvme *nvme, uint32_t count, struct g4_dev_message message);
+/* One more of these. */
+int g4_nvme_make_queue(struct g4_nvme *nvme, uint32_t index, struct g4_dev_message message);
+/* False: the controller does not even answer that. Otherwise the command ends, perhaps, as one that was aborted. */
+bool g4_nvme_abort(struct g4_nvme *nvme, uint32_t index, uint32_t id);
 
 /* The controller may sleep, and registers were written. */
 G4_INLINE void g4_nvme_rung(const struct g4_nvme *nvme)

@@ -10,6 +10,7 @@
 
 #include "dev/nvme/device_host.h"
 #include "dev/nvme/pci_host.h"
+#include "dev/nvme/recovery_host.h"
 #include "dev/nvme/vfio_host.h"
 
 #define QUEUE_BITS_AT 57u /* of g4_io.cookie, above what requests.c has there */
@@ -297,7 +298,7 @@ int g4_nvme_drive_open(const char *name, const char *address, uint32_t nsid, uin
 	}
 	user->dev.host = user->drive->nvme;
 	user->dev.ops = &drive_ops;
-	user->dev.props = user->drive->nvme->props;
+	user->dev.props = user->drive->nvme->identity.props;
 	user->dev.props.read_only = flags & G4_DEV_READ_ONLY;
 	user->dev.props.discard = user->dev.props.discard && !user->dev.props.read_only;
 	*out = &user->dev;
@@ -321,7 +322,7 @@ int g4_nvme_device_open(const char *name, const struct g4_nvme_provider *provide
 	}
 	dev->host = nvme;
 	dev->ops = &nvme_ops;
-	dev->props = nvme->props;
+	dev->props = nvme->identity.props;
 	*out = dev;
 	return 0;
 }
@@ -353,14 +354,17 @@ struct g4_nvme *g4_nvme_of(const struct g4_dev *dev)
 struct g4_nvme_counts g4_nvme_device_counts(const struct g4_dev *dev)
 {
 	const struct g4_nvme *nvme = dev->host;
-	struct g4_nvme_counts sum = {.copied = g4_load64_rlx(&nvme->copied)};
+	struct g4_nvme_counts sum = {.copied = g4_load64_rlx(&nvme->copied),
+				     .aborted = g4_load64_rlx(&nvme->aborted),
+				     .resets = g4_load32_rlx(&nvme->reset)};
 
 	for (uint32_t i = 0; i < nvme->queue_count; i++) {
-		const struct g4_nvme_counts *counts = &nvme->queues[i].counts;
+		const struct g4_nvme_counts *counts = &nvme->queues[i].flight.counts;
 		sum.completed += g4_load64_rlx(&counts->completed);
 		sum.retried += g4_load64_rlx(&counts->retried);
 		sum.failed += g4_load64_rlx(&counts->failed);
 		sum.stray += g4_load64_rlx(&counts->stray);
+		sum.resent += g4_load64_rlx(&counts->resent);
 	}
 	return sum;
 }

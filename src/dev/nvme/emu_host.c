@@ -26,6 +26,7 @@
 #define QUEUES (G4_NVME_QUEUES_MOST + 1)
 #define QUEUE_ENTRIES 1024u
 #define HELD_MOST 4096u
+#define MUTED_MOST 64u
 #define LOOKS 50u	/* behind the last command; then it sleeps, and has to be told */
 #define NAP_NS 1000000u /* for a driver that rings and does not tell */
 #define BUFFERS ((uint32_t)G4_IO_MAX_IOV)
@@ -62,14 +63,16 @@ struct g4_emu {
 	uint32_t block_shift;
 	uint64_t blocks;
 	struct g4_emu_options options;
-	pthread_mutex_t lock; /* of the faults */
-	struct g4_emu_faults faults;
+	pthread_mutex_t lock;		  /* of the faults */
+	struct g4_emu_faults faults, set; /* what is left of them, and as they were set */
 	bool enabled, dead;
 	uint64_t random;
 	struct submission sq[QUEUES];
 	struct completion cq[QUEUES];
 	struct held held[HELD_MOST];
 	uint32_t held_count;
+	struct held muted[MUTED_MOST]; /* the last ones that were not answered */
+	uint32_t muted_count;
 	struct g4_iov iov[BUFFERS];
 };
 
@@ -359,7 +362,10 @@ static uint32_t identify(struct g4_emu *emu, const struct g4_nvme_command *comma
 	if (command->nsid != 1)
 		return G4_NVME_BAD_NAMESPACE | G4_NVME_DNR;
 	struct g4_nvme_namespace_data *data = (struct g4_nvme_namespace_data *)to;
-	data->blocks = lies & G4_EMU_NO_NAMESPACE ? 0 : lies & G4_EMU_TOO_MANY_BLOCKS ? UINT64_C(1) << 63 : emu->blocks;
+	data->blocks = lies & G4_EMU_NO_NAMESPACE    ? 0 :
+		       lies & G4_EMU_TOO_MANY_BLOCKS ? UINT64_C(1) << 63 :
+		       lies & G4_EMU_HALF	     ? emu->blocks / 2 :
+						       emu->blocks;
 	data->capacity = data->used = data->blocks;
 	data->formats = 1;
 	data->format = lies & G4_EMU_NO_SUCH_FORMAT ? 9 : emu->block_shift == 12;
@@ -392,6 +398,7 @@ static uint32_t create_queue(struct g4_emu *emu, const struct g4_nvme_command *c
 		return G4_NVME_BAD_QUEUE_SIZE | G4_NVME_DNR;
 	if (command->prp1 == 0 || command->prp1 % G4_PAGE_BYTES || !(command->dword11 & G4_NVME_QUEUE_CONTIGUOUS))
 		return G4_NVME_BAD_FIELD | G4_NVME_DNR;
+	put32(emu, G4_NVME_DOORBELLS + (2 * number + !submits) * 4, 0);
 	if (!submits) {
 		emu->cq[number] = (struct completion){
 			.entries = (void *)(uintptr_t)command->prp1, .size = size, .phase = 1, .on = true};
@@ -406,6 +413,26 @@ static uint32_t create_queue(struct g4_emu *emu, const struct g4_nvme_command *c
 	return G4_NVME_OK;
 }
 
+/* Of those that are never answered, at most one. */
+static void abort_command(struct g4_emu *emu, const struct g4_nvme_command *command, uint32_t *result)
+{
+	const uint32_t queue = command->dword10 & 0xffff, id = command->dword10 >> 16;
+	uint32_t i = 0;
+
+	pthread_mutex_lock(&emu->lock);
+	const uint32_t aborts = emu->faults.aborts;
+	pthread_mutex_unlock(&emu->lock);
+	while (i < emu->muted_count && (emu->muted[i].queue != queue || emu->muted[i].command.id != id))
+		i++;
+	*result = aborts == G4_EMU_ABORTS_NOT || (aborts == G4_EMU_ABORTS && i == emu->muted_count);
+	if (aborts != G4_EMU_ABORTS || i == emu->muted_count ||
+	    !has_room(emu, &emu->cq[emu->sq[queue].completions], emu->sq[queue].completions))
+		return;
+	const struct held held = emu->muted[i];
+	emu->muted[i] = emu->muted[--emu->muted_count];
+	complete(emu, &held, id, G4_NVME_ABORTED, 0);
+}
+
 static uint32_t execute_admin(struct g4_emu *emu, const struct g4_nvme_command *command, uint32_t *result)
 {
 	switch (command->opcode) {
@@ -414,6 +441,9 @@ static uint32_t execute_admin(struct g4_emu *emu, const struct g4_nvme_command *
 	case G4_NVME_CREATE_CQ:
 	case G4_NVME_CREATE_SQ:
 		return create_queue(emu, command);
+	case G4_NVME_ABORT:
+		abort_command(emu, command, result);
+		return G4_NVME_OK;
 	case G4_NVME_SET_FEATURES:
 	case G4_NVME_GET_FEATURES:
 		if ((command->dword10 & 0xff) != G4_NVME_FEATURE_QUEUES)
@@ -427,10 +457,13 @@ static uint32_t execute_admin(struct g4_emu *emu, const struct g4_nvme_command *
 
 /* ---- faults ---- */
 
-/* True when a counter of "the n-th from now" has run out. */
-static bool count_down(uint64_t *counter)
+/* True when a counter of "the n-th from now" has run out; it is `again` then. */
+static bool count_down(uint64_t *counter, uint64_t again)
 {
-	return *counter > 0 && --*counter == 0;
+	if (*counter == 0 || --*counter > 0)
+		return false;
+	*counter = again;
+	return true;
 }
 
 struct fate {
@@ -441,26 +474,44 @@ struct fate {
 static struct fate decide(struct g4_emu *emu)
 {
 	struct g4_emu_faults *f = &emu->faults;
+	const struct g4_emu_faults none = {0};
 	struct fate fate = {0};
 
 	pthread_mutex_lock(&emu->lock);
-	if (count_down(&f->fail_at))
+	const struct g4_emu_faults *again = f->repeat ? &emu->set : &none;
+	if (count_down(&f->fail_at, 0))
 		fate.status = f->status;
 	if (fate.status && f->fail_count > 1) {
 		f->fail_count--;
 		f->fail_at = 1;
 	}
-	fate.mute = count_down(&f->mute_at);
-	fate.wrong_id = count_down(&f->wrong_id_at);
-	fate.phantom = count_down(&f->phantom_at);
-	fate.fatal = count_down(&f->fatal_at);
-	fate.vanish = count_down(&f->vanish_at);
-	fate.reset = count_down(&f->reset_at);
+	fate.mute = count_down(&f->mute_at, again->mute_at);
+	fate.wrong_id = count_down(&f->wrong_id_at, again->wrong_id_at);
+	fate.phantom = count_down(&f->phantom_at, again->phantom_at);
+	fate.fatal = count_down(&f->fatal_at, again->fatal_at);
+	fate.vanish = count_down(&f->vanish_at, again->vanish_at);
+	fate.reset = count_down(&f->reset_at, again->reset_at);
 	pthread_mutex_unlock(&emu->lock);
 	return fate;
 }
 
 /* ---- commands ---- */
+
+/* What ends more than a command. */
+static void suffer(struct g4_emu *emu, const struct fate *fate, const struct held *held)
+{
+	if (fate->vanish) {
+		vanish(emu);
+	} else if (fate->reset) {
+		put32(emu, G4_NVME_CC, 0); /* which is looked at next */
+		emu->dead = true;
+	} else if (fate->fatal) {
+		put32(emu, G4_NVME_CSTS, get32(emu, G4_NVME_CSTS) | G4_NVME_CSTS_CFS);
+		emu->dead = true;
+	} else if (fate->mute && emu->muted_count < MUTED_MOST) {
+		emu->muted[emu->muted_count++] = *held;
+	}
+}
 
 /* False: there is no room for its completion. */
 static bool execute(struct g4_emu *emu, const struct held *held)
@@ -478,15 +529,7 @@ static bool execute(struct g4_emu *emu, const struct held *held)
 		return true;
 	}
 	const struct fate fate = decide(emu);
-	if (fate.vanish) {
-		vanish(emu);
-	} else if (fate.reset) {
-		put32(emu, G4_NVME_CSTS, 0);
-		emu->dead = true;
-	} else if (fate.fatal) {
-		put32(emu, G4_NVME_CSTS, get32(emu, G4_NVME_CSTS) | G4_NVME_CSTS_CFS);
-		emu->dead = true;
-	}
+	suffer(emu, &fate, held);
 	if (emu->dead || fate.mute)
 		return true;
 	const uint32_t status = fate.status ? fate.status : execute_io(emu, &held->command);
@@ -552,8 +595,14 @@ static uint32_t work(struct g4_emu *emu, uint64_t now)
 
 static void reset(struct g4_emu *emu)
 {
+	pthread_mutex_lock(&emu->lock);
+	const struct g4_emu_faults faults = emu->faults;
+	emu->options.lies |= emu->faults.lies;
+	pthread_mutex_unlock(&emu->lock);
+	if (faults.at_reset)
+		faults.at_reset(faults.context);
 	emu->enabled = false;
-	emu->held_count = 0;
+	emu->held_count = emu->muted_count = 0;
 	emu->told = NULL;
 	memset(emu->sq, 0, sizeof(emu->sq));
 	memset(emu->cq, 0, sizeof(emu->cq));
@@ -696,7 +745,6 @@ int g4_emu_open(struct g4_dev *medium, const struct g4_emu_options *options, str
 	pthread_mutex_init(&emu->lock, NULL);
 	emu->block_shift = g4_max64(sector, emu->options.block_bytes) > 512 ? 12 : 9;
 	emu->random = 1;
-	emu->awake = emu->options.awake;
 	emu->blocks = medium->props.size_bytes >> emu->block_shift;
 	emu->wg = g4_wg_create(0);
 	emu->registers = g4_memory_map(REGISTER_BYTES);
@@ -726,6 +774,6 @@ int g4_emu_open(struct g4_dev *medium, const struct g4_emu_options *options, str
 void g4_emu_set(struct g4_emu *emu, const struct g4_emu_faults *faults)
 {
 	pthread_mutex_lock(&emu->lock);
-	emu->faults = *faults;
+	emu->faults = emu->set = *faults;
 	pthread_mutex_unlock(&emu->lock);
 }

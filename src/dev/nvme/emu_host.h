@@ -23,28 +23,40 @@ enum g4_emu_lie {
 	G4_EMU_NOT_THERE = 512,	      /* all registers read all ones */
 	G4_EMU_MUTE = 1024,	      /* no answer to admin commands */
 	G4_EMU_REFUSES_QUEUES = 2048, /* creating I/O queues fails */
-	G4_EMU_REWRITES = 4096	      /* what IDENTIFY answered changes all the time */
+	G4_EMU_REWRITES = 4096,	      /* what IDENTIFY answered changes all the time */
+	G4_EMU_HALF = 8192	      /* it has half of its blocks */
+};
+
+/* What becomes of ABORT. */
+enum g4_emu_aborts {
+	G4_EMU_ABORTS,	      /* a command that would never be answered is */
+	G4_EMU_ABORTS_NOT,    /* it says that it did not */
+	G4_EMU_ABORTS_IN_VAIN /* it says that it did */
 };
 
 /* Counters: n > 0: the n-th I/O command from now, once. */
 struct g4_emu_faults {
 	uint64_t fail_at, fail_count; /* that one and those behind it: `status` */
 	uint32_t status;	      /* of them, with G4_NVME_DNR or without */
-	uint64_t mute_at;	      /* never answered */
+	uint64_t mute_at;	      /* not answered, unless it is aborted */
 	uint64_t wrong_id_at;	      /* answered with an identifier that nothing has */
 	uint64_t phantom_at;	      /* answered twice */
 	uint64_t fatal_at;	      /* CSTS.CFS instead, and nothing after that */
 	uint64_t vanish_at;	      /* gone: registers read all ones, and nothing after that */
-	uint64_t reset_at;	      /* as if somebody else had reset it: CSTS.RDY 0, and nothing after that */
-	uint64_t latency_ns;	      /* from the doorbell to the completion, at least */
-	uint64_t shuffle;	      /* seed, not 0: commands are executed in any order */
+	uint64_t reset_at;   /* as if somebody else had reset it: CC.EN and CSTS.RDY 0, and nothing after that */
+	uint64_t latency_ns; /* from the doorbell to the completion, at least */
+	uint64_t shuffle;    /* seed, not 0: commands are executed in any order */
+	bool repeat;	     /* a counter that has run out begins anew */
+	void (*at_reset)(void *context); /* called by its thread; a medium that is a fault device may lose power then */
+	void *context;
+	uint32_t aborts; /* enum g4_emu_aborts */
+	uint32_t lies;	 /* from the next reset on */
 };
 
 struct g4_emu_options {
 	uint32_t block_bytes; /* 0: as the medium's sectors */
 	uint32_t lies;
 	uint32_t mdts; /* most data of a command: 4 KiB << this; 0: no limit */
-	bool awake;    /* from the start: see stay_awake() of struct g4_nvme_provider */
 };
 
 struct g4_emu;

@@ -2,7 +2,6 @@
 /* Lanes as the users of an NVMe queue (lanes.h). */
 #include "dev/nvme/lanes.h"
 
-#define TURN_MASK 0x7fu	      /* identifiers stay below 2^15 */
 #define LOOKS_PER_CHECK 1024u /* at the clock, and at what the host says */
 #define RANGE_MOST_BLOCKS 0xfffff000u
 #define RANGES_MOST 256u /* of a DSM; with blocks of 512 bytes 512 TiB */
@@ -51,10 +50,9 @@ G4_FN static void describe_discard(const struct g4_nvme_lanes *lanes, uint32_t n
 	command->dword11 = G4_NVME_DSM_DEALLOCATE;
 }
 
-G4_FN static void describe(const struct g4_nvme_lanes *lanes, uint32_t number, struct g4_nvme_command *command)
+G4_FN static void describe(const struct g4_nvme_lanes *lanes, uint32_t number, const struct g4_remote_request *request,
+			   struct g4_nvme_command *command)
 {
-	const struct g4_remote_request *request = &lanes->slot[number].request;
-
 	memset(command, 0, sizeof(*command));
 	command->nsid = lanes->nsid;
 	if (request->op == G4_IO_READ || request->op == G4_IO_WRITE)
@@ -65,26 +63,11 @@ G4_FN static void describe(const struct g4_nvme_lanes *lanes, uint32_t number, s
 		command->opcode = G4_NVME_FLUSH;
 }
 
-/* By the slot's holder, and again by who looks. The queue has copied the command when this returns. */
-G4_FN static void send(struct g4_nvme_lanes *lanes, uint32_t number)
-{
-	struct g4_nvme_lane_slot *slot = &lanes->slot[number];
-	const uint32_t id = number | (++slot->turn & TURN_MASK) << 8;
-	struct g4_nvme_command command __attribute__((aligned(16)));
-
-	describe(lanes, number, &command);
-	command.id = (g4_le16)id;
-	slot->tries++;
-	g4_store64_rlx(&slot->since_ns, g4_monotonic_ns());
-	g4_store32_rel(&slot->under_way, id + 1);
-	g4_nvme_pair_submit(&lanes->pair, &command);
-}
-
 G4_FN void g4_nvme_lanes_post(struct g4_nvme_lanes *lanes, uint32_t slot, const struct g4_remote_request *request)
 {
-	lanes->slot[slot].request = *request;
-	lanes->slot[slot].tries = 0;
-	send(lanes, slot);
+	describe(lanes, slot, request, &lanes->flight.slots[slot].command);
+	lanes->flight.slots[slot].tries = 0;
+	g4_nvme_flight_send(&lanes->flight, slot);
 }
 
 /* ---- completions ---- */
@@ -92,32 +75,31 @@ G4_FN void g4_nvme_lanes_post(struct g4_nvme_lanes *lanes, uint32_t slot, const 
 /* False: nothing waits for it, or it is sent again. */
 G4_FN static bool has_ended(struct g4_nvme_lanes *lanes, uint32_t id, uint32_t under_way, uint32_t status)
 {
+	struct g4_nvme_flight *flight = &lanes->flight;
 	const uint32_t number = id & 0xff;
 
-	if (number >= lanes->slots || under_way != id + 1) {
-		lanes->counts.stray++;
+	if (number >= flight->count || under_way != id + 1) {
+		g4_store64_rlx(&flight->counts.stray, flight->counts.stray + 1);
 		return false;
 	}
-	if (status == 0 || !g4_nvme_may_retry(lanes->slot[number].request.op, status, lanes->slot[number].tries))
-		return true;
-	lanes->counts.retried++;
-	send(lanes, number);
-	return false;
+	g4_store32_rlx(&flight->slots[number].under_way, 0);
+	return g4_nvme_flight_ended(flight, number, status);
 }
 
 /* In loops of their own, so that loads do not wait for each other. */
 G4_FN static uint32_t take_completions(struct g4_nvme_lanes *lanes, struct g4_nvme_lane_end ended[G4_NVME_TAKE_MOST])
 {
+	struct g4_nvme_flight *flight = &lanes->flight;
 	uint64_t word[G4_NVME_TAKE_MOST];
 	uint32_t under_way[G4_NVME_TAKE_MOST], count = 0;
-	const uint32_t taken = g4_nvme_pair_take(&lanes->pair, word);
+	const uint32_t taken = g4_nvme_pair_take(&flight->pair, word);
 
-	g4_nvme_pair_consumed(&lanes->pair);
+	g4_nvme_pair_consumed(&flight->pair);
 	for (uint32_t i = 0; i < G4_NVME_TAKE_MOST; i++)
 		under_way[i] =
 			i < taken ?
 				g4_load32_fenced(
-					&lanes->slot[g4_nvme_completion_id(word[i]) % G4_NVME_LANE_SLOTS].under_way) :
+					&flight->slots[g4_nvme_completion_id(word[i]) % G4_NVME_LANE_SLOTS].under_way) :
 				0;
 	g4_fence_acq();
 	for (uint32_t i = 0; i < taken; i++) {
@@ -129,62 +111,76 @@ G4_FN static uint32_t take_completions(struct g4_nvme_lanes *lanes, struct g4_nv
 		if (!has_ended(lanes, id, under_way[i], status))
 			continue;
 		ended[count].slot = id & 0xff;
-		ended[count].code = g4_nvme_code(status);
-		g4_store32_rlx(&lanes->slot[id & 0xff].under_way, 0);
-		count++;
+		ended[count++].code = g4_nvme_code(status);
 	}
 	return count;
 }
 
-G4_FN static bool is_overdue(const struct g4_nvme_lanes *lanes)
+/* ---- recovery ---- */
+
+/* What the host is to do about a command that is late: abort it, and if that does not help, reset the controller. */
+G4_FN static void complain(struct g4_nvme_lanes *lanes)
 {
 	const uint64_t now = g4_monotonic_ns();
+	const uint32_t late = g4_nvme_flight_late(&lanes->flight, now, lanes->timeout_ns);
 
-	for (uint32_t i = 0; i < lanes->slots; i++) {
-		const struct g4_nvme_lane_slot *slot = &lanes->slot[i];
-		if (g4_load32_acq(&slot->under_way) != 0 && g4_load64_rlx(&slot->since_ns) + lanes->timeout_ns <= now)
-			return true;
+	if (late == 0)
+		return;
+	if (!g4_nvme_flight_give_time(&lanes->flight, late, now)) {
+		g4_store32_rel_sys(&lanes->talk->wish, lanes->reset + 1);
+		return;
 	}
-	return false;
+	lanes->late = late | (~lanes->late & G4_NVME_AGAIN);
+	g4_store32_rel_sys(&lanes->talk->late, lanes->late);
 }
 
-G4_FN static void check_controller(struct g4_nvme_lanes *lanes)
+/* What the host tells. Lanes are quiet before they say so, and begin anew only when the host has seen that. */
+G4_FN static void listen(struct g4_nvme_lanes *lanes)
 {
-	const bool silent = is_overdue(lanes);
+	struct g4_nvme_flight *flight = &lanes->flight;
+	const uint32_t told = g4_load32_acq_sys(&lanes->talk->told), reset = told >> G4_NVME_RESET_SHIFT;
 
-	if (silent)
-		g4_store32_rel_sys(lanes->given_up, 1);
-	lanes->dead = silent || g4_load32_acq_sys(lanes->gone) != 0;
+	if (reset != lanes->reset || (told & G4_NVME_TOLD_DEAD)) {
+		if (g4_nvme_flight_pause(flight))
+			g4_store32_rel(&lanes->cache.lost, 1);
+		lanes->reset = reset;
+		g4_store32_rel_sys(&lanes->talk->said,
+				   reset << G4_NVME_RESET_SHIFT | (lanes->cache.lost ? G4_NVME_SAID_LOST : 0));
+	}
+	if (told & G4_NVME_TOLD_LOST)
+		g4_store32_rel(&lanes->cache.lost, 1);
+	if (told & G4_NVME_TOLD_DEAD)
+		flight->dead = 1;
+	else if (flight->paused && (told & G4_NVME_TOLD_READY))
+		g4_nvme_flight_restart(flight);
 }
 
-/* Slots that a dead controller owes an answer. */
-G4_FN static uint32_t take_abandoned(struct g4_nvme_lanes *lanes, struct g4_nvme_lane_end ended[G4_NVME_TAKE_MOST])
+/* Slots that get no answer. */
+G4_FN static uint32_t take_failed(struct g4_nvme_lanes *lanes, struct g4_nvme_lane_end ended[G4_NVME_TAKE_MOST])
 {
 	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < lanes->slots && count < G4_NVME_TAKE_MOST; i++)
-		if (g4_load32_acq(&lanes->slot[i].under_way) != 0) {
-			ended[count].slot = i;
-			ended[count++].code = -G4_E_IO;
-			g4_store32_rlx(&lanes->slot[i].under_way, 0);
-		}
+	for (uint32_t number = 0; count < G4_NVME_TAKE_MOST && g4_nvme_flight_fails(&lanes->flight, &number);
+	     number++) {
+		g4_nvme_flight_ended(&lanes->flight, number, G4_NVME_INTERNAL_ERROR | G4_NVME_DNR);
+		ended[count].slot = number;
+		ended[count++].code = -G4_E_IO;
+	}
 	return count;
 }
 
 G4_FN uint32_t g4_nvme_lanes_take(struct g4_nvme_lanes *lanes, struct g4_nvme_lane_end ended[G4_NVME_TAKE_MOST])
 {
-	uint32_t count = lanes->dead ? 0 : take_completions(lanes, ended), failed = 0;
+	struct g4_nvme_flight *flight = &lanes->flight;
+	const uint32_t count = flight->paused ? 0 : take_completions(lanes, ended);
 
-	if (count == 0) {
-		g4_nvme_pair_help(&lanes->pair);
-		if (!lanes->dead && ++lanes->idle % LOOKS_PER_CHECK == 0)
-			check_controller(lanes);
-		if (lanes->dead)
-			count = take_abandoned(lanes, ended);
+	if (count > 0)
+		return count;
+	g4_nvme_pair_help(&flight->pair);
+	if (++lanes->idle % LOOKS_PER_CHECK == 0 && !flight->dead) {
+		listen(lanes);
+		if (!flight->paused)
+			complain(lanes);
 	}
-	for (uint32_t i = 0; i < count; i++)
-		failed += ended[i].code != 0;
-	lanes->counts.failed += failed;
-	lanes->counts.completed += count - failed;
-	return count;
+	return take_failed(lanes, ended);
 }

@@ -16,8 +16,8 @@
  * All of the host's memory has one address for lanes, host and controller. Data goes through the slot's chunk: a controller cannot
  * be told of the engine's memory where that is a GPU's.
  *
- * Lanes give a controller up that is silent or has failed: from then on all requests fail. They cannot stop it. So chunks stay the
- * controller's until the host has done that.
+ * Lanes cannot stop, reset or ask a controller; the host does (lanes_host.h), and both talk about it. When the host tells that it
+ * resets the controller, or that it is dead, lanes write no more commands and say so; then they get a new queue, or all requests fail.
  */
 #ifndef G4_DEV_NVME_LANES_H
 #define G4_DEV_NVME_LANES_H
@@ -27,36 +27,44 @@
 
 #define G4_NVME_LANE_SLOTS (G4_NVME_ENTRIES_MOST / 2)
 
-struct g4_nvme_lane_slot {
-	struct g4_remote_request request;
-	uint64_t since_ns;
-	uint32_t under_way; /* 1 + the identifier of its command; 0: nothing */
-	uint32_t turn;
-	uint32_t tries;
-	uint8_t padding[44];
-};
-G4_STATIC_ASSERT(sizeof(struct g4_nvme_lane_slot) == 128, "no two slots share a cache line");
-
 struct g4_nvme_lane_end {
 	uint32_t slot;
 	int32_t code; /* 0 or negative */
 };
 
+/*
+ * What lanes and the host tell each other, in memory of the host, each word written by one of them. `told` and `said` carry the number
+ * of a reset above their flags; 0 is before the first one.
+ */
+struct g4_nvme_talk {
+	uint32_t told; /* by the host: how the controller is */
+	uint8_t padding0[124];
+	uint32_t said; /* by lanes: they are quiet since that reset */
+	uint32_t
+		late; /* by lanes: 1 + the identifier of a command that is to be aborted, and G4_NVME_AGAIN for another one */
+	uint32_t wish; /* by lanes: 1 + the number of the reset after which the controller is silent again */
+	uint8_t padding1[116];
+};
+#define G4_NVME_TOLD_READY 1u /* the queue is there */
+#define G4_NVME_TOLD_LOST 2u  /* what was acknowledged before may be gone */
+#define G4_NVME_TOLD_DEAD 4u  /* for good; the controller touches no memory */
+#define G4_NVME_SAID_LOST 1u  /* of what lanes wrote something may be gone */
+#define G4_NVME_RESET_SHIFT 8u
+#define G4_NVME_AGAIN 0x80000000u
+
 struct g4_nvme_lanes {
-	struct g4_nvme_pair pair;
-	struct g4_nvme_lane_slot slot[G4_NVME_LANE_SLOTS];
+	struct g4_nvme_flight flight;
 	uint8_t *lists, *staging;
+	struct g4_nvme_talk *talk;
 	uint64_t chunk_bytes;
 	uint64_t timeout_ns;
-	uint32_t slots;
 	uint32_t nsid;
 	uint32_t block_shift;
-	uint32_t idle;	      /* looks without a completion; of who looks */
-	const uint32_t *gone; /* in memory of the host: not 0 once it has stopped the controller; */
-	uint32_t *given_up;   /* lanes have not waited for that, and it still has to */
-	uint32_t dead;	      /* of who looks: nothing comes any more */
-	struct g4_nvme_counts counts;
-	uint8_t padding[12];
+	uint32_t idle;	/* looks without a completion; of who looks, and so are those below */
+	uint32_t reset; /* the last one that lanes know of */
+	uint32_t late;	/* what was said last */
+	struct g4_nvme_cache cache;
+	uint8_t padding[56];
 };
 
 /* For remote.c, all per-lane. Starts what a slot is to do; its holder alone. */

@@ -10,11 +10,11 @@
 #include "base/thread_host.h"
 #include "dev/nvme/device_host.h"
 #include "dev/nvme/lanes_host.h"
+#include "dev/nvme/recovery_host.h"
 
 #define CHUNK_BYTES (256 * G4_KIB)
 #define CHECK_NS 10000000
 
-/* Behind the chunks: two words, of which lanes read one and write the other (lanes.h). */
 struct g4_nvme_keeper {
 	struct g4_dev *inner;
 	struct g4_nvme *nvme;
@@ -22,7 +22,9 @@ struct g4_nvme_keeper {
 	uint64_t chunk_bytes, timeout_ns;
 	uint8_t *staging;
 	uint64_t staging_bytes;
-	uint32_t *gone, *given_up;
+	struct g4_nvme_talk *talk; /* behind the chunks */
+	uint32_t told, late;	   /* what was said last; the thread's */
+	uint32_t first_reset;	   /* the one after which lanes begin */
 
 	pthread_t thread;
 	bool runs;
@@ -46,12 +48,17 @@ static void sleep_until_check(struct g4_nvme_keeper *keeper)
 
 static void look_after(struct g4_nvme_keeper *keeper)
 {
+	struct g4_nvme_talk *talk = keeper->talk;
+	const uint32_t late = g4_load32_acq_sys(&talk->late);
+
 	g4_nvme_check(keeper->nvme);
-	if (g4_load32_acq_sys(keeper->given_up))
-		g4_nvme_give_up(keeper->nvme);
-	/* stopped, or about to be: what it may still write to are chunks */
-	if (g4_load32_acq(&keeper->nvme->dying))
-		g4_store32_rel_sys(keeper->gone, 1);
+	if (g4_load32_acq_sys(&talk->wish) == g4_load32_acq(&keeper->nvme->reset) + 1)
+		g4_nvme_lanes_late(keeper->nvme, 0);
+	else if (late != keeper->late)
+		g4_nvme_lanes_late(keeper->nvme, late & ~G4_NVME_AGAIN);
+	keeper->late = late;
+	keeper->told = g4_nvme_tell_lanes(keeper->nvme, g4_load32_acq_sys(&talk->said), keeper->told);
+	g4_store32_rel_sys(&talk->told, keeper->told);
 }
 
 static void *keep(void *argument)
@@ -87,8 +94,8 @@ static bool map_memory(struct g4_nvme_keeper *keeper)
 	keeper->staging = g4_memory_map(keeper->staging_bytes);
 	if (!keeper->staging)
 		return false;
-	keeper->gone = (uint32_t *)(keeper->staging + keeper->slots * keeper->chunk_bytes);
-	keeper->given_up = keeper->gone + 32; /* another cache line */
+	keeper->talk = (struct g4_nvme_talk *)(keeper->staging + keeper->slots * keeper->chunk_bytes);
+	keeper->talk->told = keeper->told;
 	fill_lists(keeper);
 	return !provider->reach || provider->reach(provider->context, keeper->staging, keeper->staging_bytes);
 }
@@ -113,13 +120,17 @@ int g4_nvme_keeper_open(struct g4_dev *inner, const struct g4_nvme_lanes_options
 	struct g4_nvme_keeper *keeper;
 	pthread_condattr_t clock;
 
-	if (!nvme || !nvme->lanes || !nvme->provider.stay_awake)
+	if (!nvme || !nvme->lanes || !nvme->provider.stay_awake || !g4_nvme_take_lanes(nvme))
 		return -G4_E_NOTSUP;
 	keeper = calloc(1, sizeof(*keeper));
-	if (!keeper)
+	if (!keeper) {
+		g4_nvme_leave_lanes(nvme);
 		return -G4_E_NOMEM;
+	}
 	keeper->inner = inner;
 	keeper->nvme = nvme;
+	keeper->first_reset = nvme->lanes_reset;
+	keeper->told = keeper->first_reset << G4_NVME_RESET_SHIFT | G4_NVME_TOLD_READY;
 	pthread_condattr_init(&clock);
 	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
 	pthread_cond_init(&keeper->wake, &clock);
@@ -148,6 +159,7 @@ void g4_nvme_keeper_close(struct g4_nvme_keeper *keeper)
 		look_after(keeper);
 		g4_nvme_keeper_rest(keeper, true);
 	}
+	g4_nvme_leave_lanes(keeper->nvme);
 	g4_memory_unmap(keeper->staging, keeper->staging_bytes);
 	pthread_cond_destroy(&keeper->wake);
 	pthread_mutex_destroy(&keeper->lock);
@@ -180,16 +192,18 @@ void g4_nvme_keeper_describe(const struct g4_nvme_keeper *keeper, struct g4_nvme
 	const struct g4_nvme_queue *queue = keeper->nvme->lanes;
 
 	memset(lanes, 0, sizeof(*lanes));
-	lanes->pair = queue->pair;
+	lanes->flight.pair = queue->flight.pair;
+	lanes->flight.count = keeper->slots;
+	lanes->flight.cache = &lanes_at->cache;
+	lanes->cache.is_volatile = keeper->nvme->cache.is_volatile;
 	lanes->lists = queue->lists;
 	lanes->staging = keeper->staging;
 	lanes->chunk_bytes = keeper->chunk_bytes;
 	lanes->timeout_ns = keeper->timeout_ns;
-	lanes->slots = keeper->slots;
 	lanes->nsid = queue->nsid;
 	lanes->block_shift = queue->block_shift;
-	lanes->gone = keeper->gone;
-	lanes->given_up = keeper->given_up;
+	lanes->talk = keeper->talk;
+	lanes->reset = keeper->first_reset;
 	memset(remote, 0, sizeof(*remote));
 	remote->lanes = lanes_at;
 	remote->staging = keeper->staging;
@@ -253,5 +267,5 @@ int g4_dev_lanes_open(struct g4_dev *inner, const struct g4_nvme_lanes_options *
 
 struct g4_nvme_counts g4_dev_lanes_counts(const struct g4_dev *dev)
 {
-	return ((const struct lanes_device *)dev)->lanes->counts;
+	return ((const struct lanes_device *)dev)->lanes->flight.counts;
 }

@@ -3,25 +3,40 @@
 #include "dev/nvme/pair.h"
 
 #define RING_ROUNDS 4u
+#define PAUSED 1u /* of the count of tickets */
+#define STEP 2u	  /* from a ticket to the next one */
+
+/* Relaxed: who uses the pair learns of it through what lets him. */
+G4_FN static void begin(struct g4_nvme_pair *pair)
+{
+	/* two turns before the counts wrap around: place 0, and the phase of the first turn is 1 */
+	const uint32_t head = 0u - 2 * pair->entries, ticket = STEP * head;
+
+	pair->head = pair->told = head;
+	g4_store32_rlx(&pair->tail, ticket);
+	for (uint32_t i = 0; i < pair->entries; i++)
+		g4_store32_rlx(&pair->marks[i], ticket + STEP * (i + 1 - pair->entries));
+}
 
 #if !G4_CUDA
 void g4_nvme_pair_init(struct g4_nvme_pair *pair, void *commands, const void *completions, uint32_t *tail_doorbell,
 		       uint32_t *head_doorbell, uint32_t entries)
 {
-	const uint32_t first =
-		0u - 2 * entries; /* an even number of turns: place 0, and the phase of the first turn is 1 */
-
 	memset(pair, 0, sizeof(*pair));
 	pair->commands = (struct g4_nvme_command *)commands;
 	pair->completions = (const struct g4_nvme_completion *)completions;
 	pair->tail_doorbell = tail_doorbell;
 	pair->head_doorbell = head_doorbell;
 	pair->entries = entries;
-	pair->head = pair->told = pair->tickets = pair->tail = first;
-	for (uint32_t i = 0; i < entries; i++)
-		pair->marks[i] = first + i + 1 - entries;
+	begin(pair);
+	pair->tickets = pair->tail;
 }
 #endif
+
+G4_FN static uint32_t place_of(const struct g4_nvme_pair *pair, uint32_t ticket)
+{
+	return ticket / STEP % pair->entries;
+}
 
 /* I/O memory wants a store of its own kind from a GPU. */
 G4_FN static void ring(uint32_t *doorbell, uint32_t value)
@@ -43,12 +58,22 @@ G4_FN static void ring_tail(struct g4_nvme_pair *pair, uint32_t tail)
 #if defined(__CUDA_ARCH__)
 	__threadfence_system();
 #endif
-	ring(pair->tail_doorbell, tail % pair->entries);
+	ring(pair->tail_doorbell, place_of(pair, tail));
 }
 
 G4_FN static bool is_marked(struct g4_nvme_pair *pair, uint32_t ticket)
 {
-	return g4_load32_acq(&pair->marks[ticket % pair->entries]) == ticket + 1;
+	return g4_load32_acq(&pair->marks[place_of(pair, ticket)]) == ticket + STEP;
+}
+
+/* The end of the marks that are there in a row. */
+G4_FN static uint32_t marked_until(struct g4_nvme_pair *pair, uint32_t from)
+{
+	uint32_t tail = from;
+
+	while (tail - from < STEP * pair->entries && is_marked(pair, tail))
+		tail += STEP;
+	return tail;
 }
 
 /*
@@ -61,9 +86,7 @@ G4_FN static void move_tail(struct g4_nvme_pair *pair)
 		if (g4_xchg32(&pair->tail_lock, 1) != 0)
 			return;
 		const uint32_t from = g4_load32_rlx(&pair->tail);
-		uint32_t tail = from;
-		while (tail - from < pair->entries && is_marked(pair, tail))
-			tail++;
+		const uint32_t tail = marked_until(pair, from);
 		if (tail != from) {
 			g4_store32_rlx(&pair->tail, tail);
 			g4_store32_rlx(&pair->rings, g4_load32_rlx(&pair->rings) + 1);
@@ -82,19 +105,24 @@ G4_FN static void move_tail(struct g4_nvme_pair *pair)
 G4_FN static uint32_t take_ticket(struct g4_nvme_pair *pair)
 {
 #if defined(__CUDA_ARCH__)
-	return g4_add32_rlx(&pair->tickets, 1);
+	return g4_add32_rlx(&pair->tickets, STEP);
 #else
-	return g4_add32(&pair->tickets, 1);
+	return g4_add32(&pair->tickets, STEP);
 #endif
 }
 
-G4_FN void g4_nvme_pair_submit(struct g4_nvme_pair *pair, const struct g4_nvme_command *command)
+G4_FN bool g4_nvme_pair_submit(struct g4_nvme_pair *pair, const struct g4_nvme_command *command, uint32_t *sent)
 {
-	const uint32_t ticket = take_ticket(pair), place = ticket % pair->entries;
+	const uint32_t ticket = take_ticket(pair), place = place_of(pair, ticket);
 
+	if (ticket & PAUSED)
+		return false;
+	if (sent)
+		g4_store32_rlx(sent, 1);
 	g4_copy16(&pair->commands[place], command, sizeof(*command));
-	g4_store32_rel(&pair->marks[place], ticket + 1);
+	g4_store32_rel(&pair->marks[place], ticket + STEP);
 	move_tail(pair);
+	return true;
 }
 
 G4_FN void g4_nvme_pair_help(struct g4_nvme_pair *pair)
@@ -163,4 +191,24 @@ G4_FN void g4_nvme_pair_consumed(struct g4_nvme_pair *pair)
 	/* the loads that saw the completions acquire: no store of this lane comes before them */
 	pair->told = pair->head;
 	ring(pair->head_doorbell, pair->head % pair->entries);
+}
+
+/* ---- recovery ---- */
+
+/* A ticket that was given before becomes a mark without anybody's help; seeing the mark, this lane sees the command. */
+G4_FN void g4_nvme_pair_pause(struct g4_nvme_pair *pair)
+{
+	const uint32_t end = g4_or32(&pair->tickets, PAUSED);
+
+	while (g4_xchg32(&pair->tail_lock, 1) != 0)
+		g4_pause();
+	while (marked_until(pair, g4_load32_rlx(&pair->tail)) != end)
+		g4_pause();
+}
+
+G4_FN void g4_nvme_pair_restart(struct g4_nvme_pair *pair)
+{
+	begin(pair);
+	g4_xchg32(&pair->tail_lock, 0);
+	g4_xchg32(&pair->tickets, g4_load32_rlx(&pair->tail));
 }

@@ -5,13 +5,17 @@
  * Any number of lanes submits at once. A ticket is a place in an endless queue, and place t % entries of the real one. A lane
  * writes its command there and sets the place's mark. Then the holder of the tail lock moves the tail over all marked places and
  * rings the doorbell once for them. Nobody waits: a lane that finds the lock held leaves, for its holder looks at the marks again
- * after releasing it. A mark is its ticket + 1, so it need not be taken away and one of the turn before is no mark.
+ * after releasing it. A mark is the ticket behind its own, so it need not be taken away and one of the turn before is no mark.
  *
  * The caller sees to it that at most half as many commands as `entries` are under way (slots.h). So there is always a place: a
  * controller takes commands in their order, so if the command of `entries` tickets ago were not taken yet, all since then would be
  * under way. And the controller always has room for completions though it is told of places that are free again only when they are a
  * quarter of the queue: ringing is a store to I/O memory.
  * Tickets wrap around; they begin shortly before that, so that it happens all the time and not once a month.
+ *
+ * Tickets are even numbers, as everybody adds 2. An odd count says that the pair is paused: what is added to it then is no ticket.
+ * So whoever pauses the pair knows exactly which tickets were given before, and submitting costs nothing more (recovery,
+ * docs/design/nvme.md).
  *
  * Document 002, chapter 4.1.1, with the differences that docs/design/nvme.md gives.
  */
@@ -36,7 +40,7 @@ struct g4_nvme_pair {
 	uint8_t padding0[84];
 	uint32_t tickets;
 	uint8_t padding1[124];
-	uint32_t tail_lock; /* 1 while a lane moves the tail */
+	uint32_t tail_lock; /* 1 while a lane moves the tail, and while the pair is paused */
 	uint32_t tail;
 	uint32_t rings; /* of the tail's doorbell */
 	uint8_t padding2[116];
@@ -49,8 +53,11 @@ void g4_nvme_pair_init(struct g4_nvme_pair *pair, void *commands, const void *co
 		       uint32_t *head_doorbell, uint32_t entries);
 #endif
 
-/* Per-lane, thread-safe. Submits a copy of the command, which is aligned to 16 B. */
-G4_FN void g4_nvme_pair_submit(struct g4_nvme_pair *pair, const struct g4_nvme_command *command);
+/*
+ * Per-lane, thread-safe. Submits a copy of the command, which is aligned to 16 B. False: the pair is paused, and nothing was done.
+ * Otherwise *sent is set to 1 first, unless it is NULL: who pauses the pair sees it, although the caller may not have returned yet.
+ */
+G4_FN bool g4_nvme_pair_submit(struct g4_nvme_pair *pair, const struct g4_nvme_command *command, uint32_t *sent);
 /* Per-lane, thread-safe: for a lane that waits. Rings for commands that the holder of the tail lock left after a few rounds. */
 G4_FN void g4_nvme_pair_help(struct g4_nvme_pair *pair);
 /* Per-lane, one at a time. The next completion, if there is one: its last 8 bytes, and the first 4 where `result` is not NULL. */
@@ -61,5 +68,13 @@ G4_FN uint32_t g4_nvme_pair_take(struct g4_nvme_pair *pair, uint64_t end[G4_NVME
 G4_FN bool g4_nvme_pair_is_answered(const struct g4_nvme_pair *pair);
 /* Per-lane, one at a time. Gives what was taken back to the controller, when it is worth a doorbell. */
 G4_FN void g4_nvme_pair_consumed(struct g4_nvme_pair *pair);
+
+/*
+ * Per-lane, one at a time, by who keeps others from looking at completions. From the return on, no command is written and no doorbell
+ * rung until g4_nvme_pair_restart(). Waits for those who are submitting, who wait for nobody.
+ */
+G4_FN void g4_nvme_pair_pause(struct g4_nvme_pair *pair);
+/* Of a paused pair, after the controller has got empty queues there, with completions zeroed. */
+G4_FN void g4_nvme_pair_restart(struct g4_nvme_pair *pair);
 
 #endif

@@ -10,12 +10,9 @@
 #define STARTED_BITS 56u /* of g4_io.cookie: bytes that were started */
 #define STARTED_MASK ((UINT64_C(1) << STARTED_BITS) - 1)
 #define ALL_STARTED (UINT64_C(1) << STARTED_BITS)
-#define TURN_MASK 0x7fu	 /* identifiers stay below 2^15 */
-#define WRITING 0x10000u /* of g4_nvme_slot.under_way: its slot may not be given to somebody else yet */
 #define RANGE_MOST_BLOCKS (UINT64_C(1) << 31)
 
-G4_STATIC_ASSERT(sizeof(struct g4_nvme_slot) == 128, "no two slots share a cache line");
-G4_STATIC_ASSERT(sizeof(struct g4_nvme_queue) % 128 == 0, "nor two queues");
+G4_STATIC_ASSERT(sizeof(struct g4_nvme_queue) % 128 == 0, "no two queues share a cache line");
 
 /* ---- ending ---- */
 
@@ -25,96 +22,46 @@ G4_FN static void release(struct g4_io *io)
 		g4_store32_rel(&io->done, 1);
 }
 
-G4_FN int g4_nvme_code(uint32_t status)
-{
-	switch (status & G4_NVME_STATUS_MASK) {
-	case G4_NVME_OK:
-		return 0;
-	case G4_NVME_CAPACITY:
-		return -G4_E_NOSPC;
-	case G4_NVME_LBA_RANGE:
-		return -G4_E_DEV_RANGE;
-	case G4_NVME_READ_ONLY:
-		return -G4_E_DEV_READONLY;
-	default:
-		return -G4_E_IO;
-	}
-}
-
-G4_FN bool g4_nvme_may_retry(uint32_t op, uint32_t status, uint32_t tries)
-{
-	return g4_nvme_code(status) != 0 && !(status & G4_NVME_DNR) && tries < G4_NVME_TRIES && op != G4_IO_FLUSH;
-}
-
-G4_FN static void submit(struct g4_nvme_queue *queue, uint32_t number)
-{
-	struct g4_nvme_slot *slot = &queue->slots[number];
-	const uint32_t id = number | (++slot->turn & TURN_MASK) << 8;
-
-	slot->tries++;
-	slot->command.id = (g4_le16)id;
-	g4_store64_rlx(&slot->since_ns, g4_monotonic_ns());
-	g4_store32_rel(&slot->under_way, (id + 1) | WRITING);
-	g4_nvme_pair_submit(&queue->pair, &slot->command);
-	g4_cas32(&slot->under_way, (id + 1) | WRITING, id + 1); /* otherwise it is complete, or another's by now */
-}
-
 /* Whether a slot waits for the completion with this identifier; from now on it does not. */
 G4_FN static bool claim(struct g4_nvme_slot *slot, uint32_t id)
 {
-	uint32_t seen;
-
-	do {
-		seen = g4_load32_acq(&slot->under_way);
-		if ((seen & ~WRITING) != id + 1)
-			return false;
-	} while (!g4_cas32(&slot->under_way, seen, 0));
-	return true;
+	return g4_cas32(&slot->under_way, id + 1, 0);
 }
 
 /* The slot's command has ended; its slot is nobody's now but this caller's. */
 G4_FN static void end(struct g4_nvme_queue *queue, uint32_t number, uint32_t status)
 {
-	struct g4_nvme_slot *slot = &queue->slots[number];
-	struct g4_io *io = slot->io;
+	struct g4_io *io = queue->flight.slots[number].io;
 	const int code = g4_nvme_code(status);
 
-	if (g4_nvme_may_retry(io->op, status, slot->tries)) {
-		g4_add64_rlx(&queue->counts.retried, 1);
-		submit(queue, number);
+	if (!g4_nvme_flight_ended(&queue->flight, number, status))
 		return;
-	}
-	g4_add64_rlx(code == 0 ? &queue->counts.completed : &queue->counts.failed, 1);
 	if (code != 0) /* the first one stays */
 		g4_cas32((uint32_t *)&io->result, 0, (uint32_t)code);
 	g4_slots_give(&queue->pool, number);
 	release(io);
 }
 
-/* Nothing that was under way comes back. */
-G4_FN static void end_all(struct g4_nvme_queue *queue)
-{
-	for (uint32_t i = 0; i < queue->pool.count; i++) {
-		uint32_t id = g4_load32_acq(&queue->slots[i].under_way);
-		if (id != 0 && !(id & WRITING) && g4_cas32(&queue->slots[i].under_way, id, 0))
-			end(queue, i, G4_NVME_INTERNAL_ERROR | G4_NVME_DNR);
-	}
-}
-
-/* Takes completions, at most as many as there are slots. */
+/* Takes completions, and what is parked; ends at most as many as there are slots. */
 G4_FN static void take_completions(struct g4_nvme_queue *queue)
 {
+	struct g4_nvme_flight *flight = &queue->flight;
+	const bool paused = flight->paused;
+	uint32_t n = 0;
 	uint64_t word;
 
-	for (uint32_t n = 0; n < queue->pool.count && g4_nvme_pair_next(&queue->pair, &word, NULL); n++) {
+	for (; n < flight->count && !paused && g4_nvme_pair_next(&flight->pair, &word, NULL); n++) {
 		const uint32_t id = g4_nvme_completion_id(word), number = id & 0xff;
 
-		if (number < queue->pool.count && claim(&queue->slots[number], id))
+		if (number < flight->count && claim(&flight->slots[number], id))
 			end(queue, number, g4_nvme_completion_status(word));
 		else
-			g4_add64_rlx(&queue->counts.stray, 1);
+			g4_store64_rlx(&flight->counts.stray, flight->counts.stray + 1);
 	}
-	g4_nvme_pair_consumed(&queue->pair);
+	if (!paused)
+		g4_nvme_pair_consumed(&flight->pair);
+	for (uint32_t number = 0; n < flight->count && g4_nvme_flight_fails(flight, &number); n++, number++)
+		end(queue, number, G4_NVME_INTERNAL_ERROR | G4_NVME_DNR);
 }
 
 /*
@@ -125,12 +72,8 @@ G4_FN static void look(struct g4_nvme_queue *queue, const struct g4_nvme_turn *t
 {
 	if (!g4_slots_try_look(&queue->pool))
 		return;
-	if (!turn || !turn->asked || !g4_slots_has(&queue->pool, turn->ticket)) {
-		if (g4_load32_acq(&queue->dead))
-			end_all(queue);
-		else
-			take_completions(queue);
-	}
+	if (!turn || !turn->asked || !g4_slots_has(&queue->pool, turn->ticket))
+		take_completions(queue);
 	g4_slots_looked(&queue->pool);
 }
 
@@ -229,7 +172,7 @@ G4_FN static uint64_t describe_discard(const struct g4_nvme_queue *queue, const 
 /* Starts what comes next. */
 G4_FN static void start_next(struct g4_nvme_queue *queue, struct g4_io *io, uint32_t number)
 {
-	struct g4_nvme_slot *slot = &queue->slots[number];
+	struct g4_nvme_slot *slot = &queue->flight.slots[number];
 	uint8_t *list = queue->lists + number * G4_NVME_LIST_BYTES;
 	const uint64_t started = io->cookie & STARTED_MASK;
 
@@ -244,7 +187,7 @@ G4_FN static void start_next(struct g4_nvme_queue *queue, struct g4_io *io, uint
 	else /* G4_NVME_FLUSH is 0 */
 		io->cookie += 1;
 	g4_add32(&io->queue, 1);
-	submit(queue, number);
+	g4_nvme_flight_send(&queue->flight, number);
 }
 
 /* Whether something is left to start. If not, its owner lets go of the request, which may be done then. */
@@ -285,7 +228,7 @@ G4_FN bool g4_nvme_step(struct g4_nvme_queue *queue, struct g4_io *io, struct g4
 	if (g4_load32_acq(&io->done))
 		return true;
 	look(queue, turn);
-	g4_nvme_pair_help(&queue->pair);
+	g4_nvme_pair_help(&queue->flight.pair);
 	if (g4_load32_acq(&io->done))
 		return true;
 	if (turn && turn->asked) {
@@ -303,24 +246,16 @@ G4_FN bool g4_nvme_step(struct g4_nvme_queue *queue, struct g4_io *io, struct g4
 	return g4_load32_acq(&io->done) != 0;
 }
 
-G4_FN static bool is_overdue(const struct g4_nvme_queue *queue, uint64_t now_ns, uint64_t ns)
+G4_FN uint32_t g4_nvme_overdue(struct g4_nvme_queue *queue, uint64_t now_ns, uint64_t ns)
 {
-	for (uint32_t i = 0; i < queue->pool.count; i++) {
-		const struct g4_nvme_slot *slot = &queue->slots[i];
-		if (g4_load32_acq(&slot->under_way) != 0 && g4_load64_rlx(&slot->since_ns) + ns <= now_ns)
-			return true;
-	}
-	return false;
-}
+	uint32_t late;
 
-G4_FN bool g4_nvme_overdue(struct g4_nvme_queue *queue, uint64_t now_ns, uint64_t ns)
-{
-	bool overdue;
-
-	if (!is_overdue(queue, now_ns, ns) || !g4_slots_try_look(&queue->pool))
-		return false;
+	if (!g4_nvme_flight_late(&queue->flight, now_ns, ns) || !g4_slots_try_look(&queue->pool))
+		return 0;
 	/* nobody else looks: what is under way still is not in anybody's hands */
-	overdue = is_overdue(queue, now_ns, ns) && !g4_nvme_pair_is_answered(&queue->pair);
+	late = g4_nvme_flight_late(&queue->flight, now_ns, ns);
+	if (queue->flight.paused || g4_nvme_pair_is_answered(&queue->flight.pair))
+		late = 0;
 	g4_slots_looked(&queue->pool);
-	return overdue;
+	return late;
 }

@@ -41,6 +41,8 @@ enum g4_nvme_admin_op {
 	G4_NVME_GET_LOG = 0x02,
 	G4_NVME_CREATE_CQ = 0x05,
 	G4_NVME_IDENTIFY = 0x06,
+	G4_NVME_ABORT =
+		0x08, /* dword 10: submission queue, identifier << 16; bit 0 of the result: it was not aborted */
 	G4_NVME_SET_FEATURES = 0x09,
 	G4_NVME_GET_FEATURES = 0x0a
 };
@@ -110,6 +112,7 @@ G4_HD G4_INLINE uint32_t g4_nvme_completion_status(uint64_t end)
 #define G4_NVME_BAD_FIELD G4_NVME_STATUS(0, 0x02)
 #define G4_NVME_TRANSFER_ERROR G4_NVME_STATUS(0, 0x04)
 #define G4_NVME_INTERNAL_ERROR G4_NVME_STATUS(0, 0x06)
+#define G4_NVME_ABORTED G4_NVME_STATUS(0, 0x07) /* because ABORT asked for it */
 #define G4_NVME_BAD_NAMESPACE G4_NVME_STATUS(0, 0x0b)
 #define G4_NVME_BAD_PRP G4_NVME_STATUS(0, 0x13)
 #define G4_NVME_LBA_RANGE G4_NVME_STATUS(0, 0x80)

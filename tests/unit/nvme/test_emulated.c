@@ -4,86 +4,25 @@
  * any order, and a controller that lies, fails, answers twice, to nobody or not at all, or goes away.
  */
 #define _GNU_SOURCE 1
-#include <pthread.h>
-
-#include "base/log_host.h"
 #include "base/memory_host.h"
-#include "dev/nvme/device_host.h"
-#include "unit/dev_util.h"
+#include "dev/nvme/recovery_host.h"
+#include "unit/nvme/emulated.h"
 
-#define BUFFER_BYTES (6 * G4_MIB)
 #define THREADS 4u
-#define ROUNDS 300u
-#define SHORT_NS UINT64_C(300000000) /* how long a controller may be silent where it is to be */
-
-static struct g4_wg *wg;
-static uint8_t *buffer;
-static struct g4_emu *emu;
-static char message[256];
-
-static int setup(void **state)
-{
-	(void)state;
-	g4_log_set_level(G4_LOG_ERROR);
-	wg = g4_wg_create(1);
-	buffer = pages(BUFFER_BYTES);
-	return wg ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	free(buffer);
-	g4_wg_destroy(wg);
-	return 0;
-}
+#define ROUNDS 37u
 
 static int try_open(const char *medium, const struct g4_emu_options *emu_options, const struct g4_nvme_options *options,
 		    struct g4_dev **dev)
 {
-	const struct g4_dev_message sentence = {.text = message, .bytes = sizeof(message)};
-
-	message[0] = '\0';
-	return g4_nvme_emu_device_open("emu:test", open_device(medium), emu_options, options, dev, &emu, sentence);
+	return try_emulated(open_device(medium), emu_options, options, dev);
 }
 
 static struct g4_dev *open_emu(const struct g4_emu_options *emu_options, const struct g4_nvme_options *options)
 {
-	struct g4_dev *dev = NULL;
-
-	if (try_open("mem:16M", emu_options, options, &dev) < 0)
-		fail_msg("%s", message);
-	return dev;
-}
-
-static void set(struct g4_emu_faults faults)
-{
-	g4_emu_set(emu, &faults);
+	return open_emulated(open_device("mem:16M"), emu_options, options);
 }
 
 /* ------------------------------------------------------------------ data */
-
-static void write_and_read(struct g4_dev *dev, uint64_t offset, uint64_t at, uint64_t bytes, uint32_t flags)
-{
-	fill(buffer + at, bytes, offset, bytes + flags);
-	assert_int_equal(g4_dev_write(wg, dev, offset, buffer + at, bytes, flags), 0);
-	memset(buffer + at, 0, bytes);
-	assert_int_equal(g4_dev_read(wg, dev, offset, buffer + at, bytes), 0);
-	check(buffer + at, bytes, offset, bytes + flags);
-}
-
-/* One page, two, a list of them, and several commands; from a page's start and inside it. */
-static void all_shapes(struct g4_dev *dev)
-{
-	const uint64_t sector = g4_dev_props(dev)->sector_bytes;
-	const uint64_t sizes[] = {sector, 4096, 4096 + sector, 8192, 12288 + sector, 64 * 1024, G4_MIB, 5 * G4_MIB};
-
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		write_and_read(dev, (i + 1) * sector, 0, sizes[i], 0);
-		write_and_read(dev, (i + 3) * sector, sector, sizes[i], G4_IO_FUA);
-	}
-	assert_int_equal(g4_dev_flush(wg, dev), 0);
-}
 
 static void data_comes_back(void **state)
 {
@@ -151,18 +90,9 @@ static void vectors_of_odd_pieces_work(void **state)
 static void discarded_blocks_are_given_back(void **state)
 {
 	struct g4_dev *dev = open_emu(NULL, NULL);
-	struct g4_io io = {.op = G4_IO_DISCARD, .offset_bytes = 8192, .discard_bytes = 8192};
 
 	(void)state;
-	fill(buffer, 32768, 0, 1);
-	assert_int_equal(g4_dev_write(wg, dev, 0, buffer, 32768, 0), 0);
-	g4_dev_submit(wg, dev, &io);
-	assert_int_equal(g4_dev_wait(wg, dev, &io), 0);
-	assert_int_equal(g4_dev_read(wg, dev, 0, buffer, 32768), 0);
-	check(buffer, 8192, 0, 1);
-	check(buffer + 16384, 16384, 16384, 1);
-	for (uint32_t i = 8192; i < 16384; i++) /* a medium of memory forgets */
-		assert_int_equal(buffer[i], 0);
+	discards(dev);
 	g4_dev_close(dev);
 }
 
@@ -179,64 +109,6 @@ static void what_is_empty_or_beyond_the_end_needs_no_controller(void **state)
 
 /* ------------------------------------------------------------------ many at once */
 
-struct worker {
-	pthread_t thread;
-	struct g4_dev *dev;
-	uint32_t index;
-	bool polls;
-};
-
-/* Requests overlap; each thread has its own part of the device. */
-static void *work(void *argument)
-{
-	struct worker *w = argument;
-	struct g4_wg *own = g4_wg_create(w->index + 2);
-	const uint64_t base = w->index * 2 * G4_MIB;
-	uint8_t *memory = pages(8 * 16384);
-	struct g4_iov iov[8];
-	struct g4_io io[8];
-
-	for (uint32_t round = 0; round < ROUNDS / 8; round++) {
-		for (uint32_t pass = 0; pass < 2; pass++) {
-			for (uint32_t i = 0; i < 8; i++) {
-				iov[i] = (struct g4_iov){.base = memory + i * 16384,
-							 .bytes = 512 * (1 + (round + i) % 32)};
-				io[i] = (struct g4_io){.op = pass ? G4_IO_READ : G4_IO_WRITE,
-						       .offset_bytes = base + i * 65536,
-						       .iov = &iov[i],
-						       .iov_count = 1};
-				if (pass)
-					memset(iov[i].base, 0, iov[i].bytes);
-				else
-					fill(iov[i].base, iov[i].bytes, io[i].offset_bytes, round);
-			}
-			submit_all(own, w->dev, io, 8);
-			for (uint32_t i = 0; i < 8; i++) {
-				while (w->polls && !g4_dev_poll(own, w->dev, &io[i]))
-					g4_pause();
-				assert_int_equal(g4_dev_wait(own, w->dev, &io[i]), 0);
-				if (pass)
-					check(iov[i].base, iov[i].bytes, io[i].offset_bytes, round);
-			}
-		}
-	}
-	free(memory);
-	g4_wg_destroy(own);
-	return NULL;
-}
-
-static void run_workers(struct g4_dev *dev)
-{
-	struct worker workers[THREADS];
-
-	for (uint32_t i = 0; i < THREADS; i++) {
-		workers[i] = (struct worker){.dev = dev, .index = i, .polls = i == 0};
-		assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
-	}
-	for (uint32_t i = 0; i < THREADS; i++)
-		pthread_join(workers[i].thread, NULL);
-}
-
 static void many_threads_share_queues_of_any_length(void **state)
 {
 	const struct g4_nvme_options queues[] = {
@@ -245,7 +117,7 @@ static void many_threads_share_queues_of_any_length(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(queues) / sizeof(queues[0]); i++) {
 		struct g4_dev *dev = open_emu(NULL, &queues[i]);
-		run_workers(dev);
+		run_workers(dev, THREADS, ROUNDS);
 		assert_int_equal(g4_nvme_device_counts(dev).stray, 0);
 		g4_dev_close(dev);
 	}
@@ -282,7 +154,7 @@ static void data_in_memory_that_the_controller_does_not_have_is_copied(void **st
 	buffer = mine;
 	all_shapes(dev);
 	assert_int_equal(g4_nvme_device_counts(dev).copied, 32);
-	run_workers(dev);
+	run_workers(dev, THREADS, ROUNDS);
 	set((struct g4_emu_faults){.fail_at = 2, .status = G4_NVME_WRITE_FAULT | G4_NVME_DNR});
 	assert_int_equal(g4_dev_write(wg, dev, 0, buffer, G4_MIB, 0), -G4_E_IO);
 	assert_int_equal(g4_dev_write(wg, dev, 0, buffer, G4_MIB, 0), 0);
@@ -296,7 +168,7 @@ static void commands_may_be_late_and_in_any_order(void **state)
 
 	(void)state;
 	set((struct g4_emu_faults){.shuffle = 42, .latency_ns = 20000});
-	run_workers(dev);
+	run_workers(dev, THREADS, ROUNDS);
 	g4_dev_close(dev);
 }
 
@@ -382,29 +254,12 @@ static void errors_of_the_medium_arrive(void **state)
 	g4_dev_close(dev);
 }
 
-/* What was flushed or written with FUA is there after power was lost, the rest is not. */
 static void lost_power_takes_what_was_not_flushed(void **state)
 {
-	const struct g4_dev_message sentence = {.text = message, .bytes = sizeof(message)};
-	const struct g4_fault settings = {0};
-	struct g4_dev *fault, *dev;
+	struct g4_dev *const fault = open_fault(), *const dev = open_emulated(fault, NULL, NULL);
 
 	(void)state;
-	assert_int_equal(g4_dev_fault_open(open_device("mem:4M"), &fault), 0);
-	g4_dev_fault_set(fault, &settings);
-	assert_int_equal(g4_nvme_emu_device_open("emu:test", fault, NULL, NULL, &dev, NULL, sentence), 0);
-	fill(buffer, 12288, 0, 3);
-	assert_int_equal(g4_dev_write(wg, dev, 0, buffer, 4096, 0), 0);
-	assert_int_equal(g4_dev_flush(wg, dev), 0);
-	assert_int_equal(g4_dev_write(wg, dev, 4096, buffer + 4096, 4096, G4_IO_FUA), 0);
-	assert_int_equal(g4_dev_write(wg, dev, 8192, buffer + 8192, 4096, 0), 0);
-	assert_int_equal(g4_dev_fault_cut(fault), 0);
-	assert_int_equal(g4_dev_read(wg, dev, 0, buffer, 4096), -G4_E_IO);
-	g4_dev_fault_power_on(fault);
-	assert_int_equal(g4_dev_read(wg, dev, 0, buffer, 12288), 0);
-	check(buffer, 8192, 0, 3);
-	for (uint32_t i = 8192; i < 12288; i++)
-		assert_int_equal(buffer[i], 0);
+	loses_what_was_not_flushed(dev, fault);
 	g4_dev_close(dev);
 }
 
@@ -425,11 +280,12 @@ static void a_completion_that_nobody_waits_for_is_counted_and_forgotten(void **s
 static void expect_death(struct g4_emu_faults faults)
 {
 	const bool silent = faults.mute_at || faults.wrong_id_at; /* otherwise the default has to be long enough */
-	const struct g4_nvme_options options = {.timeout_ns = silent ? SHORT_NS : 0};
+	const struct g4_nvme_options options = {.timeout_ns = silent ? SHORT_NS : 0, .resets = G4_NVME_NO_RESETS};
 	struct g4_dev *dev = open_emu(NULL, &options);
 	struct g4_iov iov[3];
 	struct g4_io io[3];
 
+	faults.aborts = G4_EMU_ABORTS_IN_VAIN;
 	set(faults);
 	for (uint32_t i = 0; i < 3; i++) {
 		iov[i] = (struct g4_iov){.base = buffer + i * G4_MIB, .bytes = 4096};
@@ -496,7 +352,7 @@ static void an_answer_that_nobody_has_looked_at_is_not_late(void **state)
 
 	(void)state;
 	g4_dev_submit(wg, dev, &io);
-	while (g4_monotonic_ns() < late || !g4_nvme_pair_is_answered(&nvme->queues[1].pair))
+	while (g4_monotonic_ns() < late || !g4_nvme_pair_is_answered(&nvme->queues[1].flight.pair))
 		g4_pause();
 	g4_nvme_check(nvme);
 	assert_int_equal(g4_dev_wait(wg, dev, &io), 0);
@@ -523,8 +379,10 @@ static void *work_until_it_fails(void *argument)
 static void all_threads_come_back_when_the_controller_dies(void **state)
 {
 	const struct g4_emu_options small = {.mdts = 1};
-	const struct g4_nvme_options options = {.queues = 2, .slots = 4, .timeout_ns = SHORT_NS};
-	const struct g4_emu_faults faults[] = {{.mute_at = 700}, {.fatal_at = 700}, {.vanish_at = 700}};
+	const struct g4_nvme_options options = {
+		.queues = 2, .slots = 4, .timeout_ns = SHORT_NS, .resets = G4_NVME_NO_RESETS};
+	const struct g4_emu_faults faults[] = {
+		{.mute_at = 700, .aborts = G4_EMU_ABORTS_IN_VAIN}, {.fatal_at = 700}, {.vanish_at = 700}};
 	struct worker workers[THREADS];
 
 	(void)state;
@@ -637,5 +495,5 @@ int main(void)
 		cmocka_unit_test(a_namespace_that_is_not_there_is_refused),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, begin_emulated, end_emulated);
 }

@@ -19,7 +19,7 @@ static void submit(uint32_t id)
 	memset(&command, 0, sizeof(command));
 	command.id = (g4_le16)id;
 	command.prp1 = UINT64_C(0x1234567800000000) + id;
-	g4_nvme_pair_submit(&pair, &command);
+	g4_nvme_pair_submit(&pair, &command, NULL);
 }
 
 static void commands_arrive_in_order_and_completions_once(void **state)
@@ -154,6 +154,76 @@ static void many_submit_at_once(void **state)
 	assert_true(g4_load32_rlx(&pair.rings) <= THREADS * EACH);
 }
 
+/* ---- a pause ---- */
+
+static uint8_t was_sent[THREADS * EACH];
+static uint32_t finished;
+
+static void *try_to_submit(void *argument)
+{
+	const uint32_t first = *(const uint32_t *)argument;
+	struct g4_nvme_command command __attribute__((aligned(16)));
+
+	memset(&command, 0, sizeof(command));
+	for (uint32_t i = 0; i < EACH; i++) {
+		uint32_t sent = 0;
+		while (g4_add32(&under_way, 1) >= ENTRIES - 1) {
+			g4_sub32(&under_way, 1);
+			g4_pause();
+		}
+		command.id = (g4_le16)(first + i);
+		was_sent[first + i] = g4_nvme_pair_submit(&pair, &command, &sent);
+		assert_int_equal(sent, was_sent[first + i]);
+		if (!sent)
+			g4_sub32(&under_way, 1);
+	}
+	g4_add32(&finished, 1);
+	return NULL;
+}
+
+/*
+ * The pair is paused and begins anew, again and again, among those who submit: what they were told was submitted is there in the order
+ * of places, once, before the pause is over; what they were told was not is nowhere.
+ */
+static void who_submits_during_a_pause_knows_it(void **state)
+{
+	static uint8_t seen[THREADS * EACH];
+	uint32_t firsts[THREADS], pauses = 0;
+	pthread_t threads[THREADS];
+
+	(void)state;
+	begin_queue_memory(&pair);
+	memset(queue_memory.commands, 0xff, sizeof(queue_memory.commands));
+	memset(seen, 0, sizeof(seen));
+	g4_store32_rlx(&under_way, 0);
+	for (uint32_t t = 0; t < THREADS; t++) {
+		firsts[t] = t * EACH;
+		assert_int_equal(pthread_create(&threads[t], NULL, try_to_submit, &firsts[t]), 0);
+	}
+	while (g4_load32_acq(&finished) < THREADS) {
+		g4_nvme_pair_pause(&pair);
+		uint32_t count = 0;
+		for (uint32_t place = 0; place < ENTRIES; place++) {
+			const uint32_t id = queue_memory.commands[place].id;
+			if (id == UINT16_MAX)
+				break;
+			assert_int_equal(seen[id]++, 0);
+			count++;
+		}
+		memset(queue_memory.commands, 0xff, sizeof(queue_memory.commands));
+		pauses++;
+		g4_nvme_pair_restart(&pair);
+		g4_sub32(&under_way, count);
+	}
+	for (uint32_t t = 0; t < THREADS; t++)
+		pthread_join(threads[t], NULL);
+	assert_true(pauses > 1);
+	g4_nvme_pair_pause(&pair);
+	for (uint32_t place = 0; place < ENTRIES && queue_memory.commands[place].id != UINT16_MAX; place++)
+		seen[queue_memory.commands[place].id]++;
+	assert_memory_equal(seen, was_sent, sizeof(seen));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -161,6 +231,7 @@ int main(void)
 		cmocka_unit_test(completions_are_taken_together),
 		cmocka_unit_test(places_are_given_back_when_that_is_said),
 		cmocka_unit_test(many_submit_at_once),
+		cmocka_unit_test(who_submits_during_a_pause_knows_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Commands under way in a pair of queues: engine code, the half that requests of the host (requests.h) and of an engine's lanes
+ * (lanes.h) share. A command has a slot from its start to its completion. The slot's number and turn are the command's identifier, so
+ * a completion that nobody waits for, or that comes twice, is known.
+ *
+ * A slot is *under way* when its command may be answered, and *parked* when the command waits to be given to the controller (again):
+ * the pair was paused, or the controller was reset. Who looks at completions takes parked slots and sends or fails them.
+ *
+ *     free --send()--> under way --completion--> free
+ *                        |   ^
+ *          paused, reset |   | send(), by who looks
+ *                        v   |
+ *                      parked --failed, by who looks--> free
+ */
+#ifndef G4_DEV_NVME_FLIGHT_H
+#define G4_DEV_NVME_FLIGHT_H
+
+#include "base/error.h"
+#include "dev/nvme/pair.h"
+#include "dev/slots.h"
+
+#define G4_NVME_TRIES 4u /* of a command whose status does not forbid it */
+
+struct g4_io;
+struct g4_nvme_slot {
+	struct g4_nvme_command command; /* aligned to 16 B, as all of it should be to 128 */
+	struct g4_io *io;		/* of requests.c */
+	uint64_t since_ns;		/* sent, or asked to be aborted */
+	uint32_t under_way;		/* 1 + the identifier of its command, and whether it is parked; 0: nothing */
+	uint32_t late;			/* the same of a command that was late once: it is to be aborted */
+	uint32_t sent;			/* not 0: its command has a place in the queue; 0 from before it is under way */
+	uint32_t turn;
+	uint32_t tries;
+	uint8_t padding[28];
+};
+
+struct g4_nvme_counts {
+	uint64_t completed, retried, failed;
+	uint64_t stray;	 /* completions that nobody waits for */
+	uint64_t resent; /* commands that a reset found under way */
+	/* the host's to count: requests whose data was copied, ABORTs, resets that succeeded */
+	uint64_t copied, aborted, resets;
+};
+
+/* What the controller may lose by a reset; one for all queues whose users see each other's flushes. */
+struct g4_nvme_cache {
+	uint32_t is_volatile;
+	uint32_t dirty; /* a write was acknowledged, and no flush was sent since */
+	uint32_t lost;	/* not 0: what was acknowledged may be gone, so no flush succeeds */
+};
+#define G4_NVME_LOST 1u	  /* for good */
+#define G4_NVME_UNSURE 2u /* the users of another queue have not said yet */
+
+struct g4_nvme_flight {
+	struct g4_nvme_pair pair;
+	struct g4_nvme_slot slots[G4_SLOTS_MOST];
+	struct g4_nvme_cache *cache;
+	struct g4_nvme_counts counts; /* the looker's; read by others word by word */
+	uint32_t count;		      /* slots in use */
+	uint32_t parked;	      /* slots */
+	uint32_t paused;	      /* the looker's: there are no completions to be looked at */
+	uint32_t dead;		      /* the looker's: parked commands fail */
+	uint8_t padding[40];
+};
+
+/* What a completion's status is to a request: 0 or a negative code. */
+G4_FN int g4_nvme_code(uint32_t status);
+/* Per-lane; the slot's holder, or who looks. Sends the slot's command, or parks it. */
+G4_FN void g4_nvme_flight_send(struct g4_nvme_flight *flight, uint32_t number);
+/*
+ * Who looks; the slot's command has ended with this status. False: it was sent again. Never so a FLUSH: what a failed one lost stays
+ * lost, and one that succeeds after it says nothing about that.
+ */
+G4_FN bool g4_nvme_flight_ended(struct g4_nvme_flight *flight, uint32_t number, uint32_t status);
+/*
+ * Who looks. Goes on from slot *number, 0 at first, to the next parked one. True: that is to fail, and is nobody's but the caller's.
+ * Those that are to be sent are sent on the way. False: there are no more.
+ */
+G4_FN bool g4_nvme_flight_fails(struct g4_nvme_flight *flight, uint32_t *number);
+/* Thread-safe. A command that is under way since `ns` or longer: 1 + its identifier; 0: there is none. */
+G4_FN uint32_t g4_nvme_flight_late(const struct g4_nvme_flight *flight, uint64_t now_ns, uint64_t ns);
+/* Thread-safe. Notes that such a command is to be aborted, and gives it as much time again. False: it was noted before. */
+G4_FN bool g4_nvme_flight_give_time(struct g4_nvme_flight *flight, uint32_t late, uint64_t now_ns);
+/*
+ * Who keeps others from looking. From the return on nothing is sent, and what was under way is parked. Returns whether the controller's
+ * reset would lose what was acknowledged.
+ */
+G4_FN bool g4_nvme_flight_pause(struct g4_nvme_flight *flight);
+/* The same. The controller has empty queues. */
+G4_FN void g4_nvme_flight_restart(struct g4_nvme_flight *flight);
+
+#endif

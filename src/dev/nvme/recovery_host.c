@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Abort, reset and death (recovery_host.h).
+ *
+ * A controller is stopped first (CC.EN, or its provider if it does not obey). Only then commands are sent again, or fail: buffers go
+ * back to their owners when nothing writes to them any more.
+ */
+#define _GNU_SOURCE 1
+#include <time.h>
+
+#include "base/log_host.h"
+#include "base/thread_host.h"
+#include "dev/nvme/lanes.h"
+#include "dev/nvme/recovery_host.h"
+
+#define CHECK_NS UINT64_C(10000000)
+#define HOUR_NS UINT64_C(3600000000000)
+#define GONE_NS UINT64_C(1000000000)
+#define NAP_NS 50000
+#define SILENT "the controller does not answer in time"
+
+/* ---- queues: nobody else looks at their completions meanwhile ---- */
+
+static void begin_to_look(struct g4_nvme_queue *queue)
+{
+	const struct timespec nap = {.tv_nsec = NAP_NS};
+
+	while (!g4_slots_try_look(&queue->pool))
+		nanosleep(&nap, NULL); /* ending early does no harm */
+}
+
+static void pause_queues(struct g4_nvme *nvme)
+{
+	bool loses = false;
+
+	for (uint32_t i = 0; i < nvme->queue_count; i++) {
+		begin_to_look(&nvme->queues[i]);
+		loses |= g4_nvme_flight_pause(&nvme->queues[i].flight);
+		g4_slots_looked(&nvme->queues[i].pool);
+	}
+	if (loses)
+		g4_store32_rel(&nvme->cache.lost, G4_NVME_LOST);
+}
+
+static void restart_queues(struct g4_nvme *nvme)
+{
+	for (uint32_t i = 0; i < nvme->queue_count; i++) {
+		begin_to_look(&nvme->queues[i]);
+		g4_nvme_flight_restart(&nvme->queues[i].flight);
+		g4_slots_looked(&nvme->queues[i].pool);
+	}
+}
+
+/* ---- the thread ---- */
+
+static void die(struct g4_nvme *nvme, bool stopped)
+{
+	g4_log(G4_LOG_ERROR, "%s: %s; all requests to it fail until it is opened again", nvme->name, nvme->why);
+	if (!stopped)
+		g4_nvme_stop(nvme);
+	for (uint32_t i = 0; i < nvme->queue_count; i++) {
+		begin_to_look(&nvme->queues[i]);
+		nvme->queues[i].flight.dead = 1;
+		g4_slots_looked(&nvme->queues[i].pool);
+	}
+}
+
+static bool may_reset(struct g4_nvme *nvme)
+{
+	const uint64_t now = g4_monotonic_ns();
+
+	if (now - nvme->hour_ns >= HOUR_NS) {
+		nvme->hour_ns = now;
+		nvme->resets = 0;
+	}
+	return nvme->resets++ < nvme->resets_most;
+}
+
+/* A function that is reset through PCI reads all ones for a moment. */
+static bool is_there(const struct g4_nvme *nvme)
+{
+	const struct timespec nap = {.tv_nsec = NAP_NS};
+	const uint64_t until = g4_monotonic_ns() + GONE_NS;
+
+	while (g4_nvme_csts(nvme) == G4_NVME_GONE) {
+		if (g4_monotonic_ns() >= until)
+			return false;
+		nanosleep(&nap, NULL);
+	}
+	return true;
+}
+
+/* Lanes have not said whether they lost something: until they have, a flush of the host's succeeds no more than after a loss. */
+static void note_reset(struct g4_nvme *nvme)
+{
+	g4_store32_rel(&nvme->reset, nvme->reset + 1);
+	if (nvme->lanes_taken && nvme->cache.is_volatile)
+		g4_cas32(&nvme->cache.lost, 0, G4_NVME_UNSURE);
+	if (!nvme->lanes_taken)
+		nvme->lanes_reset = nvme->reset;
+}
+
+static bool reset(struct g4_nvme *nvme)
+{
+	char text[256];
+	const struct g4_dev_message message = {.text = text, .bytes = sizeof(text)};
+	bool stopped = false;
+
+	pause_queues(nvme);
+	while (may_reset(nvme) && is_there(nvme)) {
+		g4_log(G4_LOG_WARN, "%s: %s; it is reset (%u of at most %u an hour)%s", nvme->name, nvme->why,
+		       nvme->resets, nvme->resets_most,
+		       nvme->cache.lost ? ": what it has not flushed counts as lost" : "");
+		stopped = true;
+		if (!g4_nvme_stop(nvme))
+			break;
+		if (g4_nvme_start_again(nvme, nvme->queue_count + (nvme->lanes && !nvme->lanes_taken), message) == 0) {
+			note_reset(nvme);
+			restart_queues(nvme);
+			return true;
+		}
+		g4_log(G4_LOG_WARN, "%s", text);
+		stopped = false;
+	}
+	die(nvme, stopped);
+	return false;
+}
+
+/* False: there is nothing to abort, or no answer. The command that is aborted ends with a completion of its own. */
+static bool abort_late(struct g4_nvme *nvme)
+{
+	if (nvme->late == 0)
+		return false;
+	g4_log(G4_LOG_WARN, "%s: a command is late, and is to be aborted", nvme->name);
+	g4_add64(&nvme->aborted, 1);
+	return g4_nvme_abort(nvme, nvme->late_queue, nvme->late - 1);
+}
+
+static void *recover(void *context)
+{
+	struct g4_nvme *nvme = context;
+
+	pthread_mutex_lock(&nvme->admin_lock);
+	const bool works = abort_late(nvme) || reset(nvme);
+	pthread_mutex_unlock(&nvme->admin_lock);
+	g4_store32_rel(&nvme->state, works ? G4_NVME_WORKS : G4_NVME_DEAD);
+	return NULL;
+}
+
+/* The state is this caller's to change back. If no thread can be had now, somebody will try again: what is wrong stays so. */
+static void start_thread(struct g4_nvme *nvme, const char *why, uint32_t index, uint32_t late)
+{
+	pthread_mutex_lock(&nvme->start_lock);
+	if (nvme->thread_runs)
+		pthread_join(nvme->thread, NULL); /* nothing is left to it but to end */
+	nvme->why = why;
+	nvme->late_queue = index;
+	nvme->late = late;
+	nvme->thread_runs = g4_thread_start(&nvme->thread, recover, nvme) == 0;
+	if (!nvme->thread_runs)
+		g4_store32_rel(&nvme->state, G4_NVME_WORKS);
+	pthread_mutex_unlock(&nvme->start_lock);
+}
+
+static void start(struct g4_nvme *nvme, const char *why, uint32_t index, uint32_t late)
+{
+	if (g4_cas32(&nvme->state, G4_NVME_WORKS, G4_NVME_RECOVERS))
+		start_thread(nvme, why, index, late);
+}
+
+/* ---- looking ---- */
+
+static const char *what_is_wrong(uint32_t csts)
+{
+	if (csts == G4_NVME_GONE)
+		return "the controller is gone: its registers read all ones";
+	if (csts & G4_NVME_CSTS_CFS)
+		return "the controller reports that it has failed";
+	return csts & G4_NVME_CSTS_RDY ? NULL : "the controller was reset by somebody else";
+}
+
+void g4_nvme_check_at(struct g4_nvme *nvme, uint64_t now_ns)
+{
+	if (g4_load32_acq(&nvme->state) != G4_NVME_WORKS)
+		return;
+	const char *why = what_is_wrong(g4_nvme_csts(nvme));
+	if (why) {
+		start(nvme, why, 0, 0);
+		return;
+	}
+	for (uint32_t i = 0; i < nvme->queue_count; i++) {
+		const uint32_t late = g4_nvme_overdue(&nvme->queues[i], now_ns, nvme->timeout_ns);
+		if (late && g4_nvme_flight_give_time(&nvme->queues[i].flight, late, now_ns))
+			start(nvme, SILENT, i, late);
+		else if (late)
+			start(nvme, SILENT, 0, 0);
+	}
+}
+
+void g4_nvme_check(struct g4_nvme *nvme)
+{
+	const uint64_t now = g4_monotonic_ns(), due = g4_load64_rlx(&nvme->next_check_ns);
+
+	if (now >= due && g4_cas64(&nvme->next_check_ns, due, now + CHECK_NS))
+		g4_nvme_check_at(nvme, now);
+}
+
+/* ---- lanes ---- */
+
+static bool make_lanes_queue(struct g4_nvme *nvme)
+{
+	const struct g4_dev_message none = {0};
+
+	if (nvme->lanes_reset == nvme->reset)
+		return true;
+	if (g4_nvme_make_queue(nvme, nvme->queue_count, none) < 0)
+		return false;
+	nvme->lanes_reset = nvme->reset;
+	return true;
+}
+
+bool g4_nvme_take_lanes(struct g4_nvme *nvme)
+{
+	pthread_mutex_lock(&nvme->admin_lock);
+	nvme->lanes_taken = g4_load32_acq(&nvme->state) != G4_NVME_DEAD && make_lanes_queue(nvme);
+	pthread_mutex_unlock(&nvme->admin_lock);
+	return nvme->lanes_taken;
+}
+
+void g4_nvme_leave_lanes(struct g4_nvme *nvme)
+{
+	pthread_mutex_lock(&nvme->admin_lock);
+	nvme->lanes_taken = false;
+	pthread_mutex_unlock(&nvme->admin_lock);
+}
+
+static uint32_t flags_for_lanes(struct g4_nvme *nvme, uint32_t said)
+{
+	if (nvme->lanes_reset != nvme->reset && said >> G4_NVME_RESET_SHIFT != nvme->reset)
+		return 0;
+	if (said & G4_NVME_SAID_LOST)
+		g4_store32_rel(&nvme->cache.lost, G4_NVME_LOST);
+	else
+		g4_cas32(&nvme->cache.lost, G4_NVME_UNSURE, 0);
+	if (!make_lanes_queue(nvme)) {
+		start(nvme, "the controller refuses to make a queue again", 0, 0);
+		return 0;
+	}
+	return G4_NVME_TOLD_READY | (g4_load32_acq(&nvme->cache.lost) ? G4_NVME_TOLD_LOST : 0);
+}
+
+uint32_t g4_nvme_tell_lanes(struct g4_nvme *nvme, uint32_t said, uint32_t told)
+{
+	if (pthread_mutex_trylock(&nvme->admin_lock) != 0)
+		return told;
+	const uint32_t state = g4_load32_acq(&nvme->state);
+	if (state == G4_NVME_DEAD)
+		told |= G4_NVME_TOLD_DEAD;
+	else if (state == G4_NVME_WORKS)
+		told = nvme->reset << G4_NVME_RESET_SHIFT | flags_for_lanes(nvme, said);
+	pthread_mutex_unlock(&nvme->admin_lock);
+	return told;
+}
+
+void g4_nvme_lanes_late(struct g4_nvme *nvme, uint32_t late)
+{
+	start(nvme, SILENT, nvme->queue_count, late);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is done about a controller that fails: a late command is aborted; if that does not help, or the controller has failed, it is
+ * reset and gets what was under way again, a few times an hour; then it is dead, and all requests fail. docs/design/nvme.md says what a
+ * reset may lose and who learns of it. Host only.
+ */
+#ifndef G4_DEV_NVME_RECOVERY_HOST_H
+#define G4_DEV_NVME_RECOVERY_HOST_H
+
+#include "dev/nvme/controller_host.h"
+
+/*
+ * Thread-safe, cheap: called now and then by a thread that waits. What is to be done, a thread of its own does: it waits for those who
+ * look at completions, and these may wait for the caller to take a slot.
+ */
+void g4_nvme_check(struct g4_nvme *nvme);
+/* The same, at once, as if it were another time. */
+void g4_nvme_check_at(struct g4_nvme *nvme, uint64_t now_ns);
+
+/* ---- for the keeper of lanes' queue (lanes_host.h), one thread at a time ---- */
+/* The queue is lanes' from now on. False: it could not be made again after a reset. */
+bool g4_nvme_take_lanes(struct g4_nvme *nvme);
+void g4_nvme_leave_lanes(struct g4_nvme *nvme);
+/* What lanes are to be told (lanes.h), after what they have said; may make their queue. The same as before where it is not known. */
+uint32_t g4_nvme_tell_lanes(struct g4_nvme *nvme, uint32_t said, uint32_t told);
+/* A command of theirs is late (1 + its identifier); 0: once more. */
+void g4_nvme_lanes_late(struct g4_nvme *nvme, uint32_t late);
+
+#endif
