@@ -6,6 +6,7 @@
  *
  *	stat	a path of two components that was just made: the time of one call, and the rate of all clients
  *	make	mknod() in turn in 64 directories of each client
+ *	one	mknod() in one directory by one client, two, four and all, each time in a new one
  *	stream	64 files, eight of each client in turn, 2 MiB at a time from and into 64 MiB of the client's memory. Behind
  *		system calls once with O_DIRECT, and once through the page cache, where the time of writing includes the fsync
  *		of every file: without it nothing has been written anywhere. What is read from the page cache is in it.
@@ -40,7 +41,7 @@
 
 static const char usage[] =
 	"usage: clients [OPTION]... TARGET [NAME]...\n\n"
-	"TARGET is a directory. NAME is stat, make, stream or random; all of them.\n\n"
+	"TARGET is a directory. NAME is stat, make, one, stream or random; all of them.\n\n"
 	"  --engine=NAME   TARGET is a device, which libgpu4fs formats and mounts with this engine\n"
 	"  --connect       TARGET is the socket of gpu4fs serve\n"
 	"  --server=PID    a server whose processor time counts as well\n"
@@ -271,26 +272,31 @@ static struct cpu_use end(const struct cpu_use *start)
 	return use;
 }
 
-/* All clients at once: the sum of what they did. */
-static uint64_t run_all(void *(*work)(void *), const char *what, struct cpu_use *use)
+/* So many clients at once: the sum of what they did. */
+static uint64_t run_some(uint32_t count, void *(*work)(void *), const char *what, struct cpu_use *use)
 {
 	const struct cpu_use start = begin();
 	uint64_t done = 0;
 
-	for (uint32_t i = 0; i < CLIENTS; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		clients[i].done = 0;
 		clients[i].error = 0;
 		clients[i].deadline = start.wall + set.seconds;
 		must(-pthread_create(&clients[i].thread, NULL, work, &clients[i]), "a thread");
 	}
-	for (uint32_t i = 0; i < CLIENTS; i++)
+	for (uint32_t i = 0; i < count; i++)
 		pthread_join(clients[i].thread, NULL);
 	*use = end(&start);
-	for (uint32_t i = 0; i < CLIENTS; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		must(clients[i].error, what);
 		done += clients[i].done;
 	}
 	return done;
+}
+
+static uint64_t run_all(void *(*work)(void *), const char *what, struct cpu_use *use)
+{
+	return run_some(CLIENTS, work, what, use);
 }
 
 /* False from time to time: looking at the clock is dear where calls are cheap. */
@@ -380,6 +386,38 @@ static void *make_all(void *argument)
 		c->done++;
 	}
 	return NULL;
+}
+
+/* In one directory, names of its own. */
+static void *one_all(void *argument)
+{
+	struct client *c = argument;
+	char name[32];
+
+	while (c->error == 0 && c->done < set.names && (c->done == 0 || goes_on(c))) {
+		snprintf(name, sizeof(name), "n%u.%u", c->index, (unsigned)c->done);
+		c->error = (int)do_mknod(c, &c->directories[0], name);
+		c->done++;
+	}
+	return NULL;
+}
+
+static void bench_one(void)
+{
+	struct cpu_use use;
+	char path[32], metric[64];
+
+	for (uint32_t count = 1; count <= CLIENTS; count *= 2) {
+		snprintf(path, sizeof(path), "one%u", count);
+		must(do_mkdir(&clients[0], path), path);
+		for (uint32_t i = 0; i < count; i++)
+			must(do_open(&clients[i], path, O_RDONLY | O_DIRECTORY, &clients[i].directories[0]), path);
+		const uint64_t done = run_some(count, one_all, "mknod", &use);
+		snprintf(metric, sizeof(metric), "create in one directory, %u client%s", count, count == 1 ? "" : "s");
+		report(metric, "M/s", (double)done / 1e6 / use.wall, NULL, &use);
+		for (uint32_t i = 0; i < count; i++)
+			must(do_close(&clients[i], &clients[i].directories[0]), "close");
+	}
 }
 
 static void *many_all(void *argument)
@@ -577,7 +615,11 @@ static void bench_random(void)
 static const struct bench {
 	const char *name;
 	void (*run)(void);
-} benches[] = {{"stat", bench_stat}, {"make", bench_make}, {"random", bench_random}, {"stream", bench_stream}};
+} benches[] = {{"stat", bench_stat},
+	       {"make", bench_make},
+	       {"one", bench_one},
+	       {"random", bench_random},
+	       {"stream", bench_stream}};
 #define BENCHES (sizeof(benches) / sizeof(benches[0]))
 
 static void open_library(struct client *c)

@@ -107,12 +107,14 @@ G4_FN static bool hold(struct g4_fs *fs, const struct g4_inode_core *dir, const 
  * the same inode hold it by the lowest of them: a lock cannot count every lane of every warp.
  */
 G4_FN static bool get_attr(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *dir,
-			   const struct g4_lookup_value *value, bool wanted, struct g4_attr *attr)
+			   const struct g4_lookup_value *value, const struct g4_lookup_seen *seen, bool wanted,
+			   struct g4_attr *attr)
 {
 	const uint32_t lowest = lowest_alike(wg, value);
 	const bool holds = wanted && lowest == g4_wg_lane(wg) && hold(fs, dir, value);
 	const uint64_t holders = g4_ballot(wg, holds);
-	const bool held = wanted && (holders >> lowest & 1);
+	/* with the inode locked nobody takes the name away */
+	const bool held = wanted && (holders >> lowest & 1) && g4_lookup_holds(seen);
 
 	if (held)
 		g4_fill_attr(g4_icache_at(fs, value->index), attr);
@@ -141,7 +143,7 @@ G4_FN static void keep_name(uint64_t *words, const char *name, uint32_t bytes)
 	}
 }
 
-/* The directory is locked, so a name that the lookup cache has is there, and leads where it says. */
+/* The directory is locked, so a name that the lookup cache has is there, and leads where it says until its entry changes. */
 G4_FN static void lookup_region(struct g4_wg *wg, struct g4_caller *caller)
 {
 	struct g4_fs *fs = caller->callers->fs;
@@ -149,18 +151,19 @@ G4_FN static void lookup_region(struct g4_wg *wg, struct g4_caller *caller)
 	union room *room = room_of(caller, g4_wg_lane(wg));
 	const bool wanted = mine->bytes > 0;
 	struct g4_lookup_value value = {0, G4_NO_INODE};
+	struct g4_lookup_seen seen = {NULL, 0};
 	bool done = false;
 
 	if (wanted && mine->bytes <= G4_NAME_MAX)
 		keep_name(room->words, mine->name, (uint32_t)mine->bytes);
 	if (caller->index != G4_NO_INODE) {
 		const struct g4_inode_core *dir = g4_icache_at(fs, caller->index);
-		done = wanted && g4_name_cached(fs, dir, room->name, mine->bytes, &value);
+		done = wanted && g4_name_cached(fs, dir, room->name, mine->bytes, &value, &seen);
 		const bool wants_attr = done && mine->wants_attr;
 		if (!wants_attr)
 			value.index = G4_NO_INODE;
 		if (g4_any(wg, wants_attr)) {
-			const bool got = get_attr(wg, fs, dir, &value, wants_attr, &room->attr);
+			const bool got = get_attr(wg, fs, dir, &value, &seen, wants_attr, &room->attr);
 			done = wants_attr ? got : done;
 		}
 	}

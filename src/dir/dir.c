@@ -47,39 +47,106 @@ G4_FN static int find_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint32_t 
 	}
 }
 
-G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *name, uint32_t bytes,
-			struct g4_dir_slot *slot)
+/* ------------------------------------------------------------------ locks of leaves */
+
+/* Of the leaf at that address; NULL: the caller has the directory alone. */
+G4_FN static struct g4_leaf_lock *leaf_lock_of(const struct g4_dir *dir, struct g4_address page)
+{
+	const uint64_t mixed = g4_address_page(page) * UINT64_C(0x9e3779b97f4a7c15);
+
+	G4_STATIC_ASSERT(G4_LEAF_LOCKS == 1024, "ten bits");
+	return dir->locks ? &dir->locks[mixed >> 54] : NULL;
+}
+
+G4_FN void g4_dir_let_go(struct g4_dir_slot *slot)
+{
+	if (slot->leaf_lock)
+		g4_read_unlock(&slot->leaf_lock->lock);
+}
+
+G4_FN void g4_dir_lock_leaf(struct g4_dir_slot *slot)
+{
+	g4_write_lock(&slot->leaf_lock->lock);
+}
+
+G4_FN void g4_dir_unlock_leaf(struct g4_dir_slot *slot, bool changed)
+{
+	if (changed)
+		g4_store64_rlx(&slot->leaf_lock->changes, slot->leaf_lock->changes + 1);
+	g4_write_unlock(&slot->leaf_lock->lock);
+}
+
+/* ------------------------------------------------------------------ lookup */
+
+/* A name in the leaf in a referenced line, which is locked: the rest of its slot. */
+G4_FN static int look_in(struct g4_wg *wg, const struct g4_dir *dir, const char *name, uint32_t bytes,
+			 struct g4_dir_slot *slot)
+{
+	struct g4_leaf leaf;
+
+	g4_leaf_open(&leaf, g4_dir_cache(dir), slot->line);
+	slot->changes = slot->leaf_lock ? g4_load64_rlx(&slot->leaf_lock->changes) : 0;
+	slot->unit = g4_leaf_find(wg, &leaf, slot->hash, name, bytes, &slot->collides);
+	slot->room = g4_leaf_room(&leaf);
+	if (slot->unit == 0) {
+		slot->room = slot->full ? 0 : slot->room;
+		return -G4_E_NOENT;
+	}
+	const struct g4_dir_entry *entry = g4_leaf_entry(&leaf, slot->unit);
+	slot->inode = entry->inode;
+	slot->collision = entry->collision;
+	slot->file_type = entry->file_type;
+	return 0;
+}
+
+G4_FN int g4_dir_lookup_held(struct g4_wg *wg, const struct g4_dir *dir, const char *name, uint32_t bytes,
+			     struct g4_dir_slot *slot)
 {
 	uint64_t bound;
 	uint32_t line;
-	bool full;
 
 	slot->hash = g4_dir_hash(dir->hash_key, name, bytes);
+	slot->leaf_lock = NULL;
 	slot->collides = false;
-	slot->room = 0;
+	slot->unit = slot->room = 0;
 	if (dir->root == 0)
 		return -G4_E_NOENT;
-	int rc = find_leaf(wg, dir, slot->hash, slot->line, &line, &bound, &full);
+	int rc = find_leaf(wg, dir, slot->hash, slot->line, &line, &bound, &slot->full);
 	if (rc < 0)
 		return rc;
-	struct g4_leaf leaf;
-	g4_leaf_open(&leaf, g4_dir_cache(dir), line);
-	slot->unit = g4_leaf_find(wg, &leaf, slot->hash, name, bytes, &slot->collides);
 	slot->line = line;
 	slot->page = g4_page_address(g4_dir_cache(dir)->lines[line].index);
-	slot->room = g4_leaf_room(&leaf);
-	if (slot->unit == 0) {
-		slot->room = full ? 0 : slot->room;
-		rc = -G4_E_NOENT;
-	} else {
-		const struct g4_dir_entry *entry = g4_leaf_entry(&leaf, slot->unit);
-		slot->inode = entry->inode;
-		slot->collision = entry->collision;
-		slot->file_type = entry->file_type;
-	}
+	slot->leaf_lock = leaf_lock_of(dir, slot->page);
+	if (slot->leaf_lock)
+		g4_read_lock_at_gate(&slot->leaf_lock->lock);
+	rc = look_in(wg, dir, name, bytes, slot);
 	g4_cache_put(g4_dir_cache(dir), line);
 	return rc;
 }
+
+G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *name, uint32_t bytes,
+			struct g4_dir_slot *slot)
+{
+	const int rc = g4_dir_lookup_held(wg, dir, name, bytes, slot);
+
+	g4_dir_let_go(slot);
+	return rc;
+}
+
+G4_FN int g4_dir_look_again(struct g4_wg *wg, const struct g4_dir *dir, const char *name, uint32_t bytes,
+			    struct g4_dir_slot *slot)
+{
+	if (slot->leaf_lock->changes == slot->changes)
+		return slot->unit ? 0 : -G4_E_NOENT;
+	int rc = g4_dir_get_leaf(wg, dir, slot, &slot->line);
+	if (rc < 0)
+		return rc;
+	rc = look_in(wg, dir, name, bytes, slot);
+	g4_cache_put(g4_dir_cache(dir), slot->line);
+	return rc;
+}
+
+/* ------------------------------------------------------------------ growing */
 
 G4_FN static int new_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t type,
 			  struct g4_address *address, uint32_t *line)
@@ -396,34 +463,51 @@ G4_FN static void sort_items(struct g4_dir_item *items, uint32_t count)
 	}
 }
 
-G4_FN int g4_dir_read_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint64_t from, struct g4_dir_item *items,
-			   uint32_t *count, uint64_t *next, uint32_t *line)
+/* The entries from a position on, into a copy of their page. */
+G4_FN static void copy_leaf(struct g4_wg *wg, const struct g4_leaf *leaf, uint64_t from, struct g4_dir_listed *listed)
 {
 	struct g4_dir_entry *entry = NULL;
-	uint64_t bound;
-	bool full;
 
-	*count = 0;
-	*next = UINT64_MAX;
-	*line = G4_NO_LINE;
-	if (dir->root == 0 || from >> 48)
-		return 0;
-	int rc = find_leaf(wg, dir, (uint32_t)(from >> 16), G4_NO_LINE, line, &bound, &full);
-	if (rc < 0)
-		return rc;
-	struct g4_leaf leaf;
-	g4_leaf_open(&leaf, g4_dir_cache(dir), *line);
-	G4_LEAF_FOR_EACH(&leaf, unit, entry)
+	g4_copy(wg, listed->page, leaf->page, G4_PAGE_BYTES);
+	G4_LEAF_FOR_EACH(leaf, unit, entry)
 	{
 		uint64_t position = g4_dir_position(entry->hash, entry->collision);
-		if (position < from || *count == G4_DIR_LEAF_ENTRIES)
+		if (position < from || listed->count == G4_DIR_LEAF_ENTRIES)
 			continue;
-		items[*count].position = position;
-		items[(*count)++].entry = entry;
+		const uint8_t *copy = (const uint8_t *)listed->page + unit * G4_DIR_UNIT_BYTES;
+		listed->items[listed->count].position = position;
+		listed->items[listed->count++].entry = (const struct g4_dir_entry *)(const void *)copy;
 	}
-	sort_items(items, *count);
+}
+
+G4_FN int g4_dir_read_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint64_t from, struct g4_dir_listed *listed)
+{
+	uint64_t bound;
+	uint32_t line;
+	bool full;
+
+	listed->count = 0;
+	listed->next = UINT64_MAX;
+	listed->leaf_lock = NULL;
+	if (dir->root == 0 || from >> 48)
+		return 0;
+	int rc = find_leaf(wg, dir, (uint32_t)(from >> 16), G4_NO_LINE, &line, &bound, &full);
+	if (rc < 0)
+		return rc;
+	struct g4_leaf_lock *leaf_lock = leaf_lock_of(dir, g4_page_address(g4_dir_cache(dir)->lines[line].index));
+	struct g4_leaf leaf;
+	if (leaf_lock)
+		g4_read_lock_at_gate(&leaf_lock->lock);
+	g4_leaf_open(&leaf, g4_dir_cache(dir), line);
+	copy_leaf(wg, &leaf, from, listed);
+	listed->leaf_lock = leaf_lock;
+	listed->changes = leaf_lock ? g4_load64_rlx(&leaf_lock->changes) : 0;
+	if (leaf_lock)
+		g4_read_unlock(&leaf_lock->lock);
+	g4_cache_put(g4_dir_cache(dir), line);
+	sort_items(listed->items, listed->count);
 	if (bound <= UINT32_MAX)
-		*next = bound << 16;
+		listed->next = bound << 16;
 	return 0;
 }
 

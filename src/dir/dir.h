@@ -7,7 +7,11 @@
  * Differences from the document, argued in DESIGN.md: a hash region is one leaf, not a list segment between dummies;
  * full index pages are split on the way down, to any depth.
  *
- * The caller holds the directory's inode lock: shared for lookup and iteration, exclusive for the rest.
+ * Locks. The caller holds the directory's inode lock. Exclusively it may do anything, and no leaf is locked. With it shared
+ * (g4_dir.locks), no page comes, goes or changes the range of its hashes, and what a leaf has in it is guarded by the leaf's lock: lookups
+ * and iteration take that by themselves, shared; who puts a name in, takes one out or lets one lead elsewhere without a split or a union
+ * holds it exclusively from g4_dir_lock_leaf() to g4_dir_unlock_leaf(), inside of the transaction. Such changes count: a slot of a
+ * lookup is good while its leaf's lock counts none.
  */
 #ifndef G4_DIR_H
 #define G4_DIR_H
@@ -18,15 +22,26 @@
 /* metadata blocks that one insert changes at most: three levels, each split, with the space for the new pages */
 #define G4_DIR_CREDITS 28u
 
+#define G4_LEAF_LOCKS 1024u
+
+struct g4_leaf_lock { /* of the leaves whose addresses lead here; those of any directories */
+	struct g4_rwlock lock;
+	uint64_t changes; /* under it, by who holds a directory's lock shared */
+	uint64_t padding[5];
+};
+
 struct g4_dir { /* what the directory's inode keeps about it */
 	struct g4_alloc *alloc;
 	const uint64_t *hash_key;
-	g4_ptr root;	/* 0: no page yet */
-	uint64_t pages; /* in use */
+	g4_ptr root;		    /* 0: no page yet */
+	uint64_t pages;		    /* in use */
+	struct g4_leaf_lock *locks; /* G4_LEAF_LOCKS, for a caller with the inode lock shared; NULL: it has it alone */
 };
 
-struct g4_dir_slot { /* where a name is; valid while the inode lock is held */
+struct g4_dir_slot { /* where a name is; valid while the inode lock is held, and `changes` is what the leaf's lock says */
 	uint64_t inode;
+	struct g4_leaf_lock *leaf_lock; /* NULL: none */
+	uint64_t changes;
 	struct g4_address page; /* the leaf that has the name, or room for it */
 	/* where that was in the cache, a hint; before a lookup: where the directory's first page may be */
 	uint32_t line;
@@ -35,6 +50,7 @@ struct g4_dir_slot { /* where a name is; valid while the inode lock is held */
 	uint16_t collision;
 	uint8_t file_type;
 	bool collides; /* of a name that is not there: another one has its hash */
+	bool full;     /* an index page on the way to its leaf */
 	uint32_t
 		room; /* units that are free in its leaf; 0 where inserting the name, which is not there, splits a page */
 };
@@ -46,6 +62,17 @@ G4_FN G4_INLINE uint32_t g4_dir_hash(const uint64_t hash_key[2], const char *nam
 /* -G4_E_NOENT when the name is not there; the slot then tells g4_dir_insert() what was seen on the way. */
 G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *name, uint32_t bytes,
 			struct g4_dir_slot *slot);
+/* The same; the leaf stays locked, shared, until g4_dir_let_go(), also after an error. */
+G4_FN int g4_dir_lookup_held(struct g4_wg *wg, const struct g4_dir *dir, const char *name, uint32_t bytes,
+			     struct g4_dir_slot *slot);
+G4_FN void g4_dir_let_go(struct g4_dir_slot *slot);
+/* Inode lock shared: locks the leaf that a lookup has seen, for a change. Of two leaves the lower lock first, and one lock once. */
+G4_FN void g4_dir_lock_leaf(struct g4_dir_slot *slot);
+/* changed: whether something in it was changed. */
+G4_FN void g4_dir_unlock_leaf(struct g4_dir_slot *slot, bool changed);
+/* In a leaf that is locked so: what the lookup of this name would say now. Its slot is made good. */
+G4_FN int g4_dir_look_again(struct g4_wg *wg, const struct g4_dir *dir, const char *name, uint32_t bytes,
+			    struct g4_dir_slot *slot);
 /* Blocks that putting such a name in changes at most: one where its leaf has room, mostly; else G4_DIR_CREDITS. */
 G4_FN uint32_t g4_dir_insert_credits(const struct g4_dir_slot *slot, uint32_t name_bytes);
 /*
@@ -64,21 +91,36 @@ G4_FN int g4_dir_replace(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *tx
 G4_FN int g4_dir_free_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn);
 
 /*
- * Iteration in order of (hash, collision): the entries of one leaf from position `from` on, sorted. *next is the
- * position to continue at, UINT64_MAX at the end. Names point into the cached leaf, which stays referenced by *line
- * until the caller gives it back. Positions survive splits, inserts and removals of other names.
+ * Iteration in order of (hash, collision): the entries of one leaf from position `from` on, sorted, as they were at one moment.
+ * Positions survive splits, inserts and removals of other names.
  */
 #define G4_DIR_LEAF_ENTRIES 126u
 struct g4_dir_item {
 	uint64_t position;
 	const struct g4_dir_entry *entry;
 };
+struct g4_dir_listed {
+	uint64_t page[G4_PAGE_BYTES / 8]; /* a copy, into which the entries point */
+	uint64_t next;			  /* the position to continue at, UINT64_MAX at the end */
+	const struct g4_leaf_lock *leaf_lock;
+	uint64_t changes;
+	uint32_t count;
+	struct g4_dir_item items[G4_DIR_LEAF_ENTRIES];
+};
 G4_FN G4_INLINE uint64_t g4_dir_position(uint32_t hash, uint16_t collision)
 {
 	return (uint64_t)hash << 16 | collision;
 }
-G4_FN int g4_dir_read_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint64_t from, struct g4_dir_item *items,
-			   uint32_t *count, uint64_t *next, uint32_t *line);
+/* listed: in scratch memory. */
+G4_FN int g4_dir_read_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint64_t from, struct g4_dir_listed *listed);
+/*
+ * Whether a name that was listed still led to its inode when the caller referenced or locked that inode, with the directory's lock held
+ * since it was listed. A locked inode's name stays: who takes it away has locked the inode, too. False: perhaps not.
+ */
+G4_FN G4_INLINE bool g4_dir_listed_holds(const struct g4_dir_listed *listed)
+{
+	return !listed->leaf_lock || g4_load64_rlx(&listed->leaf_lock->changes) == listed->changes;
+}
 /* The pages on the way to the leaf of a position, the root first. After an error the last is the one that can not be had. */
 #define G4_DIR_PATH (G4_DIR_MAX_LEVEL + 1)
 G4_FN int g4_dir_path(struct g4_wg *wg, const struct g4_dir *dir, uint64_t from, struct g4_address path[G4_DIR_PATH],

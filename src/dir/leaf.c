@@ -64,7 +64,7 @@ G4_FN static uint32_t find_run(const uint64_t used[G4_LEAF_WORDS], uint32_t coun
 
 /* ------------------------------------------------------------------ notes */
 
-/* Of a leaf that nobody else looks at: the directory's lock publishes the note with the page. */
+/* Of a leaf that nobody else looks at: the lock that is held publishes the note with the page. */
 G4_FN static void keep_note(const struct g4_leaf *leaf)
 {
 	for (uint32_t w = 0; w < G4_LEAF_WORDS; w++)

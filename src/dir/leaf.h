@@ -13,7 +13,7 @@
 
 #define G4_LEAF_WORDS (G4_DIR_UNITS / 64)
 
-/* An open leaf: its line is referenced, and the directory's inode lock is held, exclusive for changes. */
+/* An open leaf: its line is referenced, and the directory's inode lock or the leaf's is held, exclusive for changes. */
 struct g4_leaf {
 	struct g4_dir_leaf *page;
 	struct g4_note *note;
@@ -21,7 +21,7 @@ struct g4_leaf {
 };
 
 G4_FN void g4_leaf_open(struct g4_leaf *leaf, const struct g4_cache *cache, uint32_t line);
-/* The same with the directory's lock held exclusively: no reader is making the note. */
+/* The same with one of them held exclusively: no reader is making the note. */
 G4_FN void g4_leaf_open_alone(struct g4_leaf *leaf, const struct g4_cache *cache, uint32_t line);
 /* The same for a new page, all zero but for its header. */
 G4_FN void g4_leaf_init(struct g4_leaf *leaf, const struct g4_cache *cache, uint32_t line);

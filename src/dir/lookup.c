@@ -20,12 +20,15 @@ G4_FN static bool holds(const struct g4_lookup_entry *entry, const struct g4_loo
 
 /* All words are asked for before one is looked at: on a GPU their ways to memory overlap. */
 G4_FN static bool find_in(const struct g4_lookup_entry *entry, const struct g4_lookup_name *name,
-			  const uint64_t words[G4_LOOKUP_NAME_WORDS], struct g4_lookup_value *value)
+			  const uint64_t words[G4_LOOKUP_NAME_WORDS], struct g4_lookup_value *value,
+			  struct g4_lookup_seen *seen)
 {
 	uint64_t found[G4_LOOKUP_NAME_WORDS];
 	bool same;
 
 	uint64_t sequence = g4_load64_acq(&entry->sequence);
+	seen->entry = entry;
+	seen->sequence = sequence;
 	uint64_t directory = g4_load64_rlx(&entry->directory), shape = g4_load64_rlx(&entry->shape);
 	value->inode = g4_load64_rlx(&entry->inode);
 	value->index = (uint32_t)(shape >> G4_LOOKUP_INDEX_SHIFT);
@@ -40,8 +43,8 @@ G4_FN static bool find_in(const struct g4_lookup_entry *entry, const struct g4_l
 	return same;
 }
 
-G4_FN bool g4_lookup_find(const struct g4_lookup *cache, const struct g4_lookup_name *name,
-			  struct g4_lookup_value *value)
+G4_FN bool g4_lookup_look(const struct g4_lookup *cache, const struct g4_lookup_name *name,
+			  struct g4_lookup_value *value, struct g4_lookup_seen *seen)
 {
 	uint64_t words[G4_LOOKUP_NAME_WORDS];
 
@@ -50,9 +53,17 @@ G4_FN bool g4_lookup_find(const struct g4_lookup *cache, const struct g4_lookup_
 	for (uint32_t w = 0; w < G4_LOOKUP_NAME_WORDS; w++)
 		words[w] = g4_lookup_word(name, w);
 	for (uint32_t way = 0; way < G4_LOOKUP_WAYS; way++)
-		if (find_in(g4_lookup_place(cache, name, way), name, words, value))
+		if (find_in(g4_lookup_place(cache, name, way), name, words, value, seen))
 			return true;
 	return false;
+}
+
+G4_FN bool g4_lookup_find(const struct g4_lookup *cache, const struct g4_lookup_name *name,
+			  struct g4_lookup_value *value)
+{
+	struct g4_lookup_seen seen;
+
+	return g4_lookup_look(cache, name, value, &seen);
 }
 
 /* The way that holds the name, or an empty one, or the first. */
@@ -94,7 +105,7 @@ G4_FN static void forget_in(struct g4_lookup_entry *entry, const struct g4_looku
 		uint64_t sequence = g4_load64_acq(&entry->sequence);
 
 		/*
-		 * A writer at work here writes another name: this one's directory is locked. So the name is gone already, or
+		 * A writer at work here writes another name: this one's leaf or directory is locked. So the name is gone already, or
 		 * about to be. An entry that does not hold it in one look at one sequence is fine, too.
 		 */
 		if (sequence & 1)

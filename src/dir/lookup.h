@@ -6,8 +6,10 @@
  * sequence lock: readers take no lock and never wait. A directory is named by a key that no later directory gets.
  * Beside the number of the inode stands where it is in the icache, which spares the way through the table's buckets.
  *
- * The caller holds the directory's inode lock: shared to find and put, exclusive to forget. An operation that removes a
- * name, or lets it lead elsewhere, forgets it; entries of other names in the same place may be lost at any time.
+ * A name is put and forgotten under the lock of its leaf (dir.h), or with the directory's inode lock held exclusively: shared is
+ * enough to put it, exclusive to forget it. An operation that removes a name, or lets it lead elsewhere, forgets it before that is to
+ * be seen; entries of other names in the same place may be lost at any time. So a name that is found is there, and was until the
+ * sequence of its entry changes, which g4_lookup_holds() tells.
  */
 #ifndef G4_LOOKUP_H
 #define G4_LOOKUP_H
@@ -103,6 +105,9 @@ G4_FN G4_INLINE bool g4_lookup_holds(const struct g4_lookup_seen *seen)
 /* Thread-safe; find is per-lane, the others are the leader's. */
 G4_FN bool g4_lookup_find(const struct g4_lookup *cache, const struct g4_lookup_name *name,
 			  struct g4_lookup_value *value);
+/* The same for a caller that asks later whether it still holds. */
+G4_FN bool g4_lookup_look(const struct g4_lookup *cache, const struct g4_lookup_name *name,
+			  struct g4_lookup_value *value, struct g4_lookup_seen *seen);
 G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *name,
 			 const struct g4_lookup_value *value);
 G4_FN void g4_lookup_forget(struct g4_lookup *cache, const struct g4_lookup_name *name);

@@ -16,14 +16,14 @@ G4_FN G4_INLINE void g4_fill_attr(const struct g4_inode_core *inode, struct g4_a
 	uint64_t pages = g4_pages_for(inode->size), missing = pages > disk->pages ? pages - disk->pages : 0;
 	attr->blocks_512 = (disk->pages + g4_min64(inode->dirty_count, missing)) * (G4_PAGE_BYTES / 512);
 	attr->atime_ns = g4_load64_rlx(&disk->atime_ns); /* readers move it */
-	attr->mtime_ns = disk->mtime_ns;
-	attr->ctime_ns = disk->ctime_ns;
+	attr->mtime_ns = g4_load64_rlx(&disk->mtime_ns); /* these of a directory its makers */
+	attr->ctime_ns = g4_load64_rlx(&disk->ctime_ns);
 	attr->btime_ns = disk->btime_ns;
 	attr->rdev = g4_is_dir(disk->mode) ? 0 : disk->rdev; /* there it is the domain */
 	attr->generation = disk->generation;
-	attr->change_count = disk->change_count;
+	attr->change_count = g4_load64_rlx(&disk->change_count);
 	attr->mode = disk->mode;
-	attr->nlink = disk->nlink;
+	attr->nlink = g4_load32_rlx(&disk->nlink);
 	attr->uid = disk->uid;
 	attr->gid = disk->gid;
 	attr->flags = disk->flags & (G4_INODE_IMMUTABLE | G4_INODE_APPEND | G4_INODE_NODUMP | G4_INODE_NOATIME);

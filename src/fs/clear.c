@@ -26,20 +26,16 @@ struct place {
 };
 
 struct clearing {
-	struct g4_cmd one;		  /* the removal of a name */
-	uint64_t page[G4_PAGE_BYTES / 8]; /* a copy of a leaf */
+	struct g4_cmd one; /* the removal of a name */
+	struct g4_dir_listed listed;
 	struct g4_cmd *cmd;
 	struct place top, here;
 	struct place way[G4_CLEAR_WAY]; /* what is above `here`, the nearest last */
 	uint32_t depth;
 	uint64_t most;
 	uint64_t tries; /* that are left */
-	/* names of that leaf: where they begin */
-	uint32_t count;
-	uint16_t entries[G4_DIR_LEAF_ENTRIES];
-	struct g4_dir_item items[G4_DIR_LEAF_ENTRIES];
 };
-G4_STATIC_ASSERT(offsetof(struct clearing, one) % 16 == 0 && offsetof(struct clearing, page) % 16 == 0,
+G4_STATIC_ASSERT(offsetof(struct clearing, one) % 16 == 0 && offsetof(struct clearing, listed.page) % 16 == 0,
 		 "zeroed and copied by 16 bytes");
 G4_STATIC_ASSERT(sizeof(struct clearing) <= G4_COPY_SCRATCH_BYTES, "of one that runs several operations in a row");
 
@@ -57,24 +53,14 @@ G4_FN static int get_place(struct g4_wg *wg, struct g4_fs *fs, const struct plac
 /* Copies the first leaf with names, from the caller's place in the order of hashes on, and around. Read-locked. */
 G4_FN static int copy_leaf(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, struct clearing *c)
 {
-	const struct g4_dir dir = g4_dir_of(fs, inode);
+	const struct g4_dir dir = g4_dir_shared(fs, inode);
 	uint64_t from = (c->cmd->cookie & UINT32_MAX) << 16;
 	int rc = 0;
 
-	for (uint32_t round = 0; round < 2 && rc == 0 && c->count == 0; round++, from = 0) {
-		while (rc == 0 && c->count == 0 && from != UINT64_MAX) {
-			uint32_t line = G4_NO_LINE;
-			rc = g4_dir_read_leaf(wg, &dir, from, c->items, &c->count, &from, &line);
-			if (rc < 0)
-				c->count = 0;
-			if (c->count > 0) {
-				const uint8_t *page = (const uint8_t *)g4_line_data(&fs->cache, line);
-				g4_copy(wg, c->page, page, G4_PAGE_BYTES);
-				for (uint32_t k = 0; k < c->count; k++)
-					c->entries[k] = (uint16_t)((const uint8_t *)c->items[k].entry - page);
-			}
-			if (line != G4_NO_LINE)
-				g4_cache_put(&fs->cache, line);
+	for (uint32_t round = 0; round < 2 && rc == 0 && c->listed.count == 0; round++, from = 0) {
+		while (rc == 0 && c->listed.count == 0 && from != UINT64_MAX) {
+			rc = g4_dir_read_leaf(wg, &dir, from, &c->listed);
+			from = c->listed.next;
 		}
 	}
 	return rc;
@@ -85,7 +71,7 @@ G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c)
 {
 	uint32_t index;
 
-	c->count = 0;
+	c->listed.count = 0;
 	int rc = get_place(wg, fs, &c->here, &index);
 	if (rc < 0)
 		return rc == -G4_E_STALE ? -G4_E_NOENT : rc;
@@ -121,7 +107,7 @@ G4_FN static int go_down(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c,
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	g4_read_lock(&inode->lock);
 	const struct place below = {ino, inode->disk.generation};
-	const bool is_below = !inode->dead && g4_is_dir(inode->disk.mode) && inode->disk.nlink > 0 &&
+	const bool is_below = !inode->dead && g4_is_dir(inode->disk.mode) && g4_load32_rlx(&inode->disk.nlink) > 0 &&
 			      g4_load64_acq(&inode->disk.parent) == c->here.ino;
 	g4_read_unlock(&inode->lock);
 	g4_icache_put(fs, index);
@@ -177,10 +163,9 @@ G4_FN static int clear_listed(struct g4_wg *wg, struct g4_fs *fs, struct clearin
 {
 	int rc = 0;
 
-	for (uint32_t k = 0; k < c->count && rc == 0 && c->tries > 0 && c->cmd->value < c->most; k++) {
-		const uint8_t *page = (const uint8_t *)c->page;
+	for (uint32_t k = 0; k < c->listed.count && rc == 0 && c->tries > 0 && c->cmd->value < c->most; k++) {
 		c->tries--;
-		rc = clear_entry(wg, fs, c, (const struct g4_dir_entry *)(const void *)(page + c->entries[k]));
+		rc = clear_entry(wg, fs, c, c->listed.items[k].entry);
 	}
 	return rc < 0 ? rc : 0;
 }
@@ -194,7 +179,7 @@ G4_FN static int clear(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c)
 			return -G4_E_NOTEMPTY;
 		rc = list(wg, fs, c);
 		const bool at_top = c->here.ino == c->top.ino;
-		if (rc == 0 && c->count > 0) {
+		if (rc == 0 && c->listed.count > 0) {
 			rc = clear_listed(wg, fs, c);
 		} else if ((rc == 0 || rc == -G4_E_NOENT) && !at_top) {
 			rc = 0;

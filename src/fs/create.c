@@ -6,6 +6,7 @@
 #include "fs/acl.h"
 #include "fs/attr.h"
 #include "fs/commands.h"
+#include "fs/makers.h"
 #include "fs/names.h"
 #include "fs/node.h"
 #include "fs/open.h"
@@ -138,23 +139,73 @@ G4_FN static void finish_inode(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn
 			g4_fill_attr(inode, cmd->attr);
 		g4_write_unlock(&inode->lock);
 		g4_icache_put(fs, index);
-	} else if (index != G4_NO_INODE) {
+	} else if (index != G4_NO_INODE) { /* also where it is to be made once more, with the directory alone */
 		int undone = g4_undo_new_inode(wg, fs, txn, index);
 		if (undone < 0)
 			g4_fs_error(fs, undone);
 	}
 }
 
-/* A name for a new inode in the write-locked directory, where `slot` says that it is not there. */
-G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, struct g4_cmd *cmd,
-			 uint32_t type, const struct g4_dir_slot *slot)
+/* Puts the new inode and its name into a write-locked directory. */
+G4_FN static int enter_alone(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *parent,
+			     const struct g4_named *name, uint32_t index)
 {
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	struct g4_dir dir = g4_dir_of(fs, parent);
+	int rc = g4_dir_insert(wg, &dir, txn, name->slot, name->text, name->bytes, inode->ino,
+			       g4_dirent_type(inode->disk.mode));
+
+	if (rc == 0) {
+		g4_dir_changed(parent, &dir, 1, inode->disk.btime_ns);
+		parent->disk.nlink += g4_is_dir(inode->disk.mode);
+		rc = g4_inode_log(wg, fs, txn, inode);
+	} else {
+		g4_dir_grown(parent, &dir);
+	}
+	int logged = g4_inode_log(wg, fs, txn, parent);
+	rc = rc < 0 ? rc : logged;
+	if (rc == 0) {
+		const struct g4_lookup_name key = {parent->data_key, name->slot->hash, name->text, name->bytes};
+		g4_name_remember(fs, &key, index);
+	}
+	return rc;
+}
+
+/* The same in a read-locked one; or G4_ALONE. The name comes last, for others may find it at once. */
+G4_FN static int enter_shared(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *parent,
+			      const struct g4_named *name, uint32_t index)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	const int rc = g4_inode_log(wg, fs, txn, inode);
+
+	return rc < 0 ? rc : g4_makers_insert(wg, fs, txn, parent, name, index, inode->disk.btime_ns);
+}
+
+/* What as many makers as can be may add to a count that each of them has looked at. */
+#define MOST_MAKERS 65536u
+
+/* Whether a new inode and its name need the directory alone: pages are split, or to take the inode back would need more than its slot. */
+G4_FN static bool needs_alone(const struct g4_inode_core *parent, const struct new_inode *new_inode, uint32_t type,
+			      const struct g4_named *name)
+{
+	return g4_dir_insert_credits(name->slot, name->bytes) > 1 || type == G4_S_IFLNK ||
+	       new_inode->acl.access_bytes || new_inode->acl.default_bytes ||
+	       g4_load32_rlx(&parent->disk.nlink) >= G4_LINK_MAX - MOST_MAKERS;
+}
+
+/* A name for a new inode in the locked directory, where `slot` says that it is not there. May say G4_ALONE if that is shared. */
+G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, struct g4_cmd *cmd,
+			 uint32_t type, enum g4_locked how, struct g4_dir_slot *slot)
+{
+	const struct g4_named name = {cmd->name, cmd->name_bytes, slot};
 	struct new_inode new_inode;
 	struct g4_txn txn;
 	uint32_t index = G4_NO_INODE;
 	int rc = prepare(wg, fs, parent, cmd, type, &new_inode);
 
-	if (rc == 0 && type == G4_S_IFDIR && parent->disk.nlink >= G4_LINK_MAX)
+	if (rc == 0 && how == G4_LOCKED_SHARED && needs_alone(parent, &new_inode, type, &name))
+		return G4_ALONE;
+	if (rc == 0 && type == G4_S_IFDIR && g4_load32_rlx(&parent->disk.nlink) >= G4_LINK_MAX)
 		rc = -G4_E_MLINK;
 	if (rc == 0 && type == G4_S_IFLNK)
 		rc = g4_link_store(wg, fs, new_inode.policy, cmd->name2, cmd->name2_bytes, &new_inode.target);
@@ -167,23 +218,10 @@ G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_cor
 		return rc;
 	}
 	rc = make_inode(wg, fs, &txn, parent, cmd, &new_inode, &index);
+	if (rc == 0)
+		rc = how == G4_LOCKED_ALONE ? enter_alone(wg, fs, &txn, parent, &name, index) :
+					      enter_shared(wg, fs, &txn, parent, &name, index);
 	if (rc == 0) {
-		struct g4_inode_core *inode = g4_icache_at(fs, index);
-		struct g4_dir dir = g4_dir_of(fs, parent);
-		rc = g4_dir_insert(wg, &dir, &txn, slot, cmd->name, cmd->name_bytes, inode->ino, g4_dirent_type(type));
-		if (rc == 0) {
-			g4_dir_changed(parent, &dir, 1, inode->disk.btime_ns);
-			parent->disk.nlink += type == G4_S_IFDIR;
-			rc = g4_inode_log(wg, fs, &txn, inode);
-		} else {
-			g4_dir_grown(parent, &dir);
-		}
-		int logged = g4_inode_log(wg, fs, &txn, parent);
-		rc = rc < 0 ? rc : logged;
-	}
-	if (rc == 0) {
-		const struct g4_lookup_name key = {parent->data_key, slot->hash, cmd->name, cmd->name_bytes};
-		g4_name_remember(fs, &key, index);
 		if (cmd->op == G4_CMD_CREATE)
 			g4_open_new(fs, index, cmd);
 		cmd->value = 1;
@@ -195,21 +233,29 @@ G4_FN static int make_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_cor
 	return rc;
 }
 
-/* Whether CREATE may open what is there already, in the locked directory. *child is referenced, unless it fails. */
-G4_FN static int find_made(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *parent,
-			   const struct g4_dir_slot *slot, const struct g4_cred *cred, uint32_t *child)
+/*
+ * Whether CREATE may open what is there already, in the locked directory. *child is referenced, unless it fails: it is the file that
+ * the name means.
+ */
+G4_FN static int find_made(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, const struct g4_cmd *cmd,
+			   enum g4_locked how, struct g4_dir_slot *slot, uint32_t *child)
 {
-	if (slot->file_type == 4)
-		return -G4_E_ISDIR;
-	int rc = g4_icache_get(wg, fs, slot->inode, child);
-	if (rc < 0 || g4_is_trusted(cred) || !(parent->disk.mode & G4_S_ISVTX))
+	int rc = g4_name_get(wg, fs, parent, how, cmd->name, cmd->name_bytes, false, slot, child);
+
+	if (rc == -G4_E_NOENT && how == G4_LOCKED_SHARED)
+		return G4_ALONE;
+	if (rc < 0)
 		return rc;
 	struct g4_inode_core *inode = g4_icache_at(fs, *child);
-	rc = g4_check_child(fs, parent, *child);
-	if (rc == 0) {
-		g4_read_lock(&inode->lock);
-		rc = g4_may_reuse(parent, inode, cred);
-		g4_read_unlock(&inode->lock);
+	if (slot->file_type == 4)
+		rc = -G4_E_ISDIR;
+	if (rc == 0 && !g4_is_trusted(cmd->cred) && (parent->disk.mode & G4_S_ISVTX)) {
+		rc = g4_check_child(fs, parent, *child);
+		if (rc == 0) {
+			g4_read_lock(&inode->lock);
+			rc = g4_may_reuse(parent, inode, cmd->cred);
+			g4_read_unlock(&inode->lock);
+		}
 	}
 	if (rc < 0)
 		g4_icache_put(fs, *child);
@@ -233,13 +279,39 @@ G4_FN static int check_node_type(uint32_t type)
 	}
 }
 
+/*
+ * Makes a name in the referenced directory, or finds what has it: *child, referenced, which CREATE opens, else G4_NO_INODE. With
+ * the directory shared it may say G4_ALONE, with nothing done.
+ */
+G4_FN static int make_or_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, struct g4_cmd *cmd,
+			      uint32_t type, enum g4_locked how, uint32_t *child)
+{
+	struct g4_dir_slot slot;
+
+	*child = G4_NO_INODE;
+	g4_dir_lock(parent, how);
+	int rc = g4_check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_EXEC);
+	if (rc == 0)
+		rc = g4_name_find(wg, fs, parent, how, cmd->name, cmd->name_bytes, &slot);
+	bool exists = rc == 0;
+	if (rc == -G4_E_NOENT && g4_load32_rlx(&parent->disk.nlink) > 0)
+		rc = g4_check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
+	if (rc == 0 && !exists)
+		rc = make_in(wg, fs, parent, cmd, type, how, &slot);
+	else if (exists && (cmd->op != G4_CMD_CREATE || (cmd->flags & G4_OPEN_EXCL)))
+		rc = -G4_E_EXIST;
+	else if (exists)
+		rc = find_made(wg, fs, parent, cmd, how, &slot, child);
+	g4_dir_unlock(parent, how);
+	return rc;
+}
+
 G4_FN int g4_do_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	uint32_t type = cmd->op == G4_CMD_MKDIR	  ? G4_S_IFDIR :
 			cmd->op == G4_CMD_SYMLINK ? G4_S_IFLNK :
 			cmd->op == G4_CMD_CREATE  ? G4_S_IFREG :
 						    cmd->mode & G4_S_IFMT;
-	struct g4_dir_slot slot;
 	uint32_t index, child;
 	int rc = g4_check_name(cmd->name, cmd->name_bytes);
 
@@ -254,23 +326,11 @@ G4_FN int g4_do_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (rc < 0)
 		return rc;
 	struct g4_inode_core *parent = g4_icache_at(fs, index);
-	g4_write_lock(&parent->lock);
-	rc = g4_check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_EXEC);
-	if (rc == 0)
-		rc = g4_name_find(wg, fs, parent, cmd->name, cmd->name_bytes, &slot);
-	bool exists = rc == 0;
-	if (rc == -G4_E_NOENT && parent->disk.nlink > 0)
-		rc = g4_check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
-	if (rc == 0 && !exists)
-		rc = make_in(wg, fs, parent, cmd, type, &slot);
-	else if (exists && (cmd->op != G4_CMD_CREATE || (cmd->flags & G4_OPEN_EXCL)))
-		rc = -G4_E_EXIST;
-	else if (exists)
-		/* referenced while the name is locked, so that it is the file the name meant that is opened below */
-		rc = find_made(wg, fs, parent, &slot, cmd->cred, &child);
-	g4_write_unlock(&parent->lock);
+	rc = make_or_find(wg, fs, parent, cmd, type, G4_LOCKED_SHARED, &child);
+	if (rc == G4_ALONE)
+		rc = make_or_find(wg, fs, parent, cmd, type, G4_LOCKED_ALONE, &child);
 	g4_icache_put(fs, index);
-	if (exists && rc == 0) {
+	if (rc == 0 && child != G4_NO_INODE) {
 		cmd->value = 0;
 		rc = g4_open_inode(wg, fs, child, cmd);
 	}

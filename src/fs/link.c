@@ -2,6 +2,7 @@
 /* Another name for an inode. */
 #include "fs/attr.h"
 #include "fs/commands.h"
+#include "fs/makers.h"
 #include "fs/names.h"
 #include "fs/node.h"
 #include "fs/scrub.h"
@@ -34,27 +35,41 @@ G4_FN static int check_link_source(struct g4_wg *wg, struct g4_fs *fs, struct g4
 	return rc == -G4_E_ACCES ? -G4_E_PERM : rc;
 }
 
-/* Both write-locked; the name is not there. */
-G4_FN static int link_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, uint32_t index,
-			     const struct g4_dir_slot *slot, const struct g4_cmd *cmd)
+/* The name, into a write-locked directory. */
+G4_FN static int enter_alone(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *parent,
+			     const struct g4_inode_core *inode, const struct g4_named *name, uint64_t now)
 {
-	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	struct g4_dir dir = g4_dir_of(fs, parent);
-	struct g4_txn txn;
-	int rc = check_link_source(wg, fs, inode, cmd->cred);
+	int rc = g4_dir_insert(wg, &dir, txn, name->slot, name->text, name->bytes, inode->ino,
+			       g4_dirent_type(inode->disk.mode));
 
-	if (rc == 0)
-		rc = g4_begin(wg, fs, G4_NAME_CREDITS + g4_dir_insert_credits(slot, cmd->name2_bytes), &txn);
-	if (rc < 0)
-		return rc;
-	const uint64_t now = g4_now(fs);
-	rc = g4_dir_insert(wg, &dir, &txn, slot, cmd->name2, cmd->name2_bytes, inode->ino,
-			   g4_dirent_type(inode->disk.mode));
 	if (rc == 0)
 		g4_dir_changed(parent, &dir, 1, now);
 	else
 		g4_dir_grown(parent, &dir);
-	int logged = rc == 0 || txn.changed ? g4_inode_log(wg, fs, &txn, parent) : 0;
+	int logged = rc == 0 || txn->changed ? g4_inode_log(wg, fs, txn, parent) : 0;
+	return rc < 0 ? rc : logged;
+}
+
+/* Both locked, the inode for writing; the name is not there. May say G4_ALONE if the directory is shared. */
+G4_FN static int link_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, enum g4_locked how,
+			     uint32_t index, struct g4_dir_slot *slot, const struct g4_cmd *cmd)
+{
+	const struct g4_named name = {cmd->name2, cmd->name2_bytes, slot};
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	struct g4_txn txn;
+	int rc = check_link_source(wg, fs, inode, cmd->cred);
+
+	if (rc == 0 && how == G4_LOCKED_SHARED && g4_dir_insert_credits(slot, name.bytes) > 1)
+		return G4_ALONE;
+	if (rc == 0)
+		rc = g4_begin(wg, fs, G4_NAME_CREDITS + g4_dir_insert_credits(slot, name.bytes), &txn);
+	if (rc < 0)
+		return rc;
+	g4_scrub_moved(fs, index); /* before a scrub may find it there */
+	const uint64_t now = g4_now(fs);
+	rc = how == G4_LOCKED_ALONE ? enter_alone(wg, fs, &txn, parent, inode, &name, now) :
+				      g4_makers_insert(wg, fs, &txn, parent, &name, index, now);
 	if (rc == 0 && inode->disk.nlink == 0)
 		rc = g4_orphan_remove(wg, fs, &txn, index);
 	if (rc == 0) {
@@ -63,15 +78,40 @@ G4_FN static int link_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode
 		inode->disk.ctime_ns = now;
 		rc = g4_inode_log(wg, fs, &txn, inode);
 	}
-	rc = g4_end(fs, &txn, rc < 0 ? rc : logged);
+	rc = g4_end(fs, &txn, rc);
 	if (rc == 0 && cmd->attr)
 		g4_fill_attr(inode, cmd->attr);
 	return rc;
 }
 
+/* With both referenced. */
+G4_FN static int link_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, enum g4_locked how,
+			 uint32_t index, const struct g4_cmd *cmd)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	struct g4_dir_slot slot;
+
+	g4_dir_lock(parent, how);
+	int rc = g4_check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_EXEC);
+	if (rc == 0) {
+		rc = g4_name_find(wg, fs, parent, how, cmd->name2, cmd->name2_bytes, &slot);
+		rc = rc == 0 ? -G4_E_EXIST : rc == -G4_E_NOENT ? 0 : rc;
+	}
+	if (rc == 0)
+		rc = g4_check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
+	if (rc == 0 && g4_is_dir(g4_inode_core_type(inode)))
+		rc = -G4_E_PERM;
+	if (rc == 0) {
+		g4_write_lock(&inode->lock);
+		rc = link_locked(wg, fs, parent, how, index, &slot, cmd);
+		g4_write_unlock(&inode->lock);
+	}
+	g4_dir_unlock(parent, how);
+	return rc;
+}
+
 G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
-	struct g4_dir_slot slot;
 	uint32_t dir, index;
 	int rc = g4_check_name(cmd->name2, cmd->name2_bytes);
 
@@ -84,30 +124,14 @@ G4_FN int g4_do_link(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		g4_icache_put(fs, dir);
 		return rc;
 	}
-	struct g4_inode_core *parent = g4_icache_at(fs, dir), *inode = g4_icache_at(fs, index);
 	if (dir == index) {
 		g4_icache_put(fs, dir);
 		g4_icache_put(fs, index);
 		return -G4_E_PERM;
 	}
-	g4_write_lock(&parent->lock);
-	rc = g4_check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_EXEC);
-	if (rc == 0) {
-		rc = g4_name_find(wg, fs, parent, cmd->name2, cmd->name2_bytes, &slot);
-		rc = rc == 0 ? -G4_E_EXIST : rc == -G4_E_NOENT ? 0 : rc;
-	}
-	if (rc == 0)
-		rc = g4_check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
-	if (rc == 0 && g4_is_dir(inode->disk.mode))
-		rc = -G4_E_PERM;
-	if (rc == 0) {
-		g4_write_lock(&inode->lock);
-		rc = link_locked(wg, fs, parent, index, &slot, cmd);
-		g4_write_unlock(&inode->lock);
-	}
-	if (rc == 0)
-		g4_scrub_moved(fs, index);
-	g4_write_unlock(&parent->lock);
+	rc = link_in(wg, fs, g4_icache_at(fs, dir), G4_LOCKED_SHARED, index, cmd);
+	if (rc == G4_ALONE)
+		rc = link_in(wg, fs, g4_icache_at(fs, dir), G4_LOCKED_ALONE, index, cmd);
 	g4_icache_put(fs, dir);
 	g4_icache_put(fs, index);
 	return g4_check(fs, rc);

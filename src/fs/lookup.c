@@ -18,25 +18,21 @@
 G4_FN static int step_down(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir, const char *name,
 			   uint32_t bytes, uint32_t *next)
 {
-	struct g4_lookup_name key = g4_lookup_key(fs, dir, name, bytes);
 	struct g4_lookup_value value;
+	struct g4_lookup_seen seen;
 	struct g4_dir_slot slot;
-	int rc;
 
-	if (g4_lookup_find(&fs->lookup, &key, &value)) {
-		rc = g4_icache_get_near(wg, fs, value.inode, value.index, next);
-		if (rc < 0 || *next == value.index)
-			return rc;
-	} else {
-		rc = g4_name_find(wg, fs, dir, name, bytes, &slot);
-		if (rc < 0)
-			return rc;
-		rc = g4_icache_get(wg, fs, slot.inode, next);
-		if (rc < 0) /* it is there, for the name is: its slab can not be had */
-			return rc == -G4_E_STALE ? -G4_E_CORRUPT_INODE : rc;
+	if (g4_name_cached(fs, dir, name, bytes, &value, &seen)) {
+		if (g4_icache_get_near(wg, fs, value.inode, value.index, next) == 0) {
+			g4_fence_acq();
+			if (*next == value.index && g4_lookup_holds(&seen))
+				return 0;
+			g4_icache_put(fs, *next);
+		}
 	}
-	g4_name_remember(fs, &key, *next);
-	return 0;
+	const int rc = g4_name_get(wg, fs, dir, G4_LOCKED_SHARED, name, bytes, true, &slot, next);
+	/* it is there, for the name is: its slab can not be had */
+	return rc == -G4_E_STALE ? -G4_E_CORRUPT_INODE : rc;
 }
 
 G4_FN static void fill_attr(struct g4_fs *fs, uint32_t index, struct g4_attr *attr)
@@ -46,6 +42,38 @@ G4_FN static void fill_attr(struct g4_fs *fs, uint32_t index, struct g4_attr *at
 	g4_read_lock(&inode->lock);
 	g4_fill_attr(inode, attr);
 	g4_read_unlock(&inode->lock);
+}
+
+/* Attributes of the inode that the name leads to, of a moment in which it does. 1: they are given; 0: it leads elsewhere by now. */
+G4_FN static int fill_attr_of(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir, const char *name,
+			      uint32_t bytes, uint32_t index, struct g4_attr *attr)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+
+	g4_read_lock(&inode->lock);
+	const int leads = g4_name_leads_to(wg, fs, dir, G4_LOCKED_SHARED, name, bytes, inode);
+	if (leads > 0)
+		g4_fill_attr(inode, attr);
+	g4_read_unlock(&inode->lock);
+	return leads;
+}
+
+/* step() of a name that is neither . nor ..: once more for each time that the name is given to another inode meanwhile. */
+G4_FN static int step_to(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir, const char *name,
+			 uint32_t bytes, struct g4_attr *attr, bool *given, uint32_t *next)
+{
+	for (;;) {
+		int rc = step_down(wg, fs, dir, name, bytes, next);
+		if (rc < 0 || !attr || g4_check_child(fs, dir, *next) < 0)
+			return rc;
+		rc = fill_attr_of(wg, fs, dir, name, bytes, *next, attr);
+		*given = rc > 0;
+		if (rc > 0)
+			return 0;
+		g4_icache_put(fs, *next);
+		if (rc < 0)
+			return rc;
+	}
 }
 
 /*
@@ -64,15 +92,11 @@ G4_FN static int step(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, const 
 	g4_read_lock(&dir->lock);
 	int rc = g4_may_search(wg, fs, dir, cred);
 	if (rc == 0 && (g4_is_dot(name, bytes) || g4_is_dotdot(name, bytes))) {
-		rc = g4_name_find(wg, fs, dir, name, bytes, &slot);
+		rc = g4_name_find(wg, fs, dir, G4_LOCKED_SHARED, name, bytes, &slot);
 		if (rc == 0)
 			rc = g4_icache_get(wg, fs, slot.inode, next);
 	} else if (rc == 0) {
-		rc = step_down(wg, fs, dir, name, bytes, next);
-		if (rc == 0 && attr && g4_check_child(fs, dir, *next) == 0) {
-			fill_attr(fs, *next, attr);
-			*given = true;
-		}
+		rc = step_to(wg, fs, dir, name, bytes, attr, given, next);
 	}
 	g4_read_unlock(&dir->lock);
 	return rc == -G4_E_STALE ? -G4_E_NOENT : rc;

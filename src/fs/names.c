@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names in directories: checking, finding and remembering them. */
 #include "fs/names.h"
+#include "dir/leaf.h"
+#include "fs/attr.h"
+#include "inode/icache.h"
 
 /* Whether a byte of the word is 0 (Lamport, "Multiple byte processing with full-word instructions", 1975). */
 G4_FN static bool has_zero(uint64_t word)
@@ -31,24 +34,71 @@ G4_FN int g4_check_name(const char *name, uint32_t bytes)
 	return 0;
 }
 
-G4_FN int g4_name_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, const char *name,
-		       uint32_t bytes, struct g4_dir_slot *slot)
+/* . and .. of a directory. */
+G4_FN static int find_dots(const struct g4_inode_core *inode, bool dot, struct g4_dir_slot *slot)
 {
-	struct g4_dir dir = g4_dir_of(fs, inode);
+	slot->inode = dot ? inode->ino : inode->disk.parent;
+	slot->file_type = 4; /* DT_DIR */
+	slot->leaf_lock = NULL;
+	slot->room = 0;
+	return 0;
+}
 
-	if (g4_is_dot(name, bytes) || g4_is_dotdot(name, bytes)) {
-		slot->inode = g4_is_dot(name, bytes) ? inode->ino : inode->disk.parent;
-		slot->file_type = 4; /* DT_DIR */
-		slot->room = 0;
-		return 0;
-	}
+/* A name that is neither; its leaf stays locked. */
+G4_FN static int find_held(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, enum g4_locked how,
+			   const char *name, uint32_t bytes, struct g4_dir_slot *slot)
+{
+	const struct g4_dir dir = g4_dir_locked(fs, inode, how);
 	const bool small = inode->disk.pages == 1;
 	const uint32_t near = small ? g4_load32_rlx(&inode->leaf) - 1 : G4_NO_LINE;
+
 	slot->line = near;
-	int rc = g4_dir_lookup(wg, &dir, name, bytes, slot);
+	int rc = g4_dir_lookup_held(wg, &dir, name, bytes, slot);
 	if (small && slot->line != near)
 		g4_store32_rlx(&inode->leaf, slot->line + 1);
 	return rc;
+}
+
+G4_FN int g4_name_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, enum g4_locked how,
+		       const char *name, uint32_t bytes, struct g4_dir_slot *slot)
+{
+	if (g4_is_dot(name, bytes) || g4_is_dotdot(name, bytes))
+		return find_dots(inode, g4_is_dot(name, bytes), slot);
+	const int rc = find_held(wg, fs, inode, how, name, bytes, slot);
+	g4_dir_let_go(slot);
+	return rc;
+}
+
+G4_FN int g4_name_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, enum g4_locked how,
+		      const char *name, uint32_t bytes, bool remember, struct g4_dir_slot *slot, uint32_t *index)
+{
+	int rc = find_held(wg, fs, inode, how, name, bytes, slot);
+
+	if (rc == 0)
+		rc = g4_icache_get(wg, fs, slot->inode, index);
+	if (rc == 0 && remember) { /* while the leaf is locked, so that nobody has taken the name away */
+		const struct g4_lookup_name key = {inode->data_key, slot->hash, name, bytes};
+		g4_name_remember(fs, &key, *index);
+	}
+	g4_dir_let_go(slot);
+	return rc;
+}
+
+G4_FN int g4_name_leads_to(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir, enum g4_locked how,
+			   const char *name, uint32_t bytes, const struct g4_inode_core *inode)
+{
+	struct g4_lookup_value value;
+	struct g4_lookup_seen seen;
+	struct g4_dir_slot slot;
+
+	if (inode->dead)
+		return 0;
+	if (g4_name_cached(fs, dir, name, bytes, &value, &seen))
+		return value.inode == inode->ino;
+	const int rc = g4_name_find(wg, fs, dir, how, name, bytes, &slot);
+	if (rc == -G4_E_NOENT)
+		return 0;
+	return rc < 0 ? rc : slot.inode == inode->ino;
 }
 
 G4_FN int g4_check_child(struct g4_fs *fs, const struct g4_inode_core *parent, uint32_t index)
@@ -59,6 +109,56 @@ G4_FN int g4_check_child(struct g4_fs *fs, const struct g4_inode_core *parent, u
 		return 0;
 	const bool fits = inode != parent && g4_is_child(G4_S_IFDIR, g4_load64_acq(&inode->disk.parent), parent->ino);
 	return fits ? 0 : -G4_E_CORRUPT_DIR;
+}
+
+/* The inode of a listed name, as it was listed, or, where that is not so any more (again), as it is now; referenced. */
+G4_FN static int get_listed(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir,
+			    const struct g4_dir_listed *listed, const struct g4_dir_entry *entry, bool again,
+			    uint32_t *index)
+{
+	struct g4_dir_slot slot;
+	int rc = again ? -G4_E_STALE : g4_icache_get(wg, fs, entry->inode, index);
+
+	if (!g4_dir_listed_holds(
+		    listed)) { /* the number may be another inode's by now, of which nothing is looked at */
+		if (rc == 0)
+			g4_icache_put(fs, *index);
+		rc = g4_name_get(wg, fs, dir, G4_LOCKED_SHARED, g4_leaf_name(entry), entry->name_bytes, false, &slot,
+				 index);
+	}
+	if (rc < 0)
+		return rc == -G4_E_STALE ? -G4_E_CORRUPT_DIR : rc;
+	rc = g4_check_child(fs, dir, *index);
+	if (rc < 0)
+		g4_icache_put(fs, *index);
+	return rc;
+}
+
+G4_FN int g4_name_attr(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir,
+		       const struct g4_dir_listed *listed, const struct g4_dir_entry *entry, struct g4_attr *attr)
+{
+	bool again = false;
+
+	for (int leads = 0; leads <= 0;
+	     again = true) { /* once more for each time that the name is given to another inode meanwhile */
+		uint32_t index;
+		int rc = get_listed(wg, fs, dir, listed, entry, again, &index);
+		if (rc < 0)
+			return rc;
+		struct g4_inode_core *inode = g4_icache_at(fs, index);
+		g4_read_lock(&inode->lock);
+		leads = inode->ino == entry->inode && g4_dir_listed_holds(listed) ?
+				1 :
+				g4_name_leads_to(wg, fs, dir, G4_LOCKED_SHARED, g4_leaf_name(entry), entry->name_bytes,
+						 inode);
+		if (leads > 0)
+			g4_fill_attr(inode, attr);
+		g4_read_unlock(&inode->lock);
+		g4_icache_put(fs, index);
+		if (leads < 0)
+			return leads;
+	}
+	return 0;
 }
 
 G4_FN struct g4_lookup_name g4_lookup_key(const struct g4_fs *fs, const struct g4_inode_core *dir, const char *name,
@@ -84,10 +184,10 @@ G4_FN void g4_name_remember(struct g4_fs *fs, const struct g4_lookup_name *key, 
 }
 
 G4_FN bool g4_name_cached(struct g4_fs *fs, const struct g4_inode_core *dir, const char *name, uint64_t bytes,
-			  struct g4_lookup_value *value)
+			  struct g4_lookup_value *value, struct g4_lookup_seen *seen)
 {
 	if (bytes > G4_LOOKUP_NAME_BYTES)
 		return false;
 	struct g4_lookup_name key = g4_lookup_key(fs, dir, name, (uint32_t)bytes);
-	return g4_lookup_find(&fs->lookup, &key, value);
+	return g4_lookup_look(&fs->lookup, &key, value, seen);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names in directories: what looking up, making, removing and renaming share. The directory is locked, for writing by what
- * changes it. Leader, unless a function says otherwise.
+ * changes it, unless it does so beside others (makers.h). Leader, unless a function says otherwise.
  *
  * A step of a lookup, by definition (lookup.c):
  *     1. The directory may be searched: g4_dir_permits().
@@ -15,6 +15,7 @@
 #define G4_NAMES_H
 
 #include "dir/dir.h"
+#include "fs/command.h"
 #include "fs/cred.h"
 #include "fs/perm.h"
 #include "inode/mounted.h"
@@ -37,10 +38,44 @@ G4_FN G4_INLINE uint8_t g4_dirent_type(uint32_t mode)
 	return (uint8_t)((mode & G4_S_IFMT) >> 12); /* DT_* */
 }
 
+/* The pages of a write-locked directory. */
 G4_FN G4_INLINE struct g4_dir g4_dir_of(struct g4_fs *fs, const struct g4_inode_core *inode)
 {
-	struct g4_dir dir = {&fs->alloc, fs->hash_key, inode->disk.map[0], inode->disk.pages};
+	struct g4_dir dir = {&fs->alloc, fs->hash_key, inode->disk.map[0], inode->disk.pages, NULL};
 	return dir;
+}
+
+/* Of a read-locked one. */
+G4_FN G4_INLINE struct g4_dir g4_dir_shared(struct g4_fs *fs, const struct g4_inode_core *inode)
+{
+	struct g4_dir dir = g4_dir_of(fs, inode);
+
+	dir.locks = fs->leaf_locks;
+	return dir;
+}
+
+/* How a directory is locked. */
+enum g4_locked { G4_LOCKED_SHARED, G4_LOCKED_ALONE };
+
+G4_FN G4_INLINE void g4_dir_lock(struct g4_inode_core *dir, enum g4_locked how)
+{
+	if (how == G4_LOCKED_ALONE)
+		g4_write_lock(&dir->lock);
+	else
+		g4_read_lock_at_gate(&dir->lock);
+}
+
+G4_FN G4_INLINE void g4_dir_unlock(struct g4_inode_core *dir, enum g4_locked how)
+{
+	if (how == G4_LOCKED_ALONE)
+		g4_write_unlock(&dir->lock);
+	else
+		g4_read_unlock(&dir->lock);
+}
+
+G4_FN G4_INLINE struct g4_dir g4_dir_locked(struct g4_fs *fs, const struct g4_inode_core *inode, enum g4_locked how)
+{
+	return how == G4_LOCKED_ALONE ? g4_dir_of(fs, inode) : g4_dir_shared(fs, inode);
 }
 
 /* The pages that an insert came to, back into the inode: also those of one that failed and had divided some by then. */
@@ -68,7 +103,7 @@ G4_FN int g4_check_name(const char *name, uint32_t bytes);
 G4_FN G4_INLINE int g4_dir_permits(const struct g4_inode_core *dir, const struct g4_cred *cred, bool root,
 				   uint32_t want)
 {
-	if (dir->dead || dir->disk.nlink == 0)
+	if (dir->dead || g4_load32_rlx(&dir->disk.nlink) == 0)
 		return -G4_E_NOENT;
 	if (!g4_is_dir(dir->disk.mode))
 		return -G4_E_NOTDIR;
@@ -85,8 +120,20 @@ G4_FN G4_INLINE int g4_check_dir(struct g4_wg *wg, struct g4_fs *fs, struct g4_i
 	return rc > 0 ? g4_permission(wg, fs, dir, cred, want) : rc;
 }
 /* Finds a name, . and .. included. */
-G4_FN int g4_name_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, const char *name,
-		       uint32_t bytes, struct g4_dir_slot *slot);
+G4_FN int g4_name_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, enum g4_locked how,
+		       const char *name, uint32_t bytes, struct g4_dir_slot *slot);
+/*
+ * The same of a name that is neither . nor .., and references the inode that it leads to: it is the one that the name meant. remember:
+ * the lookup cache learns of it.
+ */
+G4_FN int g4_name_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, enum g4_locked how,
+		      const char *name, uint32_t bytes, bool remember, struct g4_dir_slot *slot, uint32_t *index);
+/*
+ * Whether a name of a locked directory leads to a locked inode: 1, 0 or a negative code. What it says holds until one of the locks is
+ * given back, since who takes the name away needs the inode's lock or the directory alone.
+ */
+G4_FN int g4_name_leads_to(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir, enum g4_locked how,
+			   const char *name, uint32_t bytes, const struct g4_inode_core *inode);
 /* Whether the directory `parent` may have a name for an inode of this mode, which calls `its_parent` its parent. */
 G4_FN G4_INLINE bool g4_is_child(uint32_t mode, uint64_t its_parent, uint64_t parent)
 {
@@ -97,6 +144,12 @@ G4_FN G4_INLINE bool g4_is_child(uint32_t mode, uint64_t its_parent, uint64_t pa
  * right, because a directory has another parent. The order of locks relies on it, whatever an image says.
  */
 G4_FN int g4_check_child(struct g4_fs *fs, const struct g4_inode_core *parent, uint32_t index);
+/*
+ * Attributes of what a listed name leads to, in a moment in which it does, with the directory read-locked since it was listed.
+ * -G4_E_NOENT: the name is gone since.
+ */
+G4_FN int g4_name_attr(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir,
+		       const struct g4_dir_listed *listed, const struct g4_dir_entry *entry, struct g4_attr *attr);
 /* Whether names may be looked up in a locked inode: a directory, with the permission. */
 G4_FN G4_INLINE int g4_may_search(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir,
 				  const struct g4_cred *cred)
@@ -108,10 +161,10 @@ G4_FN struct g4_lookup_name g4_lookup_key(const struct g4_fs *fs, const struct g
 					  uint32_t bytes);
 /*
  * Per-lane; neither waits nor locks. Where a name of a locked directory leads by the lookup cache, which has no name that the
- * directory has not. False: it does not know. bytes > 0.
+ * directory has not, for as long as g4_lookup_holds(seen). False: it does not know. bytes > 0.
  */
 G4_FN bool g4_name_cached(struct g4_fs *fs, const struct g4_inode_core *dir, const char *name, uint64_t bytes,
-			  struct g4_lookup_value *value);
+			  struct g4_lookup_value *value, struct g4_lookup_seen *seen);
 /* A name goes, or leads elsewhere from now on. */
 G4_FN void g4_name_forget(struct g4_fs *fs, const struct g4_inode_core *inode, const struct g4_dir_slot *slot,
 			  const char *name, uint32_t bytes);

@@ -5,7 +5,8 @@
  * GPU. Here what is needed is copied, and afterwards is asked whether anybody has written meanwhile. Nobody waits, and
  * nothing is kept.
  *
- * All places of a walk are asked at its end: if none has changed since it was copied, then at that moment every name led
+ * All places of a walk are asked at its end, directories' locks for who has changed them alone, and the entries of names for who has
+ * taken a name beside others: if none has changed since it was copied, then at that moment every name led
  * where the walk went, and the attributes were these. Until then nothing that was copied is believed. It may be torn, or
  * another inode's: the walk then ends at the wrong place, or finds nothing, and that is all.
  *
@@ -105,8 +106,10 @@ G4_FN G4_INLINE bool g4_optimistic_unchanged(const struct g4_optimistic_lookup *
 		return g4_all(walk->wg, same);
 	}
 	g4_fence_acq();
-	for (uint32_t k = 0; k < G4_OPTIMISTIC_SEEN; k++)
+	for (uint32_t k = 0; k < G4_OPTIMISTIC_SEEN; k++) {
 		same &= g4_read_unchanged(walk->places[k].lock, walk->places[k].version);
+		same &= walk->places[k].name.entry == NULL || g4_lookup_holds(&walk->places[k].name);
+	}
 	return same;
 }
 
@@ -131,6 +134,14 @@ G4_FN G4_INLINE bool g4_optimistic_note(struct g4_optimistic_lookup *walk, const
 	}
 	walk->seen++;
 	return true;
+}
+
+/* Alone: how the walk goes on at the place that was noted last. */
+G4_FN G4_INLINE void g4_optimistic_note_name(struct g4_optimistic_lookup *walk, struct g4_lookup_seen name)
+{
+	for (uint32_t k = 0; k < G4_OPTIMISTIC_SEEN; k++)
+		if (k + 1 >= walk->seen)
+			walk->places[k].name = name;
 }
 
 /* ------------------------------------------------------------------ names */
@@ -321,11 +332,15 @@ G4_FN G4_INLINE bool g4_optimistic_down(struct g4_optimistic_lookup *walk, struc
 {
 	struct g4_optimistic_memory *room = walk->room;
 	struct g4_lookup_value value;
+	struct g4_lookup_seen seen;
 
 	if (!g4_optimistic_look(walk) || !g4_optimistic_is_there(walk) || !g4_optimistic_may_search(walk))
 		return false;
 	name->directory = room->inode.data_key;
-	return g4_lookup_find(&room->lookup, name, &value) && g4_optimistic_go(walk, &value);
+	if (!g4_lookup_look(&room->lookup, name, &value, &seen))
+		return false;
+	g4_optimistic_note_name(walk, seen);
+	return g4_optimistic_go(walk, &value);
 }
 
 /* Words of a directory's in-core inode that are looked at. */

@@ -11,18 +11,17 @@
 G4_FN static int put_name(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t ino,
 			  uint8_t *path, uint64_t *at)
 {
-	const struct g4_dir dir = {&fs->alloc, fs->hash_key, inode->disk.map[0], inode->disk.pages};
-	struct g4_dir_item items[G4_DIR_LEAF_ENTRIES];
-	uint64_t from = 0;
+	const struct g4_dir dir = g4_dir_shared(fs, inode);
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_dir_listed *listed = (struct g4_dir_listed *)g4_scratch_take(wg, sizeof(*listed));
 	int rc = -G4_E_NOENT;
 
-	while (rc == -G4_E_NOENT && from != UINT64_MAX) {
-		uint32_t count, line;
-		int got = g4_dir_read_leaf(wg, &dir, from, items, &count, &from, &line);
+	for (uint64_t from = 0; rc == -G4_E_NOENT && from != UINT64_MAX; from = listed->next) {
+		int got = g4_dir_read_leaf(wg, &dir, from, listed);
 		if (got < 0)
-			return got;
-		for (uint32_t k = 0; k < count && rc == -G4_E_NOENT; k++) {
-			const struct g4_dir_entry *entry = items[k].entry;
+			rc = got;
+		for (uint32_t k = 0; k < listed->count && rc == -G4_E_NOENT; k++) {
+			const struct g4_dir_entry *entry = listed->items[k].entry;
 			if (entry->inode != ino)
 				continue;
 			rc = *at < entry->name_bytes + 1u ? -G4_E_NAMETOOLONG : 0;
@@ -32,9 +31,8 @@ G4_FN static int put_name(struct g4_wg *wg, struct g4_fs *fs, const struct g4_in
 			memcpy(path + *at, entry + 1, entry->name_bytes);
 			path[--*at] = '/';
 		}
-		if (line != G4_NO_LINE)
-			g4_cache_put(&fs->cache, line);
 	}
+	g4_scratch_release(wg, mark);
 	return rc;
 }
 

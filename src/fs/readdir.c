@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Listing a directory. A cookie is the position after an entry in the order of (hash, collision): it stays right
- * whatever is made or removed meanwhile, and an entry that exists all the time is listed exactly once.
+ * whatever is made or removed meanwhile, and an entry that exists all the time is listed exactly once. Each leaf is as it was at one
+ * moment; names of it that go before their attributes are looked at are left out.
  */
 #include "fs/attr.h"
 #include "fs/commands.h"
@@ -58,36 +59,28 @@ G4_FN static bool give_dots(struct g4_cmd *cmd, const struct g4_inode_core *inod
 }
 
 /* 1: given; 0: no room; negative: error. */
-G4_FN static int give_entry(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, struct g4_cmd *cmd,
-			    const struct g4_dir_item *item)
+G4_FN static int give_entry(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_cmd *cmd,
+			    const struct g4_dir_listed *listed, const struct g4_dir_item *item)
 {
 	const struct g4_dir_entry *entry = item->entry;
+	const uint64_t cookie = item->position + COOKIE_FIRST;
+	const char *name = (const char *)(entry + 1);
 	struct g4_attr attr;
-	bool plus = cmd->flags & G4_READDIR_PLUS;
-	uint32_t index;
 
-	if (plus) {
-		int rc = g4_icache_get(wg, fs, entry->inode, &index);
-		if (rc < 0)
-			return rc == -G4_E_STALE ? -G4_E_CORRUPT_DIR : rc;
-		rc = g4_check_child(fs, inode, index);
-		if (rc < 0) {
-			g4_icache_put(fs, index);
-			return rc;
-		}
-		g4_read_lock(&g4_icache_at(fs, index)->lock);
-		g4_fill_attr(g4_icache_at(fs, index), &attr);
-		g4_read_unlock(&g4_icache_at(fs, index)->lock);
-		g4_icache_put(fs, index);
-	}
-	return give(cmd, entry->inode, item->position + COOKIE_FIRST, (const char *)(entry + 1), entry->name_bytes,
-		    entry->file_type, plus ? &attr : NULL);
+	if (!(cmd->flags & G4_READDIR_PLUS))
+		return give(cmd, entry->inode, cookie, name, entry->name_bytes, entry->file_type, NULL);
+	const int rc = g4_name_attr(wg, fs, inode, listed, entry, &attr);
+	if (rc == -G4_E_NOENT) /* it is gone since */
+		return 1;
+	if (rc < 0)
+		return rc;
+	return give(cmd, attr.ino, cookie, name, entry->name_bytes, g4_dirent_type(attr.mode), &attr);
 }
 
-G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, struct g4_cmd *cmd)
+G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_cmd *cmd,
+		      struct g4_dir_listed *listed)
 {
-	struct g4_dir dir = {&fs->alloc, fs->hash_key, inode->disk.map[0], inode->disk.pages};
-	struct g4_dir_item items[G4_DIR_LEAF_ENTRIES];
+	const struct g4_dir dir = g4_dir_shared(fs, inode);
 	uint64_t cookie = cmd->cookie, from;
 	int given = 1;
 
@@ -95,14 +88,12 @@ G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_
 		return cmd->value ? 0 : -G4_E_RANGE;
 	from = cookie < COOKIE_FIRST ? 0 : cookie - COOKIE_FIRST + 1;
 	while (given == 1 && from != UINT64_MAX) {
-		uint32_t count, line;
-		int rc = g4_dir_read_leaf(wg, &dir, from, items, &count, &from, &line);
+		int rc = g4_dir_read_leaf(wg, &dir, from, listed);
 		if (rc < 0)
 			return rc;
-		for (uint32_t k = 0; k < count && given == 1; k++)
-			given = give_entry(wg, fs, inode, cmd, &items[k]);
-		if (line != G4_NO_LINE)
-			g4_cache_put(&fs->cache, line);
+		from = listed->next;
+		for (uint32_t k = 0; k < listed->count && given == 1; k++)
+			given = give_entry(wg, fs, inode, cmd, listed, &listed->items[k]);
 	}
 	if (given < 0)
 		return given;
@@ -118,14 +109,17 @@ G4_FN int g4_do_readdir(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		return g4_check(fs, rc);
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	cmd->value = 0;
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_dir_listed *listed = (struct g4_dir_listed *)g4_scratch_take(wg, sizeof(*listed));
 	g4_read_lock(&inode->lock);
 	if (!g4_is_dir(inode->disk.mode))
 		rc = -G4_E_NOTDIR;
-	else if (!inode->dead && inode->disk.nlink > 0) /* a removed directory lists nothing */
-		rc = list(wg, fs, inode, cmd);
+	else if (!inode->dead && g4_load32_rlx(&inode->disk.nlink) > 0) /* a removed directory lists nothing */
+		rc = list(wg, fs, inode, cmd, listed);
 	if (rc == 0)
 		g4_touch_read(fs, index);
 	g4_read_unlock(&inode->lock);
+	g4_scratch_release(wg, mark);
 	g4_icache_put(fs, index);
 	return g4_check(fs, rc);
 }

@@ -4,6 +4,7 @@
 #include "dir/shrink.h"
 #include "fs/commands.h"
 #include "fs/delete.h"
+#include "fs/makers.h"
 #include "fs/names.h"
 #include "fs/node.h"
 #include "inode/icache.h"
@@ -43,15 +44,11 @@ G4_FN int g4_lose_name(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, u
 	return g4_orphan_add(wg, fs, txn, index);
 }
 
-G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, uint32_t index,
-			       const struct g4_dir_slot *slot, struct g4_cmd *cmd, bool *unused)
+/* Whether the name of a write-locked inode may go. */
+G4_FN static int check_remove(struct g4_fs *fs, const struct g4_inode_core *parent, const struct g4_inode_core *inode,
+			      const struct g4_cmd *cmd)
 {
-	struct g4_inode_core *inode = g4_icache_at(fs, index);
-	struct g4_dir dir = g4_dir_of(fs, parent);
-	bool directory = g4_is_dir(inode->disk.mode);
-	uint64_t now = g4_now(fs);
-	const uint32_t shrinking = g4_dir_shrink_credits(&dir, slot, cmd->name_bytes);
-	struct g4_txn txn;
+	const bool directory = g4_is_dir(inode->disk.mode);
 	int rc = g4_check_delete(parent, inode, cmd->cred);
 
 	if (rc == 0 && cmd->op == G4_CMD_UNLINK && directory)
@@ -60,28 +57,86 @@ G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_ino
 		rc = !directory ? -G4_E_NOTDIR : inode->disk.entries > 0 ? -G4_E_NOTEMPTY : 0;
 	if (rc == 0 && inode->ino == g4_icache_at(fs, fs->root_index)->ino)
 		rc = -G4_E_BUSY;
+	return rc;
+}
+
+/* The name goes from a write-locked directory. */
+G4_FN static int take_alone(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *parent,
+			    const struct g4_named *name, const struct g4_inode_core *inode, bool shrinks, uint64_t now)
+{
+	struct g4_dir dir = g4_dir_of(fs, parent);
+
+	g4_name_forget(fs, parent, name->slot, name->text, name->bytes);
+	int rc = g4_dir_remove(wg, &dir, txn, name->slot);
+	if (rc == 0 && shrinks)
+		rc = g4_dir_shrink(wg, &dir, txn, name->slot->hash);
+	if (rc < 0)
+		return rc;
+	g4_dir_changed(parent, &dir, -1, now);
+	parent->disk.nlink -= g4_is_dir(inode->disk.mode);
+	return g4_inode_log(wg, fs, txn, parent);
+}
+
+/* Both are locked, the inode for writing, and it has the name. May say G4_ALONE if the directory is shared. */
+G4_FN static int remove_locked(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, enum g4_locked how,
+			       uint32_t index, struct g4_dir_slot *slot, struct g4_cmd *cmd, bool *unused)
+{
+	const struct g4_named name = {cmd->name, cmd->name_bytes, slot};
+	const struct g4_dir dir = g4_dir_of(fs, parent);
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	const uint32_t shrinking = g4_dir_shrink_credits(&dir, slot, cmd->name_bytes);
+	struct g4_txn txn;
+	int rc = check_remove(fs, parent, inode, cmd);
+
+	if (rc == 0 && how == G4_LOCKED_SHARED && shrinking)
+		return G4_ALONE;
 	if (rc == 0)
 		rc = g4_begin(wg, fs, G4_NAME_CREDITS + shrinking, &txn);
 	if (rc < 0)
 		return rc;
-	g4_name_forget(fs, parent, slot, cmd->name, cmd->name_bytes);
-	rc = g4_dir_remove(wg, &dir, &txn, slot);
-	if (rc == 0 && shrinking)
-		rc = g4_dir_shrink(wg, &dir, &txn, slot->hash);
-	if (rc == 0) {
-		g4_dir_changed(parent, &dir, -1, now);
-		parent->disk.nlink -= directory;
-		rc = g4_inode_log(wg, fs, &txn, parent);
-	}
+	const uint64_t now = g4_now(fs);
+	rc = how == G4_LOCKED_ALONE ? take_alone(wg, fs, &txn, parent, &name, inode, shrinking > 0, now) :
+				      g4_makers_remove(wg, fs, &txn, parent, &name, inode, now);
 	if (rc == 0)
 		rc = g4_lose_name(wg, fs, &txn, index, now, unused);
 	cmd->value = rc == 0 && inode->held ? inode->ino : 0;
 	return g4_end(fs, &txn, rc);
 }
 
-G4_FN int g4_do_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+/* The inode that had the name is *index, referenced, unless that is G4_NO_INODE. May say G4_ALONE if the directory is shared. */
+G4_FN static int remove_in(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *parent, enum g4_locked how,
+			   struct g4_cmd *cmd, uint32_t *index, bool *unused)
 {
 	struct g4_dir_slot slot;
+
+	*index = G4_NO_INODE;
+	g4_dir_lock(parent, how);
+	int rc = g4_check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_EXEC);
+	if (rc == 0)
+		rc = g4_name_get(wg, fs, parent, how, cmd->name, cmd->name_bytes, false, &slot, index);
+	if (rc < 0)
+		*index = G4_NO_INODE;
+	if (rc == 0)
+		rc = g4_check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
+	if (rc == 0)
+		rc = g4_check_child(fs, parent, *index);
+	if (rc == 0) {
+		struct g4_inode_core *inode = g4_icache_at(fs, *index);
+		g4_write_lock(&inode->lock);
+		const int leads = how == G4_LOCKED_ALONE ?
+					  1 :
+					  g4_name_leads_to(wg, fs, parent, how, cmd->name, cmd->name_bytes, inode);
+		rc = leads < 0	? leads :
+		     leads == 0 ? G4_ALONE :
+				  remove_locked(wg, fs, parent, how, *index, &slot, cmd, unused);
+		g4_write_unlock(&inode->lock);
+	}
+	g4_dir_unlock(parent, how);
+	return rc;
+}
+
+G4_FN int g4_do_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
 	uint32_t dir, index = G4_NO_INODE;
 	bool unused = false;
 	int rc = g4_check_name(cmd->name, cmd->name_bytes);
@@ -95,22 +150,11 @@ G4_FN int g4_do_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (rc < 0)
 		return rc;
 	struct g4_inode_core *parent = g4_icache_at(fs, dir);
-	g4_write_lock(&parent->lock);
-	rc = g4_check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_EXEC);
-	if (rc == 0)
-		rc = g4_name_find(wg, fs, parent, cmd->name, cmd->name_bytes, &slot);
-	if (rc == 0)
-		rc = g4_check_dir(wg, fs, parent, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
-	if (rc == 0)
-		rc = g4_icache_get(wg, fs, slot.inode, &index);
-	if (rc == 0)
-		rc = g4_check_child(fs, parent, index);
-	if (rc == 0) {
-		g4_write_lock(&g4_icache_at(fs, index)->lock);
-		rc = remove_locked(wg, fs, parent, index, &slot, cmd, &unused);
-		g4_write_unlock(&g4_icache_at(fs, index)->lock);
+	rc = remove_in(wg, fs, parent, G4_LOCKED_SHARED, cmd, &index, &unused);
+	if (rc == G4_ALONE) {
+		g4_icache_put(fs, index);
+		rc = remove_in(wg, fs, parent, G4_LOCKED_ALONE, cmd, &index, &unused);
 	}
-	g4_write_unlock(&parent->lock);
 	g4_icache_put(fs, dir);
 	if (rc == 0 && unused)
 		rc = g4_inode_delete(wg, fs, index);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Renaming. Locks: two directories under the rename lock, the ancestor first; then the inodes in them by number. A transaction is
- * joined last.
+ * joined last. Within one directory it is tried beside others first (makers.h).
  */
 #include "data/writeback.h"
 #include "dir/shrink.h"
 #include "fs/commands.h"
 #include "fs/create.h"
 #include "fs/delete.h"
+#include "fs/makers.h"
 #include "fs/names.h"
 #include "fs/node.h"
 #include "fs/remove.h"
@@ -41,6 +42,7 @@ G4_STATIC_ASSERT(2 * G4_NAME_CREDITS + G4_DIR_CREDITS <= G4_TXN_LEAST_BLOCKS &&
 
 struct rename {
 	struct g4_cmd *cmd;
+	enum g4_locked how;  /* the directories are locked; shared: `from` and `to` are one */
 	uint32_t from, to;   /* directories */
 	uint32_t moved, met; /* what is renamed, what it meets; G4_NO_INODE: nothing */
 	struct g4_dir_slot from_slot, to_slot;
@@ -55,7 +57,7 @@ G4_FN static int lock_directories(struct g4_wg *wg, struct g4_fs *fs, struct ren
 	struct g4_inode_core *from = g4_icache_at(fs, r->from), *to = g4_icache_at(fs, r->to);
 
 	if (r->from == r->to) {
-		g4_write_lock(&from->lock);
+		g4_dir_lock(from, r->how);
 		return 0;
 	}
 	g4_lock(&fs->rename_lock);
@@ -76,7 +78,7 @@ G4_FN static int lock_directories(struct g4_wg *wg, struct g4_fs *fs, struct ren
 
 G4_FN static void unlock_directories(struct g4_fs *fs, struct rename *r)
 {
-	g4_write_unlock(&g4_icache_at(fs, r->from)->lock);
+	g4_dir_unlock(g4_icache_at(fs, r->from), r->how);
 	if (r->from != r->to) {
 		g4_write_unlock(&g4_icache_at(fs, r->to)->lock);
 		g4_unlock(&fs->rename_lock);
@@ -93,6 +95,17 @@ G4_FN static int check_files_only(struct g4_fs *fs, const struct rename *r)
 	return (flags & G4_RENAME_FILES_ONLY) && directory ? -G4_E_LEAVES : 0;
 }
 
+/* References what a name leads to: *index, G4_NO_INODE if it fails. */
+G4_FN static int get_name(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir, const struct rename *r,
+			  const char *name, uint32_t bytes, struct g4_dir_slot *slot, uint32_t *index)
+{
+	const int rc = g4_name_get(wg, fs, dir, r->how, name, bytes, false, slot, index);
+
+	if (rc < 0)
+		*index = G4_NO_INODE;
+	return rc;
+}
+
 /* Looks both names up and references what they lead to. */
 G4_FN static int find_both(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
 {
@@ -103,16 +116,12 @@ G4_FN static int find_both(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
 	if (rc == 0)
 		rc = g4_check_dir(wg, fs, to, cmd->cred, G4_ACCESS_EXEC);
 	if (rc == 0)
-		rc = g4_name_find(wg, fs, from, cmd->name, cmd->name_bytes, &r->from_slot);
-	if (rc == 0)
-		rc = g4_icache_get(wg, fs, r->from_slot.inode, &r->moved);
+		rc = get_name(wg, fs, from, r, cmd->name, cmd->name_bytes, &r->from_slot, &r->moved);
 	if (rc == 0)
 		rc = g4_check_child(fs, from, r->moved);
 	if (rc < 0)
 		return rc;
-	rc = g4_name_find(wg, fs, to, cmd->name2, cmd->name2_bytes, &r->to_slot);
-	if (rc == 0)
-		rc = g4_icache_get(wg, fs, r->to_slot.inode, &r->met);
+	rc = get_name(wg, fs, to, r, cmd->name2, cmd->name2_bytes, &r->to_slot, &r->met);
 	if (rc == 0)
 		rc = g4_check_child(fs, to, r->met);
 	if (rc == -G4_E_NOENT)
@@ -321,6 +330,55 @@ G4_FN static uint32_t shrinking_credits(struct g4_fs *fs, const struct rename *r
 	return g4_dir_shrink_credits(&dir, &r->from_slot, r->cmd->name_bytes);
 }
 
+/* In a directory that is shared: whether the locked inodes have their names still, and no page is split or united. 0 or G4_ALONE. */
+G4_FN static int check_shared(struct g4_wg *wg, struct g4_fs *fs, const struct rename *r)
+{
+	struct g4_inode_core *dir = g4_icache_at(fs, r->from);
+	const struct g4_cmd *cmd = r->cmd;
+	int leads = g4_name_leads_to(wg, fs, dir, r->how, cmd->name, cmd->name_bytes, g4_icache_at(fs, r->moved));
+
+	if (leads > 0 && r->met != G4_NO_INODE)
+		leads = g4_name_leads_to(wg, fs, dir, r->how, cmd->name2, cmd->name2_bytes, g4_icache_at(fs, r->met));
+	else if (leads > 0)
+		leads = g4_dir_insert_credits(&r->to_slot, cmd->name2_bytes) == 1;
+	if (leads < 0)
+		return leads;
+	return leads == 0 || r->shrinking ? G4_ALONE : 0;
+}
+
+/* rename_locked() in a directory that is shared. Both inodes are locked. */
+G4_FN static int rename_shared(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
+{
+	struct g4_inode_core *dir = g4_icache_at(fs, r->from), *moved = g4_icache_at(fs, r->moved);
+	const struct g4_named from = {r->cmd->name, r->cmd->name_bytes, &r->from_slot};
+	const struct g4_named to = {r->cmd->name2, r->cmd->name2_bytes, &r->to_slot};
+	const bool replaces = r->met != G4_NO_INODE;
+	struct g4_txn txn;
+	int rc = g4_begin(wg, fs, G4_NAME_CREDITS + 2, &txn);
+
+	if (rc < 0)
+		return rc;
+	const uint64_t now = g4_now(fs);
+	rc = g4_makers_rename(wg, fs, &txn, dir, &from, &to, moved, replaces ? g4_icache_at(fs, r->met) : NULL, now);
+	if (rc == 0) {
+		moved->disk.ctime_ns = now;
+		rc = g4_inode_log(wg, fs, &txn, moved);
+	}
+	if (rc == 0 && replaces)
+		rc = g4_lose_name(wg, fs, &txn, r->met, now, &r->unused);
+	if (rc == 0 && replaces && g4_icache_at(fs, r->met)->held)
+		r->cmd->value = g4_icache_at(fs, r->met)->ino;
+	return g4_end(fs, &txn, rc);
+}
+
+/* A scrub on its way may have been where the inodes go. Before they do. */
+G4_FN static void tell_scrub(struct g4_fs *fs, const struct rename *r)
+{
+	g4_scrub_moved(fs, r->moved);
+	if (r->cmd->flags & G4_RENAME_EXCHANGE)
+		g4_scrub_moved(fs, r->met);
+}
+
 G4_FN static int rename_locked(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
 {
 	struct g4_inode_core *moved = g4_icache_at(fs, r->moved);
@@ -328,10 +386,19 @@ G4_FN static int rename_locked(struct g4_wg *wg, struct g4_fs *fs, struct rename
 	int rc = check_inodes(wg, fs, r);
 
 	r->shrinking = shrinking_credits(fs, r);
+	if (r->how == G4_LOCKED_SHARED) { /* first, for what is not theirs any more says nothing */
+		int shared = check_shared(wg, fs, r);
+		if (shared)
+			return shared;
+	}
+	if (rc == 0)
+		tell_scrub(fs, r);
 
 	/* who writes a file and renames it over another expects the one or the other after a crash, never an empty one */
 	if (rc == 0 && r->met != G4_NO_INODE && g4_is_reg(moved->disk.mode))
 		rc = g4_writeback(wg, fs, r->moved);
+	if (rc == 0 && r->how == G4_LOCKED_SHARED)
+		return rename_shared(wg, fs, r);
 	if (rc == 0)
 		rc = g4_begin(wg, fs,
 			      (r->cmd->flags & G4_RENAME_WHITEOUT ? 2 : 1) * G4_NAME_CREDITS +
@@ -357,6 +424,19 @@ G4_FN static int rename_locked(struct g4_wg *wg, struct g4_fs *fs, struct rename
 	return g4_end(fs, &txn, rc < 0 ? rc : logged);
 }
 
+/* Two names of one inode: nothing happens, if both are its names at one moment. */
+G4_FN static int rename_to_itself(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, r->moved);
+
+	if (r->how == G4_LOCKED_ALONE)
+		return 0;
+	g4_write_lock(&inode->lock);
+	int rc = check_shared(wg, fs, r);
+	g4_write_unlock(&inode->lock);
+	return rc;
+}
+
 G4_FN static int rename_found(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
 {
 	struct g4_inode_core *moved = g4_icache_at(fs, r->moved);
@@ -366,7 +446,7 @@ G4_FN static int rename_found(struct g4_wg *wg, struct g4_fs *fs, struct rename 
 	if (rc < 0)
 		return rc;
 	if (moved == met) /* two names of one inode: nothing happens (rename(2)) */
-		return 0;
+		return rename_to_itself(wg, fs, r);
 	if (met && (r->met == r->from || r->met == r->to || r->moved == r->to))
 		return -G4_E_INVAL;
 	g4_icache_lock_two(moved, met);
@@ -375,9 +455,38 @@ G4_FN static int rename_found(struct g4_wg *wg, struct g4_fs *fs, struct rename 
 	return rc;
 }
 
+/* With the directories referenced. May say G4_ALONE if they are shared. */
+G4_FN static int rename_in(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
+{
+	int rc = lock_directories(wg, fs, r);
+
+	if (rc < 0)
+		return rc;
+	rc = find_both(wg, fs, r);
+	if (rc == 0)
+		rc = rename_found(wg, fs, r);
+	unlock_directories(fs, r);
+	return rc;
+}
+
+G4_FN static void put_found(struct g4_fs *fs, struct rename *r)
+{
+	if (r->moved != G4_NO_INODE)
+		g4_icache_put(fs, r->moved);
+	if (r->met != G4_NO_INODE)
+		g4_icache_put(fs, r->met);
+	r->moved = r->met = G4_NO_INODE;
+}
+
 G4_FN int g4_do_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
-	struct rename r = {cmd, G4_NO_INODE, G4_NO_INODE, G4_NO_INODE, G4_NO_INODE, {0}, {0}, false, G4_NO_INODE, 0};
+	struct rename r = {.cmd = cmd,
+			   .how = G4_LOCKED_ALONE,
+			   .from = G4_NO_INODE,
+			   .to = G4_NO_INODE,
+			   .moved = G4_NO_INODE,
+			   .met = G4_NO_INODE,
+			   .whiteout = G4_NO_INODE};
 	int rc = g4_check_name(cmd->name, cmd->name_bytes);
 
 	if (rc == 0)
@@ -396,24 +505,18 @@ G4_FN int g4_do_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 			!g4_is_dir(g4_inode_core_type(g4_icache_at(fs, r.to)))))
 		rc = -G4_E_NOTDIR;
 	if (rc == 0) {
-		rc = lock_directories(wg, fs, &r);
-		if (rc == 0) {
-			rc = find_both(wg, fs, &r);
-			if (rc == 0)
-				rc = rename_found(wg, fs, &r);
-			if (rc == 0 && r.moved != G4_NO_INODE)
-				g4_scrub_moved(fs, r.moved);
-			if (rc == 0 && r.met != G4_NO_INODE && (cmd->flags & G4_RENAME_EXCHANGE))
-				g4_scrub_moved(fs, r.met);
-			unlock_directories(fs, &r);
+		if (r.from == r.to && !(cmd->flags & (G4_RENAME_EXCHANGE | G4_RENAME_WHITEOUT)))
+			r.how = G4_LOCKED_SHARED;
+		rc = rename_in(wg, fs, &r);
+		if (rc == G4_ALONE) {
+			put_found(fs, &r);
+			r.how = G4_LOCKED_ALONE;
+			rc = rename_in(wg, fs, &r);
 		}
 	}
 	if (rc == 0 && r.unused)
 		rc = g4_inode_delete(wg, fs, r.met);
-	if (r.moved != G4_NO_INODE)
-		g4_icache_put(fs, r.moved);
-	if (r.met != G4_NO_INODE)
-		g4_icache_put(fs, r.met);
+	put_found(fs, &r);
 	if (r.to != G4_NO_INODE)
 		g4_icache_put(fs, r.to);
 	g4_icache_put(fs, r.from);

@@ -24,6 +24,7 @@
 #include "alloc/share.h"
 #include "data/dedup.h"
 #include "data/resum.h"
+#include "fs/names.h"
 #include "fs/scrub_look.h"
 #include "fs/scrub_span.h"
 #include "fs/xattr.h"
@@ -338,20 +339,19 @@ G4_FN static void descend(struct g4_scrub_step *step, uint32_t index, uint64_t p
 /* Where a directory, locked for reading, names an inode; UINT64_MAX: nowhere. */
 G4_FN static uint64_t position_of(struct g4_scrub_step *step, const struct g4_inode_core *dir, uint64_t ino)
 {
-	struct g4_dir of = {&step->fs->alloc, step->fs->hash_key, dir->disk.map[0], dir->disk.pages};
-	struct g4_dir_item items[G4_DIR_LEAF_ENTRIES];
-	uint64_t from = 0, found = UINT64_MAX;
+	const struct g4_dir of = g4_dir_shared(step->fs, dir);
+	const uint32_t mark = g4_scratch_mark(step->wg);
+	struct g4_dir_listed *listed = (struct g4_dir_listed *)g4_scratch_take(step->wg, sizeof(*listed));
+	uint64_t found = UINT64_MAX;
 
-	while (from != UINT64_MAX && found == UINT64_MAX) {
-		uint32_t items_count, line;
-		if (g4_dir_read_leaf(step->wg, &of, from, items, &items_count, &from, &line) < 0)
+	for (uint64_t from = 0; from != UINT64_MAX && found == UINT64_MAX; from = listed->next) {
+		if (g4_dir_read_leaf(step->wg, &of, from, listed) < 0)
 			break;
-		for (uint32_t k = 0; k < items_count; k++)
-			if (items[k].entry->inode == ino)
-				found = items[k].position;
-		if (line != G4_NO_LINE)
-			g4_cache_put(&step->fs->cache, line);
+		for (uint32_t k = 0; k < listed->count; k++)
+			if (listed->items[k].entry->inode == ino)
+				found = listed->items[k].position;
 	}
+	g4_scratch_release(step->wg, mark);
 	return found;
 }
 
@@ -453,57 +453,86 @@ G4_FN static bool ascend(struct g4_scrub_step *step)
 }
 
 /*
- * What the next name of the directory leads to, referenced; 0: there is none; -1: there is no room for it. Under the directory's lock, so that it is what the name
- * means, and its slab is one.
+ * The inode of the first name that was listed, referenced, and its slab is looked at while nobody can take the name away, so that it is
+ * one. 1: it is that, or damaged (G4_NO_INODE); 0: the leaf has changed since; -1: there is no room for it.
  */
+G4_FN static int get_listed(struct g4_scrub_step *step, const struct g4_inode_core *dir,
+			    const struct g4_dir_listed *listed, uint32_t *index)
+{
+	const uint64_t ino = listed->items[0].entry->inode;
+	const struct g4_address slab = g4_address_page_start(g4_ptr_address(ino));
+	int rc = g4_icache_get(step->wg, step->fs, ino, index);
+	bool leads = g4_dir_listed_holds(listed);
+
+	if (rc == 0 && leads) {
+		struct g4_inode_core *inode = g4_icache_at(step->fs, *index);
+		const bool child = g4_check_child(step->fs, dir, *index) == 0;
+		if (child)
+			g4_read_lock(&inode->lock);
+		leads = g4_dir_listed_holds(listed);
+		if (leads)
+			look_at_slab(step, ino, slab);
+		if (child)
+			g4_read_unlock(&inode->lock);
+	} else if (rc < 0 && leads) {	       /* nobody has it, or could take its name */
+		look_at_slab(step, ino, slab); /* which may mend it */
+		rc = g4_icache_get(step->wg, step->fs, ino, index);
+		if (rc < 0 && rc != -G4_E_NFILE && rc != -G4_E_NOMEM)
+			g4_scrub_find_metadata(step, ino, slab, rc);
+	}
+	if (rc == 0 && !leads)
+		g4_icache_put(step->fs, *index);
+	if (rc < 0 || !leads)
+		*index = G4_NO_INODE;
+	return !leads ? 0 : rc == -G4_E_NFILE || rc == -G4_E_NOMEM ? -1 : 1;
+}
+
+/* The first name of a listing; as next_name(). 0: it is gone since. */
+G4_FN static int meet_name(struct g4_scrub_step *step, const struct g4_inode_core *dir,
+			   const struct g4_dir_listed *listed, struct g4_address leaf, uint32_t *index)
+{
+	step->dir = dir->ino;
+	if (g4_ino_plausible(listed->items[0].entry->inode, &step->fs->meta.layout))
+		return get_listed(step, dir, listed, index);
+	g4_scrub_find_metadata(step, dir->ino, leaf, -G4_E_CORRUPT_DIR);
+	return 1;
+}
+
+/* What the next name of the directory leads to, referenced; 0: there is none; -1: there is no room for it. */
 G4_FN static int next_name(struct g4_scrub_step *step, uint32_t *index, uint64_t *position)
 {
 	struct g4_inode_core *inode = g4_icache_at(step->fs, step->scrub->dir);
-	struct g4_dir_item items[G4_DIR_LEAF_ENTRIES];
+	const uint32_t mark = g4_scratch_mark(step->wg);
+	struct g4_dir_listed *listed = (struct g4_dir_listed *)g4_scratch_take(step->wg, sizeof(*listed));
 	struct g4_address path[G4_DIR_PATH];
 	uint64_t from = *position >> 48 ? UINT64_MAX : *position;
 	int found = 0;
 
 	*index = G4_NO_INODE;
 	g4_read_lock(&inode->lock);
-	const struct g4_dir dir = {&step->fs->alloc, step->fs->hash_key, inode->disk.map[0], inode->disk.pages};
+	const struct g4_dir dir = g4_dir_shared(step->fs, inode);
 	while (!inode->dead && found == 0 && from != UINT64_MAX && step->pages < G4_SCRUB_PAGES) {
-		uint32_t items_count = 0, line = G4_NO_LINE, ways;
-		uint64_t next = UINT64_MAX;
+		uint32_t ways;
 		int rc = g4_dir_path(step->wg, &dir, from, path, &ways);
 		for (uint32_t k = 0; k < ways; k++)
 			g4_scrub_look_once(step, inode->ino, path[k], G4_BLOCK_DIR_LEAF, &step->scrub->leaves[k]);
 		if (rc == 0)
-			rc = g4_dir_read_leaf(step->wg, &dir, from, items, &items_count, &next, &line);
+			rc = g4_dir_read_leaf(step->wg, &dir, from, listed);
 		if (rc < 0) { /* the rest of its names can not be had */
 			if (ways > 0)
 				g4_scrub_find_metadata(step, inode->ino, path[ways - 1], rc);
 			from = UINT64_MAX;
 			break;
 		}
-		if (items_count > 0) {
-			const uint64_t ino = items[0].entry->inode;
-			*position = items[0].position;
-			step->dir = inode->ino;
-			if (g4_ino_plausible(ino, &step->fs->meta.layout)) {
-				const struct g4_address slab = g4_address_page_start(g4_ptr_address(ino));
-				look_at_slab(step, ino, slab);
-				rc = g4_icache_get(step->wg, step->fs, ino, index);
-				if (rc < 0)
-					*index = G4_NO_INODE;
-				found = rc == -G4_E_NFILE || rc == -G4_E_NOMEM ? -1 : 1;
-				if (rc < 0 && found > 0)
-					g4_scrub_find_metadata(step, ino, slab, rc);
-			} else {
-				g4_scrub_find_metadata(step, inode->ino, path[ways - 1], -G4_E_CORRUPT_DIR);
-				found = 1;
-			}
+		if (listed->count > 0) {
+			*position = from = listed->items[0].position;
+			found = meet_name(step, inode, listed, path[ways - 1], index);
+		} else {
+			from = listed->next;
 		}
-		if (line != G4_NO_LINE)
-			g4_cache_put(&step->fs->cache, line);
-		from = found ? from : next;
 	}
 	g4_read_unlock(&inode->lock);
+	g4_scratch_release(step->wg, mark);
 	if (found == 0)
 		*position = from;
 	return found;

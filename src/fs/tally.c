@@ -52,52 +52,33 @@ G4_FN static bool add(struct summing *s, const struct g4_attr *attr)
 	return true;
 }
 
-/* What a name in the locked directory leads to. */
-G4_FN static int look(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *dir, uint64_t ino,
-		      struct g4_attr *attr)
-{
-	uint32_t index;
-	int rc = g4_icache_get(wg, fs, ino, &index);
-
-	if (rc < 0)
-		return rc == -G4_E_STALE ? -G4_E_CORRUPT_DIR : rc;
-	rc = g4_check_child(fs, dir, index);
-	if (rc == 0) {
-		g4_read_lock(&g4_icache_at(fs, index)->lock);
-		g4_fill_attr(g4_icache_at(fs, index), attr);
-		g4_read_unlock(&g4_icache_at(fs, index)->lock);
-	}
-	g4_icache_put(fs, index);
-	return rc;
-}
-
 /* The directory is read-locked. */
-G4_FN static int sum_up(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t from,
+G4_FN static int sum_up(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint64_t from,
 			struct summing *s)
 {
-	const struct g4_dir dir = g4_dir_of(fs, inode);
-	struct g4_dir_item items[G4_DIR_LEAF_ENTRIES];
+	const struct g4_dir dir = g4_dir_shared(fs, inode);
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_dir_listed *listed = (struct g4_dir_listed *)g4_scratch_take(wg, sizeof(*listed));
 	struct g4_attr attr;
 	int rc = 0;
 	bool full = false;
 
 	while (rc == 0 && !full && from != UINT64_MAX) {
-		uint32_t count, line;
-		uint64_t next;
-		rc = g4_dir_read_leaf(wg, &dir, from, items, &count, &next, &line);
+		rc = g4_dir_read_leaf(wg, &dir, from, listed);
 		if (rc < 0)
-			return rc;
-		from = next;
-		for (uint32_t k = 0; k < count && rc == 0 && !full; k++) {
-			rc = look(wg, fs, inode, items[k].entry->inode, &attr);
-			full = s->sum->names == G4_TALLY_MOST || (rc == 0 && !add(s, &attr));
+			break;
+		from = listed->next;
+		for (uint32_t k = 0; k < listed->count && rc == 0 && !full; k++) {
+			rc = g4_name_attr(wg, fs, inode, listed, listed->items[k].entry, &attr);
+			const bool gone = rc == -G4_E_NOENT; /* since it was listed */
+			rc = gone ? 0 : rc;
+			full = s->sum->names == G4_TALLY_MOST || (rc == 0 && !gone && !add(s, &attr));
 			if (full)
-				from = items[k].position;
+				from = listed->items[k].position;
 		}
-		if (line != G4_NO_LINE)
-			g4_cache_put(&fs->cache, line);
 	}
 	s->sum->cookie = from;
+	g4_scratch_release(wg, mark);
 	return rc;
 }
 

@@ -45,8 +45,9 @@ G4_FN void g4_touch_read(struct g4_fs *fs, uint32_t index)
 
 	if ((fs->flags & (G4_FS_NOATIME | G4_FS_READ_ONLY)) || (inode->disk.flags & G4_INODE_NOATIME))
 		return;
-	if (!(fs->flags & G4_FS_STRICTATIME) && atime > (int64_t)inode->disk.mtime_ns &&
-	    atime > (int64_t)inode->disk.ctime_ns && (int64_t)g4_now(fs) - atime < INT64_C(86400000000000))
+	if (!(fs->flags & G4_FS_STRICTATIME) && atime > (int64_t)g4_load64_rlx(&inode->disk.mtime_ns) &&
+	    atime > (int64_t)g4_load64_rlx(&inode->disk.ctime_ns) &&
+	    (int64_t)g4_now(fs) - atime < INT64_C(86400000000000))
 		return;
 	/* a queued inode stays in memory: readers of very many files must not fill the table */
 	if (!g4_load32_rlx(&inode->queued) && g4_dirty_pressure(fs, false))

@@ -9,7 +9,7 @@ int names_setup(void **state)
 	names.wg = g4_wg_create(0);
 	rig_open(&names.rig, 128 * G4_MIB, 0);
 	names.fs = rig_mount_fs(&names.rig, names.wg, NULL);
-	names.dir = (struct g4_dir){&names.fs->alloc, names.fs->hash_key, 0, 0};
+	names.dir = (struct g4_dir){&names.fs->alloc, names.fs->hash_key, 0, 0, NULL};
 	names.inode = g4_icache_at(names.fs, names.fs->root_index)->ino;
 	return 0;
 }
@@ -86,16 +86,17 @@ uint32_t names_height(void)
 
 uint32_t names_read_leaf(uint64_t *from, uint32_t *numbers, uint64_t *positions)
 {
-	struct g4_dir_item items[G4_DIR_LEAF_ENTRIES];
-	uint32_t count, line;
+	const uint32_t mark = g4_scratch_mark(names.wg);
+	struct g4_dir_listed *listed = g4_scratch_take(names.wg, sizeof(*listed));
 
-	assert_int_equal(g4_dir_read_leaf(names.wg, &names.dir, *from, items, &count, from, &line), 0);
+	assert_int_equal(g4_dir_read_leaf(names.wg, &names.dir, *from, listed), 0);
+	const uint32_t count = listed->count;
 	for (uint32_t k = 0; k < count; k++) {
-		numbers[k] = (uint32_t)strtoul((const char *)(items[k].entry + 1), NULL, 10);
-		positions[k] = items[k].position;
+		numbers[k] = (uint32_t)strtoul((const char *)(listed->items[k].entry + 1), NULL, 10);
+		positions[k] = listed->items[k].position;
 	}
-	if (line != G4_NO_LINE)
-		g4_cache_put(&names.fs->cache, line);
+	*from = listed->next;
+	g4_scratch_release(names.wg, mark);
 	return count;
 }
 

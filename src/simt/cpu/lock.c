@@ -207,6 +207,21 @@ void g4_write_lock(struct g4_rwlock *lock)
 	g4_fence_rel();
 }
 
+/*
+ * Readers with tickets make the same queue behind a writer: one of them sleeps, whoever comes meanwhile finds its ticket and sleeps,
+ * too, and nobody is in time any more (creates in one directory by 4 threads on 2 processors: 9 us each instead of 3). At the gate
+ * they have no tickets yet.
+ */
+void g4_read_lock_at_gate(struct g4_rwlock *lock)
+{
+	if (g4_ticket_read_trylock(&lock->word))
+		return;
+	const bool passed = gate_try(&lock->gate) || gate_wait(&lock->gate);
+	g4_ticket_read_lock(&lock->word);
+	if (passed)
+		gate_leave(&lock->gate);
+}
+
 bool g4_write_trylock(struct g4_rwlock *lock)
 {
 	if (!gate_try(&lock->gate))

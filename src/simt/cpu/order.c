@@ -36,7 +36,10 @@ static void class_name(const char *text, bool shared, char name[NAME_BYTES])
 	if (dot && (!member || dot > member))
 		member = dot;
 	if (shared) {
-		snprintf(name, NAME_BYTES, "%s", strstr(text, "flush_lock") ? "flush_lock" : "an inode");
+		snprintf(name, NAME_BYTES, "%s",
+			 strstr(text, "flush_lock") ? "flush_lock" :
+			 strstr(text, "leaf_lock")  ? "leaf_lock" :
+						      "an inode");
 		return;
 	}
 	if (member && strcmp(member + 1, "lock") != 0) {

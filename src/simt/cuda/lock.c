@@ -63,6 +63,12 @@ G4_FN void g4_read_lock(struct g4_rwlock *lock)
 	g4_ticket_read_lock(&lock->word);
 }
 
+/* Nobody sleeps here: there is no gate. */
+G4_FN void g4_read_lock_at_gate(struct g4_rwlock *lock)
+{
+	g4_ticket_read_lock(&lock->word);
+}
+
 G4_FN bool g4_read_trylock(struct g4_rwlock *lock)
 {
 	return g4_ticket_read_trylock(&lock->word);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names that come, go and move beside others in the same directory (docs/design/directories.md, "Many makers in one directory"). The
+ * directory is locked shared, by those who do this; who splits or unites pages of it, changes its attributes or removes it has it alone.
+ *
+ * Each function is called inside of a transaction that has G4_NAME_CREDITS for the directory and a block for each leaf. It
+ * locks the leaf, looks whether the name is still what the caller has seen, and changes leaf, counts and lookup cache: all or nothing
+ * of it. Nobody waits for a lock of a leaf longer than that takes. Crash at any line: the transaction has all of it or nothing.
+ *
+ * An inode that a name is taken from is write-locked by the caller, who has seen g4_name_leads_to() since: so nobody else takes that
+ * name, and what follows for the inode is the caller's in the same transaction.
+ */
+#ifndef G4_MAKERS_H
+#define G4_MAKERS_H
+
+#include "fs/names.h"
+
+/* Nothing was changed: this needs the directory alone, or somebody was faster, and with the directory alone it turns out who. */
+#define G4_ALONE 1
+
+struct g4_named { /* a name in the directory, and what a lookup said of it */
+	const char *text;
+	uint32_t bytes;
+	struct g4_dir_slot *slot;
+};
+
+/* Leader, all of them; the directory is read-locked. 0, G4_ALONE or a negative code. */
+/* A name that was not there, for the write-locked inode at `index`. */
+G4_FN int g4_makers_insert(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *dir,
+			   const struct g4_named *name, uint32_t index, uint64_t now);
+/* The name of a write-locked inode. */
+G4_FN int g4_makers_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *dir,
+			   const struct g4_named *name, const struct g4_inode_core *inode, uint64_t now);
+/* The name of one, to one that was not there (met: NULL) or to that of another. */
+G4_FN int g4_makers_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *dir,
+			   const struct g4_named *from, const struct g4_named *to, const struct g4_inode_core *moved,
+			   const struct g4_inode_core *met, uint64_t now);
+
+#endif
