@@ -204,6 +204,13 @@ G4_FN G4_INLINE bool g4_rename_flags_valid(uint32_t flags)
 #define G4_READDIR_PLUS 1u
 #define G4_WRITE_TAKEN 1u /* a kernel took the data earlier: from its cache, also of a file that is immutable by now */
 #define G4_FSYNC_DATA 1u
+/* DISK: what about the disks of a set. */
+enum g4_disk_order {
+	G4_DISK_REBUILD = 1, /* brings one up to date that missed writes, by a job */
+	G4_DISK_REPLACE = 2, /* the same of a new one, which takes the place of one that is not there */
+	G4_DISK_OFFLINE = 3, /* uses one no more */
+	G4_DISK_NAME = 4     /* how one was named */
+};
 #define G4_ACCESS_READ 4u /* access(2) */
 #define G4_ACCESS_WRITE 2u
 #define G4_ACCESS_EXEC 1u
@@ -295,7 +302,10 @@ enum g4_command_property {
 	  "node data=struct g4_batch_entry[] ... length mask=entries flags=G4_BATCH_* cred",                           \
 	  "value=bytes of entries and attributes, with their results in them")                                         \
 	X(context, TALLY, 42, G4_DATA_OUT, "node data=struct g4_tally ... length cookie=position to begin at, 0 cred", \
-	  "value=bytes: sums over names of a directory, and which to look into")
+	  "value=bytes: sums over names of a directory, and which to look into")                                       \
+	X(context, DISK, 43, G4_DATA_OUT | G4_FOR_OWNER,                                                               \
+	  "mask=one of enum g4_disk_order, name=device, number=disk with NAME, flags=G4_JOB_EAGER rate, data length",  \
+	  "value=bytes of text: a name, or why it could not be done; with REBUILD and REPLACE a job is there then")
 
 enum g4_command_op {
 #define G4_COMMAND_ENUM(context, name, number, properties, arguments, results) G4_CMD_##name = (number),
