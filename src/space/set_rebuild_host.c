@@ -391,9 +391,11 @@ static int order_offline(struct g4_wg *wg, struct g4_set *set, struct g4_dev_ord
 	const struct g4_dev_message message = {.text = order->text, .bytes = order->text_bytes};
 	uint32_t d = 0;
 
+	pthread_mutex_lock(&set->lock);
 	while (d < set->count && !(set->disks[d].name && g4_set_is_written(set, d) &&
 				   g4_set_is_same_file(set->disks[d].name, order->name)))
 		d++;
+	pthread_mutex_unlock(&set->lock);
 	if (d == set->count)
 		return g4_dev_fail(message, -G4_E_NOENT, "%s: is no disk that is used", order->name);
 	order->disk = d;
@@ -410,7 +412,7 @@ static int order_name(struct g4_set *set, const struct g4_dev_order *order)
 		return -G4_E_NOENT;
 	pthread_mutex_lock(&set->lock);
 	snprintf(order->text, order->text_bytes, "%s",
-		 set->disks[order->disk].name ? set->disks[order->disk].name : "");
+		 g4_set_is_written(set, order->disk) ? set->disks[order->disk].name : "");
 	pthread_mutex_unlock(&set->lock);
 	return 0;
 }
