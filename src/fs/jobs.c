@@ -358,6 +358,8 @@ G4_FN int g4_disk_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		return start_rebuild(wg, fs, cmd);
 	if ((cmd->mask != G4_DISK_OFFLINE && cmd->mask != G4_DISK_NAME) || cmd->flags)
 		return -G4_E_INVAL;
+	if (cmd->mask == G4_DISK_OFFLINE && (fs->flags & G4_FS_READ_ONLY))
+		return -G4_E_ROFS;
 	return g4_rebuild_order(wg, fs, cmd, &unused);
 }
 

@@ -100,6 +100,8 @@ G4_FN int g4_rebuild_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cm
 	if (rc == 0) {
 		show(record, &order);
 		record->arguments[ARGUMENT_DISK] = order.disk;
+		if (cmd->mask == G4_DISK_REPLACE) /* nothing of it was met damaged yet */
+			g4_store64_rlx(&fs->space.damaged[order.disk], 0);
 	}
 	g4_scratch_release(wg, mark);
 	return rc;

@@ -246,7 +246,9 @@ static int fill_set(const struct opening *o, struct g4_set *set)
 							  G4_DISK_ACTIVE;
 		if (n != G4_MAX_DISKS && rebuilds) {
 			set->target = d;
-			set->position = set->noted_bytes = set->super->rebuild_position;
+			/* no stripe is longer, and all begin there: nobody has to believe what it says beyond that */
+			set->position = g4_align_down(set->super->rebuild_position, G4_CHUNK_UNIT);
+			set->noted_bytes = set->position;
 		}
 		if (n == G4_MAX_DISKS)
 			continue;

@@ -422,6 +422,8 @@ int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *orde
 	const uint32_t target = g4_load32_acq(&set->target);
 	int rc = -G4_E_INVAL;
 
+	if (set->dev.props.read_only && order->op != G4_ORDER_ASK && order->op != G4_ORDER_NAME)
+		return -G4_E_DEV_READONLY;
 	switch (order->op) {
 	case G4_ORDER_REBUILD:
 	case G4_ORDER_REPLACE:

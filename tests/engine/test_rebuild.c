@@ -379,9 +379,9 @@ static void it_goes_on_after_an_unmount_and_after_a_crash(void **state)
 				assert_int_equal(job_of(&d).state, G4_JOB_PAUSED);
 				tell(&d, G4_JOB_RESUME);
 				finish(&d);
-				/* what was done is not done again */
+				/* what was done is not done again, but for what of a MiB there was */
 				assert_true((job_of(&d).bytes - paused.bytes) / G4_PAGE_BYTES <=
-					    paused.units - paused.done);
+					    paused.units - paused.done + G4_MIB / G4_PAGE_BYTES);
 			}
 			finish(&d);
 			for (uint32_t k = 0; k < 20; k++)

@@ -24,11 +24,14 @@ for level in "1" "5"; do
 	cp -r "$here/../../src" "$mnt"
 	refuses "a disk that is none" "no disk" "$gpu4fs" disk offline "$mnt" "$four"
 	check "a disk is taken out" "$gpu4fs" disk offline "$mnt" "$two"
+	check "and comes back" "$gpu4fs" disk online --now --wait "$mnt" "$two"
+	same "which is told" "whole ['active', 'active', 'active']" "$(states)"
+	check "a disk is taken out" "$gpu4fs" disk offline "$mnt" "$two"
 	refuses "no other one can be" "do not have all" "$gpu4fs" disk offline "$mnt" "$one"
 	cp -r "$here/../../tests/fuse" "$mnt"
 	same "which is told" "degraded ['active', 'stale', 'active']" "$(states)"
 	new_disk "$four"
-	check "a new one takes its place" "$gpu4fs" disk replace --rate 4M --now "$mnt" "$four"
+	check "a new one takes its place" "$gpu4fs" disk replace --rate 64K --now "$mnt" "$four"
 	refuses "one at a time" "already" "$gpu4fs" disk replace "$mnt" "$two" -f
 	same "which is told" "degraded ['active', 'rebuilding', 'active'] running True" \
 		"$(states) $(state "d['disks'][1]['rebuild'], d['disks'][1]['rebuilt_percent'] < 100" | tr -d "(',)")"
