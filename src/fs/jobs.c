@@ -61,8 +61,10 @@ G4_FN static void look_for_rebuild(struct g4_wg *wg, struct g4_fs *fs)
 	for (uint32_t i = 0; i < G4_JOBS; i++)
 		if (goes_on(&jobs->records[i]) && jobs->records[i].kind == G4_JOB_REBUILD)
 			there = i;
-	if (there < G4_JOBS && !rebuilds)
-		end_job(fs, &jobs->records[there], G4_JOB_FAILED, -G4_E_NO_TARGET);
+	if (there < G4_JOBS && !rebuilds) {
+		const bool done = g4_rebuild_is_done(wg, fs, &jobs->records[there]);
+		end_job(fs, &jobs->records[there], done ? G4_JOB_DONE : G4_JOB_FAILED, done ? 0 : -G4_E_NO_TARGET);
+	}
 	if (there < G4_JOBS || !rebuilds)
 		return;
 	there = find_place(jobs);

@@ -34,6 +34,18 @@ G4_FN int g4_rebuild_ask(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_recor
 	return rc;
 }
 
+G4_FN bool g4_rebuild_is_done(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record)
+{
+	struct g4_dev_order order;
+	char name[2] = {0, 0};
+
+	memset(&order, 0, sizeof(order));
+	order.disk = (uint32_t)g4_min64(record->arguments[ARGUMENT_DISK], UINT32_MAX);
+	order.text = name;
+	order.text_bytes = sizeof(name);
+	return ask(wg, fs, G4_ORDER_NAME, &order) == 0 && name[0] != 0;
+}
+
 G4_FN int g4_rebuild_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record)
 {
 	struct g4_dev_order order;
