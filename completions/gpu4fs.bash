@@ -85,7 +85,7 @@ _gpu4fs() {
 	nvme:-*) _gpu4fs_words "$current" "-f --force --destructive -j --json --help --version" ;;
 	scrub:-*) _gpu4fs_words "$current" "--add-sums --only --rate --now --wait --degraded --json --help --version" ;;
 	status:-*) _gpu4fs_words "$current" "--json --help --version" ;;
-	disk:-*) _gpu4fs_words "$current" "-f --force --help --version" ;;
+	disk:-*) _gpu4fs_words "$current" "-f --force --rate --now --wait --help --version" ;;
 	resize:-*) _gpu4fs_words "$current" "--help --version" ;;
 	dump:-*) _gpu4fs_words "$current" "--dir --dot --raw --json --help --version" ;;
 	help:*) _gpu4fs_words "$current" "${commands% help version}" ;;

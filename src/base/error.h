@@ -79,7 +79,10 @@
 	  "a transaction in the journal is damaged, and newer ones follow it; fsck.gpu4fs tells what would be lost")   \
 	X(CORRUPT_SUMS, 98, EIO, "the sums of a file's pages are damaged")                                             \
 	X(DATA, 99, EIO, "a page of a file is not what was written")                                                   \
-	X(POLICY, 100, EIO, "the policy for data says more than this version knows; use a newer gpu4fs")
+	X(POLICY, 100, EIO, "the policy for data says more than this version knows; use a newer gpu4fs")               \
+	X(NO_TARGET, 101, ENODEV, "no disk is being rebuilt any more")                                                 \
+	X(TARGET, 102, EIO, "the disk that was being rebuilt failed, and is no longer used")                           \
+	X(SOURCE, 103, EIO, "what is to be rebuilt can not be read from the other disks")
 
 enum g4_error {
 #define G4_ERROR_ENUM(name, number, unix_errno, sentence) G4_E_##name = (number),

@@ -1,23 +1,197 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu4fs disk: disks of a file system of several, while it is not mounted. */
+/* gpu4fs disk: disks of a file system of several, of a mounted one by its server, else here. */
+#include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "base/units_host.h"
 #include "cli/cli.h"
+#include "cli/health.h"
 #include "client/explain.h"
 #include "dev/dev_host.h"
 #include "fs/mkfs_host.h"
 #include "fs/probe_host.h"
 #include "fuse/fuse.h"
+#include "fuse/ioctl.h"
 #include "space/set_host.h"
+#include "task/job.h"
 
-const char g4_help_disk[] = "rebuild DEVICE...\n"
-			    "       gpu4fs disk replace [-f] DEVICE... NEW\n\n"
-			    "For file systems with copies of everything, or parity, that are not mounted.\n\n"
-			    "'rebuild' brings a disk up to date that missed writes; all are named. 'replace' lets\n"
-			    "NEW take the place of a disk that is missing; those that are there are named. The old\n"
-			    "one is refused from then on. Both copy all of a disk.\n\n"
-			    "  -f, --force  overwrite what NEW holds\n"
-			    "      --help   show this\n";
+const char g4_help_disk[] =
+	"rebuild DEVICE...\n"
+	"       gpu4fs disk replace [-f] DEVICE... NEW\n"
+	"       gpu4fs disk rebuild|online [--rate SIZE] [--now] [--wait] DIRECTORY DEVICE\n"
+	"       gpu4fs disk replace [-f] [--rate SIZE] [--now] [--wait] DIRECTORY NEW\n"
+	"       gpu4fs disk pause|resume|cancel [--rate SIZE] [--wait] DIRECTORY\n"
+	"       gpu4fs disk offline DIRECTORY DEVICE\n\n"
+	"For file systems with copies of everything, or parity.\n\n"
+	"'rebuild' brings a disk up to date that missed writes; of a file system that is not\n"
+	"mounted all are named. 'replace' lets NEW take the place of a disk that is missing;\n"
+	"those that are there are named. The old one is refused from then on. Both copy all of\n"
+	"a disk; one that was interrupted goes on where it was.\n\n"
+	"Of a file system that is mounted at DIRECTORY that is done in the background, while\n"
+	"nobody else works, and goes on after a crash or an unmount; 'gpu4fs status DIRECTORY'\n"
+	"says how far it is. 'pause' stops it until 'resume'; 'cancel' gives it up, and the disk is\n"
+	"not used. 'offline' stops using a disk that the others can do without, 'online' rebuilds it.\n\n"
+	"  -f, --force      overwrite what NEW holds\n"
+	"      --rate SIZE  so many bytes a second, at most; with resume: from now on\n"
+	"      --now        do not wait until nobody else works\n"
+	"      --wait       return when it is over\n"
+	"      --help       show this\n";
+
+struct disk_options {
+	uint64_t rate;
+	bool has_rate, now, wait, force;
+};
+
+/* ------------------------------------------------------------------ of a mount */
+
+struct mounted {
+	const char *directory;
+	int fd;
+	struct g4_ioc_job job;
+};
+
+static bool failed(const char *name, const char *message)
+{
+	g4_cli_error("disk", "%s: %s", name, message);
+	return false;
+}
+
+/* The command in m->job. False: it said why it could not be asked. */
+static bool ask(struct mounted *m)
+{
+	if (ioctl(m->fd, G4_IOC_JOB, &m->job) == 0)
+		return true;
+	return failed(m->directory,
+		      errno == ENOTTY || errno == EINVAL ? "its server is too old for that" : strerror(errno));
+}
+
+/* The newest rebuild; NULL: there is none, or it said what is wrong. */
+static const struct g4_job_record *newest(struct mounted *m)
+{
+	memset(&m->job, 0, sizeof(m->job));
+	m->job.op = G4_CMD_JOB_LIST;
+	if (!ask(m))
+		return NULL;
+	if (m->job.status < 0)
+		failed(m->directory, g4_strerror(m->job.status));
+	return m->job.status < 0 ? NULL : g4_cli_last_job(&m->job.health, G4_JOB_REBUILD);
+}
+
+static bool wait_for_end(struct mounted *m)
+{
+	const struct timespec rest = {.tv_nsec = 100 * 1000 * 1000};
+	const struct g4_job_record *job;
+
+	while ((job = newest(m)) != NULL && job->state == G4_JOB_RUNNING)
+		nanosleep(&rest, NULL);
+	if (job == NULL)
+		return false;
+	if (job->state == G4_JOB_FAILED)
+		return failed(m->directory, g4_strerror(-(int)job->code));
+	printf("disk %u is %s\n", (unsigned)job->arguments[0],
+	       job->state == G4_JOB_DONE ? "up to date" : "not rebuilt any more");
+	return job->state == G4_JOB_DONE;
+}
+
+/* Names go to the server, which has another working directory. One that leads nowhere stays as it is. */
+static void name_for_server(const char *name, char *to, size_t bytes)
+{
+	const char *path = g4_dev_path(name);
+	char *whole = g4_dev_has_path(name) ? realpath(path, NULL) : NULL;
+
+	if (whole != NULL)
+		snprintf(to, bytes, "%.*s%s", (int)(path - name), name, whole);
+	else
+		snprintf(to, bytes, "%s", name);
+	free(whole);
+}
+
+static bool order(struct mounted *m, uint32_t what, const char *device, const struct disk_options *options)
+{
+	memset(&m->job, 0, sizeof(m->job));
+	m->job.op = G4_CMD_DISK;
+	m->job.mask = what;
+	m->job.flags = options->now ? G4_JOB_EAGER : 0;
+	m->job.rate = options->rate;
+	name_for_server(device, m->job.path, sizeof(m->job.path));
+	if (!ask(m))
+		return false;
+	if (m->job.status == 0)
+		return what == G4_DISK_OFFLINE || !options->wait || wait_for_end(m);
+	m->job.path[sizeof(m->job.path) - 1] = 0;
+	if (m->job.value > 0)
+		g4_cli_error("disk", "%s", m->job.path);
+	else
+		failed(m->directory, m->job.status == -G4_E_BUSY   ? "a disk is being rebuilt already" :
+				     m->job.status == -G4_E_NOTSUP ? "has one disk" :
+								     g4_strerror(m->job.status));
+	return false;
+}
+
+static bool set(struct mounted *m, uint64_t number, uint32_t what, uint64_t rate)
+{
+	memset(&m->job, 0, sizeof(m->job));
+	m->job.op = G4_CMD_JOB_SET;
+	m->job.node2 = number;
+	m->job.mask = what;
+	m->job.rate = rate;
+	if (!ask(m))
+		return false;
+	return m->job.status == 0 || failed(m->directory, g4_strerror(m->job.status));
+}
+
+static bool tell(struct mounted *m, const char *word, const struct disk_options *options)
+{
+	const struct g4_job_record *job = newest(m);
+	const uint32_t what = strcmp(word, "pause") == 0  ? G4_JOB_PAUSE :
+			      strcmp(word, "cancel") == 0 ? G4_JOB_CANCEL :
+							    G4_JOB_RESUME;
+
+	if (job == NULL || g4_cli_job_is_over(job))
+		return failed(m->directory, "no disk is being rebuilt");
+	const uint64_t number = job->number;
+	if (what == G4_JOB_RESUME && options->has_rate && !set(m, number, G4_JOB_LIMIT, options->rate))
+		return false;
+	return set(m, number, what, 0) && (what != G4_JOB_RESUME || !options->wait || wait_for_end(m));
+}
+
+static bool holds_something(const char *device);
+
+static int act_on_mount(const char *directory, const char *word, char **names, int count,
+			const struct disk_options *options)
+{
+	static struct mounted m;
+	const bool about_job = strcmp(word, "pause") == 0 || strcmp(word, "resume") == 0 || strcmp(word, "cancel") == 0;
+	bool good;
+
+	if (count != !about_job)
+		return g4_cli_usage("disk", about_job ? "a directory is needed, and no device" :
+							"a directory and one device are needed");
+	if (strcmp(word, "replace") == 0 && !options->force && holds_something(names[0]))
+		return G4_EXIT_FAILURE;
+	m.directory = directory;
+	m.fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (m.fd < 0)
+		good = failed(directory, strerror(errno));
+	else if (about_job)
+		good = tell(&m, word, options);
+	else
+		good = order(&m,
+			     strcmp(word, "replace") == 0 ? G4_DISK_REPLACE :
+			     strcmp(word, "offline") == 0 ? G4_DISK_OFFLINE :
+							    G4_DISK_REBUILD,
+			     names[0], options);
+	if (m.fd >= 0)
+		close(m.fd);
+	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
+}
+
+/* ------------------------------------------------------------------ of one that is not mounted */
 
 /* Whether a device may be used. */
 static bool is_free(const char *device)
@@ -47,31 +221,23 @@ static bool holds_something(const char *device)
 	return foreign != NULL;
 }
 
-int g4_cli_disk(int argc, char **argv)
+static int act_on_devices(const char *word, const char *const *names, int count, const struct disk_options *options)
 {
-	static const struct option long_options[] = {{"force", no_argument, NULL, 'f'}, {NULL, 0, NULL, 0}};
+	const bool rebuild = strcmp(word, "rebuild") == 0;
 	struct g4_progress progress = {0};
 	char message[1024] = "";
 	uint32_t disk = 0;
-	bool force = false;
 
-	for (int answer; (answer = getopt_long(argc, argv, ":f", long_options, NULL)) != -1;) {
-		if (answer != 'f')
-			return g4_cli_bad_option("disk", answer, argv);
-		force = true;
-	}
-	const char *word = optind < argc ? argv[optind++] : "";
-	const bool rebuild = strcmp(word, "rebuild") == 0;
-	const int count = argc - optind;
 	if (!rebuild && strcmp(word, "replace") != 0)
-		return g4_cli_usage("disk", "'%s' is no order: rebuild and replace are", word);
+		return g4_cli_usage("disk", "'%s' is for a file system that is mounted: a directory is needed", word);
+	if (options->has_rate || options->now || options->wait)
+		return g4_cli_usage("disk", "--rate, --now and --wait are for a file system that is mounted");
 	if (count < 2)
 		return g4_cli_usage("disk", "at least two devices are needed");
-	const char *const *names = (const char *const *)argv + optind, *last = names[count - 1];
 	for (int n = 0; n < count; n++)
 		if (!is_free(names[n]))
 			return G4_EXIT_FAILURE;
-	if (!rebuild && !force && holds_something(last))
+	if (!rebuild && !options->force && holds_something(names[count - 1]))
 		return G4_EXIT_FAILURE;
 	g4_progress_start(&progress, "copying");
 	const int rc = g4_set_rebuild(names, (uint32_t)count, rebuild, &progress, &disk, message, sizeof(message));
@@ -82,4 +248,49 @@ int g4_cli_disk(int argc, char **argv)
 	}
 	printf("disk %u is up to date\n", disk);
 	return G4_EXIT_OK;
+}
+
+static bool is_order(const char *word)
+{
+	static const char *const words[] = {"rebuild", "replace", "online", "offline", "pause", "resume", "cancel"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcmp(word, words[i]) == 0)
+			return true;
+	return false;
+}
+
+int g4_cli_disk(int argc, char **argv)
+{
+	static const struct option long_options[] = {{"force", no_argument, NULL, 'f'},
+						     {"rate", required_argument, NULL, 'r'},
+						     {"now", no_argument, NULL, 'n'},
+						     {"wait", no_argument, NULL, 'w'},
+						     {NULL, 0, NULL, 0}};
+	struct disk_options options = {0};
+	char source[4096];
+
+	for (int answer; (answer = getopt_long(argc, argv, ":f", long_options, NULL)) != -1;) {
+		if (answer == 'r') {
+			options.has_rate = true;
+			if (g4_parse_size(optarg, &options.rate) < 0)
+				return g4_cli_usage("disk", "'%s' is no size", optarg);
+		} else if (answer == 'n') {
+			options.now = true;
+		} else if (answer == 'w') {
+			options.wait = true;
+		} else if (answer == 'f') {
+			options.force = true;
+		} else {
+			return g4_cli_bad_option("disk", answer, argv);
+		}
+	}
+	const char *word = optind < argc ? argv[optind++] : "";
+	if (!is_order(word))
+		return g4_cli_usage("disk",
+				    "'%s' is no order: rebuild, replace, online, offline, pause, resume and cancel are",
+				    word);
+	if (optind < argc && g4_probe_mount_source(argv[optind], true, source, sizeof(source)))
+		return act_on_mount(argv[optind], word, argv + optind + 1, argc - optind - 1, &options);
+	return act_on_devices(word, (const char *const *)argv + optind, argc - optind, &options);
 }

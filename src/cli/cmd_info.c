@@ -336,7 +336,7 @@ int g4_cli_info(int argc, char **argv)
 		return print_for_udev(name);
 	if (g4_probe_mount_source(name, true, device, sizeof(device))) {
 		directory = name;
-		name = device;
+		name = g4_cli_mount_disks(directory, device, false);
 	}
 	g4_fuse_wait_for_last_mount(name);
 	if (g4_image_open(&image, name, message, sizeof(message)) < 0) {

@@ -11,6 +11,7 @@
 
 #include "base/units_host.h"
 #include "cli/cli.h"
+#include "cli/health.h"
 #include "client/explain.h"
 #include "engine/engine.h"
 #include "fs/probe_host.h"
@@ -95,17 +96,7 @@ static bool list(const struct target *target, struct g4_ioc_job *job)
 /* The scrub that was started last, or NULL. */
 static const struct g4_job_record *last_scrub(const struct g4_health *health)
 {
-	const struct g4_job_record *last = NULL;
-
-	for (uint32_t i = 0; i < G4_JOBS; i++)
-		if (health->jobs[i].kind == G4_JOB_SCRUB && (last == NULL || health->jobs[i].number > last->number))
-			last = &health->jobs[i];
-	return last;
-}
-
-static bool is_over(const struct g4_job_record *job)
-{
-	return job->state != G4_JOB_RUNNING && job->state != G4_JOB_PAUSED;
+	return g4_cli_last_job(health, G4_JOB_SCRUB);
 }
 
 /* ------------------------------------------------------------------ printing */
@@ -151,23 +142,16 @@ static void print_finding(const struct target *target, struct g4_report *report,
 	printf(": %s\n", g4_strerror(-(int)finding->code));
 }
 
-static const char *state_name(const struct g4_job_record *job)
-{
-	static const char *const names[G4_JOB_STATES] = {"", "running", "paused", "done", "cancelled", "failed"};
-
-	return job->state < G4_JOB_STATES ? names[job->state] : "unknown";
-}
-
 static void print_job(struct g4_report *report, const struct g4_job_record *job)
 {
 	const uint32_t progress = g4_job_progress(job->done, job->units, job->state == G4_JOB_DONE);
-	const uint64_t left = is_over(job) ? 0 : g4_job_left_ns(job->done, job->units, job->run_ns);
+	const uint64_t left = g4_cli_job_is_over(job) ? 0 : g4_job_left_ns(job->done, job->units, job->run_ns);
 	char bytes[24];
 
 	if (report->json) {
 		g4_report_object(report, "scrub");
 		g4_report_count(report, "number", job->number);
-		g4_report_text(report, "state", state_name(job));
+		g4_report_text(report, "state", g4_cli_job_state(job));
 		if (job->state == G4_JOB_FAILED)
 			g4_report_text(report, "error", g4_strerror(-(int)job->code));
 		g4_report_real(report, "percent", progress / 100.0);
@@ -185,9 +169,9 @@ static void print_job(struct g4_report *report, const struct g4_job_record *job)
 		return;
 	}
 	g4_format_size(job->bytes, bytes, sizeof(bytes));
-	printf("scrub %" PRIu64 ": %s, %u.%02u %%, %s read", job->number, state_name(job), progress / 100,
+	printf("scrub %" PRIu64 ": %s, %u.%02u %%, %s read", job->number, g4_cli_job_state(job), progress / 100,
 	       progress % 100, bytes);
-	if (!is_over(job) && left != UINT64_MAX)
+	if (!g4_cli_job_is_over(job) && left != UINT64_MAX)
 		printf(", %" PRIu64 " s left", left / UINT64_C(1000000000));
 	if (job->state == G4_JOB_FAILED)
 		printf(": %s", g4_strerror(-(int)job->code));
@@ -288,7 +272,7 @@ static bool find_one(const struct target *target, uint64_t *number)
 	if (!list(target, &job))
 		return false;
 	const struct g4_job_record *last = last_scrub(&job.health);
-	if (last == NULL || is_over(last))
+	if (last == NULL || g4_cli_job_is_over(last))
 		return failed(target, "there is no scrub that goes on");
 	*number = last->number;
 	return true;
@@ -300,7 +284,7 @@ static bool has_ended(const struct target *target, uint64_t number)
 	static struct g4_ioc_job job;
 	const struct g4_job_record *last = list(target, &job) ? last_scrub(&job.health) : NULL;
 
-	return last != NULL && last->number >= number && (last->number > number || is_over(last));
+	return last != NULL && last->number >= number && (last->number > number || g4_cli_job_is_over(last));
 }
 
 static bool set(const struct target *target, uint64_t number, uint32_t order, uint64_t rate)

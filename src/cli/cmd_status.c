@@ -9,15 +9,34 @@
 #include "fuse/fuse.h"
 #include "print/report.h"
 #include "space/set_host.h"
+#include "task/job.h"
 
 const char g4_help_status[] =
 	"[--json] DEVICE...|DIRECTORY\n\n"
 	"Shows the disks of the file system on DEVICE..., or mounted at DIRECTORY, by what they say\n"
-	"themselves: which are active, missing, stale because they missed writes, or written apart\n"
-	"from the others, how many damaged pages of each were mended, and how many could not be.\n\n"
+	"themselves: which are active, missing, stale because they missed writes, being rebuilt,\n"
+	"and how far, or written apart from the others, how many damaged pages of each were\n"
+	"mended, and how many could not be.\n\n"
 	"      --json  print one JSON object\n"
 	"      --help  show this\n\n"
 	"Exit status: 0 all disks are there and have everything; 1 not so; 2 wrong usage.\n";
+
+/* Of a mount as its server knows it; else as the disks say, which may be a little less. */
+static void show_rebuild(struct g4_report *report, const struct g4_disk_info *disk, const struct g4_health *health)
+{
+	const struct g4_job_record *job = health != NULL ? g4_cli_last_job(health, G4_JOB_REBUILD) : NULL;
+
+	if (job == NULL || g4_cli_job_is_over(job)) {
+		g4_report_real(report, "rebuilt_percent", g4_job_progress(disk->position, disk->bytes, false) / 100.0);
+		return;
+	}
+	const uint64_t left = g4_job_left_ns(job->done, job->units, job->run_ns);
+	g4_report_real(report, "rebuilt_percent", g4_job_progress(job->done, job->units, false) / 100.0);
+	g4_report_text(report, "rebuild", g4_cli_job_state(job));
+	g4_report_count(report, "rebuild_rate", job->rate);
+	if (left != UINT64_MAX)
+		g4_report_real(report, "rebuild_seconds_left", (double)left / 1e9);
+}
 
 static void show_disk(struct g4_report *report, uint32_t number, const struct g4_disk_info *disk,
 		      const struct g4_health *health)
@@ -30,6 +49,8 @@ static void show_disk(struct g4_report *report, uint32_t number, const struct g4
 	if (report->json || disk->since != 0)
 		g4_report_count(report, "missed_since_generation", disk->since);
 	g4_report_size(report, "size_bytes", disk->bytes);
+	if (disk->state == G4_DISK_REBUILDING)
+		show_rebuild(report, disk, health);
 	g4_report_count(report, "mended_pages", disk->mended);
 	g4_report_count(report, "damaged_pages_met", health != NULL ? health->disk_damaged[number] : disk->damaged);
 	g4_report_end(report);
@@ -51,6 +72,9 @@ static const char *advice_on(const struct g4_set_status *status)
 		stale = stale || status->disks[d].state == G4_DISK_STALE;
 		missing = missing || status->disks[d].state == G4_DISK_MISSING;
 	}
+	for (uint32_t d = 0; d < status->count; d++)
+		if (status->disks[d].state == G4_DISK_REBUILDING)
+			return "a disk is being rebuilt: a mount goes on with it, or 'gpu4fs disk rebuild'";
 	return stale && status->usable	 ? "'gpu4fs disk rebuild' brings stale disks up to date" :
 	       missing && status->usable ? "'gpu4fs disk replace' puts a new disk in the place of a missing one" :
 	       missing			 ? "missing disks alone have some of it: name them" :
@@ -110,7 +134,7 @@ int g4_cli_status(int argc, char **argv)
 	const char *name = g4_cli_disks(argv + optind, argc - optind), *directory = NULL;
 	if (g4_probe_mount_source(name, true, device, sizeof(device))) {
 		directory = name;
-		name = device;
+		name = g4_cli_mount_disks(directory, device, true);
 	} else {
 		g4_fuse_wait_for_last_mount(name); /* umount(8) does not */
 	}

@@ -118,6 +118,13 @@ G4_FN static uint64_t kind_disks_at(const struct g4_dev *dev, uint64_t offset)
 	(void)offset;
 	return 1;
 }
+G4_FN static int kind_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order)
+{
+	(void)wg;
+	(void)dev;
+	(void)order;
+	return -G4_E_NOTSUP;
+}
 #else
 static bool kind_is_usable(const struct g4_dev *dev)
 {
@@ -157,6 +164,10 @@ static bool kind_execute(struct g4_dev *dev, struct g4_io *io, int *result)
 static uint64_t kind_disks_at(const struct g4_dev *dev, uint64_t offset)
 {
 	return dev->ops && dev->ops->disks_at ? dev->ops->disks_at(dev, offset) : 1;
+}
+static int kind_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order)
+{
+	return dev->ops && dev->ops->order ? dev->ops->order(wg, dev, order) : -G4_E_NOTSUP;
 }
 #endif
 
@@ -309,6 +320,11 @@ G4_FN int g4_dev_flush(struct g4_wg *wg, struct g4_dev *dev)
 G4_FN uint64_t g4_dev_disks_at(const struct g4_dev *dev, uint64_t offset)
 {
 	return kind_disks_at(dev, offset);
+}
+
+G4_FN int g4_dev_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order)
+{
+	return kind_order(wg, dev, order);
 }
 
 G4_FN const struct g4_dev_props *g4_dev_props(const struct g4_dev *dev)

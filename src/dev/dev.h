@@ -83,6 +83,32 @@ G4_FN const struct g4_dev_props *g4_dev_props(const struct g4_dev *dev);
 G4_FN bool g4_dev_may_overlap(const struct g4_dev *dev);
 /* Bit d: the page at `offset` lies on disk d of a set, or would; 1 of any other device. */
 G4_FN uint64_t g4_dev_disks_at(const struct g4_dev *dev, uint64_t offset);
+
+/* ---- disks of a set ---- */
+enum g4_dev_order_op {
+	G4_ORDER_REBUILD, /* name: a disk that missed something; it begins to be rebuilt */
+	G4_ORDER_REPLACE, /* name: a new one begins to be rebuilt, in the place of one that is not used; what is on it is gone */
+	G4_ORDER_STEP,	  /* some more of that; 1: it is done */
+	G4_ORDER_NOTE,	  /* how far it is becomes durable */
+	G4_ORDER_STOP,	  /* it is given up, and that disk is not used */
+	G4_ORDER_OFFLINE, /* name: one that is used is used no more */
+	G4_ORDER_ASK,	  /* how far it is */
+	G4_ORDER_NAME	  /* disk: its name into text, "": it is not used; -G4_E_NOENT: there is none of that number */
+};
+struct g4_dev_order {
+	uint32_t op;
+	uint32_t disk;	  /* out: its number */
+	const char *name; /* as users type it, ended by 0 */
+	char *text;	  /* out: a sentence where it could not be done, ended by 0; or NULL */
+	uint64_t text_bytes;
+	uint64_t bytes;	    /* out: that were copied; 0: it is to be tried again later */
+	uint64_t done, all; /* out: bytes of the disk that is being rebuilt */
+};
+/*
+ * Leader. Orders about a rebuild come one at a time. 0 or a negative code: -G4_E_NOTSUP: it is no set, or nothing of that can be done
+ * here; -G4_E_NO_TARGET: no disk is being rebuilt.
+ */
+G4_FN int g4_dev_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order);
 /* The address of byte `offset` of a mapped device; NULL for a queued one and beyond the end. */
 G4_FN void *g4_dev_map(struct g4_dev *dev, uint64_t offset);
 

@@ -31,6 +31,8 @@ struct g4_dev_ops {
 	int (*set_size)(struct g4_dev *dev, uint64_t bytes);
 	/* g4_dev_disks_at(); NULL: it is no set. */
 	uint64_t (*disks_at)(const struct g4_dev *dev, uint64_t offset);
+	/* g4_dev_order(); NULL: it is no set. */
+	int (*order)(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order);
 	void (*close)(struct g4_dev *dev);
 };
 

@@ -642,7 +642,8 @@ int g4_engine_mount_device(struct g4_dev *dev, const struct g4_mount_options *op
 	int rc;
 
 	if (g4_set_is_degraded(dev))
-		g4_log(G4_LOG_WARN, "a disk of the file system is missing; see gpu4fs info");
+		g4_log(G4_LOG_WARN,
+		       "a disk of the file system is missing, or does not have everything yet; see gpu4fs status");
 	if ((options->flags & G4_MOUNT_DISCARD) && !g4_dev_props(dev)->discard)
 		g4_log(G4_LOG_INFO, "the device cannot discard: the option has no effect");
 	if (options->kind == G4_ENGINE_CUDA)

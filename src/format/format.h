@@ -158,14 +158,17 @@ G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 #define G4_FEATURE_INCOMPAT_SHARED (UINT64_C(1) << 4)	/* pages of data may have several owners */
 #define G4_FEATURE_INCOMPAT_DISKS (UINT64_C(1) << 5)	/* several disks: addresses are those of their chunks */
 #define G4_FEATURE_INCOMPAT_PARITY (UINT64_C(1) << 6)	/* chunks may have parity, and a log for it */
-#define G4_FEATURE_INCOMPAT_LISTED (UINT64_C(1) << 7)  /* pages of data may be listed: others find them by their sums */
+#define G4_FEATURE_INCOMPAT_LISTED (UINT64_C(1) << 7) /* pages of data may be listed: others find them by their sums */
+#define G4_FEATURE_INCOMPAT_REBUILD                                                                                    \
+	(UINT64_C(1) << 8) /* a disk is being rebuilt: it has what lies before rebuild_position */
 #define G4_FEATURE_INCOMPAT_DOMAINS (UINT64_C(1) << 9) /* within domains: sums of listed pages are keyed */
 #define G4_FEATURES_COMPAT UINT64_C(0)
 #define G4_FEATURES_RO_COMPAT UINT64_C(0)
 #define G4_FEATURES_INCOMPAT                                                                                           \
 	(G4_FEATURE_INCOMPAT_HTREE | G4_FEATURE_INCOMPAT_RESIZING | G4_FEATURE_INCOMPAT_TAG |                          \
 	 G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_DISKS |                           \
-	 G4_FEATURE_INCOMPAT_PARITY | G4_FEATURE_INCOMPAT_LISTED | G4_FEATURE_INCOMPAT_DOMAINS)
+	 G4_FEATURE_INCOMPAT_PARITY | G4_FEATURE_INCOMPAT_LISTED | G4_FEATURE_INCOMPAT_REBUILD |                       \
+	 G4_FEATURE_INCOMPAT_DOMAINS)
 
 struct g4_superblock {
 	struct g4_block_header header;
@@ -212,9 +215,14 @@ struct g4_superblock {
 	g4_le64 disk_since[G4_MAX_DISKS];   /* 0, or the set_generation since which it has missed writes */
 	g4_le64 disk_mended[G4_MAX_DISKS];  /* pages of it that were not what was written and came from another copy */
 	g4_le64 disk_damaged[G4_MAX_DISKS]; /* pages of it that were met damaged, and no copy was right */
-	uint8_t tail[384];
+	/* with G4_FEATURE_INCOMPAT_REBUILD, else 0 */
+	g4_le64 rebuild_position; /* an address on that disk: what it has before is as it should be */
+	g4_le32 rebuild_disk;	  /* 1 + the index of the one that is being rebuilt */
+	g4_le32 reserved1;
+	uint8_t tail[368];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_superblock) == 4096, "superblock");
+G4_STATIC_ASSERT(offsetof(struct g4_superblock, rebuild_position) == 3712, "superblock");
 G4_STATIC_ASSERT(offsetof(struct g4_superblock, disk_bytes) == 1664, "superblock");
 
 /* ------------------------------------------------------------------ chunks: what lies where on several disks */

@@ -8,7 +8,7 @@
 #define G4_JOBS 3u
 #define G4_FINDINGS 64u
 
-enum g4_job_kind { G4_JOB_NONE = 0, G4_JOB_SCRUB = 1, G4_JOB_KINDS };
+enum g4_job_kind { G4_JOB_NONE = 0, G4_JOB_SCRUB = 1, G4_JOB_REBUILD = 2, G4_JOB_KINDS };
 enum g4_job_state {
 	G4_JOB_RUNNING = 1,
 	G4_JOB_PAUSED = 2,
@@ -28,7 +28,7 @@ struct g4_job_record {
 	uint32_t code;	 /* FAILED: the positive code */
 	uint64_t number; /* of all that were started, from 1 on */
 	uint64_t rate;	 /* bytes a second, 0: no limit */
-	uint64_t units;	 /* an estimate of all, and those done; a scrub's are pages */
+	uint64_t units;	 /* an estimate of all, and those done: pages */
 	uint64_t done;
 	uint64_t bytes;	     /* moved */
 	uint64_t errors;     /* a scrub's: damaged pages */

@@ -222,6 +222,13 @@ G4_FN G4_INLINE bool g4_rename_flags_valid(uint32_t flags)
 #define G4_WRITE_NODEDUP 4u /* is not */
 #define G4_WRITE_TAKEN 1u /* a kernel took the data earlier: from its cache, also of a file that is immutable by now */
 #define G4_FSYNC_DATA 1u
+/* DISK: what about the disks of a set. */
+enum g4_disk_order {
+	G4_DISK_REBUILD = 1, /* brings one up to date that missed writes, by a job */
+	G4_DISK_REPLACE = 2, /* the same of a new one, which takes the place of one that is not there */
+	G4_DISK_OFFLINE = 3, /* uses one no more */
+	G4_DISK_NAME = 4     /* how one was named */
+};
 #define G4_ACCESS_READ 4u /* access(2) */
 #define G4_ACCESS_WRITE 2u
 #define G4_ACCESS_EXEC 1u
@@ -316,7 +323,10 @@ enum g4_command_property {
 	  "value=bytes: sums over names of a directory, and which to look into")                                       \
 	X(context, DEDUP, 43, G4_MAY_CHANGE | G4_DATA_OUT | G4_FOR_OWNER,                                              \
 	  "mask=one of enum g4_dedup_order, cookie=group to begin at, data=struct g4_dedup_counts length",             \
-	  "value=bytes")
+	  "value=bytes")                                                                                               \
+	X(context, DISK, 44, G4_DATA_OUT | G4_FOR_OWNER,                                                               \
+	  "mask=one of enum g4_disk_order, name=device, number=disk with NAME, flags=G4_JOB_EAGER rate, data length",  \
+	  "value=bytes of text: a name, or why it could not be done; with REBUILD and REPLACE a job is there then")
 
 enum g4_command_op {
 #define G4_COMMAND_ENUM(context, name, number, properties, arguments, results) G4_CMD_##name = (number),

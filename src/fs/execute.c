@@ -761,6 +761,8 @@ G4_FN static int dispatch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 		return g4_job_set(wg, fs, cmd);
 	case G4_CMD_JOB_LIST:
 		return g4_job_list(fs, cmd);
+	case G4_CMD_DISK:
+		return g4_disk_order(wg, fs, cmd);
 	case G4_CMD_PATH:
 		return g4_do_path(wg, fs, cmd);
 	case G4_CMD_DEDUP:

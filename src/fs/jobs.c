@@ -9,6 +9,7 @@
 #include "fs/jobs.h"
 
 #include "data/dedup.h"
+#include "fs/rebuild.h"
 #include "fs/scrub.h"
 #include "inode/times.h"
 #include "inode/txn.h"
@@ -27,6 +28,53 @@ G4_FN static int get_root(struct g4_wg *wg, struct g4_fs *fs, uint32_t *line, st
 G4_FN static bool goes_on(const struct g4_job_record *job)
 {
 	return job->kind != G4_JOB_NONE && (job->state == G4_JOB_RUNNING || job->state == G4_JOB_PAUSED);
+}
+
+/* A record for a new job: an empty one, or the oldest that is over. */
+G4_FN static uint32_t find_place(const struct g4_jobs *jobs)
+{
+	uint32_t found = G4_JOBS;
+
+	for (uint32_t i = 0; i < G4_JOBS; i++)
+		if (!goes_on(&jobs->records[i]) &&
+		    (found == G4_JOBS || jobs->records[i].number < jobs->records[found].number))
+			found = i;
+	return found;
+}
+
+G4_FN static void end_job(struct g4_fs *fs, struct g4_job_record *record, uint32_t state, int rc)
+{
+	record->state = state;
+	record->code = rc < 0 ? (uint32_t)-rc : 0;
+	record->ended_ns = g4_now(fs);
+}
+
+/* The set knows whether a disk is being rebuilt: a crash may have left no record of it, or one of a disk that is gone. */
+G4_FN static void look_for_rebuild(struct g4_wg *wg, struct g4_fs *fs)
+{
+	struct g4_jobs *jobs = &fs->jobs;
+	struct g4_job_record now;
+	uint32_t there = G4_JOBS;
+
+	memset(&now, 0, sizeof(now));
+	const bool rebuilds = g4_rebuild_ask(wg, fs, &now) == 0;
+	for (uint32_t i = 0; i < G4_JOBS; i++)
+		if (goes_on(&jobs->records[i]) && jobs->records[i].kind == G4_JOB_REBUILD)
+			there = i;
+	if (there < G4_JOBS && !rebuilds) {
+		const bool done = g4_rebuild_is_done(wg, fs, &jobs->records[there]);
+		end_job(fs, &jobs->records[there], done ? G4_JOB_DONE : G4_JOB_FAILED, done ? 0 : -G4_E_NO_TARGET);
+	}
+	if (there < G4_JOBS || !rebuilds)
+		return;
+	there = find_place(jobs);
+	if (there == G4_JOBS)
+		return;
+	now.kind = G4_JOB_REBUILD;
+	now.state = G4_JOB_RUNNING;
+	now.started_ns = g4_now(fs);
+	now.number = ++jobs->count;
+	jobs->records[there] = now;
 }
 
 G4_FN int g4_jobs_load(struct g4_wg *wg, struct g4_fs *fs)
@@ -53,11 +101,13 @@ G4_FN int g4_jobs_load(struct g4_wg *wg, struct g4_fs *fs)
 			continue;
 		jobs->records[i] = root->jobs[i];
 		jobs->count = g4_max64(jobs->count, jobs->records[i].number);
-		if (goes_on(&jobs->records[i]))
+		if (goes_on(&jobs->records[i]) && jobs->records[i].kind == G4_JOB_SCRUB)
 			g4_scrub_watch(fs, jobs->records[i].skipped);
 	}
 	g4_cache_put(&fs->cache, line);
 	jobs->logged_ns = g4_monotonic_ns();
+	if (!(fs->flags & G4_FS_READ_ONLY))
+		look_for_rebuild(wg, fs);
 	return 0;
 }
 
@@ -119,6 +169,8 @@ G4_FN static int do_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_recor
 	switch (record->kind) {
 	case G4_JOB_SCRUB:
 		return g4_scrub_step(wg, fs, record);
+	case G4_JOB_REBUILD:
+		return g4_rebuild_step(wg, fs, record);
 	default:
 		return -G4_E_NOSYS;
 	}
@@ -135,9 +187,7 @@ G4_FN static bool settle(struct g4_fs *fs, struct g4_job_record *record, const s
 	record->rate = rate;
 	if (rc == 0 || state == G4_JOB_CANCELLED)
 		return false;
-	record->state = rc > 0 ? G4_JOB_DONE : G4_JOB_FAILED;
-	record->code = rc < 0 ? (uint32_t)-rc : 0;
-	record->ended_ns = g4_now(fs);
+	end_job(fs, record, rc > 0 ? G4_JOB_DONE : G4_JOB_FAILED, rc);
 	return true;
 }
 
@@ -182,12 +232,13 @@ G4_FN uint64_t g4_jobs_serve(struct g4_wg *wg, struct g4_fs *fs, bool idle)
 	const bool over = settle(fs, &jobs->records[i], &record, rc);
 	const bool due = over || now - jobs->logged_ns > G4_JOB_LOG_NS;
 	g4_unlock(&jobs->lock);
-	if (over)
+	if (over && record.kind == G4_JOB_SCRUB)
 		g4_scrub_leave(fs);
 	give_back(jobs);
 	if (due)
 		(void)g4_jobs_log(wg, fs); /* the journal tells its own errors */
-	return 0;
+	/* a rebuild that has moved nothing found somebody writing there */
+	return record.kind == G4_JOB_REBUILD && rc == 0 && record.bytes == before ? G4_JOB_LOOK_NS : 0;
 }
 
 /* ------------------------------------------------------------------ commands */
@@ -214,25 +265,50 @@ G4_FN static int log_durably(struct g4_wg *wg, struct g4_fs *fs)
 	return rc < 0 ? rc : g4_commit(wg, fs, UINT64_MAX, false);
 }
 
-/* A record for a new job: an empty one, or the oldest that is over. */
-G4_FN static uint32_t find_place(const struct g4_jobs *jobs)
+/* Takes a place for a job of this kind; jobs->owner is the caller's. */
+G4_FN static int make_place(struct g4_jobs *jobs, uint32_t kind, uint32_t *place)
 {
-	uint32_t found = G4_JOBS;
+	int rc = 0;
 
-	for (uint32_t i = 0; i < G4_JOBS; i++)
-		if (!goes_on(&jobs->records[i]) &&
-		    (found == G4_JOBS || jobs->records[i].number < jobs->records[found].number))
-			found = i;
-	return found;
+	g4_lock(&jobs->lock);
+	*place = find_place(jobs);
+	for (uint32_t k = 0; k < G4_JOBS; k++)
+		if (goes_on(&jobs->records[k]) && jobs->records[k].kind == kind)
+			rc = -G4_E_BUSY; /* two of a kind would do the same work */
+	g4_unlock(&jobs->lock);
+	return *place == G4_JOBS ? -G4_E_BUSY : rc;
+}
+
+/* A job begins as the record says. */
+G4_FN static void put_record(struct g4_fs *fs, uint32_t place, uint32_t kind, struct g4_job_record *record,
+			     struct g4_cmd *cmd)
+{
+	struct g4_jobs *jobs = &fs->jobs;
+
+	record->kind = kind;
+	record->state = G4_JOB_RUNNING;
+	record->flags = cmd->flags;
+	record->rate = cmd->rate;
+	record->started_ns = g4_now(fs);
+	g4_lock(&jobs->lock);
+	record->number = ++jobs->count;
+	jobs->records[place] = *record;
+	memset(&jobs->throttles[place], 0, sizeof(jobs->throttles[place]));
+	if (kind == G4_JOB_SCRUB) {
+		memset(jobs->findings, 0, sizeof(jobs->findings));
+		jobs->findings_lost = 0;
+	}
+	g4_unlock(&jobs->lock);
 }
 
 G4_FN int g4_job_start(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct g4_jobs *jobs = &fs->jobs;
 	struct g4_job_record wish;
+	uint32_t place;
 	int rc = 0;
 
-	if (cmd->kind == G4_JOB_NONE || cmd->kind >= G4_JOB_KINDS || (cmd->flags & ~G4_JOB_FLAGS))
+	if (cmd->kind != G4_JOB_SCRUB || (cmd->flags & ~G4_JOB_FLAGS))
 		return -G4_E_INVAL;
 	memset(&wish, 0, sizeof(wish));
 	if (cmd->node != 0 && cmd->node != G4_NODE_ROOT)
@@ -240,34 +316,53 @@ G4_FN int g4_job_start(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (rc < 0)
 		return rc;
 	take_over(jobs);
-	g4_lock(&jobs->lock);
-	const uint32_t i = find_place(jobs);
-	for (uint32_t k = 0; k < G4_JOBS; k++)
-		if (goes_on(&jobs->records[k]) && jobs->records[k].kind == cmd->kind)
-			rc = -G4_E_BUSY; /* two of a kind would do the same work */
-	if (i == G4_JOBS)
-		rc = -G4_E_BUSY;
+	rc = make_place(jobs, G4_JOB_SCRUB, &place);
 	if (rc == 0) {
-		struct g4_job_record *record = &jobs->records[i];
-		*record = wish;
-		memset(&jobs->throttles[i], 0, sizeof(jobs->throttles[i]));
-		memset(jobs->findings, 0, sizeof(jobs->findings));
-		jobs->findings_lost = 0;
-		record->kind = (uint32_t)cmd->kind;
-		record->state = G4_JOB_RUNNING;
-		record->flags = cmd->flags;
-		record->rate = cmd->rate;
-		record->started_ns = g4_now(fs);
-		cmd->value = record->number = ++jobs->count;
-	}
-	g4_unlock(&jobs->lock);
-	if (rc == 0)
+		put_record(fs, place, G4_JOB_SCRUB, &wish, cmd);
 		g4_scrub_watch(fs, 0);
+		cmd->value = wish.number;
+	}
 	give_back(jobs);
 	if (rc < 0)
 		return rc;
 	changed(jobs);
 	return log_durably(wg, fs);
+}
+
+/* The set says durably that a disk is being rebuilt before there is a record of it. */
+G4_FN static int start_rebuild(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	struct g4_jobs *jobs = &fs->jobs;
+	struct g4_job_record record;
+	uint32_t place;
+
+	if ((fs->flags & G4_FS_READ_ONLY) || (cmd->flags & ~G4_JOB_EAGER))
+		return fs->flags & G4_FS_READ_ONLY ? -G4_E_ROFS : -G4_E_INVAL;
+	memset(&record, 0, sizeof(record));
+	take_over(jobs);
+	int rc = make_place(jobs, G4_JOB_REBUILD, &place);
+	if (rc == 0)
+		rc = g4_rebuild_order(wg, fs, cmd, &record);
+	if (rc == 0)
+		put_record(fs, place, G4_JOB_REBUILD, &record, cmd);
+	give_back(jobs);
+	if (rc < 0)
+		return rc;
+	changed(jobs);
+	return log_durably(wg, fs);
+}
+
+G4_FN int g4_disk_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	struct g4_job_record unused;
+
+	if (cmd->mask == G4_DISK_REBUILD || cmd->mask == G4_DISK_REPLACE)
+		return start_rebuild(wg, fs, cmd);
+	if ((cmd->mask != G4_DISK_OFFLINE && cmd->mask != G4_DISK_NAME) || cmd->flags)
+		return -G4_E_INVAL;
+	if (cmd->mask == G4_DISK_OFFLINE && (fs->flags & G4_FS_READ_ONLY))
+		return -G4_E_ROFS;
+	return g4_rebuild_order(wg, fs, cmd, &unused);
 }
 
 /* Jobs lock held. */
@@ -300,16 +395,21 @@ G4_FN static int obey(struct g4_fs *fs, struct g4_job_record *job, struct g4_job
 G4_FN int g4_job_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct g4_jobs *jobs = &fs->jobs;
+	uint32_t kind = G4_JOB_NONE;
 	int rc = -G4_E_NOENT;
 
 	take_over(jobs);
 	g4_lock(&jobs->lock);
 	for (uint32_t i = 0; i < G4_JOBS; i++)
-		if (jobs->records[i].kind != G4_JOB_NONE && jobs->records[i].number == cmd->number)
+		if (jobs->records[i].kind != G4_JOB_NONE && jobs->records[i].number == cmd->number) {
+			kind = jobs->records[i].kind;
 			rc = obey(fs, &jobs->records[i], &jobs->throttles[i], cmd);
+		}
 	g4_unlock(&jobs->lock);
-	if (rc == 0 && cmd->mask == G4_JOB_CANCEL)
+	if (rc == 0 && cmd->mask == G4_JOB_CANCEL && kind == G4_JOB_SCRUB)
 		g4_scrub_leave(fs);
+	if (rc == 0 && kind == G4_JOB_REBUILD)
+		rc = g4_rebuild_obey(wg, fs, cmd->mask);
 	give_back(jobs);
 	if (rc < 0)
 		return rc;

@@ -6,7 +6,8 @@
 #include "fs/command.h"
 #include "inode/mounted.h"
 
-/* ---- commands: JOB_START, JOB_SET, JOB_LIST ---- */
+/* ---- commands: DISK, JOB_START, JOB_SET, JOB_LIST ---- */
+G4_FN int g4_disk_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 G4_FN int g4_job_start(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 G4_FN int g4_job_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd);
 G4_FN int g4_job_list(struct g4_fs *fs, struct g4_cmd *cmd);

@@ -30,7 +30,7 @@ struct g4_ioc_resize {
 };
 #define G4_IOC_RESIZE _IOWR(0xb4, 2, struct g4_ioc_resize)
 
-/* On a directory, for root and the user who mounted: one of the commands JOB_START, JOB_SET, JOB_LIST, PATH and DEDUP. */
+/* On a directory, for root and the user who mounted: one of the commands JOB_START, JOB_SET, JOB_LIST, PATH, DEDUP and DISK. */
 struct g4_ioc_job {
 	uint32_t op;
 	uint32_t flags, mask; /* of the command */
@@ -40,7 +40,7 @@ struct g4_ioc_job {
 	uint64_t value;	      /* out */
 	union {
 		struct g4_health health; /* JOB_LIST */
-		char path[4096];	 /* PATH: value bytes */
+		char path[4096];	 /* PATH: value bytes; DISK: in a name, out value bytes, both ended by 0 */
 		struct g4_dedup_counts dedup;
 	};
 };
@@ -61,9 +61,15 @@ static inline bool g4_ioc_job_command(struct g4_ioc_job *job, struct g4_cmd *cmd
 		cmd->length = sizeof(job->dedup);
 		return true;
 	}
-	cmd->data = job->op == G4_CMD_PATH ? (void *)job->path : (void *)&job->health;
-	cmd->length = job->op == G4_CMD_PATH ? sizeof(job->path) : sizeof(job->health);
-	return job->op == G4_CMD_JOB_LIST || job->op == G4_CMD_PATH;
+	const bool in_path = job->op == G4_CMD_PATH || job->op == G4_CMD_DISK;
+	cmd->data = in_path ? (void *)job->path : (void *)&job->health;
+	cmd->length = in_path ? sizeof(job->path) : sizeof(job->health);
+	if (job->op == G4_CMD_DISK) {
+		cmd->rate = job->rate;
+		cmd->name = job->path;
+		cmd->name_bytes = (uint16_t)strnlen(job->path, sizeof(job->path) - 1);
+	}
+	return job->op == G4_CMD_JOB_LIST || in_path;
 }
 
 #endif

@@ -168,7 +168,7 @@ static uint64_t away(const struct g4_set *set, const struct g4_row *row)
 	uint64_t columns = 0;
 
 	for (uint32_t c = 0; c < row->chunk->columns; c++)
-		columns |= (uint64_t)!g4_set_is_active(set, g4_place_disk(g4_row_place(row, c))) << c;
+		columns |= (uint64_t)!g4_row_has(set, row, c) << c;
 	return columns;
 }
 

@@ -49,8 +49,9 @@ int g4_set_make(struct g4_dev *const *disks, const char *const *names, uint32_t 
 
 /*
  * Brings a disk up to date while nobody uses the set: all that the set has on it is copied from other disks. rebuild: the names are those
- * of the set, the stale one among them. Else the last name is a new disk, which takes the place of the first that is missing; what is on
- * it is gone. progress: a started bar, or NULL. *disk: its number. A crash leaves it one that is no disk of the set, or as it should be.
+ * of the set, the stale one among them, or one that is being rebuilt. Else the last name is a new disk, which takes the place of the
+ * first that is missing; what is on it is gone. progress: a started bar, or NULL. *disk: its number. After a crash it goes on where it
+ * was, here or while the set is mounted.
  */
 int g4_set_rebuild(const char *const *names, uint32_t count, bool rebuild, struct g4_progress *progress, uint32_t *disk,
 		   char *message, size_t message_bytes);
@@ -59,9 +60,10 @@ int g4_set_rebuild(const char *const *names, uint32_t count, bool rebuild, struc
 enum g4_disk_state {
 	G4_DISK_ACTIVE,
 	G4_DISK_MISSING,
-	G4_DISK_DROPPED, /* after an error, while the set is open */
-	G4_DISK_STALE,	 /* missed writes while it was away; of g4_set_examine() alone, as the next */
-	G4_DISK_APART	 /* was written without the others, and they without it */
+	G4_DISK_DROPPED,   /* after an error, while the set is open */
+	G4_DISK_STALE,	   /* missed writes while it was away; of g4_set_examine() alone, as the next */
+	G4_DISK_APART,	   /* was written without the others, and they without it */
+	G4_DISK_REBUILDING /* gets what is written, and has what lies before `position` */
 };
 struct g4_disk_info {
 	const char *name; /* the set's; NULL: missing */
@@ -72,6 +74,7 @@ struct g4_disk_info {
 	uint64_t mended; /* pages that were not what was written and came from another copy */
 	uint64_t
 		damaged; /* by the superblock that was written last: pages that were met damaged, and no copy was right */
+	uint64_t position; /* of one that is being rebuilt, as it is known; else 0 */
 };
 /* Its disks in order, one at a time. False: there is no such disk, or the device is no set. Thread-safe. */
 bool g4_set_disk(const struct g4_dev *dev, uint32_t index, struct g4_disk_info *info);

@@ -16,7 +16,6 @@
 #include "simt/simt_host.h"
 #include "space/set_rows_host.h"
 
-#define NO_COPY UINT32_MAX
 #define TURN_SHIFT 20 /* reads of neighbouring MiB go to other copies */
 
 struct child {
@@ -27,7 +26,8 @@ struct child {
 };
 
 struct work {
-	int result; /* of what was done at once */
+	int result;  /* of what was done at once */
+	bool writes; /* it counts as a writer until it is done (set_window_host.c) */
 	uint32_t count;
 	uint32_t parts; /* of `iovs` that are taken */
 	struct child *children;
@@ -76,7 +76,8 @@ static bool is_by_rows(const struct g4_set *set, const struct g4_io *io, const s
 
 	if (!piece->parity || io->op == G4_IO_FLUSH)
 		return false;
-	return io->op != G4_IO_READ || wanted > G4_IO_COPY(0) || !is_active(set, piece->disks[0]) ||
+	return io->op != G4_IO_READ || wanted > G4_IO_COPY(0) ||
+	       !g4_set_has(set, piece->disks[0], piece->offsets[0], piece->bytes) ||
 	       g4_set_parity_holds(set, address, piece->bytes);
 }
 
@@ -143,35 +144,56 @@ static struct child *add_child(struct work *work, const struct g4_io *parent, ui
 	return child;
 }
 
-/* The copy that a read goes to; NO_COPY: none is there. */
-static uint32_t choose_copy(const struct g4_set *set, const struct g4_piece *piece, uint64_t address)
+/*
+ * Whether a disk is to be asked. If so it stays open until the child is done: who closes one that was dropped looks at `users` afterwards
+ * (set_rebuild_host.c), and whoever counts later finds it dropped.
+ */
+static bool use(struct g4_set *set, const struct g4_io *io, uint32_t disk, uint64_t offset, uint64_t bytes)
 {
-	const uint32_t first = (uint32_t)(address >> TURN_SHIFT) % piece->copies;
+	struct g4_set_member *member = &set->disks[disk];
 
-	for (uint32_t k = 0; k < piece->copies; k++) {
-		const uint32_t copy = (first + k) % piece->copies;
-		if (is_active(set, piece->disks[copy]))
-			return copy;
-	}
-	return NO_COPY;
+	g4_add32(&member->users, 1);
+	if (io->op == G4_IO_DISCARD ? is_active(set, disk) :
+	    io->op == G4_IO_FLUSH || (io->op == G4_IO_WRITE && !(io->flags & G4_IO_COPY_MASK)) ?
+				      g4_set_is_written(set, disk) :
+				      g4_set_has(set, disk, offset, bytes))
+		return true;
+	g4_sub32(&member->users, 1);
+	return false;
+}
+
+static void leave_disk(struct g4_set *set, uint32_t disk)
+{
+	g4_sub32(&set->disks[disk].users, 1);
+}
+
+static bool use_to_flush(struct g4_set *set, const struct g4_io *io, uint32_t disk)
+{
+	if (!use(set, io, disk, 0, 0))
+		return false;
+	if (g4_dev_props(set->disks[disk].dev)->volatile_cache)
+		return true;
+	leave_disk(set, disk);
+	return false;
 }
 
 /* The children of a piece. */
-static int add_piece(const struct g4_set *set, struct work *work, const struct g4_io *io, const struct g4_piece *piece,
+static int add_piece(struct g4_set *set, struct work *work, const struct g4_io *io, const struct g4_piece *piece,
 		     uint64_t address, uint32_t number, struct g4_iov *iovs, uint32_t parts)
 {
 	const uint32_t wanted = io->flags & G4_IO_COPY_MASK;
-	const uint32_t one = wanted		  ? (wanted - G4_IO_COPY(0)) >> 8 :
-			     io->op == G4_IO_READ ? choose_copy(set, piece, address) :
-						    NO_COPY;
+	const uint32_t first = wanted		    ? (wanted - G4_IO_COPY(0)) >> 8 :
+			       io->op == G4_IO_READ ? (uint32_t)(address >> TURN_SHIFT) % piece->copies :
+						      0;
+	const uint32_t most = wanted || io->op == G4_IO_READ ? 1 : piece->copies;
 	uint32_t there = 0;
 
-	if (wanted && one >= piece->copies)
+	if (wanted && first >= piece->copies)
 		return -G4_E_INVAL;
-	for (uint32_t c = 0; c < piece->copies; c++) {
-		/* the one that was chosen is not asked again: dropped meanwhile, it fails, and another one is read */
-		if (one != NO_COPY ? c != one || (wanted && !is_active(set, piece->disks[c])) :
-				     !is_active(set, piece->disks[c]))
+	/* the one that was chosen is not asked again: dropped meanwhile, it fails, and another one is read */
+	for (uint32_t k = 0; k < (wanted ? 1 : piece->copies) && there < most; k++) {
+		const uint32_t c = (first + k) % piece->copies;
+		if (!use(set, io, piece->disks[c], piece->offsets[c], piece->bytes))
 			continue;
 		struct child *child = add_child(work, io, piece->disks[c], piece->offsets[c], address, number);
 		child->io.iov = iovs;
@@ -259,10 +281,12 @@ static void cut(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io, st
 			parts = take(&at, piece.bytes, iovs);
 			work->parts += parts;
 		}
-		work->result = super ? do_super(wg, set, io, address, iovs, parts) :
-			       is_by_rows(set, io, &piece, address) ?
-				       do_rows(wg, set, io, &piece, address, iovs, parts) :
-				       add_piece(set, work, io, &piece, address, number, iovs, parts);
+		const bool by_rows = !super && is_by_rows(set, io, &piece, address);
+		work->result = super   ? do_super(wg, set, io, address, iovs, parts) :
+			       by_rows ? do_rows(wg, set, io, &piece, address, iovs, parts) :
+					 add_piece(set, work, io, &piece, address, number, iovs, parts);
+		if (work->result < 0 && !super && !by_rows && piece.parity && is_by_rows(set, io, &piece, address))
+			work->result = do_rows(wg, set, io, &piece, address, iovs, parts); /* dropped meanwhile */
 		address += piece.bytes;
 		bytes -= piece.bytes;
 	}
@@ -293,7 +317,7 @@ static struct work *plan(struct g4_wg *wg, struct g4_set *set, const struct g4_i
 	if (io->op == G4_IO_FLUSH) {
 		work = make_work(children, 0);
 		for (uint32_t d = 0; work && d < set->count; d++)
-			if (is_active(set, d) && g4_dev_props(set->disks[d].dev)->volatile_cache)
+			if (use_to_flush(set, io, d))
 				add_child(work, io, d, 0, 0, d);
 		return work;
 	}
@@ -309,6 +333,9 @@ static struct work *plan(struct g4_wg *wg, struct g4_set *set, const struct g4_i
 		return NULL;
 	if (io->op != G4_IO_READ && g4_load32_acq(&set->unrecorded))
 		work->result = g4_set_record_missing(wg, set);
+	if (io->op == G4_IO_WRITE)
+		g4_set_window_enter(&set->window, io->offset_bytes, bytes_of(io));
+	work->writes = io->op == G4_IO_WRITE;
 	if (work->result == 0)
 		cut(wg, set, io, work, pieces);
 	return work;
@@ -375,7 +402,7 @@ static int read_elsewhere(struct g4_wg *wg, struct g4_set *set, const struct g4_
 		return g4_set_parity_read(wg, set, child->address, bytes, child->io.iov, child->io.iov_count,
 					  G4_ANY_PARITY);
 	for (uint32_t c = 0; c < piece.copies && rc < 0; c++) {
-		if (piece.disks[c] == child->disk || !is_active(set, piece.disks[c]))
+		if (piece.disks[c] == child->disk || !use(set, parent, piece.disks[c], piece.offsets[c], bytes))
 			continue;
 		struct g4_io io = {.op = G4_IO_READ,
 				   .offset_bytes = piece.offsets[c],
@@ -383,6 +410,7 @@ static int read_elsewhere(struct g4_wg *wg, struct g4_set *set, const struct g4_
 				   .iov_count = child->io.iov_count};
 		g4_dev_submit(wg, set->disks[piece.disks[c]].dev, &io);
 		rc = g4_dev_wait(wg, set->disks[piece.disks[c]].dev, &io);
+		leave_disk(set, piece.disks[c]);
 		if (rc == 0)
 			g4_log(G4_LOG_WARN, "%s: %llu bytes from %llu on can not be read, another disk has them",
 			       set->disks[child->disk].name, (unsigned long long)bytes,
@@ -434,6 +462,10 @@ static void finish(struct g4_wg *wg, struct g4_set *set, struct g4_io *io)
 		for (uint32_t k = 0; k < work->count; k++)
 			g4_set_count_mended(set, work->children[k].disk,
 					    bytes_of(&work->children[k].io) / G4_PAGE_BYTES);
+	for (uint32_t k = 0; k < work->count; k++)
+		leave_disk(set, work->children[k].disk);
+	if (work->writes)
+		g4_set_window_leave(&set->window, io->offset_bytes, bytes_of(io));
 	free(work);
 	complete(io, rc);
 }
@@ -469,6 +501,7 @@ void g4_set_free(struct g4_set *set, bool disks)
 		free(set->disks[d].name);
 	}
 	g4_set_parity_end(set);
+	g4_set_window_end(&set->window);
 	pthread_mutex_destroy(&set->lock);
 	free(set->chunks);
 	free(set->super);
@@ -476,25 +509,30 @@ void g4_set_free(struct g4_set *set, bool disks)
 	free(set);
 }
 
-/* The log is left empty, so that the next open has nothing to do; where that fails, it has. */
-static void empty_log(struct g4_set *set)
+/*
+ * The log is left empty, and how far a rebuild has got is noted, so that the next open has nothing to do; where that fails, it has.
+ */
+static void leave(struct g4_set *set)
 {
 	const struct g4_set_parity *p = set->parity;
-	struct g4_wg *wg = p && set->has_super && (p->head > 1 || p->made_changed || g4_set_held_any(set)) ?
-				   g4_wg_create(0) :
-				   NULL;
+	const bool has_log = p && set->has_super && (p->head > 1 || p->made_changed || g4_set_held_any(set));
+	const bool rebuilds = set->target != G4_MAX_DISKS && !set->dev.props.read_only;
+	struct g4_wg *wg = has_log || rebuilds ? g4_wg_create(0) : NULL;
 
 	if (!wg)
 		return;
-	if (!g4_load32_acq(&set->stuck) && g4_set_held_any(set))
+	if (has_log && !g4_load32_acq(&set->stuck) && g4_set_held_any(set))
 		(void)g4_set_parity_flush(wg, set);
-	(void)g4_set_log_empty(wg, set);
+	if (has_log)
+		(void)g4_set_log_empty(wg, set);
+	if (rebuilds)
+		(void)g4_set_rebuild_note(wg, set);
 	g4_wg_destroy(wg);
 }
 
 static void set_close(struct g4_dev *dev)
 {
-	empty_log(set_of(dev));
+	leave(set_of(dev));
 	g4_set_free(set_of(dev), true);
 }
 
@@ -512,8 +550,17 @@ static uint64_t set_disks_at(const struct g4_dev *dev, uint64_t offset)
 	return disks;
 }
 
-static const struct g4_dev_ops set_ops = {
-	.submit = set_submit, .poll = set_poll, .wait = set_wait, .disks_at = set_disks_at, .close = set_close};
+static int set_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order)
+{
+	return g4_set_order(wg, set_of(dev), order);
+}
+
+static const struct g4_dev_ops set_ops = {.submit = set_submit,
+					  .poll = set_poll,
+					  .wait = set_wait,
+					  .disks_at = set_disks_at,
+					  .order = set_order,
+					  .close = set_close};
 
 bool g4_set_is(const struct g4_dev *dev)
 {

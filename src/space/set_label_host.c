@@ -17,7 +17,7 @@
 #include "base/log_host.h"
 #include "base/uuid_host.h"
 #include "space/sealed.h"
-#include "space/set_types_host.h"
+#include "space/set_parity_host.h"
 
 /* ---- one disk ---- */
 
@@ -79,6 +79,64 @@ int g4_set_read_label(struct g4_wg *wg, struct g4_dev *disk, struct g4_superbloc
 	return rc;
 }
 
+/* ---- judging ---- */
+
+bool g4_set_is_label(const struct g4_superblock *sb)
+{
+	if (!(sb->features_incompat & G4_FEATURE_INCOMPAT_DISKS) || sb->disk_count < 1 ||
+	    sb->disk_count > G4_MAX_DISKS || sb->disk_index >= sb->disk_count)
+		return false;
+	if (sb->chunk_count == 0 || sb->chunk_count > G4_CHUNKS_MAX || sb->copies == 0 || sb->copies > G4_COPIES_MAX ||
+	    sb->chunk_list_head != G4_CHUNKS_ADDRESS)
+		return false;
+	for (uint32_t d = 0; d < sb->disk_count; d++)
+		if (sb->disk_bytes[d] < 3 * G4_PAGE_BYTES || sb->disk_bytes[d] % G4_PAGE_BYTES != 0)
+			return false;
+	if (sb->parity_log_bytes % G4_CHUNK_UNIT != 0 || sb->parity_log_bytes > G4_PARITY_LOG_MOST ||
+	    (sb->parity_log_bytes != 0) != ((sb->features_incompat & G4_FEATURE_INCOMPAT_PARITY) != 0))
+		return false;
+	return sb->size_bytes == sb->disk_bytes[sb->disk_index];
+}
+
+/* A disk that misses something by its own word was being rebuilt: it speaks when nobody else does. */
+static bool misses_something(const struct g4_superblock *sb)
+{
+	return sb->disk_since[sb->disk_index] != 0;
+}
+
+bool g4_set_speaks_before(const struct g4_superblock *a, const struct g4_superblock *b)
+{
+	if (misses_something(a) != misses_something(b))
+		return misses_something(b);
+	return a->set_generation > b->set_generation ||
+	       (a->set_generation == b->set_generation && a->written_ns > b->written_ns);
+}
+
+/*
+ * Whether a disk and the one that speaks were each written without the other. One that is stale was not if a third one was with both: the
+ * one that speaks was stale before, and caught up while this one was away. The third is the same to both only by its UUID: a disk that
+ * took the place of another has its number, and nothing of what was written with that.
+ */
+bool g4_set_is_split(const struct g4_superblock *lead, const struct g4_superblock *one)
+{
+	/* it was being rebuilt, and is told last of a new generation: so the one that speaks was not there */
+	if (misses_something(one) && one->set_generation > lead->set_generation)
+		return true;
+	if (lead->disk_since[one->disk_index] == 0)
+		return one->disk_since[lead->disk_index] != 0;
+	for (uint32_t d = 0; d < lead->disk_count; d++)
+		if (lead->disk_since[d] == 0 && one->disk_since[d] == 0 &&
+		    memcmp(lead->disk_uuids[d], one->disk_uuids[d], G4_UUID_BYTES) == 0)
+			return false;
+	return true;
+}
+
+bool g4_set_is_target(const struct g4_superblock *lead, uint32_t disk)
+{
+	return (lead->features_incompat & G4_FEATURE_INCOMPAT_REBUILD) && lead->rebuild_disk == disk + 1 &&
+	       lead->disk_since[disk] != 0;
+}
+
 /* ---- between what a disk has and what the set gives ---- */
 
 static uint64_t total_bytes(const struct g4_set *set)
@@ -94,7 +152,12 @@ static void seal(struct g4_superblock *sb, uint64_t address)
 /* What of a superblock is the set's own. */
 static void take_over(struct g4_superblock *sb, const struct g4_superblock *own)
 {
-	sb->features_incompat |= G4_FEATURE_INCOMPAT_DISKS | (own->features_incompat & G4_FEATURE_INCOMPAT_PARITY);
+	const uint64_t owned = G4_FEATURE_INCOMPAT_PARITY | G4_FEATURE_INCOMPAT_REBUILD;
+
+	sb->features_incompat =
+		(sb->features_incompat & ~owned) | G4_FEATURE_INCOMPAT_DISKS | (own->features_incompat & owned);
+	sb->rebuild_disk = own->rebuild_disk;
+	sb->rebuild_position = own->rebuild_position;
 	sb->parity_log_bytes = own->parity_log_bytes;
 	sb->disk_count = own->disk_count;
 	sb->disk_index_bits = 0;
@@ -128,13 +191,14 @@ static int write_to(struct g4_wg *wg, struct g4_set *set, uint32_t disk, uint64_
 	return g4_dev_write(wg, set->disks[disk].dev, address, from, G4_PAGE_BYTES, G4_IO_FUA);
 }
 
-/* Lock held. One copy of set->super to all disks; *failed: those that did not take it, a bit each. */
+/* Lock held. One copy of set->super to all disks, last to one that is being rebuilt; *failed: those that did not take it, a bit each. */
 static void write_labels(struct g4_wg *wg, struct g4_set *set, bool second, uint64_t *failed)
 {
 	struct g4_superblock *sb = (struct g4_superblock *)(void *)set->page;
 
-	for (uint32_t d = 0; d < set->count; d++) {
-		if (!is_active(set, d))
+	for (uint32_t k = 0; k <= set->count; k++) {
+		const uint32_t d = k < set->count ? k : set->target;
+		if (d == G4_MAX_DISKS || (k == set->target && k < set->count) || !g4_set_is_written(set, d))
 			continue;
 		const uint64_t address = g4_set_label_address(set->super->disk_bytes[d], second);
 		*sb = *set->super;
@@ -186,31 +250,44 @@ static void begin_generation(struct g4_set *set)
 	set->super->set_generation = generation;
 }
 
+static void forget_target(struct g4_superblock *sb)
+{
+	sb->features_incompat &= ~G4_FEATURE_INCOMPAT_REBUILD;
+	sb->rebuild_disk = 0;
+	sb->rebuild_position = 0;
+}
+
 /* Lock held. False: it can not be done without. */
-static bool leave_out(struct g4_set *set, uint32_t disk)
+static bool leave_out(struct g4_set *set, uint32_t disk, const char *why)
 {
 	char uuid[G4_UUID_TEXT_BYTES];
 
-	if (!set->has_super || !g4_set_is_whole(set, disk))
+	if (!set->has_super || (disk != set->target && !g4_set_is_whole(set, disk)))
 		return false;
+	if (disk == set->target)
+		g4_store32_rel(&set->target, G4_MAX_DISKS);
 	/* before others leave the disk out: they wait until the rest says so (finish() in set_io_host.c) */
 	g4_store32_rel(&set->unrecorded, 1);
 	g4_store32_rel(&set->disks[disk].state, G4_DISK_DROPPED);
-	g4_log(G4_LOG_ERROR, "%s: disk %u, %s, failed and is no longer used; everything is on the other disks",
-	       set->disks[disk].name, disk, g4_uuid_format(set->super->disk_uuids[disk], uuid));
+	g4_log(G4_LOG_ERROR, "%s: disk %u, %s, %s; everything is on the other disks", set->disks[disk].name, disk,
+	       g4_uuid_format(set->super->disk_uuids[disk], uuid), why);
 	return true;
 }
+
+#define FAILED "failed and is no longer used"
 
 /* Lock held. Durable on the disks that are there: which ones are missing, and since when. One that fails at that is missing, too. */
 static int record_missing(struct g4_wg *wg, struct g4_set *set)
 {
 	for (;;) {
 		begin_generation(set);
+		if (set->target == G4_MAX_DISKS) /* what it misses from now on nobody will know */
+			forget_target(set->super);
 		const uint64_t failed = write_states(wg, set);
 		if (!failed)
 			break;
 		for (uint32_t d = 0; d < set->count; d++)
-			if ((failed >> d & 1) && !leave_out(set, d))
+			if ((failed >> d & 1) && !leave_out(set, d, FAILED))
 				return -G4_E_IO;
 	}
 	g4_store32_rel(&set->unrecorded, 0);
@@ -220,9 +297,20 @@ static int record_missing(struct g4_wg *wg, struct g4_set *set)
 /* Lock held. */
 static int drop(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
 {
-	if (!is_active(set, disk))
+	if (!g4_set_is_written(set, disk))
 		return 0;
-	return leave_out(set, disk) ? record_missing(wg, set) : -G4_E_IO;
+	return leave_out(set, disk, FAILED) ? record_missing(wg, set) : -G4_E_IO;
+}
+
+/* Lock held. Disks that have failed to take a superblock, a bit each. */
+static int drop_failed(struct g4_wg *wg, struct g4_set *set, uint64_t failed)
+{
+	int rc = 0;
+
+	for (uint32_t d = 0; d < set->count && rc == 0; d++)
+		if (failed >> d & 1)
+			rc = drop(wg, set, d);
+	return rc;
 }
 
 int g4_set_drop(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
@@ -255,8 +343,19 @@ void g4_set_count_mended(struct g4_set *set, uint32_t disk, uint64_t pages)
 
 /* ---- the chunks ---- */
 
+/* To one disk, or to all that are there. Lock held. */
+static int write_page(struct g4_wg *wg, struct g4_set *set, uint32_t only, uint64_t address)
+{
+	int rc = 0;
+
+	for (uint32_t d = 0; d < set->count && rc == 0; d++)
+		if (only == d || (only == G4_MAX_DISKS && g4_set_is_written(set, d)))
+			rc = write_to(wg, set, d, address, set->page);
+	return rc;
+}
+
 /* While the set is made, and where they were damaged: the chunks are on all disks before the first superblock is. Lock held. */
-static int write_chunks(struct g4_wg *wg, struct g4_set *set, uint32_t fs_tag)
+static int write_chunks(struct g4_wg *wg, struct g4_set *set, uint32_t only, uint32_t fs_tag)
 {
 	struct g4_chunks_page *page = (struct g4_chunks_page *)(void *)set->page;
 	int rc = 0;
@@ -268,43 +367,107 @@ static int write_chunks(struct g4_wg *wg, struct g4_set *set, uint32_t fs_tag)
 		page->count = (uint32_t)g4_min64(set->map.count - first, G4_CHUNKS_PER_PAGE);
 		memcpy(page->chunks, &set->chunks[first], page->count * sizeof(struct g4_chunk));
 		g4_block_seal(page, G4_BLOCK_CHUNKS, g4_address_from(address), 0, fs_tag);
-		for (uint32_t d = 0; d < set->count && rc == 0; d++)
-			rc = is_active(set, d) ? write_to(wg, set, d, address, page) : 0;
+		rc = write_page(wg, set, only, address);
 	}
 	return rc;
 }
 
-/* ---- a disk that comes back, or a new one ---- */
+/* ---- a disk that is rebuilt ---- */
+
+int g4_set_wipe(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
+{
+	const uint64_t bytes = set->super->disk_bytes[disk];
+	const uint64_t addresses[4] = {0, g4_set_label_address(bytes, false), g4_set_label_address(bytes, true),
+				       G4_CHUNK_UNIT};
+	int rc = 0;
+
+	memset(set->page, 0, G4_PAGE_BYTES);
+	for (uint32_t k = 0; k < (set->super->parity_log_bytes ? 4 : 3) && rc == 0; k++)
+		rc = g4_dev_write(wg, set->disks[disk].dev, addresses[k], set->page, G4_PAGE_BYTES, 0);
+	return rc == 0 ? g4_dev_flush(wg, set->disks[disk].dev) : rc;
+}
 
 /*
- * The others say first that it has everything, so it never speaks for a set that does not know it; until its own superblocks are there it
- * is no disk at all. Disks that are not there miss something from now on, even if nothing is written: they may have been written with
- * each other, of which nobody here knows, and would be taken for as good as these.
+ * Disks that are not there miss something from now on, even if nothing is written: they may have been written with each other, of which
+ * nobody here knows, and would be taken for as good as these. The disk itself does so by its own word as well until it has everything,
+ * and never speaks for a set that others can speak for.
  */
-int g4_set_admit(struct g4_wg *wg, struct g4_set *set, uint32_t disk, struct g4_dev *dev, bool is_new)
+int g4_set_begin_target(struct g4_wg *wg, struct g4_set *set, uint32_t disk, bool is_new)
 {
 	struct g4_superblock *super = set->super;
-	int rc = is_new ? g4_uuid_random(super->disk_uuids[disk]) : 0;
 
 	pthread_mutex_lock(&set->lock);
+	int rc = g4_set_wipe(wg, set, disk);
+	if (rc == 0)
+		rc = write_chunks(wg, set, disk, tag_of(super));
+	if (rc == 0 && is_new)
+		rc = g4_uuid_random(super->disk_uuids[disk]);
 	if (rc == 0) {
-		begin_generation(set);
-		super->disk_since[disk] = 0;
 		super->disk_mended[disk] = is_new ? 0 : (uint64_t)super->disk_mended[disk];
 		super->disk_damaged[disk] = is_new ? 0 : (uint64_t)super->disk_damaged[disk];
 		super->written_ns = (uint64_t)g4_realtime_ns();
-		rc = write_states(wg, set) ? -G4_E_IO : 0;
+		super->features_incompat |= G4_FEATURE_INCOMPAT_REBUILD;
+		super->rebuild_disk = disk + 1;
+		super->rebuild_position = 0;
+		g4_store32_rel(&set->target, disk);
+		g4_store64_rel(&set->position, 0);
+		g4_store32_rel(&set->disks[disk].state, G4_DISK_REBUILDING);
+		rc = record_missing(wg, set);
+		if (rc == 0 && set->target != disk)
+			rc = -G4_E_TARGET;
 	}
-	if (rc == 0) {
-		set->disks[disk].dev = dev;
+	pthread_mutex_unlock(&set->lock);
+	return rc;
+}
+
+int g4_set_note_target(struct g4_wg *wg, struct g4_set *set, uint64_t position)
+{
+	int rc = -G4_E_TARGET;
+
+	pthread_mutex_lock(&set->lock);
+	if (set->target != G4_MAX_DISKS) {
+		set->super->rebuild_position = position;
+		rc = drop_failed(wg, set, write_states(wg, set));
+	}
+	if (rc == 0 && set->target == G4_MAX_DISKS)
+		rc = -G4_E_TARGET;
+	pthread_mutex_unlock(&set->lock);
+	return rc;
+}
+
+/* The others say first that it has everything. */
+int g4_set_admit_target(struct g4_wg *wg, struct g4_set *set)
+{
+	int rc = -G4_E_TARGET;
+
+	pthread_mutex_lock(&set->lock);
+	const uint32_t disk = set->target;
+	if (disk != G4_MAX_DISKS) {
 		g4_store32_rel(&set->disks[disk].state, G4_DISK_ACTIVE);
-		rc = write_chunks(wg, set, tag_of(super));
-		if (rc == 0)
-			rc = write_states(wg, set) ? -G4_E_IO : 0;
-		set->disks[disk].dev = rc == 0 ? dev : NULL;
-		if (rc < 0)
-			g4_store32_rel(&set->disks[disk].state, G4_DISK_MISSING);
+		set->super->disk_since[disk] = 0;
+		forget_target(set->super);
+		rc = record_missing(wg, set); /* the target's are still the last that are written */
+		if (rc == 0 && g4_load32_acq(&set->disks[disk].state) != G4_DISK_ACTIVE)
+			rc = -G4_E_TARGET;
+		g4_store32_rel(&set->target, G4_MAX_DISKS);
 	}
+	pthread_mutex_unlock(&set->lock);
+	return rc;
+}
+
+int g4_set_leave_out(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&set->lock);
+	if (!g4_set_is_written(set, disk))
+		rc = -G4_E_INVAL;
+	else if (disk != set->target && !g4_set_is_whole(set, disk))
+		rc = -G4_E_BUSY;
+	else if (leave_out(set, disk, "is no longer used, as it was asked for"))
+		rc = record_missing(wg, set);
+	else
+		rc = -G4_E_IO;
 	pthread_mutex_unlock(&set->lock);
 	return rc;
 }
@@ -367,7 +530,7 @@ int g4_set_write_super(struct g4_wg *wg, struct g4_set *set, bool second, const 
 		rc = write_raw(wg, set, second, from);
 	} else {
 		if (!set->has_super || set->chunks_damaged)
-			rc = write_chunks(wg, set, tag_of(given));
+			rc = write_chunks(wg, set, G4_MAX_DISKS, tag_of(given));
 		set->chunks_damaged = set->chunks_damaged && rc < 0;
 		own = *set->super;
 		*set->super = *given;
@@ -377,9 +540,7 @@ int g4_set_write_super(struct g4_wg *wg, struct g4_set *set, bool second, const 
 		if (!set->has_super && rc == 0 && !failed && !second)
 			set->has_super = true;
 	}
-	for (uint32_t d = 0; failed && rc == 0 && d < set->count; d++)
-		if (failed >> d & 1)
-			rc = drop(wg, set, d);
+	rc = rc == 0 ? drop_failed(wg, set, failed) : rc;
 	pthread_mutex_unlock(&set->lock);
 	return rc;
 }

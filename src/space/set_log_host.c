@@ -86,7 +86,7 @@ static int flush_all(struct g4_wg *wg, struct g4_set *set)
 	int rc = 0;
 
 	for (uint32_t d = 0; d < set->count; d++) {
-		if (!g4_set_is_active(set, d) || !g4_dev_props(set->disks[d].dev)->volatile_cache)
+		if (!g4_set_is_written(set, d) || !g4_dev_props(set->disks[d].dev)->volatile_cache)
 			continue;
 		memset(&ios[d], 0, sizeof(ios[d]));
 		ios[d].op = G4_IO_FLUSH;
@@ -575,9 +575,9 @@ int g4_set_log_replay(struct g4_wg *wg, struct g4_set *set)
 			continue;
 		for (uint32_t i = 0; i < entry->count && rc == 0; i++, page++) {
 			const uint32_t disk = g4_place_disk(entry->slots[i].place);
-			if (g4_set_is_active(set, disk) &&
-			    g4_dev_write(wg, set->disks[disk].dev, g4_place_address(entry->slots[i].place),
-					 log_at(p->old, page), G4_PAGE_BYTES, 0) < 0)
+			const uint64_t address = g4_place_address(entry->slots[i].place);
+			if (g4_set_has(set, disk, address, G4_PAGE_BYTES) &&
+			    g4_dev_write(wg, set->disks[disk].dev, address, log_at(p->old, page), G4_PAGE_BYTES, 0) < 0)
 				rc = g4_set_drop(wg, set, disk);
 		}
 	}

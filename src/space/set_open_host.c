@@ -19,8 +19,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/uuid_host.h"
 #include "format/layout.h"
@@ -44,84 +42,11 @@ struct opening {
 	struct g4_dev_message message;
 };
 
-/* ---- names ---- */
-
-int g4_set_names(const char *name, char ***out, uint32_t *count)
-{
-	const size_t bytes = strlen(name) + 1;
-	uint32_t room = 1;
-
-	for (const char *c = name; *c; c++)
-		room += *c == ',';
-	char **names = malloc(room * sizeof(*names) + bytes);
-	if (!names)
-		return -G4_E_NOMEM;
-	char *to = (char *)(names + room);
-	names[0] = to;
-	*count = 1;
-	*out = names;
-	if (access(g4_dev_path(name), F_OK) == 0) {
-		memcpy(to, name, bytes);
-		return 0;
-	}
-	for (const char *c = name; *c; c++) {
-		if (*c == '\\' && (c[1] == ',' || c[1] == '\\')) {
-			*to++ = *++c;
-		} else if (*c == ',') {
-			*to++ = 0;
-			names[(*count)++] = to;
-		} else {
-			*to++ = *c;
-		}
-	}
-	*to = 0;
-	return 0;
-}
-
-char *g4_set_join(const char *const *names, uint32_t count)
-{
-	size_t bytes = 1;
-
-	for (uint32_t n = 0; n < count; n++)
-		bytes += 2 * strlen(names[n]) + 1;
-	char *joined = malloc(bytes), *to = joined;
-	if (!joined)
-		return NULL;
-	for (uint32_t n = 0; n < count; n++) {
-		if (n > 0)
-			*to++ = ',';
-		for (const char *c = names[n]; *c; c++) {
-			if ((*c == ',' || *c == '\\') && count > 1)
-				*to++ = '\\';
-			*to++ = *c;
-		}
-	}
-	*to = 0;
-	return joined;
-}
-
 /* ---- judging ---- */
 
 static const char *uuid_text(const struct g4_superblock *sb, uint32_t disk, char text[G4_UUID_TEXT_BYTES])
 {
 	return g4_uuid_format(sb->disk_uuids[disk], text);
-}
-
-bool g4_set_is_label(const struct g4_superblock *sb)
-{
-	if (!(sb->features_incompat & G4_FEATURE_INCOMPAT_DISKS) || sb->disk_count < 1 ||
-	    sb->disk_count > G4_MAX_DISKS || sb->disk_index >= sb->disk_count)
-		return false;
-	if (sb->chunk_count == 0 || sb->chunk_count > G4_CHUNKS_MAX || sb->copies == 0 || sb->copies > G4_COPIES_MAX ||
-	    sb->chunk_list_head != G4_CHUNKS_ADDRESS)
-		return false;
-	for (uint32_t d = 0; d < sb->disk_count; d++)
-		if (sb->disk_bytes[d] < 3 * G4_PAGE_BYTES || sb->disk_bytes[d] % G4_PAGE_BYTES != 0)
-			return false;
-	if (sb->parity_log_bytes % G4_CHUNK_UNIT != 0 || sb->parity_log_bytes > G4_PARITY_LOG_MOST ||
-	    (sb->parity_log_bytes != 0) != ((sb->features_incompat & G4_FEATURE_INCOMPAT_PARITY) != 0))
-		return false;
-	return sb->size_bytes == sb->disk_bytes[sb->disk_index];
 }
 
 static int read_labels(struct opening *o)
@@ -146,12 +71,6 @@ static int read_labels(struct opening *o)
 					   one->name, g4_dev_props(one->dev)->size_bytes, (uint64_t)one->sb.size_bytes);
 	}
 	return 0;
-}
-
-bool g4_set_speaks_before(const struct g4_superblock *a, const struct g4_superblock *b)
-{
-	return a->set_generation > b->set_generation ||
-	       (a->set_generation == b->set_generation && a->written_ns > b->written_ns);
 }
 
 /* All of one set, none twice; and who speaks for it. */
@@ -186,22 +105,6 @@ static int place_disks(struct opening *o)
 	return 0;
 }
 
-/*
- * Whether a disk and the one that speaks were each written without the other. One that is stale was not if a third one was with both: the
- * one that speaks was stale before, and caught up while this one was away. The third is the same to both only by its UUID: a disk that
- * took the place of another has its number, and nothing of what was written with that.
- */
-bool g4_set_is_split(const struct g4_superblock *lead, const struct g4_superblock *one)
-{
-	if (lead->disk_since[one->disk_index] == 0)
-		return one->disk_since[lead->disk_index] != 0;
-	for (uint32_t d = 0; d < lead->disk_count; d++)
-		if (lead->disk_since[d] == 0 && one->disk_since[d] == 0 &&
-		    memcmp(lead->disk_uuids[d], one->disk_uuids[d], G4_UUID_BYTES) == 0)
-			return false;
-	return true;
-}
-
 /* Nobody is mixed in who has missed something. */
 static int check_histories(const struct opening *o)
 {
@@ -217,7 +120,7 @@ static int check_histories(const struct opening *o)
 				"%s and %s were each written without the other and differ; mount one of them "
 				"with -o degraded, and the other one no more",
 				lead->name, one->name);
-		if (lead->sb.disk_since[disk] != 0)
+		if (lead->sb.disk_since[disk] != 0 && !g4_set_is_target(&lead->sb, disk))
 			return g4_dev_fail(
 				o->message, -G4_E_SB_DISKS,
 				"%s: disk %u, %s, missed writes while it was away and is stale; bring it up to date "
@@ -251,7 +154,7 @@ static int check_missing(const struct opening *o, struct g4_set *set)
 	const struct g4_superblock *sb = &o->found[o->lead].sb;
 	char missing[1024];
 
-	if (o->count == sb->disk_count)
+	if (o->count == sb->disk_count && g4_set_is_whole(set, G4_MAX_DISKS))
 		return 0;
 	list_missing(o, missing, sizeof(missing));
 	if (!g4_set_is_whole(set, G4_MAX_DISKS))
@@ -267,7 +170,7 @@ static int check_missing(const struct opening *o, struct g4_set *set)
 			"-o degraded to go on without",
 			o->found[0].name, sb->disk_count - o->count, (uint32_t)sb->disk_count, missing);
 	for (uint32_t d = 0; d < sb->disk_count; d++)
-		if (o->at[d] == G4_MAX_DISKS && sb->disk_since[d] == 0)
+		if (o->at[d] == G4_MAX_DISKS && (sb->disk_since[d] == 0 || g4_set_is_target(sb, d)))
 			set->unrecorded = 1;
 	return 0;
 }
@@ -285,7 +188,11 @@ static struct g4_set *make_set(uint32_t count)
 	set->chunks = calloc(G4_CHUNKS_MAX, sizeof(*set->chunks));
 	if (posix_memalign((void **)&set->page, G4_PAGE_BYTES, G4_PAGE_BYTES) != 0)
 		set->page = NULL;
-	if (!set->super || !set->chunks || !set->page || pthread_mutex_init(&set->lock, NULL) != 0) {
+	set->target = G4_MAX_DISKS;
+	const bool has_window = g4_set_window_begin(&set->window) == 0;
+	if (!set->super || !set->chunks || !set->page || !has_window || pthread_mutex_init(&set->lock, NULL) != 0) {
+		if (has_window)
+			g4_set_window_end(&set->window);
 		free(set->super);
 		free(set->chunks);
 		free(set->page);
@@ -330,9 +237,19 @@ static int fill_set(const struct opening *o, struct g4_set *set)
 	int rc = -G4_E_SB_GEOMETRY;
 
 	*set->super = o->found[o->lead].sb;
+	set->open = o->options->open;
 	for (uint32_t d = 0; d < set->count; d++) {
 		const uint32_t n = o->at[d];
-		set->disks[d].state = n == G4_MAX_DISKS ? G4_DISK_MISSING : G4_DISK_ACTIVE;
+		const bool rebuilds = g4_set_is_target(set->super, d);
+		set->disks[d].state = n == G4_MAX_DISKS ? G4_DISK_MISSING :
+				      rebuilds		? G4_DISK_REBUILDING :
+							  G4_DISK_ACTIVE;
+		if (n != G4_MAX_DISKS && rebuilds) {
+			set->target = d;
+			/* no stripe is longer, and all begin there: nobody has to believe what it says beyond that */
+			set->position = g4_align_down(set->super->rebuild_position, G4_CHUNK_UNIT);
+			set->noted_bytes = set->position;
+		}
 		if (n == G4_MAX_DISKS)
 			continue;
 		set->disks[d].dev = o->found[n].dev;
@@ -391,26 +308,13 @@ static int assemble(struct opening *o, struct g4_dev **out)
 
 /* ---- opening ---- */
 
-static bool is_same_file(const char *a, const char *b)
-{
-	struct stat one, other;
-
-	if (strcmp(a, b) == 0)
-		return strncmp(a, "mem:", 4) != 0;
-	if (stat(g4_dev_path(a), &one) != 0 || stat(g4_dev_path(b), &other) != 0)
-		return false;
-	return S_ISBLK(one.st_mode) && S_ISBLK(other.st_mode) ?
-		       one.st_rdev == other.st_rdev :
-		       one.st_dev == other.st_dev && one.st_ino == other.st_ino;
-}
-
 static int check_names(const char *const *names, uint32_t count, struct g4_dev_message message)
 {
 	if (count > G4_MAX_DISKS)
 		return g4_dev_fail(message, -G4_E_SB_DISKS, "a file system has at most %u disks", G4_MAX_DISKS);
 	for (uint32_t n = 0; n < count; n++)
 		for (uint32_t other = 0; other < n; other++)
-			if (is_same_file(names[other], names[n]))
+			if (g4_set_is_same_file(names[other], names[n]))
 				return g4_dev_fail(message, -G4_E_SB_DISKS,
 						   strcmp(names[other], names[n]) == 0 ? "%s is named twice" :
 											 "%s and %s are the same disk",
@@ -518,86 +422,6 @@ int g4_set_assemble(struct g4_dev *const *disks, const char *const *names, uint3
 
 /* ---- rebuilding ---- */
 
-#define COPY_BYTES G4_CHUNK_UNIT
-
-/* Nobody takes it for a disk of the set, or of anything, until it is one. */
-static int wipe_disk(struct g4_wg *wg, struct g4_dev *disk, uint64_t disk_bytes, uint8_t *page)
-{
-	const uint64_t addresses[3] = {0, g4_set_label_address(disk_bytes, false),
-				       g4_set_label_address(disk_bytes, true)};
-	int rc = 0;
-
-	memset(page, 0, G4_PAGE_BYTES);
-	for (uint32_t k = 0; k < 3 && rc == 0; k++)
-		rc = g4_dev_write(wg, disk, addresses[k], page, G4_PAGE_BYTES, 0);
-	return rc == 0 ? g4_dev_flush(wg, disk) : rc;
-}
-
-/* A piece of a chunk, from whichever disk can read it. */
-static int copy_piece(const struct opening *o, struct g4_set *set, uint64_t address, uint32_t copy, uint64_t bytes,
-		      struct g4_dev *target, uint64_t to, uint8_t *buffer)
-{
-	struct g4_piece piece;
-	int rc = -G4_E_IO;
-
-	g4_chunk_translate(&set->map, address, bytes, &piece);
-	for (uint32_t c = 0; c < piece.copies && rc < 0; c++)
-		if (c != copy && set->disks[piece.disks[c]].state == G4_DISK_ACTIVE)
-			rc = g4_dev_read(o->wg, set->disks[piece.disks[c]].dev, piece.offsets[c], buffer, bytes);
-	return rc == 0 ? g4_dev_write(o->wg, target, to, buffer, bytes, 0) : rc;
-}
-
-/* What a chunk with parity has in a place. */
-static int make_place(const struct opening *o, struct g4_set *set, const struct g4_chunk *chunk, uint32_t place,
-		      struct g4_dev *target, uint8_t *buffer)
-{
-	int rc = 0;
-
-	for (uint64_t at = 0; at < chunk->place_bytes && rc == 0; at += chunk->stripe_bytes) {
-		rc = g4_set_parity_lost(o->wg, set, chunk, at / chunk->stripe_bytes, place, buffer);
-		if (rc == 0)
-			rc = g4_dev_write(o->wg, target, g4_place_address(chunk->places[place]) + at, buffer,
-					  chunk->stripe_bytes, 0);
-	}
-	return rc;
-}
-
-/* All that chunks have on a disk. Chunks with copies have one column. */
-static int copy_disk(const struct opening *o, struct g4_set *set, uint32_t disk, struct g4_dev *target,
-		     struct g4_progress *progress)
-{
-	const uint64_t disk_bytes = set->super->disk_bytes[disk];
-	uint8_t *buffer = NULL;
-	int rc = 0;
-
-	if (posix_memalign((void **)&buffer, G4_PAGE_BYTES, COPY_BYTES) != 0)
-		return -G4_E_NOMEM;
-	rc = wipe_disk(o->wg, target, disk_bytes, buffer);
-	if (rc == 0 && set->parity) /* no header: it has no part in the log's epoch */
-		rc = g4_dev_write(o->wg, target, G4_CHUNK_UNIT, buffer, G4_PAGE_BYTES, 0);
-	for (uint32_t n = 0; n < set->map.count && rc == 0; n++) {
-		const struct g4_chunk *chunk = &set->chunks[n];
-		for (uint32_t c = 0; c < chunk->columns && chunk->parity && rc == 0; c++)
-			if (g4_place_disk(chunk->places[c]) == disk) {
-				rc = make_place(o, set, chunk, c, target, buffer);
-				if (progress)
-					g4_progress_step(progress, g4_place_address(chunk->places[c]), disk_bytes);
-			}
-		for (uint32_t c = 0; c < chunk->copies && !chunk->parity && rc == 0; c++) {
-			if (g4_place_disk(chunk->places[c]) != disk)
-				continue;
-			for (uint64_t at = 0; at < chunk->place_bytes && rc == 0; at += COPY_BYTES) {
-				const uint64_t to = g4_place_address(chunk->places[c]) + at;
-				rc = copy_piece(o, set, chunk->address + at, c, COPY_BYTES, target, to, buffer);
-				if (progress)
-					g4_progress_step(progress, to, disk_bytes);
-			}
-		}
-	}
-	free(buffer);
-	return rc == 0 ? g4_dev_flush(o->wg, target) : rc;
-}
-
 /* Takes the first one that is stale out of what was found; others that are, go. NULL: there is none. */
 static struct g4_dev *take_stale(struct opening *o, uint32_t *disk)
 {
@@ -607,7 +431,8 @@ static struct g4_dev *take_stale(struct opening *o, uint32_t *disk)
 
 	for (uint32_t n = 0; n < o->count; n++) {
 		const struct g4_superblock *sb = &o->found[n].sb;
-		const bool stale = lead.disk_since[sb->disk_index] != 0 && !g4_set_is_split(&lead, sb);
+		const bool stale = lead.disk_since[sb->disk_index] != 0 && !g4_set_is_split(&lead, sb) &&
+				   !g4_set_is_target(&lead, sb->disk_index);
 		if (!stale) {
 			if (kept != n)
 				o->found[kept] = o->found[n];
@@ -625,19 +450,38 @@ static struct g4_dev *take_stale(struct opening *o, uint32_t *disk)
 }
 
 /* Which disk the target is to be: the stale one, or with a new one the first that is missing. */
-static int find_place(const struct opening *o, const struct g4_set *set, const struct g4_dev *target, const char *name,
-		      bool is_new, uint32_t *disk)
+static int find_place(const struct opening *o, const struct g4_set *set, bool is_new, uint32_t *disk)
 {
 	for (*disk = is_new ? 0 : *disk; is_new && *disk < set->count && set->disks[*disk].dev; ++*disk)
 		;
 	if (*disk == set->count)
 		return g4_dev_fail(o->message, -G4_E_INVAL, "%s: no disk of its file system is missing",
 				   o->found[0].name);
-	if (g4_dev_props(target)->size_bytes < set->super->disk_bytes[*disk])
-		return g4_dev_fail(o->message, -G4_E_DEV_SMALL,
-				   "%s: is too small: it has %" PRIu64 " bytes, and disk %u has %" PRIu64, name,
-				   g4_dev_props(target)->size_bytes, *disk, (uint64_t)set->super->disk_bytes[*disk]);
 	return 0;
+}
+
+/* To the end. */
+static int copy(const struct opening *o, struct g4_set *set, uint32_t disk, struct g4_progress *progress)
+{
+	uint64_t bytes, done, all;
+	int rc;
+
+	do {
+		rc = g4_set_rebuild_step(o->wg, set, &bytes);
+		g4_set_rebuild_progress(set, &done, &all);
+		if (progress)
+			g4_progress_step(progress, done, all);
+	} while (rc == 0);
+	return rc < 0 ? g4_dev_fail(o->message, rc, "disk %u could not be written: %s", disk, g4_strerror(rc)) : 0;
+}
+
+/* Whether one of those found is being rebuilt. */
+static bool has_target(const struct opening *o)
+{
+	for (uint32_t n = 0; n < o->count; n++)
+		if (g4_set_is_target(&o->found[o->lead].sb, o->found[n].sb.disk_index))
+			return true;
+	return false;
 }
 
 static void close_found(const struct opening *o)
@@ -657,7 +501,7 @@ static int assemble_rest(struct opening *o, struct g4_dev **target, uint32_t *di
 		*target = take_stale(o, disk);
 		if (!*target)
 			rc = check_histories(o);
-		if (rc == 0 && !*target)
+		if (rc == 0 && !*target && !has_target(o))
 			rc = g4_dev_fail(o->message, -G4_E_INVAL, "%s: no disk of its file system is stale",
 					 o->found[0].name);
 	}
@@ -678,16 +522,18 @@ static int rebuild(struct opening *o, struct g4_dev *target, const char *name, s
 		return rc;
 	}
 	struct g4_set *set = (struct g4_set *)dev->host;
-	rc = find_place(o, set, target, name, is_new, disk);
-	if (rc == 0) {
-		rc = copy_disk(o, set, *disk, target, progress);
-		if (rc == 0)
-			rc = g4_set_admit(o->wg, set, *disk, target, is_new);
-		if (rc < 0)
-			g4_dev_fail(o->message, rc, "disk %u could not be written: %s", *disk, g4_strerror(rc));
-	}
-	if (rc < 0)
+	if (set->target != G4_MAX_DISKS) { /* one at a time */
 		g4_dev_close(target);
+		*disk = set->target;
+	} else {
+		rc = find_place(o, set, is_new, disk);
+		if (rc == 0)
+			rc = g4_set_rebuild_begin(o->wg, set, *disk, target, name, is_new, o->message);
+		else
+			g4_dev_close(target);
+	}
+	if (rc == 0)
+		rc = copy(o, set, *disk, progress);
 	g4_dev_close(dev);
 	return rc;
 }
@@ -793,9 +639,7 @@ static int plan_chunks(struct g4_set *set, const struct g4_set_plan *plan, struc
 static int wipe(struct g4_wg *wg, struct g4_set *set, struct g4_dev_message message)
 {
 	for (uint32_t d = 0; d < set->count; d++) {
-		int rc = wipe_disk(wg, set->disks[d].dev, set->super->disk_bytes[d], set->page);
-		if (rc == 0 && set->super->parity_log_bytes) /* an older one of the same UUID */
-			rc = g4_dev_write(wg, set->disks[d].dev, G4_CHUNK_UNIT, set->page, G4_PAGE_BYTES, G4_IO_FUA);
+		const int rc = g4_set_wipe(wg, set, d);
 		if (rc < 0)
 			return g4_dev_fail(message, rc, "%s: %s", set->disks[d].name, g4_strerror(rc));
 	}
@@ -862,6 +706,7 @@ bool g4_set_disk(const struct g4_dev *dev, uint32_t index, struct g4_disk_info *
 	memcpy(info->uuid, set->super->disk_uuids[index], sizeof(info->uuid));
 	info->bytes = set->super->disk_bytes[index];
 	info->state = g4_load32_acq(&set->disks[index].state);
+	info->position = info->state == G4_DISK_REBUILDING ? g4_load64_acq(&set->position) : 0;
 	info->since = set->super->disk_since[index];
 	info->mended = set->super->disk_mended[index];
 	info->damaged = set->super->disk_damaged[index];
@@ -871,9 +716,9 @@ bool g4_set_disk(const struct g4_dev *dev, uint32_t index, struct g4_disk_info *
 
 const char *g4_disk_state_name(uint32_t state)
 {
-	static const char *const names[] = {"active", "missing", "dropped", "stale", "written apart"};
+	static const char *const names[] = {"active", "missing", "dropped", "stale", "written apart", "rebuilding"};
 
-	return names[state <= G4_DISK_APART ? state : G4_DISK_MISSING];
+	return names[state <= G4_DISK_REBUILDING ? state : G4_DISK_MISSING];
 }
 
 bool g4_set_is_degraded(const struct g4_dev *dev)

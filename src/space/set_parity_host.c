@@ -39,7 +39,7 @@ static int change_parity(struct g4_wg *wg, struct g4_set *set, const struct g4_r
 	offset_columns(old, set->parity->columns + G4_ROW_COLUMNS, count, rows->within);
 	for (uint32_t c = k; c < count; c++) {
 		old[c] = now[c]; /* changed where it is */
-		parity |= (uint64_t)g4_set_is_active(set, g4_place_disk(g4_row_place(rows, c))) << c;
+		parity |= (uint64_t)g4_row_has(set, rows, c) << c;
 	}
 	const int rc = parity ? g4_row_read(wg, set, rows, given | parity, 0, old) : 0;
 	if (rc == 0 && parity)
@@ -135,7 +135,7 @@ static void add_row(struct g4_wg *wg, struct g4_set *set, struct batch *b, const
 		const uint64_t place = g4_row_place(row, c), bit = UINT64_C(1) << c;
 		if (!((given | parities_of(row)) & bit))
 			continue;
-		if (g4_set_is_active(set, g4_place_disk(place))) {
+		if (g4_row_has(set, row, c)) {
 			b->places[b->pages] = place;
 			now[c] = g4_set_log_page(set, b->pages++);
 			wanted |= bit;
@@ -461,7 +461,7 @@ int g4_set_parity_mend(struct g4_wg *wg, struct g4_set *set, uint64_t address, u
 	int rc = -G4_E_NOENT;
 
 	(void)parts;
-	if (!g4_set_is_active(set, disk))
+	if (!g4_row_has(set, &row, column))
 		return -G4_E_NOENT;
 	uint8_t *memory = take_columns(row.chunk->columns + 1, bytes, columns);
 	if (!memory)

@@ -175,11 +175,6 @@ bool g4_row_reconstruct(struct g4_wg *wg, const struct g4_chunk *chunk, uint64_t
 
 /* ---- disks ---- */
 
-uint64_t g4_row_place(const struct g4_row *row, uint32_t column)
-{
-	return g4_chunk_place(row->chunk, row->stripe, column) + row->stripe * row->chunk->stripe_bytes + row->within;
-}
-
 void g4_row_begin(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t op, uint32_t flags,
 		  uint64_t columns, uint8_t *const *memory, struct g4_row_io *t)
 {
@@ -189,7 +184,7 @@ void g4_row_begin(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row
 		const uint64_t place = g4_row_place(row, c);
 		if (!(columns >> c & 1))
 			continue;
-		if (!g4_set_is_active(set, g4_place_disk(place))) {
+		if (!g4_row_has(set, row, c)) {
 			t->failed |= UINT64_C(1) << c;
 			continue;
 		}
@@ -247,7 +242,7 @@ int g4_row_drop(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, 
 	int rc = 0;
 
 	for (uint32_t c = 0; c < row->chunk->columns && rc == 0; c++)
-		if (columns >> c & 1)
+		if ((columns >> c & 1) && g4_row_has(set, row, c))
 			rc = g4_set_drop(wg, set, g4_place_disk(g4_row_place(row, c)));
 	return rc;
 }

@@ -18,7 +18,20 @@ static inline bool g4_set_is_active(const struct g4_set *set, uint32_t disk)
 }
 
 /* Where a column lies: a disk, and the address on it. */
-uint64_t g4_row_place(const struct g4_row *row, uint32_t column);
+static inline uint64_t g4_row_place(const struct g4_row *row, uint32_t column)
+{
+	return g4_chunk_place(row->chunk, row->stripe, column) + row->stripe * row->chunk->stripe_bytes + row->within;
+}
+/*
+ * Whether the disk of a column is there. One that is being rebuilt is, for rows that it has already, and is away for all others: they
+ * pass from one to the other under the lock.
+ */
+static inline bool g4_row_has(const struct g4_set *set, const struct g4_row *row, uint32_t column)
+{
+	const uint64_t place = g4_row_place(row, column);
+
+	return g4_set_has(set, g4_place_disk(place), g4_place_address(place), row->bytes);
+}
 /* The parities of columns of data. */
 void g4_row_encode(struct g4_wg *wg, const struct g4_chunk *chunk, uint8_t *const *columns, uint64_t bytes);
 /* Columns of data had `old` before: the parities become what they are with the new ones, as far from right as they were. */

@@ -61,9 +61,12 @@ static const char *place(struct g4_set_status *status, const struct g4_superbloc
 	if (status->disks[disk].name)
 		return "is the same disk as another one that was named";
 	status->disks[disk].name = one->name;
-	status->disks[disk].state = g4_set_is_split(lead, sb)	? G4_DISK_APART :
-				    lead->disk_since[disk] != 0 ? G4_DISK_STALE :
-								  G4_DISK_ACTIVE;
+	status->disks[disk].state = g4_set_is_split(lead, sb)	 ? G4_DISK_APART :
+				    g4_set_is_target(lead, disk) ? G4_DISK_REBUILDING :
+				    lead->disk_since[disk] != 0	 ? G4_DISK_STALE :
+								   G4_DISK_ACTIVE;
+	if (status->disks[disk].state == G4_DISK_REBUILDING)
+		status->disks[disk].position = lead->rebuild_position;
 	return NULL;
 }
 

@@ -11,7 +11,20 @@
 struct g4_set_member {
 	struct g4_dev *dev; /* NULL: missing */
 	char *name;
-	uint32_t state; /* enum g4_disk_state, atomic; it only ever becomes DROPPED */
+	uint32_t state; /* enum g4_disk_state, atomic */
+	uint32_t users; /* atomic: requests under way that no lock keeps; with any it stays open (set_io_host.c) */
+};
+
+/*
+ * Which parts of the address space requests write to now, and the part that is copied to a disk that is being rebuilt, which nobody
+ * may write to meanwhile (set_window_host.c).
+ */
+#define G4_SET_WINDOW_PARTS 1024u
+struct g4_set_window {
+	pthread_mutex_t lock;
+	pthread_cond_t moved;
+	uint64_t from, to; /* from == to: nothing is copied */
+	uint32_t writers[G4_SET_WINDOW_PARTS];
 };
 
 /*
@@ -21,6 +34,7 @@ struct g4_set_member {
 struct g4_set {
 	struct g4_dev dev; /* what the world sees; its host is this */
 	pthread_mutex_t lock;
+	struct g4_dev_open_options open; /* as its disks were opened */
 	uint32_t count;
 	struct g4_set_member disks[G4_MAX_DISKS];
 	struct g4_chunk *chunks;
@@ -31,17 +45,43 @@ struct g4_set {
 	uint32_t unrecorded;	     /* atomic: a disk is missing, and the others do not say so yet */
 	uint32_t
 		stuck; /* atomic: a disk has failed that can not be done without, and what it had not flushed may be lost */
+	uint32_t target; /* atomic: the disk that is being rebuilt, its state is REBUILDING; else G4_MAX_DISKS */
+	uint64_t
+		position; /* atomic: an address on it; what it has before is as it should be. It never falls while that goes on */
+	uint64_t noted_ns;    /* when that was written to superblocks */
+	uint64_t noted_bytes; /* and what it was */
+	struct g4_set_window window;
 	uint8_t *page;		      /* aligned */
 	struct g4_set_parity *parity; /* set_parity_host.h; NULL: no chunk has any */
 };
 
-/* ---- judging (set_open_host.c) ---- */
+/* Whether bytes of a disk can be read, and are to be written: it has everything, or is being rebuilt and has them already. */
+static inline bool g4_set_has(const struct g4_set *set, uint32_t disk, uint64_t address, uint64_t bytes)
+{
+	const uint32_t state = g4_load32_acq(&set->disks[disk].state);
+
+	return state == G4_DISK_ACTIVE ||
+	       (state == G4_DISK_REBUILDING && address + bytes <= g4_load64_acq(&set->position));
+}
+
+/* Whether a disk is flushed, and gets what is written in copies, whether it has got there or not. */
+static inline bool g4_set_is_written(const struct g4_set *set, uint32_t disk)
+{
+	const uint32_t state = g4_load32_acq(&set->disks[disk].state);
+
+	return state == G4_DISK_ACTIVE || state == G4_DISK_REBUILDING;
+}
+
+/* ---- judging (set_label_host.c) ---- */
 /* Whether a superblock that is whole can be one of a set. */
 bool g4_set_is_label(const struct g4_superblock *sb);
 /* Whether the disk of `a` speaks rather than that of `b`. */
 bool g4_set_speaks_before(const struct g4_superblock *a, const struct g4_superblock *b);
 /* Whether a disk and the one that speaks were each written without the other. */
 bool g4_set_is_split(const struct g4_superblock *lead, const struct g4_superblock *one);
+
+/* Whether a disk is the one that is being rebuilt. */
+bool g4_set_is_target(const struct g4_superblock *lead, uint32_t disk);
 
 /* ---- superblocks (set_label_host.c) ---- */
 /* Where the copies of the superblock are on a disk, of which so much is used. */
@@ -58,12 +98,53 @@ int g4_set_drop(struct g4_wg *wg, struct g4_set *set, uint32_t disk);
 /* Before the first write that missing disks miss: the others say so when it returns 0. */
 int g4_set_record_missing(struct g4_wg *wg, struct g4_set *set);
 /*
- * A disk that has everything but superblocks takes the place of one that is not there: chunks and superblocks are written, its own
- * last. It is the set's when this returns 0.
+ * Nobody takes a disk for one of the set, or of anything, when this returns 0, and it has no part in an epoch of the log. The lock is held,
+ * or nobody else has the set.
  */
-int g4_set_admit(struct g4_wg *wg, struct g4_set *set, uint32_t disk, struct g4_dev *dev, bool is_new);
+int g4_set_wipe(struct g4_wg *wg, struct g4_set *set, uint32_t disk);
+/*
+ * A disk begins to be rebuilt: the set's device of that number is wiped, nothing uses it, and the others say durably that it has nothing
+ * yet. From then on it gets what is written.
+ */
+int g4_set_begin_target(struct g4_wg *wg, struct g4_set *set, uint32_t disk, bool is_new);
+/* The set's position is durable: what lies before is, on the disk that is being rebuilt. */
+int g4_set_note_target(struct g4_wg *wg, struct g4_set *set, uint64_t position);
+/* It has everything, durably: from now on it is one as the others. */
+int g4_set_admit_target(struct g4_wg *wg, struct g4_set *set);
+/* A disk is no longer used, because a user says so: as g4_set_drop(). -G4_E_BUSY: it can not be done without. */
+int g4_set_leave_out(struct g4_wg *wg, struct g4_set *set, uint32_t disk);
 /* Pages of a disk were written from another copy. */
 void g4_set_count_mended(struct g4_set *set, uint32_t disk, uint64_t pages);
+
+/* ---- writers and what is copied (set_window_host.c) ---- */
+int g4_set_window_begin(struct g4_set_window *window);
+void g4_set_window_end(struct g4_set_window *window);
+/* A request begins to write there; it waits while that is copied. */
+void g4_set_window_enter(struct g4_set_window *window, uint64_t address, uint64_t bytes);
+/* And is done. */
+void g4_set_window_leave(struct g4_set_window *window, uint64_t address, uint64_t bytes);
+/* Nobody writes there from now until it is closed. False, at once: somebody does. */
+bool g4_set_window_open(struct g4_set_window *window, uint64_t address, uint64_t bytes);
+void g4_set_window_close(struct g4_set_window *window);
+
+/* ---- rebuilding (set_rebuild_host.c): one workgroup at a time ---- */
+/*
+ * The device begins to be rebuilt as that disk, one that is not used; what is on it is gone. It is the set's from then on, on failure as
+ * well.
+ */
+int g4_set_rebuild_begin(struct g4_wg *wg, struct g4_set *set, uint32_t disk, struct g4_dev *dev, const char *name,
+			 bool is_new, struct g4_dev_message message);
+/*
+ * Some more of it, *bytes; 0 of them: somebody writes there, it is to be tried again later. 1: the disk is as the others. -G4_E_NO_TARGET:
+ * none is being rebuilt. After any error none is.
+ */
+int g4_set_rebuild_step(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes);
+/* How far it has got is durable. */
+int g4_set_rebuild_note(struct g4_wg *wg, struct g4_set *set);
+/* Bytes of the disk before the position, and in all. */
+void g4_set_rebuild_progress(const struct g4_set *set, uint64_t *done, uint64_t *all);
+/* What commands ask for (dev.h). */
+int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order);
 
 /* ---- the device (set_io_host.c) ---- */
 /* Makes the device of a set whose disks and chunks are there. */
@@ -71,5 +152,8 @@ void g4_set_begin(struct g4_set *set);
 /* Closes the disks as well. */
 void g4_set_free(struct g4_set *set, bool disks);
 bool g4_set_is(const struct g4_dev *dev);
+
+/* ---- names (set_names_host.c) ---- */
+bool g4_set_is_same_file(const char *a, const char *b);
 
 #endif

@@ -162,6 +162,11 @@ G4_FN uint64_t g4_space_blame(struct g4_space *space, struct g4_address address)
 	return disks;
 }
 
+G4_FN int g4_space_order(struct g4_wg *wg, struct g4_space *space, struct g4_dev_order *order)
+{
+	return g4_dev_order(wg, space->disks[0], order);
+}
+
 G4_FN int g4_space_flush(struct g4_wg *wg, struct g4_space *space)
 {
 	return space->volatile_cache ? g4_dev_flush(wg, space->disks[0]) : 0;

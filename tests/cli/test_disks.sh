@@ -149,6 +149,9 @@ equals "nothing of that changed anything" "$(sha256sum single c d e)" "$("$gpu4f
 
 exits 2 "no order" "$gpu4fs" disk mend p q
 exits 2 "no disk" "$gpu4fs" disk rebuild p
+exits 2 "an order for mounts" "$gpu4fs" disk offline p q
+exits 2 "an option for mounts" "$gpu4fs" disk rebuild --wait p q
+exits 2 "a rate that is none" "$gpu4fs" disk rebuild --rate fast p q
 
 # parity
 for n in 1 2 3 4; do truncate -s 24M "v$n"; done

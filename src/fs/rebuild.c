@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rebuilding a disk while users work: see rebuild.h. A step is the set's and outside of any transaction; a crash costs what was done since
+ * the set noted its position last, and no record of the job is needed to go on from there (jobs.c).
+ */
+#include "fs/rebuild.h"
+
+#include "task/job.h"
+
+#define ARGUMENT_DISK 0
+
+G4_FN static int ask(struct g4_wg *wg, struct g4_fs *fs, uint32_t op, struct g4_dev_order *order)
+{
+	order->op = op;
+	return g4_space_order(wg, &fs->space, order);
+}
+
+G4_FN static void show(struct g4_job_record *record, const struct g4_dev_order *order)
+{
+	record->done = order->done / G4_PAGE_BYTES;
+	record->units = order->all / G4_PAGE_BYTES;
+}
+
+G4_FN int g4_rebuild_ask(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record)
+{
+	struct g4_dev_order order;
+
+	memset(&order, 0, sizeof(order));
+	const int rc = ask(wg, fs, G4_ORDER_ASK, &order);
+	if (rc == 0) {
+		show(record, &order);
+		record->arguments[ARGUMENT_DISK] = order.disk;
+	}
+	return rc;
+}
+
+G4_FN bool g4_rebuild_is_done(struct g4_wg *wg, struct g4_fs *fs, const struct g4_job_record *record)
+{
+	struct g4_dev_order order;
+	char name[2] = {0, 0};
+
+	memset(&order, 0, sizeof(order));
+	order.disk = (uint32_t)g4_min64(record->arguments[ARGUMENT_DISK], UINT32_MAX);
+	order.text = name;
+	order.text_bytes = sizeof(name);
+	return ask(wg, fs, G4_ORDER_NAME, &order) == 0 && name[0] != 0;
+}
+
+G4_FN int g4_rebuild_step(struct g4_wg *wg, struct g4_fs *fs, struct g4_job_record *record)
+{
+	struct g4_dev_order order;
+
+	memset(&order, 0, sizeof(order));
+	const int rc = ask(wg, fs, G4_ORDER_STEP, &order);
+	record->bytes += order.bytes;
+	if (rc == 0)
+		show(record, &order);
+	else if (rc > 0)
+		record->done = record->units;
+	return rc;
+}
+
+G4_FN int g4_rebuild_obey(struct g4_wg *wg, struct g4_fs *fs, uint32_t order)
+{
+	struct g4_dev_order note;
+
+	memset(&note, 0, sizeof(note));
+	if (order != G4_JOB_PAUSE && order != G4_JOB_CANCEL)
+		return 0;
+	const int rc = ask(wg, fs, order == G4_JOB_PAUSE ? G4_ORDER_NOTE : G4_ORDER_STOP, &note);
+	return rc == -G4_E_NO_TARGET ? 0 : rc; /* it failed meanwhile, which the next step tells */
+}
+
+G4_FN static uint32_t order_of(const struct g4_cmd *cmd)
+{
+	switch (cmd->mask) {
+	case G4_DISK_REBUILD:
+		return G4_ORDER_REBUILD;
+	case G4_DISK_REPLACE:
+		return G4_ORDER_REPLACE;
+	case G4_DISK_OFFLINE:
+		return G4_ORDER_OFFLINE;
+	default:
+		return G4_ORDER_NAME;
+	}
+}
+
+G4_FN int g4_rebuild_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd, struct g4_job_record *record)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	char *name = (char *)g4_scratch_take_page(wg);
+	struct g4_dev_order order;
+	uint32_t length = 0;
+
+	if (cmd->name_bytes >= G4_PAGE_BYTES || cmd->length == 0) {
+		g4_scratch_release(wg, mark);
+		return -G4_E_INVAL;
+	}
+	memset(&order, 0, sizeof(order));
+	if (cmd->name_bytes > 0)
+		memcpy(name, cmd->name, cmd->name_bytes);
+	name[cmd->name_bytes] = 0;
+	order.name = name;
+	order.disk = (uint32_t)g4_min64(cmd->number, UINT32_MAX);
+	order.text = (char *)cmd->data;
+	order.text_bytes = cmd->length;
+	order.text[0] = 0;
+	const int rc = ask(wg, fs, order_of(cmd), &order);
+	while (length < cmd->length && order.text[length])
+		length++;
+	cmd->value = length;
+	if (rc == 0) {
+		show(record, &order);
+		record->arguments[ARGUMENT_DISK] = order.disk;
+		if (cmd->mask == G4_DISK_REPLACE) /* nothing of it was met damaged yet */
+			g4_store64_rlx(&fs->space.damaged[order.disk], 0);
+	}
+	g4_scratch_release(wg, mark);
+	return rc;
+}

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rebuilding a disk while the set is used. All that chunks have on it is made again, in the order of its own addresses, and the set's
+ * position says how far that is:
+ *
+ *   - What lies before the position is read and written as on any other disk, and flushed with them. So after a flush it is as good as
+ *     there, and after a crash as well: the parity log has entries for it.
+ *   - Rows behind it are those of a disk that is missing: their pages there are what the others make of them. A row passes from one to
+ *     the other under the lock of rows, when its page has been made of what is on the other disks then. What is held of it comes later.
+ *   - Copies behind it are written as well, but not read. What is copied nobody writes to meanwhile (set_window_host.c), so the copy is
+ *     never older than what was written.
+ *
+ * The position is in superblocks now and then: after a flush of all disks, and with parity after the log has been emptied, so that all
+ * entries that a crash leaves know the disk to be there before it. After a crash it goes on from what they say; what it has done since is
+ * done again. The disk counts for nothing else until the last flush: nobody may do without another one because of it.
+ *
+ * One that fails is dropped as any other, and then the superblocks know of no position any more; so do they before the first write that
+ * is done without it, as in a mount that lacks it.
+ */
+#define _GNU_SOURCE 1
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock_host.h"
+#include "base/log_host.h"
+#include "base/uuid_host.h"
+#include "space/set_rows_host.h"
+
+#define COPY_BYTES G4_CHUNK_UNIT
+#define PART_BYTES (UINT64_C(64) << 10) /* where somebody writes to a part of that */
+#define STEP_BYTES (UINT64_C(1) << 20)
+#define NOTE_BYTES (UINT64_C(4) << 30)
+#define NOTE_NS (30 * UINT64_C(1000000000))
+
+/* ---- what there is to do ---- */
+
+struct place { /* of a chunk, on the disk that is being rebuilt */
+	const struct g4_chunk *chunk;
+	uint32_t number;
+	uint64_t address; /* on the disk */
+};
+
+/* The first place that ends behind an address. False: there is none. */
+static bool find_place(const struct g4_set *set, uint32_t disk, uint64_t position, struct place *found)
+{
+	found->chunk = NULL;
+	for (uint32_t n = 0; n < set->map.count; n++) {
+		const struct g4_chunk *chunk = &set->chunks[n];
+		for (uint32_t p = 0; p < (uint32_t)chunk->columns * chunk->copies; p++) {
+			const uint64_t address = g4_place_address(chunk->places[p]);
+			if (g4_place_disk(chunk->places[p]) != disk || address + chunk->place_bytes <= position ||
+			    (found->chunk && found->address < address))
+				continue;
+			*found = (struct place){chunk, p, address};
+		}
+	}
+	return found->chunk != NULL;
+}
+
+void g4_set_rebuild_progress(const struct g4_set *set, uint64_t *done, uint64_t *all)
+{
+	const uint32_t disk = g4_load32_acq(&set->target);
+
+	*done = *all = 0;
+	for (uint32_t n = 0; n < set->map.count && disk != G4_MAX_DISKS; n++) {
+		const struct g4_chunk *chunk = &set->chunks[n];
+		for (uint32_t p = 0; p < (uint32_t)chunk->columns * chunk->copies; p++)
+			if (g4_place_disk(chunk->places[p]) == disk)
+				*all = g4_max64(*all, g4_place_address(chunk->places[p]) + chunk->place_bytes);
+	}
+	*done = g4_min64(g4_load64_acq(&set->position), *all);
+}
+
+/* ---- beginning and ending ---- */
+
+static int check_target(const struct g4_set *set, uint32_t disk, const struct g4_dev *dev, const char *name,
+			struct g4_dev_message message)
+{
+	const struct g4_dev_props *props = g4_dev_props(dev);
+
+	if (set->dev.props.read_only || props->read_only)
+		return g4_dev_fail(message, -G4_E_DEV_READONLY, "%s: can only be read", name);
+	if (props->size_bytes < set->super->disk_bytes[disk])
+		return g4_dev_fail(message, -G4_E_DEV_SMALL,
+				   "%s: is too small: it has %" PRIu64 " bytes, and disk %u has %" PRIu64, name,
+				   props->size_bytes, disk, (uint64_t)set->super->disk_bytes[disk]);
+	if (props->sector_bytes > set->dev.props.sector_bytes)
+		return g4_dev_fail(message, -G4_E_INVAL, "%s: has larger sectors than the other disks", name);
+	if (props->volatile_cache && !set->dev.props.volatile_cache)
+		return g4_dev_fail(message, -G4_E_INVAL, "%s: has a write cache, and the other disks have none", name);
+	return 0;
+}
+
+/* Locks of rows and superblocks held: nobody begins to use a disk that is not used. What was opened as it before is closed. */
+static int make_room(struct g4_set *set, uint32_t disk)
+{
+	struct g4_set_member *member = &set->disks[disk];
+
+	/* added, not loaded: whoever counts after this sees that it was dropped */
+	if (g4_set_is_written(set, disk) || g4_add32(&member->users, 0) > 0)
+		return -G4_E_BUSY;
+	g4_dev_close(member->dev);
+	member->dev = NULL;
+	return 0;
+}
+
+static void lock_all(struct g4_set *set)
+{
+	if (set->parity)
+		pthread_rwlock_wrlock(&set->parity->lock);
+	pthread_mutex_lock(&set->lock);
+}
+
+static void unlock_all(struct g4_set *set)
+{
+	pthread_mutex_unlock(&set->lock);
+	if (set->parity)
+		pthread_rwlock_unlock(&set->parity->lock);
+}
+
+static int put_in(struct g4_set *set, uint32_t disk, struct g4_dev *dev, char *name)
+{
+	struct g4_set_member *member = &set->disks[disk];
+
+	lock_all(set);
+	const int rc = make_room(set, disk);
+	if (rc == 0) {
+		free(member->name);
+		member->name = name;
+		member->dev = dev;
+	}
+	unlock_all(set);
+	return rc;
+}
+
+int g4_set_rebuild_begin(struct g4_wg *wg, struct g4_set *set, uint32_t disk, struct g4_dev *dev, const char *name,
+			 bool is_new, struct g4_dev_message message)
+{
+	char *kept = strdup(name);
+	int rc = kept ? check_target(set, disk, dev, name, message) : -G4_E_NOMEM;
+
+	if (rc == 0 && g4_load32_acq(&set->target) != G4_MAX_DISKS)
+		rc = g4_dev_fail(message, -G4_E_BUSY, "disk %u is being rebuilt, and one is at a time", set->target);
+	if (rc == 0 && put_in(set, disk, dev, kept) < 0)
+		rc = g4_dev_fail(message, -G4_E_BUSY, "disk %u is in use", disk);
+	if (rc < 0) {
+		g4_dev_close(dev);
+		free(kept);
+		return rc;
+	}
+	set->noted_ns = g4_clock_ns(CLOCK_MONOTONIC);
+	set->noted_bytes = 0;
+	rc = g4_set_begin_target(wg, set, disk, is_new);
+	return rc < 0 ? g4_dev_fail(message, rc, "%s: can not be made a disk of the set: %s", name, g4_strerror(rc)) :
+			0;
+}
+
+/* All that was written is durable, and no entry of the log takes the disk for missing where it is not. With the lock of rows, if any. */
+static int settle(struct g4_wg *wg, struct g4_set *set)
+{
+	return set->parity ? g4_set_log_empty(wg, set) : g4_set_log_flush(wg, set);
+}
+
+int g4_set_rebuild_note(struct g4_wg *wg, struct g4_set *set)
+{
+	if (set->parity)
+		pthread_rwlock_wrlock(&set->parity->lock);
+	const uint64_t position = g4_load64_acq(&set->position);
+	int rc = g4_load32_acq(&set->target) == G4_MAX_DISKS ? -G4_E_NO_TARGET : settle(wg, set);
+	if (rc == 0)
+		rc = g4_set_note_target(wg, set, position);
+	if (set->parity)
+		pthread_rwlock_unlock(&set->parity->lock);
+	set->noted_ns = g4_clock_ns(CLOCK_MONOTONIC);
+	set->noted_bytes = position;
+	return rc;
+}
+
+static int finish(struct g4_wg *wg, struct g4_set *set)
+{
+	if (set->parity)
+		pthread_rwlock_wrlock(&set->parity->lock);
+	int rc = settle(wg, set);
+	if (rc == 0)
+		rc = g4_set_admit_target(wg, set);
+	if (set->parity)
+		pthread_rwlock_unlock(&set->parity->lock);
+	return rc;
+}
+
+/* ---- copying ---- */
+
+/* Of chunks with copies: from whichever disk can read it, page by page where none can read all of it. */
+static int read_copies(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes, uint8_t *to)
+{
+	struct g4_piece piece;
+	int rc = -G4_E_SOURCE;
+
+	g4_chunk_translate(&set->map, address, bytes, &piece);
+	for (uint32_t c = 0; c < piece.copies && rc < 0; c++)
+		if (g4_load32_acq(&set->disks[piece.disks[c]].state) == G4_DISK_ACTIVE &&
+		    g4_dev_read(wg, set->disks[piece.disks[c]].dev, piece.offsets[c], to, bytes) == 0)
+			rc = 0;
+	return rc;
+}
+
+static int read_pages(struct g4_wg *wg, struct g4_set *set, uint64_t address, uint64_t bytes, uint8_t *to)
+{
+	int rc = read_copies(wg, set, address, bytes, to);
+
+	if (rc == 0)
+		return 0;
+	rc = 0;
+	for (uint64_t at = 0; at < bytes && rc == 0; at += G4_PAGE_BYTES)
+		rc = read_copies(wg, set, address + at, G4_PAGE_BYTES, to + at);
+	return rc;
+}
+
+/* The disk has these bytes. One that does not take them is dropped. */
+static int put(struct g4_wg *wg, struct g4_set *set, uint32_t disk, uint64_t address, const uint8_t *from,
+	       uint64_t bytes)
+{
+	if (g4_dev_write(wg, set->disks[disk].dev, address, from, bytes, 0) == 0) {
+		g4_store64_rel(&set->position, address + bytes);
+		return 0;
+	}
+	const int rc = g4_set_drop(wg, set, disk);
+	return rc < 0 ? rc : -G4_E_TARGET;
+}
+
+/* A part of a chunk with copies, `within` its place. *bytes: how much; 0: somebody writes there. */
+static int copy_part(struct g4_wg *wg, struct g4_set *set, uint32_t disk, const struct place *place, uint64_t within,
+		     uint64_t *bytes, uint8_t *buffer)
+{
+	const uint64_t address = place->chunk->address + within;
+	uint64_t some = g4_min64(COPY_BYTES - within % COPY_BYTES, place->chunk->place_bytes - within);
+
+	*bytes = 0;
+	if (!g4_set_window_open(&set->window, address, some)) {
+		some = PART_BYTES - within % PART_BYTES;
+		if (!g4_set_window_open(&set->window, address, some))
+			return 0;
+	}
+	int rc = read_pages(wg, set, address, some, buffer);
+	if (rc == 0)
+		rc = put(wg, set, disk, place->address + within, buffer, some);
+	g4_set_window_close(&set->window);
+	*bytes = some;
+	return rc;
+}
+
+/* What a chunk with parity has there of a stripe. */
+static int make_stripe(struct g4_wg *wg, struct g4_set *set, uint32_t disk, const struct place *place, uint64_t within,
+		       uint64_t *bytes, uint8_t *buffer)
+{
+	const uint64_t stripe = place->chunk->stripe_bytes;
+
+	pthread_rwlock_wrlock(&set->parity->lock);
+	int rc = g4_load32_acq(&set->stuck) ? -G4_E_IO : 0;
+	if (rc == 0 && g4_set_parity_lost(wg, set, place->chunk, within / stripe, place->number, buffer) < 0)
+		rc = -G4_E_SOURCE;
+	if (rc == 0)
+		rc = put(wg, set, disk, place->address + within, buffer, stripe);
+	pthread_rwlock_unlock(&set->parity->lock);
+	*bytes = stripe;
+	return rc;
+}
+
+static int copy_some(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes, uint8_t *buffer)
+{
+	const uint32_t disk = g4_load32_acq(&set->target);
+	const uint64_t position = g4_load64_acq(&set->position);
+	struct place place;
+
+	*bytes = 0;
+	if (disk == G4_MAX_DISKS)
+		return -G4_E_TARGET;
+	if (!find_place(set, disk, position, &place)) {
+		const int rc = finish(wg, set);
+		return rc == 0 ? 1 : rc;
+	}
+	const uint64_t within = g4_max64(position, place.address) - place.address;
+	return place.chunk->parity ? make_stripe(wg, set, disk, &place, within, bytes, buffer) :
+				     copy_part(wg, set, disk, &place, within, bytes, buffer);
+}
+
+/* What could not be read leaves the others as they are, and this one as it was before. */
+static void give_up(struct g4_wg *wg, struct g4_set *set, int rc)
+{
+	const uint32_t disk = g4_load32_acq(&set->target);
+
+	if (disk == G4_MAX_DISKS)
+		return;
+	g4_log(G4_LOG_ERROR, "disk %u can not be rebuilt: %s", disk, g4_strerror(rc));
+	(void)g4_set_drop(wg, set, disk);
+}
+
+int g4_set_rebuild_step(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes)
+{
+	const uint32_t disk = g4_load32_acq(&set->target);
+	uint64_t some = 1;
+	uint8_t *buffer = NULL;
+	int rc = 0;
+
+	*bytes = 0;
+	if (disk == G4_MAX_DISKS)
+		return -G4_E_NO_TARGET;
+	if (posix_memalign((void **)&buffer, G4_PAGE_BYTES, COPY_BYTES) != 0)
+		return -G4_E_NOMEM;
+	for (; rc == 0 && some > 0 && *bytes < STEP_BYTES; *bytes += some)
+		rc = copy_some(wg, set, &some, buffer);
+	free(buffer);
+	if (rc == 0 && (g4_load64_acq(&set->position) - set->noted_bytes >= NOTE_BYTES ||
+			g4_clock_ns(CLOCK_MONOTONIC) - set->noted_ns >= NOTE_NS))
+		rc = g4_set_rebuild_note(wg, set);
+	if (rc < 0)
+		give_up(wg, set, rc);
+	if (rc == 1)
+		g4_log(G4_LOG_INFO, "%s: disk %u is up to date", set->disks[disk].name, disk);
+	return rc;
+}
+
+/* ---- orders ---- */
+
+/* Which disk of the set a device is that is not used now. */
+static int recognise(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const char *name, uint32_t *disk,
+		     struct g4_dev_message message)
+{
+	struct g4_superblock *sb = NULL;
+	int rc = posix_memalign((void **)&sb, G4_PAGE_BYTES, sizeof(*sb)) == 0 ? 0 : -G4_E_NOMEM;
+
+	if (rc == 0)
+		rc = g4_set_read_label(wg, dev, sb);
+	if (rc == 0 && !g4_set_is_label(sb))
+		rc = -G4_E_SB_DISKS;
+	pthread_mutex_lock(&set->lock);
+	*disk = rc == 0 ? (uint32_t)sb->disk_index : 0;
+	const bool known = rc == 0 && *disk < set->count &&
+			   memcmp(sb->disk_uuids[*disk], set->super->disk_uuids[*disk], G4_UUID_BYTES) == 0;
+	pthread_mutex_unlock(&set->lock);
+	free(sb);
+	return known ? 0 :
+		       g4_dev_fail(message, rc < 0 ? rc : -G4_E_SB_DISKS, "%s: is no disk of this file system", name);
+}
+
+/* The first disk that is not there. */
+static int find_missing(struct g4_set *set, const char *name, uint32_t *disk, struct g4_dev_message message)
+{
+	for (*disk = 0; *disk < set->count && g4_set_is_written(set, *disk); ++*disk)
+		;
+	return *disk < set->count ? 0 : g4_dev_fail(message, -G4_E_INVAL, "%s: no disk is missing", name);
+}
+
+/* A disk that was dropped is let go where nobody uses it any more, so that it can be opened again, by whatever name. */
+static int close_dropped(struct g4_set *set, struct g4_dev_message message)
+{
+	int rc = 0;
+
+	lock_all(set);
+	for (uint32_t d = 0; d < set->count; d++)
+		if (!g4_set_is_written(set, d) && set->disks[d].dev && make_room(set, d) < 0)
+			rc = g4_dev_fail(message, -G4_E_BUSY,
+					 "disk %u failed, and requests to it are under way still; try again", d);
+	unlock_all(set);
+	return rc;
+}
+
+static int order_begin(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order, bool is_new)
+{
+	const struct g4_dev_message message = {.text = order->text, .bytes = order->text_bytes};
+	struct g4_dev *dev = NULL;
+	int rc = g4_load32_acq(&set->target) == G4_MAX_DISKS ?
+			 close_dropped(set, message) :
+			 g4_dev_fail(message, -G4_E_BUSY, "a disk is being rebuilt already");
+
+	if (rc == 0)
+		rc = g4_dev_open(order->name, &set->open, &dev, order->text, order->text_bytes);
+	if (rc == 0)
+		rc = is_new ? find_missing(set, order->name, &order->disk, message) :
+			      recognise(wg, set, dev, order->name, &order->disk, message);
+	if (rc == 0)
+		return g4_set_rebuild_begin(wg, set, order->disk, dev, order->name, is_new, message);
+	g4_dev_close(dev);
+	return rc;
+}
+
+static int order_offline(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
+{
+	const struct g4_dev_message message = {.text = order->text, .bytes = order->text_bytes};
+	uint32_t d = 0;
+
+	pthread_mutex_lock(&set->lock);
+	while (d < set->count && !(set->disks[d].name && g4_set_is_written(set, d) &&
+				   g4_set_is_same_file(set->disks[d].name, order->name)))
+		d++;
+	pthread_mutex_unlock(&set->lock);
+	if (d == set->count)
+		return g4_dev_fail(message, -G4_E_NOENT, "%s: is no disk that is used", order->name);
+	order->disk = d;
+	const int rc = g4_set_leave_out(wg, set, d);
+	return rc == -G4_E_BUSY ?
+		       g4_dev_fail(message, rc, "%s: the other disks do not have all that it has", order->name) :
+	       rc < 0 ? g4_dev_fail(message, rc, "%s: %s", order->name, g4_strerror(rc)) :
+			0;
+}
+
+static int order_name(struct g4_set *set, const struct g4_dev_order *order)
+{
+	if (order->disk >= set->count)
+		return -G4_E_NOENT;
+	pthread_mutex_lock(&set->lock);
+	snprintf(order->text, order->text_bytes, "%s",
+		 g4_set_is_written(set, order->disk) ? set->disks[order->disk].name : "");
+	pthread_mutex_unlock(&set->lock);
+	return 0;
+}
+
+int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
+{
+	const uint32_t target = g4_load32_acq(&set->target);
+	int rc = -G4_E_INVAL;
+
+	if (set->dev.props.read_only && order->op != G4_ORDER_ASK && order->op != G4_ORDER_NAME)
+		return -G4_E_DEV_READONLY;
+	switch (order->op) {
+	case G4_ORDER_REBUILD:
+	case G4_ORDER_REPLACE:
+		rc = order_begin(wg, set, order, order->op == G4_ORDER_REPLACE);
+		break;
+	case G4_ORDER_STEP:
+		rc = g4_set_rebuild_step(wg, set, &order->bytes);
+		break;
+	case G4_ORDER_NOTE:
+		rc = g4_set_rebuild_note(wg, set);
+		break;
+	case G4_ORDER_STOP:
+		rc = target == G4_MAX_DISKS ? -G4_E_NO_TARGET : g4_set_leave_out(wg, set, target);
+		break;
+	case G4_ORDER_ASK:
+		order->disk = target;
+		rc = target == G4_MAX_DISKS ? -G4_E_NO_TARGET : 0;
+		break;
+	case G4_ORDER_OFFLINE:
+		rc = order_offline(wg, set, order);
+		break;
+	case G4_ORDER_NAME:
+		rc = order_name(set, order);
+		break;
+	default:
+		break;
+	}
+	if (order->op != G4_ORDER_NAME && order->op != G4_ORDER_OFFLINE)
+		g4_set_rebuild_progress(set, &order->done, &order->all);
+	return rc;
+}

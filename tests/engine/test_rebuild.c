@@ -1,0 +1,757 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A disk is rebuilt while users write: what they write is right on what has been rebuilt and on what has not, the rebuild goes on after an
+ * unmount and after a crash at any request, and whatever fails meanwhile costs nothing that was synced.
+ */
+#include "disks.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "fs/mount_host.h"
+#include "simt/simt_host.h"
+
+#define FILES 5u
+#define FILE_BYTES (192 * 1024u)
+
+struct level {
+	uint32_t disks, copies, parity; /* parity 0: copies */
+};
+static const struct level levels[] = {{2, 2, 0}, {3, 2, 0}, {3, 3, 0}, {3, 0, 1}, {4, 0, 1}, {5, 0, 2}};
+#define LEVELS (sizeof(levels) / sizeof(levels[0]))
+
+static const uint64_t sizes[MOST_DISKS] = {14 * G4_MIB, 14 * G4_MIB, 14 * G4_MIB, 14 * G4_MIB, 14 * G4_MIB};
+
+static uint32_t tolerated(const struct level *level)
+{
+	return level->parity ? level->parity : level->copies - 1;
+}
+
+static void format(struct disks *d, const struct level *level)
+{
+	disks_make(d, level->disks, sizes);
+	if (level->parity)
+		disks_format_rows(d, level->parity, G4_CHECKSUM_NONE);
+	else
+		disks_format_copies(d, G4_RAID_1, level->copies, G4_CHECKSUM_NONE);
+}
+
+static void keep(struct disks *d, uint8_t **before)
+{
+	for (uint32_t n = 0; n < d->count; n++) {
+		before[n] = (uint8_t *)malloc(d->bytes[n]);
+		rig_copy(before[n], d->memory[n], d->bytes[n]);
+	}
+}
+
+static void restore(struct disks *d, uint8_t *const *before)
+{
+	for (uint32_t n = 0; n < d->count; n++)
+		rig_copy(d->memory[n], before[n], d->bytes[n]);
+}
+
+static void let_go(struct disks *d, uint8_t **before)
+{
+	for (uint32_t n = 0; n < d->count; n++)
+		free(before[n]);
+}
+
+/* ---- users ---- */
+
+struct model { /* what files have */
+	uint64_t inos[FILES], sizes[FILES];
+	uint8_t *bytes[FILES];
+	uint8_t *found;
+	uint64_t random;
+};
+
+static void begin_model(struct model *m, struct disks *d)
+{
+	char name[32];
+
+	memset(m, 0, sizeof(*m));
+	m->random = 4711;
+	m->found = rig_memory(FILE_BYTES, 1);
+	for (uint32_t n = 0; n < FILES; n++) {
+		m->bytes[n] = (uint8_t *)calloc(1, FILE_BYTES);
+		snprintf(name, sizeof(name), "m%u", n);
+		assert_int_equal(op_mknod(&d->rig, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &m->inos[n]), 0);
+	}
+}
+
+static void end_model(struct model *m)
+{
+	for (uint32_t n = 0; n < FILES; n++)
+		free(m->bytes[n]);
+	free(m->found);
+}
+
+static void expect_file(struct model *m, struct disks *d, uint32_t n)
+{
+	uint64_t done = 0;
+
+	assert_int_equal(op_read(&d->rig, m->inos[n], 0, 0, m->found, FILE_BYTES, &done), 0);
+	assert_int_equal(done, m->sizes[n]);
+	assert_memory_equal(m->found, m->bytes[n], done);
+}
+
+static void expect_model(struct model *m, struct disks *d)
+{
+	for (uint32_t n = 0; n < FILES; n++)
+		expect_file(m, d, n);
+}
+
+/* Any of what users do. */
+static void use(struct model *m, struct disks *d)
+{
+	const uint32_t n = (uint32_t)(rig_random(&m->random) % FILES);
+	const uint64_t at = rig_random(&m->random) % (FILE_BYTES - 1),
+		       most = rig_random(&m->random) % 4 ? 9000 : FILE_BYTES,
+		       bytes = 1 + rig_random(&m->random) % g4_min64(most, FILE_BYTES - at);
+	uint64_t done = 0;
+
+	switch (rig_random(&m->random) % 8) {
+	case 0:
+		expect_file(m, d, n);
+		break;
+	case 1:
+		assert_int_equal(op_truncate(&d->rig, m->inos[n], at), 0);
+		if (at < m->sizes[n])
+			memset(m->bytes[n] + at, 0, FILE_BYTES - at);
+		m->sizes[n] = at;
+		break;
+	case 2:
+		assert_int_equal(op_fsync(&d->rig, m->inos[n]), 0);
+		break;
+	default:
+		rig_pattern(m->bytes[n] + at, rig_random(&m->random), bytes);
+		assert_int_equal(op_write(&d->rig, m->inos[n], 0, at, m->bytes[n] + at, bytes, &done), 0);
+		assert_int_equal(done, bytes);
+		m->sizes[n] = g4_max64(m->sizes[n], at + bytes);
+		break;
+	}
+}
+
+/* ---- orders ---- */
+
+static int order(struct disks *d, uint32_t what, const char *name)
+{
+	struct g4_cmd cmd = {.op = G4_CMD_DISK,
+			     .mask = what,
+			     .name = name,
+			     .name_bytes = (uint16_t)strlen(name),
+			     .data = d->message,
+			     .length = sizeof(d->message)};
+
+	return d->rig.engine ? g4_engine_execute(d->rig.engine, &cmd) : g4_execute(d->rig.wg, d->rig.fs, &cmd);
+}
+
+static void begin(struct disks *d, uint32_t what, uint32_t disk)
+{
+	if (order(d, what, d->names[disk]) < 0)
+		fail_msg("%s", d->message);
+}
+
+static struct g4_job_record job_of(struct disks *d)
+{
+	static struct g4_health health;
+	struct g4_job_record newest = {.kind = G4_JOB_NONE};
+	struct g4_cmd list = {.op = G4_CMD_JOB_LIST, .data = &health, .length = sizeof(health)};
+
+	assert_int_equal(
+		d->rig.engine ? g4_engine_execute(d->rig.engine, &list) : g4_execute(d->rig.wg, d->rig.fs, &list), 0);
+	for (uint32_t k = 0; k < G4_JOBS; k++)
+		if (health.jobs[k].kind == G4_JOB_REBUILD && health.jobs[k].number > newest.number)
+			newest = health.jobs[k];
+	return newest;
+}
+
+static void tell(struct disks *d, uint32_t what)
+{
+	struct g4_cmd set = {.op = G4_CMD_JOB_SET, .number = job_of(d).number, .mask = what};
+
+	assert_int_equal(g4_execute(d->rig.wg, d->rig.fs, &set), 0);
+}
+
+static void step(struct disks *d)
+{
+	(void)g4_jobs_serve(d->rig.wg, d->rig.fs, true);
+}
+
+static void finish(struct disks *d)
+{
+	while (job_of(d).state == G4_JOB_RUNNING)
+		step(d);
+	assert_int_equal(job_of(d).state, G4_JOB_DONE);
+}
+
+static uint32_t state_of(struct g4_dev *dev, uint32_t disk)
+{
+	struct g4_disk_info info;
+
+	assert_true(g4_set_disk(dev, disk, &info));
+	return info.state;
+}
+
+/* Whichever disks are lost, the others have everything. The file system is not mounted. */
+static void expect_everywhere(struct disks *d, const struct level *level, struct model *m)
+{
+	const uint32_t all = (1u << d->count) - 1;
+	uint8_t *before[MOST_DISKS];
+	struct g4_dev *dev;
+
+	keep(d, before);
+	for (uint32_t which = 1; which <= all; which++) {
+		if (which != all && d->count - (uint32_t)__builtin_popcount(which) != tolerated(level))
+			continue;
+		disks_expect_clean(d, which);
+		disks_mount_fs(d, which, &dev);
+		expect_model(m, d);
+		if (which == all)
+			assert_int_equal(disks_scrub(d), 0);
+		disks_unmount_fs(d, dev, true);
+		restore(d, before);
+	}
+	let_go(d, before);
+}
+
+/* A set of which a disk has missed writes, and is being rebuilt; mounted. */
+static void begin_at(struct disks *d, const struct level *level, struct model *m, uint32_t disk, bool is_new,
+		     struct g4_dev **dev)
+{
+	const uint32_t all = (1u << level->disks) - 1;
+
+	format(d, level);
+	disks_mount_fs(d, all, dev);
+	begin_model(m, d);
+	for (uint32_t k = 0; k < 40; k++)
+		use(m, d);
+	disks_unmount_fs(d, *dev, true);
+	disks_mount_fs(d, all & ~(1u << disk), dev);
+	for (uint32_t k = 0; k < 40; k++)
+		use(m, d);
+	if (is_new)
+		memset(d->memory[disk], 0xa5, d->bytes[disk]);
+	begin(d, is_new ? G4_DISK_REPLACE : G4_DISK_REBUILD, disk);
+	assert_int_equal(state_of(*dev, disk), G4_DISK_REBUILDING);
+}
+
+static void users_write_while_a_disk_is_rebuilt(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++)
+		for (uint32_t disk = 0; disk < levels[l].disks; disk += levels[l].disks - 1) {
+			struct model m;
+			struct disks d;
+			struct g4_dev *dev;
+			begin_at(&d, &levels[l], &m, disk, disk > 0, &dev);
+			while (job_of(&d).state == G4_JOB_RUNNING) {
+				for (uint32_t k = 0; k < 10; k++)
+					use(&m, &d);
+				step(&d);
+			}
+			assert_int_equal(job_of(&d).state, G4_JOB_DONE);
+			assert_int_equal(state_of(dev, disk), G4_DISK_ACTIVE);
+			for (uint32_t k = 0; k < 20; k++)
+				use(&m, &d);
+			expect_model(&m, &d);
+			disks_unmount_fs(&d, dev, true);
+			expect_everywhere(&d, &levels[l], &m);
+			end_model(&m);
+			disks_free(&d);
+		}
+}
+
+/* ---- several threads ---- */
+
+#define THREADS 3u
+struct user {
+	pthread_t thread;
+	struct disks *d;
+	uint64_t ino;
+	uint32_t number;
+	uint32_t *stop;
+	uint32_t version;
+};
+
+static void *work(void *argument)
+{
+	struct user *u = (struct user *)argument;
+	uint8_t *data = rig_memory(FILE_BYTES, 1);
+	struct rig rig = u->d->rig;
+	uint64_t done;
+
+	while (!g4_load32_acq(u->stop)) {
+		rig_pattern(data, 100 * u->number + ++u->version, FILE_BYTES);
+		for (uint64_t at = 0; at < FILE_BYTES; at += 4 * G4_PAGE_BYTES)
+			assert_int_equal(op_write(&rig, u->ino, 0, at, data + at, 4 * G4_PAGE_BYTES, &done), 0);
+		assert_int_equal(op_fsync(&rig, u->ino), 0);
+	}
+	free(data);
+	return NULL;
+}
+
+static void threads_write_while_a_disk_is_rebuilt(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		struct user users[THREADS];
+		struct disks d;
+		uint32_t stop = 0;
+		format(&d, &levels[l]);
+		disks_mount(&d, (1u << d.count) - 1);
+		for (uint32_t n = 0; n < THREADS; n++) {
+			char name[32];
+			users[n] = (struct user){.d = &d, .number = n, .stop = &stop};
+			snprintf(name, sizeof(name), "u%u", n);
+			assert_int_equal(op_mknod(&d.rig, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &users[n].ino), 0);
+		}
+		for (uint32_t n = 0; n < THREADS; n++)
+			assert_int_equal(pthread_create(&users[n].thread, NULL, work, &users[n]), 0);
+		/* out and in again, under their hands; requests to what is out may be under way for a moment */
+		begin(&d, G4_DISK_OFFLINE, 0);
+		int rc;
+		do
+			rc = order(&d, G4_DISK_REBUILD, d.names[0]);
+		while (rc == -G4_E_BUSY && strstr(d.message, "under way"));
+		if (rc < 0)
+			fail_msg("%s", d.message);
+		while (job_of(&d).state == G4_JOB_RUNNING)
+			usleep(1000);
+		g4_store32_rel(&stop, 1);
+		for (uint32_t n = 0; n < THREADS; n++)
+			pthread_join(users[n].thread, NULL);
+		assert_int_equal(job_of(&d).state, G4_JOB_DONE);
+		disks_unmount(&d);
+		/* the disk stands for another one */
+		disks_expect_clean(&d, (1u << d.count) - 1);
+		disks_mount(&d, ((1u << d.count) - 1) & ~2u);
+		for (uint32_t n = 0; n < THREADS; n++) {
+			uint8_t *data = rig_memory(FILE_BYTES, 1), *found = rig_memory(FILE_BYTES, 2);
+			uint64_t done = 0;
+			rig_pattern(data, 100 * n + users[n].version, FILE_BYTES);
+			assert_int_equal(op_read(&d.rig, users[n].ino, 0, 0, found, FILE_BYTES, &done), 0);
+			assert_int_equal(done, FILE_BYTES);
+			assert_memory_equal(found, data, FILE_BYTES);
+			free(data);
+			free(found);
+		}
+		disks_unmount(&d);
+		disks_free(&d);
+	}
+}
+
+/* ---- going on ---- */
+
+static void it_goes_on_after_an_unmount_and_after_a_crash(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++)
+		for (uint32_t crash = 0; crash < 3; crash++) {
+			const uint32_t all = (1u << levels[l].disks) - 1;
+			uint8_t *before[MOST_DISKS];
+			struct g4_dev *dev;
+			struct model m;
+			struct disks d;
+			begin_at(&d, &levels[l], &m, 1, true, &dev);
+			for (uint32_t k = 0; k < 6; k++)
+				step(&d);
+			tell(&d, G4_JOB_PAUSE);
+			const struct g4_job_record paused = job_of(&d);
+			assert_int_equal(paused.state, G4_JOB_PAUSED);
+			assert_true(paused.done > 0 && paused.done < paused.units);
+			if (crash == 2)
+				tell(&d, G4_JOB_RESUME);
+			for (uint32_t k = 0; k < 20; k++) {
+				use(&m, &d);
+				step(&d); /* nothing while it is paused */
+			}
+			assert_int_equal(op_sync(&d.rig), 0);
+			if (crash) /* what is on the disks now is what there is */
+				keep(&d, before);
+			disks_unmount_fs(&d, dev, !crash);
+			if (crash) {
+				restore(&d, before);
+				let_go(&d, before);
+			}
+			disks_mount_fs(&d, all, &dev); /* nothing is missing */
+			expect_model(&m, &d);
+			if (crash < 2) {
+				assert_int_equal(state_of(dev, 1), G4_DISK_REBUILDING);
+				assert_int_equal(job_of(&d).state, G4_JOB_PAUSED);
+				tell(&d, G4_JOB_RESUME);
+				finish(&d);
+				/* what was done is not done again, but for what of a MiB there was */
+				assert_true((job_of(&d).bytes - paused.bytes) / G4_PAGE_BYTES <=
+					    paused.units - paused.done + G4_MIB / G4_PAGE_BYTES);
+			}
+			finish(&d);
+			for (uint32_t k = 0; k < 20; k++)
+				use(&m, &d);
+			disks_unmount_fs(&d, dev, true);
+			expect_everywhere(&d, &levels[l], &m);
+			end_model(&m);
+			disks_free(&d);
+		}
+}
+
+/* Also by the command for a set that nobody uses. */
+static void it_is_finished_offline(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		const char *names[MOST_DISKS];
+		struct g4_dev *dev;
+		struct model m;
+		struct disks d;
+		uint32_t disk;
+		begin_at(&d, &levels[l], &m, 0, false, &dev);
+		for (uint32_t k = 0; k < 4; k++)
+			step(&d);
+		disks_unmount_fs(&d, dev, true);
+		for (uint32_t n = 0; n < d.count; n++)
+			names[n] = d.names[n];
+		if (g4_set_rebuild(names, d.count, true, NULL, &disk, d.message, sizeof(d.message)) < 0)
+			fail_msg("%s", d.message);
+		assert_int_equal(disk, 0);
+		expect_everywhere(&d, &levels[l], &m);
+		/* the job finds that out */
+		disks_mount_fs(&d, (1u << d.count) - 1, &dev);
+		assert_int_equal(job_of(&d).state, G4_JOB_DONE);
+		disks_unmount_fs(&d, dev, true);
+		end_model(&m);
+		disks_free(&d);
+	}
+}
+
+/* A mount without the disk writes what it will never have: it can not go on where it was. */
+static void a_disk_that_is_left_out_meanwhile_is_stale(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		const uint32_t all = (1u << levels[l].disks) - 1;
+		struct g4_dev *dev;
+		struct model m;
+		struct disks d;
+		begin_at(&d, &levels[l], &m, 1, true, &dev);
+		for (uint32_t k = 0; k < 6; k++)
+			step(&d);
+		disks_unmount_fs(&d, dev, true);
+		disks_mount_fs(&d, all & ~2u, &dev);
+		assert_int_equal(job_of(&d).state, G4_JOB_FAILED);
+		assert_int_equal(job_of(&d).code, G4_E_NO_TARGET);
+		for (uint32_t k = 0; k < 20; k++)
+			use(&m, &d);
+		disks_unmount_fs(&d, dev, true);
+		assert_int_equal(disks_try_open(&d, all, true, 0, &dev), -G4_E_SB_DISKS);
+		assert_non_null(strstr(d.message, "stale"));
+		disks_mount_fs(&d, all & ~2u, &dev);
+		begin(&d, G4_DISK_REBUILD, 1);
+		assert_int_equal(job_of(&d).done, 0);
+		finish(&d);
+		disks_unmount_fs(&d, dev, true);
+		expect_everywhere(&d, &levels[l], &m);
+		end_model(&m);
+		disks_free(&d);
+	}
+}
+
+/* ---- what fails meanwhile ---- */
+
+/* requests: their requests from the mount on, or NULL. */
+static void mount_faulty(struct disks *d, struct faulty *f, struct disks_order *requests)
+{
+	const struct g4_fs_options options = {.cache_bytes = 4 * G4_MIB};
+
+	disks_open_faulty(d, f);
+	if (requests)
+		disks_watch(d, f, requests);
+	memset(&d->rig, 0, sizeof(d->rig));
+	d->rig.wg = g4_wg_create(0);
+	if (g4_fs_mount(d->rig.wg, f->set, &options, &d->rig.fs, d->message, sizeof(d->message)) < 0)
+		fail_msg("%s", d->message);
+}
+
+/* Half way, not mounted. */
+static void half_way(struct disks *d, const struct level *level, struct model *m)
+{
+	struct g4_dev *dev;
+
+	begin_at(d, level, m, 1, true, &dev);
+	for (uint32_t k = 0; k < 6; k++)
+		step(d);
+	disks_unmount_fs(d, dev, true);
+}
+
+static void a_disk_that_fails_while_it_is_rebuilt_ends_that(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++)
+		for (uint32_t kind = 0; kind < 2; kind++) {
+			const struct g4_fault fault = {.fail_write_at = kind ? 0 : 3, .fail_flush_at = kind ? 1 : 0};
+			const uint32_t all = (1u << levels[l].disks) - 1;
+			struct faulty f;
+			struct model m;
+			struct disks d;
+			half_way(&d, &levels[l], &m);
+			mount_faulty(&d, &f, NULL);
+			g4_dev_fault_set(f.fault[1], &fault);
+			while (job_of(&d).state == G4_JOB_RUNNING) {
+				for (uint32_t k = 0; k < 5; k++)
+					use(&m, &d);
+				step(&d);
+			}
+			const struct g4_job_record job = job_of(&d);
+			assert_int_equal(job.state, G4_JOB_FAILED);
+			assert_true(job.code == G4_E_TARGET || job.code == G4_E_NO_TARGET);
+			assert_int_equal(state_of(f.set, 1), G4_DISK_DROPPED);
+			for (uint32_t k = 0; k < 20; k++)
+				use(&m, &d);
+			assert_int_equal(op_sync(&d.rig), 0);
+			expect_model(&m, &d);
+			disks_unmount_fs(&d, f.set, true);
+			struct g4_dev *dev;
+			assert_int_equal(disks_try_open(&d, all, true, 0, &dev), -G4_E_SB_DISKS);
+			assert_non_null(strstr(d.message, "stale"));
+			disks_mount_fs(&d, all & ~2u, &dev);
+			expect_model(&m, &d);
+			disks_unmount_fs(&d, dev, true);
+			end_model(&m);
+			disks_free(&d);
+		}
+}
+
+/* Where the level tolerates two. */
+static void another_disk_fails_while_one_is_rebuilt(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++)
+		for (uint32_t at = 1; at < 60 && tolerated(&levels[l]) > 1; at += 9) {
+			const struct g4_fault fault = {.fail_write_at = at};
+			const uint32_t all = (1u << levels[l].disks) - 1;
+			struct faulty f;
+			struct model m;
+			struct disks d;
+			struct g4_dev *dev;
+			half_way(&d, &levels[l], &m);
+			mount_faulty(&d, &f, NULL);
+			g4_dev_fault_set(f.fault[2], &fault);
+			while (job_of(&d).state == G4_JOB_RUNNING) {
+				for (uint32_t k = 0; k < 10; k++)
+					use(&m, &d);
+				step(&d);
+			}
+			assert_int_equal(job_of(&d).state, G4_JOB_DONE);
+			while (state_of(f.set, 2) == G4_DISK_ACTIVE)
+				use(&m, &d);
+			expect_model(&m, &d);
+			disks_unmount_fs(&d, f.set, true);
+			disks_mount_fs(&d, all & ~4u, &dev);
+			expect_model(&m, &d);
+			/* and it is the next */
+			begin(&d, G4_DISK_REBUILD, 2);
+			finish(&d);
+			disks_unmount_fs(&d, dev, true);
+			expect_everywhere(&d, &levels[l], &m);
+			end_model(&m);
+			disks_free(&d);
+		}
+}
+
+/* What can not be read of any other disk can not be rebuilt; users go on as they are. */
+static void a_source_that_can_not_be_read_ends_it(void **state)
+{
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++) {
+		struct faulty f;
+		struct model m;
+		struct disks d;
+		half_way(&d, &levels[l], &m);
+		mount_faulty(&d, &f, NULL);
+		while (job_of(&d).state == G4_JOB_RUNNING) {
+			for (uint32_t n = 0; n < d.count; n++)
+				if (n != 1) /* each step's first read of each */
+					g4_dev_fault_set(f.fault[n], &(struct g4_fault){.fail_read_at = 1});
+			step(&d);
+		}
+		for (uint32_t n = 0; n < d.count; n++)
+			g4_dev_fault_set(f.fault[n], &(struct g4_fault){.fail_read_at = 0});
+		/* one failure of each is read again page by page where there are copies */
+		if (levels[l].parity) {
+			assert_int_equal(job_of(&d).state, G4_JOB_FAILED);
+			assert_int_equal(job_of(&d).code, G4_E_SOURCE);
+			assert_int_equal(state_of(f.set, 1), G4_DISK_DROPPED);
+		} else {
+			assert_int_equal(job_of(&d).state, G4_JOB_DONE);
+		}
+		for (uint32_t k = 0; k < 20; k++)
+			use(&m, &d);
+		expect_model(&m, &d);
+		disks_unmount_fs(&d, f.set, true);
+		end_model(&m);
+		disks_free(&d);
+	}
+}
+
+/* ---- the power fails ---- */
+
+#define PUTS 14u
+struct cut {
+	struct disks_order order;
+	uint32_t begun[PUTS], durable[PUTS]; /* requests */
+	uint32_t done;			     /* when the disk was as the others */
+};
+
+/* All that was synced before a request is there, or what came later. */
+static void expect_puts(struct disks *d, const struct cut *c, uint32_t at, uint32_t which)
+{
+	for (uint32_t n = 0; n < PUTS; n++)
+		if (c->durable[n] <= at && (n + FILES >= PUTS || c->begun[n + FILES] >= at) &&
+		    disks_has(d, n % FILES, n) != 1)
+			fail_msg("put %u (requests %u to %u) of %u disks is lost with disks %x at request %u: %d", n,
+				 c->begun[n], c->durable[n], d->count, which, at, disks_has(d, n % FILES, n));
+}
+
+/* The power fails after a request and these disks are left: as they are found, and after what was begun is finished. */
+static void judge_cut(struct disks *crashed, const struct level *level, const struct cut *c, uint32_t at,
+		      uint32_t which, uint64_t *states)
+{
+	const uint32_t all = (1u << level->disks) - 1;
+	struct g4_dev *dev;
+
+	const int rc = disks_try_open(crashed, which, true, 0, &dev);
+	if (rc < 0) { /* it counts for nothing before the end */
+		if (at >= c->done || (uint32_t)__builtin_popcount(all & ~(which & ~2u)) <= tolerated(level))
+			fail_msg("with disks %x at request %u of %u: %s", which, at, c->done, crashed->message);
+		return;
+	}
+	g4_dev_close(dev);
+	++*states;
+	disks_mount_fs(crashed, which, &dev);
+	expect_puts(crashed, c, at, which);
+	if (which == all && job_of(crashed).state == G4_JOB_PAUSED)
+		tell(crashed, G4_JOB_RESUME);
+	if (which == all)
+		finish(crashed);
+	assert_int_equal(disks_put(crashed, FILES, 1), 0);
+	disks_unmount_fs(crashed, dev, true);
+	disks_expect_clean(crashed, which);
+	if (which != all)
+		return;
+	const uint32_t later = all & ~(1u << (at % 2 ? 0 : level->disks - 1)); /* it stands for another one */
+	disks_mount_fs(crashed, later, &dev);
+	expect_puts(crashed, c, at, later);
+	disks_unmount_fs(crashed, dev, true);
+	disks_expect_clean(crashed, later);
+}
+
+static void explore(const struct level *level, uint32_t every, uint64_t *states)
+{
+	struct cut *c = (struct cut *)calloc(1, sizeof(*c));
+	const uint32_t all = (1u << level->disks) - 1;
+	uint64_t random = 4711 + level->disks;
+	uint8_t *start[MOST_DISKS];
+	struct disks d, crashed;
+	struct faulty f;
+	struct model m;
+
+	half_way(&d, level, &m);
+	end_model(&m);
+	keep(&d, start);
+	mount_faulty(&d, &f, &c->order);
+	for (uint32_t n = 0; n < PUTS; n++) {
+		c->begun[n] = c->order.count;
+		assert_int_equal(disks_put(&d, n % FILES, n), 0);
+		c->durable[n] = c->order.count;
+		if (job_of(&d).state == G4_JOB_RUNNING)
+			step(&d);
+		if (n == PUTS / 3) { /* its progress is durable here */
+			tell(&d, G4_JOB_PAUSE);
+			tell(&d, G4_JOB_RESUME);
+		}
+		if (!c->done && job_of(&d).state == G4_JOB_DONE)
+			c->done = c->order.count;
+	}
+	assert_true(c->done > 0);
+	disks_make(&crashed, level->disks, sizes);
+	for (uint32_t at = 0; at <= c->order.count; at += every)
+		for (uint32_t which = 1; which <= all; which++) {
+			if (level->disks - (uint32_t)__builtin_popcount(which) > tolerated(level))
+				continue;
+			disks_crash(&crashed, start, &f, &c->order, at, &random);
+			judge_cut(&crashed, level, c, at, which, states);
+		}
+	disks_unmount_fs(&d, f.set, true);
+	let_go(&d, start);
+	disks_free(&crashed);
+	disks_free(&d);
+	free(c);
+}
+
+static void the_power_fails_at_any_request(void **state)
+{
+	const uint32_t every = (uint32_t)rig_setting("G4_CRASH_EVERY", 9 * rig_every(4));
+	uint64_t states = 0;
+
+	(void)state;
+	for (uint32_t l = 0; l < LEVELS; l++)
+		explore(&levels[l], every * (1 + tolerated(&levels[l])), &states);
+	print_message("%llu states\n", (unsigned long long)states);
+}
+
+/* ---- what is refused ---- */
+
+static void what_can_not_be_done_is_told(void **state)
+{
+	const struct level level = {3, 2, 0};
+	struct g4_dev *dev;
+	struct disks d, other;
+
+	(void)state;
+	format(&d, &level);
+	format(&other, &level);
+	disks_mount_fs(&d, 7, &dev);
+	assert_int_equal(order(&d, G4_DISK_REPLACE, other.names[0]), -G4_E_INVAL);
+	assert_non_null(strstr(d.message, "no disk is missing"));
+	assert_int_equal(order(&d, G4_DISK_OFFLINE, other.names[0]), -G4_E_NOENT);
+	begin(&d, G4_DISK_OFFLINE, 0);
+	assert_int_equal(state_of(dev, 0), G4_DISK_DROPPED);
+	assert_int_equal(order(&d, G4_DISK_OFFLINE, d.names[0]), -G4_E_NOENT);
+	assert_int_equal(order(&d, G4_DISK_OFFLINE, d.names[1]), -G4_E_BUSY);
+	assert_non_null(strstr(d.message, "do not have all"));
+	assert_int_equal(order(&d, G4_DISK_REBUILD, other.names[0]), -G4_E_SB_DISKS);
+	assert_non_null(strstr(d.message, "no disk of this file system"));
+	assert_int_equal(ftruncate(other.fds[0], 8 * G4_MIB), 0);
+	assert_int_equal(order(&d, G4_DISK_REPLACE, other.names[0]), -G4_E_DEV_SMALL);
+	assert_int_equal(order(&d, G4_DISK_REBUILD, "/nowhere"), -G4_E_NOENT);
+	assert_int_equal(order(&d, 77, d.names[0]), -G4_E_INVAL);
+	assert_int_equal(job_of(&d).kind, G4_JOB_NONE);
+	begin(&d, G4_DISK_REBUILD, 0);
+	assert_int_equal(order(&d, G4_DISK_REPLACE, other.names[1]), -G4_E_BUSY);
+	step(&d);
+	tell(&d, G4_JOB_CANCEL);
+	assert_int_equal(state_of(dev, 0), G4_DISK_DROPPED);
+	assert_int_equal(job_of(&d).state, G4_JOB_CANCELLED);
+	begin(&d, G4_DISK_REBUILD, 0);
+	finish(&d);
+	disks_unmount_fs(&d, dev, true);
+	disks_free(&other);
+	disks_free(&d);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(users_write_while_a_disk_is_rebuilt),
+		cmocka_unit_test(threads_write_while_a_disk_is_rebuilt),
+		cmocka_unit_test(it_goes_on_after_an_unmount_and_after_a_crash),
+		cmocka_unit_test(it_is_finished_offline),
+		cmocka_unit_test(a_disk_that_is_left_out_meanwhile_is_stale),
+		cmocka_unit_test(a_disk_that_fails_while_it_is_rebuilt_ends_that),
+		cmocka_unit_test(another_disk_fails_while_one_is_rebuilt),
+		cmocka_unit_test(a_source_that_can_not_be_read_ends_it),
+		cmocka_unit_test(the_power_fails_at_any_request),
+		cmocka_unit_test(what_can_not_be_done_is_told),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Disks under a mount: one is taken out while programs write, another one takes its place, and is rebuilt over an unmount.
+# shellcheck disable=SC2119,SC2317 # arguments are optional; functions are called through check
+# shellcheck source=tests/fuse/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" "$@"
+
+goes() { "$gpu4fs" umount "$mnt"; }
+there() { (cd "$mnt" && find . -type f -print0 | sort -z | xargs -0 sha256sum); }
+state() { # state EXPRESSION: of status, bound to d
+	"$gpu4fs" status --json "$mnt" | python3 -c "import json, sys; d = json.load(sys.stdin); print($1)"
+}
+states() { state "d['state'], [x['state'] for x in d['disks']]"; }
+new_disk() {
+	rm -f "$1"
+	truncate -s 64M "$1"
+}
+
+one=$image.one two=$image.two three=$image.three four=$image.four
+for level in "1" "5"; do
+	rm -f "$one" "$two" "$three" "$four"
+	"$gpu4fs" mkfs --quiet --raid "$level" "$one" "$two" "$three" 64M || exit 1
+	check "raid $level is mounted" "$gpu4fs" mount "$one" "$two" "$three" "$mnt"
+	cp -r "$here/../../src" "$mnt"
+	refuses "a disk that is none" "no disk" "$gpu4fs" disk offline "$mnt" "$four"
+	check "a disk is taken out" "$gpu4fs" disk offline "$mnt" "$two"
+	check "and comes back" "$gpu4fs" disk online --now --wait "$mnt" "$two"
+	same "which is told" "whole ['active', 'active', 'active']" "$(states)"
+	check "a disk is taken out" "$gpu4fs" disk offline "$mnt" "$two"
+	refuses "no other one can be" "do not have all" "$gpu4fs" disk offline "$mnt" "$one"
+	cp -r "$here/../../tests/fuse" "$mnt"
+	same "which is told" "degraded ['active', 'stale', 'active']" "$(states)"
+	new_disk "$four"
+	check "a new one takes its place" "$gpu4fs" disk replace --rate 64K --now "$mnt" "$four"
+	refuses "one at a time" "already" "$gpu4fs" disk replace "$mnt" "$two" -f
+	same "which is told" "degraded ['active', 'rebuilding', 'active'] running True" \
+		"$(states) $(state "d['disks'][1]['rebuild'], d['disks'][1]['rebuilt_percent'] < 100" | tr -d "(',)")"
+	check "it can be paused" "$gpu4fs" disk pause "$mnt"
+	cp -r "$here/../../docs" "$mnt"
+	same "which is told" paused "$(state "d['disks'][1]['rebuild']")"
+	same "with the new one's name" "$four" "$(state "d['disks'][1]['device']")"
+	check "info of the mount shows the disks" grep -q "$four" <("$gpu4fs" info "$mnt")
+	written=$(there)
+	check "unmounted" goes
+	refuses "the old one" "replaced" "$gpu4fs" mount "$one" "$two" "$three" "$mnt"
+	check "nothing is missing" "$gpu4fs" mount "$one" "$four" "$three" "$mnt"
+	same "everything is there" "$written" "$(there)"
+	same "and it is paused" paused "$(state "d['disks'][1]['rebuild']")"
+	check "it goes on" "$gpu4fs" disk resume --rate 1G "$mnt" --wait
+	same "to its end" "whole ['active', 'active', 'active']" "$(states)"
+	refuses "which it is" "no disk is being rebuilt" "$gpu4fs" disk cancel "$mnt"
+	refuses "nothing is missing" "no disk is missing" "$gpu4fs" disk replace -f "$mnt" "$two"
+	check "unmounted" goes
+	check "a check finds nothing" "$gpu4fs" fsck "$one" "$four" "$three"
+	mv "$one" "$one.away"
+	check "the new one stands for another" "$gpu4fs" mount -o degraded "$four" "$three" "$mnt"
+	same "everything is there" "$written" "$(there)"
+	echo new >"$mnt/new"
+	mv "$one.away" "$one"
+	check "that one comes back" "$gpu4fs" disk online --now --wait "$mnt" "$one"
+	same "with all of it" "whole ['active', 'active', 'active']" "$(states)"
+	written=$(there)
+	check "unmounted" goes
+	check "a check finds nothing" "$gpu4fs" fsck --data "$one" "$four"
+	check "mounted" "$gpu4fs" mount "$one" "$four" "$mnt" -o degraded
+	same "everything is there" "$written" "$(there)"
+	check "unmounted" goes
+done
+rm -f "$one" "$two" "$three" "$four"
+finish
