@@ -687,6 +687,7 @@ static void a_source_that_can_not_be_read_ends_it(void **state)
 struct cut {
 	struct disks_order order;
 	uint32_t begun[PUTS], durable[PUTS]; /* requests */
+	uint32_t noting, noted;		     /* while its progress was made durable */
 	uint32_t done;			     /* when the disk was as the others */
 };
 
@@ -721,6 +722,8 @@ static void judge_cut(struct disks *crashed, const struct level *level, const st
 		tell(crashed, G4_JOB_RESUME);
 	if (which == all)
 		finish(crashed);
+	if (which == all && level->parity == 1) /* rows fit together, what the crash has cut short as well */
+		assert_int_equal(disks_scrub(crashed), 0);
 	assert_int_equal(disks_put(crashed, FILES, 1), 0);
 	disks_unmount_fs(crashed, dev, true);
 	disks_expect_clean(crashed, which);
@@ -754,7 +757,9 @@ static void explore(const struct level *level, uint32_t every, uint64_t *states)
 		if (job_of(&d).state == G4_JOB_RUNNING)
 			step(&d);
 		if (n == PUTS / 3) { /* its progress is durable here */
+			c->noting = c->order.count;
 			tell(&d, G4_JOB_PAUSE);
+			c->noted = c->order.count;
 			tell(&d, G4_JOB_RESUME);
 		}
 		if (!c->done && job_of(&d).state == G4_JOB_DONE)
@@ -762,8 +767,11 @@ static void explore(const struct level *level, uint32_t every, uint64_t *states)
 	}
 	assert_true(c->done > 0);
 	disks_make(&crashed, level->disks, sizes);
-	for (uint32_t at = 0; at <= c->order.count; at += every)
+	for (uint32_t at = 0; at <= c->order.count; at++)
 		for (uint32_t which = 1; which <= all; which++) {
+			const bool is_noting = c->noting <= at && at < c->noted && which == all;
+			if (at % every != 0 && !is_noting)
+				continue;
 			if (level->disks - (uint32_t)__builtin_popcount(which) > tolerated(level))
 				continue;
 			disks_crash(&crashed, start, &f, &c->order, at, &random);
