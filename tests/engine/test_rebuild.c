@@ -10,6 +10,7 @@
 
 #include "fs/mount_host.h"
 #include "simt/simt_host.h"
+#include "space/set_types_host.h"
 
 #define FILES 5u
 #define FILE_BYTES (192 * 1024u)
@@ -341,6 +342,93 @@ static void threads_write_while_a_disk_is_rebuilt(void **state)
 	}
 }
 
+/* ---- who writes and what is copied ---- */
+
+/* A request that is under way keeps what it writes to from being copied, and nothing else. */
+static void nothing_is_copied_under_a_write(void **state)
+{
+	const struct level level = {2, 2, 0};
+	struct g4_dev_order step_on = {.op = G4_ORDER_STEP}, ask = {.op = G4_ORDER_ASK};
+	uint8_t *page = rig_memory(G4_PAGE_BYTES, 3);
+	struct g4_iov iov = {page, G4_PAGE_BYTES};
+	struct g4_wg *wg = g4_wg_create(0);
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	format(&d, &level);
+	if (disks_try_open(&d, 1, true, 0, &dev) < 0)
+		fail_msg("%s", d.message);
+	struct g4_dev_order begin_it = {
+		.op = G4_ORDER_REPLACE, .name = d.names[1], .text = d.message, .text_bytes = sizeof(d.message)};
+	if (g4_dev_order(wg, dev, &begin_it) < 0)
+		fail_msg("%s", d.message);
+	/* its address on the disk is 1 MiB more */
+	struct g4_io io = {.op = G4_IO_WRITE, .offset_bytes = 3 * G4_MIB + 512 * 1024, .iov = &iov, .iov_count = 1};
+	g4_dev_submit(wg, dev, &io);
+	do
+		assert_int_equal(g4_dev_order(wg, dev, &step_on), 0);
+	while (step_on.bytes > 0);
+	assert_int_equal(step_on.done, 4 * G4_MIB + 512 * 1024);
+	assert_int_equal(g4_dev_wait(wg, dev, &io), 0);
+	assert_int_equal(g4_dev_order(wg, dev, &step_on), 0);
+	assert_true(step_on.bytes > 0);
+	assert_int_equal(g4_dev_order(wg, dev, &ask), 0);
+	assert_true(ask.done > 4 * G4_MIB + 512 * 1024);
+	assert_memory_equal(d.memory[1] + 4 * G4_MIB + 512 * 1024, page, G4_PAGE_BYTES);
+	g4_dev_close(dev);
+	g4_wg_destroy(wg);
+	free(page);
+	disks_free(&d);
+}
+
+struct writer {
+	struct g4_set_window *window;
+	uint32_t entered;
+};
+
+static void *write_there(void *argument)
+{
+	struct writer *w = (struct writer *)argument;
+
+	g4_set_window_enter(w->window, 0, G4_PAGE_BYTES);
+	g4_store32_rel(&w->entered, 1);
+	g4_set_window_leave(w->window, 0, G4_PAGE_BYTES);
+	return NULL;
+}
+
+static void nobody_writes_to_what_is_copied(void **state)
+{
+	struct g4_set_window *window = (struct g4_set_window *)calloc(1, sizeof(*window));
+	struct writer w = {.window = window};
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(g4_set_window_begin(window), 0);
+	g4_set_window_enter(window, G4_MIB, 1);
+	g4_set_window_enter(window, G4_MIB, 3 * G4_MIB);
+	assert_false(g4_set_window_open(window, 0, 2 * G4_MIB));
+	g4_set_window_leave(window, G4_MIB, 3 * G4_MIB);
+	assert_false(g4_set_window_open(window, 0, 2 * G4_MIB));
+	g4_set_window_leave(window, G4_MIB, 1);
+	assert_true(g4_set_window_open(window, 0, 2 * G4_MIB));
+	assert_int_equal(pthread_create(&thread, NULL, write_there, &w), 0);
+	g4_set_window_enter(window, 2 * G4_MIB, G4_MIB); /* elsewhere */
+	for (uint32_t k = 0; k < 1000; k++)
+		assert_int_equal(g4_load32_acq(&w.entered), 0);
+	g4_set_window_close(window);
+	pthread_join(thread, NULL);
+	assert_int_equal(w.entered, 1);
+	/* one that is longer than there are parts counts in each */
+	g4_set_window_enter(window, 0, 1024 * G4_MIB);
+	assert_false(g4_set_window_open(window, 900 * G4_MIB, 1));
+	g4_set_window_leave(window, 0, 1024 * G4_MIB);
+	g4_set_window_leave(window, 2 * G4_MIB, G4_MIB);
+	assert_true(g4_set_window_open(window, 0, 1024 * G4_MIB));
+	g4_set_window_end(window);
+	free(window);
+}
+
 /* ---- going on ---- */
 
 static void it_goes_on_after_an_unmount_and_after_a_crash(void **state)
@@ -599,6 +687,7 @@ static void a_source_that_can_not_be_read_ends_it(void **state)
 struct cut {
 	struct disks_order order;
 	uint32_t begun[PUTS], durable[PUTS]; /* requests */
+	uint32_t noting, noted;		     /* while its progress was made durable */
 	uint32_t done;			     /* when the disk was as the others */
 };
 
@@ -633,6 +722,8 @@ static void judge_cut(struct disks *crashed, const struct level *level, const st
 		tell(crashed, G4_JOB_RESUME);
 	if (which == all)
 		finish(crashed);
+	if (which == all && level->parity == 1) /* rows fit together, what the crash has cut short as well */
+		assert_int_equal(disks_scrub(crashed), 0);
 	assert_int_equal(disks_put(crashed, FILES, 1), 0);
 	disks_unmount_fs(crashed, dev, true);
 	disks_expect_clean(crashed, which);
@@ -666,7 +757,9 @@ static void explore(const struct level *level, uint32_t every, uint64_t *states)
 		if (job_of(&d).state == G4_JOB_RUNNING)
 			step(&d);
 		if (n == PUTS / 3) { /* its progress is durable here */
+			c->noting = c->order.count;
 			tell(&d, G4_JOB_PAUSE);
+			c->noted = c->order.count;
 			tell(&d, G4_JOB_RESUME);
 		}
 		if (!c->done && job_of(&d).state == G4_JOB_DONE)
@@ -674,8 +767,11 @@ static void explore(const struct level *level, uint32_t every, uint64_t *states)
 	}
 	assert_true(c->done > 0);
 	disks_make(&crashed, level->disks, sizes);
-	for (uint32_t at = 0; at <= c->order.count; at += every)
+	for (uint32_t at = 0; at <= c->order.count; at++)
 		for (uint32_t which = 1; which <= all; which++) {
+			const bool is_noting = c->noting <= at && at < c->noted && which == all;
+			if (at % every != 0 && !is_noting)
+				continue;
 			if (level->disks - (uint32_t)__builtin_popcount(which) > tolerated(level))
 				continue;
 			disks_crash(&crashed, start, &f, &c->order, at, &random);
@@ -744,6 +840,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(users_write_while_a_disk_is_rebuilt),
 		cmocka_unit_test(threads_write_while_a_disk_is_rebuilt),
+		cmocka_unit_test(nothing_is_copied_under_a_write),
+		cmocka_unit_test(nobody_writes_to_what_is_copied),
 		cmocka_unit_test(it_goes_on_after_an_unmount_and_after_a_crash),
 		cmocka_unit_test(it_is_finished_offline),
 		cmocka_unit_test(a_disk_that_is_left_out_meanwhile_is_stale),
