@@ -58,8 +58,13 @@ static void read_environment(void)
 		add_mount(text, bytes);
 		text += bytes + (text[bytes] == '\n');
 	}
-	if (mount_count)
-		g4p_trace_start();
+	if (mount_count == 0)
+		return;
+	struct g4p_calm calm;
+	const bool calmed = g4p_calm(&calm); /* what it calls shall not come back here */
+	g4p_trace_start();
+	if (calmed)
+		g4p_restless(&calm);
 }
 
 void g4p_start(void)

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * syscall(2): system calls that programs make by number, through the C library. Those that take descriptors get the kernel's; with a path
- * they go through the mount. What changes the process is as if it had been called by name. io_uring is refused.
+ * they go through the mount, but for some. What changes the process is as if it had been called by name. io_uring is refused.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,10 +26,6 @@ static const struct {
 	long number;
 	unsigned int descriptors;
 } known[] = {
-	{SYS_read, FIRST},
-	{SYS_write, FIRST},
-	{SYS_pread64, FIRST},
-	{SYS_pwrite64, FIRST},
 	{SYS_readv, FIRST},
 	{SYS_writev, FIRST},
 	{SYS_preadv, FIRST},
@@ -36,10 +34,8 @@ static const struct {
 	{SYS_pwritev2, FIRST},
 	{SYS_fstat, FIRST},
 	{SYS_newfstatat, FIRST},
-	{SYS_statx, FIRST},
 	{SYS_lseek, FIRST},
 	{SYS_ftruncate, FIRST},
-	{SYS_fallocate, FIRST},
 	{SYS_fsync, FIRST},
 	{SYS_fdatasync, FIRST},
 	{SYS_syncfs, FIRST},
@@ -58,7 +54,6 @@ static const struct {
 	{SYS_fremovexattr, FIRST},
 	{SYS_getdents, FIRST},
 	{SYS_getdents64, FIRST},
-	{SYS_openat, FIRST},
 	{SYS_openat2, FIRST},
 	{SYS_mkdirat, FIRST},
 	{SYS_unlinkat, FIRST},
@@ -67,9 +62,7 @@ static const struct {
 	{SYS_faccessat, FIRST},
 	{SYS_faccessat2, FIRST},
 	{SYS_renameat, FIRST | THIRD},
-	{SYS_renameat2, FIRST | THIRD},
 	{SYS_linkat, FIRST | THIRD},
-	{SYS_copy_file_range, FIRST | THIRD},
 	{SYS_sendfile, FIRST | SECOND},
 	{SYS_splice, FIRST | THIRD},
 	{SYS_flock, FIRST},
@@ -212,6 +205,60 @@ static long fork_by_number(long number, const long arguments[6])
 	return result;
 }
 
+/*
+ * What programs and runtimes call by number because some C library had no function for it, and what moves data: as if by name, so that
+ * the engine is asked. False: it is none of these.
+ */
+static bool call_by_name(long number, const long a[6], long *result)
+{
+	switch (number) {
+	case SYS_close:
+		*result = close((int)a[0]);
+		return true;
+	case SYS_close_range:
+		*result = close_range((unsigned int)a[0], (unsigned int)a[1], (int)a[2]);
+		return true;
+	case SYS_dup2:
+		*result = dup2((int)a[0], (int)a[1]);
+		return true;
+	case SYS_dup3:
+		*result = dup3((int)a[0], (int)a[1], (int)a[2]);
+		return true;
+	case SYS_vfork:
+		*result = vfork();
+		return true;
+	case SYS_openat:
+		*result = openat((int)a[0], (const char *)a[1], (int)a[2], (mode_t)a[3]);
+		return true;
+	case SYS_statx:
+		*result = statx((int)a[0], (const char *)a[1], (int)a[2], (unsigned int)a[3], (struct statx *)a[4]);
+		return true;
+	case SYS_renameat2:
+		*result = renameat2((int)a[0], (const char *)a[1], (int)a[2], (const char *)a[3], (unsigned int)a[4]);
+		return true;
+	case SYS_read:
+		*result = read((int)a[0], (void *)a[1], (size_t)a[2]);
+		return true;
+	case SYS_write:
+		*result = write((int)a[0], (const void *)a[1], (size_t)a[2]);
+		return true;
+	case SYS_pread64:
+		*result = pread((int)a[0], (void *)a[1], (size_t)a[2], a[3]);
+		return true;
+	case SYS_pwrite64:
+		*result = pwrite((int)a[0], (const void *)a[1], (size_t)a[2], a[3]);
+		return true;
+	case SYS_fallocate:
+		*result = fallocate((int)a[0], (int)a[1], a[2], a[3]);
+		return true;
+	case SYS_copy_file_range:
+		*result = copy_file_range((int)a[0], (off_t *)a[1], (int)a[2], (off_t *)a[3], (size_t)a[4],
+					  (unsigned int)a[5]);
+		return true;
+	}
+	return false;
+}
+
 long syscall(long number, ...)
 {
 	long arguments[6];
@@ -223,16 +270,9 @@ long syscall(long number, ...)
 	va_end(list);
 	const bool calm = g4p_is_calm();
 	if (!calm) {
-		if (number == SYS_close)
-			return close((int)arguments[0]);
-		if (number == SYS_close_range)
-			return close_range((unsigned int)arguments[0], (unsigned int)arguments[1], (int)arguments[2]);
-		if (number == SYS_dup2)
-			return dup2((int)arguments[0], (int)arguments[1]);
-		if (number == SYS_dup3)
-			return dup3((int)arguments[0], (int)arguments[1], (int)arguments[2]);
-		if (number == SYS_vfork)
-			return vfork();
+		long result;
+		if (call_by_name(number, arguments, &result))
+			return result;
 		if (number == SYS_io_uring_setup) {
 			g4p_count(G4P_io_uring, G4P_UNSUPPORTED_ANSWER);
 			errno = ENOSYS;

@@ -343,6 +343,23 @@ def a_call_that_succeeds_leaves_errno_alone():
     os.close(gone)
 
 
+def system_calls_with_a_function_are_the_functions():
+    fd = make("f", b"0123456789")
+    room = ctypes.create_string_buffer(256)
+    assert libc.syscall(17, fd, room, 4, 2) == 4 and room.raw[:4] == b"2345"  # pread64
+    assert libc.syscall(18, fd, b"ab", 2, 10) == 2  # pwrite64
+    assert libc.syscall(332, -100, b"f", 0, 0x200, room) == 0  # statx, its size
+    assert int.from_bytes(room.raw[40:48], "little") == 12
+    assert libc.syscall(285, fd, 0, 0, 100) == 0 and os.fstat(fd).st_size == 100  # fallocate
+    other = libc.syscall(257, -100, b"g", os.O_CREAT | os.O_RDWR, 0o600)  # openat
+    os.lseek(fd, 0, os.SEEK_SET)
+    assert libc.syscall(326, fd, None, other, None, 12, 0) == 12 and content("g") == b"0123456789ab"  # copy_file_range
+    assert libc.syscall(316, -100, b"g", -100, b"f", 1) == -1  # renameat2, RENAME_NOREPLACE
+    assert libc.syscall(316, -100, b"g", -100, b"h", 1) == 0 and content("h") == b"0123456789ab"
+    os.close(fd)
+    os.close(other)
+
+
 def a_removed_directory_still_has_attributes():
     os.mkdir("d")
     fd = os.open("d", os.O_RDONLY | os.O_DIRECTORY)
