@@ -3,8 +3,8 @@
 #
 # In builds with a sanitizer, what that has nothing or little to see in. Each is in `make check` in another build.
 #   all of them              progress bars; tests of crashes, limits and fsck on images without sums: other bytes, the same code
-#                            (reading and the model have it, too); recovery over the emulated controller, which has unit.nvme.emulated,
-#                            and on shared pages, whose code engine.dedupe runs
+#                            (reading and the model have it, too); recovery over the emulated controller, and from its resets, which have
+#                            unit.nvme.emulated and unit.nvme.recovery, and on shared pages, whose code engine.dedupe runs
 #   AddressSanitizer         half of the damaged images, which differ in the field that is damaged, and those without sums; fsck by
 #                            several threads, which are ThreadSanitizer's; the explorer behind an I/O agent, whose code engine.agent
 #                            and unit.dev_remote run; calls through a ring, and through the CUDA engine's host half, that are made
@@ -24,7 +24,8 @@ if(G4_SANITIZE MATCHES fuzzer)
 endif()
 set(long_tests "crash\\.explorer\\.all")
 if(G4_SANITIZE)
-	list(APPEND long_tests "cli\\.progress" "engine\\.(crash|recovery|limits|fsck_threads)\\.no_sums" "engine\\.recovery\\.(nvme|dedup)")
+	list(APPEND long_tests "cli\\.progress" "engine\\.(crash|recovery|limits|fsck_threads)\\.no_sums" "engine\\.recovery\\.(nvme|dedup)"
+		"engine\\.nvme_recovery")
 endif()
 if(G4_SANITIZE MATCHES address)
 	list(APPEND long_tests "corrupt\\.(1|3|no_sums)" "engine\\.fsck_threads" "crash\\.explorer\\.remote"
@@ -37,7 +38,7 @@ if(G4_SANITIZE MATCHES thread)
 			# what is not of the engine alone stays, and what lanes leave out
 			"engine\\.[a-z_]*" "engine\\.[a-z_]*\\.(all|batch|no_sums)" "engine\\.standin\\.(api_async|api_files|cross)"
 			"unit\\.(address|blake3|client_flags|command|crc32c|dev_mem|dev_open|error|format|fuse_options|parity|parity_combine|polling)"
-			"unit\\.(nvme\\.requests|scratch|siphash|sums|units|uuid|validate|xxh3)"
+			"unit\\.(nvme\\.(flight|requests)|scratch|siphash|sums|units|uuid|validate|xxh3)"
 			"files\\.(alloc|data|dev|format|fs|inode|space)"
 			"crash\\.explorer" # its threads are those of large commits, as in engine.crash; the remote one has an agent's
 			"shredder\\.(copy|cuts|formats|kernels|parity|rule|store_damage)"
@@ -47,7 +48,7 @@ if(G4_SANITIZE MATCHES thread)
 			"crash\\.explorer\\.remote"
 			"engine\\.api_(dirs|meta|permissions|xattr_acl)\\.connected"
 			"unit\\.(client_flags|command|dev_fault|dev_file|dev_mem|dev_open|dev_remote|error|format|fuse_options|gpu_sharing)"
-			"unit\\.(lanes|log|nvme\\.(emulated|pair|requests)|polling|units|uuid|validate)")
+			"unit\\.(lanes|log|nvme\\.(emulated|flight|pair|recovery|requests)|polling|units|uuid|validate)")
 	endif()
 endif()
 get_property(tests DIRECTORY PROPERTY TESTS)

@@ -15,15 +15,17 @@
 #define JOURNAL_BYTES (2 * G4_MIB)
 #define MANY_RESETS 100000u
 #define MOST_COMMANDS 12u
+#define NEVER_MS 1000000u
+#define BIG_WRITE 21u /* of crash_operations */
 
 static struct rig rig;
 static struct g4_dev *fault, *controller;
 static struct g4_emu *emu;
 
-static void mount_on_controller(bool lanes, const struct g4_fault *settings)
+static void mount_on_controller(bool lanes, uint32_t commit_ms, const struct g4_fault *settings)
 {
 	const struct g4_nvme_options queues = {.queues = 2, .slots = 32, .resets = MANY_RESETS, .lanes = lanes};
-	const struct g4_mount_options options = {.commit_ms = 20, .cache_bytes = rig.cache_bytes};
+	const struct g4_mount_options options = {.commit_ms = commit_ms, .cache_bytes = rig.cache_bytes};
 	char message[256] = "";
 	const struct g4_dev_message sentence = {.text = message, .bytes = sizeof(message)};
 	struct g4_dev *dev, *medium;
@@ -64,10 +66,10 @@ static void expect_clean(struct model *model)
 static void run_model(bool lanes, struct g4_emu_faults faults)
 {
 	const struct g4_fault durable = {.write_through = true};
-	const uint64_t steps = rig_setting("G4_MODEL_STEPS", 1500 / rig_every(5));
+	const uint64_t steps = rig_setting("G4_MODEL_STEPS", 600 / rig_every(4));
 
 	rig_open(&rig, DEVICE_BYTES, JOURNAL_BYTES);
-	mount_on_controller(lanes, &durable);
+	mount_on_controller(lanes, 20, &durable);
 	struct model *model = model_new(&rig, 11, 'a', G4_NODE_ROOT, 0);
 	set(faults);
 	for (uint64_t n = 0; n < steps; n++)
@@ -81,14 +83,9 @@ static void run_model(bool lanes, struct g4_emu_faults faults)
 
 static void resets_without_a_cache_are_not_noticed(void **state)
 {
-	const struct g4_emu_faults faults[] = {
-		{.fatal_at = 23, .repeat = true},
-		{.reset_at = 17, .repeat = true, .shuffle = 5},
-	};
-
 	(void)state;
-	for (uint32_t i = 0; i < 4; i++)
-		run_model(i % 2, faults[i / 2]);
+	run_model(false, (struct g4_emu_faults){.reset_at = 17, .repeat = true, .shuffle = 5});
+	run_model(true, (struct g4_emu_faults){.fatal_at = 23, .repeat = true});
 }
 
 /* ---- something to lose ---- */
@@ -128,7 +125,7 @@ static void reset_once(struct workload *w, uint64_t n, uint64_t rule)
 	char *text = NULL;
 
 	rig_copy(rig.image, base, DEVICE_BYTES);
-	mount_on_controller(rule >> 3 & 1, &settings);
+	mount_on_controller(rule >> 3 & 1, NEVER_MS, &settings);
 	set((struct g4_emu_faults){.fatal_at = n, .at_reset = forget, .context = fault});
 	crash_run(&rig, w, &progress, false);
 	const bool was_reset = g4_nvme_device_counts(controller).resets > 0;
@@ -150,6 +147,22 @@ static void reset_once(struct workload *w, uint64_t n, uint64_t rule)
 	explored++;
 }
 
+/* An operation, and another one, each with a sync; the reset comes at one command after the other, or at any. */
+static void explore(uint32_t operation, uint32_t times, uint64_t *seed)
+{
+	workload = (struct workload){.steps = {&crash_operations[operation], &crash_operations[operation / 2]},
+				     .count = 2,
+				     .syncs = 3,
+				     .everything = operation % 2};
+	rehearse(&workload);
+	for (uint32_t i = 0; i < times; i++) {
+		const uint64_t rule = rig_random(seed);
+		reset_once(&workload, 1 + (times == MOST_COMMANDS ? i : rule >> 8) % MOST_COMMANDS, rule);
+	}
+	for (uint32_t s = 0; s < workload.state_count; s++)
+		crash_forget(&workload.states[s]);
+}
+
 static void what_a_reset_takes_was_never_promised(void **state)
 {
 	uint64_t seed = rig_setting("G4_CRASH_SEED", 1);
@@ -165,20 +178,12 @@ static void what_a_reset_takes_was_never_promised(void **state)
 	crash_populate(&rig);
 	assert_int_equal(rig_unmount(&rig), 0);
 	rig_copy(base, rig.image, DEVICE_BYTES);
-	for (uint32_t k = 0; k < crash_operation_count; k += (uint32_t)rig_every(3)) {
-		workload = (struct workload){.steps = {&crash_operations[k], &crash_operations[k / 2]},
-					     .count = 2,
-					     .syncs = 3,
-					     .everything = k % 2};
-		rehearse(&workload);
-		for (uint32_t i = 0; i < 4; i++)
-			reset_once(&workload, 1 + rig_random(&seed) % MOST_COMMANDS, rig_random(&seed));
-		for (uint32_t s = 0; s < workload.state_count; s++)
-			crash_forget(&workload.states[s]);
-	}
+	explore(BIG_WRITE, MOST_COMMANDS, &seed); /* among them one that hits data, or the flush behind it */
+	assert_true(noticed > 0);
+	for (uint32_t k = 0; k < crash_operation_count; k += (uint32_t)rig_every(3))
+		explore(k, 2, &seed);
 	print_message("%lu runs, %lu resets, %lu of them noticed\n", (unsigned long)explored, (unsigned long)resets,
 		      (unsigned long)noticed);
-	assert_true(noticed > 0);
 	rig_close(&rig);
 	free(base);
 	free(crash_pattern);

@@ -29,7 +29,6 @@ struct lanes_side {
 	struct g4_nvme_lanes lanes;
 	struct g4_slots pool;
 	uint32_t outcome[G4_NVME_LANE_SLOTS]; /* 0: under way; 1 + the positive code */
-	uint8_t padding[64];
 };
 
 static struct g4_nvme_queue *queues;

@@ -66,6 +66,8 @@ struct g4_nvme_lanes {
 	struct g4_nvme_cache cache;
 	uint8_t padding[56];
 };
+G4_STATIC_ASSERT(sizeof(struct g4_nvme_lanes) % 128 == 0 && sizeof(struct g4_remote) % 16 == 0,
+		 "commands are aligned, also where one lies behind the other");
 
 /* For remote.c, all per-lane. Starts what a slot is to do; its holder alone. */
 G4_FN void g4_nvme_lanes_post(struct g4_nvme_lanes *lanes, uint32_t slot, const struct g4_remote_request *request);
