@@ -72,6 +72,7 @@ struct client {
 	uint8_t *memory;
 	bool sync;	 /* files are synced after writing */
 	double deadline; /* for what has no other end */
+	uint64_t most;	 /* names in one directory */
 	uint64_t done;
 	int error;
 };
@@ -394,7 +395,7 @@ static void *one_all(void *argument)
 	struct client *c = argument;
 	char name[32];
 
-	while (c->error == 0 && c->done < set.names && (c->done == 0 || goes_on(c))) {
+	while (c->error == 0 && c->done < c->most && (c->done == 0 || goes_on(c))) {
 		snprintf(name, sizeof(name), "n%u.%u", c->index, (unsigned)c->done);
 		c->error = (int)do_mknod(c, &c->directories[0], name);
 		c->done++;
@@ -410,8 +411,10 @@ static void bench_one(void)
 	for (uint32_t count = 1; count <= CLIENTS; count *= 2) {
 		snprintf(path, sizeof(path), "one%u", count);
 		must(do_mkdir(&clients[0], path), path);
-		for (uint32_t i = 0; i < count; i++)
+		for (uint32_t i = 0; i < count; i++) {
+			clients[i].most = 1 + set.names / count;
 			must(do_open(&clients[i], path, O_RDONLY | O_DIRECTORY, &clients[i].directories[0]), path);
+		}
 		const uint64_t done = run_some(count, one_all, "mknod", &use);
 		snprintf(metric, sizeof(metric), "create in one directory, %u client%s", count, count == 1 ? "" : "s");
 		report(metric, "M/s", (double)done / 1e6 / use.wall, NULL, &use);

@@ -394,6 +394,39 @@ static void adjacent_readers_enter_together_behind_a_writer(void **state)
 	assert_int_equal(g4_ticket_readers(meeting.lock.word), 0);
 }
 
+static void *enter_at_gate_and_wait_for_all(void *arg)
+{
+	struct meeting *meeting = (struct meeting *)arg;
+
+	g4_read_lock_at_gate(&meeting->lock);
+	g4_add32(&meeting->inside, 1);
+	while (g4_load32_acq(&meeting->inside) != THREADS)
+		g4_pause();
+	g4_read_unlock(&meeting->lock);
+	return NULL;
+}
+
+/* They have no tickets while the writer is inside, and are readers behind it: all of them at once. */
+static void readers_at_the_gate_make_no_queue_and_share(void **state)
+{
+	struct meeting meeting = {{0}, 0};
+	pthread_t threads[THREADS];
+
+	(void)state;
+	g4_write_lock(&meeting.lock);
+	for (uint32_t i = 0; i < THREADS; i++)
+		start(&threads[i], enter_at_gate_and_wait_for_all, &meeting);
+	await_writers(&meeting.lock, THREADS);
+	assert_int_equal(g4_ticket_next(meeting.lock.word) - g4_ticket_serving(meeting.lock.word), 1);
+	assert_int_equal(g4_load32_acq(&meeting.inside), 0);
+	g4_write_unlock(&meeting.lock);
+	for (uint32_t i = 0; i < THREADS; i++)
+		join(threads[i]);
+	assert_int_equal(g4_ticket_readers(meeting.lock.word), 0);
+	assert_int_equal(meeting.lock.gate, 0);
+	assert_true(g4_write_trylock(&meeting.lock));
+}
+
 struct pair {
 	struct g4_rwlock lock;
 	uint64_t a;
@@ -519,13 +552,17 @@ static void *be_in_crowd(void *arg)
 	struct crowd *crowd = member->crowd;
 
 	for (uint32_t i = 0; i < 200; i++) {
-		switch (draw(member, 6)) {
+		switch (draw(member, 7)) {
 		case 0:
 			if (g4_write_trylock(&crowd->lock))
 				change_pair(member);
 			break;
 		case 1:
-			g4_read_lock(&crowd->lock);
+		case 4:
+			if (draw(member, 2))
+				g4_read_lock(&crowd->lock);
+			else
+				g4_read_lock_at_gate(&crowd->lock);
 			if (crowd->pair[0] != crowd->pair[1])
 				g4_store32_rlx(&crowd->torn, 1);
 			dawdle(member);
@@ -846,6 +883,7 @@ int main(void)
 		cmocka_unit_test(a_reader_does_not_overtake_a_waiting_writer),
 		cmocka_unit_test(a_reader_waits_for_one_writer_and_not_for_those_behind),
 		cmocka_unit_test(adjacent_readers_enter_together_behind_a_writer),
+		cmocka_unit_test(readers_at_the_gate_make_no_queue_and_share),
 		cmocka_unit_test(readers_see_no_half_written_state),
 		cmocka_unit_test(a_crowd_of_sleepy_threads_gets_through),
 		cmocka_unit_test(a_look_counts_until_somebody_writes),
