@@ -186,7 +186,8 @@ static void add_inner_sites(struct base *base, uint64_t page, uint32_t type)
 
 	if (type == G4_BLOCK_SLAB) {
 		const struct g4_slab_header *slab = (const struct g4_slab_header *)(const void *)at;
-		for (uint32_t slot = 1; slot < G4_SLAB_SLOTS; slot++) {
+		/* one of small blocks has sums there, of which most are of nothing */
+		for (uint32_t slot = 1; slab->kind == G4_SLAB_INODES && slot < G4_SLAB_SLOTS; slot++) {
 			const struct g4_inode *inode =
 				(const struct g4_inode *)(const void *)(at + slot * G4_SLAB_SLOT_BYTES);
 			if ((slab->used >> slot & 1) == 0)
