@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/fs.h>
+#include <linux/loop.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -322,6 +323,15 @@ static int clone_file(int to, int from)
 	return done_both(&use, other, shared) < 0 ? -1 : 0;
 }
 
+/* Descriptors that are, or begin, the argument of a request. */
+static void settle_argument(unsigned long request, const void *argument)
+{
+	if (request == LOOP_SET_FD || request == LOOP_CHANGE_FD)
+		g4p_settle((int)(intptr_t)argument, G4P_ioctl);
+	else if ((request == LOOP_CONFIGURE || request == FICLONERANGE) && argument)
+		g4p_settle(*(const int *)argument, G4P_ioctl);
+}
+
 int ioctl(int fd, unsigned long request, ...)
 {
 	va_list list;
@@ -331,6 +341,8 @@ int ioctl(int fd, unsigned long request, ...)
 	va_end(list);
 	if (request == FICLONE && g4p_any_files())
 		return clone_file(fd, (int)(intptr_t)argument);
+	if (g4p_any_files())
+		settle_argument(request, argument);
 	return g4p_settle(fd, G4P_ioctl) ? G4P_NEXT(ioctl)(fd, request, argument) : -1;
 }
 

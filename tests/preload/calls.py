@@ -12,6 +12,7 @@ import select
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import sys
 import threading
@@ -358,6 +359,16 @@ def system_calls_with_a_function_are_the_functions():
     assert libc.syscall(316, -100, b"g", -100, b"h", 1) == 0 and content("h") == b"0123456789ab"
     os.close(fd)
     os.close(other)
+
+
+def an_ioctl_finds_the_descriptors_in_its_argument():
+    source, target = make("f", b"x" * 4096), make("g")
+    try:  # FICLONERANGE, which the mount does not have
+        fcntl.ioctl(target, 0x4020940D, struct.pack("qQQQ", source, 0, 4096, 0))
+    except OSError as error:
+        assert error.errno in (errno.EOPNOTSUPP, errno.ENOTTY), error
+    os.close(source)
+    os.close(target)
 
 
 def a_removed_directory_still_has_attributes():
