@@ -39,8 +39,8 @@ static void show_features(struct g4_report *report, const char *key, uint64_t bi
 
 void g4_show_superblock(struct g4_report *report, const struct g4_superblock *sb)
 {
-	static const char *const incompat[] = {"htree", "resizing", "tag",    "sums", "shared",
-					       "disks", "parity",   "listed", NULL,   "domains"};
+	static const char *const incompat[] = {"htree", "resizing", "tag",    "sums",	 "shared",
+					       "disks", "parity",   "listed", "rebuild", "domains"};
 	g4_report_name(report, "label", sb->label, strnlen((const char *)sb->label, G4_LABEL_BYTES));
 	g4_report_uuid(report, "uuid", sb->uuid);
 	g4_report_count(report, "format_version", sb->version);
