@@ -13,7 +13,7 @@
 #                            that share pages are engine.dedup's and engine.dedupe's; sets of disks that crash, rot or have
 #                            copies, whose threads are those of engine.disks
 #   ... of the cpu engine    tests of the engine that the lanes engine has: the same source, called by the same threads, but for
-#                            those where threads meet most (model, linear, share, disks); programs and commands of one thread (strace
+#                            those where threads meet most (model, linear, share, disks, makers, dedup); programs and commands of one thread (strace
 #                            -f -e clone,clone3 tells); calls of the CUDA engine's host half, whose threads engine.standin and its
 #                            api_meta have; fsck as a command, whose threads are engine.fsck_threads'; repositories that are
 #                            damaged, copied, of other formats, with parity: the threads are those of shredder.backup
@@ -54,7 +54,7 @@ endif()
 get_property(tests DIRECTORY PROPERTY TESTS)
 set(short_tests)
 if(G4_SANITIZE MATCHES thread AND G4_LANES EQUAL 0)
-	set(short_tests "^engine\\.(disks|fsck_lost|fsck_threads|linear|model|share|standin)$")
+	set(short_tests "^engine\\.(dedup|disks|fsck_lost|fsck_threads|linear|makers|model|rebuild|share|standin)$")
 endif()
 foreach(pattern ${long_tests}) # one by one: CMake takes few parentheses in a pattern
 	set(found ${tests})

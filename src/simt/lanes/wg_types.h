@@ -4,7 +4,8 @@
  *
  * All lanes of a workgroup run on the thread that called it, one at a time: each has a stack, and one that waits at a meeting goes on
  * with the next lane. ThreadSanitizer is told of each such change and takes lanes for threads: it compares what happens before what,
- * not times, and so misses no race for it. Threads that sleep at each meeting took two thirds of a test's time for waking each other.
+ * not times, and so still finds a data race between them. Atomics of two lanes are never interleaved, those of two workgroups are:
+ * they are threads. Lanes that were threads took two thirds of a test's time for waking each other.
  */
 #ifndef G4_SIMT_LANES_WG_TYPES_H
 #define G4_SIMT_LANES_WG_TYPES_H
