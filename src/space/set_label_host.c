@@ -131,6 +131,14 @@ bool g4_set_is_split(const struct g4_superblock *lead, const struct g4_superbloc
 	return true;
 }
 
+int g4_set_tell_apart(struct g4_dev_message message, const char *one, const char *other)
+{
+	return g4_dev_fail(message, -G4_E_SB_DISKS,
+			   "%s and %s were each written without the other and differ; mount one of them "
+			   "with -o degraded, and the other one no more",
+			   one, other);
+}
+
 bool g4_set_is_target(const struct g4_superblock *lead, uint32_t disk)
 {
 	return (lead->features_incompat & G4_FEATURE_INCOMPAT_REBUILD) && lead->rebuild_disk == disk + 1 &&

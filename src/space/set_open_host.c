@@ -115,11 +115,7 @@ static int check_histories(const struct opening *o)
 		const struct candidate *one = &o->found[n];
 		const uint32_t disk = one->sb.disk_index;
 		if (g4_set_is_split(&lead->sb, &one->sb))
-			return g4_dev_fail(
-				o->message, -G4_E_SB_DISKS,
-				"%s and %s were each written without the other and differ; mount one of them "
-				"with -o degraded, and the other one no more",
-				lead->name, one->name);
+			return g4_set_tell_apart(o->message, lead->name, one->name);
 		if (lead->sb.disk_since[disk] != 0 && !g4_set_is_target(&lead->sb, disk))
 			return g4_dev_fail(
 				o->message, -G4_E_SB_DISKS,

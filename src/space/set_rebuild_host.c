@@ -324,7 +324,20 @@ int g4_set_rebuild_step(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes)
 
 /* ---- orders ---- */
 
-/* Which disk of the set a device is that is not used now. */
+/* Lock held. The disk that is used and was written without this one, as this one was without it. G4_MAX_DISKS: there is none. */
+static uint32_t find_apart(const struct g4_set *set, const struct g4_superblock *sb)
+{
+	struct g4_superblock lead = *set->super;
+
+	for (uint32_t d = 0; d < set->count; d++) {
+		lead.disk_index = d;
+		if (g4_set_is_active(set, d) && g4_set_is_split(&lead, sb))
+			return d;
+	}
+	return G4_MAX_DISKS;
+}
+
+/* Which disk of the set a device is that is not used now. One that has what no other disk has is not touched. */
 static int recognise(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const char *name, uint32_t *disk,
 		     struct g4_dev_message message)
 {
@@ -337,12 +350,17 @@ static int recognise(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, c
 		rc = -G4_E_SB_DISKS;
 	pthread_mutex_lock(&set->lock);
 	*disk = rc == 0 ? (uint32_t)sb->disk_index : 0;
-	const bool known = rc == 0 && *disk < set->count &&
-			   memcmp(sb->disk_uuids[*disk], set->super->disk_uuids[*disk], G4_UUID_BYTES) == 0;
+	if (rc == 0 && (sb->disk_count != set->count ||
+			memcmp(sb->disk_uuids[*disk], set->super->disk_uuids[*disk], G4_UUID_BYTES) != 0))
+		rc = -G4_E_SB_DISKS;
+	const uint32_t apart = rc == 0 ? find_apart(set, sb) : G4_MAX_DISKS;
+	if (rc < 0)
+		g4_dev_fail(message, rc, "%s: is no disk of this file system", name);
+	else if (apart != G4_MAX_DISKS)
+		rc = g4_set_tell_apart(message, set->disks[apart].name, name);
 	pthread_mutex_unlock(&set->lock);
 	free(sb);
-	return known ? 0 :
-		       g4_dev_fail(message, rc < 0 ? rc : -G4_E_SB_DISKS, "%s: is no disk of this file system", name);
+	return rc;
 }
 
 /* The first disk that is not there. */

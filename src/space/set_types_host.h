@@ -80,6 +80,8 @@ bool g4_set_speaks_before(const struct g4_superblock *a, const struct g4_superbl
 /* Whether a disk and the one that speaks were each written without the other. */
 bool g4_set_is_split(const struct g4_superblock *lead, const struct g4_superblock *one);
 
+/* Says that two disks, by name, were; its code. */
+int g4_set_tell_apart(struct g4_dev_message message, const char *one, const char *other);
 /* Whether a disk is the one that is being rebuilt. */
 bool g4_set_is_target(const struct g4_superblock *lead, uint32_t disk);
 
