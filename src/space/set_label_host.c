@@ -387,11 +387,15 @@ int g4_set_wipe(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
 	const uint64_t bytes = set->super->disk_bytes[disk];
 	const uint64_t addresses[4] = {0, g4_set_label_address(bytes, false), g4_set_label_address(bytes, true),
 				       G4_CHUNK_UNIT};
+	const struct g4_set_parity *p = set->parity; /* none while a set is made: its file system is another one */
 	int rc = 0;
 
 	memset(set->page, 0, G4_PAGE_BYTES);
 	for (uint32_t k = 0; k < (set->super->parity_log_bytes ? 4 : 3) && rc == 0; k++)
 		rc = g4_dev_write(wg, set->disks[disk].dev, addresses[k], set->page, G4_PAGE_BYTES, 0);
+	for (uint64_t page = p ? p->pages : 0; p && page < p->area && rc == 0; page++)
+		rc = g4_dev_write(wg, set->disks[disk].dev, G4_CHUNK_UNIT + page * G4_PAGE_BYTES, set->page,
+				  G4_PAGE_BYTES, 0);
 	return rc == 0 ? g4_dev_flush(wg, set->disks[disk].dev) : rc;
 }
 

@@ -185,6 +185,8 @@ static int finish(struct g4_wg *wg, struct g4_set *set)
 	int rc = settle(wg, set);
 	if (rc == 0)
 		rc = g4_set_admit_target(wg, set);
+	if (rc == 0 && set->parity)
+		set->parity->made_changed = true; /* it has no map yet */
 	if (set->parity)
 		pthread_rwlock_unlock(&set->parity->lock);
 	return rc;

@@ -100,8 +100,8 @@ int g4_set_drop(struct g4_wg *wg, struct g4_set *set, uint32_t disk);
 /* Before the first write that missing disks miss: the others say so when it returns 0. */
 int g4_set_record_missing(struct g4_wg *wg, struct g4_set *set);
 /*
- * Nobody takes a disk for one of the set, or of anything, when this returns 0, and it has no part in an epoch of the log. The lock is held,
- * or nobody else has the set.
+ * Nobody takes a disk for one of the set, or of anything, when this returns 0, and it has no part in an epoch of the log, nor a map.
+ * The lock is held, or nobody else has the set.
  */
 int g4_set_wipe(struct g4_wg *wg, struct g4_set *set, uint32_t disk);
 /*

@@ -6,6 +6,7 @@
 #include "rebuilding.h"
 
 #include "simt/simt_host.h"
+#include "space/set_rows_host.h"
 
 /* Each of two disks was mounted without the other: what the one has that is not used is nowhere else. */
 static void the_other_half_of_a_split_set_is_not_wiped(void **state)
@@ -34,10 +35,43 @@ static void the_other_half_of_a_split_set_is_not_wiped(void **state)
 	disks_free(&d);
 }
 
+static bool is_empty(const uint8_t *page)
+{
+	for (uint32_t k = 0; k < G4_PAGE_BYTES; k++)
+		if (page[k])
+			return false;
+	return true;
+}
+
+/* The map of rows that are right is of what the disk had before; the newest map of any disk is believed. */
+static void the_map_of_an_earlier_life_is_gone(void **state)
+{
+	struct g4_dev *dev;
+	struct disks d;
+
+	(void)state;
+	disks_make(&d, 3, NULL);
+	disks_format_rows(&d, 1, G4_CHECKSUM_NONE);
+	disks_mount_fs(&d, 7, &dev);
+	assert_int_equal(disks_put(&d, 1, 1), 0);
+	const uint64_t map = G4_CHUNK_UNIT + ((struct g4_set *)dev->host)->parity->pages * G4_PAGE_BYTES;
+	disks_unmount_fs(&d, dev, true);
+	assert_false(is_empty(d.memory[1] + map));
+	disks_mount_fs(&d, 5, &dev);
+	begin(&d, G4_DISK_REBUILD, 1);
+	assert_true(is_empty(d.memory[1] + map));
+	finish(&d);
+	disks_unmount_fs(&d, dev, true);
+	assert_false(is_empty(d.memory[1] + map));
+	assert_memory_equal(d.memory[1] + map, d.memory[0] + map, G4_PAGE_BYTES);
+	disks_free(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_other_half_of_a_split_set_is_not_wiped),
+		cmocka_unit_test(the_map_of_an_earlier_life_is_gone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
