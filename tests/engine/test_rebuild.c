@@ -595,15 +595,17 @@ static void a_source_that_can_not_be_read_ends_it(void **state)
 		struct disks d;
 		half_way(&d, &levels[l], &m);
 		mount_faulty(&d, &f, NULL);
+		/* each step's first read of each, or with parity all */
+		const struct g4_fault fault = {.fail_read_at = 1, .bad_bytes = levels[l].parity ? UINT64_MAX : 0};
 		while (job_of(&d).state == G4_JOB_RUNNING) {
 			for (uint32_t n = 0; n < d.count; n++)
-				if (n != 1) /* each step's first read of each */
-					g4_dev_fault_set(f.fault[n], &(struct g4_fault){.fail_read_at = 1});
+				if (n != 1)
+					g4_dev_fault_set(f.fault[n], &fault);
 			step(&d);
 		}
 		for (uint32_t n = 0; n < d.count; n++)
 			g4_dev_fault_set(f.fault[n], &(struct g4_fault){.fail_read_at = 0});
-		/* one failure of each is read again page by page where there are copies */
+		/* one failure of each is read again page by page */
 		if (levels[l].parity) {
 			assert_int_equal(job_of(&d).state, G4_JOB_FAILED);
 			assert_int_equal(job_of(&d).code, G4_E_SOURCE);

@@ -5,8 +5,11 @@
  */
 #include "rebuilding.h"
 
+#include "fs/mount_host.h"
 #include "simt/simt_host.h"
 #include "space/set_rows_host.h"
+
+#define FILES 8u
 
 /* Each of two disks was mounted without the other: what the one has that is not used is nowhere else. */
 static void the_other_half_of_a_split_set_is_not_wiped(void **state)
@@ -67,11 +70,79 @@ static void the_map_of_an_earlier_life_is_gone(void **state)
 	disks_free(&d);
 }
 
+/* Disk 0 is missing of a set with two parities; it is mounted with bad pages of the others, `at` their first stripe of rows. */
+static void begin_with_bad_pages(struct disks *d, struct faulty *f, uint32_t count, const uint64_t *at)
+{
+	const struct g4_fs_options options = {.cache_bytes = 4 * G4_MIB};
+	const struct g4_chunk *chunk = NULL;
+
+	disks_make(d, 5, NULL);
+	disks_format_rows(d, 2, G4_CHECKSUM_NONE);
+	disks_open_faulty(d, f);
+	memset(&d->rig, 0, sizeof(d->rig));
+	d->rig.wg = g4_wg_create(0);
+	if (g4_fs_mount(d->rig.wg, f->set, &options, &d->rig.fs, d->message, sizeof(d->message)) < 0)
+		fail_msg("%s", d->message);
+	for (uint32_t n = 0; n < FILES; n++)
+		assert_int_equal(disks_put(d, n, 1), 0);
+	begin(d, G4_DISK_OFFLINE, 0);
+	const struct g4_set *set = (const struct g4_set *)f->set->host;
+	for (uint32_t n = 0; n < set->map.count && !chunk; n++)
+		chunk = set->chunks[n].parity ? &set->chunks[n] : NULL;
+	assert_non_null(chunk);
+	for (uint32_t k = 0; k < count; k++)
+		for (uint32_t c = 0; c < chunk->columns; c++)
+			if (g4_place_disk(chunk->places[c]) == 1 + k)
+				g4_dev_fault_set(f->fault[1 + k],
+						 &(struct g4_fault){.bad_at =
+									    g4_place_address(chunk->places[c]) + at[k],
+								    .bad_bytes = 512});
+	begin(d, G4_DISK_REBUILD, 0);
+}
+
+/* Of each page no more is lost than the parities make again. */
+static void bad_pages_of_one_stripe_are_made_each(void **state)
+{
+	const uint64_t at[2] = {0, 2 * G4_PAGE_BYTES};
+	struct g4_dev *dev;
+	struct faulty f;
+	struct disks d;
+
+	(void)state;
+	begin_with_bad_pages(&d, &f, 2, at);
+	finish(&d);
+	disks_unmount_fs(&d, f.set, true);
+	disks_mount_fs(&d, 31 & ~6u, &dev);
+	disks_expect_files(&d, FILES, 1);
+	disks_unmount_fs(&d, dev, true);
+	disks_free(&d);
+}
+
+static void more_bad_pages_of_a_row_than_parities_end_it(void **state)
+{
+	const uint64_t at[2] = {0, 512};
+	struct faulty f;
+	struct disks d;
+
+	(void)state;
+	begin_with_bad_pages(&d, &f, 2, at);
+	while (job_of(&d).state == G4_JOB_RUNNING)
+		step(&d);
+	assert_int_equal(job_of(&d).state, G4_JOB_FAILED);
+	assert_int_equal(job_of(&d).code, G4_E_SOURCE);
+	assert_int_equal(state_of(f.set, 0), G4_DISK_DROPPED);
+	disks_expect_files(&d, FILES, 1);
+	disks_unmount_fs(&d, f.set, true);
+	disks_free(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_other_half_of_a_split_set_is_not_wiped),
 		cmocka_unit_test(the_map_of_an_earlier_life_is_gone),
+		cmocka_unit_test(bad_pages_of_one_stripe_are_made_each),
+		cmocka_unit_test(more_bad_pages_of_a_row_than_parities_end_it),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
