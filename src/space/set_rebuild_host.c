@@ -240,6 +240,8 @@ static int copy_part(struct g4_wg *wg, struct g4_set *set, uint32_t disk, const 
 	uint64_t some = g4_min64(COPY_BYTES - within % COPY_BYTES, place->chunk->place_bytes - within);
 
 	*bytes = 0;
+	if (g4_load32_acq(&set->stuck)) /* what the others have may be lost with what one of them had not flushed */
+		return -G4_E_IO;
 	if (!g4_set_window_open(&set->window, address, some)) {
 		some = PART_BYTES - within % PART_BYTES;
 		if (!g4_set_window_open(&set->window, address, some))
@@ -310,7 +312,7 @@ int g4_set_rebuild_step(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes)
 	if (disk == G4_MAX_DISKS)
 		return -G4_E_NO_TARGET;
 	if (posix_memalign((void **)&buffer, G4_PAGE_BYTES, COPY_BYTES) != 0)
-		return -G4_E_NOMEM;
+		return 0; /* later there may be memory */
 	for (; rc == 0 && some > 0 && *bytes < STEP_BYTES; *bytes += some)
 		rc = copy_some(wg, set, &some, buffer);
 	free(buffer);

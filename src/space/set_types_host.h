@@ -106,7 +106,7 @@ int g4_set_record_missing(struct g4_wg *wg, struct g4_set *set);
 int g4_set_wipe(struct g4_wg *wg, struct g4_set *set, uint32_t disk);
 /*
  * A disk begins to be rebuilt: the set's device of that number is wiped, nothing uses it, and the others say durably that it has nothing
- * yet. From then on it gets what is written.
+ * yet. From then on it gets what is written. After an error none is being rebuilt.
  */
 int g4_set_begin_target(struct g4_wg *wg, struct g4_set *set, uint32_t disk, bool is_new);
 /* The set's position is durable: what lies before is, on the disk that is being rebuilt. */
@@ -137,7 +137,7 @@ void g4_set_window_close(struct g4_set_window *window);
 int g4_set_rebuild_begin(struct g4_wg *wg, struct g4_set *set, uint32_t disk, struct g4_dev *dev, const char *name,
 			 bool is_new, struct g4_dev_message message);
 /*
- * Some more of it, *bytes; 0 of them: somebody writes there, it is to be tried again later. 1: the disk is as the others. -G4_E_NO_TARGET:
+ * Some more of it, *bytes; 0 of them: somebody writes there, or there is no memory, it is to be tried again later. 1: the disk is as the others. -G4_E_NO_TARGET:
  * none is being rebuilt. After any error none is.
  */
 int g4_set_rebuild_step(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes);

@@ -5,6 +5,9 @@
 
 #include "disks.h"
 
+#include "fs/mount_host.h"
+#include "simt/simt_host.h"
+
 static inline int order(struct disks *d, uint32_t what, const char *name)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_DISK,
@@ -62,6 +65,20 @@ static inline uint32_t state_of(struct g4_dev *dev, uint32_t disk)
 
 	assert_true(g4_set_disk(dev, disk, &info));
 	return info.state;
+}
+
+/* With each disk behind a fault device. requests: their requests from the mount on, or NULL. */
+static inline void mount_faulty(struct disks *d, struct faulty *f, struct disks_order *requests)
+{
+	const struct g4_fs_options options = {.cache_bytes = 4 * G4_MIB};
+
+	disks_open_faulty(d, f);
+	if (requests)
+		disks_watch(d, f, requests);
+	memset(&d->rig, 0, sizeof(d->rig));
+	d->rig.wg = g4_wg_create(0);
+	if (g4_fs_mount(d->rig.wg, f->set, &options, &d->rig.fs, d->message, sizeof(d->message)) < 0)
+		fail_msg("%s", d->message);
 }
 
 #endif

@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "fs/mount_host.h"
 #include "simt/simt_host.h"
 #include "space/set_types_host.h"
 
@@ -484,20 +483,6 @@ static void a_disk_that_is_left_out_meanwhile_is_stale(void **state)
 }
 
 /* ---- what fails meanwhile ---- */
-
-/* requests: their requests from the mount on, or NULL. */
-static void mount_faulty(struct disks *d, struct faulty *f, struct disks_order *requests)
-{
-	const struct g4_fs_options options = {.cache_bytes = 4 * G4_MIB};
-
-	disks_open_faulty(d, f);
-	if (requests)
-		disks_watch(d, f, requests);
-	memset(&d->rig, 0, sizeof(d->rig));
-	d->rig.wg = g4_wg_create(0);
-	if (g4_fs_mount(d->rig.wg, f->set, &options, &d->rig.fs, d->message, sizeof(d->message)) < 0)
-		fail_msg("%s", d->message);
-}
 
 /* Half way, not mounted. */
 static void half_way(struct disks *d, const struct level *level, struct model *m)

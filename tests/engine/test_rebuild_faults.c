@@ -5,7 +5,6 @@
  */
 #include "rebuilding.h"
 
-#include "fs/mount_host.h"
 #include "simt/simt_host.h"
 #include "space/set_rows_host.h"
 
@@ -73,16 +72,11 @@ static void the_map_of_an_earlier_life_is_gone(void **state)
 /* Disk 0 is missing of a set with two parities; it is mounted with bad pages of the others, `at` their first stripe of rows. */
 static void begin_with_bad_pages(struct disks *d, struct faulty *f, uint32_t count, const uint64_t *at)
 {
-	const struct g4_fs_options options = {.cache_bytes = 4 * G4_MIB};
 	const struct g4_chunk *chunk = NULL;
 
 	disks_make(d, 5, NULL);
 	disks_format_rows(d, 2, G4_CHECKSUM_NONE);
-	disks_open_faulty(d, f);
-	memset(&d->rig, 0, sizeof(d->rig));
-	d->rig.wg = g4_wg_create(0);
-	if (g4_fs_mount(d->rig.wg, f->set, &options, &d->rig.fs, d->message, sizeof(d->message)) < 0)
-		fail_msg("%s", d->message);
+	mount_faulty(d, f, NULL);
 	for (uint32_t n = 0; n < FILES; n++)
 		assert_int_equal(disks_put(d, n, 1), 0);
 	begin(d, G4_DISK_OFFLINE, 0);
@@ -136,6 +130,61 @@ static void more_bad_pages_of_a_row_than_parities_end_it(void **state)
 	disks_free(&d);
 }
 
+/* The others did not say durably that it is rebuilt: it is not, and can be told to be again. */
+static void a_beginning_that_fails_leaves_no_disk_behind(void **state)
+{
+	(void)state;
+	for (uint32_t is_new = 0; is_new < 2; is_new++) {
+		struct g4_disk_info before, after;
+		struct g4_dev *dev;
+		struct faulty f;
+		struct disks d;
+		disks_make(&d, 2, NULL);
+		disks_format_copies(&d, G4_RAID_1, 2, G4_CHECKSUM_NONE);
+		mount_faulty(&d, &f, NULL);
+		assert_int_equal(disks_put(&d, 1, 1), 0);
+		begin(&d, G4_DISK_OFFLINE, 1);
+		assert_true(g4_set_disk(f.set, 1, &before));
+		g4_dev_fault_set(f.fault[0], &(struct g4_fault){.fail_write_at = 1});
+		assert_int_equal(order(&d, is_new ? G4_DISK_REPLACE : G4_DISK_REBUILD, d.names[1]), -G4_E_IO);
+		assert_int_equal(job_of(&d).kind, G4_JOB_NONE);
+		assert_true(g4_set_disk(f.set, 1, &after));
+		assert_int_equal(after.state, G4_DISK_DROPPED);
+		assert_memory_equal(after.uuid, before.uuid, sizeof(after.uuid));
+		/* what was on it is gone, so it is a new one now */
+		begin(&d, G4_DISK_REPLACE, 1);
+		finish(&d);
+		disks_unmount_fs(&d, f.set, true);
+		disks_mount_fs(&d, 2, &dev);
+		assert_int_equal(disks_has(&d, 1, 1), 1);
+		disks_unmount_fs(&d, dev, true);
+		disks_free(&d);
+	}
+}
+
+/* What one of the others had not flushed may be lost: nothing is copied from there. */
+static void nothing_is_copied_of_a_set_that_is_stuck(void **state)
+{
+	struct faulty f;
+	struct disks d;
+
+	(void)state;
+	disks_make(&d, 2, NULL);
+	disks_format_copies(&d, G4_RAID_1, 2, G4_CHECKSUM_NONE);
+	mount_faulty(&d, &f, NULL);
+	begin(&d, G4_DISK_OFFLINE, 1);
+	begin(&d, G4_DISK_REBUILD, 1);
+	struct g4_set *set = (struct g4_set *)f.set->host;
+	g4_store32_rel(&set->stuck, 1);
+	step(&d);
+	assert_int_equal(job_of(&d).state, G4_JOB_FAILED);
+	assert_int_equal(job_of(&d).code, G4_E_IO);
+	assert_int_equal(set->position, 0);
+	g4_store32_rel(&set->stuck, 0);
+	disks_unmount_fs(&d, f.set, true);
+	disks_free(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -143,6 +192,8 @@ int main(void)
 		cmocka_unit_test(the_map_of_an_earlier_life_is_gone),
 		cmocka_unit_test(bad_pages_of_one_stripe_are_made_each),
 		cmocka_unit_test(more_bad_pages_of_a_row_than_parities_end_it),
+		cmocka_unit_test(a_beginning_that_fails_leaves_no_disk_behind),
+		cmocka_unit_test(nothing_is_copied_of_a_set_that_is_stuck),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
