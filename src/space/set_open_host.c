@@ -518,7 +518,10 @@ static int rebuild(struct opening *o, struct g4_dev *target, const char *name, s
 		return rc;
 	}
 	struct g4_set *set = (struct g4_set *)dev->host;
-	if (set->target != G4_MAX_DISKS) { /* one at a time */
+	if (set->target != G4_MAX_DISKS && is_new) {
+		rc = g4_dev_fail(o->message, -G4_E_BUSY, "disk %u is being rebuilt; finish that first", set->target);
+		g4_dev_close(target);
+	} else if (set->target != G4_MAX_DISKS) { /* one at a time */
 		g4_dev_close(target);
 		*disk = set->target;
 	} else {
