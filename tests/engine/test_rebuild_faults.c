@@ -162,6 +162,17 @@ static void a_beginning_that_fails_leaves_no_disk_behind(void **state)
 	}
 }
 
+/* A set of two, of which disk 1 is being rebuilt. */
+static void begin_two(struct disks *d, struct faulty *f)
+{
+	disks_make(d, 2, NULL);
+	disks_format_copies(d, G4_RAID_1, 2, G4_CHECKSUM_NONE);
+	mount_faulty(d, f, NULL);
+	assert_int_equal(disks_put(d, 1, 1), 0);
+	begin(d, G4_DISK_OFFLINE, 1);
+	begin(d, G4_DISK_REBUILD, 1);
+}
+
 /* What one of the others had not flushed may be lost: nothing is copied from there. */
 static void nothing_is_copied_of_a_set_that_is_stuck(void **state)
 {
@@ -169,11 +180,7 @@ static void nothing_is_copied_of_a_set_that_is_stuck(void **state)
 	struct disks d;
 
 	(void)state;
-	disks_make(&d, 2, NULL);
-	disks_format_copies(&d, G4_RAID_1, 2, G4_CHECKSUM_NONE);
-	mount_faulty(&d, &f, NULL);
-	begin(&d, G4_DISK_OFFLINE, 1);
-	begin(&d, G4_DISK_REBUILD, 1);
+	begin_two(&d, &f);
 	struct g4_set *set = (struct g4_set *)f.set->host;
 	g4_store32_rel(&set->stuck, 1);
 	step(&d);
@@ -182,6 +189,101 @@ static void nothing_is_copied_of_a_set_that_is_stuck(void **state)
 	assert_int_equal(set->position, 0);
 	g4_store32_rel(&set->stuck, 0);
 	disks_unmount_fs(&d, f.set, true);
+	disks_free(&d);
+}
+
+/* Nobody would serve the job. */
+static void a_file_system_that_has_shut_down_takes_no_orders(void **state)
+{
+	struct faulty f;
+	struct disks d;
+
+	(void)state;
+	begin_two(&d, &f);
+	finish(&d);
+	g4_store32_rel(&d.rig.fs->journal.aborted, G4_E_IO);
+	assert_int_equal(order(&d, G4_DISK_OFFLINE, d.names[1]), -G4_E_ROFS);
+	assert_int_equal(state_of(f.set, 1), G4_DISK_ACTIVE);
+	assert_int_equal(order(&d, G4_DISK_REBUILD, d.names[1]), -G4_E_ROFS);
+	assert_int_equal(order(&d, G4_DISK_REPLACE, d.names[1]), -G4_E_ROFS);
+	assert_int_equal(order(&d, G4_DISK_NAME, ""), 0);
+	g4_store32_rel(&d.rig.fs->journal.aborted, 0);
+	disks_unmount_fs(&d, f.set, true);
+	disks_free(&d);
+}
+
+/* The record is durable later than what the set says, and may be of an earlier rebuild. */
+static void the_record_is_of_the_disk_that_the_set_rebuilds(void **state)
+{
+	struct g4_dev *dev;
+	struct faulty f;
+	struct disks d;
+
+	(void)state;
+	begin_two(&d, &f);
+	for (uint32_t i = 0; i < G4_JOBS; i++)
+		if (d.rig.fs->jobs.records[i].kind == G4_JOB_REBUILD) {
+			d.rig.fs->jobs.records[i].arguments[0] = 0;
+			d.rig.fs->jobs.records[i].units = 7;
+		}
+	disks_unmount_fs(&d, f.set, true);
+	disks_mount_fs(&d, 3, &dev);
+	assert_int_equal(job_of(&d).number, 1);
+	assert_int_equal(job_of(&d).arguments[0], 1);
+	assert_true(job_of(&d).units > 7);
+	finish(&d);
+	disks_unmount_fs(&d, dev, true);
+	disks_free(&d);
+}
+
+static void a_pause_is_one_whatever_the_disks_say(void **state)
+{
+	(void)state;
+	for (uint32_t bad = 0; bad < 2; bad++) { /* the disk that is rebuilt: it is dropped; and the other one */
+		struct faulty f;
+		struct disks d;
+		begin_two(&d, &f);
+		for (uint32_t k = 0; k < 2; k++)
+			step(&d);
+		disks_unmount_fs(&d, f.set, true);
+		mount_faulty(&d, &f, NULL);
+		struct g4_cmd pause = {.op = G4_CMD_JOB_SET, .number = job_of(&d).number, .mask = G4_JOB_PAUSE};
+		const uint64_t at = bad ? 1 : 0;
+		g4_dev_fault_set(f.fault[1 - bad], &(struct g4_fault){.fail_flush_at = 1 - at, .fail_write_at = at});
+		assert_int_equal(g4_execute(d.rig.wg, d.rig.fs, &pause), bad ? -G4_E_IO : 0);
+		assert_int_equal(job_of(&d).state, G4_JOB_PAUSED);
+		g4_dev_fault_set(f.fault[1 - bad], &(struct g4_fault){.fail_write_at = 0});
+		assert_int_equal(state_of(f.set, 1), bad ? G4_DISK_REBUILDING : G4_DISK_DROPPED);
+		disks_unmount_fs(&d, f.set, !bad);
+		if (bad) { /* and durably */
+			struct g4_dev *dev;
+			disks_mount_fs(&d, 3, &dev);
+			assert_int_equal(job_of(&d).state, G4_JOB_PAUSED);
+			tell(&d, G4_JOB_RESUME);
+			finish(&d);
+			disks_unmount_fs(&d, dev, true);
+		}
+		disks_free(&d);
+	}
+}
+
+/* Of a file system that is not mounted: the new disk would be left out, and that told as done. */
+static void a_new_disk_waits_for_one_that_is_being_rebuilt(void **state)
+{
+	struct faulty f;
+	struct disks d, other;
+	uint32_t disk;
+
+	(void)state;
+	begin_two(&d, &f);
+	disks_unmount_fs(&d, f.set, true);
+	disks_make(&other, 1, NULL);
+	const char *names[3] = {d.names[0], d.names[1], other.names[0]};
+	assert_int_equal(g4_set_rebuild(names, 3, false, NULL, &disk, d.message, sizeof(d.message)), -G4_E_BUSY);
+	assert_non_null(strstr(d.message, "disk 1 is being rebuilt; finish that first"));
+	if (g4_set_rebuild(names, 2, true, NULL, &disk, d.message, sizeof(d.message)) < 0)
+		fail_msg("%s", d.message);
+	disks_free(&other);
 	disks_free(&d);
 }
 
@@ -194,6 +296,10 @@ int main(void)
 		cmocka_unit_test(more_bad_pages_of_a_row_than_parities_end_it),
 		cmocka_unit_test(a_beginning_that_fails_leaves_no_disk_behind),
 		cmocka_unit_test(nothing_is_copied_of_a_set_that_is_stuck),
+		cmocka_unit_test(a_file_system_that_has_shut_down_takes_no_orders),
+		cmocka_unit_test(the_record_is_of_the_disk_that_the_set_rebuilds),
+		cmocka_unit_test(a_pause_is_one_whatever_the_disks_say),
+		cmocka_unit_test(a_new_disk_waits_for_one_that_is_being_rebuilt),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
