@@ -93,16 +93,39 @@ static int check_target(const struct g4_set *set, uint32_t disk, const struct g4
 	return 0;
 }
 
-/* Locks of rows and superblocks held: nobody begins to use a disk that is not used. What was opened as it before is closed. */
-static int make_room(struct g4_set *set, uint32_t disk)
+/*
+ * Locks of rows and superblocks held: nobody begins to use a disk that is not used. What was opened as it before is the caller's to close,
+ * without the locks: that may take long.
+ */
+static int make_room(struct g4_set *set, uint32_t disk, struct g4_dev **before)
 {
 	struct g4_set_member *member = &set->disks[disk];
 
 	/* added, not loaded: whoever counts after this sees that it was dropped */
 	if (g4_set_is_written(set, disk) || g4_add32(&member->users, 0) > 0)
 		return -G4_E_BUSY;
-	g4_dev_close(member->dev);
+	*before = member->dev;
 	member->dev = NULL;
+	return 0;
+}
+
+/* The same locks held. The name is the set's when this returns 0. */
+static int take_name(struct g4_set *set, uint32_t disk, char *name)
+{
+	struct g4_set_member *member = &set->disks[disk];
+
+	if (member->name && strcmp(member->name, name) == 0) {
+		free(name);
+		return 0;
+	}
+	if (member->name) {
+		char **names = realloc(set->old_names, (set->old_name_count + 1) * sizeof(*names));
+		if (!names)
+			return -G4_E_NOMEM;
+		set->old_names = names;
+		set->old_names[set->old_name_count++] = member->name;
+	}
+	member->name = name;
 	return 0;
 }
 
@@ -122,16 +145,16 @@ static void unlock_all(struct g4_set *set)
 
 static int put_in(struct g4_set *set, uint32_t disk, struct g4_dev *dev, char *name)
 {
-	struct g4_set_member *member = &set->disks[disk];
+	struct g4_dev *before = NULL;
 
 	lock_all(set);
-	const int rc = make_room(set, disk);
-	if (rc == 0) {
-		free(member->name);
-		member->name = name;
-		member->dev = dev;
-	}
+	int rc = make_room(set, disk, &before);
+	if (rc == 0)
+		rc = take_name(set, disk, name);
+	if (rc == 0)
+		set->disks[disk].dev = dev;
 	unlock_all(set);
+	g4_dev_close(before);
 	return rc;
 }
 
@@ -143,8 +166,10 @@ int g4_set_rebuild_begin(struct g4_wg *wg, struct g4_set *set, uint32_t disk, st
 
 	if (rc == 0 && g4_load32_acq(&set->target) != G4_MAX_DISKS)
 		rc = g4_dev_fail(message, -G4_E_BUSY, "disk %u is being rebuilt, and one is at a time", set->target);
-	if (rc == 0 && put_in(set, disk, dev, kept) < 0)
-		rc = g4_dev_fail(message, -G4_E_BUSY, "disk %u is in use", disk);
+	if (rc == 0) {
+		rc = put_in(set, disk, dev, kept);
+		rc = rc == -G4_E_BUSY ? g4_dev_fail(message, rc, "disk %u is in use", disk) : rc;
+	}
 	if (rc < 0) {
 		g4_dev_close(dev);
 		free(kept);
@@ -378,14 +403,17 @@ static int find_missing(struct g4_set *set, const char *name, uint32_t *disk, st
 /* A disk that was dropped is let go where nobody uses it any more, so that it can be opened again, by whatever name. */
 static int close_dropped(struct g4_set *set, struct g4_dev_message message)
 {
+	struct g4_dev *before[G4_MAX_DISKS] = {NULL};
 	int rc = 0;
 
 	lock_all(set);
 	for (uint32_t d = 0; d < set->count; d++)
-		if (!g4_set_is_written(set, d) && set->disks[d].dev && make_room(set, d) < 0)
+		if (!g4_set_is_written(set, d) && set->disks[d].dev && make_room(set, d, &before[d]) < 0)
 			rc = g4_dev_fail(message, -G4_E_BUSY,
 					 "disk %u failed, and requests to it are under way still; try again", d);
 	unlock_all(set);
+	for (uint32_t d = 0; d < set->count; d++)
+		g4_dev_close(before[d]);
 	return rc;
 }
 
@@ -411,13 +439,16 @@ static int order_begin(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order
 static int order_offline(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
 {
 	const struct g4_dev_message message = {.text = order->text, .bytes = order->text_bytes};
+	const char *names[G4_MAX_DISKS];
 	uint32_t d = 0;
 
 	pthread_mutex_lock(&set->lock);
-	while (d < set->count && !(set->disks[d].name && g4_set_is_written(set, d) &&
-				   g4_set_is_same_file(set->disks[d].name, order->name)))
-		d++;
+	for (uint32_t n = 0; n < set->count; n++)
+		names[n] = g4_set_is_written(set, n) ? set->disks[n].name : NULL;
 	pthread_mutex_unlock(&set->lock);
+	/* without the lock: a path may lead anywhere, and take long */
+	while (d < set->count && !(names[d] && g4_set_is_same_file(names[d], order->name)))
+		d++;
 	if (d == set->count)
 		return g4_dev_fail(message, -G4_E_NOENT, "%s: is no disk that is used", order->name);
 	order->disk = d;

@@ -37,6 +37,8 @@ struct g4_set {
 	struct g4_dev_open_options open; /* as its disks were opened */
 	uint32_t count;
 	struct g4_set_member disks[G4_MAX_DISKS];
+	char **old_names; /* that disks had: whoever was given one (g4_set_disk()) may use it as long as the set */
+	uint32_t old_name_count;
 	struct g4_chunk *chunks;
 	struct g4_chunk_map map;
 	struct g4_superblock *super; /* the newest, as the set gives it */

@@ -267,6 +267,32 @@ static void a_pause_is_one_whatever_the_disks_say(void **state)
 	}
 }
 
+/* Whoever was told a disk's name has it until the set is closed. */
+static void the_name_of_a_replaced_disk_stays(void **state)
+{
+	struct g4_disk_info before, same, after;
+	struct disks d, other;
+	struct faulty f;
+
+	(void)state;
+	begin_two(&d, &f);
+	finish(&d);
+	disks_make(&other, 1, NULL);
+	assert_true(g4_set_disk(f.set, 1, &before));
+	for (uint32_t k = 0; k < 2; k++) { /* by its own name, then by another one */
+		begin(&d, G4_DISK_OFFLINE, 1);
+		assert_int_equal(order(&d, k ? G4_DISK_REPLACE : G4_DISK_REBUILD, k ? other.names[0] : d.names[1]), 0);
+		finish(&d);
+		assert_true(g4_set_disk(f.set, 1, k ? &after : &same));
+		assert_string_equal(before.name, d.names[1]);
+	}
+	assert_ptr_equal(same.name, before.name);
+	assert_string_equal(after.name, other.names[0]);
+	disks_unmount_fs(&d, f.set, true);
+	disks_free(&other);
+	disks_free(&d);
+}
+
 /* Of a file system that is not mounted: the new disk would be left out, and that told as done. */
 static void a_new_disk_waits_for_one_that_is_being_rebuilt(void **state)
 {
@@ -299,6 +325,7 @@ int main(void)
 		cmocka_unit_test(a_file_system_that_has_shut_down_takes_no_orders),
 		cmocka_unit_test(the_record_is_of_the_disk_that_the_set_rebuilds),
 		cmocka_unit_test(a_pause_is_one_whatever_the_disks_say),
+		cmocka_unit_test(the_name_of_a_replaced_disk_stays),
 		cmocka_unit_test(a_new_disk_waits_for_one_that_is_being_rebuilt),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
