@@ -2,8 +2,10 @@
 /*
  * Opening and making sets. What is opened is judged by the superblocks alone, before anything is written:
  *
- *   - The disk with the highest set generation speaks for the set; of those the one whose superblock is newest.
- *   - A disk that it says has missed writes is stale, and refused: each new generation says so of all disks that were not there. A
+ *   - The disk with the highest set generation speaks for the set; of those the one whose superblock is newest. One that misses something
+ *     by its own word was being rebuilt: it speaks only where all do.
+ *   - A disk that it says has missed writes is stale, and refused, unless it is the one that is being rebuilt: that is used as far as it
+ *     has got. Each new generation says so of all disks that were not there. A
  *     stale disk that says so of all that are not was written without them: the set was used in two halves, and nobody can say which
  *     of them counts. If it says so of some, those were brought up to date while it was away. Disks are compared by UUID: one that took
  *     the place of another was with nobody before. A disk that is not stale, and says so of the one that speaks, was written without
