@@ -5,6 +5,7 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -87,10 +88,12 @@ static bool wait_for_end(struct mounted *m)
 	const struct timespec rest = {.tv_nsec = 100 * 1000 * 1000};
 	const struct g4_job_record *job;
 
-	while ((job = newest(m)) != NULL && job->state == G4_JOB_RUNNING)
+	while ((job = newest(m)) != NULL && job->state == G4_JOB_RUNNING && !(m->job.health.flags & 2))
 		nanosleep(&rest, NULL);
 	if (job == NULL)
 		return false;
+	if (job->state == G4_JOB_RUNNING)
+		return failed(m->directory, "has shut down after an error; the rebuild goes on with the next mount");
 	if (job->state == G4_JOB_FAILED)
 		return failed(m->directory, g4_strerror(-(int)job->code));
 	printf("disk %u is %s\n", (unsigned)job->arguments[0],
@@ -160,6 +163,18 @@ static bool tell(struct mounted *m, const char *word, const struct disk_options 
 	return set(m, number, what, 0) && (what != G4_JOB_RESUME || !options->wait || wait_for_end(m));
 }
 
+/* The server can not open what it serves itself: it would wait for itself. True: it said so. */
+static bool lies_inside(const struct mounted *m, const char *device)
+{
+	struct stat mount, file;
+
+	if (!g4_dev_has_path(device) || fstat(m->fd, &mount) != 0 || stat(g4_dev_path(device), &file) != 0 ||
+	    mount.st_dev != file.st_dev)
+		return false;
+	failed(device, "lies in that file system itself");
+	return true;
+}
+
 static bool holds_something(const char *device);
 
 static int act_on_mount(const char *directory, const char *word, char **names, int count,
@@ -181,11 +196,11 @@ static int act_on_mount(const char *directory, const char *word, char **names, i
 	else if (about_job)
 		good = tell(&m, word, options);
 	else
-		good = order(&m,
-			     strcmp(word, "replace") == 0 ? G4_DISK_REPLACE :
-			     strcmp(word, "offline") == 0 ? G4_DISK_OFFLINE :
-							    G4_DISK_REBUILD,
-			     names[0], options);
+		good = !lies_inside(&m, names[0]) && order(&m,
+							   strcmp(word, "replace") == 0 ? G4_DISK_REPLACE :
+							   strcmp(word, "offline") == 0 ? G4_DISK_OFFLINE :
+											  G4_DISK_REBUILD,
+							   names[0], options);
 	if (m.fd >= 0)
 		close(m.fd);
 	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;

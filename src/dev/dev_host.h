@@ -56,12 +56,13 @@ void g4_dev_close(struct g4_dev *dev);
  * whatever it wraps. All settings may be changed while in use. Thread-safe.
  */
 struct g4_fault {
-	uint64_t cut_after_writes; /* n > 0: after n more writes the power is cut: later requests fail with G4_E_IO */
-	uint64_t fail_read_at;	   /* n > 0: the n-th read from now fails with G4_E_IO, once */
-	uint64_t fail_write_at;	   /* the same for writes */
-	uint64_t fail_flush_at;	   /* the same for flushes */
-	uint64_t delay_ns;	   /* added to every request */
-	bool keep_unflushed;	   /* at the cut: true keeps, false drops completed but unflushed writes */
+	uint64_t cut_after_writes;  /* n > 0: after n more writes the power is cut: later requests fail with G4_E_IO */
+	uint64_t fail_read_at;	    /* n > 0: the n-th read from now fails with G4_E_IO, once */
+	uint64_t fail_write_at;	    /* the same for writes */
+	uint64_t fail_flush_at;	    /* the same for flushes */
+	uint64_t bad_at, bad_bytes; /* reads that touch one of so many bytes there fail with G4_E_IO, each time */
+	uint64_t delay_ns;	    /* added to every request */
+	bool keep_unflushed;	    /* at the cut: true keeps, false drops completed but unflushed writes */
 	bool cut_inside;    /* the cut hits the n-th write itself: it fails, and counts as unflushed even with FUA */
 	uint64_t seed;	    /* non-zero with !keep_unflushed: drops and tears a pseudo-random subset instead of all */
 	bool write_through; /* it has no write cache: what completes is durable. Set while nothing is unflushed */

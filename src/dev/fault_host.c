@@ -122,10 +122,17 @@ static int cut(struct fault *fault)
 	return g4_fault_log_apply(&fault->log, survival, fault->set.seed, fault->inner);
 }
 
+static bool is_bad(const struct fault *fault, const struct g4_io *io)
+{
+	const uint64_t from = fault->set.bad_at, to = from + fault->set.bad_bytes;
+
+	return io->offset_bytes < to && from < io->offset_bytes + vector_bytes(io->iov, io->iov_count);
+}
+
 static int execute_read(struct fault *fault, const struct g4_io *io)
 {
 	fault->reads++;
-	if (count_down(&fault->set.fail_read_at))
+	if (count_down(&fault->set.fail_read_at) || is_bad(fault, io))
 		return -G4_E_IO;
 	int code = g4_fault_inner_transfer(fault->inner, G4_IO_READ, io->offset_bytes, io->iov, io->iov_count);
 	if (code == 0)

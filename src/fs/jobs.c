@@ -49,7 +49,7 @@ G4_FN static void end_job(struct g4_fs *fs, struct g4_job_record *record, uint32
 	record->ended_ns = g4_now(fs);
 }
 
-/* The set knows whether a disk is being rebuilt: a crash may have left no record of it, or one of a disk that is gone. */
+/* The set knows which disk is being rebuilt: a crash may have left no record of it, or one of a disk that is gone, or of another one. */
 G4_FN static void look_for_rebuild(struct g4_wg *wg, struct g4_fs *fs)
 {
 	struct g4_jobs *jobs = &fs->jobs;
@@ -65,6 +65,8 @@ G4_FN static void look_for_rebuild(struct g4_wg *wg, struct g4_fs *fs)
 		const bool done = g4_rebuild_is_done(wg, fs, &jobs->records[there]);
 		end_job(fs, &jobs->records[there], done ? G4_JOB_DONE : G4_JOB_FAILED, done ? 0 : -G4_E_NO_TARGET);
 	}
+	if (there < G4_JOBS && rebuilds)
+		(void)g4_rebuild_ask(wg, fs, &jobs->records[there]);
 	if (there < G4_JOBS || !rebuilds)
 		return;
 	there = find_place(jobs);
@@ -336,8 +338,8 @@ G4_FN static int start_rebuild(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd
 	struct g4_job_record record;
 	uint32_t place;
 
-	if ((fs->flags & G4_FS_READ_ONLY) || (cmd->flags & ~G4_JOB_EAGER))
-		return fs->flags & G4_FS_READ_ONLY ? -G4_E_ROFS : -G4_E_INVAL;
+	if (cmd->flags & ~G4_JOB_EAGER)
+		return -G4_E_INVAL;
 	memset(&record, 0, sizeof(record));
 	take_over(jobs);
 	int rc = make_place(jobs, G4_JOB_REBUILD, &place);
@@ -356,12 +358,13 @@ G4_FN int g4_disk_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct g4_job_record unused;
 
+	/* a job that nobody serves would have wiped its disk already */
+	if (cmd->mask != G4_DISK_NAME && ((fs->flags & G4_FS_READ_ONLY) || g4_load32_acq(&fs->journal.aborted)))
+		return -G4_E_ROFS;
 	if (cmd->mask == G4_DISK_REBUILD || cmd->mask == G4_DISK_REPLACE)
 		return start_rebuild(wg, fs, cmd);
 	if ((cmd->mask != G4_DISK_OFFLINE && cmd->mask != G4_DISK_NAME) || cmd->flags)
 		return -G4_E_INVAL;
-	if (cmd->mask == G4_DISK_OFFLINE && (fs->flags & G4_FS_READ_ONLY))
-		return -G4_E_ROFS;
 	return g4_rebuild_order(wg, fs, cmd, &unused);
 }
 
@@ -408,13 +411,15 @@ G4_FN int g4_job_set(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	g4_unlock(&jobs->lock);
 	if (rc == 0 && cmd->mask == G4_JOB_CANCEL && kind == G4_JOB_SCRUB)
 		g4_scrub_leave(fs);
-	if (rc == 0 && kind == G4_JOB_REBUILD)
+	const bool obeyed = rc == 0;
+	if (obeyed && kind == G4_JOB_REBUILD)
 		rc = g4_rebuild_obey(wg, fs, cmd->mask);
 	give_back(jobs);
-	if (rc < 0)
+	if (!obeyed)
 		return rc;
 	changed(jobs);
-	return log_durably(wg, fs);
+	const int logged = log_durably(wg, fs); /* the job is in its new state, whatever the set said */
+	return rc < 0 ? rc : logged;
 }
 
 G4_FN int g4_job_list(struct g4_fs *fs, struct g4_cmd *cmd)

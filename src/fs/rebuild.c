@@ -68,7 +68,7 @@ G4_FN int g4_rebuild_obey(struct g4_wg *wg, struct g4_fs *fs, uint32_t order)
 	if (order != G4_JOB_PAUSE && order != G4_JOB_CANCEL)
 		return 0;
 	const int rc = ask(wg, fs, order == G4_JOB_PAUSE ? G4_ORDER_NOTE : G4_ORDER_STOP, &note);
-	return rc == -G4_E_NO_TARGET ? 0 : rc; /* it failed meanwhile, which the next step tells */
+	return rc == -G4_E_NO_TARGET || rc == -G4_E_TARGET ? 0 : rc; /* it failed, which the next step tells */
 }
 
 G4_FN static uint32_t order_of(const struct g4_cmd *cmd)

@@ -66,7 +66,7 @@ enum g4_disk_state {
 	G4_DISK_REBUILDING /* gets what is written, and has what lies before `position` */
 };
 struct g4_disk_info {
-	const char *name; /* the set's; NULL: missing */
+	const char *name; /* the set's, as long as it is open; NULL: missing */
 	uint8_t uuid[G4_UUID_BYTES];
 	uint64_t bytes;
 	uint32_t state;	 /* enum g4_disk_state */

@@ -500,6 +500,9 @@ void g4_set_free(struct g4_set *set, bool disks)
 			g4_dev_close(set->disks[d].dev);
 		free(set->disks[d].name);
 	}
+	for (uint32_t n = 0; n < set->old_name_count; n++)
+		free(set->old_names[n]);
+	free(set->old_names);
 	g4_set_parity_end(set);
 	g4_set_window_end(&set->window);
 	pthread_mutex_destroy(&set->lock);

@@ -131,6 +131,14 @@ bool g4_set_is_split(const struct g4_superblock *lead, const struct g4_superbloc
 	return true;
 }
 
+int g4_set_tell_apart(struct g4_dev_message message, const char *one, const char *other)
+{
+	return g4_dev_fail(message, -G4_E_SB_DISKS,
+			   "%s and %s were each written without the other and differ; mount one of them "
+			   "with -o degraded, and the other one no more",
+			   one, other);
+}
+
 bool g4_set_is_target(const struct g4_superblock *lead, uint32_t disk)
 {
 	return (lead->features_incompat & G4_FEATURE_INCOMPAT_REBUILD) && lead->rebuild_disk == disk + 1 &&
@@ -379,12 +387,45 @@ int g4_set_wipe(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
 	const uint64_t bytes = set->super->disk_bytes[disk];
 	const uint64_t addresses[4] = {0, g4_set_label_address(bytes, false), g4_set_label_address(bytes, true),
 				       G4_CHUNK_UNIT};
+	const struct g4_set_parity *p = set->parity; /* none while a set is made: its file system is another one */
 	int rc = 0;
 
 	memset(set->page, 0, G4_PAGE_BYTES);
 	for (uint32_t k = 0; k < (set->super->parity_log_bytes ? 4 : 3) && rc == 0; k++)
 		rc = g4_dev_write(wg, set->disks[disk].dev, addresses[k], set->page, G4_PAGE_BYTES, 0);
+	for (uint64_t page = p ? p->pages : 0; p && page < p->area && rc == 0; page++)
+		rc = g4_dev_write(wg, set->disks[disk].dev, G4_CHUNK_UNIT + page * G4_PAGE_BYTES, set->page,
+				  G4_PAGE_BYTES, 0);
 	return rc == 0 ? g4_dev_flush(wg, set->disks[disk].dev) : rc;
+}
+
+/* Lock held. The others say that the disk, by that UUID, has nothing yet. */
+static int start_target(struct g4_wg *wg, struct g4_set *set, uint32_t disk, bool is_new, const uint8_t *uuid)
+{
+	struct g4_superblock *super = set->super;
+	const struct g4_superblock before = *super;
+
+	memcpy(super->disk_uuids[disk], uuid, G4_UUID_BYTES);
+	super->disk_mended[disk] = is_new ? 0 : (uint64_t)super->disk_mended[disk];
+	super->disk_damaged[disk] = is_new ? 0 : (uint64_t)super->disk_damaged[disk];
+	super->written_ns = (uint64_t)g4_realtime_ns();
+	super->features_incompat |= G4_FEATURE_INCOMPAT_REBUILD;
+	super->rebuild_disk = disk + 1;
+	super->rebuild_position = 0;
+	g4_store32_rel(&set->target, disk);
+	g4_store64_rel(&set->position, 0);
+	g4_store32_rel(&set->disks[disk].state, G4_DISK_REBUILDING);
+	const int rc = record_missing(wg, set);
+	if (rc == 0)
+		return set->target == disk ? 0 : -G4_E_TARGET;
+	/* nobody may know of it: the next superblocks say again what they said, and the generation stays used */
+	if (set->target == disk)
+		(void)leave_out(set, disk, "can not be rebuilt");
+	forget_target(super);
+	memcpy(super->disk_uuids[disk], before.disk_uuids[disk], G4_UUID_BYTES);
+	super->disk_mended[disk] = before.disk_mended[disk];
+	super->disk_damaged[disk] = before.disk_damaged[disk];
+	return rc;
 }
 
 /*
@@ -394,28 +435,17 @@ int g4_set_wipe(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
  */
 int g4_set_begin_target(struct g4_wg *wg, struct g4_set *set, uint32_t disk, bool is_new)
 {
-	struct g4_superblock *super = set->super;
+	uint8_t uuid[G4_UUID_BYTES];
 
 	pthread_mutex_lock(&set->lock);
 	int rc = g4_set_wipe(wg, set, disk);
 	if (rc == 0)
-		rc = write_chunks(wg, set, disk, tag_of(super));
+		rc = write_chunks(wg, set, disk, tag_of(set->super));
+	memcpy(uuid, set->super->disk_uuids[disk], sizeof(uuid));
 	if (rc == 0 && is_new)
-		rc = g4_uuid_random(super->disk_uuids[disk]);
-	if (rc == 0) {
-		super->disk_mended[disk] = is_new ? 0 : (uint64_t)super->disk_mended[disk];
-		super->disk_damaged[disk] = is_new ? 0 : (uint64_t)super->disk_damaged[disk];
-		super->written_ns = (uint64_t)g4_realtime_ns();
-		super->features_incompat |= G4_FEATURE_INCOMPAT_REBUILD;
-		super->rebuild_disk = disk + 1;
-		super->rebuild_position = 0;
-		g4_store32_rel(&set->target, disk);
-		g4_store64_rel(&set->position, 0);
-		g4_store32_rel(&set->disks[disk].state, G4_DISK_REBUILDING);
-		rc = record_missing(wg, set);
-		if (rc == 0 && set->target != disk)
-			rc = -G4_E_TARGET;
-	}
+		rc = g4_uuid_random(uuid);
+	if (rc == 0)
+		rc = start_target(wg, set, disk, is_new, uuid);
 	pthread_mutex_unlock(&set->lock);
 	return rc;
 }

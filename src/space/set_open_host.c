@@ -2,8 +2,10 @@
 /*
  * Opening and making sets. What is opened is judged by the superblocks alone, before anything is written:
  *
- *   - The disk with the highest set generation speaks for the set; of those the one whose superblock is newest.
- *   - A disk that it says has missed writes is stale, and refused: each new generation says so of all disks that were not there. A
+ *   - The disk with the highest set generation speaks for the set; of those the one whose superblock is newest. One that misses something
+ *     by its own word was being rebuilt: it speaks only where all do.
+ *   - A disk that it says has missed writes is stale, and refused, unless it is the one that is being rebuilt: that is used as far as it
+ *     has got. Each new generation says so of all disks that were not there. A
  *     stale disk that says so of all that are not was written without them: the set was used in two halves, and nobody can say which
  *     of them counts. If it says so of some, those were brought up to date while it was away. Disks are compared by UUID: one that took
  *     the place of another was with nobody before. A disk that is not stale, and says so of the one that speaks, was written without
@@ -115,11 +117,7 @@ static int check_histories(const struct opening *o)
 		const struct candidate *one = &o->found[n];
 		const uint32_t disk = one->sb.disk_index;
 		if (g4_set_is_split(&lead->sb, &one->sb))
-			return g4_dev_fail(
-				o->message, -G4_E_SB_DISKS,
-				"%s and %s were each written without the other and differ; mount one of them "
-				"with -o degraded, and the other one no more",
-				lead->name, one->name);
+			return g4_set_tell_apart(o->message, lead->name, one->name);
 		if (lead->sb.disk_since[disk] != 0 && !g4_set_is_target(&lead->sb, disk))
 			return g4_dev_fail(
 				o->message, -G4_E_SB_DISKS,
@@ -522,7 +520,10 @@ static int rebuild(struct opening *o, struct g4_dev *target, const char *name, s
 		return rc;
 	}
 	struct g4_set *set = (struct g4_set *)dev->host;
-	if (set->target != G4_MAX_DISKS) { /* one at a time */
+	if (set->target != G4_MAX_DISKS && is_new) {
+		rc = g4_dev_fail(o->message, -G4_E_BUSY, "disk %u is being rebuilt; finish that first", set->target);
+		g4_dev_close(target);
+	} else if (set->target != G4_MAX_DISKS) { /* one at a time */
 		g4_dev_close(target);
 		*disk = set->target;
 	} else {

@@ -477,16 +477,30 @@ int g4_set_parity_mend(struct g4_wg *wg, struct g4_set *set, uint64_t address, u
 	return rc;
 }
 
-int g4_set_parity_lost(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t stripe,
-		       uint32_t place, uint8_t *to)
+/* Lock held. */
+static int make_lost(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t column, uint8_t *to)
 {
-	const uint32_t column = (uint32_t)((place + chunk->columns - stripe % chunk->columns) % chunk->columns);
-	const struct g4_row row = {chunk, stripe, 0, chunk->stripe_bytes};
 	uint8_t *columns[G4_ROW_COLUMNS];
 
 	memcpy(columns, set->parity->columns, sizeof(columns));
 	columns[column] = to;
-	return g4_row_read(wg, set, &row, UINT64_C(1) << column, UINT64_C(1) << column, columns);
+	return g4_row_read(wg, set, row, UINT64_C(1) << column, UINT64_C(1) << column, columns);
+}
+
+/* Page by page where the stripe can not be made as a whole: of each page others may be the ones that can not be read. */
+int g4_set_parity_lost(struct g4_wg *wg, struct g4_set *set, const struct g4_chunk *chunk, uint64_t stripe,
+		       uint32_t place, uint8_t *to)
+{
+	const uint32_t column = (uint32_t)((place + chunk->columns - stripe % chunk->columns) % chunk->columns);
+	struct g4_row row = {chunk, stripe, 0, chunk->stripe_bytes};
+	int rc = make_lost(wg, set, &row, column, to);
+
+	if (rc == 0)
+		return 0;
+	rc = 0;
+	for (row.bytes = G4_PAGE_BYTES; row.within < chunk->stripe_bytes && rc == 0; row.within += G4_PAGE_BYTES)
+		rc = make_lost(wg, set, &row, column, to + row.within);
+	return rc;
 }
 
 /* What a crash has left in the log of a set that can not be written is no rot; nor is it looked for where the log is kept. */

@@ -93,16 +93,39 @@ static int check_target(const struct g4_set *set, uint32_t disk, const struct g4
 	return 0;
 }
 
-/* Locks of rows and superblocks held: nobody begins to use a disk that is not used. What was opened as it before is closed. */
-static int make_room(struct g4_set *set, uint32_t disk)
+/*
+ * Locks of rows and superblocks held: nobody begins to use a disk that is not used. What was opened as it before is the caller's to close,
+ * without the locks: that may take long.
+ */
+static int make_room(struct g4_set *set, uint32_t disk, struct g4_dev **before)
 {
 	struct g4_set_member *member = &set->disks[disk];
 
 	/* added, not loaded: whoever counts after this sees that it was dropped */
 	if (g4_set_is_written(set, disk) || g4_add32(&member->users, 0) > 0)
 		return -G4_E_BUSY;
-	g4_dev_close(member->dev);
+	*before = member->dev;
 	member->dev = NULL;
+	return 0;
+}
+
+/* The same locks held. The name is the set's when this returns 0. */
+static int take_name(struct g4_set *set, uint32_t disk, char *name)
+{
+	struct g4_set_member *member = &set->disks[disk];
+
+	if (member->name && strcmp(member->name, name) == 0) {
+		free(name);
+		return 0;
+	}
+	if (member->name) {
+		char **names = realloc(set->old_names, (set->old_name_count + 1) * sizeof(*names));
+		if (!names)
+			return -G4_E_NOMEM;
+		set->old_names = names;
+		set->old_names[set->old_name_count++] = member->name;
+	}
+	member->name = name;
 	return 0;
 }
 
@@ -122,16 +145,16 @@ static void unlock_all(struct g4_set *set)
 
 static int put_in(struct g4_set *set, uint32_t disk, struct g4_dev *dev, char *name)
 {
-	struct g4_set_member *member = &set->disks[disk];
+	struct g4_dev *before = NULL;
 
 	lock_all(set);
-	const int rc = make_room(set, disk);
-	if (rc == 0) {
-		free(member->name);
-		member->name = name;
-		member->dev = dev;
-	}
+	int rc = make_room(set, disk, &before);
+	if (rc == 0)
+		rc = take_name(set, disk, name);
+	if (rc == 0)
+		set->disks[disk].dev = dev;
 	unlock_all(set);
+	g4_dev_close(before);
 	return rc;
 }
 
@@ -143,8 +166,10 @@ int g4_set_rebuild_begin(struct g4_wg *wg, struct g4_set *set, uint32_t disk, st
 
 	if (rc == 0 && g4_load32_acq(&set->target) != G4_MAX_DISKS)
 		rc = g4_dev_fail(message, -G4_E_BUSY, "disk %u is being rebuilt, and one is at a time", set->target);
-	if (rc == 0 && put_in(set, disk, dev, kept) < 0)
-		rc = g4_dev_fail(message, -G4_E_BUSY, "disk %u is in use", disk);
+	if (rc == 0) {
+		rc = put_in(set, disk, dev, kept);
+		rc = rc == -G4_E_BUSY ? g4_dev_fail(message, rc, "disk %u is in use", disk) : rc;
+	}
 	if (rc < 0) {
 		g4_dev_close(dev);
 		free(kept);
@@ -185,6 +210,8 @@ static int finish(struct g4_wg *wg, struct g4_set *set)
 	int rc = settle(wg, set);
 	if (rc == 0)
 		rc = g4_set_admit_target(wg, set);
+	if (rc == 0 && set->parity)
+		set->parity->made_changed = true; /* it has no map yet */
 	if (set->parity)
 		pthread_rwlock_unlock(&set->parity->lock);
 	return rc;
@@ -238,6 +265,8 @@ static int copy_part(struct g4_wg *wg, struct g4_set *set, uint32_t disk, const 
 	uint64_t some = g4_min64(COPY_BYTES - within % COPY_BYTES, place->chunk->place_bytes - within);
 
 	*bytes = 0;
+	if (g4_load32_acq(&set->stuck)) /* what the others have may be lost with what one of them had not flushed */
+		return -G4_E_IO;
 	if (!g4_set_window_open(&set->window, address, some)) {
 		some = PART_BYTES - within % PART_BYTES;
 		if (!g4_set_window_open(&set->window, address, some))
@@ -308,7 +337,7 @@ int g4_set_rebuild_step(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes)
 	if (disk == G4_MAX_DISKS)
 		return -G4_E_NO_TARGET;
 	if (posix_memalign((void **)&buffer, G4_PAGE_BYTES, COPY_BYTES) != 0)
-		return -G4_E_NOMEM;
+		return 0; /* later there may be memory */
 	for (; rc == 0 && some > 0 && *bytes < STEP_BYTES; *bytes += some)
 		rc = copy_some(wg, set, &some, buffer);
 	free(buffer);
@@ -324,7 +353,20 @@ int g4_set_rebuild_step(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes)
 
 /* ---- orders ---- */
 
-/* Which disk of the set a device is that is not used now. */
+/* Lock held. The disk that is used and was written without this one, as this one was without it. G4_MAX_DISKS: there is none. */
+static uint32_t find_apart(const struct g4_set *set, const struct g4_superblock *sb)
+{
+	struct g4_superblock lead = *set->super;
+
+	for (uint32_t d = 0; d < set->count; d++) {
+		lead.disk_index = d;
+		if (g4_set_is_active(set, d) && g4_set_is_split(&lead, sb))
+			return d;
+	}
+	return G4_MAX_DISKS;
+}
+
+/* Which disk of the set a device is that is not used now. One that has what no other disk has is not touched. */
 static int recognise(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const char *name, uint32_t *disk,
 		     struct g4_dev_message message)
 {
@@ -337,12 +379,17 @@ static int recognise(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, c
 		rc = -G4_E_SB_DISKS;
 	pthread_mutex_lock(&set->lock);
 	*disk = rc == 0 ? (uint32_t)sb->disk_index : 0;
-	const bool known = rc == 0 && *disk < set->count &&
-			   memcmp(sb->disk_uuids[*disk], set->super->disk_uuids[*disk], G4_UUID_BYTES) == 0;
+	if (rc == 0 && (sb->disk_count != set->count ||
+			memcmp(sb->disk_uuids[*disk], set->super->disk_uuids[*disk], G4_UUID_BYTES) != 0))
+		rc = -G4_E_SB_DISKS;
+	const uint32_t apart = rc == 0 ? find_apart(set, sb) : G4_MAX_DISKS;
+	if (rc < 0)
+		g4_dev_fail(message, rc, "%s: is no disk of this file system", name);
+	else if (apart != G4_MAX_DISKS)
+		rc = g4_set_tell_apart(message, set->disks[apart].name, name);
 	pthread_mutex_unlock(&set->lock);
 	free(sb);
-	return known ? 0 :
-		       g4_dev_fail(message, rc < 0 ? rc : -G4_E_SB_DISKS, "%s: is no disk of this file system", name);
+	return rc;
 }
 
 /* The first disk that is not there. */
@@ -356,14 +403,17 @@ static int find_missing(struct g4_set *set, const char *name, uint32_t *disk, st
 /* A disk that was dropped is let go where nobody uses it any more, so that it can be opened again, by whatever name. */
 static int close_dropped(struct g4_set *set, struct g4_dev_message message)
 {
+	struct g4_dev *before[G4_MAX_DISKS] = {NULL};
 	int rc = 0;
 
 	lock_all(set);
 	for (uint32_t d = 0; d < set->count; d++)
-		if (!g4_set_is_written(set, d) && set->disks[d].dev && make_room(set, d) < 0)
+		if (!g4_set_is_written(set, d) && set->disks[d].dev && make_room(set, d, &before[d]) < 0)
 			rc = g4_dev_fail(message, -G4_E_BUSY,
 					 "disk %u failed, and requests to it are under way still; try again", d);
 	unlock_all(set);
+	for (uint32_t d = 0; d < set->count; d++)
+		g4_dev_close(before[d]);
 	return rc;
 }
 
@@ -389,13 +439,16 @@ static int order_begin(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order
 static int order_offline(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order)
 {
 	const struct g4_dev_message message = {.text = order->text, .bytes = order->text_bytes};
+	const char *names[G4_MAX_DISKS];
 	uint32_t d = 0;
 
 	pthread_mutex_lock(&set->lock);
-	while (d < set->count && !(set->disks[d].name && g4_set_is_written(set, d) &&
-				   g4_set_is_same_file(set->disks[d].name, order->name)))
-		d++;
+	for (uint32_t n = 0; n < set->count; n++)
+		names[n] = g4_set_is_written(set, n) ? set->disks[n].name : NULL;
 	pthread_mutex_unlock(&set->lock);
+	/* without the lock: a path may lead anywhere, and take long */
+	while (d < set->count && !(names[d] && g4_set_is_same_file(names[d], order->name)))
+		d++;
 	if (d == set->count)
 		return g4_dev_fail(message, -G4_E_NOENT, "%s: is no disk that is used", order->name);
 	order->disk = d;

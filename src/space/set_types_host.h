@@ -37,6 +37,8 @@ struct g4_set {
 	struct g4_dev_open_options open; /* as its disks were opened */
 	uint32_t count;
 	struct g4_set_member disks[G4_MAX_DISKS];
+	char **old_names; /* that disks had: whoever was given one (g4_set_disk()) may use it as long as the set */
+	uint32_t old_name_count;
 	struct g4_chunk *chunks;
 	struct g4_chunk_map map;
 	struct g4_superblock *super; /* the newest, as the set gives it */
@@ -80,6 +82,8 @@ bool g4_set_speaks_before(const struct g4_superblock *a, const struct g4_superbl
 /* Whether a disk and the one that speaks were each written without the other. */
 bool g4_set_is_split(const struct g4_superblock *lead, const struct g4_superblock *one);
 
+/* Says that two disks, by name, were; its code. */
+int g4_set_tell_apart(struct g4_dev_message message, const char *one, const char *other);
 /* Whether a disk is the one that is being rebuilt. */
 bool g4_set_is_target(const struct g4_superblock *lead, uint32_t disk);
 
@@ -98,13 +102,13 @@ int g4_set_drop(struct g4_wg *wg, struct g4_set *set, uint32_t disk);
 /* Before the first write that missing disks miss: the others say so when it returns 0. */
 int g4_set_record_missing(struct g4_wg *wg, struct g4_set *set);
 /*
- * Nobody takes a disk for one of the set, or of anything, when this returns 0, and it has no part in an epoch of the log. The lock is held,
- * or nobody else has the set.
+ * Nobody takes a disk for one of the set, or of anything, when this returns 0, and it has no part in an epoch of the log, nor a map.
+ * The lock is held, or nobody else has the set.
  */
 int g4_set_wipe(struct g4_wg *wg, struct g4_set *set, uint32_t disk);
 /*
  * A disk begins to be rebuilt: the set's device of that number is wiped, nothing uses it, and the others say durably that it has nothing
- * yet. From then on it gets what is written.
+ * yet. From then on it gets what is written. After an error none is being rebuilt.
  */
 int g4_set_begin_target(struct g4_wg *wg, struct g4_set *set, uint32_t disk, bool is_new);
 /* The set's position is durable: what lies before is, on the disk that is being rebuilt. */
@@ -135,7 +139,7 @@ void g4_set_window_close(struct g4_set_window *window);
 int g4_set_rebuild_begin(struct g4_wg *wg, struct g4_set *set, uint32_t disk, struct g4_dev *dev, const char *name,
 			 bool is_new, struct g4_dev_message message);
 /*
- * Some more of it, *bytes; 0 of them: somebody writes there, it is to be tried again later. 1: the disk is as the others. -G4_E_NO_TARGET:
+ * Some more of it, *bytes; 0 of them: somebody writes there, or there is no memory, it is to be tried again later. 1: the disk is as the others. -G4_E_NO_TARGET:
  * none is being rebuilt. After any error none is.
  */
 int g4_set_rebuild_step(struct g4_wg *wg, struct g4_set *set, uint64_t *bytes);

@@ -3,12 +3,11 @@
  * A disk is rebuilt while users write: what they write is right on what has been rebuilt and on what has not, the rebuild goes on after an
  * unmount and after a crash at any request, and whatever fails meanwhile costs nothing that was synced.
  */
-#include "disks.h"
+#include "rebuilding.h"
 
 #include <pthread.h>
 #include <unistd.h>
 
-#include "fs/mount_host.h"
 #include "simt/simt_host.h"
 #include "space/set_types_host.h"
 
@@ -131,67 +130,6 @@ static void use(struct model *m, struct disks *d)
 		m->sizes[n] = g4_max64(m->sizes[n], at + bytes);
 		break;
 	}
-}
-
-/* ---- orders ---- */
-
-static int order(struct disks *d, uint32_t what, const char *name)
-{
-	struct g4_cmd cmd = {.op = G4_CMD_DISK,
-			     .mask = what,
-			     .name = name,
-			     .name_bytes = (uint16_t)strlen(name),
-			     .data = d->message,
-			     .length = sizeof(d->message)};
-
-	return d->rig.engine ? g4_engine_execute(d->rig.engine, &cmd) : g4_execute(d->rig.wg, d->rig.fs, &cmd);
-}
-
-static void begin(struct disks *d, uint32_t what, uint32_t disk)
-{
-	if (order(d, what, d->names[disk]) < 0)
-		fail_msg("%s", d->message);
-}
-
-static struct g4_job_record job_of(struct disks *d)
-{
-	static struct g4_health health;
-	struct g4_job_record newest = {.kind = G4_JOB_NONE};
-	struct g4_cmd list = {.op = G4_CMD_JOB_LIST, .data = &health, .length = sizeof(health)};
-
-	assert_int_equal(
-		d->rig.engine ? g4_engine_execute(d->rig.engine, &list) : g4_execute(d->rig.wg, d->rig.fs, &list), 0);
-	for (uint32_t k = 0; k < G4_JOBS; k++)
-		if (health.jobs[k].kind == G4_JOB_REBUILD && health.jobs[k].number > newest.number)
-			newest = health.jobs[k];
-	return newest;
-}
-
-static void tell(struct disks *d, uint32_t what)
-{
-	struct g4_cmd set = {.op = G4_CMD_JOB_SET, .number = job_of(d).number, .mask = what};
-
-	assert_int_equal(g4_execute(d->rig.wg, d->rig.fs, &set), 0);
-}
-
-static void step(struct disks *d)
-{
-	(void)g4_jobs_serve(d->rig.wg, d->rig.fs, true);
-}
-
-static void finish(struct disks *d)
-{
-	while (job_of(d).state == G4_JOB_RUNNING)
-		step(d);
-	assert_int_equal(job_of(d).state, G4_JOB_DONE);
-}
-
-static uint32_t state_of(struct g4_dev *dev, uint32_t disk)
-{
-	struct g4_disk_info info;
-
-	assert_true(g4_set_disk(dev, disk, &info));
-	return info.state;
 }
 
 /* Whichever disks are lost, the others have everything. The file system is not mounted. */
@@ -546,20 +484,6 @@ static void a_disk_that_is_left_out_meanwhile_is_stale(void **state)
 
 /* ---- what fails meanwhile ---- */
 
-/* requests: their requests from the mount on, or NULL. */
-static void mount_faulty(struct disks *d, struct faulty *f, struct disks_order *requests)
-{
-	const struct g4_fs_options options = {.cache_bytes = 4 * G4_MIB};
-
-	disks_open_faulty(d, f);
-	if (requests)
-		disks_watch(d, f, requests);
-	memset(&d->rig, 0, sizeof(d->rig));
-	d->rig.wg = g4_wg_create(0);
-	if (g4_fs_mount(d->rig.wg, f->set, &options, &d->rig.fs, d->message, sizeof(d->message)) < 0)
-		fail_msg("%s", d->message);
-}
-
 /* Half way, not mounted. */
 static void half_way(struct disks *d, const struct level *level, struct model *m)
 {
@@ -656,15 +580,17 @@ static void a_source_that_can_not_be_read_ends_it(void **state)
 		struct disks d;
 		half_way(&d, &levels[l], &m);
 		mount_faulty(&d, &f, NULL);
+		/* each step's first read of each, or with parity all */
+		const struct g4_fault fault = {.fail_read_at = 1, .bad_bytes = levels[l].parity ? UINT64_MAX : 0};
 		while (job_of(&d).state == G4_JOB_RUNNING) {
 			for (uint32_t n = 0; n < d.count; n++)
-				if (n != 1) /* each step's first read of each */
-					g4_dev_fault_set(f.fault[n], &(struct g4_fault){.fail_read_at = 1});
+				if (n != 1)
+					g4_dev_fault_set(f.fault[n], &fault);
 			step(&d);
 		}
 		for (uint32_t n = 0; n < d.count; n++)
 			g4_dev_fault_set(f.fault[n], &(struct g4_fault){.fail_read_at = 0});
-		/* one failure of each is read again page by page where there are copies */
+		/* one failure of each is read again page by page */
 		if (levels[l].parity) {
 			assert_int_equal(job_of(&d).state, G4_JOB_FAILED);
 			assert_int_equal(job_of(&d).code, G4_E_SOURCE);
