@@ -14,6 +14,7 @@
 #include "data/map.h"
 #include "dedup/table.h"
 #include "fs/fs.h"
+#include "fs/super.h"
 #include "inode/icache.h"
 #include "simt/simt_host.h"
 
@@ -356,6 +357,43 @@ static void expect_shared(uint64_t a, uint64_t b, const uint64_t *rows, uint32_t
 	for (uint32_t k = 0; k < count; k++)
 		for (const uint64_t end = page + rows[k]; page < end; page++)
 			assert_true((rig_place(&rig, a, page) == rig_place(&rig, b, page)) == (k % 2 == 0));
+}
+
+static bool may_list(void)
+{
+	return (rig.fs->super.features_incompat & G4_FEATURE_INCOMPAT_LISTED) != 0;
+}
+
+/* No older program is kept out for a wish that comes to nothing, and what it needs not being had fails no write. */
+static void a_wish_fails_no_write(void **state)
+{
+	uint64_t a, b, dir, in;
+
+	(void)state;
+	rig_pattern(data, 31, BYTES);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "a", G4_S_IFREG | 0644, &a), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "b", G4_S_IFREG | 0644, &b), 0);
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "d", 0755, &dir), 0);
+	assert_int_equal(op_setxattr(&rig, b, "gpu4fs.checksum", "crc32c", 6, 0), 0);
+	struct g4_cmd write = {
+		.op = G4_CMD_WRITE, .node = dir, .flags = G4_WRITE_DEDUP, .data = data, .length = G4_PAGE_BYTES};
+	assert_int_not_equal(g4_execute(rig.wg, rig.fs, &write), 0);
+	assert_int_equal(op_open(&rig, b, G4_OPEN_WRITE | G4_OPEN_DEDUP, &in), 0);
+	write_as(in, 0, 0, 10);
+	assert_int_equal(op_release(&rig, in), 0);
+	assert_int_equal(op_open(&rig, a, G4_OPEN_WRITE | G4_OPEN_DEDUP, &in), 0);
+	write_as(in, 0, 0, 0);
+	assert_false(may_list());
+	rig.fs->resizing = G4_FS_RESIZES;
+	write_as(in, 0, 0, 10);
+	assert_false(may_list());
+	rig.fs->resizing = 0;
+	write_as(in, 0, 10, 10);
+	assert_true(may_list());
+	assert_int_equal(op_release(&rig, in), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	expect(a, data, 20 * G4_PAGE_BYTES);
+	expect(b, data, 10 * G4_PAGE_BYTES);
 }
 
 /* A handle goes before the policy, and a command before the handle; large writes as well as small ones. */
@@ -1052,6 +1090,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(loading_beside_writers, setup, teardown),
 		cmocka_unit_test_setup_teardown(files_and_directories_say_whether, setup_off, teardown),
 		cmocka_unit_test_setup_teardown(writers_say_whether, setup_off, teardown),
+		cmocka_unit_test_setup_teardown(a_wish_fails_no_write, setup_off, teardown),
 		cmocka_unit_test_setup_teardown(a_domain_is_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(domains_are_not_compared, setup, teardown),
 		cmocka_unit_test(a_domain_survives_a_power_cut),
