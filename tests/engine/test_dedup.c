@@ -505,6 +505,41 @@ static void a_domain_is_alone(void **state)
 	assert_int_equal(rig_place(&rig, files_of[3], 7), rig_place(&rig, outside[0], 7));
 }
 
+static struct g4_root *root_block(void)
+{
+	uint32_t line;
+
+	assert_int_equal(g4_meta_get(rig.wg, &rig.fs->meta, g4_layout_root(&rig.fs->meta.layout), G4_BLOCK_ROOT, &line),
+			 0);
+	struct g4_root *root = (struct g4_root *)g4_line_data(&rig.fs->cache, line);
+	g4_cache_put(&rig.fs->cache, line);
+	return root;
+}
+
+/* Numbers are given once, so no owner of a directory may use them up with it; and where none is left none is taken. */
+static void who_has_a_domain_keeps_it(void **state)
+{
+	uint64_t dir, ino, other;
+
+	(void)state;
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "d", 0755, &dir), 0);
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "e", 0755, &other), 0);
+	for (uint32_t k = 0; k < 5; k++)
+		assert_int_equal(set(dir, "domain"), 0);
+	assert_int_equal(root_block()->domains, 1);
+	assert_int_equal(op_mknod(&rig, dir, "f", G4_S_IFREG | 0644, &ino), 0);
+	assert_int_equal(set(ino, "domain"), 0); /* its directory's */
+	assert_int_equal(root_block()->domains, 1);
+	root_block()->domains = G4_DOMAIN_MOST;
+	for (uint32_t k = 0; k < 3; k++)
+		assert_int_equal(set(other, "domain"), -G4_E_NOSPC);
+	assert_int_equal(root_block()->domains, G4_DOMAIN_MOST);
+	assert_int_equal(set(dir, "domain"), 0);
+	root_block()->domains = 1;
+	assert_int_equal(set(other, "domain"), 0);
+	assert_int_equal(root_block()->domains, 2);
+}
+
 /* Who asks whether two files of different domains are the same is not told; a copy by reference is what its user asked for. */
 static void domains_are_not_compared(void **state)
 {
@@ -1092,6 +1127,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(writers_say_whether, setup_off, teardown),
 		cmocka_unit_test_setup_teardown(a_wish_fails_no_write, setup_off, teardown),
 		cmocka_unit_test_setup_teardown(a_domain_is_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(who_has_a_domain_keeps_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(domains_are_not_compared, setup, teardown),
 		cmocka_unit_test(a_domain_survives_a_power_cut),
 		cmocka_unit_test_setup_teardown(any_order, setup, teardown),
