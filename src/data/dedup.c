@@ -321,7 +321,7 @@ G4_FN uint64_t g4_dedup_compare(struct g4_wg *wg, struct g4_fs *fs, struct g4_ad
 		if (!(bits[in / 64] >> in % 64 & 1))
 			continue;
 		g4_sums_make(wg, G4_CHECKSUM_BLAKE3, from, 1, &made);
-		if (g4_listing_is_of(listing->sums[in], &made))
+		if (g4_listing_is_of(listing->sums[in], &made, G4_DOMAIN_MOST))
 			continue;
 		bad |= UINT64_C(1) << k;
 		g4_ddt_suspect(&fs->ddt, at);

@@ -139,15 +139,15 @@ G4_FN static int publish_part(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn 
 		return rc;
 	}
 	*done = 0;
-	if (lists && !first && !g4_txn_extend(txn, G4_LIST_CREDITS))
-		return 0; /* another transaction has them */
 	if (looks)
 		pages = yield_pages(wg, fs, txn, inode, page, address, pages, sums, done, &rc);
 	if (pages == 0) {
 		g4_ddt_count(&fs->ddt, page, *done, 0, 0);
 		return rc;
 	}
-	if (lists) /* they are not for the map */
+	if (lists && !first && !g4_txn_extend(txn, G4_LIST_CREDITS))
+		return 0; /* another transaction has them */
+	if (lists)	  /* they are not for the map */
 		txn->credits -= G4_LIST_CREDITS;
 	rc = g4_map_set(wg, fs, txn, inode, page, address, pages, true, sums, done);
 	if (lists)

@@ -94,7 +94,7 @@ G4_FN static bool hold(struct g4_fs *fs, const struct g4_inode_core *dir, const 
 		return false;
 	struct g4_inode_core *inode = g4_icache_at(fs, value->index);
 	if (g4_read_trylock(&inode->lock)) {
-		if (g4_check_child(fs, dir, value->index) == 0)
+		if (!inode->dead && g4_check_child(fs, dir, value->index) == 0)
 			return true;
 		g4_read_unlock(&inode->lock);
 	}

@@ -39,7 +39,7 @@ G4_FN int g4_listing_page_validate(const struct g4_listing_page *page, uint64_t 
 	return page->region != region || page->quarter != quarter ? -G4_E_CORRUPT_ALLOC : 0;
 }
 
-G4_FN bool g4_listing_is_of(const uint8_t *listed, const struct g4_sum_entry *sum)
+G4_FN bool g4_listing_is_of(const uint8_t *listed, const struct g4_sum_entry *sum, uint64_t most)
 {
 	uint64_t words[3], of[3];
 
@@ -48,5 +48,5 @@ G4_FN bool g4_listing_is_of(const uint8_t *listed, const struct g4_sum_entry *su
 	const uint64_t domain = words[2] ^ of[2];
 	const struct g4_listing_key key = g4_listing_key(sum, domain);
 
-	return domain <= G4_DOMAIN_MOST && g4_bytes_equal(key.bytes, listed, G4_LISTING_SUM_BYTES);
+	return domain <= most && g4_bytes_equal(key.bytes, listed, G4_LISTING_SUM_BYTES);
 }

@@ -70,8 +70,8 @@ G4_FN G4_INLINE struct g4_listing_key g4_listing_key(const struct g4_sum_entry *
 }
 G4_STATIC_ASSERT(sizeof(struct g4_listing_key) == sizeof(struct g4_sum_entry),
 		 "a key is a sum, and what does not count");
-/* Whether a page that is listed so has this sum, in whatever domain. */
-G4_FN bool g4_listing_is_of(const uint8_t *listed, const struct g4_sum_entry *sum);
+/* Whether a page that is listed so has this sum, in a domain up to `most`. */
+G4_FN bool g4_listing_is_of(const uint8_t *listed, const struct g4_sum_entry *sum, uint64_t most);
 
 /* Whether any page of a quarter is listed. */
 G4_FN G4_INLINE bool g4_listed_any(const struct g4_shares_page *page, uint32_t region, uint32_t quarter)

@@ -236,17 +236,24 @@ G4_FN static enum g4_dedup_wish wish_of(const struct g4_cmd *cmd)
 					 G4_DEDUP_BY_POLICY;
 }
 
-/* What is shared and listed has its features in the superblocks before. */
-G4_FN static int allow_wish(struct g4_wg *wg, struct g4_fs *fs, enum g4_dedup_wish wish)
+/*
+ * Of a locked regular file that gets bytes. What is shared and listed has its features in the superblocks before. Where they can not be
+ * had, as during a resize, the wish is not met, which fails no write.
+ */
+G4_FN static enum g4_dedup_wish grant_wish(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
+					   enum g4_dedup_wish wish)
 {
-	if (wish != G4_DEDUP_WISHED || !g4_ddt_is_there(&fs->ddt))
-		return 0;
-	return g4_super_add_feature(wg, fs, G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_LISTED);
+	if (wish != G4_DEDUP_WISHED || !g4_ddt_is_there(&fs->ddt) ||
+	    g4_sums_algorithm(fs, inode->disk.policy) != G4_CHECKSUM_BLAKE3)
+		return wish;
+	return g4_super_add_feature(wg, fs, G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_LISTED) < 0 ?
+		       G4_DEDUP_BY_POLICY :
+		       G4_DEDUP_WISHED;
 }
 
 G4_FN static int write_once(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, struct g4_cmd *cmd)
 {
-	const enum g4_dedup_wish wish = wish_of(cmd);
+	enum g4_dedup_wish wish = wish_of(cmd);
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	uint32_t flags = g4_handle_flags(cmd->handle);
 
@@ -259,6 +266,8 @@ G4_FN static int write_once(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, 
 		rc = g4_drop_privileges(wg, fs, index, cmd->cred);
 	if (flags & G4_OPEN_APPEND)
 		cmd->offset = inode->size; /* tells the caller where */
+	if (rc == 0 && cmd->length > 0)
+		wish = grant_wish(wg, fs, inode, wish);
 	if (rc == 0)
 		rc = g4_file_write(wg, fs, index, cmd->offset, cmd->data, cmd->length, wish, &cmd->value);
 	g4_write_unlock(&inode->lock);
@@ -277,9 +286,7 @@ G4_FN static int do_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd
 		return -G4_E_ROFS;
 	if (g4_load32_acq(&fs->journal.aborted))
 		return -G4_E_ROFS;
-	rc = allow_wish(wg, fs, wish_of(cmd));
-	if (rc == 0 && g4_dirty_pressure(fs, true))
-		rc = g4_writeback_all(wg, fs);
+	rc = g4_dirty_pressure(fs, true) ? g4_writeback_all(wg, fs) : 0;
 	if (rc == 0)
 		rc = g4_icache_get_target(wg, fs, cmd, &i);
 	if (rc < 0)

@@ -14,15 +14,18 @@
 #include "inode/times.h"
 #include "inode/txn.h"
 
-/* The in-core inode that a name leads to which is neither . nor ..; directory locked, so that it is the inode the name meant. */
+/*
+ * The in-core inode that a name leads to which is neither . nor ..; directory locked, so that it is the inode the name meant. cached:
+ * the lookup cache may say which one.
+ */
 G4_FN static int step_down(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir, const char *name,
-			   uint32_t bytes, uint32_t *next)
+			   uint32_t bytes, bool cached, uint32_t *next)
 {
 	struct g4_lookup_value value;
 	struct g4_lookup_seen seen;
 	struct g4_dir_slot slot;
 
-	if (g4_name_cached(fs, dir, name, bytes, &value, &seen)) {
+	if (cached && g4_name_cached(fs, dir, name, bytes, &value, &seen)) {
 		if (g4_icache_get_near(wg, fs, value.inode, value.index, next) == 0) {
 			g4_fence_acq();
 			if (*next == value.index && g4_lookup_holds(&seen))
@@ -58,12 +61,16 @@ G4_FN static int fill_attr_of(struct g4_wg *wg, struct g4_fs *fs, struct g4_inod
 	return leads;
 }
 
-/* step() of a name that is neither . nor ..: once more for each time that the name is given to another inode meanwhile. */
+/*
+ * step() of a name that is neither . nor ..: once more for each time that the name is given to another inode meanwhile. In a damaged
+ * image names may be left that lead to an inode without links, which is freed: the lookup cache would lead to what it was in
+ * core for ever, and the slab says that it is gone.
+ */
 G4_FN static int step_to(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir, const char *name,
 			 uint32_t bytes, struct g4_attr *attr, bool *given, uint32_t *next)
 {
-	for (;;) {
-		int rc = step_down(wg, fs, dir, name, bytes, next);
+	for (bool cached = true;; cached = false) {
+		int rc = step_down(wg, fs, dir, name, bytes, cached, next);
 		if (rc < 0 || !attr || g4_check_child(fs, dir, *next) < 0)
 			return rc;
 		rc = fill_attr_of(wg, fs, dir, name, bytes, *next, attr);

@@ -76,19 +76,28 @@ G4_FN static int new_domain(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 	if (rc < 0)
 		return rc;
 	struct g4_root *root = (struct g4_root *)g4_line_data(&fs->cache, line);
-	g4_txn_dirty(txn, line);
-	*domain = g4_add64(&root->domains, 1) + 1; /* another directory may get one at the same time */
+	uint64_t made = g4_load64_rlx(&root->domains);
+	while (made < G4_DOMAIN_MOST) {
+		g4_txn_dirty(txn, line);
+		if (g4_cas64(&root->domains, made, made + 1))
+			break;
+		made = g4_load64_rlx(&root->domains); /* another directory has got one at the same time */
+	}
 	g4_cache_put(&fs->cache, line);
-	return *domain > G4_DOMAIN_MOST ? -G4_E_NOSPC : 0;
+	*domain = made + 1;
+	return made < G4_DOMAIN_MOST ? 0 : -G4_E_NOSPC;
 }
 
-/* The field changes in an inode, and the domain with it: what is a directory's, or a file's, own from now on. */
+/*
+ * The field changes in an inode, and the domain with it: what is a directory's, or a file's, own from now on. Who has one keeps it, or its
+ * owner could use the numbers up.
+ */
 G4_FN static int change(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
 			enum g4_policy_field field, uint32_t value)
 {
 	const struct g4_inode before = inode->disk;
-	uint64_t domain = 0;
-	int rc = value == G4_POLICY_DEDUP_DOMAIN ? new_domain(wg, fs, txn, &domain) : 0;
+	uint64_t domain = value == G4_POLICY_DEDUP_DOMAIN ? g4_inode_domain(&before) : 0;
+	int rc = value == G4_POLICY_DEDUP_DOMAIN && domain == 0 ? new_domain(wg, fs, txn, &domain) : 0;
 
 	if (rc < 0)
 		return rc;

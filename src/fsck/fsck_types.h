@@ -189,6 +189,7 @@ struct g4_fsck {
 	struct g4_address *group_shares; /* by group: its page of shares, if it has one */
 	bool owners_wrong;		 /* or what is listed */
 	struct g4_fsck_listed **listed;	 /* by group: pages that others may find, if there are any (listed.c) */
+	uint64_t domains;		 /* with `listed`: the highest one that was made */
 	struct g4_listing_page listing;	 /* the one that was looked at last */
 	struct g4_address listing_at;
 

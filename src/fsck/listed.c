@@ -59,6 +59,16 @@ static void load_quarter(struct g4_fsck *fsck, uint64_t group, struct g4_fsck_li
 		drop_quarter(fsck, listed, region, quarter);
 }
 
+/* What is listed for a domain that nobody has made would be found by who gets that number. */
+static uint64_t highest_domain(const struct g4_fsck *fsck)
+{
+	struct g4_root root;
+
+	if ((fsck->image->sb.features_incompat & G4_FEATURE_INCOMPAT_DOMAINS) == 0)
+		return 0;
+	return g4_image_root(fsck->image, &root) == 0 ? g4_min64(root.domains, G4_DOMAIN_MOST) : 0;
+}
+
 void g4_fsck_load_listed(struct g4_fsck *fsck, uint64_t group, const struct g4_shares_page *page)
 {
 	const bool may = (fsck->image->sb.features_incompat & G4_FEATURE_INCOMPAT_LISTED) != 0;
@@ -75,8 +85,10 @@ void g4_fsck_load_listed(struct g4_fsck *fsck, uint64_t group, const struct g4_s
 		fsck->owners_wrong = true;
 		return;
 	}
-	if (fsck->listed == NULL)
+	if (fsck->listed == NULL) {
 		fsck->listed = calloc(fsck->image->layout.group_count, sizeof(struct g4_fsck_listed *));
+		fsck->domains = highest_domain(fsck);
+	}
 	struct g4_fsck_listed *listed = fsck->listed == NULL ? NULL : calloc(1, sizeof(*listed));
 	if (listed == NULL) {
 		fsck->fatal = -G4_E_NOMEM;
@@ -129,11 +141,12 @@ static bool check_sum(struct g4_fsck *fsck, const struct g4_fsck_where *where, s
 	if (g4_sum_entry_algorithm(entry) != G4_CHECKSUM_BLAKE3 || !is_listed(fsck, page))
 		return true;
 	const uint8_t *sum = listed_sum(fsck, page);
-	if (sum == NULL || g4_listing_is_of(sum, entry))
+	if (sum == NULL || g4_listing_is_of(sum, entry, fsck->domains))
 		return true;
-	g4_fsck_problem(fsck, G4_FSCK_LISTED, where,
-			"the page at 0x%" PRIx64 " is listed with another sum than it has here",
-			g4_address_stored(address));
+	g4_fsck_problem(fsck, G4_FSCK_LISTED, where, "the page at 0x%" PRIx64 " is listed %s",
+			g4_address_stored(address),
+			g4_listing_is_of(sum, entry, G4_DOMAIN_MOST) ? "for a domain that there is not" :
+								       "with another sum than it has here");
 	g4_fsck_clear_bit(of_page(fsck, page)->listed, page % G4_GROUP_PAGES);
 	fsck->owners_wrong = true;
 	return false;

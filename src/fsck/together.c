@@ -62,6 +62,7 @@ static bool start_member(struct member *member, const struct g4_fsck *first, uin
 	fsck->owner_regions = first->owner_regions;
 	fsck->owners = first->owners;
 	fsck->listed = first->listed;
+	fsck->domains = first->domains;
 	fsck->owner_count = first->owner_count;
 	if (pthread_create(&member->thread, NULL, work, fsck) == 0)
 		return true;

@@ -43,7 +43,7 @@ static int on_name(struct g4_fs *fs, uint32_t op, uint64_t node, const char *nam
 			     .name = name,
 			     .name_bytes = (uint16_t)strlen(name),
 			     .mode = 0755,
-			     .attr = op == G4_CMD_RMDIR ? NULL : &attr,
+			     .attr = op == G4_CMD_RMDIR || op == G4_CMD_UNLINK ? NULL : &attr,
 			     .cred = &root};
 	int rc = g4_execute(wg, fs, &cmd);
 
@@ -180,6 +180,29 @@ static void a_name_that_leads_to_the_directory_above(void **state)
 	g4_fs_unmount(wg, fs, false);
 }
 
+/* An inode has more names than links: when those are gone it is, and what is left leads to nothing, wherever it was remembered. */
+static void a_name_that_is_left_of_a_freed_inode(void **state)
+{
+	uint64_t leaf, a = entry_of(root_ino(), &leaf)->inode, x;
+
+	(void)state;
+	struct g4_fs *fs = mount();
+	struct g4_cmd link = {.op = G4_CMD_LINK, .node2 = a, .name2 = "y", .name2_bytes = 1, .cred = &root};
+	assert_int_equal(on_name(fs, G4_CMD_MKNOD, a, "x", &x), 0);
+	link.node = x;
+	assert_int_equal(g4_execute(wg, fs, &link), 0);
+	assert_int_equal(g4_fs_unmount(wg, fs, true), 0);
+	assert_int_equal(inode_at(x)->nlink, 2);
+	inode_at(x)->nlink = 1;
+	seal(g4_align_down(g4_ptr_offset(x), G4_PAGE_BYTES));
+	fs = mount();
+	assert_int_equal(on_name(fs, G4_CMD_LOOKUP, a, "y", NULL), 0);
+	assert_int_equal(on_name(fs, G4_CMD_UNLINK, a, "x", NULL), 0);
+	assert_int_equal(on_name(fs, G4_CMD_LOOKUP, a, "y", NULL), -G4_E_CORRUPT_INODE);
+	assert_int_equal(list(fs, a), -G4_E_CORRUPT_DIR);
+	g4_fs_unmount(wg, fs, false);
+}
+
 /* The directory is empty by its own account, so that removing it frees its pages: an index page that is its own child. */
 static void an_index_page_that_is_its_own_child(void **state)
 {
@@ -227,6 +250,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_tree_to_clear_that_is_below_itself, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_name_that_leads_to_its_own_directory, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_name_that_leads_to_the_directory_above, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_name_that_is_left_of_a_freed_inode, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_index_page_that_is_its_own_child, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_directory_that_is_to_shrink, setup, teardown),
 	};

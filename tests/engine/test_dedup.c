@@ -14,6 +14,7 @@
 #include "data/map.h"
 #include "dedup/table.h"
 #include "fs/fs.h"
+#include "fs/super.h"
 #include "inode/icache.h"
 #include "simt/simt_host.h"
 
@@ -358,6 +359,43 @@ static void expect_shared(uint64_t a, uint64_t b, const uint64_t *rows, uint32_t
 			assert_true((rig_place(&rig, a, page) == rig_place(&rig, b, page)) == (k % 2 == 0));
 }
 
+static bool may_list(void)
+{
+	return (rig.fs->super.features_incompat & G4_FEATURE_INCOMPAT_LISTED) != 0;
+}
+
+/* No older program is kept out for a wish that comes to nothing, and what it needs not being had fails no write. */
+static void a_wish_fails_no_write(void **state)
+{
+	uint64_t a, b, dir, in;
+
+	(void)state;
+	rig_pattern(data, 31, BYTES);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "a", G4_S_IFREG | 0644, &a), 0);
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "b", G4_S_IFREG | 0644, &b), 0);
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "d", 0755, &dir), 0);
+	assert_int_equal(op_setxattr(&rig, b, "gpu4fs.checksum", "crc32c", 6, 0), 0);
+	struct g4_cmd write = {
+		.op = G4_CMD_WRITE, .node = dir, .flags = G4_WRITE_DEDUP, .data = data, .length = G4_PAGE_BYTES};
+	assert_int_not_equal(g4_execute(rig.wg, rig.fs, &write), 0);
+	assert_int_equal(op_open(&rig, b, G4_OPEN_WRITE | G4_OPEN_DEDUP, &in), 0);
+	write_as(in, 0, 0, 10);
+	assert_int_equal(op_release(&rig, in), 0);
+	assert_int_equal(op_open(&rig, a, G4_OPEN_WRITE | G4_OPEN_DEDUP, &in), 0);
+	write_as(in, 0, 0, 0);
+	assert_false(may_list());
+	rig.fs->resizing = G4_FS_RESIZES;
+	write_as(in, 0, 0, 10);
+	assert_false(may_list());
+	rig.fs->resizing = 0;
+	write_as(in, 0, 10, 10);
+	assert_true(may_list());
+	assert_int_equal(op_release(&rig, in), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	expect(a, data, 20 * G4_PAGE_BYTES);
+	expect(b, data, 10 * G4_PAGE_BYTES);
+}
+
 /* A handle goes before the policy, and a command before the handle; large writes as well as small ones. */
 static void writers_say_whether(void **state)
 {
@@ -465,6 +503,41 @@ static void a_domain_is_alone(void **state)
 	write_at(files_of[3], 0, data, bytes);
 	assert_int_equal(op_fsync(&rig, files_of[3]), 0);
 	assert_int_equal(rig_place(&rig, files_of[3], 7), rig_place(&rig, outside[0], 7));
+}
+
+static struct g4_root *root_block(void)
+{
+	uint32_t line;
+
+	assert_int_equal(g4_meta_get(rig.wg, &rig.fs->meta, g4_layout_root(&rig.fs->meta.layout), G4_BLOCK_ROOT, &line),
+			 0);
+	struct g4_root *root = (struct g4_root *)g4_line_data(&rig.fs->cache, line);
+	g4_cache_put(&rig.fs->cache, line);
+	return root;
+}
+
+/* Numbers are given once, so no owner of a directory may use them up with it; and where none is left none is taken. */
+static void who_has_a_domain_keeps_it(void **state)
+{
+	uint64_t dir, ino, other;
+
+	(void)state;
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "d", 0755, &dir), 0);
+	assert_int_equal(op_mkdir(&rig, G4_NODE_ROOT, "e", 0755, &other), 0);
+	for (uint32_t k = 0; k < 5; k++)
+		assert_int_equal(set(dir, "domain"), 0);
+	assert_int_equal(root_block()->domains, 1);
+	assert_int_equal(op_mknod(&rig, dir, "f", G4_S_IFREG | 0644, &ino), 0);
+	assert_int_equal(set(ino, "domain"), 0); /* its directory's */
+	assert_int_equal(root_block()->domains, 1);
+	root_block()->domains = G4_DOMAIN_MOST;
+	for (uint32_t k = 0; k < 3; k++)
+		assert_int_equal(set(other, "domain"), -G4_E_NOSPC);
+	assert_int_equal(root_block()->domains, G4_DOMAIN_MOST);
+	assert_int_equal(set(dir, "domain"), 0);
+	root_block()->domains = 1;
+	assert_int_equal(set(other, "domain"), 0);
+	assert_int_equal(root_block()->domains, 2);
 }
 
 /* Who asks whether two files of different domains are the same is not told; a copy by reference is what its user asked for. */
@@ -930,6 +1003,11 @@ static void what_is_written_again_is_stored_again(void **state)
 #define RACERS 2u
 static pthread_barrier_t racers;
 
+static uint32_t rounds(void)
+{
+	return rig_slow() ? 20 : 100;
+}
+
 /* The same pages, at the same time, to a file of its own. */
 static void *race(void *argument)
 {
@@ -939,7 +1017,7 @@ static void *race(void *argument)
 	char name[16];
 
 	own.wg = g4_wg_create(1 + number);
-	for (uint32_t round = 0; round < (rig_slow() ? 4u : 20u); round++) {
+	for (uint32_t round = 0; round < rounds(); round++) {
 		snprintf(name, sizeof(name), "r%u %u", number, round);
 		assert_int_equal(op_mknod(&own, G4_NODE_ROOT, name, G4_S_IFREG | 0644, &ino), 0);
 		if (number == 0)
@@ -953,6 +1031,10 @@ static void *race(void *argument)
 	return NULL;
 }
 
+/*
+ * Nobody looks and lists in one step, so who is put aside between the two lets the other one store it, too: a few microseconds, which
+ * few rounds meet. If nobody looked again when he publishes, one page in thirty or more would be there twice.
+ */
 static void racers_store_little_twice(void **state)
 {
 	pthread_t threads[RACERS];
@@ -965,7 +1047,7 @@ static void racers_store_little_twice(void **state)
 	for (uint32_t k = 0; k < RACERS; k++)
 		pthread_join(threads[k], NULL);
 	(void)pthread_barrier_destroy(&racers);
-	for (uint32_t round = 0; round < (rig_slow() ? 4u : 20u); round++) {
+	for (uint32_t round = 0; round < rounds(); round++) {
 		struct g4_attr of[RACERS];
 		for (uint32_t k = 0; k < RACERS; k++) {
 			char name[16];
@@ -980,6 +1062,7 @@ static void racers_store_little_twice(void **state)
 	}
 	print_message("of %lu pages that two wrote at a time %lu are there twice\n", (unsigned long)all,
 		      (unsigned long)twice);
+	assert_true(twice <= all / 50);
 }
 
 #define THREADS 4u
@@ -1052,7 +1135,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(loading_beside_writers, setup, teardown),
 		cmocka_unit_test_setup_teardown(files_and_directories_say_whether, setup_off, teardown),
 		cmocka_unit_test_setup_teardown(writers_say_whether, setup_off, teardown),
+		cmocka_unit_test_setup_teardown(a_wish_fails_no_write, setup_off, teardown),
 		cmocka_unit_test_setup_teardown(a_domain_is_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(who_has_a_domain_keeps_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(domains_are_not_compared, setup, teardown),
 		cmocka_unit_test(a_domain_survives_a_power_cut),
 		cmocka_unit_test_setup_teardown(any_order, setup, teardown),
