@@ -88,7 +88,7 @@ int g4c_socket(const gpu4fs *fs)
 	return g4_connection_socket(g4_engine_connection(fs->mount->engine));
 }
 
-void g4c_forsake(gpu4fs *fs)
+void g4c_forsake(gpu4fs *fs, bool shared)
 {
-	g4_connection_forsake(g4_engine_connection(fs->mount->engine));
+	g4_connection_forsake(g4_engine_connection(fs->mount->engine), shared);
 }

@@ -42,7 +42,10 @@ int g4c_socket(const gpu4fs *fs);
  * or better to replace where other calls may be running; -1: it could not be copied.
  */
 int g4c_move_socket(gpu4fs *fs, int least);
-/* In a process that was forked: lets go of a connection that stays the parent's. Nothing of fs may be used any more. */
-void g4c_forsake(gpu4fs *fs);
+/*
+ * In a process that was forked: lets go of a connection that stays the parent's. Nothing of fs may be used any more. shared: its
+ * descriptors are the parent's as well.
+ */
+void g4c_forsake(gpu4fs *fs, bool shared);
 
 #endif

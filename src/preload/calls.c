@@ -68,26 +68,44 @@ static bool relocate(struct g4p_call *call, int at, const char *path)
 }
 
 /* The kernel is going to be asked: where the path begins at a placeholder, that must be the directory itself. */
-static void settle_start(struct g4p_call *call)
+static int settle_start(struct g4p_call *call)
 {
-	if (call->held && !call->by_working_directory)
-		(void)g4p_settle_file(call->held);
+	return call->held && !call->by_working_directory ? g4p_settle_file(call->held) : 0;
 }
 
-bool g4p_enter(struct g4p_call *call, enum g4p_number number, int at, const char *path)
+bool g4p_settle_start(int at, const char *path, enum g4p_number number)
+{
+	return (path && path[0] == '/') || g4p_settle(at, number);
+}
+
+/* The server of what is behind the path is not there: the kernel's call, or an error where it does not get its start. */
+static int64_t enter_without_server(struct g4p_call *call)
+{
+	const int rc = settle_start(call);
+
+	g4p_count(call->number, G4P_SERVER_ANSWER);
+	if (call->held)
+		g4p_put(call->held);
+	g4p_restless(&call->calm);
+	if (rc < 0)
+		errno = -rc;
+	return rc < 0 ? -1 : G4P_KERNEL;
+}
+
+int64_t g4p_enter(struct g4p_call *call, enum g4p_number number, int at, const char *path)
 {
 	uint32_t count;
 
 	if (g4p_is_calm() || !path)
-		return false;
+		return G4P_KERNEL;
 	g4p_mounts(&count);
 	if (count == 0)
-		return false;
+		return G4P_KERNEL;
 	if (path[0] == '/' && !mount_of(path, &call->path)) {
 		if (shows_descriptors(path) && g4p_any_files())
 			g4p_settle_all(false, G4P_proc);
 		g4p_count(number, G4P_OUTSIDE_ANSWER);
-		return false;
+		return G4P_KERNEL;
 	}
 	pthread_testcancel();
 	g4p_calm(&call->calm);
@@ -95,20 +113,12 @@ bool g4p_enter(struct g4p_call *call, enum g4p_number number, int at, const char
 	if (!locate(call, at, path)) {
 		g4p_count(number, G4P_OUTSIDE_ANSWER);
 		g4p_restless(&call->calm);
-		return false;
+		return G4P_KERNEL;
 	}
 	call->fs = g4p_connect(call->mount);
 	if (call->fs && call->held && call->held->fs != call->fs && !relocate(call, at, path))
 		call->fs = NULL;
-	if (!call->fs) {
-		g4p_count(number, G4P_SERVER_ANSWER);
-		settle_start(call);
-		if (call->held)
-			g4p_put(call->held);
-		g4p_restless(&call->calm);
-		return false;
-	}
-	return true;
+	return call->fs ? 0 : enter_without_server(call);
 }
 
 bool g4p_enter_second(struct g4p_call *second, const struct g4p_call *first, int at, const char *path)
@@ -139,12 +149,15 @@ int64_t g4p_leave(struct g4p_call *call, int64_t result)
 	enum g4p_answer why;
 	bool kernel = is_for_kernel(result, &why);
 
-	if (kernel)
-		settle_start(call);
 	if (result == -EIO && g4c_is_over(call->fs)) { /* the mount has ended as well, or is there anew */
 		g4p_disconnect(call->mount, call->fs);
 		why = G4P_SERVER_ANSWER;
 		kernel = true;
+	}
+	const int rc = kernel ? settle_start(call) : 0;
+	if (rc < 0) {
+		kernel = false;
+		result = rc;
 	}
 	if (call->held)
 		g4p_put(call->held);

@@ -179,14 +179,14 @@ void g4p_connect_lock(bool take)
 }
 
 /* In the child, where nothing else runs. What the parent's connection has in memory stays, unused. */
-void g4p_connect_forked(void)
+void g4p_connect_forked(bool shared)
 {
 	struct g4p_calm calm;
 	bool calmed = g4p_calm(&calm);
 
 	for (uint32_t i = 0; i < mount_count; i++) {
 		if (mounts[i].fs)
-			g4c_forsake(mounts[i].fs);
+			g4c_forsake(mounts[i].fs, shared);
 		mounts[i].fs = NULL;
 	}
 	if (calmed)

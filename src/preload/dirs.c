@@ -65,11 +65,14 @@ DIR *opendir(const char *path)
 	struct g4p_call c;
 	struct g4p_stream *stream = NULL;
 	gpu4fs_file *handle;
-	int64_t fd = G4P_KERNEL;
+	int64_t fd = g4p_enter(&c, G4P_opendir, AT_FDCWD, path);
 	int error = 0;
 
-	if (!g4p_enter(&c, G4P_opendir, AT_FDCWD, path))
+	if (fd == G4P_KERNEL)
 		return G4P_NEXT(opendir)(path);
+	if (fd < 0)
+		return NULL;
+	fd = G4P_KERNEL;
 	if (c.mount->opens) {
 		fd = gpu4fs_open(c.fs, c.at, c.path, O_RDONLY | O_DIRECTORY, 0, &handle);
 		if (fd == 0)
@@ -91,8 +94,7 @@ DIR *opendir(const char *path)
 int scandirat(int at, const char *restrict path, struct dirent ***restrict list, int (*filter)(const struct dirent *),
 	      int (*compare)(const struct dirent **, const struct dirent **))
 {
-	g4p_settle(at, G4P_scandirat);
-	return G4P_NEXT(scandirat)(at, path, list, filter, compare);
+	return g4p_settle_start(at, path, G4P_scandirat) ? G4P_NEXT(scandirat)(at, path, list, filter, compare) : -1;
 }
 
 ssize_t getdents64(int fd, void *buffer, size_t bytes)

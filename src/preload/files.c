@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -200,7 +201,33 @@ int g4p_install(struct g4p_mount *mount, gpu4fs_file *handle, int flags)
 
 /* ------------------------------------------------------------------ becoming the kernel's */
 
-/* Puts the kernel's description under each number of the file; fd -1: there is none, and its placeholders stay. */
+static int open_nothing(void)
+{
+	const int fd = (int)syscall(SYS_openat, AT_FDCWD, "/dev/null", O_PATH | O_CLOEXEC);
+
+	return fd >= 0 ? fd : (int)syscall(SYS_epoll_create1, EPOLL_CLOEXEC); /* another root, without devices */
+}
+
+/* In the place of a placeholder: the number stays in use, but no path begins there. */
+static void put_nothing(int number)
+{
+	const int kept = (int)syscall(SYS_fcntl, number, F_GETFD);
+	int fd = open_nothing();
+
+	if (fd >= 0) {
+		syscall(SYS_dup3, fd, number, kept & FD_CLOEXEC ? O_CLOEXEC : 0);
+		syscall(SYS_close, fd);
+		return;
+	}
+	syscall(SYS_close, number); /* no number is free but this one */
+	fd = open_nothing();
+	if (fd != number && fd >= 0) /* another thread has it */
+		syscall(SYS_close, fd);
+	else if (!(kept & FD_CLOEXEC))
+		syscall(SYS_fcntl, fd, F_SETFD, 0);
+}
+
+/* Puts the kernel's description under each number of the file; fd -1: there is none, and they are nothing's. */
 static void take_numbers(struct g4p_file *file, int fd)
 {
 	pthread_mutex_lock(&table_lock);
@@ -210,6 +237,8 @@ static void take_numbers(struct g4p_file *file, int fd)
 		const int kept = (int)syscall(SYS_fcntl, i, F_GETFD);
 		if (fd >= 0)
 			syscall(SYS_dup3, fd, i, kept & FD_CLOEXEC ? O_CLOEXEC : 0);
+		else
+			put_nothing(i);
 		replace(i, NULL);
 		file->refs--; /* not the last: the caller has one */
 	}
@@ -307,11 +336,18 @@ void g4p_files_lock(bool take)
 		pthread_mutex_unlock(&table_lock);
 }
 
-/* In the child of a fork: what could not be settled is lost to it. */
-void g4p_files_forked(void)
+void g4p_files_forked(bool shared)
 {
-	for (int fd = 0; fd < table_end; fd++)
+	struct g4p_calm calm;
+	const bool calmed = g4p_calm(&calm);
+
+	for (int fd = 0; fd < table_end; fd++) {
+		if (table[fd] && !shared)
+			put_nothing(fd);
 		table[fd] = NULL;
+	}
+	if (calmed)
+		g4p_restless(&calm);
 	table_used = 0;
 	copied = -1;
 }

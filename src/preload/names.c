@@ -18,8 +18,8 @@
 #define BY_PATH(number, at, path, work, kernel)                                                                        \
 	do {                                                                                                           \
 		struct g4p_call c;                                                                                     \
-		int64_t rc = G4P_KERNEL;                                                                               \
-		if (g4p_enter(&c, G4P_##number, at, path))                                                             \
+		int64_t rc = g4p_enter(&c, G4P_##number, at, path);                                                    \
+		if (rc == 0)                                                                                           \
 			rc = g4p_leave(&c, work);                                                                      \
 		return rc == G4P_KERNEL ? (kernel) : (__typeof__(kernel))rc;                                           \
 	} while (0)
@@ -27,16 +27,17 @@
 #define BY_TWO_PATHS(number, at, path, at2, path2, work, kernel)                                                       \
 	do {                                                                                                           \
 		struct g4p_call c, d;                                                                                  \
-		int64_t rc = G4P_KERNEL;                                                                               \
-		if (g4p_enter(&c, G4P_##number, at, path)) {                                                           \
+		int64_t rc = g4p_enter(&c, G4P_##number, at, path);                                                    \
+		if (rc == 0) {                                                                                         \
 			rc = g4p_enter_second(&d, &c, at2, path2) ? (work) : -EXDEV;                                   \
 			g4p_leave_second(&d);                                                                          \
 			rc = g4p_leave(&c, rc);                                                                        \
 		}                                                                                                      \
 		if (rc != G4P_KERNEL)                                                                                  \
 			return (__typeof__(kernel))rc;                                                                 \
-		g4p_settle(at, G4P_##number); /* whichever of the two it was not for */                                \
-		g4p_settle(at2, G4P_##number);                                                                         \
+		/* whichever of the two it was not for */                                                              \
+		if (!g4p_settle_start(at, path, G4P_##number) || !g4p_settle_start(at2, path2, G4P_##number))          \
+			return -1;                                                                                     \
 		return (kernel);                                                                                       \
 	} while (0)
 
@@ -130,10 +131,12 @@ static bool linked_descriptor(const char *from, int to_at, const char *to, int *
 {
 	const int fd = descriptor_of(from);
 	struct g4p_call c;
-	int64_t rc = G4P_KERNEL;
+	int64_t rc = fd < 0 || !g4p_any_files() ? G4P_KERNEL : g4p_enter(&c, G4P_linkat, to_at, to);
 
-	if (fd < 0 || !g4p_any_files() || !g4p_enter(&c, G4P_linkat, to_at, to))
-		return false;
+	*result = (int)rc;
+	if (rc != 0)
+		return rc != G4P_KERNEL;
+	rc = G4P_KERNEL;
 	struct g4p_file *file = g4p_get(fd);
 	if (file && file->fs == c.fs && !file->directory) {
 		pthread_rwlock_rdlock(&file->lock);
@@ -154,8 +157,8 @@ int linkat(int from_at, const char *from, int to_at, const char *to, int flags)
 
 	if (flags == AT_SYMLINK_FOLLOW && linked_descriptor(from, to_at, to, &result))
 		return result;
-	if (flags & AT_EMPTY_PATH)
-		g4p_settle(from_at, G4P_linkat);
+	if ((flags & AT_EMPTY_PATH) && !g4p_settle_start(from_at, from, G4P_linkat))
+		return -1;
 	BY_TWO_PATHS(linkat, from_at, from, to_at, to,
 		     flags & ~AT_SYMLINK_FOLLOW ? G4P_KERNEL : gpu4fs_link(c.fs, c.at, c.path, d.at, d.path, flags),
 		     G4P_NEXT(linkat)(from_at, from, to_at, to, flags));
@@ -179,8 +182,8 @@ ssize_t readlink(const char *restrict path, char *restrict buffer, size_t bytes)
 
 ssize_t readlinkat(int at, const char *restrict path, char *restrict buffer, size_t bytes)
 {
-	if (path && path[0] == 0)
-		g4p_settle(at, G4P_readlinkat);
+	if (path && path[0] == 0 && !g4p_settle(at, G4P_readlinkat))
+		return -1;
 	BY_PATH(readlinkat, at, path, gpu4fs_readlink(c.fs, c.at, c.path, buffer, bytes),
 		G4P_NEXT(readlinkat)(at, path, buffer, bytes));
 }
@@ -202,26 +205,23 @@ ssize_t __readlinkat_chk(int at, const char *path, char *buffer, size_t bytes, s
 /* What is no file is made through the mount. */
 int mknodat(int at, const char *path, mode_t mode, dev_t device)
 {
-	g4p_settle(at, G4P_mknodat);
-	return G4P_NEXT(mknodat)(at, path, mode, device);
+	return g4p_settle_start(at, path, G4P_mknodat) ? G4P_NEXT(mknodat)(at, path, mode, device) : -1;
 }
 
 int mkfifoat(int at, const char *path, mode_t mode)
 {
-	g4p_settle(at, G4P_mknodat);
-	return G4P_NEXT(mkfifoat)(at, path, mode);
+	return g4p_settle_start(at, path, G4P_mknodat) ? G4P_NEXT(mkfifoat)(at, path, mode) : -1;
 }
 
 int name_to_handle_at(int at, const char *path, struct file_handle *handle, int *mount, int flags)
 {
-	g4p_settle(at, G4P_handle);
-	return G4P_NEXT(name_to_handle_at)(at, path, handle, mount, flags);
+	return g4p_settle_start(at, path, G4P_handle) ? G4P_NEXT(name_to_handle_at)(at, path, handle, mount, flags) :
+							-1;
 }
 
 int open_by_handle_at(int mount, struct file_handle *handle, int flags)
 {
-	g4p_settle(mount, G4P_handle);
-	return G4P_NEXT(open_by_handle_at)(mount, handle, flags);
+	return g4p_settle(mount, G4P_handle) ? G4P_NEXT(open_by_handle_at)(mount, handle, flags) : -1;
 }
 
 /* ------------------------------------------------------------------ attributes */

@@ -48,9 +48,9 @@ static int not_standard(int fd)
 static int open_at(enum g4p_number number, int at, const char *path, int flags, mode_t mode)
 {
 	struct g4p_call c;
-	int64_t rc = G4P_KERNEL;
+	int64_t rc = g4p_enter(&c, number, at, path);
 
-	if (g4p_enter(&c, number, at, path))
+	if (rc == 0)
 		rc = g4p_leave(&c, open_here(&c, flags, mode));
 	return rc == G4P_KERNEL ? G4P_NEXT(openat)(at, path, flags, mode) : not_standard((int)rc);
 }
@@ -149,8 +149,14 @@ static int copied(int fd, int made)
 		return made;
 	file = g4p_get(fd);
 	if (file && made >= (int)G4P_FILES) { /* where there is no place for it */
-		g4p_settle(fd, G4P_dup);
-		G4P_NEXT(dup2)(fd, made);
+		if (g4p_settle(fd, G4P_dup)) {
+			G4P_NEXT(dup2)(fd, made);
+		} else {
+			const int error = errno;
+			G4P_NEXT(close)(made);
+			errno = error;
+			made = -1;
+		}
 	} else {
 		g4p_set(made, file);
 	}

@@ -2,8 +2,8 @@
 /*
  * The interception library inside: what its files share. docs/design/preload.md says what goes to the engine and what to the kernel.
  *
- * A wrapper of a call by path begins with g4p_enter(), of one by descriptor with g4p_use(). Where these are false, or the engine's
- * answer is not for the program (g4p_leave() gives G4P_KERNEL), the C library's own function is called, which asks the kernel.
+ * A wrapper of a call by path begins with g4p_enter(), of one by descriptor with g4p_use(). Where these say that the call is the kernel's,
+ * or the engine's answer is not for the program (g4p_leave() gives G4P_KERNEL), the C library's own function is called, which asks it.
  */
 #ifndef G4_PRELOAD_H
 #define G4_PRELOAD_H
@@ -84,13 +84,19 @@ struct g4p_call {
 };
 
 #define G4P_KERNEL INT64_MIN
-/* Whether the engine has the answer for this path; then g4p_leave() must follow, with it. at: a descriptor, or AT_FDCWD. */
-bool g4p_enter(struct g4p_call *call, enum g4p_number number, int at, const char *path);
+/*
+ * at: a descriptor, or AT_FDCWD. 0: the engine has the answer for this path, and g4p_leave() must follow, with it. Else G4P_KERNEL, or
+ * -1 with errno: the kernel cannot be asked.
+ */
+int64_t g4p_enter(struct g4p_call *call, enum g4p_number number, int at, const char *path);
 /* Finds the place of a second path of the same call. False: it is none of this mount's; the call is still to be left. */
 bool g4p_enter_second(struct g4p_call *second, const struct g4p_call *first, int at, const char *path);
 void g4p_leave_second(struct g4p_call *second);
 /* Ends the call with the engine's answer, a result or a negative errno. What the program gets: a result, -1 with errno, or G4P_KERNEL. */
 int64_t g4p_leave(struct g4p_call *call, int64_t result);
+
+/* Before the kernel gets a path that may begin at one of our descriptors. False, with errno: it must not. */
+bool g4p_settle_start(int at, const char *path, enum g4p_number number);
 
 /* A call by descriptor. */
 struct g4p_use {
@@ -116,7 +122,7 @@ void g4p_disconnect(struct g4p_mount *mount, gpu4fs *fs);
 bool g4p_owns(int fd);
 /* Gets the library's own descriptor out of the way of a number that the program asks for. Calm. */
 void g4p_make_way(int fd);
-void g4p_connect_forked(void);
+void g4p_connect_forked(bool shared);
 void g4p_connect_lock(bool lock);
 /* Credentials, the root or a namespace, of a thread or of all: from now on all is the kernel's, what is open as well. */
 void g4p_credentials_changed(void);
@@ -137,13 +143,17 @@ void g4p_forget(int fd);
 void g4p_number_goes(int fd);
 /* Makes a file the kernel's, under all of its numbers: 0 or a negative errno. Calm. */
 int g4p_settle_file(struct g4p_file *file);
-/* The same from outside: of one descriptor, which may be the kernel's; of all of them, or those that an exec keeps. */
+/*
+ * The same from outside: of one descriptor, which may be the kernel's; of all of them, or those that an exec keeps. False, with errno:
+ * the kernel must not get the number, for paths that begin there would begin at the mount's root.
+ */
 bool g4p_settle(int fd, enum g4p_number number);
 void g4p_settle_all(bool kept_by_exec, enum g4p_number number); /* streams.c */
-/* Where it cannot become the kernel's, and may not go on: its numbers are nothing's, EBADF for whoever uses them. Calm. */
+/* Where it cannot become the kernel's, and may not go on: its numbers are nothing's, an error for whoever uses them. Calm. */
 void g4p_lose_file(struct g4p_file *file);
 void g4p_files_lock(bool lock);
-void g4p_files_forked(void);
+/* In the child of a fork: what could not be settled is lost to it. shared: the numbers are the parent's as well. */
+void g4p_files_forked(bool shared);
 bool g4p_any_files(void);
 int g4p_files_end(void); /* behind the largest descriptor that was ever one of ours */
 
@@ -155,9 +165,12 @@ struct g4p_file *g4p_working_directory(void);
 
 /* ------------------------------------------------------------------ process.c: another process, another program */
 
-/* Around a fork by number; child: in that, where the parent's connections end. Calm. */
-void g4p_fork_begins(void);
-void g4p_fork_ends(bool child);
+/*
+ * Around a fork by number; child: in that, where the parent's connections end. shared: the two have one table of descriptors
+ * (CLONE_FILES). Calm.
+ */
+void g4p_fork_begins(bool shared);
+void g4p_fork_ends(bool child, bool shared);
 void g4p_exec_begins(void);
 
 /* stats.c */

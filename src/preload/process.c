@@ -25,32 +25,37 @@
 
 /* ------------------------------------------------------------------ fork */
 
-void g4p_fork_begins(void)
+void g4p_fork_begins(bool shared)
 {
 	if (g4p_any_files())
-		g4p_settle_all(false, G4P_fork);
+		g4p_settle_all(false, shared ? G4P_clone : G4P_fork);
 	g4p_connect_lock(true);
 	g4p_files_lock(true);
 }
 
-void g4p_fork_ends(bool child)
+void g4p_fork_ends(bool child, bool shared)
 {
 	if (child) {
-		g4p_files_forked();
-		g4p_connect_forked();
+		g4p_files_forked(shared);
+		g4p_connect_forked(shared);
 	}
 	g4p_files_lock(false);
 	g4p_connect_lock(false);
 }
 
+static void before(void)
+{
+	g4p_fork_begins(false);
+}
+
 static void in_parent(void)
 {
-	g4p_fork_ends(false);
+	g4p_fork_ends(false, false);
 }
 
 static void in_child(void)
 {
-	g4p_fork_ends(true);
+	g4p_fork_ends(true, false);
 }
 
 static __attribute__((constructor)) void begin(void)
@@ -60,7 +65,7 @@ static __attribute__((constructor)) void begin(void)
 	g4p_mounts(&count);
 	g4p_limits_changed();
 	if (count)
-		pthread_atfork(g4p_fork_begins, in_parent, in_child);
+		pthread_atfork(before, in_parent, in_child);
 }
 
 pid_t vfork(void)
@@ -74,11 +79,11 @@ pid_t _Fork(void)
 	struct g4p_calm calm;
 	const bool calmed = g4p_calm(&calm);
 
-	g4p_fork_begins();
+	g4p_fork_begins(false);
 	const pid_t child = G4P_NEXT(_Fork)();
 	if (child < 0)
 		calm.error = errno;
-	g4p_fork_ends(child == 0);
+	g4p_fork_ends(child == 0, false);
 	if (calmed)
 		g4p_restless(&calm);
 	return child;
@@ -87,6 +92,7 @@ pid_t _Fork(void)
 struct cloned { /* on the parent's stack, of which the child has a copy */
 	int (*function)(void *);
 	void *argument;
+	bool shared;
 	struct g4p_calm calm;
 };
 
@@ -94,7 +100,7 @@ static int in_clone(void *argument)
 {
 	struct cloned *cloned = argument;
 
-	g4p_fork_ends(true);
+	g4p_fork_ends(true, cloned->shared);
 	g4p_restless(&cloned->calm);
 	return cloned->function(cloned->argument);
 }
@@ -102,7 +108,7 @@ static int in_clone(void *argument)
 /* A child with memory of its own is a fork's; one that shares it has the table as well, so nothing may be in that. */
 int clone(int (*function)(void *), void *stack, int flags, void *argument, ...)
 {
-	struct cloned cloned = {.function = function, .argument = argument};
+	struct cloned cloned = {.function = function, .argument = argument, .shared = flags & CLONE_FILES};
 	va_list list;
 
 	va_start(list, argument);
@@ -111,11 +117,11 @@ int clone(int (*function)(void *), void *stack, int flags, void *argument, ...)
 	pid_t *child = va_arg(list, pid_t *);
 	va_end(list);
 	if (!(flags & CLONE_VM) && g4p_calm(&cloned.calm)) {
-		g4p_fork_begins();
+		g4p_fork_begins(cloned.shared);
 		const int pid = G4P_NEXT(clone)(in_clone, stack, flags, &cloned, parent, tls, child);
 		if (pid < 0)
 			cloned.calm.error = errno;
-		g4p_fork_ends(false);
+		g4p_fork_ends(false, cloned.shared);
 		g4p_restless(&cloned.calm);
 		return pid;
 	}
@@ -158,14 +164,16 @@ int execvpe(const char *file, char *const arguments[], char *const environment[]
 
 int fexecve(int fd, char *const arguments[], char *const environment[])
 {
-	g4p_settle(fd, G4P_exec);
+	if (!g4p_settle(fd, G4P_exec))
+		return -1;
 	g4p_exec_begins();
 	return G4P_NEXT(fexecve)(fd, arguments, environment);
 }
 
 int execveat(int at, const char *path, char *const arguments[], char *const environment[], int flags)
 {
-	g4p_settle(at, G4P_exec);
+	if (!g4p_settle_start(at, path, G4P_exec))
+		return -1;
 	g4p_exec_begins();
 	return G4P_NEXT(execveat)(at, path, arguments, environment, flags);
 }

@@ -20,6 +20,7 @@
 #define THIRD 4u
 #define FOURTH 8u
 #define FIFTH 16u
+#define PATH 32u /* the argument behind each is a path that begins there */
 
 /* Which arguments are descriptors. */
 static const struct {
@@ -33,7 +34,7 @@ static const struct {
 	{SYS_preadv2, FIRST},
 	{SYS_pwritev2, FIRST},
 	{SYS_fstat, FIRST},
-	{SYS_newfstatat, FIRST},
+	{SYS_newfstatat, FIRST | PATH},
 	{SYS_lseek, FIRST},
 	{SYS_ftruncate, FIRST},
 	{SYS_fsync, FIRST},
@@ -44,25 +45,25 @@ static const struct {
 	{SYS_fadvise64, FIRST},
 	{SYS_fchmod, FIRST},
 	{SYS_fchown, FIRST},
-	{SYS_fchmodat, FIRST},
-	{SYS_mknodat, FIRST},
-	{SYS_fchownat, FIRST},
-	{SYS_utimensat, FIRST},
+	{SYS_fchmodat, FIRST | PATH},
+	{SYS_mknodat, FIRST | PATH},
+	{SYS_fchownat, FIRST | PATH},
+	{SYS_utimensat, FIRST | PATH},
 	{SYS_fgetxattr, FIRST},
 	{SYS_fsetxattr, FIRST},
 	{SYS_flistxattr, FIRST},
 	{SYS_fremovexattr, FIRST},
 	{SYS_getdents, FIRST},
 	{SYS_getdents64, FIRST},
-	{SYS_openat2, FIRST},
-	{SYS_mkdirat, FIRST},
-	{SYS_unlinkat, FIRST},
-	{SYS_symlinkat, SECOND},
-	{SYS_readlinkat, FIRST},
-	{SYS_faccessat, FIRST},
-	{SYS_faccessat2, FIRST},
-	{SYS_renameat, FIRST | THIRD},
-	{SYS_linkat, FIRST | THIRD},
+	{SYS_openat2, FIRST | PATH},
+	{SYS_mkdirat, FIRST | PATH},
+	{SYS_unlinkat, FIRST | PATH},
+	{SYS_symlinkat, SECOND | PATH},
+	{SYS_readlinkat, FIRST | PATH},
+	{SYS_faccessat, FIRST | PATH},
+	{SYS_faccessat2, FIRST | PATH},
+	{SYS_renameat, FIRST | THIRD | PATH},
+	{SYS_linkat, FIRST | THIRD | PATH},
 	{SYS_sendfile, FIRST | SECOND},
 	{SYS_splice, FIRST | THIRD},
 	{SYS_flock, FIRST},
@@ -71,26 +72,27 @@ static const struct {
 	{SYS_fchdir, FIRST},
 	{SYS_dup, FIRST},
 	{SYS_mmap, FIFTH},
-	{SYS_execveat, FIRST},
-	{SYS_name_to_handle_at, FIRST},
+	{SYS_execveat, FIRST | PATH},
+	{SYS_name_to_handle_at, FIRST | PATH},
 	{SYS_epoll_ctl, THIRD},
-	{SYS_futimesat, FIRST},
+	{SYS_futimesat, FIRST | PATH},
 	{SYS_fstatfs, FIRST},
 	{SYS_open_by_handle_at, FIRST},
-	{SYS_fanotify_mark, FOURTH},
+	{SYS_fanotify_mark, FOURTH | PATH},
 	{SYS_finit_module, FIRST},
-	{SYS_move_mount, FIRST | THIRD},
-	{SYS_open_tree, FIRST},
-	{SYS_mount_setattr, FIRST},
-	/* newer than some headers: cachestat, fchmodat2, setxattrat and its relatives, file_getattr and file_setattr */
+	{SYS_move_mount, FIRST | THIRD | PATH},
+	{SYS_open_tree, FIRST | PATH},
+	{SYS_mount_setattr, FIRST | PATH},
+	/* newer than some headers: cachestat, fchmodat2, setxattrat and its relatives, open_tree_attr, file_getattr, file_setattr */
 	{451, FIRST},
-	{452, FIRST},
-	{463, FIRST},
-	{464, FIRST},
-	{465, FIRST},
-	{466, FIRST},
-	{468, FIRST},
-	{469, FIRST},
+	{452, FIRST | PATH},
+	{463, FIRST | PATH},
+	{464, FIRST | PATH},
+	{465, FIRST | PATH},
+	{466, FIRST | PATH},
+	{467, FIRST | PATH},
+	{468, FIRST | PATH},
+	{469, FIRST | PATH},
 	{SYS_vmsplice, FIRST},
 	{SYS_tee, FIRST | SECOND},
 };
@@ -123,13 +125,21 @@ static void settle_pointed(long number, const long arguments[6])
 	}
 }
 
-static void settle_arguments(long number, const long arguments[6])
+static bool begins_at_root(const char *path)
+{
+	return path && path[0] == '/';
+}
+
+/* False, with errno: one that matters cannot be the kernel's. */
+static bool settle_arguments(long number, const long arguments[6])
 {
 	settle_pointed(number, arguments);
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		for (unsigned int k = 0; known[i].number == number && k < 6; k++)
-			if (known[i].descriptors >> k & 1)
-				g4p_settle((int)arguments[k], G4P_syscall);
+		for (unsigned int k = 0; known[i].number == number && k < 5; k++)
+			if (known[i].descriptors >> k & 1 && !g4p_settle((int)arguments[k], G4P_syscall) &&
+			    !(known[i].descriptors & PATH && begins_at_root((const char *)arguments[k + 1])))
+				return false;
+	return true;
 }
 
 #define CREDENTIALS 1u
@@ -190,17 +200,17 @@ static uint64_t shared_by(long number, const long arguments[6])
 	return number == SYS_fork ? 0 : CLONE_VM | CLONE_FILES;
 }
 
-static long fork_by_number(long number, const long arguments[6])
+static long fork_by_number(long number, const long arguments[6], bool shared)
 {
 	struct g4p_calm calm;
 
 	g4p_calm(&calm);
-	g4p_fork_begins();
+	g4p_fork_begins(shared);
 	long result = G4P_NEXT(syscall)(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
 					arguments[5]);
 	if (result < 0)
 		calm.error = errno;
-	g4p_fork_ends(result == 0);
+	g4p_fork_ends(result == 0, shared);
 	g4p_restless(&calm);
 	return result;
 }
@@ -279,8 +289,8 @@ long syscall(long number, ...)
 			return -1;
 		}
 		const int error = errno;
-		if (g4p_any_files())
-			settle_arguments(number, arguments);
+		if (g4p_any_files() && !settle_arguments(number, arguments))
+			return -1;
 		errno = error;
 		if (number == SYS_fcntl && (arguments[1] == F_SETLK || arguments[1] == F_SETLKW))
 			g4p_record_lock((int)arguments[0]);
@@ -288,7 +298,7 @@ long syscall(long number, ...)
 			g4p_exec_begins();
 		const uint64_t shared = shared_by(number, arguments);
 		if (!(shared & CLONE_VM))
-			return fork_by_number(number, arguments);
+			return fork_by_number(number, arguments, shared & CLONE_FILES);
 		if (!(shared & CLONE_FILES) && g4p_any_files())
 			g4p_settle_all(false, G4P_fork);
 	}

@@ -72,10 +72,11 @@ static int by_path(enum g4p_number number, int at, const char *path, bool follow
 {
 	struct g4p_call c;
 
-	if (!g4p_enter(&c, number, at, path))
-		return 0;
+	int64_t rc = g4p_enter(&c, number, at, path);
+	if (rc != 0)
+		return rc == G4P_KERNEL ? 0 : -1;
 	*mount = c.mount;
-	int64_t rc = g4p_leave(&c, stat_here(&c, follow, out));
+	rc = g4p_leave(&c, stat_here(&c, follow, out));
 	return rc == G4P_KERNEL ? 0 : rc < 0 ? -1 : 1;
 }
 
@@ -93,10 +94,8 @@ static int by_descriptor(enum g4p_number number, int fd, struct gpu4fs_stat *out
 static int by_either(enum g4p_number number, int at, const char *path, int flags, struct gpu4fs_stat *out,
 		     struct g4p_mount **mount)
 {
-	if (flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT | AT_STATX_SYNC_TYPE)) {
-		g4p_settle(at, number);
-		return 0;
-	}
+	if (flags & ~(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT | AT_STATX_SYNC_TYPE))
+		return g4p_settle_start(at, path, number) ? 0 : -1;
 	if (path && path[0] == 0)
 		return (flags & AT_EMPTY_PATH) && at != AT_FDCWD ? by_descriptor(number, at, out, mount) : 0;
 	return by_path(number, at, path, !(flags & AT_SYMLINK_NOFOLLOW), out, mount);

@@ -81,6 +81,7 @@
 	X(exec)                                                                                                        \
 	X(spawn)                                                                                                       \
 	X(fork)                                                                                                        \
+	X(clone)                                                                                                       \
 	X(credentials)                                                                                                 \
 	X(mknodat)                                                                                                     \
 	X(handle)                                                                                                      \

@@ -230,12 +230,21 @@ static bool is_gone(struct g4_ring_client *client)
 	return g4_load32_acq(&client->stopped);
 }
 
-/* Whether a doorbell has to be rung. */
-static bool wake(struct g4_ring_header *header)
+/*
+ * Whether somebody looks for each command up to this one. Who looks takes one, and may be long with it. engine_claimed is loaded first: who
+ * has stored that looks no more.
+ */
+static bool all_are_looked_for(const struct g4_ring_header *header, uint32_t number)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* tail before engine_looks and engine_waits */
-	if (g4_load32_acq(&header->engine_looks))
-		return false;
+	const uint32_t pending = number - g4_load32_acq(&header->engine_claimed);
+
+	return g4_load32_acq(&header->engine_looks) >= pending;
+}
+
+/* Wakes one that sleeps. Whether a doorbell has to be rung for that. Behind a fence, as above. */
+static bool wake(struct g4_ring_header *header)
+{
 	switch (g4_load32_acq(&header->engine_waits)) {
 	case G4_RING_AWAKE:
 		return false;
@@ -272,10 +281,11 @@ static void ring(int doorbell)
 
 void g4_ring_wake(struct g4_ring_header *header, int doorbell)
 {
-	if (wake(header))
+	if (!all_are_looked_for(header, g4_load32_rlx(&header->tail)) && wake(header))
 		ring(doorbell);
 }
 
+/* For a command that nobody may be looking for, or who looks does not come: it has no processor. */
 static void wake_engine(struct g4_ring_client *client)
 {
 	if (!wake(client->header))
@@ -343,7 +353,7 @@ static bool submit(struct g4_ring_client *client, const struct g4_ring_slot *slo
 	pthread_mutex_unlock(&client->submit_lock);
 	if (left)
 		*left = comes_soon(client->header);
-	if (!left || !*left)
+	if (left ? !*left : !all_are_looked_for(client->header, *number))
 		wake_engine(client);
 	return true;
 }

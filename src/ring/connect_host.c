@@ -54,11 +54,12 @@ int g4_connection_move_socket(struct g4_connection *connection, int least)
 }
 
 /* Whatever else belongs to it may be locked by a thread that this process does not have. */
-void g4_connection_forsake(struct g4_connection *connection)
+void g4_connection_forsake(struct g4_connection *connection, bool shared)
 {
 	munmap(connection->ring, connection->ring_bytes);
 	munmap(connection->data, connection->data_bytes);
-	close(connection->fd);
+	if (!shared)
+		close(connection->fd);
 }
 
 struct g4_ring_client *g4_connection_ring(const struct g4_connection *connection)

@@ -97,8 +97,11 @@ int g4_connection_hand_over(struct g4_connection *connection, uint64_t handle, u
 int g4_connection_socket(const struct g4_connection *connection);
 /* Goes on with a copy at `least` or above. The old number is the caller's to close or to replace; -1: there is no copy. */
 int g4_connection_move_socket(struct g4_connection *connection, int least);
-/* In a process that was forked: lets go of the connection, which stays the parent's. Nothing may be done with it any more. */
-void g4_connection_forsake(struct g4_connection *connection);
+/*
+ * In a process that was forked: lets go of the connection, which stays the parent's. Nothing may be done with it any more. shared: its
+ * descriptors are the parent's as well, and stay open.
+ */
+void g4_connection_forsake(struct g4_connection *connection, bool shared);
 /* No call is running. */
 void g4_connection_close(struct g4_connection *connection);
 

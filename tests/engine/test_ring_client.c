@@ -4,6 +4,7 @@
  * that of the fixture, whose threads serve the ring; `completes` is what clients read of it.
  */
 #include <pthread.h>
+#include <sched.h>
 
 #include "client/client.h"
 #include "ring/client_host.h"
@@ -240,6 +241,93 @@ static void nobody_waits_for_an_engine_that_is_gone(void **state)
 	leave();
 }
 
+/* ------------------------------------------------------------------ an engine of which one thread looks, and does not come */
+
+static uint32_t rung;
+static struct g4_ring_header *looked_at;
+static void *looked_at_data;
+
+/* A doorbell, for a wake-up that the test sees. */
+static void hear(void *context)
+{
+	(void)context;
+	g4_add32(&rung, 1);
+}
+
+/* A ring of nobody's, with a thread that looks, says the header, and another one that sleeps. */
+static void enter_looked_at(void)
+{
+	const struct g4_cred own = {.umask = 022};
+
+	looked_at = aligned_alloc(4096, g4_ring_bytes(16));
+	looked_at_data = calloc(1, G4_RING_MIN_DATA_BYTES);
+	assert_non_null(looked_at);
+	assert_non_null(looked_at_data);
+	memset(looked_at, 0, g4_ring_bytes(16));
+	*looked_at = (struct g4_ring_header){.magic = G4_RING_MAGIC,
+					     .version = G4_RING_VERSION,
+					     .entries = 16,
+					     .data_bytes = G4_RING_MIN_DATA_BYTES,
+					     .handles = 8,
+					     .state = G4_RING_RUNS,
+					     .engine_waits = G4_RING_DOORBELL,
+					     .engine_looks = 1};
+	rung = 0;
+	client = g4_ring_client_new(looked_at, looked_at_data, -1, -1, &own);
+	assert_non_null(client);
+	g4_ring_client_ring_by(client, hear, NULL);
+}
+
+static void leave_looked_at(void)
+{
+	g4_ring_client_free(client);
+	free(looked_at);
+	free(looked_at_data);
+}
+
+static void who_looks_takes_one_command(void **state)
+{
+	struct g4_cmd forget = {.op = G4_CMD_FORGET, .node = G4_NODE_ROOT};
+
+	(void)state;
+	enter_looked_at();
+	g4_ring_client_post(client, &forget);
+	assert_int_equal(rung, 0);
+	g4_ring_client_post(client, &forget); /* the first one may be long */
+	assert_int_equal(rung, 1);
+	looked_at->engine_looks = 2;
+	g4_store32_rel(&looked_at->engine_claimed, 1);
+	g4_ring_client_post(client, &forget);
+	assert_int_equal(rung, 1);
+	leave_looked_at();
+}
+
+static void *run_nop(void *argument)
+{
+	struct g4_cmd nop = {.op = G4_CMD_NOP};
+
+	(void)argument;
+	return (void *)(intptr_t)g4_ring_client_execute(client, &nop);
+}
+
+static void who_looks_and_does_not_come_is_not_waited_for(void **state)
+{
+	const uint64_t until = g4_monotonic_ns() + UINT64_C(10000000000);
+	pthread_t thread;
+	void *result;
+
+	(void)state;
+	enter_looked_at();
+	assert_int_equal(pthread_create(&thread, NULL, run_nop, NULL), 0);
+	while (g4_load32_acq(&rung) == 0 && g4_monotonic_ns() < until)
+		sched_yield();
+	g4_store64_rel(&g4_ring_result_of(looked_at, 16, 1)->word, 1);
+	pthread_join(thread, &result);
+	assert_ptr_equal(result, NULL);
+	assert_int_equal(rung, 1);
+	leave_looked_at();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -248,6 +336,8 @@ int main(void)
 		api_test(what_is_posted_runs),
 		api_test(what_does_not_fit_a_slot_is_posted_too),
 		api_test(nobody_waits_for_an_engine_that_is_gone),
+		cmocka_unit_test(who_looks_takes_one_command),
+		cmocka_unit_test(who_looks_and_does_not_come_is_not_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

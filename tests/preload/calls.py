@@ -41,6 +41,14 @@ def raises(number, function, *arguments, **named):
     raise AssertionError(f"{function} did not fail")
 
 
+def raises_any(function, *arguments, **named):
+    try:
+        function(*arguments, **named)
+    except OSError:
+        return
+    raise AssertionError(f"{function} did not fail")
+
+
 def in_child(function):
     """Forks; the child's exit says whether the function came to its end."""
     child = os.fork()
@@ -381,6 +389,69 @@ def a_removed_directory_still_has_attributes():
     os.close(fd)
 
 
+def nothing_happens_elsewhere_below_a_removed_directory():
+    """What is gone cannot be handed over; the kernel must not get what stands for it in its place."""
+    top = os.path.dirname(os.path.dirname(os.getcwd()))
+    kept = os.path.join(top, "kept")
+    os.close(make(kept, b"kept", os.O_RDWR))
+    os.mkdir("d")
+    gone = os.open("d", os.O_RDONLY | os.O_DIRECTORY)
+    os.rmdir("d")
+    file = make("f", b"x")
+    mode = os.stat(kept).st_mode
+    here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+    for call in ((263, gone, b"kept", 0), (258, gone, b"made", 0o755), (259, gone, b"made", 0o10644, 0), (260, gone, b"kept", 1, 1, 0),
+                 (264, gone, b"kept", here, b"taken"), (264, here, b"f", gone, b"made"), (266, b"text", gone, b"made"),
+                 (268, gone, b"kept", 0)):
+        assert libc.syscall(*call) == -1, call
+    assert libc.mknodat(gone, b"made", stat.S_IFIFO | 0o644, 0) == -1
+    assert libc.mkfifoat(gone, b"made", 0o644) == -1
+    assert libc.fchmodat(gone, b"kept", 0, 0x100) == -1  # AT_SYMLINK_NOFOLLOW
+    raises_any(os.open, "kept", os.O_PATH, dir_fd=gone)
+    raises_any(os.rename, "kept", "taken", src_dir_fd=gone, dst_dir_fd=here)
+    raises_any(os.stat, "kept", dir_fd=gone)
+
+    def child():
+        raises_any(os.unlink, "kept", dir_fd=gone)
+        raises_any(os.stat, "kept", dir_fd=gone)
+
+    in_child(child)
+    subprocess.run([sys.executable, "-c", f"import os\ntry: os.unlink('kept', dir_fd={gone})\nexcept OSError: pass"], check=True,
+                   pass_fds=(gone,))
+    assert os.stat(kept).st_mode == mode and os.stat(kept).st_uid == os.geteuid()
+    raises(errno.ENOENT, os.lstat, os.path.join(top, "made"))
+    os.mkdir(os.path.join(os.getcwd(), "made"), dir_fd=gone)  # a path from / begins nowhere else
+    for fd in (gone, file, here):
+        os.close(fd)
+    os.unlink(kept)
+
+
+def nothing_happens_elsewhere_without_a_free_number():
+    top = os.path.dirname(os.path.dirname(os.getcwd()))
+    kept = os.path.join(top, "kept")
+    os.close(make(kept, b"kept"))
+
+    def other():
+        os.mkdir("d")
+        d = os.open("d", os.O_RDONLY | os.O_DIRECTORY)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (d + 1, d + 1))
+        assert libc.syscall(263, d, b"kept", 0) == -1
+        assert libc.mkfifoat(d, b"made", 0o644) in (0, -1)
+
+        def child():
+            raises_any(os.unlink, "kept", dir_fd=d)
+        in_child(child)
+        if os.geteuid() == 0:
+            os.seteuid(65534)
+            os.seteuid(0)
+        raises_any(os.unlink, "kept", dir_fd=d)
+
+    in_child(other)
+    assert content(kept) == b"kept"
+    raises(errno.ENOENT, os.lstat, os.path.join(top, "made"))
+    os.unlink(kept)
+
+
 def threads_share_what_is_open():
     fd = make("f", b"", os.O_RDWR | os.O_APPEND)
     line = b"0123456789abcde\n"
@@ -649,6 +720,34 @@ def a_clone_is_a_fork_or_a_thread():
     os.close(fd)
 
 
+def a_child_with_the_same_numbers_leaves_the_connection():
+    def sockets():
+        found = set()
+        for number in os.listdir("/proc/self/fd"):
+            try:
+                found.add((number, os.readlink("/proc/self/fd/" + number)))
+            except FileNotFoundError:
+                pass
+        return {each for each in found if each[1].startswith("socket:")}
+
+    os.close(make("f", b"0123456789"))
+    before = sockets()
+    clone_files = 0x400
+    child = libc.syscall(56, clone_files | signal.SIGCHLD, None, None, None, None)
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert before <= sockets()
+    fd = os.open("f", os.O_RDONLY)
+    stack = mmap.mmap(-1, 1 << 20)
+    top = ctypes.addressof(ctypes.c_char.from_buffer(stack)) + (1 << 20)
+    main_of_it = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda _: 0 if os.read(fd, 4) == b"0123" else 1)
+    child = libc.clone(main_of_it, ctypes.c_void_p(top), clone_files | signal.SIGCHLD, None, None, None, None)
+    assert child > 0 and os.waitpid(child, 0)[1] == 0
+    assert before <= sockets() and os.read(fd, 9) == b"456789"
+    os.close(fd)
+
+
 def system_calls_wait_for_files_and_pass_them_on():
     class Poll(ctypes.Structure):
         _fields_ = [("fd", ctypes.c_int), ("events", ctypes.c_short), ("revents", ctypes.c_short)]
@@ -693,7 +792,7 @@ def system_calls_wait_for_files_and_pass_them_on():
 
 
 TESTS = [function for name, function in sorted(globals().items())
-         if callable(function) and function.__module__ == "__main__" and name not in ("make", "content", "raises", "in_child", "number_of")]
+         if callable(function) and function.__module__ == "__main__" and name not in ("make", "content", "raises", "raises_any", "in_child", "number_of")]
 
 
 def main():
