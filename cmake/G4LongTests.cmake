@@ -38,7 +38,7 @@ if(G4_SANITIZE MATCHES thread)
 			# what is not of the engine alone stays, and what lanes leave out
 			"engine\\.[a-z_]*" "engine\\.[a-z_]*\\.(all|batch|no_sums)" "engine\\.standin\\.(api_async|api_files|cross)"
 			"unit\\.(address|blake3|client_flags|command|crc32c|dev_mem|dev_open|error|format|fuse_options|parity|parity_combine|polling)"
-			"unit\\.(nvme\\.(flight|requests)|scratch|siphash|sums|units|uuid|validate|xxh3)"
+			"unit\\.(nvme\\.(flight|flush|requests)|scratch|siphash|sums|units|uuid|validate|xxh3)"
 			"files\\.(alloc|data|dev|format|fs|inode|space)"
 			"crash\\.explorer" # its threads are those of large commits, as in engine.crash; the remote one has an agent's
 			"shredder\\.(copy|cuts|formats|kernels|parity|rule|store_damage)"
@@ -48,7 +48,7 @@ if(G4_SANITIZE MATCHES thread)
 			"crash\\.explorer\\.remote"
 			"engine\\.api_(dirs|meta|permissions|xattr_acl)\\.connected"
 			"unit\\.(client_flags|command|dev_fault|dev_file|dev_mem|dev_open|dev_remote|error|format|fuse_options|gpu_sharing)"
-			"unit\\.(lanes|log|nvme\\.(emulated|flight|pair|recovery|requests)|polling|units|uuid|validate)")
+			"unit\\.(lanes|log|nvme\\.(emulated|flight|flush|pair|recovery|requests)|polling|units|uuid|validate)")
 	endif()
 endif()
 get_property(tests DIRECTORY PROPERTY TESTS)

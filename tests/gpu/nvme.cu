@@ -96,7 +96,7 @@ static __device__ void send(const struct job *job, struct caller *c, struct by_h
 	command.dword10 = (uint32_t)(next_block(c, job->run.blocks) * job->run.bytes >> shift);
 	command.dword12 = (job->run.bytes >> shift) - 1;
 	if (job->run.way == NVME_PAIR) {
-		g4_nvme_pair_submit(pair, &command, NULL);
+		g4_nvme_pair_submit(pair, &command, NULL, NULL);
 		return;
 	}
 	g4_copy16(&pair->commands[hand->tail], &command, sizeof(command));

@@ -8,7 +8,7 @@
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_slot) == 128, "no two slots share a cache line");
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_flight) % 128 == 0, "nor do what is behind them and others");
 
-G4_FN int g4_nvme_code(uint32_t status)
+G4_FN static int32_t code_of(uint32_t status)
 {
 	switch (status & G4_NVME_STATUS_MASK) {
 	case G4_NVME_OK:
@@ -31,6 +31,12 @@ G4_FN static bool is_cached_write(const struct g4_nvme_command *command)
 	return command->opcode == G4_NVME_WRITE && !(command->dword12 & G4_NVME_RW_FUA);
 }
 
+/* For a FLUSH: what it was to make durable may be gone. */
+G4_FN static bool is_lost(const struct g4_nvme_flight *flight, const struct g4_nvme_command *command)
+{
+	return command->opcode == G4_NVME_FLUSH && g4_load32_acq(&flight->cache->lost) != 0;
+}
+
 /* Before others learn that the command has ended. The store is left out where it changes nothing: all queues share the word. */
 G4_FN static void note_end(struct g4_nvme_flight *flight, const struct g4_nvme_command *command, int code)
 {
@@ -50,48 +56,41 @@ G4_FN static void park(struct g4_nvme_flight *flight, uint32_t number, uint32_t 
 }
 
 /*
- * A FLUSH makes durable what was acknowledged before it is sent: the word is cleared first, and what is acknowledged meanwhile sets it
- * again. One under way counts as if it were set (g4_nvme_flight_pause()).
+ * A FLUSH makes durable what was acknowledged before it is sent: the word is cleared before others see the command, and what is
+ * acknowledged meanwhile sets it again. One under way counts as if it were set (g4_nvme_flight_pause()); it has its place in the queue
+ * before the word is cleared, so one of both is always seen.
  */
 G4_FN void g4_nvme_flight_send(struct g4_nvme_flight *flight, uint32_t number)
 {
 	struct g4_nvme_slot *slot = &flight->slots[number];
 	const uint32_t id = number | (++slot->turn & TURN_MASK) << 8;
-	const bool flushes = slot->command.opcode == G4_NVME_FLUSH;
+	uint32_t *dirty = slot->command.opcode == G4_NVME_FLUSH ? &flight->cache->dirty : NULL;
 
 	slot->tries++;
 	slot->command.id = (g4_le16)id;
 	g4_store64_rlx(&slot->since_ns, g4_monotonic_ns());
 	g4_store32_rlx(&slot->sent, 0);
 	g4_store32_rel(&slot->under_way, id + 1);
-	if (flushes && g4_load32_acq(&flight->cache->lost)) {
-		park(flight, number, id + 1);
-		return;
-	}
-	if (flushes)
-		g4_xchg32(&flight->cache->dirty, 0);
-	if (g4_nvme_pair_submit(&flight->pair, &slot->command, &slot->sent))
+	if (!is_lost(flight, &slot->command) && g4_nvme_pair_submit(&flight->pair, &slot->command, &slot->sent, dirty))
 		return; /* it may be complete, and the slot somebody else's */
-	if (flushes)
-		g4_store32_rlx(&flight->cache->dirty, 1);
 	park(flight, number, id + 1);
 }
 
 /* ---- ending ---- */
 
-G4_FN bool g4_nvme_flight_ended(struct g4_nvme_flight *flight, uint32_t number, uint32_t status)
+G4_FN bool g4_nvme_flight_ended(struct g4_nvme_flight *flight, uint32_t number, uint32_t status, int32_t *code)
 {
 	struct g4_nvme_slot *slot = &flight->slots[number];
-	const int code = g4_nvme_code(status);
 
-	if (code != 0 && !(status & G4_NVME_DNR) && slot->tries < G4_NVME_TRIES &&
+	*code = is_lost(flight, &slot->command) ? -G4_E_IO : code_of(status);
+	if (*code != 0 && !(status & G4_NVME_DNR) && slot->tries < G4_NVME_TRIES &&
 	    slot->command.opcode != G4_NVME_FLUSH) {
 		g4_store64_rlx(&flight->counts.retried, flight->counts.retried + 1);
 		g4_nvme_flight_send(flight, number);
 		return false;
 	}
-	note_end(flight, &slot->command, code);
-	if (code == 0)
+	note_end(flight, &slot->command, *code);
+	if (*code == 0)
 		g4_store64_rlx(&flight->counts.completed, flight->counts.completed + 1);
 	else
 		g4_store64_rlx(&flight->counts.failed, flight->counts.failed + 1);
@@ -100,7 +99,7 @@ G4_FN bool g4_nvme_flight_ended(struct g4_nvme_flight *flight, uint32_t number, 
 
 G4_FN static bool must_fail(const struct g4_nvme_flight *flight, const struct g4_nvme_slot *slot)
 {
-	return flight->dead || (slot->command.opcode == G4_NVME_FLUSH && g4_load32_acq(&flight->cache->lost));
+	return flight->dead || is_lost(flight, &slot->command);
 }
 
 G4_FN bool g4_nvme_flight_fails(struct g4_nvme_flight *flight, uint32_t *number)

@@ -64,15 +64,15 @@ struct g4_nvme_flight {
 	uint8_t padding[40];
 };
 
-/* What a completion's status is to a request: 0 or a negative code. */
-G4_FN int g4_nvme_code(uint32_t status);
 /* Per-lane; the slot's holder, or who looks. Sends the slot's command, or parks it. */
 G4_FN void g4_nvme_flight_send(struct g4_nvme_flight *flight, uint32_t number);
 /*
- * Who looks; the slot's command has ended with this status. False: it was sent again. Never so a FLUSH: what a failed one lost stays
- * lost, and one that succeeds after it says nothing about that.
+ * Who looks; the slot's command has ended with this status. False: it was sent again. Otherwise *code is what it has come to, 0 or
+ * negative. A FLUSH is not sent again: what a failed one lost stays lost, and one that succeeds after it says nothing about that. So
+ * it fails, too, where the controller did it and something was lost before: it may have been sent after a reset that nobody knew of
+ * when it was begun.
  */
-G4_FN bool g4_nvme_flight_ended(struct g4_nvme_flight *flight, uint32_t number, uint32_t status);
+G4_FN bool g4_nvme_flight_ended(struct g4_nvme_flight *flight, uint32_t number, uint32_t status, int32_t *code);
 /*
  * Who looks. Goes on from slot *number, 0 at first, to the next parked one. True: that is to fail, and is nobody's but the caller's.
  * Those that are to be sent are sent on the way. False: there are no more.

@@ -73,7 +73,8 @@ G4_FN void g4_nvme_lanes_post(struct g4_nvme_lanes *lanes, uint32_t slot, const 
 /* ---- completions ---- */
 
 /* False: nothing waits for it, or it is sent again. */
-G4_FN static bool has_ended(struct g4_nvme_lanes *lanes, uint32_t id, uint32_t under_way, uint32_t status)
+G4_FN static bool has_ended(struct g4_nvme_lanes *lanes, uint32_t id, uint32_t under_way, uint32_t status,
+			    struct g4_nvme_lane_end *ended)
 {
 	struct g4_nvme_flight *flight = &lanes->flight;
 	const uint32_t number = id & 0xff;
@@ -83,7 +84,8 @@ G4_FN static bool has_ended(struct g4_nvme_lanes *lanes, uint32_t id, uint32_t u
 		return false;
 	}
 	g4_store32_rlx(&flight->slots[number].under_way, 0);
-	return g4_nvme_flight_ended(flight, number, status);
+	ended->slot = number;
+	return g4_nvme_flight_ended(flight, number, status, &ended->code);
 }
 
 /* In loops of their own, so that loads do not wait for each other. */
@@ -108,10 +110,8 @@ G4_FN static uint32_t take_completions(struct g4_nvme_lanes *lanes, struct g4_nv
 		for (uint32_t k = 0; k < i; k++) /* the same one may be there twice */
 			if (g4_nvme_completion_id(word[k]) == id)
 				under_way[i] = 0;
-		if (!has_ended(lanes, id, under_way[i], status))
-			continue;
-		ended[count].slot = id & 0xff;
-		ended[count++].code = g4_nvme_code(status);
+		if (has_ended(lanes, id, under_way[i], status, &ended[count]))
+			count++;
 	}
 	return count;
 }
@@ -162,9 +162,9 @@ G4_FN static uint32_t take_failed(struct g4_nvme_lanes *lanes, struct g4_nvme_la
 
 	for (uint32_t number = 0; count < G4_NVME_TAKE_MOST && g4_nvme_flight_fails(&lanes->flight, &number);
 	     number++) {
-		g4_nvme_flight_ended(&lanes->flight, number, G4_NVME_INTERNAL_ERROR | G4_NVME_DNR);
 		ended[count].slot = number;
-		ended[count++].code = -G4_E_IO;
+		g4_nvme_flight_ended(&lanes->flight, number, G4_NVME_INTERNAL_ERROR | G4_NVME_DNR,
+				     &ended[count++].code);
 	}
 	return count;
 }

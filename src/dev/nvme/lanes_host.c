@@ -52,11 +52,12 @@ static void look_after(struct g4_nvme_keeper *keeper)
 	const uint32_t late = g4_load32_acq_sys(&talk->late);
 
 	g4_nvme_check(keeper->nvme);
-	if (g4_load32_acq_sys(&talk->wish) == g4_load32_acq(&keeper->nvme->reset) + 1)
+	if (!(keeper->told & G4_NVME_TOLD_READY))
+		keeper->late = late; /* of a queue that is no more */
+	else if (g4_load32_acq_sys(&talk->wish) == g4_load32_acq(&keeper->nvme->reset) + 1)
 		g4_nvme_lanes_late(keeper->nvme, 0);
-	else if (late != keeper->late)
-		g4_nvme_lanes_late(keeper->nvme, late & ~G4_NVME_AGAIN);
-	keeper->late = late;
+	else if (late != keeper->late && g4_nvme_lanes_late(keeper->nvme, late & ~G4_NVME_AGAIN))
+		keeper->late = late;
 	keeper->told = g4_nvme_tell_lanes(keeper->nvme, g4_load32_acq_sys(&talk->said), keeper->told);
 	g4_store32_rel_sys(&talk->told, keeper->told);
 }

@@ -111,7 +111,8 @@ G4_FN static uint32_t take_ticket(struct g4_nvme_pair *pair)
 #endif
 }
 
-G4_FN bool g4_nvme_pair_submit(struct g4_nvme_pair *pair, const struct g4_nvme_command *command, uint32_t *sent)
+G4_FN bool g4_nvme_pair_submit(struct g4_nvme_pair *pair, const struct g4_nvme_command *command, uint32_t *sent,
+			       uint32_t *dirty)
 {
 	const uint32_t ticket = take_ticket(pair), place = place_of(pair, ticket);
 
@@ -119,6 +120,8 @@ G4_FN bool g4_nvme_pair_submit(struct g4_nvme_pair *pair, const struct g4_nvme_c
 		return false;
 	if (sent)
 		g4_store32_rlx(sent, 1);
+	if (dirty)
+		g4_xchg32(dirty, 0);
 	g4_copy16(&pair->commands[place], command, sizeof(*command));
 	g4_store32_rel(&pair->marks[place], ticket + STEP);
 	move_tail(pair);

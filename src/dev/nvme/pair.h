@@ -55,9 +55,11 @@ void g4_nvme_pair_init(struct g4_nvme_pair *pair, void *commands, const void *co
 
 /*
  * Per-lane, thread-safe. Submits a copy of the command, which is aligned to 16 B. False: the pair is paused, and nothing was done.
- * Otherwise *sent is set to 1 first, unless it is NULL: who pauses the pair sees it, although the caller may not have returned yet.
+ * Otherwise *sent is set to 1 first, and then *dirty to 0, unless they are NULL: who pauses the pair sees both, although the caller may
+ * not have returned yet.
  */
-G4_FN bool g4_nvme_pair_submit(struct g4_nvme_pair *pair, const struct g4_nvme_command *command, uint32_t *sent);
+G4_FN bool g4_nvme_pair_submit(struct g4_nvme_pair *pair, const struct g4_nvme_command *command, uint32_t *sent,
+			       uint32_t *dirty);
 /* Per-lane, thread-safe: for a lane that waits. Rings for commands that the holder of the tail lock left after a few rounds. */
 G4_FN void g4_nvme_pair_help(struct g4_nvme_pair *pair);
 /* Per-lane, one at a time. The next completion, if there is one: its last 8 bytes, and the first 4 where `result` is not NULL. */

@@ -126,10 +126,20 @@ static bool reset(struct g4_nvme *nvme)
 	return false;
 }
 
+/*
+ * Whether this is the first time. Noted here, where nothing else is done meanwhile: a command that is noted is aborted. Lanes note
+ * theirs.
+ */
+static bool note_late(struct g4_nvme *nvme)
+{
+	return nvme->late_queue >= nvme->queue_count ||
+	       g4_nvme_flight_give_time(&nvme->queues[nvme->late_queue].flight, nvme->late, g4_monotonic_ns());
+}
+
 /* False: there is nothing to abort, or no answer. The command that is aborted ends with a completion of its own. */
 static bool abort_late(struct g4_nvme *nvme)
 {
-	if (nvme->late == 0)
+	if (nvme->late == 0 || !note_late(nvme))
 		return false;
 	g4_log(G4_LOG_WARN, "%s: a command is late, and is to be aborted", nvme->name);
 	g4_add64(&nvme->aborted, 1);
@@ -148,24 +158,27 @@ static void *recover(void *context)
 }
 
 /* The state is this caller's to change back. If no thread can be had now, somebody will try again: what is wrong stays so. */
-static void start_thread(struct g4_nvme *nvme, const char *why, uint32_t index, uint32_t late)
+static bool start_thread(struct g4_nvme *nvme, const char *why, uint32_t index, uint32_t late)
 {
+	bool runs;
+
 	pthread_mutex_lock(&nvme->start_lock);
 	if (nvme->thread_runs)
 		pthread_join(nvme->thread, NULL); /* nothing is left to it but to end */
 	nvme->why = why;
 	nvme->late_queue = index;
 	nvme->late = late;
-	nvme->thread_runs = g4_thread_start(&nvme->thread, recover, nvme) == 0;
-	if (!nvme->thread_runs)
+	nvme->thread_runs = runs = g4_thread_start(&nvme->thread, recover, nvme) == 0;
+	if (!runs)
 		g4_store32_rel(&nvme->state, G4_NVME_WORKS);
 	pthread_mutex_unlock(&nvme->start_lock);
+	return runs;
 }
 
-static void start(struct g4_nvme *nvme, const char *why, uint32_t index, uint32_t late)
+/* False: something else is done about the controller now, or no thread could be had. */
+static bool start(struct g4_nvme *nvme, const char *why, uint32_t index, uint32_t late)
 {
-	if (g4_cas32(&nvme->state, G4_NVME_WORKS, G4_NVME_RECOVERS))
-		start_thread(nvme, why, index, late);
+	return g4_cas32(&nvme->state, G4_NVME_WORKS, G4_NVME_RECOVERS) && start_thread(nvme, why, index, late);
 }
 
 /* ---- looking ---- */
@@ -190,10 +203,10 @@ void g4_nvme_check_at(struct g4_nvme *nvme, uint64_t now_ns)
 	}
 	for (uint32_t i = 0; i < nvme->queue_count; i++) {
 		const uint32_t late = g4_nvme_overdue(&nvme->queues[i], now_ns, nvme->timeout_ns);
-		if (late && g4_nvme_flight_give_time(&nvme->queues[i].flight, late, now_ns))
+		if (late) {
 			start(nvme, SILENT, i, late);
-		else if (late)
-			start(nvme, SILENT, 0, 0);
+			return; /* others' turn comes when this is over */
+		}
 	}
 }
 
@@ -230,6 +243,8 @@ bool g4_nvme_take_lanes(struct g4_nvme *nvme)
 void g4_nvme_leave_lanes(struct g4_nvme *nvme)
 {
 	pthread_mutex_lock(&nvme->admin_lock);
+	/* they will say no more whether they lost something */
+	g4_cas32(&nvme->cache.lost, G4_NVME_UNSURE, G4_NVME_LOST);
 	nvme->lanes_taken = false;
 	pthread_mutex_unlock(&nvme->admin_lock);
 }
@@ -262,7 +277,7 @@ uint32_t g4_nvme_tell_lanes(struct g4_nvme *nvme, uint32_t said, uint32_t told)
 	return told;
 }
 
-void g4_nvme_lanes_late(struct g4_nvme *nvme, uint32_t late)
+bool g4_nvme_lanes_late(struct g4_nvme *nvme, uint32_t late)
 {
-	start(nvme, SILENT, nvme->queue_count, late);
+	return start(nvme, SILENT, nvme->queue_count, late);
 }

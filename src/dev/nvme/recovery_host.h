@@ -23,7 +23,10 @@ bool g4_nvme_take_lanes(struct g4_nvme *nvme);
 void g4_nvme_leave_lanes(struct g4_nvme *nvme);
 /* What lanes are to be told (lanes.h), after what they have said; may make their queue. The same as before where it is not known. */
 uint32_t g4_nvme_tell_lanes(struct g4_nvme *nvme, uint32_t said, uint32_t told);
-/* A command of theirs is late (1 + its identifier); 0: once more. */
-void g4_nvme_lanes_late(struct g4_nvme *nvme, uint32_t late);
+/*
+ * A command of theirs is late (1 + its identifier); 0: once more. False: nothing is begun, and the keeper says it again, unless the
+ * queue is made anew.
+ */
+bool g4_nvme_lanes_late(struct g4_nvme *nvme, uint32_t late);
 
 #endif

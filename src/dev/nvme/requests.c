@@ -32,9 +32,9 @@ G4_FN static bool claim(struct g4_nvme_slot *slot, uint32_t id)
 G4_FN static void end(struct g4_nvme_queue *queue, uint32_t number, uint32_t status)
 {
 	struct g4_io *io = queue->flight.slots[number].io;
-	const int code = g4_nvme_code(status);
+	int32_t code;
 
-	if (!g4_nvme_flight_ended(&queue->flight, number, status))
+	if (!g4_nvme_flight_ended(&queue->flight, number, status, &code))
 		return;
 	if (code != 0) /* the first one stays */
 		g4_cas32((uint32_t *)&io->result, 0, (uint32_t)code);

@@ -23,6 +23,13 @@ static inline void begin_queue_memory(struct g4_nvme_pair *pair)
 			  &queue_memory.head_bell, ENTRIES);
 }
 
+/* Empty queues there, as after a reset. */
+static inline void empty_queue_memory(void)
+{
+	memset(queue_memory.completions, 0, sizeof(queue_memory.completions));
+	queue_memory.head = queue_memory.answered = queue_memory.tail_bell = queue_memory.head_bell = 0;
+}
+
 /* The next command that the doorbell tells of; NULL: there is none. */
 static inline const struct g4_nvme_command *next_command(void)
 {

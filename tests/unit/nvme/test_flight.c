@@ -34,12 +34,13 @@ static void send(uint32_t number, uint32_t opcode)
 static bool take(uint32_t status, bool *ended)
 {
 	uint64_t end;
+	int32_t code;
 
 	if (!g4_nvme_pair_next(&flight.pair, &end, NULL))
 		return false;
 	const uint32_t id = g4_nvme_completion_id(end), number = id & 0xff;
 	*ended = number < SLOTS && g4_cas32(&flight.slots[number].under_way, id + 1, 0) &&
-		 g4_nvme_flight_ended(&flight, number, status);
+		 g4_nvme_flight_ended(&flight, number, status, &code);
 	return true;
 }
 
@@ -61,8 +62,7 @@ static bool none_fails(void)
 
 static void restart(void)
 {
-	memset(queue_memory.completions, 0, sizeof(queue_memory.completions));
-	queue_memory.head = queue_memory.answered = queue_memory.tail_bell = queue_memory.head_bell = 0;
+	empty_queue_memory();
 	g4_nvme_flight_restart(&flight);
 }
 

@@ -85,7 +85,52 @@ static void a_late_command_is_aborted_and_tried_again(void **state)
 	assert_int_equal(counts().aborted, 0);
 	g4_nvme_check_at(dev->host, g4_monotonic_ns() + LATER_NS);
 	assert_int_equal(g4_dev_wait(wg, dev, &io[0]), 0);
+	assert_int_equal(counts().aborted, 1);
+	assert_int_equal(counts().resets, 0);
 	g4_dev_close(dev); /* which waits for who has aborted it */
+}
+
+/* A read that gets no answer: the controller has taken it when the one behind it has ended. */
+static void read_in_vain(struct g4_wg *by, struct g4_io *io)
+{
+	set((struct g4_emu_faults){.mute_at = 1});
+	g4_dev_submit(by, dev, io);
+	assert_int_equal(g4_dev_read(by, dev, 0, buffer + 8192, 4096), 0);
+}
+
+/* Until what it begins is over. */
+static void check_later(void)
+{
+	struct g4_nvme *nvme = dev->host;
+
+	g4_nvme_check_at(nvme, g4_monotonic_ns() + LATER_NS);
+	while (g4_load32_acq(&nvme->state) == G4_NVME_RECOVERS)
+		g4_pause();
+}
+
+/* One after the other: what is not aborted yet is not late for the second time. */
+static void all_late_commands_are_aborted(void **state)
+{
+	struct g4_iov iov[2] = {{.base = buffer, .bytes = 4096}, {.base = buffer + 4096, .bytes = 4096}};
+	struct g4_wg *const other = g4_wg_create(2);
+	struct g4_io io[2];
+
+	(void)state;
+	open_on(open_device("mem:16M"), (struct g4_nvme_options){.queues = 2});
+	for (uint32_t i = 0; i < 2; i++) {
+		io[i] = (struct g4_io){.op = G4_IO_READ, .iov = &iov[i], .iov_count = 1};
+		read_in_vain(i == 0 ? wg : other, &io[i]);
+	}
+	assert_true(io[0].queue != 0 && io[1].queue != 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		check_later();
+		assert_int_equal(counts().aborted, i + 1);
+	}
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(g4_dev_wait(i == 0 ? wg : other, dev, &io[i]), 0);
+	assert_int_equal(counts().resets, 0);
+	g4_dev_close(dev);
+	g4_wg_destroy(other);
 }
 
 static void what_is_aborted_in_time_needs_no_reset(void **state)
@@ -311,6 +356,7 @@ static void lanes_that_rest_are_not_waited_for(void **state)
 
 static const struct CMUnitTest host_tests[] = {
 	cmocka_unit_test(a_late_command_is_aborted_and_tried_again),
+	cmocka_unit_test(all_late_commands_are_aborted),
 };
 static const struct CMUnitTest lanes_tests[] = {
 	cmocka_unit_test(a_loss_is_known_on_both_sides),

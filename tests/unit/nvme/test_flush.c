@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A FLUSH that meets a reset, in the host's queue and in lanes': the controller has lost what was acknowledged, so the FLUSH fails. The
+ * reset comes where a thread that sends it could be held up: when it has looked whether something is lost, and has no place in the
+ * queue yet. The controller is the test.
+ */
+#include "dev/nvme/lanes.h"
+#include "unit/nvme/queue_memory.h"
+
+static void (*held_up)(void); /* called once; NULL: not at all */
+
+static void hold_up(void)
+{
+	void (*const call)(void) = held_up;
+
+	held_up = NULL;
+	if (call)
+		call();
+}
+
+#define g4_nvme_pair_submit(...) (hold_up(), (g4_nvme_pair_submit)(__VA_ARGS__))
+#include "dev/nvme/flight.c" /* NOLINT(bugprone-suspicious-include) */
+#undef g4_nvme_pair_submit
+
+#define SLOTS 4u
+
+static void answer_next(void)
+{
+	const struct g4_nvme_command *command = next_command();
+
+	if (command)
+		answer(command->id, G4_NVME_OK);
+}
+
+/* ---- the host's ---- */
+
+static struct g4_nvme_queue queue __attribute__((aligned(128)));
+static struct g4_nvme_cache cache;
+static uint8_t *data;
+
+static int begin_host(void **state)
+{
+	(void)state;
+	memset(&queue, 0, sizeof(queue));
+	begin_queue_memory(&queue.flight.pair);
+	cache = (struct g4_nvme_cache){.is_volatile = 1};
+	queue.flight.count = SLOTS;
+	queue.flight.cache = &cache;
+	g4_slots_init(&queue.pool, SLOTS);
+	data = pages((SLOTS + 1) * G4_NVME_LIST_BYTES);
+	queue.lists = data + G4_PAGE_BYTES;
+	queue.block_shift = 9;
+	queue.piece_bytes = G4_PAGE_BYTES;
+	return 0;
+}
+
+static int end_host(void **state)
+{
+	(void)state;
+	free(data);
+	return 0;
+}
+
+static int run_on_host(uint32_t op, void (*between)(void), void (*after)(void))
+{
+	struct g4_iov iov = {.base = data, .bytes = G4_PAGE_BYTES};
+	struct g4_io io = {.op = op, .iov = &iov, .iov_count = 1};
+
+	held_up = between;
+	g4_nvme_start(&queue, &io);
+	if (after)
+		after();
+	while (!g4_nvme_step(&queue, &io, NULL))
+		answer_next();
+	return io.result;
+}
+
+static void pause_host(void)
+{
+	if (g4_nvme_flight_pause(&queue.flight))
+		cache.lost = G4_NVME_LOST;
+}
+
+static void restart_host(void)
+{
+	empty_queue_memory();
+	g4_nvme_flight_restart(&queue.flight);
+}
+
+static void reset_host(void)
+{
+	pause_host();
+	restart_host();
+}
+
+static void a_pause_counts_a_flush_that_has_no_place_yet(void **state)
+{
+	(void)state;
+	assert_int_equal(run_on_host(G4_IO_WRITE, NULL, NULL), 0);
+	assert_int_equal(run_on_host(G4_IO_FLUSH, pause_host, restart_host), -G4_E_IO);
+	assert_int_equal(run_on_host(G4_IO_FLUSH, NULL, NULL), -G4_E_IO);
+}
+
+static void a_flush_that_outlives_a_reset_says_what_was_lost(void **state)
+{
+	(void)state;
+	assert_int_equal(run_on_host(G4_IO_WRITE, NULL, NULL), 0);
+	assert_int_equal(run_on_host(G4_IO_FLUSH, reset_host, NULL), -G4_E_IO);
+	assert_int_equal(queue.flight.counts.failed, 1);
+}
+
+static void a_flush_with_nothing_to_lose_is_sent_again(void **state)
+{
+	(void)state;
+	assert_int_equal(run_on_host(G4_IO_WRITE, NULL, NULL), 0);
+	assert_int_equal(run_on_host(G4_IO_FLUSH, NULL, NULL), 0);
+	assert_int_equal(run_on_host(G4_IO_FLUSH, pause_host, restart_host), 0);
+	assert_int_equal(run_on_host(G4_IO_FLUSH, reset_host, NULL), 0);
+}
+
+/* ---- lanes' ---- */
+
+static struct g4_nvme_lanes lanes __attribute__((aligned(128)));
+static struct g4_nvme_talk talk;
+
+static int begin_lanes(void **state)
+{
+	(void)state;
+	memset(&lanes, 0, sizeof(lanes));
+	memset(&talk, 0, sizeof(talk));
+	begin_queue_memory(&lanes.flight.pair);
+	lanes.cache.is_volatile = 1;
+	lanes.flight.count = SLOTS;
+	lanes.flight.cache = &lanes.cache;
+	lanes.talk = &talk;
+	lanes.timeout_ns = UINT64_MAX / 2;
+	lanes.block_shift = 9;
+	return 0;
+}
+
+static int run_on_lanes(uint32_t op, void (*between)(void), void (*after)(void))
+{
+	const struct g4_remote_request request = {.op = op, .bytes = G4_PAGE_BYTES};
+	struct g4_nvme_lane_end ended[G4_NVME_TAKE_MOST];
+
+	held_up = between;
+	g4_nvme_lanes_post(&lanes, 0, &request);
+	if (after)
+		after();
+	while (g4_nvme_lanes_take(&lanes, ended) == 0)
+		answer_next();
+	assert_int_equal(ended[0].slot, 0);
+	return ended[0].code;
+}
+
+/* They look at what the host tells now and then. */
+static void look_until(bool paused)
+{
+	struct g4_nvme_lane_end ended[G4_NVME_TAKE_MOST];
+
+	while (lanes.flight.paused != paused)
+		assert_int_equal(g4_nvme_lanes_take(&lanes, ended), 0);
+}
+
+static void pause_lanes(void)
+{
+	talk.told = (lanes.reset + 1) << G4_NVME_RESET_SHIFT;
+	look_until(true);
+	assert_int_equal(talk.said >> G4_NVME_RESET_SHIFT, lanes.reset);
+}
+
+/* Not until it is looked at: a parked command is sent or fails at once then. */
+static void let_lanes_restart(void)
+{
+	empty_queue_memory();
+	talk.told |= G4_NVME_TOLD_READY;
+}
+
+static void reset_lanes(void)
+{
+	pause_lanes();
+	let_lanes_restart();
+	look_until(false);
+}
+
+static void a_pause_of_lanes_counts_a_flush_that_has_no_place_yet(void **state)
+{
+	(void)state;
+	assert_int_equal(run_on_lanes(G4_IO_WRITE, NULL, NULL), 0);
+	assert_int_equal(run_on_lanes(G4_IO_FLUSH, pause_lanes, let_lanes_restart), -G4_E_IO);
+	assert_true(talk.said & G4_NVME_SAID_LOST);
+	assert_int_equal(run_on_lanes(G4_IO_FLUSH, NULL, NULL), -G4_E_IO);
+}
+
+static void a_flush_of_lanes_that_outlives_a_reset_says_what_was_lost(void **state)
+{
+	(void)state;
+	assert_int_equal(run_on_lanes(G4_IO_WRITE, NULL, NULL), 0);
+	assert_int_equal(run_on_lanes(G4_IO_FLUSH, reset_lanes, NULL), -G4_E_IO);
+	assert_int_equal(lanes.flight.counts.failed, 1);
+}
+
+static void a_flush_of_lanes_with_nothing_to_lose_is_sent_again(void **state)
+{
+	(void)state;
+	assert_int_equal(run_on_lanes(G4_IO_WRITE, NULL, NULL), 0);
+	assert_int_equal(run_on_lanes(G4_IO_FLUSH, NULL, NULL), 0);
+	assert_int_equal(run_on_lanes(G4_IO_FLUSH, pause_lanes, let_lanes_restart), 0);
+	assert_int_equal(run_on_lanes(G4_IO_FLUSH, reset_lanes, NULL), 0);
+	assert_false(talk.said & G4_NVME_SAID_LOST);
+}
+
+#define host_test(f) cmocka_unit_test_setup_teardown(f, begin_host, end_host)
+#define lanes_test(f) cmocka_unit_test_setup(f, begin_lanes)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		host_test(a_pause_counts_a_flush_that_has_no_place_yet),
+		host_test(a_flush_that_outlives_a_reset_says_what_was_lost),
+		host_test(a_flush_with_nothing_to_lose_is_sent_again),
+		lanes_test(a_pause_of_lanes_counts_a_flush_that_has_no_place_yet),
+		lanes_test(a_flush_of_lanes_that_outlives_a_reset_says_what_was_lost),
+		lanes_test(a_flush_of_lanes_with_nothing_to_lose_is_sent_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
