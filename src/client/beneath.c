@@ -78,6 +78,11 @@ bool g4c_is_over(const gpu4fs *fs)
 	return g4_ring_client_is_stopped(g4_connection_ring(g4_engine_connection(fs->mount->engine)));
 }
 
+void g4c_end(gpu4fs *fs)
+{
+	g4_connection_end(g4_engine_connection(fs->mount->engine));
+}
+
 int g4c_move_socket(gpu4fs *fs, int least)
 {
 	return g4_connection_move_socket(g4_engine_connection(fs->mount->engine), least);

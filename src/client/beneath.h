@@ -33,6 +33,8 @@ void g4c_close_soon(gpu4fs_file *file);
  * and that of its root has told; else the inode's number and the time of its last change have, which a copy of the image has as well.
  */
 bool g4c_is_mounted_at(gpu4fs *fs, const char *directory, struct stat *found, bool *handed);
+/* The server has gone: closes the connection's socket, and all that is asked of fs fails. Once. Thread-safe. */
+void g4c_end(gpu4fs *fs);
 /* Whether the server has said that it goes, or a call has found that it is gone. */
 bool g4c_is_over(const gpu4fs *fs);
 /* The connection's socket. */

@@ -161,6 +161,7 @@ void g4p_disconnect(struct g4p_mount *mount, gpu4fs *fs)
 	pthread_mutex_lock(&lock);
 	if (mount->fs == fs) {
 		__atomic_store_n(&mount->fs, NULL, __ATOMIC_RELEASE);
+		g4c_end(fs); /* the number is the program's from now on */
 		old = working;
 		working = NULL;
 		working_known = false;

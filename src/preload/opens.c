@@ -329,8 +329,13 @@ void g4p_settle_blocks(long count, struct iocb **blocks)
 int io_submit(aio_context_t context, long count, struct iocb **blocks);
 int io_submit(aio_context_t context, long count, struct iocb **blocks)
 {
+	const int error = errno;
+
 	g4p_settle_blocks(count, blocks);
-	return G4P_NEXT(io_submit)(context, count, blocks);
+	const long rc = G4P_NEXT(syscall)(SYS_io_submit, context, count, blocks); /* there may be no libaio */
+	const int code = rc < 0 ? -errno : (int)rc;
+	errno = error;
+	return code;
 }
 
 #define SAME(name, other) ".globl " name "\n.set " name ", " other "\n"

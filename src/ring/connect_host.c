@@ -62,6 +62,18 @@ void g4_connection_forsake(struct g4_connection *connection, bool shared)
 		close(connection->fd);
 }
 
+void g4_connection_end(struct g4_connection *connection)
+{
+	g4_ring_client_stop(connection->client);
+	shutdown(connection->fd, SHUT_RDWR); /* who waits for an answer has the lock */
+	pthread_mutex_lock(&connection->asking);
+	connection->unanswered = true;
+	g4_ring_client_watch(connection->client, -1, -1);
+	close(connection->fd);
+	connection->fd = -1;
+	pthread_mutex_unlock(&connection->asking);
+}
+
 struct g4_ring_client *g4_connection_ring(const struct g4_connection *connection)
 {
 	return connection->client;

@@ -102,6 +102,8 @@ int g4_connection_move_socket(struct g4_connection *connection, int least);
  * descriptors are the parent's as well, and stay open.
  */
 void g4_connection_forsake(struct g4_connection *connection, bool shared);
+/* Its server has ended: closes the socket, whose number is -1 then. What is asked later, or still waits, is -G4_E_IO. Once; thread-safe. */
+void g4_connection_end(struct g4_connection *connection);
 /* No call is running. */
 void g4_connection_close(struct g4_connection *connection);
 

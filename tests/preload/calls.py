@@ -597,6 +597,12 @@ def system_calls_by_number_work_on_files():
     os.close(source)
 
 
+def blocks_are_submitted_without_another_library():
+    submit = getattr(libc, "io_submit", None)
+    if submit:
+        assert submit(None, 0, None) == -errno.EINVAL
+
+
 def number_of(name):
     """Of a system call of x86-64."""
     return {"fork": 57, "chdir": 80, "fchdir": 81, "umask": 95, "setresuid": 117, "setresgid": 119}[name]

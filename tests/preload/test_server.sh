@@ -156,7 +156,11 @@ tool, image, socket, top = sys.argv[1:]
 program = """
 import os, sys
 f = sys.argv[1] + '/f'
+def sockets():
+    numbers = os.listdir('/proc/self/fd')
+    return sum(os.path.lexists('/proc/self/fd/' + n) and os.readlink('/proc/self/fd/' + n).startswith('socket:') for n in numbers)
 assert os.stat(f).st_size == 5
+connected = sockets()
 print('ready', flush=True)
 sys.stdin.read(1)
 top = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECTORY)
@@ -165,6 +169,7 @@ os.close(top)
 assert os.stat(f).st_size == 5
 assert os.read(os.open(f, os.O_RDONLY), 9) == b'text' + bytes([10])
 assert os.stat(f).st_size == 5
+assert sockets() == connected
 """
 subprocess.run([tool, "mount", "-o", "socket=" + socket, image, top], check=True)
 child = subprocess.Popen([tool, "run", "--trace", "-m", f"{socket}={top}", sys.executable, "-c", program, top],
