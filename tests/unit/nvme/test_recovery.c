@@ -122,10 +122,10 @@ static void all_late_commands_are_aborted(void **state)
 		read_in_vain(i == 0 ? wg : other, &io[i]);
 	}
 	assert_true(io[0].queue != 0 && io[1].queue != 0);
-	for (uint32_t i = 0; i < 2; i++) {
+	/* one check aborts both where the first is over before it comes to the second's queue */
+	for (uint32_t i = 0; i < 2 && counts().aborted < 2; i++)
 		check_later();
-		assert_int_equal(counts().aborted, i + 1);
-	}
+	assert_int_equal(counts().aborted, 2);
 	for (uint32_t i = 0; i < 2; i++)
 		assert_int_equal(g4_dev_wait(i == 0 ? wg : other, dev, &io[i]), 0);
 	assert_int_equal(counts().resets, 0);
