@@ -324,7 +324,7 @@ enum g4_command_property {
 	X(context, DEDUP, 43, G4_MAY_CHANGE | G4_DATA_OUT | G4_FOR_OWNER,                                              \
 	  "mask=one of enum g4_dedup_order, cookie=group to begin at, data=struct g4_dedup_counts length",             \
 	  "value=bytes")                                                                                               \
-	X(context, DISK, 44, G4_DATA_OUT | G4_FOR_OWNER,                                                               \
+	X(context, DISK, 44, G4_MAY_CHANGE | G4_DATA_OUT | G4_FOR_OWNER,                                               \
 	  "mask=one of enum g4_disk_order, name=device, number=disk with NAME, flags=G4_JOB_EAGER rate, data length",  \
 	  "value=bytes of text: a name, or why it could not be done; with REBUILD and REPLACE a job is there then")
 
