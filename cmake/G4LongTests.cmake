@@ -54,7 +54,7 @@ endif()
 get_property(tests DIRECTORY PROPERTY TESTS)
 set(short_tests)
 if(G4_SANITIZE MATCHES thread AND G4_LANES EQUAL 0)
-	set(short_tests "^engine\\.(dedup|disks|fsck_lost|fsck_threads|linear|makers|model|rebuild|share|standin)$")
+	set(short_tests "^engine\\.(dedup|disks|fsck_lost|fsck_threads|linear|makers|model|share|standin)$")
 endif()
 foreach(pattern ${long_tests}) # one by one: CMake takes few parentheses in a pattern
 	set(found ${tests})
