@@ -682,10 +682,10 @@ def an_open_file_that_cannot_be_handed_over_is_nobodys_behind_setuid():
     assert stat.S_IMODE(os.stat("f").st_mode) == 0o644
 
 
-def a_child_by_number_shares_what_is_open():
+def expect_a_fork(fork):
     fd = make("f", b"0123456789")
     os.lseek(fd, 0, os.SEEK_SET)
-    child = libc.syscall(number_of("fork"))
+    child = fork()
     if child == 0:
         good = os.read(fd, 4) == b"0123" and os.stat("f").st_size == 10
         os.close(make("child", b"x"))
@@ -693,19 +693,14 @@ def a_child_by_number_shares_what_is_open():
     assert os.waitpid(child, 0)[1] == 0
     assert os.read(fd, 4) == b"4567" and content("child") == b"x" and os.stat("child").st_size == 1
     os.close(fd)
+
+
+def a_child_by_number_shares_what_is_open():
+    expect_a_fork(lambda: libc.syscall(number_of("fork")))
 
 
 def a_fork_without_handlers_is_a_fork():
-    fd = make("f", b"0123456789")
-    os.lseek(fd, 0, os.SEEK_SET)
-    child = libc._Fork()
-    if child == 0:
-        good = os.read(fd, 4) == b"0123" and os.stat("f").st_size == 10
-        os.close(make("child", b"x"))
-        os._exit(0 if good else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    assert os.read(fd, 4) == b"4567" and content("child") == b"x" and os.stat("child").st_size == 1
-    os.close(fd)
+    expect_a_fork(lambda: libc._Fork())
 
 
 def a_clone_is_a_fork_or_a_thread():
@@ -798,7 +793,7 @@ def system_calls_wait_for_files_and_pass_them_on():
 
 
 TESTS = [function for name, function in sorted(globals().items())
-         if callable(function) and function.__module__ == "__main__" and name not in ("make", "content", "raises", "raises_any", "in_child", "number_of")]
+         if callable(function) and function.__module__ == "__main__" and name not in ("make", "content", "raises", "raises_any", "in_child", "number_of", "expect_a_fork")]
 
 
 def main():
