@@ -16,6 +16,12 @@ struct check {
 	struct g4_sum_entry found[G4_SUMS_AT_ONCE];
 };
 
+/* Where the device, which is memory, has what is stored at an address. */
+G4_FN static uint8_t *in_memory(const struct g4_fs *fs, struct g4_address address)
+{
+	return (uint8_t *)(uintptr_t)g4_space_memory(&fs->space, address);
+}
+
 /* Pages are damaged or can not be read, one of them at least: what is written again is stored again. Who does jobs has them unlisted. */
 G4_FN static void suspect(struct g4_fs *fs, struct g4_address address, uint64_t bytes)
 {
@@ -101,7 +107,7 @@ G4_FN static int verify(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inod
 	g4_sums_compare(wg, (const void *const *)check->pages, check->count, check->expected, check->found, &differ,
 			unverified);
 	*bad = *unverified;
-	for (uint32_t k = 0; k < check->count; k++) {
+	for (uint32_t k = 0; k < check->count && (differ | *unverified) >> k; k++) {
 		int here = *unverified >> k & 1 ? -G4_E_CORRUPT_SUMS : 0;
 		if (differ >> k & 1) {
 			here = read_again(wg, fs, inode, check, k);
@@ -112,19 +118,93 @@ G4_FN static int verify(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inod
 	return rc;
 }
 
-G4_FN static int fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
-		       struct g4_space_io *requests, uint32_t count)
+/* g4_fetch_matching(), the pages in `pages`. */
+G4_FN static uint32_t matching(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			       const uint8_t *pages, uint64_t count)
 {
-	int rc = g4_space_transfer(wg, &fs->space, requests, count);
+	const struct g4_sum_entry *expected;
+	uint32_t line;
 
-	for (uint32_t r = 0; r < count && rc < 0; r++)
-		if (count == 1 || requests[r].io.result < 0) /* one alone has no result of its own */
-			suspect_request(fs, &requests[r]);
-	if (rc < 0 || !(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SUMS))
-		return rc;
+	count = g4_min64(count, G4_SUMS_SLOTS - page % G4_SUMS_SLOTS);
+	if (g4_map_sums_page(wg, fs, inode, page, &line, &expected) < 0 || line == G4_NO_LINE)
+		return 0;
+	const bool match = g4_sums_match(wg, pages, (uint32_t)count, expected);
+	g4_cache_put(&fs->cache, line);
+	return match ? (uint32_t)count : 0;
+}
+
+G4_FN uint32_t g4_fetch_matching(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+				 struct g4_address address, uint64_t count)
+{
+	if (!g4_space_is_mapped(&fs->space) ||
+	    !(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SUMS))
+		return 0;
+	return matching(wg, fs, inode, page, in_memory(fs, address), count);
+}
+
+/* Puts pages that lie in a row on the device, and in memory, into an empty check. */
+G4_FN static void check_row(struct check *check, uint64_t page, struct g4_address address, uint8_t *pages,
+			    uint32_t count)
+{
+	check->page = page;
+	check->count = count;
+	for (uint32_t k = 0; k < count; k++) {
+		check->addresses[k] = g4_address_after_pages(address, k);
+		check->pages[k] = pages + (uint64_t)k * G4_PAGE_BYTES;
+	}
+}
+
+/* Pages in a row where the device, which is memory, has them. The first error. */
+G4_FN static int verify_in_place(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+				 struct g4_address address, uint64_t count)
+{
+	uint8_t *pages = in_memory(fs, address);
+	uint32_t n, bad, unverified;
+	int rc = 0;
+
+	for (uint64_t at = 0; at < count && rc == 0; at += n) {
+		n = matching(wg, fs, inode, page + at, pages + at * G4_PAGE_BYTES, count - at);
+		if (n > 0)
+			continue;
+		const uint32_t mark = g4_scratch_mark(wg);
+		struct check *check = (struct check *)g4_scratch_take(wg, sizeof(*check));
+		n = (uint32_t)g4_min64(count - at, G4_SUMS_AT_ONCE);
+		check->in_place = true;
+		check_row(check, page + at, g4_address_after_pages(address, at), pages + at * G4_PAGE_BYTES, n);
+		rc = verify(wg, fs, inode, check, &bad, &unverified);
+		g4_scratch_release(wg, mark);
+	}
+	return rc;
+}
+
+/*
+ * Where the device is memory pages are compared there, before they are copied: on a GPU the copy may lie behind PCIe, and would come
+ * back to be hashed.
+ */
+G4_FN static int verify_sources(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+				const struct g4_space_io *requests, uint32_t count)
+{
+	int rc = 0;
+
+	for (uint32_t r = 0; r < count && rc == 0; r++) {
+		uint64_t pages = 0;
+		for (uint32_t part = 0; part < requests[r].io.iov_count; part++)
+			pages += requests[r].io.iov[part].bytes >> G4_PAGE_SHIFT;
+		rc = verify_in_place(wg, fs, inode, page, requests[r].address, pages);
+		page += pages;
+	}
+	return rc;
+}
+
+/* The pages of requests where they were transferred to. The first error. */
+G4_FN static int verify_copies(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			       const struct g4_space_io *requests, uint32_t count)
+{
 	const uint32_t mark = g4_scratch_mark(wg);
 	struct check *check = (struct check *)g4_scratch_take(wg, sizeof(*check));
 	uint32_t bad, unverified;
+	int rc = 0;
+
 	check->in_place = false;
 	check->page = page;
 	check->count = 0;
@@ -148,6 +228,22 @@ G4_FN static int fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode
 		rc = verify(wg, fs, inode, check, &bad, &unverified);
 	g4_scratch_release(wg, mark);
 	return rc;
+}
+
+G4_FN static int fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+		       struct g4_space_io *requests, uint32_t count)
+{
+	const bool sums = g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SUMS;
+	const bool in_place = sums && g4_space_is_mapped(&fs->space);
+	int rc = in_place ? verify_sources(wg, fs, inode, page, requests, count) : 0;
+
+	if (rc < 0)
+		return rc;
+	rc = g4_space_transfer(wg, &fs->space, requests, count);
+	for (uint32_t r = 0; r < count && rc < 0; r++)
+		if (count == 1 || requests[r].io.result < 0) /* one alone has no result of its own */
+			suspect_request(fs, &requests[r]);
+	return rc < 0 || !sums || in_place ? rc : verify_copies(wg, fs, inode, page, requests, count);
 }
 
 /* A page that can not be read counts for the disks that have it, where it was asked for alone: of several nobody knows which it is. */
@@ -204,20 +300,19 @@ G4_FN static int survey_copy(struct g4_wg *wg, struct g4_fs *fs, const struct g4
 		suspect(fs, address, count * (uint64_t)G4_PAGE_BYTES);
 	if (rc < 0 || !(g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SUMS))
 		return rc;
+	uint8_t *const pages = to ? to : in_memory(fs, address);
 	const uint32_t mark = g4_scratch_mark(wg);
 	struct check *check = (struct check *)g4_scratch_take(wg, sizeof(*check));
 	check->in_place = !to;
-	for (uint32_t at = 0; at < count; at += check->count) {
-		const uint64_t row =
-			G4_SUMS_SLOTS - (page + at) % G4_SUMS_SLOTS; /* of pages whose sums stand together */
+	for (uint32_t at = 0, n; at < count; at += n) {
+		const uint64_t row = G4_SUMS_SLOTS - (page + at) % G4_SUMS_SLOTS; /* with sums that stand together */
+		uint8_t *here = pages + (uint64_t)at * G4_PAGE_BYTES;
 		uint32_t some, without;
-		check->page = page + at;
-		check->count = (uint32_t)g4_min64(g4_min64(count - at, row), G4_SUMS_AT_ONCE);
-		for (uint32_t k = 0; k < check->count; k++) {
-			check->addresses[k] = g4_address_after_pages(address, at + k);
-			check->pages[k] = to ? to + (at + k) * G4_PAGE_BYTES :
-					       (void *)(uintptr_t)g4_space_memory(&fs->space, check->addresses[k]);
-		}
+		n = check->in_place ? matching(wg, fs, inode, page + at, here, count - at) : 0;
+		if (n > 0)
+			continue;
+		n = (uint32_t)g4_min64(g4_min64(count - at, row), G4_SUMS_AT_ONCE);
+		check_row(check, page + at, g4_address_after_pages(address, at), here, n);
 		int verified = verify(wg, fs, inode, check, &some, &without);
 		*bad |= (uint64_t)some << at;
 		*unverified |= (uint64_t)without << at;

@@ -23,6 +23,12 @@ G4_FN G4_INLINE bool g4_fetch_is_damage(int rc)
 G4_FN int g4_fetch_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
 			struct g4_address address, void *to);
 /*
+ * Of pages in a row, where the device is memory: so many from the first on that were compared where they lie and are what they are to
+ * be, those without a sum among them. 0: they are to be asked for, some at a time, as below.
+ */
+G4_FN uint32_t g4_fetch_matching(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+				 struct g4_address address, uint64_t count);
+/*
  * At most 64 pages in a row, into memory that nobody else changes; `to` NULL: they are looked at where they lie, in the memory that a
  * device of one copy is. The first error; bit k of *bad: page k is damaged or can not be
  * verified, and then also of *unverified: its sum can not be had.

@@ -147,7 +147,7 @@ G4_FN int g4_map_sums(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_
 {
 	int rc = 0;
 
-	memset(sums, 0, count * sizeof(*sums));
+	g4_zero(wg, sums, count * sizeof(*sums));
 	while (count > 0 && rc == 0) {
 		/* what lies in one page of sums */
 		uint32_t n = (uint32_t)g4_min64(count, g4_sums_row((uint32_t)(page % G4_SUMS_SLOTS)));
@@ -170,6 +170,20 @@ G4_FN int g4_map_sums(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_
 		sums += n;
 		count -= n;
 	}
+	return rc;
+}
+
+G4_FN int g4_map_sums_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			   uint32_t *line, const struct g4_sum_entry **entry)
+{
+	struct beside at;
+	int rc = find_beside(wg, fs, inode, page, &at);
+
+	*line = G4_NO_LINE;
+	if (rc == 0 && (at.level == 0 || (at.ptr & G4_PTR_VALID)))
+		rc = g4_sums_page(wg, fs, inode, at.line, at.slot, at.level, page, line, entry);
+	if (at.line != G4_NO_LINE)
+		g4_cache_put(&fs->cache, at.line);
 	return rc;
 }
 

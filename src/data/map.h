@@ -31,6 +31,9 @@ G4_FN G4_INLINE uint32_t g4_map_credits(const struct g4_fs *fs)
 /* What lies at `page`: a run of 1..most pages of one kind, contiguous on disk. */
 G4_FN int g4_map_lookup(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
 			uint64_t most, struct g4_run *run);
+/* The page of sums that has the entry of a written page of the file: g4_sums_page(). */
+G4_FN int g4_map_sums_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+			   uint32_t *line, const struct g4_sum_entry **entry);
 /* The sums of pages in a row, of zeros where there are none; of a page that is not written the entry means nothing. */
 G4_FN int g4_map_sums(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
 		      uint32_t count, struct g4_sum_entry *sums);

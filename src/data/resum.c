@@ -48,7 +48,8 @@ G4_FN void g4_resum_add(struct g4_wg *wg, struct g4_resum *resum, const uint8_t 
 		const uint32_t n = (uint32_t)g4_min64(count - first, G4_SUMS_AT_ONCE);
 		struct g4_sum_entry *to[G4_SUMS_AT_ONCE], made[G4_SUMS_AT_ONCE];
 		const void *from[G4_SUMS_AT_ONCE];
-		struct g4_sum_entry has[G4_SUMS_AT_ONCE];
+		const uint32_t mark = g4_scratch_mark(wg);
+		struct g4_sum_entry *has = (struct g4_sum_entry *)g4_scratch_take(wg, G4_SUMS_AT_ONCE * sizeof(*has));
 		uint32_t wanted = 0, differ = 0, unknown = 0;
 		bool had = false;
 
@@ -64,6 +65,7 @@ G4_FN void g4_resum_add(struct g4_wg *wg, struct g4_resum *resum, const uint8_t 
 		/* of this memory: the caller may have verified other bytes of the page, another copy's for example */
 		if (had)
 			g4_sums_compare(wg, from, wanted, has, made, &differ, &unknown);
+		g4_scratch_release(wg, mark);
 		if (wanted > 0)
 			g4_sums_make(wg, resum->algorithm, from, wanted, made);
 		for (uint32_t k = 0; k < wanted; k++) {

@@ -33,14 +33,14 @@ G4_FN static bool takes_sums(const struct g4_batch *batch)
 G4_FN static void hash_stored(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch, uint32_t first,
 			      uint32_t count, struct g4_address address)
 {
+	const uint8_t *stored = (const uint8_t *)g4_space_memory(&fs->space, address);
 	const void *pages[G4_SUMS_AT_ONCE];
 
 	while (count > 0) {
 		const uint32_t n = (uint32_t)g4_min64(count, G4_SUMS_AT_ONCE);
-		for (uint32_t k = 0; k < n; k++)
-			pages[k] = g4_space_memory(&fs->space, g4_address_after_pages(address, k));
+		for (uint32_t k = 0; k < n; k++, stored += G4_PAGE_BYTES)
+			pages[k] = stored;
 		g4_sums_make(wg, batch->algorithm, pages, n, &batch->sums[first]);
-		address = g4_address_after_pages(address, n);
 		first += n;
 		count -= n;
 	}

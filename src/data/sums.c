@@ -19,56 +19,125 @@ G4_FN uint32_t g4_sums_algorithm(const struct g4_fs *fs, uint32_t policy)
 
 /* ------------------------------------------------------------------ making */
 
+G4_FN static bool is_known(uint32_t algorithm)
+{
+	return algorithm == G4_CHECKSUM_BLAKE3 || algorithm == G4_CHECKSUM_CRC32C || algorithm == G4_CHECKSUM_XXH3;
+}
+
+/* Collective: the sums of some pages of a job. */
+G4_FN static void make(struct g4_wg *wg, struct g4_sums_job *job, uint32_t algorithm, uint32_t first, uint32_t end)
+{
+	const enum g4_sum_algorithm how = algorithm == G4_CHECKSUM_BLAKE3 ? G4_SUM_BLAKE3 :
+					  algorithm == G4_CHECKSUM_CRC32C ? G4_SUM_CRC32C :
+									    G4_SUM_XXH3;
+
+	g4_page_sums(wg, how, end - first, job->pages + first, job->sums + first, &job->room);
+}
+
+/* Collective: every lane does so for some pages, but for the sums that are made. */
+G4_FN static void compare(struct g4_wg *wg, struct g4_sums_job *job, const struct g4_sum_entry *expected,
+			  uint32_t count)
+{
+	const uint32_t lane = g4_wg_lane(wg), width = g4_wg_width(wg);
+
+	for (uint32_t k = lane; k < count; k += width)
+		job->algorithms[k] = (uint8_t)g4_sum_entry_algorithm(&expected[k]);
+	g4_sync(wg);
+	for (uint32_t first = 0, end; first < count; first = end) {
+		const uint8_t algorithm = job->algorithms[first];
+		for (end = first + 1; end < count && job->algorithms[end] == algorithm;)
+			end++;
+		if (is_known(algorithm))
+			make(wg, job, algorithm, first, end);
+	}
+	for (uint32_t k = lane; k < count; k += width) {
+		if (job->algorithms[k] == G4_CHECKSUM_NONE)
+			continue;
+		if (!is_known(job->algorithms[k]))
+			g4_or32(&job->unknown, UINT32_C(1) << k);
+		else if (!g4_bytes_equal(&job->sums[k], &expected[k], sizeof(job->sums[k])))
+			g4_or32(&job->differ, UINT32_C(1) << k);
+	}
+	g4_sync(wg);
+}
+
+/* Collective. */
+G4_FN static void compare_row(struct g4_wg *wg, struct g4_sums_job *job)
+{
+	for (uint32_t at = 0; at < job->count; at += G4_SUMS_AT_ONCE) {
+		const uint32_t n = (uint32_t)g4_min64(job->count - at, G4_SUMS_AT_ONCE);
+		for (uint32_t k = g4_wg_lane(wg); k < n; k += g4_wg_width(wg))
+			job->pages[k] = job->row + (uint64_t)(at + k) * G4_PAGE_BYTES;
+		g4_sync(wg);
+		compare(wg, job, job->expected + at, n);
+	}
+}
+
 G4_REGION_BODY void g4_sums_region(struct g4_wg *wg, void *args)
 {
 	struct g4_sums_job *job = (struct g4_sums_job *)args;
 
-	g4_page_sums(wg, (enum g4_sum_algorithm)job->algorithm, job->count, job->pages, job->sums, &job->room);
+	g4_converge(wg);
+	if (job->row)
+		compare_row(wg, job);
+	else if (job->expected)
+		compare(wg, job, job->expected, job->count);
+	else
+		make(wg, job, job->algorithm, 0, job->count);
+}
+
+/* In scratch memory. */
+G4_FN static struct g4_sums_job *run(struct g4_wg *wg, uint32_t algorithm, const void *const *pages, uint32_t count,
+				     const struct g4_sum_entry *expected)
+{
+	struct g4_sums_job *job = (struct g4_sums_job *)g4_scratch_take(wg, sizeof(*job));
+
+	job->algorithm = algorithm;
+	job->count = count;
+	job->expected = expected;
+	job->row = NULL;
+	job->differ = job->unknown = 0;
+	g4_copy(wg, job->pages, pages, count * sizeof(*pages));
+	g4_region(wg, G4_REGION_SUMS, g4_sums_region, job);
+	return job;
 }
 
 G4_FN void g4_sums_make(struct g4_wg *wg, uint32_t algorithm, const void *const *pages, uint32_t count,
 			struct g4_sum_entry *entries)
 {
 	const uint32_t mark = g4_scratch_mark(wg);
-	struct g4_sums_job *job = (struct g4_sums_job *)g4_scratch_take(wg, sizeof(*job));
+	const struct g4_sums_job *job = run(wg, algorithm, pages, count, NULL);
 
-	job->algorithm = algorithm == G4_CHECKSUM_BLAKE3 ? G4_SUM_BLAKE3 :
-			 algorithm == G4_CHECKSUM_CRC32C ? G4_SUM_CRC32C :
-							   G4_SUM_XXH3;
-	job->count = count;
-	for (uint32_t i = 0; i < count; i++)
-		job->pages[i] = pages[i];
-	g4_region(wg, G4_REGION_SUMS, g4_sums_region, job);
-	memcpy(entries, job->sums, count * sizeof(*entries));
+	g4_copy(wg, entries, job->sums, count * sizeof(*entries));
 	g4_scratch_release(wg, mark);
-}
-
-G4_FN static bool is_known(uint32_t algorithm)
-{
-	return algorithm == G4_CHECKSUM_BLAKE3 || algorithm == G4_CHECKSUM_CRC32C || algorithm == G4_CHECKSUM_XXH3;
 }
 
 G4_FN void g4_sums_compare(struct g4_wg *wg, const void *const *pages, uint32_t count,
 			   const struct g4_sum_entry *expected, struct g4_sum_entry *found, uint32_t *differ,
 			   uint32_t *unknown)
 {
-	uint32_t done = 0;
+	const uint32_t mark = g4_scratch_mark(wg);
+	const struct g4_sums_job *job = run(wg, G4_CHECKSUM_NONE, pages, count, expected);
 
-	*differ = *unknown = 0;
-	while (done < count) {
-		const uint32_t first = done, algorithm = g4_sum_entry_algorithm(&expected[first]);
-		while (done < count && g4_sum_entry_algorithm(&expected[done]) == algorithm)
-			done++;
-		if (algorithm == G4_CHECKSUM_NONE)
-			continue;
-		if (is_known(algorithm))
-			g4_sums_make(wg, algorithm, &pages[first], done - first, &found[first]);
-		for (uint32_t k = first; k < done; k++)
-			if (!is_known(algorithm))
-				*unknown |= UINT32_C(1) << k;
-			else if (!g4_bytes_equal(found[k].bytes, expected[k].bytes, sizeof(found[k].bytes)))
-				*differ |= UINT32_C(1) << k;
-	}
+	g4_copy(wg, found, job->sums, count * sizeof(*found));
+	*differ = job->differ;
+	*unknown = job->unknown;
+	g4_scratch_release(wg, mark);
+}
+
+G4_FN bool g4_sums_match(struct g4_wg *wg, const uint8_t *pages, uint32_t count, const struct g4_sum_entry *expected)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_sums_job *job = (struct g4_sums_job *)g4_scratch_take(wg, sizeof(*job));
+
+	job->row = pages;
+	job->count = count;
+	job->expected = expected;
+	job->differ = job->unknown = 0;
+	g4_region(wg, G4_REGION_SUMS, g4_sums_region, job);
+	const bool match = (job->differ | job->unknown) == 0;
+	g4_scratch_release(wg, mark);
+	return match;
 }
 
 /*
@@ -188,7 +257,7 @@ G4_FN int g4_sums_read(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode
 	uint32_t sums;
 	int rc = 0;
 
-	memset(to, 0, count * sizeof(*to));
+	g4_zero(wg, to, count * sizeof(*to));
 	if (line == G4_NO_LINE && (inode->disk.flags & G4_INODE_SUMS_INLINE)) {
 		for (uint32_t k = 0; k < count && first + k < G4_FEW_PAGES; k++)
 			to[k] = inode->disk.few.sums[first + k];
@@ -199,7 +268,7 @@ G4_FN int g4_sums_read(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode
 			return 0;
 		rc = get_block(wg, fs, inode, &sums, &entries);
 		if (rc == 0) {
-			memcpy(to, &entries[first], count * sizeof(*to));
+			g4_copy(wg, to, &entries[first], count * sizeof(*to));
 			g4_cache_put(&fs->cache, sums);
 		}
 		return rc;
@@ -212,7 +281,7 @@ G4_FN int g4_sums_read(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode
 		if (is_there)
 			rc = get_page(wg, fs, line, quarter, address, &sums);
 		if (is_there && rc == 0) {
-			memcpy(to, entries_of(fs, sums, 0) + first % G4_SUMS_SLOTS, n * sizeof(*to));
+			g4_copy(wg, to, entries_of(fs, sums, 0) + first % G4_SUMS_SLOTS, n * sizeof(*to));
 			g4_cache_put(&fs->cache, sums);
 		}
 		first += n;
@@ -259,12 +328,13 @@ G4_FN static int new_page(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 	return rc;
 }
 
-G4_FN static void put_entries(struct g4_sum_entry *to, const struct g4_sum_entry *from, uint32_t count)
+G4_FN static void put_entries(struct g4_wg *wg, struct g4_sum_entry *to, const struct g4_sum_entry *from,
+			      uint32_t count)
 {
 	if (from)
-		memcpy(to, from, count * sizeof(*to));
+		g4_copy(wg, to, from, count * sizeof(*to));
 	else
-		memset(to, 0, count * sizeof(*to));
+		g4_zero(wg, to, count * sizeof(*to));
 }
 
 /* Slots with contents had sums that nobody can read any more. Without them the contents would pass for what never had any. */
@@ -326,7 +396,7 @@ G4_FN static int write_block(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 	int rc;
 
 	if (inode->disk.flags & G4_INODE_SUMS_INLINE) {
-		put_entries(&inode->disk.few.sums[first], from, count);
+		put_entries(wg, &inode->disk.few.sums[first], from, count);
 		return 0;
 	}
 	if (inode->disk.checksums == 0) {
@@ -344,7 +414,7 @@ G4_FN static int write_block(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *
 	if (rc < 0)
 		return rc;
 	g4_txn_dirty(txn, line);
-	put_entries(&entries[first], from, count);
+	put_entries(wg, &entries[first], from, count);
 	g4_cache_put(&fs->cache, line);
 	return 0;
 }
@@ -418,7 +488,7 @@ G4_FN int g4_sums_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, 
 		return rc;
 	g4_txn_dirty(txn, sums);
 	g4_store64_rel(hash_of(fs, sums), 0);
-	put_entries(entries_of(fs, sums, 0) + first % G4_SUMS_SLOTS, from, count);
+	put_entries(wg, entries_of(fs, sums, 0) + first % G4_SUMS_SLOTS, from, count);
 	g4_cache_put(&fs->cache, sums);
 	return 0;
 }
@@ -522,31 +592,75 @@ G4_FN static int get_page_of_large(struct g4_wg *wg, struct g4_fs *fs, const str
 	return -G4_E_CORRUPT_SUMS;
 }
 
+/* The page of sums, referenced in *line, that has the entry of a page below a large one. G4_NO_LINE: the large page has no sums. */
+G4_FN static int find_in_large(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
+			       const struct g4_sum_entry *entry, uint32_t level, uint64_t page, uint32_t *line)
+{
+	struct g4_sum_entry part = *entry;
+
+	*line = G4_NO_LINE;
+	for (; level > 0; level--) {
+		const uint32_t slot = (uint32_t)(page >> (9 * (level - 1))) % G4_INDIRECT_SLOTS, above = *line;
+		const uint32_t algorithm = g4_sum_entry_algorithm(&part);
+
+		if (algorithm != G4_CHECKSUM_LARGE) {
+			if (above != G4_NO_LINE)
+				g4_cache_put(&fs->cache, above);
+			*line = G4_NO_LINE;
+			return algorithm == G4_CHECKSUM_NONE ? 0 : -G4_E_CORRUPT_SUMS;
+		}
+		int rc = get_page_of_large(wg, fs, inode, &part, level, slot / G4_SUMS_SLOTS, line);
+		if (above != G4_NO_LINE)
+			g4_cache_put(&fs->cache, above);
+		if (rc < 0) {
+			*line = G4_NO_LINE;
+			return rc;
+		}
+		part = entries_of(fs, *line, 0)[slot % G4_SUMS_SLOTS];
+	}
+	return 0;
+}
+
 G4_FN int g4_sums_read_large(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode,
 			     const struct g4_sum_entry *entry, uint32_t level, uint64_t page, uint32_t count,
 			     struct g4_sum_entry *to)
 {
-	struct g4_sum_entry part = *entry;
+	uint32_t line;
+	int rc = find_in_large(wg, fs, inode, entry, level, page, &line);
 
-	memset(to, 0, count * sizeof(*to));
-	for (; level > 0; level--) {
-		const uint32_t slot = (uint32_t)(page >> (9 * (level - 1))) % G4_INDIRECT_SLOTS;
-		uint32_t line;
-
-		if (g4_sum_entry_algorithm(&part) == G4_CHECKSUM_NONE)
-			return 0;
-		if (g4_sum_entry_algorithm(&part) != G4_CHECKSUM_LARGE)
-			return -G4_E_CORRUPT_SUMS;
-		int rc = get_page_of_large(wg, fs, inode, &part, level, slot / G4_SUMS_SLOTS, &line);
-		if (rc < 0)
-			return rc;
-		const struct g4_sum_entry *entries = entries_of(fs, line, 0) + slot % G4_SUMS_SLOTS;
-		if (level == 1)
-			memcpy(to, entries, count * sizeof(*to));
-		part = *entries;
-		g4_cache_put(&fs->cache, line);
-	}
+	g4_zero(wg, to, count * sizeof(*to));
+	if (rc < 0 || line == G4_NO_LINE)
+		return rc;
+	g4_copy(wg, to, entries_of(fs, line, 0) + page % G4_SUMS_SLOTS, count * sizeof(*to));
+	g4_cache_put(&fs->cache, line);
 	return 0;
+}
+
+G4_FN int g4_sums_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t indirect,
+		       uint32_t slot, uint32_t level, uint64_t page, uint32_t *line, const struct g4_sum_entry **entry)
+{
+	int rc;
+
+	*line = G4_NO_LINE;
+	if (level > 0) {
+		struct g4_sum_entry large;
+		rc = g4_sums_read(wg, fs, inode, indirect, slot, 1, &large);
+		if (rc == 0)
+			rc = find_in_large(wg, fs, inode, &large, level, page, line);
+	} else {
+		const struct g4_address address = indirect == G4_NO_LINE ?
+							  G4_NO_ADDRESS :
+							  g4_sums_place(g4_meta_places(&fs->cache, indirect),
+									address_of(fs, indirect), slot / G4_SUMS_SLOTS);
+		if (g4_address_is_none(address))
+			return 0;
+		rc = get_page(wg, fs, indirect, slot / G4_SUMS_SLOTS, address, line);
+	}
+	if (rc < 0)
+		*line = G4_NO_LINE;
+	else if (*line != G4_NO_LINE)
+		*entry = entries_of(fs, *line, 0) + page % G4_SUMS_SLOTS;
+	return rc;
 }
 
 G4_FN bool g4_sums_join(struct g4_wg *wg, struct g4_fs *fs, uint32_t line, struct g4_sum_entry *entry)
@@ -598,7 +712,8 @@ G4_FN int g4_sums_new_large(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 		pages[quarter] = &sums[quarter * G4_SUMS_SLOTS];
 		if (rc == 0) {
 			g4_txn_dirty(txn, lines[quarter]);
-			put_entries(entries_of(fs, lines[quarter], 0), &sums[quarter * G4_SUMS_SLOTS], G4_SUMS_SLOTS);
+			put_entries(wg, entries_of(fs, lines[quarter], 0), &sums[quarter * G4_SUMS_SLOTS],
+				    G4_SUMS_SLOTS);
 		}
 		g4_cache_put(&fs->cache, lines[quarter]);
 	}

@@ -51,16 +51,28 @@ G4_FN void g4_sums_make(struct g4_wg *wg, uint32_t algorithm, const void *const 
  * Compares pages in such memory with the entries of their slots: the one place that says whether contents are what was written. Bit k of
  * *differ: page k has a sum, and it is another. Bit k of *unknown: the entry says that there was one, and no page can be compared with
  * it: it is lost, a large page's, or of an algorithm that this program does not know. A page whose entry is no sum has neither bit.
- * found[k] is what the page has, where there was something to compare.
+ * found[k] is what the page has, where there was something to compare. `expected` lies in memory that all lanes reach.
  */
 G4_FN void g4_sums_compare(struct g4_wg *wg, const void *const *pages, uint32_t count,
 			   const struct g4_sum_entry *expected, struct g4_sum_entry *found, uint32_t *differ,
 			   uint32_t *unknown);
 
+/*
+ * Up to G4_SUMS_SLOTS pages in a row in such memory: true where each of them that has a sum is what its entry says. False: ask for
+ * each. `expected` as before.
+ */
+G4_FN bool g4_sums_match(struct g4_wg *wg, const uint8_t *pages, uint32_t count, const struct g4_sum_entry *expected);
+
 /* ---- beside the map: slots `first` and on of the indirect page in `line`, or with G4_NO_LINE of the inode's own ---- */
 /* -G4_E_CORRUPT_SUMS: what they stand in is damaged. */
 G4_FN int g4_sums_read(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t line,
 		       uint32_t first, uint32_t count, struct g4_sum_entry *to);
+/*
+ * The page of sums with the entry of a page of the file, beside this slot or, where its level is not 0, below it: referenced in *line,
+ * and the entry in it. G4_NO_LINE: it is in none.
+ */
+G4_FN int g4_sums_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint32_t indirect,
+		       uint32_t slot, uint32_t level, uint64_t page, uint32_t *line, const struct g4_sum_entry **entry);
 /*
  * In a transaction, for slots of one quarter (g4_sums_row()); the page in `line` is dirty in it, and the inode is logged behind it. With
  * `from` NULL: no sums. Takes up to 1 + G4_ALLOC_CREDITS credits, and a page of the reservation for the map.

@@ -216,43 +216,44 @@ G4_FN bool g4_superblock_is_newer(const struct g4_superblock *first, const struc
 	       g4_bytes_equal(first->uuid, second->uuid, sizeof(first->uuid));
 }
 
-/* Bit `bit` of the header is bit bit % 8 of its byte bit / 8: on a little-endian machine, of its 64-bit words too. */
-#define HEADER_WORDS (sizeof(struct g4_indirect_header) / 8)
+/* Bit `bit` of the header is bit bit % 8 of its byte bit / 8. */
 #define SPARE_SHIFT 6
+
+G4_FN uint8_t g4_indirect_header_byte(const g4_le64 *slots, uint32_t n)
+{
+	uint32_t value = 0;
+
+	for (uint32_t bit = 0; bit < 8; bit++)
+		value |= (uint32_t)(slots[8 * n + bit] >> SPARE_SHIFT & 1) << bit;
+	return (uint8_t)value;
+}
+
+G4_FN void g4_indirect_set_header_byte(g4_le64 *slots, uint32_t n, uint8_t value)
+{
+	for (uint32_t bit = 0; bit < 8; bit++)
+		slots[8 * n + bit] = (slots[8 * n + bit] & ~G4_PTR_SPARE) | (uint64_t)(value >> bit & 1) << SPARE_SHIFT;
+}
+
+G4_FN static void set_header_bytes(g4_le64 *slots, uint32_t first, const void *bytes, uint32_t count)
+{
+	for (uint32_t n = 0; n < count; n++)
+		g4_indirect_set_header_byte(slots, first + n, ((const uint8_t *)bytes)[n]);
+}
 
 G4_FN void g4_indirect_embed(g4_le64 *slots, const struct g4_indirect_header *header)
 {
-	uint64_t words[HEADER_WORDS];
-
-	memcpy(words, header, sizeof(words));
-	for (uint32_t bit = 0; bit < G4_INDIRECT_SLOTS; bit++) {
-		const uint64_t value = words[bit / 64] >> (bit % 64) & 1;
-		slots[bit] = (slots[bit] & ~G4_PTR_SPARE) | value << SPARE_SHIFT;
-	}
+	set_header_bytes(slots, 0, header, sizeof(*header));
 }
 
 G4_FN void g4_indirect_embed_places(g4_le64 *slots, const struct g4_sums_places *places)
 {
-	const uint8_t *bytes = (const uint8_t *)places;
-	const uint32_t first = 8 * offsetof(struct g4_indirect_header, sums);
-
-	for (uint32_t bit = 0; bit < 8 * sizeof(*places); bit++) {
-		const uint64_t value = bytes[bit / 8] >> (bit % 8) & 1;
-		slots[first + bit] = (slots[first + bit] & ~G4_PTR_SPARE) | value << SPARE_SHIFT;
-	}
+	set_header_bytes(slots, offsetof(struct g4_indirect_header, sums), places, sizeof(*places));
 }
 
 G4_FN void g4_indirect_extract(const g4_le64 *slots, struct g4_indirect_header *header)
 {
-	uint64_t words[HEADER_WORDS];
-
-	for (uint32_t word = 0; word < HEADER_WORDS; word++) {
-		uint64_t value = 0;
-		for (uint32_t bit = 0; bit < 64; bit++)
-			value |= (slots[word * 64 + bit] >> SPARE_SHIFT & 1) << bit;
-		words[word] = value;
-	}
-	memcpy(header, words, sizeof(words));
+	for (uint32_t n = 0; n < sizeof(*header); n++)
+		((uint8_t *)header)[n] = g4_indirect_header_byte(slots, n);
 }
 
 G4_FN void g4_indirect_strip(g4_le64 *slots)

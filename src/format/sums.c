@@ -31,34 +31,36 @@ G4_FN bool g4_sums_set_place(struct g4_sums_places *places, struct g4_address ad
 	return true;
 }
 
-/* Nibble n of the header is the top half of the last byte of entry n; the low half of a byte comes first. */
-G4_FN static uint8_t *header_byte(struct g4_sums_page *page, uint32_t n)
+/* Half a byte of the header is the top half of the last byte of an entry; the low half comes first. */
+G4_FN uint8_t g4_sums_header_byte(const struct g4_sums_page *page, uint32_t n)
 {
-	return &page->entries[n].bytes[sizeof(page->entries[0].bytes) - 1];
+	return (uint8_t)(page->entries[2 * n].bytes[31] >> 4 | (page->entries[2 * n + 1].bytes[31] & 0xf0));
+}
+
+G4_FN void g4_sums_set_header_byte(struct g4_sums_page *page, uint32_t n, uint8_t value)
+{
+	uint8_t *low = &page->entries[2 * n].bytes[31], *high = &page->entries[2 * n + 1].bytes[31];
+
+	*low = (uint8_t)((*low & 0x0f) | value << 4);
+	*high = (uint8_t)((*high & 0x0f) | (value & 0xf0));
 }
 
 G4_FN void g4_sums_embed(struct g4_sums_page *page, const struct g4_sums_header *header)
 {
-	const uint8_t *bytes = (const uint8_t *)header;
-
-	for (uint32_t n = 0; n < G4_SUMS_SLOTS; n++) {
-		uint8_t *byte = header_byte(page, n);
-		*byte = (uint8_t)((*byte & 0x0f) | (bytes[n / 2] >> (n % 2 * 4) & 0x0f) << 4);
-	}
+	for (uint32_t n = 0; n < sizeof(*header); n++)
+		g4_sums_set_header_byte(page, n, ((const uint8_t *)header)[n]);
 }
 
 G4_FN void g4_sums_extract(const struct g4_sums_page *page, struct g4_sums_header *header)
 {
-	uint8_t *bytes = (uint8_t *)header;
-
-	for (uint32_t n = 0; n < G4_SUMS_SLOTS; n += 2)
-		bytes[n / 2] = (uint8_t)(page->entries[n].bytes[31] >> 4 | (page->entries[n + 1].bytes[31] & 0xf0));
+	for (uint32_t n = 0; n < sizeof(*header); n++)
+		((uint8_t *)header)[n] = g4_sums_header_byte(page, n);
 }
 
 G4_FN void g4_sums_strip(struct g4_sums_page *page)
 {
-	for (uint32_t n = 0; n < G4_SUMS_SLOTS; n++)
-		*header_byte(page, n) &= 0x0f;
+	for (uint32_t n = 0; n < sizeof(struct g4_sums_header); n++)
+		g4_sums_set_header_byte(page, n, 0);
 }
 
 #define BLAKE3_BIT 251
@@ -72,27 +74,23 @@ G4_STATIC_ASSERT(PLACE_BITS + G4_SUMS_QUARTERS * HASH_BITS == KIND_BIT, "all of 
 /* Up to 64 bits of an entry from some bit on. */
 G4_FN static uint64_t get_bits(const struct g4_sum_entry *entry, uint32_t first, uint32_t count)
 {
-	uint64_t words[4];
+	uint64_t value = entry->words[first / 64] >> (first % 64);
 
-	memcpy(words, entry, sizeof(words));
-	uint64_t value = words[first / 64] >> (first % 64);
 	if (first % 64 + count > 64)
-		value |= words[first / 64 + 1] << (64 - first % 64);
+		value |= entry->words[first / 64 + 1] << (64 - first % 64);
 	return value & ((UINT64_C(1) << count) - 1);
 }
 
 G4_FN static void put_bits(struct g4_sum_entry *entry, uint32_t first, uint32_t count, uint64_t value)
 {
 	const uint64_t mask = (UINT64_C(1) << count) - 1;
-	uint64_t words[4];
+	g4_le64 *words = entry->words;
 
-	memcpy(words, entry, sizeof(words));
 	words[first / 64] = (words[first / 64] & ~(mask << (first % 64))) | (value & mask) << (first % 64);
 	if (first % 64 + count > 64) {
 		const uint32_t in = 64 - first % 64;
 		words[first / 64 + 1] = (words[first / 64 + 1] & ~(mask >> in)) | (value & mask) >> in;
 	}
-	memcpy(entry, words, sizeof(words));
 }
 
 G4_FN uint32_t g4_sum_entry_algorithm(const struct g4_sum_entry *entry)

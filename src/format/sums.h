@@ -11,6 +11,9 @@ G4_FN struct g4_address g4_sums_place(const struct g4_sums_places *places, struc
 /* False: `to` is too far away, more than 2 PiB. It may be none. */
 G4_FN bool g4_sums_set_place(struct g4_sums_places *places, struct g4_address address, uint32_t quarter,
 			     struct g4_address to);
+/* Byte n of 64 of the header, which stands in two entries. */
+G4_FN uint8_t g4_sums_header_byte(const struct g4_sums_page *page, uint32_t n);
+G4_FN void g4_sums_set_header_byte(struct g4_sums_page *page, uint32_t n, uint8_t value);
 G4_FN void g4_sums_embed(struct g4_sums_page *page, const struct g4_sums_header *header);
 G4_FN void g4_sums_extract(const struct g4_sums_page *page, struct g4_sums_header *header);
 G4_FN void g4_sums_strip(struct g4_sums_page *page);

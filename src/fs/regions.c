@@ -4,6 +4,7 @@
 #include "dir/leaf.h"
 #include "fs/execute.h"
 #include "hash/crc32c.h"
+#include "journal/sealed_wide.h"
 #include "journal/wide.h"
 
 G4_FN void g4_fs_region(struct g4_wg *wg, const struct g4_wg_region *region)
@@ -20,6 +21,9 @@ G4_FN void g4_fs_region(struct g4_wg *wg, const struct g4_wg_region *region)
 		break;
 	case G4_REGION_LEAF_SEARCH:
 		g4_leaf_search_region(wg, region->args);
+		break;
+	case G4_REGION_SEALED:
+		g4_sealed_region(wg, region->args);
 		break;
 	case G4_REGION_COMMIT:
 		g4_commit_region(wg, region->args);

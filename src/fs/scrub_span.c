@@ -4,8 +4,8 @@
  * (task/task.h): whoever does the step opens it, with the inode locked, takes pieces like everybody, and waits for those that others
  * took. A piece is a range of the file and nothing else: who takes it looks up what is there, so planning is shared as well.
  *
- *      file   |  .  .  .  .  .  .  .  .  |      a span: 256 KiB for each workgroup that may come
- *                p  p  p  p  p  p  p  p         pieces: 128 KiB where the device is memory, else as much as a buffer holds
+ *      file   |  .  .  .  .  .  .  .  .  |      a span: a piece for each workgroup that may come, where the device is memory two
+ *                p  p  p  p  p  p  p  p         pieces: 256 KiB, as much as a buffer holds, in memory 1 MiB
  *
  * A helper works under the owner's lock of the inode (fs/README.md, rule 10 holds here, too). It takes cache locks, those of findings and
  * events, and the commit lock for a page that it looks at once more (journal/look.c); it is in no operation, so nobody who has that
@@ -16,11 +16,13 @@
  */
 #include "fs/scrub_span.h"
 
+#include "data/fetch.h"
 #include "data/file.h"
 
-#define PIECE_PAGES 32u /* where the device is memory: as many as are hashed at a time */
-#define LEAST_PIECES 4u /* fewer are not worth it */
-#define RATE_PART 8u	/* with a rate a span is no more than this part of a second */
+#define PIECE_PAGES 256u /* where the device is memory; with sums that stand in two pages */
+#define PIECES_EACH 2u	 /* there: who has a fast one does another */
+#define LEAST_PIECES 4u	 /* fewer are not worth it */
+#define RATE_PART 8u	 /* with a rate a span is no more than this part of a second */
 
 /* ------------------------------------------------------------------ pages of a file */
 
@@ -34,6 +36,11 @@ G4_FN int64_t g4_scrub_some(struct g4_scrub_step *step, const struct g4_inode_co
 	if (run.kind != G4_WRITTEN) {
 		step->pages++;
 		return (int64_t)run.pages;
+	}
+	const uint32_t good = g4_fetch_matching(step->wg, step->fs, inode, page, run.address, run.pages);
+	if (good > 0) {
+		g4_scrub_count(step, good);
+		return good;
 	}
 	run.pages = g4_min64(run.pages, G4_SCRUB_PAGES);
 	g4_scrub_read(step, inode, page, run.address, (uint32_t)run.pages);
@@ -109,9 +116,9 @@ G4_FN bool g4_scrub_help(struct g4_wg *wg, struct g4_fs *fs)
 G4_FN static uint64_t most_pages(const struct g4_scrub_step *step)
 {
 	const uint32_t helpers = g4_load32_rlx(&step->scrub->helpers);
-	const uint32_t who =
-		1 + (g4_scrub_is_in_place(step->fs) ? helpers : (uint32_t)g4_min64(helpers, G4_SCRUB_BUFFERS - 1));
-	const uint64_t most = (uint64_t)who * G4_SCRUB_PAGES, rate = step->record->rate;
+	const uint64_t pieces = g4_scrub_is_in_place(step->fs) ? (UINT64_C(1) + helpers) * PIECES_EACH :
+								 1 + g4_min64(helpers, G4_SCRUB_BUFFERS - 1);
+	const uint64_t most = pieces * piece_pages(step->fs), rate = step->record->rate;
 
 	return rate == 0 ? most : g4_min64(most, rate / RATE_PART / G4_PAGE_BYTES);
 }

@@ -68,13 +68,19 @@ G4_REGION_BODY void g4_crc32c_region(struct g4_wg *wg, void *args)
 	g4_sync(wg);
 }
 
+G4_FN bool g4_crc32c_is_wide(const struct g4_wg *wg)
+{
+	const uint32_t width = g4_wg_width(wg);
+
+	return width > 1 && width <= PAGE_BYTES / UNIT_BYTES && (width & (width - 1)) == 0;
+}
+
 G4_FN uint32_t g4_crc32c_wide(struct g4_wg *wg, const void *page)
 {
 	const uint32_t width = g4_wg_width(wg);
 	uint32_t crc = 0;
 
-	/* one lane has a processor's instruction; more than 32 would have less than a unit each */
-	if (width == 1 || width > PAGE_BYTES / UNIT_BYTES || (width & (width - 1)))
+	if (!g4_crc32c_is_wide(wg))
 		return g4_crc32c(0, page, PAGE_BYTES);
 	const uint32_t mark = g4_scratch_mark(wg);
 	struct g4_crc32c_job *job = (struct g4_crc32c_job *)g4_scratch_take(wg, sizeof(*job));

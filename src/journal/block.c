@@ -3,18 +3,8 @@
 #include "journal/block.h"
 #include "format/owners.h"
 
-#include "hash/crc32c.h"
+#include "journal/sealed_wide.h"
 #include "simt/scratch.h"
-
-G4_FN uint32_t g4_block_seal_wide(struct g4_wg *wg, void *page, uint32_t type, struct g4_address address,
-				  uint64_t generation, uint32_t fs_tag)
-{
-	struct g4_block_header *header = (struct g4_block_header *)page;
-
-	g4_block_fill(header, type, address, generation, fs_tag);
-	header->crc32c = g4_crc32c_wide(wg, page);
-	return g4_crc32c_set_field(header->crc32c, header->crc32c);
-}
 
 G4_FN static int validate(const struct g4_meta *meta, const void *page, uint32_t type)
 {
@@ -75,32 +65,21 @@ G4_FN static const struct g4_in_log *in_log(const struct g4_meta *meta, struct g
 }
 
 /* Whether what was read into the line is the page that belongs at `address`; what the line has of it. */
-G4_FN static int take(struct g4_meta *meta, struct g4_address address, uint32_t type, uint32_t line)
+G4_FN static int take(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type, uint32_t line)
 {
-	struct g4_meta_line *about = g4_meta_line(meta->cache, line);
+	struct g4_meta_line *line_about = g4_meta_line(meta->cache, line);
 	void *page = g4_line_data(meta->cache, line);
-	struct g4_indirect_header header;
-	struct g4_sums_header sums;
-	int rc;
+	struct g4_sealed_about about;
 
 	clear_note(meta, line);
-	if (type == G4_BLOCK_INDIRECT) {
-		rc = g4_indirect_verify(page, address, meta->fs_tag, &header);
-		about->inode = header.inode;
-		about->level = (uint8_t)header.level;
-		*g4_meta_places(meta->cache, line) = header.sums;
-	} else if (type == G4_BLOCK_CHECKSUMS) {
-		rc = g4_sums_verify((struct g4_sums_page *)page, address, meta->fs_tag, &sums);
-		about->inode = sums.inode;
-		about->level = (uint8_t)sums.level;
-		about->quarter = (uint8_t)sums.quarter;
-	} else {
-		type = real_type(page, type);
-		rc = g4_block_verify(page, type, address, meta->fs_tag);
-		if (rc == 0)
-			rc = validate(meta, page, type);
-	}
-	about->type = (uint8_t)type;
+	type = real_type(page, type);
+	int rc = g4_verify_wide(wg, page, type, address, meta->fs_tag, &about, g4_meta_places(meta->cache, line));
+	if (rc == 0)
+		rc = validate(meta, page, type);
+	line_about->type = (uint8_t)type;
+	line_about->inode = about.inode;
+	line_about->level = (uint8_t)about.level;
+	line_about->quarter = (uint8_t)about.quarter;
 	return rc;
 }
 
@@ -122,7 +101,7 @@ G4_FN G4_COLD static int take_other_copy(struct g4_wg *wg, struct g4_meta *meta,
 		if (g4_space_read_copy(wg, meta->space, copy, address, room, G4_PAGE_BYTES) < 0)
 			continue;
 		g4_copy(wg, g4_line_data(meta->cache, line), room, G4_PAGE_BYTES);
-		rc = take(meta, address, type, line);
+		rc = take(wg, meta, address, type, line);
 	}
 	if (rc == 0 && (type != G4_BLOCK_SLAB || copy > copies))
 		g4_space_mend(wg, meta->space, address, room, G4_PAGE_BYTES);
@@ -159,11 +138,11 @@ G4_FN G4_COLD static int fill(struct g4_wg *wg, struct g4_meta *meta, struct g4_
 			 g4_space_read(wg, meta->space, address, page, G4_PAGE_BYTES);
 
 	if (rc == 0)
-		rc = take(meta, address, type, line);
+		rc = take(wg, meta, address, type, line);
 	if (rc < 0 && !image && g4_space_versions(meta->space) > 1)
 		rc = take_other_copy(wg, meta, address, type, line, rc);
 	else if (rc < 0 && image && g4_block_read_image(wg, meta, image, page) == 0)
-		rc = take(meta, address, type, line);
+		rc = take(wg, meta, address, type, line);
 	if (rc < 0)
 		g4_cache_abort(meta->cache, line);
 	else

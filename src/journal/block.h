@@ -49,9 +49,6 @@ struct g4_meta { /* what verification needs to know */
 	struct g4_in_log *in_log; /* by home; of a mount that can not write what the journal holds. Constant */
 };
 
-/* Leader. Seals a page that has its header at its beginning, by all lanes; returns the checksum of the sealed page. */
-G4_FN uint32_t g4_block_seal_wide(struct g4_wg *wg, void *page, uint32_t type, struct g4_address address,
-				  uint64_t generation, uint32_t fs_tag);
 /* Another copy of an image than the one that was verified and is damaged since: one of the same transaction. 0, or there is none. */
 G4_FN int g4_block_read_image(struct g4_wg *wg, const struct g4_meta *meta, const struct g4_in_log *image, void *page);
 

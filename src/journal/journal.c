@@ -2,6 +2,7 @@
 /* Joining, committing, writing home. The crash argument is in journal.h. */
 #include "journal/journal.h"
 
+#include "journal/sealed_wide.h"
 #include "journal/wide.h"
 #include "journal/workers.h"
 #include "simt/ticket.h"
@@ -330,9 +331,9 @@ G4_FN static uint32_t write_descriptors(struct g4_wg *wg, struct g4_journal *j, 
 		page->page_index = d;
 		page->page_count = j->record_descriptors;
 		g4_wide_tags(wg, j, log, d);
-		crc = g4_crc32c_append_page(crc, g4_block_seal_wide(wg, page, G4_BLOCK_JOURNAL_DESCRIPTOR,
-								    g4_log_address(j, j->head_page + d), sequence,
-								    j->meta->fs_tag));
+		const struct g4_sealed_about about = {G4_BLOCK_JOURNAL_DESCRIPTOR, 0, 0, 0};
+		crc = g4_crc32c_append_page(crc, g4_seal_wide(wg, page, &about, g4_log_address(j, j->head_page + d),
+							      sequence, j->meta->fs_tag));
 	}
 	return crc;
 }

@@ -5,26 +5,19 @@
  * whether its home is still to be written; one that is can not be dropped from the cache.
  */
 #include "journal/journal.h"
+#include "journal/sealed_wide.h"
 #include "simt/scratch.h"
 
 /* Whether this is the page that belongs at `address`. It may be changed. */
-G4_FN static int check(struct g4_journal *j, struct g4_address address, uint32_t type, void *page)
+G4_FN static int check(struct g4_wg *wg, struct g4_journal *j, struct g4_address address, uint32_t type, void *page)
 {
 	const struct g4_block_header *header = (const struct g4_block_header *)page;
-	struct g4_indirect_header indirect;
-	struct g4_sums_header sums;
+	struct g4_sealed_about about;
+	struct g4_sums_places places;
 
-	switch (type) {
-	case G4_BLOCK_INDIRECT:
-		return g4_indirect_verify(page, address, j->meta->fs_tag, &indirect);
-	case G4_BLOCK_CHECKSUMS:
-		return g4_sums_verify((struct g4_sums_page *)page, address, j->meta->fs_tag, &sums);
-	case G4_BLOCK_DIR_LEAF:
-		return g4_block_verify(page, header->type == G4_BLOCK_DIR_INDEX ? G4_BLOCK_DIR_INDEX : type, address,
-				       j->meta->fs_tag);
-	default:
-		return g4_block_verify(page, type, address, j->meta->fs_tag);
-	}
+	if (type == G4_BLOCK_DIR_LEAF && header->type == G4_BLOCK_DIR_INDEX)
+		type = G4_BLOCK_DIR_INDEX;
+	return g4_verify_wide(wg, page, type, address, j->meta->fs_tag, &about, &places);
 }
 
 /* Whether a page of counts, or of listed pages, may be written to where it lies: not without its lock, which is not held here (alloc/share.c). */
@@ -52,7 +45,7 @@ G4_FN static int look(struct g4_wg *wg, struct g4_journal *j, struct g4_address 
 		if (rc == -G4_E_NOENT)
 			continue; /* its disk is missing */
 		if (rc == 0)
-			rc = check(j, address, type, to);
+			rc = check(wg, j, address, type, to);
 		good = rc == 0 && !good ? to : good;
 		first = first == 0 ? rc : first;
 		mend = mend && (rc == 0 || stays(type));
@@ -63,7 +56,7 @@ G4_FN static int look(struct g4_wg *wg, struct g4_journal *j, struct g4_address 
 			rc = g4_space_read_copy(wg, space, copy, address, room, G4_PAGE_BYTES);
 			if (rc == 0) {
 				g4_copy(wg, page, room, G4_PAGE_BYTES);
-				rc = check(j, address, type, page);
+				rc = check(wg, j, address, type, page);
 			}
 			if (rc == 0) {
 				g4_space_mend(wg, space, address, room, G4_PAGE_BYTES);

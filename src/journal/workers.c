@@ -7,6 +7,7 @@
  * A helper holds no lock of the journal. Everything a task reads is constant while it is open.
  */
 #include "journal/workers.h"
+#include "journal/sealed_wide.h"
 
 #define CHUNK 4u
 #define ALONE 8u /* pages that are not worth calling others for */
@@ -46,14 +47,9 @@ G4_FN bool g4_journal_is_mapped(const struct g4_journal *j)
 G4_FN static uint32_t seal(struct g4_wg *wg, const struct g4_journal *j, const struct g4_meta_line *line, void *page,
 			   struct g4_address address, uint64_t sequence)
 {
-	if (line->type == G4_BLOCK_INDIRECT)
-		g4_indirect_seal(page, line->inode, line->level, address, sequence, j->meta->fs_tag);
-	else if (line->type == G4_BLOCK_CHECKSUMS)
-		g4_sums_seal((struct g4_sums_page *)page, line->inode, line->level, line->quarter, address, sequence,
-			     j->meta->fs_tag);
-	else
-		return g4_block_seal_wide(wg, page, line->type, address, sequence, j->meta->fs_tag);
-	return g4_crc32c_wide(wg, page);
+	const struct g4_sealed_about about = {line->type, line->level, line->quarter, line->inode};
+
+	return g4_seal_wide(wg, page, &about, address, sequence, j->meta->fs_tag);
 }
 
 /* Of a line's page. What stands beside it changes with it: an indirect page's pages of sums. */

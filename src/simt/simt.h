@@ -72,6 +72,7 @@ G4_REGION_FN bool g4_equal(struct g4_wg *wg, const void *a, const void *b, uint6
 	X(CACHE_PROBE, "cache/cache.h")                                                                                \
 	X(LEAF_SEARCH, "dir/leaf.h")                                                                                   \
 	X(COMMIT, "journal/wide.h")                                                                                    \
+	X(SEALED, "journal/sealed_wide.h")                                                                             \
 	X(OPTIMISTIC_LOOKUP, "ring/ring.h")                                                                            \
 	X(CALLER, "device/caller.h")                                                                                   \
 	X(SUMS, "data/sums_region.h")

@@ -33,7 +33,7 @@ G4_FN G4_INLINE bool g4_space_has_volatile_cache(const struct g4_space *space)
 {
 	return space->volatile_cache;
 }
-/* What is stored at an address of such a space, in memory; up to the end of the page. */
+/* What is stored at an address of such a space, in memory, and behind it what is stored at the next ones. */
 G4_FN const void *g4_space_memory(const struct g4_space *space, struct g4_address address);
 /* Whether a caller may submit requests before those that it has submitted are collected (below). */
 G4_FN bool g4_space_may_overlap(const struct g4_space *space);

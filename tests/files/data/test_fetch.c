@@ -3,6 +3,7 @@
 #include "files/files.h"
 
 #include "data/fetch.h"
+#include "data/sums.h"
 
 #define PAGES 8u
 
@@ -40,4 +41,33 @@ static void damage_is_what_others_of_a_request_may_be_without(void **state)
 	assert_false(g4_fetch_is_damage(0));
 }
 
-RUN_TESTS(fs_test(pages_come_as_they_are_stored), cmocka_unit_test(damage_is_what_others_of_a_request_may_be_without))
+/* Any page of a row that is not what it is to be is told, wherever it stands; those without a sum are not asked for. */
+static void a_row_matches_or_does_not(void **state)
+{
+	static const uint32_t algorithms[] = {G4_CHECKSUM_BLAKE3, G4_CHECKSUM_XXH3, G4_CHECKSUM_CRC32C};
+	const uint32_t count = G4_SUMS_SLOTS;
+	uint8_t *row = rig_memory(count * G4_PAGE_BYTES, 5);
+	struct g4_sum_entry *entries = (struct g4_sum_entry *)(void *)rig_memory(count * sizeof(*entries), 0);
+
+	(void)state;
+	for (uint32_t k = 0; k < count; k++) { /* five of each algorithm in turn: a row has several */
+		const void *page = row + (uint64_t)k * G4_PAGE_BYTES;
+		g4_sums_make(wg, algorithms[k / 5 % 3], &page, 1, &entries[k]);
+	}
+	memset(&entries[40], 0, sizeof(entries[40]));
+	row[40 * G4_PAGE_BYTES] ^= 1;
+	assert_true(g4_sums_match(wg, row, count, entries));
+	for (uint32_t k = 0; k < count; k++) {
+		row[k * G4_PAGE_BYTES + 31 * k] ^= 4;
+		assert_int_equal(g4_sums_match(wg, row, count, entries), k == 40);
+		assert_true(g4_sums_match(wg, row, k, entries));
+		row[k * G4_PAGE_BYTES + 31 * k] ^= 4;
+	}
+	g4_sum_entry_make_lost(&entries[77]);
+	assert_false(g4_sums_match(wg, row, count, entries));
+	free(row);
+	free(entries);
+}
+
+RUN_TESTS(fs_test(a_row_matches_or_does_not), fs_test(pages_come_as_they_are_stored),
+	  cmocka_unit_test(damage_is_what_others_of_a_request_may_be_without))

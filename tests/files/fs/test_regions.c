@@ -73,7 +73,7 @@ static void pages_have_their_sums(void **state)
 
 	(void)state;
 	memset(&job, 0, sizeof(job));
-	job.algorithm = G4_SUM_XXH3;
+	job.algorithm = G4_CHECKSUM_XXH3;
 	job.count = 2;
 	job.pages[0] = job.pages[1] = page;
 	run(G4_REGION_SUMS, &job);

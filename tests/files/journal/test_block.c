@@ -37,17 +37,6 @@ static void pointers_survive_their_header(void **state)
 	assert_false(g4_block_is_whole(copy, HERE, TAG + 1, &generation));
 }
 
-static void a_wide_seal_is_the_same(void **state)
-{
-	(void)state;
-	rig_pattern(page, 8, sizeof(page));
-	memcpy(copy, page, sizeof(copy));
-	g4_block_seal(copy, G4_BLOCK_DIR_LEAF, HERE, 3, TAG);
-	const uint32_t crc = g4_block_seal_wide(wg, page, G4_BLOCK_DIR_LEAF, HERE, 3, TAG);
-	assert_memory_equal(page, copy, sizeof(page));
-	assert_int_equal(crc, g4_crc32c(0, page, sizeof(page)));
-}
-
 static void a_page_of_another_kind_is_not_taken(void **state)
 {
 	const struct g4_address root = g4_layout_root(&fs->meta.layout);
@@ -62,5 +51,4 @@ static void a_page_of_another_kind_is_not_taken(void **state)
 	assert_true(g4_meta_get(wg, &fs->meta, root, G4_BLOCK_SLAB, &line) < 0);
 }
 
-RUN_TESTS(cmocka_unit_test(pointers_survive_their_header), fs_test(a_wide_seal_is_the_same),
-	  fs_test(a_page_of_another_kind_is_not_taken))
+RUN_TESTS(cmocka_unit_test(pointers_survive_their_header), fs_test(a_page_of_another_kind_is_not_taken))
