@@ -284,7 +284,7 @@ G4_FN static bool read_file(struct g4_scrub_step *step, uint32_t index, bool giv
 		const uint64_t given = gives ? give_sums(step, index, *page, end) : g4_scrub_share(step, index, *page);
 		if (step->rc < 0)
 			break;
-		const int64_t done = given ? (int64_t)given : g4_scrub_some(step, inode, *page, end);
+		const int64_t done = given ? (int64_t)given : g4_scrub_some(step, inode, *page, end, G4_SCRUB_PAGES);
 		if (done < 0) { /* what is there can not be had: on to what another pointer of the inode leads to */
 			const uint64_t span = UINT64_C(1) << 9 * g4_max64(inode->disk.map_height, 1);
 			*page = inode->disk.map_height ? g4_align_down(*page, span) + span : end;

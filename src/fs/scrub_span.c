@@ -26,7 +26,8 @@
 
 /* ------------------------------------------------------------------ pages of a file */
 
-G4_FN int64_t g4_scrub_some(struct g4_scrub_step *step, const struct g4_inode_core *inode, uint64_t page, uint64_t end)
+G4_FN int64_t g4_scrub_some(struct g4_scrub_step *step, const struct g4_inode_core *inode, uint64_t page, uint64_t end,
+			    uint64_t most)
 {
 	struct g4_run run;
 
@@ -37,14 +38,19 @@ G4_FN int64_t g4_scrub_some(struct g4_scrub_step *step, const struct g4_inode_co
 		step->pages++;
 		return (int64_t)run.pages;
 	}
-	const uint32_t good = g4_fetch_matching(step->wg, step->fs, inode, page, run.address, run.pages);
-	if (good > 0) {
-		g4_scrub_count(step, good);
-		return good;
+	/* what leads to the rest of the run was looked at as far as the same indirect page, or large page, has it */
+	most = g4_min64(g4_min64(run.pages, most), G4_INDIRECT_SLOTS - page % G4_INDIRECT_SLOTS);
+	uint64_t good = 0;
+	for (uint32_t n = 1; n > 0 && good < most; good += n)
+		n = g4_fetch_matching(step->wg, step->fs, inode, page + good, g4_address_after_pages(run.address, good),
+				      most - good);
+	if (good == 0) {
+		good = g4_min64(run.pages, G4_SCRUB_PAGES);
+		g4_scrub_read(step, inode, page, run.address, (uint32_t)good);
+	} else {
+		g4_scrub_count(step, (uint32_t)good);
 	}
-	run.pages = g4_min64(run.pages, G4_SCRUB_PAGES);
-	g4_scrub_read(step, inode, page, run.address, (uint32_t)run.pages);
-	return (int64_t)run.pages;
+	return (int64_t)good;
 }
 
 /* ------------------------------------------------------------------ pieces */
@@ -71,7 +77,7 @@ G4_FN static bool do_piece(struct g4_wg *wg, struct g4_fs *fs, uint8_t *to)
 
 	memset(&counts, 0, sizeof(counts));
 	for (uint64_t page = g4_max64(span->page, border); page < end;) {
-		const int64_t done = g4_scrub_some(&step, inode, page, end);
+		const int64_t done = g4_scrub_some(&step, inode, page, end, pages);
 		page = done < 0 ? end : page + (uint64_t)done; /* what could not be had was said */
 	}
 	g4_scratch_release(wg, mark);

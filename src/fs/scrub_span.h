@@ -5,8 +5,12 @@
 
 #include "fs/scrub_look.h"
 
-/* Some pages from `page` on, no further than `end`; how many were done, holes included. -1: what leads to them can not be had. */
-G4_FN int64_t g4_scrub_some(struct g4_scrub_step *step, const struct g4_inode_core *inode, uint64_t page, uint64_t end);
+/*
+ * Some pages from `page` on, no further than `end`, and no more than `most` with contents; how many were done, holes included. -1: what
+ * leads to them can not be had.
+ */
+G4_FN int64_t g4_scrub_some(struct g4_scrub_step *step, const struct g4_inode_core *inode, uint64_t page, uint64_t end,
+			    uint64_t most);
 /*
  * Owner, the inode locked. As many pages from `page` on as those who help are worth, where the file has so many; 0: it is too little to
  * be shared, or nobody helps.
