@@ -258,6 +258,16 @@ G4_FN static int place_data(struct g4_wg *wg, const struct g4_session *session, 
 	return 0;
 }
 
+/* What a later version may give a meaning is refused by this one: else a client would not learn that it is not understood. */
+G4_FN static bool says_nothing_else(const struct g4_ring_command *c)
+{
+	uint32_t reserved = 0;
+
+	for (uint32_t k = 0; k < sizeof(c->reserved) / sizeof(c->reserved[0]); k++)
+		reserved |= c->reserved[k];
+	return reserved == 0 && !(c->walk_flags & ~G4_WALK_KNOWN);
+}
+
 /* Makes the engine's command of the copied slot. Handles are still the client's. */
 G4_FN static int translate(struct g4_wg *wg, const struct g4_session *session, struct g4_session_stage *stage)
 {
@@ -270,6 +280,8 @@ G4_FN static int translate(struct g4_wg *wg, const struct g4_session *session, s
 	cmd->op = c->op;
 	if (c->op >= G4_COMMAND_COUNT)
 		return -G4_E_NOSYS;
+	if (!says_nothing_else(c))
+		return -G4_E_INVAL;
 	rc = fetch_text(wg, session, stage, &text);
 	if (rc == 0)
 		rc = fetch_cred(session, stage, text);

@@ -106,6 +106,7 @@ G4_STATIC_ASSERT(offsetof(struct g4_ring_header, engine_waits) == 128, "and what
  */
 #define G4_WALK_DIRECTORY 0x100u /* it must lead to a directory: else NOTDIR */
 #define G4_WALK_BOTH 0x200u	 /* what it leads to is node2 as well */
+#define G4_WALK_KNOWN (G4_RESOLVE_NOFOLLOW | G4_RESOLVE_BENEATH | G4_WALK_DIRECTORY | G4_WALK_BOTH)
 struct g4_ring_command {
 	uint32_t op;
 	uint32_t flags;
@@ -137,14 +138,14 @@ struct g4_ring_command {
 	uint64_t text_at; /* G4_RING_TEXT_INLINE, or an offset into the data area */
 	uint16_t name_bytes;
 	uint16_t name2_bytes;
-	uint16_t cred_bytes; /* 0: as the engine knows the client */
-	uint16_t attr_bytes; /* SETATTR: sizeof(struct g4_attr) */
-	uint32_t umask;	     /* without credentials of its own: applied to new files */
-	uint32_t wants_attr; /* 1: the result shall have attributes */
-	uint64_t token;	     /* of node */
-	uint16_t walk_bytes; /* not 0: a path leads from node to the inode that the command is about */
-	uint16_t walk_flags; /* of that walk: G4_RESOLVE_*, G4_WALK_* */
-	uint8_t reserved[20];
+	uint16_t cred_bytes;  /* 0: as the engine knows the client */
+	uint16_t attr_bytes;  /* SETATTR: sizeof(struct g4_attr) */
+	uint32_t umask;	      /* without credentials of its own: applied to new files */
+	uint32_t wants_attr;  /* 1: the result shall have attributes */
+	uint64_t token;	      /* of node */
+	uint16_t walk_bytes;  /* not 0: a path leads from node to the inode that the command is about */
+	uint16_t walk_flags;  /* of that walk: G4_RESOLVE_*, G4_WALK_* */
+	uint32_t reserved[5]; /* 0 */
 };
 G4_STATIC_ASSERT(sizeof(struct g4_ring_command) == 128, "ring command");
 

@@ -193,6 +193,26 @@ static void other_commands_do_not_walk(void **state)
 	untrusted_leave(&s);
 }
 
+/* A client of a later version learns that this one does not know what it asks for. */
+static void what_means_nothing_yet_is_refused(void **state)
+{
+	struct untrusted s;
+
+	(void)state;
+	make_public_root();
+	untrusted_enter(&s, &somebody);
+	for (uint32_t bit = 0; bit < 16; bit++)
+		if (!(G4_WALK_KNOWN >> bit & 1))
+			assert_int_equal(run_walk(&s, G4_CMD_MKDIR, ".", 1u << bit, "d"), -G4_E_INVAL);
+	for (uint32_t k = 0; k < sizeof(((struct g4_ring_command *)0)->reserved) / sizeof(uint32_t); k++) {
+		struct g4_ring_slot slot = walk_slot(G4_CMD_MKDIR, ".", 0, "d");
+		slot.command.reserved[k] = 1;
+		assert_int_equal(untrusted_run(&s, &slot), -G4_E_INVAL);
+	}
+	ok(run_walk(&s, G4_CMD_MKDIR, ".", 0, "d"));
+	untrusted_leave(&s);
+}
+
 static void quotas_hold(void **state)
 {
 	struct untrusted s;
@@ -348,10 +368,15 @@ static void garbage_in_a_ring_harms_nobody_else(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ring_test(a_slot_by_hand_writes_and_reads),	ring_test(a_made_up_handle_opens_nothing),
-		ring_test(a_client_is_who_the_engine_says),	ring_test(quotas_hold),
-		ring_test(a_command_walks_as_its_client_may),	ring_test(other_commands_do_not_walk),
-		ring_test(what_a_client_left_open_is_closed),	ring_test(a_tail_out_of_range_ends_that_session_alone),
+		ring_test(a_slot_by_hand_writes_and_reads),
+		ring_test(a_made_up_handle_opens_nothing),
+		ring_test(a_client_is_who_the_engine_says),
+		ring_test(quotas_hold),
+		ring_test(a_command_walks_as_its_client_may),
+		ring_test(other_commands_do_not_walk),
+		ring_test(what_means_nothing_yet_is_refused),
+		ring_test(what_a_client_left_open_is_closed),
+		ring_test(a_tail_out_of_range_ends_that_session_alone),
 		ring_test(garbage_in_a_ring_harms_nobody_else),
 	};
 
