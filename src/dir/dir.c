@@ -64,6 +64,12 @@ G4_FN void g4_dir_let_go(struct g4_dir_slot *slot)
 		g4_read_unlock(&slot->leaf_lock->lock);
 }
 
+G4_FN void g4_dir_hold(struct g4_dir_slot *slot)
+{
+	if (slot->leaf_lock)
+		g4_read_lock_at_gate(&slot->leaf_lock->lock);
+}
+
 G4_FN void g4_dir_lock_leaf(struct g4_dir_slot *slot)
 {
 	g4_write_lock(&slot->leaf_lock->lock);
@@ -117,8 +123,7 @@ G4_FN int g4_dir_lookup_held(struct g4_wg *wg, const struct g4_dir *dir, const c
 	slot->line = line;
 	slot->page = g4_page_address(g4_dir_cache(dir)->lines[line].index);
 	slot->leaf_lock = leaf_lock_of(dir, slot->page);
-	if (slot->leaf_lock)
-		g4_read_lock_at_gate(&slot->leaf_lock->lock);
+	g4_dir_hold(slot);
 	rc = look_in(wg, dir, name, bytes, slot);
 	g4_cache_put(g4_dir_cache(dir), line);
 	return rc;
@@ -136,7 +141,7 @@ G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *
 G4_FN int g4_dir_look_again(struct g4_wg *wg, const struct g4_dir *dir, const char *name, uint32_t bytes,
 			    struct g4_dir_slot *slot)
 {
-	if (slot->leaf_lock->changes == slot->changes)
+	if (g4_dir_slot_holds(slot))
 		return slot->unit ? 0 : -G4_E_NOENT;
 	int rc = g4_dir_get_leaf(wg, dir, slot, &slot->line);
 	if (rc < 0)

@@ -66,6 +66,13 @@ G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *
 G4_FN int g4_dir_lookup_held(struct g4_wg *wg, const struct g4_dir *dir, const char *name, uint32_t bytes,
 			     struct g4_dir_slot *slot);
 G4_FN void g4_dir_let_go(struct g4_dir_slot *slot);
+/* Locks the leaf of a lookup again that was let go, as it was. */
+G4_FN void g4_dir_hold(struct g4_dir_slot *slot);
+/* In a leaf that is locked: whether nothing in it has changed since the lookup. */
+G4_FN G4_INLINE bool g4_dir_slot_holds(const struct g4_dir_slot *slot)
+{
+	return !slot->leaf_lock || g4_load64_rlx(&slot->leaf_lock->changes) == slot->changes;
+}
 /* Inode lock shared: locks the leaf that a lookup has seen, for a change. Of two leaves the lower lock first, and one lock once. */
 G4_FN void g4_dir_lock_leaf(struct g4_dir_slot *slot);
 /* changed: whether something in it was changed. */
