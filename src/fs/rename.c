@@ -106,7 +106,7 @@ G4_FN static int get_name(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 	return rc;
 }
 
-/* Looks both names up and references what they lead to. */
+/* Looks both names up and references what they lead to. May say G4_ALONE in a directory that is shared. */
 G4_FN static int find_both(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
 {
 	struct g4_inode_core *from = g4_icache_at(fs, r->from), *to = g4_icache_at(fs, r->to);
@@ -126,8 +126,9 @@ G4_FN static int find_both(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
 		rc = g4_check_child(fs, to, r->met);
 	if (rc == -G4_E_NOENT)
 		rc = (cmd->flags & G4_RENAME_EXCHANGE) ? rc : 0;
-	else if (rc == 0 && (cmd->flags & G4_RENAME_NOREPLACE))
-		rc = -G4_E_EXIST;
+	else if (rc == 0 && (cmd->flags &
+			     G4_RENAME_NOREPLACE)) /* the old name may be gone since, and be what the new one is now */
+		rc = r->how == G4_LOCKED_SHARED ? G4_ALONE : -G4_E_EXIST;
 	if (rc == 0)
 		rc = g4_check_dir(wg, fs, from, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
 	if (rc == 0)
