@@ -231,7 +231,7 @@ G4_FN static int split_leaf(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn 
 	struct g4_address right_address;
 
 	g4_leaf_open_alone(&old, g4_dir_cache(dir), line);
-	const uint32_t pivot = g4_leaf_pivot(&old);
+	const uint32_t pivot = g4_leaf_pivot(wg, &old);
 	if (pivot == 0)
 		return -G4_E_NOSPC;
 	int rc = new_page(wg, dir, txn, G4_BLOCK_DIR_LEAF, &right_address, &right_line);
