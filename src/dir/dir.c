@@ -289,28 +289,26 @@ G4_FN static int step_down(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *
 	return rc < 0 ? rc : 1;
 }
 
-G4_FN static int first_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn)
+/* References it; there is room for any name. */
+G4_FN static int first_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t *line)
 {
 	struct g4_address address;
-	uint32_t line;
-	int rc = new_page(wg, dir, txn, G4_BLOCK_DIR_LEAF, &address, &line);
+	int rc = new_page(wg, dir, txn, G4_BLOCK_DIR_LEAF, &address, line);
 
 	if (rc < 0)
 		return rc;
 	struct g4_leaf leaf;
-	g4_leaf_init(&leaf, g4_dir_cache(dir), line);
+	g4_leaf_init(&leaf, g4_dir_cache(dir), *line);
 	dir->root = g4_ptr_make(address, G4_TAG_4K, G4_PTR_VALID);
-	g4_cache_put(g4_dir_cache(dir), line);
 	return 0;
 }
 
 /* References the root, with an index page above it when it could not take what comes. */
 G4_FN static int prepare_root(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t units, uint32_t *line)
 {
-	int rc = dir->root ? 0 : first_page(wg, dir, txn);
-
-	if (rc == 0)
-		rc = g4_dir_get_page(wg, dir, g4_ptr_address(dir->root), line);
+	if (dir->root == 0)
+		return first_page(wg, dir, txn, line);
+	int rc = g4_dir_get_page(wg, dir, g4_ptr_address(dir->root), line);
 	if (rc < 0)
 		return rc;
 	const void *page = g4_line_data(g4_dir_cache(dir), *line);

@@ -306,6 +306,15 @@ G4_FN static int make_or_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_inod
 	return rc;
 }
 
+/* A hint, of an inode that is not locked: a directory's first page is made by who has it alone. */
+G4_FN static bool has_pages(const struct g4_inode_core *dir)
+{
+	uint64_t pages;
+
+	g4_peek(&pages, &dir->disk.pages, 1);
+	return pages > 0;
+}
+
 G4_FN int g4_do_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	uint32_t type = cmd->op == G4_CMD_MKDIR	  ? G4_S_IFDIR :
@@ -326,7 +335,7 @@ G4_FN int g4_do_make(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 	if (rc < 0)
 		return rc;
 	struct g4_inode_core *parent = g4_icache_at(fs, index);
-	rc = make_or_find(wg, fs, parent, cmd, type, G4_LOCKED_SHARED, &child);
+	rc = has_pages(parent) ? make_or_find(wg, fs, parent, cmd, type, G4_LOCKED_SHARED, &child) : G4_ALONE;
 	if (rc == G4_ALONE)
 		rc = make_or_find(wg, fs, parent, cmd, type, G4_LOCKED_ALONE, &child);
 	g4_icache_put(fs, index);
