@@ -29,7 +29,7 @@ struct g4_alloc_shard {
 	uint64_t slab[2];    /* address of the slab in use, as stored, by kind - 1; 0: none */
 	struct g4_lock lock; /* of slab[] */
 	uint32_t near;	     /* the cache line of the slab that was taken from last, a hint */
-};
+} G4_OWN_LINE;
 
 #define G4_SLAB_LOCKS 256u
 #define G4_SLAB_HINTS 64u

@@ -27,8 +27,7 @@
 struct g4_leaf_lock { /* of the leaves whose addresses lead here; those of any directories */
 	struct g4_rwlock lock;
 	uint64_t changes; /* under it, by who holds a directory's lock shared */
-	uint64_t padding[5];
-};
+} G4_OWN_LINE;
 
 struct g4_dir { /* what the directory's inode keeps about it */
 	struct g4_alloc *alloc;

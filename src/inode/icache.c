@@ -50,7 +50,7 @@ G4_FN void g4_icache_unhash(struct g4_icache *icache, uint32_t index)
  */
 G4_FN uint64_t g4_icache_new_key(struct g4_icache *icache)
 {
-	return g4_add64(&icache->last_key, 1) + 1;
+	return g4_add64_rlx(&icache->last_key, 1) + 1;
 }
 
 /* Bucket lock held. The key itself chooses the place, so that nothing is read: one write for each that leaves. */
