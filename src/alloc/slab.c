@@ -78,7 +78,7 @@ G4_FN static struct g4_address take_hint(struct g4_alloc *alloc, uint64_t *left)
 G4_FN static int take_slot(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind,
 			   struct g4_address page, bool ours, struct g4_address *address, uint32_t *near)
 {
-	uint32_t line;
+	struct g4_txn_page held;
 	int rc;
 
 	*address = G4_NO_ADDRESS;
@@ -88,24 +88,24 @@ G4_FN static int take_slot(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 		g4_unlock(stripe(alloc, page));
 		return rc;
 	}
-	rc = g4_meta_get_near(wg, alloc->meta, page, G4_BLOCK_SLAB, *near, &line);
+	rc = g4_txn_get(wg, txn, page, G4_BLOCK_SLAB, *near, &held);
 	if (rc < 0) {
 		g4_unlock(stripe(alloc, page));
 		return rc == -G4_E_IO || rc == -G4_E_NOMEM ? rc : 0;
 	}
-	*near = line;
-	struct g4_slab_header *slab = header_of(alloc, line);
+	*near = held.line;
+	struct g4_slab_header *slab = header_of(alloc, held.line);
 	if (slab->kind == kind && slab->used != SLAB_FULL && slab->used != 0 &&
-	    !g4_meta_line(alloc->meta->cache, line)->freed) {
+	    !g4_meta_line(alloc->meta->cache, held.line)->freed) {
 		const uint32_t slot = free_slot(kind, slab->used);
-		g4_txn_dirty(txn, line);
+		g4_txn_dirty(txn, held.line);
 		slab->used = (g4_le16)(slab->used | slot_bits(kind, slot));
 		*address = g4_address_after(page, slot * G4_SLAB_SLOT_BYTES);
 		if (slab->used == SLAB_FULL)
 			rc = g4_alloc_mark_slab(wg, alloc, txn, page, false);
 	}
 	g4_unlock(stripe(alloc, page));
-	g4_cache_put(alloc->meta->cache, line);
+	g4_txn_put(txn, &held);
 	return rc;
 }
 

@@ -143,7 +143,7 @@ G4_FN int g4_dir_look_again(struct g4_wg *wg, const struct g4_dir *dir, const ch
 {
 	if (g4_dir_slot_holds(slot))
 		return slot->unit ? 0 : -G4_E_NOENT;
-	int rc = g4_dir_get_leaf(wg, dir, slot, &slot->line);
+	int rc = g4_meta_get_near(wg, dir->alloc->meta, slot->page, G4_BLOCK_DIR_LEAF, slot->line, &slot->line);
 	if (rc < 0)
 		return rc;
 	rc = look_in(wg, dir, name, bytes, slot);
@@ -354,9 +354,10 @@ G4_FN G4_COLD static int make_room(struct g4_wg *wg, struct g4_dir *dir, struct 
 	return 0;
 }
 
-G4_FN int g4_dir_get_leaf(struct g4_wg *wg, const struct g4_dir *dir, const struct g4_dir_slot *slot, uint32_t *line)
+G4_FN int g4_dir_get_leaf(struct g4_wg *wg, const struct g4_txn *txn, const struct g4_dir_slot *slot,
+			  struct g4_txn_page *leaf)
 {
-	return g4_meta_get_near(wg, dir->alloc->meta, slot->page, G4_BLOCK_DIR_LEAF, slot->line, line);
+	return g4_txn_get(wg, txn, slot->page, G4_BLOCK_DIR_LEAF, slot->line, leaf);
 }
 
 G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot,
@@ -364,32 +365,32 @@ G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn
 {
 	const struct g4_dir_entry entry = {inode, slot->hash, 0, (uint8_t)bytes, file_type};
 	const uint32_t units = g4_leaf_units_for(bytes);
-	uint32_t line;
-	int rc = slot->room >= units ? g4_dir_get_leaf(wg, dir, slot, &line) :
-				       make_room(wg, dir, txn, slot->hash, units, &line);
+	struct g4_txn_page page = {G4_NO_LINE, false};
+	int rc = slot->room >= units ? g4_dir_get_leaf(wg, txn, slot, &page) :
+				       make_room(wg, dir, txn, slot->hash, units, &page.line);
 
 	if (rc < 0)
 		return rc;
 	struct g4_leaf leaf;
-	g4_leaf_open_alone(&leaf, g4_dir_cache(dir), line);
-	g4_txn_dirty(txn, line);
+	g4_leaf_open_alone(&leaf, g4_dir_cache(dir), page.line);
+	g4_txn_dirty(txn, page.line);
 	rc = g4_leaf_insert(wg, &leaf, &entry, name, slot->collides) ? 0 : -G4_E_CORRUPT_DIR;
-	g4_cache_put(g4_dir_cache(dir), line);
+	g4_txn_put(txn, &page);
 	return rc;
 }
 
 G4_FN int g4_dir_remove(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot)
 {
 	struct g4_leaf leaf;
-	uint32_t line;
-	int rc = g4_dir_get_leaf(wg, dir, slot, &line);
+	struct g4_txn_page page;
+	int rc = g4_dir_get_leaf(wg, txn, slot, &page);
 
 	if (rc < 0)
 		return rc;
-	g4_txn_dirty(txn, line);
-	g4_leaf_open_alone(&leaf, g4_dir_cache(dir), line);
+	g4_txn_dirty(txn, page.line);
+	g4_leaf_open_alone(&leaf, g4_dir_cache(dir), page.line);
 	g4_leaf_remove(&leaf, slot->unit);
-	g4_cache_put(g4_dir_cache(dir), line);
+	g4_txn_put(txn, &page);
 	return 0;
 }
 
@@ -397,16 +398,16 @@ G4_FN int g4_dir_replace(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *tx
 			 uint64_t inode, uint8_t file_type)
 {
 	struct g4_leaf leaf;
-	uint32_t line;
-	int rc = g4_dir_get_leaf(wg, dir, slot, &line);
+	struct g4_txn_page page;
+	int rc = g4_dir_get_leaf(wg, txn, slot, &page);
 
 	if (rc < 0)
 		return rc;
-	g4_txn_dirty(txn, line);
-	g4_leaf_open_alone(&leaf, g4_dir_cache(dir), line);
+	g4_txn_dirty(txn, page.line);
+	g4_leaf_open_alone(&leaf, g4_dir_cache(dir), page.line);
 	g4_leaf_entry(&leaf, slot->unit)->inode = inode;
 	g4_leaf_entry(&leaf, slot->unit)->file_type = file_type;
-	g4_cache_put(g4_dir_cache(dir), line);
+	g4_txn_put(txn, &page);
 	return 0;
 }
 

@@ -88,8 +88,9 @@ G4_FN uint32_t g4_dir_insert_credits(const struct g4_dir_slot *slot, uint32_t na
 G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot,
 			const char *name, uint32_t bytes, uint64_t inode, uint8_t file_type);
 G4_FN int g4_dir_remove(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot);
-/* References the leaf that a lookup has seen: until it is put back, replace, remove and an insert with room do not fail for its sake. */
-G4_FN int g4_dir_get_leaf(struct g4_wg *wg, const struct g4_dir *dir, const struct g4_dir_slot *slot, uint32_t *line);
+/* The leaf that a lookup has seen: until g4_txn_put(), replace, remove and an insert with room do not fail for its sake. */
+G4_FN int g4_dir_get_leaf(struct g4_wg *wg, const struct g4_txn *txn, const struct g4_dir_slot *slot,
+			  struct g4_txn_page *leaf);
 /* Lets the name lead to another inode. */
 G4_FN int g4_dir_replace(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot,
 			 uint64_t inode, uint8_t file_type);
