@@ -57,14 +57,16 @@ G4_FN static uint32_t search_ways_at_once(const struct g4_cache *cache, uint32_t
 /* The line with this tag in its set or the set's overflow chain, unreferenced; the chain only under the set's lock. */
 G4_FN static uint32_t search_ways(const struct g4_cache *cache, uint32_t set, uint64_t owner, uint64_t index)
 {
+#if G4_CUDA
+	return search_ways_at_once(cache, set, owner, index);
+#else
 	const uint32_t first = set * G4_CACHE_WAYS;
 
-	if (G4_CUDA)
-		return search_ways_at_once(cache, set, owner, index);
 	for (uint32_t way = 0; way < G4_CACHE_WAYS; way++)
 		if (g4_line_is(&cache->lines[first + way], owner, index))
 			return first + way;
 	return G4_NO_LINE;
+#endif
 }
 
 G4_FN static uint32_t search_chain(const struct g4_cache *cache, uint32_t set, uint64_t owner, uint64_t index)

@@ -354,6 +354,16 @@ G4_FN G4_COLD static int make_room(struct g4_wg *wg, struct g4_dir *dir, struct 
 	return 0;
 }
 
+G4_FN int g4_dir_divide(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t hash, uint32_t name_bytes)
+{
+	uint32_t line;
+	const int rc = make_room(wg, dir, txn, hash, g4_leaf_units_for(name_bytes), &line);
+
+	if (rc == 0)
+		g4_cache_put(g4_dir_cache(dir), line);
+	return rc;
+}
+
 G4_FN int g4_dir_get_leaf(struct g4_wg *wg, const struct g4_txn *txn, const struct g4_dir_slot *slot,
 			  struct g4_txn_page *leaf)
 {

@@ -87,6 +87,11 @@ G4_FN uint32_t g4_dir_insert_credits(const struct g4_dir_slot *slot, uint32_t na
  */
 G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot,
 			const char *name, uint32_t bytes, uint64_t inode, uint8_t file_type);
+/*
+ * Divides the leaf of a hash if a name of so many bytes has no room there, with what has to be divided above it; the inode is locked
+ * alone. Blocks, root and pages: as of an insert.
+ */
+G4_FN int g4_dir_divide(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t hash, uint32_t name_bytes);
 G4_FN int g4_dir_remove(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot);
 /* The leaf that a lookup has seen: until g4_txn_put(), replace, remove and an insert with room do not fail for its sake. */
 G4_FN int g4_dir_get_leaf(struct g4_wg *wg, const struct g4_txn *txn, const struct g4_dir_slot *slot,
