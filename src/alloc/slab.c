@@ -98,7 +98,7 @@ G4_FN static int take_slot(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 	if (slab->kind == kind && slab->used != SLAB_FULL && slab->used != 0 &&
 	    !g4_meta_line(alloc->meta->cache, held.line)->freed) {
 		const uint32_t slot = free_slot(kind, slab->used);
-		g4_txn_dirty(txn, held.line);
+		g4_txn_dirty_page(txn, &held);
 		slab->used = (g4_le16)(slab->used | slot_bits(kind, slot));
 		*address = g4_address_after(page, slot * G4_SLAB_SLOT_BYTES);
 		if (slab->used == SLAB_FULL)

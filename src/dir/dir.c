@@ -113,6 +113,7 @@ G4_FN int g4_dir_lookup_held(struct g4_wg *wg, const struct g4_dir *dir, const c
 
 	slot->hash = g4_dir_hash(dir->hash_key, name, bytes);
 	slot->leaf_lock = NULL;
+	slot->leaf = NULL;
 	slot->collides = false;
 	slot->unit = slot->room = 0;
 	if (dir->root == 0)
@@ -370,54 +371,72 @@ G4_FN int g4_dir_get_leaf(struct g4_wg *wg, const struct g4_txn *txn, const stru
 	return g4_txn_get(wg, txn, slot->page, G4_BLOCK_DIR_LEAF, slot->line, leaf);
 }
 
+/* The leaf of a slot for a change: that of the caller, or *own. */
+G4_FN static int leaf_for(struct g4_wg *wg, const struct g4_txn *txn, const struct g4_dir_slot *slot,
+			  struct g4_txn_page *own, const struct g4_txn_page **page)
+{
+	*page = slot->leaf ? slot->leaf : own;
+	return slot->leaf ? 0 : g4_dir_get_leaf(wg, txn, slot, own);
+}
+
+G4_FN static void open_for(const struct g4_dir *dir, struct g4_txn *txn, const struct g4_txn_page *page,
+			   struct g4_leaf *leaf)
+{
+	g4_txn_dirty_page(txn, page);
+	g4_leaf_open_alone(leaf, g4_dir_cache(dir), page->line);
+}
+
 G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot,
 			const char *name, uint32_t bytes, uint64_t inode, uint8_t file_type)
 {
 	const struct g4_dir_entry entry = {inode, slot->hash, 0, (uint8_t)bytes, file_type};
 	const uint32_t units = g4_leaf_units_for(bytes);
-	struct g4_txn_page page = {G4_NO_LINE, false};
-	int rc = slot->room >= units ? g4_dir_get_leaf(wg, txn, slot, &page) :
-				       make_room(wg, dir, txn, slot->hash, units, &page.line);
+	struct g4_txn_page own = {G4_NO_LINE, false};
+	const struct g4_txn_page *page = &own;
+	struct g4_leaf leaf;
+	int rc = slot->room >= units ? leaf_for(wg, txn, slot, &own, &page) :
+				       make_room(wg, dir, txn, slot->hash, units, &own.line);
 
 	if (rc < 0)
 		return rc;
-	struct g4_leaf leaf;
-	g4_leaf_open_alone(&leaf, g4_dir_cache(dir), page.line);
-	g4_txn_dirty(txn, page.line);
+	open_for(dir, txn, page, &leaf);
 	rc = g4_leaf_insert(wg, &leaf, &entry, name, slot->collides) ? 0 : -G4_E_CORRUPT_DIR;
-	g4_txn_put(txn, &page);
+	if (page == &own)
+		g4_txn_put(txn, &own);
 	return rc;
 }
 
 G4_FN int g4_dir_remove(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot)
 {
+	const struct g4_txn_page *page;
+	struct g4_txn_page own;
 	struct g4_leaf leaf;
-	struct g4_txn_page page;
-	int rc = g4_dir_get_leaf(wg, txn, slot, &page);
+	int rc = leaf_for(wg, txn, slot, &own, &page);
 
 	if (rc < 0)
 		return rc;
-	g4_txn_dirty(txn, page.line);
-	g4_leaf_open_alone(&leaf, g4_dir_cache(dir), page.line);
+	open_for(dir, txn, page, &leaf);
 	g4_leaf_remove(&leaf, slot->unit);
-	g4_txn_put(txn, &page);
+	if (page == &own)
+		g4_txn_put(txn, &own);
 	return 0;
 }
 
 G4_FN int g4_dir_replace(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot,
 			 uint64_t inode, uint8_t file_type)
 {
+	const struct g4_txn_page *page;
+	struct g4_txn_page own;
 	struct g4_leaf leaf;
-	struct g4_txn_page page;
-	int rc = g4_dir_get_leaf(wg, txn, slot, &page);
+	int rc = leaf_for(wg, txn, slot, &own, &page);
 
 	if (rc < 0)
 		return rc;
-	g4_txn_dirty(txn, page.line);
-	g4_leaf_open_alone(&leaf, g4_dir_cache(dir), page.line);
+	open_for(dir, txn, page, &leaf);
 	g4_leaf_entry(&leaf, slot->unit)->inode = inode;
 	g4_leaf_entry(&leaf, slot->unit)->file_type = file_type;
-	g4_txn_put(txn, &page);
+	if (page == &own)
+		g4_txn_put(txn, &own);
 	return 0;
 }
 

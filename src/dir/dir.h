@@ -40,6 +40,8 @@ struct g4_dir { /* what the directory's inode keeps about it */
 struct g4_dir_slot { /* where a name is; valid while the inode lock is held, and `changes` is what the leaf's lock says */
 	uint64_t inode;
 	struct g4_leaf_lock *leaf_lock; /* NULL: none */
+	const struct g4_txn_page
+		*leaf; /* the caller has it already, by g4_dir_get_leaf(); NULL: whoever wants it gets it */
 	uint64_t changes;
 	struct g4_address page; /* the leaf that has the name, or room for it */
 	/* where that was in the cache, a hint; before a lookup: where the directory's first page may be */

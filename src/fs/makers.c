@@ -8,32 +8,38 @@
 /* What a change needs, there before a leaf is locked: from there on nothing has to be read. */
 struct pages {
 	struct g4_dir dir;
-	struct g4_txn_page slab; /* of the directory's inode */
+	struct g4_txn_page slab;      /* of the directory's inode */
+	struct g4_dir_slot *slots[2]; /* that know of the leaves meanwhile */
 	struct g4_txn_page leaf[2];
 	uint32_t leaves;
 };
 
 G4_FN static void put_pages(const struct g4_txn *txn, const struct pages *pages)
 {
-	for (uint32_t k = 0; k < pages->leaves; k++)
+	for (uint32_t k = 0; k < pages->leaves; k++) {
+		pages->slots[k]->leaf = NULL;
 		g4_txn_put(txn, &pages->leaf[k]);
+	}
 	g4_txn_put(txn, &pages->slab);
 }
 
 /* b: NULL where there is one leaf. */
 G4_FN static int get_pages(struct g4_wg *wg, struct g4_fs *fs, const struct g4_txn *txn, struct g4_inode_core *inode,
-			   const struct g4_dir_slot *a, const struct g4_dir_slot *b, struct pages *pages)
+			   struct g4_dir_slot *a, struct g4_dir_slot *b, struct pages *pages)
 {
-	const struct g4_dir_slot *slots[2] = {a, b};
-
 	pages->dir = g4_dir_shared(fs, inode);
+	pages->slots[0] = a;
+	pages->slots[1] = b;
 	pages->leaves = 0;
 	int rc = g4_inode_get_slab(wg, txn, inode, &pages->slab);
 	if (rc < 0)
 		return rc;
-	while (pages->leaves < 2 && slots[pages->leaves] && rc == 0) {
-		rc = g4_dir_get_leaf(wg, txn, slots[pages->leaves], &pages->leaf[pages->leaves]);
-		pages->leaves += rc == 0;
+	for (uint32_t k = 0; k < 2 && pages->slots[k] && rc == 0; k++) {
+		rc = g4_dir_get_leaf(wg, txn, pages->slots[k], &pages->leaf[k]);
+		if (rc < 0)
+			break;
+		pages->slots[k]->leaf = &pages->leaf[k];
+		pages->leaves++;
 	}
 	if (rc < 0)
 		put_pages(txn, pages);
@@ -82,7 +88,7 @@ G4_FN int g4_makers_insert(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 		rc = g4_dir_insert(wg, &pages.dir, txn, name->slot, name->text, name->bytes, inode->ino,
 				   g4_dirent_type(inode->disk.mode));
 	if (rc == 0) { /* before the leaf is anybody else's: whoever removes the name again finds it counted */
-		g4_inode_count(fs, txn, dir, pages.slab.line, 1, g4_is_dir(inode->disk.mode), now);
+		g4_inode_count(fs, txn, dir, &pages.slab, 1, g4_is_dir(inode->disk.mode), now);
 		remember(fs, dir, name, index);
 	}
 	g4_dir_unlock_leaf(name->slot, rc <= 0);
@@ -107,7 +113,7 @@ G4_FN int g4_makers_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 		rc = g4_dir_remove(wg, &pages.dir, txn, name->slot);
 	}
 	if (rc == 0)
-		g4_inode_count(fs, txn, dir, pages.slab.line, -1, -(int)g4_is_dir(inode->disk.mode), now);
+		g4_inode_count(fs, txn, dir, &pages.slab, -1, -(int)g4_is_dir(inode->disk.mode), now);
 	g4_dir_unlock_leaf(name->slot, rc <= 0);
 	put_pages(txn, &pages);
 	return rc;
@@ -170,8 +176,7 @@ G4_FN int g4_makers_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 	if (rc == 0)
 		rc = move(wg, fs, txn, dir, &pages, from, to, moved, met != NULL);
 	if (rc == 0)
-		g4_inode_count(fs, txn, dir, pages.slab.line, met ? -1 : 0, met ? -(int)g4_is_dir(met->disk.mode) : 0,
-			       now);
+		g4_inode_count(fs, txn, dir, &pages.slab, met ? -1 : 0, met ? -(int)g4_is_dir(met->disk.mode) : 0, now);
 	unlock_both(from, to, rc <= 0);
 	put_pages(txn, &pages);
 	return rc;

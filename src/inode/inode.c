@@ -77,13 +77,13 @@ G4_FN static void raise_time(g4_le64 *stamp, int64_t seen, int64_t now)
 }
 
 /* All stamps are asked for before one is raised, and nobody waits for what was added to. */
-G4_FN void g4_inode_count(struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode, uint32_t line, int entries,
-			  int links, uint64_t now)
+G4_FN void g4_inode_count(struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			  const struct g4_txn_page *slab, int entries, int links, uint64_t now)
 {
-	struct g4_inode *const both[2] = {slot_of(fs, inode, line), &inode->disk};
+	struct g4_inode *const both[2] = {slot_of(fs, inode, slab->line), &inode->disk};
 	int64_t modified[2], changed[2];
 
-	g4_txn_dirty(txn, line);
+	g4_txn_dirty_page(txn, slab);
 	for (uint32_t k = 0; k < 2; k++) {
 		modified[k] = (int64_t)g4_load64_rlx(&both[k]->mtime_ns);
 		changed[k] = (int64_t)g4_load64_rlx(&both[k]->ctime_ns);
@@ -109,7 +109,7 @@ G4_FN int g4_inode_log(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, s
 
 	if (rc < 0)
 		return rc;
-	g4_txn_dirty(txn, slab.line);
+	g4_txn_dirty_page(txn, &slab);
 	inode->disk.change_count++;
 	if (orphan)
 		g4_lock(&fs->orphan_lock); /* a neighbour on the list may be changing our orphan_next */

@@ -167,6 +167,14 @@ G4_FN G4_INLINE int g4_txn_get(struct g4_wg *wg, const struct g4_txn *txn, struc
 	page->is_dirty = g4_txn_has(txn, address, type, near);
 	return page->is_dirty ? 0 : g4_meta_get_near(wg, txn->journal->meta, address, type, near, &page->line);
 }
+/* Before it is changed. */
+G4_FN G4_INLINE void g4_txn_dirty_page(struct g4_txn *txn, const struct g4_txn_page *page)
+{
+	if (page->is_dirty)
+		txn->changed = true;
+	else
+		g4_txn_dirty(txn, page->line);
+}
 G4_FN G4_INLINE void g4_txn_put(const struct g4_txn *txn, const struct g4_txn_page *page)
 {
 	if (!page->is_dirty)
