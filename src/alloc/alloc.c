@@ -554,8 +554,9 @@ G4_FN static int change_descriptor(struct g4_wg *wg, struct g4_alloc *alloc, str
 		return rc;
 	uint64_t *word = (uint64_t *)(void *)descriptor_in(g4_line_data(alloc->meta->cache, line), group);
 	g4_txn_dirty(txn, line);
-	g4_add64(word, (uint64_t)(free_pages + slabs * 65536));
-	g4_or64(word, (uint64_t)G4_GROUP_INITIALISED << 32);
+	const uint64_t old = g4_add64_rlx(word, (uint64_t)(free_pages + slabs * 65536));
+	if (!(old >> 32 & G4_GROUP_INITIALISED))
+		g4_or64(word, (uint64_t)G4_GROUP_INITIALISED << 32);
 	g4_cache_put(alloc->meta->cache, line);
 	return 0;
 }

@@ -29,7 +29,7 @@ struct g4_alloc_shard {
 	uint64_t slab[2];    /* address of the slab in use, as stored, by kind - 1; 0: none */
 	struct g4_lock lock; /* of slab[] */
 	uint32_t near;	     /* the cache line of the slab that was taken from last, a hint */
-};
+} G4_OWN_LINE;
 
 #define G4_SLAB_LOCKS 256u
 #define G4_SLAB_HINTS 64u
@@ -55,6 +55,7 @@ struct g4_alloc {
 	struct g4_alloc_shard shards[G4_ALLOC_SHARDS];
 	struct g4_lock slab_locks[G4_SLAB_LOCKS]; /* by page: a slab's header */
 	uint64_t slab_hints[G4_SLAB_HINTS]; /* addresses of slabs that lately got a free slot, as stored; 0: none */
+	uint64_t slab_hinted;		    /* bit h: there may be a hint at h */
 	struct g4_lock load_locks[16];
 	struct g4_lock share_locks[G4_SHARE_LOCKS]; /* by group: counts of owners (share.h) */
 	uint32_t slab_cursor;			    /* the group where the next look for a slab begins */

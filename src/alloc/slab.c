@@ -44,7 +44,29 @@ G4_FN static uint32_t free_slot(uint32_t kind, uint32_t used)
 
 G4_FN static void add_hint(struct g4_alloc *alloc, struct g4_address page)
 {
-	g4_store64_rel(&alloc->slab_hints[g4_address_page(page) % G4_SLAB_HINTS], g4_address_stored(page));
+	const uint32_t h = (uint32_t)(g4_address_page(page) % G4_SLAB_HINTS);
+
+	g4_store64_rel(&alloc->slab_hints[h], g4_address_stored(page));
+	if (!(g4_load64_rlx(&alloc->slab_hinted) >> h & 1))
+		g4_or64(&alloc->slab_hinted, UINT64_C(1) << h);
+}
+
+/*
+ * The next hint, or none; *left: where to look, bit by bit. One look tells that there are none. A hint that comes while its bit is cleared
+ * may be lost, which is no harm: the slab map knows the slab.
+ */
+G4_FN static struct g4_address take_hint(struct g4_alloc *alloc, uint64_t *left)
+{
+	struct g4_address page = G4_NO_ADDRESS;
+
+	while (*left && g4_address_is_none(page)) {
+		const uint32_t h = g4_lowest_bit(*left);
+
+		*left &= *left - 1;
+		g4_and64(&alloc->slab_hinted, ~(UINT64_C(1) << h));
+		page = g4_address_from(g4_xchg64(&alloc->slab_hints[h], 0));
+	}
+	return page;
 }
 
 /*
@@ -56,7 +78,7 @@ G4_FN static void add_hint(struct g4_alloc *alloc, struct g4_address page)
 G4_FN static int take_slot(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_txn *txn, uint32_t kind,
 			   struct g4_address page, bool ours, struct g4_address *address, uint32_t *near)
 {
-	uint32_t line;
+	struct g4_txn_page held;
 	int rc;
 
 	*address = G4_NO_ADDRESS;
@@ -66,24 +88,24 @@ G4_FN static int take_slot(struct g4_wg *wg, struct g4_alloc *alloc, struct g4_t
 		g4_unlock(stripe(alloc, page));
 		return rc;
 	}
-	rc = g4_meta_get_near(wg, alloc->meta, page, G4_BLOCK_SLAB, *near, &line);
+	rc = g4_txn_get(wg, txn, page, G4_BLOCK_SLAB, *near, &held);
 	if (rc < 0) {
 		g4_unlock(stripe(alloc, page));
 		return rc == -G4_E_IO || rc == -G4_E_NOMEM ? rc : 0;
 	}
-	*near = line;
-	struct g4_slab_header *slab = header_of(alloc, line);
+	*near = held.line;
+	struct g4_slab_header *slab = header_of(alloc, held.line);
 	if (slab->kind == kind && slab->used != SLAB_FULL && slab->used != 0 &&
-	    !g4_meta_line(alloc->meta->cache, line)->freed) {
+	    !g4_meta_line(alloc->meta->cache, held.line)->freed) {
 		const uint32_t slot = free_slot(kind, slab->used);
-		g4_txn_dirty(txn, line);
+		g4_txn_dirty_page(txn, &held);
 		slab->used = (g4_le16)(slab->used | slot_bits(kind, slot));
 		*address = g4_address_after(page, slot * G4_SLAB_SLOT_BYTES);
 		if (slab->used == SLAB_FULL)
 			rc = g4_alloc_mark_slab(wg, alloc, txn, page, false);
 	}
 	g4_unlock(stripe(alloc, page));
-	g4_cache_put(alloc->meta->cache, line);
+	g4_txn_put(txn, &held);
 	return rc;
 }
 
@@ -138,23 +160,21 @@ G4_FN G4_COLD static int take_known(struct g4_wg *wg, struct g4_alloc *alloc, st
 				    bool full, struct g4_address *page, struct g4_address *address, uint32_t *near)
 {
 	const uint32_t spare = full ? 0 : g4_load32_rlx(&alloc->slab_users);
+	uint64_t hinted = g4_load64_rlx(&alloc->slab_hinted);
 	int rc;
 
 	*address = G4_NO_ADDRESS;
-	for (uint32_t h = 0; h < G4_SLAB_HINTS; h++) {
-		*page = g4_address_from(g4_load64_rlx(&alloc->slab_hints[h]) ? g4_xchg64(&alloc->slab_hints[h], 0) : 0);
-		if (g4_address_is_none(*page))
-			continue;
+	while (!g4_address_is_none(*page = take_hint(alloc, &hinted))) {
 		rc = take_slot(wg, alloc, txn, kind, *page, false, address, near);
 		if (rc < 0 || !g4_address_is_none(*address))
 			return rc;
 	}
 	/* some groups at a time, from where the last look ended: devices have thousands */
-	uint64_t looks = g4_min64(g4_load64_acq(&alloc->group_count), SLAB_LOOKS);
-	uint64_t first = g4_add32(&alloc->slab_cursor, (uint32_t)looks);
+	const uint64_t groups = g4_load64_acq(&alloc->group_count), looks = g4_min64(groups, SLAB_LOOKS);
+	const uint64_t first = g4_add32_rlx(&alloc->slab_cursor, (uint32_t)looks);
 	for (uint64_t step = 0; step < looks; step++) {
-		uint64_t group = (first + step) % g4_load64_acq(&alloc->group_count);
-		uint32_t known = g4_load32_rlx(&alloc->group_slabs[group]);
+		const uint64_t group = (first + step) % groups;
+		const uint32_t known = g4_load32_rlx(&alloc->group_slabs[group]);
 		/* the few that shards are filling are always known: look further only where there are more */
 		if (known <= spare)
 			continue;

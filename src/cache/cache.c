@@ -37,15 +37,36 @@ G4_FN static bool try_ref(struct g4_cache *cache, uint32_t i, uint64_t owner, ui
 	return false;
 }
 
+/* With all tags asked for before one is looked at: on a GPU their ways to memory overlap. */
+G4_FN static uint32_t search_ways_at_once(const struct g4_cache *cache, uint32_t set, uint64_t owner, uint64_t index)
+{
+	const uint32_t first = set * G4_CACHE_WAYS;
+	uint64_t owners[G4_CACHE_WAYS], indexes[G4_CACHE_WAYS];
+	uint32_t found = G4_NO_LINE;
+
+	for (uint32_t way = 0; way < G4_CACHE_WAYS; way++) {
+		indexes[way] = g4_load64_rlx(&cache->lines[first + way].index);
+		owners[way] = g4_load64_rlx(&cache->lines[first + way].owner);
+	}
+	for (uint32_t way = 0; way < G4_CACHE_WAYS; way++)
+		if (indexes[way] == index && owners[way] == owner)
+			found = first + way;
+	return found;
+}
+
 /* The line with this tag in its set or the set's overflow chain, unreferenced; the chain only under the set's lock. */
 G4_FN static uint32_t search_ways(const struct g4_cache *cache, uint32_t set, uint64_t owner, uint64_t index)
 {
-	uint32_t first = set * G4_CACHE_WAYS;
+#if G4_CUDA
+	return search_ways_at_once(cache, set, owner, index);
+#else
+	const uint32_t first = set * G4_CACHE_WAYS;
 
 	for (uint32_t way = 0; way < G4_CACHE_WAYS; way++)
 		if (g4_line_is(&cache->lines[first + way], owner, index))
 			return first + way;
 	return G4_NO_LINE;
+#endif
 }
 
 G4_FN static uint32_t search_chain(const struct g4_cache *cache, uint32_t set, uint64_t owner, uint64_t index)
@@ -83,23 +104,6 @@ G4_FN uint32_t g4_cache_find(struct g4_cache *cache, uint64_t owner, uint64_t in
 	bool valid = try_ref(cache, i, owner, index);
 	g4_cache_put(cache, i);
 	return valid ? i : G4_NO_LINE;
-}
-
-/* The same with all tags asked for before one is looked at: on a GPU their ways to memory overlap. */
-G4_FN static uint32_t search_ways_at_once(const struct g4_cache *cache, uint32_t set, uint64_t owner, uint64_t index)
-{
-	const uint32_t first = set * G4_CACHE_WAYS;
-	uint64_t owners[G4_CACHE_WAYS], indexes[G4_CACHE_WAYS];
-	uint32_t found = G4_NO_LINE;
-
-	for (uint32_t way = 0; way < G4_CACHE_WAYS; way++) {
-		indexes[way] = g4_load64_rlx(&cache->lines[first + way].index);
-		owners[way] = g4_load64_rlx(&cache->lines[first + way].owner);
-	}
-	for (uint32_t way = 0; way < G4_CACHE_WAYS; way++)
-		if (indexes[way] == index && owners[way] == owner)
-			found = first + way;
-	return found;
 }
 
 G4_FN uint32_t g4_cache_peek(struct g4_cache *cache, uint64_t owner, uint64_t index)
@@ -218,7 +222,9 @@ G4_FN uint32_t g4_cache_get(struct g4_cache *cache, uint64_t owner, uint64_t ind
 			struct g4_line *line = &cache->lines[i];
 			place_page(cache, i, alone);
 			set_tag(line, owner, index);
-			g4_zero16(line->kept, sizeof(line->kept));
+			for (uint32_t w = 0; w < sizeof(line->kept) / 8;
+			     w++) /* somebody may be looking, without a reference */
+				g4_store64_rlx(&line->kept[w], 0);
 			*fresh = true;
 		}
 		g4_unlock(&cache->sets[set].lock);

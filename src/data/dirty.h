@@ -7,6 +7,7 @@
 
 /* What a cache line has of a dirty page, while it is on the list. Guarded by the inode's dirty_lock. */
 struct g4_data_line {
+	uint64_t no_txn;     /* 0 always, for who takes the line for one of metadata (g4_txn_has()) */
 	uint32_t prev, next; /* of the list */
 	uint8_t reservation; /* pages of space reserved for it and its mapping (reserve.c) */
 	uint8_t dirty;	     /* it is on the list */

@@ -64,6 +64,12 @@ G4_FN void g4_dir_let_go(struct g4_dir_slot *slot)
 		g4_read_unlock(&slot->leaf_lock->lock);
 }
 
+G4_FN void g4_dir_hold(struct g4_dir_slot *slot)
+{
+	if (slot->leaf_lock)
+		g4_read_lock_at_gate(&slot->leaf_lock->lock);
+}
+
 G4_FN void g4_dir_lock_leaf(struct g4_dir_slot *slot)
 {
 	g4_write_lock(&slot->leaf_lock->lock);
@@ -107,6 +113,7 @@ G4_FN int g4_dir_lookup_held(struct g4_wg *wg, const struct g4_dir *dir, const c
 
 	slot->hash = g4_dir_hash(dir->hash_key, name, bytes);
 	slot->leaf_lock = NULL;
+	slot->leaf = NULL;
 	slot->collides = false;
 	slot->unit = slot->room = 0;
 	if (dir->root == 0)
@@ -117,8 +124,7 @@ G4_FN int g4_dir_lookup_held(struct g4_wg *wg, const struct g4_dir *dir, const c
 	slot->line = line;
 	slot->page = g4_page_address(g4_dir_cache(dir)->lines[line].index);
 	slot->leaf_lock = leaf_lock_of(dir, slot->page);
-	if (slot->leaf_lock)
-		g4_read_lock_at_gate(&slot->leaf_lock->lock);
+	g4_dir_hold(slot);
 	rc = look_in(wg, dir, name, bytes, slot);
 	g4_cache_put(g4_dir_cache(dir), line);
 	return rc;
@@ -136,9 +142,9 @@ G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *
 G4_FN int g4_dir_look_again(struct g4_wg *wg, const struct g4_dir *dir, const char *name, uint32_t bytes,
 			    struct g4_dir_slot *slot)
 {
-	if (slot->leaf_lock->changes == slot->changes)
+	if (g4_dir_slot_holds(slot))
 		return slot->unit ? 0 : -G4_E_NOENT;
-	int rc = g4_dir_get_leaf(wg, dir, slot, &slot->line);
+	int rc = g4_meta_get_near(wg, dir->alloc->meta, slot->page, G4_BLOCK_DIR_LEAF, slot->line, &slot->line);
 	if (rc < 0)
 		return rc;
 	rc = look_in(wg, dir, name, bytes, slot);
@@ -226,7 +232,7 @@ G4_FN static int split_leaf(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn 
 	struct g4_address right_address;
 
 	g4_leaf_open_alone(&old, g4_dir_cache(dir), line);
-	const uint32_t pivot = g4_leaf_pivot(&old);
+	const uint32_t pivot = g4_leaf_pivot(wg, &old);
 	if (pivot == 0)
 		return -G4_E_NOSPC;
 	int rc = new_page(wg, dir, txn, G4_BLOCK_DIR_LEAF, &right_address, &right_line);
@@ -284,28 +290,26 @@ G4_FN static int step_down(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *
 	return rc < 0 ? rc : 1;
 }
 
-G4_FN static int first_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn)
+/* References it; there is room for any name. */
+G4_FN static int first_page(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t *line)
 {
 	struct g4_address address;
-	uint32_t line;
-	int rc = new_page(wg, dir, txn, G4_BLOCK_DIR_LEAF, &address, &line);
+	int rc = new_page(wg, dir, txn, G4_BLOCK_DIR_LEAF, &address, line);
 
 	if (rc < 0)
 		return rc;
 	struct g4_leaf leaf;
-	g4_leaf_init(&leaf, g4_dir_cache(dir), line);
+	g4_leaf_init(&leaf, g4_dir_cache(dir), *line);
 	dir->root = g4_ptr_make(address, G4_TAG_4K, G4_PTR_VALID);
-	g4_cache_put(g4_dir_cache(dir), line);
 	return 0;
 }
 
 /* References the root, with an index page above it when it could not take what comes. */
 G4_FN static int prepare_root(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t units, uint32_t *line)
 {
-	int rc = dir->root ? 0 : first_page(wg, dir, txn);
-
-	if (rc == 0)
-		rc = g4_dir_get_page(wg, dir, g4_ptr_address(dir->root), line);
+	if (dir->root == 0)
+		return first_page(wg, dir, txn, line);
+	int rc = g4_dir_get_page(wg, dir, g4_ptr_address(dir->root), line);
 	if (rc < 0)
 		return rc;
 	const void *page = g4_line_data(g4_dir_cache(dir), *line);
@@ -351,9 +355,35 @@ G4_FN G4_COLD static int make_room(struct g4_wg *wg, struct g4_dir *dir, struct 
 	return 0;
 }
 
-G4_FN int g4_dir_get_leaf(struct g4_wg *wg, const struct g4_dir *dir, const struct g4_dir_slot *slot, uint32_t *line)
+G4_FN int g4_dir_divide(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t hash, uint32_t name_bytes)
 {
-	return g4_meta_get_near(wg, dir->alloc->meta, slot->page, G4_BLOCK_DIR_LEAF, slot->line, line);
+	uint32_t line;
+	const int rc = make_room(wg, dir, txn, hash, g4_leaf_units_for(name_bytes), &line);
+
+	if (rc == 0)
+		g4_cache_put(g4_dir_cache(dir), line);
+	return rc;
+}
+
+G4_FN int g4_dir_get_leaf(struct g4_wg *wg, const struct g4_txn *txn, const struct g4_dir_slot *slot,
+			  struct g4_txn_page *leaf)
+{
+	return g4_txn_get(wg, txn, slot->page, G4_BLOCK_DIR_LEAF, slot->line, leaf);
+}
+
+/* The leaf of a slot for a change: that of the caller, or *own. */
+G4_FN static int leaf_for(struct g4_wg *wg, const struct g4_txn *txn, const struct g4_dir_slot *slot,
+			  struct g4_txn_page *own, const struct g4_txn_page **page)
+{
+	*page = slot->leaf ? slot->leaf : own;
+	return slot->leaf ? 0 : g4_dir_get_leaf(wg, txn, slot, own);
+}
+
+G4_FN static void open_for(const struct g4_dir *dir, struct g4_txn *txn, const struct g4_txn_page *page,
+			   struct g4_leaf *leaf)
+{
+	g4_txn_dirty_page(txn, page);
+	g4_leaf_open_alone(leaf, g4_dir_cache(dir), page->line);
 }
 
 G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot,
@@ -361,49 +391,52 @@ G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn
 {
 	const struct g4_dir_entry entry = {inode, slot->hash, 0, (uint8_t)bytes, file_type};
 	const uint32_t units = g4_leaf_units_for(bytes);
-	uint32_t line;
-	int rc = slot->room >= units ? g4_dir_get_leaf(wg, dir, slot, &line) :
-				       make_room(wg, dir, txn, slot->hash, units, &line);
+	struct g4_txn_page own = {G4_NO_LINE, false};
+	const struct g4_txn_page *page = &own;
+	struct g4_leaf leaf;
+	int rc = slot->room >= units ? leaf_for(wg, txn, slot, &own, &page) :
+				       make_room(wg, dir, txn, slot->hash, units, &own.line);
 
 	if (rc < 0)
 		return rc;
-	struct g4_leaf leaf;
-	g4_leaf_open_alone(&leaf, g4_dir_cache(dir), line);
-	g4_txn_dirty(txn, line);
+	open_for(dir, txn, page, &leaf);
 	rc = g4_leaf_insert(wg, &leaf, &entry, name, slot->collides) ? 0 : -G4_E_CORRUPT_DIR;
-	g4_cache_put(g4_dir_cache(dir), line);
+	if (page == &own)
+		g4_txn_put(txn, &own);
 	return rc;
 }
 
 G4_FN int g4_dir_remove(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot)
 {
+	const struct g4_txn_page *page;
+	struct g4_txn_page own;
 	struct g4_leaf leaf;
-	uint32_t line;
-	int rc = g4_dir_get_leaf(wg, dir, slot, &line);
+	int rc = leaf_for(wg, txn, slot, &own, &page);
 
 	if (rc < 0)
 		return rc;
-	g4_txn_dirty(txn, line);
-	g4_leaf_open_alone(&leaf, g4_dir_cache(dir), line);
+	open_for(dir, txn, page, &leaf);
 	g4_leaf_remove(&leaf, slot->unit);
-	g4_cache_put(g4_dir_cache(dir), line);
+	if (page == &own)
+		g4_txn_put(txn, &own);
 	return 0;
 }
 
 G4_FN int g4_dir_replace(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot,
 			 uint64_t inode, uint8_t file_type)
 {
+	const struct g4_txn_page *page;
+	struct g4_txn_page own;
 	struct g4_leaf leaf;
-	uint32_t line;
-	int rc = g4_dir_get_leaf(wg, dir, slot, &line);
+	int rc = leaf_for(wg, txn, slot, &own, &page);
 
 	if (rc < 0)
 		return rc;
-	g4_txn_dirty(txn, line);
-	g4_leaf_open_alone(&leaf, g4_dir_cache(dir), line);
+	open_for(dir, txn, page, &leaf);
 	g4_leaf_entry(&leaf, slot->unit)->inode = inode;
 	g4_leaf_entry(&leaf, slot->unit)->file_type = file_type;
-	g4_cache_put(g4_dir_cache(dir), line);
+	if (page == &own)
+		g4_txn_put(txn, &own);
 	return 0;
 }
 

@@ -27,8 +27,7 @@
 struct g4_leaf_lock { /* of the leaves whose addresses lead here; those of any directories */
 	struct g4_rwlock lock;
 	uint64_t changes; /* under it, by who holds a directory's lock shared */
-	uint64_t padding[5];
-};
+} G4_OWN_LINE;
 
 struct g4_dir { /* what the directory's inode keeps about it */
 	struct g4_alloc *alloc;
@@ -41,6 +40,8 @@ struct g4_dir { /* what the directory's inode keeps about it */
 struct g4_dir_slot { /* where a name is; valid while the inode lock is held, and `changes` is what the leaf's lock says */
 	uint64_t inode;
 	struct g4_leaf_lock *leaf_lock; /* NULL: none */
+	const struct g4_txn_page
+		*leaf; /* the caller has it already, by g4_dir_get_leaf(); NULL: whoever wants it gets it */
 	uint64_t changes;
 	struct g4_address page; /* the leaf that has the name, or room for it */
 	/* where that was in the cache, a hint; before a lookup: where the directory's first page may be */
@@ -66,6 +67,13 @@ G4_FN int g4_dir_lookup(struct g4_wg *wg, const struct g4_dir *dir, const char *
 G4_FN int g4_dir_lookup_held(struct g4_wg *wg, const struct g4_dir *dir, const char *name, uint32_t bytes,
 			     struct g4_dir_slot *slot);
 G4_FN void g4_dir_let_go(struct g4_dir_slot *slot);
+/* Locks the leaf of a lookup again that was let go, as it was. */
+G4_FN void g4_dir_hold(struct g4_dir_slot *slot);
+/* In a leaf that is locked: whether nothing in it has changed since the lookup. */
+G4_FN G4_INLINE bool g4_dir_slot_holds(const struct g4_dir_slot *slot)
+{
+	return !slot->leaf_lock || g4_load64_rlx(&slot->leaf_lock->changes) == slot->changes;
+}
 /* Inode lock shared: locks the leaf that a lookup has seen, for a change. Of two leaves the lower lock first, and one lock once. */
 G4_FN void g4_dir_lock_leaf(struct g4_dir_slot *slot);
 /* changed: whether something in it was changed. */
@@ -81,9 +89,15 @@ G4_FN uint32_t g4_dir_insert_credits(const struct g4_dir_slot *slot, uint32_t na
  */
 G4_FN int g4_dir_insert(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot,
 			const char *name, uint32_t bytes, uint64_t inode, uint8_t file_type);
+/*
+ * Divides the leaf of a hash if a name of so many bytes has no room there, with what has to be divided above it; the inode is locked
+ * alone. Blocks, root and pages: as of an insert.
+ */
+G4_FN int g4_dir_divide(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, uint32_t hash, uint32_t name_bytes);
 G4_FN int g4_dir_remove(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot);
-/* References the leaf that a lookup has seen: until it is put back, replace, remove and an insert with room do not fail for its sake. */
-G4_FN int g4_dir_get_leaf(struct g4_wg *wg, const struct g4_dir *dir, const struct g4_dir_slot *slot, uint32_t *line);
+/* The leaf that a lookup has seen: until g4_txn_put(), replace, remove and an insert with room do not fail for its sake. */
+G4_FN int g4_dir_get_leaf(struct g4_wg *wg, const struct g4_txn *txn, const struct g4_dir_slot *slot,
+			  struct g4_txn_page *leaf);
 /* Lets the name lead to another inode. */
 G4_FN int g4_dir_replace(struct g4_wg *wg, struct g4_dir *dir, struct g4_txn *txn, const struct g4_dir_slot *slot,
 			 uint64_t inode, uint8_t file_type);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries of a leaf: finding, placing, removing, splitting (directories document, chapter 4.1). */
 #include "dir/leaf.h"
+#include "dir/dir.h"
 
 #include "journal/journal.h"
 
@@ -135,7 +136,7 @@ G4_FN uint32_t g4_leaf_next(const struct g4_leaf *leaf, uint32_t unit)
 	return next_bit(leaf->starts, unit);
 }
 
-#define AT_ONCE 8u /* loads that a lane has on their way: 32 lanes then need one round */
+#define LANES_AT_ONCE 8u /* loads that a lane has on their way: 32 lanes then need one round */
 
 G4_FN static uint32_t hash_at(const struct g4_dir_leaf *page, uint32_t unit)
 {
@@ -149,16 +150,16 @@ G4_REGION_BODY void g4_leaf_search_region(struct g4_wg *wg, void *args)
 	uint32_t found = G4_DIR_UNITS;
 
 	g4_converge(wg);
-	for (uint32_t first = 0; first < G4_DIR_UNITS; first += AT_ONCE * width) {
-		bool starts[AT_ONCE];
-		uint32_t hashes[AT_ONCE];
+	for (uint32_t first = 0; first < G4_DIR_UNITS; first += LANES_AT_ONCE * width) {
+		bool starts[LANES_AT_ONCE];
+		uint32_t hashes[LANES_AT_ONCE];
 
-		for (uint32_t k = 0; k < AT_ONCE; k++) {
+		for (uint32_t k = 0; k < LANES_AT_ONCE; k++) {
 			const uint32_t unit = first + k * width + lane;
 			starts[k] = unit < G4_DIR_UNITS && (search->starts[unit / 64] >> unit % 64 & 1);
 			hashes[k] = starts[k] ? hash_at(search->page, unit) : 0;
 		}
-		for (uint32_t k = AT_ONCE; k-- > 0;)
+		for (uint32_t k = LANES_AT_ONCE; k-- > 0;)
 			if (starts[k] && hashes[k] == search->hash && first + k * width + lane < found)
 				found = first + k * width + lane;
 	}
@@ -229,17 +230,29 @@ G4_FN G4_COLD static uint16_t free_collision(const struct g4_leaf *leaf, uint32_
 	return (uint16_t)candidate;
 }
 
+/* words of a name that are loaded before the first is stored: on a GPU their ways to memory overlap */
+#define AT_ONCE 4u
+
 /* Without the note, which the caller keeps. */
 G4_FN static void put_entry(struct g4_leaf *leaf, uint32_t unit, const struct g4_dir_entry *header, const char *name)
 {
 	const uint32_t units = g4_leaf_units_for(header->name_bytes), bytes = header->name_bytes;
+	const uint32_t count = (units - 1) * G4_DIR_UNIT_BYTES / 8;
 	struct g4_dir_entry *entry = g4_leaf_entry(leaf, unit);
 	uint64_t *words = (uint64_t *)(void *)(entry + 1);
 
 	*entry = *header;
 	G4_ROLLED
-	for (uint32_t at = 0; at < (units - 1) * G4_DIR_UNIT_BYTES; at += 8)
-		words[at / 8] = at < bytes ? g4_load_bytes(name + at, (uint32_t)g4_min64(8, bytes - at)) : 0;
+	for (uint32_t first = 0; first < count; first += AT_ONCE) {
+		uint64_t batch[AT_ONCE];
+
+		for (uint32_t k = 0; k < AT_ONCE; k++) {
+			const uint32_t at = 8 * (first + k);
+			batch[k] = at < bytes ? g4_load_bytes(name + at, (uint32_t)g4_min64(8, bytes - at)) : 0;
+		}
+		for (uint32_t k = 0; k < AT_ONCE && first + k < count; k++)
+			words[first + k] = batch[k];
+	}
 	set_bits(leaf->page->used, unit, units);
 	set_bits(leaf->starts, unit, 1);
 }
@@ -293,33 +306,82 @@ G4_FN void g4_leaf_remove(struct g4_leaf *leaf, uint32_t unit)
 	keep_note(leaf);
 }
 
-G4_FN uint32_t g4_leaf_pivot(const struct g4_leaf *leaf)
+/* Entries that the pivot may be of: their hashes, and units in the lowest byte. */
+struct candidates {
+	uint64_t items[G4_DIR_LEAF_ENTRIES];
+	uint32_t count;
+};
+
+G4_FN static uint32_t hash_of(uint64_t item)
+{
+	return (uint32_t)(item >> 8);
+}
+
+/* Keeps those below `bound`, or the others. */
+G4_FN static void keep(struct candidates *left, uint64_t bound, bool below)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t k = 0; k < left->count; k++)
+		if ((hash_of(left->items[k]) < bound) == below)
+			left->items[kept++] = left->items[k];
+	left->count = kept;
+}
+
+/* The largest hash below which lie at most `half` units: half of what is left after each step, mostly. */
+G4_FN static uint32_t middle_hash(struct candidates *left, uint64_t low, uint64_t high, uint32_t half)
+{
+	while (high - low > 1 && left->count > 1) {
+		const uint64_t middle = (low + high) / 2;
+		uint32_t units = 0;
+
+		for (uint32_t k = 0; k < left->count; k++)
+			units += hash_of(left->items[k]) < middle ? (uint32_t)(left->items[k] & 0xff) : 0;
+		keep(left, middle, units > half);
+		if (units > half) {
+			high = middle;
+		} else {
+			half -= units;
+			low = middle;
+		}
+	}
+	return hash_of(left->items[0]);
+}
+
+/* The lowest hash above another; 0: there is none. */
+G4_FN G4_COLD static uint32_t next_hash(const struct g4_leaf *leaf, uint32_t hash)
 {
 	struct g4_dir_entry *entry = NULL;
-	uint64_t low = 0, high = UINT64_C(1) << 32;
-	uint32_t total = G4_DIR_UNITS - G4_DIR_HEADER_UNITS - g4_leaf_room(leaf);
-	uint32_t least = UINT32_MAX;
+	uint32_t next = 0;
 
 	G4_LEAF_FOR_EACH(leaf, unit, entry)
-	least = entry->hash < least ? entry->hash : least;
-	while (high - low > 1) { /* the largest bound below which lies at most half */
-		uint64_t middle = (low + high) / 2;
-		uint32_t below = 0;
-		G4_LEAF_FOR_EACH(leaf, unit, entry)
-		below += entry->hash < middle ? g4_leaf_units_for(entry->name_bytes) : 0;
-		if (below <= total / 2)
-			low = middle;
-		else
-			high = middle;
-	}
-	if (low > least)
-		return (uint32_t)low;
-	/* more than half of it has the lowest hash: cut behind that hash, if anything is there */
-	uint32_t next = 0;
-	G4_LEAF_FOR_EACH(leaf, unit, entry)
-	if (entry->hash > least && (next == 0 || entry->hash < next))
+	if (entry->hash > hash && (next == 0 || entry->hash < next))
 		next = entry->hash;
 	return next;
+}
+
+G4_FN uint32_t g4_leaf_pivot(struct g4_wg *wg, const struct g4_leaf *leaf)
+{
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct candidates *all = (struct candidates *)g4_scratch_take(wg, sizeof(*all));
+	struct g4_dir_entry *entry = NULL;
+	uint32_t least = UINT32_MAX, most = 0, units = 0;
+
+	all->count = 0;
+	G4_LEAF_FOR_EACH(leaf, unit, entry)
+	{
+		const uint32_t own = g4_leaf_units_for(entry->name_bytes), hash = entry->hash;
+		if (all->count == G4_DIR_LEAF_ENTRIES)
+			break;
+		all->items[all->count++] = (uint64_t)hash << 8 | own;
+		units += own;
+		least = hash < least ? hash : least;
+		most = hash > most ? hash : most;
+	}
+	const uint32_t middle = all->count ? middle_hash(all, least, (uint64_t)most + 1, units / 2) : 0;
+	g4_scratch_release(wg, mark);
+	/* more than half of it has the lowest hash: cut behind that hash, if anything is there */
+	return middle > least ? middle : next_hash(leaf, least);
 }
 
 G4_FN void g4_leaf_split(struct g4_leaf *leaf, struct g4_leaf *right, uint32_t pivot)

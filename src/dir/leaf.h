@@ -65,8 +65,8 @@ G4_FN G4_INLINE uint32_t g4_leaf_room(const struct g4_leaf *leaf)
 G4_FN bool g4_leaf_insert(struct g4_wg *wg, struct g4_leaf *leaf, const struct g4_dir_entry *header, const char *name,
 			  bool collides);
 G4_FN void g4_leaf_remove(struct g4_leaf *leaf, uint32_t unit);
-/* A hash that halves the entries by units: all below go left. 0 when all hashes are equal. */
-G4_FN uint32_t g4_leaf_pivot(const struct g4_leaf *leaf);
+/* Leader. A hash that halves the entries by units: all below go left. 0 when all hashes are equal. */
+G4_FN uint32_t g4_leaf_pivot(struct g4_wg *wg, const struct g4_leaf *leaf);
 /* Moves the entries from `pivot` on to an empty leaf. */
 G4_FN void g4_leaf_split(struct g4_leaf *leaf, struct g4_leaf *right, uint32_t pivot);
 /* Leader. Copies all entries of `right` into a leaf that has room for them. False: it had none after all, as with g4_leaf_insert(). */

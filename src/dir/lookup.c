@@ -83,8 +83,13 @@ G4_FN static struct g4_lookup_entry *place_of(struct g4_lookup *cache, const str
 G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *name,
 			 const struct g4_lookup_value *value)
 {
+	uint64_t words[G4_LOOKUP_NAME_WORDS];
+
 	if (name->bytes > G4_LOOKUP_NAME_BYTES)
 		return;
+	/* before the stores, behind each of which a load would wait */
+	for (uint32_t w = 0; w < G4_LOOKUP_NAME_WORDS; w++)
+		words[w] = g4_lookup_word(name, w);
 	struct g4_lookup_entry *entry = place_of(cache, name);
 	uint64_t sequence = g4_load64_rlx(&entry->sequence);
 	if ((sequence & 1) || !g4_cas64_acq(&entry->sequence, sequence, sequence + 1))
@@ -93,9 +98,8 @@ G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *n
 	g4_store64_rlx(&entry->shape, g4_lookup_shape(name) | (uint64_t)value->index << G4_LOOKUP_INDEX_SHIFT);
 	g4_store64_rlx(&entry->directory, name->directory);
 	g4_store64_rlx(&entry->inode, value->inode);
-	G4_ROLLED
 	for (uint32_t w = 0; w < G4_LOOKUP_NAME_WORDS; w++)
-		g4_store64_rlx(&entry->name[w], g4_lookup_word(name, w));
+		g4_store64_rlx(&entry->name[w], words[w]);
 	g4_store64_rel(&entry->sequence, sequence + 2);
 }
 

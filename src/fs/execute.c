@@ -792,7 +792,7 @@ G4_FN G4_COLD static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_c
 	uint32_t tries = 0;
 
 	if (g4_command_is(cmd->op, G4_CHANGES) &&
-	    ((fs->flags & G4_FS_READ_ONLY) || g4_load32_acq(&fs->journal.aborted)))
+	    ((fs->flags & G4_FS_READ_ONLY) || g4_load32_rlx(&fs->journal.aborted)))
 		return cmd->status = -G4_E_ROFS;
 	do
 		cmd->status = dispatch(wg, fs, cmd);

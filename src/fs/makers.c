@@ -5,39 +5,44 @@
 #include "inode/icache.h"
 #include "inode/inode.h"
 
-/* What a change needs, referenced before a leaf is locked: from there on nothing has to be read. */
+/* What a change needs, there before a leaf is locked: from there on nothing has to be read. */
 struct pages {
 	struct g4_dir dir;
-	uint32_t slab;	  /* the line of the directory's inode */
-	uint32_t leaf[2]; /* G4_NO_LINE: none */
+	struct g4_txn_page slab;      /* of the directory's inode */
+	struct g4_dir_slot *slots[2]; /* that know of the leaves meanwhile */
+	struct g4_txn_page leaf[2];
+	uint32_t leaves;
 };
 
-G4_FN static void put_pages(struct g4_fs *fs, const struct pages *pages)
+G4_FN static void put_pages(const struct g4_txn *txn, const struct pages *pages)
 {
-	for (uint32_t k = 0; k < 2; k++)
-		if (pages->leaf[k] != G4_NO_LINE)
-			g4_cache_put(&fs->cache, pages->leaf[k]);
-	g4_cache_put(&fs->cache, pages->slab);
+	for (uint32_t k = 0; k < pages->leaves; k++) {
+		pages->slots[k]->leaf = NULL;
+		g4_txn_put(txn, &pages->leaf[k]);
+	}
+	g4_txn_put(txn, &pages->slab);
 }
 
 /* b: NULL where there is one leaf. */
-G4_FN static int get_pages(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, const struct g4_dir_slot *a,
-			   const struct g4_dir_slot *b, struct pages *pages)
+G4_FN static int get_pages(struct g4_wg *wg, struct g4_fs *fs, const struct g4_txn *txn, struct g4_inode_core *inode,
+			   struct g4_dir_slot *a, struct g4_dir_slot *b, struct pages *pages)
 {
-	const struct g4_dir_slot *slots[2] = {a, b};
-
 	pages->dir = g4_dir_shared(fs, inode);
-	pages->leaf[0] = pages->leaf[1] = G4_NO_LINE;
-	int rc = g4_inode_get_slab(wg, fs, inode, &pages->slab);
+	pages->slots[0] = a;
+	pages->slots[1] = b;
+	pages->leaves = 0;
+	int rc = g4_inode_get_slab(wg, txn, inode, &pages->slab);
 	if (rc < 0)
 		return rc;
-	for (uint32_t k = 0; k < 2 && slots[k] && rc == 0; k++) {
-		rc = g4_dir_get_leaf(wg, &pages->dir, slots[k], &pages->leaf[k]);
+	for (uint32_t k = 0; k < 2 && pages->slots[k] && rc == 0; k++) {
+		rc = g4_dir_get_leaf(wg, txn, pages->slots[k], &pages->leaf[k]);
 		if (rc < 0)
-			pages->leaf[k] = G4_NO_LINE;
+			break;
+		pages->slots[k]->leaf = &pages->leaf[k];
+		pages->leaves++;
 	}
 	if (rc < 0)
-		put_pages(fs, pages);
+		put_pages(txn, pages);
 	return rc;
 }
 
@@ -73,7 +78,7 @@ G4_FN int g4_makers_insert(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 {
 	const struct g4_inode_core *inode = g4_icache_at(fs, index);
 	struct pages pages;
-	int rc = get_pages(wg, fs, dir, name->slot, NULL, &pages);
+	int rc = get_pages(wg, fs, txn, dir, name->slot, NULL, &pages);
 
 	if (rc < 0)
 		return rc;
@@ -83,11 +88,11 @@ G4_FN int g4_makers_insert(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 		rc = g4_dir_insert(wg, &pages.dir, txn, name->slot, name->text, name->bytes, inode->ino,
 				   g4_dirent_type(inode->disk.mode));
 	if (rc == 0) { /* before the leaf is anybody else's: whoever removes the name again finds it counted */
-		g4_inode_count(fs, txn, dir, pages.slab, 1, g4_is_dir(inode->disk.mode), now);
+		g4_inode_count(fs, txn, dir, &pages.slab, 1, g4_is_dir(inode->disk.mode), now);
 		remember(fs, dir, name, index);
 	}
 	g4_dir_unlock_leaf(name->slot, rc <= 0);
-	put_pages(fs, &pages);
+	put_pages(txn, &pages);
 	return rc;
 }
 
@@ -95,7 +100,7 @@ G4_FN int g4_makers_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 			   const struct g4_named *name, const struct g4_inode_core *inode, uint64_t now)
 {
 	struct pages pages;
-	int rc = get_pages(wg, fs, dir, name->slot, NULL, &pages);
+	int rc = get_pages(wg, fs, txn, dir, name->slot, NULL, &pages);
 
 	if (rc < 0)
 		return rc;
@@ -108,9 +113,9 @@ G4_FN int g4_makers_remove(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 		rc = g4_dir_remove(wg, &pages.dir, txn, name->slot);
 	}
 	if (rc == 0)
-		g4_inode_count(fs, txn, dir, pages.slab, -1, -(int)g4_is_dir(inode->disk.mode), now);
+		g4_inode_count(fs, txn, dir, &pages.slab, -1, -(int)g4_is_dir(inode->disk.mode), now);
 	g4_dir_unlock_leaf(name->slot, rc <= 0);
-	put_pages(fs, &pages);
+	put_pages(txn, &pages);
 	return rc;
 }
 
@@ -158,7 +163,7 @@ G4_FN int g4_makers_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 			   const struct g4_inode_core *met, uint64_t now)
 {
 	struct pages pages;
-	int rc = get_pages(wg, fs, dir, from->slot, to->slot, &pages);
+	int rc = get_pages(wg, fs, txn, dir, from->slot, to->slot, &pages);
 
 	if (rc < 0)
 		return rc;
@@ -171,8 +176,8 @@ G4_FN int g4_makers_rename(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 	if (rc == 0)
 		rc = move(wg, fs, txn, dir, &pages, from, to, moved, met != NULL);
 	if (rc == 0)
-		g4_inode_count(fs, txn, dir, pages.slab, met ? -1 : 0, met ? -(int)g4_is_dir(met->disk.mode) : 0, now);
+		g4_inode_count(fs, txn, dir, &pages.slab, met ? -1 : 0, met ? -(int)g4_is_dir(met->disk.mode) : 0, now);
 	unlock_both(from, to, rc <= 0);
-	put_pages(fs, &pages);
+	put_pages(txn, &pages);
 	return rc;
 }

@@ -5,9 +5,8 @@
  *
  * Each function is called inside of a transaction that has G4_NAME_CREDITS for the directory and a block for each leaf. It
  * locks the leaf, looks whether the name is still what the caller has seen, and changes leaf, counts and lookup cache: all or nothing
- * of it. A leaf is locked for no longer than that takes, with one exception: a lookup holds it, shared, while it gets the inode
- * (g4_name_get()), which may be a read from the device, and a maker there waits for it inside of the transaction. Crash at any line:
- * the transaction has all of it or nothing.
+ * of it. A leaf is locked for no longer than that takes, and nobody waits for the device with it: what has to be read is referenced
+ * before, and a lookup gives the leaf back while it loads an inode. Crash at any line: the transaction has all of it or nothing.
  *
  * An inode that a name is taken from is write-locked by the caller, who has seen g4_name_leads_to() since: so nobody else takes that
  * name, and what follows for the inode is the caller's in the same transaction.

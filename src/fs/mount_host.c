@@ -227,7 +227,7 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 	fs->meta.space = &fs->space;
 	fs->meta.layout = layout;
 	fs->meta.fs_tag = g4_superblock_tag(sb);
-	fs->next_generation = (uint32_t)g4_realtime_ns() | 1u;
+	fs->first_generation = (uint32_t)g4_realtime_ns();
 	init_icache(fs, memory, plan);
 	g4_ddt_init(&fs->ddt, memory + plan->dedup, plan->dedup_bytes);
 	fs->jobs.scrub.pages = memory + plan->scrub;

@@ -69,18 +69,41 @@ G4_FN int g4_name_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core 
 	return rc;
 }
 
+#define LOOK_AGAIN 1
+
+/*
+ * References the inode of a name whose leaf is locked, and is locked afterwards. An inode that is not in core is loaded with the leaf
+ * given back: makers wait for that lock inside of their transactions. LOOK_AGAIN: names in the leaf have changed meanwhile.
+ */
+G4_FN static int get_named(struct g4_wg *wg, struct g4_fs *fs, struct g4_dir_slot *slot, uint32_t *index)
+{
+	if (g4_icache_find(fs, slot->inode, index))
+		return 0;
+	g4_dir_let_go(slot);
+	const int rc = g4_icache_get(wg, fs, slot->inode, index);
+	g4_dir_hold(slot);
+	if (g4_dir_slot_holds(slot))
+		return rc;
+	if (rc == 0)
+		g4_icache_put(fs, *index);
+	return LOOK_AGAIN;
+}
+
 G4_FN int g4_name_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, enum g4_locked how,
 		      const char *name, uint32_t bytes, bool remember, struct g4_dir_slot *slot, uint32_t *index)
 {
-	int rc = find_held(wg, fs, inode, how, name, bytes, slot);
+	int rc;
 
-	if (rc == 0)
-		rc = g4_icache_get(wg, fs, slot->inode, index);
-	if (rc == 0 && remember) { /* while the leaf is locked, so that nobody has taken the name away */
-		const struct g4_lookup_name key = {inode->data_key, slot->hash, name, bytes};
-		g4_name_remember(fs, &key, *index);
-	}
-	g4_dir_let_go(slot);
+	do {
+		rc = find_held(wg, fs, inode, how, name, bytes, slot);
+		if (rc == 0)
+			rc = get_named(wg, fs, slot, index);
+		if (rc == 0 && remember) { /* while the leaf is locked, so that nobody has taken the name away */
+			const struct g4_lookup_name key = {inode->data_key, slot->hash, name, bytes};
+			g4_name_remember(fs, &key, *index);
+		}
+		g4_dir_let_go(slot);
+	} while (rc == LOOK_AGAIN);
 	return rc;
 }
 

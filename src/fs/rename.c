@@ -106,7 +106,7 @@ G4_FN static int get_name(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_co
 	return rc;
 }
 
-/* Looks both names up and references what they lead to. */
+/* Looks both names up and references what they lead to. May say G4_ALONE in a directory that is shared. */
 G4_FN static int find_both(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
 {
 	struct g4_inode_core *from = g4_icache_at(fs, r->from), *to = g4_icache_at(fs, r->to);
@@ -126,8 +126,9 @@ G4_FN static int find_both(struct g4_wg *wg, struct g4_fs *fs, struct rename *r)
 		rc = g4_check_child(fs, to, r->met);
 	if (rc == -G4_E_NOENT)
 		rc = (cmd->flags & G4_RENAME_EXCHANGE) ? rc : 0;
-	else if (rc == 0 && (cmd->flags & G4_RENAME_NOREPLACE))
-		rc = -G4_E_EXIST;
+	else if (rc == 0 && (cmd->flags &
+			     G4_RENAME_NOREPLACE)) /* the old name may be gone since, and be what the new one is now */
+		rc = r->how == G4_LOCKED_SHARED ? G4_ALONE : -G4_E_EXIST;
 	if (rc == 0)
 		rc = g4_check_dir(wg, fs, from, cmd->cred, G4_ACCESS_WRITE | G4_ACCESS_EXEC);
 	if (rc == 0)
@@ -201,16 +202,16 @@ G4_FN static int exchange(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn
 	struct g4_inode_core *from = g4_icache_at(fs, r->from), *to = g4_icache_at(fs, r->to);
 	struct g4_inode_core *moved = g4_icache_at(fs, r->moved), *met = g4_icache_at(fs, r->met);
 	struct g4_dir from_pages = g4_dir_of(fs, from), to_pages = g4_dir_of(fs, to);
-	uint32_t held;
+	struct g4_txn_page held;
 	/* with this one here, only the first step can fail */
-	int rc = g4_dir_get_leaf(wg, &to_pages, &r->to_slot, &held);
+	int rc = g4_dir_get_leaf(wg, txn, &r->to_slot, &held);
 
 	if (rc < 0)
 		return rc;
 	rc = g4_dir_replace(wg, &from_pages, txn, &r->from_slot, met->ino, g4_dirent_type(met->disk.mode));
 	if (rc == 0)
 		rc = g4_dir_replace(wg, &to_pages, txn, &r->to_slot, moved->ino, g4_dirent_type(moved->disk.mode));
-	g4_cache_put(&fs->cache, held);
+	g4_txn_put(txn, &held);
 	if (rc < 0)
 		return rc;
 	set_parent(moved, to);
@@ -244,18 +245,20 @@ G4_FN static int move(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, st
 	struct g4_dir from_pages = g4_dir_of(fs, from), to_pages = g4_dir_of(fs, to);
 	/* an insert without room splits leaves, perhaps that of the old name; it may fail, so that it comes first */
 	const bool splits = !replaces && g4_dir_insert_credits(&r->to_slot, r->cmd->name2_bytes) > 1;
-	uint32_t held = G4_NO_LINE;
-	int rc = splits ? 0 : g4_dir_get_leaf(wg, &to_pages, &r->to_slot, &held);
+	struct g4_txn_page held;
+	int rc = splits ? 0 : g4_dir_get_leaf(wg, txn, &r->to_slot, &held);
 
-	if (rc == 0 && !splits)
+	if (rc < 0)
+		return rc;
+	if (!splits)
 		rc = leave_name(wg, fs, txn, &from_pages, r);
 	if (rc == 0 && replaces)
 		rc = g4_dir_replace(wg, &to_pages, txn, &r->to_slot, moved->ino, g4_dirent_type(moved->disk.mode));
 	else if (rc == 0)
 		rc = g4_dir_insert(wg, &to_pages, txn, &r->to_slot, r->cmd->name2, r->cmd->name2_bytes, moved->ino,
 				   g4_dirent_type(moved->disk.mode));
-	if (held != G4_NO_LINE)
-		g4_cache_put(&fs->cache, held);
+	if (!splits)
+		g4_txn_put(txn, &held);
 	if (rc == 0)
 		g4_dir_changed(to, &to_pages, !replaces, now);
 	else

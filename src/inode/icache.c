@@ -50,7 +50,7 @@ G4_FN void g4_icache_unhash(struct g4_icache *icache, uint32_t index)
  */
 G4_FN uint64_t g4_icache_new_key(struct g4_icache *icache)
 {
-	return g4_add64(&icache->last_key, 1) + 1;
+	return g4_add64_rlx(&icache->last_key, 1) + 1;
 }
 
 /* Bucket lock held. The key itself chooses the place, so that nothing is read: one write for each that leaves. */
@@ -264,6 +264,19 @@ G4_FN static uint32_t find_unlocked(struct g4_icache *icache, uint32_t bucket, u
 	return G4_NO_INODE;
 }
 
+G4_FN bool g4_icache_find(struct g4_fs *fs, uint64_t ino, uint32_t *index)
+{
+	struct g4_icache *icache = &fs->icache;
+	const uint32_t i = find_unlocked(icache, bucket_of(icache, ino), ino);
+
+	if (i == G4_NO_INODE)
+		return false;
+	if (!g4_load32_rlx(&icache->inodes[i].accessed))
+		g4_store32_rel(&icache->inodes[i].accessed, 1);
+	*index = i;
+	return true;
+}
+
 /* All lines of the in-core inode are on their way at once. */
 G4_FN bool g4_icache_ref_near(struct g4_fs *fs, uint64_t ino, uint32_t near)
 {
@@ -352,7 +365,7 @@ G4_FN G4_COLD static int get_locked(struct g4_wg *wg, struct g4_fs *fs, uint64_t
 
 G4_FN int g4_icache_get_near(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t near, uint32_t *index)
 {
-	struct g4_icache *icache = &fs->icache;
+	const struct g4_icache *icache = &fs->icache;
 
 	if (g4_icache_ref_near(fs, ino, near)) {
 		*index = near;
@@ -360,13 +373,7 @@ G4_FN int g4_icache_get_near(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, u
 	}
 	if (ino == G4_NODE_ROOT)
 		ino = g4_icache_at(fs, fs->root_index)->ino;
-	const uint32_t bucket = bucket_of(icache, ino), i = find_unlocked(icache, bucket, ino);
-	if (i == G4_NO_INODE)
-		return get_locked(wg, fs, ino, bucket, index);
-	if (!g4_load32_rlx(&icache->inodes[i].accessed))
-		g4_store32_rel(&icache->inodes[i].accessed, 1);
-	*index = i;
-	return 0;
+	return g4_icache_find(fs, ino, index) ? 0 : get_locked(wg, fs, ino, bucket_of(icache, ino), index);
 }
 
 G4_FN int g4_icache_get(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t *index)

@@ -7,7 +7,9 @@
 
 /* References the in-core inode of a number. -G4_E_STALE: no such inode. */
 G4_FN int g4_icache_get(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t *index);
-/* The same for a caller that saw the inode at this place of the table before (G4_NO_INODE: nowhere). */
+/* Neither waits nor locks. The same of one that is there, loaded; false: it is not, or that cannot be told in this way. */
+G4_FN bool g4_icache_find(struct g4_fs *fs, uint64_t ino, uint32_t *index);
+/* References the in-core inode of a number, for a caller that saw the inode at this place of the table before (G4_NO_INODE: nowhere). */
 G4_FN int g4_icache_get_near(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t near, uint32_t *index);
 /* Per-lane; neither waits nor locks. References the in-core inode at that place, if it is the inode's and loaded. */
 G4_FN bool g4_icache_ref_near(struct g4_fs *fs, uint64_t ino, uint32_t near);

@@ -29,23 +29,24 @@ G4_FN int g4_inode_new(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, u
 	g4_icache_reset(inode, g4_ino_make(address));
 	inode->near = near;
 	inode->disk.mode = (uint16_t)mode;
-	inode->disk.generation = g4_add32_rlx(&fs->next_generation, 1);
-	inode->disk.atime_ns = inode->disk.mtime_ns = inode->disk.ctime_ns = inode->disk.btime_ns = now;
 	inode->data_key = g4_icache_new_key(icache);
+	inode->disk.generation = fs->first_generation + (uint32_t)inode->data_key;
+	inode->disk.atime_ns = inode->disk.mtime_ns = inode->disk.ctime_ns = inode->disk.btime_ns = now;
 	g4_write_lock(&inode->lock);
 	g4_icache_enter(icache, i);
 	*index = i;
 	return 0;
 }
 
-G4_FN int g4_inode_get_slab(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint32_t *line)
+G4_FN int g4_inode_get_slab(struct g4_wg *wg, const struct g4_txn *txn, struct g4_inode_core *inode,
+			    struct g4_txn_page *slab)
 {
 	const struct g4_address page = g4_address_page_start(g4_ptr_address(inode->ino));
 	const uint32_t near = g4_load32_rlx(&inode->near);
-	int rc = g4_meta_get_near(wg, &fs->meta, page, G4_BLOCK_SLAB, near, line);
+	int rc = g4_txn_get(wg, txn, page, G4_BLOCK_SLAB, near, slab);
 
-	if (rc == 0 && *line != near)
-		g4_store32_rlx(&inode->near, *line);
+	if (rc == 0 && slab->line != near)
+		g4_store32_rlx(&inode->near, slab->line);
 	return rc;
 }
 
@@ -56,8 +57,8 @@ G4_FN static struct g4_inode *slot_of(struct g4_fs *fs, const struct g4_inode_co
 	return (struct g4_inode *)(void *)((uint8_t *)g4_line_data(&fs->cache, line) + slot * G4_SLAB_SLOT_BYTES);
 }
 
-/* Not back, for others may have come later: but where the clock was set back. */
-G4_FN static void raise_time(g4_le64 *stamp, uint64_t now)
+/* Before 1970, or a stamp of a clock that was set back. */
+G4_FN G4_COLD static void set_time(g4_le64 *stamp, uint64_t now)
 {
 	uint64_t seen = g4_load64_rlx(stamp);
 
@@ -66,43 +67,56 @@ G4_FN static void raise_time(g4_le64 *stamp, uint64_t now)
 		seen = g4_load64_rlx(stamp);
 }
 
-G4_FN static void count_in(struct g4_inode *disk, int entries, int links, uint64_t now)
+/* Not back, for others may have come later: but where the clock was set back. seen: the stamp, a moment ago. */
+G4_FN static void raise_time(g4_le64 *stamp, int64_t seen, int64_t now)
 {
-	if (entries)
-		g4_add32_rlx(&disk->entries, (uint32_t)entries);
-	if (links)
-		g4_add32_rlx(&disk->nlink, (uint32_t)links);
-	raise_time(&disk->mtime_ns, now);
-	raise_time(&disk->ctime_ns, now);
-	g4_add64_rlx(&disk->change_count, 1);
+	if (seen < 0 || now < 0 || seen > now + CLOCK_BACK_NS)
+		set_time(stamp, (uint64_t)now);
+	else if (seen < now)
+		g4_atomic_max64_rlx(stamp, (uint64_t)now);
 }
 
-G4_FN void g4_inode_count(struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode, uint32_t line, int entries,
-			  int links, uint64_t now)
+/* All stamps are asked for before one is raised, and nobody waits for what was added to. */
+G4_FN void g4_inode_count(struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			  const struct g4_txn_page *slab, int entries, int links, uint64_t now)
 {
-	g4_txn_dirty(txn, line);
-	count_in(slot_of(fs, inode, line), entries, links, now);
-	count_in(&inode->disk, entries, links, now);
+	struct g4_inode *const both[2] = {slot_of(fs, inode, slab->line), &inode->disk};
+	int64_t modified[2], changed[2];
+
+	g4_txn_dirty_page(txn, slab);
+	for (uint32_t k = 0; k < 2; k++) {
+		modified[k] = (int64_t)g4_load64_rlx(&both[k]->mtime_ns);
+		changed[k] = (int64_t)g4_load64_rlx(&both[k]->ctime_ns);
+	}
+	for (uint32_t k = 0; k < 2; k++) {
+		if (entries)
+			g4_add32_rlx(&both[k]->entries, (uint32_t)entries);
+		if (links)
+			g4_add32_rlx(&both[k]->nlink, (uint32_t)links);
+		raise_time(&both[k]->mtime_ns, modified[k], (int64_t)now);
+		raise_time(&both[k]->ctime_ns, changed[k], (int64_t)now);
+		g4_add64_rlx(&both[k]->change_count, 1);
+	}
 	if (g4_load64_rlx(&inode->logged) != txn->sequence)
 		g4_store64_rlx(&inode->logged, txn->sequence);
 }
 
 G4_FN int g4_inode_log(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode)
 {
-	uint32_t line;
-	int rc = g4_inode_get_slab(wg, fs, inode, &line);
+	struct g4_txn_page slab;
+	int rc = g4_inode_get_slab(wg, txn, inode, &slab);
 	bool orphan = inode->disk.flags & G4_INODE_ORPHAN;
 
 	if (rc < 0)
 		return rc;
-	g4_txn_dirty(txn, line);
+	g4_txn_dirty_page(txn, &slab);
 	inode->disk.change_count++;
 	if (orphan)
 		g4_lock(&fs->orphan_lock); /* a neighbour on the list may be changing our orphan_next */
-	g4_copy16(slot_of(fs, inode, line), &inode->disk, sizeof(inode->disk));
+	g4_copy16(slot_of(fs, inode, slab.line), &inode->disk, sizeof(inode->disk));
 	if (orphan)
 		g4_unlock(&fs->orphan_lock);
-	g4_cache_put(&fs->cache, line);
+	g4_txn_put(txn, &slab);
 	if (g4_load32_rlx(&inode->times_dirty))
 		g4_store32_rel(&inode->times_dirty, 0);
 	inode->logged = txn->sequence;

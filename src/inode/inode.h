@@ -11,12 +11,13 @@ G4_FN int g4_inode_new(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, u
 G4_FN int g4_inode_log(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode);
 /*
  * Makers side by side: what a change of names in a directory does to its inode, in memory and in its slab, by additions that need no
- * order. The directory is locked, shared is enough: only holders of the exclusive lock change anything else that is logged. `line` is
- * that of the slab, referenced by g4_inode_get_slab(), so that this cannot fail.
+ * order. The directory is locked, shared is enough: only holders of the exclusive lock change anything else that is logged. `slab` is
+ * there from g4_inode_get_slab() to g4_txn_put(), so that this cannot fail.
  */
-G4_FN int g4_inode_get_slab(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, uint32_t *line);
-G4_FN void g4_inode_count(struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode, uint32_t line, int entries,
-			  int links, uint64_t now);
+G4_FN int g4_inode_get_slab(struct g4_wg *wg, const struct g4_txn *txn, struct g4_inode_core *inode,
+			    struct g4_txn_page *slab);
+G4_FN void g4_inode_count(struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,
+			  const struct g4_txn_page *slab, int entries, int links, uint64_t now);
 /*
  * Ends what an operation did to the attributes of a write-locked inode, which were those of `before`: logs them, or, where it
  * failed with rc or this fails, puts them back. Returns what became of it. What the operation did to the inode's pages stays,

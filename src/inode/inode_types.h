@@ -96,10 +96,10 @@ struct g4_icache {
 	uint32_t count;
 	uint32_t *buckets;
 	uint32_t bucket_mask;
+	struct g4_icache_key *keys;	       /* G4_ICACHE_KEYS a bucket, guarded by its lock */
 	struct g4_lock locks[G4_ICACHE_LOCKS]; /* by bucket */
-	uint32_t hand;
-	struct g4_icache_key *keys; /* G4_ICACHE_KEYS a bucket, guarded by its lock */
-	uint64_t last_key;	    /* that was given away */
+	uint32_t hand G4_OWN_LINE;	       /* of the clock */
+	uint64_t last_key;		       /* that was given away */
 };
 
 /* Whether a copy of an in-core inode is the inode's (0: whose it is does not matter), and that was in use. */

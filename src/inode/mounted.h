@@ -179,9 +179,9 @@ struct g4_fs {
 	bool super_is_second; /* it was read from the second copy */
 	uint64_t hash_key[2];
 	uint32_t flags;
-	uint32_t root_index; /* referenced while mounted */
-	uint32_t next_generation;
-	uint64_t seen_stamp; /* the latest of the kernel's that we know, 0: none */
+	uint32_t root_index;	   /* referenced while mounted */
+	uint32_t first_generation; /* a new inode's is this and its key: another one than the number had before */
+	uint64_t seen_stamp;	   /* the latest of the kernel's that we know, 0: none */
 
 	struct g4_lock rename_lock; /* one cross-directory rename at a time */
 	struct g4_lock orphan_lock;

@@ -20,7 +20,7 @@ struct g4_in_log {		/* a page whose newest image has not come home */
 
 /* What a cache line has of a metadata page, while somebody holds a reference. Guarded by the transaction (README.md). */
 struct g4_meta_line {
-	uint64_t txn;	 /* transaction in which it is dirty, 0: none */
+	uint64_t txn;	 /* transaction in which it is dirty, 0: none. Lines of files have 0 here, too (g4_txn_has()) */
 	uint64_t home;	 /* newest committed transaction not yet written home, 0: none */
 	uint64_t inode;	 /* indirect pages and pages of sums: owner */
 	uint8_t type;	 /* enum g4_block_type */

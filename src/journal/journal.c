@@ -16,12 +16,17 @@
 
 /* ------------------------------------------------------------------ operations */
 
+/* Both counts are asked for before one is looked at. */
+G4_FN static bool is_log_full(const struct g4_txn_log *log)
+{
+	const uint32_t revokes = g4_load32_rlx(&log->revoke_count), frees = g4_load32_rlx(&log->free_count);
+
+	return revokes > G4_TXN_MAX_REVOKES / 2 || frees > G4_TXN_MAX_FREES / 2;
+}
+
 G4_FN static bool log_is_full(const struct g4_journal *j)
 {
-	const struct g4_txn_log *log = &j->logs[g4_load64_rlx(&j->running) & 1];
-
-	return g4_load32_rlx(&log->revoke_count) > G4_TXN_MAX_REVOKES / 2 ||
-	       g4_load32_rlx(&log->free_count) > G4_TXN_MAX_FREES / 2;
+	return is_log_full(&j->logs[g4_load64_rlx(&j->running) & 1]);
 }
 
 G4_FN G4_COLD static void wake_at_gate(struct g4_journal *j, uint64_t old, uint64_t credits)
@@ -50,18 +55,22 @@ G4_FN static void leave_gate(struct g4_journal *j, uint64_t credits)
 /* One addition, taken back where it does not fit: hundreds of warps that compare and swap here would all but one fail. */
 G4_FN int g4_txn_begin(struct g4_journal *j, uint32_t credits, struct g4_txn *txn)
 {
-	if (g4_load32_rlx(&j->aborted))
-		return -G4_E_ROFS;
+	const uint32_t aborted = g4_load32_rlx(&j->aborted);
 	uint64_t gate = g4_load64_rlx(&j->gate);
+
+	if (aborted)
+		return -G4_E_ROFS;
 	if ((gate & GATE_CLOSED) || (gate & GATE_CREDITS) + credits > j->max_blocks)
 		return -G4_E_AGAIN;
 	gate = g4_add64_acq(&j->gate, GATE_ONE + credits);
-	if ((gate & GATE_CLOSED) || (gate & GATE_CREDITS) + credits > j->max_blocks || log_is_full(j)) {
+	const uint64_t running = g4_load64_rlx(&j->running); /* for as long as somebody is inside */
+	if ((gate & GATE_CLOSED) || (gate & GATE_CREDITS) + credits > j->max_blocks ||
+	    is_log_full(&j->logs[running & 1])) {
 		leave_gate(j, credits);
 		return -G4_E_AGAIN;
 	}
 	txn->journal = j;
-	txn->sequence = g4_load64_rlx(&j->running);
+	txn->sequence = running;
 	txn->credits = credits;
 	txn->changed = false;
 	return 0;

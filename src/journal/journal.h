@@ -143,6 +143,43 @@ G4_FN bool g4_txn_is_crowded(const struct g4_txn *txn);
 G4_FN void g4_txn_end(struct g4_txn *txn);
 /* Before a referenced metadata line is changed. */
 G4_FN void g4_txn_dirty(struct g4_txn *txn, uint32_t line);
+/*
+ * Whether a page is in line `near` and dirty in the transaction: then the transaction references it until its commit, which waits for those
+ * inside. The word that says so is looked at first: from then on the line keeps its page.
+ */
+G4_FN G4_INLINE bool g4_txn_has(const struct g4_txn *txn, struct g4_address address, uint32_t type, uint32_t near)
+{
+	const struct g4_cache *cache = txn->journal->meta->cache;
+
+	return near < cache->line_count && g4_load64_acq(&g4_meta_line(cache, near)->txn) == txn->sequence &&
+	       g4_line_is(&cache->lines[near], 0, g4_address_page(address)) && g4_meta_line(cache, near)->type == type;
+}
+/* A page that is there from g4_txn_get() to g4_txn_put(), by a reference of its own where the transaction has none. */
+struct g4_txn_page {
+	uint32_t line;
+	bool is_dirty; /* in the transaction already */
+};
+/* As g4_meta_get_near(). Makers in one directory want the same pages again and again: references would be what they wait for. */
+G4_FN G4_INLINE int g4_txn_get(struct g4_wg *wg, const struct g4_txn *txn, struct g4_address address, uint32_t type,
+			       uint32_t near, struct g4_txn_page *page)
+{
+	page->line = near;
+	page->is_dirty = g4_txn_has(txn, address, type, near);
+	return page->is_dirty ? 0 : g4_meta_get_near(wg, txn->journal->meta, address, type, near, &page->line);
+}
+/* Before it is changed. */
+G4_FN G4_INLINE void g4_txn_dirty_page(struct g4_txn *txn, const struct g4_txn_page *page)
+{
+	if (page->is_dirty)
+		txn->changed = true;
+	else
+		g4_txn_dirty(txn, page->line);
+}
+G4_FN G4_INLINE void g4_txn_put(const struct g4_txn *txn, const struct g4_txn_page *page)
+{
+	if (!page->is_dirty)
+		g4_cache_put(txn->journal->meta->cache, page->line);
+}
 /* The metadata page at `address` was freed: its older images must not come back. The extent is freed separately. */
 G4_FN void g4_txn_forget(struct g4_txn *txn, struct g4_address address);
 /* Pages may be reused once this transaction is durable. */

@@ -44,8 +44,17 @@
 
 /* Implemented in each build's lock.c. Returns when (*word & mask) == ticket, having read it with acquire order. */
 G4_FN void g4_ticket_wait(uint64_t *word, uint32_t ticket, uint64_t mask);
+#if !G4_CUDA
 /* Implemented in each build's lock.c. Wakes the sleeper with this ticket, if there is one. May not read *word. */
 G4_FN void g4_ticket_wake(uint64_t *word, uint32_t ticket);
+#else
+/* Nobody sleeps. Inline, so that a release asks for no value: it need not wait for the word's old one to come back. */
+G4_FN G4_INLINE void g4_ticket_wake(uint64_t *word, uint32_t ticket)
+{
+	(void)word;
+	(void)ticket;
+}
+#endif
 
 G4_FN G4_INLINE uint32_t g4_ticket_serving(uint64_t word)
 {

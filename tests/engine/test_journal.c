@@ -398,6 +398,75 @@ static void a_block_is_found_from_any_hint(void **state)
 	g4_cache_put(&fs->cache, line);
 }
 
+/* A transaction references what is dirty in it, so its members need no references of their own; others, and the next one, do. */
+static void what_is_dirty_in_the_transaction_needs_no_reference(void **state)
+{
+	struct g4_txn_page page;
+	struct g4_txn txn;
+	uint32_t line;
+
+	(void)state;
+	make_pages(2, 1);
+	commit(true);
+	assert_int_equal(g4_meta_get(wg, &fs->meta, address[0], G4_BLOCK_XATTR_VALUE, &line), 0);
+	g4_cache_put(&fs->cache, line);
+	const uint32_t clean = fs->cache.lines[line].state & G4_LINE_REFS;
+	assert_int_equal(clean, 0);
+
+	assert_int_equal(g4_begin(wg, fs, 4, &txn), 0);
+	assert_int_equal(g4_txn_get(wg, &txn, address[0], G4_BLOCK_XATTR_VALUE, G4_NO_LINE, &page), 0);
+	assert_false(page.is_dirty);
+	assert_int_equal(page.line, line);
+	assert_int_equal(fs->cache.lines[line].state & G4_LINE_REFS, clean + 1);
+	g4_txn_put(&txn, &page);
+	put(&txn, 0, 2);
+	const uint32_t dirty = fs->cache.lines[line].state & G4_LINE_REFS;
+	assert_int_equal(g4_txn_get(wg, &txn, address[0], G4_BLOCK_XATTR_VALUE, line, &page), 0);
+	assert_true(page.is_dirty);
+	assert_int_equal(page.line, line);
+	assert_int_equal(fs->cache.lines[line].state & G4_LINE_REFS, dirty);
+	g4_txn_put(&txn, &page);
+	assert_int_equal(fs->cache.lines[line].state & G4_LINE_REFS, dirty);
+
+	/* from any hint, and of no other page */
+	for (uint32_t hint = 0; hint <= fs->cache.line_count; hint++)
+		assert_int_equal(g4_txn_has(&txn, address[0], G4_BLOCK_XATTR_VALUE, hint), hint == line);
+	assert_false(g4_txn_has(&txn, address[0], G4_BLOCK_XATTR_VALUE, G4_NO_LINE));
+	assert_false(g4_txn_has(&txn, address[1], G4_BLOCK_XATTR_VALUE, line));
+	assert_false(g4_txn_has(&txn, address[0], G4_BLOCK_SLAB, line));
+	assert_int_equal(g4_txn_get(wg, &txn, address[0], G4_BLOCK_SLAB, line, &page), -G4_E_TYPE);
+	assert_int_equal(fs->cache.lines[line].state & G4_LINE_REFS, dirty);
+	g4_txn_end(&txn);
+
+	commit(false);
+	assert_int_equal(g4_begin(wg, fs, 4, &txn), 0);
+	assert_false(g4_txn_has(&txn, address[0], G4_BLOCK_XATTR_VALUE, line));
+	g4_txn_end(&txn);
+}
+
+/* A line of a file's page says nothing that could be taken for a transaction. */
+static void a_dirty_page_of_a_file_is_in_no_transaction(void **state)
+{
+	uint64_t ino;
+	uint32_t index;
+
+	(void)state;
+	rig.fs = fs;
+	rig.wg = wg;
+	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "file", G4_S_IFREG | 0600, &ino), 0);
+	assert_int_equal(op_write(&rig, ino, 0, 0, "a", 1, NULL), 0);
+	assert_int_equal(op_write(&rig, ino, 0, 3 * G4_PAGE_BYTES, "b", 1, NULL), 0);
+	assert_int_equal(g4_icache_get(wg, fs, ino, &index), 0);
+	const struct g4_inode_core *inode = g4_icache_at(fs, index);
+	assert_true(inode->dirty_count > 0);
+	for (uint32_t line = inode->dirty_head; line != G4_NO_LINE; line = g4_data_line(&fs->cache, line)->next)
+		assert_int_equal(g4_meta_line(&fs->cache, line)->txn, 0);
+	g4_icache_put(fs, index);
+	assert_int_equal(op_sync(&rig), 0);
+	rig.fs = NULL;
+	rig.wg = NULL;
+}
+
 #define journal_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -413,6 +482,8 @@ int main(void)
 		journal_test(a_transaction_that_is_left_half_done_never_commits),
 		journal_test(concurrent_commits_are_durable_when_they_return),
 		journal_test(a_block_is_found_from_any_hint),
+		journal_test(what_is_dirty_in_the_transaction_needs_no_reference),
+		journal_test(a_dirty_page_of_a_file_is_in_no_transaction),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

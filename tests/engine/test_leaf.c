@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A leaf that changes under its owner's hands, as one does that an image has put into two directories: whatever its bytes say
- * by then, nothing behind the page is touched.
+ * A leaf: where it is cut; and one that changes under its owner's hands, as one does that an image has put into two directories:
+ * whatever its bytes say by then, nothing behind the page is touched.
  */
 #include "dir/leaf.h"
 #include "rig.h"
@@ -105,11 +105,71 @@ static void entries_that_claim_more_than_there_is_do_not_move_behind_the_page(vo
 	(void)insert(1000000, 20); /* needs room in one piece: all move */
 }
 
+/* Units of entries below a hash. */
+static uint32_t units_below(uint64_t bound)
+{
+	struct g4_dir_entry *entry = NULL;
+	uint32_t units = 0;
+
+	G4_LEAF_FOR_EACH(&leaf, unit, entry)
+	units += entry->hash < bound ? g4_leaf_units_for(entry->name_bytes) : 0;
+	return units;
+}
+
+/* By definition: the largest bound below which lies at most half, or behind the lowest hash where that has more than half; 0: none. */
+static uint32_t expected_pivot(void)
+{
+	const uint32_t half = units_below(UINT64_C(1) << 32) / 2;
+	struct g4_dir_entry *entry = NULL;
+	uint32_t least = UINT32_MAX, pivot = 0, behind = 0;
+
+	G4_LEAF_FOR_EACH(&leaf, unit, entry)
+	least = entry->hash < least ? entry->hash : least;
+	G4_LEAF_FOR_EACH(&leaf, unit, entry)
+	{
+		if (entry->hash > pivot && units_below(entry->hash) <= half)
+			pivot = entry->hash;
+		if (entry->hash > least && (behind == 0 || entry->hash < behind))
+			behind = entry->hash;
+	}
+	return pivot > least ? pivot : behind;
+}
+
+static void a_leaf_is_cut_where_half_of_it_is_below(void **state)
+{
+	const uint64_t spans[] = {1, 2, 3, 50, 1000, UINT64_C(1) << 26, UINT64_C(1) << 32};
+	uint64_t random = 1;
+
+	(void)state;
+	for (uint32_t round = 0; round < 500; round++) {
+		const uint64_t span = spans[rig_random(&random) % (sizeof(spans) / sizeof(spans[0]))];
+		const uint64_t first = round % 3 == 0 ? 0 :
+				       round % 3 == 1 ? (UINT64_C(1) << 32) - span :
+							UINT64_C(1) << 31;
+		const uint32_t most = 1 + (uint32_t)(rig_random(&random) % G4_NAME_MAX);
+		memset(frames, 0, G4_PAGE_BYTES);
+		g4_leaf_init(&leaf, &cache, 0);
+		for (uint32_t n = 1 + (uint32_t)(rig_random(&random) % 126); n > 0; n--) {
+			const uint32_t bytes = 1 + (uint32_t)(rig_random(&random) % most);
+			if (g4_leaf_room(&leaf) < g4_leaf_units_for(bytes))
+				break;
+			assert_true(insert((uint32_t)((first + rig_random(&random) % span) & UINT32_MAX), bytes));
+		}
+		const uint32_t pivot = g4_leaf_pivot(wg, &leaf);
+		assert_int_equal(pivot, expected_pivot());
+		if (pivot) {
+			assert_true(units_below(pivot) > 0);
+			assert_true(units_below(pivot) < units_below(UINT64_C(1) << 32));
+		}
+	}
+}
+
 #define leaf_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		leaf_test(a_leaf_is_cut_where_half_of_it_is_below),
 		leaf_test(an_entry_without_room_is_refused),
 		leaf_test(an_entry_that_claims_to_run_over_the_page_is_removed),
 		leaf_test(entries_that_claim_more_than_there_is_do_not_move_behind_the_page),

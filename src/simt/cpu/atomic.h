@@ -73,6 +73,15 @@
 G4_ATOMICS(32)
 G4_ATOMICS(64)
 
+G4_INLINE uint64_t g4_atomic_max64_rlx(uint64_t *p, uint64_t value)
+{
+	uint64_t old = __atomic_load_n(p, __ATOMIC_RELAXED);
+
+	while (old < value && !__atomic_compare_exchange_n(p, &old, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+	return old;
+}
+
 /* Keeps what is before it before the stores behind it, for those who read without a lock. */
 G4_INLINE void g4_fence_rel(void)
 {

@@ -65,6 +65,7 @@
 
 G4_ATOMICS(32)
 G4_ATOMICS(64)
+G4_ATOMIC_FETCH_ORDERED(64, g4_atomic_max, __nv_atomic_fetch_max, rlx, __NV_ATOMIC_RELAXED)
 
 /* Keeps what is before it before the stores behind it, for those who read without a lock. */
 G4_FN G4_INLINE void g4_fence_rel(void)

@@ -37,12 +37,6 @@ G4_FN void g4_ticket_wait(uint64_t *word, uint32_t ticket, uint64_t mask)
 	g4_load64_acq(word);
 }
 
-G4_FN void g4_ticket_wake(uint64_t *word, uint32_t ticket)
-{
-	(void)word;
-	(void)ticket;
-}
-
 G4_FN void g4_lock(struct g4_lock *lock)
 {
 	g4_ticket_lock(&lock->word);

@@ -109,7 +109,9 @@ static void expect_counts(uint32_t entries, uint32_t links)
 
 	assert_int_equal(m.inode->disk.entries, entries);
 	assert_int_equal(m.inode->disk.nlink, links);
-	assert_int_equal(g4_inode_get_slab(wg, fs, m.inode, &line), 0);
+	assert_int_equal(g4_meta_get(wg, &fs->meta, g4_address_page_start(g4_ptr_address(m.inode->ino)), G4_BLOCK_SLAB,
+				     &line),
+			 0);
 	const uint8_t *page = g4_line_data(&fs->cache, line);
 	assert_memory_equal(page + g4_slab_slot_of(g4_ptr_address(m.inode->ino)) * G4_SLAB_SLOT_BYTES, &m.inode->disk,
 			    sizeof(m.inode->disk));
@@ -141,6 +143,45 @@ static void changes_are_counted_in_memory_and_in_the_slab(void **state)
 	assert_int_equal(op_unlink(&rig, m.dir, "n"), 0);
 	assert_int_equal(op_mknod(&rig, m.dir, "n", 0100644, &ino), 0);
 	expect_counts(3, 2);
+	end();
+}
+
+/* One more name at a time, with what the directory's times become; modified first, as it was. */
+static void expect_times(uint64_t before, uint64_t now, uint64_t after)
+{
+	struct g4_txn txn;
+	struct g4_txn_page slab;
+
+	g4_write_lock(&m.inode->lock);
+	m.inode->disk.mtime_ns = m.inode->disk.ctime_ns = before;
+	assert_int_equal(g4_begin(wg, fs, G4_NAME_CREDITS, &txn), 0);
+	assert_int_equal(g4_inode_log(wg, fs, &txn, m.inode), 0);
+	assert_int_equal(g4_inode_get_slab(wg, &txn, m.inode, &slab), 0);
+	g4_inode_count(fs, &txn, m.inode, &slab, 0, 0, now);
+	g4_txn_put(&txn, &slab);
+	assert_int_equal(g4_end(fs, &txn, 0), 0);
+	assert_int_equal(m.inode->disk.mtime_ns, after);
+	assert_int_equal(m.inode->disk.ctime_ns, after);
+	g4_write_unlock(&m.inode->lock);
+	expect_counts(3, 2);
+}
+
+static void times_rise_unless_the_clock_was_set_back(void **state)
+{
+	const uint64_t now = g4_now(fs), second = UINT64_C(1000000000);
+
+	(void)state;
+	begin();
+	expect_times(now - 1, now, now);
+	expect_times(now, now, now);
+	expect_times(now + 1, now, now + 1);	       /* somebody came later */
+	expect_times(now + second, now, now + second); /* as late as it may be */
+	expect_times(now + second + 1, now, now);      /* of a clock that was set back */
+	expect_times((uint64_t)-5, now, now);	       /* before 1970 */
+	expect_times((uint64_t)-5, (uint64_t)-3, (uint64_t)-3);
+	expect_times((uint64_t)-3, (uint64_t)-5, (uint64_t)-3);
+	expect_times(7, (uint64_t)-5, 7);
+	expect_times(now, (uint64_t)-5, (uint64_t)-5);
 	end();
 }
 
@@ -305,8 +346,8 @@ static void a_leaf_that_emptied_meanwhile_is_united_by_who_has_the_directory_alo
 	end();
 }
 
-RUN_TESTS(fs_test(changes_are_counted_in_memory_and_in_the_slab), fs_test(a_name_that_came_meanwhile_is_not_made_twice),
-	  fs_test(other_names_that_came_meanwhile_are_no_matter),
+RUN_TESTS(fs_test(changes_are_counted_in_memory_and_in_the_slab), fs_test(times_rise_unless_the_clock_was_set_back),
+	  fs_test(a_name_that_came_meanwhile_is_not_made_twice), fs_test(other_names_that_came_meanwhile_are_no_matter),
 	  fs_test(a_leaf_that_filled_meanwhile_is_split_by_who_has_the_directory_alone),
 	  fs_test(a_name_that_went_meanwhile_is_not_taken), fs_test(a_name_that_was_moved_in_its_leaf_is_found_there),
 	  fs_test(a_rename_is_both_names_or_none),
