@@ -1,10 +1,12 @@
 # What `make check` leaves out has the label "long"; `make check-long` runs it.
-#   without a sanitizer      the crash explorer on all of its workloads; `make check` tries half of them
+#   without a sanitizer      the crash explorer on all of its workloads; `make check` tries half of them; sets of disks behind an I/O
+#                            agent that crash, have copies, are rebuilt: the same code is below the agent and above it
 #
 # In builds with a sanitizer, what that has nothing or little to see in. Each is in `make check` in another build.
 #   all of them              progress bars; tests of crashes, limits and fsck on images without sums: other bytes, the same code
 #                            (reading and the model have it, too); recovery over the emulated controller, and from its resets, which have
-#                            unit.nvme.emulated and unit.nvme.recovery, and on shared pages, whose code engine.dedupe runs
+#                            unit.nvme.emulated and unit.nvme.recovery, and on shared pages, whose code engine.dedupe runs; sets
+#                            behind an I/O agent, whose code and threads engine.disks_agent and engine.disks_engine.remote have
 #   AddressSanitizer         half of the damaged images, which differ in the field that is damaged, and those without sums; fsck by
 #                            several threads, which are ThreadSanitizer's; the explorer behind an I/O agent, whose code engine.agent
 #                            and unit.dev_remote run; calls through a ring, and through the CUDA engine's host half, that are made
@@ -22,10 +24,10 @@
 if(G4_SANITIZE MATCHES fuzzer)
 	return()
 endif()
-set(long_tests "crash\\.explorer\\.all")
+set(long_tests "crash\\.explorer\\.all" "engine\\.(crash_disks|disks_copies|rebuild)\\.remote")
 if(G4_SANITIZE)
 	list(APPEND long_tests "cli\\.progress" "engine\\.(crash|recovery|limits|fsck_threads)\\.no_sums" "engine\\.recovery\\.(nvme|dedup)"
-		"engine\\.nvme_recovery")
+		"engine\\.nvme_recovery" "engine\\.(disks|disks_mend|disks_parity|disks_rot)\\.remote" "engine\\.standin\\.disks_engine")
 endif()
 if(G4_SANITIZE MATCHES address)
 	list(APPEND long_tests "corrupt\\.(1|3|no_sums)" "engine\\.fsck_threads" "crash\\.explorer\\.remote"

@@ -7,7 +7,7 @@
 # release-long, asan-long, tsan-long and lanes-tsan-long what release, asan, tsan and lanes-tsan leave out
 # (cmake/G4LongTests.cmake); fuzz-long fuzzes for FUZZ_LONG_S seconds, 600 by default.
 # The step gpu (`make check-gpu`) is for a machine with an NVIDIA GPU: the engine's tests with the engine on it, in less than
-# nine minutes. Its parts are steps, too: gpu-device gpu-file gpu-shredder gpu-api gpu-images gpu-crash gpu-fuse
+# nine minutes. Its parts are steps, too: gpu-device gpu-file gpu-shredder gpu-api gpu-disks gpu-images gpu-crash gpu-fuse
 # gpu-sanitizer. Where they can not be compiled, GPU_BUILT names a copy of another machine's build/cuda.
 # Logs and JUnit files are in build/check/.
 set -euo pipefail
@@ -18,7 +18,7 @@ PATH=$python:$PATH
 
 all_steps=(lint release fuse asan tsan lanes-tsan fuzz cuda)
 long_steps=(lanes asan-gcc release-long asan-long tsan-long lanes-tsan-long fuzz-long)
-gpu_steps=(gpu-device gpu-file gpu-api gpu-images gpu-crash gpu-fuse gpu-shredder gpu-sanitizer)
+gpu_steps=(gpu-device gpu-file gpu-api gpu-disks gpu-images gpu-crash gpu-fuse gpu-shredder gpu-sanitizer)
 [[ $# -gt 0 ]] || set -- "${all_steps[@]}"
 steps=()
 for step in "$@"; do
@@ -209,6 +209,10 @@ step_gpu-api() {
 		gpu_test "$name" env G4_TEST_ENGINE=cuda "$test"
 		gpu_test "$name connected" env G4_TEST_ENGINE=cuda G4_TEST_CONNECTED=1 "$test"
 	done
+}
+
+step_gpu-disks() {
+	gpu_test "sets of disks" env G4_TEST_ENGINE=cuda "$gpu_built/tests/test_engine_disks_engine"
 }
 
 step_gpu-images() {

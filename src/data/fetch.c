@@ -79,7 +79,7 @@ G4_FN static int read_again(struct g4_wg *wg, struct g4_fs *fs, const struct g4_
 						 {0}};
 			memcpy(event.expected, check->expected[k].bytes, sizeof(event.expected));
 			memcpy(event.found, found.bytes, sizeof(event.found));
-			g4_event_post(fs, &event);
+			g4_event_post(wg, fs, &event);
 			rc = -G4_E_DATA;
 		}
 	}
@@ -247,12 +247,12 @@ G4_FN static int fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode
 }
 
 /* A page that can not be read counts for the disks that have it, where it was asked for alone: of several nobody knows which it is. */
-G4_FN static void tell_unreadable(struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
+G4_FN static void tell_unreadable(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
 				  struct g4_address address, int code)
 {
 	const struct g4_event event = {inode->ino, page, g4_address_stored(address), 0, (uint32_t)-code, 0, {0}, {0}};
 
-	g4_event_post(fs, &event);
+	g4_event_post(wg, fs, &event);
 }
 
 G4_FN int g4_fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
@@ -262,7 +262,7 @@ G4_FN int g4_fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_cor
 
 	if (rc < 0 && !g4_fetch_is_damage(rc) && count == 1 && requests[0].io.iov_count == 1 &&
 	    requests[0].io.iov[0].bytes == G4_PAGE_BYTES)
-		tell_unreadable(fs, inode, page, requests[0].address, rc);
+		tell_unreadable(wg, fs, inode, page, requests[0].address, rc);
 	return rc;
 }
 
@@ -283,7 +283,7 @@ G4_FN int g4_fetch_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inod
 	const int rc = fetch_page(wg, fs, inode, page, address, to);
 
 	if (rc < 0 && !g4_fetch_is_damage(rc))
-		tell_unreadable(fs, inode, page, address, rc);
+		tell_unreadable(wg, fs, inode, page, address, rc);
 	return rc;
 }
 

@@ -11,6 +11,8 @@
  * and what is posted waits for the next completions. While the engine has left (g4_agent_rest()) naps are so long that they cost less than 0.1 %: programs that
  * work on the engine's state without it (device/caller.h) may post a request then.
  *
+ * A set of disks is also asked about these; that, and the comparing of rows, takes long, and a thread of its own does it (errand_host.h).
+ *
  * The engine's memory is not trusted further than it must be: a request is copied before it is checked, buffers are
  * checked against the areas that the host knows, ranges by dev.c.
  */
@@ -28,6 +30,7 @@
 #include "base/log_host.h"
 #include "base/thread_host.h"
 #include "dev/dev_ops_host.h"
+#include "dev/errand_host.h"
 #include "simt/simt_host.h"
 
 #define CHUNK_BYTES (256 * G4_KIB)
@@ -42,8 +45,10 @@
 struct flight { /* the request of a slot */
 	struct g4_io io;
 	struct g4_iov iov;
-	uint32_t area; /* that it uses */
+	struct g4_errand errand; /* the request is that instead of `io` */
+	uint32_t area;		 /* that it uses */
 	bool under_way;
+	bool is_errand;
 };
 
 struct area {
@@ -72,7 +77,8 @@ struct g4_agent {
 	uint32_t under_way[G4_REMOTE_SLOTS]; /* slots */
 	uint32_t under_way_count;
 	bool said_nonsense;
-	bool owns; /* the inner device's queue; constant while the thread runs */
+	bool owns;		    /* the inner device's queue; constant while the thread runs */
+	struct g4_errands *errands; /* NULL: the device is no set */
 
 	pthread_t thread;
 	bool runs;
@@ -124,18 +130,21 @@ static int find_buffer(struct g4_agent *agent, const struct g4_remote_request *r
 
 static int prepare(struct g4_agent *agent, const struct g4_remote_request *request, struct flight *flight)
 {
-	bool data = request->op == G4_IO_READ || request->op == G4_IO_WRITE;
-	int code = 0;
+	const bool asks = request->op == G4_REMOTE_ORDER || request->op == G4_REMOTE_WHERE;
+	const bool data = request->op == G4_IO_READ || request->op == G4_IO_WRITE || asks;
+	int code = asks && !agent->errands ? -G4_E_NOTSUP : 0;
 
+	flight->is_errand = agent->errands && g4_errand_is(request);
 	flight->area = G4_REMOTE_STAGING;
 	flight->io = (struct g4_io){.op = request->op, .flags = request->flags, .offset_bytes = request->offset_bytes};
 	pthread_mutex_lock(&agent->lock);
 	agent->counts.requests++;
 	if (agent->stopping)
 		code = -G4_E_IO;
-	else if (data)
+	else if (data && code == 0)
 		code = find_buffer(agent, request, flight);
 	pthread_mutex_unlock(&agent->lock);
+	flight->errand = (struct g4_errand){.request = *request, .message = asks ? flight->iov.base : NULL};
 	if (data) {
 		flight->iov.bytes = request->bytes;
 		flight->io.iov = &flight->iov;
@@ -144,6 +153,30 @@ static int prepare(struct g4_agent *agent, const struct g4_remote_request *reque
 		flight->io.discard_bytes = request->bytes;
 	}
 	return code;
+}
+
+static bool is_done(const struct flight *flight)
+{
+	return g4_load32_acq(flight->is_errand ? &flight->errand.done : &flight->io.done) != 0;
+}
+
+/* Gives it to whoever does it. True: it is done already. */
+static bool start(struct g4_agent *agent, struct flight *flight)
+{
+	if (!flight->is_errand) {
+		g4_dev_submit(agent->wg, agent->inner, &flight->io);
+	} else if (flight->errand.request.op == G4_REMOTE_WHERE) { /* who met damage waits for no disk that is opened */
+		flight->errand.result = g4_errand_do(agent->wg, agent->inner, &flight->errand);
+		g4_store32_rel(&flight->errand.done, 1);
+	} else {
+		g4_errands_post(agent->errands, &flight->errand);
+	}
+	return is_done(flight);
+}
+
+static int result_of(const struct flight *flight)
+{
+	return flight->is_errand ? flight->errand.result : flight->io.result;
 }
 
 static void begin(struct g4_agent *agent, uint32_t slot)
@@ -163,9 +196,8 @@ static void begin(struct g4_agent *agent, uint32_t slot)
 		report(agent, slot, code);
 		return;
 	}
-	g4_dev_submit(agent->wg, agent->inner, &flight->io);
-	if (g4_load32_acq(&flight->io.done)) {
-		report(agent, slot, flight->io.result);
+	if (start(agent, flight)) {
+		report(agent, slot, result_of(flight));
 		return;
 	}
 	flight->under_way = true;
@@ -202,10 +234,10 @@ static uint32_t report_complete(struct g4_agent *agent)
 
 	for (uint32_t i = 0; i < count; i++) {
 		struct flight *flight = &agent->flights[agent->under_way[i]];
-		bool done = g4_load32_acq(&flight->io.done) != 0;
+		bool done = is_done(flight);
 
 		/* one look at a file's queue is one for all its requests */
-		if (!done && !(polled && g4_queued_is(agent->inner))) {
+		if (!done && !flight->is_errand && !(polled && g4_queued_is(agent->inner))) {
 			done = g4_dev_poll(agent->wg, agent->inner, &flight->io);
 			polled = true;
 		}
@@ -214,7 +246,7 @@ static uint32_t report_complete(struct g4_agent *agent)
 			continue;
 		}
 		flight->under_way = false;
-		report(agent, agent->under_way[i], flight->io.result);
+		report(agent, agent->under_way[i], result_of(flight));
 	}
 	agent->under_way_count = left;
 	return count - left;
@@ -358,7 +390,10 @@ int g4_agent_open(struct g4_dev *inner, const struct g4_agent_options *options, 
 	pthread_cond_init(&agent->unused, NULL);
 	pthread_mutex_init(&agent->lock, NULL);
 	agent->wg = g4_wg_create(0);
-	if (!agent->wg || !map_memory(agent) || start_thread(agent) < 0) {
+	const bool is_set = g4_dev_props(inner)->disks > 0;
+	if (is_set)
+		agent->errands = g4_errands_open(inner);
+	if (!agent->wg || (is_set && !agent->errands) || !map_memory(agent) || start_thread(agent) < 0) {
 		g4_agent_close(agent);
 		return -G4_E_NOMEM;
 	}
@@ -377,6 +412,7 @@ void g4_agent_close(struct g4_agent *agent)
 		pthread_mutex_unlock(&agent->lock);
 		pthread_join(agent->thread, NULL);
 	}
+	g4_errands_close(agent->errands);
 	g4_wg_destroy(agent->wg);
 	if (agent->memory)
 		munmap(agent->memory, agent->memory_bytes);
@@ -405,8 +441,12 @@ static void close_remote(struct g4_dev *dev)
 	g4_dev_close(inner);
 }
 
-static const struct g4_dev_ops remote_ops = {
-	.submit = g4_remote_submit, .poll = g4_remote_poll, .wait = g4_remote_wait, .close = close_remote};
+static const struct g4_dev_ops remote_ops = {.submit = g4_remote_submit,
+					     .poll = g4_remote_poll,
+					     .wait = g4_remote_wait,
+					     .disks_at = g4_remote_disks_at,
+					     .order = g4_remote_order,
+					     .close = close_remote};
 
 void g4_agent_describe(const struct g4_agent *agent, void *memory, struct g4_remote *remote,
 		       struct g4_remote *remote_at, struct g4_dev *dev)

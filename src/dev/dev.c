@@ -112,18 +112,13 @@ G4_FN static bool kind_execute(struct g4_dev *dev, struct g4_io *io, int *result
 	(void)result;
 	return false;
 }
-G4_FN static uint64_t kind_disks_at(const struct g4_dev *dev, uint64_t offset)
+G4_FN static uint64_t kind_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset)
 {
-	(void)dev;
-	(void)offset;
-	return 1;
+	return dev->remote ? g4_remote_disks_at(wg, dev, offset) : 1;
 }
 G4_FN static int kind_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order)
 {
-	(void)wg;
-	(void)dev;
-	(void)order;
-	return -G4_E_NOTSUP;
+	return dev->remote ? g4_remote_order(wg, dev, order) : -G4_E_NOTSUP;
 }
 #else
 static bool kind_is_usable(const struct g4_dev *dev)
@@ -161,9 +156,9 @@ static bool kind_execute(struct g4_dev *dev, struct g4_io *io, int *result)
 	*result = dev->ops->execute(dev, io);
 	return true;
 }
-static uint64_t kind_disks_at(const struct g4_dev *dev, uint64_t offset)
+static uint64_t kind_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset)
 {
-	return dev->ops && dev->ops->disks_at ? dev->ops->disks_at(dev, offset) : 1;
+	return dev->ops && dev->ops->disks_at ? dev->ops->disks_at(wg, dev, offset) : 1;
 }
 static int kind_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order)
 {
@@ -317,9 +312,9 @@ G4_FN int g4_dev_flush(struct g4_wg *wg, struct g4_dev *dev)
 
 /* ---- properties ---- */
 
-G4_FN uint64_t g4_dev_disks_at(const struct g4_dev *dev, uint64_t offset)
+G4_FN uint64_t g4_dev_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset)
 {
-	return kind_disks_at(dev, offset);
+	return kind_disks_at(wg, dev, offset);
 }
 
 G4_FN int g4_dev_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order)

@@ -81,8 +81,8 @@ G4_FN int g4_dev_flush(struct g4_wg *wg, struct g4_dev *dev);
 G4_FN const struct g4_dev_props *g4_dev_props(const struct g4_dev *dev);
 /* Whether a caller with requests under way may submit others: behind an agent requests hold slots (README.md, "Locks" 6). */
 G4_FN bool g4_dev_may_overlap(const struct g4_dev *dev);
-/* Bit d: the page at `offset` lies on disk d of a set, or would; 1 of any other device. */
-G4_FN uint64_t g4_dev_disks_at(const struct g4_dev *dev, uint64_t offset);
+/* Leader, without requests under way. Bit d: the page at `offset` lies on disk d of a set, or would; 1 of any other device. */
+G4_FN uint64_t g4_dev_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset);
 
 /* ---- disks of a set ---- */
 enum g4_dev_order_op {
@@ -105,7 +105,7 @@ struct g4_dev_order {
 	uint64_t done, all; /* out: bytes of the disk that is being rebuilt */
 };
 /*
- * Leader. Orders about a rebuild come one at a time. 0 or a negative code: -G4_E_NOTSUP: it is no set, or nothing of that can be done
+ * Leader, without requests under way. Orders about a rebuild come one at a time. 0 or a negative code: -G4_E_NOTSUP: it is no set, or nothing of that can be done
  * here; -G4_E_NO_TARGET: no disk is being rebuilt.
  */
 G4_FN int g4_dev_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order);

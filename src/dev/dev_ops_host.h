@@ -13,7 +13,7 @@
 #include "dev/dev_types.h"
 
 /*
- * A kind of devices. None of it needs a workgroup but submit, poll and wait of devices behind an agent. A queued kind has submit,
+ * A kind of devices. None of it needs a workgroup but orders, and submit, poll, wait and disks_at of devices behind an agent. A queued kind has submit,
  * poll, wait; a mapped one flush, persist and discard.
  */
 struct g4_dev_ops {
@@ -30,7 +30,7 @@ struct g4_dev_ops {
 	/* g4_dev_set_size(); NULL: the size is fixed. */
 	int (*set_size)(struct g4_dev *dev, uint64_t bytes);
 	/* g4_dev_disks_at(); NULL: it is no set. */
-	uint64_t (*disks_at)(const struct g4_dev *dev, uint64_t offset);
+	uint64_t (*disks_at)(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset);
 	/* g4_dev_order(); NULL: it is no set. */
 	int (*order)(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order);
 	void (*close)(struct g4_dev *dev);

@@ -13,6 +13,7 @@
 
 #include "dev/dev_types.h"
 #include "dev/nvme/lanes.h"
+#include "simt/scratch.h"
 
 #define PLACE_BYTES (32 * G4_KIB) /* data in an area is worth a request of its own from this size on */
 #define PLACE_MOST_BYTES (G4_MIB) /* and cut here, so that the device has several pieces to work on */
@@ -55,6 +56,17 @@ G4_FN static uint32_t await_slot(struct g4_remote *r)
 
 /* ---- cutting ---- */
 
+/* Whether an operation takes what its memory has, and whether it changes that. */
+G4_FN static bool takes_data(uint32_t op)
+{
+	return op == G4_IO_WRITE || op >= G4_REMOTE_ORDER;
+}
+
+G4_FN static bool gives_data(uint32_t op)
+{
+	return op == G4_IO_READ || op >= G4_REMOTE_ORDER;
+}
+
 G4_FN static uint64_t data_bytes(const struct g4_io *io)
 {
 	uint64_t bytes = 0;
@@ -90,7 +102,7 @@ G4_FN static void data_piece(const struct g4_remote *r, const struct g4_io *io, 
 		skip -= io->iov[i++].bytes;
 	uint64_t here = io->iov[i].bytes - skip;
 	piece->op = io->op;
-	piece->flags = 0;
+	piece->flags = io->flags & G4_IO_COPY_MASK;
 	piece->within = io->cookie;
 	piece->area = G4_REMOTE_STAGING;
 	piece->bytes = g4_min64(total - io->cookie, r->chunk_bytes);
@@ -108,8 +120,8 @@ G4_FN static bool next_piece(const struct g4_remote *r, const struct g4_io *io, 
 		return false;
 	memset(piece, 0, sizeof(*piece));
 	piece->op = io->op;
-	if (io->op != G4_IO_READ && io->op != G4_IO_WRITE) {
-		piece->bytes = io->op == G4_IO_DISCARD ? io->discard_bytes : 0;
+	if (!takes_data(io->op) && !gives_data(io->op)) {
+		piece->bytes = io->op == G4_IO_FLUSH ? 0 : io->discard_bytes;
 		return io->cookie == 0;
 	}
 	uint64_t total = data_bytes(io);
@@ -123,8 +135,9 @@ G4_FN static bool next_piece(const struct g4_remote *r, const struct g4_io *io, 
 
 /* ---- moving data ---- */
 
-/* Between a chunk and the piece's part of the request's buffers. */
-G4_FN static void move(struct g4_wg *wg, const struct g4_io *io, uint64_t within, uint64_t bytes, uint8_t *chunk)
+/* Between a chunk and the piece's part of the request's buffers; in: to the chunk. */
+G4_FN static void move(struct g4_wg *wg, const struct g4_io *io, uint64_t within, uint64_t bytes, uint8_t *chunk,
+		       bool in)
 {
 	for (uint32_t i = 0; i < io->iov_count && bytes > 0; i++) {
 		const struct g4_iov *part = &io->iov[i];
@@ -134,7 +147,7 @@ G4_FN static void move(struct g4_wg *wg, const struct g4_io *io, uint64_t within
 		}
 		uint8_t *memory = (uint8_t *)part->base + within;
 		uint64_t n = g4_min64(bytes, part->bytes - within);
-		if (io->op == G4_IO_WRITE)
+		if (in)
 			g4_copy(wg, chunk, memory, n);
 		else
 			g4_copy(wg, memory, chunk, n);
@@ -160,18 +173,18 @@ G4_FN static void start(struct g4_wg *wg, struct g4_remote *r, struct g4_io *io,
 			uint32_t slot)
 {
 	struct g4_remote_slot *own = &r->slot[slot];
-	bool data = piece->op == G4_IO_READ || piece->op == G4_IO_WRITE;
+	bool data = takes_data(piece->op) || gives_data(piece->op);
 	bool staged = data && piece->area == G4_REMOTE_STAGING;
 
 	g4_store64_rlx(&own->outcome, 0);
 	own->at = piece->within;
-	own->bytes = staged && piece->op == G4_IO_READ ? piece->bytes : 0;
+	own->bytes = staged && gives_data(piece->op) ? piece->bytes : 0;
 	own->next = io->queue;
 	io->queue = slot + 1;
 	/* started: all there is, where nothing has to follow */
 	io->cookie = data && piece->bytes < data_bytes(io) ? piece->within + piece->bytes : UINT64_MAX;
-	if (staged && piece->op == G4_IO_WRITE)
-		move(wg, io, piece->within, piece->bytes, chunk_of(r, slot));
+	if (staged && takes_data(piece->op))
+		move(wg, io, piece->within, piece->bytes, chunk_of(r, slot), true);
 	const struct g4_remote_request request = {
 		.op = piece->op,
 		.flags = piece->flags,
@@ -245,7 +258,7 @@ G4_FN static void collect(struct g4_wg *wg, struct g4_remote *r, struct g4_io *i
 		}
 		int code = -(int)(uint32_t)outcome;
 		if (code == 0 && own->bytes > 0)
-			move(wg, io, own->at, own->bytes, chunk_of(r, slot));
+			move(wg, io, own->at, own->bytes, chunk_of(r, slot), false);
 		if (io->result == 0)
 			io->result = code;
 		*link = own->next;
@@ -318,4 +331,79 @@ G4_FN void g4_remote_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io
 		look(r);
 		g4_slots_rest(&rests);
 	}
+}
+
+/* ---- what is asked about the disks of a set ---- */
+
+G4_FN static int ask(struct g4_wg *wg, struct g4_dev *dev, uint32_t op, struct g4_remote_order *message, uint64_t bytes)
+{
+	struct g4_iov iov = {message, bytes};
+	struct g4_io io;
+
+	memset(&io, 0, sizeof(io));
+	io.op = op;
+	io.iov = &iov;
+	io.iov_count = 1;
+	g4_remote_submit(wg, dev, &io);
+	if (!g4_load32_acq(&io.done))
+		g4_remote_wait(wg, dev, &io);
+	return io.result;
+}
+
+/* As many characters as there is room for, and the 0 behind them. False: these are not all. */
+G4_FN static bool put_text(char *to, uint64_t room, const char *from)
+{
+	uint64_t at = 0;
+
+	for (; at + 1 < room && from[at]; at++)
+		to[at] = from[at];
+	to[at] = 0;
+	return from[at] == 0;
+}
+
+G4_FN int g4_remote_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order)
+{
+	const uint64_t room = G4_REMOTE_ORDER_BYTES - sizeof(struct g4_remote_order);
+	const bool speaks = order->name || order->text;
+
+	if (dev->props.disks == 0)
+		return -G4_E_NOTSUP;
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_remote_order *message =
+		(struct g4_remote_order *)g4_scratch_take(wg, speaks ? G4_REMOTE_ORDER_BYTES : sizeof(*message));
+	char *text = (char *)(message + 1);
+	memset(message, 0, sizeof(*message));
+	message->op = order->op;
+	message->disk = order->disk;
+	int rc = 0;
+	if (speaks && !put_text(text, room, order->name ? order->name : ""))
+		rc = -G4_E_NAMETOOLONG;
+	if (rc == 0)
+		rc = ask(wg, dev, G4_REMOTE_ORDER, message, speaks ? G4_REMOTE_ORDER_BYTES : sizeof(*message));
+	if (rc == 0) {
+		rc = message->result;
+		order->disk = message->disk;
+		order->bytes = message->bytes;
+		order->done = message->done;
+		order->all = message->all;
+		if (order->text && order->text_bytes > 0) {
+			text[room - 1] = 0;
+			(void)put_text(order->text, order->text_bytes, text);
+		}
+	}
+	g4_scratch_release(wg, mark);
+	return rc;
+}
+
+G4_FN uint64_t g4_remote_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset)
+{
+	if (dev->props.disks == 0)
+		return 1;
+	const uint32_t mark = g4_scratch_mark(wg);
+	struct g4_remote_order *message = (struct g4_remote_order *)g4_scratch_take(wg, sizeof(*message));
+	memset(message, 0, sizeof(*message));
+	message->address = offset;
+	const uint64_t disks = ask(wg, dev, G4_REMOTE_WHERE, message, sizeof(*message)) == 0 ? message->disks : 0;
+	g4_scratch_release(wg, mark);
+	return disks;
 }

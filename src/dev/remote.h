@@ -41,7 +41,7 @@
 #define G4_REMOTE_STAGING 0u /* the area that the chunks are; others from 1 on */
 
 struct g4_remote_request {
-	uint32_t op;	/* enum g4_io_op */
+	uint32_t op;	/* enum g4_io_op, or one of those below */
 	uint32_t flags; /* G4_IO_FUA */
 	uint64_t offset_bytes;
 	uint64_t bytes; /* of one buffer, or to be discarded */
@@ -50,6 +50,25 @@ struct g4_remote_request {
 	uint8_t reserved[28];
 };
 G4_STATIC_ASSERT(sizeof(struct g4_remote_request) == 64, "a request is a cache line");
+
+/*
+ * What else is asked of an agent with a set of disks: orders about them (dev.h), and on which of them a page lies. The slot's chunk has
+ * the question, which ends with the order's name, and then the answer, which ends with its text.
+ */
+#define G4_REMOTE_ORDER 0x100u
+#define G4_REMOTE_WHERE 0x101u
+struct g4_remote_order {
+	uint32_t op;	/* enum g4_dev_order_op */
+	uint32_t disk;	/* as in struct g4_dev_order, as are those below */
+	int32_t result; /* out */
+	uint32_t padding;
+	uint64_t bytes, done, all;
+	uint64_t address; /* WHERE: of the page */
+	uint64_t disks;	  /* WHERE, out */
+	uint8_t reserved[8];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_remote_order) == 64, "an order is a cache line, and characters");
+#define G4_REMOTE_ORDER_BYTES G4_PAGE_BYTES /* at most, with them */
 
 /* Where things lie in the shared memory. */
 struct g4_remote_layout {
@@ -129,5 +148,8 @@ void g4_remote_init(struct g4_remote *remote, void *memory, uint32_t slots, uint
 G4_FN void g4_remote_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first);
 G4_FN void g4_remote_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
 G4_FN void g4_remote_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io);
+/* g4_dev_order() and g4_dev_disks_at() of a set behind an agent; the workgroup has no requests under way. */
+G4_FN int g4_remote_order(struct g4_wg *wg, struct g4_dev *dev, struct g4_dev_order *order);
+G4_FN uint64_t g4_remote_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset);
 
 #endif

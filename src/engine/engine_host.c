@@ -589,24 +589,15 @@ static int mount_cpu(struct g4_dev *dev, const struct g4_mount_options *options,
 	return 0;
 }
 
-static int refuse_set(char *message, size_t message_bytes)
-{
-	snprintf(message, message_bytes,
-		 "cannot mount: a GPU's engine does not know file systems of several disks yet");
-	return -G4_E_NOTSUP;
-}
-
 /* The same on a GPU. */
 static int mount_cuda(struct g4_dev *dev, const struct g4_mount_options *options, struct g4_engine **out, char *message,
 		      size_t message_bytes)
 {
 	const struct g4_cuda_options cuda = {
 		.fs = fs_options_of(options), .commit_ms = commit_ms_of(options), .sms = options->sms};
+	struct g4_engine *engine = new_engine(message, message_bytes);
 	int rc;
 
-	if (g4_dev_props(dev)->disks > 0)
-		return refuse_set(message, message_bytes);
-	struct g4_engine *engine = new_engine(message, message_bytes);
 	if (!engine)
 		return -G4_E_NOMEM;
 	rc = g4_cuda_mount(dev, &cuda, &engine->cuda, message, message_bytes);

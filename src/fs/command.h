@@ -248,7 +248,8 @@ enum g4_disk_order {
 	X(ATTR_IN, 10, "`attr` is an argument")                                                                        \
 	X(GIVES_ATTR, 11, "`attr` is what it is for; with other commands it may be NULL")                              \
 	X(LOOKS_UP, 12, "the caches may have the answer without a lock: `src/fs/optimistic.h`")                        \
-	X(FOR_OWNER, 13, "of who runs the file system: nothing that an untrusted client may ask for")
+	X(FOR_OWNER, 13, "of who runs the file system: nothing that an untrusted client may ask for")                  \
+	X(SAYS_WHY, 14, "`data` has a sentence, ended by 0, also where it fails")
 enum g4_command_property {
 #define G4_COMMAND_PROPERTY(name, bit, text) G4_##name = 1 << (bit),
 	G4_COMMAND_PROPERTIES(G4_COMMAND_PROPERTY)
@@ -324,7 +325,7 @@ enum g4_command_property {
 	X(context, DEDUP, 43, G4_MAY_CHANGE | G4_DATA_OUT | G4_FOR_OWNER,                                              \
 	  "mask=one of enum g4_dedup_order, cookie=group to begin at, data=struct g4_dedup_counts length",             \
 	  "value=bytes")                                                                                               \
-	X(context, DISK, 44, G4_MAY_CHANGE | G4_DATA_OUT | G4_FOR_OWNER,                                               \
+	X(context, DISK, 44, G4_MAY_CHANGE | G4_DATA_OUT | G4_FOR_OWNER | G4_SAYS_WHY,                                 \
 	  "mask=one of enum g4_disk_order, name=device, number=disk with NAME, flags=G4_JOB_EAGER rate, data length",  \
 	  "value=bytes of text: a name, or why it could not be done; with REBUILD and REPLACE a job is there then")
 

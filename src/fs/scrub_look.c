@@ -81,7 +81,7 @@ G4_FN void g4_scrub_find_metadata(struct g4_scrub_step *step, uint64_t ino, stru
 
 	g4_finding_add(step->fs, step->record, &finding);
 	if (step->record->errors != before)
-		g4_event_post(step->fs, &event);
+		g4_event_post(step->wg, step->fs, &event);
 }
 
 /* ------------------------------------------------------------------ metadata */
@@ -156,7 +156,7 @@ G4_FN uint64_t g4_scrub_read(struct g4_scrub_step *step, const struct g4_inode_c
 		const struct g4_event event = {inode->ino, page + k, g4_address_stored(at), 0, (uint32_t)-code, 0,
 					       {0},	   {0}};
 		if (one && code < 0 && !g4_fetch_is_damage(code))
-			g4_event_post(step->fs, &event);
+			g4_event_post(step->wg, step->fs, &event);
 	}
 	return bad;
 }

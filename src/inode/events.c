@@ -2,13 +2,13 @@
 /* A small ring between workgroups that meet damage, on whatever engine, and the thread that writes lines about it. */
 #include "inode/events.h"
 
-G4_FN void g4_event_post(struct g4_fs *fs, const struct g4_event *event)
+G4_FN void g4_event_post(struct g4_wg *wg, struct g4_fs *fs, const struct g4_event *event)
 {
 	struct g4_events *events = &fs->events;
 	struct g4_event whole = *event;
 
 	g4_add64(&fs->damaged_pages, 1);
-	whole.disks = g4_space_blame(&fs->space, g4_address_from(event->address));
+	whole.disks = g4_space_blame(wg, &fs->space, g4_address_from(event->address));
 	g4_lock(&events->lock);
 	/* the counters are looked at without the lock, too (gpu/told.h) */
 	if (events->posted - events->taken < G4_EVENTS) {

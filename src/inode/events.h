@@ -5,8 +5,8 @@
 
 #include "inode/mounted.h"
 
-/* Counts a damaged page and has it told. What nobody takes in time is counted alone. */
-G4_FN void g4_event_post(struct g4_fs *fs, const struct g4_event *event);
+/* Counts a damaged page and has it told; the workgroup has no requests under way. What nobody takes in time is counted alone. */
+G4_FN void g4_event_post(struct g4_wg *wg, struct g4_fs *fs, const struct g4_event *event);
 /* The oldest that was not taken. False: there is none. */
 G4_FN bool g4_event_take(struct g4_fs *fs, struct g4_event *event);
 

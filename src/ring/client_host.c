@@ -564,9 +564,16 @@ static int call_copied(struct g4_ring_client *client, struct g4_cmd *cmd)
 
 	if (g4_command_is(cmd->op, G4_DATA_IN))
 		memcpy(client->data + at, cmd->data, cmd->length);
+	const bool says = g4_command_is(cmd->op, G4_SAYS_WHY);
+	if (says)
+		client->data[at] = 0;
 	int rc = call(client, cmd, NULL, at);
+	if (rc < 0 && says)
+		cmd->value = strnlen((const char *)client->data + at, cmd->length - 1);
 	if (rc == 0 && g4_command_is(cmd->op, G4_DATA_OUT))
 		memcpy(cmd->data, client->data + at, g4_min64(cmd->value, cmd->length));
+	else if (says)
+		memcpy(cmd->data, client->data + at, cmd->value + 1);
 	give_back(client, buffers, at);
 	return rc;
 }

@@ -428,6 +428,22 @@ G4_FN static void seal_tally(const struct g4_session *session, const struct g4_c
 		items[k].token = g4_session_token(session, items[k].ino, items[k].generation);
 }
 
+/* A command that says why it fails has done so in `data` when it did. */
+G4_FN static int run_and_say(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session,
+			     struct g4_session_stage *stage)
+{
+	struct g4_cmd *cmd = &stage->cmd;
+	const bool says = g4_command_is(cmd->op, G4_SAYS_WHY) && cmd->length > 0;
+
+	if (says)
+		*(char *)cmd->data = 0;
+	const int rc = run(wg, fs, session, cmd);
+	if (rc < 0 && says)
+		g4_copy(wg, session->data + stage->slot.command.data, stage->data,
+			g4_min64(cmd->value + 1, cmd->length));
+	return rc;
+}
+
 G4_FN static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *session, struct g4_session_stage *stage)
 {
 	struct g4_cmd *cmd = &stage->cmd;
@@ -444,7 +460,7 @@ G4_FN static int execute(struct g4_wg *wg, struct g4_fs *fs, struct g4_session *
 	if (rc == 0 && cmd->op == G4_CMD_RELEASE)
 		rc = used.count ? mark_closing(session, used.number[0]) : -G4_E_BADF;
 	else if (rc == 0)
-		rc = run(wg, fs, session, cmd);
+		rc = run_and_say(wg, fs, session, stage);
 	for (uint32_t k = 0; k < used.count; k++) {
 		int closed = g4_session_unuse_handle(wg, fs, session, used.number[k]);
 		if (cmd->op == G4_CMD_RELEASE && rc == 0)

@@ -539,12 +539,13 @@ static void set_close(struct g4_dev *dev)
 	g4_set_free(set_of(dev), true);
 }
 
-static uint64_t set_disks_at(const struct g4_dev *dev, uint64_t offset)
+static uint64_t set_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t offset)
 {
-	const struct g4_set *set = (const struct g4_set *)dev->host;
+	const struct g4_set *set = set_of(dev);
 	struct g4_piece piece;
 	uint64_t disks = 0;
 
+	(void)wg;
 	if (is_super(set, offset))
 		return (UINT64_MAX >> (G4_MAX_DISKS - set->count));
 	g4_chunk_translate(&set->map, offset, G4_PAGE_BYTES, &piece);

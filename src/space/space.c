@@ -148,12 +148,12 @@ G4_FN uint32_t g4_space_disks(const struct g4_space *space)
 	return (uint32_t)g4_max64(g4_dev_props(space->disks[0])->disks, 1);
 }
 
-G4_FN uint64_t g4_space_blame(struct g4_space *space, struct g4_address address)
+G4_FN uint64_t g4_space_blame(struct g4_wg *wg, struct g4_space *space, struct g4_address address)
 {
 	uint64_t offset;
-	const struct g4_dev *disk = disk_of(space, address, &offset);
+	struct g4_dev *disk = disk_of(space, address, &offset);
 	const uint64_t disks = offset < g4_dev_props(disk)->size_bytes ?
-				       g4_dev_disks_at(disk, g4_align_down(offset, G4_PAGE_BYTES)) :
+				       g4_dev_disks_at(wg, disk, g4_align_down(offset, G4_PAGE_BYTES)) :
 				       0;
 
 	for (uint32_t d = 0; d < g4_space_disks(space); d++)

@@ -68,8 +68,11 @@ G4_FN uint64_t g4_space_mend(struct g4_wg *wg, struct g4_space *space, struct g4
  * still.
  */
 G4_FN int g4_space_check(struct g4_wg *wg, struct g4_space *space, struct g4_address address, uint64_t bytes);
-/* A page was met of which no copy is right: counts it for each disk that has one, and says which, disk d by bit d. Thread-safe. */
-G4_FN uint64_t g4_space_blame(struct g4_space *space, struct g4_address address);
+/*
+ * A page was met of which no copy is right: counts it for each disk that has one, and says which, disk d by bit d. Leader, thread-safe;
+ * the workgroup has no requests under way.
+ */
+G4_FN uint64_t g4_space_blame(struct g4_wg *wg, struct g4_space *space, struct g4_address address);
 /* How many disks `damaged` counts for. */
 G4_FN uint32_t g4_space_disks(const struct g4_space *space);
 /* An order about the disks of a set: dev.h. */

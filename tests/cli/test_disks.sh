@@ -22,8 +22,6 @@ exits 8 "... but not be repaired" "$gpu4fs" fsck -y b
 says "... for a device is missing, by its UUID" "$(value "d['disks'][0]['uuid']" a b)"
 one_sentence "... in one sentence"
 exits 0 "with both it can" "$gpu4fs" fsck -y a b
-exits 1 "a GPU's engine refuses several devices" "$gpu4fs" serve -s socket -o engine=cuda a b
-says "... and says why" "several disks"
 exits 0 "a label" "$gpu4fs" tune -L both a b
 equals "... is on each" "both both" "$(value "d['label']" a) $(value "d['label']" b)"
 exits 1 "a size can not be changed" "$gpu4fs" resize a,b 40M

@@ -4,11 +4,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "dev/agent_host.h"
 #include "fs/mkfs_host.h"
 #include "fs/mount_host.h"
 #include "simt/simt_host.h"
 
 #define DEEP_BYTES (5 * G4_MIB)
+#define REMOTE_SLOTS 16u
+#define REMOTE_CHUNK_BYTES (16 * G4_KIB)
+#define CACHE_BYTES (4 * G4_MIB)
+#define CUDA_CACHE_BYTES (64 * G4_MIB)
+#define CUDA_SMS 16u
 
 /* ---- disks in memory ---- */
 
@@ -115,16 +121,47 @@ void disks_format(struct disks *d, enum g4_raid raid, uint32_t checksum)
 	disks_format_copies(d, raid, 0, checksum);
 }
 
+static bool is_engine(const char *name)
+{
+	const char *engine = getenv("G4_TEST_ENGINE");
+
+	return engine && strcmp(engine, name) == 0;
+}
+
+static struct g4_mount_options mount_options(void)
+{
+	struct g4_mount_options options = {.commit_ms = 1000000, .cache_bytes = CACHE_BYTES};
+
+	if (is_engine("cuda")) {
+		options.kind = G4_ENGINE_CUDA;
+		options.cache_bytes = CUDA_CACHE_BYTES;
+		options.sms = CUDA_SMS;
+	}
+	return options;
+}
+
+struct g4_dev *disks_behind(struct g4_dev *set)
+{
+	const struct g4_agent_options queue = {.slots = REMOTE_SLOTS, .chunk_bytes = REMOTE_CHUNK_BYTES};
+	struct g4_dev *remote;
+
+	if (!is_engine("remote"))
+		return set;
+	assert_int_equal(g4_dev_remote_open(set, &queue, &remote), 0);
+	return remote;
+}
+
 /* Mounts these disks; d->rig has the commands then. */
 int disks_try_mount(struct disks *d, uint32_t which, bool degraded)
 {
-	const struct g4_mount_options options = {.commit_ms = 1000000, .cache_bytes = 4 * G4_MIB};
+	const struct g4_mount_options options = mount_options();
 	struct g4_dev *dev;
 	int rc = disks_try_open(d, which, degraded, 0, &dev);
 
 	memset(&d->rig, 0, sizeof(d->rig));
 	if (rc == 0)
-		rc = g4_engine_mount_device(dev, &options, &d->rig.engine, d->message, sizeof(d->message));
+		rc = g4_engine_mount_device(disks_behind(dev), &options, &d->rig.engine, d->message,
+					    sizeof(d->message));
 	return rc;
 }
 
@@ -221,10 +258,10 @@ void disks_open_faulty(struct disks *d, struct faulty *f)
 
 void disks_mount_faulty(struct disks *d, struct faulty *f)
 {
-	const struct g4_mount_options options = {.commit_ms = 1000000, .cache_bytes = 4 * G4_MIB};
+	const struct g4_mount_options options = mount_options();
 
 	memset(&d->rig, 0, sizeof(d->rig));
-	if (g4_engine_mount_device(f->set, &options, &d->rig.engine, d->message, sizeof(d->message)) < 0)
+	if (g4_engine_mount_device(disks_behind(f->set), &options, &d->rig.engine, d->message, sizeof(d->message)) < 0)
 		fail_msg("%s", d->message);
 }
 
@@ -235,25 +272,33 @@ void disks_rot(struct disks *d, uint32_t bad)
 		d->memory[bad][page * G4_PAGE_BYTES + 40 + page * 7 % 3000] ^= 0x10;
 }
 
+void disks_begin_fs(struct disks *d, struct g4_dev *set, uint32_t flags)
+{
+	const struct g4_fs_options options = {.cache_bytes = CACHE_BYTES, .flags = flags};
+
+	memset(&d->rig, 0, sizeof(d->rig));
+	assert_false(is_engine("cuda"));
+	d->rig.wg = g4_wg_create(0);
+	d->outer = disks_behind(set);
+	if (g4_fs_mount(d->rig.wg, d->outer, &options, &d->rig.fs, d->message, sizeof(d->message)) < 0)
+		fail_msg("%s", d->message);
+}
+
 void disks_mount_fs(struct disks *d, uint32_t which, struct g4_dev **dev)
 {
-	const struct g4_fs_options options = {.cache_bytes = 4 * G4_MIB};
-
 	if (disks_try_open(d, which, true, 0, dev) < 0)
 		fail_msg("%s", d->message);
-	memset(&d->rig, 0, sizeof(d->rig));
-	d->rig.wg = g4_wg_create(0);
-	if (g4_fs_mount(d->rig.wg, *dev, &options, &d->rig.fs, d->message, sizeof(d->message)) < 0)
-		fail_msg("%s", d->message);
+	disks_begin_fs(d, *dev, 0);
 }
 
 void disks_unmount_fs(struct disks *d, struct g4_dev *dev, bool clean)
 {
+	(void)dev; /* whoever has it needs it no more */
 	assert_int_equal(g4_fs_unmount(d->rig.wg, d->rig.fs, clean), 0);
 	g4_wg_destroy(d->rig.wg);
 	d->rig.fs = NULL;
 	d->rig.wg = NULL;
-	g4_dev_close(dev);
+	g4_dev_close(d->outer);
 }
 
 /* Every kind of page. */

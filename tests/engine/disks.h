@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* File systems of several disks in memory, for tests: made, mounted with some of their disks, filled, damaged. */
+/*
+ * File systems of several disks in memory, for tests: made, mounted with some of their disks, filled, damaged. With
+ * G4_TEST_ENGINE=remote each set is behind an I/O agent, as the CUDA engine has it; with "cuda" engines are that.
+ */
 #ifndef DISKS_H
 #define DISKS_H
 
@@ -20,8 +23,9 @@ struct disks {
 	uint8_t *memory[MOST_DISKS];
 	uint64_t bytes[MOST_DISKS];
 	char all[MOST_DISKS * 64];
-	char message[1024]; /* why it could not be done */
-	struct rig rig;
+	char message[1024];   /* why it could not be done */
+	struct rig rig;	      /* without disks_begin_fs(): an engine */
+	struct g4_dev *outer; /* of disks_begin_fs() */
 };
 
 struct faulty {
@@ -61,11 +65,16 @@ uint64_t disks_fill(struct disks *d, uint64_t *ino);
 void disks_expect_filled(struct disks *d, uint64_t ino, uint64_t bytes);
 /* So many disks can not be a set by this plan, and the sentence has these words. */
 void disks_expect_refused(uint32_t count, const struct g4_set_plan *plan, const char *words);
+/* The set behind an I/O agent that owns it, with a short queue, where the tests run so; else the set. */
+struct g4_dev *disks_behind(struct g4_dev *set);
 /* The disks, each behind a fault device; the set owns them. */
 void disks_open_faulty(struct disks *d, struct faulty *f);
 void disks_mount_faulty(struct disks *d, struct faulty *f);
 /* One byte of each page of a disk is another, but for its superblocks: they say that it is one of the set. */
 void disks_rot(struct disks *d, uint32_t bad);
+/* Mounts an open set without an engine around it. flags: G4_FS_* */
+void disks_begin_fs(struct disks *d, struct g4_dev *set, uint32_t flags);
+/* The same of these disks; disks_unmount_fs() closes the set. */
 void disks_mount_fs(struct disks *d, uint32_t which, struct g4_dev **dev);
 void disks_unmount_fs(struct disks *d, struct g4_dev *dev, bool clean);
 /* Every kind of page. */

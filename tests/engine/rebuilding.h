@@ -70,15 +70,10 @@ static inline uint32_t state_of(struct g4_dev *dev, uint32_t disk)
 /* With each disk behind a fault device. requests: their requests from the mount on, or NULL. */
 static inline void mount_faulty(struct disks *d, struct faulty *f, struct disks_order *requests)
 {
-	const struct g4_fs_options options = {.cache_bytes = 4 * G4_MIB};
-
 	disks_open_faulty(d, f);
 	if (requests)
 		disks_watch(d, f, requests);
-	memset(&d->rig, 0, sizeof(d->rig));
-	d->rig.wg = g4_wg_create(0);
-	if (g4_fs_mount(d->rig.wg, f->set, &options, &d->rig.fs, d->message, sizeof(d->message)) < 0)
-		fail_msg("%s", d->message);
+	disks_begin_fs(d, f->set, 0);
 }
 
 #endif

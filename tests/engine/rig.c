@@ -263,7 +263,7 @@ const struct g4_job_record *rig_last_job(struct rig *rig, struct g4_health *heal
 	struct g4_cmd cmd = {.op = G4_CMD_JOB_LIST, .data = health, .length = sizeof(*health)};
 	const struct g4_job_record *last = &health->jobs[0];
 
-	assert_int_equal(g4_execute(rig->wg, rig->fs, &cmd), 0);
+	assert_int_equal(rig->engine ? g4_engine_execute(rig->engine, &cmd) : g4_execute(rig->wg, rig->fs, &cmd), 0);
 	for (uint32_t i = 1; i < G4_JOBS; i++)
 		if (health->jobs[i].number > last->number)
 			last = &health->jobs[i];

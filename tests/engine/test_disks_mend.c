@@ -242,16 +242,6 @@ struct crash { /* of two disks, after a crash: what each has, and had before the
 	uint64_t log, log_end; /* on the disks */
 };
 
-static void mount_set(struct disks *d, struct g4_dev *set)
-{
-	const struct g4_fs_options options = {.cache_bytes = 4 * G4_MIB};
-
-	memset(&d->rig, 0, sizeof(d->rig));
-	d->rig.wg = g4_wg_create(0);
-	if (g4_fs_mount(d->rig.wg, set, &options, &d->rig.fs, d->message, sizeof(d->message)) < 0)
-		fail_msg("%s", d->message);
-}
-
 /* File 1 has version 1 before the last transaction, 2 in it. */
 static void make_crash(struct crash *c)
 {
@@ -263,13 +253,13 @@ static void make_crash(struct crash *c)
 	disks_format(&c->d, G4_RAID_1, G4_CHECKSUM_NONE);
 	/* fault devices have a volatile cache: so records name the data that they rely on */
 	disks_open_faulty(&c->d, &f);
-	mount_set(&c->d, f.set);
+	disks_begin_fs(&c->d, f.set, 0);
 	for (uint32_t n = 0; n < 4; n++)
 		assert_int_equal(disks_put(&c->d, n, 1), 0);
 	/* all of that goes home: no older record repairs what the last one would have left in part */
 	disks_unmount_fs(&c->d, f.set, true);
 	disks_open_faulty(&c->d, &f);
-	mount_set(&c->d, f.set);
+	disks_begin_fs(&c->d, f.set, 0);
 	for (uint32_t n = 0; n < 2; n++) {
 		c->before[n] = (uint8_t *)malloc(DISK_BYTES);
 		rig_copy(c->before[n], c->d.memory[n], DISK_BYTES);
@@ -349,7 +339,7 @@ static void a_record_of_one_copy_is_in_all_before_a_page_goes_home(void **state)
 		memset(order, 0, sizeof(*order));
 		disks_open_faulty(&c.d, &f);
 		disks_watch(&c.d, &f, order);
-		mount_set(&c.d, f.set);
+		disks_begin_fs(&c.d, f.set, 0);
 		const uint32_t recovery = order->count;
 		assert_true(recovery > 10); /* the record, and pages written home */
 		for (uint32_t at = 0; at <= recovery; at += (uint32_t)rig_every(3)) {
@@ -413,14 +403,9 @@ static uint32_t put_older_images(struct crash *c, uint32_t to)
 
 static void mount_read_only(struct disks *d, struct g4_dev **dev)
 {
-	const struct g4_fs_options options = {.cache_bytes = 4 * G4_MIB, .flags = G4_FS_READ_ONLY};
-
 	if (disks_try_open(d, 3, false, G4_DEV_READ_ONLY, dev) < 0)
 		fail_msg("%s", d->message);
-	memset(&d->rig, 0, sizeof(d->rig));
-	d->rig.wg = g4_wg_create(0);
-	if (g4_fs_mount(d->rig.wg, *dev, &options, &d->rig.fs, d->message, sizeof(d->message)) < 0)
-		fail_msg("%s", d->message);
+	disks_begin_fs(d, *dev, G4_FS_READ_ONLY);
 }
 
 static void a_mount_that_can_not_write_reads_the_copy_that_is_whole(void **state)
@@ -487,7 +472,7 @@ static void recovery_does_without_any_one_read(void **state)
 			disks_open_faulty(&c.d, &f);
 			g4_dev_fault_counts(f.fault[bad], &before, &writes, &flushes);
 			g4_dev_fault_set(f.fault[bad], &fault);
-			mount_set(&c.d, f.set);
+			disks_begin_fs(&c.d, f.set, 0);
 			if (bad == 0) {
 				g4_dev_fault_counts(f.fault[bad], &reads, &writes, &flushes);
 				reads -= before;

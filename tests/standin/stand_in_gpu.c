@@ -40,6 +40,7 @@ struct g4_gpu {
 	uint64_t commit_ns, idle_ns;
 	uint32_t scratch_bytes;
 	struct worker workers[WORKERS], keeper;
+	uint32_t works; /* a job runs */
 	pthread_t kernel;
 	bool launched; /* and not waited for */
 
@@ -114,11 +115,22 @@ static void *work(void *argument)
 	return NULL;
 }
 
+static bool any_busy(struct g4_gpu *gpu)
+{
+	bool busy = false;
+
+	pthread_mutex_lock(&gpu->lock); /* sessions come meanwhile */
+	for (uint32_t i = 0; i < G4_GPU_SESSIONS; i++)
+		busy |= g4_load32_acq(&gpu->sessions[i].done) != gpu->sessions[i].tail;
+	pthread_mutex_unlock(&gpu->lock);
+	return busy;
+}
+
 static void *flush_in_background(void *argument)
 {
 	struct worker *worker = argument;
 	struct g4_gpu *gpu = worker->gpu;
-	uint64_t last = g4_monotonic_ns();
+	uint64_t last = g4_monotonic_ns(), job_ns = 0, damaged = g4_load64_rlx(&gpu->fs->damaged_pages);
 
 	while (!has_faulted()) {
 		pthread_mutex_lock(&gpu->lock);
@@ -132,12 +144,21 @@ static void *flush_in_background(void *argument)
 			break;
 		if (closes)
 			g4_session_close(worker->wg, gpu->fs, &gpu->sessions[(close & 0xff) - 1]);
+		const uint64_t met = g4_load64_rlx(&gpu->fs->damaged_pages);
+		if (met != damaged && !(gpu->fs->flags & G4_FS_READ_ONLY))
+			(void)g4_jobs_log(worker->wg, gpu->fs);
+		damaged = met;
 		if (asked || g4_monotonic_ns() - last > gpu->commit_ns || g4_dirty_pressure(gpu->fs, false)) {
 			rc = g4_sync_all(worker->wg, gpu->fs, false);
 			last = g4_monotonic_ns();
 		}
 		if (rc < 0)
 			g4_store32_rel(&gpu->control->error, (uint32_t)-rc);
+		if (g4_monotonic_ns() >= job_ns) {
+			const uint64_t wait = g4_jobs_serve(worker->wg, gpu->fs, !any_busy(gpu));
+			g4_store32_rlx(&gpu->works, wait != UINT64_MAX);
+			job_ns = g4_monotonic_ns() + (wait == UINT64_MAX ? HOUSE_NS : wait);
+		}
 		pthread_mutex_lock(&gpu->lock);
 		if (closes) {
 			gpu->close_done = close;
@@ -178,17 +199,6 @@ static bool take(struct g4_gpu *gpu, uint64_t active)
 	return found;
 }
 
-static bool any_busy(struct g4_gpu *gpu)
-{
-	bool busy = false;
-
-	pthread_mutex_lock(&gpu->lock); /* sessions come meanwhile */
-	for (uint32_t i = 0; i < G4_GPU_SESSIONS; i++)
-		busy |= g4_load32_acq(&gpu->sessions[i].done) != gpu->sessions[i].tail;
-	pthread_mutex_unlock(&gpu->lock);
-	return busy;
-}
-
 /* Has everything written, while still looking; true when it is done and nothing came meanwhile. */
 static bool settle(struct g4_gpu *gpu, uint64_t active)
 {
@@ -219,6 +229,7 @@ static uint64_t dispatch(struct g4_gpu *gpu)
 		const bool stop = g4_load32_acq(&c->stop);
 		const uint64_t active = stop ? 0 : g4_load64_acq(&c->active);
 		const uint32_t close = g4_load32_acq(&c->close);
+		const bool works = !stop && !c->once && g4_load32_rlx(&gpu->works);
 
 		if (active != seen_active) {
 			seen_active = active;
@@ -230,7 +241,7 @@ static uint64_t dispatch(struct g4_gpu *gpu)
 		bool closing = close && close != gpu->close_done;
 		pthread_mutex_unlock(&gpu->lock);
 		const uint64_t now = g4_monotonic_ns();
-		if (found || closing || (any_busy(gpu) && !stop)) {
+		if (found || closing || works || (any_busy(gpu) && !stop)) {
 			idle_since = now;
 			rounds = found ? 0 : rounds + 1;
 		} else if ((stop || c->once || (now - idle_since >= gpu->idle_ns && !g4_load32_acq(&c->stay))) &&

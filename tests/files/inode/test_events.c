@@ -9,7 +9,7 @@ static void events_come_in_order_and_those_without_room_are_counted(void **state
 	(void)state;
 	assert_false(g4_event_take(fs, &event));
 	for (event.page = 0; event.page < G4_EVENTS + 5; event.page++)
-		g4_event_post(fs, &event);
+		g4_event_post(wg, fs, &event);
 	assert_int_equal(fs->damaged_pages, G4_EVENTS + 5);
 	assert_int_equal(fs->events.lost, 5);
 	assert_int_equal(fs->events.last.page, G4_EVENTS + 4);
