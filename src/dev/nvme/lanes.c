@@ -118,12 +118,17 @@ G4_FN static uint32_t take_completions(struct g4_nvme_lanes *lanes, struct g4_nv
 
 /* ---- recovery ---- */
 
-/* What the host is to do about a command that is late: abort it, and if that does not help, reset the controller. */
+/*
+ * What the host is to do about a command that is late: abort it, and if that does not help, reset the controller. One at a time: a
+ * second one would take the place of the first before the host has read it, and that one's next step is a reset.
+ */
 G4_FN static void complain(struct g4_nvme_lanes *lanes)
 {
 	const uint64_t now = g4_monotonic_ns();
-	const uint32_t late = g4_nvme_flight_late(&lanes->flight, now, lanes->timeout_ns);
 
+	if (g4_load32_acq_sys(&lanes->talk->heard) != lanes->late)
+		return;
+	const uint32_t late = g4_nvme_flight_late(&lanes->flight, now, lanes->timeout_ns);
 	if (late == 0)
 		return;
 	if (!g4_nvme_flight_give_time(&lanes->flight, late, now)) {

@@ -37,8 +37,9 @@ struct g4_nvme_lane_end {
  * of a reset above their flags; 0 is before the first one.
  */
 struct g4_nvme_talk {
-	uint32_t told; /* by the host: how the controller is */
-	uint8_t padding0[124];
+	uint32_t told;	/* by the host: how the controller is */
+	uint32_t heard; /* by the host: what it has begun with of `late`; lanes say no other one before */
+	uint8_t padding0[120];
 	uint32_t said; /* by lanes: they are quiet since that reset */
 	uint32_t
 		late; /* by lanes: 1 + the identifier of a command that is to be aborted, and G4_NVME_AGAIN for another one */
