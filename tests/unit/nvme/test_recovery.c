@@ -191,8 +191,11 @@ static void let_time_pass(void)
 	struct g4_nvme *nvme = host_side->host;
 	struct g4_nvme_flight *flight = kind == HOST ? &nvme->queues[0].flight : &g4_dev_lanes_of(dev)->flight;
 
-	for (uint32_t i = 0; i < flight->count; i++)
-		g4_store64_rlx(&flight->slots[i].since_ns, g4_monotonic_ns() - LATER_NS);
+	for (uint32_t i = 0; i < flight->count; i++) {
+		uint64_t *state = &flight->slots[i].state;
+		const uint64_t seen = g4_load64_rlx(state);
+		g4_cas64(state, seen, seen & ~G4_NVME_SINCE_MASK);
+	}
 }
 
 /* Nothing is late twice: there is half a minute for an abort. */
