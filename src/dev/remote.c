@@ -18,6 +18,8 @@
 #define PLACE_BYTES (32 * G4_KIB) /* data in an area is worth a request of its own from this size on */
 #define PLACE_MOST_BYTES (G4_MIB) /* and cut here, so that the device has several pieces to work on */
 #define OUTCOME_DONE (UINT64_C(1) << 32)
+#define NO_SLOT G4_NVME_NO_SLOT
+#define LOOKS 32u /* at a controller's completions, by a waiter that looks for all */
 
 struct piece {
 	uint32_t op;
@@ -215,30 +217,32 @@ G4_FN static bool pass_finished(struct g4_remote *r)
 	return true;
 }
 
-/* The same of the controller, several at a time. */
-G4_FN static bool pass_completed(struct g4_remote *r)
+/* What has become of a slot's request: 1: it is under way; 0 or a negative code. */
+G4_FN static int outcome_of(const struct g4_remote *r, uint32_t slot)
 {
-	struct g4_nvme_lane_end ended[G4_NVME_TAKE_MOST];
-	const uint32_t count = g4_nvme_lanes_take(r->lanes, ended);
+	int32_t code;
 
-	g4_fence_rel();
-	for (uint32_t i = 0; i < count; i++)
-		g4_store64_fenced(&r->slot[ended[i].slot].outcome, OUTCOME_DONE | (uint32_t)-ended[i].code);
-	return count > 0;
+	if (r->lanes)
+		return g4_nvme_lanes_ended(r->lanes, slot, &code) ? code : 1;
+	const uint64_t outcome = g4_load64_acq(&r->slot[slot].outcome);
+	return outcome ? -(int)(uint32_t)outcome : 1;
 }
 
 /*
- * Sees what has been finished since, unless somebody else is looking. It ends after as many rounds as there are slots: with others
- * that post all the time there would always be more, and the one who looks has a request of its own to go on with.
+ * Sees what has been finished since, unless somebody else is looking. It ends with the end of `own`, a slot of the caller's, or
+ * NO_SLOT, and after as many rounds as there are slots: with others that post all the time there would always be more, and the one who
+ * looks has a request of its own to go on with.
  */
-G4_FN static void look(struct g4_remote *r)
+G4_FN static void look(struct g4_remote *r, uint32_t own)
 {
 	bool more = true;
 
 	if (!g4_slots_try_look(&r->pool))
 		return;
-	for (uint32_t round = 0; round < r->slots && more; round++)
-		more = r->lanes ? pass_completed(r) : pass_finished(r);
+	for (uint32_t round = 0; round < r->slots && more; round++) {
+		more = r->lanes ? g4_nvme_lanes_take(r->lanes, own == NO_SLOT ? 1 : LOOKS, own) > 0 : pass_finished(r);
+		more = more && (own == NO_SLOT || outcome_of(r, own) > 0);
+	}
 	g4_slots_looked(&r->pool);
 }
 
@@ -250,13 +254,12 @@ G4_FN static void collect(struct g4_wg *wg, struct g4_remote *r, struct g4_io *i
 	while (*link) {
 		uint32_t slot = *link - 1;
 		struct g4_remote_slot *own = &r->slot[slot];
-		uint64_t outcome = g4_load64_acq(&own->outcome);
+		const int code = outcome_of(r, slot);
 
-		if (outcome == 0) {
+		if (code > 0) {
 			link = &own->next;
 			continue;
 		}
-		int code = -(int)(uint32_t)outcome;
 		if (code == 0 && own->bytes > 0)
 			move(wg, io, own->at, own->bytes, chunk_of(r, slot), false);
 		if (io->result == 0)
@@ -305,7 +308,7 @@ G4_FN void g4_remote_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *
 
 G4_FN void g4_remote_poll(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io)
 {
-	look(dev->remote);
+	look(dev->remote, NO_SLOT);
 	collect(wg, dev->remote, io);
 	if (!ended(dev->remote, io))
 		begin(wg, dev->remote, io);
@@ -328,7 +331,7 @@ G4_FN void g4_remote_wait(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *io
 			rests = 1;
 			continue;
 		}
-		look(r);
+		look(r, io->queue - 1); /* NO_SLOT where there is none */
 		g4_slots_rest(&rests);
 	}
 }

@@ -101,7 +101,7 @@ G4_HD G4_INLINE bool g4_remote_is(uint64_t word, uint32_t number)
 
 /* What the engine knows of a slot's request. */
 struct g4_remote_slot {
-	uint64_t outcome; /* 0: under way; else bit 32 and the positive code of an error */
+	uint64_t outcome; /* behind an agent. 0: under way; else bit 32 and the positive code of an error */
 	uint64_t at;	  /* which bytes of the data of its struct g4_io it moves */
 	uint64_t bytes;	  /* that are to be copied out of the chunk */
 	uint32_t next;	  /* of the same g4_io: 1 + its slot; 0: none */

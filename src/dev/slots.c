@@ -40,7 +40,7 @@ G4_FN bool g4_slots_got(struct g4_slots *slots, uint32_t ticket, uint32_t *slot)
 	if ((uint32_t)(word >> 32) != ticket + 1)
 		return false;
 	*slot = (uint32_t)word;
-	g4_store64_rel(place, (uint64_t)(ticket + slots->count) << 32);
+	g4_store64_rlx(place, (uint64_t)(ticket + slots->count) << 32);
 	return true;
 }
 
@@ -63,8 +63,8 @@ G4_FN void g4_slots_give(struct g4_slots *slots, uint32_t slot)
 	uint32_t ticket = g4_add32_rlx(&slots->given, 1), rests = 1;
 	uint64_t *place = &slots->places[ticket % slots->count];
 
-	/* the waiter that had this place before may not have read it yet */
-	while ((uint32_t)(g4_load64_acq(place) >> 32) != ticket)
+	/* the waiter that had this place before may not have read it yet; that it has is all that it says here, so it needs no order */
+	while ((uint32_t)(g4_load64_rlx(place) >> 32) != ticket)
 		g4_slots_rest(&rests);
 	g4_store64_rel(place, (uint64_t)(ticket + 1) << 32 | slot);
 }

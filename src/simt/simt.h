@@ -118,12 +118,12 @@ G4_REGION_FN void g4_copy_in_region(struct g4_wg *wg, void *to, const void *from
  *     g4_load32_rlx g4_load32_acq g4_store32_rlx g4_store32_rel, the same with _sys, and all of them for 64
  *     g4_add32 g4_sub32 g4_or32 g4_and32 g4_xchg32 g4_atomic_max32 (and 64): fetch-and-op, acquire-release, return the
  *     old value (max has the long name because g4_max64() compares two numbers)
- *     g4_add32_acq g4_add32_rel g4_sub32_rel, the same for 64: with one half of that order. On a GPU each half is a wait
+ *     g4_add32_acq g4_add32_rel g4_sub32_rel g4_xchg32_acq, the same for 64: with one half of that order. On a GPU each half is a wait
  *     for the memory system of about half a microsecond; where a counter only takes or only gives, use these
  *     g4_add32_rlx g4_add64_rlx g4_atomic_max64_rlx: without order. On a GPU one whose old value nobody looks at waits for nothing
  *     g4_cas32_acq g4_cas64_acq: acquire only
  *     g4_fence_acq(), g4_fence_acq_sys(): relaxed loads before it come before what is behind it
- *     g4_load32_fenced g4_load64_fenced_sys g4_store64_fenced: one of several loads before an acquire fence, of several stores
+ *     g4_load32_fenced g4_load64_fenced g4_load64_fenced_sys g4_store64_fenced: one of several loads before an acquire fence, of several stores
  *     behind a release fence. On a GPU relaxed, so that they do not wait for each other; elsewhere they acquire or release
  *     themselves, which costs nothing there, and ThreadSanitizer knows no fences
  *     g4_cas32 g4_cas64(p, expected, desired): bool, acquire-release on success, acquire on failure

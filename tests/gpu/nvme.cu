@@ -24,11 +24,10 @@ struct caller {
 	uint32_t sample_count, error;
 };
 
-/* Lanes' side of a queue, as dev/remote.c has it: slots, and what has become of each one's request. */
+/* Lanes' side of a queue, as dev/remote.c has it. */
 struct lanes_side {
 	struct g4_nvme_lanes lanes;
 	struct g4_slots pool;
-	uint32_t outcome[G4_NVME_LANE_SLOTS]; /* 0: under way; 1 + the positive code */
 };
 
 static struct g4_nvme_queue *queues;
@@ -96,7 +95,7 @@ static __device__ void send(const struct job *job, struct caller *c, struct by_h
 	command.dword10 = (uint32_t)(next_block(c, job->run.blocks) * job->run.bytes >> shift);
 	command.dword12 = (job->run.bytes >> shift) - 1;
 	if (job->run.way == NVME_PAIR) {
-		g4_nvme_pair_submit(pair, &command, NULL, NULL);
+		g4_nvme_pair_submit(pair, &command, NULL, 0, NULL);
 		return;
 	}
 	g4_copy16(&pair->commands[hand->tail], &command, sizeof(command));
@@ -202,18 +201,18 @@ static __device__ void run_driver(const struct job *job, struct caller *c, uint3
 
 /* ---- lanes: any number of them; what dev/remote.c does for a workgroup, without moving data ---- */
 
-static __device__ void pass_on(struct lanes_side *side)
+#define LOOKS 32u /* of a waiter, as in dev/remote.c */
+
+static __device__ void pass_on(struct lanes_side *side, uint32_t own)
 {
-	struct g4_nvme_lane_end ended[G4_NVME_TAKE_MOST];
-	uint32_t count = 1;
+	bool more = true;
+	int32_t code;
 
 	if (!g4_slots_try_look(&side->pool))
 		return;
-	for (uint32_t round = 0; round < side->lanes.flight.count && count > 0; round++) {
-		count = g4_nvme_lanes_take(&side->lanes, ended);
-		g4_fence_rel();
-		for (uint32_t i = 0; i < count; i++)
-			g4_store32_rlx(&side->outcome[ended[i].slot], 1 + (uint32_t)-ended[i].code);
+	for (uint32_t round = 0; round < side->lanes.flight.count && more; round++) {
+		more = g4_nvme_lanes_take(&side->lanes, own == G4_NVME_NO_SLOT ? 1 : LOOKS, own) > 0;
+		more = more && (own == G4_NVME_NO_SLOT || !g4_nvme_lanes_ended(&side->lanes, own, &code));
 	}
 	g4_slots_looked(&side->pool);
 }
@@ -226,7 +225,7 @@ static __device__ uint32_t take_slot(struct lanes_side *side)
 		return slot;
 	const uint32_t ticket = g4_slots_ask(&side->pool);
 	while (!g4_slots_got(&side->pool, ticket, &slot)) {
-		pass_on(side);
+		pass_on(side, G4_NVME_NO_SLOT);
 		g4_slots_rest(&rests);
 	}
 	return slot;
@@ -243,18 +242,18 @@ static __device__ void run_lanes(const struct job *job, struct caller *c, uint32
 	do {
 		const uint64_t since = clock64();
 		const uint32_t slot = take_slot(side);
-		uint32_t rests = 1, outcome;
+		uint32_t rests = 1;
+		int32_t code;
 
-		g4_store32_rlx(&side->outcome[slot], 0);
 		request.offset_bytes = next_block(c, job->run.blocks) * job->run.bytes;
 		g4_nvme_lanes_post(&side->lanes, slot, &request);
-		while ((outcome = g4_load32_acq(&side->outcome[slot])) == 0) {
-			pass_on(side);
+		while (!g4_nvme_lanes_ended(&side->lanes, slot, &code)) {
+			pass_on(side, slot);
 			g4_slots_rest(&rests);
 		}
 		g4_slots_give(&side->pool, slot);
 		ended(job, c, number, since);
-		if (outcome != 1) {
+		if (code != 0) {
 			c->error = 1;
 			return;
 		}

@@ -82,7 +82,7 @@ static void send(struct worker *w, uint32_t index)
 	command.dword10 = (uint32_t)lba;
 	command.dword12 = (uint32_t)(read_bytes >> w->queue->block_shift) - 1;
 	if (w->way == PAIR) {
-		g4_nvme_pair_submit(pair, &command, NULL, NULL);
+		g4_nvme_pair_submit(pair, &command, NULL, 0, NULL);
 		return;
 	}
 	pair->commands[w->tail] = command;

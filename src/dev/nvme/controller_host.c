@@ -109,7 +109,7 @@ static int32_t admin(struct g4_nvme *nvme, struct g4_nvme_command *command, uint
 	uint64_t end;
 
 	command->id = (g4_le16)id;
-	g4_nvme_pair_submit(&nvme->admin, command, NULL, NULL);
+	g4_nvme_pair_submit(&nvme->admin, command, NULL, 0, NULL);
 	g4_nvme_rung(nvme);
 	for (;;) {
 		const uint32_t csts = read32(nvme, G4_NVME_CSTS);

@@ -61,6 +61,15 @@ struct g4_nvme_identity {
 	uint16_t atomic_blocks; /* AWUPF, less 1 */
 };
 
+/* What was found to be wrong. It says nothing any more when something was done about the controller since. */
+struct g4_nvme_finding {
+	const char *why;
+	uint32_t mended; /* of struct g4_nvme, before the look */
+	uint32_t late,
+		queue;	 /* 1 + the identifier of the command that is to be aborted; 0: the controller is to be reset */
+	uint64_t now_ns; /* when that command was late */
+};
+
 enum g4_nvme_state { G4_NVME_WORKS, G4_NVME_RECOVERS, G4_NVME_DEAD };
 
 struct g4_nvme {
@@ -87,16 +96,15 @@ struct g4_nvme {
 	/* recovery_host.c's */
 	uint64_t next_check_ns;
 	uint32_t state;	      /* enum g4_nvme_state */
+	uint32_t mended;      /* how often something was done about it, until that was over */
 	uint32_t reset;	      /* the number of the last one that succeeded */
 	bool lanes_taken;     /* what follows is so; admin_lock */
 	uint32_t lanes_reset; /* the reset after which their queue was made */
 	uint64_t aborted;
 	uint32_t resets_most, resets; /* `resets` since the hour began */
 	uint64_t hour_ns;
-	const char *why;
-	uint32_t late,
-		late_queue; /* 1 + the identifier of the command that is to be aborted; 0: the controller is to be reset */
-	pthread_mutex_t start_lock; /* of what follows */
+	struct g4_nvme_finding finding; /* what is being done something about */
+	pthread_mutex_t start_lock;	/* of what follows */
 	pthread_t thread;
 	bool thread_runs; /* or has run, and is to be joined */
 };

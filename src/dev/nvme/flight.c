@@ -3,7 +3,6 @@
 #include "dev/nvme/flight.h"
 
 #define TURN_MASK 0x7fu /* identifiers stay below 2^15 */
-#define PARKED 0x10000u /* of g4_nvme_slot.under_way */
 
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_slot) == 128, "no two slots share a cache line");
 G4_STATIC_ASSERT(sizeof(struct g4_nvme_flight) % 128 == 0, "nor do what is behind them and others");
@@ -48,11 +47,11 @@ G4_FN static void note_end(struct g4_nvme_flight *flight, const struct g4_nvme_c
 
 /* ---- sending ---- */
 
-/* It is this caller's as long as nobody else has parked or ended it. */
-G4_FN static void park(struct g4_nvme_flight *flight, uint32_t number, uint32_t under_way)
+/* It is this caller's: not sent yet, or nobody else looks. */
+G4_FN static void park(struct g4_nvme_flight *flight, uint32_t number, uint64_t state)
 {
-	if (g4_cas32(&flight->slots[number].under_way, under_way, under_way | PARKED))
-		g4_add32(&flight->parked, 1);
+	g4_store64_rel(&flight->slots[number].state, (state & ~(uint64_t)G4_NVME_SENT) | G4_NVME_PARKED);
+	g4_add32(&flight->parked, 1);
 }
 
 /*
@@ -60,23 +59,61 @@ G4_FN static void park(struct g4_nvme_flight *flight, uint32_t number, uint32_t 
  * acknowledged meanwhile sets it again. One under way counts as if it were set (g4_nvme_flight_pause()); it has its place in the queue
  * before the word is cleared, so one of both is always seen.
  */
-G4_FN void g4_nvme_flight_send(struct g4_nvme_flight *flight, uint32_t number)
+G4_FN static void send(struct g4_nvme_flight *flight, uint32_t number, uint32_t id,
+		       const struct g4_nvme_command *command)
+{
+	const bool flushes = command->opcode == G4_NVME_FLUSH;
+	const uint64_t state = (g4_monotonic_ns() & G4_NVME_SINCE_MASK) | (id + 1) | (flushes ? G4_NVME_FLUSHES : 0) |
+			       (is_cached_write(command) ? G4_NVME_CACHED : 0);
+
+	if (!is_lost(flight, command) &&
+	    g4_nvme_pair_submit(&flight->pair, command, &flight->slots[number].state, state | G4_NVME_SENT,
+				flushes ? &flight->cache->dirty : NULL))
+		return; /* it may be complete, and the slot somebody else's */
+	park(flight, number, state);
+}
+
+G4_FN static uint32_t next_id(struct g4_nvme_slot *slot, uint32_t number)
+{
+	return number | (++slot->turn & TURN_MASK) << 8;
+}
+
+/* From the caller's copy: on a GPU the slot's would have to be read again. */
+G4_FN void g4_nvme_flight_begin(struct g4_nvme_flight *flight, uint32_t number, struct g4_nvme_command *command)
 {
 	struct g4_nvme_slot *slot = &flight->slots[number];
-	const uint32_t id = number | (++slot->turn & TURN_MASK) << 8;
-	uint32_t *dirty = slot->command.opcode == G4_NVME_FLUSH ? &flight->cache->dirty : NULL;
+	const uint32_t id = next_id(slot, number);
 
-	slot->tries++;
+	slot->tries = 1;
+	command->id = (g4_le16)id;
+	if (command != &slot->command)
+		g4_copy16(&slot->command, command, sizeof(*command));
+	send(flight, number, id, command);
+}
+
+G4_FN static void send_again(struct g4_nvme_flight *flight, uint32_t number)
+{
+	struct g4_nvme_slot *slot = &flight->slots[number];
+	const uint32_t id = next_id(slot, number);
+
 	slot->command.id = (g4_le16)id;
-	g4_store64_rlx(&slot->since_ns, g4_monotonic_ns());
-	g4_store32_rlx(&slot->sent, 0);
-	g4_store32_rel(&slot->under_way, id + 1);
-	if (!is_lost(flight, &slot->command) && g4_nvme_pair_submit(&flight->pair, &slot->command, &slot->sent, dirty))
-		return; /* it may be complete, and the slot somebody else's */
-	park(flight, number, id + 1);
+	send(flight, number, id, &slot->command);
 }
 
 /* ---- ending ---- */
+
+/* What the slot's holder did comes before the completion, so it needs no order here. */
+G4_FN bool g4_nvme_flight_claim(struct g4_nvme_flight *flight, uint32_t id)
+{
+	const uint32_t number = id & 0xff;
+
+	if (number >= flight->count || !g4_nvme_is_under_way(g4_load64_acq(&flight->slots[number].state), id)) {
+		g4_store64_rlx(&flight->counts.stray, flight->counts.stray + 1);
+		return false;
+	}
+	g4_store64_rlx(&flight->slots[number].state, 0);
+	return true;
+}
 
 G4_FN bool g4_nvme_flight_ended(struct g4_nvme_flight *flight, uint32_t number, uint32_t status, int32_t *code)
 {
@@ -86,7 +123,8 @@ G4_FN bool g4_nvme_flight_ended(struct g4_nvme_flight *flight, uint32_t number, 
 	if (*code != 0 && !(status & G4_NVME_DNR) && slot->tries < G4_NVME_TRIES &&
 	    slot->command.opcode != G4_NVME_FLUSH) {
 		g4_store64_rlx(&flight->counts.retried, flight->counts.retried + 1);
-		g4_nvme_flight_send(flight, number);
+		slot->tries++;
+		send_again(flight, number);
 		return false;
 	}
 	note_end(flight, &slot->command, *code);
@@ -106,45 +144,52 @@ G4_FN bool g4_nvme_flight_fails(struct g4_nvme_flight *flight, uint32_t *number)
 {
 	for (; *number < flight->count && g4_load32_rlx(&flight->parked) > 0; ++*number) {
 		struct g4_nvme_slot *slot = &flight->slots[*number];
-		const uint32_t under_way = g4_load32_acq(&slot->under_way);
-		if (!(under_way & PARKED)) /* nor is its command anybody's to look at */
+		if (!(g4_load64_acq(&slot->state) & G4_NVME_PARKED)) /* nor is its command anybody's to look at */
 			continue;
 		const bool fails = must_fail(flight, slot);
 		if (flight->paused && !fails)
 			continue;
 		g4_sub32(&flight->parked, 1);
-		g4_store32_rlx(&slot->under_way, 0);
+		g4_store64_rlx(&slot->state, 0);
 		if (fails)
 			return true;
-		slot->tries--;
-		g4_nvme_flight_send(flight, *number);
+		send_again(flight, *number);
 	}
 	return false;
 }
 
 /* ---- a controller that does not answer ---- */
 
+/* Clocks are compared that need not agree: before its time is no time. */
+G4_FN static bool is_late(uint64_t state, uint64_t now_ns, uint64_t ns)
+{
+	const uint64_t since = state & G4_NVME_SINCE_MASK;
+
+	return (state & G4_NVME_SENT) && now_ns >= since && now_ns - since >= ns;
+}
+
 G4_FN uint32_t g4_nvme_flight_late(const struct g4_nvme_flight *flight, uint64_t now_ns, uint64_t ns)
 {
 	for (uint32_t i = 0; i < flight->count; i++) {
-		const struct g4_nvme_slot *slot = &flight->slots[i];
-		const uint32_t under_way = g4_load32_acq(&slot->under_way);
+		const uint64_t state = g4_load64_rlx(&flight->slots[i].state);
 
-		if (under_way != 0 && !(under_way & PARKED) && g4_load64_rlx(&slot->since_ns) + ns <= now_ns)
-			return under_way;
+		if (is_late(state, now_ns, ns))
+			return (uint32_t)state & G4_NVME_ID_MASK;
 	}
 	return 0;
 }
 
-/* Where the command has ended meanwhile, the next one of its slot gets some time too much. */
+/* Where the command has ended meanwhile, nobody gets time. */
 G4_FN bool g4_nvme_flight_give_time(struct g4_nvme_flight *flight, uint32_t late, uint64_t now_ns)
 {
 	struct g4_nvme_slot *slot = &flight->slots[(late - 1) & 0xff];
+	const uint64_t state = g4_load64_rlx(&slot->state);
 
 	if (g4_load32_rlx(&slot->late) == late)
 		return false;
 	g4_store32_rlx(&slot->late, late);
-	g4_store64_rlx(&slot->since_ns, now_ns);
+	if (g4_nvme_is_under_way(state, late - 1))
+		g4_cas64(&slot->state, state, (now_ns & G4_NVME_SINCE_MASK) | (state & ~G4_NVME_SINCE_MASK));
 	return true;
 }
 
@@ -161,13 +206,12 @@ G4_FN bool g4_nvme_flight_pause(struct g4_nvme_flight *flight)
 	flight->paused = 1;
 	g4_nvme_pair_pause(&flight->pair);
 	for (uint32_t i = 0; i < flight->count; i++) {
-		struct g4_nvme_slot *slot = &flight->slots[i];
-		const uint32_t under_way = g4_load32_acq(&slot->under_way);
+		const uint64_t state = g4_load64_acq(&flight->slots[i].state);
 
-		if (under_way == 0 || (under_way & PARKED) || g4_load32_rlx(&slot->sent) == 0)
+		if (!(state & G4_NVME_SENT))
 			continue;
-		flushes = flushes || slot->command.opcode == G4_NVME_FLUSH;
-		park(flight, i, under_way);
+		flushes = flushes || (state & G4_NVME_FLUSHES);
+		park(flight, i, state);
 		g4_store64_rlx(&flight->counts.resent, flight->counts.resent + 1);
 	}
 	return flight->cache->is_volatile && (flushes || g4_load32_acq(&flight->cache->dirty) != 0);

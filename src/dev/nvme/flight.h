@@ -4,14 +4,15 @@
  * (lanes.h) share. A command has a slot from its start to its completion. The slot's number and turn are the command's identifier, so
  * a completion that nobody waits for, or that comes twice, is known.
  *
- * A slot is *under way* when its command may be answered, and *parked* when the command waits to be given to the controller (again):
- * the pair was paused, or the controller was reset. Who looks at completions takes parked slots and sends or fails them.
+ * A slot is *sent* when its command has a place in the queue, and *parked* when the command waits to be given to the controller
+ * (again): the pair was paused, or the controller was reset. Who looks at completions takes parked slots and sends or fails them.
+ * Before, the slot is its holder's, and nobody else touches it.
  *
- *     free --send()--> under way --completion--> free
- *                        |   ^
- *          paused, reset |   | send(), by who looks
- *                        v   |
- *                      parked --failed, by who looks--> free
+ *     free --send()--> sent --completion--> free, or ended (lanes.h)
+ *                      |  ^
+ *        paused, reset |  | send(), by who looks
+ *                      v  |
+ *                     parked --failed, by who looks--> the same
  */
 #ifndef G4_DEV_NVME_FLIGHT_H
 #define G4_DEV_NVME_FLIGHT_H
@@ -26,14 +27,37 @@ struct g4_io;
 struct g4_nvme_slot {
 	struct g4_nvme_command command; /* aligned to 16 B, as all of it should be to 128 */
 	struct g4_io *io;		/* of requests.c */
-	uint64_t since_ns;		/* sent, or asked to be aborted */
-	uint32_t under_way;		/* 1 + the identifier of its command, and whether it is parked; 0: nothing */
-	uint32_t late;			/* the same of a command that was late once: it is to be aborted */
-	uint32_t sent;			/* not 0: its command has a place in the queue; 0 from before it is under way */
+	uint64_t state;			/* of its command, below */
+	uint32_t late;			/* 1 + the identifier of a command that was late once: it is to be aborted */
 	uint32_t turn;
 	uint32_t tries;
-	uint8_t padding[28];
+	uint8_t padding[36];
 };
+
+/*
+ * All that others decide on is one word, so that it changes at once. Each command goes through it with a word of its own, and whoever
+ * looks learns from it what a completion without an error means without looking at the command.
+ *
+ *      63                            21   20     19     18     17     16    15                    0
+ *     +--------------------------------+------+------+------+------+------+-----------------------+
+ *     | when it was sent, or asked to  | ended|cached| flush| sent |parked| 1 + identifier;       |
+ *     | be aborted: ns, to 2 ms        |      | write|      |      |      | ended: positive code  |
+ *     +--------------------------------+------+------+------+------+------+-----------------------+
+ */
+#define G4_NVME_ID_MASK 0xffffu
+#define G4_NVME_PARKED 0x10000u
+#define G4_NVME_SENT 0x20000u
+#define G4_NVME_FLUSHES 0x40000u
+#define G4_NVME_CACHED 0x80000u
+#define G4_NVME_ENDED 0x100000u
+#define G4_NVME_SINCE_MASK (~UINT64_C(0x1fffff))
+
+/* Whether this is the state of a slot whose command, with this identifier, the controller was given. */
+G4_HD G4_INLINE bool g4_nvme_is_under_way(uint64_t state, uint32_t id)
+{
+	return ((uint32_t)state & (G4_NVME_ID_MASK | G4_NVME_PARKED | G4_NVME_SENT | G4_NVME_ENDED)) ==
+	       ((id + 1) | G4_NVME_SENT);
+}
 
 struct g4_nvme_counts {
 	uint64_t completed, retried, failed;
@@ -64,8 +88,10 @@ struct g4_nvme_flight {
 	uint8_t padding[40];
 };
 
-/* Per-lane; the slot's holder, or who looks. Sends the slot's command, or parks it. */
-G4_FN void g4_nvme_flight_send(struct g4_nvme_flight *flight, uint32_t number);
+/* Per-lane; the slot's holder. The slot's command is a copy of this one, aligned to 16 B, whose identifier is set; sends it. */
+G4_FN void g4_nvme_flight_begin(struct g4_nvme_flight *flight, uint32_t number, struct g4_nvme_command *command);
+/* Who looks. Whether the controller was given the command with this identifier; if so, its slot is the caller's. */
+G4_FN bool g4_nvme_flight_claim(struct g4_nvme_flight *flight, uint32_t id);
 /*
  * Who looks; the slot's command has ended with this status. False: it was sent again. Otherwise *code is what it has come to, 0 or
  * negative. A FLUSH is not sent again: what a failed one lost stays lost, and one that succeeds after it says nothing about that. So

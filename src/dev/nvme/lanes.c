@@ -65,65 +65,118 @@ G4_FN static void describe(const struct g4_nvme_lanes *lanes, uint32_t number, c
 
 G4_FN void g4_nvme_lanes_post(struct g4_nvme_lanes *lanes, uint32_t slot, const struct g4_remote_request *request)
 {
-	describe(lanes, slot, request, &lanes->flight.slots[slot].command);
-	lanes->flight.slots[slot].tries = 0;
-	g4_nvme_flight_send(&lanes->flight, slot);
+	struct g4_nvme_command command __attribute__((aligned(16)));
+
+	describe(lanes, slot, request, &command);
+	g4_nvme_flight_begin(&lanes->flight, slot, &command);
 }
 
 /* ---- completions ---- */
 
-/* False: nothing waits for it, or it is sent again. */
-G4_FN static bool has_ended(struct g4_nvme_lanes *lanes, uint32_t id, uint32_t under_way, uint32_t status,
-			    struct g4_nvme_lane_end *ended)
+G4_FN bool g4_nvme_lanes_ended(const struct g4_nvme_lanes *lanes, uint32_t slot, int32_t *code)
 {
-	struct g4_nvme_flight *flight = &lanes->flight;
-	const uint32_t number = id & 0xff;
+	const uint64_t state = g4_load64_acq(&lanes->flight.slots[slot].state);
 
-	if (number >= flight->count || under_way != id + 1) {
-		g4_store64_rlx(&flight->counts.stray, flight->counts.stray + 1);
-		return false;
+	*code = -(int32_t)((uint32_t)state & G4_NVME_ID_MASK);
+	return (state & G4_NVME_ENDED) != 0;
+}
+
+/* One completion: what the slot's state was, and what it becomes; 0: nothing waits for it, or it is sent again. */
+struct completion {
+	uint64_t end, state;
+};
+
+G4_FN static uint32_t slot_of(uint64_t end)
+{
+	return g4_nvme_completion_id(end) % G4_NVME_LANE_SLOTS;
+}
+
+/* With errors, and of writes and flushes. */
+G4_FN static uint64_t end_with_care(struct g4_nvme_flight *flight, const struct completion *completion)
+{
+	int32_t code;
+
+	if (!g4_nvme_flight_ended(flight, slot_of(completion->end), g4_nvme_completion_status(completion->end), &code))
+		return 0;
+	return G4_NVME_ENDED | (uint32_t)-code;
+}
+
+/*
+ * What their slots become. A read that succeeded needs no look at its command. *cares: something was noted that others have to see
+ * before the end.
+ */
+G4_FN static void judge(struct g4_nvme_flight *flight, struct completion *taken, uint32_t count, bool *cares)
+{
+	uint64_t seen[G4_NVME_LANE_SLOTS / 64] = {0};
+	uint32_t plain = 0, stray = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const uint32_t id = g4_nvme_completion_id(taken[i].end), slot = slot_of(taken[i].end);
+		uint64_t *const word = &seen[slot / 64], bit = UINT64_C(1) << slot % 64;
+
+		if ((id & 0xff) != slot || (*word & bit) || !g4_nvme_is_under_way(taken[i].state, id)) {
+			taken[i].state = 0; /* the same one may be there twice */
+			stray++;
+			continue;
+		}
+		*word |= bit;
+		if (g4_nvme_completion_status(taken[i].end) == G4_NVME_OK &&
+		    !(taken[i].state & (G4_NVME_FLUSHES | G4_NVME_CACHED))) {
+			taken[i].state = G4_NVME_ENDED;
+			plain++;
+		} else {
+			taken[i].state = end_with_care(flight, &taken[i]);
+			*cares = true;
+		}
 	}
-	g4_store32_rlx(&flight->slots[number].under_way, 0);
-	ended->slot = number;
-	return g4_nvme_flight_ended(flight, number, status, &ended->code);
+	if (plain > 0)
+		g4_store64_rlx(&flight->counts.completed, flight->counts.completed + plain);
+	if (stray > 0)
+		g4_store64_rlx(&flight->counts.stray, flight->counts.stray + stray);
 }
 
 /* In loops of their own, so that loads do not wait for each other. */
-G4_FN static uint32_t take_completions(struct g4_nvme_lanes *lanes, struct g4_nvme_lane_end ended[G4_NVME_TAKE_MOST])
+G4_FN static uint32_t take_completions(struct g4_nvme_lanes *lanes, uint32_t own)
 {
 	struct g4_nvme_flight *flight = &lanes->flight;
-	uint64_t word[G4_NVME_TAKE_MOST];
-	uint32_t under_way[G4_NVME_TAKE_MOST], count = 0;
-	const uint32_t taken = g4_nvme_pair_take(&flight->pair, word);
+	uint64_t end[G4_NVME_TAKE_MOST];
+	struct completion taken[G4_NVME_TAKE_MOST];
+	uint32_t ended = 0;
+	bool cares = false;
+	const uint32_t count = g4_nvme_pair_take(&flight->pair, end);
 
+	if (count == 0)
+		return 0;
 	g4_nvme_pair_consumed(&flight->pair);
-	for (uint32_t i = 0; i < G4_NVME_TAKE_MOST; i++)
-		under_way[i] =
-			i < taken ?
-				g4_load32_fenced(
-					&flight->slots[g4_nvme_completion_id(word[i]) % G4_NVME_LANE_SLOTS].under_way) :
-				0;
-	g4_fence_acq();
-	for (uint32_t i = 0; i < taken; i++) {
-		const uint32_t id = g4_nvme_completion_id(word[i]), status = g4_nvme_completion_status(word[i]);
-
-		for (uint32_t k = 0; k < i; k++) /* the same one may be there twice */
-			if (g4_nvme_completion_id(word[k]) == id)
-				under_way[i] = 0;
-		if (has_ended(lanes, id, under_way[i], status, &ended[count]))
-			count++;
+	for (uint32_t i = 0; i < G4_NVME_TAKE_MOST; i++) {
+		taken[i].end = end[i];
+		taken[i].state = i < count ? g4_load64_fenced(&flight->slots[slot_of(end[i])].state) : 0;
 	}
-	return count;
+	judge(flight, taken, count, &cares);
+	if (cares || (count == 1 && slot_of(end[0]) != own)) /* of several, taking them was followed by a fence */
+		g4_fence_rel();
+	for (uint32_t i = 0; i < count; i++) {
+		if (taken[i].state == 0)
+			continue;
+		g4_store64_fenced(&flight->slots[slot_of(taken[i].end)].state, taken[i].state);
+		ended++;
+	}
+	return ended;
 }
 
 /* ---- recovery ---- */
 
-/* What the host is to do about a command that is late: abort it, and if that does not help, reset the controller. */
+/*
+ * What the host is to do about a command that is late: abort it, and if that does not help, reset the controller. One at a time: a
+ * second one would take the place of the first before the host has read it, and that one's next step is a reset.
+ */
 G4_FN static void complain(struct g4_nvme_lanes *lanes)
 {
 	const uint64_t now = g4_monotonic_ns();
-	const uint32_t late = g4_nvme_flight_late(&lanes->flight, now, lanes->timeout_ns);
 
+	if (g4_load32_acq_sys(&lanes->talk->heard) != lanes->late)
+		return;
+	const uint32_t late = g4_nvme_flight_late(&lanes->flight, now, lanes->timeout_ns);
 	if (late == 0)
 		return;
 	if (!g4_nvme_flight_give_time(&lanes->flight, late, now)) {
@@ -156,31 +209,43 @@ G4_FN static void listen(struct g4_nvme_lanes *lanes)
 }
 
 /* Slots that get no answer. */
-G4_FN static uint32_t take_failed(struct g4_nvme_lanes *lanes, struct g4_nvme_lane_end ended[G4_NVME_TAKE_MOST])
+G4_FN static uint32_t take_failed(struct g4_nvme_lanes *lanes)
 {
+	struct g4_nvme_flight *flight = &lanes->flight;
 	uint32_t count = 0;
+	int32_t code;
 
-	for (uint32_t number = 0; count < G4_NVME_TAKE_MOST && g4_nvme_flight_fails(&lanes->flight, &number);
-	     number++) {
-		ended[count].slot = number;
-		g4_nvme_flight_ended(&lanes->flight, number, G4_NVME_INTERNAL_ERROR | G4_NVME_DNR,
-				     &ended[count++].code);
+	for (uint32_t number = 0; g4_nvme_flight_fails(flight, &number); number++, count++) {
+		g4_nvme_flight_ended(flight, number, G4_NVME_INTERNAL_ERROR | G4_NVME_DNR, &code);
+		g4_store64_rel(&flight->slots[number].state, G4_NVME_ENDED | (uint32_t)-code);
 	}
 	return count;
 }
 
-G4_FN uint32_t g4_nvme_lanes_take(struct g4_nvme_lanes *lanes, struct g4_nvme_lane_end ended[G4_NVME_TAKE_MOST])
+G4_FN static void check(struct g4_nvme_lanes *lanes)
+{
+	listen(lanes);
+	if (!lanes->flight.paused)
+		complain(lanes);
+}
+
+G4_FN uint32_t g4_nvme_lanes_take(struct g4_nvme_lanes *lanes, uint32_t looks, uint32_t own)
 {
 	struct g4_nvme_flight *flight = &lanes->flight;
-	const uint32_t count = flight->paused ? 0 : take_completions(lanes, ended);
+	const bool parked = g4_load32_rlx(&flight->parked) > 0, paused = flight->paused;
+	uint32_t count = parked ? take_failed(lanes) : 0;
 
+	for (uint32_t i = 0; i < looks && !paused && count == 0; i++) {
+		count = take_completions(lanes, own);
+		if (count == 0)
+			g4_nvme_pair_help(&flight->pair);
+	}
 	if (count > 0)
 		return count;
-	g4_nvme_pair_help(&flight->pair);
-	if (++lanes->idle % LOOKS_PER_CHECK == 0 && !flight->dead) {
-		listen(lanes);
-		if (!flight->paused)
-			complain(lanes);
+	lanes->idle += looks;
+	if (lanes->idle >= LOOKS_PER_CHECK && !flight->dead) {
+		lanes->idle = 0;
+		check(lanes);
 	}
-	return take_failed(lanes, ended);
+	return 0;
 }

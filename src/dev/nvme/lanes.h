@@ -27,18 +27,14 @@
 
 #define G4_NVME_LANE_SLOTS (G4_NVME_ENTRIES_MOST / 2)
 
-struct g4_nvme_lane_end {
-	uint32_t slot;
-	int32_t code; /* 0 or negative */
-};
-
 /*
  * What lanes and the host tell each other, in memory of the host, each word written by one of them. `told` and `said` carry the number
  * of a reset above their flags; 0 is before the first one.
  */
 struct g4_nvme_talk {
-	uint32_t told; /* by the host: how the controller is */
-	uint8_t padding0[124];
+	uint32_t told;	/* by the host: how the controller is */
+	uint32_t heard; /* by the host: what it has begun with of `late`; lanes say no other one before */
+	uint8_t padding0[120];
 	uint32_t said; /* by lanes: they are quiet since that reset */
 	uint32_t
 		late; /* by lanes: 1 + the identifier of a command that is to be aborted, and G4_NVME_AGAIN for another one */
@@ -60,7 +56,7 @@ struct g4_nvme_lanes {
 	uint64_t timeout_ns;
 	uint32_t nsid;
 	uint32_t block_shift;
-	uint32_t idle;	/* looks without a completion; of who looks, and so are those below */
+	uint32_t idle;	/* looks without a completion since the last check; of who looks, and so are those below */
 	uint32_t reset; /* the last one that lanes know of */
 	uint32_t late;	/* what was said last */
 	struct g4_nvme_cache cache;
@@ -71,7 +67,13 @@ G4_STATIC_ASSERT(sizeof(struct g4_nvme_lanes) % 128 == 0 && sizeof(struct g4_rem
 
 /* For remote.c, all per-lane. Starts what a slot is to do; its holder alone. */
 G4_FN void g4_nvme_lanes_post(struct g4_nvme_lanes *lanes, uint32_t slot, const struct g4_remote_request *request);
-/* One at a time: slots whose requests have ended, at most so many; how many. */
-G4_FN uint32_t g4_nvme_lanes_take(struct g4_nvme_lanes *lanes, struct g4_nvme_lane_end ended[G4_NVME_TAKE_MOST]);
+/* Its holder: whether that has ended, and *code, 0 or negative, with what. */
+G4_FN bool g4_nvme_lanes_ended(const struct g4_nvme_lanes *lanes, uint32_t slot, int32_t *code);
+/*
+ * One at a time. Looks so many times, or until something has ended, whose holders can see it then; how much that was. `own` is a slot of
+ * the caller's, whose end is cheaper to tell, or G4_NVME_NO_SLOT.
+ */
+G4_FN uint32_t g4_nvme_lanes_take(struct g4_nvme_lanes *lanes, uint32_t looks, uint32_t own);
+#define G4_NVME_NO_SLOT UINT32_MAX
 
 #endif

@@ -49,15 +49,16 @@ static void sleep_until_check(struct g4_nvme_keeper *keeper)
 static void look_after(struct g4_nvme_keeper *keeper)
 {
 	struct g4_nvme_talk *talk = keeper->talk;
-	const uint32_t late = g4_load32_acq_sys(&talk->late);
+	const uint32_t late = g4_load32_acq_sys(&talk->late), reset = keeper->told >> G4_NVME_RESET_SHIFT;
 
 	g4_nvme_check(keeper->nvme);
 	if (!(keeper->told & G4_NVME_TOLD_READY))
 		keeper->late = late; /* of a queue that is no more */
-	else if (g4_load32_acq_sys(&talk->wish) == g4_load32_acq(&keeper->nvme->reset) + 1)
-		g4_nvme_lanes_late(keeper->nvme, 0);
-	else if (late != keeper->late && g4_nvme_lanes_late(keeper->nvme, late & ~G4_NVME_AGAIN))
+	else if (g4_load32_acq_sys(&talk->wish) == reset + 1)
+		g4_nvme_lanes_late(keeper->nvme, 0, reset);
+	else if (late != keeper->late && g4_nvme_lanes_late(keeper->nvme, late & ~G4_NVME_AGAIN, reset))
 		keeper->late = late;
+	g4_store32_rel_sys(&talk->heard, keeper->late);
 	keeper->told = g4_nvme_tell_lanes(keeper->nvme, g4_load32_acq_sys(&talk->said), keeper->told);
 	g4_store32_rel_sys(&talk->told, keeper->told);
 }
@@ -268,5 +269,10 @@ int g4_dev_lanes_open(struct g4_dev *inner, const struct g4_nvme_lanes_options *
 
 struct g4_nvme_counts g4_dev_lanes_counts(const struct g4_dev *dev)
 {
-	return ((const struct lanes_device *)dev)->lanes->flight.counts;
+	return g4_dev_lanes_of(dev)->flight.counts;
+}
+
+struct g4_nvme_lanes *g4_dev_lanes_of(const struct g4_dev *dev)
+{
+	return ((const struct lanes_device *)dev)->lanes;
 }

@@ -41,8 +41,9 @@ void g4_nvme_keeper_rest(struct g4_nvme_keeper *keeper, bool resting);
 
 /* A device of this process whose requests go through lanes' code (tests). It owns `inner`; on failure that stays the caller's. */
 int g4_dev_lanes_open(struct g4_dev *inner, const struct g4_nvme_lanes_options *options, struct g4_dev **out);
-/* What its lanes have counted. */
+/* What its lanes have counted; and they themselves. */
 struct g4_nvme_counts g4_dev_lanes_counts(const struct g4_dev *dev);
+struct g4_nvme_lanes *g4_dev_lanes_of(const struct g4_dev *dev);
 
 #ifdef __cplusplus
 }

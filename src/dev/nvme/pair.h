@@ -3,9 +3,9 @@
  * A submission queue and its completion queue, shared with a controller: engine code, so that lanes fill and poll them.
  *
  * Any number of lanes submits at once. A ticket is a place in an endless queue, and place t % entries of the real one. A lane
- * writes its command there and sets the place's mark. Then the holder of the tail lock moves the tail over all marked places and
- * rings the doorbell once for them. Nobody waits: a lane that finds the lock held leaves, for its holder looks at the marks again
- * after releasing it. A mark is the ticket behind its own, so it need not be taken away and one of the turn before is no mark.
+ * writes its command there and sets the place's mark. Then the holder of the tail moves it over all marked places and rings the
+ * doorbell once for them. Nobody waits: a lane that finds the tail held leaves, for its holder looks at the marks again after
+ * releasing it. A mark is the ticket behind its own, so it need not be taken away and one of the turn before is no mark.
  *
  * The caller sees to it that at most half as many commands as `entries` are under way (slots.h). So there is always a place: a
  * controller takes commands in their order, so if the command of `entries` tickets ago were not taken yet, all since then would be
@@ -26,7 +26,7 @@
 #include "simt/simt.h"
 
 #define G4_NVME_ENTRIES_MOST 256u
-#define G4_NVME_TAKE_MOST 8u
+#define G4_NVME_TAKE_MOST 16u
 
 /* Each word that many lanes change has a cache line. */
 struct g4_nvme_pair {
@@ -40,10 +40,9 @@ struct g4_nvme_pair {
 	uint8_t padding0[84];
 	uint32_t tickets;
 	uint8_t padding1[124];
-	uint32_t tail_lock; /* 1 while a lane moves the tail, and while the pair is paused */
-	uint32_t tail;
+	uint32_t tail;	/* and its lock: odd while a lane has it */
 	uint32_t rings; /* of the tail's doorbell */
-	uint8_t padding2[116];
+	uint8_t padding2[120];
 	uint32_t marks[G4_NVME_ENTRIES_MOST];
 };
 
@@ -55,16 +54,19 @@ void g4_nvme_pair_init(struct g4_nvme_pair *pair, void *commands, const void *co
 
 /*
  * Per-lane, thread-safe. Submits a copy of the command, which is aligned to 16 B. False: the pair is paused, and nothing was done.
- * Otherwise *sent is set to 1 first, and then *dirty to 0, unless they are NULL: who pauses the pair sees both, although the caller may
- * not have returned yet.
+ * Otherwise *sent is set to `value` first, and then *dirty to 0, unless they are NULL: who pauses the pair sees both, although the
+ * caller may not have returned yet.
  */
-G4_FN bool g4_nvme_pair_submit(struct g4_nvme_pair *pair, const struct g4_nvme_command *command, uint32_t *sent,
-			       uint32_t *dirty);
-/* Per-lane, thread-safe: for a lane that waits. Rings for commands that the holder of the tail lock left after a few rounds. */
+G4_FN bool g4_nvme_pair_submit(struct g4_nvme_pair *pair, const struct g4_nvme_command *command, uint64_t *sent,
+			       uint64_t value, uint32_t *dirty);
+/* Per-lane, thread-safe: for a lane that waits. Rings for commands that the holder of the tail left after a few rounds. */
 G4_FN void g4_nvme_pair_help(struct g4_nvme_pair *pair);
 /* Per-lane, one at a time. The next completion, if there is one: its last 8 bytes, and the first 4 where `result` is not NULL. */
 G4_FN bool g4_nvme_pair_next(struct g4_nvme_pair *pair, uint64_t *end, uint32_t *result);
-/* Per-lane, one at a time. The same of as many as there are, at most G4_NVME_TAKE_MOST; how many. */
+/*
+ * Per-lane, one at a time. The same of as many as there are, at most G4_NVME_TAKE_MOST; how many. If there are several, what the
+ * caller stores next is a release of what they tell of.
+ */
 G4_FN uint32_t g4_nvme_pair_take(struct g4_nvme_pair *pair, uint64_t end[G4_NVME_TAKE_MOST]);
 /* Per-lane, one at a time. Whether there is one. */
 G4_FN bool g4_nvme_pair_is_answered(const struct g4_nvme_pair *pair);

@@ -55,7 +55,7 @@ static void restart_queues(struct g4_nvme *nvme)
 
 static void die(struct g4_nvme *nvme, bool stopped)
 {
-	g4_log(G4_LOG_ERROR, "%s: %s; all requests to it fail until it is opened again", nvme->name, nvme->why);
+	g4_log(G4_LOG_ERROR, "%s: %s; all requests to it fail until it is opened again", nvme->name, nvme->finding.why);
 	if (!stopped)
 		g4_nvme_stop(nvme);
 	for (uint32_t i = 0; i < nvme->queue_count; i++) {
@@ -108,7 +108,7 @@ static bool reset(struct g4_nvme *nvme)
 
 	pause_queues(nvme);
 	while (may_reset(nvme) && is_there(nvme)) {
-		g4_log(G4_LOG_WARN, "%s: %s; it is reset (%u of at most %u an hour)%s", nvme->name, nvme->why,
+		g4_log(G4_LOG_WARN, "%s: %s; it is reset (%u of at most %u an hour)%s", nvme->name, nvme->finding.why,
 		       nvme->resets, nvme->resets_most,
 		       nvme->cache.lost ? ": what it has not flushed counts as lost" : "");
 		stopped = true;
@@ -132,18 +132,21 @@ static bool reset(struct g4_nvme *nvme)
  */
 static bool note_late(struct g4_nvme *nvme)
 {
-	return nvme->late_queue >= nvme->queue_count ||
-	       g4_nvme_flight_give_time(&nvme->queues[nvme->late_queue].flight, nvme->late, g4_monotonic_ns());
+	const struct g4_nvme_finding *finding = &nvme->finding;
+
+	return finding->queue >= nvme->queue_count ||
+	       g4_nvme_flight_give_time(&nvme->queues[finding->queue].flight, finding->late,
+					g4_max64(finding->now_ns, g4_monotonic_ns()));
 }
 
 /* False: there is nothing to abort, or no answer. The command that is aborted ends with a completion of its own. */
 static bool abort_late(struct g4_nvme *nvme)
 {
-	if (nvme->late == 0 || !note_late(nvme))
+	if (nvme->finding.late == 0 || !note_late(nvme))
 		return false;
 	g4_log(G4_LOG_WARN, "%s: a command is late, and is to be aborted", nvme->name);
 	g4_add64(&nvme->aborted, 1);
-	return g4_nvme_abort(nvme, nvme->late_queue, nvme->late - 1);
+	return g4_nvme_abort(nvme, nvme->finding.queue, nvme->finding.late - 1);
 }
 
 static void *recover(void *context)
@@ -153,32 +156,25 @@ static void *recover(void *context)
 	pthread_mutex_lock(&nvme->admin_lock);
 	const bool works = abort_late(nvme) || reset(nvme);
 	pthread_mutex_unlock(&nvme->admin_lock);
+	g4_store32_rlx(&nvme->mended, nvme->mended + 1);
 	g4_store32_rel(&nvme->state, works ? G4_NVME_WORKS : G4_NVME_DEAD);
 	return NULL;
 }
 
 /* The state is this caller's to change back. If no thread can be had now, somebody will try again: what is wrong stays so. */
-static bool start_thread(struct g4_nvme *nvme, const char *why, uint32_t index, uint32_t late)
+static bool start_thread(struct g4_nvme *nvme, const struct g4_nvme_finding *finding)
 {
 	bool runs;
 
 	pthread_mutex_lock(&nvme->start_lock);
 	if (nvme->thread_runs)
 		pthread_join(nvme->thread, NULL); /* nothing is left to it but to end */
-	nvme->why = why;
-	nvme->late_queue = index;
-	nvme->late = late;
+	nvme->finding = *finding;
 	nvme->thread_runs = runs = g4_thread_start(&nvme->thread, recover, nvme) == 0;
 	if (!runs)
 		g4_store32_rel(&nvme->state, G4_NVME_WORKS);
 	pthread_mutex_unlock(&nvme->start_lock);
 	return runs;
-}
-
-/* False: something else is done about the controller now, or no thread could be had. */
-static bool start(struct g4_nvme *nvme, const char *why, uint32_t index, uint32_t late)
-{
-	return g4_cas32(&nvme->state, G4_NVME_WORKS, G4_NVME_RECOVERS) && start_thread(nvme, why, index, late);
 }
 
 /* ---- looking ---- */
@@ -192,22 +188,38 @@ static const char *what_is_wrong(uint32_t csts)
 	return csts & G4_NVME_CSTS_RDY ? NULL : "the controller was reset by somebody else";
 }
 
+/* Controllers that are being recovered, or are dead, have nothing wrong. */
+bool g4_nvme_find(struct g4_nvme *nvme, uint64_t now_ns, struct g4_nvme_finding *finding)
+{
+	*finding = (struct g4_nvme_finding){.mended = g4_load32_acq(&nvme->mended), .now_ns = now_ns};
+	if (g4_load32_acq(&nvme->state) != G4_NVME_WORKS)
+		return false;
+	finding->why = what_is_wrong(g4_nvme_csts(nvme));
+	for (uint32_t i = 0; i < nvme->queue_count && !finding->why; i++) {
+		finding->late = g4_nvme_overdue(&nvme->queues[i], now_ns, nvme->timeout_ns);
+		finding->queue = i;
+		finding->why = finding->late ? SILENT : NULL; /* others' turn comes when this is over */
+	}
+	return finding->why != NULL;
+}
+
+/* False: something else is done about the controller now, or was since the look, or no thread could be had. */
+bool g4_nvme_mend(struct g4_nvme *nvme, const struct g4_nvme_finding *finding)
+{
+	if (!g4_cas32(&nvme->state, G4_NVME_WORKS, G4_NVME_RECOVERS))
+		return false;
+	if (g4_load32_rlx(&nvme->mended) == finding->mended)
+		return start_thread(nvme, finding);
+	g4_store32_rel(&nvme->state, G4_NVME_WORKS);
+	return false;
+}
+
 void g4_nvme_check_at(struct g4_nvme *nvme, uint64_t now_ns)
 {
-	if (g4_load32_acq(&nvme->state) != G4_NVME_WORKS)
-		return;
-	const char *why = what_is_wrong(g4_nvme_csts(nvme));
-	if (why) {
-		start(nvme, why, 0, 0);
-		return;
-	}
-	for (uint32_t i = 0; i < nvme->queue_count; i++) {
-		const uint32_t late = g4_nvme_overdue(&nvme->queues[i], now_ns, nvme->timeout_ns);
-		if (late) {
-			start(nvme, SILENT, i, late);
-			return; /* others' turn comes when this is over */
-		}
-	}
+	struct g4_nvme_finding finding;
+
+	if (g4_nvme_find(nvme, now_ns, &finding))
+		g4_nvme_mend(nvme, &finding);
 }
 
 void g4_nvme_check(struct g4_nvme *nvme)
@@ -257,8 +269,10 @@ static uint32_t flags_for_lanes(struct g4_nvme *nvme, uint32_t said)
 		g4_store32_rel(&nvme->cache.lost, G4_NVME_LOST);
 	else
 		g4_cas32(&nvme->cache.lost, G4_NVME_UNSURE, 0);
+	const struct g4_nvme_finding refused = {.why = "the controller refuses to make a queue again",
+						.mended = g4_load32_acq(&nvme->mended)};
 	if (!make_lanes_queue(nvme)) {
-		start(nvme, "the controller refuses to make a queue again", 0, 0);
+		g4_nvme_mend(nvme, &refused);
 		return 0;
 	}
 	return G4_NVME_TOLD_READY | (g4_load32_acq(&nvme->cache.lost) ? G4_NVME_TOLD_LOST : 0);
@@ -277,7 +291,13 @@ uint32_t g4_nvme_tell_lanes(struct g4_nvme *nvme, uint32_t said, uint32_t told)
 	return told;
 }
 
-bool g4_nvme_lanes_late(struct g4_nvme *nvme, uint32_t late)
+bool g4_nvme_lanes_late(struct g4_nvme *nvme, uint32_t late, uint32_t reset)
 {
-	return start(nvme, SILENT, nvme->queue_count, late);
+	const struct g4_nvme_finding finding = {.why = SILENT,
+						.mended = g4_load32_acq(&nvme->mended),
+						.late = late,
+						.queue = nvme->queue_count,
+						.now_ns = g4_monotonic_ns()};
+
+	return g4_load32_acq(&nvme->reset) == reset && g4_nvme_mend(nvme, &finding);
 }

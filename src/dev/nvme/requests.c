@@ -22,12 +22,6 @@ G4_FN static void release(struct g4_io *io)
 		g4_store32_rel(&io->done, 1);
 }
 
-/* Whether a slot waits for the completion with this identifier; from now on it does not. */
-G4_FN static bool claim(struct g4_nvme_slot *slot, uint32_t id)
-{
-	return g4_cas32(&slot->under_way, id + 1, 0);
-}
-
 /* The slot's command has ended; its slot is nobody's now but this caller's. */
 G4_FN static void end(struct g4_nvme_queue *queue, uint32_t number, uint32_t status)
 {
@@ -51,12 +45,10 @@ G4_FN static void take_completions(struct g4_nvme_queue *queue)
 	uint64_t word;
 
 	for (; n < flight->count && !paused && g4_nvme_pair_next(&flight->pair, &word, NULL); n++) {
-		const uint32_t id = g4_nvme_completion_id(word), number = id & 0xff;
+		const uint32_t id = g4_nvme_completion_id(word);
 
-		if (number < flight->count && claim(&flight->slots[number], id))
-			end(queue, number, g4_nvme_completion_status(word));
-		else
-			g4_store64_rlx(&flight->counts.stray, flight->counts.stray + 1);
+		if (g4_nvme_flight_claim(flight, id))
+			end(queue, id & 0xff, g4_nvme_completion_status(word));
 	}
 	if (!paused)
 		g4_nvme_pair_consumed(&flight->pair);
@@ -179,7 +171,6 @@ G4_FN static void start_next(struct g4_nvme_queue *queue, struct g4_io *io, uint
 	memset(&slot->command, 0, sizeof(slot->command));
 	slot->command.nsid = queue->nsid;
 	slot->io = io;
-	slot->tries = 0;
 	if (is_data(io))
 		io->cookie += describe_data(queue, io, started, list, &slot->command);
 	else if (io->op == G4_IO_DISCARD)
@@ -187,7 +178,7 @@ G4_FN static void start_next(struct g4_nvme_queue *queue, struct g4_io *io, uint
 	else /* G4_NVME_FLUSH is 0 */
 		io->cookie += 1;
 	g4_add32(&io->queue, 1);
-	g4_nvme_flight_send(&queue->flight, number);
+	g4_nvme_flight_begin(&queue->flight, number, &slot->command);
 }
 
 /* Whether something is left to start. If not, its owner lets go of the request, which may be done then. */

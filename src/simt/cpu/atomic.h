@@ -47,6 +47,7 @@
 	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __atomic_fetch_add, acq, __ATOMIC_ACQUIRE)                               \
 	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __atomic_fetch_add, rel, __ATOMIC_RELEASE)                               \
 	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __atomic_fetch_add, rlx, __ATOMIC_RELAXED)                               \
+	G4_ATOMIC_FETCH_ORDERED(bits, g4_xchg, __atomic_exchange_n, acq, __ATOMIC_ACQUIRE)                             \
 	G4_ATOMIC_FETCH_ORDERED(bits, g4_sub, __atomic_fetch_sub, rel, __ATOMIC_RELEASE)                               \
                                                                                                                        \
 	G4_INLINE bool g4_cas##bits(uint##bits##_t *p, uint##bits##_t expected, uint##bits##_t desired)                \
@@ -101,6 +102,10 @@ G4_INLINE void g4_fence_acq_sys(void)
 G4_INLINE uint32_t g4_load32_fenced(const uint32_t *p)
 {
 	return g4_load32_acq(p);
+}
+G4_INLINE uint64_t g4_load64_fenced(const uint64_t *p)
+{
+	return g4_load64_acq(p);
 }
 G4_INLINE uint64_t g4_load64_fenced_sys(const uint64_t *p)
 {

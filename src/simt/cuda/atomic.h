@@ -49,6 +49,7 @@
 	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __nv_atomic_fetch_add, acq, __NV_ATOMIC_ACQUIRE)                         \
 	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __nv_atomic_fetch_add, rel, __NV_ATOMIC_RELEASE)                         \
 	G4_ATOMIC_FETCH_ORDERED(bits, g4_add, __nv_atomic_fetch_add, rlx, __NV_ATOMIC_RELAXED)                         \
+	G4_ATOMIC_FETCH_ORDERED(bits, g4_xchg, __nv_atomic_exchange_n, acq, __NV_ATOMIC_ACQUIRE)                       \
 	G4_ATOMIC_FETCH_ORDERED(bits, g4_sub, __nv_atomic_fetch_sub, rel, __NV_ATOMIC_RELEASE)                         \
                                                                                                                        \
 	G4_FN G4_INLINE bool g4_cas##bits(uint##bits##_t *p, uint##bits##_t expected, uint##bits##_t desired)          \
@@ -67,25 +68,33 @@ G4_ATOMICS(32)
 G4_ATOMICS(64)
 G4_ATOMIC_FETCH_ORDERED(64, g4_atomic_max, __nv_atomic_fetch_max, rlx, __NV_ATOMIC_RELAXED)
 
-/* Keeps what is before it before the stores behind it, for those who read without a lock. */
+/*
+ * Both halves of the order, for nvcc makes a fence of the dearest kind, sequential consistency, of one that asks for one half.
+ *
+ * Keeps what is before it before the stores behind it, for those who read without a lock.
+ */
 G4_FN G4_INLINE void g4_fence_rel(void)
 {
-	__nv_atomic_thread_fence(__NV_ATOMIC_RELEASE, __NV_THREAD_SCOPE_DEVICE);
+	__nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_DEVICE);
 }
 
 /* Keeps relaxed loads before it before everything behind it. */
 G4_FN G4_INLINE void g4_fence_acq(void)
 {
-	__nv_atomic_thread_fence(__NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_DEVICE);
+	__nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_DEVICE);
 }
 G4_FN G4_INLINE void g4_fence_acq_sys(void)
 {
-	__nv_atomic_thread_fence(__NV_ATOMIC_ACQUIRE, __NV_THREAD_SCOPE_SYSTEM);
+	__nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_SYSTEM);
 }
 
 G4_FN G4_INLINE uint32_t g4_load32_fenced(const uint32_t *p)
 {
 	return g4_load32_rlx(p);
+}
+G4_FN G4_INLINE uint64_t g4_load64_fenced(const uint64_t *p)
+{
+	return g4_load64_rlx(p);
 }
 G4_FN G4_INLINE uint64_t g4_load64_fenced_sys(const uint64_t *p)
 {

@@ -26,8 +26,7 @@ static void send(uint32_t number, uint32_t opcode)
 {
 	flight.slots[number].command.opcode = (uint8_t)opcode;
 	flight.slots[number].command.dword12 = 0;
-	flight.slots[number].tries = 0;
-	g4_nvme_flight_send(&flight, number);
+	g4_nvme_flight_begin(&flight, number, &flight.slots[number].command);
 }
 
 /* As who looks does it. */
@@ -38,9 +37,8 @@ static bool take(uint32_t status, bool *ended)
 
 	if (!g4_nvme_pair_next(&flight.pair, &end, NULL))
 		return false;
-	const uint32_t id = g4_nvme_completion_id(end), number = id & 0xff;
-	*ended = number < SLOTS && g4_cas32(&flight.slots[number].under_way, id + 1, 0) &&
-		 g4_nvme_flight_ended(&flight, number, status, &code);
+	const uint32_t id = g4_nvme_completion_id(end);
+	*ended = g4_nvme_flight_claim(&flight, id) && g4_nvme_flight_ended(&flight, id & 0xff, status, &code);
 	return true;
 }
 

@@ -23,6 +23,7 @@ static void hold_up(void)
 #undef g4_nvme_pair_submit
 
 #define SLOTS 4u
+#define MINUTE_NS UINT64_C(60000000000)
 
 static void answer_next(void)
 {
@@ -141,25 +142,32 @@ static int begin_lanes(void **state)
 static int run_on_lanes(uint32_t op, void (*between)(void), void (*after)(void))
 {
 	const struct g4_remote_request request = {.op = op, .bytes = G4_PAGE_BYTES};
-	struct g4_nvme_lane_end ended[G4_NVME_TAKE_MOST];
+	int32_t code;
 
 	held_up = between;
 	g4_nvme_lanes_post(&lanes, 0, &request);
 	if (after)
 		after();
-	while (g4_nvme_lanes_take(&lanes, ended) == 0)
+	while (g4_nvme_lanes_take(&lanes, 1, G4_NVME_NO_SLOT) == 0) {
+		assert_false(g4_nvme_lanes_ended(&lanes, 0, &code));
 		answer_next();
-	assert_int_equal(ended[0].slot, 0);
-	return ended[0].code;
+	}
+	assert_true(g4_nvme_lanes_ended(&lanes, 0, &code));
+	return code;
 }
 
 /* They look at what the host tells now and then. */
 static void look_until(bool paused)
 {
-	struct g4_nvme_lane_end ended[G4_NVME_TAKE_MOST];
-
 	while (lanes.flight.paused != paused)
-		assert_int_equal(g4_nvme_lanes_take(&lanes, ended), 0);
+		assert_int_equal(g4_nvme_lanes_take(&lanes, 1, G4_NVME_NO_SLOT), 0);
+}
+
+/* Long enough for them to look at the clock. */
+static void look_for_long(void)
+{
+	for (uint32_t i = 0; i < 128; i++)
+		assert_int_equal(g4_nvme_lanes_take(&lanes, 16, G4_NVME_NO_SLOT), 0);
 }
 
 static void pause_lanes(void)
@@ -210,6 +218,39 @@ static void a_flush_of_lanes_with_nothing_to_lose_is_sent_again(void **state)
 	assert_false(talk.said & G4_NVME_SAID_LOST);
 }
 
+static void let_time_pass(uint32_t number)
+{
+	lanes.flight.slots[number].state &= ~G4_NVME_SINCE_MASK;
+}
+
+/* The host has not begun with the first one yet; then it has, and with a second time, a reset is wished for. */
+static void one_late_command_is_named_at_a_time(void **state)
+{
+	const struct g4_remote_request request = {.op = G4_IO_READ, .bytes = G4_PAGE_BYTES};
+
+	(void)state;
+	lanes.timeout_ns = MINUTE_NS;
+	for (uint32_t i = 0; i < 2; i++) {
+		g4_nvme_lanes_post(&lanes, i, &request);
+		let_time_pass(i);
+	}
+	look_for_long();
+	const uint32_t first = talk.late;
+	assert_int_equal((first & ~G4_NVME_AGAIN) - 1, next_command()->id);
+	look_for_long();
+	assert_int_equal(talk.late, first);
+	talk.heard = first;
+	look_for_long();
+	assert_int_not_equal(talk.late, first);
+	assert_int_equal((talk.late & ~G4_NVME_AGAIN) - 1, next_command()->id);
+	let_time_pass(0);
+	look_for_long();
+	assert_int_equal(talk.wish, 0);
+	talk.heard = talk.late;
+	look_for_long();
+	assert_int_equal(talk.wish, 1);
+}
+
 #define host_test(f) cmocka_unit_test_setup_teardown(f, begin_host, end_host)
 #define lanes_test(f) cmocka_unit_test_setup(f, begin_lanes)
 
@@ -222,6 +263,7 @@ int main(void)
 		lanes_test(a_pause_of_lanes_counts_a_flush_that_has_no_place_yet),
 		lanes_test(a_flush_of_lanes_that_outlives_a_reset_says_what_was_lost),
 		lanes_test(a_flush_of_lanes_with_nothing_to_lose_is_sent_again),
+		lanes_test(one_late_command_is_named_at_a_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

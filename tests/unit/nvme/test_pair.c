@@ -19,7 +19,7 @@ static void submit(uint32_t id)
 	memset(&command, 0, sizeof(command));
 	command.id = (g4_le16)id;
 	command.prp1 = UINT64_C(0x1234567800000000) + id;
-	g4_nvme_pair_submit(&pair, &command, NULL, NULL);
+	g4_nvme_pair_submit(&pair, &command, NULL, 0, NULL);
 }
 
 static void commands_arrive_in_order_and_completions_once(void **state)
@@ -166,13 +166,13 @@ static void *try_to_submit(void *argument)
 
 	memset(&command, 0, sizeof(command));
 	for (uint32_t i = 0; i < EACH; i++) {
-		uint32_t sent = 0;
+		uint64_t sent = 0;
 		while (g4_add32(&under_way, 1) >= ENTRIES - 1) {
 			g4_sub32(&under_way, 1);
 			g4_pause();
 		}
 		command.id = (g4_le16)(first + i);
-		was_sent[first + i] = g4_nvme_pair_submit(&pair, &command, &sent, NULL);
+		was_sent[first + i] = g4_nvme_pair_submit(&pair, &command, &sent, 1, NULL);
 		assert_int_equal(sent, was_sent[first + i]);
 		if (!sent)
 			g4_sub32(&under_way, 1);
