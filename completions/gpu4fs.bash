@@ -190,8 +190,13 @@ _gpu4fs() {
 		;;
 	dedup:*)
 		case $place:$previous in
+		*:--memory | *:--rate) ;;
 		*:--image | *:--socket | *:--mount) _gpu4fs_files "$current" ;;
-		1:*) _gpu4fs_words "$current" "run estimate stats prune" ;;
+		0:*) _gpu4fs_words "$current" "run estimate stats prune" ;;
+		*)
+			_gpu4fs_mounts "$current"
+			_gpu4fs_files "$current"
+			;;
 		esac
 		;;
 	dump:*)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu4fs dedup: shares what is stored more than once, and says how much that is. */
+#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 
@@ -12,18 +13,21 @@
 
 const char g4_help_dedup[] =
 	"run|estimate|stats [--memory SIZE] [--rate SIZE] [--compare] [--json]\n"
-	"                    --image IMAGE|--socket PATH [FILE|DIRECTORY]...\n"
+	"                    DIRECTORY|FILE...\n"
+	"   or: gpu4fs dedup run|estimate|stats [OPTION]... --image IMAGE|--socket PATH\n"
+	"                    [DIRECTORY|FILE]...\n"
 	"   or: gpu4fs dedup stats|prune [--json] --mount DIRECTORY\n"
 	"   or: gpu4fs dedup prune [--json] --image IMAGE\n\n"
 	"Finds 4 KiB pages of files that have the same contents, by their checksums (mkfs\n"
-	"--checksum, attr set checksum=), and lets files share them. Paths begin at the root of a\n"
-	"file system that is not mounted, or that 'gpu4fs serve' has; without any all files are\n"
-	"looked at.\n\n"
+	"--checksum, attr set checksum=), and lets files share them: of a mounted file system,\n"
+	"or with --image or --socket of one that is not mounted, or that 'gpu4fs serve' has; then\n"
+	"paths begin at its root, and without any all files are looked at.\n\n"
 	"  run       share them. Contents, sizes and times of files stay as they are; others may\n"
-	"            write meanwhile. It may be ended at any time, and begun again\n"
+	"            write meanwhile. It may be ended at any time, and begun again. Of a mounted\n"
+	"            file system it is for root and the user who did that\n"
 	"  estimate  say how much that would free\n"
-	"  stats     say how much is shared, and how many pages of files a stored page has. Of a mounted\n"
-	"            file system: how often what was written was there already since the mount (with\n"
+	"  stats     say how much is shared, and how many pages of files a stored page has. With\n"
+	"            --mount: how often what was written was there already since the mount (with\n"
 	"            mkfs --dedup or attr set dedup=on), and how full the table in memory is\n"
 	"  prune     no longer find pages that nobody shares: where what is written once stays alone it\n"
 	"            frees space, memory, and time after a mount\n\n"
@@ -41,16 +45,18 @@ const char g4_help_dedup[] =
 	"      --compare       read pages and compare them, also with BLAKE3\n"
 	"      --json          print one JSON object\n"
 	"      --help          show this\n\n"
-	"Exit status: 0 done; 1 some files could not be looked at or shared; 2 wrong usage.\n";
+	"Exit status: 0 done; 1 it was ended early, or some files could not be looked at or shared;\n"
+	"2 wrong usage.\n";
 
 #define PAGE_BYTES UINT64_C(4096)
 
 enum order { RUN, ESTIMATE, STATS, PRUNE };
 
-struct target { /* one of them is not NULL */
+struct target { /* one of them at most is not NULL; none: paths are of a file system that is mounted here */
 	const char *image, *socket, *mount;
 };
 
+/* NULL: of paths that are mounted here. */
 static const char *name_of(const struct target *target)
 {
 	return target->image != NULL ? target->image : target->socket != NULL ? target->socket : target->mount;
@@ -93,11 +99,12 @@ static void print_counts(struct g4_report *report, const struct g4_dedup_counts 
 	g4_report_end(report);
 }
 
-static void print_result(enum order order, const struct g4_dedup *dedup, bool json)
+static void print_result(enum order order, const struct g4_dedup *dedup, bool whole, bool json)
 {
 	struct g4_report report;
 
 	g4_report_start(&report, stdout, json);
+	g4_report_bool(&report, "ended_early", !whole);
 	g4_report_count(&report, "files", dedup->files);
 	g4_report_count(&report, "files_left_out", dedup->left_out);
 	g4_report_size(&report, "data_bytes", dedup->pages * PAGE_BYTES);
@@ -199,25 +206,74 @@ static int prune(const struct target *target, bool json)
 	return G4_EXIT_OK;
 }
 
-static int go(struct g4_dedup *dedup, enum order order, char **paths, int count, const struct target *target, bool json)
+/* The path of a file system that is mounted here, without links, or NULL. */
+static char *find(const char *path)
+{
+	char *real = realpath(path, NULL);
+
+	if (real == NULL)
+		g4_cli_error("dedup", "%s: %s", path, strerror(errno));
+	return real;
+}
+
+/* Where the files are. False: it was said why they can not be looked at. */
+static bool begin(struct g4_dedup *dedup, char **paths, const struct target *target)
+{
+	if (target->image != NULL || target->socket != NULL) {
+		dedup->place.fs = g4_cli_attach("dedup", target->image, target->socket);
+		return dedup->place.fs != NULL;
+	}
+	char *first = find(paths[0]);
+	const int rc = first != NULL ? g4_dedup_place_mounted(&dedup->place, first) : 0;
+	if (rc == -ENOTTY)
+		g4_cli_error("dedup", "%s: is on no gpu4fs file system, or its server is too old", paths[0]);
+	else if (rc < 0)
+		g4_cli_error("dedup", "%s: %s", paths[0], strerror(-rc));
+	free(first);
+	return first != NULL && rc == 0;
+}
+
+static bool add_all(struct g4_dedup *dedup, char **paths, int count)
 {
 	bool good = true;
-	int rc;
 
-	dedup->fs = g4_cli_attach("dedup", target->image, target->socket);
-	if (dedup->fs == NULL)
-		return G4_EXIT_FAILURE;
-	for (int i = 0; i < count; i++)
-		good = g4_dedup_add(dedup, paths[i]) && good;
 	if (count == 0)
-		good = g4_dedup_add(dedup, "/");
-	rc = g4_dedup_go(dedup);
+		return g4_dedup_add(dedup, "/");
+	for (int i = 0; i < count; i++) {
+		char *real = dedup->place.fs == NULL ? find(paths[i]) : NULL;
+		if (dedup->place.fs != NULL)
+			good = g4_dedup_add(dedup, paths[i]) && good;
+		else
+			good = real != NULL && g4_dedup_add(dedup, real) && good;
+		free(real);
+	}
+	return good;
+}
 
-	const int closed = gpu4fs_unmount(dedup->fs);
-	print_result(order, dedup, json);
+static const char *why(const struct target *target, int rc)
+{
+	if (rc == -EPERM && target->image == NULL && target->socket == NULL)
+		return "it is for root and the user who mounted it";
+	return rc == -EINTR ? "interrupted" : strerror(-rc);
+}
+
+static int go(struct g4_dedup *dedup, enum order order, char **paths, int count, const struct target *target, bool json)
+{
+	if (!begin(dedup, paths, target))
+		return G4_EXIT_FAILURE;
+	g4_cli_catch_interrupts();
+	g4_cli_allow_open_files();
+	g4_progress_start(&dedup->progress, "dedup");
+	bool good = add_all(dedup, paths, count);
+	int rc = g4_dedup_go(dedup);
+	g4_progress_clear(&dedup->progress);
+
+	const int closed = dedup->place.fs != NULL ? gpu4fs_unmount(dedup->place.fs) : 0;
+	g4_dedup_place_close(&dedup->place);
+	print_result(order, dedup, rc == 0, json);
 	rc = rc < 0 ? rc : closed;
 	if (rc < 0)
-		g4_cli_error("dedup", "%s: %s", name_of(target), strerror(-rc));
+		g4_cli_error("dedup", "%s: %s", name_of(target) != NULL ? name_of(target) : paths[0], why(target, rc));
 	good = good && rc == 0 && dedup->left_out == 0 && dedup->failed == 0;
 	g4_dedup_free(dedup);
 	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
@@ -258,12 +314,17 @@ int g4_cli_dedup(int argc, char **argv)
 		return g4_cli_usage("dedup", "run, estimate, stats or prune is needed");
 	if (!parse_order(argv[optind], &order))
 		return g4_cli_usage("dedup", "it can run, estimate, stats or prune, not '%s'", argv[optind]);
-	if ((target.image != NULL) + (target.socket != NULL) + (target.mount != NULL) != 1)
-		return g4_cli_usage("dedup", "one of --image, --socket and --mount is needed");
+	const int targets = (target.image != NULL) + (target.socket != NULL) + (target.mount != NULL);
+	if (targets > 1)
+		return g4_cli_usage("dedup", "one of --image, --socket and --mount will do");
+	if (targets == 0 && order == PRUNE)
+		return g4_cli_usage("dedup", "--image or --mount is needed");
+	if (targets == 0 && optind + 1 == argc)
+		return g4_cli_usage("dedup", "a mounted directory, --image or --socket is needed");
 	if (order != RUN && (dedup.rate != 0 || dedup.compare))
 		return g4_cli_usage("dedup", "--rate and --compare are for run");
 	if (target.mount != NULL && order != STATS && order != PRUNE)
-		return g4_cli_usage("dedup", "--mount is for stats and prune");
+		return g4_cli_usage("dedup", "--mount is for stats and prune: name the directory alone");
 	if (target.socket != NULL && order == PRUNE)
 		return g4_cli_usage("dedup", "prune is for --image and --mount");
 	if ((target.mount != NULL || order == PRUNE) && optind + 1 < argc)

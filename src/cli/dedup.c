@@ -9,7 +9,6 @@
  */
 #include "cli/dedup.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -18,7 +17,8 @@
 #include <time.h>
 
 #include "base/clock_host.h"
-#include "cli/cli.h"
+#include "base/units_host.h"
+#include "cli/attach.h"
 
 #define PAGE_BYTES UINT64_C(4096)
 #define TINY_BYTES 128u /* a file of so many has no pages */
@@ -40,19 +40,38 @@ struct g4_dedup_record {
 };
 
 struct handles { /* of files, by their number; a place is for several */
-	gpu4fs_file *open[HANDLES];
+	struct g4_dedup_handle open[HANDLES];
 	uint64_t number[HANDLES];
 };
 
-static bool failed(const char *path, int64_t result)
+static bool failed(struct g4_dedup *dedup, const char *path, int64_t result)
 {
+	g4_progress_clear(&dedup->progress);
 	g4_cli_error("dedup", "%s: %s", path, strerror((int)-result));
 	return false;
 }
 
+/* A file, or a directory, that others have removed or replaced since its name was read. */
+static bool has_gone(int64_t result)
+{
+	return result == -ENOENT || result == -ESTALE || result == -ELOOP || result == -ENOTDIR;
+}
+
+static void show(struct g4_dedup *dedup, const char *what, uint64_t done, uint64_t total)
+{
+	char size[24], text[128];
+
+	if (!g4_progress_wanted(&dedup->progress))
+		return;
+	g4_format_size(dedup->shared * PAGE_BYTES, size, sizeof(size));
+	snprintf(text, sizeof(text), "pass %llu: %s %llu of %llu, %s shared", (unsigned long long)dedup->passes + 1,
+		 what, (unsigned long long)done, (unsigned long long)total, size);
+	g4_progress_text(&dedup->progress, text);
+}
+
 /* ------------------------------------------------------------------ files */
 
-static int add_file(struct g4_dedup *dedup, const char *path, const struct gpu4fs_stat *stat)
+static int add_file(struct g4_dedup *dedup, const char *path, uint64_t ino)
 {
 	if (dedup->files == dedup->file_room) {
 		const uint64_t room = dedup->file_room ? 2 * dedup->file_room : 1024;
@@ -65,7 +84,7 @@ static int add_file(struct g4_dedup *dedup, const char *path, const struct gpu4f
 	if (dedup->files == UINT32_MAX)
 		return -ENOMEM;
 	struct g4_dedup_file *file = &dedup->file_list[dedup->files];
-	*file = (struct g4_dedup_file){.ino = stat->ino};
+	*file = (struct g4_dedup_file){.ino = ino};
 	file->path = strdup(path);
 	if (file->path == NULL)
 		return -ENOMEM;
@@ -73,50 +92,49 @@ static int add_file(struct g4_dedup *dedup, const char *path, const struct gpu4f
 	return 0;
 }
 
-static bool add_named(struct g4_dedup *dedup, const char *path, const struct gpu4fs_stat *stat);
+static bool add_found(struct g4_dedup *dedup, const char *path, const struct g4_dedup_entry *found);
 
 static bool add_directory(struct g4_dedup *dedup, const char *path)
 {
-	struct gpu4fs_dirent entry;
-	gpu4fs_dir *stream;
+	struct g4_dedup_entry entry;
+	struct g4_dedup_dir dir;
 	bool good = true;
-	int rc = gpu4fs_opendir(dedup->fs, NULL, path, GPU4FS_DIR_STAT, &stream);
+	int rc = g4_dedup_dir_open(&dedup->place, path, &dir);
 
 	if (rc < 0)
-		return failed(path, rc);
-	while ((rc = gpu4fs_readdir(stream, &entry)) > 0) {
-		const struct gpu4fs_stat stat = *entry.stat;
+		return has_gone(rc) || failed(dedup, path, rc);
+	while (!g4_cli_interrupted() && (rc = g4_dedup_dir_next(&dedup->place, &dir, &entry)) > 0) {
 		char *below;
 		if (asprintf(&below, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/", entry.name) < 0) {
 			rc = -ENOMEM;
 			break;
 		}
-		good = add_named(dedup, below, &stat) && good;
+		good = add_found(dedup, below, &entry) && good;
 		free(below);
 	}
-	gpu4fs_closedir(stream);
-	return rc < 0 ? failed(path, rc) : good;
+	g4_dedup_dir_close(&dir);
+	return rc < 0 && !has_gone(rc) ? failed(dedup, path, rc) : good;
 }
 
-static bool add_named(struct g4_dedup *dedup, const char *path, const struct gpu4fs_stat *stat)
+static bool add_found(struct g4_dedup *dedup, const char *path, const struct g4_dedup_entry *found)
 {
 	int rc = 0;
 
-	if (S_ISDIR(stat->mode))
+	if (S_ISDIR(found->mode))
 		return add_directory(dedup, path);
-	if (S_ISREG(stat->mode) && stat->size > TINY_BYTES)
-		rc = add_file(dedup, path, stat);
-	return rc < 0 ? failed(path, rc) : true;
+	if (S_ISREG(found->mode) && found->size > TINY_BYTES)
+		rc = add_file(dedup, path, found->ino);
+	return rc < 0 ? failed(dedup, path, rc) : true;
 }
 
 bool g4_dedup_add(struct g4_dedup *dedup, const char *path)
 {
-	struct gpu4fs_stat stat;
-	const int rc = gpu4fs_lstat(dedup->fs, NULL, path, &stat);
+	struct g4_dedup_entry entry;
+	const int rc = g4_dedup_stat(&dedup->place, path, &entry);
 
 	if (rc < 0)
-		return failed(path, rc);
-	return add_named(dedup, path, &stat);
+		return failed(dedup, path, rc);
+	return add_found(dedup, path, &entry);
 }
 
 static int by_inode(const void *a, const void *b)
@@ -144,47 +162,40 @@ static void each_once(struct g4_dedup *dedup)
 
 /* ------------------------------------------------------------------ sharing */
 
-static void close_at(struct handles *handles, uint32_t place)
-{
-	if (handles->open[place] != NULL)
-		gpu4fs_close(handles->open[place]);
-	handles->open[place] = NULL;
-}
-
 /* One that stays open until another one of its place is wanted. */
-static int64_t open_file(struct g4_dedup *dedup, struct handles *handles, uint32_t number, int flags, gpu4fs_file **out)
+static int64_t open_file(struct g4_dedup *dedup, struct handles *handles, uint32_t number, bool change,
+			 struct g4_dedup_handle **out)
 {
 	struct g4_dedup_file *file = &dedup->file_list[number];
-	const uint32_t place = number % HANDLES;
+	struct g4_dedup_handle *handle = &handles->open[number % HANDLES];
 
-	if (handles->open[place] == NULL || handles->number[place] != number) {
-		close_at(handles, place);
-		handles->number[place] = number;
-		const int64_t rc =
-			gpu4fs_open(dedup->fs, NULL, file->path, flags | O_NOFOLLOW, 0, &handles->open[place]);
+	if (!handle->is_open || handles->number[number % HANDLES] != number) {
+		if (handle->is_open)
+			g4_dedup_close(handle);
+		handles->number[number % HANDLES] = number;
+		const int64_t rc = g4_dedup_open(&dedup->place, file->path, change, handle);
 		if (rc < 0) {
-			handles->open[place] = NULL;
-			if (!file->told)
-				failed(file->path, rc);
+			if (!file->told && !has_gone(rc))
+				failed(dedup, file->path, rc);
 			file->told = true;
 			return rc;
 		}
 	}
-	*out = handles->open[place];
+	*out = handle;
 	return 0;
 }
 
-/* Waits until so many pages may have been shared. */
+/* Waits until so many pages may have been shared, but not for long after a signal. */
 static void pay(struct g4_dedup *dedup, uint64_t pages)
 {
+	uint64_t now;
+
 	if (dedup->rate == 0)
 		return;
 	dedup->paid += pages * PAGE_BYTES;
 	const uint64_t due = dedup->begun_ns + (uint64_t)((double)dedup->paid / (double)dedup->rate * 1e9);
-	const uint64_t now = g4_clock_ns(CLOCK_MONOTONIC);
-	if (now < due) {
-		const struct timespec rest = {(time_t)((due - now) / UINT64_C(1000000000)),
-					      (long)((due - now) % UINT64_C(1000000000))};
+	while (!g4_cli_interrupted() && (now = g4_clock_ns(CLOCK_MONOTONIC)) < due) {
+		const struct timespec rest = {.tv_nsec = (long)g4_min64(due - now, UINT64_C(100000000))};
 		nanosleep(&rest, NULL);
 	}
 }
@@ -192,7 +203,8 @@ static void pay(struct g4_dedup *dedup, uint64_t pages)
 /* Errors that the next page would have, too. */
 static bool ends_all(int64_t rc)
 {
-	return rc == -ENOSPC || rc == -EROFS || rc == -EBUSY || rc == -ENOTCONN || rc == -EPIPE || rc == -ENOMEM;
+	return rc == -ENOSPC || rc == -EROFS || rc == -EBUSY || rc == -ENOTCONN || rc == -EPIPE || rc == -ENOMEM ||
+	       rc == -EMFILE || rc == -ENFILE || rc == -EINTR;
 }
 
 /* Pages in a row of one file become those of another. */
@@ -200,20 +212,21 @@ static int share_row(struct g4_dedup *dedup, struct handles *to_handles, struct 
 		     const struct g4_dedup_record *job, uint32_t pages)
 {
 	const uint32_t from_number = (uint32_t)(job->key >> 32), from_page = (uint32_t)job->key;
-	gpu4fs_file *from, *to;
-	int64_t rc = open_file(dedup, to_handles, job->file, O_WRONLY, &to);
+	struct g4_dedup_handle *from, *to;
+	int64_t rc = open_file(dedup, to_handles, job->file, true, &to);
 
 	if (rc == 0)
-		rc = open_file(dedup, from_handles, from_number, O_RDONLY, &from);
+		rc = open_file(dedup, from_handles, from_number, false, &from);
 	if (rc < 0) {
-		dedup->failed += pages;
+		*(has_gone(rc) ? &dedup->different : &dedup->failed) += pages;
 		return ends_all(rc) ? (int)rc : 0;
 	}
 	for (uint32_t done = 0; done < pages;) {
 		const uint64_t left = (pages - done) * PAGE_BYTES;
-		rc = gpu4fs_dedupe_range(from, (int64_t)((from_page + (uint64_t)done) * PAGE_BYTES), to,
-					 (int64_t)((job->page + (uint64_t)done) * PAGE_BYTES), left,
-					 dedup->compare ? GPU4FS_DEDUPE_COMPARE : 0);
+		if (g4_cli_interrupted())
+			return -EINTR;
+		rc = g4_dedup_same(from, (from_page + (uint64_t)done) * PAGE_BYTES, to,
+				   (job->page + (uint64_t)done) * PAGE_BYTES, left, dedup->compare);
 		if (rc > 0) {
 			const uint32_t some = (uint32_t)(((uint64_t)rc + PAGE_BYTES - 1) / PAGE_BYTES);
 			dedup->shared += some;
@@ -223,9 +236,10 @@ static int share_row(struct g4_dedup *dedup, struct handles *to_handles, struct 
 		}
 		if (ends_all(rc))
 			return (int)rc;
-		*(rc == 0 ? &dedup->different : &dedup->failed) += 1;
-		if (rc < 0 && !dedup->file_list[job->file].told) {
-			failed(dedup->file_list[job->file].path, rc);
+		const bool changed = rc == 0 || has_gone(rc);
+		*(changed ? &dedup->different : &dedup->failed) += 1;
+		if (!changed && !dedup->file_list[job->file].told) {
+			failed(dedup, dedup->file_list[job->file].path, rc);
 			dedup->file_list[job->file].told = true;
 		}
 		done++;
@@ -256,9 +270,11 @@ static int share_all(struct g4_dedup *dedup, struct g4_dedup_record *jobs, uint6
 			n++;
 		rc = share_row(dedup, &handles[0], &handles[1], &jobs[i], n);
 		i += n;
+		show(dedup, "duplicate", i, count);
 	}
 	for (uint32_t k = 0; k < 2 * HANDLES && handles != NULL; k++)
-		close_at(&handles[k / HANDLES], k % HANDLES);
+		if (handles[k / HANDLES].open[k % HANDLES].is_open)
+			g4_dedup_close(&handles[k / HANDLES].open[k % HANDLES]);
 	free(handles);
 	return rc;
 }
@@ -413,12 +429,14 @@ static int take_page(struct g4_dedup *dedup, struct pass *pass, uint32_t number,
 }
 
 /* All pages of an open file. */
-static int take_pages(struct g4_dedup *dedup, struct pass *pass, uint32_t number, gpu4fs_file *file, bool first,
-		      struct gpu4fs_page_sum *sums)
+static int take_pages(struct g4_dedup *dedup, struct pass *pass, uint32_t number, const struct g4_dedup_handle *handle,
+		      bool first, struct gpu4fs_page_sum *sums)
 {
 	int64_t offset = 0, count;
 
-	while ((count = gpu4fs_page_sums(file, offset, sums, SUMS_AT_ONCE)) > 0) {
+	while ((count = g4_dedup_sums(handle, offset, sums, SUMS_AT_ONCE)) > 0) {
+		if (g4_cli_interrupted())
+			return -EINTR;
 		for (int64_t i = 0; i < count; i++) {
 			if (sums[i].offset / PAGE_BYTES >= NO_PAGE)
 				return -EFBIG;
@@ -437,18 +455,16 @@ static int take_file(struct g4_dedup *dedup, struct pass *pass, uint32_t number,
 {
 	const struct g4_dedup_file *file = &dedup->file_list[number];
 	const bool first = pass->low.key == 0 && pass->low.address == 0;
-	gpu4fs_file *handle;
-	int rc = gpu4fs_open(dedup->fs, NULL, file->path, O_RDONLY | O_NOFOLLOW, 0, &handle);
+	struct g4_dedup_handle handle;
+	int rc = g4_dedup_open(&dedup->place, file->path, false, &handle);
 
-	if (rc == -ENOENT) /* it was removed */
-		return 0;
 	if (rc == 0) {
-		rc = take_pages(dedup, pass, number, handle, first, sums);
-		gpu4fs_close(handle);
+		rc = take_pages(dedup, pass, number, &handle, first, sums);
+		g4_dedup_close(&handle);
 	}
-	if (rc < 0 && first && !ends_all(rc)) {
+	if (rc < 0 && first && !ends_all(rc) && !has_gone(rc)) {
 		dedup->left_out++;
-		failed(file->path, rc);
+		failed(dedup, file->path, rc);
 	}
 	return ends_all(rc) ? rc : 0;
 }
@@ -459,8 +475,10 @@ static int take_all(struct g4_dedup *dedup, struct gpu4fs_page_sum *sums)
 	int rc = 0;
 
 	for (;;) {
-		for (uint64_t i = 0; i < dedup->files && rc == 0; i++)
-			rc = take_file(dedup, &pass, (uint32_t)i, sums);
+		for (uint64_t i = 0; i < dedup->files && rc == 0; i++) {
+			rc = g4_cli_interrupted() ? -EINTR : take_file(dedup, &pass, (uint32_t)i, sums);
+			show(dedup, "file", i + 1, dedup->files);
+		}
 		dedup->passes++;
 		if (rc == 0)
 			rc = plan_all(dedup, &pass, true);
@@ -472,6 +490,14 @@ static int take_all(struct g4_dedup *dedup, struct gpu4fs_page_sum *sums)
 	}
 }
 
+/* What was written so far has sums to go by. Who may not ask a server for that sees what it has written by itself. */
+static int sync_before(struct g4_dedup *dedup)
+{
+	const int rc = g4_dedup_place_sync(&dedup->place);
+
+	return rc == -EROFS || (rc == -EPERM && !dedup->share) ? 0 : rc;
+}
+
 int g4_dedup_go(struct g4_dedup *dedup)
 {
 	struct gpu4fs_page_sum *sums = malloc(SUMS_AT_ONCE * sizeof(*sums));
@@ -480,12 +506,14 @@ int g4_dedup_go(struct g4_dedup *dedup)
 	dedup->begun_ns = g4_clock_ns(CLOCK_MONOTONIC);
 	dedup->record_room = dedup->memory_bytes / (2 * sizeof(*dedup->records)); /* qsort() may take as much again */
 	dedup->records = malloc(dedup->record_room * sizeof(*dedup->records));
-	int rc = sums == NULL || dedup->records == NULL ? -ENOMEM : gpu4fs_syncfs(dedup->fs);
-	if (rc == -EROFS)
-		rc = 0;
+	int rc = sums == NULL || dedup->records == NULL ? -ENOMEM : sync_before(dedup);
 	if (rc == 0)
 		rc = take_all(dedup, sums);
 	free(sums);
+	if (dedup->shared > 0) { /* what is free tells of it from then on */
+		const int synced = g4_dedup_place_sync(&dedup->place);
+		rc = rc < 0 ? rc : synced;
+	}
 	return rc;
 }
 

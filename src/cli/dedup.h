@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds pages with the same contents in files of a file system by their sums, in bounded memory, and shares them. No data is read but
- * what gpu4fs_dedupe_range() compares. Files may change meanwhile: what is found is a hint, which that function verifies.
+ * what g4_dedup_same() compares. Files may change, move and go meanwhile: what is found is a hint, which that function verifies.
  */
 #ifndef G4_CLI_DEDUP_H
 #define G4_CLI_DEDUP_H
 
-#include "base/base.h"
-#include "gpu4fs/gpu4fs.h"
+#include "base/progress_host.h"
+#include "cli/dedup_files.h"
 
 #define G4_DEDUP_LEAST_BYTES UINT64_C(4096)
 #define G4_DEDUP_CLASSES 33u
 
 struct g4_dedup {
-	gpu4fs *fs;
+	struct g4_dedup_place place;
+	struct g4_progress progress; /* zero: none is shown */
 	/* what to do */
 	uint64_t memory_bytes; /* for what is known of pages; names of files come on top */
 	uint64_t rate;	       /* bytes a second that are shared, 0: no limit */
@@ -27,7 +28,7 @@ struct g4_dedup {
 	uint64_t without_sums; /* of those of files */
 	uint64_t duplicates;   /* stored ones whose contents another one has, by their sums */
 	uint64_t shared;       /* of files that were another page before */
-	uint64_t different;    /* that were not the same after all */
+	uint64_t different;    /* that were not the same after all, or whose file has gone */
 	uint64_t failed;       /* that could not be shared */
 	uint64_t owners
 		[G4_DEDUP_CLASSES]; /* stored pages that have 2^k pages of these files, or more, and less than 2^(k+1) */
@@ -41,7 +42,7 @@ struct g4_dedup {
 
 /* Adds a file, or all that are in a directory and below. False: something could not be read, which was said. */
 bool g4_dedup_add(struct g4_dedup *dedup, const char *path);
-/* Goes through what was added. 0, or a negative errno that ended it. */
+/* Goes through what was added. 0, or a negative errno that ended it, -EINTR where a signal did (g4_cli_interrupted()). */
 int g4_dedup_go(struct g4_dedup *dedup);
 void g4_dedup_free(struct g4_dedup *dedup);
 

@@ -21,6 +21,33 @@ struct g4_ioc_map {
 G4_STATIC_ASSERT(sizeof(struct g4_ioc_map) == 4096, "what an ioctl carries is below 16 KiB");
 #define G4_IOC_MAP _IOWR(0xb4, 1, struct g4_ioc_map)
 
+/* On a file that is open for reading: its stored pages from `offset` on, and their sums; count 0 behind the last. */
+#define G4_IOC_SUMS_PAGES 255u
+struct g4_ioc_sums {
+	uint64_t offset;
+	uint32_t count; /* out */
+	uint32_t reserved;
+	struct g4_page_sum sums[G4_IOC_SUMS_PAGES];
+};
+G4_STATIC_ASSERT(sizeof(struct g4_ioc_sums) < 16384, "what an ioctl carries is below 16 KiB");
+#define G4_IOC_SUMS _IOWR(0xb4, 4, struct g4_ioc_sums)
+
+/*
+ * On a file, however it is open, for root and the user who mounted: COPY_RANGE with G4_COPY_SAME to it. The source is named by its
+ * number, since the kernel does not tell the server which file another descriptor stands for. As nothing but what is the same
+ * already is shared, a number that has been given to another file does no harm; its generation tells it, too.
+ */
+struct g4_ioc_same {
+	uint64_t from; /* inode */
+	uint32_t from_generation;
+	uint32_t flags; /* G4_COPY_SAME, G4_COPY_COMPARE */
+	uint64_t from_offset, to_offset;
+	uint64_t bytes; /* out: so many are the same and shared */
+	int32_t status; /* out: 0 or a negative code */
+	uint32_t reserved;
+};
+#define G4_IOC_SAME _IOWR(0xb4, 5, struct g4_ioc_same)
+
 /* On a directory, for root and the user who mounted: another size, in whole pages. */
 struct g4_ioc_resize {
 	uint64_t bytes;
@@ -30,7 +57,10 @@ struct g4_ioc_resize {
 };
 #define G4_IOC_RESIZE _IOWR(0xb4, 2, struct g4_ioc_resize)
 
-/* On a directory, for root and the user who mounted: one of the commands JOB_START, JOB_SET, JOB_LIST, PATH, DEDUP and DISK. */
+/*
+ * On a directory, for root and the user who mounted: one of the commands SYNCFS, JOB_START, JOB_SET, JOB_LIST, PATH,
+ * DEDUP and DISK.
+ */
 struct g4_ioc_job {
 	uint32_t op;
 	uint32_t flags, mask; /* of the command */
@@ -51,6 +81,8 @@ static inline bool g4_ioc_job_command(struct g4_ioc_job *job, struct g4_cmd *cmd
 {
 	*cmd = (struct g4_cmd){.op = job->op, .flags = job->flags, .mask = job->mask, .node = job->node};
 	cmd->node2 = job->node2;
+	if (job->op == G4_CMD_SYNCFS)
+		return true;
 	if (job->op == G4_CMD_JOB_START || job->op == G4_CMD_JOB_SET) {
 		cmd->rate = job->rate;
 		return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Directories read, extended attributes, and the ioctls of chattr(1), xfs_io(8), fstrim(8) and gpu4fs map. */
+/* Directories read, extended attributes, and the ioctls of chattr(1), xfs_io(8), fstrim(8) and the gpu4fs program. */
 #include <dirent.h>
 #include <errno.h>
 #include <linux/fs.h>
@@ -333,6 +333,101 @@ static void map(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_info *fi,
 	fuse_reply_ioctl(req, 0, out, sizeof(*out));
 }
 
+/* The same of its pages and their sums. */
+static void sums(fuse_req_t req, fuse_ino_t ino, const struct fuse_file_info *fi, const void *in_buf)
+{
+	struct g4_ioc_sums *out = (struct g4_ioc_sums *)g4_fuse_self->data;
+	struct g4_ioc_sums in;
+	struct g4_cmd cmd = {.op = G4_CMD_SUMS, .node = ino, .handle = g4_fuse_handle(fi)};
+
+	if (fi->fh & G4_FUSE_WRITE_ONLY) { /* the engine's handle may read, for the kernel's cache */
+		fuse_reply_err(req, EBADF);
+		return;
+	}
+	memcpy(&in, in_buf, sizeof(in));
+	memset(out, 0, sizeof(*out));
+	out->offset = cmd.offset = in.offset;
+	cmd.data = out->sums;
+	cmd.length = sizeof(out->sums);
+	int result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
+	if (result < 0) {
+		fuse_reply_err(req, g4_errno(result));
+		return;
+	}
+	out->count = (uint32_t)(cmd.value / sizeof(out->sums[0]));
+	fuse_reply_ioctl(req, 0, out, sizeof(*out));
+}
+
+static int open_by_number(fuse_req_t req, uint64_t ino, uint32_t generation, uint32_t flags, uint64_t *handle)
+{
+	struct g4_cred cred = {0};
+	struct g4_cmd cmd = {.op = G4_CMD_OPEN, .node = ino, .flags = flags, .cred = &cred};
+
+	cmd.generation = generation;
+	g4_fuse_credentials(req, &cred);
+	int result = g4_engine_execute(g4_fuse_host_of(req)->engine, &cmd);
+	*handle = result < 0 ? 0 : cmd.handle;
+	return result;
+}
+
+/* What the kernel has of both files in its cache stays right: neither contents nor sizes nor times change. */
+static void same(fuse_req_t req, fuse_ino_t ino, const void *in_buf)
+{
+	struct g4_fuse_host *host = g4_fuse_host_of(req);
+	const struct fuse_ctx *context = fuse_req_ctx(req);
+	struct g4_cmd cmd = {.op = G4_CMD_COPY_RANGE};
+	struct g4_ioc_same io;
+
+	if (context->uid != 0 && context->uid != geteuid()) {
+		fuse_reply_err(req, EPERM);
+		return;
+	}
+	memcpy(&io, in_buf, sizeof(io));
+	if ((io.flags & ~(uint32_t)G4_COPY_COMPARE) != G4_COPY_SAME) {
+		fuse_reply_err(req, EINVAL);
+		return;
+	}
+	io.status = open_by_number(req, io.from, io.from_generation, G4_OPEN_READ, &cmd.handle);
+	if (io.status >= 0)
+		io.status = open_by_number(req, ino, 0, G4_OPEN_WRITE, &cmd.handle2);
+	if (io.status >= 0) {
+		cmd.offset = io.from_offset;
+		cmd.offset2 = io.to_offset;
+		cmd.length = io.bytes;
+		cmd.flags = io.flags;
+		io.status = g4_engine_execute(host->engine, &cmd);
+	}
+	io.bytes = io.status < 0 ? 0 : cmd.value;
+	if (cmd.handle2)
+		g4_fuse_release_handle(host, cmd.handle2);
+	if (cmd.handle)
+		g4_fuse_release_handle(host, cmd.handle);
+	fuse_reply_ioctl(req, 0, &io, sizeof(io));
+}
+
+#define BOTH_WAYS(type) (in_bytes >= sizeof(type) && out_bytes >= sizeof(type))
+
+/* The ioctls that are gpu4fs's own. False: it is none of them. */
+static bool own_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, const struct fuse_file_info *fi, bool directory,
+		      const void *in_buf, size_t in_bytes, size_t out_bytes)
+{
+	if (cmd == G4_IOC_RESIZE && BOTH_WAYS(struct g4_ioc_resize))
+		resize(req, in_buf);
+	else if (cmd == G4_IOC_JOB && BOTH_WAYS(struct g4_ioc_job))
+		do_job(req, in_buf);
+	else if (directory && (cmd == G4_IOC_MAP || cmd == G4_IOC_SUMS || cmd == G4_IOC_SAME))
+		fuse_reply_err(req, EISDIR);
+	else if (cmd == G4_IOC_MAP && BOTH_WAYS(struct g4_ioc_map))
+		map(req, ino, fi, in_buf);
+	else if (cmd == G4_IOC_SUMS && BOTH_WAYS(struct g4_ioc_sums))
+		sums(req, ino, fi, in_buf);
+	else if (cmd == G4_IOC_SAME && BOTH_WAYS(struct g4_ioc_same))
+		same(req, ino, in_buf);
+	else
+		return false;
+	return true;
+}
+
 /* The kernel has checked the right to change flags before it asks. */
 void g4_fuse_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg, struct fuse_file_info *fi,
 		   unsigned flags, const void *in_buf, size_t in_bytes, size_t out_bytes)
@@ -342,29 +437,14 @@ void g4_fuse_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg, 
 	int result = 0;
 
 	(void)arg;
+	if (own_ioctl(req, ino, cmd, fi, (flags & FUSE_IOCTL_DIR) != 0, in_buf, in_bytes, out_bytes))
+		return;
 	if (cmd == FS_IOC_GETVERSION && out_bytes >= sizeof(uint32_t)) {
 		reply_generation(req, ino);
 		return;
 	}
-	if (cmd == FITRIM && in_bytes >= sizeof(struct fstrim_range) && out_bytes >= sizeof(struct fstrim_range)) {
+	if (cmd == FITRIM && BOTH_WAYS(struct fstrim_range)) {
 		trim(req, in_buf);
-		return;
-	}
-	if (cmd == G4_IOC_RESIZE && in_bytes >= sizeof(struct g4_ioc_resize) &&
-	    out_bytes >= sizeof(struct g4_ioc_resize)) {
-		resize(req, in_buf);
-		return;
-	}
-	if (cmd == G4_IOC_JOB && in_bytes >= sizeof(struct g4_ioc_job) && out_bytes >= sizeof(struct g4_ioc_job)) {
-		do_job(req, in_buf);
-		return;
-	}
-	if (cmd == G4_IOC_MAP && (flags & FUSE_IOCTL_DIR)) {
-		fuse_reply_err(req, EISDIR);
-		return;
-	}
-	if (cmd == G4_IOC_MAP && in_bytes >= sizeof(struct g4_ioc_map) && out_bytes >= sizeof(struct g4_ioc_map)) {
-		map(req, ino, fi, in_buf);
 		return;
 	}
 	if ((cmd == FS_IOC_GETFLAGS && out_bytes >= sizeof(fs_flags)) ||

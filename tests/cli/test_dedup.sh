@@ -10,7 +10,15 @@ one_sentence "... fails with one sentence"
 exits 2 "with something else to do" "$gpu4fs" dedup shrink --image disk.img
 one_sentence "... fails with one sentence"
 says "... that names it" shrink
-exits 2 "without a file system" "$gpu4fs" dedup run /
+exits 2 "without a file system" "$gpu4fs" dedup run
+one_sentence "... fails with one sentence"
+for order in run estimate stats; do
+	exits 1 "$order of another file system's directory" "$gpu4fs" dedup "$order" .
+	one_sentence "... fails with one sentence"
+	exits 1 "$order of what is not there" "$gpu4fs" dedup "$order" ./nothing
+	one_sentence "... fails with one sentence"
+done
+exits 2 "prune of a directory alone" "$gpu4fs" dedup prune .
 one_sentence "... fails with one sentence"
 exits 2 "with two" "$gpu4fs" dedup run --image disk.img --socket s /
 for size in 0 100 often; do
@@ -23,7 +31,7 @@ exits 2 "statistics that compare" "$gpu4fs" dedup stats --compare --image disk.i
 exits 2 "prune with a socket" "$gpu4fs" dedup prune --socket s
 exits 2 "prune of a part" "$gpu4fs" dedup prune --image disk.img /a
 one_sentence "... fails with one sentence"
-exits 2 "a run of a mount" "$gpu4fs" dedup run --mount .
+exits 2 "a run with --mount" "$gpu4fs" dedup run --mount .
 one_sentence "... fails with one sentence"
 exits 1 "counts of what is not mounted" "$gpu4fs" dedup stats --mount .
 one_sentence "... fails with one sentence"

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files whose pages are compared, in one of two ways: through the library, where paths begin at the file system's root, or of a file
+ * system that is mounted here, where they are the host's and its server is asked by ioctls. Other file systems that are mounted
+ * below a directory are not its.
+ *
+ * All return 0 or more, or a negative errno.
+ */
+#ifndef G4_CLI_DEDUP_FILES_H
+#define G4_CLI_DEDUP_FILES_H
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include "base/base.h"
+#include "gpu4fs/gpu4fs.h"
+
+struct g4_dedup_place {
+	gpu4fs *fs;   /* NULL: mounted here */
+	int root;     /* then a directory of it, or a file */
+	dev_t device; /* and what stat(2) calls it */
+};
+
+struct g4_dedup_entry {
+	uint64_t ino, size;
+	uint32_t mode;
+	const char *name; /* until the next one */
+};
+
+struct g4_dedup_dir {
+	gpu4fs_dir *stream;
+	DIR *here;
+};
+
+struct g4_dedup_handle {
+	gpu4fs_file *file; /* NULL: it is `fd` */
+	int fd;
+	uint64_t ino;
+	uint32_t generation;
+	bool is_open;
+};
+
+/* The mounted file system that a path leads to, a file's or a directory's. -ENOTTY: it is no gpu4fs, or its server is too old. */
+int g4_dedup_place_mounted(struct g4_dedup_place *place, const char *path);
+void g4_dedup_place_close(struct g4_dedup_place *place);
+/* What was written is where sums tell of it. -EPERM: of a mount, and it is not this user's to ask for. */
+int g4_dedup_place_sync(const struct g4_dedup_place *place);
+
+/* -EXDEV: it lies in another file system. */
+int g4_dedup_stat(const struct g4_dedup_place *place, const char *path, struct g4_dedup_entry *out);
+int g4_dedup_dir_open(const struct g4_dedup_place *place, const char *path, struct g4_dedup_dir *dir);
+/* 1: an entry that is neither "." nor ".."; 0: there are no more. */
+int g4_dedup_dir_next(const struct g4_dedup_place *place, struct g4_dedup_dir *dir, struct g4_dedup_entry *out);
+void g4_dedup_dir_close(struct g4_dedup_dir *dir);
+
+/* A regular file. With `change` its pages can be given to g4_dedup_same() as the target, which changes no contents. */
+int g4_dedup_open(const struct g4_dedup_place *place, const char *path, bool change, struct g4_dedup_handle *out);
+void g4_dedup_close(struct g4_dedup_handle *handle);
+/* gpu4fs_page_sums() */
+int64_t g4_dedup_sums(const struct g4_dedup_handle *handle, int64_t offset, struct gpu4fs_page_sum *out,
+		      uint32_t count);
+/* gpu4fs_dedupe_range(), of which a mount does a part at a time. */
+int64_t g4_dedup_same(const struct g4_dedup_handle *from, uint64_t from_offset, const struct g4_dedup_handle *to,
+		      uint64_t to_offset, uint64_t bytes, bool compare);
+
+#endif

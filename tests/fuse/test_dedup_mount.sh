@@ -1,0 +1,259 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# gpu4fs dedup of a file system that is mounted: what it shares, who may, and that whoever writes, cuts, moves and removes files
+# meanwhile finds in them what he has written.
+# shellcheck disable=SC2119 # arguments are optional
+# shellcheck source=tests/fuse/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" "$@"
+needs python3
+
+of() { # of KEY: in the JSON on standard input; bytes as pages
+	python3 -c "import json, sys; v = json.load(sys.stdin)['$1']; print(v // 4096 if '$1'.endswith('_bytes') else v)"
+}
+
+value() { # value KEY ARGUMENT...: of what dedup says, which has to succeed
+	local key=$1
+	shift
+	"$gpu4fs" dedup "$@" --json | of "$key"
+}
+
+truncate -s 256M "$image"
+chmod 711 "$work" # another user gets as far as the mount
+check "mkfs" "$gpu4fs" mkfs --checksum=blake3 "$image"
+mkdir -p "$work/tree/sub"
+head -c 4096000 /dev/urandom >"$work/tree/a" # 1000 pages
+cp "$work/tree/a" "$work/tree/sub/b"
+{
+	head -c 4096 /dev/urandom
+	cat "$work/tree/a"
+} >"$work/tree/shifted"
+head -c 5000 /dev/urandom >"$work/tree/odd"
+cp "$work/tree/odd" "$work/tree/sub/odd"
+echo tiny >"$work/tree/tiny"
+ln -s a "$work/tree/link"
+mkfifo "$work/tree/pipe"
+mount_image
+check "a tree" cp -a "$work/tree" "$mnt"
+stat -c '%n %s %y %z' "$mnt"/tree/* "$mnt"/tree/sub/* >"$work/stat"
+mkdir "$mnt/other"
+check "another file system below it" mount -t tmpfs none "$mnt/other"
+cp "$work/tree/a" "$mnt/other"
+
+# 1000 + 1000 + 1001 + 2 + 2 pages, of which the first 1000, 1 and 2 are different
+same "an estimate counts what nobody has synced" 3005 "$(value data_bytes estimate "$mnt")"
+same "... and what is there more than once" 2002 "$(value duplicate_bytes estimate "$mnt")"
+same "... by a link to it, and not what another file system has" 2002 "$(cd "$mnt" && ln -s tree short && value duplicate_bytes estimate ./short .)"
+check "umount" umount "$mnt/other"
+refuses "another file system's directory" "is on no gpu4fs" "$gpu4fs" dedup estimate "$work"
+refuses "... also beside ours" "cross-device" "$gpu4fs" dedup estimate "$mnt" "$work"
+if ((UID == 0)) && command -v setpriv >/dev/null; then
+	chmod 600 "$mnt/tree/odd"
+	same "everybody may estimate what he may read" 2000 \
+		"$(setpriv --reuid=65534 --regid=65534 --clear-groups "$gpu4fs" dedup estimate --json "$mnt" 2>/dev/null | of duplicate_bytes)"
+	refuses "... but share nothing" "for root and the user who mounted" \
+		setpriv --reuid=65534 --regid=65534 --clear-groups "$gpu4fs" dedup run "$mnt"
+	chmod 644 "$mnt/tree/odd"
+	same "... and has shared nothing" 2002 "$(value duplicate_bytes estimate "$mnt")"
+	stat -c '%n %s %y %z' "$mnt"/tree/* "$mnt"/tree/sub/* >"$work/stat"
+fi
+
+same "a run in hardly any memory shares that" 2002 "$(value shared_bytes run --memory 16K "$mnt")"
+same "... so that nothing is left" 0 "$(value shared_bytes run "$mnt")"
+same "... and a page is stored for each" 1003 "$(value stored_bytes stats "$mnt")"
+check "... with the contents that were there" diff -r --exclude=pipe "$work/tree" "$mnt/tree"
+stat -c '%n %s %y %z' "$mnt"/tree/* "$mnt"/tree/sub/* >"$work/stat.after"
+check "... the sizes and the times" cmp "$work/stat" "$work/stat.after"
+check "a shared file is written" dd if=/dev/zero of="$mnt/tree/a" bs=4096 count=3 seek=10 conv=notrunc status=none
+check "... and the others are what they were" cmp "$work/tree/sub/b" "$mnt/tree/sub/b"
+rm "$mnt/tree/sub/b"
+
+# What is immutable can not be shared, and the others can
+cat "$work/tree/odd" >"$mnt/odd1"
+cat "$work/tree/odd" >"$mnt/odd2"
+if ((UID == 0)); then
+	"$gpu4fs" attr set +i "$mnt/odd1"
+	"$gpu4fs" dedup run --json "$mnt/odd1" "$mnt/tree/odd" "$mnt/tree/sub/odd" "$mnt/odd2" >"$work/report" 2>"$work/out"
+	same "what is immutable is named" 1 "$(grep -c "odd1: Operation not permitted" "$work/out")"
+	same "... and the others are shared" 2 "$(of shared_bytes <"$work/report")"
+	"$gpu4fs" attr set -i "$mnt/odd1"
+fi
+check "an end of file in a page" cmp "$work/tree/odd" "$mnt/odd2"
+
+# The ioctls behind it: what makes no sense is refused, and changes nothing
+cat >"$work/ioctls.py" <<'PYTHON'
+import errno, fcntl, os, struct, sys
+
+SAME, COMPARE = 2, 4
+top = sys.argv[1]
+
+
+def same(to, source, generation=0, flags=SAME, from_offset=0, to_offset=0, size=4096):
+    """What is shared, or the error of the call, or a negative code of the engine's."""
+    io = bytearray(struct.pack("=QIIQQQiI", source, generation, flags, from_offset, to_offset, size, 0, 0))
+    with open(to, "rb") as file:
+        try:
+            fcntl.ioctl(file, 3 << 30 | len(io) << 16 | 0xB4 << 8 | 5, io)
+        except OSError as error:
+            return errno.errorcode[error.errno]
+    shared, status = struct.unpack_from("=Qi", io, 32)
+    assert status == 0 or shared == 0
+    return status or shared
+
+
+def sums(path, flags):
+    io = bytearray(16 + 255 * 56)
+    file = os.open(path, flags)
+    try:
+        fcntl.ioctl(file, 3 << 30 | len(io) << 16 | 0xB4 << 8 | 4, io)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    finally:
+        os.close(file)
+    return struct.unpack_from("=QI", io)[1]
+
+
+def expect(what, found, wanted):
+    if not (wanted(found) if callable(wanted) else found == wanted):
+        print(f"{what}: {found}")
+        sys.exit(1)
+
+
+refused = lambda found: isinstance(found, int) and found < 0
+odd, other = f"{top}/odd2", f"{top}/tree/shifted"
+number = os.stat(f"{top}/tree/odd").st_ino
+expect("the same", same(odd, number, size=8192), 5000)
+expect("bytes compared", same(odd, number, flags=SAME | COMPARE, size=8192), 5000)
+expect("other contents", same(other, number, size=8192), 0)
+for flags in 0, COMPARE, 1, 1 | SAME, 8 | SAME, 0xFFFFFFFF:
+    expect(f"flags {flags}", same(odd, number, flags=flags), "EINVAL")
+expect("an offset in a page", same(odd, number, from_offset=1), refused)
+expect("... of the target", same(odd, number, to_offset=4095), refused)
+expect("a range that has no end", same(odd, number, from_offset=1 << 63, size=1 << 63), refused)
+expect("behind the end", same(odd, number, from_offset=1 << 40), 0)
+expect("another generation", same(odd, number, generation=0xFFFFFFFF), refused)
+expect("itself", same(odd, os.stat(odd).st_ino, size=8192), refused)
+for source in 0, 7, 1 << 63, (1 << 64) - 1, os.stat(top).st_ino, os.stat(f"{top}/tree").st_ino, number + 1, number + 256:
+    if source not in (os.stat(odd).st_ino, os.stat(other).st_ino):
+        expect(f"source {source}", same(odd, source), lambda found: refused(found) or found == 0 or found == 4096)
+expect("sums", sums(odd, os.O_RDONLY), 2)
+expect("sums of what is open for writing only", sums(odd, os.O_WRONLY), "EBADF")
+expect("sums of a directory", sums(top, os.O_RDONLY), "EISDIR")
+PYTHON
+check "ioctls that make no sense are refused" python3 "$work/ioctls.py" "$mnt"
+check "... and change nothing" cmp "$work/tree/odd" "$mnt/odd2"
+check "... anywhere" cmp "$work/tree/shifted" "$mnt/tree/shifted"
+
+# It ends early when it is told to, and says what it has done. Pages in reverse are shared one by one.
+cat "$work/tree/a" >"$mnt/slow1"
+python3 - "$work/tree/a" "$mnt/slow2" <<'PYTHON'
+import sys
+
+data = open(sys.argv[1], "rb").read()
+open(sys.argv[2], "wb").write(b"".join(data[at : at + 4096] for at in reversed(range(0, len(data), 4096))))
+PYTHON
+"$gpu4fs" dedup run --rate 4K --json "$mnt/slow1" "$mnt/slow2" >"$work/report" 2>"$work/out" &
+slow=$!
+until (($(value duplicate_bytes estimate "$mnt/slow1" "$mnt/slow2") < 1000)) || ! kill -0 "$slow" 2>/dev/null; do
+	:
+done
+kill -TERM "$slow"
+wait "$slow"
+same "a run that is ended says so" 1 "$?"
+same "... in its report, too" True "$(of ended_early <"$work/report")"
+check "... with what it has shared" test "$(of shared_bytes <"$work/report")" -gt 0
+same "another one has nothing left" 0 "$(value failed_bytes run "$mnt/slow1" "$mnt/slow2")"
+same "... that is not shared" 1000 "$(value stored_bytes stats "$mnt/slow1" "$mnt/slow2")"
+
+# Programs that change everything, and read what they wrote, beside runs
+cat >"$work/writers.py" <<'PYTHON'
+import mmap, os, random, sys
+
+STEPS, PAGE, FILES = 1500, 4096, 6
+
+
+def page(number):
+    return random.Random(number).randbytes(PAGE)
+
+
+def change(path, contents, choose):
+    step = choose.randrange(10)
+    with open(path, "r+b") as file:
+        if step < 6:
+            at, data = choose.randrange(40), b"".join(page(choose.randrange(8)) for _ in range(choose.randrange(1, 20)))
+            file.seek(at * PAGE)
+            file.write(data)
+            if len(contents) < at * PAGE:
+                contents.extend(bytes(at * PAGE - len(contents)))
+            contents[at * PAGE : at * PAGE + len(data)] = data
+        elif step == 6:
+            size = choose.randrange(40 * PAGE)
+            file.truncate(size)
+            del contents[size:]
+            contents.extend(bytes(size - len(contents)))
+        elif step == 7 and contents:
+            with mmap.mmap(file.fileno(), 0) as mapped:
+                at = choose.randrange(len(contents))
+                mapped[at] = contents[at] = choose.randrange(256)
+        elif step == 8:
+            os.fsync(file.fileno())
+
+
+def work(top, writer):
+    choose, known, made = random.Random(writer), {}, 0
+    for step in range(STEPS):
+        if len(known) < FILES:
+            path = f"{top}/{writer}-{made}"
+            made += 1
+            open(path, "xb").close()
+            known[path] = bytearray()
+        path = choose.choice(sorted(known))
+        change(path, known[path], choose)
+        if choose.randrange(20) == 0:
+            os.rename(path, path + "x")
+            known[path + "x"] = known.pop(path)
+        elif choose.randrange(40) == 0:
+            os.unlink(path)
+            del known[path]
+        if step % 10 == 0 or step == STEPS - 1:
+            for path, contents in known.items():
+                with open(path, "rb") as file:
+                    assert file.read() == bytes(contents), f"{path} in step {step}"
+    for path, contents in known.items():
+        with open(path.replace(top, sys.argv[2], 1), "wb") as file:
+            file.write(contents)
+
+
+pids = []
+for writer in range(3):
+    pid = os.fork()
+    if pid == 0:
+        work(sys.argv[1], writer)
+        os._exit(0)
+    pids.append(pid)
+sys.exit(any(os.waitpid(pid, 0)[1] for pid in pids))
+PYTHON
+mkdir "$mnt/busy" "$work/busy"
+python3 "$work/writers.py" "$mnt/busy" "$work/busy" >"$work/writers" 2>&1 &
+writers=$!
+runs=0 failed=0 shared=0
+while kill -0 "$writers" 2>/dev/null || ((runs < 3)); do
+	memory=$((runs % 2 ? 16 : 256))K
+	"$gpu4fs" dedup run --json --memory "$memory" "$mnt/busy" >"$work/report" 2>>"$work/runs" || failed=$((failed + 1))
+	shared=$((shared + $(of shared_bytes <"$work/report")))
+	runs=$((runs + 1))
+done
+wait "$writers"
+same "programs find what they wrote ($runs runs)" 0 "$?"
+cat "$work/writers"
+same "... beside runs that succeed" 0 "$failed"
+test -s "$work/runs" && cat "$work/runs"
+check "... and share" test "$shared" -gt 0
+check "the last run shares the rest" "$gpu4fs" dedup run "$mnt/busy"
+same "... so that nothing is left" 0 "$(value duplicate_bytes estimate "$mnt/busy")"
+check "contents are what was written" diff -r "$work/busy" "$mnt/busy"
+unmount_image
+fsck_image
+mount_image
+check "... and are that after a mount" diff -r "$work/busy" "$mnt/busy"
+unmount_image
+finish
