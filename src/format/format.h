@@ -169,6 +169,10 @@ G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 	 G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_DISKS |                           \
 	 G4_FEATURE_INCOMPAT_PARITY | G4_FEATURE_INCOMPAT_LISTED | G4_FEATURE_INCOMPAT_REBUILD |                       \
 	 G4_FEATURE_INCOMPAT_DOMAINS)
+/* Those that a mounted file system adds when it first needs them: what is made anew says that they may be needed. */
+#define G4_FEATURES_ADDED                                                                                              \
+	(G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_LISTED |                          \
+	 G4_FEATURE_INCOMPAT_DOMAINS)
 
 struct g4_superblock {
 	struct g4_block_header header;

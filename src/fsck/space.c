@@ -15,8 +15,7 @@
 
 static bool superblocks_agree(const struct g4_superblock *a, const struct g4_superblock *b)
 {
-	const uint64_t added = G4_FEATURE_INCOMPAT_RESIZING | G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED |
-			       G4_FEATURE_INCOMPAT_LISTED;
+	const uint64_t added = G4_FEATURE_INCOMPAT_RESIZING | G4_FEATURES_ADDED;
 	struct g4_superblock left = *a, right = *b;
 
 	/* What each write changes, and the header. */

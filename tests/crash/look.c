@@ -89,6 +89,11 @@ static int see_xattrs(struct rig *rig, uint64_t ino, struct node *node)
 		rc = op_getxattr(rig, ino, names + at, buffer, READ_BYTES, &length);
 		node->attributes += hash_bytes(names + at, strlen(names + at), 2) ^ hash_bytes(buffer, length, 3);
 	}
+	/* not listed, and there always */
+	if (rc == 0)
+		rc = op_getxattr(rig, ino, "gpu4fs.dedup", buffer, READ_BYTES, &length);
+	if (rc == 0)
+		node->attributes += hash_bytes(buffer, length, 5);
 	return rc;
 }
 

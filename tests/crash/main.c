@@ -26,6 +26,7 @@ struct options {
 	uint32_t singles; /* in a hundred of those of one operation */
 	uint32_t mixes;	  /* of each kind */
 	const char *workload, *record;
+	const char *match; /* in the names of all; NULL: any */
 	uint64_t state, inner;
 	bool list;
 	const char *keep;
@@ -40,6 +41,7 @@ struct work {
 	char **names;
 	uint32_t count, room;
 	uint32_t *group; /* workloads of one group share what is learnt about states */
+	const char *match;
 	uint32_t groups;
 };
 
@@ -54,7 +56,8 @@ static void add(struct work *work, const char *name)
 	}
 	if (!w || !work->names || !work->group)
 		abort();
-	if (workload_parse(name, w)) { /* an fsync of what is gone is none */
+	if ((!work->match || strstr(name, work->match)) &&
+	    workload_parse(name, w)) { /* an fsync of what is gone is none */
 		work->group[work->count] = work->groups;
 		work->names[work->count++] = strdup(name);
 	}
@@ -253,7 +256,7 @@ static bool do_all(const struct work *work, const struct options *o, struct coun
 
 static const char usage[] =
 	"usage: crash [--engine cpu|remote|cuda] [--sample N] [--seconds S] [--long] [--seed N] [--jobs N] [--slice I/N]\n"
-	"             [--per-pair N] [--mixes N] [--keep FOLDER] [--list]\n"
+	"             [--per-pair N] [--mixes N] [--match TEXT] [--keep FOLDER] [--list]\n"
 	"       crash --workload NAME [--engine ENGINE] [--long] [--seed N] [--state N [--inner N]]\n"
 	"       crash --record FILE [--engine ENGINE] [--long] [--seed N] [--state N [--inner N]]\n";
 
@@ -269,14 +272,23 @@ static enum engine find_engine(const char *name)
 static void parse(int argc, char **argv, struct options *o)
 {
 	static const struct option long_options[] = {
-		{"engine", required_argument, NULL, 'e'},  {"sample", required_argument, NULL, 'a'},
-		{"seconds", required_argument, NULL, 't'}, {"long", no_argument, NULL, 'l'},
-		{"seed", required_argument, NULL, 's'},	   {"jobs", required_argument, NULL, 'j'},
-		{"slice", required_argument, NULL, 'i'},   {"per-pair", required_argument, NULL, 'p'},
-		{"mixes", required_argument, NULL, 'm'},   {"keep", required_argument, NULL, 'k'},
-		{"list", no_argument, NULL, 'L'},	   {"workload", required_argument, NULL, 'w'},
-		{"state", required_argument, NULL, 'n'},   {"inner", required_argument, NULL, 'I'},
-		{"record", required_argument, NULL, 'r'},  {NULL, 0, NULL, 0},
+		{"engine", required_argument, NULL, 'e'},
+		{"sample", required_argument, NULL, 'a'},
+		{"seconds", required_argument, NULL, 't'},
+		{"long", no_argument, NULL, 'l'},
+		{"seed", required_argument, NULL, 's'},
+		{"jobs", required_argument, NULL, 'j'},
+		{"slice", required_argument, NULL, 'i'},
+		{"per-pair", required_argument, NULL, 'p'},
+		{"mixes", required_argument, NULL, 'm'},
+		{"keep", required_argument, NULL, 'k'},
+		{"list", no_argument, NULL, 'L'},
+		{"workload", required_argument, NULL, 'w'},
+		{"state", required_argument, NULL, 'n'},
+		{"inner", required_argument, NULL, 'I'},
+		{"record", required_argument, NULL, 'r'},
+		{"match", required_argument, NULL, 'M'},
+		{NULL, 0, NULL, 0},
 	};
 	int c;
 
@@ -315,6 +327,9 @@ static void parse(int argc, char **argv, struct options *o)
 			break;
 		case 'k':
 			o->keep = optarg;
+			break;
+		case 'M':
+			o->match = optarg;
 			break;
 		case 'L':
 			o->list = true;
@@ -405,6 +420,7 @@ int main(int argc, char **argv)
 	if (options.workload || options.record) {
 		do_named(&options, &counts);
 	} else {
+		work.match = options.match;
 		list_workloads(&work, &options);
 		if (options.sample > 0)
 			take_sample(&work, &options);

@@ -5,6 +5,9 @@
 #include "fs/fs.h"
 
 #define BUFFER_BYTES (512 * G4_KIB)
+/* SET: the policy */
+#define ON "dedup=on"
+#define DOMAIN "dedup=domain"
 
 static _Thread_local uint8_t *buffer; /* page-aligned */
 
@@ -79,6 +82,14 @@ static int run_tmpfile(struct actor *actor, const struct part *part, uint64_t di
 	return rc == 0 ? run_write(actor, part, 0, handle) : rc;
 }
 
+static int run_prune(struct actor *actor)
+{
+	struct g4_dedup_counts counts;
+	struct g4_cmd cmd = {.op = G4_CMD_DEDUP, .mask = G4_DEDUP_PRUNE, .data = &counts, .length = sizeof(counts)};
+
+	return g4_execute(actor->rig.wg, actor->rig.fs, &cmd);
+}
+
 /* Verbs about a name that is made or removed. */
 static int run_name(struct actor *actor, const struct part *part)
 {
@@ -130,6 +141,10 @@ static int run_set(struct actor *actor, const struct part *part, uint64_t node)
 
 	if (strncmp(part->path2, "system.", 7) == 0)
 		return op_setxattr(&actor->rig, node, part->path2, acl, sizeof(acl), 0);
+	if (strcmp(part->path2, ON) == 0 || strcmp(part->path2, DOMAIN) == 0) {
+		const char *word = strchr(part->path2, '=') + 1;
+		return op_setxattr(&actor->rig, node, "gpu4fs.dedup", word, strlen(word), 0);
+	}
 	rig_pattern(buffer, part->id, part->bytes);
 	return op_setxattr(&actor->rig, node, part->path2, buffer, part->bytes, 0);
 }
@@ -228,6 +243,8 @@ int part_run(struct actor *actor, const struct part *part)
 	actor->cred.uid = part->id;
 	if (part->verb == SYNCFS)
 		return op_sync(&actor->rig);
+	if (part->verb == PRUNE)
+		return run_prune(actor);
 	if (part->verb <= EXCHANGE)
 		return run_name(actor, part);
 	int rc = part->verb == CUT_OPEN ? 0 : resolve(actor, part->path, &node);
@@ -242,10 +259,10 @@ bool part_is_sync(const struct part *part)
 void part_print(const struct part *part, char *to, size_t room)
 {
 	static const char *const names[] = {
-		"create",   "device",	"mkdir",   "symlink",  "link",	    "unlink", "rmdir", "rename",
-		"whiteout", "exchange", "write",   "truncate", "allocate",  "punch",  "zero",  "insert",
-		"collapse", "set",	"remove",  "chmod",    "chown",	    "times",  "copy",  "dedupe",
-		"open",	    "cut-open", "tmpfile", "fsync",    "fdatasync", "syncfs",
+		"create",   "device",	"mkdir",   "symlink",  "link",	   "unlink",	"rmdir",  "rename",
+		"whiteout", "exchange", "write",   "truncate", "allocate", "punch",	"zero",	  "insert",
+		"collapse", "set",	"remove",  "chmod",    "chown",	   "times",	"copy",	  "dedupe",
+		"open",	    "cut-open", "tmpfile", "prune",    "fsync",	   "fdatasync", "syncfs",
 	};
 
 	snprintf(to, room, "%s %s %s %lu %lu", names[part->verb], part->path, part->path2, (unsigned long)part->offset,
@@ -417,6 +434,69 @@ const struct operation operations[] = {
 	 NULL,
 	 {{.verb = WRITE, .path = "b", .offset = 12000, .bytes = 10000, .id = 225},
 	  {.verb = ALLOCATE, .path = "b", .offset = 8000, .bytes = 60000}}},
+	/* deduplication of what is written: of everybody's, and in a domain */
+	{"dup-write",
+	 "b",
+	 NULL,
+	 {{.verb = SET, .path = "big", .path2 = ON},
+	  {.verb = WRITE, .path = "big", .offset = 8192, .bytes = 49152, .id = 240},
+	  {.verb = FSYNC, .path = "big"},
+	  {.verb = SET, .path = "b", .path2 = ON},
+	  {.verb = WRITE, .path = "b", .offset = 8192, .bytes = 49152, .id = 240}}},
+	{"dup-unlink",
+	 "b",
+	 "",
+	 {{.verb = SET, .path = "big", .path2 = ON},
+	  {.verb = WRITE, .path = "big", .bytes = 40960, .id = 241},
+	  {.verb = FSYNC, .path = "big"},
+	  {.verb = SET, .path = "b", .path2 = ON},
+	  {.verb = WRITE, .path = "b", .bytes = 40960, .id = 241},
+	  {.verb = UNLINK, .path = "big"}}},
+	{"dup-overwrite",
+	 "b",
+	 NULL,
+	 {{.verb = SET, .path = "big", .path2 = ON},
+	  {.verb = WRITE, .path = "big", .bytes = 40960, .id = 242},
+	  {.verb = FSYNC, .path = "big"},
+	  {.verb = WRITE, .path = "big", .offset = 12288, .bytes = 20000, .id = 243},
+	  {.verb = SET, .path = "b", .path2 = ON},
+	  {.verb = WRITE, .path = "b", .bytes = 40960, .id = 242}}},
+	{"dup-prune",
+	 "b",
+	 NULL,
+	 {{.verb = SET, .path = "big", .path2 = ON},
+	  {.verb = WRITE, .path = "big", .bytes = 40960, .id = 244},
+	  {.verb = FSYNC, .path = "big"},
+	  {.verb = PRUNE},
+	  {.verb = SET, .path = "b", .path2 = ON},
+	  {.verb = WRITE, .path = "b", .bytes = 40960, .id = 244}}},
+	{"dup-domain",
+	 "d/o",
+	 "d",
+	 {{.verb = SET, .path = "d", .path2 = DOMAIN},
+	  {.verb = CREATE, .path = "d/n", .id = 119},
+	  {.verb = WRITE, .path = "d/n", .bytes = 40960, .id = 245},
+	  {.verb = FSYNC, .path = "d/n"},
+	  {.verb = CREATE, .path = "d/o", .id = 120},
+	  {.verb = WRITE, .path = "d/o", .bytes = 40960, .id = 245}}},
+	{"dup-apart", /* a file has a domain, and others have its contents */
+	 "b",
+	 "",
+	 {{.verb = SET, .path = "big", .path2 = DOMAIN},
+	  {.verb = WRITE, .path = "big", .bytes = 40960, .id = 246},
+	  {.verb = FSYNC, .path = "big"},
+	  {.verb = SET, .path = "b", .path2 = ON},
+	  {.verb = WRITE, .path = "b", .bytes = 40960, .id = 246},
+	  {.verb = RENAME, .path = "big", .path2 = "e/big"}}},
+	{"dup-across", /* what is listed for a domain has an owner outside, and then only that */
+	 "b",
+	 "",
+	 {{.verb = SET, .path = "big", .path2 = DOMAIN},
+	  {.verb = WRITE, .path = "big", .bytes = 40960, .id = 247},
+	  {.verb = FSYNC, .path = "big"},
+	  {.verb = COPY, .path = "b", .path2 = "big", .bytes = 307200},
+	  {.verb = UNLINK, .path = "big"},
+	  {.verb = WRITE, .path = "b", .offset = 8192, .bytes = 9000, .id = 248}}},
 	/* in the directories that only one tree has */
 	{"split", "w1/n", "w1", {{.verb = CREATE, .path = "w1/n", .id = 111}}},
 	{"split-link", "a", "w1", {{.verb = LINK, .path = "a", .path2 = "w1/a"}}},

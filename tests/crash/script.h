@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What workloads are made of. A part is one call into the file system; an operation is one to four parts that belong
+ * What workloads are made of. A part is one call into the file system; an operation is one to six parts that belong
  * together, with the file and the directory that a sync after it is about.
  */
 #ifndef CRASH_SCRIPT_H
@@ -36,6 +36,7 @@ enum verb {
 	OPEN,	  /* and keep open */
 	CUT_OPEN, /* truncates what was opened last, whatever its name */
 	TMPFILE,
+	PRUNE, /* takes what has one owner from what deduplication finds */
 	FSYNC,
 	FDATASYNC,
 	SYNCFS,
@@ -64,7 +65,7 @@ bool part_is_sync(const struct part *part);
 void part_print(const struct part *part, char *to, size_t room);
 
 /* ---- operations ---- */
-#define OPERATION_PARTS 4u
+#define OPERATION_PARTS 6u
 struct operation {
 	const char *name;
 	const char *sync_path;	 /* NULL: there is nothing left to fsync */

@@ -3,6 +3,7 @@
  * Images without a superblock in its place: both damaged or overwritten, the second not at the end because the device has
  * grown, an older file system's pages in between. After the repair every file is where it was.
  */
+#include "damage.h"
 #include "rig.h"
 
 #include <sys/stat.h>
@@ -247,6 +248,52 @@ static void test_sums_and_shares(void **state)
 	unmount(true);
 }
 
+/* A directory that is a domain, with a file in it: both stay what they were. */
+static void test_domain(void **state)
+{
+	struct rig_repair how = {.find_superblock = true};
+	uint64_t dir, ino, done;
+	char word[2][8] = {"", ""};
+
+	(void)state;
+	mount();
+	must(op_mkdir(&rig, G4_NODE_ROOT, "own", 0755, &dir));
+	must(op_setxattr(&rig, dir, "gpu4fs.dedup", "domain", 6, 0));
+	must(op_mknod(&rig, dir, "file", S_IFREG | 0644, &ino));
+	must(op_write(&rig, ino, 0, 0, whole, 20 * G4_PAGE_BYTES, NULL));
+	unmount(true);
+	wipe(G4_SUPERBLOCK_ADDRESS, G4_PAGE_BYTES);
+	wipe(DEVICE_BYTES - G4_PAGE_BYTES, G4_PAGE_BYTES);
+	must(rig_repair(&rig, &how));
+	assert_null(strstr(how.text, "domain"));
+	free(how.text);
+	rig_expect_clean(&rig, RIG_ANY_FREE, "after the repair");
+	mount();
+	must(op_getxattr(&rig, dir, "gpu4fs.dedup", word[0], sizeof(word[0]), &done));
+	must(op_getxattr(&rig, ino, "gpu4fs.dedup", word[1], sizeof(word[1]), &done));
+	assert_string_equal(word[0], "domain");
+	assert_string_equal(word[1], "domain");
+	unmount(true);
+}
+
+/* A feature that is added while mounted is in one superblock first: power that goes between the two is no damage. */
+static void test_feature_in_one(void **state)
+{
+	static const uint64_t features[] = {G4_FEATURE_INCOMPAT_SUMS, G4_FEATURE_INCOMPAT_SHARED,
+					    G4_FEATURE_INCOMPAT_LISTED, G4_FEATURE_INCOMPAT_DOMAINS};
+
+	(void)state;
+	for (uint32_t k = 0; k < 2 * sizeof(features) / sizeof(features[0]); k++) {
+		const uint64_t at = k % 2 ? G4_SUPERBLOCK_ADDRESS : DEVICE_BYTES - G4_PAGE_BYTES;
+		struct g4_superblock *sb = (struct g4_superblock *)(void *)&rig.image[at];
+
+		restore(NULL);
+		sb->features_incompat |= features[k / 2];
+		damage_seal(&rig, at);
+		rig_expect_clean(&rig, RIG_ANY_FREE, "with a feature in one superblock");
+	}
+}
+
 static void test_partition_table(void **state)
 {
 	(void)state;
@@ -367,6 +414,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_both_gone, restore),
 		cmocka_unit_test_setup(test_sums_and_shares, restore),
+		cmocka_unit_test_setup(test_domain, restore),
+		cmocka_unit_test_setup(test_feature_in_one, restore),
 		cmocka_unit_test_setup(test_partition_table, restore),
 		cmocka_unit_test_setup(test_with_a_journal, restore),
 		cmocka_unit_test_setup(test_cut, restore),
