@@ -17,6 +17,7 @@
  * end of the disk, are pages in use like any other.
  */
 #include "format/layout.h"
+#include "format/spare_bits.h"
 
 #define JOURNAL_MIN_BYTES (2 * G4_MIB) /* the largest operation must fit half of it */
 #define JOURNAL_DEFAULT_MIN_BYTES JOURNAL_MIN_BYTES

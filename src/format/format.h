@@ -631,9 +631,6 @@ G4_FN bool g4_superblock_is_newer(const struct g4_superblock *first, const struc
 /* Checks a superblock whose checksum is right against the device it came from. */
 G4_FN int g4_superblock_validate(const struct g4_superblock *sb, uint64_t device_bytes);
 
-/* Byte n of 64 of its header, which stands in eight slots. */
-G4_FN uint8_t g4_indirect_header_byte(const g4_le64 *slots, uint32_t n);
-G4_FN void g4_indirect_set_header_byte(g4_le64 *slots, uint32_t n, uint8_t value);
 G4_FN void g4_indirect_embed(g4_le64 *slots, const struct g4_indirect_header *header);
 G4_FN void g4_indirect_extract(const g4_le64 *slots, struct g4_indirect_header *header);
 G4_FN void g4_indirect_strip(g4_le64 *slots);

@@ -2,6 +2,7 @@
 /* Each lane has some bytes of the header, and the slots or entries that they stand in. */
 #include "journal/sealed_wide.h"
 
+#include "format/spare_bits.h"
 #include "format/sums.h"
 #include "simt/scratch.h"
 
