@@ -109,10 +109,9 @@ G4_FN static void put(struct g4_ddt *ddt, const void *hash, struct g4_address ad
 	if (!g4_cas64(&home.places[at], before, home.tag | asked | page))
 		return;
 	g4_add64(&home.tally->inserted, 1);
-	if (there)
-		g4_add64(&home.tally->removed, 1);
-	else if (before != 0)
-		g4_add64(&home.tally->evicted, 1);
+	/* what was found there may have gone meanwhile: what was replaced is what counts */
+	if (before != 0)
+		g4_add64(has_tag(before, home.tag) ? &home.tally->removed : &home.tally->evicted, 1);
 }
 
 G4_FN bool g4_ddt_brings(struct g4_ddt *ddt, struct g4_address page)
