@@ -4,8 +4,8 @@
  * (task/task.h): whoever does the step opens it, with the inode locked, takes pieces like everybody, and waits for those that others
  * took. A piece is a range of the file and nothing else: who takes it looks up what is there, so planning is shared as well.
  *
- *      file   |  .  .  .  .  .  .  .  .  |      a span: a piece for each workgroup that may come, where the device is memory eight
- *                p  p  p  p  p  p  p  p         pieces: 256 KiB, as much as a buffer holds; 512 KiB where none is needed
+ *      file   |  .  .  .  .  .  .  .  .  |      a span: a piece for each workgroup that may come, where the device is memory two
+ *                p  p  p  p  p  p  p  p         pieces: 256 KiB, as much as a buffer holds; 2 MiB where none is needed
  *
  * A helper works under the owner's lock of the inode (fs/README.md, rule 10 holds here, too). It takes cache locks, those of findings and
  * events, and the commit lock for a page that it looks at once more (journal/look.c); it is in no operation, so nobody who has that
@@ -19,10 +19,10 @@
 #include "data/fetch.h"
 #include "data/file.h"
 
-#define PIECES_EACH 8u	    /* where the device is memory: who has fast ones does more of them */
-#define IN_PLACE_PAGES 128u /* a piece there: what one page of sums has (64: three quarters of the rate on a GPU) */
-#define LEAST_PIECES 4u	    /* fewer are not worth it */
-#define RATE_PART 8u	    /* with a rate a span is no more than this part of a second */
+#define PIECES_EACH 2u /* where the device is memory: who has fast ones does more of them */
+#define IN_PLACE_PAGES ((uint32_t)G4_INDIRECT_SLOTS) /* a piece there: what leads to it is looked at once */
+#define LEAST_PIECES 4u				     /* fewer are not worth it */
+#define RATE_PART 8u				     /* with a rate a span is no more than this part of a second */
 
 /* ------------------------------------------------------------------ pages of a file */
 
