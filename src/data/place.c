@@ -42,7 +42,7 @@ G4_FN static uint64_t known_of(const struct g4_batch *batch, uint32_t k)
 	uint64_t known = batch->dedup ? batch->known[k] : G4_KNOWN_NOT;
 
 	if (known < G4_PAGE_BYTES && known >= G4_KNOWN_SAME(0)) {
-		known = batch->room->known[known / 2 - 1];
+		known = batch->lists->known[known / 2 - 1];
 		known = known < G4_PAGE_BYTES ? G4_KNOWN_NOT : known;
 	}
 	return known;

@@ -20,7 +20,7 @@ G4_FN struct g4_caller *g4_caller_enter(struct g4_callers *callers, uint32_t hin
 
 		if (!g4_load32_rlx(&caller->busy) && g4_cas32(&caller->busy, 0, 1)) {
 			caller->mark = g4_scratch_mark(caller->wg);
-			caller->room = g4_scratch_take(caller->wg, G4_COPY_SCRATCH_BYTES);
+			caller->scratch = g4_scratch_take(caller->wg, G4_COPY_SCRATCH_BYTES);
 			return caller;
 		}
 		if (at + 1 == callers->count)

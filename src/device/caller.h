@@ -60,7 +60,7 @@ struct g4_caller {
 	uint32_t padding0;
 	struct g4_callers *callers; /* constant, as the workgroup */
 	struct g4_wg *wg;
-	void *room;    /* G4_COPY_SCRATCH_BYTES of scratch memory for what a call needs around its operations */
+	void *scratch; /* G4_COPY_SCRATCH_BYTES of scratch memory for what a call needs around its operations */
 	uint32_t mark; /* of the arena before that */
 	uint32_t padding2;
 	struct g4_attr attr; /* results */

@@ -99,7 +99,7 @@ G4_FN int g4_scrub_look(struct g4_scrub_step *step, uint64_t ino, struct g4_addr
 
 	if (rc == 0 || type == G4_BLOCK_SUPERBLOCK || type == G4_BLOCK_ROOT || type == G4_BLOCK_JOURNAL_HEADER ||
 	    type == G4_BLOCK_GROUPS || type == G4_BLOCK_ALLOC)
-		rc = g4_journal_look(step->wg, &step->fs->journal, address, type, step->room);
+		rc = g4_journal_look(step->wg, &step->fs->journal, address, type, step->buffer);
 	g4_scrub_count(step, 1);
 	if (rc < 0)
 		g4_scrub_find_metadata(step, ino, address, rc);

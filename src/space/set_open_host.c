@@ -321,9 +321,9 @@ static int check_names(const char *const *names, uint32_t count, struct g4_dev_m
 }
 
 /* Of one device: whether it is a disk of a set. What is damaged, foreign or too new is for whoever uses it to say. */
-static bool is_disk_of_set(struct g4_wg *wg, struct g4_dev *dev, struct g4_superblock *room)
+static bool is_disk_of_set(struct g4_wg *wg, struct g4_dev *dev, struct g4_superblock *label)
 {
-	return g4_set_read_label(wg, dev, room) == 0 && (room->features_incompat & G4_FEATURE_INCOMPAT_DISKS);
+	return g4_set_read_label(wg, dev, label) == 0 && (label->features_incompat & G4_FEATURE_INCOMPAT_DISKS);
 }
 
 static int open_all(struct opening *o, char *const *names, uint32_t count, struct g4_dev **out)
