@@ -91,10 +91,10 @@ static bool open_blob(const struct check *c, struct store_codec *codec, const st
 	char hex[STORE_HEX_BYTES];
 
 	if (!entry->grouped)
-		return store_blob_unseal(c->s, codec, type, &entry->id, bytes + entry->offset, entry->stored,
-					 entry->raw, out) == 0;
+		return store_blob_unprotect(c->s, codec, type, &entry->id, bytes + entry->offset, entry->stored,
+					    entry->raw, out) == 0;
 	if (entry->inner == 0) {
-		*whole = store_group_unseal(c->s, codec, bytes + entry->offset, entry->stored, out) == 0;
+		*whole = store_group_unprotect(c->s, codec, bytes + entry->offset, entry->stored, out) == 0;
 		if (!*whole)
 			return false;
 	}
