@@ -95,15 +95,15 @@ G4_FN bool g4_split_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_split_job
 
 /* ------------------------------------------------------------------ owners */
 
-G4_FN static bool take_place(struct g4_wg *wg, struct g4_split *split, uint32_t *place)
+G4_FN static bool take_slot(struct g4_wg *wg, struct g4_split *split, uint32_t *slot)
 {
 	uint32_t used = g4_load32_rlx(&split->used), first = g4_wg_index(wg);
 
 	for (uint32_t n = 0; n < G4_SPLIT_JOBS; n++) {
-		*place = (first + n) % G4_SPLIT_JOBS;
-		if (!(used >> *place & 1)) {
-			used = g4_or32(&split->used, 1u << *place);
-			if (!(used >> *place & 1))
+		*slot = (first + n) % G4_SPLIT_JOBS;
+		if (!(used >> *slot & 1)) {
+			used = g4_or32(&split->used, 1u << *slot);
+			if (!(used >> *slot & 1))
 				return true;
 		}
 	}
@@ -114,16 +114,16 @@ G4_FN struct g4_split_job *g4_split_open(struct g4_wg *wg, struct g4_fs *fs, con
 {
 	struct g4_split *split = &fs->split;
 	const uint32_t piece = piece_bytes(fs);
-	uint32_t place;
+	uint32_t slot;
 
 	if (g4_load32_rlx(&split->helpers) == 0 || work->bytes < (uint64_t)LEAST_PIECES * piece ||
-	    work->bytes > MOST_BYTES || !take_place(wg, split, &place))
+	    work->bytes > MOST_BYTES || !take_slot(wg, split, &slot))
 		return NULL;
-	struct g4_split_job *job = &split->jobs[place];
+	struct g4_split_job *job = &split->jobs[slot];
 	job->work = *work;
 	job->piece_bytes = piece;
 	g4_task_open(&job->task, (uint32_t)((work->offset + work->bytes - 1) / piece - work->offset / piece + 1));
-	g4_or32(&split->open, 1u << place);
+	g4_or32(&split->open, 1u << slot);
 	return job;
 }
 

@@ -269,10 +269,10 @@ G4_FN G4_INLINE bool g4_optimistic_start(struct g4_optimistic_lookup *walk)
 	if (node == G4_NODE_ROOT)
 		walk->index = walk->memory->root_index;
 	else if (!walk->together)
-		walk->index = g4_icache_place(walk->fs, node);
+		walk->index = g4_icache_index_of(walk->fs, node);
 	else /* what the lanes see of the table may differ */
 		walk->index = (uint32_t)g4_broadcast(
-			walk->wg, g4_wg_lane(walk->wg) == 0 ? g4_icache_place(walk->fs, node) : 0, 0);
+			walk->wg, g4_wg_lane(walk->wg) == 0 ? g4_icache_index_of(walk->fs, node) : 0, 0);
 	return walk->index != G4_NO_INODE;
 }
 
@@ -384,8 +384,8 @@ G4_FN G4_INLINE bool g4_optimistic_down_together(struct g4_optimistic_lookup *wa
 		walk->key = g4_broadcast(walk->wg, asked, 0);
 	}
 	const struct g4_lookup_name name = {walk->key, part->hash, NULL, part->bytes};
-	const struct g4_lookup_entry *first = g4_lookup_place(&memory->lookup, &name, 0);
-	const struct g4_lookup_entry *second = g4_lookup_place(&memory->lookup, &name, 1);
+	const struct g4_lookup_entry *first = g4_lookup_slot(&memory->lookup, &name, 0);
+	const struct g4_lookup_entry *second = g4_lookup_slot(&memory->lookup, &name, 1);
 	const struct g4_lookup_entry *entry = first < second ? first : second;
 	if (lane <= G4_LOOKUP_WAYS)
 		asked = g4_read_begin_or(lane == 0 ? &inode->lock : NULL, &entry[lane - (lane > 0)].sequence);

@@ -381,7 +381,7 @@ G4_FN int g4_icache_get(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32
 	return g4_icache_get_near(wg, fs, ino, G4_NO_INODE, index);
 }
 
-G4_FN uint32_t g4_icache_place(const struct g4_fs *fs, uint64_t ino)
+G4_FN uint32_t g4_icache_index_of(const struct g4_fs *fs, uint64_t ino)
 {
 	const struct g4_icache *icache = &fs->icache;
 
