@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # gpu4fs import and export: a tree of the host goes into a file system and comes back as it was, everything of it.
+# Of cli/cmd_export.c, cli/cmd_du.c, cli/attach.c.
 . "$(dirname "$0")/lib.sh"
 command -v python3 >/dev/null || { echo "skipped: no python3"; exit 77; }
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # gpu4fs run: which calls the engine answers, an image in place of a server, servers that end, that have no place, or no mount; another
 # library in front; programs that cannot be preloaded.
+# Of cli/cmd_run.c.
 # shellcheck source=tests/preload/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" "$@"
 needs python3

@@ -2,6 +2,8 @@
 /*
  * The store's parts: parsing of what an untrusted client may have written, protection, names, patterns, retention, and a repository whose
  * writer is hostile: no name leaves the target of a restore.
+ * Of store/bytes.c, store/tree.c, store/crypto.c, store/exclude.c, store/group.c, store/pack.c, store/packer.c,
+ * store/names.c, store/measure.c, store/resume.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>

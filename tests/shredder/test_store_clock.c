@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A clock that jumps: store_now() and the host's name are the test's (--wrap). Nothing may be lost, and no lock may be taken for a dead one's.
+ * Of store/lock.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>

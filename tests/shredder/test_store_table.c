@@ -2,6 +2,7 @@
 /*
  * The index's table beside a plain array, with memory for a fraction of its entries; and a repository whose index has no memory for
  * entries at all.
+ * Of store/index.c, store/scratch.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
