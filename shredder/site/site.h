@@ -16,7 +16,7 @@
 int site_identity_make(const char *file);
 int site_identity_key(const char *file, char key[SITE_KEY_BYTES]);
 
-/* ---- clients.c: who may do what */
+/* ---- clients.c: permissions of clients */
 struct site_client {
 	char *name, *repository;
 	char key[SITE_KEY_BYTES];

@@ -77,7 +77,7 @@ static int protect_group(struct store_cutter *c, const struct store_group *group
 	return k->packer == NULL ? 0 : store_packer_add_group(k->packer, group, &c->protected_data);
 }
 
-/* Somebody who has nothing to do gets it, or it is protected here. */
+/* A worker that has nothing to do gets it, or it is protected here. */
 static int end_group(struct store_cutter *c, struct store_group *group)
 {
 	struct store_keeping *k = c->keeping;

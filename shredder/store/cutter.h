@@ -27,7 +27,7 @@ struct store_keeping {
 	atomic_ullong new_blobs, new_bytes, stored_bytes;
 };
 
-/* A blob or a group to be protected, by whoever has nothing to do. */
+/* A blob or a group to be protected, by a worker that has nothing to do. */
 struct store_blob_job {
 	struct store_group *group; /* or NULL and: */
 	enum store_blob_type type;

@@ -158,7 +158,7 @@ int store_create_as(const struct store_place *place, const struct store_secret *
 		    const struct shredder_params *params, const struct store_form *form, struct store **out);
 /*
  * `ask` is called when the repository turns out to be there and encrypted; it gives 0 and fills *secret, or fails. NULL: a repository
- * without encryption is wanted. The other kind is refused either way: whoever holds the repository could have put another
+ * without encryption is wanted. The other kind is refused either way: the repository's host could have put another
  * `config` in the place of the encrypted one, and the next backup would be in the clear.
  */
 typedef int store_ask_fn(void *user, struct store_secret *secret);

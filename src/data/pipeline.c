@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stages of the write pipeline one after the other, and who pays for the space. */
+/* The stages of the write pipeline one after the other, and whose reservation pays for the space. */
 #include "data/batch.h"
 #include "data/map.h"
 

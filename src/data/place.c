@@ -72,7 +72,7 @@ G4_FN static void add_known(struct g4_batch *batch, uint32_t first, uint64_t pag
 
 /*
  * The pages from `first` on, at most `most`, were found where they lie already, from `address` on. What is there may have rotted since, and
- * is not read: they are stored, and those who write the same later find the new ones.
+ * is not read: they are stored, and later writers of the same find the new ones.
  */
 G4_FN static void forget_own(struct g4_fs *fs, struct g4_batch *batch, uint32_t first, uint64_t most,
 			     struct g4_address address)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Large transfers, done by more than one workgroup. Moving data is bound by what one workgroup has under way: a warp
- * copies a few GB/s, and hundreds of them wait for commands. So whoever executes a large transfer (the owner) puts its
+ * copies a few GB/s, and hundreds of them wait for commands. So the workgroup that executes a large transfer (the owner) puts its
  * data movement into a job, cut into pieces, and workgroups that have nothing else to do (helpers) take pieces of it.
  *
  * The owner takes pieces like everybody and then waits for those that helpers took. It depends on nobody: where nobody
@@ -9,7 +9,7 @@
  * cache's and waits for the device only (fs/README.md, rule 10). Locks, checks, space and transactions are the owner's.
  *
  * Pieces are those of a task (task/task.h), one for each job. A job stays as it is until the owner has seen all pieces done; so
- * everything in it may be read by whoever owns a piece, and by nobody else.
+ * everything in it may be read by workgroups that own a piece, and by no other.
  */
 #include "data/split.h"
 

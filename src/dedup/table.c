@@ -77,7 +77,7 @@ G4_FN static uint32_t choose(const struct home *home, uint64_t page)
 			found = at;
 		}
 	}
-	if (least > 0) /* who has been asked for once does not stay for ever */
+	if (least > 0) /* what has been asked for once does not stay for ever */
 		for (uint32_t k = 0; k < G4_DDT_SLOTS; k++) {
 			const uint64_t slot = g4_load64_rlx(&home->slots[k]);
 			if (slot & ASKED)
@@ -193,7 +193,7 @@ G4_FN static uint64_t suspect_bit(struct g4_address page)
 	return g4_address_page(page) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
 }
 
-/* Whoever meets it again queues it again: it may have been listed anew, and to unlist what is not listed changes nothing. */
+/* The next reader that meets it queues it again: it may have been listed anew, and to unlist what is not listed changes nothing. */
 G4_FN void g4_ddt_suspect(struct g4_ddt *ddt, struct g4_address page)
 {
 	const uint64_t bit = suspect_bit(page), stored = g4_address_stored(page);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of contents (docs/design/deduplication.md): a hint where a page with this BLAKE3 lies. It is in memory. What counts is
- * which pages are listed (alloc/share.h): whoever gets a hint asks there, and shares by g4_share_acquire_listed() alone. So the table may
+ * which pages are listed (alloc/share.h): a workgroup that gets a hint asks there, and shares by g4_share_acquire_listed()
+ * alone. So the table may
  * lack what there is, and have what is gone; nobody removes from it what is freed, and nothing of it is ever saved: it is filled from the
  * listed pages, behind a mount (data/dedup.c).
  *
  * A slot has 8 bytes: the page's number and 21 bits of its hash. Sixteen of them, two lines of a processor's cache, are a bucket, which 32
  * other bits of the hash choose. One hint in sixteen, by its hash, is an anchor: where a bucket is full, another one goes first, and one
- * that nobody has asked for before one that somebody has. So a table that is too small keeps a few hints of all contents, and whoever finds
+ * that nobody has asked for before one that somebody has. So a table that is too small keeps a few hints of all contents, and
+ * a workgroup that finds
  * one gets its neighbours on the device besides (g4_ddt_brings()): what was written together is found together. Everything is done by atomic operations on
  * slots, and there are no locks: what two do at a time costs a hint at worst.
  *

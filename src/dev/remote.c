@@ -231,7 +231,7 @@ G4_FN static int outcome_of(const struct g4_remote *r, uint32_t slot)
 
 /*
  * Sees what has been finished since, unless somebody else is looking. It ends with the end of `own`, a slot of the caller's, or
- * NO_SLOT, and after as many rounds as there are slots: with others that post all the time there would always be more, and the one who
+ * NO_SLOT, and after as many rounds as there are slots: with others that post all the time there would always be more, and the one that
  * looks has a request of its own to go on with.
  */
 G4_FN static void look(struct g4_remote *r, uint32_t own)

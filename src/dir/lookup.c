@@ -94,7 +94,7 @@ G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *n
 	uint64_t sequence = g4_load64_rlx(&entry->sequence);
 	if ((sequence & 1) || !g4_cas64_acq(&entry->sequence, sequence, sequence + 1))
 		return;
-	g4_fence_rel(); /* whoever sees some of what follows sees the odd sequence */
+	g4_fence_rel(); /* readers that see some of what follows see the odd sequence */
 	g4_store64_rlx(&entry->shape, g4_lookup_shape(name) | (uint64_t)value->index << G4_LOOKUP_INDEX_SHIFT);
 	g4_store64_rlx(&entry->directory, name->directory);
 	g4_store64_rlx(&entry->inode, value->inode);

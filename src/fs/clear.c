@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CLEAR: removes what is below a directory, a bounded number of names at a time. Each name goes as UNLINK or RMDIR would let it go,
- * in a transaction and with locks and permissions of its own: a crash, an error or a caller who stops leaves a smaller tree, and
+ * in a transaction and with locks and permissions of its own: a crash, an error or a caller that stops leaves a smaller tree, and
  * several workgroups may clear one tree together. Nothing is locked between two names, so whatever others do meanwhile is
  * done before or after each of them; what they move out of the tree while a caller is in it may still be cleared.
  *
@@ -9,8 +9,8 @@
  * it is empty. Of the way down it knows the last G4_CLEAR_WAY directories, by number and generation; where that does not
  * reach, or something on it is gone, it begins at the top again. It never follows `..`, which may lead out of the tree by now.
  *
- * Bounds: `tries` counts names that were tried, whoever changes the tree meanwhile. A directory that is below itself, which only an
- * image or somebody who moves directories meanwhile can say, ends the same way: RMDIR refuses a name whose directory has another
+ * Bounds: `tries` counts names that were tried, also while others change the tree. A directory that is below itself, which only an
+ * image or a client that moves directories meanwhile can say, ends the same way: RMDIR refuses a name whose directory has another
  * parent, so the first directory to be met twice would be the top, where the walk begins again.
  */
 #include "fs/clear.h"
@@ -200,7 +200,7 @@ G4_FN G4_COLD int g4_do_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd 
 	uint32_t index;
 
 	cmd->value = 0;
-	if (fs->flags & G4_FS_HOLD_UNLINKED) /* whoever keeps numbers of inodes would have to hear of each */
+	if (fs->flags & G4_FS_HOLD_UNLINKED) /* clients that keep numbers of inodes would have to hear of each */
 		return -G4_E_NOTSUP;
 	int rc = cmd->length == 0 ? -G4_E_INVAL : g4_icache_get_node(wg, fs, cmd, &index);
 	if (rc < 0)

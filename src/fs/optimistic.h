@@ -5,7 +5,8 @@
  * GPU. Here what is needed is copied, and afterwards is asked whether anybody has written meanwhile. Nobody waits, and
  * nothing is kept.
  *
- * All places of a walk are asked at its end, directories' locks for who has changed them alone, and the entries of names for who has
+ * All places of a walk are asked at its end, directories' locks for holders that have changed them alone, and the entries of
+ * names for makers that have
  * taken a name beside others: if none has changed since it was copied, then at that moment every name led
  * where the walk went, and the attributes were these. Until then nothing that was copied is believed. It may be torn, or
  * another inode's: the walk then ends at the wrong place, or finds nothing, and that is all.
@@ -238,7 +239,7 @@ G4_FN G4_INLINE bool g4_optimistic_split(const struct g4_optimistic_lookup *walk
 	struct g4_optimistic_part *parts = walk->memory->parts;
 	bool dots = false;
 
-	g4_sync(walk->wg); /* who still looks at the last path */
+	g4_sync(walk->wg); /* lanes still look at the last path */
 	if (!g4_optimistic_find_parts(walk, count))
 		return false;
 	for (uint32_t k = g4_wg_lane(walk->wg); k < *count; k += g4_wg_width(walk->wg)) {
@@ -390,7 +391,7 @@ G4_FN G4_INLINE bool g4_optimistic_down_together(struct g4_optimistic_lookup *wa
 	if (lane <= G4_LOOKUP_WAYS)
 		asked = g4_read_begin_or(lane == 0 ? &inode->lock : NULL, &entry[lane - (lane > 0)].sequence);
 	const uint64_t begun = g4_broadcast(walk->wg, asked, 0);
-	g4_sync(walk->wg); /* what the lanes read now is not older; and who still looks at the memory */
+	g4_sync(walk->wg); /* what the lanes read now is not older; and lanes still look at the memory */
 	for (uint32_t i = lane; i < both + G4_OPTIMISTIC_DIR_WORDS; i += width) {
 		const uint32_t w = i < both ? i : g4_optimistic_dir_word(i - both);
 		const uint64_t *from = i < both ? (const uint64_t *)entry : (const uint64_t *)inode;

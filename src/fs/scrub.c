@@ -5,7 +5,7 @@
  * leads to it, under the lock that keeps it what it is. Nothing is believed for its looks.
  *
  * Pages of files are fetched as for any reader, but into memory of the scrub's own. Metadata is looked at on the device
- * (journal/look.c), and through the cache to get on. What is damaged becomes a finding, and is not followed; users who meet it get
+ * (journal/look.c), and through the cache to get on. What is damaged becomes a finding, and is not followed; readers that meet it get
  * their own errors. Nothing is changed but sums, where they are to be added.
  *
  * A scrub of one file or directory alone begins there, and looks at nothing that lies at fixed places. Of a file
@@ -390,7 +390,8 @@ G4_FN static void enter_top(struct g4_scrub_step *step)
 }
 
 /*
- * The next inodes that no name leads to, but somebody who has them open: they are met as those that were moved are. Whether there are any. Who
+ * The next inodes that no name leads to, but handles that have them open: they are met as those that were moved are. Whether
+ * there are any. One that
  * goes from the list meanwhile may hide one that is far behind.
  */
 G4_FN static bool take_nameless(struct g4_scrub_step *step)

@@ -28,7 +28,7 @@ G4_FN void g4_scrub_find_metadata(struct g4_scrub_step *step, uint64_t ino, stru
 G4_FN void g4_scrub_count(struct g4_scrub_step *step, uint32_t pages);
 /* A page to which something locked leads. Its contents are in step->buffer if it says 0. */
 G4_FN int g4_scrub_look(struct g4_scrub_step *step, uint64_t ino, struct g4_address address, uint32_t type);
-/* The same for one of which the last is remembered in *seen; one who asks for it is the one who looks. */
+/* The same for one of which the last is remembered in *seen; the workgroup that asks for it is the one that looks. */
 G4_FN void g4_scrub_look_once(struct g4_scrub_step *step, uint64_t ino, struct g4_address address, uint32_t type,
 			      uint64_t *seen);
 /* Whether contents are looked at where they lie: the device is memory, and of several copies one is none. */

@@ -97,7 +97,7 @@ void g4_fuse_share_known(struct g4_fuse_host *host, uint64_t ino, int64_t change
 		return;
 	struct shard *shard = &share->shards[hash_of(ino) % SHARDS];
 	pthread_mutex_lock(&shard->lock);
-	if (grow(shard)) { /* without memory it is as if the kernel did not know it: its FORGET comes early, and ESTALE for who asks */
+	if (grow(shard)) { /* without memory it is as if the kernel did not know it: its FORGET comes early, and ESTALE for the caller */
 		struct known *slot = slot_of(shard, ino);
 		shard->used += slot->ino == 0;
 		slot->ino = ino;

@@ -568,7 +568,7 @@ static int move_there(struct cuda_engine *e)
 
 /*
  * A context takes hundreds of megabytes of the GPU. One that was made for an engine which then did not start goes again,
- * unless others in this process used it before, or other engines do. (Who first uses CUDA during such a mount loses.)
+ * unless others in this process used it before, or other engines do. (A library that first uses CUDA during such a mount loses.)
  */
 static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER; /* of these two */
 static uint32_t context_users;					 /* engines, and those that try to start */
