@@ -34,7 +34,7 @@ G4_FN static void add_segment(struct g4_batch *batch, uint32_t first, uint64_t p
 }
 
 /*
- * What is known of a page: zeros, or an address; or nothing. One that is like another in the room has that one's place, which is nothing
+ * What is known of a page: zeros, or an address; or nothing. One that is like another in the lists has that one's place, which is nothing
  * if its batch could not be placed. Where it was given back nobody shares it: the table of contents does not have it.
  */
 G4_FN static uint64_t known_of(const struct g4_batch *batch, uint32_t k)
