@@ -115,7 +115,7 @@ exits 0 "... has it" diff wanted found
 python3 tell.py back >found
 exits 0 "... and what was there is as it was" diff wanted found
 
-# others who replace names meanwhile: a race, in which what is right holds whoever wins
+# others who replace names meanwhile: a race, in which what is right holds whichever wins
 cat >swap.py <<'PYTHON'
 """import of a folder whose names are replaced once they were listed: swap.py FOLDER ELSEWHERE COMMAND..."""
 import ctypes, os, subprocess, sys

@@ -203,7 +203,7 @@ static void a_range_is_forgotten_and_nothing_else(void **state)
 	g4_cache_put(&cache, other);
 }
 
-/* Whoever references a dropped page keeps what it looks at; whoever asks for the page gets a new one. */
+/* A holder of a dropped page keeps what it looks at; the next request for the page gets a new one. */
 static void a_dropped_page_in_use_loses_its_name_and_keeps_its_contents(void **state)
 {
 	uint32_t held[2 * G4_CACHE_WAYS], count = 2 * G4_CACHE_WAYS, pool = 0;

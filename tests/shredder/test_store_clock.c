@@ -177,7 +177,7 @@ static void jumps_lose_no_change(void **state)
 	}
 }
 
-/* Its times are in the future then, and tell nothing: it is read again, whoever is right. */
+/* Its times are in the future then, and tell nothing: it is read again, whichever is right. */
 static void a_file_is_read_again_while_the_clock_is_behind(void **state)
 {
 	struct store_backup_stats stats;

@@ -213,7 +213,7 @@ static void entries_come_back_with_little_memory(void **state)
 	}
 }
 
-/* Whoever asks in the order of packs reads each page once, and what is new is known without reading. */
+/* A caller that asks in the order of packs reads each page once, and what is new is known without reading. */
 static void neighbours_share_a_page(void **state)
 {
 	struct store_table *t = filled(ENTRIES, 0, ENTRIES);
