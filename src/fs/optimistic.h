@@ -5,7 +5,7 @@
  * GPU. Here what is needed is copied, and afterwards is asked whether anybody has written meanwhile. Nobody waits, and
  * nothing is kept.
  *
- * All places of a walk are asked at its end, directories' locks for holders that have changed them alone, and the entries of
+ * All that a walk has seen is asked at its end, directories' locks for holders that have changed them alone, and the entries of
  * names for makers that have
  * taken a name beside others: if none has changed since it was copied, then at that moment every name led
  * where the walk went, and the attributes were these. Until then nothing that was copied is believed. It may be torn, or
@@ -68,13 +68,13 @@ G4_FN G4_INLINE void g4_optimistic_furnish(struct g4_optimistic_memory *memory, 
 }
 
 /* What was read, and must still be so in the end. */
-struct g4_optimistic_place {
+struct g4_optimistic_note {
 	const struct g4_rwlock *lock;
 	uint32_t version;
 	struct g4_lookup_seen name; /* how the walk goes on there; entry NULL: nothing is left to ask */
 };
 
-#define G4_OPTIMISTIC_SEEN 4u /* places that a lane alone remembers; a longer walk asks on its way, too */
+#define G4_OPTIMISTIC_SEEN 4u /* of what a lane alone remembers; a longer walk asks on its way, too */
 
 struct g4_optimistic_lookup {
 	bool together; /* a workgroup, and not a lane alone; known when this is compiled */
@@ -91,11 +91,11 @@ struct g4_optimistic_lookup {
 	uint64_t key;	     /* together: a directory's data_key, which nobody has checked; 0: not known */
 
 	uint32_t seen;
-	struct g4_optimistic_place mine; /* together: that with this lane's number, or the first */
-	struct g4_optimistic_place places[G4_OPTIMISTIC_SEEN]; /* alone; behind the last one seen: the same again */
+	struct g4_optimistic_note mine;			     /* together: that with this lane's number, or the first */
+	struct g4_optimistic_note notes[G4_OPTIMISTIC_SEEN]; /* alone; behind the last one seen: the same again */
 };
 
-/* ------------------------------------------------------------------ places */
+/* ------------------------------------------------------------------ what a walk has seen */
 
 G4_FN G4_INLINE bool g4_optimistic_unchanged(const struct g4_optimistic_lookup *walk)
 {
@@ -108,8 +108,8 @@ G4_FN G4_INLINE bool g4_optimistic_unchanged(const struct g4_optimistic_lookup *
 	}
 	g4_fence_acq();
 	for (uint32_t k = 0; k < G4_OPTIMISTIC_SEEN; k++) {
-		same &= g4_read_unchanged(walk->places[k].lock, walk->places[k].version);
-		same &= walk->places[k].name.entry == NULL || g4_lookup_holds(&walk->places[k].name);
+		same &= g4_read_unchanged(walk->notes[k].lock, walk->notes[k].version);
+		same &= walk->notes[k].name.entry == NULL || g4_lookup_holds(&walk->notes[k].name);
 	}
 	return same;
 }
@@ -118,7 +118,7 @@ G4_FN G4_INLINE bool g4_optimistic_unchanged(const struct g4_optimistic_lookup *
 G4_FN G4_INLINE bool g4_optimistic_note(struct g4_optimistic_lookup *walk, const struct g4_rwlock *lock,
 					uint32_t version, struct g4_lookup_seen name)
 {
-	const struct g4_optimistic_place place = {lock, version, name};
+	const struct g4_optimistic_note noted = {lock, version, name};
 
 	if (walk->seen == (walk->together ? g4_wg_width(walk->wg) : G4_OPTIMISTIC_SEEN)) {
 		if (!g4_optimistic_unchanged(walk))
@@ -127,22 +127,22 @@ G4_FN G4_INLINE bool g4_optimistic_note(struct g4_optimistic_lookup *walk, const
 	}
 	if (walk->together) {
 		if (walk->seen == 0 || walk->seen == g4_wg_lane(walk->wg))
-			walk->mine = place;
+			walk->mine = noted;
 	} else {
 		for (uint32_t k = 0; k < G4_OPTIMISTIC_SEEN; k++)
 			if (k >= walk->seen)
-				walk->places[k] = place;
+				walk->notes[k] = noted;
 	}
 	walk->seen++;
 	return true;
 }
 
-/* Alone: how the walk goes on at the place that was noted last. */
+/* Alone: how the walk goes on from what was noted last. */
 G4_FN G4_INLINE void g4_optimistic_note_name(struct g4_optimistic_lookup *walk, struct g4_lookup_seen name)
 {
 	for (uint32_t k = 0; k < G4_OPTIMISTIC_SEEN; k++)
 		if (k + 1 >= walk->seen)
-			walk->places[k].name = name;
+			walk->notes[k].name = name;
 }
 
 /* ------------------------------------------------------------------ names */

@@ -703,7 +703,7 @@ static int mount_on_host(struct cuda_engine *e, char *message, size_t message_by
 
 	options.most_inodes = MOST_INODES;
 	options.most_txn_blocks = MOST_TXN_BLOCKS;
-	options.places_fixed = true; /* nothing is cleared on first use there, and a look into a table costs more */
+	options.frames_fixed = true; /* nothing is cleared on first use there, and a look into a table costs more */
 	if (wg) {
 		rc = g4_fs_mount(wg, e->dev, &options, &e->host_fs, message, message_bytes);
 		g4_wg_destroy(wg);

@@ -144,7 +144,7 @@ static void every_line_has_a_page_of_its_own(void **state)
 	assert_int_equal(lines_with_pages_of_their_own(true), LINES);
 	teardown(state);
 	setup(state);
-	cache.places = NULL; /* as the CUDA engine wants it */
+	cache.frame_numbers = NULL; /* as the CUDA engine wants it */
 	assert_int_equal(lines_with_pages_of_their_own(false), LINES);
 }
 
