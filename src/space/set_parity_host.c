@@ -4,7 +4,8 @@
  * m disks lost in it, leaves every page that was not being written as it was (set_log_host.c says why):
  *
  *   - Rows of which some pages stay get their new parity from the old one and the pages that change, old and new. So pages that stay are
- *     not looked at: one that has rotted meanwhile is still made right by parity, for whoever finds it. A page that changes may have
+ *     not looked at: one that has rotted meanwhile is still made right by parity, for the reader that finds it. A page that
+ * changes may have
  *     rotted as well; then parity is as wrong as it was before, and a scrub's matter. This needs parity that is right, wherever
  *     something was not written yet: the map (set_check_host.c).
  *   - Rows that are written as a whole get parity of the new pages alone.
@@ -12,7 +13,7 @@
  *   - A disk that fails a write is dropped before the request is done. Any error counts: a page that is old beside its new parity would
  *     make others wrong.
  *
- * Writers exclude each other and readers that make lost pages; who reads from a disk itself asks nobody.
+ * Writers exclude each other and readers that make lost pages; readers of a disk itself take no lock.
  */
 #define _GNU_SOURCE 1
 
@@ -78,7 +79,7 @@ static int write_whole(struct g4_wg *wg, struct g4_set *set, const struct g4_row
 	g4_row_encode(wg, rows->chunk, now, rows->bytes);
 	if (rc == 0)
 		rc = g4_row_write(wg, set, rows, flags, g4_row_mask(rows->chunk->columns), now);
-	if (rc == 0) /* not before: who reads meanwhile may have what was held */
+	if (rc == 0) /* not before: a reader meanwhile may have what was held */
 		g4_set_held_drop(set, rows);
 	return rc;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rows: the memory that they are read into, what is computed of them, and requests to all of their disks at once. What a crash has left in
- * the log is what a row has, for whoever reads it here. Who may read and write which row: set_parity_host.c.
+ * the log is what a row has, for readers here. Locks of rows: set_parity_host.c.
  */
 #define _GNU_SOURCE 1
 
