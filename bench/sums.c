@@ -22,7 +22,7 @@
 
 static double seconds = 0.3;
 static struct g4_wg *wg;
-static union g4_sums_room room;
+static union g4_sums_scratch scratch;
 static struct g4_sum sums[CALL_PAGES];
 
 struct hash128 {
@@ -35,17 +35,17 @@ typedef void sums_fn(uint32_t n, const void *const *pages);
 
 static void by_blake3(uint32_t n, const void *const *pages)
 {
-	g4_sums(wg, G4_SUM_BLAKE3, n, pages, 1, sums, &room);
+	g4_sums(wg, G4_SUM_BLAKE3, n, pages, 1, sums, &scratch);
 }
 
 static void by_xxh3(uint32_t n, const void *const *pages)
 {
-	g4_sums(wg, G4_SUM_XXH3, n, pages, 1, sums, &room);
+	g4_sums(wg, G4_SUM_XXH3, n, pages, 1, sums, &scratch);
 }
 
 static void by_crc32c(uint32_t n, const void *const *pages)
 {
-	g4_sums(wg, G4_SUM_CRC32C, n, pages, 1, sums, &room);
+	g4_sums(wg, G4_SUM_CRC32C, n, pages, 1, sums, &scratch);
 }
 
 static void by_crc32c_portable(uint32_t n, const void *const *pages)

@@ -17,7 +17,7 @@
 #   ... of the cpu engine    tests of the engine that the lanes engine has: the same source, called by the same threads, but for
 #                            those where threads meet most (model, linear, share, disks, makers, dedup); programs and commands of one thread (strace
 #                            -f -e clone,clone3 tells); calls of the CUDA engine's host half, whose threads engine.standin and its
-#                            api_meta have; fsck as a command, whose threads are engine.fsck_threads'; repositories that are
+#                            api_meta have; fsck as a command, whose threads are engine.fsck_together'; repositories that are
 #                            damaged, copied, of other formats, with parity: the threads are those of shredder.backup
 #   ... of the lanes engine  what of the host is below the engine or beside it, and calls through a ring that are made in-process
 #                            as well; the same in both
@@ -26,11 +26,11 @@ if(G4_SANITIZE MATCHES fuzzer)
 endif()
 set(long_tests "crash\\.explorer\\.all" "engine\\.(crash_disks|disks_copies|rebuild)\\.remote")
 if(G4_SANITIZE)
-	list(APPEND long_tests "cli\\.progress" "engine\\.(crash|recovery|limits|fsck_threads)\\.no_sums" "engine\\.recovery\\.(nvme|dedup)"
+	list(APPEND long_tests "cli\\.progress" "engine\\.(crash|recovery|limits|fsck_together)\\.no_sums" "engine\\.recovery\\.(nvme|dedup)"
 		"engine\\.nvme_recovery" "engine\\.(disks|disks_mend|disks_parity|disks_rot)\\.remote" "engine\\.standin\\.disks_engine")
 endif()
 if(G4_SANITIZE MATCHES address)
-	list(APPEND long_tests "corrupt\\.(1|3|no_sums)" "engine\\.fsck_threads" "crash\\.explorer\\.remote"
+	list(APPEND long_tests "corrupt\\.(1|3|no_sums)" "engine\\.fsck_together" "crash\\.explorer\\.remote"
 		"engine\\.api_(dirs|permissions|xattr_acl)\\.connected" "engine\\.standin\\.(api_async|api_files|cross)")
 endif()
 if(G4_SANITIZE MATCHES thread)
@@ -56,7 +56,7 @@ endif()
 get_property(tests DIRECTORY PROPERTY TESTS)
 set(short_tests)
 if(G4_SANITIZE MATCHES thread AND G4_LANES EQUAL 0)
-	set(short_tests "^engine\\.(dedup|disks|fsck_lost|fsck_threads|linear|makers|model|share|standin)$")
+	set(short_tests "^engine\\.(dedup|disks|fsck_hidden|fsck_together|linear|makers|model|share|standin)$")
 endif()
 foreach(pattern ${long_tests}) # one by one: CMake takes few parentheses in a pattern
 	set(found ${tests})

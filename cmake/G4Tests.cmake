@@ -67,7 +67,7 @@ foreach(source ${test_programs})
 		WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
 	set_tests_properties(${name} PROPERTIES
 		TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment}")
-	if(name MATCHES "^engine\\.(model|crash|recovery|limits|read|fsck_threads)$")
+	if(name MATCHES "^engine\\.(model|crash|recovery|limits|read|fsck_together)$")
 		# The same on an image whose pages have no sums (tests/engine/rig.h).
 		g4_test_variant(no_sums G4_TEST_CHECKSUM=0)
 	endif()

@@ -131,7 +131,7 @@ GPU4FS_API int gpu4fs_mkfs(const char *const *names, uint32_t count, const struc
 
 #define GPU4FS_GROUPS_MAX 64u
 
-/* Who acts. The engine enforces owner, group, mode bits, ACLs and sticky directories against it. */
+/* The user that acts. The engine enforces owner, group, mode bits, ACLs and sticky directories against it. */
 struct gpu4fs_credentials {
 	uint32_t size;		/* sizeof(struct gpu4fs_credentials) */
 	uint32_t uid, gid;	/* uid 0 may do everything */
@@ -602,7 +602,7 @@ GPU4FS_API int64_t gpu4fs_share_range(gpu4fs_file *from, int64_t from_offset, gp
 #define GPU4FS_DEDUPE_COMPARE 1u /* read both, and compare all bytes, whatever their sums are */
 /*
  * Shares pages of two files, or of two places of one, that have the same contents already, as ioctl(2)'s FIDEDUPERANGE does it:
- * neither file's contents, size or times change, whoever writes meanwhile. From the offsets on, multiples of 4096 bytes, so many of
+ * neither file's contents, size or times change, also while others write. From the offsets on, multiples of 4096 bytes, so many of
  * the pages as are the same in both. bytes is a multiple of 4096, too, unless the range ends where one of the files does; what is
  * behind that does not count, so UINT64_MAX is all. Pages with the same BLAKE3 are the same, and are not read; all others are read and
  * compared. A page whose contents have become damaged unnoticed has its old sum: GPU4FS_DEDUPE_COMPARE finds that.

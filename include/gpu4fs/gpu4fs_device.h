@@ -234,7 +234,7 @@ static inline __device__ const char *g4d_name(const struct g4d_dirent *entry)
  * Maps the page of a file that holds the byte at `offset`: it is brought into the page cache in the GPU's memory, if it is
  * not there, and stays until g4d_unmap(). The file has to be open for reading. Access times do not change.
  *
- * What the page shows is the file's contents when it was mapped. Whoever writes to that page later, or cuts or deletes the
+ * What the page shows is the file's contents when it was mapped. A caller that writes to that page later, or cuts or deletes the
  * file, may do so: the page then shows their bytes, all, some or none of them; to see them for sure, map it again. It never
  * shows another file's data.
  *

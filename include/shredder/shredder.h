@@ -229,7 +229,7 @@ SHREDDER_API void shredder_close(shredder *s);
  *
  * buffer: bytes in memory, which must stay unchanged until the input is finished; nothing is copied.
  * file: opened by its name and read to its end, asynchronously and past the page cache where that works. OPEN, ISDIR.
- * fd: a file from its current offset, a pipe, a socket or a device, to its end; it stays the caller's, who does not use
+ * fd: a file from its current offset, a pipe, a socket or a device, to its end; it stays the caller's, which does not use
  *     it meanwhile. ISDIR, OPEN when it cannot be read.
  * reader: `read` fills up to `bytes` bytes and gives how many, 0 at the end, or a negative number: the input ends with IO.
  *     It is called from a thread of the library.

@@ -14,7 +14,7 @@
  * Rules of locking: everything below is guarded by `lock`, except what a task owns while it runs: the reader owns the
  * data of acquired slots, a region task its words of `marks`, the one resolving task the resolver, the ends of its slot
  * and the carry area of the next slot, a group task the digests of its chunks. Threads wait on `changed` alone, which is
- * broadcast whenever a slot may have become free, an answer is there, or there are more tasks than whoever made them
+ * broadcast whenever a slot may have become free, an answer is there, or there are more tasks than the thread that made them
  * possible will do by itself right away: for a small file nobody is woken.
  *
  * Carry area: the bytes of a chunk that is still open at the end of a buffer are copied in front of the next buffer's data,

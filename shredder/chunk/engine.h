@@ -9,7 +9,7 @@
  * collect() waits for the oldest one. It may use several GPUs, which is nobody else's concern. It either finds marks, or it finds the chunks with their digests, because it
  * holds the bytes; the pipeline says which at open().
  *
- * Whoever computes, the rule (rule.h) alone decides, so that all give the same.
+ * Whatever computes, the rule (rule.h) alone decides, so that all give the same.
  */
 #ifndef SHREDDER_ENGINE_H
 #define SHREDDER_ENGINE_H

@@ -10,7 +10,7 @@
  *
  * Lanes begin with the bytes before them, which are the end of the lane before.
  *
- * Who includes it defines TARGET (the functions' attribute), KERNEL(algorithm) (the name of a find function), LANES, BLOCK,
+ * Its includer defines TARGET (the functions' attribute), KERNEL(algorithm) (the name of a find function), LANES, BLOCK,
  * VECTOR, struct rabin and struct gear (what a tile takes of the rule), and behind the inclusion the functions that are
  * declared first here.
  */

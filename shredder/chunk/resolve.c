@@ -23,24 +23,24 @@ static uint64_t end_of(const struct shredder_view *view)
 	return view->position + view->bytes;
 }
 
-/* The `bytes` bytes before `end`, at most SHREDDER_WINDOW_BYTES, in `room` or where they lie. */
-static const uint8_t *bytes_before(const struct shredder_view *view, uint64_t end, uint32_t bytes, uint8_t *room)
+/* The `bytes` bytes before `end`, at most SHREDDER_WINDOW_BYTES, in `buffer` or where they lie. */
+static const uint8_t *bytes_before(const struct shredder_view *view, uint64_t end, uint32_t bytes, uint8_t *buffer)
 {
 	const uint64_t at = end - view->position;
 
 	if (at >= bytes)
 		return view->data + at - bytes;
-	memcpy(room, view->before + SHREDDER_WINDOW_BYTES - (bytes - at), bytes - at);
+	memcpy(buffer, view->before + SHREDDER_WINDOW_BYTES - (bytes - at), bytes - at);
 	if (at > 0)
-		memcpy(room + bytes - at, view->data, at);
-	return room;
+		memcpy(buffer + bytes - at, view->data, at);
+	return buffer;
 }
 
 static uint64_t fingerprint_before(const struct shredder_rule *rule, const struct shredder_view *view, uint64_t end)
 {
-	uint8_t room[SHREDDER_WINDOW_BYTES];
+	uint8_t buffer[SHREDDER_WINDOW_BYTES];
 
-	return shredder_fingerprint(rule, bytes_before(view, end, SHREDDER_WINDOW_BYTES, room));
+	return shredder_fingerprint(rule, bytes_before(view, end, SHREDDER_WINDOW_BYTES, buffer));
 }
 
 /* The first candidate of the bitmap at `at` or behind it and below `limit`; `limit` when there is none. */
@@ -101,7 +101,7 @@ static uint64_t find_delimiter(const struct shredder_resolver *r, const struct s
 {
 	const struct shredder_params *p = &r->rule->params;
 	const uint32_t length = p->delimiter_bytes;
-	uint8_t room[SHREDDER_WINDOW_BYTES];
+	uint8_t buffer[SHREDDER_WINDOW_BYTES];
 
 	for (uint64_t end = r->scanned; end <= limit; end++) {
 		if (end > view->position) { /* go to where the last byte of a delimiter is */
@@ -112,7 +112,7 @@ static uint64_t find_delimiter(const struct shredder_resolver *r, const struct s
 				return NOT_YET;
 			end += (uint64_t)(hit - from);
 		}
-		if (memcmp(bytes_before(view, end, length, room), p->delimiter, length) == 0)
+		if (memcmp(bytes_before(view, end, length, buffer), p->delimiter, length) == 0)
 			return end;
 	}
 	return NOT_YET;
@@ -123,13 +123,13 @@ static uint64_t ask_scanner(struct shredder_resolver *r, const struct shredder_v
 {
 	const struct shredder_params *p = &r->rule->params;
 	const uint64_t bytes = limit - r->scanned;
-	uint8_t room[SHREDDER_WINDOW_BYTES];
+	uint8_t buffer[SHREDDER_WINDOW_BYTES];
 	const uint8_t *before = NULL;
 
 	if (bytes == 0)
 		return NOT_YET;
 	if (!r->asked)
-		before = bytes_before(view, r->scanned, SHREDDER_WINDOW_BYTES, room);
+		before = bytes_before(view, r->scanned, SHREDDER_WINDOW_BYTES, buffer);
 	const int64_t answer =
 		p->record(p->record_user, before, view->data + (r->scanned - view->position), bytes, !r->asked);
 	r->asked = true;

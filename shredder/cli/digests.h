@@ -10,7 +10,7 @@
 struct digest_set {
 	struct digest_key {
 		uint64_t half[2];
-		uint32_t group; /* of whoever brought it first, from 1; 0: free */
+		uint32_t group; /* of the input that brought it first, from 1; 0: free */
 	} * keys;
 	uint64_t room, used;
 };

@@ -55,7 +55,7 @@ static bool wants_help(int argc, char **argv)
 
 /*
  * A standard stream that the caller closed would be the number of the next file that is opened. What takes its place cannot
- * be used, so that whoever tries fails.
+ * be used, so that attempts fail.
  */
 static bool keep_standard_streams(void)
 {

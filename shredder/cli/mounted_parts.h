@@ -50,7 +50,7 @@ struct mounted_listing {
 	struct store_buf bytes;
 	size_t *offsets;
 	size_t count, room;
-	uint32_t users; /* the node, and whoever has opened it */
+	uint32_t users; /* the node, and handles that have it open */
 };
 
 /* An inode that the kernel knows. */
@@ -88,7 +88,7 @@ void mounted_tree_free(struct mounted_tree *t);
 /* All with the mutex held. */
 struct mounted_node *mounted_node_at(struct mounted_tree *t, uint64_t number);
 void mounted_forget(struct mounted_tree *t, uint64_t number, uint64_t lookups);
-/* NULL after a sentence. Whoever gets it puts it back. */
+/* NULL after a sentence. The caller puts it back. */
 struct mounted_listing *mounted_list(struct mounted_tree *t, struct mounted_node *directory);
 void mounted_listing_put(struct mounted_listing *listing);
 /* An entry of a listing, in place. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file that says who may do what. A repository of two clients is a domain: they share its chunks, its keys and what is in it. */
+/*
+ * The file that says which client may do what. A repository of two clients is a domain: they share its chunks, its keys and
+ * what is in it.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

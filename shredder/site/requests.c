@@ -8,7 +8,8 @@
  *
  * What came of a long upload that was cut off stays in memory, for the same client to send the rest (parts.h).
  *
- * Append only: nothing is removed but locks, and of these its own: who may remove another one's lock could let a prune run beside a backup. Whose
+ * Append only: nothing is removed but locks, and of these its own: a client that may remove another one's lock could let a
+ * prune run beside a backup. Whose
  * a lock is stands in a file beside the repositories, for repositories hold no files but their own.
  */
 #include <errno.h>
@@ -35,7 +36,7 @@
 #define BODIES_MAX G4_GIB
 #define PATH_BYTES 4096
 
-/* One directory below the root, whoever uses it. */
+/* One directory below the root, whichever client uses it. */
 struct repository {
 	char *name;
 	struct store_backend *backend;

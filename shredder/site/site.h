@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The agent at a site: keeps repositories for clients that it knows by their keys, over HTTPS with TLS 1.3. It needs no password: it sees
- * names, sizes and sealed bytes. docs/design/backup.md says what it promises and why it is made so.
+ * names, sizes and protected bytes. docs/design/backup.md says what it promises and why it is made so.
  */
 #ifndef SHREDDER_SITE_H
 #define SHREDDER_SITE_H
@@ -16,7 +16,7 @@
 int site_identity_make(const char *file);
 int site_identity_key(const char *file, char key[SITE_KEY_BYTES]);
 
-/* ---- clients.c: who may do what */
+/* ---- clients.c: permissions of clients */
 struct site_client {
 	char *name, *repository;
 	char key[SITE_KEY_BYTES];

@@ -6,8 +6,8 @@
  *	   |                 |
  *	   +-- unchanged ----+--entries--> directories --tree blobs--> ...
  *
- * backup_walk.c is the walker; backup_source.c reads files; cutter.c cuts them, names their chunks, and seals those that the index does not
- * know, and when another worker has nothing to do, it gets the sealing; backup_folder.c makes directories of entries. So memory holds names
+ * backup_walk.c is the walker; backup_source.c reads files; cutter.c cuts them, names their chunks, and protects those that the index does not
+ * know, and when another worker has nothing to do, it gets that to do; backup_folder.c makes directories of entries. So memory holds names
  * of the directories that are open, up to a limit (names.h), and entries that wait for an earlier file, up to another.
  *
  * The snapshot comes last: after all packs, after the index.

@@ -103,7 +103,8 @@ void backup_free_folders(struct backup *op);
 /* By the walker, in the order of names; waits while too many are waiting. The slot is there until it is complete. */
 struct backup_slot *backup_add_slot(struct backup *op, struct backup_folder *folder, const char *name);
 /*
- * An entry is complete (NULL: left out; it is copied). Whoever completes a folder goes on with its parent. One thread at a time writes a folder's pieces;
+ * An entry is complete (NULL: left out; it is copied). The worker that completes a folder goes on with its parent. One thread
+ * at a time writes a folder's pieces;
  * another one that completes an entry meanwhile leaves it to that one.
  */
 void backup_complete(struct backup_worker *w, struct backup_slot *slot, const struct store_buf *entry);

@@ -114,13 +114,13 @@ static int load(struct store *s, struct store_codec *codec, const struct store_e
 	int rc = get_stored(s, entry, &stored);
 
 	if (rc == 0)
-		rc = store_group_unseal(s, codec, stored.data, stored.size, raw);
+		rc = store_group_unprotect(s, codec, stored.data, stored.size, raw);
 	if (rc != 0) {
 		const int first = rc;
 
 		snprintf(text, sizeof(text), "%s", store_message());
 		if (mend_stored(s, rc, entry, &stored))
-			rc = store_group_unseal(s, codec, stored.data, stored.size, raw);
+			rc = store_group_unprotect(s, codec, stored.data, stored.size, raw);
 		if (rc != 0)
 			rc = store_fail(first, "%s", text);
 	}
@@ -192,13 +192,14 @@ int store_blob_open(struct store *s, struct store_codec *codec, const struct sto
 	int rc = get_stored(s, entry, stored);
 
 	if (rc == 0)
-		rc = store_blob_unseal(s, codec, type, &entry->id, stored->data, stored->size, entry->raw, out);
+		rc = store_blob_unprotect(s, codec, type, &entry->id, stored->data, stored->size, entry->raw, out);
 	if (rc != 0) {
 		const int first = rc;
 
 		snprintf(text, sizeof(text), "%s", store_message());
 		if (mend_stored(s, rc, entry, stored))
-			rc = store_blob_unseal(s, codec, type, &entry->id, stored->data, stored->size, entry->raw, out);
+			rc = store_blob_unprotect(s, codec, type, &entry->id, stored->data, stored->size, entry->raw,
+						  out);
 		if (rc != 0)
 			rc = store_fail(first, "%s", text);
 	}

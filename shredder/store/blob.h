@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading blobs. Of groups the last few that were read are held for all threads: who reads one blob of a group reads those beside it next.
+ * Reading blobs. Of groups the last few that were read are held for all threads: a reader of one blob of a group reads those
+ * beside it next.
  *
  * Locking: one mutex for what is held; groups are read and decompressed without it, each by one thread while others that want it wait.
  */

@@ -91,10 +91,10 @@ static bool open_blob(const struct check *c, struct store_codec *codec, const st
 	char hex[STORE_HEX_BYTES];
 
 	if (!entry->grouped)
-		return store_blob_unseal(c->s, codec, type, &entry->id, bytes + entry->offset, entry->stored,
-					 entry->raw, out) == 0;
+		return store_blob_unprotect(c->s, codec, type, &entry->id, bytes + entry->offset, entry->stored,
+					    entry->raw, out) == 0;
 	if (entry->inner == 0) {
-		*whole = store_group_unseal(c->s, codec, bytes + entry->offset, entry->stored, out) == 0;
+		*whole = store_group_unprotect(c->s, codec, bytes + entry->offset, entry->stored, out) == 0;
 		if (!*whole)
 			return false;
 	}
@@ -243,8 +243,7 @@ static int mend_one(struct check *c, enum store_kind kind, const struct store_id
 		return 0;
 	}
 	if (mended != STORE_MENDED) {
-		if (kind == STORE_PACK &&
-		    !c->options->read_data) /* which tells more; of others, who needs them tells */
+		if (kind == STORE_PACK && !c->options->read_data) /* which tells more; of others, their readers tell */
 			problem(c, text);
 		return 0;
 	}
@@ -286,7 +285,7 @@ static int each_file(struct check *c, enum store_kind kind, each_fn *each)
 	return rc;
 }
 
-/* Those that may have parity but packs. What cannot be mended is told by who needs it. */
+/* Those that may have parity but packs. What cannot be mended is told by its readers. */
 static int each_other(struct check *c, each_fn *each)
 {
 	static const enum store_kind kinds[] = {STORE_CONFIG, STORE_KEY, STORE_SNAPSHOT, STORE_INDEX};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copying a snapshot has two passes. The first one reads its directories and gives the contents of files to a pool, which reads the
- * chunks, names and seals them for the target; the second one writes the directories again, with the names that the first one found.
+ * chunks, names and protects them for the target; the second one writes the directories again, with the names that the first one found.
  *
  * With the same cuts, what the pool gets is single chunks, each once: `ids` has the new name of each blob of the source, by its number
  * in the index. With other cuts it gets whole contents, which are cut again: `contents` has the new content for each old one; the

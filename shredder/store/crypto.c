@@ -13,7 +13,7 @@
 #define BODY_LEVEL 3
 enum { METHOD_PLAIN = 0, METHOD_ZSTD = 1 };
 
-G4_STATIC_ASSERT(NONCE_BYTES + TAG_BYTES == STORE_SEAL_BYTES, "FORMAT.md says 40");
+G4_STATIC_ASSERT(NONCE_BYTES + TAG_BYTES == STORE_PROTECTION_BYTES, "FORMAT.md says 40");
 
 int store_crypto_init(void)
 {
@@ -30,11 +30,11 @@ void store_wipe(void *memory, size_t bytes)
 	sodium_memzero(memory, bytes);
 }
 
-/* ------------------------------------------------------------------------------------------------------- sealing */
+/* ------------------------------------------------------------------------------------------------------- protection */
 
-size_t store_seal_bytes(bool encrypted)
+size_t store_protection_bytes(bool encrypted)
 {
-	return encrypted ? STORE_SEAL_BYTES : CHECK_BYTES;
+	return encrypted ? STORE_PROTECTION_BYTES : CHECK_BYTES;
 }
 
 static void make_check(const void *associated, size_t associated_bytes, const void *data, size_t bytes,
@@ -50,8 +50,8 @@ static void make_check(const void *associated, size_t associated_bytes, const vo
 	memcpy(check, digest, CHECK_BYTES);
 }
 
-void store_seal(const uint8_t *key, const void *associated, size_t associated_bytes, const void *data, size_t bytes,
-		uint8_t *out)
+void store_protect(const uint8_t *key, const void *associated, size_t associated_bytes, const void *data, size_t bytes,
+		   uint8_t *out)
 {
 	if (key == NULL) {
 		memcpy(out, data, bytes);
@@ -63,21 +63,21 @@ void store_seal(const uint8_t *key, const void *associated, size_t associated_by
 						   (const uint8_t *)associated, associated_bytes, NULL, out, key);
 }
 
-bool store_unseal(const uint8_t *key, const void *associated, size_t associated_bytes, const uint8_t *sealed,
-		  size_t bytes, uint8_t *out)
+bool store_unprotect(const uint8_t *key, const void *associated, size_t associated_bytes, const uint8_t *protected_data,
+		     size_t bytes, uint8_t *out)
 {
 	uint8_t check[CHECK_BYTES];
 
-	if (bytes < store_seal_bytes(key != NULL))
+	if (bytes < store_protection_bytes(key != NULL))
 		return false;
 	if (key != NULL)
-		return crypto_aead_xchacha20poly1305_ietf_decrypt(out, NULL, NULL, sealed + NONCE_BYTES,
+		return crypto_aead_xchacha20poly1305_ietf_decrypt(out, NULL, NULL, protected_data + NONCE_BYTES,
 								  bytes - NONCE_BYTES, (const uint8_t *)associated,
-								  associated_bytes, sealed, key) == 0;
-	make_check(associated, associated_bytes, sealed, bytes - CHECK_BYTES, check);
-	if (memcmp(check, sealed + bytes - CHECK_BYTES, CHECK_BYTES) != 0)
+								  associated_bytes, protected_data, key) == 0;
+	make_check(associated, associated_bytes, protected_data, bytes - CHECK_BYTES, check);
+	if (memcmp(check, protected_data + bytes - CHECK_BYTES, CHECK_BYTES) != 0)
 		return false;
-	memcpy(out, sealed, bytes - CHECK_BYTES);
+	memcpy(out, protected_data, bytes - CHECK_BYTES);
 	return true;
 }
 
@@ -223,8 +223,8 @@ int store_blob_verify(const struct store *s, enum store_blob_type type, const st
 				  store_hex(id, hex));
 }
 
-void store_blob_seal(const struct store *s, struct store_codec *codec, enum store_blob_type type,
-		     const struct store_id *id, const void *data, size_t bytes, struct store_buf *out)
+void store_blob_protect(const struct store *s, struct store_codec *codec, enum store_blob_type type,
+			const struct store_id *id, const void *data, size_t bytes, struct store_buf *out)
 {
 	uint8_t associated[1 + STORE_ID_BYTES];
 
@@ -232,16 +232,16 @@ void store_blob_seal(const struct store *s, struct store_codec *codec, enum stor
 	uint8_t *plain = store_buf_reserve(&codec->plain, 1 + bytes);
 	const size_t packed = compress(codec, codec->level, data, bytes, plain, plain + 1);
 	blob_associated(type, id, associated);
-	uint8_t *to = store_buf_reserve(out, 1 + packed + STORE_SEAL_BYTES);
-	store_seal(s->encrypted ? s->blob_key : NULL, associated, sizeof(associated), plain, 1 + packed, to);
-	out->size += 1 + packed + store_seal_bytes(s->encrypted);
+	uint8_t *to = store_buf_reserve(out, 1 + packed + STORE_PROTECTION_BYTES);
+	store_protect(s->encrypted ? s->blob_key : NULL, associated, sizeof(associated), plain, 1 + packed, to);
+	out->size += 1 + packed + store_protection_bytes(s->encrypted);
 }
 
-int store_blob_unseal(const struct store *s, struct store_codec *codec, enum store_blob_type type,
-		      const struct store_id *id, const uint8_t *stored, size_t stored_bytes, uint64_t raw_bytes,
-		      struct store_buf *out)
+int store_blob_unprotect(const struct store *s, struct store_codec *codec, enum store_blob_type type,
+			 const struct store_id *id, const uint8_t *stored, size_t stored_bytes, uint64_t raw_bytes,
+			 struct store_buf *out)
 {
-	const size_t overhead = store_seal_bytes(s->encrypted);
+	const size_t overhead = store_protection_bytes(s->encrypted);
 	uint8_t associated[1 + STORE_ID_BYTES];
 	char hex[STORE_HEX_BYTES];
 
@@ -253,8 +253,8 @@ int store_blob_unseal(const struct store *s, struct store_codec *codec, enum sto
 				  store_hex(id, hex));
 	const size_t plain_bytes = stored_bytes - overhead - 1;
 	uint8_t *plain = store_buf_reserve(&codec->plain, stored_bytes);
-	if (!store_unseal(s->encrypted ? s->blob_key : NULL, associated, sizeof(associated), stored, stored_bytes,
-			  plain))
+	if (!store_unprotect(s->encrypted ? s->blob_key : NULL, associated, sizeof(associated), stored, stored_bytes,
+			     plain))
 		return store_fail(STORE_E_DAMAGED, "blob %.16s is damaged: its authentication fails",
 				  store_hex(id, hex));
 	uint8_t *to = store_buf_reserve(out, raw_bytes);
@@ -276,8 +276,8 @@ static int group_level(int level)
 	return level > 2 ? level - 2 : level > 1 ? 1 : level;
 }
 
-void store_group_seal(const struct store *s, struct store_codec *codec, const void *data, size_t bytes,
-		      struct store_buf *out)
+void store_group_protect(const struct store *s, struct store_codec *codec, const void *data, size_t bytes,
+			 struct store_buf *out)
 {
 	const uint32_t raw_bytes = (uint32_t)bytes;
 
@@ -285,16 +285,16 @@ void store_group_seal(const struct store *s, struct store_codec *codec, const vo
 	uint8_t *plain = store_buf_reserve(&codec->plain, GROUP_HEAD_BYTES + bytes);
 	const size_t packed = compress(codec, group_level(codec->level), data, bytes, plain, plain + GROUP_HEAD_BYTES);
 	memcpy(plain + 1, &raw_bytes, sizeof(raw_bytes));
-	uint8_t *to = store_buf_reserve(out, GROUP_HEAD_BYTES + packed + STORE_SEAL_BYTES);
-	store_seal(s->encrypted ? s->blob_key : NULL, group_associated, sizeof(group_associated), plain,
-		   GROUP_HEAD_BYTES + packed, to);
-	out->size += GROUP_HEAD_BYTES + packed + store_seal_bytes(s->encrypted);
+	uint8_t *to = store_buf_reserve(out, GROUP_HEAD_BYTES + packed + STORE_PROTECTION_BYTES);
+	store_protect(s->encrypted ? s->blob_key : NULL, group_associated, sizeof(group_associated), plain,
+		      GROUP_HEAD_BYTES + packed, to);
+	out->size += GROUP_HEAD_BYTES + packed + store_protection_bytes(s->encrypted);
 }
 
-int store_group_unseal(const struct store *s, struct store_codec *codec, const uint8_t *stored, size_t stored_bytes,
-		       struct store_buf *out)
+int store_group_unprotect(const struct store *s, struct store_codec *codec, const uint8_t *stored, size_t stored_bytes,
+			  struct store_buf *out)
 {
-	const size_t overhead = store_seal_bytes(s->encrypted) + GROUP_HEAD_BYTES;
+	const size_t overhead = store_protection_bytes(s->encrypted) + GROUP_HEAD_BYTES;
 	uint32_t raw_bytes;
 
 	codec->plain.size = 0;
@@ -302,8 +302,8 @@ int store_group_unseal(const struct store *s, struct store_codec *codec, const u
 	if (stored_bytes <= overhead)
 		return store_fail(STORE_E_DAMAGED, "a group of blobs is damaged: it has an impossible size");
 	uint8_t *plain = store_buf_reserve(&codec->plain, stored_bytes);
-	if (!store_unseal(s->encrypted ? s->blob_key : NULL, group_associated, sizeof(group_associated), stored,
-			  stored_bytes, plain))
+	if (!store_unprotect(s->encrypted ? s->blob_key : NULL, group_associated, sizeof(group_associated), stored,
+			     stored_bytes, plain))
 		return store_fail(STORE_E_DAMAGED, "a group of blobs is damaged: its authentication fails");
 	memcpy(&raw_bytes, plain + 1, sizeof(raw_bytes));
 	if (raw_bytes == 0 || raw_bytes > STORE_GROUP_MAX)

@@ -24,7 +24,7 @@ void store_cutter_close(struct store_cutter *c)
 {
 	shredder_close(c->chunker);
 	store_codec_free(&c->codec);
-	store_buf_free(&c->sealed);
+	store_buf_free(&c->protected_data);
 	store_buf_free(&c->content);
 	for (int type = STORE_DATA; type <= STORE_TREE; type++)
 		store_group_free(&c->groups[type]);
@@ -33,17 +33,17 @@ void store_cutter_close(struct store_cutter *c)
 
 /* ---------------------------------------------------------------------------------------------------------- blobs */
 
-static int seal(struct store_cutter *c, enum store_blob_type type, uint32_t number, const struct store_id *id,
-		const void *data, size_t bytes)
+static int protect(struct store_cutter *c, enum store_blob_type type, uint32_t number, const struct store_id *id,
+		   const void *data, size_t bytes)
 {
 	struct store_keeping *k = c->keeping;
 
-	c->sealed.size = 0;
-	store_blob_seal(k->s, &c->codec, type, id, data, bytes, &c->sealed);
+	c->protected_data.size = 0;
+	store_blob_protect(k->s, &c->codec, type, id, data, bytes, &c->protected_data);
 	atomic_fetch_add(&k->new_blobs, 1);
 	atomic_fetch_add(&k->new_bytes, bytes);
-	atomic_fetch_add(&k->stored_bytes, c->sealed.size);
-	return k->packer == NULL ? 0 : store_packer_add(k->packer, type, number, id, &c->sealed, bytes);
+	atomic_fetch_add(&k->stored_bytes, c->protected_data.size);
+	return k->packer == NULL ? 0 : store_packer_add(k->packer, type, number, id, &c->protected_data, bytes);
 }
 
 /* Gives a copy to somebody who has nothing to do; false: nobody has. */
@@ -65,19 +65,19 @@ static bool give(struct store_keeping *k, enum store_blob_type type, uint32_t nu
 	return false;
 }
 
-static int seal_group(struct store_cutter *c, const struct store_group *group)
+static int protect_group(struct store_cutter *c, const struct store_group *group)
 {
 	struct store_keeping *k = c->keeping;
 
-	c->sealed.size = 0;
-	store_group_seal(k->s, &c->codec, group->raw.data, group->raw.size, &c->sealed);
+	c->protected_data.size = 0;
+	store_group_protect(k->s, &c->codec, group->raw.data, group->raw.size, &c->protected_data);
 	atomic_fetch_add(&k->new_blobs, group->count);
 	atomic_fetch_add(&k->new_bytes, group->raw.size);
-	atomic_fetch_add(&k->stored_bytes, c->sealed.size);
-	return k->packer == NULL ? 0 : store_packer_add_group(k->packer, group, &c->sealed);
+	atomic_fetch_add(&k->stored_bytes, c->protected_data.size);
+	return k->packer == NULL ? 0 : store_packer_add_group(k->packer, group, &c->protected_data);
 }
 
-/* Somebody who has nothing to do gets it, or it is sealed here. */
+/* A worker that has nothing to do gets it, or it is protected here. */
 static int end_group(struct store_cutter *c, struct store_group *group)
 {
 	struct store_keeping *k = c->keeping;
@@ -94,7 +94,7 @@ static int end_group(struct store_cutter *c, struct store_group *group)
 		}
 		free(job.of_blob.group);
 	}
-	const int rc = seal_group(c, group);
+	const int rc = protect_group(c, group);
 	store_group_clear(group);
 	return rc;
 }
@@ -109,13 +109,13 @@ int store_cutter_flush(struct store_cutter *c)
 int store_cutter_do(struct store_cutter *c, struct store_blob_job *job)
 {
 	if (job->group != NULL) {
-		const int rc = seal_group(c, job->group);
+		const int rc = protect_group(c, job->group);
 
 		store_group_free(job->group);
 		free(job->group);
 		return rc;
 	}
-	const int rc = seal(c, job->type, job->number, &job->id, job->data, job->bytes);
+	const int rc = protect(c, job->type, job->number, &job->id, job->data, job->bytes);
 
 	free(job->data);
 	return rc;
@@ -143,7 +143,7 @@ static int keep_digest(struct store_cutter *c, enum store_blob_type type, const 
 	}
 	if (give(k, type, number, id, data, bytes))
 		return 0;
-	return seal(c, type, number, id, data, bytes);
+	return protect(c, type, number, id, data, bytes);
 }
 
 int store_cutter_keep(struct store_cutter *c, enum store_blob_type type, const void *data, size_t bytes,

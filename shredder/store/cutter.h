@@ -27,7 +27,7 @@ struct store_keeping {
 	atomic_ullong new_blobs, new_bytes, stored_bytes;
 };
 
-/* A blob or a group to be sealed, by whoever has nothing to do. */
+/* A blob or a group to be protected, by a worker that has nothing to do. */
 struct store_blob_job {
 	struct store_group *group; /* or NULL and: */
 	enum store_blob_type type;
@@ -54,7 +54,7 @@ struct store_cutter {
 	shredder *chunker;
 	uint8_t *buffer;
 	size_t have;
-	struct store_buf sealed;
+	struct store_buf protected_data;
 	struct store_group groups[3]; /* by type; not used in format 1 */
 	struct store_buf content;     /* parts so far */
 	uint64_t content_count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of a repository: their prefix, and the sealed body of all but packs and keys (FORMAT.md, sections 1 and 2). */
+/* Files of a repository: their prefix, and the protected body of all but packs and keys (FORMAT.md, sections 1 and 2). */
 #include <stdio.h>
 
 #include "store/backend.h"
@@ -75,7 +75,7 @@ int store_raw_get(struct store_backend *backend, enum store_kind kind, const str
 	bytes->size = 0;
 	if (rc != 0)
 		return rc;
-	if (size < STORE_PREFIX_BYTES || size > STORE_PACK_MAX + STORE_SEAL_BYTES)
+	if (size < STORE_PREFIX_BYTES || size > STORE_PACK_MAX + STORE_PROTECTION_BYTES)
 		return store_fail(STORE_E_DAMAGED, "%s is damaged: it has an impossible size", what);
 	rc = backend->ops->get(backend, kind, name, 0, store_buf_reserve(bytes, size), size);
 	if (rc != 0)
@@ -134,9 +134,9 @@ int store_file_put(struct store *s, enum store_kind kind, const struct store_buf
 	store_body_pack(body, &packed);
 	store_prefix_make(store_buf_reserve(&file, STORE_PREFIX_BYTES), kind, s->version, s->encrypted);
 	file.size = STORE_PREFIX_BYTES;
-	uint8_t *to = store_buf_reserve(&file, packed.size + STORE_SEAL_BYTES);
-	store_seal(s->encrypted ? s->file_key : NULL, file.data, STORE_PREFIX_BYTES, packed.data, packed.size, to);
-	file.size += packed.size + store_seal_bytes(s->encrypted);
+	uint8_t *to = store_buf_reserve(&file, packed.size + STORE_PROTECTION_BYTES);
+	store_protect(s->encrypted ? s->file_key : NULL, file.data, STORE_PREFIX_BYTES, packed.data, packed.size, to);
+	file.size += packed.size + store_protection_bytes(s->encrypted);
 	if (s->parity > 0 && s->version >= STORE_VERSION_PARITY && kind != STORE_LOCK)
 		store_parity_append(&file, store_parity_layout(s->version), s->parity);
 	memset(name, 0, sizeof(*name));
@@ -164,11 +164,11 @@ int store_file_get(struct store *s, enum store_kind kind, const struct store_id 
 	if (rc == 0) {
 		uint8_t *to = store_buf_reserve(&packed, file.size);
 
-		if (!store_unseal(s->encrypted ? s->file_key : NULL, file.data, STORE_PREFIX_BYTES,
-				  file.data + STORE_PREFIX_BYTES, file.size - STORE_PREFIX_BYTES, to))
+		if (!store_unprotect(s->encrypted ? s->file_key : NULL, file.data, STORE_PREFIX_BYTES,
+				     file.data + STORE_PREFIX_BYTES, file.size - STORE_PREFIX_BYTES, to))
 			rc = store_fail(STORE_E_DAMAGED, "%s is damaged: its authentication fails", what);
 		else
-			packed.size = file.size - STORE_PREFIX_BYTES - store_seal_bytes(s->encrypted);
+			packed.size = file.size - STORE_PREFIX_BYTES - store_protection_bytes(s->encrypted);
 	}
 	if (rc == 0 && (rc = store_body_unpack(packed.data, packed.size, body)) != 0) {
 		rc = store_fail(rc, "%s is damaged: %s", what, store_message());

@@ -239,7 +239,7 @@ int store_index_load(struct store *s, uint64_t *damaged, void (*tell)(void *user
 	for (size_t i = 0; i < count && rc == 0; i++) {
 		rc = read_index(s, &names[i].name, &body);
 		if (rc ==
-		    STORE_E_ABSENT) /* whoever pruned replaced it; prune works alone, so this is a reader without a lock */
+		    STORE_E_ABSENT) /* a prune replaced it; prune works alone, so this is a reader without a lock */
 			rc = 0;
 		if (rc == 0 || rc == STORE_E_VERSION)
 			continue;

@@ -30,7 +30,7 @@ int store_index_find(struct store *s, const struct store_id *id, uint32_t *numbe
 int store_index_find_all(struct store *s, struct store_found *found, size_t count);
 uint64_t store_index_count(struct store *s);
 int store_index_at(struct store *s, uint32_t number, struct store_entry *entry);
-/* 1: nobody had it, and now the caller is who stores it. 0: somebody has. */
+/* 1: it was not there, and the caller has to store it. 0: it is, or will be, stored. */
 int store_index_claim(struct store *s, const struct store_id *id, enum store_blob_type type, uint32_t *number);
 
 uint32_t store_pack_count(struct store *s);

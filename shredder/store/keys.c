@@ -9,7 +9,7 @@
 
 #define HEAD_BYTES 116
 #define LABEL_BYTES 64
-#define KEY_FILE_BYTES (HEAD_BYTES + STORE_KEY_BYTES + STORE_SEAL_BYTES)
+#define KEY_FILE_BYTES (HEAD_BYTES + STORE_KEY_BYTES + STORE_PROTECTION_BYTES)
 #define PASSES 3
 #define MEMORY_KIB (64 * 1024)
 /* Key files that are tried: each costs the work of its password. */
@@ -19,7 +19,7 @@ enum { KDF_ARGON2ID = 1, KDF_FILE = 2 };
 struct key_file {
 	uint8_t kdf;
 	uint32_t passes, memory_kib;
-	const uint8_t *salt, *sealed;
+	const uint8_t *salt, *protected_data;
 	int64_t created;
 	char label[LABEL_BYTES + 1];
 };
@@ -37,7 +37,7 @@ static int parse(const struct store_buf *file, struct key_file *key)
 	key->salt = store_in_bytes(&in, STORE_SALT_BYTES);
 	key->created = (int64_t)store_in_u64(&in);
 	label = store_in_bytes(&in, LABEL_BYTES);
-	key->sealed = store_in_bytes(&in, STORE_KEY_BYTES + STORE_SEAL_BYTES);
+	key->protected_data = store_in_bytes(&in, STORE_KEY_BYTES + STORE_PROTECTION_BYTES);
 	if (!store_in_done(&in) || memcmp(zeros, "\0\0", 3) != 0 ||
 	    (key->kdf != KDF_ARGON2ID && (key->kdf != KDF_FILE || key->passes != 0 || key->memory_kib != 0)))
 		return store_fail(STORE_E_DAMAGED, "a key is damaged: it is none");
@@ -85,7 +85,7 @@ int store_key_add(struct store *s, const struct store_secret *secret, struct sto
 	store_buf_add(&file, salt, sizeof(salt));
 	store_buf_u64(&file, (uint64_t)store_now().seconds);
 	store_buf_add(&file, label, LABEL_BYTES);
-	store_seal(wrap, file.data, HEAD_BYTES, s->master, sizeof(s->master), file.data + HEAD_BYTES);
+	store_protect(wrap, file.data, HEAD_BYTES, s->master, sizeof(s->master), file.data + HEAD_BYTES);
 	file.size = KEY_FILE_BYTES;
 	if (s->parity > 0 && s->version >= STORE_VERSION_PARITY)
 		store_parity_append(&file, store_parity_layout(s->version), s->parity);
@@ -110,8 +110,8 @@ static int try_key(struct store *s, const struct store_id *name, const struct st
 	if (rc == 0)
 		*right_kind = key.kdf == (secret->key != NULL ? KDF_FILE : KDF_ARGON2ID);
 	if (rc == 0 && *right_kind && (rc = wrapping_key(secret, &key, wrap)) == 0) {
-		rc = store_unseal(wrap, file.data, HEAD_BYTES, key.sealed, STORE_KEY_BYTES + STORE_SEAL_BYTES,
-				  s->master);
+		rc = store_unprotect(wrap, file.data, HEAD_BYTES, key.protected_data,
+				     STORE_KEY_BYTES + STORE_PROTECTION_BYTES, s->master);
 		store_wipe(wrap, sizeof(wrap));
 	}
 	store_buf_free(&file);

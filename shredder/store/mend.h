@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is damaged or cannot be read, mended in memory by its parity, so that reading goes on; `check --repair` mends it where it lies. A
- * pack that was mended is held, since who reads one blob of it reads others.
+ * pack that was mended is held, since a reader of one blob of it reads others.
  *
  * Locking: a mutex, under which a pack is read and mended while others that need it wait.
  */

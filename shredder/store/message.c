@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sentences of errors, names of files and kinds as text, who and when: what everything else here calls. */
+/* Sentences of errors, names of files and kinds as text, users and times: what everything else here calls. */
 #include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -126,17 +126,17 @@ void store_pack_end(const struct store *s, const uint8_t prefix[STORE_PREFIX_BYT
 	struct store_buf packed = {0};
 
 	store_body_pack(body, &packed);
-	const uint32_t sealed = (uint32_t)(packed.size + store_seal_bytes(s->encrypted));
-	uint8_t *to = store_buf_reserve(out, sealed);
-	store_seal(s->encrypted ? s->file_key : NULL, prefix, STORE_PREFIX_BYTES, packed.data, packed.size, to);
-	out->size += sealed;
-	store_buf_u32(out, sealed);
+	const uint32_t protected_data = (uint32_t)(packed.size + store_protection_bytes(s->encrypted));
+	uint8_t *to = store_buf_reserve(out, protected_data);
+	store_protect(s->encrypted ? s->file_key : NULL, prefix, STORE_PREFIX_BYTES, packed.data, packed.size, to);
+	out->size += protected_data;
+	store_buf_u32(out, protected_data);
 	store_buf_u32(out, 0);
 	store_buf_add(out, trailer_magic, sizeof(trailer_magic));
 	store_buf_free(&packed);
 }
 
-/* From the last bytes of a pack of `bytes` bytes: where the sealed header begins. */
+/* From the last bytes of a pack of `bytes` bytes: where the protected header begins. */
 static int header_place(const uint8_t *trailer, uint64_t bytes, const char *what, uint64_t *at)
 {
 	uint32_t header_bytes, zeros;
@@ -159,7 +159,7 @@ static int own_bytes(const uint8_t *tail, const char *what, uint64_t *bytes)
 	return 0;
 }
 
-static int open_header(const struct store *s, const uint8_t *prefix, const uint8_t *sealed, size_t bytes,
+static int open_header(const struct store *s, const uint8_t *prefix, const uint8_t *protected_data, size_t bytes,
 		       uint64_t header_at, const char *what, struct store_buf *body)
 {
 	struct store_buf packed = {0};
@@ -173,9 +173,10 @@ static int open_header(const struct store *s, const uint8_t *prefix, const uint8
 				encrypted ? "encrypted" : "not encrypted");
 	if (rc == 0 && version != s->version)
 		rc = store_fail(STORE_E_DAMAGED, "%s is of format version %u, unlike the repository", what, version);
-	if (rc == 0 && !store_unseal(s->encrypted ? s->file_key : NULL, prefix, STORE_PREFIX_BYTES, sealed, bytes, to))
+	if (rc == 0 &&
+	    !store_unprotect(s->encrypted ? s->file_key : NULL, prefix, STORE_PREFIX_BYTES, protected_data, bytes, to))
 		rc = store_fail(STORE_E_DAMAGED, "%s is damaged: the authentication of its header fails", what);
-	if (rc == 0 && (rc = store_body_unpack(packed.data, bytes - store_seal_bytes(s->encrypted), body)) != 0)
+	if (rc == 0 && (rc = store_body_unpack(packed.data, bytes - store_protection_bytes(s->encrypted), body)) != 0)
 		rc = store_fail(rc, "%s is damaged: of its header, %s", what, store_message());
 	if (rc == 0)
 		rc = check_header(s, body, header_at, what);
@@ -202,7 +203,7 @@ int store_pack_header_get(struct store *s, const struct store_id *name, uint64_t
 	uint8_t prefix[STORE_PREFIX_BYTES], trailer[TRAILER_BYTES];
 	const uint64_t file_bytes = bytes;
 	char what[80], hex[STORE_HEX_BYTES];
-	struct store_buf sealed = {0};
+	struct store_buf protected_data = {0};
 	uint64_t at = 0;
 	int rc;
 
@@ -221,11 +222,11 @@ int store_pack_header_get(struct store *s, const struct store_id *name, uint64_t
 	if (rc == 0) {
 		const size_t size = bytes - TRAILER_BYTES - at;
 
-		rc = ops->get(s->backend, STORE_PACK, name, at, store_buf_reserve(&sealed, size), size);
+		rc = ops->get(s->backend, STORE_PACK, name, at, store_buf_reserve(&protected_data, size), size);
 		if (rc == 0)
-			rc = open_header(s, prefix, sealed.data, size, at, what, body);
+			rc = open_header(s, prefix, protected_data.data, size, at, what, body);
 	}
-	store_buf_free(&sealed);
+	store_buf_free(&protected_data);
 	return rc;
 }
 

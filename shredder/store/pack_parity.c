@@ -260,7 +260,7 @@ struct attempt {
 	uint8_t *file;
 	uint64_t padded_bytes;
 	uint8_t *chunks; /* a stripe's, its parity behind them */
-	struct g4_parity_room room;
+	struct g4_parity_scratch scratch;
 	uint8_t old[G4_PARITY_MOST][BLOCK_BYTES];
 	uint64_t matching; /* blocks that had their sums */
 	bool mended, lost; /* some rows were, some cannot be */
@@ -341,7 +341,7 @@ static bool mend_row(struct attempt *a, uint64_t chunk, const uint8_t *sums, uin
 	if (count == 0)
 		return true;
 	if (count > a->p->parity ||
-	    !g4_parity_reconstruct(a->p->wg, CHUNKS, a->p->parity, lost, blocks, bytes, &a->room) ||
+	    !g4_parity_reconstruct(a->p->wg, CHUNKS, a->p->parity, lost, blocks, bytes, &a->scratch) ||
 	    !keep_row(a, chunk, sums, row, lost, blocks, bytes))
 		return false;
 	a->mended = true;

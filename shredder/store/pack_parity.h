@@ -49,7 +49,7 @@ enum store_mended { STORE_MENDED_NOT, STORE_MENDED_PARTLY, STORE_MENDED };
  * Mends a file in place whose bytes are not what its name says. MENDED: now they are. Nothing is believed but the name: what parity makes of
  * the bytes is hashed. PARTLY: some rows have more damage than there is parity; of the others, blocks that now have their sums were
  * mended. NOT: the file is as it was. name == NULL: of a file that has none, where all sums must match, or none, for then they are what is lost;
- * whoever uses it authenticates it.
+ * its user authenticates it.
  */
 enum store_mended store_parity_mend(uint8_t *file, size_t bytes, const struct store_id *name);
 

@@ -5,7 +5,7 @@
  *
  *	adding threads --pieces of 2 MiB--> writer: hash, write past the page cache --last one--> fsync, name, index
  *
- * At most STORE_PIECES pieces exist: who adds waits while all are on their way.
+ * At most STORE_PIECES pieces exist: a worker that adds waits while all are on their way.
  */
 #ifndef SHREDDER_STORE_PACKER_H
 #define SHREDDER_STORE_PACKER_H

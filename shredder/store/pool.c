@@ -73,7 +73,7 @@ static void *work(void *user)
 		pthread_cond_wait(&pool->work, &pool->mutex);
 		pool->idle--;
 	}
-	/* whoever left stays idle, so that the last one sees that it is the last */
+	/* members that left stay idle, so that the last one sees that it is the last */
 	pthread_cond_broadcast(&pool->work);
 	pthread_mutex_unlock(&pool->mutex);
 	free(job);

@@ -138,7 +138,7 @@ static int add_group(struct store *s, struct store_codec *codec, struct store_pa
 		     struct store_buf *stored)
 {
 	stored->size = 0;
-	store_group_seal(s, codec, group->raw.data, group->raw.size, stored);
+	store_group_protect(s, codec, group->raw.data, group->raw.size, stored);
 	const int rc = store_packer_add_group(packer, group, stored);
 	store_group_clear(group);
 	return rc;

@@ -63,22 +63,22 @@ static bool read_exactly(int fd, void *to, size_t bytes)
 /* The next record's parts behind `content`; false: there is none, or none that counts. */
 static bool read_record(struct store_resume *r, const struct store *s, struct store_buf *content)
 {
-	const size_t overhead = store_seal_bytes(s->encrypted);
+	const size_t overhead = store_protection_bytes(s->encrypted);
 	uint8_t associated[40];
-	struct store_buf sealed = {0};
+	struct store_buf protected_data = {0};
 	struct stat st;
 	uint32_t bytes;
 	bool good = false;
 
 	if (fstat(r->fd, &st) == 0 && read_exactly(r->fd, &bytes, sizeof(bytes)) && bytes > overhead &&
-	    bytes <= st.st_size && read_exactly(r->fd, store_buf_reserve(&sealed, bytes), bytes)) {
+	    bytes <= st.st_size && read_exactly(r->fd, store_buf_reserve(&protected_data, bytes), bytes)) {
 		associated_of(r, associated);
-		good = store_unseal(s->encrypted ? s->file_key : NULL, associated, sizeof(associated), sealed.data,
-				    bytes, store_buf_reserve(content, bytes - overhead));
+		good = store_unprotect(s->encrypted ? s->file_key : NULL, associated, sizeof(associated),
+				       protected_data.data, bytes, store_buf_reserve(content, bytes - overhead));
 		content->size += good ? bytes - overhead : 0;
 		r->records += good;
 	}
-	store_buf_free(&sealed);
+	store_buf_free(&protected_data);
 	return good;
 }
 
@@ -160,13 +160,13 @@ void store_resume_note(struct store_resume *r, struct store *s, const struct sto
 	r->due_ns = now + NOTE_EVERY_NS;
 	if (bytes == 0)
 		return;
-	const uint32_t sealed = (uint32_t)(bytes + store_seal_bytes(s->encrypted));
-	store_buf_add(&record, &sealed, sizeof(sealed));
+	const uint32_t protected_data = (uint32_t)(bytes + store_protection_bytes(s->encrypted));
+	store_buf_add(&record, &protected_data, sizeof(protected_data));
 	associated_of(r, associated);
-	uint8_t *to = store_buf_reserve(&record, sealed);
-	store_seal(s->encrypted ? s->file_key : NULL, associated, sizeof(associated), content->data + r->noted, bytes,
-		   to);
-	record.size += sealed;
+	uint8_t *to = store_buf_reserve(&record, protected_data);
+	store_protect(s->encrypted ? s->file_key : NULL, associated, sizeof(associated), content->data + r->noted,
+		      bytes, to);
+	record.size += protected_data;
 	const bool written = bytes < STORE_BODY_MAX && write(r->fd, record.data, record.size) == (ssize_t)record.size;
 	store_buf_free(&record);
 	r->noted = content->size;

@@ -4,10 +4,11 @@
  * They lie on the machine whose files are saved, not in the repository, where nothing counts before a snapshot:
  *
  *	FOLDER/ID-NAME    ID: the repository's; NAME: a hash of which file it is
- *	bytes (u32) | sealed(parts as in a content) | bytes | sealed | ...
+ *	bytes (u32) | protected(parts as in a content) | bytes | protected | ...
  *
- * Each record is sealed with the repository's key, bound to the file (its device, inode, size and times) and to its place in the row; what is
- * torn or of something else ends the row. So a note needs no fsync, and whoever writes into FOLDER cannot make chunks of another file
+ * Each record is protected with the repository's key, bound to the file (its device, inode, size and times) and to its place in the row; what is
+ * torn or of something else ends the row. So a note needs no fsync, and a user that writes into FOLDER cannot make chunks of
+ * another file
  * out of it. A part counts only when the index has its blob; the first one that it does not have ends what is known, and there the file
  * is read again.
  */

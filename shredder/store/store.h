@@ -3,9 +3,9 @@
  * A repository of backups: FORMAT.md says every byte of it and why. From below:
  *
  *	bytes.h     buffers that grow, and parsing that cannot read past an end
- *	crypto.h    keys, sealing, names, compression
+ *	crypto.h    keys, protection, names, compression
  *	backend.h   where files lie; a file appears whole or not at all
- *	store.h     this: errors, opening, sealed files, locks
+ *	store.h     this: errors, opening, protected files, locks
  *	index.h     where blobs lie; index files (table.h); the layout of packs (pack.h)
  *	mend.h      what is damaged, mended while it is read (pack_parity.h)
  *	blob.h      reading blobs; packer.h writes them, group.h collects small ones
@@ -158,7 +158,7 @@ int store_create_as(const struct store_place *place, const struct store_secret *
 		    const struct shredder_params *params, const struct store_form *form, struct store **out);
 /*
  * `ask` is called when the repository turns out to be there and encrypted; it gives 0 and fills *secret, or fails. NULL: a repository
- * without encryption is wanted. The other kind is refused either way: whoever holds the repository could have put another
+ * without encryption is wanted. The other kind is refused either way: the repository's host could have put another
  * `config` in the place of the encrypted one, and the next backup would be in the clear.
  */
 typedef int store_ask_fn(void *user, struct store_secret *secret);
@@ -168,7 +168,7 @@ int store_open_backend(struct store_backend *backend, store_ask_fn *ask, void *u
 /* Gives the lock back, if there is one. NULL is allowed. */
 void store_close(struct store *s);
 
-/* ---- sealed files */
+/* ---- protected files */
 /* Writes a file of that kind and gives its name; config's is zeros. */
 int store_file_put(struct store *s, enum store_kind kind, const struct store_buf *body, struct store_id *name);
 /* Reads, authenticates and decompresses one; `body` is the caller's to free. */

@@ -10,7 +10,7 @@
  * The tag tells that an id is new without reading: one look-up of 5000 reads a page for nothing. A bucket is a line of the processor's
  * cache, and an entry one or two more: of ids that are looked up together these are read side by side.
  *
- * Neighbours in a pack are neighbours here. Whoever meets one blob of an old tree asks for those around it next, and finds them in the
+ * Neighbours in a pack are neighbours here. A reader of one blob of an old tree asks for those around it next, and finds them in the
  * page that was read.
  *
  * The file has no name: nothing is left behind by a crash. When it cannot be made or written, entries stay in memory. When it cannot be

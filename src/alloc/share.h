@@ -4,8 +4,9 @@
  * to a page of its group, that to a page of counts for each region in which anything is shared (FORMAT.md, "Owners"). Pages
  * that nobody shares cost one load.
  *
- * And listed pages, which others may share who know their contents (FORMAT.md, "Listed pages"): the group's page has a bit for each,
- * and leads to the sums. A page is listed in a transaction in which it has an owner, and is no more in the one in which the last owner goes. So who finds it
+ * And listed pages, which writers of the same contents may share (FORMAT.md, "Listed pages"): the group's page has a bit for each,
+ * and leads to the sums. A page is listed in a transaction in which it has an owner, and is no more in the one in which the
+ * last owner goes. So a workgroup that finds it
  * listed with a sum, and counts himself as an owner under the same lock, shares these contents and no others.
  *
  * Leader, in a transaction, thread-safe: counts are changed under a lock of their group, which is taken while inode locks are

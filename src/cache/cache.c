@@ -180,14 +180,14 @@ G4_FN static uint32_t take_overflow(struct g4_cache *cache, uint32_t set)
 }
 
 /* Set lock held: nobody else asks for this line's page. One part being full, there is room in the other. */
-G4_FN static void place_page(struct g4_cache *cache, uint32_t i, bool alone)
+G4_FN static void give_frame(struct g4_cache *cache, uint32_t i, bool alone)
 {
-	if (!cache->places || cache->places[i] != 0)
+	if (!cache->frame_numbers || cache->frame_numbers[i] != 0)
 		return;
 	g4_lock(&cache->pool_lock);
 	const uint32_t room = alone ? cache->line_count - cache->alone_first : cache->alone_first;
-	const uint32_t part = cache->placed[alone] < room ? alone : !alone;
-	cache->places[i] = (part ? cache->alone_first : 0) + ++cache->placed[part];
+	const uint32_t part = cache->numbered[alone] < room ? alone : !alone;
+	cache->frame_numbers[i] = (part ? cache->alone_first : 0) + ++cache->numbered[part];
 	g4_unlock(&cache->pool_lock);
 }
 
@@ -220,7 +220,7 @@ G4_FN uint32_t g4_cache_get(struct g4_cache *cache, uint64_t owner, uint64_t ind
 			i = take_overflow(cache, set);
 		if (i != G4_NO_LINE) {
 			struct g4_line *line = &cache->lines[i];
-			place_page(cache, i, alone);
+			give_frame(cache, i, alone);
 			set_tag(line, owner, index);
 			for (uint32_t w = 0; w < sizeof(line->kept) / 8;
 			     w++) /* somebody may be looking, without a reference */

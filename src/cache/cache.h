@@ -55,10 +55,10 @@ struct g4_cache_set {
 
 struct g4_cache {
 	struct g4_line *lines;
-	uint8_t *frames;      /* the pages, see g4_line_data() */
-	uint32_t *places;     /* which page a line has, counted from 1; 0: none yet. NULL: as g4_line_data() says */
-	uint32_t alone_first; /* pages from here on are for lines that come in alone */
-	uint32_t placed[2];   /* lines that have a page in front of that, and behind; pool_lock */
+	uint8_t *frames;	 /* the pages, see g4_line_data() */
+	uint32_t *frame_numbers; /* which page a line has, counted from 1; 0: none yet. NULL: as g4_line_data() says */
+	uint32_t alone_first;	 /* pages from here on are for lines that come in alone */
+	uint32_t numbered[2];	 /* lines that have a page in front of that, and behind; pool_lock */
 	struct g4_cache_set *sets;
 	struct g4_note *notes; /* one a line; dir/leaf.h */
 	uint32_t set_count;
@@ -77,12 +77,12 @@ uint64_t g4_cache_lines_for(uint64_t bytes);
 /* Sets of a cache of that many lines; the lines that no set has are the overflow pool. */
 uint32_t g4_cache_sets_for(uint32_t line_count);
 /*
- * Sets up a cache over zeroed memory given by the caller: line_count lines, frames and notes, and their sets. With `places`,
+ * Sets up a cache over zeroed memory given by the caller: line_count lines, frames and notes, and their sets. With `frame_numbers`,
  * one a line, pages are laid out in the order of their first use, so that memory is touched as it is needed: those that come in
  * alone from alone_first on, the others before it, and in the other part what has no room left. Without, every line has its page
  * from the start.
  */
-void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frames, uint32_t *places,
+void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frames, uint32_t *frame_numbers,
 		   struct g4_cache_set *sets, struct g4_note *notes, uint32_t line_count);
 /* Its memory is used `by` bytes further on from now on. */
 void g4_cache_moved(struct g4_cache *cache, intptr_t by);
@@ -95,8 +95,8 @@ G4_FN G4_INLINE void *g4_line_data(const struct g4_cache *cache, uint32_t line)
 {
 	uint64_t frame = line;
 
-	if (cache->places)
-		frame = cache->places[line] - 1;
+	if (cache->frame_numbers)
+		frame = cache->frame_numbers[line] - 1;
 	else if (line < cache->overflow_first)
 		frame = (uint64_t)(line % G4_CACHE_WAYS) * cache->set_count + line / G4_CACHE_WAYS;
 	return cache->frames + frame * G4_PAGE_BYTES;

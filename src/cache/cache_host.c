@@ -15,13 +15,13 @@ uint32_t g4_cache_sets_for(uint32_t line_count)
 	return (line_count - line_count / 8) / G4_CACHE_WAYS;
 }
 
-void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frames, uint32_t *places,
+void g4_cache_init(struct g4_cache *cache, struct g4_line *lines, uint8_t *frames, uint32_t *frame_numbers,
 		   struct g4_cache_set *sets, struct g4_note *notes, uint32_t line_count)
 {
 	memset(cache, 0, sizeof(*cache));
 	cache->lines = lines;
 	cache->frames = frames;
-	cache->places = places;
+	cache->frame_numbers = frame_numbers;
 	cache->sets = sets;
 	cache->notes = notes;
 	cache->line_count = line_count;
@@ -46,8 +46,8 @@ void g4_cache_moved(struct g4_cache *cache, intptr_t by)
 {
 	G4_MOVE(cache->lines, by);
 	G4_MOVE(cache->frames, by);
-	if (cache->places)
-		G4_MOVE(cache->places, by);
+	if (cache->frame_numbers)
+		G4_MOVE(cache->frame_numbers, by);
 	G4_MOVE(cache->sets, by);
 	G4_MOVE(cache->notes, by);
 }

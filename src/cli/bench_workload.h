@@ -106,7 +106,7 @@ struct g4_bench_result {
 	double value, cpu_seconds;
 };
 
-/* What a run tells, and who it asks whether to go on. */
+/* What a run tells, and whom it asks whether to go on. */
 struct g4_bench_events {
 	void *user;
 	void (*result)(void *user, const struct g4_bench_result *result);

@@ -199,7 +199,7 @@ static int note_first(struct export *export, const struct level *level, const ch
 }
 
 /*
- * Attributes of a link or special file that was just made. Others who may write the directory can have put something else there: only
+ * Attributes of a link or special file that was just made. Others that may write the directory can have put something else there: only
  * what is like it, and has no other name anywhere, gets them.
  */
 static int64_t copy_attributes_of_made(struct export *export, const struct level *level, const char *name,

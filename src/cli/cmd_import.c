@@ -4,7 +4,7 @@
  *
  * A directory is a task: its names are made by batches, its files filled, and the directories in it become tasks. Several threads do
  * tasks, the newest first, so that what is open at a time is as much as the tree is deep. A directory gets its owner, mode and times
- * when the last one below it is done, by whoever did that.
+ * when the last one below it is done, by the thread that did that.
  */
 #include <dirent.h>
 #include <errno.h>

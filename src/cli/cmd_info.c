@@ -227,7 +227,7 @@ static bool count_damage(struct g4_image *image, const struct g4_health *health,
 	return true;
 }
 
-/* Of a set: which disks it has. Those who know more than its superblocks say so in `health`. */
+/* Of a set: which disks it has. Callers that know more than its superblocks say so in `health`. */
 static void show_disks(struct g4_report *report, const struct g4_dev *dev, const struct g4_health *health)
 {
 	struct g4_disk_info disk;

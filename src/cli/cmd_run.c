@@ -373,7 +373,7 @@ int g4_cli_run(int argc, char **argv)
 		waits |= run.maps[i].mounted || run.trace;
 	if (status == 0)
 		status = waits ? run_and_wait(&run) : become(&run);
-	signal(SIGPIPE, SIG_IGN); /* whoever reads what is printed may be gone, and mounts have to end all the same */
+	signal(SIGPIPE, SIG_IGN); /* the reader of what is printed may be gone, and mounts have to end all the same */
 	if (run.trace_fd >= 0)
 		remove_trace(&run);
 	ended = end_maps(&run);

@@ -490,7 +490,7 @@ static int take_all(struct g4_dedup *dedup, struct gpu4fs_page_sum *sums)
 	}
 }
 
-/* What was written so far has sums to go by. Who may not ask a server for that sees what it has written by itself. */
+/* What was written so far has sums to go by. A user that may not ask a server for that sees what was written by itself. */
 static int sync_before(struct g4_dedup *dedup)
 {
 	const int rc = g4_dedup_place_sync(&dedup->place);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A directory's tree of pages, for people who ask why it is as large, or as slow, as it is: how full each page is, which hashes it
+ * A directory's tree of pages, for users that ask why it is as large, or as slow, as it is: how full each page is, which hashes it
  * has, how many names have another one's hash. Pages are collected in one walk, and then printed.
  */
 #include "cli/dump_dir.h"

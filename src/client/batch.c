@@ -13,7 +13,7 @@
 #include "ring/ring.h"
 
 #define BATCH_BYTES G4_SESSION_STAGE_BYTES
-#define ENTRIES_MOST 512u /* of a command: who waits for the workgroup waits for so many */
+#define ENTRIES_MOST 512u /* of a command: others that wait for the workgroup wait for so many */
 
 struct batch {
 	gpu4fs *fs;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For those who use a connection in place of a mount of the same file system (src/preload): paths that would leave the mount are
+ * For callers that use a connection in place of a mount of the same file system (src/preload): paths that would leave the mount are
  * not followed, and what is open can become the kernel's.
  */
 #ifndef G4_CLIENT_BENEATH_H

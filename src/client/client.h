@@ -2,7 +2,7 @@
 /*
  * libgpu4fs inside: the objects behind the public handles and the helpers that its files share.
  *
- * The client holds no file-system state of its own. It translates a call to a command (fs/command.h), fills in who
+ * The client holds no file-system state of its own. It translates a call to a command (fs/command.h), fills in which user
  * asks, and turns private codes into errno. What it keeps is what the kernel keeps above a file system: file
  * positions, credentials, advisory locks. Objects count what hangs on them, so that unmount can refuse.
  *

@@ -5,7 +5,7 @@
  * lines that are there, or busy, and waits for those as for anybody's. Nothing depends on it: a request that finds no
  * room in the queue, no line or an I/O error is dropped, and the reader reads for itself.
  *
- * It is no task (task/task.h): a request has no owner who waits for it, no pieces, no error and no end that anybody looks for.
+ * It is no task (task/task.h): a request has no owner that waits for it, no pieces, no error and no end that is looked for.
  *
  * The queue holds a reference to the in-core inode, not the inode: a server takes the inode's lock like a reader, and looks again
  * at what the file is then.

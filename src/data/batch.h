@@ -44,7 +44,7 @@ G4_FN G4_INLINE bool g4_segment_is_stored(const struct g4_segment *segment)
 
 /*
  * What is known of a page's contents before it has a place: nothing, that they are zeros, twice the index (and 1) of the first page in
- * the room that is like it, or the address of a page like it, which is larger.
+ * the lists that is like it, or the address of a page like it, which is larger.
  */
 #define G4_KNOWN_NOT UINT64_C(0)
 #define G4_KNOWN_ZEROS UINT64_C(1)
@@ -53,7 +53,7 @@ G4_STATIC_ASSERT(G4_KNOWN_SAME(G4_BATCH_PAGES) <= G4_PAGE_BYTES, "there is no pa
 #define G4_BATCH_SEEN (2 * G4_BATCH_PAGES)
 
 /* What batches keep their lists in. One batch has all of it, or several share it. */
-struct g4_batch_room {
+struct g4_batch_lists {
 	uint32_t lines[G4_BATCH_PAGES];
 	uint64_t pages[G4_BATCH_PAGES];
 	struct g4_segment segments[G4_BATCH_PAGES];
@@ -65,14 +65,15 @@ struct g4_batch_room {
 	};
 	union {
 		struct g4_space_io requests[G4_BATCH_PAGES / 2];
-		uint32_t domains[G4_BATCH_PAGES]; /* before: of the batch that a page is of, by its index in the room */
+		uint32_t
+			domains[G4_BATCH_PAGES]; /* before: of the batch that a page is of, by its index in the lists */
 	};
 	uint64_t known[G4_BATCH_PAGES];
 };
 
 struct g4_batch {
-	struct g4_batch_room *room;
-	uint32_t most; /* lines, and segments, that its part of the room holds */
+	struct g4_batch_lists *lists;
+	uint32_t most; /* lines, and segments, that its part of the lists has room for */
 	/* gather */
 	uint32_t count;
 	const uint8_t *direct; /* data of all pages, which are one row from direct_page on, instead of lines */
@@ -98,25 +99,25 @@ struct g4_batch {
 
 /* Several batches, and a page. */
 #define G4_BATCH_SCRATCH_BYTES(batches)                                                                                \
-	(sizeof(struct g4_batch_room) + (batches) * sizeof(struct g4_batch) + G4_PAGE_BYTES)
-G4_STATIC_ASSERT(G4_BATCH_SCRATCH_BYTES(1) <= G4_FS_SCRATCH_BYTES, "their room in scratch memory");
+	(sizeof(struct g4_batch_lists) + (batches) * sizeof(struct g4_batch) + G4_PAGE_BYTES)
+G4_STATIC_ASSERT(G4_BATCH_SCRATCH_BYTES(1) <= G4_FS_SCRATCH_BYTES, "they fit in scratch memory");
 
-/* The part of a room for `most` pages behind the first `used` ones. */
-G4_FN G4_INLINE void g4_batch_init(struct g4_batch *batch, struct g4_batch_room *room, uint32_t used, uint32_t most)
+/* The part of lists for `most` pages behind the first `used` ones. */
+G4_FN G4_INLINE void g4_batch_init(struct g4_batch *batch, struct g4_batch_lists *lists, uint32_t used, uint32_t most)
 {
 	memset(batch, 0, sizeof(*batch));
-	batch->room = room;
+	batch->lists = lists;
 	batch->most = most;
-	batch->lines = &room->lines[used];
-	batch->pages = &room->pages[used];
-	batch->segments = &room->segments[used];
-	batch->sums = &room->sums[used];
-	batch->known = &room->known[used];
+	batch->lines = &lists->lines[used];
+	batch->pages = &lists->pages[used];
+	batch->segments = &lists->segments[used];
+	batch->sums = &lists->sums[used];
+	batch->known = &lists->known[used];
 }
 
-G4_FN G4_INLINE struct g4_batch_room *g4_batch_room_take(struct g4_wg *wg)
+G4_FN G4_INLINE struct g4_batch_lists *g4_batch_lists_take(struct g4_wg *wg)
 {
-	return (struct g4_batch_room *)g4_scratch_take(wg, sizeof(struct g4_batch_room));
+	return (struct g4_batch_lists *)g4_scratch_take(wg, sizeof(struct g4_batch_lists));
 }
 
 /* A batch in scratch memory, not before what may write back with another one. */
@@ -124,7 +125,7 @@ G4_FN G4_INLINE struct g4_batch *g4_batch_take(struct g4_wg *wg)
 {
 	struct g4_batch *batch = (struct g4_batch *)g4_scratch_take(wg, sizeof(struct g4_batch));
 
-	g4_batch_init(batch, g4_batch_room_take(wg), 0, G4_BATCH_PAGES);
+	g4_batch_init(batch, g4_batch_lists_take(wg), 0, G4_BATCH_PAGES);
 	return batch;
 }
 
@@ -164,7 +165,7 @@ G4_FN void g4_place_undo(struct g4_fs *fs, const struct g4_batch *batch, uint32_
 /* ---- store.c ---- */
 /* Writes a placed batch to the device, together with idle workgroups where it is large. */
 G4_FN int g4_store(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch);
-/* Placed batches of one room, of dirty lines, in as few transfers as they fit in. */
+/* Placed batches that share lists, of dirty lines, in as few transfers as they fit in. */
 G4_FN int g4_store_together(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batches, uint32_t count);
 /* A piece of that (help.c): offsets count from the batch's first page. */
 G4_FN int g4_store_piece(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch,
@@ -187,13 +188,13 @@ G4_FN int g4_publish_inline(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_
  */
 G4_FN int g4_pipeline_run(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 			  uint64_t size, uint32_t *published);
-/* Its parts: what comes before a batch is stored, `first` of its room or not; and after it, which ended with `rc`. */
+/* Its parts: what comes before a batch is stored, `first` of those that share lists or not; and after it, which ended with `rc`. */
 G4_FN int g4_pipeline_prepare(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 			      bool first);
 G4_FN int g4_pipeline_finish(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, struct g4_batch *batch,
 			     uint64_t size, int rc, uint32_t *published);
 /*
- * The same for a batch of dirty lines of each of several inodes, all of them write-locked, that share a room: what they have to
+ * The same for a batch of dirty lines of each of several inodes, all of them write-locked, that share lists: what they have to
  * store is on its way together. results: of each; published as above.
  */
 G4_FN void g4_pipeline_run_together(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *const *inodes,

@@ -9,8 +9,8 @@
  *                                  +--write--> device        the next buffer is copied and hashed meanwhile
  *
  * The number of buffers is fixed. A writer takes one or more at once, whatever is free of what it could use, and waits for others
- * only while it has none; who comes first is served first. Whoever has buffers waits for the device and for nothing else, so
- * everybody who waits gets one. A transfer of several workgroups takes one for each piece (split.c).
+ * only while it has none; workgroups are served in order of arrival. One that has buffers waits for the device and for nothing else, so
+ * each one that waits gets one. A transfer of several workgroups takes one for each piece (split.c).
  */
 #include "data/bounce.h"
 

@@ -195,7 +195,7 @@ G4_FN static int compare_runs(struct g4_wg *wg, struct g4_fs *fs, const struct p
 			++*same;
 		}
 	}
-	return *same > 0 ? 0 : rc; /* who goes on behind them gets the error */
+	return *same > 0 ? 0 : rc; /* a caller that goes on behind them gets the error */
 }
 
 /* *pages of a run are the same and shared now; 0: the first one is not the same. */

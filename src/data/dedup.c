@@ -32,19 +32,19 @@ G4_FN static bool is_zeros(const void *data)
 	return k == G4_PAGE_BYTES / sizeof(*words);
 }
 
-/* What is in the room before with the sum of the batch's page k; if nothing is, that page is what others are like. */
+/* What is in the lists before with the sum of the batch's page k; if nothing is, that page is what others are like. */
 G4_FN static uint64_t find_same(const struct g4_batch *batch, uint32_t k)
 {
-	struct g4_batch_room *room = batch->room;
+	struct g4_batch_lists *lists = batch->lists;
 	const struct g4_sum_entry *sum = &batch->sums[k];
 	uint32_t at = (sum->bytes[8] | (uint32_t)sum->bytes[9] << 8) % G4_BATCH_SEEN;
 
-	for (; room->seen[at]; at = (at + 1) % G4_BATCH_SEEN)
-		if (room->domains[room->seen[at] - 1] == batch->domain &&
-		    g4_bytes_equal(room->sums[room->seen[at] - 1].bytes, sum->bytes, sizeof(sum->bytes)))
-			return G4_KNOWN_SAME(room->seen[at] - 1u);
-	room->seen[at] = (uint16_t)(&batch->sums[k] - room->sums + 1);
-	room->domains[room->seen[at] - 1] = batch->domain;
+	for (; lists->seen[at]; at = (at + 1) % G4_BATCH_SEEN)
+		if (lists->domains[lists->seen[at] - 1] == batch->domain &&
+		    g4_bytes_equal(lists->sums[lists->seen[at] - 1].bytes, sum->bytes, sizeof(sum->bytes)))
+			return G4_KNOWN_SAME(lists->seen[at] - 1u);
+	lists->seen[at] = (uint16_t)(&batch->sums[k] - lists->sums + 1);
+	lists->domains[lists->seen[at] - 1] = batch->domain;
 	return G4_KNOWN_NOT;
 }
 

@@ -7,7 +7,8 @@
 
 /*
  * A step: pages that are damaged go from the list; or the listed pages of one group, the next one, become hints of the table of contents,
- * which is in memory and was empty when the file system was mounted. False: there is nothing left to do. By who does background jobs, one
+ * which is in memory and was empty when the file system was mounted. False: there is nothing left to do. By the workgroup
+ * that does background jobs, one
  * at a time, outside of operations. What fails is tried again when it is called again.
  */
 G4_FN bool g4_dedup_serve(struct g4_wg *wg, struct g4_fs *fs);

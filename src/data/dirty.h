@@ -7,11 +7,11 @@
 
 /* What a cache line has of a dirty page, while it is on the list. Guarded by the inode's dirty_lock. */
 struct g4_data_line {
-	uint64_t no_txn;     /* 0 always, for who takes the line for one of metadata (g4_txn_has()) */
+	uint64_t no_txn;     /* 0 always, where the line is taken for one of metadata (g4_txn_has()) */
 	uint32_t prev, next; /* of the list */
 	uint8_t reservation; /* pages of space reserved for it and its mapping (reserve.c) */
 	uint8_t dirty;	     /* it is on the list */
-	uint8_t wish;	     /* enum g4_dedup_wish, of who wrote it last */
+	uint8_t wish;	     /* enum g4_dedup_wish, of the last writer */
 };
 G4_STATIC_ASSERT(sizeof(struct g4_data_line) <= sizeof(((struct g4_line *)0)->kept), "a line keeps it");
 

@@ -22,7 +22,10 @@ G4_FN static uint8_t *in_memory(const struct g4_fs *fs, struct g4_address addres
 	return (uint8_t *)(uintptr_t)g4_space_memory(&fs->space, address);
 }
 
-/* Pages are damaged or can not be read, one of them at least: what is written again is stored again. Who does jobs has them unlisted. */
+/*
+ * Pages are damaged or can not be read, one of them at least: what is written again is stored again. The workgroup that does
+ * jobs has them unlisted.
+ */
 G4_FN static void suspect(struct g4_fs *fs, struct g4_address address, uint64_t bytes)
 {
 	for (uint64_t at = 0; at < bytes; at += G4_PAGE_BYTES)
@@ -266,7 +269,7 @@ G4_FN int g4_fetch(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_cor
 	return rc;
 }
 
-/* Who asks tells. */
+/* The caller tells. */
 G4_FN static int fetch_page(struct g4_wg *wg, struct g4_fs *fs, const struct g4_inode_core *inode, uint64_t page,
 			    struct g4_address address, void *to)
 {

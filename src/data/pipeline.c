@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stages of the write pipeline one after the other, and who pays for the space. */
+/* The stages of the write pipeline one after the other, and whose reservation pays for the space. */
 #include "data/batch.h"
 #include "data/map.h"
 
@@ -7,7 +7,7 @@ G4_FN int g4_pipeline_prepare(struct g4_wg *wg, struct g4_fs *fs, struct g4_inod
 			      bool first)
 {
 	if (first && !batch->direct && g4_ddt_is_there(&fs->ddt))
-		memset(batch->room->seen, 0, sizeof(batch->room->seen));
+		memset(batch->lists->seen, 0, sizeof(batch->lists->seen));
 	int rc = g4_hash(wg, fs, inode->disk.policy, batch);
 
 	if (rc == 0)

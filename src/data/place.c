@@ -34,7 +34,7 @@ G4_FN static void add_segment(struct g4_batch *batch, uint32_t first, uint64_t p
 }
 
 /*
- * What is known of a page: zeros, or an address; or nothing. One that is like another in the room has that one's place, which is nothing
+ * What is known of a page: zeros, or an address; or nothing. One that is like another in the lists has that one's place, which is nothing
  * if its batch could not be placed. Where it was given back nobody shares it: the table of contents does not have it.
  */
 G4_FN static uint64_t known_of(const struct g4_batch *batch, uint32_t k)
@@ -42,7 +42,7 @@ G4_FN static uint64_t known_of(const struct g4_batch *batch, uint32_t k)
 	uint64_t known = batch->dedup ? batch->known[k] : G4_KNOWN_NOT;
 
 	if (known < G4_PAGE_BYTES && known >= G4_KNOWN_SAME(0)) {
-		known = batch->room->known[known / 2 - 1];
+		known = batch->lists->known[known / 2 - 1];
 		known = known < G4_PAGE_BYTES ? G4_KNOWN_NOT : known;
 	}
 	return known;
@@ -72,7 +72,7 @@ G4_FN static void add_known(struct g4_batch *batch, uint32_t first, uint64_t pag
 
 /*
  * The pages from `first` on, at most `most`, were found where they lie already, from `address` on. What is there may have rotted since, and
- * is not read: they are stored, and those who write the same later find the new ones.
+ * is not read: they are stored, and later writers of the same find the new ones.
  */
 G4_FN static void forget_own(struct g4_fs *fs, struct g4_batch *batch, uint32_t first, uint64_t most,
 			     struct g4_address address)

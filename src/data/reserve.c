@@ -6,7 +6,7 @@
  * every level above it, and a page of sums, for a map that is high enough for all dirty pages. Making the map that high puts a chain of
  * indirect pages above what is mapped by then, one chain for all of them: the in-core inode's growth_reservation, kept as long as
  * anything is dirty, so that it matters neither in which order the pages are published nor which of them are dropped.
- * Who makes the map higher with a reservation of their own (g4_reserve_direct(), fallocate) writes the dirty pages back first.
+ * Callers that make the map higher with a reservation of their own (g4_reserve_direct(), fallocate) write the dirty pages back first.
  */
 #include "data/reserve.h"
 #include "data/batch.h"

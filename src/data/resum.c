@@ -33,7 +33,7 @@ G4_FN uint32_t g4_resum_begin(struct g4_wg *wg, struct g4_fs *fs, const struct g
 	resum->page = page;
 	resum->address = run->address;
 	resum->count = resum->changed = 0;
-	/* twice: an error may pass; if it stays, who reads the pages says so */
+	/* twice: an error may pass; if it stays, readers of the pages are told so */
 	if (g4_map_sums(wg, fs, inode, page, pages, resum->sums) < 0 &&
 	    g4_map_sums(wg, fs, inode, page, pages, resum->sums) < 0)
 		return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Large transfers, done by more than one workgroup. Moving data is bound by what one workgroup has under way: a warp
- * copies a few GB/s, and hundreds of them wait for commands. So whoever executes a large transfer (the owner) puts its
+ * copies a few GB/s, and hundreds of them wait for commands. So the workgroup that executes a large transfer (the owner) puts its
  * data movement into a job, cut into pieces, and workgroups that have nothing else to do (helpers) take pieces of it.
  *
  * The owner takes pieces like everybody and then waits for those that helpers took. It depends on nobody: where nobody
@@ -9,7 +9,7 @@
  * cache's and waits for the device only (fs/README.md, rule 10). Locks, checks, space and transactions are the owner's.
  *
  * Pieces are those of a task (task/task.h), one for each job. A job stays as it is until the owner has seen all pieces done; so
- * everything in it may be read by whoever owns a piece, and by nobody else.
+ * everything in it may be read by workgroups that own a piece, and by no other.
  */
 #include "data/split.h"
 
@@ -95,15 +95,15 @@ G4_FN bool g4_split_find(struct g4_wg *wg, struct g4_fs *fs, struct g4_split_job
 
 /* ------------------------------------------------------------------ owners */
 
-G4_FN static bool take_place(struct g4_wg *wg, struct g4_split *split, uint32_t *place)
+G4_FN static bool take_slot(struct g4_wg *wg, struct g4_split *split, uint32_t *slot)
 {
 	uint32_t used = g4_load32_rlx(&split->used), first = g4_wg_index(wg);
 
 	for (uint32_t n = 0; n < G4_SPLIT_JOBS; n++) {
-		*place = (first + n) % G4_SPLIT_JOBS;
-		if (!(used >> *place & 1)) {
-			used = g4_or32(&split->used, 1u << *place);
-			if (!(used >> *place & 1))
+		*slot = (first + n) % G4_SPLIT_JOBS;
+		if (!(used >> *slot & 1)) {
+			used = g4_or32(&split->used, 1u << *slot);
+			if (!(used >> *slot & 1))
 				return true;
 		}
 	}
@@ -114,16 +114,16 @@ G4_FN struct g4_split_job *g4_split_open(struct g4_wg *wg, struct g4_fs *fs, con
 {
 	struct g4_split *split = &fs->split;
 	const uint32_t piece = piece_bytes(fs);
-	uint32_t place;
+	uint32_t slot;
 
 	if (g4_load32_rlx(&split->helpers) == 0 || work->bytes < (uint64_t)LEAST_PIECES * piece ||
-	    work->bytes > MOST_BYTES || !take_place(wg, split, &place))
+	    work->bytes > MOST_BYTES || !take_slot(wg, split, &slot))
 		return NULL;
-	struct g4_split_job *job = &split->jobs[place];
+	struct g4_split_job *job = &split->jobs[slot];
 	job->work = *work;
 	job->piece_bytes = piece;
 	g4_task_open(&job->task, (uint32_t)((work->offset + work->bytes - 1) / piece - work->offset / piece + 1));
-	g4_or32(&split->open, 1u << place);
+	g4_or32(&split->open, 1u << slot);
 	return job;
 }
 

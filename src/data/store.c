@@ -101,8 +101,8 @@ G4_FN static int store_pieces(struct g4_wg *wg, struct g4_fs *fs, struct g4_batc
 
 G4_FN int g4_store_together(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batches, uint32_t count)
 {
-	struct g4_batch_room *room = batches[0].room;
-	uint32_t n = 0, parts = 0; /* of the room's requests and parts that are taken */
+	struct g4_batch_lists *lists = batches[0].lists;
+	uint32_t n = 0, parts = 0; /* of the lists' requests and parts that are taken */
 	struct g4_address end = {0};
 	int rc = 0;
 
@@ -115,20 +115,21 @@ G4_FN int g4_store_together(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch 
 			if (!g4_segment_is_stored(segment))
 				continue;
 			if (n == G4_BATCH_PAGES / 2) {
-				rc = g4_space_transfer(wg, &fs->space, room->requests, n);
+				rc = g4_space_transfer(wg, &fs->space, lists->requests, n);
 				n = parts = 0;
 			}
-			const uint32_t made = make_parts(fs, batch, segment->first, segment->pages, &room->iovs[parts]);
+			const uint32_t made =
+				make_parts(fs, batch, segment->first, segment->pages, &lists->iovs[parts]);
 			if (n > 0 && g4_address_is(segment->address, end)) /* behind what was placed before */
-				room->requests[n - 1].io.iov_count += made;
+				lists->requests[n - 1].io.iov_count += made;
 			else
-				g4_space_io_init(&room->requests[n++], G4_IO_WRITE, segment->address,
-						 &room->iovs[parts], made);
+				g4_space_io_init(&lists->requests[n++], G4_IO_WRITE, segment->address,
+						 &lists->iovs[parts], made);
 			parts += made;
 			end = g4_address_after_pages(segment->address, segment->pages);
 		}
 	}
-	return n > 0 && rc == 0 ? g4_space_transfer(wg, &fs->space, room->requests, n) : rc;
+	return n > 0 && rc == 0 ? g4_space_transfer(wg, &fs->space, lists->requests, n) : rc;
 }
 
 G4_FN int g4_store(struct g4_wg *wg, struct g4_fs *fs, struct g4_batch *batch)

@@ -31,7 +31,7 @@ G4_FN static void make(struct g4_wg *wg, struct g4_sums_job *job, uint32_t algor
 					  algorithm == G4_CHECKSUM_CRC32C ? G4_SUM_CRC32C :
 									    G4_SUM_XXH3;
 
-	g4_page_sums(wg, how, end - first, job->pages + first, job->sums + first, &job->room);
+	g4_page_sums(wg, how, end - first, job->pages + first, job->sums + first, &job->scratch);
 }
 
 /* Collective: every lane does so for some pages, but for the sums that are made. */

@@ -14,7 +14,7 @@ struct g4_sums_job { /* in scratch memory */
 	const uint8_t *row; /* NULL: `pages` says where they are; else `count` pages in a row, which may be more */
 	uint32_t differ, unknown;	     /* as of g4_sums_compare(); of a row: not 0 where any page has a bit */
 	uint8_t algorithms[G4_SUMS_AT_ONCE]; /* of what is expected */
-	union g4_page_sums_room room;
+	union g4_page_sums_scratch scratch;
 };
 
 /* Collective; args: a job. */

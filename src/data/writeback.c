@@ -52,8 +52,8 @@ G4_FN int g4_writeback(struct g4_wg *wg, struct g4_fs *fs, uint32_t index)
 	return g4_check(fs, rc);
 }
 
-G4_STATIC_ASSERT(G4_BATCH_SCRATCH_BYTES(G4_TOGETHER_FILES) <= G4_FS_SCRATCH_BYTES, "their room in scratch memory");
-G4_STATIC_ASSERT(G4_TOGETHER_FILES *G4_TOGETHER_PAGES <= G4_BATCH_PAGES, "they fit one room");
+G4_STATIC_ASSERT(G4_BATCH_SCRATCH_BYTES(G4_TOGETHER_FILES) <= G4_FS_SCRATCH_BYTES, "they fit in scratch memory");
+G4_STATIC_ASSERT(G4_TOGETHER_FILES *G4_TOGETHER_PAGES <= G4_BATCH_PAGES, "they fit");
 
 G4_FN bool g4_writeback_is_small(const struct g4_inode_core *inode)
 {
@@ -83,9 +83,9 @@ G4_FN void g4_writeback_together(struct g4_wg *wg, struct g4_fs *fs, const uint3
 		return;
 	const uint32_t mark = g4_scratch_mark(wg);
 	struct g4_batch *batches = (struct g4_batch *)g4_scratch_take(wg, n * sizeof(struct g4_batch));
-	struct g4_batch_room *room = g4_batch_room_take(wg);
+	struct g4_batch_lists *lists = g4_batch_lists_take(wg);
 	for (uint32_t k = 0; k < n; k++) {
-		g4_batch_init(&batches[k], room, k * G4_TOGETHER_PAGES, G4_TOGETHER_PAGES);
+		g4_batch_init(&batches[k], lists, k * G4_TOGETHER_PAGES, G4_TOGETHER_PAGES);
 		g4_gather_dirty(fs, inodes[k], &batches[k]);
 	}
 	g4_pipeline_run_together(wg, fs, inodes, batches, n, rcs, published);

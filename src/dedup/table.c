@@ -2,7 +2,7 @@
 /* The table of contents in memory: hints, which a crash forgets. */
 #include "dedup/table.h"
 
-#define PAGE_BITS 42u /* of a place; what lies behind 16 PiB is not found */
+#define PAGE_BITS 42u /* of a slot; what lies behind 16 PiB is not found */
 #define PAGE_MASK ((UINT64_C(1) << PAGE_BITS) - 1)
 #define ASKED (UINT64_C(1) << PAGE_BITS)
 #define TAG_SHIFT (PAGE_BITS + 1)
@@ -10,9 +10,9 @@
 
 /* Where a hint with a hash is. */
 struct home {
-	uint64_t *places;
+	uint64_t *slots;
 	struct g4_ddt_tally *tally;
-	uint64_t tag; /* in place */
+	uint64_t tag; /* in its position */
 };
 
 G4_FN static struct home home_of(struct g4_ddt *ddt, const void *hash)
@@ -22,15 +22,15 @@ G4_FN static struct home home_of(struct g4_ddt *ddt, const void *hash)
 
 	memcpy(words, hash, sizeof(words));
 	const uint64_t bucket = (words[0] >> 32) * ddt->bucket_count >> 32;
-	home.places = &ddt->places[bucket * G4_DDT_PLACES];
+	home.slots = &ddt->slots[bucket * G4_DDT_SLOTS];
 	home.tally = &ddt->tallies[bucket % G4_DDT_TALLIES];
 	home.tag = words[1] << TAG_SHIFT;
 	return home;
 }
 
-G4_FN static bool has_tag(uint64_t place, uint64_t tag)
+G4_FN static bool has_tag(uint64_t slot, uint64_t tag)
 {
-	return place != 0 && (place ^ tag) >> TAG_SHIFT == 0;
+	return slot != 0 && (slot ^ tag) >> TAG_SHIFT == 0;
 }
 
 G4_FN struct g4_address g4_ddt_find(struct g4_ddt *ddt, const void *hash)
@@ -38,50 +38,50 @@ G4_FN struct g4_address g4_ddt_find(struct g4_ddt *ddt, const void *hash)
 	if (!g4_ddt_is_there(ddt))
 		return G4_NO_ADDRESS;
 	const struct home home = home_of(ddt, hash);
-	for (uint32_t k = 0; k < G4_DDT_PLACES; k++) {
-		const uint64_t place = g4_load64_rlx(&home.places[k]);
-		if (!has_tag(place, home.tag))
+	for (uint32_t k = 0; k < G4_DDT_SLOTS; k++) {
+		const uint64_t slot = g4_load64_rlx(&home.slots[k]);
+		if (!has_tag(slot, home.tag))
 			continue;
-		const struct g4_address page = g4_page_address(place & PAGE_MASK);
+		const struct g4_address page = g4_page_address(slot & PAGE_MASK);
 		if (g4_ddt_is_suspect(ddt, page))
 			continue;
-		if (!(place & ASKED))
-			g4_cas64(&home.places[k], place, place | ASKED);
+		if (!(slot & ASKED))
+			g4_cas64(&home.slots[k], slot, slot | ASKED);
 		g4_add64(&home.tally->found, 1);
 		return page;
 	}
 	return G4_NO_ADDRESS;
 }
 
-G4_FN static bool is_anchor(uint64_t place)
+G4_FN static bool is_anchor(uint64_t slot)
 {
-	return (place >> TAG_SHIFT) % ANCHORS == 0;
+	return (slot >> TAG_SHIFT) % ANCHORS == 0;
 }
 
-/* How much a hint is worth keeping; an empty place is worth nothing. */
-G4_FN static uint32_t worth(uint64_t place)
+/* How much a hint is worth keeping; an empty slot is worth nothing. */
+G4_FN static uint32_t worth(uint64_t slot)
 {
-	return place == 0 ? 0 : 1 + (is_anchor(place) ? 2 : 0) + ((place & ASKED) != 0);
+	return slot == 0 ? 0 : 1 + (is_anchor(slot) ? 2 : 0) + ((slot & ASKED) != 0);
 }
 
-/* The place that a new hint goes to: the one that is worth the least, of several the first from one on that the page chooses. */
+/* The slot that a new hint goes to: the one that is worth the least, of several the first from one on that the page chooses. */
 G4_FN static uint32_t choose(const struct home *home, uint64_t page)
 {
 	uint32_t least = UINT32_MAX, found = 0;
 
-	for (uint32_t k = 0; k < G4_DDT_PLACES && least > 0; k++) {
-		const uint32_t at = (uint32_t)((page + k) % G4_DDT_PLACES);
-		const uint32_t here = worth(g4_load64_rlx(&home->places[at]));
+	for (uint32_t k = 0; k < G4_DDT_SLOTS && least > 0; k++) {
+		const uint32_t at = (uint32_t)((page + k) % G4_DDT_SLOTS);
+		const uint32_t here = worth(g4_load64_rlx(&home->slots[at]));
 		if (here < least) {
 			least = here;
 			found = at;
 		}
 	}
-	if (least > 0) /* who has been asked for once does not stay for ever */
-		for (uint32_t k = 0; k < G4_DDT_PLACES; k++) {
-			const uint64_t place = g4_load64_rlx(&home->places[k]);
-			if (place & ASKED)
-				g4_cas64(&home->places[k], place, place & ~ASKED);
+	if (least > 0) /* what has been asked for once does not stay for ever */
+		for (uint32_t k = 0; k < G4_DDT_SLOTS; k++) {
+			const uint64_t slot = g4_load64_rlx(&home->slots[k]);
+			if (slot & ASKED)
+				g4_cas64(&home->slots[k], slot, slot & ~ASKED);
 		}
 	return found;
 }
@@ -94,19 +94,19 @@ G4_FN static void put(struct g4_ddt *ddt, const void *hash, struct g4_address ad
 		return;
 	const struct home home = home_of(ddt, hash);
 	uint32_t at = 0;
-	while (at < G4_DDT_PLACES && !has_tag(g4_load64_rlx(&home.places[at]), home.tag))
+	while (at < G4_DDT_SLOTS && !has_tag(g4_load64_rlx(&home.slots[at]), home.tag))
 		at++;
-	const bool there = at < G4_DDT_PLACES;
+	const bool there = at < G4_DDT_SLOTS;
 	if (there && fill)
 		return;
 	if (!there)
 		at = choose(&home, page);
-	const uint64_t before = g4_load64_rlx(&home.places[at]);
+	const uint64_t before = g4_load64_rlx(&home.slots[at]);
 	if (before != 0 && !there)
 		g4_store32_rlx(&ddt->crowded, 1);
 	if (fill && before != 0 && (is_anchor(before) || !is_anchor(home.tag)))
 		return;
-	if (!g4_cas64(&home.places[at], before, home.tag | asked | page))
+	if (!g4_cas64(&home.slots[at], before, home.tag | asked | page))
 		return;
 	g4_add64(&home.tally->inserted, 1);
 	/* what was found there may have gone meanwhile: what was replaced is what counts */
@@ -147,10 +147,10 @@ G4_FN void g4_ddt_remove(struct g4_ddt *ddt, const void *hash, struct g4_address
 	const struct home home = home_of(ddt, hash);
 	if (stale)
 		g4_add64(&home.tally->stale, 1);
-	for (uint32_t k = 0; k < G4_DDT_PLACES; k++) {
-		const uint64_t place = g4_load64_rlx(&home.places[k]);
-		if (has_tag(place, home.tag) && (place & PAGE_MASK) == g4_address_page(address) &&
-		    g4_cas64(&home.places[k], place, 0))
+	for (uint32_t k = 0; k < G4_DDT_SLOTS; k++) {
+		const uint64_t slot = g4_load64_rlx(&home.slots[k]);
+		if (has_tag(slot, home.tag) && (slot & PAGE_MASK) == g4_address_page(address) &&
+		    g4_cas64(&home.slots[k], slot, 0))
 			g4_add64(&home.tally->removed, 1);
 	}
 }
@@ -172,8 +172,8 @@ G4_FN void g4_ddt_stats(const struct g4_ddt *ddt, struct g4_ddt_stats *stats)
 	uint64_t gone = 0;
 
 	memset(stats, 0, sizeof(*stats));
-	stats->places = ddt->bucket_count * G4_DDT_PLACES;
-	stats->bytes = ddt->bucket_count * G4_DDT_PLACES * sizeof(uint64_t);
+	stats->places = ddt->bucket_count * G4_DDT_SLOTS;
+	stats->bytes = ddt->bucket_count * G4_DDT_SLOTS * sizeof(uint64_t);
 	for (uint32_t t = 0; t < G4_DDT_TALLIES; t++) {
 		const struct g4_ddt_tally *tally = &ddt->tallies[t];
 		stats->found += g4_load64_rlx(&tally->found);
@@ -193,7 +193,7 @@ G4_FN static uint64_t suspect_bit(struct g4_address page)
 	return g4_address_page(page) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
 }
 
-/* Whoever meets it again queues it again: it may have been listed anew, and to unlist what is not listed changes nothing. */
+/* The next reader that meets it queues it again: it may have been listed anew, and to unlist what is not listed changes nothing. */
 G4_FN void g4_ddt_suspect(struct g4_ddt *ddt, struct g4_address page)
 {
 	const uint64_t bit = suspect_bit(page), stored = g4_address_stored(page);

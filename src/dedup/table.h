@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of contents (docs/design/deduplication.md): a hint where a page with this BLAKE3 lies. It is in memory. What counts is
- * which pages are listed (alloc/share.h): whoever gets a hint asks there, and shares by g4_share_acquire_listed() alone. So the table may
+ * which pages are listed (alloc/share.h): a workgroup that gets a hint asks there, and shares by g4_share_acquire_listed()
+ * alone. So the table may
  * lack what there is, and have what is gone; nobody removes from it what is freed, and nothing of it is ever saved: it is filled from the
  * listed pages, behind a mount (data/dedup.c).
  *
- * A place has 8 bytes: the page's number and 21 bits of its hash. Sixteen of them, two lines of a processor's cache, are a bucket, which 32
+ * A slot has 8 bytes: the page's number and 21 bits of its hash. Sixteen of them, two lines of a processor's cache, are a bucket, which 32
  * other bits of the hash choose. One hint in sixteen, by its hash, is an anchor: where a bucket is full, another one goes first, and one
- * that nobody has asked for before one that somebody has. So a table that is too small keeps a few hints of all contents, and whoever finds
+ * that nobody has asked for before one that somebody has. So a table that is too small keeps a few hints of all contents, and
+ * a workgroup that finds
  * one gets its neighbours on the device besides (g4_ddt_brings()): what was written together is found together. Everything is done by atomic operations on
- * places, and there are no locks: what two do at a time costs a hint at worst.
+ * slots, and there are no locks: what two do at a time costs a hint at worst.
  *
  * Per-lane, thread-safe.
  */
@@ -19,7 +21,7 @@
 #include "format/owners.h"
 #include "simt/simt.h"
 
-#define G4_DDT_PLACES 16u /* of a bucket */
+#define G4_DDT_SLOTS 16u /* of a bucket */
 #define G4_DDT_TALLIES 64u
 #define G4_DDT_SUSPECT_WORDS 1024u
 #define G4_DDT_BROUGHT 64u
@@ -33,15 +35,15 @@ G4_STATIC_ASSERT(sizeof(struct g4_ddt_tally) == 64, "a line of a processor's cac
 
 struct g4_ddt {
 	uint64_t *
-		places; /* 0: empty; else page number, a bit whether somebody has asked for it, and a part of the hash */
+		slots; /* 0: empty; else page number, a bit whether somebody has asked for it, and a part of the hash */
 	uint64_t bucket_count; /* fewer than 2^32; 0: there is no table */
-	uint32_t crowded;      /* there was no place for a hint: what is listed may not be here */
+	uint32_t crowded;      /* there was no slot for a hint: what is listed may not be here */
 	uint64_t load_group;   /* listed pages of the groups before it are in the table as far as they fit */
 	struct g4_ddt_tally tallies[G4_DDT_TALLIES];
 	/* Bits for pages, by a hash: what lies there is not what was written, or can not be read. Some are bits of others, too. */
 	uint64_t suspects[G4_DDT_SUSPECT_WORDS];
 	uint64_t damaged[G4_DDT_DAMAGED]; /* of those pages, that are to go from the list; 0: none */
-	uint32_t overflow;		  /* there was no place for one of them: all that has a bit is to go */
+	uint32_t overflow;		  /* there was no slot for one of them: all that has a bit is to go */
 	uint64_t sweep_left;		  /* the groups below are still to be looked at for that */
 	uint64_t brought[G4_DDT_BROUGHT]; /* quarters of regions that lately brought their hints */
 };
@@ -72,7 +74,7 @@ G4_FN G4_INLINE bool g4_ddt_is_there(const struct g4_ddt *ddt)
 G4_FN struct g4_address g4_ddt_find(struct g4_ddt *ddt, const void *hash);
 /* A page with this hash is listed there now. It takes the place of what the table has under it. */
 G4_FN void g4_ddt_insert(struct g4_ddt *ddt, const void *hash, struct g4_address address);
-/* The same where there is nothing under this hash, and an empty place, or for an anchor that of a hint that is none. */
+/* The same where there is nothing under this hash, and an empty slot, or for an anchor that of a hint that is none. */
 G4_FN void g4_ddt_fill(struct g4_ddt *ddt, const void *hash, struct g4_address address);
 /*
  * The same of what is listed beside a page that was found, and will be asked for. Whether it is to be brought: it may have been pushed

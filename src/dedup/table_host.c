@@ -3,7 +3,7 @@
 #include "base/move_host.h"
 #include "dedup/table.h"
 
-#define BUCKET_BYTES (G4_DDT_PLACES * sizeof(uint64_t))
+#define BUCKET_BYTES (G4_DDT_SLOTS * sizeof(uint64_t))
 
 static uint64_t buckets(uint64_t bytes)
 {
@@ -19,11 +19,11 @@ void g4_ddt_init(struct g4_ddt *ddt, void *memory, uint64_t bytes)
 {
 	memset(ddt, 0, sizeof(*ddt));
 	ddt->bucket_count = buckets(bytes);
-	ddt->places = (uint64_t *)memory;
+	ddt->slots = (uint64_t *)memory;
 }
 
 void g4_ddt_moved(struct g4_ddt *ddt, intptr_t by)
 {
 	if (g4_ddt_is_there(ddt))
-		G4_MOVE(ddt->places, by);
+		G4_MOVE(ddt->slots, by);
 }

@@ -160,12 +160,13 @@ static bool is_done(const struct flight *flight)
 	return g4_load32_acq(flight->is_errand ? &flight->errand.done : &flight->io.done) != 0;
 }
 
-/* Gives it to whoever does it. True: it is done already. */
+/* Gives it to the thread that does it. True: it is done already. */
 static bool start(struct g4_agent *agent, struct flight *flight)
 {
 	if (!flight->is_errand) {
 		g4_dev_submit(agent->wg, agent->inner, &flight->io);
-	} else if (flight->errand.request.op == G4_REMOTE_WHERE) { /* who met damage waits for no disk that is opened */
+	} else if (flight->errand.request.op ==
+		   G4_REMOTE_WHERE) { /* a reader that met damage waits for no disk that is opened */
 		flight->errand.result = g4_errand_do(agent->wg, agent->inner, &flight->errand);
 		g4_store32_rel(&flight->errand.done, 1);
 	} else {

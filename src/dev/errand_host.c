@@ -35,7 +35,7 @@ static int check(struct g4_wg *wg, struct g4_dev *dev, const struct g4_remote_re
 	return g4_dev_wait(wg, dev, &io);
 }
 
-/* The name is copied before it is looked at: whoever sent it can still change it. */
+/* The name is copied before it is looked at: its sender can still change it. */
 static void order(struct g4_wg *wg, struct g4_dev *dev, struct g4_remote_order *message, uint64_t bytes)
 {
 	const uint64_t room = bytes - sizeof(*message);

@@ -15,8 +15,8 @@
 #include "dev/nvme/lanes.h"
 #include "simt/scratch.h"
 
-#define PLACE_BYTES (32 * G4_KIB) /* data in an area is worth a request of its own from this size on */
-#define PLACE_MOST_BYTES (G4_MIB) /* and cut here, so that the device has several pieces to work on */
+#define AREA_LEAST_BYTES (32 * G4_KIB) /* data in an area is worth a request of its own from this size on */
+#define AREA_MOST_BYTES (G4_MIB)       /* and cut here, so that the device has several pieces to work on */
 #define OUTCOME_DONE (UINT64_C(1) << 32)
 #define NO_SLOT G4_NVME_NO_SLOT
 #define LOOKS 32u /* at a controller's completions, by a waiter that looks for all */
@@ -109,8 +109,9 @@ G4_FN static void data_piece(const struct g4_remote *r, const struct g4_io *io, 
 	piece->area = G4_REMOTE_STAGING;
 	piece->bytes = g4_min64(total - io->cookie, r->chunk_bytes);
 	piece->at = 0;
-	if (here >= PLACE_BYTES && in_area(r, (const uint8_t *)io->iov[i].base + skip, here, &piece->area, &piece->at))
-		piece->bytes = g4_min64(here, PLACE_MOST_BYTES);
+	if (here >= AREA_LEAST_BYTES &&
+	    in_area(r, (const uint8_t *)io->iov[i].base + skip, here, &piece->area, &piece->at))
+		piece->bytes = g4_min64(here, AREA_MOST_BYTES);
 	if (piece->bytes == total)
 		piece->flags = io->flags;
 }
@@ -230,7 +231,7 @@ G4_FN static int outcome_of(const struct g4_remote *r, uint32_t slot)
 
 /*
  * Sees what has been finished since, unless somebody else is looking. It ends with the end of `own`, a slot of the caller's, or
- * NO_SLOT, and after as many rounds as there are slots: with others that post all the time there would always be more, and the one who
+ * NO_SLOT, and after as many rounds as there are slots: with others that post all the time there would always be more, and the one that
  * looks has a request of its own to go on with.
  */
 G4_FN static void look(struct g4_remote *r, uint32_t own)

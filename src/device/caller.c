@@ -11,7 +11,7 @@
 /* One call moves at most so much, as the host's API says. */
 #define MOST_BYTES (UINT64_C(0x80000000) - G4_PAGE_BYTES)
 
-/* ------------------------------------------------------------------ places */
+/* ------------------------------------------------------------------ slots */
 
 G4_FN struct g4_caller *g4_caller_enter(struct g4_callers *callers, uint32_t hint)
 {
@@ -20,7 +20,7 @@ G4_FN struct g4_caller *g4_caller_enter(struct g4_callers *callers, uint32_t hin
 
 		if (!g4_load32_rlx(&caller->busy) && g4_cas32(&caller->busy, 0, 1)) {
 			caller->mark = g4_scratch_mark(caller->wg);
-			caller->room = g4_scratch_take(caller->wg, G4_COPY_SCRATCH_BYTES);
+			caller->scratch = g4_scratch_take(caller->wg, G4_COPY_SCRATCH_BYTES);
 			return caller;
 		}
 		if (at + 1 == callers->count)
@@ -89,14 +89,14 @@ G4_FN static int create_once(struct g4_caller *caller, const struct g4_caller_pa
 			     const struct g4_caller_open *how)
 {
 	struct g4_cmd cmd = g4_caller_command(caller, G4_CMD_CREATE);
-	struct g4_caller_place place;
-	int rc = g4_caller_find(caller, path, &place);
+	struct g4_caller_name ending;
+	int rc = g4_caller_find(caller, path, &ending);
 
 	if (rc < 0)
 		return rc;
-	if (place.split.slash || place.split.last != G4_LAST_NAME)
-		return (how->flags & G4_OPEN_EXCL) && !place.split.slash ? -G4_E_EXIST : -G4_E_ISDIR;
-	g4_caller_set_name(&cmd, &place);
+	if (ending.split.slash || ending.split.last != G4_LAST_NAME)
+		return (how->flags & G4_OPEN_EXCL) && !ending.split.slash ? -G4_E_EXIST : -G4_E_ISDIR;
+	g4_caller_set_name(&cmd, &ending);
 	cmd.flags = how->flags;
 	cmd.mode = G4_S_IFREG | (how->mode & 07777u);
 	cmd.attr = &caller->attr;

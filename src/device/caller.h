@@ -54,13 +54,13 @@ struct g4_caller_lane {
 };
 G4_STATIC_ASSERT(sizeof(struct g4_caller_lane) == 64, "one cache line");
 
-/* A place for one workgroup. */
+/* A slot for one workgroup. */
 struct g4_caller {
 	uint32_t busy;
 	uint32_t padding0;
 	struct g4_callers *callers; /* constant, as the workgroup */
 	struct g4_wg *wg;
-	void *room;    /* G4_COPY_SCRATCH_BYTES of scratch memory for what a call needs around its operations */
+	void *scratch; /* G4_COPY_SCRATCH_BYTES of scratch memory for what a call needs around its operations */
 	uint32_t mark; /* of the arena before that */
 	uint32_t padding2;
 	struct g4_attr attr; /* results */
@@ -110,7 +110,7 @@ struct g4_caller_open {
 };
 
 /*
- * A place that nobody else has until g4_caller_leave(); looks from number `hint` on. While all are taken it waits: for
+ * A slot that no other has until g4_caller_leave(); looks from number `hint` on. While all are taken it waits: for
  * callers of the device API that are inside, which must not wait for this one.
  */
 G4_FN struct g4_caller *g4_caller_enter(struct g4_callers *callers, uint32_t hint);
@@ -204,18 +204,18 @@ G4_FN struct g4_attr *g4_caller_attr_of(const struct g4_caller *caller, uint32_t
 G4_FN void g4_caller_serve(struct g4_wg *wg);
 
 /* ---- between the files ---- */
-struct g4_caller_place { /* of a name that a path ends in */
+struct g4_caller_name { /* of a name that a path ends in */
 	uint64_t node;
 	uint32_t generation;
 	struct g4_path_split split;
 };
 /* Walks what is in front of the last component. */
-G4_FN int g4_caller_find(struct g4_caller *caller, const struct g4_caller_path *path, struct g4_caller_place *place);
+G4_FN int g4_caller_find(struct g4_caller *caller, const struct g4_caller_path *path, struct g4_caller_name *ending);
 /* A command about the inode that a path led to (caller->attr), and no other that has its number by now. */
 G4_FN void g4_caller_set_node(struct g4_cmd *cmd, const struct g4_caller *caller);
 /* A command's name, or its second one. */
-G4_FN void g4_caller_set_name(struct g4_cmd *cmd, const struct g4_caller_place *place);
-G4_FN void g4_caller_set_name2(struct g4_cmd *cmd, const struct g4_caller_place *place);
+G4_FN void g4_caller_set_name(struct g4_cmd *cmd, const struct g4_caller_name *ending);
+G4_FN void g4_caller_set_name2(struct g4_cmd *cmd, const struct g4_caller_name *ending);
 /* Whether to walk again: the inode that the path led to was gone when it was used. */
 G4_FN bool g4_caller_again(int rc, uint32_t *attempts);
 /* caller.c to caller_each.c, per-lane: the in-core inode of an open file. -G4_E_BADF: it is none. */

@@ -12,21 +12,21 @@ enum each { LOOKUP, READ, MAP };
 #define ALONE_BYTES 64u /* what a lane copies itself rather than with the others */
 
 /* Of a lane whose wish is left; the attributes come when the name has served. */
-union room {
+union lane_scratch {
 	char name[G4_NAME_MAX + 1];
 	uint64_t words[(G4_NAME_MAX + 1) / 8]; /* the same */
 	struct g4_attr attr;
 };
-G4_STATIC_ASSERT(G4_CALLER_LANES * sizeof(union room) <= G4_COPY_SCRATCH_BYTES, "their room in scratch memory");
+G4_STATIC_ASSERT(G4_CALLER_LANES * sizeof(union lane_scratch) <= G4_COPY_SCRATCH_BYTES, "they fit in scratch memory");
 
-G4_FN static union room *room_of(const struct g4_caller *caller, uint32_t lane)
+G4_FN static union lane_scratch *scratch_of(const struct g4_caller *caller, uint32_t lane)
 {
-	return (union room *)caller->room + lane;
+	return (union lane_scratch *)caller->scratch + lane;
 }
 
 G4_FN struct g4_attr *g4_caller_attr_of(const struct g4_caller *caller, uint32_t lane)
 {
-	return &room_of(caller, lane)->attr;
+	return &scratch_of(caller, lane)->attr;
 }
 
 G4_REGION_BODY static void all_lanes(struct g4_wg *wg, void *args);
@@ -148,22 +148,22 @@ G4_FN static void lookup_region(struct g4_wg *wg, struct g4_caller *caller)
 {
 	struct g4_fs *fs = caller->callers->fs;
 	struct g4_caller_lane *mine = &caller->lane[g4_wg_lane(wg)];
-	union room *room = room_of(caller, g4_wg_lane(wg));
+	union lane_scratch *scratch = scratch_of(caller, g4_wg_lane(wg));
 	const bool wanted = mine->bytes > 0;
 	struct g4_lookup_value value = {0, G4_NO_INODE};
 	struct g4_lookup_seen seen = {NULL, 0};
 	bool done = false;
 
 	if (wanted && mine->bytes <= G4_NAME_MAX)
-		keep_name(room->words, mine->name, (uint32_t)mine->bytes);
+		keep_name(scratch->words, mine->name, (uint32_t)mine->bytes);
 	if (caller->index != G4_NO_INODE) {
 		const struct g4_inode_core *dir = g4_icache_at(fs, caller->index);
-		done = wanted && g4_name_cached(fs, dir, room->name, mine->bytes, &value, &seen);
+		done = wanted && g4_name_cached(fs, dir, scratch->name, mine->bytes, &value, &seen);
 		const bool wants_attr = done && mine->wants_attr;
 		if (!wants_attr)
 			value.index = G4_NO_INODE;
 		if (g4_any(wg, wants_attr)) {
-			const bool got = get_attr(wg, fs, dir, &value, &seen, wants_attr, &room->attr);
+			const bool got = get_attr(wg, fs, dir, &value, &seen, wants_attr, &scratch->attr);
 			done = wants_attr ? got : done;
 		}
 	}
@@ -187,9 +187,9 @@ G4_FN void g4_caller_lookup_each(struct g4_caller *caller, const struct g4_calle
 	for (uint64_t left = caller->left; left; left &= left - 1) {
 		const uint32_t at = g4_lowest_bit(left);
 		struct g4_caller_lane *lane = &caller->lane[at];
-		lane->result = g4_caller_lookup(caller, dir, room_of(caller, at)->name, lane->bytes);
+		lane->result = g4_caller_lookup(caller, dir, scratch_of(caller, at)->name, lane->bytes);
 		lane->ino = caller->attr.ino;
-		room_of(caller, at)->attr = caller->attr;
+		scratch_of(caller, at)->attr = caller->attr;
 	}
 }
 

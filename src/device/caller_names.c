@@ -14,50 +14,50 @@ G4_FN static int execute(struct g4_caller *caller, struct g4_cmd *cmd)
 }
 
 /* What the name is by now: caller->attr. */
-G4_FN static int look_up(struct g4_caller *caller, const struct g4_caller_place *place)
+G4_FN static int look_up(struct g4_caller *caller, const struct g4_caller_name *ending)
 {
 	struct g4_cmd cmd = g4_caller_command(caller, G4_CMD_LOOKUP);
 
-	g4_caller_set_name(&cmd, place);
+	g4_caller_set_name(&cmd, ending);
 	cmd.attr = &caller->attr;
 	return execute(caller, &cmd);
 }
 
 /* A slash at the end asks for a directory. */
-G4_FN static int look_up_directory(struct g4_caller *caller, const struct g4_caller_place *place)
+G4_FN static int look_up_directory(struct g4_caller *caller, const struct g4_caller_name *ending)
 {
-	int rc = look_up(caller, place);
+	int rc = look_up(caller, ending);
 
 	if (rc < 0)
 		return rc;
 	return g4_is_dir(caller->attr.mode) ? 0 : -G4_E_NOTDIR;
 }
 
-/* The place of a new name; only a directory's may end in a slash. */
+/* Where a new name is to be; only a directory's may end in a slash. */
 G4_FN static int find_new(struct g4_caller *caller, const struct g4_caller_path *path, bool directory,
-			  struct g4_caller_place *place)
+			  struct g4_caller_name *ending)
 {
-	int rc = g4_caller_find(caller, path, place);
+	int rc = g4_caller_find(caller, path, ending);
 
 	if (rc < 0)
 		return rc;
-	if (place->split.last != G4_LAST_NAME)
+	if (ending->split.last != G4_LAST_NAME)
 		return -G4_E_EXIST;
-	if (!place->split.slash || directory)
+	if (!ending->split.slash || directory)
 		return 0;
-	rc = look_up(caller, place);
+	rc = look_up(caller, ending);
 	return rc < 0 ? rc : -G4_E_EXIST;
 }
 
 G4_FN int g4_caller_mkdir(struct g4_caller *caller, const struct g4_caller_path *path, uint32_t mode)
 {
 	struct g4_cmd cmd = g4_caller_command(caller, G4_CMD_MKDIR);
-	struct g4_caller_place place;
-	int rc = find_new(caller, path, true, &place);
+	struct g4_caller_name ending;
+	int rc = find_new(caller, path, true, &ending);
 
 	if (rc < 0)
 		return rc;
-	g4_caller_set_name(&cmd, &place);
+	g4_caller_set_name(&cmd, &ending);
 	cmd.mode = mode & (0777u | G4_S_ISVTX);
 	return execute(caller, &cmd);
 }
@@ -66,16 +66,16 @@ G4_FN int g4_caller_symlink(struct g4_caller *caller, const char *target, uint64
 			    const struct g4_caller_path *path)
 {
 	struct g4_cmd cmd = g4_caller_command(caller, G4_CMD_SYMLINK);
-	struct g4_caller_place place;
+	struct g4_caller_name ending;
 
 	if (bytes == 0)
 		return -G4_E_NOENT;
 	if (bytes >= G4_PATH_MAX)
 		return -G4_E_NAMETOOLONG;
-	int rc = find_new(caller, path, false, &place);
+	int rc = find_new(caller, path, false, &ending);
 	if (rc < 0)
 		return rc;
-	g4_caller_set_name(&cmd, &place);
+	g4_caller_set_name(&cmd, &ending);
 	cmd.name2 = target;
 	cmd.name2_bytes = (uint16_t)bytes;
 	return execute(caller, &cmd);
@@ -85,16 +85,16 @@ G4_FN static int link_once(struct g4_caller *caller, const struct g4_caller_path
 			   bool follow)
 {
 	struct g4_cmd cmd = g4_caller_command(caller, G4_CMD_LINK);
-	struct g4_caller_place place;
+	struct g4_caller_name ending;
 	int rc = g4_caller_stat(caller, from->at, from->text, from->bytes, !follow);
 
 	if (rc < 0)
 		return rc;
 	g4_caller_set_node(&cmd, caller);
-	rc = find_new(caller, to, false, &place);
+	rc = find_new(caller, to, false, &ending);
 	if (rc < 0)
 		return rc;
-	g4_caller_set_name2(&cmd, &place);
+	g4_caller_set_name2(&cmd, &ending);
 	return g4_caller_run(caller, &cmd);
 }
 
@@ -113,36 +113,36 @@ G4_FN int g4_caller_link(struct g4_caller *caller, const struct g4_caller_path *
 G4_FN int g4_caller_unlink(struct g4_caller *caller, const struct g4_caller_path *path)
 {
 	struct g4_cmd cmd = g4_caller_command(caller, G4_CMD_UNLINK);
-	struct g4_caller_place place;
-	int rc = g4_caller_find(caller, path, &place);
+	struct g4_caller_name ending;
+	int rc = g4_caller_find(caller, path, &ending);
 
 	if (rc < 0)
 		return rc;
-	if (place.split.last != G4_LAST_NAME)
+	if (ending.split.last != G4_LAST_NAME)
 		return -G4_E_ISDIR;
-	if (place.split.slash) {
-		rc = look_up_directory(caller, &place);
+	if (ending.split.slash) {
+		rc = look_up_directory(caller, &ending);
 		return rc < 0 ? rc : -G4_E_ISDIR;
 	}
-	g4_caller_set_name(&cmd, &place);
+	g4_caller_set_name(&cmd, &ending);
 	return execute(caller, &cmd);
 }
 
 G4_FN int g4_caller_rmdir(struct g4_caller *caller, const struct g4_caller_path *path)
 {
 	struct g4_cmd cmd = g4_caller_command(caller, G4_CMD_RMDIR);
-	struct g4_caller_place place;
-	int rc = g4_caller_find(caller, path, &place);
+	struct g4_caller_name ending;
+	int rc = g4_caller_find(caller, path, &ending);
 
 	if (rc < 0)
 		return rc;
-	if (place.split.last == G4_LAST_DOT)
+	if (ending.split.last == G4_LAST_DOT)
 		return -G4_E_INVAL;
-	if (place.split.last == G4_LAST_DOTDOT)
+	if (ending.split.last == G4_LAST_DOTDOT)
 		return -G4_E_NOTEMPTY;
-	if (place.split.last == G4_LAST_ROOT)
+	if (ending.split.last == G4_LAST_ROOT)
 		return -G4_E_BUSY;
-	g4_caller_set_name(&cmd, &place);
+	g4_caller_set_name(&cmd, &ending);
 	return execute(caller, &cmd);
 }
 
@@ -151,7 +151,7 @@ G4_FN int g4_caller_rename(struct g4_caller *caller, const struct g4_caller_path
 {
 	struct g4_cmd cmd = g4_caller_command(caller, G4_CMD_RENAME);
 	const bool exchange = flags == G4_RENAME_EXCHANGE;
-	struct g4_caller_place old, new_;
+	struct g4_caller_name old, new_;
 
 	if ((flags & G4_RENAME_FILES_ONLY) || !g4_rename_flags_valid(flags))
 		return -G4_E_INVAL;

@@ -44,19 +44,19 @@ G4_FN int g4_caller_lookup(struct g4_caller *caller, const struct g4_caller_file
 	return dir->handle ? g4_caller_run(caller, &cmd) : -G4_E_BADF;
 }
 
-G4_FN int g4_caller_find(struct g4_caller *caller, const struct g4_caller_path *path, struct g4_caller_place *place)
+G4_FN int g4_caller_find(struct g4_caller *caller, const struct g4_caller_path *path, struct g4_caller_name *ending)
 {
-	int rc = g4_path_cut(path->text, path->bytes, &place->split);
+	int rc = g4_path_cut(path->text, path->bytes, &ending->split);
 
 	if (rc < 0)
 		return rc;
-	place->node = path->at ? path->at->ino : caller->callers->start;
-	place->generation = 0;
-	if (place->split.directory_bytes == 0)
+	ending->node = path->at ? path->at->ino : caller->callers->start;
+	ending->generation = 0;
+	if (ending->split.directory_bytes == 0)
 		return 0;
-	rc = g4_caller_stat(caller, path->at, path->text, place->split.directory_bytes, false);
-	place->node = caller->attr.ino;
-	place->generation = (uint32_t)caller->attr.generation;
+	rc = g4_caller_stat(caller, path->at, path->text, ending->split.directory_bytes, false);
+	ending->node = caller->attr.ino;
+	ending->generation = (uint32_t)caller->attr.generation;
 	return rc;
 }
 
@@ -66,20 +66,20 @@ G4_FN void g4_caller_set_node(struct g4_cmd *cmd, const struct g4_caller *caller
 	cmd->generation = (uint32_t)caller->attr.generation;
 }
 
-G4_FN void g4_caller_set_name(struct g4_cmd *cmd, const struct g4_caller_place *place)
+G4_FN void g4_caller_set_name(struct g4_cmd *cmd, const struct g4_caller_name *ending)
 {
-	cmd->node = place->node;
-	cmd->generation = place->generation;
-	cmd->name = place->split.name;
-	cmd->name_bytes = (uint16_t)place->split.name_bytes;
+	cmd->node = ending->node;
+	cmd->generation = ending->generation;
+	cmd->name = ending->split.name;
+	cmd->name_bytes = (uint16_t)ending->split.name_bytes;
 }
 
-G4_FN void g4_caller_set_name2(struct g4_cmd *cmd, const struct g4_caller_place *place)
+G4_FN void g4_caller_set_name2(struct g4_cmd *cmd, const struct g4_caller_name *ending)
 {
-	cmd->node2 = place->node;
-	cmd->generation2 = place->generation;
-	cmd->name2 = place->split.name;
-	cmd->name2_bytes = (uint16_t)place->split.name_bytes;
+	cmd->node2 = ending->node;
+	cmd->generation2 = ending->generation;
+	cmd->name2 = ending->split.name;
+	cmd->name2_bytes = (uint16_t)ending->split.name_bytes;
 }
 
 G4_FN bool g4_caller_again(int rc, uint32_t *attempts)

@@ -9,7 +9,8 @@
  *
  * Locks. The caller holds the directory's inode lock. Exclusively it may do anything, and no leaf is locked. With it shared
  * (g4_dir.locks), no page comes, goes or changes the range of its hashes, and what a leaf has in it is guarded by the leaf's lock: lookups
- * and iteration take that by themselves, shared; who puts a name in, takes one out or lets one lead elsewhere without a split or a union
+ * and iteration take that by themselves, shared; callers that put a name in, take one out or let one lead elsewhere without a
+ * split or a union
  * holds it exclusively from g4_dir_lock_leaf() to g4_dir_unlock_leaf(), inside of the transaction. Such changes count: a slot of a
  * lookup is good while its leaf's lock counts none.
  */
@@ -26,7 +27,7 @@
 
 struct g4_leaf_lock { /* of the leaves whose addresses lead here; those of any directories */
 	struct g4_rwlock lock;
-	uint64_t changes; /* under it, by who holds a directory's lock shared */
+	uint64_t changes; /* under it, by holders of the directory's lock, shared */
 } G4_OWN_LINE;
 
 struct g4_dir { /* what the directory's inode keeps about it */
@@ -41,7 +42,7 @@ struct g4_dir_slot { /* where a name is; valid while the inode lock is held, and
 	uint64_t inode;
 	struct g4_leaf_lock *leaf_lock; /* NULL: none */
 	const struct g4_txn_page
-		*leaf; /* the caller has it already, by g4_dir_get_leaf(); NULL: whoever wants it gets it */
+		*leaf; /* the caller has it already, by g4_dir_get_leaf(); NULL: it is got when it is wanted */
 	uint64_t changes;
 	struct g4_address page; /* the leaf that has the name, or room for it */
 	/* where that was in the cache, a hint; before a lookup: where the directory's first page may be */
@@ -129,7 +130,7 @@ G4_FN G4_INLINE uint64_t g4_dir_position(uint32_t hash, uint16_t collision)
 G4_FN int g4_dir_read_leaf(struct g4_wg *wg, const struct g4_dir *dir, uint64_t from, struct g4_dir_listed *listed);
 /*
  * Whether a name that was listed still led to its inode when the caller referenced or locked that inode, with the directory's lock held
- * since it was listed. A locked inode's name stays: who takes it away has locked the inode, too. False: perhaps not.
+ * since it was listed. A locked inode's name stays: a caller that takes it away has locked the inode, too. False: perhaps not.
  */
 G4_FN G4_INLINE bool g4_dir_listed_holds(const struct g4_dir_listed *listed)
 {

@@ -74,7 +74,7 @@ G4_FN static void keep_note(const struct g4_leaf *leaf)
 
 /*
  * From entry to entry, as the page says it. The unit behind an entry is another's beginning or free. Readers of a directory may
- * come here side by side: they make the same note, and who sees its first word sees the others.
+ * come here side by side: they make the same note, and a reader that sees its first word sees the others.
  */
 G4_FN G4_COLD static void make_note(struct g4_leaf *leaf)
 {

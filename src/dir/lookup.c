@@ -53,7 +53,7 @@ G4_FN bool g4_lookup_look(const struct g4_lookup *cache, const struct g4_lookup_
 	for (uint32_t w = 0; w < G4_LOOKUP_NAME_WORDS; w++)
 		words[w] = g4_lookup_word(name, w);
 	for (uint32_t way = 0; way < G4_LOOKUP_WAYS; way++)
-		if (find_in(g4_lookup_place(cache, name, way), name, words, value, seen))
+		if (find_in(g4_lookup_slot(cache, name, way), name, words, value, seen))
 			return true;
 	return false;
 }
@@ -70,14 +70,14 @@ G4_FN bool g4_lookup_find(const struct g4_lookup *cache, const struct g4_lookup_
 G4_FN static struct g4_lookup_entry *place_of(struct g4_lookup *cache, const struct g4_lookup_name *name)
 {
 	for (uint32_t way = 0; way < G4_LOOKUP_WAYS; way++) {
-		struct g4_lookup_entry *entry = g4_lookup_place(cache, name, way);
+		struct g4_lookup_entry *entry = g4_lookup_slot(cache, name, way);
 		uint64_t shape = g4_load64_rlx(&entry->shape);
 
 		if (shape == 0 ||
 		    (g4_lookup_same_shape(shape, name) && g4_load64_rlx(&entry->directory) == name->directory))
 			return entry;
 	}
-	return g4_lookup_place(cache, name, 0);
+	return g4_lookup_slot(cache, name, 0);
 }
 
 G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *name,
@@ -94,7 +94,7 @@ G4_FN void g4_lookup_put(struct g4_lookup *cache, const struct g4_lookup_name *n
 	uint64_t sequence = g4_load64_rlx(&entry->sequence);
 	if ((sequence & 1) || !g4_cas64_acq(&entry->sequence, sequence, sequence + 1))
 		return;
-	g4_fence_rel(); /* whoever sees some of what follows sees the odd sequence */
+	g4_fence_rel(); /* readers that see some of what follows see the odd sequence */
 	g4_store64_rlx(&entry->shape, g4_lookup_shape(name) | (uint64_t)value->index << G4_LOOKUP_INDEX_SHIFT);
 	g4_store64_rlx(&entry->directory, name->directory);
 	g4_store64_rlx(&entry->inode, value->inode);
@@ -132,5 +132,5 @@ G4_FN void g4_lookup_forget(struct g4_lookup *cache, const struct g4_lookup_name
 	if (name->bytes > G4_LOOKUP_NAME_BYTES)
 		return;
 	for (uint32_t way = 0; way < G4_LOOKUP_WAYS; way++)
-		forget_in(g4_lookup_place(cache, name, way), name);
+		forget_in(g4_lookup_slot(cache, name, way), name);
 }

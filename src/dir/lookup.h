@@ -52,8 +52,8 @@ struct g4_lookup_name {
 #define G4_LOOKUP_INDEX_SHIFT 40 /* in the shape, above hash and length */
 
 /* Where a name stands, or would like to stand first. */
-G4_FN G4_INLINE struct g4_lookup_entry *g4_lookup_place(const struct g4_lookup *cache,
-							const struct g4_lookup_name *name, uint32_t way)
+G4_FN G4_INLINE struct g4_lookup_entry *g4_lookup_slot(const struct g4_lookup *cache, const struct g4_lookup_name *name,
+						       uint32_t way)
 {
 	uint64_t mixed = (name->directory * UINT64_C(0x9e3779b97f4a7c15) >> 32) ^ name->hash;
 

@@ -383,9 +383,9 @@ static void stop_ahead(struct g4_engine *engine)
 /* ------------------------------------------------------------------ jobs, and what is to be told */
 
 /* The path of what was met, if a scrub has come to it by a name. Else nobody knows which directories name a file. */
-static const char *path_of(struct g4_wg *wg, struct g4_fs *fs, const struct g4_event *event, char *room, size_t bytes)
+static const char *path_of(struct g4_wg *wg, struct g4_fs *fs, const struct g4_event *event, char *buffer, size_t bytes)
 {
-	struct g4_cmd cmd = {.op = G4_CMD_PATH, .node = event->ino, .data = room, .length = bytes - 1};
+	struct g4_cmd cmd = {.op = G4_CMD_PATH, .node = event->ino, .data = buffer, .length = bytes - 1};
 
 	g4_lock(&fs->jobs.lock);
 	for (uint32_t i = 0; i < G4_FINDINGS && cmd.node2 == 0; i++)
@@ -394,8 +394,8 @@ static const char *path_of(struct g4_wg *wg, struct g4_fs *fs, const struct g4_e
 	g4_unlock(&fs->jobs.lock);
 	if (event->ino == 0 || cmd.node2 == 0 || g4_execute(wg, fs, &cmd) < 0)
 		return NULL;
-	room[cmd.value] = 0;
-	return room;
+	buffer[cmd.value] = 0;
+	return buffer;
 }
 
 /* Writes lines about damaged pages that were met. True: there were some. */

@@ -49,7 +49,8 @@ G4_STATIC_ASSERT(sizeof(struct g4_listing_page) == 4096, "listing of a quarter o
 
 /*
  * What a page with this sum is listed with in a domain of deduplication; 0 is everybody's, in which it is the sum. So what is asked for in
- * one domain is not found in another, as if its contents were others, and who knows both sums can tell the domain: the third word of a
+ * one domain is not found in another, as if its contents were others, and a reader that knows both sums can tell the domain:
+ * the third word of a
  * domain's constant is its number. The first two choose the place in the table of contents.
  */
 struct g4_listing_key {

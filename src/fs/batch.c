@@ -138,7 +138,7 @@ G4_FN static int make_name(struct g4_wg *wg, struct g4_fs *fs, struct batch *b, 
 	struct g4_cmd one;
 
 	if (b->entry->op == G4_CMD_MKNOD) {
-		if (type == G4_S_IFCHR || type == G4_S_IFBLK) /* who may make these is not asked here */
+		if (type == G4_S_IFCHR || type == G4_S_IFBLK) /* the permission to make these is not asked for here */
 			return -G4_E_PERM;
 		if (split->slash) {
 			const int rc = look(wg, fs, b, split, &attr);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CLEAR: removes what is below a directory, a bounded number of names at a time. Each name goes as UNLINK or RMDIR would let it go,
- * in a transaction and with locks and permissions of its own: a crash, an error or a caller who stops leaves a smaller tree, and
+ * in a transaction and with locks and permissions of its own: a crash, an error or a caller that stops leaves a smaller tree, and
  * several workgroups may clear one tree together. Nothing is locked between two names, so whatever others do meanwhile is
  * done before or after each of them; what they move out of the tree while a caller is in it may still be cleared.
  *
@@ -9,8 +9,8 @@
  * it is empty. Of the way down it knows the last G4_CLEAR_WAY directories, by number and generation; where that does not
  * reach, or something on it is gone, it begins at the top again. It never follows `..`, which may lead out of the tree by now.
  *
- * Bounds: `tries` counts names that were tried, whoever changes the tree meanwhile. A directory that is below itself, which only an
- * image or somebody who moves directories meanwhile can say, ends the same way: RMDIR refuses a name whose directory has another
+ * Bounds: `tries` counts names that were tried, also while others change the tree. A directory that is below itself, which only an
+ * image or a client that moves directories meanwhile can say, ends the same way: RMDIR refuses a name whose directory has another
  * parent, so the first directory to be met twice would be the top, where the walk begins again.
  */
 #include "fs/clear.h"
@@ -20,7 +20,7 @@
 #include "inode/icache.h"
 #include "inode/txn.h"
 
-struct place {
+struct at_dir {
 	uint64_t ino;
 	uint32_t generation;
 };
@@ -29,8 +29,8 @@ struct clearing {
 	struct g4_cmd one; /* the removal of a name */
 	struct g4_dir_listed listed;
 	struct g4_cmd *cmd;
-	struct place top, here;
-	struct place way[G4_CLEAR_WAY]; /* what is above `here`, the nearest last */
+	struct at_dir top, here;
+	struct at_dir way[G4_CLEAR_WAY]; /* what is above `here`, the nearest last */
 	uint32_t depth;
 	uint64_t most;
 	uint64_t tries; /* that are left */
@@ -39,11 +39,11 @@ G4_STATIC_ASSERT(offsetof(struct clearing, one) % 16 == 0 && offsetof(struct cle
 		 "zeroed and copied by 16 bytes");
 G4_STATIC_ASSERT(sizeof(struct clearing) <= G4_COPY_SCRATCH_BYTES, "of one that runs several operations in a row");
 
-G4_FN static int get_place(struct g4_wg *wg, struct g4_fs *fs, const struct place *place, uint32_t *index)
+G4_FN static int get_dir(struct g4_wg *wg, struct g4_fs *fs, const struct at_dir *dir, uint32_t *index)
 {
-	int rc = g4_icache_get(wg, fs, place->ino, index);
+	int rc = g4_icache_get(wg, fs, dir->ino, index);
 
-	if (rc == 0 && g4_icache_at(fs, *index)->disk.generation != place->generation) {
+	if (rc == 0 && g4_icache_at(fs, *index)->disk.generation != dir->generation) {
 		g4_icache_put(fs, *index);
 		return -G4_E_STALE;
 	}
@@ -72,7 +72,7 @@ G4_FN static int list(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c)
 	uint32_t index;
 
 	c->listed.count = 0;
-	int rc = get_place(wg, fs, &c->here, &index);
+	int rc = get_dir(wg, fs, &c->here, &index);
 	if (rc < 0)
 		return rc == -G4_E_STALE ? -G4_E_NOENT : rc;
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
@@ -106,7 +106,7 @@ G4_FN static int go_down(struct g4_wg *wg, struct g4_fs *fs, struct clearing *c,
 		return rc == -G4_E_STALE ? 0 : g4_check(fs, rc);
 	struct g4_inode_core *inode = g4_icache_at(fs, index);
 	g4_read_lock(&inode->lock);
-	const struct place below = {ino, inode->disk.generation};
+	const struct at_dir below = {ino, inode->disk.generation};
 	const bool is_below = !inode->dead && g4_is_dir(inode->disk.mode) && g4_load32_rlx(&inode->disk.nlink) > 0 &&
 			      g4_load64_acq(&inode->disk.parent) == c->here.ino;
 	g4_read_unlock(&inode->lock);
@@ -200,12 +200,12 @@ G4_FN G4_COLD int g4_do_clear(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd 
 	uint32_t index;
 
 	cmd->value = 0;
-	if (fs->flags & G4_FS_HOLD_UNLINKED) /* whoever keeps numbers of inodes would have to hear of each */
+	if (fs->flags & G4_FS_HOLD_UNLINKED) /* clients that keep numbers of inodes would have to hear of each */
 		return -G4_E_NOTSUP;
 	int rc = cmd->length == 0 ? -G4_E_INVAL : g4_icache_get_node(wg, fs, cmd, &index);
 	if (rc < 0)
 		return rc;
-	const struct place top = {g4_icache_at(fs, index)->ino, g4_icache_at(fs, index)->disk.generation};
+	const struct at_dir top = {g4_icache_at(fs, index)->ino, g4_icache_at(fs, index)->disk.generation};
 	g4_icache_put(fs, index);
 	const uint32_t mark = g4_scratch_mark(wg);
 	struct clearing *c = (struct clearing *)g4_scratch_take(wg, sizeof(*c));

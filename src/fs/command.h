@@ -215,7 +215,7 @@ G4_FN G4_INLINE bool g4_rename_flags_valid(uint32_t flags)
 #define G4_XATTR_CREATE 1u /* same numbers as setxattr(2) */
 #define G4_XATTR_REPLACE 2u
 #define G4_XATTR_KILL_SGID                                                                                             \
-	4u /* an access list: set-gid goes, because its setter, who is trusted, is not in the group */
+	4u /* an access list: set-gid goes, because its setter, which is trusted, is not in the group */
 #define G4_READDIR_PLUS 1u
 #define G4_WRITE_DEDUP                                                                                                 \
 	2u /* this is deduplicated, whatever handle and policy say; of two writes to a page the last one counts */
@@ -248,7 +248,7 @@ enum g4_disk_order {
 	X(ATTR_IN, 10, "`attr` is an argument")                                                                        \
 	X(GIVES_ATTR, 11, "`attr` is what it is for; with other commands it may be NULL")                              \
 	X(LOOKS_UP, 12, "the caches may have the answer without a lock: `src/fs/optimistic.h`")                        \
-	X(FOR_OWNER, 13, "of who runs the file system: nothing that an untrusted client may ask for")                  \
+	X(FOR_OWNER, 13, "of the file system's administrator: nothing that an untrusted client may ask for")           \
 	X(SAYS_WHY, 14, "`data` has a sentence, ended by 0, also where it fails")
 enum g4_command_property {
 #define G4_COMMAND_PROPERTY(name, bit, text) G4_##name = 1 << (bit),

@@ -349,7 +349,7 @@ G4_FN static int make_beside(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode
 	return rc == NO_ROOM ? G4_ALONE : rc;
 }
 
-/* A hint, of an inode that is not locked: a directory's first page is made by who has it alone. */
+/* A hint, of an inode that is not locked: a directory's first page is made by the workgroup that has it alone. */
 G4_FN static bool has_pages(const struct g4_inode_core *dir)
 {
 	uint64_t pages;

@@ -686,94 +686,61 @@ G4_FN static int do_sums(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 
 /* ------------------------------------------------------------------ the switch */
 
+/* What a command calls: a row of G4_COMMANDS without it does not compile. */
+#define DO_NOP 0
+#define DO_LOOKUP g4_do_lookup(wg, fs, cmd)
+#define DO_RESOLVE g4_do_resolve(wg, fs, cmd)
+#define DO_GETATTR do_getattr(wg, fs, cmd)
+#define DO_SETATTR g4_do_setattr(wg, fs, cmd)
+#define DO_READLINK g4_do_readlink(wg, fs, cmd)
+#define DO_MKNOD g4_do_make(wg, fs, cmd)
+#define DO_MKDIR g4_do_make(wg, fs, cmd)
+#define DO_SYMLINK g4_do_make(wg, fs, cmd)
+#define DO_CREATE g4_do_make(wg, fs, cmd)
+#define DO_LINK g4_do_link(wg, fs, cmd)
+#define DO_UNLINK g4_do_remove(wg, fs, cmd)
+#define DO_RMDIR g4_do_remove(wg, fs, cmd)
+#define DO_RENAME g4_do_rename(wg, fs, cmd)
+#define DO_CLEAR g4_do_clear(wg, fs, cmd)
+#define DO_TALLY g4_do_tally(wg, fs, cmd)
+#define DO_BATCH g4_do_batch(wg, fs, cmd)
+#define DO_TMPFILE g4_do_tmpfile(wg, fs, cmd)
+#define DO_OPEN g4_do_open(wg, fs, cmd)
+#define DO_RELEASE g4_do_release(wg, fs, cmd)
+#define DO_READ do_read(wg, fs, cmd)
+#define DO_WRITE do_write(wg, fs, cmd)
+#define DO_FSYNC do_fsync(wg, fs, cmd)
+#define DO_SYNCFS g4_sync_all(wg, fs, false)
+#define DO_FALLOCATE do_extent(wg, fs, cmd)
+#define DO_SEEK do_extent(wg, fs, cmd)
+#define DO_COPY_RANGE do_copy_range(wg, fs, cmd)
+#define DO_READDIR g4_do_readdir(wg, fs, cmd)
+#define DO_SETXATTR g4_do_setxattr(wg, fs, cmd)
+#define DO_GETXATTR g4_do_getxattr(wg, fs, cmd)
+#define DO_LISTXATTR g4_do_listxattr(wg, fs, cmd)
+#define DO_REMOVEXATTR g4_do_removexattr(wg, fs, cmd)
+#define DO_STATFS do_statfs(fs, cmd)
+#define DO_ACCESS do_access(wg, fs, cmd)
+#define DO_FORGET g4_do_forget(wg, fs, cmd)
+#define DO_TRIM g4_trim(wg, fs, cmd->offset, cmd->length, cmd->least, &cmd->value)
+#define DO_MAP do_map(wg, fs, cmd)
+#define DO_SUMS do_sums(wg, fs, cmd)
+#define DO_RESIZE g4_resize(wg, fs, cmd->bytes, false, &cmd->value)
+#define DO_JOB_START g4_job_start(wg, fs, cmd)
+#define DO_JOB_SET g4_job_set(wg, fs, cmd)
+#define DO_JOB_LIST g4_job_list(fs, cmd)
+#define DO_DISK g4_disk_order(wg, fs, cmd)
+#define DO_PATH g4_do_path(wg, fs, cmd)
+#define DO_DEDUP g4_do_dedup(wg, fs, cmd)
+
 G4_FN static int dispatch(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	switch (cmd->op) {
-	case G4_CMD_NOP:
-		return 0;
-	case G4_CMD_LOOKUP:
-		return g4_do_lookup(wg, fs, cmd);
-	case G4_CMD_RESOLVE:
-		return g4_do_resolve(wg, fs, cmd);
-	case G4_CMD_GETATTR:
-		return do_getattr(wg, fs, cmd);
-	case G4_CMD_SETATTR:
-		return g4_do_setattr(wg, fs, cmd);
-	case G4_CMD_READLINK:
-		return g4_do_readlink(wg, fs, cmd);
-	case G4_CMD_MKNOD:
-	case G4_CMD_MKDIR:
-	case G4_CMD_SYMLINK:
-	case G4_CMD_CREATE:
-		return g4_do_make(wg, fs, cmd);
-	case G4_CMD_LINK:
-		return g4_do_link(wg, fs, cmd);
-	case G4_CMD_UNLINK:
-	case G4_CMD_RMDIR:
-		return g4_do_remove(wg, fs, cmd);
-	case G4_CMD_RENAME:
-		return g4_do_rename(wg, fs, cmd);
-	case G4_CMD_CLEAR:
-		return g4_do_clear(wg, fs, cmd);
-	case G4_CMD_TALLY:
-		return g4_do_tally(wg, fs, cmd);
-	case G4_CMD_BATCH:
-		return g4_do_batch(wg, fs, cmd);
-	case G4_CMD_TMPFILE:
-		return g4_do_tmpfile(wg, fs, cmd);
-	case G4_CMD_OPEN:
-		return g4_do_open(wg, fs, cmd);
-	case G4_CMD_RELEASE:
-		return g4_do_release(wg, fs, cmd);
-	case G4_CMD_READ:
-		return do_read(wg, fs, cmd);
-	case G4_CMD_WRITE:
-		return do_write(wg, fs, cmd);
-	case G4_CMD_FSYNC:
-		return do_fsync(wg, fs, cmd);
-	case G4_CMD_SYNCFS:
-		return g4_sync_all(wg, fs, false);
-	case G4_CMD_FALLOCATE:
-	case G4_CMD_SEEK:
-		return do_extent(wg, fs, cmd);
-	case G4_CMD_COPY_RANGE:
-		return do_copy_range(wg, fs, cmd);
-	case G4_CMD_READDIR:
-		return g4_do_readdir(wg, fs, cmd);
-	case G4_CMD_SETXATTR:
-		return g4_do_setxattr(wg, fs, cmd);
-	case G4_CMD_GETXATTR:
-		return g4_do_getxattr(wg, fs, cmd);
-	case G4_CMD_LISTXATTR:
-		return g4_do_listxattr(wg, fs, cmd);
-	case G4_CMD_REMOVEXATTR:
-		return g4_do_removexattr(wg, fs, cmd);
-	case G4_CMD_STATFS:
-		return do_statfs(fs, cmd);
-	case G4_CMD_ACCESS:
-		return do_access(wg, fs, cmd);
-	case G4_CMD_FORGET:
-		return g4_do_forget(wg, fs, cmd);
-	case G4_CMD_TRIM:
-		return g4_trim(wg, fs, cmd->offset, cmd->length, cmd->least, &cmd->value);
-	case G4_CMD_MAP:
-		return do_map(wg, fs, cmd);
-	case G4_CMD_SUMS:
-		return do_sums(wg, fs, cmd);
-	case G4_CMD_RESIZE:
-		return g4_resize(wg, fs, cmd->bytes, false, &cmd->value);
-	case G4_CMD_JOB_START:
-		return g4_job_start(wg, fs, cmd);
-	case G4_CMD_JOB_SET:
-		return g4_job_set(wg, fs, cmd);
-	case G4_CMD_JOB_LIST:
-		return g4_job_list(fs, cmd);
-	case G4_CMD_DISK:
-		return g4_disk_order(wg, fs, cmd);
-	case G4_CMD_PATH:
-		return g4_do_path(wg, fs, cmd);
-	case G4_CMD_DEDUP:
-		return g4_do_dedup(wg, fs, cmd);
+#define ROW(context, name, number, properties, arguments, results)                                                     \
+	case G4_CMD_##name:                                                                                            \
+		return DO_##name;
+		G4_COMMANDS(ROW, )
+#undef ROW
 	default:
 		return -G4_E_NOSYS;
 	}

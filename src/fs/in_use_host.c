@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether a device or an image file is in use: mounts, swap, loop devices, as the kernel lists them in /proc and /sys; else
- * by whoever has claimed it as gpu4fs does.
+ * by the process that has claimed it as gpu4fs does.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -155,7 +155,10 @@ static bool is_loop_attached(const struct stat *wanted, char *use, size_t bytes)
 	return found;
 }
 
-/* Who holds a lock on a file, as /proc/locks has it: NUMBER: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF. 0: nobody known. */
+/*
+ * The process that holds a lock on a file, as /proc/locks has it: NUMBER: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF.
+ * 0: nobody known.
+ */
 static long lock_holder(const struct stat *wanted)
 {
 	FILE *locks = fopen("/proc/locks", "re");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Background jobs: their records, in memory and in the root block; who does their steps; commands. While mounted the records in memory
+ * Background jobs: their records, in memory and in the root block; their steps; commands. While mounted the records in memory
  * count. What the jobs that there are do twice does no harm, so what is logged may be older: a crash costs them work, and nothing else.
  *
  * One workgroup at a time does a step (jobs.owner). It works on a copy of the record and puts cursor and counters back when it has

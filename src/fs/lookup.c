@@ -211,7 +211,7 @@ G4_FN static uint32_t component(struct walk *walk)
 	return n;
 }
 
-/* ".." of the root is the root, but for who sees the file system mounted below another one. */
+/* ".." of the root is the root, but for a client that sees the file system mounted below another one. */
 G4_FN static int leaves_by_dotdot(const struct g4_fs *fs, uint32_t index, const char *name, uint32_t bytes,
 				  uint32_t flags)
 {

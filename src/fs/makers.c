@@ -87,7 +87,7 @@ G4_FN int g4_makers_insert(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *tx
 	if (rc == 0)
 		rc = g4_dir_insert(wg, &pages.dir, txn, name->slot, name->text, name->bytes, inode->ino,
 				   g4_dirent_type(inode->disk.mode));
-	if (rc == 0) { /* before the leaf is anybody else's: whoever removes the name again finds it counted */
+	if (rc == 0) { /* before the leaf is another one's: a remover of the name finds it counted */
 		g4_inode_count(fs, txn, dir, &pages.slab, 1, g4_is_dir(inode->disk.mode), now);
 		remember(fs, dir, name, index);
 	}

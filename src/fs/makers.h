@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names that come, go and move beside others in the same directory (docs/design/directories.md, "Many makers in one directory"). The
- * directory is locked shared, by those who do this; who splits or unites pages of it, changes its attributes or removes it has it alone.
+ * directory is locked shared, by makers; a workgroup that splits or unites pages of it, changes its attributes or removes it
+ * has it alone.
  *
  * Each function is called inside of a transaction that has G4_NAME_CREDITS for the directory and a block for each leaf. It
  * locks the leaf, looks whether the name is still what the caller has seen, and changes leaf, counts and lookup cache: all or nothing
  * of it. A leaf is locked for no longer than that takes, and nobody waits for the device with it: what has to be read is referenced
  * before, and a lookup gives the leaf back while it loads an inode. Crash at any line: the transaction has all of it or nothing.
  *
- * An inode that a name is taken from is write-locked by the caller, who has seen g4_name_leads_to() since: so nobody else takes that
+ * An inode that a name is taken from is write-locked by the caller, which has seen g4_name_leads_to() since: so no other takes that
  * name, and what follows for the inode is the caller's in the same transaction.
  */
 #ifndef G4_MAKERS_H
@@ -16,7 +17,7 @@
 
 #include "fs/names.h"
 
-/* Nothing was changed: this needs the directory alone, or somebody was faster, and with the directory alone it turns out who. */
+/* Nothing was changed: this needs the directory alone, or another maker was faster; with the directory alone it turns out which. */
 #define G4_ALONE 1
 
 struct g4_named { /* a name in the directory, and what a lookup said of it */

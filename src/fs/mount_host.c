@@ -109,13 +109,13 @@ static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
 struct plan {
 	uint32_t line_count, set_count, icache_count, bucket_count, txn_blocks;
 	uint64_t log_pages, most_groups;
-	uint64_t lines, frames, places, sets, notes, icache, buckets, keys, lookup, journal, in_log, alloc, scrub,
-		bounce, dedup;
+	uint64_t lines, frames, frame_numbers, sets, notes, icache, buckets, keys, lookup, journal, in_log, alloc,
+		scrub, bounce, dedup;
 	uint64_t dedup_bytes; /* that the table of contents may take */
 	uint64_t total;
 };
 
-static uint64_t place(uint64_t *total, uint64_t bytes)
+static uint64_t lay_out(uint64_t *total, uint64_t bytes)
 {
 	uint64_t at = g4_align_up(*total, G4_PAGE_BYTES);
 	*total = at + bytes;
@@ -132,7 +132,7 @@ static uint64_t dedup_bytes(const struct g4_superblock *sb, const struct g4_fs_o
 
 	if ((options->flags & G4_FS_READ_ONLY) || options->no_replay)
 		return 0;
-	if (options->places_fixed && (sb->features_incompat & needs) != needs)
+	if (options->frames_fixed && (sb->features_incompat & needs) != needs)
 		return 0;
 	return options->dedup_bytes ? options->dedup_bytes : g4_max64(options->cache_bytes / 16, G4_MIB);
 }
@@ -148,23 +148,24 @@ static void plan_memory(const struct g4_layout *layout, const struct g4_fs_optio
 		;
 	plan->log_pages = g4_layout_log_pages(layout);
 	plan->total = g4_align_up(sizeof(struct g4_fs), G4_PAGE_BYTES);
-	plan->lines = place(&plan->total, plan->line_count * sizeof(struct g4_line));
-	plan->frames = place(&plan->total, plan->line_count * G4_PAGE_BYTES);
-	plan->places = place(&plan->total, plan->line_count * sizeof(uint32_t));
-	plan->sets = place(&plan->total, plan->set_count * sizeof(struct g4_cache_set));
-	plan->notes = place(&plan->total, plan->line_count * sizeof(struct g4_note));
-	plan->icache = place(&plan->total, plan->icache_count * sizeof(struct g4_inode_core));
-	plan->buckets = place(&plan->total, plan->bucket_count * sizeof(uint32_t));
-	plan->keys = place(&plan->total, (uint64_t)plan->bucket_count * G4_ICACHE_KEYS * sizeof(struct g4_icache_key));
-	plan->lookup = place(&plan->total, LOOKUPS_PER_BUCKET * plan->bucket_count * sizeof(struct g4_lookup_entry));
+	plan->lines = lay_out(&plan->total, plan->line_count * sizeof(struct g4_line));
+	plan->frames = lay_out(&plan->total, plan->line_count * G4_PAGE_BYTES);
+	plan->frame_numbers = lay_out(&plan->total, plan->line_count * sizeof(uint32_t));
+	plan->sets = lay_out(&plan->total, plan->set_count * sizeof(struct g4_cache_set));
+	plan->notes = lay_out(&plan->total, plan->line_count * sizeof(struct g4_note));
+	plan->icache = lay_out(&plan->total, plan->icache_count * sizeof(struct g4_inode_core));
+	plan->buckets = lay_out(&plan->total, plan->bucket_count * sizeof(uint32_t));
+	plan->keys =
+		lay_out(&plan->total, (uint64_t)plan->bucket_count * G4_ICACHE_KEYS * sizeof(struct g4_icache_key));
+	plan->lookup = lay_out(&plan->total, LOOKUPS_PER_BUCKET * plan->bucket_count * sizeof(struct g4_lookup_entry));
 	plan->journal =
-		place(&plan->total, g4_journal_memory(plan->log_pages, plan->line_count, options->most_txn_blocks));
-	plan->in_log = place(&plan->total, plan->log_pages * sizeof(struct g4_in_log));
+		lay_out(&plan->total, g4_journal_memory(plan->log_pages, plan->line_count, options->most_txn_blocks));
+	plan->in_log = lay_out(&plan->total, plan->log_pages * sizeof(struct g4_in_log));
 	plan->most_groups = options->may_grow ? g4_layout_room(layout) : layout->group_count;
-	plan->alloc = place(&plan->total, g4_alloc_memory(plan->most_groups));
-	plan->dedup = place(&plan->total, g4_ddt_memory(plan->dedup_bytes));
-	plan->scrub = place(&plan->total, (bounces ? G4_SCRUB_BUFFERS : 1) * G4_SCRUB_PAGES * G4_PAGE_BYTES);
-	plan->bounce = place(&plan->total, bounces ? G4_BOUNCE_BUFFERS * G4_BOUNCE_PAGES * G4_PAGE_BYTES : 0);
+	plan->alloc = lay_out(&plan->total, g4_alloc_memory(plan->most_groups));
+	plan->dedup = lay_out(&plan->total, g4_ddt_memory(plan->dedup_bytes));
+	plan->scrub = lay_out(&plan->total, (bounces ? G4_SCRUB_BUFFERS : 1) * G4_SCRUB_PAGES * G4_PAGE_BYTES);
+	plan->bounce = lay_out(&plan->total, bounces ? G4_BOUNCE_BUFFERS * G4_BOUNCE_PAGES * G4_PAGE_BYTES : 0);
 }
 
 static void free_memory(struct g4_fs *fs)
@@ -216,10 +217,10 @@ static struct g4_fs *build(struct g4_dev *dev, const struct g4_superblock *sb, c
 	memcpy(fs->hash_key, sb->hash_key, sizeof(fs->hash_key));
 	g4_space_init(&fs->space, dev);
 	g4_cache_init(&fs->cache, (struct g4_line *)(memory + plan->lines), memory + plan->frames,
-		      options->places_fixed ? NULL : (uint32_t *)(memory + plan->places),
+		      options->frames_fixed ? NULL : (uint32_t *)(memory + plan->frame_numbers),
 		      (struct g4_cache_set *)(memory + plan->sets), (struct g4_note *)(memory + plan->notes),
 		      plan->line_count);
-	if (fs->cache.places)
+	if (fs->cache.frame_numbers)
 		g4_memory_small_pages(memory + plan->frames + (uint64_t)fs->cache.alone_first * G4_PAGE_BYTES,
 				      (uint64_t)(plan->line_count - fs->cache.alone_first) * G4_PAGE_BYTES);
 	fs->dirty_limit = plan->line_count / 3;

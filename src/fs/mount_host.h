@@ -11,7 +11,7 @@ struct g4_fs_options {
 	uint64_t dedup_bytes;	  /* of the table of contents; 0: a sixteenth of the cache, at least 1 MiB */
 	uint32_t most_inodes;	  /* inodes in memory, where the cache is large enough; 0: 32 768 */
 	uint32_t most_txn_blocks; /* metadata blocks of a transaction, where log and cache are; 0: G4_TXN_MAX_BLOCKS */
-	bool places_fixed;	  /* pages of the cache are not laid out in the order of their first use */
+	bool frames_fixed;	  /* pages of the cache are not laid out in the order of their first use */
 	bool may_grow;		  /* memory for as many groups as the tables have room for */
 	bool no_replay;		  /* look at the image as it is; implies G4_FS_READ_ONLY */
 };

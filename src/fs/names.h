@@ -130,7 +130,7 @@ G4_FN int g4_name_get(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *
 		      const char *name, uint32_t bytes, bool remember, struct g4_dir_slot *slot, uint32_t *index);
 /*
  * Whether a name of a locked directory leads to a locked inode: 1, 0 or a negative code. What it says holds until one of the locks is
- * given back, since who takes the name away needs the inode's lock or the directory alone.
+ * given back, since a workgroup that takes the name away needs the inode's lock or the directory alone.
  */
 G4_FN int g4_name_leads_to(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *dir, enum g4_locked how,
 			   const char *name, uint32_t bytes, const struct g4_inode_core *inode);

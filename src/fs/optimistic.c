@@ -4,8 +4,8 @@
 
 G4_FN bool g4_optimistic_alone(const struct g4_fs *fs, const struct g4_cmd *cmd)
 {
-	struct g4_optimistic_memory room;
+	struct g4_optimistic_memory memory;
 
-	g4_optimistic_furnish(&room, fs);
-	return g4_optimistic_lookup(false, NULL, &room, fs, cmd, g4_is_root(cmd->cred));
+	g4_optimistic_furnish(&memory, fs);
+	return g4_optimistic_lookup(false, NULL, &memory, fs, cmd, g4_is_root(cmd->cred));
 }

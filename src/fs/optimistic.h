@@ -5,7 +5,8 @@
  * GPU. Here what is needed is copied, and afterwards is asked whether anybody has written meanwhile. Nobody waits, and
  * nothing is kept.
  *
- * All places of a walk are asked at its end, directories' locks for who has changed them alone, and the entries of names for who has
+ * All that a walk has seen is asked at its end, directories' locks for holders that have changed them alone, and the entries of
+ * names for makers that have
  * taken a name beside others: if none has changed since it was copied, then at that moment every name led
  * where the walk went, and the attributes were these. Until then nothing that was copied is believed. It may be torn, or
  * another inode's: the walk then ends at the wrong place, or finds nothing, and that is all.
@@ -55,30 +56,30 @@ struct g4_optimistic_memory {
 	struct g4_optimistic_part parts[G4_OPTIMISTIC_PARTS];
 };
 
-G4_FN G4_INLINE void g4_optimistic_furnish(struct g4_optimistic_memory *room, const struct g4_fs *fs)
+G4_FN G4_INLINE void g4_optimistic_furnish(struct g4_optimistic_memory *memory, const struct g4_fs *fs)
 {
-	room->icache = fs->icache.inodes;
-	room->icache_count = fs->icache.count;
-	room->root_index = fs->root_index;
-	room->root_key = fs->root_index == G4_NO_INODE ? 0 : fs->icache.inodes[fs->root_index].data_key;
-	room->lookup = fs->lookup;
-	room->hash_key[0] = fs->hash_key[0];
-	room->hash_key[1] = fs->hash_key[1];
+	memory->icache = fs->icache.inodes;
+	memory->icache_count = fs->icache.count;
+	memory->root_index = fs->root_index;
+	memory->root_key = fs->root_index == G4_NO_INODE ? 0 : fs->icache.inodes[fs->root_index].data_key;
+	memory->lookup = fs->lookup;
+	memory->hash_key[0] = fs->hash_key[0];
+	memory->hash_key[1] = fs->hash_key[1];
 }
 
 /* What was read, and must still be so in the end. */
-struct g4_optimistic_place {
+struct g4_optimistic_note {
 	const struct g4_rwlock *lock;
 	uint32_t version;
 	struct g4_lookup_seen name; /* how the walk goes on there; entry NULL: nothing is left to ask */
 };
 
-#define G4_OPTIMISTIC_SEEN 4u /* places that a lane alone remembers; a longer walk asks on its way, too */
+#define G4_OPTIMISTIC_SEEN 4u /* of what a lane alone remembers; a longer walk asks on its way, too */
 
 struct g4_optimistic_lookup {
 	bool together; /* a workgroup, and not a lane alone; known when this is compiled */
 	struct g4_wg *wg;
-	struct g4_optimistic_memory *room;
+	struct g4_optimistic_memory *memory;
 	const struct g4_fs *fs;
 	const struct g4_cmd *cmd;
 	bool root; /* g4_is_root(): may look names up anywhere */
@@ -90,11 +91,11 @@ struct g4_optimistic_lookup {
 	uint64_t key;	     /* together: a directory's data_key, which nobody has checked; 0: not known */
 
 	uint32_t seen;
-	struct g4_optimistic_place mine; /* together: that with this lane's number, or the first */
-	struct g4_optimistic_place places[G4_OPTIMISTIC_SEEN]; /* alone; behind the last one seen: the same again */
+	struct g4_optimistic_note mine;			     /* together: that with this lane's number, or the first */
+	struct g4_optimistic_note notes[G4_OPTIMISTIC_SEEN]; /* alone; behind the last one seen: the same again */
 };
 
-/* ------------------------------------------------------------------ places */
+/* ------------------------------------------------------------------ what a walk has seen */
 
 G4_FN G4_INLINE bool g4_optimistic_unchanged(const struct g4_optimistic_lookup *walk)
 {
@@ -107,8 +108,8 @@ G4_FN G4_INLINE bool g4_optimistic_unchanged(const struct g4_optimistic_lookup *
 	}
 	g4_fence_acq();
 	for (uint32_t k = 0; k < G4_OPTIMISTIC_SEEN; k++) {
-		same &= g4_read_unchanged(walk->places[k].lock, walk->places[k].version);
-		same &= walk->places[k].name.entry == NULL || g4_lookup_holds(&walk->places[k].name);
+		same &= g4_read_unchanged(walk->notes[k].lock, walk->notes[k].version);
+		same &= walk->notes[k].name.entry == NULL || g4_lookup_holds(&walk->notes[k].name);
 	}
 	return same;
 }
@@ -117,7 +118,7 @@ G4_FN G4_INLINE bool g4_optimistic_unchanged(const struct g4_optimistic_lookup *
 G4_FN G4_INLINE bool g4_optimistic_note(struct g4_optimistic_lookup *walk, const struct g4_rwlock *lock,
 					uint32_t version, struct g4_lookup_seen name)
 {
-	const struct g4_optimistic_place place = {lock, version, name};
+	const struct g4_optimistic_note noted = {lock, version, name};
 
 	if (walk->seen == (walk->together ? g4_wg_width(walk->wg) : G4_OPTIMISTIC_SEEN)) {
 		if (!g4_optimistic_unchanged(walk))
@@ -126,22 +127,22 @@ G4_FN G4_INLINE bool g4_optimistic_note(struct g4_optimistic_lookup *walk, const
 	}
 	if (walk->together) {
 		if (walk->seen == 0 || walk->seen == g4_wg_lane(walk->wg))
-			walk->mine = place;
+			walk->mine = noted;
 	} else {
 		for (uint32_t k = 0; k < G4_OPTIMISTIC_SEEN; k++)
 			if (k >= walk->seen)
-				walk->places[k] = place;
+				walk->notes[k] = noted;
 	}
 	walk->seen++;
 	return true;
 }
 
-/* Alone: how the walk goes on at the place that was noted last. */
+/* Alone: how the walk goes on from what was noted last. */
 G4_FN G4_INLINE void g4_optimistic_note_name(struct g4_optimistic_lookup *walk, struct g4_lookup_seen name)
 {
 	for (uint32_t k = 0; k < G4_OPTIMISTIC_SEEN; k++)
 		if (k + 1 >= walk->seen)
-			walk->places[k].name = name;
+			walk->notes[k].name = name;
 }
 
 /* ------------------------------------------------------------------ names */
@@ -170,7 +171,7 @@ G4_FN G4_INLINE bool g4_optimistic_next(const struct g4_cmd *cmd, uint32_t *at, 
 G4_FN G4_INLINE void g4_optimistic_hash(const struct g4_optimistic_lookup *walk, struct g4_optimistic_part *part)
 {
 	const struct g4_lookup_name name = {0, 0, walk->cmd->name + part->at, part->bytes};
-	struct g4_sip sip = g4_sip_begin(walk->room->hash_key);
+	struct g4_sip sip = g4_sip_begin(walk->memory->hash_key);
 	uint64_t last = (uint64_t)name.bytes << 56;
 
 	for (uint32_t w = 0; w < G4_LOOKUP_NAME_WORDS; w++) {
@@ -190,7 +191,7 @@ G4_FN G4_INLINE void g4_optimistic_hash(const struct g4_optimistic_lookup *walk,
 G4_FN G4_INLINE bool g4_optimistic_add_part(const struct g4_optimistic_lookup *walk, uint32_t *count, uint32_t at,
 					    uint32_t end)
 {
-	struct g4_optimistic_part *part = &walk->room->parts[*count % G4_OPTIMISTIC_PARTS];
+	struct g4_optimistic_part *part = &walk->memory->parts[*count % G4_OPTIMISTIC_PARTS];
 
 	if (*count == G4_OPTIMISTIC_PARTS || end - at > G4_LOOKUP_NAME_BYTES)
 		return false;
@@ -232,13 +233,13 @@ G4_FN G4_INLINE bool g4_optimistic_find_parts(const struct g4_optimistic_lookup 
 	return !inside || g4_optimistic_add_part(walk, count, start, end);
 }
 
-/* Together: splits the path into the room's parts, and hashes them side by side. False: one is not plain. */
+/* Together: splits the path into the memory's parts, and hashes them side by side. False: one is not plain. */
 G4_FN G4_INLINE bool g4_optimistic_split(const struct g4_optimistic_lookup *walk, uint32_t *count)
 {
-	struct g4_optimistic_part *parts = walk->room->parts;
+	struct g4_optimistic_part *parts = walk->memory->parts;
 	bool dots = false;
 
-	g4_sync(walk->wg); /* who still looks at the last path */
+	g4_sync(walk->wg); /* lanes still look at the last path */
 	if (!g4_optimistic_find_parts(walk, count))
 		return false;
 	for (uint32_t k = g4_wg_lane(walk->wg); k < *count; k += g4_wg_width(walk->wg)) {
@@ -258,7 +259,7 @@ G4_FN G4_INLINE bool g4_optimistic_start(struct g4_optimistic_lookup *walk)
 	const uint64_t node = absolute ? G4_NODE_ROOT : cmd->node;
 
 	walk->ino = node == G4_NODE_ROOT ? 0 : node;
-	walk->key = node == G4_NODE_ROOT ? walk->room->root_key : 0;
+	walk->key = node == G4_NODE_ROOT ? walk->memory->root_key : 0;
 	walk->parent = 0;
 	walk->generation = absolute ? 0 : cmd->generation;
 	walk->seen = 0;
@@ -267,42 +268,42 @@ G4_FN G4_INLINE bool g4_optimistic_start(struct g4_optimistic_lookup *walk)
 	walk->mine.name.entry = NULL;
 	walk->mine.name.sequence = 0;
 	if (node == G4_NODE_ROOT)
-		walk->index = walk->room->root_index;
+		walk->index = walk->memory->root_index;
 	else if (!walk->together)
-		walk->index = g4_icache_place(walk->fs, node);
+		walk->index = g4_icache_index_of(walk->fs, node);
 	else /* what the lanes see of the table may differ */
 		walk->index = (uint32_t)g4_broadcast(
-			walk->wg, g4_wg_lane(walk->wg) == 0 ? g4_icache_place(walk->fs, node) : 0, 0);
+			walk->wg, g4_wg_lane(walk->wg) == 0 ? g4_icache_index_of(walk->fs, node) : 0, 0);
 	return walk->index != G4_NO_INODE;
 }
 
-/* Copies the in-core inode where the walk has come to the room. */
+/* Copies the in-core inode where the walk has come to the memory. */
 G4_FN G4_INLINE bool g4_optimistic_look(struct g4_optimistic_lookup *walk)
 {
 	const struct g4_lookup_seen asked = {NULL, 0};
-	const struct g4_inode_core *inode = &walk->room->icache[walk->index];
-	uint64_t *room = (uint64_t *)&walk->room->inode;
+	const struct g4_inode_core *inode = &walk->memory->icache[walk->index];
+	uint64_t *memory = (uint64_t *)&walk->memory->inode;
 	uint64_t begun = 0;
 	uint32_t version;
 
 	if (!walk->together)
-		return g4_icache_read_optimistic(inode, walk->ino, &walk->room->inode, &version) &&
+		return g4_icache_read_optimistic(inode, walk->ino, &walk->memory->inode, &version) &&
 		       g4_optimistic_note(walk, &inode->lock, version, asked);
 	if (g4_wg_lane(walk->wg) == 0)
 		begun = g4_read_begin_or(&inode->lock, NULL);
 	begun = g4_broadcast(walk->wg, begun, 0);
 	g4_sync(walk->wg);
 	for (uint32_t i = g4_wg_lane(walk->wg); i < G4_INODE_CORE_ATTRIBUTE_BYTES / 8; i += g4_wg_width(walk->wg))
-		g4_peek_acq(&room[i], (const uint64_t *)inode + i);
+		g4_peek_acq(&memory[i], (const uint64_t *)inode + i);
 	g4_sync(walk->wg);
 	return begun && g4_optimistic_note(walk, &inode->lock, (uint32_t)(begun >> 1), asked) &&
-	       g4_icache_copy_is(&walk->room->inode, walk->ino);
+	       g4_icache_copy_is(&walk->memory->inode, walk->ino);
 }
 
-/* Whether the inode whose copy is in the room is the one that the walk came for. */
+/* Whether the inode whose copy is in the memory is the one that the walk came for. */
 G4_FN G4_INLINE bool g4_optimistic_is_there(const struct g4_optimistic_lookup *walk)
 {
-	const struct g4_inode_core *copy = &walk->room->inode;
+	const struct g4_inode_core *copy = &walk->memory->inode;
 
 	if (walk->generation && copy->disk.generation != walk->generation)
 		return false;
@@ -313,31 +314,31 @@ G4_FN G4_INLINE bool g4_optimistic_is_there(const struct g4_optimistic_lookup *w
 /* Whether names may be looked up in it, and its mode is enough to know. */
 G4_FN G4_INLINE bool g4_optimistic_may_search(const struct g4_optimistic_lookup *walk)
 {
-	return g4_dir_permits(&walk->room->inode, walk->cmd->cred, walk->root, G4_ACCESS_EXEC) == 0;
+	return g4_dir_permits(&walk->memory->inode, walk->cmd->cred, walk->root, G4_ACCESS_EXEC) == 0;
 }
 
-/* Where the walk goes on from a directory whose copy is in the room. */
+/* Where the walk goes on from a directory whose copy is in the memory. */
 G4_FN G4_INLINE bool g4_optimistic_go(struct g4_optimistic_lookup *walk, const struct g4_lookup_value *value)
 {
-	walk->parent = walk->room->inode.ino;
+	walk->parent = walk->memory->inode.ino;
 	walk->index = value->index;
 	walk->ino = value->inode;
 	walk->key = 0;
 	walk->generation = 0;
-	return value->index < walk->room->icache_count;
+	return value->index < walk->memory->icache_count;
 }
 
 /* Alone: to what the name leads. */
 G4_FN G4_INLINE bool g4_optimistic_down(struct g4_optimistic_lookup *walk, struct g4_lookup_name *name)
 {
-	struct g4_optimistic_memory *room = walk->room;
+	struct g4_optimistic_memory *memory = walk->memory;
 	struct g4_lookup_value value;
 	struct g4_lookup_seen seen;
 
 	if (!g4_optimistic_look(walk) || !g4_optimistic_is_there(walk) || !g4_optimistic_may_search(walk))
 		return false;
-	name->directory = room->inode.data_key;
-	if (!g4_lookup_look(&room->lookup, name, &value, &seen))
+	name->directory = memory->inode.data_key;
+	if (!g4_lookup_look(&memory->lookup, name, &value, &seen))
 		return false;
 	g4_optimistic_note_name(walk, seen);
 	return g4_optimistic_go(walk, &value);
@@ -369,9 +370,9 @@ G4_FN G4_INLINE bool g4_optimistic_down_together(struct g4_optimistic_lookup *wa
 {
 	const uint32_t lane = g4_wg_lane(walk->wg), width = g4_wg_width(walk->wg);
 	const uint32_t entry_words = sizeof(struct g4_lookup_entry) / 8, both = G4_LOOKUP_WAYS * entry_words;
-	struct g4_optimistic_memory *room = walk->room;
-	const struct g4_inode_core *inode = &room->icache[walk->index];
-	const uint64_t *word = (const uint64_t *)room->entries;
+	struct g4_optimistic_memory *memory = walk->memory;
+	const struct g4_inode_core *inode = &memory->icache[walk->index];
+	const uint64_t *word = (const uint64_t *)memory->entries;
 	struct g4_lookup_value value;
 	struct g4_lookup_seen seen;
 	bool same[2] = {true, true};
@@ -384,18 +385,18 @@ G4_FN G4_INLINE bool g4_optimistic_down_together(struct g4_optimistic_lookup *wa
 		walk->key = g4_broadcast(walk->wg, asked, 0);
 	}
 	const struct g4_lookup_name name = {walk->key, part->hash, NULL, part->bytes};
-	const struct g4_lookup_entry *first = g4_lookup_place(&room->lookup, &name, 0);
-	const struct g4_lookup_entry *second = g4_lookup_place(&room->lookup, &name, 1);
+	const struct g4_lookup_entry *first = g4_lookup_slot(&memory->lookup, &name, 0);
+	const struct g4_lookup_entry *second = g4_lookup_slot(&memory->lookup, &name, 1);
 	const struct g4_lookup_entry *entry = first < second ? first : second;
 	if (lane <= G4_LOOKUP_WAYS)
 		asked = g4_read_begin_or(lane == 0 ? &inode->lock : NULL, &entry[lane - (lane > 0)].sequence);
 	const uint64_t begun = g4_broadcast(walk->wg, asked, 0);
-	g4_sync(walk->wg); /* what the lanes read now is not older; and who still looks at the room */
+	g4_sync(walk->wg); /* what the lanes read now is not older; and lanes still look at the memory */
 	for (uint32_t i = lane; i < both + G4_OPTIMISTIC_DIR_WORDS; i += width) {
 		const uint32_t w = i < both ? i : g4_optimistic_dir_word(i - both);
 		const uint64_t *from = i < both ? (const uint64_t *)entry : (const uint64_t *)inode;
 
-		g4_peek_acq((i < both ? (uint64_t *)room->entries : (uint64_t *)&room->inode) + w, from + w);
+		g4_peek_acq((i < both ? (uint64_t *)memory->entries : (uint64_t *)&memory->inode) + w, from + w);
 	}
 	g4_sync(walk->wg);
 	for (uint32_t i = lane; i < both; i += width) {
@@ -408,11 +409,11 @@ G4_FN G4_INLINE bool g4_optimistic_down_together(struct g4_optimistic_lookup *wa
 	const uint32_t way = !in_first;
 	seen.entry = &entry[way];
 	seen.sequence = g4_broadcast(walk->wg, asked, way + 1);
-	value.inode = room->entries[way].inode;
-	value.index = (uint32_t)(room->entries[way].shape >> G4_LOOKUP_INDEX_SHIFT);
+	value.inode = memory->entries[way].inode;
+	value.index = (uint32_t)(memory->entries[way].shape >> G4_LOOKUP_INDEX_SHIFT);
 	return begun && (in_first || in_second) && !(seen.sequence & 1) &&
 	       g4_optimistic_note(walk, &inode->lock, (uint32_t)(begun >> 1), seen) &&
-	       room->inode.data_key == walk->key && g4_icache_copy_is(&room->inode, walk->ino) &&
+	       memory->inode.data_key == walk->key && g4_icache_copy_is(&memory->inode, walk->ino) &&
 	       g4_optimistic_is_there(walk) && g4_optimistic_may_search(walk) && g4_optimistic_go(walk, &value);
 }
 
@@ -422,8 +423,8 @@ G4_FN G4_INLINE bool g4_optimistic_arrive(struct g4_optimistic_lookup *walk)
 	const struct g4_cmd *cmd = walk->cmd;
 	const bool leads = !walk->together || g4_wg_lane(walk->wg) == 0;
 	const bool follow = cmd->op == G4_CMD_RESOLVE && !(cmd->flags & G4_RESOLVE_NOFOLLOW);
-	const struct g4_inode_core *copy = &walk->room->inode;
-	struct g4_inode_core *inode = &walk->room->icache[walk->index];
+	const struct g4_inode_core *copy = &walk->memory->inode;
+	struct g4_inode_core *inode = &walk->memory->icache[walk->index];
 
 	if (!g4_optimistic_look(walk) || !g4_optimistic_is_there(walk) || (follow && g4_is_link(copy->disk.mode)))
 		return false;
@@ -446,7 +447,7 @@ G4_FN G4_INLINE bool g4_optimistic_arrive(struct g4_optimistic_lookup *walk)
  * Collective if `together`, else per-lane, with wg NULL. What the command would answer, if the caches have it and nobody is
  * changing it: true. Fills cmd->attr; if it fails, that is undefined. `root`: g4_is_root(cmd->cred).
  */
-G4_FN G4_INLINE bool g4_optimistic_lookup(bool together, struct g4_wg *wg, struct g4_optimistic_memory *room,
+G4_FN G4_INLINE bool g4_optimistic_lookup(bool together, struct g4_wg *wg, struct g4_optimistic_memory *memory,
 					  const struct g4_fs *fs, const struct g4_cmd *cmd, bool root)
 {
 	struct g4_lookup_name name;
@@ -455,7 +456,7 @@ G4_FN G4_INLINE bool g4_optimistic_lookup(bool together, struct g4_wg *wg, struc
 
 	walk.together = together;
 	walk.wg = wg;
-	walk.room = room;
+	walk.memory = memory;
 	walk.fs = fs;
 	walk.cmd = cmd;
 	walk.root = root;
@@ -466,7 +467,7 @@ G4_FN G4_INLINE bool g4_optimistic_lookup(bool together, struct g4_wg *wg, struc
 			return false;
 		G4_ROLLED
 		for (uint32_t k = 0; k < count; k++) {
-			if (!g4_optimistic_down_together(&walk, &room->parts[k]))
+			if (!g4_optimistic_down_together(&walk, &memory->parts[k]))
 				return false;
 		}
 	} else {
@@ -474,7 +475,7 @@ G4_FN G4_INLINE bool g4_optimistic_lookup(bool together, struct g4_wg *wg, struc
 			if (!g4_optimistic_next(cmd, &at, &name.bytes))
 				return false;
 			name.text = cmd->name + at - name.bytes;
-			name.hash = g4_dir_hash(room->hash_key, name.text, name.bytes);
+			name.hash = g4_dir_hash(memory->hash_key, name.text, name.bytes);
 			if (!g4_optimistic_down(&walk, &name))
 				return false;
 		} while (at < cmd->name_bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may do what: mode bits, access control lists, ownership; and what a file may no longer do when others change it. Callers
+ * Permissions: mode bits, access control lists, ownership; and what a file may no longer do when others change it. Callers
  * whose checks the kernel made are trusted.
  */
 #include "fs/perm.h"
@@ -46,7 +46,7 @@ G4_FN int g4_may_reuse(const struct g4_inode_core *dir, const struct g4_inode_co
 {
 	const uint32_t type = inode->disk.mode & G4_S_IFMT;
 
-	if (type == G4_S_IFLNK) /* which who creates a file would follow */
+	if (type == G4_S_IFLNK) /* which a creator of a file would follow */
 		return g4_may_follow(dir, inode, cred);
 	if (g4_is_trusted(cred) || !(dir->disk.mode & G4_S_ISVTX) || inode->disk.uid == dir->disk.uid ||
 	    inode->disk.uid == cred->uid)
@@ -61,7 +61,7 @@ G4_FN uint32_t g4_mode_less_ids(const struct g4_inode_core *inode, const struct 
 
 	if (g4_is_dir(mode))
 		return mode;
-	/* without execution by the group set-gid is no privilege: those who could set it leave it */
+	/* without execution by the group set-gid is no privilege: users that could set it leave it */
 	bool may_set = cred == NULL || cred->uid == 0 || g4_in_group(cred, inode->disk.gid);
 	return mode & ~(G4_S_ISUID | ((mode & G4_S_IXGRP) || !may_set ? G4_S_ISGID : 0));
 }

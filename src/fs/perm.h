@@ -40,7 +40,7 @@ G4_FN int g4_may_reuse(const struct g4_inode_core *dir, const struct g4_inode_co
 /* The mode less the set-id bits that a file loses when somebody changes its contents or its owner. */
 G4_FN uint32_t g4_mode_less_ids(const struct g4_inode_core *inode, const struct g4_cred *cred);
 /*
- * Before the contents of a write-locked regular file change: takes its capabilities away, whoever changes it, and its set-id
+ * Before the contents of a write-locked regular file change: takes its capabilities away, whichever user changes it, and its set-id
  * bits, unless root does. They are gone also where the change then fails, as in Linux. Outside of transactions.
  */
 G4_FN int g4_drop_privileges(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, const struct g4_cred *cred);

@@ -89,7 +89,8 @@ G4_FN static int new_domain(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *t
 }
 
 /*
- * The field changes in an inode, and the domain with it: what is a directory's, or a file's, own from now on. Who has one keeps it, or its
+ * The field changes in an inode, and the domain with it: what is a directory's, or a file's, own from now on. An inode that
+ * has one keeps it, or its
  * owner could use the numbers up.
  */
 G4_FN static int change(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, struct g4_inode_core *inode,

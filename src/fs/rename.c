@@ -397,7 +397,7 @@ G4_FN static int rename_locked(struct g4_wg *wg, struct g4_fs *fs, struct rename
 	if (rc == 0)
 		tell_scrub(fs, r);
 
-	/* who writes a file and renames it over another expects the one or the other after a crash, never an empty one */
+	/* a program that writes a file and renames it over another expects the one or the other after a crash, never an empty one */
 	if (rc == 0 && r->met != G4_NO_INODE && g4_is_reg(moved->disk.mode))
 		rc = g4_writeback(wg, fs, r->moved);
 	if (rc == 0 && r->how == G4_LOCKED_SHARED)

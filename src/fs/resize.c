@@ -4,7 +4,7 @@
  * the descriptors of the groups at the end; and the second superblock's own place. The root block, which transactions
  * write, decides:
  *
- *   1. The superblocks get the feature RESIZING: whoever mounts next asks the root block for the size. A growing device has
+ *   1. The superblocks get the feature RESIZING: the next mount asks the root block for the size. A growing device has
  *      one at its new end by now, so that there is one at its end at any time.
  *   2. What belongs to new groups alone is written where nothing looks yet, and flushed.
  *   3. One transaction changes the map, the descriptors beside old ones, and the root block's size; it is committed.

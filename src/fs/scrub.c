@@ -5,7 +5,7 @@
  * leads to it, under the lock that keeps it what it is. Nothing is believed for its looks.
  *
  * Pages of files are fetched as for any reader, but into memory of the scrub's own. Metadata is looked at on the device
- * (journal/look.c), and through the cache to get on. What is damaged becomes a finding, and is not followed; users who meet it get
+ * (journal/look.c), and through the cache to get on. What is damaged becomes a finding, and is not followed; readers that meet it get
  * their own errors. Nothing is changed but sums, where they are to be added.
  *
  * A scrub of one file or directory alone begins there, and looks at nothing that lies at fixed places. Of a file
@@ -83,7 +83,7 @@ G4_FN static void look_at_owners(struct g4_scrub_step *step, uint64_t group)
 	for (uint32_t n = 0; n < G4_SHARE_PLACES; n++) {
 		if (g4_share_place(step->wg, alloc, group, n, &at, &type) < 0)
 			continue; /* what leads there was found, if it is damaged */
-		const int rc = g4_journal_look(step->wg, &step->fs->journal, at, type, step->room);
+		const int rc = g4_journal_look(step->wg, &step->fs->journal, at, type, step->buffer);
 		g4_scrub_count(step, 1);
 		if (rc < 0 && g4_share_place(step->wg, alloc, group, n, &now, &type) == 0 && g4_address_is(at, now) &&
 		    !rewrite_owners(step, group, n))
@@ -109,7 +109,7 @@ G4_FN static bool look_at_fixed(struct g4_scrub_step *step)
 				g4_scrub_look(step, 0, places[k], types[k]);
 	}
 	while (*at < groups && step->pages < G4_SCRUB_PAGES) {
-		const struct g4_groups_page *page = (const struct g4_groups_page *)(const void *)step->room;
+		const struct g4_groups_page *page = (const struct g4_groups_page *)(const void *)step->buffer;
 		const uint64_t first = g4_layout_groups_first(*at);
 		uint64_t written[G4_GROUPS_PER_PAGE / 64 + 1] = {0};
 		if (g4_scrub_look(step, 0, g4_layout_groups_page(layout, first), G4_BLOCK_GROUPS) == 0)
@@ -206,8 +206,9 @@ G4_FN static uint64_t unlike(struct g4_scrub_step *step, const struct g4_inode_c
 						   1,	       G4_E_DATA};
 		for (uint32_t copy = 0; copy < copies; copy++)
 			if (g4_sum_entry_algorithm(&sums[k]) == G4_CHECKSUM_NONE && !(differ >> k & 1) &&
-			    g4_space_read_copy(step->wg, &step->fs->space, copy, at, step->room, G4_PAGE_BYTES) == 0 &&
-			    !g4_bytes_equal(step->room, step->scrub->pages + k * G4_PAGE_BYTES, G4_PAGE_BYTES))
+			    g4_space_read_copy(step->wg, &step->fs->space, copy, at, step->buffer, G4_PAGE_BYTES) ==
+				    0 &&
+			    !g4_bytes_equal(step->buffer, step->scrub->pages + k * G4_PAGE_BYTES, G4_PAGE_BYTES))
 				differ |= UINT64_C(1) << k;
 		if (differ >> k & 1)
 			g4_finding_add(step->fs, step->record, &finding);
@@ -389,7 +390,8 @@ G4_FN static void enter_top(struct g4_scrub_step *step)
 }
 
 /*
- * The next inodes that no name leads to, but somebody who has them open: they are met as those that were moved are. Whether there are any. Who
+ * The next inodes that no name leads to, but handles that have them open: they are met as those that were moved are. Whether
+ * there are any. One that
  * goes from the list meanwhile may hide one that is far behind.
  */
 G4_FN static bool take_nameless(struct g4_scrub_step *step)

@@ -99,7 +99,7 @@ G4_FN int g4_scrub_look(struct g4_scrub_step *step, uint64_t ino, struct g4_addr
 
 	if (rc == 0 || type == G4_BLOCK_SUPERBLOCK || type == G4_BLOCK_ROOT || type == G4_BLOCK_JOURNAL_HEADER ||
 	    type == G4_BLOCK_GROUPS || type == G4_BLOCK_ALLOC)
-		rc = g4_journal_look(step->wg, &step->fs->journal, address, type, step->room);
+		rc = g4_journal_look(step->wg, &step->fs->journal, address, type, step->buffer);
 	g4_scrub_count(step, 1);
 	if (rc < 0)
 		g4_scrub_find_metadata(step, ino, address, rc);
@@ -152,7 +152,7 @@ G4_FN uint64_t g4_scrub_read(struct g4_scrub_step *step, const struct g4_inode_c
 						   1,	       (uint32_t)-code};
 		if (one && code < 0)
 			g4_finding_add(step->fs, step->record, &finding);
-		/* what is damaged was counted by who compared it */
+		/* what is damaged was counted where it was compared */
 		const struct g4_event event = {inode->ino, page + k, g4_address_stored(at), 0, (uint32_t)-code, 0,
 					       {0},	   {0}};
 		if (one && code < 0 && !g4_fetch_is_damage(code))

@@ -16,7 +16,7 @@ struct g4_scrub_step { /* of one workgroup: a step of the job, or a piece of a s
 	struct g4_job_record *record; /* counters of it, which are this workgroup's alone */
 	uint32_t pages;		      /* looked at */
 	uint64_t dir;		      /* that named what is looked at */
-	uint8_t *room;		      /* a page */
+	uint8_t *buffer;	      /* a page */
 	uint8_t *
 		to; /* where pages of files are read to, G4_SCRUB_PAGES; NULL: the device is memory, and they are looked at there */
 	int rc; /* why the job can not go on */
@@ -26,9 +26,9 @@ G4_FN void g4_finding_add(struct g4_fs *fs, struct g4_job_record *record, const 
 G4_FN void g4_scrub_find_metadata(struct g4_scrub_step *step, uint64_t ino, struct g4_address address, int code);
 /* That so many pages were looked at. */
 G4_FN void g4_scrub_count(struct g4_scrub_step *step, uint32_t pages);
-/* A page to which something locked leads. Its contents are in step->room if it says 0. */
+/* A page to which something locked leads. Its contents are in step->buffer if it says 0. */
 G4_FN int g4_scrub_look(struct g4_scrub_step *step, uint64_t ino, struct g4_address address, uint32_t type);
-/* The same for one of which the last is remembered in *seen; one who asks for it is the one who looks. */
+/* The same for one of which the last is remembered in *seen; the workgroup that asks for it is the one that looks. */
 G4_FN void g4_scrub_look_once(struct g4_scrub_step *step, uint64_t ino, struct g4_address address, uint32_t type,
 			      uint64_t *seen);
 /* Whether contents are looked at where they lie: the device is memory, and of several copies one is none. */

@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A scrub reads and hashes, which one workgroup does at a few GB/s at most. So pages of a file in a row, the span, are a task
- * (task/task.h): whoever does the step opens it, with the inode locked, takes pieces like everybody, and waits for those that others
- * took. A piece is a range of the file and nothing else: who takes it looks up what is there, so planning is shared as well.
+ * (task/task.h): the workgroup of the step opens it, with the inode locked, takes pieces like all, and waits for those that others
+ * took. A piece is a range of the file and nothing else: a workgroup that takes it looks up what is there, so planning is
+ * shared as well.
  *
  *      file   |  .  .  .  .  .  .  .  .  |      a span: a piece for each workgroup that may come, where the device is memory two
  *                p  p  p  p  p  p  p  p         pieces: 256 KiB, as much as a buffer holds; 2 MiB where none is needed
  *
  * A helper works under the owner's lock of the inode (fs/README.md, rule 10 holds here, too). It takes cache locks, those of findings and
- * events, and the commit lock for a page that it looks at once more (journal/look.c); it is in no operation, so nobody who has that
+ * events, and the commit lock for a page that it looks at once more (journal/look.c); it is in no operation, so no workgroup
+ * that has that
  * lock waits for it. It counts for itself and adds that up when its piece is done.
  *
  * Where the device is memory pages are hashed where they lie. Elsewhere a piece needs a buffer: the owner has the first one, and those
- * who find none free do not help.
+ * that find none free do not help.
  */
 #include "fs/scrub_span.h"
 
 #include "data/fetch.h"
 #include "data/file.h"
 
-#define PIECES_EACH 2u /* where the device is memory: who has fast ones does more of them */
+#define PIECES_EACH 2u /* where the device is memory: workgroups with fast ones do more of them */
 #define IN_PLACE_PAGES ((uint32_t)G4_INDIRECT_SLOTS) /* a piece there: what leads to it is looked at once */
 #define LEAST_PIECES 4u				     /* fewer are not worth it */
 #define RATE_PART 8u				     /* with a rate a span is no more than this part of a second */

@@ -49,7 +49,7 @@ G4_FN int g4_super_add_feature(struct g4_wg *wg, struct g4_fs *fs, uint64_t feat
 		rc = write_with(wg, fs, added, g4_layout_backup(&fs->meta.layout));
 	if (added != 0 && rc == 0)
 		rc = write_with(wg, fs, added, G4_SUPERBLOCK);
-	if (rc == 0) /* whoever sees it may use it. A copy on disk that has it where this fails does no harm */
+	if (rc == 0) /* a workgroup that sees it may use it. A copy on disk that has it where this fails does no harm */
 		g4_or64(&fs->super.features_incompat, added);
 	g4_store32_rel(&fs->resizing, 0);
 	return rc;

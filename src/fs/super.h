@@ -16,7 +16,8 @@ G4_FN G4_INLINE void g4_super_take_counts(struct g4_fs *fs)
 /* The superblock as it is in memory, durably, to one place: also its generation, that of what was home at the mount. */
 G4_FN int g4_super_write(struct g4_wg *wg, struct g4_fs *fs, struct g4_address address);
 /*
- * Adds an incompatible feature, durably, before anything on disk needs it: nobody sees it before both copies have it. Waits for whoever
+ * Adds an incompatible feature, durably, before anything on disk needs it: nobody sees it before both copies have it. Waits
+ * for a workgroup that
  * just adds one. -G4_E_BUSY: the size is just changing. Crash in between: the first copy has it or not, and nothing needs it yet.
  */
 G4_FN int g4_super_add_feature(struct g4_wg *wg, struct g4_fs *fs, uint64_t feature);

@@ -3,7 +3,7 @@
  * Discarding free space. Only pages that are free in the allocator's memory view are discarded, and they are hidden from
  * it meanwhile. A page comes into that view when the transaction that freed it is durable, and whatever the journal holds
  * of it is revoked by then (alloc.h): so a crash at any line finds discarded only what nothing on disk leads to, just as if
- * the pages had been written by somebody who never published them.
+ * the pages had been written by a writer that never published them.
  */
 #include "fs/trim.h"
 

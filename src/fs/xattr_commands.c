@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands about extended attributes: full names, and who may read or change which. */
+/* Commands about extended attributes: full names, and permissions to read and change them. */
 #include "fs/acl.h"
 #include "fs/commands.h"
 #include "fs/node.h"
@@ -63,7 +63,7 @@ G4_FN static int parse_name(const struct g4_cmd *cmd, struct full_name *out)
 	return -G4_E_NOTSUP;
 }
 
-/* Who may read or change which attributes (xattr(7)). */
+/* Permissions to read and change attributes (xattr(7)). */
 G4_FN static int may(struct g4_wg *wg, struct g4_fs *fs, struct g4_inode_core *inode, const struct full_name *name,
 		     const struct g4_cred *cred, bool change)
 {

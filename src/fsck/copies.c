@@ -14,7 +14,7 @@
 /* The generation of a page that is metadata in its place, or NO_METADATA. */
 static int64_t age_of(const struct g4_image *image, const uint8_t *page, struct g4_address address)
 {
-	uint8_t *taken_apart = image->room + G4_CHUNK_BYTES;
+	uint8_t *taken_apart = image->buffer + G4_CHUNK_BYTES;
 	uint64_t generation;
 
 	memcpy(taken_apart, page, G4_PAGE_BYTES);
@@ -55,15 +55,15 @@ static void take_remakes(struct g4_image *image, struct g4_address address, uint
 	const uint32_t copies = g4_space_copies(&image->space), versions = g4_space_versions(&image->space);
 
 	for (uint32_t version = copies; version < versions; version++) {
-		if (g4_space_read_copy(image->wg, &image->space, version, address, image->room, bytes) < 0)
+		if (g4_space_read_copy(image->wg, &image->space, version, address, image->buffer, bytes) < 0)
 			continue; /* not all of it has parity, or too little of that is there */
 		for (uint64_t p = 0; p < bytes / G4_PAGE_BYTES; p++) {
 			const uint64_t at = p * G4_PAGE_BYTES;
-			if (choices[p].age == NONE || memcmp(to + at, image->room + at, G4_PAGE_BYTES) == 0 ||
+			if (choices[p].age == NONE || memcmp(to + at, image->buffer + at, G4_PAGE_BYTES) == 0 ||
 			    age_of(image, to + at, g4_address_after(address, at)) >= 0 ||
-			    age_of(image, image->room + at, g4_address_after(address, at)) < 0)
+			    age_of(image, image->buffer + at, g4_address_after(address, at)) < 0)
 				continue;
-			memcpy(to + at, image->room + at, G4_PAGE_BYTES);
+			memcpy(to + at, image->buffer + at, G4_PAGE_BYTES);
 			choices[p].differs = true;
 		}
 	}
@@ -76,12 +76,12 @@ int g4_image_read_copies(struct g4_image *image, struct g4_address address, uint
 	struct choice choices[PAGES_MOST];
 
 	*damaged = 0;
-	if (image->room == NULL)
+	if (image->buffer == NULL)
 		return g4_dev_read(image->wg, image->dev, g4_address_stored(address), to, bytes);
 	for (uint64_t p = 0; p < pages; p++)
 		choices[p] = (struct choice){.age = NONE};
 	for (uint32_t copy = 0; copy < g4_space_copies(&image->space); copy++) {
-		const int whole = g4_space_read_copy(image->wg, &image->space, copy, address, image->room, bytes);
+		const int whole = g4_space_read_copy(image->wg, &image->space, copy, address, image->buffer, bytes);
 		if (whole == -G4_E_NOENT)
 			continue; /* its disk is missing */
 		for (uint64_t p = 0; p < pages; p++) {
@@ -90,9 +90,9 @@ int g4_image_read_copies(struct g4_image *image, struct g4_address address, uint
 			/* one bad sector does not take its neighbours away */
 			const int one = whole == 0 ? 0 :
 						     g4_space_read_copy(image->wg, &image->space, copy, page,
-									image->room + at, G4_PAGE_BYTES);
+									image->buffer + at, G4_PAGE_BYTES);
 			if (one == 0)
-				offer(image, &choices[p], to + at, image->room + at, page, choices[p].age == NONE);
+				offer(image, &choices[p], to + at, image->buffer + at, page, choices[p].age == NONE);
 			else
 				choices[p].missing = true;
 		}

@@ -135,7 +135,7 @@ int g4_image_raw_page(struct g4_image *image, struct g4_address address, const v
 
 int g4_image_copy_page(struct g4_image *image, uint32_t copy, struct g4_address address, const void **page)
 {
-	if (image->room == NULL)
+	if (image->buffer == NULL)
 		return g4_image_raw_page(image, address, page);
 	image->differs = false;
 	if (!is_page(image, address))
@@ -401,7 +401,7 @@ void g4_image_use_superblock(struct g4_image *image, const struct g4_superblock 
 	image->sb = *sb;
 	g4_layout_of(&image->sb, &image->layout);
 	image->fs_tag = g4_superblock_tag(&image->sb);
-	if (image->room != NULL)
+	if (image->buffer != NULL)
 		forget_chunks(image);
 }
 
@@ -452,10 +452,10 @@ static void explain(struct g4_image *image, int status, char *message, size_t by
 /* Where copies are compared. False: there is no memory. */
 static bool make_room(struct g4_image *image)
 {
-	image->room = NULL;
+	image->buffer = NULL;
 	if (g4_space_copies(&image->space) > 1)
-		image->room = aligned_alloc(G4_PAGE_BYTES, G4_CHUNK_BYTES + G4_PAGE_BYTES);
-	return image->room != NULL || g4_space_copies(&image->space) == 1;
+		image->buffer = aligned_alloc(G4_PAGE_BYTES, G4_CHUNK_BYTES + G4_PAGE_BYTES);
+	return image->buffer != NULL || g4_space_copies(&image->space) == 1;
 }
 
 int g4_image_open_device(struct g4_image *image, const char *name, char *message, size_t bytes)
@@ -511,7 +511,7 @@ int g4_image_share(const struct g4_image *image, uint32_t index, struct g4_image
 void g4_image_close(struct g4_image *image)
 {
 	cache_destroy(image->cache);
-	free(image->room);
+	free(image->buffer);
 	free(image->damaged);
 	if (image->wg != NULL)
 		g4_wg_destroy(image->wg);

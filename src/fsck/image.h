@@ -68,7 +68,7 @@ struct g4_image {
 	bool borrowed; /* device, overlay and patches are another image's */
 	/* of a device with several copies */
 	struct g4_space space;
-	uint8_t *room;		    /* to compare them in; NULL: there is one */
+	uint8_t *buffer;	    /* to compare them in; NULL: there is one */
 	bool differs;		    /* the page that was read last */
 	struct g4_address *damaged; /* metadata that was read; some may be there twice */
 	uint64_t damaged_count, damaged_room;

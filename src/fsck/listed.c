@@ -59,7 +59,7 @@ static void load_quarter(struct g4_fsck *fsck, uint64_t group, struct g4_fsck_li
 		drop_quarter(fsck, listed, region, quarter);
 }
 
-/* What is listed for a domain that nobody has made would be found by who gets that number. */
+/* What is listed for a domain that nobody has made would be found by the directory that gets that number. */
 static uint64_t highest_domain(const struct g4_fsck *fsck)
 {
 	struct g4_root root;

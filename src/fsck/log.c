@@ -291,7 +291,7 @@ uint64_t g4_image_records_between(struct g4_image *image, uint64_t after, uint64
 	for (uint64_t first = 0; first < g4_layout_log_pages(&image->layout); first += LOG_READ_PAGES) {
 		const uint64_t pages = g4_min64(LOG_READ_PAGES, g4_layout_log_pages(&image->layout) - first);
 		const struct g4_address start = g4_image_log_address(image, first);
-		const bool whole = buffer != NULL && image->room == NULL &&
+		const bool whole = buffer != NULL && image->buffer == NULL &&
 				   g4_dev_read(image->wg, image->dev, g4_address_stored(start), buffer,
 					       pages * G4_PAGE_BYTES) >= 0;
 		for (uint64_t i = 0; i < pages; i++) {

@@ -66,7 +66,7 @@ static int kill_suidgid(fuse_req_t req, uint64_t ino)
 }
 
 /*
- * Who changes contents by a request that has no such flag: the engine drops the bits, for everyone but root, and what the
+ * Where a request that changes contents has no such flag, the engine drops the bits, for everyone but root, and what the
  * kernel thinks the mode is must go when it has (changed_by()), since a program is executed with that.
  */
 static void changer_credentials(fuse_req_t req, uint64_t ino, struct g4_cred *cred)

@@ -365,7 +365,8 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
  * What is missing on purpose: access (the kernel checks), getlk, setlk and flock (the kernel's own locks are right for a
  * local file system), flush (the kernel writes dirty pages back before it asks, so the first ENOSYS spares every later
  * close() a round trip), bmap and poll. opendir and releasedir: READDIR needs no handle, and libfuse's answer lets the kernel
- * cache nothing. With a cache (or ENOSYS, which allows one) the kernel looks at a listing's version at its beginning only: who has
+ * cache nothing. With a cache (or ENOSYS, which allows one) the kernel looks at a listing's version at its beginning only: a
+ * reader that has
  * begun to read a directory, and goes on when somebody else's older listing is complete, gets the end of that, without what has
  * changed between the two. One request for each listing is the price of right ones.
  */

@@ -543,7 +543,7 @@ static void let_go_of_terminal(struct serving *s)
 }
 
 /*
- * A block device of root becomes fuseblk where the kernel takes it so. It claims the device in place of us: who is faster in
+ * A block device of root becomes fuseblk where the kernel takes it so. It claims the device in place of us: the one that is faster in
  * between has it, and then it is no longer ours.
  */
 static bool mount_session(struct serving *s)

@@ -24,17 +24,17 @@
 #include "ring/session_host.h"
 
 #define SHARDS 64u
-#define FIRST_PLACES 64u
+#define FIRST_SLOTS 64u
 #define FUSE_HANDLE_TYPE 0x81 /* of a file handle of a FUSE file system: FILEID_INO64_GEN */
 #define FUSE_HANDLE_WORDS 3u
 
-struct known { /* ino 0: nobody's place */
+struct known { /* ino 0: nobody's slot */
 	uint64_t ino, count;
 };
 
 struct shard { /* open addressing, at most half full; what has a count of 0 goes when the table grows */
 	pthread_mutex_t lock;
-	struct known *places;
+	struct known *slots;
 	uint32_t used, mask;
 };
 
@@ -53,12 +53,12 @@ static uint64_t hash_of(uint64_t ino)
 	return ino * UINT64_C(0x9e3779b97f4a7c15) >> 24;
 }
 
-static struct known *place_of(struct shard *shard, uint64_t ino)
+static struct known *slot_of(struct shard *shard, uint64_t ino)
 {
 	for (uint32_t i = (uint32_t)(hash_of(ino) / SHARDS);; i++) {
-		struct known *place = &shard->places[i & shard->mask];
-		if (place->ino == ino || place->ino == 0)
-			return place;
+		struct known *slot = &shard->slots[i & shard->mask];
+		if (slot->ino == ino || slot->ino == 0)
+			return slot;
 	}
 }
 
@@ -68,24 +68,24 @@ static bool grow(struct shard *shard)
 	struct shard old = *shard;
 	uint32_t live = 1;
 
-	if (shard->places && (shard->used + 1) * 2 <= shard->mask)
+	if (shard->slots && (shard->used + 1) * 2 <= shard->mask)
 		return true;
-	for (uint32_t i = 0; old.places && i <= old.mask; i++)
-		live += old.places[i].count > 0;
-	uint32_t places = FIRST_PLACES;
-	while (places < live * 4)
-		places *= 2;
-	shard->places = calloc(places, sizeof(*shard->places));
-	if (!shard->places) {
+	for (uint32_t i = 0; old.slots && i <= old.mask; i++)
+		live += old.slots[i].count > 0;
+	uint32_t slots = FIRST_SLOTS;
+	while (slots < live * 4)
+		slots *= 2;
+	shard->slots = calloc(slots, sizeof(*shard->slots));
+	if (!shard->slots) {
 		*shard = old;
 		return false;
 	}
-	shard->mask = places - 1;
+	shard->mask = slots - 1;
 	shard->used = live - 1;
-	for (uint32_t i = 0; old.places && i <= old.mask; i++)
-		if (old.places[i].count > 0)
-			*place_of(shard, old.places[i].ino) = old.places[i];
-	free(old.places);
+	for (uint32_t i = 0; old.slots && i <= old.mask; i++)
+		if (old.slots[i].count > 0)
+			*slot_of(shard, old.slots[i].ino) = old.slots[i];
+	free(old.slots);
 	return true;
 }
 
@@ -97,11 +97,11 @@ void g4_fuse_share_known(struct g4_fuse_host *host, uint64_t ino, int64_t change
 		return;
 	struct shard *shard = &share->shards[hash_of(ino) % SHARDS];
 	pthread_mutex_lock(&shard->lock);
-	if (grow(shard)) { /* without memory it is as if the kernel did not know it: its FORGET comes early, and ESTALE for who asks */
-		struct known *place = place_of(shard, ino);
-		shard->used += place->ino == 0;
-		place->ino = ino;
-		place->count = change < 0 && place->count < (uint64_t)-change ? 0 : place->count + (uint64_t)change;
+	if (grow(shard)) { /* without memory it is as if the kernel did not know it: its FORGET comes early, and ESTALE for the caller */
+		struct known *slot = slot_of(shard, ino);
+		shard->used += slot->ino == 0;
+		slot->ino = ino;
+		slot->count = change < 0 && slot->count < (uint64_t)-change ? 0 : slot->count + (uint64_t)change;
 	}
 	pthread_mutex_unlock(&shard->lock);
 }
@@ -111,7 +111,7 @@ static bool is_known(struct g4_fuse_share *share, uint64_t ino)
 	struct shard *shard = &share->shards[hash_of(ino) % SHARDS];
 
 	pthread_mutex_lock(&shard->lock);
-	bool known = shard->places && place_of(shard, ino)->count > 0;
+	bool known = shard->slots && slot_of(shard, ino)->count > 0;
 	pthread_mutex_unlock(&shard->lock);
 	return known;
 }
@@ -255,7 +255,7 @@ static void free_share(struct g4_fuse_share *share)
 {
 	for (uint32_t i = 0; i < SHARDS; i++) {
 		pthread_mutex_destroy(&share->shards[i].lock);
-		free(share->shards[i].places);
+		free(share->shards[i].slots);
 	}
 	free(share);
 }

@@ -568,7 +568,7 @@ static int move_there(struct cuda_engine *e)
 
 /*
  * A context takes hundreds of megabytes of the GPU. One that was made for an engine which then did not start goes again,
- * unless others in this process used it before, or other engines do. (Who first uses CUDA during such a mount loses.)
+ * unless others in this process used it before, or other engines do. (A library that first uses CUDA during such a mount loses.)
  */
 static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER; /* of these two */
 static uint32_t context_users;					 /* engines, and those that try to start */
@@ -703,7 +703,7 @@ static int mount_on_host(struct cuda_engine *e, char *message, size_t message_by
 
 	options.most_inodes = MOST_INODES;
 	options.most_txn_blocks = MOST_TXN_BLOCKS;
-	options.places_fixed = true; /* nothing is cleared on first use there, and a look into a table costs more */
+	options.frames_fixed = true; /* nothing is cleared on first use there, and a look into a table costs more */
 	if (wg) {
 		rc = g4_fs_mount(wg, e->dev, &options, &e->host_fs, message, message_bytes);
 		g4_wg_destroy(wg);

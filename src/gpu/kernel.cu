@@ -481,7 +481,7 @@ static __device__ bool await_turn(const struct world *w, struct g4_wg *wg, uint3
 }
 
 static __device__ void work(const struct world *w, uint32_t run, uint32_t warp, uint32_t lane,
-			    struct g4_optimistic_memory *room, struct g4_session_stage *stage)
+			    struct g4_optimistic_memory *memory, struct g4_session_stage *stage)
 {
 	struct g4_wg *wg = &w->wgs[warp];
 	uint64_t word;
@@ -500,7 +500,7 @@ static __device__ void work(const struct world *w, uint32_t run, uint32_t warp, 
 			break;
 		struct g4_session *session = &w->sessions[word >> 40 & 0x3f];
 		for (uint32_t k = 0; k < (word >> 32 & 0xff); k++)
-			g4_session_execute_as(true, wg, room, w->fs, session, (uint32_t)word + k, stage);
+			g4_session_execute_as(true, wg, memory, w->fs, session, (uint32_t)word + k, stage);
 	}
 	if (warp == FIRST_WORKER && lane == 0) {
 		g4_store32_rlx(&w->fs->split.helpers, 0);
@@ -515,11 +515,11 @@ static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES, BLOCKS_A_SM
 	__shared__ __align__(64) struct g4_session_stage stages[BLOCK_WARPS];
 	uint32_t warp = blockIdx.x * BLOCK_WARPS + threadIdx.x / G4_WARP_LANES, lane = threadIdx.x % G4_WARP_LANES;
 	struct g4_session_stage *stage = &stages[threadIdx.x / G4_WARP_LANES];
-	__shared__ __align__(64) struct g4_optimistic_memory rooms[BLOCK_WARPS];
-	struct g4_optimistic_memory *room = &rooms[threadIdx.x / G4_WARP_LANES];
+	__shared__ __align__(64) struct g4_optimistic_memory memories[BLOCK_WARPS];
+	struct g4_optimistic_memory *memory = &memories[threadIdx.x / G4_WARP_LANES];
 
 	if (lane == 0) {
-		g4_optimistic_furnish(room, w->fs);
+		g4_optimistic_furnish(memory, w->fs);
 		stage->text = w->stages + warp * STAGE_BYTES;
 		stage->data = stage->text + G4_RING_MAX_TEXT;
 	}
@@ -535,7 +535,7 @@ static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES, BLOCKS_A_SM
 			g4_fs_serve(wg);
 		}
 	} else {
-		work(w, run, warp, lane, room, stage);
+		work(w, run, warp, lane, memory, stage);
 	}
 }
 

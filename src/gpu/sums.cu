@@ -17,7 +17,7 @@ struct slot {
 	cudaStream_t stream;
 	uint8_t *pages;
 	struct g4_sum *sums, *sums_there; /* the host's, and the GPU's */
-	struct g4_blake3_pages_room *rooms;
+	struct g4_blake3_pages_scratch *all_scratch;
 };
 
 struct g4_gpu_sums {
@@ -38,7 +38,8 @@ static bool good(cudaError_t rc, const char *call)
 #define GOOD(call) good((call), #call)
 
 static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES)
-	sums_kernel(const uint8_t *data, uint32_t pages, struct g4_sum *sums, struct g4_blake3_pages_room *rooms)
+	sums_kernel(const uint8_t *data, uint32_t pages, struct g4_sum *sums,
+		    struct g4_blake3_pages_scratch *all_scratch)
 {
 	__shared__ const void *where[BLOCK_WARPS][CALL_PAGES];
 	const uint32_t in_block = threadIdx.x / G4_WARP_LANES, warp = blockIdx.x * BLOCK_WARPS + in_block;
@@ -47,12 +48,12 @@ static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES)
 
 	if (first >= pages)
 		return;
-	g4_wg_init(&wg, warp, &rooms[warp], sizeof(rooms[warp]));
+	g4_wg_init(&wg, warp, &all_scratch[warp], sizeof(all_scratch[warp]));
 	const uint32_t lane = g4_wg_lane(&wg), count = (uint32_t)g4_min64(CALL_PAGES, pages - first);
 	if (lane < count)
 		where[in_block][lane] = data + (uint64_t)(first + lane) * G4_PAGE_BYTES;
 	g4_sync(&wg);
-	g4_blake3_pages(&wg, count, where[in_block], (uint8_t(*)[G4_BLAKE3_BYTES])(sums + first), &rooms[warp]);
+	g4_blake3_pages(&wg, count, where[in_block], (uint8_t(*)[G4_BLAKE3_BYTES])(sums + first), &all_scratch[warp]);
 	if (lane < count)
 		g4_sum_of_blake3(&sums[first + lane]);
 }
@@ -78,7 +79,7 @@ static bool make_slot(struct slot *slot, uint32_t pages)
 	return GOOD(cudaStreamCreateWithFlags(&slot->stream, cudaStreamNonBlocking)) &&
 	       GOOD(cudaMalloc((void **)&slot->pages, (uint64_t)pages * G4_PAGE_BYTES)) &&
 	       GOOD(cudaMalloc((void **)&slot->sums_there, pages * sizeof(struct g4_sum))) &&
-	       GOOD(cudaMalloc((void **)&slot->rooms, warps * sizeof(struct g4_blake3_pages_room))) &&
+	       GOOD(cudaMalloc((void **)&slot->all_scratch, warps * sizeof(struct g4_blake3_pages_scratch))) &&
 	       GOOD(cudaHostAlloc((void **)&slot->sums, pages * sizeof(struct g4_sum), cudaHostAllocDefault));
 }
 
@@ -118,7 +119,7 @@ extern "C" void g4_gpu_sums_end(struct g4_gpu_sums *gpu)
 			(void)GOOD(cudaStreamDestroy(slot->stream));
 		(void)GOOD(cudaFree(slot->pages));
 		(void)GOOD(cudaFree(slot->sums_there));
-		(void)GOOD(cudaFree(slot->rooms));
+		(void)GOOD(cudaFree(slot->all_scratch));
 		(void)GOOD(cudaFreeHost(slot->sums));
 	}
 	if (gpu->registered)
@@ -137,7 +138,7 @@ extern "C" int g4_gpu_sums_start(struct g4_gpu_sums *gpu, uint32_t k, uint32_t p
 				  slot->stream)))
 		return -G4_E_IO;
 	sums_kernel<<<(pages + BLOCK_PAGES - 1) / BLOCK_PAGES, BLOCK_WARPS * G4_WARP_LANES, 0, slot->stream>>>(
-		slot->pages, pages, slot->sums_there, slot->rooms);
+		slot->pages, pages, slot->sums_there, slot->all_scratch);
 	return GOOD(cudaGetLastError()) &&
 			       GOOD(cudaMemcpyAsync(slot->sums, slot->sums_there, pages * sizeof(struct g4_sum),
 						    cudaMemcpyDeviceToHost, slot->stream)) ?

@@ -51,7 +51,7 @@ G4_FN static uint64_t take_subtrees(struct g4_blake3 *hash, const uint8_t *data,
 
 	while (bytes - taken > G4_BLAKE3_LEAF_BYTES) {
 		uint64_t room = (bytes - taken - 1) / G4_BLAKE3_LEAF_BYTES;
-		uint32_t leaves = G4_BLAKE3_ROOM_LEAVES;
+		uint32_t leaves = G4_BLAKE3_SCRATCH_LEAVES;
 		uint32_t cv[8];
 
 		while (leaves > room || hash->tree.leaves % leaves != 0)

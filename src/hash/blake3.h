@@ -63,42 +63,42 @@ G4_FN void g4_blake3_many(uint64_t n, const void *const *data, const uint64_t *b
 
 /*
  * The same by all lanes of a workgroup. Collective, inside a region: every lane passes the same arguments, and `data`,
- * `bytes`, `out` and `room` lie in memory that the lanes share. `room` may hold anything before and after. The digests
+ * `bytes`, `out` and `scratch` lie in memory that the lanes share. `scratch` may hold anything before and after. The digests
  * are there for every lane when it returns.
  */
-struct g4_blake3_room;
+struct g4_blake3_scratch;
 G4_FN void g4_blake3_group(struct g4_wg *wg, uint64_t n, const void *const *data, const uint64_t *bytes,
-			   uint8_t (*out)[G4_BLAKE3_BYTES], struct g4_blake3_room *room);
+			   uint8_t (*out)[G4_BLAKE3_BYTES], struct g4_blake3_scratch *scratch);
 
 /*
  * Digests of `n` pages of 4 KiB, 16 B aligned like `out`, by all lanes of a workgroup. Collective, as g4_blake3_group() is.
  */
-#define G4_BLAKE3_ROOM_PAGES 32u
-struct g4_blake3_pages_room {
-	uint32_t leaf[G4_BLAKE3_ROOM_PAGES * 4][8];
-	uint32_t parent[G4_BLAKE3_ROOM_PAGES * 2][8];
+#define G4_BLAKE3_SCRATCH_PAGES 32u
+struct g4_blake3_pages_scratch {
+	uint32_t leaf[G4_BLAKE3_SCRATCH_PAGES * 4][8];
+	uint32_t parent[G4_BLAKE3_SCRATCH_PAGES * 2][8];
 } __attribute__((aligned(16)));
 G4_FN void g4_blake3_pages(struct g4_wg *wg, uint32_t n, const void *const *pages, uint8_t (*out)[G4_BLAKE3_BYTES],
-			   struct g4_blake3_pages_room *room);
+			   struct g4_blake3_pages_scratch *scratch);
 
 /* Leaves that g4_blake3_group() has in flight, and subtrees of that size at most. A power of two. */
-#define G4_BLAKE3_ROOM_LEAVES 256
+#define G4_BLAKE3_SCRATCH_LEAVES 256
 struct g4_blake3_piece {
 	uint64_t buffer;     /* which one */
-	uint64_t first_leaf; /* where in the buffer it begins; a multiple of ROOM_LEAVES */
+	uint64_t first_leaf; /* where in the buffer it begins; a multiple of SCRATCH_LEAVES */
 	uint32_t leaves;
 	uint32_t leaf; /* leaves of the pieces before it */
 	uint32_t slot; /* of its first chaining value; a multiple of the power of two that holds its leaves */
 	bool whole;    /* it is all of its buffer */
 	bool last;     /* it is the end of its buffer */
 };
-struct g4_blake3_room {
+struct g4_blake3_scratch {
 	uint64_t buffer, first_leaf; /* where the next piece begins */
 	uint32_t pieces, leaves, slots;
 	struct g4_blake3_tree tree; /* of the one buffer that is larger than a piece */
-	struct g4_blake3_piece piece[G4_BLAKE3_ROOM_LEAVES];
-	uint16_t piece_of_leaf[G4_BLAKE3_ROOM_LEAVES];
-	uint16_t piece_of_slot[G4_BLAKE3_ROOM_LEAVES];
-	uint32_t cv[G4_BLAKE3_ROOM_LEAVES][8];
+	struct g4_blake3_piece piece[G4_BLAKE3_SCRATCH_LEAVES];
+	uint16_t piece_of_leaf[G4_BLAKE3_SCRATCH_LEAVES];
+	uint16_t piece_of_slot[G4_BLAKE3_SCRATCH_LEAVES];
+	uint32_t cv[G4_BLAKE3_SCRATCH_LEAVES][8];
 };
 #endif

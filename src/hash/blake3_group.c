@@ -11,7 +11,7 @@
  */
 #include "hash/blake3_types.h"
 
-#define MOST_LEAVES G4_BLAKE3_ROOM_LEAVES
+#define MOST_LEAVES G4_BLAKE3_SCRATCH_LEAVES
 #define NO_PIECE 0xffffu
 
 /* The smallest power of two that is not below `leaves`, 1 to 256. */
@@ -25,54 +25,54 @@ G4_FN static uint32_t slots_for(uint32_t leaves)
 }
 
 /* Lane 0: takes the next pieces of the buffers, as many as there is room for. */
-G4_FN static void fill(uint64_t n, const uint64_t *bytes, struct g4_blake3_room *room)
+G4_FN static void fill(uint64_t n, const uint64_t *bytes, struct g4_blake3_scratch *scratch)
 {
-	room->pieces = 0;
-	room->leaves = 0;
-	room->slots = 0;
-	while (room->buffer < n) {
-		uint64_t leaves = g4_blake3_leaves(bytes[room->buffer]);
-		uint32_t take = (uint32_t)g4_min64(leaves - room->first_leaf, MOST_LEAVES);
+	scratch->pieces = 0;
+	scratch->leaves = 0;
+	scratch->slots = 0;
+	while (scratch->buffer < n) {
+		uint64_t leaves = g4_blake3_leaves(bytes[scratch->buffer]);
+		uint32_t take = (uint32_t)g4_min64(leaves - scratch->first_leaf, MOST_LEAVES);
 		uint32_t slots = slots_for(take);
-		uint32_t slot = (uint32_t)g4_align_up(room->slots, slots);
-		struct g4_blake3_piece *piece = &room->piece[room->pieces];
+		uint32_t slot = (uint32_t)g4_align_up(scratch->slots, slots);
+		struct g4_blake3_piece *piece = &scratch->piece[scratch->pieces];
 
 		if (slot + slots > MOST_LEAVES)
 			break;
-		piece->buffer = room->buffer;
-		piece->first_leaf = room->first_leaf;
+		piece->buffer = scratch->buffer;
+		piece->first_leaf = scratch->first_leaf;
 		piece->leaves = take;
-		piece->leaf = room->leaves;
+		piece->leaf = scratch->leaves;
 		piece->slot = slot;
-		piece->last = room->first_leaf + take == leaves;
-		piece->whole = piece->last && room->first_leaf == 0;
-		room->pieces++;
-		room->leaves += take;
-		room->slots = slot + slots;
-		room->first_leaf = piece->last ? 0 : room->first_leaf + take;
-		room->buffer += piece->last;
+		piece->last = scratch->first_leaf + take == leaves;
+		piece->whole = piece->last && scratch->first_leaf == 0;
+		scratch->pieces++;
+		scratch->leaves += take;
+		scratch->slots = slot + slots;
+		scratch->first_leaf = piece->last ? 0 : scratch->first_leaf + take;
+		scratch->buffer += piece->last;
 	}
 }
 
 /* Per-lane: says of every leaf and slot to which piece it belongs. */
-G4_FN static void index_pieces(const struct g4_wg *wg, struct g4_blake3_room *room)
+G4_FN static void index_pieces(const struct g4_wg *wg, struct g4_blake3_scratch *scratch)
 {
-	for (uint32_t p = g4_wg_lane(wg); p < room->pieces; p += g4_wg_width(wg)) {
-		const struct g4_blake3_piece *piece = &room->piece[p];
-		uint32_t next = p + 1 < room->pieces ? room->piece[p + 1].slot : room->slots;
+	for (uint32_t p = g4_wg_lane(wg); p < scratch->pieces; p += g4_wg_width(wg)) {
+		const struct g4_blake3_piece *piece = &scratch->piece[p];
+		uint32_t next = p + 1 < scratch->pieces ? scratch->piece[p + 1].slot : scratch->slots;
 
 		for (uint32_t i = 0; i < piece->leaves; i++)
-			room->piece_of_leaf[piece->leaf + i] = (uint16_t)p;
+			scratch->piece_of_leaf[piece->leaf + i] = (uint16_t)p;
 		for (uint32_t slot = piece->slot; slot < next; slot++)
-			room->piece_of_slot[slot] = (uint16_t)(slot - piece->slot < piece->leaves ? p : NO_PIECE);
+			scratch->piece_of_slot[slot] = (uint16_t)(slot - piece->slot < piece->leaves ? p : NO_PIECE);
 	}
 }
 
 G4_FN static void hash_leaves(const struct g4_wg *wg, const void *const *data, const uint64_t *bytes,
-			      struct g4_blake3_room *room)
+			      struct g4_blake3_scratch *scratch)
 {
-	for (uint32_t i = g4_wg_lane(wg); i < room->leaves; i += g4_wg_width(wg)) {
-		const struct g4_blake3_piece *piece = &room->piece[room->piece_of_leaf[i]];
+	for (uint32_t i = g4_wg_lane(wg); i < scratch->leaves; i += g4_wg_width(wg)) {
+		const struct g4_blake3_piece *piece = &scratch->piece[scratch->piece_of_leaf[i]];
 		uint64_t leaf = piece->first_leaf + (i - piece->leaf);
 		struct g4_blake3_job job;
 
@@ -80,101 +80,101 @@ G4_FN static void hash_leaves(const struct g4_wg *wg, const void *const *data, c
 		job.leaf = leaf;
 		job.bytes = g4_blake3_leaf_bytes(bytes[piece->buffer], leaf);
 		job.flags = piece->whole && piece->leaves == 1 ? G4_BLAKE3_ROOT : 0;
-		job.cv = room->cv[piece->slot + (i - piece->leaf)];
+		job.cv = scratch->cv[piece->slot + (i - piece->leaf)];
 		g4_blake3_job_portable(&job);
 	}
 }
 
 /* Joins subtrees of `half` leaves, a power of two, to subtrees of twice as many. */
-G4_FN static void join(const struct g4_wg *wg, struct g4_blake3_room *room, uint32_t half)
+G4_FN static void join(const struct g4_wg *wg, struct g4_blake3_scratch *scratch, uint32_t half)
 {
-	for (uint32_t slot = g4_wg_lane(wg) * 2 * half; slot < room->slots; slot += g4_wg_width(wg) * 2 * half) {
-		uint32_t p = room->piece_of_slot[slot];
+	for (uint32_t slot = g4_wg_lane(wg) * 2 * half; slot < scratch->slots; slot += g4_wg_width(wg) * 2 * half) {
+		uint32_t p = scratch->piece_of_slot[slot];
 		const struct g4_blake3_piece *piece;
 		uint32_t block[16];
 		struct g4_blake3_job job;
 
 		if (p == NO_PIECE)
 			continue;
-		piece = &room->piece[p];
+		piece = &scratch->piece[p];
 		if (slot - piece->slot + half >= piece->leaves)
 			continue;
-		memcpy(block, room->cv[slot], 32);
-		memcpy(block + 8, room->cv[slot + half], 32);
+		memcpy(block, scratch->cv[slot], 32);
+		memcpy(block + 8, scratch->cv[slot + half], 32);
 		job.data = (const uint8_t *)block;
 		job.leaf = 0;
 		job.bytes = G4_BLAKE3_BLOCK_BYTES;
 		job.flags = G4_BLAKE3_PARENT | (piece->whole && 2 * half >= piece->leaves ? G4_BLAKE3_ROOT : 0);
-		job.cv = room->cv[slot];
+		job.cv = scratch->cv[slot];
 		g4_blake3_job_portable(&job);
 	}
 }
 
 /* Lane 0: pieces of buffers that have several. */
-G4_FN static void deliver_parts(uint8_t (*out)[G4_BLAKE3_BYTES], struct g4_blake3_room *room)
+G4_FN static void deliver_parts(uint8_t (*out)[G4_BLAKE3_BYTES], struct g4_blake3_scratch *scratch)
 {
-	for (uint32_t p = 0; p < room->pieces; p++) {
-		const struct g4_blake3_piece *piece = &room->piece[p];
+	for (uint32_t p = 0; p < scratch->pieces; p++) {
+		const struct g4_blake3_piece *piece = &scratch->piece[p];
 
 		if (piece->whole)
 			continue;
 		if (piece->last) {
-			g4_blake3_tree_final(&room->tree, room->cv[piece->slot], out[piece->buffer]);
-			g4_blake3_tree_init(&room->tree);
+			g4_blake3_tree_final(&scratch->tree, scratch->cv[piece->slot], out[piece->buffer]);
+			g4_blake3_tree_init(&scratch->tree);
 		} else {
-			g4_blake3_tree_push(&room->tree, room->cv[piece->slot], MOST_LEAVES);
+			g4_blake3_tree_push(&scratch->tree, scratch->cv[piece->slot], MOST_LEAVES);
 		}
 	}
 }
 
-G4_FN static void deliver(const struct g4_wg *wg, uint8_t (*out)[G4_BLAKE3_BYTES], struct g4_blake3_room *room)
+G4_FN static void deliver(const struct g4_wg *wg, uint8_t (*out)[G4_BLAKE3_BYTES], struct g4_blake3_scratch *scratch)
 {
-	for (uint32_t p = g4_wg_lane(wg); p < room->pieces; p += g4_wg_width(wg)) {
-		const struct g4_blake3_piece *piece = &room->piece[p];
+	for (uint32_t p = g4_wg_lane(wg); p < scratch->pieces; p += g4_wg_width(wg)) {
+		const struct g4_blake3_piece *piece = &scratch->piece[p];
 
 		if (piece->whole)
-			memcpy(out[piece->buffer], room->cv[piece->slot], G4_BLAKE3_BYTES);
+			memcpy(out[piece->buffer], scratch->cv[piece->slot], G4_BLAKE3_BYTES);
 	}
 	if (g4_wg_lane(wg) == 0)
-		deliver_parts(out, room);
+		deliver_parts(out, scratch);
 }
 
 G4_FN static void hash_by_lanes(struct g4_wg *wg, uint64_t n, const void *const *data, const uint64_t *bytes,
-				uint8_t (*out)[G4_BLAKE3_BYTES], struct g4_blake3_room *room)
+				uint8_t (*out)[G4_BLAKE3_BYTES], struct g4_blake3_scratch *scratch)
 {
 	bool leader = g4_wg_lane(wg) == 0;
 
 	if (leader) {
-		room->buffer = 0;
-		room->first_leaf = 0;
-		g4_blake3_tree_init(&room->tree);
+		scratch->buffer = 0;
+		scratch->first_leaf = 0;
+		g4_blake3_tree_init(&scratch->tree);
 	}
 	for (;;) {
 		if (leader)
-			fill(n, bytes, room);
+			fill(n, bytes, scratch);
 		g4_sync(wg);
-		if (room->pieces == 0)
+		if (scratch->pieces == 0)
 			break;
-		index_pieces(wg, room);
+		index_pieces(wg, scratch);
 		g4_sync(wg);
-		hash_leaves(wg, data, bytes, room);
+		hash_leaves(wg, data, bytes, scratch);
 		g4_sync(wg);
-		for (uint32_t half = 1; half < room->slots; half *= 2) {
-			join(wg, room, half);
+		for (uint32_t half = 1; half < scratch->slots; half *= 2) {
+			join(wg, scratch, half);
 			g4_sync(wg);
 		}
-		deliver(wg, out, room);
+		deliver(wg, out, scratch);
 		g4_sync(wg);
 	}
-	g4_sync(wg); /* all have seen that it is over, before the room is used again */
+	g4_sync(wg); /* all have seen that it is over, before the scratch is used again */
 }
 
 G4_FN void g4_blake3_group(struct g4_wg *wg, uint64_t n, const void *const *data, const uint64_t *bytes,
-			   uint8_t (*out)[G4_BLAKE3_BYTES], struct g4_blake3_room *room)
+			   uint8_t (*out)[G4_BLAKE3_BYTES], struct g4_blake3_scratch *scratch)
 {
 	/* One lane of a CPU has vectors. */
 	if (g4_wg_width(wg) == 1)
 		g4_blake3_many(n, data, bytes, out);
 	else
-		hash_by_lanes(wg, n, data, bytes, out, room);
+		hash_by_lanes(wg, n, data, bytes, out, scratch);
 }

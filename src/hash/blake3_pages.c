@@ -44,35 +44,37 @@ G4_FN static inline void run(const struct g4_blake3_job *job)
 
 /* Job i of a stage. */
 G4_FN static inline void plan(const void *const *pages, uint8_t (*out)[G4_BLAKE3_BYTES],
-			      struct g4_blake3_pages_room *room, uint32_t stage, uint32_t i, struct g4_blake3_job *job)
+			      struct g4_blake3_pages_scratch *scratch, uint32_t stage, uint32_t i,
+			      struct g4_blake3_job *job)
 {
 	if (stage == LEAVES) {
 		job->leaf = i % PAGE_LEAVES;
 		job->data = (const uint8_t *)pages[i / PAGE_LEAVES] + job->leaf * G4_BLAKE3_LEAF_BYTES;
 		job->bytes = G4_BLAKE3_LEAF_BYTES;
 		job->flags = 0;
-		job->cv = room->leaf[i];
+		job->cv = scratch->leaf[i];
 		return;
 	}
 	job->leaf = 0;
 	job->bytes = G4_BLAKE3_BLOCK_BYTES;
 	job->flags = stage == ROOTS ? G4_BLAKE3_PARENT | G4_BLAKE3_ROOT : G4_BLAKE3_PARENT;
-	job->data = (const uint8_t *)(stage == ROOTS ? room->parent[2 * i] : room->leaf[2 * i]);
-	job->cv = stage == ROOTS ? (uint32_t *)out[i] : room->parent[i];
+	job->data = (const uint8_t *)(stage == ROOTS ? scratch->parent[2 * i] : scratch->leaf[2 * i]);
+	job->cv = stage == ROOTS ? (uint32_t *)out[i] : scratch->parent[i];
 }
 
 /* Each lane does jobs of its own; one lane of a CPU has vectors. */
 G4_FN static inline void run_stage(struct g4_wg *wg, uint32_t jobs, const void *const *pages,
-				   uint8_t (*out)[G4_BLAKE3_BYTES], struct g4_blake3_pages_room *room, uint32_t stage)
+				   uint8_t (*out)[G4_BLAKE3_BYTES], struct g4_blake3_pages_scratch *scratch,
+				   uint32_t stage)
 {
 	const uint32_t lane = g4_wg_lane(wg), width = g4_wg_width(wg);
 
 #if !G4_CUDA
 	if (width == 1) {
-		struct g4_blake3_job all[G4_BLAKE3_ROOM_PAGES * PAGE_LEAVES];
+		struct g4_blake3_job all[G4_BLAKE3_SCRATCH_PAGES * PAGE_LEAVES];
 
 		for (uint32_t i = 0; i < jobs; i++)
-			plan(pages, out, room, stage, i, &all[i]);
+			plan(pages, out, scratch, stage, i, &all[i]);
 		g4_blake3_jobs(jobs, all);
 		return;
 	}
@@ -81,21 +83,22 @@ G4_FN static inline void run_stage(struct g4_wg *wg, uint32_t jobs, const void *
 	for (uint32_t i = lane; i < jobs; i += width) {
 		struct g4_blake3_job job;
 
-		plan(pages, out, room, stage, i, &job);
+		plan(pages, out, scratch, stage, i, &job);
 		run(&job);
 	}
 	g4_sync(wg);
 }
 
 G4_FN void g4_blake3_pages(struct g4_wg *wg, uint32_t n, const void *const *pages, uint8_t (*out)[G4_BLAKE3_BYTES],
-			   struct g4_blake3_pages_room *room)
+			   struct g4_blake3_pages_scratch *scratch)
 {
 	G4_ROLLED
-	for (uint32_t first = 0; first < n; first += G4_BLAKE3_ROOM_PAGES) {
-		const uint32_t count = (uint32_t)g4_min64(n - first, G4_BLAKE3_ROOM_PAGES);
+	for (uint32_t first = 0; first < n; first += G4_BLAKE3_SCRATCH_PAGES) {
+		const uint32_t count = (uint32_t)g4_min64(n - first, G4_BLAKE3_SCRATCH_PAGES);
 
 		G4_ROLLED
 		for (uint32_t stage = LEAVES; stage < STAGES; stage++)
-			run_stage(wg, count * (uint32_t)PAGE_LEAVES >> stage, pages + first, out + first, room, stage);
+			run_stage(wg, count * (uint32_t)PAGE_LEAVES >> stage, pages + first, out + first, scratch,
+				  stage);
 	}
 }

@@ -33,16 +33,16 @@ G4_STATIC_ASSERT(sizeof(struct g4_sum) == G4_BLAKE3_BYTES, "a digest becomes a s
 #define G4_SUM_ALGORITHM_SHIFT 51
 
 /* Room that the lanes share while sums of pages are made. It may hold anything before and after. */
-union g4_page_sums_room {
-	struct g4_blake3_pages_room blake3;
-	struct g4_xxh3_room xxh3;
+union g4_page_sums_scratch {
+	struct g4_blake3_pages_scratch blake3;
+	struct g4_xxh3_scratch xxh3;
 };
 /* The same for buffers of several pages. */
-union g4_sums_room {
-	union g4_page_sums_room pages;
+union g4_sums_scratch {
+	union g4_page_sums_scratch pages;
 	struct {
-		uint64_t bytes[G4_BLAKE3_ROOM_LEAVES / 4]; /* as many pages fill the room */
-		struct g4_blake3_room room;
+		uint64_t bytes[G4_BLAKE3_SCRATCH_LEAVES / 4]; /* as many pages fill the scratch */
+		struct g4_blake3_scratch scratch;
 	} blake3;
 };
 
@@ -74,9 +74,9 @@ G4_HD G4_INLINE bool g4_sum_equal(const struct g4_sum *a, const struct g4_sum *b
  * many pages in one call cost far less than one call each. The sums are there for every lane when it returns.
  */
 G4_FN void g4_page_sums(struct g4_wg *wg, enum g4_sum_algorithm algorithm, uint32_t n, const void *const *data,
-			struct g4_sum *sums, union g4_page_sums_room *room);
+			struct g4_sum *sums, union g4_page_sums_scratch *scratch);
 /* The same of `pages` times 4 KiB, 1 to 32, at each data[i]. */
 G4_FN void g4_sums(struct g4_wg *wg, enum g4_sum_algorithm algorithm, uint32_t n, const void *const *data,
-		   uint32_t pages, struct g4_sum *sums, union g4_sums_room *room);
+		   uint32_t pages, struct g4_sum *sums, union g4_sums_scratch *scratch);
 
 #endif

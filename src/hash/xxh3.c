@@ -205,7 +205,7 @@ G4_FN static inline void add_page(const uint8_t *page, uint32_t lane, const stru
 
 /* All lanes: of each page of `n` buffers. */
 G4_FN static void add_pages(struct g4_wg *wg, uint32_t n, const void *const *data, uint32_t pages,
-			    struct g4_xxh3_room *room)
+			    struct g4_xxh3_scratch *scratch)
 {
 	const uint32_t lane = g4_wg_lane(wg);
 	struct lane_keys keys;
@@ -221,7 +221,7 @@ G4_FN static void add_pages(struct g4_wg *wg, uint32_t n, const void *const *dat
 		G4_ROLLED
 		for (uint32_t page = 0; page < pages; page++)
 			add_page((const uint8_t *)data[i] + page * G4_PAGE_BYTES, lane, &keys, page + 1 == pages,
-				 room->block[i * pages + page]);
+				 scratch->block[i * pages + page]);
 	}
 }
 #else
@@ -246,13 +246,14 @@ static void add_page(const uint8_t *page, uint32_t q, bool end, uint64_t (*block
 }
 
 /* Four lanes have a page. */
-static void add_pages(struct g4_wg *wg, uint32_t n, const void *const *data, uint32_t pages, struct g4_xxh3_room *room)
+static void add_pages(struct g4_wg *wg, uint32_t n, const void *const *data, uint32_t pages,
+		      struct g4_xxh3_scratch *scratch)
 {
 	const uint32_t lane = g4_wg_lane(wg);
 
 	for (uint32_t i = lane / 4; i < n * pages; i += g4_wg_width(wg) / 4)
 		add_page((const uint8_t *)data[i / pages] + i % pages * G4_PAGE_BYTES, lane % 4, i % pages + 1 == pages,
-			 room->block[i]);
+			 scratch->block[i]);
 }
 #endif
 
@@ -275,23 +276,23 @@ G4_FN static void join_blocks(const uint64_t (*block)[8], uint32_t blocks, uint3
 }
 
 G4_FN void g4_xxh3_group(struct g4_wg *wg, uint32_t n, const void *const *data, uint32_t pages, uint64_t last,
-			 uint64_t (*out)[4], struct g4_xxh3_room *room)
+			 uint64_t (*out)[4], struct g4_xxh3_scratch *scratch)
 {
-	const uint32_t lane = g4_wg_lane(wg), width = g4_wg_width(wg), most = G4_XXH3_ROOM_PAGES / pages;
+	const uint32_t lane = g4_wg_lane(wg), width = g4_wg_width(wg), most = G4_XXH3_SCRATCH_PAGES / pages;
 
 	G4_ROLLED
 	for (uint32_t first = 0; first < n; first += most) {
 		const uint32_t count = (uint32_t)g4_min64(n - first, most);
 
-		add_pages(wg, count, data + first, pages, room);
+		add_pages(wg, count, data + first, pages, scratch);
 		g4_sync(wg);
 		G4_ROLLED
 		for (uint32_t i = lane / 4; i < count; i += width / 4)
-			join_blocks((const uint64_t(*)[8])room->block[i * pages], 4 * pages, lane % 4,
-				    room->part[i][lane % 4]);
+			join_blocks((const uint64_t(*)[8])scratch->block[i * pages], 4 * pages, lane % 4,
+				    scratch->part[i][lane % 4]);
 		g4_sync(wg);
 		for (uint32_t i = lane; i < count; i += width) {
-			finish(pages * G4_PAGE_BYTES, (const uint64_t(*)[2])room->part[i], out[first + i]);
+			finish(pages * G4_PAGE_BYTES, (const uint64_t(*)[2])scratch->part[i], out[first + i]);
 			out[first + i][2] = 0;
 			out[first + i][3] = last;
 		}

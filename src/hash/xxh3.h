@@ -26,13 +26,13 @@ G4_FN void g4_xxh3_128(const void *data, uint64_t bytes, uint64_t out[2]);
  * is followed by 8 bytes of zeros and `last`. Collective, inside a region: every lane passes the same arguments, and what they point
  * to is memory that the lanes share. The hashes are there for every lane when it returns.
  */
-#define G4_XXH3_ROOM_PAGES 32u
-struct g4_xxh3_room {
-	uint64_t block[G4_XXH3_ROOM_PAGES][4][8]; /* what the blocks of each page add to the sums */
-	uint64_t part[G4_XXH3_ROOM_PAGES][4][2];  /* what the sums of each buffer add to the result, two by two */
+#define G4_XXH3_SCRATCH_PAGES 32u
+struct g4_xxh3_scratch {
+	uint64_t block[G4_XXH3_SCRATCH_PAGES][4][8]; /* what the blocks of each page add to the sums */
+	uint64_t part[G4_XXH3_SCRATCH_PAGES][4][2];  /* what the sums of each buffer add to the result, two by two */
 };
 G4_FN void g4_xxh3_group(struct g4_wg *wg, uint32_t n, const void *const *data, uint32_t pages, uint64_t last,
-			 uint64_t (*out)[4], struct g4_xxh3_room *room);
+			 uint64_t (*out)[4], struct g4_xxh3_scratch *scratch);
 
 /* ---- the variants: all give the same result; the portable one is the reference and the one that GPUs run ---- */
 /* The sums behind all stripes. */

@@ -119,7 +119,7 @@ G4_FN static bool take_this(struct g4_icache *icache, uint32_t index)
 
 G4_FN uint32_t g4_icache_take(struct g4_icache *icache)
 {
-	/* all who look share the clock's hand */
+	/* all searches share the clock's hand */
 	for (uint32_t step = 0; step < 3 * icache->count; step++) {
 		uint32_t i = g4_add32_rlx(&icache->hand, 1) % icache->count;
 
@@ -237,7 +237,8 @@ G4_FN G4_INLINE void drop_ref(struct g4_inode_core *inode)
 #define CHAIN_STEPS 16u /* chains that change underfoot may lead anywhere, but not for ever */
 
 /*
- * References an in-core inode that may be the inode's; false: it is another's, or not to be told without the lock. Who gives it to an
+ * References an in-core inode that may be the inode's; false: it is another's, or not to be told without the lock. A
+ * workgroup that gives it to an
  * inode takes it before, and sets the state with release order when the inode has come into it.
  */
 G4_FN G4_INLINE bool ref_if(struct g4_inode_core *inode, uint64_t ino)
@@ -381,7 +382,7 @@ G4_FN int g4_icache_get(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32
 	return g4_icache_get_near(wg, fs, ino, G4_NO_INODE, index);
 }
 
-G4_FN uint32_t g4_icache_place(const struct g4_fs *fs, uint64_t ino)
+G4_FN uint32_t g4_icache_index_of(const struct g4_fs *fs, uint64_t ino)
 {
 	const struct g4_icache *icache = &fs->icache;
 

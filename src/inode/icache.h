@@ -9,15 +9,15 @@
 G4_FN int g4_icache_get(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t *index);
 /* Neither waits nor locks. The same of one that is there, loaded; false: it is not, or that cannot be told in this way. */
 G4_FN bool g4_icache_find(struct g4_fs *fs, uint64_t ino, uint32_t *index);
-/* References the in-core inode of a number, for a caller that saw the inode at this place of the table before (G4_NO_INODE: nowhere). */
+/* References the in-core inode of a number, for a caller that saw the inode at this index of the table before (G4_NO_INODE: nowhere). */
 G4_FN int g4_icache_get_near(struct g4_wg *wg, struct g4_fs *fs, uint64_t ino, uint32_t near, uint32_t *index);
-/* Per-lane; neither waits nor locks. References the in-core inode at that place, if it is the inode's and loaded. */
+/* Per-lane; neither waits nor locks. References the in-core inode at that index, if it is the inode's and loaded. */
 G4_FN bool g4_icache_ref_near(struct g4_fs *fs, uint64_t ino, uint32_t near);
 /*
- * Per-lane. The place where the inode seems to stand in the table, or G4_NO_INODE. Nothing is referenced: the caller looks
+ * Per-lane. The index at which the inode seems to stand in the table, or G4_NO_INODE. Nothing is referenced: the caller looks
  * at the in-core inode with g4_icache_read_optimistic().
  */
-G4_FN uint32_t g4_icache_place(const struct g4_fs *fs, uint64_t ino);
+G4_FN uint32_t g4_icache_index_of(const struct g4_fs *fs, uint64_t ino);
 /* A key for an inode's pages in the cache, which no inode or incarnation has had. */
 G4_FN uint64_t g4_icache_new_key(struct g4_icache *icache);
 /* Of an inode that leaves the table with its pages in the cache. */

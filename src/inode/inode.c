@@ -157,7 +157,8 @@ G4_FN int g4_inode_free(struct g4_wg *wg, struct g4_fs *fs, struct g4_txn *txn, 
 	inode->dead = true;
 	/*
 	 * The dead in-core inode stays in the table until its slot is free, so that nobody loads the inode once more meanwhile.
-	 * A new inode in the slot stands before it in the bucket. Who knows its place finds it there until the clock takes it: in a damaged
+	 * A new inode in the slot stands before it in the bucket. A caller that knows its index finds it there until the clock takes
+	 * it: in a damaged
 	 * image names may still lead to it.
 	 */
 	rc = g4_slab_free(wg, &fs->alloc, txn, g4_ptr_address(inode->ino));

@@ -94,17 +94,17 @@ G4_FN G4_COLD static int take_other_copy(struct g4_wg *wg, struct g4_meta *meta,
 {
 	const uint32_t copies = g4_space_copies(meta->space), versions = g4_space_versions(meta->space),
 		       mark = g4_scratch_mark(wg);
-	uint8_t *room = g4_scratch_take_page(wg);
+	uint8_t *buffer = g4_scratch_take_page(wg);
 	uint32_t copy = 0;
 
 	for (; copy < versions && rc < 0; copy++) {
-		if (g4_space_read_copy(wg, meta->space, copy, address, room, G4_PAGE_BYTES) < 0)
+		if (g4_space_read_copy(wg, meta->space, copy, address, buffer, G4_PAGE_BYTES) < 0)
 			continue;
-		g4_copy(wg, g4_line_data(meta->cache, line), room, G4_PAGE_BYTES);
+		g4_copy(wg, g4_line_data(meta->cache, line), buffer, G4_PAGE_BYTES);
 		rc = take(wg, meta, address, type, line);
 	}
 	if (rc == 0 && (type != G4_BLOCK_SLAB || copy > copies))
-		g4_space_mend(wg, meta->space, address, room, G4_PAGE_BYTES);
+		g4_space_mend(wg, meta->space, address, buffer, G4_PAGE_BYTES);
 	g4_scratch_release(wg, mark);
 	return rc;
 }
@@ -113,16 +113,16 @@ G4_FN G4_COLD int g4_block_read_image(struct g4_wg *wg, const struct g4_meta *me
 				      void *page)
 {
 	const uint32_t copies = g4_space_copies(meta->space), mark = g4_scratch_mark(wg);
-	uint8_t *room = g4_scratch_take_page(wg);
+	uint8_t *buffer = g4_scratch_take_page(wg);
 	int rc = -G4_E_IO;
 
 	for (uint32_t copy = 0; copy < copies && rc < 0; copy++) {
 		if (copy == image->copy ||
 		    g4_space_read_copy(wg, meta->space, copy, image->log, page, G4_PAGE_BYTES) < 0)
 			continue;
-		g4_copy(wg, room, page, G4_PAGE_BYTES);
+		g4_copy(wg, buffer, page, G4_PAGE_BYTES);
 		/* an older image of another copy of the log would look as good */
-		if (g4_block_generation(room, image->home, meta->fs_tag) == image->sequence)
+		if (g4_block_generation(buffer, image->home, meta->fs_tag) == image->sequence)
 			rc = 0;
 	}
 	g4_scratch_release(wg, mark);

@@ -36,11 +36,11 @@ G4_FN static int look(struct g4_wg *wg, struct g4_journal *j, struct g4_address 
 	struct g4_space *space = j->meta->space;
 	const uint32_t copies = g4_space_copies(space), versions = g4_space_versions(space);
 	const uint32_t mark = g4_scratch_mark(wg);
-	uint8_t *room = copies > 1 ? g4_scratch_take_page(wg) : NULL, *good = NULL;
+	uint8_t *buffer = copies > 1 ? g4_scratch_take_page(wg) : NULL, *good = NULL;
 	int first = 0, rc = -G4_E_IO;
 
 	for (uint32_t copy = 0; copy < copies || (copy < versions && !good); copy++) {
-		uint8_t *to = good ? room : (uint8_t *)page;
+		uint8_t *to = good ? buffer : (uint8_t *)page;
 		rc = g4_space_read_copy(wg, space, copy, address, to, G4_PAGE_BYTES);
 		if (rc == -G4_E_NOENT)
 			continue; /* its disk is missing */
@@ -53,13 +53,13 @@ G4_FN static int look(struct g4_wg *wg, struct g4_journal *j, struct g4_address 
 	if (first < 0 && good && mend) {
 		/* the check has taken it apart */
 		for (uint32_t copy = 0; copy < versions && first < 0; copy++) {
-			rc = g4_space_read_copy(wg, space, copy, address, room, G4_PAGE_BYTES);
+			rc = g4_space_read_copy(wg, space, copy, address, buffer, G4_PAGE_BYTES);
 			if (rc == 0) {
-				g4_copy(wg, page, room, G4_PAGE_BYTES);
+				g4_copy(wg, page, buffer, G4_PAGE_BYTES);
 				rc = check(wg, j, address, type, page);
 			}
 			if (rc == 0) {
-				g4_space_mend(wg, space, address, room, G4_PAGE_BYTES);
+				g4_space_mend(wg, space, address, buffer, G4_PAGE_BYTES);
 				first = 0;
 			}
 		}

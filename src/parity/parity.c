@@ -54,20 +54,20 @@ G4_FN uint32_t g4_parity_verify(struct g4_wg *wg, uint32_t k, uint32_t m, const 
 }
 
 G4_FN void g4_parity_update(struct g4_wg *wg, uint32_t n, const uint32_t *chunk, const void *const *data, uint32_t m,
-			    void *const *parity, uint64_t bytes, struct g4_parity_room *room)
+			    void *const *parity, uint64_t bytes, struct g4_parity_scratch *scratch)
 {
 	const struct g4_parity_job job = {
 		.way = G4_PARITY_ADD,
 		.shape = G4_PARITY_ONES,
 		.rows = m,
 		.columns = n,
-		.term = room->term,
+		.term = scratch->term,
 		.in = data,
 		.out = parity,
 	};
 
 	for (uint32_t i = g4_wg_lane(wg); i < n; i += g4_wg_width(wg))
-		room->term[i] = code[chunk[i]];
+		scratch->term[i] = code[chunk[i]];
 	g4_sync(wg);
 	g4_parity_combine(wg, &job, bytes);
 }
@@ -170,7 +170,7 @@ G4_FN static uint32_t data_term(const struct loss *loss, uint32_t k, uint32_t j)
 }
 
 G4_FN bool g4_parity_reconstruct(struct g4_wg *wg, uint32_t k, uint32_t m, uint64_t lost, void *const *chunk,
-				 uint64_t bytes, struct g4_parity_room *room)
+				 uint64_t bytes, struct g4_parity_scratch *scratch)
 {
 	bool ones = true;
 	struct loss loss;
@@ -182,29 +182,29 @@ G4_FN bool g4_parity_reconstruct(struct g4_wg *wg, uint32_t k, uint32_t m, uint6
 	solve(&loss);
 	weigh(k, &loss);
 	for (uint32_t j = g4_wg_lane(wg); j < k; j += g4_wg_width(wg)) {
-		room->in[j] = lost >> j & 1 ? NULL : chunk[j];
-		room->term[j] = room->in[j] ? data_term(&loss, k, j) : 0;
-		ones = ones && (!room->in[j] || (room->term[j] & 0xff) == 1);
+		scratch->in[j] = lost >> j & 1 ? NULL : chunk[j];
+		scratch->term[j] = scratch->in[j] ? data_term(&loss, k, j) : 0;
+		ones = ones && (!scratch->in[j] || (scratch->term[j] & 0xff) == 1);
 	}
 	if (g4_wg_lane(wg) == 0) {
 		for (uint32_t u = 0; u < loss.data; u++) {
-			room->in[k + u] = chunk[k + loss.parity[u]];
-			room->term[k + u] = loss.weight[u];
+			scratch->in[k + u] = chunk[k + loss.parity[u]];
+			scratch->term[k + u] = loss.weight[u];
 			ones = ones && (loss.weight[u] & 0xff) == 1;
 		}
 		for (uint32_t r = 0; r < loss.rows; r++)
-			room->out[r] = chunk[loss.row[r]];
+			scratch->out[r] = chunk[loss.row[r]];
 	}
-	ones = g4_all(wg, ones); /* and all of the room is there */
+	ones = g4_all(wg, ones); /* and all of the scratch is there */
 
 	const struct g4_parity_job job = {
 		.way = G4_PARITY_SET,
 		.shape = ones ? G4_PARITY_ONES : G4_PARITY_ANY,
 		.rows = loss.rows,
 		.columns = k + loss.data,
-		.term = room->term,
-		.in = room->in,
-		.out = room->out,
+		.term = scratch->term,
+		.in = scratch->in,
+		.out = scratch->out,
 	};
 
 	g4_parity_combine(wg, &job, bytes);

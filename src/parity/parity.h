@@ -27,7 +27,7 @@
 G4_FN uint8_t g4_parity_coefficient(uint32_t parity, uint32_t data);
 
 /* Room that the lanes share. It may hold anything before and after. */
-struct g4_parity_room {
+struct g4_parity_scratch {
 	uint32_t term[G4_PARITY_DISKS];
 	const void *in[G4_PARITY_DISKS];
 	void *out[G4_PARITY_MOST];
@@ -46,7 +46,7 @@ G4_FN uint32_t g4_parity_verify(struct g4_wg *wg, uint32_t k, uint32_t m, const 
  * So what replaces contents is two terms of one chunk, the old and the new; where there were zeros, or will be, one.
  */
 G4_FN void g4_parity_update(struct g4_wg *wg, uint32_t n, const uint32_t *chunk, const void *const *data, uint32_t m,
-			    void *const *parity, uint64_t bytes, struct g4_parity_room *room);
+			    void *const *parity, uint64_t bytes, struct g4_parity_scratch *scratch);
 
 /*
  * Makes lost chunks again: of chunk[0] to chunk[k - 1], the data, and the m parities behind them, those whose bit in `lost` is set and
@@ -55,6 +55,6 @@ G4_FN void g4_parity_update(struct g4_wg *wg, uint32_t n, const uint32_t *chunk,
  * Only the first parities are read, as many as data chunks are lost.
  */
 G4_FN bool g4_parity_reconstruct(struct g4_wg *wg, uint32_t k, uint32_t m, uint64_t lost, void *const *chunk,
-				 uint64_t bytes, struct g4_parity_room *room);
+				 uint64_t bytes, struct g4_parity_scratch *scratch);
 
 #endif

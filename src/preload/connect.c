@@ -3,7 +3,7 @@
  * Which directories are served, the connections to their servers, and the working directory. A connection is made by the first
  * call that needs it and ends with the process; a forked child has none at first. Its memory and descriptors are the library's own:
  * they lie above the numbers that programs get, and close(2) of them is refused. When a server has ended, the next call by path
- * connects to whoever serves the socket by then, once.
+ * connects to the server of the socket by then, once.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -196,7 +196,7 @@ void g4p_connect_forked(bool shared)
 	working_known = false;
 }
 
-/* The server knows the process as who it was when it connected, also where files are open. */
+/* The server knows the process by its credentials when it connected, also where files are open. */
 void g4p_credentials_changed(void)
 {
 	for (uint32_t i = 0; i < mount_count; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Descriptors. A file that the engine serves has a number of the kernel all the same: an O_PATH descriptor of the mount's
- * directory, its placeholder, with which the kernel does nothing but count, copy and close it. When somebody is to have the file who
+ * directory, its placeholder, with which the kernel does nothing but count, copy and close it. When a process is to have the file that
  * has not this library's memory, it is settled: the server opens it in the kernel, and that takes the placeholders' numbers.
  *
  * Locks: a file's lock before the table's. The table's is a leaf.

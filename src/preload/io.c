@@ -245,7 +245,8 @@ static bool is_elsewhere(int fd, const struct g4p_file *file)
 }
 
 /*
- * Whether one of two descriptors is the engine's and the other is of another file system. The kernel would say EXDEV, and so do we: whoever
+ * Whether one of two descriptors is the engine's and the other is of another file system. The kernel would say EXDEV, and so
+ * do we: a program that
  * copies then reads and writes, and the file need not become the kernel's for that.
  */
 static bool are_apart(int from, int to)

@@ -181,7 +181,8 @@ static void make_way(int fd)
 }
 
 /*
- * Who asks for a number wants it for somebody who knows no other: a stream of the C library, as when a shell redirects one of its own
+ * A caller that asks for a number wants it for a user that knows no other: a stream of the C library, as when a shell
+ * redirects one of its own
  * commands, or the next program. Both are beyond us, so the file becomes the kernel's.
  */
 static void replaced(int fd, int to)
@@ -233,7 +234,7 @@ static int control(int fd, int command, void *argument)
 		errno = errors;
 		break;
 	}
-	default: /* locks above all: they are the kernel's, who sees all processes */
+	default: /* locks above all: they are the kernel's, which sees all processes */
 		if (!g4p_settle(fd, G4P_fcntl))
 			return -1;
 		if (command == F_SETLK || command == F_SETLKW)

@@ -149,7 +149,7 @@ int g4p_settle_file(struct g4p_file *file);
  */
 bool g4p_settle(int fd, enum g4p_number number);
 void g4p_settle_all(bool kept_by_exec, enum g4p_number number); /* streams.c */
-/* Where it cannot become the kernel's, and may not go on: its numbers are nothing's, an error for whoever uses them. Calm. */
+/* Where it cannot become the kernel's, and may not go on: its numbers are nothing's, an error for their users. Calm. */
 void g4p_lose_file(struct g4p_file *file);
 void g4p_files_lock(bool lock);
 /* In the child of a fork: what could not be settled is lost to it. shared: the numbers are the parent's as well. */

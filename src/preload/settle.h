@@ -24,7 +24,7 @@ const struct g4p_mount *g4p_inode_of(int fd, uint64_t *ino);
 /* All that is open of an inode becomes the kernel's, and what is opened of it later is so from the start (files.c). Calm. */
 void g4p_settle_inode(const struct g4p_mount *mount, uint64_t ino);
 
-/* Whether files may not grow as they like (RLIMIT_FSIZE): then the kernel writes, who looks at that (process.c). */
+/* Whether files may not grow as they like (RLIMIT_FSIZE): then the kernel writes, which looks at that (process.c). */
 bool g4p_is_limited(void);
 void g4p_limits_changed(void);
 

@@ -106,7 +106,7 @@ enum g4p_number {
 		G4P_FUNCTION_COUNT
 };
 
-/* Who answered, or why the kernel did. */
+/* What answered, or why the kernel did. */
 #define G4P_ANSWERS(X)                                                                                                 \
 	X(ENGINE, "engine")   /* it did */                                                                             \
 	X(OUTSIDE, "outside") /* no path from or below a DIRECTORY, or the descriptor is the kernel's by now */        \

@@ -231,7 +231,8 @@ static bool is_gone(struct g4_ring_client *client)
 }
 
 /*
- * Whether somebody looks for each command up to this one. Who looks takes one, and may be long with it. engine_claimed is loaded first: who
+ * Whether a worker looks for each command up to this one. A worker that looks takes one, and may be long with it.
+ * engine_claimed is loaded first: a worker that
  * has stored that looks no more.
  */
 static bool all_are_looked_for(const struct g4_ring_header *header, uint32_t number)
@@ -285,7 +286,7 @@ void g4_ring_wake(struct g4_ring_header *header, int doorbell)
 		ring(doorbell);
 }
 
-/* For a command that nobody may be looking for, or who looks does not come: it has no processor. */
+/* For a command that no worker may be looking for, or whose worker does not come: it has no processor. */
 static void wake_engine(struct g4_ring_client *client)
 {
 	if (!wake(client->header))
@@ -332,7 +333,8 @@ static bool await_slot(struct g4_ring_client *client)
 }
 
 /*
- * Fills the next slot, and says how it is taken. *left: nobody was woken for it, so that is for whoever waits for the result, if it
+ * Fills the next slot, and says how it is taken. *left: no worker was woken for it: that is for the thread that waits for the
+ * result, if it
  * takes long. NULL: nobody will wait. False: the engine is gone.
  */
 static bool submit(struct g4_ring_client *client, const struct g4_ring_slot *slot, uint32_t text_bytes,

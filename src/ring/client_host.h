@@ -14,7 +14,7 @@ struct g4_ring_client;
 
 /*
  * Uses a ring and its data area, both mapped; they stay the caller's. `doorbell` is the descriptor for G4_RING_DOORBELL or -1;
- * `watched` one that hangs up when the engine's process ends, or -1. `own` is who commands act for when they carry no
+ * `watched` one that hangs up when the engine's process ends, or -1. `own` is the user that commands act for when they carry no
  * credentials. NULL: no memory, or the header makes no sense.
  */
 struct g4_ring_client *g4_ring_client_new(void *ring, void *data, int doorbell, int watched, const struct g4_cred *own);

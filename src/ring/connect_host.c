@@ -65,7 +65,7 @@ void g4_connection_forsake(struct g4_connection *connection, bool shared)
 void g4_connection_end(struct g4_connection *connection)
 {
 	g4_ring_client_stop(connection->client);
-	shutdown(connection->fd, SHUT_RDWR); /* who waits for an answer has the lock */
+	shutdown(connection->fd, SHUT_RDWR); /* the thread that waits for an answer has the lock */
 	pthread_mutex_lock(&connection->asking);
 	connection->unanswered = true;
 	g4_ring_client_watch(connection->client, -1, -1);

@@ -3,7 +3,7 @@
 #include "ring/execute.h"
 
 struct optimistic_job {
-	struct g4_optimistic_memory room;
+	struct g4_optimistic_memory memory;
 	struct g4_fs *fs;
 	struct g4_session *session;
 	struct g4_session_stage *stage;
@@ -17,8 +17,8 @@ G4_REGION_BODY static void optimistic_region(struct g4_wg *wg, void *args)
 
 	g4_converge(wg);
 	const struct g4_session_view view = g4_session_view(job->session);
-	const uint32_t bytes =
-		g4_session_look_up_optimistically(wg, &job->room, job->fs, job->session, view, job->number, job->stage);
+	const uint32_t bytes = g4_session_look_up_optimistically(wg, &job->memory, job->fs, job->session, view,
+								 job->number, job->stage);
 
 	if (g4_wg_lane(wg) == 0)
 		job->bytes = bytes;
@@ -31,7 +31,7 @@ G4_FN uint32_t g4_session_look_up_in_region(struct g4_wg *wg, struct g4_fs *fs, 
 		return G4_SESSION_NOT_PLAIN;
 	const uint32_t mark = g4_scratch_mark(wg);
 	struct optimistic_job *job = (struct optimistic_job *)g4_scratch_take(wg, sizeof(*job));
-	g4_optimistic_furnish(&job->room, fs);
+	g4_optimistic_furnish(&job->memory, fs);
 	job->fs = fs;
 	job->session = session;
 	job->stage = stage;

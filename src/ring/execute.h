@@ -102,10 +102,10 @@ G4_FN G4_INLINE void g4_session_give(bool together, struct g4_wg *wg, struct g4_
 }
 
 /*
- * Executes command `number` of a session, which this workgroup alone claimed, and gives its result. `room`: where the lanes look
+ * Executes command `number` of a session, which this workgroup alone claimed, and gives its result. `memory`: where the lanes look
  * names up together, furnished; else NULL.
  */
-G4_FN G4_INLINE void g4_session_execute_as(bool together, struct g4_wg *wg, struct g4_optimistic_memory *room,
+G4_FN G4_INLINE void g4_session_execute_as(bool together, struct g4_wg *wg, struct g4_optimistic_memory *memory,
 					   struct g4_fs *fs, struct g4_session *session, uint32_t number,
 					   struct g4_session_stage *stage)
 {
@@ -113,7 +113,7 @@ G4_FN G4_INLINE void g4_session_execute_as(bool together, struct g4_wg *wg, stru
 	uint32_t bytes;
 
 	g4_session_fetch(together, wg, session, number, stage);
-	bytes = together ? g4_session_look_up_optimistically(wg, room, fs, session, view, number, stage) :
+	bytes = together ? g4_session_look_up_optimistically(wg, memory, fs, session, view, number, stage) :
 			   g4_session_look_up_in_region(wg, fs, session, number, stage);
 	const bool looked_up = bytes != G4_SESSION_NOT_PLAIN;
 	if (!looked_up)

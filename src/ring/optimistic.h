@@ -40,10 +40,10 @@ G4_FN G4_INLINE bool g4_session_is_plain(struct g4_wg *wg, const struct g4_sessi
 
 /*
  * Collective. Executes the LOOKUP or RESOLVE in stage->slot, if it is a plain one that the caches can answer and that meets
- * nobody, in a furnished room. As g4_session_run(), or G4_SESSION_NOT_PLAIN: nothing was done, that function is to be called.
+ * nobody, in a furnished memory. As g4_session_run(), or G4_SESSION_NOT_PLAIN: nothing was done, that function is to be called.
  */
 #define G4_SESSION_NOT_PLAIN UINT32_MAX
-G4_FN G4_INLINE uint32_t g4_session_look_up_optimistically(struct g4_wg *wg, struct g4_optimistic_memory *room,
+G4_FN G4_INLINE uint32_t g4_session_look_up_optimistically(struct g4_wg *wg, struct g4_optimistic_memory *memory,
 							   const struct g4_fs *fs, struct g4_session *session,
 							   struct g4_session_view view, uint32_t number,
 							   struct g4_session_stage *stage)
@@ -64,7 +64,7 @@ G4_FN G4_INLINE uint32_t g4_session_look_up_optimistically(struct g4_wg *wg, str
 	cmd.name_bytes = c->name_bytes;
 	cmd.cred = &session->cred;
 	cmd.attr = attr ? &stage->result.attr : NULL;
-	if (!g4_optimistic_lookup(true, wg, room, fs, &cmd, view.root))
+	if (!g4_optimistic_lookup(true, wg, memory, fs, &cmd, view.root))
 		return G4_SESSION_NOT_PLAIN;
 	if (g4_wg_lane(wg) == 0) {
 		const uint64_t words[G4_RING_FEW_WORDS] = {0, c->handle, c->offset};

@@ -35,7 +35,8 @@
  * tail, then reads engine_waits; the engine stores engine_waits, then reads tail; a full fence between the two on each
  * side. The same the other way round with a result's word and client_waits. An engine of several threads counts in
  * `engine_looks` those that look at tail. Each takes one command: while there are as many as commands behind `engine_claimed`, nobody needs
- * to be woken. One leaves the count before it reads tail for the last time, and stores engine_claimed behind that. G4_RING_FUTEX_SOME: a thread that runs a command will look soon, so whoever waits for a result looks for that a
+ * to be woken. One leaves the count before it reads tail for the last time, and stores engine_claimed behind that.
+ * G4_RING_FUTEX_SOME: a thread that runs a command will look soon, so the thread that waits for a result looks for that a
  * moment, and wakes another thread when `engine_claimed` has not come to its command by then. Two that run on one processor see
  * that by `client_runs_on` and `engine_runs_on`: neither has anything to look for before the other one has run.
  *
@@ -218,7 +219,8 @@ struct g4_session_handle {
 	uint64_t state;
 };
 
-#define G4_SESSION_MAY_ACT 1u /* its commands may carry credentials: in-process callers, and root, who may be anyone */
+#define G4_SESSION_MAY_ACT                                                                                             \
+	1u /* its commands may carry credentials: in-process callers, and root, which may be anyone */
 #define G4_SESSION_IN_PROCESS                                                                                          \
 	2u /* the engine's own process: may use inodes by number, without tokens, and G4_CRED_TRUSTED */
 

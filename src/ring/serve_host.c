@@ -2,7 +2,7 @@
 /*
  * The daemon's side of the socket: one thread accepts, greets, passes doorbells on and notices clients that are gone. Nothing there
  * waits for a client: sockets are not blocking, a client that does not greet in time is dropped, and what has to wait
- * for commands under way, ending a session, happens in a thread of its own. A session has its place until that is done:
+ * for commands under way, ending a session, happens in a thread of its own. A session has its slot until that is done:
  * a client that leaves running commands behind does not get more sessions by that.
  */
 #include "ring/serve_host.h"
@@ -33,10 +33,10 @@
 #define EVENTS 16
 #define MESSAGES_AT_ONCE 64 /* of one client, before others have their turn */
 
-struct client { /* a place for one */
+struct client { /* a slot for one */
 	struct g4_server *server;
 	int fd;	     /* -1: nobody, or gone */
-	bool ending; /* its commands may still run: the place is not free. Guarded by the server's lock */
+	bool ending; /* its commands may still run: the slot is not free. Guarded by the server's lock */
 	uint32_t uid;
 	struct g4_session_host *session;
 	uint64_t since_ns; /* until it has greeted: when it came */
@@ -263,23 +263,23 @@ static bool receive(struct g4_server *server, struct client *client)
 	return true;
 }
 
-/* A free place; NULL: there is none, or not for this user. */
-static struct client *find_place(struct g4_server *server, uint32_t uid)
+/* A free slot; NULL: there is none, or not for this user. */
+static struct client *find_slot(struct g4_server *server, uint32_t uid)
 {
 	const uint32_t most = server->options.max_clients, share = (most + 1) / 2;
-	struct client *place = NULL;
+	struct client *slot = NULL;
 	uint32_t own = 0;
 
 	pthread_mutex_lock(&server->lock);
 	for (uint32_t i = 0; i < most; i++) {
 		struct client *client = &server->clients[i];
 		if (client->fd < 0 && !client->ending)
-			place = client;
+			slot = client;
 		else
 			own += client->uid == uid;
 	}
 	pthread_mutex_unlock(&server->lock);
-	return uid == 0 || own < share ? place : NULL;
+	return uid == 0 || own < share ? slot : NULL;
 }
 
 static int seat_client(struct g4_server *server, int fd)
@@ -289,7 +289,7 @@ static int seat_client(struct g4_server *server, int fd)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
 		return -G4_E_ACCES;
-	struct client *client = find_place(server, peer.uid);
+	struct client *client = find_slot(server, peer.uid);
 	struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = client};
 	if (!client)
 		return -G4_E_BUSY;

@@ -8,7 +8,7 @@
  * connection's end is the session's end, for both sides. It may also send a struct g4_hand_over_ask: where the server has
  * a mount of the same file system, the answer is a struct g4_hand_over_answer with the kernel's descriptor of what the client
  * has open under that handle, opened anew by the server, so that neither the file's name nor its mode matters any more. The
- * server learns from the kernel who the client is (SO_PEERCRED, SO_PEERGROUPS).
+ * server learns from the kernel which user the client is (SO_PEERCRED, SO_PEERGROUPS).
  */
 #ifndef G4_SERVE_HOST_H
 #define G4_SERVE_HOST_H
@@ -37,7 +37,7 @@ struct g4_welcome {
 	int32_t status; /* 0 or a negative code */
 	uint64_t ring_bytes;
 	uint64_t data_bytes;
-	uint32_t uid, gid; /* who the server takes the client for */
+	uint32_t uid, gid; /* as the server knows the client */
 	uint32_t group_count;
 	uint32_t groups[64];
 	uint32_t reserved;
@@ -58,7 +58,7 @@ struct g4_hand_over_answer {
 
 struct g4_server_options {
 	const char *path;	 /* of the socket; made, and removed at the end */
-	uint32_t mode;		 /* its permission bits; 0: 0666, for the engine checks who may do what */
+	uint32_t mode;		 /* its permission bits; 0: 0666, for the engine checks permissions */
 	uint32_t max_clients;	 /* sessions, those that end included; 0: 64. Half of them for one user but root */
 	uint32_t entries;	 /* commands that one client may have under way; 0: the default */
 	uint64_t max_data_bytes; /* of one client's data area; 0: 128 MiB */

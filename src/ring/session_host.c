@@ -48,7 +48,7 @@ struct g4_session_host {
 
 	bool alone;	    /* there is one processor: nothing comes while a thread looks for it */
 	uint32_t has_first; /* atomic: a worker is the first */
-	uint32_t look_ns;   /* atomic: how long the first one looks; whoever was the first sets it */
+	uint32_t look_ns;   /* atomic: how long the first one looks; set by that one */
 
 	pthread_mutex_t lock; /* of sleeping, and engine_waits, which follows it */
 	uint32_t sleeping;

@@ -27,7 +27,7 @@ struct g4_session_engine {
 };
 
 struct g4_session_options {
-	struct g4_cred cred; /* who the client is */
+	struct g4_cred cred; /* the client's */
 	uint32_t flags;	     /* G4_SESSION_* */
 	uint32_t entries;    /* 0: G4_RING_DEFAULT_ENTRIES; a power of two */
 	uint64_t data_bytes; /* 0: G4_RING_DEFAULT_DATA_BYTES; whole pages */

@@ -27,7 +27,7 @@ struct g4_rwlock {
 	uint32_t gate;	  /* of writers */
 };
 G4_FN void g4_read_lock(struct g4_rwlock *lock);
-/* The same for readers who come again and again, as makers of names do: where they have to wait they enter as writers do. */
+/* The same for readers that come again and again, as makers of names do: where they have to wait they enter as writers do. */
 G4_FN void g4_read_lock_at_gate(struct g4_rwlock *lock);
 /*
  * Per-lane. Fails where a writer has the lock or waits for it. At most one lane of a workgroup at a time tries or holds one

@@ -10,8 +10,8 @@
  *
  * A function that needs memory notes a mark, takes what it needs, and releases to the mark on every way out. What its callers
  * took stays as it is, and what it calls takes behind it: no function has to know of the others, and a commit on the way into
- * a transaction finds its room behind that of the operation. The depth is bounded: nothing recurses, and the rooms that can be
- * taken at a time are added up where the deepest of them is declared (inode/mounted.h).
+ * a transaction takes behind the operation. The depth is bounded: nothing recurses, and what can be taken at a time is added
+ * up where the deepest of it is declared (inode/mounted.h).
  *
  * Taken memory holds anything. Debug builds overwrite what is taken and released; AddressSanitizer reports an access to
  * what is not taken. Running out is a fault of the engine and ends it.

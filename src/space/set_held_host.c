@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pages that are held back. What was written is durable when a flush says so, and no earlier: so pages of rows of which some stay are
- * kept in memory until then. Rows that come to be written as a whole meanwhile, as those of a writer who goes on and on do, need no log.
+ * kept in memory until then. Rows that come to be written as a whole meanwhile, as those of a writer that goes on and on do,
+ * need no log.
  * The others go into it together, and one flush of all disks makes durable what the log has and all that was written before it; only
  * then do they go to their places (set_log_host.c, first rule), without another flush, for the log has them.
  *
- * On disks there is the row as it was before all that is held of it, data and parity: who makes a lost page of others reads that. Whoever
+ * On disks there is the row as it was before all that is held of it, data and parity: a reader that makes a lost page of
+ * others reads that. A thread that
  * reads a page that is held gets it from here.
  *
- * Writers of rows have their lock (set_parity_host.c). Who finds out whether a page is held has none: the lock here is for that, and is
+ * Writers of rows have their lock (set_parity_host.c). A reader that asks whether a page is held has none: the lock here is
+ * for that, and is
  * held for no longer than that takes.
  */
 #define _GNU_SOURCE 1

@@ -2,7 +2,7 @@
 /*
  * Requests to a set. A request is cut into pieces that lie together on a disk (pieces), each piece becomes a request to each disk that
  * has a copy of it (children), and the request is done when its children are. The memory of the children is one allocation, which
- * io->cookie leads to until whoever collects the request has found them done.
+ * io->cookie leads to until the collector of the request has found them done.
  *
  * A read goes to one copy, which one its address says, and to the others where that fails. A write goes to all copies; a disk that
  * fails a write or a flush is dropped before the request is done, so that it never counts as having what it missed. A disk that is
@@ -145,8 +145,9 @@ static struct child *add_child(struct work *work, const struct g4_io *parent, ui
 }
 
 /*
- * Whether a disk is to be asked. If so it stays open until the child is done: who closes one that was dropped looks at `users` afterwards
- * (set_rebuild_host.c), and whoever counts later finds it dropped.
+ * Whether a disk is to be asked. If so it stays open until the child is done: the thread that closes one that was dropped
+ * looks at `users` afterwards
+ * (set_rebuild_host.c), and a thread that counts later finds it dropped.
  */
 static bool use(struct g4_set *set, const struct g4_io *io, uint32_t disk, uint64_t offset, uint64_t bytes)
 {

@@ -4,7 +4,7 @@
  * their own address. Above, the set has one superblock in two copies, at 4 KiB and in the last page of its address space: what is
  * written there goes to that copy on all disks, and the newest of all disks is what is read.
  *
- * Which disks have missed writes is the set's own: who writes a superblock neither sets nor loses it. A disk is dropped, or found to be
+ * Which disks have missed writes is the set's own: writers of superblocks neither set nor lose it. A disk is dropped, or found to be
  * missing at the first write, by writing that into both superblocks of all others, before the write that it misses is acknowledged.
  * A crash before the last of these says of a disk that has everything that it is stale, or nothing; never the other way round.
  */
@@ -520,7 +520,7 @@ int g4_set_read_super(struct g4_wg *wg, struct g4_set *set, bool second, void *t
 			*best = *sb;
 			rc = 0;
 		} else if (one < 0 && rc < 0) {
-			*best = *sb; /* what is damaged is for whoever reads it to say */
+			*best = *sb; /* what is damaged is for its reader to say */
 		}
 	}
 	if (rc == 0) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parity log of a set: what closes the write hole. A row is the pages at one place of all columns of a stripe; who writes some of a
+ * The parity log of a set: what closes the write hole. A row is the pages at one place of all columns of a stripe; a writer
+ * of some of a
  * row's pages changes its parity, which other pages are made from when their disk is lost.
  *
  *   - Rows of which some pages stay are written to the log first: all new pages of data and parity, with a descriptor, durable on m + 1
@@ -9,7 +10,7 @@
  *   - Rows that are written as a whole need no page in the log: all that a wrong parity could spoil is what was being written. But they
  *     are marked in the log before, durably, and after a crash marked rows that do not fit together get a new parity: of a part that
  *     arrived, a commit may be found whole. No other row is touched, for what does not fit there has rotted. Only in front of a writer
- *     who goes on and on some more is marked, so that he need not wait each time.
+ *     that goes on and on some more is marked, so that it need not wait each time.
  *   - The log is emptied by flushing all disks and giving it another epoch, in a header on all disks; entries of other epochs count for
  *     nothing. This is done before a whole row is written that the log has pages of, for replay would bring these back; when a holder
  *     was dropped, for the epoch's other entries have to be on m + 1 disks that are there; and when there is no room.
@@ -504,7 +505,10 @@ static void read_log(struct g4_wg *wg, struct g4_set *set, uint32_t disk, uint8_
 			memset(to + page * G4_PAGE_BYTES, 0, G4_PAGE_BYTES);
 }
 
-/* Whether a disk may have entries. Those that do have one behind the header, unless it can not be read: for who does not know them. */
+/*
+ * Whether a disk may have entries. Those that do have one behind the header, unless it can not be read: for versions that do
+ * not know them.
+ */
 static bool may_hold(struct g4_wg *wg, struct g4_set *set, uint32_t disk, uint64_t holders, uint64_t epoch)
 {
 	uint8_t *first = set->parity->entry + G4_PAGE_BYTES;

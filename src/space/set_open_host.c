@@ -75,7 +75,7 @@ static int read_labels(struct opening *o)
 	return 0;
 }
 
-/* All of one set, none twice; and who speaks for it. */
+/* All of one set, none twice; and which one speaks for it. */
 static int place_disks(struct opening *o)
 {
 	const struct g4_superblock *lead;
@@ -107,7 +107,7 @@ static int place_disks(struct opening *o)
 	return 0;
 }
 
-/* Nobody is mixed in who has missed something. */
+/* No disk is mixed in that has missed something. */
 static int check_histories(const struct opening *o)
 {
 	const struct candidate *lead = &o->found[o->lead];
@@ -320,10 +320,10 @@ static int check_names(const char *const *names, uint32_t count, struct g4_dev_m
 	return 0;
 }
 
-/* Of one device: whether it is a disk of a set. What is damaged, foreign or too new is for whoever uses it to say. */
-static bool is_disk_of_set(struct g4_wg *wg, struct g4_dev *dev, struct g4_superblock *room)
+/* Of one device: whether it is a disk of a set. What is damaged, foreign or too new is for its user to say. */
+static bool is_disk_of_set(struct g4_wg *wg, struct g4_dev *dev, struct g4_superblock *label)
 {
-	return g4_set_read_label(wg, dev, room) == 0 && (room->features_incompat & G4_FEATURE_INCOMPAT_DISKS);
+	return g4_set_read_label(wg, dev, label) == 0 && (label->features_incompat & G4_FEATURE_INCOMPAT_DISKS);
 }
 
 static int open_all(struct opening *o, char *const *names, uint32_t count, struct g4_dev **out)

@@ -4,7 +4,8 @@
  * m disks lost in it, leaves every page that was not being written as it was (set_log_host.c says why):
  *
  *   - Rows of which some pages stay get their new parity from the old one and the pages that change, old and new. So pages that stay are
- *     not looked at: one that has rotted meanwhile is still made right by parity, for whoever finds it. A page that changes may have
+ *     not looked at: one that has rotted meanwhile is still made right by parity, for the reader that finds it. A page that
+ * changes may have
  *     rotted as well; then parity is as wrong as it was before, and a scrub's matter. This needs parity that is right, wherever
  *     something was not written yet: the map (set_check_host.c).
  *   - Rows that are written as a whole get parity of the new pages alone.
@@ -12,7 +13,7 @@
  *   - A disk that fails a write is dropped before the request is done. Any error counts: a page that is old beside its new parity would
  *     make others wrong.
  *
- * Writers exclude each other and readers that make lost pages; who reads from a disk itself asks nobody.
+ * Writers exclude each other and readers that make lost pages; readers of a disk itself take no lock.
  */
 #define _GNU_SOURCE 1
 
@@ -78,7 +79,7 @@ static int write_whole(struct g4_wg *wg, struct g4_set *set, const struct g4_row
 	g4_row_encode(wg, rows->chunk, now, rows->bytes);
 	if (rc == 0)
 		rc = g4_row_write(wg, set, rows, flags, g4_row_mask(rows->chunk->columns), now);
-	if (rc == 0) /* not before: who reads meanwhile may have what was held */
+	if (rc == 0) /* not before: a reader meanwhile may have what was held */
 		g4_set_held_drop(set, rows);
 	return rc;
 }
@@ -90,18 +91,19 @@ struct batch { /* rows of one entry */
 	struct g4_row rows[BATCH_ROWS];
 	uint64_t given[BATCH_ROWS];
 	uint8_t *now[BATCH_ROWS][G4_ROW_COLUMNS]; /* those that are active in the memory of the entry */
-	uint8_t *old[BATCH_ROWS][G4_ROW_COLUMNS]; /* what is given, in `room`; parity is read to where it is changed */
+	uint8_t *old[BATCH_ROWS]
+		    [G4_ROW_COLUMNS]; /* what is given, in `buffer`; parity is read to where it is changed */
 	struct g4_row_io transfers[BATCH_ROWS];
 	uint64_t places[G4_PARITY_LOG_SLOTS];
-	uint32_t count, pages, room_pages;
-	uint8_t *room;
+	uint32_t count, pages, buffer_pages;
+	uint8_t *buffer;
 };
 
 static struct batch *make_batch(void)
 {
 	struct batch *b = malloc(sizeof(*b));
 
-	if (b && posix_memalign((void **)&b->room, G4_PAGE_BYTES, G4_PARITY_LOG_SLOTS * G4_PAGE_BYTES) != 0) {
+	if (b && posix_memalign((void **)&b->buffer, G4_PAGE_BYTES, G4_PARITY_LOG_SLOTS * G4_PAGE_BYTES) != 0) {
 		free(b);
 		return NULL;
 	}
@@ -111,7 +113,7 @@ static struct batch *make_batch(void)
 static void free_batch(struct batch *b)
 {
 	if (b)
-		free(b->room);
+		free(b->buffer);
 	free(b);
 }
 
@@ -142,7 +144,7 @@ static void add_row(struct g4_wg *wg, struct g4_set *set, struct batch *b, const
 		} else if (given & bit) {
 			now[c] = held[c];
 		}
-		old[c] = given & bit ? b->room + b->room_pages++ * G4_PAGE_BYTES : now[c];
+		old[c] = given & bit ? b->buffer + b->buffer_pages++ * G4_PAGE_BYTES : now[c];
 		if ((given & bit) && now[c] != held[c])
 			memcpy(now[c], held[c], G4_PAGE_BYTES);
 	}
@@ -158,7 +160,7 @@ static void take_rows(struct g4_wg *wg, struct g4_set *set, struct batch *b, uin
 	struct g4_row row;
 	uint64_t given;
 
-	b->count = b->pages = b->room_pages = 0;
+	b->count = b->pages = b->buffer_pages = 0;
 	while (b->count < BATCH_ROWS && g4_set_held_next(set, &next, &row, &given, held)) {
 		if (b->pages + (uint32_t)__builtin_popcountll(given) + row.chunk->parity > room)
 			break;
@@ -433,18 +435,18 @@ bool g4_set_parity_holds(const struct g4_set *set, uint64_t address, uint64_t by
 
 /* Lock held. Whether one parity makes the page that is in columns[column] of the others, now. */
 static bool is_remade(struct g4_wg *wg, struct g4_set *set, const struct g4_row *row, uint32_t column,
-		      uint8_t *const *columns, uint8_t *room)
+		      uint8_t *const *columns, uint8_t *buffer)
 {
 	const uint32_t k = g4_chunk_data_columns(row->chunk);
 	uint8_t *memory[G4_ROW_COLUMNS];
 
 	memcpy(memory, columns, row->chunk->columns * sizeof(memory[0]));
-	memory[column] = room;
+	memory[column] = buffer;
 	for (uint32_t only = 0; only < row->chunk->parity; only++) {
 		const uint64_t lost =
 			UINT64_C(1) << column | (g4_row_mask(row->chunk->parity) << k & ~(UINT64_C(1) << (k + only)));
 		if (g4_row_read(wg, set, row, UINT64_C(1) << column, lost, memory) == 0 &&
-		    memcmp(room, columns[column], row->bytes) == 0)
+		    memcmp(buffer, columns[column], row->bytes) == 0)
 			return true;
 	}
 	return false;

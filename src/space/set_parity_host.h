@@ -29,7 +29,7 @@ struct g4_parity_mark {
 	uint64_t units;	 /* where rows are being written as a whole */
 };
 #define G4_PARITY_LOG_MOST (UINT64_C(16) << 20)
-/* The lock is held by who writes rows, and shared by who makes a lost page from others. */
+/* The lock is held by writers of rows, and shared by readers that make a lost page from others. */
 struct g4_set_parity {
 	pthread_rwlock_t lock;
 	uint32_t parity;   /* the most that a chunk has */
@@ -43,7 +43,7 @@ struct g4_set_parity {
 	uint32_t mark_count, row_count;
 	struct g4_parity_mark marks[G4_PARITY_MARKS];
 	const struct g4_chunk *next_chunk; /* where the row behind those that were marked last begins, */
-	uint64_t next_from, ahead;	   /* and how far in front of a writer who goes on there is marked */
+	uint64_t next_from, ahead;	   /* and how far in front of a writer that goes on there is marked */
 	struct g4_row *rows;		   /* that the log has pages of */
 	struct g4_set_held *held;
 	uint8_t *spare[G4_CHUNK_PLACES]; /* a page of each column */

@@ -101,7 +101,7 @@ static int make_room(struct g4_set *set, uint32_t disk, struct g4_dev **before)
 {
 	struct g4_set_member *member = &set->disks[disk];
 
-	/* added, not loaded: whoever counts after this sees that it was dropped */
+	/* added, not loaded: a thread that counts after this sees that it was dropped */
 	if (g4_set_is_written(set, disk) || g4_add32(&member->users, 0) > 0)
 		return -G4_E_BUSY;
 	*before = member->dev;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rows: the memory that they are read into, what is computed of them, and requests to all of their disks at once. What a crash has left in
- * the log is what a row has, for whoever reads it here. Who may read and write which row: set_parity_host.c.
+ * the log is what a row has, for readers here. Locks of rows: set_parity_host.c.
  */
 #define _GNU_SOURCE 1
 
@@ -91,7 +91,7 @@ struct computation {
 	bool makes, done;
 	uint64_t changed; /* columns that had `old`, and have `columns`; the parities are changed by that */
 	uint8_t *const *old;
-	struct g4_parity_room room;
+	struct g4_parity_scratch scratch;
 };
 
 static void change(struct g4_wg *wg, struct computation *c)
@@ -104,7 +104,7 @@ static void change(struct g4_wg *wg, struct computation *c)
 			chunks[terms] = k;
 			data[terms] = side ? c->old[k] : c->columns[k];
 		}
-	g4_parity_update(wg, terms, chunks, data, c->m, (void *const *)(c->columns + c->k), c->bytes, &c->room);
+	g4_parity_update(wg, terms, chunks, data, c->m, (void *const *)(c->columns + c->k), c->bytes, &c->scratch);
 }
 
 G4_REGION_BODY static void compute_in_region(struct g4_wg *wg, void *args)
@@ -113,8 +113,8 @@ G4_REGION_BODY static void compute_in_region(struct g4_wg *wg, void *args)
 
 	g4_converge(wg);
 	if (c->makes) {
-		const bool done =
-			g4_parity_reconstruct(wg, c->k, c->m, c->lost, (void *const *)c->columns, c->bytes, &c->room);
+		const bool done = g4_parity_reconstruct(wg, c->k, c->m, c->lost, (void *const *)c->columns, c->bytes,
+							&c->scratch);
 		if (g4_wg_lane(wg) == 0)
 			c->done = done;
 	} else if (c->changed) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of a set by what its disks say, which may be in use: who drops a disk says so in the superblocks of the others before anything
+ * The state of a set by what its disks say, which may be in use: a set that drops a disk says so in the superblocks of the
+ * others before anything
  * else is acknowledged (set_label_host.c), so what is read here is true. Nothing is written, and no disk is refused: what is wrong with
  * one is what this is for.
  */

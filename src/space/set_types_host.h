@@ -28,7 +28,8 @@ struct g4_set_window {
 };
 
 /*
- * The lock guards `super` and `page`, and is held while superblocks are written: so whoever finds a disk dropped, and has had the lock
+ * The lock guards `super` and `page`, and is held while superblocks are written: so a thread that finds a disk dropped, and
+ * has had the lock
  * since, knows that the other disks say so durably.
  */
 struct g4_set {
@@ -37,7 +38,7 @@ struct g4_set {
 	struct g4_dev_open_options open; /* as its disks were opened */
 	uint32_t count;
 	struct g4_set_member disks[G4_MAX_DISKS];
-	char **old_names; /* that disks had: whoever was given one (g4_set_disk()) may use it as long as the set */
+	char **old_names; /* that disks had: a caller that was given one (g4_set_disk()) may use it as long as the set */
 	uint32_t old_name_count;
 	struct g4_chunk *chunks;
 	struct g4_chunk_map map;

@@ -4,8 +4,8 @@
  * source before it was read, and to the target before that was written, would be undone there. (Rows with parity have a lock of their
  * own.)
  *
- * Who writes counts itself in the parts that it writes to, from before it chooses the disks until they are done, and waits while one of
- * them is copied. Who copies never waits for a writer: with one under way it does not begin. For a caller may have requests that nobody
+ * A writer counts itself in the parts that it writes to, from before it chooses the disks until they are done, and waits while one of
+ * them is copied. The copier never waits for a writer: with one under way it does not begin. For a caller may have requests that nobody
  * has collected, and be kept here by another one; a copy that waited for the first would wait for itself. A copy ends by itself.
  *
  * A writer that chose its disks before the rebuild began has been counted since before that, so what it writes is copied after it.

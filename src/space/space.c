@@ -118,11 +118,11 @@ G4_FN int g4_space_read_copy(struct g4_wg *wg, struct g4_space *space, uint32_t 
 
 /* One page in one copy. Whether it was not the same, and is now. */
 G4_FN static bool mend_page(struct g4_wg *wg, struct g4_space *space, uint32_t copy, struct g4_address address,
-			    void *good, void *room)
+			    void *good, void *buffer)
 {
-	const int rc = transfer_copy(wg, space, G4_IO_READ, copy, address, room, G4_PAGE_BYTES);
+	const int rc = transfer_copy(wg, space, G4_IO_READ, copy, address, buffer, G4_PAGE_BYTES);
 
-	if (rc == -G4_E_NOENT || (rc == 0 && g4_bytes_equal(room, good, G4_PAGE_BYTES)))
+	if (rc == -G4_E_NOENT || (rc == 0 && g4_bytes_equal(buffer, good, G4_PAGE_BYTES)))
 		return false;
 	return transfer_copy(wg, space, G4_IO_WRITE, copy, address, good, G4_PAGE_BYTES) == 0;
 }
@@ -131,13 +131,13 @@ G4_FN uint64_t g4_space_mend(struct g4_wg *wg, struct g4_space *space, struct g4
 			     uint64_t bytes)
 {
 	const uint32_t copies = g4_space_copies(space), mark = g4_scratch_mark(wg);
-	uint8_t *room = g4_scratch_take_page(wg);
+	uint8_t *buffer = g4_scratch_take_page(wg);
 	uint64_t mended = 0;
 
 	for (uint64_t at = 0; at < bytes; at += G4_PAGE_BYTES)
 		for (uint32_t copy = 0; copy < copies; copy++)
 			mended += mend_page(wg, space, copy, g4_address_after(address, at),
-					    (uint8_t *)(uintptr_t)good + at, room);
+					    (uint8_t *)(uintptr_t)good + at, buffer);
 	g4_scratch_release(wg, mark);
 	g4_add64_rlx(&space->mended, mended);
 	return mended;

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # dump shows a fresh image's structures, and they agree with each other.
+# Of cli/show.c.
 . "$(dirname "$0")/lib.sh"
 
 run "$gpu4fs" mkfs --size 200M -L fresh a.img

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Help, version, and the names that the program answers to.
+# Of cli/main.c.
 . "$(dirname "$0")/lib.sh"
 
 exits 2 "without a command it shows what there is" "$gpu4fs"

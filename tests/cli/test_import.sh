@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # gpu4fs import and export: a tree of the host goes into a file system and comes back as it was, everything of it.
+# Of cli/cmd_export.c, cli/cmd_du.c, cli/attach.c.
 . "$(dirname "$0")/lib.sh"
 command -v python3 >/dev/null || { echo "skipped: no python3"; exit 77; }
 
@@ -114,7 +115,7 @@ exits 0 "... has it" diff wanted found
 python3 tell.py back >found
 exits 0 "... and what was there is as it was" diff wanted found
 
-# others who replace names meanwhile: a race, in which what is right holds whoever wins
+# others who replace names meanwhile: a race, in which what is right holds whichever wins
 cat >swap.py <<'PYTHON'
 """import of a folder whose names are replaced once they were listed: swap.py FOLDER ELSEWHERE COMMAND..."""
 import ctypes, os, subprocess, sys

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a user sees of a mounted file system: every name with all that stat, listxattr, readlink and read tell but the
- * time of access. Inodes are told apart by their owner (uid), which whoever makes one chooses: it stays with the inode through
+ * time of access. Inodes are told apart by their owner (uid), which its maker chooses: it stays with the inode through
  * every rename and link, and no other inode ever has it.
  */
 #ifndef CRASH_LOOK_H

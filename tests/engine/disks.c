@@ -293,7 +293,7 @@ void disks_mount_fs(struct disks *d, uint32_t which, struct g4_dev **dev)
 
 void disks_unmount_fs(struct disks *d, struct g4_dev *dev, bool clean)
 {
-	(void)dev; /* whoever has it needs it no more */
+	(void)dev; /* its holder needs it no more */
 	assert_int_equal(g4_fs_unmount(d->rig.wg, d->rig.fs, clean), 0);
 	g4_wg_destroy(d->rig.wg);
 	d->rig.fs = NULL;

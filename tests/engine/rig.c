@@ -797,7 +797,7 @@ void rig_expect_contents(struct rig *rig, uint64_t ino, uint64_t offset, uint8_t
 }
 
 #if defined(G4_TSAN)
-/* A loop that stays one: memcpy() is watched whoever calls it. */
+/* A loop that stays one: memcpy() is watched whatever calls it. */
 __attribute__((noinline, no_sanitize("thread"), no_builtin("memcpy"))) void rig_copy(void *to, const void *from,
 										     uint64_t bytes)
 {

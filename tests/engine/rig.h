@@ -173,7 +173,7 @@ uint64_t rig_setting(const char *variable, uint64_t otherwise);
 /* True in builds that are many times slower: sanitizers, lanes. */
 bool rig_slow(void);
 /*
- * True where ThreadSanitizer watches lanes. A lane's thread copies for whoever asks, so a race that is meant (tests/tsan.supp) can
+ * True where ThreadSanitizer watches lanes. A lane's thread copies for any other lane, so a race that is meant (tests/tsan.supp) can
  * not be told from others by who copies: tests that are about such a one are left to the builds without lanes, or without
  * ThreadSanitizer.
  */

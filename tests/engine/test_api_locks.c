@@ -206,7 +206,7 @@ static void a_circle_of_waiters_is_refused(void **state)
 	ok(lock(b, F_WRLCK, 10, 1, 2));
 	assert_int_equal(pthread_create(&thread, NULL, wait_as_owner_two, &result), 0);
 	nanosleep(&moment, NULL);
-	/* Whoever starts to wait second is told. */
+	/* The second to wait is told. */
 	rc = gpu4fs_lock_set(a, &wanted, 1);
 	if (rc == 0) {
 		pthread_join(thread, NULL);

@@ -353,7 +353,7 @@ static void set_gid_without_execution_stays_for_members_of_the_group(void **stat
 	assert_int_equal(permissions_of("/f"), 0766);
 }
 
-/* Whoever does it. */
+/* Whichever user does it. */
 static void every_change_of_contents_drops_capabilities(void **state)
 {
 	static const char name[] = "security.capability";

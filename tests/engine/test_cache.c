@@ -144,7 +144,7 @@ static void every_line_has_a_page_of_its_own(void **state)
 	assert_int_equal(lines_with_pages_of_their_own(true), LINES);
 	teardown(state);
 	setup(state);
-	cache.places = NULL; /* as the CUDA engine wants it */
+	cache.frame_numbers = NULL; /* as the CUDA engine wants it */
 	assert_int_equal(lines_with_pages_of_their_own(false), LINES);
 }
 
@@ -203,7 +203,7 @@ static void a_range_is_forgotten_and_nothing_else(void **state)
 	g4_cache_put(&cache, other);
 }
 
-/* Whoever references a dropped page keeps what it looks at; whoever asks for the page gets a new one. */
+/* A holder of a dropped page keeps what it looks at; the next request for the page gets a new one. */
 static void a_dropped_page_in_use_loses_its_name_and_keeps_its_contents(void **state)
 {
 	uint32_t held[2 * G4_CACHE_WAYS], count = 2 * G4_CACHE_WAYS, pool = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CLEAR: all that is below a directory goes, a bounded number of names at a time, whoever changes the tree meanwhile. (Trees that
+ * CLEAR: all that is below a directory goes, a bounded number of names at a time, also while others change the tree. (Trees that
  * are none: test_damaged_tree.c.)
  */
 #include "rig.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A transaction whose list of freed runs is nearly full, because many operations free much at a time: whoever is inside with
+ * A transaction whose list of freed runs is nearly full, because many operations free much at a time: an operation that is inside with
  * a file in thousands of pieces does what there is room for, and the rest in the next one.
  */
 #include "fs/fs.h"

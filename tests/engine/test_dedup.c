@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Deduplication of what is written: a page that is there already takes no space, whoever wrote it and in whatever order; what is
+ * Deduplication of what is written: a page that is there already takes no space, whichever writer stored it and in whatever
+ * order; what is
  * overwritten, cut or deleted comes back; and the table of contents never leads to what is not what it was.
  */
 #include "rig.h"
@@ -983,7 +984,7 @@ static void of_two_at_a_time_one_wins(void **state)
 	assert_int_equal(listed(), 0);
 }
 
-/* The file has them already, and may have them rotten: what is written once more is stored, whoever was faster. */
+/* The file has them already, and may have them rotten: what is written once more is stored, whichever was faster. */
 static void what_is_written_again_is_stored_again(void **state)
 {
 	const uint64_t bytes = RACE_PAGES * (uint64_t)G4_PAGE_BYTES;

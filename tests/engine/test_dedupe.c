@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * COPY_RANGE with G4_COPY_SAME: what is the same becomes one page and nothing else changes, what only looks the same does not,
- * whatever sums there are and whoever writes meanwhile. SUMS says what it goes by. (Power cuts: the crash explorer's "dedupe".)
+ * whatever sums there are, also while others write. SUMS says what it goes by. (Power cuts: the crash explorer's "dedupe".)
  */
 #include "rig.h"
 

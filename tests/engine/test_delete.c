@@ -169,7 +169,7 @@ static void an_inode_without_names_lives_while_it_is_open_or_known(void **state)
 	}
 }
 
-/* Whoever takes a last name of an inode that is held learns its number: it may be his to forget. */
+/* A caller that takes the last name of an inode that is held learns its number, which it may have to forget. */
 static void who_takes_a_last_name_learns_what_is_held(void **state)
 {
 	static const struct g4_cred root = {.umask = 022};

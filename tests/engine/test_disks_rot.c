@@ -388,7 +388,8 @@ static void any_read_of_the_log_may_fail(void **state)
 }
 
 /*
- * A write to the log that fails, on a set that lacks a disk: with another parity the set goes on without that disk, too; else whoever writes
+ * A write to the log that fails, on a set that lacks a disk: with another parity the set goes on without that disk, too; else
+ * the writer
  * is told, and what was told to be written is there afterwards.
  */
 static void a_log_may_fail_on_a_set_that_lacks_a_disk(void **state)
@@ -467,7 +468,7 @@ static void expect_read(struct rows *r, uint32_t number, uint32_t version, uint3
 		fail_msg("page %u has not version %u without disks %x", number, version, missing);
 }
 
-/* Whether it is on a disk or not, whoever reads has what was written last; and after a flush it is there without any m disks. */
+/* Whether it is on a disk or not, readers have what was written last; and after a flush it is there without any m disks. */
 static void what_is_held_back_is_what_is_read(void **state)
 {
 	uint8_t *data = rig_memory(PAGES * G4_PAGE_BYTES, 12), *found = rig_memory(PAGES * G4_PAGE_BYTES, 13);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that share names and a file: every answer must fit one order of all operations, in which whoever ended before
+ * Threads that share names and a file: every answer must fit one order of all operations, in which an operation that ended before
  * another began comes first (linearizability; Wing and Gong's search, with the states that were tried remembered). In
  * short rounds: the threads start together, then the search runs, from every state in which the last round may have ended.
  *

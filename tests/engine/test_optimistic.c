@@ -111,7 +111,7 @@ static void a_copy_does_not_count_when_the_inode_was_changed_or_its_place_given_
 	mount_with(NULL);
 	assert_int_equal(op_mknod(&rig, G4_NODE_ROOT, "f", G4_S_IFREG | 0600, &ino), 0);
 	assert_int_equal(op_getattr(&rig, ino, &attr), 0);
-	uint32_t i = g4_icache_place(fs, ino);
+	uint32_t i = g4_icache_index_of(fs, ino);
 	assert_int_not_equal(i, G4_NO_INODE);
 	assert_true(g4_icache_read_optimistic(g4_icache_at(fs, i), ino, &copy, &version));
 	assert_true(is_unchanged(i, version));

@@ -267,7 +267,7 @@ static void a_pause_is_one_whatever_the_disks_say(void **state)
 	}
 }
 
-/* Whoever was told a disk's name has it until the set is closed. */
+/* A disk's name that was told stays until the set is closed. */
 static void the_name_of_a_replaced_disk_stays(void **state)
 {
 	struct g4_disk_info before, same, after;

@@ -35,7 +35,7 @@ static void pack_noise(struct parcel *parcel, bool attr, uint64_t *seed)
 	pack(parcel, attr);
 }
 
-/* Out of ThreadSanitizer's sight, as the stores of a GPU are: whoever takes a result finds out by its words alone. */
+/* Out of ThreadSanitizer's sight, as the stores of a GPU are: the taker of a result finds out by its words alone. */
 __attribute__((noinline, no_sanitize("thread"))) static void put_word(struct g4_ring_result *result,
 								      const struct parcel *parcel, uint32_t word)
 {

@@ -387,7 +387,7 @@ static void tokens_of_a_batch(void **state)
 	ok(untrusted_run(&s, &slot));
 	assert_int_equal(entries[1].status, 0);
 	assert_int_equal(attrs[1].ino | attrs[1].generation | attrs[1].token, 0);
-	/* devices are nothing that a batch makes, whoever asks */
+	/* devices are nothing that a batch makes, whichever client asks */
 	entries[0].mode = S_IFCHR | 0666;
 	ok(untrusted_run(&s, &slot));
 	assert_int_equal(entries[0].status, -G4_E_PERM);

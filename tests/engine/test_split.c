@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large transfers by many workgroups: whoever helps or does not, contents, sizes, errors and locks are those of one that
+ * Large transfers by many workgroups: with helpers or without, contents, sizes, errors and locks are those of one that
  * does it alone.
  */
 #include "rig.h"

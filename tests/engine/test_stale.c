@@ -133,7 +133,7 @@ static void nothing_is_made_or_moved_in_a_directory_that_is_another_now(void **s
 }
 
 /*
- * Old numbers lead nowhere, even where a file's data at their place looks like the slab that was there: whoever writes
+ * Old numbers lead nowhere, even where a file's data at their place looks like the slab that was there: a user that writes
  * files could make that.
  */
 #define MADE 3000

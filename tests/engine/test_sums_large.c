@@ -538,7 +538,7 @@ static void large_writes_go_past_the_cache(void **state)
 /* Whatever a caller does with its memory between the stages: the sum is of what is there. */
 static void a_caller_that_changes_its_memory_damages_nothing(void **state)
 {
-	static struct g4_batch_room room;
+	static struct g4_batch_lists room;
 	static struct g4_batch batch;
 	uint64_t ino, pages = LARGE, reserved;
 	uint32_t index, published;

@@ -156,7 +156,7 @@ free_again() {
 	done
 }
 
-# unmounts_beside_df COMMAND...: 20 times, while somebody runs df; COMMAND mounts again. Whoever asks for the free space is inside of
+# unmounts_beside_df COMMAND...: 20 times, while somebody runs df; COMMAND mounts again. A process that asks for the free space is inside of
 # the mount until the server has answered.
 unmounts_beside_df() {
 	local df rounds=0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gpu4fs dedup of a file system that is mounted: what it shares, who may, and that whoever writes, cuts, moves and removes files
+# gpu4fs dedup of a file system that is mounted: what it shares, which users may, and that programs that write, cut, move and remove files
 # meanwhile finds in them what he has written.
 # shellcheck disable=SC2119 # arguments are optional
 # shellcheck source=tests/fuse/lib.sh

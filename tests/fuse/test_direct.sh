@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# O_DIRECT beside the kernel's page cache: whoever reads after a write sees it.
+# O_DIRECT beside the kernel's page cache: readers after a write see it.
 # shellcheck disable=SC2119 # arguments are optional
 # shellcheck source=tests/fuse/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" "$@"

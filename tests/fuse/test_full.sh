@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A full file system behind the kernel's write-back cache: writers learn of it, and whoever unmounts.
+# A full file system behind the kernel's write-back cache: writers learn of it, and so does an unmount.
 # shellcheck disable=SC2119,SC2317 # arguments are optional; functions are called through check
 # shellcheck source=tests/fuse/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" "$@"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # gpu4fs scrub: of a mount and of an image; what is damaged is named, what was killed goes on, and orders are obeyed.
+# Of cli/health.c.
 # shellcheck disable=SC2119,SC2317 # arguments are optional; functions are called through check
 # shellcheck source=tests/fuse/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" "$@"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Space on a mount: fstrim(8) and -o discard give it back to what an image lies on, gpu4fs map says where files are, and
 # df -i does not count what is not counted.
+# Of cli/cmd_map.c.
 # shellcheck disable=SC2119,SC2317 # arguments are optional; functions are called through check
 # shellcheck source=tests/fuse/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" "$@"

@@ -98,11 +98,11 @@ static void pack(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < size % 64; i++)
 		store_buf_u8(&bytes, 0);
 	store_body_pack(&raw, &packed);
-	const size_t sealed = packed.size + store_seal_bytes(false);
-	uint8_t *to = store_buf_reserve(&bytes, sealed);
-	store_seal(NULL, bytes.data, STORE_PREFIX_BYTES, packed.data, packed.size, to);
-	bytes.size += sealed;
-	store_buf_u64(&bytes, sealed);
+	const size_t protected_data = packed.size + store_protection_bytes(false);
+	uint8_t *to = store_buf_reserve(&bytes, protected_data);
+	store_protect(NULL, bytes.data, STORE_PREFIX_BYTES, packed.data, packed.size, to);
+	bytes.size += protected_data;
+	store_buf_u64(&bytes, protected_data);
 	store_buf_add(&bytes, "packend\n", 8);
 	if (store_pack_header(&s, bytes.data, bytes.size, "pack", &out) == 0)
 		outcome += (uint32_t)out.size;
@@ -255,7 +255,7 @@ static void holder_close(struct store_backend *b)
 	(void)b;
 }
 
-/* prefix | sealed(body), as the body may be anybody's: who can write there can make the check right. */
+/* prefix | protected(body), as the body may be anybody's: who can write there can make the check right. */
 static void make_file(struct store_buf *file, enum store_kind kind, uint32_t version, const uint8_t *data, size_t size)
 {
 	const struct store_buf raw = {(uint8_t *)data, size, size};
@@ -264,10 +264,10 @@ static void make_file(struct store_buf *file, enum store_kind kind, uint32_t ver
 	store_prefix_make(store_buf_reserve(file, STORE_PREFIX_BYTES), kind, version, false);
 	file->size = STORE_PREFIX_BYTES;
 	store_body_pack(&raw, &packed);
-	const size_t sealed = packed.size + store_seal_bytes(false);
-	uint8_t *to = store_buf_reserve(file, sealed);
-	store_seal(NULL, file->data, STORE_PREFIX_BYTES, packed.data, packed.size, to);
-	file->size += sealed;
+	const size_t protected_data = packed.size + store_protection_bytes(false);
+	uint8_t *to = store_buf_reserve(file, protected_data);
+	store_protect(NULL, file->data, STORE_PREFIX_BYTES, packed.data, packed.size, to);
+	file->size += protected_data;
 	store_buf_free(&packed);
 }
 
@@ -328,7 +328,7 @@ static void repository(const uint8_t *data, size_t size)
 		make_file(&h.config, kind, version, data, size);
 	else
 		make_config(&h.config, version);
-	if (kind == STORE_KEY) { /* which is not sealed as a whole */
+	if (kind == STORE_KEY) { /* which is not protected as a whole */
 		store_prefix_make(store_buf_reserve(&h.other, STORE_PREFIX_BYTES), kind, version, true);
 		h.other.size = STORE_PREFIX_BYTES;
 		store_buf_add(&h.other, data, size);

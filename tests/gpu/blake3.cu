@@ -56,14 +56,15 @@ static __global__ void lanes(job j)
 static __global__ void groups(job j)
 {
 	struct g4_wg *wg = &j.wgs[blockIdx.x];
-	struct g4_blake3_room *room = (struct g4_blake3_room *)(j.scratch + blockIdx.x * (uint64_t)G4_WG_SCRATCH_BYTES);
+	struct g4_blake3_scratch *scratch =
+		(struct g4_blake3_scratch *)(j.scratch + blockIdx.x * (uint64_t)G4_WG_SCRATCH_BYTES);
 
 	if (threadIdx.x == 0)
-		g4_wg_init(wg, blockIdx.x, room, G4_WG_SCRATCH_BYTES);
+		g4_wg_init(wg, blockIdx.x, scratch, G4_WG_SCRATCH_BYTES);
 	__syncwarp();
 	for (uint64_t first = blockIdx.x * 37ull; first < j.n; first += gridDim.x * 37ull)
 		g4_blake3_group(wg, g4_min64(37, j.n - first), j.data + first, j.bytes + first, j.by_group + first,
-				room);
+				scratch);
 }
 
 static uint32_t compare(const char *what, const std::vector<uint8_t> &got, uint64_t i, const char *wanted)

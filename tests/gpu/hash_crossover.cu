@@ -24,7 +24,7 @@ struct stream {
 static struct stream streams[STREAMS];
 static uint8_t (*gpu_digests)[32];
 static uint8_t *placed;
-static struct g4_blake3_room *rooms; /* one a warp */
+static struct g4_blake3_scratch *all_scratch; /* one a warp */
 static uint32_t most_blocks;
 
 static bool good(cudaError_t rc, const char *call)
@@ -36,7 +36,7 @@ static bool good(cudaError_t rc, const char *call)
 #define GOOD(call) good((call), #call)
 
 static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES)
-	hash_pages(const uint8_t *data, uint64_t pages, uint8_t (*digests)[32], struct g4_blake3_room *rooms)
+	hash_pages(const uint8_t *data, uint64_t pages, uint8_t (*digests)[32], struct g4_blake3_scratch *all_scratch)
 {
 	__shared__ const void *where[BLOCK_WARPS][WARP_PAGES];
 	__shared__ uint64_t bytes[BLOCK_WARPS][WARP_PAGES];
@@ -44,7 +44,7 @@ static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES)
 	const uint32_t warp = blockIdx.x * BLOCK_WARPS + in_block;
 	struct g4_wg wg;
 
-	g4_wg_init(&wg, warp, &rooms[warp], sizeof(*rooms));
+	g4_wg_init(&wg, warp, &all_scratch[warp], sizeof(*all_scratch));
 	for (uint64_t first = warp * (uint64_t)WARP_PAGES; first < pages;
 	     first += (uint64_t)gridDim.x * BLOCK_WARPS * WARP_PAGES) {
 		uint64_t count = g4_min64(WARP_PAGES, pages - first);
@@ -53,7 +53,7 @@ static __global__ void __launch_bounds__(BLOCK_WARPS *G4_WARP_LANES)
 			bytes[in_block][lane] = HASH_PAGE_BYTES;
 		}
 		__syncwarp();
-		g4_blake3_group(&wg, count, where[in_block], bytes[in_block], digests + first, &rooms[warp]);
+		g4_blake3_group(&wg, count, where[in_block], bytes[in_block], digests + first, &all_scratch[warp]);
 		__syncwarp();
 	}
 }
@@ -73,7 +73,7 @@ bool hash_gpu_open(uint64_t most_bytes)
 		    !GOOD(cudaMalloc((void **)&streams[i].data, PIECE_BYTES)))
 			return false;
 	/* the streams' kernels run side by side */
-	return GOOD(cudaMalloc((void **)&rooms, STREAMS * most_blocks * BLOCK_WARPS * sizeof(*rooms))) &&
+	return GOOD(cudaMalloc((void **)&all_scratch, STREAMS * most_blocks * BLOCK_WARPS * sizeof(*all_scratch))) &&
 	       GOOD(cudaMalloc((void **)&gpu_digests, most_bytes / HASH_PAGE_BYTES * 32)) &&
 	       GOOD(cudaMalloc((void **)&placed, most_bytes));
 }
@@ -84,7 +84,7 @@ void hash_gpu_close(void)
 		(void)GOOD(cudaStreamDestroy(streams[i].stream));
 		(void)GOOD(cudaFree(streams[i].data));
 	}
-	(void)GOOD(cudaFree(rooms));
+	(void)GOOD(cudaFree(all_scratch));
 	(void)GOOD(cudaFree(gpu_digests));
 	(void)GOOD(cudaFree(placed));
 }
@@ -107,7 +107,7 @@ static bool hash_piece(uint32_t stream, const uint8_t *on_gpu, uint64_t first, u
 	const uint32_t blocks = (uint32_t)g4_min64(wanted, most_blocks);
 
 	hash_pages<<<blocks, BLOCK_WARPS * G4_WARP_LANES, 0, streams[stream].stream>>>(
-		on_gpu, pages, gpu_digests + first, rooms + (uint64_t)stream * most_blocks * BLOCK_WARPS);
+		on_gpu, pages, gpu_digests + first, all_scratch + (uint64_t)stream * most_blocks * BLOCK_WARPS);
 	return GOOD(cudaGetLastError()) && GOOD(cudaMemcpyAsync(digests + first, gpu_digests + first, pages * 32,
 								cudaMemcpyDeviceToHost, streams[stream].stream));
 }

@@ -15,7 +15,7 @@
 
 /* What a workgroup has in its scratch. */
 struct scratch {
-	struct g4_parity_room room;
+	struct g4_parity_scratch scratch;
 	void *chunk[G4_PARITY_DISKS];
 	uint32_t term[2];
 	const void *contents[2];
@@ -24,7 +24,7 @@ G4_STATIC_ASSERT(sizeof(struct scratch) <= G4_WG_SCRATCH_BYTES, "fits");
 
 /* One call, as the GPU has it. */
 struct device_call {
-	struct g4_parity_room room;
+	struct g4_parity_scratch scratch;
 	void *chunk[MOST_CALL_CHUNKS];
 	uint32_t term[64];
 	uint64_t result;
@@ -60,7 +60,7 @@ static __global__ void fill(uint64_t *words, uint64_t count)
 /* All lanes: the call that `work` says. */
 static __device__ uint64_t do_work(struct g4_wg *wg, enum parity_work work, uint32_t k, uint32_t m, uint64_t lost,
 				   void **chunk, uint32_t n, const uint32_t *term, const void *const *contents,
-				   uint64_t bytes, struct g4_parity_room *room)
+				   uint64_t bytes, struct g4_parity_scratch *scratch)
 {
 	switch (work) {
 	case PARITY_ENCODE:
@@ -69,10 +69,10 @@ static __device__ uint64_t do_work(struct g4_wg *wg, enum parity_work work, uint
 	case PARITY_VERIFY:
 		return g4_parity_verify(wg, k, m, (const void *const *)chunk, chunk + k, bytes);
 	case PARITY_UPDATE:
-		g4_parity_update(wg, n, term, contents, m, chunk + k, bytes, room);
+		g4_parity_update(wg, n, term, contents, m, chunk + k, bytes, scratch);
 		return 0;
 	default:
-		return g4_parity_reconstruct(wg, k, m, lost, chunk, bytes, room);
+		return g4_parity_reconstruct(wg, k, m, lost, chunk, bytes, scratch);
 	}
 }
 
@@ -84,7 +84,7 @@ static __global__ void __launch_bounds__(G4_WARP_LANES)
 
 	g4_wg_init(&wg, 0, scratch, G4_WG_SCRATCH_BYTES);
 	const uint64_t result = do_work(&wg, work, k, m, lost, call->chunk, n, call->term,
-					(const void *const *)call->chunk + k + m, bytes, &call->room);
+					(const void *const *)call->chunk + k + m, bytes, &call->scratch);
 	if (!g4_all(&wg, result == g4_broadcast(&wg, result, 0)))
 		__trap(); /* every lane has the same */
 	if (g4_wg_lane(&wg) == 0)
@@ -113,7 +113,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS)
 		}
 		g4_sync(&wg);
 		do_work(&wg, work, k, m, lost, scratch->chunk, 2, scratch->term, scratch->contents, bytes,
-			&scratch->room);
+			&scratch->scratch);
 	}
 }
 
@@ -184,7 +184,7 @@ bool parity_gpu_call(struct parity_call *call)
 			return false;
 	}
 	memcpy(copy.term, call->term, sizeof(copy.term));
-	memset(&copy.room, 0xa5, sizeof(copy.room));
+	memset(&copy.scratch, 0xa5, sizeof(copy.scratch));
 	if (!GOOD(cudaMemcpy(one, &copy, sizeof(copy), cudaMemcpyHostToDevice)))
 		return false;
 	call_kernel<<<1, G4_WARP_LANES>>>(call->work, call->k, call->m, call->lost, call->n, call->bytes, one,

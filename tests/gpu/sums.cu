@@ -18,7 +18,7 @@
 
 /* What a workgroup has in its scratch. */
 struct scratch {
-	union g4_sums_room room;
+	union g4_sums_scratch scratch;
 	const void *data[CALL_PAGES];
 	uint64_t bytes[CALL_PAGES];
 };
@@ -79,7 +79,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS)
 		for (uint32_t i = lane; i < n; i += G4_WARP_LANES)
 			scratch->data[i] = data + places[first + i] * G4_PAGE_BYTES;
 		g4_sync(&wg);
-		g4_sums(&wg, algorithm, n, scratch->data, pages, out + first, &scratch->room);
+		g4_sums(&wg, algorithm, n, scratch->data, pages, out + first, &scratch->scratch);
 	}
 }
 
@@ -103,9 +103,9 @@ static __global__ void __launch_bounds__(BLOCK_THREADS)
 		g4_sync(&wg);
 		if (any)
 			g4_blake3_group(&wg, n, scratch->data, scratch->bytes, (uint8_t(*)[32])(out + first),
-					&scratch->room.blake3.room);
+					&scratch->scratch.blake3.scratch);
 		else
-			g4_sums(&wg, algorithm, n, scratch->data, 1, out + first, &scratch->room);
+			g4_sums(&wg, algorithm, n, scratch->data, 1, out + first, &scratch->scratch);
 	}
 }
 
@@ -125,7 +125,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS)
 			scratch->data[lane] = lists + (first + lane) * LARGE_SUMS;
 		g4_sync(&wg);
 		g4_sums(&wg, G4_SUM_BLAKE3, n, scratch->data, LARGE_SUMS * sizeof(*lists) / G4_PAGE_BYTES, out + first,
-			&scratch->room);
+			&scratch->scratch);
 	}
 }
 
@@ -142,7 +142,7 @@ static __global__ void latency_kernel(enum g4_sum_algorithm algorithm, const uin
 		if (lane == 0)
 			scratch->data[0] = data + i * G4_PAGE_BYTES;
 		g4_sync(&wg);
-		g4_sums(&wg, algorithm, 1, scratch->data, 1, out, &scratch->room);
+		g4_sums(&wg, algorithm, 1, scratch->data, 1, out, &scratch->scratch);
 	}
 }
 

@@ -20,7 +20,7 @@ static FILE *json;
 static int rows;
 static uint64_t wrong;
 static struct g4_wg *wg;
-static union g4_sums_room room;
+static union g4_sums_scratch scratch;
 
 static void report(const char *metric, const char *unit, double value, double at_least)
 {
@@ -63,7 +63,7 @@ static void compare(const uint8_t *data, enum g4_sum_algorithm algorithm, uint32
 	}
 	if (!sums_gpu_some(algorithm, count, at, pages, batch, (uint8_t(*)[32])got))
 		failed("sums of some pages");
-	g4_sums(wg, algorithm, count, where, pages, expected, &room);
+	g4_sums(wg, algorithm, count, where, pages, expected, &scratch);
 	for (uint32_t i = 0; i < count; i++) {
 		if (g4_sum_equal(&got[i], &expected[i]))
 			continue;
@@ -81,8 +81,8 @@ static void hash_large(const uint8_t *data, enum g4_sum_algorithm algorithm, str
 
 	for (uint32_t i = 0; i < LARGE_BYTES / G4_PAGE_BYTES; i++)
 		where[i] = data + i * G4_PAGE_BYTES;
-	g4_sums(wg, algorithm, LARGE_BYTES / G4_PAGE_BYTES, where, 1, sums, &room);
-	g4_sums(wg, G4_SUM_BLAKE3, 1, &list, sizeof(sums) / G4_PAGE_BYTES, hash, &room);
+	g4_sums(wg, algorithm, LARGE_BYTES / G4_PAGE_BYTES, where, 1, sums, &scratch);
+	g4_sums(wg, G4_SUM_BLAKE3, 1, &list, sizeof(sums) / G4_PAGE_BYTES, hash, &scratch);
 }
 
 static void check_large(const uint8_t *data, enum g4_sum_algorithm algorithm)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # gpu4fs run: which calls the engine answers, an image in place of a server, servers that end, that have no place, or no mount; another
 # library in front; programs that cannot be preloaded.
+# Of cli/cmd_run.c.
 # shellcheck source=tests/preload/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh" "$@"
 needs python3
@@ -191,7 +192,7 @@ check "an image is mounted for a command" "$gpu4fs" run -m "$image=$mnt" -o cach
 same "and unmounted behind it" "" "$(ls "$mnt")"
 check "what it left is waited for" "$gpu4fs" run -m "$image=$mnt" sh -c "cp '$mnt/copy' '$mnt/late' &" </dev/null
 check "and what that did is there" "$gpu4fs" run -m "$image=$mnt" cmp "$mnt/copy" "$mnt/late"
-# whoever reads the trace has gone: python runs programs with SIGPIPE as it is by default
+# the reader of the trace has gone: python runs programs with SIGPIPE as it is by default
 mkdir "$work/tmp"
 TMPDIR=$work/tmp python3 - "$gpu4fs" "$image=$mnt" <<'PYTHON'
 import os, subprocess, sys

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Backups: what is saved comes back, with all kinds of files and extremes; what the commands print; bad input.
+# Of cli/cmd_init.c, cli/cmd_restore.c, cli/cmd_look.c, cli/cmd_maintain.c, cli/cmd_key.c, cli/repo.c, store/keys.c,
+# store/visit.c, store/restore.c, store/cutter.c.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/../cli/lib.sh"
 # shellcheck source=tests/shredder/backup_lib.sh

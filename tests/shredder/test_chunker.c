@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library as callers see it: the same chunks whatever the input, the threads, the buffers and the kernel. */
+/*
+ * The library as callers see it: the same chunks whatever the input, the threads, the buffers and the kernel.
+ * Of chunk/api.c, chunk/input.c, chunk/pipeline.c, chunk/devices.c.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

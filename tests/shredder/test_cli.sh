@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The shredder program: formats, exit codes, bad input.
+# Of cli/main.c, cli/cmd_chunk.c, cli/cmd_bench.c, cli/cmd_dedup_ratio.c, cli/options.c, cli/digests.c.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/../cli/lib.sh"
 # shellcheck disable=SC2154 # lib.sh sets gpu4fs to the program's path, and status

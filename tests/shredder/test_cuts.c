@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From candidates to cuts: as docs/shredder.md says, wherever buffers end. */
+/*
+ * From candidates to cuts: as docs/shredder.md says, wherever buffers end.
+ * Of chunk/resolve.c.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pipeline with a device whose GPUs fail: whoever goes on finds the rest of the chunks, and no chunk is lost or comes
+ * The pipeline with a device whose GPUs fail: the one that goes on finds the rest of the chunks, and no chunk is lost or comes
  * twice. The device is a stand-in that keeps the contract of engine.h and computes with the portable kernels; it takes the
  * place of devices.c.
  */

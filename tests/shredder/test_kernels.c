@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every kernel finds exactly the candidates that the definition has. */
+/*
+ * Every kernel finds exactly the candidates that the definition has.
+ * Of chunk/kernel_portable.c, chunk/kernel_avx2.c, chunk/kernel_avx512.c.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # shredder mount: the snapshots as directories, read only and verified.
+# Of cli/mounted.c, cli/mounted_cache.c, cli/mounted_tree.c.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/../cli/lib.sh"
 # shellcheck source=tests/shredder/backup_lib.sh

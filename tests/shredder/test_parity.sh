@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Parity behind packs and all other files but locks: damage at every kind of place is found, mended while it is read and mended where it
 # lies; what is too much is told and left as it is.
+# Of store/pack_parity.c, store/mend.c, store/pool.c.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/../cli/lib.sh"
 # shellcheck source=tests/shredder/backup_lib.sh

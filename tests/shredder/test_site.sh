@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # shredder serve: who may do what at a site, what is refused, and what a cut connection or a killed agent leaves.
+# Of site/clients.c, site/identity.c, site/parts.c, site/requests.c, cli/cmd_serve.c.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/../cli/lib.sh"
 # shellcheck source=tests/shredder/backup_lib.sh

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store's parts: parsing of what an untrusted client may have written, sealing, names, patterns, retention, and a repository whose
+ * The store's parts: parsing of what an untrusted client may have written, protection, names, patterns, retention, and a repository whose
  * writer is hostile: no name leaves the target of a restore.
+ * Of store/bytes.c, store/tree.c, store/crypto.c, store/exclude.c, store/group.c, store/pack.c, store/packer.c,
+ * store/names.c, store/measure.c, store/resume.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -229,29 +231,30 @@ static void any_bytes_are_survived(void **state)
 
 /* --------------------------------------------------------------------------------------------------------- crypto */
 
-static void what_is_sealed_is_opened_and_nothing_else(void **state)
+static void what_is_protected_is_opened_and_nothing_else(void **state)
 {
-	uint8_t key[32] = {1}, other[32] = {2}, data[100], sealed[100 + STORE_SEAL_BYTES], out[100 + STORE_SEAL_BYTES];
+	uint8_t key[32] = {1}, other[32] = {2}, data[100], protected_data[100 + STORE_PROTECTION_BYTES],
+		out[100 + STORE_PROTECTION_BYTES];
 
 	(void)state;
 	assert_int_equal(store_crypto_init(), 0);
 	store_random(data, sizeof(data));
 	for (int encrypted = 0; encrypted <= 1; encrypted++) {
 		const uint8_t *with = encrypted ? key : NULL;
-		const size_t bytes = sizeof(data) + store_seal_bytes(encrypted);
+		const size_t bytes = sizeof(data) + store_protection_bytes(encrypted);
 
-		store_seal(with, "about", 5, data, sizeof(data), sealed);
-		assert_true(store_unseal(with, "about", 5, sealed, bytes, out));
+		store_protect(with, "about", 5, data, sizeof(data), protected_data);
+		assert_true(store_unprotect(with, "about", 5, protected_data, bytes, out));
 		assert_memory_equal(out, data, sizeof(data));
-		assert_false(store_unseal(with, "other", 5, sealed, bytes, out));
-		assert_false(store_unseal(with, "about", 5, sealed, bytes - 1, out));
-		assert_false(store_unseal(with, "about", 5, sealed, 3, out));
+		assert_false(store_unprotect(with, "other", 5, protected_data, bytes, out));
+		assert_false(store_unprotect(with, "about", 5, protected_data, bytes - 1, out));
+		assert_false(store_unprotect(with, "about", 5, protected_data, 3, out));
 		if (encrypted)
-			assert_false(store_unseal(other, "about", 5, sealed, bytes, out));
+			assert_false(store_unprotect(other, "about", 5, protected_data, bytes, out));
 		for (size_t i = 0; i < bytes; i++) {
-			sealed[i] ^= 1;
-			assert_false(store_unseal(with, "about", 5, sealed, bytes, out));
-			sealed[i] ^= 1;
+			protected_data[i] ^= 1;
+			assert_false(store_unprotect(with, "about", 5, protected_data, bytes, out));
+			protected_data[i] ^= 1;
 		}
 	}
 }
@@ -289,24 +292,25 @@ static void blobs_are_bound_to_their_names(void **state)
 	store_name_blob(&s, STORE_TREE, digest, &other);
 	assert_false(store_id_equal(&id, &other));
 	assert_memory_not_equal(&id, digest, 32);
-	store_blob_seal(&s, &codec, STORE_DATA, &id, data, sizeof(data), &stored);
+	store_blob_protect(&s, &codec, STORE_DATA, &id, data, sizeof(data), &stored);
 	assert_true(stored.size < 200);
-	assert_int_equal(store_blob_unseal(&s, &codec, STORE_DATA, &id, stored.data, stored.size, sizeof(data), &out),
-			 0);
+	assert_int_equal(
+		store_blob_unprotect(&s, &codec, STORE_DATA, &id, stored.data, stored.size, sizeof(data), &out), 0);
 	assert_memory_equal(out.data, data, sizeof(data));
-	assert_int_equal(store_blob_unseal(&s, &codec, STORE_TREE, &id, stored.data, stored.size, sizeof(data), &out),
+	assert_int_equal(store_blob_unprotect(&s, &codec, STORE_TREE, &id, stored.data, stored.size, sizeof(data),
+					      &out),
 			 STORE_E_DAMAGED);
-	assert_int_equal(store_blob_unseal(&s, &codec, STORE_DATA, &other, stored.data, stored.size, sizeof(data),
-					   &out),
+	assert_int_equal(store_blob_unprotect(&s, &codec, STORE_DATA, &other, stored.data, stored.size, sizeof(data),
+					      &out),
 			 STORE_E_DAMAGED);
-	assert_int_equal(store_blob_unseal(&s, &codec, STORE_DATA, &id, stored.data, stored.size, sizeof(data) - 1,
-					   &out),
+	assert_int_equal(store_blob_unprotect(&s, &codec, STORE_DATA, &id, stored.data, stored.size, sizeof(data) - 1,
+					      &out),
 			 STORE_E_DAMAGED);
 	/* a blob under a name that its content does not have: only who has the key can make one */
 	stored.size = 0;
-	store_blob_seal(&s, &codec, STORE_DATA, &other, data, sizeof(data), &stored);
-	assert_int_equal(store_blob_unseal(&s, &codec, STORE_DATA, &other, stored.data, stored.size, sizeof(data),
-					   &out),
+	store_blob_protect(&s, &codec, STORE_DATA, &other, data, sizeof(data), &stored);
+	assert_int_equal(store_blob_unprotect(&s, &codec, STORE_DATA, &other, stored.data, stored.size, sizeof(data),
+					      &out),
 			 STORE_E_DAMAGED);
 	store_codec_free(&codec);
 	store_buf_free(&stored);
@@ -503,7 +507,7 @@ static void put_hostile(struct store *s, const struct store_buf *entries, struct
 	store_digest(entries->data, entries->size, digest);
 	store_name_blob(s, STORE_TREE, digest, &part.id);
 	assert_int_equal(store_index_claim(s, &part.id, STORE_TREE, &number), 1);
-	store_blob_seal(s, &codec, STORE_TREE, &part.id, entries->data, entries->size, &stored);
+	store_blob_protect(s, &codec, STORE_TREE, &part.id, entries->data, entries->size, &stored);
 	assert_int_equal(store_packer_add(packer, STORE_TREE, number, &part.id, &stored, entries->size), 0);
 	assert_int_equal(store_packer_finish(packer), 0);
 	store_packer_close(packer);
@@ -640,7 +644,7 @@ static void a_group_is_not_believed(void **state)
 		if (lie == 2)
 			group.members[1].raw++;
 		struct store_packer *packer = store_packer_open(s);
-		store_group_seal(s, &codec, group.raw.data, group.raw.size, &stored);
+		store_group_protect(s, &codec, group.raw.data, group.raw.size, &stored);
 		assert_int_equal(store_packer_add_group(packer, &group, &stored), 0);
 		assert_int_equal(store_packer_finish(packer), 0);
 		store_packer_close(packer);
@@ -1436,7 +1440,7 @@ int main(void)
 		cmocka_unit_test(names_that_lead_elsewhere_are_refused),
 		cmocka_unit_test(contents_must_add_up),
 		cmocka_unit_test(any_bytes_are_survived),
-		cmocka_unit_test(what_is_sealed_is_opened_and_nothing_else),
+		cmocka_unit_test(what_is_protected_is_opened_and_nothing_else),
 		cmocka_unit_test(passwords_become_keys_within_limits),
 		cmocka_unit_test(blobs_are_bound_to_their_names),
 		cmocka_unit_test(patterns_match_as_in_gitignore),

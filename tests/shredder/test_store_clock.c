@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A clock that jumps: store_now() and the host's name are the test's (--wrap). Nothing may be lost, and no lock may be taken for a dead one's.
+ * Of store/lock.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -176,7 +177,7 @@ static void jumps_lose_no_change(void **state)
 	}
 }
 
-/* Its times are in the future then, and tell nothing: it is read again, whoever is right. */
+/* Its times are in the future then, and tell nothing: it is read again, whichever is right. */
 static void a_file_is_read_again_while_the_clock_is_behind(void **state)
 {
 	struct store_backup_stats stats;

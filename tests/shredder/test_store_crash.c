@@ -10,6 +10,7 @@
  *
  * SHREDDER_CRASH_STATES: how many states at most after each call, where there are more; STATES when it is not set. With 256 there are 127 000
  * different ones.
+ * Of store/backend_local.c, store/upload.c, store/marks.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Repositories that were damaged, killed, filled up, locked: never a bad restore, always a sentence, nothing lost.
+# Of store/check.c, store/blob.c, store/file.c, store/prune.c, store/message.c.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/../cli/lib.sh"
 # shellcheck source=tests/shredder/backup_lib.sh

@@ -2,6 +2,7 @@
 /*
  * The index's table beside a plain array, with memory for a fraction of its entries; and a repository whose index has no memory for
  * entries at all.
+ * Of store/index.c, store/scratch.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -212,7 +213,7 @@ static void entries_come_back_with_little_memory(void **state)
 	}
 }
 
-/* Whoever asks in the order of packs reads each page once, and what is new is known without reading. */
+/* A caller that asks in the order of packs reads each page once, and what is new is known without reading. */
 static void neighbours_share_a_page(void **state)
 {
 	struct store_table *t = filled(ENTRIES, 0, ENTRIES);

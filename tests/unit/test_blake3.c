@@ -201,7 +201,7 @@ struct set {
 	const void *data[MANY];
 	uint64_t bytes[MANY];
 	uint8_t out[MANY][32];
-	struct g4_blake3_room room;
+	struct g4_blake3_scratch scratch;
 };
 
 /* Buffers of up to `most` bytes at any address. */
@@ -271,9 +271,9 @@ static void hash_together(struct g4_wg *wg, void *args)
 	const uint64_t half = set->n / 2;
 
 	g4_converge(wg);
-	/* twice with the same room: no lane may be behind in the first call when another one begins the second */
-	g4_blake3_group(wg, half, set->data, set->bytes, set->out, &set->room);
-	g4_blake3_group(wg, set->n - half, set->data + half, set->bytes + half, set->out + half, &set->room);
+	/* twice with the same scratch: no lane may be behind in the first call when another one begins the second */
+	g4_blake3_group(wg, half, set->data, set->bytes, set->out, &set->scratch);
+	g4_blake3_group(wg, set->n - half, set->data + half, set->bytes + half, set->out + half, &set->scratch);
 }
 
 static void a_workgroup_hashes_many_buffers(void **state)
@@ -284,7 +284,7 @@ static void a_workgroup_hashes_many_buffers(void **state)
 	(void)state;
 	assert_non_null(wg);
 	fill_random();
-	memset(&set->room, 0xa5, sizeof(set->room));
+	memset(&set->scratch, 0xa5, sizeof(set->scratch));
 	for (uint64_t round = 0; round < 5 * SIZES; round++) {
 		make_set(set, round % 5 ? next_random() % MANY : round % 3, most_bytes[round % SIZES]);
 		g4_region(wg, G4_REGION_USER, hash_together, set);

@@ -205,7 +205,7 @@ static void waiters_enter_in_order_of_arrival(void **state)
 	assert_int_equal(g4_ticket_sleepers(lock.word), 0);
 }
 
-/* A lock in memory that whoever takes it last frees. */
+/* A lock in memory that its last taker frees. */
 struct shared {
 	struct g4_lock lock;
 	uint32_t references;

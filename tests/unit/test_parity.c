@@ -7,21 +7,21 @@
 #include "unit/parity_stripe.h"
 #include "unit/parity_vectors.h"
 
-static struct g4_parity_room *room;
+static struct g4_parity_scratch *scratch;
 static struct g4_wg *wg;
 
 static int begin(void **state)
 {
 	(void)state;
 	wg = g4_wg_create(0);
-	room = malloc(sizeof(*room));
-	return wg == NULL || room == NULL;
+	scratch = malloc(sizeof(*scratch));
+	return wg == NULL || scratch == NULL;
 }
 
 static int end(void **state)
 {
 	(void)state;
-	free(room);
+	free(scratch);
 	g4_wg_destroy(wg);
 	return 0;
 }
@@ -226,10 +226,10 @@ static void run_call(struct g4_wg *group, void *args)
 		result = g4_parity_verify(group, s->k, s->m, data, c->chunk + s->k, s->bytes);
 		break;
 	case UPDATE:
-		g4_parity_update(group, c->n, c->terms, c->contents, s->m, c->chunk + s->k, s->bytes, room);
+		g4_parity_update(group, c->n, c->terms, c->contents, s->m, c->chunk + s->k, s->bytes, scratch);
 		break;
 	case RECONSTRUCT:
-		result = g4_parity_reconstruct(group, s->k, s->m, c->lost, c->chunk, s->bytes, room);
+		result = g4_parity_reconstruct(group, s->k, s->m, c->lost, c->chunk, s->bytes, scratch);
 	}
 	/* every lane has the same result */
 	assert_true(g4_all(group, result == g4_broadcast(group, result, 0)));
@@ -239,7 +239,7 @@ static void run_call(struct g4_wg *group, void *args)
 
 static uint64_t do_call(enum action action)
 {
-	memset(room, 0xa5, sizeof(*room));
+	memset(scratch, 0xa5, sizeof(*scratch));
 	call.action = action;
 	g4_region(wg, G4_REGION_USER, run_call, &call);
 	return call.result;

@@ -79,7 +79,7 @@ static void count(struct g4_wg *wg, void *args)
 }
 
 /* Memory that the lanes share. */
-static void *room(struct g4_wg *wg)
+static void *shared(struct g4_wg *wg)
 {
 	g4_scratch_release(wg, 0);
 	return g4_scratch_take(wg, ROOM_BYTES);
@@ -169,7 +169,7 @@ static void copy_copies_exactly(void **state)
 static void lanes_in_a_region_copy_exactly(void **state)
 {
 	struct g4_wg *wg = (struct g4_wg *)*state;
-	struct copies *copies = (struct copies *)room(wg);
+	struct copies *copies = (struct copies *)shared(wg);
 	static uint8_t again[BUFFER_BYTES];
 
 	for (uint32_t i = 0; i < SIZES * SHIFTS; i++) {
@@ -226,7 +226,7 @@ static void equal_finds_a_difference_anywhere(void **state)
 static void every_lane_runs_a_user_region(void **state)
 {
 	struct g4_wg *wg = (struct g4_wg *)*state;
-	uint32_t *counts = (uint32_t *)room(wg);
+	uint32_t *counts = (uint32_t *)shared(wg);
 
 	g4_zero(wg, counts, MAX_LANES * sizeof(*counts));
 	for (uint32_t round = 0; round < REGION_ROUNDS; round++)
@@ -238,7 +238,7 @@ static void every_lane_runs_a_user_region(void **state)
 static void collectives_agree_in_every_lane(void **state)
 {
 	struct g4_wg *wg = (struct g4_wg *)*state;
-	struct region_result *results = (struct region_result *)room(wg);
+	struct region_result *results = (struct region_result *)shared(wg);
 	uint32_t width = g4_wg_width(wg);
 	uint64_t even = UINT64_C(0x5555555555555555) & (UINT64_MAX >> (64 - width));
 
@@ -265,7 +265,7 @@ static void collectives_agree_in_every_lane(void **state)
 static void lanes_serve_again_after_they_were_dismissed(void **state)
 {
 	struct g4_wg *wg = (struct g4_wg *)*state;
-	uint32_t *counts = (uint32_t *)room(wg);
+	uint32_t *counts = (uint32_t *)shared(wg);
 
 	memset(counts, 0, MAX_LANES * sizeof(*counts));
 	g4_wg_dismiss(wg);
@@ -278,7 +278,7 @@ static void lanes_serve_again_after_they_were_dismissed(void **state)
 static void *lead(void *arg)
 {
 	struct g4_wg *wg = (struct g4_wg *)arg;
-	uint8_t *scratch = (uint8_t *)room(wg);
+	uint8_t *scratch = (uint8_t *)shared(wg);
 
 	for (uint32_t round = 0; round < REGION_ROUNDS; round++) {
 		g4_zero(wg, scratch, 2048);
@@ -358,7 +358,7 @@ static int run_apart(void (*run)(struct g4_wg *wg, void *args), bool on_stack, c
 		signal(SIGABRT, SIG_DFL);
 		dup2(ends[1], STDERR_FILENO);
 		if (wg)
-			g4_region(wg, G4_REGION_USER, run, on_stack ? local : room(wg));
+			g4_region(wg, G4_REGION_USER, run, on_stack ? local : shared(wg));
 		_exit(0);
 	}
 	close(ends[1]);

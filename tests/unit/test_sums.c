@@ -29,7 +29,7 @@ struct set {
 	uint32_t n, pages;
 	const void *data[MOST];
 	struct g4_sum sums[MOST];
-	union g4_sums_room room;
+	union g4_sums_scratch scratch;
 };
 
 static struct set set;
@@ -40,7 +40,7 @@ static void sum_together(struct g4_wg *group, void *args)
 	struct set *s = (struct set *)args;
 
 	g4_converge(group);
-	g4_sums(group, s->algorithm, s->n, s->data, s->pages, s->sums, &s->room);
+	g4_sums(group, s->algorithm, s->n, s->data, s->pages, s->sums, &s->scratch);
 }
 
 static int begin(void **state)
@@ -67,7 +67,7 @@ static void make(enum g4_sum_algorithm algorithm, uint32_t n, uint32_t pages)
 	for (uint32_t i = 0; i < n; i++)
 		set.data[i] = buffer + next_random() % (BUFFER_PAGES - pages + 1) * 4096;
 	memset(set.sums, 0xee, sizeof(set.sums));
-	memset(&set.room, 0xa5, sizeof(set.room));
+	memset(&set.scratch, 0xa5, sizeof(set.scratch));
 	g4_region(wg, G4_REGION_USER, sum_together, &set);
 }
 

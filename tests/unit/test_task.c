@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work in pieces that many threads share: each piece is done once, whoever comes and goes while tasks follow each other. */
+/* Work in pieces that many threads share: each piece is done once, also while threads come and go and tasks follow each other. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

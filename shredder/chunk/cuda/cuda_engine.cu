@@ -445,7 +445,7 @@ static int set_chain(struct gpu *gpu, uint64_t open, bool poisoned)
 	return upload(gpu, gpu->chain, &chain, sizeof(chain));
 }
 
-/* Tells whoever has the batch that is submitted next. Nothing is under way that could look at it. */
+/* Tells the thread with the batch that is submitted next. Nothing is under way that could look at it. */
 static int set_next(struct shredder_device *device, struct gpu *gpu, uint64_t open, bool poisoned)
 {
 	struct baton *baton;
@@ -570,7 +570,7 @@ static int redo(struct shredder_device *device, struct gpu *gpu, struct slot *sl
 	uint64_t open;
 	int rc = 0;
 
-	/* whoever waits for this batch has got its answer, and failed as well */
+	/* the thread that waits for this batch has got its answer, and failed as well */
 	for (uint32_t i = 0; i < device->active_count; i++)
 		TRY(cudaStreamSynchronize(device->active[i]->compute));
 	TRY_CODE(set_chain(gpu, device->open, false));

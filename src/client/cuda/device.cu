@@ -93,9 +93,9 @@ static __device__ uint64_t length_of(const char *path)
  */
 static __device__ const char *keep(struct g4_caller *caller, uint32_t which, const char *text, uint64_t bytes)
 {
-	char *copy = (char *)caller->room + which * G4_PATH_MAX;
+	char *copy = (char *)caller->scratch + which * G4_PATH_MAX;
 
-	G4_STATIC_ASSERT(2 * G4_PATH_MAX <= G4_COPY_SCRATCH_BYTES, "two paths fit the caller's room");
+	G4_STATIC_ASSERT(2 * G4_PATH_MAX <= G4_COPY_SCRATCH_BYTES, "two paths fit the caller's scratch memory");
 	for (uint64_t i = 0; i < bytes; i++)
 		copy[i] = text[i];
 	return copy;

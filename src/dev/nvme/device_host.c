@@ -194,7 +194,7 @@ static void close_device(struct g4_dev *dev)
 /* ---- drives: a process has a controller once, however often it opens it ---- */
 
 /*
- * As with a file: once exclusively, and beside that by who reads (a checker looks at what a repair of its own has written). VFIO gives
+ * As with a file: once exclusively, and beside that by readers (a checker looks at what a repair of its own has written). VFIO gives
  * a controller to one process only.
  */
 struct drive {

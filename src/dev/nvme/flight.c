@@ -194,7 +194,8 @@ G4_FN bool g4_nvme_flight_give_time(struct g4_nvme_flight *flight, uint32_t late
 }
 
 /*
- * A slot without a place in the queue is its holder's, who finds the pair paused and parks it. Nobody ends the others meanwhile. So no
+ * A slot without a place in the queue is its holder's, which finds the pair paused and parks it. Nobody ends the others
+ * meanwhile. So no
  * command is parked that will still be sent by its holder, and none is missed.
  */
 G4_FN bool g4_nvme_flight_pause(struct g4_nvme_flight *flight)

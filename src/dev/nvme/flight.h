@@ -5,14 +5,15 @@
  * a completion that nobody waits for, or that comes twice, is known.
  *
  * A slot is *sent* when its command has a place in the queue, and *parked* when the command waits to be given to the controller
- * (again): the pair was paused, or the controller was reset. Who looks at completions takes parked slots and sends or fails them.
+ * (again): the pair was paused, or the controller was reset. The poller, which looks at completions, takes parked slots and
+ * sends or fails them.
  * Before, the slot is its holder's, and nobody else touches it.
  *
  *     free --send()--> sent --completion--> free, or ended (lanes.h)
  *                      |  ^
- *        paused, reset |  | send(), by who looks
+ *        paused, reset |  | send(), by the poller
  *                      v  |
- *                     parked --failed, by who looks--> the same
+ *                     parked --failed, by the poller--> the same
  */
 #ifndef G4_DEV_NVME_FLIGHT_H
 #define G4_DEV_NVME_FLIGHT_H
@@ -35,7 +36,8 @@ struct g4_nvme_slot {
 };
 
 /*
- * All that others decide on is one word, so that it changes at once. Each command goes through it with a word of its own, and whoever
+ * All that others decide on is one word, so that it changes at once. Each command goes through it with a word of its own, and
+ * the workgroup that
  * looks learns from it what a completion without an error means without looking at the command.
  *
  *      63                            21   20     19     18     17     16    15                    0
@@ -90,17 +92,17 @@ struct g4_nvme_flight {
 
 /* Per-lane; the slot's holder. The slot's command is a copy of this one, aligned to 16 B, whose identifier is set; sends it. */
 G4_FN void g4_nvme_flight_begin(struct g4_nvme_flight *flight, uint32_t number, struct g4_nvme_command *command);
-/* Who looks. Whether the controller was given the command with this identifier; if so, its slot is the caller's. */
+/* The poller. Whether the controller was given the command with this identifier; if so, its slot is the caller's. */
 G4_FN bool g4_nvme_flight_claim(struct g4_nvme_flight *flight, uint32_t id);
 /*
- * Who looks; the slot's command has ended with this status. False: it was sent again. Otherwise *code is what it has come to, 0 or
+ * The poller; the slot's command has ended with this status. False: it was sent again. Otherwise *code is what it has come to, 0 or
  * negative. A FLUSH is not sent again: what a failed one lost stays lost, and one that succeeds after it says nothing about that. So
  * it fails, too, where the controller did it and something was lost before: it may have been sent after a reset that nobody knew of
  * when it was begun.
  */
 G4_FN bool g4_nvme_flight_ended(struct g4_nvme_flight *flight, uint32_t number, uint32_t status, int32_t *code);
 /*
- * Who looks. Goes on from slot *number, 0 at first, to the next parked one. True: that is to fail, and is nobody's but the caller's.
+ * The poller. Goes on from slot *number, 0 at first, to the next parked one. True: that is to fail, and is nobody's but the caller's.
  * Those that are to be sent are sent on the way. False: there are no more.
  */
 G4_FN bool g4_nvme_flight_fails(struct g4_nvme_flight *flight, uint32_t *number);
@@ -109,7 +111,8 @@ G4_FN uint32_t g4_nvme_flight_late(const struct g4_nvme_flight *flight, uint64_t
 /* Thread-safe. Notes that such a command is to be aborted, and gives it as much time again. False: it was noted before. */
 G4_FN bool g4_nvme_flight_give_time(struct g4_nvme_flight *flight, uint32_t late, uint64_t now_ns);
 /*
- * Who keeps others from looking. From the return on nothing is sent, and what was under way is parked. Returns whether the controller's
+ * The workgroup that keeps others from looking. From the return on nothing is sent, and what was under way is parked. Returns
+ * whether the controller's
  * reset would lose what was acknowledged.
  */
 G4_FN bool g4_nvme_flight_pause(struct g4_nvme_flight *flight);

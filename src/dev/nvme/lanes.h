@@ -56,7 +56,7 @@ struct g4_nvme_lanes {
 	uint64_t timeout_ns;
 	uint32_t nsid;
 	uint32_t block_shift;
-	uint32_t idle;	/* looks without a completion since the last check; of who looks, and so are those below */
+	uint32_t idle;	/* looks without a completion since the last check; of the poller, and so are those below */
 	uint32_t reset; /* the last one that lanes know of */
 	uint32_t late;	/* what was said last */
 	struct g4_nvme_cache cache;

@@ -8,7 +8,7 @@
 #define STEP 2u	  /* from a ticket to the next one */
 #define MARKS_AT_ONCE 8u
 
-/* The first ticket. Relaxed: who uses the pair learns of it through the tail and the count of tickets. */
+/* The first ticket. Relaxed: users of the pair learn of it through the tail and the count of tickets. */
 G4_FN static uint32_t begin(struct g4_nvme_pair *pair)
 {
 	/* two turns before the counts wrap around: place 0, and the phase of the first turn is 1 */
@@ -82,7 +82,7 @@ G4_FN static uint32_t marked_until(const struct g4_nvme_pair *pair, uint32_t fro
 	return tail;
 }
 
-/* By the tail's holder, who has it no more then: what is marked behind `from` is the controller's. Returns the tail. */
+/* By the tail's holder, which has it no more then: what is marked behind `from` is the controller's. Returns the tail. */
 G4_FN static uint32_t pass_tail(struct g4_nvme_pair *pair, uint32_t before, uint32_t from)
 {
 	const uint32_t tail = marked_until(pair, from);

@@ -14,7 +14,7 @@
  * Tickets wrap around; they begin shortly before that, so that it happens all the time and not once a month.
  *
  * Tickets are even numbers, as everybody adds 2. An odd count says that the pair is paused: what is added to it then is no ticket.
- * So whoever pauses the pair knows exactly which tickets were given before, and submitting costs nothing more (recovery,
+ * So the workgroup that pauses the pair knows exactly which tickets were given before, and submitting costs nothing more (recovery,
  * docs/design/nvme.md).
  *
  * Document 002, chapter 4.1.1, with the differences that docs/design/nvme.md gives.
@@ -54,7 +54,8 @@ void g4_nvme_pair_init(struct g4_nvme_pair *pair, void *commands, const void *co
 
 /*
  * Per-lane, thread-safe. Submits a copy of the command, which is aligned to 16 B. False: the pair is paused, and nothing was done.
- * Otherwise *sent is set to `value` first, and then *dirty to 0, unless they are NULL: who pauses the pair sees both, although the
+ * Otherwise *sent is set to `value` first, and then *dirty to 0, unless they are NULL: the workgroup that pauses the pair
+ * sees both, although the
  * caller may not have returned yet.
  */
 G4_FN bool g4_nvme_pair_submit(struct g4_nvme_pair *pair, const struct g4_nvme_command *command, uint64_t *sent,
@@ -74,8 +75,9 @@ G4_FN bool g4_nvme_pair_is_answered(const struct g4_nvme_pair *pair);
 G4_FN void g4_nvme_pair_consumed(struct g4_nvme_pair *pair);
 
 /*
- * Per-lane, one at a time, by who keeps others from looking at completions. From the return on, no command is written and no doorbell
- * rung until g4_nvme_pair_restart(). Waits for those who are submitting, who wait for nobody.
+ * Per-lane, one at a time, by the workgroup that keeps others from looking at completions. From the return on, no command is
+ * written and no doorbell
+ * rung until g4_nvme_pair_restart(). Waits for the workgroups that are submitting, which wait for none.
  */
 G4_FN void g4_nvme_pair_pause(struct g4_nvme_pair *pair);
 /* Of a paused pair, after the controller has got empty queues there, with completions zeroed. */

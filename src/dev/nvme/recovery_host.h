@@ -2,7 +2,7 @@
 /*
  * What is done about a controller that fails: a late command is aborted; if that does not help, or the controller has failed, it is
  * reset and gets what was under way again, a few times an hour; then it is dead, and all requests fail. docs/design/nvme.md says what a
- * reset may lose and who learns of it. Host only.
+ * reset may lose and which callers learn of it. Host only.
  */
 #ifndef G4_DEV_NVME_RECOVERY_HOST_H
 #define G4_DEV_NVME_RECOVERY_HOST_H
@@ -10,7 +10,8 @@
 #include "dev/nvme/controller_host.h"
 
 /*
- * Thread-safe, cheap: called now and then by a thread that waits. What is to be done, a thread of its own does: it waits for those who
+ * Thread-safe, cheap: called now and then by a thread that waits. What is to be done, a thread of its own does: it waits for
+ * workgroups that
  * look at completions, and these may wait for the caller to take a slot.
  */
 void g4_nvme_check(struct g4_nvme *nvme);

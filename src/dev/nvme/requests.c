@@ -57,7 +57,7 @@ G4_FN static void take_completions(struct g4_nvme_queue *queue)
 }
 
 /*
- * Ends what is complete, for all, unless somebody else does. Slots are given back here and nowhere else, by one at a time, who
+ * Ends what is complete, for all, unless another workgroup does. Slots are given back here and nowhere else, by one at a time, which
  * does not sit on a slot that is there for its ticket: so nobody gives more than others have taken (slots.h).
  */
 G4_FN static void look(struct g4_nvme_queue *queue, const struct g4_nvme_turn *turn)

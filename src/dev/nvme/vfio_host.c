@@ -274,8 +274,8 @@ static int open_group(struct g4_vfio *vfio, const char *name, const struct g4_pc
 	if (vfio->group < 0 && errno == EBUSY)
 		return g4_dev_fail(message, -G4_E_DEV_BUSY, "%s: is in use by another program", name);
 	if (vfio->group < 0 && (errno == EACCES || errno == EPERM))
-		return g4_dev_fail(message, -G4_E_ACCES, "%s: no permission: who opens it needs to own %s, or be root",
-				   name, path);
+		return g4_dev_fail(message, -G4_E_ACCES,
+				   "%s: no permission: the user that opens it needs to own %s, or be root", name, path);
 	if (vfio->group < 0)
 		return g4_dev_fail(message, -G4_E_DEV_OPEN, "%s: %s can not be opened: %m", name, path);
 	if (ioctl(vfio->group, VFIO_GROUP_GET_STATUS, &status) != 0 || !(status.flags & VFIO_GROUP_FLAGS_VIABLE)) {

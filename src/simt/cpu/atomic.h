@@ -83,7 +83,7 @@ G4_INLINE uint64_t g4_atomic_max64_rlx(uint64_t *p, uint64_t value)
 	return old;
 }
 
-/* Keeps what is before it before the stores behind it, for those who read without a lock. */
+/* Keeps what is before it before the stores behind it, for readers without a lock. */
 G4_INLINE void g4_fence_rel(void)
 {
 	__atomic_thread_fence(__ATOMIC_RELEASE);

@@ -137,7 +137,7 @@ void g4_read_unlock(struct g4_rwlock *lock)
  *     |    waiters    | went round  | woken | taken |
  *     +---------------+-------------+-------+-------+
  *
- * woken: somebody who slept is awake and has not looked yet; then nobody else is woken. went round: whoever has the lock did;
+ * woken: a thread that slept is awake and has not looked yet; then no other is woken. went round: the holder of the lock did;
  * written and read by the owner of the lock.
  */
 #define GATE_TAKEN 1u
@@ -208,7 +208,8 @@ void g4_write_lock(struct g4_rwlock *lock)
 }
 
 /*
- * Readers with tickets make the same queue behind a writer: one of them sleeps, whoever comes meanwhile finds its ticket and sleeps,
+ * Readers with tickets make the same queue behind a writer: one of them sleeps, a reader that comes meanwhile finds its
+ * ticket and sleeps,
  * too, and nobody is in time any more (creates in one directory by 4 threads on 2 processors: 9 us each instead of 3). At the gate
  * they have no tickets yet.
  */

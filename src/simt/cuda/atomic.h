@@ -71,7 +71,7 @@ G4_ATOMIC_FETCH_ORDERED(64, g4_atomic_max, __nv_atomic_fetch_max, rlx, __NV_ATOM
 /*
  * Both halves of the order, for nvcc makes a fence of the dearest kind, sequential consistency, of one that asks for one half.
  *
- * Keeps what is before it before the stores behind it, for those who read without a lock.
+ * Keeps what is before it before the stores behind it, for readers without a lock.
  */
 G4_FN G4_INLINE void g4_fence_rel(void)
 {

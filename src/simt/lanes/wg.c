@@ -87,7 +87,7 @@ G4_LANES_UNSEEN static void go_on_as(struct g4_wg *wg, uint32_t lane)
 	lane_self = lane;
 #if defined(G4_TSAN)
 	from->fiber = __tsan_get_current_fiber();
-	__tsan_release(from); /* to who ends the lane */
+	__tsan_release(from); /* to the thread that ends the lane */
 	__tsan_switch_to_fiber(to->fiber, __tsan_switch_to_fiber_no_sync);
 #endif
 	swapcontext(&from->context, &to->context);

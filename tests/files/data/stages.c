@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "files/data/stages.h"
 
-static struct g4_batch_room the_room;
+static struct g4_batch_lists the_lists;
 static struct g4_batch the_batch;
 struct g4_batch *batch = &the_batch;
 struct held held;
@@ -12,7 +12,7 @@ uint64_t free_before, reserved_before;
 int stages_begin(void **state)
 {
 	files_begin(state);
-	g4_batch_init(batch, &the_room, 0, G4_BATCH_PAGES);
+	g4_batch_init(batch, &the_lists, 0, G4_BATCH_PAGES);
 	data = rig_memory(G4_REGION_BYTES, 7);
 	found = rig_memory(G4_REGION_BYTES, 0);
 	held = files_hold("f");

@@ -57,8 +57,8 @@ static void a_piece_ends_inside_a_segment(void **state)
 	g4_write_unlock(&inode->lock);
 }
 
-/* Lines that lie apart in memory, for places that lie apart, of two batches in one room. */
-static void batches_of_a_room_are_stored_together(void **state)
+/* Lines that lie apart in memory, for places that lie apart, of two batches that share lists. */
+static void batches_that_share_lists_are_stored_together(void **state)
 {
 	const uint64_t pages[] = {0, 1, 2, 5, 600};
 	struct g4_batch both[2];
@@ -71,7 +71,7 @@ static void batches_of_a_room_are_stored_together(void **state)
 	assert_int_equal(batch->count, 5);
 	for (uint32_t b = 0; b < 2; b++) { /* as if each were a file's: pages 0 to 2, and the others */
 		const uint32_t first = b ? 3 : 0, count = b ? 2 : 3;
-		g4_batch_init(&both[b], batch->room, first, count);
+		g4_batch_init(&both[b], batch->lists, first, count);
 		both[b].count = count;
 		reserved[b] = both[b].reserved = g4_gathered_reservation(fs, &both[b], 0);
 		assert_int_equal(g4_place(wg, fs, inode, &both[b]), 0);
@@ -87,5 +87,43 @@ static void batches_of_a_room_are_stored_together(void **state)
 	g4_write_unlock(&inode->lock);
 }
 
+/*
+ * More segments than one transfer has requests: unwritten pages that lie apart. The lists that are cut stay within their bounds.
+ */
+static void more_segments_than_requests_are_stored_in_several_transfers(void **state)
+{
+	enum { PAGES = G4_BATCH_PAGES, GUARD = 0x5a };
+	static struct {
+		struct g4_batch_lists lists;
+		uint8_t behind[sizeof(struct g4_batch_lists)];
+	} memory;
+	static uint64_t pages[PAGES], known[PAGES];
+	static uint8_t behind[sizeof(memory.behind)];
+	struct g4_batch apart;
+
+	(void)state;
+	for (uint32_t k = 0; k < PAGES; k++)
+		pages[k] = 2 * (uint64_t)k;
+	memset(known, GUARD, sizeof(known));
+	memset(behind, GUARD, sizeof(behind));
+	memset(&memory, GUARD, sizeof(memory));
+	assert_int_equal(op_fallocate(&rig, held.ino, 0, 0, 2 * PAGES * G4_PAGE_BYTES), 0);
+	stages_write(pages, PAGES);
+	g4_write_lock(&inode->lock);
+	g4_batch_init(&apart, &memory.lists, 0, PAGES);
+	g4_gather_dirty(fs, inode, &apart);
+	assert_int_equal(g4_place(wg, fs, inode, &apart), 0);
+	assert_int_equal(apart.segment_count, PAGES);
+	assert_true(apart.segment_count > sizeof(memory.lists.requests) / sizeof(memory.lists.requests[0]));
+	const int rc = g4_store_together(wg, fs, &apart, 1);
+	g4_write_unlock(&inode->lock);
+	assert_int_equal(rc, 0);
+	*batch = apart;
+	expect_stored(data);
+	assert_memory_equal(memory.lists.known, known, sizeof(known));
+	assert_memory_equal(memory.behind, behind, sizeof(behind));
+}
+
 RUN_TESTS(stage_test(memory_is_stored_and_no_file_has_it), stage_test(a_piece_ends_inside_a_segment),
-	  stage_test(batches_of_a_room_are_stored_together))
+	  stage_test(batches_that_share_lists_are_stored_together),
+	  stage_test(more_segments_than_requests_are_stored_in_several_transfers))

@@ -14,7 +14,7 @@ static void *memory;
 
 static void begin(uint64_t buckets)
 {
-	const uint64_t bytes = buckets * G4_DDT_PLACES * sizeof(uint64_t);
+	const uint64_t bytes = buckets * G4_DDT_SLOTS * sizeof(uint64_t);
 
 	assert_int_equal(g4_ddt_memory(bytes + 7), bytes);
 	memory = calloc(1, bytes);
@@ -142,13 +142,13 @@ static void filling_takes_no_place_but_for_anchors(void **state)
 
 	(void)state;
 	begin(1);
-	for (uint64_t n = 0; n < G4_DDT_PLACES; n++)
+	for (uint64_t n = 0; n < G4_DDT_SLOTS; n++)
 		put(n, false);
 	g4_ddt_fill(&ddt, hash_of(100, false, hash), g4_page_address(101));
 	assert_int_equal(found(100, false), 0);
 	g4_ddt_fill(&ddt, hash_of(101, true, hash), g4_page_address(102));
 	assert_int_equal(found(101, true), 102);
-	assert_int_equal(stats().entries, G4_DDT_PLACES);
+	assert_int_equal(stats().entries, G4_DDT_SLOTS);
 	end();
 }
 
@@ -182,7 +182,7 @@ static void threads_find_what_was_put_in(void **state)
 	assert_true(stats().entries <= stats().places);
 	uint64_t in_use = 0;
 	for (uint64_t k = 0; k < stats().places; k++)
-		in_use += ddt.places[k] != 0;
+		in_use += ddt.slots[k] != 0;
 	assert_int_equal(stats().entries, in_use);
 	end();
 }

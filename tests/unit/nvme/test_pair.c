@@ -123,7 +123,7 @@ static void *submit_many(void *argument)
 	return NULL;
 }
 
-/* Whoever rings for whom: each command is there once, whole. */
+/* Whichever lane rings: each command is there once, whole. */
 static void many_submit_at_once(void **state)
 {
 	static uint8_t seen[THREADS * EACH];

@@ -479,7 +479,7 @@ static void what_is_unreadable_is_stored_anew(void **state)
 	expect(c);
 }
 
-/* Whoever writes the right contents to the place of a page that has rotted gets them, whether anybody has met that page or not. */
+/* A writer of the right contents to the place of a page that has rotted gets them, whether that page was met or not. */
 static void writing_it_again_heals_it(void **state)
 {
 	(void)state;
@@ -627,7 +627,7 @@ static void *add_feature(void *argument)
 
 	(void)pthread_barrier_wait(&adders);
 	added[k] = g4_super_add_feature(wg, rig.fs, G4_FEATURE_INCOMPAT_LISTED);
-	durable[k] = image_has(G4_FEATURE_INCOMPAT_LISTED); /* whoever is told so relies on it */
+	durable[k] = image_has(G4_FEATURE_INCOMPAT_LISTED); /* a caller that is told so relies on it */
 	g4_wg_destroy(wg);
 	return NULL;
 }
