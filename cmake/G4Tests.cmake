@@ -291,8 +291,12 @@ if(G4_TOOLS)
 			get_filename_component(folder "${folder}" NAME)
 			string(REGEX REPLACE "^test_" "${folder}." name "${name}")
 			add_test(NAME ${name} COMMAND ${G4_WATCH} bash "${script}" WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
-			set_tests_properties(${name} PROPERTIES LABELS fuse RUN_SERIAL ON TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77
+			set_tests_properties(${name} PROPERTIES LABELS fuse TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77
 				ENVIRONMENT "${test_environment};GPU4FS=$<TARGET_FILE:gpu4fs_tool>")
 		endforeach()
+		# Each has an image, a mount and a folder of its own. Loop devices have one number for all, and sync(2) waits for all block
+		# devices, also for one whose server is stopped.
+		set_tests_properties(fuse.block fuse.same_bytes fuse.umount PROPERTIES RESOURCE_LOCK block_devices COST 100)
+		set_tests_properties(fuse.direct fuse.large PROPERTIES COST 100)
 	endif()
 endif()
