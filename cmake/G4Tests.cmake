@@ -41,6 +41,14 @@ if(test_support)
 	target_link_libraries(g4_test_support PUBLIC gpu4fs_static PkgConfig::cmocka)
 endif()
 
+# The program keeps the memory of a mount for the next one (tests/engine/recycled.c). A GPU's driver has it pinned.
+function(g4_recycle_memory program)
+	if(TARGET g4_cuda)
+		return()
+	endif()
+	target_link_options(${program} PRIVATE "LINKER:--undefined=__wrap_g4_memory_map,--wrap=g4_memory_map,--wrap=g4_memory_unmap")
+endfunction()
+
 file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
 # The test `name`, of `target`, once more as NAME.VARIANT, in a folder of its own, with these in its environment.
 macro(g4_test_variant variant)
@@ -62,6 +70,9 @@ foreach(source ${test_programs})
 		target_link_libraries(${target} PRIVATE g4_test_support)
 	endif()
 	target_link_libraries(${target} PRIVATE gpu4fs_static PkgConfig::cmocka)
+	if(name MATCHES "^engine\\.")
+		g4_recycle_memory(${target})
+	endif()
 	set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 	add_test(NAME ${name} COMMAND ${G4_TEST_LAUNCHER} $<TARGET_FILE:${target}>
 		WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
@@ -203,6 +214,7 @@ add_executable(crash_explorer ${explorer_sources})
 target_include_directories(crash_explorer PRIVATE tests tests/crash)
 target_link_libraries(crash_explorer PRIVATE g4_test_support gpu4fs_static PkgConfig::cmocka)
 target_link_options(crash_explorer PRIVATE "LINKER:--wrap=clock_gettime,--wrap=getrandom")
+g4_recycle_memory(crash_explorer)
 set_target_properties(crash_explorer PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 set(explorer_options)
 if(G4_TEST_CRASH_SAMPLE GREATER 0)
@@ -291,8 +303,12 @@ if(G4_TOOLS)
 			get_filename_component(folder "${folder}" NAME)
 			string(REGEX REPLACE "^test_" "${folder}." name "${name}")
 			add_test(NAME ${name} COMMAND ${G4_WATCH} bash "${script}" WORKING_DIRECTORY "${CMAKE_BINARY_DIR}/tests/work")
-			set_tests_properties(${name} PROPERTIES LABELS fuse RUN_SERIAL ON TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77
+			set_tests_properties(${name} PROPERTIES LABELS fuse TIMEOUT ${G4_TEST_TIMEOUT} SKIP_RETURN_CODE 77
 				ENVIRONMENT "${test_environment};GPU4FS=$<TARGET_FILE:gpu4fs_tool>")
 		endforeach()
+		# Each has an image, a mount and a folder of its own. Loop devices have one number for all, and sync(2) waits for all block
+		# devices, also for one whose server is stopped.
+		set_tests_properties(fuse.block fuse.same_bytes fuse.umount PROPERTIES RESOURCE_LOCK block_devices COST 100)
+		set_tests_properties(fuse.direct fuse.large PROPERTIES COST 100)
 	endif()
 endif()

@@ -77,12 +77,13 @@ build() {
 	cmake --preset "$1" && cmake --build "build/$1" --target "${@:2}" -- -k 0
 }
 
-# tests NAME PRESET CTEST-OPTIONS...: runs CTest and counts every test it names.
+# tests NAME PRESET CTEST-OPTIONS...: runs CTest and counts every test it names. Two tests more at a time than there are processors:
+# some wait for a disk, for a process, for each other.
 tests() {
 	local name=$1 preset=$2 log=$logs/${1// /-}.log junit=$PWD/$logs/${1// /-}.xml start=$SECONDS rc=0 counts
 	shift 2
 	rm -f "$junit"
-	ctest --test-dir "build/$preset" --no-tests=error --output-on-failure \
+	ctest --test-dir "build/$preset" --parallel "$(($(nproc) + 2))" --no-tests=error --output-on-failure \
 		--test-output-truncation head --output-junit "$junit" "$@" >"$log" 2>&1 </dev/null || rc=$?
 	if ! counts=$(python3 scripts/junit_count.py "$junit") || ! read -r p f s <<<"$counts"; then
 		fail "$name" $((SECONDS - start)) "$log"
@@ -101,11 +102,10 @@ tests() {
 	fi
 }
 
-# build_and_test STEP PRESET CTEST-OPTIONS...: CTest only runs where the build worked. Two tests more than there are processors:
-# some wait for a disk, for a process, for each other.
+# build_and_test STEP PRESET CTEST-OPTIONS...: CTest only runs where the build worked.
 build_and_test() {
 	if run "$1 build" build "$2" all; then
-		tests "$1 tests" "$2" --parallel "$(($(nproc) + 2))" "${@:3}"
+		tests "$1 tests" "$2" "${@:3}"
 	fi
 }
 

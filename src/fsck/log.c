@@ -15,7 +15,6 @@
 #include "hash/crc32c.h"
 #include "journal/block.h"
 
-#define LOG_READ_PAGES UINT64_C(256) /* at a time, where all of the log is looked at */
 #define SEQUENCE_END (UINT64_C(1) << 62)
 
 struct g4_address g4_image_log_address(const struct g4_image *image, uint64_t log_page)
@@ -285,11 +284,12 @@ uint64_t g4_image_starts_record(struct g4_image *image, uint64_t log_page)
 
 uint64_t g4_image_records_between(struct g4_image *image, uint64_t after, uint64_t before)
 {
-	uint8_t *buffer = aligned_alloc(G4_PAGE_BYTES, LOG_READ_PAGES * G4_PAGE_BYTES);
+	const uint64_t log_pages = g4_layout_log_pages(&image->layout), most = g4_log_read_pages(log_pages);
+	uint8_t *buffer = aligned_alloc(G4_PAGE_BYTES, most * G4_PAGE_BYTES);
 	uint64_t count = 0;
 
-	for (uint64_t first = 0; first < g4_layout_log_pages(&image->layout); first += LOG_READ_PAGES) {
-		const uint64_t pages = g4_min64(LOG_READ_PAGES, g4_layout_log_pages(&image->layout) - first);
+	for (uint64_t first = 0; first < log_pages; first += most) {
+		const uint64_t pages = g4_min64(most, log_pages - first);
 		const struct g4_address start = g4_image_log_address(image, first);
 		const bool whole = buffer != NULL && image->buffer == NULL &&
 				   g4_dev_read(image->wg, image->dev, g4_address_stored(start), buffer,

@@ -69,4 +69,13 @@ G4_FN int g4_meta_get_sums(struct g4_wg *wg, struct g4_meta *meta, struct g4_add
 /* References a line for a block whose old contents do not matter: zeroed, typed. The caller makes it dirty. */
 G4_FN int g4_meta_new(struct g4_wg *wg, struct g4_meta *meta, struct g4_address address, uint32_t type, uint32_t *line);
 
+/*
+ * How many pages of a log of `log_pages` pages are read at a time where all of it is looked at: 1 MiB at most, as a disk likes it, and
+ * of a small log a sixteenth, as its buffer should stay in the processor's cache.
+ */
+G4_FN G4_INLINE uint64_t g4_log_read_pages(uint64_t log_pages)
+{
+	return g4_min64(G4_MIB / G4_PAGE_BYTES, log_pages / 16 + 1);
+}
+
 #endif

@@ -33,8 +33,6 @@
 #include "hash/crc32c.h"
 #include "journal/journal.h"
 
-#define LOG_READ_PAGES UINT64_C(256) /* at a time, where all of the log is looked at */
-
 struct image {
 	uint64_t address;
 	uint64_t sequence; /* of the record, or of the revoke */
@@ -484,11 +482,11 @@ static int64_t starts_record(struct scan *scan, uint64_t page)
  */
 static int check_end(struct scan *scan, uint64_t head, uint64_t next)
 {
-	const uint64_t pages = scan->log_pages - scan->walked;
-	int rc = grow_buffer(scan, LOG_READ_PAGES);
+	const uint64_t pages = scan->log_pages - scan->walked, most = g4_log_read_pages(scan->log_pages);
+	int rc = grow_buffer(scan, most);
 
-	for (uint64_t first = 0; first < pages && rc == 0; first += LOG_READ_PAGES) {
-		const uint64_t count = g4_min64(LOG_READ_PAGES, pages - first);
+	for (uint64_t first = 0; first < pages && rc == 0; first += most) {
+		const uint64_t count = g4_min64(most, pages - first);
 		rc = read_any(scan, head + first, count, scan->buffer);
 		for (uint64_t i = 0; i < count && rc == 0; i++)
 			if (first_of_record(scan, scan->buffer + i * G4_PAGE_BYTES, head + first + i) > next)

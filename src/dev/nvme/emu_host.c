@@ -27,8 +27,10 @@
 #define QUEUE_ENTRIES 1024u
 #define HELD_MOST 4096u
 #define MUTED_MOST 64u
-#define LOOKS 50u	/* behind the last command; then it sleeps, and has to be told */
-#define NAP_NS 1000000u /* for a driver that rings and does not tell */
+#define LOOKS 50u	  /* behind the last command; then it sleeps, and has to be told */
+#define NAP_NS 1000000u	  /* for a driver that rings and does not tell */
+#define LOOKS_AWAKE 1000u /* the same while nobody tells: the next command of somebody at work comes within them */
+#define NAP_AWAKE_NS 20000u
 #define BUFFERS ((uint32_t)G4_IO_MAX_IOV)
 
 struct submission {
@@ -56,7 +58,7 @@ struct g4_emu {
 	uint32_t stopping;
 	uint32_t turn;	  /* lock: 1 while somebody is the controller */
 	uint32_t asleep;  /* 1: its thread looks at registers no more until it is told */
-	uint32_t awake;	  /* 1: it does not sleep, as nobody tells it of doorbells */
+	uint32_t awake;	  /* 1: it looks for longer and takes short naps, as nobody tells it of doorbells */
 	uint32_t answers; /* completions written */
 	uint32_t dozing;  /* threads that wait for one */
 	uint8_t *told;	  /* what IDENTIFY has answered, where it is to change; else NULL */
@@ -695,11 +697,12 @@ static void *run(void *context)
 			idle = 0;
 			continue;
 		}
-		if (g4_load32_rlx(&emu->awake) || ++idle < LOOKS)
+		const bool awake = g4_load32_rlx(&emu->awake);
+		if (++idle < (awake ? LOOKS_AWAKE : LOOKS))
 			continue;
 		g4_xchg32(&emu->asleep, 1);
 		if (!try_look(emu) && !g4_load32_acq(&emu->stopping))
-			futex_wait(&emu->asleep, 1, NAP_NS);
+			futex_wait(&emu->asleep, 1, awake ? NAP_AWAKE_NS : NAP_NS);
 		g4_xchg32(&emu->asleep, 0);
 	}
 	return NULL;
