@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/dedup.h"
 #include "cli/health.h"
+#include "client/dedup.h"
 #include "print/report.h"
 
 const char g4_help_dedup[] =
@@ -53,7 +54,8 @@ const char g4_help_dedup[] =
 enum order { RUN, ESTIMATE, STATS, PRUNE };
 
 struct target { /* one of them at most is not NULL; none: paths are of a file system that is mounted here */
-	const char *image, *socket, *mount;
+	const char *image, *socket;
+	char *mount;
 };
 
 /* NULL: of paths that are mounted here. */
@@ -141,16 +143,16 @@ static bool parse_order(const char *word, enum order *order)
 	return false;
 }
 
-/* In the library's words. */
-static int ask_mount(const char *mount, uint32_t order, uint64_t group, struct g4_dedup_counts *counts)
+/* g4c_dedup_ask() of the mount at the directory `from`. */
+static int ask_mount(void *from, uint32_t order, uint64_t group, struct g4_dedup_counts *counts)
 {
 	int status = 0;
-	const int rc = g4_cli_mount_dedup(mount, order, group, counts, &status);
+	const int rc = g4_cli_mount_dedup(from, order, group, counts, &status);
 
 	return rc < 0 ? rc : -g4_errno(status);
 }
 
-static int mount_stats(const char *mount, bool json)
+static int mount_stats(char *mount, bool json)
 {
 	struct g4_dedup_counts counts;
 	struct g4_report report;
@@ -167,19 +169,6 @@ static int mount_stats(const char *mount, bool json)
 	return G4_EXIT_OK;
 }
 
-static int64_t prune_mount(const char *mount)
-{
-	struct g4_dedup_counts counts = {.groups = 1};
-	int64_t pruned = 0;
-	int rc = 0;
-
-	while (rc == 0 && counts.next < counts.groups) {
-		rc = ask_mount(mount, G4_DEDUP_PRUNE, counts.next, &counts);
-		pruned += (int64_t)counts.pruned;
-	}
-	return rc < 0 ? rc : pruned;
-}
-
 static int prune(const struct target *target, bool json)
 {
 	struct g4_report report;
@@ -187,7 +176,7 @@ static int prune(const struct target *target, bool json)
 	int rc = 0;
 
 	if (target->mount != NULL) {
-		pruned = prune_mount(target->mount);
+		pruned = g4c_dedup_prune(ask_mount, target->mount);
 	} else {
 		gpu4fs *fs = g4_cli_attach("dedup", target->image, NULL);
 		if (fs == NULL)
