@@ -73,7 +73,7 @@ _gpu4fs() {
 		_gpu4fs_words "$current" "-r -R --recursive -f --force -j --jobs -v --verbose --image --socket --help --version"
 		;;
 	dedup:-*)
-		_gpu4fs_words "$current" "--memory --rate --compare --json --image --socket --mount --help --version"
+		_gpu4fs_words "$current" "--memory --rate --compare --chunks --json --image --socket --mount --help --version"
 		;;
 	map:-*) _gpu4fs_words "$current" "--json --help --version" ;;
 	df:-*) _gpu4fs_words "$current" "-b --bytes --json --help --version" ;;

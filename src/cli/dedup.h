@@ -9,8 +9,23 @@
 #include "base/progress_host.h"
 #include "cli/dedup_files.h"
 
+#define G4_DEDUP_PAGE_BYTES UINT64_C(4096)
 #define G4_DEDUP_LEAST_BYTES UINT64_C(4096)
+#define G4_DEDUP_CHUNKS_LEAST_BYTES (UINT64_C(256) << 10)
 #define G4_DEDUP_CLASSES 33u
+
+/* What chunks have found (cli/dedup_chunks.h). Bytes are those of pages that are stored; the end of a file's last page counts. */
+struct g4_dedup_chunks {
+	uint64_t count, bytes; /* chunks, and how long they are together */
+	uint64_t passes;
+	uint64_t left_out; /* files that could not be read */
+	uint64_t
+		duplicate_bytes; /* stored once more than they have to be, wherever they begin: the sum of the next three */
+	uint64_t aligned_bytes;	  /* in pages that are the same, and so may be shared */
+	uint64_t partial_bytes;	  /* at the same place of a page that has other bytes, too */
+	uint64_t unaligned_bytes; /* at another place of a page than in any copy before */
+	uint64_t shared;	  /* pages of files that were another page before */
+};
 
 struct g4_dedup {
 	struct g4_dedup_place place;
@@ -20,6 +35,7 @@ struct g4_dedup {
 	uint64_t rate;	       /* bytes a second that are shared, 0: no limit */
 	bool share;	       /* else it only looks */
 	bool compare;
+	bool by_chunks; /* as well as by the sums of pages: files are read */
 	/* what was found; pages of 4096 bytes */
 	uint64_t files, left_out; /* files that could not be read */
 	uint64_t passes;
@@ -32,6 +48,7 @@ struct g4_dedup {
 	uint64_t failed;       /* that could not be shared */
 	uint64_t owners
 		[G4_DEDUP_CLASSES]; /* stored pages that have 2^k pages of these files, or more, and less than 2^(k+1) */
+	struct g4_dedup_chunks chunks;
 	/* its own */
 	struct g4_dedup_file *file_list;
 	uint64_t file_room;

@@ -43,6 +43,14 @@ cp "$work/tree/a" "$mnt/other"
 same "an estimate counts what nobody has synced" 3005 "$(value data_bytes estimate "$mnt")"
 same "... and what is there more than once" 2002 "$(value duplicate_bytes estimate "$mnt")"
 same "... by a link to it, and not what another file system has" 2002 "$(cd "$mnt" && ln -s tree short && value duplicate_bytes estimate ./short .)"
+chunk() { # chunk KEY ARGUMENT...: of chunks, in pages
+	local key=$1
+	shift
+	"$gpu4fs" dedup "$@" --json | python3 -c "import json, sys; print(json.load(sys.stdin)['chunks']['$key'] // 4096)"
+}
+# the first chunk of what is shifted begins with other bytes
+check "chunks find it, too" test "$(chunk aligned_bytes estimate --chunks "$mnt")" -ge 1980
+same "... and nothing that begins elsewhere in a page" 0 "$(chunk unaligned_bytes estimate --chunks "$mnt")"
 check "umount" umount "$mnt/other"
 refuses "another file system's directory" "is on no gpu4fs" "$gpu4fs" dedup estimate "$work"
 refuses "... also beside ours" "cross-device" "$gpu4fs" dedup estimate "$mnt" "$work"
@@ -66,6 +74,20 @@ check "... the sizes and the times" cmp "$work/stat" "$work/stat.after"
 check "a shared file is written" dd if=/dev/zero of="$mnt/tree/a" bs=4096 count=3 seek=10 conv=notrunc status=none
 check "... and the others are what they were" cmp "$work/tree/sub/b" "$mnt/tree/sub/b"
 rm "$mnt/tree/sub/b"
+
+# What has no sums is found by chunks, and is read and compared
+mkdir "$mnt/none"
+"$gpu4fs" attr set checksum=none "$mnt/none"
+cat "$work/tree/a" >"$mnt/none/a"
+cat "$work/tree/shifted" >"$mnt/none/shifted"
+touch -a -d 2001-01-01 "$mnt/none/a"
+same "what has no checksums" 0 "$(value shared_bytes run "$mnt/none")"
+shared=$(value shared_bytes run --chunks "$mnt/none")
+check "... is shared by chunks" test "$shared" -ge 985
+same "... and takes no space" "$((2001 - shared))" "$(value stored_bytes stats "$mnt/none")"
+check "... nor changes" cmp "$work/tree/shifted" "$mnt/none/shifted"
+same "... and reading it does not count" 2001-01-01 "$(date -d "@$(stat -c %X "$mnt/none/a")" +%F)"
+rm -r "$mnt/none"
 
 # What is immutable can not be shared, and the others can
 cat "$work/tree/odd" >"$mnt/odd1"
