@@ -23,9 +23,9 @@ const char g4_help_dedup[] =
 	"--checksum, attr set checksum=), and lets files share them: of a mounted file system,\n"
 	"or with --image or --socket of one that is not mounted, or that 'gpu4fs serve' has; then\n"
 	"paths begin at its root, and without any all files are looked at.\n\n"
-	"  run       share them. Contents, sizes and times of files stay as they are; others may\n"
-	"            write meanwhile. It may be ended at any time, and begun again. Of a mounted\n"
-	"            file system it is for root and the user who did that\n"
+	"  run       share them, and make holes of pages of zeros. Contents, sizes and times of files\n"
+	"            stay as they are; others may write meanwhile. It may be ended at any time, and\n"
+	"            begun again. Of a mounted file system it is for root and the user who did that\n"
 	"  estimate  say how much that would free\n"
 	"  stats     say how much is shared, and how many pages of files a stored page has. With\n"
 	"            --mount: how often what was written was there already since the mount (with\n"
@@ -136,12 +136,14 @@ static void print_result(enum order order, const struct g4_dedup *dedup, bool wh
 	g4_report_size(&report, "without_checksums_bytes", dedup->without_sums * G4_DEDUP_PAGE_BYTES);
 	if (order != STATS) {
 		g4_report_size(&report, "duplicate_bytes", dedup->duplicates * G4_DEDUP_PAGE_BYTES);
+		g4_report_size(&report, "zero_bytes", dedup->zeros * G4_DEDUP_PAGE_BYTES);
 		g4_report_count(&report, "passes", dedup->passes);
 	}
 	if (order == ESTIMATE)
 		g4_report_real(&report, "ratio_after", ratio(dedup->pages, dedup->stored - dedup->duplicates));
 	if (order == RUN) {
 		g4_report_size(&report, "shared_bytes", dedup->shared * G4_DEDUP_PAGE_BYTES);
+		g4_report_size(&report, "hole_bytes", dedup->holes * G4_DEDUP_PAGE_BYTES);
 		g4_report_size(&report, "different_bytes", dedup->different * G4_DEDUP_PAGE_BYTES);
 		g4_report_size(&report, "failed_bytes", dedup->failed * G4_DEDUP_PAGE_BYTES);
 	}

@@ -3,7 +3,7 @@
  * A record a page: a key made of its sum, its address, and where it is in which file. All records of a range of keys are in memory at a
  * time; where there are more than fit, the range is halved, down to a part of the addresses of one key, and the rest is for another pass
  * over the sums. Sorted, pages with the same contents lie in a row. Of those the address with the most pages in its pass stays, and the
- * others' pages become jobs, in the order of files.
+ * others' pages become jobs, in the order of files. Pages of zeros are all jobs: they become holes.
  *
  * Nothing is kept between runs: one that was ended at any point is begun anew, and finds what it did shared.
  */
@@ -19,6 +19,7 @@
 #include "cli/attach.h"
 #include "cli/dedup_chunks.h"
 #include "cli/dedup_share.h"
+#include "hash/sums.h"
 
 #define TINY_BYTES 128u /* a file of so many has no pages */
 #define SUMS_AT_ONCE 512u
@@ -180,6 +181,32 @@ static int by_contents(const void *a, const void *b)
 	return by_place(a, b);
 }
 
+static uint64_t mix(uint64_t word, uint32_t algorithm)
+{
+	word = (word ^ algorithm) * UINT64_C(0x9e3779b97f4a7c15);
+	return word ^ word >> 32;
+}
+
+/* The keys of a page of zeros: its sum's first word with each algorithm (hash/sums.h). */
+static void make_zero_keys(struct g4_dedup *dedup)
+{
+	static const uint8_t zeros[G4_DEDUP_PAGE_BYTES];
+	uint8_t digest[G4_BLAKE3_BYTES];
+	uint64_t word, words[2];
+
+	g4_blake3(zeros, sizeof(zeros), digest);
+	memcpy(&word, digest, sizeof(word));
+	g4_xxh3_128(zeros, sizeof(zeros), words);
+	dedup->zero_keys[0] = mix(word, 1);
+	dedup->zero_keys[1] = mix(g4_crc32c(0, zeros, sizeof(zeros)), 2);
+	dedup->zero_keys[2] = mix(words[0], 3);
+}
+
+static bool is_zeros(const struct g4_dedup *dedup, uint64_t key)
+{
+	return key == dedup->zero_keys[0] || key == dedup->zero_keys[1] || key == dedup->zero_keys[2];
+}
+
 static void count_owners(struct g4_dedup *dedup, uint64_t owners)
 {
 	uint32_t class = 0;
@@ -203,13 +230,13 @@ struct pass {
 };
 
 /*
- * Pages of one key, sorted: counts them, and makes jobs of those at other addresses than the one that stays. `all`: there are no more
+ * Pages of one key, sorted: counts them, and makes jobs of those at other addresses than the one that stays; of zeros none does. `all`: there are no more
  * of the last address in this pass. Returns how many jobs there are.
  */
 static uint64_t plan(struct g4_dedup *dedup, struct pass *pass, const struct g4_dedup_record *group, uint64_t count,
 		     bool all, struct g4_dedup_record *jobs)
 {
-	const bool known = pass->keeps && pass->stays.key == group->key;
+	const bool zeros = is_zeros(dedup, group->key), known = pass->keeps && pass->stays.key == group->key;
 	struct g4_dedup_record stays = known ? pass->stays : *group;
 	uint64_t most = 0, made = 0, addresses = 0;
 
@@ -229,13 +256,15 @@ static uint64_t plan(struct g4_dedup *dedup, struct pass *pass, const struct g4_
 	}
 	for (uint64_t i = 0; i < count; i++) {
 		const struct g4_dedup_record record = group[i];
-		if (record.address != stays.address) {
+		if (zeros || record.address != stays.address) {
 			jobs[made] = record;
-			jobs[made++].key = (uint64_t)stays.file << 32 | stays.page;
+			jobs[made++].key = zeros ? (uint64_t)G4_DEDUP_ZEROS << 32 | record.page :
+						   (uint64_t)stays.file << 32 | stays.page;
 		}
 	}
 	dedup->pages += count;
-	dedup->duplicates += addresses - (known ? 0 : 1);
+	dedup->zeros += zeros ? count : 0;
+	dedup->duplicates += addresses - (known || zeros ? 0 : 1);
 	pass->keeps = true;
 	pass->stays = stays;
 	return made;
@@ -296,8 +325,7 @@ static uint64_t key_of(const struct gpu4fs_page_sum *page)
 
 	if (has_sum(page))
 		memcpy(&word, page->sum, sizeof(word));
-	word = (word ^ (has_sum(page) ? page->algorithm : 0)) * UINT64_C(0x9e3779b97f4a7c15);
-	return word ^ word >> 32;
+	return mix(word, has_sum(page) ? page->algorithm : 0);
 }
 
 static int take_page(struct g4_dedup *dedup, struct pass *pass, uint32_t number, const struct gpu4fs_page_sum *page)
@@ -391,6 +419,7 @@ int g4_dedup_go(struct g4_dedup *dedup)
 	struct gpu4fs_page_sum *sums = malloc(SUMS_AT_ONCE * sizeof(*sums));
 
 	each_once(dedup);
+	make_zero_keys(dedup);
 	dedup->begun_ns = g4_clock_ns(CLOCK_MONOTONIC);
 	dedup->record_room = dedup->memory_bytes / (2 * sizeof(*dedup->records)); /* qsort() may take as much again */
 	dedup->records = malloc(dedup->record_room * sizeof(*dedup->records));
@@ -402,7 +431,7 @@ int g4_dedup_go(struct g4_dedup *dedup)
 	dedup->records = NULL;
 	if (rc == 0 && dedup->by_chunks)
 		rc = g4_dedup_chunks(dedup);
-	if (dedup->shared > 0) { /* what is free tells of it from then on */
+	if (dedup->shared + dedup->holes > 0) { /* what is free tells of it from then on */
 		const int synced = g4_dedup_place_sync(&dedup->place);
 		rc = rc < 0 ? rc : synced;
 	}

@@ -42,14 +42,17 @@ struct g4_dedup {
 	uint64_t pages;	       /* that files have */
 	uint64_t stored;       /* different ones on the device */
 	uint64_t without_sums; /* of those of files */
-	uint64_t duplicates;   /* stored ones whose contents another one has, by their sums */
+	uint64_t duplicates;   /* stored ones whose contents another one has, by their sums, and all that are zeros */
+	uint64_t zeros;	       /* of files that are zeros */
 	uint64_t shared;       /* of files that were another page before */
+	uint64_t holes;	       /* of files that were zeros before */
 	uint64_t different;    /* that were not the same after all, or whose file has gone */
 	uint64_t failed;       /* that could not be shared */
 	uint64_t owners
 		[G4_DEDUP_CLASSES]; /* stored pages that have 2^k pages of these files, or more, and less than 2^(k+1) */
 	struct g4_dedup_chunks chunks;
 	/* its own */
+	uint64_t zero_keys[3];
 	struct g4_dedup_file *file_list;
 	uint64_t file_room;
 	struct g4_dedup_record *records;

@@ -148,7 +148,7 @@ int g4_dedup_open(const struct g4_dedup_place *place, const char *path, bool cha
 
 	*out = (struct g4_dedup_handle){.fd = -1};
 	if (place->fs != NULL) {
-		const int flags = (change ? O_WRONLY : O_RDONLY) | O_NOFOLLOW;
+		const int flags = (change ? O_RDWR : O_RDONLY) | O_NOFOLLOW;
 		rc = gpu4fs_open(place->fs, NULL, path, flags | O_NOATIME, 0, &out->file);
 		if (rc == -EPERM)
 			rc = gpu4fs_open(place->fs, NULL, path, flags, 0, &out->file);
@@ -206,16 +206,21 @@ int64_t g4_dedup_read(const struct g4_dedup_handle *handle, uint64_t offset, voi
 int64_t g4_dedup_same(const struct g4_dedup_handle *from, uint64_t from_offset, const struct g4_dedup_handle *to,
 		      uint64_t to_offset, uint64_t bytes, bool compare)
 {
+	const bool zeros = from == NULL;
+
+	if (zeros) { /* of itself */
+		from = to;
+		from_offset = to_offset;
+	}
+	if (to->file != NULL)
+		return gpu4fs_dedupe_range(from->file, (int64_t)from_offset, to->file, (int64_t)to_offset, bytes,
+					   (compare ? GPU4FS_DEDUPE_COMPARE : 0) | (zeros ? GPU4FS_DEDUPE_ZEROS : 0));
 	struct g4_ioc_same io = {.from = from->ino,
 				 .from_generation = from->generation,
-				 .flags = G4_COPY_SAME | (compare ? G4_COPY_COMPARE : 0),
+				 .flags = G4_COPY_SAME | (compare ? G4_COPY_COMPARE : 0) | (zeros ? G4_COPY_ZEROS : 0),
 				 .from_offset = from_offset,
 				 .to_offset = to_offset,
 				 .bytes = bytes};
-
-	if (to->file != NULL)
-		return gpu4fs_dedupe_range(from->file, (int64_t)from_offset, to->file, (int64_t)to_offset, bytes,
-					   compare ? GPU4FS_DEDUPE_COMPARE : 0);
 	if (ioctl(to->fd, G4_IOC_SAME, &io) < 0)
 		return -errno;
 	return io.status < 0 ? -g4_errno(io.status) : (int64_t)io.bytes;

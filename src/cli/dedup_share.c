@@ -102,10 +102,13 @@ bool g4_dedup_ends_all(int64_t rc)
 
 int g4_dedup_share(struct g4_dedup *dedup, struct g4_dedup_handles *handles, const struct g4_dedup_row *row)
 {
+	const bool zeros = row->from_file == G4_DEDUP_ZEROS;
 	struct g4_dedup_handle *from, *to;
 	int64_t rc = g4_dedup_handles_get(dedup, handles, row->to_file, true, &to);
 
-	if (rc == 0)
+	if (rc == 0 && zeros)
+		from = NULL;
+	else if (rc == 0)
 		rc = g4_dedup_handles_get(dedup, handles, row->from_file, false, &from);
 	if (rc < 0) {
 		*(g4_dedup_has_gone(rc) ? &dedup->different : &dedup->failed) += row->pages;
@@ -120,7 +123,7 @@ int g4_dedup_share(struct g4_dedup *dedup, struct g4_dedup_handles *handles, con
 		if (rc > 0) {
 			const uint32_t some =
 				(uint32_t)(((uint64_t)rc + G4_DEDUP_PAGE_BYTES - 1) / G4_DEDUP_PAGE_BYTES);
-			dedup->shared += some;
+			*(zeros ? &dedup->holes : &dedup->shared) += some;
 			done += some;
 			pay(dedup, some);
 			continue;

@@ -11,7 +11,9 @@ struct g4_dedup_file {
 	bool told; /* that it can not be opened */
 };
 
-/* Pages in a row of one file that are to become those of another. Files by their index in g4_dedup.file_list. */
+#define G4_DEDUP_ZEROS UINT32_MAX /* no file's index: there are fewer */
+
+/* Pages in a row of one file that are to become those of another, or, from G4_DEDUP_ZEROS, holes. Files by their index in file_list. */
 struct g4_dedup_row {
 	uint32_t from_file, from_page;
 	uint32_t to_file, to_page;
@@ -27,7 +29,7 @@ int64_t g4_dedup_handles_get(struct g4_dedup *dedup, struct g4_dedup_handles *ha
 			     struct g4_dedup_handle **out);
 
 /*
- * Shares what is the same of a row, counts it in `shared`, the rest in `different` and `failed`, and keeps to the rate. 0, or an errno that
+ * Shares what is the same of a row, counts it in `shared` or `holes`, the rest in `different` and `failed`, and keeps to the rate. 0, or an errno that
  * the next row would have, too.
  */
 int g4_dedup_share(struct g4_dedup *dedup, struct g4_dedup_handles *handles, const struct g4_dedup_row *row);

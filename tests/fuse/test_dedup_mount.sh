@@ -99,6 +99,18 @@ if ((UID == 0)); then
 	same "... and the others are shared" 2 "$(of shared_bytes <"$work/report")"
 	"$gpu4fs" attr set -i "$mnt/odd1"
 fi
+# Zeros become holes
+head -c 4096000 /dev/zero >"$work/tree/zeros"
+cat "$work/tree/odd" >>"$work/tree/zeros"
+cp --sparse=never "$work/tree/zeros" "$mnt/zeros"
+same "zeros are found" 1000 "$(value zero_bytes estimate "$mnt/zeros")"
+before=$(stat -c '%s %y %z' "$mnt/zeros")
+same "... and become holes" 1000 "$(value hole_bytes run "$mnt/zeros")"
+same "... that are not stored" 2 "$(value stored_bytes stats "$mnt/zeros")"
+check "... which are read as zeros" cmp "$work/tree/zeros" "$mnt/zeros"
+same "... without a change of size and times" "$before" "$(stat -c '%s %y %z' "$mnt/zeros")"
+rm "$mnt/zeros" "$work/tree/zeros"
+
 check "an end of file in a page" cmp "$work/tree/odd" "$mnt/odd2"
 
 # The ioctls behind it: what makes no sense is refused, and changes nothing
@@ -146,13 +158,15 @@ number = os.stat(f"{top}/tree/odd").st_ino
 expect("the same", same(odd, number, size=8192), 5000)
 expect("bytes compared", same(odd, number, flags=SAME | COMPARE, size=8192), 5000)
 expect("other contents", same(other, number, size=8192), 0)
-for flags in 0, COMPARE, 1, 1 | SAME, 8 | SAME, 0xFFFFFFFF:
+for flags in 0, COMPARE, 1, 1 | SAME, 8, 8 | 1, 16 | SAME, 0xFFFFFFFF:
     expect(f"flags {flags}", same(odd, number, flags=flags), "EINVAL")
 expect("an offset in a page", same(odd, number, from_offset=1), refused)
 expect("... of the target", same(odd, number, to_offset=4095), refused)
 expect("a range that has no end", same(odd, number, from_offset=1 << 63, size=1 << 63), refused)
 expect("behind the end", same(odd, number, from_offset=1 << 40), 0)
 expect("another generation", same(odd, number, generation=0xFFFFFFFF), refused)
+expect("zeros of another", same(odd, number, flags=8 | SAME), refused)
+expect("zeros that are none", same(odd, os.stat(odd).st_ino, flags=8 | SAME), 0)
 expect("itself", same(odd, os.stat(odd).st_ino, size=8192), refused)
 for source in 0, 7, 1 << 63, (1 << 64) - 1, os.stat(top).st_ino, os.stat(f"{top}/tree").st_ino, number + 1, number + 256:
     if source not in (os.stat(odd).st_ino, os.stat(other).st_ino):
