@@ -87,7 +87,7 @@ _gpu4fs() {
 	status:-*) _gpu4fs_words "$current" "--json --help --version" ;;
 	disk:-*) _gpu4fs_words "$current" "-f --force --rate --now --wait --help --version" ;;
 	resize:-*) _gpu4fs_words "$current" "--help --version" ;;
-	dump:-*) _gpu4fs_words "$current" "--dir --dot --raw --json --help --version" ;;
+	dump:-*) _gpu4fs_words "$current" "--dir --ddt --dot --raw --json --help --version" ;;
 	help:*) _gpu4fs_words "$current" "${commands% help version}" ;;
 	version:*) ;;
 	mkfs:*)

@@ -97,6 +97,7 @@ static void print_counts(struct g4_report *report, const struct g4_dedup_counts 
 	g4_report_size(report, "saved_bytes", (counts->hits + counts->zeros) * G4_DEDUP_PAGE_BYTES);
 	g4_report_count(report, "hints", counts->hints);
 	g4_report_count(report, "places", counts->places);
+	g4_report_size(report, "table_bytes", counts->places * sizeof(uint64_t)); /* a hint is a word */
 	g4_report_count(report, "inserted", counts->inserted);
 	g4_report_count(report, "evicted", counts->evicted);
 	g4_report_count(report, "stale", counts->stale);

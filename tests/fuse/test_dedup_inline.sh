@@ -47,6 +47,7 @@ count() {
 	python3 -c 'import json, sys; print(json.loads(sys.argv[1])["since_mount"][sys.argv[2]])' "$counts" "$1"
 }
 check "the mount has counted that" test "$(count hits)" -ge 1800 -a "$(count saved_bytes)" -ge 7372800
+check "... in as much memory as it was given" test "$(count table_bytes)" -le 1048576 -a "$(count table_bytes)" -ge 900000
 same "... and has had all that earlier mounts have written" "$(count groups)" "$(count groups_loaded)"
 same "nothing is pruned where everything is shared" 0 "$("$gpu4fs" dedup prune --json --mount "$mnt" | python3 -c 'import json, sys; print(json.load(sys.stdin)["pruned_pages"])')"
 if ((UID == 0)) && command -v setpriv >/dev/null; then
