@@ -64,6 +64,9 @@ if(G4_TOOLS)
 	endif()
 	set_target_properties(shredder_tool PROPERTIES OUTPUT_NAME shredder)
 	add_dependencies(product shredder shredder_tool)
+	if(TARGET gpu4fs_tool) # dedup --chunks; what Shredder takes of the engine is there already
+		target_link_libraries(gpu4fs_tool PRIVATE shredder_objects)
+	endif()
 
 	g4_example(doc_shredder_example docs/shredder/example.c shredder)
 	install(TARGETS shredder_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

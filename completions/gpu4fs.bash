@@ -73,7 +73,7 @@ _gpu4fs() {
 		_gpu4fs_words "$current" "-r -R --recursive -f --force -j --jobs -v --verbose --image --socket --help --version"
 		;;
 	dedup:-*)
-		_gpu4fs_words "$current" "--memory --rate --compare --json --image --socket --mount --help --version"
+		_gpu4fs_words "$current" "--memory --rate --compare --chunks --json --image --socket --mount --help --version"
 		;;
 	map:-*) _gpu4fs_words "$current" "--json --help --version" ;;
 	df:-*) _gpu4fs_words "$current" "-b --bytes --json --help --version" ;;
@@ -87,7 +87,7 @@ _gpu4fs() {
 	status:-*) _gpu4fs_words "$current" "--json --help --version" ;;
 	disk:-*) _gpu4fs_words "$current" "-f --force --rate --now --wait --help --version" ;;
 	resize:-*) _gpu4fs_words "$current" "--help --version" ;;
-	dump:-*) _gpu4fs_words "$current" "--dir --dot --raw --json --help --version" ;;
+	dump:-*) _gpu4fs_words "$current" "--dir --ddt --dot --raw --json --help --version" ;;
 	help:*) _gpu4fs_words "$current" "${commands% help version}" ;;
 	version:*) ;;
 	mkfs:*)

@@ -41,7 +41,7 @@ SRC = {
     "client": ["engine", "gpu4fs"],
     "preload": ["client"],
     "fuse": ["engine", "client"],
-    "cli": ["engine", "client", "preload", "fuse", "fsck", "print"],
+    "cli": ["engine", "client", "preload", "fuse", "fsck", "print", "shredder"],
 }
 # Folders beside src/, by their first component. gpu4fs and shredder are the public headers, include/NAME/; the folders of
 # shredder/, some of which are called as those of src/ are, stand here as shredder/NAME.

@@ -600,6 +600,7 @@ GPU4FS_API int64_t gpu4fs_copy_file_range(gpu4fs_file *from, int64_t *from_offse
 GPU4FS_API int64_t gpu4fs_share_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *to, int64_t to_offset,
 				      uint64_t bytes);
 #define GPU4FS_DEDUPE_COMPARE 1u /* read both, and compare all bytes, whatever their sums are */
+#define GPU4FS_DEDUPE_ZEROS 2u	 /* of a range with itself: pages of zeros become holes */
 /*
  * Shares pages of two files, or of two places of one, that have the same contents already, as ioctl(2)'s FIDEDUPERANGE does it:
  * neither file's contents, size or times change, also while others write. From the offsets on, multiples of 4096 bytes, so many of
@@ -609,6 +610,8 @@ GPU4FS_API int64_t gpu4fs_share_range(gpu4fs_file *from, int64_t from_offset, gp
  * Returns the bytes from the offsets on that are the same and shared now (holes and what was shared before among them); fewer than
  * asked for: the next page is another, or can not be shared, and another call tells why; 0: the first one is another, or lies behind
  * an end, or a file of up to 128 bytes has no pages.
+ * With GPU4FS_DEDUPE_ZEROS both files are one, and so are the offsets (else -EINVAL): its pages are compared with zeros, and those that are
+ * zeros become holes; what fallocate() has given and nobody has written stays. Returns the bytes up to the first page that is not zeros.
  * Errors: as gpu4fs_share_range(); -EIO a page can not be read; -EPERM the target is immutable; -EINVAL unknown flags.
  */
 GPU4FS_API int64_t gpu4fs_dedupe_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *to, int64_t to_offset,

@@ -39,7 +39,9 @@ G4_FN G4_INLINE bool g4_is_link(uint32_t mode)
 #define G4_COPY_SHARE 0x01u
 #define G4_COPY_SAME 0x02u    /* so, and only pages that are the same in both, up to the first that is not */
 #define G4_COPY_COMPARE 0x04u /* with SAME: bytes are compared whatever the sums are */
-#define G4_COPY_FLAGS (G4_COPY_SHARE | G4_COPY_SAME | G4_COPY_COMPARE)
+#define G4_COPY_ZEROS                                                                                                  \
+	0x08u /* with SAME, of a range with itself: it is compared with zeros, and pages of zeros become holes */
+#define G4_COPY_FLAGS (G4_COPY_SHARE | G4_COPY_SAME | G4_COPY_COMPARE | G4_COPY_ZEROS)
 
 #define G4_FALLOC_KEEP_SIZE 0x01u /* same numbers as fallocate(2) */
 #define G4_FALLOC_PUNCH_HOLE 0x02u

@@ -9,11 +9,12 @@
 #include "cli/cli.h"
 #include "cli/dedup.h"
 #include "cli/health.h"
+#include "client/dedup.h"
 #include "print/report.h"
 
 const char g4_help_dedup[] =
-	"run|estimate|stats [--memory SIZE] [--rate SIZE] [--compare] [--json]\n"
-	"                    DIRECTORY|FILE...\n"
+	"run|estimate|stats [--memory SIZE] [--rate SIZE] [--compare] [--chunks]\n"
+	"                    [--json] DIRECTORY|FILE...\n"
 	"   or: gpu4fs dedup run|estimate|stats [OPTION]... --image IMAGE|--socket PATH\n"
 	"                    [DIRECTORY|FILE]...\n"
 	"   or: gpu4fs dedup stats|prune [--json] --mount DIRECTORY\n"
@@ -22,9 +23,9 @@ const char g4_help_dedup[] =
 	"--checksum, attr set checksum=), and lets files share them: of a mounted file system,\n"
 	"or with --image or --socket of one that is not mounted, or that 'gpu4fs serve' has; then\n"
 	"paths begin at its root, and without any all files are looked at.\n\n"
-	"  run       share them. Contents, sizes and times of files stay as they are; others may\n"
-	"            write meanwhile. It may be ended at any time, and begun again. Of a mounted\n"
-	"            file system it is for root and the user who did that\n"
+	"  run       share them, and make holes of pages of zeros. Contents, sizes and times of files\n"
+	"            stay as they are; others may write meanwhile. It may be ended at any time, and\n"
+	"            begun again. Of a mounted file system it is for root and the user who did that\n"
 	"  estimate  say how much that would free\n"
 	"  stats     say how much is shared, and how many pages of files a stored page has. With\n"
 	"            --mount: how often what was written was there already since the mount (with\n"
@@ -43,17 +44,22 @@ const char g4_help_dedup[] =
 	"                      (256M)\n"
 	"      --rate SIZE     share so many bytes a second, at most\n"
 	"      --compare       read pages and compare them, also with BLAKE3\n"
+	"      --chunks        with run and estimate: also read all files and cut them by content, as\n"
+	"                      shredder does. It tells how much is the same wherever it begins, how\n"
+	"                      much of that lies in pages that are the same (run shares it, also\n"
+	"                      of files without checksums), in pages that have other bytes, too, and\n"
+	"                      at another place of a page, which can not be shared. 80 bytes of\n"
+	"                      memory for a chunk of 8 KiB; --memory is at least 256K\n"
 	"      --json          print one JSON object\n"
 	"      --help          show this\n\n"
 	"Exit status: 0 done; 1 it was ended early, or some files could not be looked at or shared;\n"
 	"2 wrong usage.\n";
 
-#define PAGE_BYTES UINT64_C(4096)
-
 enum order { RUN, ESTIMATE, STATS, PRUNE };
 
 struct target { /* one of them at most is not NULL; none: paths are of a file system that is mounted here */
-	const char *image, *socket, *mount;
+	const char *image, *socket;
+	char *mount;
 };
 
 /* NULL: of paths that are mounted here. */
@@ -88,14 +94,32 @@ static void print_counts(struct g4_report *report, const struct g4_dedup_counts 
 	g4_report_count(report, "hits", counts->hits);
 	g4_report_count(report, "misses", counts->misses);
 	g4_report_count(report, "zeros", counts->zeros);
-	g4_report_size(report, "saved_bytes", (counts->hits + counts->zeros) * PAGE_BYTES);
+	g4_report_size(report, "saved_bytes", (counts->hits + counts->zeros) * G4_DEDUP_PAGE_BYTES);
 	g4_report_count(report, "hints", counts->hints);
 	g4_report_count(report, "places", counts->places);
+	g4_report_size(report, "table_bytes", counts->places * sizeof(uint64_t)); /* a hint is a word */
 	g4_report_count(report, "inserted", counts->inserted);
 	g4_report_count(report, "evicted", counts->evicted);
 	g4_report_count(report, "stale", counts->stale);
 	g4_report_count(report, "groups_loaded", counts->loaded);
 	g4_report_count(report, "groups", counts->groups);
+	g4_report_end(report);
+}
+
+static void print_chunks(struct g4_report *report, const struct g4_dedup *dedup)
+{
+	const struct g4_dedup_chunks *chunks = &dedup->chunks;
+
+	g4_report_object(report, "chunks");
+	g4_report_count(report, "count", chunks->count);
+	g4_report_size(report, "cut_bytes", chunks->bytes);
+	g4_report_count(report, "passes", chunks->passes);
+	g4_report_size(report, "duplicate_bytes", chunks->duplicate_bytes);
+	g4_report_size(report, "aligned_bytes", chunks->aligned_bytes);
+	g4_report_size(report, "partial_page_bytes", chunks->partial_bytes);
+	g4_report_size(report, "unaligned_bytes", chunks->unaligned_bytes);
+	if (dedup->share)
+		g4_report_size(report, "shared_bytes", chunks->shared * G4_DEDUP_PAGE_BYTES);
 	g4_report_end(report);
 }
 
@@ -107,23 +131,27 @@ static void print_result(enum order order, const struct g4_dedup *dedup, bool wh
 	g4_report_bool(&report, "ended_early", !whole);
 	g4_report_count(&report, "files", dedup->files);
 	g4_report_count(&report, "files_left_out", dedup->left_out);
-	g4_report_size(&report, "data_bytes", dedup->pages * PAGE_BYTES);
-	g4_report_size(&report, "stored_bytes", dedup->stored * PAGE_BYTES);
+	g4_report_size(&report, "data_bytes", dedup->pages * G4_DEDUP_PAGE_BYTES);
+	g4_report_size(&report, "stored_bytes", dedup->stored * G4_DEDUP_PAGE_BYTES);
 	g4_report_real(&report, "ratio", ratio(dedup->pages, dedup->stored));
-	g4_report_size(&report, "without_checksums_bytes", dedup->without_sums * PAGE_BYTES);
+	g4_report_size(&report, "without_checksums_bytes", dedup->without_sums * G4_DEDUP_PAGE_BYTES);
 	if (order != STATS) {
-		g4_report_size(&report, "duplicate_bytes", dedup->duplicates * PAGE_BYTES);
+		g4_report_size(&report, "duplicate_bytes", dedup->duplicates * G4_DEDUP_PAGE_BYTES);
+		g4_report_size(&report, "zero_bytes", dedup->zeros * G4_DEDUP_PAGE_BYTES);
 		g4_report_count(&report, "passes", dedup->passes);
 	}
 	if (order == ESTIMATE)
 		g4_report_real(&report, "ratio_after", ratio(dedup->pages, dedup->stored - dedup->duplicates));
 	if (order == RUN) {
-		g4_report_size(&report, "shared_bytes", dedup->shared * PAGE_BYTES);
-		g4_report_size(&report, "different_bytes", dedup->different * PAGE_BYTES);
-		g4_report_size(&report, "failed_bytes", dedup->failed * PAGE_BYTES);
+		g4_report_size(&report, "shared_bytes", dedup->shared * G4_DEDUP_PAGE_BYTES);
+		g4_report_size(&report, "hole_bytes", dedup->holes * G4_DEDUP_PAGE_BYTES);
+		g4_report_size(&report, "different_bytes", dedup->different * G4_DEDUP_PAGE_BYTES);
+		g4_report_size(&report, "failed_bytes", dedup->failed * G4_DEDUP_PAGE_BYTES);
 	}
 	if (order == STATS)
 		print_owners(&report, dedup);
+	if (dedup->by_chunks)
+		print_chunks(&report, dedup);
 
 	g4_report_finish(&report);
 }
@@ -141,16 +169,16 @@ static bool parse_order(const char *word, enum order *order)
 	return false;
 }
 
-/* In the library's words. */
-static int ask_mount(const char *mount, uint32_t order, uint64_t group, struct g4_dedup_counts *counts)
+/* g4c_dedup_ask() of the mount at the directory `from`. */
+static int ask_mount(void *from, uint32_t order, uint64_t group, struct g4_dedup_counts *counts)
 {
 	int status = 0;
-	const int rc = g4_cli_mount_dedup(mount, order, group, counts, &status);
+	const int rc = g4_cli_mount_dedup(from, order, group, counts, &status);
 
 	return rc < 0 ? rc : -g4_errno(status);
 }
 
-static int mount_stats(const char *mount, bool json)
+static int mount_stats(char *mount, bool json)
 {
 	struct g4_dedup_counts counts;
 	struct g4_report report;
@@ -167,19 +195,6 @@ static int mount_stats(const char *mount, bool json)
 	return G4_EXIT_OK;
 }
 
-static int64_t prune_mount(const char *mount)
-{
-	struct g4_dedup_counts counts = {.groups = 1};
-	int64_t pruned = 0;
-	int rc = 0;
-
-	while (rc == 0 && counts.next < counts.groups) {
-		rc = ask_mount(mount, G4_DEDUP_PRUNE, counts.next, &counts);
-		pruned += (int64_t)counts.pruned;
-	}
-	return rc < 0 ? rc : pruned;
-}
-
 static int prune(const struct target *target, bool json)
 {
 	struct g4_report report;
@@ -187,7 +202,7 @@ static int prune(const struct target *target, bool json)
 	int rc = 0;
 
 	if (target->mount != NULL) {
-		pruned = prune_mount(target->mount);
+		pruned = g4c_dedup_prune(ask_mount, target->mount);
 	} else {
 		gpu4fs *fs = g4_cli_attach("dedup", target->image, NULL);
 		if (fs == NULL)
@@ -274,18 +289,22 @@ static int go(struct g4_dedup *dedup, enum order order, char **paths, int count,
 	rc = rc < 0 ? rc : closed;
 	if (rc < 0)
 		g4_cli_error("dedup", "%s: %s", name_of(target) != NULL ? name_of(target) : paths[0], why(target, rc));
-	good = good && rc == 0 && dedup->left_out == 0 && dedup->failed == 0;
+	good = good && rc == 0 && dedup->left_out == 0 && dedup->chunks.left_out == 0 && dedup->failed == 0;
 	g4_dedup_free(dedup);
 	return good ? G4_EXIT_OK : G4_EXIT_FAILURE;
 }
 
 int g4_cli_dedup(int argc, char **argv)
 {
-	static const struct option long_options[] = {
-		{"image", required_argument, NULL, 'i'}, {"socket", required_argument, NULL, 's'},
-		{"mount", required_argument, NULL, 'M'}, {"memory", required_argument, NULL, 'm'},
-		{"rate", required_argument, NULL, 'r'},	 {"compare", no_argument, NULL, 'c'},
-		{"json", no_argument, NULL, 'j'},	 {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {{"image", required_argument, NULL, 'i'},
+						     {"socket", required_argument, NULL, 's'},
+						     {"mount", required_argument, NULL, 'M'},
+						     {"memory", required_argument, NULL, 'm'},
+						     {"rate", required_argument, NULL, 'r'},
+						     {"compare", no_argument, NULL, 'c'},
+						     {"chunks", no_argument, NULL, 'C'},
+						     {"json", no_argument, NULL, 'j'},
+						     {NULL, 0, NULL, 0}};
 	struct target target = {NULL, NULL, NULL};
 	struct g4_dedup dedup = {.memory_bytes = 256 * G4_MIB};
 	enum order order;
@@ -305,6 +324,8 @@ int g4_cli_dedup(int argc, char **argv)
 			return g4_cli_usage("dedup", "--rate is a size, not '%s'", optarg);
 		else if (answer == 'c')
 			dedup.compare = true;
+		else if (answer == 'C')
+			dedup.by_chunks = true;
 		else if (answer == 'j')
 			json = true;
 		else if (answer != 'm' && answer != 'r')
@@ -323,6 +344,10 @@ int g4_cli_dedup(int argc, char **argv)
 		return g4_cli_usage("dedup", "a mounted directory, --image or --socket is needed");
 	if (order != RUN && (dedup.rate != 0 || dedup.compare))
 		return g4_cli_usage("dedup", "--rate and --compare are for run");
+	if (dedup.by_chunks && order != RUN && order != ESTIMATE)
+		return g4_cli_usage("dedup", "--chunks is for run and estimate");
+	if (dedup.by_chunks && dedup.memory_bytes < G4_DEDUP_CHUNKS_LEAST_BYTES)
+		return g4_cli_usage("dedup", "with --chunks --memory is at least 256K");
 	if (target.mount != NULL && order != STATS && order != PRUNE)
 		return g4_cli_usage("dedup", "--mount is for stats and prune: name the directory alone");
 	if (target.socket != NULL && order == PRUNE)

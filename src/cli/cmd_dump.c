@@ -6,15 +6,16 @@
 #include <sys/stat.h>
 
 #include "cli/cli.h"
+#include "cli/dump_ddt.h"
 #include "cli/dump_dir.h"
 #include "cli/show.h"
-#include "format/owners.h"
 #include "format/sums.h"
 #include "fuse/fuse.h"
 #include "journal/block.h"
 
 const char g4_help_dump[] = "[--json] [--raw] DEVICE [STRUCTURE [WHICH]]\n"
-			    "       gpu4fs dump [--json | --dot] [--raw] --dir INODE DEVICE\n\n"
+			    "       gpu4fs dump [--json | --dot] [--raw] --dir INODE DEVICE\n"
+			    "       gpu4fs dump [--json | --dot] [--raw] --ddt DEVICE\n\n"
 			    "Prints a structure of the file system on DEVICE, which is only read. What the journal\n"
 			    "holds is shown in place of what it will replace.\n\n"
 			    "  superblock [backup]   the first or the second superblock; without STRUCTURE both\n"
@@ -31,7 +32,8 @@ const char g4_help_dump[] = "[--json] [--raw] DEVICE [STRUCTURE [WHICH]]\n"
 			    "INODE is a number as other structures give it, 1 for the root directory, or a path\n"
 			    "that starts with /. Numbers may be decimal or, with 0x, hexadecimal.\n\n"
 			    "      --dir INODE  the pages of a directory: levels, how full they are, equal hashes\n"
-			    "      --dot        print them as a graph, for Graphviz\n"
+			    "      --ddt        the pages that count owners and list contents for deduplication\n"
+			    "      --dot        print the pages as a graph, for Graphviz\n"
 			    "      --raw        the device as it is, without the journal\n"
 			    "      --json       print one JSON object\n"
 			    "      --help       show this\n";
@@ -185,49 +187,14 @@ static int dump_group(struct dump *dump)
 	return 0;
 }
 
-/* What a group lists, added to *pages and *listings. What can not be read is none, and counted in *damaged. */
-static void count_listed(struct dump *dump, uint64_t group, uint64_t *pages, uint64_t *listings, uint64_t *damaged)
-{
-	struct g4_alloc_page map;
-	struct g4_shares_page shares;
-	int status = g4_image_block(dump->image, g4_layout_map_page(&dump->image->layout, group), G4_BLOCK_ALLOC, &map);
-
-	if (status == 0 && map.shares == 0)
-		return;
-	const struct g4_address address = g4_address_from(status == 0 ? map.shares : 0);
-	if (status == 0 && (!g4_address_starts_page(address) || !g4_layout_holds(&dump->image->layout, address)))
-		status = -G4_E_CORRUPT_ALLOC;
-	if (status == 0)
-		status = g4_image_block(dump->image, address, G4_BLOCK_SHARES, &shares);
-	if (status == 0)
-		status = g4_shares_page_validate(&shares, group, &dump->image->layout);
-	*damaged += status < 0;
-	for (uint32_t i = 0; status == 0 && i < G4_GROUP_REGIONS; i++) {
-		for (uint32_t word = 0; word < G4_REGION_PAGES / 64; word++)
-			*pages += (uint64_t)__builtin_popcountll(shares.listed[i][word]);
-		for (uint32_t quarter = 0; quarter < G4_LISTING_QUARTERS; quarter++)
-			*listings += shares.listings[i][quarter] != 0;
-	}
-}
-
 static int dump_listed(struct dump *dump)
 {
-	const struct g4_layout *layout = &dump->image->layout;
-	uint64_t pages = 0, listings = 0, damaged = 0;
-	struct g4_groups_page page;
-	int status = 0;
+	return g4_dump_listed(dump->image, &dump->report);
+}
 
-	for (uint64_t group = 0; group < layout->group_count && status == 0; group++) {
-		if (group % G4_GROUPS_PER_PAGE == 0)
-			status = read_descriptors(dump, group, &page);
-		if (status == 0 && (page.groups[group % G4_GROUPS_PER_PAGE].flags & G4_GROUP_INITIALISED) != 0)
-			count_listed(dump, group, &pages, &listings, &damaged);
-	}
-	g4_report_count(&dump->report, "listed", pages);
-	g4_report_size(&dump->report, "listed_bytes", pages * G4_PAGE_BYTES);
-	g4_report_size(&dump->report, "sums_bytes", listings * G4_PAGE_BYTES);
-	g4_report_count(&dump->report, "damaged_groups", damaged);
-	return status;
+static int dump_ddt(struct dump *dump)
+{
+	return dump->dot ? g4_dump_ddt_dot(dump->image, stdout) : g4_dump_ddt_tree(dump->image, &dump->report);
 }
 
 /* ------------------------------------------------------------------ inodes and what they own */
@@ -548,6 +515,7 @@ static const struct structure {
 };
 
 static const struct structure pages = {"the directory", "", dump_pages, true};
+static const struct structure ddt = {"what deduplication has", "", dump_ddt, false};
 
 static const struct structure *find_structure(const char *name)
 {
@@ -584,15 +552,17 @@ static int run(struct g4_image *image, const struct wanted *wanted)
 	return status < 0 ? G4_EXIT_FAILURE : G4_EXIT_OK;
 }
 
-/* What is asked for, of the words behind the options: the device, and with --dir nothing else. */
+/* What is asked for, of the words behind the options: the device, and with --dir or --ddt nothing else. */
 static int parse_words(int words, char **word, struct wanted *wanted)
 {
-	if (wanted->which != NULL && words != 1)
-		return g4_cli_usage("dump", "with --dir a device is what can be given");
+	if (wanted->which != NULL && wanted->structure != NULL)
+		return g4_cli_usage("dump", "one of --dir and --ddt will do");
+	if ((wanted->which != NULL || wanted->structure != NULL) && words != 1)
+		return g4_cli_usage("dump", "with --dir and --ddt a device is what can be given");
 	if (words < 1 || words > 3)
 		return g4_cli_usage("dump", "a device, a structure and which of them is what can be given");
-	if (wanted->dot && (wanted->which == NULL || wanted->json))
-		return g4_cli_usage("dump", "--dot goes with --dir, and not with --json");
+	if (wanted->dot && ((wanted->which == NULL && wanted->structure == NULL) || wanted->json))
+		return g4_cli_usage("dump", "--dot goes with --dir or --ddt, and not with --json");
 	if (wanted->which != NULL)
 		wanted->structure = &pages;
 	if (words == 1)
@@ -608,11 +578,10 @@ static int parse_words(int words, char **word, struct wanted *wanted)
 
 int g4_cli_dump(int argc, char **argv)
 {
-	static const struct option long_options[] = {{"json", no_argument, NULL, 'j'},
-						     {"raw", no_argument, NULL, 'r'},
-						     {"dir", required_argument, NULL, 'd'},
-						     {"dot", no_argument, NULL, 'g'},
-						     {NULL, 0, NULL, 0}};
+	static const struct option long_options[] = {
+		{"json", no_argument, NULL, 'j'},      {"raw", no_argument, NULL, 'r'},
+		{"dir", required_argument, NULL, 'd'}, {"ddt", no_argument, NULL, 't'},
+		{"dot", no_argument, NULL, 'g'},       {NULL, 0, NULL, 0}};
 	struct wanted wanted = {.which = NULL};
 	struct g4_image image;
 	char message[512];
@@ -624,6 +593,8 @@ int g4_cli_dump(int argc, char **argv)
 			wanted.raw = true;
 		else if (answer == 'g')
 			wanted.dot = true;
+		else if (answer == 't')
+			wanted.structure = &ddt;
 		else if (answer == 'd')
 			wanted.which = optarg;
 		else

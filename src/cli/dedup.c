@@ -3,35 +3,28 @@
  * A record a page: a key made of its sum, its address, and where it is in which file. All records of a range of keys are in memory at a
  * time; where there are more than fit, the range is halved, down to a part of the addresses of one key, and the rest is for another pass
  * over the sums. Sorted, pages with the same contents lie in a row. Of those the address with the most pages in its pass stays, and the
- * others' pages become jobs, in the order of files.
+ * others' pages become jobs, in the order of files. Pages of zeros are all jobs: they become holes.
  *
  * Nothing is kept between runs: one that was ended at any point is begun anew, and finds what it did shared.
  */
 #include "cli/dedup.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "base/clock_host.h"
 #include "base/units_host.h"
 #include "cli/attach.h"
+#include "cli/dedup_chunks.h"
+#include "cli/dedup_share.h"
+#include "hash/sums.h"
 
-#define PAGE_BYTES UINT64_C(4096)
 #define TINY_BYTES 128u /* a file of so many has no pages */
 #define SUMS_AT_ONCE 512u
 #define JOB_PAGES 4096u /* that one call shares at most */
-#define HANDLES 64u	/* open at a time */
 #define NO_PAGE UINT32_MAX
-
-struct g4_dedup_file {
-	uint64_t ino;
-	char *path;
-	bool told; /* that it can not be opened */
-};
 
 struct g4_dedup_record {
 	uint64_t key; /* of a job: the page that stays, file << 32 | page */
@@ -39,31 +32,13 @@ struct g4_dedup_record {
 	uint32_t file, page;
 };
 
-struct handles { /* of files, by their number; a place is for several */
-	struct g4_dedup_handle open[HANDLES];
-	uint64_t number[HANDLES];
-};
-
-static bool failed(struct g4_dedup *dedup, const char *path, int64_t result)
-{
-	g4_progress_clear(&dedup->progress);
-	g4_cli_error("dedup", "%s: %s", path, strerror((int)-result));
-	return false;
-}
-
-/* A file, or a directory, that others have removed or replaced since its name was read. */
-static bool has_gone(int64_t result)
-{
-	return result == -ENOENT || result == -ESTALE || result == -ELOOP || result == -ENOTDIR;
-}
-
 static void show(struct g4_dedup *dedup, const char *what, uint64_t done, uint64_t total)
 {
 	char size[24], text[128];
 
 	if (!g4_progress_wanted(&dedup->progress))
 		return;
-	g4_format_size(dedup->shared * PAGE_BYTES, size, sizeof(size));
+	g4_format_size(dedup->shared * G4_DEDUP_PAGE_BYTES, size, sizeof(size));
 	snprintf(text, sizeof(text), "pass %llu: %s %llu of %llu, %s shared", (unsigned long long)dedup->passes + 1,
 		 what, (unsigned long long)done, (unsigned long long)total, size);
 	g4_progress_text(&dedup->progress, text);
@@ -102,7 +77,7 @@ static bool add_directory(struct g4_dedup *dedup, const char *path)
 	int rc = g4_dedup_dir_open(&dedup->place, path, &dir);
 
 	if (rc < 0)
-		return has_gone(rc) || failed(dedup, path, rc);
+		return g4_dedup_has_gone(rc) || g4_dedup_tell(dedup, path, rc);
 	while (!g4_cli_interrupted() && (rc = g4_dedup_dir_next(&dedup->place, &dir, &entry)) > 0) {
 		char *below;
 		if (asprintf(&below, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/", entry.name) < 0) {
@@ -113,7 +88,7 @@ static bool add_directory(struct g4_dedup *dedup, const char *path)
 		free(below);
 	}
 	g4_dedup_dir_close(&dir);
-	return rc < 0 && !has_gone(rc) ? failed(dedup, path, rc) : good;
+	return rc < 0 && !g4_dedup_has_gone(rc) ? g4_dedup_tell(dedup, path, rc) : good;
 }
 
 static bool add_found(struct g4_dedup *dedup, const char *path, const struct g4_dedup_entry *found)
@@ -124,7 +99,7 @@ static bool add_found(struct g4_dedup *dedup, const char *path, const struct g4_
 		return add_directory(dedup, path);
 	if (S_ISREG(found->mode) && found->size > TINY_BYTES)
 		rc = add_file(dedup, path, found->ino);
-	return rc < 0 ? failed(dedup, path, rc) : true;
+	return rc < 0 ? g4_dedup_tell(dedup, path, rc) : true;
 }
 
 bool g4_dedup_add(struct g4_dedup *dedup, const char *path)
@@ -133,7 +108,7 @@ bool g4_dedup_add(struct g4_dedup *dedup, const char *path)
 	const int rc = g4_dedup_stat(&dedup->place, path, &entry);
 
 	if (rc < 0)
-		return failed(dedup, path, rc);
+		return g4_dedup_tell(dedup, path, rc);
 	return add_found(dedup, path, &entry);
 }
 
@@ -162,91 +137,6 @@ static void each_once(struct g4_dedup *dedup)
 
 /* ------------------------------------------------------------------ sharing */
 
-/* One that stays open until another one of its place is wanted. */
-static int64_t open_file(struct g4_dedup *dedup, struct handles *handles, uint32_t number, bool change,
-			 struct g4_dedup_handle **out)
-{
-	struct g4_dedup_file *file = &dedup->file_list[number];
-	struct g4_dedup_handle *handle = &handles->open[number % HANDLES];
-
-	if (!handle->is_open || handles->number[number % HANDLES] != number) {
-		if (handle->is_open)
-			g4_dedup_close(handle);
-		handles->number[number % HANDLES] = number;
-		const int64_t rc = g4_dedup_open(&dedup->place, file->path, change, handle);
-		if (rc < 0) {
-			if (!file->told && !has_gone(rc))
-				failed(dedup, file->path, rc);
-			file->told = true;
-			return rc;
-		}
-	}
-	*out = handle;
-	return 0;
-}
-
-/* Waits until so many pages may have been shared, but not for long after a signal. */
-static void pay(struct g4_dedup *dedup, uint64_t pages)
-{
-	uint64_t now;
-
-	if (dedup->rate == 0)
-		return;
-	dedup->paid += pages * PAGE_BYTES;
-	const uint64_t due = dedup->begun_ns + (uint64_t)((double)dedup->paid / (double)dedup->rate * 1e9);
-	while (!g4_cli_interrupted() && (now = g4_clock_ns(CLOCK_MONOTONIC)) < due) {
-		const struct timespec rest = {.tv_nsec = (long)g4_min64(due - now, UINT64_C(100000000))};
-		nanosleep(&rest, NULL);
-	}
-}
-
-/* Errors that the next page would have, too. */
-static bool ends_all(int64_t rc)
-{
-	return rc == -ENOSPC || rc == -EROFS || rc == -EBUSY || rc == -ENOTCONN || rc == -EPIPE || rc == -ENOMEM ||
-	       rc == -EMFILE || rc == -ENFILE || rc == -EINTR;
-}
-
-/* Pages in a row of one file become those of another. */
-static int share_row(struct g4_dedup *dedup, struct handles *to_handles, struct handles *from_handles,
-		     const struct g4_dedup_record *job, uint32_t pages)
-{
-	const uint32_t from_number = (uint32_t)(job->key >> 32), from_page = (uint32_t)job->key;
-	struct g4_dedup_handle *from, *to;
-	int64_t rc = open_file(dedup, to_handles, job->file, true, &to);
-
-	if (rc == 0)
-		rc = open_file(dedup, from_handles, from_number, false, &from);
-	if (rc < 0) {
-		*(has_gone(rc) ? &dedup->different : &dedup->failed) += pages;
-		return ends_all(rc) ? (int)rc : 0;
-	}
-	for (uint32_t done = 0; done < pages;) {
-		const uint64_t left = (pages - done) * PAGE_BYTES;
-		if (g4_cli_interrupted())
-			return -EINTR;
-		rc = g4_dedup_same(from, (from_page + (uint64_t)done) * PAGE_BYTES, to,
-				   (job->page + (uint64_t)done) * PAGE_BYTES, left, dedup->compare);
-		if (rc > 0) {
-			const uint32_t some = (uint32_t)(((uint64_t)rc + PAGE_BYTES - 1) / PAGE_BYTES);
-			dedup->shared += some;
-			done += some;
-			pay(dedup, some);
-			continue;
-		}
-		if (ends_all(rc))
-			return (int)rc;
-		const bool changed = rc == 0 || has_gone(rc);
-		*(changed ? &dedup->different : &dedup->failed) += 1;
-		if (!changed && !dedup->file_list[job->file].told) {
-			failed(dedup, dedup->file_list[job->file].path, rc);
-			dedup->file_list[job->file].told = true;
-		}
-		done++;
-	}
-	return 0;
-}
-
 static int by_place(const void *a, const void *b)
 {
 	const struct g4_dedup_record *first = a, *second = b;
@@ -258,7 +148,7 @@ static int by_place(const void *a, const void *b)
 
 static int share_all(struct g4_dedup *dedup, struct g4_dedup_record *jobs, uint64_t count)
 {
-	struct handles *handles = calloc(2, sizeof(*handles));
+	struct g4_dedup_handles *handles = g4_dedup_handles_new();
 	int rc = handles == NULL ? -ENOMEM : 0;
 
 	if (count > 0)
@@ -268,14 +158,13 @@ static int share_all(struct g4_dedup *dedup, struct g4_dedup_record *jobs, uint6
 		while (i + n < count && n < JOB_PAGES && jobs[i + n].file == jobs[i].file &&
 		       jobs[i + n].page == jobs[i].page + n && jobs[i + n].key == jobs[i].key + n)
 			n++;
-		rc = share_row(dedup, &handles[0], &handles[1], &jobs[i], n);
+		const struct g4_dedup_row row = {(uint32_t)(jobs[i].key >> 32), (uint32_t)jobs[i].key, jobs[i].file,
+						 jobs[i].page, n};
+		rc = g4_dedup_share(dedup, handles, &row);
 		i += n;
 		show(dedup, "duplicate", i, count);
 	}
-	for (uint32_t k = 0; k < 2 * HANDLES && handles != NULL; k++)
-		if (handles[k / HANDLES].open[k % HANDLES].is_open)
-			g4_dedup_close(&handles[k / HANDLES].open[k % HANDLES]);
-	free(handles);
+	g4_dedup_handles_free(handles);
 	return rc;
 }
 
@@ -290,6 +179,32 @@ static int by_contents(const void *a, const void *b)
 	if (first->address != second->address)
 		return first->address < second->address ? -1 : 1;
 	return by_place(a, b);
+}
+
+static uint64_t mix(uint64_t word, uint32_t algorithm)
+{
+	word = (word ^ algorithm) * UINT64_C(0x9e3779b97f4a7c15);
+	return word ^ word >> 32;
+}
+
+/* The keys of a page of zeros: its sum's first word with each algorithm (hash/sums.h). */
+static void make_zero_keys(struct g4_dedup *dedup)
+{
+	static const uint8_t zeros[G4_DEDUP_PAGE_BYTES];
+	uint8_t digest[G4_BLAKE3_BYTES];
+	uint64_t word, words[2];
+
+	g4_blake3(zeros, sizeof(zeros), digest);
+	memcpy(&word, digest, sizeof(word));
+	g4_xxh3_128(zeros, sizeof(zeros), words);
+	dedup->zero_keys[0] = mix(word, 1);
+	dedup->zero_keys[1] = mix(g4_crc32c(0, zeros, sizeof(zeros)), 2);
+	dedup->zero_keys[2] = mix(words[0], 3);
+}
+
+static bool is_zeros(const struct g4_dedup *dedup, uint64_t key)
+{
+	return key == dedup->zero_keys[0] || key == dedup->zero_keys[1] || key == dedup->zero_keys[2];
 }
 
 static void count_owners(struct g4_dedup *dedup, uint64_t owners)
@@ -315,13 +230,13 @@ struct pass {
 };
 
 /*
- * Pages of one key, sorted: counts them, and makes jobs of those at other addresses than the one that stays. `all`: there are no more
+ * Pages of one key, sorted: counts them, and makes jobs of those at other addresses than the one that stays; of zeros none does. `all`: there are no more
  * of the last address in this pass. Returns how many jobs there are.
  */
 static uint64_t plan(struct g4_dedup *dedup, struct pass *pass, const struct g4_dedup_record *group, uint64_t count,
 		     bool all, struct g4_dedup_record *jobs)
 {
-	const bool known = pass->keeps && pass->stays.key == group->key;
+	const bool zeros = is_zeros(dedup, group->key), known = pass->keeps && pass->stays.key == group->key;
 	struct g4_dedup_record stays = known ? pass->stays : *group;
 	uint64_t most = 0, made = 0, addresses = 0;
 
@@ -341,13 +256,15 @@ static uint64_t plan(struct g4_dedup *dedup, struct pass *pass, const struct g4_
 	}
 	for (uint64_t i = 0; i < count; i++) {
 		const struct g4_dedup_record record = group[i];
-		if (record.address != stays.address) {
+		if (zeros || record.address != stays.address) {
 			jobs[made] = record;
-			jobs[made++].key = (uint64_t)stays.file << 32 | stays.page;
+			jobs[made++].key = zeros ? (uint64_t)G4_DEDUP_ZEROS << 32 | record.page :
+						   (uint64_t)stays.file << 32 | stays.page;
 		}
 	}
 	dedup->pages += count;
-	dedup->duplicates += addresses - (known ? 0 : 1);
+	dedup->zeros += zeros ? count : 0;
+	dedup->duplicates += addresses - (known || zeros ? 0 : 1);
 	pass->keeps = true;
 	pass->stays = stays;
 	return made;
@@ -408,8 +325,7 @@ static uint64_t key_of(const struct gpu4fs_page_sum *page)
 
 	if (has_sum(page))
 		memcpy(&word, page->sum, sizeof(word));
-	word = (word ^ (has_sum(page) ? page->algorithm : 0)) * UINT64_C(0x9e3779b97f4a7c15);
-	return word ^ word >> 32;
+	return mix(word, has_sum(page) ? page->algorithm : 0);
 }
 
 static int take_page(struct g4_dedup *dedup, struct pass *pass, uint32_t number, const struct gpu4fs_page_sum *page)
@@ -423,8 +339,8 @@ static int take_page(struct g4_dedup *dedup, struct pass *pass, uint32_t number,
 		rc = make_room(dedup, pass);
 	if (rc < 0 || is_behind(place, pass->high))
 		return rc;
-	dedup->records[dedup->record_count++] =
-		(struct g4_dedup_record){place.key, place.address, number, (uint32_t)(page->offset / PAGE_BYTES)};
+	dedup->records[dedup->record_count++] = (struct g4_dedup_record){
+		place.key, place.address, number, (uint32_t)(page->offset / G4_DEDUP_PAGE_BYTES)};
 	return 0;
 }
 
@@ -438,14 +354,14 @@ static int take_pages(struct g4_dedup *dedup, struct pass *pass, uint32_t number
 		if (g4_cli_interrupted())
 			return -EINTR;
 		for (int64_t i = 0; i < count; i++) {
-			if (sums[i].offset / PAGE_BYTES >= NO_PAGE)
+			if (sums[i].offset / G4_DEDUP_PAGE_BYTES >= NO_PAGE)
 				return -EFBIG;
 			dedup->without_sums += first && !has_sum(&sums[i]);
 			const int rc = take_page(dedup, pass, number, &sums[i]);
 			if (rc < 0)
 				return rc;
 		}
-		offset = (int64_t)(sums[count - 1].offset + PAGE_BYTES);
+		offset = (int64_t)(sums[count - 1].offset + G4_DEDUP_PAGE_BYTES);
 	}
 	return (int)count;
 }
@@ -462,11 +378,11 @@ static int take_file(struct g4_dedup *dedup, struct pass *pass, uint32_t number,
 		rc = take_pages(dedup, pass, number, &handle, first, sums);
 		g4_dedup_close(&handle);
 	}
-	if (rc < 0 && first && !ends_all(rc) && !has_gone(rc)) {
+	if (rc < 0 && first && !g4_dedup_ends_all(rc) && !g4_dedup_has_gone(rc)) {
 		dedup->left_out++;
-		failed(dedup, file->path, rc);
+		g4_dedup_tell(dedup, file->path, rc);
 	}
-	return ends_all(rc) ? rc : 0;
+	return g4_dedup_ends_all(rc) ? rc : 0;
 }
 
 static int take_all(struct g4_dedup *dedup, struct gpu4fs_page_sum *sums)
@@ -503,6 +419,7 @@ int g4_dedup_go(struct g4_dedup *dedup)
 	struct gpu4fs_page_sum *sums = malloc(SUMS_AT_ONCE * sizeof(*sums));
 
 	each_once(dedup);
+	make_zero_keys(dedup);
 	dedup->begun_ns = g4_clock_ns(CLOCK_MONOTONIC);
 	dedup->record_room = dedup->memory_bytes / (2 * sizeof(*dedup->records)); /* qsort() may take as much again */
 	dedup->records = malloc(dedup->record_room * sizeof(*dedup->records));
@@ -510,7 +427,11 @@ int g4_dedup_go(struct g4_dedup *dedup)
 	if (rc == 0)
 		rc = take_all(dedup, sums);
 	free(sums);
-	if (dedup->shared > 0) { /* what is free tells of it from then on */
+	free(dedup->records);
+	dedup->records = NULL;
+	if (rc == 0 && dedup->by_chunks)
+		rc = g4_dedup_chunks(dedup);
+	if (dedup->shared + dedup->holes > 0) { /* what is free tells of it from then on */
 		const int synced = g4_dedup_place_sync(&dedup->place);
 		rc = rc < 0 ? rc : synced;
 	}

@@ -9,8 +9,23 @@
 #include "base/progress_host.h"
 #include "cli/dedup_files.h"
 
+#define G4_DEDUP_PAGE_BYTES UINT64_C(4096)
 #define G4_DEDUP_LEAST_BYTES UINT64_C(4096)
+#define G4_DEDUP_CHUNKS_LEAST_BYTES (UINT64_C(256) << 10)
 #define G4_DEDUP_CLASSES 33u
+
+/* What chunks have found (cli/dedup_chunks.h). Bytes are those of pages that are stored; the end of a file's last page counts. */
+struct g4_dedup_chunks {
+	uint64_t count, bytes; /* chunks, and how long they are together */
+	uint64_t passes;
+	uint64_t left_out; /* files that could not be read */
+	uint64_t
+		duplicate_bytes; /* stored once more than they have to be, wherever they begin: the sum of the next three */
+	uint64_t aligned_bytes;	  /* in pages that are the same, and so may be shared */
+	uint64_t partial_bytes;	  /* at the same place of a page that has other bytes, too */
+	uint64_t unaligned_bytes; /* at another place of a page than in any copy before */
+	uint64_t shared;	  /* pages of files that were another page before */
+};
 
 struct g4_dedup {
 	struct g4_dedup_place place;
@@ -20,19 +35,24 @@ struct g4_dedup {
 	uint64_t rate;	       /* bytes a second that are shared, 0: no limit */
 	bool share;	       /* else it only looks */
 	bool compare;
+	bool by_chunks; /* as well as by the sums of pages: files are read */
 	/* what was found; pages of 4096 bytes */
 	uint64_t files, left_out; /* files that could not be read */
 	uint64_t passes;
 	uint64_t pages;	       /* that files have */
 	uint64_t stored;       /* different ones on the device */
 	uint64_t without_sums; /* of those of files */
-	uint64_t duplicates;   /* stored ones whose contents another one has, by their sums */
+	uint64_t duplicates;   /* stored ones whose contents another one has, by their sums, and all that are zeros */
+	uint64_t zeros;	       /* of files that are zeros */
 	uint64_t shared;       /* of files that were another page before */
+	uint64_t holes;	       /* of files that were zeros before */
 	uint64_t different;    /* that were not the same after all, or whose file has gone */
 	uint64_t failed;       /* that could not be shared */
 	uint64_t owners
 		[G4_DEDUP_CLASSES]; /* stored pages that have 2^k pages of these files, or more, and less than 2^(k+1) */
+	struct g4_dedup_chunks chunks;
 	/* its own */
+	uint64_t zero_keys[3];
 	struct g4_dedup_file *file_list;
 	uint64_t file_room;
 	struct g4_dedup_record *records;

@@ -587,7 +587,8 @@ static int64_t copy_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *t
 		rc = cut_to_size(from, (uint64_t)from_offset, &cmd.length);
 		if (rc)
 			return rc;
-		if (g4_max64(cmd.offset, cmd.offset2) - g4_min64(cmd.offset, cmd.offset2) < cmd.length)
+		if (!(flags & G4_COPY_ZEROS) &&
+		    g4_max64(cmd.offset, cmd.offset2) - g4_min64(cmd.offset, cmd.offset2) < cmd.length)
 			return -EINVAL;
 	}
 	if (cmd.length == 0)
@@ -647,10 +648,11 @@ int64_t gpu4fs_share_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *
 int64_t gpu4fs_dedupe_range(gpu4fs_file *from, int64_t from_offset, gpu4fs_file *to, int64_t to_offset, uint64_t bytes,
 			    uint32_t flags)
 {
-	if (flags & ~GPU4FS_DEDUPE_COMPARE)
+	if (flags & ~(GPU4FS_DEDUPE_COMPARE | GPU4FS_DEDUPE_ZEROS))
 		return -EINVAL;
 	return share_range(from, from_offset, to, to_offset, bytes,
-			   G4_COPY_SAME | (flags & GPU4FS_DEDUPE_COMPARE ? G4_COPY_COMPARE : 0));
+			   G4_COPY_SAME | (flags & GPU4FS_DEDUPE_COMPARE ? G4_COPY_COMPARE : 0) |
+				   (flags & GPU4FS_DEDUPE_ZEROS ? G4_COPY_ZEROS : 0));
 }
 
 int64_t gpu4fs_page_sums(gpu4fs_file *file, int64_t offset, struct gpu4fs_page_sum *out, uint32_t count)

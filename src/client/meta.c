@@ -272,50 +272,6 @@ int gpu4fs_device_health(gpu4fs *fs, uint32_t device, struct gpu4fs_device_healt
 	return 0;
 }
 
-static int run_dedup(gpu4fs *fs, uint32_t order, uint64_t group, struct g4_dedup_counts *counts)
-{
-	struct g4_cmd cmd = {
-		.op = G4_CMD_DEDUP, .mask = order, .cookie = group, .length = sizeof(*counts), .data = counts};
-
-	return g4c_run(fs->mount->engine, &cmd);
-}
-
-int gpu4fs_dedup_stats(gpu4fs *fs, struct gpu4fs_dedup_stats *out)
-{
-	struct g4_dedup_counts counts = {0};
-	int rc = run_dedup(fs, G4_DEDUP_STATS, 0, &counts);
-
-	if (rc)
-		return rc;
-	*out = (struct gpu4fs_dedup_stats){
-		.hits = counts.hits,
-		.misses = counts.misses,
-		.zeros = counts.zeros,
-		.saved_bytes = (counts.hits + counts.zeros) * G4_PAGE_BYTES,
-		.places = counts.places,
-		.hints = counts.hints,
-		.inserted = counts.inserted,
-		.evicted = counts.evicted,
-		.stale = counts.stale,
-		.groups = counts.groups,
-		.groups_loaded = counts.loaded,
-	};
-	return 0;
-}
-
-int64_t gpu4fs_dedup_prune(gpu4fs *fs)
-{
-	struct g4_dedup_counts counts = {.groups = 1};
-	int64_t pruned = 0;
-	int rc = 0;
-
-	while (rc == 0 && counts.next < counts.groups) {
-		rc = run_dedup(fs, G4_DEDUP_PRUNE, counts.next, &counts);
-		pruned += (int64_t)counts.pruned;
-	}
-	return rc < 0 ? rc : pruned;
-}
-
 int gpu4fs_syncfs(gpu4fs *fs)
 {
 	struct g4_cmd cmd = {.op = G4_CMD_SYNCFS};

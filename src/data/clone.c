@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sharing pages between files. Crash at any line: each transaction leaves two valid files, the one that changes with its old
+ * Sharing pages between files, and giving up those that are zeros. Crash at any line: each transaction leaves two valid files, the one that changes with its old
  * pages or the other's at each place.
  */
 #include "data/clone.h"
@@ -128,6 +128,7 @@ G4_FN int g4_file_clone(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint6
 struct pair {
 	struct clone c;
 	bool compare;
+	bool zeros;		      /* there is no source: c.sums are those of zeros, and from_bytes are zeros */
 	struct g4_sum_entry *to_sums; /* memory for CLONE_SUMS of them, or NULL */
 	uint8_t *from_bytes, *to_bytes;
 };
@@ -167,7 +168,8 @@ G4_FN static int compare_runs(struct g4_wg *wg, struct g4_fs *fs, const struct p
 
 	*same = 0;
 	if (c->sums != NULL) {
-		rc = g4_map_sums(wg, fs, c->from, c->from_page, pages, c->sums);
+		if (!pair->zeros)
+			rc = g4_map_sums(wg, fs, c->from, c->from_page, pages, c->sums);
 		if (rc == 0)
 			rc = g4_map_sums(wg, fs, c->to, c->to_page, pages, pair->to_sums);
 	}
@@ -183,7 +185,9 @@ G4_FN static int compare_runs(struct g4_wg *wg, struct g4_fs *fs, const struct p
 		}
 		while (n < READ_PAGES && k + n < pages && by_sums(pair, k + n) == READ)
 			n++;
-		rc = fetch(wg, fs, c->from, c->from_page + k, g4_address_after_pages(from, k), n, pair->from_bytes);
+		if (!pair->zeros)
+			rc = fetch(wg, fs, c->from, c->from_page + k, g4_address_after_pages(from, k), n,
+				   pair->from_bytes);
 		if (rc == 0)
 			rc = fetch(wg, fs, c->to, c->to_page + k, g4_address_after_pages(to, k), n, pair->to_bytes);
 		if (rc < 0)
@@ -231,11 +235,65 @@ G4_FN static int dedupe_run(struct g4_wg *wg, struct g4_fs *fs, struct pair *pai
 	return clone_run(wg, fs, c, &from, c->to->size, pages);
 }
 
+/* *pages of a run are no contents now; 0: the first one is not zeros. */
+G4_FN static int dig_run(struct g4_wg *wg, struct g4_fs *fs, struct pair *pair, uint64_t most, uint64_t *pages)
+{
+	struct clone *c = &pair->c;
+	struct g4_run hole = {0}, to;
+	uint32_t same;
+
+	*pages = 0;
+	int rc = g4_map_lookup(wg, fs, c->to, c->to_page, most, &to);
+	if (rc < 0)
+		return rc;
+	if (to.kind != G4_WRITTEN) {
+		*pages = to.pages;
+		return 0;
+	}
+	rc = compare_runs(wg, fs, pair, G4_NO_ADDRESS, to.address, (uint32_t)g4_min64(to.pages, CLONE_SUMS), &same);
+	if (rc < 0 || same == 0)
+		return rc;
+	hole.kind = G4_HOLE;
+	hole.pages = same;
+	return clone_run(wg, fs, c, &hole, c->to->size, pages);
+}
+
+/* Scratch memory of a pair: the leader's, until it is released. */
+G4_FN static void take_memory(struct g4_wg *wg, struct g4_fs *fs, struct pair *pair)
+{
+	if (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SUMS) {
+		pair->c.sums = (struct g4_sum_entry *)g4_scratch_take(wg, CLONE_SUMS * sizeof(*pair->c.sums));
+		pair->to_sums = (struct g4_sum_entry *)g4_scratch_take(wg, CLONE_SUMS * sizeof(*pair->to_sums));
+	}
+	pair->from_bytes = (uint8_t *)g4_scratch_take(wg, READ_PAGES * G4_PAGE_BYTES);
+	pair->to_bytes = (uint8_t *)g4_scratch_take(wg, READ_PAGES * G4_PAGE_BYTES);
+}
+
+/* All runs, up to one of which nothing is the same. */
+G4_FN static int go(struct g4_wg *wg, struct g4_fs *fs, struct pair *pair, uint64_t pages, uint64_t *done)
+{
+	int rc = 0;
+
+	while (*done < pages && rc == 0) {
+		uint64_t n;
+
+		rc = pair->zeros ? dig_run(wg, fs, pair, pages - *done, &n) :
+				   dedupe_run(wg, fs, pair, pages - *done, &n);
+		pair->c.from_page += n;
+		pair->c.to_page += n;
+		*done += n;
+		if (n == 0)
+			break;
+	}
+	return rc;
+}
+
 G4_FN int g4_file_dedupe(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint64_t from_page, uint32_t to,
 			 uint64_t to_page, uint64_t pages, bool compare, uint64_t *done)
 {
 	struct pair pair = {{g4_icache_at(fs, from), g4_icache_at(fs, to), from_page, to_page, NULL, true},
 			    compare,
+			    false,
 			    NULL,
 			    NULL,
 			    NULL};
@@ -248,22 +306,32 @@ G4_FN int g4_file_dedupe(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint
 	if (rc < 0 || ((pair.c.from->disk.flags | pair.c.to->disk.flags) & G4_INODE_INLINE))
 		return g4_check(fs, rc);
 	const uint32_t mark = g4_scratch_mark(wg);
-	if (g4_load64_acq(&fs->super.features_incompat) & G4_FEATURE_INCOMPAT_SUMS) {
-		pair.c.sums = (struct g4_sum_entry *)g4_scratch_take(wg, CLONE_SUMS * sizeof(*pair.c.sums));
-		pair.to_sums = (struct g4_sum_entry *)g4_scratch_take(wg, CLONE_SUMS * sizeof(*pair.to_sums));
-	}
-	pair.from_bytes = (uint8_t *)g4_scratch_take(wg, READ_PAGES * G4_PAGE_BYTES);
-	pair.to_bytes = (uint8_t *)g4_scratch_take(wg, READ_PAGES * G4_PAGE_BYTES);
-	while (*done < pages && rc == 0) {
-		uint64_t n;
+	take_memory(wg, fs, &pair);
+	rc = go(wg, fs, &pair, pages, done);
+	g4_scratch_release(wg, mark);
+	return g4_check(fs, rc);
+}
 
-		rc = dedupe_run(wg, fs, &pair, pages - *done, &n);
-		pair.c.from_page += n;
-		pair.c.to_page += n;
-		*done += n;
-		if (n == 0)
-			break;
+G4_FN int g4_file_dig(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t pages, bool compare,
+		      uint64_t *done)
+{
+	struct g4_inode_core *inode = g4_icache_at(fs, index);
+	struct pair pair = {{inode, inode, page, page, NULL, true}, compare, true, NULL, NULL, NULL};
+
+	*done = 0;
+	int rc = g4_writeback(wg, fs, index);
+	if (rc < 0 || (inode->disk.flags & G4_INODE_INLINE))
+		return g4_check(fs, rc);
+	const uint32_t mark = g4_scratch_mark(wg);
+	take_memory(wg, fs, &pair);
+	g4_zero(wg, pair.from_bytes, READ_PAGES * G4_PAGE_BYTES);
+	if (pair.c.sums != NULL) {
+		const void *const zeros[1] = {pair.from_bytes};
+		g4_sums_make(wg, G4_CHECKSUM_BLAKE3, zeros, 1, pair.c.sums);
+		for (uint32_t k = 1; k < CLONE_SUMS; k++)
+			pair.c.sums[k] = pair.c.sums[0];
 	}
+	rc = go(wg, fs, &pair, pages, done);
 	g4_scratch_release(wg, mark);
 	return g4_check(fs, rc);
 }

@@ -29,4 +29,14 @@ G4_FN int g4_file_clone(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint6
 G4_FN int g4_file_dedupe(struct g4_wg *wg, struct g4_fs *fs, uint32_t from, uint64_t from_page, uint32_t to,
 			 uint64_t to_page, uint64_t pages, bool compare, uint64_t *done);
 
+/*
+ * Pages of zeros become holes: contents, size and times stay what they are. The in-core inode is write-locked. Leader.
+ *
+ * What has the BLAKE3 of zeros is zeros; pages with other sums, or none, or with `compare`, are read. *done: pages from the first on that
+ * have no contents now; it ends at the first that is not zeros. What is allocated and was not written stays so. Errors: g4_file_clone()'s,
+ * and those of reading.
+ */
+G4_FN int g4_file_dig(struct g4_wg *wg, struct g4_fs *fs, uint32_t index, uint64_t page, uint64_t pages, bool compare,
+		      uint64_t *done);
+
 #endif

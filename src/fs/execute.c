@@ -423,11 +423,14 @@ G4_FN static int share_same_pages(struct g4_wg *wg, struct g4_fs *fs, const stru
 	if (rc == 0 && length == wanted && length % G4_PAGE_BYTES != 0 && cmd->offset + length < source->size &&
 	    cmd->offset2 + length < target->size)
 		rc = -G4_E_INVAL;
-	if (rc == 0 && length > 0)
+	const bool zeros = (cmd->flags & G4_COPY_ZEROS) != 0, compare = (cmd->flags & G4_COPY_COMPARE) != 0;
+	if (rc == 0 && length > 0 && !zeros)
 		rc = g4_super_add_feature(wg, fs, G4_FEATURE_INCOMPAT_SHARED);
-	if (rc == 0 && length > 0)
+	if (rc == 0 && length > 0 && zeros)
+		rc = g4_file_dig(wg, fs, to, cmd->offset2 >> G4_PAGE_SHIFT, g4_pages_for(length), compare, &shared);
+	else if (rc == 0 && length > 0)
 		rc = g4_file_dedupe(wg, fs, from, cmd->offset >> G4_PAGE_SHIFT, to, cmd->offset2 >> G4_PAGE_SHIFT,
-				    g4_pages_for(length), (cmd->flags & G4_COPY_COMPARE) != 0, &shared);
+				    g4_pages_for(length), compare, &shared);
 	*done = g4_min64(shared << G4_PAGE_SHIFT, length);
 	g4_icache_unlock_two(source, target);
 	return rc;
@@ -476,15 +479,18 @@ G4_FN static int do_copy_range(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd
 
 	if (g4_handle_flags(cmd->handle2) & G4_OPEN_APPEND)
 		return -G4_E_BADF;
-	if ((cmd->flags & ~G4_COPY_FLAGS) || ((cmd->flags & G4_COPY_COMPARE) && !(cmd->flags & G4_COPY_SAME)))
+	if ((cmd->flags & ~G4_COPY_FLAGS) ||
+	    ((cmd->flags & (G4_COPY_COMPARE | G4_COPY_ZEROS)) && !(cmd->flags & G4_COPY_SAME)))
 		return -G4_E_INVAL;
 	/* one command is not to run for ever: less than was asked for is what callers must expect */
 	uint64_t length = g4_min64(cmd->length, cmd->flags & G4_COPY_SAME ? SAME_MAX_BYTES : COPY_MAX_BYTES);
 	const uint64_t last = g4_max64(cmd->offset, cmd->offset2);
 	if (last > UINT64_MAX - cmd->length)
 		return -G4_E_OVERFLOW;
-	if (g4_handle_index(cmd->handle) == g4_handle_index(cmd->handle2) &&
-	    last - g4_min64(cmd->offset, cmd->offset2) < cmd->length)
+	const bool one_file = g4_handle_index(cmd->handle) == g4_handle_index(cmd->handle2);
+	if ((cmd->flags & G4_COPY_ZEROS) && !(one_file && cmd->offset == cmd->offset2))
+		return -G4_E_INVAL;
+	if (one_file && !(cmd->flags & G4_COPY_ZEROS) && last - g4_min64(cmd->offset, cmd->offset2) < cmd->length)
 		return -G4_E_INVAL;
 	rc = share_range(wg, fs, cmd, length, &done);
 	if (cmd->flags & G4_COPY_SAME)

@@ -40,7 +40,7 @@ G4_STATIC_ASSERT(sizeof(struct g4_ioc_sums) < 16384, "what an ioctl carries is b
 struct g4_ioc_same {
 	uint64_t from; /* inode */
 	uint32_t from_generation;
-	uint32_t flags; /* G4_COPY_SAME, G4_COPY_COMPARE */
+	uint32_t flags; /* G4_COPY_SAME, G4_COPY_COMPARE, G4_COPY_ZEROS */
 	uint64_t from_offset, to_offset;
 	uint64_t bytes; /* out: so many are the same and shared */
 	int32_t status; /* out: 0 or a negative code */

@@ -383,7 +383,7 @@ static void same(fuse_req_t req, fuse_ino_t ino, const void *in_buf)
 		return;
 	}
 	memcpy(&io, in_buf, sizeof(io));
-	if ((io.flags & ~(uint32_t)G4_COPY_COMPARE) != G4_COPY_SAME) {
+	if ((io.flags & ~(uint32_t)(G4_COPY_COMPARE | G4_COPY_ZEROS)) != G4_COPY_SAME) {
 		fuse_reply_err(req, EINVAL);
 		return;
 	}

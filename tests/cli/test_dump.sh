@@ -58,6 +58,45 @@ exits 2 "--dot without --dir" "$gpu4fs" dump --dot a.img
 exits 2 "--dir beside a structure" "$gpu4fs" dump --dir / a.img inode 1
 exits 1 "--dir of what is not there" "$gpu4fs" dump --dir /none a.img
 one_sentence "... fails with one sentence"
+# what deduplication has on the device: 300 pages, of which 200 have three owners, and a page that has eleven
+run "$gpu4fs" dump --json --ddt a.img
+equals "nothing is shared" "0 0 0 [] []" \
+	"$(json_value '" ".join(str(d[k]) for k in ("listed", "shared", "table_bytes", "owners", "tree"))')"
+mkdir tree
+head -c $((300 * 4096)) /dev/urandom >tree/a
+head -c $((200 * 4096)) tree/a >tree/b
+cp tree/b tree/c
+for ((k = 0; k < 11; k++)); do
+	cat tree/page 2>/dev/null || head -c 4096 /dev/urandom | tee tree/page
+done >tree/pages
+rm tree/page
+run "$gpu4fs" mkfs -f --dedup --size 200M a.img
+exits 0 "a tree with much of it several times" "$gpu4fs" import --image a.img tree /
+exits 0 "... all of which is found" "$gpu4fs" dedup run --image a.img
+is_json "pages that count owners and list contents" "$gpu4fs" dump --json --ddt a.img
+equals "... of so many that are listed" 301 "$(json_value 'd["listed"]')"
+equals "... and have several owners" "201 611" "$(json_value 'd["shared"], d["owners_of_shared"]' | tr -d "(),")"
+equals "... how many" "[(2, 200), (8, 1)]" "$(json_value '[(o["at_least"], o["pages"]) for o in d["owners"]]')"
+equals "... each of these pages" "True True" \
+	"$(json_value 'sum(p.get("listed", 0) for p in d["tree"] if p["kind"] == "sums") == d["listed"], d["table_bytes"] == 4096 * len(d["tree"])' | tr -d "(),")"
+counts=$(json_value '[p["address"] for p in d["tree"] if p["kind"] == "counts"][0]')
+regions=$(json_value 'sum(p["kind"] == "counts" for p in d["tree"])')
+exits 0 "... as text" "$gpu4fs" dump --ddt a.img
+says "... a line each" 'kind counts  address'
+exits 0 "... as a graph" "$gpu4fs" dump --dot --ddt a.img
+says "... for Graphviz" '^digraph ddt {$'
+equals "... with an arrow to each" True "$([ "$(grep -c -e '->' .out)" -eq "$(($(grep -c 'label="[sc]' .out)))" ] && echo True)"
+run "$gpu4fs" dump --json a.img block "$counts"
+equals "... which block shows, too" "good" "$(json_value 'd["condition"]')"
+poke a.img $((counts + 200)) ff
+exits 1 "a damaged page of counts" "$gpu4fs" dump --json --ddt a.img
+equals "... is in the tree" "1 $regions" \
+	"$(json_value 'd["damaged"], sum(p["kind"] == "counts" for p in d["tree"])' | tr -d "(),")"
+exits 1 "... and in the graph" "$gpu4fs" dump --dot --ddt a.img
+says "... in red" fillcolor=red
+exits 2 "--ddt beside --dir" "$gpu4fs" dump --ddt --dir / a.img
+exits 2 "--ddt beside a structure" "$gpu4fs" dump --ddt a.img inode 1
+one_sentence "... fails with one sentence"
 exits 0 "text" "$gpu4fs" dump a.img inode 1
 says "... has a value a line" '^type  *directory$'
 exits 0 "text of a block of data" "$gpu4fs" dump a.img block 0

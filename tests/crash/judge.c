@@ -129,8 +129,8 @@ static const struct node *in_state(const struct question *q, uint32_t state)
 /* Contents that may be there although the names say less: parts that leave names alone are seen when they like. */
 static bool leaves_names(const struct part *part)
 {
-	return part->verb == WRITE || part->verb == COPY || part->verb == DEDUPE || part->verb == PUNCH ||
-	       part->verb == ZERO || part_is_sync(part);
+	return part->verb == WRITE || part->verb == COPY || part->verb == DEDUPE || part->verb == DIG ||
+	       part->verb == PUNCH || part->verb == ZERO || part_is_sync(part);
 }
 
 /*

@@ -69,7 +69,10 @@ static int run_write(struct actor *actor, const struct part *part, uint64_t node
 {
 	uint64_t done;
 
-	rig_pattern(buffer, part->id * 1000003ull + part->offset, part->bytes);
+	if (part->id == 0)
+		memset(buffer, 0, part->bytes);
+	else
+		rig_pattern(buffer, part->id * 1000003ull + part->offset, part->bytes);
 	int rc = op_write(&actor->rig, node, handle, part->offset, buffer, part->bytes, &done);
 	return rc == 0 && done < part->bytes ? -G4_E_NOSPC : rc;
 }
@@ -152,9 +155,9 @@ static int run_set(struct actor *actor, const struct part *part, uint64_t node)
 static int run_copy(struct actor *actor, const struct part *part, uint64_t node)
 {
 	struct rig *rig = &actor->rig;
-	const bool same = part->verb == DEDUPE;
+	const bool same = part->verb != COPY;
 	uint64_t source, from = 0, to = 0, done = 0;
-	int rc = resolve(actor, part->path2, &source);
+	int rc = resolve(actor, part->verb == DIG ? part->path : part->path2, &source);
 
 	if (rc == 0)
 		rc = op_open(rig, source, G4_OPEN_READ, &from);
@@ -162,7 +165,10 @@ static int run_copy(struct actor *actor, const struct part *part, uint64_t node)
 		rc = op_open(rig, node, G4_OPEN_WRITE, &to);
 	if (rc == 0)
 		rc = op_copy_as(rig, from, same ? part->offset : 0, to, part->offset, part->bytes,
-				same ? G4_COPY_SAME : 0, &done);
+				part->verb == DIG ? G4_COPY_SAME | G4_COPY_ZEROS :
+				same		  ? G4_COPY_SAME :
+						    0,
+				&done);
 	if (to != 0)
 		op_release(rig, to);
 	if (from != 0)
@@ -207,6 +213,7 @@ static int run_node(struct actor *actor, const struct part *part, uint64_t node)
 		return op_setattr(rig, node, G4_SET_ATIME | G4_SET_MTIME, &attr);
 	case COPY:
 	case DEDUPE:
+	case DIG:
 		return run_copy(actor, part, node);
 	case OPEN:
 		actor->opened = node;
@@ -259,10 +266,10 @@ bool part_is_sync(const struct part *part)
 void part_print(const struct part *part, char *to, size_t room)
 {
 	static const char *const names[] = {
-		"create",   "device",	"mkdir",   "symlink",  "link",	   "unlink",	"rmdir",  "rename",
-		"whiteout", "exchange", "write",   "truncate", "allocate", "punch",	"zero",	  "insert",
-		"collapse", "set",	"remove",  "chmod",    "chown",	   "times",	"copy",	  "dedupe",
-		"open",	    "cut-open", "tmpfile", "prune",    "fsync",	   "fdatasync", "syncfs",
+		"create",   "device",	"mkdir",    "symlink",	"link",	    "unlink", "rmdir",	   "rename",
+		"whiteout", "exchange", "write",    "truncate", "allocate", "punch",  "zero",	   "insert",
+		"collapse", "set",	"remove",   "chmod",	"chown",    "times",  "copy",	   "dedupe",
+		"dig",	    "open",	"cut-open", "tmpfile",	"prune",    "fsync",  "fdatasync", "syncfs",
 	};
 
 	snprintf(to, room, "%s %s %s %lu %lu", names[part->verb], part->path, part->path2, (unsigned long)part->offset,
@@ -400,6 +407,13 @@ const struct operation operations[] = {
 	  {.verb = WRITE, .path = "b", .offset = 0, .bytes = 40960, .id = 234},
 	  {.verb = DEDUPE, .path = "b", .path2 = "big", .offset = 0, .bytes = 40960},
 	  {.verb = UNLINK, .path = "big"}}},
+	{"dig",
+	 "b",
+	 NULL,
+	 {{.verb = WRITE, .path = "b", .offset = 8192, .bytes = 49152},
+	  {.verb = FSYNC, .path = "b"},
+	  {.verb = DIG, .path = "b", .offset = 8192, .bytes = 49152},
+	  {.verb = WRITE, .path = "b", .offset = 20480, .bytes = 9000, .id = 235}}},
 	{"unlink-open", NULL, "", {{.verb = OPEN, .path = "big"}, {.verb = UNLINK, .path = "big"}}},
 	{"cut-unnamed",
 	 NULL,

@@ -33,6 +33,7 @@ enum verb {
 	TIMES,
 	COPY,	  /* from path2 */
 	DEDUPE,	  /* with the same place of path2, as far as they are the same */
+	DIG,	  /* what is zeros becomes a hole */
 	OPEN,	  /* and keep open */
 	CUT_OPEN, /* truncates what was opened last, whatever its name */
 	TMPFILE,
@@ -47,7 +48,7 @@ struct part {
 	enum verb verb;
 	char path[PATH_MAX_PART], path2[PATH_MAX_PART];
 	uint64_t offset, bytes;
-	uint32_t id; /* of the inode that it makes; of what it writes */
+	uint32_t id; /* of the inode that it makes; of what it writes, 0: zeros */
 };
 
 /* Who runs parts: one thread's view of a mounted file system. */

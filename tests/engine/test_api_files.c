@@ -1165,7 +1165,8 @@ static void what_is_the_same_is_shared_and_nothing_changes(void **state)
 	gives(gpu4fs_dedupe_range(from, 0, to, 0, UINT64_MAX, GPU4FS_DEDUPE_COMPARE), 3 * PAGE);
 	gives(gpu4fs_dedupe_range(from, 3 * PAGE, to, 3 * PAGE, UINT64_MAX, 0), 0);
 	api_check_pattern("/one", 6, SIZE);
-	fails(gpu4fs_dedupe_range(from, 0, to, 0, PAGE, 2), EINVAL);
+	fails(gpu4fs_dedupe_range(from, 0, to, 0, PAGE, 4), EINVAL);
+	fails(gpu4fs_dedupe_range(from, 0, to, 0, PAGE, GPU4FS_DEDUPE_ZEROS), EINVAL);
 	fails(gpu4fs_dedupe_range(from, 0, to, 5, PAGE, 0), EINVAL);
 	fails(gpu4fs_dedupe_range(from, -4096, to, 0, PAGE, 0), EINVAL);
 	fails(gpu4fs_page_sums(from, 0, sums, 0), EINVAL);
@@ -1180,9 +1181,43 @@ static void what_is_the_same_is_shared_and_nothing_changes(void **state)
 	ok(gpu4fs_close(to));
 }
 
+static void zeros_become_holes_and_nothing_changes(void **state)
+{
+	enum { ZEROS = 5000 };
+	uint8_t *zeros = calloc(ZEROS, PAGE);
+	struct gpu4fs_page_sum sum;
+	gpu4fs_file *file, *other;
+
+	(void)state;
+	assert_non_null(zeros);
+	file = api_open("/zeros", O_RDWR | O_CREAT, 0644);
+	gives(gpu4fs_pwrite(file, "x", 1, 0), 1);
+	gives(gpu4fs_pwrite(file, zeros, ZEROS * PAGE, PAGE), ZEROS * PAGE);
+	gives(gpu4fs_pwrite(file, "y", 1, (ZEROS + 1) * PAGE + 9), 1);
+	ok(gpu4fs_syncfs(fs));
+	const int64_t used = free_blocks();
+	gives(gpu4fs_dedupe_range(file, 0, file, 0, UINT64_MAX, GPU4FS_DEDUPE_ZEROS), 0);
+	gives(gpu4fs_dedupe_range(file, PAGE, file, PAGE, UINT64_MAX, GPU4FS_DEDUPE_ZEROS), ZEROS * PAGE);
+	ok(gpu4fs_syncfs(fs));
+	assert_true(free_blocks() - used >= ZEROS - 64);
+	gives(gpu4fs_page_sums(file, PAGE, &sum, 1), 1);
+	assert_int_equal(sum.offset, (ZEROS + 1) * PAGE);
+	memset(zeros, 1, ZEROS * PAGE);
+	gives(gpu4fs_pread(file, zeros, ZEROS * PAGE, PAGE), ZEROS * PAGE);
+	for (uint64_t at = 0; at < ZEROS * PAGE; at++)
+		assert_int_equal(zeros[at], 0);
+	fails(gpu4fs_dedupe_range(file, PAGE, file, 2 * PAGE, PAGE, GPU4FS_DEDUPE_ZEROS), EINVAL);
+	other = api_open("/zeros", O_WRONLY, 0); /* who may not read does not learn */
+	fails(gpu4fs_dedupe_range(other, PAGE, other, PAGE, PAGE, GPU4FS_DEDUPE_ZEROS), EBADF);
+	ok(gpu4fs_close(other));
+	ok(gpu4fs_close(file));
+	free(zeros);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		api_test(zeros_become_holes_and_nothing_changes),
 		api_test(what_was_written_is_read_back_at_every_size),
 		api_test(small_overwrites_change_only_their_bytes),
 		api_test(what_is_written_twice_is_stored_once_where_the_writer_says_so),

@@ -199,6 +199,75 @@ static void holes_are_nothing_to_share(void **state)
 	assert_int_equal(dedupe(a, 40 * G4_PAGE_BYTES, b, 0, G4_PAGE_BYTES), 0); /* behind the end */
 }
 
+static uint64_t dig_with(uint64_t ino, uint64_t page, uint64_t bytes, uint32_t flags)
+{
+	uint64_t done;
+
+	assert_int_equal(dedupe_with(ino, page * G4_PAGE_BYTES, ino, page * G4_PAGE_BYTES, bytes,
+				     G4_COPY_SAME | G4_COPY_ZEROS | flags, &done),
+			 0);
+	return done;
+}
+
+static void zeros_become_holes(void **state)
+{
+	struct g4_page_sum sums[8];
+	struct g4_attr before, after;
+	uint64_t done;
+
+	(void)state;
+	rig_pattern(data, 9, BYTES);
+	memset(data + 100 * G4_PAGE_BYTES, 0, 300 * G4_PAGE_BYTES);
+	data[250 * G4_PAGE_BYTES + 4095] = 1;
+	memset(data + (PAGES - 1) * G4_PAGE_BYTES, 0, G4_PAGE_BYTES);
+	const uint64_t a = make_with(0, data, BYTES - 1000),
+		       b = make_with(1, data + 99 * G4_PAGE_BYTES, 10 * G4_PAGE_BYTES);
+	assert_int_equal(op_fallocate(&rig, a, 0, BYTES, 20 * G4_PAGE_BYTES), 0);
+	assert_int_equal(op_truncate(&rig, a, BYTES - 1000), 0);
+	assert_int_equal(op_sync(&rig), 0);
+	assert_int_equal(op_getattr(&rig, a, &before), 0);
+	const uint64_t space = rig_free_pages(&rig);
+	assert_int_equal(dig_with(a, 0, BYTES, 0), 0);
+	assert_int_equal(dig_with(a, 99, 10 * G4_PAGE_BYTES, 0), 0);
+	assert_int_equal(dig_with(a, 100, 300 * G4_PAGE_BYTES, 0), 150 * G4_PAGE_BYTES);
+	assert_int_equal(dig_with(a, 250, G4_PAGE_BYTES, 0), 0);
+	assert_int_equal(dig_with(a, 251, 300 * G4_PAGE_BYTES, G4_COPY_COMPARE), 149 * G4_PAGE_BYTES);
+	assert_int_equal(dig_with(a, PAGES - 1, G4_PAGE_BYTES, 0),
+			 G4_PAGE_BYTES - 1000); /* with the end of the file in it */
+	assert_int_equal(dig_with(a, PAGES, G4_PAGE_BYTES, 0), 0);
+	assert_int_equal(dig_with(a, 100, 150 * G4_PAGE_BYTES, 0), 150 * G4_PAGE_BYTES); /* once more */
+	assert_int_equal(op_sync(&rig), 0);
+	assert_true(rig_free_pages(&rig) >= space + 300 - 2); /* a map of smaller parts */
+	assert_int_equal(sums_of(a, 100 * G4_PAGE_BYTES, sums, 8), 8);
+	assert_int_equal(sums[0].offset, 250 * G4_PAGE_BYTES);
+	assert_int_equal(sums[1].offset, 400 * G4_PAGE_BYTES);
+	assert_int_equal(sums_of(a, (PAGES - 1) * G4_PAGE_BYTES, sums, 8), 0);
+	assert_int_equal(op_getattr(&rig, a, &after), 0);
+	assert_int_equal(after.size, before.size);
+	assert_int_equal(after.mtime_ns, before.mtime_ns);
+	assert_int_equal(after.ctime_ns, before.ctime_ns);
+	expect(a, data, BYTES - 1000);
+
+	/* what fallocate(2) has given stays, and what is shared is another's still */
+	assert_int_equal(op_fallocate(&rig, b, 0, 10 * G4_PAGE_BYTES, 4 * G4_PAGE_BYTES), 0);
+	const uint64_t c = make_with(2, data + 99 * G4_PAGE_BYTES, 10 * G4_PAGE_BYTES);
+	assert_int_equal(dedupe(b, 0, c, 0, 10 * G4_PAGE_BYTES), 10 * G4_PAGE_BYTES);
+	assert_int_equal(dig_with(b, 1, 13 * G4_PAGE_BYTES, 0), 13 * G4_PAGE_BYTES);
+	struct g4_run run;
+	rig_run_at(&rig, b, 9, &run);
+	assert_int_equal(run.kind, G4_HOLE);
+	rig_run_at(&rig, b, 10, &run);
+	assert_int_equal(run.kind, G4_UNWRITTEN);
+	assert_int_equal(sums_of(c, G4_PAGE_BYTES, sums, 8), 8);
+	expect(c, data + 99 * G4_PAGE_BYTES, 10 * G4_PAGE_BYTES);
+
+	assert_int_equal(dedupe_with(a, 0, c, 0, G4_PAGE_BYTES, G4_COPY_SAME | G4_COPY_ZEROS, &done), -G4_E_INVAL);
+	assert_int_equal(dedupe_with(c, 0, c, G4_PAGE_BYTES, G4_PAGE_BYTES, G4_COPY_SAME | G4_COPY_ZEROS, &done),
+			 -G4_E_INVAL);
+	assert_int_equal(dedupe_with(c, 0, c, 0, G4_PAGE_BYTES, G4_COPY_ZEROS, &done), -G4_E_INVAL);
+	assert_int_equal(dedupe_with(c, 0, c, 0, G4_PAGE_BYTES, G4_COPY_SHARE | G4_COPY_ZEROS, &done), -G4_E_INVAL);
+}
+
 static void what_makes_no_sense_is_refused(void **state)
 {
 	uint64_t done;
@@ -210,7 +279,7 @@ static void what_makes_no_sense_is_refused(void **state)
 	assert_int_equal(dedupe_with(a, 0, b, 1, G4_PAGE_BYTES, G4_COPY_SAME, &done), -G4_E_INVAL);
 	assert_int_equal(dedupe_with(a, 0, b, 0, 100, G4_COPY_SAME, &done), -G4_E_INVAL);
 	assert_int_equal(dedupe_with(a, 0, a, G4_PAGE_BYTES, 2 * G4_PAGE_BYTES, G4_COPY_SAME, &done), -G4_E_INVAL);
-	assert_int_equal(dedupe_with(a, 0, b, 0, G4_PAGE_BYTES, 8, &done), -G4_E_INVAL);
+	assert_int_equal(dedupe_with(a, 0, b, 0, G4_PAGE_BYTES, 16, &done), -G4_E_INVAL);
 	assert_int_equal(dedupe_with(a, 0, b, 0, G4_PAGE_BYTES, G4_COPY_COMPARE, &done), -G4_E_INVAL);
 	const uint64_t in = open_as(a, G4_OPEN_WRITE), out = open_as(b, G4_OPEN_WRITE);
 	assert_int_equal(op_copy_as(&rig, in, 0, out, 0, G4_PAGE_BYTES, G4_COPY_SAME, &done), -G4_E_BADF);
@@ -311,10 +380,11 @@ static void comparing_finds_damage(void **state)
 #define FILES 6u
 #define FILE_PAGES 64u
 #define CONTENTS 40u
+#define ZEROS CONTENTS
 
 struct model {
 	uint64_t ino;
-	uint32_t has[FILE_PAGES]; /* 0: a hole */
+	uint32_t has[FILE_PAGES]; /* 0: a hole; ZEROS: of a page */
 	uint64_t pages;
 };
 static struct model files[FILES];
@@ -328,7 +398,7 @@ static uint32_t pick(uint32_t below)
 
 static void contents_of(uint32_t has, uint8_t *to)
 {
-	if (has)
+	if (has && has != ZEROS)
 		rig_pattern(to, has, G4_PAGE_BYTES);
 	else
 		memset(to, 0, G4_PAGE_BYTES);
@@ -347,8 +417,8 @@ static void write_some(struct model *file)
 	const uint32_t first = pick(FILE_PAGES - 8), count = 1 + pick(8), has = 1 + pick(CONTENTS - 8);
 
 	for (uint32_t k = 0; k < count; k++) {
-		file->has[first + k] = has + k;
-		contents_of(has + k, found);
+		file->has[first + k] = pick(6) == 0 ? ZEROS : has + k;
+		contents_of(file->has[first + k], found);
 		write_at(file->ino, (first + k) * (uint64_t)G4_PAGE_BYTES, found, G4_PAGE_BYTES);
 	}
 	file->pages = g4_max64(file->pages, first + count);
@@ -367,6 +437,19 @@ static void dedupe_some(const struct model *from, const struct model *to)
 		same++;
 	assert_int_equal(dedupe(from->ino, first * G4_PAGE_BYTES, to->ino, at * G4_PAGE_BYTES, count * G4_PAGE_BYTES),
 			 same * G4_PAGE_BYTES);
+}
+
+static void dig_some(struct model *file)
+{
+	const uint64_t first = pick(FILE_PAGES), count = 1 + pick((uint32_t)(FILE_PAGES - first));
+	uint64_t holes = 0;
+
+	for (; holes < count && first + holes < file->pages; holes++) {
+		if (file->has[first + holes] != 0 && file->has[first + holes] != ZEROS)
+			break;
+		file->has[first + holes] = 0;
+	}
+	assert_int_equal(dig_with(file->ino, first, count * G4_PAGE_BYTES, 0), holes * G4_PAGE_BYTES);
 }
 
 static void cut(struct model *file)
@@ -430,8 +513,10 @@ static void any_order_of_changes_leaves_what_the_model_has(void **state)
 
 		if (what < 7)
 			write_some(file);
-		else if (what < 17)
+		else if (what < 15)
 			dedupe_some(&files[pick(FILES)], file);
+		else if (what < 17)
+			dig_some(file);
 		else if (what < 18)
 			cut(file);
 		else
@@ -467,7 +552,7 @@ static void *write_pages(void *user)
 	uint64_t state = worker->number + 1, page[512];
 
 	for (uint32_t i = 0; i < 1500 / rig_every(3); i++) {
-		const uint64_t at = rig_random(&state) % FILE_PAGES, what = 1 + rig_random(&state) % 3;
+		const uint64_t at = rig_random(&state) % FILE_PAGES, what = rig_random(&state) % 4;
 		for (uint32_t w = 0; w < 512; w++)
 			page[w] = what;
 		write_at(worker->ino[worker->number], at * G4_PAGE_BYTES, page, sizeof(page));
@@ -486,8 +571,10 @@ static void *dedupe_pages(void *user)
 	for (uint32_t i = 0; i < 1500 / rig_every(3); i++) {
 		const uint64_t from = rig_random(&state) % FILE_PAGES, to = rig_random(&state) % FILE_PAGES;
 		const uint64_t a = rig_random(&state) % WRITERS, b = rig_random(&state) % WRITERS;
-		if (a == b && from == to)
+		if (a == b && from == to) {
+			(void)dig_with(worker->ino[a], to, G4_PAGE_BYTES, 0);
 			continue;
+		}
 		assert_int_equal(dedupe_with(worker->ino[a], from * G4_PAGE_BYTES, worker->ino[b], to * G4_PAGE_BYTES,
 					     G4_PAGE_BYTES, G4_COPY_SAME, &done),
 				 0);
@@ -546,6 +633,9 @@ int main(void)
 		TEST(sharing_ends_at_the_first_difference, none),
 		TEST(holes_are_nothing_to_share, blake3),
 		TEST(holes_are_nothing_to_share, none),
+		TEST(zeros_become_holes, blake3),
+		TEST(zeros_become_holes, crc32c),
+		TEST(zeros_become_holes, none),
 		TEST(what_makes_no_sense_is_refused, blake3),
 		TEST(pages_of_one_crc_are_two, crc32c),
 		TEST(pages_with_other_sums_are_compared, blake3),

@@ -43,6 +43,14 @@ cp "$work/tree/a" "$mnt/other"
 same "an estimate counts what nobody has synced" 3005 "$(value data_bytes estimate "$mnt")"
 same "... and what is there more than once" 2002 "$(value duplicate_bytes estimate "$mnt")"
 same "... by a link to it, and not what another file system has" 2002 "$(cd "$mnt" && ln -s tree short && value duplicate_bytes estimate ./short .)"
+chunk() { # chunk KEY ARGUMENT...: of chunks, in pages
+	local key=$1
+	shift
+	"$gpu4fs" dedup "$@" --json | python3 -c "import json, sys; print(json.load(sys.stdin)['chunks']['$key'] // 4096)"
+}
+# the first chunk of what is shifted begins with other bytes
+check "chunks find it, too" test "$(chunk aligned_bytes estimate --chunks "$mnt")" -ge 1980
+same "... and nothing that begins elsewhere in a page" 0 "$(chunk unaligned_bytes estimate --chunks "$mnt")"
 check "umount" umount "$mnt/other"
 refuses "another file system's directory" "is on no gpu4fs" "$gpu4fs" dedup estimate "$work"
 refuses "... also beside ours" "cross-device" "$gpu4fs" dedup estimate "$mnt" "$work"
@@ -67,6 +75,20 @@ check "a shared file is written" dd if=/dev/zero of="$mnt/tree/a" bs=4096 count=
 check "... and the others are what they were" cmp "$work/tree/sub/b" "$mnt/tree/sub/b"
 rm "$mnt/tree/sub/b"
 
+# What has no sums is found by chunks, and is read and compared
+mkdir "$mnt/none"
+"$gpu4fs" attr set checksum=none "$mnt/none"
+cat "$work/tree/a" >"$mnt/none/a"
+cat "$work/tree/shifted" >"$mnt/none/shifted"
+touch -a -d 2001-01-01 "$mnt/none/a"
+same "what has no checksums" 0 "$(value shared_bytes run "$mnt/none")"
+shared=$(value shared_bytes run --chunks "$mnt/none")
+check "... is shared by chunks" test "$shared" -ge 985
+same "... and takes no space" "$((2001 - shared))" "$(value stored_bytes stats "$mnt/none")"
+check "... nor changes" cmp "$work/tree/shifted" "$mnt/none/shifted"
+same "... and reading it does not count" 2001-01-01 "$(date -d "@$(stat -c %X "$mnt/none/a")" +%F)"
+rm -r "$mnt/none"
+
 # What is immutable can not be shared, and the others can
 cat "$work/tree/odd" >"$mnt/odd1"
 cat "$work/tree/odd" >"$mnt/odd2"
@@ -77,6 +99,18 @@ if ((UID == 0)); then
 	same "... and the others are shared" 2 "$(of shared_bytes <"$work/report")"
 	"$gpu4fs" attr set -i "$mnt/odd1"
 fi
+# Zeros become holes
+head -c 4096000 /dev/zero >"$work/tree/zeros"
+cat "$work/tree/odd" >>"$work/tree/zeros"
+cp --sparse=never "$work/tree/zeros" "$mnt/zeros"
+same "zeros are found" 1000 "$(value zero_bytes estimate "$mnt/zeros")"
+before=$(stat -c '%s %y %z' "$mnt/zeros")
+same "... and become holes" 1000 "$(value hole_bytes run "$mnt/zeros")"
+same "... that are not stored" 2 "$(value stored_bytes stats "$mnt/zeros")"
+check "... which are read as zeros" cmp "$work/tree/zeros" "$mnt/zeros"
+same "... without a change of size and times" "$before" "$(stat -c '%s %y %z' "$mnt/zeros")"
+rm "$mnt/zeros" "$work/tree/zeros"
+
 check "an end of file in a page" cmp "$work/tree/odd" "$mnt/odd2"
 
 # The ioctls behind it: what makes no sense is refused, and changes nothing
@@ -124,13 +158,15 @@ number = os.stat(f"{top}/tree/odd").st_ino
 expect("the same", same(odd, number, size=8192), 5000)
 expect("bytes compared", same(odd, number, flags=SAME | COMPARE, size=8192), 5000)
 expect("other contents", same(other, number, size=8192), 0)
-for flags in 0, COMPARE, 1, 1 | SAME, 8 | SAME, 0xFFFFFFFF:
+for flags in 0, COMPARE, 1, 1 | SAME, 8, 8 | 1, 16 | SAME, 0xFFFFFFFF:
     expect(f"flags {flags}", same(odd, number, flags=flags), "EINVAL")
 expect("an offset in a page", same(odd, number, from_offset=1), refused)
 expect("... of the target", same(odd, number, to_offset=4095), refused)
 expect("a range that has no end", same(odd, number, from_offset=1 << 63, size=1 << 63), refused)
 expect("behind the end", same(odd, number, from_offset=1 << 40), 0)
 expect("another generation", same(odd, number, generation=0xFFFFFFFF), refused)
+expect("zeros of another", same(odd, number, flags=8 | SAME), refused)
+expect("zeros that are none", same(odd, os.stat(odd).st_ino, flags=8 | SAME), 0)
 expect("itself", same(odd, os.stat(odd).st_ino, size=8192), refused)
 for source in 0, 7, 1 << 63, (1 << 64) - 1, os.stat(top).st_ino, os.stat(f"{top}/tree").st_ino, number + 1, number + 256:
     if source not in (os.stat(odd).st_ino, os.stat(other).st_ino):

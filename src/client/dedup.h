@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Deduplication of what is written, by the command DEDUP: of a session of the library, and for the tool of a mount, which is asked by ioctls. */
+#ifndef G4_CLIENT_DEDUP_H
+#define G4_CLIENT_DEDUP_H
+
+#include "fs/command.h"
+
+/* One DEDUP of enum g4_dedup_order, of `from`; 0 or a negative errno. */
+typedef int g4c_dedup_ask(void *from, uint32_t order, uint64_t group, struct g4_dedup_counts *counts);
+/* PRUNE of every group: how many pages were taken from the list, or the first negative errno. As thread-safe as `ask`. */
+int64_t g4c_dedup_prune(g4c_dedup_ask *ask, void *from);
+
+#endif
