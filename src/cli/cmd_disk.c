@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "dev/dev_host.h"
 #include "fs/mkfs_host.h"
 #include "fs/probe_host.h"
+#include "fs/resize_host.h"
 #include "fuse/fuse.h"
 #include "fuse/ioctl.h"
 #include "space/set_host.h"
@@ -23,12 +25,14 @@
 
 const char g4_help_disk[] =
 	"rebuild DEVICE...\n"
-	"       gpu4fs disk replace [-f] DEVICE... NEW\n"
+	"       gpu4fs disk replace|add [-f] DEVICE... NEW\n"
 	"       gpu4fs disk rebuild|online [--rate SIZE] [--now] [--wait] DIRECTORY DEVICE\n"
 	"       gpu4fs disk replace [-f] [--rate SIZE] [--now] [--wait] DIRECTORY NEW\n"
 	"       gpu4fs disk pause|resume|cancel [--rate SIZE] [--wait] DIRECTORY\n"
+	"       gpu4fs disk add [-f] DIRECTORY NEW\n"
 	"       gpu4fs disk offline DIRECTORY DEVICE\n\n"
-	"For file systems with copies of everything, or parity.\n\n"
+	"For file systems of several devices; all but 'add' for those with copies of everything,\n"
+	"or parity.\n\n"
 	"'rebuild' brings a disk up to date that missed writes; of a file system that is not\n"
 	"mounted all are named. 'replace' lets NEW take the place of a disk that is missing;\n"
 	"those that are there are named. The old one is refused from then on. Both copy all of\n"
@@ -37,6 +41,9 @@ const char g4_help_disk[] =
 	"nobody else works, and goes on after a crash or an unmount; 'gpu4fs status DIRECTORY'\n"
 	"says how far it is. 'pause' stops it until 'resume'; 'cancel' gives it up, and the disk is\n"
 	"not used. 'offline' stops using a disk that the others can do without, 'online' rebuilds it.\n\n"
+	"'add' makes NEW one disk more, mounted or not, and the file system grows over what that\n"
+	"makes room for: without copies and parity all of it; with n copies n disks need room, so\n"
+	"add as many; with parity one for each parity and two more. Files stay where they are.\n\n"
 	"  -f, --force      overwrite what NEW holds\n"
 	"      --rate SIZE  so many bytes a second, at most; with resume: from now on\n"
 	"      --now        do not wait until nobody else works\n"
@@ -114,6 +121,26 @@ static void name_for_server(const char *name, char *to, size_t bytes)
 	free(whole);
 }
 
+static int added(const char *name, uint64_t before, uint64_t after)
+{
+	char text[24];
+
+	g4_format_size(after, text, sizeof(text));
+	if (after > before)
+		printf("%s is a disk of the file system; it has %s now\n", name, text);
+	else
+		printf("%s is a disk of the file system; it keeps its size, %s: its level needs more disks with room\n",
+		       name, text);
+	return G4_EXIT_OK;
+}
+
+static uint64_t size_of(const struct mounted *m)
+{
+	struct statvfs s;
+
+	return fstatvfs(m->fd, &s) == 0 ? (uint64_t)s.f_blocks * s.f_frsize : 0;
+}
+
 static bool order(struct mounted *m, uint32_t what, const char *device, const struct disk_options *options)
 {
 	memset(&m->job, 0, sizeof(m->job));
@@ -121,18 +148,25 @@ static bool order(struct mounted *m, uint32_t what, const char *device, const st
 	m->job.mask = what;
 	m->job.flags = options->now ? G4_JOB_EAGER : 0;
 	m->job.rate = options->rate;
+	const uint64_t before = size_of(m);
 	name_for_server(device, m->job.path, sizeof(m->job.path));
 	if (!ask(m))
 		return false;
+	if (m->job.status == 0 && what == G4_DISK_ADD)
+		return added(device, before, size_of(m)) == G4_EXIT_OK;
 	if (m->job.status == 0)
 		return what == G4_DISK_OFFLINE || !options->wait || wait_for_end(m);
 	m->job.path[sizeof(m->job.path) - 1] = 0;
 	if (m->job.value > 0)
 		g4_cli_error("disk", "%s", m->job.path);
 	else
-		failed(m->directory, m->job.status == -G4_E_BUSY   ? "a disk is being rebuilt already" :
-				     m->job.status == -G4_E_NOTSUP ? "has one disk" :
-								     g4_strerror(m->job.status));
+		failed(m->directory, m->job.status == -G4_E_BUSY ?
+					     "a disk is being rebuilt already" :
+				     m->job.status == -G4_E_NOTSUP ?
+					     what == G4_DISK_ADD ?
+					     "has one disk, or an engine that can not let it grow; unmount it" :
+					     "has one disk" :
+					     g4_strerror(m->job.status));
 	return false;
 }
 
@@ -187,7 +221,10 @@ static int act_on_mount(const char *directory, const char *word, char **names, i
 	if (count != !about_job)
 		return g4_cli_usage("disk", about_job ? "a directory is needed, and no device" :
 							"a directory and one device are needed");
-	if (strcmp(word, "replace") == 0 && !options->force && holds_something(names[0]))
+	const bool adds = strcmp(word, "add") == 0;
+	if (adds && (options->has_rate || options->now || options->wait))
+		return g4_cli_usage("disk", "--rate, --now and --wait are for what is done in the background");
+	if ((adds || strcmp(word, "replace") == 0) && !options->force && holds_something(names[0]))
 		return G4_EXIT_FAILURE;
 	m.directory = directory;
 	m.fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -197,6 +234,7 @@ static int act_on_mount(const char *directory, const char *word, char **names, i
 		good = tell(&m, word, options);
 	else
 		good = !lies_inside(&m, names[0]) && order(&m,
+							   adds				? G4_DISK_ADD :
 							   strcmp(word, "replace") == 0 ? G4_DISK_REPLACE :
 							   strcmp(word, "offline") == 0 ? G4_DISK_OFFLINE :
 											  G4_DISK_REBUILD,
@@ -236,6 +274,29 @@ static bool holds_something(const char *device)
 	return foreign != NULL;
 }
 
+/* The last name is the new one. */
+static int add(const char *const *names, int count)
+{
+	const struct g4_set_options options = {.open.flags = G4_DEV_EXCLUSIVE, .open.queues = 1};
+	const char *name = names[count - 1];
+	char message[1024] = "";
+	struct g4_dev *set = NULL;
+	uint64_t before = 0, bytes = 0;
+	int rc = g4_set_open(names, (uint32_t)count - 1, &options, &set, message, sizeof(message));
+
+	if (rc == 0) {
+		before = g4_dev_props(set)->size_bytes;
+		rc = g4_set_add_to(set, NULL, name, message, sizeof(message));
+	}
+	if (rc == 0)
+		rc = g4_resize_device(set, 0, &bytes, message, sizeof(message));
+	g4_dev_close(set);
+	if (rc == 0)
+		return added(name, before, bytes);
+	g4_cli_error("disk", "%s", message);
+	return G4_EXIT_FAILURE;
+}
+
 static int act_on_devices(const char *word, const char *const *names, int count, const struct disk_options *options)
 {
 	const bool rebuild = strcmp(word, "rebuild") == 0;
@@ -243,7 +304,9 @@ static int act_on_devices(const char *word, const char *const *names, int count,
 	char message[1024] = "";
 	uint32_t disk = 0;
 
-	if (!rebuild && strcmp(word, "replace") != 0)
+	const bool adds = strcmp(word, "add") == 0;
+
+	if (!rebuild && !adds && strcmp(word, "replace") != 0)
 		return g4_cli_usage("disk", "'%s' is for a file system that is mounted: a directory is needed", word);
 	if (options->has_rate || options->now || options->wait)
 		return g4_cli_usage("disk", "--rate, --now and --wait are for a file system that is mounted");
@@ -254,6 +317,8 @@ static int act_on_devices(const char *word, const char *const *names, int count,
 			return G4_EXIT_FAILURE;
 	if (!rebuild && !options->force && holds_something(names[count - 1]))
 		return G4_EXIT_FAILURE;
+	if (adds)
+		return add(names, count);
 	g4_progress_start(&progress, "copying");
 	const int rc = g4_set_rebuild(names, (uint32_t)count, rebuild, &progress, &disk, message, sizeof(message));
 	g4_progress_clear(&progress);
@@ -267,7 +332,8 @@ static int act_on_devices(const char *word, const char *const *names, int count,
 
 static bool is_order(const char *word)
 {
-	static const char *const words[] = {"rebuild", "replace", "online", "offline", "pause", "resume", "cancel"};
+	static const char *const words[] = {"rebuild", "replace", "add",    "online",
+					    "offline", "pause",	  "resume", "cancel"};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (strcmp(word, words[i]) == 0)
@@ -302,9 +368,9 @@ int g4_cli_disk(int argc, char **argv)
 	}
 	const char *word = optind < argc ? argv[optind++] : "";
 	if (!is_order(word))
-		return g4_cli_usage("disk",
-				    "'%s' is no order: rebuild, replace, online, offline, pause, resume and cancel are",
-				    word);
+		return g4_cli_usage(
+			"disk",
+			"'%s' is no order: rebuild, replace, add, online, offline, pause, resume and cancel are", word);
 	if (optind < argc && g4_probe_mount_source(argv[optind], true, source, sizeof(source)))
 		return act_on_mount(argv[optind], word, argv + optind + 1, argc - optind - 1, &options);
 	return act_on_devices(word, (const char *const *)argv + optind, argc - optind, &options);

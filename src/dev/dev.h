@@ -93,7 +93,8 @@ enum g4_dev_order_op {
 	G4_ORDER_STOP,	  /* it is given up, and that disk is not used */
 	G4_ORDER_OFFLINE, /* name: one that is used is used no more */
 	G4_ORDER_ASK,	  /* how far it is */
-	G4_ORDER_NAME	  /* disk: its name into text, "": it is not used; -G4_E_NOENT: there is none of that number */
+	G4_ORDER_NAME,	  /* disk: its name into text, "": it is not used; -G4_E_NOENT: there is none of that number */
+	G4_ORDER_ADD	  /* name: a new one becomes one more, and the device may be longer; what is on it is gone */
 };
 struct g4_dev_order {
 	uint32_t op;

@@ -162,13 +162,15 @@ G4_FN G4_INLINE uint32_t g4_policy_of(uint32_t algorithm)
 #define G4_FEATURE_INCOMPAT_REBUILD                                                                                    \
 	(UINT64_C(1) << 8) /* a disk is being rebuilt: it has what lies before rebuild_position */
 #define G4_FEATURE_INCOMPAT_DOMAINS (UINT64_C(1) << 9) /* within domains: sums of listed pages are keyed */
+#define G4_FEATURE_INCOMPAT_CHUNKS                                                                                     \
+	(UINT64_C(1) << 10) /* chunks were added: their table is either of two, and may be of more than total_bytes */
 #define G4_FEATURES_COMPAT UINT64_C(0)
 #define G4_FEATURES_RO_COMPAT UINT64_C(0)
 #define G4_FEATURES_INCOMPAT                                                                                           \
 	(G4_FEATURE_INCOMPAT_HTREE | G4_FEATURE_INCOMPAT_RESIZING | G4_FEATURE_INCOMPAT_TAG |                          \
 	 G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_DISKS |                           \
 	 G4_FEATURE_INCOMPAT_PARITY | G4_FEATURE_INCOMPAT_LISTED | G4_FEATURE_INCOMPAT_REBUILD |                       \
-	 G4_FEATURE_INCOMPAT_DOMAINS)
+	 G4_FEATURE_INCOMPAT_DOMAINS | G4_FEATURE_INCOMPAT_CHUNKS)
 /* Those that a mounted file system adds when it first needs them: what is made anew says that they may be needed. */
 #define G4_FEATURES_ADDED                                                                                              \
 	(G4_FEATURE_INCOMPAT_SUMS | G4_FEATURE_INCOMPAT_SHARED | G4_FEATURE_INCOMPAT_LISTED |                          \
@@ -185,7 +187,7 @@ struct g4_superblock {
 	uint8_t uuid[G4_UUID_BYTES];
 	uint8_t label[G4_LABEL_BYTES]; /* zero-padded UTF-8 */
 	g4_le64 size_bytes;	       /* of this disk's part, a multiple of 4 KiB */
-	g4_le64 total_bytes;	       /* of all disks */
+	g4_le64 total_bytes;	       /* of the file system */
 	g4_le64 journal_address;       /* journal header page; the log follows */
 	g4_le64 journal_bytes;	       /* header included */
 	g4_le64 groups_address;	       /* group descriptor pages */
@@ -234,7 +236,10 @@ G4_STATIC_ASSERT(offsetof(struct g4_superblock, disk_bytes) == 1664, "superblock
 #define G4_COPIES_MAX G4_CHUNK_PLACES
 #define G4_CHUNKS_PER_PAGE 30u
 #define G4_CHUNKS_MAX 2048u
-#define G4_CHUNKS_ADDRESS UINT64_C(8192)  /* of the first page of chunks, on each disk */
+#define G4_CHUNKS_ADDRESS UINT64_C(8192) /* of the first page of chunks, on each disk */
+/* With G4_FEATURE_INCOMPAT_CHUNKS the table is there or here, behind the longest that fits there: which, chunk_list_head says. */
+#define G4_CHUNKS_SECOND                                                                                               \
+	(G4_CHUNKS_ADDRESS + (G4_CHUNKS_MAX + G4_CHUNKS_PER_PAGE - 1) / G4_CHUNKS_PER_PAGE * UINT64_C(4096))
 #define G4_CHUNK_UNIT (UINT64_C(1) << 20) /* places begin at multiples of it, not at 0 */
 #define G4_STRIPE_MIN (UINT64_C(16) << 10)
 #define G4_STRIPE_MAX G4_CHUNK_UNIT

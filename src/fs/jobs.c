@@ -10,6 +10,7 @@
 
 #include "data/dedup.h"
 #include "fs/rebuild.h"
+#include "fs/resize.h"
 #include "fs/scrub.h"
 #include "inode/times.h"
 #include "inode/txn.h"
@@ -354,6 +355,25 @@ G4_FN static int start_rebuild(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd
 	return log_durably(wg, fs);
 }
 
+/* What it runs on has memory for the groups that there are, and no more. */
+G4_FN static bool can_grow(const struct g4_fs *fs)
+{
+	return fs->alloc.most_groups > fs->meta.layout.group_count ||
+	       fs->alloc.most_groups >= g4_layout_room(&fs->meta.layout);
+}
+
+/* A disk that brought nothing that its tables can use is one of the set all the same: the size is what it was. */
+G4_FN static int add_disk(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
+{
+	struct g4_job_record unused;
+	uint64_t limit;
+
+	if (!can_grow(fs))
+		return -G4_E_NOTSUP;
+	const int rc = g4_rebuild_order(wg, fs, cmd, &unused);
+	return rc < 0 ? rc : g4_resize(wg, fs, g4_space_bytes(&fs->space), false, &limit);
+}
+
 G4_FN int g4_disk_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 {
 	struct g4_job_record unused;
@@ -363,6 +383,8 @@ G4_FN int g4_disk_order(struct g4_wg *wg, struct g4_fs *fs, struct g4_cmd *cmd)
 		return -G4_E_ROFS;
 	if (cmd->mask == G4_DISK_REBUILD || cmd->mask == G4_DISK_REPLACE)
 		return start_rebuild(wg, fs, cmd);
+	if (cmd->mask == G4_DISK_ADD && !cmd->flags)
+		return add_disk(wg, fs, cmd);
 	if ((cmd->mask != G4_DISK_OFFLINE && cmd->mask != G4_DISK_NAME) || cmd->flags)
 		return -G4_E_INVAL;
 	return g4_rebuild_order(wg, fs, cmd, &unused);

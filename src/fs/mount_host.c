@@ -83,10 +83,9 @@ int g4_superblock_read(struct g4_wg *wg, struct g4_dev *dev, struct g4_superbloc
  * The copy that was not read comes first: it may be damaged, so the other one stays whole until this one is. Its
  * generation is that of the newest transaction that is known to be home: callers set it where the log is empty.
  */
-static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
+static int write_superblock_at(struct g4_wg *wg, struct g4_fs *fs, uint32_t first)
 {
 	const struct g4_address addresses[2] = {G4_SUPERBLOCK, g4_layout_backup(&fs->meta.layout)};
-	uint32_t first = fs->super_is_second ? 0 : 1;
 	struct g4_superblock *copy = NULL;
 	int rc = 0;
 
@@ -102,6 +101,11 @@ static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
 	}
 	free(copy);
 	return rc;
+}
+
+static int write_superblock(struct g4_wg *wg, struct g4_fs *fs)
+{
+	return write_superblock_at(wg, fs, fs->super_is_second ? 0 : 1);
 }
 
 /* ------------------------------------------------------------------ memory */
@@ -294,8 +298,10 @@ static int finish_resize(struct g4_wg *wg, struct g4_fs *fs, bool can_write)
 		g4_layout_of(&fs->super, &fs->meta.layout);
 	}
 	fs->super.header.generation = fs->journal.durable;
-	if (rc == 0)
-		rc = write_superblock(wg, fs);
+	if (rc == 0) /* of a set the first one says where the second is (resize.c) */
+		rc = changed && (fs->super.features_incompat & G4_FEATURE_INCOMPAT_DISKS) ?
+			     write_superblock_at(wg, fs, 0) :
+			     write_superblock(wg, fs);
 	return rc == 0 && changed ? -G4_E_AGAIN : rc;
 }
 

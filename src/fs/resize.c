@@ -11,6 +11,9 @@
  *   4. The superblocks get the new size and lose RESIZING, the one at the new end first.
  *   5. Only now anybody may use what is new: a journal that has pages beyond the old end could not be replayed before 4.
  *
+ * Of a set the second superblock has no place of its own: it is the second one of each disk, whatever the size is, and the set knows its
+ * address from the first. So there 1 writes both where they are, and 4 the first one first.
+ *
  * A crash before the commit of 3 leaves the old size, behind it the new one: a mount that finds RESIZING does 4 or takes 1
  * back. Old versions refuse such an image.
  *
@@ -222,11 +225,12 @@ G4_FN static int leave_open(struct g4_fs *fs, uint64_t old_bytes, int rc)
 G4_FN static int change_size(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes)
 {
 	const uint64_t old = fs->meta.layout.size_bytes, old_groups = fs->meta.layout.group_count;
+	const bool of_set = (fs->super.features_incompat & G4_FEATURE_INCOMPAT_DISKS) != 0;
 	const uint64_t freed = fs->meta.layout.backup_address, freed_count = bytes > old ? freed_pages(fs, bytes) : 0;
 	int rc = 0;
 
 	g4_or64(&fs->super.features_incompat, G4_FEATURE_INCOMPAT_RESIZING);
-	if (bytes > old)
+	if (bytes > old && !of_set)
 		rc = g4_super_write(wg, fs, g4_address_from(bytes - G4_PAGE_BYTES));
 	if (rc == 0)
 		rc = g4_super_write(wg, fs, g4_address_from(old - G4_PAGE_BYTES));
@@ -239,9 +243,9 @@ G4_FN static int change_size(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes)
 	g4_and64(&fs->super.features_incompat, ~G4_FEATURE_INCOMPAT_RESIZING);
 	rc = g4_superblock_resize(&fs->super, bytes);
 	if (rc == 0)
-		rc = g4_super_write(wg, fs, g4_address_from(bytes - G4_PAGE_BYTES));
+		rc = g4_super_write(wg, fs, of_set ? G4_SUPERBLOCK : g4_address_from(bytes - G4_PAGE_BYTES));
 	if (rc == 0)
-		rc = g4_super_write(wg, fs, G4_SUPERBLOCK);
+		rc = g4_super_write(wg, fs, of_set ? g4_address_from(bytes - G4_PAGE_BYTES) : G4_SUPERBLOCK);
 	if (rc < 0)
 		return leave_open(fs, old, rc);
 	use_size(fs, bytes);
@@ -252,10 +256,16 @@ G4_FN static int change_size(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes)
 	return 0;
 }
 
+/* What the tables, and the memory for them, have room for. */
+G4_FN static uint64_t most_bytes(const struct g4_fs *fs)
+{
+	return g4_min64(g4_layout_room(&fs->meta.layout), fs->alloc.most_groups) * G4_GROUP_BYTES;
+}
+
 G4_FN static int check_size(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes, bool alone, uint64_t *limit)
 {
 	const struct g4_layout *layout = &fs->meta.layout;
-	const uint64_t most = g4_min64(g4_layout_room(layout), fs->alloc.most_groups) * G4_GROUP_BYTES;
+	const uint64_t most = most_bytes(fs);
 	const uint64_t least = g4_max64(g4_max64(G4_MIN_DEVICE_BYTES, 4 * layout->journal_bytes),
 					layout->data_address + 2 * G4_PAGE_BYTES);
 
@@ -283,8 +293,12 @@ G4_FN static int check_size(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes, 
 G4_FN int g4_resize(struct g4_wg *wg, struct g4_fs *fs, uint64_t bytes, bool alone, uint64_t *limit)
 {
 	*limit = 0;
-	if (fs->super.features_incompat & G4_FEATURE_INCOMPAT_DISKS)
-		return -G4_E_NOTSUP;
+	if (fs->super.features_incompat & G4_FEATURE_INCOMPAT_DISKS) {
+		/* as large as its disks are, or as its tables allow */
+		if (bytes != g4_space_bytes(&fs->space))
+			return -G4_E_NOTSUP;
+		bytes = g4_max64(g4_min64(bytes, most_bytes(fs)), fs->meta.layout.size_bytes);
+	}
 	if (!g4_cas32(&fs->resizing, 0, G4_FS_RESIZES))
 		return -G4_E_BUSY;
 	/* what was freed is free, and what is deleted is gone, when the end is looked at */

@@ -44,7 +44,7 @@ static int wipe_old_end(struct g4_wg *wg, struct g4_dev *dev, uint64_t old_bytes
 	return rc;
 }
 
-static int resize(struct g4_wg *wg, struct g4_dev *dev, uint64_t bytes, uint64_t *limit, uint64_t *old, char *message,
+static int resize(struct g4_wg *wg, struct g4_dev *dev, uint64_t *bytes, uint64_t *limit, uint64_t *old, char *message,
 		  size_t message_bytes)
 {
 	const struct g4_fs_options options = {.cache_bytes = CACHE_BYTES, .may_grow = true};
@@ -54,7 +54,8 @@ static int resize(struct g4_wg *wg, struct g4_dev *dev, uint64_t bytes, uint64_t
 	if (rc < 0)
 		return rc;
 	*old = fs->super.size_bytes;
-	rc = g4_resize(wg, fs, bytes, true, limit);
+	rc = g4_resize(wg, fs, *bytes, true, limit);
+	*bytes = rc == 0 ? (uint64_t)fs->super.size_bytes : *bytes;
 	int unmounted = g4_fs_unmount(wg, fs, true);
 	return rc < 0 ? rc : unmounted;
 }
@@ -67,8 +68,10 @@ int g4_resize_device(struct g4_dev *dev, uint64_t bytes, uint64_t *result, char 
 	int rc = wg ? 0 : -G4_E_NOMEM;
 
 	message[0] = 0;
-	if (rc == 0 && g4_dev_props(dev)->disks) {
-		snprintf(message, message_bytes, "a file system of several disks keeps its size");
+	if (rc == 0 && g4_dev_props(dev)->disks && bytes != 0 && bytes != had) {
+		snprintf(
+			message, message_bytes,
+			"a file system of several disks is as large as they are; 'gpu4fs disk add' gives it another one");
 		rc = -G4_E_NOTSUP;
 	}
 	bytes = g4_align_down(bytes ? bytes : had, G4_PAGE_BYTES);
@@ -76,10 +79,11 @@ int g4_resize_device(struct g4_dev *dev, uint64_t bytes, uint64_t *result, char 
 	if (rc == 0 && bytes > had)
 		rc = g4_dev_set_size(dev, bytes);
 	if (rc == 0)
-		rc = resize(wg, dev, bytes, &limit, &old, message, message_bytes);
+		rc = resize(wg, dev, &bytes, &limit, &old, message, message_bytes);
 	if (rc == 0 && bytes < old)
 		rc = wipe_old_end(wg, dev, old);
-	if (rc == 0 && bytes < had)
+	*result = bytes;
+	if (rc == 0 && bytes < had && !g4_dev_props(dev)->disks)
 		rc = g4_dev_set_size(dev, bytes);
 	else if (rc < 0 && bytes > had && (old == 0 || limit != 0))
 		g4_dev_set_size(dev, had); /* refused: nothing was written there */

@@ -5,13 +5,15 @@
  */
 #include "space/chunk.h"
 
+#include "simt/simt.h"
+
 #define MOST_PIECES 512u /* of a plan with copies, about */
 
 /* ---- planning ---- */
 
 struct plan {
 	struct g4_chunk *chunks;
-	uint32_t count;
+	uint32_t first, count; /* those before `first` were there already, and stay as they are */
 	uint64_t address;
 	uint64_t next[G4_MAX_DISKS]; /* the first byte of each disk that is not given away */
 	uint64_t left[G4_MAX_DISKS];
@@ -44,7 +46,7 @@ G4_FN static uint32_t roomiest(const struct plan *plan, const uint32_t *disks, u
 /* Whether `chunk` goes on where the last of the plan ends, on the same disks. */
 G4_FN static bool continues(const struct plan *plan, const uint32_t *disks, uint32_t columns, uint32_t copies)
 {
-	const struct g4_chunk *last = plan->count ? &plan->chunks[plan->count - 1] : NULL;
+	const struct g4_chunk *last = plan->count > plan->first ? &plan->chunks[plan->count - 1] : NULL;
 
 	if (!last || last->columns != 1 || columns != 1 || last->copies != copies)
 		return false;
@@ -147,33 +149,77 @@ G4_FN static void plan_mirrored(struct plan *plan, uint32_t copies, uint64_t mos
 	}
 }
 
+/* What of the disks the first `count` chunks leave. */
+G4_FN static void begin_plan(struct plan *plan, uint64_t log_bytes, const uint64_t *disk_bytes, uint32_t disk_count,
+			     struct g4_chunk *chunks, uint32_t count)
+{
+	memset(plan, 0, sizeof(*plan));
+	plan->chunks = chunks;
+	plan->first = plan->count = count;
+	plan->disk_count = disk_count;
+	plan->address = count ? chunks[count - 1].address + chunks[count - 1].bytes : 0;
+	for (uint32_t d = 0; d < disk_count; d++)
+		plan->next[d] = G4_CHUNK_UNIT + log_bytes;
+	for (uint32_t n = 0; n < count; n++) /* places on a disk are in the order of chunks */
+		for (uint32_t k = 0; k < (uint32_t)chunks[n].columns * chunks[n].copies; k++)
+			plan->next[g4_place_disk(chunks[n].places[k])] =
+				g4_place_address(chunks[n].places[k]) + chunks[n].place_bytes;
+	for (uint32_t d = 0; d < disk_count; d++) {
+		const uint64_t end = G4_CHUNK_UNIT + g4_chunk_usable(disk_bytes[d]);
+		plan->left[d] = end > plan->next[d] ? end - plan->next[d] : 0;
+	}
+}
+
 G4_FN uint32_t g4_chunk_plan(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
 			     struct g4_chunk *chunks)
 {
 	struct plan plan;
 
-	memset(&plan, 0, sizeof(plan));
-	plan.chunks = chunks;
-	plan.disk_count = disk_count;
-	for (uint32_t d = 0; d < disk_count; d++) {
-		const uint64_t usable = g4_chunk_usable(disk_bytes[d]);
-		plan.next[d] = G4_CHUNK_UNIT + wish->log_bytes;
-		plan.left[d] = usable > wish->log_bytes ? usable - wish->log_bytes : 0;
-	}
-	if (wish->raid == G4_RAID_0) {
+	if (wish->raid != G4_RAID_PARITY)
+		return g4_chunk_extend(wish, disk_bytes, disk_count, chunks, 0);
+	begin_plan(&plan, wish->log_bytes, disk_bytes, disk_count, chunks, 0);
+	plan_mirrored(&plan, wish->copies, wish->front_bytes);
+	const uint32_t mirrors = plan.count;
+	if (plan.address == wish->front_bytes)
+		plan_striped(&plan, wish->stripe_bytes, wish->copies - 1);
+	return plan.count > mirrors ? plan.count : 0;
+}
+
+G4_FN uint32_t g4_chunk_extend(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
+			       struct g4_chunk *chunks, uint32_t count)
+{
+	struct plan plan;
+
+	begin_plan(&plan, wish->log_bytes, disk_bytes, disk_count, chunks, count);
+	if (wish->raid == G4_RAID_0)
 		plan_striped(&plan, wish->stripe_bytes, 0);
-	} else if (wish->raid == G4_RAID_1) {
+	else if (wish->raid == G4_RAID_1)
 		plan_mirrored(&plan, wish->copies, UINT64_MAX);
-	} else if (wish->raid == G4_RAID_PARITY) {
-		plan_mirrored(&plan, wish->copies, wish->front_bytes);
-		const uint32_t mirrors = plan.count;
-		if (plan.address == wish->front_bytes)
-			plan_striped(&plan, wish->stripe_bytes, wish->copies - 1);
-		return plan.count > mirrors ? plan.count : 0;
-	} else {
+	else if (wish->raid == G4_RAID_PARITY)
+		plan_striped(&plan, wish->stripe_bytes, wish->copies - 1);
+	else
 		plan_none(&plan);
-	}
 	return plan.count;
+}
+
+G4_FN void g4_chunk_wish_like(const struct g4_chunk_map *map, uint64_t log_bytes, struct g4_chunk_wish *wish)
+{
+	memset(wish, 0, sizeof(*wish));
+	wish->raid = G4_RAID_NONE;
+	wish->copies = 1;
+	wish->stripe_bytes = G4_STRIPE_DEFAULT;
+	wish->log_bytes = log_bytes;
+	for (uint32_t n = 0; n < map->count; n++) {
+		const struct g4_chunk *chunk = &map->chunks[n];
+		if (chunk->parity || (chunk->columns > 1 && wish->raid != G4_RAID_PARITY)) {
+			wish->raid = chunk->parity ? G4_RAID_PARITY : G4_RAID_0;
+			wish->copies = chunk->parity + UINT32_C(1);
+			wish->stripe_bytes = chunk->stripe_bytes;
+		} else if (chunk->copies > 1 && wish->raid != G4_RAID_PARITY) {
+			wish->raid = G4_RAID_1;
+			wish->copies = chunk->copies;
+		}
+	}
 }
 
 /* ---- checking ---- */
@@ -223,13 +269,13 @@ G4_FN static bool chunk_is_possible(const struct g4_chunk *chunk, const uint64_t
 
 /* Of the chunks up to `n`, places on a disk are in its order: so it is enough to look at the last one of each. */
 G4_FN int g4_chunk_validate(const struct g4_chunk *chunks, uint32_t count, const uint64_t *disk_bytes,
-			    uint32_t disk_count, uint64_t total_bytes)
+			    uint32_t disk_count)
 {
 	uint64_t address = 0, used[G4_MAX_DISKS] = {0};
 
 	for (uint32_t n = 0; n < count; n++) {
 		const struct g4_chunk *chunk = &chunks[n];
-		if (chunk->address != address || chunk->bytes > total_bytes - address ||
+		if (chunk->address != address || chunk->bytes > UINT64_MAX / 2 - address ||
 		    !chunk_is_possible(chunk, disk_bytes, disk_count))
 			return -G4_E_SB_GEOMETRY;
 		for (uint32_t k = 0; k < (uint32_t)chunk->columns * chunk->copies; k++) {
@@ -240,14 +286,14 @@ G4_FN int g4_chunk_validate(const struct g4_chunk *chunks, uint32_t count, const
 		}
 		address += chunk->bytes;
 	}
-	return address == total_bytes ? 0 : -G4_E_SB_GEOMETRY;
+	return 0;
 }
 
 /* ---- looking up ---- */
 
 G4_FN const struct g4_chunk *g4_chunk_find(const struct g4_chunk_map *map, uint64_t address)
 {
-	uint32_t low = 0, high = map->count - 1;
+	uint32_t low = 0, high = g4_load32_acq(&map->count) - 1;
 
 	while (low < high) {
 		const uint32_t middle = low + (high - low + 1) / 2;

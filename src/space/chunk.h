@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Chunks: which part of an address space of several disks lies where. They are sorted, have no gap between them, and stay as they are
- * while a set is open; so looking one up takes no lock.
+ * while a set is open, but for new ones at the end; so looking one up takes no lock.
  */
 #ifndef G4_CHUNK_H
 #define G4_CHUNK_H
@@ -14,7 +14,7 @@ enum g4_raid { G4_RAID_NONE, G4_RAID_0, G4_RAID_1, G4_RAID_PARITY };
 
 struct g4_chunk_map {
 	const struct g4_chunk *chunks;
-	uint32_t count;
+	uint32_t count; /* atomic: chunks are whole before they are counted */
 };
 
 /* The longest piece from an address on that lies in one row on each of its disks. */
@@ -40,9 +40,21 @@ struct g4_chunk_wish {
  */
 G4_FN uint32_t g4_chunk_plan(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
 			     struct g4_chunk *chunks);
+/*
+ * Lays further chunks, behind `count` that are there, over what these leave of the disks; no front. How many chunks there are then: `count` if
+ * there is no room for what is wished. Per-lane.
+ */
+G4_FN uint32_t g4_chunk_extend(const struct g4_chunk_wish *wish, const uint64_t *disk_bytes, uint32_t disk_count,
+			       struct g4_chunk *chunks, uint32_t count);
+/* A wish for what chunks have that are there. Per-lane. */
+G4_FN void g4_chunk_wish_like(const struct g4_chunk_map *map, uint64_t log_bytes, struct g4_chunk_wish *wish);
 /* Checks chunks that a disk has told: -G4_E_SB_GEOMETRY, or 0 and the map can be used. Per-lane. */
 G4_FN int g4_chunk_validate(const struct g4_chunk *chunks, uint32_t count, const uint64_t *disk_bytes,
-			    uint32_t disk_count, uint64_t total_bytes);
+			    uint32_t disk_count);
+G4_FN G4_INLINE uint64_t g4_chunk_end(const struct g4_chunk *chunks, uint32_t count)
+{
+	return chunks[count - 1].address + chunks[count - 1].bytes;
+}
 G4_FN G4_INLINE uint32_t g4_chunk_data_columns(const struct g4_chunk *chunk)
 {
 	return (uint32_t)chunk->columns - chunk->parity;

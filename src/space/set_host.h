@@ -56,6 +56,13 @@ int g4_set_make(struct g4_dev *const *disks, const char *const *names, uint32_t 
 int g4_set_rebuild(const char *const *names, uint32_t count, bool rebuild, struct g4_progress *progress, uint32_t *disk,
 		   char *message, size_t message_bytes);
 
+/*
+ * A device, open or NULL, becomes a disk more of an open set, and is the set's from then on; it is closed on failure, and nothing was changed. What was on
+ * it is gone. The set's device is longer then, by the chunks of its level that there is room for on all disks, or as long as before; the file
+ * system is as large as it was (g4_resize()).
+ */
+int g4_set_add_to(struct g4_dev *dev, struct g4_dev *disk, const char *name, char *message, size_t message_bytes);
+
 /* ---- of an open device ---- */
 enum g4_disk_state {
 	G4_DISK_ACTIVE,

@@ -64,9 +64,17 @@ static uint64_t bytes_of(const struct g4_io *io)
 
 /* ---- cutting ---- */
 
+/* Where the second superblock is: at the end of the file system. */
+static uint64_t second_super(const struct g4_set *set)
+{
+	return g4_load64_acq(&set->fs_bytes) - G4_PAGE_BYTES;
+}
+
+/* The set's last page is one as well: who can not read the first looks there, and no file system that ends before it uses it. */
 static bool is_super(const struct g4_set *set, uint64_t address)
 {
-	return address == G4_SUPERBLOCK_ADDRESS || address == set->dev.props.size_bytes - G4_PAGE_BYTES;
+	return address == G4_SUPERBLOCK_ADDRESS || address == second_super(set) ||
+	       address == g4_set_bytes(set) - G4_PAGE_BYTES;
 }
 
 /* Whether a chunk with parity does it by itself, at once (set_parity_host.c). Reads of a disk that is there are children. */
@@ -102,11 +110,13 @@ static int do_rows(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io,
 /* How far from `address` on nothing is a superblock; a page where one is. */
 static uint64_t up_to_super(const struct g4_set *set, uint64_t address, uint64_t bytes)
 {
-	const uint64_t last = set->dev.props.size_bytes - G4_PAGE_BYTES;
+	const uint64_t ends[] = {G4_SUPERBLOCK_ADDRESS, second_super(set), g4_set_bytes(set) - G4_PAGE_BYTES};
 
 	if (is_super(set, address))
 		return g4_min64(bytes, G4_PAGE_BYTES);
-	return g4_min64(bytes, (address < G4_SUPERBLOCK_ADDRESS ? G4_SUPERBLOCK_ADDRESS : last) - address);
+	for (uint32_t k = 0; k < 3; k++)
+		bytes = address < ends[k] ? g4_min64(bytes, ends[k] - address) : bytes;
+	return bytes;
 }
 
 /* The next `bytes` of the request's memory, as parts at `to`. How many. */
@@ -209,7 +219,6 @@ static int add_piece(struct g4_set *set, struct work *work, const struct g4_io *
 static int do_super(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io, uint64_t address,
 		    const struct g4_iov *iovs, uint32_t parts)
 {
-	const bool second = address != G4_SUPERBLOCK_ADDRESS;
 	uint8_t *page = NULL;
 	int rc = 0;
 
@@ -219,7 +228,7 @@ static int do_super(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io
 		return -G4_E_NOMEM;
 	uint64_t at = 0;
 	if (io->op == G4_IO_READ)
-		rc = g4_set_read_super(wg, set, second, page);
+		rc = g4_set_read_super(wg, set, address, page);
 	for (uint32_t k = 0; k < parts; at += iovs[k].bytes, k++) {
 		if (io->op == G4_IO_READ)
 			memcpy(iovs[k].base, page + at, iovs[k].bytes);
@@ -227,7 +236,7 @@ static int do_super(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io
 			memcpy(page + at, iovs[k].base, iovs[k].bytes);
 	}
 	if (io->op == G4_IO_WRITE && at == G4_PAGE_BYTES)
-		rc = g4_set_write_super(wg, set, second, page);
+		rc = g4_set_write_super(wg, set, address, page);
 	free(page);
 	return at == G4_PAGE_BYTES ? rc : -G4_E_DEV_ALIGN;
 }
@@ -306,7 +315,8 @@ static struct work *make_work(uint32_t children, uint32_t iovs)
 
 static struct work *plan(struct g4_wg *wg, struct g4_set *set, const struct g4_io *io)
 {
-	uint32_t pieces = 0, children = set->count;
+	const uint32_t disks = g4_load32_acq(&set->count);
+	uint32_t pieces = 0, children = disks;
 	struct work *work;
 
 	if (io->op == G4_IO_FLUSH && set->parity && g4_set_held_any(set)) {
@@ -317,7 +327,7 @@ static struct work *plan(struct g4_wg *wg, struct g4_set *set, const struct g4_i
 	}
 	if (io->op == G4_IO_FLUSH) {
 		work = make_work(children, 0);
-		for (uint32_t d = 0; work && d < set->count; d++)
+		for (uint32_t d = 0; work && d < disks; d++) /* one that is added meanwhile has nothing yet */
 			if (use_to_flush(set, io, d))
 				add_child(work, io, d, 0, 0, d);
 		return work;
@@ -380,7 +390,7 @@ static void set_submit(struct g4_wg *wg, struct g4_dev *dev, struct g4_io *first
 			tails[child->disk] = &child->io;
 		}
 	}
-	for (uint32_t d = 0; d < set->count; d++)
+	for (uint32_t d = 0; d < g4_load32_acq(&set->count); d++)
 		if (heads[d])
 			g4_dev_submit(wg, set->disks[d].dev, heads[d]);
 }
@@ -548,7 +558,7 @@ static uint64_t set_disks_at(struct g4_wg *wg, struct g4_dev *dev, uint64_t offs
 
 	(void)wg;
 	if (is_super(set, offset))
-		return (UINT64_MAX >> (G4_MAX_DISKS - set->count));
+		return (UINT64_MAX >> (G4_MAX_DISKS - g4_load32_acq(&set->count)));
 	g4_chunk_translate(&set->map, offset, G4_PAGE_BYTES, &piece);
 	for (uint32_t c = 0; c < piece.copies; c++)
 		disks |= UINT64_C(1) << piece.disks[c];
@@ -576,7 +586,7 @@ void g4_set_begin(struct g4_set *set)
 {
 	struct g4_dev_props *props = &set->dev.props;
 
-	*props = (struct g4_dev_props){.size_bytes = set->super->total_bytes,
+	*props = (struct g4_dev_props){.size_bytes = g4_chunk_end(set->chunks, set->super->chunk_count),
 				       .sector_bytes = 512,
 				       .discard = true,
 				       .disks = set->count,
@@ -594,6 +604,7 @@ void g4_set_begin(struct g4_set *set)
 		props->discard = props->discard && own->discard && !props->remakes;
 	}
 	props->volatile_cache = props->volatile_cache || props->remakes; /* set_held_host.c */
+	set->fs_bytes = set->super->total_bytes;
 	set->map = (struct g4_chunk_map){.chunks = set->chunks, .count = set->super->chunk_count};
 	set->dev.ops = &set_ops;
 	set->dev.host = set;

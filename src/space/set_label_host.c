@@ -86,8 +86,10 @@ bool g4_set_is_label(const struct g4_superblock *sb)
 	if (!(sb->features_incompat & G4_FEATURE_INCOMPAT_DISKS) || sb->disk_count < 1 ||
 	    sb->disk_count > G4_MAX_DISKS || sb->disk_index >= sb->disk_count)
 		return false;
-	if (sb->chunk_count == 0 || sb->chunk_count > G4_CHUNKS_MAX || sb->copies == 0 || sb->copies > G4_COPIES_MAX ||
-	    sb->chunk_list_head != G4_CHUNKS_ADDRESS)
+	if (sb->chunk_count == 0 || sb->chunk_count > G4_CHUNKS_MAX || sb->copies == 0 || sb->copies > G4_COPIES_MAX)
+		return false;
+	if (sb->chunk_list_head != G4_CHUNKS_ADDRESS &&
+	    (!(sb->features_incompat & G4_FEATURE_INCOMPAT_CHUNKS) || sb->chunk_list_head != G4_CHUNKS_SECOND))
 		return false;
 	for (uint32_t d = 0; d < sb->disk_count; d++)
 		if (sb->disk_bytes[d] < 3 * G4_PAGE_BYTES || sb->disk_bytes[d] % G4_PAGE_BYTES != 0)
@@ -98,7 +100,21 @@ bool g4_set_is_label(const struct g4_superblock *sb)
 	return sb->size_bytes == sb->disk_bytes[sb->disk_index];
 }
 
-/* A disk that misses something by its own word was being rebuilt: it speaks when nobody else does. */
+bool g4_set_is_member(const struct g4_superblock *lead, const struct g4_superblock *one)
+{
+	/* one that was written before disks were added knows fewer */
+	return one->disk_index < lead->disk_count && one->disk_count <= lead->disk_count &&
+	       memcmp(one->disk_uuids[one->disk_index], lead->disk_uuids[one->disk_index], G4_UUID_BYTES) == 0;
+}
+
+bool g4_set_is_unadded(const struct g4_superblock *lead, const struct g4_superblock *one)
+{
+	return one->disk_count > lead->disk_count && one->disk_index == lead->disk_count &&
+	       one->disk_since[one->disk_index] != 0 &&
+	       memcmp(one->disk_uuids, lead->disk_uuids, lead->disk_count * sizeof(lead->disk_uuids[0])) == 0;
+}
+
+/* A disk that misses something by its own word was being rebuilt, or added: it speaks when nobody else does. */
 static bool misses_something(const struct g4_superblock *sb)
 {
 	return sb->disk_since[sb->disk_index] != 0;
@@ -147,11 +163,6 @@ bool g4_set_is_target(const struct g4_superblock *lead, uint32_t disk)
 
 /* ---- between what a disk has and what the set gives ---- */
 
-static uint64_t total_bytes(const struct g4_set *set)
-{
-	return set->dev.props.size_bytes;
-}
-
 static void seal(struct g4_superblock *sb, uint64_t address)
 {
 	g4_block_seal(sb, G4_BLOCK_SUPERBLOCK, g4_address_from(address), sb->header.generation, tag_of(sb));
@@ -160,7 +171,7 @@ static void seal(struct g4_superblock *sb, uint64_t address)
 /* What of a superblock is the set's own. */
 static void take_over(struct g4_superblock *sb, const struct g4_superblock *own)
 {
-	const uint64_t owned = G4_FEATURE_INCOMPAT_PARITY | G4_FEATURE_INCOMPAT_REBUILD;
+	const uint64_t owned = G4_FEATURE_INCOMPAT_PARITY | G4_FEATURE_INCOMPAT_REBUILD | G4_FEATURE_INCOMPAT_CHUNKS;
 
 	sb->features_incompat =
 		(sb->features_incompat & ~owned) | G4_FEATURE_INCOMPAT_DISKS | (own->features_incompat & owned);
@@ -171,7 +182,6 @@ static void take_over(struct g4_superblock *sb, const struct g4_superblock *own)
 	sb->disk_index_bits = 0;
 	sb->chunk_tree_root = 0;
 	sb->chunk_list_head = own->chunk_list_head;
-	sb->total_bytes = own->total_bytes;
 	sb->set_generation = own->set_generation;
 	sb->chunk_count = own->chunk_count;
 	sb->copies = own->copies;
@@ -181,12 +191,14 @@ static void take_over(struct g4_superblock *sb, const struct g4_superblock *own)
 	memcpy(sb->disk_mended, own->disk_mended, sizeof(sb->disk_mended));
 }
 
-/* As the set gives it. */
-static void present(const struct g4_set *set, struct g4_superblock *sb, bool second)
+/* As the set gives it, at an address of it: the size is the file system's, which is not to be more than the set has. */
+static void present(const struct g4_set *set, struct g4_superblock *sb, uint64_t address)
 {
 	sb->disk_index = 0;
-	sb->size_bytes = sb->total_bytes = total_bytes(set);
-	seal(sb, g4_set_label_address(total_bytes(set), second));
+	if (sb->total_bytes < 3 * G4_PAGE_BYTES || sb->total_bytes > g4_set_bytes(set))
+		sb->total_bytes = g4_load64_acq(&set->fs_bytes);
+	sb->size_bytes = sb->total_bytes;
+	seal(sb, address);
 }
 
 static bool is_active(const struct g4_set *set, uint32_t disk)
@@ -356,26 +368,88 @@ static int write_page(struct g4_wg *wg, struct g4_set *set, uint32_t only, uint6
 {
 	int rc = 0;
 
+	if (only != G4_MAX_DISKS)
+		return write_to(wg, set, only, address, set->page);
 	for (uint32_t d = 0; d < set->count && rc == 0; d++)
-		if (only == d || (only == G4_MAX_DISKS && g4_set_is_written(set, d)))
+		if (g4_set_is_written(set, d))
 			rc = write_to(wg, set, d, address, set->page);
+	return rc;
+}
+
+/* The table, at its place for that. Lock held. */
+static int write_table(struct g4_wg *wg, struct g4_set *set, uint32_t only, uint64_t head, uint32_t count,
+		       uint32_t fs_tag)
+{
+	struct g4_chunks_page *page = (struct g4_chunks_page *)(void *)set->page;
+	int rc = 0;
+
+	for (uint32_t first = 0; first < count && rc == 0; first += G4_CHUNKS_PER_PAGE) {
+		const uint64_t address = head + first / G4_CHUNKS_PER_PAGE * G4_PAGE_BYTES;
+		memset(page, 0, sizeof(*page));
+		page->first = first;
+		page->count = (uint32_t)g4_min64(count - first, G4_CHUNKS_PER_PAGE);
+		memcpy(page->chunks, &set->chunks[first], page->count * sizeof(struct g4_chunk));
+		g4_block_seal(page, G4_BLOCK_CHUNKS, g4_address_from(address), 0, fs_tag);
+		rc = write_page(wg, set, only, address);
+	}
 	return rc;
 }
 
 /* While the set is made, and where they were damaged: the chunks are on all disks before the first superblock is. Lock held. */
 static int write_chunks(struct g4_wg *wg, struct g4_set *set, uint32_t only, uint32_t fs_tag)
 {
-	struct g4_chunks_page *page = (struct g4_chunks_page *)(void *)set->page;
+	return write_table(wg, set, only, set->super->chunk_list_head, set->map.count, fs_tag);
+}
+
+/* ---- more chunks, and a disk more ---- */
+
+/* Lock held. What a disk says that is not one of the set yet: it misses all of it, by its own word, and speaks for nobody. */
+static int write_first_labels(struct g4_wg *wg, struct g4_set *set, const struct g4_superblock *next, uint32_t disk)
+{
+	struct g4_superblock *sb = (struct g4_superblock *)(void *)set->page;
 	int rc = 0;
 
-	for (uint32_t first = 0; first < set->map.count && rc == 0; first += G4_CHUNKS_PER_PAGE) {
-		const uint64_t address = G4_CHUNKS_ADDRESS + first / G4_CHUNKS_PER_PAGE * G4_PAGE_BYTES;
-		memset(page, 0, sizeof(*page));
-		page->first = first;
-		page->count = (uint32_t)g4_min64(set->map.count - first, G4_CHUNKS_PER_PAGE);
-		memcpy(page->chunks, &set->chunks[first], page->count * sizeof(struct g4_chunk));
-		g4_block_seal(page, G4_BLOCK_CHUNKS, g4_address_from(address), 0, fs_tag);
-		rc = write_page(wg, set, only, address);
+	for (uint32_t copy = 0; copy < 2 && rc == 0; copy++) {
+		const uint64_t address = g4_set_label_address(next->disk_bytes[disk], copy == 0);
+		*sb = *next;
+		sb->disk_index = disk;
+		sb->size_bytes = next->disk_bytes[disk];
+		sb->disk_since[disk] = next->set_generation;
+		seal(sb, address);
+		rc = write_to(wg, set, disk, address, sb);
+	}
+	return rc;
+}
+
+/*
+ * The steps, each durable before the next: the new table, at the place that no superblock leads to, on all disks; the new disk's own word,
+ * which makes it nobody's; the superblocks of the others, and its own last. A crash before the first of the others leaves the set as it was,
+ * one after it the new one. Chunks behind those that count are in set->chunks already.
+ */
+int g4_set_switch_table(struct g4_wg *wg, struct g4_set *set, const struct g4_superblock *next, uint32_t count)
+{
+	const uint32_t tag = tag_of(next), disk = set->count;
+	const bool has_disk = next->disk_count > set->count;
+	int rc = write_table(wg, set, G4_MAX_DISKS, next->chunk_list_head, count, tag);
+
+	if (rc == 0 && has_disk)
+		rc = write_table(wg, set, disk, next->chunk_list_head, count, tag);
+	if (rc == 0 && has_disk)
+		rc = write_first_labels(wg, set, next, disk);
+	if (rc < 0)
+		return rc;
+	*set->super = *next;
+	set->super->written_ns = (uint64_t)g4_realtime_ns();
+	if (has_disk) {
+		g4_store32_rel(&set->disks[disk].state, G4_DISK_ACTIVE);
+		g4_store32_rel(&set->count, disk + 1);
+	}
+	g4_store32_rel(&set->map.count, count);
+	rc = record_missing(wg, set);
+	if (rc < 0) { /* which of both counts is not known */
+		g4_store32_rel(&set->stuck, 1);
+		g4_log(G4_LOG_ERROR, "%s: what was added may be there with the next mount, or not: %s",
+		       set->disks[0].name, g4_strerror(rc));
 	}
 	return rc;
 }
@@ -504,8 +578,9 @@ int g4_set_leave_out(struct g4_wg *wg, struct g4_set *set, uint32_t disk)
 
 /* ---- the superblock of the set ---- */
 
-int g4_set_read_super(struct g4_wg *wg, struct g4_set *set, bool second, void *to)
+int g4_set_read_super(struct g4_wg *wg, struct g4_set *set, uint64_t address, void *to)
 {
+	const bool second = address != G4_SUPERBLOCK_ADDRESS;
 	struct g4_superblock *sb = (struct g4_superblock *)(void *)set->page, *best = (struct g4_superblock *)to;
 	int rc = -G4_E_SB_MAGIC;
 
@@ -525,7 +600,9 @@ int g4_set_read_super(struct g4_wg *wg, struct g4_set *set, bool second, void *t
 	}
 	if (rc == 0) {
 		take_over(best, set->super);
-		present(set, best, second);
+		present(set, best, address);
+		if (!second) /* which says where the second one is */
+			g4_store64_rel(&set->fs_bytes, best->total_bytes);
 	}
 	pthread_mutex_unlock(&set->lock);
 	return 0;
@@ -548,15 +625,16 @@ static int write_raw(struct g4_wg *wg, struct g4_set *set, bool second, const vo
 	return rc;
 }
 
-int g4_set_write_super(struct g4_wg *wg, struct g4_set *set, bool second, const void *from)
+int g4_set_write_super(struct g4_wg *wg, struct g4_set *set, uint64_t address, const void *from)
 {
+	const bool second = address != G4_SUPERBLOCK_ADDRESS;
 	const struct g4_superblock *given = (const struct g4_superblock *)from;
 	struct g4_superblock own;
 	uint64_t failed = 0;
 	int rc = 0;
 
 	pthread_mutex_lock(&set->lock);
-	if (!is_superblock(given, g4_set_label_address(total_bytes(set), second))) {
+	if (!is_superblock(given, address) || given->size_bytes > g4_set_bytes(set)) {
 		rc = write_raw(wg, set, second, from);
 	} else {
 		if (!set->has_super || set->chunks_damaged)
@@ -565,6 +643,9 @@ int g4_set_write_super(struct g4_wg *wg, struct g4_set *set, bool second, const 
 		own = *set->super;
 		*set->super = *given;
 		take_over(set->super, &own);
+		set->super->total_bytes = given->size_bytes;
+		if (!second)
+			g4_store64_rel(&set->fs_bytes, given->size_bytes);
 		if (rc == 0)
 			write_labels(wg, set, second, &failed);
 		if (!set->has_super && rc == 0 && !failed && !second)

@@ -92,9 +92,14 @@ static int place_disks(struct opening *o)
 	for (uint32_t n = 0; n < o->count; n++) {
 		const struct g4_superblock *sb = &o->found[n].sb;
 		const uint32_t disk = sb->disk_index;
+		if (g4_set_is_unadded(lead, sb))
+			return g4_dev_fail(
+				o->message, -G4_E_SB_DISKS,
+				"%s: was being added to this file system when that was interrupted, and is no disk "
+				"of it; leave it out, or add it again",
+				o->found[n].name);
 		/* its own word for itself: a disk that was replaced has another one */
-		if (sb->disk_count != lead->disk_count ||
-		    memcmp(sb->disk_uuids[disk], lead->disk_uuids[disk], G4_UUID_BYTES) != 0)
+		if (!g4_set_is_member(lead, sb))
 			return g4_dev_fail(o->message, -G4_E_SB_DISKS,
 					   "%s and %s are disks of different file systems, or one was replaced",
 					   o->found[n == 0 ? o->lead : 0].name, o->found[n].name);
@@ -213,7 +218,7 @@ static int read_chunks(const struct opening *o, struct g4_set *set, struct g4_de
 	const struct g4_chunks_page *page = (const struct g4_chunks_page *)(const void *)set->page;
 
 	for (uint32_t first = 0; first < sb->chunk_count; first += G4_CHUNKS_PER_PAGE) {
-		const uint64_t address = G4_CHUNKS_ADDRESS + first / G4_CHUNKS_PER_PAGE * G4_PAGE_BYTES;
+		const uint64_t address = sb->chunk_list_head + first / G4_CHUNKS_PER_PAGE * G4_PAGE_BYTES;
 		const uint32_t count = (uint32_t)g4_min64(sb->chunk_count - first, G4_CHUNKS_PER_PAGE);
 		int rc = g4_dev_read(o->wg, disk, address, set->page, G4_PAGE_BYTES);
 		if (rc == 0)
@@ -226,7 +231,14 @@ static int read_chunks(const struct opening *o, struct g4_set *set, struct g4_de
 			return rc;
 		memcpy(&set->chunks[first], page->chunks, count * sizeof(struct g4_chunk));
 	}
-	return g4_chunk_validate(set->chunks, sb->chunk_count, sb->disk_bytes, sb->disk_count, sb->total_bytes);
+	const int rc = g4_chunk_validate(set->chunks, sb->chunk_count, sb->disk_bytes, sb->disk_count);
+	if (rc < 0)
+		return rc;
+	const uint64_t end = g4_chunk_end(set->chunks, sb->chunk_count);
+	/* a file system may have more disks than it has grown over */
+	const bool fits =
+		sb->features_incompat & G4_FEATURE_INCOMPAT_CHUNKS ? sb->total_bytes <= end : sb->total_bytes == end;
+	return fits ? 0 : -G4_E_SB_GEOMETRY;
 }
 
 static int fill_set(const struct opening *o, struct g4_set *set)
@@ -293,7 +305,7 @@ static int assemble(struct opening *o, struct g4_dev **out)
 		rc = check_histories(o);
 	if (rc < 0)
 		return rc;
-	struct g4_set *set = make_set(o->found[0].sb.disk_count);
+	struct g4_set *set = make_set(o->found[o->lead].sb.disk_count);
 	if (!set)
 		return g4_dev_fail(o->message, -G4_E_NOMEM, "%s: out of memory", o->found[0].name);
 	rc = fill_set(o, set);
@@ -569,6 +581,26 @@ int g4_set_rebuild(const char *const *names, uint32_t count, bool stale, struct 
 	return rc;
 }
 
+/* ---- adding ---- */
+
+int g4_set_add_to(struct g4_dev *dev, struct g4_dev *disk, const char *name, char *message, size_t message_bytes)
+{
+	const struct g4_dev_message sentence = {.text = message, .bytes = message_bytes};
+	struct g4_wg *wg = g4_set_is(dev) ? g4_wg_create(0) : NULL;
+	int rc;
+
+	if (!wg) {
+		rc = g4_set_is(dev) ? g4_dev_fail(sentence, -G4_E_NOMEM, "%s: out of memory", name) :
+				      g4_dev_fail(sentence, -G4_E_SB_DISKS,
+						  "%s: can not be added: the file system was made for one disk", name);
+		g4_dev_close(disk);
+		return rc;
+	}
+	rc = g4_set_add(wg, (struct g4_set *)dev->host, disk, name, sentence);
+	g4_wg_destroy(wg);
+	return rc;
+}
+
 /* ---- making ---- */
 
 /* How long the log is, and how much is in copies: the journal and what stands before the data, and a 64th more. */
@@ -699,7 +731,7 @@ int g4_set_make(struct g4_dev *const *disks, const char *const *names, uint32_t 
 
 bool g4_set_disk(const struct g4_dev *dev, uint32_t index, struct g4_disk_info *info)
 {
-	if (!g4_set_is(dev) || index >= ((struct g4_set *)dev->host)->count)
+	if (!g4_set_is(dev) || index >= g4_load32_acq(&((struct g4_set *)dev->host)->count))
 		return false;
 	struct g4_set *set = (struct g4_set *)dev->host;
 	pthread_mutex_lock(&set->lock);

@@ -379,8 +379,7 @@ static int recognise(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, c
 		rc = -G4_E_SB_DISKS;
 	pthread_mutex_lock(&set->lock);
 	*disk = rc == 0 ? (uint32_t)sb->disk_index : 0;
-	if (rc == 0 && (sb->disk_count != set->count ||
-			memcmp(sb->disk_uuids[*disk], set->super->disk_uuids[*disk], G4_UUID_BYTES) != 0))
+	if (rc == 0 && !g4_set_is_member(set->super, sb))
 		rc = -G4_E_SB_DISKS;
 	const uint32_t apart = rc == 0 ? find_apart(set, sb) : G4_MAX_DISKS;
 	if (rc < 0)
@@ -498,13 +497,18 @@ int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *orde
 	case G4_ORDER_OFFLINE:
 		rc = order_offline(wg, set, order);
 		break;
+	case G4_ORDER_ADD:
+		order->disk = set->count;
+		rc = g4_set_add(wg, set, NULL, order->name,
+				(struct g4_dev_message){.text = order->text, .bytes = order->text_bytes});
+		break;
 	case G4_ORDER_NAME:
 		rc = order_name(set, order);
 		break;
 	default:
 		break;
 	}
-	if (order->op != G4_ORDER_NAME && order->op != G4_ORDER_OFFLINE)
+	if (order->op != G4_ORDER_NAME && order->op != G4_ORDER_OFFLINE && order->op != G4_ORDER_ADD)
 		g4_set_rebuild_progress(set, &order->done, &order->all);
 	return rc;
 }

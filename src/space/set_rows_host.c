@@ -11,13 +11,21 @@
 
 /* ---- memory ---- */
 
+static uint64_t regions_of(const struct g4_set *set, uint32_t chunk_count)
+{
+	uint64_t regions = 0;
+
+	for (uint32_t n = 0; n < chunk_count; n++)
+		regions += set->chunks[n].parity ? g4_set_log_regions(&set->chunks[n]) : 0;
+	return regions;
+}
+
 /* Where the log ends and the map begins. One that there is no room for is in memory alone. */
 static void plan_map(struct g4_set *set)
 {
 	struct g4_set_parity *p = set->parity;
 
-	for (uint32_t n = 0; n < set->super->chunk_count; n++)
-		p->regions += set->chunks[n].parity ? g4_set_log_regions(&set->chunks[n]) : 0;
+	p->regions = regions_of(set, set->super->chunk_count);
 	const uint64_t map = (p->regions / 8 + G4_PARITY_MAP_BYTES) / G4_PARITY_MAP_BYTES;
 	p->area = set->super->parity_log_bytes / G4_PAGE_BYTES;
 	p->pages = p->area - (map < p->area / 4 ? map : 0);
@@ -25,7 +33,8 @@ static void plan_map(struct g4_set *set)
 
 int g4_set_parity_begin(struct g4_set *set)
 {
-	uint64_t stripe = 0, columns = 0;
+	const uint64_t columns = G4_CHUNK_PLACES; /* chunks that are added may have more than those that there are */
+	uint64_t stripe = 0;
 	uint32_t parity = 0;
 
 	for (uint32_t n = 0; n < set->super->chunk_count; n++) {
@@ -33,7 +42,6 @@ int g4_set_parity_begin(struct g4_set *set)
 		if (!chunk->parity)
 			continue;
 		stripe = g4_max64(stripe, chunk->stripe_bytes);
-		columns = g4_max64(columns, chunk->columns);
 		parity = (uint32_t)g4_max64(parity, chunk->parity);
 	}
 	if (!parity)
@@ -63,6 +71,31 @@ int g4_set_parity_begin(struct g4_set *set)
 	for (uint32_t c = 0; c < columns; c++)
 		p->spare[c] = p->kept + (1 + c) * G4_PAGE_BYTES + 2 * columns * stripe;
 	return 0;
+}
+
+/*
+ * The map of regions may be longer then, and begin elsewhere in the log. Pages of the old one are none of the new one there: each has its number.
+ * In the last byte that the old one used there may be bits of regions that did not exist: they are cleared before they mean anything.
+ */
+int g4_set_parity_extend(struct g4_wg *wg, struct g4_set *set, uint32_t chunk_count)
+{
+	struct g4_set_parity *p = set->parity;
+	uint8_t *made = calloc(1, regions_of(set, chunk_count) / 8 + 1);
+
+	if (!made)
+		return -G4_E_NOMEM;
+	memcpy(made, p->made, p->regions / 8 + 1);
+	made[p->regions / 8] &= (uint8_t)((1u << p->regions % 8) - 1);
+	free(p->made);
+	p->made = made;
+	p->made_changed = true;
+	return g4_set_log_empty(wg, set);
+}
+
+void g4_set_parity_extended(struct g4_set *set)
+{
+	plan_map(set);
+	set->parity->made_changed = true; /* it may be elsewhere, and a new disk has none */
 }
 
 void g4_set_parity_end(struct g4_set *set)

@@ -56,8 +56,9 @@ static const char *place(struct g4_set_status *status, const struct g4_superbloc
 
 	if (!(sb->features_incompat & G4_FEATURE_INCOMPAT_DISKS))
 		return "has a file system of its own";
-	if (sb->disk_count != lead->disk_count ||
-	    memcmp(sb->disk_uuids[disk], lead->disk_uuids[disk], G4_UUID_BYTES) != 0)
+	if (g4_set_is_unadded(lead, sb))
+		return "was being added when that was interrupted, and is no disk of it";
+	if (!g4_set_is_member(lead, sb))
 		return "belongs to another file system, or was replaced";
 	if (status->disks[disk].name)
 		return "is the same disk as another one that was named";
@@ -93,8 +94,8 @@ static bool is_related(const struct g4_superblock *a, const struct g4_superblock
 {
 	const uint32_t x = a->disk_index, y = b->disk_index;
 
-	return a->disk_count == b->disk_count && (memcmp(a->disk_uuids[x], b->disk_uuids[x], G4_UUID_BYTES) == 0 ||
-						  memcmp(a->disk_uuids[y], b->disk_uuids[y], G4_UUID_BYTES) == 0);
+	return memcmp(a->disk_uuids[x], b->disk_uuids[x], G4_UUID_BYTES) == 0 ||
+	       memcmp(a->disk_uuids[y], b->disk_uuids[y], G4_UUID_BYTES) == 0;
 }
 
 /* The superblock that speaks for the set of the first disk of one that was named; NULL: none is. */

@@ -36,13 +36,14 @@ struct g4_set {
 	struct g4_dev dev; /* what the world sees; its host is this */
 	pthread_mutex_t lock;
 	struct g4_dev_open_options open; /* as its disks were opened */
-	uint32_t count;
+	uint32_t count;			 /* atomic, and only grows: a disk is whole before it is counted */
 	struct g4_set_member disks[G4_MAX_DISKS];
 	char **old_names; /* that disks had: a caller that was given one (g4_set_disk()) may use it as long as the set */
 	uint32_t old_name_count;
 	struct g4_chunk *chunks;
 	struct g4_chunk_map map;
 	struct g4_superblock *super; /* the newest, as the set gives it */
+	uint64_t fs_bytes;	     /* atomic: of the file system, by its first superblock; the second is at its end */
 	bool has_super;		     /* it was read or written; not while the set is being made */
 	bool chunks_damaged;	     /* on a disk: all get them again with the next superblock */
 	uint32_t unrecorded;	     /* atomic: a disk is missing, and the others do not say so yet */
@@ -75,6 +76,12 @@ static inline bool g4_set_is_written(const struct g4_set *set, uint32_t disk)
 	return state == G4_DISK_ACTIVE || state == G4_DISK_REBUILDING;
 }
 
+/* Of the address space: a file system may have less of it, until it has grown. */
+static inline uint64_t g4_set_bytes(const struct g4_set *set)
+{
+	return g4_load64_acq(&set->dev.props.size_bytes);
+}
+
 /* ---- judging (set_label_host.c) ---- */
 /* Whether a superblock that is whole can be one of a set. */
 bool g4_set_is_label(const struct g4_superblock *sb);
@@ -85,6 +92,10 @@ bool g4_set_is_split(const struct g4_superblock *lead, const struct g4_superbloc
 
 /* Says that two disks, by name, were; its code. */
 int g4_set_tell_apart(struct g4_dev_message message, const char *one, const char *other);
+/* Whether a disk is the one of its number, for the disk that speaks. */
+bool g4_set_is_member(const struct g4_superblock *lead, const struct g4_superblock *one);
+/* Whether it was being added when that was interrupted: it is nobody's. */
+bool g4_set_is_unadded(const struct g4_superblock *lead, const struct g4_superblock *one);
 /* Whether a disk is the one that is being rebuilt. */
 bool g4_set_is_target(const struct g4_superblock *lead, uint32_t disk);
 
@@ -93,9 +104,17 @@ bool g4_set_is_target(const struct g4_superblock *lead, uint32_t disk);
 uint64_t g4_set_label_address(uint64_t disk_bytes, bool second);
 /* Reads the newest superblock of a disk of a set or of a single one, into a page. -G4_E_SB_MAGIC: it has none. */
 int g4_set_read_label(struct g4_wg *wg, struct g4_dev *disk, struct g4_superblock *out);
-/* One of the superblocks of the set; `to` is a page. What is written and is none goes to all disks as it is. */
-int g4_set_read_super(struct g4_wg *wg, struct g4_set *set, bool second, void *to);
-int g4_set_write_super(struct g4_wg *wg, struct g4_set *set, bool second, const void *from);
+/*
+ * One of the superblocks of the set, by its address in the set: at another than the first one's it is the second. `to` is a page. What is
+ * written and is none goes to all disks as it is. Its size, in the first one, is where the second one is from then on.
+ */
+int g4_set_read_super(struct g4_wg *wg, struct g4_set *set, uint64_t address, void *to);
+int g4_set_write_super(struct g4_wg *wg, struct g4_set *set, uint64_t address, const void *from);
+/*
+ * Lock held. From now on the set has so many chunks, which lie in set->chunks, and what `next` says: its disk_count one more with a disk
+ * that is there in set->disks, wiped. After an error of which the set is not stuck nothing was changed.
+ */
+int g4_set_switch_table(struct g4_wg *wg, struct g4_set *set, const struct g4_superblock *next, uint32_t count);
 /* Whether everything is on disks that are active and not `without`. */
 bool g4_set_is_whole(const struct g4_set *set, uint32_t without);
 /* A disk has failed: the others say so when it returns 0. -G4_E_IO: it can not be done without. */
@@ -150,6 +169,14 @@ int g4_set_rebuild_note(struct g4_wg *wg, struct g4_set *set);
 void g4_set_rebuild_progress(const struct g4_set *set, uint64_t *done, uint64_t *all);
 /* What commands ask for (dev.h). */
 int g4_set_order(struct g4_wg *wg, struct g4_set *set, struct g4_dev_order *order);
+
+/* ---- adding (set_add_host.c) ---- */
+/*
+ * A device, open or NULL, becomes a disk of the set, and the set has as many more chunks of its own level as there is room for; what was on it is gone. The device
+ * is the set's from then on, and closed on failure. Others may use the set meanwhile. One order at a time.
+ */
+int g4_set_add(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const char *name,
+	       struct g4_dev_message message);
 
 /* ---- the device (set_io_host.c) ---- */
 /* Makes the device of a set whose disks and chunks are there. */

@@ -56,6 +56,44 @@ one_sentence "... in one sentence"
 exits 0 "one of its own" "$gpu4fs" mkfs -q single 32M
 exits 8 "... needs no other" "$gpu4fs" fsck single a
 one_sentence "... is told in one sentence"
+truncate -s 30M f g h
+exits 0 "striped over two" "$gpu4fs" mkfs -q --raid 0 f g
+before=$(value "d['size_bytes']" f g)
+exits 2 "a new disk is needed" "$gpu4fs" disk add f
+exits 1 "a disk of the file system is no new one" "$gpu4fs" disk add -f f g f
+one_sentence "... in one sentence"
+exits 1 "nor is what holds another one" "$gpu4fs" disk add f g a
+says "... without force" "--force"
+truncate -s 4M small
+exits 1 "one that is too small" "$gpu4fs" disk add f g small
+says "... is told" "too small"
+one_sentence "... in one sentence"
+exits 1 "a missing disk" "$gpu4fs" disk add f h
+one_sentence "... is told in one sentence"
+exits 0 "nothing was changed" "$gpu4fs" fsck f g
+equals "... not the size" "$before" "$(value "d['size_bytes']" f g)"
+exits 0 "a third" "$gpu4fs" disk add f g h
+says "... is a disk of it" "is a disk of the file system; it has"
+[ "$(value "d['size_bytes']" f g h)" -gt $((before + 25000000)) ]
+report $? "... and all of it is used"
+exits 0 "... a check finds nothing" "$gpu4fs" fsck h f g
+exits 8 "... and it is needed" "$gpu4fs" fsck f g
+exits 0 "it is used to its end" "$gpu4fs" bench --size 60M --files 10 --dirs 1 --random-ops 10 --fsyncs 1 --cached-reads 10 f,g,h
+exits 0 "... and a check finds nothing" "$gpu4fs" fsck f g h
+truncate -s 30M i j k l
+exits 0 "two copies" "$gpu4fs" mkfs -q --raid 1 i j
+before=$(value "d['size_bytes']" i j)
+exits 0 "a third disk" "$gpu4fs" disk add i j k
+says "... gives no room by itself" "it keeps its size"
+exits 0 "... a fourth does" "$gpu4fs" disk add i j k l
+says "... with it" "it has"
+[ "$(value "d['size_bytes']" i j k l)" -gt $((before + 25000000)) ]
+report $? "... all of it"
+exits 0 "... a check finds nothing" "$gpu4fs" fsck --data i j k l
+exits 0 "... without the first and a new one" "$gpu4fs" info j l
+exits 1 "one device of its own" "$gpu4fs" disk add single f -f
+says "... stays alone" "made for one disk"
+rm f g h i j k l small
 exits 8 "what is none" "$gpu4fs" fsck a /dev/null
 one_sentence "... is told in one sentence"
 cp e short

@@ -75,4 +75,21 @@ for level in "1" "5"; do
 	check "unmounted" goes
 done
 rm -f "$one" "$two" "$three" "$four" "$image.said"
+"$gpu4fs" mkfs --quiet --raid 0 "$one" "$two" 64M || exit 1
+check "striped over two disks" "$gpu4fs" mount "$one" "$two" "$mnt"
+cp -r "$here/../../src" "$mnt"
+new_disk "$three"
+before=$(stat -f -c %b "$mnt")
+check "a third is added" "$gpu4fs" disk add "$mnt" "$three"
+[ "$(stat -f -c %b "$mnt")" -gt $((before + before / 4)) ]
+check "and used" test $? = 0
+refuses "not twice" "already" "$gpu4fs" disk add -f "$mnt" "$three"
+cp -r "$here/../../docs" "$mnt"
+written=$(there)
+check "unmounted" goes
+check "a check finds nothing" "$gpu4fs" fsck "$one" "$two" "$three"
+check "mounted with it" "$gpu4fs" mount "$one" "$two" "$three" "$mnt"
+same "everything is there" "$written" "$(there)"
+check "unmounted" goes
+rm -f "$one" "$two" "$three"
 finish

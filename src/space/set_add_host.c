@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A disk more. The set gets as many chunks of its own level as the disks have room for that no chunk has yet, behind those that are there:
+ * no address changes, and the file system grows over them as over a device that has become longer (src/fs/resize.c). What one disk more is
+ * good for depends on the level: copies need as many disks with room as there are copies, rows one more than they have parities and two of
+ * data at least. A disk that does not bring enough is one of the set nevertheless, and its room is there for the next one.
+ *
+ * Crashes: g4_set_switch_table(). Users: writes to rows wait meanwhile, for the map of regions gets longer; nobody else does.
+ */
+#define _GNU_SOURCE 1
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/uuid_host.h"
+#include "space/set_rows_host.h"
+
+static int check_set(const struct g4_set *set, struct g4_dev_message message)
+{
+	if (set->dev.props.read_only)
+		return g4_dev_fail(message, -G4_E_DEV_READONLY, "%s: can only be read", set->disks[0].name);
+	if (g4_load32_acq(&set->target) != G4_MAX_DISKS)
+		return g4_dev_fail(message, -G4_E_BUSY, "a disk is being rebuilt; finish that first");
+	for (uint32_t d = 0; d < set->count; d++)
+		if (!g4_set_is_active(set, d))
+			return g4_dev_fail(message, -G4_E_BUSY, "disk %u is missing; rebuild or replace it first", d);
+	if (set->count == G4_MAX_DISKS)
+		return g4_dev_fail(message, -G4_E_SB_DISKS, "a file system has at most %u disks", G4_MAX_DISKS);
+	return 0;
+}
+
+/* The disk of the set that a name stands for; G4_MAX_DISKS: none. */
+static uint32_t find_name(const struct g4_set *set, const char *name)
+{
+	for (uint32_t d = 0; d < set->count; d++)
+		if (set->disks[d].name && g4_set_is_same_file(set->disks[d].name, name))
+			return d;
+	return G4_MAX_DISKS;
+}
+
+/* The same of a device, also by what it says. */
+static uint32_t find_disk(struct g4_wg *wg, const struct g4_set *set, struct g4_dev *dev, const char *name)
+{
+	struct g4_superblock *sb = NULL;
+	uint32_t found = find_name(set, name);
+
+	if (posix_memalign((void **)&sb, G4_PAGE_BYTES, sizeof(*sb)) != 0)
+		return found;
+	if (g4_set_read_label(wg, dev, sb) == 0 && g4_set_is_label(sb) && g4_set_is_member(set->super, sb))
+		found = sb->disk_index;
+	free(sb);
+	return found;
+}
+
+static int tell_known(const char *name, uint32_t disk, struct g4_dev_message message)
+{
+	return g4_dev_fail(message, -G4_E_SB_DISKS, "%s: is disk %u of this file system already", name, disk);
+}
+
+static int check_disk(struct g4_wg *wg, const struct g4_set *set, struct g4_dev *dev, const char *name,
+		      struct g4_dev_message message)
+{
+	const struct g4_dev_props *props = g4_dev_props(dev);
+	const uint32_t known = find_disk(wg, set, dev, name);
+
+	if (known != G4_MAX_DISKS)
+		return tell_known(name, known, message);
+	if (props->read_only)
+		return g4_dev_fail(message, -G4_E_DEV_READONLY, "%s: can only be read", name);
+	if (props->size_bytes < G4_MIN_DEVICE_BYTES ||
+	    g4_chunk_usable(g4_align_down(props->size_bytes, G4_PAGE_BYTES)) <= set->super->parity_log_bytes)
+		return g4_dev_fail(message, -G4_E_DEV_SMALL, "%s: is too small: a disk of a set has at least 8 MiB",
+				   name);
+	if (props->sector_bytes > set->dev.props.sector_bytes)
+		return g4_dev_fail(message, -G4_E_INVAL, "%s: has larger sectors than the other disks", name);
+	if (props->volatile_cache && !set->dev.props.volatile_cache)
+		return g4_dev_fail(message, -G4_E_INVAL, "%s: has a write cache, and the other disks have none", name);
+	return 0;
+}
+
+/* What the superblocks are to say, and the chunks behind those that there are. */
+static int plan(struct g4_set *set, const struct g4_dev *dev, struct g4_superblock *next)
+{
+	const uint32_t disk = set->count;
+	struct g4_chunk_wish wish;
+	uint64_t bytes[G4_MAX_DISKS];
+
+	*next = *set->super;
+	next->disk_count = disk + 1;
+	next->disk_bytes[disk] = g4_align_down(g4_dev_props(dev)->size_bytes, G4_PAGE_BYTES);
+	next->disk_since[disk] = next->disk_mended[disk] = next->disk_damaged[disk] = 0;
+	for (uint32_t d = 0; d <= disk; d++)
+		bytes[d] = next->disk_bytes[d];
+	g4_chunk_wish_like(&set->map, next->parity_log_bytes, &wish);
+	next->chunk_count = g4_chunk_extend(&wish, bytes, disk + 1, set->chunks, set->map.count);
+	next->chunk_list_head = set->super->chunk_list_head == G4_CHUNKS_ADDRESS ? G4_CHUNKS_SECOND : G4_CHUNKS_ADDRESS;
+	next->features_incompat |= G4_FEATURE_INCOMPAT_CHUNKS;
+	return g4_uuid_random(next->disk_uuids[disk]);
+}
+
+/* Lock held. The device is in its place, and counts from the switch on. */
+static int put_in(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, char *name, struct g4_superblock *next)
+{
+	const uint32_t disk = set->count;
+
+	memset(&set->disks[disk], 0, sizeof(set->disks[disk]));
+	set->disks[disk].dev = dev;
+	set->disks[disk].name = name;
+	set->disks[disk].state = G4_DISK_MISSING;
+	set->super->disk_bytes[disk] = next->disk_bytes[disk];
+	int rc = g4_set_wipe(wg, set, disk);
+	if (rc == 0)
+		rc = g4_set_switch_table(wg, set, next, next->chunk_count);
+	if (set->count == disk) {
+		set->super->disk_bytes[disk] = 0;
+		memset(&set->disks[disk], 0, sizeof(set->disks[disk]));
+		return rc;
+	}
+	g4_store32_rel(&set->dev.props.disks, disk + 1);
+	g4_store64_rel(&set->dev.props.size_bytes, g4_chunk_end(set->chunks, set->map.count));
+	return rc;
+}
+
+/* The lock of rows held, if there is any. */
+static int add(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, char *name, struct g4_superblock *next)
+{
+	int rc = plan(set, dev, next);
+
+	if (rc == 0 && set->parity)
+		rc = g4_set_parity_extend(wg, set, next->chunk_count);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&set->lock);
+	rc = put_in(wg, set, dev, name, next);
+	pthread_mutex_unlock(&set->lock);
+	if (set->parity)
+		g4_set_parity_extended(set);
+	return rc;
+}
+
+int g4_set_add(struct g4_wg *wg, struct g4_set *set, struct g4_dev *dev, const char *name,
+	       struct g4_dev_message message)
+{
+	const uint32_t disk = set->count, known = dev ? G4_MAX_DISKS : find_name(set, name);
+	int rc = known == G4_MAX_DISKS ? 0 : tell_known(name, known, message);
+
+	if (rc == 0 && !dev)
+		rc = g4_dev_open(name, &set->open, &dev, message.text, message.bytes);
+	if (rc < 0)
+		return rc;
+	struct g4_superblock *next = calloc(1, sizeof(*next));
+	char *kept = strdup(name);
+	rc = next && kept ? check_set(set, message) : g4_dev_fail(message, -G4_E_NOMEM, "%s: out of memory", name);
+
+	if (rc == 0)
+		rc = check_disk(wg, set, dev, name, message);
+	if (rc == 0) {
+		if (set->parity)
+			pthread_rwlock_wrlock(&set->parity->lock);
+		rc = add(wg, set, dev, kept, next);
+		if (set->parity)
+			pthread_rwlock_unlock(&set->parity->lock);
+		if (rc < 0)
+			g4_dev_fail(message, rc, "%s: can not be made a disk of the set: %s", name, g4_strerror(rc));
+	}
+	if (set->count == disk) {
+		g4_dev_close(dev);
+		free(kept);
+	}
+	free(next);
+	return rc;
+}
