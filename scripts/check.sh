@@ -101,10 +101,13 @@ tests() {
 	fi
 }
 
-# build_and_test STEP PRESET CTEST-OPTIONS...: CTest only runs where the build worked. Two tests more than there are processors:
+# build_and_test STEP PRESET CTEST-OPTIONS...: CTest only runs where the build worked. Programs of which only long tests run are
+# for the long steps; release, where every source is compiled by itself, has them all. Two tests more than there are processors:
 # some wait for a disk, for a process, for each other.
 build_and_test() {
-	if run "$1 build" build "$2" all; then
+	local target=all
+	[[ $1 == *-long || $1 == release ]] || target=check-programs
+	if run "$1 build" build "$2" "$target"; then
 		tests "$1 tests" "$2" --parallel "$(($(nproc) + 2))" "${@:3}"
 	fi
 }
