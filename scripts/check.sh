@@ -257,8 +257,8 @@ step_cuda() {
 	if [[ -z $(PATH=$PATH:/usr/local/cuda/bin type -P nvcc) ]]; then
 		skip "cuda build" "nvcc is not installed"
 	else
-		run "cuda build" build cuda all || return 0
-		run "headers CUDA" build cuda header-check || return 0
+		run "cuda build" build cuda-check all || return 0
+		run "headers CUDA" build cuda-check header-check || return 0
 	fi
 }
 
