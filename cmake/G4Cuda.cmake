@@ -8,27 +8,38 @@ find_program(G4_READELF readelf REQUIRED)
 
 # A warp's leader waits for memory most of the time: more warps help more than more registers.
 set(G4_CUDA_REGISTERS 80 CACHE STRING "Registers of a GPU thread")
-set(cuda_flags -std=c++20 -rdc=true -arch=${G4_CUDA_ARCH} -O2 -maxrregcount=${G4_CUDA_REGISTERS} -Werror all-warnings
+set(G4_CUDA_OPTIMIZE -O2 CACHE STRING "How nvcc optimises; a unit of many sources takes a minute with -O2")
+set(cuda_flags -std=c++20 -rdc=true -arch=${G4_CUDA_ARCH} ${G4_CUDA_OPTIMIZE}
+	-maxrregcount=${G4_CUDA_REGISTERS} -Werror all-warnings
 	-diag-suppress 177 # unused static functions: gcc and clang judge them
 	-Xcompiler -fPIC,-Wall,-Wextra,-Wno-unused-function
 	"-I${CMAKE_CURRENT_SOURCE_DIR}/src" "-I${CMAKE_CURRENT_SOURCE_DIR}/include")
 
-g4_gpu_subset(sources)
+g4_gpu_subset(engine_sources)
+g4_units(sources src/cuda ${engine_sources})
 g4_sources(cuda_sources src/simt/cuda/*.c src/gpu/*.cu)
 list(APPEND sources ${cuda_sources})
 
-# g4_cuda_object(OUT source flag...): compiles one file of the source tree.
+# g4_cuda_name(OUT path): its path in the tree that it is in, which is its object's in the build.
+function(g4_cuda_name out path)
+	string(REPLACE "${CMAKE_BINARY_DIR}/" "" name "${path}")
+	string(REPLACE "${CMAKE_CURRENT_SOURCE_DIR}/" "" name "${name}")
+	set(${out} "${name}" PARENT_SCOPE)
+endfunction()
+
+# g4_cuda_object(OUT source flag...): compiles one file of the source tree or, by its whole path, one that was made.
 function(g4_cuda_object out source)
-	set(object "${CMAKE_BINARY_DIR}/${source}.o")
+	cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" OUTPUT_VARIABLE path)
+	g4_cuda_name(name "${path}")
+	set(object "${CMAKE_BINARY_DIR}/${name}.o")
 	get_filename_component(folder "${object}" DIRECTORY)
 	file(MAKE_DIRECTORY "${folder}")
-	set(path "${CMAKE_CURRENT_SOURCE_DIR}/${source}")
 	add_custom_command(
 		OUTPUT "${object}"
 		COMMAND ${G4_NVCC} -x cu ${ARGN} -MD -MT "${object}" -MF "${object}.d" -c "${path}" -o "${object}"
 		DEPENDS "${path}"
 		DEPFILE "${object}.d"
-		COMMENT "nvcc ${source}"
+		COMMENT "nvcc ${name}"
 		VERBATIM)
 	set(${out} "${object}" PARENT_SCOPE)
 endfunction()
@@ -36,10 +47,10 @@ endfunction()
 set(objects)
 set(keeps)
 foreach(source ${sources})
-	file(RELATIVE_PATH name "${CMAKE_CURRENT_SOURCE_DIR}" "${source}")
+	g4_cuda_name(name "${source}")
 	set(keep "${CMAKE_BINARY_DIR}/${name}.keep") # holds the .cubin, whose symbols are checked below
 	file(MAKE_DIRECTORY "${keep}")
-	g4_cuda_object(object ${name} ${cuda_flags} --keep --keep-dir "${keep}")
+	g4_cuda_object(object "${source}" ${cuda_flags} --keep --keep-dir "${keep}")
 	list(APPEND objects "${object}")
 	list(APPEND keeps "${keep}")
 endforeach()
@@ -117,7 +128,8 @@ g4_cuda_headers(all ${shared})
 add_custom_target(header-check DEPENDS ${stamps})
 
 # Programs for a machine with a GPU. They are not part of `all` and CTest does not run them: CI has no GPU. They take CUDA's
-# run-time library and liburing along, so that they can be built on one machine and run on another.
+# run-time library and liburing along, so that they can be built on one machine and run on another. Some link the objects of some
+# folders: they need a build without units (G4_UNIT).
 find_library(G4_URING NAMES liburing.a uring REQUIRED)
 
 # g4_gpu_program(TARGET NAME HOST file... LIBRARY target [FLAGS flag...] LINK file...): tests/gpu/NAME, of host files that use a

@@ -16,7 +16,7 @@ add_custom_target(gpu4fs_device ALL DEPENDS "${device_archive}")
 function(g4_device_program target source)
 	get_filename_component(name "${source}" NAME_WE)
 	get_filename_component(folder "${source}" DIRECTORY)
-	g4_cuda_object(object "${source}" -std=c++20 -rdc=true -arch=${G4_CUDA_ARCH} -O2 -Werror all-warnings
+	g4_cuda_object(object "${source}" -std=c++20 -rdc=true -arch=${G4_CUDA_ARCH} ${G4_CUDA_OPTIMIZE} -Werror all-warnings
 		-Xcompiler -Wall,-Wextra "-I${CMAKE_CURRENT_SOURCE_DIR}/include")
 	set(program "${CMAKE_BINARY_DIR}/${folder}/${name}")
 	add_custom_command(

@@ -1,6 +1,6 @@
 # Shredder's CUDA engine, compiled by nvcc into a library of its own that libshredder links: it needs nothing of the file
 # system's CUDA engine. Its tests and its benchmark are programs for a machine with a GPU; CTest does not run them.
-set(shredder_cuda_flags -std=c++20 -arch=${G4_CUDA_ARCH} -O2 -Werror all-warnings
+set(shredder_cuda_flags -std=c++20 -arch=${G4_CUDA_ARCH} ${G4_CUDA_OPTIMIZE} -Werror all-warnings
 	-diag-suppress 177 # unused static functions: gcc and clang judge them
 	-diag-suppress 20044 # device variables of src/simt that are not used
 	-Xcompiler -Wall,-Wextra,-Wno-unused-function,-fPIC

@@ -40,3 +40,27 @@ function(g4_gpu_subset out)
 	list(FILTER found EXCLUDE REGEX "_host\\.c$")
 	set(${out} ${found} PARENT_SCOPE)
 endfunction()
+
+# g4_units(OUT folder source...): the sources as they are or, with G4_UNIT, files below units/FOLDER of the build that include
+# several of them each.
+function(g4_units out folder)
+	set(units ${ARGN})
+	if(G4_UNIT GREATER 1 AND units)
+		find_package(Python3 REQUIRED COMPONENTS Interpreter)
+		execute_process(
+			COMMAND ${Python3_EXECUTABLE} cmake/units.py "${CMAKE_BINARY_DIR}/units/${folder}" ${G4_UNIT} ${units}
+			WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" OUTPUT_VARIABLE units COMMAND_ERROR_IS_FATAL ANY)
+	endif()
+	set(${out} ${units} PARENT_SCOPE)
+endfunction()
+
+# g4_engine_units(OUT folder source...): units of what the engine is made of, but for what g4_objects_of() takes out of it and
+# what tests put something else in the place of: they include it, or define what it does.
+function(g4_engine_units out folder)
+	set(alone "/src/(base|hash|simt|parity|gpu)/|/src/(ring/(execute|ring|session_host|serve_host)|dev/nvme/flight)\\.c$")
+	set(each ${ARGN})
+	list(FILTER each INCLUDE REGEX "${alone}")
+	list(FILTER ARGN EXCLUDE REGEX "${alone}")
+	g4_units(units ${folder} ${ARGN})
+	set(${out} ${each} ${units} PARENT_SCOPE)
+endfunction()

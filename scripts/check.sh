@@ -102,9 +102,12 @@ tests() {
 	fi
 }
 
-# build_and_test STEP PRESET CTEST-OPTIONS...: CTest only runs where the build worked.
+# build_and_test STEP PRESET CTEST-OPTIONS...: CTest only runs where the build worked. Programs of which only long tests run are
+# for the long steps; release, where every source is compiled by itself, has them all.
 build_and_test() {
-	if run "$1 build" build "$2" all; then
+	local target=all
+	[[ $1 == *-long || $1 == release ]] || target=check-programs
+	if run "$1 build" build "$2" "$target"; then
 		tests "$1 tests" "$2" "${@:3}"
 	fi
 }
@@ -255,8 +258,8 @@ step_cuda() {
 	if [[ -z $(PATH=$PATH:/usr/local/cuda/bin type -P nvcc) ]]; then
 		skip "cuda build" "nvcc is not installed"
 	else
-		run "cuda build" build cuda all || return 0
-		run "headers CUDA" build cuda header-check || return 0
+		run "cuda build" build cuda-check all || return 0
+		run "headers CUDA" build cuda-check header-check || return 0
 	fi
 }
 

@@ -117,7 +117,7 @@ static void salvage_map(struct g4_fsck *fsck, const struct g4_fsck_task *task)
 
 /* ------------------------------------------------------------------ contents used twice */
 
-static void clone(struct g4_fsck *fsck, const struct g4_fsck_task *task)
+static void copy_shared(struct g4_fsck *fsck, const struct g4_fsck_task *task)
 {
 	const uint64_t pages = g4_tag_pages(g4_ptr_tag(task->ptr));
 	struct g4_map_item item = {.file_page = task->file_page,
@@ -315,7 +315,7 @@ void g4_fsck_do_tasks(struct g4_fsck *fsck)
 	for (uint64_t i = 0; i < fsck->task_count && fsck->fatal == 0; i++) {
 		const struct g4_fsck_task task = fsck->tasks[i];
 		if (task.kind == G4_FSCK_CLONE)
-			clone(fsck, &task);
+			copy_shared(fsck, &task);
 	}
 	connect_all(fsck);
 	for (uint64_t i = 0; i < fsck->task_count && fsck->fatal == 0; i++) {
