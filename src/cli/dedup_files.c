@@ -152,7 +152,7 @@ int g4_dedup_open(const struct g4_dedup_place *place, const char *path, bool cha
 		out->is_open = rc == 0;
 		return rc;
 	}
-	out->fd = open(path, HERE); /* for reading in any case: watchers of the file need not hear of a writer */
+	out->fd = open(path, HERE); /* for reading in any case: who watches the file need not hear of a writer */
 	if (out->fd < 0)
 		return -errno;
 	if (fstat(out->fd, &st) < 0 || ioctl(out->fd, FS_IOC_GETVERSION, &out->generation) < 0)
