@@ -135,7 +135,8 @@ step_fuzz() { # step_fuzz SECONDS
 build_gpu() {
 	local tests
 	cmake --preset cuda -D G4_TESTS=ON || return
-	mapfile -t tests < <(cd tests/engine && printf '%s\n' test_api_*.c | sed 's/^test_/test_engine_/; s/\.c$//')
+	mapfile -t tests < <(cd tests/engine && printf '%s\n' test_api_*.c test_disks_engine.c |
+		sed 's/^test_/test_engine_/; s/\.c$//')
 	cmake --build build/cuda --target product gpu-programs crash_explorer cross "${tests[@]}" -- -k 0
 }
 
@@ -212,7 +213,7 @@ step_gpu-api() {
 }
 
 step_gpu-disks() {
-	gpu_test "sets of disks" env G4_TEST_ENGINE=cuda "$gpu_built/tests/test_engine_disks_engine"
+	gpu_test "sets of disks" env G4_TEST_ENGINE=cuda G4_TEST_LEVELS=014 "$gpu_built/tests/test_engine_disks_engine"
 }
 
 step_gpu-images() {

@@ -5,13 +5,12 @@
  * took. A piece is a range of the file and nothing else: a workgroup that takes it looks up what is there, so planning is
  * shared as well.
  *
- *      file   |  .  .  .  .  .  .  .  .  |      a span: a piece for each workgroup that may come, where the device is memory four
- *                p  p  p  p  p  p  p  p         pieces: 256 KiB, as much as a buffer holds
+ *      file   |  .  .  .  .  .  .  .  .  |      a span: a piece for each workgroup that may come, where the device is memory two
+ *                p  p  p  p  p  p  p  p         pieces: 256 KiB, as much as a buffer holds; 2 MiB where none is needed
  *
  * A helper works under the owner's lock of the inode (fs/README.md, rule 10 holds here, too). It takes cache locks, those of findings and
  * events, and the commit lock for a page that it looks at once more (journal/look.c); it is in no operation, so no workgroup
- * that has that
- * lock waits for it. It counts for itself and adds that up when its piece is done.
+ * that has that lock waits for it. It counts for itself and adds that up when its piece is done.
  *
  * Where the device is memory pages are hashed where they lie. Elsewhere a piece needs a buffer: the owner has the first one, and those
  * that find none free do not help.
@@ -21,10 +20,10 @@
 #include "data/fetch.h"
 #include "data/file.h"
 
-#define PIECES_EACH                                                                                                    \
-	4u /* where the device is memory: workgroups with fast ones do more of them (a GPU loses a third with one of 1 MiB) */
-#define LEAST_PIECES 4u /* fewer are not worth it */
-#define RATE_PART 8u	/* with a rate a span is no more than this part of a second */
+#define PIECES_EACH 2u /* where the device is memory: workgroups with fast ones do more of them */
+#define IN_PLACE_PAGES ((uint32_t)G4_INDIRECT_SLOTS) /* a piece there: what leads to it is looked at once */
+#define LEAST_PIECES 4u				     /* fewer are not worth it */
+#define RATE_PART 8u				     /* with a rate a span is no more than this part of a second */
 
 /* ------------------------------------------------------------------ pages of a file */
 
@@ -57,6 +56,12 @@ G4_FN int64_t g4_scrub_some(struct g4_scrub_step *step, const struct g4_inode_co
 
 /* ------------------------------------------------------------------ pieces */
 
+/* Pages of a piece. */
+G4_FN static uint32_t piece_pages(const struct g4_fs *fs)
+{
+	return g4_scrub_is_in_place(fs) ? IN_PLACE_PAGES : G4_SCRUB_PAGES;
+}
+
 /* Takes one piece, if there is any, and does it. */
 G4_FN static bool do_piece(struct g4_wg *wg, struct g4_fs *fs, uint8_t *to)
 {
@@ -65,7 +70,7 @@ G4_FN static bool do_piece(struct g4_wg *wg, struct g4_fs *fs, uint8_t *to)
 
 	if (g4_task_take(&span->task, 1, &k) == 0)
 		return false;
-	const uint32_t mark = g4_scratch_mark(wg), pages = G4_SCRUB_PAGES;
+	const uint32_t mark = g4_scratch_mark(wg), pages = piece_pages(fs);
 	struct g4_job_record counts;
 	struct g4_scrub_step step = {wg, fs, &fs->jobs.scrub, &counts, 0, span->dir, g4_scratch_take_page(wg), to, 0};
 	/* pieces end where the page is a multiple of their size, so that none is beside two pages of sums */
@@ -121,7 +126,7 @@ G4_FN static uint64_t most_pages(const struct g4_scrub_step *step)
 	const uint32_t helpers = g4_load32_rlx(&step->scrub->helpers);
 	const uint64_t pieces = g4_scrub_is_in_place(step->fs) ? (UINT64_C(1) + helpers) * PIECES_EACH :
 								 1 + g4_min64(helpers, G4_SCRUB_BUFFERS - 1);
-	const uint64_t most = pieces * G4_SCRUB_PAGES, rate = step->record->rate;
+	const uint64_t most = pieces * piece_pages(step->fs), rate = step->record->rate;
 
 	return rate == 0 ? most : g4_min64(most, rate / RATE_PART / G4_PAGE_BYTES);
 }
@@ -129,7 +134,7 @@ G4_FN static uint64_t most_pages(const struct g4_scrub_step *step)
 G4_FN uint64_t g4_scrub_share(struct g4_scrub_step *step, uint32_t index, uint64_t page)
 {
 	struct g4_scrub_span *span = &step->scrub->span;
-	const uint32_t pages = G4_SCRUB_PAGES;
+	const uint32_t pages = piece_pages(step->fs);
 	const uint64_t size = g4_pages_for(g4_icache_at(step->fs, index)->size);
 	const uint64_t end = g4_min64(page + most_pages(step), size);
 	uint64_t position;

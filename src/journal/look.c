@@ -76,7 +76,7 @@ G4_FN static int look_unlocked(struct g4_wg *wg, struct g4_journal *j, struct g4
 	return look(wg, j, address, type, page, false);
 }
 
-/* Commit lock held. Whether the page is going to be written home. */
+/* Whether the page is going to be written home. That it is not can be believed with the commit lock held only. */
 G4_FN static bool is_on_its_way(struct g4_journal *j, struct g4_address address)
 {
 	const uint32_t line = g4_cache_find(j->meta->cache, 0, g4_address_page(address));
@@ -95,6 +95,8 @@ G4_FN int g4_journal_look(struct g4_wg *wg, struct g4_journal *j, struct g4_addr
 
 	if (rc == 0)
 		return 0;
+	if (is_on_its_way(j, address)) /* no need to queue for the lock, and after a large write there are thousands */
+		return 1;
 	g4_lock(&j->commit_lock);
 	rc = is_on_its_way(j, address) ? 1 : look(wg, j, address, type, page, true);
 	g4_unlock(&j->commit_lock);
