@@ -10,8 +10,7 @@
  *
  * A helper works under the owner's lock of the inode (fs/README.md, rule 10 holds here, too). It takes cache locks, those of findings and
  * events, and the commit lock for a page that it looks at once more (journal/look.c); it is in no operation, so no workgroup
- * that has that
- * lock waits for it. It counts for itself and adds that up when its piece is done.
+ * that has that lock waits for it. It counts for itself and adds that up when its piece is done.
  *
  * Where the device is memory pages are hashed where they lie. Elsewhere a piece needs a buffer: the owner has the first one, and those
  * that find none free do not help.
