@@ -94,7 +94,7 @@ set(header_flags ${cuda_flags})
 list(FILTER header_flags EXCLUDE REGEX "maxrregcount")
 g4_sources(headers src/*/*.h src/*/cuda/*.h)
 list(FILTER headers EXCLUDE REGEX "_host\\.h$")
-list(FILTER headers EXCLUDE REGEX "/src/(client|fuse|cli|fsck|print)/")
+list(FILTER headers EXCLUDE REGEX "/src/(client|fuse|cli|fsck|print|trace)/")
 list(FILTER headers EXCLUDE REGEX "/src/engine/engine\\.h$")
 set(stamps)
 # g4_cuda_headers(UNIT header...): one unit of these.

@@ -26,7 +26,7 @@ _gpu4fs_mount_options() {
 }
 
 _gpu4fs() {
-	local commands="mkfs mount umount serve run fsck info df attr cp rm du import export dedup scrub status disk resize tune nvme map dump bench help version"
+	local commands="mkfs mount umount serve run fsck info df attr cp rm du import export dedup scrub status disk resize tune nvme map dump trace bench help version"
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command first=1 word place=0 i
 	COMPREPLY=()
 	case ${COMP_WORDS[0]##*/} in
@@ -83,6 +83,9 @@ _gpu4fs() {
 		;;
 	tune:-*) _gpu4fs_words "$current" "-L --label -U --uuid --checksum --dedup --degraded --help --version" ;;
 	nvme:-*) _gpu4fs_words "$current" "-f --force --destructive -j --json --help --version" ;;
+	trace:-*)
+		_gpu4fs_words "$current" "-d --directory -o --output --text --policy --size --ways --json --plot --help --version"
+		;;
 	scrub:-*) _gpu4fs_words "$current" "--add-sums --only --rate --now --wait --degraded --json --help --version" ;;
 	status:-*) _gpu4fs_words "$current" "--json --help --version" ;;
 	disk:-*) _gpu4fs_words "$current" "-f --force --rate --now --wait --help --version" ;;
@@ -112,6 +115,20 @@ _gpu4fs() {
 		case $previous in
 		-j | --jobs) ;;
 		*) _gpu4fs_files "$current" ;;
+		esac
+		;;
+	trace:*)
+		case $previous in
+		--size) ;;
+		--policy) _gpu4fs_words "$current" "fifo clock second-chance lru sieve s3-fifo arc clock-pro min" ;;
+		--ways) _gpu4fs_words "$current" "8 16 full" ;;
+		*)
+			if [[ $place -eq 0 ]]; then
+				_gpu4fs_words "$current" "record replay show"
+			else
+				_gpu4fs_files "$current"
+			fi
+			;;
 		esac
 		;;
 	nvme:*) [[ $place -gt 0 ]] || _gpu4fs_words "$current" "list bind unbind id log test" ;;

@@ -18,6 +18,7 @@ import tempfile
 SRC = {
     "base": [],
     "print": ["base"],
+    "trace": ["base"],
     "simt": ["base"],
     "format": ["base"],
     "hash": ["simt"],
@@ -41,7 +42,7 @@ SRC = {
     "client": ["engine", "gpu4fs"],
     "preload": ["client"],
     "fuse": ["engine", "client"],
-    "cli": ["engine", "client", "preload", "fuse", "fsck", "print", "shredder"],
+    "cli": ["engine", "client", "preload", "fuse", "fsck", "print", "shredder", "trace"],
 }
 # Folders beside src/, by their first component. gpu4fs and shredder are the public headers, include/NAME/; the folders of
 # shredder/, some of which are called as those of src/ are, stand here as shredder/NAME.

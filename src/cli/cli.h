@@ -35,6 +35,7 @@
 	X(nvme, "take NVMe drives from the kernel and give them back, look at them, test them")                        \
 	X(map, "show where files lie on the device")                                                                   \
 	X(dump, "print any structure on the disk")                                                                     \
+	X(trace, "record accesses to pages, and replay them through caches")                                           \
 	X(bench, "measure how fast a file system is")
 
 /* One name for the disks of a file system (space/set_host.h); it stays until the program ends. */

@@ -1,0 +1,111 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# gpu4fs trace: what a command does with files is recorded, and replayed through caches.
+. "$(dirname "$0")/lib.sh"
+
+mkdir data
+head -c 20000 /dev/zero >data/a
+
+if ! "$gpu4fs" trace record -o none.trace true >.out 2>.err && grep -q 'not permitted' .err; then
+	echo "skipped: nobody may be traced here"
+	exit 77
+fi
+exits 0 "a command is recorded" "$gpu4fs" trace record -o cat.trace cat data/a
+equals "... and its output is its own" 20000 "$(wc -c <.out)"
+exits 0 "a trace is shown" "$gpu4fs" trace show cat.trace
+says "... with the file's pages" "^r [0-9]* 0 20480$"
+exits 3 "the command's status is ours" "$gpu4fs" trace record -o x.trace sh -c 'exit 3'
+exits 143 "... or its signal" "$gpu4fs" trace record -o x.trace sh -c 'kill $$'
+exits 127 "a command that is not there" "$gpu4fs" trace record -o x.trace ./nothing
+one_sentence "... is named"
+exits 126 "one that is no program" "$gpu4fs" trace record -o x.trace ./data
+exits 1 "a place that is not there" "$gpu4fs" trace record -o nowhere/x.trace true
+one_sentence "... is named"
+exits 1 "nor such a directory" "$gpu4fs" trace record -d nowhere -o x.trace true
+exits 1 "a full disk is told" "$gpu4fs" trace record -o /dev/full cat data/a
+exits 0 "what is on others is left out" "$gpu4fs" trace record -d /proc --text -o x.trace cat data/a
+equals "..." "" "$(grep -v '^#' x.trace)"
+
+
+# The first access that a script makes to its file is to a page that is gone then; it tells the file's number.
+cat >calls.py <<'PYTHON'
+import mmap, os, sys
+
+fd = os.open("data/b", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+os.pwrite(fd, b"m", 7777 << 12)
+os.ftruncate(fd, 20000)
+exec(sys.argv[1])
+PYTHON
+recorded() { # recorded NAME WANTED PYTHON: the accesses to fd
+	run "$gpu4fs" trace record -d data -o one.trace python3 -S -E -I -B calls.py "$3"
+	[ "$status" -eq 0 ] || cat "$work/.err"
+	equals "$1" "$2" "$("$gpu4fs" trace show one.trace | awk '
+		$1 == "w" && $3 == 7777 * 4096 { file = $2; next }
+		file && $2 == file { print $1 $3 / 4096 "+" $4 / 4096 }' | xargs)"
+}
+recorded "read and write go where the offset is" "r2+1 w2+2 r3+1" \
+	'os.lseek(fd, 8192, 0); os.read(fd, 10); os.write(fd, b"x" * 5000); os.read(fd, 1)'
+recorded "what reads nothing is no access" "r4+1" 'os.lseek(fd, 19000, 0); os.read(fd, 100000); os.read(fd, 10)'
+recorded "what fails is none" "" 'os.close(os.open("data/b", os.O_WRONLY)); os.lseek(fd, 30000, 0); os.read(fd, 1)'
+recorded "pread and pwrite have one of their own" "r0+1 w4+1 r3+1" \
+	'os.pread(fd, 1, 0); os.pwrite(fd, b"y", 16384); os.preadv(fd, [bytearray(1)], 12288)'
+recorded "vectors" "r0+1 w0+2 r1+1" \
+	'os.readv(fd, [bytearray(2), bytearray(3)]); os.writev(fd, [b"x" * 4096, b"y"]); os.preadv(fd, [bytearray(1)], 4097)'
+recorded "appending" "w4+1" 'os.write(os.open("data/b", os.O_WRONLY | os.O_APPEND), b"z" * 5)'
+recorded "a child has the same offset" "r1+1 r2+1" \
+	'os.lseek(fd, 8191, 0); os.fork() or (os.read(os.dup(fd), 1), os._exit(0)); os.wait(); os.read(fd, 1)'
+recorded "a mapped file" "r2+2" 'mmap.mmap(fd, 8192, prot=mmap.PROT_READ, offset=8192)'
+recorded "... as far as it reaches" "r4+1" 'mmap.mmap(fd, 3616, prot=mmap.PROT_READ, offset=16384)'
+recorded "copy_file_range" "r1+1" 'os.copy_file_range(fd, os.open("data/c", 66), 4096, 4096, 8192)'
+"$gpu4fs" trace show one.trace | tail -n 1 | grep -q '^w [0-9]* 8192 4096$'
+report $? "... to where it goes"
+recorded "sendfile" "r2+1" 'os.sendfile(os.open("/dev/null", 1), fd, 8192, 4096)'
+recorded "another file of the same name is another file" "r0+1" \
+	'os.pread(fd, 1, 0); os.unlink("data/b"); f = os.open("data/b", 66); os.write(f, b"1"); os.pread(f, 1, 0)'
+recorded "threads" "r3+1" 'import threading; t = threading.Thread(target=os.pread, args=(fd, 1, 12288)); t.start(); t.join()'
+
+cat >small.trace <<'TRACE'
+# file, offset, length
+r 1 0 8192
+w 2 0 4096
+r 1 0 4096
+r 2 4096 1
+r 1 4096 4096
+TRACE
+value() { # value POLICY SIZE WAYS KEY
+	"$gpu4fs" trace replay --json --policy "$1" --size "$2" --ways "$3" small.trace >.out && json_value "d['results'][0]['$4']"
+}
+is_json "a replay is JSON" "$gpu4fs" trace replay --json small.trace
+equals "... with all policies, sizes and ways" 126 "$(json_value "len(d['results'])")"
+equals "... which counts pages" "5 6 1 16384" \
+	"$(json_value "d['accesses'], d['page_accesses'], d['page_writes'], d['distinct_bytes']" | tr -d '(),')"
+equals "two pages, least recently used" 0 "$(value lru 8K full hits)"
+equals "... three" 1 "$(value lru 12K full hits)"
+equals "... Belady's bound" 1 "$(value min 8K full hits)"
+equals "... all" 2 "$(value lru 100% full hits)"
+equals "... of reads" 0.4 "$(value lru 100% full read_hit_ratio)"
+equals "a cache has whole sets" 8192 "$(value lru 12K 2 size_bytes)"
+exits 0 "as text" "$gpu4fs" trace replay small.trace
+says "... with its columns" "second-chance.*s3-fifo.*min"
+exits 0 "for gnuplot" "$gpu4fs" trace replay --plot --policy lru,min --size 8K,12K --ways 1,full small.trace
+equals "... columns and blocks" "MiB lru min 0.0078125 0.166667 0.166667" "$(sed -n 2,3p .out | xargs)"
+equals "..." 2 "$(grep -c '^$' .out)"
+
+for bad in "" "nothing" "replay" "show" "replay a b" "replay --policy none small.trace" "replay --policy lru, small.trace" \
+	"replay --size 1 small.trace" "replay --size 101% small.trace" "replay --size 0% small.trace" "replay --ways 0 small.trace" \
+	"replay --ways -1 small.trace" "replay --json --plot small.trace" "record true" "record -o x" "show --json small.trace" \
+	"replay -o x small.trace" "record --ways 8 -o x true" "--json replay small.trace"; do
+	# shellcheck disable=SC2086 # words
+	exits 2 "wrong usage: trace $bad" "$gpu4fs" trace $bad
+	one_sentence "... in one sentence"
+done
+exits 1 "a trace that is not there" "$gpu4fs" trace replay nothing.trace
+one_sentence "... is named"
+echo "r 1 2" >bad.trace
+exits 1 "one that is none" "$gpu4fs" trace replay bad.trace
+says "... is told by its line" "bad.trace: line 1 is not"
+: >empty.trace
+exits 0 "one without accesses" "$gpu4fs" trace replay empty.trace
+exits 1 "a directory" "$gpu4fs" trace show .
+one_sentence "... is no trace"
+finish

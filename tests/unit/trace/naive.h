@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Replacement policies in the fewest words, on short arrays: what src/trace is tested against. */
+#ifndef TEST_TRACE_NAIVE_H
+#define TEST_TRACE_NAIVE_H
+
+#include "trace/replay.h"
+
+/* Hits of one fully associative cache of `ways` pages, at most 64, on accesses to pages below 256. */
+uint64_t naive_hits(enum g4_policy policy, const uint32_t *pages, uint32_t count, uint32_t ways);
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Replacement policies against naive models of them, and the simulated clock against the engine's cache. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cache/cache.h"
+#include "naive.h"
+#include "trace/replay.h"
+
+static uint64_t seed = 1;
+
+static uint32_t below(uint32_t n)
+{
+	seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (uint32_t)(seed >> 33) % n;
+}
+
+/* Pages as programs use them: some often, some once, some in rows. */
+static void make_up(uint32_t *pages, uint32_t count, uint32_t distinct)
+{
+	uint32_t row = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const uint32_t kind = below(8);
+		if (kind < 3)
+			pages[i] = below(1 + distinct / 4);
+		else if (kind < 5)
+			pages[i] = below(distinct);
+		else
+			pages[i] = row++ % distinct;
+	}
+}
+
+static void pages_of(const uint32_t *numbers, uint32_t count, struct g4_pages *pages)
+{
+	struct g4_trace trace = {0};
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct g4_trace_access access = {.file = 3, .page = numbers[i], .pages = 1, .write = i % 5 == 0};
+		assert_int_equal(g4_trace_append(&trace, &access), 0);
+	}
+	assert_int_equal(g4_pages_of(&trace, pages), 0);
+	assert_int_equal(pages->count, count);
+	g4_trace_free(&trace);
+}
+
+static uint64_t hits_of(const struct g4_pages *pages, enum g4_policy policy, uint32_t capacity, uint32_t ways)
+{
+	struct g4_replay replay;
+
+	assert_int_equal(g4_replay(pages, policy, capacity, ways, &replay), 0);
+	assert_true(replay.read_hits <= replay.hits);
+	return replay.hits;
+}
+
+static void policies_do_what_their_models_do(void **state)
+{
+	uint32_t numbers[400];
+
+	(void)state;
+	for (uint32_t round = 0; round < 1500; round++) {
+		const uint32_t count = 1 + below(400), distinct = 1 + below(60), ways = 1 + below(30);
+		struct g4_pages pages;
+		make_up(numbers, count, distinct);
+		pages_of(numbers, count, &pages);
+		for (uint32_t p = 0; p < G4_POLICY_COUNT; p++) {
+			const uint64_t naive = naive_hits((enum g4_policy)p, numbers, count, ways);
+			const uint64_t hits = hits_of(&pages, (enum g4_policy)p, ways, 0);
+			if (hits != naive)
+				fail_msg("round %u: %s, %u pages of %u, %u accesses: %u hits, not %u", round,
+					 g4_policy_name((enum g4_policy)p), ways, distinct, count, (unsigned)hits,
+					 (unsigned)naive);
+		}
+		g4_pages_free(&pages);
+	}
+}
+
+static void a_set_is_a_cache_of_its_own(void **state)
+{
+	const uint32_t ways = 4, sets = 5;
+	uint32_t numbers[600], part[600];
+
+	(void)state;
+	make_up(numbers, 600, 80);
+	struct g4_pages pages;
+	pages_of(numbers, 600, &pages);
+	for (uint32_t p = 0; p < G4_POLICY_COUNT; p++) {
+		uint64_t sum = 0;
+		for (uint32_t set = 0; set < sets; set++) {
+			uint32_t n = 0;
+			for (uint32_t i = 0; i < 600; i++)
+				if (pages.spread[pages.page[i]] % sets == set)
+					part[n++] = numbers[i];
+			sum += naive_hits((enum g4_policy)p, part, n, ways);
+		}
+		/* what is left of a set is not used */
+		assert_int_equal(hits_of(&pages, (enum g4_policy)p, sets * ways + 3, ways), sum);
+	}
+	g4_pages_free(&pages);
+}
+
+static void nothing_has_more_hits_than_the_bound(void **state)
+{
+	static uint32_t numbers[20000];
+
+	(void)state;
+	make_up(numbers, 20000, 3000);
+	struct g4_pages pages;
+	pages_of(numbers, 20000, &pages);
+	for (uint32_t capacity = 1; capacity < 4000; capacity = capacity * 3 + 1) {
+		const uint64_t bound = hits_of(&pages, G4_POLICY_MIN, capacity, 0);
+		for (uint32_t p = 0; p < G4_POLICY_COUNT; p++)
+			assert_true(hits_of(&pages, (enum g4_policy)p, capacity, 0) <= bound);
+	}
+	/* where all fit, only first accesses miss */
+	for (uint32_t p = 0; p < G4_POLICY_COUNT; p++)
+		assert_int_equal(hits_of(&pages, (enum g4_policy)p, pages.distinct, 0), pages.count - pages.distinct);
+	assert_int_equal(hits_of(&pages, G4_POLICY_LRU, 0, 8), 0);
+	g4_pages_free(&pages);
+}
+
+static void pages_of_many_files_are_told_apart(void **state)
+{
+	struct g4_trace trace = {0};
+	struct g4_pages pages;
+
+	(void)state;
+	for (uint64_t round = 0; round < 2; round++) {
+		for (uint64_t file = 0; file < 3000; file++) {
+			const struct g4_trace_access access = {.file = file << 40, .page = file, .pages = 1 + file % 3};
+			assert_int_equal(g4_trace_append(&trace, &access), 0);
+		}
+	}
+	assert_int_equal(g4_pages_of(&trace, &pages), 0);
+	assert_int_equal(pages.count, 2 * pages.distinct);
+	assert_int_equal(pages.distinct, 6000);
+	for (uint32_t i = 0; i < 6000; i++) {
+		assert_int_equal(pages.page[i], i);
+		assert_int_equal(pages.next[i], 6000 + i);
+		assert_true(pages.next[6000 + i] == UINT32_MAX);
+	}
+	g4_pages_free(&pages);
+	g4_trace_free(&trace);
+}
+
+/* What is simulated as the engine's policy is that. */
+static void the_clock_is_the_engines(void **state)
+{
+	enum { LINES = 1024, ACCESSES = 30000 };
+	static struct g4_cache cache;
+	struct g4_line *lines = calloc(LINES, sizeof(*lines));
+	struct g4_cache_set *sets = calloc(LINES, sizeof(*sets));
+	struct g4_note *notes = calloc(LINES, sizeof(*notes));
+	uint8_t *frames = aligned_alloc(G4_PAGE_BYTES, (size_t)LINES * G4_PAGE_BYTES);
+	struct g4_trace trace = {0};
+	struct g4_replay replay;
+	struct g4_pages pages;
+	uint64_t hits = 0;
+
+	(void)state;
+	assert_true(lines && sets && notes && frames);
+	g4_cache_init(&cache, lines, frames, NULL, sets, notes, LINES);
+	for (uint32_t i = 0; i < ACCESSES; i++) {
+		const struct g4_trace_access access = {
+			.file = below(5) * UINT64_C(977), .page = below(1 + below(800)), .pages = 1};
+		bool fresh;
+		const uint32_t line = g4_cache_get(&cache, access.file, access.page, false, &fresh);
+		assert_true(line != G4_NO_LINE);
+		hits += !fresh;
+		if (fresh)
+			g4_cache_filled(&cache, line);
+		g4_cache_put(&cache, line);
+		assert_int_equal(g4_trace_append(&trace, &access), 0);
+	}
+	assert_int_equal(g4_pages_of(&trace, &pages), 0);
+	assert_int_equal(g4_replay(&pages, G4_POLICY_CLOCK, cache.overflow_first, G4_CACHE_WAYS, &replay), 0);
+	assert_int_equal(replay.sets, cache.set_count);
+	assert_int_equal(replay.hits, hits);
+	assert_true(hits > ACCESSES / 4 && hits < ACCESSES * 3 / 4);
+	g4_pages_free(&pages);
+	g4_trace_free(&trace);
+	free(lines);
+	free(sets);
+	free(notes);
+	free(frames);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(policies_do_what_their_models_do),
+		cmocka_unit_test(a_set_is_a_cache_of_its_own),
+		cmocka_unit_test(nothing_has_more_hits_than_the_bound),
+		cmocka_unit_test(pages_of_many_files_are_told_apart),
+		cmocka_unit_test(the_clock_is_the_engines),
+	};
+
+	return cmocka_run_group_tests_name("replay", tests, NULL, NULL);
+}
