@@ -3,9 +3,9 @@
 #                            agent that crash, have copies, are rebuilt: the same code is below the agent and above it
 #   ... of the cpu engine    what AddressSanitizer runs is not run a second time without it, where that takes more than three
 #                            seconds of processor time: the same source and the same calls, and what is wrong there is wrong under
-#                            the sanitizer, too. It stays where it may depend on optimised code (hashing, cutting, threads that
-#                            meet: model, linear), on real sizes, or on how a user calls a program (cli, backup, mount); and of
-#                            variants and slices those that the sanitizer leaves out
+#                            the sanitizer, too. It stays where the sanitizer takes a part of what is tried (rig_every(), rig_slow():
+#                            faults, crash, model, corrupt and others), and where it may depend on optimised code (hashing,
+#                            cutting), on real sizes, or on how a user calls a program (cli, backup, mount)
 #
 # In builds with a sanitizer, what that has nothing or little to see in. Each is in `make check` in another build.
 #   all of them              progress bars; tests of crashes, limits and fsck on images without sums: other bytes, the same code
@@ -31,9 +31,7 @@ if(G4_SANITIZE MATCHES fuzzer)
 endif()
 set(long_tests "crash\\.explorer\\.all" "engine\\.(crash_disks|disks_copies|rebuild)\\.remote")
 if(NOT G4_SANITIZE AND G4_LANES EQUAL 0)
-	list(APPEND long_tests "corrupt\\.(0|2)" "engine\\.(agent|bounce|crash|crash_disks|disks_copies|disks_parity|disks_rot|faults)"
-		"engine\\.(fsck_superblock|rebuild|recovery)" "engine\\.(crash|linear|model)\\.batch" "engine\\.model\\.(dedup|no_sums)"
-		"engine\\.disks_engine\\.remote" "unit\\.(dev_remote|lanes)"
+	list(APPEND long_tests "engine\\.(disks_rot|recovery)" "engine\\.disks_engine\\.remote" "unit\\.(dev_remote|lanes)"
 		"shredder\\.(copy|formats|hostile|parity|rest|site|store_damage|store_table)")
 endif()
 if(G4_SANITIZE)
